@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How the client's methods reach the wire; internal to client/. A typed request is serialised, sent
+// with its payload through Client::CallWithRetries, and the reply parsed.
+//
+// What is retried. RESOURCE_EXHAUSTED is the server's refusal: nothing was done, so every method
+// may try again. UNAVAILABLE may mean that the call was carried out and only its reply was lost, so
+// only methods that can be repeated without harm try again: reads, PutSegment (same bytes, same
+// key), AppendPages (pages that the server has are skipped), Seal (the server remembers for a while
+// what it sealed), and a session's Recall, Ack, Resync and Close. Open*, Drop*, Register and
+// Delete* return UNAVAILABLE at once: repeating them could leave a second context or version
+// behind, or answer NOT_FOUND for what had been done.
+#ifndef QUIRE_CLIENT_CALL_H_
+#define QUIRE_CLIENT_CALL_H_
+
+#include <string_view>
+
+#include "client/client.h"
+
+namespace quire {
+
+enum class Repeat : uint8_t { kSafe, kOnlyIfRefused };
+
+struct CallSpec {
+  std::string_view method;  ///< "quire.v1.Service/Method"
+  Repeat repeat = Repeat::kSafe;
+};
+
+/// A reply that breaks the protocol: DATA_LOSS naming the method; nothing of it is used.
+template <typename... Parts>
+[[nodiscard]] Status BadReply(std::string_view method, const Parts&... parts) {
+  return DataLoss("the server's reply to ", method, " is not valid: ", parts...,
+                  "; nothing of it was used. Check that client and server are of the same version");
+}
+
+template <typename Request, typename Reply>
+Status Client::Call(const CallSpec& spec, const Request& request, const Payload& payload,
+                    TimePoint deadline, Reply* reply, Payload* reply_payload) {
+  CallMessage out;
+  if (!request.SerializeToString(&out.control)) {
+    return InvalidArgument("the request to ", spec.method,
+                           " cannot be serialised: it is larger than 2 GiB");
+  }
+  out.payload = payload;
+  CallMessage in;
+  QUIRE_RETURN_IF_ERROR(CallWithRetries(spec, out, deadline, &in));
+  if (!reply->ParseFromString(in.control)) return BadReply(spec.method, "it cannot be parsed");
+  if (reply_payload != nullptr) {
+    *reply_payload = std::move(in.payload);
+  } else if (!in.payload.empty()) {
+    return BadReply(spec.method, "it carries ", in.payload.size_bytes(),
+                    " payload bytes instead of none");
+  }
+  return OkStatus();
+}
+
+}  // namespace quire
+
+#endif  // QUIRE_CLIENT_CALL_H_

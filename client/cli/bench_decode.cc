@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Decode: tokens per second of a model over a long context, with every page resident (the rival)
+// and with a quarter of it (Quire), on the same document and the same machine.
+#include <algorithm>
+#include <memory>
+
+#include "client/cli/benchmark.h"
+#include "client/cli/data_dir.h"
+#include "client/cli/find_model.h"
+#include "client/cli/local_worker.h"
+#include "client/cli/progress.h"
+#include "common/base/random.h"
+#include "common/page/layout.h"
+#include "embedded/embedded_store.h"
+
+namespace quire::cli {
+namespace {
+
+constexpr uint32_t kLongestContext = 32768;
+constexpr uint32_t kSinkPages = 1;
+constexpr uint32_t kWindowPages = 2;
+
+/// A document that leaves room for `steps` tokens in the model's context.
+StatusOr<std::vector<TokenId>> RandomDocument(const worker::ModelConfig& model, uint32_t steps) {
+  const uint32_t context = std::min(model.max_positions, kLongestContext);
+  if (steps + 1 >= context) {
+    return InvalidArgument("--steps is ", steps, ", but the model's context is ",
+                           model.max_positions, " tokens");
+  }
+  Random random(1);
+  std::vector<TokenId> tokens(context - steps - 1);
+  for (TokenId& token : tokens) token = static_cast<TokenId>(random.Below(model.vocab_size));
+  return tokens;
+}
+
+worker::RetrievalOptions QuarterBudget(const KvSpec& spec, uint64_t context_tokens) {
+  const uint32_t pages =
+      std::max(kSinkPages + kWindowPages + 1, PageCount(spec, context_tokens) / 4);
+  worker::RetrievalOptions options;
+  options.budget_tokens = pages * spec.page_tokens;
+  options.sink_tokens = kSinkPages * spec.page_tokens;
+  options.window_tokens = kWindowPages * spec.page_tokens;
+  options.uncompressed_layers = {};
+  return options;
+}
+
+StatusOr<worker::SequenceStats> Decode(const LocalWorker& local, const DocumentName& document,
+                                       const worker::RetrievalOptions& retrieval, uint32_t steps) {
+  QUIRE_ASSIGN_OR_RETURN(const auto sequence,
+                         local.engine->OpenSequence(document, {.retrieval = retrieval}));
+  QUIRE_RETURN_IF_ERROR(sequence->Append(std::vector<TokenId>{local.tokenizer->bos_id()}));
+  worker::GenerateParams params;
+  params.max_new_tokens = steps;
+  QUIRE_RETURN_IF_ERROR(sequence->Generate(params).status());
+  return sequence->stats();
+}
+
+double TokensPerSecond(const worker::SequenceStats& stats) {
+  return stats.seconds_generate > 0
+             ? static_cast<double>(stats.generated_tokens) / stats.seconds_generate
+             : 0;
+}
+
+void AddRow(const std::string& policy, const worker::SequenceStats& stats, Table* table) {
+  table->AddRow({policy, FormatCount(stats.generated_tokens),
+                 FormatRatio(TokensPerSecond(stats), 1), FormatRatio(stats.budget_ratio()),
+                 FormatBytes(stats.bytes_moved)});
+}
+
+}  // namespace
+
+StatusOr<BenchReport> BenchDecode(const BenchOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(options.model));
+  QUIRE_ASSIGN_OR_RETURN(const auto directory, DataDir::Make(options.data_dir));
+  QUIRE_ASSIGN_OR_RETURN(const auto store, EmbeddedStore::Open({.data_dir = directory->path()}));
+  QUIRE_ASSIGN_OR_RETURN(const auto client, Client::Create({.transport = store->transport()}));
+  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local,
+                         LoadLocalWorker(model, client.get(), worker::EngineOptions{}));
+  QUIRE_ASSIGN_OR_RETURN(const auto tokens, RandomDocument(local.engine->model(), options.steps));
+  const DocumentName document{.collection = "bench", .name = "decode"};
+  QUIRE_RETURN_IF_ERROR(local.engine->Ingest(tokens, document).status());
+
+  worker::RetrievalOptions retrieval = QuarterBudget(local.engine->spec(), tokens.size());
+  QUIRE_ASSIGN_OR_RETURN(const auto sparse, Decode(local, document, retrieval, options.steps));
+  retrieval.policy = "full";
+  QUIRE_ASSIGN_OR_RETURN(const auto full, Decode(local, document, retrieval, options.steps));
+
+  BenchReport report{.json = {{"benchmark", "decode"}},
+                     .table = Table({{"POLICY"},
+                                     {"TOKENS", Table::kRight},
+                                     {"TOKENS/S", Table::kRight},
+                                     {"RESIDENT", Table::kRight},
+                                     {"RECALLED", Table::kRight}})};
+  AddRow("full", full, &report.table);
+  AddRow("quest", sparse, &report.table);
+  report.json["speed_ratio"] = TokensPerSecond(sparse) / std::max(TokensPerSecond(full), 1e-9);
+  report.json["budget_ratio"] = sparse.budget_ratio();
+  report.json["tokens_per_s_full"] = TokensPerSecond(full);
+  report.json["tokens_per_s_sparse"] = TokensPerSecond(sparse);
+  report.json["bytes_moved"] = sparse.bytes_moved;
+  report.json["context_tokens"] = sparse.context_tokens;
+  report.json["steps"] = options.steps;
+  report.json["model"] = model;
+  report.json["machine"] = Machine();
+  return report;
+}
+
+}  // namespace quire::cli

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The frame of the program: tables, progress, names, parsing and exit codes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "client/cli/command.h"
+#include "client/cli/json_output.h"
+#include "client/cli/progress.h"
+#include "client/cli/table.h"
+#include "client/cli/target.h"
+#include "tests/kit/fake_clock.h"
+
+namespace quire::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+
+TEST(TableTest, ColumnsArePaddedToTheWidestCellWithoutTrailingSpaces) {
+  Table table({{"NAME"}, {"TOKENS", Table::kRight}, {"NOTE"}});
+  table.AddRow({"a", "4,096", "x"});
+  table.AddRow({"größer", "7"});
+  std::ostringstream out;
+  table.Print(out);
+  EXPECT_EQ(out.str(),
+            "NAME    TOKENS  NOTE\n"
+            "a        4,096  x\n"
+            "größer       7\n");
+}
+
+TEST(FormatTest, NumbersForPeople) {
+  EXPECT_EQ(FormatBytes(0), "0 B");
+  EXPECT_EQ(FormatBytes(1023), "1023 B");
+  EXPECT_EQ(FormatBytes(1536), "1.5 KiB");
+  EXPECT_EQ(FormatBytes((1 << 20) - 1), "1.0 MiB");
+  EXPECT_EQ(FormatBytes(UINT64_MAX), "16.0 EiB");
+  EXPECT_EQ(FormatCount(0), "0");
+  EXPECT_EQ(FormatCount(999), "999");
+  EXPECT_EQ(FormatCount(1234567), "1,234,567");
+  EXPECT_EQ(FormatDuration(Duration(850)), "850 ns");
+  EXPECT_EQ(FormatDuration(Duration(12'340)), "12.3 us");
+  EXPECT_EQ(FormatDuration(Duration(999'900)), "1 ms");
+  EXPECT_EQ(FormatDuration(milliseconds(7890)), "7.89 s");
+  EXPECT_EQ(FormatDuration(seconds(125)), "2 min 5 s");
+  EXPECT_EQ(FormatTime(1'715'953'509'000'000), "2024-05-17 13:45:09");
+  EXPECT_EQ(FormatTime(0), "-");
+  EXPECT_EQ(FormatRatio(0.12345), "0.123");
+}
+
+class ProgressTest : public ::testing::Test {
+ protected:
+  ProgressBar::Options Options(bool is_terminal) {
+    return {.out = &out_, .is_terminal = is_terminal, .clock = &clock_};
+  }
+  std::ostringstream out_;
+  quire::testing::FakeClock clock_;
+};
+
+TEST_F(ProgressTest, WorkOfLessThanASecondShowsNothing) {
+  ProgressBar bar("reading", 3, Options(true));
+  for (int i = 0; i < 3; ++i) {
+    clock_.Advance(milliseconds(300));
+    bar.Advance();
+  }
+  bar.Finish();
+  EXPECT_EQ(out_.str(), "");
+}
+
+TEST_F(ProgressTest, LogsGetAPlainLineEveryFiveSecondsAndASummary) {
+  {
+    ProgressBar bar("reading", 10, Options(false));
+    for (int i = 0; i < 10; ++i) {
+      clock_.Advance(seconds(1));
+      bar.Advance(1, "file " + std::to_string(i));
+    }
+  }
+  EXPECT_EQ(out_.str(),
+            "reading 1/10, 1 s, file 0\n"
+            "reading 6/10, 6 s, file 5\n"
+            "reading 10/10, 10 s\n");
+}
+
+TEST_F(ProgressTest, ATerminalLineIsRedrawnAtMostTenTimesASecond) {
+  ProgressBar bar("asking", 4000, Options(true));
+  for (int i = 0; i < 4000; ++i) {
+    clock_.Advance(milliseconds(1));
+    bar.Advance();
+  }
+  bar.Finish();
+  const std::string text = out_.str();
+  EXPECT_LE(std::count(text.begin(), text.end(), '\r'), 32);
+  EXPECT_GE(std::count(text.begin(), text.end(), '\r'), 30);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+  EXPECT_THAT(text, HasSubstr("[########################] 4000/4000"));
+}
+
+TEST(TargetTest, DocumentsAreNamedWithOrWithoutCollectionAndVersion) {
+  const auto parse = [](std::string_view text) {
+    return FormatName(*ParseDocumentName(text, "default"));
+  };
+  EXPECT_EQ(parse("a.txt"), "default/a.txt");
+  EXPECT_EQ(parse("manuals/a.txt"), "manuals/a.txt");
+  EXPECT_EQ(parse("manuals/a.txt@12"), "manuals/a.txt@12");
+  EXPECT_EQ(parse("me@home"), "default/me@home");
+  EXPECT_EQ(parse("a@3@0"), "default/a@3");
+  for (const char* bad : {"", "/a", "c/", "a/b/c", "@3", "a@99999999999999999999"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseDocumentName(bad, "default").status())) << bad;
+  }
+}
+
+TEST(TargetTest, SixtyFourHexDigitsAreAKey) {
+  SegmentKey key;
+  key.bytes.fill(0xab);
+  const auto target = ParseTarget(key.Hex(), "default");
+  EXPECT_EQ(std::get<SegmentKey>(*target), key);
+  EXPECT_TRUE(std::holds_alternative<DocumentName>(*ParseTarget(key.Hex().substr(1), "default")));
+}
+
+class CommandsTest : public ::testing::Test {
+ protected:
+  int Run(std::vector<const char*> args) {
+    args.insert(args.begin(), "quire");
+    return commands_.Run(static_cast<int>(args.size()), args.data());
+  }
+  void Add(Status result) {
+    commands_.Add({.name = "act", .summary = "Acts", .examples = "  quire act"},
+                  [this, result](const CommandContext& context) {
+                    seen_ = context.options;
+                    return result;
+                  });
+  }
+  std::ostringstream out_, err_;
+  Commands commands_{out_, err_};
+  GlobalOptions seen_;
+};
+
+TEST_F(CommandsTest, GlobalOptionsStandBeforeOrAfterTheCommand) {
+  Add(OkStatus());
+  EXPECT_EQ(Run({"--server", "h:1", "act", "--tenant", "t", "--json"}), 0);
+  EXPECT_EQ(seen_.server, "h:1");
+  EXPECT_EQ(seen_.tenant, "t");
+  EXPECT_TRUE(seen_.json);
+  EXPECT_EQ(err_.str(), "");
+}
+
+TEST_F(CommandsTest, OfACommandAndItsSubcommandTheOneNamedRuns) {
+  std::string ran;
+  const auto body = [&ran](const char* name) {
+    return [&ran, name](const CommandContext&) {
+      ran = name;
+      return OkStatus();
+    };
+  };
+  CLI::App& parent = commands_.Add({.name = "docs", .summary = "", .examples = ""}, body("docs"));
+  commands_.Add({.name = "get", .summary = "", .examples = ""}, body("get"), &parent);
+  EXPECT_EQ(Run({"docs"}), 0);
+  EXPECT_EQ(ran, "docs");
+  EXPECT_EQ(Run({"docs", "get"}), 0);
+  EXPECT_EQ(ran, "get");
+}
+
+TEST_F(CommandsTest, WrongUsageIsExitCodeTwoAndPointsToTheHelp) {
+  Add(OkStatus());
+  EXPECT_EQ(Run({}), 2);
+  EXPECT_EQ(Run({"dance"}), 2);
+  EXPECT_EQ(Run({"act", "--no-such-option"}), 2);
+  EXPECT_EQ(Run({"act", "--timeout", "-1"}), 2);
+  EXPECT_THAT(err_.str(), HasSubstr("--help"));
+  EXPECT_EQ(out_.str(), "");
+}
+
+TEST_F(CommandsTest, HelpIsOnStdoutWithExamples) {
+  Add(OkStatus());
+  EXPECT_EQ(Run({"act", "--help"}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("Examples:\n  quire act"));
+  EXPECT_EQ(err_.str(), "");
+}
+
+TEST_F(CommandsTest, FailureIsExitCodeOneWithTheMessageOnStderr) {
+  Add(NotFound("no document a"));
+  EXPECT_EQ(Run({"act"}), 1);
+  EXPECT_EQ(err_.str(), "quire: no document a\n");
+  EXPECT_EQ(out_.str(), "");
+}
+
+TEST_F(CommandsTest, WithJsonAFailureIsOneObjectOnStdout) {
+  Add(NotFound("no document \xff"));
+  EXPECT_EQ(Run({"act", "--json"}), 1);
+  const Json json = Json::parse(out_.str());
+  EXPECT_EQ(json["error"]["code"], "NOT_FOUND");
+  EXPECT_EQ(json["error"]["message"], "no document \xEF\xBF\xBD");
+}
+
+TEST_F(CommandsTest, AnUnreachableServerComesWithTheRemedy) {
+  commands_.Add({.name = "count", .summary = "", .examples = ""},
+                [](const CommandContext& context) -> Status {
+                  QUIRE_ASSIGN_OR_RETURN(const auto client, context.Connect());
+                  return client->Stats().status();
+                });
+  EXPECT_EQ(Run({"--server", "unix:/nonexistent/quire.sock", "count"}), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("unix:/nonexistent/quire.sock"));
+  EXPECT_THAT(err_.str(), HasSubstr("Is quired running? Start it with: quire serve"));
+}
+
+}  // namespace
+}  // namespace quire::cli

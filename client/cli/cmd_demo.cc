@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// quire demo: the main job on an embedded server with both tiers, from text files to answers.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "client/cli/commands.h"
+#include "client/cli/data_dir.h"
+#include "client/cli/demo_report.h"
+#include "client/cli/demo_run.h"
+#include "client/cli/find_model.h"
+#include "client/cli/local_worker.h"
+#include "client/cli/retrieval_flags.h"
+#include "embedded/embedded_store.h"
+
+namespace quire::cli {
+namespace {
+
+struct DemoArgs {
+  std::string model;
+  std::string documents;
+  std::string data_dir;
+  uint64_t dram_mib = 64;
+  size_t questions_per_document = 5;
+  DemoOptions demo;
+};
+
+Status RunCommand(const DemoArgs& args, const CommandContext& context) {
+  QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
+  const std::string documents = args.documents.empty() ? model + "/documents" : args.documents;
+  QUIRE_ASSIGN_OR_RETURN(const DemoCorpus corpus,
+                         LoadDemoCorpus(documents, args.questions_per_document));
+  QUIRE_ASSIGN_OR_RETURN(const auto data_dir, DataDir::Make(args.data_dir));
+  QUIRE_ASSIGN_OR_RETURN(
+      const auto store,
+      EmbeddedStore::Open({.data_dir = data_dir->path(), .dram_bytes = args.dram_mib << 20}));
+  QUIRE_ASSIGN_OR_RETURN(const auto client, Client::Create({.transport = store->transport()}));
+  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local,
+                         LoadLocalWorker(model, client.get(), worker::EngineOptions{}));
+  context.err << "Reading " << corpus.documents.size() << " documents from " << documents
+              << ", asking " << corpus.questions.size() << " questions\n";
+  QUIRE_ASSIGN_OR_RETURN(const DemoReport report, RunDemo(*local.engine, *local.tokenizer, *client,
+                                                          corpus, args.demo, context.err));
+  PrintDemoTable(report, context.out);
+  if (context.options.json) PrintJsonLine(context.out, DemoJson(report, args.demo));
+  return OkStatus();
+}
+
+}  // namespace
+
+void AddDemoCommand(Commands& commands) {
+  const auto args = std::make_shared<DemoArgs>();
+  worker::RetrievalOptions& retrieval = args->demo.retrieval;
+  retrieval.budget_tokens = 768;
+  retrieval.sink_tokens = 32;
+  retrieval.window_tokens = 64;
+  retrieval.uncompressed_layers = {};
+  CLI::App& command = commands.Add(
+      {.name = "demo",
+       .summary = "Run the main job on an embedded server: documents in, questions out, what moved",
+       .examples =
+           "  quire demo\n"
+           "  quire demo --json                  the last line is one JSON object\n"
+           "  quire demo --docs ~/notes          your own *.txt and *.md files\n"
+           "  quire demo --budget 512 --select server\n"
+           "Answers are compared with those of the same model with every page resident.\n"
+           "A questions.jsonl beside your files ({\"document\", \"question\", \"answer\"} a "
+           "line) is used;\n"
+           "without one, the demo asks for the last words of sentences."},
+      [args](const CommandContext& context) { return RunCommand(*args, context); });
+  command.add_option("--model", args->model,
+                     "Directory of the model (the bundled one when not given)");
+  command.add_option("--docs", args->documents,
+                     "Directory of text files (the bundled documents when not given)");
+  command.add_option("--data-dir", args->data_dir,
+                     "Where the store keeps its data; a temporary directory when not given");
+  command.add_option("--dram-mib", args->dram_mib, "DRAM tier; what does not fit comes from SSD")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command
+      .add_option("--questions-per-document", args->questions_per_document,
+                  "Questions made from each text without a questions.jsonl")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  AddRetrievalFlags(command, retrieval);
+}
+
+}  // namespace quire::cli

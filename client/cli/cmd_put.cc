@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// quire put: a model reads text files, and their KV pages become documents of the store.
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "client/cli/commands.h"
+#include "client/cli/find_model.h"
+#include "client/cli/json_output.h"
+#include "client/cli/local_worker.h"
+#include "client/cli/progress.h"
+#include "client/cli/table.h"
+#include "client/cli/target.h"
+
+namespace quire::cli {
+namespace {
+
+constexpr uintmax_t kMaxFileBytes = 64u << 20;
+
+struct PutArgs {
+  std::vector<std::string> files;
+  std::string collection = "default";
+  std::string name;
+  std::string model;
+  DType dtype = DType::kF32;
+};
+
+struct Reading {
+  std::string file;
+  DocumentName name;
+  std::vector<TokenId> tokens;
+};
+
+StatusOr<std::string> ReadText(const std::string& path) {
+  std::error_code error;
+  const uintmax_t size = std::filesystem::file_size(path, error);
+  if (error) return NotFound("cannot read ", path, ": ", error.message());
+  if (size > kMaxFileBytes) return InvalidArgument(path, " is larger than 64 MiB; split it");
+  std::ifstream file(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  if (file.bad() || text.size() != size) return Unavailable("reading ", path, " failed");
+  if (text.empty()) return InvalidArgument(path, " is empty");
+  return text;
+}
+
+/// Reads and tokenizes every file before the first is stored, so that a wrong name costs nothing.
+StatusOr<std::vector<Reading>> ReadAll(const PutArgs& args, const LocalWorker& local) {
+  std::vector<Reading> readings;
+  for (const std::string& file : args.files) {
+    const std::string name =
+        args.name.empty() ? std::filesystem::path(file).filename().string() : args.name;
+    QUIRE_ASSIGN_OR_RETURN(const std::string text, ReadText(file));
+    readings.push_back(
+        {file, DocumentName{args.collection, name, 0}, DocumentTokens(*local.tokenizer, text)});
+    const size_t limit = local.engine->model().max_positions;
+    if (readings.back().tokens.size() > limit) {
+      return InvalidArgument(file, " has ", readings.back().tokens.size(),
+                             " tokens, but the model's context is ", limit, "; split the file");
+    }
+  }
+  return readings;
+}
+
+StatusOr<std::vector<worker::IngestResult>> IngestAll(const std::vector<Reading>& readings,
+                                                      const worker::Engine& engine) {
+  uint64_t total = 0;
+  for (const Reading& reading : readings) total += reading.tokens.size();
+  ProgressBar progress("reading tokens", total);
+  std::vector<worker::IngestResult> results;
+  for (const Reading& reading : readings) {
+    uint64_t shown = 0;
+    const auto observer = [&](const worker::IngestProgress& now) {
+      progress.Advance(now.done_tokens - shown, reading.file);
+      shown = now.done_tokens;
+    };
+    auto result = engine.Ingest(reading.tokens, reading.name, observer);
+    if (!result.ok()) return Annotate(result.status(), reading.file);
+    results.push_back(*std::move(result));
+  }
+  return results;
+}
+
+void PrintResults(const std::vector<worker::IngestResult>& results, const CommandContext& context) {
+  Json json = {{"documents", Json::array()}};
+  Table table({{"DOCUMENT"},
+               {"TOKENS", Table::kRight},
+               {"REUSED", Table::kRight},
+               {"SENT", Table::kRight},
+               {"TIME", Table::kRight}});
+  for (const worker::IngestResult& result : results) {
+    Json document = ToJson(result.document);
+    document["reused_tokens"] = result.reused_tokens;
+    document["bytes_sent"] = result.bytes_sent;
+    document["seconds"] = result.seconds;
+    json["documents"].push_back(std::move(document));
+    const auto time = std::chrono::duration<double>(result.seconds);
+    table.AddRow({FormatName(result.document.name), FormatCount(result.document.num_tokens),
+                  FormatCount(result.reused_tokens), FormatBytes(result.bytes_sent),
+                  FormatDuration(std::chrono::duration_cast<Duration>(time))});
+  }
+  if (context.options.json) {
+    PrintJsonLine(context.out, json);
+  } else {
+    table.Print(context.out);
+  }
+}
+
+Status RunPut(const PutArgs& args, const CommandContext& context) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, context.Connect());
+  QUIRE_RETURN_IF_ERROR(client->Stats().status());  // Before a long prefill: is the server there?
+  QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
+  worker::EngineOptions options;
+  options.dtype = args.dtype;
+  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadLocalWorker(model, client.get(), options));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<Reading> readings, ReadAll(args, local));
+  QUIRE_ASSIGN_OR_RETURN(const auto results, IngestAll(readings, *local.engine));
+  PrintResults(results, context);
+  return OkStatus();
+}
+
+}  // namespace
+
+void AddPutCommand(Commands& commands) {
+  const auto args = std::make_shared<PutArgs>();
+  CLI::App& command = commands.Add(
+      {.name = "put",
+       .summary = "Read text files with a model and store their KV pages as documents",
+       .examples = "  quire put report.txt\n"
+                   "  quire put manuals/*.txt --collection manuals\n"
+                   "  quire put draft.txt --name report.txt   a new "
+                   "version of report.txt\n"
+                   "Each file becomes a document under its file name; putting it again makes a new "
+                   "version, and what\n"
+                   "is stored already is not computed or sent again."},
+      [args](const CommandContext& context) { return RunPut(*args, context); });
+  const std::map<std::string, DType> dtypes = {
+      {"f32", DType::kF32}, {"f16", DType::kF16}, {"bf16", DType::kBF16}};
+  command.add_option("FILE", args->files, "Text files")->required();
+  command.add_option("--model", args->model,
+                     "Directory of the model: config.json, *.safetensors, tokenizer.json (the "
+                     "bundled one when not given)");
+  command.add_option("--collection", args->collection, "Collection of the documents")
+      ->capture_default_str();
+  command.add_option("--name", args->name, "Name of the document (one file only)");
+  command.add_option("--dtype", args->dtype, "Element type of the pages: f32, f16 or bf16")
+      ->transform(CLI::Transformer(dtypes))
+      ->default_str("f32");
+  command.parse_complete_callback([args] {
+    if (!args->name.empty() && args->files.size() > 1) {
+      throw CLI::ValidationError("--name", "names one document, but there are several files");
+    }
+  });
+}
+
+}  // namespace quire::cli

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// quire worker: a model that answers others' questions over gRPC (quire.v1.Worker), with its pages
+// in the store.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "client/cli/commands.h"
+#include "client/cli/find_model.h"
+#include "client/cli/json_output.h"
+#include "client/cli/local_worker.h"
+#include "client/cli/retrieval_flags.h"
+#include "common/base/stop_signals.h"
+#include "gpuworker/service/worker_server.h"
+
+namespace quire::cli {
+namespace {
+
+constexpr Duration kGrace = std::chrono::seconds(5);
+
+struct WorkerArgs {
+  std::string model;
+  std::string listen = "127.0.0.1:7411";
+  uint32_t max_calls = 8;
+  worker::EngineOptions engine;
+};
+
+Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<StopSignals> stop, StopSignals::Install());
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, context.Connect());
+  QUIRE_RETURN_IF_ERROR(client->Stats().status());  // Is the store there?
+  QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
+  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local,
+                         LoadLocalWorker(model, client.get(), args.engine));
+  QUIRE_ASSIGN_OR_RETURN(
+      const auto server,
+      worker::WorkerServer::Start(
+          {.address = args.listen, .max_calls = args.max_calls, .tokenizer = local.tokenizer.get()},
+          local.engine.get()));
+  if (context.options.json) {
+    PrintJsonLine(context.out, {{"listening", server->address()}, {"model", model}});
+  } else {
+    context.out << "answering on " << server->address() << " with " << model << "; stop with Ctrl-C"
+                << std::endl;
+  }
+  stop->Wait();
+  server->Shutdown(kGrace);
+  return OkStatus();
+}
+
+}  // namespace
+
+void AddWorkerCommand(Commands& commands) {
+  const auto args = std::make_shared<WorkerArgs>();
+  CLI::App& command = commands.Add(
+      {.name = "worker",
+       .summary = "Run a model that answers questions over gRPC, its pages in the store",
+       .examples = "  quire worker\n"
+                   "  quire worker --model DIR --listen 0.0.0.0:7411 --budget 1024\n"
+                   "  quire ask --worker 127.0.0.1:7411 --document report.txt --question '...'"},
+      [args](const CommandContext& context) { return RunWorker(*args, context); });
+  command.add_option("--model", args->model,
+                     "Directory of the model (the bundled one when not given)");
+  command.add_option("--listen", args->listen, "Address to listen on; port 0 takes a free one")
+      ->capture_default_str();
+  command.add_option("--max-calls", args->max_calls, "Calls that run at a time")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  AddRetrievalFlags(command, args->engine.retrieval);
+}
+
+}  // namespace quire::cli

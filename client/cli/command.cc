@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/command.h"
+
+#include <CLI/CLI.hpp>
+#include <utility>
+
+#include "client/cli/json_output.h"
+#include "client/connect.h"
+
+namespace quire::cli {
+namespace {
+
+constexpr int kExitFailure = 1;
+constexpr int kExitUsage = 2;
+
+constexpr const char* kDescription =
+    "quire: keeps the KV caches of documents as pages and sends a worker only the pages it "
+    "needs.\n";
+
+/// Hands calls on, and says with every UNAVAILABLE what a person can do about it.
+class AdvisingTransport final : public Transport {
+ public:
+  AdvisingTransport(std::shared_ptr<Transport> inner, std::string server)
+      : inner_(std::move(inner)), server_(std::move(server)) {}
+
+  TransportCapabilities capabilities() const override { return inner_->capabilities(); }
+  Status Call(std::string_view method, const CallMessage& request, CallMessage* reply,
+              const CallOptions& options) override {
+    const Status status = inner_->Call(method, request, reply, options);
+    if (!absl::IsUnavailable(status)) return status;
+    return Unavailable(Message(status), "\nIs quired running? Start it with: quire serve --listen ",
+                       server_, " --data-dir DIR\nor name another server with --server ADDRESS.");
+  }
+
+ private:
+  const std::shared_ptr<Transport> inner_;
+  const std::string server_;
+};
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Client>> CommandContext::Connect() const {
+  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<Transport> grpc, ConnectGrpc(options.server));
+  // A person is waiting: a server that is not there is told after four attempts, not after eight.
+  const auto deadline = std::chrono::duration<double>(options.timeout_seconds);
+  return Client::Create(
+      {.transport = std::make_shared<AdvisingTransport>(std::move(grpc), options.server),
+       .tenant = options.tenant,
+       .deadline = std::chrono::duration_cast<Duration>(deadline),
+       .retry = {.max_attempts = 4}});
+}
+
+Commands::Commands(std::ostream& out, std::ostream& err)
+    : out_(out), err_(err), app_(std::make_unique<CLI::App>(kDescription, "quire")) {
+  app_->add_option("--server", options_.server, "Address of the server")->capture_default_str();
+  app_->add_option("--tenant", options_.tenant, "Tenant whose data is meant")
+      ->capture_default_str();
+  app_->add_flag("--json", options_.json, "Print one line of JSON instead of tables");
+  app_->add_option("--timeout", options_.timeout_seconds,
+                   "Seconds that one call may take, retries included")
+      ->check(CLI::Range(0.001, 86400.0))
+      ->capture_default_str();
+  app_->require_subcommand(1);
+  app_->get_formatter()->column_width(36);
+  app_->footer(
+      "Every command has its own help with examples: quire COMMAND --help\n"
+      "Exit codes: 0 done, 1 failed, 2 wrong usage.");
+}
+
+Commands::~Commands() = default;
+
+CLI::App& Commands::Add(const Spec& spec, Body body, CLI::App* parent) {
+  CLI::App& command =
+      *(parent != nullptr ? parent : app_.get())->add_subcommand(spec.name, spec.summary);
+  command.footer("Examples:\n" + spec.examples);
+  command.fallthrough();  // Global options may stand after the command.
+  command.final_callback([this, body = std::move(body)] {
+    if (!chosen_) chosen_ = body;  // A subcommand's callback runs before its parent's.
+  });
+  return command;
+}
+
+int Commands::Run(int argc, const char* const* argv) {
+  chosen_ = nullptr;
+  try {
+    app_->parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app_->exit(error, out_, err_) == 0 ? 0 : kExitUsage;
+  }
+  return Report(chosen_(CommandContext{options_, out_, err_}));
+}
+
+int Commands::Report(const Status& status) {
+  if (status.ok()) return 0;
+  err_ << "quire: " << Message(status) << '\n';
+  if (absl::IsDeadlineExceeded(status)) err_ << "Allow more time with --timeout SECONDS.\n";
+  if (options_.json) PrintJsonLine(out_, ToJson(status));
+  return kExitFailure;
+}
+
+}  // namespace quire::cli

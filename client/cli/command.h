@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Commands: the frame of the `quire` program. Each command is one file, cmd_NAME.cc, with one
+// function that adds it (commands.h); this class parses, runs the one that was named and turns its
+// status into messages and the exit code.
+//
+//   exit code 0 done, 1 failed, 2 wrong usage
+//   stdout    results: tables, or one JSON line with --json (errors too, see json_output.h)
+//   stderr    progress and errors
+//
+// Thread-safety: none.
+#ifndef QUIRE_CLIENT_CLI_COMMAND_H_
+#define QUIRE_CLIENT_CLI_COMMAND_H_
+
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+
+#include "client/client.h"
+#include "common/base/status.h"
+
+namespace CLI {
+class App;
+}
+
+namespace quire::cli {
+
+/// Options that stand before or after any subcommand.
+struct GlobalOptions {
+  std::string server = "127.0.0.1:7410";
+  std::string tenant = "default";
+  bool json = false;
+  double timeout_seconds = 60;  ///< Of one call to the server, retries included.
+};
+
+/// What a command works with while it runs.
+struct CommandContext {
+  const GlobalOptions& options;
+  std::ostream& out;
+  std::ostream& err;
+
+  /// A client of the server named by --server and --tenant. It connects at the first call.
+  StatusOr<std::unique_ptr<Client>> Connect() const;
+};
+
+class Commands {
+ public:
+  /// Results go to `out`, messages to `err`; both outlive this object.
+  Commands(std::ostream& out, std::ostream& err);
+  ~Commands();
+
+  struct Spec {
+    std::string name;
+    std::string summary;   ///< One line, shown in the list of commands.
+    std::string examples;  ///< Lines of shell, shown at the end of the command's help.
+  };
+  using Body = std::function<Status(const CommandContext&)>;
+  /// Adds a command, or a subcommand of `parent`; `body` runs when it was named and parsed. The
+  /// caller adds options to what is returned, which lives as long as this object.
+  CLI::App& Add(const Spec& spec, Body body, CLI::App* parent = nullptr);
+
+  /// Parses, runs, reports. Returns the exit code.
+  int Run(int argc, const char* const* argv);
+
+ private:
+  int Report(const Status& status);
+
+  std::ostream& out_;
+  std::ostream& err_;
+  GlobalOptions options_;
+  std::unique_ptr<CLI::App> app_;
+  Body chosen_;
+};
+
+}  // namespace quire::cli
+
+#endif  // QUIRE_CLIENT_CLI_COMMAND_H_

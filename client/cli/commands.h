@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every command of the `quire` program, each defined in cmd_NAME.cc. A new command is a new file,
+// one line here and one in main.cc.
+#ifndef QUIRE_CLIENT_CLI_COMMANDS_H_
+#define QUIRE_CLIENT_CLI_COMMANDS_H_
+
+#include "client/cli/command.h"
+
+namespace quire::cli {
+
+void AddServeCommand(Commands& commands);
+void AddPutCommand(Commands& commands);
+void AddLsCommand(Commands& commands);
+void AddStatCommand(Commands& commands);
+void AddRmCommand(Commands& commands);
+void AddDocsCommand(Commands& commands);
+void AddAskCommand(Commands& commands);
+void AddWorkerCommand(Commands& commands);
+void AddBenchCommand(Commands& commands);
+void AddDemoCommand(Commands& commands);
+
+}  // namespace quire::cli
+
+#endif  // QUIRE_CLIENT_CLI_COMMANDS_H_

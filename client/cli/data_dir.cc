@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/data_dir.h"
+
+#include <stdlib.h>
+
+#include <filesystem>
+
+namespace quire::cli {
+
+StatusOr<std::unique_ptr<DataDir>> DataDir::Make(const std::string& given) {
+  if (!given.empty()) return std::unique_ptr<DataDir>(new DataDir(given, /*temporary=*/false));
+  std::error_code error;
+  std::string pattern = (std::filesystem::temp_directory_path(error) / "quire-XXXXXX").string();
+  if (error || mkdtemp(pattern.data()) == nullptr) {
+    return Unavailable("cannot create a directory like ", pattern, "; give one with --data-dir");
+  }
+  return std::unique_ptr<DataDir>(new DataDir(pattern, /*temporary=*/true));
+}
+
+DataDir::~DataDir() {
+  std::error_code ignored;  // What cannot be removed from the temporary directory stays there.
+  if (temporary_) std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace quire::cli

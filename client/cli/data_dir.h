@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DataDir: where a command's embedded server keeps its data: the directory that was given, which
+// stays, or a fresh temporary one, which is removed with the object.
+#ifndef QUIRE_CLIENT_CLI_DATA_DIR_H_
+#define QUIRE_CLIENT_CLI_DATA_DIR_H_
+
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+
+namespace quire::cli {
+
+class DataDir {
+ public:
+  /// A temporary directory when `given` is empty. UNAVAILABLE when none can be made.
+  static StatusOr<std::unique_ptr<DataDir>> Make(const std::string& given);
+  ~DataDir();
+  DataDir(const DataDir&) = delete;
+  DataDir& operator=(const DataDir&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  DataDir(std::string path, bool temporary) : path_(std::move(path)), temporary_(temporary) {}
+
+  const std::string path_;
+  const bool temporary_;
+};
+
+}  // namespace quire::cli
+
+#endif  // QUIRE_CLIENT_CLI_DATA_DIR_H_

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/demo_report.h"
+
+#include <algorithm>
+
+#include "client/cli/table.h"
+
+namespace quire::cli {
+namespace {
+
+double Ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+double TokensPerSecond(uint64_t steps, double seconds) {
+  return Ratio(static_cast<double>(steps), seconds);
+}
+
+uint64_t Moved(const worker::SequenceStats& stats) {
+  return stats.bytes_at_open + stats.bytes_moved;
+}
+
+double DecodeSeconds(const worker::SequenceStats& stats) {
+  return stats.seconds_append + stats.seconds_generate;
+}
+
+}  // namespace
+
+DemoTotals Sum(const DemoReport& report) {
+  DemoTotals totals;
+  double resident = 0, context = 0, full_seconds = 0, sparse_seconds = 0;
+  uint64_t full_steps = 0, sparse_steps = 0;
+  for (const DemoRow& row : report.rows) {
+    const worker::SequenceStats& sparse = row.sparse.stats;
+    totals.questions += row.questions;
+    totals.full_correct += row.full.correct;
+    totals.sparse_correct += row.sparse.correct;
+    totals.bytes_full += sparse.bytes_full;
+    totals.bytes_moved += Moved(sparse);
+    totals.ssd_reads += row.ssd_reads;
+    totals.min_context_tokens = totals.min_context_tokens == 0
+                                    ? row.tokens
+                                    : std::min(totals.min_context_tokens, row.tokens);
+    resident += sparse.resident_tokens;
+    context += static_cast<double>(sparse.context_tokens);
+    full_steps += row.full.stats.steps;
+    sparse_steps += sparse.steps;
+    full_seconds += DecodeSeconds(row.full.stats);
+    sparse_seconds += DecodeSeconds(sparse);
+  }
+  totals.budget_ratio = Ratio(resident, context);
+  totals.moved_ratio =
+      Ratio(static_cast<double>(totals.bytes_moved), static_cast<double>(totals.bytes_full));
+  totals.tokens_per_s_full = TokensPerSecond(full_steps, full_seconds);
+  totals.tokens_per_s_sparse = TokensPerSecond(sparse_steps, sparse_seconds);
+  return totals;
+}
+
+void PrintDemoTable(const DemoReport& report, std::ostream& out) {
+  Table table({{"document"},
+               {"tokens", Table::kRight},
+               {"questions", Table::kRight},
+               {"full", Table::kRight},
+               {"sparse", Table::kRight},
+               {"resident", Table::kRight},
+               {"moved", Table::kRight},
+               {"of resending", Table::kRight},
+               {"from SSD", Table::kRight}});
+  for (const DemoRow& row : report.rows) {
+    const worker::SequenceStats& sparse = row.sparse.stats;
+    table.AddRow({row.document, FormatCount(row.tokens), FormatCount(row.questions),
+                  FormatCount(row.full.correct), FormatCount(row.sparse.correct),
+                  FormatRatio(sparse.budget_ratio()), FormatBytes(Moved(sparse)),
+                  FormatRatio(Ratio(static_cast<double>(Moved(sparse)),
+                                    static_cast<double>(sparse.bytes_full))),
+                  FormatCount(row.ssd_reads) + " units"});
+  }
+  table.Print(out);
+  const DemoTotals totals = Sum(report);
+  out << "\nAnswered right, all pages resident:   " << totals.full_correct << " of "
+      << totals.questions << "\nAnswered right, " << FormatRatio(totals.budget_ratio)
+      << " of them resident: " << totals.sparse_correct << " of " << totals.questions << "\nMoved "
+      << FormatBytes(totals.bytes_moved) << "; resending the budget in every step would have moved "
+      << FormatBytes(totals.bytes_full) << " (ratio " << FormatRatio(totals.moved_ratio) << ")\n"
+      << "Read from SSD: " << FormatCount(totals.ssd_reads) << " units\n";
+}
+
+Json DemoJson(const DemoReport& report, const DemoOptions& options) {
+  const DemoTotals totals = Sum(report);
+  return Json{
+      {"questions", totals.questions},
+      {"full_correct", totals.full_correct},
+      {"sparse_correct", totals.sparse_correct},
+      {"budget_ratio", totals.budget_ratio},
+      {"bytes_full", totals.bytes_full},
+      {"bytes_moved", totals.bytes_moved},
+      {"moved_ratio", totals.moved_ratio},
+      {"dense_max_abs_logit_diff", report.dense_max_abs_logit_diff},
+      {"logits_compared", report.logits_compared},
+      {"tokens_per_s_full", totals.tokens_per_s_full},
+      {"tokens_per_s_sparse", totals.tokens_per_s_sparse},
+      {"ssd_reads", totals.ssd_reads},
+      {"documents", report.rows.size()},
+      {"min_context_tokens", totals.min_context_tokens},
+      {"ingested_tokens", report.ingested_tokens},
+      {"reused_tokens", report.reused_tokens},
+      {"ingest_tokens_per_s",
+       TokensPerSecond(report.ingested_tokens - report.reused_tokens, report.seconds_ingest)},
+      {"policy", options.retrieval.policy},
+      {"budget_tokens", options.retrieval.budget_tokens},
+      {"select", options.retrieval.side == worker::SelectionSide::kServer ? "server" : "worker"},
+  };
+}
+
+}  // namespace quire::cli

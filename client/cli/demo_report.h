@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the demo prints: a table for people and one JSON object for programs. Pure functions.
+#ifndef QUIRE_CLIENT_CLI_DEMO_REPORT_H_
+#define QUIRE_CLIENT_CLI_DEMO_REPORT_H_
+
+#include <ostream>
+
+#include "client/cli/demo_run.h"
+#include "client/cli/json_output.h"
+
+namespace quire::cli {
+
+/// Sums over the rows; ratios are 0 when nothing was asked.
+struct DemoTotals {
+  uint64_t questions = 0;
+  uint64_t full_correct = 0;
+  uint64_t sparse_correct = 0;
+  double budget_ratio = 0;   ///< Resident tokens / context tokens of the sparse runs.
+  uint64_t bytes_full = 0;   ///< Sending the whole budget anew in every step.
+  uint64_t bytes_moved = 0;  ///< What the sparse runs fetched: first residents and recalls.
+  double moved_ratio = 0;
+  double tokens_per_s_full = 0;
+  double tokens_per_s_sparse = 0;
+  uint64_t ssd_reads = 0;  ///< Units.
+  uint64_t min_context_tokens = 0;
+};
+DemoTotals Sum(const DemoReport& report);
+
+void PrintDemoTable(const DemoReport& report, std::ostream& out);
+Json DemoJson(const DemoReport& report, const DemoOptions& options);
+
+}  // namespace quire::cli
+
+#endif  // QUIRE_CLIENT_CLI_DEMO_REPORT_H_

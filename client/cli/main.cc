@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// quire: the command-line program.
+#include <iostream>
+
+#include "client/cli/commands.h"
+
+int main(int argc, char** argv) {
+  using namespace quire::cli;
+  Commands commands(std::cout, std::cerr);
+  AddDemoCommand(commands);
+  AddServeCommand(commands);
+  AddPutCommand(commands);
+  AddAskCommand(commands);
+  AddLsCommand(commands);
+  AddStatCommand(commands);
+  AddRmCommand(commands);
+  AddDocsCommand(commands);
+  AddWorkerCommand(commands);
+  AddBenchCommand(commands);
+  return commands.Run(argc, argv);
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Client: a tenant's connection to a Quire store over any Transport. Every method blocks, retries
+// what is safe to retry (with exponential back-off and jitter, until the deadline; which method on
+// which error is written in call.h) and returns a status that names what went wrong. Every reply is
+// checked before it is used: one that breaks the protocol or its checksums is DATA_LOSS.
+//
+//   QUIRE_ASSIGN_OR_RETURN(auto transport, ConnectGrpc("127.0.0.1:7410"));
+//   QUIRE_ASSIGN_OR_RETURN(auto client, Client::Create({.transport = transport}));
+//   QUIRE_ASSIGN_OR_RETURN(auto context, client->OpenContext(spec, std::nullopt));
+//   QUIRE_RETURN_IF_ERROR(client->AppendPages(context.id, 0, tokens, payload).status());
+//   QUIRE_ASSIGN_OR_RETURN(auto sealed, client->Seal(context.id, tail, tail_payload));
+//
+// Thread-safety: Client may be used concurrently; a ClientSession belongs to one thread at a time.
+#ifndef QUIRE_CLIENT_CLIENT_H_
+#define QUIRE_CLIENT_CLIENT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "client/retry.h"
+#include "common/base/clock.h"
+#include "common/base/payload.h"
+#include "common/base/status.h"
+#include "common/page/key.h"
+#include "common/page/kv_spec.h"
+#include "common/transport/transport.h"
+
+namespace quire {
+
+class ClientSession;
+struct CallSpec;  // client/call.h
+
+/// Names a registered document. Version 0: the latest (get), the next (register), all (delete).
+struct DocumentName {
+  std::string collection = "default";
+  std::string name = {};
+  uint64_t version = 0;
+};
+
+struct Document {
+  DocumentName name;
+  SegmentKey chain_tip;
+  uint64_t num_tokens = 0;
+  uint64_t bytes = 0;
+  std::string model;
+  int64_t created_unix_micros = 0;
+  std::string content_hash;
+};
+
+/// What a request reads: a sealed chain by its last key, an open context by its id, or a document.
+using ContextRef = std::variant<SegmentKey, uint64_t, DocumentName>;
+
+struct ContextInfo {
+  KvSpec spec;
+  uint64_t num_tokens = 0;
+  uint32_t num_pages = 0;
+  std::vector<SegmentKey> segment_keys;
+  /// Key of the last segment; kRootKey for an open context.
+  SegmentKey chain_tip;
+};
+
+struct OpenedContext {
+  uint64_t id = 0;
+  uint64_t num_tokens =
+      0;  ///< Tokens it starts with: the complete pages of the chain it continues.
+};
+
+struct LookupResult {
+  std::vector<SegmentKey> segment_keys;
+  uint64_t num_tokens = 0;
+};
+
+/// Units of one layer: `heads` (all when empty) of each of `pages`, in that order.
+struct UnitRange {
+  uint32_t layer = 0;
+  std::vector<uint32_t> pages = {};
+  std::vector<uint32_t> heads = {};
+};
+
+struct ContextStat {
+  ContextInfo context;
+  uint64_t bytes = 0;
+  uint32_t segments_in_dram = 0;
+  uint32_t segments_on_ssd = 0;
+};
+
+enum class PutDurability { kServerDefault, kMemory, kReplicated, kPersisted };
+
+struct ServerStats {
+  std::string version;
+  int64_t uptime_seconds = 0;
+  std::vector<std::pair<std::string, uint64_t>> counters;  ///< Sorted by name.
+};
+
+class Client {
+ public:
+  struct Options {
+    std::shared_ptr<Transport> transport = nullptr;
+    std::string tenant = "default";
+    Duration deadline = std::chrono::seconds(60);  ///< Of one method, retries included.
+    RetryOptions retry = {};
+    Clock* clock = nullptr;  ///< SystemClock() when null.
+  };
+  static StatusOr<std::unique_ptr<Client>> Create(Options options);
+
+  /// Puts one whole segment; `payload` is [num_layers][pages][n_kv] units. Returns its key.
+  StatusOr<SegmentKey> PutSegment(const KvSpec& spec, const SegmentKey& parent,
+                                  std::span<const TokenId> tokens, const Payload& payload,
+                                  PutDurability durability = PutDurability::kServerDefault);
+
+  /// Opens a context to append pages to, continuing `continues` when given.
+  StatusOr<OpenedContext> OpenContext(const KvSpec& spec,
+                                      const std::optional<ContextRef>& continues);
+  /// Appends complete pages; `payload` is [pages][num_layers][n_kv] units. Returns the context's
+  /// token count.
+  StatusOr<uint64_t> AppendPages(uint64_t context_id, uint32_t first_page,
+                                 std::span<const TokenId> tokens, const Payload& payload);
+  /// Seals; `tail_payload` is [num_layers][n_kv] units of the short last page, empty without tail
+  /// tokens.
+  StatusOr<ContextInfo> Seal(uint64_t context_id, std::span<const TokenId> tail_tokens,
+                             const Payload& tail_payload,
+                             PutDurability durability = PutDurability::kServerDefault);
+  Status DropContext(uint64_t context_id);
+
+  StatusOr<LookupResult> Lookup(const KvSpec& spec, std::span<const TokenId> tokens);
+  /// Reads units; the payload has them in order of range, page, head, verified against their
+  /// checksums.
+  StatusOr<Payload> Fetch(const ContextRef& context, std::span<const UnitRange> ranges);
+  StatusOr<ContextStat> Stat(const ContextRef& context);
+  StatusOr<uint32_t> DeleteSegments(std::span<const SegmentKey> keys);
+
+  StatusOr<Document> RegisterDocument(const DocumentName& name, const SegmentKey& chain_tip,
+                                      std::string_view content_hash = {});
+  StatusOr<Document> GetDocument(const DocumentName& name);
+  /// All documents of a collection (of all collections when empty), in order.
+  StatusOr<std::vector<Document>> ListDocuments(std::string_view collection);
+  struct DeletedDocuments {
+    uint32_t documents = 0;
+    uint32_t segments = 0;
+  };
+  StatusOr<DeletedDocuments> DeleteDocument(const DocumentName& name, bool keep_segments = false);
+
+  /// Opens a session over `context`; see session.h.
+  struct SessionOptions {
+    KvSpec spec = {};  ///< Must equal the context's.
+    uint32_t slots_per_head = 0;
+    std::vector<uint32_t> managed_layers = {};  ///< All when empty.
+  };
+  StatusOr<std::unique_ptr<ClientSession>> OpenSession(const ContextRef& context,
+                                                       const SessionOptions& options);
+
+  StatusOr<ServerStats> Stats();
+  TransportCapabilities transport_capabilities() const {
+    return options_.transport->capabilities();
+  }
+
+ private:
+  friend class ClientSession;
+  explicit Client(Options options);
+
+  /// When a method that starts now must be over.
+  TimePoint NewDeadline() const;
+  /// One call with the retries that `spec` allows, all of them before `deadline`.
+  Status CallWithRetries(const CallSpec& spec, const CallMessage& request, TimePoint deadline,
+                         CallMessage* reply);
+  /// The same for protobuf messages (call.h). `payload` goes out; what came back replaces
+  /// `*reply_payload`, or must be nothing when that is null.
+  template <typename Request, typename Reply>
+  Status Call(const CallSpec& spec, const Request& request, const Payload& payload,
+              TimePoint deadline, Reply* reply, Payload* reply_payload);
+
+  Options options_;
+  std::atomic<uint64_t> next_jitter_seed_;
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_CLIENT_CLIENT_H_

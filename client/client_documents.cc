@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Client's methods of the Registry and Admin services.
+#include <utility>
+
+#include "client/call.h"
+#include "client/client.h"
+#include "client/validate.h"
+#include "common/wire/convert.h"
+#include "common/wire/convert_context.h"
+#include "common/wire/limits.h"
+#include "quire/v1/admin.pb.h"
+#include "quire/v1/registry.pb.h"
+
+namespace quire {
+namespace {
+
+constexpr CallSpec kRegister = {"quire.v1.Registry/Register", Repeat::kOnlyIfRefused};
+constexpr CallSpec kGet = {"quire.v1.Registry/Get", Repeat::kSafe};
+constexpr CallSpec kList = {"quire.v1.Registry/List", Repeat::kSafe};
+constexpr CallSpec kDelete = {"quire.v1.Registry/Delete", Repeat::kOnlyIfRefused};
+constexpr CallSpec kStats = {"quire.v1.Admin/Stats", Repeat::kSafe};
+
+StatusOr<Document> DocumentFromReply(std::string_view method, const v1::Document& proto) {
+  auto document = wire::DocumentFromProto<Document>(proto);
+  if (!document.ok()) return BadReply(method, Message(document.status()));
+  if (document->name.version == 0) return BadReply(method, "a document without a version");
+  return document;
+}
+
+/// A reply must be about the document that was asked for, at any version when 0 was asked.
+Status CheckSame(std::string_view method, const DocumentName& asked, const DocumentName& got) {
+  if (asked.collection == got.collection && asked.name == got.name &&
+      (asked.version == 0 || asked.version == got.version)) {
+    return OkStatus();
+  }
+  return BadReply(method, "it is about ", got.collection, "/", got.name, " version ", got.version);
+}
+
+}  // namespace
+
+StatusOr<Document> Client::RegisterDocument(const DocumentName& name, const SegmentKey& chain_tip,
+                                            std::string_view content_hash) {
+  QUIRE_RETURN_IF_ERROR(CheckName(name));
+  QUIRE_RETURN_IF_ERROR(wire::CheckContentHash(content_hash));
+  v1::RegisterRequest request;
+  wire::DocumentNameToProto(name, request.mutable_name());
+  request.set_chain_tip(wire::KeyToBytes(chain_tip));
+  request.set_content_hash(std::string(content_hash));
+  v1::RegisterReply reply;
+  QUIRE_RETURN_IF_ERROR(Call(kRegister, request, {}, NewDeadline(), &reply, nullptr));
+  QUIRE_ASSIGN_OR_RETURN(Document document, DocumentFromReply(kRegister.method, reply.document()));
+  QUIRE_RETURN_IF_ERROR(CheckSame(kRegister.method, name, document.name));
+  if (document.chain_tip != chain_tip) return BadReply(kRegister.method, "it names another chain");
+  return document;
+}
+
+StatusOr<Document> Client::GetDocument(const DocumentName& name) {
+  QUIRE_RETURN_IF_ERROR(CheckName(name));
+  v1::GetDocumentRequest request;
+  wire::DocumentNameToProto(name, request.mutable_name());
+  v1::GetDocumentReply reply;
+  QUIRE_RETURN_IF_ERROR(Call(kGet, request, {}, NewDeadline(), &reply, nullptr));
+  QUIRE_ASSIGN_OR_RETURN(Document document, DocumentFromReply(kGet.method, reply.document()));
+  QUIRE_RETURN_IF_ERROR(CheckSame(kGet.method, name, document.name));
+  return document;
+}
+
+StatusOr<std::vector<Document>> Client::ListDocuments(std::string_view collection) {
+  if (!collection.empty()) QUIRE_RETURN_IF_ERROR(wire::CheckName(collection, "collection"));
+  const TimePoint deadline = NewDeadline();
+  v1::ListDocumentsRequest request;
+  request.set_collection(std::string(collection));
+  request.set_page_size(wire::kMaxListPageSize);
+  std::vector<Document> documents;
+  while (true) {
+    v1::ListDocumentsReply reply;
+    QUIRE_RETURN_IF_ERROR(Call(kList, request, {}, deadline, &reply, nullptr));
+    for (const v1::Document& proto : reply.documents()) {
+      QUIRE_ASSIGN_OR_RETURN(documents.emplace_back(), DocumentFromReply(kList.method, proto));
+    }
+    if (reply.next_page_token().empty()) return documents;
+    if (reply.documents().empty() || reply.next_page_token() == request.page_token()) {
+      return BadReply(kList.method, "its next page is this one");  // It would never end.
+    }
+    request.set_page_token(reply.next_page_token());
+  }
+}
+
+StatusOr<Client::DeletedDocuments> Client::DeleteDocument(const DocumentName& name,
+                                                          bool keep_segments) {
+  QUIRE_RETURN_IF_ERROR(CheckName(name));
+  v1::DeleteDocumentRequest request;
+  wire::DocumentNameToProto(name, request.mutable_name());
+  request.set_keep_segments(keep_segments);
+  v1::DeleteDocumentReply reply;
+  QUIRE_RETURN_IF_ERROR(Call(kDelete, request, {}, NewDeadline(), &reply, nullptr));
+  return DeletedDocuments{.documents = reply.num_documents(), .segments = reply.num_segments()};
+}
+
+StatusOr<ServerStats> Client::Stats() {
+  v1::StatsReply reply;
+  QUIRE_RETURN_IF_ERROR(Call(kStats, v1::StatsRequest(), {}, NewDeadline(), &reply, nullptr));
+  ServerStats stats{
+      .version = reply.version(), .uptime_seconds = reply.uptime_seconds(), .counters = {}};
+  for (const v1::CounterValue& counter : reply.counters()) {
+    stats.counters.emplace_back(counter.name(), counter.value());
+  }
+  return stats;
+}
+
+}  // namespace quire

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Client's methods of the Store service: each checks its arguments, calls, and checks the reply.
+#include <algorithm>
+
+#include "client/call.h"
+#include "client/client.h"
+#include "client/validate.h"
+#include "common/page/layout.h"
+#include "common/wire/convert.h"
+#include "common/wire/convert_context.h"
+#include "quire/v1/store.pb.h"
+
+namespace quire {
+namespace {
+
+constexpr CallSpec kPutSegment = {"quire.v1.Store/PutSegment", Repeat::kSafe};
+constexpr CallSpec kOpenContext = {"quire.v1.Store/OpenContext", Repeat::kOnlyIfRefused};
+constexpr CallSpec kAppendPages = {"quire.v1.Store/AppendPages", Repeat::kSafe};
+constexpr CallSpec kSeal = {"quire.v1.Store/Seal", Repeat::kSafe};
+constexpr CallSpec kDropContext = {"quire.v1.Store/DropContext", Repeat::kOnlyIfRefused};
+constexpr CallSpec kLookup = {"quire.v1.Store/Lookup", Repeat::kSafe};
+constexpr CallSpec kFetch = {"quire.v1.Store/Fetch", Repeat::kSafe};
+constexpr CallSpec kStat = {"quire.v1.Store/Stat", Repeat::kSafe};
+constexpr CallSpec kDelete = {"quire.v1.Store/Delete", Repeat::kOnlyIfRefused};
+
+v1::Durability ToProto(PutDurability durability) {
+  switch (durability) {
+    case PutDurability::kServerDefault:
+      return v1::DURABILITY_UNSPECIFIED;
+    case PutDurability::kMemory:
+      return v1::DURABILITY_MEMORY;
+    case PutDurability::kReplicated:
+      return v1::DURABILITY_REPLICATED;
+    case PutDurability::kPersisted:
+      return v1::DURABILITY_PERSISTED;
+  }
+  return v1::DURABILITY_UNSPECIFIED;
+}
+
+void SetTokens(std::span<const TokenId> tokens, google::protobuf::RepeatedField<int32_t>* field) {
+  field->Add(tokens.begin(), tokens.end());
+}
+
+/// Whether a reply of `units` units can answer `ranges`. How many heads a range without a head list
+/// means is the server's to know, but it is the same for all of them.
+bool AnswersRanges(std::span<const UnitRange> ranges, uint64_t units) {
+  uint64_t named = 0;
+  uint64_t pages_of_all_heads = 0;
+  for (const UnitRange& range : ranges) {
+    (range.heads.empty() ? pages_of_all_heads : named) +=
+        range.pages.size() * std::max<uint64_t>(range.heads.size(), 1);
+  }
+  if (units < named || pages_of_all_heads == 0) return units == named;
+  const uint64_t heads = (units - named) / pages_of_all_heads;
+  return (units - named) % pages_of_all_heads == 0 && heads >= 1 &&
+         heads <= KvSpecLimits::kMaxHeads;
+}
+
+/// Checks a fetched payload, whose unit size only the server knows: it divides the payload evenly.
+Status CheckFetched(const v1::FetchReply& reply, std::span<const UnitRange> ranges,
+                    const Payload& payload) {
+  const uint64_t units = reply.num_units();
+  if (!AnswersRanges(ranges, units)) return DataLoss(units, " units do not answer the ranges");
+  const std::span<const uint32_t> checksums(reply.unit_crc32c().data(), reply.unit_crc32c().size());
+  if (units == 0 || payload.size_bytes() < units) return CheckUnits(payload, units, 1, checksums);
+  return CheckUnits(payload, units, payload.size_bytes() / units, checksums);
+}
+
+}  // namespace
+
+StatusOr<SegmentKey> Client::PutSegment(const KvSpec& spec, const SegmentKey& parent,
+                                        std::span<const TokenId> tokens, const Payload& payload,
+                                        PutDurability durability) {
+  QUIRE_RETURN_IF_ERROR(CheckSpec(spec));
+  if (tokens.empty() || tokens.size() > spec.segment_tokens()) {
+    return InvalidArgument("a segment has 1 to ", spec.segment_tokens(), " tokens, not ",
+                           tokens.size());
+  }
+  const uint64_t bytes = SegmentBytes(spec, PageCount(spec, tokens.size()));
+  QUIRE_RETURN_IF_ERROR(CheckPayloadSize("the segment's payload", payload, bytes));
+  v1::PutSegmentRequest request;
+  wire::KvSpecToProto(spec, request.mutable_spec());
+  if (parent != kRootKey) request.set_parent(wire::KeyToBytes(parent));
+  SetTokens(tokens, request.mutable_tokens());
+  request.set_durability(ToProto(durability));
+  request.set_payload_crc32c(PayloadCrc32c(payload));
+  v1::PutSegmentReply reply;
+  QUIRE_RETURN_IF_ERROR(Call(kPutSegment, request, payload, NewDeadline(), &reply, nullptr));
+  auto key = wire::KeyFromBytes(reply.key(), "key");
+  if (!key.ok()) return BadReply(kPutSegment.method, Message(key.status()));
+  return key;
+}
+
+StatusOr<OpenedContext> Client::OpenContext(const KvSpec& spec,
+                                            const std::optional<ContextRef>& continues) {
+  QUIRE_RETURN_IF_ERROR(CheckSpec(spec));
+  v1::OpenContextRequest request;
+  wire::KvSpecToProto(spec, request.mutable_spec());
+  if (continues) {
+    QUIRE_RETURN_IF_ERROR(CheckRef(*continues));
+    wire::ContextRefToProto<DocumentName>(*continues, request.mutable_continues());
+  }
+  v1::OpenContextReply reply;
+  QUIRE_RETURN_IF_ERROR(Call(kOpenContext, request, {}, NewDeadline(), &reply, nullptr));
+  if (reply.num_tokens() % spec.page_tokens != 0 || (!continues && reply.num_tokens() != 0)) {
+    return BadReply(kOpenContext.method, "the context starts with ", reply.num_tokens(), " tokens");
+  }
+  return OpenedContext{.id = reply.context_id(), .num_tokens = reply.num_tokens()};
+}
+
+StatusOr<uint64_t> Client::AppendPages(uint64_t context_id, uint32_t first_page,
+                                       std::span<const TokenId> tokens, const Payload& payload) {
+  if (tokens.empty()) return InvalidArgument("AppendPages needs the tokens of at least one page");
+  v1::AppendPagesRequest request;
+  request.set_context_id(context_id);
+  request.set_first_page(first_page);
+  SetTokens(tokens, request.mutable_tokens());
+  request.set_payload_crc32c(PayloadCrc32c(payload));
+  v1::AppendPagesReply reply;
+  QUIRE_RETURN_IF_ERROR(Call(kAppendPages, request, payload, NewDeadline(), &reply, nullptr));
+  if (reply.num_tokens() < tokens.size()) {
+    return BadReply(kAppendPages.method, "the context has ", reply.num_tokens(), " tokens after ",
+                    tokens.size(), " were appended");
+  }
+  return reply.num_tokens();
+}
+
+StatusOr<ContextInfo> Client::Seal(uint64_t context_id, std::span<const TokenId> tail_tokens,
+                                   const Payload& tail_payload, PutDurability durability) {
+  if (tail_tokens.empty() != tail_payload.empty()) {
+    return InvalidArgument("Seal needs both the tail's tokens and its payload, or neither");
+  }
+  v1::SealRequest request;
+  request.set_context_id(context_id);
+  SetTokens(tail_tokens, request.mutable_tail_tokens());
+  request.set_durability(ToProto(durability));
+  if (!tail_payload.empty()) request.set_payload_crc32c(PayloadCrc32c(tail_payload));
+  v1::SealReply reply;
+  QUIRE_RETURN_IF_ERROR(Call(kSeal, request, tail_payload, NewDeadline(), &reply, nullptr));
+  QUIRE_ASSIGN_OR_RETURN(ContextInfo info, ContextFromReply(kSeal.method, reply.context()));
+  if (info.chain_tip == kRootKey || info.num_tokens % info.spec.page_tokens != tail_tokens.size()) {
+    return BadReply(kSeal.method, "it does not name a sealed chain with this tail");
+  }
+  return info;
+}
+
+Status Client::DropContext(uint64_t context_id) {
+  v1::DropContextRequest request;
+  request.set_context_id(context_id);
+  v1::DropContextReply reply;
+  return Call(kDropContext, request, {}, NewDeadline(), &reply, nullptr);
+}
+
+StatusOr<LookupResult> Client::Lookup(const KvSpec& spec, std::span<const TokenId> tokens) {
+  QUIRE_RETURN_IF_ERROR(CheckSpec(spec));
+  v1::LookupRequest request;
+  wire::KvSpecToProto(spec, request.mutable_spec());
+  SetTokens(tokens, request.mutable_tokens());
+  v1::LookupReply reply;
+  QUIRE_RETURN_IF_ERROR(Call(kLookup, request, {}, NewDeadline(), &reply, nullptr));
+  LookupResult result{.segment_keys = {}, .num_tokens = reply.num_tokens()};
+  auto keys =
+      wire::KeysFromProto(reply.segment_keys(), SegmentCount(spec, tokens.size()), "segment_keys");
+  if (!keys.ok()) return BadReply(kLookup.method, Message(keys.status()));
+  result.segment_keys = *std::move(keys);
+  const uint64_t covered = std::min<uint64_t>(
+      tokens.size(), result.segment_keys.size() * uint64_t{spec.segment_tokens()});
+  if (result.num_tokens != covered) {
+    return BadReply(kLookup.method, result.segment_keys.size(), " segments do not cover ",
+                    result.num_tokens, " tokens");
+  }
+  return result;
+}
+
+StatusOr<Payload> Client::Fetch(const ContextRef& context, std::span<const UnitRange> ranges) {
+  QUIRE_RETURN_IF_ERROR(CheckRef(context));
+  v1::FetchRequest request;
+  wire::ContextRefToProto<DocumentName>(context, request.mutable_context());
+  for (const UnitRange& range : ranges) wire::UnitRangeToProto(range, request.add_ranges());
+  v1::FetchReply reply;
+  Payload payload;
+  QUIRE_RETURN_IF_ERROR(Call(kFetch, request, {}, NewDeadline(), &reply, &payload));
+  const Status checked = CheckFetched(reply, ranges, payload);
+  if (!checked.ok()) return BadReply(kFetch.method, Message(checked));
+  return payload;
+}
+
+StatusOr<ContextStat> Client::Stat(const ContextRef& context) {
+  QUIRE_RETURN_IF_ERROR(CheckRef(context));
+  v1::StatRequest request;
+  wire::ContextRefToProto<DocumentName>(context, request.mutable_context());
+  v1::StatReply reply;
+  QUIRE_RETURN_IF_ERROR(Call(kStat, request, {}, NewDeadline(), &reply, nullptr));
+  ContextStat stat;
+  QUIRE_ASSIGN_OR_RETURN(stat.context, ContextFromReply(kStat.method, reply.context()));
+  stat.bytes = reply.bytes();
+  stat.segments_in_dram = reply.segments_in_dram();
+  stat.segments_on_ssd = reply.segments_on_ssd();
+  return stat;
+}
+
+StatusOr<uint32_t> Client::DeleteSegments(std::span<const SegmentKey> keys) {
+  v1::DeleteRequest request;
+  wire::KeysToProto(keys, request.mutable_segment_keys());
+  v1::DeleteReply reply;
+  QUIRE_RETURN_IF_ERROR(Call(kDelete, request, {}, NewDeadline(), &reply, nullptr));
+  if (reply.num_deleted() > keys.size()) {
+    return BadReply(kDelete.method, reply.num_deleted(), " segments deleted of ", keys.size());
+  }
+  return reply.num_deleted();
+}
+
+}  // namespace quire

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Store and registry methods: arguments are checked before anything is sent, replies before
+// anything is used (promise 2: bytes that fail their checksum are never returned).
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "client/client.h"
+#include "client/client_test_kit.h"
+#include "quire/v1/registry.pb.h"
+#include "quire/v1/store.pb.h"
+
+namespace quire {
+namespace {
+
+using testing::KeyOf;
+using testing::RandomPayload;
+
+class ClientStoreTest : public testing::ClientTest {
+ protected:
+  ClientStoreTest() : client_(MakeClient()) {}
+
+  void ReplyFetch(uint64_t units, const Payload& payload, std::vector<uint32_t> checksums) {
+    v1::FetchReply reply;
+    reply.set_num_units(units);
+    reply.mutable_unit_crc32c()->Assign(checksums.begin(), checksums.end());
+    server_.Reply("quire.v1.Store/Fetch", reply, payload);
+  }
+  void ReplySeal(const std::function<void(v1::ContextInfo*)>& change) {
+    v1::SealReply reply;
+    wire::ContextInfoToProto(testing::SealedContext(spec_, 18), reply.mutable_context());
+    change(reply.mutable_context());
+    server_.Reply("quire.v1.Store/Seal", reply);
+  }
+  v1::Document ProtoDocument(const std::string& name, uint64_t version) {
+    v1::Document document;
+    document.mutable_name()->set_collection("default");
+    document.mutable_name()->set_name(name);
+    document.mutable_name()->set_version(version);
+    document.set_chain_tip(wire::KeyToBytes(KeyOf(7)));
+    return document;
+  }
+
+  const std::vector<TokenId> tokens_ = {1, 2, 3, 4, 5};
+  const std::unique_ptr<Client> client_;
+};
+
+TEST_F(ClientStoreTest, PutSegmentSendsTheChecksumOfItsPayload) {
+  v1::PutSegmentReply reply;
+  reply.set_key(wire::KeyToBytes(KeyOf(5)));
+  server_.Reply("quire.v1.Store/PutSegment", reply);
+  const Payload payload = RandomPayload(SegmentBytes(spec_, 2), 1);
+  const auto key =
+      client_->PutSegment(spec_, kRootKey, tokens_, payload, PutDurability::kPersisted);
+  ASSERT_TRUE(key.ok()) << key.status();
+  EXPECT_EQ(*key, KeyOf(5));
+  const auto request = server_.RequestOf<v1::PutSegmentRequest>(0);
+  EXPECT_EQ(request.payload_crc32c(), Crc32c(testing::Bytes(payload)));
+  EXPECT_EQ(request.durability(), v1::DURABILITY_PERSISTED);
+  EXPECT_EQ(std::vector<TokenId>(request.tokens().begin(), request.tokens().end()), tokens_);
+  EXPECT_TRUE(request.parent().empty());
+  EXPECT_TRUE(request.payload().empty());
+}
+
+TEST_F(ClientStoreTest, ArgumentsThatCannotBeRightAreNotSent) {
+  KvSpec bad = spec_;
+  bad.head_dim = 0;
+  const Payload payload = RandomPayload(SegmentBytes(spec_, 2), 1);
+  const std::vector<TokenId> too_many(9, 1);
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(client_->PutSegment(bad, kRootKey, tokens_, payload).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(client_->PutSegment(spec_, kRootKey, {}, payload).status()));
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(client_->PutSegment(spec_, kRootKey, too_many, payload).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      client_->PutSegment(spec_, kRootKey, tokens_, RandomPayload(8, 1)).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(client_->OpenContext(bad, {}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(client_->AppendPages(1, 0, {}, payload).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(client_->Seal(1, tokens_, {}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(client_->Stat(DocumentName{.name = "a/b"}).status()));
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(client_->GetDocument({.collection = "", .name = "a"}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      client_->RegisterDocument({.name = "a"}, KeyOf(1), "short").status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(client_->ListDocuments("a/b").status()));
+  EXPECT_TRUE(server_.calls().empty());
+}
+
+TEST_F(ClientStoreTest, ASealedContextMustNameItsWholeChain) {
+  const std::vector<TokenId> tail = {1, 2};
+  const Payload payload = RandomPayload(UnitBytes(spec_) * 4, 1);
+  ReplySeal([](v1::ContextInfo*) {});
+  const auto sealed = client_->Seal(1, tail, payload);
+  ASSERT_TRUE(sealed.ok()) << sealed.status();
+  EXPECT_EQ(sealed->num_pages, 5u);
+  EXPECT_EQ(sealed->chain_tip, KeyOf(3));
+
+  const std::vector<std::function<void(v1::ContextInfo*)>> lies = {
+      [](v1::ContextInfo* info) { info->clear_chain_tip(); },
+      [](v1::ContextInfo* info) { info->set_chain_tip("short"); },
+      [](v1::ContextInfo* info) { info->mutable_segment_keys()->RemoveLast(); },
+      [](v1::ContextInfo* info) { info->set_num_pages(4); },
+      [](v1::ContextInfo* info) { info->set_num_tokens(UINT64_MAX); },
+      [](v1::ContextInfo* info) { info->set_num_tokens(20); },
+      [](v1::ContextInfo* info) { info->mutable_spec()->set_page_tokens(0); },
+      [](v1::ContextInfo* info) { info->clear_spec(); },
+  };
+  for (size_t i = 0; i < lies.size(); ++i) {
+    ReplySeal(lies[i]);
+    EXPECT_TRUE(absl::IsDataLoss(client_->Seal(1, tail, payload).status())) << "lie " << i;
+  }
+}
+
+TEST_F(ClientStoreTest, ASealWhoseReplyWasLostIsRepeated) {
+  server_.Fail("quire.v1.Store/Seal", Unavailable("the reply was lost"));
+  ReplySeal([](v1::ContextInfo*) {});
+  EXPECT_TRUE(client_->Seal(1, std::vector<TokenId>{1, 2}, RandomPayload(8, 1)).ok());
+  EXPECT_EQ(server_.calls().size(), 2u);
+}
+
+TEST_F(ClientStoreTest, FetchReturnsUnitsThatMatchTheirChecksums) {
+  const uint64_t unit = UnitBytes(spec_);
+  const Payload payload = RandomPayload(6 * unit, 2);
+  ReplyFetch(6, payload, testing::UnitChecksums(payload, unit));
+  const std::vector<UnitRange> ranges = {{.layer = 0, .pages = {0, 2}},
+                                         {.layer = 1, .pages = {1}, .heads = {0, 1}}};
+  const auto fetched = client_->Fetch(KeyOf(1), ranges);
+  ASSERT_TRUE(fetched.ok()) << fetched.status();
+  EXPECT_EQ(testing::Bytes(*fetched), testing::Bytes(payload));
+}
+
+TEST_F(ClientStoreTest, FetchedBytesThatAreWrongInAnyWayAreNotReturned) {
+  const uint64_t unit = UnitBytes(spec_);
+  const std::vector<UnitRange> ranges = {{.layer = 0, .pages = {0, 2}, .heads = {1}}};
+  std::vector<std::byte> bytes = testing::RandomBytes(2 * unit, 2);
+  Payload good;
+  good.Append(bytes);
+  const std::vector<uint32_t> checksums = testing::UnitChecksums(good, unit);
+  bytes[unit + 3] ^= std::byte{1};
+  Payload flipped;
+  flipped.Append(bytes);
+
+  ReplyFetch(2, flipped, checksums);
+  ReplyFetch(2, good, {checksums[0]});
+  ReplyFetch(3, good, checksums);
+  ReplyFetch(UINT64_MAX, good, checksums);
+  ReplyFetch(2, RandomPayload(2 * unit - 1, 2), checksums);
+  ReplyFetch(2, {}, checksums);
+  ReplyFetch(0, good, {});
+  for (int i = 0; i < 7; ++i) {
+    EXPECT_TRUE(absl::IsDataLoss(client_->Fetch(KeyOf(1), ranges).status())) << "reply " << i;
+  }
+}
+
+TEST_F(ClientStoreTest, LookupMustCoverWhatItsSegmentsCover) {
+  const std::vector<TokenId> tokens(18, 3);
+  const auto reply_with = [&](int segments, uint64_t num_tokens) {
+    v1::LookupReply reply;
+    for (int i = 0; i < segments; ++i) reply.add_segment_keys(wire::KeyToBytes(KeyOf(1)));
+    reply.set_num_tokens(num_tokens);
+    server_.Reply("quire.v1.Store/Lookup", reply);
+    return client_->Lookup(spec_, tokens);
+  };
+  EXPECT_EQ(reply_with(2, 16)->num_tokens, 16u);
+  EXPECT_EQ(reply_with(3, 18)->segment_keys.size(), 3u);
+  EXPECT_EQ(reply_with(0, 0)->num_tokens, 0u);
+  EXPECT_TRUE(absl::IsDataLoss(reply_with(2, 18).status()));
+  EXPECT_TRUE(absl::IsDataLoss(reply_with(4, 18).status()));
+}
+
+TEST_F(ClientStoreTest, ListGathersAllPagesAndStopsAtOneThatRepeats) {
+  v1::ListDocumentsReply first;
+  *first.add_documents() = ProtoDocument("a", 1);
+  first.set_next_page_token("more");
+  v1::ListDocumentsReply last;
+  *last.add_documents() = ProtoDocument("b", 2);
+  server_.Reply("quire.v1.Registry/List", first);
+  server_.Reply("quire.v1.Registry/List", last);
+  const auto documents = client_->ListDocuments("");
+  ASSERT_TRUE(documents.ok()) << documents.status();
+  ASSERT_EQ(documents->size(), 2u);
+  EXPECT_EQ((*documents)[1].name.name, "b");
+  EXPECT_EQ(server_.RequestOf<v1::ListDocumentsRequest>(1).page_token(), "more");
+
+  server_.Reply("quire.v1.Registry/List", first);
+  server_.Reply("quire.v1.Registry/List", first);
+  EXPECT_TRUE(absl::IsDataLoss(client_->ListDocuments("").status()));
+}
+
+TEST_F(ClientStoreTest, ADocumentReplyMustBeAboutTheDocumentAskedFor) {
+  const auto reply_with = [&](const v1::Document& document) {
+    v1::GetDocumentReply reply;
+    *reply.mutable_document() = document;
+    server_.Reply("quire.v1.Registry/Get", reply);
+    return client_->GetDocument({.name = "a", .version = 2}).status();
+  };
+  EXPECT_TRUE(reply_with(ProtoDocument("a", 2)).ok());
+  EXPECT_TRUE(absl::IsDataLoss(reply_with(ProtoDocument("b", 2))));
+  EXPECT_TRUE(absl::IsDataLoss(reply_with(ProtoDocument("a", 3))));
+  EXPECT_TRUE(absl::IsDataLoss(reply_with(ProtoDocument("a", 0))));
+  EXPECT_TRUE(absl::IsDataLoss(reply_with(v1::Document())));
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ConnectGrpc: the transport that most programs want.
+#ifndef QUIRE_CLIENT_CONNECT_H_
+#define QUIRE_CLIENT_CONNECT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/transport/transport.h"
+#include "common/wire/limits.h"
+
+namespace quire {
+
+struct ConnectOptions {
+  uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.
+};
+
+/// A transport to the server at `address` ("host:port", "[::1]:port" or "unix:/path"). It connects
+/// at the first call, and again after a loss: whether the server is there shows then.
+StatusOr<std::shared_ptr<Transport>> ConnectGrpc(const std::string& address,
+                                                 const ConnectOptions& options = {});
+
+}  // namespace quire
+
+#endif  // QUIRE_CLIENT_CONNECT_H_

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/validate.h"
+
+#include <algorithm>
+#include <string>
+#include <variant>
+
+#include "client/call.h"
+#include "common/base/checksum.h"
+#include "common/page/layout.h"
+#include "common/wire/convert.h"
+#include "common/wire/convert_context.h"
+
+namespace quire {
+
+Status CheckSpec(const KvSpec& spec) {
+  const std::string problem = Problem(spec);
+  return problem.empty() ? OkStatus() : InvalidArgument("the KvSpec is not valid: ", problem);
+}
+
+Status CheckName(const DocumentName& name) {
+  QUIRE_RETURN_IF_ERROR(wire::CheckName(name.collection, "collection"));
+  return wire::CheckName(name.name, "name");
+}
+
+Status CheckRef(const ContextRef& context) {
+  const auto* document = std::get_if<DocumentName>(&context);
+  return document == nullptr ? OkStatus() : CheckName(*document);
+}
+
+StatusOr<ContextInfo> ContextFromReply(std::string_view method, const v1::ContextInfo& info) {
+  auto context = wire::ContextInfoFromProto<ContextInfo>(info);
+  if (!context.ok()) return BadReply(method, Message(context.status()));
+  if (context->chain_tip == kRootKey) return context;  // Open: its last segment has no key yet.
+  const uint32_t segments = SegmentCount(context->spec, context->num_tokens);
+  if (context->segment_keys.size() != segments || segments == 0 ||
+      context->segment_keys.back() != context->chain_tip) {
+    return BadReply(method, context->segment_keys.size(), " segment keys for ", context->num_tokens,
+                    " tokens, or the last is not the chain's tip");
+  }
+  return context;
+}
+
+Status CheckPayloadSize(std::string_view what, const Payload& payload, uint64_t bytes) {
+  if (payload.size_bytes() == bytes) return OkStatus();
+  return InvalidArgument(what, " has ", payload.size_bytes(), " bytes; its tokens and KvSpec make ",
+                         bytes);
+}
+
+uint32_t PayloadCrc32c(const Payload& payload) {
+  uint32_t crc = 0;
+  for (const Slice& slice : payload.slices()) crc = Crc32c(slice.bytes, crc);
+  return crc;
+}
+
+Status CheckUnits(const Payload& payload, uint64_t num_units, uint64_t unit_bytes,
+                  std::span<const uint32_t> unit_crc32c) {
+  if (unit_crc32c.size() != num_units) {
+    return DataLoss(unit_crc32c.size(), " checksums for ", num_units, " units");
+  }
+  if (payload.size_bytes() != num_units * unit_bytes) {
+    return DataLoss(payload.size_bytes(), " payload bytes for ", num_units, " units of ",
+                    unit_bytes);
+  }
+  uint64_t unit = 0;
+  uint64_t filled = 0;  // Bytes of `unit` that earlier slices held.
+  uint32_t crc = 0;
+  for (const Slice& slice : payload.slices()) {
+    std::span<const std::byte> rest = slice.bytes;
+    while (!rest.empty()) {
+      const auto part = rest.first(std::min<uint64_t>(rest.size(), unit_bytes - filled));
+      crc = Crc32c(part, crc);
+      filled += part.size();
+      rest = rest.subspan(part.size());
+      if (filled < unit_bytes) continue;
+      if (crc != unit_crc32c[unit]) return DataLoss("unit ", unit, " does not match its checksum");
+      ++unit;
+      filled = 0;
+      crc = 0;
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace quire

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checks of what the caller gives and what the server replies; internal to client/. Pure functions.
+#ifndef QUIRE_CLIENT_VALIDATE_H_
+#define QUIRE_CLIENT_VALIDATE_H_
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "client/client.h"
+#include "common/base/payload.h"
+#include "common/base/status.h"
+#include "common/page/kv_spec.h"
+#include "quire/v1/types.pb.h"
+
+namespace quire {
+
+/// INVALID_ARGUMENT naming the field when the caller's spec is not valid.
+[[nodiscard]] Status CheckSpec(const KvSpec& spec);
+/// INVALID_ARGUMENT when a document's collection or name is one that no server takes.
+[[nodiscard]] Status CheckName(const DocumentName& name);
+[[nodiscard]] Status CheckRef(const ContextRef& context);
+
+/// The context in a reply to `method`; DATA_LOSS (BadReply) when its counts and keys do not agree.
+[[nodiscard]] StatusOr<ContextInfo> ContextFromReply(std::string_view method,
+                                                     const v1::ContextInfo& info);
+
+/// INVALID_ARGUMENT unless the caller's `payload` has exactly `bytes` bytes; `what` says what it
+/// is.
+[[nodiscard]] Status CheckPayloadSize(std::string_view what, const Payload& payload,
+                                      uint64_t bytes);
+
+/// Checksum of all bytes in order.
+[[nodiscard]] uint32_t PayloadCrc32c(const Payload& payload);
+
+/// Checks a received payload of `num_units` units of `unit_bytes` bytes (> 0) against one checksum
+/// each. A non-OK status says what is wrong: the size, the number of checksums, or the first unit
+/// that does not match. Units may lie across slices.
+[[nodiscard]] Status CheckUnits(const Payload& payload, uint64_t num_units, uint64_t unit_bytes,
+                                std::span<const uint32_t> unit_crc32c);
+
+}  // namespace quire
+
+#endif  // QUIRE_CLIENT_VALIDATE_H_

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+# Build options and the warning and sanitizer flags that every target of ours gets.
+set(QUIRE_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them (address,undefined or thread)")
+option(QUIRE_FUZZ "Build the libFuzzer targets (clang only)" OFF)
+set(QUIRE_CUDA AUTO CACHE STRING "Compile the CUDA kernels: AUTO (when nvcc is found), ON or OFF")
+
+find_program(QUIRE_CCACHE ccache)
+if(QUIRE_CCACHE)
+  set(CMAKE_C_COMPILER_LAUNCHER ${QUIRE_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${QUIRE_CCACHE})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${QUIRE_CCACHE})
+endif()
+
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wall> $<$<COMPILE_LANGUAGE:CXX>:-Wextra> $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wthread-safety>)
+endif()
+if(QUIRE_SANITIZE)
+  add_compile_options(-fsanitize=${QUIRE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
+  add_link_options(-fsanitize=${QUIRE_SANITIZE})
+endif()
+if(QUIRE_FUZZ)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link,address,undefined> -fno-sanitize-recover=all -g1)
+  add_link_options(-fsanitize=address,undefined)
+endif()

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <string_view>
+
+#include "common/base/checksum.h"
+#include "common/base/clock.h"
+#include "common/base/executor.h"
+#include "common/base/random.h"
+#include "common/base/status.h"
+
+namespace quire {
+namespace {
+
+std::span<const std::byte> Bytes(std::string_view text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+TEST(Crc32cTest, MatchesThePublishedCheckValue) {
+  EXPECT_EQ(Crc32c(Bytes("123456789")), 0xe3069283u);
+  EXPECT_EQ(Crc32c({}), 0u);
+}
+
+TEST(Crc32cTest, GoesOnFromASeed) {
+  EXPECT_EQ(Crc32c(Bytes("56789"), Crc32c(Bytes("1234"))), 0xe3069283u);
+}
+
+TEST(Crc32cTest, SeesEveryFlippedBit) {
+  std::string text = "one page of keys and values";
+  const uint32_t clean = Crc32c(Bytes(text));
+  for (size_t bit = 0; bit < text.size() * 8; ++bit) {
+    text[bit / 8] = static_cast<char>(text[bit / 8] ^ (1 << (bit % 8)));
+    EXPECT_NE(Crc32c(Bytes(text)), clean) << "bit " << bit;
+    text[bit / 8] = static_cast<char>(text[bit / 8] ^ (1 << (bit % 8)));
+  }
+}
+
+TEST(RandomTest, SameSeedGivesSameSequence) {
+  Random a(7), b(7), c(8);
+  EXPECT_EQ(a.Next(), b.Next());
+  EXPECT_NE(a.Next(), c.Next());
+}
+
+TEST(RandomTest, NormalHasUnitVariance) {
+  Random random(3);
+  double sum = 0, squares = 0;
+  constexpr int kDraws = 20000;
+  for (int i = 0; i < kDraws; ++i) {
+    const double x = random.Normal();
+    sum += x;
+    squares += x * x;
+  }
+  EXPECT_NEAR(sum / kDraws, 0.0, 0.05);
+  EXPECT_NEAR(squares / kDraws, 1.0, 0.05);
+}
+
+TEST(RandomTest, SecureBytesDiffer) {
+  std::array<uint8_t, 16> a{}, b{};
+  SecureRandomBytes(a);
+  SecureRandomBytes(b);
+  EXPECT_NE(a, b);
+}
+
+TEST(ThreadPoolTest, RunsWhatWasQueuedBeforeItEnds) {
+  std::atomic<int> ran{0};
+  {
+    ThreadPool pool({.threads = 3, .queue_limit = 100});
+    for (int i = 0; i < 100; ++i) ASSERT_TRUE(pool.Submit([&] { ++ran; }).ok());
+  }
+  EXPECT_EQ(ran, 100);
+}
+
+TEST(ThreadPoolTest, RefusesWhatExceedsTheQueue) {
+  ThreadPool pool({.threads = 0, .queue_limit = 2});
+  EXPECT_TRUE(pool.Submit([] {}).ok());
+  EXPECT_TRUE(pool.Submit([] {}).ok());
+  EXPECT_EQ(pool.Submit([] {}).code(), StatusCode::kResourceExhausted);
+}
+
+TEST(StatusTest, AnnotatePutsTheContextFirst) {
+  EXPECT_EQ(Message(Annotate(NotFound("no such key"), "segment ", 7)), "segment 7: no such key");
+  EXPECT_TRUE(Annotate(OkStatus(), "x").ok());
+}
+
+TEST(ClockTest, MonotonicTimeDoesNotGoBack) {
+  const TimePoint before = SystemClock().Now();
+  EXPECT_LE(before, SystemClock().Now());
+}
+
+}  // namespace
+}  // namespace quire

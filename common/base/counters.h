@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Counters: components count; they know nothing of exporters. Each offers
+// `void VisitCounters(const CounterVisitor&) const`; the admin service and the CLI read through it.
+#ifndef QUIRE_COMMON_BASE_COUNTERS_H_
+#define QUIRE_COMMON_BASE_COUNTERS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+namespace quire {
+
+/// Called once per counter: a name such as "ssd_unit_reads" (unit last where there is one) and its
+/// value.
+using CounterVisitor = std::function<void(std::string_view name, uint64_t value)>;
+
+/// A monotonic count or a gauge. Thread-safe; reads may lag behind concurrent writes.
+class Counter {
+ public:
+  void Add(uint64_t n = 1) { value_.fetch_add(n, std::memory_order_relaxed); }
+  void Sub(uint64_t n) { value_.fetch_sub(n, std::memory_order_relaxed); }
+  uint64_t Get() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> value_{0};
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_BASE_COUNTERS_H_

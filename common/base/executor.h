@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Executor: where background work runs. ThreadPool is the real one; InlineExecutor runs a task at
+// once in the caller (used where order must be deterministic); tests/kit has a ManualExecutor.
+#ifndef QUIRE_COMMON_BASE_EXECUTOR_H_
+#define QUIRE_COMMON_BASE_EXECUTOR_H_
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+
+namespace quire {
+
+/// Thread-safety: every implementation is safe for concurrent use.
+class Executor {
+ public:
+  using Task = std::function<void()>;
+  virtual ~Executor() = default;
+  /// Takes `task` to run it once. RESOURCE_EXHAUSTED when the queue is full: the task was not
+  /// taken.
+  [[nodiscard]] virtual Status Submit(Task task) = 0;
+};
+
+class InlineExecutor final : public Executor {
+ public:
+  Status Submit(Task task) override {
+    task();
+    return OkStatus();
+  }
+};
+
+/// A fixed number of threads over one bounded queue, first in first out. The destructor runs what
+/// is queued and joins.
+class ThreadPool final : public Executor {
+ public:
+  struct Options {
+    size_t threads = 1;
+    size_t queue_limit = 1024;  ///< Tasks waiting, not counting those that run.
+  };
+  explicit ThreadPool(const Options& options);
+  ~ThreadPool() override;
+  Status Submit(Task task) override;
+
+ private:
+  void Run();
+
+  const Options options_;
+  Mutex mutex_;
+  CondVar wake_;
+  std::deque<Task> queue_ QUIRE_GUARDED_BY(mutex_);
+  bool stopping_ QUIRE_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_BASE_EXECUTOR_H_

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Payload: bulk bytes as a list of slices that may lie anywhere, each kept alive by its owner. It
+// is how units travel from a tier to a transport without being copied. Ownership: a slice's bytes
+// are valid while a copy of its `owner` lives. Thread-safety: a value type.
+#ifndef QUIRE_COMMON_BASE_PAYLOAD_H_
+#define QUIRE_COMMON_BASE_PAYLOAD_H_
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace quire {
+
+struct Slice {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void>
+      owner;  ///< Null for bytes that outlive every use (the caller's, in a blocking call).
+};
+
+class Payload {
+ public:
+  Payload() = default;
+
+  void Append(Slice slice) {
+    size_bytes_ += slice.bytes.size();
+    if (!slice.bytes.empty()) slices_.push_back(std::move(slice));
+  }
+  /// Takes over a buffer.
+  void Append(std::vector<std::byte> buffer) {
+    auto owner = std::make_shared<const std::vector<std::byte>>(std::move(buffer));
+    const std::span<const std::byte> bytes(*owner);
+    Append(Slice{bytes, std::move(owner)});
+  }
+
+  size_t size_bytes() const { return size_bytes_; }
+  bool empty() const { return size_bytes_ == 0; }
+  const std::vector<Slice>& slices() const { return slices_; }
+
+  /// Copies everything to `out`, which has room for size_bytes().
+  void CopyTo(std::byte* out) const {
+    for (const Slice& slice : slices_) {
+      std::memcpy(out, slice.bytes.data(), slice.bytes.size());
+      out += slice.bytes.size();
+    }
+  }
+  /// The whole payload as one slice: the slice itself when there is only one, otherwise a copy.
+  Slice Flatten() const {
+    if (slices_.size() == 1) return slices_.front();
+    auto owner = std::make_shared<std::vector<std::byte>>(size_bytes_);
+    CopyTo(owner->data());
+    const std::span<const std::byte> bytes(*owner);
+    return Slice{bytes, std::move(owner)};
+  }
+
+ private:
+  std::vector<Slice> slices_;
+  size_t size_bytes_ = 0;
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_BASE_PAYLOAD_H_

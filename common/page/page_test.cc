@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+#include <vector>
+
+#include "common/base/random.h"
+#include "common/page/key.h"
+#include "common/page/kv_spec.h"
+#include "common/page/layout.h"
+
+namespace quire {
+namespace {
+
+KvSpec Llama8B() {
+  KvSpec spec;
+  spec.model = "llama-3.1-8b";
+  spec.num_layers = 32;
+  spec.num_query_heads = 32;
+  spec.num_kv_heads = 8;
+  spec.head_dim = 128;
+  spec.rope.rotary_dim = 128;
+  return spec;
+}
+
+KvSpec Mla() {
+  KvSpec spec = Llama8B();
+  spec.attention = AttentionKind::kMla;
+  spec.num_kv_heads = 1;
+  spec.head_dim = 0;
+  spec.latent_dim = 512;
+  spec.latent_rope_dim = 64;
+  spec.rope.rotary_dim = 64;
+  return spec;
+}
+
+TEST(DTypeTest, EveryHalfSurvivesTheRoundTrip) {
+  for (uint32_t bits = 0; bits <= 0xffff; ++bits) {
+    const auto half = static_cast<uint16_t>(bits);
+    const float as_f16 = F16ToFloat(half), as_bf16 = BF16ToFloat(half);
+    if (std::isnan(as_f16))
+      EXPECT_TRUE(std::isnan(F16ToFloat(FloatToF16(as_f16))));
+    else
+      EXPECT_EQ(FloatToF16(as_f16), half) << bits;
+    if (std::isnan(as_bf16))
+      EXPECT_TRUE(std::isnan(BF16ToFloat(FloatToBF16(as_bf16))));
+    else
+      EXPECT_EQ(FloatToBF16(as_bf16), half) << bits;
+  }
+}
+
+TEST(DTypeTest, RoundsToNearestEvenAndOverflowsToInfinity) {
+  EXPECT_EQ(F16ToFloat(FloatToF16(1.0f + 0x1p-11f)), 1.0f);                // tie, even below
+  EXPECT_EQ(F16ToFloat(FloatToF16(1.0f + 3 * 0x1p-11f)), 1.0f + 0x1p-9f);  // tie, even above
+  EXPECT_EQ(F16ToFloat(FloatToF16(65519.0f)), 65504.0f);
+  EXPECT_TRUE(std::isinf(F16ToFloat(FloatToF16(65520.0f))));
+  EXPECT_EQ(F16ToFloat(FloatToF16(0x1p-25f)), 0.0f);
+  EXPECT_EQ(F16ToFloat(FloatToF16(0x1.8p-25f)), 0x1p-24f);
+  EXPECT_EQ(BF16ToFloat(FloatToBF16(1.0f + 0x1p-8f)), 1.0f);
+  EXPECT_TRUE(std::isinf(BF16ToFloat(FloatToBF16(std::numeric_limits<float>::max()))));
+}
+
+TEST(LayoutTest, SizesOfAnEightBillionModel) {
+  const KvSpec spec = Llama8B();
+  EXPECT_EQ(UnitBytes(spec), 16u << 10);
+  EXPECT_EQ(ValueOffsetBytes(spec), 8u << 10);
+  EXPECT_EQ(ExtentBytes(spec, 8), 1u << 20);
+  EXPECT_EQ(SegmentBytes(spec, 1), 4u << 20);
+}
+
+TEST(LayoutTest, MultiQueryAndLatentAttention) {
+  KvSpec mqa = Llama8B();
+  mqa.attention = AttentionKind::kMqa;
+  mqa.num_kv_heads = 1;
+  EXPECT_EQ(Problem(mqa), "");
+  EXPECT_EQ(ExtentBytes(mqa, 8), 128u << 10);
+  const KvSpec mla = Mla();
+  EXPECT_EQ(Problem(mla), "");
+  EXPECT_EQ(UnitBytes(mla), 32u * 576 * 2);
+  EXPECT_EQ(ValueOffsetBytes(mla), UnitBytes(mla));
+}
+
+TEST(LayoutTest, ShortLastPagesAndSegments) {
+  const KvSpec spec = Llama8B();  // 32 tokens a page, 256 a segment
+  for (uint64_t tokens : {0, 1, 31, 32, 33, 255, 256, 257, 1000}) {
+    uint64_t in_pages = 0, in_segments = 0;
+    for (uint32_t i = 0; i < PageCount(spec, tokens); ++i)
+      in_pages += TokensInPage(spec, tokens, i);
+    for (uint32_t i = 0; i < SegmentCount(spec, tokens); ++i)
+      in_segments += TokensInSegment(spec, tokens, i);
+    EXPECT_EQ(in_pages, tokens);
+    EXPECT_EQ(in_segments, tokens);
+    EXPECT_EQ(TokensInPage(spec, tokens, PageCount(spec, tokens)), 0u);
+  }
+}
+
+TEST(KvSpecTest, NamesTheFieldThatIsWrong) {
+  EXPECT_EQ(Problem(Llama8B()), "");
+  KvSpec bad = Llama8B();
+  bad.num_layers = 0;
+  EXPECT_NE(Problem(bad).find("num_layers"), std::string::npos);
+  bad = Llama8B();
+  bad.num_kv_heads = 5;
+  EXPECT_NE(Problem(bad).find("multiple"), std::string::npos);
+  bad = Llama8B();
+  bad.rope.rotary_dim = 129;
+  EXPECT_NE(Problem(bad).find("rotary_dim"), std::string::npos);
+  bad = Llama8B();
+  bad.rope.theta = std::nan("");
+  EXPECT_NE(Problem(bad), "");
+  bad = Llama8B();
+  bad.rope.scaling = RopeScaling::kDynamic;
+  EXPECT_NE(Problem(bad).find("before RoPE"), std::string::npos);
+  bad = Mla();
+  bad.head_dim = 128;
+  EXPECT_NE(Problem(bad).find("MLA"), std::string::npos);
+  bad = Llama8B();
+  bad.dtype = static_cast<DType>(77);
+  EXPECT_NE(Problem(bad).find("dtype"), std::string::npos);
+}
+
+TEST(KvSpecTest, FingerprintDependsOnEveryField) {
+  std::vector<KvSpec> variants(12, Llama8B());
+  variants[1].model = "other";
+  variants[2].weights_hash[31] = 1;
+  variants[3].dtype = DType::kBF16;
+  variants[4].num_layers = 31;
+  variants[5].head_dim = 64;
+  variants[6].page_tokens = 16;
+  variants[7].segment_pages = 4;
+  variants[8].rope.theta = 500000;
+  variants[9].rope.state = RopeState::kPre;
+  variants[10].rope.interleaved = true;
+  variants[11].rope.attention_factor = 1.1;
+  std::set<SpecFingerprint> seen;
+  for (const KvSpec& v : variants) seen.insert(Fingerprint(v));
+  EXPECT_EQ(seen.size(), variants.size());
+  EXPECT_EQ(Fingerprint(Llama8B()), Fingerprint(Llama8B()));
+  EXPECT_EQ(FirstDifference(variants[0], variants[0]), "");
+  EXPECT_EQ(FirstDifference(variants[0], variants[6]), "page_tokens: 32 vs 16");
+}
+
+class KeyTest : public testing::Test {
+ protected:
+  KvSpec spec_ = Llama8B();
+  TenantSalt salt_{1, 2, 3};
+  std::vector<TokenId> tokens_ = [] {
+    std::vector<TokenId> t(700);
+    for (size_t i = 0; i < t.size(); ++i) t[i] = static_cast<TokenId>(i * 7 % 1000);
+    return t;
+  }();
+};
+
+// Promise: a common prefix is the same segments.
+TEST_F(KeyTest, CommonPrefixIsTheSameSegments) {
+  std::vector<TokenId> other = tokens_;
+  other[300] = 999999;
+  const auto a = ChainKeys(salt_, spec_, tokens_), b = ChainKeys(salt_, spec_, other);
+  ASSERT_EQ(a.size(), 3u);
+  EXPECT_EQ(a[0], b[0]);
+  EXPECT_NE(a[1], b[1]);
+  EXPECT_NE(a[2], b[2]) << "the parent is part of the key";
+}
+
+TEST_F(KeyTest, ShortSegmentDiffersFromTheFullOne) {
+  const auto full = ChainKeys(salt_, spec_, std::span(tokens_).first(256));
+  const auto part = ChainKeys(salt_, spec_, std::span(tokens_).first(255));
+  EXPECT_NE(full[0], part[0]);
+}
+
+// Promise: tenants never share segments.
+TEST_F(KeyTest, TenantsAndSpecsNeverShareKeys) {
+  TenantSalt other_salt = salt_;
+  other_salt[31] ^= 1;
+  KvSpec other_spec = spec_;
+  other_spec.dtype = DType::kBF16;
+  const auto base = ChainKeys(salt_, spec_, tokens_);
+  EXPECT_NE(base[0], ChainKeys(other_salt, spec_, tokens_)[0]);
+  EXPECT_NE(base[0], ChainKeys(salt_, other_spec, tokens_)[0]);
+}
+
+TEST_F(KeyTest, HexRoundTripAndRejection) {
+  const SegmentKey key = ChainKeys(salt_, spec_, tokens_)[1];
+  EXPECT_EQ(SegmentKey::FromHex(key.Hex()), key);
+  EXPECT_EQ(SegmentKey::FromBytes(key.view()), key);
+  EXPECT_FALSE(SegmentKey::FromHex("abc"));
+  EXPECT_FALSE(SegmentKey::FromHex(std::string(64, 'g')));
+  EXPECT_FALSE(SegmentKey::FromBytes("short"));
+}
+
+}  // namespace
+}  // namespace quire

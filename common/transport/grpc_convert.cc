@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/transport/grpc_convert.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/wire/wire_split.h"
+
+namespace quire {
+namespace {
+
+/// Trailers are limited to 8 KiB by default and a byte may take three there (percent encoding).
+constexpr size_t kMaxStatusMessageBytes = 2048;
+
+static_assert(static_cast<int>(StatusCode::kCancelled) == grpc::StatusCode::CANCELLED);
+static_assert(static_cast<int>(StatusCode::kUnauthenticated) == grpc::StatusCode::UNAUTHENTICATED);
+
+grpc::Slice ToGrpcSlice(const Slice& slice) {
+  if (slice.owner == nullptr) return grpc::Slice(slice.bytes.data(), slice.bytes.size());
+  auto* owner = new std::shared_ptr<const void>(slice.owner);
+  return grpc::Slice(
+      const_cast<std::byte*>(slice.bytes.data()), slice.bytes.size(),
+      [](void* data) { delete static_cast<std::shared_ptr<const void>*>(data); }, owner);
+}
+
+/// The buffer's bytes as our slices, which keep gRPC's alive.
+Status Reference(const grpc::ByteBuffer& buffer, Payload* payload) {
+  auto slices = std::make_shared<std::vector<grpc::Slice>>();
+  if (const grpc::Status status = buffer.Dump(slices.get()); !status.ok()) return FromGrpc(status);
+  for (const grpc::Slice& slice : *slices) {
+    payload->Append(Slice{std::as_bytes(std::span(slice.begin(), slice.size())), slices});
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+grpc::Status ToGrpc(const Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
+                      std::string(Message(status).substr(0, kMaxStatusMessageBytes)));
+}
+
+Status FromGrpc(const grpc::Status& status) {
+  if (status.ok()) return OkStatus();
+  return Status(static_cast<StatusCode>(status.error_code()), status.error_message());
+}
+
+grpc::ByteBuffer ToByteBuffer(const CallMessage& message) {
+  std::vector<grpc::Slice> slices;
+  slices.reserve(message.payload.slices().size() + 1);
+  slices.emplace_back(message.control + wire::PayloadHeader(message.payload.size_bytes()));
+  for (const Slice& slice : message.payload.slices()) slices.push_back(ToGrpcSlice(slice));
+  return grpc::ByteBuffer(slices.data(), slices.size());
+}
+
+Status FromByteBuffer(const grpc::ByteBuffer& buffer, CallMessage* message) {
+  Payload bytes;
+  if (buffer.Valid()) QUIRE_RETURN_IF_ERROR(Reference(buffer, &bytes));
+  return wire::SplitMessage(bytes, &message->control, &message->payload);
+}
+
+gpr_timespec DeadlineAfter(Duration timeout) {
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_nanos(timeout.count(), GPR_TIMESPAN));
+}
+
+TimePoint DeadlineFromGrpc(gpr_timespec deadline) {
+  if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) == 0) return TimePoint::max();
+  const gpr_timespec left = gpr_time_sub(gpr_convert_clock_type(deadline, GPR_CLOCK_MONOTONIC),
+                                         gpr_now(GPR_CLOCK_MONOTONIC));
+  constexpr int64_t kLongestSeconds = int64_t{1} << 30;  // Keeps nanoseconds inside 63 bits.
+  const auto seconds = std::clamp<int64_t>(left.tv_sec, -kLongestSeconds, kLongestSeconds);
+  return SystemClock().Now() + std::chrono::seconds(seconds) +
+         std::chrono::nanoseconds(left.tv_nsec);
+}
+
+}  // namespace quire

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one place where gRPC's types meet ours: statuses, message buffers and deadlines.
+// Thread-safety: pure functions.
+#ifndef QUIRE_COMMON_TRANSPORT_GRPC_CONVERT_H_
+#define QUIRE_COMMON_TRANSPORT_GRPC_CONVERT_H_
+
+#include <grpc/support/time.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/status.h>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/transport/transport.h"
+
+namespace quire {
+
+/// The call metadata that names the tenant.
+inline constexpr char kTenantMetadata[] = "quire-tenant";
+
+/// The codes are the same numbers on both sides. A message longer than what fits in HTTP/2 trailers
+/// is cut.
+grpc::Status ToGrpc(const Status& status);
+Status FromGrpc(const grpc::Status& status);
+
+/// The message as one buffer: control, payload header, payload. Slices with an owner are referenced
+/// and keep it; those without are copied, because gRPC may hold a message longer than the call
+/// (after a deadline, for example) and the caller's bytes would be gone.
+grpc::ByteBuffer ToByteBuffer(const CallMessage& message);
+/// Splits a received buffer; the payload's slices keep it alive. INVALID_ARGUMENT when malformed.
+Status FromByteBuffer(const grpc::ByteBuffer& buffer, CallMessage* message);
+
+/// `timeout` from now.
+gpr_timespec DeadlineAfter(Duration timeout);
+/// On SystemClock(); TimePoint::max() for none.
+TimePoint DeadlineFromGrpc(gpr_timespec deadline);
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_TRANSPORT_GRPC_CONVERT_H_

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/transport/grpc_server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/impl/rpc_service_method.h>
+#include <grpcpp/impl/service_type.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/method_handler.h>
+
+#include <deque>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "common/transport/grpc_convert.h"
+#include "common/transport/message_limit.h"
+
+namespace quire {
+namespace {
+
+/// Room for the payload header, which does not count against the limit.
+constexpr uint64_t kHeaderRoomBytes = 16;
+constexpr int kFewestThreads = 4;
+constexpr char kDefaultTenant[] = "default";
+
+CallContext ContextOf(const grpc::ServerContext& context) {
+  CallContext result{kDefaultTenant, DeadlineFromGrpc(context.raw_deadline())};
+  const auto& metadata = context.client_metadata();
+  if (const auto it = metadata.find(kTenantMetadata); it != metadata.end()) {
+    result.tenant.assign(it->second.data(), it->second.size());
+  }
+  return result;
+}
+
+/// The methods of one service, each answered through the handler as raw bytes.
+class HandlerService final : public grpc::Service {
+ public:
+  HandlerService(CallHandler* handler, uint64_t max_message_bytes)
+      : handler_(handler), max_message_bytes_(max_message_bytes) {}
+
+  void Add(const std::string& method) {
+    auto answer = [method](HandlerService* self, grpc::ServerContext* context,
+                           const grpc::ByteBuffer* request, grpc::ByteBuffer* reply) {
+      return ToGrpc(self->Answer(method, *context, *request, reply));
+    };
+    using Handler =
+        grpc::internal::RpcMethodHandler<HandlerService, grpc::ByteBuffer, grpc::ByteBuffer>;
+    std::string& path = paths_.emplace_back("/");
+    path += method;
+    AddMethod(new grpc::internal::RpcServiceMethod(  // The service takes it over.
+        path.c_str(), grpc::internal::RpcMethod::NORMAL_RPC, new Handler(answer, this)));
+  }
+
+ private:
+  Status Answer(std::string_view method, const grpc::ServerContext& context,
+                const grpc::ByteBuffer& request, grpc::ByteBuffer* reply) {
+    CallMessage message, answer;
+    QUIRE_RETURN_IF_ERROR(FromByteBuffer(request, &message));
+    QUIRE_RETURN_IF_ERROR(handler_->Handle(ContextOf(context), method, message, &answer));
+    QUIRE_RETURN_IF_ERROR(CheckMessageBytes(answer, max_message_bytes_, "reply"));
+    *reply = ToByteBuffer(answer);
+    return OkStatus();
+  }
+
+  CallHandler* const handler_;
+  const uint64_t max_message_bytes_;
+  std::deque<std::string> paths_;  ///< gRPC keeps pointers into them.
+};
+
+Status Check(const GrpcServer::Options& options) {
+  if (options.address.empty()) {
+    return InvalidArgument("the address to listen on is empty: give host:port or unix:/path");
+  }
+  if (options.max_message_bytes < 1 || options.max_message_bytes > wire::kLargestMaxMessageBytes) {
+    return InvalidArgument("max_message_bytes is ", options.max_message_bytes, ": must be 1..",
+                           wire::kLargestMaxMessageBytes);
+  }
+  if (options.max_threads < kFewestThreads) {
+    return InvalidArgument("max_threads is ", options.max_threads, ": must be at least ",
+                           kFewestThreads);
+  }
+  return OkStatus();
+}
+
+/// One service for each part of a method name before the '/'.
+std::vector<std::unique_ptr<grpc::Service>> ServicesOf(CallHandler* handler, uint64_t max_bytes) {
+  std::map<std::string, std::unique_ptr<HandlerService>> by_name;
+  for (const std::string& method : handler->Methods()) {
+    auto& service = by_name[method.substr(0, method.find('/'))];
+    if (service == nullptr) service = std::make_unique<HandlerService>(handler, max_bytes);
+    service->Add(method);
+  }
+  std::vector<std::unique_ptr<grpc::Service>> services;
+  for (auto& [name, service] : by_name) services.push_back(std::move(service));
+  return services;
+}
+
+void Configure(const GrpcServer::Options& options, grpc::ServerBuilder* builder) {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  const int limit = static_cast<int>(options.max_message_bytes + kHeaderRoomBytes);
+  builder->SetMaxReceiveMessageSize(limit);
+  builder->SetMaxSendMessageSize(limit);
+  builder->SetDefaultCompressionAlgorithm(GRPC_COMPRESS_NONE);
+  grpc::ResourceQuota quota("quire");
+  quota.SetMaxThreads(options.max_threads);
+  builder->SetResourceQuota(quota);
+  // Two servers on one port would share its connections: the second one is refused instead.
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+}
+
+/// `address` with its port replaced by the one that was taken.
+std::string WithPort(const std::string& address, int port) {
+  if (address.rfind("unix:", 0) == 0) return address;
+  return address.substr(0, address.rfind(':')) + ":" + std::to_string(port);
+}
+
+}  // namespace
+
+GrpcServer::GrpcServer() = default;
+
+StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& options,
+                                                        CallHandler* handler) {
+  QUIRE_RETURN_IF_ERROR(Check(options));
+  std::unique_ptr<GrpcServer> self(new GrpcServer());
+  self->services_ = ServicesOf(handler, options.max_message_bytes);
+
+  grpc::ServerBuilder builder;
+  Configure(options, &builder);
+  int port = 0;
+  builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &port);
+  for (const auto& service : self->services_) builder.RegisterService(service.get());
+  self->server_ = builder.BuildAndStart();
+  if (self->server_ == nullptr) {
+    return Unavailable("cannot listen on ", options.address,
+                       ": the port is taken or the address is not this machine's; choose another "
+                       "one, or port 0 for any that is free");
+  }
+  const bool is_unix = options.address.rfind("unix:", 0) == 0;
+  self->port_ = is_unix ? 0 : port;
+  self->address_ = WithPort(options.address, port);
+  return self;
+}
+
+GrpcServer::~GrpcServer() {
+  if (server_ != nullptr) Shutdown(Duration::zero());
+}
+
+void GrpcServer::Shutdown(Duration grace) {
+  if (grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService()) {
+    health->SetServingStatus(false);
+  }
+  server_->Shutdown(DeadlineAfter(grace));
+  server_->Wait();
+}
+
+}  // namespace quire

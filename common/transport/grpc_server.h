@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GrpcServer: listens, and hands every call to a CallHandler. Besides the handler's methods it
+// answers the standard health service (grpc.health.v1.Health) and server reflection.
+//
+// The tenant comes from the call metadata "quire-tenant" ("default" when absent). Calls run on
+// gRPC's threads, at most `max_threads` at a time; further ones get RESOURCE_EXHAUSTED.
+// Thread-safety: Shutdown and the accessors may be called from any thread.
+// Ownership: the handler outlives the server.
+#ifndef QUIRE_COMMON_TRANSPORT_GRPC_SERVER_H_
+#define QUIRE_COMMON_TRANSPORT_GRPC_SERVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/transport/transport.h"
+#include "common/wire/limits.h"
+
+namespace grpc {
+class Server;
+class Service;
+}  // namespace grpc
+
+namespace quire {
+
+class GrpcServer {
+ public:
+  struct Options {
+    std::string address =
+        "127.0.0.1:0";  ///< "host:port" (port 0 takes a free one) or "unix:/path".
+    uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.
+    int max_threads = 64;                                        ///< >= 4
+  };
+  /// Errors: INVALID_ARGUMENT for options out of range; UNAVAILABLE, naming the address, when it
+  /// cannot be listened on.
+  static StatusOr<std::unique_ptr<GrpcServer>> Start(const Options& options, CallHandler* handler);
+  /// Shuts down at once.
+  ~GrpcServer();
+
+  /// Where clients connect: the address asked for, with the port that was taken.
+  const std::string& address() const { return address_; }
+  int port() const { return port_; }  ///< 0 for a Unix socket.
+
+  /// Reports NOT_SERVING, takes no more calls, waits up to `grace` for those that run, then cancels
+  /// them; returns when every handler has returned. Idempotent.
+  void Shutdown(Duration grace);
+
+ private:
+  GrpcServer();
+
+  std::string address_;
+  int port_ = 0;
+  std::vector<std::unique_ptr<grpc::Service>> services_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_TRANSPORT_GRPC_SERVER_H_

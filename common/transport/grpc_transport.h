@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GrpcTransport: unary calls over one gRPC channel, which connects on first use and again after a
+// loss. Messages are ordinary protobuf on the wire, so any gRPC client or server can be the other
+// end. Payload slices that have an owner are sent from where they lie; received ones point into
+// gRPC's buffers.
+// Thread-safety: as Transport.
+#ifndef QUIRE_COMMON_TRANSPORT_GRPC_TRANSPORT_H_
+#define QUIRE_COMMON_TRANSPORT_GRPC_TRANSPORT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "common/base/status.h"
+#include "common/transport/transport.h"
+#include "common/wire/limits.h"
+
+namespace grpc {
+class Channel;
+}
+
+namespace quire {
+
+class GrpcTransport final : public Transport {
+ public:
+  struct Options {
+    std::string address;  ///< "host:port", "[::1]:port" or "unix:/path".
+    uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.
+  };
+  /// Does not connect yet. INVALID_ARGUMENT for an empty address or a limit out of range.
+  static StatusOr<std::unique_ptr<GrpcTransport>> Create(const Options& options);
+  ~GrpcTransport() override;
+
+  TransportCapabilities capabilities() const override;
+  Status Call(std::string_view method, const CallMessage& request, CallMessage* reply,
+              const CallOptions& options) override;
+
+ private:
+  GrpcTransport(const Options& options, std::shared_ptr<grpc::Channel> channel);
+
+  const Options options_;
+  const std::shared_ptr<grpc::Channel> channel_;
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_TRANSPORT_GRPC_TRANSPORT_H_

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/transport/grpc_transport.h"
+
+#include "common/transport/grpc_server.h"
+#include "common/transport/transport_conformance.h"
+
+namespace quire::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class GrpcUnderTest final : public TransportUnderTest {
+ public:
+  GrpcUnderTest(CallHandler* handler, uint64_t max_message_bytes) {
+    auto server = GrpcServer::Start({.max_message_bytes = max_message_bytes}, handler);
+    EXPECT_TRUE(server.ok()) << server.status();
+    server_ = std::move(*server);
+    auto transport = GrpcTransport::Create(
+        {.address = server_->address(), .max_message_bytes = max_message_bytes});
+    EXPECT_TRUE(transport.ok()) << transport.status();
+    transport_ = std::move(*transport);
+  }
+  ~GrpcUnderTest() override {
+    transport_.reset();
+    server_->Shutdown(Duration::zero());
+  }
+  Transport& transport() override { return *transport_; }
+  void KillPeer() override { server_->Shutdown(Duration::zero()); }
+
+ private:
+  std::unique_ptr<GrpcServer> server_;
+  std::unique_ptr<GrpcTransport> transport_;
+};
+
+std::unique_ptr<TransportUnderTest> MakeGrpc(CallHandler* handler, uint64_t max_message_bytes) {
+  return std::make_unique<GrpcUnderTest>(handler, max_message_bytes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Grpc, TransportConformance, ::testing::Values(&MakeGrpc));
+
+class GrpcServerTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<GrpcServer> Start(const GrpcServer::Options& options) {
+    auto server = GrpcServer::Start(options, &handler_);
+    EXPECT_TRUE(server.ok()) << server.status();
+    return std::move(*server);
+  }
+  Status Call(const std::string& address, std::string_view method, const CallMessage& request,
+              CallMessage* reply, uint64_t max_message_bytes = kTestMaxMessageBytes) {
+    auto transport =
+        GrpcTransport::Create({.address = address, .max_message_bytes = max_message_bytes});
+    EXPECT_TRUE(transport.ok()) << transport.status();
+    return (*transport)->Call(method, request, reply, {.timeout = std::chrono::seconds(60)});
+  }
+
+  TestHandler handler_;
+};
+
+TEST_F(GrpcServerTest, ATakenPortIsRefusedNamingIt) {
+  const auto first = Start({});
+  const auto second = GrpcServer::Start({.address = first->address()}, &handler_);
+  EXPECT_EQ(second.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(Message(second.status())), HasSubstr(first->address()));
+}
+
+TEST_F(GrpcServerTest, OptionsOutOfRangeAreRefused) {
+  for (const GrpcServer::Options& options :
+       {GrpcServer::Options{.address = ""}, GrpcServer::Options{.max_message_bytes = 0},
+        GrpcServer::Options{.max_message_bytes = uint64_t{1} << 40},
+        GrpcServer::Options{.max_threads = 0}}) {
+    EXPECT_EQ(GrpcServer::Start(options, &handler_).status().code(), StatusCode::kInvalidArgument);
+  }
+  EXPECT_FALSE(GrpcTransport::Create({.address = ""}).ok());
+  EXPECT_FALSE(GrpcTransport::Create({.address = "a:1", .max_message_bytes = 0}).ok());
+}
+
+TEST_F(GrpcServerTest, TheServerEnforcesItsOwnLimitOnRequests) {
+  const auto server = Start({.max_message_bytes = 1 << 20});
+  CallMessage request, reply;
+  request.payload.Append(std::vector<std::byte>(2 << 20));
+  const Status status = Call(server->address(), "quire.test.A/Echo", request, &reply);
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("larger than max"));
+}
+
+TEST_F(GrpcServerTest, ANewServerIsFoundOnTheOldAddress) {
+  auto server = Start({});
+  auto transport = GrpcTransport::Create({.address = server->address()});
+  ASSERT_TRUE(transport.ok());
+  CallMessage reply;
+  const CallOptions options{.timeout = std::chrono::seconds(60)};
+  ASSERT_TRUE((*transport)->Call("quire.test.A/Echo", {}, &reply, options).ok());
+  const GrpcServer::Options same{.address = server->address()};
+  server->Shutdown(Duration::zero());
+  server.reset();
+  ASSERT_EQ((*transport)->Call("quire.test.A/Echo", {}, &reply, options).code(),
+            StatusCode::kUnavailable);
+  server = Start(same);
+  Status status;
+  do {  // Reconnecting backs off for at most a second.
+    status = (*transport)->Call("quire.test.A/Echo", {}, &reply, options);
+  } while (status.code() == StatusCode::kUnavailable);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(GrpcServerTest, AnswersTheStandardHealthService) {
+  const auto server = Start({});
+  CallMessage reply;
+  const Status status = Call(server->address(), "grpc.health.v1.Health/Check", {}, &reply);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(reply.control, "\x08\x01");  // HealthCheckResponse{status = SERVING}
+}
+
+TEST_F(GrpcServerTest, ShutdownIsIdempotent) {
+  const auto server = Start({});
+  server->Shutdown(std::chrono::seconds(1));
+  server->Shutdown(std::chrono::seconds(1));
+}
+
+}  // namespace
+}  // namespace quire::testing

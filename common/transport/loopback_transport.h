@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LoopbackTransport: calls a CallHandler in the same process, in the caller's thread. Nothing is
+// serialized twice or copied: payload slices are handed over with their owners.
+// Thread-safety: as Transport. Ownership: the handler must outlive the transport or Close().
+// Deadlines: a handler cannot be interrupted; when it answers too late the answer is dropped.
+#ifndef QUIRE_COMMON_TRANSPORT_LOOPBACK_TRANSPORT_H_
+#define QUIRE_COMMON_TRANSPORT_LOOPBACK_TRANSPORT_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "common/transport/transport.h"
+#include "common/wire/limits.h"
+
+namespace quire {
+
+class LoopbackTransport final : public Transport {
+ public:
+  struct Options {
+    uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.
+    Clock* clock = nullptr;                                      ///< SystemClock() when null.
+  };
+  LoopbackTransport(CallHandler* handler, const Options& options);
+  ~LoopbackTransport() override { Close(); }
+
+  TransportCapabilities capabilities() const override;
+  Status Call(std::string_view method, const CallMessage& request, CallMessage* reply,
+              const CallOptions& options) override;
+
+  /// Lets the calls that are running finish and answers UNAVAILABLE from then on: the handler is
+  /// not touched again. Idempotent. Must not be called from inside a handler.
+  void Close() QUIRE_EXCLUDES(mutex_);
+
+ private:
+  /// False once closed. Every true is followed by one Leave().
+  bool Enter() QUIRE_EXCLUDES(mutex_);
+  void Leave() QUIRE_EXCLUDES(mutex_);
+  Status Handle(std::string_view method, const CallMessage& request, CallMessage* reply,
+                const CallOptions& options);
+
+  CallHandler* const handler_;
+  const uint64_t max_message_bytes_;
+  Clock& clock_;
+  Mutex mutex_;
+  CondVar idle_;
+  uint64_t running_ QUIRE_GUARDED_BY(mutex_) = 0;
+  bool closed_ QUIRE_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_TRANSPORT_LOOPBACK_TRANSPORT_H_

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Limits of the wire: what a receiver accepts, in the units that the names say. The limits of a
+// KvSpec stand with it (KvSpecLimits).
+#ifndef QUIRE_COMMON_WIRE_LIMITS_H_
+#define QUIRE_COMMON_WIRE_LIMITS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace quire::wire {
+
+/// Control and payload together, each direction, unless a server is told otherwise.
+inline constexpr uint64_t kDefaultMaxMessageBytes = uint64_t{64} << 20;
+/// A transport frames messages with 32-bit signed lengths; this leaves room for its own headers.
+inline constexpr uint64_t kLargestMaxMessageBytes = (uint64_t{1} << 31) - 4096;
+
+inline constexpr size_t kMaxTenantBytes = 64;
+inline constexpr size_t kMaxNameBytes = 255;  ///< Of a collection or document name.
+inline constexpr size_t kContentHashBytes = 32;
+
+inline constexpr uint64_t kMaxContextTokens = uint64_t{1} << 24;
+inline constexpr uint32_t kMaxContextPages = 1u << 24;  ///< At p = 1.
+inline constexpr uint32_t kMaxDeleteKeys = 65536;
+inline constexpr uint32_t kMaxUnitRanges = 65536;  ///< Of one fetch.
+inline constexpr uint32_t kMaxSlotsPerHead = 65536;
+
+inline constexpr uint32_t kDefaultListPageSize = 100;
+inline constexpr uint32_t kMaxListPageSize = 1000;
+inline constexpr size_t kMaxPageTokenBytes = 1024;
+
+}  // namespace quire::wire
+
+#endif  // QUIRE_COMMON_WIRE_LIMITS_H_

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "embedded/embedded_store.h"
+
+#include <utility>
+
+namespace quire {
+
+StatusOr<std::unique_ptr<EmbeddedStore>> EmbeddedStore::Open(
+    const kvserver::ServerOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<kvserver::Server> server, kvserver::Server::Open(options));
+  auto transport = std::make_shared<LoopbackTransport>(
+      server->handler(), LoopbackTransport::Options{.max_message_bytes = options.max_message_bytes,
+                                                    .clock = options.clock});
+  return std::unique_ptr<EmbeddedStore>(new EmbeddedStore(std::move(server), std::move(transport)));
+}
+
+}  // namespace quire

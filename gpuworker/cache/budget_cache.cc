@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/cache/budget_cache.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/page/layout.h"
+
+namespace quire::worker {
+
+StatusOr<std::unique_ptr<BudgetCache>> BudgetCache::Create(const KvSpec& spec, Device* device,
+                                                           std::span<const CacheLayout> layouts) {
+  if (spec.attention == AttentionKind::kMla) {
+    return Unimplemented("the budget cache holds MHA, GQA and MQA pages; MLA pages have no values");
+  }
+  if (layouts.size() != spec.num_layers) {
+    return InvalidArgument(layouts.size(), " cache layouts for ", spec.num_layers, " layers");
+  }
+  auto cache = std::unique_ptr<BudgetCache>(new BudgetCache(spec, device));
+  cache->layers_.reserve(layouts.size());
+  for (const CacheLayout& layout : layouts) {
+    cache->layers_.emplace_back(layout, spec);
+    QUIRE_RETURN_IF_ERROR(cache->Reserve(cache->layers_.back()));
+  }
+  return cache;
+}
+
+uint64_t BudgetCache::RowBytes() const {
+  return uint64_t{spec_.num_kv_heads} * spec_.head_dim * ElementBytes(spec_.dtype);
+}
+uint64_t BudgetCache::SlotBytes() const { return spec_.page_tokens * RowBytes(); }
+
+Status BudgetCache::Reserve(Layer& layer) {
+  const uint32_t needed = layer.table.num_slots();
+  if (needed <= layer.capacity) return OkStatus();
+  const uint32_t capacity = std::max(needed, 2 * layer.capacity);
+  for (DeviceBuffer* pool : {&layer.k, &layer.v}) {
+    QUIRE_ASSIGN_OR_RETURN(DeviceBuffer grown, device_->Allocate(capacity * SlotBytes()));
+    if (pool->size_bytes() > 0) {
+      QUIRE_RETURN_IF_ERROR(device_->CopyOnDevice(grown.data(), pool->data(), pool->size_bytes()));
+    }
+    QUIRE_RETURN_IF_ERROR(device_->Synchronize());  // The old pool goes away.
+    *pool = std::move(grown);
+  }
+  layer.capacity = capacity;
+  return OkStatus();
+}
+
+Status BudgetCache::StoreRow(std::byte* to, const float* from) {
+  const size_t elements = size_t{spec_.num_kv_heads} * spec_.head_dim;
+  if (spec_.dtype == DType::kF32) return device_->CopyOnDevice(to, from, RowBytes());
+  row_floats_.resize(elements);
+  row_bytes_.resize(RowBytes());
+  QUIRE_RETURN_IF_ERROR(device_->CopyToHost(row_floats_.data(), from, elements * sizeof(float)));
+  for (size_t i = 0; i < elements; ++i) {
+    StoreElement(row_bytes_.data(), static_cast<int64_t>(i), spec_.dtype, row_floats_[i]);
+  }
+  return device_->CopyToDevice(to, row_bytes_.data(), RowBytes());
+}
+
+Status BudgetCache::WriteRow(Layer& layer, TokenPlace place, const float* k, const float* v) {
+  const uint64_t at = place.slot * SlotBytes() + place.row * RowBytes();
+  QUIRE_RETURN_IF_ERROR(StoreRow(layer.k.as<std::byte>() + at, k));
+  return StoreRow(layer.v.as<std::byte>() + at, v);
+}
+
+Status BudgetCache::AppendTokens(uint32_t layer_index, const float* k, const float* v,
+                                 uint32_t count) {
+  Layer& layer = layers_[layer_index];
+  const size_t row = size_t{spec_.num_kv_heads} * spec_.head_dim;
+  for (uint32_t i = 0; i < count; ++i) {
+    const TokenPlace place = layer.table.AppendToken();
+    QUIRE_RETURN_IF_ERROR(Reserve(layer));
+    QUIRE_RETURN_IF_ERROR(WriteRow(layer, place, k + i * row, v + i * row));
+  }
+  return OkStatus();
+}
+
+Status BudgetCache::StartAt(uint64_t num_tokens) {
+  for (Layer& layer : layers_) {
+    layer.table.StartAt(num_tokens);
+    QUIRE_RETURN_IF_ERROR(Reserve(layer));
+  }
+  return OkStatus();
+}
+
+Status BudgetCache::ScatterUnits(Layer& layer, const StagedUnits& staged,
+                                 std::span<const kernels::UnitPlacement> places) {
+  return ToStatus(device_->kernels().hnd_to_nhd({.unit_ptrs = staged.addresses(),
+                                                 .placements = places.data(),
+                                                 .k_pool = layer.k.data(),
+                                                 .v_pool = layer.v.data(),
+                                                 .num_slots = layer.capacity,
+                                                 .n_units = static_cast<int64_t>(places.size()),
+                                                 .page_tokens = spec_.page_tokens,
+                                                 .n_kv = spec_.num_kv_heads,
+                                                 .head_dim = spec_.head_dim,
+                                                 .dtype = spec_.dtype,
+                                                 .stream = device_->stream()}),
+                  "hnd_to_nhd");
+}
+
+Status BudgetCache::FillFixed(uint32_t layer_index, std::span<const uint32_t> pages,
+                              const Payload& units) {
+  Layer& layer = layers_[layer_index];
+  std::vector<kernels::UnitPlacement> places;
+  places.reserve(pages.size() * spec_.num_kv_heads);
+  for (uint32_t page : pages) {
+    const std::optional<uint32_t> slot = layer.table.FixedSlot(page);
+    if (!slot) return InvalidArgument("page ", page, " has no fixed slot in layer ", layer_index);
+    for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
+      places.push_back(
+          {.slot = static_cast<int32_t>(*slot), .kv_head = static_cast<int32_t>(head)});
+    }
+  }
+  QUIRE_ASSIGN_OR_RETURN(StagedUnits staged,
+                         StagedUnits::Stage(units, places.size(), spec_, device_));
+  QUIRE_RETURN_IF_ERROR(ScatterUnits(layer, staged, places));
+  return device_->Synchronize();  // The staged bytes go away.
+}
+
+Status BudgetCache::PlaceUnits(uint32_t layer_index, std::span<const SlotPlacement> placements,
+                               const Payload& units) {
+  Layer& layer = layers_[layer_index];
+  QUIRE_ASSIGN_OR_RETURN(StagedUnits staged,
+                         StagedUnits::Stage(units, placements.size(), spec_, device_));
+  std::vector<kernels::UnitPlacement> places;
+  places.reserve(placements.size());
+  for (const SlotPlacement& placement : placements) {
+    QUIRE_RETURN_IF_ERROR(Annotate(layer.table.Place(placement), "layer ", layer_index));
+    places.push_back({.slot = static_cast<int32_t>(layer.table.SelectableSlot(placement.index)),
+                      .kv_head = static_cast<int32_t>(placement.head)});
+  }
+  QUIRE_RETURN_IF_ERROR(ScatterUnits(layer, staged, places));
+  return device_->Synchronize();  // The staged bytes go away.
+}
+
+Status BudgetCache::Attend(uint32_t layer_index, const float* q, float* out) const {
+  const Layer& layer = layers_[layer_index];
+  layer.table.ListAttended(&attended_);
+  return ToStatus(device_->kernels().paged_attention(
+                      {.q = q,
+                       .k_pool = layer.k.data(),
+                       .v_pool = layer.v.data(),
+                       .slots = attended_.slots.data(),
+                       .valid_tokens = attended_.valid_tokens.data(),
+                       .out = out,
+                       .num_slots = layer.capacity,
+                       .n_slots = static_cast<int64_t>(attended_.slots.size()),
+                       .page_tokens = spec_.page_tokens,
+                       .n_q = spec_.num_query_heads,
+                       .n_kv = spec_.num_kv_heads,
+                       .head_dim = spec_.head_dim,
+                       .scale = 1.0f / std::sqrt(static_cast<float>(spec_.head_dim)),
+                       .dtype = spec_.dtype,
+                       .stream = device_->stream()}),
+                  "paged_attention");
+}
+
+Status BudgetCache::AttendDense(uint32_t layer_index, const float* q, uint32_t count,
+                                float* out) const {
+  const Layer& layer = layers_[layer_index];
+  if (!layer.table.layout().everything) {
+    return InvalidArgument("layer ", layer_index, " does not hold every page");
+  }
+  return ToStatus(device_->kernels().dense_attention(
+                      {.q = q,
+                       .k = layer.k.data(),
+                       .v = layer.v.data(),
+                       .out = out,
+                       .t = count,
+                       .n = static_cast<int64_t>(layer.table.num_tokens()),
+                       .n_q = spec_.num_query_heads,
+                       .n_kv = spec_.num_kv_heads,
+                       .head_dim = spec_.head_dim,
+                       .scale = 1.0f / std::sqrt(static_cast<float>(spec_.head_dim)),
+                       .dtype = spec_.dtype,
+                       .stream = device_->stream()}),
+                  "dense_attention");
+}
+
+Status BudgetCache::ExportPage(uint32_t layer_index, uint32_t page, uint32_t rows,
+                               void* units) const {
+  const Layer& layer = layers_[layer_index];
+  const std::optional<uint32_t> slot = layer.table.FixedSlot(page);
+  if (!slot) return InvalidArgument("page ", page, " has no fixed slot in layer ", layer_index);
+  const int32_t slots[] = {static_cast<int32_t>(*slot)};
+  return ToStatus(device_->kernels().nhd_to_hnd({.k_pool = layer.k.data(),
+                                                 .v_pool = layer.v.data(),
+                                                 .slots = slots,
+                                                 .units = units,
+                                                 .num_slots = layer.capacity,
+                                                 .n_pages = 1,
+                                                 .page_tokens = spec_.page_tokens,
+                                                 .n_kv = spec_.num_kv_heads,
+                                                 .head_dim = spec_.head_dim,
+                                                 .last_page_rows = rows,
+                                                 .dtype = spec_.dtype,
+                                                 .stream = device_->stream()}),
+                  "nhd_to_hnd");
+}
+
+}  // namespace quire::worker

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BudgetCache: the KV pages of one sequence that are on the device. For each layer two pools of
+// NHD slots, `[num_slots][p][n_kv][d]` in the KV dtype, and a PageTable that says which page is in
+// which slot. Units come in (recall) and pages go out (offload) through the layout kernels.
+//
+// Ownership: owns the device memory; the device outlives it. Thread-safety: none.
+#ifndef QUIRE_GPUWORKER_CACHE_BUDGET_CACHE_H_
+#define QUIRE_GPUWORKER_CACHE_BUDGET_CACHE_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/base/payload.h"
+#include "common/base/status.h"
+#include "common/page/kv_spec.h"
+#include "gpuworker/cache/page_table.h"
+#include "gpuworker/cache/staged_units.h"
+#include "gpuworker/device/device.h"
+
+namespace quire::worker {
+
+class BudgetCache {
+ public:
+  /// `layouts` has one entry a layer. UNIMPLEMENTED for MLA pages, which have no values.
+  static StatusOr<std::unique_ptr<BudgetCache>> Create(const KvSpec& spec, Device* device,
+                                                       std::span<const CacheLayout> layouts);
+
+  const KvSpec& spec() const { return spec_; }
+  uint32_t num_layers() const { return static_cast<uint32_t>(layers_.size()); }
+  PageTable& table(uint32_t layer) { return layers_[layer].table; }
+  const PageTable& table(uint32_t layer) const { return layers_[layer].table; }
+
+  /// Takes the next `count` tokens; `k` and `v` are [count][n_kv][d] floats on the device.
+  [[nodiscard]] Status AppendTokens(uint32_t layer, const float* k, const float* v, uint32_t count);
+
+  /// Every layer starts with `num_tokens` tokens. The pages of its fixed slots are filled with
+  /// FillFixed before anything attends to them.
+  [[nodiscard]] Status StartAt(uint64_t num_tokens);
+  /// Writes pages that have fixed slots; `units` is [pages][n_kv].
+  [[nodiscard]] Status FillFixed(uint32_t layer, std::span<const uint32_t> pages,
+                                 const Payload& units);
+  /// Records the placements, then writes their units, in the same order. A placement that the
+  /// table refuses stops it: those before it are recorded without their bytes, none is active.
+  [[nodiscard]] Status PlaceUnits(uint32_t layer, std::span<const SlotPlacement> placements,
+                                  const Payload& units);
+
+  /// Attention of the last token, `q` and `out` [n_q][d], over everything its layer attends to.
+  [[nodiscard]] Status Attend(uint32_t layer, const float* q, float* out) const;
+  /// Causal attention of the last `count` tokens in a layer that holds everything.
+  [[nodiscard]] Status AttendDense(uint32_t layer, const float* q, uint32_t count,
+                                   float* out) const;
+
+  /// Copies page `page`, which has a fixed slot and `rows` tokens, as units [n_kv] to the device
+  /// address `units`; rows from `rows` on are zero.
+  [[nodiscard]] Status ExportPage(uint32_t layer, uint32_t page, uint32_t rows, void* units) const;
+
+ private:
+  struct Layer {
+    Layer(const CacheLayout& layout, const KvSpec& spec)
+        : table(layout, spec.page_tokens, spec.num_kv_heads) {}
+    PageTable table;
+    DeviceBuffer k;
+    DeviceBuffer v;
+    uint32_t capacity = 0;  ///< Slots allocated.
+  };
+  BudgetCache(const KvSpec& spec, Device* device) : spec_(spec), device_(device) {}
+
+  uint64_t RowBytes() const;   ///< One token of one pool.
+  uint64_t SlotBytes() const;  ///< One page of one pool.
+  /// Grows the layer's pools to hold its table's slots.
+  Status Reserve(Layer& layer);
+  Status WriteRow(Layer& layer, TokenPlace place, const float* k, const float* v);
+  Status StoreRow(std::byte* to, const float* from);
+  Status ScatterUnits(Layer& layer, const StagedUnits& staged,
+                      std::span<const kernels::UnitPlacement> places);
+
+  const KvSpec spec_;
+  Device* const device_;
+  std::vector<Layer> layers_;
+  std::vector<float> row_floats_;     ///< Scratch of StoreRow.
+  std::vector<std::byte> row_bytes_;  ///< Scratch of StoreRow.
+  mutable AttendedSlots attended_;    ///< Scratch of Attend.
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_CACHE_BUDGET_CACHE_H_

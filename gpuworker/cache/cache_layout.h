@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CacheLayout: how one layer's slots are divided. A plain value, in pages, the same for every KV
+// head of the layer.
+//
+//   slots of a budget layer: [0, sink) sinks | [sink, sink + window) window ring | selectable
+//   slots of a layer that holds everything: slot j is page j, and the pool grows
+#ifndef QUIRE_GPUWORKER_CACHE_CACHE_LAYOUT_H_
+#define QUIRE_GPUWORKER_CACHE_CACHE_LAYOUT_H_
+
+#include <cstdint>
+
+namespace quire::worker {
+
+/// Pages [first, end).
+struct PageRange {
+  uint32_t first = 0;
+  uint32_t end = 0;
+  uint32_t size() const { return end - first; }
+  bool contains(uint32_t page) const { return first <= page && page < end; }
+  friend bool operator==(const PageRange&, const PageRange&) = default;
+};
+
+struct CacheLayout {
+  bool everything = false;        ///< Every page is resident; the fields below are unused.
+  uint32_t sink_pages = 0;        ///< The first pages, always resident.
+  uint32_t window_pages = 0;      ///< The last pages, the open one counted; at least 2.
+  uint32_t selectable_pages = 0;  ///< k_sel: slots that recalls fill.
+
+  uint32_t num_slots() const { return sink_pages + window_pages + selectable_pages; }
+  friend bool operator==(const CacheLayout&, const CacheLayout&) = default;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_CACHE_CACHE_LAYOUT_H_

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/cache/page_table.h"
+
+#include <algorithm>
+
+#include "common/page/layout.h"
+
+namespace quire::worker {
+
+PageTable::PageTable(const CacheLayout& layout, uint32_t page_tokens, uint32_t num_kv_heads)
+    : layout_(layout),
+      page_tokens_(page_tokens),
+      num_kv_heads_(num_kv_heads),
+      slots_(layout.everything ? 0 : size_t{num_kv_heads} * layout.selectable_pages),
+      page_slot_(num_kv_heads) {}
+
+uint32_t PageTable::num_pages() const {
+  return static_cast<uint32_t>(DivideRoundUp(num_tokens_, page_tokens_));
+}
+
+PageRange PageTable::sinks() const {
+  return {0, layout_.everything ? 0 : std::min(layout_.sink_pages, num_pages())};
+}
+
+PageRange PageTable::window() const {
+  const uint32_t pages = num_pages();
+  if (layout_.everything) return {0, pages};
+  const uint32_t oldest = pages > layout_.window_pages ? pages - layout_.window_pages : 0;
+  return {std::min(pages, std::max(layout_.sink_pages, oldest)), pages};
+}
+
+PageRange PageTable::candidates() const {
+  const uint32_t first = sinks().end;
+  return {first, std::max(first, window().first)};
+}
+
+std::optional<uint32_t> PageTable::FixedSlot(uint32_t page) const {
+  if (page >= num_pages()) return std::nullopt;
+  if (layout_.everything || page < layout_.sink_pages) return page;
+  if (!window().contains(page)) return std::nullopt;
+  return layout_.sink_pages + (page - layout_.sink_pages) % layout_.window_pages;
+}
+
+TokenPlace PageTable::AppendToken() {
+  const uint64_t position = num_tokens_++;
+  const uint32_t page = static_cast<uint32_t>(position / page_tokens_);
+  return {*FixedSlot(page), static_cast<uint32_t>(position % page_tokens_)};
+}
+
+int32_t PageTable::IndexOf(uint32_t head, uint32_t page) const {
+  const std::vector<int32_t>& index = page_slot_[head];
+  return page < index.size() ? index[page] : -1;
+}
+
+bool PageTable::IsResident(uint32_t head, uint32_t page) const { return IndexOf(head, page) >= 0; }
+
+std::vector<uint32_t> PageTable::ActivePages(uint32_t head) const {
+  std::vector<uint32_t> pages;
+  for (uint32_t i = 0; i < layout_.selectable_pages; ++i) {
+    if (At(head, i).active) pages.push_back(static_cast<uint32_t>(At(head, i).page));
+  }
+  std::sort(pages.begin(), pages.end());
+  return pages;
+}
+
+Status PageTable::CheckPlacement(const SlotPlacement& placement) const {
+  if (layout_.everything || placement.head >= num_kv_heads_ ||
+      placement.index >= layout_.selectable_pages) {
+    return InvalidArgument("placement into slot ", placement.index, " of KV head ", placement.head,
+                           ": there are ", num_kv_heads_, " heads with ",
+                           layout_.everything ? 0 : layout_.selectable_pages, " slots");
+  }
+  if (!candidates().contains(placement.page)) {
+    return FailedPrecondition("placement of page ", placement.page, ", which is not among pages ",
+                              candidates().first, " to ", candidates().end,
+                              " that can be selected");
+  }
+  const Slot& slot = At(placement.head, placement.index);
+  if (placement.generation <= slot.generation) {
+    return FailedPrecondition("stale placement: slot ", placement.index, " of KV head ",
+                              placement.head, " has generation ", slot.generation,
+                              ", the placement names ", placement.generation);
+  }
+  if (placement.replaced != slot.page) {
+    return FailedPrecondition("placement into slot ", placement.index, " of KV head ",
+                              placement.head, " expects page ", placement.replaced,
+                              " there, but it holds ", slot.page);
+  }
+  if (const int32_t index = IndexOf(placement.head, placement.page); index >= 0) {
+    return FailedPrecondition("placement of page ", placement.page, ", which KV head ",
+                              placement.head, " holds in slot ", index);
+  }
+  return OkStatus();
+}
+
+Status PageTable::Place(const SlotPlacement& placement) {
+  QUIRE_RETURN_IF_ERROR(CheckPlacement(placement));
+  std::vector<int32_t>& index = page_slot_[placement.head];
+  if (placement.replaced >= 0) index[static_cast<uint32_t>(placement.replaced)] = -1;
+  if (placement.page >= index.size()) index.resize(size_t{placement.page} + 1, -1);
+  index[placement.page] = static_cast<int32_t>(placement.index);
+  At(placement.head, placement.index) = {.page = static_cast<int32_t>(placement.page),
+                                         .generation = placement.generation};
+  return OkStatus();
+}
+
+Status PageTable::Activate(uint32_t head, std::span<const uint32_t> pages) {
+  for (uint32_t page : pages) {
+    if (!IsResident(head, page)) {
+      return FailedPrecondition("page ", page, " is selected for KV head ", head,
+                                " but is in none of its slots");
+    }
+  }
+  for (uint32_t i = 0; i < layout_.selectable_pages; ++i) At(head, i).active = false;
+  for (uint32_t page : pages) {
+    At(head, static_cast<uint32_t>(IndexOf(head, page))).active = true;
+  }
+  return OkStatus();
+}
+
+uint32_t PageTable::RowsOf(uint32_t page) const {
+  const uint64_t rest = num_tokens_ - uint64_t{page} * page_tokens_;
+  return static_cast<uint32_t>(std::min<uint64_t>(rest, page_tokens_));
+}
+
+void PageTable::ListAttended(AttendedSlots* out) const {
+  out->slots.clear();
+  std::vector<int32_t> fixed_rows;
+  for (const PageRange& range : {sinks(), window()}) {
+    for (uint32_t page = range.first; page < range.end; ++page) {
+      out->slots.push_back(static_cast<int32_t>(*FixedSlot(page)));
+      fixed_rows.push_back(static_cast<int32_t>(RowsOf(page)));
+    }
+  }
+  const uint32_t selectable = layout_.everything ? 0 : layout_.selectable_pages;
+  for (uint32_t i = 0; i < selectable; ++i) {
+    out->slots.push_back(static_cast<int32_t>(SelectableSlot(i)));
+  }
+  out->valid_tokens.clear();
+  for (uint32_t head = 0; head < num_kv_heads_; ++head) {
+    out->valid_tokens.insert(out->valid_tokens.end(), fixed_rows.begin(), fixed_rows.end());
+    for (uint32_t i = 0; i < selectable; ++i) {
+      out->valid_tokens.push_back(At(head, i).active ? static_cast<int32_t>(page_tokens_) : 0);
+    }
+  }
+}
+
+uint64_t PageTable::AttendedTokens(uint32_t head) const {
+  if (layout_.everything) return num_tokens_;
+  uint64_t tokens = 0;
+  for (const PageRange& range : {sinks(), window()}) {
+    for (uint32_t page = range.first; page < range.end; ++page) tokens += RowsOf(page);
+  }
+  for (uint32_t i = 0; i < layout_.selectable_pages; ++i) {
+    tokens += At(head, i).active ? page_tokens_ : 0;
+  }
+  return tokens;
+}
+
+}  // namespace quire::worker

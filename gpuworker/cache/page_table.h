@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PageTable: which page is in which slot of one layer. Pure bookkeeping; no bytes are moved here.
+//
+// Sinks and window have fixed slots that follow from the number of tokens alone. Selectable slots
+// are shared by all KV heads, but each head's slice may hold another page (the slot trick: keys
+// carry their rotation and attention does not depend on order). A resident page takes part in
+// attention only while it is active, that is, part of the head's current selection.
+//
+// Invariants: no page is attended to twice by a head; sinks, window and open page always are; a
+// selectable slot holds what the last placement of the highest generation put there.
+//
+// Thread-safety: none.
+#ifndef QUIRE_GPUWORKER_CACHE_PAGE_TABLE_H_
+#define QUIRE_GPUWORKER_CACHE_PAGE_TABLE_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/base/status.h"
+#include "gpuworker/cache/cache_layout.h"
+
+namespace quire::worker {
+
+/// A place for one token.
+struct TokenPlace {
+  uint32_t slot = 0;
+  uint32_t row = 0;  ///< In [0, p).
+};
+
+/// One page put into a selectable slot of one head.
+struct SlotPlacement {
+  uint32_t head = 0;
+  uint32_t index = 0;       ///< Selectable slot, counted from 0.
+  uint32_t generation = 0;  ///< Of the slot after this placement; newer than what it has.
+  uint32_t page = 0;
+  int32_t replaced = -1;  ///< Page that was there, -1 for none.
+};
+
+/// What attention reads: slots, and how many leading rows of each every head sees.
+struct AttendedSlots {
+  std::vector<int32_t> slots;
+  std::vector<int32_t> valid_tokens;  ///< [n_kv][slots.size()], 0 where a head sees nothing
+};
+
+class PageTable {
+ public:
+  PageTable(const CacheLayout& layout, uint32_t page_tokens, uint32_t num_kv_heads);
+
+  const CacheLayout& layout() const { return layout_; }
+  uint64_t num_tokens() const { return num_tokens_; }
+  /// Pages begun; the last one may be open.
+  uint32_t num_pages() const;
+  /// Slots that the pools must have for the tokens so far.
+  uint32_t num_slots() const { return layout_.everything ? num_pages() : layout_.num_slots(); }
+  /// Sink pages that exist.
+  PageRange sinks() const;
+  /// Window pages, the open one counted; sinks are never among them.
+  PageRange window() const;
+  /// Pages that are neither: what a policy selects from.
+  PageRange candidates() const;
+
+  /// The slot of a sink or window page (of any page when everything is resident); nullopt for
+  /// candidates and pages that do not exist.
+  std::optional<uint32_t> FixedSlot(uint32_t page) const;
+  /// The pool's slot behind selectable slot `index`.
+  uint32_t SelectableSlot(uint32_t index) const {
+    return layout_.sink_pages + layout_.window_pages + index;
+  }
+
+  /// Takes the next token and says where it goes. Opening a page drops the oldest window page.
+  TokenPlace AppendToken();
+  /// An empty table starts with `num_tokens` tokens; the caller fills the fixed slots.
+  void StartAt(uint64_t num_tokens) { num_tokens_ = num_tokens; }
+
+  /// True when `head` has candidate `page` in a selectable slot.
+  bool IsResident(uint32_t head, uint32_t page) const;
+  /// Pages of `head` in attention now, ascending.
+  std::vector<uint32_t> ActivePages(uint32_t head) const;
+  /// Records a placement; the page is not active yet. Changes nothing unless OK.
+  /// FAILED_PRECONDITION: a stale generation, a slot that holds another page than `replaced`, a
+  /// page that is always resident or resident in another slot. INVALID_ARGUMENT: out of range.
+  [[nodiscard]] Status Place(const SlotPlacement& placement);
+  /// Makes `pages` (ascending) the selection of `head`. FAILED_PRECONDITION, with the selection
+  /// unchanged, when one of them is not resident.
+  [[nodiscard]] Status Activate(uint32_t head, std::span<const uint32_t> pages);
+
+  void ListAttended(AttendedSlots* out) const;
+  /// Tokens that `head` attends to.
+  uint64_t AttendedTokens(uint32_t head) const;
+
+ private:
+  struct Slot {
+    int32_t page = -1;
+    uint32_t generation = 0;
+    bool active = false;
+  };
+  uint32_t RowsOf(uint32_t page) const;
+  Slot& At(uint32_t head, uint32_t index) {
+    return slots_[size_t{head} * layout_.selectable_pages + index];
+  }
+  const Slot& At(uint32_t head, uint32_t index) const {
+    return slots_[size_t{head} * layout_.selectable_pages + index];
+  }
+  /// Selectable slot of `page`, -1 when it is not resident.
+  int32_t IndexOf(uint32_t head, uint32_t page) const;
+  Status CheckPlacement(const SlotPlacement& placement) const;
+
+  const CacheLayout layout_;
+  const uint32_t page_tokens_;
+  const uint32_t num_kv_heads_;
+  uint64_t num_tokens_ = 0;
+  std::vector<Slot> slots_;                      ///< [n_kv][selectable]
+  std::vector<std::vector<int32_t>> page_slot_;  ///< [n_kv][page]: inverse of slots_, grown on use
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_CACHE_PAGE_TABLE_H_

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/cache/page_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "common/base/random.h"
+
+namespace quire::worker {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr CacheLayout kBudget{.sink_pages = 1, .window_pages = 2, .selectable_pages = 2};
+
+PageTable TableWithPages(const CacheLayout& layout, uint32_t pages) {
+  PageTable table(layout, 4, 2);
+  table.StartAt(uint64_t{pages} * 4);
+  return table;
+}
+
+TEST(PageTableTest, WindowCountsTheOpenPageAndExcludesSinks) {
+  PageTable table(kBudget, 4, 2);
+  EXPECT_EQ(table.num_pages(), 0u);
+  table.StartAt(5);  // Page 0 is the sink, page 1 is open.
+  EXPECT_EQ(table.sinks(), (PageRange{0, 1}));
+  EXPECT_EQ(table.window(), (PageRange{1, 2}));
+  EXPECT_EQ(table.candidates().size(), 0u);
+  table.StartAt(17);  // Pages 0..4, page 4 is open.
+  EXPECT_EQ(table.window(), (PageRange{3, 5}));
+  EXPECT_EQ(table.candidates(), (PageRange{1, 3}));
+}
+
+TEST(PageTableTest, APageThatLeavesTheWindowBecomesACandidateAtTheNextPageOnly) {
+  PageTable table(kBudget, 4, 2);
+  table.StartAt(12);  // Three complete pages, no open one.
+  EXPECT_EQ(table.candidates().size(), 0u);
+  table.AppendToken();
+  EXPECT_EQ(table.candidates(), (PageRange{1, 2}));
+}
+
+TEST(PageTableTest, HoldingEverythingMapsPagesToSlotsOneToOne) {
+  PageTable table({.everything = true}, 4, 2);
+  for (uint32_t i = 0; i < 10; ++i) {
+    const TokenPlace place = table.AppendToken();
+    EXPECT_EQ(place.slot, i / 4);
+    EXPECT_EQ(place.row, i % 4);
+  }
+  EXPECT_EQ(table.num_slots(), 3u);
+  EXPECT_EQ(table.candidates().size(), 0u);
+  EXPECT_EQ(table.AttendedTokens(1), 10u);
+}
+
+TEST(PageTableTest, HeadsShareASlotWithDifferentPages) {
+  PageTable table = TableWithPages(kBudget, 8);
+  ASSERT_TRUE(table.Place({.head = 0, .index = 0, .generation = 1, .page = 2}).ok());
+  ASSERT_TRUE(table.Place({.head = 1, .index = 0, .generation = 1, .page = 4}).ok());
+  ASSERT_TRUE(table.Activate(0, std::vector<uint32_t>{2}).ok());
+  AttendedSlots attended;
+  table.ListAttended(&attended);
+  EXPECT_THAT(attended.slots, ElementsAre(0, 2, 1, 3, 4));  // Sink 0, pages 6 and 7, selectable.
+  EXPECT_THAT(attended.valid_tokens, ElementsAre(4, 4, 4, 4, 0, 4, 4, 4, 0, 0));
+  EXPECT_EQ(table.AttendedTokens(0), 16u);
+  EXPECT_EQ(table.AttendedTokens(1), 12u);
+}
+
+TEST(PageTableTest, AStaleGenerationIsRefused) {
+  PageTable table = TableWithPages(kBudget, 8);
+  ASSERT_TRUE(table.Place({.head = 0, .index = 1, .generation = 3, .page = 2}).ok());
+  for (uint32_t stale : {0u, 2u, 3u}) {
+    const Status status =
+        table.Place({.head = 0, .index = 1, .generation = stale, .page = 3, .replaced = 2});
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("generation 3"));
+  }
+  EXPECT_TRUE(table.IsResident(0, 2));
+  EXPECT_FALSE(table.IsResident(0, 3));
+}
+
+TEST(PageTableTest, PlacementsThatContradictTheTableAreRefused) {
+  PageTable table = TableWithPages(kBudget, 8);
+  ASSERT_TRUE(table.Place({.head = 0, .index = 0, .generation = 1, .page = 2}).ok());
+  const auto code = [&](const SlotPlacement& placement) { return table.Place(placement).code(); };
+  EXPECT_EQ(code({.head = 0, .index = 0, .generation = 2, .page = 3, .replaced = 4}),
+            StatusCode::kFailedPrecondition);  // Another page is there.
+  EXPECT_EQ(code({.head = 0, .index = 1, .generation = 1, .page = 2}),
+            StatusCode::kFailedPrecondition);  // Already resident.
+  EXPECT_EQ(code({.head = 0, .index = 1, .generation = 1, .page = 0}),
+            StatusCode::kFailedPrecondition);  // A sink.
+  EXPECT_EQ(code({.head = 0, .index = 1, .generation = 1, .page = 7}),
+            StatusCode::kFailedPrecondition);  // In the window.
+  EXPECT_EQ(code({.head = 0, .index = 1, .generation = 1, .page = 8}),
+            StatusCode::kFailedPrecondition);  // Does not exist.
+  EXPECT_EQ(code({.head = 2, .index = 1, .generation = 1, .page = 3}),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({.head = 0, .index = 2, .generation = 1, .page = 3}),
+            StatusCode::kInvalidArgument);
+}
+
+TEST(PageTableTest, OnlyResidentPagesBecomeActive) {
+  PageTable table = TableWithPages(kBudget, 8);
+  ASSERT_TRUE(table.Place({.head = 0, .index = 0, .generation = 1, .page = 2}).ok());
+  ASSERT_TRUE(table.Activate(0, std::vector<uint32_t>{2}).ok());
+  EXPECT_EQ(table.Activate(0, std::vector<uint32_t>{2, 3}).code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(table.ActivePages(0), ElementsAre(2));
+  // An overwritten slot is out of attention until it is activated again.
+  ASSERT_TRUE(table.Place({.head = 0, .index = 0, .generation = 2, .page = 3, .replaced = 2}).ok());
+  EXPECT_THAT(table.ActivePages(0), ElementsAre());
+}
+
+// A naive model of one layer: sets and maps, computed from the definition at every step.
+class NaiveTable {
+ public:
+  NaiveTable(const CacheLayout& layout, uint32_t p, uint32_t heads)
+      : layout_(layout), p_(p), resident_(heads), active_(heads) {}
+
+  std::set<uint32_t> Candidates() const {
+    std::set<uint32_t> pages;
+    const uint32_t count = NumPages();
+    for (uint32_t page = 0; page < count; ++page) {
+      if (page >= layout_.sink_pages && page + layout_.window_pages < count) pages.insert(page);
+    }
+    return pages;
+  }
+  uint32_t NumPages() const { return static_cast<uint32_t>((tokens_ + p_ - 1) / p_); }
+
+  const CacheLayout layout_;
+  const uint32_t p_;
+  uint64_t tokens_ = 0;
+  std::vector<std::map<uint32_t, uint32_t>> resident_;  // [head] page -> slot
+  std::vector<std::set<uint32_t>> active_;              // [head]
+};
+
+// What `head` attends to according to the table, as page -> rows; a page listed twice fails.
+std::map<uint32_t, uint32_t> Attended(const PageTable& table, const NaiveTable& model,
+                                      uint32_t head) {
+  std::map<uint32_t, uint32_t> page_of_slot;
+  for (uint32_t page = 0; page < table.num_pages(); ++page) {
+    const std::optional<uint32_t> slot = table.FixedSlot(page);
+    if (slot) {
+      EXPECT_TRUE(page_of_slot.emplace(*slot, page).second) << "slot " << *slot << " taken twice";
+    }
+  }
+  for (const auto& [page, index] : model.resident_[head]) {
+    EXPECT_TRUE(page_of_slot.emplace(table.SelectableSlot(index), page).second);
+  }
+  AttendedSlots attended;
+  table.ListAttended(&attended);
+  std::map<uint32_t, uint32_t> rows;
+  for (size_t i = 0; i < attended.slots.size(); ++i) {
+    const int32_t valid = attended.valid_tokens[head * attended.slots.size() + i];
+    if (valid == 0) continue;
+    const uint32_t page = page_of_slot.at(static_cast<uint32_t>(attended.slots[i]));
+    EXPECT_TRUE(rows.emplace(page, valid).second) << "page " << page << " attended to twice";
+  }
+  return rows;
+}
+
+std::map<uint32_t, uint32_t> ExpectedAttended(const NaiveTable& model, uint32_t head) {
+  const std::set<uint32_t> candidates = model.Candidates();
+  std::map<uint32_t, uint32_t> rows;
+  for (uint32_t page = 0; page < model.NumPages(); ++page) {
+    if (candidates.contains(page) && !model.active_[head].contains(page)) continue;
+    rows[page] = static_cast<uint32_t>(
+        std::min<uint64_t>(model.p_, model.tokens_ - uint64_t{page} * model.p_));
+  }
+  return rows;
+}
+
+// Selects `want` for `head` in both, evicting residents outside of it, as a server would.
+void SelectInBoth(PageTable& table, NaiveTable& model, uint32_t head,
+                  const std::set<uint32_t>& want, std::map<uint32_t, uint32_t>& generations) {
+  auto& resident = model.resident_[head];
+  for (uint32_t page : want) {
+    if (resident.contains(page)) continue;
+    std::set<uint32_t> taken;
+    for (const auto& [_, index] : resident) taken.insert(index);
+    uint32_t index = 0;
+    int32_t replaced = -1;
+    while (taken.contains(index)) ++index;
+    if (index == model.layout_.selectable_pages) {
+      const auto victim = std::find_if(resident.begin(), resident.end(),
+                                       [&](const auto& e) { return !want.contains(e.first); });
+      ASSERT_NE(victim, resident.end());
+      index = victim->second;
+      replaced = static_cast<int32_t>(victim->first);
+      resident.erase(victim);
+    }
+    const uint32_t generation = ++generations[head * 100 + index];
+    ASSERT_EQ(table.Place({.head = head,
+                           .index = index,
+                           .generation = generation,
+                           .page = page,
+                           .replaced = replaced}),
+              OkStatus());
+    resident[page] = index;
+  }
+  ASSERT_EQ(table.Activate(head, std::vector<uint32_t>(want.begin(), want.end())), OkStatus());
+  model.active_[head] = want;
+}
+
+TEST(PageTableTest, RandomWalkAgreesWithTheNaiveModel) {
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    const CacheLayout layout{.sink_pages = static_cast<uint32_t>(random.Below(3)),
+                             .window_pages = static_cast<uint32_t>(2 + random.Below(3)),
+                             .selectable_pages = static_cast<uint32_t>(random.Below(5))};
+    const uint32_t p = static_cast<uint32_t>(1 + random.Below(4));
+    const uint32_t heads = static_cast<uint32_t>(1 + random.Below(3));
+    PageTable table(layout, p, heads);
+    NaiveTable model(layout, p, heads);
+    std::map<uint32_t, uint32_t> generations;
+    model.tokens_ = random.Below(20);
+    table.StartAt(model.tokens_);
+    for (int step = 0; step < 150; ++step) {
+      const TokenPlace place = table.AppendToken();
+      EXPECT_EQ(place.row, model.tokens_ % p);
+      EXPECT_EQ(table.FixedSlot(static_cast<uint32_t>(model.tokens_ / p)), place.slot);
+      ++model.tokens_;
+      const std::set<uint32_t> candidates = model.Candidates();
+      ASSERT_EQ(table.candidates().size(), candidates.size());
+      for (uint32_t head = 0; head < heads; ++head) {
+        std::vector<uint32_t> pool(candidates.begin(), candidates.end());
+        std::set<uint32_t> want;
+        while (want.size() < layout.selectable_pages && !pool.empty() && random.Below(8) != 0) {
+          const size_t pick = random.Below(pool.size());
+          want.insert(pool[pick]);
+          pool.erase(pool.begin() + static_cast<ptrdiff_t>(pick));
+        }
+        if (random.Below(3) != 0) SelectInBoth(table, model, head, want, generations);
+        const auto expected = ExpectedAttended(model, head);
+        EXPECT_EQ(Attended(table, model, head), expected);
+        uint64_t tokens = 0;
+        for (const auto& [_, rows] : expected) tokens += rows;
+        EXPECT_EQ(table.AttendedTokens(head), tokens);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire::worker

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// StagedUnits: the units of a payload at addresses that the device's kernels can read. On the CPU
+// they are the payload's own slices; other devices (and slices that cut a unit or an element in
+// two) cost one copy. Ownership: keeps the bytes alive. Thread-safety: a value type, movable.
+#ifndef QUIRE_GPUWORKER_CACHE_STAGED_UNITS_H_
+#define QUIRE_GPUWORKER_CACHE_STAGED_UNITS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "common/base/payload.h"
+#include "common/base/status.h"
+#include "common/page/kv_spec.h"
+#include "gpuworker/device/device.h"
+
+namespace quire::worker {
+
+class StagedUnits {
+ public:
+  /// DATA_LOSS when `payload` is not exactly `count` units.
+  static StatusOr<StagedUnits> Stage(const Payload& payload, size_t count, const KvSpec& spec,
+                                     Device* device);
+
+  /// Device addresses, in payload order.
+  const void* const* addresses() const { return units_.data(); }
+
+ private:
+  Payload payload_;
+  DeviceBuffer copy_;
+  std::vector<const void*> units_;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_CACHE_STAGED_UNITS_H_

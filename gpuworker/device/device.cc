@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/device/device.h"
+
+#include <utility>
+
+namespace quire::worker {
+
+DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept
+    : device_(std::exchange(other.device_, nullptr)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+
+DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
+  if (this == &other) return *this;
+  Free();
+  device_ = std::exchange(other.device_, nullptr);
+  data_ = std::exchange(other.data_, nullptr);
+  size_bytes_ = std::exchange(other.size_bytes_, 0);
+  return *this;
+}
+
+DeviceBuffer::~DeviceBuffer() { Free(); }
+
+void DeviceBuffer::Free() {
+  if (data_ != nullptr) device_->FreeBytes(data_);
+  data_ = nullptr;
+}
+
+StatusOr<DeviceBuffer> Device::Allocate(size_t bytes) {
+  DeviceBuffer buffer;
+  if (bytes == 0) return buffer;
+  void* data = AllocateBytes(bytes);
+  if (data == nullptr) {
+    return ResourceExhausted("device ", name(), " has no ", bytes,
+                             " bytes free; use a smaller model, context or budget");
+  }
+  buffer.device_ = this;
+  buffer.data_ = data;
+  buffer.size_bytes_ = bytes;
+  return buffer;
+}
+
+Status ToStatus(kernels::OpStatus status, std::string_view op) {
+  switch (status) {
+    case kernels::OpStatus::kOk:
+      return OkStatus();
+    case kernels::OpStatus::kBadShape:
+      return InvalidArgument("kernel ", op, ": a size, index or pointer is out of its range");
+    case kernels::OpStatus::kUnsupported:
+      return Unimplemented("kernel ", op, ": this device has no kernel for the request");
+    case kernels::OpStatus::kDeviceError:
+      return Internal("kernel ", op, ": the device failed");
+  }
+  return Internal("kernel ", op, ": unknown result ", static_cast<int>(status));
+}
+
+}  // namespace quire::worker

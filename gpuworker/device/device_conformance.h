@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The suite that every Device passes. Instantiate it beside the device's own tests:
+//   INSTANTIATE_TEST_SUITE_P(Cpu, DeviceConformance, ::testing::Values(&CpuDevice));
+#ifndef QUIRE_GPUWORKER_DEVICE_DEVICE_CONFORMANCE_H_
+#define QUIRE_GPUWORKER_DEVICE_DEVICE_CONFORMANCE_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gpuworker/device/device.h"
+
+namespace quire::worker {
+
+class DeviceConformance : public ::testing::TestWithParam<Device& (*)()> {
+ protected:
+  Device& device() { return GetParam()(); }
+
+  std::vector<float> ToHost(const void* from, size_t count) {
+    std::vector<float> host(count, -1.0f);
+    EXPECT_TRUE(device().CopyToHost(host.data(), from, count * sizeof(float)).ok());
+    EXPECT_TRUE(device().Synchronize().ok());
+    return host;
+  }
+  static std::vector<float> Ramp(size_t count) {
+    std::vector<float> values(count);
+    std::iota(values.begin(), values.end(), 1.0f);
+    return values;
+  }
+};
+
+TEST_P(DeviceConformance, HasANameAndIsOneObject) {
+  EXPECT_FALSE(device().name().empty());
+  EXPECT_EQ(&device(), &device());
+}
+
+TEST_P(DeviceConformance, AllocationsAreZeroedAlignedAndOfTheSizeAskedFor) {
+  for (size_t count : {1u, 15u, 16u, 4097u}) {
+    auto buffer = device().Allocate(count * sizeof(float));
+    ASSERT_TRUE(buffer.ok()) << buffer.status();
+    EXPECT_EQ(buffer->size_bytes(), count * sizeof(float));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->data()) % 64, 0u);
+    EXPECT_EQ(ToHost(buffer->data(), count), std::vector<float>(count, 0.0f));
+  }
+}
+
+TEST_P(DeviceConformance, FreedMemoryComesBackZeroed) {
+  for (int round = 0; round < 8; ++round) {
+    auto buffer = device().Allocate(4096 * sizeof(float));
+    ASSERT_TRUE(buffer.ok());
+    EXPECT_EQ(ToHost(buffer->data(), 4096), std::vector<float>(4096, 0.0f));
+    const std::vector<float> ramp = Ramp(4096);
+    ASSERT_TRUE(device().CopyToDevice(buffer->data(), ramp.data(), 4096 * sizeof(float)).ok());
+  }
+}
+
+TEST_P(DeviceConformance, ZeroBytesIsAnEmptyBuffer) {
+  auto buffer = device().Allocate(0);
+  ASSERT_TRUE(buffer.ok());
+  EXPECT_EQ(buffer->size_bytes(), 0u);
+  EXPECT_TRUE(device().CopyToHost(nullptr, buffer->data(), 0).ok());
+}
+
+TEST_P(DeviceConformance, MoreThanTheDeviceHasIsResourceExhausted) {
+  for (size_t bytes : {std::numeric_limits<size_t>::max(), size_t{1} << 60}) {
+    auto buffer = device().Allocate(bytes);
+    ASSERT_FALSE(buffer.ok());
+    EXPECT_EQ(buffer.status().code(), StatusCode::kResourceExhausted);
+    EXPECT_NE(Message(buffer.status()).find(device().name()), std::string_view::npos);
+  }
+}
+
+TEST_P(DeviceConformance, CopiesRoundTrip) {
+  const std::vector<float> ramp = Ramp(1000);
+  auto a = device().Allocate(1000 * sizeof(float));
+  auto b = device().Allocate(1000 * sizeof(float));
+  ASSERT_TRUE(a.ok() && b.ok());
+  ASSERT_TRUE(device().CopyToDevice(a->data(), ramp.data(), 1000 * sizeof(float)).ok());
+  ASSERT_TRUE(device().CopyOnDevice(b->as<float>() + 1, a->as<float>(), 999 * sizeof(float)).ok());
+  std::vector<float> shifted = ToHost(b->data(), 1000);
+  EXPECT_EQ(shifted[0], 0.0f);
+  shifted.erase(shifted.begin());
+  EXPECT_EQ(shifted, std::vector<float>(ramp.begin(), ramp.end() - 1));
+}
+
+TEST_P(DeviceConformance, MovingABufferMovesItsMemory) {
+  auto a = device().Allocate(64);
+  ASSERT_TRUE(a.ok());
+  void* const data = a->data();
+  DeviceBuffer b = std::move(*a);
+  EXPECT_EQ(b.data(), data);
+  EXPECT_EQ(a->data(), nullptr);  // NOLINT(bugprone-use-after-move): this is what is tested.
+  DeviceBuffer c;
+  c = std::move(b);
+  EXPECT_EQ(c.data(), data);
+  EXPECT_EQ(c.size_bytes(), 64u);
+  c = DeviceBuffer();
+  EXPECT_EQ(c.data(), nullptr);
+}
+
+TEST_P(DeviceConformance, TheKernelsRunOnItsMemory) {
+  ASSERT_NE(device().kernels().add, nullptr);
+  const std::vector<float> ramp = Ramp(100);
+  auto a = device().Allocate(100 * sizeof(float));
+  auto y = device().Allocate(100 * sizeof(float));
+  ASSERT_TRUE(a.ok() && y.ok());
+  ASSERT_TRUE(device().CopyToDevice(a->data(), ramp.data(), 100 * sizeof(float)).ok());
+  const kernels::OpStatus status = device().kernels().add({.a = a->as<float>(),
+                                                           .b = a->as<float>(),
+                                                           .y = y->as<float>(),
+                                                           .n = 100,
+                                                           .stream = device().stream()});
+  ASSERT_TRUE(ToStatus(status, "add").ok());
+  const std::vector<float> sums = ToHost(y->data(), 100);
+  for (size_t i = 0; i < 100; ++i) EXPECT_EQ(sums[i], 2 * ramp[i]);
+}
+
+TEST_P(DeviceConformance, AllocatesFromManyThreads) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([this] {
+      for (int i = 0; i < 50; ++i) EXPECT_TRUE(device().Allocate(1 + 100 * i).ok());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_DEVICE_DEVICE_CONFORMANCE_H_

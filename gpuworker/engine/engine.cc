@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/engine/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "gpuworker/engine/ingestion.h"
+#include "gpuworker/engine/sequence_impl.h"
+#include "gpuworker/model/dense_cache.h"
+#include "gpuworker/retrieval/policy.h"
+
+namespace quire::worker {
+
+StatusOr<std::unique_ptr<Engine>> Engine::Create(const Decoder* decoder, Client* client,
+                                                 Device* device, EngineOptions options) {
+  if (options.prefill_chunk_tokens == 0) {
+    return InvalidArgument("prefill_chunk_tokens is 0; give it 1 or more, 512 is a good value");
+  }
+  if (options.clock == nullptr) options.clock = &SystemClock();
+  auto engine = std::unique_ptr<Engine>(new Engine(decoder, client, device, std::move(options)));
+  if (const std::string problem = Problem(engine->spec_); !problem.empty()) {
+    return InvalidArgument("the engine's pages cannot be described: ", problem);
+  }
+  // The policy's own checks of the default options, without keeping it.
+  QUIRE_RETURN_IF_ERROR(MakePolicy({.spec = engine->spec_,
+                                    .device = device,
+                                    .max_context_tokens = engine->model().max_positions,
+                                    .options = engine->options_.retrieval})
+                            .status());
+  return engine;
+}
+
+Engine::Engine(const Decoder* decoder, Client* client, Device* device, EngineOptions options)
+    : decoder_(decoder),
+      client_(client),
+      device_(device),
+      options_(std::move(options)),
+      spec_(decoder->MakeKvSpec(options_.dtype, options_.page_tokens, options_.segment_pages)) {}
+
+EngineParts Engine::Parts() const {
+  return {.decoder = decoder_,
+          .client = client_,
+          .device = device_,
+          .spec = &spec_,
+          .clock = options_.clock,
+          .prefill_chunk_tokens = std::min(options_.prefill_chunk_tokens, Decoder::kBlockTokens),
+          .max_batch_bytes = options_.max_batch_bytes};
+}
+
+Status Engine::CheckTokens(std::span<const TokenId> tokens) const {
+  if (tokens.empty()) return InvalidArgument("there are no tokens; give at least one");
+  if (tokens.size() > model().max_positions) {
+    return InvalidArgument(tokens.size(), " tokens are more than the model's context of ",
+                           model().max_positions, "; split or shorten the text");
+  }
+  return CheckVocabulary(model(), tokens);
+}
+
+StatusOr<IngestResult> Engine::Ingest(std::span<const TokenId> tokens, const DocumentName& name,
+                                      const IngestObserver& observer) const {
+  QUIRE_RETURN_IF_ERROR(CheckTokens(tokens));
+  const TimePoint start = options_.clock->Now();
+  Ingestion ingestion(Parts(), tokens, observer);
+  QUIRE_ASSIGN_OR_RETURN(const SegmentKey tip, ingestion.Run());
+  QUIRE_ASSIGN_OR_RETURN(Document document, client_->RegisterDocument(name, tip));
+  return IngestResult{.document = std::move(document),
+                      .reused_tokens = ingestion.reused_tokens(),
+                      .bytes_sent = ingestion.bytes_sent(),
+                      .seconds = SecondsSince(*options_.clock, start)};
+}
+
+StatusOr<std::unique_ptr<Sequence>> Engine::OpenSequence(
+    const std::optional<DocumentName>& document, const SequenceOptions& options) const {
+  if (!options.document_tokens.empty()) {
+    if (!document) return InvalidArgument("document_tokens are given without a document");
+    QUIRE_RETURN_IF_ERROR(CheckTokens(options.document_tokens));
+  }
+  SequenceOptions complete = options;
+  if (!complete.retrieval) complete.retrieval = options_.retrieval;
+  auto impl = std::make_unique<Sequence::Impl>(Parts(), std::move(complete));
+  QUIRE_RETURN_IF_ERROR(impl->Open(document));
+  return std::unique_ptr<Sequence>(new Sequence(std::move(impl)));
+}
+
+StatusOr<std::vector<float>> Engine::DenseLogits(std::span<const TokenId> tokens,
+                                                 size_t count) const {
+  QUIRE_RETURN_IF_ERROR(CheckTokens(tokens));
+  if (count > tokens.size()) {
+    return InvalidArgument("logits after the last ", count, " of ", tokens.size(), " tokens");
+  }
+  DenseCache cache(model(), device_, tokens.size());
+  const size_t rest = tokens.size() - count;
+  std::vector<float> logits(count * model().vocab_size);
+  if (rest > 0) {
+    QUIRE_RETURN_IF_ERROR(
+        decoder_->Forward(tokens.first(rest), 0, cache, Decoder::Logits::kNone, nullptr));
+  }
+  if (count > 0) {
+    QUIRE_RETURN_IF_ERROR(
+        decoder_->Forward(tokens.last(count), rest, cache, Decoder::Logits::kAll, logits.data()));
+  }
+  return logits;
+}
+
+}  // namespace quire::worker

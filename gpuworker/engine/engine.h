@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Engine: a model whose KV pages live in a Quire store. It reads documents into the store and opens
+// sequences that answer questions over them.
+//
+//   QUIRE_ASSIGN_OR_RETURN(auto decoder, Decoder::Load("models/recall-small", &CpuDevice()));
+//   QUIRE_ASSIGN_OR_RETURN(auto engine, Engine::Create(decoder.get(), client.get(), &CpuDevice(),
+//                                                      EngineOptions{}));
+//   QUIRE_RETURN_IF_ERROR(engine->Ingest(document_ids, {.name = "report.txt"}).status());
+//   QUIRE_ASSIGN_OR_RETURN(auto sequence, engine->OpenSequence(DocumentName{.name =
+//   "report.txt"})); QUIRE_RETURN_IF_ERROR(sequence->Append(question_ids));
+//   QUIRE_ASSIGN_OR_RETURN(Generation answer, sequence->Generate({.max_new_tokens = 8}));
+//
+// Thread-safety: all methods may be called concurrently; each Sequence belongs to one thread at a
+// time. Ownership: decoder, client, device and clock outlive the engine.
+#ifndef QUIRE_GPUWORKER_ENGINE_ENGINE_H_
+#define QUIRE_GPUWORKER_ENGINE_ENGINE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "client/client.h"
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/page/key.h"
+#include "common/page/kv_spec.h"
+#include "gpuworker/device/device.h"
+#include "gpuworker/engine/parts.h"
+#include "gpuworker/engine/sequence.h"
+#include "gpuworker/model/decoder.h"
+#include "gpuworker/retrieval/options.h"
+
+namespace quire::worker {
+
+struct EngineOptions {
+  DType dtype = DType::kF32;            ///< Of the KV pages.
+  uint32_t page_tokens = 32;            ///< p
+  uint32_t segment_pages = 8;           ///< g
+  RetrievalOptions retrieval;           ///< Of sequences that bring none of their own.
+  uint32_t prefill_chunk_tokens = 512;  ///< Tokens of one forward pass while reading a document.
+  uint64_t max_batch_bytes = 8u << 20;  ///< Payload of one call, at least one page of all layers.
+  Clock* clock = nullptr;               ///< SystemClock() when null.
+};
+
+struct IngestProgress {
+  uint64_t done_tokens = 0;    ///< Stored so far, reused ones counted.
+  uint64_t reused_tokens = 0;  ///< Found in the store and not computed again.
+  uint64_t total_tokens = 0;
+};
+using IngestObserver = std::function<void(const IngestProgress&)>;
+
+struct IngestResult {
+  Document document;
+  uint64_t reused_tokens = 0;
+  uint64_t bytes_sent = 0;  ///< Payload bytes of pages that were not stored yet.
+  double seconds = 0;
+};
+
+class Engine {
+ public:
+  /// INVALID_ARGUMENT for options that do not fit the model.
+  static StatusOr<std::unique_ptr<Engine>> Create(const Decoder* decoder, Client* client,
+                                                  Device* device, EngineOptions options);
+
+  const ModelConfig& model() const { return decoder_->config(); }
+  const KvSpec& spec() const { return spec_; }
+  const EngineOptions& options() const { return options_; }
+
+  /// Reads `tokens` into the store and registers them as `name`. Whole segments that the store has
+  /// under the same token ids are neither computed nor sent again. INVALID_ARGUMENT for no tokens,
+  /// an unknown token id, or more tokens than the model's context, naming both numbers.
+  StatusOr<IngestResult> Ingest(std::span<const TokenId> tokens, const DocumentName& name,
+                                const IngestObserver& observer = {}) const;
+
+  /// Opens a sequence that continues `document`, or an empty one.
+  StatusOr<std::unique_ptr<Sequence>> OpenSequence(const std::optional<DocumentName>& document,
+                                                   const SequenceOptions& options = {}) const;
+
+  /// Dense attention without the store: logits after each of the last `count` of `tokens`,
+  /// [count][vocab_size]. What sparse logits are compared with.
+  StatusOr<std::vector<float>> DenseLogits(std::span<const TokenId> tokens, size_t count) const;
+
+ private:
+  Engine(const Decoder* decoder, Client* client, Device* device, EngineOptions options);
+
+  /// INVALID_ARGUMENT for no tokens, more than the model's context, or unknown ids.
+  Status CheckTokens(std::span<const TokenId> tokens) const;
+  EngineParts Parts() const;
+
+  const Decoder* const decoder_;
+  Client* const client_;
+  Device* const device_;
+  const EngineOptions options_;
+  const KvSpec spec_;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_ENGINE_ENGINE_H_

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/engine/ingestion.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "common/page/layout.h"
+#include "gpuworker/engine/cache_backend.h"
+#include "gpuworker/engine/page_loader.h"
+
+namespace quire::worker {
+namespace {
+
+/// The stored bytes are gone or bad; computing them anew helps.
+bool CanRecompute(const Status& status) {
+  return absl::IsNotFound(status) || absl::IsDataLoss(status);
+}
+
+}  // namespace
+
+Ingestion::~Ingestion() {
+  if (context_id_) (void)parts_.client->DropContext(*context_id_);
+}
+
+StatusOr<SegmentKey> Ingestion::Run() {
+  QUIRE_ASSIGN_OR_RETURN(const LookupResult stored, parts_.client->Lookup(*parts_.spec, tokens_));
+  if (stored.num_tokens == tokens_.size() && !stored.segment_keys.empty()) {
+    reused_tokens_ = stored.num_tokens;
+    Report(reused_tokens_);
+    return stored.segment_keys.back();
+  }
+  Status started = Start(stored);
+  if (CanRecompute(started) && stored.num_tokens > 0) started = Start({});
+  QUIRE_RETURN_IF_ERROR(started);
+  QUIRE_RETURN_IF_ERROR(Prefill());
+  return Seal();
+}
+
+Status Ingestion::Start(const LookupResult& stored) {
+  if (context_id_) (void)parts_.client->DropContext(*std::exchange(context_id_, std::nullopt));
+  std::optional<ContextRef> continues;
+  if (!stored.segment_keys.empty()) continues = ContextRef(stored.segment_keys.back());
+  QUIRE_ASSIGN_OR_RETURN(const OpenedContext opened,
+                         parts_.client->OpenContext(*parts_.spec, continues));
+  context_id_ = opened.id;
+  if (opened.num_tokens != stored.num_tokens) {
+    return DataLoss("the server continues the stored prefix at token ", opened.num_tokens,
+                    ", not at ", stored.num_tokens);
+  }
+  const std::vector<CacheLayout> layouts(parts_.spec->num_layers, {.everything = true});
+  QUIRE_ASSIGN_OR_RETURN(cache_, BudgetCache::Create(*parts_.spec, parts_.device, layouts));
+  return stored.num_tokens == 0 ? OkStatus() : LoadPrefix(stored);
+}
+
+Status Ingestion::LoadPrefix(const LookupResult& stored) {
+  QUIRE_RETURN_IF_ERROR(cache_->StartAt(stored.num_tokens));
+  QUIRE_RETURN_IF_ERROR(
+      LoadFixedPages(parts_, ContextRef(stored.segment_keys.back()), cache_.get()).status());
+  reused_tokens_ = stored.num_tokens;
+  return OkStatus();
+}
+
+Status Ingestion::Prefill() {
+  CacheBackend backend(cache_.get(), nullptr, &offloader_);
+  const uint32_t p = parts_.spec->page_tokens;
+  Report(reused_tokens_);
+  for (uint64_t at = reused_tokens_; at < tokens_.size();) {
+    const uint64_t count = std::min<uint64_t>(parts_.prefill_chunk_tokens, tokens_.size() - at);
+    QUIRE_RETURN_IF_ERROR(parts_.decoder->Forward(tokens_.subspan(at, count), at, backend,
+                                                  Decoder::Logits::kNone, nullptr));
+    const PageRange pages = offloader_.pending();
+    QUIRE_ASSIGN_OR_RETURN(
+        const uint64_t bytes,
+        offloader_.Flush(*context_id_,
+                         tokens_.subspan(uint64_t{pages.first} * p, uint64_t{pages.size()} * p)));
+    bytes_sent_ += bytes;
+    at += count;
+    Report(at);
+  }
+  return OkStatus();
+}
+
+StatusOr<SegmentKey> Ingestion::Seal() {
+  const uint32_t p = parts_.spec->page_tokens;
+  const uint32_t rows = static_cast<uint32_t>(tokens_.size() % p);
+  Payload tail;
+  if (rows > 0) {
+    const uint32_t page = static_cast<uint32_t>(tokens_.size() / p);
+    QUIRE_ASSIGN_OR_RETURN(tail, offloader_.ExportTail(*cache_, page, rows));
+  }
+  QUIRE_ASSIGN_OR_RETURN(const ContextInfo sealed,
+                         parts_.client->Seal(*context_id_, tokens_.last(rows), tail));
+  context_id_.reset();
+  bytes_sent_ += tail.size_bytes();
+  if (sealed.num_tokens == tokens_.size()) return sealed.chain_tip;
+  return DataLoss("the server sealed ", sealed.num_tokens, " of ", tokens_.size(), " tokens");
+}
+
+void Ingestion::Report(uint64_t done_tokens) const {
+  if (!observer_) return;
+  observer_({.done_tokens = done_tokens,
+             .reused_tokens = reused_tokens_,
+             .total_tokens = tokens_.size()});
+}
+
+}  // namespace quire::worker

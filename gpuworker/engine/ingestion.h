@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ingestion: reads one list of tokens into the store. Dense prefill in chunks; pages are appended
+// to an open context as they complete and the context is sealed at the end. What the store has
+// already is fetched instead of computed. One object for one document.
+//
+// Thread-safety: none. Ownership: what it is given outlives it.
+#ifndef QUIRE_GPUWORKER_ENGINE_INGESTION_H_
+#define QUIRE_GPUWORKER_ENGINE_INGESTION_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "client/client.h"
+#include "common/base/status.h"
+#include "common/page/key.h"
+#include "gpuworker/cache/budget_cache.h"
+#include "gpuworker/engine/engine.h"
+#include "gpuworker/engine/offloader.h"
+#include "gpuworker/engine/parts.h"
+
+namespace quire::worker {
+
+class Ingestion {
+ public:
+  Ingestion(const EngineParts& parts, std::span<const TokenId> tokens,
+            const IngestObserver& observer)
+      : parts_(parts), tokens_(tokens), observer_(observer), offloader_(parts, nullptr) {}
+  /// Drops the context when Run did not seal it.
+  ~Ingestion();
+  Ingestion(const Ingestion&) = delete;
+  Ingestion& operator=(const Ingestion&) = delete;
+
+  /// Stores the tokens and returns the key of the chain's last segment. Nothing is left half done:
+  /// after an error the store has whole segments at most.
+  StatusOr<SegmentKey> Run();
+
+  uint64_t reused_tokens() const { return reused_tokens_; }
+  uint64_t bytes_sent() const { return bytes_sent_; }
+
+ private:
+  /// Opens a context, and a cache that starts with the stored prefix.
+  Status Start(const LookupResult& stored);
+  Status LoadPrefix(const LookupResult& stored);
+  Status Prefill();
+  StatusOr<SegmentKey> Seal();
+  void Report(uint64_t done_tokens) const;
+
+  const EngineParts parts_;
+  const std::span<const TokenId> tokens_;
+  const IngestObserver& observer_;
+  Offloader offloader_;
+  std::unique_ptr<BudgetCache> cache_;
+  std::optional<uint64_t> context_id_;
+  uint64_t reused_tokens_ = 0;
+  uint64_t bytes_sent_ = 0;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_ENGINE_INGESTION_H_

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/engine/page_loader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/page/layout.h"
+
+namespace quire::worker {
+namespace {
+
+std::vector<uint32_t> FixedPages(const PageTable& table) {
+  std::vector<uint32_t> pages;
+  for (const PageRange& range : {table.sinks(), table.window()}) {
+    for (uint32_t page = range.first; page < range.end; ++page) pages.push_back(page);
+  }
+  return pages;
+}
+
+StatusOr<std::vector<std::byte>> ReadLayerDigests(const EngineParts& parts, ClientSession* session,
+                                                  uint32_t layer, uint32_t num_pages) {
+  const KvSpec& spec = *parts.spec;
+  const uint64_t page_bytes =
+      uint64_t{spec.num_kv_heads} * 2 * spec.head_dim * ElementBytes(spec.dtype);
+  const uint32_t batch = PagesPerBatch(parts, page_bytes);
+  std::vector<std::byte> digests(num_pages * page_bytes);
+  for (uint32_t first = 0; first < num_pages;) {
+    const uint32_t end = first + std::min(batch, num_pages - first);
+    QUIRE_ASSIGN_OR_RETURN(const Payload payload, session->Digests({&layer, 1}, first, end));
+    payload.CopyTo(digests.data() + first * page_bytes);
+    first = end;
+  }
+  return digests;
+}
+
+}  // namespace
+
+StatusOr<uint64_t> LoadFixedPages(const EngineParts& parts, const ContextRef& context,
+                                  BudgetCache* cache) {
+  const uint32_t batch = PagesPerBatch(parts, ExtentBytes(*parts.spec, 1));
+  uint64_t bytes = 0;
+  for (uint32_t layer = 0; layer < cache->num_layers(); ++layer) {
+    const std::vector<uint32_t> pages = FixedPages(cache->table(layer));
+    for (size_t at = 0; at < pages.size(); at += batch) {
+      const size_t count = std::min<size_t>(batch, pages.size() - at);
+      const auto first = pages.begin() + static_cast<ptrdiff_t>(at);
+      const UnitRange range{
+          .layer = layer, .pages = {first, first + static_cast<ptrdiff_t>(count)}, .heads = {}};
+      QUIRE_ASSIGN_OR_RETURN(const Payload units, parts.client->Fetch(context, {&range, 1}));
+      QUIRE_RETURN_IF_ERROR(cache->FillFixed(layer, range.pages, units));
+      bytes += units.size_bytes();
+    }
+  }
+  return bytes;
+}
+
+StatusOr<uint64_t> LoadDigests(const EngineParts& parts, ClientSession* session, uint32_t num_pages,
+                               RetrievalPolicy* policy) {
+  uint64_t bytes = 0;
+  for (uint32_t layer = 0; layer < parts.spec->num_layers; ++layer) {
+    std::vector<std::byte> digests;
+    if (policy->WantsDigests(layer) && num_pages > 0) {
+      QUIRE_ASSIGN_OR_RETURN(digests, ReadLayerDigests(parts, session, layer, num_pages));
+    }
+    QUIRE_RETURN_IF_ERROR(policy->OnPrefillLayer(layer, num_pages, digests));
+    bytes += digests.size();
+  }
+  return bytes;
+}
+
+StatusOr<std::vector<TokenId>> ReadTailTokens(const EngineParts& parts, const SegmentKey& tip) {
+  const Client::SessionOptions options{
+      .spec = *parts.spec, .slots_per_head = 1, .managed_layers = {0}};
+  QUIRE_ASSIGN_OR_RETURN(const auto session, parts.client->OpenSession(ContextRef(tip), options));
+  const std::span<const TokenId> tail = session->tail_tokens();
+  return std::vector<TokenId>(tail.begin(), tail.end());
+}
+
+}  // namespace quire::worker

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reading what a sequence starts with from the store, in calls of bounded size.
+#ifndef QUIRE_GPUWORKER_ENGINE_PAGE_LOADER_H_
+#define QUIRE_GPUWORKER_ENGINE_PAGE_LOADER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "client/client.h"
+#include "client/session.h"
+#include "common/base/status.h"
+#include "common/page/key.h"
+#include "gpuworker/cache/budget_cache.h"
+#include "gpuworker/engine/parts.h"
+#include "gpuworker/retrieval/policy.h"
+
+namespace quire::worker {
+
+/// Fetches every page with a fixed slot (sinks and window; all pages of a layer that holds
+/// everything) from `context` into `cache`, which has been started at its tokens. Returns the
+/// payload bytes read.
+StatusOr<uint64_t> LoadFixedPages(const EngineParts& parts, const ContextRef& context,
+                                  BudgetCache* cache);
+
+/// Tells `policy` of the first `num_pages` pages of every layer, with their digests from `session`
+/// where it wants them (null: it wants none). Returns the bytes of digests read.
+StatusOr<uint64_t> LoadDigests(const EngineParts& parts, ClientSession* session, uint32_t num_pages,
+                               RetrievalPolicy* policy);
+
+/// Token ids of the short last page of the chain that ends with `tip`; empty when it ends with a
+/// whole page.
+StatusOr<std::vector<TokenId>> ReadTailTokens(const EngineParts& parts, const SegmentKey& tip);
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_ENGINE_PAGE_LOADER_H_

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// EngineParts: what an Engine shares with its ingestions and sequences. A plain value of pointers;
+// everything outlives its users. Internal to gpuworker/engine.
+#ifndef QUIRE_GPUWORKER_ENGINE_PARTS_H_
+#define QUIRE_GPUWORKER_ENGINE_PARTS_H_
+
+#include <cstdint>
+
+#include "client/client.h"
+#include "common/base/clock.h"
+#include "common/page/kv_spec.h"
+#include "gpuworker/device/device.h"
+#include "gpuworker/model/decoder.h"
+
+namespace quire::worker {
+
+struct EngineParts {
+  const Decoder* decoder = nullptr;
+  Client* client = nullptr;
+  Device* device = nullptr;
+  const KvSpec* spec = nullptr;
+  Clock* clock = nullptr;
+  uint32_t prefill_chunk_tokens = 0;
+  uint64_t max_batch_bytes = 0;  ///< Payload of one call.
+};
+
+/// Pages of `page_bytes` that one call may carry; at least one.
+inline uint32_t PagesPerBatch(const EngineParts& parts, uint64_t page_bytes) {
+  const uint64_t pages = parts.max_batch_bytes / page_bytes;
+  return pages == 0 ? 1 : static_cast<uint32_t>(pages < UINT32_MAX ? pages : UINT32_MAX);
+}
+
+/// Seconds since `start`.
+inline double SecondsSince(const Clock& clock, TimePoint start) {
+  return std::chrono::duration<double>(clock.Now() - start).count();
+}
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_ENGINE_PARTS_H_

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Promise 8: a miss, a timeout or a dead server costs the worker a recompute, never a wrong answer.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "gpuworker/testing/engine_fixture.h"
+
+namespace quire::worker {
+namespace {
+
+using testing::EngineFixture;
+using ::testing::HasSubstr;
+using testing::MaxDifference;
+using testing::RandomTokens;
+
+class RecoveryTest : public ::testing::Test {
+ protected:
+  RecoveryTest() {
+    fixture_.Ingest(document_);
+    const auto undisturbed = fixture_.Open();
+    EXPECT_EQ(undisturbed->Append(question_), OkStatus());
+    sparse_.assign(undisturbed->logits().begin(), undisturbed->logits().end());
+    std::vector<TokenId> text = document_;
+    text.insert(text.end(), question_.begin(), question_.end());
+    dense_ = *fixture_.engine().DenseLogits(text, 1);
+  }
+
+  /// Appends the question in two halves with `disturb` between them.
+  template <typename Disturb>
+  std::unique_ptr<Sequence> AskDisturbed(const SequenceOptions& options, Disturb disturb) {
+    auto sequence = fixture_.Open(options);
+    EXPECT_EQ(sequence->Append(std::span(question_).first(15)), OkStatus());
+    disturb(fixture_.store());
+    EXPECT_EQ(sequence->Append(std::span(question_).subspan(15)), OkStatus());
+    return sequence;
+  }
+
+  EngineFixture fixture_;
+  const std::vector<TokenId> document_ = RandomTokens(61, 1);
+  const std::vector<TokenId> question_ = RandomTokens(30, 2);
+  std::vector<float> sparse_;
+  std::vector<float> dense_;
+};
+
+TEST_F(RecoveryTest, ARestartedServerCostsARecomputeOfTheSequencesOwnTokens) {
+  std::vector<uint64_t> positions;
+  SequenceOptions options;
+  options.logits_observer = [&](uint64_t position, auto) { positions.push_back(position); };
+  const auto sequence = AskDisturbed(options, [](auto& store) { store.Restart(); });
+  EXPECT_LE(MaxDifference(sequence->logits(), sparse_), 1e-4f);
+  EXPECT_EQ(sequence->stats().reopened, 1u);
+  EXPECT_FALSE(sequence->stats().local);
+  // Every position was shown once, in order.
+  ASSERT_EQ(positions.size(), question_.size());
+  for (size_t i = 0; i < positions.size(); ++i) EXPECT_EQ(positions[i], document_.size() + i);
+}
+
+TEST_F(RecoveryTest, AFailedRecallOfAnyKindNeverChangesTheAnswer) {
+  for (const Status& failure : {NotFound("session"), DataLoss("unit"), DeadlineExceeded("late"),
+                                FailedPrecondition("stale"), Unavailable("away")}) {
+    for (uint64_t after : {0u, 1u, 9u}) {
+      SCOPED_TRACE(failure.ToString());
+      const auto sequence =
+          AskDisturbed({}, [&](auto& store) { store.FailOnce("Session/Recall", after, failure); });
+      EXPECT_LE(MaxDifference(sequence->logits(), sparse_), 1e-4f);
+    }
+  }
+}
+
+TEST_F(RecoveryTest, AFailedAppendOfAPageNeverChangesTheAnswer) {
+  const auto sequence = AskDisturbed({}, [&](auto& store) {
+    store.FailOnce("Store/AppendPages", 1, NotFound("the context idled too long"));
+  });
+  EXPECT_LE(MaxDifference(sequence->logits(), sparse_), 1e-4f);
+  EXPECT_EQ(sequence->stats().reopened, 1u);
+}
+
+TEST_F(RecoveryTest, WithTheDocumentsTokensADeadServerIsSurvived) {
+  SequenceOptions options;
+  options.document_tokens = document_;
+  const auto sequence = AskDisturbed(options, [](auto& store) { store.Die(); });
+  EXPECT_TRUE(sequence->stats().local);
+  EXPECT_LE(MaxDifference(sequence->logits(), dense_), 1e-3f);
+  EXPECT_EQ(sequence->Generate({.max_new_tokens = 5})->tokens.size(), 5u);
+}
+
+TEST_F(RecoveryTest, WithTheDocumentsTokensALostDocumentIsSurvived) {
+  SequenceOptions options;
+  options.document_tokens = document_;
+  const auto sequence = AskDisturbed(options, [](auto& store) {
+    store.Restart();
+    store.LoseSegments();
+  });
+  EXPECT_TRUE(sequence->stats().local);
+  EXPECT_LE(MaxDifference(sequence->logits(), dense_), 1e-3f);
+}
+
+TEST_F(RecoveryTest, ASequenceCanBeOpenedWithoutTheServer) {
+  fixture_.store().Die();
+  SequenceOptions options;
+  options.document_tokens = document_;
+  const auto sequence = fixture_.Open(options);
+  ASSERT_EQ(sequence->Append(question_), OkStatus());
+  EXPECT_LE(MaxDifference(sequence->logits(), dense_), 1e-3f);
+}
+
+TEST_F(RecoveryTest, WithoutTheTokensTheErrorNamesTheRemedyAndStays) {
+  const auto sequence = fixture_.Open();
+  ASSERT_EQ(sequence->Append(std::span(question_).first(15)), OkStatus());
+  fixture_.store().Die();
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const Status status = sequence->Append(std::span(question_).subspan(15));
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("give the document's token ids"));
+  }
+}
+
+TEST_F(RecoveryTest, ASequenceWithoutADocumentNeedsNoTokensGiven) {
+  auto sequence = fixture_.engine().OpenSequence(std::nullopt);
+  ASSERT_EQ((*sequence)->Append(std::span(question_).first(15)), OkStatus());
+  fixture_.store().Die();
+  ASSERT_EQ((*sequence)->Append(std::span(question_).subspan(15)), OkStatus());
+  EXPECT_TRUE((*sequence)->stats().local);
+  EXPECT_LE(MaxDifference((*sequence)->logits(), *fixture_.engine().DenseLogits(question_, 1)),
+            1e-3f);
+}
+
+}  // namespace
+}  // namespace quire::worker

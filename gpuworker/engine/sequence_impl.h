@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sequence::Impl: the tokens of a sequence, where it runs them (over the store, or alone with dense
+// attention), and how it recovers. Internal to gpuworker/engine. Thread-safety: none.
+#ifndef QUIRE_GPUWORKER_ENGINE_SEQUENCE_IMPL_H_
+#define QUIRE_GPUWORKER_ENGINE_SEQUENCE_IMPL_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "client/client.h"
+#include "common/base/status.h"
+#include "common/page/key.h"
+#include "gpuworker/engine/paged_run.h"
+#include "gpuworker/engine/parts.h"
+#include "gpuworker/engine/sequence.h"
+#include "gpuworker/model/config.h"
+#include "gpuworker/model/dense_cache.h"
+
+namespace quire::worker {
+
+/// INVALID_ARGUMENT naming the first of `tokens` that the model does not know.
+Status CheckVocabulary(const ModelConfig& model, std::span<const TokenId> tokens);
+
+class Sequence::Impl {
+ public:
+  /// `options.retrieval` is set.
+  Impl(const EngineParts& parts, SequenceOptions options)
+      : parts_(parts), options_(std::move(options)) {}
+
+  Status Open(const std::optional<DocumentName>& document);
+  Status CheckRoom(size_t tokens) const;
+  Status Append(std::span<const TokenId> tokens);
+  StatusOr<Generation> Generate(const GenerateParams& params);
+  std::span<const float> logits() const { return logits_; }
+  uint64_t num_tokens() const { return document_tokens() + own_.size(); }
+  SequenceStats stats() const;
+
+ private:
+  /// Units that the budget held, summed over the steps and layers that a selection was made for.
+  uint64_t BudgetUnits() const;
+  uint64_t document_tokens() const;
+  Status FindDocument(const DocumentName& name);
+  /// Opens a run over the store; the own tokens are to be run again.
+  Status OpenRun();
+  /// Recomputes the document here; the own tokens are to be run again.
+  Status GoLocal();
+  /// After `loss`: opens anew, or goes local, and runs the own tokens again.
+  Status Recover(const Status& loss);
+  /// Runs the own tokens that have not run yet, recovering when the server lost something.
+  Status Advance();
+  Status RunPending();
+  Status Forward(std::span<const TokenId> tokens, Decoder::Logits what, float* logits);
+  /// Runs `tokens`; the last of the sequence so far when `last`. Shows logits to the observer.
+  Status RunStep(std::span<const TokenId> tokens, bool last);
+  Status RunObserved(std::span<const TokenId> tokens);
+  StatusOr<Generation> Sample(const GenerateParams& params);
+
+  const EngineParts parts_;
+  const SequenceOptions options_;
+  std::optional<Document> document_;
+  RunStats run_stats_;
+  std::unique_ptr<PagedRun> run_;      ///< Null when local.
+  std::unique_ptr<DenseCache> local_;  ///< Null unless local.
+  std::vector<TokenId> own_;           ///< Tokens after the document's.
+  size_t ran_ = 0;                     ///< Of own_, those that the current run has.
+  size_t observed_ = 0;                ///< Of own_, those whose logits were shown.
+  std::vector<float> logits_;
+  SequenceStats stats_;  ///< What run_stats_ does not have.
+  Status broken_;        ///< Not OK after an error that cannot be recovered from.
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_ENGINE_SEQUENCE_IMPL_H_

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/engine/sequence.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "gpuworker/testing/engine_fixture.h"
+#include "gpuworker/testing/reference_attention.h"
+
+namespace quire::worker {
+namespace {
+
+using quire::testing::TinyModel;
+using testing::EngineFixture;
+using ::testing::HasSubstr;
+using testing::MaxDifference;
+using testing::RandomTokens;
+using testing::ReferenceAttention;
+
+std::vector<TokenId> Concat(std::vector<TokenId> a, const std::vector<TokenId>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+/// Records the logits of every position.
+struct Recorder {
+  LogitsObserver observer() {
+    return [this](uint64_t position, std::span<const float> logits) {
+      positions.push_back(position);
+      values.insert(values.end(), logits.begin(), logits.end());
+    };
+  }
+  std::vector<uint64_t> positions;
+  std::vector<float> values;
+};
+
+TinyModel RandomShape(Random& random) {
+  const uint32_t kv = 1u << random.Below(3);
+  return {.num_layers = static_cast<uint32_t>(1 + random.Below(3)),
+          .num_query_heads = kv * static_cast<uint32_t>(1 + random.Below(3)),
+          .num_kv_heads = kv,
+          .head_dim = 4u << random.Below(3),
+          .seed = random.Next()};
+}
+
+// Promise 5: with a budget that covers everything, every policy equals dense attention.
+class CoveringBudgetTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(CoveringBudgetTest, LogitsEqualDenseAttentionOverRandomModels) {
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    const TinyModel model = RandomShape(random);
+    EngineOptions options;
+    options.page_tokens = 4u << random.Below(2);
+    options.segment_pages = static_cast<uint32_t>(1 + random.Below(3));
+    const uint32_t p = options.page_tokens;
+    options.retrieval = {.policy = GetParam(),
+                         .budget_tokens = 128,
+                         .sink_tokens = p * static_cast<uint32_t>(random.Below(3)),
+                         .window_tokens = p * static_cast<uint32_t>(2 + random.Below(2)),
+                         .uncompressed_layers = {}};
+    EngineFixture fixture(model, options);
+    const std::vector<TokenId> document = RandomTokens(40 + random.Below(40), seed);
+    const std::vector<TokenId> question = RandomTokens(25, seed + 100);
+    fixture.Ingest(document);
+    Recorder recorder;
+    SequenceOptions sequence_options;
+    sequence_options.logits_observer = recorder.observer();
+    const auto sequence = fixture.Open(sequence_options);
+    ASSERT_EQ(sequence->Append(question), OkStatus());
+    const auto dense = fixture.engine().DenseLogits(Concat(document, question), question.size());
+    EXPECT_LE(MaxDifference(recorder.values, *dense), 1e-3f);
+    EXPECT_EQ(sequence->stats().reopened, 0u);
+    EXPECT_EQ(sequence->stats().budget_ratio(), 1.0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, CoveringBudgetTest,
+                         ::testing::Values("full", "quest", "streaming"),
+                         [](const auto& info) { return info.param; });
+
+// The whole path (digests, scores, pooling, top-k, recall, slots, window, offload of new pages)
+// against one that is written from the definition.
+TEST(SequenceTest, SparseLogitsAreThoseOfTheDefinition) {
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed + 50);
+    const TinyModel model = RandomShape(random);
+    EngineFixture fixture(model);
+    const std::vector<TokenId> document = RandomTokens(50 + random.Below(20), seed);
+    const std::vector<TokenId> question = RandomTokens(40, seed + 100);
+    fixture.Ingest(document);
+    Recorder recorder;
+    SequenceOptions options;
+    options.logits_observer = recorder.observer();
+    const auto sequence = fixture.Open(options);
+    ASSERT_EQ(sequence->Append(question), OkStatus());
+
+    ReferenceAttention reference(fixture.engine().spec(),
+                                 {.sink_pages = 1, .window_pages = 2, .selectable_pages = 3});
+    ASSERT_EQ(fixture.decoder().Forward(document, 0, reference, Decoder::Logits::kNone, nullptr),
+              OkStatus());
+    reference.set_sparse(true);
+    std::vector<float> expected(question.size() * model.vocab_size);
+    ASSERT_EQ(fixture.decoder().Forward(question, document.size(), reference, Decoder::Logits::kAll,
+                                        expected.data()),
+              OkStatus());
+    EXPECT_LE(MaxDifference(recorder.values, expected), 2e-3f);
+    const SequenceStats stats = sequence->stats();
+    EXPECT_LE(stats.resident_tokens, 24.0);
+    EXPECT_EQ(stats.reopened, 0u);
+    EXPECT_GT(stats.units_hit, 0u);
+    EXPECT_GT(stats.units_missed, 0u);
+    EXPECT_LT(stats.bytes_moved, stats.bytes_full);
+    EXPECT_EQ(stats.bytes_moved, stats.units_missed * 2 * 4 * model.head_dim * sizeof(float));
+  }
+}
+
+TEST(SequenceTest, AppendingInPartsEqualsAppendingAtOnce) {
+  EngineFixture fixture;
+  fixture.Ingest(RandomTokens(61, 1));
+  const std::vector<TokenId> question = RandomTokens(30, 2);
+  const auto whole = fixture.Open();
+  ASSERT_EQ(whole->Append(question), OkStatus());
+  const auto parts = fixture.Open();
+  for (TokenId token : question) ASSERT_EQ(parts->Append({&token, 1}), OkStatus());
+  EXPECT_LE(MaxDifference(whole->logits(), parts->logits()), 1e-4f);
+  EXPECT_EQ(whole->stats().bytes_moved, parts->stats().bytes_moved);
+}
+
+TEST(SequenceTest, GeneratesWhatDenseAttentionWouldOverSeveralQuestions) {
+  EngineOptions options = EngineFixture::Small();
+  options.retrieval.budget_tokens = 256;
+  EngineFixture fixture({}, options);
+  std::vector<TokenId> text = RandomTokens(33, 1);
+  fixture.Ingest(text);
+  const auto sequence = fixture.Open();
+  for (uint64_t turn = 0; turn < 3; ++turn) {
+    const std::vector<TokenId> question = RandomTokens(5, 10 + turn);
+    ASSERT_EQ(sequence->Append(question), OkStatus());
+    const auto generation = sequence->Generate({.max_new_tokens = 6});
+    ASSERT_TRUE(generation.ok()) << generation.status();
+    text = Concat(text, question);
+    for (TokenId token : generation->tokens) {
+      const auto dense = fixture.engine().DenseLogits(text, 1);
+      EXPECT_EQ(std::max_element(dense->begin(), dense->end()) - dense->begin(), token);
+      text.push_back(token);
+    }
+  }
+  EXPECT_EQ(sequence->num_tokens(), text.size());
+  EXPECT_EQ(sequence->stats().generated_tokens, 18u);
+}
+
+TEST(SequenceTest, StopTokensEndTheAnswerAndAreNotPartOfIt) {
+  EngineFixture fixture;
+  fixture.Ingest(RandomTokens(33, 1));
+  const std::vector<TokenId> question = RandomTokens(5, 2);
+  const auto first = fixture.Open();
+  ASSERT_EQ(first->Append(question), OkStatus());
+  const auto free = first->Generate({.max_new_tokens = 8});
+  ASSERT_EQ(free->tokens.size(), 8u);
+  EXPECT_FALSE(free->stopped);
+  const auto second = fixture.Open();
+  ASSERT_EQ(second->Append(question), OkStatus());
+  const auto stopped = second->Generate({.max_new_tokens = 8, .stop_tokens = {free->tokens[3]}});
+  EXPECT_TRUE(stopped->stopped);
+  const auto end = std::find(free->tokens.begin(), free->tokens.end(), free->tokens[3]);
+  EXPECT_EQ(stopped->tokens, std::vector<TokenId>(free->tokens.begin(), end));
+  EXPECT_EQ(second->num_tokens(), 33 + question.size() + stopped->tokens.size());
+}
+
+TEST(SequenceTest, TheCallerCanEndAGeneration) {
+  EngineFixture fixture;
+  fixture.Ingest(RandomTokens(20, 1));
+  const auto sequence = fixture.Open();
+  ASSERT_EQ(sequence->Append(RandomTokens(2, 2)), OkStatus());
+  int seen = 0;
+  const auto generation =
+      sequence->Generate({.max_new_tokens = 50, .on_token = [&](TokenId) { return ++seen < 4; }});
+  EXPECT_EQ(generation->tokens.size(), 4u);
+}
+
+TEST(SequenceTest, WorksWithoutADocument) {
+  EngineFixture fixture;
+  auto sequence = fixture.engine().OpenSequence(std::nullopt);
+  ASSERT_TRUE(sequence.ok()) << sequence.status();
+  EXPECT_EQ((*sequence)->Generate({}).status().code(), StatusCode::kFailedPrecondition);
+  ASSERT_EQ((*sequence)->Append(RandomTokens(50, 1)), OkStatus());
+  EXPECT_EQ((*sequence)->Generate({.max_new_tokens = 4})->tokens.size(), 4u);
+  EXPECT_EQ((*sequence)->stats().bytes_appended, 13 * 4 * 2 * 2 * 2 * 8 * sizeof(float));
+}
+
+TEST(SequenceTest, TooLongAPromptIsRefusedAndGenerationEndsAtTheContext) {
+  EngineFixture fixture({.max_positions = 64});
+  fixture.Ingest(RandomTokens(50, 1));
+  const auto sequence = fixture.Open();
+  const Status status = sequence->Append(RandomTokens(15, 2));
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("makes 65, more than the model's context of 64"));
+  ASSERT_EQ(sequence->Append(RandomTokens(12, 2)), OkStatus());
+  EXPECT_EQ(sequence->Generate({.max_new_tokens = 10})->tokens.size(), 2u);
+}
+
+TEST(SequenceTest, ClosingLeavesNothingOnTheServer) {
+  EngineFixture fixture;
+  fixture.Ingest(RandomTokens(50, 1));
+  auto sequence = fixture.Open();
+  EXPECT_EQ(fixture.store().open_contexts(), 1u);
+  EXPECT_EQ(fixture.store().open_sessions(), 1u);
+  sequence.reset();
+  EXPECT_EQ(fixture.store().open_contexts(), 0u);
+  EXPECT_EQ(fixture.store().open_sessions(), 0u);
+}
+
+TEST(SequenceTest, BadRequestsAreRefused) {
+  EngineFixture fixture;
+  EXPECT_EQ(fixture.engine().OpenSequence(DocumentName{.name = "none"}).status().code(),
+            StatusCode::kNotFound);
+  fixture.Ingest(RandomTokens(50, 1));
+  SequenceOptions unknown;
+  unknown.retrieval = RetrievalOptions{.policy = "best"};
+  EXPECT_EQ(fixture.engine().OpenSequence(std::nullopt, unknown).status().code(),
+            StatusCode::kInvalidArgument);
+  SequenceOptions others;
+  others.document_tokens = RandomTokens(49, 1);
+  EXPECT_EQ(fixture.engine().OpenSequence(DocumentName{.name = "doc"}, others).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(fixture.engine().OpenSequence(std::nullopt, others).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace quire::worker

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/model/config.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "gpuworker/model/json.h"
+#include "gpuworker/model/rope_config.h"
+
+namespace quire::worker {
+namespace {
+
+constexpr size_t kMaxConfigBytes = 4 << 20;
+constexpr uint32_t kMaxWidth = 1 << 20;
+constexpr uint32_t kMaxVocab = 1 << 24;
+constexpr uint32_t kMaxPositions = 1 << 30;
+constexpr size_t kMaxEosIds = 64;
+
+/// Fills a ModelConfig; one method for each group of fields.
+class ConfigParser {
+ public:
+  ConfigParser(const nlohmann::json& json, const std::string& name)
+      : fields_(json, name), name_(name) {}
+
+  StatusOr<ModelConfig> Parse() {
+    QUIRE_RETURN_IF_ERROR(ReadArchitecture());
+    QUIRE_RETURN_IF_ERROR(ReadName());
+    QUIRE_RETURN_IF_ERROR(ReadSizes());
+    QUIRE_RETURN_IF_ERROR(ReadHeads());
+    QUIRE_RETURN_IF_ERROR(ReadBlocks());
+    QUIRE_RETURN_IF_ERROR(ReadBiases());
+    QUIRE_RETURN_IF_ERROR(ReadTokenIds());
+    QUIRE_RETURN_IF_ERROR(CheckSlidingWindow());
+    const RopeShape shape{.head_dim = out_.head_dim, .max_positions = out_.max_positions};
+    QUIRE_ASSIGN_OR_RETURN(out_.rope, ParseRope(fields_, name_, shape));
+    return out_;
+  }
+
+ private:
+  Status ReadArchitecture() {
+    const char* const field = "architectures";
+    const nlohmann::json* list = fields_.Find(field);
+    if (list == nullptr || !list->is_array() || list->size() != 1 || !(*list)[0].is_string()) {
+      return fields_.Error(field, "must be a list of one name");
+    }
+    const auto& given = (*list)[0].get_ref<const std::string&>();
+    for (Architecture known : {Architecture::kLlama, Architecture::kMistral, Architecture::kQwen2,
+                               Architecture::kQwen3}) {
+      if (given != Name(known)) continue;
+      out_.architecture = known;
+      return OkStatus();
+    }
+    return fields_.Error(field, "is ", given,
+                         "; LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM and "
+                         "Qwen3ForCausalLM are computed");
+  }
+
+  Status ReadName() {
+    QUIRE_ASSIGN_OR_RETURN(std::string path, fields_.String("_name_or_path", ""));
+    while (!path.empty() && path.back() == '/') path.pop_back();
+    out_.model_name = path.substr(path.rfind('/') + 1);  // npos + 1 is 0.
+    if (out_.model_name.size() > KvSpecLimits::kMaxModelNameBytes) {
+      return fields_.Error("_name_or_path", "is longer than ", KvSpecLimits::kMaxModelNameBytes,
+                           " bytes");
+    }
+    return OkStatus();
+  }
+
+  Status ReadSizes() {
+    QUIRE_ASSIGN_OR_RETURN(out_.hidden_size, fields_.UInt("hidden_size", 1, kMaxWidth));
+    QUIRE_ASSIGN_OR_RETURN(out_.intermediate_size, fields_.UInt("intermediate_size", 1, kMaxWidth));
+    QUIRE_ASSIGN_OR_RETURN(out_.num_layers,
+                           fields_.UInt("num_hidden_layers", 1, KvSpecLimits::kMaxLayers));
+    QUIRE_ASSIGN_OR_RETURN(out_.vocab_size, fields_.UInt("vocab_size", 1, kMaxVocab));
+    QUIRE_ASSIGN_OR_RETURN(out_.max_positions,
+                           fields_.UInt("max_position_embeddings", 1, kMaxPositions));
+    return OkStatus();
+  }
+
+  Status ReadHeads() {
+    constexpr uint32_t kMaxHeads = KvSpecLimits::kMaxHeads;
+    QUIRE_ASSIGN_OR_RETURN(out_.num_query_heads, fields_.UInt("num_attention_heads", 1, kMaxHeads));
+    QUIRE_ASSIGN_OR_RETURN(out_.num_kv_heads,
+                           fields_.UInt("num_key_value_heads", 1, kMaxHeads, DefaultKvHeads()));
+    if (out_.num_query_heads % out_.num_kv_heads != 0) {
+      return fields_.Error("num_attention_heads", "is ", out_.num_query_heads,
+                           ", must be a multiple of num_key_value_heads ", out_.num_kv_heads);
+    }
+    QUIRE_ASSIGN_OR_RETURN(
+        out_.head_dim, fields_.UInt("head_dim", 1, KvSpecLimits::kMaxHeadDim, DefaultHeadDim()));
+    if (out_.head_dim == 0) {
+      return fields_.Error("hidden_size", "is ", out_.hidden_size,
+                           ", must be a multiple of num_attention_heads ", out_.num_query_heads,
+                           " up to ", KvSpecLimits::kMaxHeadDim, " each, or head_dim be given");
+    }
+    if (out_.head_dim % 2 != 0) {
+      return fields_.Error("head_dim", "is ", out_.head_dim, ", must be even");
+    }
+    return OkStatus();
+  }
+
+  /// Where the field is absent altogether Hugging Face takes the class's default, which for these
+  /// two differs from the number of heads that null stands for.
+  uint32_t DefaultKvHeads() const {
+    if (fields_.Given("num_key_value_heads")) return out_.num_query_heads;
+    if (out_.architecture == Architecture::kMistral) return 8;
+    const bool qwen =
+        out_.architecture == Architecture::kQwen2 || out_.architecture == Architecture::kQwen3;
+    return qwen ? 32 : out_.num_query_heads;
+  }
+
+  /// 0 when the hidden size cannot be divided among the heads.
+  uint32_t DefaultHeadDim() const {
+    if (out_.architecture == Architecture::kQwen3) return 128;
+    if (out_.hidden_size % out_.num_query_heads != 0) return 0;
+    const uint32_t head_dim = out_.hidden_size / out_.num_query_heads;
+    return head_dim <= KvSpecLimits::kMaxHeadDim ? head_dim : 0;
+  }
+
+  Status ReadBlocks() {
+    QUIRE_ASSIGN_OR_RETURN(out_.rms_norm_eps, fields_.Number("rms_norm_eps", 0, 1, 1e-6));
+    QUIRE_ASSIGN_OR_RETURN(out_.tied_embeddings, fields_.Bool("tie_word_embeddings", false));
+    QUIRE_ASSIGN_OR_RETURN(const std::string activation, fields_.String("hidden_act", "silu"));
+    if (activation != "silu") {
+      return fields_.Error("hidden_act", "is ", activation, "; only silu is computed");
+    }
+    if (fields_.Has("quantization_config")) {
+      return fields_.Error("quantization_config", "is set; export the model in F32, F16 or BF16");
+    }
+    return OkStatus();
+  }
+
+  Status ReadBiases() {
+    QUIRE_ASSIGN_OR_RETURN(const bool attention_bias, fields_.Bool("attention_bias", false));
+    QUIRE_ASSIGN_OR_RETURN(const bool mlp_bias, fields_.Bool("mlp_bias", false));
+    switch (out_.architecture) {
+      case Architecture::kLlama:
+        out_.mlp_bias = mlp_bias;
+        [[fallthrough]];
+      case Architecture::kQwen3:
+        out_.qkv_bias = out_.output_bias = attention_bias;
+        break;
+      case Architecture::kQwen2:
+        out_.qkv_bias = true;
+        break;
+      case Architecture::kMistral:
+        break;
+    }
+    out_.qk_norm = out_.architecture == Architecture::kQwen3;
+    return OkStatus();
+  }
+
+  Status ReadTokenIds() {
+    if (fields_.Has("bos_token_id")) {
+      QUIRE_ASSIGN_OR_RETURN(const uint32_t id,
+                             fields_.UInt("bos_token_id", 0, out_.vocab_size - 1));
+      out_.bos_id = static_cast<TokenId>(id);
+    }
+    const nlohmann::json* eos = fields_.Find("eos_token_id");
+    if (eos == nullptr) return OkStatus();
+    if (!eos->is_array()) {
+      QUIRE_ASSIGN_OR_RETURN(const uint32_t id,
+                             fields_.UInt("eos_token_id", 0, out_.vocab_size - 1));
+      out_.eos_ids.push_back(static_cast<TokenId>(id));
+      return OkStatus();
+    }
+    return ReadEosList(*eos);
+  }
+
+  Status ReadEosList(const nlohmann::json& list) {
+    const bool valid = list.size() <= kMaxEosIds &&
+                       std::all_of(list.begin(), list.end(), [&](const nlohmann::json& id) {
+                         return id.is_number_unsigned() && id.get<uint64_t>() < out_.vocab_size;
+                       });
+    if (!valid) {
+      return fields_.Error("eos_token_id", "must list at most ", kMaxEosIds, " ids of 0..",
+                           out_.vocab_size - 1);
+    }
+    for (const auto& id : list) out_.eos_ids.push_back(id.get<TokenId>());
+    return OkStatus();
+  }
+
+  /// A window that no position reaches changes nothing; any other is refused.
+  Status CheckSlidingWindow() const {
+    const bool mistral = out_.architecture == Architecture::kMistral;
+    QUIRE_ASSIGN_OR_RETURN(const bool used, fields_.Bool("use_sliding_window", false));
+    if (out_.architecture == Architecture::kLlama || (!mistral && !used)) return OkStatus();
+    if (fields_.Given("sliding_window") && !fields_.Has("sliding_window")) return OkStatus();
+    QUIRE_ASSIGN_OR_RETURN(const uint32_t window,
+                           fields_.UInt("sliding_window", 1, kMaxPositions, 4096));
+    if (window >= out_.max_positions) return OkStatus();
+    if (!mistral) {
+      QUIRE_ASSIGN_OR_RETURN(const bool slides, QwenLayersSlide());
+      if (!slides) return OkStatus();
+    }
+    return fields_.Error("sliding_window", "is ", window, ", smaller than max_position_embeddings ",
+                         out_.max_positions,
+                         ", and sliding-window attention is not computed; set "
+                         "sliding_window to null if the model attends to everything, or lower "
+                         "max_position_embeddings to ",
+                         window);
+  }
+
+  StatusOr<bool> QwenLayersSlide() const {
+    const nlohmann::json* types = fields_.Find("layer_types");
+    if (types == nullptr) {
+      QUIRE_ASSIGN_OR_RETURN(const uint32_t full,
+                             fields_.UInt("max_window_layers", 0, kMaxWidth, 28));
+      return full < out_.num_layers;
+    }
+    const auto is_full = [](const nlohmann::json& type) { return type == "full_attention"; };
+    return !types->is_array() || !std::all_of(types->begin(), types->end(), is_full);
+  }
+
+  const JsonFields fields_;
+  const std::string& name_;
+  ModelConfig out_;
+};
+
+}  // namespace
+
+std::string_view Name(Architecture architecture) {
+  switch (architecture) {
+    case Architecture::kLlama:
+      return "LlamaForCausalLM";
+    case Architecture::kMistral:
+      return "MistralForCausalLM";
+    case Architecture::kQwen2:
+      return "Qwen2ForCausalLM";
+    case Architecture::kQwen3:
+      return "Qwen3ForCausalLM";
+  }
+  return "unknown";
+}
+
+StatusOr<ModelConfig> ParseModelConfig(std::string_view text, const std::string& name) {
+  QUIRE_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(text, name));
+  if (!json.is_object()) return InvalidArgument(name, ": not a JSON object");
+  return ConfigParser(json, name).Parse();
+}
+
+StatusOr<ModelConfig> LoadModelConfig(const std::string& path) {
+  QUIRE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxConfigBytes));
+  return ParseModelConfig(text, path);
+}
+
+}  // namespace quire::worker

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/model/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace quire::worker {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// A config of `architecture` with `changes` merged in; a null in `changes` removes the field.
+std::string Config(const std::string& architecture, const std::string& changes = "{}") {
+  nlohmann::json config = {{"architectures", {architecture}},
+                           {"hidden_size", 64},
+                           {"intermediate_size", 96},
+                           {"num_hidden_layers", 2},
+                           {"num_attention_heads", 8},
+                           {"num_key_value_heads", 2},
+                           {"vocab_size", 100},
+                           {"max_position_embeddings", 256}};
+  if (architecture == "MistralForCausalLM") config["sliding_window"] = 256;
+  config.merge_patch(nlohmann::json::parse(changes));
+  return config.dump();
+}
+
+ModelConfig Parsed(const std::string& text) {
+  auto config = ParseModelConfig(text, "config.json");
+  EXPECT_TRUE(config.ok()) << config.status();
+  return config.ok() ? *config : ModelConfig{};
+}
+
+TEST(ModelConfig, FieldsAreReadAndDefaultsAreHuggingFaces) {
+  const ModelConfig config = Parsed(Config("LlamaForCausalLM"));
+  EXPECT_EQ(config.architecture, Architecture::kLlama);
+  EXPECT_EQ(config.hidden_size, 64u);
+  EXPECT_EQ(config.intermediate_size, 96u);
+  EXPECT_EQ(config.num_layers, 2u);
+  EXPECT_EQ(config.num_query_heads, 8u);
+  EXPECT_EQ(config.num_kv_heads, 2u);
+  EXPECT_EQ(config.head_dim, 8u);
+  EXPECT_EQ(config.vocab_size, 100u);
+  EXPECT_EQ(config.max_positions, 256u);
+  EXPECT_EQ(config.rms_norm_eps, 1e-6);
+  EXPECT_FALSE(config.qkv_bias || config.output_bias || config.mlp_bias || config.qk_norm);
+  EXPECT_FALSE(config.tied_embeddings);
+  EXPECT_FALSE(config.bos_id.has_value());
+  EXPECT_TRUE(config.eos_ids.empty());
+  EXPECT_EQ(config.rope.scaling, RopeScaling::kNone);
+  EXPECT_EQ(config.rope.theta, 10000.0);
+  EXPECT_EQ(config.rope.rotary_dim, 8u);
+}
+
+TEST(ModelConfig, ArchitecturesDecideBiasesAndNorms) {
+  const char* bias = R"({"attention_bias": true, "mlp_bias": true, "head_dim": 8})";
+  const ModelConfig llama = Parsed(Config("LlamaForCausalLM", bias));
+  EXPECT_TRUE(llama.qkv_bias && llama.output_bias && llama.mlp_bias && !llama.qk_norm);
+  const ModelConfig mistral = Parsed(Config("MistralForCausalLM", bias));
+  EXPECT_FALSE(mistral.qkv_bias || mistral.output_bias || mistral.mlp_bias || mistral.qk_norm);
+  const ModelConfig qwen2 = Parsed(Config("Qwen2ForCausalLM"));
+  EXPECT_TRUE(qwen2.qkv_bias && !qwen2.output_bias && !qwen2.mlp_bias && !qwen2.qk_norm);
+  const ModelConfig qwen3 = Parsed(Config("Qwen3ForCausalLM"));
+  EXPECT_TRUE(!qwen3.qkv_bias && !qwen3.output_bias && !qwen3.mlp_bias && qwen3.qk_norm);
+  EXPECT_EQ(qwen3.head_dim, 128u);  // The class's default, whatever the hidden size.
+  EXPECT_TRUE(Parsed(Config("Qwen3ForCausalLM", bias)).output_bias);
+}
+
+TEST(ModelConfig, AbsentKeyValueHeadsTakeTheClassDefaultAndNullTheQueryHeads) {
+  const std::string absent = R"({"num_key_value_heads": null, "num_attention_heads": 32})";
+  EXPECT_EQ(Parsed(Config("LlamaForCausalLM", absent)).num_kv_heads, 32u);
+  EXPECT_EQ(Parsed(Config("MistralForCausalLM", absent)).num_kv_heads, 8u);
+  nlohmann::json null = nlohmann::json::parse(Config("MistralForCausalLM", absent));
+  null["num_key_value_heads"] = nullptr;
+  EXPECT_EQ(Parsed(null.dump()).num_kv_heads, 32u);
+}
+
+TEST(ModelConfig, TokenIdsMayBeOneOrSeveral) {
+  const ModelConfig one =
+      Parsed(Config("LlamaForCausalLM", R"({"bos_token_id": 5, "eos_token_id": 7})"));
+  EXPECT_EQ(one.bos_id, 5);
+  EXPECT_THAT(one.eos_ids, ElementsAre(7));
+  const ModelConfig list = Parsed(Config("LlamaForCausalLM", R"({"eos_token_id": [7, 99]})"));
+  EXPECT_THAT(list.eos_ids, ElementsAre(7, 99));
+}
+
+TEST(ModelConfig, TheNameIsTheLastPartOfThePath) {
+  EXPECT_EQ(
+      Parsed(Config("LlamaForCausalLM", R"({"_name_or_path": "org/recall-small"})")).model_name,
+      "recall-small");
+  EXPECT_EQ(Parsed(Config("LlamaForCausalLM", R"({"_name_or_path": "/models/x/"})")).model_name,
+            "x");
+  EXPECT_EQ(Parsed(Config("LlamaForCausalLM")).model_name, "");
+}
+
+TEST(ModelConfig, BothSpellingsOfRopeMeanTheSame) {
+  const ModelConfig now =
+      Parsed(Config("LlamaForCausalLM", R"({"rope_parameters": {"rope_theta": 5e5,
+      "rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
+      "original_max_position_embeddings": 64}})"));
+  const ModelConfig before =
+      Parsed(Config("LlamaForCausalLM", R"({"rope_theta": 500000.0, "rope_scaling": {
+      "type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
+      "original_max_position_embeddings": 64}})"));
+  EXPECT_EQ(now.rope, before.rope);
+  EXPECT_EQ(now.rope.scaling, RopeScaling::kLlama3);
+  EXPECT_EQ(now.rope.theta, 5e5);
+  EXPECT_EQ(now.rope.original_context, 64);
+}
+
+TEST(ModelConfig, TheOriginalContextIsTheContextUnlessGiven) {
+  const char* yarn = R"({"rope_scaling": {"type": "yarn", "factor": 4}})";
+  EXPECT_EQ(Parsed(Config("LlamaForCausalLM", yarn)).rope.original_context, 256);
+  const char* top =
+      R"({"original_max_position_embeddings": 32, "rope_scaling": {"type": "yarn", "factor": 4}})";
+  EXPECT_EQ(Parsed(Config("LlamaForCausalLM", top)).rope.original_context, 32);
+}
+
+TEST(ModelConfig, AWindowThatNoPositionReachesIsIgnored) {
+  for (const char* changes : {R"({"sliding_window": 256})", R"({"sliding_window": 300})"}) {
+    EXPECT_EQ(Parsed(Config("MistralForCausalLM", changes)).max_positions, 256u);
+  }
+  const char* unused = R"({"sliding_window": 16, "use_sliding_window": false})";
+  EXPECT_EQ(Parsed(Config("Qwen2ForCausalLM", unused)).max_positions, 256u);
+  const char* top_layers =
+      R"({"sliding_window": 16, "use_sliding_window": true, "max_window_layers": 2})";
+  EXPECT_EQ(Parsed(Config("Qwen2ForCausalLM", top_layers)).max_positions, 256u);
+}
+
+struct BadConfig {
+  const char* label;
+  std::string text;
+  const char* message;  ///< Part of the error.
+};
+
+class BadConfigs : public ::testing::TestWithParam<BadConfig> {};
+
+TEST_P(BadConfigs, IsRefusedNamingTheField) {
+  auto config = ParseModelConfig(GetParam().text, "config.json");
+  ASSERT_FALSE(config.ok());
+  EXPECT_EQ(config.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(config.status().message()), HasSubstr("config.json"));
+  EXPECT_THAT(std::string(config.status().message()), HasSubstr(GetParam().message));
+}
+
+BadConfig Llama(const char* label, const char* changes, const char* message) {
+  return {label, Config("LlamaForCausalLM", changes), message};
+}
+BadConfig Rope(const char* label, const std::string& scaling, const char* message) {
+  return {label, Config("LlamaForCausalLM", R"({"rope_scaling": )" + scaling + "}"), message};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Corpus, BadConfigs,
+    ::testing::Values(
+        BadConfig{"Empty", "", "not valid JSON"}, BadConfig{"AList", "[1]", "not a JSON object"},
+        BadConfig{"KeyTwice", R"({"hidden_size": 1, "hidden_size": 2})", "given twice"},
+        BadConfig{"OtherArchitecture", Config("GPT2LMHeadModel"), "GPT2LMHeadModel"},
+        Llama("NoArchitecture", R"({"architectures": null})", "architectures"),
+        Llama("TwoArchitectures", R"({"architectures": ["A", "B"]})", "architectures"),
+        Llama("ArchitectureIsANumber", R"({"architectures": [1]})", "architectures"),
+        Llama("NoHiddenSize", R"({"hidden_size": null})", "hidden_size is missing"),
+        Llama("ZeroHiddenSize", R"({"hidden_size": 0})", "hidden_size is 0"),
+        Llama("NegativeLayers", R"({"num_hidden_layers": -1})", "num_hidden_layers is -1"),
+        Llama("HugeLayers", R"({"num_hidden_layers": 4000000000})", "num_hidden_layers"),
+        Llama("SizeBeyondUint64", R"({"vocab_size": 99999999999999999999})", "vocab_size"),
+        Llama("FractionalSize", R"({"intermediate_size": 96.5})", "intermediate_size"),
+        Llama("SizeIsAString", R"({"vocab_size": "100"})", "vocab_size"),
+        BadConfig{"SizeIsALongString",
+                  Config("LlamaForCausalLM", R"({"vocab_size": ")" + std::string(80, 'x') + "\"}"),
+                  "xxx..."},
+        Llama("NoContext", R"({"max_position_embeddings": 0})", "max_position_embeddings"),
+        Llama("HeadsDoNotGroup", R"({"num_key_value_heads": 3})", "num_attention_heads"),
+        Llama("MoreKvHeadsThanHeads", R"({"num_key_value_heads": 16})", "num_attention_heads"),
+        Llama("ZeroKvHeads", R"({"num_key_value_heads": 0})", "num_key_value_heads"),
+        Llama("HiddenNotDivisible", R"({"hidden_size": 65})", "hidden_size is 65"),
+        Llama("HeadDimTooLarge", R"({"head_dim": 5000})", "head_dim"),
+        Llama("HeadDimOdd", R"({"head_dim": 7})", "head_dim is 7"),
+        Llama("DerivedHeadDimTooLarge", R"({"hidden_size": 1048576, "num_attention_heads": 2})",
+              "hidden_size"),
+        Llama("NegativeEps", R"({"rms_norm_eps": -1e-6})", "rms_norm_eps"),
+        Llama("EpsIsAString", R"({"rms_norm_eps": "1e-6"})", "rms_norm_eps"),
+        Llama("OtherActivation", R"({"hidden_act": "gelu"})", "hidden_act is gelu"),
+        Llama("Quantised", R"({"quantization_config": {"bits": 4}})", "quantization_config"),
+        Llama("TieIsANumber", R"({"tie_word_embeddings": 1})", "tie_word_embeddings"),
+        Llama("BosOutsideVocabulary", R"({"bos_token_id": 100})", "bos_token_id"),
+        Llama("EosOutsideVocabulary", R"({"eos_token_id": [1, 100]})", "eos_token_id"),
+        Llama("EosIsAString", R"({"eos_token_id": "</s>"})", "eos_token_id"),
+        Llama("PartialRotation", R"({"partial_rotary_factor": 0.5})", "partial_rotary_factor"),
+        Llama("ZeroTheta", R"({"rope_theta": 0})", "rope_theta"),
+        Llama("ThetaOfOne", R"({"rope_theta": 1})", "rope_theta"),
+        BadConfig{"InfiniteTheta", R"({"rope_theta": 1e999})", "not valid JSON"},
+        Llama("RopeIsAList", R"({"rope_parameters": [1]})", "rope_parameters"),
+        Rope("Dynamic", R"({"type": "dynamic", "factor": 2})", "change with the length"),
+        Rope("LongRope", R"({"rope_type": "longrope", "factor": 2})", "change with the length"),
+        Rope("UnknownRope", R"({"rope_type": "spiral"})", "spiral"),
+        Rope("NoFactor", R"({"rope_type": "linear"})", "factor is missing"),
+        Rope("FactorBelowOne", R"({"rope_type": "linear", "factor": 0.5})", "factor"),
+        Rope("Llama3WithoutBands", R"({"rope_type": "llama3", "factor": 8})", "low_freq_factor"),
+        Rope("Llama3BandsReversed",
+             R"({"rope_type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 1})",
+             "high_freq_factor"),
+        Rope("YarnUntruncated", R"({"rope_type": "yarn", "factor": 4, "truncate": false})",
+             "truncate"),
+        Rope("YarnZeroBeta", R"({"rope_type": "yarn", "factor": 4, "beta_fast": 0})", "beta_fast"),
+        BadConfig{"MistralWindow", Config("MistralForCausalLM", R"({"sliding_window": 64})"),
+                  "sliding_window is 64"},
+        BadConfig{
+            "QwenWindow",
+            Config("Qwen2ForCausalLM",
+                   R"({"sliding_window": 64, "use_sliding_window": true, "max_window_layers": 1})"),
+            "sliding_window is 64"},
+        BadConfig{"QwenWindowByLayer",
+                  Config("Qwen3ForCausalLM", R"({"sliding_window": 64, "use_sliding_window": true,
+                         "layer_types": ["full_attention", "sliding_attention"]})"),
+                  "sliding_window is 64"}),
+    [](const auto& info) { return std::string(info.param.label); });
+
+TEST(ModelConfig, AMistralWithoutWindowFieldHasTheClassDefault) {
+  const char* long_context = R"({"sliding_window": null, "max_position_embeddings": 8192})";
+  auto absent = ParseModelConfig(Config("MistralForCausalLM", long_context), "config.json");
+  ASSERT_FALSE(absent.ok());
+  EXPECT_THAT(std::string(absent.status().message()), HasSubstr("sliding_window is 4096"));
+  nlohmann::json null = nlohmann::json::parse(Config("MistralForCausalLM", long_context));
+  null["sliding_window"] = nullptr;
+  EXPECT_EQ(Parsed(null.dump()).max_positions, 8192u);
+}
+
+TEST(LoadModelConfig, AMissingFileIsNotFound) {
+  EXPECT_EQ(LoadModelConfig("no/such/config.json").status().code(), StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace quire::worker

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/model/decoder.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "gpuworker/model/checkpoint.h"
+#include "gpuworker/model/forward_pass.h"
+
+namespace quire::worker {
+namespace {
+
+/// Settings besides the weights that change the numbers and that KvSpec has no field for.
+std::string NumericSettings(const ModelConfig& config) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "rms_norm_eps=%.17g", config.rms_norm_eps);
+  return text.data();
+}
+
+/// The config's name, else one that follows from the contents and is the same on every machine.
+std::string ModelName(const ModelConfig& config, const std::array<uint8_t, 32>& hash) {
+  if (!config.model_name.empty()) return config.model_name;
+  std::array<char, 9> digits{};
+  std::snprintf(digits.data(), digits.size(), "%02x%02x%02x%02x", hash[0], hash[1], hash[2],
+                hash[3]);
+  return std::string(Name(config.architecture)) + "-" + digits.data();
+}
+
+Status CheckKernels(const Device& device) {
+  const kernels::KernelTable& ops = device.kernels();
+  const std::pair<const char*, bool> needed[] = {
+      {"embed", ops.embed != nullptr},       {"rmsnorm", ops.rmsnorm != nullptr},
+      {"matmul", ops.matmul != nullptr},     {"rope", ops.rope != nullptr},
+      {"silu_mul", ops.silu_mul != nullptr}, {"add", ops.add != nullptr}};
+  for (const auto& [name, present] : needed) {
+    if (!present) return Unimplemented("device ", device.name(), " has no kernel ", name);
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+class Decoder::Impl {
+ public:
+  Impl(Model model, const std::array<uint8_t, 32>& hash)
+      : model_(std::move(model)), hash_(hash), name_(ModelName(model_.config, hash)) {}
+
+  const Model& model() const { return model_; }
+  const ModelConfig& config() const { return model_.config; }
+
+  KvSpec MakeKvSpec(DType dtype, uint32_t page_tokens, uint32_t segment_pages) const;
+  Status Check(std::span<const TokenId> tokens, uint64_t first_position) const;
+
+ private:
+  const Model model_;
+  const std::array<uint8_t, 32> hash_;
+  const std::string name_;
+};
+
+KvSpec Decoder::Impl::MakeKvSpec(DType dtype, uint32_t page_tokens, uint32_t segment_pages) const {
+  const ModelConfig& c = config();
+  KvSpec spec;
+  spec.model = name_;
+  spec.weights_hash = hash_;
+  spec.attention = c.num_kv_heads == c.num_query_heads ? AttentionKind::kMha
+                   : c.num_kv_heads == 1               ? AttentionKind::kMqa
+                                                       : AttentionKind::kGqa;
+  spec.dtype = dtype;
+  spec.num_layers = c.num_layers;
+  spec.num_query_heads = c.num_query_heads;
+  spec.num_kv_heads = c.num_kv_heads;
+  spec.head_dim = c.head_dim;
+  spec.page_tokens = page_tokens;
+  spec.segment_pages = segment_pages;
+  spec.rope = c.rope;
+  return spec;
+}
+
+Status Decoder::Impl::Check(std::span<const TokenId> tokens, uint64_t first_position) const {
+  const uint64_t context = config().max_positions;
+  if (tokens.empty()) return InvalidArgument("no tokens to run");
+  if (first_position >= context || tokens.size() > context - first_position) {
+    return InvalidArgument(tokens.size(), " tokens from position ", first_position,
+                           " on pass the end of the model's context of ", context,
+                           " positions; use a shorter prompt or fewer new tokens");
+  }
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] >= 0 && static_cast<uint32_t>(tokens[i]) < config().vocab_size) continue;
+    return InvalidArgument("token ", i, " has id ", tokens[i], ", outside the vocabulary of ",
+                           config().vocab_size, "; was it made by another model's tokenizer?");
+  }
+  return OkStatus();
+}
+
+Decoder::Decoder(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Decoder::~Decoder() = default;
+
+StatusOr<std::unique_ptr<Decoder>> Decoder::Load(const std::string& directory, Device* device) {
+  QUIRE_RETURN_IF_ERROR(CheckKernels(*device));
+  QUIRE_ASSIGN_OR_RETURN(ModelConfig config, LoadModelConfig(directory + "/config.json"));
+  QUIRE_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(directory));
+  QUIRE_ASSIGN_OR_RETURN(Weights weights, LoadWeights(checkpoint, config, device));
+  const std::array<uint8_t, 32> hash = checkpoint.Hash(NumericSettings(config));
+  RopeTable rope(config.rope);
+  Model model{device, std::move(config), std::move(weights), std::move(rope)};
+  return std::unique_ptr<Decoder>(new Decoder(std::make_unique<Impl>(std::move(model), hash)));
+}
+
+const ModelConfig& Decoder::config() const { return impl_->config(); }
+
+KvSpec Decoder::MakeKvSpec(DType dtype, uint32_t page_tokens, uint32_t segment_pages) const {
+  return impl_->MakeKvSpec(dtype, page_tokens, segment_pages);
+}
+
+Status Decoder::Forward(std::span<const TokenId> tokens, uint64_t first_position,
+                        AttentionBackend& attention, Logits what, float* logits) const {
+  QUIRE_RETURN_IF_ERROR(impl_->Check(tokens, first_position));
+  ForwardPass pass(impl_->model());
+  QUIRE_RETURN_IF_ERROR(
+      pass.Allocate(static_cast<uint32_t>(std::min<size_t>(tokens.size(), kBlockTokens))));
+  for (size_t done = 0; done < tokens.size(); done += kBlockTokens) {
+    const auto block = tokens.subspan(done, std::min<size_t>(tokens.size() - done, kBlockTokens));
+    const uint32_t count = static_cast<uint32_t>(block.size());
+    QUIRE_RETURN_IF_ERROR(pass.Run(block, first_position + done, attention));
+    if (what == Logits::kAll) {
+      QUIRE_RETURN_IF_ERROR(pass.Logits(0, count, logits + done * config().vocab_size));
+    } else if (what == Logits::kLast && done + count == tokens.size()) {
+      QUIRE_RETURN_IF_ERROR(pass.Logits(count - 1, 1, logits));
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace quire::worker

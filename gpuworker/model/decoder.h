@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Decoder: the forward pass of a Llama-family model, with attention left to an AttentionBackend, so
+// that dense prefill, the budget cache and later multi-context methods share one set of weights and
+// one set of layers.
+// Ownership: owns the weights. Thread-safety: const after Load; concurrent Forward calls are safe
+// when each has its own backend.
+#ifndef QUIRE_GPUWORKER_MODEL_DECODER_H_
+#define QUIRE_GPUWORKER_MODEL_DECODER_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/page/key.h"
+#include "common/page/kv_spec.h"
+#include "gpuworker/device/device.h"
+#include "gpuworker/model/config.h"
+
+namespace quire::worker {
+
+/// One layer's attention over consecutive tokens. All arrays are float, row-major, on the device.
+struct LayerStep {
+  uint32_t layer = 0;
+  uint32_t num_tokens = 0;      ///< t
+  uint64_t first_position = 0;  ///< Position of the first of them; the rest follow.
+  const float* q = nullptr;     ///< [t][n_q][d], rotated
+  const float* k = nullptr;     ///< [t][n_kv][d], rotated
+  const float* v = nullptr;     ///< [t][n_kv][d]
+  float* out = nullptr;         ///< [t][n_q][d]
+};
+
+class AttentionBackend {
+ public:
+  virtual ~AttentionBackend() = default;
+  /// Takes the step's K and V into its cache and writes causal attention of its queries to
+  /// step.out.
+  [[nodiscard]] virtual Status Attend(const LayerStep& step) = 0;
+};
+
+class Decoder {
+ public:
+  /// Loads `directory`/config.json and its *.safetensors. Errors name the file and the tensor.
+  static StatusOr<std::unique_ptr<Decoder>> Load(const std::string& directory, Device* device);
+  ~Decoder();
+
+  const ModelConfig& config() const;
+  /// The spec of the KV pages this model makes: shapes, RoPE, weights hash; dtype, p and g are the
+  /// caller's.
+  KvSpec MakeKvSpec(DType dtype, uint32_t page_tokens, uint32_t segment_pages) const;
+
+  /// Longer calls run in blocks of this many tokens, so that memory does not grow with the prompt.
+  static constexpr uint32_t kBlockTokens = 512;
+
+  enum class Logits { kNone, kLast, kAll };
+  /// Runs `tokens` at positions first_position, first_position+1, ... `logits` has room for [vocab]
+  /// (kLast) or [tokens][vocab] (kAll) floats; may be null for kNone. INVALID_ARGUMENT: a token id
+  /// outside the vocabulary, or positions past the model's context.
+  [[nodiscard]] Status Forward(std::span<const TokenId> tokens, uint64_t first_position,
+                               AttentionBackend& attention, Logits what, float* logits) const;
+
+ private:
+  class Impl;
+  explicit Decoder(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_MODEL_DECODER_H_

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/model/forward_pass.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace quire::worker {
+
+Status ForwardPass::Allocate(uint32_t max_tokens) {
+  const size_t t = max_tokens;
+  const size_t query_dim = size_t{c_.num_query_heads} * c_.head_dim;
+  const size_t kv_dim = size_t{c_.num_kv_heads} * c_.head_dim;
+  const size_t half = c_.rope.rotary_dim / 2;
+  const std::pair<DeviceBuffer*, size_t> floats[] = {
+      {&cosines_, t * half},
+      {&sines_, t * half},
+      {&hidden_, t * c_.hidden_size},
+      {&normed_, t * c_.hidden_size},
+      {&delta_, t * c_.hidden_size},
+      {&q_, t * query_dim},
+      {&k_, t * kv_dim},
+      {&v_, t * kv_dim},
+      {&attended_, t * query_dim},
+      {&gate_up_, t * 2 * c_.intermediate_size},
+      {&gated_, t * c_.intermediate_size},
+  };
+  for (const auto& [buffer, count] : floats) {
+    QUIRE_ASSIGN_OR_RETURN(*buffer, model_.device->Allocate(count * sizeof(float)));
+  }
+  QUIRE_ASSIGN_OR_RETURN(ids_, model_.device->Allocate(t * sizeof(int32_t)));
+  QUIRE_ASSIGN_OR_RETURN(positions_, model_.device->Allocate(t * sizeof(int32_t)));
+  return OkStatus();
+}
+
+Status ForwardPass::Run(std::span<const TokenId> tokens, uint64_t first_position,
+                        AttentionBackend& attention) {
+  QUIRE_RETURN_IF_ERROR(Begin(tokens, first_position));
+  for (uint32_t layer = 0; layer < c_.num_layers; ++layer) {
+    QUIRE_RETURN_IF_ERROR(Annotate(Attention(layer, first_position, attention), "layer ", layer));
+    QUIRE_RETURN_IF_ERROR(Annotate(FeedForward(model_.weights.layers[layer]), "layer ", layer));
+  }
+  return OkStatus();
+}
+
+Status ForwardPass::Begin(std::span<const TokenId> tokens, uint64_t first_position) {
+  tokens_ = static_cast<uint32_t>(tokens.size());
+  const size_t half = c_.rope.rotary_dim / 2;
+  std::vector<float> cosines(tokens_ * half);
+  std::vector<float> sines(tokens_ * half);
+  model_.rope.Fill(first_position, tokens_, cosines.data(), sines.data());
+  std::vector<int32_t> rows(tokens_);
+  std::iota(rows.begin(), rows.end(), 0);
+
+  Device& device = *model_.device;
+  QUIRE_RETURN_IF_ERROR(device.CopyToDevice(cosines_.data(), cosines.data(), cosines.size() * 4));
+  QUIRE_RETURN_IF_ERROR(device.CopyToDevice(sines_.data(), sines.data(), sines.size() * 4));
+  QUIRE_RETURN_IF_ERROR(device.CopyToDevice(positions_.data(), rows.data(), rows.size() * 4));
+  QUIRE_RETURN_IF_ERROR(device.CopyToDevice(ids_.data(), tokens.data(), tokens.size_bytes()));
+  QUIRE_RETURN_IF_ERROR(device.Synchronize());  // The host copies go away.
+  return ToStatus(ops_.embed({.table = model_.weights.embedding.as<float>(),
+                              .ids = ids_.as<int32_t>(),
+                              .y = hidden_.as<float>(),
+                              .rows = tokens_,
+                              .vocab = c_.vocab_size,
+                              .dim = c_.hidden_size,
+                              .stream = device.stream()}),
+                  "embed");
+}
+
+Status ForwardPass::Attention(uint32_t layer, uint64_t first_position,
+                              AttentionBackend& attention) {
+  const LayerWeights& w = model_.weights.layers[layer];
+  const int64_t hidden = c_.hidden_size;
+  const int64_t d = c_.head_dim;
+  const int64_t n_q = c_.num_query_heads;
+  const int64_t n_kv = c_.num_kv_heads;
+  float* const x = normed_.as<float>();
+  float* const q = q_.as<float>();
+  float* const k = k_.as<float>();
+
+  QUIRE_RETURN_IF_ERROR(Norm(hidden_.as<float>(), w.attention_norm, x, tokens_, hidden));
+  QUIRE_RETURN_IF_ERROR(Project(x, w.q, q, hidden, n_q * d));
+  QUIRE_RETURN_IF_ERROR(Project(x, w.k, k, hidden, n_kv * d));
+  QUIRE_RETURN_IF_ERROR(Project(x, w.v, v_.as<float>(), hidden, n_kv * d));
+  if (c_.qk_norm) {
+    QUIRE_RETURN_IF_ERROR(Norm(q, w.q_norm, q, tokens_ * n_q, d));
+    QUIRE_RETURN_IF_ERROR(Norm(k, w.k_norm, k, tokens_ * n_kv, d));
+  }
+  QUIRE_RETURN_IF_ERROR(Rotate(q, n_q));
+  QUIRE_RETURN_IF_ERROR(Rotate(k, n_kv));
+  QUIRE_RETURN_IF_ERROR(attention.Attend({.layer = layer,
+                                          .num_tokens = tokens_,
+                                          .first_position = first_position,
+                                          .q = q,
+                                          .k = k,
+                                          .v = v_.as<float>(),
+                                          .out = attended_.as<float>()}));
+  QUIRE_RETURN_IF_ERROR(Project(attended_.as<float>(), w.o, delta_.as<float>(), n_q * d, hidden));
+  return AddResidual(delta_.as<float>());
+}
+
+Status ForwardPass::FeedForward(const LayerWeights& w) {
+  const int64_t hidden = c_.hidden_size;
+  const int64_t inner = c_.intermediate_size;
+  float* const gate_up = gate_up_.as<float>();
+  QUIRE_RETURN_IF_ERROR(
+      Norm(hidden_.as<float>(), w.mlp_norm, normed_.as<float>(), tokens_, hidden));
+  QUIRE_RETURN_IF_ERROR(Project(normed_.as<float>(), w.gate_up, gate_up, hidden, 2 * inner));
+  QUIRE_RETURN_IF_ERROR(ToStatus(ops_.silu_mul({.gate = gate_up,
+                                                .up = gate_up + inner,
+                                                .y = gated_.as<float>(),
+                                                .rows = tokens_,
+                                                .dim = inner,
+                                                .gate_stride = 2 * inner,
+                                                .up_stride = 2 * inner,
+                                                .stream = model_.device->stream()}),
+                                 "silu_mul"));
+  QUIRE_RETURN_IF_ERROR(Project(gated_.as<float>(), w.down, delta_.as<float>(), inner, hidden));
+  return AddResidual(delta_.as<float>());
+}
+
+Status ForwardPass::Logits(uint32_t first, uint32_t rows, float* to) {
+  constexpr uint32_t kRowsAtOnce = 32;  // Bounds the device memory for large vocabularies.
+  const int64_t hidden = c_.hidden_size;
+  const size_t row_bytes = size_t{c_.vocab_size} * sizeof(float);
+  const uint32_t step = std::min(rows, kRowsAtOnce);
+  if (logits_.size_bytes() < step * row_bytes) {
+    QUIRE_ASSIGN_OR_RETURN(logits_, model_.device->Allocate(step * row_bytes));
+  }
+  for (uint32_t done = 0; done < rows; done += step) {
+    const uint32_t count = std::min(step, rows - done);
+    const float* x = hidden_.as<float>() + size_t{first + done} * c_.hidden_size;
+    QUIRE_RETURN_IF_ERROR(Norm(x, model_.weights.final_norm, normed_.as<float>(), count, hidden));
+    QUIRE_RETURN_IF_ERROR(ToStatus(ops_.matmul({.x = normed_.as<float>(),
+                                                .weight = model_.weights.output(),
+                                                .y = logits_.as<float>(),
+                                                .rows = count,
+                                                .in = hidden,
+                                                .out = c_.vocab_size,
+                                                .stream = model_.device->stream()}),
+                                   "matmul"));
+    float* const out = to + size_t{done} * c_.vocab_size;
+    QUIRE_RETURN_IF_ERROR(model_.device->CopyToHost(out, logits_.data(), count * row_bytes));
+  }
+  return model_.device->Synchronize();
+}
+
+Status ForwardPass::Norm(const float* x, const DeviceBuffer& weight, float* y, int64_t rows,
+                         int64_t dim) const {
+  return ToStatus(ops_.rmsnorm({.x = x,
+                                .weight = weight.as<float>(),
+                                .y = y,
+                                .rows = rows,
+                                .dim = dim,
+                                .eps = static_cast<float>(c_.rms_norm_eps),
+                                .stream = model_.device->stream()}),
+                  "rmsnorm");
+}
+
+Status ForwardPass::Project(const float* x, const Linear& linear, float* y, int64_t in,
+                            int64_t out) const {
+  return ToStatus(ops_.matmul({.x = x,
+                               .weight = linear.weight.as<float>(),
+                               .bias = linear.bias.as<float>(),
+                               .y = y,
+                               .rows = tokens_,
+                               .in = in,
+                               .out = out,
+                               .stream = model_.device->stream()}),
+                  "matmul");
+}
+
+Status ForwardPass::Rotate(float* heads, int64_t num_heads) const {
+  return ToStatus(ops_.rope({.rows = heads,
+                             .positions = positions_.as<int32_t>(),
+                             .cos_table = cosines_.as<float>(),
+                             .sin_table = sines_.as<float>(),
+                             .t = tokens_,
+                             .heads = num_heads,
+                             .head_dim = c_.head_dim,
+                             .rotary_dim = c_.rope.rotary_dim,
+                             .n_positions = tokens_,
+                             .interleaved = c_.rope.interleaved,
+                             .dtype = DType::kF32,
+                             .stream = model_.device->stream()}),
+                  "rope");
+}
+
+Status ForwardPass::AddResidual(const float* delta) const {
+  return ToStatus(ops_.add({.a = hidden_.as<float>(),
+                            .b = delta,
+                            .y = hidden_.as<float>(),
+                            .n = int64_t{tokens_} * c_.hidden_size,
+                            .stream = model_.device->stream()}),
+                  "add");
+}
+
+}  // namespace quire::worker

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ForwardPass: the layers of a decoder over one block of tokens, with the scratch memory for it.
+// Internal to Decoder, which checks arguments and splits long calls into blocks.
+// Ownership: borrows the model and the device.
+// Thread-safety: none; one for each Forward call.
+#ifndef QUIRE_GPUWORKER_MODEL_FORWARD_PASS_H_
+#define QUIRE_GPUWORKER_MODEL_FORWARD_PASS_H_
+
+#include <cstdint>
+#include <span>
+
+#include "common/base/status.h"
+#include "gpuworker/device/device.h"
+#include "gpuworker/model/config.h"
+#include "gpuworker/model/decoder.h"
+#include "gpuworker/model/rope_table.h"
+#include "gpuworker/model/weights.h"
+
+namespace quire::worker {
+
+/// What a pass reads; all of it outlives the pass.
+struct Model {
+  Device* device;
+  ModelConfig config;
+  Weights weights;
+  RopeTable rope;
+};
+
+class ForwardPass {
+ public:
+  explicit ForwardPass(const Model& model)
+      : model_(model), c_(model.config), ops_(model.device->kernels()) {}
+
+  /// Allocates scratch for blocks of up to `max_tokens` tokens.
+  Status Allocate(uint32_t max_tokens);
+
+  /// Runs every layer over `tokens`, 1 .. max_tokens valid ids.
+  Status Run(std::span<const TokenId> tokens, uint64_t first_position, AttentionBackend& attention);
+
+  /// Logits of `rows` tokens of the last block, from its token `first` on, to host memory
+  /// [rows][vocab].
+  Status Logits(uint32_t first, uint32_t rows, float* to);
+
+ private:
+  Status Begin(std::span<const TokenId> tokens, uint64_t first_position);
+  Status Attention(uint32_t layer, uint64_t first_position, AttentionBackend& attention);
+  Status FeedForward(const LayerWeights& weights);
+
+  Status Norm(const float* x, const DeviceBuffer& weight, float* y, int64_t rows,
+              int64_t dim) const;
+  Status Project(const float* x, const Linear& linear, float* y, int64_t in, int64_t out) const;
+  Status Rotate(float* heads, int64_t num_heads) const;
+  Status AddResidual(const float* delta) const;
+
+  const Model& model_;
+  const ModelConfig& c_;
+  const kernels::KernelTable& ops_;
+  uint32_t tokens_ = 0;  ///< t of the current block
+
+  DeviceBuffer ids_;        ///< [t] int32
+  DeviceBuffer positions_;  ///< [t] int32: rows of the RoPE tables, 0..t-1
+  DeviceBuffer cosines_;    ///< [t][d/2], from the block's first position on
+  DeviceBuffer sines_;      ///< [t][d/2]
+  DeviceBuffer hidden_;     ///< [t][h], the residual stream
+  DeviceBuffer normed_;     ///< [t][h]
+  DeviceBuffer delta_;      ///< [t][h], what a block adds to the stream
+  DeviceBuffer q_;          ///< [t][n_q][d]
+  DeviceBuffer k_;          ///< [t][n_kv][d]
+  DeviceBuffer v_;          ///< [t][n_kv][d]
+  DeviceBuffer attended_;   ///< [t][n_q][d]
+  DeviceBuffer gate_up_;    ///< [t][2*intermediate]
+  DeviceBuffer gated_;      ///< [t][intermediate]
+  DeviceBuffer logits_;     ///< [rows][vocab] of the last Logits call
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_MODEL_FORWARD_PASS_H_

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads the RoPE part of a config.json, in both spellings that Hugging Face has used:
+//   "rope_theta": t, "rope_scaling": {"rope_type" or "type": ..., ...}
+//   "rope_parameters": {"rope_theta": t, "rope_type": ..., ...}
+#ifndef QUIRE_GPUWORKER_MODEL_ROPE_CONFIG_H_
+#define QUIRE_GPUWORKER_MODEL_ROPE_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/page/kv_spec.h"
+#include "gpuworker/model/json.h"
+
+namespace quire::worker {
+
+/// Shapes that the RoPE parameters refer to.
+struct RopeShape {
+  uint32_t head_dim = 0;
+  uint32_t max_positions = 0;
+};
+
+/// `config` reads the top level of the config file called `name`. INVALID_ARGUMENT names the field;
+/// schemes whose frequencies depend on the length (dynamic, longrope) are refused.
+StatusOr<RopeSpec> ParseRope(const JsonFields& config, const std::string& name,
+                             const RopeShape& shape);
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_MODEL_ROPE_CONFIG_H_

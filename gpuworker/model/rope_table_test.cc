@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/model/rope_table.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "gpuworker/model/config.h"
+#include "gpuworker/model/json.h"
+
+namespace quire::worker {
+namespace {
+
+TEST(RopeTable, FrequenciesAndMagnitudeEqualTransformersForWellKnownModels) {
+  auto text = ReadTextFile(QUIRE_SOURCE_DIR "/tests/data/golden/rope.json", 1 << 20);
+  ASSERT_TRUE(text.ok()) << text.status();
+  const nlohmann::json cases = nlohmann::json::parse(*text);
+  ASSERT_GE(cases.size(), 8u);
+  for (const auto& [name, golden] : cases.items()) {
+    auto config = ParseModelConfig(golden["config"].dump(), name);
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_NEAR(config->rope.attention_factor, golden["attention_factor"].get<double>(), 1e-12)
+        << name;
+    const auto expected = golden["inverse_frequencies"].get<std::vector<double>>();
+    const RopeTable table(config->rope);
+    ASSERT_EQ(table.inverse_frequencies().size(), expected.size()) << name;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      // Theirs are single precision.
+      EXPECT_NEAR(table.inverse_frequencies()[i] / expected[i], 1.0, 2e-6) << name << " pair " << i;
+    }
+  }
+}
+
+TEST(RopeTable, RowsAreCosinesAndSinesTimesTheMagnitude) {
+  RopeSpec spec{.rotary_dim = 8, .theta = 100.0};
+  spec.attention_factor = 1.25;
+  const RopeTable table(spec);
+  std::vector<float> cosines(3 * 4);
+  std::vector<float> sines(3 * 4);
+  table.Fill(1000, 3, cosines.data(), sines.data());
+  for (int row = 0; row < 3; ++row) {
+    for (int pair = 0; pair < 4; ++pair) {
+      const double angle = (1000 + row) * std::pow(100.0, -2.0 * pair / 8);
+      EXPECT_FLOAT_EQ(cosines[row * 4 + pair], static_cast<float>(1.25 * std::cos(angle)));
+      EXPECT_FLOAT_EQ(sines[row * 4 + pair], static_cast<float>(1.25 * std::sin(angle)));
+    }
+  }
+}
+
+TEST(RopeTable, FarPositionsKeepTheirPrecision) {
+  const RopeTable table({.rotary_dim = 4, .theta = 10000.0});
+  constexpr uint64_t kFar = 1'000'000;
+  std::vector<float> cosines(2);
+  std::vector<float> sines(2);
+  table.Fill(kFar, 1, cosines.data(), sines.data());
+  EXPECT_NEAR(cosines[1], std::cos(kFar * 0.01), 1e-6);
+  EXPECT_NEAR(sines[0], std::sin(static_cast<double>(kFar)), 1e-6);
+}
+
+TEST(RopeTable, LinearDividesEveryFrequency) {
+  RopeSpec spec{.rotary_dim = 16};
+  const RopeTable plain(spec);
+  spec.scaling = RopeScaling::kLinear;
+  spec.factor = 4;
+  const RopeTable linear(spec);
+  for (size_t i = 0; i < 8; ++i) {
+    EXPECT_DOUBLE_EQ(linear.inverse_frequencies()[i] * 4, plain.inverse_frequencies()[i]);
+  }
+}
+
+TEST(RopeTable, AYarnRampOfNoWidthIsFinite) {
+  const RopeTable table({.scaling = RopeScaling::kYarn,
+                         .rotary_dim = 4,
+                         .factor = 8,
+                         .original_context = 1,
+                         .beta_fast = 32,
+                         .beta_slow = 1});
+  for (double frequency : table.inverse_frequencies()) EXPECT_TRUE(std::isfinite(frequency));
+}
+
+}  // namespace
+}  // namespace quire::worker

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/model/weights.h"
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace quire::worker {
+namespace {
+
+using Shape = std::vector<uint64_t>;
+
+/// Copies tensors to the device and remembers which ones were asked for.
+class Loader {
+ public:
+  Loader(const Checkpoint& checkpoint, Device* device) : checkpoint_(checkpoint), device_(device) {}
+
+  /// The named tensors one after another in one buffer; each must have `shape`.
+  StatusOr<DeviceBuffer> Stack(const std::vector<std::string>& names, const Shape& shape) {
+    std::vector<const TensorView*> views;
+    uint64_t elements = 0;
+    for (const std::string& name : names) {
+      QUIRE_ASSIGN_OR_RETURN(const TensorView* view, Find(name, shape));
+      views.push_back(view);
+      elements += view->elements();
+    }
+    QUIRE_ASSIGN_OR_RETURN(DeviceBuffer buffer, device_->Allocate(elements * sizeof(float)));
+    float* to = buffer.as<float>();
+    for (size_t i = 0; i < views.size(); ++i) {
+      QUIRE_RETURN_IF_ERROR(Copy(*views[i], names[i], to));
+      to += views[i]->elements();
+    }
+    return buffer;
+  }
+
+  StatusOr<DeviceBuffer> One(const std::string& name, const Shape& shape) {
+    return Stack({name}, shape);
+  }
+
+  /// The projections called `names`, stacked, each [out][in].
+  StatusOr<Linear> Project(const std::vector<std::string>& names, uint64_t out, uint64_t in,
+                           bool has_bias) {
+    std::vector<std::string> weights;
+    std::vector<std::string> biases;
+    for (const std::string& name : names) {
+      weights.push_back(name + ".weight");
+      biases.push_back(name + ".bias");
+    }
+    Linear linear;
+    QUIRE_ASSIGN_OR_RETURN(linear.weight, Stack(weights, {out, in}));
+    if (has_bias) {
+      QUIRE_ASSIGN_OR_RETURN(linear.bias, Stack(biases, {out}));
+    }
+    return linear;
+  }
+
+  /// INVALID_ARGUMENT for a tensor that nothing asked for: the config does not describe this
+  /// checkpoint.
+  Status CheckAllUsed(const ModelConfig& config) const {
+    for (const auto& [name, view] : checkpoint_.tensors()) {
+      // Old exports carry the RoPE frequencies; tied ones may repeat the embedding.
+      if (used_.contains(name) || name.ends_with(".rotary_emb.inv_freq")) continue;
+      if (config.tied_embeddings && name == "lm_head.weight") continue;
+      return InvalidArgument(checkpoint_.path(), ": tensor ", name, " has no place in a ",
+                             Name(config.architecture),
+                             " of this config.json; do the two belong together?");
+    }
+    return OkStatus();
+  }
+
+ private:
+  StatusOr<const TensorView*> Find(const std::string& name, const Shape& shape) {
+    const auto it = checkpoint_.tensors().find(name);
+    if (it == checkpoint_.tensors().end()) {
+      return InvalidArgument(checkpoint_.path(), ": tensor ", name, " is missing");
+    }
+    if (it->second.shape != shape) {
+      return InvalidArgument(checkpoint_.path(), ": tensor ", name, " has shape ",
+                             ShapeText(it->second.shape), ", config.json asks for ",
+                             ShapeText(shape));
+    }
+    used_.insert(it->first);
+    return &it->second;
+  }
+
+  Status Copy(const TensorView& view, const std::string& name, float* to) {
+    std::vector<float> host(view.elements());
+    QUIRE_RETURN_IF_ERROR(Annotate(ConvertToFloat(view, name, host.data()), checkpoint_.path()));
+    QUIRE_RETURN_IF_ERROR(device_->CopyToDevice(to, host.data(), host.size() * sizeof(float)));
+    return device_->Synchronize();  // The host copy goes away.
+  }
+
+  const Checkpoint& checkpoint_;
+  Device* const device_;
+  std::set<std::string_view> used_;
+};
+
+StatusOr<LayerWeights> LoadLayer(Loader& loader, const ModelConfig& c, uint32_t index) {
+  const std::string at = "model.layers." + std::to_string(index) + ".";
+  const uint64_t hidden = c.hidden_size;
+  const uint64_t query_dim = uint64_t{c.num_query_heads} * c.head_dim;
+  const uint64_t kv_dim = uint64_t{c.num_kv_heads} * c.head_dim;
+  const auto project = [&](std::vector<std::string> names, uint64_t out, uint64_t in, bool bias) {
+    for (std::string& name : names) name = at + name;
+    return loader.Project(names, out, in, bias);
+  };
+  LayerWeights w;
+  QUIRE_ASSIGN_OR_RETURN(w.attention_norm, loader.One(at + "input_layernorm.weight", {hidden}));
+  QUIRE_ASSIGN_OR_RETURN(w.q, project({"self_attn.q_proj"}, query_dim, hidden, c.qkv_bias));
+  QUIRE_ASSIGN_OR_RETURN(w.k, project({"self_attn.k_proj"}, kv_dim, hidden, c.qkv_bias));
+  QUIRE_ASSIGN_OR_RETURN(w.v, project({"self_attn.v_proj"}, kv_dim, hidden, c.qkv_bias));
+  QUIRE_ASSIGN_OR_RETURN(w.o, project({"self_attn.o_proj"}, hidden, query_dim, c.output_bias));
+  if (c.qk_norm) {
+    QUIRE_ASSIGN_OR_RETURN(w.q_norm, loader.One(at + "self_attn.q_norm.weight", {c.head_dim}));
+    QUIRE_ASSIGN_OR_RETURN(w.k_norm, loader.One(at + "self_attn.k_norm.weight", {c.head_dim}));
+  }
+  QUIRE_ASSIGN_OR_RETURN(w.mlp_norm, loader.One(at + "post_attention_layernorm.weight", {hidden}));
+  QUIRE_ASSIGN_OR_RETURN(w.gate_up, project({"mlp.gate_proj", "mlp.up_proj"}, c.intermediate_size,
+                                            hidden, c.mlp_bias));
+  QUIRE_ASSIGN_OR_RETURN(w.down,
+                         project({"mlp.down_proj"}, hidden, c.intermediate_size, c.mlp_bias));
+  return w;
+}
+
+}  // namespace
+
+StatusOr<Weights> LoadWeights(const Checkpoint& checkpoint, const ModelConfig& config,
+                              Device* device) {
+  Loader loader(checkpoint, device);
+  const uint64_t hidden = config.hidden_size;
+  const Shape table = {config.vocab_size, hidden};
+  Weights weights;
+  QUIRE_ASSIGN_OR_RETURN(weights.embedding, loader.One("model.embed_tokens.weight", table));
+  for (uint32_t i = 0; i < config.num_layers; ++i) {
+    QUIRE_ASSIGN_OR_RETURN(LayerWeights layer, LoadLayer(loader, config, i));
+    weights.layers.push_back(std::move(layer));
+  }
+  QUIRE_ASSIGN_OR_RETURN(weights.final_norm, loader.One("model.norm.weight", {hidden}));
+  if (!config.tied_embeddings) {
+    QUIRE_ASSIGN_OR_RETURN(weights.lm_head, loader.One("lm_head.weight", table));
+  }
+  QUIRE_RETURN_IF_ERROR(loader.CheckAllUsed(config));
+  return weights;
+}
+
+}  // namespace quire::worker

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Weights: a checkpoint's tensors as floats on a device, under the names that the forward pass
+// uses.
+// Ownership: owns its device memory; the device outlives it. Thread-safety: const use is safe.
+#ifndef QUIRE_GPUWORKER_MODEL_WEIGHTS_H_
+#define QUIRE_GPUWORKER_MODEL_WEIGHTS_H_
+
+#include <vector>
+
+#include "common/base/status.h"
+#include "gpuworker/device/device.h"
+#include "gpuworker/model/checkpoint.h"
+#include "gpuworker/model/config.h"
+
+namespace quire::worker {
+
+/// y = x weight^T + bias
+struct Linear {
+  DeviceBuffer weight;  ///< [out][in]
+  DeviceBuffer bias;    ///< [out]; no memory when the model has none
+};
+
+struct LayerWeights {
+  DeviceBuffer attention_norm;  ///< [h]
+  Linear q, k, v;               ///< [heads*d][h]
+  Linear o;                     ///< [h][n_q*d]
+  DeviceBuffer q_norm, k_norm;  ///< [d]; no memory without QK-norm
+  DeviceBuffer mlp_norm;        ///< [h]
+  Linear gate_up;               ///< [2*intermediate][h]: the gate's rows, then the up projection's
+  Linear down;                  ///< [h][intermediate]
+};
+
+struct Weights {
+  DeviceBuffer embedding;  ///< [vocab][h]
+  std::vector<LayerWeights> layers;
+  DeviceBuffer final_norm;  ///< [h]
+  DeviceBuffer lm_head;     ///< [vocab][h]; no memory when it is tied to the embedding
+
+  /// The output projection, [vocab][h].
+  const float* output() const {
+    return lm_head.data() != nullptr ? lm_head.as<float>() : embedding.as<float>();
+  }
+};
+
+/// Converts and copies every tensor that `config` calls for. INVALID_ARGUMENT naming the file and
+/// the tensor for one that is missing, has another shape, or that such a model does not have.
+StatusOr<Weights> LoadWeights(const Checkpoint& checkpoint, const ModelConfig& config,
+                              Device* device);
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_MODEL_WEIGHTS_H_

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/retrieval/full.h"
+
+namespace quire::worker {
+
+StatusOr<std::unique_ptr<RetrievalPolicy>> FullPolicy::Make(const PolicyContext& context) {
+  return std::unique_ptr<RetrievalPolicy>(new FullPolicy(context.spec.num_kv_heads));
+}
+
+StatusOr<Selection> FullPolicy::Select(const SelectRequest&) {
+  return Selection{.pages = std::vector<std::vector<uint32_t>>(num_kv_heads_)};
+}
+
+std::vector<bool> FullPolicy::NeedsBlocking(uint32_t, const float*) {
+  return std::vector<bool>(num_kv_heads_, false);
+}
+
+}  // namespace quire::worker

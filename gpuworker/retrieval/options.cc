@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/retrieval/options.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace quire::worker {
+namespace {
+
+Status CheckPages(const RetrievalOptions& options, uint32_t p) {
+  const std::pair<const char*, uint32_t> parts[] = {{"budget_tokens", options.budget_tokens},
+                                                    {"sink_tokens", options.sink_tokens},
+                                                    {"window_tokens", options.window_tokens}};
+  for (const auto& [name, tokens] : parts) {
+    if (tokens % p != 0) {
+      return InvalidArgument(name, " is ", tokens, ", which is not a multiple of the page of ", p,
+                             " tokens; use ", tokens / p * p, " or ", (tokens / p + 1) * p);
+    }
+  }
+  if (options.window_tokens < 2 * p) {
+    return InvalidArgument("window_tokens is ", options.window_tokens,
+                           "; the window needs two pages, ", 2 * p, " tokens, or more");
+  }
+  const uint64_t fixed = uint64_t{options.sink_tokens} + options.window_tokens;
+  if (options.budget_tokens < fixed) {
+    return InvalidArgument("budget_tokens is ", options.budget_tokens,
+                           ", less than sinks and window together (", fixed,
+                           " tokens); raise the budget or lower those");
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Status Validate(const RetrievalOptions& options, const KvSpec& spec) {
+  QUIRE_RETURN_IF_ERROR(CheckPages(options, spec.page_tokens));
+  for (uint32_t layer : options.uncompressed_layers) {
+    if (layer >= spec.num_layers) {
+      return InvalidArgument("uncompressed_layers names layer ", layer,
+                             "; the model has layers 0 to ", spec.num_layers - 1);
+    }
+  }
+  if (!kernels::IsKnown(options.pooling)) {
+    return InvalidArgument("pooling is ", static_cast<int>(options.pooling),
+                           ", which is none of the known modes (1 to 7)");
+  }
+  if (!std::isfinite(options.score_scale) || options.score_scale <= 0) {
+    return InvalidArgument("score_scale is ", options.score_scale,
+                           "; it must be finite and above 0");
+  }
+  return OkStatus();
+}
+
+}  // namespace quire::worker

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RetrievalOptions: which policy a sequence uses and how it divides its budget. Plain values.
+#ifndef QUIRE_GPUWORKER_RETRIEVAL_OPTIONS_H_
+#define QUIRE_GPUWORKER_RETRIEVAL_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/page/kv_spec.h"
+#include "kernels/api/pool.h"
+
+namespace quire::worker {
+
+/// Where pages are scored; the kernels and the result are the same.
+enum class SelectionSide : uint8_t {
+  kWorker,  ///< Digests are fetched once and stay on the device.
+  kServer,  ///< The query travels with the recall.
+};
+
+struct RetrievalOptions {
+  std::string policy = "quest";
+  /// Tokens resident per KV head of a compressed layer: sinks, window and selected pages together.
+  uint32_t budget_tokens = 2048;
+  uint32_t sink_tokens = 128;  ///< The first tokens, always resident.
+  uint32_t window_tokens =
+      128;  ///< The most recent tokens, the open page counted; two pages or more.
+  /// Layers that keep every page on the device.
+  std::vector<uint32_t> uncompressed_layers = {0};
+  kernels::Pooling pooling = kernels::Pooling::kAvgSM;
+  float score_scale = 1.0f;  ///< Multiplies scores before pooling: 1, or 1/sqrt(d).
+  SelectionSide side = SelectionSide::kWorker;
+};
+
+/// Checks `options` for pages of `spec`: sinks, window and budget are multiples of p, the window is
+/// at least two pages, the budget holds sinks and window, layers exist. INVALID_ARGUMENT names the
+/// option, its value and what would be accepted.
+Status Validate(const RetrievalOptions& options, const KvSpec& spec);
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_RETRIEVAL_OPTIONS_H_

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RetrievalPolicy: which pages a layer keeps and which it attends to (spec 0.5). One object belongs
+// to one sequence and may keep state for each layer (digests, earlier queries). A policy decides;
+// the recall pipeline moves the bytes and tells it what happened. Implementations are registered by
+// name and pass policy_conformance.h.
+//
+// Order of calls for each layer: Layout; OnPrefillLayer once, when the sequence opens; then for
+// each token Select, NeedsBlocking, and OnRecalled and OnEvict for what the recall did; and
+// OnPageComplete when a page fills up. Queries and units are on the device.
+//
+// Thread-safety: none.
+#ifndef QUIRE_GPUWORKER_RETRIEVAL_POLICY_H_
+#define QUIRE_GPUWORKER_RETRIEVAL_POLICY_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/page/kv_spec.h"
+#include "gpuworker/cache/cache_layout.h"
+#include "gpuworker/device/device.h"
+#include "gpuworker/retrieval/options.h"
+
+namespace quire::worker {
+
+/// What a policy is made of. The device outlives the policy.
+struct PolicyContext {
+  KvSpec spec;
+  Device* device = nullptr;
+  uint64_t max_context_tokens = 0;  ///< No sequence is longer; bounds what is allocated.
+  RetrievalOptions options;
+};
+
+struct SelectRequest {
+  uint32_t layer = 0;
+  const float* q = nullptr;  ///< [n_q][d] of the token, rotated, on the device
+  PageRange candidates;      ///< Complete pages outside sinks and window.
+  uint32_t max_pages = 0;    ///< k_sel: slots there are.
+};
+
+struct Selection {
+  /// The server scores: the query goes with the recall, and `pages` is empty.
+  bool at_server = false;
+  /// [n_kv] distinct candidates of each KV head, ascending, at most max_pages.
+  std::vector<std::vector<uint32_t>> pages = {};
+};
+
+class RetrievalPolicy {
+ public:
+  virtual ~RetrievalPolicy() = default;
+  virtual std::string_view name() const = 0;
+
+  /// How the slots of `layer` are divided; constant.
+  virtual CacheLayout Layout(uint32_t layer) const = 0;
+  /// True when OnPrefillLayer needs the digests of the pages that are stored already.
+  virtual bool WantsDigests(uint32_t layer) const {
+    static_cast<void>(layer);
+    return false;
+  }
+
+  /// The sequence starts with pages [0, num_pages) complete. `digests` is
+  /// [num_pages][n_kv][2][d] in the KV dtype in host memory, empty when they are not wanted.
+  [[nodiscard]] virtual Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
+                                              std::span<const std::byte> digests) {
+    static_cast<void>(layer), static_cast<void>(num_pages), static_cast<void>(digests);
+    return OkStatus();
+  }
+  /// Page `page` is complete; pages come in order. `units` is [n_kv] units on the device, valid
+  /// during the call.
+  [[nodiscard]] virtual Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) {
+    static_cast<void>(layer), static_cast<void>(page), static_cast<void>(units);
+    return OkStatus();
+  }
+
+  /// Called for layers with selectable pages only.
+  virtual StatusOr<Selection> Select(const SelectRequest& request) = 0;
+  /// For each KV head: must its recall precede this token's attention? Heads that need not attend
+  /// to what was selected before, and are recalled after it. Called after Select with the same
+  /// query; a policy that compares queries keeps the earlier ones.
+  virtual std::vector<bool> NeedsBlocking(uint32_t layer, const float* q) = 0;
+
+  /// Pages that a recall brought into, and pushed out of, the slots of a head.
+  virtual void OnRecalled(uint32_t layer, uint32_t head, std::span<const uint32_t> pages) {
+    static_cast<void>(layer), static_cast<void>(head), static_cast<void>(pages);
+  }
+  virtual void OnEvict(uint32_t layer, uint32_t head, std::span<const uint32_t> pages) {
+    static_cast<void>(layer), static_cast<void>(head), static_cast<void>(pages);
+  }
+};
+
+/// The policy that `context.options.policy` names. INVALID_ARGUMENT for an unknown name, listing
+/// the known ones, and for options that do not fit (options.h, Validate).
+StatusOr<std::unique_ptr<RetrievalPolicy>> MakePolicy(const PolicyContext& context);
+/// Names of all policies, sorted.
+std::vector<std::string_view> PolicyNames();
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_RETRIEVAL_POLICY_H_

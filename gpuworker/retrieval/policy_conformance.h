@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What every RetrievalPolicy must do, whatever it selects. Instantiate with a name for each policy:
+//
+//   INSTANTIATE_TEST_SUITE_P(Quest, PolicyConformance, ::testing::Values("quest"));
+#ifndef QUIRE_GPUWORKER_RETRIEVAL_POLICY_CONFORMANCE_H_
+#define QUIRE_GPUWORKER_RETRIEVAL_POLICY_CONFORMANCE_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "common/base/random.h"
+#include "common/page/layout.h"
+#include "gpuworker/retrieval/policy.h"
+
+namespace quire::worker {
+
+class PolicyConformance : public ::testing::TestWithParam<std::string> {
+ protected:
+  static constexpr uint32_t kPages = 40;
+
+  PolicyConformance() {
+    context_.spec.model = "conformance";
+    context_.spec.dtype = DType::kF32;
+    context_.spec.num_layers = 3;
+    context_.spec.num_query_heads = 6;
+    context_.spec.num_kv_heads = 2;
+    context_.spec.head_dim = 8;
+    context_.spec.page_tokens = 4;
+    context_.device = &CpuDevice();
+    context_.max_context_tokens = 1024;
+    context_.options = {.policy = GetParam(),
+                        .budget_tokens = 48,
+                        .sink_tokens = 4,
+                        .window_tokens = 12,
+                        .uncompressed_layers = {1}};
+  }
+
+  std::unique_ptr<RetrievalPolicy> Make() {
+    auto policy = MakePolicy(context_);
+    EXPECT_TRUE(policy.ok()) << policy.status();
+    return std::move(policy).value();
+  }
+
+  /// A policy that has seen pages 0 .. kPages-1 of random keys become complete.
+  std::unique_ptr<RetrievalPolicy> MakeWithPages() {
+    auto policy = Make();
+    Random random(7);
+    std::vector<float> units(context_.spec.num_kv_heads * UnitBytes(context_.spec) / sizeof(float));
+    for (uint32_t layer = 0; layer < context_.spec.num_layers; ++layer) {
+      EXPECT_EQ(policy->OnPrefillLayer(layer, 0, {}), OkStatus());
+      for (uint32_t page = 0; page < kPages; ++page) {
+        for (float& value : units) value = random.Normal();
+        EXPECT_EQ(policy->OnPageComplete(layer, page, units.data()), OkStatus());
+      }
+    }
+    return policy;
+  }
+
+  std::vector<float> Query(uint64_t seed) const {
+    Random random(seed);
+    std::vector<float> q(size_t{context_.spec.num_query_heads} * context_.spec.head_dim);
+    for (float& value : q) value = random.Normal();
+    return q;
+  }
+
+  static Selection Select(RetrievalPolicy& policy, uint32_t layer, const std::vector<float>& q,
+                          PageRange candidates) {
+    auto selection = policy.Select({.layer = layer,
+                                    .q = q.data(),
+                                    .candidates = candidates,
+                                    .max_pages = policy.Layout(layer).selectable_pages});
+    EXPECT_TRUE(selection.ok()) << selection.status();
+    return std::move(selection).value();
+  }
+
+  PolicyContext context_;
+};
+
+TEST_P(PolicyConformance, HasItsRegisteredName) { EXPECT_EQ(Make()->name(), GetParam()); }
+
+TEST_P(PolicyConformance, LayoutsStayWithinTheBudget) {
+  const auto policy = Make();
+  for (uint32_t layer = 0; layer < context_.spec.num_layers; ++layer) {
+    const CacheLayout layout = policy->Layout(layer);
+    EXPECT_TRUE(layer != 1 || layout.everything) << "layer 1 is not to be compressed";
+    if (layout.everything) continue;
+    EXPECT_GE(layout.window_pages, 2u);
+    EXPECT_EQ(layout.num_slots() * context_.spec.page_tokens, context_.options.budget_tokens);
+    EXPECT_EQ(layout.sink_pages * context_.spec.page_tokens, context_.options.sink_tokens);
+  }
+}
+
+TEST_P(PolicyConformance, SelectsDistinctCandidatesInOrderAndNoMoreThanThereAreSlots) {
+  const auto policy = MakeWithPages();
+  for (uint32_t layer = 0; layer < context_.spec.num_layers; ++layer) {
+    const uint32_t slots = policy->Layout(layer).selectable_pages;
+    if (slots == 0) continue;
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      const PageRange candidates{1, static_cast<uint32_t>(2 + seed * 2)};
+      const Selection selection = Select(*policy, layer, Query(seed), candidates);
+      if (selection.at_server) continue;
+      ASSERT_EQ(selection.pages.size(), context_.spec.num_kv_heads);
+      for (const std::vector<uint32_t>& pages : selection.pages) {
+        EXPECT_LE(pages.size(), slots);
+        EXPECT_TRUE(std::is_sorted(pages.begin(), pages.end()));
+        EXPECT_EQ(std::adjacent_find(pages.begin(), pages.end()), pages.end());
+        for (uint32_t page : pages) EXPECT_TRUE(candidates.contains(page)) << page;
+      }
+    }
+  }
+}
+
+TEST_P(PolicyConformance, SelectsEverythingThatFits) {
+  const auto policy = MakeWithPages();
+  for (uint32_t layer = 0; layer < context_.spec.num_layers; ++layer) {
+    const uint32_t slots = policy->Layout(layer).selectable_pages;
+    if (slots == 0) continue;
+    std::vector<uint32_t> all(slots);
+    std::iota(all.begin(), all.end(), 1);
+    const Selection selection = Select(*policy, layer, Query(1), {1, 1 + slots});
+    EXPECT_FALSE(selection.at_server) << "there is nothing to choose";
+    for (const auto& pages : selection.pages) EXPECT_EQ(pages, all);
+  }
+}
+
+TEST_P(PolicyConformance, SelectsNothingFromNothing) {
+  const auto policy = MakeWithPages();
+  const Selection selection = Select(*policy, 0, Query(1), {1, 1});
+  EXPECT_FALSE(selection.at_server);
+  for (const auto& pages : selection.pages) EXPECT_TRUE(pages.empty());
+}
+
+TEST_P(PolicyConformance, TheSameQuerySelectsTheSamePages) {
+  const auto one = MakeWithPages();
+  const auto two = MakeWithPages();
+  const std::vector<float> q = Query(5);
+  EXPECT_EQ(Select(*one, 0, q, {1, kPages}).pages, Select(*two, 0, q, {1, kPages}).pages);
+}
+
+TEST_P(PolicyConformance, AnswersBlockingForEveryHead) {
+  const auto policy = MakeWithPages();
+  const std::vector<float> q = Query(5);
+  Select(*policy, 0, q, {1, kPages});
+  EXPECT_EQ(policy->NeedsBlocking(0, q.data()).size(), context_.spec.num_kv_heads);
+}
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_RETRIEVAL_POLICY_CONFORMANCE_H_

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/retrieval/streaming.h"
+
+namespace quire::worker {
+
+StatusOr<std::unique_ptr<RetrievalPolicy>> StreamingPolicy::Make(const PolicyContext& context) {
+  QUIRE_RETURN_IF_ERROR(Validate(context.options, context.spec));
+  return std::unique_ptr<RetrievalPolicy>(new StreamingPolicy(context));
+}
+
+StreamingPolicy::StreamingPolicy(const PolicyContext& context)
+    : BudgetPolicy(context, context.options.budget_tokens - context.options.sink_tokens, 0),
+      num_kv_heads_(context.spec.num_kv_heads) {}
+
+StatusOr<Selection> StreamingPolicy::Select(const SelectRequest&) {
+  return Selection{.pages = std::vector<std::vector<uint32_t>>(num_kv_heads_)};
+}
+
+std::vector<bool> StreamingPolicy::NeedsBlocking(uint32_t, const float*) {
+  return std::vector<bool>(num_kv_heads_, false);
+}
+
+}  // namespace quire::worker

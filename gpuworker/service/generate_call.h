@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GenerateCall: a GenerateRequest, checked and in the engine's terms. Pure; thread-safe.
+#ifndef QUIRE_GPUWORKER_SERVICE_GENERATE_CALL_H_
+#define QUIRE_GPUWORKER_SERVICE_GENERATE_CALL_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "client/client.h"
+#include "common/base/status.h"
+#include "common/page/key.h"
+#include "gpuworker/engine/sequence.h"
+#include "gpuworker/model/tokenizer.h"
+#include "gpuworker/retrieval/options.h"
+#include "quire/v1/worker.pb.h"
+
+namespace quire::worker {
+
+inline constexpr uint32_t kDefaultNewTokens = 64;
+inline constexpr uint32_t kMaxNewTokens = 65536;
+inline constexpr int kMaxStopTokens = 1024;
+
+struct GenerateCall {
+  std::optional<DocumentName> document;
+  std::vector<TokenId> prompt;
+  RetrievalOptions retrieval;
+  GenerateParams params;
+};
+
+/// Checks `request` and fills in what it leaves to the worker: `defaults` for the policy and the
+/// budget. `tokenizer` (may be null) turns text into token ids. INVALID_ARGUMENT names the field.
+StatusOr<GenerateCall> ParseGenerate(const v1::GenerateRequest& request,
+                                     const RetrievalOptions& defaults, const Tokenizer* tokenizer);
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_SERVICE_GENERATE_CALL_H_

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/service/generate_call.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace quire::worker {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+v1::GenerateRequest Request() {
+  v1::GenerateRequest request;
+  request.mutable_token_ids()->add_ids(3);
+  request.mutable_token_ids()->add_ids(5);
+  return request;
+}
+
+void ExpectRefused(const v1::GenerateRequest& request, const std::string& message) {
+  const auto call = ParseGenerate(request, {}, nullptr);
+  EXPECT_EQ(call.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(call.status().message()), HasSubstr(message));
+}
+
+TEST(GenerateCallTest, WhatIsLeftOutIsTheWorkersDefault) {
+  const RetrievalOptions defaults{.policy = "streaming", .budget_tokens = 512};
+  const auto call = ParseGenerate(Request(), defaults, nullptr);
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_FALSE(call->document.has_value());
+  EXPECT_THAT(call->prompt, ElementsAre(3, 5));
+  EXPECT_EQ(call->retrieval.policy, "streaming");
+  EXPECT_EQ(call->retrieval.budget_tokens, 512u);
+  EXPECT_EQ(call->params.max_new_tokens, kDefaultNewTokens);
+  EXPECT_EQ(call->params.top_p, 1.0f);
+}
+
+TEST(GenerateCallTest, WhatIsGivenIsTaken) {
+  v1::GenerateRequest request = Request();
+  request.mutable_document()->set_collection("c");
+  request.mutable_document()->set_name("n");
+  request.set_policy("full");
+  request.set_budget_tokens(256);
+  request.set_max_new_tokens(7);
+  request.add_stop_token_ids(9);
+  request.mutable_sampling()->set_temperature(0.5f);
+  request.mutable_sampling()->set_top_p(0.9f);
+  request.mutable_sampling()->set_seed(4);
+  const auto call = ParseGenerate(request, {}, nullptr);
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_EQ(call->document->name, "n");
+  EXPECT_EQ(call->retrieval.policy, "full");
+  EXPECT_EQ(call->retrieval.budget_tokens, 256u);
+  EXPECT_EQ(call->params.max_new_tokens, 7u);
+  EXPECT_EQ(call->params.temperature, 0.5f);
+  EXPECT_EQ(call->params.top_p, 0.9f);
+  EXPECT_EQ(call->params.seed, 4u);
+  EXPECT_THAT(call->params.stop_tokens, ElementsAre(9));
+}
+
+TEST(GenerateCallTest, BadRequestsAreRefusedByField) {
+  ExpectRefused(v1::GenerateRequest(), "the prompt is empty");
+  v1::GenerateRequest request;
+  request.set_text("hello");
+  ExpectRefused(request, "no tokenizer; send token_ids");
+  request = Request();
+  request.set_max_new_tokens(kMaxNewTokens + 1);
+  ExpectRefused(request, "max_new_tokens is 65537");
+  request = Request();
+  for (int i = 0; i <= kMaxStopTokens; ++i) request.add_stop_token_ids(i);
+  ExpectRefused(request, "1025 stop_token_ids");
+  request = Request();
+  request.mutable_document()->set_name("");
+  ExpectRefused(request, "collection");
+}
+
+}  // namespace
+}  // namespace quire::worker

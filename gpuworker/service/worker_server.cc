@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/service/worker_server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <utility>
+
+#include "common/transport/grpc_convert.h"
+
+namespace quire::worker {
+namespace {
+
+constexpr uint32_t kMostCalls = 1024;
+/// Threads beyond the calls that run: to refuse further ones, and for health checks.
+constexpr int kSpareThreads = 8;
+
+}  // namespace
+
+StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(const Options& options,
+                                                            const Engine* engine) {
+  if (options.max_calls == 0 || options.max_calls > kMostCalls) {
+    return InvalidArgument("max_calls is ", options.max_calls, "; it must be 1 to ", kMostCalls);
+  }
+  if (options.address.empty()) {
+    return InvalidArgument("the address to listen on is empty: give host:port");
+  }
+  auto self = std::unique_ptr<WorkerServer>(new WorkerServer(options, engine));
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  grpc::ResourceQuota quota("quire-worker");
+  quota.SetMaxThreads(static_cast<int>(options.max_calls) + kSpareThreads);
+  builder.SetResourceQuota(quota);
+  // Two servers on one port would share its connections: the second one is refused instead.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &self->port_);
+  builder.RegisterService(&self->service_);
+  self->server_ = builder.BuildAndStart();
+  if (self->server_ == nullptr) {
+    return Unavailable("cannot listen on ", options.address,
+                       ": the port is taken or the address is not this machine's; choose another "
+                       "one, or port 0 for any that is free");
+  }
+  self->address_ =
+      options.address.substr(0, options.address.rfind(':')) + ":" + std::to_string(self->port_);
+  return self;
+}
+
+WorkerServer::WorkerServer(const Options& options, const Engine* engine)
+    : service_(engine, options.tokenizer, options.max_calls) {}
+
+WorkerServer::~WorkerServer() {
+  if (server_ != nullptr) Shutdown(Duration::zero());
+}
+
+void WorkerServer::Shutdown(Duration grace) {
+  if (grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService()) {
+    health->SetServingStatus(false);
+  }
+  server_->Shutdown(DeadlineAfter(grace));
+  server_->Wait();
+}
+
+}  // namespace quire::worker

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// WorkerServer: listens and answers quire.v1.Worker from an Engine, besides the standard health
+// service and server reflection. Thread-safety: Shutdown and the accessors may be called from any
+// thread. Ownership: engine and tokenizer outlive it.
+#ifndef QUIRE_GPUWORKER_SERVICE_WORKER_SERVER_H_
+#define QUIRE_GPUWORKER_SERVICE_WORKER_SERVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "gpuworker/engine/engine.h"
+#include "gpuworker/model/tokenizer.h"
+#include "gpuworker/service/worker_service.h"
+
+namespace grpc {
+class Server;
+}
+
+namespace quire::worker {
+
+class WorkerServer {
+ public:
+  struct Options {
+    std::string address = "127.0.0.1:0";   ///< "host:port"; port 0 takes a free one.
+    uint32_t max_calls = 8;                ///< Calls that run at a time, 1 to 1024.
+    const Tokenizer* tokenizer = nullptr;  ///< Null: token ids only.
+  };
+  /// Errors: INVALID_ARGUMENT for options out of range; UNAVAILABLE, naming the address, when it
+  /// cannot be listened on.
+  static StatusOr<std::unique_ptr<WorkerServer>> Start(const Options& options,
+                                                       const Engine* engine);
+  /// Shuts down at once.
+  ~WorkerServer();
+
+  /// Where clients connect: the address asked for, with the port that was taken.
+  const std::string& address() const { return address_; }
+  int port() const { return port_; }
+
+  /// Takes no more calls, waits up to `grace` for those that run, then cancels them; returns when
+  /// all have ended. Idempotent.
+  void Shutdown(Duration grace);
+
+ private:
+  WorkerServer(const Options& options, const Engine* engine);
+
+  WorkerService service_;
+  std::string address_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_SERVICE_WORKER_SERVER_H_

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/service/worker_service.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "common/transport/grpc_convert.h"
+
+namespace quire::worker {
+namespace {
+
+/// Tokens of the prompt between two looks at whether the client is still there.
+constexpr size_t kPromptPartTokens = 64;
+
+Status Cancelled() {
+  return MakeStatus(StatusCode::kCancelled, "the client cancelled, or its deadline has passed");
+}
+
+Status AppendPrompt(const grpc::ServerContext& context, std::span<const TokenId> prompt,
+                    Sequence* sequence) {
+  for (size_t at = 0; at < prompt.size(); at += kPromptPartTokens) {
+    if (context.IsCancelled()) return Cancelled();
+    const size_t count = std::min(kPromptPartTokens, prompt.size() - at);
+    QUIRE_RETURN_IF_ERROR(sequence->Append(prompt.subspan(at, count)));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Status WorkerService::Enter() {
+  MutexLock lock(mutex_);
+  if (calls_ >= max_calls_) {
+    return ResourceExhausted("this worker runs ", max_calls_,
+                             " calls at a time; try again in a moment");
+  }
+  ++calls_;
+  return OkStatus();
+}
+
+void WorkerService::Leave() {
+  MutexLock lock(mutex_);
+  --calls_;
+}
+
+grpc::Status WorkerService::Generate(grpc::ServerContext* context,
+                                     const v1::GenerateRequest* request,
+                                     grpc::ServerWriter<v1::GenerateReply>* writer) {
+  if (const Status entered = Enter(); !entered.ok()) return ToGrpc(entered);
+  const Status status = Run(*context, *request, writer);
+  Leave();
+  return ToGrpc(status);
+}
+
+v1::GenerateReply WorkerService::TokenReply(TokenId token) const {
+  v1::GenerateReply reply;
+  reply.set_token_id(token);
+  if (tokenizer_ == nullptr) return reply;
+  if (auto text = tokenizer_->Decode({&token, 1}); text.ok()) reply.set_text(*std::move(text));
+  return reply;
+}
+
+Status WorkerService::Run(const grpc::ServerContext& context, const v1::GenerateRequest& request,
+                          grpc::ServerWriter<v1::GenerateReply>* writer) const {
+  QUIRE_ASSIGN_OR_RETURN(GenerateCall call,
+                         ParseGenerate(request, engine_->options().retrieval, tokenizer_));
+  SequenceOptions options;
+  options.retrieval = call.retrieval;
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Sequence> sequence,
+                         engine_->OpenSequence(call.document, options));
+  QUIRE_RETURN_IF_ERROR(sequence->CheckRoom(call.prompt.size()));
+  QUIRE_RETURN_IF_ERROR(AppendPrompt(context, call.prompt, sequence.get()));
+  bool connected = true;
+  call.params.on_token = [&](TokenId token) {
+    connected = !context.IsCancelled() && writer->Write(TokenReply(token));
+    return connected;
+  };
+  QUIRE_ASSIGN_OR_RETURN(const Generation generation, sequence->Generate(call.params));
+  if (!connected) return Cancelled();
+  v1::GenerateReply last;
+  last.set_done(true);
+  last.set_num_prompt_tokens(call.prompt.size());
+  last.set_num_new_tokens(generation.tokens.size());
+  last.set_bytes_moved(sequence->stats().bytes_moved);
+  return writer->Write(last) ? OkStatus() : Cancelled();
+}
+
+}  // namespace quire::worker

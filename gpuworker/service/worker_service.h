@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// WorkerService: quire.v1.Worker over an Engine. Each call opens a sequence of its own, so calls do
+// not see each other. At most `max_calls` run at a time; further ones get RESOURCE_EXHAUSTED. A
+// call whose client is gone, or whose deadline has passed, ends within one step. All calls read the
+// store as the tenant of the engine's client.
+//
+// Thread-safety: safe for concurrent use. Ownership: engine and tokenizer outlive it.
+#ifndef QUIRE_GPUWORKER_SERVICE_WORKER_SERVICE_H_
+#define QUIRE_GPUWORKER_SERVICE_WORKER_SERVICE_H_
+
+#include <cstdint>
+
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "gpuworker/engine/engine.h"
+#include "gpuworker/model/tokenizer.h"
+#include "gpuworker/service/generate_call.h"
+#include "quire/v1/worker.grpc.pb.h"
+
+namespace quire::worker {
+
+class WorkerService final : public v1::Worker::Service {
+ public:
+  /// `tokenizer` may be null: then calls send token ids and get no text.
+  WorkerService(const Engine* engine, const Tokenizer* tokenizer, uint32_t max_calls)
+      : engine_(engine), tokenizer_(tokenizer), max_calls_(max_calls) {}
+
+  grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request,
+                        grpc::ServerWriter<v1::GenerateReply>* writer) override;
+
+ private:
+  Status Enter();
+  void Leave();
+  Status Run(const grpc::ServerContext& context, const v1::GenerateRequest& request,
+             grpc::ServerWriter<v1::GenerateReply>* writer) const;
+  /// One token's message.
+  v1::GenerateReply TokenReply(TokenId token) const;
+
+  const Engine* const engine_;
+  const Tokenizer* const tokenizer_;
+  const uint32_t max_calls_;
+  Mutex mutex_;
+  uint32_t calls_ QUIRE_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_SERVICE_WORKER_SERVICE_H_

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// EngineFixture: a random tiny model, a FakeStore behind the loopback transport and an engine on
+// both. Waiting costs no time. Nothing that ships includes this.
+#ifndef QUIRE_GPUWORKER_TESTING_ENGINE_FIXTURE_H_
+#define QUIRE_GPUWORKER_TESTING_ENGINE_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/base/random.h"
+#include "common/transport/loopback_transport.h"
+#include "gpuworker/engine/engine.h"
+#include "gpuworker/testing/fake_store.h"
+#include "tests/kit/fake_clock.h"
+#include "tests/kit/temp_dir.h"
+#include "tests/kit/tiny_model.h"
+
+namespace quire::worker::testing {
+
+/// `count` token ids below `vocab`; the same seed gives the same ones.
+inline std::vector<TokenId> RandomTokens(size_t count, uint64_t seed, uint32_t vocab = 64) {
+  Random random(seed);
+  std::vector<TokenId> tokens(count);
+  for (TokenId& token : tokens) token = static_cast<TokenId>(random.Below(vocab));
+  return tokens;
+}
+
+/// Largest absolute difference; 1e9 for different sizes.
+inline float MaxDifference(std::span<const float> a, std::span<const float> b) {
+  if (a.size() != b.size()) return 1e9f;
+  float most = 0;
+  for (size_t i = 0; i < a.size(); ++i) most = std::max(most, std::fabs(a[i] - b[i]));
+  return most;
+}
+
+class EngineFixture {
+ public:
+  explicit EngineFixture(const quire::testing::TinyModel& model = {},
+                         EngineOptions options = Small()) {
+    quire::testing::WriteTinyModel(directory_.path(), model);
+    auto decoder = Decoder::Load(directory_.path(), &CpuDevice());
+    EXPECT_TRUE(decoder.ok()) << decoder.status();
+    decoder_ = std::move(decoder).value();
+    auto client = Client::Create({.transport = std::make_shared<LoopbackTransport>(
+                                      &store_, LoopbackTransport::Options{.clock = &clock_}),
+                                  .clock = &clock_});
+    EXPECT_TRUE(client.ok()) << client.status();
+    client_ = std::move(client).value();
+    auto engine = Engine::Create(decoder_.get(), client_.get(), &CpuDevice(), std::move(options));
+    EXPECT_TRUE(engine.ok()) << engine.status();
+    engine_ = std::move(engine).value();
+  }
+
+  /// Pages of four tokens, segments of two pages, a budget of one sink page, a window of two pages
+  /// and three selected pages at every layer.
+  static EngineOptions Small() {
+    EngineOptions options;
+    options.page_tokens = 4;
+    options.segment_pages = 2;
+    options.retrieval.budget_tokens = 24;
+    options.retrieval.sink_tokens = 4;
+    options.retrieval.window_tokens = 8;
+    options.retrieval.uncompressed_layers = {};
+    return options;
+  }
+
+  FakeStore& store() { return store_; }
+  const Decoder& decoder() const { return *decoder_; }
+  const Engine& engine() const { return *engine_; }
+  Client& client() { return *client_; }
+
+  /// Ingests `tokens` as document "doc".
+  void Ingest(const std::vector<TokenId>& tokens) {
+    const auto result = engine_->Ingest(tokens, {.name = "doc"});
+    ASSERT_TRUE(result.ok()) << result.status();
+  }
+  /// Opens over document "doc".
+  std::unique_ptr<Sequence> Open(const SequenceOptions& options = {}) {
+    auto sequence = engine_->OpenSequence(DocumentName{.name = "doc"}, options);
+    EXPECT_TRUE(sequence.ok()) << sequence.status();
+    return sequence.ok() ? std::move(sequence).value() : nullptr;
+  }
+
+ private:
+  quire::testing::TempDir directory_;
+  quire::testing::FakeClock clock_;
+  FakeStore store_;
+  std::unique_ptr<Decoder> decoder_;
+  std::unique_ptr<Client> client_;
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace quire::worker::testing
+
+#endif  // QUIRE_GPUWORKER_TESTING_ENGINE_FIXTURE_H_

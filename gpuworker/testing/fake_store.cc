@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/testing/fake_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/page/layout.h"
+#include "common/wire/convert.h"
+#include "common/wire/convert_context.h"
+
+namespace quire::worker::testing {
+namespace {
+
+/// Parses, calls, serializes.
+template <typename Request, typename Reply, typename Body>
+Status Answer(const std::string& control, CallMessage* reply, Body body) {
+  Request request;
+  Reply answer;
+  std::string payload;
+  if (!request.ParseFromString(control)) return InvalidArgument("malformed request");
+  QUIRE_RETURN_IF_ERROR(body(request, &answer, &payload));
+  reply->control = answer.SerializeAsString();
+  if (payload.empty()) return OkStatus();
+  const auto bytes = std::as_bytes(std::span(payload.data(), payload.size()));
+  reply->payload.Append(std::vector<std::byte>(bytes.begin(), bytes.end()));
+  return OkStatus();
+}
+
+}  // namespace
+
+void FakeStore::FailOnce(const std::string& method, uint64_t after, const Status& status) {
+  failures_[method] = {calls(method) + after, status};
+}
+
+void FakeStore::Restart() {
+  contexts_.clear();
+  sessions_.clear();
+}
+
+uint64_t FakeStore::calls(const std::string& method) const {
+  const auto it = calls_.find(method);
+  return it == calls_.end() ? 0 : it->second;
+}
+
+Status FakeStore::Handle(const CallContext&, std::string_view method, const CallMessage& request,
+                         CallMessage* reply) {
+  if (dead_) return Unavailable("the fake store is dead");
+  std::string name(method.substr(method.find_last_of('.') + 1));
+  const uint64_t call = calls_[name]++;
+  if (const auto it = failures_.find(name); it != failures_.end() && it->second.first == call) {
+    return it->second.second;
+  }
+  std::string payload(request.payload.size_bytes(), '\0');
+  request.payload.CopyTo(reinterpret_cast<std::byte*>(payload.data()));
+  return Dispatch(name, request.control, payload, reply);
+}
+
+Status FakeStore::Dispatch(std::string_view method, const std::string& control,
+                           const std::string& payload, CallMessage* reply) {
+  if (method == "Store/OpenContext")
+    return Answer<v1::OpenContextRequest, v1::OpenContextReply>(
+        control, reply, [&](auto& in, auto* out, auto*) { return OpenContext(in, out); });
+  if (method == "Store/AppendPages")
+    return Answer<v1::AppendPagesRequest, v1::AppendPagesReply>(
+        control, reply, [&](auto& in, auto* out, auto*) { return AppendPages(in, payload, out); });
+  if (method == "Store/Seal")
+    return Answer<v1::SealRequest, v1::SealReply>(
+        control, reply, [&](auto& in, auto* out, auto*) { return Seal(in, payload, out); });
+  if (method == "Store/DropContext")
+    return Answer<v1::DropContextRequest, v1::DropContextReply>(
+        control, reply, [&](auto& in, auto*, auto*) {
+          return contexts_.erase(in.context_id()) > 0 ? OkStatus() : NotFound("no such context");
+        });
+  if (method == "Store/Lookup")
+    return Answer<v1::LookupRequest, v1::LookupReply>(
+        control, reply, [&](auto& in, auto* out, auto*) { return Lookup(in, out); });
+  if (method == "Store/Fetch")
+    return Answer<v1::FetchRequest, v1::FetchReply>(
+        control, reply, [&](auto& in, auto* out, auto* bytes) { return Fetch(in, out, bytes); });
+  if (method == "Registry/Register")
+    return Answer<v1::RegisterRequest, v1::RegisterReply>(
+        control, reply, [&](auto& in, auto* out, auto*) { return Register(in, out); });
+  if (method == "Registry/Get")
+    return Answer<v1::GetDocumentRequest, v1::GetDocumentReply>(
+        control, reply, [&](auto& in, auto* out, auto*) { return Get(in, out); });
+  if (method == "Session/Open")
+    return Answer<v1::OpenSessionRequest, v1::OpenSessionReply>(
+        control, reply, [&](auto& in, auto* out, auto*) { return OpenSession(in, out); });
+  if (method == "Session/Recall")
+    return Answer<v1::RecallRequest, v1::RecallReply>(
+        control, reply, [&](auto& in, auto* out, auto* bytes) { return Recall(in, out, bytes); });
+  if (method == "Session/Resync")
+    return Answer<v1::ResyncRequest, v1::ResyncReply>(
+        control, reply, [&](auto& in, auto*, auto*) { return Resync(in); });
+  if (method == "Session/Digests")
+    return Answer<v1::DigestsRequest, v1::DigestsReply>(
+        control, reply, [&](auto& in, auto*, auto* bytes) { return Digests(in, bytes); });
+  if (method == "Session/Close")
+    return Answer<v1::CloseSessionRequest, v1::CloseSessionReply>(
+        control, reply, [&](auto& in, auto*, auto*) {
+          return sessions_.erase(in.session_id()) > 0 ? OkStatus() : NotFound("no such session");
+        });
+  return Unimplemented("the fake store has no ", method);
+}
+
+StatusOr<const FakeStore::Pages*> FakeStore::Find(const v1::ContextRef& ref) const {
+  if (ref.target_case() == v1::ContextRef::kOpenContext) {
+    const auto it = contexts_.find(ref.open_context());
+    if (it == contexts_.end()) return NotFound("no such open context");
+    return &it->second;
+  }
+  QUIRE_ASSIGN_OR_RETURN(const SegmentKey tip, wire::KeyFromBytes(ref.chain_tip(), "chain_tip"));
+  const auto it = sealed_.find(tip);
+  if (it == sealed_.end()) return NotFound("no such chain");
+  return &it->second;
+}
+
+Status FakeStore::OpenContext(const v1::OpenContextRequest& request, v1::OpenContextReply* reply) {
+  Pages opened;
+  QUIRE_ASSIGN_OR_RETURN(opened.spec, wire::KvSpecFromProto(request.spec()));
+  if (request.has_continues()) {
+    QUIRE_ASSIGN_OR_RETURN(const Pages* chain, Find(request.continues()));
+    if (const std::string difference = FirstDifference(chain->spec, opened.spec);
+        !difference.empty()) {
+      return InvalidArgument("the KvSpecs differ in ", difference);
+    }
+    opened = *chain;
+    const size_t whole = opened.tokens.size() / opened.spec.page_tokens;
+    opened.tokens.resize(whole * opened.spec.page_tokens);
+    opened.pages.resize(whole);
+  }
+  reply->set_context_id(next_id_);
+  reply->set_num_tokens(opened.tokens.size());
+  contexts_[next_id_++] = std::move(opened);
+  return OkStatus();
+}
+
+Status FakeStore::AppendPages(const v1::AppendPagesRequest& request, const std::string& payload,
+                              v1::AppendPagesReply* reply) {
+  const auto it = contexts_.find(request.context_id());
+  if (it == contexts_.end()) return NotFound("no such open context");
+  Pages& context = it->second;
+  if (request.first_page() != context.pages.size()) return InvalidArgument("a hole, or a repeat");
+  const uint64_t bytes = SegmentBytes(context.spec, 1);
+  for (uint64_t at = 0; at < payload.size(); at += bytes) {
+    context.pages.push_back(payload.substr(at, bytes));
+  }
+  context.tokens.insert(context.tokens.end(), request.tokens().begin(), request.tokens().end());
+  if (context.tokens.size() != context.pages.size() * context.spec.page_tokens) {
+    return InvalidArgument("tokens and pages do not match");
+  }
+  reply->set_num_tokens(context.tokens.size());
+  return OkStatus();
+}
+
+Status FakeStore::Seal(const v1::SealRequest& request, const std::string& payload,
+                       v1::SealReply* reply) {
+  const auto it = contexts_.find(request.context_id());
+  if (it == contexts_.end()) return NotFound("no such open context");
+  Pages whole = std::move(it->second);
+  contexts_.erase(it);
+  whole.tokens.insert(whole.tokens.end(), request.tail_tokens().begin(),
+                      request.tail_tokens().end());
+  if (!payload.empty()) whole.pages.push_back(payload);
+  ContextInfo info{.spec = whole.spec,
+                   .num_tokens = whole.tokens.size(),
+                   .num_pages = static_cast<uint32_t>(whole.pages.size()),
+                   .segment_keys = ChainKeys(kFakeSalt, whole.spec, whole.tokens),
+                   .chain_tip = {}};
+  info.chain_tip = info.segment_keys.back();
+  for (size_t i = 0; i < info.segment_keys.size(); ++i) {
+    Pages prefix = whole;
+    prefix.tokens.resize(
+        std::min<size_t>(whole.tokens.size(), (i + 1) * whole.spec.segment_tokens()));
+    prefix.pages.resize(PageCount(whole.spec, prefix.tokens.size()));
+    sealed_[info.segment_keys[i]] = std::move(prefix);
+  }
+  wire::ContextInfoToProto(info, reply->mutable_context());
+  return OkStatus();
+}
+
+Status FakeStore::Lookup(const v1::LookupRequest& request, v1::LookupReply* reply) {
+  QUIRE_ASSIGN_OR_RETURN(const KvSpec spec, wire::KvSpecFromProto(request.spec()));
+  const std::vector<TokenId> tokens(request.tokens().begin(), request.tokens().end());
+  for (const SegmentKey& key : ChainKeys(kFakeSalt, spec, tokens)) {
+    const auto it = sealed_.find(key);
+    if (it == sealed_.end()) break;
+    reply->add_segment_keys(wire::KeyToBytes(key));
+    reply->set_num_tokens(it->second.tokens.size());
+  }
+  return OkStatus();
+}
+
+Status FakeStore::Fetch(const v1::FetchRequest& request, v1::FetchReply* reply,
+                        std::string* payload) {
+  QUIRE_ASSIGN_OR_RETURN(const Pages* pages, Find(request.context()));
+  for (const v1::UnitRange& range : request.ranges()) {
+    for (uint32_t page : range.pages()) {
+      if (page >= pages->pages.size()) return InvalidArgument("no page ", page);
+      for (uint32_t head = 0; head < pages->spec.num_kv_heads; ++head) {
+        const std::string unit = UnitOf(pages->spec, pages->pages[page], range.layer(), head);
+        reply->add_unit_crc32c(UnitChecksum(unit));
+        *payload += unit;
+      }
+    }
+  }
+  reply->set_num_units(static_cast<uint64_t>(reply->unit_crc32c_size()));
+  return OkStatus();
+}
+
+Status FakeStore::Register(const v1::RegisterRequest& request, v1::RegisterReply* reply) {
+  v1::ContextRef ref;
+  ref.set_chain_tip(request.chain_tip());
+  QUIRE_ASSIGN_OR_RETURN(const Pages* pages, Find(ref));
+  v1::Document& document = documents_[request.name().name()];
+  *document.mutable_name() = request.name();
+  document.mutable_name()->set_version(document.name().version() == 0 ? 1
+                                                                      : request.name().version());
+  document.set_chain_tip(request.chain_tip());
+  document.set_num_tokens(pages->tokens.size());
+  document.set_model(pages->spec.model);
+  *reply->mutable_document() = document;
+  return OkStatus();
+}
+
+Status FakeStore::Get(const v1::GetDocumentRequest& request, v1::GetDocumentReply* reply) {
+  const auto it = documents_.find(request.name().name());
+  if (it == documents_.end()) return NotFound("there is no document '", request.name().name(), "'");
+  *reply->mutable_document() = it->second;
+  return OkStatus();
+}
+
+}  // namespace quire::worker::testing

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FakeStore: a Quire server in memory for the engine's unit tests: store, registry and sessions
+// over plain maps, f32 pages, selection by the worker only. It follows the wire's rules as
+// literally as it can, keeps no bytes but copies, and fails on demand. Nothing that ships includes
+// this. Thread-safety: one call at a time.
+#ifndef QUIRE_GPUWORKER_TESTING_FAKE_STORE_H_
+#define QUIRE_GPUWORKER_TESTING_FAKE_STORE_H_
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/client.h"
+#include "common/base/checksum.h"
+#include "common/base/status.h"
+#include "common/page/key.h"
+#include "common/page/kv_spec.h"
+#include "common/page/layout.h"
+#include "common/transport/transport.h"
+#include "quire/v1/registry.pb.h"
+#include "quire/v1/session.pb.h"
+#include "quire/v1/store.pb.h"
+
+namespace quire::worker::testing {
+
+inline constexpr TenantSalt kFakeSalt{};
+
+/// One unit of a page of all layers.
+inline std::string UnitOf(const KvSpec& spec, const std::string& page, uint32_t layer,
+                          uint32_t head) {
+  const uint64_t bytes = UnitBytes(spec);
+  return page.substr((uint64_t{layer} * spec.num_kv_heads + head) * bytes, bytes);
+}
+inline uint32_t UnitChecksum(const std::string& unit) {
+  return Crc32c(std::as_bytes(std::span(unit.data(), unit.size())));
+}
+
+class FakeStore final : public CallHandler {
+ public:
+  std::vector<std::string> Methods() const override { return {}; }
+  Status Handle(const CallContext& context, std::string_view method, const CallMessage& request,
+                CallMessage* reply) override;
+
+  /// Fails the call that is `after` calls of `method` away (0: the next one) with `status`.
+  void FailOnce(const std::string& method, uint64_t after, const Status& status);
+  /// Forgets open contexts and sessions, as a restart does.
+  void Restart();
+  /// Forgets every segment.
+  void LoseSegments() { sealed_.clear(); }
+  /// Fails every call with UNAVAILABLE from now on.
+  void Die() { dead_ = true; }
+
+  uint64_t calls(const std::string& method) const;
+  size_t open_contexts() const { return contexts_.size(); }
+  size_t open_sessions() const { return sessions_.size(); }
+
+ private:
+  struct Pages {
+    KvSpec spec;
+    std::vector<TokenId> tokens;
+    std::vector<std::string> pages;  ///< [num_layers][n_kv] units each
+  };
+  struct Slot {
+    int32_t page = -1;
+    uint32_t generation = 0;
+  };
+  using Map = std::vector<Slot>;  ///< [num_layers][n_kv][slots]
+  struct SessionState {
+    uint64_t context = 0;  ///< An open context, or 0.
+    Pages sealed;          ///< Without an open context.
+    uint32_t slots = 0;
+    uint64_t sequence = 0;  ///< Committed.
+    uint64_t epoch = 1;
+    Map committed;
+    Map pending;
+  };
+
+  Status Dispatch(std::string_view method, const std::string& control, const std::string& payload,
+                  CallMessage* reply);
+  Status OpenContext(const v1::OpenContextRequest& request, v1::OpenContextReply* reply);
+  Status AppendPages(const v1::AppendPagesRequest& request, const std::string& payload,
+                     v1::AppendPagesReply* reply);
+  Status Seal(const v1::SealRequest& request, const std::string& payload, v1::SealReply* reply);
+  Status Lookup(const v1::LookupRequest& request, v1::LookupReply* reply);
+  Status Fetch(const v1::FetchRequest& request, v1::FetchReply* reply, std::string* payload);
+  Status Register(const v1::RegisterRequest& request, v1::RegisterReply* reply);
+  Status Get(const v1::GetDocumentRequest& request, v1::GetDocumentReply* reply);
+  Status OpenSession(const v1::OpenSessionRequest& request, v1::OpenSessionReply* reply);
+  Status Recall(const v1::RecallRequest& request, v1::RecallReply* reply, std::string* payload);
+  Status RecallHead(const Pages& pages, SessionState& session, uint32_t layer, uint32_t head,
+                    const v1::HeadPages& want, v1::HeadPlacement* placed, v1::RecallReply* reply,
+                    std::string* payload);
+  Status Resync(const v1::ResyncRequest& request);
+  Status Digests(const v1::DigestsRequest& request, std::string* payload);
+
+  StatusOr<const Pages*> Find(const v1::ContextRef& ref) const;
+  StatusOr<SessionState*> FindSession(uint64_t id);
+  const Pages& PagesOf(const SessionState& session) const;
+
+  uint64_t next_id_ = 1;
+  bool dead_ = false;
+  std::map<uint64_t, Pages> contexts_;
+  std::map<uint64_t, SessionState> sessions_;
+  std::map<SegmentKey, Pages> sealed_;  ///< By the key of the last segment of each prefix.
+  std::map<std::string, v1::Document> documents_;
+  std::map<std::string, uint64_t, std::less<>> calls_;
+  std::map<std::string, std::pair<uint64_t, Status>, std::less<>> failures_;
+};
+
+}  // namespace quire::worker::testing
+
+#endif  // QUIRE_GPUWORKER_TESTING_FAKE_STORE_H_

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// dense_attention: causal attention of t query tokens over n contiguous keys, the last t of which
+// are their own by default (prefill, also of a chunk after a reused prefix).
+//
+// Precondition: all n rows of k and v are finite; a hidden row may be multiplied by a zero weight.
+// Tolerance: |out - reference| <= 1e-4 * max|v| of the head. The CPU may allocate scratch.
+// Errors: kBadShape for a size < 1 (t may be 0), t > n without last_key, last_key out of range, n_q
+// not a multiple of n_kv, scale that is not finite, a missing pointer.
+#ifndef QUIRE_KERNELS_API_DENSE_ATTENTION_H_
+#define QUIRE_KERNELS_API_DENSE_ATTENTION_H_
+
+#include <cstdint>
+
+#include "common/page/dtype.h"
+#include "kernels/api/status.h"
+
+namespace quire::kernels {
+
+/// Row i attends to keys 0..last_key(i), where last_key(i) = n - t + i unless `last_key` gives it.
+struct DenseAttentionArgs {
+  const float* q = nullptr;  ///< [t][n_q][d], rotated like the keys
+  const void* k = nullptr;   ///< [n][n_kv][d] dtype, in the order of positions
+  const void* v = nullptr;   ///< [n][n_kv][d] dtype
+  /// [t] or null: last visible key of each row, 0..n-1, in any order (sparse prefill, spec D.4)
+  const int32_t* last_key = nullptr;
+  float* out = nullptr;  ///< out [t][n_q][d]
+  int64_t t = 0;         ///< query rows; t <= n without last_key
+  int64_t n = 0;         ///< keys
+  int64_t n_q = 0;
+  int64_t n_kv = 0;
+  int64_t head_dim = 0;       ///< d
+  float scale = 0.0f;         ///< usually 1/sqrt(d)
+  DType dtype = DType::kF32;  ///< of k and v
+  void* stream = nullptr;
+};
+using DenseAttentionFn = OpStatus (*)(const DenseAttentionArgs&);
+
+}  // namespace quire::kernels
+
+#endif  // QUIRE_KERNELS_API_DENSE_ATTENTION_H_

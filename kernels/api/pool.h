@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// pool: group-consistent pooling (spec A.1.3, FreeKV): all query heads of a group use the same
+// pages. Order of calls: score, pool, topk; for kMaxQ and kAvgQ: pool_query, score with n_q = n_kv,
+// pool.
+//
+// Softmax: over the row's pages. A NaN score takes no part in it and stays NaN; infinite maxima
+// share the weight equally. A page is NaN for the group when it is NaN for any head.
+//
+// Tolerance: 1e-5 relative plus 1e-7 absolute; kMaxS, kMaxQ and the copy are exact.
+// Errors: kBadShape for a size < 1 (n_pages may be 0; head_dim only where it is used), n_q not a
+// multiple of n_kv, n_q != n_kv in a query mode of PoolArgs, a missing pointer; kUnsupported for an
+// unknown pooling, or for PoolQueryArgs with a mode that does not pool the query.
+#ifndef QUIRE_KERNELS_API_POOL_H_
+#define QUIRE_KERNELS_API_POOL_H_
+
+#include <cstdint>
+
+#include "kernels/api/status.h"
+
+namespace quire::kernels {
+
+/// How the heads of a group agree on one page list. Values are stable (configuration, wire).
+enum class Pooling : uint8_t {
+  kMaxQ = 1,    ///< channel-wise maximum of the group's queries, then score
+  kAvgQ = 2,    ///< mean of the group's queries, then score
+  kMaxS = 3,    ///< maximum of raw scores
+  kAvgS = 4,    ///< mean of raw scores
+  kMaxSM = 5,   ///< maximum of softmax(scores)
+  kAvgSM = 6,   ///< mean of softmax(scores): FreeKV, the default
+  kAvgSdM = 7,  ///< mean of softmax(scores / sqrt(d)); give it scores of scale 1
+};
+
+constexpr bool IsKnown(Pooling pooling) {
+  return pooling >= Pooling::kMaxQ && pooling <= Pooling::kAvgSdM;
+}
+/// True for the modes that pool the query before scoring.
+constexpr bool PoolsQuery(Pooling pooling) {
+  return pooling == Pooling::kMaxQ || pooling == Pooling::kAvgQ;
+}
+
+/// Scores of query heads -> one weight per KV head and page. The two query modes have already been
+/// pooled by PoolQuery: their scores have n_q == n_kv rows, and are copied.
+struct PoolArgs {
+  const float* scores = nullptr;  ///< [n_q][n_pages], the candidates of the softmax
+  float* pooled = nullptr;        ///< out [n_kv][n_pages]
+  int64_t n_q = 0;
+  int64_t n_kv = 0;
+  int64_t n_pages = 0;
+  int64_t head_dim = 0;  ///< d; read by kAvgSdM only
+  Pooling pooling = Pooling::kAvgSM;
+  void* stream = nullptr;
+};
+using PoolFn = OpStatus (*)(const PoolArgs&);
+
+/// q of a group -> one query (kMaxQ, kAvgQ). Score the result with n_q = n_kv.
+struct PoolQueryArgs {
+  const float* q = nullptr;  ///< [n_q][d]
+  float* pooled = nullptr;   ///< out [n_kv][d]
+  int64_t n_q = 0;
+  int64_t n_kv = 0;
+  int64_t head_dim = 0;  ///< d
+  Pooling pooling = Pooling::kAvgQ;
+  void* stream = nullptr;
+};
+using PoolQueryFn = OpStatus (*)(const PoolQueryArgs&);
+
+}  // namespace quire::kernels
+
+#endif  // QUIRE_KERNELS_API_POOL_H_

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// silu_mul: the gate of a SwiGLU feed-forward block.
+//
+// Tolerance: 1e-5 relative plus 1e-7 absolute.
+// Errors: kBadShape for dim < 1, rows < 0, a stride in 1..dim-1 or negative, a missing pointer.
+#ifndef QUIRE_KERNELS_API_SILU_MUL_H_
+#define QUIRE_KERNELS_API_SILU_MUL_H_
+
+#include <cstdint>
+
+#include "kernels/api/status.h"
+
+namespace quire::kernels {
+
+/// y[r][c] = silu(gate[r][c]) * up[r][c], silu(x) = x / (1 + exp(-x))
+struct SiluMulArgs {
+  const float* gate = nullptr;  ///< [rows][gate_stride], first dim columns read
+  const float* up = nullptr;    ///< [rows][up_stride], first dim columns read
+  float* y = nullptr;           ///< out [rows][dim]; may be gate or up when its stride is dim
+  int64_t rows = 0;
+  int64_t dim = 0;
+  int64_t gate_stride = 0;  ///< >= dim elements; 0 stands for dim
+  int64_t up_stride = 0;    ///< likewise; strides allow one fused [rows][2*dim] product
+  void* stream = nullptr;
+};
+using SiluMulFn = OpStatus (*)(const SiluMulArgs&);
+
+}  // namespace quire::kernels
+
+#endif  // QUIRE_KERNELS_API_SILU_MUL_H_

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// topk: the k best pages of every row (spec 0.4): higher score first, ties to the lower index, NaN
+// after every number (among themselves by index) and counted. Rows come out sorted by page index.
+//
+// Tolerance: exact. Selection may allocate scratch of n_pages entries on the CPU.
+// Errors: kBadShape for n_rows < 1, k or n_pages < 0, an index beyond int32, a missing pointer.
+#ifndef QUIRE_KERNELS_API_TOPK_H_
+#define QUIRE_KERNELS_API_TOPK_H_
+
+#include <cstdint>
+
+#include "kernels/api/status.h"
+
+namespace quire::kernels {
+
+/// Entries that top k of n_pages writes per row.
+constexpr int64_t TopKWidth(int64_t k, int64_t n_pages) { return k < n_pages ? k : n_pages; }
+
+struct TopKArgs {
+  const float* scores = nullptr;  ///< [n_rows][n_pages]; a row is a KV head
+  int32_t* indices = nullptr;     ///< out [n_rows][TopKWidth(k, n_pages)], ascending in each row
+  int32_t* nan_counts = nullptr;  ///< out [n_rows] or null: NaN scores seen in the row
+  int64_t n_rows = 0;
+  int64_t n_pages = 0;
+  int64_t k = 0;             ///< >= 0; k >= n_pages selects all
+  int32_t index_offset = 0;  ///< Added to every index written (ScoreArgs::first_page).
+  void* stream = nullptr;
+};
+using TopKFn = OpStatus (*)(const TopKArgs&);
+
+}  // namespace quire::kernels
+
+#endif  // QUIRE_KERNELS_API_TOPK_H_

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Times the fast CPU kernels at the shapes of an 8-billion-parameter model (32 query heads, 8 KV
+// heads, d = 128, p = 32, bf16), each beside its limit in the same run: memcpy of the same bytes,
+// or a large matrix product. Use: quire_bench_kernels [repeats]. Every figure is a median; the last
+// line is JSON, ratios first. OPENBLAS_NUM_THREADS=1 gives one thread throughout.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/simd.h"
+
+namespace quire::kernels {
+namespace {
+
+constexpr int64_t kPageTokens = 32, kQueryHeads = 32, kKvHeads = 8, kDim = 128;
+constexpr int64_t kPages = 1024;  // 32768 tokens: 64 MiB of K and as much V, beyond the caches
+constexpr int64_t kRowsPerPool = kPages * kPageTokens * kKvHeads;
+
+class Timer {
+ public:
+  explicit Timer(int repeats) : repeats_(repeats) {}
+
+  /// Median seconds of each job; the jobs take turns, so that drift hits all of them.
+  std::vector<double> Run(const std::vector<std::function<OpStatus()>>& jobs) const {
+    std::vector<std::vector<double>> seconds(jobs.size());
+    for (int repeat = -1; repeat < repeats_; ++repeat) {  // the first round warms up
+      for (size_t i = 0; i < jobs.size(); ++i) {
+        const auto start = std::chrono::steady_clock::now();
+        if (const OpStatus status = jobs[i](); status != OpStatus::kOk) {
+          fprintf(stderr, "job %zu: %s\n", i, Describe(status));
+          exit(1);
+        }
+        const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+        if (repeat >= 0) seconds[i].push_back(taken.count());
+      }
+    }
+    std::vector<double> medians;
+    for (std::vector<double>& list : seconds) {
+      std::nth_element(list.begin(), list.begin() + list.size() / 2, list.end());
+      medians.push_back(list[list.size() / 2]);
+    }
+    return medians;
+  }
+
+ private:
+  int repeats_;
+};
+
+/// Ratios are printed before raw figures.
+class Report {
+ public:
+  void Ratio(const std::string& name, double value) { Add(name, value, &ratios_); }
+  void Raw(const std::string& name, double value) { Add(name, value, &raw_); }
+  void Print(int repeats) const {
+    printf(
+        "{%s%s\"pages\":%ld,\"page_tokens\":%ld,\"query_heads\":%ld,\"kv_heads\":%ld,\"dim\":%ld,"
+        "\"dtype\":\"bf16\",\"repeats\":%d,\"simd\":\"%s\",\"gemm\":\"%s\"}\n",
+        ratios_.c_str(), raw_.c_str(), static_cast<long>(kPages), static_cast<long>(kPageTokens),
+        static_cast<long>(kQueryHeads), static_cast<long>(kKvHeads), static_cast<long>(kDim),
+        repeats, simd::TargetName(), GemmName());
+  }
+
+ private:
+  static void Add(const std::string& name, double value, std::string* list) {
+    printf("%-34s %10.3f\n", name.c_str(), value);
+    char text[32];
+    snprintf(text, sizeof text, "%.4g", value);
+    *list += "\"" + name + "\":" + text + ",";
+  }
+  std::string ratios_, raw_;
+};
+
+std::vector<float> RandomFloats(int64_t n) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(n);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+/// [n] bf16; a short random stretch repeated, as values do not matter for speed.
+std::vector<uint16_t> RandomElements(int64_t n) {
+  const std::vector<float> values = RandomFloats(4099);
+  std::vector<uint16_t> elements(n);
+  for (int64_t i = 0; i < n; ++i) elements[i] = FloatToBF16(values[i % 4099]);
+  return elements;
+}
+
+std::vector<int32_t> ShuffledSlots() {
+  std::vector<int32_t> slots(kPages);
+  std::iota(slots.begin(), slots.end(), 0);
+  std::shuffle(slots.begin(), slots.end(), std::mt19937(7));
+  return slots;
+}
+
+void BenchTranspose(const Timer& timer, Report* report) {
+  std::vector<uint16_t> k = RandomElements(kRowsPerPool * kDim), v = k, units(2 * k.size());
+  const std::vector<int32_t> slots = ShuffledSlots();
+  std::vector<UnitPlacement> places;
+  for (const int32_t slot : slots) {
+    for (int32_t g = 0; g < kKvHeads; ++g) places.push_back({slot, g});
+  }
+  const size_t bytes = k.size() * sizeof(k[0]);
+  const std::vector<double> s = timer.Run({
+      [&] {
+        memcpy(units.data(), k.data(), bytes);
+        memcpy(units.data() + k.size(), v.data(), bytes);
+        return OpStatus::kOk;
+      },
+      [&] {
+        return CpuKernels().nhd_to_hnd({.k_pool = k.data(),
+                                        .v_pool = v.data(),
+                                        .slots = slots.data(),
+                                        .units = units.data(),
+                                        .num_slots = kPages,
+                                        .n_pages = kPages,
+                                        .page_tokens = kPageTokens,
+                                        .n_kv = kKvHeads,
+                                        .head_dim = kDim,
+                                        .last_page_rows = kPageTokens,
+                                        .dtype = DType::kBF16});
+      },
+      [&] {
+        return CpuKernels().hnd_to_nhd({.units = units.data(),
+                                        .placements = places.data(),
+                                        .k_pool = k.data(),
+                                        .v_pool = v.data(),
+                                        .num_slots = kPages,
+                                        .n_units = static_cast<int64_t>(places.size()),
+                                        .page_tokens = kPageTokens,
+                                        .n_kv = kKvHeads,
+                                        .head_dim = kDim,
+                                        .dtype = DType::kBF16});
+      },
+  });
+  const double gigabytes = 2e-9 * static_cast<double>(bytes);
+  report->Ratio("nhd_to_hnd_vs_memcpy", s[0] / s[1]);
+  report->Ratio("hnd_to_nhd_vs_memcpy", s[0] / s[2]);
+  report->Raw("memcpy_gb_s", gigabytes / s[0]);
+  report->Raw("nhd_to_hnd_gb_s", gigabytes / s[1]);
+  report->Raw("hnd_to_nhd_gb_s", gigabytes / s[2]);
+}
+
+void BenchSelect(const Timer& timer, Report* report) {
+  const std::vector<uint16_t> units = RandomElements(kPages * kKvHeads * 2 * kPageTokens * kDim);
+  std::vector<uint16_t> digests(kPages * kKvHeads * 2 * kDim), copy(digests.size());
+  const std::vector<float> q = RandomFloats(kQueryHeads * kDim);
+  std::vector<float> scores(kQueryHeads * kPages), pooled(kKvHeads * kPages);
+  std::vector<int32_t> best(kKvHeads * 56);
+  const KernelTable& ops = CpuKernels();
+  const size_t bytes = digests.size() * sizeof(digests[0]);
+  const std::vector<double> s = timer.Run({
+      [&] {
+        return ops.digest({.units = units.data(),
+                           .unit_stride = 2 * kPageTokens * kDim,
+                           .digests = digests.data(),
+                           .n_units = kPages * kKvHeads,
+                           .page_tokens = kPageTokens,
+                           .head_dim = kDim,
+                           .dtype = DType::kBF16,
+                           .out_dtype = DType::kBF16});
+      },
+      [&] {
+        memcpy(copy.data(), digests.data(), bytes);
+        return OpStatus::kOk;
+      },
+      [&] {
+        return ops.score({.q = q.data(),
+                          .digests = digests.data(),
+                          .scores = scores.data(),
+                          .n_pages = kPages,
+                          .n_q = kQueryHeads,
+                          .n_kv = kKvHeads,
+                          .head_dim = kDim,
+                          .dtype = DType::kBF16});
+      },
+      [&] {
+        return ops.pool({.scores = scores.data(),
+                         .pooled = pooled.data(),
+                         .n_q = kQueryHeads,
+                         .n_kv = kKvHeads,
+                         .n_pages = kPages});
+      },
+      [&] {
+        return ops.topk({.scores = pooled.data(),
+                         .indices = best.data(),
+                         .n_rows = kKvHeads,
+                         .n_pages = kPages,
+                         .k = 56});
+      },
+  });
+  report->Ratio("score_vs_memcpy_of_digests", s[1] / s[2]);
+  report->Raw("digest_gb_s", 1e-9 * static_cast<double>(units.size()) / s[0]);  // 2 bytes, half: K
+  report->Raw("score_gb_s", 1e-9 * static_cast<double>(bytes) / s[2]);
+  report->Raw("score_us", 1e6 * s[2]);
+  report->Raw("pool_us", 1e6 * s[3]);
+  report->Raw("topk_us", 1e6 * s[4]);
+}
+
+void BenchAttention(const Timer& timer, Report* report) {
+  constexpr int64_t kBudgetSlots = 64, kPrompt = 1024, kSide = 1024;
+  const std::vector<uint16_t> k = RandomElements(kRowsPerPool * kDim), v = k;
+  std::vector<int32_t> slots = ShuffledSlots();
+  slots.resize(kBudgetSlots);
+  const std::vector<int32_t> valid(kKvHeads * kBudgetSlots, kPageTokens);
+  const std::vector<float> q = RandomFloats(kPrompt * kQueryHeads * kDim);
+  const std::vector<float> keys = RandomFloats(kPrompt * kKvHeads * kDim);
+  const std::vector<float> square = RandomFloats(kSide * kSide);
+  std::vector<float> out(q.size());
+  const float scale = 1.0f / std::sqrt(static_cast<float>(kDim));
+  const KernelTable& ops = CpuKernels();
+  const std::vector<double> s = timer.Run({
+      [&] {
+        return ops.paged_attention({.q = q.data(),
+                                    .k_pool = k.data(),
+                                    .v_pool = v.data(),
+                                    .slots = slots.data(),
+                                    .valid_tokens = valid.data(),
+                                    .out = out.data(),
+                                    .num_slots = kPages,
+                                    .n_slots = kBudgetSlots,
+                                    .page_tokens = kPageTokens,
+                                    .n_q = kQueryHeads,
+                                    .n_kv = kKvHeads,
+                                    .head_dim = kDim,
+                                    .scale = scale,
+                                    .dtype = DType::kBF16});
+      },
+      [&] {
+        return ops.dense_attention({.q = q.data(),
+                                    .k = keys.data(),
+                                    .v = keys.data(),
+                                    .out = out.data(),
+                                    .t = kPrompt,
+                                    .n = kPrompt,
+                                    .n_q = kQueryHeads,
+                                    .n_kv = kKvHeads,
+                                    .head_dim = kDim,
+                                    .scale = scale});
+      },
+      [&] {
+        return ops.matmul({.x = square.data(),
+                           .weight = square.data(),
+                           .y = out.data(),
+                           .rows = kSide,
+                           .in = kSide,
+                           .out = kSide});
+      },
+      [&] {
+        return ops.matmul({.x = q.data(),
+                           .weight = q.data(),
+                           .y = out.data(),
+                           .rows = 1,
+                           .in = kQueryHeads * kDim,
+                           .out = kPrompt});
+      },
+  });
+  // Causal: half of 4 * n^2 * d * heads operations.
+  const double dense_flops = 2.0 * kPrompt * kPrompt * kDim * kQueryHeads;
+  const double gemm_flops = 2.0 * kSide * kSide * kSide;
+  const double kv_bytes = 2.0 * 2.0 * kBudgetSlots * kPageTokens * kKvHeads * kDim;
+  report->Ratio("dense_attention_vs_matmul", dense_flops / s[1] / (gemm_flops / s[2]));
+  report->Raw("dense_attention_gflop_s", 1e-9 * dense_flops / s[1]);
+  report->Raw("matmul_gflop_s", 1e-9 * gemm_flops / s[2]);
+  report->Raw("matmul_one_row_gb_s", 1e-9 * 4.0 * kQueryHeads * kDim * kPrompt / s[3]);
+  report->Raw("paged_attention_gb_s", 1e-9 * kv_bytes / s[0]);
+  report->Raw("paged_attention_us", 1e6 * s[0]);
+}
+
+}  // namespace
+}  // namespace quire::kernels
+
+int main(int argc, char** argv) {
+  const int repeats = argc > 1 ? std::max(1, atoi(argv[1])) : 9;
+  const quire::kernels::Timer timer(repeats);
+  quire::kernels::Report report;
+  quire::kernels::BenchTranspose(timer, &report);
+  quire::kernels::BenchSelect(timer, &report);
+  quire::kernels::BenchAttention(timer, &report);
+  report.Print(repeats);
+  return 0;
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The argument checks that kernels/api promises, shared by every table so that all refuse the same.
+// CheckSizes looks at the struct only and suits any device; Check also reads the lists (slots,
+// positions, ids), which must then lie in host memory.
+//
+// Returns kOk, kBadShape or kUnsupported. With kOk and a size of zero there may be null pointers:
+// an op returns before it touches them.
+#ifndef QUIRE_KERNELS_CPU_CHECKS_H_
+#define QUIRE_KERNELS_CPU_CHECKS_H_
+
+#include "kernels/api/table.h"
+
+namespace quire::kernels {
+
+OpStatus CheckSizes(const NhdToHndArgs& args);
+OpStatus CheckSizes(const HndToNhdArgs& args);
+
+OpStatus Check(const NhdToHndArgs& args);
+OpStatus Check(const HndToNhdArgs& args);
+OpStatus Check(const DigestArgs& args);
+OpStatus Check(const ScoreArgs& args);
+OpStatus Check(const PoolQueryArgs& args);
+OpStatus Check(const PoolArgs& args);
+OpStatus Check(const TopKArgs& args);
+OpStatus Check(const PagedAttentionArgs& args);
+OpStatus Check(const DenseAttentionArgs& args);
+OpStatus Check(const RmsNormArgs& args);
+OpStatus Check(const RopeArgs& args);
+OpStatus Check(const SiluMulArgs& args);
+OpStatus Check(const MatmulArgs& args);
+OpStatus Check(const AddArgs& args);
+OpStatus Check(const EmbedArgs& args);
+
+}  // namespace quire::kernels
+
+#endif  // QUIRE_KERNELS_CPU_CHECKS_H_

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ops of CpuKernels() that differ from the reference. Single-threaded, apart from what OpenBLAS
+// does inside a product; scratch is allocated per call.
+#ifndef QUIRE_KERNELS_CPU_FAST_H_
+#define QUIRE_KERNELS_CPU_FAST_H_
+
+#include "kernels/api/table.h"
+
+namespace quire::kernels::fast {
+
+OpStatus NhdToHnd(const NhdToHndArgs& args);
+OpStatus HndToNhd(const HndToNhdArgs& args);
+OpStatus Digest(const DigestArgs& args);
+OpStatus Score(const ScoreArgs& args);
+OpStatus Pool(const PoolArgs& args);
+OpStatus TopK(const TopKArgs& args);
+OpStatus PagedAttention(const PagedAttentionArgs& args);
+OpStatus DenseAttention(const DenseAttentionArgs& args);
+OpStatus RmsNorm(const RmsNormArgs& args);
+OpStatus Rope(const RopeArgs& args);
+OpStatus SiluMul(const SiluMulArgs& args);
+OpStatus Matmul(const MatmulArgs& args);
+
+}  // namespace quire::kernels::fast
+
+#endif  // QUIRE_KERNELS_CPU_FAST_H_

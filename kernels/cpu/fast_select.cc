@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "kernels/cpu/checks.h"
+#include "kernels/cpu/digest_block.h"
+#include "kernels/cpu/fast.h"
+#include "kernels/cpu/reference.h"
+#include "kernels/cpu/simd.h"
+
+namespace quire::kernels::fast {
+namespace {
+
+const char* At(const void* base, int64_t element, DType dtype) {
+  return static_cast<const char*>(base) + element * ElementBytes(dtype);
+}
+char* At(void* base, int64_t element, DType dtype) {
+  return static_cast<char*>(base) + element * ElementBytes(dtype);
+}
+
+struct SoftmaxPart {
+  float factor;
+  float weight;
+  bool maximum;
+  bool first;
+};
+/// Adds softmax(factor * row) * weight to pooled, or takes the larger of both; the first row of a
+/// group overwrites. NaN entries stay NaN. The row's maximum must be finite.
+void AddSoftmax(const float* row, int64_t n, const SoftmaxPart& part, float* scratch,
+                float* pooled) {
+  for (int64_t j = 0; j < n; ++j) scratch[j] = part.factor * row[j];
+  const float top = simd::MaxNumber(scratch, n);
+  const float scale = part.weight / simd::ExpInPlace(scratch, n, top);
+  if (part.first) {
+    for (int64_t j = 0; j < n; ++j) pooled[j] = scale * scratch[j];
+  } else if (part.maximum) {
+    for (int64_t j = 0; j < n; ++j) {
+      const float value = scale * scratch[j];
+      pooled[j] = value <= pooled[j] || std::isnan(pooled[j]) ? pooled[j] : value;
+    }
+  } else {
+    for (int64_t j = 0; j < n; ++j) pooled[j] += scale * scratch[j];
+  }
+}
+
+/// Every row has a number as its maximum (no infinity, not only NaN).
+bool FiniteMaxima(const PoolArgs& args) {
+  for (int64_t a = 0; a < args.n_q; ++a) {
+    if (!std::isfinite(simd::MaxNumber(args.scores + a * args.n_pages, args.n_pages))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+OpStatus Digest(const DigestArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  const int64_t d = args.head_dim;
+  std::vector<float> bounds(2 * d);
+  for (int64_t u = 0; u < args.n_units; ++u) {
+    const int64_t rows = args.valid_rows != nullptr ? args.valid_rows[u] : args.page_tokens;
+    simd::MinMaxRows(At(args.units, u * args.unit_stride, args.dtype), args.dtype, rows, d,
+                     bounds.data(), bounds.data() + d);
+    simd::Narrow(bounds.data(), 2 * d, args.out_dtype, At(args.digests, u * 2 * d, args.out_dtype));
+  }
+  return OpStatus::kOk;
+}
+
+OpStatus Score(const ScoreArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  const int64_t d = args.head_dim;
+  const int64_t group = args.n_q / args.n_kv;
+  std::vector<float> scratch(2 * d);
+  simd::BoundsInput in;
+  in.dtype = args.dtype;
+  in.page_stride = args.n_kv * 2 * d;
+  in.heads = group;
+  in.d = d;
+  in.scale = args.scale;
+  for (int64_t j = 0; j < args.n_pages; j += in.pages) {
+    const DigestPage page = FindDigestPage(args, args.first_page + j);
+    // Few pages at a time: all heads of a page lie together and should be read together.
+    in.pages = std::min<int64_t>(page.rest, 4);
+    for (int64_t g = 0; g < args.n_kv; ++g) {
+      in.q = args.q + g * group * d;
+      in.digests = At(page.block, (page.index * args.n_kv + g) * 2 * d, args.dtype);
+      simd::Bounds(in, scratch.data(), args.scores + g * group * args.n_pages + j, args.n_pages);
+    }
+  }
+  return OpStatus::kOk;
+}
+
+OpStatus Pool(const PoolArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  const Pooling mode = args.pooling;
+  const bool softmax =
+      mode == Pooling::kMaxSM || mode == Pooling::kAvgSM || mode == Pooling::kAvgSdM;
+  if (args.n_pages == 0) return OpStatus::kOk;
+  if (!softmax || !FiniteMaxima(args)) return reference::Pool(args);
+  const int64_t n = args.n_pages;
+  const int64_t group = args.n_q / args.n_kv;
+  const bool maximum = mode == Pooling::kMaxSM;
+  SoftmaxPart part{1.0f, maximum ? 1.0f : 1.0f / static_cast<float>(group), maximum, true};
+  if (mode == Pooling::kAvgSdM) part.factor = 1.0f / std::sqrt(static_cast<float>(args.head_dim));
+  std::vector<float> scratch(n);
+  for (int64_t a = 0; a < args.n_q; ++a) {
+    part.first = a % group == 0;
+    AddSoftmax(args.scores + a * n, n, part, scratch.data(), args.pooled + a / group * n);
+  }
+  return OpStatus::kOk;
+}
+
+}  // namespace quire::kernels::fast

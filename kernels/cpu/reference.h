@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ops of CpuReference(), one function each. They are the definition that every other table is
+// tested against, so they favour being read: plain loops in the order of the formula, double
+// accumulation, one rounding at the end.
+#ifndef QUIRE_KERNELS_CPU_REFERENCE_H_
+#define QUIRE_KERNELS_CPU_REFERENCE_H_
+
+#include "kernels/api/table.h"
+
+namespace quire::kernels::reference {
+
+OpStatus NhdToHnd(const NhdToHndArgs& args);
+OpStatus HndToNhd(const HndToNhdArgs& args);
+OpStatus Digest(const DigestArgs& args);
+OpStatus Score(const ScoreArgs& args);
+OpStatus PoolQuery(const PoolQueryArgs& args);
+OpStatus Pool(const PoolArgs& args);
+OpStatus TopK(const TopKArgs& args);
+OpStatus PagedAttention(const PagedAttentionArgs& args);
+OpStatus DenseAttention(const DenseAttentionArgs& args);
+OpStatus RmsNorm(const RmsNormArgs& args);
+OpStatus Rope(const RopeArgs& args);
+OpStatus SiluMul(const SiluMulArgs& args);
+OpStatus Matmul(const MatmulArgs& args);
+OpStatus Add(const AddArgs& args);
+OpStatus Embed(const EmbedArgs& args);
+
+}  // namespace quire::kernels::reference
+
+#endif  // QUIRE_KERNELS_CPU_REFERENCE_H_

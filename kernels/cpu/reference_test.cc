@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CpuReference() against numbers worked out by hand or in spec J, not against another program.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "kernels/cpu/cpu_kernels.h"
+
+namespace quire::kernels {
+namespace {
+
+const KernelTable& ref = CpuReference();
+
+// Spec J.1: pages A, B, C of two keys, queries q1 and q2 of one group.
+class WorkedSelection : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(ref.digest({.units = keys_.data(),
+                          .unit_stride = 4,
+                          .digests = digests_.data(),
+                          .n_units = 3,
+                          .page_tokens = 2,
+                          .head_dim = 2,
+                          .dtype = DType::kF32,
+                          .out_dtype = DType::kF32}),
+              OpStatus::kOk);
+    ASSERT_EQ(ref.score({.q = q_.data(),
+                         .digests = digests_.data(),
+                         .scores = scores_.data(),
+                         .n_pages = 3,
+                         .n_q = 2,
+                         .n_kv = 1,
+                         .head_dim = 2,
+                         .dtype = DType::kF32}),
+              OpStatus::kOk);
+  }
+  std::vector<float> Pooled(Pooling pooling) {
+    std::vector<float> pooled(3);
+    EXPECT_EQ(ref.pool({.scores = scores_.data(),
+                        .pooled = pooled.data(),
+                        .n_q = 2,
+                        .n_kv = 1,
+                        .n_pages = 3,
+                        .head_dim = 2,
+                        .pooling = pooling}),
+              OpStatus::kOk);
+    return pooled;
+  }
+  std::vector<int32_t> BestTwo(const std::vector<float>& weights) {
+    std::vector<int32_t> best(2);
+    EXPECT_EQ(
+        ref.topk(
+            {.scores = weights.data(), .indices = best.data(), .n_rows = 1, .n_pages = 3, .k = 2}),
+        OpStatus::kOk);
+    return best;
+  }
+
+  const std::vector<float> keys_ = {1, 0, .5, -1, 0, 2, 0, 1, -1, -1, 2, -2};
+  const std::vector<float> q_ = {1, .5, -.2f, 3};
+  std::vector<float> digests_ = std::vector<float>(12);
+  std::vector<float> scores_ = std::vector<float>(6);
+};
+
+TEST_F(WorkedSelection, DigestIsTheBoxAroundTheKeys) {
+  EXPECT_EQ(digests_, (std::vector<float>{.5, -1, 1, 0, 0, 1, 0, 2, -1, -2, 2, -1}));
+}
+
+TEST_F(WorkedSelection, ScoreIsTheBound) {
+  const float want[] = {1.0f, 1.0f, 1.5f, -0.1f, 6.0f, -2.8f};
+  for (int i = 0; i < 6; ++i) EXPECT_NEAR(scores_[i], want[i], 1e-6) << i;
+}
+
+TEST_F(WorkedSelection, PoolingsDisagreeAsInTheSpec) {
+  const auto expect = [&](Pooling pooling, float a, float b, float c, float tolerance) {
+    const std::vector<float> got = Pooled(pooling);
+    EXPECT_NEAR(got[0], a, tolerance);
+    EXPECT_NEAR(got[1], b, tolerance);
+    EXPECT_NEAR(got[2], c, tolerance);
+  };
+  expect(Pooling::kAvgS, .45f, 3.5f, -.65f, 1e-6f);
+  expect(Pooling::kMaxS, 1.0f, 6.0f, 1.5f, 1e-6f);
+  expect(Pooling::kAvgSM, .1382f, .6358f, .2260f, 5e-5f);
+  EXPECT_EQ(BestTwo(Pooled(Pooling::kAvgS)), (std::vector<int32_t>{0, 1}));   // {B, A}
+  EXPECT_EQ(BestTwo(Pooled(Pooling::kAvgSM)), (std::vector<int32_t>{1, 2}));  // {B, C}
+}
+
+TEST_F(WorkedSelection, QueryPoolingHappensBeforeTheScore) {
+  std::vector<float> pooled(2);
+  PoolQueryArgs args{.q = q_.data(),
+                     .pooled = pooled.data(),
+                     .n_q = 2,
+                     .n_kv = 1,
+                     .head_dim = 2,
+                     .pooling = Pooling::kMaxQ};
+  ASSERT_EQ(ref.pool_query(args), OpStatus::kOk);
+  EXPECT_EQ(pooled, (std::vector<float>{1, 3}));
+  args.pooling = Pooling::kAvgQ;
+  ASSERT_EQ(ref.pool_query(args), OpStatus::kOk);
+  EXPECT_FLOAT_EQ(pooled[0], .4f);
+  EXPECT_FLOAT_EQ(pooled[1], 1.75f);
+}
+
+// Spec J.2: the tables hold position 5, the delta 1000 and position 1005.
+TEST(Reference, RopeRotatesAndDeltasAdd) {
+  std::vector<float> cos, sin;
+  for (const double position : {5.0, 1000.0, 1005.0}) {
+    for (const double frequency : {1.0, 0.01}) {  // 10000^(-2i/4)
+      cos.push_back(static_cast<float>(std::cos(position * frequency)));
+      sin.push_back(static_cast<float>(std::sin(position * frequency)));
+    }
+  }
+  const auto rotate = [&](std::vector<float> row, int32_t position, bool interleaved) {
+    EXPECT_EQ(ref.rope({.rows = row.data(),
+                        .positions = &position,
+                        .cos_table = cos.data(),
+                        .sin_table = sin.data(),
+                        .t = 1,
+                        .heads = 1,
+                        .head_dim = 4,
+                        .rotary_dim = 4,
+                        .n_positions = 3,
+                        .interleaved = interleaved}),
+              OpStatus::kOk);
+    return row;
+  };
+  const std::vector<float> key = {.3f, -1.1f, .7f, .2f};
+  const float want[] = {.499039f, 1.008972f, .575291f, .481638f};
+  const std::vector<float> direct = rotate(key, 2, false);
+  const std::vector<float> twice = rotate(rotate(key, 0, false), 1, false);
+  const std::vector<float> pairs = rotate({.3f, .7f, -1.1f, .2f}, 2, true);
+  for (int c = 0; c < 4; ++c) {
+    EXPECT_NEAR(direct[c], want[c], 2e-6) << c;
+    EXPECT_NEAR(twice[c], want[c], 2e-6) << c;
+  }
+  EXPECT_FLOAT_EQ(pairs[0], direct[0]);
+  EXPECT_FLOAT_EQ(pairs[1], direct[2]);
+  EXPECT_FLOAT_EQ(pairs[2], direct[1]);
+  EXPECT_FLOAT_EQ(pairs[3], direct[3]);
+}
+
+TEST(Reference, UnitsHoldKeysThenValuesOfOneHead) {
+  // Two slots, p = 2, two heads, d = 1: element = 100 * slot + 10 * row + head; values negative.
+  const std::vector<float> k = {0, 1, 10, 11, 100, 101, 110, 111};
+  std::vector<float> v(8);
+  for (int i = 0; i < 8; ++i) v[i] = -k[i];
+  const std::vector<int32_t> slots = {1, 0};
+  std::vector<float> units(16, 7.0f);
+  ASSERT_EQ(ref.nhd_to_hnd({.k_pool = k.data(),
+                            .v_pool = v.data(),
+                            .slots = slots.data(),
+                            .units = units.data(),
+                            .num_slots = 2,
+                            .n_pages = 2,
+                            .page_tokens = 2,
+                            .n_kv = 2,
+                            .head_dim = 1,
+                            .last_page_rows = 1,
+                            .dtype = DType::kF32}),
+            OpStatus::kOk);
+  EXPECT_EQ(units, (std::vector<float>{100, 110, -100, -110, 101, 111, -101, -111,  // slot 1
+                                       0, 0, 0, 0, 1, 0, -1, 0}));  // slot 0, second row cleared
+  const std::vector<UnitPlacement> places = {{0, 1}};
+  std::vector<float> k_pool(8), v_pool(8);
+  ASSERT_EQ(ref.hnd_to_nhd({.units = units.data(),
+                            .placements = places.data(),
+                            .k_pool = k_pool.data(),
+                            .v_pool = v_pool.data(),
+                            .num_slots = 2,
+                            .n_units = 1,
+                            .page_tokens = 2,
+                            .n_kv = 2,
+                            .head_dim = 1,
+                            .dtype = DType::kF32}),
+            OpStatus::kOk);
+  EXPECT_EQ(k_pool, (std::vector<float>{0, 100, 0, 110, 0, 0, 0, 0}));
+  EXPECT_EQ(v_pool, (std::vector<float>{0, -100, 0, -110, 0, 0, 0, 0}));
+}
+
+TEST(Reference, TopKOrdersTiesByIndexAndNaNLast) {
+  const float nan = NAN;
+  const std::vector<float> scores = {nan, 1, 2, 1, -INFINITY, 1};
+  const auto best = [&](int64_t k) {
+    std::vector<int32_t> out(TopKWidth(k, 6));
+    int32_t nans = -1;
+    EXPECT_EQ(ref.topk({.scores = scores.data(),
+                        .indices = out.data(),
+                        .nan_counts = &nans,
+                        .n_rows = 1,
+                        .n_pages = 6,
+                        .k = k}),
+              OpStatus::kOk);
+    EXPECT_EQ(nans, 1);
+    return out;
+  };
+  EXPECT_EQ(best(1), (std::vector<int32_t>{2}));
+  EXPECT_EQ(best(3), (std::vector<int32_t>{1, 2, 3}));
+  EXPECT_EQ(best(5), (std::vector<int32_t>{1, 2, 3, 4, 5}));
+  EXPECT_EQ(best(9), (std::vector<int32_t>{0, 1, 2, 3, 4, 5}));
+}
+
+TEST(Reference, AttentionIsTheWeightedMean) {
+  // Scores ln 1 and ln 3 give weights 1/4 and 3/4; the third row of the slot is not valid.
+  const std::vector<float> q = {1};
+  const std::vector<float> k = {0, std::log(3.0f), 50};
+  const std::vector<float> v = {4, 8, 1000};
+  const int32_t slot = 0, valid = 2;
+  float out = 0, lse = 0;
+  ASSERT_EQ(ref.paged_attention({.q = q.data(),
+                                 .k_pool = k.data(),
+                                 .v_pool = v.data(),
+                                 .slots = &slot,
+                                 .valid_tokens = &valid,
+                                 .out = &out,
+                                 .lse = &lse,
+                                 .num_slots = 1,
+                                 .n_slots = 1,
+                                 .page_tokens = 3,
+                                 .n_q = 1,
+                                 .n_kv = 1,
+                                 .head_dim = 1,
+                                 .scale = 1,
+                                 .dtype = DType::kF32}),
+            OpStatus::kOk);
+  EXPECT_NEAR(out, 7.0, 1e-6);
+  EXPECT_NEAR(lse, std::log(4.0), 1e-6);
+}
+
+TEST(Reference, DenseAttentionIsCausal) {
+  // With zero queries every visible value has the same weight: running means.
+  const std::vector<float> zeros(3), v = {3, 5, 10};
+  std::vector<float> out(3);
+  DenseAttentionArgs args{.q = zeros.data(),
+                          .k = zeros.data(),
+                          .v = v.data(),
+                          .out = out.data(),
+                          .t = 3,
+                          .n = 3,
+                          .n_q = 1,
+                          .n_kv = 1,
+                          .head_dim = 1,
+                          .scale = 1};
+  ASSERT_EQ(ref.dense_attention(args), OpStatus::kOk);
+  EXPECT_EQ(out, (std::vector<float>{3, 4, 6}));
+  args.t = 1;  // the last position of a longer context
+  ASSERT_EQ(ref.dense_attention(args), OpStatus::kOk);
+  EXPECT_EQ(out[0], 6);
+  const int32_t last_key = 1;
+  args.last_key = &last_key;
+  ASSERT_EQ(ref.dense_attention(args), OpStatus::kOk);
+  EXPECT_EQ(out[0], 4);
+}
+
+TEST(Reference, ModelOpsOnPlainNumbers) {
+  const std::vector<float> x = {3, 4}, weight = {1, 2};
+  std::vector<float> y(2);
+  ASSERT_EQ(
+      ref.rmsnorm(
+          {.x = x.data(), .weight = weight.data(), .y = y.data(), .rows = 1, .dim = 2, .eps = 0}),
+      OpStatus::kOk);
+  EXPECT_NEAR(y[0], 3 / std::sqrt(12.5), 1e-6);
+  EXPECT_NEAR(y[1], 8 / std::sqrt(12.5), 1e-6);
+  const std::vector<float> matrix = {1, 2, 3, 4}, bias = {10, 20};
+  ASSERT_EQ(ref.matmul({.x = x.data(),
+                        .weight = matrix.data(),
+                        .bias = bias.data(),
+                        .y = y.data(),
+                        .rows = 1,
+                        .in = 2,
+                        .out = 2}),
+            OpStatus::kOk);
+  EXPECT_EQ(y, (std::vector<float>{21, 45}));
+  ASSERT_EQ(
+      ref.silu_mul({.gate = x.data(), .up = weight.data(), .y = y.data(), .rows = 1, .dim = 2}),
+      OpStatus::kOk);
+  EXPECT_NEAR(y[0], 3 / (1 + std::exp(-3.0)), 1e-6);
+  EXPECT_NEAR(y[1], 8 / (1 + std::exp(-4.0)), 1e-6);
+}
+
+}  // namespace
+}  // namespace quire::kernels

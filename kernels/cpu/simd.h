@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The inner loops of the fast CPU ops. Two implementations, one is linked: simd_highway.cc picks
+// the best instruction set of the CPU at run time, simd_plain.cc needs no library.
+//
+// Arrays are f32 unless a dtype is named; no alignment beyond one element. Lengths may be 0 or any
+// odd number. Sums run in f32 over several partial sums. Results may not overlap inputs, except
+// where "in place" is said.
+#ifndef QUIRE_KERNELS_CPU_SIMD_H_
+#define QUIRE_KERNELS_CPU_SIMD_H_
+
+#include <cstdint>
+
+#include "common/page/dtype.h"
+
+namespace quire::kernels::simd {
+
+/// "AVX3", "plain", ...: what this CPU runs. For benchmarks.
+const char* TargetName();
+
+/// dst[i] = src[i]; src is [n] dtype.
+void Widen(const void* src, DType dtype, int64_t n, float* dst);
+/// `rows` rows of d elements, spaced `stride` elements in src, to dst [rows][d].
+void WidenRows(const void* src, int64_t stride, DType dtype, int64_t rows, int64_t d, float* dst);
+/// dst[i] = src[i] rounded to nearest even; dst is [n] dtype.
+void Narrow(const float* src, int64_t n, DType dtype, void* dst);
+
+/// Per-channel minimum and maximum of rows [n_rows][d] dtype (n_rows >= 1); NaN where any is NaN.
+void MinMaxRows(const void* rows, DType dtype, int64_t n_rows, int64_t d, float* lo, float* hi);
+
+/// Bounds of `heads` queries of one group over pages of one KV head, spaced evenly (ScoreArgs).
+struct BoundsInput {
+  const float* q = nullptr;       ///< [heads][d]
+  const void* digests = nullptr;  ///< page j: [2][d] dtype at element j * page_stride
+  DType dtype = DType::kF32;
+  int64_t page_stride = 0;
+  int64_t pages = 0;
+  int64_t heads = 0;
+  int64_t d = 0;
+  float scale = 1.0f;
+};
+/// out[h * out_stride + j] = scale * bound(q[h], page j). `scratch` holds 2 * d.
+void Bounds(const BoundsInput& in, float* scratch, float* out, int64_t out_stride);
+
+float Dot(const float* a, const float* b, int64_t n);
+/// out[i][j] = a[i] . b[j]; a is [m][d], b is [n] rows of d spaced b_stride, out is [m][n].
+void Dots(const float* a, int64_t m, const float* b, int64_t b_stride, int64_t n, int64_t d,
+          float* out);
+/// acc[i] += sum_j w[i][j] * v[j]; w is [m][n], v is [n] rows of d spaced v_stride, acc is [m][d].
+void WeightedSum(const float* w, int64_t m, const float* v, int64_t v_stride, int64_t n, int64_t d,
+                 float* acc);
+
+/// Largest number of x; NaN is passed over. -infinity when there is none.
+float MaxNumber(const float* x, int64_t n);
+/// In place: x[i] = exp(x[i] - shift), NaN stays NaN. Returns the sum of the numbers. Relative
+/// error 2e-7 per entry; exponents below -87 may give 0.
+float ExpInPlace(float* x, int64_t n, float shift);
+/// y[i] = silu(gate[i]) * up[i]; y may be gate or up.
+void SiluMul(const float* gate, const float* up, int64_t n, float* y);
+
+}  // namespace quire::kernels::simd
+
+#endif  // QUIRE_KERNELS_CPU_SIMD_H_

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// simd.h with Highway. This file is compiled once per instruction set by foreach_target.h; the
+// exported functions at the end choose at run time.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/simd_highway.cc"
+#include <hwy/foreach_target.h>  // Must come before highway.h and the -inl headers.
+
+// clang-format off
+#include <hwy/highway.h>
+#include "kernels/cpu/simd_convert-inl.h"
+#include "kernels/cpu/simd_reduce-inl.h"
+// clang-format on
+
+#if HWY_ONCE
+#include "kernels/cpu/simd.h"
+
+namespace quire::kernels::simd {
+
+HWY_EXPORT(WidenImpl);
+HWY_EXPORT(WidenRowsImpl);
+HWY_EXPORT(NarrowImpl);
+HWY_EXPORT(MinMaxRowsImpl);
+HWY_EXPORT(BoundsImpl);
+HWY_EXPORT(DotImpl);
+HWY_EXPORT(DotsImpl);
+HWY_EXPORT(WeightedSumImpl);
+HWY_EXPORT(MaxNumberImpl);
+HWY_EXPORT(ExpInPlaceImpl);
+HWY_EXPORT(SiluMulImpl);
+HWY_EXPORT(TargetNameImpl);
+
+const char* TargetName() { return HWY_DYNAMIC_DISPATCH(TargetNameImpl)(); }
+
+void Widen(const void* src, DType dtype, int64_t n, float* dst) {
+  HWY_DYNAMIC_DISPATCH(WidenImpl)(src, dtype, n, dst);
+}
+void WidenRows(const void* src, int64_t stride, DType dtype, int64_t rows, int64_t d, float* dst) {
+  HWY_DYNAMIC_DISPATCH(WidenRowsImpl)(src, stride, dtype, rows, d, dst);
+}
+void Narrow(const float* src, int64_t n, DType dtype, void* dst) {
+  HWY_DYNAMIC_DISPATCH(NarrowImpl)(src, n, dtype, dst);
+}
+void MinMaxRows(const void* rows, DType dtype, int64_t n_rows, int64_t d, float* lo, float* hi) {
+  HWY_DYNAMIC_DISPATCH(MinMaxRowsImpl)(rows, dtype, n_rows, d, lo, hi);
+}
+void Bounds(const BoundsInput& in, float* scratch, float* out, int64_t out_stride) {
+  HWY_DYNAMIC_DISPATCH(BoundsImpl)(in, scratch, out, out_stride);
+}
+float Dot(const float* a, const float* b, int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(DotImpl)(a, b, n);
+}
+void Dots(const float* a, int64_t m, const float* b, int64_t b_stride, int64_t n, int64_t d,
+          float* out) {
+  HWY_DYNAMIC_DISPATCH(DotsImpl)(a, m, b, b_stride, n, d, out);
+}
+void WeightedSum(const float* w, int64_t m, const float* v, int64_t v_stride, int64_t n, int64_t d,
+                 float* acc) {
+  HWY_DYNAMIC_DISPATCH(WeightedSumImpl)(w, m, v, v_stride, n, d, acc);
+}
+float MaxNumber(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(MaxNumberImpl)(x, n); }
+float ExpInPlace(float* x, int64_t n, float shift) {
+  return HWY_DYNAMIC_DISPATCH(ExpInPlaceImpl)(x, n, shift);
+}
+void SiluMul(const float* gate, const float* up, int64_t n, float* y) {
+  HWY_DYNAMIC_DISPATCH(SiluMulImpl)(gate, up, n, y);
+}
+
+}  // namespace quire::kernels::simd
+#endif  // HWY_ONCE

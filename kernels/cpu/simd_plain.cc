@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// simd.h without a library: loops that a compiler may vectorise.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu/simd.h"
+
+namespace quire::kernels::simd {
+
+const char* TargetName() { return "plain"; }
+
+void Widen(const void* src, DType dtype, int64_t n, float* dst) {
+  for (int64_t i = 0; i < n; ++i) dst[i] = LoadElement(src, i, dtype);
+}
+
+void WidenRows(const void* src, int64_t stride, DType dtype, int64_t rows, int64_t d, float* dst) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < d; ++c) dst[r * d + c] = LoadElement(src, r * stride + c, dtype);
+  }
+}
+
+void Narrow(const float* src, int64_t n, DType dtype, void* dst) {
+  for (int64_t i = 0; i < n; ++i) StoreElement(dst, i, dtype, src[i]);
+}
+
+void MinMaxRows(const void* rows, DType dtype, int64_t n_rows, int64_t d, float* lo, float* hi) {
+  Widen(rows, dtype, d, lo);
+  std::copy(lo, lo + d, hi);
+  for (int64_t r = 1; r < n_rows; ++r) {
+    for (int64_t c = 0; c < d; ++c) {
+      const float key = LoadElement(rows, r * d + c, dtype);
+      // A NaN enters through the second test and stays, as it fails the first.
+      if (key < lo[c] || std::isnan(key)) lo[c] = key;
+      if (key > hi[c] || std::isnan(key)) hi[c] = key;
+    }
+  }
+}
+
+void Bounds(const BoundsInput& in, float* scratch, float* out, int64_t out_stride) {
+  for (int64_t j = 0; j < in.pages; ++j) {
+    for (int64_t c = 0; c < 2 * in.d; ++c) {
+      scratch[c] = LoadElement(in.digests, j * in.page_stride + c, in.dtype);
+    }
+    for (int64_t h = 0; h < in.heads; ++h) {
+      float bound = 0;
+      for (int64_t c = 0; c < in.d; ++c) {
+        const float q = in.q[h * in.d + c];
+        bound += q * (q >= 0 ? scratch[in.d + c] : scratch[c]);
+      }
+      out[h * out_stride + j] = in.scale * bound;
+    }
+  }
+}
+
+float Dot(const float* a, const float* b, int64_t n) {
+  float partial[8] = {};
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    for (int64_t lane = 0; lane < 8; ++lane) partial[lane] += a[i + lane] * b[i + lane];
+  }
+  float sum = 0;
+  for (; i < n; ++i) sum += a[i] * b[i];
+  for (const float part : partial) sum += part;
+  return sum;
+}
+
+void Dots(const float* a, int64_t m, const float* b, int64_t b_stride, int64_t n, int64_t d,
+          float* out) {
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) out[i * n + j] = Dot(a + i * d, b + j * b_stride, d);
+  }
+}
+
+void WeightedSum(const float* w, int64_t m, const float* v, int64_t v_stride, int64_t n, int64_t d,
+                 float* acc) {
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      for (int64_t c = 0; c < d; ++c) acc[i * d + c] += w[i * n + j] * v[j * v_stride + c];
+    }
+  }
+}
+
+float MaxNumber(const float* x, int64_t n) {
+  float top = -std::numeric_limits<float>::infinity();
+  for (int64_t i = 0; i < n; ++i) top = x[i] > top ? x[i] : top;
+  return top;
+}
+
+float ExpInPlace(float* x, int64_t n, float shift) {
+  float sum = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    x[i] = std::exp(x[i] - shift);
+    if (!std::isnan(x[i])) sum += x[i];
+  }
+  return sum;
+}
+
+void SiluMul(const float* gate, const float* up, int64_t n, float* y) {
+  for (int64_t i = 0; i < n; ++i) y[i] = gate[i] / (1.0f + std::exp(-gate[i])) * up[i];
+}
+
+}  // namespace quire::kernels::simd

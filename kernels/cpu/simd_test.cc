@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parts of simd.h that the op conformance suite does not pin down.
+#include "kernels/cpu/simd.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace quire::kernels::simd {
+namespace {
+
+// All 16-bit patterns through both conversions: exact for numbers, NaN to NaN.
+TEST(Simd, WidenAndNarrowEveryPattern) {
+  std::vector<uint16_t> patterns(65536), back(65536);
+  for (size_t i = 0; i < patterns.size(); ++i) patterns[i] = static_cast<uint16_t>(i);
+  std::vector<float> wide(65536);
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    Widen(patterns.data(), dtype, 65536, wide.data());
+    Narrow(wide.data(), 65536, dtype, back.data());
+    for (int64_t i = 0; i < 65536; ++i) {
+      const float want = LoadElement(patterns.data(), i, dtype);
+      if (std::isnan(want)) {
+        EXPECT_TRUE(std::isnan(wide[i]) && std::isnan(LoadElement(back.data(), i, dtype))) << i;
+      } else {
+        EXPECT_EQ(FloatBits(wide[i]), FloatBits(want)) << i;
+        EXPECT_EQ(back[i], patterns[i]) << i;
+      }
+    }
+  }
+}
+
+TEST(Simd, NarrowRoundsToNearestEven) {
+  std::vector<float> values;
+  for (int i = 0; i < 4096; ++i) {
+    values.push_back(std::ldexp(1.0f + static_cast<float>(i) / 4096, i % 40 - 28));
+    values.push_back(-values.back());
+  }
+  const int64_t n = static_cast<int64_t>(values.size());
+  std::vector<uint16_t> got(n), want(n);
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    Narrow(values.data(), n, dtype, got.data());
+    for (int64_t i = 0; i < n; ++i) StoreElement(want.data(), i, dtype, values[i]);
+    EXPECT_EQ(got, want) << Name(dtype);
+  }
+}
+
+TEST(Simd, ExpIsAccurateAndPassesOverNaN) {
+  for (const int64_t n : {0, 1, 7, 16, 33, 1000}) {
+    std::vector<float> x(n), want(n);
+    for (int64_t i = 0; i < n; ++i) {
+      x[i] = -80.0f * static_cast<float>(i) / 1000;
+      want[i] = std::exp(x[i]);
+    }
+    if (n > 0) x[n / 2] = NAN;
+    double sum = 0;
+    for (int64_t i = 0; i < n; ++i) sum += i == n / 2 ? 0 : want[i];
+    for (float& value : x) value += 2.0f;
+    EXPECT_NEAR(ExpInPlace(x.data(), n, 2.0f), sum, 1e-5 * sum + 1e-30);
+    for (int64_t i = 0; i < n; ++i) {
+      if (i == n / 2) {
+        EXPECT_TRUE(std::isnan(x[i]));
+      } else {
+        EXPECT_NEAR(x[i], want[i], 1e-5 * want[i]);  // the shift itself rounds at 2^-24 * 80
+      }
+    }
+  }
+  float far = -INFINITY;
+  EXPECT_EQ(ExpInPlace(&far, 1, 0), 0.0f);
+}
+
+TEST(Simd, MaxNumberPassesOverNaN) {
+  std::vector<float> x(40, NAN);
+  EXPECT_EQ(MaxNumber(x.data(), 40), -INFINITY);
+  EXPECT_EQ(MaxNumber(x.data(), 0), -INFINITY);
+  x[3] = -5;
+  x[38] = -7;
+  EXPECT_EQ(MaxNumber(x.data(), 40), -5);
+}
+
+TEST(Simd, SumsOfAnyLength) {
+  for (const int64_t d : {0, 1, 15, 16, 31, 32, 33, 130}) {
+    std::vector<float> a(5 * d), b(5 * d), out(25), acc(5 * d, 1.0f), w(25, 0.5f);
+    for (int64_t i = 0; i < 5 * d; ++i) {
+      a[i] = static_cast<float>(i % 7);
+      b[i] = static_cast<float>(i % 5);
+    }
+    Dots(a.data(), 5, b.data(), d, 5, d, out.data());
+    WeightedSum(w.data(), 5, b.data(), d, 5, d, acc.data());
+    for (int64_t i = 0; i < 5; ++i) {
+      for (int64_t j = 0; j < 5; ++j) {
+        float want = 0;  // exact: small integers
+        for (int64_t c = 0; c < d; ++c) want += a[i * d + c] * b[j * d + c];
+        EXPECT_EQ(out[i * 5 + j], want);
+        EXPECT_EQ(Dot(a.data() + i * d, b.data() + j * d, d), want);
+      }
+      for (int64_t c = 0; c < d; ++c) {
+        float want = 1.0f;
+        for (int64_t j = 0; j < 5; ++j) want += 0.5f * b[j * d + c];
+        EXPECT_EQ(acc[i * d + c], want);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire::kernels::simd

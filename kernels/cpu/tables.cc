@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/fast.h"
+#include "kernels/cpu/reference.h"
+
+namespace quire::kernels {
+namespace {
+
+constexpr KernelTable kReference = {
+    .name = "CpuReference",
+    .nhd_to_hnd = reference::NhdToHnd,
+    .hnd_to_nhd = reference::HndToNhd,
+    .digest = reference::Digest,
+    .score = reference::Score,
+    .pool_query = reference::PoolQuery,
+    .pool = reference::Pool,
+    .topk = reference::TopK,
+    .paged_attention = reference::PagedAttention,
+    .dense_attention = reference::DenseAttention,
+    .rmsnorm = reference::RmsNorm,
+    .rope = reference::Rope,
+    .silu_mul = reference::SiluMul,
+    .matmul = reference::Matmul,
+    .add = reference::Add,
+    .embed = reference::Embed,
+};
+
+// Where the reference is already as fast as memory, it is used as it is.
+constexpr KernelTable kFast = {
+    .name = "CpuKernels",
+    .nhd_to_hnd = fast::NhdToHnd,
+    .hnd_to_nhd = fast::HndToNhd,
+    .digest = fast::Digest,
+    .score = fast::Score,
+    .pool_query = reference::PoolQuery,
+    .pool = fast::Pool,
+    .topk = fast::TopK,
+    .paged_attention = fast::PagedAttention,
+    .dense_attention = fast::DenseAttention,
+    .rmsnorm = fast::RmsNorm,
+    .rope = fast::Rope,
+    .silu_mul = fast::SiluMul,
+    .matmul = fast::Matmul,
+    .add = reference::Add,
+    .embed = reference::Embed,
+};
+
+}  // namespace
+
+const KernelTable& CpuReference() { return kReference; }
+const KernelTable& CpuKernels() { return kFast; }
+
+}  // namespace quire::kernels

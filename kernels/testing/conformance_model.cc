@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu/cpu_kernels.h"
+#include "kernels/testing/op_conformance.h"
+
+namespace quire::kernels::testing {
+namespace {
+
+struct Size {
+  int64_t rows, dim;
+};
+constexpr Size kSizes[] = {{0, 8}, {1, 1}, {1, 7}, {3, 33}, {2, 128}, {5, 1000}};
+
+std::vector<float> Host(Tensor<float>& tensor) {
+  return {tensor.host(), tensor.host() + tensor.size()};
+}
+
+void CheckRope(Workbench& bench, int64_t d, int64_t rotary_dim, bool interleaved, DType dtype) {
+  TestDevice& device = bench.device();
+  const int64_t t = 5, heads = 3, n_positions = 40, half = rotary_dim / 2;
+  std::vector<float> cos(n_positions * half), sin(n_positions * half);
+  for (size_t i = 0; i < cos.size(); ++i) {
+    cos[i] = std::cos(static_cast<float>(i));
+    sin[i] = std::sin(static_cast<float>(i));
+  }
+  Tensor<float> cos_table(device, cos, 1), sin_table(device, sin, 1);
+  Tensor<int32_t> positions(device, bench.Ints(t, 0, n_positions - 1));
+  Tensor<uint8_t> rows(device, bench.Elements(t * heads * d, dtype), ElementBytes(dtype));
+  RopeArgs args{.t = t,
+                .heads = heads,
+                .head_dim = d,
+                .rotary_dim = rotary_dim,
+                .n_positions = n_positions,
+                .interleaved = interleaved,
+                .dtype = dtype};
+  RopeArgs want = args;
+  args.rows = rows.data();
+  args.positions = positions.data();
+  args.cos_table = cos_table.data();
+  args.sin_table = sin_table.data();
+  args.stream = device.stream();
+  ASSERT_EQ(bench.table().rope(args), OpStatus::kOk);
+  want.rows = rows.host();
+  want.positions = positions.host();
+  want.cos_table = cos_table.host();
+  want.sin_table = sin_table.host();
+  ASSERT_EQ(CpuReference().rope(want), OpStatus::kOk);
+  // Both round once; the sums before rounding may fall on the two sides of a rounding step.
+  const double step = dtype == DType::kF32 ? 0 : dtype == DType::kF16 ? 1.0 / 1024 : 1.0 / 128;
+  ExpectClose(ToFloats(rows.Fetch(), dtype),
+              ToFloats({rows.host(), rows.host() + rows.size()}, dtype), 1e-4, step);
+}
+
+struct MatmulCase {
+  int64_t rows, in, out;
+};
+
+void CheckMatmul(Workbench& bench, const MatmulCase& c, bool biased) {
+  TestDevice& device = bench.device();
+  Tensor<float> x(device, bench.Floats(c.rows * c.in), 1);
+  Tensor<float> weight(device, bench.Floats(c.out * c.in), 1);
+  Tensor<float> bias(device, bench.Floats(c.out), 1);
+  Tensor<float> y(device,
+                  std::vector<float>(c.rows * c.out, std::numeric_limits<float>::quiet_NaN()), 1);
+  MatmulArgs args{.rows = c.rows, .in = c.in, .out = c.out};
+  MatmulArgs want = args;
+  args.x = x.data();
+  args.weight = weight.data();
+  args.bias = biased ? bias.data() : nullptr;
+  args.y = y.data();
+  args.stream = device.stream();
+  ASSERT_EQ(bench.table().matmul(args), OpStatus::kOk);
+  want.x = x.host();
+  want.weight = weight.host();
+  want.bias = biased ? bias.host() : nullptr;
+  want.y = y.host();
+  ASSERT_EQ(CpuReference().matmul(want), OpStatus::kOk);
+  ExpectClose(y.Fetch(), Host(y), 1e-5 * static_cast<double>(c.in + 1), 0);
+}
+
+}  // namespace
+
+TEST_P(OpConformance, RmsNormEqualsReference) {
+  QUIRE_REQUIRE_OP(rmsnorm);
+  for (const Size& s : kSizes) {
+    Tensor<float> x(bench_.device(), bench_.Floats(s.rows * s.dim, 3.0f), 1);
+    Tensor<float> weight(bench_.device(), bench_.Floats(s.dim), 1);
+    RmsNormArgs args{.rows = s.rows, .dim = s.dim, .eps = 0.5f};
+    RmsNormArgs want = args;
+    args.x = args.y = x.data();  // in place is allowed
+    args.weight = weight.data();
+    args.stream = bench_.device().stream();
+    ASSERT_EQ(table().rmsnorm(args), OpStatus::kOk);
+    want.x = want.y = x.host();
+    want.weight = weight.host();
+    ASSERT_EQ(CpuReference().rmsnorm(want), OpStatus::kOk);
+    ExpectClose(x.Fetch(), Host(x), 1e-7, 1e-5);
+  }
+  EXPECT_EQ(table().rmsnorm({.rows = 1, .dim = 4}), OpStatus::kBadShape);
+  EXPECT_EQ(table().rmsnorm({.rows = 0, .dim = 0}), OpStatus::kBadShape);
+  EXPECT_EQ(table().rmsnorm({.rows = 0, .dim = 1, .eps = -1.0f}), OpStatus::kBadShape);
+}
+
+TEST_P(OpConformance, RopeEqualsReference) {
+  QUIRE_REQUIRE_OP(rope);
+  for (const DType dtype : kAllDTypes) {
+    for (const bool interleaved : {false, true}) {
+      CheckRope(bench_, 128, 128, interleaved, dtype);
+      CheckRope(bench_, 80, 32, interleaved, dtype);
+      CheckRope(bench_, 7, 6, interleaved, dtype);
+      CheckRope(bench_, 5, 0, interleaved, dtype);
+    }
+  }
+}
+
+TEST_P(OpConformance, RopeRefusesBadShapes) {
+  QUIRE_REQUIRE_OP(rope);
+  std::vector<float> memory(64);
+  const std::vector<int32_t> positions = {2};
+  const RopeArgs good{.rows = memory.data(),
+                      .positions = positions.data(),
+                      .cos_table = memory.data(),
+                      .sin_table = memory.data(),
+                      .t = 1,
+                      .heads = 1,
+                      .head_dim = 4,
+                      .rotary_dim = 4,
+                      .n_positions = 3};
+  const auto refused = [&](auto change) {
+    RopeArgs args = good;
+    change(args);
+    return table().rope(args) == OpStatus::kBadShape;
+  };
+  EXPECT_TRUE(refused([](auto& a) { a.rotary_dim = 3; }));
+  EXPECT_TRUE(refused([](auto& a) { a.rotary_dim = 6; }));
+  EXPECT_TRUE(refused([](auto& a) { a.sin_table = nullptr; }));
+  EXPECT_TRUE(!bench_.device().checks_lists() || refused([](auto& a) { a.n_positions = 2; }));
+}
+
+TEST_P(OpConformance, SiluMulEqualsReference) {
+  QUIRE_REQUIRE_OP(silu_mul);
+  for (const Size& s : kSizes) {
+    // One fused [rows][2 * dim] product, gate first.
+    Tensor<float> fused(bench_.device(), bench_.Floats(s.rows * 2 * s.dim, 20.0f), 1);
+    Tensor<float> y(bench_.device(), std::vector<float>(s.rows * s.dim), 1);
+    SiluMulArgs args{
+        .rows = s.rows, .dim = s.dim, .gate_stride = 2 * s.dim, .up_stride = 2 * s.dim};
+    SiluMulArgs want = args;
+    args.gate = fused.data();
+    args.up = fused.data() + s.dim;
+    args.y = y.data();
+    args.stream = bench_.device().stream();
+    ASSERT_EQ(table().silu_mul(args), OpStatus::kOk);
+    want.gate = fused.host();
+    want.up = fused.host() + s.dim;
+    want.y = y.host();
+    ASSERT_EQ(CpuReference().silu_mul(want), OpStatus::kOk);
+    ExpectClose(y.Fetch(), Host(y), 1e-7, 1e-5);
+  }
+  EXPECT_EQ(table().silu_mul({.rows = 1, .dim = 4}), OpStatus::kBadShape);
+  EXPECT_EQ(table().silu_mul({.rows = 0, .dim = 4, .up_stride = 3}), OpStatus::kBadShape);
+}
+
+TEST_P(OpConformance, MatmulEqualsReference) {
+  QUIRE_REQUIRE_OP(matmul);
+  const MatmulCase cases[] = {{0, 4, 4},  {1, 1, 1},   {1, 64, 96},   {1, 33, 7},
+                              {3, 33, 7}, {17, 80, 5}, {64, 256, 130}};
+  for (const MatmulCase& c : cases) {
+    CheckMatmul(bench_, c, false);
+    CheckMatmul(bench_, c, true);
+  }
+  EXPECT_EQ(table().matmul({.rows = 1, .in = 4, .out = 4}), OpStatus::kBadShape);
+  EXPECT_EQ(table().matmul({.rows = 0, .in = 0, .out = 4}), OpStatus::kBadShape);
+}
+
+TEST_P(OpConformance, AddEqualsReference) {
+  QUIRE_REQUIRE_OP(add);
+  for (const int64_t n : {0, 1, 33, 1000}) {
+    Tensor<float> a(bench_.device(), bench_.Floats(n), 1), b(bench_.device(), bench_.Floats(n));
+    ASSERT_EQ(table().add({.a = a.data(),
+                           .b = b.data(),
+                           .y = a.data(),
+                           .n = n,
+                           .stream = bench_.device().stream()}),
+              OpStatus::kOk);
+    for (int64_t i = 0; i < n; ++i) a.host()[i] += b.host()[i];
+    ExpectClose(a.Fetch(), Host(a), 0, 0);
+  }
+  EXPECT_EQ(table().add({.n = -1}), OpStatus::kBadShape);
+  EXPECT_EQ(table().add({.n = 1}), OpStatus::kBadShape);
+}
+
+TEST_P(OpConformance, EmbedEqualsReference) {
+  QUIRE_REQUIRE_OP(embed);
+  const int64_t vocab = 11;
+  for (const Size& s : kSizes) {
+    Tensor<float> rows(bench_.device(), bench_.Floats(vocab * s.dim));
+    Tensor<int32_t> ids(bench_.device(), bench_.Ints(s.rows, 0, vocab - 1));
+    Tensor<float> y(bench_.device(), std::vector<float>(s.rows * s.dim));
+    EmbedArgs args{.rows = s.rows, .vocab = vocab, .dim = s.dim};
+    EmbedArgs want = args;
+    args.table = rows.data();
+    args.ids = ids.data();
+    args.y = y.data();
+    args.stream = bench_.device().stream();
+    ASSERT_EQ(table().embed(args), OpStatus::kOk);
+    want.table = rows.host();
+    want.ids = ids.host();
+    want.y = y.host();
+    ASSERT_EQ(CpuReference().embed(want), OpStatus::kOk);
+    ExpectClose(y.Fetch(), Host(y), 0, 0);
+  }
+  EXPECT_EQ(table().embed({.rows = 1, .vocab = 4, .dim = 4}), OpStatus::kBadShape);
+  if (bench_.device().checks_lists()) {
+    std::vector<float> memory(8);
+    const int32_t id = 4;
+    EXPECT_EQ(table().embed({.table = memory.data(),
+                             .ids = &id,
+                             .y = memory.data() + 4,
+                             .rows = 1,
+                             .vocab = 4,
+                             .dim = 1}),
+              OpStatus::kBadShape);
+  }
+}
+
+}  // namespace quire::kernels::testing

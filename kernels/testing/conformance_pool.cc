@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <limits>
+
+#include "kernels/cpu/cpu_kernels.h"
+#include "kernels/testing/op_conformance.h"
+
+namespace quire::kernels::testing {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+void CheckPool(Workbench& bench, const Heads& h, std::vector<float> values, Pooling pooling) {
+  TestDevice& device = bench.device();
+  const int64_t n_q = PoolsQuery(pooling) ? h.n_kv : h.n_q;
+  values.resize(values.size() / h.n_q * n_q);
+  const int64_t n = static_cast<int64_t>(values.size()) / n_q;
+  Tensor<float> scores(device, std::move(values), 1);
+  Tensor<float> pooled(device, std::vector<float>(h.n_kv * n), 1);
+  PoolArgs args{.n_q = n_q, .n_kv = h.n_kv, .n_pages = n, .head_dim = h.d, .pooling = pooling};
+  PoolArgs want = args;
+  args.scores = scores.data();
+  args.pooled = pooled.data();
+  args.stream = device.stream();
+  ASSERT_EQ(bench.table().pool(args), OpStatus::kOk);
+  want.scores = scores.host();
+  want.pooled = pooled.host();
+  ASSERT_EQ(CpuReference().pool(want), OpStatus::kOk);
+  ExpectClose(pooled.Fetch(), {pooled.host(), pooled.host() + pooled.size()}, 1e-7, 1e-5);
+}
+
+void CheckTopK(Workbench& bench, std::vector<float> values, int64_t rows, int64_t k) {
+  TestDevice& device = bench.device();
+  const int64_t n = static_cast<int64_t>(values.size()) / rows;
+  Tensor<float> scores(device, std::move(values), 1);
+  Tensor<int32_t> indices(device, std::vector<int32_t>(rows * TopKWidth(k, n)));
+  Tensor<int32_t> nans(device, std::vector<int32_t>(rows));
+  TopKArgs args{.n_rows = rows, .n_pages = n, .k = k, .index_offset = 4};
+  TopKArgs want = args;
+  args.scores = scores.data();
+  args.indices = indices.data();
+  args.nan_counts = nans.data();
+  args.stream = device.stream();
+  ASSERT_EQ(bench.table().topk(args), OpStatus::kOk);
+  want.scores = scores.host();
+  want.indices = indices.host();
+  want.nan_counts = nans.host();
+  ASSERT_EQ(CpuReference().topk(want), OpStatus::kOk);
+  EXPECT_EQ(indices.Fetch(), std::vector<int32_t>(indices.host(), indices.host() + indices.size()));
+  EXPECT_EQ(nans.Fetch(), std::vector<int32_t>(nans.host(), nans.host() + rows));
+}
+
+}  // namespace
+
+TEST_P(OpConformance, PoolEqualsReference) {
+  QUIRE_REQUIRE_OP(pool);
+  for (const Heads& h : kHeads) {
+    for (const int64_t n : {0, 1, 2, 31, 32, 33, 500}) {
+      for (int mode = 1; mode <= 7; ++mode) {
+        CheckPool(bench_, h, bench_.Floats(h.n_q * n, 10.0f), static_cast<Pooling>(mode));
+      }
+    }
+  }
+}
+
+TEST_P(OpConformance, PoolKeepsNaNOutOfTheSoftmax) {
+  QUIRE_REQUIRE_OP(pool);
+  const Heads h = {4, 2, 8};
+  for (int mode = 3; mode <= 7; ++mode) {
+    std::vector<float> scores = bench_.Floats(h.n_q * 40);
+    scores[3] = kNaN;
+    scores[40 + 7] = kNaN;
+    CheckPool(bench_, h, scores, static_cast<Pooling>(mode));
+    scores[80 + 1] = scores[80 + 5] = kInfinity;
+    scores[80 + 2] = -kInfinity;
+    CheckPool(bench_, h, scores, static_cast<Pooling>(mode));
+    std::fill(scores.begin(), scores.begin() + 40, kNaN);
+    CheckPool(bench_, h, scores, static_cast<Pooling>(mode));
+    std::fill(scores.begin(), scores.begin() + 40, -kInfinity);
+    CheckPool(bench_, h, scores, static_cast<Pooling>(mode));
+  }
+}
+
+TEST_P(OpConformance, PoolQueryEqualsReference) {
+  QUIRE_REQUIRE_OP(pool_query);
+  for (const Heads& h : kHeads) {
+    for (const Pooling pooling : {Pooling::kMaxQ, Pooling::kAvgQ}) {
+      Tensor<float> q(bench_.device(), bench_.Floats(h.n_q * h.d));
+      Tensor<float> pooled(bench_.device(), std::vector<float>(h.n_kv * h.d));
+      PoolQueryArgs args{.n_q = h.n_q, .n_kv = h.n_kv, .head_dim = h.d, .pooling = pooling};
+      PoolQueryArgs want = args;
+      args.q = q.data();
+      args.pooled = pooled.data();
+      args.stream = bench_.device().stream();
+      ASSERT_EQ(table().pool_query(args), OpStatus::kOk);
+      want.q = q.host();
+      want.pooled = pooled.host();
+      ASSERT_EQ(CpuReference().pool_query(want), OpStatus::kOk);
+      ExpectClose(pooled.Fetch(), {pooled.host(), pooled.host() + pooled.size()}, 1e-7, 1e-5);
+      args.pooling = Pooling::kAvgS;
+      EXPECT_EQ(table().pool_query(args), OpStatus::kUnsupported);
+    }
+  }
+}
+
+TEST_P(OpConformance, PoolRefusesBadShapes) {
+  QUIRE_REQUIRE_OP(pool);
+  std::vector<float> memory(16);
+  const PoolArgs good{
+      .scores = memory.data(), .pooled = memory.data() + 8, .n_q = 4, .n_kv = 2, .n_pages = 2};
+  const auto answer = [&](auto change) {
+    PoolArgs args = good;
+    change(args);
+    return table().pool(args);
+  };
+  EXPECT_EQ(answer([](auto& a) { a.n_q = 3; }), OpStatus::kBadShape);
+  EXPECT_EQ(answer([](auto& a) { a.pooling = Pooling::kAvgQ; }), OpStatus::kBadShape);
+  EXPECT_EQ(answer([](auto& a) { a.pooling = Pooling::kAvgSdM; }), OpStatus::kBadShape);
+  EXPECT_EQ(answer([](auto& a) { a.pooled = nullptr; }), OpStatus::kBadShape);
+  EXPECT_EQ(answer([](auto& a) { a.pooling = static_cast<Pooling>(0); }), OpStatus::kUnsupported);
+}
+
+TEST_P(OpConformance, TopKEqualsReference) {
+  QUIRE_REQUIRE_OP(topk);
+  for (const int64_t n : {0, 1, 2, 31, 32, 33, 1000}) {
+    for (const int64_t k : {int64_t{0}, int64_t{1}, int64_t{5}, n - 1, n, n + 1}) {
+      if (k < 0) continue;
+      CheckTopK(bench_, bench_.Floats(3 * n), 3, k);
+      // Few distinct values, so that ties decide; with NaN, infinities and both zeros.
+      std::vector<float> values = bench_.Floats(3 * n);
+      const float distinct[] = {0.0f, -0.0f, 1.0f, -1.0f, kNaN, kInfinity, -kInfinity, 1e-42f};
+      for (float& value : values) value = distinct[bench_.Random(0, 7)];
+      CheckTopK(bench_, values, 3, k);
+    }
+  }
+}
+
+TEST_P(OpConformance, TopKTreatsBothZerosAsEqual) {
+  QUIRE_REQUIRE_OP(topk);
+  std::vector<float> zeros(100);
+  for (size_t i = 0; i < zeros.size(); i += 2) zeros[i] = -0.0f;
+  CheckTopK(bench_, zeros, 2, 20);
+}
+
+TEST_P(OpConformance, TopKRefusesBadShapes) {
+  QUIRE_REQUIRE_OP(topk);
+  std::vector<float> scores(4);
+  std::vector<int32_t> out(4);
+  const TopKArgs good{
+      .scores = scores.data(), .indices = out.data(), .n_rows = 1, .n_pages = 4, .k = 2};
+  const auto refused = [&](auto change) {
+    TopKArgs args = good;
+    change(args);
+    return table().topk(args) == OpStatus::kBadShape;
+  };
+  EXPECT_TRUE(refused([](auto& a) { a.k = -1; }));
+  EXPECT_TRUE(refused([](auto& a) { a.n_rows = 0; }));
+  EXPECT_TRUE(refused([](auto& a) { a.n_pages = -1; }));
+  EXPECT_TRUE(refused([](auto& a) { a.indices = nullptr; }));
+  EXPECT_TRUE(refused([](auto& a) { a.index_offset = INT32_MAX - 2; }));
+}
+
+}  // namespace quire::kernels::testing

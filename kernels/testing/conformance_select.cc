@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <limits>
+#include <utility>
+
+#include "kernels/cpu/cpu_kernels.h"
+#include "kernels/testing/op_conformance.h"
+
+namespace quire::kernels::testing {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+struct DigestCase {
+  int64_t units, p, d;
+  bool has_values;
+};
+
+void CheckDigest(Workbench& bench, const DigestCase& c, DType dtype, DType out_dtype) {
+  TestDevice& device = bench.device();
+  const int64_t stride = (c.has_values ? 2 : 1) * c.p * c.d;
+  std::vector<float> keys = bench.Floats(c.units * stride);
+  // A NaN in the first row and one that numbers follow; an infinity.
+  keys[0] = kNaN;
+  keys[c.p / 2 * c.d + c.d - 1] = kNaN;
+  keys[c.d / 2] = -kInfinity;
+  Tensor<uint8_t> units(device, FromFloats(keys, dtype), ElementBytes(dtype));
+  std::vector<int32_t> rows = bench.Ints(c.units, 1, static_cast<int32_t>(c.p));
+  rows[0] = static_cast<int32_t>(c.p);
+  Tensor<int32_t> valid(device, rows);
+  Tensor<uint8_t> out(device, std::vector<uint8_t>(c.units * 2 * c.d * ElementBytes(out_dtype)));
+  for (const bool all_rows : {true, false}) {
+    DigestArgs args;
+    args.unit_stride = stride;
+    args.n_units = c.units;
+    args.page_tokens = c.p;
+    args.head_dim = c.d;
+    args.dtype = dtype;
+    args.out_dtype = out_dtype;
+    DigestArgs want = args;
+    args.units = units.data();
+    args.valid_rows = all_rows ? nullptr : valid.data();
+    args.digests = out.data();
+    args.stream = device.stream();
+    ASSERT_EQ(bench.table().digest(args), OpStatus::kOk);
+    want.units = units.host();
+    want.valid_rows = all_rows ? nullptr : valid.host();
+    want.digests = out.host();
+    ASSERT_EQ(CpuReference().digest(want), OpStatus::kOk);
+    ExpectClose(ToFloats(out.Fetch(), out_dtype),
+                ToFloats({out.host(), out.host() + out.size()}, out_dtype), 0, 0);
+  }
+}
+
+/// Digests of `pages` pages as [pages][n_kv][2][d] with lo <= hi.
+std::vector<uint8_t> MakeDigests(Workbench& bench, int64_t pages, const Heads& h, DType dtype) {
+  std::vector<float> values = bench.Floats(pages * h.n_kv * 2 * h.d);
+  for (int64_t i = 0; i < pages * h.n_kv; ++i) {
+    for (int64_t c = 0; c < h.d; ++c) {
+      float& lo = values[(2 * i) * h.d + c];
+      float& hi = values[(2 * i + 1) * h.d + c];
+      if (lo > hi) std::swap(lo, hi);
+    }
+  }
+  return FromFloats(values, dtype);
+}
+
+struct ScoreCase {
+  int64_t n_pages, first_page, pages_per_block;  ///< pages_per_block 0: contiguous
+};
+
+void CheckScore(Workbench& bench, const ScoreCase& c, const Heads& h, DType dtype) {
+  TestDevice& device = bench.device();
+  const int64_t total = c.first_page + c.n_pages;
+  Tensor<float> q(device, bench.Floats(h.n_q * h.d), 1);
+  std::vector<uint8_t> bytes = MakeDigests(bench, total, h, dtype);
+  // One poisoned digest channel: page first_page of head 0.
+  for (const int64_t at : {c.first_page * h.n_kv * 2, c.first_page * h.n_kv * 2 + 1}) {
+    StoreElement(bytes.data(), at * h.d, dtype, kNaN);
+  }
+  Tensor<uint8_t> digests(device, bytes, ElementBytes(dtype));
+  Tensor<float> scores(device, std::vector<float>(h.n_q * c.n_pages));
+  std::vector<const void*> there, here;
+  const int64_t page_bytes = h.n_kv * 2 * h.d * ElementBytes(dtype);
+  for (int64_t j = 0; c.pages_per_block > 0 && j < total; j += c.pages_per_block) {
+    there.push_back(digests.data() + j * page_bytes);
+    here.push_back(digests.host() + j * page_bytes);
+  }
+  Tensor<const void*> blocks(device, there);
+
+  ScoreArgs args{.n_blocks = static_cast<int64_t>(here.size()),
+                 .pages_per_block = c.pages_per_block,
+                 .first_page = c.first_page,
+                 .n_pages = c.n_pages,
+                 .n_q = h.n_q,
+                 .n_kv = h.n_kv,
+                 .head_dim = h.d,
+                 .scale = 0.5f,
+                 .dtype = dtype};
+  ScoreArgs want = args;
+  args.q = q.data();
+  args.digests = here.empty() ? digests.data() : nullptr;
+  args.blocks = here.empty() ? nullptr : blocks.data();
+  args.scores = scores.data();
+  args.stream = device.stream();
+  ASSERT_EQ(bench.table().score(args), OpStatus::kOk);
+  want.q = q.host();
+  want.digests = digests.host();  // the reference reads the contiguous copy
+  want.scores = scores.host();
+  ASSERT_EQ(CpuReference().score(want), OpStatus::kOk);
+  ExpectClose(scores.Fetch(), {scores.host(), scores.host() + scores.size()},
+              1e-5 * static_cast<double>(h.d), 0);
+}
+
+}  // namespace
+
+TEST_P(OpConformance, DigestEqualsReference) {
+  QUIRE_REQUIRE_OP(digest);
+  const DigestCase cases[] = {
+      {1, 1, 1, true}, {3, 32, 128, true}, {2, 31, 33, false}, {2, 33, 80, true}, {4, 2, 7, true}};
+  for (const DigestCase& c : cases) {
+    for (const DType dtype : kAllDTypes) {
+      CheckDigest(bench_, c, dtype, dtype);
+      CheckDigest(bench_, c, dtype, DType::kF32);
+    }
+  }
+}
+
+TEST_P(OpConformance, DigestRefusesBadShapes) {
+  QUIRE_REQUIRE_OP(digest);
+  std::vector<float> units(64), out(64);
+  const std::vector<int32_t> rows = {5};
+  const DigestArgs good{.units = units.data(),
+                        .unit_stride = 64,
+                        .digests = out.data(),
+                        .n_units = 1,
+                        .page_tokens = 4,
+                        .head_dim = 8,
+                        .dtype = DType::kF32,
+                        .out_dtype = DType::kF32};
+  const auto answer = [&](auto change) {
+    DigestArgs args = good;
+    change(args);
+    return table().digest(args);
+  };
+  EXPECT_EQ(answer([](auto& a) { a.unit_stride = 31; }), OpStatus::kBadShape);
+  EXPECT_EQ(answer([](auto& a) { a.digests = nullptr; }), OpStatus::kBadShape);
+  EXPECT_EQ(answer([](auto& a) { a.out_dtype = DType::kF16; }), OpStatus::kUnsupported);
+  EXPECT_EQ(answer([](auto& a) { a.n_units = 0; }), OpStatus::kOk);
+  if (bench_.device().checks_lists()) {
+    EXPECT_EQ(answer([&](auto& a) { a.valid_rows = rows.data(); }), OpStatus::kBadShape);
+  }
+}
+
+TEST_P(OpConformance, ScoreEqualsReference) {
+  QUIRE_REQUIRE_OP(score);
+  const ScoreCase cases[] = {{1, 0, 0}, {13, 3, 0}, {1, 0, 1}, {21, 4, 8}, {8, 0, 8}, {9, 15, 8}};
+  for (const ScoreCase& c : cases) {
+    for (const Heads& h : kHeads) {
+      for (const DType dtype : kAllDTypes) CheckScore(bench_, c, h, dtype);
+    }
+  }
+}
+
+TEST_P(OpConformance, ScoreRefusesBadShapes) {
+  QUIRE_REQUIRE_OP(score);
+  std::vector<float> memory(256);
+  const void* blocks[] = {memory.data()};
+  const ScoreArgs good{.q = memory.data(),
+                       .digests = memory.data(),
+                       .scores = memory.data() + 128,
+                       .n_pages = 2,
+                       .n_q = 2,
+                       .n_kv = 1,
+                       .head_dim = 4,
+                       .dtype = DType::kF32};
+  const auto refused = [&](auto change) {
+    ScoreArgs args = good;
+    change(args);
+    return table().score(args) == OpStatus::kBadShape;
+  };
+  EXPECT_TRUE(refused([](auto& a) { a.n_kv = 0; }));
+  EXPECT_TRUE(refused([](auto& a) { a.n_q = 3, a.n_kv = 2; }));
+  EXPECT_TRUE(refused([](auto& a) { a.first_page = -1; }));
+  EXPECT_TRUE(refused([](auto& a) { a.digests = nullptr; }));
+  EXPECT_TRUE(refused([&](auto& a) { a.blocks = blocks, a.n_blocks = a.pages_per_block = 1; }));
+  ScoreArgs empty = good;
+  empty.n_pages = 0;
+  EXPECT_EQ(table().score(empty), OpStatus::kOk);
+}
+
+}  // namespace quire::kernels::testing

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/testing/op_conformance.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace quire::kernels::testing {
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OpConformance);
+
+int64_t Workbench::Random(int64_t low, int64_t high) {
+  return std::uniform_int_distribution<int64_t>(low, high)(random_);
+}
+
+std::vector<float> Workbench::Floats(int64_t n, float scale) {
+  std::normal_distribution<float> normal(0.0f, scale);
+  std::vector<float> values(n);
+  for (float& value : values) value = normal(random_);
+  return values;
+}
+
+std::vector<int32_t> Workbench::Ints(int64_t n, int32_t low, int32_t high) {
+  std::vector<int32_t> values(n);
+  for (int32_t& value : values) value = static_cast<int32_t>(Random(low, high));
+  return values;
+}
+
+std::vector<int32_t> Workbench::Slots(int64_t n, int64_t limit) {
+  std::vector<int32_t> slots(limit);
+  std::iota(slots.begin(), slots.end(), 0);
+  std::shuffle(slots.begin(), slots.end(), random_);
+  slots.resize(n);
+  return slots;
+}
+
+std::vector<uint8_t> Workbench::Bytes(int64_t n) {
+  std::vector<uint8_t> bytes(n);
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(Random(0, 255));
+  return bytes;
+}
+
+std::vector<uint8_t> Workbench::Elements(int64_t n, DType dtype) {
+  return FromFloats(Floats(n), dtype);
+}
+
+std::vector<float> ToFloats(const std::vector<uint8_t>& bytes, DType dtype) {
+  std::vector<float> values(bytes.size() / ElementBytes(dtype));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = LoadElement(bytes.data(), static_cast<int64_t>(i), dtype);
+  }
+  return values;
+}
+
+std::vector<uint8_t> FromFloats(const std::vector<float>& values, DType dtype) {
+  std::vector<uint8_t> bytes(values.size() * ElementBytes(dtype));
+  for (size_t i = 0; i < values.size(); ++i) {
+    StoreElement(bytes.data(), static_cast<int64_t>(i), dtype, values[i]);
+  }
+  return bytes;
+}
+
+void ExpectClose(const std::vector<float>& got, const std::vector<float>& want, double absolute,
+                 double relative) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (std::isnan(want[i]) || std::isinf(want[i])) {
+      ASSERT_TRUE(got[i] == want[i] || (std::isnan(got[i]) && std::isnan(want[i])))
+          << "at " << i << ": " << got[i] << ", want " << want[i];
+    } else {
+      ASSERT_NEAR(got[i], want[i], absolute + relative * std::abs(want[i])) << "at " << i;
+    }
+  }
+}
+
+std::string DeviceName(const ::testing::TestParamInfo<MakeDevice>& info) {
+  return info.param()->table().name;
+}
+
+}  // namespace quire::kernels::testing

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The op conformance suite: every kernel table passes it, and a new one is done when it does. The
+// tests compare each op of a table with CpuReference() within the tolerance its header states, over
+// sizes around a page, odd dimensions, all dtypes, GQA ratios, unaligned pointers, NaN and refused
+// shapes. What the reference itself computes is checked in cpu/reference_test.cc.
+//
+// A test program compiles the conformance_*.cc files and instantiates the suite:
+//
+//   INSTANTIATE_TEST_SUITE_P(Cpu, OpConformance, ::testing::Values(MakeMyDevice), DeviceName);
+//
+// An op whose table entry is null is skipped.
+#ifndef QUIRE_KERNELS_TESTING_OP_CONFORMANCE_H_
+#define QUIRE_KERNELS_TESTING_OP_CONFORMANCE_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/api/table.h"
+
+namespace quire::kernels::testing {
+
+/// A table and the memory its ops work on.
+class TestDevice {
+ public:
+  virtual ~TestDevice() = default;
+  virtual const KernelTable& table() const = 0;
+  /// Why no test can run here ("no CUDA device: ..."); empty when they can.
+  virtual std::string unavailable() const { return ""; }
+  /// False when slots, positions and ids cannot be checked on the host.
+  virtual bool checks_lists() const { return true; }
+  virtual void* stream() const { return nullptr; }
+  virtual void* Allocate(size_t bytes) = 0;
+  virtual void Free(void* memory) = 0;
+  virtual void CopyIn(void* device, const void* host, size_t bytes) = 0;
+  /// Waits for the stream first.
+  virtual void CopyOut(void* host, const void* device, size_t bytes) = 0;
+};
+
+using MakeDevice = std::unique_ptr<TestDevice> (*)();
+
+/// A host array with a copy on the device, `shift` elements behind an aligned address.
+template <typename T>
+class Tensor {
+ public:
+  Tensor(TestDevice& device, std::vector<T> host, size_t shift = 0)
+      : device_(&device), host_(std::move(host)), shift_(shift) {
+    base_ = device_->Allocate((host_.size() + shift_) * sizeof(T) + 1);
+    device_->CopyIn(data(), host_.data(), host_.size() * sizeof(T));
+  }
+  ~Tensor() { device_->Free(base_); }
+  Tensor(const Tensor&) = delete;
+  Tensor& operator=(const Tensor&) = delete;
+
+  T* data() { return static_cast<T*>(base_) + shift_; }
+  T* host() { return host_.data(); }
+  size_t size() const { return host_.size(); }
+  /// What the device holds now.
+  std::vector<T> Fetch() {
+    std::vector<T> now(host_.size());
+    device_->CopyOut(now.data(), data(), now.size() * sizeof(T));
+    return now;
+  }
+
+ private:
+  TestDevice* device_;
+  std::vector<T> host_;
+  size_t shift_;
+  void* base_;
+};
+
+/// A device and a seeded source of inputs: what the checks of a test share.
+class Workbench {
+ public:
+  explicit Workbench(std::unique_ptr<TestDevice> device) : device_(std::move(device)) {}
+
+  TestDevice& device() { return *device_; }
+  const KernelTable& table() { return device_->table(); }
+
+  int64_t Random(int64_t low, int64_t high);  ///< both included
+  std::vector<float> Floats(int64_t n, float scale = 1.0f);
+  std::vector<int32_t> Ints(int64_t n, int32_t low, int32_t high);
+  /// `n` different numbers of 0..limit-1 in random order.
+  std::vector<int32_t> Slots(int64_t n, int64_t limit);
+  /// Any bit pattern, NaN included.
+  std::vector<uint8_t> Bytes(int64_t n);
+  /// Random numbers as [n] dtype.
+  std::vector<uint8_t> Elements(int64_t n, DType dtype);
+
+ private:
+  std::unique_ptr<TestDevice> device_;
+  std::mt19937 random_{20240607};
+};
+
+class OpConformance : public ::testing::TestWithParam<MakeDevice> {
+ protected:
+  void SetUp() override {
+    if (const std::string reason = bench_.device().unavailable(); !reason.empty()) {
+      GTEST_SKIP() << reason;
+    }
+  }
+  const KernelTable& table() { return bench_.table(); }
+
+  Workbench bench_{GetParam()()};
+};
+
+inline constexpr DType kAllDTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
+
+/// [n] dtype -> f32.
+std::vector<float> ToFloats(const std::vector<uint8_t>& bytes, DType dtype);
+std::vector<uint8_t> FromFloats(const std::vector<float>& values, DType dtype);
+
+/// Equal as numbers within absolute + relative * |want|; NaN matches NaN only.
+void ExpectClose(const std::vector<float>& got, const std::vector<float>& want, double absolute,
+                 double relative);
+
+/// Sizes of an attention-like problem.
+struct Heads {
+  int64_t n_q;
+  int64_t n_kv;
+  int64_t d;
+};
+/// GQA ratios 1, 4, 7, 8 and odd or tiny head dimensions.
+inline constexpr Heads kHeads[] = {{1, 1, 1},  {2, 2, 8},   {8, 2, 64},
+                                   {7, 1, 33}, {16, 2, 80}, {4, 1, 128}};
+
+/// Prints the table's name behind the instantiation.
+std::string DeviceName(const ::testing::TestParamInfo<MakeDevice>& info);
+
+/// Leaves the test when the table lacks the op.
+#define QUIRE_REQUIRE_OP(op)                        \
+  if (table().op == nullptr) {                      \
+    GTEST_SKIP() << table().name << " has no " #op; \
+  }                                                 \
+  static_assert(true, "takes a semicolon")
+
+}  // namespace quire::kernels::testing
+
+#endif  // QUIRE_KERNELS_TESTING_OP_CONFORMANCE_H_

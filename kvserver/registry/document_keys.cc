@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/registry/document_keys.h"
+
+#include <charconv>
+#include <initializer_list>
+#include <vector>
+
+namespace quire::kvserver {
+namespace {
+
+constexpr char kSeparator = '\x1f';
+constexpr size_t kMaxNameBytes = 255;
+
+std::string Join(std::initializer_list<std::string_view> fields) {
+  std::string out;
+  for (std::string_view field : fields) {
+    if (!out.empty()) out.push_back(kSeparator);
+    out.append(field);
+  }
+  return out;
+}
+
+std::string Prefix(std::initializer_list<std::string_view> fields) {
+  std::string out = Join(fields);
+  out.push_back(kSeparator);
+  return out;
+}
+
+std::vector<std::string_view> Split(std::string_view key) {
+  std::vector<std::string_view> fields;
+  for (;;) {
+    const size_t end = key.find(kSeparator);
+    fields.push_back(key.substr(0, end));
+    if (end == std::string_view::npos) return fields;
+    key.remove_prefix(end + 1);
+  }
+}
+
+std::string VersionText(uint64_t version) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string out;
+  for (int shift = 60; shift >= 0; shift -= 4) out.push_back(kDigits[(version >> shift) & 15]);
+  return out;
+}
+
+std::optional<uint64_t> ParseVersion(std::string_view text) {
+  uint64_t version = 0;
+  const char* end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, version, 16);
+  if (text.size() != 16 || error != std::errc() || stopped != end) return std::nullopt;
+  return version;
+}
+
+/// Length of the UTF-8 sequence at the start of `text`; 0 when it is not one.
+size_t Utf8Length(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return 1;
+  const size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  // Overlong forms, surrogates and values past U+10FFFF.
+  if (lead == 0xe0 && byte(1) < 0xa0) return 0;
+  if (lead == 0xed && byte(1) > 0x9f) return 0;
+  if (lead == 0xf0 && byte(1) < 0x90) return 0;
+  if (lead == 0xf4 && byte(1) > 0x8f) return 0;
+  return length;
+}
+
+bool IsName(std::string_view text) {
+  if (text.empty() || text.size() > kMaxNameBytes) return false;
+  while (!text.empty()) {
+    const size_t length = Utf8Length(text);
+    const auto lead = static_cast<unsigned char>(text[0]);
+    if (length == 0 || lead < 0x20 || lead == 0x7f || lead == '/') return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+Status CheckField(std::string_view what, std::string_view text) {
+  if (IsName(text)) return OkStatus();
+  return InvalidArgument("the ", what, " is not a name of 1..", kMaxNameBytes,
+                         " bytes of UTF-8 without control characters or '/'; rename it");
+}
+
+}  // namespace
+
+Status CheckCollection(std::string_view collection) { return CheckField("collection", collection); }
+
+Status CheckDocumentName(const DocumentName& name) {
+  QUIRE_RETURN_IF_ERROR(CheckCollection(name.collection));
+  return CheckField("document name", name.name);
+}
+
+std::string Describe(const DocumentName& name) {
+  std::string out = name.collection + "/" + name.name;
+  if (name.version != 0) out.append("@").append(std::to_string(name.version));
+  return out;
+}
+
+std::string DocumentKey(std::string_view tenant, const DocumentName& name) {
+  return Join({"doc", tenant, name.collection, name.name, VersionText(name.version)});
+}
+std::string ChainKey(std::string_view tenant, const DocumentName& name) {
+  return Join({"chn", tenant, name.collection, name.name, VersionText(name.version)});
+}
+std::string ReferenceKey(std::string_view tenant, const SegmentKey& segment,
+                         const DocumentName& name) {
+  return Join(
+      {"ref", tenant, segment.Hex(), name.collection, name.name, VersionText(name.version)});
+}
+std::string PendingDeleteKey(std::string_view tenant, const SegmentKey& segment) {
+  return Join({"del", tenant, segment.Hex()});
+}
+
+std::string DocumentsPrefix(std::string_view tenant) { return Prefix({"doc", tenant}); }
+std::string CollectionPrefix(std::string_view tenant, std::string_view collection) {
+  return Prefix({"doc", tenant, collection});
+}
+std::string VersionsPrefix(std::string_view tenant, const DocumentName& name) {
+  return Prefix({"doc", tenant, name.collection, name.name});
+}
+std::string ReferencesPrefix(std::string_view tenant, const SegmentKey& segment) {
+  return Prefix({"ref", tenant, segment.Hex()});
+}
+std::string PendingDeletesPrefix() { return Prefix({"del"}); }
+
+std::optional<DocumentName> ParseDocumentName(std::string_view key) {
+  const std::vector<std::string_view> fields = Split(key);
+  const bool is_document = fields.size() == 5 && fields[0] == "doc";
+  const bool is_reference = fields.size() == 6 && fields[0] == "ref";
+  if (!is_document && !is_reference) return std::nullopt;
+  const size_t at = fields.size() - 3;
+  const std::optional<uint64_t> version = ParseVersion(fields[at + 2]);
+  if (!version || !IsName(fields[at]) || !IsName(fields[at + 1])) return std::nullopt;
+  return DocumentName{std::string(fields[at]), std::string(fields[at + 1]), *version};
+}
+
+std::optional<PendingDelete> ParsePendingDelete(std::string_view key) {
+  const std::vector<std::string_view> fields = Split(key);
+  if (fields.size() != 3 || fields[0] != "del") return std::nullopt;
+  const std::optional<SegmentKey> segment = SegmentKey::FromHex(fields[2]);
+  if (!segment) return std::nullopt;
+  return PendingDelete{std::string(fields[1]), *segment};
+}
+
+}  // namespace quire::kvserver

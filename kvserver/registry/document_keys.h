@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Keys of the document registry in its MetadataStore, and the rules for names. Fields are joined by
+// 0x1f, which no name contains and which sorts before every character of one; so entries come in
+// order of tenant, collection, name, version.
+//
+//   doc <tenant> <collection> <name> <version>            -> DocumentRecord
+//   chn <tenant> <collection> <name> <version>            -> keys of the chain's segments, 32 bytes
+//   each ref <tenant> <segment> <collection> <name> <version>  -> nothing: that document refers to
+//   it del <tenant> <segment>                                -> nothing: it is still to be removed
+//
+// Versions are 16 and segments 64 hexadecimal digits.
+#ifndef QUIRE_KVSERVER_REGISTRY_DOCUMENT_KEYS_H_
+#define QUIRE_KVSERVER_REGISTRY_DOCUMENT_KEYS_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/base/status.h"
+#include "kvserver/registry/document_registry.h"
+
+namespace quire::kvserver {
+
+/// OK, or INVALID_ARGUMENT: collection and name are 1..255 bytes of UTF-8 without control
+/// characters or '/'.
+[[nodiscard]] Status CheckDocumentName(const DocumentName& name);
+[[nodiscard]] Status CheckCollection(std::string_view collection);
+
+/// "collection/name@version", for messages.
+std::string Describe(const DocumentName& name);
+
+// Keys. REQUIRES: valid names.
+std::string DocumentKey(std::string_view tenant, const DocumentName& name);
+std::string ChainKey(std::string_view tenant, const DocumentName& name);
+std::string ReferenceKey(std::string_view tenant, const SegmentKey& segment,
+                         const DocumentName& name);
+std::string PendingDeleteKey(std::string_view tenant, const SegmentKey& segment);
+
+// Prefixes of all keys of a kind.
+std::string DocumentsPrefix(std::string_view tenant);
+std::string CollectionPrefix(std::string_view tenant, std::string_view collection);
+std::string VersionsPrefix(std::string_view tenant, const DocumentName& name);
+std::string ReferencesPrefix(std::string_view tenant, const SegmentKey& segment);
+std::string PendingDeletesPrefix();
+
+/// The document that a DocumentKey or ReferenceKey names; nullopt for anything else.
+std::optional<DocumentName> ParseDocumentName(std::string_view key);
+
+struct PendingDelete {
+  std::string tenant;
+  SegmentKey segment;
+};
+/// nullopt for anything but a PendingDeleteKey.
+std::optional<PendingDelete> ParsePendingDelete(std::string_view key);
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_REGISTRY_DOCUMENT_KEYS_H_

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Values of the document registry: a document without its name (the key has that), and the list of
+// a chain's segments. Versioned and checksummed.
+#ifndef QUIRE_KVSERVER_REGISTRY_DOCUMENT_RECORD_H_
+#define QUIRE_KVSERVER_REGISTRY_DOCUMENT_RECORD_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "kvserver/registry/document_registry.h"
+
+namespace quire::kvserver {
+
+[[nodiscard]] std::string EncodeDocument(const Document& document);
+/// Reads any bytes safely; DATA_LOSS when they are not a document's, FAILED_PRECONDITION when they
+/// are of a newer version. The result carries `name`.
+[[nodiscard]] StatusOr<Document> DecodeDocument(const DocumentName& name, std::string_view encoded);
+
+[[nodiscard]] std::string EncodeSegmentKeys(const std::vector<SegmentKey>& keys);
+[[nodiscard]] StatusOr<std::vector<SegmentKey>> DecodeSegmentKeys(std::string_view encoded);
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_REGISTRY_DOCUMENT_RECORD_H_

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/registry/document_record.h"
+
+#include <gtest/gtest.h>
+
+#include "kvserver/registry/document_keys.h"
+
+namespace quire::kvserver::testing {
+namespace {
+
+TEST(DocumentRecordTest, DecodesWhatItEncodesAndSeesEveryFlippedBit) {
+  const Document document{.name = {"c", "n", 3},
+                          .chain_tip = SegmentKey{{1, 2, 3}},
+                          .num_tokens = 123,
+                          .bytes = 456,
+                          .model = "m",
+                          .created_unix_micros = -5,
+                          .content_hash = std::string(32, 'h')};
+  std::string encoded = EncodeDocument(document);
+  const auto decoded = DecodeDocument(document.name, encoded);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(EncodeDocument(*decoded), encoded);
+  EXPECT_EQ(decoded->created_unix_micros, -5);
+  for (size_t bit = 0; bit < encoded.size() * 8; ++bit) {
+    encoded[bit / 8] = static_cast<char>(encoded[bit / 8] ^ (1 << (bit % 8)));
+    EXPECT_EQ(DecodeDocument(document.name, encoded).status().code(), StatusCode::kDataLoss);
+    encoded[bit / 8] = static_cast<char>(encoded[bit / 8] ^ (1 << (bit % 8)));
+  }
+  const std::vector<SegmentKey> keys = {SegmentKey{{1}}, SegmentKey{{2}}};
+  EXPECT_EQ(*DecodeSegmentKeys(EncodeSegmentKeys(keys)), keys);
+  EXPECT_EQ(DecodeSegmentKeys(EncodeSegmentKeys(keys).substr(1)).status().code(),
+            StatusCode::kDataLoss);
+}
+
+TEST(DocumentKeysTest, ParseReadsWhatTheKeysSay) {
+  const DocumentName name{"a b", "c", 0xfeed};
+  const SegmentKey segment{{7}};
+  for (const std::string& key : {DocumentKey("t", name), ReferenceKey("t", segment, name)}) {
+    const auto parsed = ParseDocumentName(key);
+    ASSERT_TRUE(parsed) << key;
+    EXPECT_EQ(Describe(*parsed), Describe(name));
+    EXPECT_FALSE(ParseDocumentName(key.substr(1)));
+    EXPECT_FALSE(ParseDocumentName(key + "0"));
+  }
+  const auto pending = ParsePendingDelete(PendingDeleteKey("t", segment));
+  ASSERT_TRUE(pending);
+  EXPECT_EQ(pending->tenant, "t");
+  EXPECT_EQ(pending->segment, segment);
+  EXPECT_FALSE(ParsePendingDelete(DocumentKey("t", name)));
+}
+
+}  // namespace
+}  // namespace quire::kvserver::testing

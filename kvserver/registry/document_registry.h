@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DocumentRegistry: tenant / collection / name / version -> sealed chain, kept in a MetadataStore
+// (RocksDB on one machine). It counts how many documents refer to each segment, so that deleting a
+// document can delete exactly the segments that nobody else needs.
+// Thread-safety: all methods may be called concurrently.
+#ifndef QUIRE_KVSERVER_REGISTRY_DOCUMENT_REGISTRY_H_
+#define QUIRE_KVSERVER_REGISTRY_DOCUMENT_REGISTRY_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/counters.h"
+#include "common/base/status.h"
+#include "common/page/key.h"
+#include "kvserver/store/metadata_store.h"
+#include "kvserver/store/page_store.h"
+
+namespace quire::kvserver {
+
+struct DocumentName {
+  std::string collection;
+  std::string name;
+  uint64_t version = 0;  ///< 0 = the latest (get), the next (register), all (delete)
+};
+
+struct Document {
+  DocumentName name;
+  SegmentKey chain_tip;
+  uint64_t num_tokens = 0;
+  uint64_t bytes = 0;
+  std::string model;
+  int64_t created_unix_micros = 0;
+  std::string content_hash;  ///< 0 or 32 bytes
+};
+
+class DocumentRegistry {
+ public:
+  /// Finishes deletions that a crash interrupted. `store`, `metadata` and `clock` outlive the
+  /// registry.
+  static StatusOr<std::unique_ptr<DocumentRegistry>> Open(PageStore* store, MetadataStore* metadata,
+                                                          Clock* clock);
+  virtual ~DocumentRegistry() = default;
+
+  struct RegisterResult {
+    Document document;
+    bool existed = false;
+  };
+  /// Names the sealed chain that ends with `chain_tip`. Version 0 takes the next version; a given
+  /// version that exists is ALREADY_EXISTS unless it names the same chain.
+  virtual StatusOr<RegisterResult> Register(std::string_view tenant, const DocumentName& name,
+                                            const SegmentKey& chain_tip,
+                                            std::string_view content_hash) = 0;
+  /// Version 0 is the latest one. NOT_FOUND names the document.
+  virtual StatusOr<Document> Get(std::string_view tenant, const DocumentName& name) = 0;
+
+  struct ListResult {
+    std::vector<Document> documents;
+    std::string next_page_token;
+  };
+  /// Documents in order of collection, name, version; of all collections when `collection` is
+  /// empty. `page_size` 1..1000, 100 when 0; `page_token` from the previous page, or empty.
+  virtual StatusOr<ListResult> List(std::string_view tenant, std::string_view collection,
+                                    uint32_t page_size, std::string_view page_token) = 0;
+
+  struct DeleteResult {
+    uint32_t num_documents = 0;
+    uint32_t num_segments = 0;
+  };
+  /// Deletes one version, or all when version is 0, and, unless `keep_segments`, every segment of
+  /// them that no other document refers to. NOT_FOUND when there is no such document.
+  virtual StatusOr<DeleteResult> Delete(std::string_view tenant, const DocumentName& name,
+                                        bool keep_segments) = 0;
+
+  /// OK when no document refers to `key`; FAILED_PRECONDITION naming one that does.
+  virtual Status CheckUnreferenced(std::string_view tenant, const SegmentKey& key) = 0;
+
+  /// Removes a segment that no document refers to; errors as CheckUnreferenced and
+  /// PageStore::DeleteSegment. No document can come to refer to it meanwhile.
+  virtual Status DeleteSegment(std::string_view tenant, const SegmentKey& key) = 0;
+
+  /// documents_registered, documents_deleted, orphans_deleted, orphans_pending.
+  virtual void VisitCounters(const CounterVisitor& visit) const = 0;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_REGISTRY_DOCUMENT_REGISTRY_H_

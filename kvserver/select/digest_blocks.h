@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DigestBlocks: the digests of consecutive pages of one layer, as blocks of g pages that lie
+// anywhere, so that a chain's digests are scored where the store keeps them.
+// Ownership: keeps every block's owner. Thread-safety: a value type.
+// Units: page numbers count from the context's start; a block is [pages][n_kv][2][key_dim].
+#ifndef QUIRE_KVSERVER_SELECT_DIGEST_BLOCKS_H_
+#define QUIRE_KVSERVER_SELECT_DIGEST_BLOCKS_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "common/base/payload.h"
+#include "common/base/status.h"
+#include "common/page/kv_spec.h"
+#include "kvserver/store/page_store.h"
+
+namespace quire::kvserver {
+
+/// Bytes of the digests of one page at one layer.
+inline uint64_t PageDigestBytes(const KvSpec& spec) {
+  return uint64_t{spec.num_kv_heads} * 2 * spec.key_dim() * ElementBytes(spec.dtype);
+}
+
+class DigestBlocks {
+ public:
+  /// The first block starts at `first_page`, a multiple of g.
+  DigestBlocks(const KvSpec& spec, uint32_t first_page)
+      : pages_per_block_(spec.segment_pages),
+        page_bytes_(PageDigestBytes(spec)),
+        first_page_(first_page),
+        end_page_(first_page) {}
+
+  /// Appends the next block: whole pages, at most g. Only the last block may have fewer.
+  void Append(Slice block);
+
+  uint32_t first_page() const { return first_page_; }
+  uint32_t end_page() const { return end_page_; }
+  uint32_t pages_per_block() const { return pages_per_block_; }
+  /// One pointer per block, for the score kernel.
+  std::span<const void* const> pointers() const { return pointers_; }
+  /// The bytes of pages [first, end), which must be inside, without copying.
+  void AppendTo(uint32_t first, uint32_t end, Payload* out) const;
+
+ private:
+  uint32_t pages_per_block_;
+  uint64_t page_bytes_;
+  uint32_t first_page_;
+  uint32_t end_page_;
+  std::vector<Slice> blocks_;
+  std::vector<const void*> pointers_;
+};
+
+/// Digests at `layer` of the stored segments of a chain that hold pages [first_page, end_page).
+/// `keys` are the chain's segments in order. NOT_FOUND when one is gone, DATA_LOSS when damaged.
+[[nodiscard]] StatusOr<DigestBlocks> ReadDigestBlocks(PageStore& store, std::string_view tenant,
+                                                      const KvSpec& spec,
+                                                      std::span<const SegmentKey> keys,
+                                                      uint32_t layer, uint32_t first_page,
+                                                      uint32_t end_page);
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_SELECT_DIGEST_BLOCKS_H_

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Adapters: one function per wire service that adds its methods to a dispatcher. Each method
+// converts its request (checking everything), makes one call of the domain and converts the reply.
+// What is passed in outlives the dispatcher.
+#ifndef QUIRE_KVSERVER_SERVICE_ADAPTERS_H_
+#define QUIRE_KVSERVER_SERVICE_ADAPTERS_H_
+
+#include <functional>
+
+#include "common/base/clock.h"
+#include "common/base/counters.h"
+#include "kvserver/registry/document_registry.h"
+#include "kvserver/service/dispatcher.h"
+#include "kvserver/session/context_resolver.h"
+#include "kvserver/session/context_table.h"
+#include "kvserver/session/session_manager.h"
+#include "kvserver/store/page_store.h"
+
+namespace quire::kvserver {
+
+struct StoreAdapterDeps {
+  PageStore* store = nullptr;
+  DocumentRegistry* registry = nullptr;
+  ContextTable* contexts = nullptr;
+  ContextResolver* resolver = nullptr;
+  uint64_t max_reply_bytes = 0;  ///< Payload of one Fetch.
+  Durability default_durability = Durability::kPersisted;
+};
+void AddStoreMethods(const StoreAdapterDeps& deps, Dispatcher* dispatcher);
+
+void AddSessionMethods(SessionManager* sessions, Dispatcher* dispatcher);
+
+void AddRegistryMethods(DocumentRegistry* registry, Dispatcher* dispatcher);
+
+/// `visit_counters` reports every counter of the server.
+void AddAdminMethods(std::function<void(const CounterVisitor&)> visit_counters, Clock* clock,
+                     Dispatcher* dispatcher);
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_SERVICE_ADAPTERS_H_

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "kvserver/service/adapters.h"
+#include "quire/v1/admin.pb.h"
+
+namespace quire::kvserver {
+
+void AddAdminMethods(std::function<void(const CounterVisitor&)> visit_counters, Clock* clock,
+                     Dispatcher* dispatcher) {
+  dispatcher->Add<v1::StatsRequest, v1::StatsReply>(
+      "quire.v1.Admin/Stats", [visit = std::move(visit_counters), clock, start = clock->Now()](
+                                  const Call&, const v1::StatsRequest&, v1::StatsReply* reply) {
+        std::map<std::string, uint64_t> counters;
+        visit([&](std::string_view name, uint64_t value) { counters[std::string(name)] = value; });
+        for (const auto& [name, value] : counters) {
+          v1::CounterValue* counter = reply->add_counters();
+          counter->set_name(name);
+          counter->set_value(value);
+        }
+        reply->set_version(QUIRE_VERSION);
+        reply->set_uptime_seconds(
+            std::chrono::duration_cast<std::chrono::seconds>(clock->Now() - start).count());
+        return OkStatus();
+      });
+}
+
+}  // namespace quire::kvserver

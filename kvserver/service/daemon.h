@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The daemon: a Server behind a GrpcServer, until SIGTERM or SIGINT. `quired` and `quire serve` are
+// thin mains over these two functions.
+#ifndef QUIRE_KVSERVER_SERVICE_DAEMON_H_
+#define QUIRE_KVSERVER_SERVICE_DAEMON_H_
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/status.h"
+#include "kvserver/service/server_options.h"
+
+namespace CLI {
+class App;
+}
+
+namespace quire::kvserver {
+
+struct DaemonOptions {
+  ServerOptions server;
+  std::string listen = "127.0.0.1:7410";  ///< "host:port" (port 0: any free one) or "unix:/path".
+  std::string port_file;           ///< Where to write the port, for scripts; none when empty.
+  int max_threads = 64;            ///< Calls that run at the same time.
+  uint32_t shutdown_seconds = 10;  ///< For calls that run when a signal comes.
+};
+
+/// Adds a flag for each option, and --config FILE, which takes the same names (INI or TOML). What
+/// `app` parses goes to `*options`, which must outlive it.
+void AddDaemonFlags(CLI::App* app, DaemonOptions* options);
+
+/// Serves until SIGTERM or SIGINT (also when it comes before the server is up), then finishes what
+/// runs and closes the store. Prints the address to standard output once it can be connected to.
+[[nodiscard]] Status RunDaemon(const DaemonOptions& options);
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_SERVICE_DAEMON_H_

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/service/log.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+
+#include "common/base/clock.h"
+
+namespace quire::kvserver {
+namespace {
+
+std::string Time(int64_t unix_micros) {
+  const std::time_t seconds = unix_micros / 1'000'000;
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[64];
+  const size_t length = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+  std::snprintf(text + length, sizeof text - length, ".%06dZ",
+                static_cast<int>(unix_micros % 1'000'000));
+  return text;
+}
+
+std::string Quoted(const std::string& value) {
+  const auto plain = [](char c) { return c > ' ' && c != '"' && c != '\\' && c != 0x7f; };
+  if (!value.empty() && std::all_of(value.begin(), value.end(), plain)) return value;
+  std::string out(1, '"');
+  for (const char c : value) {
+    if (c == '"' || c == '\\') out.push_back('\\');
+    out.push_back(static_cast<unsigned char>(c) < ' ' ? ' ' : c);
+  }
+  out.push_back('"');
+  return out;
+}
+
+}  // namespace
+
+std::string LogLine(int64_t unix_micros, std::string_view level, std::string_view event,
+                    LogFields fields) {
+  std::string line = Time(unix_micros);
+  line.append(1, ' ').append(level).append(1, ' ').append(event);
+  for (const auto& [name, value] : fields) {
+    line.append(1, ' ').append(name).append(1, '=').append(Quoted(value));
+  }
+  return line;
+}
+
+void LogInfo(std::string_view event, LogFields fields) {
+  std::string line = LogLine(SystemClock().UnixMicros(), "info", event, fields);
+  line.push_back('\n');
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+}  // namespace quire::kvserver

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Payloads of requests on their way into the domain, and units on their way out.
+#ifndef QUIRE_KVSERVER_SERVICE_PAYLOAD_CHECK_H_
+#define QUIRE_KVSERVER_SERVICE_PAYLOAD_CHECK_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/base/checksum.h"
+#include "common/base/payload.h"
+#include "common/base/status.h"
+#include "kvserver/store/page_store.h"
+
+namespace quire::kvserver {
+
+/// DATA_LOSS when the bytes are not those that the sender counted.
+[[nodiscard]] inline Status CheckPayload(const Payload& payload, uint32_t crc32c) {
+  uint32_t actual = 0;
+  for (const Slice& slice : payload.slices()) actual = Crc32c(slice.bytes, actual);
+  if (actual == crc32c) return OkStatus();
+  return DataLoss("the payload of ", payload.size_bytes(), " bytes has checksum ", actual,
+                  ", not the stated ", crc32c, ": it was damaged on the way; send it again");
+}
+
+/// The payload as one run of bytes that kernels may read: in place when it is contiguous and
+/// aligned, otherwise a copy.
+[[nodiscard]] inline Slice Contiguous(const Payload& payload) {
+  constexpr uintptr_t kAlignment = 16;
+  const Slice whole = payload.Flatten();
+  if (reinterpret_cast<uintptr_t>(whole.bytes.data()) % kAlignment == 0) return whole;
+  auto copy = std::make_shared<std::vector<std::byte>>(whole.bytes.begin(), whole.bytes.end());
+  const std::span<const std::byte> bytes(*copy);
+  return Slice{bytes, std::move(copy)};
+}
+
+/// Puts units into a reply: checksums to `crc32c` (a repeated field), bytes to `payload`.
+template <typename RepeatedField>
+void AppendUnits(const std::vector<UnitBytes>& units, RepeatedField* crc32c, Payload* payload) {
+  crc32c->Reserve(static_cast<int>(units.size()));
+  for (const UnitBytes& unit : units) {
+    crc32c->Add(unit.crc32c);
+    payload->Append(unit.slice);
+  }
+}
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_SERVICE_PAYLOAD_CHECK_H_

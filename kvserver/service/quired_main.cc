@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// quired: the Quire server.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+#include "kvserver/service/daemon.h"
+
+namespace {
+
+constexpr char kExamples[] = R"(Examples:
+  quired --data-dir /var/lib/quire
+  quired --data-dir /tmp/quire --listen 127.0.0.1:0 --port-file /tmp/quire.port
+  quired --config /etc/quire/quired.ini
+with, in quired.ini:
+  data-dir = "/var/lib/quire"
+  listen = "0.0.0.0:7410"
+  dram-bytes = 16GiB
+  tenants = ["default", "team-a"]
+
+SIGTERM and SIGINT finish what runs and close the store.
+)";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("quired stores KV pages of language models and serves them to workers.", "quired");
+  quire::kvserver::DaemonOptions options;
+  quire::kvserver::AddDaemonFlags(&app, &options);
+  app.set_version_flag("--version", QUIRE_VERSION);
+  app.footer(kExamples);
+  CLI11_PARSE(app, argc, argv);
+  const quire::Status status = quire::kvserver::RunDaemon(options);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "quired: %s\n", std::string(quire::Message(status)).c_str());
+  return 1;
+}

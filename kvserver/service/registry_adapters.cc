@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/wire/convert.h"
+#include "common/wire/convert_context.h"
+#include "common/wire/limits.h"
+#include "kvserver/service/adapters.h"
+#include "quire/v1/registry.pb.h"
+
+namespace quire::kvserver {
+namespace {
+
+Status Register(DocumentRegistry& registry, const Call& call, const v1::RegisterRequest& request,
+                v1::RegisterReply* reply) {
+  QUIRE_ASSIGN_OR_RETURN(const auto name,
+                         wire::DocumentNameFromProto<DocumentName>(request.name()));
+  QUIRE_ASSIGN_OR_RETURN(const auto tip, wire::KeyFromBytes(request.chain_tip(), "chain_tip"));
+  QUIRE_RETURN_IF_ERROR(wire::CheckContentHash(request.content_hash()));
+  QUIRE_ASSIGN_OR_RETURN(const auto result,
+                         registry.Register(call.tenant, name, tip, request.content_hash()));
+  wire::DocumentToProto(result.document, reply->mutable_document());
+  reply->set_existed(result.existed);
+  return OkStatus();
+}
+
+Status Get(DocumentRegistry& registry, const Call& call, const v1::GetDocumentRequest& request,
+           v1::GetDocumentReply* reply) {
+  QUIRE_ASSIGN_OR_RETURN(const auto name,
+                         wire::DocumentNameFromProto<DocumentName>(request.name()));
+  QUIRE_ASSIGN_OR_RETURN(const Document document, registry.Get(call.tenant, name));
+  wire::DocumentToProto(document, reply->mutable_document());
+  return OkStatus();
+}
+
+Status List(DocumentRegistry& registry, const Call& call, const v1::ListDocumentsRequest& request,
+            v1::ListDocumentsReply* reply) {
+  if (!request.collection().empty()) {
+    QUIRE_RETURN_IF_ERROR(wire::CheckName(request.collection(), "collection"));
+  }
+  const uint32_t page_size =
+      request.page_size() == 0 ? wire::kDefaultListPageSize : request.page_size();
+  if (page_size > wire::kMaxListPageSize ||
+      request.page_token().size() > wire::kMaxPageTokenBytes) {
+    return InvalidArgument("page_size is ", page_size, ": must be 1..", wire::kMaxListPageSize,
+                           "; page_token is one that a reply gave");
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto result, registry.List(call.tenant, request.collection(),
+                                                          page_size, request.page_token()));
+  for (const Document& document : result.documents) {
+    wire::DocumentToProto(document, reply->add_documents());
+  }
+  reply->set_next_page_token(result.next_page_token);
+  return OkStatus();
+}
+
+Status Delete(DocumentRegistry& registry, const Call& call,
+              const v1::DeleteDocumentRequest& request, v1::DeleteDocumentReply* reply) {
+  QUIRE_ASSIGN_OR_RETURN(const auto name,
+                         wire::DocumentNameFromProto<DocumentName>(request.name()));
+  QUIRE_ASSIGN_OR_RETURN(const auto result,
+                         registry.Delete(call.tenant, name, request.keep_segments()));
+  reply->set_num_documents(result.num_documents);
+  reply->set_num_segments(result.num_segments);
+  return OkStatus();
+}
+
+template <typename Request, typename Reply>
+void Bind(DocumentRegistry* registry, const std::string& name,
+          Status (*method)(DocumentRegistry&, const Call&, const Request&, Reply*),
+          Dispatcher* dispatcher) {
+  dispatcher->Add<Request, Reply>(
+      "quire.v1.Registry/" + name,
+      [registry, method](const Call& call, const Request& request, Reply* reply) {
+        return method(*registry, call, request, reply);
+      });
+}
+
+}  // namespace
+
+void AddRegistryMethods(DocumentRegistry* registry, Dispatcher* dispatcher) {
+  Bind(registry, "Register", &Register, dispatcher);
+  Bind(registry, "Get", &Get, dispatcher);
+  Bind(registry, "List", &List, dispatcher);
+  Bind(registry, "Delete", &Delete, dispatcher);
+}
+
+}  // namespace quire::kvserver

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/service/server.h"
+
+#include <utility>
+
+#include "kernels/cpu/cpu_kernels.h"
+#include "kvserver/registry/document_registry.h"
+#include "kvserver/service/adapters.h"
+#include "kvserver/service/dispatcher.h"
+#include "kvserver/session/context_resolver.h"
+#include "kvserver/session/context_table.h"
+#include "kvserver/session/session_manager.h"
+#include "kvserver/store/page_store.h"
+
+namespace quire::kvserver {
+namespace {
+
+/// The payload that fits in a message beside its control bytes: at most an eighth is left to those
+/// (a unit takes some 20 bytes there, and is rarely below 256).
+uint64_t MaxReplyBytes(const ServerOptions& options) {
+  return options.max_message_bytes - options.max_message_bytes / 8;
+}
+
+PageStore::Options StoreOptions(const ServerOptions& options) {
+  PageStore::Options store;
+  store.ssd_path = options.data_dir;
+  store.dram_bytes = options.dram_bytes;
+  store.ssd_bytes = options.ssd_bytes;
+  store.tenants = options.tenants;
+  store.promote_after_touches = options.promote_after_touches;
+  return store;
+}
+
+ContextTable::Options ContextOptions(const ServerOptions& options, PageStore* store, Clock* clock) {
+  return {.max_contexts_per_tenant = options.max_contexts,
+          .max_bytes_per_tenant = options.context_bytes,
+          .idle_expiry = std::chrono::seconds(options.idle_seconds),
+          .store = store,
+          .ops = &kernels::CpuKernels(),
+          .clock = clock};
+}
+
+SessionManager::Options SessionOptions(const ServerOptions& options, PageStore* store,
+                                       ContextResolver* resolver, Clock* clock) {
+  return {.max_sessions_per_tenant = options.max_sessions,
+          .max_reply_bytes = MaxReplyBytes(options),
+          .idle_expiry = std::chrono::seconds(options.idle_seconds),
+          .store = store,
+          .resolver = resolver,
+          .ops = &kernels::CpuKernels(),
+          .clock = clock};
+}
+
+}  // namespace
+
+/// In order of construction: each uses those before it.
+struct Server::Parts {
+  Parts(const ServerOptions& options, Clock* clock, std::unique_ptr<PageStore> page_store,
+        std::unique_ptr<DocumentRegistry> document_registry)
+      : store(std::move(page_store)),
+        registry(std::move(document_registry)),
+        contexts(ContextOptions(options, store.get(), clock)),
+        resolver(store.get(), registry.get(), &contexts),
+        sessions(SessionOptions(options, store.get(), &resolver, clock)),
+        dispatcher(store.get()) {}
+
+  void VisitCounters(const CounterVisitor& visit) const {
+    store->VisitCounters(visit);
+    registry->VisitCounters(visit);
+    contexts.VisitCounters(visit);
+    sessions.VisitCounters(visit);
+    dispatcher.VisitCounters(visit);
+  }
+
+  std::unique_ptr<PageStore> store;
+  std::unique_ptr<DocumentRegistry> registry;
+  ContextTable contexts;
+  ContextResolver resolver;
+  SessionManager sessions;
+  Dispatcher dispatcher;
+};
+
+StatusOr<std::unique_ptr<Server>> Server::Open(const ServerOptions& options) {
+  QUIRE_RETURN_IF_ERROR(options.Validate());
+  Clock* const clock = options.clock != nullptr ? options.clock : &SystemClock();
+  QUIRE_ASSIGN_OR_RETURN(auto store, PageStore::Open(StoreOptions(options)));
+  QUIRE_ASSIGN_OR_RETURN(auto registry,
+                         DocumentRegistry::Open(store.get(), &store->metadata(), clock));
+  auto parts = std::make_unique<Parts>(options, clock, std::move(store), std::move(registry));
+  AddStoreMethods({.store = parts->store.get(),
+                   .registry = parts->registry.get(),
+                   .contexts = &parts->contexts,
+                   .resolver = &parts->resolver,
+                   .max_reply_bytes = MaxReplyBytes(options),
+                   .default_durability = options.default_durability},
+                  &parts->dispatcher);
+  AddSessionMethods(&parts->sessions, &parts->dispatcher);
+  AddRegistryMethods(parts->registry.get(), &parts->dispatcher);
+  AddAdminMethods([raw = parts.get()](const CounterVisitor& visit) { raw->VisitCounters(visit); },
+                  clock, &parts->dispatcher);
+  return std::unique_ptr<Server>(new Server(std::move(parts)));
+}
+
+Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Server::~Server() = default;
+
+CallHandler* Server::handler() { return &parts_->dispatcher; }
+
+void Server::VisitCounters(const CounterVisitor& visit) const { parts_->VisitCounters(visit); }
+
+}  // namespace quire::kvserver

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Server: a whole Quire server without a network: page store, document registry, contexts and
+// sessions behind one CallHandler. A daemon hands the handler to GrpcServer, an embedding program
+// to a LoopbackTransport.
+//
+//   QUIRE_ASSIGN_OR_RETURN(auto server, Server::Open({.data_dir = dir}));
+//   LoopbackTransport transport(server->handler(), {});
+//
+// Thread-safety: the handler may be called concurrently. Ownership: transports that call the
+// handler must be closed before the server goes.
+#ifndef QUIRE_KVSERVER_SERVICE_SERVER_H_
+#define QUIRE_KVSERVER_SERVICE_SERVER_H_
+
+#include <memory>
+
+#include "common/base/counters.h"
+#include "common/base/status.h"
+#include "common/transport/transport.h"
+#include "kvserver/service/server_options.h"
+
+namespace quire::kvserver {
+
+class Server {
+ public:
+  /// Opens the data directory and recovers what it holds. Errors: INVALID_ARGUMENT for options;
+  /// those of PageStore::Open, naming the path and the remedy.
+  static StatusOr<std::unique_ptr<Server>> Open(const ServerOptions& options);
+  ~Server();
+
+  CallHandler* handler();
+  void VisitCounters(const CounterVisitor& visit) const;
+
+ private:
+  struct Parts;
+  explicit Server(std::unique_ptr<Parts> parts);
+
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_SERVICE_SERVER_H_

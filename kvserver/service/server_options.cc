@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/service/server_options.h"
+
+#include "common/wire/convert.h"
+
+namespace quire::kvserver {
+namespace {
+
+constexpr uint64_t kFewestMessageBytes = uint64_t{64} << 10;
+
+Status CheckRange(std::string_view option, uint64_t value, uint64_t low, uint64_t high) {
+  if (value >= low && value <= high) return OkStatus();
+  return InvalidArgument(option, " is ", value, ": must be ", low, "..", high);
+}
+
+}  // namespace
+
+Status ServerOptions::Validate() const {
+  if (data_dir.empty()) {
+    return InvalidArgument("no data directory: name one with --data-dir PATH");
+  }
+  if (tenants.empty()) return InvalidArgument("no tenants: name at least one with --tenants");
+  for (const std::string& tenant : tenants) {
+    QUIRE_RETURN_IF_ERROR(Annotate(wire::CheckTenantName(tenant), "--tenants '", tenant, "'"));
+  }
+  QUIRE_RETURN_IF_ERROR(CheckRange("--max-message-bytes", max_message_bytes, kFewestMessageBytes,
+                                   wire::kLargestMaxMessageBytes));
+  QUIRE_RETURN_IF_ERROR(CheckRange("--promote-after-touches", promote_after_touches, 1, 1000000));
+  QUIRE_RETURN_IF_ERROR(CheckRange("--max-sessions", max_sessions, 1, 1000000));
+  QUIRE_RETURN_IF_ERROR(CheckRange("--max-contexts", max_contexts, 1, 1000000));
+  return CheckRange("--idle-seconds", idle_seconds, 1, 30 * 24 * 3600);
+}
+
+}  // namespace quire::kvserver

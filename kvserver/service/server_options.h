@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ServerOptions: everything that decides how a server runs, embedded or as a daemon. Plain values;
+// flags and configuration files are read into it by daemon.h.
+#ifndef QUIRE_KVSERVER_SERVICE_SERVER_OPTIONS_H_
+#define QUIRE_KVSERVER_SERVICE_SERVER_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/wire/limits.h"
+#include "kvserver/store/page_store.h"
+
+namespace quire::kvserver {
+
+struct ServerOptions {
+  // What it keeps.
+  std::string data_dir;                     ///< Created when missing. Required.
+  uint64_t dram_bytes = uint64_t{1} << 30;  ///< Arena, reserved at start.
+  uint64_t ssd_bytes = 0;  ///< Payload bytes allowed on SSD; 0 = what the file system has.
+  std::vector<std::string> tenants = {"default"};
+  Durability default_durability = Durability::kPersisted;  ///< Of puts that do not say.
+  uint32_t promote_after_touches = 2;  ///< SSD reads before an extent comes back to DRAM.
+
+  // Limits.
+  uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.
+  uint32_t max_sessions = 256;                                 ///< Per tenant.
+  uint32_t max_contexts = 64;                                  ///< Open ones, per tenant.
+  uint64_t context_bytes = uint64_t{1} << 30;  ///< Pages not yet stored, per tenant.
+  uint32_t idle_seconds = 600;  ///< Sessions and open contexts live this long unused.
+
+  Clock* clock = nullptr;  ///< SystemClock() when null.
+
+  /// INVALID_ARGUMENT naming the option that is out of range.
+  [[nodiscard]] Status Validate() const;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_SERVICE_SERVER_OPTIONS_H_

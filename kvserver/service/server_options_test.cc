@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/service/server_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kvserver/service/server.h"
+#include "tests/kit/temp_dir.h"
+
+namespace quire::kvserver {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(ServerOptionsTest, EveryOptionOutOfRangeIsNamed) {
+  const auto expect = [](const std::string& words, auto change) {
+    ServerOptions options;
+    options.data_dir = "somewhere";
+    ASSERT_TRUE(options.Validate().ok());
+    change(options);
+    const Status status = options.Validate();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(Message(status)), HasSubstr(words));
+    EXPECT_EQ(Server::Open(options).status().code(), StatusCode::kInvalidArgument);
+  };
+  expect("--data-dir", [](ServerOptions& o) { o.data_dir.clear(); });
+  expect("--tenants", [](ServerOptions& o) { o.tenants.clear(); });
+  expect("'a b'", [](ServerOptions& o) { o.tenants = {"ok", "a b"}; });
+  expect("--max-message-bytes", [](ServerOptions& o) { o.max_message_bytes = 1000; });
+  expect("--max-message-bytes", [](ServerOptions& o) { o.max_message_bytes = uint64_t{1} << 40; });
+  expect("--promote-after-touches", [](ServerOptions& o) { o.promote_after_touches = 0; });
+  expect("--max-sessions", [](ServerOptions& o) { o.max_sessions = 0; });
+  expect("--max-contexts", [](ServerOptions& o) { o.max_contexts = 0; });
+  expect("--idle-seconds", [](ServerOptions& o) { o.idle_seconds = 0; });
+}
+
+TEST(ServerTest, TwoServersOnOneDirectoryAreRefused) {
+  quire::testing::TempDir dir;
+  ServerOptions options;
+  options.data_dir = dir / "data";
+  options.dram_bytes = 8 << 20;
+  const auto first = Server::Open(options);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto second = Server::Open(options);
+  EXPECT_FALSE(second.ok());
+  EXPECT_THAT(std::string(Message(second.status())), HasSubstr(options.data_dir));
+}
+
+}  // namespace
+}  // namespace quire::kvserver

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/session/context_resolver.h"
+
+#include <utility>
+
+namespace quire::kvserver {
+
+StatusOr<ReadableContext> ContextResolver::Resolve(std::string_view tenant, const ContextRef& ref) {
+  if (const auto* id = std::get_if<uint64_t>(&ref)) {
+    QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<OpenContext> open, contexts_->Find(tenant, *id));
+    return ReadableContext(std::move(open));
+  }
+  SegmentKey tip;
+  if (const auto* name = std::get_if<DocumentName>(&ref)) {
+    QUIRE_ASSIGN_OR_RETURN(const Document document, registry_->Get(tenant, *name));
+    tip = document.chain_tip;
+  } else {
+    tip = std::get<SegmentKey>(ref);
+  }
+  QUIRE_ASSIGN_OR_RETURN(const ChainPtr chain, store_->ResolveChain(tenant, tip));
+  return ReadableContext(ViewOfChain(*chain));
+}
+
+}  // namespace quire::kvserver

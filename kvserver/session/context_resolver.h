@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ContextResolver: what a request names (a chain's last key, an open context's id, a document) to
+// something that can be read.
+// Thread-safety: safe for concurrent use. Ownership: store, registry and contexts outlive it.
+#ifndef QUIRE_KVSERVER_SESSION_CONTEXT_RESOLVER_H_
+#define QUIRE_KVSERVER_SESSION_CONTEXT_RESOLVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <variant>
+
+#include "common/base/status.h"
+#include "kvserver/registry/document_registry.h"
+#include "kvserver/session/context_table.h"
+#include "kvserver/session/context_view.h"
+
+namespace quire::kvserver {
+
+using ContextRef = std::variant<SegmentKey, uint64_t, DocumentName>;
+
+/// A context to read from. An open one grows: take a new view for each request.
+class ReadableContext {
+ public:
+  explicit ReadableContext(ContextViewPtr sealed) : sealed_(std::move(sealed)) {}
+  explicit ReadableContext(std::shared_ptr<OpenContext> open) : open_(std::move(open)) {}
+  ContextViewPtr view() const { return open_ != nullptr ? open_->view() : sealed_; }
+
+ private:
+  ContextViewPtr sealed_;
+  std::shared_ptr<OpenContext> open_;
+};
+
+class ContextResolver {
+ public:
+  ContextResolver(PageStore* store, DocumentRegistry* registry, ContextTable* contexts)
+      : store_(store), registry_(registry), contexts_(contexts) {}
+
+  /// NOT_FOUND naming what is missing.
+  [[nodiscard]] StatusOr<ReadableContext> Resolve(std::string_view tenant, const ContextRef& ref);
+
+ private:
+  PageStore* const store_;
+  DocumentRegistry* const registry_;
+  ContextTable* const contexts_;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_SESSION_CONTEXT_RESOLVER_H_

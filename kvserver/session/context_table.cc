@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/session/context_table.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace quire::kvserver {
+namespace {
+
+constexpr size_t kMaxSealedKnown = 256;
+
+}  // namespace
+
+ContextTable::ContextTable(const Options& options)
+    : options_(options),
+      open_({.noun = "context",
+             .option = "--max-contexts",
+             .max_per_tenant = options.max_contexts_per_tenant,
+             .idle_expiry = options.idle_expiry,
+             .clock = options.clock}) {}
+
+StatusOr<ContextTable::Opened> ContextTable::Open(std::string_view tenant, const KvSpec& spec,
+                                                  const ContextViewPtr& chain) {
+  if (chain != nullptr) {
+    if (const std::string difference = FirstDifference(*chain->spec, spec); !difference.empty()) {
+      return InvalidArgument("the KvSpec differs from that of the context to continue in ",
+                             difference);
+    }
+  }
+  OpenContext::Deps deps{std::string(tenant), options_.store, options_.ops, BudgetOf(tenant)};
+  QUIRE_ASSIGN_OR_RETURN(auto context, OpenContext::Create(std::move(deps), spec, chain));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t id, open_.Insert(tenant, context));
+  return Opened{id, std::move(context)};
+}
+
+StatusOr<std::shared_ptr<OpenContext>> ContextTable::Find(std::string_view tenant, uint64_t id) {
+  {
+    MutexLock lock(mutex_);
+    for (const Sealed& sealed : sealed_) {
+      if (sealed.id == id && sealed.tenant == tenant) return sealed.context;
+    }
+  }
+  return open_.Find(tenant, id);
+}
+
+void ContextTable::Retire(std::string_view tenant, uint64_t id) {
+  MutexLock lock(mutex_);
+  std::shared_ptr<OpenContext> context = open_.Remove(tenant, id);
+  if (context == nullptr) return;  // Retired or dropped by another call.
+  sealed_.push_back({std::string(tenant), id, std::move(context)});
+  if (sealed_.size() > kMaxSealedKnown) sealed_.pop_front();
+}
+
+bool ContextTable::Drop(std::string_view tenant, uint64_t id) {
+  if (open_.Remove(tenant, id) != nullptr) return true;
+  MutexLock lock(mutex_);
+  return std::erase_if(sealed_, [&](const Sealed& sealed) {
+           return sealed.id == id && sealed.tenant == tenant;
+         }) > 0;
+}
+
+std::shared_ptr<MemoryBudget> ContextTable::BudgetOf(std::string_view tenant) {
+  MutexLock lock(mutex_);
+  auto it = budgets_.find(tenant);
+  if (it == budgets_.end()) {
+    auto budget = std::make_shared<MemoryBudget>(options_.max_bytes_per_tenant,
+                                                 "the tenant's open contexts", "--context-bytes");
+    it = budgets_.emplace(std::string(tenant), std::move(budget)).first;
+  }
+  return it->second;
+}
+
+void ContextTable::VisitCounters(const CounterVisitor& visit) const {
+  visit("contexts_open", open_.size());
+  uint64_t bytes = 0;
+  MutexLock lock(mutex_);
+  for (const auto& [tenant, budget] : budgets_) bytes += budget->used_bytes();
+  visit("contexts_open_bytes", bytes);
+}
+
+}  // namespace quire::kvserver

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ContextTable: the open contexts of all tenants, bounded in number and in bytes held in memory.
+// A context that nobody used for a while is forgotten; what it stored stays.
+// Thread-safety: safe for concurrent use. Ownership: the store and the kernels outlive it.
+#ifndef QUIRE_KVSERVER_SESSION_CONTEXT_TABLE_H_
+#define QUIRE_KVSERVER_SESSION_CONTEXT_TABLE_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "common/base/clock.h"
+#include "common/base/counters.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "kernels/api/table.h"
+#include "kvserver/session/memory_budget.h"
+#include "kvserver/session/open_context.h"
+#include "kvserver/session/tenant_table.h"
+
+namespace quire::kvserver {
+
+class ContextTable {
+ public:
+  struct Options {
+    uint32_t max_contexts_per_tenant = 64;
+    uint64_t max_bytes_per_tenant = uint64_t{1} << 30;  ///< Pages not yet stored.
+    Duration idle_expiry = std::chrono::minutes(10);
+    PageStore* store = nullptr;                 ///< Required.
+    const kernels::KernelTable* ops = nullptr;  ///< Required.
+    Clock* clock = nullptr;                     ///< Required.
+  };
+  explicit ContextTable(const Options& options);
+
+  struct Opened {
+    uint64_t id = 0;
+    std::shared_ptr<OpenContext> context;
+  };
+  /// Opens a context, continuing `chain` when it is not null: its spec must be `spec`
+  /// (INVALID_ARGUMENT names the difference). RESOURCE_EXHAUSTED over a limit.
+  [[nodiscard]] StatusOr<Opened> Open(std::string_view tenant, const KvSpec& spec,
+                                      const ContextViewPtr& chain);
+  /// An open context, or one sealed a little while ago. NOT_FOUND otherwise.
+  [[nodiscard]] StatusOr<std::shared_ptr<OpenContext>> Find(std::string_view tenant, uint64_t id);
+  /// The context was sealed: it no longer counts as open. The last few stay known to Find, so that
+  /// a seal whose reply was lost can be repeated.
+  void Retire(std::string_view tenant, uint64_t id);
+  /// Forgets a context; false when there was none.
+  bool Drop(std::string_view tenant, uint64_t id);
+
+  void VisitCounters(const CounterVisitor& visit) const;
+
+ private:
+  struct Sealed {
+    std::string tenant;
+    uint64_t id = 0;
+    std::shared_ptr<OpenContext> context;
+  };
+  std::shared_ptr<MemoryBudget> BudgetOf(std::string_view tenant) QUIRE_EXCLUDES(mutex_);
+
+  const Options options_;
+  TenantTable<OpenContext> open_;
+  mutable Mutex mutex_;
+  std::map<std::string, std::shared_ptr<MemoryBudget>, std::less<>> budgets_
+      QUIRE_GUARDED_BY(mutex_);
+  std::deque<Sealed> sealed_ QUIRE_GUARDED_BY(mutex_);  ///< Oldest first, bounded.
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_SESSION_CONTEXT_TABLE_H_

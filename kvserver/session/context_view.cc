@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/session/context_view.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "common/page/layout.h"
+
+namespace quire::kvserver {
+namespace {
+
+UnitBytes TailUnit(const ContextView& view, const UnitRef& ref) {
+  const std::shared_ptr<const TailPage>& page = view.tail[ref.page - view.tail_first_page()];
+  const size_t index = size_t{ref.layer} * view.spec->num_kv_heads + ref.head;
+  const uint64_t bytes = quire::UnitBytes(*view.spec);
+  return {Slice{std::span(page->units).subspan(index * bytes, bytes), page}, page->crc32c[index]};
+}
+
+/// Appends the digests of the tail at `layer`, g pages to a block.
+void AppendTailDigests(const ContextView& view, uint32_t layer, DigestBlocks* blocks) {
+  const uint64_t page_bytes = PageDigestBytes(*view.spec);
+  for (size_t first = 0; first < view.tail.size(); first += view.spec->segment_pages) {
+    const size_t pages = std::min<size_t>(view.spec->segment_pages, view.tail.size() - first);
+    auto block = std::make_shared<std::vector<std::byte>>(pages * page_bytes);
+    for (size_t i = 0; i < pages; ++i) {
+      std::memcpy(block->data() + i * page_bytes,
+                  view.tail[first + i]->digests.data() + layer * page_bytes, page_bytes);
+    }
+    const std::span<const std::byte> bytes(*block);
+    blocks->Append(Slice{bytes, std::move(block)});
+  }
+}
+
+}  // namespace
+
+uint32_t ContextView::num_pages() const { return PageCount(*spec, num_tokens); }
+
+ContextViewPtr ViewOfChain(const Chain& chain) {
+  auto view = std::make_shared<ContextView>();
+  view->spec = std::make_shared<const KvSpec>(chain.spec);
+  view->keys = std::make_shared<const std::vector<SegmentKey>>(chain.keys);
+  view->num_tokens = chain.num_tokens;
+  view->sealed = true;
+  return view;
+}
+
+Status ReadUnits(PageStore& store, std::string_view tenant, const ContextViewPtr& view,
+                 std::span<const UnitRef> units, std::vector<UnitBytes>* out) {
+  const uint32_t g = view->spec->segment_pages;
+  const uint32_t tail_first_page = view->tail_first_page();
+  std::vector<UnitAddress> stored;
+  stored.reserve(units.size());
+  for (const UnitRef& ref : units) {
+    if (ref.page >= tail_first_page) continue;
+    stored.push_back(
+        {(*view->keys)[ref.page / g], ref.layer, UnitIndex(*view->spec, ref.page % g, ref.head)});
+  }
+  std::vector<UnitBytes> read;
+  if (!stored.empty()) QUIRE_RETURN_IF_ERROR(store.ReadUnits(tenant, stored, &read));
+  if (stored.size() == units.size()) {
+    *out = std::move(read);
+    return OkStatus();
+  }
+  std::vector<UnitBytes> merged;
+  merged.reserve(units.size());
+  auto next = read.begin();
+  for (const UnitRef& ref : units) {
+    merged.push_back(ref.page < tail_first_page ? std::move(*next++) : TailUnit(*view, ref));
+  }
+  *out = std::move(merged);
+  return OkStatus();
+}
+
+StatusOr<DigestBlocks> ReadDigests(PageStore& store, std::string_view tenant,
+                                   const ContextView& view, uint32_t layer, uint32_t first_page,
+                                   uint32_t end_page) {
+  QUIRE_ASSIGN_OR_RETURN(
+      DigestBlocks blocks,
+      ReadDigestBlocks(store, tenant, *view.spec, *view.keys, layer, first_page, end_page));
+  if (end_page > view.tail_first_page()) AppendTailDigests(view, layer, &blocks);
+  return blocks;
+}
+
+StatusOr<std::vector<TokenId>> ShortPageTokens(PageStore& store, std::string_view tenant,
+                                               const ContextView& view) {
+  const uint64_t short_tokens = view.num_tokens % view.spec->page_tokens;
+  if (short_tokens == 0) return std::vector<TokenId>();
+  QUIRE_ASSIGN_OR_RETURN(std::vector<TokenId> tokens, store.Tokens(tenant, view.keys->back()));
+  if (tokens.size() < short_tokens) {
+    return Internal("segment ", view.keys->back().Hex(), " has ", tokens.size(), " tokens");
+  }
+  tokens.erase(tokens.begin(), tokens.end() - static_cast<std::ptrdiff_t>(short_tokens));
+  return tokens;
+}
+
+}  // namespace quire::kvserver

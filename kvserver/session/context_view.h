@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ContextView: a context at one moment: stored segments and, for an open one, the pages after them
+// that are still in memory. Readers take a view and read through it; appends make new views.
+// Ownership: shared, with everything it points to. Thread-safety: immutable.
+// Units: page numbers count from the context's start.
+#ifndef QUIRE_KVSERVER_SESSION_CONTEXT_VIEW_H_
+#define QUIRE_KVSERVER_SESSION_CONTEXT_VIEW_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "common/base/payload.h"
+#include "common/base/status.h"
+#include "common/page/key.h"
+#include "common/page/kv_spec.h"
+#include "kvserver/select/digest_blocks.h"
+#include "kvserver/session/memory_budget.h"
+#include "kvserver/store/page_store.h"
+
+namespace quire::kvserver {
+
+/// A complete page of an open context that is not in the store yet.
+struct TailPage {
+  std::vector<TokenId> tokens;     ///< p ids
+  std::vector<std::byte> units;    ///< [num_layers][n_kv] units
+  std::vector<uint32_t> crc32c;    ///< [num_layers][n_kv], of the units
+  std::vector<std::byte> digests;  ///< [num_layers][n_kv][2][key_dim]
+  MemoryBudget::Lease lease;
+};
+
+struct ContextView {
+  std::shared_ptr<const KvSpec> spec;
+  std::shared_ptr<const std::vector<SegmentKey>> keys;  ///< Stored segments, in order.
+  uint64_t num_tokens = 0;                              ///< Tokens stored and in the tail.
+  std::vector<std::shared_ptr<const TailPage>> tail;    ///< Pages after the stored segments.
+  bool sealed = false;
+
+  /// Pages, the last one possibly short in a sealed context.
+  uint32_t num_pages() const;
+  /// First page of the tail: all before it are stored.
+  uint32_t tail_first_page() const { return num_pages() - static_cast<uint32_t>(tail.size()); }
+  /// Key of the last segment of a sealed context; kRootKey for an open one.
+  SegmentKey chain_tip() const { return sealed ? keys->back() : kRootKey; }
+};
+using ContextViewPtr = std::shared_ptr<const ContextView>;
+
+/// The view of a sealed chain.
+ContextViewPtr ViewOfChain(const Chain& chain);
+
+/// Names a unit by page.
+struct UnitRef {
+  uint32_t layer = 0;
+  uint32_t page = 0;
+  uint32_t head = 0;
+};
+
+/// Reads units, wherever they are, verified; `out` has one entry per reference in order and is set
+/// only on OK. References must be inside the view.
+[[nodiscard]] Status ReadUnits(PageStore& store, std::string_view tenant,
+                               const ContextViewPtr& view, std::span<const UnitRef> units,
+                               std::vector<UnitBytes>* out);
+
+/// Digests at `layer` of at least pages [first_page, end_page), which must be inside the view.
+[[nodiscard]] StatusOr<DigestBlocks> ReadDigests(PageStore& store, std::string_view tenant,
+                                                 const ContextView& view, uint32_t layer,
+                                                 uint32_t first_page, uint32_t end_page);
+
+/// Token ids of the short last page; empty when the context ends with a whole page.
+[[nodiscard]] StatusOr<std::vector<TokenId>> ShortPageTokens(PageStore& store,
+                                                             std::string_view tenant,
+                                                             const ContextView& view);
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_SESSION_CONTEXT_VIEW_H_

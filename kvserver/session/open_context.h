@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OpenContext: a context that a decoding sequence appends complete pages to. As soon as g pages
+// stand after the stored segments they become a segment of the page store; sealing stores the rest.
+//
+// Two sequences can produce different bytes for the same tokens (another attention policy, another
+// batch). The store keeps what came first and refuses the other; such a context goes on privately:
+// its pages stay in its tail, within the tenant's memory budget, and it cannot be sealed.
+//
+// Thread-safety: safe for concurrent use; writers run one after another, readers take views and do
+// not wait for them. Ownership: shared; the store, kernels and budget outlive it or are shared.
+// Errors: a failed append keeps the whole pages before the failure; sending it again goes on there.
+#ifndef QUIRE_KVSERVER_SESSION_OPEN_CONTEXT_H_
+#define QUIRE_KVSERVER_SESSION_OPEN_CONTEXT_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "kernels/api/table.h"
+#include "kvserver/session/context_view.h"
+#include "kvserver/session/memory_budget.h"
+#include "kvserver/store/page_store.h"
+
+namespace quire::kvserver {
+
+class OpenContext {
+ public:
+  static constexpr uint64_t kMaxTokens = uint64_t{1} << 24;
+
+  struct Deps {
+    std::string tenant;
+    PageStore* store = nullptr;
+    const kernels::KernelTable* ops = nullptr;  ///< Needs `digest`.
+    std::shared_ptr<MemoryBudget> budget;       ///< For tail pages.
+  };
+
+  /// An empty context, or one that continues `chain` (null for none): whole segments are shared,
+  /// the complete pages of a short last segment are copied, a short last page is left out.
+  static StatusOr<std::shared_ptr<OpenContext>> Create(Deps deps, const KvSpec& spec,
+                                                       const ContextViewPtr& chain);
+
+  ContextViewPtr view() const QUIRE_EXCLUDES(view_mutex_);
+
+  /// Appends pages from `first_page` on. `units` is [pages][num_layers][n_kv] units, aligned for
+  /// the dtype. Pages that the context has must be the same (ALREADY_EXISTS), and none may be left
+  /// out (INVALID_ARGUMENT). RESOURCE_EXHAUSTED over kMaxTokens or a budget. Returns the context's
+  /// number of tokens.
+  [[nodiscard]] StatusOr<uint64_t> Append(uint32_t first_page, std::span<const TokenId> tokens,
+                                          std::span<const std::byte> units)
+      QUIRE_EXCLUDES(write_mutex_);
+
+  /// Stores the tail and a short last page (`tail_tokens` and its [num_layers][n_kv] units, both
+  /// possibly empty). Sealing again with the same arguments answers the same.
+  [[nodiscard]] StatusOr<ContextViewPtr> Seal(std::span<const TokenId> tail_tokens,
+                                              std::span<const std::byte> tail_units,
+                                              Durability durability) QUIRE_EXCLUDES(write_mutex_);
+
+ private:
+  OpenContext(Deps deps, ContextViewPtr view) : deps_(std::move(deps)), view_(std::move(view)) {}
+
+  /// Appends copies of the chain's complete pages that the shared segments do not cover.
+  Status CopyPages(const ContextViewPtr& chain) QUIRE_REQUIRES(write_mutex_);
+  Status CheckSame(const ContextViewPtr& view, uint32_t page, std::span<const TokenId> tokens,
+                   std::span<const std::byte> units) const;
+  StatusOr<std::shared_ptr<const TailPage>> MakeTailPage(const KvSpec& spec,
+                                                         std::span<const TokenId> tokens,
+                                                         std::span<const std::byte> units) const;
+  Status AppendPage(std::span<const TokenId> tokens, std::span<const std::byte> units)
+      QUIRE_REQUIRES(write_mutex_);
+  /// Stores `pages`, the last one possibly short, as the segment after the view's.
+  StatusOr<SegmentKey> Store(const ContextView& view,
+                             std::span<const std::shared_ptr<const TailPage>> pages,
+                             Durability durability) const;
+  /// `view` with `key` after its segments, holding what its tail and `num_tokens` say.
+  static ContextView Advance(const ContextView& view, const SegmentKey& key);
+  void SetView(ContextView view) QUIRE_EXCLUDES(view_mutex_);
+
+  struct SealRequest {
+    std::vector<TokenId> tail_tokens;
+    uint32_t units_crc32c = 0;
+    friend bool operator==(const SealRequest&, const SealRequest&) = default;
+  };
+
+  const Deps deps_;
+  Mutex write_mutex_;  ///< Held by one writer at a time, also while it stores; before view_mutex_.
+  bool diverged_ QUIRE_GUARDED_BY(write_mutex_) = false;  ///< The store has other bytes for it.
+  std::optional<SealRequest> sealed_ QUIRE_GUARDED_BY(write_mutex_);
+  mutable Mutex view_mutex_;
+  ContextViewPtr view_ QUIRE_GUARDED_BY(view_mutex_);
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_SESSION_OPEN_CONTEXT_H_

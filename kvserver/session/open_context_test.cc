@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/session/open_context.h"
+
+#include <gmock/gmock.h>
+
+#include "common/base/checksum.h"
+#include "kvserver/session/testing/session_fixture.h"
+
+namespace quire::kvserver::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class OpenContextTest : public SessionFixture {
+ protected:
+  /// Every unit of the view is the one that was put, `rows` of them in the last page.
+  void ExpectContents(const ContextViewPtr& view) {
+    std::vector<UnitRef> refs;
+    for (uint32_t page = 0; page < view->num_pages(); ++page) {
+      for (uint32_t layer = 0; layer < spec_.num_layers; ++layer) {
+        for (uint32_t head = 0; head < spec_.num_kv_heads; ++head)
+          refs.push_back({layer, page, head});
+      }
+    }
+    std::vector<UnitBytes> units;
+    ASSERT_TRUE(ReadUnits(store_, kTenant, view, refs, &units).ok());
+    ASSERT_EQ(units.size(), refs.size());
+    for (size_t i = 0; i < refs.size(); ++i) {
+      const uint32_t rows = TokensInPage(spec_, view->num_tokens, refs[i].page);
+      EXPECT_EQ(BytesOf(units[i]),
+                TestUnit(spec_, refs[i].page, refs[i].layer, refs[i].head, rows));
+      EXPECT_EQ(units[i].crc32c, Crc32c(units[i].slice.bytes));
+    }
+  }
+};
+
+TEST_F(OpenContextTest, FullSegmentsGoToTheStoreAtOnce) {
+  const auto opened = OpenWith(3);
+  EXPECT_EQ(store_.num_segments(), 0u);
+  ASSERT_EQ(*Append(*opened.context, 3, 6), 9u * spec_.page_tokens);
+  EXPECT_EQ(store_.num_segments(), 2u);
+  EXPECT_EQ(opened.context->view()->tail.size(), 1u);
+  ExpectContents(opened.context->view());
+}
+
+TEST_F(OpenContextTest, SealingStoresTheRestAndNamesTheChain) {
+  for (const uint32_t pages : {1u, 3u, 4u, 5u, 8u}) {
+    for (const uint32_t tail : {0u, 1u, 3u}) {
+      const ContextViewPtr view = SealedWith(pages, tail);
+      EXPECT_EQ(view->num_tokens, pages * spec_.page_tokens + tail);
+      EXPECT_TRUE(view->tail.empty());
+      ExpectContents(view);
+      const auto chain = store_.ResolveChain(kTenant, view->chain_tip());
+      ASSERT_TRUE(chain.ok());
+      EXPECT_EQ((*chain)->keys, *view->keys);
+      EXPECT_EQ((*chain)->num_tokens, view->num_tokens);
+      EXPECT_EQ(*ShortPageTokens(store_, kTenant, *view),
+                TestTokens(tail, 100 + static_cast<TokenId>(pages * spec_.page_tokens)));
+    }
+  }
+}
+
+TEST_F(OpenContextTest, ContinuingSharesSegmentsCopiesPagesAndDropsTheShortPage) {
+  for (const uint32_t pages : {4u, 6u, 7u}) {
+    const ContextViewPtr chain = SealedWith(pages, 2);
+    const size_t before = store_.num_segments();
+    const auto opened = OpenWith(0, chain);
+    EXPECT_EQ(store_.num_segments(), before);
+    EXPECT_EQ(opened.context->view()->num_pages(), pages);
+    ExpectContents(opened.context->view());
+    ASSERT_TRUE(Append(*opened.context, pages, 3).ok());
+    ExpectContents(opened.context->view());
+    contexts_.Drop(kTenant, opened.id);
+  }
+}
+
+TEST_F(OpenContextTest, AnOpenContextCanBeContinuedToo) {
+  const auto first = OpenWith(6);
+  const auto second = OpenWith(1, first.context->view());
+  EXPECT_EQ(second.context->view()->num_pages(), 7u);
+  ExpectContents(second.context->view());
+}
+
+TEST_F(OpenContextTest, ReSendingIsIdempotentAndComparesBytesAndTokens) {
+  const auto opened = OpenWith(6);
+  EXPECT_EQ(*Append(*opened.context, 0, 6), 6u * spec_.page_tokens);
+  EXPECT_EQ(*Append(*opened.context, 2, 5), 7u * spec_.page_tokens);  // 2..5 known, 6 new
+  for (const uint32_t page : {0u, 5u}) {
+    EXPECT_EQ(Append(*opened.context, page, 1, /*seed=*/2).status().code(),
+              StatusCode::kAlreadyExists);
+    EXPECT_EQ(
+        opened.context->Append(page, TestTokens(spec_.page_tokens, 9999), TestPages(spec_, page, 1))
+            .status()
+            .code(),
+        StatusCode::kAlreadyExists);
+  }
+  ExpectContents(opened.context->view());
+}
+
+TEST_F(OpenContextTest, RefusesHolesAndWrongSizes) {
+  const auto opened = OpenWith(1);
+  const auto hole = Append(*opened.context, 2, 1);
+  EXPECT_EQ(hole.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Message(hole.status())), HasSubstr("has 1 pages"));
+  const auto units = TestPages(spec_, 1, 1);
+  const auto tokens = TestTokens(spec_.page_tokens);
+  OpenContext& context = *opened.context;
+  EXPECT_FALSE(context.Append(1, {}, {}).ok());
+  EXPECT_FALSE(context.Append(1, std::span(tokens).first(3), units).ok());
+  EXPECT_FALSE(context.Append(1, tokens, std::span(units).first(units.size() - 1)).ok());
+  EXPECT_FALSE(context.Append(1, tokens, {}).ok());
+  EXPECT_FALSE(context.Append(~0u, tokens, units).ok());
+  EXPECT_EQ(context.view()->num_pages(), 1u);
+}
+
+TEST_F(OpenContextTest, AFailedPutKeepsWholePagesAndCanBeRepeated) {
+  const auto opened = OpenWith(2);
+  store_.FailPuts(ResourceExhausted("the disk is full"));
+  EXPECT_EQ(Append(*opened.context, 2, 4).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(opened.context->view()->num_pages(), 3u);
+  store_.FailPuts(OkStatus());
+  EXPECT_EQ(*Append(*opened.context, 2, 4), 6u * spec_.page_tokens);
+  ExpectContents(opened.context->view());
+}
+
+TEST_F(OpenContextTest, SealingAgainAnswersTheSameAndSealedContextsDoNotGrow) {
+  const auto opened = OpenWith(5);
+  const auto first = Seal(*opened.context, 5, 2);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ((*Seal(*opened.context, 5, 2))->chain_tip(), (*first)->chain_tip());
+  EXPECT_EQ(Seal(*opened.context, 5, 1).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Append(*opened.context, 5, 1).status().code(), StatusCode::kFailedPrecondition);
+}
+
+TEST_F(OpenContextTest, AFailedSealChangesNothing) {
+  const auto opened = OpenWith(2);
+  store_.FailPuts(ResourceExhausted("the disk is full"));
+  EXPECT_EQ(Seal(*opened.context, 2, 1).status().code(), StatusCode::kResourceExhausted);
+  store_.FailPuts(OkStatus());
+  EXPECT_EQ(opened.context->view()->num_tokens, 8u);
+  EXPECT_TRUE(Append(*opened.context, 2, 1).ok());
+}
+
+TEST_F(OpenContextTest, RefusesToSealNothingOrAWrongTail) {
+  const auto opened = OpenWith(0);
+  EXPECT_EQ(Seal(*opened.context, 0, 0).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Seal(*opened.context, 0, spec_.page_tokens).status().code(),
+            StatusCode::kInvalidArgument);
+  const auto tokens = TestTokens(1);
+  EXPECT_FALSE(opened.context->Seal(tokens, {}, Durability::kMemory).ok());
+}
+
+TEST_F(OpenContextTest, OtherBytesForKnownTokensStayPrivate) {
+  SealedWith(4);
+  const auto opened = OpenWith(0);
+  ASSERT_TRUE(Append(*opened.context, 0, 6, /*seed=*/2).ok());
+  const ContextViewPtr view = opened.context->view();
+  EXPECT_EQ(store_.num_segments(), 1u);
+  EXPECT_EQ(view->tail.size(), 6u);
+  std::vector<UnitBytes> units;
+  ASSERT_TRUE(ReadUnits(store_, kTenant, view, std::vector<UnitRef>{{1, 3, 1}}, &units).ok());
+  EXPECT_EQ(BytesOf(units[0]), TestUnit(spec_, 3, 1, 1, spec_.page_tokens, 2));
+  EXPECT_EQ(Seal(*opened.context, 6, 0).status().code(), StatusCode::kAlreadyExists);
+}
+
+TEST_F(OpenContextTest, TailDigestsEqualThoseOfTheStore) {
+  const auto opened = OpenWith(7);
+  const auto view = opened.context->view();
+  const auto from_tail = ReadDigests(store_, kTenant, *view, 2, 0, 7);
+  ASSERT_TRUE(from_tail.ok());
+  const auto sealed = Seal(*opened.context, 7, 0);
+  const auto from_store = ReadDigests(store_, kTenant, **sealed, 2, 0, 7);
+  Payload a, b;
+  from_tail->AppendTo(0, 7, &a);
+  from_store->AppendTo(0, 7, &b);
+  const Slice tail = a.Flatten(), stored = b.Flatten();
+  ASSERT_EQ(tail.bytes.size(), 7 * PageDigestBytes(spec_));
+  EXPECT_TRUE(std::equal(tail.bytes.begin(), tail.bytes.end(), stored.bytes.begin()));
+}
+
+}  // namespace
+}  // namespace quire::kvserver::testing

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FakePageStore: a PageStore in a map, for tests of what stands on it. It keeps the promises that
+// its users rely on (content addressing, refusal of other bytes, chains) and fails when told to.
+// Thread-safe. Only tests link it.
+#ifndef QUIRE_KVSERVER_SESSION_TESTING_FAKE_PAGE_STORE_H_
+#define QUIRE_KVSERVER_SESSION_TESTING_FAKE_PAGE_STORE_H_
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/checksum.h"
+#include "common/base/mutex.h"
+#include "common/page/layout.h"
+#include "kernels/cpu/cpu_kernels.h"
+#include "kvserver/store/memory_metadata_store.h"
+#include "kvserver/store/page_store.h"
+
+namespace quire::kvserver::testing {
+
+class FakePageStore final : public PageStore {
+ public:
+  /// Puts and reads answer this status until it is OK again.
+  void FailPuts(Status status) { Set(&put_failure_, std::move(status)); }
+  void FailReads(Status status) { Set(&read_failure_, std::move(status)); }
+  size_t num_segments() const {
+    MutexLock lock(mutex_);
+    return segments_.size();
+  }
+
+  StatusOr<PutSegmentResult> PutSegment(std::string_view tenant,
+                                        const PutSegmentArgs& args) override {
+    MutexLock lock(mutex_);
+    QUIRE_RETURN_IF_ERROR(put_failure_);
+    const KvSpec& spec = *args.spec;
+    Segment segment{spec, args.parent, {args.tokens.begin(), args.tokens.end()}, nullptr};
+    if (args.payload.size() != SegmentBytes(spec, PageCount(spec, args.tokens.size()))) {
+      return InvalidArgument("the payload has the wrong size");
+    }
+    segment.payload =
+        std::make_shared<const std::vector<std::byte>>(args.payload.begin(), args.payload.end());
+    const SegmentKey key = ComputeKey(Salt(tenant), Fingerprint(spec), args.parent, args.tokens);
+    const auto [it, added] = segments_.emplace(key, segment);
+    if (!added && *it->second.payload != *segment.payload) return AlreadyExists("other bytes");
+    return PutSegmentResult{key, !added};
+  }
+
+  StatusOr<std::vector<SegmentKey>> Lookup(std::string_view tenant, const KvSpec& spec,
+                                           std::span<const TokenId> tokens) override {
+    MutexLock lock(mutex_);
+    std::vector<SegmentKey> found;
+    for (const SegmentKey& key : ChainKeys(Salt(tenant), spec, tokens)) {
+      if (!segments_.contains(key)) break;
+      found.push_back(key);
+    }
+    return found;
+  }
+
+  StatusOr<ChainPtr> ResolveChain(std::string_view, const SegmentKey& tip) override {
+    MutexLock lock(mutex_);
+    auto chain = std::make_shared<Chain>();
+    for (SegmentKey key = tip; key != kRootKey;) {
+      QUIRE_ASSIGN_OR_RETURN(const Segment* segment, Find(key));
+      chain->spec = segment->spec;
+      chain->num_tokens += segment->tokens.size();
+      chain->keys.insert(chain->keys.begin(), key);
+      key = segment->parent;
+    }
+    return ChainPtr(std::move(chain));
+  }
+
+  StatusOr<std::vector<TokenId>> Tokens(std::string_view, const SegmentKey& key) override {
+    MutexLock lock(mutex_);
+    QUIRE_ASSIGN_OR_RETURN(const Segment* segment, Find(key));
+    return segment->tokens;
+  }
+
+  Status ReadUnits(std::string_view, std::span<const UnitAddress> units,
+                   std::vector<UnitBytes>* out) override {
+    MutexLock lock(mutex_);
+    QUIRE_RETURN_IF_ERROR(read_failure_);
+    std::vector<UnitBytes> read;
+    for (const UnitAddress& address : units) {
+      QUIRE_ASSIGN_OR_RETURN(const Segment* segment, Find(address.segment));
+      const uint64_t bytes = quire::UnitBytes(segment->spec);
+      const uint64_t extent =
+          ExtentBytes(segment->spec, PageCount(segment->spec, segment->tokens.size()));
+      const auto unit = std::span(*segment->payload)
+                            .subspan(address.layer * extent + address.unit * bytes, bytes);
+      read.push_back({Slice{unit, segment->payload}, Crc32c(unit)});
+    }
+    *out = std::move(read);
+    return OkStatus();
+  }
+
+  StatusOr<SegmentDigests> ReadDigests(std::string_view, const SegmentKey& key,
+                                       uint32_t layer) override {
+    MutexLock lock(mutex_);
+    QUIRE_RETURN_IF_ERROR(read_failure_);
+    QUIRE_ASSIGN_OR_RETURN(const Segment* segment, Find(key));
+    const KvSpec& spec = segment->spec;
+    const uint32_t pages = PageCount(spec, segment->tokens.size());
+    std::vector<int32_t> rows;
+    for (uint32_t unit = 0; unit < pages * spec.num_kv_heads; ++unit) {
+      rows.push_back(static_cast<int32_t>(
+          TokensInPage(spec, segment->tokens.size(), unit / spec.num_kv_heads)));
+    }
+    auto digests = std::make_shared<std::vector<std::byte>>(rows.size() * 2 * spec.key_dim() *
+                                                            ElementBytes(spec.dtype));
+    const kernels::OpStatus status = kernels::CpuReference().digest(
+        {.units = segment->payload->data() + layer * ExtentBytes(spec, pages),
+         .unit_stride = static_cast<int64_t>(spec.rows_per_unit()) * spec.key_dim(),
+         .valid_rows = rows.data(),
+         .digests = digests->data(),
+         .n_units = static_cast<int64_t>(rows.size()),
+         .page_tokens = spec.page_tokens,
+         .head_dim = spec.key_dim(),
+         .dtype = spec.dtype,
+         .out_dtype = spec.dtype});
+    if (status != kernels::OpStatus::kOk) return Internal(kernels::Describe(status));
+    return SegmentDigests{std::move(digests), pages};
+  }
+
+  StatusOr<ChainStat> StatChain(std::string_view, const Chain& chain) override {
+    return ChainStat{SegmentBytes(chain.spec, PageCount(chain.spec, chain.num_tokens)),
+                     static_cast<uint32_t>(chain.keys.size()), 0};
+  }
+  Status DeleteSegment(std::string_view, const SegmentKey& key) override {
+    MutexLock lock(mutex_);
+    return segments_.erase(key) > 0 ? OkStatus() : NotFound("no segment ", key.Hex());
+  }
+  Status CheckTenant(std::string_view) const override { return OkStatus(); }
+  MetadataStore& metadata() override { return metadata_; }
+  void VisitCounters(const CounterVisitor&) const override {}
+
+ private:
+  struct Segment {
+    KvSpec spec;
+    SegmentKey parent;
+    std::vector<TokenId> tokens;
+    std::shared_ptr<const std::vector<std::byte>> payload;
+  };
+  static TenantSalt Salt(std::string_view tenant) {
+    TenantSalt salt{};
+    std::copy_n(tenant.begin(), std::min(tenant.size(), salt.size()), salt.begin());
+    return salt;
+  }
+  StatusOr<const Segment*> Find(const SegmentKey& key) const QUIRE_REQUIRES(mutex_) {
+    const auto it = segments_.find(key);
+    if (it == segments_.end()) return NotFound("no segment ", key.Hex());
+    return &it->second;
+  }
+  void Set(Status* target, Status status) {
+    MutexLock lock(mutex_);
+    *target = std::move(status);
+  }
+
+  MemoryMetadataStore metadata_;
+  mutable Mutex mutex_;
+  std::map<SegmentKey, Segment> segments_ QUIRE_GUARDED_BY(mutex_);
+  Status put_failure_ QUIRE_GUARDED_BY(mutex_);
+  Status read_failure_ QUIRE_GUARDED_BY(mutex_);
+};
+
+}  // namespace quire::kvserver::testing
+
+#endif  // QUIRE_KVSERVER_SESSION_TESTING_FAKE_PAGE_STORE_H_

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the session tests stand on: a fake store and clock, a context table and a session manager,
+// and helpers that make contexts of known bytes. Only tests use it.
+#ifndef QUIRE_KVSERVER_SESSION_TESTING_SESSION_FIXTURE_H_
+#define QUIRE_KVSERVER_SESSION_TESTING_SESSION_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/cpu_kernels.h"
+#include "kvserver/session/context_table.h"
+#include "kvserver/session/session_manager.h"
+#include "kvserver/session/testing/fake_page_store.h"
+#include "kvserver/session/testing/test_pages.h"
+#include "tests/kit/fake_clock.h"
+
+namespace quire::kvserver::testing {
+
+inline constexpr char kTenant[] = "team-a";
+
+class SessionFixture : public ::testing::Test {
+ protected:
+  /// Opens a context and appends `pages` pages of known bytes.
+  ContextTable::Opened OpenWith(uint32_t pages, const ContextViewPtr& chain = nullptr) {
+    auto opened = contexts_.Open(kTenant, spec_, chain);
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    const uint32_t first = opened->context->view()->num_pages();
+    if (pages > 0) {
+      EXPECT_TRUE(Append(*opened->context, first, pages).ok());
+    }
+    return *opened;
+  }
+  StatusOr<uint64_t> Append(OpenContext& context, uint32_t first, uint32_t pages,
+                            uint64_t seed = 1) {
+    const uint32_t p = spec_.page_tokens;
+    return context.Append(first, TestTokens(pages * p, 100 + static_cast<TokenId>(first * p)),
+                          TestPages(spec_, first, pages, seed));
+  }
+  /// A sealed chain of whole pages and `tail` more tokens.
+  ContextViewPtr SealedWith(uint32_t pages, uint32_t tail = 0) {
+    const auto opened = OpenWith(pages);
+    auto sealed = Seal(*opened.context, pages, tail);
+    EXPECT_TRUE(sealed.ok()) << sealed.status();
+    contexts_.Retire(kTenant, opened.id);
+    return *sealed;
+  }
+  StatusOr<ContextViewPtr> Seal(OpenContext& context, uint32_t pages, uint32_t tail) {
+    return context.Seal(TestTokens(tail, 100 + static_cast<TokenId>(pages * spec_.page_tokens)),
+                        tail == 0 ? std::vector<std::byte>() : TestPage(spec_, pages, tail),
+                        Durability::kPersisted);
+  }
+  SessionManager::Opened OpenSession(const ContextRef& context, uint32_t slots) {
+    auto opened = sessions_.Open(kTenant, {context, spec_, slots, {}});
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    return *opened;
+  }
+
+  static std::vector<std::byte> BytesOf(const UnitBytes& unit) {
+    return {unit.slice.bytes.begin(), unit.slice.bytes.end()};
+  }
+
+  const KvSpec spec_ = TestSpec();
+  FakePageStore store_;
+  quire::testing::FakeClock clock_;
+  ContextTable contexts_{{.max_contexts_per_tenant = 4,
+                          .max_bytes_per_tenant = 1 << 20,
+                          .store = &store_,
+                          .ops = &kernels::CpuReference(),
+                          .clock = &clock_}};
+  ContextResolver resolver_{&store_, nullptr, &contexts_};
+  SessionManager sessions_{{.max_sessions_per_tenant = 4,
+                            .max_reply_bytes = 1 << 16,
+                            .store = &store_,
+                            .resolver = &resolver_,
+                            .ops = &kernels::CpuReference(),
+                            .clock = &clock_}};
+};
+
+}  // namespace quire::kvserver::testing
+
+#endif  // QUIRE_KVSERVER_SESSION_TESTING_SESSION_FIXTURE_H_

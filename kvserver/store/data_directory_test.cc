@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/store/data_directory.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tests/kit/temp_dir.h"
+
+namespace quire::kvserver::testing {
+namespace {
+
+using quire::testing::TempDir;
+
+void WriteFile(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+
+/// The error of opening `path`, which must name it.
+Status OpenError(const std::string& path) {
+  const auto opened = DataDirectory::Open(path);
+  EXPECT_FALSE(opened.ok());
+  EXPECT_NE(Message(opened.status()).find(path), std::string_view::npos) << opened.status();
+  return opened.status();
+}
+
+TEST(DataDirectoryTest, CreatesWhatIsMissingAndOpensItAgain) {
+  TempDir dir;
+  const std::string path = dir / "a/b";
+  ASSERT_TRUE(DataDirectory::Open(path).ok());
+  ASSERT_TRUE(DataDirectory::Open(path).ok());
+  std::stringstream format;
+  format << std::ifstream(path + "/FORMAT").rdbuf();
+  EXPECT_EQ(format.str(), "quire-data-format 1\n");
+}
+
+TEST(DataDirectoryTest, IsLockedWhileItIsOpen) {
+  TempDir dir;
+  auto first = DataDirectory::Open(dir.path());
+  ASSERT_TRUE(first.ok());
+  const Status second = OpenError(dir.path());
+  EXPECT_EQ(second.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(Message(second).find("in use"), std::string_view::npos);
+  first->reset();
+  EXPECT_TRUE(DataDirectory::Open(dir.path()).ok());
+}
+
+TEST(DataDirectoryTest, AFileIsNotADirectory) {
+  TempDir dir;
+  WriteFile(dir / "file", "x");
+  EXPECT_EQ(OpenError(dir / "file").code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(OpenError(dir / "file/below").code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(DataDirectory::Open("").status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(DataDirectoryTest, ANewerFormatIsRefusedWithARemedy) {
+  TempDir dir;
+  WriteFile(dir / "FORMAT", "quire-data-format 2\n");
+  const Status status = OpenError(dir.path());
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(Message(status).find("upgrade"), std::string_view::npos);
+}
+
+TEST(DataDirectoryTest, ADamagedFormatFileIsDataLoss) {
+  TempDir dir;
+  for (const char* text :
+       {"", "quire", "quire-data-format \n", "quire-data-format 1", "quire-data-format -1\n",
+        "quire-data-format 1x\n", "quire-data-format 99999999999999\n"}) {
+    WriteFile(dir / "FORMAT", text);
+    EXPECT_EQ(OpenError(dir.path()).code(), StatusCode::kDataLoss) << text;
+  }
+}
+
+TEST(DataDirectoryTest, AMissingFormatFileNextToDataIsDataLoss) {
+  TempDir dir;
+  std::filesystem::create_directory(dir / "metadata");
+  EXPECT_EQ(OpenError(dir.path()).code(), StatusCode::kDataLoss);
+}
+
+TEST(DataDirectoryTest, APlaceThatCannotBeWrittenIsPermissionDenied) {
+  // Nobody, not even root, creates files there.
+  EXPECT_EQ(OpenError("/sys").code(), StatusCode::kPermissionDenied);
+}
+
+}  // namespace
+}  // namespace quire::kvserver::testing

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/store/database.h"
+
+#include <rocksdb/cache.h>
+#include <rocksdb/db.h>
+#include <rocksdb/env.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/listener.h>
+#include <rocksdb/table.h>
+#include <rocksdb/write_batch.h>
+
+#include <array>
+#include <utility>
+#include <vector>
+
+namespace quire::kvserver {
+namespace {
+
+// In order of Table; RocksDB's own default family comes after them and stays empty.
+constexpr std::array<const char*, 5> kTableNames = {"segments", "units", "digests", "metadata",
+                                                    "tenants"};
+constexpr size_t kBlockCacheBytes = 32 << 20;
+constexpr size_t kPayloadBufferBytes = 32 << 20;
+constexpr size_t kOtherBufferBytes = 8 << 20;
+constexpr size_t kBlobFileBytes = 256 << 20;
+// Resuming writes what is buffered; when that fails too, only a restart helps.
+constexpr uint64_t kResumeFreeBytes = 128 << 20;
+constexpr size_t kResumeProbeBytes = 1 << 20;
+
+rocksdb::Slice ToSlice(std::string_view text) { return {text.data(), text.size()}; }
+std::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
+
+/// The one place where RocksDB's errors become ours.
+Status Convert(const rocksdb::Status& status, std::string_view what) {
+  if (status.ok()) return OkStatus();
+  const std::string detail = status.ToString();
+  if (status.IsNotFound()) return NotFound(what, ": no such key");
+  if (status.IsCorruption()) {
+    return DataLoss(what, ": ", detail, "; the stored bytes are damaged: put the data again");
+  }
+  if (status.IsNoSpace() || status.subcode() == rocksdb::Status::kSpaceLimit) {
+    return ResourceExhausted(what, ": ", detail,
+                             "; free space in the data directory or delete documents, then retry");
+  }
+  if (status.IsIOError()) {
+    return Unavailable(what, ": ", detail,
+                       "; check the device and the data directory; when reads work and writes stay "
+                       "refused, restart the server");
+  }
+  if (status.IsBusy() || status.IsTryAgain() || status.IsTimedOut()) {
+    return Unavailable(what, ": ", detail, "; retry");
+  }
+  return Internal(what, ": ", detail);
+}
+
+rocksdb::ColumnFamilyOptions TableOptions(const std::shared_ptr<rocksdb::Cache>& cache,
+                                          bool payload) {
+  rocksdb::ColumnFamilyOptions options;
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = cache;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  table.cache_index_and_filter_blocks = true;
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  options.compression = payload ? rocksdb::kNoCompression : rocksdb::kLZ4Compression;
+  options.write_buffer_size = payload ? kPayloadBufferBytes : kOtherBufferBytes;
+  if (payload) {
+    options.enable_blob_files = true;
+    options.blob_file_size = kBlobFileBytes;
+    options.enable_blob_garbage_collection = true;
+    options.blob_garbage_collection_force_threshold = 0.5;
+  }
+  return options;
+}
+
+/// Keeps RocksDB from resuming by itself after it ran out of space: it would do so at a time of its
+/// own, and for good give up writing when space is still short then.
+class NoAutomaticRecovery final : public rocksdb::EventListener {
+ public:
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
+                            bool* automatic) override {
+    *automatic = false;
+  }
+};
+
+rocksdb::DBOptions DbOptions(rocksdb::Env* env) {
+  rocksdb::DBOptions options;
+  if (env != nullptr) options.env = env;
+  options.create_if_missing = true;
+  options.create_missing_column_families = true;
+  options.track_and_verify_wals_in_manifest = true;  // a log that lost synced bytes is noticed
+  options.max_background_jobs = 2;
+  options.max_total_wal_size = 128 << 20;
+  options.keep_log_file_num = 2;
+  options.info_log_level = rocksdb::WARN_LEVEL;
+  options.listeners.push_back(std::make_shared<NoAutomaticRecovery>());
+  return options;
+}
+
+/// The first key after every key that starts with `prefix`.
+std::string PrefixEnd(std::string_view prefix) {
+  std::string end(prefix);
+  while (!end.empty() && end.back() == '\xff') end.pop_back();
+  if (!end.empty()) end.back() = static_cast<char>(end.back() + 1);
+  return end;
+}
+
+}  // namespace
+
+struct Database::Rep {
+  std::string path;
+  std::unique_ptr<rocksdb::DB> db;
+  std::vector<rocksdb::ColumnFamilyHandle*> tables;
+
+  ~Rep() {
+    for (rocksdb::ColumnFamilyHandle* table : tables) db->DestroyColumnFamilyHandle(table);
+  }
+  rocksdb::ColumnFamilyHandle* Of(Table table) const { return tables[static_cast<size_t>(table)]; }
+};
+
+struct Database::Batch::Rep {
+  const Database::Rep* database = nullptr;
+  rocksdb::WriteBatch batch;
+};
+
+Database::Batch::Batch() : rep_(std::make_unique<Rep>()) {}
+Database::Batch::~Batch() = default;
+Database::Batch::Batch(Batch&&) noexcept = default;
+
+void Database::Batch::Put(Table table, std::string_view key,
+                          std::initializer_list<std::string_view> parts) {
+  const rocksdb::Slice key_slice = ToSlice(key);
+  std::vector<rocksdb::Slice> slices;
+  for (std::string_view part : parts) slices.push_back(ToSlice(part));
+  rep_->batch.Put(rep_->database->Of(table), rocksdb::SliceParts(&key_slice, 1),
+                  rocksdb::SliceParts(slices.data(), static_cast<int>(slices.size())));
+}
+
+void Database::Batch::Delete(Table table, std::string_view key) {
+  rep_->batch.Delete(rep_->database->Of(table), ToSlice(key));
+}
+
+void Database::Batch::DeletePrefix(Table table, std::string_view prefix) {
+  rep_->batch.DeleteRange(rep_->database->Of(table), ToSlice(prefix), PrefixEnd(prefix));
+}
+
+StatusOr<std::unique_ptr<Database>> Database::Open(const Options& options) {
+  const auto cache = rocksdb::NewLRUCache(kBlockCacheBytes);
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  for (size_t i = 0; i < kTableNames.size(); ++i) {
+    const auto table = static_cast<Table>(i);
+    const bool payload = table == Table::kUnits || table == Table::kDigests;
+    families.emplace_back(kTableNames[i], TableOptions(cache, payload));
+  }
+  families.emplace_back(rocksdb::kDefaultColumnFamilyName, TableOptions(cache, false));
+  auto rep = std::make_unique<Rep>();
+  rep->path = options.path;
+  rocksdb::DB* db = nullptr;
+  const rocksdb::Status status =
+      rocksdb::DB::Open(DbOptions(options.env), options.path, families, &rep->tables, &db);
+  rep->db.reset(db);
+  QUIRE_RETURN_IF_ERROR(Convert(status, "cannot open the database in " + options.path));
+  return std::unique_ptr<Database>(new Database(std::move(rep)));
+}
+
+Database::Database(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
+
+// What was acknowledged without sync becomes durable at a clean shutdown; when that fails the
+// promise at that level still holds, so there is nobody to tell.
+Database::~Database() { (void)Sync(); }
+
+Database::Batch Database::NewBatch() {
+  Batch batch;
+  batch.rep_->database = rep_.get();
+  return batch;
+}
+
+StatusOr<std::string> Database::Get(Table table, std::string_view key) {
+  std::string value;
+  const rocksdb::Status status =
+      rep_->db->Get(rocksdb::ReadOptions(), rep_->Of(table), ToSlice(key), &value);
+  QUIRE_RETURN_IF_ERROR(Convert(status, kTableNames[static_cast<size_t>(table)]));
+  return value;
+}
+
+Status Database::Scan(Table table, std::string_view start,
+                      const std::function<bool(std::string_view, std::string_view)>& visit) {
+  rocksdb::ReadOptions options;
+  options.fill_cache = false;
+  const std::unique_ptr<rocksdb::Iterator> it(rep_->db->NewIterator(options, rep_->Of(table)));
+  for (it->Seek(ToSlice(start)); it->Valid(); it->Next()) {
+    if (!visit(ToView(it->key()), ToView(it->value()))) break;
+  }
+  return Convert(it->status(), kTableNames[static_cast<size_t>(table)]);
+}
+
+Status Database::Commit(Batch& batch, bool sync) {
+  rocksdb::WriteOptions options;
+  options.sync = sync;
+  rocksdb::Status status = rep_->db->Write(options, &batch.rep_->batch);
+  // A write may fail for an older reason that is gone by now.
+  if (!status.ok() && Resume().ok()) status = rep_->db->Write(options, &batch.rep_->batch);
+  (status.ok() ? commits_ : failures_).Add();
+  return Convert(status, "cannot write to " + rep_->path);
+}
+
+// After a failed write RocksDB refuses all others until it is told to resume; it then starts a new
+// log, so that nothing is ever appended after a torn record. It gives up for good when resuming
+// fails, so it is only asked to once a probe shows that the device takes writes again.
+Status Database::Resume() {
+  MutexLock lock(resume_mutex_);
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t free_bytes, FreeBytes());
+  if (free_bytes < kResumeFreeBytes) return ResourceExhausted("too little space to resume");
+  rocksdb::Env* const env = rep_->db->GetEnv();
+  const std::string probe = rep_->path + "/PROBE";
+  const rocksdb::Status written = rocksdb::WriteStringToFile(
+      env, std::string(kResumeProbeBytes, '\0'), probe, /*should_sync=*/true);
+  (void)env->DeleteFile(probe);  // gone or never there
+  QUIRE_RETURN_IF_ERROR(Convert(written, "cannot write " + probe));
+  QUIRE_RETURN_IF_ERROR(Convert(rep_->db->Resume(), "cannot resume writing"));
+  recoveries_.Add();
+  return OkStatus();
+}
+
+// A write rather than FlushWAL: only writes are ordered with the failure of another one.
+Status Database::Sync() {
+  Batch batch = NewBatch();
+  batch.rep_->batch.PutLogData("sync");
+  return Commit(batch, /*sync=*/true);
+}
+
+StatusOr<uint64_t> Database::FreeBytes() {
+  uint64_t bytes = 0;
+  const rocksdb::Status status = rep_->db->GetEnv()->GetFreeSpace(rep_->path, &bytes);
+  QUIRE_RETURN_IF_ERROR(Convert(status, "cannot ask for the free space of " + rep_->path));
+  return bytes;
+}
+
+void Database::VisitCounters(const CounterVisitor& visit) const {
+  visit("db_commits", commits_.Get());
+  visit("db_commit_failures", failures_.Get());
+  visit("db_recoveries", recoveries_.Get());
+}
+
+}  // namespace quire::kvserver

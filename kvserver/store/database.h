@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Database: the RocksDB instance of a data directory, the only place that knows RocksDB's types and
+// the one function that converts its errors. Tables are column families; payload tables keep their
+// values in blob files, so that compaction does not rewrite them.
+//
+// A Batch is the unit of atomicity: all of it survives a crash or none. Its commit through the
+// write-ahead log is the commit point of the store.
+//
+// Ownership: values are copied out, so nothing handed out refers to the database.
+// Thread-safety: all methods may be called concurrently; a Batch belongs to one thread.
+// Errors: NOT_FOUND (no such key), DATA_LOSS (RocksDB found corruption), RESOURCE_EXHAUSTED (no
+// space), UNAVAILABLE (the device failed), FAILED_PRECONDITION, INTERNAL. After a failed write the
+// database answers reads and refuses writes until the cause is gone; it then recovers by itself at
+// the next write.
+#ifndef QUIRE_KVSERVER_STORE_DATABASE_H_
+#define QUIRE_KVSERVER_STORE_DATABASE_H_
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "common/base/counters.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+
+namespace rocksdb {
+class Env;
+}  // namespace rocksdb
+
+namespace quire::kvserver {
+
+/// Column families. Their names are persistent.
+enum class Table : uint8_t { kSegments, kUnits, kDigests, kMetadata, kTenants };
+
+class Database {
+ public:
+  struct Options {
+    std::string path;             ///< Created when missing; its parent exists.
+    rocksdb::Env* env = nullptr;  ///< The machine's when null; tests inject faults through it.
+  };
+
+  class Batch {
+   public:
+    Batch();
+    ~Batch();
+    Batch(Batch&&) noexcept;
+    /// The value is the concatenation of `parts`; everything is copied.
+    void Put(Table table, std::string_view key, std::initializer_list<std::string_view> parts);
+    void Delete(Table table, std::string_view key);
+    /// Deletes every key that starts with `prefix`, which is not empty nor all 0xff.
+    void DeletePrefix(Table table, std::string_view prefix);
+
+   private:
+    friend class Database;
+    struct Rep;
+    std::unique_ptr<Rep> rep_;
+  };
+
+  static StatusOr<std::unique_ptr<Database>> Open(const Options& options);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  /// A batch for this database.
+  Batch NewBatch();
+  [[nodiscard]] StatusOr<std::string> Get(Table table, std::string_view key);
+  /// Calls visit(key, value) in order of keys from `start` on until it returns false.
+  [[nodiscard]] Status Scan(Table table, std::string_view start,
+                            const std::function<bool(std::string_view, std::string_view)>& visit);
+  /// Applies all of `batch` or nothing. With `sync` it has reached the device when this returns.
+  [[nodiscard]] Status Commit(Batch& batch, bool sync);
+  /// Everything committed so far has reached the device when this returns OK.
+  [[nodiscard]] Status Sync();
+  /// Bytes that the file system has left.
+  [[nodiscard]] StatusOr<uint64_t> FreeBytes();
+
+  /// db_commits, db_commit_failures, db_recoveries (writes resumed after a failure).
+  void VisitCounters(const CounterVisitor& visit) const;
+
+ private:
+  struct Rep;
+  explicit Database(std::unique_ptr<Rep> rep);
+  Status Resume();
+
+  const std::unique_ptr<Rep> rep_;
+  Mutex resume_mutex_;  // one recovery at a time; nothing else is guarded by it
+  Counter commits_, failures_, recoveries_;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_STORE_DATABASE_H_

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The database under failing writes: what fails is not half there, reads go on, and writes recover
+// when the cause is gone.
+#include "kvserver/store/database.h"
+
+#include <gtest/gtest.h>
+
+#include "kvserver/store/testing/fault_file_system.h"
+#include "kvserver/store/testing/store_kit.h"
+#include "tests/kit/temp_dir.h"
+
+namespace quire::kvserver::testing {
+namespace {
+
+using quire::testing::TempDir;
+
+class DatabaseTest : public ::testing::Test {
+ protected:
+  void Open() {
+    database_.reset();
+    auto opened = Database::Open({.path = dir_ / "db", .env = env_.env.get()});
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    database_ = *std::move(opened);
+  }
+  void SetUp() override { Open(); }
+
+  Status Put(const std::string& key, const std::string& value, bool sync = true) {
+    Database::Batch batch = database_->NewBatch();
+    batch.Put(Table::kSegments, key, {value});
+    batch.Put(Table::kUnits, key, {value, value});
+    return database_->Commit(batch, sync);
+  }
+  void ExpectAbsent(const std::string& key) {
+    EXPECT_EQ(database_->Get(Table::kSegments, key).status().code(), StatusCode::kNotFound);
+    EXPECT_EQ(database_->Get(Table::kUnits, key).status().code(), StatusCode::kNotFound);
+  }
+
+  TempDir dir_;
+  FaultEnv env_;
+  std::unique_ptr<Database> database_;
+};
+
+TEST_F(DatabaseTest, ABatchIsReadableInAllItsTables) {
+  ASSERT_TRUE(Put("a", "one").ok());
+  EXPECT_EQ(*database_->Get(Table::kSegments, "a"), "one");
+  EXPECT_EQ(*database_->Get(Table::kUnits, "a"), "oneone");
+  EXPECT_EQ(database_->Get(Table::kDigests, "a").status().code(), StatusCode::kNotFound);
+}
+
+TEST_F(DatabaseTest, DeletePrefixDeletesExactlyThePrefix) {
+  for (const char* key : {"a", "ab", "ab\xff", "ac", "b"}) ASSERT_TRUE(Put(key, "v").ok());
+  Database::Batch batch = database_->NewBatch();
+  batch.DeletePrefix(Table::kSegments, "ab");
+  batch.DeletePrefix(Table::kUnits, "a");
+  ASSERT_TRUE(database_->Commit(batch, false).ok());
+  std::string left;
+  ASSERT_TRUE(database_
+                  ->Scan(Table::kSegments, "",
+                         [&](std::string_view key, std::string_view) {
+                           left += std::string(key) + " ";
+                           return true;
+                         })
+                  .ok());
+  EXPECT_EQ(left, "a ac b ");
+  EXPECT_EQ(database_->Get(Table::kUnits, "ac").status().code(), StatusCode::kNotFound);
+  EXPECT_TRUE(database_->Get(Table::kUnits, "b").ok());
+}
+
+TEST_F(DatabaseTest, WritesRecoverByThemselvesWhenThereIsSpaceAgain) {
+  for (const Fault fault : {Fault::kNoSpace, Fault::kTornNoSpace}) {
+    SCOPED_TRACE(static_cast<int>(fault));
+    ASSERT_TRUE(Put("before", "1").ok());
+    env_.faults.fault = fault;
+    const Status refused = Put("during", std::string(100000, 'x'));
+    EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted) << refused;
+    EXPECT_EQ(Put("during", "2").code(), StatusCode::kResourceExhausted);
+    EXPECT_EQ(*database_->Get(Table::kSegments, "before"), "1") << "reads go on";
+    ExpectAbsent("during");
+    env_.faults.fault = Fault::kNone;
+    const Status recovered = Put("after", "3");
+    ASSERT_TRUE(recovered.ok()) << recovered;
+    ExpectAbsent("during");
+    Open();
+    EXPECT_EQ(*database_->Get(Table::kSegments, "before"), "1");
+    EXPECT_EQ(*database_->Get(Table::kUnits, "after"), "33");
+    ExpectAbsent("during");
+  }
+}
+
+TEST_F(DatabaseTest, ADeviceErrorIsReportedAndLosesNothingThatWasAcknowledged) {
+  ASSERT_TRUE(Put("before", "1").ok());
+  env_.faults.fault = Fault::kIoError;
+  EXPECT_EQ(Put("during", "2").code(), StatusCode::kUnavailable);
+  EXPECT_EQ(*database_->Get(Table::kSegments, "before"), "1") << "reads go on";
+  env_.faults.fault = Fault::kNone;
+  Open();
+  EXPECT_EQ(*database_->Get(Table::kSegments, "before"), "1");
+  EXPECT_TRUE(Put("after", "3").ok());
+}
+
+TEST_F(DatabaseTest, OpeningOnAReadOnlyFileSystemIsAClearError) {
+  database_.reset();
+  env_.faults.fault = Fault::kReadOnly;
+  const auto opened = Database::Open({.path = dir_ / "db", .env = env_.env.get()});
+  EXPECT_EQ(opened.status().code(), StatusCode::kUnavailable);
+  EXPECT_NE(Message(opened.status()).find("Read-only"), std::string_view::npos);
+  EXPECT_NE(Message(opened.status()).find(dir_ / "db"), std::string_view::npos);
+  env_.faults.fault = Fault::kNone;
+  Open();
+}
+
+}  // namespace
+}  // namespace quire::kvserver::testing

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PageStore: the facade of the storage engine. It names segments, checks and digests what is put,
+// writes through to SSD, serves units from DRAM or SSD, and resolves chains. Tiers move bytes,
+// policies decide; this class routes. It knows nothing of sessions, documents or the wire.
+//
+// Promises kept here: a sealed segment never changes (ALREADY_EXISTS); bytes that fail their
+// checksum are never returned (DATA_LOSS); every bound answers RESOURCE_EXHAUSTED; tenants never
+// share segments.
+//
+// Thread-safety: all methods may be called concurrently.
+#ifndef QUIRE_KVSERVER_STORE_PAGE_STORE_H_
+#define QUIRE_KVSERVER_STORE_PAGE_STORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/counters.h"
+#include "common/base/status.h"
+#include "common/page/key.h"
+#include "common/page/kv_spec.h"
+#include "kvserver/store/chain.h"
+#include "kvserver/store/metadata_store.h"
+#include "kvserver/store/unit.h"
+
+namespace quire::kvserver {
+
+enum class Durability : uint8_t { kMemory, kReplicated, kPersisted };
+
+/// Digests of the pages of one segment at one layer: [pages][n_kv][2][key_dim] in the KV dtype.
+struct SegmentDigests {
+  std::shared_ptr<const std::vector<std::byte>> bytes;
+  uint32_t num_pages = 0;
+};
+
+struct PutSegmentArgs {
+  const KvSpec* spec = nullptr;
+  SegmentKey parent =
+      kRootKey;  ///< kRootKey, or a stored full segment of the same tenant and spec.
+  std::span<const TokenId> tokens;         ///< 1 .. p*g
+  std::span<const std::byte> payload;      ///< [num_layers][pages][n_kv] units
+  std::optional<SegmentKey> expected_key;  ///< Checked when given.
+  Durability durability = Durability::kPersisted;
+};
+struct PutSegmentResult {
+  SegmentKey key;
+  bool existed = false;
+};
+
+struct ChainStat {
+  uint64_t bytes = 0;
+  uint32_t segments_in_dram = 0;  ///< With at least one extent in DRAM.
+  uint32_t segments_on_ssd = 0;
+};
+
+class PageStore {
+ public:
+  struct Options {
+    std::string ssd_path;              ///< Data directory; created when missing. Required.
+    uint64_t dram_bytes = 1ull << 30;  ///< Arena, reserved at open.
+    uint64_t ssd_bytes = 0;  ///< Payload bytes allowed on SSD; 0 = what the file system has.
+    std::vector<std::string> tenants = {
+        "default"};  ///< Who may use the store; 1..64 bytes of [A-Za-z0-9_.-] each.
+    /// Requests that read an extent from SSD before it is brought back to DRAM; at least 1.
+    uint32_t promote_after_touches = 2;
+    uint64_t catalog_cache_bytes = 64 << 20;  ///< Segment records and chains kept in memory.
+    uint64_t digest_cache_bytes = 64 << 20;   ///< Digests kept in memory.
+  };
+  /// Opens or creates the store and recovers to the last acknowledged state.
+  /// Errors name the path and the remedy: not a directory, not writable, locked by another server,
+  /// written by a newer version, DATA_LOSS.
+  static StatusOr<std::unique_ptr<PageStore>> Open(const Options& options);
+  virtual ~PageStore() = default;
+
+  virtual StatusOr<PutSegmentResult> PutSegment(std::string_view tenant,
+                                                const PutSegmentArgs& args) = 0;
+
+  /// Keys of the longest stored prefix of `tokens` made of whole segments, plus a short last
+  /// segment when it ends exactly at the end of `tokens`.
+  virtual StatusOr<std::vector<SegmentKey>> Lookup(std::string_view tenant, const KvSpec& spec,
+                                                   std::span<const TokenId> tokens) = 0;
+
+  /// The chain that ends with `tip`. NOT_FOUND when a segment of it is gone.
+  virtual StatusOr<ChainPtr> ResolveChain(std::string_view tenant, const SegmentKey& tip) = 0;
+  /// Token ids of one segment.
+  virtual StatusOr<std::vector<TokenId>> Tokens(std::string_view tenant, const SegmentKey& key) = 0;
+
+  /// Reads units, verified; `out` has one entry per address in order, set only when all succeed.
+  virtual Status ReadUnits(std::string_view tenant, std::span<const UnitAddress> units,
+                           std::vector<UnitBytes>* out) = 0;
+  /// Digests of one segment at one layer, from memory when a recent call read them.
+  virtual StatusOr<SegmentDigests> ReadDigests(std::string_view tenant, const SegmentKey& key,
+                                               uint32_t layer) = 0;
+
+  virtual StatusOr<ChainStat> StatChain(std::string_view tenant, const Chain& chain) = 0;
+
+  /// Removes a segment from every tier. NOT_FOUND when it is not stored. Readers that hold its
+  /// bytes keep them.
+  virtual Status DeleteSegment(std::string_view tenant, const SegmentKey& key) = 0;
+
+  /// OK, or NOT_FOUND naming the tenant and the remedy.
+  virtual Status CheckTenant(std::string_view tenant) const = 0;
+
+  /// The metadata of the same data directory, for the document registry; lives as long as the
+  /// store.
+  virtual MetadataStore& metadata() = 0;
+
+  /// segments, ssd_bytes_used, ssd_bytes_limit, puts, puts_existed, deletes, promotions, and those
+  /// of the tiers, the caches and the database.
+  virtual void VisitCounters(const CounterVisitor& visit) const = 0;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_STORE_PAGE_STORE_H_

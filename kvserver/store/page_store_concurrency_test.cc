@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Readers, writers, deleters and eviction at once, over a DRAM tier that holds a fraction of the
+// data. Every read is either exactly what was put or NOT_FOUND. Meant to run under ThreadSanitizer.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "kvserver/store/page_store.h"
+#include "kvserver/store/testing/store_kit.h"
+#include "tests/kit/temp_dir.h"
+
+namespace quire::kvserver::testing {
+namespace {
+
+using quire::testing::TempDir;
+
+class PageStoreConcurrencyTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kSegments = 24;
+
+  void SetUp() override {
+    auto opened = PageStore::Open({.ssd_path = dir_.path(), .dram_bytes = 512 << 10});
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    store_ = *std::move(opened);
+    for (uint64_t seed = 0; seed < kSegments; ++seed) {
+      const auto segment = PutTestSegment(*store_, spec_, seed);
+      ASSERT_TRUE(segment.ok()) << segment.status();
+      segments_.push_back(*segment);
+    }
+  }
+
+  /// Runs every function in a thread of its own, `rounds` times each with its own randomness.
+  void RunAll(int rounds, const std::vector<std::function<void(Random&)>>& functions) {
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < functions.size(); ++i) {
+      threads.emplace_back([&, i] {
+        Random random(i);
+        for (int round = 0; round < rounds; ++round) functions[i](random);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  void ReadSome(Random& random) {
+    const TestSegment& segment = segments_[random.Below(kSegments)];
+    const auto units = AllUnits(spec_, segment.key, 8);
+    const size_t first = random.Below(units.size());
+    const size_t count = 1 + random.Below(units.size() - first);
+    std::vector<UnitBytes> out;
+    const Status status =
+        store_->ReadUnits("default", std::span(units).subspan(first, count), &out);
+    if (!status.ok()) {
+      EXPECT_EQ(status.code(), StatusCode::kNotFound) << status;
+      return;
+    }
+    const uint64_t bytes = quire::UnitBytes(spec_);
+    const auto expected = std::span(segment.payload).subspan(first * bytes, count * bytes);
+    EXPECT_TRUE(std::ranges::equal(Concatenate(out), expected));
+  }
+  void ReadOthers(Random& random) {
+    const TestSegment& segment = segments_[random.Below(kSegments)];
+    for (const Status& status : {store_->ReadDigests("default", segment.key, 0).status(),
+                                 store_->ResolveChain("default", segment.key).status(),
+                                 store_->Lookup("default", spec_, segment.tokens).status()}) {
+      EXPECT_TRUE(status.ok() || status.code() == StatusCode::kNotFound) << status;
+    }
+    EXPECT_GT(CountersOf(*store_)["puts"], 0u);
+  }
+  void PutOne(Random& random) {
+    const auto put = PutTestSegment(*store_, spec_, random.Below(kSegments));
+    EXPECT_TRUE(put.ok()) << put.status();
+  }
+  void DeleteOne(Random& random) {
+    const Status status = store_->DeleteSegment("default", segments_[random.Below(kSegments)].key);
+    EXPECT_TRUE(status.ok() || status.code() == StatusCode::kNotFound) << status;
+  }
+
+  TempDir dir_;
+  KvSpec spec_ = LargeUnitSpec();
+  std::unique_ptr<PageStore> store_;
+  std::vector<TestSegment> segments_;
+};
+
+TEST_F(PageStoreConcurrencyTest, EveryReadIsExactOrNotFoundAndAccountsEndAtZero) {
+  RunAll(150, {[&](Random& r) { ReadSome(r); }, [&](Random& r) { ReadSome(r); },
+               [&](Random& r) { ReadOthers(r); }, [&](Random& r) { PutOne(r); },
+               [&](Random& r) { PutOne(r); }, [&](Random& r) { DeleteOne(r); }});
+  for (const TestSegment& segment : segments_) {
+    const Status status = store_->DeleteSegment("default", segment.key);
+    EXPECT_TRUE(status.ok() || status.code() == StatusCode::kNotFound) << status;
+  }
+  auto counters = CountersOf(*store_);
+  EXPECT_EQ(counters["segments"], 0u);
+  EXPECT_EQ(counters["ssd_bytes_used"], 0u);
+  EXPECT_EQ(counters["dram_extents"], 0u);
+  EXPECT_EQ(counters["dram_bytes_used"], 0u);
+  EXPECT_EQ(counters["ssd_checksum_failures"], 0u);
+}
+
+// Promise 1 under a race: one of two different puts under one key wins, the other is refused.
+TEST_F(PageStoreConcurrencyTest, Promise1OneOfTwoRacingPutsWins) {
+  for (uint64_t round = 0; round < 20; ++round) {
+    const auto tokens = MakeTokens(8, 1000 + round);
+    const std::vector<std::byte> payloads[2] = {MakePayload(spec_, 8, 1), MakePayload(spec_, 8, 2)};
+    StatusCode codes[2] = {};
+    SegmentKey key;
+    const auto put = [&](int which) {
+      PutSegmentArgs args;
+      args.spec = &spec_;
+      args.tokens = tokens;
+      args.payload = payloads[which];
+      args.durability = Durability::kMemory;
+      const auto result = store_->PutSegment("default", args);
+      codes[which] = result.status().code();
+      if (result.ok()) key = result->key;
+    };
+    std::thread other(put, 1);
+    put(0);
+    other.join();
+    ASSERT_EQ((codes[0] == StatusCode::kOk) + (codes[1] == StatusCode::kOk), 1);
+    const int winner = codes[0] == StatusCode::kOk ? 0 : 1;
+    EXPECT_EQ(codes[1 - winner], StatusCode::kAlreadyExists);
+    EXPECT_EQ(*ReadSegment(*store_, spec_, {key, tokens, {}}), payloads[winner]);
+  }
+}
+
+}  // namespace
+}  // namespace quire::kvserver::testing

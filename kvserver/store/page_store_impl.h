@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PageStoreImpl: PageStore over one DramTier and one SsdTier. Everything is written through to SSD,
+// whatever the durability (it decides whether the commit is synced), so an extent can leave DRAM
+// at any time and a put never fails for want of DRAM.
+//
+// Put and delete of one segment, and its promotion, exclude each other (`writers_`); readers take
+// no lock over I/O. Lock order: a KeyedLock guard, then any one of the short internal locks
+// (DramTier, Arena below it, BoundedCache, promotion, damaged set), none of which is held over I/O.
+#ifndef QUIRE_KVSERVER_STORE_PAGE_STORE_IMPL_H_
+#define QUIRE_KVSERVER_STORE_PAGE_STORE_IMPL_H_
+
+#include <memory>
+#include <vector>
+
+#include "kvserver/store/data_directory.h"
+#include "kvserver/store/database.h"
+#include "kvserver/store/digest_store.h"
+#include "kvserver/store/dram_tier.h"
+#include "kvserver/store/keyed_lock.h"
+#include "kvserver/store/page_store.h"
+#include "kvserver/store/rocksdb_metadata_store.h"
+#include "kvserver/store/segment_catalog.h"
+#include "kvserver/store/space_budget.h"
+#include "kvserver/store/ssd_tier.h"
+#include "kvserver/store/tenant_directory.h"
+#include "kvserver/store/unit_reader.h"
+
+namespace quire::kvserver {
+
+class PageStoreImpl final : public PageStore {
+ public:
+  /// As PageStore::Open, on the files of `env` (the machine's when null).
+  static StatusOr<std::unique_ptr<PageStoreImpl>> Open(const Options& options, rocksdb::Env* env);
+
+  StatusOr<PutSegmentResult> PutSegment(std::string_view tenant,
+                                        const PutSegmentArgs& args) override;
+  StatusOr<std::vector<SegmentKey>> Lookup(std::string_view tenant, const KvSpec& spec,
+                                           std::span<const TokenId> tokens) override;
+  StatusOr<ChainPtr> ResolveChain(std::string_view tenant, const SegmentKey& tip) override;
+  StatusOr<std::vector<TokenId>> Tokens(std::string_view tenant, const SegmentKey& key) override;
+  Status ReadUnits(std::string_view tenant, std::span<const UnitAddress> units,
+                   std::vector<UnitBytes>* out) override;
+  StatusOr<SegmentDigests> ReadDigests(std::string_view tenant, const SegmentKey& key,
+                                       uint32_t layer) override;
+  StatusOr<ChainStat> StatChain(std::string_view tenant, const Chain& chain) override;
+  Status DeleteSegment(std::string_view tenant, const SegmentKey& key) override;
+  Status CheckTenant(std::string_view tenant) const override;
+  MetadataStore& metadata() override { return metadata_; }
+  void VisitCounters(const CounterVisitor& visit) const override;
+
+  /// For tests that damage or inspect what is stored.
+  Database& database() { return *database_; }
+
+ private:
+  struct Parts {
+    std::unique_ptr<DataDirectory> directory;
+    std::unique_ptr<Database> database;
+    std::unique_ptr<DramTier> dram;
+    TenantDirectory tenants;
+  };
+  PageStoreImpl(const Options& options, Parts parts, const SegmentCatalog::Totals& stored);
+
+  /// How a segment that is about to be put is stored now.
+  enum class Stored { kNot, kWhole, kDamaged };
+
+  StatusOr<uint64_t> FirstToken(std::string_view tenant, const PutSegmentArgs& args);
+  StatusOr<Stored> FindStored(const SegmentKey& key, const SegmentRecord& record);
+  Status Reserve(uint64_t bytes);
+  Status Commit(const SegmentKey& key, const SegmentRecord& record, const PutSegmentArgs& args,
+                std::span<const ExtentView> extents);
+  Status Write(const SegmentKey& key, const SegmentRecordPtr& record, const PutSegmentArgs& args,
+               Stored before);
+
+  // Constant after construction; each provides its own synchronisation.
+  const std::unique_ptr<DataDirectory> directory_;
+  const std::unique_ptr<Database> database_;
+  const std::unique_ptr<DramTier> dram_;
+  const TenantDirectory tenants_;
+  RocksDbMetadataStore metadata_;
+  SsdTier ssd_;
+  SegmentCatalog catalog_;
+  DigestStore digests_;
+  KeyedLock writers_;
+  UnitReader reader_;
+  SpaceBudget budget_;
+  Counter segments_, puts_, existed_, deletes_;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_STORE_PAGE_STORE_IMPL_H_

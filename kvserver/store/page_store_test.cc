@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What PageStore promises while everything works: keys, idempotence, chains, digests, tenants,
+// limits.
+#include "kvserver/store/page_store.h"
+
+#include <algorithm>
+
+#include "common/base/checksum.h"
+#include "kvserver/store/testing/page_store_fixture.h"
+
+namespace quire::kvserver::testing {
+namespace {
+
+TEST_F(PageStoreTest, ReadsBackEveryUnitWithItsChecksum) {
+  for (const size_t tokens : {1, 3, 4, 5, 8}) {
+    const auto segment = PutTestSegment(*store_, spec_, tokens, kRootKey, tokens);
+    ASSERT_TRUE(segment.ok()) << segment.status();
+    std::vector<UnitBytes> units;
+    ASSERT_TRUE(store_->ReadUnits("default", AllUnits(spec_, segment->key, tokens), &units).ok());
+    EXPECT_EQ(Concatenate(units), segment->payload);
+    for (const UnitBytes& unit : units) EXPECT_EQ(Crc32c(unit.slice.bytes), unit.crc32c);
+    EXPECT_EQ(*store_->Tokens("default", segment->key), segment->tokens);
+  }
+}
+
+// Promise 1: a sealed segment never changes; the same key is the same bytes.
+TEST_F(PageStoreTest, Promise1TheSameBytesAgainExistedAndOtherBytesAreRefused) {
+  const auto tokens = MakeTokens(8, 1);
+  const auto payload = MakePayload(spec_, 8, 1);
+  const auto first = Put(tokens, payload);
+  ASSERT_TRUE(first.ok());
+  EXPECT_FALSE(first->existed);
+  const auto again = Put(tokens, payload);
+  ASSERT_TRUE(again.ok());
+  EXPECT_TRUE(again->existed);
+  EXPECT_EQ(again->key, first->key);
+  for (const size_t at : {size_t{0}, payload.size() / 2, payload.size() - 1}) {
+    auto other = payload;
+    other[at] ^= std::byte{1};
+    EXPECT_EQ(Put(tokens, other).status().code(), StatusCode::kAlreadyExists) << "byte " << at;
+  }
+  EXPECT_EQ(*ReadSegment(*store_, spec_, {first->key, tokens, payload}), payload);
+  EXPECT_EQ(Count("segments"), 1u);
+  Open();
+  auto other = payload;
+  other[3] ^= std::byte{1};
+  EXPECT_EQ(Put(tokens, other).status().code(), StatusCode::kAlreadyExists) << "after reopening";
+}
+
+TEST_F(PageStoreTest, TheKeyIsCheckedAgainstTheCallersOwn) {
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  PutSegmentArgs args;
+  args.spec = &spec_;
+  args.tokens = segment->tokens;
+  args.payload = segment->payload;
+  args.expected_key = segment->key;
+  EXPECT_TRUE(store_->PutSegment("default", args).ok());
+  args.expected_key->bytes[0] ^= 1;
+  EXPECT_EQ(store_->PutSegment("default", args).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(PageStoreTest, RefusesMalformedSegmentsAndStoresNothing) {
+  const auto tokens = MakeTokens(8, 1);
+  const auto payload = MakePayload(spec_, 8, 1);
+  auto negative = tokens;
+  negative[3] = -1;
+  auto longer = payload;
+  longer.push_back(std::byte{});
+  const auto code = [](const auto& result) { return result.status().code(); };
+  EXPECT_EQ(code(Put({}, {})), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(Put(MakeTokens(9, 1), payload)), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(Put(negative, payload)), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(Put(tokens, longer)), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(Put(tokens, {})), StatusCode::kInvalidArgument);
+  spec_.num_layers = 0;
+  EXPECT_EQ(code(Put(tokens, payload)), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Count("segments"), 0u);
+  EXPECT_EQ(Count("ssd_bytes_used"), 0u);
+}
+
+TEST_F(PageStoreTest, DigestsAreTheMinimumAndMaximumOverRowsThatHoldTokens) {
+  const auto segment = PutTestSegment(*store_, spec_, 1, kRootKey, 5);  // the last page has one row
+  for (uint32_t layer = 0; layer < spec_.num_layers; ++layer) {
+    const auto digests = store_->ReadDigests("default", segment->key, layer);
+    ASSERT_TRUE(digests.ok()) << digests.status();
+    ASSERT_EQ(digests->num_pages, 2u);
+    const uint32_t d = spec_.head_dim;
+    ASSERT_EQ(digests->bytes->size(), 2u * spec_.num_kv_heads * 2 * d * 2);
+    for (uint32_t unit = 0; unit < 2 * spec_.num_kv_heads; ++unit) {
+      const uint32_t rows = unit < spec_.num_kv_heads ? 4 : 1;
+      const std::byte* keys =
+          segment->payload.data() + (layer * 4 + unit) * quire::UnitBytes(spec_);
+      for (uint32_t c = 0; c < d; ++c) {
+        float low = LoadElement(keys, c, spec_.dtype), high = low;
+        for (uint32_t r = 1; r < rows; ++r) {
+          low = std::min(low, LoadElement(keys, r * d + c, spec_.dtype));
+          high = std::max(high, LoadElement(keys, r * d + c, spec_.dtype));
+        }
+        EXPECT_EQ(LoadElement(digests->bytes->data(), unit * 2 * d + c, spec_.dtype), low);
+        EXPECT_EQ(LoadElement(digests->bytes->data(), unit * 2 * d + d + c, spec_.dtype), high);
+      }
+    }
+  }
+  EXPECT_EQ(store_->ReadDigests("default", segment->key, 2).status().code(),
+            StatusCode::kInvalidArgument);
+  ASSERT_TRUE(store_->ReadDigests("default", segment->key, 0).ok());
+  EXPECT_EQ(Count("digest_reads"), 2u) << "the second time from memory";
+  EXPECT_EQ(Count("digest_cache_hits"), 1u);
+}
+
+TEST_F(PageStoreTest, APayloadMayStartAtAnyByte) {
+  const auto payload = MakePayload(spec_, 8, 1);
+  std::vector<std::byte> shifted(payload.size() + 1);
+  std::ranges::copy(payload, shifted.begin() + 1);
+  PutSegmentArgs args;
+  args.spec = &spec_;
+  const auto tokens = MakeTokens(8, 1);
+  args.tokens = tokens;
+  args.payload = std::span(shifted).subspan(1);
+  const auto put = store_->PutSegment("default", args);
+  ASSERT_TRUE(put.ok()) << put.status();
+  EXPECT_EQ(*ReadSegment(*store_, spec_, {put->key, tokens, {}}), payload);
+}
+
+TEST_F(PageStoreTest, ReadsOfUnitsThatDoNotExistAreRefusedWhole) {
+  const auto segment = PutTestSegment(*store_, spec_, 1, kRootKey, 4);  // one page: two units
+  std::vector<UnitBytes> units;
+  const auto read = [&](const UnitAddress& bad) {
+    const std::vector<UnitAddress> addresses = {{segment->key, 0, 0}, bad};
+    return store_->ReadUnits("default", addresses, &units).code();
+  };
+  EXPECT_EQ(read({segment->key, 2, 0}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(read({segment->key, 0, 2}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(read({SegmentKey{{1}}, 0, 0}), StatusCode::kNotFound);
+  EXPECT_TRUE(units.empty()) << "set only when all succeed";
+  EXPECT_TRUE(store_->ReadUnits("default", {}, &units).ok());
+}
+
+TEST_F(PageStoreTest, UnitsComeInTheOrderAsked) {
+  const auto chain = PutTestChain(*store_, spec_, 1, 2);
+  const std::vector<UnitAddress> addresses = {{(*chain)[1].key, 1, 3},
+                                              {(*chain)[0].key, 0, 2},
+                                              {(*chain)[1].key, 0, 0},
+                                              {(*chain)[0].key, 0, 2}};
+  std::vector<UnitBytes> units;
+  ASSERT_TRUE(store_->ReadUnits("default", addresses, &units).ok());
+  const uint64_t bytes = quire::UnitBytes(spec_);
+  const auto expected = [&](size_t segment, size_t unit) {
+    return std::span((*chain)[segment].payload).subspan(unit * bytes, bytes);
+  };
+  EXPECT_TRUE(std::ranges::equal(units[0].slice.bytes, expected(1, 7)));
+  EXPECT_TRUE(std::ranges::equal(units[1].slice.bytes, expected(0, 2)));
+  EXPECT_TRUE(std::ranges::equal(units[2].slice.bytes, expected(1, 0)));
+  EXPECT_TRUE(std::ranges::equal(units[3].slice.bytes, expected(0, 2)));
+}
+
+TEST_F(PageStoreTest, DeleteRemovesASegmentFromEveryTier) {
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  std::vector<UnitBytes> held;
+  ASSERT_TRUE(store_->ReadUnits("default", AllUnits(spec_, segment->key, 8), &held).ok());
+  ASSERT_TRUE(store_->ReadDigests("default", segment->key, 0).ok());
+  ASSERT_TRUE(store_->DeleteSegment("default", segment->key).ok());
+  EXPECT_EQ(ReadSegment(*store_, spec_, *segment).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(store_->ReadDigests("default", segment->key, 0).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(store_->DeleteSegment("default", segment->key).code(), StatusCode::kNotFound);
+  EXPECT_EQ(Count("segments"), 0u);
+  EXPECT_EQ(Count("ssd_bytes_used"), 0u);
+  EXPECT_EQ(Concatenate(held), segment->payload) << "readers keep what they hold";
+  held.clear();
+  EXPECT_EQ(Count("dram_bytes_used"), 0u);
+  Open();
+  EXPECT_EQ(ReadSegment(*store_, spec_, *segment).status().code(), StatusCode::kNotFound);
+}
+
+// Promise 6: over the limit the caller gets RESOURCE_EXHAUSTED; the server neither grows nor dies.
+TEST_F(PageStoreTest, Promise6TheSsdLimitIsKeptAndNothingIsStoredHalf) {
+  options_.ssd_bytes = 2 * SegmentBytes(spec_, 2);
+  Open();
+  const auto chain = PutTestChain(*store_, spec_, 1, 2);
+  ASSERT_TRUE(chain.ok());
+  const auto third = PutTestSegment(*store_, spec_, 3, chain->back().key);
+  EXPECT_EQ(third.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(Message(third.status()).find("ssd_bytes"), std::string_view::npos);
+  EXPECT_EQ(Count("segments"), 2u);
+  EXPECT_TRUE(PutTestSegment(*store_, spec_, 1).ok()) << "what exists needs no room";
+  ASSERT_TRUE(store_->DeleteSegment("default", chain->back().key).ok());
+  EXPECT_TRUE(PutTestSegment(*store_, spec_, 4, chain->front().key).ok());
+  Open();
+  EXPECT_EQ(Count("ssd_bytes_used"), options_.ssd_bytes) << "counted again at open";
+  EXPECT_EQ(PutTestSegment(*store_, spec_, 5).status().code(), StatusCode::kResourceExhausted);
+}
+
+TEST_F(PageStoreTest, RefusesOptionsThatMakeNoSense) {
+  store_.reset();
+  const auto error = [&](auto change) {
+    PageStore::Options options = options_;
+    change(options);
+    return PageStore::Open(options).status().code();
+  };
+  using Options = PageStore::Options;
+  EXPECT_EQ(error([](Options& o) { o.ssd_path.clear(); }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(error([](Options& o) { o.dram_bytes = 0; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(error([](Options& o) { o.tenants.clear(); }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(error([](Options& o) { o.tenants = {"a/b"}; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(error([](Options& o) { o.promote_after_touches = 0; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(error([](Options&) {}), StatusCode::kOk);
+}
+
+}  // namespace
+}  // namespace quire::kvserver::testing

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PageStore when DRAM is smaller than the data, when stored bytes are damaged, when writes fail,
+// and when it is opened again.
+#include <gtest/gtest.h>
+
+#include "kvserver/store/checked_value.h"
+#include "kvserver/store/page_store_impl.h"
+#include "kvserver/store/testing/fault_file_system.h"
+#include "kvserver/store/testing/store_kit.h"
+#include "tests/kit/temp_dir.h"
+
+namespace quire::kvserver::testing {
+namespace {
+
+using quire::testing::TempDir;
+
+class PageStoreTiersTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Open(); }
+  void Open() {
+    store_.reset();
+    auto opened = PageStoreImpl::Open(options_, env_.env.get());
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    store_ = *std::move(opened);
+  }
+  uint64_t Count(const std::string& name) { return CountersOf(*store_)[name]; }
+
+  /// Overwrites one unit on SSD, past the store.
+  void Overwrite(const ExtentId& id, uint32_t unit, std::string_view value) {
+    Database::Batch batch = store_->database().NewBatch();
+    batch.Put(Table::kUnits, SsdTier::UnitKey(id, unit), {value});
+    ASSERT_TRUE(store_->database().Commit(batch, true).ok());
+  }
+  std::string StoredUnit(const ExtentId& id, uint32_t unit) {
+    return store_->database().Get(Table::kUnits, SsdTier::UnitKey(id, unit)).value();
+  }
+  Status ReadUnit(const ExtentId& id, uint32_t unit) {
+    const std::vector<UnitAddress> addresses = {{id.segment, id.layer, unit}};
+    std::vector<UnitBytes> units;
+    return store_->ReadUnits("default", addresses, &units);
+  }
+
+  TempDir dir_;
+  FaultEnv env_;
+  PageStore::Options options_{.ssd_path = dir_.path(), .dram_bytes = 1 << 20};
+  KvSpec spec_ = LargeUnitSpec();  // 32 KiB a full extent, 64 KiB a segment
+  std::unique_ptr<PageStoreImpl> store_;
+};
+
+TEST_F(PageStoreTiersTest, DataLargerThanDramIsReadBackFromSsd) {
+  const auto chain = PutTestChain(*store_, spec_, 1, 64);  // 4 MiB in 1 MiB
+  ASSERT_TRUE(chain.ok()) << chain.status();
+  EXPECT_LE(Count("dram_bytes_used"), uint64_t{1} << 20);
+  EXPECT_GT(Count("dram_evictions"), 0u);
+  for (const TestSegment& segment : *chain) {
+    ASSERT_EQ(*ReadSegment(*store_, spec_, segment), segment.payload);
+  }
+  EXPECT_GT(Count("ssd_unit_reads"), 0u);
+  EXPECT_GE(Count("ssd_read_bytes"), Count("ssd_unit_reads") * quire::UnitBytes(spec_));
+  EXPECT_EQ(Count("segments"), 64u);
+  EXPECT_EQ(Count("ssd_bytes_used"), 64 * SegmentBytes(spec_, 2));
+}
+
+TEST_F(PageStoreTiersTest, ASparseReadReadsItsUnitsOnly) {
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  Open();  // DRAM is empty
+  ASSERT_TRUE(ReadUnit({segment->key, 0}, 2).ok());
+  EXPECT_EQ(Count("ssd_unit_reads"), 1u);
+  EXPECT_EQ(Count("ssd_read_bytes"), quire::UnitBytes(spec_) + 4);
+  EXPECT_EQ(Count("dram_extents"), 0u) << "served around DRAM";
+}
+
+TEST_F(PageStoreTiersTest, TheSecondRequestBringsAnExtentBackToDram) {
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  Open();
+  std::vector<UnitBytes> units;
+  const std::vector<UnitAddress> two = {{segment->key, 0, 0}, {segment->key, 0, 3}};
+  ASSERT_TRUE(store_->ReadUnits("default", two, &units).ok());
+  EXPECT_EQ(Count("promotions"), 0u) << "two units of one request are one touch";
+  ASSERT_TRUE(store_->ReadUnits("default", two, &units).ok());
+  EXPECT_EQ(Count("promotions"), 1u);
+  EXPECT_EQ(Count("dram_extents"), 1u) << "that extent, not the segment";
+  const uint64_t ssd_reads = Count("ssd_unit_reads");
+  for (uint32_t unit = 0; unit < 4; ++unit) ASSERT_TRUE(ReadUnit({segment->key, 0}, unit).ok());
+  EXPECT_EQ(Count("ssd_unit_reads"), ssd_reads);
+}
+
+// Promise 6, DRAM: readers that hold all of it do not stop puts, which then stay on SSD only.
+TEST_F(PageStoreTiersTest, Promise6APutWithoutRoomInDramIsKeptOnSsd) {
+  options_.dram_bytes = 16 * 32768;
+  Open();
+  std::vector<UnitBytes> held;
+  std::vector<UnitBytes> units;
+  const auto chain = PutTestChain(*store_, spec_, 1, 8);
+  for (const TestSegment& segment : *chain) {
+    ASSERT_TRUE(store_->ReadUnits("default", AllUnits(spec_, segment.key, 8), &units).ok());
+    held.insert(held.end(), units.begin(), units.end());
+  }
+  EXPECT_EQ(Count("dram_bytes_used"), options_.dram_bytes);
+  const auto extra = PutTestSegment(*store_, spec_, 100);
+  ASSERT_TRUE(extra.ok()) << extra.status();
+  EXPECT_EQ(Count("dram_refused"), 2u);
+  EXPECT_EQ(*ReadSegment(*store_, spec_, *extra), extra->payload);
+  EXPECT_EQ(*ReadSegment(*store_, spec_, *extra), extra->payload);
+  EXPECT_EQ(Count("promotions_refused"), 2u);
+  for (const TestSegment& segment : *chain) {
+    EXPECT_EQ(*ReadSegment(*store_, spec_, segment), segment.payload);
+  }
+}
+
+// Promise 2: bytes that fail their checksum are never returned; the reader gets DATA_LOSS.
+TEST_F(PageStoreTiersTest, Promise2FlippedBitsOnSsdAreDataLossAndTheRestIsReadable) {
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  Open();
+  const ExtentId id{segment->key, 1};
+  std::string value = StoredUnit(id, 2);
+  for (const size_t at : {size_t{0}, value.size() / 2, value.size() - 1}) {
+    std::string flipped = value;
+    flipped[at] = static_cast<char>(flipped[at] ^ 0x10);
+    Overwrite(id, 2, flipped);
+    EXPECT_EQ(ReadUnit(id, 2).code(), StatusCode::kDataLoss) << "byte " << at;
+    EXPECT_TRUE(ReadUnit(id, 1).ok()) << "its neighbour is whole";
+  }
+  Overwrite(id, 2, value.substr(0, 100));
+  EXPECT_EQ(ReadUnit(id, 2).code(), StatusCode::kDataLoss) << "truncated";
+  Overwrite(id, 2, "");
+  EXPECT_EQ(ReadUnit(id, 2).code(), StatusCode::kDataLoss) << "empty";
+}
+
+TEST_F(PageStoreTiersTest, Promise2AUnitInAnotherOnesPlaceIsDataLoss) {
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  Open();
+  Overwrite({segment->key, 0}, 0, StoredUnit({segment->key, 0}, 1));
+  EXPECT_EQ(ReadUnit({segment->key, 0}, 0).code(), StatusCode::kDataLoss)
+      << "whole by its own checksum, but not the bytes that were put there";
+}
+
+TEST_F(PageStoreTiersTest, ADamagedExtentIsNotPromoted) {
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  Open();
+  Overwrite({segment->key, 0}, 3, "damaged");
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(ReadUnit({segment->key, 0}, 0).ok());
+  EXPECT_EQ(Count("dram_extents"), 0u);
+}
+
+// Promise 8, the store's part: what is lost can be computed and put again.
+TEST_F(PageStoreTiersTest, PuttingADamagedSegmentAgainRepairsIt) {
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  Open();
+  Overwrite({segment->key, 0}, 3, "damaged");
+  EXPECT_EQ(store_->Lookup("default", spec_, segment->tokens)->size(), 1u);
+  EXPECT_EQ(ReadUnit({segment->key, 0}, 3).code(), StatusCode::kDataLoss);
+  EXPECT_EQ(store_->Lookup("default", spec_, segment->tokens)->size(), 0u)
+      << "known to be damaged, it counts as missing";
+  ASSERT_TRUE(PutTestSegment(*store_, spec_, 1).ok());
+  EXPECT_EQ(*ReadSegment(*store_, spec_, *segment), segment->payload);
+  EXPECT_EQ(Count("segments_repaired"), 1u);
+  EXPECT_EQ(Count("segments_damaged"), 0u);
+  EXPECT_EQ(Count("ssd_bytes_used"), segment->payload.size());
+  Open();
+  EXPECT_EQ(*ReadSegment(*store_, spec_, *segment), segment->payload);
+}
+
+TEST_F(PageStoreTiersTest, ADamagedRecordIsDataLossUntilTheSegmentIsPutAgain) {
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  Database::Batch batch = store_->database().NewBatch();
+  batch.Put(Table::kSegments, segment->key.view(), {"not a record"});
+  ASSERT_TRUE(store_->database().Commit(batch, true).ok());
+  Open();
+  EXPECT_EQ(ReadUnit({segment->key, 0}, 0).code(), StatusCode::kDataLoss);
+  EXPECT_EQ(store_->ResolveChain("default", segment->key).status().code(), StatusCode::kDataLoss);
+  ASSERT_TRUE(PutTestSegment(*store_, spec_, 1).ok());
+  EXPECT_EQ(*ReadSegment(*store_, spec_, *segment), segment->payload);
+  EXPECT_EQ(Count("segments"), 1u);
+}
+
+TEST_F(PageStoreTiersTest, DamagedDigestsAreDataLoss) {
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  std::string key(segment->key.view());
+  key.append(4, '\0');
+  Database::Batch batch = store_->database().NewBatch();
+  batch.Put(Table::kDigests, key, {"damaged"});
+  ASSERT_TRUE(store_->database().Commit(batch, true).ok());
+  EXPECT_EQ(store_->ReadDigests("default", segment->key, 0).status().code(), StatusCode::kDataLoss);
+  EXPECT_TRUE(store_->ReadDigests("default", segment->key, 1).ok());
+  ASSERT_TRUE(PutTestSegment(*store_, spec_, 1).ok());
+  EXPECT_TRUE(store_->ReadDigests("default", segment->key, 0).ok()) << "repaired by the put";
+}
+
+TEST_F(PageStoreTiersTest, ADamagedSaltIsNotReplacedInSilence) {
+  Database::Batch batch = store_->database().NewBatch();
+  batch.Put(Table::kTenants, "default", {"damaged"});
+  ASSERT_TRUE(store_->database().Commit(batch, true).ok());
+  store_.reset();
+  EXPECT_EQ(PageStoreImpl::Open(options_, nullptr).status().code(), StatusCode::kDataLoss);
+}
+
+// Promise 3: what was acknowledged survives; here a server that is closed and opened again.
+TEST_F(PageStoreTiersTest, Promise3EverythingIsThereAfterReopening) {
+  const auto chain = PutTestChain(*store_, spec_, 1, 5, Durability::kPersisted);
+  const auto tail = PutTestSegment(*store_, spec_, 9, chain->back().key, 3, Durability::kMemory);
+  const auto digests = *store_->ReadDigests("default", tail->key, 1)->bytes;
+  Open();
+  const auto resolved = store_->ResolveChain("default", tail->key);
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  EXPECT_EQ((*resolved)->keys.size(), 6u);
+  for (const TestSegment& segment : *chain) {
+    EXPECT_EQ(*ReadSegment(*store_, spec_, segment), segment.payload);
+  }
+  EXPECT_EQ(*ReadSegment(*store_, spec_, *tail), tail->payload);
+  EXPECT_EQ(*store_->ReadDigests("default", tail->key, 1)->bytes, digests);
+  EXPECT_EQ(PutTestSegment(*store_, spec_, 1)->key, chain->front().key) << "the same salt";
+}
+
+TEST_F(PageStoreTiersTest, AFullDiskRefusesPutsKeepsReadingAndRecovers) {
+  const auto before = PutTestSegment(*store_, spec_, 1);
+  for (const Fault fault : {Fault::kNoSpace, Fault::kTornNoSpace}) {
+    env_.faults.fault = fault;
+    const auto refused = PutTestSegment(*store_, spec_, 2, before->key);
+    EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted) << refused.status();
+    EXPECT_NE(Message(refused.status()).find("free space"), std::string_view::npos);
+    EXPECT_EQ(*ReadSegment(*store_, spec_, *before), before->payload);
+    EXPECT_EQ(Count("segments"), 1u);
+    EXPECT_EQ(Count("ssd_bytes_used"), before->payload.size()) << "the reservation is given back";
+    EXPECT_EQ(store_->Lookup("default", spec_, MakeTokens(8, 1))->size(), 1u);
+    env_.faults.fault = Fault::kNone;
+  }
+  const auto after = PutTestSegment(*store_, spec_, 2, before->key, 0, Durability::kPersisted);
+  ASSERT_TRUE(after.ok()) << after.status();
+  Open();
+  EXPECT_EQ(*ReadSegment(*store_, spec_, *before), before->payload);
+  EXPECT_EQ(*ReadSegment(*store_, spec_, *after), after->payload);
+  EXPECT_EQ(Count("segments"), 2u);
+}
+
+TEST_F(PageStoreTiersTest, APutIsRefusedBeforeTheDiskIsFull) {
+  env_.faults.free_bytes = 1 << 20;
+  const auto refused = PutTestSegment(*store_, spec_, 1);
+  EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(Message(refused.status()).find(dir_.path()), std::string_view::npos);
+  EXPECT_EQ(Count("db_commit_failures"), 0u) << "the database was not even asked";
+}
+
+TEST_F(PageStoreTiersTest, AReadOnlyDataDirectoryIsAClearError) {
+  store_.reset();
+  env_.faults.fault = Fault::kReadOnly;
+  const Status status = PageStoreImpl::Open(options_, env_.env.get()).status();
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(Message(status).find(dir_.path()), std::string_view::npos) << status;
+  EXPECT_NE(Message(status).find("Read-only"), std::string_view::npos) << status;
+}
+
+TEST_F(PageStoreTiersTest, ADirectoryInUseIsRefused) {
+  const Status status = PageStoreImpl::Open(options_, nullptr).status();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(Message(status).find("in use"), std::string_view::npos);
+}
+
+}  // namespace
+}  // namespace quire::kvserver::testing

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/store/segment_catalog.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace quire::kvserver {
+namespace {
+
+// Beyond this many a damaged segment is reported at each read but no longer remembered.
+constexpr size_t kMaxDamaged = 65536;
+
+uint64_t ChargeOf(const SegmentRecord& record) {
+  return sizeof(SegmentRecord) + 256 + record.tokens.size() * sizeof(TokenId) +
+         record.unit_crc32c.size() * sizeof(uint32_t);
+}
+
+Status NotStored(const SegmentKey& key) {
+  return NotFound("segment ", key.Hex(), " is not stored; put it again");
+}
+
+}  // namespace
+
+SegmentCatalog::SegmentCatalog(Database* database, uint64_t cache_bytes)
+    : database_(database), records_(cache_bytes / 4 * 3), chains_(cache_bytes / 4) {}
+
+StatusOr<SegmentCatalog::Totals> SegmentCatalog::CountAll() {
+  Totals totals;
+  Status newer;
+  const auto visit = [&](std::string_view, std::string_view value) {
+    const StatusOr<SegmentRecord> record = DecodeSegmentRecord(value);
+    if (record.ok()) {
+      ++totals.segments;
+      totals.payload_bytes += record->payload_bytes();
+    } else if (record.status().code() != StatusCode::kDataLoss) {
+      newer = record.status();
+    }
+    return newer.ok();
+  };
+  QUIRE_RETURN_IF_ERROR(database_->Scan(Table::kSegments, "", visit));
+  QUIRE_RETURN_IF_ERROR(newer);
+  return totals;
+}
+
+StatusOr<SegmentRecordPtr> SegmentCatalog::Find(std::string_view tenant, const SegmentKey& key) {
+  if (auto cached = records_.Find(key)) {
+    if ((*cached)->tenant != tenant) return NotStored(key);
+    return *std::move(cached);
+  }
+  const uint64_t epoch = records_.epoch();
+  const StatusOr<std::string> value = database_->Get(Table::kSegments, key.view());
+  if (value.status().code() == StatusCode::kNotFound) return NotStored(key);
+  QUIRE_RETURN_IF_ERROR(Annotate(value.status(), "segment ", key.Hex()));
+  StatusOr<SegmentRecord> decoded = DecodeSegmentRecord(*value);
+  QUIRE_RETURN_IF_ERROR(Annotate(decoded.status(), "segment ", key.Hex()));
+  const auto record = std::make_shared<const SegmentRecord>(*std::move(decoded));
+  records_.Insert(key, record, ChargeOf(*record), epoch);
+  if (record->tenant != tenant) return NotStored(key);
+  return record;
+}
+
+StatusOr<ChainPtr> SegmentCatalog::Resolve(std::string_view tenant, const SegmentKey& tip) {
+  if (const auto cached = chains_.Find(tip); cached && cached->tenant == tenant) {
+    return cached->chain;
+  }
+  const uint64_t epoch = chains_.epoch();
+  QUIRE_ASSIGN_OR_RETURN(ChainPtr chain, Walk(tenant, tip));
+  const uint64_t charge = sizeof(Chain) + 256 + chain->keys.size() * sizeof(SegmentKey);
+  chains_.Insert(tip, {std::string(tenant), chain}, charge, epoch);
+  return chain;
+}
+
+StatusOr<ChainPtr> SegmentCatalog::Walk(std::string_view tenant, const SegmentKey& tip) {
+  QUIRE_ASSIGN_OR_RETURN(SegmentRecordPtr record, Find(tenant, tip));
+  auto chain = std::make_shared<Chain>();
+  chain->spec = record->spec;
+  chain->num_tokens = record->first_token + record->tokens.size();
+  chain->keys.push_back(tip);
+  // Positions strictly decrease towards the root and are bounded, so the walk ends.
+  while (record->first_token != 0) {
+    const SegmentKey parent = record->parent;
+    const uint64_t expected = record->first_token - chain->spec.segment_tokens();
+    QUIRE_ASSIGN_OR_RETURN(record, Find(tenant, parent));
+    if (record->first_token != expected || !record->is_full() || record->spec != chain->spec) {
+      return DataLoss("segment ", parent.Hex(), " does not fit the chain of ", tip.Hex(),
+                      "; put the chain again");
+    }
+    chain->keys.push_back(parent);
+  }
+  std::ranges::reverse(chain->keys);
+  return chain;
+}
+
+void SegmentCatalog::StagePut(const SegmentKey& key, const SegmentRecord& record,
+                              Database::Batch& batch) {
+  batch.Put(Table::kSegments, key.view(), {EncodeSegmentRecord(record)});
+}
+
+void SegmentCatalog::StageErase(const SegmentKey& key, Database::Batch& batch) {
+  batch.Delete(Table::kSegments, key.view());
+}
+
+void SegmentCatalog::Remember(const SegmentKey& key, SegmentRecordPtr record) {
+  const uint64_t charge = ChargeOf(*record);
+  records_.Insert(key, std::move(record), charge, records_.epoch());
+  MutexLock lock(damaged_mutex_);
+  repaired_.Add(damaged_.erase(key));
+}
+
+void SegmentCatalog::Forget(const SegmentKey& key) {
+  records_.Invalidate(key);
+  chains_.Clear();  // any chain may go through it
+  MutexLock lock(damaged_mutex_);
+  damaged_.erase(key);
+}
+
+void SegmentCatalog::MarkDamaged(const SegmentKey& key) {
+  MutexLock lock(damaged_mutex_);
+  if (damaged_.size() < kMaxDamaged) damaged_.insert(key);
+}
+
+bool SegmentCatalog::IsDamaged(const SegmentKey& key) const {
+  MutexLock lock(damaged_mutex_);
+  return damaged_.contains(key);
+}
+
+void SegmentCatalog::VisitCounters(const CounterVisitor& visit) const {
+  visit("catalog_bytes_cached", records_.used_bytes() + chains_.used_bytes());
+  visit("segments_repaired", repaired_.Get());
+  MutexLock lock(damaged_mutex_);
+  visit("segments_damaged", damaged_.size());
+}
+
+}  // namespace quire::kvserver

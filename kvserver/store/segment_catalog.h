@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SegmentCatalog: the records of stored segments, and the chains they form, read through bounded
+// caches. It also remembers which segments turned out to be damaged, so that the next put of the
+// same bytes repairs them. Thread-safety: all methods may be called concurrently. I/O happens
+// outside the locks. Errors: NOT_FOUND also for a segment of another tenant; DATA_LOSS for a
+// damaged record.
+#ifndef QUIRE_KVSERVER_STORE_SEGMENT_CATALOG_H_
+#define QUIRE_KVSERVER_STORE_SEGMENT_CATALOG_H_
+
+#include <memory>
+#include <string_view>
+#include <unordered_set>
+
+#include "common/base/counters.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "kvserver/store/bounded_cache.h"
+#include "kvserver/store/chain.h"
+#include "kvserver/store/database.h"
+#include "kvserver/store/segment_record.h"
+
+namespace quire::kvserver {
+
+using SegmentRecordPtr = std::shared_ptr<const SegmentRecord>;
+
+class SegmentCatalog {
+ public:
+  /// `database` outlives the catalog; `cache_bytes` bounds the cached records and chains together.
+  SegmentCatalog(Database* database, uint64_t cache_bytes);
+
+  struct Totals {
+    uint64_t segments = 0;
+    uint64_t payload_bytes = 0;
+  };
+  /// Reads every record, for the accounting at open. A damaged record counts as nothing, as reading
+  /// its segment does; FAILED_PRECONDITION for a record of a newer version.
+  StatusOr<Totals> CountAll();
+
+  StatusOr<SegmentRecordPtr> Find(std::string_view tenant, const SegmentKey& key);
+  /// The chain that ends with `tip`.
+  StatusOr<ChainPtr> Resolve(std::string_view tenant, const SegmentKey& tip);
+
+  void StagePut(const SegmentKey& key, const SegmentRecord& record, Database::Batch& batch);
+  void StageErase(const SegmentKey& key, Database::Batch& batch);
+  /// After the commit of StagePut; the segment is whole again if it was damaged.
+  void Remember(const SegmentKey& key, SegmentRecordPtr record);
+  /// After the commit of StageErase.
+  void Forget(const SegmentKey& key);
+
+  /// The segment's stored bytes failed a check.
+  void MarkDamaged(const SegmentKey& key);
+  bool IsDamaged(const SegmentKey& key) const;
+
+  /// segments_damaged, segments_repaired, catalog_bytes_cached.
+  void VisitCounters(const CounterVisitor& visit) const;
+
+ private:
+  struct CachedChain {
+    std::string tenant;
+    ChainPtr chain;
+  };
+  StatusOr<ChainPtr> Walk(std::string_view tenant, const SegmentKey& tip);
+
+  Database* const database_;
+  BoundedCache<SegmentKey, SegmentRecordPtr, SegmentKeyHash> records_;
+  BoundedCache<SegmentKey, CachedChain, SegmentKeyHash> chains_;
+  mutable Mutex damaged_mutex_;
+  std::unordered_set<SegmentKey, SegmentKeyHash> damaged_ QUIRE_GUARDED_BY(damaged_mutex_);
+  Counter repaired_;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_STORE_SEGMENT_CATALOG_H_

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FaultFileSystem: the machine's file system with failures that a test switches on: no space, I/O
+// errors, read-only. For tests of what the database does then.
+// Thread-safety: all methods are safe; RocksDB calls from its own threads.
+#ifndef QUIRE_KVSERVER_STORE_TESTING_FAULT_FILE_SYSTEM_H_
+#define QUIRE_KVSERVER_STORE_TESTING_FAULT_FILE_SYSTEM_H_
+
+#include <rocksdb/env.h>
+#include <rocksdb/file_system.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace quire::kvserver::testing {
+
+enum class Fault { kNone, kNoSpace, kTornNoSpace, kIoError, kReadOnly };
+
+/// Shared by the file system and the files it opened.
+struct FaultSwitch {
+  std::atomic<Fault> fault{Fault::kNone};
+  std::atomic<uint64_t> free_bytes{uint64_t{1} << 40};
+
+  rocksdb::IOStatus Check() const {
+    switch (fault.load()) {
+      case Fault::kNone:
+        return rocksdb::IOStatus::OK();
+      case Fault::kNoSpace:
+      case Fault::kTornNoSpace:
+        return rocksdb::IOStatus::NoSpace("No space left on device");
+      case Fault::kIoError:
+        return rocksdb::IOStatus::IOError("Input/output error");
+      case Fault::kReadOnly:
+        return rocksdb::IOStatus::IOError("Read-only file system");
+    }
+    return rocksdb::IOStatus::OK();
+  }
+};
+
+class FaultWritableFile final : public rocksdb::FSWritableFileOwnerWrapper {
+ public:
+  FaultWritableFile(std::unique_ptr<rocksdb::FSWritableFile> file, const FaultSwitch* faults)
+      : FSWritableFileOwnerWrapper(std::move(file)), faults_(faults) {}
+
+  using FSWritableFileOwnerWrapper::Append;
+  rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                           rocksdb::IODebugContext* debug) override {
+    const rocksdb::IOStatus status = faults_->Check();
+    if (status.ok()) return FSWritableFileOwnerWrapper::Append(data, options, debug);
+    if (faults_->fault == Fault::kTornNoSpace) {  // the device takes half of it
+      (void)FSWritableFileOwnerWrapper::Append({data.data(), data.size() / 2}, options, debug);
+    }
+    return status;
+  }
+  rocksdb::IOStatus Sync(const rocksdb::IOOptions& options,
+                         rocksdb::IODebugContext* debug) override {
+    const rocksdb::IOStatus status = faults_->Check();
+    return status.ok() ? FSWritableFileOwnerWrapper::Sync(options, debug) : status;
+  }
+
+ private:
+  const FaultSwitch* const faults_;
+};
+
+class FaultFileSystem final : public rocksdb::FileSystemWrapper {
+ public:
+  explicit FaultFileSystem(const FaultSwitch* faults)
+      : FileSystemWrapper(rocksdb::FileSystem::Default()), faults_(faults) {}
+  const char* Name() const override { return "FaultFileSystem"; }
+
+  rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
+                                    std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                    rocksdb::IODebugContext* debug) override {
+    if (const rocksdb::IOStatus status = faults_->Check(); !status.ok()) return status;
+    std::unique_ptr<rocksdb::FSWritableFile> real;
+    rocksdb::IOStatus status = FileSystemWrapper::NewWritableFile(name, options, &real, debug);
+    if (status.ok()) *file = std::make_unique<FaultWritableFile>(std::move(real), faults_);
+    return status;
+  }
+  rocksdb::IOStatus GetFreeSpace(const std::string&, const rocksdb::IOOptions&, uint64_t* bytes,
+                                 rocksdb::IODebugContext*) override {
+    *bytes = faults_->free_bytes;
+    return rocksdb::IOStatus::OK();
+  }
+
+ private:
+  const FaultSwitch* const faults_;
+};
+
+/// A switch and the environment that obeys it.
+struct FaultEnv {
+  FaultSwitch faults;
+  std::unique_ptr<rocksdb::Env> env =
+      rocksdb::NewCompositeEnv(std::make_shared<FaultFileSystem>(&faults));
+};
+
+}  // namespace quire::kvserver::testing
+
+#endif  // QUIRE_KVSERVER_STORE_TESTING_FAULT_FILE_SYSTEM_H_

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tier: a place that holds extents, DRAM or SSD. Tiers move bytes; policies decide which; PageStore
+// routes between them. A tier knows nothing of tenants, chains or documents, and does not judge
+// whether an extent may be replaced: that a sealed segment never changes is PageStore's promise.
+//
+// Ownership: what a reader was handed stays valid as long as it keeps the slice's owner, whatever
+// is put, evicted or erased meanwhile. Thread-safety: every implementation is safe for concurrent
+// use; a reader sees an extent whole or not at all. Errors: NOT_FOUND for what the tier does not
+// hold, RESOURCE_EXHAUSTED when it has no room, DATA_LOSS for bytes that fail their checksum,
+// INVALID_ARGUMENT for a malformed extent. tier_conformance.h is the test suite that every
+// implementation passes.
+#ifndef QUIRE_KVSERVER_STORE_TIER_H_
+#define QUIRE_KVSERVER_STORE_TIER_H_
+
+#include <cstdint>
+#include <span>
+
+#include "common/base/counters.h"
+#include "common/base/status.h"
+#include "kvserver/store/unit.h"
+
+namespace quire::kvserver {
+
+/// An extent on its way into a tier. Views: the caller keeps the bytes until Put returns.
+struct ExtentView {
+  ExtentId id;
+  std::span<const std::byte> bytes;       ///< [units][unit_bytes]
+  std::span<const uint32_t> unit_crc32c;  ///< [units], at least one
+  uint64_t full_bytes = 0;  ///< Bytes of a full extent of its KvSpec; bytes.size() is at most this.
+
+  uint64_t unit_bytes() const { return bytes.size() / unit_crc32c.size(); }
+};
+
+/// What is wrong with the shape of `extent`; OK when a tier can take it.
+[[nodiscard]] inline Status CheckShape(const ExtentView& extent) {
+  if (extent.unit_crc32c.empty() || extent.bytes.empty() ||
+      extent.bytes.size() % extent.unit_crc32c.size() != 0 ||
+      extent.bytes.size() > extent.full_bytes) {
+    return InvalidArgument("extent of ", extent.bytes.size(), " bytes with ",
+                           extent.unit_crc32c.size(), " checksums in a slot of ", extent.full_bytes,
+                           " bytes: give a whole number of units and one checksum for each");
+  }
+  return OkStatus();
+}
+
+class Tier {
+ public:
+  virtual ~Tier() = default;
+
+  /// Holds all of `extents`, or none when it fails. An extent that is held already is replaced;
+  /// REQUIRES: it has the same number of units.
+  [[nodiscard]] virtual Status Put(std::span<const ExtentView> extents) = 0;
+
+  /// One unit of an extent, without touching its neighbours.
+  [[nodiscard]] virtual StatusOr<UnitBytes> ReadUnit(const ExtentId& id, uint32_t unit) = 0;
+
+  /// Whether the extent is held now.
+  [[nodiscard]] virtual StatusOr<bool> Has(const ExtentId& id) = 0;
+
+  /// Forgets every extent of `segment`; OK when there is none.
+  [[nodiscard]] virtual Status Erase(const SegmentKey& segment) = 0;
+
+  virtual void VisitCounters(const CounterVisitor& visit) const = 0;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_STORE_TIER_H_

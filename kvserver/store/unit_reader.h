@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// UnitReader: the read path. A unit in DRAM is handed out in place; one that is only on SSD is read
+// by itself, checked against the segment's record, and served around DRAM until the promotion
+// policy finds its extent worth a place there. Thread-safety: all methods may be called
+// concurrently. `promotion_mutex_` is never held over I/O. Errors: NOT_FOUND, INVALID_ARGUMENT (a
+// layer or unit that the segment does not have), DATA_LOSS.
+#ifndef QUIRE_KVSERVER_STORE_UNIT_READER_H_
+#define QUIRE_KVSERVER_STORE_UNIT_READER_H_
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "common/base/counters.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "kvserver/store/dram_tier.h"
+#include "kvserver/store/keyed_lock.h"
+#include "kvserver/store/promotion_policy.h"
+#include "kvserver/store/segment_catalog.h"
+#include "kvserver/store/ssd_tier.h"
+
+namespace quire::kvserver {
+
+class UnitReader {
+ public:
+  /// What it reads from; all outlive the reader. `writers` excludes promotion from put and delete
+  /// of the same segment.
+  struct Parts {
+    SegmentCatalog* catalog = nullptr;
+    DramTier* dram = nullptr;
+    SsdTier* ssd = nullptr;
+    KeyedLock* writers = nullptr;
+  };
+  UnitReader(const Parts& parts, std::unique_ptr<PromotionPolicy> promotion)
+      : parts_(parts), promotion_(std::move(promotion)) {}
+
+  /// See PageStore::ReadUnits.
+  Status Read(std::string_view tenant, std::span<const UnitAddress> units,
+              std::vector<UnitBytes>* out);
+
+  /// promotions, promotions_refused.
+  void VisitCounters(const CounterVisitor& visit) const;
+
+ private:
+  /// A unit that DRAM does not have, and where it goes.
+  struct Miss {
+    UnitAddress address;
+    SegmentRecordPtr record;
+    UnitBytes* out = nullptr;
+    ExtentId extent() const { return {address.segment, address.layer}; }
+  };
+
+  Status ReadExtent(std::string_view tenant, std::span<const Miss> misses);
+  StatusOr<UnitBytes> ReadFromSsd(const SegmentRecord& record, const ExtentId& id, uint32_t unit);
+  bool WorthPromoting(const ExtentId& id);
+  bool Promote(std::string_view tenant, const ExtentId& id);
+
+  const Parts parts_;
+  Mutex promotion_mutex_;
+  const std::unique_ptr<PromotionPolicy> promotion_ QUIRE_PT_GUARDED_BY(promotion_mutex_);
+  Counter promotions_, refused_;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_STORE_UNIT_READER_H_

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writes the seed corpora: `make_corpus tests/fuzz/corpus`. Each seed is a valid input, so that
+// mutations of it get past the first checks.
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <string>
+
+#include "client/client.h"
+#include "common/wire/convert.h"
+#include "common/wire/convert_context.h"
+#include "common/wire/wire_split.h"
+#include "kvserver/store/segment_record.h"
+#include "quire/v1/session.pb.h"
+
+namespace {
+
+using namespace quire;
+namespace fs = std::filesystem;
+
+void Write(const fs::path& path, const std::string& bytes) {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+KvSpec SmallSpec() {
+  KvSpec spec;
+  spec.model = "seed";
+  spec.num_layers = 2;
+  spec.num_query_heads = 4;
+  spec.num_kv_heads = 2;
+  spec.head_dim = 8;
+  spec.page_tokens = 4;
+  spec.segment_pages = 2;
+  spec.rope.rotary_dim = 8;
+  return spec;
+}
+
+void WriteWireSeeds(const fs::path& dir) {
+  auto seed = [&](char selector, const std::string& name,
+                  const google::protobuf::Message& message) {
+    Write(dir / name, selector + message.SerializeAsString());
+  };
+  v1::KvSpec spec;
+  wire::KvSpecToProto(SmallSpec(), &spec);
+  seed(0, "kv_spec", spec);
+
+  v1::ContextRef ref;
+  wire::DocumentNameToProto(DocumentName{"collection", "name", 3}, ref.mutable_document());
+  seed(1, "context_ref", ref);
+
+  v1::ContextInfo info;
+  const std::vector<TokenId> tokens(11, 7);
+  wire::ContextInfoToProto(ContextInfo{SmallSpec(), 11, 3, ChainKeys({}, SmallSpec(), tokens),
+                                       ChainKeys({}, SmallSpec(), tokens).back()},
+                           &info);
+  seed(2, "context_info", info);
+
+  Document registered;
+  registered.name = {"c", "n", 1};
+  registered.num_tokens = 9;
+  registered.model = "m";
+  v1::Document document;
+  wire::DocumentToProto(registered, &document);
+  seed(3, "document", document);
+
+  Write(dir / "split", '\4' + info.SerializeAsString() + wire::PayloadHeader(5) + "bytes");
+
+  v1::AppendPagesRequest append;
+  append.set_context_id(77);
+  for (TokenId token : tokens) append.add_tokens(token);
+  seed(5, "append", append);
+  Write(dir / "name", "\6team-a.documents");
+}
+
+void WriteRecordSeed(const fs::path& path, uint32_t num_tokens) {
+  kvserver::SegmentRecord record;
+  record.tenant = "default";
+  record.spec = SmallSpec();
+  record.tokens.assign(num_tokens, 5);
+  record.unit_crc32c.assign(uint64_t{record.spec.num_layers} * record.units_per_layer(),
+                            0x12345678);
+  Write(path, kvserver::EncodeSegmentRecord(record));
+}
+
+void WriteSafetensorsSeed(const fs::path& path) {
+  const std::string header =
+      R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},)"
+      R"("b":{"dtype":"BF16","shape":[3],"data_offsets":[16,22]}})";
+  std::string bytes;
+  for (int i = 0; i < 8; ++i) bytes.push_back(static_cast<char>(header.size() >> (8 * i)));
+  Write(path, bytes + header + std::string(22, '\x3f'));
+}
+
+void WriteConfigSeeds(const fs::path& dir) {
+  const std::string shape =
+      R"("hidden_size":64,"intermediate_size":128,"num_hidden_layers":2,"num_attention_heads":4,)"
+      R"("num_key_value_heads":2,"vocab_size":100,"max_position_embeddings":4096,"rms_norm_eps":1e-5)";
+  Write(
+      dir / "llama3.json",
+      R"({"architectures":["LlamaForCausalLM"],"model_type":"llama",)" + shape +
+          R"(,"rope_theta":500000.0,"rope_scaling":{"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,)"
+          R"("high_freq_factor":4.0,"original_max_position_embeddings":512}})");
+  Write(
+      dir / "qwen3_yarn.json",
+      R"({"architectures":["Qwen3ForCausalLM"],"model_type":"qwen3","head_dim":32,"tie_word_embeddings":true,)" +
+          shape +
+          R"(,"rope_parameters":{"rope_theta":10000.0,"rope_type":"yarn","factor":4.0,)"
+          R"("original_max_position_embeddings":1024}})");
+  Write(dir / "index.json",
+        R"({"metadata":{"total_size":10},"weight_map":{"a":"model-00001-of-00002.safetensors"}})");
+  std::string tokenizer =
+      R"({"format":"quire-words","version":1,"bos_id":0,"eos_id":1,"tokens":["<bos>","<eos>")";
+  char name[16];
+  for (int byte = 0; byte < 256; ++byte) {
+    snprintf(name, sizeof name, ",\"<0x%02X>\"", byte);
+    tokenizer += name;
+  }
+  Write(dir / "tokenizer.json", tokenizer + R"(," the","the"]})");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: make_corpus DIRECTORY\n";
+    return 2;
+  }
+  const fs::path root = argv[1];
+  WriteWireSeeds(root / "wire_fuzz");
+  WriteRecordSeed(root / "segment_record_fuzz" / "full", 8);
+  WriteRecordSeed(root / "segment_record_fuzz" / "short", 5);
+  WriteSafetensorsSeed(root / "safetensors_fuzz" / "two_tensors");
+  WriteConfigSeeds(root / "config_fuzz");
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs a fuzz target over its seed corpus, every truncation of the seeds and seeded random
+// mutations of them: what can be had of fuzzing in an ordinary build.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include "common/base/random.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace {
+
+constexpr int kMutationsPerSeed = 2000;
+constexpr size_t kMaxTruncations = 4096;
+
+std::vector<std::vector<uint8_t>> Seeds() {
+  std::vector<std::vector<uint8_t>> seeds;
+  for (const auto& entry : std::filesystem::directory_iterator(QUIRE_CORPUS)) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    seeds.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
+  return seeds;
+}
+
+TEST(ReplayTest, SeedsTruncationsAndMutationsDoNotCrash) {
+  const auto seeds = Seeds();
+  ASSERT_FALSE(seeds.empty()) << QUIRE_CORPUS;
+  for (const auto& seed : seeds) {
+    const size_t step = std::max<size_t>(1, seed.size() / kMaxTruncations);
+    for (size_t size = 0; size <= seed.size(); size += step)
+      LLVMFuzzerTestOneInput(seed.data(), size);
+    quire::Random random(20240607);
+    for (int i = 0; i < kMutationsPerSeed && !seed.empty(); ++i) {
+      std::vector<uint8_t> mutant = seed;
+      for (uint64_t flips = 1 + random.Below(4); flips > 0; --flips) {
+        mutant[random.Below(mutant.size())] = static_cast<uint8_t>(random.Next());
+      }
+      LLVMFuzzerTestOneInput(mutant.data(), mutant.size());
+    }
+  }
+}
+
+}  // namespace

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ParseSafetensors and the conversion of whatever tensors it accepts.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "gpuworker/model/safetensors.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const auto file =
+      quire::worker::ParseSafetensors({reinterpret_cast<const std::byte*>(data), size}, "fuzz");
+  if (!file.ok()) return 0;
+  for (const auto& [name, tensor] : file->tensors) {
+    std::vector<float> values(tensor.elements());
+    // Types other than floats are refused; either way every byte of the view is readable.
+    (void)quire::worker::ConvertToFloat(tensor, name, values.data());
+  }
+  return 0;
+}

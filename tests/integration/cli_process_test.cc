@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The `quire` program as processes: what people and scripts see, with and without a server.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/integration/quire_fixture.h"
+
+namespace quire {
+namespace {
+
+using testing::ChildResult;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::RunChild;
+
+/// Commands against a server that holds one document, `example`, put by the client library's
+/// example.
+class CliTest : public testing::QuireFixture {
+ protected:
+  void SetUp() override {
+    StartServer();
+    const ChildResult example = RunChild(Binary("client_example"), {address_});
+    ASSERT_EQ(example.exit_code, 0) << example.err;
+    EXPECT_EQ(example.out,
+              "page 1 to slot 0\npage 2 to slot 1\npage 1 to slot 0\npage 2 to slot 1\npage 7 to "
+              "slot 2\n");
+  }
+};
+
+TEST_F(CliTest, ListsAreTablesOrOneJsonObject) {
+  const ChildResult table = Quire({"ls"});
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("COLLECTION  NAME     VERSION"));
+  EXPECT_THAT(table.out, HasSubstr("default     example        1     256  256.0 KiB"));
+
+  const auto json = QuireJson({"docs", "list"});
+  ASSERT_EQ(json["documents"].size(), 1u);
+  EXPECT_EQ(json["documents"][0]["name"], "example");
+  EXPECT_EQ(json["documents"][0]["tokens"], 256);
+  EXPECT_EQ(QuireJson({"docs", "get", "example"})["chain_tip"], json["documents"][0]["chain_tip"]);
+  EXPECT_THAT(QuireJson({"ls", "--collection", "empty"})["documents"], IsEmpty());
+}
+
+TEST_F(CliTest, StatShowsADocumentItsChainAndTheServer) {
+  const auto json = QuireJson({"stat", "example"});
+  EXPECT_EQ(json["pages"], 8);
+  EXPECT_EQ(json["segments_on_ssd"], 1);
+  EXPECT_EQ(QuireJson({"stat", json["chain_tip"].get<std::string>()})["tokens"], 256);
+  EXPECT_THAT(QuireJson({"stat", "--counters"})["counters"].size(), ::testing::Gt(5u));
+  EXPECT_EQ(Quire({"stat"}).exit_code, 2);
+  EXPECT_EQ(Quire({"stat", "example", "--counters"}).exit_code, 2);
+}
+
+TEST_F(CliTest, RmDeletesTheDocumentAndItsSegments) {
+  const auto key = QuireJson({"stat", "example"})["chain_tip"].get<std::string>();
+  const ChildResult refused = Quire({"rm", key});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("example"));  // Who uses it.
+  const auto deleted = QuireJson({"rm", "example"});
+  EXPECT_EQ(deleted["documents"], 1);
+  EXPECT_EQ(deleted["segments"], 1);
+  EXPECT_EQ(Quire({"stat", key}).exit_code, 1);
+}
+
+TEST_F(CliTest, AnUnknownDocumentIsNamed) {
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"stat", "nope"}, {"docs", "get", "nope"}, {"rm", "nope"}}) {
+    const ChildResult result = Quire(args);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err, HasSubstr("nope")) << args[0];
+    EXPECT_THAT(result.out, IsEmpty());
+  }
+  EXPECT_EQ(QuireJson({"stat", "nope"})["error"]["code"], "NOT_FOUND");
+}
+
+TEST_F(CliTest, AnUnknownTenantIsNamed) {
+  const ChildResult result = Quire({"ls", "--tenant", "nobody"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("nobody"));
+}
+
+TEST_F(CliTest, AServerEndsCleanlyAndThenItIsSaidHowToStartOne) {
+  EXPECT_EQ(StopServer(SIGTERM), 0);
+  const ChildResult result = Quire({"ls"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr(address_));
+  EXPECT_THAT(result.err,
+              HasSubstr("Is quired running? Start it with: quire serve --listen " + address_));
+  EXPECT_EQ(QuireJson({"ls"})["error"]["code"], "UNAVAILABLE");
+}
+
+TEST_F(CliTest, AWorkerThatCannotBeReachedIsNamedWithTheRemedy) {
+  const ChildResult result = Quire(
+      {"ask", "--document", "example", "--question", "q", "--worker", "unix:/nonexistent/worker"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err,
+              HasSubstr("Start one with: quire worker --listen unix:/nonexistent/worker"));
+}
+
+TEST(CliServeTest, OptionsComeFromTheConfigFileUnlessTheyAreGiven) {
+  const testing::TempDir dir;
+  const std::string quire = std::string(QUIRE_BINARY_DIR) + "/bin/quire";
+  std::ofstream(dir / "q.ini") << "listen = \"not an address\"\ndram-bytes = 64MiB\ndata-dir = \""
+                               << dir / "data"
+                               << "\"\n";
+  testing::ChildProcess server(
+      quire, {"serve", "--config", dir / "q.ini", "--listen", "127.0.0.1:0"}, dir / "err");
+  std::string line;
+  ASSERT_TRUE(server.ReadLine(&line)) << server.Stderr();
+  EXPECT_THAT(line, HasSubstr("quired listening on 127.0.0.1:"));
+  server.Signal(SIGINT);
+  EXPECT_EQ(server.Wait(), 0);
+  EXPECT_TRUE(std::filesystem::is_directory(dir / "data"));
+
+  std::ofstream(dir / "bad.ini") << "no-such-option = 1\n";
+  const ChildResult bad = RunChild(quire, {"serve", "--config", dir / "bad.ini"});
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_THAT(bad.err, HasSubstr("no-such-option"));
+}
+
+TEST_F(CliTest, APortOrDirectoryThatIsTakenIsNamed) {
+  const ChildResult port =
+      RunChild(Binary("quire"), {"serve", "--data-dir", dir_ / "other", "--listen", address_});
+  EXPECT_EQ(port.exit_code, 1);
+  EXPECT_THAT(port.err, HasSubstr(address_));
+  const ChildResult data =
+      RunChild(Binary("quire"), {"serve", "--data-dir", dir_ / "data", "--listen", "127.0.0.1:0"});
+  EXPECT_EQ(data.exit_code, 1);
+  EXPECT_THAT(data.err, HasSubstr(dir_ / "data"));
+}
+
+TEST(CliUsageTest, EveryCommandHasHelpWithExamples) {
+  const std::string quire = std::string(QUIRE_BINARY_DIR) + "/bin/quire";
+  for (const char* command :
+       {"serve", "put", "ask", "ls", "stat", "rm", "docs", "worker", "bench", "demo"}) {
+    const ChildResult result = RunChild(quire, {command, "--help"});
+    EXPECT_EQ(result.exit_code, 0) << command;
+    EXPECT_THAT(result.out, HasSubstr("Examples:\n  quire " + std::string(command))) << command;
+  }
+}
+
+TEST(CliUsageTest, WrongUsageIsExitCodeTwo) {
+  const std::string quire = std::string(QUIRE_BINARY_DIR) + "/bin/quire";
+  const std::vector<std::vector<std::string>> wrong = {
+      {},
+      {"dance"},
+      {"ls", "--no-such-option"},
+      {"put"},
+      {"put", "a", "b", "--name", "c"},
+      {"ask", "--document", "a"},
+      {"ask", "--document", "a", "--question", "q", "--policy", "magic"},
+      {"ask", "--document", "a", "--question", "q", "--top-p", "2"},
+      {"bench", "nothing"},
+      {"serve"},
+  };
+  for (const auto& args : wrong) {
+    const ChildResult result = RunChild(quire, args);
+    EXPECT_EQ(result.exit_code, 2) << ::testing::PrintToString(args);
+    EXPECT_THAT(result.err, HasSubstr("--help")) << ::testing::PrintToString(args);
+  }
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The client library against a real server, over loopback and over gRPC: the same suite for both.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "client/client.h"
+#include "client/client_test_kit.h"
+#include "client/connect.h"
+#include "client/session.h"
+#include "common/base/random.h"
+#include "common/page/layout.h"
+#include "common/transport/grpc_server.h"
+#include "common/transport/loopback_transport.h"
+#include "kvserver/service/server.h"
+#include "tests/kit/temp_dir.h"
+
+namespace quire {
+namespace {
+
+using testing::Bytes;
+using testing::RandomBytes;
+
+constexpr uint32_t kPages = 20;
+constexpr uint32_t kTailTokens = 3;
+
+class ClientServerTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override { Start(); }
+  void TearDown() override { Stop(); }
+
+  void Start() {
+    auto server = kvserver::Server::Open(
+        {.data_dir = dir_ / "data", .dram_bytes = 64 << 20, .tenants = {"default", "other"}});
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    if (std::string(GetParam()) == "loopback") {
+      transport_ =
+          std::make_shared<LoopbackTransport>(server_->handler(), LoopbackTransport::Options{});
+    } else {
+      auto listener = GrpcServer::Start({}, server_->handler());
+      ASSERT_TRUE(listener.ok()) << listener.status();
+      listener_ = *std::move(listener);
+      transport_ = *ConnectGrpc(listener_->address());
+    }
+    client_ = MakeClient("default");
+  }
+  void Stop() {
+    client_.reset();
+    transport_.reset();
+    listener_.reset();
+    server_.reset();
+  }
+  std::unique_ptr<Client> MakeClient(const std::string& tenant) {
+    return *Client::Create(
+        {.transport = transport_, .tenant = tenant, .retry = {.max_attempts = 2}});
+  }
+
+  /// Unit (page, layer, head) of the document, the same bytes every time.
+  std::vector<std::byte> Unit(uint32_t page, uint32_t layer, uint32_t head) const {
+    const auto seed = (uint64_t{page} * spec_.num_layers + layer) * spec_.num_kv_heads + head;
+    std::vector<std::byte> bytes = RandomBytes(UnitBytes(spec_), seed + 1);
+    for (size_t i = 3; i < bytes.size(); i += 4) bytes[i] &= std::byte{0x3f};  // Finite as floats.
+    return bytes;
+  }
+  Payload Pages(uint32_t first, uint32_t end) const {
+    Payload payload;
+    for (uint32_t page = first; page < end; ++page) {
+      for (uint32_t layer = 0; layer < spec_.num_layers; ++layer) {
+        for (uint32_t head = 0; head < spec_.num_kv_heads; ++head)
+          payload.Append(Unit(page, layer, head));
+      }
+    }
+    return payload;
+  }
+  std::vector<TokenId> Tokens(uint32_t count) const {
+    std::vector<TokenId> tokens(count);
+    std::iota(tokens.begin(), tokens.end(), 100);
+    return tokens;
+  }
+  /// Stores kPages whole pages and a short one, and registers them as `name`.
+  StatusOr<Document> PutDocument(const std::string& name) {
+    const std::vector<TokenId> tokens = Tokens(kPages * spec_.page_tokens + kTailTokens);
+    const std::span<const TokenId> whole(tokens.data(), kPages * spec_.page_tokens);
+    QUIRE_ASSIGN_OR_RETURN(const OpenedContext context, client_->OpenContext(spec_, std::nullopt));
+    QUIRE_RETURN_IF_ERROR(client_->AppendPages(context.id, 0, whole, Pages(0, kPages)).status());
+    QUIRE_ASSIGN_OR_RETURN(
+        const ContextInfo info,
+        client_->Seal(context.id, std::span(tokens).subspan(whole.size()), Tail()));
+    return client_->RegisterDocument({.name = name}, info.chain_tip);
+  }
+  /// The short page: rows past its tokens are zero.
+  Payload Tail() const {
+    const uint64_t row = UnitBytes(spec_) / spec_.rows_per_unit();
+    Payload payload;
+    for (uint32_t layer = 0; layer < spec_.num_layers; ++layer) {
+      for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
+        std::vector<std::byte> unit = Unit(kPages, layer, head);
+        for (uint64_t half = 0; half < 2; ++half) {
+          const uint64_t begin = (half * spec_.page_tokens + kTailTokens) * row;
+          std::fill_n(unit.begin() + static_cast<std::ptrdiff_t>(begin),
+                      (spec_.page_tokens - kTailTokens) * row, std::byte{0});
+        }
+        payload.Append(std::move(unit));
+      }
+    }
+    return payload;
+  }
+  void ExpectUnitsOfFetch(const ContextRef& context) {
+    const std::vector<UnitRange> ranges = {{.layer = 1, .pages = {3, 0, 19}, .heads = {1}},
+                                           {.layer = 0, .pages = {7}}};
+    const auto fetched = client_->Fetch(context, ranges);
+    ASSERT_TRUE(fetched.ok()) << fetched.status();
+    Payload expected;
+    for (const uint32_t page : {3u, 0u, 19u}) expected.Append(Unit(page, 1, 1));
+    expected.Append(Unit(7, 0, 0));
+    expected.Append(Unit(7, 0, 1));
+    EXPECT_EQ(Bytes(*fetched), Bytes(expected));
+  }
+
+  const KvSpec spec_ = testing::TinySpec();
+  testing::TempDir dir_;
+  std::unique_ptr<kvserver::Server> server_;
+  std::unique_ptr<GrpcServer> listener_;
+  std::shared_ptr<Transport> transport_;
+  std::unique_ptr<Client> client_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Transports, ClientServerTest, ::testing::Values("loopback", "grpc"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(ClientServerTest, AStoredDocumentIsReadBackByteForByte) {
+  const auto document = PutDocument("a");
+  ASSERT_TRUE(document.ok()) << document.status();
+  EXPECT_EQ(document->num_tokens, kPages * spec_.page_tokens + kTailTokens);
+  ExpectUnitsOfFetch(DocumentName{.name = "a"});
+  ExpectUnitsOfFetch(document->chain_tip);
+  const auto stat = client_->Stat(DocumentName{.name = "a"});
+  ASSERT_TRUE(stat.ok()) << stat.status();
+  EXPECT_EQ(stat->context.num_pages, kPages + 1);
+  EXPECT_EQ(stat->context.spec, spec_);
+}
+
+TEST_P(ClientServerTest, ARestartedServerStillHasItsDocuments) {
+  ASSERT_TRUE(PutDocument("a").ok());
+  Stop();
+  Start();
+  ExpectUnitsOfFetch(DocumentName{.name = "a"});
+}
+
+TEST_P(ClientServerTest, TheSameSegmentAgainIsFineAndDifferentBytesAreRefused) {  // Promise 1.
+  const std::vector<TokenId> tokens = Tokens(spec_.segment_tokens());
+  const Payload payload = testing::RandomPayload(SegmentBytes(spec_, spec_.segment_pages), 1);
+  const auto key = client_->PutSegment(spec_, kRootKey, tokens, payload);
+  ASSERT_TRUE(key.ok()) << key.status();
+  EXPECT_EQ(*client_->PutSegment(spec_, kRootKey, tokens, payload), *key);
+  const Payload other = testing::RandomPayload(payload.size_bytes(), 2);
+  EXPECT_TRUE(absl::IsAlreadyExists(client_->PutSegment(spec_, kRootKey, tokens, other).status()));
+}
+
+TEST_P(ClientServerTest, LookupFindsTheLongestStoredPrefix) {
+  ASSERT_TRUE(PutDocument("a").ok());
+  std::vector<TokenId> tokens = Tokens(kPages * spec_.page_tokens);
+  tokens[2 * spec_.segment_tokens() + 1] = 7;
+  const auto found = client_->Lookup(spec_, tokens);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->num_tokens, 2 * spec_.segment_tokens());
+}
+
+TEST_P(ClientServerTest, RecallsBringExactlyWhatIsMissing) {
+  ASSERT_TRUE(PutDocument("a").ok());
+  const uint32_t slots = 6;
+  auto session =
+      client_->OpenSession(DocumentName{.name = "a"}, {.spec = spec_, .slots_per_head = slots});
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_EQ((*session)->tail_tokens().size(), kTailTokens);
+  using SlotName = std::tuple<uint32_t, uint32_t, uint32_t>;  // layer, head, slot
+  std::map<SlotName, uint32_t> pages;
+  std::map<SlotName, std::vector<std::byte>> units;
+  Random random(5);
+  for (int step = 0; step < 30; ++step) {
+    std::vector<LayerWant> wants;
+    size_t missing = 0;
+    for (uint32_t layer = 0; layer < spec_.num_layers; ++layer) {
+      wants.push_back(
+          {.layer = layer, .pages = std::vector<std::vector<uint32_t>>(spec_.num_kv_heads)});
+      for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
+        std::vector<uint32_t>& wanted = wants.back().pages[head];
+        for (uint32_t page = 0; page < kPages; ++page) {
+          if (wanted.size() < slots && random.Below(4) == 0) wanted.push_back(page);
+        }
+        for (const uint32_t page : wanted) {
+          missing += std::ranges::none_of(pages, [&](const auto& held) {
+            return held.first >= SlotName{layer, head, 0} &&
+                   held.first < SlotName{layer, head, slots} && held.second == page;
+          });
+        }
+      }
+    }
+    const auto result = (*session)->Recall(wants);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->placements.size(), missing) << "step " << step;
+    const std::vector<std::byte> bytes = Bytes(result->payload);
+    for (size_t i = 0; i < result->placements.size(); ++i) {
+      const Placement& at = result->placements[i];
+      const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(i * UnitBytes(spec_));
+      EXPECT_EQ(
+          std::vector<std::byte>(begin, begin + static_cast<std::ptrdiff_t>(UnitBytes(spec_))),
+          Unit(at.page, at.layer, at.head));
+      pages[{at.layer, at.head, at.slot}] = at.page;
+    }
+    (*session)->Applied(*result);
+  }
+  EXPECT_TRUE((*session)->Ack().ok());
+  EXPECT_TRUE((*session)->Close().ok());
+}
+
+TEST_P(ClientServerTest, AWorkerThatGivesUpARecallAndAsksForSomethingElseIsServed) {
+  ASSERT_TRUE(PutDocument("a").ok());
+  const auto session =
+      *client_->OpenSession(DocumentName{.name = "a"}, {.spec = spec_, .slots_per_head = 2});
+  const LayerWant first = {.layer = 0, .pages = {{1, 2}, {3}}};
+  const LayerWant second = {.layer = 0, .pages = {{4}, {5, 6}}};
+  ASSERT_TRUE(session->Recall({&first, 1}).ok());  // Its result is never applied.
+  const auto result = session->Recall({&second, 1});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->placements.size(), 3u);
+  session->Applied(*result);
+  const auto again = session->Recall({&second, 1});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE(again->placements.empty());
+}
+
+TEST_P(ClientServerTest, TheServerSelectsWithAQueryAndSendsWhatItSelected) {
+  ASSERT_TRUE(PutDocument("a").ok());
+  const auto session =
+      *client_->OpenSession(DocumentName{.name = "a"}, {.spec = spec_, .slots_per_head = 4});
+  LayerWant want = {.layer = 1, .first_page = 2, .end_page = 18, .num_pages = 3};
+  want.query.assign(size_t{spec_.num_query_heads} * spec_.head_dim, 0.5f);
+  const auto result = session->Recall({&want, 1});
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_EQ(result->selected.size(), 1u);
+  for (const auto& pages : result->selected[0]) EXPECT_EQ(pages.size(), 3u);
+  EXPECT_EQ(result->placements.size(), 6u);
+  const std::vector<uint32_t> layers = {0, 1};
+  EXPECT_TRUE(session->Digests(layers, 0, kPages).ok());
+}
+
+TEST_P(ClientServerTest, PagesAppendedToAnOpenContextCanBeRecalled) {
+  const auto document = PutDocument("a");
+  ASSERT_TRUE(document.ok()) << document.status();
+  const auto context = client_->OpenContext(spec_, DocumentName{.name = "a"});
+  ASSERT_TRUE(context.ok()) << context.status();
+  EXPECT_EQ(context->num_tokens, kPages * spec_.page_tokens);
+  const auto session = *client_->OpenSession(context->id, {.spec = spec_, .slots_per_head = 2});
+  const std::vector<TokenId> tokens = Tokens(spec_.page_tokens);
+  const auto count = client_->AppendPages(context->id, kPages, tokens, Pages(kPages, kPages + 1));
+  ASSERT_TRUE(count.ok()) << count.status();
+  const LayerWant want = {.layer = 0, .pages = {{0, kPages}, {}}};
+  const auto result = session->Recall({&want, 1});
+  ASSERT_TRUE(result.ok()) << result.status();
+  Payload expected;
+  expected.Append(Unit(result->placements[0].page, 0, 0));
+  expected.Append(Unit(result->placements[1].page, 0, 0));
+  EXPECT_EQ(Bytes(result->payload), Bytes(expected));
+  EXPECT_TRUE(client_->DropContext(context->id).ok());
+}
+
+TEST_P(ClientServerTest, VersionsAreListedReadAndDeleted) {
+  ASSERT_TRUE(PutDocument("a").ok());
+  ASSERT_TRUE(PutDocument("a").ok());
+  ASSERT_TRUE(PutDocument("b").ok());
+  const auto documents = client_->ListDocuments("default");
+  ASSERT_TRUE(documents.ok()) << documents.status();
+  ASSERT_EQ(documents->size(), 3u);
+  EXPECT_EQ((*documents)[1].name.version, 2u);
+  EXPECT_EQ(client_->GetDocument({.name = "a"})->name.version, 2u);
+  EXPECT_EQ(client_->DeleteDocument({.name = "a"})->documents, 2u);
+  EXPECT_TRUE(absl::IsNotFound(client_->GetDocument({.name = "a"}).status()));
+  ExpectUnitsOfFetch(DocumentName{.name = "b"});  // Shares every segment with what was deleted.
+}
+
+TEST_P(ClientServerTest, TenantsDoNotSeeEachOther) {  // Promise 7.
+  const auto document = PutDocument("a");
+  ASSERT_TRUE(document.ok()) << document.status();
+  const auto other = MakeClient("other");
+  EXPECT_TRUE(absl::IsNotFound(other->GetDocument({.name = "a"}).status()));
+  EXPECT_TRUE(absl::IsNotFound(other->Stat(document->chain_tip).status()));
+  EXPECT_EQ(other->Lookup(spec_, Tokens(kPages * spec_.page_tokens))->num_tokens, 0u);
+  EXPECT_FALSE(MakeClient("nobody")->ListDocuments("").ok());
+}
+
+TEST_P(ClientServerTest, ASpecThatDoesNotMatchIsRefusedNamingTheField) {
+  ASSERT_TRUE(PutDocument("a").ok());
+  KvSpec other = spec_;
+  other.rope.theta = 500000;
+  const auto session =
+      client_->OpenSession(DocumentName{.name = "a"}, {.spec = other, .slots_per_head = 2});
+  EXPECT_TRUE(absl::IsInvalidArgument(session.status())) << session.status();
+  EXPECT_NE(Message(session.status()).find("theta"), std::string_view::npos) << session.status();
+}
+
+TEST_P(ClientServerTest, StatsTellVersionAndCounters) {
+  ASSERT_TRUE(PutDocument("a").ok());
+  const auto stats = client_->Stats();
+  ASSERT_TRUE(stats.ok()) << stats.status();
+  EXPECT_FALSE(stats->version.empty());
+  EXPECT_FALSE(stats->counters.empty());
+  EXPECT_TRUE(std::ranges::is_sorted(stats->counters));
+}
+
+}  // namespace
+}  // namespace quire

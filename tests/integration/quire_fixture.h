@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// QuireFixture: the `quire` program as child processes: a server, and commands run against it.
+#ifndef QUIRE_TESTS_INTEGRATION_QUIRE_FIXTURE_H_
+#define QUIRE_TESTS_INTEGRATION_QUIRE_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/kit/child_process.h"
+#include "tests/kit/temp_dir.h"
+
+namespace quire::testing {
+
+class QuireFixture : public ::testing::Test {
+ protected:
+  static std::string Binary(const std::string& name) {
+    return std::string(QUIRE_BINARY_DIR) + "/bin/" + name;
+  }
+
+  void StartServer() {
+    server_ = std::make_unique<ChildProcess>(
+        Binary("quire"),
+        std::vector<std::string>{"serve", "--data-dir", dir_ / "data", "--listen", "127.0.0.1:0",
+                                 "--dram-bytes", "128MiB"},
+        dir_ / "serve.err");
+    std::string line;
+    const std::string prefix = "quired listening on ";
+    ASSERT_TRUE(server_->ReadLine(&line) && line.starts_with(prefix)) << line << server_->Stderr();
+    address_ = line.substr(prefix.size());
+  }
+  /// Ends the server with `signal`; its exit code.
+  int StopServer(int signal) {
+    server_->Signal(signal);
+    const int code = server_->Wait();
+    server_.reset();
+    return code;
+  }
+  /// Runs a command against the server.
+  ChildResult Quire(std::vector<std::string> args) {
+    args.insert(args.begin(), {"--server", address_});
+    return RunChild(Binary("quire"), std::move(args));
+  }
+  /// The same with --json; the parsed line, or null when it is none.
+  nlohmann::json QuireJson(std::vector<std::string> args) {
+    args.push_back("--json");
+    const ChildResult result = Quire(std::move(args));
+    EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 1)
+        << result.out << result.err;
+    return nlohmann::json::parse(result.out, nullptr, /*allow_exceptions=*/false);
+  }
+
+  TempDir dir_;
+  std::string address_;
+  std::unique_ptr<ChildProcess> server_;
+};
+
+}  // namespace quire::testing
+
+#endif  // QUIRE_TESTS_INTEGRATION_QUIRE_FIXTURE_H_

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// WorkerFixture: a tiny random model and an engine over a real server in this process, whose
+// connection a test can disturb.
+#ifndef QUIRE_TESTS_INTEGRATION_WORKER_FIXTURE_H_
+#define QUIRE_TESTS_INTEGRATION_WORKER_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "embedded/embedded_store.h"
+#include "gpuworker/engine/engine.h"
+#include "tests/kit/fake_clock.h"
+#include "tests/kit/temp_dir.h"
+#include "tests/kit/tiny_model.h"
+
+namespace quire::testing {
+
+/// Hands calls on, loses replies when told to, and can be connected to another server.
+class DisturbedTransport final : public Transport {
+ public:
+  void ConnectTo(std::shared_ptr<Transport> transport) { inner_ = std::move(transport); }
+  /// Loses the reply to every `period`-th call from now on; the server has done its work. 0: none.
+  void LoseEvery(uint64_t period) { period_ = period; }
+  uint64_t lost() const { return lost_; }
+
+  TransportCapabilities capabilities() const override { return inner_->capabilities(); }
+  Status Call(std::string_view method, const CallMessage& request, CallMessage* reply,
+              const CallOptions& options) override {
+    CallMessage answer;
+    QUIRE_RETURN_IF_ERROR(inner_->Call(method, request, &answer, options));
+    if (period_ != 0 && ++calls_ % period_ == 0) {
+      ++lost_;
+      return Unavailable("the reply was lost");
+    }
+    *reply = std::move(answer);
+    return OkStatus();
+  }
+
+ private:
+  std::shared_ptr<Transport> inner_;
+  uint64_t period_ = 0;
+  uint64_t calls_ = 0;
+  uint64_t lost_ = 0;
+};
+
+class WorkerFixture {
+ public:
+  explicit WorkerFixture(worker::EngineOptions options = Small(), const TinyModel& model = {}) {
+    WriteTinyModel(model_directory_.path(), model);
+    auto decoder = worker::Decoder::Load(model_directory_.path(), &worker::CpuDevice());
+    EXPECT_TRUE(decoder.ok()) << decoder.status();
+    decoder_ = std::move(decoder).value();
+    StartServer();
+    auto client = Client::Create({.transport = transport_, .clock = &clock_});
+    EXPECT_TRUE(client.ok()) << client.status();
+    client_ = std::move(client).value();
+    auto engine = worker::Engine::Create(decoder_.get(), client_.get(), &worker::CpuDevice(),
+                                         std::move(options));
+    EXPECT_TRUE(engine.ok()) << engine.status();
+    engine_ = std::move(engine).value();
+  }
+
+  /// Pages of four tokens, segments of two, a budget of 24 tokens at every layer.
+  static worker::EngineOptions Small() {
+    worker::EngineOptions options;
+    options.page_tokens = 4;
+    options.segment_pages = 2;
+    options.retrieval.budget_tokens = 24;
+    options.retrieval.sink_tokens = 4;
+    options.retrieval.window_tokens = 8;
+    options.retrieval.uncompressed_layers = {};
+    return options;
+  }
+
+  /// Starts the server on the same data directory; the one that ran is shut down first.
+  void StartServer() {
+    store_.reset();
+    auto store =
+        EmbeddedStore::Open({.data_dir = data_directory_.path(), .dram_bytes = uint64_t{4} << 20});
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = std::move(store).value();
+    transport_->ConnectTo(store_->transport());
+  }
+
+  DisturbedTransport& transport() { return *transport_; }
+  const worker::Decoder& decoder() const { return *decoder_; }
+  const worker::Engine& engine() const { return *engine_; }
+  Client& client() { return *client_; }
+
+  void Ingest(const std::vector<TokenId>& tokens) {
+    const auto result = engine_->Ingest(tokens, {.name = "doc"});
+    ASSERT_TRUE(result.ok()) << result.status();
+  }
+  std::unique_ptr<worker::Sequence> Open(const worker::SequenceOptions& options = {}) {
+    auto sequence = engine_->OpenSequence(DocumentName{.name = "doc"}, options);
+    EXPECT_TRUE(sequence.ok()) << sequence.status();
+    return sequence.ok() ? std::move(sequence).value() : nullptr;
+  }
+
+ private:
+  TempDir model_directory_;
+  TempDir data_directory_;
+  FakeClock clock_;  ///< The client's: its waits cost no time.
+  std::unique_ptr<EmbeddedStore> store_;
+  std::shared_ptr<DisturbedTransport> transport_ = std::make_shared<DisturbedTransport>();
+  std::unique_ptr<worker::Decoder> decoder_;
+  std::unique_ptr<Client> client_;
+  std::unique_ptr<worker::Engine> engine_;
+};
+
+}  // namespace quire::testing
+
+#endif  // QUIRE_TESTS_INTEGRATION_WORKER_FIXTURE_H_

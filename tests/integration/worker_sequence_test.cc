@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The worker over a real server: ingest, sparse answers, both sides of selection, and what happens
+// when replies are lost or the server restarts. Promises 4, 5 and 8.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "common/base/random.h"
+#include "gpuworker/testing/reference_attention.h"
+#include "tests/integration/worker_fixture.h"
+
+namespace quire {
+namespace {
+
+using testing::TinyModel;
+using testing::WorkerFixture;
+using worker::RetrievalOptions;
+using worker::SelectionSide;
+using worker::Sequence;
+using worker::SequenceOptions;
+
+std::vector<TokenId> RandomTokens(size_t count, uint64_t seed) {
+  Random random(seed);
+  std::vector<TokenId> tokens(count);
+  for (TokenId& token : tokens) token = static_cast<TokenId>(random.Below(64));
+  return tokens;
+}
+
+float MaxDifference(std::span<const float> a, std::span<const float> b) {
+  if (a.size() != b.size()) return 1e9f;
+  float most = 0;
+  for (size_t i = 0; i < a.size(); ++i) most = std::max(most, std::fabs(a[i] - b[i]));
+  return most;
+}
+
+/// Logits of every position of `question`, asked over document "doc".
+std::vector<float> Ask(WorkerFixture& fixture, const RetrievalOptions& retrieval,
+                       const std::vector<TokenId>& question) {
+  std::vector<float> logits;
+  SequenceOptions options;
+  options.retrieval = retrieval;
+  options.logits_observer = [&](uint64_t, std::span<const float> values) {
+    logits.insert(logits.end(), values.begin(), values.end());
+  };
+  const auto sequence = fixture.Open(options);
+  EXPECT_EQ(sequence->Append(question), OkStatus());
+  EXPECT_EQ(sequence->stats().reopened, 0u);
+  EXPECT_FALSE(sequence->stats().local);
+  return logits;
+}
+
+/// Logits of a question under each policy, with a budget that covers everything, against those of
+/// dense attention; the pages are of `dtype`.
+void ExpectEqualsDense(DType dtype, float tolerance) {
+  worker::EngineOptions options = WorkerFixture::Small();
+  options.dtype = dtype;
+  options.retrieval.budget_tokens = 256;
+  WorkerFixture fixture(options);
+  std::vector<TokenId> text = RandomTokens(150, 1);
+  const std::vector<TokenId> question = RandomTokens(30, 2);
+  fixture.Ingest(text);
+  text.insert(text.end(), question.begin(), question.end());
+  const auto dense = fixture.engine().DenseLogits(text, question.size());
+  std::vector<float> full;
+  for (const char* policy : {"full", "quest", "streaming"}) {
+    SCOPED_TRACE(policy);
+    RetrievalOptions retrieval = options.retrieval;
+    retrieval.policy = policy;
+    const std::vector<float> logits = Ask(fixture, retrieval, question);
+    EXPECT_LE(MaxDifference(logits, *dense), tolerance);
+    if (full.empty()) full = logits;
+    EXPECT_LE(MaxDifference(logits, full), 1e-3f);
+  }
+}
+
+TEST(WorkerSequenceTest, EveryPolicyEqualsDenseAttentionWhenTheBudgetCoversEverything) {
+  ExpectEqualsDense(DType::kF32, 1e-3f);
+}
+
+// Half-precision keys and values round; this model's logits reach 40.
+TEST(WorkerSequenceTest, HalfPrecisionPagesChangeLogitsByTheirRoundingOnly) {
+  ExpectEqualsDense(DType::kF16, 0.4f);
+}
+
+TEST(WorkerSequenceTest, SparseAnswersAreThoseOfTheDefinitionOnBothSides) {
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    SCOPED_TRACE(seed);
+    const TinyModel model{.num_layers = 3, .num_query_heads = 6, .seed = seed};
+    WorkerFixture fixture(WorkerFixture::Small(), model);
+    const std::vector<TokenId> document = RandomTokens(150 + seed, seed);
+    const std::vector<TokenId> question = RandomTokens(40, seed + 10);
+    fixture.Ingest(document);
+    worker::testing::ReferenceAttention reference(
+        fixture.engine().spec(), {.sink_pages = 1, .window_pages = 2, .selectable_pages = 3});
+    using Logits = worker::Decoder::Logits;
+    ASSERT_EQ(fixture.decoder().Forward(document, 0, reference, Logits::kNone, nullptr),
+              OkStatus());
+    reference.set_sparse(true);
+    std::vector<float> expected(question.size() * model.vocab_size);
+    ASSERT_EQ(fixture.decoder().Forward(question, document.size(), reference, Logits::kAll,
+                                        expected.data()),
+              OkStatus());
+    for (const SelectionSide side : {SelectionSide::kWorker, SelectionSide::kServer}) {
+      RetrievalOptions retrieval = fixture.engine().options().retrieval;
+      retrieval.side = side;
+      EXPECT_LE(MaxDifference(Ask(fixture, retrieval, question), expected), 2e-3f);
+    }
+  }
+}
+
+TEST(WorkerSequenceTest, OnlyTheDiffMovesAndTheBudgetHolds) {
+  WorkerFixture fixture;
+  fixture.Ingest(RandomTokens(200, 1));
+  const auto sequence = fixture.Open();
+  ASSERT_EQ(sequence->Append(RandomTokens(20, 2)), OkStatus());
+  ASSERT_TRUE(sequence->Generate({.max_new_tokens = 20}).ok());
+  const worker::SequenceStats stats = sequence->stats();
+  EXPECT_LT(stats.bytes_moved, stats.bytes_full);
+  EXPECT_GT(stats.bytes_moved, 0u);
+  EXPECT_LE(stats.resident_tokens, 24.0);
+  EXPECT_LE(stats.budget_ratio(), 24.0 / 200);
+}
+
+// Promise 4: lost replies are retried, and never leave the two maps apart.
+TEST(WorkerSequenceTest, LostRepliesDoNotChangeTheAnswer) {
+  WorkerFixture fixture;
+  fixture.Ingest(RandomTokens(150, 1));
+  const std::vector<TokenId> question = RandomTokens(40, 2);
+  for (const SelectionSide side : {SelectionSide::kWorker, SelectionSide::kServer}) {
+    RetrievalOptions retrieval = fixture.engine().options().retrieval;
+    retrieval.side = side;
+    SequenceOptions options;
+    options.retrieval = retrieval;
+    const auto undisturbed = fixture.Open(options);
+    ASSERT_EQ(undisturbed->Append(question), OkStatus());
+    const auto disturbed = fixture.Open(options);
+    fixture.transport().LoseEvery(3);
+    ASSERT_EQ(disturbed->Append(question), OkStatus());
+    fixture.transport().LoseEvery(0);
+    EXPECT_GT(fixture.transport().lost(), 5u);
+    EXPECT_LE(MaxDifference(undisturbed->logits(), disturbed->logits()), 1e-4f);
+    EXPECT_EQ(disturbed->stats().reopened, 0u);
+  }
+}
+
+// Promise 8, and the documents are on SSD: the sequence goes on after a restart.
+TEST(WorkerSequenceTest, ARestartOfTheServerDoesNotChangeTheAnswer) {
+  WorkerFixture fixture;
+  fixture.Ingest(RandomTokens(150, 1));
+  const std::vector<TokenId> question = RandomTokens(40, 2);
+  const auto undisturbed = fixture.Open();
+  ASSERT_EQ(undisturbed->Append(question), OkStatus());
+  const std::vector<float> logits(undisturbed->logits().begin(), undisturbed->logits().end());
+  const auto expected = undisturbed->Generate({.max_new_tokens = 8});
+  const auto disturbed = fixture.Open();
+  ASSERT_EQ(disturbed->Append(std::span(question).first(20)), OkStatus());
+  fixture.StartServer();
+  ASSERT_EQ(disturbed->Append(std::span(question).subspan(20)), OkStatus());
+  EXPECT_LE(MaxDifference(logits, disturbed->logits()), 1e-4f);
+  fixture.StartServer();
+  EXPECT_EQ(disturbed->Generate({.max_new_tokens = 8})->tokens, expected->tokens);
+  EXPECT_FALSE(disturbed->stats().local);
+}
+
+TEST(WorkerSequenceTest, SequencesOfOneEngineRunConcurrently) {
+  WorkerFixture fixture;
+  fixture.Ingest(RandomTokens(150, 1));
+  const std::vector<TokenId> question = RandomTokens(20, 2);
+  const auto alone = fixture.Open();
+  ASSERT_EQ(alone->Append(question), OkStatus());
+  const std::vector<TokenId> expected = alone->Generate({.max_new_tokens = 8})->tokens;
+  std::vector<std::vector<TokenId>> answers(4);
+  std::vector<std::thread> threads;
+  for (std::vector<TokenId>& answer : answers) {
+    threads.emplace_back([&] {
+      const auto sequence = fixture.Open();
+      EXPECT_EQ(sequence->Append(question), OkStatus());
+      answer = sequence->Generate({.max_new_tokens = 8})->tokens;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::vector<TokenId>& answer : answers) EXPECT_EQ(answer, expected);
+}
+
+TEST(WorkerSequenceTest, PrefixesAreSharedBetweenDocuments) {
+  WorkerFixture fixture;
+  std::vector<TokenId> tokens = RandomTokens(100, 1);
+  fixture.Ingest(tokens);
+  tokens.resize(90);
+  tokens.push_back(1);
+  const auto second = fixture.engine().Ingest(tokens, {.name = "second"});
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->reused_tokens, 88u);
+  const auto again = fixture.engine().Ingest(tokens, {.name = "second"});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->bytes_sent, 0u);
+}
+
+TEST(WorkerSequenceTest, AnotherModelsDocumentIsRefusedByName) {
+  WorkerFixture fixture;
+  fixture.Ingest(RandomTokens(60, 1));
+  worker::EngineOptions other = WorkerFixture::Small();
+  other.segment_pages = 4;
+  const auto engine =
+      worker::Engine::Create(&fixture.decoder(), &fixture.client(), &worker::CpuDevice(), other);
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  const Status status = (*engine)->OpenSequence(DocumentName{.name = "doc"}).status();
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("segment_pages"));
+}
+
+}  // namespace
+}  // namespace quire

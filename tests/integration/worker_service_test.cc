@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// quire.v1.Worker over gRPC, on a real server: the same tokens as the engine, bounded, cancellable.
+#include <gmock/gmock.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gpuworker/service/worker_server.h"
+#include "quire/v1/worker.grpc.pb.h"
+#include "tests/integration/worker_fixture.h"
+
+namespace quire {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::WorkerFixture;
+
+const std::vector<TokenId> kDocument(150, 7);
+const std::vector<TokenId> kPrompt = {1, 2, 3, 4, 5};
+
+class WorkerServiceTest : public ::testing::Test {
+ protected:
+  explicit WorkerServiceTest(uint32_t max_calls = 4) {
+    fixture_.Ingest(kDocument);
+    auto server = worker::WorkerServer::Start({.max_calls = max_calls}, &fixture_.engine());
+    EXPECT_TRUE(server.ok()) << server.status();
+    server_ = std::move(server).value();
+    stub_ = v1::Worker::NewStub(
+        grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  }
+
+  static v1::GenerateRequest Request(uint32_t new_tokens) {
+    v1::GenerateRequest request;
+    request.mutable_document()->set_collection("default");
+    request.mutable_document()->set_name("doc");
+    for (TokenId token : kPrompt) request.mutable_token_ids()->add_ids(token);
+    request.set_max_new_tokens(new_tokens);
+    return request;
+  }
+
+  /// Runs a call to its end.
+  grpc::Status Run(const v1::GenerateRequest& request, std::vector<v1::GenerateReply>* replies) {
+    grpc::ClientContext context;
+    const auto reader = stub_->Generate(&context, request);
+    v1::GenerateReply reply;
+    while (reader->Read(&reply)) replies->push_back(reply);
+    return reader->Finish();
+  }
+
+  WorkerFixture fixture_;
+  std::unique_ptr<worker::WorkerServer> server_;
+  std::unique_ptr<v1::Worker::Stub> stub_;
+};
+
+TEST_F(WorkerServiceTest, StreamsTheEnginesTokensAndThenTheTotals) {
+  std::vector<v1::GenerateReply> replies;
+  const grpc::Status status = Run(Request(6), &replies);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  const auto sequence = fixture_.Open();
+  ASSERT_EQ(sequence->Append(kPrompt), OkStatus());
+  const auto expected = sequence->Generate({.max_new_tokens = 6});
+  ASSERT_EQ(replies.size(), 7u);
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(replies[i].token_id(), expected->tokens[i]);
+    EXPECT_FALSE(replies[i].done());
+  }
+  EXPECT_TRUE(replies.back().done());
+  EXPECT_EQ(replies.back().num_prompt_tokens(), kPrompt.size());
+  EXPECT_EQ(replies.back().num_new_tokens(), 6u);
+  EXPECT_EQ(replies.back().bytes_moved(), sequence->stats().bytes_moved);
+}
+
+TEST_F(WorkerServiceTest, BadRequestsNameTheFault) {
+  const auto refused = [&](const v1::GenerateRequest& request, grpc::StatusCode code,
+                           const std::string& message) {
+    std::vector<v1::GenerateReply> replies;
+    const grpc::Status status = Run(request, &replies);
+    EXPECT_EQ(status.error_code(), code);
+    EXPECT_THAT(status.error_message(), HasSubstr(message));
+    EXPECT_TRUE(replies.empty());
+  };
+  v1::GenerateRequest request = Request(1);
+  request.mutable_document()->set_name("other");
+  refused(request, grpc::StatusCode::NOT_FOUND, "other");
+  request = Request(1);
+  request.set_policy("best");
+  refused(request, grpc::StatusCode::INVALID_ARGUMENT, "full, quest, streaming");
+  request = Request(1);
+  request.set_budget_tokens(23);
+  refused(request, grpc::StatusCode::INVALID_ARGUMENT, "budget_tokens is 23");
+  request = Request(1);
+  for (int i = 0; i < 600; ++i) request.mutable_token_ids()->add_ids(1);
+  refused(request, grpc::StatusCode::INVALID_ARGUMENT, "model's context of 512");
+  request = Request(1);
+  request.mutable_token_ids()->add_ids(64);
+  refused(request, grpc::StatusCode::INVALID_ARGUMENT, "id 64");
+}
+
+class OneCallTest : public WorkerServiceTest {
+ protected:
+  OneCallTest() : WorkerServiceTest(1) {}
+};
+
+TEST_F(OneCallTest, FurtherCallsAreRefusedAndACancelledOneMakesRoom) {
+  grpc::ClientContext context;
+  const auto reader = stub_->Generate(&context, Request(350));
+  v1::GenerateReply reply;
+  ASSERT_TRUE(reader->Read(&reply));  // It runs.
+  std::vector<v1::GenerateReply> replies;
+  const grpc::Status second = Run(Request(1), &replies);
+  if (second.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) {
+    // The first one was faster than this thread; then it must have ended by itself.
+    while (reader->Read(&reply)) {
+    }
+    ASSERT_TRUE(reader->Finish().ok());
+    GTEST_SKIP() << "the first call ended before the second began";
+  }
+  context.TryCancel();
+  while (reader->Read(&reply)) {
+  }
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  grpc::Status third;
+  do {  // The worker notices within a step.
+    replies.clear();
+    third = Run(Request(1), &replies);
+  } while (third.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(third.ok()) << third.error_message();
+}
+
+TEST(WorkerServerTest, AnAddressThatCannotBeListenedOnIsNamed) {
+  WorkerFixture fixture;
+  const auto first = worker::WorkerServer::Start({}, &fixture.engine());
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto second =
+      worker::WorkerServer::Start({.address = (*first)->address()}, &fixture.engine());
+  EXPECT_EQ(second.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr((*first)->address()));
+  EXPECT_EQ(worker::WorkerServer::Start({.max_calls = 0}, &fixture.engine()).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the golden checkpoints of tests/data/golden: tiny random models and the logits that Hugging Face's
+transformers computes for them in fp32; and rope.json, the RoPE frequencies of well-known checkpoints.
+
+    pip install torch transformers safetensors
+    python tools/golden/make_golden.py            # writes tests/data/golden/<name>/
+    python tools/golden/make_golden.py --check    # recomputes the logits and compares with the files
+
+A random model of the usual initialisation has keys and queries so small that attention is all but uniform and a
+wrong rotation, norm or bias hardly shows. The weights here are drawn so that they do show, and this script proves
+it: each checkpoint names alterations, and every one must move the logits by at least MIN_EFFECT.
+"""
+import argparse
+import copy
+import json
+import os
+import shutil
+import sys
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+TOKENS = 72
+MIN_EFFECT = 1e-2  # A hundred times the tolerance that the decoder is held to.
+ROOT = os.path.normpath(os.path.join(os.path.dirname(__file__), "..", "..", "tests", "data", "golden"))
+
+BASE = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+            num_key_value_heads=2, vocab_size=96, max_position_embeddings=128, rms_norm_eps=1e-5,
+            bos_token_id=0, eos_token_id=1, tie_word_embeddings=False, use_cache=False)
+
+LLAMA3 = dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+              original_max_position_embeddings=32)
+LINEAR = dict(rope_type="linear", rope_theta=10000.0, factor=4.0)
+YARN = dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, original_max_position_embeddings=32)
+
+
+def plain(theta: float) -> dict:
+    return dict(rope_type="default", rope_theta=theta)
+
+
+def case(model: str, rope: dict, alterations: tuple = (), **options) -> dict:
+    """`alterations`: names of ALTERATIONS that must change the logits."""
+    storage = {key: options.pop(key) for key in ("dtype", "shard_bytes", "old_rope") if key in options}
+    return dict(model=model, config=BASE | options | dict(rope_parameters=rope), alterations=alterations, **storage)
+
+
+CASES = {
+    # Every one of these refers to original_max_position_embeddings < TOKENS or stretches all positions.
+    "llama-llama3": case("Llama", LLAMA3, ("rope",), tie_word_embeddings=True),
+    "llama-linear-bias": case("Llama", LINEAR, ("rope", "bias"), attention_bias=True, mlp_bias=True, old_rope=True),
+    "llama-yarn": case("Llama", YARN, ("rope", "attention_factor"), num_key_value_heads=4),
+    "llama-yarn-mscale": case("Llama", YARN | dict(beta_fast=2.0, beta_slow=0.5, mscale=1.0, mscale_all_dim=0.5),
+                              ("rope", "betas"), old_rope=True, num_key_value_heads=1, head_dim=32),
+    "mistral-sharded": case("Mistral", plain(10000.0), ("theta",), sliding_window=None, head_dim=16,
+                            shard_bytes=24_000),
+    "qwen2-bf16": case("Qwen2", plain(1e6), ("theta", "bias"), tie_word_embeddings=True, dtype=torch.bfloat16),
+    "qwen3-head-dim": case("Qwen3", plain(1e6), ("theta", "qk_norm"), head_dim=12, tie_word_embeddings=True,
+                           dtype=torch.float16),
+}
+
+
+def drawn(name: str, tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Weights whose every part shows in the logits: peaked attention, uneven norms, biases like activations."""
+    noise = torch.randn(tensor.shape, generator=generator)
+    if name.endswith("norm.weight"):
+        return 1.0 + 0.3 * noise
+    if name.endswith(".bias"):
+        return 0.7 * noise
+    if "embed_tokens" in name or "lm_head" in name:
+        return 0.5 * noise
+    gain = 2.0 if "q_proj" in name or "k_proj" in name else 1.0
+    return gain * noise / tensor.shape[-1] ** 0.5
+
+
+def build(spec: dict, seed: int):
+    config = getattr(transformers, spec["model"] + "Config")(**copy.deepcopy(spec["config"]))
+    config._attn_implementation = "eager"
+    model = getattr(transformers, spec["model"] + "ForCausalLM")(config).eval().float()
+    generator = torch.Generator().manual_seed(seed)
+    dtype = spec.get("dtype", torch.float32)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(drawn(name, parameter, generator).to(dtype))  # Rounded as the file will hold it.
+    return model
+
+
+def logits_of(model, ids: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return model(input_ids=ids[None]).logits[0].float()
+
+
+def relative(a: torch.Tensor, b: torch.Tensor) -> float:
+    return ((a - b).abs().max() / b.abs().max()).item()
+
+
+def with_rope(spec: dict, change) -> dict:
+    altered = copy.deepcopy(spec)
+    change(altered["config"]["rope_parameters"])
+    return altered
+
+
+def with_weights(model, part: str, value: float):
+    altered = copy.deepcopy(model)
+    with torch.no_grad():
+        for name, parameter in altered.named_parameters():
+            if part in name:
+                parameter.fill_(value)
+    return altered
+
+
+def to_plain(rope: dict) -> None:
+    theta = rope["rope_theta"]
+    rope.clear()
+    rope.update(plain(theta))
+
+
+# A decoder that made one of these mistakes would compute the altered model instead.
+ALTERATIONS = {
+    "rope": lambda spec, seed, model: build(with_rope(spec, to_plain), seed),
+    "theta": lambda spec, seed, model: build(with_rope(spec, lambda r: r.update(rope_theta=500.0)), seed),
+    "attention_factor": lambda spec, seed, model: build(with_rope(spec, lambda r: r.update(attention_factor=1.0)), seed),
+    "betas": lambda spec, seed, model: build(with_rope(spec, lambda r: r.update(beta_fast=32.0, beta_slow=1.0)), seed),
+    "bias": lambda spec, seed, model: with_weights(model, ".bias", 0.0),
+    "qk_norm": lambda spec, seed, model: with_weights(model, "_norm.weight", 1.0),
+}
+
+
+def check_alterations(name: str, spec: dict, seed: int, model, ids: torch.Tensor, logits: torch.Tensor) -> None:
+    for alteration in spec["alterations"]:
+        effect = relative(logits_of(ALTERATIONS[alteration](spec, seed, model), ids), logits)
+        print(f"  {name}: without its {alteration} the logits differ by {effect:.3f}")
+        if effect < MIN_EFFECT:
+            sys.exit(f"{name}: the alteration {alteration} would go unnoticed")
+
+
+def to_old_rope(folder: str) -> None:
+    """Rewrites config.json to the spelling of transformers before version 5."""
+    path = os.path.join(folder, "config.json")
+    with open(path, encoding="utf-8") as f:
+        config = json.load(f)
+    rope = config.pop("rope_parameters")
+    config["rope_theta"] = rope.pop("rope_theta")
+    rope["type"] = rope.pop("rope_type")
+    config["rope_scaling"] = rope
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(config, f, indent=2, sort_keys=True)
+        f.write("\n")
+
+
+def write(folder: str, spec: dict, model, ids: torch.Tensor, logits: torch.Tensor) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    stored = copy.deepcopy(model).to(spec.get("dtype", torch.float32))
+    stored.save_pretrained(folder, max_shard_size=spec.get("shard_bytes", "1GB"))
+    generation = os.path.join(folder, "generation_config.json")
+    if os.path.exists(generation):
+        os.remove(generation)
+    if spec.get("old_rope"):
+        to_old_rope(folder)
+    save_file({"input_ids": ids, "logits": logits.contiguous()}, os.path.join(folder, "golden.safetensors"))
+    for file in os.listdir(folder):
+        os.chmod(os.path.join(folder, file), 0o644)
+    check(folder, spec)
+
+
+# RoPE parameters of well-known checkpoints, whose frequencies go into rope.json.
+ROPE_CASES = {
+    "llama-2-7b": (128, 4096, plain(10000.0)),
+    "llama-3.1-8b": (128, 131072, LLAMA3 | dict(rope_theta=500000.0, original_max_position_embeddings=8192)),
+    "llama-3.2-1b": (64, 131072, LLAMA3 | dict(rope_theta=500000.0, factor=32.0,
+                                               original_max_position_embeddings=8192)),
+    "longchat-7b": (128, 16384, dict(rope_type="linear", rope_theta=10000.0, factor=8.0)),
+    "qwen2.5-7b-yarn": (128, 131072, dict(rope_type="yarn", rope_theta=1e6, factor=4.0,
+                                          original_max_position_embeddings=32768)),
+    "yarn-llama-2-7b-64k": (128, 65536, dict(rope_type="yarn", rope_theta=10000.0, factor=16.0,
+                                             original_max_position_embeddings=4096)),
+    "yarn-mscale": (64, 163840, dict(rope_type="yarn", rope_theta=10000.0, factor=40.0, beta_fast=32.0, beta_slow=1.0,
+                                     mscale=1.0, mscale_all_dim=0.7, original_max_position_embeddings=4096)),
+    "yarn-attention-factor": (64, 32768, dict(rope_type="yarn", rope_theta=10000.0, factor=8.0, attention_factor=0.9,
+                                              original_max_position_embeddings=4096)),
+}
+
+
+def write_rope(path: str) -> None:
+    """Frequencies and attention factor as transformers computes them, beside the config that gives them."""
+    cases = {}
+    for name, (head_dim, context, rope) in ROPE_CASES.items():
+        shape = BASE | dict(head_dim=head_dim, max_position_embeddings=context, rope_parameters=dict(rope))
+        rotary = transformers.models.llama.modeling_llama.LlamaRotaryEmbedding(transformers.LlamaConfig(**shape))
+        cases[name] = dict(config=shape | dict(architectures=["LlamaForCausalLM"], rope_parameters=rope),
+                           inverse_frequencies=rotary.inv_freq.tolist(),
+                           attention_factor=float(rotary.attention_scaling))
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(cases, f, indent=1)
+        f.write("\n")
+
+
+def check(folder: str, spec: dict) -> None:
+    """The files give the logits they claim when transformers loads them afresh."""
+    cls = getattr(transformers, spec["model"] + "ForCausalLM")
+    model = cls.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    golden = load_file(os.path.join(folder, "golden.safetensors"))
+    difference = relative(logits_of(model, golden["input_ids"]), golden["logits"])
+    print(f"  {os.path.basename(folder)}: files reproduce the logits within {difference:.1e}")
+    if difference > 1e-5:
+        sys.exit(f"{folder}: the files do not give the golden logits")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only compare the files with transformers")
+    parser.add_argument("--out", default=ROOT)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    for seed, (name, spec) in enumerate(CASES.items(), start=1):
+        folder = os.path.join(arguments.out, name)
+        if arguments.check:
+            check(folder, spec)
+            continue
+        model = build(spec, seed)
+        ids = torch.randint(0, BASE["vocab_size"], (TOKENS,), generator=torch.Generator().manual_seed(seed))
+        logits = logits_of(model, ids)
+        check_alterations(name, spec, seed, model, ids, logits)
+        write(folder, spec, model, ids, logits)
+    if not arguments.check:
+        write_rope(os.path.join(arguments.out, "rope.json"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the bundled documents (DIR/*.txt) and DIR/questions.jsonl, from a seed that training does not use.
+
+Each text is a dossier of short documents; a prompt is BOS, the text, and the question appended to it.
+"""
+import argparse
+import json
+import os
+import random
+
+import documents
+import tokenizer
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("folder")
+    p.add_argument("--documents", type=int, default=24)
+    p.add_argument("--questions", type=int, default=6, help="questions to a document, spread over its length")
+    p.add_argument("--facts", type=int, default=36, help="facts in a document")
+    p.add_argument("--shortest", type=int, default=4260)
+    p.add_argument("--longest", type=int, default=4990)
+    p.add_argument("--seed", type=int, default=990001)
+    a = p.parse_args()
+    tok = tokenizer.build()
+    os.makedirs(a.folder, exist_ok=True)
+    rng = random.Random(a.seed)
+    lines, lengths = [], []
+    for i in range(a.documents):
+        facts = documents.make_facts(rng, a.facts, held_out=True)
+        length = a.shortest + (a.longest - a.shortest) * i // max(1, a.documents - 1)
+        b = documents.dossier(rng, facts, length, short_documents=rng.randint(6, 10))
+        text = "".join(b.pieces)
+        name = f"dossier-{i + 1:02d}.txt"
+        lengths.append(len(tok.encode(text)))
+        assert 4200 <= lengths[-1] <= 5000, lengths[-1]
+        with open(os.path.join(a.folder, name), "w", encoding="utf-8") as f:
+            f.write(text)
+        placed = sorted((text.index("".join(f.key())), k) for k, f in enumerate(facts))
+        n = len(placed)
+        for j in range(a.questions):   # one question from each equal part of the document
+            fact = facts[placed[rng.randrange(j * n // a.questions, (j + 1) * n // a.questions)][1]]
+            lines.append({"document": name, "question": "".join(documents.question(fact)),
+                          "answer": "".join(fact.answer())})
+    with open(os.path.join(a.folder, "questions.jsonl"), "w", encoding="utf-8") as f:
+        for line in lines:
+            f.write(json.dumps(line) + "\n")
+    print(f"{a.documents} documents of {min(lengths)} to {max(lengths)} tokens, {len(lines)} questions")
+
+
+if __name__ == "__main__":
+    main()
