@@ -74,8 +74,7 @@ void AddDemoCommand(Commands& commands) {
                      "Directory of the model (the bundled one when not given)");
   command.add_option("--docs", args->documents,
                      "Directory of text files (the bundled documents when not given)");
-  command.add_option("--data-dir", args->data_dir,
-                     "Where the store keeps its data; a temporary directory when not given");
+  AddDataDirOption(command, &args->data_dir);
   command.add_option("--dram-mib", args->dram_mib, "DRAM tier; what does not fit comes from SSD")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();

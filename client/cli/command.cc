@@ -69,14 +69,25 @@ Commands::Commands(std::ostream& out, std::ostream& err)
 
 Commands::~Commands() = default;
 
-CLI::App& Commands::Add(const Spec& spec, Body body, CLI::App* parent) {
+CLI::App& Commands::AddApp(const Spec& spec, CLI::App* parent) {
   CLI::App& command =
       *(parent != nullptr ? parent : app_.get())->add_subcommand(spec.name, spec.summary);
   command.footer("Examples:\n" + spec.examples);
   command.fallthrough();  // Global options may stand after the command.
+  return command;
+}
+
+CLI::App& Commands::Add(const Spec& spec, Body body, CLI::App* parent) {
+  CLI::App& command = AddApp(spec, parent);
   command.final_callback([this, body = std::move(body)] {
     if (!chosen_) chosen_ = body;  // A subcommand's callback runs before its parent's.
   });
+  return command;
+}
+
+CLI::App& Commands::AddGroup(const Spec& spec) {
+  CLI::App& command = AddApp(spec, nullptr);
+  command.require_subcommand(1);
   return command;
 }
 

@@ -59,11 +59,14 @@ class Commands {
   /// Adds a command, or a subcommand of `parent`; `body` runs when it was named and parsed. The
   /// caller adds options to what is returned, which lives as long as this object.
   CLI::App& Add(const Spec& spec, Body body, CLI::App* parent = nullptr);
+  /// Adds a command that does nothing by itself and needs one of its subcommands.
+  CLI::App& AddGroup(const Spec& spec);
 
   /// Parses, runs, reports. Returns the exit code.
   int Run(int argc, const char* const* argv);
 
  private:
+  CLI::App& AddApp(const Spec& spec, CLI::App* parent);
   int Report(const Status& status);
 
   std::ostream& out_;

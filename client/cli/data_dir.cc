@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 
 namespace quire::cli {
@@ -20,6 +21,12 @@ StatusOr<std::unique_ptr<DataDir>> DataDir::Make(const std::string& given) {
 DataDir::~DataDir() {
   std::error_code ignored;  // What cannot be removed from the temporary directory stays there.
   if (temporary_) std::filesystem::remove_all(path_, ignored);
+}
+
+void AddDataDirOption(CLI::App& command, std::string* data_dir) {
+  command.add_option(
+      "--data-dir", *data_dir,
+      "Where the embedded server keeps its data (a temporary directory when not given)");
 }
 
 }  // namespace quire::cli

@@ -10,6 +10,10 @@
 
 #include "common/base/status.h"
 
+namespace CLI {
+class App;
+}
+
 namespace quire::cli {
 
 class DataDir {
@@ -28,6 +32,9 @@ class DataDir {
   const std::string path_;
   const bool temporary_;
 };
+
+/// Adds --data-dir to a command that runs an embedded server.
+void AddDataDirOption(CLI::App& command, std::string* data_dir);
 
 }  // namespace quire::cli
 

@@ -98,7 +98,8 @@ std::vector<DemoQuestion> MakeRecallQuestions(std::string_view text, size_t coun
     if (std::ranges::count(beginning, ' ') + 1 < static_cast<ptrdiff_t>(kMinSentenceWords))
       continue;
     if (!OccursOnce(text, beginning)) continue;
-    all.push_back({0, std::string("\n").append(beginning), std::string(sentence.substr(last_space))});
+    all.push_back(
+        {0, std::string("\n").append(beginning), std::string(sentence.substr(last_space))});
   }
   std::vector<DemoQuestion> chosen;
   const size_t n = std::min(count, all.size());

@@ -26,7 +26,8 @@ StatusOr<std::string> FindModel(const std::string& given) {
     place = place.parent_path();
     if (IsModel(place / kBundled)) return (place / kBundled).string();
   }
-  return NotFound("no ", kBundled, " here or above the program; name a checkpoint with --model DIR");
+  return NotFound("no ", kBundled,
+                  " here or above the program; name a checkpoint with --model DIR");
 }
 
 }  // namespace quire::cli

@@ -1,20 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/benchmark.h"
+#include "bench/benchmark.h"
 
 #include <algorithm>
 #include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
-namespace quire::cli {
+namespace quire::bench {
 
-std::span<const Benchmark> Benchmarks() {
-  static const std::vector<Benchmark> benchmarks = {
-      {"decode", "Tokens per second of a model, full against sparse", &BenchDecode},
-      {"recall", "Time and bytes of a recall, diff against resend and memcpy", &BenchRecall},
-  };
-  return benchmarks;
+CLI::App& Benches::Add(const cli::Commands::Spec& spec,
+                       std::function<StatusOr<BenchReport>(const cli::CommandContext&)> run) {
+  return commands.Add(
+      spec,
+      [run = std::move(run)](const cli::CommandContext& context) {
+        QUIRE_ASSIGN_OR_RETURN(const BenchReport report, run(context));
+        if (context.options.json) {
+          cli::PrintJsonLine(context.out, report.json);
+        } else {
+          report.table.Print(context.out);
+        }
+        return OkStatus();
+      },
+      &parent);
 }
 
 Duration Median(std::vector<Duration> times) {
@@ -24,7 +33,7 @@ Duration Median(std::vector<Duration> times) {
   return *middle;
 }
 
-Json Machine() {
+cli::Json Machine() {
   std::string processor = "unknown";
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
@@ -35,4 +44,4 @@ Json Machine() {
   return {{"processor", processor}, {"cpus", std::thread::hardware_concurrency()}};
 }
 
-}  // namespace quire::cli
+}  // namespace quire::bench

@@ -2,10 +2,11 @@
 //
 // Decode: tokens per second of a model over a long context, with every page resident (the rival)
 // and with a quarter of it (Quire), on the same document and the same machine.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 
-#include "client/cli/benchmark.h"
+#include "bench/benchmark.h"
 #include "client/cli/data_dir.h"
 #include "client/cli/find_model.h"
 #include "client/cli/local_worker.h"
@@ -14,7 +15,7 @@
 #include "common/page/layout.h"
 #include "embedded/embedded_store.h"
 
-namespace quire::cli {
+namespace quire::bench {
 namespace {
 
 constexpr uint32_t kLongestContext = 32768;
@@ -45,7 +46,7 @@ worker::RetrievalOptions QuarterBudget(const KvSpec& spec, uint64_t context_toke
   return options;
 }
 
-StatusOr<worker::SequenceStats> Decode(const LocalWorker& local, const DocumentName& document,
+StatusOr<worker::SequenceStats> Decode(const cli::LocalWorker& local, const DocumentName& document,
                                        const worker::RetrievalOptions& retrieval, uint32_t steps) {
   QUIRE_ASSIGN_OR_RETURN(const auto sequence,
                          local.engine->OpenSequence(document, {.retrieval = retrieval}));
@@ -62,21 +63,25 @@ double TokensPerSecond(const worker::SequenceStats& stats) {
              : 0;
 }
 
-void AddRow(const std::string& policy, const worker::SequenceStats& stats, Table* table) {
-  table->AddRow({policy, FormatCount(stats.generated_tokens),
-                 FormatRatio(TokensPerSecond(stats), 1), FormatRatio(stats.budget_ratio()),
-                 FormatBytes(stats.bytes_moved)});
+void AddRow(const std::string& policy, const worker::SequenceStats& stats, cli::Table* table) {
+  table->AddRow({policy, cli::FormatCount(stats.generated_tokens),
+                 cli::FormatRatio(TokensPerSecond(stats), 1),
+                 cli::FormatRatio(stats.budget_ratio()), cli::FormatBytes(stats.bytes_moved)});
 }
 
-}  // namespace
+struct DecodeOptions {
+  uint32_t steps = 64;
+  std::string model;
+  std::string data_dir;
+};
 
-StatusOr<BenchReport> BenchDecode(const BenchOptions& options) {
-  QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(options.model));
-  QUIRE_ASSIGN_OR_RETURN(const auto directory, DataDir::Make(options.data_dir));
+StatusOr<BenchReport> Run(const DecodeOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(const std::string model, cli::FindModel(options.model));
+  QUIRE_ASSIGN_OR_RETURN(const auto directory, cli::DataDir::Make(options.data_dir));
   QUIRE_ASSIGN_OR_RETURN(const auto store, EmbeddedStore::Open({.data_dir = directory->path()}));
   QUIRE_ASSIGN_OR_RETURN(const auto client, Client::Create({.transport = store->transport()}));
-  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local,
-                         LoadLocalWorker(model, client.get(), worker::EngineOptions{}));
+  QUIRE_ASSIGN_OR_RETURN(const cli::LocalWorker local,
+                         cli::LoadLocalWorker(model, client.get(), worker::EngineOptions{}));
   QUIRE_ASSIGN_OR_RETURN(const auto tokens, RandomDocument(local.engine->model(), options.steps));
   const DocumentName document{.collection = "bench", .name = "decode"};
   QUIRE_RETURN_IF_ERROR(local.engine->Ingest(tokens, document).status());
@@ -87,11 +92,11 @@ StatusOr<BenchReport> BenchDecode(const BenchOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const auto full, Decode(local, document, retrieval, options.steps));
 
   BenchReport report{.json = {{"benchmark", "decode"}},
-                     .table = Table({{"POLICY"},
-                                     {"TOKENS", Table::kRight},
-                                     {"TOKENS/S", Table::kRight},
-                                     {"RESIDENT", Table::kRight},
-                                     {"RECALLED", Table::kRight}})};
+                     .table = cli::Table({{"POLICY"},
+                                          {"TOKENS", cli::Table::kRight},
+                                          {"TOKENS/S", cli::Table::kRight},
+                                          {"RESIDENT", cli::Table::kRight},
+                                          {"RECALLED", cli::Table::kRight}})};
   AddRow("full", full, &report.table);
   AddRow("quest", sparse, &report.table);
   report.json["speed_ratio"] = TokensPerSecond(sparse) / std::max(TokensPerSecond(full), 1e-9);
@@ -106,4 +111,21 @@ StatusOr<BenchReport> BenchDecode(const BenchOptions& options) {
   return report;
 }
 
-}  // namespace quire::cli
+}  // namespace
+
+void AddDecodeBench(Benches& benches) {
+  const auto options = std::make_shared<DecodeOptions>();
+  CLI::App& command = benches.Add({.name = "decode",
+                                   .summary = "Tokens per second of a model, full against sparse",
+                                   .examples = "  quire bench decode --json\n"
+                                               "  quire bench decode --model DIR --steps 256"},
+                                  [options](const cli::CommandContext&) { return Run(*options); });
+  command.add_option("--steps", options->steps, "Decoding steps measured")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command.add_option("--model", options->model,
+                     "Directory of the model (the bundled one when not given)");
+  cli::AddDataDirOption(command, &options->data_dir);
+}
+
+}  // namespace quire::bench

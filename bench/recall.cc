@@ -4,13 +4,14 @@
 // whole selection again (the rival) and against memcpy of the missing bytes (the limit). The
 // selections drift as a decoder's do: of the pages that a KV head wants, a few change with every
 // step. All times include the checksums and the copy of each unit into its slot.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstring>
 #include <memory>
 #include <numeric>
 #include <utility>
 
-#include "client/cli/benchmark.h"
+#include "bench/benchmark.h"
 #include "client/cli/data_dir.h"
 #include "client/cli/progress.h"
 #include "client/connect.h"
@@ -20,7 +21,7 @@
 #include "common/transport/grpc_server.h"
 #include "embedded/embedded_store.h"
 
-namespace quire::cli {
+namespace quire::bench {
 namespace {
 
 constexpr uint32_t kContextPages = 256;
@@ -111,7 +112,7 @@ class RecallBench {
     std::vector<TokenId> tokens(spec_.segment_tokens());
     std::vector<std::byte> bytes(SegmentBytes(spec_, spec_.segment_pages));
     Random random(2);
-    ProgressBar progress("storing pages", kContextPages);
+    cli::ProgressBar progress("storing pages", kContextPages);
     for (uint32_t page = 0; page < kContextPages; page += spec_.segment_pages) {
       for (TokenId& token : tokens) token = static_cast<TokenId>(random.Below(32000));
       for (size_t i = 0; i < bytes.size(); i += sizeof(uint64_t)) {
@@ -211,7 +212,7 @@ Status Compare(RecallBench& bench, std::shared_ptr<Transport> transport, BenchRe
   QUIRE_ASSIGN_OR_RETURN(const Measured diff, bench.Diff(*client));
   QUIRE_ASSIGN_OR_RETURN(const Measured copy, bench.Copy());
   const double moved_ratio = static_cast<double>(diff.bytes) / static_cast<double>(resend.bytes);
-  Json& json = report->json[name];
+  cli::Json& json = report->json[name];
   json["moved_ratio"] = moved_ratio;
   json["time_ratio_to_resend"] = Micros(diff) / Micros(resend);
   json["time_ratio_to_memcpy"] = Micros(diff) / Micros(copy);
@@ -220,31 +221,35 @@ Status Compare(RecallBench& bench, std::shared_ptr<Transport> transport, BenchRe
   json["us_per_memcpy"] = Micros(copy);
   json["bytes_diff"] = diff.bytes;
   json["bytes_resend"] = resend.bytes;
-  report->table.AddRow({name, FormatBytes(diff.bytes), FormatBytes(resend.bytes),
-                        FormatRatio(moved_ratio), FormatDuration(Median(diff.times)),
-                        FormatDuration(Median(resend.times)), FormatDuration(Median(copy.times)),
-                        FormatRatio(Micros(diff) / Micros(copy), 1)});
+  report->table.AddRow({name, cli::FormatBytes(diff.bytes), cli::FormatBytes(resend.bytes),
+                        cli::FormatRatio(moved_ratio), cli::FormatDuration(Median(diff.times)),
+                        cli::FormatDuration(Median(resend.times)),
+                        cli::FormatDuration(Median(copy.times)),
+                        cli::FormatRatio(Micros(diff) / Micros(copy), 1)});
   return OkStatus();
 }
 
-}  // namespace
+struct RecallOptions {
+  uint32_t steps = 64;
+  std::string data_dir;
+};
 
-StatusOr<BenchReport> BenchRecall(const BenchOptions& options) {
+StatusOr<BenchReport> Run(const RecallOptions& options) {
   const KvSpec spec = BenchSpec();
-  QUIRE_ASSIGN_OR_RETURN(const auto directory, DataDir::Make(options.data_dir));
+  QUIRE_ASSIGN_OR_RETURN(const auto directory, cli::DataDir::Make(options.data_dir));
   QUIRE_ASSIGN_OR_RETURN(const auto store, EmbeddedStore::Open({.data_dir = directory->path()}));
   QUIRE_ASSIGN_OR_RETURN(const auto client, Client::Create({.transport = store->transport()}));
   RecallBench bench(spec, options.steps);
   QUIRE_RETURN_IF_ERROR(bench.Store(*client));
   BenchReport report{.json = {{"benchmark", "recall"}},
-                     .table = Table({{"TRANSPORT"},
-                                     {"DIFF", Table::kRight},
-                                     {"RESEND", Table::kRight},
-                                     {"RATIO", Table::kRight},
-                                     {"PER RECALL", Table::kRight},
-                                     {"PER RESEND", Table::kRight},
-                                     {"MEMCPY", Table::kRight},
-                                     {"RECALL/MEMCPY", Table::kRight}})};
+                     .table = cli::Table({{"TRANSPORT"},
+                                          {"DIFF", cli::Table::kRight},
+                                          {"RESEND", cli::Table::kRight},
+                                          {"RATIO", cli::Table::kRight},
+                                          {"PER RECALL", cli::Table::kRight},
+                                          {"PER RESEND", cli::Table::kRight},
+                                          {"MEMCPY", cli::Table::kRight},
+                                          {"RECALL/MEMCPY", cli::Table::kRight}})};
   QUIRE_RETURN_IF_ERROR(Compare(bench, store->transport(), &report));
   QUIRE_ASSIGN_OR_RETURN(const auto listener, GrpcServer::Start({}, store->server().handler()));
   QUIRE_ASSIGN_OR_RETURN(const auto grpc, ConnectGrpc(listener->address()));
@@ -257,4 +262,20 @@ StatusOr<BenchReport> BenchRecall(const BenchOptions& options) {
   return report;
 }
 
-}  // namespace quire::cli
+}  // namespace
+
+void AddRecallBench(Benches& benches) {
+  const auto options = std::make_shared<RecallOptions>();
+  CLI::App& command =
+      benches.Add({.name = "recall",
+                   .summary = "Time and bytes of a recall, diff against resend and memcpy",
+                   .examples = "  quire bench recall --json\n"
+                               "  quire bench recall --steps 256"},
+                  [options](const cli::CommandContext&) { return Run(*options); });
+  command.add_option("--steps", options->steps, "Decoding steps measured")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  cli::AddDataDirOption(command, &options->data_dir);
+}
+
+}  // namespace quire::bench

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Benchmarks of `quire bench`: each measures Quire and its limit or its rival in the same run, and
+// gives a table for people and one object for programs (ratios first, then raw figures, sizes and
+// repeat counts). A new one is a file NAME.cc with one function that adds it, a line below and one
+// in cmd_bench.cc.
+#ifndef QUIRE_BENCH_BENCHMARK_H_
+#define QUIRE_BENCH_BENCHMARK_H_
+
+#include <functional>
+#include <vector>
+
+#include "client/cli/command.h"
+#include "client/cli/json_output.h"
+#include "client/cli/table.h"
+#include "common/base/clock.h"
+#include "common/base/status.h"
+
+namespace quire::bench {
+
+struct BenchReport {
+  cli::Json json;
+  cli::Table table;
+};
+
+/// Where benchmarks are added: the program's commands and the command `bench` among them.
+struct Benches {
+  cli::Commands& commands;
+  CLI::App& parent;
+
+  /// Adds `quire bench NAME`; `run` is called when it was named and parsed. The caller adds options
+  /// to what is returned.
+  CLI::App& Add(const cli::Commands::Spec& spec,
+                std::function<StatusOr<BenchReport>(const cli::CommandContext&)> run);
+};
+
+/// Tokens per second with every page resident and with a budget.
+void AddDecodeBench(Benches& benches);
+/// A recall session against sending everything again, against memcpy of the same bytes; over
+/// loopback and over gRPC.
+void AddRecallBench(Benches& benches);
+
+/// The middle value; 0 for none.
+Duration Median(std::vector<Duration> times);
+/// Name of the processor and number of CPUs, for the report.
+cli::Json Machine();
+
+}  // namespace quire::bench
+
+#endif  // QUIRE_BENCH_BENCHMARK_H_

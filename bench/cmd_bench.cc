@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// quire bench: one subcommand for each benchmark (benchmark.h).
+#include <CLI/CLI.hpp>
+
+#include "bench/benchmark.h"
+#include "client/cli/commands.h"
+
+namespace quire::cli {
+
+void AddBenchCommand(Commands& commands) {
+  CLI::App& command = commands.AddGroup(
+      {.name = "bench",
+       .summary = "Measure against the machine's limits and the rivals, in the same run",
+       .examples = "  quire bench recall\n"
+                   "  quire bench recall --steps 256 --json\n"
+                   "  quire bench decode --model DIR\n"
+                   "Every benchmark has its own help: quire bench NAME --help"});
+  bench::Benches benches{.commands = commands, .parent = command};
+  bench::AddDecodeBench(benches);
+  bench::AddRecallBench(benches);
+}
+
+}  // namespace quire::cli
