@@ -29,7 +29,7 @@ StatusOr<std::vector<TokenId>> RandomDocument(const worker::ModelConfig& model, 
     return InvalidArgument("--steps is ", steps, ", but the model's context is ",
                            model.max_positions, " tokens");
   }
-  Random random(1);
+  SeededRandom random(1);
   std::vector<TokenId> tokens(context - steps - 1);
   for (TokenId& token : tokens) token = static_cast<TokenId>(random.Below(model.vocab_size));
   return tokens;

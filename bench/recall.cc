@@ -66,7 +66,7 @@ class Selections {
     std::ranges::sort(*pages);
   }
 
-  Random random_;
+  SeededRandom random_;
   std::vector<std::vector<std::vector<uint32_t>>> wanted_;  ///< [layers][n_kv] ascending pages
 };
 
@@ -111,7 +111,7 @@ class RecallBench {
   Status Store(Client& client) {
     std::vector<TokenId> tokens(spec_.segment_tokens());
     std::vector<std::byte> bytes(SegmentBytes(spec_, spec_.segment_pages));
-    Random random(2);
+    SeededRandom random(2);
     cli::ProgressBar progress("storing pages", kContextPages);
     for (uint32_t page = 0; page < kContextPages; page += spec_.segment_pages) {
       for (TokenId& token : tokens) token = static_cast<TokenId>(random.Below(32000));
@@ -160,7 +160,7 @@ class RecallBench {
   StatusOr<Measured> Copy() {
     const uint64_t unit = UnitBytes(spec_);
     const std::vector<std::byte> source(SegmentBytes(spec_, kContextPages), std::byte{1});
-    Random random(3);
+    SeededRandom random(3);
     return Run([&](uint32_t, const Selections&) -> StatusOr<uint64_t> {
       const uint32_t units = kChangedPages * spec_.num_kv_heads;
       for (uint32_t i = 0; i < units; ++i) {

@@ -3,13 +3,13 @@
 // How the client's methods reach the wire; internal to client/. A typed request is serialised, sent
 // with its payload through Client::CallWithRetries, and the reply parsed.
 //
-// What is retried. RESOURCE_EXHAUSTED is the server's refusal: nothing was done, so every method
-// may try again. UNAVAILABLE may mean that the call was carried out and only its reply was lost, so
-// only methods that can be repeated without harm try again: reads, PutSegment (same bytes, same
-// key), AppendPages (pages that the server has are skipped), Seal (the server remembers for a while
-// what it sealed), and a session's Recall, Ack, Resync and Close. Open*, Drop*, Register and
-// Delete* return UNAVAILABLE at once: repeating them could leave a second context or version
-// behind, or answer NOT_FOUND for what had been done.
+// What is retried. A refusal with a retry hint (common/base/retry_hint.h) was made before anything
+// was done, so every method may try again. UNAVAILABLE may mean that the call was carried out and
+// only its reply was lost, so only methods that can be repeated without harm try again: reads,
+// PutSegment (same bytes, same key), AppendPages (pages that the server has are skipped), Seal (the
+// server remembers for a while what it sealed), and a session's Recall, Ack, Resync and Close.
+// Open*, Drop*, Register and Delete* return UNAVAILABLE at once: repeating them could leave a
+// second context or version behind, or answer NOT_FOUND for what had been done.
 #ifndef QUIRE_CLIENT_CALL_H_
 #define QUIRE_CLIENT_CALL_H_
 
@@ -18,8 +18,6 @@
 #include "client/client.h"
 
 namespace quire {
-
-enum class Repeat : uint8_t { kSafe, kOnlyIfRefused };
 
 struct CallSpec {
   std::string_view method;  ///< "quire.v1.Service/Method"

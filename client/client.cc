@@ -29,16 +29,6 @@ Status Validate(const Client::Options& options) {
   return OkStatus();
 }
 
-uint64_t RandomSeed() {
-  uint64_t seed = 0;
-  SecureRandomBytes({reinterpret_cast<uint8_t*>(&seed), sizeof seed});
-  return seed;
-}
-
-bool MayRepeat(const CallSpec& spec, const Status& status) {
-  return spec.repeat == Repeat::kSafe ? IsRetriable(status) : absl::IsResourceExhausted(status);
-}
-
 }  // namespace
 
 StatusOr<std::unique_ptr<Client>> Client::Create(Options options) {
@@ -47,7 +37,8 @@ StatusOr<std::unique_ptr<Client>> Client::Create(Options options) {
   return std::unique_ptr<Client>(new Client(std::move(options)));
 }
 
-Client::Client(Options options) : options_(std::move(options)), next_jitter_seed_(RandomSeed()) {}
+Client::Client(Options options)
+    : options_(std::move(options)), next_jitter_seed_(SystemRandom().Next()) {}
 
 TimePoint Client::NewDeadline() const { return options_.clock->Now() + options_.deadline; }
 
@@ -55,16 +46,16 @@ Status Client::CallWithRetries(const CallSpec& spec, const CallMessage& request,
                                CallMessage* reply) {
   const uint64_t limit = options_.transport->capabilities().max_message_bytes;
   QUIRE_RETURN_IF_ERROR(Annotate(CheckMessageBytes(request, limit, "request"), spec.method));
-  Random random(next_jitter_seed_.fetch_add(1, std::memory_order_relaxed));
+  SeededRandom random(next_jitter_seed_.fetch_add(1, std::memory_order_relaxed));
   Status status = DeadlineExceeded(spec.method, ": the deadline passed before the first attempt");
   for (uint32_t attempt = 1;; ++attempt) {
     const Duration left = deadline - options_.clock->Now();
     if (left <= Duration::zero()) break;
     status = options_.transport->Call(spec.method, request, reply,
                                       {.tenant = options_.tenant, .timeout = left});
-    if (status.ok() || !MayRepeat(spec, status) || attempt == options_.retry.max_attempts)
+    if (status.ok() || !IsRetriable(status, spec.repeat) || attempt == options_.retry.max_attempts)
       return status;
-    const Duration wait = Backoff(options_.retry, attempt, random);
+    const Duration wait = WaitAfter(status, options_.retry, attempt, random);
     if (options_.clock->Now() + wait >= deadline) break;
     options_.clock->Sleep(wait);
   }

@@ -5,6 +5,7 @@
 
 #include "client/client_test_kit.h"
 #include "client/session.h"
+#include "common/base/retry_hint.h"
 #include "quire/v1/admin.pb.h"
 #include "quire/v1/registry.pb.h"
 #include "quire/v1/store.pb.h"
@@ -115,7 +116,7 @@ TEST_F(OnceOnlyTest, AreRepeatedWhenTheServerRefused) {
   const auto client = MakeClient();
   for (const auto& [method, run] : Methods()) {
     const size_t before = server_.calls().size();
-    server_.Fail(method, ResourceExhausted("too many"));
+    server_.Fail(method, WithRetryAfter(ResourceExhausted("too many"), milliseconds(1)));
     server_.Fail(method, NotFound("reached again"));
     EXPECT_TRUE(absl::IsNotFound(run(*client))) << method;
     EXPECT_EQ(server_.calls().size(), before + 2) << method;

@@ -92,7 +92,7 @@ inline KvSpec TinySpec() {
 }
 
 inline std::vector<std::byte> RandomBytes(uint64_t count, uint64_t seed) {
-  Random random(seed);
+  SeededRandom random(seed);
   std::vector<std::byte> bytes(count);
   for (std::byte& b : bytes) b = static_cast<std::byte>(random.Next());
   return bytes;

@@ -21,11 +21,20 @@ struct RetryOptions {
   uint32_t max_attempts = 8;  ///< At least 1; 1 = never retry.
 };
 
-/// True for errors that another attempt may cure: UNAVAILABLE and RESOURCE_EXHAUSTED.
-bool IsRetriable(const Status& status);
+/// Whether a call may be sent again although it may have been carried out.
+enum class Repeat : uint8_t {
+  kSafe,          ///< Doing it twice is the same as doing it once.
+  kOnlyIfRefused  ///< Only what the server refused before it began may be sent again.
+};
 
-/// The wait before attempt `attempt` (the second attempt is 1).
-Duration Backoff(const RetryOptions& options, uint32_t attempt, Random& random);
+/// Whether another attempt may cure `status`: refusals that carry a retry hint (retry_hint.h), and
+/// UNAVAILABLE where a repetition is safe.
+bool IsRetriable(const Status& status, Repeat repeat);
+
+/// The wait after attempt `attempt` (from 1) ended with `status`: exponential, and at least as long
+/// as the status's retry hint asks.
+Duration WaitAfter(const Status& status, const RetryOptions& options, uint32_t attempt,
+                   Random& random);
 
 }  // namespace quire
 

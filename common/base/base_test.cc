@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/executor.h"
 #include "common/base/random.h"
+#include "common/base/retry_hint.h"
 #include "common/base/status.h"
 
 namespace quire {
@@ -39,13 +40,13 @@ TEST(Crc32cTest, SeesEveryFlippedBit) {
 }
 
 TEST(RandomTest, SameSeedGivesSameSequence) {
-  Random a(7), b(7), c(8);
+  SeededRandom a(7), b(7), c(8);
   EXPECT_EQ(a.Next(), b.Next());
   EXPECT_NE(a.Next(), c.Next());
 }
 
 TEST(RandomTest, NormalHasUnitVariance) {
-  Random random(3);
+  SeededRandom random(3);
   double sum = 0, squares = 0;
   constexpr int kDraws = 20000;
   for (int i = 0; i < kDraws; ++i) {
@@ -57,10 +58,28 @@ TEST(RandomTest, NormalHasUnitVariance) {
   EXPECT_NEAR(squares / kDraws, 1.0, 0.05);
 }
 
-TEST(RandomTest, SecureBytesDiffer) {
+TEST(RandomTest, FillTakesWholeValuesInOrder) {
+  std::array<uint8_t, 11> bytes{};
+  SeededRandom(7).Fill(bytes);
+  SeededRandom random(7);
+  const std::array<uint64_t, 2> values = {random.Next(), random.Next()};
+  EXPECT_EQ(std::memcmp(bytes.data(), values.data(), bytes.size()), 0);
+}
+
+TEST(RetryHintTest, IsKeptByAnnotateInWholeMilliseconds) {
+  const Status busy = WithRetryAfter(ResourceExhausted("busy"), std::chrono::microseconds(1200));
+  EXPECT_EQ(RetryAfter(busy), std::chrono::milliseconds(2));
+  EXPECT_EQ(RetryAfter(Annotate(busy, "put")), std::chrono::milliseconds(2));
+  EXPECT_EQ(RetryAfter(WithRetryAfter(Unavailable("x"), Duration::zero())),
+            std::chrono::milliseconds(1));
+  EXPECT_EQ(RetryAfter(ResourceExhausted("full")), std::nullopt);
+  EXPECT_EQ(RetryAfter(OkStatus()), std::nullopt);
+}
+
+TEST(RandomTest, TheSystemsBytesDiffer) {
   std::array<uint8_t, 16> a{}, b{};
-  SecureRandomBytes(a);
-  SecureRandomBytes(b);
+  SystemRandom().Fill(a);
+  SystemRandom().Fill(b);
   EXPECT_NE(a, b);
 }
 

@@ -3,7 +3,14 @@
 
 #include <utility>
 
+#include "common/base/retry_hint.h"
+
 namespace quire {
+namespace {
+
+constexpr Duration kRetryWhenFull = std::chrono::milliseconds(100);
+
+}  // namespace
 
 ThreadPool::ThreadPool(const Options& options) : options_(options) {
   for (size_t i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { Run(); });
@@ -22,7 +29,9 @@ Status ThreadPool::Submit(Task task) {
   {
     MutexLock lock(mutex_);
     if (queue_.size() >= options_.queue_limit) {
-      return ResourceExhausted("executor queue is full (", options_.queue_limit, " tasks)");
+      return WithRetryAfter(
+          ResourceExhausted("executor queue is full (", options_.queue_limit, " tasks)"),
+          kRetryWhenFull);
     }
     queue_.push_back(std::move(task));
   }

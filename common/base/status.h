@@ -8,7 +8,8 @@
 //   NOT_FOUND            the segment, context, document or session is in no tier or table
 //   ALREADY_EXISTS       different bytes under a key that is known
 //   FAILED_PRECONDITION  stale epoch, sequence number or slot generation
-//   RESOURCE_EXHAUSTED   a bound was reached (arena, queue, sessions, disk); retry later
+//   RESOURCE_EXHAUSTED   a bound was reached (arena, queue, sessions, disk); retry_hint.h says
+//                        which refusals pass by themselves
 //   DATA_LOSS            a checksum did not match; the bytes are not returned
 //   UNAVAILABLE          the peer cannot be reached; retrying may help
 //   DEADLINE_EXCEEDED    the caller's deadline passed first
@@ -22,6 +23,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/cord.h"
 
 namespace quire {
 
@@ -84,11 +86,14 @@ template <typename... Parts>
   return MakeStatus(StatusCode::kInternal, parts...);
 }
 
-/// The same status with `context` and ": " put before its message; OK stays OK.
+/// The same status with `context` and ": " put before its message; OK stays OK, a retry hint stays.
 template <typename... Parts>
 [[nodiscard]] Status Annotate(const Status& status, const Parts&... context) {
   if (status.ok()) return status;
-  return MakeStatus(status.code(), context..., ": ", std::string(status.message()));
+  Status result = MakeStatus(status.code(), context..., ": ", std::string(status.message()));
+  status.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { result.SetPayload(url, payload); });
+  return result;
 }
 
 /// A status's message as a std::string_view (abseil's own string_view is another type here).

@@ -124,7 +124,8 @@ SpecFingerprint Fingerprint(const KvSpec& spec) {
 
 std::string FirstDifference(const KvSpec& a, const KvSpec& b) {
   if (a.model != b.model) return "model: '" + a.model + "' vs '" + b.model + "'";
-  if (a.weights_hash != b.weights_hash) return "weights_hash differs";
+  if (a.weights_hash != b.weights_hash) return "weights_hash";
+  if (a.dtype != b.dtype) return std::string("dtype: ") + Name(a.dtype) + " vs " + Name(b.dtype);
   std::vector<std::pair<const char*, double>> left;
   VisitFields(a, [&](const char* name, double value) { left.emplace_back(name, value); });
   std::ostringstream out;

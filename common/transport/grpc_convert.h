@@ -17,6 +17,8 @@ namespace quire {
 
 /// The call metadata that names the tenant.
 inline constexpr char kTenantMetadata[] = "quire-tenant";
+/// The trailing metadata with a refusal's retry hint, in milliseconds.
+inline constexpr char kRetryAfterMetadata[] = "quire-retry-after-ms";
 
 /// The codes are the same numbers on both sides. A message longer than what fits in HTTP/2 trailers
 /// is cut.

@@ -21,6 +21,7 @@
 
 #include "common/base/mutex.h"
 #include "common/base/random.h"
+#include "common/base/retry_hint.h"
 #include "common/transport/transport.h"
 #include "quire/v1/types.pb.h"
 
@@ -59,8 +60,8 @@ inline uint64_t NumberOf(const std::string& control) {
 class TestHandler final : public CallHandler {
  public:
   std::vector<std::string> Methods() const override {
-    return {"quire.test.A/Echo", "quire.test.A/Fail", "quire.test.A/Tenant", "quire.test.B/Block",
-            "quire.test.B/Produce"};
+    return {"quire.test.A/Echo",   "quire.test.A/Fail",  "quire.test.A/Refuse",
+            "quire.test.A/Tenant", "quire.test.B/Block", "quire.test.B/Produce"};
   }
 
   Status Handle(const CallContext& context, std::string_view method, const CallMessage& request,
@@ -68,6 +69,10 @@ class TestHandler final : public CallHandler {
     if (method == "quire.test.A/Echo") return Echo(request, reply);
     if (method == "quire.test.A/Fail") {
       return Status(static_cast<StatusCode>(NumberOf(request.control)), TextOf(request.control));
+    }
+    if (method == "quire.test.A/Refuse") {
+      return WithRetryAfter(ResourceExhausted("busy"),
+                            std::chrono::milliseconds(NumberOf(request.control)));
     }
     if (method == "quire.test.A/Tenant") {
       reply->control = Control(context.tenant);
@@ -122,7 +127,7 @@ class TransportConformance : public ::testing::TestWithParam<TransportFactory> {
   }
   /// Sends slices of these sizes, with and without owners, and checks that they come back.
   void ExpectEcho(const std::vector<size_t>& slice_sizes, uint64_t seed) {
-    Random random(seed);
+    SeededRandom random(seed);
     CallMessage request, reply;
     request.control = Control("echo", seed);
     std::vector<std::vector<std::byte>> unowned;
@@ -196,6 +201,16 @@ TEST_P(TransportConformance, UnavailableKeepsItsCodeAndWords) {
            {Control("restarting", static_cast<uint64_t>(StatusCode::kUnavailable)), {}}, &reply);
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_THAT(std::string(Message(status)), ::testing::HasSubstr("restarting"));
+}
+
+TEST_P(TransportConformance, ARetryHintArrives) {
+  CallMessage reply;
+  const Status refused = Call("quire.test.A/Refuse", {Control("", 1500), {}}, &reply);
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(RetryAfter(refused), std::chrono::milliseconds(1500));
+  const auto code = static_cast<uint64_t>(StatusCode::kResourceExhausted);
+  const Status final = Call("quire.test.A/Fail", {Control("full", code), {}}, &reply);
+  EXPECT_EQ(RetryAfter(final), std::nullopt);
 }
 
 TEST_P(TransportConformance, AnUnknownMethodIsUnimplemented) {

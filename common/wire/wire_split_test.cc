@@ -114,7 +114,7 @@ TEST(WireSplitTest, RefusesWhatIsNoProtobuf) {
 }
 
 TEST(WireSplitTest, RandomBytesNeverCrashAndTruncationNeverPasses) {
-  Random random(11);
+  SeededRandom random(11);
   for (int round = 0; round < 20000; ++round) {
     std::string bytes(random.Below(40), '\0');
     for (char& c : bytes) c = static_cast<char>(random.Next());

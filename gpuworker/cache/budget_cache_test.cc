@@ -28,7 +28,7 @@ KvSpec TestSpec(DType dtype) {
 }
 
 std::vector<float> RandomFloats(size_t count, uint64_t seed) {
-  Random random(seed);
+  SeededRandom random(seed);
   std::vector<float> values(count);
   // Multiples of 1/8 are exact in every dtype, so bytes can be compared after a round trip.
   for (float& value : values) value = std::round(random.Normal() * 8) / 8;

@@ -206,7 +206,7 @@ void SelectInBoth(PageTable& table, NaiveTable& model, uint32_t head,
 TEST(PageTableTest, RandomWalkAgreesWithTheNaiveModel) {
   for (uint64_t seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(seed);
-    Random random(seed);
+    SeededRandom random(seed);
     const CacheLayout layout{.sink_pages = static_cast<uint32_t>(random.Below(3)),
                              .window_pages = static_cast<uint32_t>(2 + random.Below(3)),
                              .selectable_pages = static_cast<uint32_t>(random.Below(5))};

@@ -51,8 +51,12 @@ Status PagedRun::MakeCache() {
 Status PagedRun::OpenContext(const Document* document) {
   std::optional<ContextRef> continues;
   if (document != nullptr) continues = ContextRef(document->chain_tip);
-  QUIRE_ASSIGN_OR_RETURN(const OpenedContext opened,
-                         parts_.client->OpenContext(*parts_.spec, continues));
+  const StatusOr<OpenedContext> reply = parts_.client->OpenContext(*parts_.spec, continues);
+  if (!reply.ok()) {
+    return document == nullptr ? reply.status()
+                               : Annotate(reply.status(), "document ", document->name.name);
+  }
+  const OpenedContext& opened = *reply;
   context_id_ = opened.id;
   const uint32_t p = parts_.spec->page_tokens;
   const uint64_t expected = document == nullptr ? 0 : document->num_tokens / p * p;

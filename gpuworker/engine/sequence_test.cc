@@ -49,7 +49,7 @@ class CoveringBudgetTest : public ::testing::TestWithParam<std::string> {};
 TEST_P(CoveringBudgetTest, LogitsEqualDenseAttentionOverRandomModels) {
   for (uint64_t seed = 0; seed < 6; ++seed) {
     SCOPED_TRACE(seed);
-    Random random(seed);
+    SeededRandom random(seed);
     const TinyModel model = RandomShape(random);
     EngineOptions options;
     options.page_tokens = 4u << random.Below(2);
@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, CoveringBudgetTest,
 TEST(SequenceTest, SparseLogitsAreThoseOfTheDefinition) {
   for (uint64_t seed = 0; seed < 6; ++seed) {
     SCOPED_TRACE(seed);
-    Random random(seed + 50);
+    SeededRandom random(seed + 50);
     const TinyModel model = RandomShape(random);
     EngineFixture fixture(model);
     const std::vector<TokenId> document = RandomTokens(50 + random.Below(20), seed);

@@ -115,7 +115,8 @@ class EntryParser {
     extent.end = (*offsets)[1].get<uint64_t>();
     if (extent.begin > extent.end || extent.end > data_bytes) {
       return Error("data_offsets [", extent.begin, ", ", extent.end, "] lie outside the file's ",
-                   data_bytes, " data bytes; the file is truncated or damaged");
+                   data_bytes,
+                   " data bytes; the file is truncated or damaged: copy or download it again");
     }
     return OkStatus();
   }
@@ -166,7 +167,8 @@ StatusOr<std::string_view> HeaderText(std::span<const std::byte> bytes, const st
   }
   if (length > bytes.size() - kLengthBytes) {
     return InvalidArgument(name, ": header length ", length, " reaches past the end of the file (",
-                           bytes.size(), " bytes); the file is truncated");
+                           bytes.size(),
+                           " bytes); the file is truncated: copy or download it again");
   }
   return std::string_view(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length);
 }

@@ -41,7 +41,7 @@ class Sampler {
   double KeepNucleus(double total);
 
   SamplingOptions options_;
-  Random random_;
+  SeededRandom random_;
   std::vector<Candidate> candidates_;  ///< Scratch of Sample.
 };
 

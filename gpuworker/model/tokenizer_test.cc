@@ -70,7 +70,7 @@ TEST(Tokenizer, SpellsUnknownPiecesInBytesWithTheirSpace) {
 
 TEST(Tokenizer, IsLosslessForAnyBytes) {
   const Tokenizer tokenizer = Of({"a", " a", "b", " ", "\n", ".", " ."});
-  Random random(3);
+  SeededRandom random(3);
   for (int round = 0; round < 500; ++round) {
     std::string text(random.Below(40), '\0');
     for (char& c : text)

@@ -74,12 +74,14 @@ class Loader {
   StatusOr<const TensorView*> Find(const std::string& name, const Shape& shape) {
     const auto it = checkpoint_.tensors().find(name);
     if (it == checkpoint_.tensors().end()) {
-      return InvalidArgument(checkpoint_.path(), ": tensor ", name, " is missing");
+      return InvalidArgument(checkpoint_.path(), ": tensor ", name,
+                             " is missing; does config.json belong to this checkpoint? If so, copy "
+                             "or download it again");
     }
     if (it->second.shape != shape) {
       return InvalidArgument(checkpoint_.path(), ": tensor ", name, " has shape ",
                              ShapeText(it->second.shape), ", config.json asks for ",
-                             ShapeText(shape));
+                             ShapeText(shape), "; take both from the same checkpoint");
     }
     used_.insert(it->first);
     return &it->second;

@@ -51,7 +51,7 @@ class PolicyConformance : public ::testing::TestWithParam<std::string> {
   /// A policy that has seen pages 0 .. kPages-1 of random keys become complete.
   std::unique_ptr<RetrievalPolicy> MakeWithPages() {
     auto policy = Make();
-    Random random(7);
+    SeededRandom random(7);
     std::vector<float> units(context_.spec.num_kv_heads * UnitBytes(context_.spec) / sizeof(float));
     for (uint32_t layer = 0; layer < context_.spec.num_layers; ++layer) {
       EXPECT_EQ(policy->OnPrefillLayer(layer, 0, {}), OkStatus());
@@ -64,7 +64,7 @@ class PolicyConformance : public ::testing::TestWithParam<std::string> {
   }
 
   std::vector<float> Query(uint64_t seed) const {
-    Random random(seed);
+    SeededRandom random(seed);
     std::vector<float> q(size_t{context_.spec.num_query_heads} * context_.spec.head_dim);
     for (float& value : q) value = random.Normal();
     return q;

@@ -66,7 +66,7 @@ TEST(QuestPolicyTest, FetchedDigestsSelectAsComputedOnesDo) {
   const PolicyContext context = SmallContext();
   const auto computed = Make(context);
   const auto fetched = Make(context);
-  Random random(3);
+  SeededRandom random(3);
   std::vector<float> digests;
   std::vector<float> unit(8);
   for (uint32_t page = 0; page < 12; ++page) {

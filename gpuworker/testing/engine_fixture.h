@@ -24,7 +24,7 @@ namespace quire::worker::testing {
 
 /// `count` token ids below `vocab`; the same seed gives the same ones.
 inline std::vector<TokenId> RandomTokens(size_t count, uint64_t seed, uint32_t vocab = 64) {
-  Random random(seed);
+  SeededRandom random(seed);
   std::vector<TokenId> tokens(count);
   for (TokenId& token : tokens) token = static_cast<TokenId>(random.Below(vocab));
   return tokens;

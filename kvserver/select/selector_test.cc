@@ -96,7 +96,7 @@ std::vector<uint32_t> ByHand(const KvSpec& spec, const PageQuery& query,
 }
 
 TEST(SelectorTest, SelectsWhatTheFormulaSaysForEveryShape) {
-  Random random(21);
+  SeededRandom random(21);
   Selector selector(kernels::CpuReference());
   for (const auto& [n_q, n_kv] : {std::pair{1u, 1u}, {4u, 4u}, {8u, 2u}, {8u, 1u}}) {
     const KvSpec spec = Spec(n_q, n_kv, 16, 8);
@@ -118,7 +118,7 @@ TEST(SelectorTest, SelectsWhatTheFormulaSaysForEveryShape) {
 }
 
 TEST(SelectorTest, BlocksAndOneArrayGiveTheSameWithEveryPooling) {
-  Random random(22);
+  SeededRandom random(22);
   const KvSpec spec = Spec(8, 2, 16, 4), whole = Spec(8, 2, 16, 64);
   const std::vector<float> digests = RandomDigests(spec, 30, random);
   for (const kernels::KernelTable* ops : {&kernels::CpuReference(), &kernels::CpuKernels()}) {
@@ -140,7 +140,7 @@ TEST(SelectorTest, BlocksAndOneArrayGiveTheSameWithEveryPooling) {
 
 TEST(SelectorTest, AllCandidatesNoneAndTies) {
   const KvSpec spec = Spec(2, 1, 4, 4);
-  Random random(23);
+  SeededRandom random(23);
   Selector selector(kernels::CpuReference());
   const std::vector<float> zeros(8 * 2 * 4, 0.0f);
   PageQuery query = RandomQuery(spec, 2, 8, 3, random);
@@ -157,7 +157,7 @@ TEST(SelectorTest, AllCandidatesNoneAndTies) {
 
 TEST(SelectorTest, PagesThatScoreNaNComeLastAndAreCounted) {
   const KvSpec spec = Spec(1, 1, 4, 4);
-  Random random(24);
+  SeededRandom random(24);
   std::vector<float> digests = RandomDigests(spec, 4, random);
   digests[0] = digests[4] = std::numeric_limits<float>::quiet_NaN();  // Page 0, channel 0.
   Selector selector(kernels::CpuReference());
@@ -172,7 +172,7 @@ TEST(SelectorTest, PagesThatScoreNaNComeLastAndAreCounted) {
 
 TEST(SelectorTest, ChecksShapesBeforeAnythingIsRead) {
   const KvSpec spec = Spec(4, 2, 8, 4);
-  Random random(25);
+  SeededRandom random(25);
   const PageQuery good = RandomQuery(spec, 0, 10, 3, random);
   EXPECT_TRUE(Selector::Check(spec, good, 10).ok());
   EXPECT_EQ(Selector::Check(spec, good, 9).code(), StatusCode::kInvalidArgument);

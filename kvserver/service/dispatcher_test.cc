@@ -45,7 +45,7 @@ TEST_F(DispatcherTest, UnknownMethodsTenantsAndLateCallsAreRefused) {
 }
 
 TEST_F(DispatcherTest, GarbageAndEmptyRequestsNeverCrashAnyMethod) {
-  Random random(31);
+  SeededRandom random(31);
   for (const std::string& method : server_->handler()->Methods()) {
     const std::string name = method.substr(std::string("quire.v1.").size());
     CallMessage reply;

@@ -24,7 +24,7 @@ StatusOr<ContextTable::Opened> ContextTable::Open(std::string_view tenant, const
   if (chain != nullptr) {
     if (const std::string difference = FirstDifference(*chain->spec, spec); !difference.empty()) {
       return InvalidArgument("the KvSpec differs from that of the context to continue in ",
-                             difference);
+                             difference, "; read it with the model that wrote it");
     }
   }
   OpenContext::Deps deps{std::string(tenant), options_.store, options_.ops, BudgetOf(tenant)};

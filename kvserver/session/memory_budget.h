@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "common/base/mutex.h"
+#include "common/base/retry_hint.h"
 #include "common/base/status.h"
 
 namespace quire::kvserver {
@@ -29,8 +30,10 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
   [[nodiscard]] StatusOr<Lease> Take(uint64_t bytes) {
     MutexLock lock(mutex_);
     if (bytes > limit_bytes_ - used_bytes_) {
-      return ResourceExhausted(what_, " hold ", used_bytes_, " of ", limit_bytes_, " bytes; ",
-                               bytes, " more do not fit: seal or drop some, or raise ", option_);
+      const Status refusal =
+          ResourceExhausted(what_, " hold ", used_bytes_, " of ", limit_bytes_, " bytes; ", bytes,
+                            " more do not fit: seal or drop some, or raise ", option_);
+      return bytes > limit_bytes_ ? refusal : WithRetryAfter(refusal, kRetryWhenFull);
     }
     used_bytes_ += bytes;
     auto self = shared_from_this();
@@ -43,6 +46,8 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
   }
 
  private:
+  static constexpr Duration kRetryWhenFull = std::chrono::seconds(1);
+
   void Return(uint64_t bytes) {
     MutexLock lock(mutex_);
     used_bytes_ -= bytes;

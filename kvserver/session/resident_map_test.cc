@@ -72,7 +72,7 @@ TEST(ResidentMapTest, GoesOnFromAReplacedMap) {
 }
 
 TEST(ResidentMapTest, AfterEveryRecallExactlyTheDiffWasPlaced) {
-  Random random(5);
+  SeededRandom random(5);
   for (const uint32_t slots : {1u, 2u, 7u, 64u}) {
     ResidentMap map(1, 1, slots);
     for (int round = 0; round < 500; ++round) {

@@ -103,7 +103,7 @@ class RandomWorker {
 
   const KvSpec& spec_;
   Session& session_;
-  Random random_;
+  SeededRandom random_;
   std::vector<LayerSlots> slots_;
   RecallArgs pending_;  ///< Without layers: none.
   uint64_t epoch_ = 1, applied_ = 0;

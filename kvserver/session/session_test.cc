@@ -19,7 +19,7 @@ class SessionTest : public SessionFixture {
   static LayerWant Want(uint32_t layer, Pages pages) { return {layer, std::move(pages), {}}; }
   LayerWant Query(uint32_t layer, uint32_t first, uint32_t end, uint32_t k) {
     LayerWant want{layer, {}, PageQuery{}};
-    Random random(layer + 17);
+    SeededRandom random(layer + 17);
     want.query->query.resize(spec_.num_query_heads * spec_.key_dim());
     for (float& value : want.query->query) value = random.Normal();
     want.query->first_page = first;

@@ -20,6 +20,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/random.h"
+#include "common/base/retry_hint.h"
 #include "common/base/status.h"
 
 namespace quire::kvserver {
@@ -32,7 +33,8 @@ class TenantTable {
     std::string option;  ///< Where max_per_tenant is set, for errors: "--max-sessions".
     uint32_t max_per_tenant = 64;
     Duration idle_expiry = std::chrono::minutes(10);
-    Clock* clock = nullptr;  ///< Required.
+    Clock* clock = nullptr;            ///< Required.
+    Random* random = &SystemRandom();  ///< Of the ids: nobody may guess another's.
   };
   explicit TenantTable(Options options) : options_(std::move(options)) {}
 
@@ -43,8 +45,10 @@ class TenantTable {
     DropIdle();
     uint32_t& count = counts_[std::string(tenant)];
     if (count >= options_.max_per_tenant) {
-      return ResourceExhausted("tenant ", tenant, " has ", count, " open ", options_.noun,
-                               "s, which is the limit: close one or raise ", options_.option);
+      return WithRetryAfter(
+          ResourceExhausted("tenant ", tenant, " has ", count, " open ", options_.noun,
+                            "s, which is the limit: close one or raise ", options_.option),
+          kRetryWhenFull);
     }
     ++count;
     const uint64_t id = NewId();
@@ -82,6 +86,7 @@ class TenantTable {
   }
 
  private:
+  static constexpr Duration kRetryWhenFull = std::chrono::seconds(1);
   struct Entry {
     std::string tenant;
     std::shared_ptr<T> object;
@@ -90,10 +95,10 @@ class TenantTable {
   using Entries = std::unordered_map<uint64_t, Entry>;
 
   /// Random, not 0, not in use.
-  uint64_t NewId() const QUIRE_REQUIRES(mutex_) {
+  uint64_t NewId() QUIRE_REQUIRES(mutex_) {
     uint64_t id = 0;
     do {
-      SecureRandomBytes(std::span(reinterpret_cast<uint8_t*>(&id), sizeof id));
+      id = options_.random->Next();
     } while (id == 0 || entries_.contains(id));
     return id;
   }

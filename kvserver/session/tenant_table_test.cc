@@ -34,12 +34,31 @@ TEST_F(TenantTableTest, AnotherTenantsIdIsNotFound) {
   EXPECT_EQ(table_.Remove("a", id), nullptr);
 }
 
+class ScriptedRandom final : public Random {
+ public:
+  explicit ScriptedRandom(std::vector<uint64_t> values) : values_(std::move(values)) {}
+  uint64_t Next() override { return values_.at(next_++); }
+
+ private:
+  std::vector<uint64_t> values_;
+  size_t next_ = 0;
+};
+
+TEST(TenantTableIdsTest, AreNeitherZeroNorInUse) {
+  ScriptedRandom random({7, 0, 7, 9});
+  quire::testing::FakeClock clock;
+  TenantTable<int> table({.noun = "session", .option = "", .clock = &clock, .random = &random});
+  EXPECT_EQ(*table.Insert("a", std::make_shared<int>(1)), 7u);
+  EXPECT_EQ(*table.Insert("b", std::make_shared<int>(1)), 9u);
+}
+
 TEST_F(TenantTableTest, TheBoundIsPerTenantAndNamesTheRemedy) {
   const uint64_t id = Insert("a");
   Insert("a");
   const auto third = table_.Insert("a", std::make_shared<int>(1));
   EXPECT_EQ(third.status().code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(Message(third.status())), HasSubstr("--max-sessions"));
+  EXPECT_NE(RetryAfter(third.status()), std::nullopt);
   EXPECT_TRUE(table_.Insert("b", std::make_shared<int>(1)).ok());
   table_.Remove("a", id);
   EXPECT_TRUE(table_.Insert("a", std::make_shared<int>(1)).ok());
@@ -62,11 +81,14 @@ TEST(MemoryBudgetTest, LeasesReturnTheirBytes) {
   const auto second = budget->Take(41);
   EXPECT_EQ(second.status().code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(Message(second.status())), HasSubstr("--context-bytes"));
+  EXPECT_NE(RetryAfter(second.status()), std::nullopt);
   EXPECT_TRUE(budget->Take(40).ok());
   EXPECT_EQ(budget->used_bytes(), 60u);
   first->reset();
   EXPECT_TRUE(budget->Take(100).ok());
-  EXPECT_EQ(budget->Take(~uint64_t{0}).status().code(), StatusCode::kResourceExhausted);
+  const Status never = budget->Take(101).status();
+  EXPECT_EQ(never.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(RetryAfter(never), std::nullopt);
 }
 
 }  // namespace

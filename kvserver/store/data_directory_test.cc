@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/store/data_directory.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -13,6 +16,7 @@ namespace quire::kvserver::testing {
 namespace {
 
 using quire::testing::TempDir;
+using ::testing::HasSubstr;
 
 void WriteFile(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
 
@@ -80,6 +84,34 @@ TEST(DataDirectoryTest, AMissingFormatFileNextToDataIsDataLoss) {
 TEST(DataDirectoryTest, APlaceThatCannotBeWrittenIsPermissionDenied) {
   // Nobody, not even root, creates files there.
   EXPECT_EQ(OpenError("/sys").code(), StatusCode::kPermissionDenied);
+}
+
+/// Gives up root's right to write everywhere, for as long as it lives.
+class AsNobody {
+ public:
+  AsNobody() : was_(geteuid()) {
+    if (was_ == 0) {
+      EXPECT_EQ(seteuid(65534), 0);
+    }
+  }
+  ~AsNobody() { EXPECT_EQ(seteuid(was_), 0); }
+
+ private:
+  const uid_t was_;
+};
+
+TEST(DataDirectoryTest, AReadOnlyDirectoryIsRefusedNamingItAndTheRemedy) {
+  TempDir dir;
+  ASSERT_EQ(chmod(dir.path().c_str(), 0555), 0);
+  {
+    const AsNobody nobody;
+    const Status status = OpenError(dir.path());
+    EXPECT_EQ(status.code(), StatusCode::kPermissionDenied);
+    EXPECT_THAT(std::string(Message(status)), HasSubstr(dir.path()));
+    EXPECT_THAT(std::string(Message(status)), HasSubstr("give the server write access"));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
+  ASSERT_EQ(chmod(dir.path().c_str(), 0700), 0);
 }
 
 }  // namespace

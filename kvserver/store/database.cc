@@ -44,7 +44,8 @@ Status Convert(const rocksdb::Status& status, std::string_view what) {
   }
   if (status.IsIOError()) {
     return Unavailable(what, ": ", detail,
-                       "; check the device and the data directory; when reads work and writes stay "
+                       "; check that the data directory can be written and that its device works; "
+                       "when reads work and writes stay "
                        "refused, restart the server");
   }
   if (status.IsBusy() || status.IsTryAgain() || status.IsTimedOut()) {

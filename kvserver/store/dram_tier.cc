@@ -4,7 +4,14 @@
 #include <cstring>
 #include <utility>
 
+#include "common/base/retry_hint.h"
+
 namespace quire::kvserver {
+namespace {
+
+constexpr Duration kRetryWhenHeld = std::chrono::milliseconds(20);
+
+}  // namespace
 
 /// An extent in its slot. The index holds one reference; every further one is a reader's pin.
 struct DramTier::Resident {
@@ -67,9 +74,11 @@ StatusOr<std::shared_ptr<DramTier::Resident>> DramTier::Allocate(const ExtentVie
   std::optional<Arena::Slot> slot = arena_->Allocate(extent.full_bytes);
   while (!slot && MakeRoom(extent.full_bytes)) slot = arena_->Allocate(extent.full_bytes);
   if (!slot) {
-    return ResourceExhausted("the DRAM arena of ", arena_->reserved_bytes(),
-                             " bytes is full and readers hold every extent that could make room; "
-                             "retry later or raise dram_bytes");
+    return WithRetryAfter(
+        ResourceExhausted("the DRAM arena of ", arena_->reserved_bytes(),
+                          " bytes is full and readers hold every extent that could make room; "
+                          "retry later or raise dram_bytes"),
+        kRetryWhenHeld);
   }
   return std::make_shared<Resident>(arena_, *slot, extent);
 }

@@ -37,7 +37,7 @@ class PageStoreConcurrencyTest : public ::testing::Test {
     std::vector<std::thread> threads;
     for (size_t i = 0; i < functions.size(); ++i) {
       threads.emplace_back([&, i] {
-        Random random(i);
+        SeededRandom random(i);
         for (int round = 0; round < rounds; ++round) functions[i](random);
       });
     }

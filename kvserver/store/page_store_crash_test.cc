@@ -76,7 +76,7 @@ class Child {
 TEST(PageStoreCrashTest, Promise3WhatWasAcknowledgedAsPersistedSurvivesSigkill) {
   TempDir dir;
   const KvSpec spec = LargeUnitSpec();
-  Random random(11);
+  SeededRandom random(11);
   uint64_t next_seed = 0;
   std::vector<uint64_t> persisted;
   for (int round = 0; round < 5; ++round) {

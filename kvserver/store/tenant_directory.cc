@@ -21,7 +21,7 @@ bool IsTenantName(std::string_view name) {
 
 StatusOr<TenantSalt> CreateSalt(Database* database, const std::string& tenant) {
   TenantSalt salt;
-  SecureRandomBytes(salt);
+  SystemRandom().Fill(salt);
   const auto bytes = std::as_bytes(std::span(salt));
   Database::Batch batch = database->NewBatch();
   batch.Put(Table::kTenants, tenant, {AsText(bytes), AsText(EncodeTrailer(Crc32c(bytes)))});

@@ -2,17 +2,36 @@
 //
 // The checkpoint's JSON files: config.json, the shard index, and the RoPE table of what is
 // accepted.
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <string_view>
+#include <vector>
 
 #include "gpuworker/model/checkpoint.h"
 #include "gpuworker/model/config.h"
+#include "gpuworker/model/rope_table.h"
 #include "gpuworker/model/tokenizer.h"
+
+namespace {
+
+/// What the configuration promised must be enough for the table.
+void CheckRope(const quire::RopeSpec& rope) {
+  const quire::worker::RopeTable table(rope);
+  std::vector<float> cosines(rope.rotary_dim / 2), sines(rope.rotary_dim / 2);
+  table.Fill(0, 1, cosines.data(), sines.data());
+  for (const double frequency : table.inverse_frequencies()) {
+    if (!std::isfinite(frequency)) std::abort();
+  }
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  (void)quire::worker::ParseModelConfig(text, "fuzz");
+  const auto config = quire::worker::ParseModelConfig(text, "fuzz");
+  if (config.ok()) CheckRope(config->rope);
   (void)quire::worker::ParseShardIndex(text, "fuzz");
   (void)quire::worker::Tokenizer::Parse(text, "fuzz");
   return 0;

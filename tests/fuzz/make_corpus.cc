@@ -9,11 +9,17 @@
 #include <string>
 
 #include "client/client.h"
+#include "client/recall_codec.h"
+#include "common/base/checksum.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "common/wire/wire_split.h"
+#include "kvserver/registry/document_keys.h"
+#include "kvserver/registry/document_record.h"
 #include "kvserver/store/segment_record.h"
 #include "quire/v1/session.pb.h"
+#include "quire/v1/worker.pb.h"
+#include "tests/fuzz/recall_shape.h"
 
 namespace {
 
@@ -75,6 +81,72 @@ void WriteWireSeeds(const fs::path& dir) {
   Write(dir / "name", "\6team-a.documents");
 }
 
+v1::RecallReply ReplyTo(const fuzz::RecallShape& shape) {
+  v1::RecallReply reply;
+  reply.set_sequence(1);
+  reply.set_epoch(1);
+  v1::LayerPlacement* layer = reply.add_layers();
+  layer->set_layer(shape.wants[0].layer);
+  const uint32_t crc = Crc32c(fuzz::UnitPattern(UnitBytes(shape.spec)));
+  for (const std::vector<uint32_t>& pages : shape.wants[0].pages) {
+    v1::HeadPlacement* head = layer->add_heads();
+    for (uint32_t slot = 0; slot < pages.size(); ++slot) {
+      head->add_slots(slot);
+      head->add_generations(1);
+      head->add_pages(pages[slot]);
+      head->add_replaced(-1);
+      reply.add_unit_crc32c(crc);
+    }
+  }
+  return reply;
+}
+
+void WriteServiceSeeds(const fs::path& dir) {
+  auto seed = [&](char selector, const std::string& name, const std::string& bytes) {
+    Write(dir / name, selector + bytes);
+  };
+  const fuzz::RecallShape shape;
+  seed(0, "recall_units", shape.Request().SerializeAsString());
+  v1::RecallRequest by_query;
+  WantsToProto(
+      std::vector<LayerWant>{
+          {.layer = 1, .query = {1, 2, 3, 4, 5, 6, 7, 8}, .end_page = 9, .num_pages = 3}},
+      &by_query);
+  seed(0, "recall_query", by_query.SerializeAsString());
+
+  v1::OpenSessionRequest open;
+  wire::KvSpecToProto(SmallSpec(), open.mutable_spec());
+  open.mutable_context()->set_open_context(5);
+  open.set_slots_per_head(4);
+  open.add_managed_layers(1);
+  seed(1, "open", open.SerializeAsString());
+  v1::ResyncRequest resync;
+  MapToProto(ResidentMap({0, 1}, 2, 4), &resync);
+  seed(1, "resync", resync.SerializeAsString());
+
+  seed(2, "reply", ReplyTo(shape).SerializeAsString());
+
+  v1::GenerateRequest generate;
+  generate.mutable_token_ids()->add_ids(3);
+  generate.set_max_new_tokens(5);
+  generate.add_stop_token_ids(1);
+  generate.mutable_sampling()->set_temperature(0.5f);
+  generate.mutable_document()->set_name("n");
+  seed(3, "generate", generate.SerializeAsString());
+
+  const std::vector<SegmentKey> keys = ChainKeys({}, SmallSpec(), std::vector<TokenId>(11, 7));
+  kvserver::Document document;
+  document.chain_tip = keys.back();
+  document.num_tokens = 11;
+  document.model = "m";
+  seed(4, "document_record", kvserver::EncodeDocument(document));
+  seed(5, "segment_keys", kvserver::EncodeSegmentKeys(keys));
+  const kvserver::DocumentName name{"c", "n", 1};
+  seed(6, "document_key", kvserver::DocumentKey("default", name));
+  seed(6, "reference_key", kvserver::ReferenceKey("default", keys[0], name));
+  seed(6, "pending_delete_key", kvserver::PendingDeleteKey("default", keys[0]));
+}
+
 void WriteRecordSeed(const fs::path& path, uint32_t num_tokens) {
   kvserver::SegmentRecord record;
   record.tenant = "default";
@@ -130,6 +202,7 @@ int main(int argc, char** argv) {
   }
   const fs::path root = argv[1];
   WriteWireSeeds(root / "wire_fuzz");
+  WriteServiceSeeds(root / "service_fuzz");
   WriteRecordSeed(root / "segment_record_fuzz" / "full", 8);
   WriteRecordSeed(root / "segment_record_fuzz" / "short", 5);
   WriteSafetensorsSeed(root / "safetensors_fuzz" / "two_tensors");

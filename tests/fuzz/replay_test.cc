@@ -36,7 +36,7 @@ TEST(ReplayTest, SeedsTruncationsAndMutationsDoNotCrash) {
     const size_t step = std::max<size_t>(1, seed.size() / kMaxTruncations);
     for (size_t size = 0; size <= seed.size(); size += step)
       LLVMFuzzerTestOneInput(seed.data(), size);
-    quire::Random random(20240607);
+    quire::SeededRandom random(20240607);
     for (int i = 0; i < kMutationsPerSeed && !seed.empty(); ++i) {
       std::vector<uint8_t> mutant = seed;
       for (uint64_t flips = 1 + random.Below(4); flips > 0; --flips) {

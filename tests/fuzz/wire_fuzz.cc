@@ -2,6 +2,8 @@
 //
 // From bytes to values: the payload split, protobuf parsing and every conversion that checks. The
 // first byte picks the message; what is accepted must survive the way back and forth.
+#include <google/protobuf/stubs/logging.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -18,6 +20,9 @@
 namespace {
 
 using namespace quire;
+
+// protobuf's complaints about malformed text would drown everything else.
+[[maybe_unused]] const auto kNoLog = google::protobuf::SetLogHandler(nullptr);
 
 template <typename Message>
 bool Parse(std::string_view bytes, Message* message) {

@@ -183,7 +183,7 @@ TEST_P(ClientServerTest, RecallsBringExactlyWhatIsMissing) {
   using SlotName = std::tuple<uint32_t, uint32_t, uint32_t>;  // layer, head, slot
   std::map<SlotName, uint32_t> pages;
   std::map<SlotName, std::vector<std::byte>> units;
-  Random random(5);
+  SeededRandom random(5);
   for (int step = 0; step < 30; ++step) {
     std::vector<LayerWant> wants;
     size_t missing = 0;

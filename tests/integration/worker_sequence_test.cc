@@ -22,7 +22,7 @@ using worker::Sequence;
 using worker::SequenceOptions;
 
 std::vector<TokenId> RandomTokens(size_t count, uint64_t seed) {
-  Random random(seed);
+  SeededRandom random(seed);
   std::vector<TokenId> tokens(count);
   for (TokenId& token : tokens) token = static_cast<TokenId>(random.Below(64));
   return tokens;

@@ -5,6 +5,8 @@
 #ifndef QUIRE_TESTS_KIT_FAKE_CLOCK_H_
 #define QUIRE_TESTS_KIT_FAKE_CLOCK_H_
 
+#include <algorithm>
+
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 
@@ -20,7 +22,7 @@ class FakeClock final : public Clock {
     return kEpochMicros +
            std::chrono::duration_cast<std::chrono::microseconds>(Now().time_since_epoch()).count();
   }
-  void Sleep(Duration duration) override { Advance(duration); }
+  void Sleep(Duration duration) override { Advance(std::max(duration, Duration::zero())); }
   void Advance(Duration duration) {
     MutexLock lock(mutex_);
     elapsed_ += duration;

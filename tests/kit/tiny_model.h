@@ -56,7 +56,7 @@ class TinyCheckpointWriter {
   }
 
  private:
-  Random random_;
+  SeededRandom random_;
   std::string header_;
   std::vector<float> data_;
 };

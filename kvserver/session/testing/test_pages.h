@@ -40,7 +40,7 @@ inline std::vector<TokenId> TestTokens(uint32_t count, TokenId first = 100) {
 /// The unit of (page, layer, head): numbers drawn from that; rows from `rows` on are zero.
 inline std::vector<std::byte> TestUnit(const KvSpec& spec, uint32_t page, uint32_t layer,
                                        uint32_t head, uint32_t rows, uint64_t seed = 1) {
-  Random random(seed * 1000003 + (page * 64 + layer) * 64 + head);
+  SeededRandom random(seed * 1000003 + (page * 64 + layer) * 64 + head);
   std::vector<float> values(quire::UnitBytes(spec) / sizeof(float));
   for (size_t i = 0; i < values.size(); ++i) {
     const float value = random.Normal();

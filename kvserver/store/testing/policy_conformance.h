@@ -71,7 +71,7 @@ TEST_P(PolicyConformanceTest, IgnoresWhatItDoesNotTrack) {
 }
 
 TEST_P(PolicyConformanceTest, AgreesWithASetUnderRandomOperations) {
-  Random random(5);
+  SeededRandom random(5);
   std::set<ExtentId> tracked;
   for (int step = 0; step < 5000; ++step) {
     const ExtentId id = ExtentNumber(random.Below(50));

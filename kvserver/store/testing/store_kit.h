@@ -42,7 +42,7 @@ inline KvSpec LargeUnitSpec() {
 }
 
 inline std::vector<TokenId> MakeTokens(size_t count, uint64_t seed) {
-  Random random(seed);
+  SeededRandom random(seed);
   std::vector<TokenId> tokens(count);
   for (TokenId& id : tokens) id = static_cast<TokenId>(random.Below(32000));
   return tokens;
@@ -50,7 +50,7 @@ inline std::vector<TokenId> MakeTokens(size_t count, uint64_t seed) {
 
 /// Payload of finite numbers that depend on `seed` alone.
 inline std::vector<std::byte> MakePayload(const KvSpec& spec, size_t num_tokens, uint64_t seed) {
-  Random random(seed);
+  SeededRandom random(seed);
   std::vector<std::byte> payload(SegmentBytes(spec, PageCount(spec, num_tokens)));
   const auto count = static_cast<int64_t>(payload.size() / ElementBytes(spec.dtype));
   for (int64_t i = 0; i < count; ++i) {

@@ -33,7 +33,7 @@ struct OwnedExtent {
   OwnedExtent(uint64_t segment, uint32_t layer, uint32_t units, uint64_t unit_bytes,
               uint64_t seed = 0)
       : id{SegmentNumber(segment), layer}, bytes(units * unit_bytes) {
-    Random random(seed + segment * 131 + layer);
+    SeededRandom random(seed + segment * 131 + layer);
     for (std::byte& b : bytes) b = static_cast<std::byte>(random.Next());
     crcs.resize(units);
     for (uint32_t unit = 0; unit < units; ++unit) crcs[unit] = Crc32c(Unit(unit));

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From messages to what components take, beyond common/wire: the server's sessions, the worker's
+// calls, the client's recall replies, and the registry's stored records. The first byte picks one.
+// What is accepted must keep to the bounds that its consumer relies on.
+#include <google/protobuf/stubs/logging.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "client/recall_codec.h"
+#include "common/base/checksum.h"
+#include "gpuworker/service/generate_call.h"
+#include "kvserver/registry/document_keys.h"
+#include "kvserver/registry/document_record.h"
+#include "kvserver/service/session_convert.h"
+#include "tests/fuzz/recall_shape.h"
+
+namespace {
+
+using namespace quire;
+
+void Require(bool holds) {
+  if (!holds) std::abort();
+}
+
+// protobuf's complaints about malformed text would drown everything else.
+[[maybe_unused]] const auto kNoLog = google::protobuf::SetLogHandler(nullptr);
+
+template <typename Message>
+bool Parse(std::string_view bytes, Message* message) {
+  return message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+}
+
+bool IsAscending(const std::vector<uint32_t>& pages) {
+  return std::ranges::adjacent_find(pages, std::greater_equal<>()) == pages.end();
+}
+
+void CheckRecallRequest(std::string_view bytes) {
+  v1::RecallRequest request;
+  if (!Parse(bytes, &request)) return;
+  const auto args = kvserver::RecallArgsFromProto(request);
+  if (!args.ok()) return;
+  std::set<uint32_t> layers;
+  for (const kvserver::LayerWant& want : args->layers) {
+    Require(layers.insert(want.layer).second);
+    for (const auto& pages : want.pages) Require(IsAscending(pages));
+  }
+}
+
+void CheckSessionRequest(std::string_view bytes) {
+  if (v1::OpenSessionRequest open; Parse(bytes, &open)) {
+    if (const auto args = kvserver::OpenArgsFromProto(open); args.ok()) {
+      Require(Problem(args->spec).empty());
+    }
+  }
+  if (v1::ResyncRequest resync; Parse(bytes, &resync)) {
+    if (const auto slots = kvserver::LayerSlotsFromProto(resync); slots.ok()) {
+      for (const kvserver::LayerSlots& layer : *slots) {
+        Require(layer.pages.size() == layer.generations.size());
+      }
+    }
+  }
+}
+
+/// A reply with `bytes` as its message and as much payload as its placements claim, up to a limit:
+/// what is believed must place only wanted pages into slots that exist.
+void CheckRecallReply(std::string_view bytes) {
+  v1::RecallReply reply;
+  if (!Parse(bytes, &reply)) return;
+  const fuzz::RecallShape shape;
+  Payload payload;
+  const auto units = std::min<size_t>(static_cast<size_t>(reply.unit_crc32c_size()), 64);
+  payload.Append(fuzz::UnitPattern(units * UnitBytes(shape.spec)));
+  ResidentMap map(shape.managed, shape.spec.num_kv_heads, shape.slots_per_head);
+  const auto result =
+      RecallFromProto(reply, payload, shape.Request(), shape.wants, shape.spec, map);
+  if (!result.ok()) return;
+  Require(result->payload.size_bytes() == result->placements.size() * UnitBytes(shape.spec));
+  for (const Placement& placement : result->placements) {
+    Require(map.Manages(placement.layer) && placement.head < map.num_heads() &&
+            placement.slot < map.slots_per_head());
+    map.Place(placement);
+  }
+}
+
+void CheckGenerate(std::string_view bytes) {
+  v1::GenerateRequest request;
+  if (!Parse(bytes, &request)) return;
+  const auto call = worker::ParseGenerate(request, worker::RetrievalOptions{}, nullptr);
+  if (!call.ok()) return;
+  Require(call->params.max_new_tokens >= 1 && call->params.max_new_tokens <= worker::kMaxNewTokens);
+  Require(std::ranges::all_of(call->prompt, [](TokenId token) { return token >= 0; }));
+}
+
+/// Once as they are, and once with a checksum that fits, so that mutations reach the fields.
+template <typename Check>
+void WithAndWithoutChecksum(std::string_view bytes, Check check) {
+  check(bytes);
+  uint32_t crc = 0;
+  if (bytes.size() < sizeof crc) return;
+  std::string sealed(bytes);
+  const size_t body = sealed.size() - sizeof crc;
+  crc = Crc32c(std::as_bytes(std::span(sealed).first(body)));
+  std::memcpy(sealed.data() + body, &crc, sizeof crc);
+  check(sealed);
+}
+
+void CheckDocumentRecord(std::string_view bytes) {
+  WithAndWithoutChecksum(bytes, [](std::string_view encoded) {
+    const auto document = kvserver::DecodeDocument({}, encoded);
+    if (document.ok()) Require(kvserver::EncodeDocument(*document) == encoded);
+  });
+}
+
+void CheckSegmentKeys(std::string_view bytes) {
+  WithAndWithoutChecksum(bytes, [](std::string_view encoded) {
+    const auto keys = kvserver::DecodeSegmentKeys(encoded);
+    if (keys.ok()) Require(kvserver::EncodeSegmentKeys(*keys) == encoded);
+  });
+}
+
+void CheckDatabaseKeys(std::string_view key) {
+  if (const auto name = kvserver::ParseDocumentName(key)) {
+    Require(kvserver::CheckDocumentName(*name).ok());
+  }
+  if (const auto pending = kvserver::ParsePendingDelete(key)) {
+    // Not the same bytes: hexadecimal digits are read in both cases.
+    const auto again = kvserver::ParsePendingDelete(
+        kvserver::PendingDeleteKey(pending->tenant, pending->segment));
+    Require(again && again->tenant == pending->tenant && again->segment == pending->segment);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  constexpr void (*kChecks[])(std::string_view) = {
+      CheckRecallRequest,  CheckSessionRequest, CheckRecallReply, CheckGenerate,
+      CheckDocumentRecord, CheckSegmentKeys,    CheckDatabaseKeys};
+  kChecks[data[0] % std::size(kChecks)](
+      std::string_view(reinterpret_cast<const char*>(data) + 1, size - 1));
+  return 0;
+}
