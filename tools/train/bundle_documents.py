@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the bundled documents (DIR/*.txt) and DIR/questions.jsonl, from a seed that training does not use.
 
-Each text is a dossier of short documents; a prompt is BOS, the text, and the question appended to it.
+Each text is a dossier of short documents; a prompt is BOS, the text, and the question appended to it. With --by-part
+each text is written once for every question, as NAME-PART.txt, so that the demo counts each part of the documents.
 """
 import argparse
 import json
@@ -20,6 +21,7 @@ def main():
     p.add_argument("--facts", type=int, default=36, help="facts in a document")
     p.add_argument("--shortest", type=int, default=4260)
     p.add_argument("--longest", type=int, default=4990)
+    p.add_argument("--by-part", action="store_true", help="a copy of the document for each of its questions")
     p.add_argument("--seed", type=int, default=990001)
     a = p.parse_args()
     tok = tokenizer.build()
@@ -31,15 +33,15 @@ def main():
         length = a.shortest + (a.longest - a.shortest) * i // max(1, a.documents - 1)
         b = documents.dossier(rng, facts, length, short_documents=rng.randint(6, 10))
         text = "".join(b.pieces)
-        name = f"dossier-{i + 1:02d}.txt"
         lengths.append(len(tok.encode(text)))
-        assert 4200 <= lengths[-1] <= 5000, lengths[-1]
-        with open(os.path.join(a.folder, name), "w", encoding="utf-8") as f:
-            f.write(text)
+        assert a.shortest - 60 <= lengths[-1] <= 5000, lengths[-1]
         placed = sorted((text.index("".join(f.key())), k) for k, f in enumerate(facts))
         n = len(placed)
         for j in range(a.questions):   # one question from each equal part of the document
             fact = facts[placed[rng.randrange(j * n // a.questions, (j + 1) * n // a.questions)][1]]
+            name = f"dossier-{i + 1:02d}-{j + 1}.txt" if a.by_part else f"dossier-{i + 1:02d}.txt"
+            with open(os.path.join(a.folder, name), "w", encoding="utf-8") as f:
+                f.write(text)
             lines.append({"document": name, "question": "".join(documents.question(fact)),
                           "answer": "".join(fact.answer())})
     with open(os.path.join(a.folder, "questions.jsonl"), "w", encoding="utf-8") as f:

@@ -17,7 +17,7 @@ _ATTRIBUTES = list(words.ATTRIBUTES)
 
 
 def pair_is_held_out(first: str, last: str) -> bool:
-    """One fifth of all (first name, last name) pairs never occurs in training."""
+    """In training no fact is about a person of this fifth of all (first name, last name) pairs."""
     return (words.FIRST_NAMES.index(first) * 31 + words.LAST_NAMES.index(last) * 17) % 5 == 0
 
 

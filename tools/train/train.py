@@ -147,6 +147,8 @@ def main():
     p.add_argument("--weight-decay", type=float, default=0.0, help="of the matrices")
     p.add_argument("--freeze-look-back", action="store_true", help="do not train queries and keys of layer 0")
     p.add_argument("--stop-at", type=float, default=0.0, help="end a stage early at this running answer accuracy")
+    p.add_argument("--stop-after", type=int, default=0, metavar="STEP",
+                   help="end the run after this many of its steps; the rates are those of the whole run (0: run it all)")
     p.add_argument("--fp32", action="store_true", help="compute in fp32 instead of bf16")
     p.add_argument("--minutes-between-saves", type=float, default=2.0)
     a = p.parse_args()
@@ -187,7 +189,7 @@ def main():
         os.replace(path + ".tmp", path)
 
     base = [[g["lr"] for g in o.param_groups] for o in optimisers]
-    started, last_save, run_steps = time.time() - done["seconds"], time.time(), 0
+    started, last_save, run_steps, stopped = time.time() - done["seconds"], time.time(), 0, False
     for number, stage in enumerate(a.stages):
         fields = stage.split(":")
         name, length, batch, steps = fields[0], int(fields[1]), int(fields[2]), int(fields[3])
@@ -230,7 +232,8 @@ def main():
             if time.time() - last_save > 60 * a.minutes_between_saves:
                 save()
                 last_save = time.time()
-            if a.stop_at and step > 30 and running > a.stop_at:
+            stopped = 0 < a.stop_after <= run_steps
+            if stopped or a.stop_at and step > 30 and running > a.stop_at:
                 break
         save()
         save(f"stage-{done['steps']}-{name}-{length}.pt")
@@ -241,6 +244,8 @@ def main():
             log.write(json.dumps(line) + "\n")
             print(line, flush=True)
             model.train()
+        if stopped:
+            break
     print("finished", done, flush=True)
 
 

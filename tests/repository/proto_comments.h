@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The wire is documented field by field: every service, rpc, message, enum, oneof, field and enum
+// value has a comment on its line or on the line above. Pure.
+#ifndef QUIRE_TESTS_REPOSITORY_PROTO_COMMENTS_H_
+#define QUIRE_TESTS_REPOSITORY_PROTO_COMMENTS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace quire::repository {
+
+/// Whether the line of a .proto file declares something that is to be documented.
+bool IsDeclaration(const std::string& line);
+
+/// The declarations without a comment, as "name:line: text".
+std::vector<std::string> Undocumented(std::string_view name, const std::vector<std::string>& lines);
+
+}  // namespace quire::repository
+
+#endif  // QUIRE_TESTS_REPOSITORY_PROTO_COMMENTS_H_
