@@ -27,7 +27,7 @@ inline constexpr uint32_t kMaxSlotsPerHead = 65536;
 
 inline constexpr uint32_t kDefaultListPageSize = 100;
 inline constexpr uint32_t kMaxListPageSize = 1000;
-inline constexpr size_t kMaxPageTokenBytes = 1024;
+inline constexpr size_t kMaxPageTokenBytes = 2048;
 
 }  // namespace quire::wire
 

@@ -59,6 +59,26 @@ TEST_F(RegistryServiceTest, ListsInPages) {
             StatusCode::kInvalidArgument);
 }
 
+TEST_F(RegistryServiceTest, TheLongestNamesAreListedInPagesToo) {
+  const std::string tip = Sealed(4).chain_tip();
+  const std::string longest(255, 'n');
+  for (int version = 0; version < 2; ++version) {
+    v1::RegisterRequest request;
+    request.mutable_name()->set_collection(longest);
+    request.mutable_name()->set_name(longest);
+    request.set_chain_tip(tip);
+    ASSERT_TRUE(Call<v1::RegisterReply>("Registry/Register", request).ok());
+  }
+  v1::ListDocumentsRequest request;
+  request.set_page_size(1);
+  const auto first = Call<v1::ListDocumentsReply>("Registry/List", request);
+  ASSERT_EQ(first->documents_size(), 1);
+  request.set_page_token(first->next_page_token());
+  const auto second = Call<v1::ListDocumentsReply>("Registry/List", request);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->documents_size(), 1);
+}
+
 TEST_F(RegistryServiceTest, BadNamesTipsAndHashesAreRefused) {
   const std::string tip = Sealed(4).chain_tip();
   for (const std::string name : {"", "a/b", "tab\t"}) {
