@@ -61,8 +61,15 @@ v1::GenerateReply WorkerService::TokenReply(TokenId token) const {
   return reply;
 }
 
+Status WorkerService::CheckTenant(const std::string& tenant) const {
+  if (tenant.empty() || tenant == tenant_) return OkStatus();
+  return PermissionDenied("this worker reads the store as tenant '", tenant_, "', not as '", tenant,
+                          "'; ask a worker of that tenant (quire worker --tenant NAME)");
+}
+
 Status WorkerService::Run(const grpc::ServerContext& context, const v1::GenerateRequest& request,
                           grpc::ServerWriter<v1::GenerateReply>* writer) const {
+  QUIRE_RETURN_IF_ERROR(CheckTenant(request.tenant()));
   QUIRE_ASSIGN_OR_RETURN(GenerateCall call,
                          ParseGenerate(request, engine_->options().retrieval, tokenizer_));
   SequenceOptions options;
@@ -82,7 +89,13 @@ Status WorkerService::Run(const grpc::ServerContext& context, const v1::Generate
   last.set_done(true);
   last.set_num_prompt_tokens(call.prompt.size());
   last.set_num_new_tokens(generation.tokens.size());
-  last.set_bytes_moved(sequence->stats().bytes_moved);
+  const SequenceStats stats = sequence->stats();
+  last.set_bytes_moved(stats.moved.total());
+  last.set_bytes_digests(stats.moved.digests);
+  last.set_bytes_at_open(stats.moved.at_open);
+  last.set_bytes_full(stats.moved.full);
+  last.set_budget_ratio(stats.budget_ratio());
+  last.set_policy(call.retrieval.policy);
   return writer->Write(last) ? OkStatus() : Cancelled();
 }
 
