@@ -13,8 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMinSentenceWords = 6;
-
 StatusOr<std::vector<DemoDocument>> ReadDocuments(const std::string& directory) {
   std::error_code error;
   std::vector<DemoDocument> documents;

@@ -60,6 +60,10 @@ void PrintDemoTable(const DemoReport& report, std::ostream& out) {
                {"from SSD", Table::kRight}});
   for (const DemoRow& row : report.rows) {
     const worker::SequenceStats& sparse = row.sparse.stats;
+    if (row.questions == 0) {
+      table.AddRow({row.document, FormatCount(row.tokens), "0", "-", "-", "-", "-", "-", "-"});
+      continue;
+    }
     table.AddRow({row.document, FormatCount(row.tokens), FormatCount(row.questions),
                   FormatCount(row.full.correct), FormatCount(row.sparse.correct),
                   FormatRatio(sparse.budget_ratio()), FormatBytes(sparse.moved.total()),
@@ -67,6 +71,13 @@ void PrintDemoTable(const DemoReport& report, std::ostream& out) {
   }
   table.Print(out);
   const DemoTotals totals = Sum(report);
+  if (totals.questions == 0) {
+    out << "\nNo questions were asked, so nothing moved and the logits are not compared: the texts "
+           "have no sentence of "
+        << kMinSentenceWords
+        << " words and one more that begins like no other; put a questions.jsonl beside them\n";
+    return;
+  }
   out << "\nAnswered right, all pages resident:   " << totals.full_correct << " of "
       << totals.questions << "\nAnswered right, " << FormatRatio(totals.budget_ratio)
       << " of them resident: " << totals.sparse_correct << " of " << totals.questions << "\nMoved "
@@ -79,7 +90,7 @@ void PrintDemoTable(const DemoReport& report, std::ostream& out) {
       << " units\nLargest difference from the logits of dense "
       << "attention, budget covering everything: ";
   if (report.logits_compared == 0) {
-    out << "not compared (no questions)\n";
+    out << "not compared\n";
   } else {
     out << report.dense_max_abs_logit_diff << " over " << FormatCount(report.logits_compared)
         << " logits\n";

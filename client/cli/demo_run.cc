@@ -91,7 +91,10 @@ class Demo {
       DemoRow row{.document = corpus_.documents[i].name, .tokens = ids_[i].size()};
       const std::vector<DemoQuestion> questions = QuestionsOf(i);
       row.questions = static_cast<uint32_t>(questions.size());
-      if (questions.empty()) continue;
+      if (questions.empty()) {
+        report_.rows.push_back(std::move(row));
+        continue;
+      }
       QUIRE_ASSIGN_OR_RETURN(const uint64_t before, SsdReads());
       QUIRE_ASSIGN_OR_RETURN(row.sparse, Ask(i, questions, options_.retrieval, &progress));
       QUIRE_ASSIGN_OR_RETURN(const uint64_t after, SsdReads());
