@@ -79,6 +79,11 @@ StatusOr<worker::EngineOptions> EngineOptionsFor(const DocumentName& document, C
   return options;
 }
 
+std::string Fetched(const worker::MovedBytes& moved) {
+  const std::string bytes = FormatBytes(moved.total()) + " fetched";
+  return moved.full == 0 ? bytes : bytes + " instead of " + FormatBytes(moved.full);
+}
+
 void Measure(const worker::SequenceStats& stats, Answer* answer) {
   Json& json = answer->measures;
   json["budget_ratio"] = stats.budget_ratio();
@@ -94,8 +99,7 @@ void Measure(const worker::SequenceStats& stats, Answer* answer) {
   answer->summary =
       std::to_string(answer->tokens.size()) + " tokens over a context of " +
       FormatCount(stats.context_tokens) + ": " + FormatRatio(100 * stats.budget_ratio(), 1) +
-      " % of it resident, " + FormatBytes(stats.moved.total()) + " fetched instead of " +
-      FormatBytes(stats.moved.full) +
+      " % of it resident, " + Fetched(stats.moved) +
       (stats.local ? "; the store was lost and the document was computed again here" : "");
 }
 
@@ -148,6 +152,8 @@ StatusOr<Answer> AskHere(const AskArgs& args, const DocumentName& document,
   QUIRE_ASSIGN_OR_RETURN(params.stop_tokens, StopTokens(args, local));
   worker::SequenceOptions sequence_options{.retrieval = args.retrieval.Options()};
   QUIRE_ASSIGN_OR_RETURN(sequence_options.document_tokens, TextAtHand(args, local));
+  ProgressBar recompute("reading the lost document", sequence_options.document_tokens.size());
+  sequence_options.recompute_observer = [&](uint64_t tokens) { recompute.Advance(tokens); };
   QUIRE_ASSIGN_OR_RETURN(const auto sequence,
                          local.engine->OpenSequence(document, sequence_options));
   QUIRE_RETURN_IF_ERROR(AppendPrompt(prompt, sequence.get()));
@@ -224,8 +230,7 @@ StatusOr<Answer> AskThere(const AskArgs& args, const DocumentName& document,
   AddMoved(given.moved, &answer.measures);
   answer.measures["prompt_tokens"] = given.prompt_tokens;
   answer.summary = std::to_string(answer.tokens.size()) + " tokens from the worker at " +
-                   args.worker + ", " + FormatBytes(given.moved.total()) + " fetched instead of " +
-                   FormatBytes(given.moved.full);
+                   args.worker + ", " + Fetched(given.moved);
   return answer;
 }
 

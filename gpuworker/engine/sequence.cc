@@ -86,9 +86,15 @@ Status Sequence::Impl::GoLocal() {
   stats_.local = true;
   const ModelConfig& model = parts_.decoder->config();
   local_ = std::make_unique<DenseCache>(model, parts_.device, model.max_positions);
-  if (options_.document_tokens.empty()) return OkStatus();
-  return parts_.decoder->Forward(options_.document_tokens, 0, *local_, Decoder::Logits::kNone,
-                                 nullptr);
+  const std::span<const TokenId> document = options_.document_tokens;
+  for (size_t at = 0; at < document.size();) {
+    const size_t count = std::min<size_t>(parts_.prefill_chunk_tokens, document.size() - at);
+    QUIRE_RETURN_IF_ERROR(parts_.decoder->Forward(document.subspan(at, count), at, *local_,
+                                                  Decoder::Logits::kNone, nullptr));
+    if (options_.recompute_observer) options_.recompute_observer(count);
+    at += count;
+  }
+  return OkStatus();
 }
 
 Status Sequence::Impl::Recover(const Status& loss) {

@@ -40,6 +40,8 @@ struct SequenceOptions {
   /// Token ids of the document, when they are at hand: with them the sequence survives the loss of
   /// the document or of the server. Empty: it does not.
   std::vector<TokenId> document_tokens = {};
+  /// Told of each chunk of the document's tokens that is computed again after a loss.
+  std::function<void(uint64_t tokens)> recompute_observer = {};
   LogitsObserver logits_observer = {};  ///< None when empty.
 };
 

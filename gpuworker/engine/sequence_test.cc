@@ -216,7 +216,7 @@ TEST(SequenceTest, ADocumentOfALargerModelIsRefusedWithTheRemedy) {
   fixture.Ingest(RandomTokens(60, 1));
   // The same weights with a shorter context: the pages fit, the positions do not.
   const quire::testing::TempDir directory;
-  WriteTinyModel(directory.path(), {.max_positions = 32});
+  quire::testing::WriteTinyModel(directory.path(), {.max_positions = 32});
   const auto decoder = Decoder::Load(directory.path(), &CpuDevice());
   const auto engine =
       Engine::Create(decoder->get(), &fixture.client(), &CpuDevice(), EngineFixture::Small());
