@@ -131,28 +131,31 @@ class RecallBench {
     QUIRE_ASSIGN_OR_RETURN(
         const auto session,
         client.OpenSession(tip_, {.spec = spec_, .slots_per_head = kSelectedPages}));
-    return Run([&](uint32_t layer, const Selections& selections) -> StatusOr<uint64_t> {
-      const LayerWant want = {.layer = layer, .pages = selections.Of(layer)};
-      QUIRE_ASSIGN_OR_RETURN(const RecallResult result, session->Recall({&want, 1}));
-      PayloadReader reader(result.payload);
-      for (const Placement& placement : result.placements) {
-        reader.Read(Slot(placement.head, placement.slot), UnitBytes(spec_));
-      }
-      session->Applied(result);
-      return result.payload.size_bytes();
-    });
+    return Run("recalling what is missing",
+               [&](uint32_t layer, const Selections& selections) -> StatusOr<uint64_t> {
+                 const LayerWant want = {.layer = layer, .pages = selections.Of(layer)};
+                 QUIRE_ASSIGN_OR_RETURN(const RecallResult result, session->Recall({&want, 1}));
+                 PayloadReader reader(result.payload);
+                 for (const Placement& placement : result.placements) {
+                   reader.Read(Slot(placement.head, placement.slot), UnitBytes(spec_));
+                 }
+                 session->Applied(result);
+                 return result.payload.size_bytes();
+               });
   }
 
   StatusOr<Measured> Resend(Client& client) {
-    return Run([&](uint32_t layer, const Selections& selections) -> StatusOr<uint64_t> {
-      std::vector<UnitRange> ranges;
-      for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
-        ranges.push_back({.layer = layer, .pages = selections.Of(layer)[head], .heads = {head}});
-      }
-      QUIRE_ASSIGN_OR_RETURN(const Payload payload, client.Fetch(tip_, ranges));
-      payload.CopyTo(slots_.data());
-      return payload.size_bytes();
-    });
+    return Run("sending everything again",
+               [&](uint32_t layer, const Selections& selections) -> StatusOr<uint64_t> {
+                 std::vector<UnitRange> ranges;
+                 for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
+                   ranges.push_back(
+                       {.layer = layer, .pages = selections.Of(layer)[head], .heads = {head}});
+                 }
+                 QUIRE_ASSIGN_OR_RETURN(const Payload payload, client.Fetch(tip_, ranges));
+                 payload.CopyTo(slots_.data());
+                 return payload.size_bytes();
+               });
   }
 
   /// Copies as many units as a step's diff has, from random places of a buffer as large as the
@@ -161,7 +164,7 @@ class RecallBench {
     const uint64_t unit = UnitBytes(spec_);
     const std::vector<std::byte> source(SegmentBytes(spec_, kContextPages), std::byte{1});
     SeededRandom random(3);
-    return Run([&](uint32_t, const Selections&) -> StatusOr<uint64_t> {
+    return Run("copying", [&](uint32_t, const Selections&) -> StatusOr<uint64_t> {
       const uint32_t units = kChangedPages * spec_.num_kv_heads;
       for (uint32_t i = 0; i < units; ++i) {
         const uint64_t from = random.Below(source.size() / unit) * unit;
@@ -179,10 +182,11 @@ class RecallBench {
 
   /// Times `step` for every layer of every step; the first step fills the slots and does not count.
   template <typename Step>
-  StatusOr<Measured> Run(const Step& step) {
+  StatusOr<Measured> Run(const std::string& label, const Step& step) {
     Selections selections(spec_);
     Measured measured;
-    for (uint32_t i = 0; i <= steps_; ++i, selections.Drift()) {
+    cli::ProgressBar progress(label, steps_ + 1);
+    for (uint32_t i = 0; i <= steps_; ++i, selections.Drift(), progress.Advance()) {
       for (uint32_t layer = 0; layer < spec_.num_layers; ++layer) {
         const TimePoint start = SystemClock().Now();
         QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, step(layer, selections));
@@ -211,9 +215,9 @@ Status Compare(RecallBench& bench, std::shared_ptr<Transport> transport, BenchRe
   QUIRE_ASSIGN_OR_RETURN(const Measured resend, bench.Resend(*client));
   QUIRE_ASSIGN_OR_RETURN(const Measured diff, bench.Diff(*client));
   QUIRE_ASSIGN_OR_RETURN(const Measured copy, bench.Copy());
-  const double moved_ratio = static_cast<double>(diff.bytes) / static_cast<double>(resend.bytes);
+  const double bytes_ratio = static_cast<double>(diff.bytes) / static_cast<double>(resend.bytes);
   cli::Json& json = report->json[name];
-  json["moved_ratio"] = moved_ratio;
+  json["bytes_ratio_to_resend"] = bytes_ratio;
   json["time_ratio_to_resend"] = Micros(diff) / Micros(resend);
   json["time_ratio_to_memcpy"] = Micros(diff) / Micros(copy);
   json["us_per_recall"] = Micros(diff);
@@ -222,7 +226,7 @@ Status Compare(RecallBench& bench, std::shared_ptr<Transport> transport, BenchRe
   json["bytes_diff"] = diff.bytes;
   json["bytes_resend"] = resend.bytes;
   report->table.AddRow({name, cli::FormatBytes(diff.bytes), cli::FormatBytes(resend.bytes),
-                        cli::FormatRatio(moved_ratio), cli::FormatDuration(Median(diff.times)),
+                        cli::FormatRatio(bytes_ratio), cli::FormatDuration(Median(diff.times)),
                         cli::FormatDuration(Median(resend.times)),
                         cli::FormatDuration(Median(copy.times)),
                         cli::FormatRatio(Micros(diff) / Micros(copy), 1)});

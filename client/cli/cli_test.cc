@@ -5,16 +5,22 @@
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "client/cli/answer_line.h"
 #include "client/cli/command.h"
 #include "client/cli/json_output.h"
 #include "client/cli/progress.h"
+#include "client/cli/read_file.h"
 #include "client/cli/table.h"
 #include "client/cli/target.h"
+#include "client/cli/token_ids.h"
 #include "tests/kit/fake_clock.h"
+#include "tests/kit/temp_dir.h"
 
 namespace quire::cli {
 namespace {
@@ -123,6 +129,55 @@ TEST(TargetTest, SixtyFourHexDigitsAreAKey) {
   EXPECT_TRUE(std::holds_alternative<DocumentName>(*ParseTarget(key.Hex().substr(1), "default")));
 }
 
+TEST(TokenIdsTest, NumbersAreSeparatedByCommasSpacesAndLines) {
+  EXPECT_EQ(*ParseTokenIds("3,5, 8\n13\t 2147483647"),
+            (std::vector<TokenId>{3, 5, 8, 13, 2147483647}));
+  EXPECT_EQ(FormatTokenIds(*ParseTokenIds("3,5")), "3 5");
+  for (const char* bad : {"", " ,", "3;5", "-1", "2147483648", "0x10", "1.5", "five"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseTokenIds(bad).status())) << bad;
+  }
+}
+
+TEST(TokenIdsTest, AtNamesAFile) {
+  const quire::testing::TempDir dir;
+  std::ofstream(dir / "ids") << "1 2\n3\n";
+  EXPECT_EQ(*ReadTokenIds("@" + (dir / "ids")), (std::vector<TokenId>{1, 2, 3}));
+  std::ofstream(dir / "bad") << "1 two";
+  EXPECT_THAT(std::string(ReadTokenIds("@" + (dir / "bad")).status().message()),
+              ::testing::AllOf(HasSubstr(dir / "bad"), HasSubstr("'two'")));
+}
+
+TEST(ReadFileTest, AFileComesWholeAndEverythingElseIsNamed) {
+  const quire::testing::TempDir dir;
+  const std::string bytes("a\0b\n", 4);
+  std::ofstream(dir / "f", std::ios::binary) << bytes;
+  EXPECT_EQ(*ReadTextFile(dir / "f"), bytes);
+  std::ofstream(dir / "empty").flush();
+  EXPECT_EQ(*ReadTextFile(dir / "empty"), "");
+  EXPECT_EQ(ReadTextFile(dir / "none").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(ReadTextFile(dir.path()).status().code(), StatusCode::kInvalidArgument);
+  std::ofstream(dir / "huge").flush();
+  std::filesystem::resize_file(dir / "huge", (64u << 20) + 1);
+  EXPECT_THAT(std::string(ReadTextFile(dir / "huge").status().message()), HasSubstr(dir / "huge"));
+}
+
+TEST(AnswerLineTest, IsShownAsItGrowsAndEndsWithTheLine) {
+  std::ostringstream live;
+  AnswerLine line(&live);
+  line.Add(" ");
+  EXPECT_EQ(live.str(), "");
+  line.Add("  zither");
+  EXPECT_EQ(live.str(), "zither");
+  line.Add(" and lute.\nQuestion");
+  EXPECT_EQ(live.str(), "zither and lute.");
+  line.Add(" more");
+  EXPECT_EQ(line.text(), "zither and lute.");
+  EXPECT_EQ(live.str(), line.text());
+  AnswerLine silent(nullptr);
+  silent.Add(" a");
+  EXPECT_EQ(silent.text(), "a");
+}
+
 class CommandsTest : public ::testing::Test {
  protected:
   int Run(std::vector<const char*> args) {
@@ -146,8 +201,16 @@ TEST_F(CommandsTest, GlobalOptionsStandBeforeOrAfterTheCommand) {
   EXPECT_EQ(Run({"--server", "h:1", "act", "--tenant", "t", "--json"}), 0);
   EXPECT_EQ(seen_.server, "h:1");
   EXPECT_EQ(seen_.tenant, "t");
+  EXPECT_EQ(seen_.tenant_name(), "t");
   EXPECT_TRUE(seen_.json);
   EXPECT_EQ(err_.str(), "");
+}
+
+TEST_F(CommandsTest, ATenantThatIsNotGivenIsTheDefaultOne) {
+  Add(OkStatus());
+  EXPECT_EQ(Run({"act"}), 0);
+  EXPECT_FALSE(seen_.tenant.has_value());
+  EXPECT_EQ(seen_.tenant_name(), "default");
 }
 
 TEST_F(CommandsTest, OfACommandAndItsSubcommandTheOneNamedRuns) {

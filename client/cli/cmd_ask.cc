@@ -3,144 +3,264 @@
 // quire ask: a question about a stored document, answered by a model in this process, or by a
 // worker in another, that recalls from the store only the pages it needs.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "client/cli/answer_line.h"
 #include "client/cli/commands.h"
 #include "client/cli/find_model.h"
 #include "client/cli/json_output.h"
 #include "client/cli/local_worker.h"
+#include "client/cli/moved_json.h"
+#include "client/cli/progress.h"
+#include "client/cli/read_file.h"
 #include "client/cli/remote_worker.h"
 #include "client/cli/retrieval_flags.h"
 #include "client/cli/table.h"
 #include "client/cli/target.h"
+#include "client/cli/token_ids.h"
 #include "common/wire/convert_context.h"
 
 namespace quire::cli {
 namespace {
 
+/// Tokens of the question between two looks at the progress bar.
+constexpr size_t kPromptPartTokens = 64;
+
 struct AskArgs {
   std::string document;
   std::string collection = "default";
   std::string question;
+  std::string token_ids;  ///< In place of the question; the answer is token ids then, too.
+  std::string stop_ids;
   std::string prefix = "\nQuestion: ";
+  std::string text_file;
   std::string model;
   std::string worker;  ///< Address; empty: answer in this process.
-  worker::RetrievalOptions retrieval;
+  RetrievalFlags retrieval;
   worker::GenerateParams generate;
+
+  bool by_ids() const { return !token_ids.empty(); }
 };
 
 struct Answer {
-  std::string text;
   std::vector<TokenId> tokens;
   Json measures;        ///< What --json adds.
   std::string summary;  ///< The same for people.
 };
 
-/// An answer is one line.
-std::string FirstLine(std::string text) {
-  text.erase(0, text.find_first_not_of(' '));
-  return text.substr(0, text.find('\n'));
+/// Told of each piece of the answer as it comes.
+using PieceObserver = std::function<void(const std::string& piece)>;
+
+/// The piece of the answer that one token adds: its text, or its id in an answer by ids.
+std::string Piece(const AskArgs& args, TokenId token, std::string text) {
+  return args.by_ids() ? " " + std::to_string(token) : std::move(text);
 }
 
-double Ratio(double part, double whole) { return whole == 0 ? 0 : part / whole; }
-
-/// The engine must make pages of the stored document's kind: its element type, p and g.
-StatusOr<worker::EngineOptions> EngineOptionsFor(const DocumentName& document, Client& client) {
-  QUIRE_ASSIGN_OR_RETURN(const ContextStat stat, client.Stat(document));
+/// The engine must make pages of the stored document's kind: its element type, p and g. A document
+/// that is lost has none; whoever has its text (`may_be_lost`) goes on with the usual ones.
+StatusOr<worker::EngineOptions> EngineOptionsFor(const DocumentName& document, Client& client,
+                                                 bool may_be_lost) {
   worker::EngineOptions options;
-  options.dtype = stat.context.spec.dtype;
-  options.page_tokens = stat.context.spec.page_tokens;
-  options.segment_pages = stat.context.spec.segment_pages;
+  const auto stat = client.Stat(document);
+  if (!stat.ok()) {
+    const bool lost = absl::IsNotFound(stat.status()) || absl::IsUnavailable(stat.status()) ||
+                      absl::IsDataLoss(stat.status());
+    if (lost && may_be_lost) return options;
+    return stat.status();
+  }
+  options.dtype = stat->context.spec.dtype;
+  options.page_tokens = stat->context.spec.page_tokens;
+  options.segment_pages = stat->context.spec.segment_pages;
   return options;
 }
 
+std::string Fetched(const worker::MovedBytes& moved) {
+  const std::string bytes = FormatBytes(moved.total()) + " fetched";
+  return moved.full == 0 ? bytes : bytes + " instead of " + FormatBytes(moved.full);
+}
+
 void Measure(const worker::SequenceStats& stats, Answer* answer) {
-  const auto bytes_moved = static_cast<double>(stats.bytes_moved);
   Json& json = answer->measures;
   json["budget_ratio"] = stats.budget_ratio();
-  json["moved_ratio"] = Ratio(bytes_moved, static_cast<double>(stats.bytes_full));
-  json["tokens_per_s"] = Ratio(static_cast<double>(stats.generated_tokens), stats.seconds_generate);
+  AddMoved(stats.moved, &json);
+  json["tokens_per_s"] = stats.seconds_generate > 0
+                             ? static_cast<double>(stats.generated_tokens) / stats.seconds_generate
+                             : 0;
   json["context_tokens"] = stats.context_tokens;
   json["resident_tokens"] = stats.resident_tokens;
-  json["bytes_at_open"] = stats.bytes_at_open;
-  json["bytes_digests"] = stats.bytes_digests;
-  json["bytes_moved"] = stats.bytes_moved;
-  json["bytes_full"] = stats.bytes_full;
   json["recalls"] = stats.recalls;
+  json["recomputed_here"] = stats.local;
   json["seconds"] = stats.seconds_open + stats.seconds_append + stats.seconds_generate;
-  answer->summary = std::to_string(answer->tokens.size()) + " tokens over a context of " +
-                    FormatCount(stats.context_tokens) + ": " +
-                    FormatRatio(100 * stats.budget_ratio(), 1) + " % of it resident, " +
-                    FormatBytes(stats.bytes_moved) + " recalled instead of " +
-                    FormatBytes(stats.bytes_full);
+  answer->summary =
+      std::to_string(answer->tokens.size()) + " tokens over a context of " +
+      FormatCount(stats.context_tokens) + ": " + FormatRatio(100 * stats.budget_ratio(), 1) +
+      " % of it resident, " + Fetched(stats.moved) +
+      (stats.local ? "; the store was lost and the document was computed again here" : "");
+}
+
+StatusOr<std::vector<TokenId>> Prompt(const AskArgs& args, const LocalWorker& local) {
+  if (args.by_ids()) return ReadTokenIds(args.token_ids);
+  QUIRE_RETURN_IF_ERROR(local.NeedsTokenizer("give the question as token ids with --token-ids"));
+  return local.tokenizer->Encode(args.prefix + args.question);
+}
+
+/// Of an answer by ids those that were given; otherwise the end of the line and of the sequence.
+StatusOr<std::vector<TokenId>> StopTokens(const AskArgs& args, const LocalWorker& local) {
+  std::vector<TokenId> stop;
+  if (!args.stop_ids.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(stop, ReadTokenIds(args.stop_ids));
+  }
+  if (args.by_ids()) return stop;
+  for (const TokenId id : local.tokenizer->Encode("\n")) stop.push_back(id);
+  stop.push_back(local.tokenizer->eos_id());
+  return stop;
+}
+
+/// Token ids of the document when its text was given.
+StatusOr<std::vector<TokenId>> TextAtHand(const AskArgs& args, const LocalWorker& local) {
+  if (args.text_file.empty()) return std::vector<TokenId>{};
+  QUIRE_RETURN_IF_ERROR(local.NeedsTokenizer("leave --text away"));
+  QUIRE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(args.text_file));
+  return DocumentTokens(*local.tokenizer, text);
+}
+
+Status AppendPrompt(std::span<const TokenId> prompt, worker::Sequence* sequence) {
+  QUIRE_RETURN_IF_ERROR(sequence->CheckRoom(prompt.size()));
+  ProgressBar progress("reading the question", prompt.size());
+  for (size_t at = 0; at < prompt.size(); at += kPromptPartTokens) {
+    const size_t count = std::min(kPromptPartTokens, prompt.size() - at);
+    QUIRE_RETURN_IF_ERROR(sequence->Append(prompt.subspan(at, count)));
+    progress.Advance(count);
+  }
+  return OkStatus();
 }
 
 StatusOr<Answer> AskHere(const AskArgs& args, const DocumentName& document,
-                         const CommandContext& context) {
+                         const CommandContext& context, const PieceObserver& on_piece) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, context.Connect());
-  QUIRE_ASSIGN_OR_RETURN(const worker::EngineOptions options, EngineOptionsFor(document, *client));
+  QUIRE_ASSIGN_OR_RETURN(const worker::EngineOptions options,
+                         EngineOptionsFor(document, *client, !args.text_file.empty()));
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
   QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadLocalWorker(model, client.get(), options));
-  const worker::Tokenizer& tokenizer = *local.tokenizer;
-  QUIRE_ASSIGN_OR_RETURN(auto sequence,
-                         local.engine->OpenSequence(document, {.retrieval = args.retrieval}));
-  QUIRE_RETURN_IF_ERROR(sequence->Append(tokenizer.Encode(args.prefix + args.question)));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, Prompt(args, local));
   worker::GenerateParams params = args.generate;
-  params.stop_tokens = tokenizer.Encode("\n");
-  params.stop_tokens.push_back(tokenizer.eos_id());
+  QUIRE_ASSIGN_OR_RETURN(params.stop_tokens, StopTokens(args, local));
+  worker::SequenceOptions sequence_options{.retrieval = args.retrieval.Options()};
+  QUIRE_ASSIGN_OR_RETURN(sequence_options.document_tokens, TextAtHand(args, local));
+  ProgressBar recompute("reading the lost document", sequence_options.document_tokens.size());
+  sequence_options.recompute_observer = [&](uint64_t tokens) { recompute.Advance(tokens); };
+  QUIRE_ASSIGN_OR_RETURN(const auto sequence,
+                         local.engine->OpenSequence(document, sequence_options));
+  QUIRE_RETURN_IF_ERROR(AppendPrompt(prompt, sequence.get()));
+  Status undecodable;
+  params.on_token = [&](TokenId token) {
+    StatusOr<std::string> text = std::string();
+    if (!args.by_ids()) text = local.tokenizer->Decode({&token, 1});
+    undecodable = text.status();
+    if (!text.ok()) return false;
+    on_piece(Piece(args, token, *std::move(text)));
+    return true;
+  };
   QUIRE_ASSIGN_OR_RETURN(worker::Generation generation, sequence->Generate(params));
-  Answer answer;
-  QUIRE_ASSIGN_OR_RETURN(answer.text, tokenizer.Decode(generation.tokens));
-  answer.tokens = std::move(generation.tokens);
+  QUIRE_RETURN_IF_ERROR(undecodable);
+  Answer answer{.tokens = std::move(generation.tokens), .measures = {}, .summary = {}};
+  answer.measures["policy"] = args.retrieval.Options().policy;
   Measure(sequence->stats(), &answer);
   return answer;
 }
 
-StatusOr<Answer> AskThere(const AskArgs& args, const DocumentName& document,
-                          const CommandContext& context) {
+/// Only what was given travels; the worker has defaults of its own for the rest.
+void SetRetrieval(const RetrievalFlags& flags, v1::GenerateRequest* request) {
+  if (flags.policy) request->set_policy(*flags.policy);
+  if (flags.budget_tokens) request->set_budget_tokens(*flags.budget_tokens);
+  if (flags.sink_tokens) request->set_sink_tokens(*flags.sink_tokens);
+  if (flags.window_tokens) request->set_window_tokens(*flags.window_tokens);
+  if (flags.uncompressed_layers) {
+    request->mutable_uncompressed_layers()->mutable_layers()->Assign(
+        flags.uncompressed_layers->begin(), flags.uncompressed_layers->end());
+  }
+  if (flags.side) {
+    request->set_select(*flags.side == worker::SelectionSide::kServer ? v1::SELECTION_SIDE_SERVER
+                                                                      : v1::SELECTION_SIDE_WORKER);
+  }
+}
+
+StatusOr<v1::GenerateRequest> MakeRequest(const AskArgs& args, const DocumentName& document,
+                                          const CommandContext& context) {
   v1::GenerateRequest request;
   wire::DocumentNameToProto(document, request.mutable_document());
-  request.set_text(args.prefix + args.question);
+  if (args.by_ids()) {
+    QUIRE_ASSIGN_OR_RETURN(const auto ids, ReadTokenIds(args.token_ids));
+    request.mutable_token_ids()->mutable_ids()->Assign(ids.begin(), ids.end());
+  } else {
+    request.set_text(args.prefix + args.question);
+    request.add_stop_texts("\n");
+  }
+  if (!args.stop_ids.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(const auto stop, ReadTokenIds(args.stop_ids));
+    request.mutable_stop_token_ids()->Assign(stop.begin(), stop.end());
+  }
+  SetRetrieval(args.retrieval, &request);
+  request.set_tenant(context.options.tenant.value_or(""));
   request.set_max_new_tokens(args.generate.max_new_tokens);
-  request.set_policy(args.retrieval.policy);
-  request.set_budget_tokens(args.retrieval.budget_tokens);
   request.mutable_sampling()->set_temperature(args.generate.temperature);
   request.mutable_sampling()->set_top_p(args.generate.top_p);
   request.mutable_sampling()->set_seed(args.generate.seed);
+  return request;
+}
+
+StatusOr<Answer> AskThere(const AskArgs& args, const DocumentName& document,
+                          const CommandContext& context, const PieceObserver& on_piece) {
+  QUIRE_ASSIGN_OR_RETURN(const v1::GenerateRequest request, MakeRequest(args, document, context));
   const auto timeout = std::chrono::duration<double>(context.options.timeout_seconds);
-  QUIRE_ASSIGN_OR_RETURN(
-      WorkerAnswer given,
-      AskWorker(args.worker, request, std::chrono::duration_cast<Duration>(timeout)));
-  Answer answer{.text = std::move(given.text),
-                .tokens = std::move(given.tokens),
-                .measures = {},
-                .summary = {}};
+  QUIRE_ASSIGN_OR_RETURN(WorkerAnswer given,
+                         AskWorker(args.worker, request,
+                                   {.timeout = std::chrono::duration_cast<Duration>(timeout),
+                                    .on_token = [&](TokenId token, const std::string& text) {
+                                      on_piece(Piece(args, token, text));
+                                    }}));
+  Answer answer{.tokens = std::move(given.tokens), .measures = {}, .summary = {}};
+  answer.measures["policy"] = given.policy;
+  answer.measures["budget_ratio"] = given.budget_ratio;
+  AddMoved(given.moved, &answer.measures);
   answer.measures["prompt_tokens"] = given.prompt_tokens;
-  answer.measures["bytes_moved"] = given.bytes_moved;
   answer.summary = std::to_string(answer.tokens.size()) + " tokens from the worker at " +
-                   args.worker + ", " + FormatBytes(given.bytes_moved) + " recalled";
+                   args.worker + ", " + Fetched(given.moved);
   return answer;
 }
 
 Status RunAsk(const AskArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const DocumentName document,
                          ParseDocumentName(args.document, args.collection));
-  QUIRE_ASSIGN_OR_RETURN(const Answer answer, args.worker.empty()
-                                                  ? AskHere(args, document, context)
-                                                  : AskThere(args, document, context));
+  const bool live = context.out_is_terminal && !context.options.json;
+  AnswerLine line(live ? &context.out : nullptr);
+  // Where the words are shown as they come, they are the progress.
+  std::optional<ProgressBar> progress;
+  if (!live) progress.emplace("answering", 0);
+  const auto on_piece = [&](const std::string& piece) {
+    line.Add(piece);
+    if (progress) progress->Advance();
+  };
+  const auto ask = args.worker.empty() ? AskHere : AskThere;
+  const auto answer = ask(args, document, context, on_piece);
+  progress.reset();
+  if (live && !line.text().empty()) context.out << '\n';
+  QUIRE_RETURN_IF_ERROR(answer.status());
   if (!context.options.json) {
-    context.out << FirstLine(answer.text) << '\n';
-    context.err << answer.summary << " (" << args.retrieval.policy << ")\n";
+    if (!live) context.out << line.text() << '\n';
+    context.err << answer->summary << " (" << answer->measures["policy"].get<std::string>()
+                << ")\n";
     return OkStatus();
   }
-  Json json = {{"answer", FirstLine(answer.text)},
-               {"document", FormatName(document)},
-               {"question", args.question},
-               {"policy", args.retrieval.policy},
-               {"tokens", answer.tokens}};
-  json.update(answer.measures);
+  Json json = {{"answer", line.text()}, {"document", FormatName(document)}};
+  if (!args.by_ids()) json["question"] = args.question;
+  json["tokens"] = answer->tokens;
+  json.update(answer->measures);
   PrintJsonLine(context.out, json);
   return OkStatus();
 }
@@ -161,6 +281,28 @@ void AddGenerateFlags(CLI::App& command, worker::GenerateParams& params) {
   command.add_option("--seed", params.seed, "Of the sampling")->capture_default_str();
 }
 
+void AddPromptFlags(CLI::App& command, AskArgs& args) {
+  CLI::Option* const question = command.add_option(
+      "--question", args.question, "The question, as the model was trained to read it");
+  CLI::Option* const ids =
+      command
+          .add_option("--token-ids", args.token_ids,
+                      "The question as token ids, or @FILE with them; the answer is token ids then")
+          ->type_name("IDS")
+          ->excludes(question);
+  command
+      .add_option("--prefix", args.prefix,
+                  "What stands between document and question (a line 'Question: ')")
+      ->excludes(ids);
+  command
+      .add_option("--stop-ids", args.stop_ids,
+                  "Token ids that end the answer, besides the line end of one in words")
+      ->type_name("IDS");
+  command.parse_complete_callback([question, ids] {
+    if (question->empty() && ids->empty()) throw CLI::RequiredError("--question or --token-ids");
+  });
+}
+
 }  // namespace
 
 void AddAskCommand(Commands& commands) {
@@ -168,27 +310,35 @@ void AddAskCommand(Commands& commands) {
   CLI::App& command = commands.Add(
       {.name = "ask",
        .summary = "Ask a question about a stored document",
-       .examples = "  quire ask --document report.txt --question 'The code of Maria Vance is'\n"
-                   "  quire ask --document report.txt --question '...' --policy full\n"
-                   "  quire ask --document report.txt --question '...' --budget 512 --select "
-                   "server --json\n"
-                   "  quire ask --document report.txt --question '...' --worker 127.0.0.1:7411"},
+       .examples =
+           "  quire ask --document dossier-01.txt --question 'Hector Nash has instrument'\n"
+           "  quire ask --document dossier-01.txt --question 'Hector Nash has office' --policy "
+           "full\n"
+           "  quire ask --document dossier-01.txt --question 'Hector Nash has office' --budget "
+           "512 --select server --json\n"
+           "  quire ask --document dossier-01.txt --question 'Hector Nash has office' --worker "
+           "127.0.0.1:7411\n"
+           "  quire ask --document ids --token-ids 5,8,13 --model DIR\n"
+           "The first four ask about a document of the bundled model: quire put "
+           "models/recall-small/documents/dossier-01.txt\n"
+           "A worker uses its own store and model, and its own defaults for what is not given "
+           "here."},
       [args](const CommandContext& context) { return RunAsk(*args, context); });
   command.add_option("--document", args->document, "[COLLECTION/]NAME[@VERSION]")->required();
   command.add_option("--collection", args->collection, "Collection of a name without one")
       ->capture_default_str();
-  command
-      .add_option("--question", args->question, "The question, as the model was trained to read it")
-      ->required();
-  command.add_option("--prefix", args->prefix,
-                     "What stands between document and question (a line 'Question: ')");
-  auto* model = command.add_option(
+  AddPromptFlags(command, *args);
+  CLI::Option* const text = command.add_option(
+      "--text", args->text_file,
+      "File with the document's text: if the store has lost it, it is read again from here");
+  CLI::Option* const model = command.add_option(
       "--model", args->model,
       "Directory of the model that read the document (the bundled one when not given)");
   command
       .add_option("--worker", args->worker,
                   "Address of a worker that answers instead of this process")
-      ->excludes(model);
+      ->excludes(model)
+      ->excludes(text);
   AddRetrievalFlags(command, args->retrieval);
   AddGenerateFlags(command, args->generate);
 }

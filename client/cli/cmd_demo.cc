@@ -24,10 +24,12 @@ struct DemoArgs {
   std::string data_dir;
   uint64_t dram_mib = 64;
   size_t questions_per_document = 5;
-  DemoOptions demo;
+  RetrievalFlags retrieval;
 };
 
 Status RunCommand(const DemoArgs& args, const CommandContext& context) {
+  DemoOptions options;
+  options.retrieval = args.retrieval.Options();
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
   const std::string documents = args.documents.empty() ? model + "/documents" : args.documents;
   QUIRE_ASSIGN_OR_RETURN(const DemoCorpus corpus,
@@ -39,12 +41,15 @@ Status RunCommand(const DemoArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const auto client, Client::Create({.transport = store->transport()}));
   QUIRE_ASSIGN_OR_RETURN(const LocalWorker local,
                          LoadLocalWorker(model, client.get(), worker::EngineOptions{}));
+  QUIRE_RETURN_IF_ERROR(
+      local.NeedsTokenizer("the demo reads text: name a model with --model DIR "
+                           "that has one, or leave --model away"));
   context.err << "Reading " << corpus.documents.size() << " documents from " << documents
               << ", asking " << corpus.questions.size() << " questions\n";
   QUIRE_ASSIGN_OR_RETURN(const DemoReport report, RunDemo(*local.engine, *local.tokenizer, *client,
-                                                          corpus, args.demo, context.err));
+                                                          corpus, options, context.err));
   PrintDemoTable(report, context.out);
-  if (context.options.json) PrintJsonLine(context.out, DemoJson(report, args.demo));
+  if (context.options.json) PrintJsonLine(context.out, DemoJson(report, options));
   return OkStatus();
 }
 
@@ -52,11 +57,6 @@ Status RunCommand(const DemoArgs& args, const CommandContext& context) {
 
 void AddDemoCommand(Commands& commands) {
   const auto args = std::make_shared<DemoArgs>();
-  worker::RetrievalOptions& retrieval = args->demo.retrieval;
-  retrieval.budget_tokens = 768;
-  retrieval.sink_tokens = 32;
-  retrieval.window_tokens = 64;
-  retrieval.uncompressed_layers = {};
   CLI::App& command = commands.Add(
       {.name = "demo",
        .summary = "Run the main job on an embedded server: documents in, questions out, what moved",
@@ -83,7 +83,7 @@ void AddDemoCommand(Commands& commands) {
                   "Questions made from each text without a questions.jsonl")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  AddRetrievalFlags(command, retrieval);
+  AddRetrievalFlags(command, args->retrieval);
 }
 
 }  // namespace quire::cli

@@ -3,8 +3,6 @@
 // quire put: a model reads text files, and their KV pages become documents of the store.
 #include <CLI/CLI.hpp>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <vector>
@@ -14,16 +12,17 @@
 #include "client/cli/json_output.h"
 #include "client/cli/local_worker.h"
 #include "client/cli/progress.h"
+#include "client/cli/read_file.h"
 #include "client/cli/table.h"
 #include "client/cli/target.h"
+#include "client/cli/token_ids.h"
 
 namespace quire::cli {
 namespace {
 
-constexpr uintmax_t kMaxFileBytes = 64u << 20;
-
 struct PutArgs {
   std::vector<std::string> files;
+  std::string token_ids;  ///< In place of files.
   std::string collection = "default";
   std::string name;
   std::string model;
@@ -36,32 +35,40 @@ struct Reading {
   std::vector<TokenId> tokens;
 };
 
-StatusOr<std::string> ReadText(const std::string& path) {
-  std::error_code error;
-  const uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) return NotFound("cannot read ", path, ": ", error.message());
-  if (size > kMaxFileBytes) return InvalidArgument(path, " is larger than 64 MiB; split it");
-  std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  if (file.bad() || text.size() != size) return Unavailable("reading ", path, " failed");
-  if (text.empty()) return InvalidArgument(path, " is empty");
-  return text;
+Status CheckLength(const Reading& reading, const worker::Engine& engine) {
+  const size_t limit = engine.model().max_positions;
+  if (reading.tokens.size() <= limit) return OkStatus();
+  return InvalidArgument(reading.file, " has ", reading.tokens.size(),
+                         " tokens, but the model's context is ", limit, "; split the file");
 }
 
-/// Reads and tokenizes every file before the first is stored, so that a wrong name costs nothing.
-StatusOr<std::vector<Reading>> ReadAll(const PutArgs& args, const LocalWorker& local) {
+StatusOr<std::vector<Reading>> ReadIds(const PutArgs& args) {
+  QUIRE_ASSIGN_OR_RETURN(std::vector<TokenId> tokens, ReadTokenIds(args.token_ids));
+  return std::vector<Reading>{
+      {"--token-ids", DocumentName{args.collection, args.name, 0}, std::move(tokens)}};
+}
+
+StatusOr<std::vector<Reading>> ReadFiles(const PutArgs& args, const LocalWorker& local) {
+  QUIRE_RETURN_IF_ERROR(
+      local.NeedsTokenizer("give the document as token ids with --token-ids and --name"));
   std::vector<Reading> readings;
   for (const std::string& file : args.files) {
     const std::string name =
         args.name.empty() ? std::filesystem::path(file).filename().string() : args.name;
-    QUIRE_ASSIGN_OR_RETURN(const std::string text, ReadText(file));
+    QUIRE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file));
+    if (text.empty()) return InvalidArgument(file, " is empty; there is nothing to store");
     readings.push_back(
         {file, DocumentName{args.collection, name, 0}, DocumentTokens(*local.tokenizer, text)});
-    const size_t limit = local.engine->model().max_positions;
-    if (readings.back().tokens.size() > limit) {
-      return InvalidArgument(file, " has ", readings.back().tokens.size(),
-                             " tokens, but the model's context is ", limit, "; split the file");
-    }
+  }
+  return readings;
+}
+
+/// Reads and tokenizes everything before the first is stored, so that a wrong name costs nothing.
+StatusOr<std::vector<Reading>> ReadAll(const PutArgs& args, const LocalWorker& local) {
+  QUIRE_ASSIGN_OR_RETURN(std::vector<Reading> readings,
+                         args.token_ids.empty() ? ReadFiles(args, local) : ReadIds(args));
+  for (const Reading& reading : readings) {
+    QUIRE_RETURN_IF_ERROR(CheckLength(reading, *local.engine));
   }
   return readings;
 }
@@ -130,27 +137,37 @@ void AddPutCommand(Commands& commands) {
   CLI::App& command = commands.Add(
       {.name = "put",
        .summary = "Read text files with a model and store their KV pages as documents",
-       .examples = "  quire put report.txt\n"
-                   "  quire put manuals/*.txt --collection manuals\n"
+       .examples = "  quire put models/recall-small/documents/dossier-01.txt\n"
+                   "  quire put models/recall-small/documents/*.txt --collection dossiers\n"
                    "  quire put draft.txt --name report.txt   a new "
                    "version of report.txt\n"
+                   "  quire put --token-ids @ids.txt --name ids --model DIR\n"
                    "Each file becomes a document under its file name; putting it again makes a new "
                    "version, and what\n"
                    "is stored already is not computed or sent again."},
       [args](const CommandContext& context) { return RunPut(*args, context); });
   const std::map<std::string, DType> dtypes = {
       {"f32", DType::kF32}, {"f16", DType::kF16}, {"bf16", DType::kBF16}};
-  command.add_option("FILE", args->files, "Text files")->required();
+  CLI::Option* const files = command.add_option("FILE", args->files, "Text files");
+  CLI::Option* const ids =
+      command
+          .add_option("--token-ids", args->token_ids,
+                      "In place of files: the document as token ids, or @FILE with them, for a "
+                      "model without a tokenizer; needs --name")
+          ->type_name("IDS")
+          ->excludes(files);
   command.add_option("--model", args->model,
-                     "Directory of the model: config.json, *.safetensors, tokenizer.json (the "
-                     "bundled one when not given)");
+                     "Directory of the model: config.json, *.safetensors and, to read text, "
+                     "tokenizer.json (the bundled one when not given)");
   command.add_option("--collection", args->collection, "Collection of the documents")
       ->capture_default_str();
-  command.add_option("--name", args->name, "Name of the document (one file only)");
+  command.add_option("--name", args->name, "Name of the document (one only)");
   command.add_option("--dtype", args->dtype, "Element type of the pages: f32, f16 or bf16")
       ->transform(CLI::Transformer(dtypes))
       ->default_str("f32");
-  command.parse_complete_callback([args] {
+  command.parse_complete_callback([args, files, ids] {
+    if (files->empty() && ids->empty()) throw CLI::RequiredError("FILE or --token-ids");
+    if (!ids->empty() && args->name.empty()) throw CLI::RequiredError("--name of the token ids");
     if (!args->name.empty() && args->files.size() > 1) {
       throw CLI::ValidationError("--name", "names one document, but there are several files");
     }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "client/cli/commands.h"
+#include "client/cli/json_output.h"
 #include "kvserver/service/daemon.h"
 
 namespace quire::cli {
@@ -27,6 +28,13 @@ void ApplyConfig(CLI::App& command) {
   }
 }
 
+Status RunServe(const kvserver::DaemonOptions& options, const CommandContext& context) {
+  if (!context.options.json) return kvserver::RunDaemon(options);
+  return kvserver::RunDaemon(options, [&](const std::string& address) {
+    PrintJsonLine(context.out, {{"listening", address}, {"data_dir", options.server.data_dir}});
+  });
+}
+
 }  // namespace
 
 void AddServeCommand(Commands& commands) {
@@ -34,12 +42,14 @@ void AddServeCommand(Commands& commands) {
   CLI::App& command = commands.Add(
       {.name = "serve",
        .summary = "Run a server in the foreground (the same as quired)",
-       .examples = "  quire serve --data-dir ~/quire-data\n"
-                   "  quire serve --data-dir /srv/quire --listen 0.0.0.0:7410 --dram-bytes 16GiB\n"
-                   "  quire serve --data-dir /tmp/q --listen 127.0.0.1:0 --port-file /tmp/q.port\n"
-                   "  quire serve --config /etc/quire/quired.ini\n"
-                   "Stop it with Ctrl-C: what runs is finished and the store is closed."},
-      [options](const CommandContext&) { return kvserver::RunDaemon(*options); });
+       .examples =
+           "  quire serve --data-dir ~/quire-data\n"
+           "  quire serve --data-dir ~/quire-data --json   one line of JSON when ready\n"
+           "  quire serve --data-dir ~/quire-data --listen 0.0.0.0:7410 --dram-bytes 16GiB\n"
+           "  quire serve --data-dir /tmp/q --listen 127.0.0.1:0 --port-file /tmp/q.port\n"
+           "  quire serve --config quired.ini\n"
+           "Stop it with Ctrl-C: what runs is finished and the store is closed."},
+      [options](const CommandContext& context) { return RunServe(*options, context); });
   kvserver::AddDaemonFlags(&command, options.get());
   CLI::Option* const data_dir = command.get_option("--data-dir")->required(false);
   command.parse_complete_callback([&command, data_dir] {

@@ -22,7 +22,7 @@ struct WorkerArgs {
   std::string model;
   std::string listen = "127.0.0.1:7411";
   uint32_t max_calls = 8;
-  worker::EngineOptions engine;
+  RetrievalFlags retrieval;
 };
 
 Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
@@ -30,16 +30,24 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, context.Connect());
   QUIRE_RETURN_IF_ERROR(client->Stats().status());  // Is the store there?
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
-  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local,
-                         LoadLocalWorker(model, client.get(), args.engine));
-  QUIRE_ASSIGN_OR_RETURN(
-      const auto server,
-      worker::WorkerServer::Start(
-          {.address = args.listen, .max_calls = args.max_calls, .tokenizer = local.tokenizer.get()},
-          local.engine.get()));
+  worker::EngineOptions options;
+  options.retrieval = args.retrieval.Options();
+  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadLocalWorker(model, client.get(), options));
+  QUIRE_ASSIGN_OR_RETURN(const auto server,
+                         worker::WorkerServer::Start({.address = args.listen,
+                                                      .max_calls = args.max_calls,
+                                                      .tokenizer = local.tokenizer.get(),
+                                                      .tenant = context.options.tenant_name()},
+                                                     local.engine.get()));
   if (context.options.json) {
-    PrintJsonLine(context.out, {{"listening", server->address()}, {"model", model}});
+    PrintJsonLine(
+        context.out,
+        {{"listening", server->address()}, {"model", model}, {"text", local.tokenizer != nullptr}});
   } else {
+    if (local.tokenizer == nullptr) {
+      context.err << "no tokenizer here (" << Message(local.no_tokenizer)
+                  << "): calls send token ids\n";
+    }
     context.out << "answering on " << server->address() << " with " << model << "; stop with Ctrl-C"
                 << std::endl;
   }
@@ -57,7 +65,9 @@ void AddWorkerCommand(Commands& commands) {
        .summary = "Run a model that answers questions over gRPC, its pages in the store",
        .examples = "  quire worker\n"
                    "  quire worker --model DIR --listen 0.0.0.0:7411 --budget 1024\n"
-                   "  quire ask --worker 127.0.0.1:7411 --document report.txt --question '...'"},
+                   "  quire ask --worker 127.0.0.1:7411 --document dossier-01.txt --question "
+                   "'Hector Nash has "
+                   "office'"},
       [args](const CommandContext& context) { return RunWorker(*args, context); });
   command.add_option("--model", args->model,
                      "Directory of the model (the bundled one when not given)");
@@ -66,7 +76,7 @@ void AddWorkerCommand(Commands& commands) {
   command.add_option("--max-calls", args->max_calls, "Calls that run at a time")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  AddRetrievalFlags(command, args->engine.retrieval);
+  AddRetrievalFlags(command, args->retrieval);
 }
 
 }  // namespace quire::cli

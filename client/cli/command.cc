@@ -45,16 +45,19 @@ StatusOr<std::unique_ptr<Client>> CommandContext::Connect() const {
   const auto deadline = std::chrono::duration<double>(options.timeout_seconds);
   return Client::Create(
       {.transport = std::make_shared<AdvisingTransport>(std::move(grpc), options.server),
-       .tenant = options.tenant,
+       .tenant = options.tenant_name(),
        .deadline = std::chrono::duration_cast<Duration>(deadline),
        .retry = {.max_attempts = 4}});
 }
 
-Commands::Commands(std::ostream& out, std::ostream& err)
-    : out_(out), err_(err), app_(std::make_unique<CLI::App>(kDescription, "quire")) {
+Commands::Commands(std::ostream& out, std::ostream& err, bool out_is_terminal)
+    : out_(out),
+      err_(err),
+      out_is_terminal_(out_is_terminal),
+      app_(std::make_unique<CLI::App>(kDescription, "quire")) {
   app_->add_option("--server", options_.server, "Address of the server")->capture_default_str();
   app_->add_option("--tenant", options_.tenant, "Tenant whose data is meant")
-      ->capture_default_str();
+      ->default_str(options_.tenant_name());
   app_->add_flag("--json", options_.json, "Print one line of JSON instead of tables");
   app_->add_option("--timeout", options_.timeout_seconds,
                    "Seconds that one call may take, retries included")
@@ -98,7 +101,7 @@ int Commands::Run(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     return app_->exit(error, out_, err_) == 0 ? 0 : kExitUsage;
   }
-  return Report(chosen_(CommandContext{options_, out_, err_}));
+  return Report(chosen_(CommandContext{options_, out_, err_, out_is_terminal_}));
 }
 
 int Commands::Report(const Status& status) {

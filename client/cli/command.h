@@ -14,6 +14,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 
@@ -29,9 +30,11 @@ namespace quire::cli {
 /// Options that stand before or after any subcommand.
 struct GlobalOptions {
   std::string server = "127.0.0.1:7410";
-  std::string tenant = "default";
+  std::optional<std::string> tenant = {};  ///< Unset: not given.
   bool json = false;
   double timeout_seconds = 60;  ///< Of one call to the server, retries included.
+
+  std::string tenant_name() const { return tenant.value_or("default"); }
 };
 
 /// What a command works with while it runs.
@@ -39,6 +42,7 @@ struct CommandContext {
   const GlobalOptions& options;
   std::ostream& out;
   std::ostream& err;
+  bool out_is_terminal = false;  ///< A person reads `out` as it is written.
 
   /// A client of the server named by --server and --tenant. It connects at the first call.
   StatusOr<std::unique_ptr<Client>> Connect() const;
@@ -47,7 +51,7 @@ struct CommandContext {
 class Commands {
  public:
   /// Results go to `out`, messages to `err`; both outlive this object.
-  Commands(std::ostream& out, std::ostream& err);
+  Commands(std::ostream& out, std::ostream& err, bool out_is_terminal = false);
   ~Commands();
 
   struct Spec {
@@ -71,6 +75,7 @@ class Commands {
 
   std::ostream& out_;
   std::ostream& err_;
+  const bool out_is_terminal_;
   GlobalOptions options_;
   std::unique_ptr<CLI::App> app_;
   Body chosen_;

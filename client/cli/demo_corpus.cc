@@ -4,28 +4,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
+
+#include "client/cli/read_file.h"
 
 namespace quire::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr uintmax_t kMaxFileBytes = 64u << 20;
-constexpr size_t kMinSentenceWords = 6;
-
-StatusOr<std::string> ReadFile(const fs::path& path) {
-  std::error_code error;
-  const uintmax_t size = fs::file_size(path, error);
-  if (error) return NotFound("cannot read ", path.string(), ": ", error.message());
-  if (size > kMaxFileBytes)
-    return InvalidArgument(path.string(), " is larger than 64 MiB; split it");
-  std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  if (!file.good() && !file.eof()) return Unavailable("reading ", path.string(), " failed");
-  return text;
-}
 
 StatusOr<std::vector<DemoDocument>> ReadDocuments(const std::string& directory) {
   std::error_code error;
@@ -34,7 +20,7 @@ StatusOr<std::vector<DemoDocument>> ReadDocuments(const std::string& directory) 
     const fs::path& path = entry.path();
     if (!entry.is_regular_file() || (path.extension() != ".txt" && path.extension() != ".md"))
       continue;
-    QUIRE_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
+    QUIRE_ASSIGN_OR_RETURN(std::string text, ReadTextFile(path.string()));
     if (!text.empty()) documents.push_back({path.filename().string(), std::move(text)});
   }
   if (error) return NotFound("cannot list ", directory, ": ", error.message());

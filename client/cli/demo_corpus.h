@@ -37,6 +37,8 @@ struct DemoCorpus {
 /// questions are made from each text. Errors name the file, the line and the remedy.
 StatusOr<DemoCorpus> LoadDemoCorpus(const std::string& directory, size_t questions_per_document);
 
+/// Words before the last one that a sentence needs to become a recall question.
+inline constexpr size_t kMinSentenceWords = 6;
 /// Up to `count` questions of the kind "go on from here": the beginning of a sentence that occurs
 /// once in `text`, to be answered with its last word. Spread evenly over the text, deterministic.
 std::vector<DemoQuestion> MakeRecallQuestions(std::string_view text, size_t count);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "client/cli/moved_json.h"
 #include "client/cli/table.h"
 
 namespace quire::cli {
@@ -12,10 +13,6 @@ double Ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
 double TokensPerSecond(uint64_t steps, double seconds) {
   return Ratio(static_cast<double>(steps), seconds);
-}
-
-uint64_t Moved(const worker::SequenceStats& stats) {
-  return stats.bytes_at_open + stats.bytes_moved;
 }
 
 double DecodeSeconds(const worker::SequenceStats& stats) {
@@ -33,8 +30,7 @@ DemoTotals Sum(const DemoReport& report) {
     totals.questions += row.questions;
     totals.full_correct += row.full.correct;
     totals.sparse_correct += row.sparse.correct;
-    totals.bytes_full += sparse.bytes_full;
-    totals.bytes_moved += Moved(sparse);
+    totals.moved += sparse.moved;
     totals.ssd_reads += row.ssd_reads;
     totals.min_context_tokens = totals.min_context_tokens == 0
                                     ? row.tokens
@@ -47,8 +43,6 @@ DemoTotals Sum(const DemoReport& report) {
     sparse_seconds += DecodeSeconds(sparse);
   }
   totals.budget_ratio = Ratio(resident, context);
-  totals.moved_ratio =
-      Ratio(static_cast<double>(totals.bytes_moved), static_cast<double>(totals.bytes_full));
   totals.tokens_per_s_full = TokensPerSecond(full_steps, full_seconds);
   totals.tokens_per_s_sparse = TokensPerSecond(sparse_steps, sparse_seconds);
   return totals;
@@ -66,34 +60,53 @@ void PrintDemoTable(const DemoReport& report, std::ostream& out) {
                {"from SSD", Table::kRight}});
   for (const DemoRow& row : report.rows) {
     const worker::SequenceStats& sparse = row.sparse.stats;
+    if (row.questions == 0) {
+      table.AddRow({row.document, FormatCount(row.tokens), "0", "-", "-", "-", "-", "-", "-"});
+      continue;
+    }
     table.AddRow({row.document, FormatCount(row.tokens), FormatCount(row.questions),
                   FormatCount(row.full.correct), FormatCount(row.sparse.correct),
-                  FormatRatio(sparse.budget_ratio()), FormatBytes(Moved(sparse)),
-                  FormatRatio(Ratio(static_cast<double>(Moved(sparse)),
-                                    static_cast<double>(sparse.bytes_full))),
-                  FormatCount(row.ssd_reads) + " units"});
+                  FormatRatio(sparse.budget_ratio()), FormatBytes(sparse.moved.total()),
+                  FormatRatio(sparse.moved.ratio()), FormatCount(row.ssd_reads) + " units"});
   }
   table.Print(out);
   const DemoTotals totals = Sum(report);
+  if (totals.questions == 0) {
+    out << "\nNo questions were asked, so nothing moved and the logits are not compared: the texts "
+           "have no sentence of "
+        << kMinSentenceWords
+        << " words and one more that begins like no other; put a questions.jsonl beside them\n";
+    return;
+  }
   out << "\nAnswered right, all pages resident:   " << totals.full_correct << " of "
       << totals.questions << "\nAnswered right, " << FormatRatio(totals.budget_ratio)
       << " of them resident: " << totals.sparse_correct << " of " << totals.questions << "\nMoved "
-      << FormatBytes(totals.bytes_moved) << "; resending the budget in every step would have moved "
-      << FormatBytes(totals.bytes_full) << " (ratio " << FormatRatio(totals.moved_ratio) << ")\n"
-      << "Read from SSD: " << FormatCount(totals.ssd_reads) << " units\n";
+      << FormatBytes(totals.moved.total())
+      << "; resending the budget in every step would have moved " << FormatBytes(totals.moved.full)
+      << " (ratio " << FormatRatio(totals.moved.ratio()) << ")\n  of it pages at the start "
+      << FormatBytes(totals.moved.at_open) << ", digests " << FormatBytes(totals.moved.digests)
+      << ", recalls " << FormatBytes(totals.moved.units)
+      << "\nRead from SSD: " << FormatCount(totals.ssd_reads)
+      << " units\nLargest difference from the logits of dense "
+      << "attention, budget covering everything: ";
+  if (report.logits_compared == 0) {
+    out << "not compared\n";
+  } else {
+    out << report.dense_max_abs_logit_diff << " over " << FormatCount(report.logits_compared)
+        << " logits\n";
+  }
 }
 
 Json DemoJson(const DemoReport& report, const DemoOptions& options) {
   const DemoTotals totals = Sum(report);
-  return Json{
-      {"questions", totals.questions},
-      {"full_correct", totals.full_correct},
-      {"sparse_correct", totals.sparse_correct},
-      {"budget_ratio", totals.budget_ratio},
-      {"bytes_full", totals.bytes_full},
-      {"bytes_moved", totals.bytes_moved},
-      {"moved_ratio", totals.moved_ratio},
-      {"dense_max_abs_logit_diff", report.dense_max_abs_logit_diff},
+  Json json = {{"questions", totals.questions},
+               {"full_correct", totals.full_correct},
+               {"sparse_correct", totals.sparse_correct},
+               {"budget_ratio", totals.budget_ratio}};
+  AddMoved(totals.moved, &json);
+  json["dense_max_abs_logit_diff"] =
+      report.logits_compared == 0 ? Json() : Json(report.dense_max_abs_logit_diff);
+  json.update(Json{
       {"logits_compared", report.logits_compared},
       {"tokens_per_s_full", totals.tokens_per_s_full},
       {"tokens_per_s_sparse", totals.tokens_per_s_sparse},
@@ -107,7 +120,8 @@ Json DemoJson(const DemoReport& report, const DemoOptions& options) {
       {"policy", options.retrieval.policy},
       {"budget_tokens", options.retrieval.budget_tokens},
       {"select", options.retrieval.side == worker::SelectionSide::kServer ? "server" : "worker"},
-  };
+  });
+  return json;
 }
 
 }  // namespace quire::cli

@@ -17,9 +17,7 @@ struct DemoTotals {
   uint64_t full_correct = 0;
   uint64_t sparse_correct = 0;
   double budget_ratio = 0;   ///< Resident tokens / context tokens of the sparse runs.
-  uint64_t bytes_full = 0;   ///< Sending the whole budget anew in every step.
-  uint64_t bytes_moved = 0;  ///< What the sparse runs fetched: first residents and recalls.
-  double moved_ratio = 0;
+  worker::MovedBytes moved;  ///< Of the sparse runs.
   double tokens_per_s_full = 0;
   double tokens_per_s_sparse = 0;
   uint64_t ssd_reads = 0;  ///< Units.

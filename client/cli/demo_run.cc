@@ -91,7 +91,10 @@ class Demo {
       DemoRow row{.document = corpus_.documents[i].name, .tokens = ids_[i].size()};
       const std::vector<DemoQuestion> questions = QuestionsOf(i);
       row.questions = static_cast<uint32_t>(questions.size());
-      if (questions.empty()) continue;
+      if (questions.empty()) {
+        report_.rows.push_back(std::move(row));
+        continue;
+      }
       QUIRE_ASSIGN_OR_RETURN(const uint64_t before, SsdReads());
       QUIRE_ASSIGN_OR_RETURN(row.sparse, Ask(i, questions, options_.retrieval, &progress));
       QUIRE_ASSIGN_OR_RETURN(const uint64_t after, SsdReads());
@@ -105,8 +108,9 @@ class Demo {
   /// Asks the questions one after another in one sequence, as a conversation does.
   StatusOr<DemoAnswers> Ask(size_t document, const std::vector<DemoQuestion>& questions,
                             const RetrievalOptions& retrieval, ProgressBar* progress) {
-    QUIRE_ASSIGN_OR_RETURN(auto sequence,
-                           engine_.OpenSequence(Name(document), {.retrieval = retrieval}));
+    QUIRE_ASSIGN_OR_RETURN(
+        auto sequence, engine_.OpenSequence(Name(document), {.retrieval = retrieval,
+                                                             .document_tokens = ids_[document]}));
     DemoAnswers answers;
     for (const DemoQuestion& question : questions) {
       QUIRE_RETURN_IF_ERROR(sequence->Append(tokenizer_.Encode(question.prompt)));
@@ -119,22 +123,37 @@ class Demo {
       progress->Advance(1, corpus_.documents[document].name);
     }
     answers.stats = sequence->stats();
+    if (answers.stats.local) {
+      notes_ << corpus_.documents[document].name
+             << ": the store lost it; it was computed again from its token ids\n";
+    }
     return answers;
   }
 
+  struct LogitCheck {
+    size_t document = 0;
+    std::vector<TokenId> question;
+  };
+
   /// With a budget that covers everything, a question's logits must be those of dense attention.
   Status CompareLogits() {
-    const size_t count = std::min(options_.logit_checks, report_.rows.size());
-    for (size_t i = 0, done = 0; i < ids_.size() && done < count; ++i) {
+    std::vector<LogitCheck> checks;
+    uint64_t total = 0;
+    for (size_t i = 0; i < ids_.size() && checks.size() < options_.logit_checks; ++i) {
       const std::vector<DemoQuestion> questions = QuestionsOf(i);
       if (questions.empty()) continue;
-      ++done;
-      QUIRE_RETURN_IF_ERROR(CompareLogitsOf(i, tokenizer_.Encode(questions.front().prompt)));
+      checks.push_back({i, tokenizer_.Encode(questions.front().prompt)});
+      total += ids_[i].size() + checks.back().question.size();
+    }
+    ProgressBar progress("comparing with dense attention", total);
+    for (const LogitCheck& check : checks) {
+      QUIRE_RETURN_IF_ERROR(CompareLogitsOf(check.document, check.question, &progress));
     }
     return OkStatus();
   }
 
-  Status CompareLogitsOf(size_t document, const std::vector<TokenId>& question) {
+  Status CompareLogitsOf(size_t document, const std::vector<TokenId>& question,
+                         ProgressBar* progress) {
     std::vector<TokenId> tokens = ids_[document];
     tokens.insert(tokens.end(), question.begin(), question.end());
     SequenceOptions options{.retrieval = options_.retrieval};
@@ -147,7 +166,9 @@ class Demo {
     QUIRE_ASSIGN_OR_RETURN(auto sequence, engine_.OpenSequence(Name(document), options));
     QUIRE_RETURN_IF_ERROR(sequence->Append(question));
     QUIRE_ASSIGN_OR_RETURN(const std::vector<float> dense,
-                           engine_.DenseLogits(tokens, question.size()));
+                           engine_.DenseLogits(tokens, question.size(), [&](uint64_t done) {
+                             progress->Advance(done, corpus_.documents[document].name);
+                           }));
     if (dense.size() != sparse.size()) {
       return Internal("compared ", sparse.size(), " sparse logits with ", dense.size(), " dense");
     }

@@ -45,7 +45,7 @@ struct DemoReport {
   uint64_t ingested_tokens = 0;
   uint64_t reused_tokens = 0;
   double seconds_ingest = 0;
-  double dense_max_abs_logit_diff = 0;
+  double dense_max_abs_logit_diff = 0;  ///< Means nothing when none were compared.
   size_t logits_compared = 0;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // LocalWorker: a model in this process over a store in another (or in this one): checkpoint,
-// tokenizer and engine, loaded together for the commands that compute.
-// Ownership: the client outlives it. Thread-safety: as Engine.
+// engine and, where the checkpoint has one, tokenizer, loaded together for the commands that
+// compute. Ownership: the client outlives it. Thread-safety: as Engine.
 #ifndef QUIRE_CLIENT_CLI_LOCAL_WORKER_H_
 #define QUIRE_CLIENT_CLI_LOCAL_WORKER_H_
 
@@ -21,11 +21,17 @@ namespace quire::cli {
 
 struct LocalWorker {
   std::unique_ptr<worker::Decoder> decoder;
+  /// Null when the checkpoint has no tokenizer.json, or one of another kind.
   std::unique_ptr<worker::Tokenizer> tokenizer;
+  Status no_tokenizer;  ///< Why `tokenizer` is null; OK when it is not.
   std::unique_ptr<worker::Engine> engine;
+
+  /// OK with a tokenizer. Otherwise FAILED_PRECONDITION, which says why there is none and `remedy`.
+  Status NeedsTokenizer(std::string_view remedy) const;
 };
 
-/// Loads config.json, *.safetensors and tokenizer.json of `model_directory`. Errors name the file.
+/// Loads config.json, *.safetensors and tokenizer.json of `model_directory`; only the last may be
+/// missing. Errors name the file.
 StatusOr<LocalWorker> LoadLocalWorker(const std::string& model_directory, Client* client,
                                       const worker::EngineOptions& options);
 

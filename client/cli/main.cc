@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // quire: the command-line program.
+#include <unistd.h>
+
 #include <iostream>
 
 #include "client/cli/commands.h"
 
 int main(int argc, char** argv) {
   using namespace quire::cli;
-  Commands commands(std::cout, std::cerr);
+  Commands commands(std::cout, std::cerr, isatty(STDOUT_FILENO) == 1);
   AddDemoCommand(commands);
   AddServeCommand(commands);
   AddPutCommand(commands);

@@ -5,27 +5,40 @@
 #define QUIRE_CLIENT_CLI_REMOTE_WORKER_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/page/key.h"
+#include "gpuworker/engine/sequence.h"
 #include "quire/v1/worker.pb.h"
 
 namespace quire::cli {
 
 struct WorkerAnswer {
-  std::string text;
   std::vector<TokenId> tokens;
   uint64_t prompt_tokens = 0;
-  uint64_t bytes_moved = 0;
+  worker::MovedBytes moved;
+  double budget_ratio = 0;
+  std::string policy;  ///< That the worker used.
 };
 
+struct AskWorkerOptions {
+  Duration timeout = std::chrono::seconds(60);  ///< Of everything, waits and retries included.
+  /// Called with each token and its text (empty without a tokenizer) as it comes.
+  std::function<void(TokenId, const std::string& text)> on_token = {};
+  Clock* clock = nullptr;  ///< SystemClock() when null.
+};
+
+/// A worker that has no room for another call is asked again, with growing waits, as long as the
+/// timeout allows; one that cannot be reached, a few times. A call that has answered with a token
+/// is not repeated.
 /// Errors: the worker's own; UNAVAILABLE naming the address when it cannot be reached;
-/// DEADLINE_EXCEEDED after `timeout`; DATA_LOSS when the stream ends without its totals.
+/// DEADLINE_EXCEEDED after the timeout; DATA_LOSS when the stream ends without its totals.
 StatusOr<WorkerAnswer> AskWorker(const std::string& address, const v1::GenerateRequest& request,
-                                 Duration timeout);
+                                 const AskWorkerOptions& options);
 
 }  // namespace quire::cli
 

@@ -4,6 +4,11 @@
 #ifndef QUIRE_CLIENT_CLI_RETRIEVAL_FLAGS_H_
 #define QUIRE_CLIENT_CLI_RETRIEVAL_FLAGS_H_
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "gpuworker/retrieval/options.h"
 
 namespace CLI {
@@ -12,9 +17,26 @@ class App;
 
 namespace quire::cli {
 
-/// Adds --policy, --budget, --sinks, --window and --select; their defaults are what `options`
-/// holds. `options` lives as long as `command`.
-void AddRetrievalFlags(CLI::App& command, worker::RetrievalOptions& options);
+/// What `ask`, `demo` and `worker` retrieve with unless told otherwise: `quest` at the worker, 768
+/// tokens a head, 32 of them sinks and 64 window, in every layer.
+worker::RetrievalOptions DefaultRetrieval();
+
+/// What the command line says; unset: not given.
+struct RetrievalFlags {
+  std::optional<std::string> policy;
+  std::optional<uint32_t> budget_tokens;
+  std::optional<uint32_t> sink_tokens;
+  std::optional<uint32_t> window_tokens;
+  std::optional<std::vector<uint32_t>> uncompressed_layers;
+  std::optional<worker::SelectionSide> side;
+
+  /// DefaultRetrieval() with what was given.
+  worker::RetrievalOptions Options() const;
+};
+
+/// Adds --policy, --budget, --sinks, --window, --uncompressed-layers and --select. `flags` lives as
+/// long as `command`.
+void AddRetrievalFlags(CLI::App& command, RetrievalFlags& flags);
 
 }  // namespace quire::cli
 

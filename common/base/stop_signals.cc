@@ -2,41 +2,35 @@
 #include "common/base/stop_signals.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <unistd.h>
+#include <semaphore.h>
 
 #include <atomic>
 
 namespace quire {
 namespace {
 
-/// Where the handler writes; -1 while none is installed. A handler can reach nothing but globals.
-std::atomic<int> write_end = -1;
-static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may not lock");
+// What the handler writes: a handler can reach nothing but globals, and may neither lock nor wait.
+std::atomic<bool> is_installed = false;
+std::atomic<bool> interrupted = false;
+std::atomic<bool> terminated = false;
+sem_t arrived;
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may not lock");
 
 void OnSignal(int signal) {
   const int error = errno;
-  const auto byte = static_cast<unsigned char>(signal);
-  // When the pipe is full there is a signal to wait for already.
-  [[maybe_unused]] const ssize_t written = write(write_end.load(), &byte, 1);
+  (signal == SIGINT ? interrupted : terminated) = true;
+  sem_post(&arrived);
   errno = error;
 }
 
 }  // namespace
 
 StatusOr<std::unique_ptr<StopSignals>> StopSignals::Install() {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return ResourceExhausted("no file descriptors left for a pipe; raise the limit (ulimit -n)");
-  }
-  int none = -1;
-  if (!write_end.compare_exchange_strong(none, ends[1])) {
-    close(ends[0]);
-    close(ends[1]);
-    return FailedPrecondition("StopSignals is installed already");
-  }
-  fcntl(ends[1], F_SETFL, O_NONBLOCK);  // The handler never waits.
-  std::unique_ptr<StopSignals> self(new StopSignals(ends[0]));
+  if (is_installed.exchange(true)) return FailedPrecondition("StopSignals is installed already");
+  interrupted = false;
+  terminated = false;
+  sem_init(&arrived, /*pshared=*/0, 0);
+  std::unique_ptr<StopSignals> self(new StopSignals());
   struct sigaction action = {};
   action.sa_handler = OnSignal;
   action.sa_flags = SA_RESTART;
@@ -48,15 +42,18 @@ StatusOr<std::unique_ptr<StopSignals>> StopSignals::Install() {
 StopSignals::~StopSignals() {
   sigaction(SIGINT, &before_int_, nullptr);
   sigaction(SIGTERM, &before_term_, nullptr);
-  close(write_end.exchange(-1));
-  close(read_end_);
+  is_installed = false;  // The semaphore stays: a handler may be running still.
 }
 
 int StopSignals::Wait() {
-  unsigned char signal = 0;
-  while (read(read_end_, &signal, 1) != 1) {
+  for (;;) {
+    // Not a read from a pipe: ThreadSanitizer runs handlers late inside calls that it does not know
+    // to wait.
+    while (sem_wait(&arrived) != 0) {
+    }
+    if (terminated.exchange(false)) return SIGTERM;
+    if (interrupted.exchange(false)) return SIGINT;
   }
-  return signal;
 }
 
 }  // namespace quire

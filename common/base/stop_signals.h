@@ -17,7 +17,7 @@ namespace quire {
 
 class StopSignals {
  public:
-  /// FAILED_PRECONDITION when there is one already; RESOURCE_EXHAUSTED without file descriptors.
+  /// FAILED_PRECONDITION when there is one already.
   static StatusOr<std::unique_ptr<StopSignals>> Install();
   /// Gives both signals back the effect they had.
   ~StopSignals();
@@ -28,9 +28,8 @@ class StopSignals {
   int Wait();
 
  private:
-  explicit StopSignals(int read_end) : read_end_(read_end) {}
+  StopSignals() = default;
 
-  const int read_end_;
   struct sigaction before_int_ = {};
   struct sigaction before_term_ = {};
 };

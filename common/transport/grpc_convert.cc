@@ -2,11 +2,13 @@
 #include "common/transport/grpc_convert.h"
 
 #include <algorithm>
+#include <charconv>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/base/retry_hint.h"
 #include "common/wire/wire_split.h"
 
 namespace quire {
@@ -14,6 +16,8 @@ namespace {
 
 /// Trailers are limited to 8 KiB by default and a byte may take three there (percent encoding).
 constexpr size_t kMaxStatusMessageBytes = 2048;
+/// The trailing metadata with a refusal's retry hint, in milliseconds.
+constexpr char kRetryAfterMetadata[] = "quire-retry-after-ms";
 
 static_assert(static_cast<int>(StatusCode::kCancelled) == grpc::StatusCode::CANCELLED);
 static_assert(static_cast<int>(StatusCode::kUnauthenticated) == grpc::StatusCode::UNAUTHENTICATED);
@@ -47,6 +51,25 @@ grpc::Status ToGrpc(const Status& status) {
 Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return OkStatus();
   return Status(static_cast<StatusCode>(status.error_code()), status.error_message());
+}
+
+grpc::Status EndCall(const Status& status, grpc::ServerContext* context) {
+  if (const auto wait = RetryAfter(status)) {
+    const auto millis = std::chrono::ceil<std::chrono::milliseconds>(*wait).count();
+    context->AddTrailingMetadata(kRetryAfterMetadata, std::to_string(millis));
+  }
+  return ToGrpc(status);
+}
+
+Status EndOfCall(const grpc::Status& status, const grpc::ClientContext& context) {
+  const Status result = FromGrpc(status);
+  const auto& metadata = context.GetServerTrailingMetadata();
+  const auto it = metadata.find(kRetryAfterMetadata);
+  if (result.ok() || it == metadata.end()) return result;
+  uint32_t millis = 0;
+  const char* const end = it->second.data() + it->second.size();
+  if (std::from_chars(it->second.data(), end, millis).ptr != end) return result;
+  return WithRetryAfter(result, std::chrono::milliseconds(millis));
 }
 
 grpc::ByteBuffer ToByteBuffer(const CallMessage& message) {

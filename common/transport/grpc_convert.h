@@ -6,6 +6,8 @@
 #define QUIRE_COMMON_TRANSPORT_GRPC_CONVERT_H_
 
 #include <grpc/support/time.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/server_context.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/status.h>
 
@@ -17,13 +19,14 @@ namespace quire {
 
 /// The call metadata that names the tenant.
 inline constexpr char kTenantMetadata[] = "quire-tenant";
-/// The trailing metadata with a refusal's retry hint, in milliseconds.
-inline constexpr char kRetryAfterMetadata[] = "quire-retry-after-ms";
 
 /// The codes are the same numbers on both sides. A message longer than what fits in HTTP/2 trailers
 /// is cut.
 grpc::Status ToGrpc(const Status& status);
 Status FromGrpc(const grpc::Status& status);
+/// The same for the end of a call, with the retry hint as trailing metadata.
+grpc::Status EndCall(const Status& status, grpc::ServerContext* context);
+Status EndOfCall(const grpc::Status& status, const grpc::ClientContext& context);
 
 /// The message as one buffer: control, payload header, payload. Slices with an owner are referenced
 /// and keep it; those without are copied, because gRPC may hold a message longer than the call

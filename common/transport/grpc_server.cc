@@ -16,7 +16,6 @@
 #include <string_view>
 #include <utility>
 
-#include "common/base/retry_hint.h"
 #include "common/transport/grpc_convert.h"
 #include "common/transport/message_limit.h"
 
@@ -27,10 +26,6 @@ namespace {
 constexpr uint64_t kHeaderRoomBytes = 16;
 constexpr int kFewestThreads = 4;
 constexpr char kDefaultTenant[] = "default";
-
-std::string MillisText(Duration wait) {
-  return std::to_string(std::chrono::ceil<std::chrono::milliseconds>(wait).count());
-}
 
 CallContext ContextOf(const grpc::ServerContext& context) {
   CallContext result{kDefaultTenant, DeadlineFromGrpc(context.raw_deadline())};
@@ -50,11 +45,7 @@ class HandlerService final : public grpc::Service {
   void Add(const std::string& method) {
     auto answer = [method](HandlerService* self, grpc::ServerContext* context,
                            const grpc::ByteBuffer* request, grpc::ByteBuffer* reply) {
-      const Status status = self->Answer(method, *context, *request, reply);
-      if (const auto wait = RetryAfter(status)) {
-        context->AddTrailingMetadata(kRetryAfterMetadata, MillisText(*wait));
-      }
-      return ToGrpc(status);
+      return EndCall(self->Answer(method, *context, *request, reply), context);
     };
     using Handler =
         grpc::internal::RpcMethodHandler<HandlerService, grpc::ByteBuffer, grpc::ByteBuffer>;

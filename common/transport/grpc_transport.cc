@@ -9,10 +9,8 @@
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
-#include <charconv>
 #include <utility>
 
-#include "common/base/retry_hint.h"
 #include "common/transport/grpc_convert.h"
 #include "common/transport/message_limit.h"
 
@@ -44,17 +42,6 @@ Status WithRemedy(const Status& status) {
   }
   return ResourceExhausted("the request is over the server's max_message_bytes: ", Message(status),
                            "; send less at a time, or raise the limit at both ends");
-}
-
-/// `status` with the retry hint that the server sent along, if it did.
-Status WithHint(const Status& status, const grpc::ClientContext& context) {
-  const auto& metadata = context.GetServerTrailingMetadata();
-  const auto it = metadata.find(kRetryAfterMetadata);
-  if (it == metadata.end()) return status;
-  uint32_t millis = 0;
-  const char* const end = it->second.data() + it->second.size();
-  if (std::from_chars(it->second.data(), end, millis).ptr != end) return status;
-  return WithRetryAfter(status, std::chrono::milliseconds(millis));
 }
 
 }  // namespace
@@ -98,7 +85,7 @@ Status GrpcTransport::Call(std::string_view method, const CallMessage& request, 
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     return Annotate(FromGrpc(status), "the server at ", options_.address, " cannot be reached");
   }
-  if (!status.ok()) return WithHint(WithRemedy(FromGrpc(status)), context);
+  if (!status.ok()) return WithRemedy(EndOfCall(status, context));
   if (SystemClock().Now() >= deadline)
     return DeadlineExceeded(method, ": the answer came too late");
 

@@ -82,8 +82,8 @@ StatusOr<std::unique_ptr<Sequence>> Engine::OpenSequence(
   return std::unique_ptr<Sequence>(new Sequence(std::move(impl)));
 }
 
-StatusOr<std::vector<float>> Engine::DenseLogits(std::span<const TokenId> tokens,
-                                                 size_t count) const {
+StatusOr<std::vector<float>> Engine::DenseLogits(std::span<const TokenId> tokens, size_t count,
+                                                 const TokensObserver& observer) const {
   QUIRE_RETURN_IF_ERROR(CheckTokens(tokens));
   if (count > tokens.size()) {
     return InvalidArgument("logits after the last ", count, " of ", tokens.size(), " tokens");
@@ -91,13 +91,18 @@ StatusOr<std::vector<float>> Engine::DenseLogits(std::span<const TokenId> tokens
   DenseCache cache(model(), device_, tokens.size());
   const size_t rest = tokens.size() - count;
   std::vector<float> logits(count * model().vocab_size);
-  if (rest > 0) {
+  const size_t chunk = Parts().prefill_chunk_tokens;
+  for (size_t at = 0; at < rest;) {
+    const size_t step = std::min(chunk, rest - at);
     QUIRE_RETURN_IF_ERROR(
-        decoder_->Forward(tokens.first(rest), 0, cache, Decoder::Logits::kNone, nullptr));
+        decoder_->Forward(tokens.subspan(at, step), at, cache, Decoder::Logits::kNone, nullptr));
+    if (observer) observer(step);
+    at += step;
   }
   if (count > 0) {
     QUIRE_RETURN_IF_ERROR(
         decoder_->Forward(tokens.last(count), rest, cache, Decoder::Logits::kAll, logits.data()));
+    if (observer) observer(count);
   }
   return logits;
 }

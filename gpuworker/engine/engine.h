@@ -81,8 +81,11 @@ class Engine {
                                                    const SequenceOptions& options = {}) const;
 
   /// Dense attention without the store: logits after each of the last `count` of `tokens`,
-  /// [count][vocab_size]. What sparse logits are compared with.
-  StatusOr<std::vector<float>> DenseLogits(std::span<const TokenId> tokens, size_t count) const;
+  /// [count][vocab_size]. What sparse logits are compared with. `observer` is told of every chunk
+  /// of tokens that has run.
+  using TokensObserver = std::function<void(uint64_t tokens)>;
+  StatusOr<std::vector<float>> DenseLogits(std::span<const TokenId> tokens, size_t count,
+                                           const TokensObserver& observer = {}) const;
 
  private:
   Engine(const Decoder* decoder, Client* client, Device* device, EngineOptions options);

@@ -100,7 +100,10 @@ TEST_F(RecoveryTest, ASequenceCanBeOpenedWithoutTheServer) {
   fixture_.store().Die();
   SequenceOptions options;
   options.document_tokens = document_;
+  uint64_t recomputed = 0;
+  options.recompute_observer = [&](uint64_t tokens) { recomputed += tokens; };
   const auto sequence = fixture_.Open(options);
+  EXPECT_EQ(recomputed, document_.size());
   ASSERT_EQ(sequence->Append(question_), OkStatus());
   EXPECT_LE(MaxDifference(sequence->logits(), dense_), 1e-3f);
 }

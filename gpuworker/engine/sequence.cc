@@ -60,7 +60,8 @@ Status Sequence::Impl::FindDocument(const DocumentName& name) {
   const uint64_t context = parts_.decoder->config().max_positions;
   if (found.num_tokens > context) {
     return InvalidArgument("document '", name.name, "' has ", found.num_tokens,
-                           " tokens, more than the model's context of ", context);
+                           " tokens, more than the model's context of ", context,
+                           "; store a shorter text under that name, or use the model that read it");
   }
   const size_t given = options_.document_tokens.size();
   if (given != 0 && given != found.num_tokens) {
@@ -85,9 +86,15 @@ Status Sequence::Impl::GoLocal() {
   stats_.local = true;
   const ModelConfig& model = parts_.decoder->config();
   local_ = std::make_unique<DenseCache>(model, parts_.device, model.max_positions);
-  if (options_.document_tokens.empty()) return OkStatus();
-  return parts_.decoder->Forward(options_.document_tokens, 0, *local_, Decoder::Logits::kNone,
-                                 nullptr);
+  const std::span<const TokenId> document = options_.document_tokens;
+  for (size_t at = 0; at < document.size();) {
+    const size_t count = std::min<size_t>(parts_.prefill_chunk_tokens, document.size() - at);
+    QUIRE_RETURN_IF_ERROR(parts_.decoder->Forward(document.subspan(at, count), at, *local_,
+                                                  Decoder::Logits::kNone, nullptr));
+    if (options_.recompute_observer) options_.recompute_observer(count);
+    at += count;
+  }
+  return OkStatus();
 }
 
 Status Sequence::Impl::Recover(const Status& loss) {
@@ -215,10 +222,10 @@ uint64_t Sequence::Impl::BudgetUnits() const {
 
 SequenceStats Sequence::Impl::stats() const {
   SequenceStats stats = stats_;
-  stats.bytes_at_open = run_stats_.bytes_at_open;
-  stats.bytes_digests = run_stats_.bytes_digests;
-  stats.bytes_moved = run_stats_.recall.bytes_moved;
-  stats.bytes_full = BudgetUnits() * UnitBytes(*parts_.spec);
+  stats.moved = {.at_open = run_stats_.bytes_at_open,
+                 .digests = run_stats_.bytes_digests,
+                 .units = run_stats_.recall.bytes_moved,
+                 .full = BudgetUnits() * UnitBytes(*parts_.spec)};
   stats.bytes_appended = run_stats_.bytes_appended;
   stats.units_hit = run_stats_.recall.units_selected - run_stats_.recall.units_missed;
   stats.units_missed = run_stats_.recall.units_missed;

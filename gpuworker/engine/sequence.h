@@ -40,6 +40,8 @@ struct SequenceOptions {
   /// Token ids of the document, when they are at hand: with them the sequence survives the loss of
   /// the document or of the server. Empty: it does not.
   std::vector<TokenId> document_tokens = {};
+  /// Told of each chunk of the document's tokens that is computed again after a loss.
+  std::function<void(uint64_t tokens)> recompute_observer = {};
   LogitsObserver logits_observer = {};  ///< None when empty.
 };
 
@@ -58,16 +60,35 @@ struct Generation {
   bool stopped = false;         ///< A stop token ended it.
 };
 
+/// Payload bytes that came from the store, by what they were for, and what they are measured
+/// against. Every report that says "moved" means total().
+struct MovedBytes {
+  uint64_t at_open = 0;  ///< Sinks, window, tail and uncompressed layers.
+  uint64_t digests = 0;  ///< Digests fetched for selection at the worker.
+  uint64_t units = 0;    ///< Units recalled.
+  /// What sending the whole budget (sinks, window and selection of every compressed layer) anew at
+  /// every step would have moved.
+  uint64_t full = 0;
+
+  uint64_t total() const { return at_open + digests + units; }
+  /// total() / full; 0 when no selection was made.
+  double ratio() const {
+    return full == 0 ? 0.0 : static_cast<double>(total()) / static_cast<double>(full);
+  }
+  MovedBytes& operator+=(const MovedBytes& other) {
+    at_open += other.at_open;
+    digests += other.digests;
+    units += other.units;
+    full += other.full;
+    return *this;
+  }
+};
+
 /// Totals since the sequence was opened. Bytes are payload bytes.
 struct SequenceStats {
   uint64_t steps = 0;             ///< Tokens run through the model.
   uint64_t generated_tokens = 0;  ///< Those of them that were generated.
-  uint64_t bytes_at_open = 0;     ///< Sinks, window, tail and uncompressed layers.
-  uint64_t bytes_digests = 0;     ///< Digests fetched for selection at the worker.
-  uint64_t bytes_moved = 0;       ///< Units recalled.
-  /// What sending the whole budget (sinks, window and selection of every compressed layer) anew at
-  /// every step would have moved.
-  uint64_t bytes_full = 0;
+  MovedBytes moved;
   uint64_t bytes_appended = 0;  ///< Complete pages sent to the open context.
   uint64_t units_hit = 0;       ///< Selected units that were resident.
   uint64_t units_missed = 0;    ///< Selected units that were fetched.

@@ -112,8 +112,16 @@ TEST(SequenceTest, SparseLogitsAreThoseOfTheDefinition) {
     EXPECT_EQ(stats.reopened, 0u);
     EXPECT_GT(stats.units_hit, 0u);
     EXPECT_GT(stats.units_missed, 0u);
-    EXPECT_LT(stats.bytes_moved, stats.bytes_full);
-    EXPECT_EQ(stats.bytes_moved, stats.units_missed * 2 * 4 * model.head_dim * sizeof(float));
+    EXPECT_LT(stats.moved.units, stats.moved.full);
+    EXPECT_EQ(stats.moved.units, stats.units_missed * 2 * 4 * model.head_dim * sizeof(float));
+    // Every part crosses the wire, so every part counts.
+    const uint64_t unit = uint64_t{2} * 4 * model.head_dim * sizeof(float);
+    const uint64_t layers_heads = uint64_t{model.num_layers} * model.num_kv_heads;
+    const uint64_t pages = document.size() / 4;
+    EXPECT_EQ(stats.moved.digests, pages * layers_heads * 2 * model.head_dim * sizeof(float));
+    EXPECT_EQ(stats.moved.at_open % unit, 0u);
+    EXPECT_GE(stats.moved.at_open, 2 * layers_heads * unit);  // The sink, and a page of the window.
+    EXPECT_EQ(stats.moved.total(), stats.moved.at_open + stats.moved.digests + stats.moved.units);
   }
 }
 
@@ -126,7 +134,7 @@ TEST(SequenceTest, AppendingInPartsEqualsAppendingAtOnce) {
   const auto parts = fixture.Open();
   for (TokenId token : question) ASSERT_EQ(parts->Append({&token, 1}), OkStatus());
   EXPECT_LE(MaxDifference(whole->logits(), parts->logits()), 1e-4f);
-  EXPECT_EQ(whole->stats().bytes_moved, parts->stats().bytes_moved);
+  EXPECT_EQ(whole->stats().moved.units, parts->stats().moved.units);
 }
 
 TEST(SequenceTest, GeneratesWhatDenseAttentionWouldOverSeveralQuestions) {
@@ -201,6 +209,23 @@ TEST(SequenceTest, TooLongAPromptIsRefusedAndGenerationEndsAtTheContext) {
               HasSubstr("makes 65, more than the model's context of 64"));
   ASSERT_EQ(sequence->Append(RandomTokens(12, 2)), OkStatus());
   EXPECT_EQ(sequence->Generate({.max_new_tokens = 10})->tokens.size(), 2u);
+}
+
+TEST(SequenceTest, ADocumentOfALargerModelIsRefusedWithTheRemedy) {
+  EngineFixture fixture({.max_positions = 64});
+  fixture.Ingest(RandomTokens(60, 1));
+  // The same weights with a shorter context: the pages fit, the positions do not.
+  const quire::testing::TempDir directory;
+  quire::testing::WriteTinyModel(directory.path(), {.max_positions = 32});
+  const auto decoder = Decoder::Load(directory.path(), &CpuDevice());
+  const auto engine =
+      Engine::Create(decoder->get(), &fixture.client(), &CpuDevice(), EngineFixture::Small());
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  const Status status = (*engine)->OpenSequence(DocumentName{.name = "doc"}).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("'doc' has 60 tokens, more than the model's context of 32; store a shorter "
+                        "text under that name, or use the model that read it"));
 }
 
 TEST(SequenceTest, ClosingLeavesNothingOnTheServer) {

@@ -13,7 +13,8 @@ StatusOr<std::vector<TokenId>> ParsePrompt(const v1::GenerateRequest& request,
   std::vector<TokenId> prompt;
   if (request.prompt_case() == v1::GenerateRequest::kText) {
     if (tokenizer == nullptr) {
-      return InvalidArgument("text: this worker's model has no tokenizer; send token_ids");
+      return InvalidArgument(
+          "text: this worker's model has no tokenizer; send token_ids (quire ask --token-ids)");
     }
     prompt = tokenizer->Encode(request.text());
   } else if (request.prompt_case() == v1::GenerateRequest::kTokenIds) {
@@ -21,6 +22,58 @@ StatusOr<std::vector<TokenId>> ParsePrompt(const v1::GenerateRequest& request,
   }
   if (prompt.empty()) return InvalidArgument("the prompt is empty; send text or token_ids");
   return prompt;
+}
+
+/// Adds what ends the answer to a text: the end of the sequence and the request's stop texts.
+Status AddStopTexts(const v1::GenerateRequest& request, const Tokenizer* tokenizer,
+                    std::vector<TokenId>* stop) {
+  if (request.prompt_case() != v1::GenerateRequest::kText) {
+    if (request.stop_texts().empty()) return OkStatus();
+    return InvalidArgument("stop_texts go with a text prompt; send stop_token_ids with token_ids");
+  }
+  if (request.stop_texts_size() > kMaxStopTexts) {
+    return InvalidArgument("there are ", request.stop_texts_size(), " stop_texts; at most ",
+                           kMaxStopTexts, " are accepted");
+  }
+  stop->push_back(tokenizer->eos_id());
+  for (const std::string& text : request.stop_texts()) {
+    const std::vector<TokenId> ids =
+        text.size() <= kMaxStopTextBytes ? tokenizer->Encode(text) : std::vector<TokenId>{};
+    if (ids.size() != 1) {
+      return InvalidArgument("a stop text of ", text.size(),
+                             " bytes is not one token of this "
+                             "worker's tokenizer; send texts that are, of at most ",
+                             kMaxStopTextBytes, " bytes");
+    }
+    stop->push_back(ids.front());
+  }
+  return OkStatus();
+}
+
+StatusOr<RetrievalOptions> ParseRetrieval(const v1::GenerateRequest& request,
+                                          const RetrievalOptions& defaults) {
+  RetrievalOptions retrieval = defaults;
+  if (!request.policy().empty()) retrieval.policy = request.policy();
+  if (request.budget_tokens() != 0) retrieval.budget_tokens = request.budget_tokens();
+  if (request.has_sink_tokens()) retrieval.sink_tokens = request.sink_tokens();
+  if (request.has_window_tokens()) retrieval.window_tokens = request.window_tokens();
+  if (request.has_uncompressed_layers()) {
+    const auto& layers = request.uncompressed_layers().layers();
+    retrieval.uncompressed_layers.assign(layers.begin(), layers.end());
+  }
+  switch (request.select()) {
+    case v1::SELECTION_SIDE_UNSPECIFIED:
+      return retrieval;
+    case v1::SELECTION_SIDE_WORKER:
+      retrieval.side = SelectionSide::kWorker;
+      return retrieval;
+    case v1::SELECTION_SIDE_SERVER:
+      retrieval.side = SelectionSide::kServer;
+      return retrieval;
+    default:
+      return InvalidArgument("select is ", static_cast<int>(request.select()),
+                             ", which this worker does not know");
+  }
 }
 
 StatusOr<GenerateParams> ParseParams(const v1::GenerateRequest& request) {
@@ -53,9 +106,8 @@ StatusOr<GenerateCall> ParseGenerate(const v1::GenerateRequest& request,
   }
   QUIRE_ASSIGN_OR_RETURN(call.prompt, ParsePrompt(request, tokenizer));
   QUIRE_ASSIGN_OR_RETURN(call.params, ParseParams(request));
-  call.retrieval = defaults;
-  if (!request.policy().empty()) call.retrieval.policy = request.policy();
-  if (request.budget_tokens() != 0) call.retrieval.budget_tokens = request.budget_tokens();
+  QUIRE_RETURN_IF_ERROR(AddStopTexts(request, tokenizer, &call.params.stop_tokens));
+  QUIRE_ASSIGN_OR_RETURN(call.retrieval, ParseRetrieval(request, defaults));
   return call;
 }
 

@@ -21,6 +21,8 @@ namespace quire::worker {
 inline constexpr uint32_t kDefaultNewTokens = 64;
 inline constexpr uint32_t kMaxNewTokens = 65536;
 inline constexpr int kMaxStopTokens = 1024;
+inline constexpr int kMaxStopTexts = 16;
+inline constexpr size_t kMaxStopTextBytes = 64;
 
 struct GenerateCall {
   std::optional<DocumentName> document;
@@ -30,7 +32,8 @@ struct GenerateCall {
 };
 
 /// Checks `request` and fills in what it leaves to the worker: `defaults` for the policy and the
-/// budget. `tokenizer` (may be null) turns text into token ids. INVALID_ARGUMENT names the field.
+/// division of the budget. `tokenizer` (may be null) turns text into token ids. INVALID_ARGUMENT
+/// names the field. The tenant is the service's to check.
 StatusOr<GenerateCall> ParseGenerate(const v1::GenerateRequest& request,
                                      const RetrievalOptions& defaults, const Tokenizer* tokenizer);
 

@@ -58,6 +58,53 @@ TEST(GenerateCallTest, WhatIsGivenIsTaken) {
   EXPECT_THAT(call->params.stop_tokens, ElementsAre(9));
 }
 
+TEST(GenerateCallTest, TheBudgetIsDividedAsTheRequestSays) {
+  const RetrievalOptions defaults{
+      .sink_tokens = 64, .window_tokens = 96, .uncompressed_layers = {0, 1}};
+  auto call = ParseGenerate(Request(), defaults, nullptr);
+  EXPECT_EQ(call->retrieval.sink_tokens, 64u);
+  EXPECT_EQ(call->retrieval.window_tokens, 96u);
+  EXPECT_THAT(call->retrieval.uncompressed_layers, ElementsAre(0, 1));
+  EXPECT_EQ(call->retrieval.side, SelectionSide::kWorker);
+  v1::GenerateRequest request = Request();
+  request.set_sink_tokens(0);
+  request.set_window_tokens(128);
+  request.mutable_uncompressed_layers();  // Present and empty: none.
+  request.set_select(v1::SELECTION_SIDE_SERVER);
+  call = ParseGenerate(request, defaults, nullptr);
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_EQ(call->retrieval.sink_tokens, 0u);
+  EXPECT_EQ(call->retrieval.window_tokens, 128u);
+  EXPECT_THAT(call->retrieval.uncompressed_layers, ElementsAre());
+  EXPECT_EQ(call->retrieval.side, SelectionSide::kServer);
+  request.mutable_uncompressed_layers()->add_layers(3);
+  EXPECT_THAT(ParseGenerate(request, defaults, nullptr)->retrieval.uncompressed_layers,
+              ElementsAre(3));
+}
+
+TEST(GenerateCallTest, ATextIsEndedByItsStopTextsAndTheEndOfTheSequence) {
+  const auto tokenizer = Tokenizer::Load(QUIRE_SOURCE_DIR "/models/recall-small/tokenizer.json");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  v1::GenerateRequest request;
+  request.set_text("hello");
+  request.add_stop_token_ids(9);
+  request.add_stop_texts("\n");
+  const auto call = ParseGenerate(request, {}, &*tokenizer);
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_THAT(call->params.stop_tokens,
+              ElementsAre(9, tokenizer->eos_id(), tokenizer->Encode("\n").front()));
+  for (const std::string& text : {std::string("two words"), std::string(), std::string(65, '\n')}) {
+    v1::GenerateRequest bad = request;
+    bad.add_stop_texts(text);
+    const auto refused = ParseGenerate(bad, {}, &*tokenizer);
+    EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(refused.status().message()), HasSubstr("stop text of"));
+  }
+  for (int i = 0; i < kMaxStopTexts; ++i) request.add_stop_texts("\n");
+  EXPECT_THAT(std::string(ParseGenerate(request, {}, &*tokenizer).status().message()),
+              HasSubstr("17 stop_texts"));
+}
+
 TEST(GenerateCallTest, BadRequestsAreRefusedByField) {
   ExpectRefused(v1::GenerateRequest(), "the prompt is empty");
   v1::GenerateRequest request;
@@ -69,6 +116,12 @@ TEST(GenerateCallTest, BadRequestsAreRefusedByField) {
   request = Request();
   for (int i = 0; i <= kMaxStopTokens; ++i) request.add_stop_token_ids(i);
   ExpectRefused(request, "1025 stop_token_ids");
+  request = Request();
+  request.add_stop_texts("x");
+  ExpectRefused(request, "stop_texts go with a text prompt");
+  request = Request();
+  request.set_select(static_cast<v1::SelectionSide>(7));
+  ExpectRefused(request, "select is 7");
   request = Request();
   request.mutable_document()->set_name("");
   ExpectRefused(request, "collection");

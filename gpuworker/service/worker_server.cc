@@ -51,7 +51,7 @@ StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(const Options& optio
 }
 
 WorkerServer::WorkerServer(const Options& options, const Engine* engine)
-    : service_(engine, options.tokenizer, options.max_calls) {}
+    : service_(engine, options.tokenizer, options.max_calls, options.tenant) {}
 
 WorkerServer::~WorkerServer() {
   if (server_ != nullptr) Shutdown(Duration::zero());

@@ -28,6 +28,7 @@ class WorkerServer {
     std::string address = "127.0.0.1:0";   ///< "host:port"; port 0 takes a free one.
     uint32_t max_calls = 8;                ///< Calls that run at a time, 1 to 1024.
     const Tokenizer* tokenizer = nullptr;  ///< Null: token ids only.
+    std::string tenant = "default";        ///< Of the engine's client.
   };
   /// Errors: INVALID_ARGUMENT for options out of range; UNAVAILABLE, naming the address, when it
   /// cannot be listened on.

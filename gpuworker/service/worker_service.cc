@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "common/base/retry_hint.h"
 #include "common/transport/grpc_convert.h"
 
 namespace quire::worker {
@@ -12,6 +13,8 @@ namespace {
 
 /// Tokens of the prompt between two looks at whether the client is still there.
 constexpr size_t kPromptPartTokens = 64;
+
+constexpr Duration kRetryWhenBusy = std::chrono::milliseconds(100);
 
 Status Cancelled() {
   return MakeStatus(StatusCode::kCancelled, "the client cancelled, or its deadline has passed");
@@ -32,8 +35,9 @@ Status AppendPrompt(const grpc::ServerContext& context, std::span<const TokenId>
 Status WorkerService::Enter() {
   MutexLock lock(mutex_);
   if (calls_ >= max_calls_) {
-    return ResourceExhausted("this worker runs ", max_calls_,
-                             " calls at a time; try again in a moment");
+    return WithRetryAfter(ResourceExhausted("this worker runs ", max_calls_,
+                                            " calls at a time; try again in a moment"),
+                          kRetryWhenBusy);
   }
   ++calls_;
   return OkStatus();
@@ -47,10 +51,10 @@ void WorkerService::Leave() {
 grpc::Status WorkerService::Generate(grpc::ServerContext* context,
                                      const v1::GenerateRequest* request,
                                      grpc::ServerWriter<v1::GenerateReply>* writer) {
-  if (const Status entered = Enter(); !entered.ok()) return ToGrpc(entered);
+  if (const Status entered = Enter(); !entered.ok()) return EndCall(entered, context);
   const Status status = Run(*context, *request, writer);
   Leave();
-  return ToGrpc(status);
+  return EndCall(status, context);
 }
 
 v1::GenerateReply WorkerService::TokenReply(TokenId token) const {
@@ -61,8 +65,15 @@ v1::GenerateReply WorkerService::TokenReply(TokenId token) const {
   return reply;
 }
 
+Status WorkerService::CheckTenant(const std::string& tenant) const {
+  if (tenant.empty() || tenant == tenant_) return OkStatus();
+  return PermissionDenied("this worker reads the store as tenant '", tenant_, "', not as '", tenant,
+                          "'; ask a worker of that tenant (quire worker --tenant NAME)");
+}
+
 Status WorkerService::Run(const grpc::ServerContext& context, const v1::GenerateRequest& request,
                           grpc::ServerWriter<v1::GenerateReply>* writer) const {
+  QUIRE_RETURN_IF_ERROR(CheckTenant(request.tenant()));
   QUIRE_ASSIGN_OR_RETURN(GenerateCall call,
                          ParseGenerate(request, engine_->options().retrieval, tokenizer_));
   SequenceOptions options;
@@ -82,7 +93,13 @@ Status WorkerService::Run(const grpc::ServerContext& context, const v1::Generate
   last.set_done(true);
   last.set_num_prompt_tokens(call.prompt.size());
   last.set_num_new_tokens(generation.tokens.size());
-  last.set_bytes_moved(sequence->stats().bytes_moved);
+  const SequenceStats stats = sequence->stats();
+  last.set_bytes_moved(stats.moved.total());
+  last.set_bytes_digests(stats.moved.digests);
+  last.set_bytes_at_open(stats.moved.at_open);
+  last.set_bytes_full(stats.moved.full);
+  last.set_budget_ratio(stats.budget_ratio());
+  last.set_policy(call.retrieval.policy);
   return writer->Write(last) ? OkStatus() : Cancelled();
 }
 

@@ -10,6 +10,8 @@
 #define QUIRE_GPUWORKER_SERVICE_WORKER_SERVICE_H_
 
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include "common/base/mutex.h"
 #include "common/base/status.h"
@@ -22,9 +24,11 @@ namespace quire::worker {
 
 class WorkerService final : public v1::Worker::Service {
  public:
-  /// `tokenizer` may be null: then calls send token ids and get no text.
-  WorkerService(const Engine* engine, const Tokenizer* tokenizer, uint32_t max_calls)
-      : engine_(engine), tokenizer_(tokenizer), max_calls_(max_calls) {}
+  /// `tokenizer` may be null: then calls send token ids and get no text. `tenant` is the one of the
+  /// engine's client; calls that name another one get PERMISSION_DENIED.
+  WorkerService(const Engine* engine, const Tokenizer* tokenizer, uint32_t max_calls,
+                std::string tenant)
+      : engine_(engine), tokenizer_(tokenizer), max_calls_(max_calls), tenant_(std::move(tenant)) {}
 
   grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request,
                         grpc::ServerWriter<v1::GenerateReply>* writer) override;
@@ -32,6 +36,7 @@ class WorkerService final : public v1::Worker::Service {
  private:
   Status Enter();
   void Leave();
+  Status CheckTenant(const std::string& tenant) const;
   Status Run(const grpc::ServerContext& context, const v1::GenerateRequest& request,
              grpc::ServerWriter<v1::GenerateReply>* writer) const;
   /// One token's message.
@@ -40,6 +45,7 @@ class WorkerService final : public v1::Worker::Service {
   const Engine* const engine_;
   const Tokenizer* const tokenizer_;
   const uint32_t max_calls_;
+  const std::string tenant_;
   Mutex mutex_;
   uint32_t calls_ QUIRE_GUARDED_BY(mutex_) = 0;
 };

@@ -89,7 +89,12 @@ void AddDaemonFlags(CLI::App* app, DaemonOptions* options) {
   AddLimitFlags(app, options);
 }
 
-Status RunDaemon(const DaemonOptions& options) {
+void PrintListening(const std::string& address) {
+  std::printf("quired listening on %s\n", address.c_str());
+  std::fflush(stdout);
+}
+
+Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listening) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<StopSignals> stop, StopSignals::Install());
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Open(options.server));
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> listener,
@@ -100,8 +105,7 @@ Status RunDaemon(const DaemonOptions& options) {
   if (!options.port_file.empty()) {
     QUIRE_RETURN_IF_ERROR(WritePortFile(options.port_file, listener->port()));
   }
-  std::printf("quired listening on %s\n", listener->address().c_str());
-  std::fflush(stdout);
+  listening(listener->address());
   LogInfo("listening", {{"address", listener->address()}, {"data_dir", options.server.data_dir}});
   const int signal = stop->Wait();
   LogInfo("shutting_down", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});

@@ -6,6 +6,7 @@
 #define QUIRE_KVSERVER_SERVICE_DAEMON_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "common/base/status.h"
@@ -25,13 +26,19 @@ struct DaemonOptions {
   uint32_t shutdown_seconds = 10;  ///< For calls that run when a signal comes.
 };
 
+/// Told where the server can be connected to.
+using ListeningObserver = std::function<void(const std::string& address)>;
+/// Writes "quired listening on ADDRESS" as a line of standard output.
+void PrintListening(const std::string& address);
+
 /// Adds a flag for each option, and --config FILE, which takes the same names (INI or TOML). What
 /// `app` parses goes to `*options`, which must outlive it.
 void AddDaemonFlags(CLI::App* app, DaemonOptions* options);
 
 /// Serves until SIGTERM or SIGINT (also when it comes before the server is up), then finishes what
-/// runs and closes the store. Prints the address to standard output once it can be connected to.
-[[nodiscard]] Status RunDaemon(const DaemonOptions& options);
+/// runs and closes the store. `listening` is called once it can be connected to.
+[[nodiscard]] Status RunDaemon(const DaemonOptions& options,
+                               const ListeningObserver& listening = PrintListening);
 
 }  // namespace quire::kvserver
 

@@ -3,30 +3,31 @@
 // quired as a process: starting, serving over gRPC, failing to start, stopping on signals.
 #include "kvserver/service/daemon.h"
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include <csignal>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <sstream>
+#include <thread>
 
+#include "common/base/checksum.h"
+#include "common/page/layout.h"
 #include "common/transport/grpc_transport.h"
 #include "common/wire/convert.h"
 #include "kvserver/service/log.h"
+#include "kvserver/session/testing/test_pages.h"
 #include "quire/v1/admin.pb.h"
 #include "quire/v1/store.pb.h"
+#include "tests/kit/child_process.h"
 #include "tests/kit/temp_dir.h"
-
-extern char** environ;
 
 namespace quire::kvserver {
 namespace {
 
+using quire::testing::ChildProcess;
 using ::testing::HasSubstr;
 
 std::string ReadFile(const std::string& path) {
@@ -36,79 +37,76 @@ std::string ReadFile(const std::string& path) {
   return text.str();
 }
 
-/// A quired process; killed at destruction if it still runs.
-class Quired {
- public:
-  Quired(std::vector<std::string> args, const std::string& stderr_path)
-      : stderr_path_(stderr_path) {
-    int pipe_fds[2];
-    EXPECT_EQ(pipe(pipe_fds), 0);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, pipe_fds[1], STDOUT_FILENO);
-    posix_spawn_file_actions_addclose(&actions, pipe_fds[0]);
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, stderr_path.c_str(),
-                                     O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    args.insert(args.begin(), "quired");
-    std::vector<char*> argv;
-    for (std::string& arg : args) argv.push_back(arg.data());
-    argv.push_back(nullptr);
-    EXPECT_EQ(posix_spawn(&pid_, QUIRED_PATH, &actions, nullptr, argv.data(), environ), 0);
-    posix_spawn_file_actions_destroy(&actions);
-    close(pipe_fds[1]);
-    stdout_ = fdopen(pipe_fds[0], "r");
+/// One whole segment of zeros, to be put as the server's default durability says.
+struct SegmentPut {
+  explicit SegmentPut(const KvSpec& spec) {
+    v1::PutSegmentRequest request;
+    wire::KvSpecToProto(spec, request.mutable_spec());
+    for (const TokenId id : testing::TestTokens(spec.segment_tokens())) request.add_tokens(id);
+    std::vector<std::byte> bytes(SegmentBytes(spec, spec.segment_pages));
+    request.set_payload_crc32c(Crc32c(bytes));
+    message.control = request.SerializeAsString();
+    message.payload.Append(std::move(bytes));
   }
-  ~Quired() {
-    if (pid_ > 0) {
-      kill(pid_, SIGKILL);
-      Wait();
-    }
-    fclose(stdout_);
-  }
-  /// Blocks until the process says where it listens, or ends; empty then.
-  std::string Address() {
-    char line[512] = "";
-    if (fgets(line, sizeof line, stdout_) == nullptr) return "";
-    const std::string text(line);
-    const std::string prefix = "quired listening on ";
-    return text.rfind(prefix, 0) == 0 ? text.substr(prefix.size(), text.size() - prefix.size() - 1)
-                                      : "";
-  }
-  void Signal(int signal) { kill(pid_, signal); }
-  /// The exit code, or minus the signal that ended it.
-  int Wait() {
-    int state = 0;
-    waitpid(pid_, &state, 0);
-    pid_ = 0;
-    return WIFEXITED(state) ? WEXITSTATUS(state) : -WTERMSIG(state);
-  }
-  std::string Stderr() const { return ReadFile(stderr_path_); }
-
- private:
-  const std::string stderr_path_;
-  pid_t pid_ = 0;
-  FILE* stdout_ = nullptr;
+  CallMessage message;
 };
 
 class QuiredTest : public ::testing::Test {
  protected:
-  std::unique_ptr<Quired> Run(std::vector<std::string> args) {
-    return std::make_unique<Quired>(std::move(args), dir_ / "stderr");
+  std::unique_ptr<ChildProcess> Run(std::vector<std::string> args) {
+    return std::make_unique<ChildProcess>(QUIRED_PATH, std::move(args), dir_ / "stderr");
   }
   std::vector<std::string> Args(const std::string& listen = "127.0.0.1:0") {
     return {"--data-dir", dir_ / "data", "--dram-bytes", "8MiB", "--listen", listen};
   }
-  Status Call(const std::string& address, std::string_view method, CallMessage* reply) {
+  /// Blocks until `quired` says where it listens, or ends; empty then.
+  static std::string Address(ChildProcess& quired) {
+    const std::string prefix = "quired listening on ";
+    std::string line;
+    return quired.ReadLine(&line) && line.starts_with(prefix) ? line.substr(prefix.size()) : "";
+  }
+  static std::shared_ptr<Transport> Connect(const std::string& address) {
     auto transport = GrpcTransport::Create({.address = address});
-    EXPECT_TRUE(transport.ok());
-    return (*transport)->Call(method, {}, reply, {.timeout = std::chrono::seconds(60)});
+    EXPECT_TRUE(transport.ok()) << transport.status();
+    return *std::move(transport);
+  }
+  static Status Call(Transport& transport, std::string_view method, CallMessage* reply,
+                     const CallMessage& request = {}, const std::string& tenant = "default") {
+    return transport.Call(method, request, reply,
+                          {.tenant = tenant, .timeout = std::chrono::seconds(60)});
+  }
+  static std::map<std::string, uint64_t> Counters(Transport& transport) {
+    CallMessage reply;
+    EXPECT_EQ(Call(transport, "quire.v1.Admin/Stats", &reply), OkStatus());
+    v1::StatsReply stats;
+    EXPECT_TRUE(stats.ParseFromString(reply.control));
+    std::map<std::string, uint64_t> counters;
+    for (const auto& counter : stats.counters()) counters[counter.name()] = counter.value();
+    return counters;
   }
   /// Ends with a code other than 0 and says `words` on standard error.
   void ExpectFailure(std::vector<std::string> args, const std::string& words) {
     const auto quired = Run(std::move(args));
-    EXPECT_EQ(quired->Address(), "");
+    EXPECT_EQ(Address(*quired), "");
     EXPECT_GT(quired->Wait(), 0);
     EXPECT_THAT(quired->Stderr(), HasSubstr(words));
+  }
+  /// Writes a config file; its path.
+  std::string Config(const std::string& more) {
+    const std::string path = dir_ / "quired.ini";
+    std::ofstream(path) << "data-dir = \"" << (dir_ / "data") << "\"\n"
+                        << "listen = \"127.0.0.1:0\"\ndram-bytes = 8MiB\n"
+                        << more;
+    return path;
+  }
+  /// Commits to the database that it takes to put a segment that is stored already.
+  static uint64_t CommitsOfASecondPut(Transport& transport) {
+    const SegmentPut put(testing::TestSpec());
+    CallMessage reply;
+    EXPECT_EQ(Call(transport, "quire.v1.Store/PutSegment", &reply, put.message), OkStatus());
+    const uint64_t before = Counters(transport)["db_commits"];
+    EXPECT_EQ(Call(transport, "quire.v1.Store/PutSegment", &reply, put.message), OkStatus());
+    return Counters(transport)["db_commits"] - before;
   }
 
   quire::testing::TempDir dir_;
@@ -119,32 +117,89 @@ TEST_F(QuiredTest, ServesUntilASignalAndExitsCleanly) {
     auto args = Args();
     args.insert(args.end(), {"--port-file", dir_ / "port"});
     const auto quired = Run(args);
-    const std::string address = quired->Address();
+    const std::string address = Address(*quired);
     ASSERT_NE(address, "") << quired->Stderr();
     EXPECT_EQ("127.0.0.1:" + ReadFile(dir_ / "port"), address + "\n");
+    auto transport = Connect(address);
     CallMessage reply;
-    ASSERT_TRUE(Call(address, "grpc.health.v1.Health/Check", &reply).ok());
+    ASSERT_TRUE(Call(*transport, "grpc.health.v1.Health/Check", &reply).ok());
     EXPECT_EQ(reply.control, "\x08\x01");
-    ASSERT_TRUE(Call(address, "quire.v1.Admin/Stats", &reply).ok());
-    v1::StatsReply stats;
-    ASSERT_TRUE(stats.ParseFromString(reply.control));
-    EXPECT_GT(stats.counters_size(), 0);
-    EXPECT_EQ(Call(address, "quire.v1.Store/Fetch", &reply).code(), StatusCode::kInvalidArgument);
+    EXPECT_FALSE(Counters(*transport).empty());
+    EXPECT_EQ(Call(*transport, "quire.v1.Store/Fetch", &reply).code(),
+              StatusCode::kInvalidArgument);
+    transport.reset();  // A client that idles is slow to see the server go.
     quired->Signal(signal);
     EXPECT_EQ(quired->Wait(), 0);
     EXPECT_THAT(quired->Stderr(), HasSubstr("info stopped"));
   }
 }
 
-TEST_F(QuiredTest, ReadsAConfigFile) {
-  const std::string config = dir_ / "quired.ini";
-  std::ofstream(config) << "data-dir = \"" << (dir_ / "data") << "\"\n"
-                        << "listen = \"127.0.0.1:0\"\ndram-bytes = 8MiB\n"
-                        << "tenants = [\"default\", \"team-b\"]\ndurability = \"memory\"\n";
-  const auto quired = Run({"--config", config});
-  ASSERT_NE(quired->Address(), "") << quired->Stderr();
+TEST_F(QuiredTest, TheTenantsAndTheDurabilityOfAConfigFileTakeEffect) {
+  const auto quired =
+      Run({"--config", Config("tenants = [\"default\", \"team-b\"]\ndurability = \"memory\"\n")});
+  const std::string address = Address(*quired);
+  ASSERT_NE(address, "") << quired->Stderr();
+  auto transport = Connect(address);
+  CallMessage reply;
+  EXPECT_EQ(Call(*transport, "quire.v1.Admin/Stats", &reply, {}, "team-b"), OkStatus());
+  EXPECT_FALSE(Call(*transport, "quire.v1.Admin/Stats", &reply, {}, "team-c").ok());
+  // A put that is stored already is acknowledged as persisted only after a sync of its own.
+  EXPECT_EQ(CommitsOfASecondPut(*transport), 0u);
+  transport.reset();
   quired->Signal(SIGTERM);
   EXPECT_EQ(quired->Wait(), 0);
+}
+
+TEST_F(QuiredTest, WithoutAWordInTheConfigFilePutsArePersisted) {
+  const auto quired = Run({"--config", Config("")});
+  const std::string address = Address(*quired);
+  ASSERT_NE(address, "") << quired->Stderr();
+  const auto transport = Connect(address);
+  EXPECT_EQ(CommitsOfASecondPut(*transport), 1u);
+  CallMessage reply;
+  EXPECT_FALSE(Call(*transport, "quire.v1.Admin/Stats", &reply, {}, "team-b").ok());
+}
+
+TEST_F(QuiredTest, ACallThatRunsWhenTheSignalComesIsFinished) {
+  const auto quired = Run(Args());
+  const std::string address = Address(*quired);
+  ASSERT_NE(address, "") << quired->Stderr();
+  KvSpec spec = testing::TestSpec();  // Made large: its put takes a while.
+  spec.num_layers = 24;
+  spec.num_kv_heads = 8;
+  spec.num_query_heads = 8;
+  spec.head_dim = 128;
+  spec.rope.rotary_dim = 128;
+  spec.page_tokens = 32;
+  spec.segment_pages = 8;
+  const SegmentPut put(spec);
+  auto transport = Connect(address);
+  uint64_t calls = Counters(*transport)["calls"];
+  Status status = Internal("the call has not ended");
+  CallMessage reply;
+  std::thread caller([&, transport = Connect(address)] {
+    status = Call(*transport, "quire.v1.Store/PutSegment", &reply, put.message);
+  });
+  // Each look at the counters is one more call; one more than that is the put, which has begun.
+  uint64_t now = 0;
+  do {
+    now = Counters(*transport)["calls"];
+  } while (now == ++calls);
+  transport.reset();
+  quired->Signal(SIGTERM);
+  caller.join();
+  EXPECT_EQ(status, OkStatus());
+  EXPECT_EQ(quired->Wait(), 0) << quired->Stderr();
+  v1::PutSegmentReply answer;
+  EXPECT_TRUE(answer.ParseFromString(reply.control));
+  EXPECT_EQ(answer.key().size(), 32u);
+}
+
+TEST_F(QuiredTest, HelpHasExamples) {
+  const auto help = quire::testing::RunChild(QUIRED_PATH, {"--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_THAT(help.out, HasSubstr("Examples:\n  quired --data-dir"));
+  EXPECT_THAT(help.out, HasSubstr("--config"));
 }
 
 TEST_F(QuiredTest, FailsToStartWithAReason) {
@@ -163,12 +218,12 @@ TEST_F(QuiredTest, FailsToStartWithAReason) {
 
 TEST_F(QuiredTest, ATakenPortIsNamed) {
   const auto first = Run(Args());
-  const std::string address = first->Address();
+  const std::string address = Address(*first);
   ASSERT_NE(address, "") << first->Stderr();
-  Quired second({"--data-dir", dir_ / "other", "--dram-bytes", "8MiB", "--listen", address},
-                dir_ / "stderr2");
-  EXPECT_EQ(second.Wait(), 1);
-  EXPECT_THAT(second.Stderr(), HasSubstr("cannot listen on " + address));
+  const auto second = quire::testing::RunChild(
+      QUIRED_PATH, {"--data-dir", dir_ / "other", "--dram-bytes", "8MiB", "--listen", address});
+  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_THAT(second.err, HasSubstr("cannot listen on " + address));
 }
 
 TEST(LogTest, LinesAreOneLineAndQuoted) {

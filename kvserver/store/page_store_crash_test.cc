@@ -3,23 +3,20 @@
 // Promise 3 against SIGKILL: a child process puts segments and reports each acknowledgement through
 // a pipe; it is killed at some moment, and the store it leaves behind must hold everything that it
 // acknowledged as persisted, and nothing by halves.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <string>
 
 #include "kvserver/store/testing/store_kit.h"
+#include "tests/kit/child_process.h"
 #include "tests/kit/temp_dir.h"
-
-extern char** environ;
 
 namespace quire::kvserver::testing {
 namespace {
 
+using quire::testing::ChildProcess;
 using quire::testing::TempDir;
 
 StatusOr<std::unique_ptr<PageStore>> OpenStore(const std::string& path) {
@@ -27,51 +24,27 @@ StatusOr<std::unique_ptr<PageStore>> OpenStore(const std::string& path) {
 }
 
 /// The child: puts a chain of segments from `first_seed` on for ever, the odd ones in memory only,
-/// and writes each seed to standard output once its put is acknowledged.
+/// and writes each seed as a line to standard output, at once, when its put is acknowledged.
 int PutForEver(const std::string& path, uint64_t first_seed) {
   const auto store = OpenStore(path);
   if (!store.ok()) return 1;
   for (uint64_t seed = first_seed;; ++seed) {
     const Durability durability = seed % 2 == 0 ? Durability::kPersisted : Durability::kMemory;
     if (!PutTestSegment(**store, LargeUnitSpec(), seed, kRootKey, 0, durability).ok()) return 1;
-    if (write(STDOUT_FILENO, &seed, sizeof seed) != sizeof seed) return 1;
+    const std::string line = std::to_string(seed) + "\n";
+    if (write(STDOUT_FILENO, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
+      return 1;
+    }
   }
 }
 
-/// A running child, and the pipe that its acknowledgements come through.
-class Child {
- public:
-  Child(const std::string& path, uint64_t first_seed) {
-    int ends[2];
-    EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
-    acknowledgements_ = ends[0];
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    std::string program = "/proc/self/exe", flag = "--put-for-ever", directory = path;
-    std::string seed = std::to_string(first_seed);
-    char* argv[] = {program.data(), flag.data(), directory.data(), seed.data(), nullptr};
-    EXPECT_EQ(posix_spawn(&pid_, program.c_str(), &actions, nullptr, argv, environ), 0);
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
-  }
-  ~Child() { close(acknowledgements_); }
-
-  /// The next acknowledged seed; false when the child is gone and all were read.
-  bool Next(uint64_t* seed) {
-    return read(acknowledgements_, seed, sizeof *seed) == static_cast<ssize_t>(sizeof *seed);
-  }
-  void Kill() {
-    EXPECT_EQ(kill(pid_, SIGKILL), 0);
-    int status = 0;
-    EXPECT_EQ(waitpid(pid_, &status, 0), pid_);
-    EXPECT_TRUE(WIFSIGNALED(status)) << "it ended by itself";
-  }
-
- private:
-  pid_t pid_ = -1;
-  int acknowledgements_ = -1;
-};
+/// The next acknowledged seed; false when the child is gone and all were read.
+bool Next(ChildProcess& child, uint64_t* seed) {
+  std::string line;
+  if (!child.ReadLine(&line)) return false;
+  *seed = std::stoull(line);
+  return true;
+}
 
 TEST(PageStoreCrashTest, Promise3WhatWasAcknowledgedAsPersistedSurvivesSigkill) {
   TempDir dir;
@@ -81,7 +54,9 @@ TEST(PageStoreCrashTest, Promise3WhatWasAcknowledgedAsPersistedSurvivesSigkill) 
   std::vector<uint64_t> persisted;
   for (int round = 0; round < 5; ++round) {
     {
-      Child child(dir.path(), next_seed);
+      ChildProcess child("/proc/self/exe",
+                         {"--put-for-ever", dir / "store", std::to_string(next_seed)},
+                         dir / "stderr");
       uint64_t seed = 0;
       const uint64_t wanted = 1 + random.Below(20);
       const auto acknowledge = [&] {
@@ -89,13 +64,14 @@ TEST(PageStoreCrashTest, Promise3WhatWasAcknowledgedAsPersistedSurvivesSigkill) 
         next_seed = seed + 1;
       };
       for (uint64_t i = 0; i < wanted; ++i) {
-        ASSERT_TRUE(child.Next(&seed));
+        ASSERT_TRUE(Next(child, &seed));
         acknowledge();
       }
-      child.Kill();
-      while (child.Next(&seed)) acknowledge();
+      child.Signal(SIGKILL);
+      EXPECT_EQ(child.Wait(), -SIGKILL) << "it ended by itself: " << child.Stderr();
+      while (Next(child, &seed)) acknowledge();
     }
-    const auto store = OpenStore(dir.path());
+    const auto store = OpenStore(dir / "store");
     ASSERT_TRUE(store.ok()) << store.status();
     for (const uint64_t seed : persisted) {
       const auto tokens = MakeTokens(spec.segment_tokens(), seed);

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "tests/integration/quire_fixture.h"
 
@@ -115,6 +116,18 @@ TEST(CliServeTest, OptionsComeFromTheConfigFileUnlessTheyAreGiven) {
   EXPECT_EQ(server.Wait(), 0);
   EXPECT_TRUE(std::filesystem::is_directory(dir / "data"));
 
+  testing::ChildProcess json(
+      quire, {"serve", "--config", dir / "q.ini", "--listen", "127.0.0.1:0", "--json"},
+      dir / "err");
+  ASSERT_TRUE(json.ReadLine(&line)) << json.Stderr();
+  const auto ready = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(ready.is_object()) << line;
+  EXPECT_THAT(ready["listening"].get<std::string>(), ::testing::StartsWith("127.0.0.1:"));
+  EXPECT_EQ(ready["data_dir"], dir / "data");
+  json.Signal(SIGTERM);
+  EXPECT_EQ(json.Wait(), 0);
+  EXPECT_EQ(json.ReadAll(), "");
+
   std::ofstream(dir / "bad.ini") << "no-such-option = 1\n";
   const ChildResult bad = RunChild(quire, {"serve", "--config", dir / "bad.ini"});
   EXPECT_EQ(bad.exit_code, 2);
@@ -132,14 +145,41 @@ TEST_F(CliTest, APortOrDirectoryThatIsTakenIsNamed) {
   EXPECT_THAT(data.err, HasSubstr(dir_ / "data"));
 }
 
-TEST(CliUsageTest, EveryCommandHasHelpWithExamples) {
-  const std::string quire = std::string(QUIRE_BINARY_DIR) + "/bin/quire";
-  for (const char* command :
-       {"serve", "put", "ask", "ls", "stat", "rm", "docs", "worker", "bench", "demo"}) {
-    const ChildResult result = RunChild(quire, {command, "--help"});
-    EXPECT_EQ(result.exit_code, 0) << command;
-    EXPECT_THAT(result.out, HasSubstr("Examples:\n  quire " + std::string(command))) << command;
+/// Names of a command's subcommands, from its help.
+std::vector<std::string> Subcommands(const std::string& command) {
+  const ChildResult help =
+      RunChild(std::string(QUIRE_BINARY_DIR) + "/bin/quire", {command, "--help"});
+  std::istringstream lines(
+      help.out.substr(std::min(help.out.find("Subcommands:"), help.out.size())));
+  std::vector<std::string> names;
+  std::string line;
+  std::getline(lines, line);
+  while (std::getline(lines, line) && !line.empty()) {
+    if (line.starts_with("   ")) continue;  // The summary of a long name.
+    std::istringstream words(line);
+    words >> names.emplace_back();
   }
+  return names;
+}
+
+void ExpectHelpWithExamples(std::vector<std::string> command) {
+  std::string words;
+  for (const std::string& word : command) words += " " + word;
+  command.push_back("--help");
+  const ChildResult result = RunChild(std::string(QUIRE_BINARY_DIR) + "/bin/quire", command);
+  EXPECT_EQ(result.exit_code, 0) << words;
+  EXPECT_THAT(result.out, HasSubstr("Examples:\n  quire" + words)) << words;
+}
+
+TEST(CliUsageTest, EveryCommandHasHelpWithExamples) {
+  const std::vector<std::vector<std::string>> commands = {
+      {"serve"}, {"put"},    {"ask"},   {"ls"},   {"stat"},         {"rm"},
+      {"docs"},  {"worker"}, {"bench"}, {"demo"}, {"docs", "list"}, {"docs", "get"}};
+  for (const std::vector<std::string>& command : commands) ExpectHelpWithExamples(command);
+  // Those of bench are read from its own help, so that a new one is looked at, too.
+  const std::vector<std::string> benches = Subcommands("bench");
+  EXPECT_THAT(benches, ::testing::IsSupersetOf({"decode", "recall"}));
+  for (const std::string& bench : benches) ExpectHelpWithExamples({"bench", bench});
 }
 
 TEST(CliUsageTest, WrongUsageIsExitCodeTwo) {
@@ -150,6 +190,11 @@ TEST(CliUsageTest, WrongUsageIsExitCodeTwo) {
       {"ls", "--no-such-option"},
       {"put"},
       {"put", "a", "b", "--name", "c"},
+      {"put", "--token-ids", "1"},
+      {"put", "a", "--token-ids", "1", "--name", "c"},
+      {"ask", "--document", "a", "--question", "q", "--token-ids", "1"},
+      {"ask", "--document", "a", "--question", "q", "--uncompressed-layers", "first"},
+      {"ask", "--document", "a", "--question", "q", "--select", "nowhere"},
       {"ask", "--document", "a"},
       {"ask", "--document", "a", "--question", "q", "--policy", "magic"},
       {"ask", "--document", "a", "--question", "q", "--top-p", "2"},

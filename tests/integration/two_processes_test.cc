@@ -13,6 +13,7 @@
 
 #include "client/cli/demo_corpus.h"
 #include "client/cli/local_worker.h"
+#include "client/cli/retrieval_flags.h"
 #include "embedded/embedded_store.h"
 #include "tests/kit/child_process.h"
 #include "tests/kit/temp_dir.h"
@@ -24,7 +25,6 @@ using testing::ChildProcess;
 
 constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
 constexpr size_t kDocuments = 2;
-constexpr uint32_t kBudgetTokens = 768;
 constexpr uint32_t kAnswerTokens = 6;
 
 class TwoProcessesTest : public ::testing::Test {
@@ -67,9 +67,8 @@ class TwoProcessesTest : public ::testing::Test {
     for (const cli::DemoQuestion& question : corpus_.questions) {
       const nlohmann::json answer =
           Quire({"ask", "--document", corpus_.documents[question.document].name, "--question",
-                 question.prompt, "--prefix", "", "--model", kModel, "--budget",
-                 std::to_string(kBudgetTokens), "--sinks", "32", "--window", "64",
-                 "--max-new-tokens", std::to_string(kAnswerTokens)});
+                 question.prompt, "--prefix", "", "--model", kModel, "--max-new-tokens",
+                 std::to_string(kAnswerTokens)});
       EXPECT_TRUE(answer.contains("tokens")) << answer;
       answers.push_back(answer.value("tokens", nlohmann::json::array()).dump());
     }
@@ -90,10 +89,7 @@ std::vector<std::string> TwoProcessesTest::AskEmbedded() {
       EmbeddedStore::Open({.data_dir = dir_ / "embedded", .dram_bytes = 8 << 20}).value();
   const auto client = Client::Create({.transport = store->transport()}).value();
   const auto local = cli::LoadLocalWorker(kModel, client.get(), worker::EngineOptions{}).value();
-  worker::RetrievalOptions retrieval;
-  retrieval.budget_tokens = kBudgetTokens;
-  retrieval.sink_tokens = 32;
-  retrieval.window_tokens = 64;
+  const worker::RetrievalOptions retrieval = cli::DefaultRetrieval();
   std::vector<TokenId> stop = local.tokenizer->Encode("\n");
   stop.push_back(local.tokenizer->eos_id());
   for (const cli::DemoDocument& document : corpus_.documents) {

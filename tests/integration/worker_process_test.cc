@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Server, worker and asker as three processes, with the bundled model.
+#include <gmock/gmock.h>
+
 #include <fstream>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/integration/quire_fixture.h"
 
 namespace quire {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
 
@@ -22,9 +28,25 @@ class WorkerProcessTest : public testing::QuireFixture {
     StartServer();
     EXPECT_EQ(Put()["documents"][0]["reused_tokens"], 0);
   }
-  nlohmann::json Put() {
-    const auto name = bundled_["document"].get<std::string>();
-    return QuireJson({"put", std::string(kModel) + "/documents/" + name, "--model", kModel});
+  std::string DocumentPath() const {
+    return std::string(kModel) + "/documents/" + bundled_["document"].get<std::string>();
+  }
+  nlohmann::json Put() { return QuireJson({"put", DocumentPath(), "--model", kModel}); }
+  /// Starts a worker with `more` flags; its address.
+  std::string StartWorker(const std::vector<std::string>& more) {
+    std::vector<std::string> args = {"--server", address_,   "worker",      "--model",
+                                     kModel,     "--listen", "127.0.0.1:0", "--json"};
+    args.insert(args.end(), more.begin(), more.end());
+    worker_ = std::make_unique<testing::ChildProcess>(Binary("quire"), args, dir_ / "worker.err");
+    std::string line;
+    EXPECT_TRUE(worker_->ReadLine(&line)) << worker_->Stderr();
+    const auto ready = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    EXPECT_TRUE(ready.is_object()) << line;
+    return ready.is_object() ? ready.value("listening", "") : "";
+  }
+  void StopWorker() {
+    worker_->Signal(SIGTERM);
+    EXPECT_EQ(worker_->Wait(), 0) << worker_->Stderr();
   }
   /// Asks the bundled question with `more` flags.
   nlohmann::json Ask(const std::vector<std::string>& more) {
@@ -35,24 +57,66 @@ class WorkerProcessTest : public testing::QuireFixture {
     return QuireJson(args);
   }
   nlohmann::json bundled_;
+  std::unique_ptr<testing::ChildProcess> worker_;
 };
 
 TEST_F(WorkerProcessTest, AWorkerInAThirdProcessAnswersAsThisOneDoes) {
-  testing::ChildProcess worker(
-      Binary("quire"),
-      {"--server", address_, "worker", "--model", kModel, "--listen", "127.0.0.1:0", "--json"},
-      dir_ / "worker.err");
-  std::string line;
-  ASSERT_TRUE(worker.ReadLine(&line)) << worker.Stderr();
-  const auto listening =
-      nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false)["listening"];
-  const auto there = Ask({"--policy", "full", "--worker", listening});
-  const auto here = Ask({"--policy", "full", "--model", kModel});
-  ASSERT_TRUE(here.contains("answer")) << here;
-  EXPECT_EQ(there["answer"], here["answer"]) << there;
-  EXPECT_EQ(bundled_["answer"].get<std::string>().find(here["answer"]), 1u) << here;
-  worker.Signal(SIGTERM);
-  EXPECT_EQ(worker.Wait(), 0) << worker.Stderr();
+  const std::string address = StartWorker({});
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{},
+        {"--policy", "full"},
+        {"--budget", "512", "--sinks", "64", "--window", "96", "--uncompressed-layers", "0,2"},
+        {"--select", "server"}}) {
+    SCOPED_TRACE(::testing::PrintToString(flags));
+    const auto with = [&](const std::string& option, const std::string& value) {
+      std::vector<std::string> args = flags;
+      args.insert(args.end(), {option, value});
+      return Ask(args);
+    };
+    const auto there = with("--worker", address);
+    const auto here = with("--model", kModel);
+    ASSERT_TRUE(here.contains("tokens")) << here;
+    EXPECT_FALSE(here["tokens"].empty());
+    for (const char* key : {"answer", "tokens", "policy", "budget_ratio", "bytes_moved",
+                            "bytes_units", "bytes_digests", "bytes_at_open", "bytes_full"}) {
+      EXPECT_EQ(there[key], here[key]) << key << ": " << there;
+    }
+    EXPECT_EQ(bundled_["answer"].get<std::string>().find(here["answer"]), 1u) << here;
+  }
+  StopWorker();
+}
+
+TEST_F(WorkerProcessTest, WhatIsNotGivenIsTheWorkersOwnDefault) {
+  const std::string address = StartWorker({"--budget", "256", "--policy", "streaming"});
+  const auto answer = Ask({"--worker", address});
+  EXPECT_EQ(answer["policy"], "streaming") << answer;
+  EXPECT_EQ(answer["bytes_units"], 0);
+  EXPECT_LT(answer["budget_ratio"], 0.08);  // 256 of more than 4096 tokens.
+  EXPECT_EQ(Ask({"--worker", address, "--policy", "quest"})["policy"], "quest");
+  StopWorker();
+}
+
+TEST_F(WorkerProcessTest, WhatTheWorkerCannotDoIsRefusedAndNamed) {
+  const std::string address = StartWorker({});
+  const auto error = [&](const std::string& flag, const std::string& value) {
+    const auto json = Ask({"--worker", address, flag, value});
+    return json.contains("error") ? json["error"]["message"].get<std::string>() : json.dump();
+  };
+  EXPECT_THAT(error("--sinks", "33"), HasSubstr("sink_tokens is 33"));
+  EXPECT_THAT(error("--window", "32"), HasSubstr("window_tokens is 32"));
+  EXPECT_THAT(error("--uncompressed-layers", "9"), HasSubstr("layer 9"));
+  EXPECT_THAT(error("--tenant", "team-b"), HasSubstr("as tenant 'default', not as 'team-b'"));
+  StopWorker();
+}
+
+TEST_F(WorkerProcessTest, WithItsTextAtHandALostDocumentIsReadAgain) {
+  const auto before = Ask({"--model", kModel, "--policy", "full"});
+  EXPECT_EQ(before["recomputed_here"], false) << before;
+  EXPECT_EQ(QuireJson({"rm", bundled_["document"]})["documents"], 1);
+  EXPECT_EQ(Ask({"--model", kModel})["error"]["code"], "NOT_FOUND");
+  const auto after = Ask({"--model", kModel, "--text", DocumentPath()});
+  EXPECT_EQ(after["recomputed_here"], true) << after;
+  EXPECT_EQ(after["tokens"], before["tokens"]);
 }
 
 TEST_F(WorkerProcessTest, WhatIsStoredIsNotReadAgain) {

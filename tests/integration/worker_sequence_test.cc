@@ -117,8 +117,8 @@ TEST(WorkerSequenceTest, OnlyTheDiffMovesAndTheBudgetHolds) {
   ASSERT_EQ(sequence->Append(RandomTokens(20, 2)), OkStatus());
   ASSERT_TRUE(sequence->Generate({.max_new_tokens = 20}).ok());
   const worker::SequenceStats stats = sequence->stats();
-  EXPECT_LT(stats.bytes_moved, stats.bytes_full);
-  EXPECT_GT(stats.bytes_moved, 0u);
+  EXPECT_LT(stats.moved.units, stats.moved.full);
+  EXPECT_GT(stats.moved.units, 0u);
   EXPECT_LE(stats.resident_tokens, 24.0);
   EXPECT_LE(stats.budget_ratio(), 24.0 / 200);
 }

@@ -72,7 +72,15 @@ TEST_F(WorkerServiceTest, StreamsTheEnginesTokensAndThenTheTotals) {
   EXPECT_TRUE(replies.back().done());
   EXPECT_EQ(replies.back().num_prompt_tokens(), kPrompt.size());
   EXPECT_EQ(replies.back().num_new_tokens(), 6u);
-  EXPECT_EQ(replies.back().bytes_moved(), sequence->stats().bytes_moved);
+  const worker::SequenceStats stats = sequence->stats();
+  EXPECT_EQ(replies.back().bytes_moved(), stats.moved.total());
+  EXPECT_EQ(replies.back().bytes_digests(), stats.moved.digests);
+  EXPECT_GT(replies.back().bytes_digests(), 0u);
+  EXPECT_EQ(replies.back().bytes_at_open(), stats.moved.at_open);
+  EXPECT_GT(replies.back().bytes_at_open(), 0u);
+  EXPECT_EQ(replies.back().bytes_full(), stats.moved.full);
+  EXPECT_EQ(replies.back().budget_ratio(), stats.budget_ratio());
+  EXPECT_EQ(replies.back().policy(), "quest");
 }
 
 TEST_F(WorkerServiceTest, BadRequestsNameTheFault) {
@@ -93,6 +101,15 @@ TEST_F(WorkerServiceTest, BadRequestsNameTheFault) {
   request = Request(1);
   request.set_budget_tokens(23);
   refused(request, grpc::StatusCode::INVALID_ARGUMENT, "budget_tokens is 23");
+  request = Request(1);
+  request.set_tenant("others");
+  refused(request, grpc::StatusCode::PERMISSION_DENIED, "as tenant 'default', not as 'others'");
+  request = Request(1);
+  request.set_sink_tokens(3);
+  refused(request, grpc::StatusCode::INVALID_ARGUMENT, "sink_tokens is 3");
+  request = Request(1);
+  request.mutable_uncompressed_layers()->add_layers(9);
+  refused(request, grpc::StatusCode::INVALID_ARGUMENT, "layer 9");
   request = Request(1);
   for (int i = 0; i < 600; ++i) request.mutable_token_ids()->add_ids(1);
   refused(request, grpc::StatusCode::INVALID_ARGUMENT, "model's context of 512");

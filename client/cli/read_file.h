@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads the text files that people name on the command line.
+#ifndef QUIRE_CLIENT_CLI_READ_FILE_H_
+#define QUIRE_CLIENT_CLI_READ_FILE_H_
+
+#include <string>
+
+#include "common/base/status.h"
+
+namespace quire::cli {
+
+/// The whole file, of at most 64 MiB. Errors name the path: NOT_FOUND when it cannot be opened,
+/// INVALID_ARGUMENT when it is a directory or too large, UNAVAILABLE when reading fails.
+StatusOr<std::string> ReadTextFile(const std::string& path);
+
+}  // namespace quire::cli
+
+#endif  // QUIRE_CLIENT_CLI_READ_FILE_H_

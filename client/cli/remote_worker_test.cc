@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// AskWorker against a worker whose answers are scripted.
+#include "client/cli/remote_worker.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+
+#include "common/base/retry_hint.h"
+#include "common/transport/grpc_convert.h"
+#include "quire/v1/worker.grpc.pb.h"
+#include "tests/kit/fake_clock.h"
+
+namespace quire::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// Refuses the first `refusals` calls; then answers with tokens 4 and 9, and with the totals or the
+/// error `end`.
+class ScriptedWorker final : public v1::Worker::Service {
+ public:
+  grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest*,
+                        grpc::ServerWriter<v1::GenerateReply>* writer) override {
+    if (++calls <= refusals) return EndCall(refusal, context);
+    v1::GenerateReply reply;
+    for (const int token : {4, 9}) {
+      reply.set_token_id(token);
+      reply.set_text("t" + std::to_string(token));
+      writer->Write(reply);
+    }
+    if (!end.ok()) return end;
+    v1::GenerateReply totals;
+    totals.set_done(true);
+    totals.set_num_prompt_tokens(3);
+    totals.set_bytes_moved(100);
+    totals.set_bytes_digests(20);
+    totals.set_bytes_at_open(30);
+    totals.set_bytes_full(200);
+    totals.set_policy("quest");
+    if (with_totals) writer->Write(totals);
+    return grpc::Status::OK;
+  }
+  std::atomic<uint32_t> calls = 0;
+  uint32_t refusals = 0;
+  Status refusal =
+      WithRetryAfter(ResourceExhausted("1 calls at a time"), std::chrono::milliseconds(100));
+  grpc::Status end = grpc::Status::OK;
+  bool with_totals = true;
+};
+
+class RemoteWorkerTest : public ::testing::Test {
+ protected:
+  RemoteWorkerTest() {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&worker_);
+    server_ = builder.BuildAndStart();
+    address_ = "127.0.0.1:" + std::to_string(port);
+  }
+  StatusOr<WorkerAnswer> Ask() {
+    return AskWorker(address_, {},
+                     {.timeout = std::chrono::seconds(60),
+                      .on_token = [this](TokenId, const std::string& text) { text_ += text; },
+                      .clock = &clock_});
+  }
+
+  quire::testing::FakeClock clock_;
+  ScriptedWorker worker_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+  std::string text_;
+};
+
+TEST_F(RemoteWorkerTest, TokensComeAsTheyAreGeneratedAndThenTheTotals) {
+  const auto answer = Ask();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(answer->tokens, ElementsAre(4, 9));
+  EXPECT_EQ(text_, "t4t9");
+  EXPECT_EQ(answer->moved.units, 50u);
+  EXPECT_EQ(answer->moved.total(), 100u);
+  EXPECT_EQ(answer->moved.ratio(), 0.5);
+  EXPECT_EQ(answer->policy, "quest");
+}
+
+TEST_F(RemoteWorkerTest, ABusyWorkerIsAskedAgainWithGrowingWaits) {
+  worker_.refusals = 12;
+  const TimePoint start = clock_.Now();
+  const auto answer = Ask();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(answer->tokens, ElementsAre(4, 9));
+  EXPECT_EQ(worker_.calls, 13u);
+  EXPECT_GT(clock_.Now() - start, std::chrono::seconds(5));  // It did not hammer on the door.
+}
+
+TEST_F(RemoteWorkerTest, AWorkerThatStaysBusyIsGivenUpWithinTheDeadline) {
+  worker_.refusals = 1'000'000;
+  const TimePoint start = clock_.Now();
+  const auto answer = Ask();
+  EXPECT_EQ(answer.status().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(answer.status().message()), HasSubstr("1 calls at a time"));
+  EXPECT_THAT(std::string(answer.status().message()), HasSubstr(address_));
+  EXPECT_LE(clock_.Now() - start, std::chrono::seconds(60));
+}
+
+TEST_F(RemoteWorkerTest, AnUnreachableWorkerIsGivenUpSoonWithTheRemedy) {
+  worker_.refusals = 1'000'000;
+  worker_.refusal = Unavailable("going away");
+  const auto answer = Ask();
+  EXPECT_EQ(answer.status().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(worker_.calls, 4u);
+  EXPECT_THAT(std::string(answer.status().message()),
+              HasSubstr("Start one with: quire worker --listen " + address_));
+}
+
+TEST_F(RemoteWorkerTest, AnAnswerThatHasBegunIsNotRepeated) {
+  worker_.end = {grpc::StatusCode::UNAVAILABLE, "going away"};
+  EXPECT_EQ(Ask().status().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(worker_.calls, 1u);
+  EXPECT_EQ(text_, "t4t9");
+}
+
+TEST_F(RemoteWorkerTest, OtherErrorsAndMissingTotalsAreToldAtOnce) {
+  worker_.with_totals = false;
+  EXPECT_EQ(Ask().status().code(), StatusCode::kDataLoss);
+  worker_.end = {grpc::StatusCode::INVALID_ARGUMENT, "no"};
+  EXPECT_EQ(Ask().status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(worker_.calls, 2u);
+}
+
+}  // namespace
+}  // namespace quire::cli

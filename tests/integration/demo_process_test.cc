@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `quire demo` as people run it: what it promises over the bundled documents, and over others.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/kit/child_process.h"
+#include "tests/kit/temp_dir.h"
+
+namespace quire {
+namespace {
+
+using testing::ChildResult;
+using ::testing::HasSubstr;
+using testing::TempDir;
+
+constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
+
+ChildResult Demo(const std::vector<std::string>& more) {
+  std::vector<std::string> args = {"demo", "--model", kModel};
+  args.insert(args.end(), more.begin(), more.end());
+  ChildResult result = testing::RunChild(std::string(QUIRE_BINARY_DIR) + "/bin/quire", args);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  return result;
+}
+
+/// The last line of `text`, parsed; null when it is no JSON.
+nlohmann::json LastLine(const std::string& text) {
+  const size_t end = text.find_last_not_of('\n');
+  if (end == std::string::npos) return nullptr;
+  const size_t begin = text.rfind('\n', end);
+  const std::string line = text.substr(begin == std::string::npos ? 0 : begin + 1);
+  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  return json.is_discarded() ? nlohmann::json() : json;
+}
+
+TEST(DemoProcessTest, TheBundledDocumentsAreAnsweredWithAQuarterResident) {
+  const ChildResult result = Demo({"--json"});
+  const nlohmann::json demo = LastLine(result.out);
+  for (const char* key :
+       {"questions", "full_correct", "sparse_correct", "budget_ratio", "bytes_full", "bytes_moved",
+        "bytes_units", "bytes_digests", "bytes_at_open", "moved_ratio", "dense_max_abs_logit_diff",
+        "logits_compared", "tokens_per_s_full", "tokens_per_s_sparse", "ssd_reads", "documents",
+        "min_context_tokens"}) {
+    ASSERT_TRUE(demo.contains(key) && demo[key].is_number()) << key << " in " << demo;
+    EXPECT_GT(demo[key], 0) << key;
+  }
+  const double questions = demo["questions"];
+  EXPECT_GE(questions, 100);
+  EXPECT_GE(demo["documents"], 20);
+  EXPECT_GE(demo["min_context_tokens"], 4096);
+  EXPECT_GE(demo["full_correct"], 0.9 * questions);
+  EXPECT_GE(demo["sparse_correct"].get<double>(),
+            demo["full_correct"].get<double>() - 0.02 * questions);
+  EXPECT_LE(demo["budget_ratio"], 0.25);
+  EXPECT_LE(demo["moved_ratio"], 0.50);
+  EXPECT_LE(demo["dense_max_abs_logit_diff"], 1e-3);
+  const uint64_t parts = demo["bytes_units"].get<uint64_t>() +
+                         demo["bytes_digests"].get<uint64_t>() +
+                         demo["bytes_at_open"].get<uint64_t>();
+  EXPECT_EQ(demo["bytes_moved"], parts);
+  EXPECT_DOUBLE_EQ(demo["moved_ratio"],
+                   static_cast<double>(parts) / demo["bytes_full"].get<double>());
+  EXPECT_THAT(result.out, HasSubstr("Answered right, all pages resident: "));
+}
+
+TEST(DemoProcessTest, TextsOfOnesOwnAreReadAndAskedAbout) {
+  const TempDir dir;
+  std::ofstream(dir / "boat.txt") << "The old boat left the quiet harbour before the storm. It "
+                                     "carried apples and letters for the lighthouse.\n";
+  std::ofstream(dir / "garden.md") << "In the garden behind the house grew seven pear trees.\n";
+  std::ofstream(dir / "ignored.csv") << "a,b\n";
+  const ChildResult result = Demo({"--docs", dir.path(), "--json"});
+  const nlohmann::json demo = LastLine(result.out);
+  EXPECT_EQ(demo["documents"], 2) << result.out;
+  EXPECT_EQ(demo["questions"], 3);
+  EXPECT_GT(demo["logits_compared"], 0);
+  EXPECT_LE(demo["dense_max_abs_logit_diff"], 1e-3);
+  EXPECT_THAT(result.out, HasSubstr("boat.txt"));
+  EXPECT_THAT(result.out, HasSubstr("garden.md"));
+}
+
+TEST(DemoProcessTest, WhatWasNotComparedIsNull) {
+  const TempDir dir;
+  std::ofstream(dir / "a.txt") << "Short.\n";
+  std::ofstream(dir / "b.txt") << "Shorter.\n";
+  const ChildResult result = Demo({"--docs", dir.path(), "--json"});
+  const nlohmann::json demo = LastLine(result.out);
+  EXPECT_EQ(demo["documents"], 2) << result.out;
+  EXPECT_EQ(demo["questions"], 0);
+  EXPECT_EQ(demo["logits_compared"], 0);
+  ASSERT_TRUE(demo.contains("dense_max_abs_logit_diff"));
+  EXPECT_TRUE(demo["dense_max_abs_logit_diff"].is_null()) << demo;
+  EXPECT_THAT(result.out, HasSubstr("not compared"));
+}
+
+TEST(DemoProcessTest, AModelWithoutATokenizerIsRefusedWithTheRemedy) {
+  const TempDir dir;
+  for (const char* file : {"config.json", "model.safetensors"}) {
+    std::filesystem::create_symlink(std::string(kModel) + "/" + file, dir / file);
+  }
+  const ChildResult result = testing::RunChild(
+      std::string(QUIRE_BINARY_DIR) + "/bin/quire",
+      {"demo", "--model", dir.path(), "--docs", std::string(kModel) + "/documents"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("tokenizer.json"));
+  EXPECT_THAT(result.err, HasSubstr("name a model with --model DIR that has one"));
+}
+
+}  // namespace
+}  // namespace quire
