@@ -16,6 +16,9 @@ namespace {
 constexpr uint32_t kMaxQueueDepth = 4096;
 /// The most that one call moves; the rest is continued.
 constexpr size_t kMaxTransferBytes = size_t{1} << 30;
+/// So much is handed to the system at a time: it holds a submission back until all of it is
+/// prepared, and the device would be idle meanwhile.
+constexpr uint64_t kSubmitBytes = 1 << 20;
 
 }  // namespace
 
@@ -36,6 +39,8 @@ class UringEngine::Ring {
  private:
   explicit Ring(uint32_t depth) : depth_(depth) {}
   void Push(IoRequest& request);
+  /// Pushes requests from `next` on while there is room.
+  void Fill(std::span<IoRequest>::iterator& next, std::span<IoRequest>::iterator end);
   bool SubmitAndWait();
   /// Takes what has completed; continues what was short.
   void Reap();
@@ -104,12 +109,23 @@ void UringEngine::Ring::Reap() {
   }
 }
 
+void UringEngine::Ring::Fill(std::span<IoRequest>::iterator& next,
+                             std::span<IoRequest>::iterator end) {
+  uint64_t bytes = 0;
+  for (; next != end && in_flight_ < depth_; ++next) {
+    if (next->length == 0) continue;
+    Push(*next);
+    bytes += next->length;
+    if (bytes < kSubmitBytes) continue;
+    (void)io_uring_submit(&ring_);  // What it leaves is submitted, or reported, by SubmitAndWait.
+    bytes = 0;
+  }
+}
+
 bool UringEngine::Ring::Run(std::span<IoRequest> requests) {
   auto next = requests.begin();
   for (;;) {
-    for (; next != requests.end() && in_flight_ < depth_; ++next) {
-      if (next->length > 0) Push(*next);
-    }
+    Fill(next, requests.end());
     if (in_flight_ == 0) return true;
     if (!SubmitAndWait()) return false;
     Reap();
