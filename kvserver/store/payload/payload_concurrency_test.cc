@@ -74,13 +74,17 @@ class PayloadConcurrencyTest : public PayloadFixture {
       const auto guard = store_->StartReading();
       const auto record = records_.Find(random.Below(kIds));
       if (record == nullptr) continue;
-      Bytes bytes(record->location.bytes);
-      ReadRequest request{
-          .location = &record->location, .offset = 0, .destination = bytes, .status = {}};
-      const Status status = store_->Read(guard, {&request, 1});
-      if (!status.ok() || Crc32c(bytes) != record->crc32c) ++wrong_;
-      ++reads_;
+      // Again and again under one guard, so that writers have the time to do harm.
+      for (int i = 0; i < 10; ++i) CheckOnce(guard, *record);
     }
+  }
+  void CheckOnce(const PayloadStore::ReadGuard& guard, const Record& record) {
+    Bytes bytes(record.location.bytes);
+    ReadRequest request{
+        .location = &record.location, .offset = 0, .destination = bytes, .status = {}};
+    const Status status = store_->Read(guard, {&request, 1});
+    if (!status.ok() || Crc32c(bytes) != record.crc32c) ++wrong_;
+    ++reads_;
   }
 
   Records records_;
