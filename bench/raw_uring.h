@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "common/base/status.h"
 
@@ -18,7 +17,7 @@ struct io_uring;
 
 namespace quire::bench {
 
-/// One transfer between a file opened for direct I/O and a buffer of the loop.
+/// One transfer between a file opened for direct I/O and memory of the loop.
 struct RawTransfer {
   int fd = -1;
   uint64_t offset = 0;
@@ -28,7 +27,11 @@ class RawUring {
  public:
   enum class Kind { kRead, kWrite };
 
-  static StatusOr<std::unique_ptr<RawUring>> Create(uint32_t depth, uint64_t block_bytes);
+  /// Moves blocks of `block_bytes` to and from `memory`, one after the other, round and round; as
+  /// large a memory as the rival's, since caches matter. REQUIRES: `memory` is aligned to 4096 and
+  /// outlives the object.
+  static StatusOr<std::unique_ptr<RawUring>> Create(uint32_t depth, uint64_t block_bytes,
+                                                    std::span<std::byte> memory);
   ~RawUring();
   RawUring(const RawUring&) = delete;
   RawUring& operator=(const RawUring&) = delete;
@@ -37,16 +40,13 @@ class RawUring {
   Status Run(Kind kind, std::span<const RawTransfer> transfers);
 
  private:
-  struct FreeDeleter {
-    void operator()(std::byte* memory) const;
-  };
-  RawUring(uint32_t depth, uint64_t block_bytes);
+  RawUring(uint32_t depth, uint64_t block_bytes, std::span<std::byte> memory);
 
   const uint32_t depth_;
   const uint64_t block_bytes_;
+  const std::span<std::byte> memory_;
   const std::unique_ptr<io_uring> ring_;
   bool set_up_ = false;
-  std::unique_ptr<std::byte[], FreeDeleter> buffers_;
 };
 
 }  // namespace quire::bench
