@@ -1,5 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "kvserver/store/payload/engine_choice.h"
 #include "kvserver/store/payload/location.h"
@@ -61,6 +73,61 @@ TEST(EngineChoiceTest, OptionsOutOfRangeAreRefused) {
       EXPECT_EQ(ChooseEngine(kind, options).status().code(), StatusCode::kInvalidArgument);
     }
   }
+}
+
+/// Makes a system call fail with EPERM in this process for good, as a container's filter does.
+void Forbid(uint32_t system_call) {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, system_call, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter = {.len = std::size(program), .filter = program};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
+    std::perror("cannot install a filter");
+    std::exit(1);
+  }
+}
+
+/// Ends the process with the name and the reason of what auto chooses.
+[[noreturn]] void ChooseWithoutUring() {
+  Forbid(SYS_io_uring_setup);
+  const auto choice = ChooseEngine(EngineKind::kAuto, {});
+  const auto demanded = ChooseEngine(EngineKind::kUring, {});
+  std::fprintf(stderr, "%s; %s; %s\n", std::string(choice->engine->name()).c_str(),
+               choice->reason.c_str(), demanded.status().ToString().c_str());
+  std::exit(0);
+}
+
+TEST(EngineChoiceDeathTest, WhereUringIsForbiddenAutoTakesPreadAndSaysWhy) {
+  EXPECT_EXIT(ChooseWithoutUring(), ::testing::ExitedWithCode(0),
+              "pread; io_uring cannot be set up: Operation not permitted; UNAVAILABLE");
+}
+
+/// Ends the process with whether a batch is written and read although the ring stops working.
+[[noreturn]] void RunWithABrokenRing() {
+  const quire::testing::TempDir dir;
+  const int fd = open((dir / "file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  const auto engine = UringEngine::Create({.queue_depth = 4, .max_rings = 2});
+  Forbid(SYS_io_uring_enter);
+  const auto bytes = RandomBytes(10 * 4096, 1);
+  std::vector<std::byte> read(bytes.size());
+  std::vector<IoRequest> writes, reads;
+  for (size_t at = 0; at < bytes.size(); at += 4096) {
+    writes.push_back(IoRequest::Write(fd, at, std::span(bytes).subspan(at, 4096)));
+    reads.push_back(IoRequest::Read(fd, at, std::span(read).subspan(at, 4096)));
+  }
+  (*engine)->Run(writes);
+  (*engine)->Run(reads);
+  std::filesystem::remove_all(dir.path());
+  std::exit(read == bytes && reads.back().complete() ? 0 : 1);
+}
+
+TEST(UringEngineDeathTest, RequestsOfARingThatStopsWorkingAreFinishedAnotherWay) {
+  if (MakeDeepUring() == nullptr) GTEST_SKIP() << "this machine cannot run the engine";
+  EXPECT_EXIT(RunWithABrokenRing(), ::testing::ExitedWithCode(0), "");
 }
 
 class FaultEngineTest : public ::testing::Test {

@@ -138,7 +138,8 @@ void VolumeFile::ProbeDirect() {
       return;
     }
   }
-  // The file system takes the flag and refuses the reads.
+  // The file system takes the flag and refuses the reads. Where it does not take it back, whole
+  // blocks are the best guess.
   if (fcntl(fd_, F_SETFL, flags) != 0) alignment_ = {kBlockBytes, kBlockBytes};
 }
 
