@@ -36,6 +36,8 @@ struct Benches {
 
 /// Tokens per second with every page resident and with a budget.
 void AddDecodeBench(Benches& benches);
+/// Unit reads and ingest on SSD against a raw io_uring loop.
+void AddPayloadBench(Benches& benches);
 /// A recall session against sending everything again, against memcpy of the same bytes; over
 /// loopback and over gRPC.
 void AddRecallBench(Benches& benches);

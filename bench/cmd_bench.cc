@@ -18,6 +18,7 @@ void AddBenchCommand(Commands& commands) {
                    "Every benchmark has its own help: quire bench NAME --help"});
   bench::Benches benches{.commands = commands, .parent = command};
   bench::AddDecodeBench(benches);
+  bench::AddPayloadBench(benches);
   bench::AddRecallBench(benches);
 }
 

@@ -16,6 +16,7 @@
 #include "common/wire/wire_split.h"
 #include "kvserver/registry/document_keys.h"
 #include "kvserver/registry/document_record.h"
+#include "kvserver/store/payload/volume_header.h"
 #include "kvserver/store/segment_record.h"
 #include "quire/v1/session.pb.h"
 #include "quire/v1/worker.pb.h"
@@ -205,6 +206,8 @@ int main(int argc, char** argv) {
   WriteServiceSeeds(root / "service_fuzz");
   WriteRecordSeed(root / "segment_record_fuzz" / "full", 8);
   WriteRecordSeed(root / "segment_record_fuzz" / "short", 5);
+  Write(root / "volume_header_fuzz" / "volume",
+        kvserver::EncodeVolumeHeader({.volume = 3, .size_bytes = 256 << 20}));
   WriteSafetensorsSeed(root / "safetensors_fuzz" / "two_tensors");
   WriteConfigSeeds(root / "config_fuzz");
 }

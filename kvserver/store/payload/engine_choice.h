@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which IoEngine this machine can run, found out once at start.
+#ifndef QUIRE_KVSERVER_STORE_PAYLOAD_ENGINE_CHOICE_H_
+#define QUIRE_KVSERVER_STORE_PAYLOAD_ENGINE_CHOICE_H_
+
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+#include "kvserver/store/payload/io_engine.h"
+#include "kvserver/store/payload/uring_engine.h"
+
+namespace quire::kvserver {
+
+enum class EngineKind {
+  kAuto,   ///< io_uring when it can be had, otherwise pread.
+  kUring,  ///< io_uring or an error.
+  kPlain,  ///< pread and pwrite.
+};
+
+struct EngineChoice {
+  std::unique_ptr<IoEngine> engine;
+  std::string reason;  ///< Why kAuto fell back; empty otherwise.
+};
+
+/// Errors: as UringEngine::Create; with kAuto only INVALID_ARGUMENT.
+StatusOr<EngineChoice> ChooseEngine(EngineKind kind, const UringEngine::Options& options);
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_STORE_PAYLOAD_ENGINE_CHOICE_H_

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/store/payload/payload_store.h"
+
+#include <algorithm>
+#include <string>
+
+#include "kvserver/store/payload/io_status.h"
+
+namespace quire::kvserver {
+namespace {
+
+/// Of one wave of a write; what is gathered, that is, not written from the caller's memory.
+constexpr uint64_t kWaveBufferBytes = 8 << 20;
+
+uint64_t BytesOf(std::span<const ByteSpan> spans) {
+  uint64_t bytes = 0;
+  for (const ByteSpan span : spans) bytes += span.size();
+  return bytes;
+}
+
+/// Why a location from the metadata cannot be one; OK when it can.
+Status CheckShape(const Location& location) {
+  uint64_t room = 0;
+  for (const BlockRun& run : location.runs) {
+    if (run.length > UINT64_MAX - room) return DataLoss("its runs are longer than any file");
+    room += run.length;
+  }
+  const bool fits = location.bytes > 0 && room >= location.bytes &&
+                    room - location.bytes < kBlockBytes && room % kBlockBytes == 0;
+  if (fits) return OkStatus();
+  return DataLoss("a location of ", location.bytes, " bytes has runs of ", room);
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<PayloadStore>> PayloadStore::Open(const Options& options,
+                                                           IoEngine* engine) {
+  QUIRE_ASSIGN_OR_RETURN(auto volumes, VolumeSet::Open(options.volumes));
+  return std::unique_ptr<PayloadStore>(new PayloadStore(options, std::move(volumes), engine));
+}
+
+PayloadStore::PayloadStore(const Options& options, std::unique_ptr<VolumeSet> volumes,
+                           IoEngine* engine)
+    : options_(options),
+      engine_(engine),
+      volumes_(std::move(volumes)),
+      buffers_(options.buffers),
+      sync_([this] { return SyncDirty(); }) {
+  MutexLock lock(space_mutex_);
+  for (const VolumeFile* volume : volumes_->All()) {
+    const uint64_t end = std::max(volume->present_bytes(), kBlockBytes);
+    // The set has every volume once, and whole blocks of it.
+    (void)space_.AddVolume(volume->number(), kBlockBytes, end);
+  }
+}
+
+PayloadStore::~PayloadStore() = default;
+
+std::vector<BlockRun> PayloadStore::Present(const Location& location) const {
+  std::vector<BlockRun> present;
+  for (BlockRun run : location.runs) {
+    const VolumeFile* const volume = volumes_->Find(run.volume);
+    if (volume == nullptr || run.offset >= volume->present_bytes()) continue;
+    // A run past the volume's own size is kept as it is, for the space map to refuse.
+    if (run.length <= volume->size_bytes() - run.offset) {
+      run.length = std::min(run.length, volume->present_bytes() - run.offset);
+    }
+    present.push_back(run);
+  }
+  return present;
+}
+
+StatusOr<uint64_t> PayloadStore::Recover(const Location& location) {
+  QUIRE_RETURN_IF_ERROR(CheckShape(location));
+  for (const BlockRun& run : location.runs) volumes_->SkipPast(run.volume);
+  const std::vector<BlockRun> present = Present(location);
+  MutexLock lock(space_mutex_);
+  QUIRE_RETURN_IF_ERROR(space_.Reserve(present));
+  const uint64_t room = TotalBytes(present);
+  return location.bytes - std::min(location.bytes, room);
+}
+
+void PayloadStore::FinishRecovery() { recovered_.store(true); }
+
+Status PayloadStore::CheckWrite(uint64_t bytes) {
+  if (bytes == 0) return InvalidArgument("a write of no bytes");
+  const uint64_t most = SpaceMap::kMaxRuns * (options_.volumes.volume_bytes - kBlockBytes);
+  if (bytes > most) {
+    return InvalidArgument("a write of ", bytes, " bytes; with volumes of ",
+                           options_.volumes.volume_bytes, " bytes it can have ", most);
+  }
+  if (!recovered_.load()) return FailedPrecondition("the payload store is not recovered yet");
+  return Annotate(sync_.failure(), "no more writes after a failed sync, open the store again");
+}
+
+StatusOr<Location> PayloadStore::Write(std::span<const ByteSpan> spans) {
+  Location location;
+  location.bytes = BytesOf(spans);
+  QUIRE_RETURN_IF_ERROR(CheckWrite(location.bytes));
+  QUIRE_ASSIGN_OR_RETURN(location.runs, AllocateSpace(location.bytes));
+  if (const Status status = WriteAll(location, spans); !status.ok()) {
+    FreeSpace(location.runs);
+    return status;
+  }
+  MarkDirty(location);
+  write_bytes_.Add(location.bytes);
+  return location;
+}
+
+std::optional<std::vector<BlockRun>> PayloadStore::TryAllocate(uint64_t bytes) {
+  MutexLock lock(space_mutex_);
+  return space_.Allocate(bytes);
+}
+
+StatusOr<std::vector<BlockRun>> PayloadStore::AllocateSpace(uint64_t bytes) {
+  if (auto runs = TryAllocate(bytes)) return *std::move(runs);
+  MutexLock growing(grow_mutex_);
+  for (;;) {
+    if (auto runs = TryAllocate(bytes)) return *std::move(runs);
+    const StatusOr<VolumeFile*> volume = volumes_->Grow();
+    if (!volume.ok()) {
+      allocation_failures_.Add();
+      return Annotate(volume.status(), "no space for ", bytes, " bytes");
+    }
+    MutexLock lock(space_mutex_);
+    QUIRE_RETURN_IF_ERROR(
+        space_.AddVolume((*volume)->number(), kBlockBytes, (*volume)->present_bytes()));
+  }
+}
+
+void PayloadStore::FreeSpace(std::span<const BlockRun> runs) {
+  MutexLock lock(space_mutex_);
+  for (const BlockRun& run : runs) {
+    if (!space_.Free({&run, 1}).ok()) wrong_releases_.Add();
+  }
+}
+
+Status PayloadStore::WriteAll(const Location& location, std::span<const ByteSpan> spans) {
+  WritePlan plan(spans);
+  while (plan.left() > 0) QUIRE_RETURN_IF_ERROR(WriteWave(location, plan));
+  return OkStatus();
+}
+
+Status PayloadStore::WriteWave(const Location& location, WritePlan& plan) {
+  std::vector<IoRequest> writes;
+  std::vector<AlignedBuffer> gathered;
+  uint64_t gathered_bytes = 0;
+  while (plan.left() > 0 && gathered_bytes < kWaveBufferBytes) {
+    const uint64_t position = location.bytes - plan.left();
+    const LocatedPiece place = FirstPiece(location.runs, position, kMaxIoBytes);
+    const VolumeFile& volume = *volumes_->Find(place.volume);
+    StatusOr<PlannedWrite> write = plan.Next(place.length, volume.alignment().memory, buffers_);
+    if (!write.ok() && writes.empty()) return write.status();
+    if (!write.ok()) break;  // This wave's buffers come back before the next.
+    writes.push_back(IoRequest::Write(volume.fd(), place.file_offset, write->bytes));
+    gathered_bytes += write->buffer.bytes().size();
+    gathered.push_back(std::move(write->buffer));
+  }
+  return RunWrites(writes);
+}
+
+Status PayloadStore::RunWrites(std::span<IoRequest> writes) {
+  engine_->Run(writes);
+  Status status;
+  for (const IoRequest& write : writes) {
+    device_writes_.Add();
+    device_write_bytes_.Add(write.done);
+    if (write.complete()) continue;
+    device_errors_.Add();
+    status = FromErrno(write.error != 0 ? write.error : EIO,
+                       "write " + std::to_string(write.length) + " bytes at offset " +
+                           std::to_string(write.offset) + " of " + PathOf(write.fd));
+  }
+  return status;
+}
+
+void PayloadStore::MarkDirty(const Location& location) {
+  MutexLock lock(dirty_mutex_);
+  for (const BlockRun& run : location.runs) dirty_.insert(volumes_->Find(run.volume));
+}
+
+Status PayloadStore::Sync() {
+  syncs_.Add();
+  return sync_.Sync();
+}
+
+Status PayloadStore::SyncDirty() {
+  std::set<VolumeFile*> dirty;
+  {
+    MutexLock lock(dirty_mutex_);
+    dirty.swap(dirty_);
+  }
+  for (const VolumeFile* volume : dirty) {
+    device_syncs_.Add();
+    if (const int error = engine_->Sync(volume->fd()); error != 0) {
+      device_errors_.Add();
+      return FromErrno(error, "sync " + volume->path());
+    }
+  }
+  return OkStatus();
+}
+
+Status PayloadStore::Read(const ReadGuard& /*guard*/, std::span<ReadRequest> requests) {
+  ReadBatch batch(*volumes_, buffers_, requests);
+  for (auto reads = batch.Next(); !reads.empty(); reads = batch.Next()) {
+    engine_->Run(reads);
+    batch.Finish();
+    device_reads_.Add(reads.size());
+    for (const IoRequest& read : reads) {
+      device_read_bytes_.Add(read.done);
+      if (read.error != 0) device_errors_.Add();
+    }
+  }
+  buffered_reads_.Add(batch.buffered());
+  Status first;
+  for (const ReadRequest& request : requests) {
+    if (request.status.ok()) read_bytes_.Add(request.destination.size());
+    if (first.ok()) first = request.status;
+  }
+  return first;
+}
+
+void PayloadStore::Release(const Location& location) {
+  FreeSpace(epochs_.Retire(Present(location)));
+}
+
+void PayloadStore::LeaveEpoch(ReadEpochs::Epoch epoch) {
+  if (const auto unread = epochs_.Leave(epoch); !unread.empty()) FreeSpace(unread);
+}
+
+std::string PayloadStore::PathOf(int fd) const {
+  for (const VolumeFile* volume : volumes_->All()) {
+    if (volume->fd() == fd) return volume->path();
+  }
+  return "a volume";
+}
+
+void PayloadStore::VisitCounters(const CounterVisitor& visit) const {
+  visit("payload_read_bytes", read_bytes_.Get());
+  visit("payload_device_reads", device_reads_.Get());
+  visit("payload_device_read_bytes", device_read_bytes_.Get());
+  visit("payload_buffered_reads", buffered_reads_.Get());
+  visit("payload_write_bytes", write_bytes_.Get());
+  visit("payload_device_writes", device_writes_.Get());
+  visit("payload_device_write_bytes", device_write_bytes_.Get());
+  visit("payload_syncs", syncs_.Get());
+  visit("payload_device_syncs", device_syncs_.Get());
+  visit("payload_device_errors", device_errors_.Get());
+  visit("payload_allocation_failures", allocation_failures_.Get());
+  visit("payload_wrong_releases", wrong_releases_.Get());
+  visit("payload_waiting_bytes", epochs_.waiting_bytes());
+  visit("payload_volume_bytes", volumes_->total_bytes());
+  MutexLock lock(space_mutex_);
+  visit("payload_used_bytes", space_.used_bytes());
+  visit("payload_free_bytes", space_.free_bytes());
+  visit("payload_free_runs", space_.free_runs());
+}
+
+}  // namespace quire::kvserver

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PlainEngine: pread and pwrite, one request after the other in the caller's thread. Works
+// everywhere; depth comes from callers on several threads.
+// Thread-safety: stateless.
+#ifndef QUIRE_KVSERVER_STORE_PAYLOAD_PLAIN_ENGINE_H_
+#define QUIRE_KVSERVER_STORE_PAYLOAD_PLAIN_ENGINE_H_
+
+#include "kvserver/store/payload/io_engine.h"
+
+namespace quire::kvserver {
+
+class PlainEngine final : public IoEngine {
+ public:
+  std::string_view name() const override { return "pread"; }
+  void Run(std::span<IoRequest> requests) override;
+  int Sync(int fd) override;
+
+  /// Runs one request from where it is (`done`) to its end.
+  static void Finish(IoRequest& request);
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_STORE_PAYLOAD_PLAIN_ENGINE_H_

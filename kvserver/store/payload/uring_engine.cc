@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/store/payload/uring_engine.h"
+
+#include <liburing.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "kvserver/store/payload/io_progress.h"
+
+namespace quire::kvserver {
+namespace {
+
+constexpr uint32_t kMaxQueueDepth = 4096;
+/// The most that one call moves; the rest is continued.
+constexpr size_t kMaxTransferBytes = size_t{1} << 30;
+/// So much is handed to the system at a time: it holds a submission back until all of it is
+/// prepared, and the device would be idle meanwhile.
+constexpr uint64_t kSubmitBytes = 1 << 20;
+
+}  // namespace
+
+/// One io_uring. Thread-safety: none; it is one caller's at a time.
+class UringEngine::Ring {
+ public:
+  /// Null, with `error` set to an errno value, when the system refuses.
+  static std::unique_ptr<Ring> Create(uint32_t depth, int* error);
+  ~Ring() {
+    if (set_up_) io_uring_queue_exit(&ring_);
+  }
+
+  bool Supports(int opcode);
+  /// Runs all requests. False when the ring stopped working: then none is in flight any more, and
+  /// those that are neither complete nor failed are to be finished elsewhere, as is the ring.
+  bool Run(std::span<IoRequest> requests);
+
+ private:
+  explicit Ring(uint32_t depth) : depth_(depth) {}
+  void Push(IoRequest& request);
+  /// Pushes requests from `next` on while there is room.
+  void Fill(std::span<IoRequest>::iterator& next, std::span<IoRequest>::iterator end);
+  bool SubmitAndWait();
+  /// Takes what has completed; continues what was short.
+  void Reap();
+
+  const uint32_t depth_;
+  bool set_up_ = false;
+  uint32_t in_flight_ = 0;  ///< Pushed and not reaped, with the system or still in the queue.
+  io_uring ring_{};
+};
+
+std::unique_ptr<UringEngine::Ring> UringEngine::Ring::Create(uint32_t depth, int* error) {
+  std::unique_ptr<Ring> ring(new Ring(depth));
+  // The submitter waits itself, so completions need not interrupt it; kernels before 5.19 lack it.
+  int result = io_uring_queue_init(depth, &ring->ring_, IORING_SETUP_COOP_TASKRUN);
+  if (result == -EINVAL) result = io_uring_queue_init(depth, &ring->ring_, 0);
+  if (result != 0) {
+    *error = -result;
+    return nullptr;
+  }
+  ring->set_up_ = true;
+  return ring;
+}
+
+bool UringEngine::Ring::Supports(int opcode) {
+  io_uring_probe* const probe = io_uring_get_probe_ring(&ring_);
+  if (probe == nullptr) return false;
+  const bool supported = io_uring_opcode_supported(probe, opcode) != 0;
+  io_uring_free_probe(probe);
+  return supported;
+}
+
+void UringEngine::Ring::Push(IoRequest& request) {
+  // There is room: no more than depth_ are in flight.
+  io_uring_sqe* const sqe = io_uring_get_sqe(&ring_);
+  std::byte* const buffer = request.buffer + request.done;
+  const auto length =
+      static_cast<unsigned>(std::min(request.length - request.done, kMaxTransferBytes));
+  const uint64_t offset = request.offset + request.done;
+  if (request.kind == IoRequest::Kind::kRead) {
+    io_uring_prep_read(sqe, request.fd, buffer, length, offset);
+  } else {
+    io_uring_prep_write(sqe, request.fd, buffer, length, offset);
+  }
+  io_uring_sqe_set_data(sqe, &request);
+  ++in_flight_;
+}
+
+bool UringEngine::Ring::SubmitAndWait() {
+  const int result = io_uring_submit_and_wait(&ring_, 1);
+  if (result >= 0 || result == -EINTR) return true;
+  if (in_flight_ == io_uring_sq_ready(&ring_)) return false;  // Nothing is with the system.
+  io_uring_cqe* cqe = nullptr;
+  while (io_uring_wait_cqe(&ring_, &cqe) == -EINTR) {
+  }
+  return true;
+}
+
+void UringEngine::Ring::Reap() {
+  io_uring_cqe* cqe = nullptr;
+  while (io_uring_peek_cqe(&ring_, &cqe) == 0) {
+    IoRequest& request = *static_cast<IoRequest*>(io_uring_cqe_get_data(cqe));
+    const int result = cqe->res;
+    io_uring_cqe_seen(&ring_, cqe);
+    --in_flight_;
+    if (Continues(request, result)) Push(request);
+  }
+}
+
+void UringEngine::Ring::Fill(std::span<IoRequest>::iterator& next,
+                             std::span<IoRequest>::iterator end) {
+  uint64_t bytes = 0;
+  for (; next != end && in_flight_ < depth_; ++next) {
+    if (next->length == 0) continue;
+    Push(*next);
+    bytes += next->length;
+    if (bytes < kSubmitBytes) continue;
+    (void)io_uring_submit(&ring_);  // What it leaves is submitted, or reported, by SubmitAndWait.
+    bytes = 0;
+  }
+}
+
+bool UringEngine::Ring::Run(std::span<IoRequest> requests) {
+  auto next = requests.begin();
+  for (;;) {
+    Fill(next, requests.end());
+    if (in_flight_ == 0) return true;
+    if (!SubmitAndWait()) return false;
+    Reap();
+  }
+}
+
+StatusOr<std::unique_ptr<UringEngine>> UringEngine::Create(const Options& options) {
+  if (options.queue_depth == 0 || options.queue_depth > kMaxQueueDepth) {
+    return InvalidArgument("io queue depth is ", options.queue_depth, ", must be 1..",
+                           kMaxQueueDepth);
+  }
+  if (options.max_rings == 0) return InvalidArgument("io rings is 0, must be at least 1");
+  int error = 0;
+  std::unique_ptr<Ring> ring = Ring::Create(options.queue_depth, &error);
+  if (ring == nullptr) return Unavailable("io_uring cannot be set up: ", std::strerror(error));
+  if (!ring->Supports(IORING_OP_READ) || !ring->Supports(IORING_OP_WRITE)) {
+    return Unavailable("io_uring of this kernel cannot read and write; it is older than 5.6");
+  }
+  return std::unique_ptr<UringEngine>(new UringEngine(options, std::move(ring)));
+}
+
+UringEngine::UringEngine(const Options& options, std::unique_ptr<Ring> first) : options_(options) {
+  MutexLock lock(mutex_);
+  idle_.reserve(options.max_rings);
+  idle_.push_back(std::move(first));
+}
+
+UringEngine::~UringEngine() = default;
+
+std::unique_ptr<UringEngine::Ring> UringEngine::Borrow() {
+  {
+    MutexLock lock(mutex_);
+    if (lent_ == options_.max_rings) return nullptr;
+    ++lent_;
+    if (!idle_.empty()) {
+      std::unique_ptr<Ring> ring = std::move(idle_.back());
+      idle_.pop_back();
+      return ring;
+    }
+  }
+  int error = 0;
+  std::unique_ptr<Ring> ring = Ring::Create(options_.queue_depth, &error);
+  if (ring == nullptr) Forget();
+  return ring;
+}
+
+void UringEngine::GiveBack(std::unique_ptr<Ring> ring) {
+  MutexLock lock(mutex_);
+  --lent_;
+  idle_.push_back(std::move(ring));
+}
+
+void UringEngine::Forget() {
+  MutexLock lock(mutex_);
+  --lent_;
+}
+
+void UringEngine::Run(std::span<IoRequest> requests) {
+  std::unique_ptr<Ring> ring = Borrow();
+  if (ring == nullptr) return plain_.Run(requests);
+  if (ring->Run(requests)) return GiveBack(std::move(ring));
+  Forget();
+  for (IoRequest& request : requests) {
+    if (request.error == 0 && request.done < request.length) PlainEngine::Finish(request);
+  }
+}
+
+}  // namespace quire::kvserver

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/store/payload/volume_set.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "kvserver/store/payload/io_status.h"
+#include "kvserver/store/payload/location.h"
+
+namespace quire::kvserver {
+namespace {
+
+constexpr std::string_view kExtension = ".vol";
+constexpr size_t kDigits = 8;
+constexpr uint32_t kMaxVolumes = 100'000'000;  ///< What kDigits can name.
+
+std::string FileName(uint32_t number) {
+  std::string digits = std::to_string(number);
+  digits.insert(0, kDigits - std::min(kDigits, digits.size()), '0');
+  return digits + std::string(kExtension);
+}
+
+/// The number in a volume's file name; nullopt for any other name.
+std::optional<uint32_t> NumberOf(const std::string& name) {
+  uint32_t number = 0;
+  const char* const digits_end = name.data() + std::min(kDigits, name.size());
+  const auto [end, error] = std::from_chars(name.data(), digits_end, number);
+  if (error != std::errc() || name != FileName(number)) return std::nullopt;
+  return number;
+}
+
+bool IsHalfMade(const std::string& name) {
+  const std::string suffix = VolumeFile::TemporaryPath("");
+  return name.ends_with(suffix) && NumberOf(name.substr(0, name.size() - suffix.size()));
+}
+
+Status CheckOptions(const VolumeSet::Options& options) {
+  if (options.directory.empty()) return InvalidArgument("no directory given for the volumes");
+  if (options.volume_bytes < VolumeSet::kMinVolumeBytes ||
+      options.volume_bytes % kBlockBytes != 0 ||
+      options.volume_bytes > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+    return InvalidArgument("volume size is ", options.volume_bytes, ", must be at least ",
+                           VolumeSet::kMinVolumeBytes, " and a multiple of ", kBlockBytes);
+  }
+  if (options.limit_bytes != 0 && options.limit_bytes < VolumeSet::kMinVolumeBytes) {
+    return InvalidArgument("SSD limit is ", options.limit_bytes, " bytes, must be at least ",
+                           VolumeSet::kMinVolumeBytes, ", or 0 for none");
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<VolumeSet>> VolumeSet::Open(const Options& options) {
+  QUIRE_RETURN_IF_ERROR(CheckOptions(options));
+  std::error_code error;
+  std::filesystem::create_directories(options.directory, error);
+  if (error) return FromErrno(error.value(), "make directory " + options.directory);
+  std::unique_ptr<VolumeSet> set(new VolumeSet(options));
+  QUIRE_RETURN_IF_ERROR(set->OpenAll());
+  QUIRE_RETURN_IF_ERROR(set->Probe());
+  return set;
+}
+
+Status VolumeSet::Probe() {
+  // A full file system must not keep what is stored from being read.
+  if (const std::vector<VolumeFile*> volumes = All(); !volumes.empty()) {
+    direct_ = volumes.back()->direct();
+    return OkStatus();
+  }
+  const std::string path = options_.directory + "/probe";
+  const VolumeHeader header{.volume = 0, .size_bytes = kMinVolumeBytes};
+  QUIRE_ASSIGN_OR_RETURN(const auto volume, VolumeFile::Create(path, header, options_.direct));
+  direct_ = volume->direct();
+  std::error_code error;
+  std::filesystem::remove(path, error);
+  return error ? FromErrno(error.value(), "remove " + path) : OkStatus();
+}
+
+Status VolumeSet::OpenAll() {
+  std::error_code error;
+  std::filesystem::directory_iterator entries(options_.directory, error);
+  std::vector<uint32_t> numbers;
+  for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+    const std::string name = entries->path().filename().string();
+    if (const auto number = NumberOf(name)) numbers.push_back(*number);
+    if (IsHalfMade(name)) std::filesystem::remove(entries->path(), error);
+    if (error) break;
+  }
+  if (error) return FromErrno(error.value(), "read directory " + options_.directory);
+  for (const uint32_t number : numbers) {
+    QUIRE_ASSIGN_OR_RETURN(auto volume, VolumeFile::Open(PathOf(number), number, options_.direct));
+    Add(std::move(volume));
+  }
+  return OkStatus();
+}
+
+std::string VolumeSet::PathOf(uint32_t number) const {
+  return options_.directory + "/" + FileName(number);
+}
+
+void VolumeSet::Add(std::unique_ptr<VolumeFile> volume) {
+  MutexLock lock(mutex_);
+  total_bytes_ += volume->size_bytes();
+  const uint32_t number = volume->number();
+  next_number_ = std::max(next_number_, number + 1);
+  volumes_.emplace(number, std::move(volume));
+}
+
+VolumeFile* VolumeSet::Find(uint32_t number) const {
+  MutexLock lock(mutex_);
+  const auto found = volumes_.find(number);
+  return found == volumes_.end() ? nullptr : found->second.get();
+}
+
+std::vector<VolumeFile*> VolumeSet::All() const {
+  MutexLock lock(mutex_);
+  std::vector<VolumeFile*> all;
+  for (const auto& [number, volume] : volumes_) all.push_back(volume.get());
+  return all;
+}
+
+StatusOr<VolumeFile*> VolumeSet::Grow() {
+  VolumeHeader header;
+  {
+    MutexLock lock(mutex_);
+    header = {.volume = next_number_, .size_bytes = options_.volume_bytes};
+    if (options_.limit_bytes != 0) {
+      const uint64_t left = options_.limit_bytes - std::min(options_.limit_bytes, total_bytes_);
+      header.size_bytes = std::min(header.size_bytes, RoundDown(left, kBlockBytes));
+    }
+    if (header.size_bytes < kMinVolumeBytes || header.volume >= kMaxVolumes) {
+      return ResourceExhausted("the volumes in ", options_.directory, " have ", total_bytes_,
+                               " bytes, the SSD limit of ", options_.limit_bytes,
+                               " is reached; delete documents or raise the limit");
+    }
+  }
+  QUIRE_ASSIGN_OR_RETURN(auto volume,
+                         VolumeFile::Create(PathOf(header.volume), header, options_.direct));
+  VolumeFile* const made = volume.get();
+  Add(std::move(volume));
+  return made;
+}
+
+void VolumeSet::SkipPast(uint32_t number) {
+  MutexLock lock(mutex_);
+  next_number_ = std::max(next_number_, std::min(number, kMaxVolumes - 1) + 1);
+}
+
+uint64_t VolumeSet::total_bytes() const {
+  MutexLock lock(mutex_);
+  return total_bytes_;
+}
+
+}  // namespace quire::kvserver
