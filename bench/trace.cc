@@ -26,6 +26,7 @@ struct TraceOptions {
 
 StatusOr<Trace> LoadTrace(const TraceOptions& options) {
   if (!options.file.empty()) return ReadMooncakeTrace(options.file);
+  QUIRE_RETURN_IF_ERROR(Validate(options.zipf));
   return MakeZipfTrace(options.zipf);
 }
 

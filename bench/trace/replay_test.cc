@@ -106,6 +106,23 @@ TEST(ReplayTest, AnEmptyTraceHasNoRatios) {
   EXPECT_EQ(result.byte_hit_ratio(), 0);
 }
 
+// Two traces one after the other, of documents that have nothing in common: LFU keeps what was
+// popular in the first, PGDSF's clock lets it fall behind.
+TEST(ReplayTest, WhenPopularityChangesAPolicyThatAgesSavesMore) {
+  Trace trace = MakeZipfTrace({.documents = 300, .requests = 5000, .seed = 1});
+  for (TraceRequest& request :
+       MakeZipfTrace({.documents = 300, .requests = 5000, .seed = 2}).requests) {
+    request.tenant = 1;
+    trace.requests.push_back(std::move(request));
+  }
+  const auto saved = [&](const char* policy) {
+    return Replay(trace, {.cache_bytes = DistinctBytes(trace) / 20},
+                  *kvserver::MakeEvictionPolicy(policy).value())
+        .seconds_saved;
+  };
+  EXPECT_GT(saved("pgdsf"), 1.05 * saved("lfu"));
+}
+
 // Properties on a generated trace, for every policy.
 class EveryPolicyTest : public ::testing::TestWithParam<std::string> {
  protected:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <sstream>
 #include <vector>
 
@@ -10,6 +11,9 @@
 
 namespace quire::bench {
 namespace {
+
+constexpr double kMaxBlocks = 1e8;
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 /// Draws 0 .. n-1 with weights 1 / (k + 1)^s.
 class ZipfDraw {
@@ -70,6 +74,19 @@ std::string Describe(const ZipfTraceOptions& options) {
 }
 
 }  // namespace
+
+Status Validate(const ZipfTraceOptions& options) {
+  if (options.documents == 0) return InvalidArgument("a trace needs at least one document");
+  const double block_tokens = options.block_tokens == 0 ? kNoLimit : options.block_tokens;
+  const double mean_tokens = options.median_tokens * std::exp(options.sigma * options.sigma / 2);
+  const double blocks_each =
+      2 +
+      (std::min<double>(mean_tokens, options.max_tokens) + options.prefix_tokens) / block_tokens;
+  const double blocks = blocks_each * (1.0 * options.documents + options.requests);
+  if (blocks <= kMaxBlocks) return OkStatus();
+  return InvalidArgument("the trace would have about ", blocks, " blocks, more than ", kMaxBlocks,
+                         "; take fewer documents or requests, or larger blocks");
+}
 
 Trace MakeZipfTrace(const ZipfTraceOptions& options) {
   Random random(options.seed);

@@ -8,6 +8,7 @@
 #define QUIRE_BENCH_TRACE_ZIPF_TRACE_H_
 
 #include "bench/trace/trace.h"
+#include "common/base/status.h"
 
 namespace quire::bench {
 
@@ -27,6 +28,11 @@ struct ZipfTraceOptions {
   double requests_per_second = 10;
 };
 
+/// INVALID_ARGUMENT naming the remedy when there are no documents, or when the trace would have
+/// more than a hundred million blocks (24 bytes each in memory).
+[[nodiscard]] Status Validate(const ZipfTraceOptions& options);
+
+/// REQUIRES: the options are valid.
 Trace MakeZipfTrace(const ZipfTraceOptions& options);
 
 }  // namespace quire::bench

@@ -104,6 +104,16 @@ TEST(ZipfTraceTest, PrefixAndDocumentAreCutIntoBlocksAndThePrefixIsShared) {
   EXPECT_EQ(DistinctBytes(trace), (5 * 8 + 2 + 2 * 3) * 32 * kKvBytesPerToken);
 }
 
+// Promise 6: nothing is unbounded.
+TEST(ZipfTraceTest, Promise6TracesThatAreTooLargeOrEmptyAreRefused) {
+  EXPECT_TRUE(Validate({}).ok());
+  EXPECT_TRUE(Validate({.requests = 10000000, .block_tokens = 0}).ok());
+  EXPECT_FALSE(Validate({.documents = 0}).ok());
+  EXPECT_FALSE(Validate({.requests = 10000000}).ok());
+  EXPECT_FALSE(Validate({.block_tokens = 1}).ok());
+  EXPECT_FALSE(Validate({.prefix_tokens = 1 << 20}).ok());
+}
+
 TEST(ZipfTraceTest, TheDescriptionGivesTheSeed) {
   EXPECT_NE(MakeZipfTrace({.documents = 1, .requests = 1, .seed = 77}).description.find("seed 77"),
             std::string::npos);

@@ -9,6 +9,7 @@ namespace quire::kvserver {
 namespace {
 
 constexpr size_t kFewestGhosts = 1024;
+constexpr size_t kGhostsPerExtent = 4;
 
 }  // namespace
 
@@ -48,7 +49,8 @@ void Pgdsf::Evict(const ExtentId& id) {
   const uint64_t bytes = it->second.bytes;
   Remove(id);
   ghosts_.Remember(id, bytes, history);
-  ghosts_.Trim(std::max(kFewestGhosts, entries_.size()), std::numeric_limits<uint64_t>::max());
+  ghosts_.Trim(std::max(kFewestGhosts, kGhostsPerExtent * entries_.size()),
+               std::numeric_limits<uint64_t>::max());
 }
 
 void Pgdsf::Remove(const ExtentId& id) {
