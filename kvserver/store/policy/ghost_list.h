@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // GhostList: what is remembered of extents that are no longer there, bounded; the one that left
-// longest ago is forgotten first. Extents are known by a hash of 64 bits, some 100 bytes for each
-// in all: should two ever share one, what is remembered of one is taken for the other's.
+// longest ago is forgotten first. Extents are known by a hash of 64 bits: should two
+// ever share one, what is remembered of one is taken for the other's.
 // Thread-safety: none.
 #ifndef QUIRE_KVSERVER_STORE_POLICY_GHOST_LIST_H_
 #define QUIRE_KVSERVER_STORE_POLICY_GHOST_LIST_H_

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// QuotaTable: bytes that each tenant uses of each tier, and may use. Thread-safety: none.
+// QuotaTable: bytes that each tenant uses of each tier, and may use. Memory is bounded by the
+// tenants. Thread-safety: none.
 #ifndef QUIRE_KVSERVER_STORE_POLICY_QUOTA_TABLE_H_
 #define QUIRE_KVSERVER_STORE_POLICY_QUOTA_TABLE_H_
 
