@@ -41,6 +41,8 @@ void AddPayloadBench(Benches& benches);
 /// A recall session against sending everything again, against memcpy of the same bytes; over
 /// loopback and over gRPC.
 void AddRecallBench(Benches& benches);
+/// What each eviction policy saves on a trace of requests.
+void AddTraceBench(Benches& benches);
 
 /// The middle value; 0 for none.
 Duration Median(std::vector<Duration> times);

@@ -15,11 +15,13 @@ void AddBenchCommand(Commands& commands) {
        .examples = "  quire bench recall\n"
                    "  quire bench recall --steps 256 --json\n"
                    "  quire bench decode --model DIR\n"
+                   "  quire bench trace --cache-fraction 0.1\n"
                    "Every benchmark has its own help: quire bench NAME --help"});
   bench::Benches benches{.commands = commands, .parent = command};
   bench::AddDecodeBench(benches);
   bench::AddPayloadBench(benches);
   bench::AddRecallBench(benches);
+  bench::AddTraceBench(benches);
 }
 
 }  // namespace quire::cli

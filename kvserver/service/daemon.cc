@@ -11,6 +11,7 @@
 #include "common/transport/grpc_server.h"
 #include "kvserver/service/log.h"
 #include "kvserver/service/server.h"
+#include "kvserver/store/policy/eviction_factory.h"
 
 namespace quire::kvserver {
 namespace {
@@ -37,6 +38,9 @@ void AddStoreFlags(CLI::App* app, ServerOptions* server) {
                       .description("memory|replicated|persisted"))
       ->type_name("LEVEL")
       ->default_str("persisted");
+  app->add_option("--eviction", server->eviction_policy, "Which extents leave the DRAM tier first")
+      ->check(CLI::IsMember(EvictionPolicyNames()))
+      ->capture_default_str();
   app->add_option("--promote-after-touches", server->promote_after_touches,
                   "SSD reads of an extent before it comes back to DRAM")
       ->capture_default_str();

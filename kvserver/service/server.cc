@@ -27,6 +27,7 @@ PageStore::Options StoreOptions(const ServerOptions& options) {
   store.dram_bytes = options.dram_bytes;
   store.ssd_bytes = options.ssd_bytes;
   store.tenants = options.tenants;
+  store.eviction_policy = options.eviction_policy;
   store.promote_after_touches = options.promote_after_touches;
   return store;
 }

@@ -2,6 +2,7 @@
 #include "kvserver/service/server_options.h"
 
 #include "common/wire/convert.h"
+#include "kvserver/store/policy/eviction_factory.h"
 
 namespace quire::kvserver {
 namespace {
@@ -25,6 +26,7 @@ Status ServerOptions::Validate() const {
   }
   QUIRE_RETURN_IF_ERROR(CheckRange("--max-message-bytes", max_message_bytes, kFewestMessageBytes,
                                    wire::kLargestMaxMessageBytes));
+  QUIRE_RETURN_IF_ERROR(Annotate(MakeEvictionPolicy(eviction_policy).status(), "--eviction"));
   QUIRE_RETURN_IF_ERROR(CheckRange("--promote-after-touches", promote_after_touches, 1, 1000000));
   QUIRE_RETURN_IF_ERROR(CheckRange("--max-sessions", max_sessions, 1, 1000000));
   QUIRE_RETURN_IF_ERROR(CheckRange("--max-contexts", max_contexts, 1, 1000000));

@@ -23,7 +23,8 @@ struct ServerOptions {
   uint64_t ssd_bytes = 0;  ///< Payload bytes allowed on SSD; 0 = what the file system has.
   std::vector<std::string> tenants = {"default"};
   Durability default_durability = Durability::kPersisted;  ///< Of puts that do not say.
-  uint32_t promote_after_touches = 2;  ///< SSD reads before an extent comes back to DRAM.
+  std::string eviction_policy = "lru";  ///< Which extents leave DRAM first; store/policy/.
+  uint32_t promote_after_touches = 2;   ///< SSD reads before an extent comes back to DRAM.
 
   // Limits.
   uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.

@@ -28,6 +28,7 @@ TEST(ServerOptionsTest, EveryOptionOutOfRangeIsNamed) {
   expect("'a b'", [](ServerOptions& o) { o.tenants = {"ok", "a b"}; });
   expect("--max-message-bytes", [](ServerOptions& o) { o.max_message_bytes = 1000; });
   expect("--max-message-bytes", [](ServerOptions& o) { o.max_message_bytes = uint64_t{1} << 40; });
+  expect("--eviction", [](ServerOptions& o) { o.eviction_policy = "belady"; });
   expect("--promote-after-touches", [](ServerOptions& o) { o.promote_after_touches = 0; });
   expect("--max-sessions", [](ServerOptions& o) { o.max_sessions = 0; });
   expect("--max-contexts", [](ServerOptions& o) { o.max_contexts = 0; });

@@ -93,8 +93,7 @@ bool DramTier::MakeRoom(uint64_t bytes) {
   if (!victim) return false;
   const ResidentPtr resident = *Find(*victim);
   if (arena_->SameClass(resident->full_bytes, bytes)) {
-    Drop(*victim);
-    evictions_.Add();
+    Evict(*victim);
   } else {
     EvictSlab(resident->slot.slab);
   }
@@ -116,9 +115,14 @@ void DramTier::EvictSlab(uint32_t slab) {
   for (const ExtentId& id : std::exchange(slab_extents_[slab], {})) {
     const ResidentPtr* resident = Find(id);
     if (resident == nullptr || (*resident)->slot.slab != slab) continue;
-    Drop(id);
-    evictions_.Add();
+    Evict(id);
   }
+}
+
+void DramTier::Evict(const ExtentId& id) {
+  policy_->Evict(id);
+  Drop(id);
+  evictions_.Add();
 }
 
 void DramTier::Publish(const ExtentId& id, ResidentPtr resident) {
@@ -126,7 +130,7 @@ void DramTier::Publish(const ExtentId& id, ResidentPtr resident) {
   std::vector<ExtentId>& slots = slab_extents_[resident->slot.slab];
   if (slots.size() <= resident->slot.index) slots.resize(resident->slot.index + 1);
   slots[resident->slot.index] = id;
-  policy_->Insert(id, resident->full_bytes);
+  policy_->Insert({.id = id, .bytes = resident->full_bytes});
   SegmentEntry& entry = index_[id.segment];
   if (entry.layers.size() <= id.layer) entry.layers.resize(id.layer + 1);
   entry.layers[id.layer] = std::move(resident);

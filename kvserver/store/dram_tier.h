@@ -18,7 +18,7 @@
 
 #include "common/base/mutex.h"
 #include "kvserver/store/arena.h"
-#include "kvserver/store/eviction_policy.h"
+#include "kvserver/store/policy/eviction_policy.h"
 #include "kvserver/store/tier.h"
 
 namespace quire::kvserver {
@@ -53,6 +53,7 @@ class DramTier final : public Tier {
   StatusOr<std::shared_ptr<Resident>> Allocate(const ExtentView& extent) QUIRE_REQUIRES(mutex_);
   bool MakeRoom(uint64_t bytes) QUIRE_REQUIRES(mutex_);
   void EvictSlab(uint32_t slab) QUIRE_REQUIRES(mutex_);
+  void Evict(const ExtentId& id) QUIRE_REQUIRES(mutex_);
   bool CanEmptySlab(uint32_t slab) const QUIRE_REQUIRES(mutex_);
   void Publish(const ExtentId& id, ResidentPtr resident) QUIRE_REQUIRES(mutex_);
   void Drop(const ExtentId& id) QUIRE_REQUIRES(mutex_);

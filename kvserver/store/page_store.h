@@ -68,6 +68,7 @@ class PageStore {
         "default"};  ///< Who may use the store; 1..64 bytes of [A-Za-z0-9_.-] each.
     /// Requests that read an extent from SSD before it is brought back to DRAM; at least 1.
     uint32_t promote_after_touches = 2;
+    std::string eviction_policy = "lru";      ///< Of DRAM; a name of policy/eviction_factory.h.
     uint64_t catalog_cache_bytes = 64 << 20;  ///< Segment records and chains kept in memory.
     uint64_t digest_cache_bytes = 64 << 20;   ///< Digests kept in memory.
   };

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "kvserver/store/lru.h"
+#include "kvserver/store/policy/eviction_factory.h"
+#include "kvserver/store/policy/touch_promotion.h"
 #include "kvserver/store/put_request.h"
-#include "kvserver/store/touch_promotion.h"
 
 namespace quire::kvserver {
 namespace {
@@ -26,9 +26,11 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
   if (options.promote_after_touches == 0) {
     return InvalidArgument("promote_after_touches is 0, must be at least 1");
   }
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<EvictionPolicy> eviction,
+                         MakeEvictionPolicy(options.eviction_policy));
   Parts parts;
   QUIRE_ASSIGN_OR_RETURN(parts.directory, DataDirectory::Open(options.ssd_path));
-  QUIRE_ASSIGN_OR_RETURN(parts.dram, DramTier::Open(options.dram_bytes, std::make_unique<Lru>()));
+  QUIRE_ASSIGN_OR_RETURN(parts.dram, DramTier::Open(options.dram_bytes, std::move(eviction)));
   QUIRE_ASSIGN_OR_RETURN(parts.database,
                          Database::Open({.path = parts.directory->metadata_path(), .env = env}));
   QUIRE_ASSIGN_OR_RETURN(parts.tenants,

@@ -204,6 +204,8 @@ TEST_F(PageStoreTest, RefusesOptionsThatMakeNoSense) {
   EXPECT_EQ(error([](Options& o) { o.tenants.clear(); }), StatusCode::kInvalidArgument);
   EXPECT_EQ(error([](Options& o) { o.tenants = {"a/b"}; }), StatusCode::kInvalidArgument);
   EXPECT_EQ(error([](Options& o) { o.promote_after_touches = 0; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(error([](Options& o) { o.eviction_policy = "belady"; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(error([](Options& o) { o.eviction_policy = "pgdsf"; }), StatusCode::kOk);
   EXPECT_EQ(error([](Options&) {}), StatusCode::kOk);
 }
 

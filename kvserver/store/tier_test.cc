@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/store/dram_tier.h"
-#include "kvserver/store/lru.h"
+#include "kvserver/store/policy/lru.h"
 #include "kvserver/store/ssd_tier.h"
 #include "kvserver/store/testing/store_kit.h"
 #include "kvserver/store/testing/tier_conformance.h"

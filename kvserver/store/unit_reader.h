@@ -18,7 +18,7 @@
 #include "common/base/status.h"
 #include "kvserver/store/dram_tier.h"
 #include "kvserver/store/keyed_lock.h"
-#include "kvserver/store/promotion_policy.h"
+#include "kvserver/store/policy/promotion_policy.h"
 #include "kvserver/store/segment_catalog.h"
 #include "kvserver/store/ssd_tier.h"
 

@@ -194,6 +194,16 @@ void WriteConfigSeeds(const fs::path& dir) {
   Write(dir / "tokenizer.json", tokenizer + R"(," the","the"]})");
 }
 
+void WriteTraceSeeds(const fs::path& dir) {
+  Write(dir / "three_requests",
+        R"({"timestamp":0,"input_length":1300,"output_length":52,"hash_ids":[0,14,15]})"
+        "\n"
+        R"({"timestamp":27482.5,"input_length":512,"output_length":0,"hash_ids":[9],"more":null})"
+        "\n\n"
+        R"({"timestamp":3,"input_length":600,"output_length":1,"hash_ids":[0]})"
+        "\r\n");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -210,4 +220,5 @@ int main(int argc, char** argv) {
         kvserver::EncodeVolumeHeader({.volume = 3, .size_bytes = 256 << 20}));
   WriteSafetensorsSeed(root / "safetensors_fuzz" / "two_tensors");
   WriteConfigSeeds(root / "config_fuzz");
+  WriteTraceSeeds(root / "mooncake_trace_fuzz");
 }

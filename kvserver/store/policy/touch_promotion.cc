@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kvserver/store/touch_promotion.h"
+#include "kvserver/store/policy/touch_promotion.h"
 
 namespace quire::kvserver {
 

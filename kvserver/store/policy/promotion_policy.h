@@ -2,9 +2,10 @@
 //
 // PromotionPolicy: whether an extent that was read from SSD is worth a place in DRAM. A sparse read
 // that comes once is served around DRAM. Bookkeeping only: no I/O, no clock, no locks.
+// testing/promotion_conformance.h is the test suite that every implementation passes.
 // Thread-safety: none; PageStore calls it under its own lock.
-#ifndef QUIRE_KVSERVER_STORE_PROMOTION_POLICY_H_
-#define QUIRE_KVSERVER_STORE_PROMOTION_POLICY_H_
+#ifndef QUIRE_KVSERVER_STORE_POLICY_PROMOTION_POLICY_H_
+#define QUIRE_KVSERVER_STORE_POLICY_PROMOTION_POLICY_H_
 
 #include "kvserver/store/unit.h"
 
@@ -19,4 +20,4 @@ class PromotionPolicy {
 
 }  // namespace quire::kvserver
 
-#endif  // QUIRE_KVSERVER_STORE_PROMOTION_POLICY_H_
+#endif  // QUIRE_KVSERVER_STORE_POLICY_PROMOTION_POLICY_H_

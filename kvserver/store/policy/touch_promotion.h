@@ -2,15 +2,15 @@
 //
 // TouchPromotion: an extent is promoted at its n-th touch, as long as the touches are close enough
 // together that it was not forgotten in between.
-#ifndef QUIRE_KVSERVER_STORE_TOUCH_PROMOTION_H_
-#define QUIRE_KVSERVER_STORE_TOUCH_PROMOTION_H_
+#ifndef QUIRE_KVSERVER_STORE_POLICY_TOUCH_PROMOTION_H_
+#define QUIRE_KVSERVER_STORE_POLICY_TOUCH_PROMOTION_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <list>
 #include <unordered_map>
 
-#include "kvserver/store/promotion_policy.h"
+#include "kvserver/store/policy/promotion_policy.h"
 
 namespace quire::kvserver {
 
@@ -34,4 +34,4 @@ class TouchPromotion final : public PromotionPolicy {
 
 }  // namespace quire::kvserver
 
-#endif  // QUIRE_KVSERVER_STORE_TOUCH_PROMOTION_H_
+#endif  // QUIRE_KVSERVER_STORE_POLICY_TOUCH_PROMOTION_H_

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Replay: what a cache of given size would have saved on a trace under an eviction policy. Nothing
+// is stored and nothing is timed; the same trace gives the same result everywhere.
+//
+// A request hits the longest run of its blocks, from the first on, that are all cached; the rest is
+// computed. Then all its blocks are brought to the cache, from the first on as far as room can be
+// made without those of the request itself. Uses are told to the policy from the last block to the
+// first, so that one that goes by age lets a chain go from its end, as a prefix cache has to. The
+// cost sample of a block that came is T(cached, new) / new of its request.
+#ifndef QUIRE_BENCH_TRACE_REPLAY_H_
+#define QUIRE_BENCH_TRACE_REPLAY_H_
+
+#include <cstdint>
+
+#include "bench/trace/prefill_cost.h"
+#include "bench/trace/trace.h"
+#include "kvserver/store/policy/eviction_policy.h"
+
+namespace quire::bench {
+
+struct ReplayOptions {
+  uint64_t cache_bytes = 0;
+  PrefillCost cost = {};
+};
+
+struct ReplayResult {
+  uint64_t tokens = 0;  ///< Of all blocks of all requests.
+  uint64_t hit_tokens = 0;
+  uint64_t bytes = 0;
+  uint64_t hit_bytes = 0;
+  uint64_t evictions = 0;
+  uint64_t most_cached_bytes = 0;
+  double seconds_without_cache = 0;  ///< Prefill of everything.
+  double seconds_saved = 0;          ///< Of them.
+
+  double token_hit_ratio() const;
+  double byte_hit_ratio() const;
+};
+
+/// REQUIRES: `policy` tracks nothing yet.
+ReplayResult Replay(const Trace& trace, const ReplayOptions& options,
+                    kvserver::EvictionPolicy& policy);
+
+}  // namespace quire::bench
+
+#endif  // QUIRE_BENCH_TRACE_REPLAY_H_

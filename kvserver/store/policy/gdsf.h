@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Gdsf: greedy dual size frequency. The extent with the lowest priority leaves first:
+//   Priority = Clock + Frequency * Cost / Size
+// The clock is the priority of what was evicted last, so that what is not used any more falls
+// behind what comes anew. With Cost = 1 many small extents are kept rather than few large ones (the
+// most hits); with Cost = Size all bytes are worth the same (the most bytes hit).
+#ifndef QUIRE_KVSERVER_STORE_POLICY_GDSF_H_
+#define QUIRE_KVSERVER_STORE_POLICY_GDSF_H_
+
+#include <unordered_map>
+
+#include "kvserver/store/policy/victim_order.h"
+
+namespace quire::kvserver {
+
+class Gdsf final : public EvictionPolicy {
+ public:
+  enum class Cost { kOne, kBytes };
+  explicit Gdsf(Cost cost) : cost_(cost) {}
+
+  void Insert(const NewExtent& extent) override;
+  void Touch(const ExtentId& id) override;
+  void Evict(const ExtentId& id) override;
+  void Remove(const ExtentId& id) override;
+  std::optional<ExtentId> Victim(const Evictable& evictable) override;
+  size_t size() const override { return entries_.size(); }
+
+ private:
+  struct Entry {
+    double worth = 0;  ///< Cost / Size, what one use adds.
+    uint64_t frequency = 1;
+    VictimOrder::Place place;
+  };
+  void Place(Entry& entry);
+
+  const Cost cost_;
+  VictimOrder order_;
+  std::unordered_map<ExtentId, Entry, ExtentIdHash> entries_;
+  double clock_ = 0;
+  uint64_t turn_ = 0;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_STORE_POLICY_GDSF_H_

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// QuotaTable: bytes that each tenant uses of each tier, and may use. Memory is bounded by the
+// tenants. Thread-safety: none.
+#ifndef QUIRE_KVSERVER_STORE_POLICY_QUOTA_TABLE_H_
+#define QUIRE_KVSERVER_STORE_POLICY_QUOTA_TABLE_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "common/base/status.h"
+
+namespace quire::kvserver {
+
+enum class TierName : uint8_t { kDram, kSsd };
+
+class QuotaTable {
+ public:
+  static constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
+
+  /// What tenants without a quota of their own may use.
+  explicit QuotaTable(uint64_t default_bytes = kUnlimited) : default_bytes_(default_bytes) {}
+
+  /// Sets a tenant's quota. Bytes in use stay charged: below them, nothing is admitted until enough
+  /// of them are released.
+  void SetQuota(std::string_view tenant, TierName tier, uint64_t bytes);
+
+  /// Charges `bytes`. RESOURCE_EXHAUSTED naming tenant, tier, use and quota when they do not fit,
+  /// and nothing changes.
+  [[nodiscard]] Status TryCharge(std::string_view tenant, TierName tier, uint64_t bytes);
+  /// Gives charged bytes back. REQUIRES: as many are charged.
+  void Release(std::string_view tenant, TierName tier, uint64_t bytes);
+
+  uint64_t used_bytes(std::string_view tenant, TierName tier) const;
+  uint64_t quota_bytes(std::string_view tenant, TierName tier) const;
+
+ private:
+  struct Account {
+    uint64_t used_bytes = 0;
+    uint64_t quota_bytes = 0;
+  };
+  using Accounts = std::array<Account, 2>;  // [TierName]
+
+  Accounts& Of(std::string_view tenant);
+  const Account* Find(std::string_view tenant, TierName tier) const;
+
+  const uint64_t default_bytes_;
+  std::map<std::string, Accounts, std::less<>> tenants_;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_STORE_POLICY_QUOTA_TABLE_H_

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// VictimOrder: extents by priority, the order behind the policies that compute one. Of equal
+// priorities the one that was placed first leaves first. Extents that may not leave step aside (see
+// EvictionPolicy::Victim). Ids are referred to in place: they belong to the policy's table and must
+// not move while they are in the order. Thread-safety: none.
+#ifndef QUIRE_KVSERVER_STORE_POLICY_VICTIM_ORDER_H_
+#define QUIRE_KVSERVER_STORE_POLICY_VICTIM_ORDER_H_
+
+#include <cstdint>
+#include <set>
+#include <tuple>
+
+#include "kvserver/store/policy/eviction_policy.h"
+
+namespace quire::kvserver {
+
+/// How many of the extents that stepped aside each search for a victim asks about again.
+inline constexpr int kAskedAgain = 8;
+
+class VictimOrder {
+ public:
+  /// Where an extent stands. `turn` makes it unique: each placement has a greater one.
+  struct Place {
+    double priority = 0;
+    uint64_t turn = 0;
+    const ExtentId* id = nullptr;
+
+    friend bool operator<(const Place& a, const Place& b) {
+      return std::tie(a.priority, a.turn) < std::tie(b.priority, b.turn);
+    }
+  };
+
+  void Insert(const Place& place) { order_.insert(place); }
+  /// REQUIRES: `place` was inserted and not erased since.
+  void Erase(const Place& place) {
+    if (order_.erase(place) == 0) aside_.erase(place);
+  }
+  /// The first that `evictable` agrees to, of those in order and of some of those aside; null when
+  /// it agrees to none. What it refuses steps aside.
+  const ExtentId* First(const EvictionPolicy::Evictable& evictable);
+  /// The first that `evictable` agrees to of all that are aside; null when it agrees to none. For
+  /// when First found nothing.
+  const ExtentId* FirstAside(const EvictionPolicy::Evictable& evictable) const;
+
+ private:
+  void AskSomeAgain();
+
+  std::set<Place> order_;
+  std::set<Place> aside_;
+  Place last_asked_again_;  // Only compared with; its extent may be gone.
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_STORE_POLICY_VICTIM_ORDER_H_
