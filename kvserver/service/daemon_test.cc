@@ -202,6 +202,13 @@ TEST_F(QuiredTest, HelpHasExamples) {
   EXPECT_THAT(help.out, HasSubstr("--config"));
 }
 
+TEST_F(QuiredTest, StartsWithTheDeployedConfigFile) {
+  auto args = Args();
+  args.insert(args.end(), {"--config", QUIRE_SOURCE_DIR "/deploy/quired.ini"});
+  const auto quired = Run(args);
+  EXPECT_NE(Address(*quired), "") << quired->Stderr();
+}
+
 TEST_F(QuiredTest, FailsToStartWithAReason) {
   const std::string config = dir_ / "bad.ini";
   std::ofstream(config) << "data-dir = \"x\"\nno-such-key = 3\n";
