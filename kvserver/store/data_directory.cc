@@ -124,6 +124,11 @@ Status DataDirectory::CheckFormat() const {
                               ", this server reads versions up to ", kFormatVersion,
                               "; upgrade the server or choose another directory");
   }
+  if (version < kOldestFormatVersion) {
+    return FailedPrecondition("data directory ", path_, " has format version ", version,
+                              ", this server reads versions from ", kOldestFormatVersion,
+                              " on; choose another directory and put the documents again");
+  }
   return OkStatus();
 }
 

@@ -5,6 +5,7 @@
 //   <path>/FORMAT      "quire-data-format <n>\n": who wrote it; a newer version is refused
 //   <path>/LOCK        locked while a server has the directory open
 //   <path>/metadata/   RocksDB
+//   <path>/payload/    volumes (payload/volume_set.h)
 //
 // Ownership: the lock is held until destruction (and gone when the process dies).
 // Errors: INVALID_ARGUMENT (no path, not a directory), PERMISSION_DENIED (not writable),
@@ -22,8 +23,9 @@ namespace quire::kvserver {
 
 class DataDirectory {
  public:
-  /// The version that this code writes. Older ones are migrated at open; there are none yet.
-  static constexpr int kFormatVersion = 1;
+  /// The version that this code writes, and the oldest that it reads.
+  static constexpr int kFormatVersion = 2;
+  static constexpr int kOldestFormatVersion = 2;
 
   /// Creates the directory when it is missing.
   static StatusOr<std::unique_ptr<DataDirectory>> Open(const std::string& path);
@@ -33,6 +35,7 @@ class DataDirectory {
 
   const std::string& path() const { return path_; }
   std::string metadata_path() const { return path_ + "/metadata"; }
+  std::string payload_path() const { return path_ + "/payload"; }
 
  private:
   DataDirectory(std::string path, int lock_fd) : path_(std::move(path)), lock_fd_(lock_fd) {}

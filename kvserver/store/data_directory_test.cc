@@ -35,7 +35,7 @@ TEST(DataDirectoryTest, CreatesWhatIsMissingAndOpensItAgain) {
   ASSERT_TRUE(DataDirectory::Open(path).ok());
   std::stringstream format;
   format << std::ifstream(path + "/FORMAT").rdbuf();
-  EXPECT_EQ(format.str(), "quire-data-format 1\n");
+  EXPECT_EQ(format.str(), "quire-data-format 2\n");
 }
 
 TEST(DataDirectoryTest, IsLockedWhileItIsOpen) {
@@ -59,10 +59,18 @@ TEST(DataDirectoryTest, AFileIsNotADirectory) {
 
 TEST(DataDirectoryTest, ANewerFormatIsRefusedWithARemedy) {
   TempDir dir;
-  WriteFile(dir / "FORMAT", "quire-data-format 2\n");
+  WriteFile(dir / "FORMAT", "quire-data-format 3\n");
   const Status status = OpenError(dir.path());
   EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
   EXPECT_NE(Message(status).find("upgrade"), std::string_view::npos);
+}
+
+TEST(DataDirectoryTest, AFormatThatIsNotReadAnyMoreIsRefusedWithARemedy) {
+  TempDir dir;
+  WriteFile(dir / "FORMAT", "quire-data-format 1\n");
+  const Status status = OpenError(dir.path());
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("put the documents again"));
 }
 
 TEST(DataDirectoryTest, ADamagedFormatFileIsDataLoss) {

@@ -17,7 +17,7 @@ namespace quire::kvserver {
 namespace {
 
 // In order of Table; RocksDB's own default family comes after them and stays empty.
-constexpr std::array<const char*, 5> kTableNames = {"segments", "units", "digests", "metadata",
+constexpr std::array<const char*, 5> kTableNames = {"segments", "extents", "digests", "metadata",
                                                     "tenants"};
 constexpr size_t kBlockCacheBytes = 32 << 20;
 constexpr size_t kPayloadBufferBytes = 32 << 20;
@@ -149,7 +149,7 @@ StatusOr<std::unique_ptr<Database>> Database::Open(const Options& options) {
   std::vector<rocksdb::ColumnFamilyDescriptor> families;
   for (size_t i = 0; i < kTableNames.size(); ++i) {
     const auto table = static_cast<Table>(i);
-    const bool payload = table == Table::kUnits || table == Table::kDigests;
+    const bool payload = table == Table::kDigests;
     families.emplace_back(kTableNames[i], TableOptions(cache, payload));
   }
   families.emplace_back(rocksdb::kDefaultColumnFamilyName, TableOptions(cache, false));

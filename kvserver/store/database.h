@@ -34,7 +34,7 @@ class Env;
 namespace quire::kvserver {
 
 /// Column families. Their names are persistent.
-enum class Table : uint8_t { kSegments, kUnits, kDigests, kMetadata, kTenants };
+enum class Table : uint8_t { kSegments, kExtents, kDigests, kMetadata, kTenants };
 
 class Database {
  public:

@@ -28,12 +28,12 @@ class DatabaseTest : public ::testing::Test {
   Status Put(const std::string& key, const std::string& value, bool sync = true) {
     Database::Batch batch = database_->NewBatch();
     batch.Put(Table::kSegments, key, {value});
-    batch.Put(Table::kUnits, key, {value, value});
+    batch.Put(Table::kExtents, key, {value, value});
     return database_->Commit(batch, sync);
   }
   void ExpectAbsent(const std::string& key) {
     EXPECT_EQ(database_->Get(Table::kSegments, key).status().code(), StatusCode::kNotFound);
-    EXPECT_EQ(database_->Get(Table::kUnits, key).status().code(), StatusCode::kNotFound);
+    EXPECT_EQ(database_->Get(Table::kExtents, key).status().code(), StatusCode::kNotFound);
   }
 
   TempDir dir_;
@@ -44,7 +44,7 @@ class DatabaseTest : public ::testing::Test {
 TEST_F(DatabaseTest, ABatchIsReadableInAllItsTables) {
   ASSERT_TRUE(Put("a", "one").ok());
   EXPECT_EQ(*database_->Get(Table::kSegments, "a"), "one");
-  EXPECT_EQ(*database_->Get(Table::kUnits, "a"), "oneone");
+  EXPECT_EQ(*database_->Get(Table::kExtents, "a"), "oneone");
   EXPECT_EQ(database_->Get(Table::kDigests, "a").status().code(), StatusCode::kNotFound);
 }
 
@@ -52,7 +52,7 @@ TEST_F(DatabaseTest, DeletePrefixDeletesExactlyThePrefix) {
   for (const char* key : {"a", "ab", "ab\xff", "ac", "b"}) ASSERT_TRUE(Put(key, "v").ok());
   Database::Batch batch = database_->NewBatch();
   batch.DeletePrefix(Table::kSegments, "ab");
-  batch.DeletePrefix(Table::kUnits, "a");
+  batch.DeletePrefix(Table::kExtents, "a");
   ASSERT_TRUE(database_->Commit(batch, false).ok());
   std::string left;
   ASSERT_TRUE(database_
@@ -63,8 +63,8 @@ TEST_F(DatabaseTest, DeletePrefixDeletesExactlyThePrefix) {
                          })
                   .ok());
   EXPECT_EQ(left, "a ac b ");
-  EXPECT_EQ(database_->Get(Table::kUnits, "ac").status().code(), StatusCode::kNotFound);
-  EXPECT_TRUE(database_->Get(Table::kUnits, "b").ok());
+  EXPECT_EQ(database_->Get(Table::kExtents, "ac").status().code(), StatusCode::kNotFound);
+  EXPECT_TRUE(database_->Get(Table::kExtents, "b").ok());
 }
 
 TEST_F(DatabaseTest, WritesRecoverByThemselvesWhenThereIsSpaceAgain) {
@@ -83,7 +83,7 @@ TEST_F(DatabaseTest, WritesRecoverByThemselvesWhenThereIsSpaceAgain) {
     ExpectAbsent("during");
     Open();
     EXPECT_EQ(*database_->Get(Table::kSegments, "before"), "1");
-    EXPECT_EQ(*database_->Get(Table::kUnits, "after"), "33");
+    EXPECT_EQ(*database_->Get(Table::kExtents, "after"), "33");
     ExpectAbsent("during");
   }
 }

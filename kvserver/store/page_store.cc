@@ -6,8 +6,7 @@
 namespace quire::kvserver {
 
 StatusOr<std::unique_ptr<PageStore>> PageStore::Open(const Options& options) {
-  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<PageStoreImpl> store,
-                         PageStoreImpl::Open(options, nullptr));
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<PageStoreImpl> store, PageStoreImpl::Open(options, {}));
   return std::unique_ptr<PageStore>(std::move(store));
 }
 

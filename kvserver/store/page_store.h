@@ -64,6 +64,7 @@ class PageStore {
     std::string ssd_path;              ///< Data directory; created when missing. Required.
     uint64_t dram_bytes = 1ull << 30;  ///< Arena, reserved at open.
     uint64_t ssd_bytes = 0;  ///< Payload bytes allowed on SSD; 0 = what the file system has.
+    uint64_t ssd_volume_bytes = 256ull << 20;  ///< Size of a new payload volume.
     std::vector<std::string> tenants = {
         "default"};  ///< Who may use the store; 1..64 bytes of [A-Za-z0-9_.-] each.
     /// Requests that read an extent from SSD before it is brought back to DRAM; at least 1.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kvserver/store/payload/engine_choice.h"
 #include "kvserver/store/policy/eviction_factory.h"
 #include "kvserver/store/policy/touch_promotion.h"
 #include "kvserver/store/put_request.h"
@@ -13,16 +14,21 @@ namespace {
 
 // Left free on the file system, so that the database can still compact and log.
 constexpr uint64_t kMinFreeBytes = 64 << 20;
-// One payload byte is written to the log and to a blob file.
-constexpr uint64_t kWrittenPerByte = 2;
 constexpr size_t kMaxLookupTokens = size_t{1} << 24;
 // Extents that were read from SSD and may be read again; 64 bytes each or so.
 constexpr size_t kPromotionMemory = 65536;
 
+/// What a segment adds to the database, which writes it to the log and to a table: the digests of
+/// each unit's keys (two rows) and checksums in both records.
+uint64_t MetadataBytes(const SegmentRecord& record) {
+  const uint64_t rows = quire::UnitBytes(record.spec) / record.spec.page_tokens;
+  return 2 * record.unit_crc32c.size() * (rows + 2 * sizeof(uint32_t));
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& options,
-                                                             rocksdb::Env* env) {
+                                                             const Machine& machine) {
   if (options.promote_after_touches == 0) {
     return InvalidArgument("promote_after_touches is 0, must be at least 1");
   }
@@ -31,29 +37,51 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
   Parts parts;
   QUIRE_ASSIGN_OR_RETURN(parts.directory, DataDirectory::Open(options.ssd_path));
   QUIRE_ASSIGN_OR_RETURN(parts.dram, DramTier::Open(options.dram_bytes, std::move(eviction)));
-  QUIRE_ASSIGN_OR_RETURN(parts.database,
-                         Database::Open({.path = parts.directory->metadata_path(), .env = env}));
+  QUIRE_ASSIGN_OR_RETURN(parts.database, Database::Open({.path = parts.directory->metadata_path(),
+                                                         .env = machine.env}));
+  QUIRE_RETURN_IF_ERROR(OpenPayload(options, machine.engine, &parts));
   QUIRE_ASSIGN_OR_RETURN(parts.tenants,
                          TenantDirectory::Open(parts.database.get(), options.tenants));
+  SsdTier ssd(parts.database.get(), parts.payload.get());
+  QUIRE_ASSIGN_OR_RETURN(const SsdTier::Recovered recovered, ssd.Recover());
   SegmentCatalog catalog(parts.database.get(), 0);
   QUIRE_ASSIGN_OR_RETURN(const SegmentCatalog::Totals stored, catalog.CountAll());
-  return std::unique_ptr<PageStoreImpl>(new PageStoreImpl(options, std::move(parts), stored));
+  return std::unique_ptr<PageStoreImpl>(
+      new PageStoreImpl(options, std::move(parts), stored, recovered));
+}
+
+Status PageStoreImpl::OpenPayload(const Options& options, IoEngine* engine, Parts* parts) {
+  if (engine == nullptr) {
+    QUIRE_ASSIGN_OR_RETURN(EngineChoice choice, ChooseEngine(EngineKind::kAuto, {}));
+    parts->engine = std::move(choice.engine);
+    engine = parts->engine.get();
+  }
+  const VolumeSet::Options volumes{.directory = parts->directory->payload_path(),
+                                   .volume_bytes = options.ssd_volume_bytes};
+  QUIRE_ASSIGN_OR_RETURN(parts->payload,
+                         PayloadStore::Open({.volumes = volumes, .buffers = {}}, engine));
+  return OkStatus();
 }
 
 PageStoreImpl::PageStoreImpl(const Options& options, Parts parts,
-                             const SegmentCatalog::Totals& stored)
+                             const SegmentCatalog::Totals& stored,
+                             const SsdTier::Recovered& recovered)
     : directory_(std::move(parts.directory)),
       database_(std::move(parts.database)),
+      engine_(std::move(parts.engine)),
+      payload_(std::move(parts.payload)),
       dram_(std::move(parts.dram)),
       tenants_(std::move(parts.tenants)),
       metadata_(database_.get()),
-      ssd_(database_.get()),
+      ssd_(database_.get(), payload_.get()),
       catalog_(database_.get(), options.catalog_cache_bytes),
       digests_(database_.get(), options.digest_cache_bytes),
       reader_({.catalog = &catalog_, .dram = dram_.get(), .ssd = &ssd_, .writers = &writers_},
               std::make_unique<TouchPromotion>(options.promote_after_touches, kPromotionMemory)),
       budget_(options.ssd_bytes, stored.payload_bytes) {
   segments_.Add(stored.segments);
+  dropped_.Add(recovered.dropped);
+  lost_bytes_.Add(recovered.lost_bytes);
 }
 
 StatusOr<PutSegmentResult> PageStoreImpl::PutSegment(std::string_view tenant,
@@ -72,7 +100,7 @@ StatusOr<PutSegmentResult> PageStoreImpl::PutSegment(std::string_view tenant,
   puts_.Add();
   if (stored == Stored::kWhole) {
     existed_.Add();
-    if (args.durability == Durability::kPersisted) QUIRE_RETURN_IF_ERROR(database_->Sync());
+    if (args.durability == Durability::kPersisted) QUIRE_RETURN_IF_ERROR(Sync());
     return PutSegmentResult{.key = key, .existed = true};
   }
   QUIRE_ASSIGN_OR_RETURN(record->first_token, FirstToken(tenant, args));
@@ -116,12 +144,17 @@ StatusOr<uint64_t> PageStoreImpl::FirstToken(std::string_view tenant, const PutS
   return first_token;
 }
 
-Status PageStoreImpl::Reserve(uint64_t bytes) {
+Status PageStoreImpl::Sync() {
+  QUIRE_RETURN_IF_ERROR(payload_->Sync());
+  return database_->Sync();
+}
+
+Status PageStoreImpl::Reserve(const SegmentRecord& record, uint64_t bytes) {
   QUIRE_ASSIGN_OR_RETURN(const uint64_t free_bytes, database_->FreeBytes());
-  if (free_bytes < kMinFreeBytes + kWrittenPerByte * bytes) {
+  const uint64_t needed = kMinFreeBytes + MetadataBytes(record);
+  if (free_bytes < needed) {
     return ResourceExhausted("data directory ", directory_->path(), " has ", free_bytes,
-                             " bytes free, a segment of ", bytes, " bytes needs ",
-                             kMinFreeBytes + kWrittenPerByte * bytes,
+                             " bytes free, the metadata of a segment needs ", needed,
                              "; free space or delete documents, then retry");
   }
   if (!budget_.TryReserve(bytes)) {
@@ -134,17 +167,20 @@ Status PageStoreImpl::Reserve(uint64_t bytes) {
 
 Status PageStoreImpl::Commit(const SegmentKey& key, const SegmentRecord& record,
                              const PutSegmentArgs& args, std::span<const ExtentView> extents) {
+  const bool sync = args.durability == Durability::kPersisted;
   Database::Batch batch = database_->NewBatch();
-  ssd_.StagePut(extents, batch);
+  QUIRE_ASSIGN_OR_RETURN(SsdTier::Change change, ssd_.StagePut(extents, sync, batch));
   QUIRE_RETURN_IF_ERROR(digests_.StagePut(key, record, args.payload, batch));
   catalog_.StagePut(key, record, batch);
-  return database_->Commit(batch, args.durability == Durability::kPersisted);
+  QUIRE_RETURN_IF_ERROR(database_->Commit(batch, sync));
+  change.Committed();
+  return OkStatus();
 }
 
 Status PageStoreImpl::Write(const SegmentKey& key, const SegmentRecordPtr& record,
                             const PutSegmentArgs& args, Stored before) {
   const uint64_t reserved = before == Stored::kDamaged ? 0 : record->payload_bytes();
-  QUIRE_RETURN_IF_ERROR(Reserve(reserved));
+  QUIRE_RETURN_IF_ERROR(Reserve(*record, reserved));
   const std::vector<ExtentView> extents = SplitExtents(key, *record, args.payload);
   if (const Status status = Commit(key, *record, args, extents); !status.ok()) {
     budget_.Release(reserved);
@@ -237,8 +273,9 @@ Status PageStoreImpl::DeleteSegment(std::string_view tenant, const SegmentKey& k
   Database::Batch batch = database_->NewBatch();
   catalog_.StageErase(key, batch);
   digests_.StageErase(key, batch);
-  ssd_.StageErase(key, batch);
+  QUIRE_ASSIGN_OR_RETURN(SsdTier::Change change, ssd_.StageErase(key, batch));
   QUIRE_RETURN_IF_ERROR(database_->Commit(batch, /*sync=*/false));
+  change.Committed();
   QUIRE_RETURN_IF_ERROR(dram_->Erase(key));
   catalog_.Forget(key);
   digests_.Forget(key, *record);
@@ -264,6 +301,9 @@ void PageStoreImpl::VisitCounters(const CounterVisitor& visit) const {
   digests_.VisitCounters(visit);
   dram_->VisitCounters(visit);
   ssd_.VisitCounters(visit);
+  visit("ssd_extents_dropped", dropped_.Get());
+  visit("ssd_bytes_lost", lost_bytes_.Get());
+  payload_->VisitCounters(visit);
   database_->VisitCounters(visit);
 }
 

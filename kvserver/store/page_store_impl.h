@@ -30,8 +30,14 @@ namespace quire::kvserver {
 
 class PageStoreImpl final : public PageStore {
  public:
-  /// As PageStore::Open, on the files of `env` (the machine's when null).
-  static StatusOr<std::unique_ptr<PageStoreImpl>> Open(const Options& options, rocksdb::Env* env);
+  /// What tests put in the place of the machine; null: the machine's own.
+  struct Machine {
+    rocksdb::Env* env = nullptr;
+    IoEngine* engine = nullptr;
+  };
+  /// As PageStore::Open, on the files of `machine`, which outlives the store.
+  static StatusOr<std::unique_ptr<PageStoreImpl>> Open(const Options& options,
+                                                       const Machine& machine);
 
   StatusOr<PutSegmentResult> PutSegment(std::string_view tenant,
                                         const PutSegmentArgs& args) override;
@@ -51,22 +57,29 @@ class PageStoreImpl final : public PageStore {
 
   /// For tests that damage or inspect what is stored.
   Database& database() { return *database_; }
+  PayloadStore& payload() { return *payload_; }
 
  private:
   struct Parts {
     std::unique_ptr<DataDirectory> directory;
     std::unique_ptr<Database> database;
+    std::unique_ptr<IoEngine> engine;  ///< Null when it is the caller's.
+    std::unique_ptr<PayloadStore> payload;
     std::unique_ptr<DramTier> dram;
     TenantDirectory tenants;
   };
-  PageStoreImpl(const Options& options, Parts parts, const SegmentCatalog::Totals& stored);
+  static Status OpenPayload(const Options& options, IoEngine* engine, Parts* parts);
+  PageStoreImpl(const Options& options, Parts parts, const SegmentCatalog::Totals& stored,
+                const SsdTier::Recovered& recovered);
 
   /// How a segment that is about to be put is stored now.
   enum class Stored { kNot, kWhole, kDamaged };
 
   StatusOr<uint64_t> FirstToken(std::string_view tenant, const PutSegmentArgs& args);
   StatusOr<Stored> FindStored(const SegmentKey& key, const SegmentRecord& record);
-  Status Reserve(uint64_t bytes);
+  /// Everything that was put so far is durable when this returns OK.
+  Status Sync();
+  Status Reserve(const SegmentRecord& record, uint64_t bytes);
   Status Commit(const SegmentKey& key, const SegmentRecord& record, const PutSegmentArgs& args,
                 std::span<const ExtentView> extents);
   Status Write(const SegmentKey& key, const SegmentRecordPtr& record, const PutSegmentArgs& args,
@@ -75,6 +88,8 @@ class PageStoreImpl final : public PageStore {
   // Constant after construction; each provides its own synchronisation.
   const std::unique_ptr<DataDirectory> directory_;
   const std::unique_ptr<Database> database_;
+  const std::unique_ptr<IoEngine> engine_;
+  const std::unique_ptr<PayloadStore> payload_;
   const std::unique_ptr<DramTier> dram_;
   const TenantDirectory tenants_;
   RocksDbMetadataStore metadata_;
@@ -84,7 +99,7 @@ class PageStoreImpl final : public PageStore {
   KeyedLock writers_;
   UnitReader reader_;
   SpaceBudget budget_;
-  Counter segments_, puts_, existed_, deletes_;
+  Counter segments_, puts_, existed_, deletes_, dropped_, lost_bytes_;
 };
 
 }  // namespace quire::kvserver

@@ -4,7 +4,10 @@
 // and when it is opened again.
 #include <gtest/gtest.h>
 
-#include "kvserver/store/checked_value.h"
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
 #include "kvserver/store/page_store_impl.h"
 #include "kvserver/store/testing/fault_file_system.h"
 #include "kvserver/store/testing/store_kit.h"
@@ -20,20 +23,47 @@ class PageStoreTiersTest : public ::testing::Test {
   void SetUp() override { Open(); }
   void Open() {
     store_.reset();
-    auto opened = PageStoreImpl::Open(options_, env_.env.get());
+    auto opened = PageStoreImpl::Open(options_, {.env = env_.env.get()});
     ASSERT_TRUE(opened.ok()) << opened.status();
     store_ = *std::move(opened);
   }
   uint64_t Count(const std::string& name) { return CountersOf(*store_)[name]; }
 
-  /// Overwrites one unit on SSD, past the store.
-  void Overwrite(const ExtentId& id, uint32_t unit, std::string_view value) {
-    Database::Batch batch = store_->database().NewBatch();
-    batch.Put(Table::kUnits, SsdTier::UnitKey(id, unit), {value});
-    ASSERT_TRUE(store_->database().Commit(batch, true).ok());
+  ExtentRecord RecordOf(const ExtentId& id) {
+    return DecodeExtentRecord(*store_->database().Get(Table::kExtents, SsdTier::RecordKey(id)))
+        .value();
+  }
+  /// The file that holds one unit, and where in it.
+  std::pair<std::string, uint64_t> PlaceOf(const ExtentId& id, uint32_t unit) {
+    const ExtentRecord record = RecordOf(id);
+    const LocatedPiece piece =
+        FirstPiece(record.location.runs, unit * record.unit_bytes(), record.unit_bytes());
+    EXPECT_EQ(piece.length, record.unit_bytes());
+    char name[32];
+    snprintf(name, sizeof name, "/payload/%08u.vol", piece.volume);
+    return {dir_.path() + name, piece.file_offset};
   }
   std::string StoredUnit(const ExtentId& id, uint32_t unit) {
-    return store_->database().Get(Table::kUnits, SsdTier::UnitKey(id, unit)).value();
+    const auto [path, offset] = PlaceOf(id, unit);
+    std::string bytes(RecordOf(id).unit_bytes(), '\0');
+    std::ifstream file(path, std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(offset));
+    file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    return bytes;
+  }
+  /// Overwrites the start of one unit on SSD, past the store.
+  void Overwrite(const ExtentId& id, uint32_t unit, std::string_view bytes) {
+    const auto [path, offset] = PlaceOf(id, unit);
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(static_cast<std::streamoff>(offset));
+    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    file.close();
+    ASSERT_TRUE(file.good());
+  }
+  void OverwriteRecord(Table table, const std::string& key, std::string_view value) {
+    Database::Batch batch = store_->database().NewBatch();
+    batch.Put(table, key, {value});
+    ASSERT_TRUE(store_->database().Commit(batch, true).ok());
   }
   Status ReadUnit(const ExtentId& id, uint32_t unit) {
     const std::vector<UnitAddress> addresses = {{id.segment, id.layer, unit}};
@@ -43,7 +73,8 @@ class PageStoreTiersTest : public ::testing::Test {
 
   TempDir dir_;
   FaultEnv env_;
-  PageStore::Options options_{.ssd_path = dir_.path(), .dram_bytes = 1 << 20};
+  PageStore::Options options_{
+      .ssd_path = dir_.path(), .dram_bytes = 1 << 20, .ssd_volume_bytes = kTestVolumeBytes};
   KvSpec spec_ = LargeUnitSpec();  // 32 KiB a full extent, 64 KiB a segment
   std::unique_ptr<PageStoreImpl> store_;
 };
@@ -67,7 +98,8 @@ TEST_F(PageStoreTiersTest, ASparseReadReadsItsUnitsOnly) {
   Open();  // DRAM is empty
   ASSERT_TRUE(ReadUnit({segment->key, 0}, 2).ok());
   EXPECT_EQ(Count("ssd_unit_reads"), 1u);
-  EXPECT_EQ(Count("ssd_read_bytes"), quire::UnitBytes(spec_) + 4);
+  EXPECT_EQ(Count("ssd_read_bytes"), quire::UnitBytes(spec_));
+  EXPECT_EQ(Count("payload_device_read_bytes"), quire::UnitBytes(spec_)) << "and no neighbour";
   EXPECT_EQ(Count("dram_extents"), 0u) << "served around DRAM";
 }
 
@@ -122,10 +154,46 @@ TEST_F(PageStoreTiersTest, Promise2FlippedBitsOnSsdAreDataLossAndTheRestIsReadab
     EXPECT_EQ(ReadUnit(id, 2).code(), StatusCode::kDataLoss) << "byte " << at;
     EXPECT_TRUE(ReadUnit(id, 1).ok()) << "its neighbour is whole";
   }
-  Overwrite(id, 2, value.substr(0, 100));
-  EXPECT_EQ(ReadUnit(id, 2).code(), StatusCode::kDataLoss) << "truncated";
-  Overwrite(id, 2, "");
-  EXPECT_EQ(ReadUnit(id, 2).code(), StatusCode::kDataLoss) << "empty";
+  Overwrite(id, 2, value);
+  EXPECT_TRUE(ReadUnit(id, 2).ok()) << "whole again";
+}
+
+TEST_F(PageStoreTiersTest, Promise2ADamagedExtentRecordIsDataLossUntilTheSegmentIsPutAgain) {
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  Open();
+  OverwriteRecord(Table::kExtents, SsdTier::RecordKey({segment->key, 0}), "not a record");
+  EXPECT_EQ(ReadUnit({segment->key, 0}, 0).code(), StatusCode::kDataLoss);
+  EXPECT_TRUE(ReadUnit({segment->key, 1}, 0).ok());
+  Open();
+  EXPECT_EQ(Count("ssd_extents_dropped"), 1u);
+  EXPECT_EQ(ReadUnit({segment->key, 0}, 0).code(), StatusCode::kDataLoss)
+      << "still known to be lost";
+  ASSERT_TRUE(PutTestSegment(*store_, spec_, 1).ok());
+  EXPECT_EQ(*ReadSegment(*store_, spec_, *segment), segment->payload);
+}
+
+TEST_F(PageStoreTiersTest, Promise2AVolumeCutByHandIsDataLossAndTheRestIsReadable) {
+  const auto chain = PutTestChain(*store_, spec_, 1, 8);
+  const ExtentId last{chain->back().key, 1};
+  const auto [path, offset] = PlaceOf(last, 3);
+  store_.reset();
+  std::filesystem::resize_file(path, offset);
+  Open();
+  EXPECT_GT(Count("ssd_bytes_lost"), 0u);
+  EXPECT_EQ(ReadUnit(last, 3).code(), StatusCode::kDataLoss);
+  EXPECT_EQ(*ReadSegment(*store_, spec_, chain->front()), chain->front().payload);
+  ASSERT_TRUE(PutTestSegment(*store_, spec_, 8, (*chain)[6].key).ok());
+  EXPECT_EQ(*ReadSegment(*store_, spec_, chain->back()), chain->back().payload) << "repaired";
+}
+
+TEST_F(PageStoreTiersTest, SpaceOfDeletedSegmentsIsUsedAgain) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {  // 12.5 MiB through volumes of 1 MiB
+    const auto segment = PutTestSegment(*store_, spec_, seed);
+    ASSERT_TRUE(segment.ok()) << segment.status();
+    ASSERT_TRUE(store_->DeleteSegment("default", segment->key).ok());
+  }
+  EXPECT_EQ(Count("payload_volume_bytes"), kTestVolumeBytes);
+  EXPECT_EQ(Count("ssd_bytes_used"), 0u);
 }
 
 TEST_F(PageStoreTiersTest, Promise2AUnitInAnotherOnesPlaceIsDataLoss) {
@@ -164,9 +232,7 @@ TEST_F(PageStoreTiersTest, PuttingADamagedSegmentAgainRepairsIt) {
 
 TEST_F(PageStoreTiersTest, ADamagedRecordIsDataLossUntilTheSegmentIsPutAgain) {
   const auto segment = PutTestSegment(*store_, spec_, 1);
-  Database::Batch batch = store_->database().NewBatch();
-  batch.Put(Table::kSegments, segment->key.view(), {"not a record"});
-  ASSERT_TRUE(store_->database().Commit(batch, true).ok());
+  OverwriteRecord(Table::kSegments, std::string(segment->key.view()), "not a record");
   Open();
   EXPECT_EQ(ReadUnit({segment->key, 0}, 0).code(), StatusCode::kDataLoss);
   EXPECT_EQ(store_->ResolveChain("default", segment->key).status().code(), StatusCode::kDataLoss);
@@ -179,9 +245,7 @@ TEST_F(PageStoreTiersTest, DamagedDigestsAreDataLoss) {
   const auto segment = PutTestSegment(*store_, spec_, 1);
   std::string key(segment->key.view());
   key.append(4, '\0');
-  Database::Batch batch = store_->database().NewBatch();
-  batch.Put(Table::kDigests, key, {"damaged"});
-  ASSERT_TRUE(store_->database().Commit(batch, true).ok());
+  OverwriteRecord(Table::kDigests, key, "damaged");
   EXPECT_EQ(store_->ReadDigests("default", segment->key, 0).status().code(), StatusCode::kDataLoss);
   EXPECT_TRUE(store_->ReadDigests("default", segment->key, 1).ok());
   ASSERT_TRUE(PutTestSegment(*store_, spec_, 1).ok());
@@ -189,11 +253,9 @@ TEST_F(PageStoreTiersTest, DamagedDigestsAreDataLoss) {
 }
 
 TEST_F(PageStoreTiersTest, ADamagedSaltIsNotReplacedInSilence) {
-  Database::Batch batch = store_->database().NewBatch();
-  batch.Put(Table::kTenants, "default", {"damaged"});
-  ASSERT_TRUE(store_->database().Commit(batch, true).ok());
+  OverwriteRecord(Table::kTenants, "default", "damaged");
   store_.reset();
-  EXPECT_EQ(PageStoreImpl::Open(options_, nullptr).status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(PageStoreImpl::Open(options_, {}).status().code(), StatusCode::kDataLoss);
 }
 
 // Promise 3: what was acknowledged survives; here a server that is closed and opened again.
@@ -245,14 +307,14 @@ TEST_F(PageStoreTiersTest, APutIsRefusedBeforeTheDiskIsFull) {
 TEST_F(PageStoreTiersTest, AReadOnlyDataDirectoryIsAClearError) {
   store_.reset();
   env_.faults.fault = Fault::kReadOnly;
-  const Status status = PageStoreImpl::Open(options_, env_.env.get()).status();
+  const Status status = PageStoreImpl::Open(options_, {.env = env_.env.get()}).status();
   EXPECT_FALSE(status.ok());
   EXPECT_NE(Message(status).find(dir_.path()), std::string_view::npos) << status;
   EXPECT_NE(Message(status).find("Read-only"), std::string_view::npos) << status;
 }
 
 TEST_F(PageStoreTiersTest, ADirectoryInUseIsRefused) {
-  const Status status = PageStoreImpl::Open(options_, nullptr).status();
+  const Status status = PageStoreImpl::Open(options_, {}).status();
   EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
   EXPECT_NE(Message(status).find("in use"), std::string_view::npos);
 }

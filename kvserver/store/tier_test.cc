@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/store/dram_tier.h"
+#include "kvserver/store/payload/engine_choice.h"
 #include "kvserver/store/policy/lru.h"
 #include "kvserver/store/ssd_tier.h"
 #include "kvserver/store/testing/store_kit.h"
@@ -21,12 +22,20 @@ class DramHarness final : public TierHarness {
 
 class SsdHarness final : public TierHarness {
  public:
+  SsdHarness() { EXPECT_TRUE(tier_.Recover().ok()); }
   Tier& tier() override { return tier_; }
 
  private:
   TempDir dir_;
   std::unique_ptr<Database> database_ = Database::Open({.path = dir_ / "db"}).value();
-  SsdTier tier_{database_.get()};
+  std::unique_ptr<IoEngine> engine_ = ChooseEngine(EngineKind::kAuto, {}).value().engine;
+  std::unique_ptr<PayloadStore> payload_ =
+      PayloadStore::Open(
+          {.volumes = {.directory = dir_ / "payload", .volume_bytes = kTestVolumeBytes},
+           .buffers = {}},
+          engine_.get())
+          .value();
+  SsdTier tier_{database_.get(), payload_.get()};
 };
 
 template <typename Harness>

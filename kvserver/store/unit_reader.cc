@@ -41,46 +41,56 @@ Status UnitReader::Read(std::string_view tenant, std::span<const UnitAddress> un
     }
   }
   std::ranges::stable_sort(misses, {}, &Miss::extent);
-  for (auto first = misses.begin(); first != misses.end();) {
-    const auto last = std::find_if(
-        first, misses.end(), [&](const Miss& miss) { return miss.extent() != first->extent(); });
-    QUIRE_RETURN_IF_ERROR(ReadExtent(tenant, std::span(first, last)));
-    first = last;
-  }
+  PromoteWorthy(tenant, misses);
+  std::erase_if(misses, [&](const Miss& miss) {
+    // Somebody may have evicted a promoted extent already; then the unit is read around DRAM.
+    auto unit = miss.promoted ? parts_.dram->ReadUnit(miss.extent(), miss.address.unit)
+                              : StatusOr<UnitBytes>(NotFound(""));
+    if (unit.ok()) *miss.out = *std::move(unit);
+    return unit.ok();
+  });
+  QUIRE_RETURN_IF_ERROR(ReadFromSsd(misses));
   *out = std::move(result);
   return OkStatus();
 }
 
-Status UnitReader::ReadExtent(std::string_view tenant, std::span<const Miss> misses) {
-  const ExtentId id = misses.front().extent();
-  const bool promoted = WorthPromoting(id) && Promote(tenant, id);
+void UnitReader::PromoteWorthy(std::string_view tenant, std::span<Miss> misses) {
+  for (auto first = misses.begin(); first != misses.end();) {
+    const ExtentId id = first->extent();
+    const bool promoted = WorthPromoting(id) && Promote(tenant, *first->record, id);
+    for (; first != misses.end() && first->extent() == id; ++first) first->promoted = promoted;
+  }
+}
+
+Status UnitReader::ReadFromSsd(std::span<const Miss> misses) {
+  std::vector<SsdTier::UnitRead> reads;
+  reads.reserve(misses.size());
   for (const Miss& miss : misses) {
-    if (promoted) {
-      // Somebody may have evicted the extent already; then the unit is read around DRAM after all.
-      auto unit = parts_.dram->ReadUnit(id, miss.address.unit);
-      if (unit.ok()) {
-        *miss.out = *std::move(unit);
-        continue;
-      }
-    }
-    QUIRE_ASSIGN_OR_RETURN(*miss.out, ReadFromSsd(*miss.record, id, miss.address.unit));
+    reads.push_back({.id = miss.extent(), .unit = miss.address.unit});
+  }
+  parts_.ssd->ReadUnits(reads);
+  for (size_t i = 0; i < misses.size(); ++i) {
+    QUIRE_ASSIGN_OR_RETURN(*misses[i].out, Checked(*misses[i].record, reads[i]));
   }
   return OkStatus();
 }
 
-StatusOr<UnitBytes> UnitReader::ReadFromSsd(const SegmentRecord& record, const ExtentId& id,
-                                            uint32_t unit) {
-  StatusOr<UnitBytes> read = parts_.ssd->ReadUnit(id, unit);
-  if (read.ok() && read->crc32c == ExpectedCrc(record, id.layer, unit)) return read;
-  if (read.ok()) {
-    read = DataLoss("segment ", id.segment.Hex(), " layer ", id.layer, " unit ", unit,
-                    ": the bytes on SSD are not the ones that were put; put the segment again");
+StatusOr<UnitBytes> UnitReader::Checked(const SegmentRecord& record, SsdTier::UnitRead& read) {
+  StatusOr<UnitBytes> result = std::move(read.result);
+  if (result.ok() && result->crc32c == ExpectedCrc(record, read.id.layer, read.unit)) return result;
+  if (result.status().code() == StatusCode::kNotFound) {
+    // Deleted meanwhile, or lost although its record is there.
+    QUIRE_RETURN_IF_ERROR(parts_.catalog->Find(record.tenant, read.id.segment).status());
   }
-  const StatusCode code = read.status().code();
-  if (code == StatusCode::kDataLoss || code == StatusCode::kNotFound) {
-    parts_.catalog->MarkDamaged(id.segment);
+  if (result.ok() || result.status().code() == StatusCode::kNotFound) {
+    result =
+        DataLoss("segment ", read.id.segment.Hex(), " layer ", read.id.layer, " unit ", read.unit,
+                 ": the bytes on SSD are not the ones that were put; put the segment again");
   }
-  return read;
+  if (result.status().code() == StatusCode::kDataLoss) {
+    parts_.catalog->MarkDamaged(read.id.segment);
+  }
+  return result;
 }
 
 bool UnitReader::WorthPromoting(const ExtentId& id) {
@@ -90,25 +100,27 @@ bool UnitReader::WorthPromoting(const ExtentId& id) {
 
 // The writers' lock keeps a delete from finishing between the read and the put, which would leave
 // bytes in DRAM that no record stands for.
-bool UnitReader::Promote(std::string_view tenant, const ExtentId& id) {
+bool UnitReader::Promote(std::string_view tenant, const SegmentRecord& known, const ExtentId& id) {
   const auto guard = parts_.writers->TryAcquire(id.segment);
-  if (!guard) return false;
-  const auto record = parts_.catalog->Find(tenant, id.segment);
-  if (!record.ok()) return false;
-  const SegmentRecord& r = **record;
-  const auto crcs =
-      std::span(r.unit_crc32c).subspan(size_t{id.layer} * r.units_per_layer(), r.units_per_layer());
-  std::vector<std::byte> bytes;
-  bytes.reserve(ExtentBytes(r.spec, r.num_pages()));
-  for (uint32_t unit = 0; unit < r.units_per_layer(); ++unit) {
-    const StatusOr<UnitBytes> read = ReadFromSsd(r, id, unit);
-    if (!read.ok()) return false;
-    bytes.insert(bytes.end(), read->slice.bytes.begin(), read->slice.bytes.end());
+  if (!guard || !parts_.catalog->Find(tenant, id.segment).ok()) return false;
+  std::vector<SsdTier::UnitRead> reads;
+  for (uint32_t unit = 0; unit < known.units_per_layer(); ++unit) {
+    reads.push_back({.id = id, .unit = unit});
   }
+  parts_.ssd->ReadUnits(reads);
+  std::vector<std::byte> bytes;
+  bytes.reserve(ExtentBytes(known.spec, known.num_pages()));
+  for (SsdTier::UnitRead& read : reads) {
+    const StatusOr<UnitBytes> unit = Checked(known, read);
+    if (!unit.ok()) return false;
+    bytes.insert(bytes.end(), unit->slice.bytes.begin(), unit->slice.bytes.end());
+  }
+  const auto crcs = std::span(known.unit_crc32c)
+                        .subspan(size_t{id.layer} * known.units_per_layer(), reads.size());
   const ExtentView view{.id = id,
                         .bytes = bytes,
                         .unit_crc32c = crcs,
-                        .full_bytes = ExtentBytes(r.spec, r.spec.segment_pages)};
+                        .full_bytes = ExtentBytes(known.spec, known.spec.segment_pages)};
   const bool kept = parts_.dram->Put({&view, 1}).ok();
   (kept ? promotions_ : refused_).Add();
   return kept;

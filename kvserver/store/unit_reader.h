@@ -50,13 +50,18 @@ class UnitReader {
     UnitAddress address;
     SegmentRecordPtr record;
     UnitBytes* out = nullptr;
+    bool promoted = false;
     ExtentId extent() const { return {address.segment, address.layer}; }
   };
 
-  Status ReadExtent(std::string_view tenant, std::span<const Miss> misses);
-  StatusOr<UnitBytes> ReadFromSsd(const SegmentRecord& record, const ExtentId& id, uint32_t unit);
+  /// Promotes the extents that are worth it. `misses` are in order of extents.
+  void PromoteWorthy(std::string_view tenant, std::span<Miss> misses);
   bool WorthPromoting(const ExtentId& id);
-  bool Promote(std::string_view tenant, const ExtentId& id);
+  bool Promote(std::string_view tenant, const SegmentRecord& known, const ExtentId& id);
+  /// All at once, each checked against its segment's record.
+  Status ReadFromSsd(std::span<const Miss> misses);
+  /// What was read when it is what was put; otherwise the segment is damaged from now on.
+  StatusOr<UnitBytes> Checked(const SegmentRecord& record, SsdTier::UnitRead& read);
 
   const Parts parts_;
   Mutex promotion_mutex_;

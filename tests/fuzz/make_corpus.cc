@@ -16,6 +16,7 @@
 #include "common/wire/wire_split.h"
 #include "kvserver/registry/document_keys.h"
 #include "kvserver/registry/document_record.h"
+#include "kvserver/store/extent_record.h"
 #include "kvserver/store/payload/volume_header.h"
 #include "kvserver/store/segment_record.h"
 #include "quire/v1/session.pb.h"
@@ -158,6 +159,14 @@ void WriteRecordSeed(const fs::path& path, uint32_t num_tokens) {
   Write(path, kvserver::EncodeSegmentRecord(record));
 }
 
+void WriteExtentSeed(const fs::path& path) {
+  kvserver::ExtentRecord record;
+  record.location.runs = {{0, 4096, 8192}, {3, 65536, 4096}};
+  record.location.bytes = 10240;
+  record.unit_crc32c = {1, 2, 3, 4, 5};
+  Write(path, kvserver::EncodeExtentRecord(record));
+}
+
 void WriteSafetensorsSeed(const fs::path& path) {
   const std::string header =
       R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},)"
@@ -216,6 +225,7 @@ int main(int argc, char** argv) {
   WriteServiceSeeds(root / "service_fuzz");
   WriteRecordSeed(root / "segment_record_fuzz" / "full", 8);
   WriteRecordSeed(root / "segment_record_fuzz" / "short", 5);
+  WriteExtentSeed(root / "segment_record_fuzz" / "extent");
   Write(root / "volume_header_fuzz" / "volume",
         kvserver::EncodeVolumeHeader({.volume = 3, .size_bytes = 256 << 20}));
   WriteSafetensorsSeed(root / "safetensors_fuzz" / "two_tensors");

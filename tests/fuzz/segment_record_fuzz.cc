@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DecodeSegmentRecord, on the bytes as they are and with the checksum at their end made right, so
-// that the fuzzer gets past it. What is accepted must be valid and encode to the same bytes again.
+// DecodeSegmentRecord and DecodeExtentRecord, on the bytes as they are and with the checksum at
+// their end made right, so that the fuzzer gets past it. What is accepted must be valid and encode
+// to the same bytes again.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -11,11 +12,20 @@
 #include <string_view>
 
 #include "common/base/checksum.h"
+#include "kvserver/store/extent_record.h"
 #include "kvserver/store/segment_record.h"
 
 namespace {
 
-void Check(std::string_view encoded) {
+void CheckExtent(std::string_view encoded) {
+  const auto record = quire::kvserver::DecodeExtentRecord(encoded);
+  if (!record.ok()) return;
+  if (record->unit_crc32c.empty() || record->unit_bytes() == 0) std::abort();
+  if (TotalBytes(record->location.runs) < record->location.bytes) std::abort();
+  if (quire::kvserver::EncodeExtentRecord(*record) != encoded) std::abort();
+}
+
+void CheckSegment(std::string_view encoded) {
   const auto record = quire::kvserver::DecodeSegmentRecord(encoded);
   if (!record.ok()) return;
   if (!quire::Problem(record->spec).empty()) std::abort();
@@ -23,6 +33,11 @@ void Check(std::string_view encoded) {
     std::abort();
   }
   if (quire::kvserver::EncodeSegmentRecord(*record) != encoded) std::abort();
+}
+
+void Check(std::string_view encoded) {
+  CheckSegment(encoded);
+  CheckExtent(encoded);
 }
 
 }  // namespace

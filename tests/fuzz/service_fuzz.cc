@@ -132,8 +132,8 @@ void CheckDatabaseKeys(std::string_view key) {
   }
   if (const auto pending = kvserver::ParsePendingDelete(key)) {
     // Not the same bytes: hexadecimal digits are read in both cases.
-    const auto again = kvserver::ParsePendingDelete(
-        kvserver::PendingDeleteKey(pending->tenant, pending->segment));
+    const auto again =
+        kvserver::ParsePendingDelete(kvserver::PendingDeleteKey(pending->tenant, pending->segment));
     Require(again && again->tenant == pending->tenant && again->segment == pending->segment);
   }
 }

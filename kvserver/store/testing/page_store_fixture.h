@@ -38,8 +38,10 @@ class PageStoreTest : public ::testing::Test {
   uint64_t Count(const std::string& name) { return CountersOf(*store_)[name]; }
 
   quire::testing::TempDir dir_;
-  PageStore::Options options_{
-      .ssd_path = dir_.path(), .dram_bytes = 1 << 20, .tenants = {"default", "other"}};
+  PageStore::Options options_{.ssd_path = dir_.path(),
+                              .dram_bytes = 1 << 20,
+                              .ssd_volume_bytes = kTestVolumeBytes,
+                              .tenants = {"default", "other"}};
   KvSpec spec_ = SmallSpec();
   std::unique_ptr<PageStore> store_;
 };

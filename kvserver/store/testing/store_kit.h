@@ -17,6 +17,9 @@
 
 namespace quire::kvserver::testing {
 
+/// Of payload volumes: small ones are made quickly.
+inline constexpr uint64_t kTestVolumeBytes = 1 << 20;
+
 /// 2 layers, 2 KV heads of 8 channels, pages of 4 tokens, segments of 2 pages; a full extent has
 /// 4 units of 128 bytes.
 inline KvSpec SmallSpec(const std::string& model = "small") {

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/store/extent_record.h"
+
+#include "kvserver/store/byte_codec.h"
+#include "kvserver/store/checked_value.h"
+
+namespace quire::kvserver {
+namespace {
+
+constexpr uint8_t kVersion = 1;
+
+/// What one run can be; keeps every sum of runs inside 64 bits.
+constexpr uint64_t kMaxRunEnd = uint64_t{1} << 48;
+
+bool IsRun(const BlockRun& run) {
+  return run.length != 0 && run.offset % kBlockBytes == 0 && run.length % kBlockBytes == 0 &&
+         run.offset < kMaxRunEnd && run.length <= kMaxRunEnd - run.offset;
+}
+
+/// Whether the parts of a decoded record fit each other.
+bool IsConsistent(const ExtentRecord& record) {
+  const uint64_t units = record.unit_crc32c.size();
+  return units != 0 && record.location.bytes != 0 && record.location.bytes % units == 0 &&
+         record.location.bytes <= kMaxRunEnd &&
+         TotalBytes(record.location.runs) == RoundUp(record.location.bytes, kBlockBytes);
+}
+
+}  // namespace
+
+std::string EncodeExtentRecord(const ExtentRecord& record) {
+  ByteWriter out;
+  out.Number(kVersion);
+  out.Number(record.location.bytes);
+  out.Number(static_cast<uint8_t>(record.location.runs.size()));
+  for (const BlockRun& run : record.location.runs) {
+    out.Number(run.volume);
+    out.Number(run.offset);
+    out.Number(run.length);
+  }
+  out.Array(record.unit_crc32c);
+  out.Raw(AsText(EncodeTrailer(Crc32c(AsBytes(out.bytes())))));
+  return out.Take();
+}
+
+StatusOr<ExtentRecord> DecodeExtentRecord(std::string_view encoded) {
+  const Status damaged =
+      DataLoss("an extent's record is damaged; put its segment again to repair it");
+  const auto checked = VerifyTrailer(encoded);
+  if (!checked) return damaged;
+  ByteReader in(AsText(checked->bytes));
+  const auto version = in.Number<uint8_t>();
+  if (version > kVersion) {
+    return FailedPrecondition("an extent's record has version ", uint32_t{version},
+                              "; upgrade the server");
+  }
+  if (version != kVersion) return damaged;
+  ExtentRecord record;
+  record.location.bytes = in.Number<uint64_t>();
+  const auto runs = in.Number<uint8_t>();
+  for (uint32_t i = 0; i < runs && in.ok(); ++i) {
+    BlockRun run;
+    run.volume = in.Number<uint32_t>();
+    run.offset = in.Number<uint64_t>();
+    run.length = in.Number<uint64_t>();
+    if (!IsRun(run)) in.Fail();
+    record.location.runs.push_back(run);
+  }
+  record.unit_crc32c = in.Array<uint32_t>();
+  if (!in.ok() || !in.at_end() || !IsConsistent(record)) return damaged;
+  return record;
+}
+
+}  // namespace quire::kvserver

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PageStore on a payload device that fails, lies and loses power.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "kvserver/store/page_store_impl.h"
+#include "kvserver/store/payload/engine_choice.h"
+#include "kvserver/store/payload/testing/fault_engine.h"
+#include "kvserver/store/testing/store_kit.h"
+#include "tests/kit/temp_dir.h"
+
+namespace quire::kvserver::testing {
+namespace {
+
+using quire::testing::TempDir;
+using ::testing::AnyOf;
+using Kind = IoRequest::Kind;
+
+class PageStoreFaultsTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Open(); }
+  void Open() {
+    store_.reset();
+    auto opened = PageStoreImpl::Open(options_, {.engine = &engine_});
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    store_ = *std::move(opened);
+  }
+  uint64_t Count(const std::string& name) { return CountersOf(*store_)[name]; }
+  bool IsStored(uint64_t seed) {
+    return !store_->Lookup("default", spec_, MakeTokens(spec_.segment_tokens(), seed))->empty();
+  }
+  void ExpectNothingHappened(const StatusOr<TestSegment>& refused, uint64_t seed) {
+    EXPECT_FALSE(refused.ok());
+    EXPECT_FALSE(IsStored(seed));
+    EXPECT_EQ(Count("ssd_bytes_used"), 0u);
+    EXPECT_EQ(Count("payload_used_bytes"), 0u) << "its space is free again";
+    Open();
+    EXPECT_FALSE(IsStored(seed)) << "nor is it there after a restart";
+  }
+
+  TempDir dir_;
+  std::unique_ptr<IoEngine> device_ = ChooseEngine(EngineKind::kAuto, {}).value().engine;
+  FaultEngine engine_{device_.get()};
+  PageStore::Options options_{
+      .ssd_path = dir_.path(), .dram_bytes = 1 << 20, .ssd_volume_bytes = kTestVolumeBytes};
+  KvSpec spec_ = LargeUnitSpec();
+  std::unique_ptr<PageStoreImpl> store_;
+};
+
+TEST_F(PageStoreFaultsTest, AWriteThatFailsStoresNothing) {
+  engine_.Inject(Kind::kWrite, IoFault::kIoError);
+  const auto refused = PutTestSegment(*store_, spec_, 1);
+  EXPECT_EQ(refused.status().code(), StatusCode::kUnavailable) << refused.status();
+  ExpectNothingHappened(refused, 1);
+  EXPECT_TRUE(PutTestSegment(*store_, spec_, 1).ok()) << "the next one works";
+}
+
+TEST_F(PageStoreFaultsTest, AFullDeviceStoresNothing) {
+  for (const IoFault fault : {IoFault::kNoSpace, IoFault::kShortWrite}) {
+    engine_.Inject(Kind::kWrite, fault);
+    const auto refused = PutTestSegment(*store_, spec_, 1);
+    EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted) << refused.status();
+    ExpectNothingHappened(refused, 1);
+  }
+}
+
+TEST_F(PageStoreFaultsTest, ASyncThatFailsAcknowledgesNothing) {
+  engine_.FailNextSync(EIO);
+  const auto refused =
+      PutTestSegment(*store_, spec_, 1, kRootKey, /*num_tokens=*/0, Durability::kPersisted);
+  EXPECT_EQ(refused.status().code(), StatusCode::kUnavailable) << refused.status();
+  ExpectNothingHappened(refused, 1);
+}
+
+// Promise 2: bytes that fail their checksum are never returned.
+TEST_F(PageStoreFaultsTest, Promise2ABitFlippedOnTheWayIsDataLossUntilTheSegmentIsPutAgain) {
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  Open();
+  engine_.Inject(Kind::kRead, IoFault::kBitFlip);
+  EXPECT_EQ(ReadSegment(*store_, spec_, *segment).status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(Count("ssd_checksum_failures"), 1u);
+  EXPECT_FALSE(IsStored(1)) << "it counts as missing";
+  ASSERT_TRUE(PutTestSegment(*store_, spec_, 1).ok());
+  EXPECT_EQ(*ReadSegment(*store_, spec_, *segment), segment->payload);
+}
+
+TEST_F(PageStoreFaultsTest, Promise2AWriteThatWasTornInSilenceIsDataLoss) {
+  engine_.Inject(Kind::kWrite, IoFault::kTornWrite);
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  Open();  // DRAM is empty
+  EXPECT_EQ(ReadSegment(*store_, spec_, *segment).status().code(), StatusCode::kDataLoss);
+}
+
+TEST_F(PageStoreFaultsTest, AReadThatFailsIsUnavailableAndDamagesNothing) {
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  Open();
+  engine_.Inject(Kind::kRead, IoFault::kIoError);
+  EXPECT_EQ(ReadSegment(*store_, spec_, *segment).status().code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(IsStored(1));
+  EXPECT_EQ(*ReadSegment(*store_, spec_, *segment), segment->payload);
+}
+
+// Promise 3: what was acknowledged as persisted survives a power failure. What was acknowledged as
+// memory may be gone, and is never wrong.
+TEST_F(PageStoreFaultsTest, Promise3PowerLossKeepsWhatWasPersistedAndNothingIsWrong) {
+  uint64_t lost = 0;
+  for (uint64_t round = 0; round < 8; ++round) {
+    std::vector<std::pair<TestSegment, bool>> put;  // and whether it was persisted
+    for (uint64_t i = 0; i < 12; ++i) {
+      const bool persisted = i % 3 == 0;
+      const auto segment =
+          PutTestSegment(*store_, spec_, round * 100 + i, kRootKey, /*num_tokens=*/0,
+                         persisted ? Durability::kPersisted : Durability::kMemory);
+      ASSERT_TRUE(segment.ok()) << segment.status();
+      put.emplace_back(*segment, persisted);
+      if (i % 4 == 1) {
+        ASSERT_TRUE(store_->DeleteSegment("default", put.front().first.key).ok());
+        put.erase(put.begin());
+      }
+    }
+    engine_.LosePower(round);
+    Open();
+    for (const auto& [segment, persisted] : put) {
+      const auto read = ReadSegment(*store_, spec_, segment);
+      if (read.ok()) {
+        EXPECT_EQ(*read, segment.payload);
+      } else {
+        EXPECT_FALSE(persisted) << read.status();
+        EXPECT_THAT(read.status().code(), AnyOf(StatusCode::kDataLoss, StatusCode::kNotFound));
+        ++lost;
+      }
+    }
+  }
+  EXPECT_GT(lost, 0u) << "the device never lost anything: the test shows nothing";
+}
+
+}  // namespace
+}  // namespace quire::kvserver::testing
