@@ -20,7 +20,10 @@ bool WriteBudget::Admit(const SsdWrite& write, TimePoint now) {
 
 void WriteBudget::Fill(TimePoint now) {
   if (filled_ && now > *filled_) {
-    const double seconds = std::chrono::duration<double>(now - *filled_).count();
+    // As seconds before they are subtracted: the ends of time are further apart than a Duration.
+    using Seconds = std::chrono::duration<double>;
+    const double seconds =
+        (Seconds(now.time_since_epoch()) - Seconds(filled_->time_since_epoch())).count();
     available_bytes_ = std::min(available_bytes_ + seconds * bytes_per_second_, burst_bytes_);
   }
   if (!filled_ || now > *filled_) filled_ = now;
