@@ -110,7 +110,9 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
     QUIRE_RETURN_IF_ERROR(WritePortFile(options.port_file, listener->port()));
   }
   listening(listener->address());
-  LogInfo("listening", {{"address", listener->address()}, {"data_dir", options.server.data_dir}});
+  LogInfo("listening", {{"address", listener->address()},
+                        {"data_dir", options.server.data_dir},
+                        {"ssd", server->ssd_mode()}});
   const int signal = stop->Wait();
   LogInfo("shutting_down", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
   listener->Shutdown(std::chrono::seconds(options.shutdown_seconds));

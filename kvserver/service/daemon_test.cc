@@ -28,6 +28,7 @@ namespace quire::kvserver {
 namespace {
 
 using quire::testing::ChildProcess;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 std::string ReadFile(const std::string& path) {
@@ -130,7 +131,7 @@ TEST_F(QuiredTest, ServesUntilASignalAndExitsCleanly) {
     transport.reset();  // A client that idles is slow to see the server go.
     quired->Signal(signal);
     EXPECT_EQ(quired->Wait(), 0);
-    EXPECT_THAT(quired->Stderr(), HasSubstr("info stopped"));
+    EXPECT_THAT(quired->Stderr(), AllOf(HasSubstr("ssd=\""), HasSubstr("info stopped")));
   }
 }
 

@@ -109,4 +109,6 @@ CallHandler* Server::handler() { return &parts_->dispatcher; }
 
 void Server::VisitCounters(const CounterVisitor& visit) const { parts_->VisitCounters(visit); }
 
+std::string Server::ssd_mode() const { return parts_->store->ssd_mode(); }
+
 }  // namespace quire::kvserver

@@ -13,6 +13,7 @@
 #define QUIRE_KVSERVER_SERVICE_SERVER_H_
 
 #include <memory>
+#include <string>
 
 #include "common/base/counters.h"
 #include "common/base/status.h"
@@ -30,6 +31,8 @@ class Server {
 
   CallHandler* handler();
   void VisitCounters(const CounterVisitor& visit) const;
+  /// See PageStore::ssd_mode.
+  std::string ssd_mode() const;
 
  private:
   struct Parts;

@@ -115,6 +115,9 @@ class PageStore {
   /// segments, ssd_bytes_used, ssd_bytes_limit, puts, puts_existed, deletes, promotions, and those
   /// of the tiers, the caches and the database.
   virtual void VisitCounters(const CounterVisitor& visit) const = 0;
+
+  /// How the SSD tier moves bytes on this machine, for people: "io_uring, direct".
+  virtual std::string ssd_mode() const = 0;
 };
 
 }  // namespace quire::kvserver

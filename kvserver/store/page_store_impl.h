@@ -54,6 +54,9 @@ class PageStoreImpl final : public PageStore {
   Status CheckTenant(std::string_view tenant) const override;
   MetadataStore& metadata() override { return metadata_; }
   void VisitCounters(const CounterVisitor& visit) const override;
+  std::string ssd_mode() const override {
+    return std::string(payload_->engine_name()) + ", " + std::string(payload_->mode());
+  }
 
   /// For tests that damage or inspect what is stored.
   Database& database() { return *database_; }

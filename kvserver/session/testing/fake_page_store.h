@@ -136,6 +136,7 @@ class FakePageStore final : public PageStore {
   Status CheckTenant(std::string_view) const override { return OkStatus(); }
   MetadataStore& metadata() override { return metadata_; }
   void VisitCounters(const CounterVisitor&) const override {}
+  std::string ssd_mode() const override { return "none"; }
 
  private:
   struct Segment {
