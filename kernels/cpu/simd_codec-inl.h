@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The loops of simd_codec.h. Whole vectors here, the rest of a row with codec_scalar.h. Included
+// once per instruction set by simd_highway.cc, after simd_convert-inl.h.
+#if defined(QUIRE_KERNELS_CPU_SIMD_CODEC_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef QUIRE_KERNELS_CPU_SIMD_CODEC_INL_H_
+#undef QUIRE_KERNELS_CPU_SIMD_CODEC_INL_H_
+#else
+#define QUIRE_KERNELS_CPU_SIMD_CODEC_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include "kernels/cpu/simd_codec.h"
+#include "kernels/cpu/simd_convert-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace quire::kernels::simd {
+namespace HWY_NAMESPACE {
+
+using TagI32 = hn::Rebind<int32_t, Tag>;
+using TagU32 = hn::Rebind<uint32_t, Tag>;
+using TagI8 = hn::Rebind<int8_t, Tag>;
+using TagU8 = hn::Rebind<uint8_t, Tag>;
+using VecI32 = hn::Vec<TagI32>;
+using VecU32 = hn::Vec<TagU32>;
+
+HWY_INLINE void StoreNarrow(Vec v, float* to) { hn::StoreU(v, Tag(), to); }
+HWY_INLINE void StoreNarrow(Vec v, hwy::float16_t* to) {
+  const hn::Rebind<hwy::float16_t, Tag> tag16;
+  hn::StoreU(hn::DemoteTo(tag16, v), tag16, to);
+}
+/// To nearest even by integer rounding. REQUIRES: NaN is quiet and positive.
+HWY_INLINE void StoreNarrow(Vec v, hwy::bfloat16_t* to) {
+  const hn::Rebind<uint16_t, Tag> tag16;
+  const TagU32 tag32;
+  const VecU32 bits = hn::BitCast(tag32, v);
+  const VecU32 odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(tag32, 1));
+  const VecU32 rounded = hn::Add(bits, hn::Add(odd, hn::Set(tag32, 0x7fff)));
+  const VecI32 high = hn::BitCast(TagI32(), hn::ShiftRight<16>(rounded));
+  hn::StoreU(hn::DemoteTo(tag16, high), tag16, reinterpret_cast<uint16_t*>(to));
+}
+
+/// StoreDecoded for a vector.
+template <typename T>
+HWY_INLINE void StoreDecoded(Vec v, Vec largest, T* to) {
+  const Vec clamped = hn::Max(hn::Min(v, largest), hn::Neg(largest));
+  const Vec nan = hn::Set(Tag(), std::numeric_limits<float>::quiet_NaN());
+  StoreNarrow(hn::IfThenElse(hn::IsNaN(v), nan, clamped), to);
+}
+
+HWY_INLINE int64_t LaneCount() { return static_cast<int64_t>(hn::Lanes(Tag())); }
+
+template <typename T>
+HWY_INLINE codec::Extremes ExtremesTyped(const T* from, DType dtype, int64_t n) {
+  const Tag tag;
+  codec::Extremes values;
+  Vec low = hn::Set(tag, values.low);
+  Vec high = hn::Set(tag, values.high);
+  auto nan = hn::IsNaN(low);
+  int64_t i = 0;
+  for (; i + LaneCount() <= n; i += LaneCount()) {
+    const Vec x = LoadWide(tag, from + i);
+    const auto is_nan = hn::IsNaN(x);
+    nan = hn::Or(nan, is_nan);
+    low = hn::Min(low, hn::IfThenElse(is_nan, low, x));
+    high = hn::Max(high, hn::IfThenElse(is_nan, high, x));
+  }
+  values.low = hn::GetLane(hn::MinOfLanes(tag, low));
+  values.high = hn::GetLane(hn::MaxOfLanes(tag, high));
+  values.has_nan = !hn::AllFalse(tag, nan);
+  for (; i < n; ++i) values.Add(LoadElement(from, i, dtype));
+  return values;
+}
+
+HWY_NOINLINE codec::Extremes FindExtremesImpl(const void* src, DType dtype, int64_t n) {
+  codec::Extremes values;
+  WithElements(src, dtype,
+               [&](const auto* from) HWY_ATTR { values = ExtremesTyped(from, dtype, n); });
+  return values;
+}
+
+/// ToFp8, one code a lane.
+HWY_INLINE VecU32 ToFp8(Vec x) {
+  const Tag tag;
+  const TagU32 tag32;
+  const VecU32 bits = hn::BitCast(tag32, x);
+  const VecU32 magnitude = hn::And(bits, hn::Set(tag32, 0x7fffffffu));
+  const VecU32 odd = hn::And(hn::ShiftRight<20>(magnitude), hn::Set(tag32, 1));
+  // Wraps for magnitudes below 2^-6, which take the other branch.
+  const VecU32 rounded = hn::Sub(hn::Add(magnitude, hn::Add(odd, hn::Set(tag32, 0x7ffffu))),
+                                 hn::Set(tag32, 120u << 23));
+  const VecU32 normal =
+      hn::Min(hn::ShiftRight<20>(rounded), hn::Set(tag32, uint32_t{codec::kFp8MaxCode}));
+  const Vec aligned = hn::Add(hn::BitCast(tag, magnitude), hn::Set(tag, 16384.0f));
+  const VecU32 subnormal = hn::Sub(hn::BitCast(tag32, aligned), hn::Set(tag32, 0x46800000u));
+  const auto is_normal = hn::Ge(hn::BitCast(tag, magnitude), hn::Set(tag, 0x1p-6f));
+  const VecU32 code = hn::IfThenElse(hn::RebindMask(tag32, is_normal), normal, subnormal);
+  const VecU32 sign = hn::And(hn::ShiftRight<24>(bits), hn::Set(tag32, 0x80u));
+  return hn::IfThenElse(hn::RebindMask(tag32, hn::IsNaN(x)),
+                        hn::Set(tag32, uint32_t{codec::kFp8NaN}), hn::Or(code, sign));
+}
+
+HWY_INLINE Vec FromFp8(VecU32 code) {
+  const Tag tag;
+  const TagI32 tag32;
+  const VecI32 bits = hn::BitCast(tag32, code);
+  const VecI32 magnitude = hn::And(bits, hn::Set(tag32, 0x7f));
+  const VecI32 normal = hn::Add(hn::ShiftLeft<20>(magnitude), hn::Set(tag32, 120 << 23));
+  const Vec subnormal = hn::Mul(hn::ConvertTo(tag, magnitude), hn::Set(tag, 0x1p-9f));
+  const auto is_subnormal = hn::RebindMask(tag, hn::Lt(magnitude, hn::Set(tag32, 8)));
+  const Vec value = hn::IfThenElse(is_subnormal, subnormal, hn::BitCast(tag, normal));
+  const VecI32 sign = hn::ShiftLeft<24>(hn::And(bits, hn::Set(tag32, 0x80)));
+  const auto is_nan = hn::RebindMask(tag, hn::Eq(magnitude, hn::Set(tag32, codec::kFp8NaN)));
+  return hn::IfThenElse(is_nan, hn::Set(tag, std::numeric_limits<float>::quiet_NaN()),
+                        hn::Or(value, hn::BitCast(tag, sign)));
+}
+
+/// Stores the low bytes of codes that fit one.
+HWY_INLINE void StoreBytes(VecU32 codes, uint8_t* to) {
+  hn::StoreU(hn::DemoteTo(TagU8(), hn::BitCast(TagI32(), codes)), TagU8(), to);
+}
+HWY_INLINE VecU32 LoadBytes(const uint8_t* from) {
+  return hn::PromoteTo(TagU32(), hn::LoadU(TagU8(), from));
+}
+
+HWY_NOINLINE void EncodeFp8Impl(const void* src, DType dtype, int64_t n, float inverse,
+                                uint8_t* codes) {
+  WithElements(src, dtype, [&](const auto* from) HWY_ATTR {
+    const Vec factor = hn::Set(Tag(), inverse);
+    int64_t i = 0;
+    for (; i + LaneCount() <= n; i += LaneCount()) {
+      StoreBytes(ToFp8(hn::Mul(LoadWide(Tag(), from + i), factor)), codes + i);
+    }
+    for (; i < n; ++i) codes[i] = codec::ToFp8(LoadElement(from, i, dtype) * inverse);
+  });
+}
+
+/// Calls body with `data` as a pointer to write elements of `dtype` through.
+template <class Body>
+HWY_INLINE void WithOutput(void* data, DType dtype, const Body& body) {
+  switch (dtype) {
+    case DType::kF32:
+      return body(static_cast<float*>(data));
+    case DType::kF16:
+      return body(static_cast<hwy::float16_t*>(data));
+    case DType::kBF16:
+      return body(static_cast<hwy::bfloat16_t*>(data));
+  }
+}
+
+HWY_NOINLINE void DecodeFp8Impl(const uint8_t* codes, int64_t n, float scale, DType dtype,
+                                void* dst) {
+  WithOutput(dst, dtype, [&](auto* to) HWY_ATTR {
+    const Vec factor = hn::Set(Tag(), scale);
+    const Vec largest = hn::Set(Tag(), codec::LargestOf(dtype));
+    int64_t i = 0;
+    for (; i + LaneCount() <= n; i += LaneCount()) {
+      StoreDecoded(hn::Mul(FromFp8(LoadBytes(codes + i)), factor), largest, to + i);
+    }
+    for (; i < n; ++i) codec::StoreDecoded(to, i, dtype, codec::FromFp8(codes[i]) * scale);
+  });
+}
+
+HWY_NOINLINE void EncodeInt8Impl(const void* src, DType dtype, int64_t n, float inverse,
+                                 int8_t* codes) {
+  WithElements(src, dtype, [&](const auto* from) HWY_ATTR {
+    const Tag tag;
+    const Vec factor = hn::Set(tag, inverse);
+    const Vec top = hn::Set(tag, codec::kInt8Max);
+    int64_t i = 0;
+    for (; i + LaneCount() <= n; i += LaneCount()) {
+      const Vec scaled = hn::Mul(LoadWide(tag, from + i), factor);
+      const Vec number = hn::IfThenElse(hn::IsNaN(scaled), hn::Zero(tag), scaled);
+      const VecI32 code = hn::NearestInt(hn::Max(hn::Min(number, top), hn::Neg(top)));
+      hn::StoreU(hn::DemoteTo(TagI8(), code), TagI8(), codes + i);
+    }
+    for (; i < n; ++i) codes[i] = codec::ToInt8(LoadElement(from, i, dtype), inverse);
+  });
+}
+
+HWY_NOINLINE void DecodeInt8Impl(const int8_t* codes, int64_t n, float scale, DType dtype,
+                                 void* dst) {
+  WithOutput(dst, dtype, [&](auto* to) HWY_ATTR {
+    const Tag tag;
+    const Vec factor = hn::Set(tag, scale);
+    const Vec largest = hn::Set(tag, codec::LargestOf(dtype));
+    int64_t i = 0;
+    for (; i + LaneCount() <= n; i += LaneCount()) {
+      const VecI32 code = hn::PromoteTo(TagI32(), hn::LoadU(TagI8(), codes + i));
+      StoreDecoded(hn::Mul(hn::ConvertTo(tag, code), factor), largest, to + i);
+    }
+    for (; i < n; ++i) {
+      codec::StoreDecoded(to, i, dtype, static_cast<float>(codes[i]) * scale);
+    }
+  });
+}
+
+/// ToInt4, one code a lane.
+HWY_INLINE VecU32 ToInt4(Vec x, const float* base, const float* inverse) {
+  const Tag tag;
+  const Vec bound = hn::Set(tag, codec::kLargestF16);
+  const auto is_nan = hn::IsNaN(x);
+  const Vec number = hn::IfThenElse(is_nan, hn::Zero(tag), x);
+  const Vec clamped = hn::Max(hn::Min(number, bound), hn::Neg(bound));
+  const Vec scaled = hn::Mul(hn::Sub(clamped, hn::LoadU(tag, base)), hn::LoadU(tag, inverse));
+  const Vec code = hn::Max(hn::Min(scaled, hn::Set(tag, codec::kInt4Max)), hn::Zero(tag));
+  return hn::BitCast(TagU32(), hn::NearestInt(hn::IfThenElse(is_nan, hn::Zero(tag), code)));
+}
+
+HWY_NOINLINE void EncodeInt4RowImpl(const void* src, DType dtype, int64_t d, const float* base,
+                                    const float* inverse, uint8_t* codes) {
+  const int64_t bytes = (d + 1) / 2;
+  WithElements(src, dtype, [&](const auto* from) HWY_ATTR {
+    int64_t j = 0;
+    for (; j + bytes + LaneCount() <= d; j += LaneCount()) {
+      const int64_t k = j + bytes;
+      const VecU32 low = ToInt4(LoadWide(Tag(), from + j), base + j, inverse + j);
+      const VecU32 high = ToInt4(LoadWide(Tag(), from + k), base + k, inverse + k);
+      StoreBytes(hn::Or(low, hn::ShiftLeft<4>(high)), codes + j);
+    }
+    const auto code = [&](int64_t c) {
+      return codec::ToInt4(LoadElement(from, c, dtype), base[c], inverse[c]);
+    };
+    for (; j < bytes; ++j) {
+      codes[j] = static_cast<uint8_t>(code(j) | (j + bytes < d ? code(j + bytes) << 4 : 0));
+    }
+  });
+}
+
+HWY_INLINE Vec FromInt4(VecU32 code, const float* base, const float* scale) {
+  const Tag tag;
+  const Vec number = hn::ConvertTo(tag, hn::BitCast(TagI32(), code));
+  return hn::Add(hn::LoadU(tag, base), hn::Mul(number, hn::LoadU(tag, scale)));
+}
+
+HWY_NOINLINE void DecodeInt4RowImpl(const uint8_t* codes, int64_t d, const float* base,
+                                    const float* scale, DType dtype, void* dst) {
+  const int64_t bytes = (d + 1) / 2;
+  WithOutput(dst, dtype, [&](auto* to) HWY_ATTR {
+    const Vec largest = hn::Set(Tag(), codec::LargestOf(dtype));
+    int64_t j = 0;
+    for (; j + bytes + LaneCount() <= d; j += LaneCount()) {
+      const int64_t k = j + bytes;
+      const VecU32 both = LoadBytes(codes + j);
+      const VecU32 low = hn::And(both, hn::Set(TagU32(), 15));
+      StoreDecoded(FromInt4(low, base + j, scale + j), largest, to + j);
+      StoreDecoded(FromInt4(hn::ShiftRight<4>(both), base + k, scale + k), largest, to + k);
+    }
+    const auto store = [&](int64_t c, int code) {
+      codec::StoreDecoded(to, c, dtype,
+                          codec::FromInt4(static_cast<uint8_t>(code), base[c], scale[c]));
+    };
+    for (; j < bytes; ++j) {
+      store(j, codes[j] & 15);
+      if (j + bytes < d) store(j + bytes, codes[j] >> 4);
+    }
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace quire::kernels::simd
+HWY_AFTER_NAMESPACE();
+
+#endif  // QUIRE_KERNELS_CPU_SIMD_CODEC_INL_H_
