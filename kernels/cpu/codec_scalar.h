@@ -17,6 +17,8 @@ namespace quire::kernels::codec {
 
 inline constexpr float kLargestF16 = 65504.0f;
 inline constexpr uint16_t kNaNF16 = 0x7e00;
+inline constexpr uint16_t kOneF16 = 0x3c00;
+inline constexpr uint16_t kLargestF16Bits = 0x7bff;
 inline constexpr float kFp8Max = 448.0f;
 inline constexpr uint8_t kFp8MaxCode = 0x7e;
 inline constexpr uint8_t kFp8NaN = 0x7f;
@@ -36,13 +38,17 @@ struct Extremes {
   }
   /// Largest magnitude, 0 for no numbers.
   float AbsMax() const { return low > high ? 0.0f : std::max(-low, high); }
+  /// `value`, or NaN when there is one among the values.
+  float OrNaN(float value) const {
+    return has_nan ? std::numeric_limits<float>::quiet_NaN() : value;
+  }
 };
 
 /// The least f16 that is not below x >= 0, at most the largest number.
 inline uint16_t F16NotBelow(float x) {
   uint16_t half = FloatToF16(x + 0.0f);  // a negative zero becomes positive
   if (F16ToFloat(half) < x) ++half;
-  return std::min<uint16_t>(half, 0x7bff);
+  return std::min(half, kLargestF16Bits);
 }
 /// The greatest f16 that is not above x, of magnitude at most 65504. Zero is positive.
 inline uint16_t F16NotAbove(float x) {
@@ -102,12 +108,12 @@ inline float FromFp8(uint8_t code) {
 
 /// f16 scale of a token in int8, and what values are multiplied by; codes of a NaN scale are 0.
 struct Int8Params {
-  explicit Int8Params(const Extremes& values) {
-    if (values.has_nan) {
+  /// absmax: of the token, NaN when it has one.
+  explicit Int8Params(float absmax) {
+    if (std::isnan(absmax)) {
       scale = kNaNF16;
     } else {
-      const float absmax = values.AbsMax();
-      scale = absmax == 0 ? FloatToF16(1.0f) : F16NotBelow(absmax / kInt8Max);
+      scale = absmax == 0 ? kOneF16 : F16NotBelow(absmax / kInt8Max);
       inverse = 1.0f / F16ToFloat(scale);
     }
   }
@@ -134,9 +140,6 @@ struct Int4Params {
     scale = F16NotBelow((std::clamp(high, -kLargestF16, kLargestF16) - base) / kInt4Max);
     if (scale != 0) inverse = 1.0f / F16ToFloat(scale);
   }
-  explicit Int4Params(const Extremes& values)
-      : Int4Params(values.has_nan ? std::numeric_limits<float>::quiet_NaN() : values.low,
-                   values.high) {}
   uint16_t minimum = 0;
   uint16_t scale = 0;
   float base = 0;

@@ -12,8 +12,6 @@ namespace quire::kernels::fast {
 namespace {
 
 using codec::Fp8Params;
-using codec::Int4Params;
-using codec::Int8Params;
 
 template <typename T>
 void Put(uint8_t* base, int64_t index, T value) {
@@ -36,10 +34,12 @@ class UnitCoder {
         d_(shape.head_dim),
         dtype_(shape.dtype),
         element_(ElementBytes(shape.dtype)) {
-    if (codec != UnitCodec::kInt4) return;
-    rows_.resize(2 * d_);
-    stored_.resize(2 * std::max(d_, p_ * Int4Groups(d_)));
-    wide_.resize(stored_.size());
+    const int64_t groups = codec == UnitCodec::kInt4 ? std::max(d_, p_ * Int4Groups(d_)) : p_;
+    low_.resize(groups);
+    high_.resize(groups);
+    base_.resize(d_);
+    factor_.resize(d_);
+    stored_.resize(2 * groups);
   }
 
   void Encode(bool keys, const uint8_t* rows, int64_t valid, uint8_t* params, uint8_t* codes) {
@@ -87,74 +87,94 @@ class UnitCoder {
 
  private:
   int64_t row_bytes() const { return d_ * element_; }
-  float* base() { return rows_.data(); }         ///< [d]
-  float* factor() { return rows_.data() + d_; }  ///< [d] scales, or their inverses
 
-  /// `count` stored f16 numbers, which need no alignment, as floats.
-  const float* Widen(const uint8_t* params, int64_t count) {
-    memcpy(stored_.data(), params, count * sizeof(uint16_t));
-    simd::Widen(stored_.data(), DType::kF16, count, wide_.data());
-    return wide_.data();
+  void EncodeTokens(const uint8_t* rows, int64_t valid, uint8_t* params, uint8_t* codes) {
+    simd::RowAbsMax(rows, dtype_, valid, d_, high_.data());
+    simd::MakeInt8Params(high_.data(), valid, stored_.data(), high_.data());
+    memcpy(params, stored_.data(), valid * sizeof(uint16_t));
+    for (int64_t t = 0; t < valid; ++t) {
+      simd::EncodeInt8(rows + t * row_bytes(), dtype_, d_, high_[t],
+                       reinterpret_cast<int8_t*>(codes) + t * d_);
+    }
   }
 
-  void EncodeTokens(const uint8_t* rows, int64_t valid, uint8_t* params, uint8_t* codes) const {
-    for (int64_t t = 0; t < valid; ++t) {
-      const uint8_t* row = rows + t * row_bytes();
-      const Int8Params made(simd::FindExtremes(row, dtype_, d_));
-      Put(params, t, made.scale);
-      simd::EncodeInt8(row, dtype_, d_, made.inverse, reinterpret_cast<int8_t*>(codes) + t * d_);
-    }
+  /// From the extremes of `n` groups in low_ and high_: their parameters as they are stored, the
+  /// minima at `minima` and the scales at `scales`; bases and inverses replace the extremes.
+  void MakeInt4Params(int64_t n, uint8_t* minima, uint8_t* scales) {
+    uint16_t* stored = stored_.data();
+    simd::MakeInt4Params(low_.data(), high_.data(), n, stored, stored + n, low_.data(),
+                         high_.data());
+    memcpy(minima, stored, n * sizeof(uint16_t));
+    memcpy(scales, stored + n, n * sizeof(uint16_t));
+  }
+  /// The way back: bases to low_, scales to high_.
+  void LoadInt4Params(int64_t n, const uint8_t* minima, const uint8_t* scales) {
+    uint16_t* stored = stored_.data();  // aligned, which parameters in a unit need not be
+    memcpy(stored, minima, n * sizeof(uint16_t));
+    memcpy(stored + n, scales, n * sizeof(uint16_t));
+    simd::Widen(stored, DType::kF16, n, low_.data());
+    simd::Widen(stored + n, DType::kF16, n, high_.data());
   }
 
   void EncodeChannels(const uint8_t* rows, int64_t valid, uint8_t* params, uint8_t* codes) {
-    simd::MinMaxRows(rows, dtype_, valid, d_, base(), factor());
-    for (int64_t c = 0; c < d_; ++c) {
-      const Int4Params made(base()[c], factor()[c]);
-      Put(params, c, made.minimum);
-      Put(params, d_ + c, made.scale);
-      base()[c] = made.base;
-      factor()[c] = made.inverse;
-    }
+    simd::MinMaxRows(rows, dtype_, valid, d_, low_.data(), high_.data());
+    MakeInt4Params(d_, params, params + 2 * d_);
     for (int64_t t = 0; t < valid; ++t) {
-      simd::EncodeInt4Row(rows + t * row_bytes(), dtype_, d_, base(), factor(),
+      simd::EncodeInt4Row(rows + t * row_bytes(), dtype_, d_, low_.data(), high_.data(),
                           codes + t * Int4RowBytes(d_));
     }
   }
   void DecodeChannels(const uint8_t* params, const uint8_t* codes, int64_t valid, uint8_t* rows) {
-    const float* wide = Widen(params, 2 * d_);
+    LoadInt4Params(d_, params, params + 2 * d_);
     for (int64_t t = 0; t < valid; ++t) {
-      simd::DecodeInt4Row(codes + t * Int4RowBytes(d_), d_, wide, wide + d_, dtype_,
+      simd::DecodeInt4Row(codes + t * Int4RowBytes(d_), d_, low_.data(), high_.data(), dtype_,
                           rows + t * row_bytes());
+    }
+  }
+
+  /// Extremes of the groups of each row.
+  void FindGroupExtremes(const uint8_t* rows, int64_t valid) {
+    const int64_t groups = Int4Groups(d_);
+    if (d_ % kInt4Group == 0) {  // groups of all rows follow each other
+      simd::RowExtremes(rows, dtype_, valid * groups, kInt4Group, low_.data(), high_.data());
+      return;
+    }
+    const int64_t whole = groups - 1;
+    for (int64_t t = 0; t < valid; ++t) {
+      const uint8_t* row = rows + t * row_bytes();
+      const int64_t at = t * groups;
+      simd::RowExtremes(row, dtype_, whole, kInt4Group, &low_[at], &high_[at]);
+      simd::RowExtremes(row + whole * kInt4Group * element_, dtype_, 1, d_ - whole * kInt4Group,
+                        &low_[at + whole], &high_[at + whole]);
+    }
+  }
+  /// Spreads low_ and high_ of the groups of row t over its channels.
+  void SpreadGroups(int64_t t) {
+    const int64_t groups = Int4Groups(d_);
+    for (int64_t g = 0; g < groups; ++g) {
+      const int64_t first = g * kInt4Group;
+      const int64_t n = std::min(kInt4Group, d_ - first);
+      std::fill_n(base_.data() + first, n, low_[t * groups + g]);
+      std::fill_n(factor_.data() + first, n, high_[t * groups + g]);
     }
   }
 
   void EncodeGroups(const uint8_t* rows, int64_t valid, uint8_t* params, uint8_t* codes) {
     const int64_t groups = Int4Groups(d_);
+    FindGroupExtremes(rows, valid);
+    MakeInt4Params(valid * groups, params, params + 2 * p_ * groups);
     for (int64_t t = 0; t < valid; ++t) {
-      const uint8_t* row = rows + t * row_bytes();
-      for (int64_t g = 0; g < groups; ++g) {
-        const int64_t first = g * kInt4Group;
-        const int64_t n = std::min(kInt4Group, d_ - first);
-        const Int4Params made(simd::FindExtremes(row + first * element_, dtype_, n));
-        Put(params, t * groups + g, made.minimum);
-        Put(params, (p_ + t) * groups + g, made.scale);
-        std::fill_n(base() + first, n, made.base);
-        std::fill_n(factor() + first, n, made.inverse);
-      }
-      simd::EncodeInt4Row(row, dtype_, d_, base(), factor(), codes + t * Int4RowBytes(d_));
+      SpreadGroups(t);
+      simd::EncodeInt4Row(rows + t * row_bytes(), dtype_, d_, base_.data(), factor_.data(),
+                          codes + t * Int4RowBytes(d_));
     }
   }
   void DecodeGroups(const uint8_t* params, const uint8_t* codes, int64_t valid, uint8_t* rows) {
     const int64_t groups = Int4Groups(d_);
-    const float* wide = Widen(params, 2 * p_ * groups);
+    LoadInt4Params(valid * groups, params, params + 2 * p_ * groups);
     for (int64_t t = 0; t < valid; ++t) {
-      for (int64_t g = 0; g < groups; ++g) {
-        const int64_t first = g * kInt4Group;
-        const int64_t n = std::min(kInt4Group, d_ - first);
-        std::fill_n(base() + first, n, wide[t * groups + g]);
-        std::fill_n(factor() + first, n, wide[(p_ + t) * groups + g]);
-      }
-      simd::DecodeInt4Row(codes + t * Int4RowBytes(d_), d_, base(), factor(), dtype_,
+      SpreadGroups(t);
+      simd::DecodeInt4Row(codes + t * Int4RowBytes(d_), d_, base_.data(), factor_.data(), dtype_,
                           rows + t * row_bytes());
     }
   }
@@ -163,9 +183,9 @@ class UnitCoder {
   const int64_t p_, d_;
   const DType dtype_;
   const int64_t element_;
-  std::vector<float> rows_;       ///< base() and factor() of the row at hand
-  std::vector<uint16_t> stored_;  ///< Parameters of a side, aligned
-  std::vector<float> wide_;       ///< The same as floats
+  std::vector<float> low_, high_;     ///< Of each group: extremes, then what codes need
+  std::vector<float> base_, factor_;  ///< [d] the same for each channel of a row
+  std::vector<uint16_t> stored_;      ///< Parameters as they are stored
 };
 
 int64_t ValidRows(const int32_t* valid_rows, int64_t unit, const UnitShape& shape) {

@@ -59,7 +59,7 @@ void EncodeInt8(const void* rows, const EncodedSide& out) {
   for (int64_t t = 0; t < out.valid; ++t) {
     Extremes values;
     for (int64_t c = 0; c < out.d; ++c) values.Add(LoadElement(rows, t * out.d + c, out.dtype));
-    const Int8Params params(values);
+    const Int8Params params(values.OrNaN(values.AbsMax()));
     Put(out.params, t, params.scale);
     for (int64_t i = t * out.d; i < (t + 1) * out.d; ++i) {
       const int8_t code = codec::ToInt8(LoadElement(rows, i, out.dtype), params.inverse);
@@ -109,7 +109,8 @@ void EncodeInt4(const void* rows, const EncodedSide& out) {
   const int64_t row_bytes = Int4RowBytes(out.d);
   for (int64_t t = 0; t < out.valid; ++t) {
     for (int64_t c = 0; c < out.d; ++c) {
-      const Int4Params params(GroupOf(rows, out, t, c));
+      const Extremes values = GroupOf(rows, out, t, c);
+      const Int4Params params(values.OrNaN(values.low), values.high);
       Put(out.params, at.Minimum(t, c), params.minimum);
       Put(out.params, at.Scale(t, c), params.scale);
       const float x = LoadElement(rows, t * out.d + c, out.dtype);

@@ -80,6 +80,138 @@ HWY_NOINLINE codec::Extremes FindExtremesImpl(const void* src, DType dtype, int6
   return values;
 }
 
+template <typename T>
+HWY_INLINE void RowAbsMaxTyped(const T* rows, DType dtype, int64_t n_rows, int64_t d,
+                               float* absmax) {
+  const Tag tag;
+  for (int64_t r = 0; r < n_rows; ++r) {
+    const T* row = rows + r * d;
+    Vec top = hn::Zero(tag);
+    auto nan = hn::IsNaN(top);
+    int64_t i = 0;
+    for (; i + LaneCount() <= d; i += LaneCount()) {
+      const Vec x = LoadWide(tag, row + i);
+      nan = hn::Or(nan, hn::IsNaN(x));
+      top = hn::Max(top, hn::Abs(x));
+    }
+    codec::Extremes rest;
+    rest.has_nan = !hn::AllFalse(tag, nan);
+    for (; i < d; ++i) rest.Add(LoadElement(row, i, dtype));
+    absmax[r] = rest.OrNaN(std::max(hn::GetLane(hn::MaxOfLanes(tag, top)), rest.AbsMax()));
+  }
+}
+
+HWY_NOINLINE void RowAbsMaxImpl(const void* rows, DType dtype, int64_t n_rows, int64_t d,
+                                float* absmax) {
+  WithElements(rows, dtype,
+               [&](const auto* from) HWY_ATTR { RowAbsMaxTyped(from, dtype, n_rows, d, absmax); });
+}
+
+HWY_NOINLINE void RowExtremesImpl(const void* rows, DType dtype, int64_t n_rows, int64_t d,
+                                  float* low, float* high) {
+  WithElements(rows, dtype, [&](const auto* from) HWY_ATTR {
+    for (int64_t r = 0; r < n_rows; ++r) {
+      const codec::Extremes values = ExtremesTyped(from + r * d, dtype, d);
+      low[r] = values.OrNaN(values.low);
+      high[r] = values.OrNaN(values.high);
+    }
+  });
+}
+
+HWY_INLINE VecI32 HalfBits(Vec x) {
+  const hn::Rebind<hwy::float16_t, Tag> tag16;
+  const hn::Rebind<uint16_t, Tag> bits16;
+  return hn::PromoteTo(TagI32(), hn::BitCast(bits16, hn::DemoteTo(tag16, x)));
+}
+HWY_INLINE Vec FromHalfBits(VecI32 bits) {
+  const hn::Rebind<hwy::float16_t, Tag> tag16;
+  const hn::Rebind<uint16_t, Tag> bits16;
+  return hn::PromoteTo(Tag(), hn::BitCast(tag16, hn::DemoteTo(bits16, bits)));
+}
+HWY_INLINE void StoreHalfBits(VecI32 bits, uint16_t* to) {
+  const hn::Rebind<uint16_t, Tag> bits16;
+  hn::StoreU(hn::DemoteTo(bits16, bits), bits16, to);
+}
+
+/// F16NotBelow, as bits.
+HWY_INLINE VecI32 F16NotBelow(Vec x) {
+  const TagI32 tag32;
+  const VecI32 half = HalfBits(hn::Add(x, hn::Zero(Tag())));
+  const auto below = hn::RebindMask(tag32, hn::Lt(FromHalfBits(half), x));
+  const VecI32 up = hn::IfThenElse(below, hn::Add(half, hn::Set(tag32, 1)), half);
+  return hn::Min(up, hn::Set(tag32, int32_t{codec::kLargestF16Bits}));
+}
+HWY_INLINE Vec ClampToF16(Vec x) {
+  const Vec bound = hn::Set(Tag(), codec::kLargestF16);
+  return hn::Max(hn::Min(x, bound), hn::Neg(bound));
+}
+/// F16NotAbove, as bits.
+HWY_INLINE VecI32 F16NotAbove(Vec x) {
+  const TagI32 tag32;
+  const Vec number = hn::Add(ClampToF16(x), hn::Zero(Tag()));
+  const VecI32 half = HalfBits(number);
+  const auto above = hn::RebindMask(tag32, hn::Gt(FromHalfBits(half), number));
+  const auto negative = hn::Gt(half, hn::Set(tag32, 0x7fff));
+  const VecI32 step = hn::IfThenElse(negative, hn::Set(tag32, 1), hn::Set(tag32, -1));
+  return hn::IfThenElse(above, hn::Add(half, step), half);
+}
+
+HWY_NOINLINE void MakeInt8ParamsImpl(const float* absmax, int64_t n, uint16_t* scale,
+                                     float* inverse) {
+  const Tag tag;
+  const TagI32 tag32;
+  const Vec one = hn::Set(tag, 1.0f);
+  int64_t i = 0;
+  for (; i + LaneCount() <= n; i += LaneCount()) {
+    const Vec top = hn::LoadU(tag, absmax + i);
+    const auto nan = hn::IsNaN(top);
+    const auto zero = hn::Eq(top, hn::Zero(tag));
+    const VecI32 made = F16NotBelow(hn::Div(top, hn::Set(tag, codec::kInt8Max)));
+    const VecI32 bits =
+        hn::IfThenElse(hn::RebindMask(tag32, zero), hn::Set(tag32, int32_t{codec::kOneF16}), made);
+    const VecI32 nan_bits = hn::Set(tag32, int32_t{codec::kNaNF16});
+    StoreHalfBits(hn::IfThenElse(hn::RebindMask(tag32, nan), nan_bits, bits), scale + i);
+    hn::StoreU(hn::IfThenZeroElse(nan, hn::Div(one, FromHalfBits(bits))), tag, inverse + i);
+  }
+  for (; i < n; ++i) {
+    const codec::Int8Params params(absmax[i]);
+    scale[i] = params.scale;
+    inverse[i] = params.inverse;
+  }
+}
+
+HWY_NOINLINE void MakeInt4ParamsImpl(const float* low, const float* high, int64_t n,
+                                     uint16_t* minimum, uint16_t* scale, float* base,
+                                     float* inverse) {
+  const Tag tag;
+  const TagI32 tag32;
+  const VecI32 nan_bits = hn::Set(tag32, int32_t{codec::kNaNF16});
+  int64_t i = 0;
+  for (; i + LaneCount() <= n; i += LaneCount()) {
+    const Vec least = hn::LoadU(tag, low + i);
+    const Vec most = hn::LoadU(tag, high + i);
+    const auto nan = hn::Or(hn::IsNaN(least), hn::IsNaN(most));
+    const auto nan32 = hn::RebindMask(tag32, nan);
+    const VecI32 min_bits = F16NotAbove(least);
+    const Vec from = FromHalfBits(min_bits);
+    const Vec range = hn::Sub(ClampToF16(most), from);
+    const VecI32 scale_bits = F16NotBelow(hn::Div(range, hn::Set(tag, codec::kInt4Max)));
+    const auto flat = hn::RebindMask(tag, hn::Eq(scale_bits, hn::Zero(tag32)));
+    const Vec factor = hn::Div(hn::Set(tag, 1.0f), FromHalfBits(scale_bits));
+    StoreHalfBits(hn::IfThenElse(nan32, nan_bits, min_bits), minimum + i);
+    StoreHalfBits(hn::IfThenElse(nan32, nan_bits, scale_bits), scale + i);
+    hn::StoreU(hn::IfThenZeroElse(nan, from), tag, base + i);
+    hn::StoreU(hn::IfThenZeroElse(hn::Or(nan, flat), factor), tag, inverse + i);
+  }
+  for (; i < n; ++i) {
+    const codec::Int4Params params(low[i], high[i]);
+    minimum[i] = params.minimum;
+    scale[i] = params.scale;
+    base[i] = params.base;
+    inverse[i] = params.inverse;
+  }
+}
+
 /// ToFp8, one code a lane.
 HWY_INLINE VecU32 ToFp8(Vec x) {
   const Tag tag;

@@ -15,6 +15,17 @@ namespace quire::kernels::simd {
 /// Extremes of src [n] dtype.
 codec::Extremes FindExtremes(const void* src, DType dtype, int64_t n);
 
+/// Largest magnitude of each row of rows [n_rows][d] dtype; NaN where one is NaN.
+void RowAbsMax(const void* rows, DType dtype, int64_t n_rows, int64_t d, float* absmax);
+/// Smallest and largest of each row of rows [n_rows][d] dtype (d >= 1); NaN where one is NaN.
+void RowExtremes(const void* rows, DType dtype, int64_t n_rows, int64_t d, float* low, float* high);
+
+/// codec::Int8Params of n tokens: f16 scales and inverses, which may be absmax.
+void MakeInt8Params(const float* absmax, int64_t n, uint16_t* scale, float* inverse);
+/// codec::Int4Params of n groups. base and inverse may be low and high.
+void MakeInt4Params(const float* low, const float* high, int64_t n, uint16_t* minimum,
+                    uint16_t* scale, float* base, float* inverse);
+
 /// codes[i] = ToFp8(src[i] * inverse)
 void EncodeFp8(const void* src, DType dtype, int64_t n, float inverse, uint8_t* codes);
 /// dst[i] = FromFp8(codes[i]) * scale, as StoreDecoded writes it; so below.

@@ -11,6 +11,43 @@ codec::Extremes FindExtremes(const void* src, DType dtype, int64_t n) {
   return values;
 }
 
+void RowAbsMax(const void* rows, DType dtype, int64_t n_rows, int64_t d, float* absmax) {
+  for (int64_t r = 0; r < n_rows; ++r) {
+    codec::Extremes values;
+    for (int64_t c = 0; c < d; ++c) values.Add(LoadElement(rows, r * d + c, dtype));
+    absmax[r] = values.OrNaN(values.AbsMax());
+  }
+}
+
+void RowExtremes(const void* rows, DType dtype, int64_t n_rows, int64_t d, float* low,
+                 float* high) {
+  for (int64_t r = 0; r < n_rows; ++r) {
+    codec::Extremes values;
+    for (int64_t c = 0; c < d; ++c) values.Add(LoadElement(rows, r * d + c, dtype));
+    low[r] = values.OrNaN(values.low);
+    high[r] = values.OrNaN(values.high);
+  }
+}
+
+void MakeInt8Params(const float* absmax, int64_t n, uint16_t* scale, float* inverse) {
+  for (int64_t i = 0; i < n; ++i) {
+    const codec::Int8Params params(absmax[i]);
+    scale[i] = params.scale;
+    inverse[i] = params.inverse;
+  }
+}
+
+void MakeInt4Params(const float* low, const float* high, int64_t n, uint16_t* minimum,
+                    uint16_t* scale, float* base, float* inverse) {
+  for (int64_t i = 0; i < n; ++i) {
+    const codec::Int4Params params(low[i], high[i]);
+    minimum[i] = params.minimum;
+    scale[i] = params.scale;
+    base[i] = params.base;
+    inverse[i] = params.inverse;
+  }
+}
+
 void EncodeFp8(const void* src, DType dtype, int64_t n, float inverse, uint8_t* codes) {
   for (int64_t i = 0; i < n; ++i) codes[i] = codec::ToFp8(LoadElement(src, i, dtype) * inverse);
 }

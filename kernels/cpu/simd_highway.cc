@@ -32,6 +32,10 @@ HWY_EXPORT(ExpInPlaceImpl);
 HWY_EXPORT(SiluMulImpl);
 HWY_EXPORT(TargetNameImpl);
 HWY_EXPORT(FindExtremesImpl);
+HWY_EXPORT(RowAbsMaxImpl);
+HWY_EXPORT(RowExtremesImpl);
+HWY_EXPORT(MakeInt8ParamsImpl);
+HWY_EXPORT(MakeInt4ParamsImpl);
 HWY_EXPORT(EncodeFp8Impl);
 HWY_EXPORT(DecodeFp8Impl);
 HWY_EXPORT(EncodeInt8Impl);
@@ -77,6 +81,20 @@ void SiluMul(const float* gate, const float* up, int64_t n, float* y) {
 
 codec::Extremes FindExtremes(const void* src, DType dtype, int64_t n) {
   return HWY_DYNAMIC_DISPATCH(FindExtremesImpl)(src, dtype, n);
+}
+void RowAbsMax(const void* rows, DType dtype, int64_t n_rows, int64_t d, float* absmax) {
+  HWY_DYNAMIC_DISPATCH(RowAbsMaxImpl)(rows, dtype, n_rows, d, absmax);
+}
+void RowExtremes(const void* rows, DType dtype, int64_t n_rows, int64_t d, float* low,
+                 float* high) {
+  HWY_DYNAMIC_DISPATCH(RowExtremesImpl)(rows, dtype, n_rows, d, low, high);
+}
+void MakeInt8Params(const float* absmax, int64_t n, uint16_t* scale, float* inverse) {
+  HWY_DYNAMIC_DISPATCH(MakeInt8ParamsImpl)(absmax, n, scale, inverse);
+}
+void MakeInt4Params(const float* low, const float* high, int64_t n, uint16_t* minimum,
+                    uint16_t* scale, float* base, float* inverse) {
+  HWY_DYNAMIC_DISPATCH(MakeInt4ParamsImpl)(low, high, n, minimum, scale, base, inverse);
 }
 void EncodeFp8(const void* src, DType dtype, int64_t n, float inverse, uint8_t* codes) {
   HWY_DYNAMIC_DISPATCH(EncodeFp8Impl)(src, dtype, n, inverse, codes);
