@@ -18,17 +18,14 @@ HWY_BEFORE_NAMESPACE();
 namespace quire::kernels::simd {
 namespace HWY_NAMESPACE {
 
-using TagI32 = hn::Rebind<int32_t, Tag>;
 using TagU32 = hn::Rebind<uint32_t, Tag>;
 using TagI8 = hn::Rebind<int8_t, Tag>;
 using TagU8 = hn::Rebind<uint8_t, Tag>;
-using VecI32 = hn::Vec<TagI32>;
 using VecU32 = hn::Vec<TagU32>;
 
 HWY_INLINE void StoreNarrow(Vec v, float* to) { hn::StoreU(v, Tag(), to); }
 HWY_INLINE void StoreNarrow(Vec v, hwy::float16_t* to) {
-  const hn::Rebind<hwy::float16_t, Tag> tag16;
-  hn::StoreU(hn::DemoteTo(tag16, v), tag16, to);
+  StoreHalfBits(HalfBits(v), reinterpret_cast<uint16_t*>(to));
 }
 /// To nearest even by integer rounding. REQUIRES: NaN is quiet and positive.
 HWY_INLINE void StoreNarrow(Vec v, hwy::bfloat16_t* to) {
@@ -116,21 +113,6 @@ HWY_NOINLINE void RowExtremesImpl(const void* rows, DType dtype, int64_t n_rows,
       high[r] = values.OrNaN(values.high);
     }
   });
-}
-
-HWY_INLINE VecI32 HalfBits(Vec x) {
-  const hn::Rebind<hwy::float16_t, Tag> tag16;
-  const hn::Rebind<uint16_t, Tag> bits16;
-  return hn::PromoteTo(TagI32(), hn::BitCast(bits16, hn::DemoteTo(tag16, x)));
-}
-HWY_INLINE Vec FromHalfBits(VecI32 bits) {
-  const hn::Rebind<hwy::float16_t, Tag> tag16;
-  const hn::Rebind<uint16_t, Tag> bits16;
-  return hn::PromoteTo(Tag(), hn::BitCast(tag16, hn::DemoteTo(bits16, bits)));
-}
-HWY_INLINE void StoreHalfBits(VecI32 bits, uint16_t* to) {
-  const hn::Rebind<uint16_t, Tag> bits16;
-  hn::StoreU(hn::DemoteTo(bits16, bits), bits16, to);
 }
 
 /// F16NotBelow, as bits.
