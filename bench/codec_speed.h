@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How fast a codec runs on one core over extents that do not stay in the nearer caches, against
-// memcpy of the same bytes in the same rounds.
+// How fast a codec runs on one core against memcpy of the same bytes.
+// The units are walked in turn, so they come from where a working set of their size lies; what is
+// decoded and copied goes to a place of the same size.
 #ifndef QUIRE_BENCH_CODEC_SPEED_H_
 #define QUIRE_BENCH_CODEC_SPEED_H_
 
@@ -21,8 +22,8 @@ struct CodecSpeed {
   double memcpy_gb_per_s = 0;
 };
 
-/// Encodes and decodes `units` ([n][unit bytes], at least one), unit numbers as they come, without
-/// checksums. The median of `rounds`.
+/// Encodes, decodes and copies `units` ([n][unit bytes], at least one) in batches of about 1 MiB,
+/// `rounds` (1 or more) times over, without checksums. Of each the median batch.
 StatusOr<CodecSpeed> MeasureCodecSpeed(const KvSpec& spec, kvserver::CodecId codec,
                                        std::span<const std::byte> units, uint32_t rounds);
 
