@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How fast a codec runs on one core against memcpy of the same bytes.
-// The units are walked in turn, so they come from where a working set of their size lies; what is
-// decoded and copied goes to a place of the same size.
+// How fast a codec runs on one core against memcpy of the same bytes. All units are encoded, then
+// decoded, then copied, so that each comes from where a working set of that size lies.
 #ifndef QUIRE_BENCH_CODEC_SPEED_H_
 #define QUIRE_BENCH_CODEC_SPEED_H_
 
