@@ -34,6 +34,8 @@ struct Benches {
                 std::function<StatusOr<BenchReport>(const cli::CommandContext&)> run);
 };
 
+/// Size, speed, error and lost answers of the page codecs.
+void AddCodecBench(Benches& benches);
 /// Tokens per second with every page resident and with a budget.
 void AddDecodeBench(Benches& benches);
 /// Unit reads and ingest on SSD against a raw io_uring loop.

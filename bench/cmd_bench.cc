@@ -14,10 +14,12 @@ void AddBenchCommand(Commands& commands) {
        .summary = "Measure against the machine's limits and the rivals, in the same run",
        .examples = "  quire bench recall\n"
                    "  quire bench recall --steps 256 --json\n"
+                   "  quire bench codec --questions 12\n"
                    "  quire bench decode --model DIR\n"
                    "  quire bench trace --cache-fraction 0.1\n"
                    "Every benchmark has its own help: quire bench NAME --help"});
   bench::Benches benches{.commands = commands, .parent = command};
+  bench::AddCodecBench(benches);
   bench::AddDecodeBench(benches);
   bench::AddPayloadBench(benches);
   bench::AddRecallBench(benches);

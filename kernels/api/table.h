@@ -12,6 +12,7 @@
 #define QUIRE_KERNELS_API_TABLE_H_
 
 #include "kernels/api/add.h"
+#include "kernels/api/codec.h"
 #include "kernels/api/dense_attention.h"
 #include "kernels/api/digest.h"
 #include "kernels/api/embed.h"
@@ -32,6 +33,8 @@ struct KernelTable {
   const char* name = "";  ///< For logs and test names: letters and digits, a literal.
   NhdToHndFn nhd_to_hnd = nullptr;
   HndToNhdFn hnd_to_nhd = nullptr;
+  EncodeUnitFn encode_unit = nullptr;
+  DecodeUnitFn decode_unit = nullptr;
   DigestFn digest = nullptr;
   ScoreFn score = nullptr;
   PoolQueryFn pool_query = nullptr;

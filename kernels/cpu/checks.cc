@@ -27,6 +27,22 @@ bool Groups(int64_t n_q, int64_t n_kv) { return Positive(n_q, n_kv) && n_q % n_k
 
 OpStatus BadUnless(bool good) { return good ? OpStatus::kOk : OpStatus::kBadShape; }
 
+template <typename Args>
+OpStatus CheckCodecSizes(const Args& args) {
+  if (!IsKnown(args.shape.dtype) || !IsKnown(args.codec)) return OpStatus::kUnsupported;
+  if (args.n_units < 0 || !Positive(args.shape.page_tokens, args.shape.head_dim) ||
+      args.encoded_bytes != args.n_units * EncodedUnitBytes(args.codec, args.shape)) {
+    return OpStatus::kBadShape;
+  }
+  return BadUnless(args.n_units == 0 || Given(args.units, args.encoded));
+}
+template <typename Args>
+OpStatus CheckCodec(const Args& args) {
+  if (const OpStatus status = CheckCodecSizes(args); status != OpStatus::kOk) return status;
+  return BadUnless(args.valid_rows == nullptr ||
+                   AllIn(args.valid_rows, args.n_units, 1, args.shape.page_tokens));
+}
+
 }  // namespace
 
 OpStatus CheckSizes(const NhdToHndArgs& args) {
@@ -65,6 +81,11 @@ OpStatus Check(const HndToNhdArgs& args) {
   }
   return OpStatus::kOk;
 }
+
+OpStatus CheckSizes(const EncodeUnitArgs& args) { return CheckCodecSizes(args); }
+OpStatus CheckSizes(const DecodeUnitArgs& args) { return CheckCodecSizes(args); }
+OpStatus Check(const EncodeUnitArgs& args) { return CheckCodec(args); }
+OpStatus Check(const DecodeUnitArgs& args) { return CheckCodec(args); }
 
 OpStatus Check(const DigestArgs& args) {
   if (!IsKnown(args.dtype) || (args.out_dtype != args.dtype && args.out_dtype != DType::kF32)) {

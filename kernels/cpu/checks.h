@@ -15,9 +15,13 @@ namespace quire::kernels {
 
 OpStatus CheckSizes(const NhdToHndArgs& args);
 OpStatus CheckSizes(const HndToNhdArgs& args);
+OpStatus CheckSizes(const EncodeUnitArgs& args);
+OpStatus CheckSizes(const DecodeUnitArgs& args);
 
 OpStatus Check(const NhdToHndArgs& args);
 OpStatus Check(const HndToNhdArgs& args);
+OpStatus Check(const EncodeUnitArgs& args);
+OpStatus Check(const DecodeUnitArgs& args);
 OpStatus Check(const DigestArgs& args);
 OpStatus Check(const ScoreArgs& args);
 OpStatus Check(const PoolQueryArgs& args);

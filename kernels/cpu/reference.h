@@ -12,6 +12,8 @@ namespace quire::kernels::reference {
 
 OpStatus NhdToHnd(const NhdToHndArgs& args);
 OpStatus HndToNhd(const HndToNhdArgs& args);
+OpStatus EncodeUnit(const EncodeUnitArgs& args);
+OpStatus DecodeUnit(const DecodeUnitArgs& args);
 OpStatus Digest(const DigestArgs& args);
 OpStatus Score(const ScoreArgs& args);
 OpStatus PoolQuery(const PoolQueryArgs& args);

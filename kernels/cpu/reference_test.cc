@@ -279,5 +279,68 @@ TEST(Reference, ModelOpsOnPlainNumbers) {
   EXPECT_NEAR(y[1], 8 / (1 + std::exp(-4.0)), 1e-6);
 }
 
+// One token of K and one of V, four channels each; V is half of K, negated.
+class WorkedUnit : public ::testing::Test {
+ protected:
+  std::vector<uint8_t> Encode(UnitCodec codec) const {
+    std::vector<uint8_t> out(EncodedUnitBytes(codec, shape_));
+    EXPECT_EQ(ref.encode_unit({.units = unit_.data(),
+                               .encoded = out.data(),
+                               .encoded_bytes = static_cast<int64_t>(out.size()),
+                               .n_units = 1,
+                               .shape = shape_,
+                               .codec = codec}),
+              OpStatus::kOk);
+    return out;
+  }
+  std::vector<float> Decode(UnitCodec codec, const std::vector<uint8_t>& encoded) const {
+    std::vector<float> out(unit_.size());
+    EXPECT_EQ(ref.decode_unit({.encoded = encoded.data(),
+                               .encoded_bytes = static_cast<int64_t>(encoded.size()),
+                               .units = out.data(),
+                               .n_units = 1,
+                               .shape = shape_,
+                               .codec = codec}),
+              OpStatus::kOk);
+    return out;
+  }
+  const UnitShape shape_ = {1, 4, true, DType::kF32};
+  const std::vector<float> unit_ = {0, 2, -254, 100, 0, -1, 127, -50};
+};
+
+TEST_F(WorkedUnit, Int8) {
+  // Scales 2 and 1 as f16, then codes.
+  const std::vector<uint8_t> want = {0x00, 0x40, 0x00, 0x3c, 0, 1, 0x81, 50, 0, 0xff, 127, 0xce};
+  EXPECT_EQ(Encode(UnitCodec::kInt8), want);
+  EXPECT_EQ(Decode(UnitCodec::kInt8, want), unit_);
+}
+
+TEST_F(WorkedUnit, Int4) {
+  // K: each channel is its own minimum with scale 0. V: minimum -50, scale 177 / 15 = 11.8 rounded
+  // up to 11.8046875; codes 4, 4, 15 and 0, channels 0 and 2 in one byte, 1 and 3 in the other.
+  const std::vector<uint8_t> encoded = Encode(UnitCodec::kInt4);
+  const std::vector<uint8_t> want = {0x00, 0x00, 0x00, 0x40, 0xf0, 0xdb, 0x40, 0x56, 0, 0, 0,    0,
+                                     0,    0,    0,    0,    0x40, 0xd2, 0xe7, 0x49, 0, 0, 0xf4, 4};
+  EXPECT_EQ(encoded, want);
+  const std::vector<float> back = {0, 2, -254, 100, -2.78125f, -2.78125f, 127.0703125f, -50};
+  EXPECT_EQ(Decode(UnitCodec::kInt4, encoded), back);
+}
+
+TEST_F(WorkedUnit, Fp8HasThreeBitsOfMantissa) {
+  // With absmax 448 the scale is 1: 17 and 19 lie between 16, 18 and 20 and go to the even code.
+  const UnitShape shape = {1, 6, false, DType::kF32};
+  const std::vector<float> unit = {448, 17, -19, 0x1p-9f, 0x1p-11f, NAN};
+  std::vector<uint8_t> encoded(EncodedUnitBytes(UnitCodec::kFp8E4M3, shape));
+  ASSERT_EQ(ref.encode_unit({.units = unit.data(),
+                             .encoded = encoded.data(),
+                             .encoded_bytes = static_cast<int64_t>(encoded.size()),
+                             .n_units = 1,
+                             .shape = shape,
+                             .codec = UnitCodec::kFp8E4M3}),
+            OpStatus::kOk);
+  const std::vector<uint8_t> want = {0, 0, 0x80, 0x3f, 0x7e, 0x58, 0xda, 0x01, 0x00, 0x7f};
+  EXPECT_EQ(encoded, want);
+}
+
 }  // namespace
 }  // namespace quire::kernels

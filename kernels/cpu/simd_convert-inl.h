@@ -24,11 +24,81 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using Tag = hn::ScalableTag<float>;
 using Vec = hn::Vec<Tag>;
+using TagI32 = hn::Rebind<int32_t, Tag>;
+using VecI32 = hn::Vec<TagI32>;
+
+// f16 as the bits of its lanes. Without F16C by integers: there Highway's own conversions neither
+// round to nearest nor know infinity and NaN.
+#undef QUIRE_HAS_F16C
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+#define QUIRE_HAS_F16C 1
+#else
+#define QUIRE_HAS_F16C 0
+#endif
+
+/// F16ToFloat, one result a lane.
+HWY_INLINE Vec FromHalfBits(VecI32 bits) {
+  const Tag tag;
+#if QUIRE_HAS_F16C
+  const hn::Rebind<hwy::float16_t, Tag> tag16;
+  const hn::Rebind<uint16_t, Tag> bits16;
+  return hn::PromoteTo(tag, hn::BitCast(tag16, hn::DemoteTo(bits16, bits)));
+#else
+  const TagI32 tag32;
+  const VecI32 magnitude = hn::And(bits, hn::Set(tag32, 0x7fff));
+  const VecI32 sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(tag32, 0x8000)));
+  const VecI32 shifted = hn::ShiftLeft<13>(magnitude);
+  const VecI32 normal = hn::Add(shifted, hn::Set(tag32, 112 << 23));
+  const VecI32 special = hn::Or(shifted, hn::Set(tag32, 0x7f800000));
+  const VecI32 subnormal =
+      hn::BitCast(tag32, hn::Mul(hn::ConvertTo(tag, magnitude), hn::Set(tag, 0x1p-24f)));
+  VecI32 value = hn::IfThenElse(hn::Lt(magnitude, hn::Set(tag32, 0x400)), subnormal, normal);
+  value = hn::IfThenElse(hn::Gt(magnitude, hn::Set(tag32, 0x7bff)), special, value);
+  return hn::BitCast(tag, hn::Or(value, sign));
+#endif
+}
+/// FloatToF16, one result a lane.
+HWY_INLINE VecI32 HalfBits(Vec x) {
+  const TagI32 tag32;
+#if QUIRE_HAS_F16C
+  const hn::Rebind<hwy::float16_t, Tag> tag16;
+  const hn::Rebind<uint16_t, Tag> bits16;
+  return hn::PromoteTo(tag32, hn::BitCast(bits16, hn::DemoteTo(tag16, x)));
+#else
+  const Tag tag;
+  const VecI32 bits = hn::BitCast(tag32, x);
+  const VecI32 magnitude = hn::And(bits, hn::Set(tag32, 0x7fffffff));
+  const VecI32 sign = hn::And(hn::ShiftRight<16>(bits), hn::Set(tag32, 0x8000));
+  const VecI32 odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(tag32, 1));
+  const VecI32 rounded = hn::Add(magnitude, hn::Add(odd, hn::Set(tag32, 0xfff - 0x38000000)));
+  const Vec aligned = hn::Add(hn::BitCast(tag, magnitude), hn::Set(tag, 0.5f));
+  const VecI32 subnormal = hn::Sub(hn::BitCast(tag32, aligned), hn::Set(tag32, 0x3f000000));
+  const auto is_subnormal = hn::Lt(magnitude, hn::Set(tag32, 0x38800000));
+  VecI32 half = hn::IfThenElse(is_subnormal, subnormal, hn::ShiftRight<13>(rounded));
+  half =
+      hn::IfThenElse(hn::Gt(magnitude, hn::Set(tag32, 0x477fefff)), hn::Set(tag32, 0x7c00), half);
+  half =
+      hn::IfThenElse(hn::Gt(magnitude, hn::Set(tag32, 0x7f800000)), hn::Set(tag32, 0x7e00), half);
+  return hn::Or(half, sign);
+#endif
+}
+HWY_INLINE void StoreHalfBits(VecI32 bits, uint16_t* to) {
+  const hn::Rebind<uint16_t, Tag> bits16;
+  hn::StoreU(hn::DemoteTo(bits16, bits), bits16, to);
+}
 
 HWY_INLINE Vec LoadWide(Tag tag, const float* from) { return hn::LoadU(tag, from); }
-template <typename T16>
-HWY_INLINE Vec LoadWide(Tag tag, const T16* from) {
-  return hn::PromoteTo(tag, hn::LoadU(hn::Rebind<T16, Tag>(), from));
+HWY_INLINE Vec LoadWide(Tag tag, const hwy::bfloat16_t* from) {
+  return hn::PromoteTo(tag, hn::LoadU(hn::Rebind<hwy::bfloat16_t, Tag>(), from));
+}
+HWY_INLINE Vec LoadWide([[maybe_unused]] Tag tag, const hwy::float16_t* from) {
+#if QUIRE_HAS_F16C
+  return hn::PromoteTo(tag, hn::LoadU(hn::Rebind<hwy::float16_t, Tag>(), from));
+#else
+  const hn::Rebind<uint16_t, Tag> bits16;
+  const auto bits = hn::LoadU(bits16, reinterpret_cast<const uint16_t*>(from));
+  return FromHalfBits(hn::PromoteTo(TagI32(), bits));
+#endif
 }
 /// The first `n` lanes from memory, zeros above; reads no further.
 template <typename T>
@@ -93,16 +163,14 @@ HWY_NOINLINE void WidenRowsImpl(const void* src, int64_t stride, DType dtype, in
   });
 }
 
-/// f16 through the CPU's conversion; bf16 by integer rounding, since Highway's truncates.
+/// f16 a vector at a time; bf16 by integer rounding, since Highway's truncates.
 HWY_NOINLINE void NarrowImpl(const float* src, int64_t n, DType dtype, void* dst) {
   const Tag tag;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(tag));
   int64_t i = 0;
   if (dtype == DType::kF16) {
-    const hn::Rebind<hwy::float16_t, Tag> tag16;
     for (; i + lanes <= n; i += lanes) {
-      hn::StoreU(hn::DemoteTo(tag16, hn::LoadU(tag, src + i)), tag16,
-                 static_cast<hwy::float16_t*>(dst) + i);
+      StoreHalfBits(HalfBits(hn::LoadU(tag, src + i)), static_cast<uint16_t*>(dst) + i);
     }
   }
   for (; i < n; ++i) StoreElement(dst, i, dtype, src[i]);

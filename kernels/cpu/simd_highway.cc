@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// simd.h with Highway. This file is compiled once per instruction set by foreach_target.h; the
-// exported functions at the end choose at run time.
+// simd.h and simd_codec.h with Highway. This file is compiled once per instruction set by
+// foreach_target.h; the exported functions at the end choose at run time.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/simd_highway.cc"
 #include <hwy/foreach_target.h>  // Must come before highway.h and the -inl headers.
 
 // clang-format off
 #include <hwy/highway.h>
+#include "kernels/cpu/simd_codec-inl.h"
 #include "kernels/cpu/simd_convert-inl.h"
 #include "kernels/cpu/simd_reduce-inl.h"
 // clang-format on
 
 #if HWY_ONCE
 #include "kernels/cpu/simd.h"
+#include "kernels/cpu/simd_codec.h"
 
 namespace quire::kernels::simd {
 
@@ -29,6 +31,17 @@ HWY_EXPORT(MaxNumberImpl);
 HWY_EXPORT(ExpInPlaceImpl);
 HWY_EXPORT(SiluMulImpl);
 HWY_EXPORT(TargetNameImpl);
+HWY_EXPORT(FindExtremesImpl);
+HWY_EXPORT(RowAbsMaxImpl);
+HWY_EXPORT(RowExtremesImpl);
+HWY_EXPORT(MakeInt8ParamsImpl);
+HWY_EXPORT(MakeInt4ParamsImpl);
+HWY_EXPORT(EncodeFp8Impl);
+HWY_EXPORT(DecodeFp8Impl);
+HWY_EXPORT(EncodeInt8Impl);
+HWY_EXPORT(DecodeInt8Impl);
+HWY_EXPORT(EncodeInt4RowImpl);
+HWY_EXPORT(DecodeInt4RowImpl);
 
 const char* TargetName() { return HWY_DYNAMIC_DISPATCH(TargetNameImpl)(); }
 
@@ -64,6 +77,44 @@ float ExpInPlace(float* x, int64_t n, float shift) {
 }
 void SiluMul(const float* gate, const float* up, int64_t n, float* y) {
   HWY_DYNAMIC_DISPATCH(SiluMulImpl)(gate, up, n, y);
+}
+
+codec::Extremes FindExtremes(const void* src, DType dtype, int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(FindExtremesImpl)(src, dtype, n);
+}
+void RowAbsMax(const void* rows, DType dtype, int64_t n_rows, int64_t d, float* absmax) {
+  HWY_DYNAMIC_DISPATCH(RowAbsMaxImpl)(rows, dtype, n_rows, d, absmax);
+}
+void RowExtremes(const void* rows, DType dtype, int64_t n_rows, int64_t d, float* low,
+                 float* high) {
+  HWY_DYNAMIC_DISPATCH(RowExtremesImpl)(rows, dtype, n_rows, d, low, high);
+}
+void MakeInt8Params(const float* absmax, int64_t n, uint16_t* scale, float* inverse) {
+  HWY_DYNAMIC_DISPATCH(MakeInt8ParamsImpl)(absmax, n, scale, inverse);
+}
+void MakeInt4Params(const float* low, const float* high, int64_t n, uint16_t* minimum,
+                    uint16_t* scale, float* base, float* inverse) {
+  HWY_DYNAMIC_DISPATCH(MakeInt4ParamsImpl)(low, high, n, minimum, scale, base, inverse);
+}
+void EncodeFp8(const void* src, DType dtype, int64_t n, float inverse, uint8_t* codes) {
+  HWY_DYNAMIC_DISPATCH(EncodeFp8Impl)(src, dtype, n, inverse, codes);
+}
+void DecodeFp8(const uint8_t* codes, int64_t n, float scale, DType dtype, void* dst) {
+  HWY_DYNAMIC_DISPATCH(DecodeFp8Impl)(codes, n, scale, dtype, dst);
+}
+void EncodeInt8(const void* src, DType dtype, int64_t n, float inverse, int8_t* codes) {
+  HWY_DYNAMIC_DISPATCH(EncodeInt8Impl)(src, dtype, n, inverse, codes);
+}
+void DecodeInt8(const int8_t* codes, int64_t n, float scale, DType dtype, void* dst) {
+  HWY_DYNAMIC_DISPATCH(DecodeInt8Impl)(codes, n, scale, dtype, dst);
+}
+void EncodeInt4Row(const void* src, DType dtype, int64_t d, const float* base, const float* inverse,
+                   uint8_t* codes) {
+  HWY_DYNAMIC_DISPATCH(EncodeInt4RowImpl)(src, dtype, d, base, inverse, codes);
+}
+void DecodeInt4Row(const uint8_t* codes, int64_t d, const float* base, const float* scale,
+                   DType dtype, void* dst) {
+  HWY_DYNAMIC_DISPATCH(DecodeInt4RowImpl)(codes, d, base, scale, dtype, dst);
 }
 
 }  // namespace quire::kernels::simd

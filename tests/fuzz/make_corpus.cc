@@ -3,10 +3,12 @@
 // Writes the seed corpora: `make_corpus tests/fuzz/corpus`. Each seed is a valid input, so that
 // mutations of it get past the first checks.
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include "client/client.h"
 #include "client/recall_codec.h"
@@ -17,10 +19,12 @@
 #include "kvserver/registry/document_keys.h"
 #include "kvserver/registry/document_record.h"
 #include "kvserver/store/extent_record.h"
+#include "kvserver/store/codec/entropy.h"
 #include "kvserver/store/payload/volume_header.h"
 #include "kvserver/store/segment_record.h"
 #include "quire/v1/session.pb.h"
 #include "quire/v1/worker.pb.h"
+#include "tests/fuzz/entropy_shape.h"
 #include "tests/fuzz/recall_shape.h"
 
 namespace {
@@ -203,6 +207,20 @@ void WriteConfigSeeds(const fs::path& dir) {
   Write(dir / "tokenizer.json", tokenizer + R"(," the","the"]})");
 }
 
+/// Units of which the last one does not compress.
+void WriteEntropySeed(const fs::path& path) {
+  const kvserver::EntropyShape shape = fuzz::kEntropyShape;
+  std::vector<std::byte> raw(shape.raw_bytes());
+  uint32_t noise = 1;
+  for (size_t i = 0; i < raw.size(); ++i) {
+    noise = noise * 1664525 + 1013904223;
+    raw[i] = static_cast<std::byte>(i / shape.unit_bytes + 1 == shape.units ? noise >> 24 : i % 5);
+  }
+  const auto container = kvserver::EncodeEntropy(raw, shape);
+  if (!container.ok()) std::abort();
+  Write(path, std::string(reinterpret_cast<const char*>(container->data()), container->size()));
+}
+
 void WriteTraceSeeds(const fs::path& dir) {
   Write(dir / "three_requests",
         R"({"timestamp":0,"input_length":1300,"output_length":52,"hash_ids":[0,14,15]})"
@@ -230,5 +248,6 @@ int main(int argc, char** argv) {
         kvserver::EncodeVolumeHeader({.volume = 3, .size_bytes = 256 << 20}));
   WriteSafetensorsSeed(root / "safetensors_fuzz" / "two_tensors");
   WriteConfigSeeds(root / "config_fuzz");
+  WriteEntropySeed(root / "entropy_fuzz" / "three_units");
   WriteTraceSeeds(root / "mooncake_trace_fuzz");
 }

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ExtentCodec: extents in fewer bytes, unit by unit (kernels/api/codec.h has the codecs and their
+// errors). Every unit of an extent has the same encoded size, so unit i lies at
+// i * EncodedUnitBytes and is read and decoded alone; its checksum covers its encoded bytes.
+//
+//   QUIRE_ASSIGN_OR_RETURN(const CodecParams params, CodecByName("int8"));
+//   QUIRE_ASSIGN_OR_RETURN(const ExtentCodec codec, ExtentCodec::Make(spec, params.id));
+//   std::vector<std::byte> encoded(codec.encoded_bytes(tokens));
+//   std::vector<uint32_t> crcs(codec.units(tokens));
+//   QUIRE_RETURN_IF_ERROR(codec.Encode(extent, tokens, encoded, crcs));
+//
+// `tokens` are those of the segment, 1..spec.segment_tokens(): rows past the last one are not
+// encoded and come back as zeros.
+#ifndef QUIRE_KVSERVER_STORE_CODEC_CODEC_H_
+#define QUIRE_KVSERVER_STORE_CODEC_CODEC_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/page/kv_spec.h"
+#include "kernels/api/codec.h"
+#include "kernels/api/table.h"
+
+namespace quire::kvserver {
+
+/// Its values are persistent.
+using CodecId = kernels::UnitCodec;
+
+/// How a collection's payload is encoded.
+struct CodecParams {
+  CodecId id = CodecId::kRaw;
+  bool entropy = false;  ///< Units go through EncodeEntropy (entropy.h) besides; for SSD only.
+  friend bool operator==(const CodecParams&, const CodecParams&) = default;
+};
+
+/// "raw", "fp8", "int8", "int4".
+std::string_view Name(CodecId id);
+/// The same, with "+zstd" behind it for the entropy coder.
+std::string Name(const CodecParams& params);
+/// Every name that CodecByName knows.
+std::vector<std::string> CodecNames();
+/// INVALID_ARGUMENT naming the known ones when `name` is none of them.
+StatusOr<CodecParams> CodecByName(std::string_view name);
+/// From a stored record; DATA_LOSS for a number that is no codec's.
+StatusOr<CodecId> CodecFromNumber(uint8_t number);
+
+kernels::UnitShape ShapeOf(const KvSpec& spec);
+/// Bytes of one encoded unit. REQUIRES: a valid spec.
+uint64_t EncodedUnitBytes(const KvSpec& spec, CodecId id);
+
+/// Thread-safety: stateless after Make.
+class ExtentCodec {
+ public:
+  /// INVALID_ARGUMENT for a spec that is not valid or an unknown codec.
+  static StatusOr<ExtentCodec> Make(const KvSpec& spec, CodecId id);
+
+  CodecId id() const { return id_; }
+  uint64_t unit_bytes() const { return unit_bytes_; }  ///< As decoded.
+  uint64_t encoded_unit_bytes() const { return encoded_unit_bytes_; }
+  /// Units, and encoded bytes, of an extent of `tokens` tokens.
+  uint64_t units(uint32_t tokens) const;
+  uint64_t encoded_bytes(uint32_t tokens) const { return units(tokens) * encoded_unit_bytes_; }
+
+  /// extent: [pages][n_kv] units. encoded: encoded_bytes(tokens); crcs: units(tokens), CRC-32C of
+  /// each encoded unit. INVALID_ARGUMENT for other sizes; nothing is written then.
+  [[nodiscard]] Status Encode(std::span<const std::byte> extent, uint32_t tokens,
+                              std::span<std::byte> encoded, std::span<uint32_t> crcs) const;
+  /// The way back. Checksums are compared before anything is written; DATA_LOSS names the unit that
+  /// does not match, INVALID_ARGUMENT a size.
+  [[nodiscard]] Status Decode(std::span<const std::byte> encoded, std::span<const uint32_t> crcs,
+                              uint32_t tokens, std::span<std::byte> extent) const;
+  /// One unit of a page of `rows` tokens (1..p). Errors as Decode.
+  [[nodiscard]] Status DecodeUnit(std::span<const std::byte> encoded, uint32_t crc, uint32_t rows,
+                                  std::span<std::byte> unit) const;
+
+ private:
+  ExtentCodec(const KvSpec& spec, CodecId id);
+  Status CheckTokens(uint32_t tokens) const;
+  /// Rows of each unit of an extent.
+  std::vector<int32_t> ValidRows(uint32_t tokens) const;
+  Status DecodeUnits(std::span<const std::byte> encoded, const std::vector<int32_t>& rows,
+                     std::span<std::byte> units) const;
+
+  KvSpec spec_;
+  CodecId id_;
+  kernels::UnitShape shape_;
+  uint64_t unit_bytes_;
+  uint64_t encoded_unit_bytes_;
+};
+
+/// What digests of an extent are computed from: the keys that attention will see, which are those
+/// that `encoded` decodes to. Bounds from the original keys would not hold for them. Returns
+/// `extent` itself for kRaw, otherwise the decoded units in `scratch`. REQUIRES: `encoded` is what
+/// codec.Encode made of `extent`.
+StatusOr<std::span<const std::byte>> DequantisedDigestInput(const ExtentCodec& codec,
+                                                            std::span<const std::byte> extent,
+                                                            std::span<const std::byte> encoded,
+                                                            uint32_t tokens,
+                                                            std::vector<std::byte>& scratch);
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_STORE_CODEC_CODEC_H_
