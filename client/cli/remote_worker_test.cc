@@ -11,6 +11,7 @@
 #include <atomic>
 #include <memory>
 
+#include "common/base/mutex.h"
 #include "common/base/retry_hint.h"
 #include "common/transport/grpc_convert.h"
 #include "quire/v1/worker.grpc.pb.h"
@@ -22,20 +23,29 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// Refuses the first `refusals` calls; then answers with tokens 4 and 9, and with the totals or the
-/// error `end`.
+/// What a worker does: it refuses the first `refusals` calls; then it answers with tokens 4 and 9,
+/// and with the totals or the error `end`.
+struct Script {
+  uint32_t refusals = 0;
+  Status refusal =
+      WithRetryAfter(ResourceExhausted("1 calls at a time"), std::chrono::milliseconds(100));
+  grpc::Status end = grpc::Status::OK;
+  bool with_totals = true;
+};
+
 class ScriptedWorker final : public v1::Worker::Service {
  public:
   grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest*,
                         grpc::ServerWriter<v1::GenerateReply>* writer) override {
-    if (++calls <= refusals) return EndCall(refusal, context);
+    const Script script = Current();
+    if (++calls <= script.refusals) return EndCall(script.refusal, context);
     v1::GenerateReply reply;
     for (const int token : {4, 9}) {
       reply.set_token_id(token);
       reply.set_text("t" + std::to_string(token));
       writer->Write(reply);
     }
-    if (!end.ok()) return end;
+    if (!script.end.ok()) return script.end;
     v1::GenerateReply totals;
     totals.set_done(true);
     totals.set_num_prompt_tokens(3);
@@ -44,15 +54,22 @@ class ScriptedWorker final : public v1::Worker::Service {
     totals.set_bytes_at_open(30);
     totals.set_bytes_full(200);
     totals.set_policy("quest");
-    if (with_totals) writer->Write(totals);
+    if (script.with_totals) writer->Write(totals);
     return grpc::Status::OK;
   }
+  void Follow(const Script& script) {
+    MutexLock lock(mutex_);
+    script_ = script;
+  }
   std::atomic<uint32_t> calls = 0;
-  uint32_t refusals = 0;
-  Status refusal =
-      WithRetryAfter(ResourceExhausted("1 calls at a time"), std::chrono::milliseconds(100));
-  grpc::Status end = grpc::Status::OK;
-  bool with_totals = true;
+
+ private:
+  Script Current() {
+    MutexLock lock(mutex_);
+    return script_;
+  }
+  Mutex mutex_;
+  Script script_ QUIRE_GUARDED_BY(mutex_);
 };
 
 class RemoteWorkerTest : public ::testing::Test {
@@ -91,7 +108,7 @@ TEST_F(RemoteWorkerTest, TokensComeAsTheyAreGeneratedAndThenTheTotals) {
 }
 
 TEST_F(RemoteWorkerTest, ABusyWorkerIsAskedAgainWithGrowingWaits) {
-  worker_.refusals = 12;
+  worker_.Follow({.refusals = 12});
   const TimePoint start = clock_.Now();
   const auto answer = Ask();
   ASSERT_TRUE(answer.ok()) << answer.status();
@@ -101,7 +118,7 @@ TEST_F(RemoteWorkerTest, ABusyWorkerIsAskedAgainWithGrowingWaits) {
 }
 
 TEST_F(RemoteWorkerTest, AWorkerThatStaysBusyIsGivenUpWithinTheDeadline) {
-  worker_.refusals = 1'000'000;
+  worker_.Follow({.refusals = 1'000'000});
   const TimePoint start = clock_.Now();
   const auto answer = Ask();
   EXPECT_EQ(answer.status().code(), StatusCode::kDeadlineExceeded);
@@ -111,8 +128,7 @@ TEST_F(RemoteWorkerTest, AWorkerThatStaysBusyIsGivenUpWithinTheDeadline) {
 }
 
 TEST_F(RemoteWorkerTest, AnUnreachableWorkerIsGivenUpSoonWithTheRemedy) {
-  worker_.refusals = 1'000'000;
-  worker_.refusal = Unavailable("going away");
+  worker_.Follow({.refusals = 1'000'000, .refusal = Unavailable("going away")});
   const auto answer = Ask();
   EXPECT_EQ(answer.status().code(), StatusCode::kUnavailable);
   EXPECT_EQ(worker_.calls, 4u);
@@ -121,16 +137,16 @@ TEST_F(RemoteWorkerTest, AnUnreachableWorkerIsGivenUpSoonWithTheRemedy) {
 }
 
 TEST_F(RemoteWorkerTest, AnAnswerThatHasBegunIsNotRepeated) {
-  worker_.end = {grpc::StatusCode::UNAVAILABLE, "going away"};
+  worker_.Follow({.end = {grpc::StatusCode::UNAVAILABLE, "going away"}});
   EXPECT_EQ(Ask().status().code(), StatusCode::kUnavailable);
   EXPECT_EQ(worker_.calls, 1u);
   EXPECT_EQ(text_, "t4t9");
 }
 
 TEST_F(RemoteWorkerTest, OtherErrorsAndMissingTotalsAreToldAtOnce) {
-  worker_.with_totals = false;
+  worker_.Follow({.with_totals = false});
   EXPECT_EQ(Ask().status().code(), StatusCode::kDataLoss);
-  worker_.end = {grpc::StatusCode::INVALID_ARGUMENT, "no"};
+  worker_.Follow({.end = {grpc::StatusCode::INVALID_ARGUMENT, "no"}});
   EXPECT_EQ(Ask().status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(worker_.calls, 2u);
 }

@@ -20,10 +20,10 @@ bool WriteBudget::Admit(const SsdWrite& write, TimePoint now) {
 
 void WriteBudget::Fill(TimePoint now) {
   if (filled_ && now > *filled_) {
-    // As seconds before they are subtracted: the ends of time are further apart than a Duration.
-    using Seconds = std::chrono::duration<double>;
-    const double seconds =
-        (Seconds(now.time_since_epoch()) - Seconds(filled_->time_since_epoch())).count();
+    // Unsigned: the ends of time are further apart than a Duration can say.
+    const auto nanoseconds = static_cast<uint64_t>(now.time_since_epoch().count()) -
+                             static_cast<uint64_t>(filled_->time_since_epoch().count());
+    const double seconds = static_cast<double>(nanoseconds) / 1e9;
     available_bytes_ = std::min(available_bytes_ + seconds * bytes_per_second_, burst_bytes_);
   }
   if (!filled_ || now > *filled_) filled_ = now;
