@@ -78,16 +78,14 @@ Status UnitReader::ReadFromSsd(std::span<const Miss> misses) {
 StatusOr<UnitBytes> UnitReader::Checked(const SegmentRecord& record, SsdTier::UnitRead& read) {
   StatusOr<UnitBytes> result = std::move(read.result);
   if (result.ok() && result->crc32c == ExpectedCrc(record, read.id.layer, read.unit)) return result;
-  if (result.status().code() == StatusCode::kNotFound) {
-    // Deleted meanwhile, or lost although its record is there.
-    QUIRE_RETURN_IF_ERROR(parts_.catalog->Find(record.tenant, read.id.segment).status());
-  }
-  if (result.ok() || result.status().code() == StatusCode::kNotFound) {
+  if (result.ok()) {
     result =
         DataLoss("segment ", read.id.segment.Hex(), " layer ", read.id.layer, " unit ", read.unit,
                  ": the bytes on SSD are not the ones that were put; put the segment again");
   }
-  if (result.status().code() == StatusCode::kDataLoss) {
+  // Not found: lost, or deleted since its record was looked up; a put mends both.
+  const StatusCode code = result.status().code();
+  if (code == StatusCode::kDataLoss || code == StatusCode::kNotFound) {
     parts_.catalog->MarkDamaged(read.id.segment);
   }
   return result;
