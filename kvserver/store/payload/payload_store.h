@@ -4,10 +4,10 @@
 // nothing of segments and stores no metadata: what Write returns is kept by the caller, who commits
 // it where it can be found again. The order that makes a commit safe:
 //
-//   put:     Write -> Sync -> commit the Location        (a crash before the commit frees the
-//   space) read:    StartReading -> look the Location up -> Read -> verify the checksum -> drop the
-//   guard delete:  commit that it is gone -> Release the Location open:    Recover every Location
-//   that the metadata names -> FinishRecovery
+//   put:    Write, Sync, commit the Location (a crash before the commit frees the space)
+//   read:   StartReading, look the Location up, Read, verify the checksum, drop the guard
+//   delete: commit that it is gone, Release the Location
+//   open:   Recover every Location that the metadata names, FinishRecovery
 //
 // A Location that was looked up under a guard stays readable while the guard lives, also when it is
 // released meanwhile: its space is given out again after the last such reader has gone. Nobody

@@ -6,7 +6,9 @@
 // buffers stay within bounds.
 //
 //   ReadBatch batch(volumes, pool, requests);
-//   for (auto io = batch.Next(); !io.empty(); io = batch.Next()) { engine.Run(io); batch.Finish();
+//   for (auto io = batch.Next(); !io.empty(); io = batch.Next()) {
+//     engine.Run(io);
+//     batch.Finish();
 //   }
 //
 // Ownership: everything given outlives the batch. Thread-safety: none.
