@@ -3,7 +3,9 @@
 
 #include <utility>
 
+#include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
+#include "common/wire/limits.h"
 
 namespace quire::worker {
 namespace {
@@ -18,7 +20,10 @@ StatusOr<std::vector<TokenId>> ParsePrompt(const v1::GenerateRequest& request,
     }
     prompt = tokenizer->Encode(request.text());
   } else if (request.prompt_case() == v1::GenerateRequest::kTokenIds) {
-    prompt.assign(request.token_ids().ids().begin(), request.token_ids().ids().end());
+    QUIRE_ASSIGN_OR_RETURN(
+        const auto ids,
+        wire::TokensFromProto(request.token_ids().ids(), 0, wire::kMaxContextTokens, "token_ids"));
+    prompt.assign(ids.begin(), ids.end());
   }
   if (prompt.empty()) return InvalidArgument("the prompt is empty; send text or token_ids");
   return prompt;
@@ -81,17 +86,16 @@ StatusOr<GenerateParams> ParseParams(const v1::GenerateRequest& request) {
     return InvalidArgument("max_new_tokens is ", request.max_new_tokens(), "; at most ",
                            kMaxNewTokens, " are generated");
   }
-  if (request.stop_token_ids_size() > kMaxStopTokens) {
-    return InvalidArgument("there are ", request.stop_token_ids_size(), " stop_token_ids; at most ",
-                           kMaxStopTokens, " are accepted");
-  }
+  QUIRE_ASSIGN_OR_RETURN(
+      const auto stop_tokens,
+      wire::TokensFromProto(request.stop_token_ids(), 0, kMaxStopTokens, "stop_token_ids"));
   GenerateParams params;
   params.max_new_tokens =
       request.max_new_tokens() == 0 ? kDefaultNewTokens : request.max_new_tokens();
   params.temperature = request.sampling().temperature();
   params.top_p = request.sampling().top_p() == 0 ? 1.0f : request.sampling().top_p();
   params.seed = request.sampling().seed();
-  params.stop_tokens.assign(request.stop_token_ids().begin(), request.stop_token_ids().end());
+  params.stop_tokens.assign(stop_tokens.begin(), stop_tokens.end());
   return params;
 }
 

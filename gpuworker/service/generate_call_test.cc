@@ -115,7 +115,13 @@ TEST(GenerateCallTest, BadRequestsAreRefusedByField) {
   ExpectRefused(request, "max_new_tokens is 65537");
   request = Request();
   for (int i = 0; i <= kMaxStopTokens; ++i) request.add_stop_token_ids(i);
-  ExpectRefused(request, "1025 stop_token_ids");
+  ExpectRefused(request, "stop_token_ids has 1025 token ids");
+  request = Request();
+  request.add_stop_token_ids(-1);
+  ExpectRefused(request, "stop_token_ids[0] is -1");
+  request = Request();
+  request.mutable_token_ids()->add_ids(-5);
+  ExpectRefused(request, "is -5: token ids are not negative");
   request = Request();
   request.add_stop_texts("x");
   ExpectRefused(request, "stop_texts go with a text prompt");
