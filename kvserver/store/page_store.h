@@ -25,6 +25,7 @@
 #include "common/page/key.h"
 #include "common/page/kv_spec.h"
 #include "kvserver/store/chain.h"
+#include "kvserver/store/codec/codec.h"
 #include "kvserver/store/metadata_store.h"
 #include "kvserver/store/unit.h"
 
@@ -46,6 +47,9 @@ struct PutSegmentArgs {
   std::span<const std::byte> payload;      ///< [num_layers][pages][n_kv] units
   std::optional<SegmentKey> expected_key;  ///< Checked when given.
   Durability durability = Durability::kPersisted;
+  /// How the units are stored. Readers get what they decode to, and digests come from that. A
+  /// segment that is stored already keeps its codec.
+  CodecParams codec;
 };
 struct PutSegmentResult {
   SegmentKey key;

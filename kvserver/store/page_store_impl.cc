@@ -7,7 +7,6 @@
 #include "kvserver/store/payload/engine_choice.h"
 #include "kvserver/store/policy/eviction_factory.h"
 #include "kvserver/store/policy/touch_promotion.h"
-#include "kvserver/store/put_request.h"
 
 namespace quire::kvserver {
 namespace {
@@ -76,9 +75,13 @@ PageStoreImpl::PageStoreImpl(const Options& options, Parts parts,
       ssd_(database_.get(), payload_.get()),
       catalog_(database_.get(), options.catalog_cache_bytes),
       digests_(database_.get(), options.digest_cache_bytes),
-      reader_({.catalog = &catalog_, .dram = dram_.get(), .ssd = &ssd_, .writers = &writers_},
+      reader_({.catalog = &catalog_,
+               .dram = dram_.get(),
+               .ssd = &ssd_,
+               .writers = &writers_,
+               .buffers = &payload_->buffers()},
               std::make_unique<TouchPromotion>(options.promote_after_touches, kPromotionMemory)),
-      budget_(options.ssd_bytes, stored.payload_bytes) {
+      budget_(options.ssd_bytes, stored.bytes) {
   segments_.Add(stored.segments);
   dropped_.Add(recovered.dropped);
   lost_bytes_.Add(recovered.lost_bytes);
@@ -94,28 +97,37 @@ StatusOr<PutSegmentResult> PageStoreImpl::PutSegment(std::string_view tenant,
                            args.expected_key->Hex(),
                            "; compute keys with this server's salt, spec, parent and tokens");
   }
-  const auto record = std::make_shared<SegmentRecord>(MakeRecord(tenant, args));
   const KeyedLock::Guard guard = writers_.Acquire(key);
-  QUIRE_ASSIGN_OR_RETURN(const Stored stored, FindStored(key, *record));
+  QUIRE_ASSIGN_OR_RETURN(const KnownRecord known, FindKnown(tenant, key));
+  QUIRE_ASSIGN_OR_RETURN(SegmentToStore segment,
+                         EncodeSegment(tenant, args, known ? (*known)->codec : args.codec));
+  QUIRE_ASSIGN_OR_RETURN(const Stored stored, CompareStored(key, known, segment.record));
   puts_.Add();
   if (stored == Stored::kWhole) {
     existed_.Add();
     if (args.durability == Durability::kPersisted) QUIRE_RETURN_IF_ERROR(Sync());
     return PutSegmentResult{.key = key, .existed = true};
   }
-  QUIRE_ASSIGN_OR_RETURN(record->first_token, FirstToken(tenant, args));
-  QUIRE_RETURN_IF_ERROR(Write(key, record, args, stored));
+  QUIRE_ASSIGN_OR_RETURN(segment.record.first_token, FirstToken(tenant, args));
+  QUIRE_RETURN_IF_ERROR(Write(key, segment, args.durability, stored));
   return PutSegmentResult{.key = key, .existed = false};
 }
 
-StatusOr<PageStoreImpl::Stored> PageStoreImpl::FindStored(const SegmentKey& key,
-                                                          const SegmentRecord& record) {
-  const StatusOr<SegmentRecordPtr> found = catalog_.Find(record.tenant, key);
+StatusOr<PageStoreImpl::KnownRecord> PageStoreImpl::FindKnown(std::string_view tenant,
+                                                              const SegmentKey& key) {
+  StatusOr<SegmentRecordPtr> found = catalog_.Find(tenant, key);
   const StatusCode code = found.status().code();
   // A record that cannot be read any more is written anew.
-  if (code == StatusCode::kNotFound || code == StatusCode::kDataLoss) return Stored::kNot;
+  if (code == StatusCode::kNotFound || code == StatusCode::kDataLoss) return KnownRecord();
   QUIRE_RETURN_IF_ERROR(found.status());
-  if ((*found)->unit_crc32c != record.unit_crc32c) {
+  return KnownRecord(*std::move(found));
+}
+
+StatusOr<PageStoreImpl::Stored> PageStoreImpl::CompareStored(const SegmentKey& key,
+                                                             const KnownRecord& known,
+                                                             const SegmentRecord& record) const {
+  if (!known) return Stored::kNot;
+  if ((*known)->unit_crc32c != record.unit_crc32c) {
     return AlreadyExists("segment ", key.Hex(),
                          " is stored with different bytes, and a sealed segment never changes; "
                          "use other weights_hash when the model differs, or delete it first");
@@ -165,30 +177,33 @@ Status PageStoreImpl::Reserve(const SegmentRecord& record, uint64_t bytes) {
   return OkStatus();
 }
 
-Status PageStoreImpl::Commit(const SegmentKey& key, const SegmentRecord& record,
-                             const PutSegmentArgs& args, std::span<const ExtentView> extents) {
-  const bool sync = args.durability == Durability::kPersisted;
+Status PageStoreImpl::Commit(const SegmentKey& key, const SegmentToStore& segment,
+                             std::span<const ExtentView> extents, bool sync) {
   Database::Batch batch = database_->NewBatch();
   QUIRE_ASSIGN_OR_RETURN(SsdTier::Change change, ssd_.StagePut(extents, sync, batch));
-  QUIRE_RETURN_IF_ERROR(digests_.StagePut(key, record, args.payload, batch));
-  catalog_.StagePut(key, record, batch);
+  std::vector<std::byte> scratch;
+  QUIRE_ASSIGN_OR_RETURN(const auto payload, ReadablePayload(segment, scratch));
+  QUIRE_RETURN_IF_ERROR(digests_.StagePut(key, segment.record, payload, batch));
+  catalog_.StagePut(key, segment.record, batch);
   QUIRE_RETURN_IF_ERROR(database_->Commit(batch, sync));
   change.Committed();
   return OkStatus();
 }
 
-Status PageStoreImpl::Write(const SegmentKey& key, const SegmentRecordPtr& record,
-                            const PutSegmentArgs& args, Stored before) {
-  const uint64_t reserved = before == Stored::kDamaged ? 0 : record->payload_bytes();
-  QUIRE_RETURN_IF_ERROR(Reserve(*record, reserved));
-  const std::vector<ExtentView> extents = SplitExtents(key, *record, args.payload);
-  if (const Status status = Commit(key, *record, args, extents); !status.ok()) {
+Status PageStoreImpl::Write(const SegmentKey& key, const SegmentToStore& segment,
+                            Durability durability, Stored before) {
+  const SegmentRecord& record = segment.record;
+  const uint64_t reserved = before == Stored::kDamaged ? 0 : record.stored_bytes();
+  QUIRE_RETURN_IF_ERROR(Reserve(record, reserved));
+  const std::vector<ExtentView> extents = SplitExtents(key, segment);
+  const bool sync = durability == Durability::kPersisted;
+  if (const Status status = Commit(key, segment, extents, sync); !status.ok()) {
     budget_.Release(reserved);
     return status;
   }
   if (before == Stored::kNot) segments_.Add();
-  catalog_.Remember(key, record);
-  digests_.Forget(key, *record);
+  catalog_.Remember(key, std::make_shared<const SegmentRecord>(record));
+  digests_.Forget(key, record);
   // What finds no room in DRAM is on SSD, and that is enough; the tier counts it.
   for (const ExtentView& extent : extents) (void)dram_->Put({&extent, 1});
   return OkStatus();
@@ -279,7 +294,7 @@ Status PageStoreImpl::DeleteSegment(std::string_view tenant, const SegmentKey& k
   QUIRE_RETURN_IF_ERROR(dram_->Erase(key));
   catalog_.Forget(key);
   digests_.Forget(key, *record);
-  budget_.Release(record->payload_bytes());
+  budget_.Release(record->stored_bytes());
   segments_.Sub(1);
   deletes_.Add();
   return OkStatus();

@@ -11,6 +11,7 @@
 #define QUIRE_KVSERVER_STORE_PAGE_STORE_IMPL_H_
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "kvserver/store/data_directory.h"
@@ -19,6 +20,7 @@
 #include "kvserver/store/dram_tier.h"
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/page_store.h"
+#include "kvserver/store/put_request.h"
 #include "kvserver/store/rocksdb_metadata_store.h"
 #include "kvserver/store/segment_catalog.h"
 #include "kvserver/store/space_budget.h"
@@ -77,15 +79,19 @@ class PageStoreImpl final : public PageStore {
 
   /// How a segment that is about to be put is stored now.
   enum class Stored { kNot, kWhole, kDamaged };
+  using KnownRecord = std::optional<SegmentRecordPtr>;
 
   StatusOr<uint64_t> FirstToken(std::string_view tenant, const PutSegmentArgs& args);
-  StatusOr<Stored> FindStored(const SegmentKey& key, const SegmentRecord& record);
+  /// The record of a stored segment; none when there is none that can be read.
+  StatusOr<KnownRecord> FindKnown(std::string_view tenant, const SegmentKey& key);
+  StatusOr<Stored> CompareStored(const SegmentKey& key, const KnownRecord& known,
+                                 const SegmentRecord& record) const;
   /// Everything that was put so far is durable when this returns OK.
   Status Sync();
   Status Reserve(const SegmentRecord& record, uint64_t bytes);
-  Status Commit(const SegmentKey& key, const SegmentRecord& record, const PutSegmentArgs& args,
-                std::span<const ExtentView> extents);
-  Status Write(const SegmentKey& key, const SegmentRecordPtr& record, const PutSegmentArgs& args,
+  Status Commit(const SegmentKey& key, const SegmentToStore& segment,
+                std::span<const ExtentView> extents, bool sync);
+  Status Write(const SegmentKey& key, const SegmentToStore& segment, Durability durability,
                Stored before);
 
   // Constant after construction; each provides its own synchronisation.

@@ -31,7 +31,7 @@ StatusOr<SegmentCatalog::Totals> SegmentCatalog::CountAll() {
     const StatusOr<SegmentRecord> record = DecodeSegmentRecord(value);
     if (record.ok()) {
       ++totals.segments;
-      totals.payload_bytes += record->payload_bytes();
+      totals.bytes += record->stored_bytes();
     } else if (record.status().code() != StatusCode::kDataLoss) {
       newer = record.status();
     }

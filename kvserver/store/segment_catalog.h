@@ -31,7 +31,7 @@ class SegmentCatalog {
 
   struct Totals {
     uint64_t segments = 0;
-    uint64_t payload_bytes = 0;
+    uint64_t bytes = 0;  ///< As stored.
   };
   /// Reads every record, for the accounting at open. A damaged record counts as nothing, as reading
   /// its segment does; FAILED_PRECONDITION for a record of a newer version.

@@ -12,7 +12,9 @@ namespace quire::kvserver {
 namespace {
 
 constexpr uint32_t kMagic = 0x47455351;  // "QSEG"
-constexpr uint16_t kVersion = 1;
+// Version 2 has a codec besides; a segment of raw units is written as version 1.
+constexpr uint16_t kRawVersion = 1;
+constexpr uint16_t kVersion = 2;
 
 void WriteSpec(const KvSpec& spec, ByteWriter& out) {
   out.Text(spec.model);
@@ -58,6 +60,24 @@ KvSpec ReadSpec(ByteReader& in) {
   return spec;
 }
 
+void WriteCodec(const CodecParams& codec, ByteWriter& out) {
+  out.Number(static_cast<uint8_t>(codec.id));
+  out.Number(static_cast<uint8_t>(codec.entropy ? 1 : 0));
+}
+
+CodecParams ReadCodec(ByteReader& in) {
+  CodecParams codec;
+  const StatusOr<CodecId> id = CodecFromNumber(in.Number<uint8_t>());
+  const auto entropy = in.Number<uint8_t>();
+  if (!id.ok() || entropy > 1) {
+    in.Fail();
+    return codec;
+  }
+  codec = {.id = *id, .entropy = entropy == 1};
+  if (codec == CodecParams{}) in.Fail();  // That is version 1.
+  return codec;
+}
+
 Status Damaged(std::string_view what) {
   return DataLoss("segment record: ", what, "; put the segment again");
 }
@@ -93,12 +113,14 @@ Status CheckRecord(const SegmentRecord& record) {
 std::string EncodeSegmentRecord(const SegmentRecord& record) {
   ByteWriter out;
   out.Number(kMagic);
-  out.Number(kVersion);
+  const bool raw = record.codec == CodecParams{};
+  out.Number(raw ? kRawVersion : kVersion);
   out.ShortText(record.tenant);
   WriteSpec(record.spec, out);
   out.Raw(record.parent.view());
   out.Number(record.first_token);
   out.Array(record.tokens);
+  if (!raw) WriteCodec(record.codec, out);
   out.Array(record.unit_crc32c);
   out.Raw(AsText(EncodeTrailer(Crc32c(AsBytes(out.bytes())))));
   return out.Take();
@@ -120,6 +142,7 @@ StatusOr<SegmentRecord> DecodeSegmentRecord(std::string_view encoded) {
   record.parent.bytes = in.Bytes<32>();
   record.first_token = in.Number<uint64_t>();
   record.tokens = in.Array<TokenId>();
+  if (version != kRawVersion) record.codec = ReadCodec(in);
   record.unit_crc32c = in.Array<uint32_t>();
   if (version == 0 || !in.ok() || !in.at_end())
     return Damaged("its length does not fit its fields");
