@@ -7,21 +7,20 @@
 #include "kvserver/store/payload/engine_choice.h"
 #include "kvserver/store/policy/eviction_factory.h"
 #include "kvserver/store/policy/touch_promotion.h"
+#include "kvserver/store/policy/write_budget.h"
 
 namespace quire::kvserver {
 namespace {
 
-// Left free on the file system, so that the database can still compact and log.
-constexpr uint64_t kMinFreeBytes = 64 << 20;
 constexpr size_t kMaxLookupTokens = size_t{1} << 24;
 // Extents that were read from SSD and may be read again; 64 bytes each or so.
 constexpr size_t kPromotionMemory = 65536;
 
-/// What a segment adds to the database, which writes it to the log and to a table: the digests of
-/// each unit's keys (two rows) and checksums in both records.
-uint64_t MetadataBytes(const SegmentRecord& record) {
-  const uint64_t rows = quire::UnitBytes(record.spec) / record.spec.page_tokens;
-  return 2 * record.unit_crc32c.size() * (rows + 2 * sizeof(uint32_t));
+std::unique_ptr<AdmissionPolicy> MakeAdmission(const PageStore::Options& options) {
+  if (options.ssd_write_bytes_per_second == 0) return nullptr;
+  return std::make_unique<WriteBudget>(
+      WriteBudget::Options{.bytes_per_second = options.ssd_write_bytes_per_second,
+                           .burst_bytes = options.ssd_write_burst_bytes});
 }
 
 }  // namespace
@@ -44,7 +43,7 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
   SsdTier ssd(parts.database.get(), parts.payload.get());
   QUIRE_ASSIGN_OR_RETURN(const SsdTier::Recovered recovered, ssd.Recover());
   SegmentCatalog catalog(parts.database.get(), 0);
-  QUIRE_ASSIGN_OR_RETURN(const SegmentCatalog::Totals stored, catalog.CountAll());
+  QUIRE_ASSIGN_OR_RETURN(const SegmentCatalog::Totals stored, catalog.Recover());
   return std::unique_ptr<PageStoreImpl>(
       new PageStoreImpl(options, std::move(parts), stored, recovered));
 }
@@ -81,7 +80,20 @@ PageStoreImpl::PageStoreImpl(const Options& options, Parts parts,
                .writers = &writers_,
                .buffers = &payload_->buffers()},
               std::make_unique<TouchPromotion>(options.promote_after_touches, kPromotionMemory)),
-      budget_(options.ssd_bytes, stored.bytes) {
+      space_(options.ssd_bytes, options.tenant_ssd_quota_bytes),
+      writer_({.database = database_.get(),
+               .payload = payload_.get(),
+               .catalog = &catalog_,
+               .digests = &digests_,
+               .dram = dram_.get(),
+               .ssd = &ssd_,
+               .writers = &writers_,
+               .space = &space_,
+               .segments = &segments_,
+               .clock = options.clock != nullptr ? options.clock : &SystemClock(),
+               .directory = directory_->path()},
+              MakeAdmission(options)) {
+  for (const auto& [tenant, bytes] : stored.bytes) space_.ChargeStored(tenant, bytes);
   segments_.Add(stored.segments);
   dropped_.Add(recovered.dropped);
   lost_bytes_.Add(recovered.lost_bytes);
@@ -90,123 +102,7 @@ PageStoreImpl::PageStoreImpl(const Options& options, Parts parts,
 StatusOr<PutSegmentResult> PageStoreImpl::PutSegment(std::string_view tenant,
                                                      const PutSegmentArgs& args) {
   QUIRE_ASSIGN_OR_RETURN(const TenantSalt* salt, tenants_.Salt(tenant));
-  QUIRE_RETURN_IF_ERROR(CheckPutArguments(args));
-  const SegmentKey key = ComputeKey(*salt, Fingerprint(*args.spec), args.parent, args.tokens);
-  if (args.expected_key && *args.expected_key != key) {
-    return InvalidArgument("the segment's key is ", key.Hex(), ", the caller expected ",
-                           args.expected_key->Hex(),
-                           "; compute keys with this server's salt, spec, parent and tokens");
-  }
-  const KeyedLock::Guard guard = writers_.Acquire(key);
-  QUIRE_ASSIGN_OR_RETURN(const KnownRecord known, FindKnown(tenant, key));
-  QUIRE_ASSIGN_OR_RETURN(SegmentToStore segment,
-                         EncodeSegment(tenant, args, known ? (*known)->codec : args.codec));
-  QUIRE_ASSIGN_OR_RETURN(const Stored stored, CompareStored(key, known, segment.record));
-  puts_.Add();
-  if (stored == Stored::kWhole) {
-    existed_.Add();
-    if (args.durability == Durability::kPersisted) QUIRE_RETURN_IF_ERROR(Sync());
-    return PutSegmentResult{.key = key, .existed = true};
-  }
-  QUIRE_ASSIGN_OR_RETURN(segment.record.first_token, FirstToken(tenant, args));
-  QUIRE_RETURN_IF_ERROR(Write(key, segment, args.durability, stored));
-  return PutSegmentResult{.key = key, .existed = false};
-}
-
-StatusOr<PageStoreImpl::KnownRecord> PageStoreImpl::FindKnown(std::string_view tenant,
-                                                              const SegmentKey& key) {
-  StatusOr<SegmentRecordPtr> found = catalog_.Find(tenant, key);
-  const StatusCode code = found.status().code();
-  // A record that cannot be read any more is written anew.
-  if (code == StatusCode::kNotFound || code == StatusCode::kDataLoss) return KnownRecord();
-  QUIRE_RETURN_IF_ERROR(found.status());
-  return KnownRecord(*std::move(found));
-}
-
-StatusOr<PageStoreImpl::Stored> PageStoreImpl::CompareStored(const SegmentKey& key,
-                                                             const KnownRecord& known,
-                                                             const SegmentRecord& record) const {
-  if (!known) return Stored::kNot;
-  if ((*known)->unit_crc32c != record.unit_crc32c) {
-    return AlreadyExists("segment ", key.Hex(),
-                         " is stored with different bytes, and a sealed segment never changes; "
-                         "use other weights_hash when the model differs, or delete it first");
-  }
-  return catalog_.IsDamaged(key) ? Stored::kDamaged : Stored::kWhole;
-}
-
-StatusOr<uint64_t> PageStoreImpl::FirstToken(std::string_view tenant, const PutSegmentArgs& args) {
-  if (args.parent == kRootKey) return 0;
-  const StatusOr<SegmentRecordPtr> parent = catalog_.Find(tenant, args.parent);
-  QUIRE_RETURN_IF_ERROR(Annotate(parent.status(), "parent"));
-  const SegmentRecord& p = **parent;
-  if (p.spec != *args.spec) {
-    return InvalidArgument("the parent ", args.parent.Hex(), " has another KvSpec (",
-                           FirstDifference(p.spec, *args.spec), "); start a chain of its own");
-  }
-  if (!p.is_full()) {
-    return InvalidArgument("the parent ", args.parent.Hex(), " has ", p.tokens.size(), " of ",
-                           p.spec.segment_tokens(), " tokens; only full segments are continued");
-  }
-  const uint64_t first_token = p.first_token + p.tokens.size();
-  if (first_token / p.spec.segment_tokens() >= kMaxChainSegments) {
-    return ResourceExhausted("the chain has ", kMaxChainSegments,
-                             " segments, which is the limit; use larger segment_pages");
-  }
-  return first_token;
-}
-
-Status PageStoreImpl::Sync() {
-  QUIRE_RETURN_IF_ERROR(payload_->Sync());
-  return database_->Sync();
-}
-
-Status PageStoreImpl::Reserve(const SegmentRecord& record, uint64_t bytes) {
-  QUIRE_ASSIGN_OR_RETURN(const uint64_t free_bytes, database_->FreeBytes());
-  const uint64_t needed = kMinFreeBytes + MetadataBytes(record);
-  if (free_bytes < needed) {
-    return ResourceExhausted("data directory ", directory_->path(), " has ", free_bytes,
-                             " bytes free, the metadata of a segment needs ", needed,
-                             "; free space or delete documents, then retry");
-  }
-  if (!budget_.TryReserve(bytes)) {
-    return ResourceExhausted("the store holds ", budget_.used_bytes(), " of ssd_bytes ",
-                             budget_.limit_bytes(), " and a segment needs ", bytes,
-                             "; delete documents or raise ssd_bytes, then retry");
-  }
-  return OkStatus();
-}
-
-Status PageStoreImpl::Commit(const SegmentKey& key, const SegmentToStore& segment,
-                             std::span<const ExtentView> extents, bool sync) {
-  Database::Batch batch = database_->NewBatch();
-  QUIRE_ASSIGN_OR_RETURN(SsdTier::Change change, ssd_.StagePut(extents, sync, batch));
-  std::vector<std::byte> scratch;
-  QUIRE_ASSIGN_OR_RETURN(const auto payload, ReadablePayload(segment, scratch));
-  QUIRE_RETURN_IF_ERROR(digests_.StagePut(key, segment.record, payload, batch));
-  catalog_.StagePut(key, segment.record, batch);
-  QUIRE_RETURN_IF_ERROR(database_->Commit(batch, sync));
-  change.Committed();
-  return OkStatus();
-}
-
-Status PageStoreImpl::Write(const SegmentKey& key, const SegmentToStore& segment,
-                            Durability durability, Stored before) {
-  const SegmentRecord& record = segment.record;
-  const uint64_t reserved = before == Stored::kDamaged ? 0 : record.stored_bytes();
-  QUIRE_RETURN_IF_ERROR(Reserve(record, reserved));
-  const std::vector<ExtentView> extents = SplitExtents(key, segment);
-  const bool sync = durability == Durability::kPersisted;
-  if (const Status status = Commit(key, segment, extents, sync); !status.ok()) {
-    budget_.Release(reserved);
-    return status;
-  }
-  if (before == Stored::kNot) segments_.Add();
-  catalog_.Remember(key, std::make_shared<const SegmentRecord>(record));
-  digests_.Forget(key, record);
-  // What finds no room in DRAM is on SSD, and that is enough; the tier counts it.
-  for (const ExtentView& extent : extents) (void)dram_->Put({&extent, 1});
-  return OkStatus();
+  return writer_.Put(tenant, *salt, args);
 }
 
 StatusOr<std::vector<SegmentKey>> PageStoreImpl::Lookup(std::string_view tenant, const KvSpec& spec,
@@ -231,7 +127,7 @@ StatusOr<std::vector<SegmentKey>> PageStoreImpl::Lookup(std::string_view tenant,
     // A damaged segment counts as missing: the caller computes it again, and the put repairs it.
     if (code == StatusCode::kNotFound || code == StatusCode::kDataLoss) break;
     QUIRE_RETURN_IF_ERROR(record.status());
-    if (catalog_.IsDamaged(parent)) break;
+    if (catalog_.IsDamaged(parent) || !writer_.IsThere(parent, **record)) break;
     keys.push_back(parent);
   }
   return keys;
@@ -275,7 +171,7 @@ StatusOr<ChainStat> PageStoreImpl::StatChain(std::string_view tenant, const Chai
   for (const SegmentKey& key : chain.keys) {
     QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(tenant, key));
     stat.bytes += record->payload_bytes();
-    ++stat.segments_on_ssd;
+    if (!record->dram_only) ++stat.segments_on_ssd;
     if (dram_->HasAny(key)) ++stat.segments_in_dram;
   }
   return stat;
@@ -294,7 +190,7 @@ Status PageStoreImpl::DeleteSegment(std::string_view tenant, const SegmentKey& k
   QUIRE_RETURN_IF_ERROR(dram_->Erase(key));
   catalog_.Forget(key);
   digests_.Forget(key, *record);
-  budget_.Release(record->stored_bytes());
+  if (!record->dram_only) space_.Release(tenant, record->stored_bytes());
   segments_.Sub(1);
   deletes_.Add();
   return OkStatus();
@@ -306,10 +202,8 @@ Status PageStoreImpl::CheckTenant(std::string_view tenant) const {
 
 void PageStoreImpl::VisitCounters(const CounterVisitor& visit) const {
   visit("segments", segments_.Get());
-  visit("ssd_bytes_used", budget_.used_bytes());
-  visit("ssd_bytes_limit", budget_.limit_bytes());
-  visit("puts", puts_.Get());
-  visit("puts_existed", existed_.Get());
+  space_.VisitCounters(visit);
+  writer_.VisitCounters(visit);
   visit("deletes", deletes_.Get());
   reader_.VisitCounters(visit);
   catalog_.VisitCounters(visit);

@@ -11,7 +11,6 @@
 #define QUIRE_KVSERVER_STORE_PAGE_STORE_IMPL_H_
 
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "kvserver/store/data_directory.h"
@@ -20,10 +19,10 @@
 #include "kvserver/store/dram_tier.h"
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/page_store.h"
-#include "kvserver/store/put_request.h"
 #include "kvserver/store/rocksdb_metadata_store.h"
 #include "kvserver/store/segment_catalog.h"
-#include "kvserver/store/space_budget.h"
+#include "kvserver/store/segment_writer.h"
+#include "kvserver/store/space_accounts.h"
 #include "kvserver/store/ssd_tier.h"
 #include "kvserver/store/tenant_directory.h"
 #include "kvserver/store/unit_reader.h"
@@ -77,23 +76,6 @@ class PageStoreImpl final : public PageStore {
   PageStoreImpl(const Options& options, Parts parts, const SegmentCatalog::Totals& stored,
                 const SsdTier::Recovered& recovered);
 
-  /// How a segment that is about to be put is stored now.
-  enum class Stored { kNot, kWhole, kDamaged };
-  using KnownRecord = std::optional<SegmentRecordPtr>;
-
-  StatusOr<uint64_t> FirstToken(std::string_view tenant, const PutSegmentArgs& args);
-  /// The record of a stored segment; none when there is none that can be read.
-  StatusOr<KnownRecord> FindKnown(std::string_view tenant, const SegmentKey& key);
-  StatusOr<Stored> CompareStored(const SegmentKey& key, const KnownRecord& known,
-                                 const SegmentRecord& record) const;
-  /// Everything that was put so far is durable when this returns OK.
-  Status Sync();
-  Status Reserve(const SegmentRecord& record, uint64_t bytes);
-  Status Commit(const SegmentKey& key, const SegmentToStore& segment,
-                std::span<const ExtentView> extents, bool sync);
-  Status Write(const SegmentKey& key, const SegmentToStore& segment, Durability durability,
-               Stored before);
-
   // Constant after construction; each provides its own synchronisation.
   const std::unique_ptr<DataDirectory> directory_;
   const std::unique_ptr<Database> database_;
@@ -107,8 +89,9 @@ class PageStoreImpl final : public PageStore {
   DigestStore digests_;
   KeyedLock writers_;
   UnitReader reader_;
-  SpaceBudget budget_;
-  Counter segments_, puts_, existed_, deletes_, dropped_, lost_bytes_;
+  SpaceAccounts space_;
+  Counter segments_, deletes_, dropped_, lost_bytes_;
+  SegmentWriter writer_;
 };
 
 }  // namespace quire::kvserver

@@ -12,9 +12,12 @@ namespace quire::kvserver {
 namespace {
 
 constexpr uint32_t kMagic = 0x47455351;  // "QSEG"
-// Version 2 has a codec besides; a segment of raw units is written as version 1.
-constexpr uint16_t kRawVersion = 1;
+// Version 2 says how the segment is stored; one with nothing to say is written as version 1.
+constexpr uint16_t kPlainVersion = 1;
 constexpr uint16_t kVersion = 2;
+
+constexpr uint8_t kEntropyFlag = 1;
+constexpr uint8_t kDramOnlyFlag = 2;
 
 void WriteSpec(const KvSpec& spec, ByteWriter& out) {
   out.Text(spec.model);
@@ -60,22 +63,23 @@ KvSpec ReadSpec(ByteReader& in) {
   return spec;
 }
 
-void WriteCodec(const CodecParams& codec, ByteWriter& out) {
-  out.Number(static_cast<uint8_t>(codec.id));
-  out.Number(static_cast<uint8_t>(codec.entropy ? 1 : 0));
+bool IsPlain(const SegmentRecord& record) {
+  return record.codec == CodecParams{} && !record.dram_only;
 }
 
-CodecParams ReadCodec(ByteReader& in) {
-  CodecParams codec;
+void WriteStorage(const SegmentRecord& record, ByteWriter& out) {
+  out.Number(static_cast<uint8_t>(record.codec.id));
+  out.Number(static_cast<uint8_t>((record.codec.entropy ? kEntropyFlag : 0) |
+                                  (record.dram_only ? kDramOnlyFlag : 0)));
+}
+
+void ReadStorage(ByteReader& in, SegmentRecord& record) {
   const StatusOr<CodecId> id = CodecFromNumber(in.Number<uint8_t>());
-  const auto entropy = in.Number<uint8_t>();
-  if (!id.ok() || entropy > 1) {
-    in.Fail();
-    return codec;
-  }
-  codec = {.id = *id, .entropy = entropy == 1};
-  if (codec == CodecParams{}) in.Fail();  // That is version 1.
-  return codec;
+  const auto flags = in.Number<uint8_t>();
+  if (!id.ok() || (flags & ~(kEntropyFlag | kDramOnlyFlag)) != 0) return in.Fail();
+  record.codec = {.id = *id, .entropy = (flags & kEntropyFlag) != 0};
+  record.dram_only = (flags & kDramOnlyFlag) != 0;
+  if (IsPlain(record)) in.Fail();  // That is version 1.
 }
 
 Status Damaged(std::string_view what) {
@@ -113,14 +117,13 @@ Status CheckRecord(const SegmentRecord& record) {
 std::string EncodeSegmentRecord(const SegmentRecord& record) {
   ByteWriter out;
   out.Number(kMagic);
-  const bool raw = record.codec == CodecParams{};
-  out.Number(raw ? kRawVersion : kVersion);
+  out.Number(IsPlain(record) ? kPlainVersion : kVersion);
   out.ShortText(record.tenant);
   WriteSpec(record.spec, out);
   out.Raw(record.parent.view());
   out.Number(record.first_token);
   out.Array(record.tokens);
-  if (!raw) WriteCodec(record.codec, out);
+  if (!IsPlain(record)) WriteStorage(record, out);
   out.Array(record.unit_crc32c);
   out.Raw(AsText(EncodeTrailer(Crc32c(AsBytes(out.bytes())))));
   return out.Take();
@@ -142,7 +145,7 @@ StatusOr<SegmentRecord> DecodeSegmentRecord(std::string_view encoded) {
   record.parent.bytes = in.Bytes<32>();
   record.first_token = in.Number<uint64_t>();
   record.tokens = in.Array<TokenId>();
-  if (version != kRawVersion) record.codec = ReadCodec(in);
+  if (version != kPlainVersion) ReadStorage(in, record);
   record.unit_crc32c = in.Array<uint32_t>();
   if (version == 0 || !in.ok() || !in.at_end())
     return Damaged("its length does not fit its fields");

@@ -25,6 +25,7 @@ struct SegmentRecord {
   uint64_t first_token = 0;     ///< Context-local position of the first token; a multiple of p*g.
   std::vector<TokenId> tokens;  ///< 1..p*g, none negative
   CodecParams codec;            ///< How its units are stored.
+  bool dram_only = false;       ///< Its extents are not on SSD: it is gone after a restart.
   std::vector<uint32_t> unit_crc32c;  ///< Of the encoded units, [layer][page][head].
 
   uint32_t num_pages() const { return PageCount(spec, tokens.size()); }

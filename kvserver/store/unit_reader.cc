@@ -90,6 +90,10 @@ StatusOr<UnitBytes> UnitReader::Checked(const SegmentRecord& record, SsdTier::Un
         DataLoss("segment ", read.id.segment.Hex(), " layer ", read.id.layer, " unit ", read.unit,
                  ": the bytes on SSD are not the ones that were put; put the segment again");
   }
+  if (record.dram_only && result.status().code() == StatusCode::kNotFound) {
+    return NotFound("segment ", read.id.segment.Hex(),
+                    " was kept in DRAM only and has left it; put it again");
+  }
   // Not found: lost, or deleted since its record was looked up; a put mends both.
   const StatusCode code = result.status().code();
   if (code == StatusCode::kDataLoss || code == StatusCode::kNotFound) {
