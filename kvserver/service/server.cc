@@ -25,6 +25,11 @@ PageStore::Options StoreOptions(const ServerOptions& options) {
   PageStore::Options store;
   store.ssd_path = options.data_dir;
   store.dram_bytes = options.dram_bytes;
+  store.dram_numa_node = options.dram_numa_node;
+  store.dram_prefault = options.dram_prefault;
+  store.dram_high_watermark = options.dram_high_watermark;
+  store.dram_low_watermark = options.dram_low_watermark;
+  store.tenant_dram_quota_bytes = options.tenant_dram_bytes;
   store.ssd_bytes = options.ssd_bytes;
   store.tenants = options.tenants;
   store.eviction_policy = options.eviction_policy;
@@ -110,5 +115,6 @@ CallHandler* Server::handler() { return &parts_->dispatcher; }
 void Server::VisitCounters(const CounterVisitor& visit) const { parts_->VisitCounters(visit); }
 
 std::string Server::ssd_mode() const { return parts_->store->ssd_mode(); }
+std::string Server::dram_mode() const { return parts_->store->dram_mode(); }
 
 }  // namespace quire::kvserver

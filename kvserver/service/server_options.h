@@ -20,6 +20,11 @@ struct ServerOptions {
   // What it keeps.
   std::string data_dir;                     ///< Created when missing. Required.
   uint64_t dram_bytes = uint64_t{1} << 30;  ///< Arena, reserved at start.
+  int dram_numa_node = -1;                  ///< The arena's; -1 = all nodes in turn.
+  bool dram_prefault = false;               ///< Fill the arena at start.
+  double dram_high_watermark = 1;           ///< Shares of the arena between which extents are
+  double dram_low_watermark = 1;            ///< evicted ahead of need; both 1 = never.
+  uint64_t tenant_dram_bytes = 0;           ///< DRAM that each tenant may use; 0 = all of it.
   uint64_t ssd_bytes = 0;  ///< Payload bytes allowed on SSD; 0 = what the file system has.
   std::vector<std::string> tenants = {"default"};
   Durability default_durability = Durability::kPersisted;  ///< Of puts that do not say.

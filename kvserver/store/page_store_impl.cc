@@ -18,6 +18,20 @@ constexpr size_t kMaxLookupTokens = size_t{1} << 24;
 // Extents that were read from SSD and may be read again; 64 bytes each or so.
 constexpr size_t kPromotionMemory = 65536;
 
+DramTier::Options DramOptions(const PageStore::Options& options) {
+  DramTier::Options dram;
+  dram.memory = {.bytes = options.dram_bytes,
+                 .numa_node = options.dram_numa_node,
+                 .prefault = options.dram_prefault};
+  dram.high_watermark = options.dram_high_watermark;
+  dram.low_watermark = options.dram_low_watermark;
+  dram.tenant_quotas = options.tenant_dram_quotas;
+  if (options.tenant_dram_quota_bytes != 0) {
+    dram.tenant_quota_bytes = options.tenant_dram_quota_bytes;
+  }
+  return dram;
+}
+
 /// What a segment adds to the database, which writes it to the log and to a table: the digests of
 /// each unit's keys (two rows) and checksums in both records.
 uint64_t MetadataBytes(const SegmentRecord& record) {
@@ -36,7 +50,7 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
                          MakeEvictionPolicy(options.eviction_policy));
   Parts parts;
   QUIRE_ASSIGN_OR_RETURN(parts.directory, DataDirectory::Open(options.ssd_path));
-  QUIRE_ASSIGN_OR_RETURN(parts.dram, DramTier::Open(options.dram_bytes, std::move(eviction)));
+  QUIRE_ASSIGN_OR_RETURN(parts.dram, DramTier::Open(DramOptions(options), std::move(eviction)));
   QUIRE_ASSIGN_OR_RETURN(parts.database, Database::Open({.path = parts.directory->metadata_path(),
                                                          .env = machine.env}));
   QUIRE_RETURN_IF_ERROR(OpenPayload(options, machine.engine, &parts));
@@ -66,7 +80,8 @@ Status PageStoreImpl::OpenPayload(const Options& options, IoEngine* engine, Part
 PageStoreImpl::PageStoreImpl(const Options& options, Parts parts,
                              const SegmentCatalog::Totals& stored,
                              const SsdTier::Recovered& recovered)
-    : directory_(std::move(parts.directory)),
+    : prefill_cost_(options.prefill_cost),
+      directory_(std::move(parts.directory)),
       database_(std::move(parts.database)),
       engine_(std::move(parts.engine)),
       payload_(std::move(parts.payload)),
@@ -76,7 +91,11 @@ PageStoreImpl::PageStoreImpl(const Options& options, Parts parts,
       ssd_(database_.get(), payload_.get()),
       catalog_(database_.get(), options.catalog_cache_bytes),
       digests_(database_.get(), options.digest_cache_bytes),
-      reader_({.catalog = &catalog_, .dram = dram_.get(), .ssd = &ssd_, .writers = &writers_},
+      reader_({.catalog = &catalog_,
+               .dram = dram_.get(),
+               .ssd = &ssd_,
+               .writers = &writers_,
+               .prefill_cost = options.prefill_cost},
               std::make_unique<TouchPromotion>(options.promote_after_touches, kPromotionMemory)),
       budget_(options.ssd_bytes, stored.payload_bytes) {
   segments_.Add(stored.segments);
@@ -181,7 +200,7 @@ Status PageStoreImpl::Write(const SegmentKey& key, const SegmentRecordPtr& recor
                             const PutSegmentArgs& args, Stored before) {
   const uint64_t reserved = before == Stored::kDamaged ? 0 : record->payload_bytes();
   QUIRE_RETURN_IF_ERROR(Reserve(*record, reserved));
-  const std::vector<ExtentView> extents = SplitExtents(key, *record, args.payload);
+  const std::vector<ExtentView> extents = SplitExtents(key, *record, args.payload, prefill_cost_);
   if (const Status status = Commit(key, *record, args, extents); !status.ok()) {
     budget_.Release(reserved);
     return status;
@@ -282,6 +301,38 @@ Status PageStoreImpl::DeleteSegment(std::string_view tenant, const SegmentKey& k
   budget_.Release(record->payload_bytes());
   segments_.Sub(1);
   deletes_.Add();
+  return OkStatus();
+}
+
+Status PageStoreImpl::PinSegments(std::string_view tenant, std::span<const SegmentKey> keys) {
+  QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const Status pinned = PinSegment(tenant, keys[i]);
+    if (pinned.ok()) continue;
+    // A segment that was deleted meanwhile has no pin to take back.
+    for (const SegmentKey& key : keys.first(i)) (void)dram_->Unpin(key);
+    return pinned;
+  }
+  return OkStatus();
+}
+
+Status PageStoreImpl::PinSegment(std::string_view tenant, const SegmentKey& key) {
+  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(tenant, key));
+  const uint64_t slot_bytes =
+      Arena::SlotBytes(ExtentBytes(record->spec, record->spec.segment_pages));
+  // Before it comes, so that no part of it leaves while the rest is on its way.
+  QUIRE_RETURN_IF_ERROR(dram_->Pin(key, record->spec.num_layers * slot_bytes));
+  const Status brought = reader_.BringToDram(tenant, key);
+  if (!brought.ok()) (void)dram_->Unpin(key);
+  return brought;
+}
+
+Status PageStoreImpl::UnpinSegments(std::string_view tenant, std::span<const SegmentKey> keys) {
+  QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
+  for (const SegmentKey& key : keys) {
+    QUIRE_RETURN_IF_ERROR(catalog_.Find(tenant, key).status());
+    QUIRE_RETURN_IF_ERROR(dram_->Unpin(key));
+  }
   return OkStatus();
 }
 

@@ -51,12 +51,15 @@ class PageStoreImpl final : public PageStore {
                                        uint32_t layer) override;
   StatusOr<ChainStat> StatChain(std::string_view tenant, const Chain& chain) override;
   Status DeleteSegment(std::string_view tenant, const SegmentKey& key) override;
+  Status PinSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;
+  Status UnpinSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;
   Status CheckTenant(std::string_view tenant) const override;
   MetadataStore& metadata() override { return metadata_; }
   void VisitCounters(const CounterVisitor& visit) const override;
   std::string ssd_mode() const override {
     return std::string(payload_->engine_name()) + ", " + std::string(payload_->mode());
   }
+  std::string dram_mode() const override { return dram_->mode(); }
 
   /// For tests that damage or inspect what is stored.
   Database& database() { return *database_; }
@@ -87,7 +90,9 @@ class PageStoreImpl final : public PageStore {
                 std::span<const ExtentView> extents);
   Status Write(const SegmentKey& key, const SegmentRecordPtr& record, const PutSegmentArgs& args,
                Stored before);
+  Status PinSegment(std::string_view tenant, const SegmentKey& key);
 
+  const PrefillCost prefill_cost_;
   // Constant after construction; each provides its own synchronisation.
   const std::unique_ptr<DataDirectory> directory_;
   const std::unique_ptr<Database> database_;

@@ -44,16 +44,20 @@ SegmentRecord MakeRecord(std::string_view tenant, const PutSegmentArgs& args) {
 }
 
 std::vector<ExtentView> SplitExtents(const SegmentKey& key, const SegmentRecord& record,
-                                     std::span<const std::byte> payload) {
+                                     std::span<const std::byte> payload, const PrefillCost& cost) {
   const uint64_t bytes = ExtentBytes(record.spec, record.num_pages());
   const uint32_t units = record.units_per_layer();
   const std::span<const uint32_t> crcs(record.unit_crc32c);
+  const double seconds_per_token = cost.SecondsPerToken(record.first_token, record.tokens.size());
   std::vector<ExtentView> extents;
   for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
     extents.push_back({.id = {key, layer},
                        .bytes = payload.subspan(layer * bytes, bytes),
                        .unit_crc32c = crcs.subspan(size_t{layer} * units, units),
-                       .full_bytes = ExtentBytes(record.spec, record.spec.segment_pages)});
+                       .full_bytes = ExtentBytes(record.spec, record.spec.segment_pages),
+                       .tenant = record.tenant,
+                       .parent = record.parent,
+                       .seconds_per_token = seconds_per_token});
   }
   return extents;
 }

@@ -11,6 +11,7 @@
 
 #include "common/base/status.h"
 #include "kvserver/store/page_store.h"
+#include "kvserver/store/policy/prefill_cost.h"
 #include "kvserver/store/segment_record.h"
 #include "kvserver/store/tier.h"
 
@@ -26,10 +27,11 @@ inline constexpr uint64_t kMaxSegmentBytes = 1ull << 30;
 /// REQUIRES: CheckPutArguments.
 [[nodiscard]] SegmentRecord MakeRecord(std::string_view tenant, const PutSegmentArgs& args);
 
-/// One view for each layer. They refer to `record` and `payload`.
+/// One view for each layer. They refer to `record` and `payload`. `cost`: of computing it again.
 [[nodiscard]] std::vector<ExtentView> SplitExtents(const SegmentKey& key,
                                                    const SegmentRecord& record,
-                                                   std::span<const std::byte> payload);
+                                                   std::span<const std::byte> payload,
+                                                   const PrefillCost& cost);
 
 }  // namespace quire::kvserver
 

@@ -4,8 +4,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/retry_hint.h"
+
 namespace quire::kvserver {
 namespace {
+
+constexpr Duration kRetryBringing = std::chrono::milliseconds(100);
 
 Status CheckAddress(const UnitAddress& address, const SegmentRecord& record) {
   if (address.layer < record.spec.num_layers && address.unit < record.units_per_layer()) {
@@ -24,23 +28,16 @@ uint32_t ExpectedCrc(const SegmentRecord& record, uint32_t layer, uint32_t unit)
 
 Status UnitReader::Read(std::string_view tenant, std::span<const UnitAddress> units,
                         std::vector<UnitBytes>* out) {
-  std::vector<UnitBytes> result(units.size());
-  std::vector<Miss> misses;
-  SegmentRecordPtr record;
-  for (size_t i = 0; i < units.size(); ++i) {
-    const UnitAddress& address = units[i];
-    if (!record || units[i - 1].segment != address.segment) {
-      QUIRE_ASSIGN_OR_RETURN(record, parts_.catalog->Find(tenant, address.segment));
-    }
-    QUIRE_RETURN_IF_ERROR(CheckAddress(address, *record));
-    auto unit = parts_.dram->ReadUnit({address.segment, address.layer}, address.unit);
-    if (unit.ok()) {
-      result[i] = *std::move(unit);
-    } else {
-      misses.push_back({address, record, &result[i]});
-    }
-  }
-  std::ranges::stable_sort(misses, {}, &Miss::extent);
+  out->resize(units.size());
+  if (parts_.dram->ReadUnits(tenant, units, *out) == units.size()) return OkStatus();
+  Status status = ReadMisses(tenant, units, *out);
+  if (!status.ok()) out->clear();
+  return status;
+}
+
+Status UnitReader::ReadMisses(std::string_view tenant, std::span<const UnitAddress> units,
+                              std::span<UnitBytes> out) {
+  QUIRE_ASSIGN_OR_RETURN(std::vector<Miss> misses, FindMisses(tenant, units, out));
   PromoteWorthy(tenant, misses);
   std::erase_if(misses, [&](const Miss& miss) {
     // Somebody may have evicted a promoted extent already; then the unit is read around DRAM.
@@ -49,9 +46,27 @@ Status UnitReader::Read(std::string_view tenant, std::span<const UnitAddress> un
     if (unit.ok()) *miss.out = *std::move(unit);
     return unit.ok();
   });
-  QUIRE_RETURN_IF_ERROR(ReadFromSsd(misses));
-  *out = std::move(result);
-  return OkStatus();
+  return ReadFromSsd(misses);
+}
+
+StatusOr<std::vector<UnitReader::Miss>> UnitReader::FindMisses(std::string_view tenant,
+                                                               std::span<const UnitAddress> units,
+                                                               std::span<UnitBytes> out) {
+  std::vector<Miss> misses;
+  for (size_t i = 0; i < units.size(); ++i) {
+    if (!out[i].slice.bytes.empty()) continue;
+    const UnitAddress& address = units[i];
+    SegmentRecordPtr record;
+    if (!misses.empty() && misses.back().address.segment == address.segment) {
+      record = misses.back().record;
+    } else {
+      QUIRE_ASSIGN_OR_RETURN(record, parts_.catalog->Find(tenant, address.segment));
+    }
+    QUIRE_RETURN_IF_ERROR(CheckAddress(address, *record));
+    misses.push_back({.address = address, .record = std::move(record), .out = &out[i]});
+  }
+  std::ranges::stable_sort(misses, {}, &Miss::extent);
+  return misses;
 }
 
 void UnitReader::PromoteWorthy(std::string_view tenant, std::span<Miss> misses) {
@@ -118,10 +133,29 @@ bool UnitReader::Promote(std::string_view tenant, const SegmentRecord& known, co
   const ExtentView view{.id = id,
                         .bytes = bytes,
                         .unit_crc32c = crcs,
-                        .full_bytes = ExtentBytes(known.spec, known.spec.segment_pages)};
+                        .full_bytes = ExtentBytes(known.spec, known.spec.segment_pages),
+                        .tenant = tenant,
+                        .parent = known.parent,
+                        .seconds_per_token = parts_.prefill_cost.SecondsPerToken(
+                            known.first_token, known.tokens.size())};
   const bool kept = parts_.dram->Put({&view, 1}).ok();
   (kept ? promotions_ : refused_).Add();
   return kept;
+}
+
+Status UnitReader::BringToDram(std::string_view tenant, const SegmentKey& key) {
+  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, parts_.catalog->Find(tenant, key));
+  for (uint32_t layer = 0; layer < record->spec.num_layers; ++layer) {
+    const ExtentId id{key, layer};
+    QUIRE_ASSIGN_OR_RETURN(const bool held, parts_.dram->Has(id));
+    if (held || Promote(tenant, *record, id)) continue;
+    return WithRetryAfter(
+        ResourceExhausted("segment ", key.Hex(), " layer ", layer,
+                          " cannot come to DRAM now: there is no room, or the segment is being "
+                          "written or damaged; retry later"),
+        kRetryBringing);
+  }
+  return OkStatus();
 }
 
 void UnitReader::VisitCounters(const CounterVisitor& visit) const {
