@@ -52,12 +52,15 @@ class PageStoreImpl final : public PageStore {
                                        uint32_t layer) override;
   StatusOr<ChainStat> StatChain(std::string_view tenant, const Chain& chain) override;
   Status DeleteSegment(std::string_view tenant, const SegmentKey& key) override;
+  Status PinSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;
+  Status UnpinSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;
   Status CheckTenant(std::string_view tenant) const override;
   MetadataStore& metadata() override { return metadata_; }
   void VisitCounters(const CounterVisitor& visit) const override;
   std::string ssd_mode() const override {
     return std::string(payload_->engine_name()) + ", " + std::string(payload_->mode());
   }
+  std::string dram_mode() const override { return dram_->mode(); }
 
   /// For tests that damage or inspect what is stored.
   Database& database() { return *database_; }
@@ -75,6 +78,8 @@ class PageStoreImpl final : public PageStore {
   static Status OpenPayload(const Options& options, IoEngine* engine, Parts* parts);
   PageStoreImpl(const Options& options, Parts parts, const SegmentCatalog::Totals& stored,
                 const SsdTier::Recovered& recovered);
+
+  Status PinSegment(std::string_view tenant, const SegmentKey& key);
 
   // Constant after construction; each provides its own synchronisation.
   const std::unique_ptr<DataDirectory> directory_;

@@ -50,7 +50,8 @@ class SegmentWriter {
     SpaceAccounts* space = nullptr;
     Counter* segments = nullptr;  ///< Segments that are stored.
     Clock* clock = nullptr;
-    std::string directory;  ///< The data directory, for messages.
+    PrefillCost prefill_cost = {};  ///< What it costs to compute an extent again.
+    std::string directory;          ///< The data directory, for messages.
   };
   /// `admission` null: everything goes to SSD.
   SegmentWriter(const Parts& parts, std::unique_ptr<AdmissionPolicy> admission)
