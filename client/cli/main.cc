@@ -20,5 +20,6 @@ int main(int argc, char** argv) {
   AddDocsCommand(commands);
   AddWorkerCommand(commands);
   AddBenchCommand(commands);
+  AddTortureCommand(commands);
   return commands.Run(argc, argv);
 }

@@ -110,12 +110,18 @@ std::string PrefixEnd(std::string_view prefix) {
 struct Database::Rep {
   std::string path;
   std::unique_ptr<rocksdb::DB> db;
+  std::shared_ptr<rocksdb::Cache> cache;
   std::vector<rocksdb::ColumnFamilyHandle*> tables;
 
   ~Rep() {
     for (rocksdb::ColumnFamilyHandle* table : tables) db->DestroyColumnFamilyHandle(table);
   }
   rocksdb::ColumnFamilyHandle* Of(Table table) const { return tables[static_cast<size_t>(table)]; }
+  /// A property of RocksDB's that counts bytes, of all tables together.
+  uint64_t MemoryOf(const std::string& property) const {
+    uint64_t bytes = 0;
+    return db->GetAggregatedIntProperty(property, &bytes) ? bytes : 0;
+  }
 };
 
 struct Database::Batch::Rep {
@@ -155,6 +161,7 @@ StatusOr<std::unique_ptr<Database>> Database::Open(const Options& options) {
   families.emplace_back(rocksdb::kDefaultColumnFamilyName, TableOptions(cache, false));
   auto rep = std::make_unique<Rep>();
   rep->path = options.path;
+  rep->cache = cache;
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status =
       rocksdb::DB::Open(DbOptions(options.env), options.path, families, &rep->tables, &db);
@@ -240,6 +247,9 @@ void Database::VisitCounters(const CounterVisitor& visit) const {
   visit("db_commits", commits_.Get());
   visit("db_commit_failures", failures_.Get());
   visit("db_recoveries", recoveries_.Get());
+  visit("db_memtable_bytes", rep_->MemoryOf(rocksdb::DB::Properties::kSizeAllMemTables));
+  visit("db_table_bytes", rep_->MemoryOf(rocksdb::DB::Properties::kEstimateTableReadersMem));
+  visit("db_block_cache_bytes", rep_->cache->GetUsage());
 }
 
 }  // namespace quire::kvserver

@@ -78,7 +78,9 @@ class Database {
   /// Bytes that the file system has left.
   [[nodiscard]] StatusOr<uint64_t> FreeBytes();
 
-  /// db_commits, db_commit_failures, db_recoveries (writes resumed after a failure).
+  /// db_commits, db_commit_failures, db_recoveries (writes resumed after a failure); memory:
+  /// db_memtable_bytes (written and not yet in a table), db_block_cache_bytes, db_table_bytes (of
+  /// readers of open tables).
   void VisitCounters(const CounterVisitor& visit) const;
 
  private:

@@ -34,6 +34,7 @@ class PageStoreImpl final : public PageStore {
   struct Machine {
     rocksdb::Env* env = nullptr;
     IoEngine* engine = nullptr;
+    FaultPoints* faults = nullptr;
   };
   /// As PageStore::Open, on the files of `machine`, which outlives the store.
   static StatusOr<std::unique_ptr<PageStoreImpl>> Open(const Options& options,
@@ -71,9 +72,9 @@ class PageStoreImpl final : public PageStore {
     std::unique_ptr<DramTier> dram;
     TenantDirectory tenants;
   };
-  static Status OpenPayload(const Options& options, IoEngine* engine, Parts* parts);
-  PageStoreImpl(const Options& options, Parts parts, const SegmentCatalog::Totals& stored,
-                const SsdTier::Recovered& recovered);
+  static Status OpenPayload(const Options& options, const Machine& machine, Parts* parts);
+  PageStoreImpl(const Options& options, const Machine& machine, Parts parts,
+                const SegmentCatalog::Totals& stored, const SsdTier::Recovered& recovered);
 
   /// How a segment that is about to be put is stored now.
   enum class Stored { kNot, kWhole, kDamaged };
@@ -88,6 +89,7 @@ class PageStoreImpl final : public PageStore {
   Status Write(const SegmentKey& key, const SegmentRecordPtr& record, const PutSegmentArgs& args,
                Stored before);
 
+  FaultPoints* const faults_;  ///< May be null.
   // Constant after construction; each provides its own synchronisation.
   const std::unique_ptr<DataDirectory> directory_;
   const std::unique_ptr<Database> database_;

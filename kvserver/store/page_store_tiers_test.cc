@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "kvserver/store/page_store_impl.h"
-#include "kvserver/store/testing/fault_file_system.h"
+#include "kvserver/store/fault_file_system.h"
 #include "kvserver/store/testing/store_kit.h"
 #include "tests/kit/temp_dir.h"
 

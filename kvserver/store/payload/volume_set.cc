@@ -140,8 +140,8 @@ StatusOr<VolumeFile*> VolumeSet::Grow() {
                                " is reached; delete documents or raise the limit");
     }
   }
-  QUIRE_ASSIGN_OR_RETURN(auto volume,
-                         VolumeFile::Create(PathOf(header.volume), header, options_.direct));
+  QUIRE_ASSIGN_OR_RETURN(auto volume, VolumeFile::Create(PathOf(header.volume), header,
+                                                         options_.direct, options_.faults));
   VolumeFile* const made = volume.get();
   Add(std::move(volume));
   return made;

@@ -29,6 +29,7 @@ class VolumeSet {
     uint64_t volume_bytes = 256u << 20;  ///< Size of a new volume, at least kMinVolumeBytes.
     uint64_t limit_bytes = 0;            ///< Of all volumes together; 0: the file system's.
     DirectIo direct = DirectIo::kAuto;
+    FaultPoints* faults = nullptr;  ///< Told of volumes that are made; may be null.
   };
   static constexpr uint64_t kMinVolumeBytes = 64 << 10;
 
