@@ -10,6 +10,7 @@
 #include "bench/torture/crash_child.h"
 #include "bench/torture/store_look.h"
 #include "common/base/random.h"
+#include "kvserver/store/fsck.h"
 
 namespace quire::torture {
 namespace {
@@ -79,6 +80,7 @@ class CrashRun {
     const uint64_t limit =
         child.kill_point.empty() ? 1 + random_.Below(options_.events) : options_.events;
     QUIRE_ASSIGN_OR_RETURN(const bool by_us, RunChild(child, limit));
+    QUIRE_RETURN_IF_ERROR(CheckFiles());
     ++report_.killed_at[by_us ? kRandomMoment : turn.kill_point];
     QUIRE_RETURN_IF_ERROR(Reopen());
     progress_(by_us ? kRandomMoment : turn.kill_point);
@@ -97,6 +99,14 @@ class CrashRun {
     }
     QUIRE_RETURN_IF_ERROR(child->AwaitKilled());
     return events >= limit;
+  }
+
+  Status CheckFiles() {
+    // A server that died while it made its directory left none.
+    if (!std::filesystem::exists(directory_ + "/FORMAT")) return OkStatus();
+    QUIRE_ASSIGN_OR_RETURN(const kvserver::FsckReport checked, kvserver::Fsck(directory_, {}));
+    report_.fsck_problems += checked.problem_count;
+    return OkStatus();
   }
 
   Status Reopen() {

@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   AddRmCommand(commands);
   AddDocsCommand(commands);
   AddWorkerCommand(commands);
+  AddFsckCommand(commands);
   AddBenchCommand(commands);
   AddTortureCommand(commands);
   return commands.Run(argc, argv);

@@ -109,6 +109,7 @@ std::string PrefixEnd(std::string_view prefix) {
 
 struct Database::Rep {
   std::string path;
+  bool read_only = false;
   std::unique_ptr<rocksdb::DB> db;
   std::shared_ptr<rocksdb::Cache> cache;
   std::vector<rocksdb::ColumnFamilyHandle*> tables;
@@ -163,8 +164,12 @@ StatusOr<std::unique_ptr<Database>> Database::Open(const Options& options) {
   rep->path = options.path;
   rep->cache = cache;
   rocksdb::DB* db = nullptr;
+  rep->read_only = options.read_only;
   const rocksdb::Status status =
-      rocksdb::DB::Open(DbOptions(options.env), options.path, families, &rep->tables, &db);
+      options.read_only
+          ? rocksdb::DB::OpenForReadOnly(DbOptions(options.env), options.path, families,
+                                         &rep->tables, &db)
+          : rocksdb::DB::Open(DbOptions(options.env), options.path, families, &rep->tables, &db);
   rep->db.reset(db);
   QUIRE_RETURN_IF_ERROR(Convert(status, "cannot open the database in " + options.path));
   return std::unique_ptr<Database>(new Database(std::move(rep)));
@@ -174,7 +179,9 @@ Database::Database(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
 
 // What was acknowledged without sync becomes durable at a clean shutdown; when that fails the
 // promise at that level still holds, so there is nobody to tell.
-Database::~Database() { (void)Sync(); }
+Database::~Database() {
+  if (!rep_->read_only) (void)Sync();
+}
 
 Database::Batch Database::NewBatch() {
   Batch batch;

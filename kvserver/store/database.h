@@ -41,6 +41,7 @@ class Database {
   struct Options {
     std::string path;             ///< Created when missing; its parent exists.
     rocksdb::Env* env = nullptr;  ///< The machine's when null; tests inject faults through it.
+    bool read_only = false;       ///< The database exists and no file of it is changed.
   };
 
   class Batch {
