@@ -17,6 +17,9 @@ constexpr const char* kDescription =
     "quire: keeps the KV caches of documents as pages and sends a worker only the pages it "
     "needs.\n";
 
+/// The mark of Reported.
+constexpr const char* kReported = "quire/reported";
+
 /// Hands calls on, and says with every UNAVAILABLE what a person can do about it.
 class AdvisingTransport final : public Transport {
  public:
@@ -48,6 +51,12 @@ StatusOr<std::unique_ptr<Client>> CommandContext::Connect() const {
        .tenant = options.tenant_name(),
        .deadline = std::chrono::duration_cast<Duration>(deadline),
        .retry = {.max_attempts = 4}});
+}
+
+Status Reported(const Status& failure) {
+  Status marked = failure;
+  marked.SetPayload(kReported, absl::Cord());
+  return marked;
 }
 
 Commands::Commands(std::ostream& out, std::ostream& err, bool out_is_terminal)
@@ -108,7 +117,7 @@ int Commands::Report(const Status& status) {
   if (status.ok()) return 0;
   err_ << "quire: " << Message(status) << '\n';
   if (absl::IsDeadlineExceeded(status)) err_ << "Allow more time with --timeout SECONDS.\n";
-  if (options_.json) PrintJsonLine(out_, ToJson(status));
+  if (options_.json && !status.GetPayload(kReported)) PrintJsonLine(out_, ToJson(status));
   return kExitFailure;
 }
 

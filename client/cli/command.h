@@ -48,6 +48,10 @@ struct CommandContext {
   StatusOr<std::unique_ptr<Client>> Connect() const;
 };
 
+/// `failure` of a command that has printed its result, which says what failed: no error object
+/// follows it on stdout. The message goes to stderr and the exit code is 1 as always.
+[[nodiscard]] Status Reported(const Status& failure);
+
 class Commands {
  public:
   /// Results go to `out`, messages to `err`; both outlive this object.

@@ -18,6 +18,8 @@ void AddDocsCommand(Commands& commands);
 void AddAskCommand(Commands& commands);
 void AddWorkerCommand(Commands& commands);
 void AddBenchCommand(Commands& commands);
+void AddFsckCommand(Commands& commands);
+void AddTortureCommand(Commands& commands);
 void AddDemoCommand(Commands& commands);
 
 }  // namespace quire::cli

@@ -19,6 +19,8 @@ int main(int argc, char** argv) {
   AddRmCommand(commands);
   AddDocsCommand(commands);
   AddWorkerCommand(commands);
+  AddFsckCommand(commands);
   AddBenchCommand(commands);
+  AddTortureCommand(commands);
   return commands.Run(argc, argv);
 }

@@ -109,13 +109,20 @@ std::string PrefixEnd(std::string_view prefix) {
 
 struct Database::Rep {
   std::string path;
+  bool read_only = false;
   std::unique_ptr<rocksdb::DB> db;
+  std::shared_ptr<rocksdb::Cache> cache;
   std::vector<rocksdb::ColumnFamilyHandle*> tables;
 
   ~Rep() {
     for (rocksdb::ColumnFamilyHandle* table : tables) db->DestroyColumnFamilyHandle(table);
   }
   rocksdb::ColumnFamilyHandle* Of(Table table) const { return tables[static_cast<size_t>(table)]; }
+  /// A property of RocksDB's that counts bytes, of all tables together.
+  uint64_t MemoryOf(const std::string& property) const {
+    uint64_t bytes = 0;
+    return db->GetAggregatedIntProperty(property, &bytes) ? bytes : 0;
+  }
 };
 
 struct Database::Batch::Rep {
@@ -155,9 +162,14 @@ StatusOr<std::unique_ptr<Database>> Database::Open(const Options& options) {
   families.emplace_back(rocksdb::kDefaultColumnFamilyName, TableOptions(cache, false));
   auto rep = std::make_unique<Rep>();
   rep->path = options.path;
+  rep->cache = cache;
   rocksdb::DB* db = nullptr;
+  rep->read_only = options.read_only;
   const rocksdb::Status status =
-      rocksdb::DB::Open(DbOptions(options.env), options.path, families, &rep->tables, &db);
+      options.read_only
+          ? rocksdb::DB::OpenForReadOnly(DbOptions(options.env), options.path, families,
+                                         &rep->tables, &db)
+          : rocksdb::DB::Open(DbOptions(options.env), options.path, families, &rep->tables, &db);
   rep->db.reset(db);
   QUIRE_RETURN_IF_ERROR(Convert(status, "cannot open the database in " + options.path));
   return std::unique_ptr<Database>(new Database(std::move(rep)));
@@ -167,7 +179,9 @@ Database::Database(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
 
 // What was acknowledged without sync becomes durable at a clean shutdown; when that fails the
 // promise at that level still holds, so there is nobody to tell.
-Database::~Database() { (void)Sync(); }
+Database::~Database() {
+  if (!rep_->read_only) (void)Sync();
+}
 
 Database::Batch Database::NewBatch() {
   Batch batch;
@@ -240,6 +254,9 @@ void Database::VisitCounters(const CounterVisitor& visit) const {
   visit("db_commits", commits_.Get());
   visit("db_commit_failures", failures_.Get());
   visit("db_recoveries", recoveries_.Get());
+  visit("db_memtable_bytes", rep_->MemoryOf(rocksdb::DB::Properties::kSizeAllMemTables));
+  visit("db_table_bytes", rep_->MemoryOf(rocksdb::DB::Properties::kEstimateTableReadersMem));
+  visit("db_block_cache_bytes", rep_->cache->GetUsage());
 }
 
 }  // namespace quire::kvserver

@@ -41,6 +41,7 @@ class Database {
   struct Options {
     std::string path;             ///< Created when missing; its parent exists.
     rocksdb::Env* env = nullptr;  ///< The machine's when null; tests inject faults through it.
+    bool read_only = false;       ///< The database exists and no file of it is changed.
   };
 
   class Batch {
@@ -78,7 +79,9 @@ class Database {
   /// Bytes that the file system has left.
   [[nodiscard]] StatusOr<uint64_t> FreeBytes();
 
-  /// db_commits, db_commit_failures, db_recoveries (writes resumed after a failure).
+  /// db_commits, db_commit_failures, db_recoveries (writes resumed after a failure); memory:
+  /// db_memtable_bytes (written and not yet in a table), db_block_cache_bytes, db_table_bytes (of
+  /// readers of open tables).
   void VisitCounters(const CounterVisitor& visit) const;
 
  private:

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kvserver/store/testing/fault_file_system.h"
+#include "kvserver/store/fault_file_system.h"
 #include "kvserver/store/testing/store_kit.h"
 #include "tests/kit/temp_dir.h"
 

@@ -49,34 +49,39 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
   QUIRE_ASSIGN_OR_RETURN(parts.dram, DramTier::Open(DramOptions(options), std::move(eviction)));
   QUIRE_ASSIGN_OR_RETURN(parts.database, Database::Open({.path = parts.directory->metadata_path(),
                                                          .env = machine.env}));
-  QUIRE_RETURN_IF_ERROR(OpenPayload(options, machine.engine, &parts));
+  QUIRE_RETURN_IF_ERROR(OpenPayload(options, machine, &parts));
   QUIRE_ASSIGN_OR_RETURN(parts.tenants,
                          TenantDirectory::Open(parts.database.get(), options.tenants));
   SsdTier ssd(parts.database.get(), parts.payload.get());
   QUIRE_ASSIGN_OR_RETURN(const SsdTier::Recovered recovered, ssd.Recover());
   SegmentCatalog catalog(parts.database.get(), 0);
-  QUIRE_ASSIGN_OR_RETURN(const SegmentCatalog::Totals stored, catalog.Recover());
+  QUIRE_ASSIGN_OR_RETURN(const SegmentCatalog::Totals stored, catalog.CountAll());
+  QUIRE_RETURN_IF_ERROR(catalog.Drop(stored.dram_only));
   return std::unique_ptr<PageStoreImpl>(
-      new PageStoreImpl(options, std::move(parts), stored, recovered));
+      new PageStoreImpl(options, machine, std::move(parts), stored, recovered));
 }
 
-Status PageStoreImpl::OpenPayload(const Options& options, IoEngine* engine, Parts* parts) {
+Status PageStoreImpl::OpenPayload(const Options& options, const Machine& machine, Parts* parts) {
+  IoEngine* engine = machine.engine;
   if (engine == nullptr) {
     QUIRE_ASSIGN_OR_RETURN(EngineChoice choice, ChooseEngine(EngineKind::kAuto, {}));
     parts->engine = std::move(choice.engine);
     engine = parts->engine.get();
   }
   const VolumeSet::Options volumes{.directory = parts->directory->payload_path(),
-                                   .volume_bytes = options.ssd_volume_bytes};
-  QUIRE_ASSIGN_OR_RETURN(parts->payload,
-                         PayloadStore::Open({.volumes = volumes, .buffers = {}}, engine));
+                                   .volume_bytes = options.ssd_volume_bytes,
+                                   .faults = machine.faults};
+  QUIRE_ASSIGN_OR_RETURN(
+      parts->payload,
+      PayloadStore::Open({.volumes = volumes, .buffers = {}, .faults = machine.faults}, engine));
   return OkStatus();
 }
 
-PageStoreImpl::PageStoreImpl(const Options& options, Parts parts,
+PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Parts parts,
                              const SegmentCatalog::Totals& stored,
                              const SsdTier::Recovered& recovered)
-    : directory_(std::move(parts.directory)),
+    : faults_(machine.faults),
+      directory_(std::move(parts.directory)),
       database_(std::move(parts.database)),
       engine_(std::move(parts.engine)),
       payload_(std::move(parts.payload)),
@@ -103,6 +108,7 @@ PageStoreImpl::PageStoreImpl(const Options& options, Parts parts,
                .writers = &writers_,
                .space = &space_,
                .segments = &segments_,
+               .faults = machine.faults,
                .clock = options.clock != nullptr ? options.clock : &SystemClock(),
                .prefill_cost = options.prefill_cost,
                .directory = directory_->path()},
@@ -199,7 +205,9 @@ Status PageStoreImpl::DeleteSegment(std::string_view tenant, const SegmentKey& k
   catalog_.StageErase(key, batch);
   digests_.StageErase(key, batch);
   QUIRE_ASSIGN_OR_RETURN(SsdTier::Change change, ssd_.StageErase(key, batch));
+  Reach(faults_, FaultPoint::kBeforeCommit);
   QUIRE_RETURN_IF_ERROR(database_->Commit(batch, /*sync=*/false));
+  Reach(faults_, FaultPoint::kCommitted);
   change.Committed();
   QUIRE_RETURN_IF_ERROR(dram_->Erase(key));
   catalog_.Forget(key);

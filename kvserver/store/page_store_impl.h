@@ -35,6 +35,7 @@ class PageStoreImpl final : public PageStore {
   struct Machine {
     rocksdb::Env* env = nullptr;
     IoEngine* engine = nullptr;
+    FaultPoints* faults = nullptr;
   };
   /// As PageStore::Open, on the files of `machine`, which outlives the store.
   static StatusOr<std::unique_ptr<PageStoreImpl>> Open(const Options& options,
@@ -75,12 +76,13 @@ class PageStoreImpl final : public PageStore {
     std::unique_ptr<DramTier> dram;
     TenantDirectory tenants;
   };
-  static Status OpenPayload(const Options& options, IoEngine* engine, Parts* parts);
-  PageStoreImpl(const Options& options, Parts parts, const SegmentCatalog::Totals& stored,
-                const SsdTier::Recovered& recovered);
+  static Status OpenPayload(const Options& options, const Machine& machine, Parts* parts);
+  PageStoreImpl(const Options& options, const Machine& machine, Parts parts,
+                const SegmentCatalog::Totals& stored, const SsdTier::Recovered& recovered);
 
   Status PinSegment(std::string_view tenant, const SegmentKey& key);
 
+  FaultPoints* const faults_;  ///< May be null.
   // Constant after construction; each provides its own synchronisation.
   const std::unique_ptr<DataDirectory> directory_;
   const std::unique_ptr<Database> database_;

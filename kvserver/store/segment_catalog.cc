@@ -24,15 +24,13 @@ Status NotStored(const SegmentKey& key) {
 SegmentCatalog::SegmentCatalog(Database* database, uint64_t cache_bytes)
     : database_(database), records_(cache_bytes / 4 * 3), chains_(cache_bytes / 4) {}
 
-StatusOr<SegmentCatalog::Totals> SegmentCatalog::Recover() {
+StatusOr<SegmentCatalog::Totals> SegmentCatalog::CountAll() {
   Totals totals;
-  Database::Batch gone = database_->NewBatch();
   Status newer;
   const auto visit = [&](std::string_view key, std::string_view value) {
     const StatusOr<SegmentRecord> record = DecodeSegmentRecord(value);
     if (record.ok() && record->dram_only) {
-      gone.Delete(Table::kSegments, key);
-      gone.DeletePrefix(Table::kDigests, key);
+      if (const auto gone = SegmentKey::FromBytes(key)) totals.dram_only.push_back(*gone);
     } else if (record.ok()) {
       ++totals.segments;
       totals.bytes[record->tenant] += record->stored_bytes();
@@ -43,8 +41,16 @@ StatusOr<SegmentCatalog::Totals> SegmentCatalog::Recover() {
   };
   QUIRE_RETURN_IF_ERROR(database_->Scan(Table::kSegments, "", visit));
   QUIRE_RETURN_IF_ERROR(newer);
-  QUIRE_RETURN_IF_ERROR(database_->Commit(gone, /*sync=*/false));
   return totals;
+}
+
+Status SegmentCatalog::Drop(const std::vector<SegmentKey>& dram_only) {
+  Database::Batch batch = database_->NewBatch();
+  for (const SegmentKey& key : dram_only) {
+    batch.Delete(Table::kSegments, key.view());
+    batch.DeletePrefix(Table::kDigests, key.view());
+  }
+  return dram_only.empty() ? OkStatus() : database_->Commit(batch, /*sync=*/false);
 }
 
 StatusOr<SegmentRecordPtr> SegmentCatalog::Find(std::string_view tenant, const SegmentKey& key) {

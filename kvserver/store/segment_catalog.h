@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <vector>
 
 #include "common/base/counters.h"
 #include "common/base/mutex.h"
@@ -35,11 +36,13 @@ class SegmentCatalog {
   struct Totals {
     uint64_t segments = 0;
     std::map<std::string, uint64_t, std::less<>> bytes;  ///< As stored, by tenant.
+    std::vector<SegmentKey> dram_only;  ///< Gone with the DRAM they were in; not counted above.
   };
-  /// Reads every record, for the accounting at open, and drops those of segments that were in DRAM
-  /// only. A damaged record counts as nothing, as reading its segment does; FAILED_PRECONDITION for
-  /// a record of a newer version.
-  StatusOr<Totals> Recover();
+  /// Reads every record, for the accounting at open. A damaged record counts as nothing, as reading
+  /// its segment does; FAILED_PRECONDITION for a record of a newer version.
+  StatusOr<Totals> CountAll();
+  /// Drops the records of segments that were in DRAM only.
+  [[nodiscard]] Status Drop(const std::vector<SegmentKey>& dram_only);
 
   StatusOr<SegmentRecordPtr> Find(std::string_view tenant, const SegmentKey& key);
   /// The chain that ends with `tip`.

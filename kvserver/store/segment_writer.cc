@@ -171,7 +171,9 @@ Status SegmentWriter::Commit(const SegmentKey& key, const SegmentToStore& segmen
   QUIRE_ASSIGN_OR_RETURN(const auto payload, ReadablePayload(segment, scratch));
   QUIRE_RETURN_IF_ERROR(parts_.digests->StagePut(key, segment.record, payload, batch));
   parts_.catalog->StagePut(key, segment.record, batch);
+  Reach(parts_.faults, FaultPoint::kBeforeCommit);
   QUIRE_RETURN_IF_ERROR(parts_.database->Commit(batch, sync));
+  Reach(parts_.faults, FaultPoint::kCommitted);
   parts_.catalog->Remember(key, std::make_shared<const SegmentRecord>(segment.record));
   parts_.digests->Forget(key, segment.record);
   return OkStatus();

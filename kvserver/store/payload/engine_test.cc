@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "kvserver/store/payload/engine_choice.h"
+#include "kvserver/store/payload/fault_engine.h"
 #include "kvserver/store/payload/location.h"
 #include "kvserver/store/payload/plain_engine.h"
 #include "kvserver/store/payload/testing/engine_conformance.h"
-#include "kvserver/store/payload/testing/fault_engine.h"
 
 namespace quire::kvserver::testing {
 namespace {

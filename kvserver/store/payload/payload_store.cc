@@ -74,6 +74,7 @@ StatusOr<uint64_t> PayloadStore::Recover(const Location& location) {
   QUIRE_RETURN_IF_ERROR(CheckShape(location));
   for (const BlockRun& run : location.runs) volumes_->SkipPast(run.volume);
   const std::vector<BlockRun> present = Present(location);
+  Reach(options_.faults, FaultPoint::kRecovering);
   MutexLock lock(space_mutex_);
   QUIRE_RETURN_IF_ERROR(space_.Reserve(present));
   const uint64_t room = TotalBytes(present);
@@ -137,7 +138,10 @@ void PayloadStore::FreeSpace(std::span<const BlockRun> runs) {
 
 Status PayloadStore::WriteAll(const Location& location, std::span<const ByteSpan> spans) {
   WritePlan plan(spans);
-  while (plan.left() > 0) QUIRE_RETURN_IF_ERROR(WriteWave(location, plan));
+  while (plan.left() > 0) {
+    QUIRE_RETURN_IF_ERROR(WriteWave(location, plan));
+    Reach(options_.faults, FaultPoint::kDataWritten);
+  }
   return OkStatus();
 }
 
@@ -221,6 +225,7 @@ Status PayloadStore::Read(const ReadGuard& /*guard*/, std::span<ReadRequest> req
 }
 
 void PayloadStore::Release(const Location& location) {
+  Reach(options_.faults, FaultPoint::kReleasing);
   FreeSpace(epochs_.Retire(Present(location)));
 }
 
@@ -250,6 +255,7 @@ void PayloadStore::VisitCounters(const CounterVisitor& visit) const {
   visit("payload_wrong_releases", wrong_releases_.Get());
   visit("payload_waiting_bytes", epochs_.waiting_bytes());
   visit("payload_volume_bytes", volumes_->total_bytes());
+  visit("payload_buffer_bytes", buffers_.lent_bytes() + buffers_.idle_bytes());
   MutexLock lock(space_mutex_);
   visit("payload_used_bytes", space_.used_bytes());
   visit("payload_free_bytes", space_.free_bytes());

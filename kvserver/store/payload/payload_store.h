@@ -37,6 +37,7 @@
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "kvserver/store/payload/aligned_buffer.h"
+#include "kvserver/store/payload/fault_points.h"
 #include "kvserver/store/payload/group_sync.h"
 #include "kvserver/store/payload/io_engine.h"
 #include "kvserver/store/payload/location.h"
@@ -53,6 +54,7 @@ class PayloadStore {
   struct Options {
     VolumeSet::Options volumes;
     AlignedBufferPool::Options buffers;
+    FaultPoints* faults = nullptr;  ///< May be null; outlives the store.
   };
   class ReadGuard;
 
@@ -95,6 +97,7 @@ class PayloadStore {
   std::string_view mode() const { return volumes_->direct() ? "direct" : "buffered"; }
   /// payload_read_bytes and payload_write_bytes count what callers asked for,
   /// payload_device_{read,write}_bytes what was transferred: their ratios are the amplification.
+  /// payload_buffer_bytes is the memory of the buffers, lent and idle.
   void VisitCounters(const CounterVisitor& visit) const;
 
  private:

@@ -76,9 +76,10 @@ bool ReadsWhole(int fd, uint64_t offset, std::span<std::byte> into) {
 
 StatusOr<std::unique_ptr<VolumeFile>> VolumeFile::Create(const std::string& path,
                                                          const VolumeHeader& header,
-                                                         DirectIo direct) {
+                                                         DirectIo direct, FaultPoints* faults) {
   const std::string temporary = TemporaryPath(path);
   int error = WriteTemporary(temporary, header);
+  Reach(faults, FaultPoint::kVolumeMade);
   if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
   if (error == 0) error = SyncDirectory(std::filesystem::path(path).parent_path().string());
   if (error != 0) {

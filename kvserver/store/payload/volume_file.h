@@ -18,6 +18,7 @@
 #include <string>
 
 #include "common/base/status.h"
+#include "kvserver/store/payload/fault_points.h"
 #include "kvserver/store/payload/volume_header.h"
 
 namespace quire::kvserver {
@@ -36,8 +37,10 @@ class VolumeFile {
   };
 
   /// Makes a volume of header.size_bytes under `path`; after a crash there is all of it or nothing.
+  /// `faults` may be null.
   static StatusOr<std::unique_ptr<VolumeFile>> Create(const std::string& path,
-                                                      const VolumeHeader& header, DirectIo direct);
+                                                      const VolumeHeader& header, DirectIo direct,
+                                                      FaultPoints* faults = nullptr);
   /// Opens a volume; its header must say that it is number `volume`.
   static StatusOr<std::unique_ptr<VolumeFile>> Open(const std::string& path, uint32_t volume,
                                                     DirectIo direct);

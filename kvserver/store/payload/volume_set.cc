@@ -39,6 +39,19 @@ bool IsHalfMade(const std::string& name) {
   return name.ends_with(suffix) && NumberOf(name.substr(0, name.size() - suffix.size()));
 }
 
+/// Names in a directory; none when it does not exist.
+StatusOr<std::vector<std::string>> NamesIn(const std::string& directory) {
+  std::vector<std::string> names;
+  std::error_code error;
+  std::filesystem::directory_iterator entries(directory, error);
+  if (error == std::errc::no_such_file_or_directory) return names;
+  for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+    names.push_back(entries->path().filename().string());
+  }
+  if (error) return FromErrno(error.value(), "read directory " + directory);
+  return names;
+}
+
 Status CheckOptions(const VolumeSet::Options& options) {
   if (options.directory.empty()) return InvalidArgument("no directory given for the volumes");
   if (options.volume_bytes < VolumeSet::kMinVolumeBytes ||
@@ -58,10 +71,15 @@ Status CheckOptions(const VolumeSet::Options& options) {
 
 StatusOr<std::unique_ptr<VolumeSet>> VolumeSet::Open(const Options& options) {
   QUIRE_RETURN_IF_ERROR(CheckOptions(options));
+  std::unique_ptr<VolumeSet> set(new VolumeSet(options));
+  if (options.read_only) {
+    QUIRE_RETURN_IF_ERROR(set->OpenAll());
+    return set;
+  }
   std::error_code error;
   std::filesystem::create_directories(options.directory, error);
   if (error) return FromErrno(error.value(), "make directory " + options.directory);
-  std::unique_ptr<VolumeSet> set(new VolumeSet(options));
+  QUIRE_RETURN_IF_ERROR(set->RemoveHalfMade());
   QUIRE_RETURN_IF_ERROR(set->OpenAll());
   QUIRE_RETURN_IF_ERROR(set->Probe());
   return set;
@@ -82,27 +100,46 @@ Status VolumeSet::Probe() {
   return error ? FromErrno(error.value(), "remove " + path) : OkStatus();
 }
 
-Status VolumeSet::OpenAll() {
-  std::error_code error;
-  std::filesystem::directory_iterator entries(options_.directory, error);
+StatusOr<std::vector<uint32_t>> VolumeSet::NumbersIn(const std::string& directory) {
   std::vector<uint32_t> numbers;
-  for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
-    const std::string name = entries->path().filename().string();
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory));
+  for (const std::string& name : names) {
     if (const auto number = NumberOf(name)) numbers.push_back(*number);
-    if (IsHalfMade(name)) std::filesystem::remove(entries->path(), error);
-    if (error) break;
   }
-  if (error) return FromErrno(error.value(), "read directory " + options_.directory);
-  for (const uint32_t number : numbers) {
-    QUIRE_ASSIGN_OR_RETURN(auto volume, VolumeFile::Open(PathOf(number), number, options_.direct));
-    Add(std::move(volume));
+  std::ranges::sort(numbers);
+  return numbers;
+}
+
+std::string VolumeSet::PathIn(const std::string& directory, uint32_t number) {
+  return directory + "/" + FileName(number);
+}
+
+Status VolumeSet::RemoveHalfMade() {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(options_.directory));
+  for (const std::string& name : names) {
+    if (!IsHalfMade(name)) continue;
+    std::error_code error;
+    std::filesystem::remove(options_.directory + "/" + name, error);
+    if (error) return FromErrno(error.value(), "remove " + options_.directory + "/" + name);
   }
   return OkStatus();
 }
 
-std::string VolumeSet::PathOf(uint32_t number) const {
-  return options_.directory + "/" + FileName(number);
+Status VolumeSet::OpenAll() {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<uint32_t> numbers, NumbersIn(options_.directory));
+  for (const uint32_t number : numbers) {
+    StatusOr<std::unique_ptr<VolumeFile>> volume =
+        VolumeFile::Open(PathOf(number), number, options_.direct);
+    if (volume.ok()) {
+      Add(*std::move(volume));
+    } else if (!options_.read_only) {
+      return volume.status();
+    }
+  }
+  return OkStatus();
 }
+
+std::string VolumeSet::PathOf(uint32_t number) const { return PathIn(options_.directory, number); }
 
 void VolumeSet::Add(std::unique_ptr<VolumeFile> volume) {
   MutexLock lock(mutex_);
@@ -140,8 +177,8 @@ StatusOr<VolumeFile*> VolumeSet::Grow() {
                                " is reached; delete documents or raise the limit");
     }
   }
-  QUIRE_ASSIGN_OR_RETURN(auto volume,
-                         VolumeFile::Create(PathOf(header.volume), header, options_.direct));
+  QUIRE_ASSIGN_OR_RETURN(auto volume, VolumeFile::Create(PathOf(header.volume), header,
+                                                         options_.direct, options_.faults));
   VolumeFile* const made = volume.get();
   Add(std::move(volume));
   return made;

@@ -29,11 +29,20 @@ class VolumeSet {
     uint64_t volume_bytes = 256u << 20;  ///< Size of a new volume, at least kMinVolumeBytes.
     uint64_t limit_bytes = 0;            ///< Of all volumes together; 0: the file system's.
     DirectIo direct = DirectIo::kAuto;
+    FaultPoints* faults = nullptr;  ///< Told of volumes that are made; may be null.
+    /// Makes and removes nothing, and passes over volumes that cannot be opened.
+    bool read_only = false;
   };
   static constexpr uint64_t kMinVolumeBytes = 64 << 10;
 
   /// Opens every volume in the directory and removes those that were half made.
   static StatusOr<std::unique_ptr<VolumeSet>> Open(const Options& options);
+
+  /// Numbers of the volumes that `directory` has, readable or not, in order; none when there is no
+  /// such directory.
+  static StatusOr<std::vector<uint32_t>> NumbersIn(const std::string& directory);
+  /// The file of one.
+  static std::string PathIn(const std::string& directory, uint32_t number);
 
   /// Null when there is no such volume.
   VolumeFile* Find(uint32_t number) const;
@@ -51,6 +60,8 @@ class VolumeSet {
 
  private:
   explicit VolumeSet(const Options& options) : options_(options) {}
+  /// Removes what a crash left of volumes that were being made.
+  Status RemoveHalfMade();
   Status OpenAll();
   /// Makes a small volume and removes it, to see what the directory allows.
   Status Probe();

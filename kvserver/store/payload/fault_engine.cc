@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kvserver/store/payload/testing/fault_engine.h"
+#include "kvserver/store/payload/fault_engine.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,7 +9,7 @@
 #include "kvserver/store/payload/aligned_buffer.h"
 #include "kvserver/store/payload/location.h"
 
-namespace quire::kvserver::testing {
+namespace quire::kvserver {
 
 void FaultEngine::Inject(Kind kind, IoFault fault, uint64_t skip) {
   MutexLock lock(mutex_);
@@ -33,7 +33,14 @@ std::optional<IoFault> FaultEngine::Next(Kind kind) {
   return std::nullopt;
 }
 
+void FaultEngine::FailEverything(int error) { gone_error_.store(error); }
+
 void FaultEngine::Run(std::span<IoRequest> requests) {
+  if (const int error = gone_error_.load(); error != 0) {
+    for (IoRequest& request : requests) request.error = error;
+    hits_.Add(requests.size());
+    return;
+  }
   std::vector<IoRequest> sound;
   std::vector<size_t> places;
   std::vector<Replaced> replaced;
@@ -65,6 +72,7 @@ void FaultEngine::RunHalf(IoRequest& request) {
 }
 
 void FaultEngine::RunFaulty(IoRequest& request, IoFault fault) {
+  if (fault != IoFault::kPause) hits_.Add();
   switch (fault) {
     case IoFault::kIoError:
       request.error = EIO;
@@ -127,7 +135,11 @@ std::vector<FaultEngine::Replaced> FaultEngine::BlocksUnder(const IoRequest& wri
 int FaultEngine::Sync(int fd) {
   {
     MutexLock lock(mutex_);
-    if (const int error = std::exchange(sync_error_, 0); error != 0) return error;
+    const int gone = gone_error_.load();
+    if (const int error = gone != 0 ? gone : std::exchange(sync_error_, 0); error != 0) {
+      hits_.Add();
+      return error;
+    }
     std::erase_if(replaced_, [fd](const Replaced& block) { return block.fd == fd; });
   }
   return inner_->Sync(fd);
@@ -148,4 +160,4 @@ void FaultEngine::LosePower(uint64_t seed) {
   replaced_.clear();
 }
 
-}  // namespace quire::kvserver::testing
+}  // namespace quire::kvserver

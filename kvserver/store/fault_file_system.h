@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FaultFileSystem: the machine's file system with failures that a test switches on: no space, I/O
-// errors, read-only. For tests of what the database does then.
-// Thread-safety: all methods are safe; RocksDB calls from its own threads.
-#ifndef QUIRE_KVSERVER_STORE_TESTING_FAULT_FILE_SYSTEM_H_
-#define QUIRE_KVSERVER_STORE_TESTING_FAULT_FILE_SYSTEM_H_
+// FaultFileSystem: the machine's file system with failures that its owner switches on: no space,
+// I/O errors, read-only. For tests and torture runs of what the database does then. Thread-safety:
+// all methods are safe; RocksDB calls from its own threads.
+#ifndef QUIRE_KVSERVER_STORE_FAULT_FILE_SYSTEM_H_
+#define QUIRE_KVSERVER_STORE_FAULT_FILE_SYSTEM_H_
 
 #include <rocksdb/env.h>
 #include <rocksdb/file_system.h>
@@ -14,7 +14,7 @@
 #include <string>
 #include <utility>
 
-namespace quire::kvserver::testing {
+namespace quire::kvserver {
 
 enum class Fault { kNone, kNoSpace, kTornNoSpace, kIoError, kReadOnly };
 
@@ -96,6 +96,6 @@ struct FaultEnv {
       rocksdb::NewCompositeEnv(std::make_shared<FaultFileSystem>(&faults));
 };
 
-}  // namespace quire::kvserver::testing
+}  // namespace quire::kvserver
 
-#endif  // QUIRE_KVSERVER_STORE_TESTING_FAULT_FILE_SYSTEM_H_
+#endif  // QUIRE_KVSERVER_STORE_FAULT_FILE_SYSTEM_H_

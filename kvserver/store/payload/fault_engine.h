@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FaultEngine: another engine with failures that a test asks for, and with a power switch. It
+// FaultEngine: another engine with failures that its owner asks for, and with a power switch. It
 // remembers what unsynced writes replaced, so that LosePower can take any of them back, as a device
 // with a volatile cache does.
 //
 // Thread-safety: all methods may be called concurrently.
-#ifndef QUIRE_KVSERVER_STORE_PAYLOAD_TESTING_FAULT_ENGINE_H_
-#define QUIRE_KVSERVER_STORE_PAYLOAD_TESTING_FAULT_ENGINE_H_
+#ifndef QUIRE_KVSERVER_STORE_PAYLOAD_FAULT_ENGINE_H_
+#define QUIRE_KVSERVER_STORE_PAYLOAD_FAULT_ENGINE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <optional>
 #include <vector>
 
+#include "common/base/counters.h"
 #include "common/base/mutex.h"
 #include "common/base/random.h"
 #include "kvserver/store/payload/io_engine.h"
 
-namespace quire::kvserver::testing {
+namespace quire::kvserver {
 
 enum class IoFault {
   kIoError,     ///< EIO; nothing moves.
@@ -47,6 +49,12 @@ class FaultEngine final : public IoEngine {
   void AwaitPaused(uint64_t count);
   /// Lets all paused requests go on.
   void Resume();
+
+  /// From now on every request and every Sync fails with `error`, as those of a device that has
+  /// gone do; 0: the device is back.
+  void FailEverything(int error);
+  /// Requests and syncs that were made to fail, or to lie, so far.
+  uint64_t injected() const { return hits_.Get(); }
 
   /// Takes back a random subset of the blocks written since their file's last sync, and forgets the
   /// rest. REQUIRES: nothing is in flight.
@@ -80,10 +88,12 @@ class FaultEngine final : public IoEngine {
   /// Of writes that have ended, so that a sync covers what it has to and no more.
   std::vector<Replaced> replaced_ QUIRE_GUARDED_BY(mutex_);
   int sync_error_ QUIRE_GUARDED_BY(mutex_) = 0;
+  std::atomic<int> gone_error_{0};  ///< Of FailEverything.
+  Counter hits_;
   uint64_t paused_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint64_t resumed_ QUIRE_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace quire::kvserver::testing
+}  // namespace quire::kvserver
 
-#endif  // QUIRE_KVSERVER_STORE_PAYLOAD_TESTING_FAULT_ENGINE_H_
+#endif  // QUIRE_KVSERVER_STORE_PAYLOAD_FAULT_ENGINE_H_

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Corpus: the segments that a torture run may put. Every token and byte follows from the seed and
+// the segment's place, so that whoever knows the seed can say what a store should hold.
+// Thread-safety: immutable. Units: segments of a chain count from 0.
+#ifndef QUIRE_BENCH_TORTURE_CORPUS_H_
+#define QUIRE_BENCH_TORTURE_CORPUS_H_
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/page/key.h"
+#include "common/page/kv_spec.h"
+
+namespace quire::torture {
+
+struct SegmentId {
+  uint32_t chain = 0;
+  uint32_t index = 0;  ///< In the chain.
+  friend auto operator<=>(const SegmentId&, const SegmentId&) = default;
+};
+
+class Corpus {
+ public:
+  struct Options {
+    uint64_t seed = 1;
+    uint32_t chains = 96;
+    uint32_t segments = 4;      ///< Of each chain; the last one of every fourth chain is short.
+    std::vector<KvSpec> specs;  ///< At least one; chains take turns.
+  };
+  explicit Corpus(Options options) : options_(std::move(options)) {}
+
+  uint32_t chains() const { return options_.chains; }
+  uint32_t segments() const { return options_.segments; }
+  const KvSpec& Spec(uint32_t chain) const { return options_.specs[chain % options_.specs.size()]; }
+  std::vector<TokenId> Tokens(SegmentId id) const;
+  /// Tokens of the chain up to and with segment `id`.
+  std::vector<TokenId> TokensUpTo(SegmentId id) const;
+  /// Finite numbers of the spec's dtype, which is 16 bits wide.
+  std::vector<std::byte> Payload(SegmentId id) const;
+  /// Keys of the chain's segments in a store with this salt.
+  std::vector<SegmentKey> Keys(uint32_t chain, const TenantSalt& salt) const;
+
+ private:
+  uint64_t SeedOf(SegmentId id, uint64_t purpose) const;
+
+  const Options options_;
+};
+
+/// Small units: 4 KiB, which are blocks, and 3200 bytes, which are none.
+std::vector<KvSpec> SmallSpecs();
+/// Units of 16 KiB in segments of 1 MiB, the shape of real models.
+KvSpec LargeSpec();
+
+}  // namespace quire::torture
+
+#endif  // QUIRE_BENCH_TORTURE_CORPUS_H_

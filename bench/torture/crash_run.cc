@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/torture/crash_run.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <memory>
+
+#include "bench/torture/child.h"
+#include "bench/torture/crash_child.h"
+#include "bench/torture/store_look.h"
+#include "common/base/random.h"
+#include "kvserver/store/fsck.h"
+
+namespace quire::torture {
+namespace {
+
+using kvserver::PageStoreImpl;
+
+constexpr const char* kRandomMoment = "random_moment";
+constexpr double kGib = 1 << 30;
+
+/// How the rounds take turns, with the most times that a point is passed before it kills. Volumes
+/// are made at the beginning of a store's life only, so that such a round starts a new one.
+struct Turn {
+  const char* kill_point;
+  uint64_t most_skipped;
+};
+constexpr std::array<Turn, 8> kTurns = {{
+    {"volume_made", 4},
+    {"", 0},
+    {"data_written", 200},
+    {"before_commit", 200},
+    {"committed", 200},
+    {"releasing", 200},
+    {"", 0},
+    {"recovering", 200},
+}};
+
+class CrashRun {
+ public:
+  CrashRun(const CrashOptions& options, const Progress& progress)
+      : options_(options),
+        progress_(progress),
+        directory_(options.directory + "/crash"),
+        corpus_({.seed = options.seed, .specs = SmallSpecs()}),
+        random_(options.seed) {}
+
+  StatusOr<CrashReport> Run() {
+    QUIRE_RETURN_IF_ERROR(StartAfresh());
+    for (uint32_t round = 0; round < options_.rounds; ++round) {
+      QUIRE_RETURN_IF_ERROR(Annotate(Round(round), "round ", round, " of seed ", options_.seed));
+      ++report_.rounds;
+    }
+    if (options_.recovery_bytes > 0) QUIRE_RETURN_IF_ERROR(TimeRecovery());
+    report_.totals = history_.totals();
+    std::error_code ignored;  // What stays behind is in a directory of the caller's.
+    std::filesystem::remove_all(directory_, ignored);
+    return report_;
+  }
+
+ private:
+  Status StartAfresh() {
+    std::error_code error;
+    std::filesystem::remove_all(directory_, error);
+    if (error) return Unavailable("cannot remove ", directory_, ": ", error.message());
+    history_.ForgetStates();
+    return OkStatus();
+  }
+
+  Status Round(uint32_t round) {
+    const Turn& turn = kTurns[round % kTurns.size()];
+    if (round > 0 && &turn == &kTurns.front()) QUIRE_RETURN_IF_ERROR(StartAfresh());
+    CrashChildOptions child;
+    child.directory = directory_;
+    child.corpus_seed = options_.seed;
+    child.load_seed = random_.Next() >> 16;
+    child.kill_point = turn.kill_point;
+    if (turn.most_skipped > 0) child.kill_skip = random_.Below(turn.most_skipped);
+    const uint64_t limit =
+        child.kill_point.empty() ? 1 + random_.Below(options_.events) : options_.events;
+    QUIRE_ASSIGN_OR_RETURN(const bool by_us, RunChild(child, limit));
+    QUIRE_RETURN_IF_ERROR(CheckFiles());
+    ++report_.killed_at[by_us ? kRandomMoment : turn.kill_point];
+    QUIRE_RETURN_IF_ERROR(Reopen());
+    progress_(by_us ? kRandomMoment : turn.kill_point);
+    return OkStatus();
+  }
+
+  /// Runs a child until it has died, and kills it after `limit` events: then true.
+  StatusOr<bool> RunChild(const CrashChildOptions& options, uint64_t limit) {
+    std::vector<std::string> command = options_.command;
+    std::ranges::copy(options.ToArguments(), std::back_inserter(command));
+    QUIRE_ASSIGN_OR_RETURN(const auto child, Child::Start(command));
+    uint64_t events = 0;
+    for (Event event; child->Read(&event);) {
+      if (options.fill_bytes == 0) history_.Apply(event);
+      if (++events == limit) child->Kill();
+    }
+    QUIRE_RETURN_IF_ERROR(child->AwaitKilled());
+    return events >= limit;
+  }
+
+  Status CheckFiles() {
+    // A server that died while it made its directory left none.
+    if (!std::filesystem::exists(directory_ + "/FORMAT")) return OkStatus();
+    QUIRE_ASSIGN_OR_RETURN(const kvserver::FsckReport checked, kvserver::Fsck(directory_, {}));
+    report_.fsck_problems += checked.problem_count;
+    return OkStatus();
+  }
+
+  Status Reopen() {
+    const TimePoint start = SystemClock().Now();
+    QUIRE_ASSIGN_OR_RETURN(const auto store, PageStoreImpl::Open(SmallStore(directory_), {}));
+    report_.slowest_reopen = std::max(report_.slowest_reopen, SystemClock().Now() - start);
+    return CompareAll(*store, corpus_, &history_);
+  }
+
+  Status TimeRecovery() {
+    QUIRE_RETURN_IF_ERROR(StartAfresh());
+    CrashChildOptions child;
+    child.directory = directory_;
+    child.fill_bytes = options_.recovery_bytes;
+    const Corpus corpus = FillCorpus(child.fill_bytes);
+    const uint64_t events = uint64_t{2} * corpus.chains() * corpus.segments();
+    QUIRE_RETURN_IF_ERROR(RunChild(child, events).status());
+    kvserver::PageStore::Options options = SmallStore(directory_);
+    options.ssd_bytes = 0;
+    const TimePoint start = SystemClock().Now();
+    QUIRE_ASSIGN_OR_RETURN(const auto store, PageStoreImpl::Open(options, {}));
+    report_.recovery = SystemClock().Now() - start;
+    store->VisitCounters([&](std::string_view name, uint64_t value) {
+      if (name == "ssd_bytes_used") report_.recovered_bytes = value;
+    });
+    progress_("recovery");
+    return OkStatus();
+  }
+
+  const CrashOptions& options_;
+  const Progress& progress_;
+  const std::string directory_;
+  const Corpus corpus_;
+  SeededRandom random_;
+  History history_;
+  CrashReport report_;
+};
+
+}  // namespace
+
+double CrashReport::recovery_seconds_per_gib() const {
+  if (recovered_bytes == 0) return 0;
+  const double seconds = std::chrono::duration<double>(recovery).count();
+  return seconds / (static_cast<double>(recovered_bytes) / kGib);
+}
+
+StatusOr<CrashReport> RunCrashes(const CrashOptions& options, const Progress& progress) {
+  return CrashRun(options, progress).Run();
+}
+
+}  // namespace quire::torture

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// History: what a store must hold after the events that were told, and what is wrong when it holds
+// something else. No I/O. Thread-safety: none.
+//
+//   acknowledged put              whole, with the bytes that were put
+//   acknowledged delete           not there
+//   started and never ended       whole or not there, nothing between
+//   refused                       as it was before
+#ifndef QUIRE_BENCH_TORTURE_HISTORY_H_
+#define QUIRE_BENCH_TORTURE_HISTORY_H_
+
+#include <cstdint>
+#include <map>
+
+#include "bench/torture/event.h"
+
+namespace quire::torture {
+
+/// How a segment was found in a store.
+enum class Found : uint8_t {
+  kWhole,       ///< All of it can be read and is what was put.
+  kMissing,     ///< There is no such segment.
+  kUnreadable,  ///< It is there, and a part of it is refused.
+  kWrong,       ///< Bytes were handed out that are not those that were put.
+};
+
+class History {
+ public:
+  struct Totals {
+    uint64_t acknowledged = 0;
+    uint64_t refused = 0;
+    uint64_t lost = 0;      ///< Acknowledged, and missing or unreadable.
+    uint64_t half = 0;      ///< Never ended, and neither whole nor missing.
+    uint64_t appeared = 0;  ///< There although deleted, or never put.
+    uint64_t corrupt = 0;   ///< Wrong bytes.
+    /// Whether the store kept its promises.
+    bool sound() const { return lost + half + appeared + corrupt == 0; }
+  };
+
+  void Apply(const Event& event);
+  /// Compares with what the store was found to hold, counts what is wrong, and takes it as the
+  /// state to go on from.
+  void Compare(SegmentId segment, Found found);
+  /// From now on another, empty store is meant; the totals go on.
+  void ForgetStates() { entries_.clear(); }
+  /// Segments outside the corpus were found.
+  void CountStrangers(uint64_t segments) { totals_.appeared += segments; }
+
+  const Totals& totals() const { return totals_; }
+
+ private:
+  enum class State : uint8_t { kMissing, kThere, kEither };
+  struct Entry {
+    State state = State::kMissing;
+    bool running = false;  ///< A change of it has started and not ended.
+  };
+  static void Acknowledge(const Event& event, Entry* entry, Totals* totals);
+
+  std::map<SegmentId, Entry> entries_;
+  Totals totals_;
+};
+
+}  // namespace quire::torture
+
+#endif  // QUIRE_BENCH_TORTURE_HISTORY_H_

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The comparison can fail: each kind of wrong is found, and what is right is not.
+#include "bench/torture/history.h"
+
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+
+namespace quire::torture {
+namespace {
+
+using Operation = Event::Operation;
+using Outcome = Event::Outcome;
+
+constexpr SegmentId kSegment{.chain = 3, .index = 1};
+
+struct Step {
+  Operation operation;
+  Outcome outcome;
+};
+
+History After(std::initializer_list<Step> steps) {
+  History history;
+  for (const Step& step : steps) {
+    history.Apply({.segment = kSegment, .operation = step.operation, .outcome = step.outcome});
+  }
+  return history;
+}
+
+History::Totals Compared(std::initializer_list<Step> steps, Found found) {
+  History history = After(steps);
+  history.Compare(kSegment, found);
+  return history.totals();
+}
+
+constexpr Step kPutStarts{Operation::kPut, Outcome::kStarted};
+constexpr Step kPutDone{Operation::kPut, Outcome::kDone};
+constexpr Step kPutExisted{Operation::kPut, Outcome::kExisted};
+constexpr Step kPutRefused{Operation::kPut, Outcome::kRefused};
+constexpr Step kPutFails{Operation::kPut, Outcome::kFailed};
+constexpr Step kDeleteStarts{Operation::kDelete, Outcome::kStarted};
+constexpr Step kDeleteDone{Operation::kDelete, Outcome::kDone};
+constexpr Step kDeleteMissing{Operation::kDelete, Outcome::kMissing};
+
+TEST(HistoryTest, AnAcknowledgedPutMustBeWhole) {
+  EXPECT_TRUE(Compared({kPutStarts, kPutDone}, Found::kWhole).sound());
+  EXPECT_EQ(Compared({kPutStarts, kPutDone}, Found::kMissing).lost, 1u);
+  EXPECT_EQ(Compared({kPutStarts, kPutDone}, Found::kUnreadable).lost, 1u);
+  EXPECT_EQ(Compared({kPutStarts, kPutDone}, Found::kWrong).corrupt, 1u);
+  EXPECT_EQ(Compared({kPutStarts, kPutDone}, Found::kWhole).acknowledged, 1u);
+}
+
+TEST(HistoryTest, AnAcknowledgedDeleteStaysDeleted) {
+  const auto found = [](Found how) {
+    return Compared({kPutStarts, kPutDone, kDeleteStarts, kDeleteDone}, how);
+  };
+  EXPECT_TRUE(found(Found::kMissing).sound());
+  EXPECT_EQ(found(Found::kWhole).appeared, 1u);
+  EXPECT_EQ(found(Found::kUnreadable).appeared, 1u);
+}
+
+TEST(HistoryTest, NothingAppearsThatWasNeverPut) {
+  EXPECT_TRUE(Compared({}, Found::kMissing).sound());
+  EXPECT_EQ(Compared({}, Found::kWhole).appeared, 1u);
+  EXPECT_EQ(After({kPutStarts, kPutExisted}).totals().appeared, 1u);
+  EXPECT_EQ(After({kDeleteStarts, kDeleteDone}).totals().appeared, 1u);
+  History history;
+  history.CountStrangers(2);
+  EXPECT_EQ(history.totals().appeared, 2u);
+}
+
+TEST(HistoryTest, WhatNeverEndedIsWholeOrMissing) {
+  for (const auto& steps : {std::initializer_list<Step>{kPutStarts},
+                            {kPutStarts, kPutDone, kDeleteStarts},
+                            {kPutStarts, kPutFails}}) {
+    EXPECT_TRUE(Compared(steps, Found::kWhole).sound());
+    EXPECT_TRUE(Compared(steps, Found::kMissing).sound());
+    EXPECT_EQ(Compared(steps, Found::kUnreadable).half, 1u);
+    EXPECT_EQ(Compared(steps, Found::kWrong).corrupt, 1u);
+  }
+}
+
+TEST(HistoryTest, ARefusedChangeLeavesThingsAsTheyWere) {
+  EXPECT_EQ(Compared({kPutStarts, kPutRefused}, Found::kWhole).appeared, 1u);
+  EXPECT_EQ(Compared({kPutStarts, kPutDone, kPutStarts, kPutRefused}, Found::kMissing).lost, 1u);
+  EXPECT_EQ(After({kPutStarts, kPutRefused}).totals().refused, 1u);
+}
+
+TEST(HistoryTest, ALoadThatMissesWhatItPutFoundALoss) {
+  EXPECT_EQ(After({kPutStarts, kPutDone, kDeleteStarts, kDeleteMissing}).totals().lost, 1u);
+  EXPECT_EQ(After({kPutStarts, kPutDone, {Operation::kRead, Outcome::kMissing}}).totals().lost, 1u);
+  EXPECT_EQ(After({{Operation::kRead, Outcome::kWrongBytes}}).totals().corrupt, 1u);
+  EXPECT_TRUE(After({kDeleteStarts, kDeleteMissing}).totals().sound());
+}
+
+TEST(HistoryTest, AComparisonSettlesWhatWasOpen) {
+  History history = After({kPutStarts});
+  history.Compare(kSegment, Found::kWhole);
+  history.Compare(kSegment, Found::kMissing);
+  EXPECT_EQ(history.totals().lost, 1u);
+}
+
+}  // namespace
+}  // namespace quire::torture

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Load: puts, deletes and reads of a corpus from several threads, each operation told to a sink.
+// A chain is changed by one thread only (chain modulo threads) and read by all of them; every read
+// is compared with what was put.
+// Ownership: everything given outlives the load. Thread-safety: Run is called once.
+#ifndef QUIRE_BENCH_TORTURE_LOAD_H_
+#define QUIRE_BENCH_TORTURE_LOAD_H_
+
+#include <atomic>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "bench/torture/corpus.h"
+#include "bench/torture/event.h"
+#include "common/base/random.h"
+#include "common/base/status.h"
+#include "kvserver/store/page_store.h"
+
+namespace quire::torture {
+
+class Load {
+ public:
+  struct Options {
+    uint32_t threads = 3;
+    uint64_t seed = 1;
+    uint64_t steps = 0;  ///< Of each thread, an operation on a chain each; 0: for ever.
+    const std::atomic<bool>* stop = nullptr;  ///< Ends the load when it becomes true; may be null.
+  };
+  Load(kvserver::PageStore* store, const Corpus* corpus, const TenantSalt& salt, EventSink* sink,
+       const Options& options);
+
+  /// Returns when every thread has made its steps or was told to stop.
+  void Run();
+  /// Puts every segment of the corpus once, in order, without syncing each. Returns how many were
+  /// refused.
+  uint64_t PutAll();
+
+ private:
+  /// What one thread knows: the segments that it has put, and not deleted, since the load began.
+  struct Worker {
+    uint32_t number = 0;
+    SeededRandom random;
+    std::set<SegmentId> there = {};
+  };
+
+  void Work(uint32_t number);
+  bool Stopped() const { return options_.stop != nullptr && options_.stop->load(); }
+  void Step(Worker& worker);
+  /// False when the store refused a part of it.
+  bool PutChain(Worker& worker, uint32_t chain);
+  void DeleteChain(Worker& worker, uint32_t chain);
+  void ReadSome(Worker& worker);
+  bool Put(SegmentId id, kvserver::Durability durability);
+  void Delete(SegmentId id);
+  void Read(SegmentId id, bool is_there);
+  void Tell(SegmentId id, Event::Operation operation, Event::Outcome outcome);
+  uint32_t OwnChain(Worker& worker) const;
+  const SegmentKey& KeyOf(SegmentId id) const { return keys_[id.chain][id.index]; }
+
+  kvserver::PageStore* const store_;
+  const Corpus* const corpus_;
+  EventSink* const sink_;
+  const Options options_;
+  const std::vector<std::vector<SegmentKey>> keys_;  ///< [chain][segment]
+};
+
+}  // namespace quire::torture
+
+#endif  // QUIRE_BENCH_TORTURE_LOAD_H_

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/torture/store_look.h"
+
+#include <algorithm>
+#include <set>
+#include <span>
+
+#include "common/page/layout.h"
+#include "kvserver/store/tenant_directory.h"
+
+namespace quire::torture {
+namespace {
+
+using kvserver::PageStore;
+using kvserver::PageStoreImpl;
+using kvserver::UnitAddress;
+using kvserver::UnitBytes;
+
+std::vector<UnitAddress> UnitsOf(const KvSpec& spec, size_t tokens, const SegmentKey& key) {
+  std::vector<UnitAddress> units;
+  const uint32_t per_layer = PageCount(spec, tokens) * spec.num_kv_heads;
+  for (uint32_t layer = 0; layer < spec.num_layers; ++layer) {
+    for (uint32_t unit = 0; unit < per_layer; ++unit) units.push_back({key, layer, unit});
+  }
+  return units;
+}
+
+bool IsPayload(std::span<const UnitBytes> units, std::span<const std::byte> payload) {
+  for (const UnitBytes& unit : units) {
+    const auto bytes = unit.slice.bytes;
+    if (bytes.size() > payload.size() || !std::ranges::equal(bytes, payload.first(bytes.size()))) {
+      return false;
+    }
+    payload = payload.subspan(bytes.size());
+  }
+  return payload.empty();
+}
+
+}  // namespace
+
+PageStore::Options SmallStore(const std::string& directory) {
+  return {.ssd_path = directory,
+          .dram_bytes = 1 << 20,
+          .ssd_bytes = 8 << 20,
+          .ssd_volume_bytes = 1 << 20,
+          .catalog_cache_bytes = 256 << 10,
+          .digest_cache_bytes = 256 << 10};
+}
+
+StatusOr<TenantSalt> SaltOf(PageStoreImpl& store) {
+  QUIRE_ASSIGN_OR_RETURN(const kvserver::TenantDirectory tenants,
+                         kvserver::TenantDirectory::Open(&store.database(), {kTenant}));
+  QUIRE_ASSIGN_OR_RETURN(const TenantSalt* const salt, tenants.Salt(kTenant));
+  return *salt;
+}
+
+std::vector<std::vector<SegmentKey>> AllKeys(const Corpus& corpus, const TenantSalt& salt) {
+  std::vector<std::vector<SegmentKey>> keys;
+  for (uint32_t chain = 0; chain < corpus.chains(); ++chain) {
+    keys.push_back(corpus.Keys(chain, salt));
+  }
+  return keys;
+}
+
+Status ReadAndCompare(PageStore& store, const Corpus& corpus, SegmentId id, const SegmentKey& key) {
+  const KvSpec& spec = corpus.Spec(id.chain);
+  std::vector<UnitBytes> units;
+  QUIRE_RETURN_IF_ERROR(
+      store.ReadUnits(kTenant, UnitsOf(spec, corpus.Tokens(id).size(), key), &units));
+  if (IsPayload(units, corpus.Payload(id))) return OkStatus();
+  return Internal("segment ", key.Hex(), " was handed out with other bytes than were put");
+}
+
+Found LookAt(PageStore& store, const Corpus& corpus, SegmentId id, const SegmentKey& key) {
+  const StatusOr<std::vector<TokenId>> tokens = store.Tokens(kTenant, key);
+  if (tokens.status().code() == StatusCode::kNotFound) return Found::kMissing;
+  if (!tokens.ok()) return Found::kUnreadable;
+  if (*tokens != corpus.Tokens(id)) return Found::kWrong;
+  const Status read = ReadAndCompare(store, corpus, id, key);
+  if (read.code() == StatusCode::kInternal) return Found::kWrong;
+  if (!read.ok()) return Found::kUnreadable;
+  for (uint32_t layer = 0; layer < corpus.Spec(id.chain).num_layers; ++layer) {
+    if (!store.ReadDigests(kTenant, key, layer).ok()) return Found::kUnreadable;
+  }
+  return Found::kWhole;
+}
+
+Status CompareAll(PageStoreImpl& store, const Corpus& corpus, History* history) {
+  QUIRE_ASSIGN_OR_RETURN(const TenantSalt salt, SaltOf(store));
+  const std::vector<std::vector<SegmentKey>> keys = AllKeys(corpus, salt);
+  std::set<SegmentKey> known;
+  for (uint32_t chain = 0; chain < corpus.chains(); ++chain) {
+    for (uint32_t index = 0; index < corpus.segments(); ++index) {
+      const SegmentKey& key = keys[chain][index];
+      known.insert(key);
+      history->Compare({chain, index}, LookAt(store, corpus, {chain, index}, key));
+    }
+  }
+  uint64_t strangers = 0;
+  const auto visit = [&](std::string_view key, std::string_view) {
+    const auto parsed = SegmentKey::FromBytes(key);
+    if (!parsed || !known.contains(*parsed)) ++strangers;
+    return true;
+  };
+  QUIRE_RETURN_IF_ERROR(store.database().Scan(kvserver::Table::kSegments, "", visit));
+  history->CountStrangers(strangers);
+  return OkStatus();
+}
+
+}  // namespace quire::torture

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// quire torture: the store is killed, damaged and worn out, and must neither lose nor change what
+// it holds (bench/torture).
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "bench/torture/crash_child.h"
+#include "bench/torture/crash_run.h"
+#include "bench/torture/fault_run.h"
+#include "bench/torture/soak_run.h"
+#include "client/cli/commands.h"
+#include "client/cli/data_dir.h"
+#include "client/cli/json_output.h"
+#include "client/cli/progress.h"
+#include "client/cli/table.h"
+
+namespace quire::cli {
+namespace {
+
+/// This very program; the kernel resolves it also when the file was replaced meanwhile.
+constexpr const char* kThisProgram = "/proc/self/exe";
+constexpr const char* kChildCommand = "crash-child";
+
+struct CrashArgs {
+  torture::CrashOptions crash;
+  std::string data_dir;
+};
+
+torture::Progress ProgressOf(ProgressBar& bar) {
+  return [&bar](const std::string& note) { bar.Advance(1, note); };
+}
+
+Json CrashJson(const torture::CrashReport& crash, const torture::FaultReport& faults,
+               uint64_t seed) {
+  const torture::History::Totals& totals = crash.totals;
+  return {{"rounds", crash.rounds},
+          {"acknowledged", totals.acknowledged},
+          {"lost", totals.lost},
+          {"corrupt", totals.corrupt + totals.half},
+          {"appeared", totals.appeared},
+          {"fsck_problems", crash.fsck_problems},
+          {"recovery_s_per_gib", crash.recovery_seconds_per_gib()},
+          {"recovered_bytes", crash.recovered_bytes},
+          {"slowest_reopen_s", std::chrono::duration<double>(crash.slowest_reopen).count()},
+          {"killed_at", crash.killed_at},
+          {"fault_rounds", faults.rounds},
+          {"faults_injected", faults.faults_injected},
+          {"refused", faults.refused},
+          {"corrupt_served", faults.corrupt_served},
+          {"lost_after_errors", faults.lost},
+          {"seed", seed}};
+}
+
+Table CrashTable(const Json& json) {
+  Table table({{"WHAT"}, {"VALUE", Table::kRight}});
+  for (const auto& [name, value] : json.items()) {
+    if (!value.is_object()) table.AddRow({name, value.dump()});
+  }
+  for (const auto& [point, count] : json["killed_at"].items()) {
+    table.AddRow({"killed at " + point, count.dump()});
+  }
+  return table;
+}
+
+void Print(const Json& json, const CommandContext& context) {
+  if (context.options.json) {
+    PrintJsonLine(context.out, json);
+  } else {
+    CrashTable(json).Print(context.out);
+  }
+}
+
+Status RunCrash(CrashArgs args, const CommandContext& context) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<DataDir> data_dir, DataDir::Make(args.data_dir));
+  args.crash.directory = data_dir->path();
+  args.crash.command = {kThisProgram, "torture", kChildCommand};
+  const torture::FaultOptions faults{
+      .directory = data_dir->path(), .rounds = args.crash.rounds, .seed = args.crash.seed};
+  context.err << "seed " << args.crash.seed << "\n";
+  ProgressBar bar("torture", torture::CrashSteps(args.crash) + 2 * uint64_t{faults.rounds});
+  QUIRE_ASSIGN_OR_RETURN(const torture::CrashReport crashed,
+                         torture::RunCrashes(args.crash, ProgressOf(bar)));
+  QUIRE_ASSIGN_OR_RETURN(torture::FaultReport damaged,
+                         torture::RunDeviceFaults(faults, ProgressOf(bar)));
+  QUIRE_ASSIGN_OR_RETURN(const torture::FaultReport files,
+                         torture::RunFileDamage(faults, ProgressOf(bar)));
+  damaged.Add(files);
+  bar.Finish();
+  Print(CrashJson(crashed, damaged, args.crash.seed), context);
+  if (crashed.sound() && damaged.sound()) return OkStatus();
+  return Reported(
+      DataLoss("the store lost or changed what it held; repeat with --seed ", args.crash.seed));
+}
+
+void AddCrash(Commands& commands, CLI::App& parent) {
+  const auto args = std::make_shared<CrashArgs>();
+  CLI::App& command = commands.Add(
+      {.name = "crash",
+       .summary = "Kill servers under load, break devices and files, and look for losses",
+       .examples = "  quire torture crash\n"
+                   "  quire torture crash --rounds 50 --json\n"
+                   "  quire torture crash --rounds 8 --seed 4711   the same choices again\n"
+                   "  quire torture crash --data-dir /mnt/ssd/torture\n"
+                   "Each round kills a server with SIGKILL, at a random moment or inside a fault\n"
+                   "point, opens what it left and compares it with what it had acknowledged. Then\n"
+                   "come as many rounds with failing devices, and with damaged files.\n"
+                   "The exit code is 1 when anything was lost or changed."},
+      [args](const CommandContext& context) { return RunCrash(*args, context); }, &parent);
+  command.add_option("--rounds", args->crash.rounds, "Crashes; as many device and file rounds")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  command.add_option("--seed", args->crash.seed, "Of everything that is random")
+      ->capture_default_str();
+  command
+      .add_option("--events", args->crash.events,
+                  "A server is killed after so many started and ended operations at the latest")
+      ->check(CLI::Range(1, 100000000))
+      ->capture_default_str();
+  command
+      .add_option("--recovery-bytes", args->crash.recovery_bytes,
+                  "Payload of the store whose recovery is timed; 0: none")
+      ->transform(CLI::AsSizeValue(true).description(""))
+      ->type_name("SIZE")
+      ->capture_default_str();
+  AddDataDirOption(command, &args->data_dir);
+}
+
+/// The server of a crash round, which `crash` starts.
+void AddCrashChild(Commands& commands, CLI::App& parent) {
+  const auto options = std::make_shared<torture::CrashChildOptions>();
+  CLI::App& command = commands.Add(
+      {.name = kChildCommand, .summary = "", .examples = ""},
+      [options](const CommandContext&) { return torture::RunCrashChild(*options); }, &parent);
+  command.group("");  // Not in the help.
+  command.add_option("--dir", options->directory)->required();
+  command.add_option("--corpus-seed", options->corpus_seed);
+  command.add_option("--load-seed", options->load_seed);
+  command.add_option("--threads", options->threads);
+  command.add_option("--kill-point", options->kill_point);
+  command.add_option("--kill-skip", options->kill_skip);
+  command.add_option("--fill-bytes", options->fill_bytes);
+}
+
+struct SoakArgs {
+  torture::SoakOptions soak;
+  std::string data_dir;
+};
+
+Json SoakJson(const torture::SoakReport& report, const torture::SoakOptions& options) {
+  const torture::MemorySample last =
+      report.samples.empty() ? report.at_open : report.samples.back();
+  return {{"turnovers", report.turnovers},
+          {"overhead_bytes_per_gib", report.overhead_bytes_per_gib()},
+          {"growth_bytes", report.growth_bytes()},
+          {"growth_noise_bytes", report.growth_noise_bytes()},
+          {"lost", report.totals.lost},
+          {"corrupt", report.totals.corrupt},
+          {"acknowledged", report.totals.acknowledged},
+          {"refused", report.totals.refused},
+          {"seconds", report.seconds},
+          {"written_bytes", report.written_bytes},
+          {"stored_bytes", last.stored_bytes},
+          {"private_bytes_at_open", report.at_open.private_bytes},
+          {"private_bytes", last.private_bytes},
+          {"cached_bytes", last.cached_bytes},
+          {"memtable_bytes", last.memtable_bytes},
+          {"arena_bytes", last.shared_bytes},
+          {"dram_bytes", options.dram_bytes},
+          {"ssd_bytes", options.ssd_bytes},
+          {"samples", report.samples.size()},
+          {"seed", options.seed}};
+}
+
+Status RunSoak(SoakArgs args, const CommandContext& context) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<DataDir> data_dir, DataDir::Make(args.data_dir));
+  args.soak.directory = data_dir->path();
+  ProgressBar bar("soak, seconds", args.soak.seconds);
+  QUIRE_ASSIGN_OR_RETURN(const torture::SoakReport report,
+                         torture::RunSoak(args.soak, ProgressOf(bar)));
+  bar.Finish();
+  Print(SoakJson(report, args.soak), context);
+  if (report.totals.sound()) return OkStatus();
+  return Reported(
+      DataLoss("the store lost or changed what it held; repeat with --seed ", args.soak.seed));
+}
+
+void AddSoak(Commands& commands, CLI::App& parent) {
+  const auto args = std::make_shared<SoakArgs>();
+  CLI::App& command = commands.Add(
+      {.name = "soak",
+       .summary = "Turn a full store over again and again, and watch its memory",
+       .examples = "  quire torture soak\n"
+                   "  quire torture soak --seconds 600 --json\n"
+                   "  quire torture soak --seconds 60 --ssd-bytes 512MiB --dram-bytes 64MiB\n"
+                   "overhead_bytes_per_gib is private memory beyond that of the empty store and\n"
+                   "beyond what the caches hold, for each GiB stored; growth_bytes compares the\n"
+                   "last third of the time with the first, and is none below growth_noise_bytes."},
+      [args](const CommandContext& context) { return RunSoak(*args, context); }, &parent);
+  command.add_option("--seconds", args->soak.seconds, "How long")
+      ->check(CLI::Range(1, 30 * 24 * 3600))
+      ->capture_default_str();
+  command.add_option("--dram-bytes", args->soak.dram_bytes, "DRAM tier (e.g. 256MiB)")
+      ->transform(CLI::AsSizeValue(true).description(""))
+      ->type_name("SIZE")
+      ->capture_default_str();
+  command.add_option("--ssd-bytes", args->soak.ssd_bytes, "Payload that the store may hold")
+      ->transform(CLI::AsSizeValue(true).description(""))
+      ->type_name("SIZE")
+      ->capture_default_str();
+  command.add_option("--threads", args->soak.threads, "That put, read and delete")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command.add_option("--seed", args->soak.seed, "Of everything that is random")
+      ->capture_default_str();
+  AddDataDirOption(command, &args->data_dir);
+}
+
+}  // namespace
+
+void AddTortureCommand(Commands& commands) {
+  CLI::App& command =
+      commands.AddGroup({.name = "torture",
+                         .summary = "Try to make the store lose something: crashes, damage, wear",
+                         .examples = "  quire torture crash --rounds 50\n"
+                                     "  quire torture soak --seconds 600\n"
+                                     "Both have their own help: quire torture NAME --help"});
+  AddCrash(commands, command);
+  AddCrashChild(commands, command);
+  AddSoak(commands, command);
+}
+
+}  // namespace quire::cli

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/store/fsck.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "kvserver/store/checked_value.h"
+#include "kvserver/store/data_directory.h"
+#include "kvserver/store/database.h"
+#include "kvserver/store/digest_store.h"
+#include "kvserver/store/payload/engine_choice.h"
+#include "kvserver/store/payload/payload_store.h"
+#include "kvserver/store/segment_catalog.h"
+#include "kvserver/store/segment_record.h"
+#include "kvserver/store/ssd_tier.h"
+
+namespace quire::kvserver {
+namespace {
+
+using Kind = FsckProblem::Kind;
+
+constexpr size_t kKeyBytes = sizeof(SegmentKey::bytes);
+constexpr uint32_t kUnitsAtOnce = 64;
+constexpr const char* kSetAside = ".damaged";
+
+/// A row of the database that belongs to nothing.
+struct Row {
+  Table table;
+  std::string key;
+};
+
+bool IsNewer(const Status& status) { return status.code() == StatusCode::kFailedPrecondition; }
+
+/// The layer at the end of the key of an extent or of digests; nullopt for any other key.
+std::optional<uint32_t> LayerIn(std::string_view key) {
+  if (key.size() != kKeyBytes + sizeof(uint32_t)) return std::nullopt;
+  uint32_t layer = 0;
+  for (const char byte : key.substr(kKeyBytes)) layer = layer << 8 | static_cast<uint8_t>(byte);
+  return layer;
+}
+
+/// Reads everything and changes nothing.
+class Checker {
+ public:
+  Checker(const DataDirectory& directory, const FsckOptions& options, IoEngine* engine)
+      : directory_(directory), options_(options), engine_(engine) {}
+
+  Status Run();
+  /// Lets go of the database and the volumes; what was found stays.
+  void Close() {
+    digests_.reset();
+    ssd_.reset();
+    payload_.reset();
+    database_.reset();
+  }
+
+  FsckReport report;
+  std::set<SegmentKey> damaged;  ///< Segments of which something is damaged.
+  std::vector<Row> orphans;
+  std::vector<std::string> bad_volumes;  ///< Paths.
+
+ private:
+  /// False when the database cannot be opened, which is then reported.
+  StatusOr<bool> OpenDatabase();
+  Status CheckVolumes();
+  Status CheckTenants();
+  Status CheckSegments();
+  Status CheckSegment(std::string_view key, std::string_view value);
+  /// What is wrong with the record under `key`, other than its encoding.
+  void CheckKey(const SegmentKey& key, const SegmentRecord& record);
+  Status CheckExtent(const ExtentId& id, const SegmentRecord& record);
+  void CheckUnits(const ExtentId& id, const SegmentRecord& record);
+  void CheckDigests(const ExtentId& id, const SegmentRecord& record);
+  Status CheckOrphans(Table table, const std::string& name);
+  /// Layers that the segment under this key has; nullopt when there is no such segment.
+  std::optional<uint32_t> LayersOf(std::string_view segment);
+  /// Reports what ended the reading of a table.
+  void TableFailed(const std::string& name, const Status& status);
+
+  void Add(Kind kind, std::string what, bool can_drop);
+  void AddDamage(Kind kind, const SegmentKey& key, const std::string& what);
+
+  const DataDirectory& directory_;
+  const FsckOptions& options_;
+  IoEngine* const engine_;
+  std::unique_ptr<Database> database_;
+  std::unique_ptr<PayloadStore> payload_;
+  std::unique_ptr<SsdTier> ssd_;
+  std::unique_ptr<DigestStore> digests_;
+  std::map<std::string, TenantSalt, std::less<>> salts_;
+  std::set<std::string, std::less<>> unknown_tenants_;
+  uint64_t of_segments_ = 0;
+};
+
+void Checker::Add(Kind kind, std::string what, bool can_drop) {
+  ++report.problem_count;
+  if (report.problems.size() >= FsckReport::kMostListed) return;
+  report.problems.push_back({.kind = kind, .what = std::move(what), .can_drop = can_drop});
+}
+
+void Checker::AddDamage(Kind kind, const SegmentKey& key, const std::string& what) {
+  damaged.insert(key);
+  Add(kind, "segment " + key.Hex() + what, /*can_drop=*/true);
+}
+
+void Checker::TableFailed(const std::string& name, const Status& status) {
+  if (status.ok()) return;
+  Add(Kind::kMetadata,
+      "table " + name + " cannot be read to its end: " + std::string(Message(status)),
+      /*can_drop=*/false);
+}
+
+Status Checker::Run() {
+  QUIRE_RETURN_IF_ERROR(CheckVolumes());
+  QUIRE_ASSIGN_OR_RETURN(const bool opened, OpenDatabase());
+  if (!opened) return OkStatus();
+  QUIRE_RETURN_IF_ERROR(CheckTenants());
+  QUIRE_RETURN_IF_ERROR(CheckSegments());
+  QUIRE_RETURN_IF_ERROR(CheckOrphans(Table::kExtents, "extents"));
+  return CheckOrphans(Table::kDigests, "digests");
+}
+
+Status Checker::CheckVolumes() {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<uint32_t> numbers,
+                         VolumeSet::NumbersIn(directory_.payload_path()));
+  for (const uint32_t number : numbers) {
+    const std::string path = VolumeSet::PathIn(directory_.payload_path(), number);
+    const auto volume = VolumeFile::Open(path, number, DirectIo::kNever);
+    if (IsNewer(volume.status())) return volume.status();
+    ++report.volumes;
+    if (!volume.ok()) {
+      const bool damage = volume.status().code() == StatusCode::kDataLoss;
+      if (damage) bad_volumes.push_back(path);
+      Add(damage ? Kind::kVolume : Kind::kDevice, std::string(Message(volume.status())), damage);
+    } else if ((*volume)->present_bytes() < (*volume)->size_bytes()) {
+      Add(Kind::kVolume,
+          path + " has " + std::to_string((*volume)->present_bytes()) + " of " +
+              std::to_string((*volume)->size_bytes()) + " bytes: its end was cut off",
+          /*can_drop=*/false);
+    }
+  }
+  return OkStatus();
+}
+
+StatusOr<bool> Checker::OpenDatabase() {
+  if (!std::filesystem::exists(directory_.metadata_path())) return false;  // Nothing was ever put.
+  auto database = Database::Open({.path = directory_.metadata_path(), .read_only = true});
+  if (!database.ok()) {
+    Add(Kind::kMetadata,
+        std::string(Message(database.status())) +
+            "; restore the directory from a backup, or choose an empty one and put the documents "
+            "again",
+        /*can_drop=*/false);
+    return false;
+  }
+  database_ = *std::move(database);
+  const VolumeSet::Options volumes{.directory = directory_.payload_path(), .read_only = true};
+  QUIRE_ASSIGN_OR_RETURN(payload_,
+                         PayloadStore::Open({.volumes = volumes, .buffers = {}}, engine_));
+  ssd_ = std::make_unique<SsdTier>(database_.get(), payload_.get());
+  digests_ = std::make_unique<DigestStore>(database_.get(), /*cache_bytes=*/0);
+  return true;
+}
+
+Status Checker::CheckTenants() {
+  const auto visit = [&](std::string_view tenant, std::string_view value) {
+    const auto checked = VerifyTrailer(value);
+    TenantSalt salt;
+    if (checked && checked->bytes.size() == salt.size()) {
+      std::memcpy(salt.data(), checked->bytes.data(), salt.size());
+      salts_.emplace(tenant, salt);
+    } else {
+      unknown_tenants_.emplace(tenant);
+      Add(Kind::kTenant,
+          "the salt of tenant '" + std::string(tenant) +
+              "' is damaged: restore the directory from a backup, nobody can name its segments",
+          /*can_drop=*/false);
+    }
+    return true;
+  };
+  TableFailed("tenants", database_->Scan(Table::kTenants, "", visit));
+  return OkStatus();
+}
+
+Status Checker::CheckSegments() {
+  const auto totals = SegmentCatalog(database_.get(), 0).CountAll();
+  if (IsNewer(totals.status())) return totals.status();
+  if (totals.ok()) of_segments_ = totals->segments;
+  Status newer;
+  const auto visit = [&](std::string_view key, std::string_view value) {
+    newer = CheckSegment(key, value);
+    return newer.ok();
+  };
+  const Status scanned = database_->Scan(Table::kSegments, "", visit);
+  QUIRE_RETURN_IF_ERROR(newer);
+  TableFailed("segments", scanned);
+  return OkStatus();
+}
+
+Status Checker::CheckSegment(std::string_view raw_key, std::string_view value) {
+  ++report.segments;
+  const auto key = SegmentKey::FromBytes(raw_key);
+  if (!key) {
+    orphans.push_back({Table::kSegments, std::string(raw_key)});
+    Add(Kind::kSegment, "a segment's record has no key of a segment", /*can_drop=*/true);
+    return OkStatus();
+  }
+  const StatusOr<SegmentRecord> record = DecodeSegmentRecord(value);
+  if (IsNewer(record.status())) return record.status();
+  if (!record.ok()) {
+    AddDamage(Kind::kSegment, *key, ": " + std::string(Message(record.status())));
+  } else {
+    report.payload_bytes += record->payload_bytes();
+    CheckKey(*key, *record);
+    // What was in DRAM only has no extents: it is dropped at the next open.
+    const uint32_t layers = record->dram_only ? 0 : record->spec.num_layers;
+    for (uint32_t layer = 0; layer < layers; ++layer) {
+      QUIRE_RETURN_IF_ERROR(CheckExtent({*key, layer}, *record));
+      CheckDigests({*key, layer}, *record);
+    }
+  }
+  if (options_.progress) options_.progress(report.segments, of_segments_);
+  return OkStatus();
+}
+
+void Checker::CheckKey(const SegmentKey& key, const SegmentRecord& record) {
+  if (record.parent != kRootKey && !LayersOf(record.parent.view())) ++report.detached;
+  const auto salt = salts_.find(record.tenant);
+  if (salt != salts_.end()) {
+    if (ComputeKey(salt->second, Fingerprint(record.spec), record.parent, record.tokens) != key) {
+      AddDamage(Kind::kSegment, key, ": its record is that of another segment");
+    }
+  } else if (unknown_tenants_.insert(record.tenant).second) {
+    Add(Kind::kTenant,
+        "tenant '" + record.tenant +
+            "' has segments and no salt: restore the directory from a backup, nobody can name them",
+        /*can_drop=*/false);
+  }
+}
+
+Status Checker::CheckExtent(const ExtentId& id, const SegmentRecord& record) {
+  const std::string where = " layer " + std::to_string(id.layer) + ": ";
+  const StatusOr<std::string> value = database_->Get(Table::kExtents, SsdTier::RecordKey(id));
+  if (!value.ok()) {
+    const bool missing = value.status().code() == StatusCode::kNotFound;
+    AddDamage(
+        Kind::kExtent, id.segment,
+        where + (missing ? "its extent has no record" : std::string(Message(value.status()))));
+    return OkStatus();
+  }
+  ++report.extents;
+  const StatusOr<ExtentRecord> extent = DecodeExtentRecord(*value);
+  if (IsNewer(extent.status())) return extent.status();
+  if (!extent.ok()) {
+    AddDamage(Kind::kExtent, id.segment, where + std::string(Message(extent.status())));
+    return OkStatus();
+  }
+  if (const auto lost = payload_->Recover(extent->location); !lost.ok()) {
+    // Of two extents in one place the units tell which one is damaged.
+    Add(Kind::kExtent,
+        "segment " + id.segment.Hex() + where + "its space: " + std::string(Message(lost.status())),
+        /*can_drop=*/false);
+  }
+  CheckUnits(id, record);
+  return OkStatus();
+}
+
+void Checker::CheckUnits(const ExtentId& id, const SegmentRecord& record) {
+  uint32_t bad = 0;
+  Status first_bad;
+  Status device;
+  const uint32_t units = record.units_per_layer();
+  for (uint32_t first = 0; first < units; first += kUnitsAtOnce) {
+    std::vector<SsdTier::UnitRead> reads;
+    for (uint32_t unit = first; unit < std::min(units, first + kUnitsAtOnce); ++unit) {
+      reads.push_back({.id = id, .unit = unit});
+    }
+    ssd_->ReadUnits(reads);
+    for (const SsdTier::UnitRead& read : reads) {
+      Status status = read.result.status();
+      const uint32_t put = record.unit_crc32c[size_t{id.layer} * units + read.unit];
+      if (status.ok() && read.result->crc32c != put) {
+        status = DataLoss("unit ", read.unit, " is not the one that was put");
+      }
+      const bool damage =
+          status.code() == StatusCode::kDataLoss || status.code() == StatusCode::kNotFound;
+      if (damage && bad++ == 0) first_bad = status;
+      if (!damage && !status.ok()) device = status;
+    }
+  }
+  report.units += units;
+  if (bad > 0) {
+    AddDamage(Kind::kUnits, id.segment,
+              " layer " + std::to_string(id.layer) + ": " + std::to_string(bad) + " of " +
+                  std::to_string(units) +
+                  " units are damaged; the first: " + std::string(Message(first_bad)));
+  }
+  if (!device.ok()) Add(Kind::kDevice, std::string(Message(device)), /*can_drop=*/false);
+}
+
+void Checker::CheckDigests(const ExtentId& id, const SegmentRecord& record) {
+  const StatusOr<DigestBytes> digests = digests_->Read(id, record);
+  if (digests.ok()) return;
+  AddDamage(Kind::kDigests, id.segment, ": " + std::string(Message(digests.status())));
+}
+
+std::optional<uint32_t> Checker::LayersOf(std::string_view segment) {
+  const StatusOr<std::string> value = database_->Get(Table::kSegments, segment);
+  if (value.status().code() == StatusCode::kNotFound) return std::nullopt;
+  const StatusOr<SegmentRecord> record =
+      value.ok() ? DecodeSegmentRecord(*value) : StatusOr<SegmentRecord>(value.status());
+  // A damaged record is reported as such; whatever is under its key goes with it.
+  return record.ok() ? record->spec.num_layers : UINT32_MAX;
+}
+
+Status Checker::CheckOrphans(Table table, const std::string& name) {
+  std::string segment;
+  std::optional<uint32_t> layers;
+  const auto visit = [&](std::string_view key, std::string_view) {
+    if (segment.empty() || key.substr(0, kKeyBytes) != segment) {
+      segment = key.substr(0, kKeyBytes);
+      layers = LayersOf(segment);
+    }
+    const std::optional<uint32_t> layer = LayerIn(key);
+    if (layer && layers && *layer < *layers) return true;
+    orphans.push_back({table, std::string(key)});
+    const auto hex = SegmentKey::FromBytes(segment);
+    Add(Kind::kOrphan,
+        "a record of table " + name + " belongs to no segment" +
+            (hex ? ": " + hex->Hex() + " layer " + std::to_string(layer.value_or(0)) : ""),
+        /*can_drop=*/true);
+    return true;
+  };
+  TableFailed(name, database_->Scan(table, "", visit));
+  return OkStatus();
+}
+
+/// Drops what the checker found.
+Status Drop(const DataDirectory& directory, const Checker& found, FsckReport* report) {
+  for (const std::string& path : found.bad_volumes) {
+    std::error_code error;
+    std::filesystem::rename(path, path + kSetAside, error);
+    if (error) return Unavailable("cannot rename ", path, ": ", error.message());
+    ++report->volumes_set_aside;
+  }
+  if (!found.damaged.empty() || !found.orphans.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(const auto database,
+                           Database::Open({.path = directory.metadata_path()}));
+    for (const SegmentKey& key : found.damaged) {
+      Database::Batch batch = database->NewBatch();
+      batch.Delete(Table::kSegments, key.view());
+      batch.DeletePrefix(Table::kExtents, key.view());
+      batch.DeletePrefix(Table::kDigests, key.view());
+      QUIRE_RETURN_IF_ERROR(database->Commit(batch, /*sync=*/false));
+      ++report->segments_dropped;
+    }
+    for (const Row& row : found.orphans) {
+      Database::Batch batch = database->NewBatch();
+      batch.Delete(row.table, row.key);
+      QUIRE_RETURN_IF_ERROR(database->Commit(batch, /*sync=*/false));
+      ++report->orphans_dropped;
+    }
+    QUIRE_RETURN_IF_ERROR(database->Sync());
+  }
+  for (FsckProblem& problem : report->problems) problem.dropped = problem.can_drop;
+  return OkStatus();
+}
+
+}  // namespace
+
+std::string_view Name(FsckProblem::Kind kind) {
+  static constexpr std::array<std::string_view, 9> kNames = {
+      "metadata", "tenant", "volume", "segment", "extent", "units", "digests", "orphan", "device"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+StatusOr<FsckReport> Fsck(const std::string& path, const FsckOptions& options) {
+  // Opening a data directory makes one where there is none.
+  if (!std::filesystem::exists(path + "/FORMAT")) {
+    return InvalidArgument(path,
+                           " is no data directory, it has no file FORMAT; name the directory "
+                           "that the server was given with --data-dir");
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto directory, DataDirectory::Open(path));
+  QUIRE_ASSIGN_OR_RETURN(const EngineChoice choice, ChooseEngine(EngineKind::kAuto, {}));
+  IoEngine* const engine = options.engine != nullptr ? options.engine : choice.engine.get();
+  Checker checker(*directory, options, engine);
+  QUIRE_RETURN_IF_ERROR(checker.Run());
+  FsckReport report = checker.report;
+  if (options.repair && !report.clean()) {
+    checker.Close();
+    QUIRE_RETURN_IF_ERROR(Drop(*directory, checker, &report));
+  }
+  return report;
+}
+
+}  // namespace quire::kvserver
