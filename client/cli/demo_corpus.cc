@@ -20,40 +20,13 @@ StatusOr<std::vector<DemoDocument>> ReadDocuments(const std::string& directory) 
     const fs::path& path = entry.path();
     if (!entry.is_regular_file() || (path.extension() != ".txt" && path.extension() != ".md"))
       continue;
-    QUIRE_ASSIGN_OR_RETURN(std::string text, ReadTextFile(path.string()));
+    QUIRE_ASSIGN_OR_RETURN(std::string text, ReadTextFile(path));
     if (!text.empty()) documents.push_back({path.filename().string(), std::move(text)});
   }
   if (error) return NotFound("cannot list ", directory, ": ", error.message());
   if (documents.empty()) return NotFound(directory, " has no *.txt or *.md file to read");
   std::ranges::sort(documents, {}, &DemoDocument::name);
   return documents;
-}
-
-StatusOr<std::vector<DemoQuestion>> ReadQuestions(const fs::path& path,
-                                                  const std::vector<DemoDocument>& documents) {
-  std::ifstream file(path);
-  std::vector<DemoQuestion> questions;
-  std::string line;
-  for (size_t number = 1; std::getline(file, line); ++number) {
-    if (line.empty()) continue;
-    const nlohmann::json object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    for (const char* field : {"document", "question", "answer"}) {
-      if (!object.is_object() || !object.contains(field) || !object[field].is_string()) {
-        return InvalidArgument(path.string(), ":", number, ": not an object with the string '",
-                               field, "'");
-      }
-    }
-    const auto name = object["document"].get<std::string>();
-    const auto found = std::ranges::find(documents, name, &DemoDocument::name);
-    if (found == documents.end()) {
-      return NotFound(path.string(), ":", number, ": document '", name, "' is not beside it");
-    }
-    questions.push_back({static_cast<size_t>(found - documents.begin()),
-                         object["question"].get<std::string>(),
-                         object["answer"].get<std::string>()});
-  }
-  std::ranges::stable_sort(questions, {}, &DemoQuestion::document);
-  return questions;
 }
 
 std::vector<std::string_view> SplitSentences(std::string_view text) {
@@ -93,12 +66,40 @@ std::vector<DemoQuestion> MakeRecallQuestions(std::string_view text, size_t coun
   return chosen;
 }
 
+StatusOr<std::vector<DemoQuestion>> ReadQuestions(const std::string& path,
+                                                  const std::vector<DemoDocument>& documents) {
+  std::ifstream file(path);
+  if (!file) return NotFound("no questions at ", path, "; it goes with the bundled documents");
+  std::vector<DemoQuestion> questions;
+  std::string line;
+  for (size_t number = 1; std::getline(file, line); ++number) {
+    if (line.empty()) continue;
+    const nlohmann::json object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    for (const char* field : {"document", "question", "answer"}) {
+      if (!object.is_object() || !object.contains(field) || !object[field].is_string()) {
+        return InvalidArgument(path, ":", number, ": not an object with the string '",
+                               field, "'");
+      }
+    }
+    const auto name = object["document"].get<std::string>();
+    const auto found = std::ranges::find(documents, name, &DemoDocument::name);
+    if (found == documents.end()) {
+      return NotFound(path, ":", number, ": document '", name, "' is not beside it");
+    }
+    questions.push_back({static_cast<size_t>(found - documents.begin()),
+                         object["question"].get<std::string>(),
+                         object["answer"].get<std::string>()});
+  }
+  std::ranges::stable_sort(questions, {}, &DemoQuestion::document);
+  return questions;
+}
+
 StatusOr<DemoCorpus> LoadDemoCorpus(const std::string& directory, size_t questions_per_document) {
   DemoCorpus corpus;
   QUIRE_ASSIGN_OR_RETURN(corpus.documents, ReadDocuments(directory));
   const fs::path questions = fs::path(directory) / "questions.jsonl";
   if (fs::exists(questions)) {
-    QUIRE_ASSIGN_OR_RETURN(corpus.questions, ReadQuestions(questions, corpus.documents));
+    QUIRE_ASSIGN_OR_RETURN(corpus.questions, ReadQuestions(questions.string(), corpus.documents));
     return corpus;
   }
   for (size_t i = 0; i < corpus.documents.size(); ++i) {

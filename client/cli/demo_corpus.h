@@ -37,6 +37,10 @@ struct DemoCorpus {
 /// questions are made from each text. Errors name the file, the line and the remedy.
 StatusOr<DemoCorpus> LoadDemoCorpus(const std::string& directory, size_t questions_per_document);
 
+/// Questions about `documents`, one JSON object a line as above. Errors as LoadDemoCorpus.
+StatusOr<std::vector<DemoQuestion>> ReadQuestions(const std::string& path,
+                                                  const std::vector<DemoDocument>& documents);
+
 /// Words before the last one that a sentence needs to become a recall question.
 inline constexpr size_t kMinSentenceWords = 6;
 /// Up to `count` questions of the kind "go on from here": the beginning of a sentence that occurs

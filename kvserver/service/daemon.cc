@@ -30,6 +30,17 @@ void AddStoreFlags(CLI::App* app, ServerOptions* server) {
       ->transform(CLI::AsSizeValue(true).description(""))
       ->type_name("SIZE")
       ->capture_default_str();
+  app->add_option("--ssd-write-bytes-per-second", server->ssd_write_bytes_per_second,
+                  "Written to SSD in the long run; beyond it, puts that need not persist stay in "
+                  "DRAM only; 0 = no budget")
+      ->transform(CLI::AsSizeValue(true).description(""))
+      ->type_name("SIZE")
+      ->capture_default_str();
+  app->add_option("--ssd-write-burst-bytes", server->ssd_write_burst_bytes,
+                  "What that budget saves up at most")
+      ->transform(CLI::AsSizeValue(true).description(""))
+      ->type_name("SIZE")
+      ->capture_default_str();
   app->add_option("--tenants", server->tenants, "Who may use the server")
       ->delimiter(',')
       ->capture_default_str();
@@ -40,6 +51,11 @@ void AddStoreFlags(CLI::App* app, ServerOptions* server) {
       ->default_str("persisted");
   app->add_option("--eviction", server->eviction_policy, "Which extents leave the DRAM tier first")
       ->check(CLI::IsMember(EvictionPolicyNames()))
+      ->capture_default_str();
+  app->add_option("--scrub-bytes-per-second", server->scrub_bytes_per_second,
+                  "Stored bytes verified in the background; 0 = none")
+      ->transform(CLI::AsSizeValue(true).description(""))
+      ->type_name("SIZE")
       ->capture_default_str();
   app->add_option("--promote-after-touches", server->promote_after_touches,
                   "SSD reads of an extent before it comes back to DRAM")

@@ -26,9 +26,13 @@ PageStore::Options StoreOptions(const ServerOptions& options) {
   store.ssd_path = options.data_dir;
   store.dram_bytes = options.dram_bytes;
   store.ssd_bytes = options.ssd_bytes;
+  store.ssd_write_bytes_per_second = options.ssd_write_bytes_per_second;
+  store.ssd_write_burst_bytes = options.ssd_write_burst_bytes;
   store.tenants = options.tenants;
   store.eviction_policy = options.eviction_policy;
   store.promote_after_touches = options.promote_after_touches;
+  store.scrub_bytes_per_second = options.scrub_bytes_per_second;
+  store.clock = options.clock;
   return store;
 }
 

@@ -7,7 +7,9 @@
 namespace quire::kvserver {
 namespace {
 
-constexpr uint8_t kVersion = 1;
+// Version 2 has packed units; an extent of plain ones is written as version 1.
+constexpr uint8_t kPlainVersion = 1;
+constexpr uint8_t kVersion = 2;
 
 /// What one run can be; keeps every sum of runs inside 64 bits.
 constexpr uint64_t kMaxRunEnd = uint64_t{1} << 48;
@@ -20,16 +22,39 @@ bool IsRun(const BlockRun& run) {
 /// Whether the parts of a decoded record fit each other.
 bool IsConsistent(const ExtentRecord& record) {
   const uint64_t units = record.unit_crc32c.size();
-  return units != 0 && record.location.bytes != 0 && record.location.bytes % units == 0 &&
-         record.location.bytes <= kMaxRunEnd &&
-         TotalBytes(record.location.runs) == RoundUp(record.location.bytes, kBlockBytes);
+  if (units == 0 || record.location.bytes == 0 || record.location.bytes > kMaxRunEnd) return false;
+  if (TotalBytes(record.location.runs) != RoundUp(record.location.bytes, kBlockBytes)) return false;
+  if (!record.packed) return record.location.bytes % units == 0;
+  return record.packed->unit_bytes != 0 && record.Table().ok();
+}
+
+void WritePacked(const ExtentRecord::Packed& packed, ByteWriter& out) {
+  out.Number(packed.unit_bytes);
+  out.Array(packed.table);
+}
+
+ExtentRecord::Packed ReadPacked(ByteReader& in) {
+  ExtentRecord::Packed packed;
+  packed.unit_bytes = in.Number<uint32_t>();
+  packed.table = in.Array<std::byte>();
+  return packed;
 }
 
 }  // namespace
 
+StatusOr<EntropyTable> ExtentRecord::Table() const {
+  const EntropyShape shape{.units = static_cast<uint32_t>(unit_crc32c.size()),
+                           .unit_bytes = packed->unit_bytes};
+  if (packed->table.size() != shape.table_bytes()) {
+    return DataLoss("the table of a packed extent has ", packed->table.size(), " bytes, not ",
+                    shape.table_bytes());
+  }
+  return EntropyTable::Parse(packed->table, shape.table_bytes() + location.bytes, shape);
+}
+
 std::string EncodeExtentRecord(const ExtentRecord& record) {
   ByteWriter out;
-  out.Number(kVersion);
+  out.Number(record.packed ? kVersion : kPlainVersion);
   out.Number(record.location.bytes);
   out.Number(static_cast<uint8_t>(record.location.runs.size()));
   for (const BlockRun& run : record.location.runs) {
@@ -38,6 +63,7 @@ std::string EncodeExtentRecord(const ExtentRecord& record) {
     out.Number(run.length);
   }
   out.Array(record.unit_crc32c);
+  if (record.packed) WritePacked(*record.packed, out);
   out.Raw(AsText(EncodeTrailer(Crc32c(AsBytes(out.bytes())))));
   return out.Take();
 }
@@ -53,7 +79,7 @@ StatusOr<ExtentRecord> DecodeExtentRecord(std::string_view encoded) {
     return FailedPrecondition("an extent's record has version ", uint32_t{version},
                               "; upgrade the server");
   }
-  if (version != kVersion) return damaged;
+  if (version == 0) return damaged;
   ExtentRecord record;
   record.location.bytes = in.Number<uint64_t>();
   const auto runs = in.Number<uint8_t>();
@@ -66,6 +92,7 @@ StatusOr<ExtentRecord> DecodeExtentRecord(std::string_view encoded) {
     record.location.runs.push_back(run);
   }
   record.unit_crc32c = in.Array<uint32_t>();
+  if (version != kPlainVersion) record.packed = ReadPacked(in);
   if (!in.ok() || !in.at_end() || !IsConsistent(record)) return damaged;
   return record;
 }

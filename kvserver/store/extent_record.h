@@ -6,21 +6,38 @@
 #ifndef QUIRE_KVSERVER_STORE_EXTENT_RECORD_H_
 #define QUIRE_KVSERVER_STORE_EXTENT_RECORD_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/base/status.h"
+#include "kvserver/store/codec/entropy.h"
 #include "kvserver/store/payload/location.h"
 
 namespace quire::kvserver {
 
 struct ExtentRecord {
-  Location location;                  ///< `bytes` is a multiple of the number of units.
-  std::vector<uint32_t> unit_crc32c;  ///< [units], at least one
+  Location location;  ///< `bytes` is a multiple of the number of units, unless packed.
+  std::vector<uint32_t> unit_crc32c;  ///< [units], at least one; of the units as read back.
 
-  uint64_t unit_bytes() const { return location.bytes / unit_crc32c.size(); }
+  /// Units that went through the entropy coder: the location has the container behind its table
+  /// (codec/entropy.h).
+  struct Packed {
+    uint32_t unit_bytes = 0;       ///< Of each unit as read back; at least 1.
+    std::vector<std::byte> table;  ///< The container's first EntropyShape::table_bytes().
+    friend bool operator==(const Packed&, const Packed&) = default;
+  };
+  std::optional<Packed> packed;
+
+  /// Of each unit as read back.
+  uint64_t unit_bytes() const {
+    return packed ? packed->unit_bytes : location.bytes / unit_crc32c.size();
+  }
+  /// Where the packed units are. REQUIRES: packed. Errors as EntropyTable::Parse.
+  StatusOr<EntropyTable> Table() const;
   friend bool operator==(const ExtentRecord&, const ExtentRecord&) = default;
 };
 

@@ -10,7 +10,21 @@ namespace {
 
 ExtentRecord Example() {
   return {.location = {.runs = {{0, 4096, 8192}, {3, 65536, 4096}}, .bytes = 10240},
-          .unit_crc32c = {0x11111111, 0x22222222, 0x33333333, 0x44444444, 0x55555555}};
+          .unit_crc32c = {0x11111111, 0x22222222, 0x33333333, 0x44444444, 0x55555555},
+          .packed = {}};
+}
+
+/// Three units of 2000 bytes that compress well.
+ExtentRecord PackedExample() {
+  const EntropyShape shape{.units = 3, .unit_bytes = 2000};
+  const auto container = EncodeEntropy(std::vector<std::byte>(6000), shape).value();
+  ExtentRecord record;
+  record.unit_crc32c = {1, 2, 3};
+  record.location.bytes = container.size() - shape.table_bytes();
+  record.location.runs = {{0, 0, 4096}};
+  const auto table = std::span(container).first(shape.table_bytes());
+  record.packed = {.unit_bytes = 2000, .table = {table.begin(), table.end()}};
+  return record;
 }
 
 /// `record` encoded, with a checksum that fits whatever it says.
@@ -23,6 +37,26 @@ TEST(ExtentRecordTest, ComesBackAsItWas) {
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(*back, Example());
   EXPECT_EQ(back->unit_bytes(), 2048u);
+}
+
+TEST(ExtentRecordTest, APackedOneComesBackAsItWas) {
+  const auto back = DecodeExtentRecord(EncodeExtentRecord(PackedExample()));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(*back, PackedExample());
+  EXPECT_EQ(back->unit_bytes(), 2000u);
+  EXPECT_EQ(back->Table()->offset(0), back->Table()->shape().table_bytes());
+}
+
+TEST(ExtentRecordTest, APackedOneWithoutATableThatFitsIsDataLoss) {
+  ExtentRecord record = PackedExample();
+  record.packed->table.pop_back();
+  EXPECT_EQ(CodeOf(record), StatusCode::kDataLoss) << "a table cut short";
+  record = PackedExample();
+  record.packed->unit_bytes = 1999;
+  EXPECT_EQ(CodeOf(record), StatusCode::kDataLoss) << "a table of other units";
+  record = PackedExample();
+  record.location.bytes = 10;
+  EXPECT_EQ(CodeOf(record), StatusCode::kDataLoss) << "units past the end";
 }
 
 TEST(ExtentRecordTest, EveryTruncationAndEveryFlippedBitIsDataLoss) {

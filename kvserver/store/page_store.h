@@ -13,6 +13,8 @@
 #define QUIRE_KVSERVER_STORE_PAGE_STORE_H_
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,11 +22,13 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/counters.h"
 #include "common/base/status.h"
 #include "common/page/key.h"
 #include "common/page/kv_spec.h"
 #include "kvserver/store/chain.h"
+#include "kvserver/store/codec/codec.h"
 #include "kvserver/store/metadata_store.h"
 #include "kvserver/store/unit.h"
 
@@ -46,6 +50,9 @@ struct PutSegmentArgs {
   std::span<const std::byte> payload;      ///< [num_layers][pages][n_kv] units
   std::optional<SegmentKey> expected_key;  ///< Checked when given.
   Durability durability = Durability::kPersisted;
+  /// How the units are stored. Readers get what they decode to, and digests come from that. A
+  /// segment that is stored already keeps its codec.
+  CodecParams codec;
 };
 struct PutSegmentResult {
   SegmentKey key;
@@ -55,7 +62,7 @@ struct PutSegmentResult {
 struct ChainStat {
   uint64_t bytes = 0;
   uint32_t segments_in_dram = 0;  ///< With at least one extent in DRAM.
-  uint32_t segments_on_ssd = 0;
+  uint32_t segments_on_ssd = 0;   ///< All but those that are in DRAM only.
 };
 
 class PageStore {
@@ -64,6 +71,12 @@ class PageStore {
     std::string ssd_path;              ///< Data directory; created when missing. Required.
     uint64_t dram_bytes = 1ull << 30;  ///< Arena, reserved at open.
     uint64_t ssd_bytes = 0;  ///< Payload bytes allowed on SSD; 0 = what the file system has.
+    /// Payload bytes that single tenants may have on SSD; the others: what ssd_bytes leaves.
+    std::map<std::string, uint64_t, std::less<>> tenant_ssd_quota_bytes = {};
+    /// What may be written to SSD in the long run, and at once; 0: no budget. Puts that need not
+    /// persist stay in DRAM only beyond it, and are gone when they leave it.
+    uint64_t ssd_write_bytes_per_second = 0;
+    uint64_t ssd_write_burst_bytes = 1ull << 30;
     uint64_t ssd_volume_bytes = 256ull << 20;  ///< Size of a new payload volume.
     std::vector<std::string> tenants = {
         "default"};  ///< Who may use the store; 1..64 bytes of [A-Za-z0-9_.-] each.
@@ -72,6 +85,9 @@ class PageStore {
     std::string eviction_policy = "lru";      ///< Of DRAM; a name of policy/eviction_factory.h.
     uint64_t catalog_cache_bytes = 64 << 20;  ///< Segment records and chains kept in memory.
     uint64_t digest_cache_bytes = 64 << 20;   ///< Digests kept in memory.
+    /// Stored bytes that are read and verified in the background; 0: none are.
+    uint64_t scrub_bytes_per_second = 0;
+    Clock* clock = nullptr;                   ///< SystemClock() when null; outlives the store.
   };
   /// Opens or creates the store and recovers to the last acknowledged state.
   /// Errors name the path and the remedy: not a directory, not writable, locked by another server,

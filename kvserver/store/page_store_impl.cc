@@ -7,22 +7,32 @@
 #include "kvserver/store/payload/engine_choice.h"
 #include "kvserver/store/policy/eviction_factory.h"
 #include "kvserver/store/policy/touch_promotion.h"
-#include "kvserver/store/put_request.h"
+#include "kvserver/store/policy/write_budget.h"
 
 namespace quire::kvserver {
 namespace {
 
-// Left free on the file system, so that the database can still compact and log.
-constexpr uint64_t kMinFreeBytes = 64 << 20;
+// Left to the metadata when a volume is made: twice what a put asks for (SegmentWriter).
+constexpr uint64_t kLeftForMetadata = 128 << 20;
 constexpr size_t kMaxLookupTokens = size_t{1} << 24;
 // Extents that were read from SSD and may be read again; 64 bytes each or so.
 constexpr size_t kPromotionMemory = 65536;
 
-/// What a segment adds to the database, which writes it to the log and to a table: the digests of
-/// each unit's keys (two rows) and checksums in both records.
-uint64_t MetadataBytes(const SegmentRecord& record) {
-  const uint64_t rows = quire::UnitBytes(record.spec) / record.spec.page_tokens;
-  return 2 * record.unit_crc32c.size() * (rows + 2 * sizeof(uint32_t));
+std::unique_ptr<AdmissionPolicy> MakeAdmission(const PageStore::Options& options) {
+  if (options.ssd_write_bytes_per_second == 0) return nullptr;
+  return std::make_unique<WriteBudget>(
+      WriteBudget::Options{.bytes_per_second = options.ssd_write_bytes_per_second,
+                           .burst_bytes = options.ssd_write_burst_bytes});
+}
+
+Clock* ClockOf(const PageStore::Options& options) {
+  return options.clock != nullptr ? options.clock : &SystemClock();
+}
+
+/// What volumes may take of the file system, which they would otherwise fill.
+StatusOr<uint64_t> FreeForVolumes(Database& database) {
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, database.FreeBytes());
+  return bytes - std::min(bytes, kLeftForMetadata);
 }
 
 }  // namespace
@@ -45,7 +55,7 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
   SsdTier ssd(parts.database.get(), parts.payload.get());
   QUIRE_ASSIGN_OR_RETURN(const SsdTier::Recovered recovered, ssd.Recover());
   SegmentCatalog catalog(parts.database.get(), 0);
-  QUIRE_ASSIGN_OR_RETURN(const SegmentCatalog::Totals stored, catalog.CountAll());
+  QUIRE_ASSIGN_OR_RETURN(const SegmentCatalog::Totals stored, catalog.Recover());
   return std::unique_ptr<PageStoreImpl>(
       new PageStoreImpl(options, machine, std::move(parts), stored, recovered));
 }
@@ -57,9 +67,11 @@ Status PageStoreImpl::OpenPayload(const Options& options, const Machine& machine
     parts->engine = std::move(choice.engine);
     engine = parts->engine.get();
   }
-  const VolumeSet::Options volumes{.directory = parts->directory->payload_path(),
-                                   .volume_bytes = options.ssd_volume_bytes,
-                                   .faults = machine.faults};
+  const VolumeSet::Options volumes{
+      .directory = parts->directory->payload_path(),
+      .volume_bytes = options.ssd_volume_bytes,
+      .free_bytes = [database = parts->database.get()] { return FreeForVolumes(*database); },
+      .faults = machine.faults};
   QUIRE_ASSIGN_OR_RETURN(
       parts->payload,
       PayloadStore::Open({.volumes = volumes, .buffers = {}, .faults = machine.faults}, engine));
@@ -80,124 +92,43 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
       ssd_(database_.get(), payload_.get()),
       catalog_(database_.get(), options.catalog_cache_bytes),
       digests_(database_.get(), options.digest_cache_bytes),
-      reader_({.catalog = &catalog_, .dram = dram_.get(), .ssd = &ssd_, .writers = &writers_},
+      reader_({.catalog = &catalog_,
+               .dram = dram_.get(),
+               .ssd = &ssd_,
+               .writers = &writers_,
+               .buffers = &payload_->buffers()},
               std::make_unique<TouchPromotion>(options.promote_after_touches, kPromotionMemory)),
-      budget_(options.ssd_bytes, stored.payload_bytes) {
+      space_(options.ssd_bytes, options.tenant_ssd_quota_bytes),
+      writer_({.database = database_.get(),
+               .payload = payload_.get(),
+               .catalog = &catalog_,
+               .digests = &digests_,
+               .dram = dram_.get(),
+               .ssd = &ssd_,
+               .writers = &writers_,
+               .space = &space_,
+               .segments = &segments_,
+               .clock = ClockOf(options),
+               .directory = directory_->path(),
+               .faults = machine.faults},
+              MakeAdmission(options)),
+      scrubber_({.database = database_.get(),
+                 .catalog = &catalog_,
+                 .ssd = &ssd_,
+                 .writers = &writers_,
+                 .clock = ClockOf(options)},
+                options.scrub_bytes_per_second) {
+  for (const auto& [tenant, bytes] : stored.bytes) space_.ChargeStored(tenant, bytes);
   segments_.Add(stored.segments);
   dropped_.Add(recovered.dropped);
   lost_bytes_.Add(recovered.lost_bytes);
+  if (options.scrub_bytes_per_second > 0) scrubber_.Start();
 }
 
 StatusOr<PutSegmentResult> PageStoreImpl::PutSegment(std::string_view tenant,
                                                      const PutSegmentArgs& args) {
   QUIRE_ASSIGN_OR_RETURN(const TenantSalt* salt, tenants_.Salt(tenant));
-  QUIRE_RETURN_IF_ERROR(CheckPutArguments(args));
-  const SegmentKey key = ComputeKey(*salt, Fingerprint(*args.spec), args.parent, args.tokens);
-  if (args.expected_key && *args.expected_key != key) {
-    return InvalidArgument("the segment's key is ", key.Hex(), ", the caller expected ",
-                           args.expected_key->Hex(),
-                           "; compute keys with this server's salt, spec, parent and tokens");
-  }
-  const auto record = std::make_shared<SegmentRecord>(MakeRecord(tenant, args));
-  const KeyedLock::Guard guard = writers_.Acquire(key);
-  QUIRE_ASSIGN_OR_RETURN(const Stored stored, FindStored(key, *record));
-  puts_.Add();
-  if (stored == Stored::kWhole) {
-    existed_.Add();
-    if (args.durability == Durability::kPersisted) QUIRE_RETURN_IF_ERROR(Sync());
-    return PutSegmentResult{.key = key, .existed = true};
-  }
-  QUIRE_ASSIGN_OR_RETURN(record->first_token, FirstToken(tenant, args));
-  QUIRE_RETURN_IF_ERROR(Write(key, record, args, stored));
-  return PutSegmentResult{.key = key, .existed = false};
-}
-
-StatusOr<PageStoreImpl::Stored> PageStoreImpl::FindStored(const SegmentKey& key,
-                                                          const SegmentRecord& record) {
-  const StatusOr<SegmentRecordPtr> found = catalog_.Find(record.tenant, key);
-  const StatusCode code = found.status().code();
-  // A record that cannot be read any more is written anew.
-  if (code == StatusCode::kNotFound || code == StatusCode::kDataLoss) return Stored::kNot;
-  QUIRE_RETURN_IF_ERROR(found.status());
-  if ((*found)->unit_crc32c != record.unit_crc32c) {
-    return AlreadyExists("segment ", key.Hex(),
-                         " is stored with different bytes, and a sealed segment never changes; "
-                         "use other weights_hash when the model differs, or delete it first");
-  }
-  return catalog_.IsDamaged(key) ? Stored::kDamaged : Stored::kWhole;
-}
-
-StatusOr<uint64_t> PageStoreImpl::FirstToken(std::string_view tenant, const PutSegmentArgs& args) {
-  if (args.parent == kRootKey) return 0;
-  const StatusOr<SegmentRecordPtr> parent = catalog_.Find(tenant, args.parent);
-  QUIRE_RETURN_IF_ERROR(Annotate(parent.status(), "parent"));
-  const SegmentRecord& p = **parent;
-  if (p.spec != *args.spec) {
-    return InvalidArgument("the parent ", args.parent.Hex(), " has another KvSpec (",
-                           FirstDifference(p.spec, *args.spec), "); start a chain of its own");
-  }
-  if (!p.is_full()) {
-    return InvalidArgument("the parent ", args.parent.Hex(), " has ", p.tokens.size(), " of ",
-                           p.spec.segment_tokens(), " tokens; only full segments are continued");
-  }
-  const uint64_t first_token = p.first_token + p.tokens.size();
-  if (first_token / p.spec.segment_tokens() >= kMaxChainSegments) {
-    return ResourceExhausted("the chain has ", kMaxChainSegments,
-                             " segments, which is the limit; use larger segment_pages");
-  }
-  return first_token;
-}
-
-Status PageStoreImpl::Sync() {
-  QUIRE_RETURN_IF_ERROR(payload_->Sync());
-  return database_->Sync();
-}
-
-Status PageStoreImpl::Reserve(const SegmentRecord& record, uint64_t bytes) {
-  QUIRE_ASSIGN_OR_RETURN(const uint64_t free_bytes, database_->FreeBytes());
-  const uint64_t needed = kMinFreeBytes + MetadataBytes(record);
-  if (free_bytes < needed) {
-    return ResourceExhausted("data directory ", directory_->path(), " has ", free_bytes,
-                             " bytes free, the metadata of a segment needs ", needed,
-                             "; free space or delete documents, then retry");
-  }
-  if (!budget_.TryReserve(bytes)) {
-    return ResourceExhausted("the store holds ", budget_.used_bytes(), " of ssd_bytes ",
-                             budget_.limit_bytes(), " and a segment needs ", bytes,
-                             "; delete documents or raise ssd_bytes, then retry");
-  }
-  return OkStatus();
-}
-
-Status PageStoreImpl::Commit(const SegmentKey& key, const SegmentRecord& record,
-                             const PutSegmentArgs& args, std::span<const ExtentView> extents) {
-  const bool sync = args.durability == Durability::kPersisted;
-  Database::Batch batch = database_->NewBatch();
-  QUIRE_ASSIGN_OR_RETURN(SsdTier::Change change, ssd_.StagePut(extents, sync, batch));
-  QUIRE_RETURN_IF_ERROR(digests_.StagePut(key, record, args.payload, batch));
-  catalog_.StagePut(key, record, batch);
-  Reach(faults_, FaultPoint::kBeforeCommit);
-  QUIRE_RETURN_IF_ERROR(database_->Commit(batch, sync));
-  Reach(faults_, FaultPoint::kCommitted);
-  change.Committed();
-  return OkStatus();
-}
-
-Status PageStoreImpl::Write(const SegmentKey& key, const SegmentRecordPtr& record,
-                            const PutSegmentArgs& args, Stored before) {
-  const uint64_t reserved = before == Stored::kDamaged ? 0 : record->payload_bytes();
-  QUIRE_RETURN_IF_ERROR(Reserve(*record, reserved));
-  const std::vector<ExtentView> extents = SplitExtents(key, *record, args.payload);
-  if (const Status status = Commit(key, *record, args, extents); !status.ok()) {
-    budget_.Release(reserved);
-    return status;
-  }
-  if (before == Stored::kNot) segments_.Add();
-  catalog_.Remember(key, record);
-  digests_.Forget(key, *record);
-  // What finds no room in DRAM is on SSD, and that is enough; the tier counts it.
-  for (const ExtentView& extent : extents) (void)dram_->Put({&extent, 1});
-  return OkStatus();
+  return writer_.Put(tenant, *salt, args);
 }
 
 StatusOr<std::vector<SegmentKey>> PageStoreImpl::Lookup(std::string_view tenant, const KvSpec& spec,
@@ -222,7 +153,7 @@ StatusOr<std::vector<SegmentKey>> PageStoreImpl::Lookup(std::string_view tenant,
     // A damaged segment counts as missing: the caller computes it again, and the put repairs it.
     if (code == StatusCode::kNotFound || code == StatusCode::kDataLoss) break;
     QUIRE_RETURN_IF_ERROR(record.status());
-    if (catalog_.IsDamaged(parent)) break;
+    if (catalog_.IsDamaged(parent) || !writer_.IsThere(parent, **record)) break;
     keys.push_back(parent);
   }
   return keys;
@@ -266,7 +197,7 @@ StatusOr<ChainStat> PageStoreImpl::StatChain(std::string_view tenant, const Chai
   for (const SegmentKey& key : chain.keys) {
     QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(tenant, key));
     stat.bytes += record->payload_bytes();
-    ++stat.segments_on_ssd;
+    if (!record->dram_only) ++stat.segments_on_ssd;
     if (dram_->HasAny(key)) ++stat.segments_in_dram;
   }
   return stat;
@@ -287,7 +218,7 @@ Status PageStoreImpl::DeleteSegment(std::string_view tenant, const SegmentKey& k
   QUIRE_RETURN_IF_ERROR(dram_->Erase(key));
   catalog_.Forget(key);
   digests_.Forget(key, *record);
-  budget_.Release(record->payload_bytes());
+  if (!record->dram_only) space_.Release(tenant, record->stored_bytes());
   segments_.Sub(1);
   deletes_.Add();
   return OkStatus();
@@ -299,10 +230,8 @@ Status PageStoreImpl::CheckTenant(std::string_view tenant) const {
 
 void PageStoreImpl::VisitCounters(const CounterVisitor& visit) const {
   visit("segments", segments_.Get());
-  visit("ssd_bytes_used", budget_.used_bytes());
-  visit("ssd_bytes_limit", budget_.limit_bytes());
-  visit("puts", puts_.Get());
-  visit("puts_existed", existed_.Get());
+  space_.VisitCounters(visit);
+  writer_.VisitCounters(visit);
   visit("deletes", deletes_.Get());
   reader_.VisitCounters(visit);
   catalog_.VisitCounters(visit);
@@ -313,6 +242,7 @@ void PageStoreImpl::VisitCounters(const CounterVisitor& visit) const {
   visit("ssd_bytes_lost", lost_bytes_.Get());
   payload_->VisitCounters(visit);
   database_->VisitCounters(visit);
+  scrubber_.VisitCounters(visit);
 }
 
 }  // namespace quire::kvserver

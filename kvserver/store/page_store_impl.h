@@ -20,8 +20,10 @@
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/page_store.h"
 #include "kvserver/store/rocksdb_metadata_store.h"
+#include "kvserver/store/scrubber.h"
 #include "kvserver/store/segment_catalog.h"
-#include "kvserver/store/space_budget.h"
+#include "kvserver/store/segment_writer.h"
+#include "kvserver/store/space_accounts.h"
 #include "kvserver/store/ssd_tier.h"
 #include "kvserver/store/tenant_directory.h"
 #include "kvserver/store/unit_reader.h"
@@ -62,6 +64,7 @@ class PageStoreImpl final : public PageStore {
   /// For tests that damage or inspect what is stored.
   Database& database() { return *database_; }
   PayloadStore& payload() { return *payload_; }
+  Scrubber& scrubber() { return scrubber_; }
 
  private:
   struct Parts {
@@ -75,19 +78,6 @@ class PageStoreImpl final : public PageStore {
   static Status OpenPayload(const Options& options, const Machine& machine, Parts* parts);
   PageStoreImpl(const Options& options, const Machine& machine, Parts parts,
                 const SegmentCatalog::Totals& stored, const SsdTier::Recovered& recovered);
-
-  /// How a segment that is about to be put is stored now.
-  enum class Stored { kNot, kWhole, kDamaged };
-
-  StatusOr<uint64_t> FirstToken(std::string_view tenant, const PutSegmentArgs& args);
-  StatusOr<Stored> FindStored(const SegmentKey& key, const SegmentRecord& record);
-  /// Everything that was put so far is durable when this returns OK.
-  Status Sync();
-  Status Reserve(const SegmentRecord& record, uint64_t bytes);
-  Status Commit(const SegmentKey& key, const SegmentRecord& record, const PutSegmentArgs& args,
-                std::span<const ExtentView> extents);
-  Status Write(const SegmentKey& key, const SegmentRecordPtr& record, const PutSegmentArgs& args,
-               Stored before);
 
   FaultPoints* const faults_;  ///< May be null.
   // Constant after construction; each provides its own synchronisation.
@@ -103,8 +93,10 @@ class PageStoreImpl final : public PageStore {
   DigestStore digests_;
   KeyedLock writers_;
   UnitReader reader_;
-  SpaceBudget budget_;
-  Counter segments_, puts_, existed_, deletes_, dropped_, lost_bytes_;
+  SpaceAccounts space_;
+  Counter segments_, deletes_, dropped_, lost_bytes_;
+  SegmentWriter writer_;
+  Scrubber scrubber_;  ///< Last: it stops before what it reads goes.
 };
 
 }  // namespace quire::kvserver

@@ -29,31 +29,94 @@ Status CheckPutArguments(const PutSegmentArgs& args) {
   return OkStatus();
 }
 
-SegmentRecord MakeRecord(std::string_view tenant, const PutSegmentArgs& args) {
-  SegmentRecord record;
-  record.tenant = tenant;
-  record.spec = *args.spec;
-  record.parent = args.parent;
-  record.tokens.assign(args.tokens.begin(), args.tokens.end());
-  const uint64_t unit_bytes = quire::UnitBytes(record.spec);
-  record.unit_crc32c.reserve(args.payload.size() / unit_bytes);
-  for (uint64_t at = 0; at < args.payload.size(); at += unit_bytes) {
-    record.unit_crc32c.push_back(Crc32c(args.payload.subspan(at, unit_bytes)));
-  }
-  return record;
+namespace {
+
+/// The payload at an address where its elements may be read; a slice of a message starts anywhere.
+std::span<const std::byte> Aligned(std::span<const std::byte> payload, DType dtype,
+                                   std::vector<std::byte>& scratch) {
+  if (reinterpret_cast<uintptr_t>(payload.data()) % ElementBytes(dtype) == 0) return payload;
+  scratch.assign(payload.begin(), payload.end());
+  return scratch;
 }
 
-std::vector<ExtentView> SplitExtents(const SegmentKey& key, const SegmentRecord& record,
-                                     std::span<const std::byte> payload) {
-  const uint64_t bytes = ExtentBytes(record.spec, record.num_pages());
+Status EncodeUnits(const PutSegmentArgs& args, SegmentToStore& segment) {
+  SegmentRecord& record = segment.record;
+  QUIRE_ASSIGN_OR_RETURN(const ExtentCodec codec, ExtentCodec::Make(record.spec, record.codec.id));
+  std::vector<std::byte> scratch;
+  const auto payload = Aligned(args.payload, record.spec.dtype, scratch);
+  const auto tokens = static_cast<uint32_t>(record.tokens.size());
+  const uint64_t from = ExtentBytes(record.spec, record.num_pages());
+  const uint64_t to = codec.encoded_bytes(tokens);
+  const uint32_t units = record.units_per_layer();
+  segment.encoded.resize(record.spec.num_layers * to);
+  record.unit_crc32c.resize(size_t{record.spec.num_layers} * units);
+  for (size_t layer = 0; layer < record.spec.num_layers; ++layer) {
+    QUIRE_RETURN_IF_ERROR(
+        codec.Encode(payload.subspan(layer * from, from), tokens,
+                     std::span(segment.encoded).subspan(layer * to, to),
+                     std::span(record.unit_crc32c).subspan(layer * units, units)));
+  }
+  segment.bytes = segment.encoded;
+  return OkStatus();
+}
+
+void ChecksumUnits(SegmentToStore& segment) {
+  const uint64_t unit_bytes = segment.record.stored_unit_bytes();
+  segment.record.unit_crc32c.reserve(segment.bytes.size() / unit_bytes);
+  for (uint64_t at = 0; at < segment.bytes.size(); at += unit_bytes) {
+    segment.record.unit_crc32c.push_back(Crc32c(segment.bytes.subspan(at, unit_bytes)));
+  }
+}
+
+}  // namespace
+
+StatusOr<SegmentToStore> EncodeSegment(std::string_view tenant, const PutSegmentArgs& args,
+                                       const CodecParams& codec) {
+  SegmentToStore segment;
+  segment.record.tenant = tenant;
+  segment.record.spec = *args.spec;
+  segment.record.parent = args.parent;
+  segment.record.tokens.assign(args.tokens.begin(), args.tokens.end());
+  segment.record.codec = codec;
+  if (codec.id == CodecId::kRaw) {
+    segment.bytes = args.payload;
+    ChecksumUnits(segment);
+  } else {
+    QUIRE_RETURN_IF_ERROR(EncodeUnits(args, segment));
+  }
+  return segment;
+}
+
+StatusOr<std::span<const std::byte>> ReadablePayload(const SegmentToStore& segment,
+                                                     std::vector<std::byte>& scratch) {
+  const SegmentRecord& record = segment.record;
+  if (record.codec.id == CodecId::kRaw) return segment.bytes;
+  QUIRE_ASSIGN_OR_RETURN(const ExtentCodec codec, ExtentCodec::Make(record.spec, record.codec.id));
+  const uint64_t from = record.stored_extent_bytes(record.num_pages());
+  const uint64_t to = ExtentBytes(record.spec, record.num_pages());
+  const uint32_t units = record.units_per_layer();
+  scratch.resize(record.payload_bytes());
+  for (size_t layer = 0; layer < record.spec.num_layers; ++layer) {
+    QUIRE_RETURN_IF_ERROR(codec.Decode(segment.bytes.subspan(layer * from, from),
+                                       std::span(record.unit_crc32c).subspan(layer * units, units),
+                                       static_cast<uint32_t>(record.tokens.size()),
+                                       std::span(scratch).subspan(layer * to, to)));
+  }
+  return std::span<const std::byte>(scratch);
+}
+
+std::vector<ExtentView> SplitExtents(const SegmentKey& key, const SegmentToStore& segment) {
+  const SegmentRecord& record = segment.record;
+  const uint64_t bytes = record.stored_extent_bytes(record.num_pages());
   const uint32_t units = record.units_per_layer();
   const std::span<const uint32_t> crcs(record.unit_crc32c);
   std::vector<ExtentView> extents;
   for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
     extents.push_back({.id = {key, layer},
-                       .bytes = payload.subspan(layer * bytes, bytes),
+                       .bytes = segment.bytes.subspan(layer * bytes, bytes),
                        .unit_crc32c = crcs.subspan(size_t{layer} * units, units),
-                       .full_bytes = ExtentBytes(record.spec, record.spec.segment_pages)});
+                       .full_bytes = record.stored_extent_bytes(record.spec.segment_pages),
+                       .entropy = record.codec.entropy});
   }
   return extents;
 }

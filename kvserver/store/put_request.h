@@ -22,14 +22,27 @@ inline constexpr uint64_t kMaxSegmentBytes = 1ull << 30;
 /// INVALID_ARGUMENT naming what is wrong with the spec, the tokens or the payload's size.
 [[nodiscard]] Status CheckPutArguments(const PutSegmentArgs& args);
 
-/// The record of what `args` puts, with the checksum of every unit; `first_token` is left 0.
-/// REQUIRES: CheckPutArguments.
-[[nodiscard]] SegmentRecord MakeRecord(std::string_view tenant, const PutSegmentArgs& args);
+/// A segment on its way into the tiers.
+struct SegmentToStore {
+  SegmentRecord record;              ///< `first_token` is left 0.
+  std::span<const std::byte> bytes;  ///< [layers][pages][n_kv] encoded units
+  std::vector<std::byte> encoded;    ///< Owns `bytes`; empty for raw units, which the caller owns.
+};
 
-/// One view for each layer. They refer to `record` and `payload`.
+/// Encodes what `args` puts and takes the checksum of every encoded unit.
+/// REQUIRES: CheckPutArguments. Errors: INTERNAL.
+[[nodiscard]] StatusOr<SegmentToStore> EncodeSegment(std::string_view tenant,
+                                                     const PutSegmentArgs& args,
+                                                     const CodecParams& codec);
+
+/// What readers of `segment` will see, [layers][pages][n_kv] units: digests come from it. Decoded
+/// into `scratch` unless the units are raw.
+[[nodiscard]] StatusOr<std::span<const std::byte>> ReadablePayload(const SegmentToStore& segment,
+                                                                   std::vector<std::byte>& scratch);
+
+/// One view for each layer. They refer to `segment`.
 [[nodiscard]] std::vector<ExtentView> SplitExtents(const SegmentKey& key,
-                                                   const SegmentRecord& record,
-                                                   std::span<const std::byte> payload);
+                                                   const SegmentToStore& segment);
 
 }  // namespace quire::kvserver
 

@@ -24,14 +24,18 @@ Status NotStored(const SegmentKey& key) {
 SegmentCatalog::SegmentCatalog(Database* database, uint64_t cache_bytes)
     : database_(database), records_(cache_bytes / 4 * 3), chains_(cache_bytes / 4) {}
 
-StatusOr<SegmentCatalog::Totals> SegmentCatalog::CountAll() {
+StatusOr<SegmentCatalog::Totals> SegmentCatalog::Recover() {
   Totals totals;
+  Database::Batch gone = database_->NewBatch();
   Status newer;
-  const auto visit = [&](std::string_view, std::string_view value) {
+  const auto visit = [&](std::string_view key, std::string_view value) {
     const StatusOr<SegmentRecord> record = DecodeSegmentRecord(value);
-    if (record.ok()) {
+    if (record.ok() && record->dram_only) {
+      gone.Delete(Table::kSegments, key);
+      gone.DeletePrefix(Table::kDigests, key);
+    } else if (record.ok()) {
       ++totals.segments;
-      totals.payload_bytes += record->payload_bytes();
+      totals.bytes[record->tenant] += record->stored_bytes();
     } else if (record.status().code() != StatusCode::kDataLoss) {
       newer = record.status();
     }
@@ -39,6 +43,7 @@ StatusOr<SegmentCatalog::Totals> SegmentCatalog::CountAll() {
   };
   QUIRE_RETURN_IF_ERROR(database_->Scan(Table::kSegments, "", visit));
   QUIRE_RETURN_IF_ERROR(newer);
+  QUIRE_RETURN_IF_ERROR(database_->Commit(gone, /*sync=*/false));
   return totals;
 }
 

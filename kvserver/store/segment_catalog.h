@@ -8,7 +8,10 @@
 #ifndef QUIRE_KVSERVER_STORE_SEGMENT_CATALOG_H_
 #define QUIRE_KVSERVER_STORE_SEGMENT_CATALOG_H_
 
+#include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <unordered_set>
 
@@ -31,11 +34,12 @@ class SegmentCatalog {
 
   struct Totals {
     uint64_t segments = 0;
-    uint64_t payload_bytes = 0;
+    std::map<std::string, uint64_t, std::less<>> bytes;  ///< As stored, by tenant.
   };
-  /// Reads every record, for the accounting at open. A damaged record counts as nothing, as reading
-  /// its segment does; FAILED_PRECONDITION for a record of a newer version.
-  StatusOr<Totals> CountAll();
+  /// Reads every record, for the accounting at open, and drops those of segments that were in DRAM
+  /// only. A damaged record counts as nothing, as reading its segment does; FAILED_PRECONDITION for
+  /// a record of a newer version.
+  StatusOr<Totals> Recover();
 
   StatusOr<SegmentRecordPtr> Find(std::string_view tenant, const SegmentKey& key);
   /// The chain that ends with `tip`.

@@ -12,7 +12,12 @@ namespace quire::kvserver {
 namespace {
 
 constexpr uint32_t kMagic = 0x47455351;  // "QSEG"
-constexpr uint16_t kVersion = 1;
+// Version 2 says how the segment is stored; one with nothing to say is written as version 1.
+constexpr uint16_t kPlainVersion = 1;
+constexpr uint16_t kVersion = 2;
+
+constexpr uint8_t kEntropyFlag = 1;
+constexpr uint8_t kDramOnlyFlag = 2;
 
 void WriteSpec(const KvSpec& spec, ByteWriter& out) {
   out.Text(spec.model);
@@ -58,6 +63,25 @@ KvSpec ReadSpec(ByteReader& in) {
   return spec;
 }
 
+bool IsPlain(const SegmentRecord& record) {
+  return record.codec == CodecParams{} && !record.dram_only;
+}
+
+void WriteStorage(const SegmentRecord& record, ByteWriter& out) {
+  out.Number(static_cast<uint8_t>(record.codec.id));
+  out.Number(static_cast<uint8_t>((record.codec.entropy ? kEntropyFlag : 0) |
+                                  (record.dram_only ? kDramOnlyFlag : 0)));
+}
+
+void ReadStorage(ByteReader& in, SegmentRecord& record) {
+  const StatusOr<CodecId> id = CodecFromNumber(in.Number<uint8_t>());
+  const auto flags = in.Number<uint8_t>();
+  if (!id.ok() || (flags & ~(kEntropyFlag | kDramOnlyFlag)) != 0) return in.Fail();
+  record.codec = {.id = *id, .entropy = (flags & kEntropyFlag) != 0};
+  record.dram_only = (flags & kDramOnlyFlag) != 0;
+  if (IsPlain(record)) in.Fail();  // That is version 1.
+}
+
 Status Damaged(std::string_view what) {
   return DataLoss("segment record: ", what, "; put the segment again");
 }
@@ -93,12 +117,13 @@ Status CheckRecord(const SegmentRecord& record) {
 std::string EncodeSegmentRecord(const SegmentRecord& record) {
   ByteWriter out;
   out.Number(kMagic);
-  out.Number(kVersion);
+  out.Number(IsPlain(record) ? kPlainVersion : kVersion);
   out.ShortText(record.tenant);
   WriteSpec(record.spec, out);
   out.Raw(record.parent.view());
   out.Number(record.first_token);
   out.Array(record.tokens);
+  if (!IsPlain(record)) WriteStorage(record, out);
   out.Array(record.unit_crc32c);
   out.Raw(AsText(EncodeTrailer(Crc32c(AsBytes(out.bytes())))));
   return out.Take();
@@ -120,6 +145,7 @@ StatusOr<SegmentRecord> DecodeSegmentRecord(std::string_view encoded) {
   record.parent.bytes = in.Bytes<32>();
   record.first_token = in.Number<uint64_t>();
   record.tokens = in.Array<TokenId>();
+  if (version != kPlainVersion) ReadStorage(in, record);
   record.unit_crc32c = in.Array<uint32_t>();
   if (version == 0 || !in.ok() || !in.at_end())
     return Damaged("its length does not fit its fields");

@@ -14,6 +14,7 @@
 #include "common/page/key.h"
 #include "common/page/kv_spec.h"
 #include "common/page/layout.h"
+#include "kvserver/store/codec/codec.h"
 
 namespace quire::kvserver {
 
@@ -23,12 +24,21 @@ struct SegmentRecord {
   SegmentKey parent;
   uint64_t first_token = 0;     ///< Context-local position of the first token; a multiple of p*g.
   std::vector<TokenId> tokens;  ///< 1..p*g, none negative
-  std::vector<uint32_t> unit_crc32c;  ///< [layer][page][head]
+  CodecParams codec;            ///< How its units are stored.
+  bool dram_only = false;       ///< Its extents are not on SSD: it is gone after a restart.
+  std::vector<uint32_t> unit_crc32c;  ///< Of the encoded units, [layer][page][head].
 
   uint32_t num_pages() const { return PageCount(spec, tokens.size()); }
   /// Units of one extent.
   uint32_t units_per_layer() const { return num_pages() * spec.num_kv_heads; }
+  /// As written and read.
   uint64_t payload_bytes() const { return SegmentBytes(spec, num_pages()); }
+  /// Of one unit, and of one extent of `pages` pages, in a tier; the entropy coder comes after.
+  uint64_t stored_unit_bytes() const { return EncodedUnitBytes(spec, codec.id); }
+  uint64_t stored_extent_bytes(uint32_t pages) const {
+    return uint64_t{pages} * spec.num_kv_heads * stored_unit_bytes();
+  }
+  uint64_t stored_bytes() const { return spec.num_layers * stored_extent_bytes(num_pages()); }
   /// Whether another segment can follow.
   bool is_full() const { return tokens.size() == spec.segment_tokens(); }
   friend bool operator==(const SegmentRecord&, const SegmentRecord&) = default;

@@ -38,6 +38,20 @@ TEST(SegmentRecordTest, DecodesWhatItEncodes) {
   EXPECT_EQ(*decoded, record);
 }
 
+TEST(SegmentRecordTest, TheCodecComesBackAndARawRecordStaysAsItAlwaysWas) {
+  SegmentRecord record = ValidRecord();
+  EXPECT_EQ(EncodeSegmentRecord(record)[4], 1);
+  for (const std::string& name : CodecNames()) {
+    record.codec = CodecByName(name).value();
+    const auto decoded = DecodeSegmentRecord(EncodeSegmentRecord(record));
+    ASSERT_TRUE(decoded.ok()) << name << ": " << decoded.status();
+    EXPECT_EQ(*decoded, record);
+  }
+  record.codec = {.id = static_cast<CodecId>(99)};
+  EXPECT_EQ(DecodeSegmentRecord(EncodeSegmentRecord(record)).status().code(),
+            StatusCode::kDataLoss);
+}
+
 TEST(SegmentRecordTest, DecodesAnMlaRecordAtTheRoot) {
   SegmentRecord record = ValidRecord();
   record.spec.attention = AttentionKind::kMla;
@@ -111,7 +125,7 @@ TEST(SegmentRecordTest, RefusesWhatDoesNotFitTogether) {
 
 TEST(SegmentRecordTest, ANewerVersionIsRefusedAsSuch) {
   std::string encoded = EncodeSegmentRecord(ValidRecord());
-  encoded[4] = 2;
+  encoded[4] = 3;
   const Status status = DecodeSegmentRecord(Reseal(encoded)).status();
   EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
   EXPECT_NE(Message(status).find("upgrade"), std::string_view::npos);

@@ -53,28 +53,56 @@ void SsdTier::Change::Committed() {
   payload_ = nullptr;
 }
 
+namespace {
+
+/// What an extent becomes on SSD.
+struct OnSsd {
+  ExtentRecord record;  // without its location
+  std::span<const std::byte> bytes;
+  std::vector<std::byte> container;  // owns `bytes` of a packed extent
+};
+
+StatusOr<OnSsd> Prepare(const ExtentView& extent) {
+  OnSsd out;
+  out.record.unit_crc32c.assign(extent.unit_crc32c.begin(), extent.unit_crc32c.end());
+  out.bytes = extent.bytes;
+  if (!extent.entropy) return out;
+  const EntropyShape shape{.units = static_cast<uint32_t>(extent.unit_crc32c.size()),
+                           .unit_bytes = static_cast<uint32_t>(extent.unit_bytes())};
+  QUIRE_ASSIGN_OR_RETURN(out.container, EncodeEntropy(extent.bytes, shape));
+  const std::span<const std::byte> container(out.container);
+  const auto table = container.first(shape.table_bytes());
+  out.record.packed = {.unit_bytes = shape.unit_bytes, .table = {table.begin(), table.end()}};
+  out.bytes = container.subspan(table.size());
+  return out;
+}
+
+}  // namespace
+
 StatusOr<SsdTier::Change> SsdTier::StagePut(std::span<const ExtentView> extents, bool sync,
                                             Database::Batch& batch) {
   Change change(payload_);
+  std::vector<OnSsd> prepared;
   std::vector<std::span<const std::byte>> spans;
   uint64_t bytes = 0;
   for (const ExtentView& extent : extents) {
     const StatusOr<ExtentRecord> before = FindRecord(extent.id);
     if (before.ok()) change.replaced_.push_back(before->location);
-    spans.push_back(extent.bytes);
-    if (const auto padding = Padding(extent.bytes.size()); !padding.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(OnSsd on_ssd, Prepare(extent));
+    spans.push_back(on_ssd.bytes);
+    if (const auto padding = Padding(on_ssd.bytes.size()); !padding.empty()) {
       spans.push_back(padding);
     }
-    bytes += extent.bytes.size();
+    bytes += on_ssd.bytes.size();
+    prepared.push_back(std::move(on_ssd));
   }
   QUIRE_ASSIGN_OR_RETURN(Location location, payload_->Write(spans));
   std::span<BlockRun> runs(location.runs);
-  for (const ExtentView& extent : extents) {
-    change.written_.push_back(TakeFront(extent.bytes.size(), runs));
-    const ExtentRecord record{
-        .location = change.written_.back(),
-        .unit_crc32c = {extent.unit_crc32c.begin(), extent.unit_crc32c.end()}};
-    batch.Put(Table::kExtents, RecordKey(extent.id), {EncodeExtentRecord(record)});
+  for (size_t i = 0; i < extents.size(); ++i) {
+    ExtentRecord& record = prepared[i].record;
+    record.location = TakeFront(prepared[i].bytes.size(), runs);
+    batch.Put(Table::kExtents, RecordKey(extents[i].id), {EncodeExtentRecord(record)});
+    change.written_.push_back(std::move(record.location));
   }
   if (sync) QUIRE_RETURN_IF_ERROR(payload_->Sync());
   write_bytes_.Add(bytes);
@@ -137,64 +165,94 @@ StatusOr<UnitBytes> SsdTier::ReadUnit(const ExtentId& id, uint32_t unit) {
   return std::move(read.result);
 }
 
-/// The record of one extent, and how to read its units.
+/// The record of one extent, and where its units are.
 struct SsdTier::Lookup {
   ExtentId id;
   StatusOr<ExtentRecord> record;
+  std::optional<EntropyTable> table;  ///< Of packed units.
+
+  Lookup(const ExtentId& of, StatusOr<ExtentRecord> found) : id(of), record(std::move(found)) {
+    if (!record.ok() || !record->packed) return;
+    StatusOr<EntropyTable> parsed = record->Table();
+    if (parsed.ok()) {
+      table = *std::move(parsed);
+    } else {
+      record = parsed.status();
+    }
+  }
+  uint64_t offset(uint32_t unit) const {
+    return table ? table->offset(unit) - table->shape().table_bytes() : unit * record->unit_bytes();
+  }
+  uint64_t bytes(uint32_t unit) const { return table ? table->bytes(unit) : record->unit_bytes(); }
+};
+
+/// A unit on its way: read into `buffer`, from where `from` says.
+struct SsdTier::Pending {
+  UnitRead* read = nullptr;
+  const Lookup* from = nullptr;
+  AlignedBuffer buffer;
 };
 
 void SsdTier::ReadUnits(std::span<UnitRead> reads) {
   const PayloadStore::ReadGuard guard = payload_->StartReading();  // Before any record is read.
   std::vector<std::unique_ptr<Lookup>> lookups;
-  struct Planned {
-    UnitRead* read = nullptr;
-    uint32_t crc32c = 0;
-    AlignedBuffer buffer;
-  };
-  std::vector<Planned> planned;
+  std::vector<Pending> pending;
   std::vector<ReadRequest> requests;
-  planned.reserve(reads.size());
+  pending.reserve(reads.size());
   requests.reserve(reads.size());
   for (UnitRead& read : reads) {
     if (lookups.empty() || lookups.back()->id != read.id) {
-      lookups.push_back(std::make_unique<Lookup>(Lookup{read.id, FindRecord(read.id)}));
+      lookups.push_back(std::make_unique<Lookup>(read.id, FindRecord(read.id)));
     }
-    const StatusOr<ExtentRecord>& record = lookups.back()->record;
-    if (!record.ok()) {
-      read.result = record.status();
-    } else if (read.unit >= record->unit_crc32c.size()) {
-      read.result = NotFound("segment ", read.id.segment.Hex(), " layer ", read.id.layer,
-                             " has no unit ", read.unit);
-    } else if (StatusOr<AlignedBuffer> buffer = payload_->buffers().Take(record->unit_bytes());
-               !buffer.ok()) {
-      read.result = buffer.status();
-    } else {
-      requests.push_back({.location = &record->location,
-                          .offset = read.unit * record->unit_bytes(),
-                          .destination = buffer->bytes(),
-                          .status = OkStatus()});
-      planned.push_back({&read, record->unit_crc32c[read.unit], *std::move(buffer)});
+    StatusOr<Pending> planned = Plan(read, *lookups.back());
+    if (!planned.ok()) {
+      read.result = planned.status();
+      continue;
     }
+    requests.push_back({.location = &planned->from->record->location,
+                        .offset = planned->from->offset(read.unit),
+                        .destination = planned->buffer.bytes(),
+                        .status = OkStatus()});
+    pending.push_back(*std::move(planned));
   }
   (void)payload_->Read(guard, requests);  // Each request has its own status.
-  for (size_t i = 0; i < planned.size(); ++i) {
-    Planned& plan = planned[i];
-    if (requests[i].status.ok()) {
-      plan.read->result = Verified(*plan.read, std::move(plan.buffer), plan.crc32c);
-    } else {
-      plan.read->result = Annotate(requests[i].status, "segment ", plan.read->id.segment.Hex(),
-                                   " layer ", plan.read->id.layer, " unit ", plan.read->unit);
-    }
+  EntropyDecoder decoder;
+  for (size_t i = 0; i < pending.size(); ++i) {
+    UnitRead& read = *pending[i].read;
+    read.result = requests[i].status.ok()
+                      ? Verified(std::move(pending[i]), decoder)
+                      : Annotate(requests[i].status, "segment ", read.id.segment.Hex(), " layer ",
+                                 read.id.layer, " unit ", read.unit);
   }
   for (const UnitRead& read : reads) {
     if (read.result.status().code() == StatusCode::kDataLoss) checksum_failures_.Add();
   }
 }
 
-StatusOr<UnitBytes> SsdTier::Verified(const UnitRead& read, AlignedBuffer buffer, uint32_t crc32c) {
+StatusOr<SsdTier::Pending> SsdTier::Plan(UnitRead& read, const Lookup& from) {
+  QUIRE_RETURN_IF_ERROR(from.record.status());
+  if (read.unit >= from.record->unit_crc32c.size()) {
+    return NotFound("segment ", read.id.segment.Hex(), " layer ", read.id.layer, " has no unit ",
+                    read.unit);
+  }
+  QUIRE_ASSIGN_OR_RETURN(AlignedBuffer buffer, payload_->buffers().Take(from.bytes(read.unit)));
+  return Pending{&read, &from, std::move(buffer)};
+}
+
+StatusOr<UnitBytes> SsdTier::Verified(Pending pending, EntropyDecoder& decoder) {
+  const UnitRead& read = *pending.read;
+  AlignedBuffer buffer = std::move(pending.buffer);
   unit_reads_.Add();
   read_bytes_.Add(buffer.bytes().size());
-  if (Crc32c(buffer.bytes()) != crc32c) {
+  Status intact = OkStatus();
+  if (const auto& table = pending.from->table) {
+    QUIRE_ASSIGN_OR_RETURN(AlignedBuffer unpacked,
+                           payload_->buffers().Take(pending.from->record->unit_bytes()));
+    intact = decoder.Unit(*table, read.unit, buffer.bytes(), unpacked.bytes());
+    buffer = std::move(unpacked);
+  }
+  const uint32_t crc32c = pending.from->record->unit_crc32c[read.unit];
+  if (!intact.ok() || Crc32c(buffer.bytes()) != crc32c) {
     return DataLoss("segment ", read.id.segment.Hex(), " layer ", read.id.layer, " unit ",
                     read.unit, ": the bytes on SSD fail their checksum; put the segment again");
   }

@@ -70,10 +70,14 @@ class SsdTier final : public Tier {
 
  private:
   struct Lookup;
+  struct Pending;
   StatusOr<ExtentRecord> FindRecord(const ExtentId& id);
   /// Locations of all extents of `segment`; damaged records have none to give.
   StatusOr<std::vector<Location>> LocationsOf(const SegmentKey& segment);
-  StatusOr<UnitBytes> Verified(const UnitRead& read, AlignedBuffer buffer, uint32_t crc32c);
+  /// Where to read a unit from, and a buffer to read it into.
+  StatusOr<Pending> Plan(UnitRead& read, const Lookup& from);
+  /// The unit that was read, unpacked, when it matches its checksum.
+  StatusOr<UnitBytes> Verified(Pending pending, EntropyDecoder& decoder);
   Status Finish(Database::Batch& batch, StatusOr<Change> change);
 
   Database* const database_;

@@ -28,6 +28,7 @@ struct ExtentView {
   std::span<const std::byte> bytes;       ///< [units][unit_bytes]
   std::span<const uint32_t> unit_crc32c;  ///< [units], at least one
   uint64_t full_bytes = 0;  ///< Bytes of a full extent of its KvSpec; bytes.size() is at most this.
+  bool entropy = false;     ///< Worth compressing at rest: the SSD tier does.
 
   uint64_t unit_bytes() const { return bytes.size() / unit_crc32c.size(); }
 };

@@ -2,7 +2,11 @@
 #include "kvserver/store/unit_reader.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+
+#include "common/base/checksum.h"
+#include "kvserver/store/codec/codec.h"
 
 namespace quire::kvserver {
 namespace {
@@ -27,12 +31,14 @@ Status UnitReader::Read(std::string_view tenant, std::span<const UnitAddress> un
   std::vector<UnitBytes> result(units.size());
   std::vector<Miss> misses;
   SegmentRecordPtr record;
+  bool encoded = false;
   for (size_t i = 0; i < units.size(); ++i) {
     const UnitAddress& address = units[i];
     if (!record || units[i - 1].segment != address.segment) {
       QUIRE_ASSIGN_OR_RETURN(record, parts_.catalog->Find(tenant, address.segment));
     }
     QUIRE_RETURN_IF_ERROR(CheckAddress(address, *record));
+    encoded = encoded || record->codec.id != CodecId::kRaw;
     auto unit = parts_.dram->ReadUnit({address.segment, address.layer}, address.unit);
     if (unit.ok()) {
       result[i] = *std::move(unit);
@@ -50,6 +56,7 @@ Status UnitReader::Read(std::string_view tenant, std::span<const UnitAddress> un
     return unit.ok();
   });
   QUIRE_RETURN_IF_ERROR(ReadFromSsd(misses));
+  if (encoded) QUIRE_RETURN_IF_ERROR(Decode(tenant, units, result));
   *out = std::move(result);
   return OkStatus();
 }
@@ -83,12 +90,39 @@ StatusOr<UnitBytes> UnitReader::Checked(const SegmentRecord& record, SsdTier::Un
         DataLoss("segment ", read.id.segment.Hex(), " layer ", read.id.layer, " unit ", read.unit,
                  ": the bytes on SSD are not the ones that were put; put the segment again");
   }
+  if (record.dram_only && result.status().code() == StatusCode::kNotFound) {
+    return NotFound("segment ", read.id.segment.Hex(),
+                    " was kept in DRAM only and has left it; put it again");
+  }
   // Not found: lost, or deleted since its record was looked up; a put mends both.
   const StatusCode code = result.status().code();
   if (code == StatusCode::kDataLoss || code == StatusCode::kNotFound) {
     parts_.catalog->MarkDamaged(read.id.segment);
   }
   return result;
+}
+
+Status UnitReader::Decode(std::string_view tenant, std::span<const UnitAddress> addresses,
+                          std::span<UnitBytes> units) {
+  SegmentRecordPtr record;
+  std::optional<ExtentCodec> codec;
+  for (size_t i = 0; i < units.size(); ++i) {
+    const UnitAddress& address = addresses[i];
+    if (!record || addresses[i - 1].segment != address.segment) {
+      QUIRE_ASSIGN_OR_RETURN(record, parts_.catalog->Find(tenant, address.segment));
+      QUIRE_ASSIGN_OR_RETURN(codec, ExtentCodec::Make(record->spec, record->codec.id));
+    }
+    if (codec->id() == CodecId::kRaw) continue;
+    QUIRE_ASSIGN_OR_RETURN(AlignedBuffer buffer, parts_.buffers->Take(codec->unit_bytes()));
+    const uint32_t page = address.unit / record->spec.num_kv_heads;
+    const uint32_t rows = TokensInPage(record->spec, record->tokens.size(), page);
+    QUIRE_RETURN_IF_ERROR(Annotate(
+        codec->DecodeUnit(units[i].slice.bytes, units[i].crc32c, rows, buffer.bytes()), "segment ",
+        address.segment.Hex(), " layer ", address.layer, " unit ", address.unit));
+    const uint32_t crc32c = Crc32c(buffer.bytes());
+    units[i] = {.slice = std::move(buffer).ToSlice(), .crc32c = crc32c};
+  }
+  return OkStatus();
 }
 
 bool UnitReader::WorthPromoting(const ExtentId& id) {
@@ -107,7 +141,7 @@ bool UnitReader::Promote(std::string_view tenant, const SegmentRecord& known, co
   }
   parts_.ssd->ReadUnits(reads);
   std::vector<std::byte> bytes;
-  bytes.reserve(ExtentBytes(known.spec, known.num_pages()));
+  bytes.reserve(known.stored_extent_bytes(known.num_pages()));
   for (SsdTier::UnitRead& read : reads) {
     const StatusOr<UnitBytes> unit = Checked(known, read);
     if (!unit.ok()) return false;
@@ -118,7 +152,7 @@ bool UnitReader::Promote(std::string_view tenant, const SegmentRecord& known, co
   const ExtentView view{.id = id,
                         .bytes = bytes,
                         .unit_crc32c = crcs,
-                        .full_bytes = ExtentBytes(known.spec, known.spec.segment_pages)};
+                        .full_bytes = known.stored_extent_bytes(known.spec.segment_pages)};
   const bool kept = parts_.dram->Put({&view, 1}).ok();
   (kept ? promotions_ : refused_).Add();
   return kept;

@@ -33,6 +33,7 @@ class UnitReader {
     DramTier* dram = nullptr;
     SsdTier* ssd = nullptr;
     KeyedLock* writers = nullptr;
+    AlignedBufferPool* buffers = nullptr;  ///< For decoded units.
   };
   UnitReader(const Parts& parts, std::unique_ptr<PromotionPolicy> promotion)
       : parts_(parts), promotion_(std::move(promotion)) {}
@@ -56,6 +57,9 @@ class UnitReader {
 
   /// Promotes the extents that are worth it. `misses` are in order of extents.
   void PromoteWorthy(std::string_view tenant, std::span<Miss> misses);
+  /// Replaces encoded units, each intact, by what they decode to.
+  Status Decode(std::string_view tenant, std::span<const UnitAddress> addresses,
+                std::span<UnitBytes> units);
   bool WorthPromoting(const ExtentId& id);
   bool Promote(std::string_view tenant, const SegmentRecord& known, const ExtentId& id);
   /// All at once, each checked against its segment's record.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the bundled documents (DIR/*.txt) and DIR/questions.jsonl, from a seed that training does not use.
+"""Writes the bundled documents (DIR/*.txt), DIR/questions.jsonl, and DIR/more-questions.jsonl, which asks for every
+second fact, from a seed that training does not use.
 
 Each text is a dossier of short documents; a prompt is BOS, the text, and the question appended to it. With --by-part
 each text is written once for every question, as NAME-PART.txt, so that the demo counts each part of the documents.
@@ -11,6 +12,16 @@ import random
 
 import documents
 import tokenizer
+
+
+def ask(document, fact):
+    return {"document": document, "question": "".join(documents.question(fact)), "answer": "".join(fact.answer())}
+
+
+def write_lines(path, lines):
+    with open(path, "w", encoding="utf-8") as f:
+        for line in lines:
+            f.write(json.dumps(line) + "\n")
 
 
 def main():
@@ -27,7 +38,7 @@ def main():
     tok = tokenizer.build()
     os.makedirs(a.folder, exist_ok=True)
     rng = random.Random(a.seed)
-    lines, lengths = [], []
+    lines, more, lengths = [], [], []
     for i in range(a.documents):
         facts = documents.make_facts(rng, a.facts, held_out=True)
         length = a.shortest + (a.longest - a.shortest) * i // max(1, a.documents - 1)
@@ -42,11 +53,10 @@ def main():
             name = f"dossier-{i + 1:02d}-{j + 1}.txt" if a.by_part else f"dossier-{i + 1:02d}.txt"
             with open(os.path.join(a.folder, name), "w", encoding="utf-8") as f:
                 f.write(text)
-            lines.append({"document": name, "question": "".join(documents.question(fact)),
-                          "answer": "".join(fact.answer())})
-    with open(os.path.join(a.folder, "questions.jsonl"), "w", encoding="utf-8") as f:
-        for line in lines:
-            f.write(json.dumps(line) + "\n")
+            lines.append(ask(name, fact))
+        more += [ask(name, facts[k]) for _, k in placed[::2]]
+    write_lines(os.path.join(a.folder, "questions.jsonl"), lines)
+    write_lines(os.path.join(a.folder, "more-questions.jsonl"), more)
     print(f"{a.documents} documents of {min(lengths)} to {max(lengths)} tokens, {len(lines)} questions")
 
 

@@ -173,19 +173,4 @@ Status ExtentCodec::DecodeUnits(std::span<const std::byte> encoded,
                 "decode_unit");
 }
 
-StatusOr<std::span<const std::byte>> DequantisedDigestInput(const ExtentCodec& codec,
-                                                            std::span<const std::byte> extent,
-                                                            std::span<const std::byte> encoded,
-                                                            uint32_t tokens,
-                                                            std::vector<std::byte>& scratch) {
-  if (codec.id() == CodecId::kRaw) return extent;
-  std::vector<uint32_t> crcs(codec.units(tokens));
-  const uint64_t bytes = codec.encoded_unit_bytes();
-  QUIRE_RETURN_IF_ERROR(CheckSize("encoded bytes", encoded.size(), crcs.size() * bytes));
-  for (size_t i = 0; i < crcs.size(); ++i) crcs[i] = Crc32c(encoded.subspan(i * bytes, bytes));
-  scratch.resize(codec.units(tokens) * codec.unit_bytes());
-  QUIRE_RETURN_IF_ERROR(codec.Decode(encoded, crcs, tokens, scratch));
-  return std::span<const std::byte>(scratch);
-}
-
 }  // namespace quire::kvserver

@@ -94,16 +94,6 @@ class ExtentCodec {
   uint64_t encoded_unit_bytes_;
 };
 
-/// What digests of an extent are computed from: the keys that attention will see, which are those
-/// that `encoded` decodes to. Bounds from the original keys would not hold for them. Returns
-/// `extent` itself for kRaw, otherwise the decoded units in `scratch`. REQUIRES: `encoded` is what
-/// codec.Encode made of `extent`.
-StatusOr<std::span<const std::byte>> DequantisedDigestInput(const ExtentCodec& codec,
-                                                            std::span<const std::byte> extent,
-                                                            std::span<const std::byte> encoded,
-                                                            uint32_t tokens,
-                                                            std::vector<std::byte>& scratch);
-
 }  // namespace quire::kvserver
 
 #endif  // QUIRE_KVSERVER_STORE_CODEC_CODEC_H_

@@ -187,38 +187,5 @@ TEST(Codec, RefusesSizesThatDoNotFit) {
   EXPECT_TRUE(refused(ExtentCodec::Make(spec, static_cast<CodecId>(9)).status()));
 }
 
-// The bounds that digests give must hold for the keys that attention reads.
-TEST(Codec, DigestsOfDequantisedKeysBoundThem) {
-  const KvSpec spec = SmallSpec();
-  const int64_t d = spec.head_dim;
-  for (const CodecId id : kAll) {
-    const ExtentCodec codec = ExtentCodec::Make(spec, id).value();
-    const std::vector<std::byte> extent = RandomExtent(spec, 96, 7);
-    const Encoded encoded = EncodeAll(codec, extent, 96);
-    std::vector<std::byte> scratch;
-    const auto input = DequantisedDigestInput(codec, extent, encoded.bytes, 96, scratch);
-    ASSERT_TRUE(input.ok());
-    EXPECT_EQ(id == CodecId::kRaw, input->data() == extent.data());
-    std::vector<float> digests(codec.units(96) * 2 * d);
-    ASSERT_EQ(kernels::CpuKernels().digest({.units = input->data(),
-                                            .unit_stride = 2 * spec.page_tokens * d,
-                                            .digests = digests.data(),
-                                            .n_units = static_cast<int64_t>(codec.units(96)),
-                                            .page_tokens = spec.page_tokens,
-                                            .head_dim = d,
-                                            .dtype = spec.dtype,
-                                            .out_dtype = DType::kF32}),
-              kernels::OpStatus::kOk);
-    std::vector<std::byte> read(extent.size());
-    ASSERT_TRUE(codec.Decode(encoded.bytes, encoded.crcs, 96, read).ok());
-    for (int64_t i = 0; i < static_cast<int64_t>(codec.units(96)) * spec.page_tokens * d; ++i) {
-      const int64_t unit = i / (spec.page_tokens * d);
-      const float key = LoadElement(read.data(), i + unit * spec.page_tokens * d, spec.dtype);
-      ASSERT_GE(key, digests[unit * 2 * d + i % d]) << Name(id);
-      ASSERT_LE(key, digests[unit * 2 * d + d + i % d]) << Name(id);
-    }
-  }
-}
-
 }  // namespace
 }  // namespace quire::kvserver

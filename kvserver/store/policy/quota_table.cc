@@ -25,6 +25,10 @@ Status QuotaTable::TryCharge(std::string_view tenant, TierName tier, uint64_t by
   return OkStatus();
 }
 
+void QuotaTable::ChargeStored(std::string_view tenant, TierName tier, uint64_t bytes) {
+  Of(tenant)[Index(tier)].used_bytes += bytes;
+}
+
 void QuotaTable::Release(std::string_view tenant, TierName tier, uint64_t bytes) {
   Of(tenant)[Index(tier)].used_bytes -= bytes;
 }

@@ -33,6 +33,8 @@ class QuotaTable {
   /// Charges `bytes`. RESOURCE_EXHAUSTED naming tenant, tier, use and quota when they do not fit,
   /// and nothing changes.
   [[nodiscard]] Status TryCharge(std::string_view tenant, TierName tier, uint64_t bytes);
+  /// Charges bytes that are there already, over the quota or not.
+  void ChargeStored(std::string_view tenant, TierName tier, uint64_t bytes);
   /// Gives charged bytes back. REQUIRES: as many are charged.
   void Release(std::string_view tenant, TierName tier, uint64_t bytes);
 

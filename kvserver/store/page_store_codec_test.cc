@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The store with encoded segments: whatever the codec, readers get one and the same set of bytes,
+// from DRAM, from SSD and after a restart, and digests bound the keys among them.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "kvserver/store/testing/page_store_fixture.h"
+
+namespace quire::kvserver::testing {
+namespace {
+
+class PageStoreCodecTest : public PageStoreTest, public ::testing::WithParamInterface<std::string> {
+ protected:
+  CodecParams codec() { return CodecByName(GetParam()).value(); }
+  StatusOr<TestSegment> PutEncoded(const CodecParams& codec, size_t num_tokens = 8) {
+    TestSegment segment;
+    segment.tokens = MakeTokens(num_tokens, 5);
+    segment.payload = MakePayload(spec_, num_tokens, 5);
+    PutSegmentArgs args;
+    args.spec = &spec_;
+    args.tokens = segment.tokens;
+    args.payload = segment.payload;
+    args.codec = codec;
+    QUIRE_ASSIGN_OR_RETURN(const PutSegmentResult result, store_->PutSegment("default", args));
+    segment.key = result.key;
+    return segment;
+  }
+  std::vector<std::byte> Read(const TestSegment& segment) {
+    const auto bytes = ReadSegment(*store_, spec_, segment);
+    EXPECT_TRUE(bytes.ok()) << bytes.status();
+    return bytes.ok() ? *bytes : std::vector<std::byte>();
+  }
+};
+
+TEST_P(PageStoreCodecTest, TheSameBytesComeFromDramFromSsdAndAfterARestart) {
+  const auto segment = PutEncoded(codec(), 7);  // the last page is short
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  const std::vector<std::byte> from_dram = Read(*segment);
+  EXPECT_GT(Count("dram_unit_hits"), 0u);
+  Open();
+  EXPECT_EQ(Read(*segment), from_dram);
+  EXPECT_GT(Count("ssd_unit_reads"), 0u);
+  EXPECT_EQ(Read(*segment), from_dram);  // promotes
+  EXPECT_EQ(Read(*segment), from_dram);
+  EXPECT_GT(Count("promotions"), 0u);
+}
+
+TEST_P(PageStoreCodecTest, WhatIsReadIsCloseToWhatWasPut) {
+  const auto segment = PutEncoded(codec());
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  const std::vector<std::byte> read = Read(*segment);
+  ASSERT_EQ(read.size(), segment->payload.size());
+  // Values are within 0.5; int4 has 15 steps between a row's least and greatest.
+  const float bound = codec().id == CodecId::kRaw ? 0 : codec().id == CodecId::kInt4 ? 0.05 : 0.03;
+  for (size_t i = 0; i < read.size() / 2; ++i) {
+    const auto at = static_cast<int64_t>(i);
+    ASSERT_NEAR(LoadElement(read.data(), at, spec_.dtype),
+                LoadElement(segment->payload.data(), at, spec_.dtype), bound)
+        << "element " << i;
+  }
+  if (codec().id == CodecId::kInt4) {
+    EXPECT_LT(Count("ssd_bytes_used"), segment->payload.size());
+  }
+}
+
+TEST_P(PageStoreCodecTest, DigestsBoundTheKeysThatAreRead) {
+  const auto segment = PutEncoded(codec(), 6);
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  const std::vector<std::byte> read = Read(*segment);
+  const int64_t d = spec_.head_dim;
+  int64_t unit = 0;
+  for (uint32_t layer = 0; layer < spec_.num_layers; ++layer) {
+    const auto digests = store_->ReadDigests("default", segment->key, layer);
+    ASSERT_TRUE(digests.ok()) << digests.status();
+    for (int64_t in_layer = 0; in_layer < 2 * spec_.num_kv_heads; ++in_layer, ++unit) {
+      const auto tokens = TokensInPage(spec_, 6, static_cast<uint32_t>(in_layer / 2));
+      for (int64_t i = 0; i < tokens * d; ++i) {
+        const float key =
+            LoadElement(read.data(), unit * 2 * spec_.page_tokens * d + i, spec_.dtype);
+        const std::byte* const bounds = digests->bytes->data();
+        ASSERT_GE(key, LoadElement(bounds, in_layer * 2 * d + i % d, spec_.dtype));
+        ASSERT_LE(key, LoadElement(bounds, in_layer * 2 * d + d + i % d, spec_.dtype));
+      }
+    }
+  }
+}
+
+// Promise 1: a sealed segment never changes, whatever codec a later put names.
+TEST_P(PageStoreCodecTest, Promise1ALaterPutKeepsTheCodecAndIsComparedByIt) {
+  const auto segment = PutEncoded(codec());
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  const std::vector<std::byte> before = Read(*segment);
+  for (const std::string& other : CodecNames()) {
+    ASSERT_TRUE(PutEncoded(CodecByName(other).value()).ok()) << other;
+  }
+  EXPECT_EQ(Count("puts_existed"), CodecNames().size());
+  EXPECT_EQ(Read(*segment), before);
+  std::vector<std::byte> different = segment->payload;
+  StoreElement(different.data(), 0, spec_.dtype, 40.0f);
+  EXPECT_EQ(Put(segment->tokens, different).status().code(), StatusCode::kAlreadyExists);
+}
+
+TEST_P(PageStoreCodecTest, SpaceComesBackWhenTheSegmentIsDeleted) {
+  const auto segment = PutEncoded(codec());
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  EXPECT_GT(Count("ssd_bytes_used"), 0u);
+  ASSERT_TRUE(store_->DeleteSegment("default", segment->key).ok());
+  EXPECT_EQ(Count("ssd_bytes_used"), 0u);
+  Open();
+  EXPECT_EQ(Count("ssd_bytes_used"), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Codecs, PageStoreCodecTest, ::testing::ValuesIn(CodecNames()),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           for (char& c : name) c = std::isalnum(c) != 0 ? c : '_';
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace quire::kvserver::testing

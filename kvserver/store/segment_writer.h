@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SegmentWriter: the write path. A segment is checked, encoded, charged to its tenant, written to
+// SSD and committed, and put into DRAM. Durability decides whether the commit is synced.
+//
+// Under a write budget, what need not persist may be kept in DRAM only: its record and digests are
+// committed, its extents are not written. It is gone when it leaves DRAM or the store is closed,
+// and readers then get NOT_FOUND; a put that persists, of it or of a segment that continues it,
+// writes it out. What finds no room in DRAM is written to SSD whatever the budget says.
+//
+// Thread-safety: all methods may be called concurrently; writes of one segment exclude each other
+// through `writers`. Errors: as PageStore::PutSegment.
+#ifndef QUIRE_KVSERVER_STORE_SEGMENT_WRITER_H_
+#define QUIRE_KVSERVER_STORE_SEGMENT_WRITER_H_
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/counters.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "kvserver/store/database.h"
+#include "kvserver/store/digest_store.h"
+#include "kvserver/store/dram_tier.h"
+#include "kvserver/store/keyed_lock.h"
+#include "kvserver/store/page_store.h"
+#include "kvserver/store/policy/admission_policy.h"
+#include "kvserver/store/put_request.h"
+#include "kvserver/store/segment_catalog.h"
+#include "kvserver/store/space_accounts.h"
+#include "kvserver/store/ssd_tier.h"
+
+namespace quire::kvserver {
+
+class SegmentWriter {
+ public:
+  /// What it writes to; all outlive the writer.
+  struct Parts {
+    Database* database = nullptr;
+    PayloadStore* payload = nullptr;
+    SegmentCatalog* catalog = nullptr;
+    DigestStore* digests = nullptr;
+    DramTier* dram = nullptr;
+    SsdTier* ssd = nullptr;
+    KeyedLock* writers = nullptr;
+    SpaceAccounts* space = nullptr;
+    Counter* segments = nullptr;  ///< Segments that are stored.
+    Clock* clock = nullptr;
+    std::string directory;          ///< The data directory, for messages.
+    FaultPoints* faults = nullptr;  ///< May be null.
+  };
+  /// `admission` null: everything goes to SSD.
+  SegmentWriter(const Parts& parts, std::unique_ptr<AdmissionPolicy> admission)
+      : parts_(parts), admission_(std::move(admission)) {}
+
+  /// See PageStore::PutSegment. REQUIRES: `salt` is that of `tenant`.
+  StatusOr<PutSegmentResult> Put(std::string_view tenant, const TenantSalt& salt,
+                                 const PutSegmentArgs& args);
+
+  /// Whether what `record` stands for can be read: what is in DRAM only is gone when it left.
+  bool IsThere(const SegmentKey& key, const SegmentRecord& record) const;
+
+  /// puts, puts_existed, puts_dram_only.
+  void VisitCounters(const CounterVisitor& visit) const;
+
+ private:
+  /// How a segment that is about to be put is stored now.
+  enum class Stored { kNot, kWhole, kDamaged, kDramOnly };
+  using KnownRecord = std::optional<SegmentRecordPtr>;
+
+  /// The record of a stored segment; none when there is none that can be read.
+  StatusOr<KnownRecord> FindKnown(std::string_view tenant, const SegmentKey& key);
+  StatusOr<Stored> CompareStored(const SegmentKey& key, const KnownRecord& known,
+                                 const SegmentRecord& record) const;
+  StatusOr<uint64_t> FirstToken(std::string_view tenant, const PutSegmentArgs& args);
+  /// Everything that was put so far is durable when this returns OK.
+  Status Sync();
+  /// Whether it goes to SSD now.
+  bool Admit(const SegmentToStore& segment, Durability durability);
+  Status CheckFreeBytes(const SegmentRecord& record);
+  Status Write(const SegmentKey& key, SegmentToStore& segment, Durability durability,
+               Stored before);
+  Status WriteToSsd(const SegmentKey& key, const SegmentToStore& segment,
+                    std::span<const ExtentView> extents, bool sync, Stored before);
+  /// False when DRAM has no room for all of it.
+  StatusOr<bool> WriteToDramOnly(const SegmentKey& key, SegmentToStore& segment,
+                                 std::span<const ExtentView> extents);
+  Status Commit(const SegmentKey& key, const SegmentToStore& segment, Database::Batch& batch,
+                bool sync);
+  /// Writes out what is in DRAM only of the chain that ends with `tip`.
+  Status PersistChain(std::string_view tenant, const SegmentKey& tip);
+  Status PersistFromDram(std::string_view tenant, const SegmentKey& key);
+  StatusOr<SegmentToStore> FromDram(const SegmentKey& key, const SegmentRecord& record);
+
+  const Parts parts_;
+  Mutex admission_mutex_;
+  const std::unique_ptr<AdmissionPolicy> admission_ QUIRE_PT_GUARDED_BY(admission_mutex_);
+  Counter puts_, existed_, dram_only_;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_STORE_SEGMENT_WRITER_H_

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/store/space_accounts.h"
+
+namespace quire::kvserver {
+
+SpaceAccounts::SpaceAccounts(uint64_t limit_bytes, const TenantBytes& quotas)
+    : limit_bytes_(limit_bytes) {
+  for (const auto& [tenant, bytes] : quotas) tenants_.SetQuota(tenant, TierName::kSsd, bytes);
+}
+
+void SpaceAccounts::ChargeStored(std::string_view tenant, uint64_t bytes) {
+  MutexLock lock(mutex_);
+  used_bytes_ += bytes;
+  tenants_.ChargeStored(tenant, TierName::kSsd, bytes);
+}
+
+Status SpaceAccounts::Charge(std::string_view tenant, uint64_t bytes) {
+  MutexLock lock(mutex_);
+  if (limit_bytes_ != 0 && (used_bytes_ > limit_bytes_ || bytes > limit_bytes_ - used_bytes_)) {
+    return ResourceExhausted("the store holds ", used_bytes_, " of ssd_bytes ", limit_bytes_,
+                             " and a segment needs ", bytes,
+                             "; delete documents or raise ssd_bytes, then retry");
+  }
+  QUIRE_RETURN_IF_ERROR(tenants_.TryCharge(tenant, TierName::kSsd, bytes));
+  used_bytes_ += bytes;
+  return OkStatus();
+}
+
+void SpaceAccounts::Release(std::string_view tenant, uint64_t bytes) {
+  MutexLock lock(mutex_);
+  used_bytes_ -= bytes;
+  tenants_.Release(tenant, TierName::kSsd, bytes);
+}
+
+void SpaceAccounts::VisitCounters(const CounterVisitor& visit) const {
+  MutexLock lock(mutex_);
+  visit("ssd_bytes_used", used_bytes_);
+  visit("ssd_bytes_limit", limit_bytes_);
+}
+
+}  // namespace quire::kvserver

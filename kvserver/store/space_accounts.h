@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SpaceAccounts: payload bytes on SSD, those of all tenants together under the store's limit and
+// those of each under its quota. Bytes count as encoded, before the entropy coder.
+// Thread-safety: all methods may be called concurrently. Takes no other lock.
+#ifndef QUIRE_KVSERVER_STORE_SPACE_ACCOUNTS_H_
+#define QUIRE_KVSERVER_STORE_SPACE_ACCOUNTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "common/base/counters.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "kvserver/store/policy/quota_table.h"
+
+namespace quire::kvserver {
+
+/// By tenant.
+using TenantBytes = std::map<std::string, uint64_t, std::less<>>;
+
+class SpaceAccounts {
+ public:
+  /// `limit_bytes` 0: no limit. `quotas`: of the tenants that have one.
+  SpaceAccounts(uint64_t limit_bytes, const TenantBytes& quotas);
+
+  /// Charges what is stored already, limits or not.
+  void ChargeStored(std::string_view tenant, uint64_t bytes);
+  /// Charges `bytes`. RESOURCE_EXHAUSTED, naming the limit or the quota and the remedy, when they
+  /// do not fit, and nothing changes.
+  [[nodiscard]] Status Charge(std::string_view tenant, uint64_t bytes);
+  /// REQUIRES: as many are charged.
+  void Release(std::string_view tenant, uint64_t bytes);
+
+  /// ssd_bytes_used, ssd_bytes_limit.
+  void VisitCounters(const CounterVisitor& visit) const;
+
+ private:
+  const uint64_t limit_bytes_;
+  mutable Mutex mutex_;
+  uint64_t used_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;
+  QuotaTable tenants_ QUIRE_GUARDED_BY(mutex_);
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_STORE_SPACE_ACCOUNTS_H_
