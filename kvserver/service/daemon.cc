@@ -63,6 +63,11 @@ void AddStoreFlags(CLI::App* app, ServerOptions* server) {
   app->add_option("--eviction", server->eviction_policy, "Which extents leave the DRAM tier first")
       ->check(CLI::IsMember(EvictionPolicyNames()))
       ->capture_default_str();
+  app->add_option("--scrub-bytes-per-second", server->scrub_bytes_per_second,
+                  "Stored bytes verified in the background; 0 = none")
+      ->transform(CLI::AsSizeValue(true).description(""))
+      ->type_name("SIZE")
+      ->capture_default_str();
   app->add_option("--promote-after-touches", server->promote_after_touches,
                   "SSD reads of an extent before it comes back to DRAM")
       ->capture_default_str();

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 
+#include "common/base/heap.h"
 #include "kvserver/service/daemon.h"
 
 namespace {
@@ -25,6 +26,7 @@ SIGTERM and SIGINT finish what runs and close the store.
 }  // namespace
 
 int main(int argc, char** argv) {
+  quire::ReturnLargeAllocations();
   CLI::App app("quired stores KV pages of language models and serves them to workers.", "quired");
   quire::kvserver::DaemonOptions options;
   quire::kvserver::AddDaemonFlags(&app, &options);

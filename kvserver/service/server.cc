@@ -35,6 +35,7 @@ PageStore::Options StoreOptions(const ServerOptions& options) {
   store.tenants = options.tenants;
   store.eviction_policy = options.eviction_policy;
   store.promote_after_touches = options.promote_after_touches;
+  store.scrub_bytes_per_second = options.scrub_bytes_per_second;
   store.clock = options.clock;
   return store;
 }

@@ -29,8 +29,9 @@ struct ServerOptions {
   uint64_t ssd_write_burst_bytes = uint64_t{1} << 30;  ///< What that budget saves up at most.
   std::vector<std::string> tenants = {"default"};
   Durability default_durability = Durability::kPersisted;  ///< Of puts that do not say.
-  std::string eviction_policy = "lru";  ///< Which extents leave DRAM first; store/policy/.
-  uint32_t promote_after_touches = 2;   ///< SSD reads before an extent comes back to DRAM.
+  std::string eviction_policy = "lru";        ///< Which extents leave DRAM first; store/policy/.
+  uint32_t promote_after_touches = 2;         ///< SSD reads before an extent comes back to DRAM.
+  uint64_t scrub_bytes_per_second = 8 << 20;  ///< Verified in the background; 0 = none.
 
   // Limits.
   uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.

@@ -95,7 +95,9 @@ class PageStore {
     PrefillCost prefill_cost = {};            ///< For policies that weigh what eviction costs.
     uint64_t catalog_cache_bytes = 64 << 20;  ///< Segment records and chains kept in memory.
     uint64_t digest_cache_bytes = 64 << 20;   ///< Digests kept in memory.
-    Clock* clock = nullptr;                   ///< SystemClock() when null; outlives the store.
+    /// Stored bytes that are read and verified in the background; 0: none are.
+    uint64_t scrub_bytes_per_second = 0;
+    Clock* clock = nullptr;  ///< SystemClock() when null; outlives the store.
   };
   /// Opens or creates the store and recovers to the last acknowledged state.
   /// Errors name the path and the remedy: not a directory, not writable, locked by another server,

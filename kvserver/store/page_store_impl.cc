@@ -12,6 +12,8 @@
 namespace quire::kvserver {
 namespace {
 
+// Left to the metadata when a volume is made: twice what a put asks for (SegmentWriter).
+constexpr uint64_t kLeftForMetadata = 128 << 20;
 constexpr size_t kMaxLookupTokens = size_t{1} << 24;
 // Extents that were read from SSD and may be read again; 64 bytes each or so.
 constexpr size_t kPromotionMemory = 65536;
@@ -33,6 +35,16 @@ DramTier::Options DramOptions(const PageStore::Options& options) {
   dram.tenant_quotas = options.tenant_dram_quota_bytes;
   dram.clock = options.clock;
   return dram;
+}
+
+Clock* ClockOf(const PageStore::Options& options) {
+  return options.clock != nullptr ? options.clock : &SystemClock();
+}
+
+/// What volumes may take of the file system, which they would otherwise fill.
+StatusOr<uint64_t> FreeForVolumes(Database& database) {
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, database.FreeBytes());
+  return bytes - std::min(bytes, kLeftForMetadata);
 }
 
 }  // namespace
@@ -68,9 +80,11 @@ Status PageStoreImpl::OpenPayload(const Options& options, const Machine& machine
     parts->engine = std::move(choice.engine);
     engine = parts->engine.get();
   }
-  const VolumeSet::Options volumes{.directory = parts->directory->payload_path(),
-                                   .volume_bytes = options.ssd_volume_bytes,
-                                   .faults = machine.faults};
+  const VolumeSet::Options volumes{
+      .directory = parts->directory->payload_path(),
+      .volume_bytes = options.ssd_volume_bytes,
+      .free_bytes = [database = parts->database.get()] { return FreeForVolumes(*database); },
+      .faults = machine.faults};
   QUIRE_ASSIGN_OR_RETURN(
       parts->payload,
       PayloadStore::Open({.volumes = volumes, .buffers = {}, .faults = machine.faults}, engine));
@@ -109,14 +123,21 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
                .space = &space_,
                .segments = &segments_,
                .faults = machine.faults,
-               .clock = options.clock != nullptr ? options.clock : &SystemClock(),
+               .clock = ClockOf(options),
                .prefill_cost = options.prefill_cost,
                .directory = directory_->path()},
-              MakeAdmission(options)) {
+              MakeAdmission(options)),
+      scrubber_({.database = database_.get(),
+                 .catalog = &catalog_,
+                 .ssd = &ssd_,
+                 .writers = &writers_,
+                 .clock = ClockOf(options)},
+                options.scrub_bytes_per_second) {
   for (const auto& [tenant, bytes] : stored.bytes) space_.ChargeStored(tenant, bytes);
   segments_.Add(stored.segments);
   dropped_.Add(recovered.dropped);
   lost_bytes_.Add(recovered.lost_bytes);
+  if (options.scrub_bytes_per_second > 0) scrubber_.Start();
 }
 
 StatusOr<PutSegmentResult> PageStoreImpl::PutSegment(std::string_view tenant,
@@ -268,6 +289,7 @@ void PageStoreImpl::VisitCounters(const CounterVisitor& visit) const {
   visit("ssd_bytes_lost", lost_bytes_.Get());
   payload_->VisitCounters(visit);
   database_->VisitCounters(visit);
+  scrubber_.VisitCounters(visit);
 }
 
 }  // namespace quire::kvserver

@@ -20,6 +20,7 @@
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/page_store.h"
 #include "kvserver/store/rocksdb_metadata_store.h"
+#include "kvserver/store/scrubber.h"
 #include "kvserver/store/segment_catalog.h"
 #include "kvserver/store/segment_writer.h"
 #include "kvserver/store/space_accounts.h"
@@ -66,6 +67,7 @@ class PageStoreImpl final : public PageStore {
   /// For tests that damage or inspect what is stored.
   Database& database() { return *database_; }
   PayloadStore& payload() { return *payload_; }
+  Scrubber& scrubber() { return scrubber_; }
 
  private:
   struct Parts {
@@ -99,6 +101,7 @@ class PageStoreImpl final : public PageStore {
   SpaceAccounts space_;
   Counter segments_, deletes_, dropped_, lost_bytes_;
   SegmentWriter writer_;
+  Scrubber scrubber_;  ///< Last: it stops before what it reads goes.
 };
 
 }  // namespace quire::kvserver

@@ -162,7 +162,7 @@ std::vector<VolumeFile*> VolumeSet::All() const {
   return all;
 }
 
-StatusOr<VolumeFile*> VolumeSet::Grow() {
+StatusOr<VolumeHeader> VolumeSet::NextHeader() {
   VolumeHeader header;
   {
     MutexLock lock(mutex_);
@@ -177,11 +177,30 @@ StatusOr<VolumeFile*> VolumeSet::Grow() {
                                " is reached; delete documents or raise the limit");
     }
   }
-  QUIRE_ASSIGN_OR_RETURN(auto volume, VolumeFile::Create(PathOf(header.volume), header,
-                                                         options_.direct, options_.faults));
-  VolumeFile* const made = volume.get();
-  Add(std::move(volume));
-  return made;
+  if (options_.free_bytes == nullptr) return header;
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t free_bytes, options_.free_bytes());
+  header.size_bytes = std::min(header.size_bytes, RoundDown(free_bytes, kBlockBytes));
+  if (header.size_bytes >= kMinVolumeBytes) return header;
+  return ResourceExhausted("the file system of ", options_.directory, " has ", free_bytes,
+                           " bytes left for volumes, the smallest needs ", kMinVolumeBytes,
+                           "; free space there or delete documents, then retry");
+}
+
+StatusOr<VolumeFile*> VolumeSet::Grow() {
+  QUIRE_ASSIGN_OR_RETURN(VolumeHeader header, NextHeader());
+  for (;;) {
+    StatusOr<std::unique_ptr<VolumeFile>> volume =
+        VolumeFile::Create(PathOf(header.volume), header, options_.direct, options_.faults);
+    if (volume.ok()) {
+      VolumeFile* const made = volume->get();
+      Add(*std::move(volume));
+      return made;
+    }
+    // Quotas and other writers leave less than the file system says.
+    header.size_bytes = RoundDown(header.size_bytes / 2, kBlockBytes);
+    const bool full = volume.status().code() == StatusCode::kResourceExhausted;
+    if (!full || header.size_bytes < kMinVolumeBytes) return volume.status();
+  }
 }
 
 void VolumeSet::SkipPast(uint32_t number) {

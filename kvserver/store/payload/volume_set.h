@@ -11,6 +11,7 @@
 #define QUIRE_KVSERVER_STORE_PAYLOAD_VOLUME_SET_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -29,6 +30,8 @@ class VolumeSet {
     uint64_t volume_bytes = 256u << 20;  ///< Size of a new volume, at least kMinVolumeBytes.
     uint64_t limit_bytes = 0;            ///< Of all volumes together; 0: the file system's.
     DirectIo direct = DirectIo::kAuto;
+    /// What volumes may still take of the file system; null: all that it has.
+    std::function<StatusOr<uint64_t>()> free_bytes = nullptr;
     FaultPoints* faults = nullptr;  ///< Told of volumes that are made; may be null.
     /// Makes and removes nothing, and passes over volumes that cannot be opened.
     bool read_only = false;
@@ -48,7 +51,8 @@ class VolumeSet {
   VolumeFile* Find(uint32_t number) const;
   /// By number.
   std::vector<VolumeFile*> All() const;
-  /// Makes another volume. REQUIRES: one caller at a time.
+  /// Makes another volume, a smaller one where the file system has no room for its full size.
+  /// REQUIRES: one caller at a time.
   StatusOr<VolumeFile*> Grow();
   /// New volumes get numbers above `number`, which metadata may still name.
   void SkipPast(uint32_t number);
@@ -66,6 +70,8 @@ class VolumeSet {
   /// Makes a small volume and removes it, to see what the directory allows.
   Status Probe();
   std::string PathOf(uint32_t number) const;
+  /// Of the volume to make next, by the limit and the free space.
+  StatusOr<VolumeHeader> NextHeader();
   void Add(std::unique_ptr<VolumeFile> volume);
 
   const Options options_;
