@@ -136,7 +136,7 @@ void AddConditions(const StoreBenchOptions& options, const Results& results, uin
   out["depth"] = options.depth;
   out["batch_units"] = options.batch_units;
   out["rounds"] = options.rounds;
-  out["dram_rounds"] = options.dram_rounds();
+  out["dram_rounds"] = options.dram_rounds;
   out["machine"] = Machine();
 }
 
@@ -212,8 +212,11 @@ void AddStoreBench(Benches& benches) {
   command.add_option("--batch", options->batch_units, "Units read from SSD by one call")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  command.add_option("--rounds", options->rounds, "Rounds; all take part in each")
+  command.add_option("--rounds", options->rounds, "Rounds on SSD; all take part in each")
       ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command.add_option("--dram-rounds", options->dram_rounds, "Rounds on DRAM, a millisecond each")
+      ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   cli::AddDataDirOption(command, &options->directory);
 }

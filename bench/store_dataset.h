@@ -28,10 +28,10 @@ struct StoreBenchOptions {
   uint32_t depth = 32;                  ///< Requests in flight.
   uint32_t batch_units = 256;           ///< Units of one call that reads from SSD.
   uint32_t rounds = 7;                  ///< On SSD.
+  uint32_t dram_rounds = 2000;          ///< On DRAM: of 4 MiB copied, or 16384 units handed out.
 
   /// DRAM given to the store: pins may hold half of it.
   uint64_t dram_bytes() const { return 2 * working_set_bytes + (64 << 20); }
-  uint32_t dram_rounds() const { return 5 * rounds; }
 };
 
 /// Segments of 32 extents of 1 MiB.

@@ -20,9 +20,11 @@ using kvserver::ArenaMemory;
 using kvserver::UnitAddress;
 using kvserver::UnitBytes;
 
-constexpr uint64_t kDestinationBytes = 4 << 20;
-constexpr uint32_t kHandoutUnits = 256;  ///< Of one call.
-constexpr uint32_t kHandoutPasses = 16;  ///< Over the working set, in a round.
+// A turn is short, so that the median passes over interruptions: this much is copied,
+constexpr uint64_t kTurnBytes = 4 << 20;
+// or as often as this so many units are handed out.
+constexpr uint32_t kTurnCalls = 64;
+constexpr uint32_t kCallUnits = 256;
 
 /// Every unit of the working set once, in random order.
 std::vector<uint64_t> Shuffled(uint64_t units) {
@@ -33,60 +35,91 @@ std::vector<uint64_t> Shuffled(uint64_t units) {
   return order;
 }
 
-/// Calls work(part) for consecutive parts of `all` of at most `size`.
-template <typename T, typename Function>
-Status ForEachPart(std::span<const T> all, size_t size, const Function& work) {
-  for (size_t at = 0; at < all.size(); at += size) {
-    QUIRE_RETURN_IF_ERROR(work(all.subspan(at, std::min(size, all.size() - at))));
-  }
-  return OkStatus();
-}
-
-/// Reads everything through the store, and through its DRAM tier alone.
-class Reader {
+/// Consecutive parts of a list, from its start again after its end.
+template <typename T>
+class Parts {
  public:
-  Reader(Dataset& dataset, std::span<const uint64_t> order)
-      : dataset_(dataset), destination_(kDestinationBytes) {
-    for (const uint64_t number : order) addresses_.push_back(dataset.Unit(number));
-  }
-
-  Status CopyOut() {
-    return ForEachPart(std::span<const UnitAddress>(addresses_),
-                       kDestinationBytes / dataset_.unit_bytes(), [&](auto part) {
-                         QUIRE_RETURN_IF_ERROR(dataset_.store().ReadUnits("default", part, &out_));
-                         std::byte* to = destination_.data();
-                         for (const UnitBytes& unit : out_) {
-                           std::memcpy(to, unit.slice.bytes.data(), unit.slice.bytes.size());
-                           to += unit.slice.bytes.size();
-                         }
-                         return OkStatus();
-                       });
-  }
-  Status HandOutByStore() {
-    return HandOut([&](auto part) { return dataset_.store().ReadUnits("default", part, &out_); });
-  }
-  Status HandOutByTier() {
-    out_.assign(kHandoutUnits, {});
-    return HandOut([&](auto part) {
-      const size_t found = dataset_.store().dram().ReadUnits("default", part, out_);
-      return found == part.size() ? OkStatus() : Internal("a pinned unit is not in DRAM");
-    });
+  /// REQUIRES: `all` is at least as long as a part.
+  Parts(std::span<const T> all, size_t size) : all_(all), size_(size) {}
+  std::span<const T> Next() {
+    if (at_ + size_ > all_.size()) at_ = 0;
+    at_ += size_;
+    return all_.subspan(at_ - size_, size_);
   }
 
  private:
-  template <typename Read>
-  Status HandOut(const Read& read) {
-    for (uint32_t pass = 0; pass < kHandoutPasses; ++pass) {
-      QUIRE_RETURN_IF_ERROR(
-          ForEachPart(std::span<const UnitAddress>(addresses_), kHandoutUnits, read));
+  const std::span<const T> all_;
+  const size_t size_;
+  size_t at_ = 0;
+};
+
+/// Reads the working set through the store, and through its DRAM tier alone.
+class StoreReader {
+ public:
+  StoreReader(Dataset& dataset, std::span<const uint64_t> order)
+      : store_(dataset.store()),
+        addresses_(AddressesOf(dataset, order)),
+        to_copy_(addresses_, kTurnBytes / dataset.unit_bytes()),
+        to_hand_out_(addresses_, kCallUnits) {}
+
+  Status CopyOut(std::span<std::byte> destination) {
+    QUIRE_RETURN_IF_ERROR(store_.ReadUnits("default", to_copy_.Next(), &out_));
+    std::byte* to = destination.data();
+    for (const UnitBytes& unit : out_) {
+      std::memcpy(to, unit.slice.bytes.data(), unit.slice.bytes.size());
+      to += unit.slice.bytes.size();
+    }
+    return OkStatus();
+  }
+  Status HandOutByStore() {
+    for (uint32_t call = 0; call < kTurnCalls; ++call) {
+      QUIRE_RETURN_IF_ERROR(store_.ReadUnits("default", to_hand_out_.Next(), &out_));
+    }
+    return OkStatus();
+  }
+  Status HandOutByTier() {
+    out_.resize(kCallUnits);
+    for (uint32_t call = 0; call < kTurnCalls; ++call) {
+      if (store_.dram().ReadUnits("default", to_hand_out_.Next(), out_) == kCallUnits) continue;
+      return Internal("a pinned unit is not in DRAM");
     }
     return OkStatus();
   }
 
-  Dataset& dataset_;
-  std::vector<UnitAddress> addresses_;
+ private:
+  static std::vector<UnitAddress> AddressesOf(const Dataset& dataset,
+                                              std::span<const uint64_t> order) {
+    std::vector<UnitAddress> addresses;
+    for (const uint64_t number : order) addresses.push_back(dataset.Unit(number));
+    return addresses;
+  }
+
+  kvserver::PageStoreImpl& store_;
+  const std::vector<UnitAddress> addresses_;
+  Parts<UnitAddress> to_copy_, to_hand_out_;
   std::vector<UnitBytes> out_;
-  std::vector<std::byte> destination_;
+};
+
+/// The same pattern from memory that is nobody's.
+class PlainReader {
+ public:
+  PlainReader(std::span<const std::byte> buffer, std::span<const uint64_t> order,
+              uint64_t unit_bytes)
+      : buffer_(buffer), unit_bytes_(unit_bytes), to_copy_(order, kTurnBytes / unit_bytes) {}
+
+  Status CopyOut(std::span<std::byte> destination) {
+    std::byte* to = destination.data();
+    for (const uint64_t number : to_copy_.Next()) {
+      std::memcpy(to, buffer_.data() + number * unit_bytes_, unit_bytes_);
+      to += unit_bytes_;
+    }
+    return OkStatus();
+  }
+
+ private:
+  const std::span<const std::byte> buffer_;
+  const uint64_t unit_bytes_;
+  Parts<uint64_t> to_copy_;
 };
 
 /// A buffer as large as the working set, on pages of the arena's kind.
@@ -97,38 +130,26 @@ StatusOr<std::unique_ptr<ArenaMemory>> PlainBuffer(uint64_t bytes) {
   return buffer;
 }
 
-Status CopyPlain(std::span<const std::byte> buffer, std::span<const uint64_t> order,
-                 uint64_t unit_bytes, std::span<std::byte> destination) {
-  return ForEachPart(order, destination.size() / unit_bytes, [&](auto part) {
-    std::byte* to = destination.data();
-    for (const uint64_t number : part) {
-      std::memcpy(to, buffer.data() + number * unit_bytes, unit_bytes);
-      to += unit_bytes;
-    }
-    return OkStatus();
-  });
-}
-
 }  // namespace
 
 StatusOr<DramRates> MeasureDram(const StoreBenchOptions& options, Dataset& dataset) {
   QUIRE_RETURN_IF_ERROR(dataset.Pin(options.working_set_bytes));
   QUIRE_ASSIGN_OR_RETURN(const auto buffer, PlainBuffer(options.working_set_bytes));
+  // One for both: how source and destination lie to each other makes a difference to memcpy.
+  QUIRE_ASSIGN_OR_RETURN(const auto destination, PlainBuffer(kTurnBytes));
   const std::vector<uint64_t> order = Shuffled(options.working_set_bytes / dataset.unit_bytes());
-  Reader reader(dataset, order);
-  std::vector<std::byte> destination(kDestinationBytes);
-  const auto copy_plain = [&] {
-    return CopyPlain(buffer->bytes(), order, dataset.unit_bytes(), destination);
-  };
-  SideBySide copies({{[&] { return reader.CopyOut(); }}, {copy_plain}});
-  QUIRE_RETURN_IF_ERROR(copies.Run(options.dram_rounds()));
+  StoreReader store(dataset, order);
+  PlainReader plain(buffer->bytes(), order, dataset.unit_bytes());
+  SideBySide copies({{[&] { return store.CopyOut(destination->bytes()); }},
+                     {[&] { return plain.CopyOut(destination->bytes()); }}});
+  QUIRE_RETURN_IF_ERROR(copies.Run(options.dram_rounds));
   SideBySide handouts(
-      {{[&] { return reader.HandOutByTier(); }}, {[&] { return reader.HandOutByStore(); }}});
-  QUIRE_RETURN_IF_ERROR(handouts.Run(options.dram_rounds()));
-  const uint64_t units = order.size() * kHandoutPasses;
+      {{[&] { return store.HandOutByTier(); }}, {[&] { return store.HandOutByStore(); }}});
+  QUIRE_RETURN_IF_ERROR(handouts.Run(options.dram_rounds));
+  const uint64_t units = uint64_t{kTurnCalls} * kCallUnits;
   return DramRates{.vs_memcpy = copies.Ratio(0, 1),
-                   .copied_gb_per_s = copies.PerSecond(0, options.working_set_bytes) / 1e9,
-                   .memcpy_gb_per_s = copies.PerSecond(1, options.working_set_bytes) / 1e9,
+                   .copied_gb_per_s = copies.PerSecond(0, kTurnBytes) / 1e9,
+                   .memcpy_gb_per_s = copies.PerSecond(1, kTurnBytes) / 1e9,
                    .handout_units_per_s = handouts.PerSecond(0, units),
                    .store_units_per_s = handouts.PerSecond(1, units),
                    .pages = dataset.store().dram_mode()};
