@@ -38,11 +38,12 @@ struct Benches {
 void AddCodecBench(Benches& benches);
 /// Tokens per second with every page resident and with a budget.
 void AddDecodeBench(Benches& benches);
-/// Unit reads and ingest on SSD against a raw io_uring loop.
-void AddPayloadBench(Benches& benches);
 /// A recall session against sending everything again, against memcpy of the same bytes; over
 /// loopback and over gRPC.
 void AddRecallBench(Benches& benches);
+/// Unit reads from DRAM against memcpy, unit reads and ingest on SSD against a raw io_uring loop
+/// and BlobDB.
+void AddStoreBench(Benches& benches);
 /// What each eviction policy saves on a trace of requests.
 void AddTraceBench(Benches& benches);
 

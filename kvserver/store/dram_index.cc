@@ -28,8 +28,8 @@ size_t DramIndex::ReadSegment(std::string_view tenant, std::span<const UnitAddre
   for (size_t i = 0; i < units.size(); ++i) {
     const ResidentPtr* const resident =
         it == shard.segments.end() ? nullptr : it->second.At(units[i].layer);
-    if (resident == nullptr || units[i].unit >= (*resident)->unit_crc32c.size() ||
-        (*resident)->tenant != tenant) {
+    if (resident == nullptr || units[i].unit >= (*resident)->num_units() ||
+        (*resident)->tenant() != tenant) {
       out[i] = UnitBytes{};
       continue;
     }
@@ -54,7 +54,7 @@ std::optional<UnitBytes> DramIndex::ReadUnit(const ExtentId& id, uint32_t unit) 
   Shard& shard = ShardOf(id.segment);
   MutexLock lock(shard.mutex);
   const ResidentPtr* const resident = shard.Find(id);
-  if (resident == nullptr || unit >= (*resident)->unit_crc32c.size()) return std::nullopt;
+  if (resident == nullptr || unit >= (*resident)->num_units()) return std::nullopt;
   Note(id, shard);
   return Resident::Unit(*resident, unit);
 }

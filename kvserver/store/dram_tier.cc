@@ -91,8 +91,9 @@ Status DramTier::Put(std::span<const ExtentView> extents) {
     QUIRE_ASSIGN_OR_RETURN(residents, AllocateAll(extents));
   }
   for (size_t i = 0; i < extents.size(); ++i) {
-    arena_->Prepare(residents[i]->slot);
-    std::memcpy(residents[i]->bytes.data(), extents[i].bytes.data(), extents[i].bytes.size());
+    arena_->Prepare(residents[i]->slot());
+    std::memcpy(residents[i]->mutable_bytes().data(), extents[i].bytes.data(),
+                extents[i].bytes.size());
   }
   MutexLock lock(mutex_);
   for (size_t i = 0; i < extents.size(); ++i) Publish(extents[i], std::move(residents[i]));
@@ -108,7 +109,7 @@ StatusOr<std::vector<DramTier::ResidentToBe>> DramTier::AllocateAll(
     StatusOr<ResidentToBe> resident = Allocate(extent);
     if (!resident.ok()) {
       for (const ResidentToBe& other : residents) {
-        quotas_.Release(other->tenant, TierName::kDram, other->slot_bytes);
+        quotas_.Release(other->tenant(), TierName::kDram, other->slot_bytes());
       }
       refused_.Add(extents.size());
       return resident.status();
@@ -127,7 +128,7 @@ StatusOr<DramTier::ResidentToBe> DramTier::Allocate(const ExtentView& extent) {
   QUIRE_RETURN_IF_ERROR(Charge(extent.tenant, slot_bytes));
   std::optional<Arena::Slot> slot = arena_->Allocate(slot_bytes);
   while (!slot && MakeRoom(slot_bytes)) slot = arena_->Allocate(slot_bytes);
-  if (slot) return std::make_shared<Resident>(arena_, *slot, extent);
+  if (slot) return std::make_shared<Resident>(arena_, *slot, extent, Interned(extent.tenant));
   quotas_.Release(extent.tenant, TierName::kDram, slot_bytes);
   return WithRetryAfter(
       ResourceExhausted("the DRAM arena of ", arena_->reserved_bytes(),
@@ -136,10 +137,15 @@ StatusOr<DramTier::ResidentToBe> DramTier::Allocate(const ExtentView& extent) {
       kRetryWhenHeld);
 }
 
+std::string_view DramTier::Interned(std::string_view tenant) {
+  const auto it = tenants_.find(tenant);
+  return it != tenants_.end() ? *it : *tenants_.emplace(tenant).first;
+}
+
 Status DramTier::Charge(std::string_view tenant, uint64_t slot_bytes) {
   const uint64_t quota = quotas_.quota_bytes(tenant, TierName::kDram);
   const auto own = [&](const ExtentId& id)
-                       QUIRE_REQUIRES(mutex_) { return (*index_.Peek(id))->tenant == tenant; };
+                       QUIRE_REQUIRES(mutex_) { return (*index_.Peek(id))->tenant() == tenant; };
   const auto over = [&]() QUIRE_REQUIRES(mutex_) {
     const uint64_t used = quotas_.used_bytes(tenant, TierName::kDram);
     return used > quota || slot_bytes > quota - used;
@@ -153,15 +159,15 @@ Status DramTier::Charge(std::string_view tenant, uint64_t slot_bytes) {
 
 void DramTier::Publish(const ExtentView& extent, ResidentToBe resident) {
   Drop(extent.id);
-  std::vector<ExtentId>& slots = slab_extents_[resident->slot.slab];
-  if (slots.size() <= resident->slot.index) slots.resize(resident->slot.index + 1);
-  slots[resident->slot.index] = extent.id;
+  std::vector<ExtentId>& slots = slab_extents_[resident->slot().slab];
+  if (slots.size() <= resident->slot().index) slots.resize(resident->slot().index + 1);
+  slots[resident->slot().index] = extent.id;
   policy_->Insert({.id = extent.id,
-                   .bytes = resident->slot_bytes,
+                   .bytes = resident->slot_bytes(),
                    .parent = extent.parent,
                    .seconds_per_token = extent.seconds_per_token});
   extents_.Add();
-  payload_bytes_.Add(resident->bytes.size());
+  payload_bytes_.Add(resident->bytes().size());
   index_.Insert(extent.id, std::move(resident));
 }
 
@@ -176,9 +182,9 @@ void DramTier::Drop(const ExtentId& id) {
   const ResidentPtr resident = index_.Remove(id);
   if (resident == nullptr) return;
   policy_->Remove(id);
-  quotas_.Release(resident->tenant, TierName::kDram, resident->slot_bytes);
+  quotas_.Release(resident->tenant(), TierName::kDram, resident->slot_bytes());
   extents_.Sub(1);
-  payload_bytes_.Sub(resident->bytes.size());
+  payload_bytes_.Sub(resident->bytes().size());
 }
 
 // --- Making room.
@@ -197,16 +203,16 @@ bool DramTier::EvictOne(const EvictionPolicy::Evictable& wanted) {
 bool DramTier::MakeRoom(uint64_t bytes) {
   const auto yields = [&](const ExtentId& id) QUIRE_REQUIRES(mutex_) {
     const Resident& resident = **index_.Peek(id);
-    if (resident.slot_bytes == bytes) return MayLeave(id);
-    return CanEmptySlab(resident.slot.slab);
+    if (resident.slot_bytes() == bytes) return MayLeave(id);
+    return CanEmptySlab(resident.slot().slab);
   };
   const std::optional<ExtentId> victim = policy_->Victim(yields);
   if (!victim) return false;
   const Resident& resident = **index_.Peek(*victim);
-  if (resident.slot_bytes == bytes) {
+  if (resident.slot_bytes() == bytes) {
     Evict(*victim);
   } else {
-    EvictSlab(resident.slot.slab);
+    EvictSlab(resident.slot().slab);
   }
   return true;
 }
@@ -222,7 +228,7 @@ bool DramTier::CanEmptySlab(uint32_t slab) const {
   for (uint32_t i = 0; i < slots.size(); ++i) {
     const ResidentPtr* const resident = index_.Peek(slots[i]);
     if (resident == nullptr || !MayLeave(slots[i])) continue;
-    if ((*resident)->slot.slab == slab && (*resident)->slot.index == i) ++evictable;
+    if ((*resident)->slot().slab == slab && (*resident)->slot().index == i) ++evictable;
   }
   return evictable == arena_->UsedSlots(slab);
 }
@@ -230,7 +236,7 @@ bool DramTier::CanEmptySlab(uint32_t slab) const {
 void DramTier::EvictSlab(uint32_t slab) {
   for (const ExtentId& id : std::exchange(slab_extents_[slab], {})) {
     const ResidentPtr* const resident = index_.Peek(id);
-    if (resident != nullptr && (*resident)->slot.slab == slab) Evict(id);
+    if (resident != nullptr && (*resident)->slot().slab == slab) Evict(id);
   }
 }
 
@@ -261,7 +267,7 @@ StatusOr<DramTier::Leased> DramTier::Lease(const ExtentId& id, Duration duration
   if (!lease.ok()) return WithRetryAfter(lease.status(), kRetryWhenHeld);
   if (leased_.size() <= lease->slot) leased_.resize(lease->slot + 1);
   leased_[lease->slot] = *resident;
-  return Leased{.id = *lease, .bytes = (*resident)->bytes};
+  return Leased{.id = *lease, .bytes = (*resident)->bytes()};
 }
 
 Status DramTier::Renew(const LeaseId& lease, Duration duration) {

@@ -26,7 +26,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -116,6 +118,8 @@ class DramTier final : public Tier {
   StatusOr<std::vector<ResidentToBe>> AllocateAll(std::span<const ExtentView> extents)
       QUIRE_REQUIRES(mutex_);
   StatusOr<ResidentToBe> Allocate(const ExtentView& extent) QUIRE_REQUIRES(mutex_);
+  /// The same name, for as long as the tier lives.
+  std::string_view Interned(std::string_view tenant) QUIRE_REQUIRES(mutex_);
   Status Charge(std::string_view tenant, uint64_t slot_bytes) QUIRE_REQUIRES(mutex_);
   void Publish(const ExtentView& extent, ResidentToBe resident) QUIRE_REQUIRES(mutex_);
 
@@ -144,7 +148,8 @@ class DramTier final : public Tier {
   // Who was last published in each slot, [slab][slot]; an entry counts only while that extent is
   // still held in that very slot.
   std::vector<std::vector<ExtentId>> slab_extents_ QUIRE_GUARDED_BY(mutex_);
-  std::vector<ResidentPtr> leased_ QUIRE_GUARDED_BY(mutex_);  // by the lease's slot
+  std::set<std::string, std::less<>> tenants_ QUIRE_GUARDED_BY(mutex_);  // that ever put
+  std::vector<ResidentPtr> leased_ QUIRE_GUARDED_BY(mutex_);             // by the lease's slot
   mutable LeaseTable leases_ QUIRE_GUARDED_BY(mutex_);
   PinTable pins_ QUIRE_GUARDED_BY(mutex_);
   QuotaTable quotas_ QUIRE_GUARDED_BY(mutex_);

@@ -64,7 +64,8 @@ class PageStoreImpl final : public PageStore {
   }
   std::string dram_mode() const override { return dram_->mode(); }
 
-  /// For tests that damage or inspect what is stored.
+  /// For tests that damage or inspect what is stored, and for benchmarks of the parts.
+  DramTier& dram() { return *dram_; }
   Database& database() { return *database_; }
   PayloadStore& payload() { return *payload_; }
   Scrubber& scrubber() { return scrubber_; }

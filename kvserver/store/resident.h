@@ -5,53 +5,71 @@
 // (docs/design/0008-hand-out.md). The slot goes back to the arena with the last reference, which
 // may be a reader's, after the extent was evicted and the tier destroyed.
 //
-// Thread-safety: constant once it is shared; whoever made it fills `bytes` before.
+// Thread-safety: constant once it is shared; whoever made it fills its bytes before.
 #ifndef QUIRE_KVSERVER_STORE_RESIDENT_H_
 #define QUIRE_KVSERVER_STORE_RESIDENT_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
+#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "kvserver/store/arena.h"
 #include "kvserver/store/tier.h"
 
 namespace quire::kvserver {
 
-struct Resident {
-  Resident(std::shared_ptr<Arena> in, const Arena::Slot& at, const ExtentView& extent)
-      : arena(std::move(in)),
-        slot(at),
-        bytes(arena->Bytes(at).first(extent.bytes.size())),
-        slot_bytes(Arena::SlotBytes(extent.full_bytes)),
-        unit_bytes(extent.unit_bytes()),
-        unit_crc32c(extent.unit_crc32c.begin(), extent.unit_crc32c.end()),
-        encoded(extent.encoded),
-        tenant(extent.tenant) {}
-  ~Resident() { arena->Free(slot); }
+class Resident {
+ public:
+  /// REQUIRES: `slot` is live and has room for the extent; `tenant` outlives every call of
+  /// tenant().
+  Resident(std::shared_ptr<Arena> arena, const Arena::Slot& slot, const ExtentView& extent,
+           std::string_view tenant)
+      : begin_(arena->Bytes(slot).data()),
+        unit_bytes_(extent.unit_bytes()),
+        unit_crc32c_(std::make_unique<uint32_t[]>(extent.unit_crc32c.size())),
+        tenant_(tenant),
+        num_units_(static_cast<uint32_t>(extent.unit_crc32c.size())),
+        encoded_(extent.encoded),
+        slot_(slot),
+        slot_bytes_(Arena::SlotBytes(extent.full_bytes)),
+        arena_(std::move(arena)) {
+    std::ranges::copy(extent.unit_crc32c, unit_crc32c_.get());
+  }
+  ~Resident() { arena_->Free(slot_); }
   Resident(const Resident&) = delete;
   Resident& operator=(const Resident&) = delete;
 
-  /// REQUIRES: `self` owns a Resident that has the unit.
+  /// REQUIRES: `self` has the unit.
   static UnitBytes Unit(const std::shared_ptr<const Resident>& self, uint32_t unit) {
-    const std::span<const std::byte> bytes = self->bytes;
-    return {
-        .slice = {.bytes = bytes.subspan(unit * self->unit_bytes, self->unit_bytes), .owner = self},
-        .crc32c = self->unit_crc32c[unit],
-        .encoded = self->encoded};
+    const std::byte* const begin = self->begin_ + unit * self->unit_bytes_;
+    return {.slice = {.bytes = {begin, self->unit_bytes_}, .owner = self},
+            .crc32c = self->unit_crc32c_[unit],
+            .encoded = self->encoded_};
   }
 
-  const std::shared_ptr<Arena> arena;
-  const Arena::Slot slot;
-  const std::span<std::byte> bytes;
-  const uint64_t slot_bytes;
-  const uint64_t unit_bytes;
-  const std::vector<uint32_t> unit_crc32c;
-  const bool encoded;
-  const std::string tenant;
+  uint32_t num_units() const { return num_units_; }
+  std::string_view tenant() const { return tenant_; }
+  std::span<const std::byte> bytes() const { return {begin_, num_units_ * unit_bytes_}; }
+  /// For whoever made it, before it is shared.
+  std::span<std::byte> mutable_bytes() { return {begin_, num_units_ * unit_bytes_}; }
+  const Arena::Slot& slot() const { return slot_; }
+  uint64_t slot_bytes() const { return slot_bytes_; }
+
+ private:
+  // First what a hand-out reads, so that it touches few cache lines.
+  std::byte* const begin_;
+  const uint64_t unit_bytes_;
+  const std::unique_ptr<uint32_t[]> unit_crc32c_;
+  const std::string_view tenant_;
+  const uint32_t num_units_;
+  const bool encoded_;
+
+  const Arena::Slot slot_;
+  const uint64_t slot_bytes_;
+  const std::shared_ptr<Arena> arena_;
 };
 
 using ResidentPtr = std::shared_ptr<const Resident>;

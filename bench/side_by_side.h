@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SideBySide: contenders that do the same work in turns, so that what drifts (the device, other
+// work on the machine) meets all of them alike. A ratio is the median over the rounds of the ratio
+// within a round. Thread-safety: none.
+#ifndef QUIRE_BENCH_SIDE_BY_SIDE_H_
+#define QUIRE_BENCH_SIDE_BY_SIDE_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "bench/benchmark.h"
+#include "common/base/clock.h"
+#include "common/base/status.h"
+
+namespace quire::bench {
+
+class SideBySide {
+ public:
+  struct Contender {
+    std::function<Status()> turn;               ///< What is timed.
+    std::function<Status()> prepare = nullptr;  ///< Before each turn, not timed; may be null.
+  };
+
+  explicit SideBySide(std::vector<Contender> contenders)
+      : contenders_(std::move(contenders)), times_(contenders_.size()) {}
+
+  /// Each round another contender begins.
+  Status Run(uint32_t rounds) {
+    for (uint32_t round = 0; round < rounds; ++round) {
+      for (size_t turn = 0; turn < contenders_.size(); ++turn) {
+        const size_t contender = (round + turn) % contenders_.size();
+        const Contender& next = contenders_[contender];
+        if (next.prepare) QUIRE_RETURN_IF_ERROR(next.prepare());
+        const TimePoint start = SystemClock().Now();
+        QUIRE_RETURN_IF_ERROR(next.turn());
+        times_[contender].push_back(SystemClock().Now() - start);
+      }
+    }
+    return OkStatus();
+  }
+
+  /// How fast a contender is, of the speed of `limit`.
+  double Ratio(size_t contender, size_t limit) const {
+    std::vector<double> ratios;
+    for (size_t round = 0; round < times_[contender].size(); ++round) {
+      ratios.push_back(static_cast<double>(times_[limit][round].count()) /
+                       static_cast<double>(times_[contender][round].count()));
+    }
+    if (ratios.empty()) return 0;
+    const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
+    std::ranges::nth_element(ratios, middle);
+    return *middle;
+  }
+  /// What a contender does in a second when its turn does `amount`.
+  double PerSecond(size_t contender, uint64_t amount) const {
+    const std::chrono::duration<double> seconds = Median(times_[contender]);
+    return seconds.count() > 0 ? static_cast<double>(amount) / seconds.count() : 0;
+  }
+
+ private:
+  const std::vector<Contender> contenders_;
+  std::vector<std::vector<Duration>> times_;
+};
+
+}  // namespace quire::bench
+
+#endif  // QUIRE_BENCH_SIDE_BY_SIDE_H_

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "bench/blob_db.h"
+#include "bench/direct_files.h"
+#include "bench/machine_facts.h"
+#include "bench/raw_uring.h"
+#include "bench/side_by_side.h"
+#include "bench/store_ssd.h"
+#include "common/base/checksum.h"
+#include "kvserver/store/payload/engine_choice.h"
+#include "kvserver/store/ssd_tier.h"
+
+namespace quire::bench {
+namespace {
+
+using kvserver::AlignedBuffer;
+using kvserver::Database;
+using kvserver::Durability;
+using kvserver::ExtentView;
+using kvserver::PayloadStore;
+using kvserver::SsdTier;
+
+constexpr uint64_t kUnitBytes = 16 << 10;
+constexpr uint64_t kRawWriteBytes = 1 << 20;
+
+/// What writes segments into something empty. A new one is made for every turn.
+class Ingest {
+ public:
+  virtual ~Ingest() = default;
+  /// Writes `segment` as often as that, one after the other. All is on the device when it returns.
+  virtual Status Write(std::span<const std::byte> segment, uint64_t times) = 0;
+};
+
+/// The SSD tier by itself.
+class TierIngest final : public Ingest {
+ public:
+  static StatusOr<std::unique_ptr<Ingest>> Make(const StoreBenchOptions& options,
+                                                std::span<const std::byte> segment) {
+    auto ingest = std::make_unique<TierIngest>(options, segment);
+    const std::string& path = ingest->directory_.path();
+    QUIRE_ASSIGN_OR_RETURN(
+        kvserver::EngineChoice choice,
+        kvserver::ChooseEngine(kvserver::EngineKind::kAuto, {.queue_depth = options.depth}));
+    ingest->engine_ = std::move(choice.engine);
+    QUIRE_ASSIGN_OR_RETURN(ingest->database_, Database::Open({.path = path + "/metadata"}));
+    PayloadStore::Options payload;
+    payload.volumes.directory = path + "/payload";
+    std::filesystem::create_directories(payload.volumes.directory);
+    QUIRE_ASSIGN_OR_RETURN(ingest->payload_, PayloadStore::Open(payload, ingest->engine_.get()));
+    ingest->tier_.emplace(ingest->database_.get(), ingest->payload_.get());
+    QUIRE_RETURN_IF_ERROR(ingest->tier_->Recover().status());
+    return ingest;
+  }
+  TierIngest(const StoreBenchOptions& options, std::span<const std::byte> segment)
+      : directory_(options.directory, "quire-bench-tier") {
+    for (uint64_t at = 0; at < segment.size(); at += kUnitBytes) {
+      crcs_.push_back(Crc32c(segment.subspan(at, kUnitBytes)));
+    }
+  }
+
+  Status Write(std::span<const std::byte> segment, uint64_t times) override {
+    for (uint64_t i = 0; i < times; ++i) QUIRE_RETURN_IF_ERROR(Put(i, segment));
+    QUIRE_RETURN_IF_ERROR(tier_->Sync());
+    return database_->Sync();
+  }
+
+ private:
+  Status Put(uint64_t number, std::span<const std::byte> segment) {
+    SegmentKey key;
+    std::memcpy(key.bytes.data(), &number, sizeof number);
+    constexpr uint64_t kUnits = kExtentBytes / kUnitBytes;
+    std::vector<ExtentView> extents;
+    for (uint32_t layer = 0; layer < segment.size() / kExtentBytes; ++layer) {
+      extents.push_back({.id = {key, layer},
+                         .bytes = segment.subspan(layer * kExtentBytes, kExtentBytes),
+                         .unit_crc32c = std::span(crcs_).subspan(layer * kUnits, kUnits),
+                         .full_bytes = kExtentBytes});
+    }
+    return tier_->Put(extents);
+  }
+
+  const ScratchDirectory directory_;
+  std::vector<uint32_t> crcs_;
+  std::unique_ptr<kvserver::IoEngine> engine_;
+  std::unique_ptr<Database> database_;
+  std::unique_ptr<PayloadStore> payload_;
+  std::optional<SsdTier> tier_;
+};
+
+/// The whole store.
+class StoreIngest final : public Ingest {
+ public:
+  static StatusOr<std::unique_ptr<Ingest>> Make(const StoreBenchOptions& options) {
+    auto ingest = std::make_unique<StoreIngest>();
+    QUIRE_ASSIGN_OR_RETURN(ingest->dataset_, Dataset::Make(options, kUnitBytes, 0));
+    return ingest;
+  }
+  Status Write(std::span<const std::byte>, uint64_t times) override {
+    for (uint64_t i = 0; i + 1 < times; ++i) QUIRE_RETURN_IF_ERROR(dataset_->Put());
+    return dataset_->Put(Durability::kPersisted);  // And with it all before.
+  }
+
+ private:
+  std::unique_ptr<Dataset> dataset_;
+};
+
+class BlobIngest final : public Ingest {
+ public:
+  static StatusOr<std::unique_ptr<Ingest>> Make(const StoreBenchOptions& options) {
+    auto ingest = std::make_unique<BlobIngest>(options);
+    QUIRE_ASSIGN_OR_RETURN(ingest->blobs_, BlobDb::Open(ingest->directory_.path()));
+    return ingest;
+  }
+  explicit BlobIngest(const StoreBenchOptions& options)
+      : directory_(options.directory, "quire-bench-blobs") {}
+  Status Write(std::span<const std::byte> segment, uint64_t times) override {
+    const uint64_t units = segment.size() / kUnitBytes;
+    for (uint64_t i = 0; i < times; ++i) {
+      QUIRE_RETURN_IF_ERROR(blobs_->Put(i * units, segment, kUnitBytes));
+    }
+    return blobs_->Flush();
+  }
+
+ private:
+  const ScratchDirectory directory_;
+  std::unique_ptr<BlobDb> blobs_;
+};
+
+/// A loop of writes into one file whose space was taken ahead.
+class RawIngest final : public Ingest {
+ public:
+  static StatusOr<std::unique_ptr<Ingest>> Make(const StoreBenchOptions& options,
+                                                std::span<std::byte> segment) {
+    auto ingest = std::make_unique<RawIngest>(options);
+    QUIRE_ASSIGN_OR_RETURN(ingest->raw_, RawUring::Create(options.depth, kRawWriteBytes, segment));
+    const std::string path = ingest->directory_.path() + "/raw";
+    QUIRE_ASSIGN_OR_RETURN(ingest->fd_, ingest->files_.Open(path, O_RDWR | O_CREAT));
+    return ingest;
+  }
+  explicit RawIngest(const StoreBenchOptions& options)
+      : directory_(options.directory, "quire-bench-raw") {}
+  Status Write(std::span<const std::byte> segment, uint64_t times) override {
+    const uint64_t bytes = segment.size() * times;
+    if (fallocate(fd_, 0, 0, static_cast<off_t>(bytes)) != 0) return Failed("preallocate");
+    std::vector<RawTransfer> transfers;
+    for (uint64_t at = 0; at < bytes; at += kRawWriteBytes) transfers.push_back({fd_, at});
+    QUIRE_RETURN_IF_ERROR(raw_->Run(RawUring::Kind::kWrite, transfers));
+    return fdatasync(fd_) == 0 ? OkStatus() : Failed("sync");
+  }
+
+ private:
+  static Status Failed(const char* what) {
+    return Unavailable("cannot ", what, " the raw file: ", std::strerror(errno));
+  }
+
+  const ScratchDirectory directory_;
+  DirectFiles files_;
+  int fd_ = -1;
+  std::unique_ptr<RawUring> raw_;
+};
+
+/// One contender's turns, each into something new.
+class Turns {
+ public:
+  using Make = std::function<StatusOr<std::unique_ptr<Ingest>>()>;
+  Turns(const StoreBenchOptions& options, std::span<const std::byte> segment, Make make)
+      : segments_(options.write_bytes / kSegmentBytes), segment_(segment), make_(std::move(make)) {}
+
+  SideBySide::Contender contender() {
+    return {.turn = [this] { return Turn(); }, .prepare = [this] { return Prepare(); }};
+  }
+  /// What the devices were made to write for each byte, in all turns.
+  double Amplification() const {
+    return static_cast<double>(moved_.written) /
+           static_cast<double>(turns_ * segments_ * kSegmentBytes);
+  }
+
+ private:
+  Status Prepare() {
+    ingest_.reset();
+    QUIRE_ASSIGN_OR_RETURN(ingest_, make_());
+    before_ = ProcessDeviceBytes();
+    return OkStatus();
+  }
+  Status Turn() {
+    QUIRE_RETURN_IF_ERROR(ingest_->Write(segment_, segments_));
+    moved_ += ProcessDeviceBytes() - before_;
+    ++turns_;
+    return OkStatus();
+  }
+
+  const uint64_t segments_;
+  const std::span<const std::byte> segment_;
+  const Make make_;
+  std::unique_ptr<Ingest> ingest_;
+  DeviceBytes before_, moved_;
+  uint64_t turns_ = 0;
+};
+
+}  // namespace
+
+StatusOr<SsdWrites> MeasureSsdWrites(const StoreBenchOptions& options) {
+  kvserver::AlignedBufferPool pool({});
+  QUIRE_ASSIGN_OR_RETURN(const AlignedBuffer buffer, pool.Take(kSegmentBytes));
+  const std::span<std::byte> segment = buffer.bytes();
+  std::ranges::copy(MakeSegmentBytes(), segment.begin());
+  Turns tier(options, segment, [&] { return TierIngest::Make(options, segment); });
+  Turns raw(options, segment, [&] { return RawIngest::Make(options, segment); });
+  Turns store(options, segment, [&] { return StoreIngest::Make(options); });
+  Turns blobs(options, segment, [&] { return BlobIngest::Make(options); });
+  SideBySide contest({tier.contender(), raw.contender(), store.contender(), blobs.contender()});
+  QUIRE_RETURN_IF_ERROR(contest.Run(options.rounds));
+  const uint64_t round_bytes = options.write_bytes / kSegmentBytes * kSegmentBytes;
+  const auto rate = [&](size_t contender, const Turns& turns) {
+    return SsdRate{.vs_raw = contest.Ratio(contender, 1),
+                   .gb_per_s = contest.PerSecond(contender, round_bytes) / 1e9,
+                   .amplification = turns.Amplification()};
+  };
+  return SsdWrites{.tier = rate(0, tier),
+                   .store = rate(2, store),
+                   .blobdb = rate(3, blobs),
+                   .raw_gb_per_s = contest.PerSecond(1, round_bytes) / 1e9};
+}
+
+}  // namespace quire::bench
