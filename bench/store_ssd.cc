@@ -84,12 +84,10 @@ struct ScratchStore {
     scratch->store->FinishRecovery();
     return scratch;
   }
-  double Amplification(std::string_view device, std::string_view asked) const {
-    double moved = 0, wanted = 0;
-    store->VisitCounters([&](std::string_view name, uint64_t value) {
-      if (name == device) moved = static_cast<double>(value);
-      if (name == asked) wanted = static_cast<double>(value);
-    });
+  double Amplification(const std::string& device, const std::string& asked) const {
+    const auto values = MetricValuesOf(*store);
+    const auto moved = static_cast<double>(values.at(device));
+    const auto wanted = static_cast<double>(values.at(asked));
     return wanted == 0 ? 0 : moved / wanted;
   }
 };

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/service/server.h"
 
+#include <chrono>
 #include <utility>
 
 #include "kernels/cpu/cpu_kernels.h"
 #include "kvserver/registry/document_registry.h"
 #include "kvserver/service/adapters.h"
+#include "kvserver/service/admission.h"
 #include "kvserver/service/dispatcher.h"
+#include "kvserver/service/lane.h"
 #include "kvserver/session/context_resolver.h"
 #include "kvserver/session/context_table.h"
 #include "kvserver/session/session_manager.h"
@@ -21,6 +24,29 @@ uint64_t MaxReplyBytes(const ServerOptions& options) {
   return options.max_message_bytes - options.max_message_bytes / 8;
 }
 
+/// Calls at the SSD: fewer than the calls that may read, so that some places are always left for
+/// those that DRAM answers. Of several tenants none has more than half of them.
+IoGate::Options SsdGate(const ServerOptions& options) {
+  const uint32_t inside = options.max_concurrent_calls * 3 / 16;
+  const uint32_t waiting = options.max_concurrent_calls / 16;
+  const auto share = [&](uint32_t places) {
+    return options.tenants.size() > 1 ? (places + 1) / 2 : places;
+  };
+  return {.max_inside = inside,
+          .max_waiting = waiting,
+          .max_inside_per_tenant = share(inside),
+          .max_waiting_per_tenant = share(waiting)};
+}
+
+/// Calls that write wait for the SSD, all of them: they get a quarter of the places.
+Admission::Options Door(const ServerOptions& options, Lane lane) {
+  const uint32_t writes = options.max_concurrent_calls / 4;
+  const bool reads = lane == Lane::kRead;
+  return {.lane = reads ? "read" : "write",
+          .max_running = reads ? options.max_concurrent_calls - writes : writes,
+          .max_queued_per_tenant = options.max_queued_calls_per_tenant};
+}
+
 PageStore::Options StoreOptions(const ServerOptions& options) {
   PageStore::Options store;
   store.ssd_path = options.data_dir;
@@ -29,6 +55,8 @@ PageStore::Options StoreOptions(const ServerOptions& options) {
   store.tenants = options.tenants;
   store.eviction_policy = options.eviction_policy;
   store.promote_after_touches = options.promote_after_touches;
+  store.ssd_gate = SsdGate(options);
+  store.clock = options.clock;
   return store;
 }
 
@@ -63,14 +91,24 @@ struct Server::Parts {
         contexts(ContextOptions(options, store.get(), clock)),
         resolver(store.get(), registry.get(), &contexts),
         sessions(SessionOptions(options, store.get(), &resolver, clock)),
-        dispatcher(store.get()) {}
+        reads(Door(options, Lane::kRead)),
+        writes(Door(options, Lane::kWrite)),
+        dispatcher({.store = store.get(), .reads = &reads, .writes = &writes, .clock = clock}),
+        clock(clock),
+        start(clock->Now()) {}
 
-  void VisitCounters(const CounterVisitor& visit) const {
-    store->VisitCounters(visit);
-    registry->VisitCounters(visit);
-    contexts.VisitCounters(visit);
-    sessions.VisitCounters(visit);
-    dispatcher.VisitCounters(visit);
+  void VisitMetrics(MetricsVisitor& visit) const {
+    store->VisitMetrics(visit);
+    registry->VisitMetrics(visit);
+    contexts.VisitMetrics(visit);
+    sessions.VisitMetrics(visit);
+    reads.VisitMetrics(visit);
+    writes.VisitMetrics(visit);
+    dispatcher.VisitMetrics(visit);
+    visit.Gauge("build_info", "Always 1; its label says which version runs.", 1,
+                {{"version", QUIRE_VERSION}});
+    visit.Gauge("uptime_seconds", "Time since the server started.",
+                std::chrono::duration_cast<std::chrono::seconds>(clock->Now() - start).count());
   }
 
   std::unique_ptr<PageStore> store;
@@ -78,7 +116,11 @@ struct Server::Parts {
   ContextTable contexts;
   ContextResolver resolver;
   SessionManager sessions;
+  Admission reads;
+  Admission writes;
   Dispatcher dispatcher;
+  const Clock* const clock;
+  const TimePoint start;
 };
 
 StatusOr<std::unique_ptr<Server>> Server::Open(const ServerOptions& options) {
@@ -97,8 +139,8 @@ StatusOr<std::unique_ptr<Server>> Server::Open(const ServerOptions& options) {
                   &parts->dispatcher);
   AddSessionMethods(&parts->sessions, &parts->dispatcher);
   AddRegistryMethods(parts->registry.get(), &parts->dispatcher);
-  AddAdminMethods([raw = parts.get()](const CounterVisitor& visit) { raw->VisitCounters(visit); },
-                  clock, &parts->dispatcher);
+  AddAdminMethods([raw = parts.get()](MetricsVisitor& visit) { raw->VisitMetrics(visit); }, clock,
+                  &parts->dispatcher);
   return std::unique_ptr<Server>(new Server(std::move(parts)));
 }
 
@@ -107,7 +149,7 @@ Server::~Server() = default;
 
 CallHandler* Server::handler() { return &parts_->dispatcher; }
 
-void Server::VisitCounters(const CounterVisitor& visit) const { parts_->VisitCounters(visit); }
+void Server::VisitMetrics(MetricsVisitor& visit) const { parts_->VisitMetrics(visit); }
 
 std::string Server::ssd_mode() const { return parts_->store->ssd_mode(); }
 

@@ -15,7 +15,7 @@
 #include <memory>
 #include <string>
 
-#include "common/base/counters.h"
+#include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/transport/transport.h"
 #include "kvserver/service/server_options.h"
@@ -30,7 +30,7 @@ class Server {
   ~Server();
 
   CallHandler* handler();
-  void VisitCounters(const CounterVisitor& visit) const;
+  void VisitMetrics(MetricsVisitor& visit) const;
   /// See PageStore::ssd_mode.
   std::string ssd_mode() const;
 

@@ -32,6 +32,9 @@ TEST(ServerOptionsTest, EveryOptionOutOfRangeIsNamed) {
   expect("--promote-after-touches", [](ServerOptions& o) { o.promote_after_touches = 0; });
   expect("--max-sessions", [](ServerOptions& o) { o.max_sessions = 0; });
   expect("--max-contexts", [](ServerOptions& o) { o.max_contexts = 0; });
+  expect("--max-concurrent-calls", [](ServerOptions& o) { o.max_concurrent_calls = 15; });
+  expect("--max-queued-calls-per-tenant",
+         [](ServerOptions& o) { o.max_queued_calls_per_tenant = 0; });
   expect("--idle-seconds", [](ServerOptions& o) { o.idle_seconds = 0; });
 }
 

@@ -236,10 +236,11 @@ StatusOr<uint64_t> Database::FreeBytes() {
   return bytes;
 }
 
-void Database::VisitCounters(const CounterVisitor& visit) const {
-  visit("db_commits", commits_.Get());
-  visit("db_commit_failures", failures_.Get());
-  visit("db_recoveries", recoveries_.Get());
+void Database::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Counter("db_commits", "Batches committed to the database.", commits_.Get());
+  visit.Counter("db_commit_failures", "Batches that the database refused.", failures_.Get());
+  visit.Counter("db_recoveries", "Times the database resumed writing after a failure.",
+                recoveries_.Get());
 }
 
 }  // namespace quire::kvserver

@@ -24,6 +24,7 @@
 #include <string_view>
 
 #include "common/base/counters.h"
+#include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 
@@ -79,7 +80,7 @@ class Database {
   [[nodiscard]] StatusOr<uint64_t> FreeBytes();
 
   /// db_commits, db_commit_failures, db_recoveries (writes resumed after a failure).
-  void VisitCounters(const CounterVisitor& visit) const;
+  void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
   struct Rep;

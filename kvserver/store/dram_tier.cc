@@ -192,14 +192,15 @@ Status DramTier::Erase(const SegmentKey& segment) {
   return OkStatus();
 }
 
-void DramTier::VisitCounters(const CounterVisitor& visit) const {
-  visit("dram_bytes_reserved", arena_->reserved_bytes());
-  visit("dram_bytes_used", arena_->used_bytes());
-  visit("dram_extents", extents_.Get());
-  visit("dram_unit_hits", hits_.Get());
-  visit("dram_unit_misses", misses_.Get());
-  visit("dram_evictions", evictions_.Get());
-  visit("dram_refused", refused_.Get());
+void DramTier::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Gauge("dram_bytes_reserved", "The DRAM arena.", arena_->reserved_bytes());
+  visit.Gauge("dram_bytes_used", "Bytes of the DRAM arena that hold extents.",
+              arena_->used_bytes());
+  visit.Gauge("dram_extents", "Extents held in DRAM.", extents_.Get());
+  visit.Counter("dram_unit_hits", "Units handed out from DRAM.", hits_.Get());
+  visit.Counter("dram_unit_misses", "Units that DRAM did not have.", misses_.Get());
+  visit.Counter("dram_evictions", "Extents that left DRAM to make room.", evictions_.Get());
+  visit.Counter("dram_refused", "Extents that found no room in DRAM.", refused_.Get());
 }
 
 }  // namespace quire::kvserver

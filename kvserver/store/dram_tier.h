@@ -35,7 +35,7 @@ class DramTier final : public Tier {
   Status Erase(const SegmentKey& segment) override;
   /// dram_bytes_reserved, dram_bytes_used, dram_extents, dram_unit_hits, dram_unit_misses,
   /// dram_evictions, dram_refused (extents that found no room).
-  void VisitCounters(const CounterVisitor& visit) const override;
+  void VisitMetrics(MetricsVisitor& visit) const override;
 
   /// Whether any extent of `segment` is held.
   bool HasAny(const SegmentKey& segment) const;

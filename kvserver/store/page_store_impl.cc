@@ -35,6 +35,8 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<EvictionPolicy> eviction,
                          MakeEvictionPolicy(options.eviction_policy));
   Parts parts;
+  parts.latencies =
+      std::make_unique<StoreLatencies>(options.clock != nullptr ? *options.clock : SystemClock());
   QUIRE_ASSIGN_OR_RETURN(parts.directory, DataDirectory::Open(options.ssd_path));
   QUIRE_ASSIGN_OR_RETURN(parts.dram, DramTier::Open(options.dram_bytes, std::move(eviction)));
   QUIRE_ASSIGN_OR_RETURN(parts.database, Database::Open({.path = parts.directory->metadata_path(),
@@ -56,27 +58,36 @@ Status PageStoreImpl::OpenPayload(const Options& options, IoEngine* engine, Part
     parts->engine = std::move(choice.engine);
     engine = parts->engine.get();
   }
+  parts->timed_engine = std::make_unique<TimedEngine>(engine, parts->latencies.get());
   const VolumeSet::Options volumes{.directory = parts->directory->payload_path(),
                                    .volume_bytes = options.ssd_volume_bytes};
-  QUIRE_ASSIGN_OR_RETURN(parts->payload,
-                         PayloadStore::Open({.volumes = volumes, .buffers = {}}, engine));
+  QUIRE_ASSIGN_OR_RETURN(parts->payload, PayloadStore::Open({.volumes = volumes, .buffers = {}},
+                                                            parts->timed_engine.get()));
   return OkStatus();
 }
 
 PageStoreImpl::PageStoreImpl(const Options& options, Parts parts,
                              const SegmentCatalog::Totals& stored,
                              const SsdTier::Recovered& recovered)
-    : directory_(std::move(parts.directory)),
+    : latencies_(std::move(parts.latencies)),
+      directory_(std::move(parts.directory)),
       database_(std::move(parts.database)),
       engine_(std::move(parts.engine)),
+      timed_engine_(std::move(parts.timed_engine)),
       payload_(std::move(parts.payload)),
       dram_(std::move(parts.dram)),
       tenants_(std::move(parts.tenants)),
       metadata_(database_.get()),
       ssd_(database_.get(), payload_.get()),
       catalog_(database_.get(), options.catalog_cache_bytes),
-      digests_(database_.get(), options.digest_cache_bytes),
-      reader_({.catalog = &catalog_, .dram = dram_.get(), .ssd = &ssd_, .writers = &writers_},
+      gate_(options.ssd_gate),
+      digests_(database_.get(), options.digest_cache_bytes, &gate_),
+      reader_({.catalog = &catalog_,
+               .dram = dram_.get(),
+               .ssd = &ssd_,
+               .writers = &writers_,
+               .gate = &gate_,
+               .latencies = latencies_.get()},
               std::make_unique<TouchPromotion>(options.promote_after_touches, kPromotionMemory)),
       budget_(options.ssd_bytes, stored.payload_bytes) {
   segments_.Add(stored.segments);
@@ -86,6 +97,7 @@ PageStoreImpl::PageStoreImpl(const Options& options, Parts parts,
 
 StatusOr<PutSegmentResult> PageStoreImpl::PutSegment(std::string_view tenant,
                                                      const PutSegmentArgs& args) {
+  const LatencyTimer timer(latencies_->put, latencies_->clock);
   QUIRE_ASSIGN_OR_RETURN(const TenantSalt* salt, tenants_.Salt(tenant));
   QUIRE_RETURN_IF_ERROR(CheckPutArguments(args));
   const SegmentKey key = ComputeKey(*salt, Fingerprint(*args.spec), args.parent, args.tokens);
@@ -169,12 +181,23 @@ Status PageStoreImpl::Commit(const SegmentKey& key, const SegmentRecord& record,
                              const PutSegmentArgs& args, std::span<const ExtentView> extents) {
   const bool sync = args.durability == Durability::kPersisted;
   Database::Batch batch = database_->NewBatch();
-  QUIRE_ASSIGN_OR_RETURN(SsdTier::Change change, ssd_.StagePut(extents, sync, batch));
+  QUIRE_ASSIGN_OR_RETURN(SsdTier::Change change, StageOnSsd(extents, sync, batch));
   QUIRE_RETURN_IF_ERROR(digests_.StagePut(key, record, args.payload, batch));
   catalog_.StagePut(key, record, batch);
-  QUIRE_RETURN_IF_ERROR(database_->Commit(batch, sync));
+  QUIRE_RETURN_IF_ERROR(CommitBatch(batch, sync));
   change.Committed();
   return OkStatus();
+}
+
+StatusOr<SsdTier::Change> PageStoreImpl::StageOnSsd(std::span<const ExtentView> extents, bool sync,
+                                                    Database::Batch& batch) {
+  const LatencyTimer timer(latencies_->ssd_write, latencies_->clock);
+  return ssd_.StagePut(extents, sync, batch);
+}
+
+Status PageStoreImpl::CommitBatch(Database::Batch& batch, bool sync) {
+  const LatencyTimer timer(latencies_->commit, latencies_->clock);
+  return database_->Commit(batch, sync);
 }
 
 Status PageStoreImpl::Write(const SegmentKey& key, const SegmentRecordPtr& record,
@@ -190,6 +213,7 @@ Status PageStoreImpl::Write(const SegmentKey& key, const SegmentRecordPtr& recor
   catalog_.Remember(key, record);
   digests_.Forget(key, *record);
   // What finds no room in DRAM is on SSD, and that is enough; the tier counts it.
+  const LatencyTimer timer(latencies_->dram_put, latencies_->clock);
   for (const ExtentView& extent : extents) (void)dram_->Put({&extent, 1});
   return OkStatus();
 }
@@ -242,6 +266,7 @@ Status PageStoreImpl::ReadUnits(std::string_view tenant, std::span<const UnitAdd
 
 StatusOr<SegmentDigests> PageStoreImpl::ReadDigests(std::string_view tenant, const SegmentKey& key,
                                                     uint32_t layer) {
+  const LatencyTimer timer(latencies_->digests, latencies_->clock);
   QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
   QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(tenant, key));
   if (layer >= record->spec.num_layers) {
@@ -267,6 +292,7 @@ StatusOr<ChainStat> PageStoreImpl::StatChain(std::string_view tenant, const Chai
 }
 
 Status PageStoreImpl::DeleteSegment(std::string_view tenant, const SegmentKey& key) {
+  const LatencyTimer timer(latencies_->erase, latencies_->clock);
   QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
   const KeyedLock::Guard guard = writers_.Acquire(key);
   QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(tenant, key));
@@ -274,7 +300,7 @@ Status PageStoreImpl::DeleteSegment(std::string_view tenant, const SegmentKey& k
   catalog_.StageErase(key, batch);
   digests_.StageErase(key, batch);
   QUIRE_ASSIGN_OR_RETURN(SsdTier::Change change, ssd_.StageErase(key, batch));
-  QUIRE_RETURN_IF_ERROR(database_->Commit(batch, /*sync=*/false));
+  QUIRE_RETURN_IF_ERROR(CommitBatch(batch, /*sync=*/false));
   change.Committed();
   QUIRE_RETURN_IF_ERROR(dram_->Erase(key));
   catalog_.Forget(key);
@@ -289,22 +315,29 @@ Status PageStoreImpl::CheckTenant(std::string_view tenant) const {
   return tenants_.Salt(tenant).status();
 }
 
-void PageStoreImpl::VisitCounters(const CounterVisitor& visit) const {
-  visit("segments", segments_.Get());
-  visit("ssd_bytes_used", budget_.used_bytes());
-  visit("ssd_bytes_limit", budget_.limit_bytes());
-  visit("puts", puts_.Get());
-  visit("puts_existed", existed_.Get());
-  visit("deletes", deletes_.Get());
-  reader_.VisitCounters(visit);
-  catalog_.VisitCounters(visit);
-  digests_.VisitCounters(visit);
-  dram_->VisitCounters(visit);
-  ssd_.VisitCounters(visit);
-  visit("ssd_extents_dropped", dropped_.Get());
-  visit("ssd_bytes_lost", lost_bytes_.Get());
-  payload_->VisitCounters(visit);
-  database_->VisitCounters(visit);
+void PageStoreImpl::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Gauge("segments", "Segments stored.", segments_.Get());
+  visit.Gauge("ssd_bytes_used", "Payload stored on SSD.", budget_.used_bytes());
+  visit.Gauge("ssd_bytes_limit", "Payload allowed on SSD; 0 where only the file system limits it.",
+              budget_.limit_bytes());
+  visit.Counter("puts", "Segments put.", puts_.Get());
+  visit.Counter("puts_existed", "Segments put that were stored already.", existed_.Get());
+  visit.Counter("deletes", "Segments deleted.", deletes_.Get());
+  latencies_->VisitMetrics(visit);
+  gate_.VisitMetrics(visit);
+  reader_.VisitMetrics(visit);
+  catalog_.VisitMetrics(visit);
+  digests_.VisitMetrics(visit);
+  dram_->VisitMetrics(visit);
+  ssd_.VisitMetrics(visit);
+  visit.Counter("ssd_extents_dropped",
+                "Extents whose records could not be used when the store was opened.",
+                dropped_.Get());
+  visit.Counter("ssd_bytes_lost",
+                "Payload in volumes that were missing or cut when the store was opened.",
+                lost_bytes_.Get());
+  payload_->VisitMetrics(visit);
+  database_->VisitMetrics(visit);
 }
 
 }  // namespace quire::kvserver

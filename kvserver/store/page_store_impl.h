@@ -17,13 +17,16 @@
 #include "kvserver/store/database.h"
 #include "kvserver/store/digest_store.h"
 #include "kvserver/store/dram_tier.h"
+#include "kvserver/store/io_gate.h"
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/page_store.h"
 #include "kvserver/store/rocksdb_metadata_store.h"
 #include "kvserver/store/segment_catalog.h"
 #include "kvserver/store/space_budget.h"
 #include "kvserver/store/ssd_tier.h"
+#include "kvserver/store/store_latencies.h"
 #include "kvserver/store/tenant_directory.h"
+#include "kvserver/store/timed_engine.h"
 #include "kvserver/store/unit_reader.h"
 
 namespace quire::kvserver {
@@ -53,7 +56,7 @@ class PageStoreImpl final : public PageStore {
   Status DeleteSegment(std::string_view tenant, const SegmentKey& key) override;
   Status CheckTenant(std::string_view tenant) const override;
   MetadataStore& metadata() override { return metadata_; }
-  void VisitCounters(const CounterVisitor& visit) const override;
+  void VisitMetrics(MetricsVisitor& visit) const override;
   std::string ssd_mode() const override {
     return std::string(payload_->engine_name()) + ", " + std::string(payload_->mode());
   }
@@ -64,9 +67,11 @@ class PageStoreImpl final : public PageStore {
 
  private:
   struct Parts {
+    std::unique_ptr<StoreLatencies> latencies;
     std::unique_ptr<DataDirectory> directory;
     std::unique_ptr<Database> database;
     std::unique_ptr<IoEngine> engine;  ///< Null when it is the caller's.
+    std::unique_ptr<TimedEngine> timed_engine;
     std::unique_ptr<PayloadStore> payload;
     std::unique_ptr<DramTier> dram;
     TenantDirectory tenants;
@@ -85,19 +90,26 @@ class PageStoreImpl final : public PageStore {
   Status Reserve(const SegmentRecord& record, uint64_t bytes);
   Status Commit(const SegmentKey& key, const SegmentRecord& record, const PutSegmentArgs& args,
                 std::span<const ExtentView> extents);
+  /// As SsdTier::StagePut and Database::Commit, timed.
+  StatusOr<SsdTier::Change> StageOnSsd(std::span<const ExtentView> extents, bool sync,
+                                       Database::Batch& batch);
+  Status CommitBatch(Database::Batch& batch, bool sync);
   Status Write(const SegmentKey& key, const SegmentRecordPtr& record, const PutSegmentArgs& args,
                Stored before);
 
   // Constant after construction; each provides its own synchronisation.
+  const std::unique_ptr<StoreLatencies> latencies_;
   const std::unique_ptr<DataDirectory> directory_;
   const std::unique_ptr<Database> database_;
   const std::unique_ptr<IoEngine> engine_;
+  const std::unique_ptr<TimedEngine> timed_engine_;
   const std::unique_ptr<PayloadStore> payload_;
   const std::unique_ptr<DramTier> dram_;
   const TenantDirectory tenants_;
   RocksDbMetadataStore metadata_;
   SsdTier ssd_;
   SegmentCatalog catalog_;
+  IoGate gate_;
   DigestStore digests_;
   KeyedLock writers_;
   UnitReader reader_;

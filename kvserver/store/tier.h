@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <span>
 
-#include "common/base/counters.h"
+#include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "kvserver/store/unit.h"
 
@@ -61,7 +61,7 @@ class Tier {
   /// Forgets every extent of `segment`; OK when there is none.
   [[nodiscard]] virtual Status Erase(const SegmentKey& segment) = 0;
 
-  virtual void VisitCounters(const CounterVisitor& visit) const = 0;
+  virtual void VisitMetrics(MetricsVisitor& visit) const = 0;
 };
 
 }  // namespace quire::kvserver

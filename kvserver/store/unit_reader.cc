@@ -24,6 +24,7 @@ uint32_t ExpectedCrc(const SegmentRecord& record, uint32_t layer, uint32_t unit)
 
 Status UnitReader::Read(std::string_view tenant, std::span<const UnitAddress> units,
                         std::vector<UnitBytes>* out) {
+  LatencyTimer timer(parts_.latencies->dram_read, parts_.latencies->clock);
   std::vector<UnitBytes> result(units.size());
   std::vector<Miss> misses;
   SegmentRecordPtr record;
@@ -40,6 +41,16 @@ Status UnitReader::Read(std::string_view tenant, std::span<const UnitAddress> un
       misses.push_back({address, record, &result[i]});
     }
   }
+  if (!misses.empty()) {
+    timer.CountAs(parts_.latencies->ssd_read);
+    QUIRE_RETURN_IF_ERROR(ReadMisses(tenant, std::move(misses)));
+  }
+  *out = std::move(result);
+  return OkStatus();
+}
+
+Status UnitReader::ReadMisses(std::string_view tenant, std::vector<Miss> misses) {
+  QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass, parts_.gate->Enter(tenant));
   std::ranges::stable_sort(misses, {}, &Miss::extent);
   PromoteWorthy(tenant, misses);
   std::erase_if(misses, [&](const Miss& miss) {
@@ -49,9 +60,7 @@ Status UnitReader::Read(std::string_view tenant, std::span<const UnitAddress> un
     if (unit.ok()) *miss.out = *std::move(unit);
     return unit.ok();
   });
-  QUIRE_RETURN_IF_ERROR(ReadFromSsd(misses));
-  *out = std::move(result);
-  return OkStatus();
+  return ReadFromSsd(misses);
 }
 
 void UnitReader::PromoteWorthy(std::string_view tenant, std::span<Miss> misses) {
@@ -101,6 +110,7 @@ bool UnitReader::WorthPromoting(const ExtentId& id) {
 bool UnitReader::Promote(std::string_view tenant, const SegmentRecord& known, const ExtentId& id) {
   const auto guard = parts_.writers->TryAcquire(id.segment);
   if (!guard || !parts_.catalog->Find(tenant, id.segment).ok()) return false;
+  const LatencyTimer timer(parts_.latencies->promotion, parts_.latencies->clock);
   std::vector<SsdTier::UnitRead> reads;
   for (uint32_t unit = 0; unit < known.units_per_layer(); ++unit) {
     reads.push_back({.id = id, .unit = unit});
@@ -124,9 +134,9 @@ bool UnitReader::Promote(std::string_view tenant, const SegmentRecord& known, co
   return kept;
 }
 
-void UnitReader::VisitCounters(const CounterVisitor& visit) const {
-  visit("promotions", promotions_.Get());
-  visit("promotions_refused", refused_.Get());
+void UnitReader::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Counter("promotions", "Extents brought back from SSD to DRAM.", promotions_.Get());
+  visit.Counter("promotions_refused", "Promotions that found no room in DRAM.", refused_.Get());
 }
 
 }  // namespace quire::kvserver

@@ -4,7 +4,7 @@
 // by itself, checked against the segment's record, and served around DRAM until the promotion
 // policy finds its extent worth a place there. Thread-safety: all methods may be called
 // concurrently. `promotion_mutex_` is never held over I/O. Errors: NOT_FOUND, INVALID_ARGUMENT (a
-// layer or unit that the segment does not have), DATA_LOSS.
+// layer or unit that the segment does not have), DATA_LOSS, RESOURCE_EXHAUSTED (of the gate).
 #ifndef QUIRE_KVSERVER_STORE_UNIT_READER_H_
 #define QUIRE_KVSERVER_STORE_UNIT_READER_H_
 
@@ -14,13 +14,16 @@
 #include <vector>
 
 #include "common/base/counters.h"
+#include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "kvserver/store/dram_tier.h"
+#include "kvserver/store/io_gate.h"
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/policy/promotion_policy.h"
 #include "kvserver/store/segment_catalog.h"
 #include "kvserver/store/ssd_tier.h"
+#include "kvserver/store/store_latencies.h"
 
 namespace quire::kvserver {
 
@@ -33,6 +36,8 @@ class UnitReader {
     DramTier* dram = nullptr;
     SsdTier* ssd = nullptr;
     KeyedLock* writers = nullptr;
+    IoGate* gate = nullptr;  ///< Passed by every call that needs the SSD.
+    StoreLatencies* latencies = nullptr;
   };
   UnitReader(const Parts& parts, std::unique_ptr<PromotionPolicy> promotion)
       : parts_(parts), promotion_(std::move(promotion)) {}
@@ -42,7 +47,7 @@ class UnitReader {
               std::vector<UnitBytes>* out);
 
   /// promotions, promotions_refused.
-  void VisitCounters(const CounterVisitor& visit) const;
+  void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
   /// A unit that DRAM does not have, and where it goes.
@@ -54,6 +59,8 @@ class UnitReader {
     ExtentId extent() const { return {address.segment, address.layer}; }
   };
 
+  /// Reads what DRAM did not have.
+  Status ReadMisses(std::string_view tenant, std::vector<Miss> misses);
   /// Promotes the extents that are worth it. `misses` are in order of extents.
   void PromoteWorthy(std::string_view tenant, std::span<Miss> misses);
   bool WorthPromoting(const ExtentId& id);

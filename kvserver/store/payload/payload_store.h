@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "common/base/counters.h"
+#include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "kvserver/store/payload/aligned_buffer.h"
@@ -95,7 +96,7 @@ class PayloadStore {
   std::string_view mode() const { return volumes_->direct() ? "direct" : "buffered"; }
   /// payload_read_bytes and payload_write_bytes count what callers asked for,
   /// payload_device_{read,write}_bytes what was transferred: their ratios are the amplification.
-  void VisitCounters(const CounterVisitor& visit) const;
+  void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
   PayloadStore(const Options& options, std::unique_ptr<VolumeSet> volumes, IoEngine* engine);
