@@ -8,8 +8,8 @@
 #include "kvserver/registry/document_registry.h"
 #include "kvserver/service/adapters.h"
 #include "kvserver/service/admission.h"
+#include "kvserver/service/call_limits.h"
 #include "kvserver/service/dispatcher.h"
-#include "kvserver/service/lane.h"
 #include "kvserver/session/context_resolver.h"
 #include "kvserver/session/context_table.h"
 #include "kvserver/session/session_manager.h"
@@ -24,29 +24,6 @@ uint64_t MaxReplyBytes(const ServerOptions& options) {
   return options.max_message_bytes - options.max_message_bytes / 8;
 }
 
-/// Calls at the SSD: fewer than the calls that may read, so that some places are always left for
-/// those that DRAM answers. Of several tenants none has more than half of them.
-IoGate::Options SsdGate(const ServerOptions& options) {
-  const uint32_t inside = options.max_concurrent_calls * 3 / 16;
-  const uint32_t waiting = options.max_concurrent_calls / 16;
-  const auto share = [&](uint32_t places) {
-    return options.tenants.size() > 1 ? (places + 1) / 2 : places;
-  };
-  return {.max_inside = inside,
-          .max_waiting = waiting,
-          .max_inside_per_tenant = share(inside),
-          .max_waiting_per_tenant = share(waiting)};
-}
-
-/// Calls that write wait for the SSD, all of them: they get a quarter of the places.
-Admission::Options Door(const ServerOptions& options, Lane lane) {
-  const uint32_t writes = options.max_concurrent_calls / 4;
-  const bool reads = lane == Lane::kRead;
-  return {.lane = reads ? "read" : "write",
-          .max_running = reads ? options.max_concurrent_calls - writes : writes,
-          .max_queued_per_tenant = options.max_queued_calls_per_tenant};
-}
-
 PageStore::Options StoreOptions(const ServerOptions& options) {
   PageStore::Options store;
   store.ssd_path = options.data_dir;
@@ -55,7 +32,7 @@ PageStore::Options StoreOptions(const ServerOptions& options) {
   store.tenants = options.tenants;
   store.eviction_policy = options.eviction_policy;
   store.promote_after_touches = options.promote_after_touches;
-  store.ssd_gate = SsdGate(options);
+  store.ssd_gate = SsdGateOf(options);
   store.clock = options.clock;
   return store;
 }
@@ -91,8 +68,8 @@ struct Server::Parts {
         contexts(ContextOptions(options, store.get(), clock)),
         resolver(store.get(), registry.get(), &contexts),
         sessions(SessionOptions(options, store.get(), &resolver, clock)),
-        reads(Door(options, Lane::kRead)),
-        writes(Door(options, Lane::kWrite)),
+        reads(AdmissionOf(options, Lane::kRead)),
+        writes(AdmissionOf(options, Lane::kWrite)),
         dispatcher({.store = store.get(), .reads = &reads, .writes = &writes, .clock = clock}),
         clock(clock),
         start(clock->Now()) {}
@@ -125,8 +102,14 @@ struct Server::Parts {
 
 StatusOr<std::unique_ptr<Server>> Server::Open(const ServerOptions& options) {
   QUIRE_RETURN_IF_ERROR(options.Validate());
-  Clock* const clock = options.clock != nullptr ? options.clock : &SystemClock();
   QUIRE_ASSIGN_OR_RETURN(auto store, PageStore::Open(StoreOptions(options)));
+  return Over(std::move(store), options);
+}
+
+StatusOr<std::unique_ptr<Server>> Server::Over(std::unique_ptr<PageStore> store,
+                                               const ServerOptions& options) {
+  QUIRE_RETURN_IF_ERROR(options.Validate());
+  Clock* const clock = options.clock != nullptr ? options.clock : &SystemClock();
   QUIRE_ASSIGN_OR_RETURN(auto registry,
                          DocumentRegistry::Open(store.get(), &store->metadata(), clock));
   auto parts = std::make_unique<Parts>(options, clock, std::move(store), std::move(registry));

@@ -27,6 +27,9 @@ class Server {
   /// Opens the data directory and recovers what it holds. Errors: INVALID_ARGUMENT for options;
   /// those of PageStore::Open, naming the path and the remedy.
   static StatusOr<std::unique_ptr<Server>> Open(const ServerOptions& options);
+  /// As Open, over a store that is open already; what `options` says of stores is not looked at.
+  static StatusOr<std::unique_ptr<Server>> Over(std::unique_ptr<PageStore> store,
+                                                const ServerOptions& options);
   ~Server();
 
   CallHandler* handler();
