@@ -19,15 +19,18 @@ constexpr Duration kLongestWait = std::chrono::minutes(1);
 
 StatusOr<Admission::Pass> Admission::Enter(std::string_view tenant, uint64_t cost,
                                            TimePoint deadline) {
-  const LatencyTimer timer(waits_, SystemClock());
+  const TimePoint arrival = SystemClock().Now();
+  TimePoint start = arrival;
   MutexLock lock(mutex_);
   (void)TotalsOf(tenant);  // Seen from now on, also in the metrics.
   if (running_ < options_.max_running) {
     ++running_;
   } else {
     QUIRE_RETURN_IF_ERROR(Wait(tenant, cost, deadline));
+    start = SystemClock().Now();
   }
-  return Pass(this, tenant);
+  waits_.Record(start - arrival);
+  return Pass(this, tenant, start);
 }
 
 Admission::Totals& Admission::TotalsOf(std::string_view tenant) {
@@ -88,7 +91,8 @@ void Admission::Leave(std::string_view tenant, TimePoint start, uint64_t extra_c
 
 void Admission::VisitMetrics(MetricsVisitor& visit) const {
   const std::string_view lane = options_.lane;
-  visit.Histogram("admission_wait_seconds", "Time that calls waited before they ran.", waits_,
+  visit.Histogram("admission_wait_seconds",
+                  "Time that calls waited before they ran; 0 for those that did not.", waits_,
                   {{"lane", lane}});
   MutexLock lock(mutex_);
   visit.Gauge("admission_running", "Calls that run.", running_, {{"lane", lane}});

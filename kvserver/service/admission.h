@@ -89,8 +89,8 @@ class Admission::Pass {
 
  private:
   friend class Admission;
-  Pass(Admission* admission, std::string_view tenant)
-      : admission_(admission), tenant_(tenant), start_(SystemClock().Now()) {}
+  Pass(Admission* admission, std::string_view tenant, TimePoint start)
+      : admission_(admission), tenant_(tenant), start_(start) {}
 
   Admission* admission_;
   std::string tenant_;
