@@ -129,9 +129,7 @@ class CrashRun {
     const TimePoint start = SystemClock().Now();
     QUIRE_ASSIGN_OR_RETURN(const auto store, PageStoreImpl::Open(options, {}));
     report_.recovery = SystemClock().Now() - start;
-    store->VisitCounters([&](std::string_view name, uint64_t value) {
-      if (name == "ssd_bytes_used") report_.recovered_bytes = value;
-    });
+    report_.recovered_bytes = MetricValuesOf(*store).at("ssd_bytes_used");
     progress_("recovery");
     return OkStatus();
   }

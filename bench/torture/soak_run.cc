@@ -35,24 +35,18 @@ uint64_t StatusBytes(const std::string& name) {
 MemorySample TakeSample(const PageStoreImpl& store) {
   MemorySample sample{.private_bytes = StatusBytes("RssAnon"),
                       .shared_bytes = StatusBytes("RssShmem")};
-  store.VisitCounters([&](std::string_view name, uint64_t value) {
-    if (name == "catalog_bytes_cached" || name == "digest_bytes_cached" ||
-        name == "db_memtable_bytes" || name == "db_block_cache_bytes" ||
-        name == "payload_buffer_bytes") {
-      sample.cached_bytes += value;
-    }
-    if (name == "db_memtable_bytes") sample.memtable_bytes = value;
-    if (name == "ssd_bytes_used") sample.stored_bytes = value;
-  });
+  const auto values = MetricValuesOf(store);
+  for (const char* name : {"catalog_bytes_cached", "digest_bytes_cached", "db_memtable_bytes",
+                           "db_block_cache_bytes", "payload_buffer_bytes"}) {
+    sample.cached_bytes += values.at(name);
+  }
+  sample.memtable_bytes = values.at("db_memtable_bytes");
+  sample.stored_bytes = values.at("ssd_bytes_used");
   return sample;
 }
 
 uint64_t WrittenBytes(const PageStoreImpl& store) {
-  uint64_t bytes = 0;
-  store.VisitCounters([&](std::string_view name, uint64_t value) {
-    if (name == "ssd_write_bytes") bytes = value;
-  });
-  return bytes;
+  return MetricValuesOf(store).at("ssd_write_bytes");
 }
 
 double MeanUncached(std::span<const MemorySample> samples) {

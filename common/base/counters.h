@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counters: components count; they know nothing of exporters. Each offers
-// `void VisitCounters(const CounterVisitor&) const`; the admin service and the CLI read through it.
+// Counter: a number that many threads add to. Components count; they know nothing of exporters,
+// which read through metrics.h.
 #ifndef QUIRE_COMMON_BASE_COUNTERS_H_
 #define QUIRE_COMMON_BASE_COUNTERS_H_
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
-#include <string_view>
 
 namespace quire {
-
-/// Called once per counter: a name such as "ssd_unit_reads" (unit last where there is one) and its
-/// value.
-using CounterVisitor = std::function<void(std::string_view name, uint64_t value)>;
 
 /// A monotonic count or a gauge. Thread-safe; reads may lag behind concurrent writes.
 class Counter {

@@ -283,11 +283,13 @@ Status DocumentRegistryImpl::DeleteSegment(std::string_view tenant, const Segmen
   return store_->DeleteSegment(tenant, key);
 }
 
-void DocumentRegistryImpl::VisitCounters(const CounterVisitor& visit) const {
-  visit("documents_registered", registered_.Get());
-  visit("documents_deleted", deleted_.Get());
-  visit("orphans_deleted", orphans_deleted_.Get());
-  visit("orphans_pending", orphans_pending_.load(std::memory_order_relaxed));
+void DocumentRegistryImpl::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Counter("documents_registered", "Documents registered.", registered_.Get());
+  visit.Counter("documents_deleted", "Documents deleted.", deleted_.Get());
+  visit.Counter("orphans_deleted", "Segments deleted because no document refers to them any more.",
+                orphans_deleted_.Get());
+  visit.Gauge("orphans_pending", "Segments that no document refers to and that wait to be deleted.",
+              orphans_pending_.load(std::memory_order_relaxed));
 }
 
 }  // namespace quire::kvserver

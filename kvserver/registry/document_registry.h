@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/base/counters.h"
+#include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/page/key.h"
 #include "kvserver/store/metadata_store.h"
@@ -84,7 +84,7 @@ class DocumentRegistry {
   virtual Status DeleteSegment(std::string_view tenant, const SegmentKey& key) = 0;
 
   /// documents_registered, documents_deleted, orphans_deleted, orphans_pending.
-  virtual void VisitCounters(const CounterVisitor& visit) const = 0;
+  virtual void VisitMetrics(MetricsVisitor& visit) const = 0;
 };
 
 }  // namespace quire::kvserver

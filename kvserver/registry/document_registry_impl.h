@@ -37,7 +37,7 @@ class DocumentRegistryImpl final : public DocumentRegistry {
                                 bool keep_segments) override;
   Status CheckUnreferenced(std::string_view tenant, const SegmentKey& key) override;
   Status DeleteSegment(std::string_view tenant, const SegmentKey& key) override;
-  void VisitCounters(const CounterVisitor& visit) const override;
+  void VisitMetrics(MetricsVisitor& visit) const override;
 
   /// Removes the segments that are noted as still to be removed; returns how many it removed. What
   /// cannot be removed now stays noted.

@@ -120,9 +120,10 @@ StatusOr<std::vector<float>> Selector::Score(const KvSpec& spec, const PageQuery
   return scores;
 }
 
-void Selector::VisitCounters(const CounterVisitor& visit) const {
-  visit("select_units_scored", units_scored_.Get());
-  visit("select_nan_scores", nan_scores_.Get());
+void Selector::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Counter("select_units_scored", "Units scored by their digests.", units_scored_.Get());
+  visit.Counter("select_nan_scores", "Scores that were no number; their units are not selected.",
+                nan_scores_.Get());
 }
 
 }  // namespace quire::kvserver

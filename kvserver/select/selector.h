@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/base/counters.h"
+#include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/page/kv_spec.h"
 #include "kernels/api/pool.h"
@@ -53,7 +54,7 @@ class Selector {
                                                                     const PageQuery& query,
                                                                     const DigestBlocks& digests);
 
-  void VisitCounters(const CounterVisitor& visit) const;
+  void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
   /// Weights of the candidates, [n_kv][candidates].

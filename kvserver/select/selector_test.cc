@@ -163,11 +163,7 @@ TEST(SelectorTest, PagesThatScoreNaNComeLastAndAreCounted) {
   Selector selector(kernels::CpuReference());
   const PageQuery query = RandomQuery(spec, 0, 4, 3, random);
   EXPECT_THAT((*selector.Select(spec, query, Blocks(spec, digests, 0)))[0], ElementsAre(1, 2, 3));
-  uint64_t nan_scores = 0;
-  selector.VisitCounters([&](std::string_view name, uint64_t value) {
-    if (name == "select_nan_scores") nan_scores = value;
-  });
-  EXPECT_EQ(nan_scores, 1u);
+  EXPECT_EQ(MetricValuesOf(selector).at("select_nan_scores"), 1u);
 }
 
 TEST(SelectorTest, ChecksShapesBeforeAnythingIsRead) {

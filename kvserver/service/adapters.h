@@ -9,7 +9,7 @@
 #include <functional>
 
 #include "common/base/clock.h"
-#include "common/base/counters.h"
+#include "common/base/metrics.h"
 #include "kvserver/registry/document_registry.h"
 #include "kvserver/service/dispatcher.h"
 #include "kvserver/session/context_resolver.h"
@@ -33,8 +33,8 @@ void AddSessionMethods(SessionManager* sessions, Dispatcher* dispatcher);
 
 void AddRegistryMethods(DocumentRegistry* registry, Dispatcher* dispatcher);
 
-/// `visit_counters` reports every counter of the server.
-void AddAdminMethods(std::function<void(const CounterVisitor&)> visit_counters, Clock* clock,
+/// `visit_metrics` reports every metric of the server.
+void AddAdminMethods(std::function<void(MetricsVisitor&)> visit_metrics, Clock* clock,
                      Dispatcher* dispatcher);
 
 }  // namespace quire::kvserver

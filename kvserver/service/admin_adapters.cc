@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
-#include <map>
-#include <string>
 #include <utility>
 
 #include "kvserver/service/adapters.h"
@@ -9,14 +7,14 @@
 
 namespace quire::kvserver {
 
-void AddAdminMethods(std::function<void(const CounterVisitor&)> visit_counters, Clock* clock,
+void AddAdminMethods(std::function<void(MetricsVisitor&)> visit_metrics, Clock* clock,
                      Dispatcher* dispatcher) {
   dispatcher->Add<v1::StatsRequest, v1::StatsReply>(
-      "quire.v1.Admin/Stats", [visit = std::move(visit_counters), clock, start = clock->Now()](
+      "quire.v1.Admin/Stats", [visit = std::move(visit_metrics), clock, start = clock->Now()](
                                   const Call&, const v1::StatsRequest&, v1::StatsReply* reply) {
-        std::map<std::string, uint64_t> counters;
-        visit([&](std::string_view name, uint64_t value) { counters[std::string(name)] = value; });
-        for (const auto& [name, value] : counters) {
+        MetricValues values;
+        visit(values);
+        for (const auto& [name, value] : values.values()) {
           v1::CounterValue* counter = reply->add_counters();
           counter->set_name(name);
           counter->set_value(value);

@@ -2,19 +2,26 @@
 #include "kvserver/service/daemon.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "common/base/stop_signals.h"
 #include "common/transport/grpc_server.h"
+#include "kvserver/service/admin_server.h"
 #include "kvserver/service/log.h"
 #include "kvserver/service/server.h"
 #include "kvserver/store/policy/eviction_factory.h"
 
 namespace quire::kvserver {
 namespace {
+
+constexpr uint64_t kSpareThreads = 16;
+/// Threads that the server takes by itself; who expects more calls at a time says --max-threads.
+constexpr uint64_t kMostThreads = 4096;
 
 void AddStoreFlags(CLI::App* app, ServerOptions* server) {
   const std::map<std::string, Durability> durabilities = {{"memory", Durability::kMemory},
@@ -91,20 +98,55 @@ void AddLimitFlags(CLI::App* app, DaemonOptions* options) {
   app->add_option("--idle-seconds", server->idle_seconds,
                   "Sessions and open contexts are forgotten when unused for this long")
       ->capture_default_str();
-  app->add_option("--max-threads", options->max_threads, "Calls that run at the same time")
+  app->add_option("--max-concurrent-calls", server->max_concurrent_calls,
+                  "Calls that run at the same time; a quarter of them may write")
+      ->capture_default_str();
+  app->add_option("--max-queued-calls-per-tenant", server->max_queued_calls_per_tenant,
+                  "Calls of a tenant that wait to read, and as many that wait to write; "
+                  "further ones are refused and told when to retry")
+      ->capture_default_str();
+  app->add_option("--max-threads", options->max_threads,
+                  "Threads for calls that run or wait; 0 = as many as may be there")
       ->capture_default_str();
   app->add_option("--shutdown-seconds", options->shutdown_seconds,
                   "How long a shutdown waits for calls that run")
       ->capture_default_str();
 }
 
-Status WritePortFile(const std::string& path, int port) {
+/// Writes nothing when `path` is empty.
+Status WritePortFile(std::string_view option, const std::string& path, int port) {
+  if (path.empty()) return OkStatus();
   std::ofstream file(path, std::ios::trunc);
   file << port << "\n";
   file.close();
   if (file.good()) return OkStatus();
-  return InvalidArgument("cannot write --port-file ", path,
+  return InvalidArgument("cannot write ", option, " ", path,
                          ": name a file in a writable directory");
+}
+
+/// Threads of the listener: one for each call that may be there, and some for health checks and
+/// for gRPC itself.
+StatusOr<int> Threads(const DaemonOptions& options) {
+  const uint64_t needed = options.server.max_concurrent_calls + kSpareThreads;
+  if (options.max_threads == 0) {
+    return static_cast<int>(
+        std::clamp<uint64_t>(options.server.max_calls() + kSpareThreads, needed, kMostThreads));
+  }
+  if (options.max_threads >= 0 && static_cast<uint64_t>(options.max_threads) >= needed) {
+    return options.max_threads;
+  }
+  return InvalidArgument("--max-threads is ", options.max_threads, ": --max-concurrent-calls of ",
+                         options.server.max_concurrent_calls, " needs at least ", needed,
+                         "; 0 lets the server choose");
+}
+
+/// Null when none is asked for.
+StatusOr<std::unique_ptr<AdminServer>> StartAdmin(const DaemonOptions& options) {
+  if (options.admin_listen.empty()) return nullptr;
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<AdminServer> admin,
+                         AdminServer::Start(options.admin_listen));
+  QUIRE_RETURN_IF_ERROR(WritePortFile("--admin-port-file", options.admin_port_file, admin->port()));
+  return admin;
 }
 
 }  // namespace
@@ -116,6 +158,11 @@ void AddDaemonFlags(CLI::App* app, DaemonOptions* options) {
   app->add_option("--listen", options->listen, "host:port (port 0: any free one) or unix:/path")
       ->capture_default_str();
   app->add_option("--port-file", options->port_file, "Write the port here once it is listened on");
+  app->add_option("--admin-listen", options->admin_listen,
+                  "host:port for GET /metrics (Prometheus), /healthz and /readyz, e.g. "
+                  "127.0.0.1:7411 (port 0: any free one); none when empty");
+  app->add_option("--admin-port-file", options->admin_port_file,
+                  "Write the port of --admin-listen here");
   AddStoreFlags(app, &options->server);
   AddLimitFlags(app, options);
 }
@@ -127,21 +174,28 @@ void PrintListening(const std::string& address) {
 
 Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listening) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<StopSignals> stop, StopSignals::Install());
+  QUIRE_ASSIGN_OR_RETURN(const int threads, Threads(options));
+  // Before the store is opened, which may take a while: the process is alive and not ready.
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<AdminServer> admin, StartAdmin(options));
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Open(options.server));
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> listener,
                          GrpcServer::Start({.address = options.listen,
                                             .max_message_bytes = options.server.max_message_bytes,
-                                            .max_threads = options.max_threads},
+                                            .max_threads = threads},
                                            server->handler()));
-  if (!options.port_file.empty()) {
-    QUIRE_RETURN_IF_ERROR(WritePortFile(options.port_file, listener->port()));
+  QUIRE_RETURN_IF_ERROR(WritePortFile("--port-file", options.port_file, listener->port()));
+  std::optional<AdminServer::Serving> serving;
+  if (admin != nullptr) {
+    serving.emplace(admin->Serve([&](MetricsVisitor& visit) { server->VisitMetrics(visit); }));
   }
   listening(listener->address());
   LogInfo("listening", {{"address", listener->address()},
+                        {"admin", admin != nullptr ? admin->address() : "off"},
                         {"data_dir", options.server.data_dir},
                         {"dram", server->dram_mode()},
                         {"ssd", server->ssd_mode()}});
   const int signal = stop->Wait();
+  if (serving) serving->Drain();
   LogInfo("shutting_down", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
   listener->Shutdown(std::chrono::seconds(options.shutdown_seconds));
   LogInfo("stopped", {});

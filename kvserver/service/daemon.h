@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The daemon: a Server behind a GrpcServer, until SIGTERM or SIGINT. `quired` and `quire serve` are
-// thin mains over these two functions.
+// The daemon: a Server behind a GrpcServer, and an AdminServer beside it where one is asked for,
+// until SIGTERM or SIGINT. `quired` and `quire serve` are thin mains over these two functions.
 #ifndef QUIRE_KVSERVER_SERVICE_DAEMON_H_
 #define QUIRE_KVSERVER_SERVICE_DAEMON_H_
 
@@ -21,8 +21,11 @@ namespace quire::kvserver {
 struct DaemonOptions {
   ServerOptions server;
   std::string listen = "127.0.0.1:7410";  ///< "host:port" (port 0: any free one) or "unix:/path".
-  std::string port_file;           ///< Where to write the port, for scripts; none when empty.
-  int max_threads = 64;            ///< Calls that run at the same time.
+  std::string port_file;  ///< Where to write the port, for scripts; none when empty.
+  /// "host:port" of the admin server (port 0: any free one); none when empty.
+  std::string admin_listen;
+  std::string admin_port_file;     ///< As port_file, for the admin server.
+  int max_threads = 0;             ///< For calls, running or waiting; 0: as many as may be there.
   uint32_t shutdown_seconds = 10;  ///< For calls that run when a signal comes.
 };
 

@@ -18,6 +18,8 @@
 #include "common/transport/grpc_transport.h"
 #include "common/wire/convert.h"
 #include "kvserver/service/log.h"
+#include "kvserver/service/testing/http_get.h"
+#include "kvserver/service/testing/prometheus_parser.h"
 #include "kvserver/session/testing/test_pages.h"
 #include "quire/v1/admin.pb.h"
 #include "quire/v1/store.pb.h"
@@ -196,6 +198,60 @@ TEST_F(QuiredTest, ACallThatRunsWhenTheSignalComesIsFinished) {
   EXPECT_EQ(answer.key().size(), 32u);
 }
 
+TEST_F(QuiredTest, MetricsMoveWithCallsAndThePortsGoWithTheDaemon) {
+  auto args = Args();
+  args.insert(args.end(),
+              {"--admin-listen", "127.0.0.1:0", "--admin-port-file", dir_ / "admin-port"});
+  const auto quired = Run(args);
+  const std::string address = Address(*quired);
+  ASSERT_NE(address, "") << quired->Stderr();
+  const int port = std::stoi(ReadFile(dir_ / "admin-port"));
+  EXPECT_THAT(testing::HttpGet(port, "/healthz"), HasSubstr(" 200 OK"));
+  EXPECT_THAT(testing::HttpGet(port, "/readyz"), HasSubstr(" 200 OK"));
+  const auto scrape = [&](const std::string& series) {
+    const auto families =
+        testing::PrometheusParser::Parse(testing::HttpBody(testing::HttpGet(port, "/metrics")));
+    EXPECT_TRUE(families.ok()) << families.status();
+    for (const auto& [name, family] : *families) {
+      for (const auto& sample : family.samples) {
+        const auto method = sample.labels.find("method");
+        const bool of_put =
+            method != sample.labels.end() && method->second == "quire.v1.Store/PutSegment";
+        if (sample.name == series && (of_put || sample.labels.empty())) return sample.value;
+      }
+    }
+    return -1.0;
+  };
+  EXPECT_EQ(scrape("quire_puts_total"), 0);
+  EXPECT_EQ(scrape("quire_call_seconds_count"), 0);
+  auto transport = Connect(address);
+  const SegmentPut put(testing::TestSpec());
+  CallMessage reply;
+  EXPECT_EQ(Call(*transport, "quire.v1.Store/PutSegment", &reply, put.message), OkStatus());
+  EXPECT_EQ(scrape("quire_puts_total"), 1);
+  EXPECT_EQ(scrape("quire_call_seconds_count"), 1);
+  EXPECT_GT(scrape("quire_call_seconds_sum"), 0);
+  EXPECT_GT(scrape("quire_call_request_bytes_total"), 0);
+  transport.reset();
+  quired->Signal(SIGTERM);
+  EXPECT_EQ(quired->Wait(), 0) << quired->Stderr();
+  EXPECT_EQ(testing::HttpGet(port, "/healthz"), "") << "nobody listens any more";
+}
+
+TEST_F(QuiredTest, ATakenAdminPortIsNamed) {
+  auto args = Args();
+  args.insert(args.end(),
+              {"--admin-listen", "127.0.0.1:0", "--admin-port-file", dir_ / "admin-port"});
+  const auto first = Run(args);
+  ASSERT_NE(Address(*first), "") << first->Stderr();
+  std::string port = ReadFile(dir_ / "admin-port");
+  port.pop_back();
+  ExpectFailure({"--data-dir", dir_ / "other", "--listen", "127.0.0.1:0", "--admin-listen",
+                 "127.0.0.1:" + port},
+                "cannot listen on 127.0.0.1:" + port);
+  ExpectFailure({"--data-dir", dir_ / "other", "--admin-listen", "here"}, "'here'");
+}
+
 TEST_F(QuiredTest, HelpHasExamples) {
   const auto help = quire::testing::RunChild(QUIRED_PATH, {"--help"});
   EXPECT_EQ(help.exit_code, 0);
@@ -205,7 +261,8 @@ TEST_F(QuiredTest, HelpHasExamples) {
 
 TEST_F(QuiredTest, StartsWithTheDeployedConfigFile) {
   auto args = Args();
-  args.insert(args.end(), {"--config", QUIRE_SOURCE_DIR "/deploy/quired.ini"});
+  args.insert(args.end(),
+              {"--config", QUIRE_SOURCE_DIR "/deploy/quired.ini", "--admin-listen", "127.0.0.1:0"});
   const auto quired = Run(args);
   EXPECT_NE(Address(*quired), "") << quired->Stderr();
 }
@@ -219,6 +276,9 @@ TEST_F(QuiredTest, FailsToStartWithAReason) {
   ExpectFailure({"--data-dir", dir_ / "d", "--dram-bytes", "lots"}, "--dram-bytes");
   ExpectFailure({"--data-dir", dir_ / "d", "--idle-seconds", "0"}, "--idle-seconds");
   ExpectFailure({"--data-dir", dir_ / "d", "--tenants", "a/b"}, "a/b");
+  ExpectFailure({"--data-dir", dir_ / "d", "--max-concurrent-calls", "2"},
+                "--max-concurrent-calls");
+  ExpectFailure({"--data-dir", dir_ / "d", "--max-threads", "20"}, "--max-threads");
   std::ofstream(dir_ / "file") << "not a directory";
   ExpectFailure({"--data-dir", dir_ / "file", "--listen", "127.0.0.1:0"}, dir_ / "file");
   ExpectFailure({"--data-dir", "/proc/quire", "--listen", "127.0.0.1:0"}, "/proc/quire");

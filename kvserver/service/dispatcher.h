@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Dispatcher: the server end of every transport. It checks the tenant and the deadline, finds the
-// method, parses the control bytes, calls the adapter and serializes its reply. Adapters turn one
-// wire message into one call of the domain and back; they hold no logic of their own.
+// method, lets the call in through the door of its lane, parses the control bytes, calls the
+// adapter and serializes its reply. Adapters turn one wire message into one call of the domain and
+// back; they hold no logic of their own.
 // Thread-safety: Add before the first Handle; then all methods may be called concurrently.
 #ifndef QUIRE_KVSERVER_SERVICE_DISPATCHER_H_
 #define QUIRE_KVSERVER_SERVICE_DISPATCHER_H_
 
+#include <array>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,8 +19,10 @@
 
 #include "common/base/clock.h"
 #include "common/base/counters.h"
+#include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/transport/transport.h"
+#include "kvserver/service/admission.h"
 #include "kvserver/store/page_store.h"
 
 namespace quire::kvserver {
@@ -31,39 +36,60 @@ struct Call {
 
 class Dispatcher final : public CallHandler {
  public:
-  /// `store` says which tenants there are, and outlives the dispatcher.
-  explicit Dispatcher(const PageStore* store) : store_(*store) {}
+  /// What it stands on; all outlive it.
+  struct Parts {
+    const PageStore* store = nullptr;  ///< Says which tenants there are.
+    Admission* reads = nullptr;        ///< The door of methods that only read.
+    Admission* writes = nullptr;       ///< That of the others.
+    const Clock* clock = nullptr;      ///< Of the latencies.
+  };
+  explicit Dispatcher(const Parts& parts) : parts_(parts) {}
 
   /// Answers `method` with `adapter(call, request, reply)`; Request and Reply are protobuf
   /// messages.
   template <typename Request, typename Reply, typename Adapter>
   void Add(const std::string& method, Adapter adapter) {
-    methods_[method] = [adapter = std::move(adapter)](const Call& call, const std::string& control,
-                                                      std::string* reply_control) -> Status {
-      Request request;
-      Reply reply;
-      if (!request.ParseFromString(control)) {
-        return InvalidArgument("the request is no ", request.GetTypeName(), " message");
-      }
-      QUIRE_RETURN_IF_ERROR(adapter(call, request, &reply));
-      if (reply.SerializeToString(reply_control)) return OkStatus();
-      return Internal("the reply could not be serialized");
-    };
+    AddMethod(method,
+              [adapter = std::move(adapter)](const Call& call, const std::string& control,
+                                             std::string* reply_control) -> Status {
+                Request request;
+                Reply reply;
+                if (!request.ParseFromString(control)) {
+                  return InvalidArgument("the request is no ", request.GetTypeName(), " message");
+                }
+                QUIRE_RETURN_IF_ERROR(adapter(call, request, &reply));
+                if (reply.SerializeToString(reply_control)) return OkStatus();
+                return Internal("the reply could not be serialized");
+              });
   }
 
   std::vector<std::string> Methods() const override;
   Status Handle(const CallContext& context, std::string_view method, const CallMessage& request,
                 CallMessage* reply) override;
 
-  void VisitCounters(const CounterVisitor& visit) const;
+  void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
-  using Method = std::function<Status(const Call&, const std::string&, std::string*)>;
-  Status Run(const CallContext& context, std::string_view method, const CallMessage& request,
+  using Adapter = std::function<Status(const Call&, const std::string&, std::string*)>;
+  /// One more than the largest code of absl::StatusCode.
+  static constexpr size_t kNumCodes = 17;
+  struct Method {
+    Adapter adapter;
+    Admission* door = nullptr;  ///< Null: always open.
+    LatencyHistogram latency;   ///< From the arrival of a call to its reply.
+    Counter request_bytes, reply_bytes;
+    std::array<Counter, kNumCodes> errors;
+  };
+
+  void AddMethod(const std::string& name, Adapter adapter);
+  Status HandleKnown(Method& method, const CallContext& context, std::string_view name,
+                     const CallMessage& request, CallMessage* reply) const;
+  Status Check(const CallContext& context, std::string_view method) const;
+  Status Run(const Method& method, const CallContext& context, const CallMessage& request,
              CallMessage* reply) const;
 
-  const PageStore& store_;
-  std::map<std::string, Method, std::less<>> methods_;
+  const Parts parts_;
+  std::map<std::string, std::unique_ptr<Method>, std::less<>> methods_;
   Counter calls_;
   Counter calls_failed_;
 };

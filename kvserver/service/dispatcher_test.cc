@@ -4,6 +4,7 @@
 #include <set>
 
 #include "common/base/random.h"
+#include "kvserver/service/lane.h"
 #include "kvserver/service/testing/service_fixture.h"
 
 namespace quire::kvserver::testing {
@@ -28,6 +29,28 @@ TEST_F(DispatcherTest, AnswersEveryMethodOfTheWireServices) {
   const auto methods = server_->handler()->Methods();
   EXPECT_EQ(std::set<std::string>(methods.begin(), methods.end()), defined);
   EXPECT_EQ(defined.size(), 20u);
+}
+
+TEST_F(DispatcherTest, EveryMethodThatIsSaidToReadExists) {
+  const auto methods = server_->handler()->Methods();
+  const std::set<std::string_view> known(methods.begin(), methods.end());
+  for (const std::string_view method : kReadingMethods)
+    EXPECT_TRUE(known.contains(method)) << method;
+  EXPECT_EQ(LaneOf("quire.v1.Admin/Stats"), Lane::kControl);
+  EXPECT_EQ(LaneOf("quire.v1.Store/Fetch"), Lane::kRead);
+  EXPECT_EQ(LaneOf("quire.v1.Store/PutSegment"), Lane::kWrite);
+}
+
+TEST_F(DispatcherTest, CallsAreCountedByMethodAndErrorsByCode) {
+  CallMessage reply;
+  EXPECT_FALSE(CallRaw("Store/Fetch", {"\x0a\xff", {}}, &reply).ok());
+  EXPECT_TRUE(CallRaw("Admin/Stats", {}, &reply).ok());
+  const auto values = MetricValuesOf(*server_);
+  EXPECT_EQ(values.at("call_errors{method=\"quire.v1.Store/Fetch\",code=\"INVALID_ARGUMENT\"}"),
+            1u);
+  EXPECT_EQ(values.at("call_request_bytes{method=\"quire.v1.Store/Fetch\"}"), 2u);
+  EXPECT_EQ(values.at("call_reply_bytes{method=\"quire.v1.Store/Fetch\"}"), 0u);
+  EXPECT_GT(values.at("call_reply_bytes{method=\"quire.v1.Admin/Stats\"}"), 0u);
 }
 
 TEST_F(DispatcherTest, UnknownMethodsTenantsAndLateCallsAreRefused) {

@@ -19,6 +19,7 @@ with, in quired.ini:
   listen = "0.0.0.0:7410"
   dram-bytes = 16GiB
   tenants = ["default", "team-a"]
+  admin-listen = "127.0.0.1:7411"
 
 SIGTERM and SIGINT finish what runs and close the store.
 )";

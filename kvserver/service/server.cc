@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/service/server.h"
 
+#include <chrono>
 #include <utility>
 
 #include "kernels/cpu/cpu_kernels.h"
 #include "kvserver/registry/document_registry.h"
 #include "kvserver/service/adapters.h"
+#include "kvserver/service/admission.h"
+#include "kvserver/service/call_limits.h"
 #include "kvserver/service/dispatcher.h"
 #include "kvserver/session/context_resolver.h"
 #include "kvserver/session/context_table.h"
@@ -36,6 +39,7 @@ PageStore::Options StoreOptions(const ServerOptions& options) {
   store.eviction_policy = options.eviction_policy;
   store.promote_after_touches = options.promote_after_touches;
   store.scrub_bytes_per_second = options.scrub_bytes_per_second;
+  store.ssd_gate = SsdGateOf(options);
   store.clock = options.clock;
   return store;
 }
@@ -71,14 +75,24 @@ struct Server::Parts {
         contexts(ContextOptions(options, store.get(), clock)),
         resolver(store.get(), registry.get(), &contexts),
         sessions(SessionOptions(options, store.get(), &resolver, clock)),
-        dispatcher(store.get()) {}
+        reads(AdmissionOf(options, Lane::kRead)),
+        writes(AdmissionOf(options, Lane::kWrite)),
+        dispatcher({.store = store.get(), .reads = &reads, .writes = &writes, .clock = clock}),
+        clock(clock),
+        start(clock->Now()) {}
 
-  void VisitCounters(const CounterVisitor& visit) const {
-    store->VisitCounters(visit);
-    registry->VisitCounters(visit);
-    contexts.VisitCounters(visit);
-    sessions.VisitCounters(visit);
-    dispatcher.VisitCounters(visit);
+  void VisitMetrics(MetricsVisitor& visit) const {
+    store->VisitMetrics(visit);
+    registry->VisitMetrics(visit);
+    contexts.VisitMetrics(visit);
+    sessions.VisitMetrics(visit);
+    reads.VisitMetrics(visit);
+    writes.VisitMetrics(visit);
+    dispatcher.VisitMetrics(visit);
+    visit.Gauge("build_info", "Always 1; its label says which version runs.", 1,
+                {{"version", QUIRE_VERSION}});
+    visit.Gauge("uptime_seconds", "Time since the server started.",
+                std::chrono::duration_cast<std::chrono::seconds>(clock->Now() - start).count());
   }
 
   std::unique_ptr<PageStore> store;
@@ -86,13 +100,23 @@ struct Server::Parts {
   ContextTable contexts;
   ContextResolver resolver;
   SessionManager sessions;
+  Admission reads;
+  Admission writes;
   Dispatcher dispatcher;
+  const Clock* const clock;
+  const TimePoint start;
 };
 
 StatusOr<std::unique_ptr<Server>> Server::Open(const ServerOptions& options) {
   QUIRE_RETURN_IF_ERROR(options.Validate());
-  Clock* const clock = options.clock != nullptr ? options.clock : &SystemClock();
   QUIRE_ASSIGN_OR_RETURN(auto store, PageStore::Open(StoreOptions(options)));
+  return Over(std::move(store), options);
+}
+
+StatusOr<std::unique_ptr<Server>> Server::Over(std::unique_ptr<PageStore> store,
+                                               const ServerOptions& options) {
+  QUIRE_RETURN_IF_ERROR(options.Validate());
+  Clock* const clock = options.clock != nullptr ? options.clock : &SystemClock();
   QUIRE_ASSIGN_OR_RETURN(auto registry,
                          DocumentRegistry::Open(store.get(), &store->metadata(), clock));
   auto parts = std::make_unique<Parts>(options, clock, std::move(store), std::move(registry));
@@ -105,8 +129,8 @@ StatusOr<std::unique_ptr<Server>> Server::Open(const ServerOptions& options) {
                   &parts->dispatcher);
   AddSessionMethods(&parts->sessions, &parts->dispatcher);
   AddRegistryMethods(parts->registry.get(), &parts->dispatcher);
-  AddAdminMethods([raw = parts.get()](const CounterVisitor& visit) { raw->VisitCounters(visit); },
-                  clock, &parts->dispatcher);
+  AddAdminMethods([raw = parts.get()](MetricsVisitor& visit) { raw->VisitMetrics(visit); }, clock,
+                  &parts->dispatcher);
   return std::unique_ptr<Server>(new Server(std::move(parts)));
 }
 
@@ -115,7 +139,7 @@ Server::~Server() = default;
 
 CallHandler* Server::handler() { return &parts_->dispatcher; }
 
-void Server::VisitCounters(const CounterVisitor& visit) const { parts_->VisitCounters(visit); }
+void Server::VisitMetrics(MetricsVisitor& visit) const { parts_->VisitMetrics(visit); }
 
 std::string Server::ssd_mode() const { return parts_->store->ssd_mode(); }
 std::string Server::dram_mode() const { return parts_->store->dram_mode(); }

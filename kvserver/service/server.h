@@ -15,7 +15,7 @@
 #include <memory>
 #include <string>
 
-#include "common/base/counters.h"
+#include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/transport/transport.h"
 #include "kvserver/service/server_options.h"
@@ -27,10 +27,13 @@ class Server {
   /// Opens the data directory and recovers what it holds. Errors: INVALID_ARGUMENT for options;
   /// those of PageStore::Open, naming the path and the remedy.
   static StatusOr<std::unique_ptr<Server>> Open(const ServerOptions& options);
+  /// As Open, over a store that is open already; what `options` says of stores is not looked at.
+  static StatusOr<std::unique_ptr<Server>> Over(std::unique_ptr<PageStore> store,
+                                                const ServerOptions& options);
   ~Server();
 
   CallHandler* handler();
-  void VisitCounters(const CounterVisitor& visit) const;
+  void VisitMetrics(MetricsVisitor& visit) const;
   /// See PageStore::ssd_mode.
   std::string ssd_mode() const;
   /// See PageStore::dram_mode.

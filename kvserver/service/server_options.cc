@@ -36,6 +36,9 @@ Status ServerOptions::Validate() const {
   }
   QUIRE_RETURN_IF_ERROR(CheckRange("--max-sessions", max_sessions, 1, 1000000));
   QUIRE_RETURN_IF_ERROR(CheckRange("--max-contexts", max_contexts, 1, 1000000));
+  QUIRE_RETURN_IF_ERROR(CheckRange("--max-concurrent-calls", max_concurrent_calls, 16, 4096));
+  QUIRE_RETURN_IF_ERROR(
+      CheckRange("--max-queued-calls-per-tenant", max_queued_calls_per_tenant, 1, 4096));
   return CheckRange("--idle-seconds", idle_seconds, 1, 30 * 24 * 3600);
 }
 

@@ -39,9 +39,17 @@ struct ServerOptions {
   uint32_t max_contexts = 64;                                  ///< Open ones, per tenant.
   uint64_t context_bytes = uint64_t{1} << 30;  ///< Pages not yet stored, per tenant.
   uint32_t idle_seconds = 600;  ///< Sessions and open contexts live this long unused.
+  /// Calls that run at a time. A quarter of them may write, another quarter may be at the SSD.
+  uint32_t max_concurrent_calls = 128;
+  uint32_t max_queued_calls_per_tenant =
+      32;  ///< That wait to read, and as many that wait to write.
 
   Clock* clock = nullptr;  ///< SystemClock() when null.
 
+  /// Calls that can be in the server at once, running or waiting.
+  uint64_t max_calls() const {
+    return max_concurrent_calls + 2 * uint64_t{max_queued_calls_per_tenant} * tenants.size();
+  }
   /// INVALID_ARGUMENT naming the option that is out of range.
   [[nodiscard]] Status Validate() const;
 };

@@ -34,6 +34,9 @@ TEST(ServerOptionsTest, EveryOptionOutOfRangeIsNamed) {
   expect("--dram-low-watermark", [](ServerOptions& o) { o.dram_low_watermark = 0; });
   expect("--max-sessions", [](ServerOptions& o) { o.max_sessions = 0; });
   expect("--max-contexts", [](ServerOptions& o) { o.max_contexts = 0; });
+  expect("--max-concurrent-calls", [](ServerOptions& o) { o.max_concurrent_calls = 15; });
+  expect("--max-queued-calls-per-tenant",
+         [](ServerOptions& o) { o.max_queued_calls_per_tenant = 0; });
   expect("--idle-seconds", [](ServerOptions& o) { o.idle_seconds = 0; });
 }
 

@@ -70,12 +70,12 @@ std::shared_ptr<MemoryBudget> ContextTable::BudgetOf(std::string_view tenant) {
   return it->second;
 }
 
-void ContextTable::VisitCounters(const CounterVisitor& visit) const {
-  visit("contexts_open", open_.size());
+void ContextTable::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Gauge("contexts_open", "Open contexts.", open_.size());
   uint64_t bytes = 0;
   MutexLock lock(mutex_);
   for (const auto& [tenant, budget] : budgets_) bytes += budget->used_bytes();
-  visit("contexts_open_bytes", bytes);
+  visit.Gauge("contexts_open_bytes", "Pages of open contexts that are not stored yet.", bytes);
 }
 
 }  // namespace quire::kvserver

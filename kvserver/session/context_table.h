@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "common/base/clock.h"
-#include "common/base/counters.h"
+#include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "kernels/api/table.h"
@@ -52,7 +52,7 @@ class ContextTable {
   /// Forgets a context; false when there was none.
   bool Drop(std::string_view tenant, uint64_t id);
 
-  void VisitCounters(const CounterVisitor& visit) const;
+  void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
   struct Sealed {

@@ -33,6 +33,7 @@ uint64_t Session::epoch() const {
 }
 
 StatusOr<RecallAnswer> Session::Recall(const RecallArgs& args) {
+  QUIRE_ASSIGN_OR_RETURN(const TurnLimit::Turn turn, turns_.Take());
   MutexLock lock(mutex_);
   const ContextViewPtr view = context_.view();
   QUIRE_RETURN_IF_ERROR(Check(*view, args));
@@ -53,6 +54,7 @@ StatusOr<RecallAnswer> Session::Recall(const RecallArgs& args) {
 }
 
 Status Session::Ack(uint64_t epoch, uint64_t sequence) {
+  QUIRE_ASSIGN_OR_RETURN(const TurnLimit::Turn turn, turns_.Take());
   MutexLock lock(mutex_);
   QUIRE_ASSIGN_OR_RETURN(const ExchangeState::Previous previous, exchanges_.Ack(epoch, sequence));
   Settle(previous);
@@ -138,6 +140,7 @@ StatusOr<std::vector<std::vector<uint32_t>>> Session::SelectPages(const ContextV
 }
 
 Status Session::Resync(uint64_t epoch, uint64_t sequence, std::span<const LayerSlots> layers) {
+  QUIRE_ASSIGN_OR_RETURN(const TurnLimit::Turn turn, turns_.Take());
   MutexLock lock(mutex_);
   QUIRE_RETURN_IF_ERROR(exchanges_.CheckResync(epoch));
   const uint32_t num_pages = context_.view()->num_pages();

@@ -3,7 +3,8 @@
 // Session: one worker reading one context. It keeps the resident map and answers recalls with the
 // units that are missing, each placed into a named slot. The order of exchanges is ExchangeState's,
 // the map's bookkeeping ResidentMap's; this class selects, reads, and keeps the two in step.
-// Thread-safety: safe for concurrent use; requests of one session run one after another.
+// Thread-safety: safe for concurrent use; requests of one session run one after another, and at
+// most one waits for its turn (RESOURCE_EXHAUSTED with a retry hint for more).
 // Ownership: shared with the requests that use it; store and selector outlive it.
 // Errors: NOT_FOUND and DATA_LOSS from reading leave the map as it was before the recall.
 #ifndef QUIRE_KVSERVER_SESSION_SESSION_H_
@@ -24,6 +25,7 @@
 #include "kvserver/session/context_resolver.h"
 #include "kvserver/session/exchange_state.h"
 #include "kvserver/session/resident_map.h"
+#include "kvserver/session/turn_limit.h"
 #include "kvserver/store/page_store.h"
 
 namespace quire::kvserver {
@@ -110,6 +112,8 @@ class Session {
   const Options options_;
   std::vector<int32_t> layer_index_;  ///< Layer -> index in managed_layers, -1 when not managed.
 
+  /// One call that works and one that waits for it: the worker's next, or its last once more.
+  TurnLimit turns_{2, "the session"};
   mutable Mutex mutex_;
   ExchangeState exchanges_ QUIRE_GUARDED_BY(mutex_);
   std::vector<LayerWant> last_wants_ QUIRE_GUARDED_BY(mutex_);  ///< Of the last recall taken.

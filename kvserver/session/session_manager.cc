@@ -82,13 +82,15 @@ StatusOr<Session::Options> SessionManager::CheckOpen(std::string_view tenant,
   return options;
 }
 
-void SessionManager::VisitCounters(const CounterVisitor& visit) const {
-  visit("sessions_open", sessions_.size());
-  visit("session_recalls", shared_.recalls.Get());
-  visit("session_units_wanted", shared_.units_wanted.Get());
-  visit("session_units_sent", shared_.units_sent.Get());
-  visit("session_resyncs", shared_.resyncs.Get());
-  selector_.VisitCounters(visit);
+void SessionManager::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Gauge("sessions_open", "Open sessions.", sessions_.size());
+  visit.Counter("session_recalls", "Recalls answered.", shared_.recalls.Get());
+  visit.Counter("session_units_wanted", "Units that recalls selected.", shared_.units_wanted.Get());
+  visit.Counter("session_units_sent", "Units that workers did not hold and were sent.",
+                shared_.units_sent.Get());
+  visit.Counter("session_resyncs", "Resident maps replaced by what the worker holds.",
+                shared_.resyncs.Get());
+  selector_.VisitMetrics(visit);
 }
 
 }  // namespace quire::kvserver

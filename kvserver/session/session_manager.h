@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/base/counters.h"
+#include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "kernels/api/table.h"
 #include "kvserver/select/selector.h"
@@ -58,7 +58,7 @@ class SessionManager {
     return sessions_.Remove(tenant, id) != nullptr;
   }
 
-  void VisitCounters(const CounterVisitor& visit) const;
+  void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
   StatusOr<Session::Options> CheckOpen(std::string_view tenant, const ContextView& view,

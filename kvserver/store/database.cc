@@ -250,13 +250,17 @@ StatusOr<uint64_t> Database::FreeBytes() {
   return bytes;
 }
 
-void Database::VisitCounters(const CounterVisitor& visit) const {
-  visit("db_commits", commits_.Get());
-  visit("db_commit_failures", failures_.Get());
-  visit("db_recoveries", recoveries_.Get());
-  visit("db_memtable_bytes", rep_->MemoryOf(rocksdb::DB::Properties::kSizeAllMemTables));
-  visit("db_table_bytes", rep_->MemoryOf(rocksdb::DB::Properties::kEstimateTableReadersMem));
-  visit("db_block_cache_bytes", rep_->cache->GetUsage());
+void Database::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Counter("db_commits", "Batches committed to the database.", commits_.Get());
+  visit.Counter("db_commit_failures", "Batches that the database refused.", failures_.Get());
+  visit.Counter("db_recoveries", "Times the database resumed writing after a failure.",
+                recoveries_.Get());
+  visit.Gauge("db_memtable_bytes", "Metadata in memory that is not in a table yet.",
+              rep_->MemoryOf(rocksdb::DB::Properties::kSizeAllMemTables));
+  visit.Gauge("db_table_bytes", "Memory of the readers of open tables of metadata.",
+              rep_->MemoryOf(rocksdb::DB::Properties::kEstimateTableReadersMem));
+  visit.Gauge("db_block_cache_bytes", "Memory of cached blocks of metadata.",
+              rep_->cache->GetUsage());
 }
 
 }  // namespace quire::kvserver

@@ -24,6 +24,7 @@
 #include <string_view>
 
 #include "common/base/counters.h"
+#include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 
@@ -82,7 +83,7 @@ class Database {
   /// db_commits, db_commit_failures, db_recoveries (writes resumed after a failure); memory:
   /// db_memtable_bytes (written and not yet in a table), db_block_cache_bytes, db_table_bytes (of
   /// readers of open tables).
-  void VisitCounters(const CounterVisitor& visit) const;
+  void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
   struct Rep;

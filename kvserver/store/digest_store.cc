@@ -80,6 +80,7 @@ StatusOr<DigestBytes> DigestStore::Read(const ExtentId& id, const SegmentRecord&
     hits_.Add();
     return *std::move(cached);
   }
+  QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass, gate_->Enter(record.tenant));
   const uint64_t epoch = cache_.epoch();
   const StatusOr<std::string> value = database_->Get(Table::kDigests, DigestKey(id));
   QUIRE_RETURN_IF_ERROR(
@@ -96,10 +97,10 @@ StatusOr<DigestBytes> DigestStore::Read(const ExtentId& id, const SegmentRecord&
   return DigestBytes(digests);
 }
 
-void DigestStore::VisitCounters(const CounterVisitor& visit) const {
-  visit("digest_reads", reads_.Get());
-  visit("digest_cache_hits", hits_.Get());
-  visit("digest_bytes_cached", cache_.used_bytes());
+void DigestStore::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Counter("digest_reads", "Digests read from the database.", reads_.Get());
+  visit.Counter("digest_cache_hits", "Digests found in memory.", hits_.Get());
+  visit.Gauge("digest_bytes_cached", "Digests held in memory.", cache_.used_bytes());
 }
 
 }  // namespace quire::kvserver

@@ -14,9 +14,11 @@
 #include <vector>
 
 #include "common/base/counters.h"
+#include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "kvserver/store/bounded_cache.h"
 #include "kvserver/store/database.h"
+#include "kvserver/store/io_gate.h"
 #include "kvserver/store/segment_record.h"
 #include "kvserver/store/unit.h"
 
@@ -26,9 +28,9 @@ using DigestBytes = std::shared_ptr<const std::vector<std::byte>>;
 
 class DigestStore {
  public:
-  /// `database` outlives the store.
-  DigestStore(Database* database, uint64_t cache_bytes)
-      : database_(database), cache_(cache_bytes) {}
+  /// `database` and `gate`, which reads of the database pass, outlive the store.
+  DigestStore(Database* database, uint64_t cache_bytes, IoGate* gate)
+      : database_(database), gate_(gate), cache_(cache_bytes) {}
 
   /// Computes the digests of `payload`, [layers][pages][n_kv] units laid out as `record` says, over
   /// the rows that hold tokens, and adds them to `batch`.
@@ -38,14 +40,16 @@ class DigestStore {
   /// After a commit that erased or replaced the segment.
   void Forget(const SegmentKey& key, const SegmentRecord& record);
 
-  /// NOT_FOUND when the segment has none, DATA_LOSS when they fail their checksum.
+  /// NOT_FOUND when the segment has none, DATA_LOSS when they fail their checksum,
+  /// RESOURCE_EXHAUSTED of the gate.
   StatusOr<DigestBytes> Read(const ExtentId& id, const SegmentRecord& record);
 
   /// digest_reads, digest_cache_hits, digest_bytes_cached.
-  void VisitCounters(const CounterVisitor& visit) const;
+  void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
   Database* const database_;
+  IoGate* const gate_;
   BoundedCache<ExtentId, DigestBytes, ExtentIdHash> cache_;
   Counter reads_, hits_;
 };

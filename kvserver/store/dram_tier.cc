@@ -292,25 +292,30 @@ Status DramTier::Unpin(const SegmentKey& segment) {
   return pins_.Unpin(segment);
 }
 
-void DramTier::VisitCounters(const CounterVisitor& visit) const {
-  visit("dram_bytes_reserved", arena_->reserved_bytes());
-  visit("dram_bytes_used", arena_->used_bytes());
-  visit("dram_bytes_payload", payload_bytes_.Get());
+void DramTier::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Gauge("dram_bytes_reserved", "The DRAM arena.", arena_->reserved_bytes());
+  visit.Gauge("dram_bytes_used", "Bytes of the DRAM arena that hold extents.",
+              arena_->used_bytes());
+  visit.Gauge("dram_bytes_payload", "Bytes of the extents that are held.", payload_bytes_.Get());
   for (const Arena::ClassUse& use : arena_->Classes()) {
-    const std::string prefix = "dram_class_" + std::to_string(use.slot_bytes);
-    visit(prefix + "_slabs", use.slabs);
-    visit(prefix + "_slots_used", use.slots_used);
+    const std::string slot_bytes = std::to_string(use.slot_bytes);
+    visit.Gauge("dram_slabs", "Slabs of the DRAM arena, by the bytes of their slots.", use.slabs,
+                {{"slot_bytes", slot_bytes}});
+    visit.Gauge("dram_slots_used", "Slots that hold extents, by their bytes.", use.slots_used,
+                {{"slot_bytes", slot_bytes}});
   }
-  visit("dram_extents", extents_.Get());
-  visit("dram_unit_hits", hits_.Get());
-  visit("dram_unit_misses", misses_.Get());
-  visit("dram_evictions", evictions_.Get());
-  visit("dram_refused", refused_.Get());
-  visit("dram_quota_refused", quota_refused_.Get());
-  visit("dram_notes_dropped", index_.notes_dropped());
+  visit.Gauge("dram_extents", "Extents held in DRAM.", extents_.Get());
+  visit.Counter("dram_unit_hits", "Units handed out from DRAM.", hits_.Get());
+  visit.Counter("dram_unit_misses", "Units that DRAM did not have.", misses_.Get());
+  visit.Counter("dram_evictions", "Extents that left DRAM to make room.", evictions_.Get());
+  visit.Counter("dram_refused", "Extents that found no room in DRAM.", refused_.Get());
+  visit.Counter("dram_quota_refused", "Extents refused because their tenant was at its quota.",
+                quota_refused_.Get());
+  visit.Counter("dram_notes_dropped", "Reads that the eviction policy was not told of.",
+                index_.notes_dropped());
   MutexLock lock(mutex_);
-  visit("dram_bytes_pinned", pins_.pinned_bytes());
-  visit("dram_leases", leases_.Count(clock_->Now()));
+  visit.Gauge("dram_bytes_pinned", "Bytes of slots that pins keep.", pins_.pinned_bytes());
+  visit.Gauge("dram_leases", "Leases that are not over.", leases_.Count(clock_->Now()));
 }
 
 }  // namespace quire::kvserver

@@ -71,11 +71,11 @@ class DramTier final : public Tier {
   StatusOr<bool> Has(const ExtentId& id) override;
   Status Erase(const SegmentKey& segment) override;
   /// dram_bytes_reserved, dram_bytes_used (slots), dram_bytes_payload (of extents that are held),
-  /// dram_class_N_slabs and dram_class_N_slots_used for slots of N bytes, dram_extents,
+  /// dram_slabs and dram_slots_used by slot_bytes, dram_extents,
   /// dram_unit_hits, dram_unit_misses, dram_evictions, dram_refused (extents that found no room),
   /// dram_quota_refused (those of a tenant at its quota), dram_bytes_pinned, dram_leases,
   /// dram_notes_dropped (reads that the policy was not told of).
-  void VisitCounters(const CounterVisitor& visit) const override;
+  void VisitMetrics(MetricsVisitor& visit) const override;
 
   /// See DramIndex::Read.
   size_t ReadUnits(std::string_view tenant, std::span<const UnitAddress> units,

@@ -23,12 +23,13 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/base/counters.h"
+#include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/page/key.h"
 #include "common/page/kv_spec.h"
 #include "kvserver/store/chain.h"
 #include "kvserver/store/codec/codec.h"
+#include "kvserver/store/io_gate.h"
 #include "kvserver/store/metadata_store.h"
 #include "kvserver/store/policy/prefill_cost.h"
 #include "kvserver/store/unit.h"
@@ -97,7 +98,8 @@ class PageStore {
     uint64_t digest_cache_bytes = 64 << 20;   ///< Digests kept in memory.
     /// Stored bytes that are read and verified in the background; 0: none are.
     uint64_t scrub_bytes_per_second = 0;
-    Clock* clock = nullptr;  ///< SystemClock() when null; outlives the store.
+    IoGate::Options ssd_gate = {};  ///< How many calls may wait for the SSD at once.
+    Clock* clock = nullptr;         ///< SystemClock() when null; outlives the store.
   };
   /// Opens or creates the store and recovers to the last acknowledged state.
   /// Errors name the path and the remedy: not a directory, not writable, locked by another server,
@@ -148,9 +150,9 @@ class PageStore {
   /// store.
   virtual MetadataStore& metadata() = 0;
 
-  /// segments, ssd_bytes_used, ssd_bytes_limit, puts, puts_existed, deletes, promotions, and those
-  /// of the tiers, the caches and the database.
-  virtual void VisitCounters(const CounterVisitor& visit) const = 0;
+  /// What is stored, what was done, and how long it took: of the store itself, its tiers and
+  /// caches, and the database. docs/metrics.md has all of them.
+  virtual void VisitMetrics(MetricsVisitor& visit) const = 0;
 
   /// How the SSD tier moves bytes on this machine, for people: "io_uring, direct".
   virtual std::string ssd_mode() const = 0;

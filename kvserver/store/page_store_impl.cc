@@ -57,6 +57,8 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<EvictionPolicy> eviction,
                          MakeEvictionPolicy(options.eviction_policy));
   Parts parts;
+  parts.latencies =
+      std::make_unique<StoreLatencies>(options.clock != nullptr ? *options.clock : SystemClock());
   QUIRE_ASSIGN_OR_RETURN(parts.directory, DataDirectory::Open(options.ssd_path));
   QUIRE_ASSIGN_OR_RETURN(parts.dram, DramTier::Open(DramOptions(options), std::move(eviction)));
   QUIRE_ASSIGN_OR_RETURN(parts.database, Database::Open({.path = parts.directory->metadata_path(),
@@ -80,6 +82,7 @@ Status PageStoreImpl::OpenPayload(const Options& options, const Machine& machine
     parts->engine = std::move(choice.engine);
     engine = parts->engine.get();
   }
+  parts->timed_engine = std::make_unique<TimedEngine>(engine, parts->latencies.get());
   const VolumeSet::Options volumes{
       .directory = parts->directory->payload_path(),
       .volume_bytes = options.ssd_volume_bytes,
@@ -87,7 +90,8 @@ Status PageStoreImpl::OpenPayload(const Options& options, const Machine& machine
       .faults = machine.faults};
   QUIRE_ASSIGN_OR_RETURN(
       parts->payload,
-      PayloadStore::Open({.volumes = volumes, .buffers = {}, .faults = machine.faults}, engine));
+      PayloadStore::Open({.volumes = volumes, .buffers = {}, .faults = machine.faults},
+                         parts->timed_engine.get()));
   return OkStatus();
 }
 
@@ -95,21 +99,26 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
                              const SegmentCatalog::Totals& stored,
                              const SsdTier::Recovered& recovered)
     : faults_(machine.faults),
+      latencies_(std::move(parts.latencies)),
       directory_(std::move(parts.directory)),
       database_(std::move(parts.database)),
       engine_(std::move(parts.engine)),
+      timed_engine_(std::move(parts.timed_engine)),
       payload_(std::move(parts.payload)),
       dram_(std::move(parts.dram)),
       tenants_(std::move(parts.tenants)),
       metadata_(database_.get()),
       ssd_(database_.get(), payload_.get()),
       catalog_(database_.get(), options.catalog_cache_bytes),
-      digests_(database_.get(), options.digest_cache_bytes),
+      gate_(options.ssd_gate),
+      digests_(database_.get(), options.digest_cache_bytes, &gate_),
       reader_({.catalog = &catalog_,
                .dram = dram_.get(),
                .ssd = &ssd_,
                .writers = &writers_,
                .buffers = &payload_->buffers(),
+               .gate = &gate_,
+               .latencies = latencies_.get(),
                .prefill_cost = options.prefill_cost},
               std::make_unique<TouchPromotion>(options.promote_after_touches, kPromotionMemory)),
       space_(options.ssd_bytes, options.tenant_ssd_quota_bytes),
@@ -123,6 +132,7 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
                .space = &space_,
                .segments = &segments_,
                .faults = machine.faults,
+               .latencies = latencies_.get(),
                .clock = ClockOf(options),
                .prefill_cost = options.prefill_cost,
                .directory = directory_->path()},
@@ -142,6 +152,7 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
 
 StatusOr<PutSegmentResult> PageStoreImpl::PutSegment(std::string_view tenant,
                                                      const PutSegmentArgs& args) {
+  const LatencyTimer timer(latencies_->put, latencies_->clock);
   QUIRE_ASSIGN_OR_RETURN(const TenantSalt* salt, tenants_.Salt(tenant));
   return writer_.Put(tenant, *salt, args);
 }
@@ -194,6 +205,7 @@ Status PageStoreImpl::ReadUnits(std::string_view tenant, std::span<const UnitAdd
 
 StatusOr<SegmentDigests> PageStoreImpl::ReadDigests(std::string_view tenant, const SegmentKey& key,
                                                     uint32_t layer) {
+  const LatencyTimer timer(latencies_->digests, latencies_->clock);
   QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
   QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(tenant, key));
   if (layer >= record->spec.num_layers) {
@@ -219,6 +231,7 @@ StatusOr<ChainStat> PageStoreImpl::StatChain(std::string_view tenant, const Chai
 }
 
 Status PageStoreImpl::DeleteSegment(std::string_view tenant, const SegmentKey& key) {
+  const LatencyTimer timer(latencies_->erase, latencies_->clock);
   QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
   const KeyedLock::Guard guard = writers_.Acquire(key);
   QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(tenant, key));
@@ -227,7 +240,10 @@ Status PageStoreImpl::DeleteSegment(std::string_view tenant, const SegmentKey& k
   digests_.StageErase(key, batch);
   QUIRE_ASSIGN_OR_RETURN(SsdTier::Change change, ssd_.StageErase(key, batch));
   Reach(faults_, FaultPoint::kBeforeCommit);
-  QUIRE_RETURN_IF_ERROR(database_->Commit(batch, /*sync=*/false));
+  {
+    const LatencyTimer commit_timer(latencies_->commit, latencies_->clock);
+    QUIRE_RETURN_IF_ERROR(database_->Commit(batch, /*sync=*/false));
+  }
   Reach(faults_, FaultPoint::kCommitted);
   change.Committed();
   QUIRE_RETURN_IF_ERROR(dram_->Erase(key));
@@ -275,21 +291,27 @@ Status PageStoreImpl::CheckTenant(std::string_view tenant) const {
   return tenants_.Salt(tenant).status();
 }
 
-void PageStoreImpl::VisitCounters(const CounterVisitor& visit) const {
-  visit("segments", segments_.Get());
-  space_.VisitCounters(visit);
-  writer_.VisitCounters(visit);
-  visit("deletes", deletes_.Get());
-  reader_.VisitCounters(visit);
-  catalog_.VisitCounters(visit);
-  digests_.VisitCounters(visit);
-  dram_->VisitCounters(visit);
-  ssd_.VisitCounters(visit);
-  visit("ssd_extents_dropped", dropped_.Get());
-  visit("ssd_bytes_lost", lost_bytes_.Get());
-  payload_->VisitCounters(visit);
-  database_->VisitCounters(visit);
-  scrubber_.VisitCounters(visit);
+void PageStoreImpl::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Gauge("segments", "Segments stored.", segments_.Get());
+  visit.Counter("deletes", "Segments deleted.", deletes_.Get());
+  space_.VisitMetrics(visit);
+  writer_.VisitMetrics(visit);
+  latencies_->VisitMetrics(visit);
+  gate_.VisitMetrics(visit);
+  reader_.VisitMetrics(visit);
+  catalog_.VisitMetrics(visit);
+  digests_.VisitMetrics(visit);
+  dram_->VisitMetrics(visit);
+  ssd_.VisitMetrics(visit);
+  visit.Counter("ssd_extents_dropped",
+                "Extents whose records could not be used when the store was opened.",
+                dropped_.Get());
+  visit.Counter("ssd_bytes_lost",
+                "Payload in volumes that were missing or cut when the store was opened.",
+                lost_bytes_.Get());
+  payload_->VisitMetrics(visit);
+  database_->VisitMetrics(visit);
+  scrubber_.VisitMetrics(visit);
 }
 
 }  // namespace quire::kvserver

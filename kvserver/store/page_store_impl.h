@@ -17,6 +17,7 @@
 #include "kvserver/store/database.h"
 #include "kvserver/store/digest_store.h"
 #include "kvserver/store/dram_tier.h"
+#include "kvserver/store/io_gate.h"
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/page_store.h"
 #include "kvserver/store/rocksdb_metadata_store.h"
@@ -25,7 +26,9 @@
 #include "kvserver/store/segment_writer.h"
 #include "kvserver/store/space_accounts.h"
 #include "kvserver/store/ssd_tier.h"
+#include "kvserver/store/store_latencies.h"
 #include "kvserver/store/tenant_directory.h"
+#include "kvserver/store/timed_engine.h"
 #include "kvserver/store/unit_reader.h"
 
 namespace quire::kvserver {
@@ -58,7 +61,7 @@ class PageStoreImpl final : public PageStore {
   Status UnpinSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;
   Status CheckTenant(std::string_view tenant) const override;
   MetadataStore& metadata() override { return metadata_; }
-  void VisitCounters(const CounterVisitor& visit) const override;
+  void VisitMetrics(MetricsVisitor& visit) const override;
   std::string ssd_mode() const override {
     return std::string(payload_->engine_name()) + ", " + std::string(payload_->mode());
   }
@@ -72,9 +75,11 @@ class PageStoreImpl final : public PageStore {
 
  private:
   struct Parts {
+    std::unique_ptr<StoreLatencies> latencies;
     std::unique_ptr<DataDirectory> directory;
     std::unique_ptr<Database> database;
     std::unique_ptr<IoEngine> engine;  ///< Null when it is the caller's.
+    std::unique_ptr<TimedEngine> timed_engine;
     std::unique_ptr<PayloadStore> payload;
     std::unique_ptr<DramTier> dram;
     TenantDirectory tenants;
@@ -87,15 +92,18 @@ class PageStoreImpl final : public PageStore {
 
   FaultPoints* const faults_;  ///< May be null.
   // Constant after construction; each provides its own synchronisation.
+  const std::unique_ptr<StoreLatencies> latencies_;
   const std::unique_ptr<DataDirectory> directory_;
   const std::unique_ptr<Database> database_;
   const std::unique_ptr<IoEngine> engine_;
+  const std::unique_ptr<TimedEngine> timed_engine_;
   const std::unique_ptr<PayloadStore> payload_;
   const std::unique_ptr<DramTier> dram_;
   const TenantDirectory tenants_;
   RocksDbMetadataStore metadata_;
   SsdTier ssd_;
   SegmentCatalog catalog_;
+  IoGate gate_;
   DigestStore digests_;
   KeyedLock writers_;
   UnitReader reader_;

@@ -135,11 +135,12 @@ bool SegmentCatalog::IsDamaged(const SegmentKey& key) const {
   return damaged_.contains(key);
 }
 
-void SegmentCatalog::VisitCounters(const CounterVisitor& visit) const {
-  visit("catalog_bytes_cached", records_.used_bytes() + chains_.used_bytes());
-  visit("segments_repaired", repaired_.Get());
+void SegmentCatalog::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Gauge("catalog_bytes_cached", "Segment records and chains held in memory.",
+              records_.used_bytes() + chains_.used_bytes());
+  visit.Counter("segments_repaired", "Damaged segments that a put made whole.", repaired_.Get());
   MutexLock lock(damaged_mutex_);
-  visit("segments_damaged", damaged_.size());
+  visit.Gauge("segments_damaged", "Segments known to be damaged.", damaged_.size());
 }
 
 }  // namespace quire::kvserver

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "common/base/counters.h"
+#include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "kvserver/store/bounded_cache.h"
@@ -60,7 +61,7 @@ class SegmentCatalog {
   bool IsDamaged(const SegmentKey& key) const;
 
   /// segments_damaged, segments_repaired, catalog_bytes_cached.
-  void VisitCounters(const CounterVisitor& visit) const;
+  void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
   struct CachedChain {

@@ -132,6 +132,7 @@ Status SegmentWriter::Write(const SegmentKey& key, SegmentToStore& segment, Dura
   const bool sync = durability == Durability::kPersisted;
   QUIRE_RETURN_IF_ERROR(WriteToSsd(key, segment, extents, sync, before));
   // What finds no room in DRAM is on SSD, and that is enough; the tier counts it.
+  const LatencyTimer timer(parts_.latencies->dram_put, parts_.latencies->clock);
   for (const ExtentView& extent : extents) (void)parts_.dram->Put({&extent, 1});
   return OkStatus();
 }
@@ -142,7 +143,7 @@ Status SegmentWriter::WriteToSsd(const SegmentKey& key, const SegmentToStore& se
   const uint64_t charge = before == Stored::kDamaged ? 0 : record.stored_bytes();
   QUIRE_RETURN_IF_ERROR(parts_.space->Charge(record.tenant, charge));
   Database::Batch batch = parts_.database->NewBatch();
-  StatusOr<SsdTier::Change> change = parts_.ssd->StagePut(extents, sync, batch);
+  StatusOr<SsdTier::Change> change = StageOnSsd(extents, sync, batch);
   const Status status = change.ok() ? Commit(key, segment, batch, sync) : change.status();
   if (!status.ok()) {
     parts_.space->Release(record.tenant, charge);
@@ -172,11 +173,22 @@ Status SegmentWriter::Commit(const SegmentKey& key, const SegmentToStore& segmen
   QUIRE_RETURN_IF_ERROR(parts_.digests->StagePut(key, segment.record, payload, batch));
   parts_.catalog->StagePut(key, segment.record, batch);
   Reach(parts_.faults, FaultPoint::kBeforeCommit);
-  QUIRE_RETURN_IF_ERROR(parts_.database->Commit(batch, sync));
+  QUIRE_RETURN_IF_ERROR(CommitBatch(batch, sync));
   Reach(parts_.faults, FaultPoint::kCommitted);
   parts_.catalog->Remember(key, std::make_shared<const SegmentRecord>(segment.record));
   parts_.digests->Forget(key, segment.record);
   return OkStatus();
+}
+
+StatusOr<SsdTier::Change> SegmentWriter::StageOnSsd(std::span<const ExtentView> extents, bool sync,
+                                                    Database::Batch& batch) {
+  const LatencyTimer timer(parts_.latencies->ssd_write, parts_.latencies->clock);
+  return parts_.ssd->StagePut(extents, sync, batch);
+}
+
+Status SegmentWriter::CommitBatch(Database::Batch& batch, bool sync) {
+  const LatencyTimer timer(parts_.latencies->commit, parts_.latencies->clock);
+  return parts_.database->Commit(batch, sync);
 }
 
 // Takes one segment's lock at a time: chains that share segments cannot wait for each other.
@@ -218,10 +230,11 @@ StatusOr<SegmentToStore> SegmentWriter::FromDram(const SegmentKey& key,
   return segment;
 }
 
-void SegmentWriter::VisitCounters(const CounterVisitor& visit) const {
-  visit("puts", puts_.Get());
-  visit("puts_existed", existed_.Get());
-  visit("puts_dram_only", dram_only_.Get());
+void SegmentWriter::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Counter("puts", "Segments put.", puts_.Get());
+  visit.Counter("puts_existed", "Segments put that were stored already.", existed_.Get());
+  visit.Counter("puts_dram_only", "Segments kept in DRAM only, over the write budget.",
+                dram_only_.Get());
 }
 
 }  // namespace quire::kvserver

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/base/counters.h"
+#include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "kvserver/store/database.h"
@@ -34,6 +34,7 @@
 #include "kvserver/store/segment_catalog.h"
 #include "kvserver/store/space_accounts.h"
 #include "kvserver/store/ssd_tier.h"
+#include "kvserver/store/store_latencies.h"
 
 namespace quire::kvserver {
 
@@ -51,6 +52,7 @@ class SegmentWriter {
     SpaceAccounts* space = nullptr;
     Counter* segments = nullptr;    ///< Segments that are stored.
     FaultPoints* faults = nullptr;  ///< May be null.
+    StoreLatencies* latencies = nullptr;
     Clock* clock = nullptr;
     PrefillCost prefill_cost = {};  ///< What it costs to compute an extent again.
     std::string directory;          ///< The data directory, for messages.
@@ -67,7 +69,7 @@ class SegmentWriter {
   bool IsThere(const SegmentKey& key, const SegmentRecord& record) const;
 
   /// puts, puts_existed, puts_dram_only.
-  void VisitCounters(const CounterVisitor& visit) const;
+  void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
   /// How a segment that is about to be put is stored now.
@@ -91,8 +93,11 @@ class SegmentWriter {
   /// False when DRAM has no room for all of it.
   StatusOr<bool> WriteToDramOnly(const SegmentKey& key, SegmentToStore& segment,
                                  std::span<const ExtentView> extents);
+  StatusOr<SsdTier::Change> StageOnSsd(std::span<const ExtentView> extents, bool sync,
+                                       Database::Batch& batch);
   Status Commit(const SegmentKey& key, const SegmentToStore& segment, Database::Batch& batch,
                 bool sync);
+  Status CommitBatch(Database::Batch& batch, bool sync);
   /// Writes out what is in DRAM only of the chain that ends with `tip`.
   Status PersistChain(std::string_view tenant, const SegmentKey& tip);
   Status PersistFromDram(std::string_view tenant, const SegmentKey& key);

@@ -32,10 +32,11 @@ void SpaceAccounts::Release(std::string_view tenant, uint64_t bytes) {
   tenants_.Release(tenant, TierName::kSsd, bytes);
 }
 
-void SpaceAccounts::VisitCounters(const CounterVisitor& visit) const {
+void SpaceAccounts::VisitMetrics(MetricsVisitor& visit) const {
   MutexLock lock(mutex_);
-  visit("ssd_bytes_used", used_bytes_);
-  visit("ssd_bytes_limit", limit_bytes_);
+  visit.Gauge("ssd_bytes_used", "Payload stored on SSD.", used_bytes_);
+  visit.Gauge("ssd_bytes_limit", "Payload allowed on SSD; 0 where only the file system limits it.",
+              limit_bytes_);
 }
 
 }  // namespace quire::kvserver

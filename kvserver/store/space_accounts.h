@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/counters.h"
+#include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "kvserver/store/policy/quota_table.h"
@@ -36,7 +36,7 @@ class SpaceAccounts {
   void Release(std::string_view tenant, uint64_t bytes);
 
   /// ssd_bytes_used, ssd_bytes_limit.
-  void VisitCounters(const CounterVisitor& visit) const;
+  void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
   const uint64_t limit_bytes_;

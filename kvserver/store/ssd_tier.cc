@@ -287,11 +287,12 @@ StatusOr<SsdTier::Recovered> SsdTier::Recover() {
   return recovered;
 }
 
-void SsdTier::VisitCounters(const CounterVisitor& visit) const {
-  visit("ssd_unit_reads", unit_reads_.Get());
-  visit("ssd_read_bytes", read_bytes_.Get());
-  visit("ssd_write_bytes", write_bytes_.Get());
-  visit("ssd_checksum_failures", checksum_failures_.Get());
+void SsdTier::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Counter("ssd_unit_reads", "Units read from SSD.", unit_reads_.Get());
+  visit.Counter("ssd_read_bytes", "Payload of units read from SSD.", read_bytes_.Get());
+  visit.Counter("ssd_write_bytes", "Payload of extents written to SSD.", write_bytes_.Get());
+  visit.Counter("ssd_checksum_failures", "Units whose bytes on SSD were not those that were put.",
+                checksum_failures_.Get());
 }
 
 }  // namespace quire::kvserver

@@ -34,7 +34,7 @@ class SsdTier final : public Tier {
   StatusOr<bool> Has(const ExtentId& id) override;
   Status Erase(const SegmentKey& segment) override;
   /// ssd_unit_reads, ssd_read_bytes, ssd_write_bytes (payload), ssd_checksum_failures.
-  void VisitCounters(const CounterVisitor& visit) const override;
+  void VisitMetrics(MetricsVisitor& visit) const override;
 
   /// A unit to read, and what came of it.
   struct UnitRead {

@@ -18,7 +18,7 @@
 #include <span>
 #include <string_view>
 
-#include "common/base/counters.h"
+#include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "kvserver/store/unit.h"
 
@@ -68,7 +68,7 @@ class Tier {
   /// Forgets every extent of `segment`; OK when there is none.
   [[nodiscard]] virtual Status Erase(const SegmentKey& segment) = 0;
 
-  virtual void VisitCounters(const CounterVisitor& visit) const = 0;
+  virtual void VisitMetrics(MetricsVisitor& visit) const = 0;
 };
 
 }  // namespace quire::kvserver

@@ -31,9 +31,11 @@ uint32_t ExpectedCrc(const SegmentRecord& record, uint32_t layer, uint32_t unit)
 
 Status UnitReader::Read(std::string_view tenant, std::span<const UnitAddress> units,
                         std::vector<UnitBytes>* out) {
+  LatencyTimer timer(parts_.latencies->dram_read, parts_.latencies->clock);
   out->resize(units.size());
   Status status = OkStatus();
   if (parts_.dram->ReadUnits(tenant, units, *out) != units.size()) {
+    timer.CountAs(parts_.latencies->ssd_read);
     status = ReadMisses(tenant, units, *out);
   }
   if (status.ok() && std::ranges::any_of(*out, &UnitBytes::encoded)) {
@@ -46,6 +48,7 @@ Status UnitReader::Read(std::string_view tenant, std::span<const UnitAddress> un
 Status UnitReader::ReadMisses(std::string_view tenant, std::span<const UnitAddress> units,
                               std::span<UnitBytes> out) {
   QUIRE_ASSIGN_OR_RETURN(std::vector<Miss> misses, FindMisses(tenant, units, out));
+  QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass, parts_.gate->Enter(tenant));
   PromoteWorthy(tenant, misses);
   std::erase_if(misses, [&](const Miss& miss) {
     // Somebody may have evicted a promoted extent already; then the unit is read around DRAM.
@@ -155,6 +158,7 @@ bool UnitReader::WorthPromoting(const ExtentId& id) {
 bool UnitReader::Promote(std::string_view tenant, const SegmentRecord& known, const ExtentId& id) {
   const auto guard = parts_.writers->TryAcquire(id.segment);
   if (!guard || !parts_.catalog->Find(tenant, id.segment).ok()) return false;
+  const LatencyTimer timer(parts_.latencies->promotion, parts_.latencies->clock);
   std::vector<SsdTier::UnitRead> reads;
   for (uint32_t unit = 0; unit < known.units_per_layer(); ++unit) {
     reads.push_back({.id = id, .unit = unit});
@@ -198,9 +202,9 @@ Status UnitReader::BringToDram(std::string_view tenant, const SegmentKey& key) {
   return OkStatus();
 }
 
-void UnitReader::VisitCounters(const CounterVisitor& visit) const {
-  visit("promotions", promotions_.Get());
-  visit("promotions_refused", refused_.Get());
+void UnitReader::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Counter("promotions", "Extents brought back from SSD to DRAM.", promotions_.Get());
+  visit.Counter("promotions_refused", "Promotions that found no room in DRAM.", refused_.Get());
 }
 
 }  // namespace quire::kvserver

@@ -5,7 +5,7 @@
 // DRAM until the promotion policy finds its extent worth a place there. When everything is in DRAM
 // nothing is allocated. Thread-safety: all methods may be called concurrently. `promotion_mutex_`
 // is never held over I/O. Errors: NOT_FOUND, INVALID_ARGUMENT (a layer or unit that the segment
-// does not have), DATA_LOSS.
+// does not have), DATA_LOSS, RESOURCE_EXHAUSTED (of the gate).
 #ifndef QUIRE_KVSERVER_STORE_UNIT_READER_H_
 #define QUIRE_KVSERVER_STORE_UNIT_READER_H_
 
@@ -15,14 +15,17 @@
 #include <vector>
 
 #include "common/base/counters.h"
+#include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "kvserver/store/dram_tier.h"
+#include "kvserver/store/io_gate.h"
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/policy/prefill_cost.h"
 #include "kvserver/store/policy/promotion_policy.h"
 #include "kvserver/store/segment_catalog.h"
 #include "kvserver/store/ssd_tier.h"
+#include "kvserver/store/store_latencies.h"
 
 namespace quire::kvserver {
 
@@ -36,7 +39,9 @@ class UnitReader {
     SsdTier* ssd = nullptr;
     KeyedLock* writers = nullptr;
     AlignedBufferPool* buffers = nullptr;  ///< For decoded units.
-    PrefillCost prefill_cost = {};         ///< What it costs to compute an extent again.
+    IoGate* gate = nullptr;                ///< Passed by every call that needs the SSD.
+    StoreLatencies* latencies = nullptr;
+    PrefillCost prefill_cost = {};  ///< What it costs to compute an extent again.
   };
   UnitReader(const Parts& parts, std::unique_ptr<PromotionPolicy> promotion)
       : parts_(parts), promotion_(std::move(promotion)) {}
@@ -50,7 +55,7 @@ class UnitReader {
   Status BringToDram(std::string_view tenant, const SegmentKey& key);
 
   /// promotions, promotions_refused.
-  void VisitCounters(const CounterVisitor& visit) const;
+  void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
   /// A unit that DRAM does not have, and where it goes.

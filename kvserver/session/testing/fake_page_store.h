@@ -151,7 +151,7 @@ class FakePageStore final : public PageStore {
   }
   Status CheckTenant(std::string_view) const override { return OkStatus(); }
   MetadataStore& metadata() override { return metadata_; }
-  void VisitCounters(const CounterVisitor&) const override {}
+  void VisitMetrics(MetricsVisitor&) const override {}
   std::string ssd_mode() const override { return "none"; }
   std::string dram_mode() const override { return "none"; }
 

@@ -240,26 +240,37 @@ std::string PayloadStore::PathOf(int fd) const {
   return "a volume";
 }
 
-void PayloadStore::VisitCounters(const CounterVisitor& visit) const {
-  visit("payload_read_bytes", read_bytes_.Get());
-  visit("payload_device_reads", device_reads_.Get());
-  visit("payload_device_read_bytes", device_read_bytes_.Get());
-  visit("payload_buffered_reads", buffered_reads_.Get());
-  visit("payload_write_bytes", write_bytes_.Get());
-  visit("payload_device_writes", device_writes_.Get());
-  visit("payload_device_write_bytes", device_write_bytes_.Get());
-  visit("payload_syncs", syncs_.Get());
-  visit("payload_device_syncs", device_syncs_.Get());
-  visit("payload_device_errors", device_errors_.Get());
-  visit("payload_allocation_failures", allocation_failures_.Get());
-  visit("payload_wrong_releases", wrong_releases_.Get());
-  visit("payload_waiting_bytes", epochs_.waiting_bytes());
-  visit("payload_volume_bytes", volumes_->total_bytes());
-  visit("payload_buffer_bytes", buffers_.lent_bytes() + buffers_.idle_bytes());
+void PayloadStore::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Counter("payload_read_bytes", "Payload that was asked for from the volumes.",
+                read_bytes_.Get());
+  visit.Counter("payload_device_reads", "Reads of the device.", device_reads_.Get());
+  visit.Counter("payload_device_read_bytes", "Bytes read from the device.",
+                device_read_bytes_.Get());
+  visit.Counter("payload_buffered_reads",
+                "Reads that went through a buffer because they were not aligned.",
+                buffered_reads_.Get());
+  visit.Counter("payload_write_bytes", "Payload written to the volumes.", write_bytes_.Get());
+  visit.Counter("payload_device_writes", "Writes to the device.", device_writes_.Get());
+  visit.Counter("payload_device_write_bytes", "Bytes written to the device.",
+                device_write_bytes_.Get());
+  visit.Counter("payload_syncs", "Syncs of the volumes that were asked for.", syncs_.Get());
+  visit.Counter("payload_device_syncs", "Volumes synced.", device_syncs_.Get());
+  visit.Counter("payload_device_errors", "Reads, writes and syncs that the device failed.",
+                device_errors_.Get());
+  visit.Counter("payload_allocation_failures", "Writes that found no space.",
+                allocation_failures_.Get());
+  visit.Counter("payload_wrong_releases", "Releases of space that was not in use.",
+                wrong_releases_.Get());
+  visit.Gauge("payload_waiting_bytes", "Released space that readers still hold.",
+              epochs_.waiting_bytes());
+  visit.Gauge("payload_volume_bytes", "Size of all payload volumes.", volumes_->total_bytes());
+  visit.Gauge("payload_buffer_bytes", "Memory of read buffers, lent and idle.",
+              buffers_.lent_bytes() + buffers_.idle_bytes());
   MutexLock lock(space_mutex_);
-  visit("payload_used_bytes", space_.used_bytes());
-  visit("payload_free_bytes", space_.free_bytes());
-  visit("payload_free_runs", space_.free_runs());
+  visit.Gauge("payload_used_bytes", "Space of the volumes in use.", space_.used_bytes());
+  visit.Gauge("payload_free_bytes", "Space of the volumes that is free.", space_.free_bytes());
+  visit.Gauge("payload_free_runs", "Pieces that the free space of the volumes is in.",
+              space_.free_runs());
 }
 
 }  // namespace quire::kvserver

@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "common/base/counters.h"
+#include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "kvserver/store/payload/aligned_buffer.h"
@@ -98,7 +99,7 @@ class PayloadStore {
   /// payload_read_bytes and payload_write_bytes count what callers asked for,
   /// payload_device_{read,write}_bytes what was transferred: their ratios are the amplification.
   /// payload_buffer_bytes is the memory of the buffers, lent and idle.
-  void VisitCounters(const CounterVisitor& visit) const;
+  void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
   PayloadStore(const Options& options, std::unique_ptr<VolumeSet> volumes, IoEngine* engine);

@@ -134,13 +134,10 @@ inline StatusOr<std::vector<std::byte>> ReadSegment(PageStore& store, const KvSp
   return Concatenate(units);
 }
 
-/// Every counter of `component` by name.
+/// Every counter and gauge of `component` by name.
 template <typename Component>
 std::map<std::string, uint64_t> CountersOf(const Component& component) {
-  std::map<std::string, uint64_t> counters;
-  component.VisitCounters(
-      [&](std::string_view name, uint64_t value) { counters[std::string(name)] = value; });
-  return counters;
+  return MetricValuesOf(component);
 }
 
 }  // namespace quire::kvserver::testing

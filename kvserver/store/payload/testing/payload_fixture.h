@@ -69,13 +69,7 @@ class PayloadFixture : public ::testing::Test {
     return bytes;
   }
   StatusOr<Bytes> Read(const Location& location) { return Read(location, 0, location.bytes); }
-  uint64_t CounterOf(std::string_view wanted) const {
-    uint64_t found = UINT64_MAX;
-    store_->VisitCounters([&](std::string_view name, uint64_t value) {
-      if (name == wanted) found = value;
-    });
-    return found;
-  }
+  uint64_t CounterOf(const std::string& name) const { return MetricValuesOf(*store_).at(name); }
   std::string VolumePath(uint32_t number) const {
     return options_.volumes.directory + "/0000000" + std::to_string(number) + ".vol";
   }

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// AdminServer: a small HTTP listener for people and monitoring, apart from the port that clients
+// use. It answers
+//   GET /metrics  Prometheus text (prometheus_text.h); 503 until there is a server to ask
+//   GET /healthz  200 as long as the process answers
+//   GET /readyz   200 while calls are served, 503 before and after
+// and nothing can be changed through it.
+//
+// What a client may cost is fixed: few threads, few connections that wait, one short request per
+// connection, and a deadline for the whole of it.
+// Thread-safety: all methods may be called from any thread. Errors: INVALID_ARGUMENT for a
+// malformed address; UNAVAILABLE, naming the address, when it cannot be listened on.
+#ifndef QUIRE_KVSERVER_SERVICE_ADMIN_SERVER_H_
+#define QUIRE_KVSERVER_SERVICE_ADMIN_SERVER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/base/metrics.h"
+#include "common/base/status.h"
+
+namespace quire::kvserver {
+
+class AdminServer {
+ public:
+  using VisitMetrics = std::function<void(MetricsVisitor&)>;
+  class Serving;
+
+  /// Listens on "host:port" (port 0: any free one). Not ready at first.
+  static StatusOr<std::unique_ptr<AdminServer>> Start(const std::string& address);
+  /// Stops listening and finishes what runs.
+  ~AdminServer();
+
+  /// Where it listens, with the port that was taken.
+  const std::string& address() const;
+  int port() const;
+
+  /// Ready from now on, with these metrics, until the result goes. `visit` is not called after
+  /// that.
+  [[nodiscard]] Serving Serve(VisitMetrics visit);
+
+ private:
+  struct Rep;
+  explicit AdminServer(std::unique_ptr<Rep> rep);
+
+  const std::unique_ptr<Rep> rep_;
+};
+
+/// While it lives the server is ready. Ends before the AdminServer does.
+class AdminServer::Serving {
+ public:
+  ~Serving() {
+    if (rep_ != nullptr) End();
+  }
+  Serving(Serving&& other) noexcept : rep_(std::exchange(other.rep_, nullptr)) {}
+  Serving& operator=(Serving&&) = delete;
+
+  /// Not ready any more, while metrics can still be read: calls that run are being finished.
+  void Drain();
+
+ private:
+  friend class AdminServer;
+  explicit Serving(Rep* rep) : rep_(rep) {}
+  void End();
+
+  Rep* rep_;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_SERVICE_ADMIN_SERVER_H_

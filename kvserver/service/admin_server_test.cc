@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/service/admin_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kvserver/service/testing/http_get.h"
+#include "kvserver/service/testing/prometheus_parser.h"
+
+namespace quire::kvserver::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class AdminServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto admin = AdminServer::Start("127.0.0.1:0");
+    ASSERT_TRUE(admin.ok()) << admin.status();
+    admin_ = *std::move(admin);
+  }
+  std::string Get(const std::string& path) const { return HttpGet(admin_->port(), path); }
+  static void OneGauge(MetricsVisitor& visit) { visit.Gauge("held", "Held.", 42); }
+
+  std::unique_ptr<AdminServer> admin_;
+};
+
+TEST_F(AdminServerTest, IsReadyWhileSomethingIsServed) {
+  EXPECT_EQ(admin_->address(), "127.0.0.1:" + std::to_string(admin_->port()));
+  EXPECT_THAT(Get("/healthz"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(Get("/readyz"), StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(Get("/metrics"), StartsWith("HTTP/1.1 503"));
+  {
+    auto serving = admin_->Serve(OneGauge);
+    EXPECT_THAT(Get("/readyz"), StartsWith("HTTP/1.1 200"));
+    const std::string metrics = Get("/metrics");
+    EXPECT_THAT(metrics, AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("version=0.0.4")));
+    const auto families = PrometheusParser::Parse(HttpBody(metrics));
+    ASSERT_TRUE(families.ok()) << families.status();
+    EXPECT_EQ(families->at("quire_held").samples.at(0).value, 42);
+    serving.Drain();
+    EXPECT_THAT(Get("/readyz"), StartsWith("HTTP/1.1 503"));
+    EXPECT_THAT(Get("/metrics"), StartsWith("HTTP/1.1 200")) << "the end can be watched";
+  }
+  EXPECT_THAT(Get("/metrics"), StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(Get("/healthz"), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(AdminServerTest, OffersNothingElse) {
+  EXPECT_THAT(Get("/"), StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(Get("/metrics/../etc/passwd"), StartsWith("HTTP/1.1 404"));
+  TcpClient client(admin_->port());
+  client.Send("POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
+  EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 4"));
+}
+
+TEST_F(AdminServerTest, WhatAClientSendsIsBounded) {
+  const std::string megabyte(1 << 20, 'x');
+  for (const std::string& start :
+       {std::string(""), std::string("GET /healthz HTTP/1.1\r\nX: "),
+        std::string("POST /healthz HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n")}) {
+    TcpClient client(admin_->port());
+    client.Send(start);
+    int sent = 0;  // Into the system's buffers, until the server has had enough.
+    while (sent < 1000 && client.Send(megabyte)) ++sent;
+    EXPECT_LT(sent, 32) << start;
+  }
+  for (const std::string& bytes :
+       {std::string("\r\n\r\n"), std::string("\0\xff\r\n\r\n", 6), std::string("GET\r\n\r\n"),
+        std::string("GET / HTTP/9\r\n\r\n")}) {
+    TcpClient client(admin_->port());
+    client.Send(bytes);
+    EXPECT_THAT(client.ReadAll(), Not(HasSubstr(" 200 "))) << bytes;
+  }
+  EXPECT_THAT(Get("/healthz"), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(AdminServerTest, StopsAlthoughClientsSayNothing) {
+  std::vector<std::unique_ptr<TcpClient>> silent;
+  for (int i = 0; i < 12; ++i) silent.push_back(std::make_unique<TcpClient>(admin_->port()));
+  const TimePoint start = SystemClock().Now();
+  admin_.reset();
+  EXPECT_LT(SystemClock().Now() - start, std::chrono::seconds(4));
+}
+
+TEST_F(AdminServerTest, ATakenPortAndMalformedAddressesAreNamed) {
+  const Status taken = AdminServer::Start(admin_->address()).status();
+  EXPECT_EQ(taken.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(Message(taken)), HasSubstr(admin_->address()));
+  for (const char* address : {"", "localhost", ":80", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:-1",
+                              "127.0.0.1:65536", "127.0.0.1:1:"}) {
+    EXPECT_EQ(AdminServer::Start(address).status().code(), StatusCode::kInvalidArgument) << address;
+  }
+}
+
+}  // namespace
+}  // namespace quire::kvserver::testing

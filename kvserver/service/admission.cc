@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/service/admission.h"
+
+#include <algorithm>
+
+#include "common/base/retry_hint.h"
+
+namespace quire::kvserver {
+namespace {
+
+constexpr Duration kShortestRetry = std::chrono::milliseconds(10);
+constexpr Duration kLongestRetry = std::chrono::seconds(2);
+/// The share of the newest call in the moving average.
+constexpr int64_t kAverageOver = 16;
+/// A deadline may be endless; waits are not.
+constexpr Duration kLongestWait = std::chrono::minutes(1);
+
+}  // namespace
+
+StatusOr<Admission::Pass> Admission::Enter(std::string_view tenant, uint64_t cost,
+                                           TimePoint deadline) {
+  const TimePoint arrival = SystemClock().Now();
+  TimePoint start = arrival;
+  MutexLock lock(mutex_);
+  (void)TotalsOf(tenant);  // Seen from now on, also in the metrics.
+  if (running_ < options_.max_running) {
+    ++running_;
+  } else {
+    QUIRE_RETURN_IF_ERROR(Wait(tenant, cost, deadline));
+    start = SystemClock().Now();
+  }
+  waits_.Record(start - arrival);
+  return Pass(this, tenant, start);
+}
+
+Admission::Totals& Admission::TotalsOf(std::string_view tenant) {
+  const auto it = totals_.find(tenant);
+  return it != totals_.end() ? it->second : totals_[std::string(tenant)];
+}
+
+Status Admission::Wait(std::string_view tenant, uint64_t cost, TimePoint deadline) {
+  if (!queue_.HasRoom(tenant)) return Refused(tenant);
+  const FairQueue::Ticket ticket = next_ticket_++;
+  Waiter waiter;
+  queue_.Push(tenant, ticket, cost);
+  waiters_[ticket] = &waiter;
+  for (TimePoint now = SystemClock().Now(); !waiter.admitted && now < deadline;
+       now = SystemClock().Now()) {
+    // The loop looks at what became of it.
+    (void)waiter.changed.WaitFor(mutex_, std::min<Duration>(deadline - now, kLongestWait));
+  }
+  if (waiter.admitted) return OkStatus();
+  queue_.Remove(tenant, ticket);
+  waiters_.erase(ticket);
+  ++TotalsOf(tenant).expired;
+  return DeadlineExceeded("the deadline passed while the call waited for ", options_.max_running,
+                          " others to ", options_.lane);
+}
+
+Status Admission::Refused(std::string_view tenant) {
+  ++TotalsOf(tenant).refused;
+  return WithRetryAfter(
+      ResourceExhausted("tenant ", tenant, " has ", queue_.size(tenant), " calls waiting to ",
+                        options_.lane, ", which is the limit; retry later"),
+      DrainTime(tenant));
+}
+
+Duration Admission::DrainTime(std::string_view tenant) const {
+  // Tenants take turns, so those of the others run in between.
+  const auto calls = static_cast<int64_t>(queue_.size(tenant) * queue_.tenants() + 1);
+  return std::clamp<Duration>(mean_run_ * calls / options_.max_running, kShortestRetry,
+                              kLongestRetry);
+}
+
+void Admission::Leave(std::string_view tenant, TimePoint start, uint64_t extra_cost) {
+  const Duration run = SystemClock().Now() - start;
+  MutexLock lock(mutex_);
+  mean_run_ += (run - mean_run_) / kAverageOver;
+  if (extra_cost > 0) queue_.Charge(tenant, extra_cost);
+  const auto next = queue_.Pop();
+  if (!next) {
+    --running_;
+    return;
+  }
+  // The place goes straight to the next one, so that nobody slips in between.
+  const auto it = waiters_.find(*next);
+  it->second->admitted = true;
+  it->second->changed.NotifyOne();
+  waiters_.erase(it);
+}
+
+void Admission::VisitMetrics(MetricsVisitor& visit) const {
+  const std::string_view lane = options_.lane;
+  visit.Histogram("admission_wait_seconds",
+                  "Time that calls waited before they ran; 0 for those that did not.", waits_,
+                  {{"lane", lane}});
+  MutexLock lock(mutex_);
+  visit.Gauge("admission_running", "Calls that run.", running_, {{"lane", lane}});
+  for (const auto& [tenant, totals] : totals_) {
+    visit.Gauge("admission_queued", "Calls that wait to run.", queue_.size(tenant),
+                {{"lane", lane}, {"tenant", tenant}});
+    visit.Counter("admission_refused", "Calls refused because their tenant had too many waiting.",
+                  totals.refused, {{"lane", lane}, {"tenant", tenant}});
+    visit.Counter("admission_expired", "Calls whose deadline passed while they waited.",
+                  totals.expired, {{"lane", lane}, {"tenant", tenant}});
+  }
+}
+
+}  // namespace quire::kvserver

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/service/admission.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "common/base/retry_hint.h"
+
+namespace quire::kvserver {
+namespace {
+
+constexpr char kQueuedOfA[] = "admission_queued{lane=\"read\",tenant=\"a\"}";
+
+class AdmissionTest : public ::testing::Test {
+ protected:
+  static TimePoint InMinutes(int minutes) {
+    return SystemClock().Now() + std::chrono::minutes(minutes);
+  }
+  static uint64_t Value(const Admission& admission, const std::string& name) {
+    return MetricValuesOf(admission).at(name);
+  }
+  static void AwaitQueued(const Admission& admission, uint64_t count) {
+    while (Value(admission, kQueuedOfA) != count) std::this_thread::yield();
+  }
+};
+
+TEST_F(AdmissionTest, CallsOverTheBoundAreRefusedWithAHint) {
+  Admission admission({.lane = "read", .max_running = 1, .max_queued_per_tenant = 1});
+  auto running = std::make_optional(admission.Enter("a", 1, InMinutes(5)));
+  ASSERT_TRUE(running->ok());
+  std::thread waiting([&] { EXPECT_TRUE(admission.Enter("a", 1, InMinutes(5)).ok()); });
+  AwaitQueued(admission, 1);
+  const auto refused = admission.Enter("a", 1, InMinutes(5));
+  EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted) << refused.status();
+  EXPECT_TRUE(RetryAfter(refused.status())) << refused.status();
+  EXPECT_EQ(Value(admission, "admission_refused{lane=\"read\",tenant=\"a\"}"), 1u);
+  std::thread other([&] { EXPECT_TRUE(admission.Enter("b", 1, InMinutes(5)).ok()); });
+  running.reset();
+  waiting.join();
+  other.join();
+  EXPECT_EQ(Value(admission, "admission_running{lane=\"read\"}"), 0u);
+  EXPECT_EQ(Value(admission, kQueuedOfA), 0u);
+}
+
+TEST_F(AdmissionTest, AnExpiredCallLeavesTheQueue) {
+  Admission admission({.lane = "read", .max_running = 1, .max_queued_per_tenant = 1});
+  auto running = std::make_optional(admission.Enter("a", 1, InMinutes(5)));
+  for (int i = 0; i < 3; ++i) {  // Each finds the place that the one before left.
+    const TimePoint soon = SystemClock().Now() + std::chrono::milliseconds(1);
+    const auto late = admission.Enter("a", 1, soon);
+    EXPECT_EQ(late.status().code(), StatusCode::kDeadlineExceeded) << late.status();
+  }
+  EXPECT_EQ(Value(admission, kQueuedOfA), 0u);
+  EXPECT_EQ(Value(admission, "admission_expired{lane=\"read\",tenant=\"a\"}"), 3u);
+  running.reset();
+  EXPECT_TRUE(admission.Enter("a", 1, InMinutes(5)).ok()) << "no place was lost";
+}
+
+TEST_F(AdmissionTest, AnEndlessDeadlineIsOne) {
+  Admission admission({.lane = "read", .max_running = 1, .max_queued_per_tenant = 1});
+  auto running = std::make_optional(admission.Enter("a", 1, TimePoint::max()));
+  std::thread waiting([&] { EXPECT_TRUE(admission.Enter("a", 1, TimePoint::max()).ok()); });
+  AwaitQueued(admission, 1);
+  running.reset();
+  waiting.join();
+}
+
+TEST_F(AdmissionTest, NeverMoreRunThanMayAndEverybodyGetsIn) {
+  constexpr int kMaxRunning = 3;
+  Admission admission({.lane = "read", .max_running = kMaxRunning, .max_queued_per_tenant = 2});
+  std::atomic<int> running{0}, most{0}, finished{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, tenant = std::string(1, static_cast<char>('a' + t % 3))] {
+      for (int i = 0; i < 200;) {
+        const auto pass = admission.Enter(tenant, 1 + i % 7, InMinutes(5));
+        if (!pass.ok()) {
+          ASSERT_TRUE(RetryAfter(pass.status())) << pass.status();
+          std::this_thread::yield();
+          continue;
+        }
+        const int now = ++running;
+        for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+        }
+        --running;
+        ++finished;
+        ++i;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(finished, 1600);
+  EXPECT_LE(most, kMaxRunning);
+  EXPECT_EQ(Value(admission, "admission_running{lane=\"read\"}"), 0u);
+}
+
+}  // namespace
+}  // namespace quire::kvserver

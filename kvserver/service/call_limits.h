@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How the calls that may run at a time are shared out. What waits for the SSD, reading or writing,
+// has places of its own, and these leave some of the calls that read: those are for what DRAM
+// answers, whatever the device does.
+//
+//   max_concurrent_calls
+//     1/4   calls that write
+//     3/4   calls that read; of these
+//             1/4  (of all) at the SSD's gate, inside or waiting
+//             1/4  (of all) behind such a call of the same session, at most one for each
+//             the rest is always left
+//
+// Of several tenants none has more than half of the gate. Pure functions.
+#ifndef QUIRE_KVSERVER_SERVICE_CALL_LIMITS_H_
+#define QUIRE_KVSERVER_SERVICE_CALL_LIMITS_H_
+
+#include "kvserver/service/admission.h"
+#include "kvserver/service/lane.h"
+#include "kvserver/service/server_options.h"
+#include "kvserver/store/io_gate.h"
+
+namespace quire::kvserver {
+
+/// REQUIRES, of both: `options` is valid. `lane` is kRead or kWrite.
+inline Admission::Options AdmissionOf(const ServerOptions& options, Lane lane) {
+  const uint32_t writes = options.max_concurrent_calls / 4;
+  const bool reads = lane == Lane::kRead;
+  return {.lane = reads ? "read" : "write",
+          .max_running = reads ? options.max_concurrent_calls - writes : writes,
+          .max_queued_per_tenant = options.max_queued_calls_per_tenant};
+}
+
+inline IoGate::Options SsdGateOf(const ServerOptions& options) {
+  const uint32_t inside = options.max_concurrent_calls * 3 / 16;
+  const uint32_t waiting = options.max_concurrent_calls / 16;
+  const auto share = [&](uint32_t places) {
+    return options.tenants.size() > 1 ? (places + 1) / 2 : places;
+  };
+  return {.max_inside = inside,
+          .max_waiting = waiting,
+          .max_inside_per_tenant = share(inside),
+          .max_waiting_per_tenant = share(waiting)};
+}
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_SERVICE_CALL_LIMITS_H_

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which door of the server a method goes through. Calls that write have places of their own, so
+// that a device that does not take bytes any more leaves those that read alone; calls about the
+// server itself need no place at all, so that an operator gets through when nobody else does.
+// Pure function.
+#ifndef QUIRE_KVSERVER_SERVICE_LANE_H_
+#define QUIRE_KVSERVER_SERVICE_LANE_H_
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace quire::kvserver {
+
+enum class Lane : uint8_t { kRead, kWrite, kControl };
+
+/// Methods that write nothing.
+inline constexpr std::array<std::string_view, 11> kReadingMethods = {
+    "quire.v1.Registry/Get",   "quire.v1.Registry/List",   "quire.v1.Session/Ack",
+    "quire.v1.Session/Close",  "quire.v1.Session/Digests", "quire.v1.Session/Open",
+    "quire.v1.Session/Recall", "quire.v1.Session/Resync",  "quire.v1.Store/Fetch",
+    "quire.v1.Store/Lookup",   "quire.v1.Store/Stat",
+};
+
+/// The lane of "quire.v1.Service/Method"; that of writes when it is not known to do without.
+inline Lane LaneOf(std::string_view method) {
+  if (method.starts_with("quire.v1.Admin/")) return Lane::kControl;
+  return std::ranges::find(kReadingMethods, method) != kReadingMethods.end() ? Lane::kRead
+                                                                             : Lane::kWrite;
+}
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_SERVICE_LANE_H_

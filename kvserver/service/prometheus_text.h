@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PrometheusText: what components tell about themselves as Prometheus' text format 0.0.4. Every
+// name begins with quire_; counters end in _total. A histogram's bounds are powers of two
+// nanoseconds from 256 ns to 34 s, in seconds, and counted exactly.
+// Thread-safety: none; one writer makes one text.
+#ifndef QUIRE_KVSERVER_SERVICE_PROMETHEUS_TEXT_H_
+#define QUIRE_KVSERVER_SERVICE_PROMETHEUS_TEXT_H_
+
+#include <map>
+#include <string>
+
+#include "common/base/metrics.h"
+
+namespace quire::kvserver {
+
+class PrometheusText final : public MetricsVisitor {
+ public:
+  /// Of the HTTP response that carries the text.
+  static constexpr char kContentType[] = "text/plain; version=0.0.4; charset=utf-8";
+
+  /// The text of everything visited so far: families by name, series by labels, none twice.
+  std::string Text() const;
+
+ protected:
+  void OnValue(const Metric& metric, uint64_t value) override;
+  void OnHistogram(const Metric& metric, const LatencyHistogram::Snapshot& snapshot) override;
+
+ private:
+  struct Family {
+    MetricKind kind = MetricKind::kGauge;
+    std::string help;
+    std::map<std::string, std::string> series;  ///< Lines of a series, by its labels.
+  };
+  Family& FamilyOf(const Metric& metric, const std::string& name);
+
+  std::map<std::string, Family> families_;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_SERVICE_PROMETHEUS_TEXT_H_

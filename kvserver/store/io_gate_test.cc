@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/store/io_gate.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "common/base/retry_hint.h"
+
+namespace quire::kvserver {
+namespace {
+
+class IoGateTest : public ::testing::Test {
+ protected:
+  static void AwaitWaiting(const IoGate& gate, uint64_t count) {
+    while (MetricValuesOf(gate).at("ssd_gate_waiting") != count) std::this_thread::yield();
+  }
+  static void ExpectRefused(const StatusOr<IoGate::Pass>& pass) {
+    ASSERT_EQ(pass.status().code(), StatusCode::kResourceExhausted);
+    EXPECT_TRUE(RetryAfter(pass.status())) << pass.status();
+  }
+};
+
+TEST_F(IoGateTest, ATenantHasItsShareAndNoMore) {
+  IoGate gate({.max_inside = 3,
+               .max_waiting = 3,
+               .max_inside_per_tenant = 2,
+               .max_waiting_per_tenant = 0,
+               .max_wait = std::chrono::minutes(5)});
+  const auto one = gate.Enter("a");
+  auto two = std::make_optional(gate.Enter("a"));
+  ExpectRefused(gate.Enter("a"));
+  const auto other = gate.Enter("b");
+  EXPECT_TRUE(one.ok() && two->ok() && other.ok()) << "b is not in a's way";
+  two.reset();
+  EXPECT_TRUE(gate.Enter("a").ok());
+  EXPECT_EQ(MetricValuesOf(gate).at("ssd_gate_inside"), 2u);
+  EXPECT_EQ(MetricValuesOf(gate).at("ssd_gate_refused"), 1u);
+}
+
+TEST_F(IoGateTest, TheQueueIsBoundedAndEverybodyInItGetsIn) {
+  IoGate gate({.max_inside = 1,
+               .max_waiting = 2,
+               .max_inside_per_tenant = 1,
+               .max_waiting_per_tenant = 2,
+               .max_wait = std::chrono::minutes(5)});
+  auto inside = std::make_optional(gate.Enter("a"));
+  ASSERT_TRUE(inside->ok());
+  std::vector<std::thread> waiting;
+  for (const char* tenant : {"a", "b"}) {
+    waiting.emplace_back([&gate, tenant] { EXPECT_TRUE(gate.Enter(tenant).ok()); });
+  }
+  AwaitWaiting(gate, 2);
+  ExpectRefused(gate.Enter("c"));
+  inside.reset();
+  for (std::thread& thread : waiting) thread.join();
+  EXPECT_EQ(MetricValuesOf(gate).at("ssd_gate_inside"), 0u);
+  EXPECT_EQ(MetricValuesOf(gate).at("ssd_gate_waiting"), 0u);
+}
+
+TEST_F(IoGateTest, WhoWaitsForATenantsShareIsPassedByOthers) {
+  IoGate gate({.max_inside = 2,
+               .max_waiting = 4,
+               .max_inside_per_tenant = 1,
+               .max_waiting_per_tenant = 4,
+               .max_wait = std::chrono::minutes(5)});
+  auto a = std::make_optional(gate.Enter("a"));
+  auto b = std::make_optional(gate.Enter("b"));
+  std::thread second_a([&gate] { EXPECT_TRUE(gate.Enter("a").ok()); });
+  AwaitWaiting(gate, 1);
+  std::thread second_b([&gate] { EXPECT_TRUE(gate.Enter("b").ok()); });
+  AwaitWaiting(gate, 2);
+  b.reset();  // The one of a came first, but a has its share.
+  second_b.join();
+  EXPECT_EQ(MetricValuesOf(gate).at("ssd_gate_waiting"), 1u);
+  a.reset();
+  second_a.join();
+}
+
+TEST_F(IoGateTest, NobodyWaitsForEver) {
+  IoGate gate({.max_inside = 1,
+               .max_waiting = 4,
+               .max_inside_per_tenant = 1,
+               .max_waiting_per_tenant = 4,
+               .max_wait = std::chrono::milliseconds(1)});
+  const auto inside = gate.Enter("a");
+  ExpectRefused(gate.Enter("a"));
+  EXPECT_EQ(MetricValuesOf(gate).at("ssd_gate_waiting"), 0u);
+}
+
+}  // namespace
+}  // namespace quire::kvserver
