@@ -9,6 +9,7 @@
 #include "bench/torture/child.h"
 #include "bench/torture/crash_child.h"
 #include "bench/torture/store_look.h"
+#include "common/base/metrics.h"
 #include "common/base/random.h"
 #include "kvserver/store/fsck.h"
 

@@ -21,7 +21,7 @@
 #include "kvserver/session/testing/test_pages.h"
 #include "kvserver/store/page_store_impl.h"
 #include "kvserver/store/payload/engine_choice.h"
-#include "kvserver/store/payload/testing/fault_engine.h"
+#include "kvserver/store/payload/fault_engine.h"
 #include "quire/v1/admin.pb.h"
 #include "quire/v1/store.pb.h"
 #include "tests/kit/temp_dir.h"

@@ -92,6 +92,7 @@ class Checker {
   std::unique_ptr<Database> database_;
   std::unique_ptr<PayloadStore> payload_;
   std::unique_ptr<SsdTier> ssd_;
+  IoGate gate_{{}};
   std::unique_ptr<DigestStore> digests_;
   std::map<std::string, TenantSalt, std::less<>> salts_;
   std::set<std::string, std::less<>> unknown_tenants_;
@@ -164,7 +165,7 @@ StatusOr<bool> Checker::OpenDatabase() {
   QUIRE_ASSIGN_OR_RETURN(payload_,
                          PayloadStore::Open({.volumes = volumes, .buffers = {}}, engine_));
   ssd_ = std::make_unique<SsdTier>(database_.get(), payload_.get());
-  digests_ = std::make_unique<DigestStore>(database_.get(), /*cache_bytes=*/0);
+  digests_ = std::make_unique<DigestStore>(database_.get(), /*cache_bytes=*/0, &gate_);
   return true;
 }
 

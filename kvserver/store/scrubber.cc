@@ -152,14 +152,17 @@ void Scrubber::FoundDamage(const SegmentKey& key) {
   damaged_.Add();
 }
 
-void Scrubber::VisitCounters(const CounterVisitor& visit) const {
-  visit("scrub_rounds", rounds_.Get());
-  visit("scrub_bytes", bytes_.Get());
-  visit("scrub_units", units_.Get());
-  visit("scrub_damaged", damaged_.Get());
-  visit("scrub_skipped", skipped_.Get());
-  visit("scrub_errors", errors_.Get());
-  visit("scrub_round_ms", round_ms_.load());
+void Scrubber::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Counter("scrub_rounds", "Times that everything stored was verified.", rounds_.Get());
+  visit.Counter("scrub_bytes", "Stored bytes read and verified in the background.", bytes_.Get());
+  visit.Counter("scrub_units", "Units verified in the background.", units_.Get());
+  visit.Counter("scrub_damaged", "Segments found damaged in the background.", damaged_.Get());
+  visit.Counter("scrub_skipped",
+                "Segments that were being written or deleted when their turn came.",
+                skipped_.Get());
+  visit.Counter("scrub_errors", "Background reads that the device or the database failed.",
+                errors_.Get());
+  visit.Gauge("scrub_round_ms", "Time of the last whole round of verification.", round_ms_.load());
 }
 
 }  // namespace quire::kvserver

@@ -21,7 +21,7 @@
 #include <thread>
 
 #include "common/base/clock.h"
-#include "common/base/counters.h"
+#include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "kvserver/store/database.h"
@@ -58,7 +58,7 @@ class Scrubber {
   /// scrub_rounds, scrub_bytes, scrub_units, scrub_damaged (segments), scrub_skipped (segments that
   /// were being changed), scrub_errors (reads that the device failed), scrub_round_ms (the last
   /// one's).
-  void VisitCounters(const CounterVisitor& visit) const;
+  void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
   /// A segment that is read.

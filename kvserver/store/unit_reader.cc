@@ -192,7 +192,9 @@ Status UnitReader::BringToDram(std::string_view tenant, const SegmentKey& key) {
   for (uint32_t layer = 0; layer < record->spec.num_layers; ++layer) {
     const ExtentId id{key, layer};
     QUIRE_ASSIGN_OR_RETURN(const bool held, parts_.dram->Has(id));
-    if (held || Promote(tenant, *record, id)) continue;
+    if (held) continue;
+    QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass, parts_.gate->Enter(tenant));
+    if (Promote(tenant, *record, id)) continue;
     return WithRetryAfter(
         ResourceExhausted("segment ", key.Hex(), " layer ", layer,
                           " cannot come to DRAM now: there is no room, or the segment is being "
