@@ -157,6 +157,13 @@ class BoundedQueue final : public httplib::TaskQueue {
   std::vector<std::thread> threads_;
 };
 
+/// Answers are whole and plain: compressing them, or cutting them into the ranges that a client
+/// names, can cost far more than making them.
+void AskForAllOfIt(httplib::Request& request) {
+  request.headers.erase("Accept-Encoding");
+  request.ranges.clear();
+}
+
 /// One bounded request per connection.
 class BoundedHttpServer final : public httplib::Server {
  public:
@@ -169,7 +176,7 @@ class BoundedHttpServer final : public httplib::Server {
   bool process_and_close_socket(int fd) override {
     BoundedStream stream(fd, stop_event_);
     bool closed = false;
-    const bool answered = process_request(stream, /*close_connection=*/true, closed, nullptr);
+    const bool answered = process_request(stream, /*close_connection=*/true, closed, AskForAllOfIt);
     ::shutdown(fd, SHUT_RDWR);
     ::close(fd);
     return answered;

@@ -52,6 +52,18 @@ TEST_F(AdminServerTest, IsReadyWhileSomethingIsServed) {
   EXPECT_THAT(Get("/healthz"), StartsWith("HTTP/1.1 200"));
 }
 
+TEST_F(AdminServerTest, AnswersAreWholeAndPlainWhateverAClientAccepts) {
+  const auto serving = admin_->Serve(OneGauge);
+  TcpClient client(admin_->port());
+  client.Send("GET /metrics HTTP/1.1\r\nAccept-Encoding: br, gzip\r\n\r\n");
+  EXPECT_THAT(client.ReadAll(), HasSubstr("\nquire_held 42\n"));
+  std::string ranges = "0-";
+  for (int i = 0; i < 1000; ++i) ranges += ",0-";
+  TcpClient parts(admin_->port());
+  parts.Send("GET /metrics HTTP/1.1\r\nRange: bytes=" + ranges + "\r\n\r\n");
+  EXPECT_LT(parts.ReadAll().size(), 1000u);
+}
+
 TEST_F(AdminServerTest, OffersNothingElse) {
   EXPECT_THAT(Get("/"), StartsWith("HTTP/1.1 404"));
   EXPECT_THAT(Get("/metrics/../etc/passwd"), StartsWith("HTTP/1.1 404"));
