@@ -13,6 +13,7 @@
 #define QUIRE_KVSERVER_STORE_PAGE_STORE_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,6 +26,7 @@
 #include "common/page/key.h"
 #include "common/page/kv_spec.h"
 #include "kvserver/store/chain.h"
+#include "kvserver/store/codec/codec.h"
 #include "kvserver/store/metadata_store.h"
 #include "kvserver/store/unit.h"
 
@@ -46,6 +48,7 @@ struct PutSegmentArgs {
   std::span<const std::byte> payload;      ///< [num_layers][pages][n_kv] units
   std::optional<SegmentKey> expected_key;  ///< Checked when given.
   Durability durability = Durability::kPersisted;
+  CodecParams codec = {};  ///< How its payload is kept. The key does not depend on it.
 };
 struct PutSegmentResult {
   SegmentKey key;
@@ -67,6 +70,10 @@ class PageStore {
     uint64_t ssd_volume_bytes = 256ull << 20;  ///< Size of a new payload volume.
     std::vector<std::string> tenants = {
         "default"};  ///< Who may use the store; 1..64 bytes of [A-Za-z0-9_.-] each.
+    /// Payload bytes that a tenant may have in each tier; one that is not named has no quota of its
+    /// own. Every name is one of `tenants`.
+    std::map<std::string, uint64_t> tenant_dram_quota_bytes = {};
+    std::map<std::string, uint64_t> tenant_ssd_quota_bytes = {};
     /// Requests that read an extent from SSD before it is brought back to DRAM; at least 1.
     uint32_t promote_after_touches = 2;
     std::string eviction_policy = "lru";      ///< Of DRAM; a name of policy/eviction_factory.h.
