@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "common/base/periodic_task.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kvserver/registry/document_registry.h"
 #include "kvserver/service/adapters.h"
@@ -14,6 +15,10 @@
 
 namespace quire::kvserver {
 namespace {
+
+/// How long the segments of an expired document may stay. The wall clock can jump, so the registry
+/// is asked at intervals instead of at the next expiry; when nothing is due that costs nothing.
+constexpr Duration kExpiryPeriod = std::chrono::seconds(1);
 
 /// The payload that fits in a message beside its control bytes: at most an eighth is left to those
 /// (a unit takes some 20 bytes there, and is rarely below 256).
@@ -27,6 +32,8 @@ PageStore::Options StoreOptions(const ServerOptions& options) {
   store.dram_bytes = options.dram_bytes;
   store.ssd_bytes = options.ssd_bytes;
   store.tenants = options.tenants;
+  store.tenant_dram_quota_bytes = options.tenant_dram_quota_bytes;
+  store.tenant_ssd_quota_bytes = options.tenant_ssd_quota_bytes;
   store.eviction_policy = options.eviction_policy;
   store.promote_after_touches = options.promote_after_touches;
   return store;
@@ -63,7 +70,9 @@ struct Server::Parts {
         contexts(ContextOptions(options, store.get(), clock)),
         resolver(store.get(), registry.get(), &contexts),
         sessions(SessionOptions(options, store.get(), &resolver, clock)),
-        dispatcher(store.get()) {}
+        dispatcher(store.get()),
+        // A failure is counted by the registry, which tries again by itself.
+        expiry(kExpiryPeriod, [raw = registry.get()] { (void)raw->RemoveExpired(); }) {}
 
   void VisitCounters(const CounterVisitor& visit) const {
     store->VisitCounters(visit);
@@ -79,14 +88,16 @@ struct Server::Parts {
   ContextResolver resolver;
   SessionManager sessions;
   Dispatcher dispatcher;
+  PeriodicTask expiry;
 };
 
 StatusOr<std::unique_ptr<Server>> Server::Open(const ServerOptions& options) {
   QUIRE_RETURN_IF_ERROR(options.Validate());
   Clock* const clock = options.clock != nullptr ? options.clock : &SystemClock();
   QUIRE_ASSIGN_OR_RETURN(auto store, PageStore::Open(StoreOptions(options)));
-  QUIRE_ASSIGN_OR_RETURN(auto registry,
-                         DocumentRegistry::Open(store.get(), &store->metadata(), clock));
+  QUIRE_ASSIGN_OR_RETURN(const CodecParams default_codec, CodecByName(options.default_codec));
+  QUIRE_ASSIGN_OR_RETURN(
+      auto registry, DocumentRegistry::Open(store.get(), &store->metadata(), clock, default_codec));
   auto parts = std::make_unique<Parts>(options, clock, std::move(store), std::move(registry));
   AddStoreMethods({.store = parts->store.get(),
                    .registry = parts->registry.get(),
