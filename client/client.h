@@ -171,6 +171,15 @@ class Client {
   };
   StatusOr<DeletedDocuments> DeleteDocument(const DocumentName& name, bool keep_segments = false);
 
+  struct PinnedDocument {
+    Document document;
+    bool was_pinned = false;
+  };
+  /// Keeps a document in the server's DRAM until it is unpinned or goes, or the server ends.
+  StatusOr<PinnedDocument> PinDocument(const DocumentName& name);
+  /// Takes the pin back, if there is one.
+  StatusOr<PinnedDocument> UnpinDocument(const DocumentName& name);
+
   /// Settings after the change.
   StatusOr<Collection> SetCollection(std::string_view name, const CollectionChange& change);
   /// The server's defaults for one that was never set.

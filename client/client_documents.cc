@@ -19,6 +19,8 @@ constexpr CallSpec kRegister = {"quire.v1.Registry/Register", Repeat::kOnlyIfRef
 constexpr CallSpec kGet = {"quire.v1.Registry/Get", Repeat::kSafe};
 constexpr CallSpec kList = {"quire.v1.Registry/List", Repeat::kSafe};
 constexpr CallSpec kDelete = {"quire.v1.Registry/Delete", Repeat::kOnlyIfRefused};
+constexpr CallSpec kPin = {"quire.v1.Registry/PinDocument", Repeat::kSafe};
+constexpr CallSpec kUnpin = {"quire.v1.Registry/UnpinDocument", Repeat::kSafe};
 constexpr CallSpec kSetCollection = {"quire.v1.Registry/SetCollection", Repeat::kSafe};
 constexpr CallSpec kGetCollection = {"quire.v1.Registry/GetCollection", Repeat::kSafe};
 constexpr CallSpec kListCollections = {"quire.v1.Registry/ListCollections", Repeat::kSafe};
@@ -123,6 +125,28 @@ StatusOr<Client::DeletedDocuments> Client::DeleteDocument(const DocumentName& na
   v1::DeleteDocumentReply reply;
   QUIRE_RETURN_IF_ERROR(Call(kDelete, request, {}, NewDeadline(), &reply, nullptr));
   return DeletedDocuments{.documents = reply.num_documents(), .segments = reply.num_segments()};
+}
+
+StatusOr<Client::PinnedDocument> Client::PinDocument(const DocumentName& name) {
+  QUIRE_RETURN_IF_ERROR(CheckName(name));
+  v1::PinDocumentRequest request;
+  wire::DocumentNameToProto(name, request.mutable_name());
+  v1::PinDocumentReply reply;
+  QUIRE_RETURN_IF_ERROR(Call(kPin, request, {}, NewDeadline(), &reply, nullptr));
+  QUIRE_ASSIGN_OR_RETURN(Document document, DocumentFromReply(kPin.method, reply.document()));
+  QUIRE_RETURN_IF_ERROR(CheckSame(kPin.method, name, document.name));
+  return PinnedDocument{.document = std::move(document), .was_pinned = reply.was_pinned()};
+}
+
+StatusOr<Client::PinnedDocument> Client::UnpinDocument(const DocumentName& name) {
+  QUIRE_RETURN_IF_ERROR(CheckName(name));
+  v1::UnpinDocumentRequest request;
+  wire::DocumentNameToProto(name, request.mutable_name());
+  v1::UnpinDocumentReply reply;
+  QUIRE_RETURN_IF_ERROR(Call(kUnpin, request, {}, NewDeadline(), &reply, nullptr));
+  QUIRE_ASSIGN_OR_RETURN(Document document, DocumentFromReply(kUnpin.method, reply.document()));
+  QUIRE_RETURN_IF_ERROR(CheckSame(kUnpin.method, name, document.name));
+  return PinnedDocument{.document = std::move(document), .was_pinned = reply.was_pinned()};
 }
 
 StatusOr<Collection> Client::SetCollection(std::string_view name, const CollectionChange& change) {

@@ -18,6 +18,8 @@ int main(int argc, char** argv) {
   AddStatCommand(commands);
   AddRmCommand(commands);
   AddDocsCommand(commands);
+  AddCollectionCommand(commands);
+  AddPinCommands(commands);
   AddWorkerCommand(commands);
   AddBenchCommand(commands);
   return commands.Run(argc, argv);

@@ -237,6 +237,7 @@ Status DocumentRegistryImpl::DeleteVersion(std::string_view tenant, const Docume
   }
   QUIRE_RETURN_IF_ERROR(metadata_->Apply(batch));
   expiries_.Remove(tenant, name);
+  ReleasePin(tenant, name);
   return OkStatus();
 }
 
@@ -310,6 +311,7 @@ void DocumentRegistryImpl::VisitCounters(const CounterVisitor& visit) const {
   visit("documents_registered", registered_.Get());
   visit("documents_deleted", deleted_.Get());
   visit("documents_expired", expired_.Get());
+  visit("documents_pinned", pinned_.Get());
   visit("expiry_failures", expiry_failures_.Get());
   visit("collections", collections_.size());
   visit("orphans_deleted", orphans_deleted_.Get());

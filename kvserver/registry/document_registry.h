@@ -95,6 +95,17 @@ class DocumentRegistry {
   virtual StatusOr<DeleteResult> Delete(std::string_view tenant, const DocumentName& name,
                                         bool keep_segments) = 0;
 
+  struct PinResult {
+    Document document;
+    bool was_pinned = false;
+  };
+  /// Keeps the segments of a document in DRAM until it is unpinned, deleted or expired, or the
+  /// registry goes; pins are not kept on disk. Version 0 is the latest one. A document is pinned
+  /// once, however often this is called. Errors as Get and PageStore::PinSegments.
+  virtual StatusOr<PinResult> Pin(std::string_view tenant, const DocumentName& name) = 0;
+  /// Takes the pin back; a document that is not pinned stays as it is.
+  virtual StatusOr<PinResult> Unpin(std::string_view tenant, const DocumentName& name) = 0;
+
   struct ExpiryResult {
     uint32_t num_documents = 0;
     uint32_t num_segments = 0;
@@ -130,8 +141,8 @@ class DocumentRegistry {
   /// PageStore::DeleteSegment. No document can come to refer to it meanwhile.
   virtual Status DeleteSegment(std::string_view tenant, const SegmentKey& key) = 0;
 
-  /// documents_registered, documents_deleted, documents_expired, expiry_failures, collections,
-  /// orphans_deleted, orphans_pending.
+  /// documents_registered, documents_deleted, documents_expired, documents_pinned, expiry_failures,
+  /// collections, orphans_deleted, orphans_pending.
   virtual void VisitCounters(const CounterVisitor& visit) const = 0;
 };
 

@@ -11,15 +11,17 @@
 // Whether a document has expired is read from its record and its collection's settings each time;
 // the index of expiries, which is rebuilt at open, only says where RemoveExpired is to look.
 //
-// Locks: `write_mutex_` serialises register, delete, expiry and settings, so that no document comes
-// to refer to a segment while it is removed. Get and List do not take it. It is taken before any
-// lock of the store.
+// Locks: `write_mutex_` serialises register, delete, expiry, pins and settings, so that no document
+// comes to refer to a segment while it is removed. Get and List do not take it. It is taken before
+// any lock of the store.
 #ifndef QUIRE_KVSERVER_REGISTRY_DOCUMENT_REGISTRY_IMPL_H_
 #define QUIRE_KVSERVER_REGISTRY_DOCUMENT_REGISTRY_IMPL_H_
 
 #include <atomic>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "common/base/mutex.h"
@@ -48,6 +50,8 @@ class DocumentRegistryImpl final : public DocumentRegistry {
                             uint32_t page_size, std::string_view page_token) override;
   StatusOr<DeleteResult> Delete(std::string_view tenant, const DocumentName& name,
                                 bool keep_segments) override;
+  StatusOr<PinResult> Pin(std::string_view tenant, const DocumentName& name) override;
+  StatusOr<PinResult> Unpin(std::string_view tenant, const DocumentName& name) override;
   StatusOr<ExpiryResult> RemoveExpired() override;
   StatusOr<Collection> GetCollection(std::string_view tenant, std::string_view collection) override;
   StatusOr<Collection> SetCollection(std::string_view tenant, std::string_view collection,
@@ -85,6 +89,8 @@ class DocumentRegistryImpl final : public DocumentRegistry {
       QUIRE_REQUIRES(write_mutex_);
   Status DeleteVersion(std::string_view tenant, const DocumentName& name, bool keep_segments)
       QUIRE_REQUIRES(write_mutex_);
+  /// Takes the pins of a document back; false when it has none.
+  bool ReleasePin(std::string_view tenant, const DocumentName& name) QUIRE_REQUIRES(write_mutex_);
   /// Deletes what is due. A document whose record cannot be read is left alone.
   Status Expire(const TenantDocument& due, ExpiryResult* result) QUIRE_REQUIRES(write_mutex_);
   Status ExpireBatch(std::span<const TenantDocument> batch, ExpiryResult* result)
@@ -104,7 +110,9 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   CollectionTable collections_;
   Mutex write_mutex_;
   ExpiryIndex expiries_ QUIRE_GUARDED_BY(write_mutex_);
-  Counter registered_, deleted_, expired_, expiry_failures_, orphans_deleted_;
+  /// By DocumentKey: the segments that were pinned for it.
+  std::map<std::string, std::vector<SegmentKey>> pins_ QUIRE_GUARDED_BY(write_mutex_);
+  Counter registered_, deleted_, expired_, pinned_, expiry_failures_, orphans_deleted_;
   std::atomic<uint64_t> orphans_pending_{0};
 };
 

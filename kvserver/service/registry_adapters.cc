@@ -94,6 +94,26 @@ Status Delete(DocumentRegistry& registry, const Call& call,
   return OkStatus();
 }
 
+Status PinDocument(DocumentRegistry& registry, const Call& call,
+                   const v1::PinDocumentRequest& request, v1::PinDocumentReply* reply) {
+  QUIRE_ASSIGN_OR_RETURN(const auto name,
+                         wire::DocumentNameFromProto<DocumentName>(request.name()));
+  QUIRE_ASSIGN_OR_RETURN(const auto result, registry.Pin(call.tenant, name));
+  wire::DocumentToProto(result.document, reply->mutable_document());
+  reply->set_was_pinned(result.was_pinned);
+  return OkStatus();
+}
+
+Status UnpinDocument(DocumentRegistry& registry, const Call& call,
+                     const v1::UnpinDocumentRequest& request, v1::UnpinDocumentReply* reply) {
+  QUIRE_ASSIGN_OR_RETURN(const auto name,
+                         wire::DocumentNameFromProto<DocumentName>(request.name()));
+  QUIRE_ASSIGN_OR_RETURN(const auto result, registry.Unpin(call.tenant, name));
+  wire::DocumentToProto(result.document, reply->mutable_document());
+  reply->set_was_pinned(result.was_pinned);
+  return OkStatus();
+}
+
 Status SetCollection(DocumentRegistry& registry, const Call& call,
                      const v1::SetCollectionRequest& request, v1::SetCollectionReply* reply) {
   QUIRE_RETURN_IF_ERROR(wire::CheckName(request.collection(), "collection"));
@@ -143,6 +163,8 @@ void AddRegistryMethods(DocumentRegistry* registry, Dispatcher* dispatcher) {
   Bind(registry, "Get", &Get, dispatcher);
   Bind(registry, "List", &List, dispatcher);
   Bind(registry, "Delete", &Delete, dispatcher);
+  Bind(registry, "PinDocument", &PinDocument, dispatcher);
+  Bind(registry, "UnpinDocument", &UnpinDocument, dispatcher);
   Bind(registry, "SetCollection", &SetCollection, dispatcher);
   Bind(registry, "GetCollection", &GetCollection, dispatcher);
   Bind(registry, "ListCollections", &ListCollections, dispatcher);

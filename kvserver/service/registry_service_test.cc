@@ -164,6 +164,27 @@ TEST_F(RegistryServiceTest, SettingsOfACollectionAreChangedReadAndListed) {
   EXPECT_EQ(CounterOf("collections"), 1u);
 }
 
+TEST_F(RegistryServiceTest, ADocumentIsPinnedUntilItIsUnpinnedOrTheServerEnds) {
+  ASSERT_TRUE(Register("a", Sealed(4).chain_tip()).ok());
+  v1::PinDocumentRequest pin;
+  v1::UnpinDocumentRequest unpin;
+  *pin.mutable_name() = *unpin.mutable_name() = Named("a").name();
+  const auto first = Call<v1::PinDocumentReply>("Registry/PinDocument", pin);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_FALSE(first->was_pinned());
+  EXPECT_EQ(first->document().name().version(), 1u);
+  EXPECT_TRUE(Call<v1::PinDocumentReply>("Registry/PinDocument", pin)->was_pinned());
+  EXPECT_EQ(CounterOf("documents_pinned"), 1u);
+  EXPECT_TRUE(Call<v1::UnpinDocumentReply>("Registry/UnpinDocument", unpin)->was_pinned());
+  EXPECT_FALSE(Call<v1::UnpinDocumentReply>("Registry/UnpinDocument", unpin)->was_pinned());
+  ASSERT_TRUE(Call<v1::PinDocumentReply>("Registry/PinDocument", pin).ok());
+  Start();
+  EXPECT_FALSE(Call<v1::UnpinDocumentReply>("Registry/UnpinDocument", unpin)->was_pinned());
+  *pin.mutable_name() = Named("b").name();
+  EXPECT_EQ(Call<v1::PinDocumentReply>("Registry/PinDocument", pin).status().code(),
+            StatusCode::kNotFound);
+}
+
 TEST_F(RegistryServiceTest, BadSettingsAreRefused) {
   const auto code = [&](const std::string& collection, std::optional<std::string> codec,
                         std::optional<uint64_t> ttl) {

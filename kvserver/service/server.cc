@@ -32,7 +32,7 @@ PageStore::Options StoreOptions(const ServerOptions& options) {
   store.dram_bytes = options.dram_bytes;
   store.ssd_bytes = options.ssd_bytes;
   store.tenants = options.tenants;
-  store.tenant_dram_quota_bytes = options.tenant_dram_quota_bytes;
+  store.tenant_dram_quotas = options.tenant_dram_quota_bytes;
   store.tenant_ssd_quota_bytes = options.tenant_ssd_quota_bytes;
   store.eviction_policy = options.eviction_policy;
   store.promote_after_touches = options.promote_after_touches;

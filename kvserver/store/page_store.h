@@ -70,9 +70,9 @@ class PageStore {
     uint64_t ssd_volume_bytes = 256ull << 20;  ///< Size of a new payload volume.
     std::vector<std::string> tenants = {
         "default"};  ///< Who may use the store; 1..64 bytes of [A-Za-z0-9_.-] each.
-    /// Payload bytes that a tenant may have in each tier; one that is not named has no quota of its
+    /// Payload bytes that a tenant may have in a tier; one that is not named has no quota of its
     /// own. Every name is one of `tenants`.
-    std::map<std::string, uint64_t> tenant_dram_quota_bytes = {};
+    std::map<std::string, uint64_t> tenant_dram_quotas = {};
     std::map<std::string, uint64_t> tenant_ssd_quota_bytes = {};
     /// Requests that read an extent from SSD before it is brought back to DRAM; at least 1.
     uint32_t promote_after_touches = 2;
@@ -111,6 +111,14 @@ class PageStore {
   /// Removes a segment from every tier. NOT_FOUND when it is not stored. Readers that hold its
   /// bytes keep them.
   virtual Status DeleteSegment(std::string_view tenant, const SegmentKey& key) = 0;
+
+  /// Keeps segments in DRAM until they are unpinned as often, deleted, or the store is closed. All
+  /// of `keys` are pinned, or none: NOT_FOUND for one that is not stored, RESOURCE_EXHAUSTED when
+  /// they do not fit in what pins may hold.
+  virtual Status PinSegments(std::string_view tenant, std::span<const SegmentKey> keys) = 0;
+  /// Takes one pin of each back. NOT_FOUND for a segment that is not stored or not pinned; those
+  /// before it are unpinned then.
+  virtual Status UnpinSegments(std::string_view tenant, std::span<const SegmentKey> keys) = 0;
 
   /// OK, or NOT_FOUND naming the tenant and the remedy.
   virtual Status CheckTenant(std::string_view tenant) const = 0;

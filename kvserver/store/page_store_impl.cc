@@ -78,7 +78,8 @@ PageStoreImpl::PageStoreImpl(const Options& options, Parts parts,
       digests_(database_.get(), options.digest_cache_bytes),
       reader_({.catalog = &catalog_, .dram = dram_.get(), .ssd = &ssd_, .writers = &writers_},
               std::make_unique<TouchPromotion>(options.promote_after_touches, kPromotionMemory)),
-      budget_(options.ssd_bytes, stored.payload_bytes) {
+      budget_(options.ssd_bytes, stored.payload_bytes),
+      pins_(options.dram_bytes) {
   segments_.Add(stored.segments);
   dropped_.Add(recovered.dropped);
   lost_bytes_.Add(recovered.lost_bytes);
@@ -279,9 +280,38 @@ Status PageStoreImpl::DeleteSegment(std::string_view tenant, const SegmentKey& k
   QUIRE_RETURN_IF_ERROR(dram_->Erase(key));
   catalog_.Forget(key);
   digests_.Forget(key, *record);
+  {
+    MutexLock lock(pins_mutex_);
+    pins_.Forget(key);
+  }
   budget_.Release(record->payload_bytes());
   segments_.Sub(1);
   deletes_.Add();
+  return OkStatus();
+}
+
+Status PageStoreImpl::PinSegments(std::string_view tenant, std::span<const SegmentKey> keys) {
+  std::vector<uint64_t> bytes;
+  for (const SegmentKey& key : keys) {
+    QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(tenant, key));
+    bytes.push_back(record->payload_bytes());
+  }
+  MutexLock lock(pins_mutex_);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const Status status = pins_.Pin(keys[i], bytes[i]);
+    if (status.ok()) continue;
+    while (i > 0) (void)pins_.Unpin(keys[--i]);
+    return status;
+  }
+  return OkStatus();
+}
+
+Status PageStoreImpl::UnpinSegments(std::string_view tenant, std::span<const SegmentKey> keys) {
+  for (const SegmentKey& key : keys) {
+    QUIRE_RETURN_IF_ERROR(catalog_.Find(tenant, key).status());
+    MutexLock lock(pins_mutex_);
+    QUIRE_RETURN_IF_ERROR(pins_.Unpin(key));
+  }
   return OkStatus();
 }
 

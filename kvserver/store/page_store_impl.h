@@ -19,6 +19,7 @@
 #include "kvserver/store/dram_tier.h"
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/page_store.h"
+#include "kvserver/store/policy/pin_table.h"
 #include "kvserver/store/rocksdb_metadata_store.h"
 #include "kvserver/store/segment_catalog.h"
 #include "kvserver/store/space_budget.h"
@@ -51,6 +52,8 @@ class PageStoreImpl final : public PageStore {
                                        uint32_t layer) override;
   StatusOr<ChainStat> StatChain(std::string_view tenant, const Chain& chain) override;
   Status DeleteSegment(std::string_view tenant, const SegmentKey& key) override;
+  Status PinSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;
+  Status UnpinSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;
   Status CheckTenant(std::string_view tenant) const override;
   MetadataStore& metadata() override { return metadata_; }
   void VisitCounters(const CounterVisitor& visit) const override;
@@ -102,6 +105,8 @@ class PageStoreImpl final : public PageStore {
   KeyedLock writers_;
   UnitReader reader_;
   SpaceBudget budget_;
+  Mutex pins_mutex_;
+  PinTable pins_ QUIRE_GUARDED_BY(pins_mutex_);
   Counter segments_, puts_, existed_, deletes_, dropped_, lost_bytes_;
 };
 
