@@ -21,6 +21,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -52,6 +53,22 @@ struct Document {
   std::string model;
   int64_t created_unix_micros = 0;
   std::string content_hash;
+  std::optional<uint64_t> ttl_seconds = {};  ///< Its own; unset: its collection's.
+  int64_t expires_unix_micros = 0;           ///< By whichever holds for it; 0: never.
+};
+
+/// What a tenant's collection has set, or the server's defaults.
+struct Collection {
+  std::string name;
+  std::string codec;                         ///< Of what is put into it: "raw", "int8+zstd", ...
+  bool codec_is_default = true;              ///< It is the server's.
+  std::optional<uint64_t> ttl_seconds = {};  ///< Of its documents without one of their own.
+};
+
+/// What to change of a collection; what is not set stays.
+struct CollectionChange {
+  std::optional<std::string> codec = {};     ///< Empty: back to the server's default.
+  std::optional<uint64_t> ttl_seconds = {};  ///< 0: none.
 };
 
 /// What a request reads: a sealed chain by its last key, an open context by its id, or a document.
@@ -89,6 +106,7 @@ struct ContextStat {
   uint64_t bytes = 0;
   uint32_t segments_in_dram = 0;
   uint32_t segments_on_ssd = 0;
+  int64_t expires_unix_micros = 0;  ///< Of the document that was asked about; 0: never, or none.
 };
 
 enum class PutDurability { kServerDefault, kMemory, kReplicated, kPersisted };
@@ -110,14 +128,18 @@ class Client {
   };
   static StatusOr<std::unique_ptr<Client>> Create(Options options);
 
-  /// Puts one whole segment; `payload` is [num_layers][pages][n_kv] units. Returns its key.
+  /// Puts one whole segment; `payload` is [num_layers][pages][n_kv] units. It is stored with the
+  /// codec of `collection`, the server's default when that is empty. Returns its key.
   StatusOr<SegmentKey> PutSegment(const KvSpec& spec, const SegmentKey& parent,
                                   std::span<const TokenId> tokens, const Payload& payload,
-                                  PutDurability durability = PutDurability::kServerDefault);
+                                  PutDurability durability = PutDurability::kServerDefault,
+                                  std::string_view collection = {});
 
-  /// Opens a context to append pages to, continuing `continues` when given.
+  /// Opens a context to append pages to, continuing `continues` when given. Its pages are stored
+  /// with the codec of `collection`, the server's default when that is empty.
   StatusOr<OpenedContext> OpenContext(const KvSpec& spec,
-                                      const std::optional<ContextRef>& continues);
+                                      const std::optional<ContextRef>& continues,
+                                      std::string_view collection = {});
   /// Appends complete pages; `payload` is [pages][num_layers][n_kv] units. Returns the context's
   /// token count.
   StatusOr<uint64_t> AppendPages(uint64_t context_id, uint32_t first_page,
@@ -136,8 +158,10 @@ class Client {
   StatusOr<ContextStat> Stat(const ContextRef& context);
   StatusOr<uint32_t> DeleteSegments(std::span<const SegmentKey> keys);
 
+  /// `ttl_seconds` is the document's own time to live; unset: its collection's.
   StatusOr<Document> RegisterDocument(const DocumentName& name, const SegmentKey& chain_tip,
-                                      std::string_view content_hash = {});
+                                      std::string_view content_hash = {},
+                                      std::optional<uint64_t> ttl_seconds = {});
   StatusOr<Document> GetDocument(const DocumentName& name);
   /// All documents of a collection (of all collections when empty), in order.
   StatusOr<std::vector<Document>> ListDocuments(std::string_view collection);
@@ -146,6 +170,22 @@ class Client {
     uint32_t segments = 0;
   };
   StatusOr<DeletedDocuments> DeleteDocument(const DocumentName& name, bool keep_segments = false);
+
+  struct PinnedDocument {
+    Document document;
+    bool was_pinned = false;
+  };
+  /// Keeps a document in the server's DRAM until it is unpinned or goes, or the server ends.
+  StatusOr<PinnedDocument> PinDocument(const DocumentName& name);
+  /// Takes the pin back, if there is one.
+  StatusOr<PinnedDocument> UnpinDocument(const DocumentName& name);
+
+  /// Settings after the change.
+  StatusOr<Collection> SetCollection(std::string_view name, const CollectionChange& change);
+  /// The server's defaults for one that was never set.
+  StatusOr<Collection> GetCollection(std::string_view name);
+  /// Those that have settings of their own, in order.
+  StatusOr<std::vector<Collection>> ListCollections();
 
   /// Opens a session over `context`; see session.h.
   struct SessionOptions {

@@ -19,6 +19,11 @@ constexpr CallSpec kRegister = {"quire.v1.Registry/Register", Repeat::kOnlyIfRef
 constexpr CallSpec kGet = {"quire.v1.Registry/Get", Repeat::kSafe};
 constexpr CallSpec kList = {"quire.v1.Registry/List", Repeat::kSafe};
 constexpr CallSpec kDelete = {"quire.v1.Registry/Delete", Repeat::kOnlyIfRefused};
+constexpr CallSpec kPin = {"quire.v1.Registry/PinDocument", Repeat::kSafe};
+constexpr CallSpec kUnpin = {"quire.v1.Registry/UnpinDocument", Repeat::kSafe};
+constexpr CallSpec kSetCollection = {"quire.v1.Registry/SetCollection", Repeat::kSafe};
+constexpr CallSpec kGetCollection = {"quire.v1.Registry/GetCollection", Repeat::kSafe};
+constexpr CallSpec kListCollections = {"quire.v1.Registry/ListCollections", Repeat::kSafe};
 constexpr CallSpec kStats = {"quire.v1.Admin/Stats", Repeat::kSafe};
 
 StatusOr<Document> DocumentFromReply(std::string_view method, const v1::Document& proto) {
@@ -37,16 +42,40 @@ Status CheckSame(std::string_view method, const DocumentName& asked, const Docum
   return BadReply(method, "it is about ", got.collection, "/", got.name, " version ", got.version);
 }
 
+StatusOr<Collection> CollectionFromReply(std::string_view method, const v1::Collection& proto) {
+  const Status named = wire::CheckName(proto.name(), "collection");
+  if (!named.ok()) return BadReply(method, Message(named));
+  if (proto.codec().empty()) return BadReply(method, "a collection without a codec");
+  const auto ttl_seconds = wire::TtlFromProto(proto.ttl_seconds());
+  if (!ttl_seconds.ok()) return BadReply(method, Message(ttl_seconds.status()));
+  return Collection{.name = proto.name(),
+                    .codec = proto.codec(),
+                    .codec_is_default = proto.codec_is_default(),
+                    .ttl_seconds = *ttl_seconds};
+}
+
+/// The collection in a reply, which must be the one that was asked for.
+StatusOr<Collection> CollectionFromReply(std::string_view method, std::string_view asked,
+                                         const v1::Collection& proto) {
+  QUIRE_ASSIGN_OR_RETURN(Collection collection, CollectionFromReply(method, proto));
+  if (collection.name == asked) return collection;
+  return BadReply(method, "it is about collection ", collection.name);
+}
+
 }  // namespace
 
 StatusOr<Document> Client::RegisterDocument(const DocumentName& name, const SegmentKey& chain_tip,
-                                            std::string_view content_hash) {
+                                            std::string_view content_hash,
+                                            std::optional<uint64_t> ttl_seconds) {
   QUIRE_RETURN_IF_ERROR(CheckName(name));
   QUIRE_RETURN_IF_ERROR(wire::CheckContentHash(content_hash));
+  if (ttl_seconds == 0) return InvalidArgument("a time to live of 0 seconds; leave it unset");
+  QUIRE_RETURN_IF_ERROR(wire::TtlFromProto(ttl_seconds.value_or(0)).status());
   v1::RegisterRequest request;
   wire::DocumentNameToProto(name, request.mutable_name());
   request.set_chain_tip(wire::KeyToBytes(chain_tip));
   request.set_content_hash(std::string(content_hash));
+  request.set_ttl_seconds(ttl_seconds.value_or(0));
   v1::RegisterReply reply;
   QUIRE_RETURN_IF_ERROR(Call(kRegister, request, {}, NewDeadline(), &reply, nullptr));
   QUIRE_ASSIGN_OR_RETURN(Document document, DocumentFromReply(kRegister.method, reply.document()));
@@ -96,6 +125,69 @@ StatusOr<Client::DeletedDocuments> Client::DeleteDocument(const DocumentName& na
   v1::DeleteDocumentReply reply;
   QUIRE_RETURN_IF_ERROR(Call(kDelete, request, {}, NewDeadline(), &reply, nullptr));
   return DeletedDocuments{.documents = reply.num_documents(), .segments = reply.num_segments()};
+}
+
+StatusOr<Client::PinnedDocument> Client::PinDocument(const DocumentName& name) {
+  QUIRE_RETURN_IF_ERROR(CheckName(name));
+  v1::PinDocumentRequest request;
+  wire::DocumentNameToProto(name, request.mutable_name());
+  v1::PinDocumentReply reply;
+  QUIRE_RETURN_IF_ERROR(Call(kPin, request, {}, NewDeadline(), &reply, nullptr));
+  QUIRE_ASSIGN_OR_RETURN(Document document, DocumentFromReply(kPin.method, reply.document()));
+  QUIRE_RETURN_IF_ERROR(CheckSame(kPin.method, name, document.name));
+  return PinnedDocument{.document = std::move(document), .was_pinned = reply.was_pinned()};
+}
+
+StatusOr<Client::PinnedDocument> Client::UnpinDocument(const DocumentName& name) {
+  QUIRE_RETURN_IF_ERROR(CheckName(name));
+  v1::UnpinDocumentRequest request;
+  wire::DocumentNameToProto(name, request.mutable_name());
+  v1::UnpinDocumentReply reply;
+  QUIRE_RETURN_IF_ERROR(Call(kUnpin, request, {}, NewDeadline(), &reply, nullptr));
+  QUIRE_ASSIGN_OR_RETURN(Document document, DocumentFromReply(kUnpin.method, reply.document()));
+  QUIRE_RETURN_IF_ERROR(CheckSame(kUnpin.method, name, document.name));
+  return PinnedDocument{.document = std::move(document), .was_pinned = reply.was_pinned()};
+}
+
+StatusOr<Collection> Client::SetCollection(std::string_view name, const CollectionChange& change) {
+  QUIRE_RETURN_IF_ERROR(wire::CheckName(name, "collection"));
+  QUIRE_RETURN_IF_ERROR(wire::TtlFromProto(change.ttl_seconds.value_or(0)).status());
+  v1::SetCollectionRequest request;
+  request.set_collection(std::string(name));
+  if (change.codec) request.set_codec(*change.codec);
+  if (change.ttl_seconds) request.set_ttl_seconds(*change.ttl_seconds);
+  v1::SetCollectionReply reply;
+  QUIRE_RETURN_IF_ERROR(Call(kSetCollection, request, {}, NewDeadline(), &reply, nullptr));
+  return CollectionFromReply(kSetCollection.method, name, reply.collection());
+}
+
+StatusOr<Collection> Client::GetCollection(std::string_view name) {
+  QUIRE_RETURN_IF_ERROR(wire::CheckName(name, "collection"));
+  v1::GetCollectionRequest request;
+  request.set_collection(std::string(name));
+  v1::GetCollectionReply reply;
+  QUIRE_RETURN_IF_ERROR(Call(kGetCollection, request, {}, NewDeadline(), &reply, nullptr));
+  return CollectionFromReply(kGetCollection.method, name, reply.collection());
+}
+
+StatusOr<std::vector<Collection>> Client::ListCollections() {
+  const TimePoint deadline = NewDeadline();
+  v1::ListCollectionsRequest request;
+  request.set_page_size(wire::kMaxListPageSize);
+  std::vector<Collection> collections;
+  while (true) {
+    v1::ListCollectionsReply reply;
+    QUIRE_RETURN_IF_ERROR(Call(kListCollections, request, {}, deadline, &reply, nullptr));
+    for (const v1::Collection& proto : reply.collections()) {
+      QUIRE_ASSIGN_OR_RETURN(collections.emplace_back(),
+                             CollectionFromReply(kListCollections.method, proto));
+    }
+    if (reply.next_page_token().empty()) return collections;
+    if (reply.collections().empty() || reply.next_page_token() == request.page_token()) {
+      return BadReply(kListCollections.method, "its next page is this one");
+    }
+    request.set_page_token(reply.next_page_token());
+  }
 }
 
 StatusOr<ServerStats> Client::Stats() {

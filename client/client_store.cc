@@ -38,6 +38,11 @@ v1::Durability ToProto(PutDurability durability) {
   return v1::DURABILITY_UNSPECIFIED;
 }
 
+/// No name, or one that a server takes.
+Status CheckCollection(std::string_view collection) {
+  return collection.empty() ? OkStatus() : wire::CheckName(collection, "collection");
+}
+
 void SetTokens(std::span<const TokenId> tokens, google::protobuf::RepeatedField<int32_t>* field) {
   field->Add(tokens.begin(), tokens.end());
 }
@@ -71,8 +76,9 @@ Status CheckFetched(const v1::FetchReply& reply, std::span<const UnitRange> rang
 
 StatusOr<SegmentKey> Client::PutSegment(const KvSpec& spec, const SegmentKey& parent,
                                         std::span<const TokenId> tokens, const Payload& payload,
-                                        PutDurability durability) {
+                                        PutDurability durability, std::string_view collection) {
   QUIRE_RETURN_IF_ERROR(CheckSpec(spec));
+  QUIRE_RETURN_IF_ERROR(CheckCollection(collection));
   if (tokens.empty() || tokens.size() > spec.segment_tokens()) {
     return InvalidArgument("a segment has 1 to ", spec.segment_tokens(), " tokens, not ",
                            tokens.size());
@@ -84,6 +90,7 @@ StatusOr<SegmentKey> Client::PutSegment(const KvSpec& spec, const SegmentKey& pa
   if (parent != kRootKey) request.set_parent(wire::KeyToBytes(parent));
   SetTokens(tokens, request.mutable_tokens());
   request.set_durability(ToProto(durability));
+  request.set_collection(std::string(collection));
   request.set_payload_crc32c(PayloadCrc32c(payload));
   v1::PutSegmentReply reply;
   QUIRE_RETURN_IF_ERROR(Call(kPutSegment, request, payload, NewDeadline(), &reply, nullptr));
@@ -93,9 +100,12 @@ StatusOr<SegmentKey> Client::PutSegment(const KvSpec& spec, const SegmentKey& pa
 }
 
 StatusOr<OpenedContext> Client::OpenContext(const KvSpec& spec,
-                                            const std::optional<ContextRef>& continues) {
+                                            const std::optional<ContextRef>& continues,
+                                            std::string_view collection) {
   QUIRE_RETURN_IF_ERROR(CheckSpec(spec));
+  QUIRE_RETURN_IF_ERROR(CheckCollection(collection));
   v1::OpenContextRequest request;
+  request.set_collection(std::string(collection));
   wire::KvSpecToProto(spec, request.mutable_spec());
   if (continues) {
     QUIRE_RETURN_IF_ERROR(CheckRef(*continues));
@@ -197,6 +207,7 @@ StatusOr<ContextStat> Client::Stat(const ContextRef& context) {
   stat.bytes = reply.bytes();
   stat.segments_in_dram = reply.segments_in_dram();
   stat.segments_on_ssd = reply.segments_on_ssd();
+  stat.expires_unix_micros = reply.expires_unix_micros();
   return stat;
 }
 

@@ -52,12 +52,13 @@ TEST_F(ClientStoreTest, PutSegmentSendsTheChecksumOfItsPayload) {
   server_.Reply("quire.v1.Store/PutSegment", reply);
   const Payload payload = RandomPayload(SegmentBytes(spec_, 2), 1);
   const auto key =
-      client_->PutSegment(spec_, kRootKey, tokens_, payload, PutDurability::kPersisted);
+      client_->PutSegment(spec_, kRootKey, tokens_, payload, PutDurability::kPersisted, "books");
   ASSERT_TRUE(key.ok()) << key.status();
   EXPECT_EQ(*key, KeyOf(5));
   const auto request = server_.RequestOf<v1::PutSegmentRequest>(0);
   EXPECT_EQ(request.payload_crc32c(), Crc32c(testing::Bytes(payload)));
   EXPECT_EQ(request.durability(), v1::DURABILITY_PERSISTED);
+  EXPECT_EQ(request.collection(), "books");
   EXPECT_EQ(std::vector<TokenId>(request.tokens().begin(), request.tokens().end()), tokens_);
   EXPECT_TRUE(request.parent().empty());
   EXPECT_TRUE(request.payload().empty());
@@ -84,6 +85,15 @@ TEST_F(ClientStoreTest, ArgumentsThatCannotBeRightAreNotSent) {
   EXPECT_TRUE(absl::IsInvalidArgument(
       client_->RegisterDocument({.name = "a"}, KeyOf(1), "short").status()));
   EXPECT_TRUE(absl::IsInvalidArgument(client_->ListDocuments("a/b").status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(client_->OpenContext(spec_, {}, "a/b").status()));
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(client_->RegisterDocument({.name = "a"}, KeyOf(1), {}, 0).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      client_->RegisterDocument({.name = "a"}, KeyOf(1), {}, UINT64_MAX).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(client_->SetCollection("", {.codec = "raw"}).status()));
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(client_->SetCollection("c", {.ttl_seconds = UINT64_MAX}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(client_->GetCollection("a/b").status()));
   EXPECT_TRUE(server_.calls().empty());
 }
 
@@ -200,6 +210,61 @@ TEST_F(ClientStoreTest, ADocumentReplyMustBeAboutTheDocumentAskedFor) {
   EXPECT_TRUE(absl::IsDataLoss(reply_with(ProtoDocument("a", 3))));
   EXPECT_TRUE(absl::IsDataLoss(reply_with(ProtoDocument("a", 0))));
   EXPECT_TRUE(absl::IsDataLoss(reply_with(v1::Document())));
+}
+
+TEST_F(ClientStoreTest, ADocumentBringsItsTimes) {
+  v1::GetDocumentReply reply;
+  *reply.mutable_document() = ProtoDocument("a", 2);
+  reply.mutable_document()->set_ttl_seconds(60);
+  reply.mutable_document()->set_expires_unix_micros(1'700'000'060'000'000);
+  server_.Reply("quire.v1.Registry/Get", reply);
+  const auto document = client_->GetDocument({.name = "a"});
+  ASSERT_TRUE(document.ok()) << document.status();
+  EXPECT_EQ(document->ttl_seconds, 60u);
+  EXPECT_EQ(document->expires_unix_micros, 1'700'000'060'000'000);
+  reply.mutable_document()->set_ttl_seconds(UINT64_MAX);
+  server_.Reply("quire.v1.Registry/Get", reply);
+  EXPECT_TRUE(absl::IsDataLoss(client_->GetDocument({.name = "a"}).status()));
+}
+
+TEST_F(ClientStoreTest, OnlyWhatChangesOfACollectionIsSent) {
+  v1::SetCollectionReply reply;
+  reply.mutable_collection()->set_name("c");
+  reply.mutable_collection()->set_codec("int8");
+  for (int i = 0; i < 3; ++i) server_.Reply("quire.v1.Registry/SetCollection", reply);
+  const auto set = client_->SetCollection("c", {.codec = "int8"});
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_EQ(set->codec, "int8");
+  EXPECT_FALSE(set->codec_is_default);
+  EXPECT_FALSE(set->ttl_seconds);
+  ASSERT_TRUE(client_->SetCollection("c", {.ttl_seconds = 0}).ok());
+  EXPECT_FALSE(server_.RequestOf<v1::SetCollectionRequest>(0).has_ttl_seconds());
+  EXPECT_FALSE(server_.RequestOf<v1::SetCollectionRequest>(1).has_codec());
+  EXPECT_TRUE(server_.RequestOf<v1::SetCollectionRequest>(1).has_ttl_seconds());
+  EXPECT_TRUE(absl::IsDataLoss(client_->SetCollection("d", {.codec = "int8"}).status()))
+      << "a reply about another collection";
+}
+
+TEST_F(ClientStoreTest, ListsOfCollectionsAreGatheredAndChecked) {
+  v1::ListCollectionsReply first;
+  first.add_collections()->set_name("a");
+  first.mutable_collections(0)->set_codec("raw");
+  v1::ListCollectionsReply last = first;
+  first.set_next_page_token("more");
+  last.mutable_collections(0)->set_name("b");
+  last.mutable_collections(0)->set_ttl_seconds(7);
+  server_.Reply("quire.v1.Registry/ListCollections", first);
+  server_.Reply("quire.v1.Registry/ListCollections", last);
+  const auto collections = client_->ListCollections();
+  ASSERT_TRUE(collections.ok()) << collections.status();
+  ASSERT_EQ(collections->size(), 2u);
+  EXPECT_EQ((*collections)[1].ttl_seconds, 7u);
+  server_.Reply("quire.v1.Registry/ListCollections", first);
+  server_.Reply("quire.v1.Registry/ListCollections", first);
+  EXPECT_TRUE(absl::IsDataLoss(client_->ListCollections().status())) << "it would never end";
+  last.mutable_collections(0)->clear_codec();
+  server_.Reply("quire.v1.Registry/ListCollections", last);
+  EXPECT_TRUE(absl::IsDataLoss(client_->ListCollections().status()));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include "client/cli/answer_line.h"
 #include "client/cli/command.h"
+#include "client/cli/duration_flag.h"
 #include "client/cli/json_output.h"
 #include "client/cli/progress.h"
 #include "client/cli/read_file.h"
@@ -195,6 +196,23 @@ class CommandsTest : public ::testing::Test {
   Commands commands_{out_, err_};
   GlobalOptions seen_;
 };
+
+TEST_F(CommandsTest, DurationsHaveUnitsAndBadOnesAreWrongUsage) {
+  std::optional<uint64_t> ttl, or_none;
+  CLI::App& command = commands_.Add({.name = "act", .summary = "", .examples = ""},
+                                    [](const CommandContext&) { return OkStatus(); });
+  AddDurationFlag(command, "--ttl", "", &ttl);
+  AddDurationOrNoneFlag(command, "--or-none", "", &or_none);
+  EXPECT_EQ(Run({"act", "--ttl", "7d", "--or-none", "none"}), 0);
+  EXPECT_EQ(ttl, 604800u);
+  EXPECT_EQ(or_none, 0u);
+  EXPECT_EQ(FormatTtl(ttl), "7d");
+  EXPECT_EQ(FormatTtl({}), "none");
+  EXPECT_EQ(Run({"act", "--ttl", "none"}), 2);
+  EXPECT_EQ(Run({"act", "--or-none", "0"}), 2);
+  EXPECT_EQ(Run({"act", "--ttl", "soon"}), 2);
+  EXPECT_THAT(err_.str(), HasSubstr("--ttl: 'soon' is no duration"));
+}
 
 TEST_F(CommandsTest, GlobalOptionsStandBeforeOrAfterTheCommand) {
   Add(OkStatus());

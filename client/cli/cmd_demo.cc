@@ -22,6 +22,7 @@ struct DemoArgs {
   std::string model;
   std::string documents;
   std::string data_dir;
+  std::string codec = "raw";
   uint64_t dram_mib = 64;
   size_t questions_per_document = 5;
   RetrievalFlags retrieval;
@@ -39,6 +40,7 @@ Status RunCommand(const DemoArgs& args, const CommandContext& context) {
       const auto store,
       EmbeddedStore::Open({.data_dir = data_dir->path(), .dram_bytes = args.dram_mib << 20}));
   QUIRE_ASSIGN_OR_RETURN(const auto client, Client::Create({.transport = store->transport()}));
+  QUIRE_RETURN_IF_ERROR(client->SetCollection(options.collection, {.codec = args.codec}).status());
   QUIRE_ASSIGN_OR_RETURN(const LocalWorker local,
                          LoadLocalWorker(model, client.get(), worker::EngineOptions{}));
   QUIRE_RETURN_IF_ERROR(
@@ -65,6 +67,7 @@ void AddDemoCommand(Commands& commands) {
            "  quire demo --json                  the last line is one JSON object\n"
            "  quire demo --docs ~/notes          your own *.txt and *.md files\n"
            "  quire demo --budget 512 --select server\n"
+           "  quire demo --codec int8\n"
            "Answers are compared with those of the same model with every page resident.\n"
            "A questions.jsonl beside your files ({\"document\", \"question\", \"answer\"} a "
            "line) is used;\n"
@@ -77,6 +80,11 @@ void AddDemoCommand(Commands& commands) {
   AddDataDirOption(command, &args->data_dir);
   command.add_option("--dram-mib", args->dram_mib, "DRAM tier; what does not fit comes from SSD")
       ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command
+      .add_option("--codec", args->codec,
+                  "How the pages are kept: raw, fp8, int8 or int4, each with +zstd behind it to "
+                  "compress them on SSD besides")
       ->capture_default_str();
   command
       .add_option("--questions-per-document", args->questions_per_document,

@@ -31,11 +31,13 @@ Status RunList(const DocsArgs& args, const CommandContext& context) {
                {"SIZE", Table::kRight},
                {"MODEL"},
                {"CREATED (UTC)"},
+               {"EXPIRES (UTC)"},
                {"CHAIN TIP"}});
   for (const Document& document : documents) {
     table.AddRow({FormatName(document.name), FormatCount(document.num_tokens),
                   FormatBytes(document.bytes), document.model,
-                  FormatTime(document.created_unix_micros), document.chain_tip.Hex()});
+                  FormatTime(document.created_unix_micros),
+                  FormatTime(document.expires_unix_micros), document.chain_tip.Hex()});
   }
   table.Print(context.out);
   return OkStatus();
@@ -55,6 +57,7 @@ Status RunGet(const DocsArgs& args, const CommandContext& context) {
   table.AddRow({"size", FormatBytes(document.bytes)});
   table.AddRow({"model", document.model});
   table.AddRow({"created (UTC)", FormatTime(document.created_unix_micros)});
+  table.AddRow({"expires (UTC)", FormatTime(document.expires_unix_micros)});
   table.AddRow({"chain tip", document.chain_tip.Hex()});
   table.Print(context.out);
   return OkStatus();

@@ -43,11 +43,13 @@ Status RunLs(const LsArgs& args, const CommandContext& context) {
                {"VERSION", Table::kRight},
                {"TOKENS", Table::kRight},
                {"SIZE", Table::kRight},
-               {"CREATED (UTC)"}});
+               {"CREATED (UTC)"},
+               {"EXPIRES (UTC)"}});
   for (const Document& document : documents) {
     table.AddRow({document.name.collection, document.name.name,
                   std::to_string(document.name.version), FormatCount(document.num_tokens),
-                  FormatBytes(document.bytes), FormatTime(document.created_unix_micros)});
+                  FormatBytes(document.bytes), FormatTime(document.created_unix_micros),
+                  FormatTime(document.expires_unix_micros)});
   }
   table.Print(context.out);
   return OkStatus();

@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "client/cli/commands.h"
+#include "client/cli/duration_flag.h"
 #include "client/cli/find_model.h"
 #include "client/cli/json_output.h"
 #include "client/cli/local_worker.h"
@@ -25,6 +27,7 @@ struct PutArgs {
   std::string token_ids;  ///< In place of files.
   std::string collection = "default";
   std::string name;
+  std::optional<uint64_t> ttl_seconds;
   std::string model;
   DType dtype = DType::kF32;
 };
@@ -74,6 +77,7 @@ StatusOr<std::vector<Reading>> ReadAll(const PutArgs& args, const LocalWorker& l
 }
 
 StatusOr<std::vector<worker::IngestResult>> IngestAll(const std::vector<Reading>& readings,
+                                                      std::optional<uint64_t> ttl_seconds,
                                                       const worker::Engine& engine) {
   uint64_t total = 0;
   for (const Reading& reading : readings) total += reading.tokens.size();
@@ -85,7 +89,7 @@ StatusOr<std::vector<worker::IngestResult>> IngestAll(const std::vector<Reading>
       progress.Advance(now.done_tokens - shown, reading.file);
       shown = now.done_tokens;
     };
-    auto result = engine.Ingest(reading.tokens, reading.name, observer);
+    auto result = engine.Ingest(reading.tokens, reading.name, observer, ttl_seconds);
     if (!result.ok()) return Annotate(result.status(), reading.file);
     results.push_back(*std::move(result));
   }
@@ -125,7 +129,7 @@ Status RunPut(const PutArgs& args, const CommandContext& context) {
   options.dtype = args.dtype;
   QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadLocalWorker(model, client.get(), options));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<Reading> readings, ReadAll(args, local));
-  QUIRE_ASSIGN_OR_RETURN(const auto results, IngestAll(readings, *local.engine));
+  QUIRE_ASSIGN_OR_RETURN(const auto results, IngestAll(readings, args.ttl_seconds, *local.engine));
   PrintResults(results, context);
   return OkStatus();
 }
@@ -141,6 +145,7 @@ void AddPutCommand(Commands& commands) {
                    "  quire put models/recall-small/documents/*.txt --collection dossiers\n"
                    "  quire put draft.txt --name report.txt   a new "
                    "version of report.txt\n"
+                   "  quire put draft.txt --ttl 7d   deleted a week from now\n"
                    "  quire put --token-ids @ids.txt --name ids --model DIR\n"
                    "Each file becomes a document under its file name; putting it again makes a new "
                    "version, and what\n"
@@ -159,8 +164,15 @@ void AddPutCommand(Commands& commands) {
   command.add_option("--model", args->model,
                      "Directory of the model: config.json, *.safetensors and, to read text, "
                      "tokenizer.json (the bundled one when not given)");
-  command.add_option("--collection", args->collection, "Collection of the documents")
+  command
+      .add_option("--collection", args->collection,
+                  "Collection of the documents, whose codec they are stored with")
       ->capture_default_str();
+  AddDurationFlag(
+      command, "--ttl",
+      "How long the documents live (90s, 12h, 7d); as long as their collection says when "
+      "not given",
+      &args->ttl_seconds);
   command.add_option("--name", args->name, "Name of the document (one only)");
   command.add_option("--dtype", args->dtype, "Element type of the pages: f32, f16 or bf16")
       ->transform(CLI::Transformer(dtypes))

@@ -40,6 +40,7 @@ Status StatContext(const StatArgs& args, Client& client, const CommandContext& c
   table.AddRow({"KV", std::to_string(spec.num_layers) + " layers, " +
                           std::to_string(spec.num_kv_heads) + " KV heads of " +
                           std::to_string(spec.key_dim()) + ", " + Name(spec.dtype)});
+  table.AddRow({"expires (UTC)", FormatTime(stat.expires_unix_micros)});
   table.AddRow({"chain tip", info.chain_tip.Hex()});
   table.Print(context.out);
   return OkStatus();

@@ -15,6 +15,8 @@ void AddLsCommand(Commands& commands);
 void AddStatCommand(Commands& commands);
 void AddRmCommand(Commands& commands);
 void AddDocsCommand(Commands& commands);
+void AddCollectionCommand(Commands& commands);
+void AddPinCommands(Commands& commands);  // pin and unpin
 void AddAskCommand(Commands& commands);
 void AddWorkerCommand(Commands& commands);
 void AddBenchCommand(Commands& commands);

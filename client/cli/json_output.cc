@@ -17,6 +17,24 @@ Json ToJson(const Status& error) {
   return json;
 }
 
+namespace {
+
+/// null for never.
+Json ExpiryJson(int64_t expires_unix_micros) {
+  return expires_unix_micros == 0 ? Json(nullptr) : Json(expires_unix_micros);
+}
+
+}  // namespace
+
+Json ToJson(const Collection& collection) {
+  Json json;
+  json["collection"] = collection.name;
+  json["codec"] = collection.codec;
+  json["codec_is_default"] = collection.codec_is_default;
+  json["ttl_seconds"] = collection.ttl_seconds ? Json(*collection.ttl_seconds) : Json(nullptr);
+  return json;
+}
+
 Json ToJson(const Document& document) {
   Json json;
   json["collection"] = document.name.collection;
@@ -26,6 +44,7 @@ Json ToJson(const Document& document) {
   json["bytes"] = document.bytes;
   json["model"] = document.model;
   json["created_unix_micros"] = document.created_unix_micros;
+  json["expires_unix_micros"] = ExpiryJson(document.expires_unix_micros);
   json["chain_tip"] = document.chain_tip.Hex();
   return json;
 }
@@ -46,6 +65,7 @@ Json ToJson(const ContextStat& stat) {
   json["bytes"] = stat.bytes;
   json["segments_in_dram"] = stat.segments_in_dram;
   json["segments_on_ssd"] = stat.segments_on_ssd;
+  json["expires_unix_micros"] = ExpiryJson(stat.expires_unix_micros);
   json["model"] = context.spec.model;
   json["dtype"] = Name(context.spec.dtype);
   json["layers"] = context.spec.num_layers;

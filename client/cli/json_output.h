@@ -20,7 +20,10 @@ using Json = nlohmann::ordered_json;
 void PrintJsonLine(std::ostream& out, const Json& value);
 
 Json ToJson(const Status& error);
+/// "expires_unix_micros" is null for a document that lives for ever.
 Json ToJson(const Document& document);
+/// "ttl_seconds" is null when there is none.
+Json ToJson(const Collection& collection);
 /// {"documents": [...]}
 Json DocumentsJson(std::span<const Document> documents);
 Json ToJson(const ContextStat& stat);

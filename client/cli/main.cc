@@ -22,6 +22,8 @@ int main(int argc, char** argv) {
   AddStatCommand(commands);
   AddRmCommand(commands);
   AddDocsCommand(commands);
+  AddCollectionCommand(commands);
+  AddPinCommands(commands);
   AddWorkerCommand(commands);
   AddFsckCommand(commands);
   AddBenchCommand(commands);

@@ -198,6 +198,13 @@ Status CheckContentHash(std::string_view hash) {
                          kContentHashBytes);
 }
 
+StatusOr<std::optional<uint64_t>> TtlFromProto(uint64_t seconds) {
+  if (seconds == 0) return std::optional<uint64_t>();
+  if (seconds <= kMaxTtlSeconds) return std::optional<uint64_t>(seconds);
+  return InvalidArgument("ttl_seconds is ", seconds, ": must be 1..", kMaxTtlSeconds,
+                         ", or 0 for none");
+}
+
 StatusOr<std::span<const TokenId>> TokensFromProto(
     const google::protobuf::RepeatedField<int32_t>& proto, uint64_t min, uint64_t max,
     std::string_view field) {

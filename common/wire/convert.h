@@ -48,6 +48,8 @@ inline std::string KeyToBytes(const SegmentKey& key) { return std::string(key.vi
 [[nodiscard]] Status CheckName(std::string_view name, std::string_view field);
 /// No bytes or 32.
 [[nodiscard]] Status CheckContentHash(std::string_view hash);
+/// A time to live on the wire, in seconds: 0 (nullopt), or 1..kMaxTtlSeconds.
+[[nodiscard]] StatusOr<std::optional<uint64_t>> TtlFromProto(uint64_t seconds);
 
 /// Between `min` and `max` token ids, none negative. The span points into `proto`.
 [[nodiscard]] StatusOr<std::span<const TokenId>> TokensFromProto(

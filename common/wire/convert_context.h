@@ -41,7 +41,8 @@ void DocumentNameToProto(const Name& name, v1::DocumentName* proto) {
   proto->set_version(name.version);
 }
 
-/// Document: name, chain_tip, num_tokens, bytes, model, created_unix_micros, content_hash.
+/// Document: name, chain_tip, num_tokens, bytes, model, created_unix_micros, content_hash,
+/// ttl_seconds (an optional), expires_unix_micros.
 template <typename Document>
 StatusOr<Document> DocumentFromProto(const v1::Document& proto) {
   Document document;
@@ -54,6 +55,12 @@ StatusOr<Document> DocumentFromProto(const v1::Document& proto) {
   document.model = proto.model();
   document.created_unix_micros = proto.created_unix_micros();
   document.content_hash = proto.content_hash();
+  QUIRE_ASSIGN_OR_RETURN(document.ttl_seconds, TtlFromProto(proto.ttl_seconds()));
+  if (proto.expires_unix_micros() < 0) {
+    return InvalidArgument("expires_unix_micros is ", proto.expires_unix_micros(),
+                           ": must not be negative");
+  }
+  document.expires_unix_micros = proto.expires_unix_micros();
   return document;
 }
 template <typename Document>
@@ -65,6 +72,8 @@ void DocumentToProto(const Document& document, v1::Document* proto) {
   proto->set_model(document.model);
   proto->set_created_unix_micros(document.created_unix_micros);
   proto->set_content_hash(document.content_hash);
+  proto->set_ttl_seconds(document.ttl_seconds.value_or(0));
+  proto->set_expires_unix_micros(document.expires_unix_micros);
 }
 
 /// What a request reads: a chain's last key, an open context's id, or a document.

@@ -48,6 +48,15 @@ std::string ErrorOf(const StatusOr<T>& result) {
   return std::string(Message(result.status()));
 }
 
+TEST(ConvertTest, ATimeToLiveOfZeroIsNoneAndTheRestHasALimit) {
+  EXPECT_EQ(*TtlFromProto(0), std::nullopt);
+  EXPECT_EQ(*TtlFromProto(1), 1u);
+  EXPECT_EQ(*TtlFromProto(kMaxTtlSeconds), kMaxTtlSeconds);
+  for (const uint64_t bad : {kMaxTtlSeconds + 1, UINT64_MAX}) {
+    EXPECT_EQ(TtlFromProto(bad).status().code(), StatusCode::kInvalidArgument);
+  }
+}
+
 TEST(KvSpecConvertTest, EveryFieldSurvivesTheRoundTrip) {
   const auto back = KvSpecFromProto(SmallProto());
   ASSERT_TRUE(back.ok()) << back.status();

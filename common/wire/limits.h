@@ -18,6 +18,7 @@ inline constexpr uint64_t kLargestMaxMessageBytes = (uint64_t{1} << 31) - 4096;
 inline constexpr size_t kMaxTenantBytes = 64;
 inline constexpr size_t kMaxNameBytes = 255;  ///< Of a collection or document name.
 inline constexpr size_t kContentHashBytes = 32;
+inline constexpr uint64_t kMaxTtlSeconds = 3'155'760'000;  ///< A hundred years.
 
 inline constexpr uint64_t kMaxContextTokens = uint64_t{1} << 24;
 inline constexpr uint32_t kMaxContextPages = 1u << 24;  ///< At p = 1.

@@ -57,12 +57,14 @@ Status Engine::CheckTokens(std::span<const TokenId> tokens) const {
 }
 
 StatusOr<IngestResult> Engine::Ingest(std::span<const TokenId> tokens, const DocumentName& name,
-                                      const IngestObserver& observer) const {
+                                      const IngestObserver& observer,
+                                      std::optional<uint64_t> ttl_seconds) const {
   QUIRE_RETURN_IF_ERROR(CheckTokens(tokens));
   const TimePoint start = options_.clock->Now();
-  Ingestion ingestion(Parts(), tokens, observer);
+  Ingestion ingestion(Parts(), tokens, name.collection, observer);
   QUIRE_ASSIGN_OR_RETURN(const SegmentKey tip, ingestion.Run());
-  QUIRE_ASSIGN_OR_RETURN(Document document, client_->RegisterDocument(name, tip));
+  QUIRE_ASSIGN_OR_RETURN(Document document,
+                         client_->RegisterDocument(name, tip, /*content_hash=*/{}, ttl_seconds));
   return IngestResult{.document = std::move(document),
                       .reused_tokens = ingestion.reused_tokens(),
                       .bytes_sent = ingestion.bytes_sent(),

@@ -70,11 +70,13 @@ class Engine {
   const KvSpec& spec() const { return spec_; }
   const EngineOptions& options() const { return options_; }
 
-  /// Reads `tokens` into the store and registers them as `name`. Whole segments that the store has
-  /// under the same token ids are neither computed nor sent again. INVALID_ARGUMENT for no tokens,
-  /// an unknown token id, or more tokens than the model's context, naming both numbers.
+  /// Reads `tokens` into the store, with the codec of the name's collection, and registers them as
+  /// `name`, with a time to live of their own when `ttl_seconds` is set. Whole segments that the
+  /// store has under the same token ids are neither computed nor sent again. INVALID_ARGUMENT for
+  /// no tokens, an unknown token id, or more tokens than the model's context, naming both numbers.
   StatusOr<IngestResult> Ingest(std::span<const TokenId> tokens, const DocumentName& name,
-                                const IngestObserver& observer = {}) const;
+                                const IngestObserver& observer = {},
+                                std::optional<uint64_t> ttl_seconds = {}) const;
 
   /// Opens a sequence that continues `document`, or an empty one.
   StatusOr<std::unique_ptr<Sequence>> OpenSequence(const std::optional<DocumentName>& document,

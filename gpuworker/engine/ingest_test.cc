@@ -47,6 +47,21 @@ TEST(IngestTest, AKnownDocumentIsNeitherComputedNorSentAgain) {
   EXPECT_EQ(fixture.store().calls("Store/AppendPages"), appended);
 }
 
+TEST(IngestTest, TheCollectionAndTheTimeToLiveGoToTheStore) {
+  EngineFixture fixture;
+  const auto put =
+      fixture.engine().Ingest(RandomTokens(20, 1), {.collection = "books", .name = "doc"}, {}, 60);
+  ASSERT_TRUE(put.ok()) << put.status();
+  EXPECT_EQ(put->document.ttl_seconds, 60u);
+  EXPECT_EQ(fixture.store().last_collection(), "books");
+  ASSERT_TRUE(fixture.engine().Ingest(RandomTokens(20, 2), {.name = "other"}).ok());
+  EXPECT_EQ(fixture.store().last_collection(), "default");
+  const auto sequence =
+      fixture.engine().OpenSequence(DocumentName{.collection = "books", .name = "doc"});
+  ASSERT_TRUE(sequence.ok()) << sequence.status();
+  EXPECT_EQ(fixture.store().last_collection(), "books") << "what is appended is kept as it is";
+}
+
 TEST(IngestTest, ACommonPrefixIsReusedSegmentBySegment) {
   EngineFixture fixture;
   std::vector<TokenId> tokens = RandomTokens(45, 1);

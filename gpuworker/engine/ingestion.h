@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "client/client.h"
 #include "common/base/status.h"
@@ -25,9 +26,14 @@ namespace quire::worker {
 
 class Ingestion {
  public:
-  Ingestion(const EngineParts& parts, std::span<const TokenId> tokens,
+  /// `collection` says with which codec the pages are stored.
+  Ingestion(const EngineParts& parts, std::span<const TokenId> tokens, std::string_view collection,
             const IngestObserver& observer)
-      : parts_(parts), tokens_(tokens), observer_(observer), offloader_(parts, nullptr) {}
+      : parts_(parts),
+        tokens_(tokens),
+        collection_(collection),
+        observer_(observer),
+        offloader_(parts, nullptr) {}
   /// Drops the context when Run did not seal it.
   ~Ingestion();
   Ingestion(const Ingestion&) = delete;
@@ -50,6 +56,7 @@ class Ingestion {
 
   const EngineParts parts_;
   const std::span<const TokenId> tokens_;
+  const std::string_view collection_;
   const IngestObserver& observer_;
   Offloader offloader_;
   std::unique_ptr<BudgetCache> cache_;

@@ -50,8 +50,13 @@ Status PagedRun::MakeCache() {
 
 Status PagedRun::OpenContext(const Document* document) {
   std::optional<ContextRef> continues;
-  if (document != nullptr) continues = ContextRef(document->chain_tip);
-  const StatusOr<OpenedContext> reply = parts_.client->OpenContext(*parts_.spec, continues);
+  std::string_view collection;
+  if (document != nullptr) {
+    continues = ContextRef(document->chain_tip);
+    collection = document->name.collection;  // What is appended is kept as the document is.
+  }
+  const StatusOr<OpenedContext> reply =
+      parts_.client->OpenContext(*parts_.spec, continues, collection);
   if (!reply.ok()) {
     return document == nullptr ? reply.status()
                                : Annotate(reply.status(), "document ", document->name.name);

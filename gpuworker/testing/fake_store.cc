@@ -116,6 +116,7 @@ StatusOr<const FakeStore::Pages*> FakeStore::Find(const v1::ContextRef& ref) con
 }
 
 Status FakeStore::OpenContext(const v1::OpenContextRequest& request, v1::OpenContextReply* reply) {
+  last_collection_ = request.collection();
   Pages opened;
   QUIRE_ASSIGN_OR_RETURN(opened.spec, wire::KvSpecFromProto(request.spec()));
   if (request.has_continues()) {
@@ -219,6 +220,7 @@ Status FakeStore::Register(const v1::RegisterRequest& request, v1::RegisterReply
   document.set_chain_tip(request.chain_tip());
   document.set_num_tokens(pages->tokens.size());
   document.set_model(pages->spec.model);
+  document.set_ttl_seconds(request.ttl_seconds());
   *reply->mutable_document() = document;
   return OkStatus();
 }

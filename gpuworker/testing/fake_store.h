@@ -55,6 +55,8 @@ class FakeStore final : public CallHandler {
   void Die() { dead_ = true; }
 
   uint64_t calls(const std::string& method) const;
+  /// The collection that the last context was opened for.
+  const std::string& last_collection() const { return last_collection_; }
   size_t open_contexts() const { return contexts_.size(); }
   size_t open_sessions() const { return sessions_.size(); }
 
@@ -104,6 +106,7 @@ class FakeStore final : public CallHandler {
   uint64_t next_id_ = 1;
   bool dead_ = false;
   std::map<uint64_t, Pages> contexts_;
+  std::string last_collection_;
   std::map<uint64_t, SessionState> sessions_;
   std::map<SegmentKey, Pages> sealed_;  ///< By the key of the last segment of each prefix.
   std::map<std::string, v1::Document> documents_;

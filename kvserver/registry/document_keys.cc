@@ -115,6 +115,9 @@ std::string ReferenceKey(std::string_view tenant, const SegmentKey& segment,
 std::string PendingDeleteKey(std::string_view tenant, const SegmentKey& segment) {
   return Join({"del", tenant, segment.Hex()});
 }
+std::string CollectionKey(std::string_view tenant, std::string_view collection) {
+  return Join({"col", tenant, collection});
+}
 
 std::string DocumentsPrefix(std::string_view tenant) { return Prefix({"doc", tenant}); }
 std::string CollectionPrefix(std::string_view tenant, std::string_view collection) {
@@ -127,6 +130,9 @@ std::string ReferencesPrefix(std::string_view tenant, const SegmentKey& segment)
   return Prefix({"ref", tenant, segment.Hex()});
 }
 std::string PendingDeletesPrefix() { return Prefix({"del"}); }
+std::string CollectionsPrefix(std::string_view tenant) { return Prefix({"col", tenant}); }
+std::string AllDocumentsPrefix() { return Prefix({"doc"}); }
+std::string AllCollectionsPrefix() { return Prefix({"col"}); }
 
 std::optional<DocumentName> ParseDocumentName(std::string_view key) {
   const std::vector<std::string_view> fields = Split(key);
@@ -139,12 +145,38 @@ std::optional<DocumentName> ParseDocumentName(std::string_view key) {
   return DocumentName{std::string(fields[at]), std::string(fields[at + 1]), *version};
 }
 
+std::optional<TenantDocument> ParseDocumentKey(std::string_view key) {
+  const std::vector<std::string_view> fields = Split(key);
+  if (fields.size() != 5 || fields[0] != "doc") return std::nullopt;
+  auto name = ParseDocumentName(key);
+  if (!name) return std::nullopt;
+  return TenantDocument{std::string(fields[1]), *std::move(name)};
+}
+
+std::optional<TenantCollection> ParseCollectionKey(std::string_view key) {
+  const std::vector<std::string_view> fields = Split(key);
+  if (fields.size() != 3 || fields[0] != "col" || !IsName(fields[2])) return std::nullopt;
+  return TenantCollection{std::string(fields[1]), std::string(fields[2])};
+}
+
 std::optional<PendingDelete> ParsePendingDelete(std::string_view key) {
   const std::vector<std::string_view> fields = Split(key);
   if (fields.size() != 3 || fields[0] != "del") return std::nullopt;
   const std::optional<SegmentKey> segment = SegmentKey::FromHex(fields[2]);
   if (!segment) return std::nullopt;
   return PendingDelete{std::string(fields[1]), *segment};
+}
+
+Status ForEachEntry(MetadataStore& metadata, std::string_view prefix,
+                    const std::function<void(const MetadataEntry&)>& visit) {
+  std::string after;
+  for (;;) {
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<MetadataEntry> entries,
+                           metadata.Scan(prefix, after, MetadataStore::kMaxScanEntries));
+    for (const MetadataEntry& entry : entries) visit(entry);
+    if (entries.size() < MetadataStore::kMaxScanEntries) return OkStatus();
+    after = entries.back().key;
+  }
 }
 
 }  // namespace quire::kvserver

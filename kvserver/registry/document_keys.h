@@ -8,17 +8,20 @@
 //   chn <tenant> <collection> <name> <version>            -> keys of the chain's segments, 32 bytes
 //   each ref <tenant> <segment> <collection> <name> <version>  -> nothing: that document refers to
 //   it del <tenant> <segment>                                -> nothing: it is still to be removed
+//   col <tenant> <collection>                             -> CollectionSettings
 //
 // Versions are 16 and segments 64 hexadecimal digits.
 #ifndef QUIRE_KVSERVER_REGISTRY_DOCUMENT_KEYS_H_
 #define QUIRE_KVSERVER_REGISTRY_DOCUMENT_KEYS_H_
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "common/base/status.h"
 #include "kvserver/registry/document_registry.h"
+#include "kvserver/store/metadata_store.h"
 
 namespace quire::kvserver {
 
@@ -36,6 +39,7 @@ std::string ChainKey(std::string_view tenant, const DocumentName& name);
 std::string ReferenceKey(std::string_view tenant, const SegmentKey& segment,
                          const DocumentName& name);
 std::string PendingDeleteKey(std::string_view tenant, const SegmentKey& segment);
+std::string CollectionKey(std::string_view tenant, std::string_view collection);
 
 // Prefixes of all keys of a kind.
 std::string DocumentsPrefix(std::string_view tenant);
@@ -43,9 +47,26 @@ std::string CollectionPrefix(std::string_view tenant, std::string_view collectio
 std::string VersionsPrefix(std::string_view tenant, const DocumentName& name);
 std::string ReferencesPrefix(std::string_view tenant, const SegmentKey& segment);
 std::string PendingDeletesPrefix();
+std::string CollectionsPrefix(std::string_view tenant);  ///< Settings, not documents.
+std::string AllDocumentsPrefix();                        ///< Of every tenant.
+std::string AllCollectionsPrefix();                      ///< Likewise.
 
 /// The document that a DocumentKey or ReferenceKey names; nullopt for anything else.
 std::optional<DocumentName> ParseDocumentName(std::string_view key);
+
+struct TenantDocument {
+  std::string tenant;
+  DocumentName name;
+};
+/// nullopt for anything but a DocumentKey.
+std::optional<TenantDocument> ParseDocumentKey(std::string_view key);
+
+struct TenantCollection {
+  std::string tenant;
+  std::string collection;
+};
+/// nullopt for anything but a CollectionKey.
+std::optional<TenantCollection> ParseCollectionKey(std::string_view key);
 
 struct PendingDelete {
   std::string tenant;
@@ -53,6 +74,10 @@ struct PendingDelete {
 };
 /// nullopt for anything but a PendingDeleteKey.
 std::optional<PendingDelete> ParsePendingDelete(std::string_view key);
+
+/// Calls `visit` with every entry whose key starts with `prefix`, in order.
+[[nodiscard]] Status ForEachEntry(MetadataStore& metadata, std::string_view prefix,
+                                  const std::function<void(const MetadataEntry&)>& visit);
 
 }  // namespace quire::kvserver
 

@@ -8,6 +8,7 @@
 namespace quire::kvserver {
 namespace {
 
+constexpr uint8_t kVersionWithTtl = 2;
 constexpr uint8_t kVersion = 1;
 constexpr size_t kContentHashBytes = 32;
 
@@ -20,13 +21,14 @@ std::string Seal(ByteWriter& out) {
 
 std::string EncodeDocument(const Document& document) {
   ByteWriter out;
-  out.Number(kVersion);
+  out.Number(document.ttl_seconds ? kVersionWithTtl : kVersion);
   out.Raw(document.chain_tip.view());
   out.Number(document.num_tokens);
   out.Number(document.bytes);
   out.Number(document.created_unix_micros);
   out.Text(document.model);
   out.ShortText(document.content_hash);
+  if (document.ttl_seconds) out.Number(*document.ttl_seconds);
   return Seal(out);
 }
 
@@ -39,7 +41,7 @@ StatusOr<Document> DecodeDocument(const DocumentName& name, std::string_view enc
   if (!checked) return damaged();
   ByteReader in(AsText(checked->bytes));
   const auto version = in.Number<uint8_t>();
-  if (version > kVersion) {
+  if (version > kVersionWithTtl) {
     return FailedPrecondition("the record of document ", Describe(name), " has version ",
                               uint32_t{version}, "; upgrade the server");
   }
@@ -51,9 +53,11 @@ StatusOr<Document> DecodeDocument(const DocumentName& name, std::string_view enc
   document.created_unix_micros = in.Number<int64_t>();
   document.model = in.Text();
   document.content_hash = in.ShortText();
+  if (version == kVersionWithTtl) document.ttl_seconds = in.Number<uint64_t>();
   const size_t hash_bytes = document.content_hash.size();
   const bool hash_ok = hash_bytes == 0 || hash_bytes == kContentHashBytes;
-  if (version == 0 || !in.ok() || !in.at_end() || !hash_ok) return damaged();
+  const bool ttl_ok = !document.ttl_seconds || CheckTtl(*document.ttl_seconds).ok();
+  if (version == 0 || !in.ok() || !in.at_end() || !hash_ok || !ttl_ok) return damaged();
   return document;
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Values of the document registry: a document without its name (the key has that), and the list of
-// a chain's segments. Versioned and checksummed.
+// a chain's segments. Versioned and checksummed. Version 2 of a document's record has a time to
+// live behind the fields of version 1; a document without one of its own is still written as
+// version 1.
 #ifndef QUIRE_KVSERVER_REGISTRY_DOCUMENT_RECORD_H_
 #define QUIRE_KVSERVER_REGISTRY_DOCUMENT_RECORD_H_
 

@@ -32,6 +32,21 @@ TEST(DocumentRecordTest, DecodesWhatItEncodesAndSeesEveryFlippedBit) {
             StatusCode::kDataLoss);
 }
 
+TEST(DocumentRecordTest, ATimeToLiveMakesItAVersionOfItsOwn) {
+  Document document;
+  document.name = {"c", "n", 3};
+  const std::string without = EncodeDocument(document);
+  document.ttl_seconds = 77;
+  std::string with = EncodeDocument(document);
+  EXPECT_EQ(without[0], 1) << "as servers before it wrote them";
+  EXPECT_EQ(with[0], 2);
+  EXPECT_FALSE(DecodeDocument(document.name, without)->ttl_seconds);
+  EXPECT_EQ(DecodeDocument(document.name, with)->ttl_seconds, 77u);
+  document.ttl_seconds = 0;
+  EXPECT_EQ(DecodeDocument(document.name, EncodeDocument(document)).status().code(),
+            StatusCode::kDataLoss);
+}
+
 TEST(DocumentKeysTest, ParseReadsWhatTheKeysSay) {
   const DocumentName name{"a b", "c", 0xfeed};
   const SegmentKey segment{{7}};
@@ -47,6 +62,17 @@ TEST(DocumentKeysTest, ParseReadsWhatTheKeysSay) {
   EXPECT_EQ(pending->tenant, "t");
   EXPECT_EQ(pending->segment, segment);
   EXPECT_FALSE(ParsePendingDelete(DocumentKey("t", name)));
+  const auto document = ParseDocumentKey(DocumentKey("t", name));
+  ASSERT_TRUE(document);
+  EXPECT_EQ(document->tenant, "t");
+  EXPECT_EQ(Describe(document->name), Describe(name));
+  EXPECT_FALSE(ParseDocumentKey(ReferenceKey("t", segment, name)));
+  const auto collection = ParseCollectionKey(CollectionKey("t", "a b"));
+  ASSERT_TRUE(collection);
+  EXPECT_EQ(collection->tenant, "t");
+  EXPECT_EQ(collection->collection, "a b");
+  EXPECT_FALSE(ParseCollectionKey(DocumentKey("t", name)));
+  EXPECT_FALSE(ParseCollectionKey(CollectionKey("t", "")));
 }
 
 }  // namespace

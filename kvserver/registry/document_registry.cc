@@ -8,12 +8,11 @@
 #include "kvserver/registry/document_keys.h"
 #include "kvserver/registry/document_record.h"
 #include "kvserver/registry/document_registry_impl.h"
+#include "kvserver/registry/page_token.h"
 
 namespace quire::kvserver {
 namespace {
 
-constexpr uint32_t kDefaultPageSize = 100;
-constexpr uint32_t kMaxPageSize = 1000;
 constexpr size_t kContentHashBytes = 32;
 
 Status NoSuchDocument(const DocumentName& name) {
@@ -21,46 +20,22 @@ Status NoSuchDocument(const DocumentName& name) {
                   "collection to see what is");
 }
 
-/// Page tokens are the last key of a page, in hexadecimal.
-std::string EncodeToken(std::string_view key) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string out;
-  for (const char c : key) {
-    out.push_back(kDigits[static_cast<unsigned char>(c) >> 4]);
-    out.push_back(kDigits[c & 15]);
-  }
-  return out;
-}
-
-StatusOr<std::string> DecodeToken(std::string_view token, std::string_view prefix) {
-  static constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string key;
-  for (size_t i = 0; i + 1 < token.size(); i += 2) {
-    const size_t high = kDigits.find(token[i]), low = kDigits.find(token[i + 1]);
-    if (high == std::string_view::npos || low == std::string_view::npos) break;
-    key.push_back(static_cast<char>(high << 4 | low));
-  }
-  if (token.size() != 2 * key.size() || (!key.empty() && !key.starts_with(prefix))) {
-    return InvalidArgument("the page token is not one of this listing; start without one");
-  }
-  return key;
-}
-
 }  // namespace
 
-StatusOr<std::unique_ptr<DocumentRegistry>> DocumentRegistry::Open(PageStore* store,
-                                                                   MetadataStore* metadata,
-                                                                   Clock* clock) {
-  auto registry = std::make_unique<DocumentRegistryImpl>(store, metadata, clock);
+StatusOr<std::unique_ptr<DocumentRegistry>> DocumentRegistry::Open(
+    PageStore* store, MetadataStore* metadata, Clock* clock, const CodecParams& default_codec) {
+  auto registry = std::make_unique<DocumentRegistryImpl>(store, metadata, clock, default_codec);
   QUIRE_RETURN_IF_ERROR(registry->RemoveOrphans().status());
+  QUIRE_RETURN_IF_ERROR(registry->BuildIndex());
   return std::unique_ptr<DocumentRegistry>(std::move(registry));
 }
 
 StatusOr<DocumentRegistry::RegisterResult> DocumentRegistryImpl::Register(
     std::string_view tenant, const DocumentName& name, const SegmentKey& chain_tip,
-    std::string_view content_hash) {
+    std::string_view content_hash, std::optional<uint64_t> ttl_seconds) {
   QUIRE_RETURN_IF_ERROR(store_->CheckTenant(tenant));
   QUIRE_RETURN_IF_ERROR(CheckDocumentName(name));
+  if (ttl_seconds) QUIRE_RETURN_IF_ERROR(CheckTtl(*ttl_seconds));
   if (!content_hash.empty() && content_hash.size() != kContentHashBytes) {
     return InvalidArgument("content_hash has ", content_hash.size(), " bytes; give 0 or ",
                            kContentHashBytes, " (SHA-256)");
@@ -68,37 +43,52 @@ StatusOr<DocumentRegistry::RegisterResult> DocumentRegistryImpl::Register(
   MutexLock lock(write_mutex_);
   QUIRE_ASSIGN_OR_RETURN(const ChainPtr chain, store_->ResolveChain(tenant, chain_tip));
   DocumentName versioned = name;
-  if (name.version == 0) {
-    QUIRE_ASSIGN_OR_RETURN(const std::vector<DocumentName> versions, Versions(tenant, name));
-    versioned.version = versions.empty() ? 1 : versions.back().version + 1;
-  } else {
-    StatusOr<Document> stored = ReadDocument(tenant, name);
-    if (stored.ok() && stored->chain_tip == chain_tip) {
-      return RegisterResult{.document = *std::move(stored), .existed = true};
-    }
-    if (stored.ok()) {
-      return AlreadyExists("document ", Describe(name),
-                           " names another chain; register a new version (0) or delete it first");
-    }
-    if (stored.status().code() != StatusCode::kNotFound) return stored.status();
-  }
-  QUIRE_ASSIGN_OR_RETURN(Document document, MakeDocument(tenant, versioned, *chain, content_hash));
+  QUIRE_ASSIGN_OR_RETURN(std::optional<Document> stored,
+                         ClaimVersion(tenant, chain_tip, &versioned));
+  if (stored) return RegisterResult{.document = *std::move(stored), .existed = true};
+  QUIRE_ASSIGN_OR_RETURN(Document document, MakeDocument(tenant, versioned, *chain));
+  document.content_hash = content_hash;
+  document.ttl_seconds = ttl_seconds;
+  QUIRE_ASSIGN_OR_RETURN(document.expires_unix_micros, ExpiryOfDocument(tenant, document));
   QUIRE_RETURN_IF_ERROR(Write(tenant, document, *chain));
+  expiries_.Add(tenant, document);
   registered_.Add();
   return RegisterResult{.document = std::move(document), .existed = false};
 }
 
+StatusOr<std::optional<Document>> DocumentRegistryImpl::ClaimVersion(std::string_view tenant,
+                                                                     const SegmentKey& chain_tip,
+                                                                     DocumentName* name) {
+  if (name->version == 0) {
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<DocumentName> versions, Versions(tenant, *name));
+    name->version = versions.empty() ? 1 : versions.back().version + 1;
+    return std::optional<Document>();
+  }
+  StatusOr<Document> stored = ReadDocument(tenant, *name);
+  if (absl::IsNotFound(stored.status())) return std::optional<Document>();
+  QUIRE_RETURN_IF_ERROR(stored.status());
+  if (HasExpired(*stored)) {
+    QUIRE_RETURN_IF_ERROR(DeleteVersion(tenant, *name, /*keep_segments=*/false));
+    expired_.Add();
+    return std::optional<Document>();
+  }
+  if (stored->chain_tip == chain_tip) return std::optional<Document>(*std::move(stored));
+  return AlreadyExists("document ", Describe(*name),
+                       " names another chain; register a new version (0) or delete it first");
+}
+
 StatusOr<Document> DocumentRegistryImpl::MakeDocument(std::string_view tenant,
-                                                      const DocumentName& name, const Chain& chain,
-                                                      std::string_view content_hash) {
+                                                      const DocumentName& name,
+                                                      const Chain& chain) {
   QUIRE_ASSIGN_OR_RETURN(const ChainStat stat, store_->StatChain(tenant, chain));
-  return Document{.name = name,
-                  .chain_tip = chain.keys.back(),
-                  .num_tokens = chain.num_tokens,
-                  .bytes = stat.bytes,
-                  .model = chain.spec.model,
-                  .created_unix_micros = clock_->UnixMicros(),
-                  .content_hash = std::string(content_hash)};
+  Document document;
+  document.name = name;
+  document.chain_tip = chain.keys.back();
+  document.num_tokens = chain.num_tokens;
+  document.bytes = stat.bytes;
+  document.model = chain.spec.model;
+  document.created_unix_micros = clock_->UnixMicros();
+  return document;
 }
 
 Status DocumentRegistryImpl::Write(std::string_view tenant, const Document& document,
@@ -134,18 +124,27 @@ StatusOr<std::vector<DocumentName>> DocumentRegistryImpl::Versions(std::string_v
 StatusOr<Document> DocumentRegistryImpl::ReadDocument(std::string_view tenant,
                                                       const DocumentName& name) {
   const StatusOr<std::string> value = metadata_->Get(DocumentKey(tenant, name));
-  if (value.status().code() == StatusCode::kNotFound) return NoSuchDocument(name);
+  if (absl::IsNotFound(value.status())) return NoSuchDocument(name);
   QUIRE_RETURN_IF_ERROR(value.status());
-  return DecodeDocument(name, *value);
+  QUIRE_ASSIGN_OR_RETURN(Document document, DecodeDocument(name, *value));
+  QUIRE_ASSIGN_OR_RETURN(document.expires_unix_micros, ExpiryOfDocument(tenant, document));
+  return document;
 }
 
 StatusOr<Document> DocumentRegistryImpl::Get(std::string_view tenant, const DocumentName& name) {
   QUIRE_RETURN_IF_ERROR(store_->CheckTenant(tenant));
   QUIRE_RETURN_IF_ERROR(CheckDocumentName(name));
-  if (name.version != 0) return ReadDocument(tenant, name);
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<DocumentName> versions, Versions(tenant, name));
-  if (versions.empty()) return NoSuchDocument(name);
-  return ReadDocument(tenant, versions.back());
+  std::vector<DocumentName> candidates = {name};
+  if (name.version == 0) {
+    QUIRE_ASSIGN_OR_RETURN(candidates, Versions(tenant, name));
+  }
+  for (auto it = candidates.rbegin(); it != candidates.rend(); ++it) {
+    StatusOr<Document> document = ReadDocument(tenant, *it);
+    if (absl::IsNotFound(document.status())) continue;  // Deleted meanwhile.
+    QUIRE_RETURN_IF_ERROR(document.status());
+    if (!HasExpired(*document)) return document;
+  }
+  return NoSuchDocument(name);
 }
 
 StatusOr<DocumentRegistry::ListResult> DocumentRegistryImpl::List(std::string_view tenant,
@@ -154,28 +153,47 @@ StatusOr<DocumentRegistry::ListResult> DocumentRegistryImpl::List(std::string_vi
                                                                   std::string_view page_token) {
   QUIRE_RETURN_IF_ERROR(store_->CheckTenant(tenant));
   if (!collection.empty()) QUIRE_RETURN_IF_ERROR(CheckCollection(collection));
-  if (page_size > kMaxPageSize) {
-    return InvalidArgument("page_size is ", page_size, ", must be at most ", kMaxPageSize);
-  }
-  if (page_size == 0) page_size = kDefaultPageSize;
+  QUIRE_ASSIGN_OR_RETURN(const uint32_t limit, CheckPageSize(page_size));
   const std::string prefix =
       collection.empty() ? DocumentsPrefix(tenant) : CollectionPrefix(tenant, collection);
-  QUIRE_ASSIGN_OR_RETURN(const std::string after, DecodeToken(page_token, prefix));
-  // One more than the page, to know whether another page follows.
-  QUIRE_ASSIGN_OR_RETURN(std::vector<MetadataEntry> entries,
-                         metadata_->Scan(prefix, after, page_size + 1));
+  QUIRE_ASSIGN_OR_RETURN(std::string after, DecodePageToken(page_token, prefix));
   ListResult result;
-  if (entries.size() > page_size) {
-    entries.pop_back();
-    result.next_page_token = EncodeToken(entries.back().key);
+  for (;;) {
+    // One more than what is left of the page, to know whether another page follows.
+    const auto wanted = limit - static_cast<uint32_t>(result.documents.size());
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<MetadataEntry> entries,
+                           metadata_->Scan(prefix, after, wanted + 1));
+    const size_t taken = std::min<size_t>(entries.size(), wanted);
+    QUIRE_RETURN_IF_ERROR(AppendLive(tenant, std::span(entries).first(taken), &result.documents));
+    if (taken == entries.size()) return result;
+    after = entries[taken - 1].key;
+    if (result.documents.size() == limit) {
+      result.next_page_token = EncodePageToken(after);
+      return result;
+    }
   }
+}
+
+Status DocumentRegistryImpl::AppendLive(std::string_view tenant,
+                                        std::span<const MetadataEntry> entries,
+                                        std::vector<Document>* documents) {
+  // Entries come in order of collections: the settings of one are read once.
+  std::optional<std::string> known;
+  CollectionSettings settings;
   for (const MetadataEntry& entry : entries) {
     const auto name = ParseDocumentName(entry.key);
     if (!name) return DataLoss("the registry holds a malformed key; restore it from a backup");
+    if (known != name->collection) {
+      QUIRE_ASSIGN_OR_RETURN(settings, collections_.Get(tenant, name->collection));
+      known = name->collection;
+    }
     QUIRE_ASSIGN_OR_RETURN(Document document, DecodeDocument(*name, entry.value));
-    result.documents.push_back(std::move(document));
+    document.expires_unix_micros =
+        ExpiryOf(document.created_unix_micros,
+                 document.ttl_seconds ? document.ttl_seconds : settings.ttl_seconds);
+    if (!HasExpired(document)) documents->push_back(std::move(document));
   }
-  return result;
+  return OkStatus();
 }
 
 StatusOr<DocumentRegistry::DeleteResult> DocumentRegistryImpl::Delete(std::string_view tenant,
@@ -185,9 +203,12 @@ StatusOr<DocumentRegistry::DeleteResult> DocumentRegistryImpl::Delete(std::strin
   QUIRE_RETURN_IF_ERROR(CheckDocumentName(name));
   MutexLock lock(write_mutex_);
   QUIRE_ASSIGN_OR_RETURN(std::vector<DocumentName> versions, Versions(tenant, name));
-  if (name.version != 0) {
-    std::erase_if(versions, [&](const DocumentName& v) { return v.version != name.version; });
-  }
+  std::erase_if(versions, [&](const DocumentName& version) {
+    if (name.version != 0 && version.version != name.version) return true;
+    // What has expired is not there any more; what cannot be read can still be deleted.
+    const StatusOr<Document> document = ReadDocument(tenant, version);
+    return document.ok() && HasExpired(*document);
+  });
   if (versions.empty()) return NoSuchDocument(name);
   DeleteResult result;
   for (const DocumentName& version : versions) {
@@ -214,7 +235,10 @@ Status DocumentRegistryImpl::DeleteVersion(std::string_view tenant, const Docume
     QUIRE_ASSIGN_OR_RETURN(const bool orphan, OnlyReferenceIs(tenant, segment, reference));
     if (orphan) batch.Put(PendingDeleteKey(tenant, segment), "");
   }
-  return metadata_->Apply(batch);
+  QUIRE_RETURN_IF_ERROR(metadata_->Apply(batch));
+  expiries_.Remove(tenant, name);
+  ReleasePin(tenant, name);
+  return OkStatus();
 }
 
 StatusOr<bool> DocumentRegistryImpl::OnlyReferenceIs(std::string_view tenant,
@@ -286,6 +310,12 @@ Status DocumentRegistryImpl::DeleteSegment(std::string_view tenant, const Segmen
 void DocumentRegistryImpl::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("documents_registered", "Documents registered.", registered_.Get());
   visit.Counter("documents_deleted", "Documents deleted.", deleted_.Get());
+  visit.Counter("documents_expired", "Documents deleted because their time was over.",
+                expired_.Get());
+  visit.Gauge("documents_pinned", "Documents that are pinned.", pinned_.Get());
+  visit.Counter("expiry_failures", "Failed tries to delete what had expired; tried again.",
+                expiry_failures_.Get());
+  visit.Gauge("collections", "Collections with settings of their own.", collections_.size());
   visit.Counter("orphans_deleted", "Segments deleted because no document refers to them any more.",
                 orphans_deleted_.Get());
   visit.Gauge("orphans_pending", "Segments that no document refers to and that wait to be deleted.",

@@ -3,12 +3,17 @@
 // DocumentRegistry: tenant / collection / name / version -> sealed chain, kept in a MetadataStore
 // (RocksDB on one machine). It counts how many documents refer to each segment, so that deleting a
 // document can delete exactly the segments that nobody else needs.
+//
+// A document expires when its time to live, its own or else its collection's, has passed since it
+// was registered. From then on it is NOT_FOUND, in no list, and its version can be registered anew;
+// RemoveExpired deletes it as Delete does.
 // Thread-safety: all methods may be called concurrently.
 #ifndef QUIRE_KVSERVER_REGISTRY_DOCUMENT_REGISTRY_H_
 #define QUIRE_KVSERVER_REGISTRY_DOCUMENT_REGISTRY_H_
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +22,7 @@
 #include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/page/key.h"
+#include "kvserver/registry/collection_settings.h"
 #include "kvserver/store/metadata_store.h"
 #include "kvserver/store/page_store.h"
 
@@ -35,15 +41,26 @@ struct Document {
   uint64_t bytes = 0;
   std::string model;
   int64_t created_unix_micros = 0;
-  std::string content_hash;  ///< 0 or 32 bytes
+  std::string content_hash;                  ///< 0 or 32 bytes
+  std::optional<uint64_t> ttl_seconds = {};  ///< Its own; nullopt: its collection's.
+  int64_t expires_unix_micros = 0;           ///< By whichever holds for it; 0 = never. Not stored.
+};
+
+/// A collection as the server treats it.
+struct Collection {
+  std::string name;
+  CodecParams codec;
+  bool codec_is_default = true;         ///< It has none of its own.
+  std::optional<uint64_t> ttl_seconds;  ///< nullopt: its documents live for ever.
 };
 
 class DocumentRegistry {
  public:
   /// Finishes deletions that a crash interrupted. `store`, `metadata` and `clock` outlive the
-  /// registry.
+  /// registry. `default_codec` is that of collections that have none of their own.
   static StatusOr<std::unique_ptr<DocumentRegistry>> Open(PageStore* store, MetadataStore* metadata,
-                                                          Clock* clock);
+                                                          Clock* clock,
+                                                          const CodecParams& default_codec = {});
   virtual ~DocumentRegistry() = default;
 
   struct RegisterResult {
@@ -51,10 +68,12 @@ class DocumentRegistry {
     bool existed = false;
   };
   /// Names the sealed chain that ends with `chain_tip`. Version 0 takes the next version; a given
-  /// version that exists is ALREADY_EXISTS unless it names the same chain.
+  /// version that exists is ALREADY_EXISTS unless it names the same chain; nothing is changed then,
+  /// its time to live neither. `ttl_seconds` is the document's own, 1..kMaxTtlSeconds.
   virtual StatusOr<RegisterResult> Register(std::string_view tenant, const DocumentName& name,
                                             const SegmentKey& chain_tip,
-                                            std::string_view content_hash) = 0;
+                                            std::string_view content_hash,
+                                            std::optional<uint64_t> ttl_seconds = {}) = 0;
   /// Version 0 is the latest one. NOT_FOUND names the document.
   virtual StatusOr<Document> Get(std::string_view tenant, const DocumentName& name) = 0;
 
@@ -76,6 +95,45 @@ class DocumentRegistry {
   virtual StatusOr<DeleteResult> Delete(std::string_view tenant, const DocumentName& name,
                                         bool keep_segments) = 0;
 
+  struct PinResult {
+    Document document;
+    bool was_pinned = false;
+  };
+  /// Keeps the segments of a document in DRAM until it is unpinned, deleted or expired, or the
+  /// registry goes; pins are not kept on disk. Version 0 is the latest one. A document is pinned
+  /// once, however often this is called. Errors as Get and PageStore::PinSegments.
+  virtual StatusOr<PinResult> Pin(std::string_view tenant, const DocumentName& name) = 0;
+  /// Takes the pin back; a document that is not pinned stays as it is.
+  virtual StatusOr<PinResult> Unpin(std::string_view tenant, const DocumentName& name) = 0;
+
+  struct ExpiryResult {
+    uint32_t num_documents = 0;
+    uint32_t num_segments = 0;
+  };
+  /// Deletes every document that has expired by now, of all tenants. What cannot be deleted is
+  /// tried again a minute later; the first such error is returned.
+  virtual StatusOr<ExpiryResult> RemoveExpired() = 0;
+
+  /// A collection that was never set has the server's defaults.
+  virtual StatusOr<Collection> GetCollection(std::string_view tenant,
+                                             std::string_view collection) = 0;
+  /// Durable when it returns. A codec holds for what is put from now on, a time to live also for
+  /// documents already there, counted from their creation. A collection that is back at all
+  /// defaults is forgotten. INVALID_ARGUMENT for a time to live out of range; RESOURCE_EXHAUSTED
+  /// over CollectionTable::kMaxPerTenant collections.
+  virtual StatusOr<Collection> SetCollection(std::string_view tenant, std::string_view collection,
+                                             const CollectionChange& change) = 0;
+  struct ListCollectionsResult {
+    std::vector<Collection> collections;
+    std::string next_page_token;
+  };
+  /// Collections with settings of their own, in order of names; parameters as in List.
+  virtual StatusOr<ListCollectionsResult> ListCollections(std::string_view tenant,
+                                                          uint32_t page_size,
+                                                          std::string_view page_token) = 0;
+  /// Codec of what is put into `collection`; the server's default when `collection` is empty.
+  virtual StatusOr<CodecParams> CodecOf(std::string_view tenant, std::string_view collection) = 0;
+
   /// OK when no document refers to `key`; FAILED_PRECONDITION naming one that does.
   virtual Status CheckUnreferenced(std::string_view tenant, const SegmentKey& key) = 0;
 
@@ -83,7 +141,8 @@ class DocumentRegistry {
   /// PageStore::DeleteSegment. No document can come to refer to it meanwhile.
   virtual Status DeleteSegment(std::string_view tenant, const SegmentKey& key) = 0;
 
-  /// documents_registered, documents_deleted, orphans_deleted, orphans_pending.
+  /// documents_registered, documents_deleted, documents_expired, documents_pinned, expiry_failures,
+  /// collections, orphans_deleted, orphans_pending.
   virtual void VisitMetrics(MetricsVisitor& visit) const = 0;
 };
 

@@ -8,50 +8,94 @@
 // removes them from the store, and then the notes; so a crash in between leaves nothing behind for
 // ever.
 //
-// Locks: `write_mutex_` serialises register and delete, so that no document comes to refer to a
-// segment while it is removed. Get and List do not take it. It is taken before any lock of the
-// store.
+// Whether a document has expired is read from its record and its collection's settings each time;
+// the index of expiries, which is rebuilt at open, only says where RemoveExpired is to look.
+//
+// Locks: `write_mutex_` serialises register, delete, expiry, pins and settings, so that no document
+// comes to refer to a segment while it is removed. Get and List do not take it. It is taken before
+// any lock of the store.
 #ifndef QUIRE_KVSERVER_REGISTRY_DOCUMENT_REGISTRY_IMPL_H_
 #define QUIRE_KVSERVER_REGISTRY_DOCUMENT_REGISTRY_IMPL_H_
 
 #include <atomic>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "kvserver/registry/collection_table.h"
+#include "kvserver/registry/document_keys.h"
 #include "kvserver/registry/document_registry.h"
+#include "kvserver/registry/expiry_index.h"
 
 namespace quire::kvserver {
 
 class DocumentRegistryImpl final : public DocumentRegistry {
  public:
-  DocumentRegistryImpl(PageStore* store, MetadataStore* metadata, Clock* clock)
-      : store_(store), metadata_(metadata), clock_(clock) {}
+  DocumentRegistryImpl(PageStore* store, MetadataStore* metadata, Clock* clock,
+                       const CodecParams& default_codec)
+      : store_(store),
+        metadata_(metadata),
+        clock_(clock),
+        default_codec_(default_codec),
+        collections_(metadata) {}
 
   StatusOr<RegisterResult> Register(std::string_view tenant, const DocumentName& name,
-                                    const SegmentKey& chain_tip,
-                                    std::string_view content_hash) override;
+                                    const SegmentKey& chain_tip, std::string_view content_hash,
+                                    std::optional<uint64_t> ttl_seconds) override;
   StatusOr<Document> Get(std::string_view tenant, const DocumentName& name) override;
   StatusOr<ListResult> List(std::string_view tenant, std::string_view collection,
                             uint32_t page_size, std::string_view page_token) override;
   StatusOr<DeleteResult> Delete(std::string_view tenant, const DocumentName& name,
                                 bool keep_segments) override;
+  StatusOr<PinResult> Pin(std::string_view tenant, const DocumentName& name) override;
+  StatusOr<PinResult> Unpin(std::string_view tenant, const DocumentName& name) override;
+  StatusOr<ExpiryResult> RemoveExpired() override;
+  StatusOr<Collection> GetCollection(std::string_view tenant, std::string_view collection) override;
+  StatusOr<Collection> SetCollection(std::string_view tenant, std::string_view collection,
+                                     const CollectionChange& change) override;
+  StatusOr<ListCollectionsResult> ListCollections(std::string_view tenant, uint32_t page_size,
+                                                  std::string_view page_token) override;
+  StatusOr<CodecParams> CodecOf(std::string_view tenant, std::string_view collection) override;
   Status CheckUnreferenced(std::string_view tenant, const SegmentKey& key) override;
   Status DeleteSegment(std::string_view tenant, const SegmentKey& key) override;
   void VisitMetrics(MetricsVisitor& visit) const override;
 
+  /// Reads collections and documents into the index of expiries.
+  [[nodiscard]] Status BuildIndex() QUIRE_EXCLUDES(write_mutex_);
   /// Removes the segments that are noted as still to be removed; returns how many it removed. What
   /// cannot be removed now stays noted.
   StatusOr<uint32_t> RemoveOrphans() QUIRE_EXCLUDES(write_mutex_);
 
  private:
   StatusOr<std::vector<DocumentName>> Versions(std::string_view tenant, const DocumentName& name);
+  /// Also one that has expired.
   StatusOr<Document> ReadDocument(std::string_view tenant, const DocumentName& name);
+  bool HasExpired(const Document& document) const;
+  StatusOr<int64_t> ExpiryOfDocument(std::string_view tenant, const Document& document);
+  /// Decodes entries of a listing and appends the documents that have not expired.
+  Status AppendLive(std::string_view tenant, std::span<const MetadataEntry> entries,
+                    std::vector<Document>* documents);
+  /// Decides under which version `name` is registered. An expired document in its place is removed;
+  /// a live one with this chain is returned.
+  StatusOr<std::optional<Document>> ClaimVersion(std::string_view tenant,
+                                                 const SegmentKey& chain_tip, DocumentName* name)
+      QUIRE_REQUIRES(write_mutex_);
   StatusOr<Document> MakeDocument(std::string_view tenant, const DocumentName& name,
-                                  const Chain& chain, std::string_view content_hash);
+                                  const Chain& chain);
   Status Write(std::string_view tenant, const Document& document, const Chain& chain)
       QUIRE_REQUIRES(write_mutex_);
   Status DeleteVersion(std::string_view tenant, const DocumentName& name, bool keep_segments)
       QUIRE_REQUIRES(write_mutex_);
+  /// Takes the pins of a document back; false when it has none.
+  bool ReleasePin(std::string_view tenant, const DocumentName& name) QUIRE_REQUIRES(write_mutex_);
+  /// Deletes what is due. A document whose record cannot be read is left alone.
+  Status Expire(const TenantDocument& due, ExpiryResult* result) QUIRE_REQUIRES(write_mutex_);
+  Status ExpireBatch(std::span<const TenantDocument> batch, ExpiryResult* result)
+      QUIRE_REQUIRES(write_mutex_);
+  Collection MakeCollection(std::string_view name, const CollectionSettings& settings) const;
   StatusOr<bool> OnlyReferenceIs(std::string_view tenant, const SegmentKey& segment,
                                  std::string_view reference_key);
   enum class Orphan { kRemoved, kGone, kStays };
@@ -62,8 +106,13 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   PageStore* const store_;
   MetadataStore* const metadata_;
   Clock* const clock_;
+  const CodecParams default_codec_;
+  CollectionTable collections_;
   Mutex write_mutex_;
-  Counter registered_, deleted_, orphans_deleted_;
+  ExpiryIndex expiries_ QUIRE_GUARDED_BY(write_mutex_);
+  /// By DocumentKey: the segments that were pinned for it.
+  std::map<std::string, std::vector<SegmentKey>> pins_ QUIRE_GUARDED_BY(write_mutex_);
+  Counter registered_, deleted_, expired_, pinned_, expiry_failures_, orphans_deleted_;
   std::atomic<uint64_t> orphans_pending_{0};
 };
 

@@ -4,75 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "kvserver/registry/document_keys.h"
-#include "kvserver/store/memory_metadata_store.h"
-#include "kvserver/store/testing/store_kit.h"
-#include "tests/kit/fake_clock.h"
-#include "tests/kit/temp_dir.h"
+#include "kvserver/registry/testing/registry_fixture.h"
 
 namespace quire::kvserver::testing {
 namespace {
 
-using quire::testing::FakeClock;
-using quire::testing::TempDir;
-
-/// Refuses batches when told to, as a backend that cannot be reached does.
-class FlakyMetadata final : public MetadataStore {
- public:
-  StatusOr<std::string> Get(std::string_view key) override { return store_.Get(key); }
-  Status Apply(const MetadataBatch& batch) override {
-    if (applies_left == 0) return Unavailable("no answer");
-    --applies_left;
-    return store_.Apply(batch);
-  }
-  StatusOr<std::vector<MetadataEntry>> Scan(std::string_view prefix, std::string_view after,
-                                            uint32_t limit) override {
-    return store_.Scan(prefix, after, limit);
-  }
-  int applies_left = 1 << 30;
-
- private:
-  MemoryMetadataStore store_;
-};
-
-class DocumentRegistryTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    store_ = PageStore::Open(
-                 {.ssd_path = dir_.path(), .dram_bytes = 1 << 20, .tenants = {"default", "other"}})
-                 .value();
-    OpenRegistry();
-  }
-  void OpenRegistry() {
-    auto opened = DocumentRegistry::Open(store_.get(), &metadata_, &clock_);
-    ASSERT_TRUE(opened.ok()) << opened.status();
-    registry_ = *std::move(opened);
-  }
-  /// A chain of segments made from `seeds`; its tip.
-  std::vector<TestSegment> Chain(const std::vector<uint64_t>& seeds,
-                                 std::string_view tenant = "default") {
-    std::vector<TestSegment> chain;
-    for (const uint64_t seed : seeds) {
-      const SegmentKey parent = chain.empty() ? kRootKey : chain.back().key;
-      chain.push_back(
-          PutTestSegment(*store_, spec_, seed, parent, 0, Durability::kMemory, tenant).value());
-    }
-    return chain;
-  }
-  StatusOr<DocumentRegistry::RegisterResult> Register(const std::string& name,
-                                                      const std::vector<TestSegment>& chain,
-                                                      uint64_t version = 0,
-                                                      const std::string& collection = "books") {
-    return registry_->Register("default", {collection, name, version}, chain.back().key, "");
-  }
-  bool IsStored(const TestSegment& segment) { return store_->Tokens("default", segment.key).ok(); }
-
-  TempDir dir_;
-  FakeClock clock_;
-  FlakyMetadata metadata_;
-  KvSpec spec_ = SmallSpec();
-  std::unique_ptr<PageStore> store_;
-  std::unique_ptr<DocumentRegistry> registry_;
-};
+using DocumentRegistryTest = RegistryFixture;
 
 TEST_F(DocumentRegistryTest, GetReturnsWhatWasRegistered) {
   const auto chain = Chain({1, 2});

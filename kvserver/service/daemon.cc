@@ -9,11 +9,13 @@
 #include <memory>
 #include <optional>
 
+#include "common/base/quantity.h"
 #include "common/base/stop_signals.h"
 #include "common/transport/grpc_server.h"
 #include "kvserver/service/admin_server.h"
 #include "kvserver/service/log.h"
 #include "kvserver/service/server.h"
+#include "kvserver/store/codec/codec.h"
 #include "kvserver/store/policy/eviction_factory.h"
 
 namespace quire::kvserver {
@@ -22,6 +24,32 @@ namespace {
 constexpr uint64_t kSpareThreads = 16;
 /// Threads that the server takes by itself; who expects more calls at a time says --max-threads.
 constexpr uint64_t kMostThreads = 4096;
+/// Reads "NAME=BYTES" into `*quotas`. Throws what the command line's parser reports.
+void ReadQuota(const std::string& option, const std::string& text, TenantBytes* quotas) {
+  const size_t equals = text.rfind('=');
+  const std::string name = text.substr(0, equals);
+  if (equals == std::string::npos || name.empty()) {
+    throw CLI::ValidationError(option, "'" + text + "': write TENANT=SIZE, as in default=64GiB");
+  }
+  const StatusOr<uint64_t> bytes = ParseBytes(text.substr(equals + 1));
+  if (!bytes.ok()) throw CLI::ValidationError(option, std::string(Message(bytes.status())));
+  if (!quotas->emplace(name, *bytes).second) {
+    throw CLI::ValidationError(option, "tenant '" + name + "' is given twice; name it once");
+  }
+}
+
+void AddQuotaFlag(CLI::App* app, const std::string& option, const std::string& tier,
+                  TenantBytes* quotas) {
+  app->add_option_function<std::vector<std::string>>(
+         option,
+         [option, quotas](const std::vector<std::string>& texts) {
+           quotas->clear();
+           for (const std::string& text : texts) ReadQuota(option, text, quotas);
+         },
+         "Payload that a tenant may have " + tier + "; may be given for several tenants")
+      ->type_name("TENANT=SIZE")
+      ->delimiter(',');
+}
 
 void AddStoreFlags(CLI::App* app, ServerOptions* server) {
   const std::map<std::string, Durability> durabilities = {{"memory", Durability::kMemory},
@@ -67,6 +95,12 @@ void AddStoreFlags(CLI::App* app, ServerOptions* server) {
                       .description("memory|replicated|persisted"))
       ->type_name("LEVEL")
       ->default_str("persisted");
+  app->add_option("--default-codec", server->default_codec,
+                  "Codec of collections that have none of their own")
+      ->check(CLI::IsMember(CodecNames()))
+      ->capture_default_str();
+  AddQuotaFlag(app, "--tenant-dram-quota", "in the DRAM tier", &server->tenant_dram_quota_bytes);
+  AddQuotaFlag(app, "--tenant-ssd-quota", "on SSD", &server->tenant_ssd_quota_bytes);
   app->add_option("--eviction", server->eviction_policy, "Which extents leave the DRAM tier first")
       ->check(CLI::IsMember(EvictionPolicyNames()))
       ->capture_default_str();

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <CLI/CLI.hpp>
 #include <csignal>
 #include <fstream>
 #include <map>
@@ -153,6 +154,20 @@ TEST_F(QuiredTest, TheTenantsAndTheDurabilityOfAConfigFileTakeEffect) {
   EXPECT_EQ(quired->Wait(), 0);
 }
 
+TEST_F(QuiredTest, QuotasOfTenantsComeFromFlagsAndConfigFile) {
+  DaemonOptions options;
+  CLI::App app;
+  AddDaemonFlags(&app, &options);
+  const std::string config =
+      Config("tenants = [\"default\", \"b\"]\ntenant-ssd-quota = [\"default=1GiB\", \"b=2TB\"]\n");
+  const char* args[] = {"quired", "--config", config.c_str(), "--tenant-dram-quota", "b=64MiB"};
+  app.parse(5, args);
+  EXPECT_EQ(options.server.tenant_ssd_quota_bytes,
+            (TenantBytes{{"default", 1u << 30}, {"b", 2'000'000'000'000}}));
+  EXPECT_EQ(options.server.tenant_dram_quota_bytes, (TenantBytes{{"b", 64u << 20}}));
+  EXPECT_EQ(options.server.Validate(), OkStatus());
+}
+
 TEST_F(QuiredTest, WithoutAWordInTheConfigFilePutsArePersisted) {
   const auto quired = Run({"--config", Config("")});
   const std::string address = Address(*quired);
@@ -279,6 +294,11 @@ TEST_F(QuiredTest, FailsToStartWithAReason) {
   ExpectFailure({"--data-dir", dir_ / "d", "--max-concurrent-calls", "2"},
                 "--max-concurrent-calls");
   ExpectFailure({"--data-dir", dir_ / "d", "--max-threads", "20"}, "--max-threads");
+  ExpectFailure({"--data-dir", dir_ / "d", "--default-codec", "int7"}, "--default-codec");
+  for (const char* quota : {"default", "=4GiB", "default=lots", "default=1GiB,default=2GiB"}) {
+    ExpectFailure({"--data-dir", dir_ / "d", "--tenant-ssd-quota", quota}, "--tenant-ssd-quota");
+  }
+  ExpectFailure({"--data-dir", dir_ / "d", "--tenant-dram-quota", "nobody=4GiB"}, "nobody");
   std::ofstream(dir_ / "file") << "not a directory";
   ExpectFailure({"--data-dir", dir_ / "file", "--listen", "127.0.0.1:0"}, dir_ / "file");
   ExpectFailure({"--data-dir", "/proc/quire", "--listen", "127.0.0.1:0"}, "/proc/quire");

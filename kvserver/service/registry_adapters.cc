@@ -8,14 +8,52 @@
 namespace quire::kvserver {
 namespace {
 
+static_assert(wire::kMaxTtlSeconds == kMaxTtlSeconds);
+
+/// The page size of a listing, checked together with its token.
+template <typename ListRequest>
+StatusOr<uint32_t> PageSize(const ListRequest& request) {
+  const uint32_t page_size =
+      request.page_size() == 0 ? wire::kDefaultListPageSize : request.page_size();
+  if (page_size <= wire::kMaxListPageSize &&
+      request.page_token().size() <= wire::kMaxPageTokenBytes) {
+    return page_size;
+  }
+  return InvalidArgument("page_size is ", page_size, ": must be 1..", wire::kMaxListPageSize,
+                         "; page_token is one that a reply gave");
+}
+
+void CollectionToProto(const Collection& collection, v1::Collection* proto) {
+  proto->set_name(collection.name);
+  proto->set_codec(Name(collection.codec));
+  proto->set_codec_is_default(collection.codec_is_default);
+  proto->set_ttl_seconds(collection.ttl_seconds.value_or(0));
+}
+
+StatusOr<CollectionChange> ChangeFromProto(const v1::SetCollectionRequest& request) {
+  if (!request.has_codec() && !request.has_ttl_seconds()) {
+    return InvalidArgument("nothing is set: give a codec, a ttl_seconds, or both");
+  }
+  CollectionChange change;
+  if (request.has_codec()) change.codec.emplace();
+  if (!request.codec().empty()) {
+    QUIRE_ASSIGN_OR_RETURN(change.codec, CodecByName(request.codec()));
+  }
+  if (request.has_ttl_seconds()) {
+    QUIRE_ASSIGN_OR_RETURN(change.ttl_seconds, wire::TtlFromProto(request.ttl_seconds()));
+  }
+  return change;
+}
+
 Status Register(DocumentRegistry& registry, const Call& call, const v1::RegisterRequest& request,
                 v1::RegisterReply* reply) {
   QUIRE_ASSIGN_OR_RETURN(const auto name,
                          wire::DocumentNameFromProto<DocumentName>(request.name()));
   QUIRE_ASSIGN_OR_RETURN(const auto tip, wire::KeyFromBytes(request.chain_tip(), "chain_tip"));
   QUIRE_RETURN_IF_ERROR(wire::CheckContentHash(request.content_hash()));
-  QUIRE_ASSIGN_OR_RETURN(const auto result,
-                         registry.Register(call.tenant, name, tip, request.content_hash()));
+  QUIRE_ASSIGN_OR_RETURN(const auto ttl_seconds, wire::TtlFromProto(request.ttl_seconds()));
+  QUIRE_ASSIGN_OR_RETURN(const auto result, registry.Register(call.tenant, name, tip,
+                                                              request.content_hash(), ttl_seconds));
   wire::DocumentToProto(result.document, reply->mutable_document());
   reply->set_existed(result.existed);
   return OkStatus();
@@ -35,13 +73,7 @@ Status List(DocumentRegistry& registry, const Call& call, const v1::ListDocument
   if (!request.collection().empty()) {
     QUIRE_RETURN_IF_ERROR(wire::CheckName(request.collection(), "collection"));
   }
-  const uint32_t page_size =
-      request.page_size() == 0 ? wire::kDefaultListPageSize : request.page_size();
-  if (page_size > wire::kMaxListPageSize ||
-      request.page_token().size() > wire::kMaxPageTokenBytes) {
-    return InvalidArgument("page_size is ", page_size, ": must be 1..", wire::kMaxListPageSize,
-                           "; page_token is one that a reply gave");
-  }
+  QUIRE_ASSIGN_OR_RETURN(const uint32_t page_size, PageSize(request));
   QUIRE_ASSIGN_OR_RETURN(const auto result, registry.List(call.tenant, request.collection(),
                                                           page_size, request.page_token()));
   for (const Document& document : result.documents) {
@@ -59,6 +91,57 @@ Status Delete(DocumentRegistry& registry, const Call& call,
                          registry.Delete(call.tenant, name, request.keep_segments()));
   reply->set_num_documents(result.num_documents);
   reply->set_num_segments(result.num_segments);
+  return OkStatus();
+}
+
+Status PinDocument(DocumentRegistry& registry, const Call& call,
+                   const v1::PinDocumentRequest& request, v1::PinDocumentReply* reply) {
+  QUIRE_ASSIGN_OR_RETURN(const auto name,
+                         wire::DocumentNameFromProto<DocumentName>(request.name()));
+  QUIRE_ASSIGN_OR_RETURN(const auto result, registry.Pin(call.tenant, name));
+  wire::DocumentToProto(result.document, reply->mutable_document());
+  reply->set_was_pinned(result.was_pinned);
+  return OkStatus();
+}
+
+Status UnpinDocument(DocumentRegistry& registry, const Call& call,
+                     const v1::UnpinDocumentRequest& request, v1::UnpinDocumentReply* reply) {
+  QUIRE_ASSIGN_OR_RETURN(const auto name,
+                         wire::DocumentNameFromProto<DocumentName>(request.name()));
+  QUIRE_ASSIGN_OR_RETURN(const auto result, registry.Unpin(call.tenant, name));
+  wire::DocumentToProto(result.document, reply->mutable_document());
+  reply->set_was_pinned(result.was_pinned);
+  return OkStatus();
+}
+
+Status SetCollection(DocumentRegistry& registry, const Call& call,
+                     const v1::SetCollectionRequest& request, v1::SetCollectionReply* reply) {
+  QUIRE_RETURN_IF_ERROR(wire::CheckName(request.collection(), "collection"));
+  QUIRE_ASSIGN_OR_RETURN(const CollectionChange change, ChangeFromProto(request));
+  QUIRE_ASSIGN_OR_RETURN(const Collection collection,
+                         registry.SetCollection(call.tenant, request.collection(), change));
+  CollectionToProto(collection, reply->mutable_collection());
+  return OkStatus();
+}
+
+Status GetCollection(DocumentRegistry& registry, const Call& call,
+                     const v1::GetCollectionRequest& request, v1::GetCollectionReply* reply) {
+  QUIRE_RETURN_IF_ERROR(wire::CheckName(request.collection(), "collection"));
+  QUIRE_ASSIGN_OR_RETURN(const Collection collection,
+                         registry.GetCollection(call.tenant, request.collection()));
+  CollectionToProto(collection, reply->mutable_collection());
+  return OkStatus();
+}
+
+Status ListCollections(DocumentRegistry& registry, const Call& call,
+                       const v1::ListCollectionsRequest& request, v1::ListCollectionsReply* reply) {
+  QUIRE_ASSIGN_OR_RETURN(const uint32_t page_size, PageSize(request));
+  QUIRE_ASSIGN_OR_RETURN(const auto result,
+                         registry.ListCollections(call.tenant, page_size, request.page_token()));
+  for (const Collection& collection : result.collections) {
+    CollectionToProto(collection, reply->add_collections());
+  }
+  reply->set_next_page_token(result.next_page_token);
   return OkStatus();
 }
 
@@ -80,6 +163,11 @@ void AddRegistryMethods(DocumentRegistry* registry, Dispatcher* dispatcher) {
   Bind(registry, "Get", &Get, dispatcher);
   Bind(registry, "List", &List, dispatcher);
   Bind(registry, "Delete", &Delete, dispatcher);
+  Bind(registry, "PinDocument", &PinDocument, dispatcher);
+  Bind(registry, "UnpinDocument", &UnpinDocument, dispatcher);
+  Bind(registry, "SetCollection", &SetCollection, dispatcher);
+  Bind(registry, "GetCollection", &GetCollection, dispatcher);
+  Bind(registry, "ListCollections", &ListCollections, dispatcher);
 }
 
 }  // namespace quire::kvserver

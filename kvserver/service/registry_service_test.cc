@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <optional>
+#include <thread>
+
 #include "kvserver/service/testing/service_fixture.h"
 
 namespace quire::kvserver::testing {
@@ -6,8 +9,10 @@ namespace {
 
 class RegistryServiceTest : public ServiceFixture {
  protected:
-  StatusOr<v1::RegisterReply> Register(const std::string& name, const std::string& tip) {
+  StatusOr<v1::RegisterReply> Register(const std::string& name, const std::string& tip,
+                                       uint64_t ttl_seconds = 0) {
     v1::RegisterRequest request;
+    request.set_ttl_seconds(ttl_seconds);
     request.mutable_name()->set_collection("books");
     request.mutable_name()->set_name(name);
     request.set_chain_tip(tip);
@@ -18,6 +23,31 @@ class RegistryServiceTest : public ServiceFixture {
     request.mutable_name()->set_collection("books");
     request.mutable_name()->set_name(name);
     return request;
+  }
+  StatusOr<v1::Collection> SetCollection(const std::string& collection,
+                                         std::optional<std::string> codec,
+                                         std::optional<uint64_t> ttl_seconds) {
+    v1::SetCollectionRequest request;
+    request.set_collection(collection);
+    if (codec) request.set_codec(*codec);
+    if (ttl_seconds) request.set_ttl_seconds(*ttl_seconds);
+    QUIRE_ASSIGN_OR_RETURN(const auto reply,
+                           Call<v1::SetCollectionReply>("Registry/SetCollection", request));
+    return reply.collection();
+  }
+  StatusOr<v1::Collection> GetCollection(const std::string& collection) {
+    v1::GetCollectionRequest request;
+    request.set_collection(collection);
+    QUIRE_ASSIGN_OR_RETURN(const auto reply,
+                           Call<v1::GetCollectionReply>("Registry/GetCollection", request));
+    return reply.collection();
+  }
+  uint64_t CounterOf(const std::string& name) const {
+    uint64_t found = 0;
+    server_->VisitCounters([&](std::string_view counter, uint64_t value) {
+      if (counter == name) found = value;
+    });
+    return found;
   }
 };
 
@@ -95,6 +125,110 @@ TEST_F(RegistryServiceTest, BadNamesTipsAndHashesAreRefused) {
             StatusCode::kInvalidArgument);
   EXPECT_EQ(Call<v1::GetDocumentReply>("Registry/Get", Named("d")).status().code(),
             StatusCode::kNotFound);
+}
+
+TEST_F(RegistryServiceTest, SettingsOfACollectionAreChangedReadAndListed) {
+  const auto unset = GetCollection("books");
+  ASSERT_TRUE(unset.ok()) << unset.status();
+  EXPECT_EQ(unset->codec(), "raw");
+  EXPECT_TRUE(unset->codec_is_default());
+  EXPECT_EQ(unset->ttl_seconds(), 0u);
+
+  ASSERT_TRUE(SetCollection("books", "int8+zstd", {}).ok());
+  const auto both = SetCollection("books", {}, 60);
+  ASSERT_TRUE(both.ok()) << both.status();
+  EXPECT_EQ(both->codec(), "int8+zstd");
+  EXPECT_FALSE(both->codec_is_default());
+  EXPECT_EQ(both->ttl_seconds(), 60u);
+  ASSERT_TRUE(SetCollection("a", "raw", {}).ok());
+  v1::ListCollectionsRequest list;
+  list.set_page_size(1);
+  const auto first = Call<v1::ListCollectionsReply>("Registry/ListCollections", list);
+  ASSERT_EQ(first->collections_size(), 1);
+  EXPECT_EQ(first->collections(0).name(), "a");
+  list.set_page_token(first->next_page_token());
+  const auto second = Call<v1::ListCollectionsReply>("Registry/ListCollections", list);
+  ASSERT_EQ(second->collections_size(), 1);
+  EXPECT_EQ(second->collections(0).SerializeAsString(), both->SerializeAsString());
+  EXPECT_EQ(second->next_page_token(), "");
+  EXPECT_EQ(CounterOf("collections"), 2u);
+
+  Start();
+  EXPECT_EQ(GetCollection("books")->SerializeAsString(), both->SerializeAsString());
+  tenant_ = "team-b";
+  EXPECT_EQ(GetCollection("books")->codec(), "raw");
+  tenant_ = "default";
+  const auto back = SetCollection("books", "", 0);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->SerializeAsString(), unset->SerializeAsString());
+  EXPECT_EQ(CounterOf("collections"), 1u);
+}
+
+TEST_F(RegistryServiceTest, ADocumentIsPinnedUntilItIsUnpinnedOrTheServerEnds) {
+  ASSERT_TRUE(Register("a", Sealed(4).chain_tip()).ok());
+  v1::PinDocumentRequest pin;
+  v1::UnpinDocumentRequest unpin;
+  *pin.mutable_name() = *unpin.mutable_name() = Named("a").name();
+  const auto first = Call<v1::PinDocumentReply>("Registry/PinDocument", pin);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_FALSE(first->was_pinned());
+  EXPECT_EQ(first->document().name().version(), 1u);
+  EXPECT_TRUE(Call<v1::PinDocumentReply>("Registry/PinDocument", pin)->was_pinned());
+  EXPECT_EQ(CounterOf("documents_pinned"), 1u);
+  EXPECT_TRUE(Call<v1::UnpinDocumentReply>("Registry/UnpinDocument", unpin)->was_pinned());
+  EXPECT_FALSE(Call<v1::UnpinDocumentReply>("Registry/UnpinDocument", unpin)->was_pinned());
+  ASSERT_TRUE(Call<v1::PinDocumentReply>("Registry/PinDocument", pin).ok());
+  Start();
+  EXPECT_FALSE(Call<v1::UnpinDocumentReply>("Registry/UnpinDocument", unpin)->was_pinned());
+  *pin.mutable_name() = Named("b").name();
+  EXPECT_EQ(Call<v1::PinDocumentReply>("Registry/PinDocument", pin).status().code(),
+            StatusCode::kNotFound);
+}
+
+TEST_F(RegistryServiceTest, BadSettingsAreRefused) {
+  const auto code = [&](const std::string& collection, std::optional<std::string> codec,
+                        std::optional<uint64_t> ttl) {
+    return SetCollection(collection, std::move(codec), ttl).status().code();
+  };
+  EXPECT_EQ(code("books", {}, {}), StatusCode::kInvalidArgument) << "nothing is set";
+  EXPECT_EQ(code("", "raw", {}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code("a/b", "raw", {}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code("books", {}, wire::kMaxTtlSeconds + 1), StatusCode::kInvalidArgument);
+  const Status codec = SetCollection("books", "int7", 5).status();
+  EXPECT_EQ(codec.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Message(codec)), ::testing::HasSubstr("int8"));
+  EXPECT_EQ(GetCollection("tab\t").status().code(), StatusCode::kInvalidArgument);
+  v1::ListCollectionsRequest list;
+  list.set_page_size(1001);
+  EXPECT_EQ(Call<v1::ListCollectionsReply>("Registry/ListCollections", list).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(CounterOf("collections"), 0u);
+}
+
+TEST_F(RegistryServiceTest, AnExpiredDocumentIsGoneForEveryCallAndItsSegmentsAreRemoved) {
+  const v1::ContextInfo sealed = Sealed(4);
+  const auto registered = Register("a", sealed.chain_tip(), 60);
+  ASSERT_TRUE(registered.ok()) << registered.status();
+  const int64_t expiry = clock_.UnixMicros() + 60'000'000;
+  EXPECT_EQ(registered->document().ttl_seconds(), 60u);
+  EXPECT_EQ(registered->document().expires_unix_micros(), expiry);
+  v1::StatRequest stat;
+  *stat.mutable_context()->mutable_document() = Named("a").name();
+  EXPECT_EQ(Call<v1::StatReply>("Store/Stat", stat)->expires_unix_micros(), expiry);
+  EXPECT_EQ(Register("b", sealed.chain_tip(), wire::kMaxTtlSeconds + 1).status().code(),
+            StatusCode::kInvalidArgument);
+
+  clock_.Advance(std::chrono::seconds(60));
+  EXPECT_EQ(Call<v1::GetDocumentReply>("Registry/Get", Named("a")).status().code(),
+            StatusCode::kNotFound);
+  EXPECT_EQ(Call<v1::StatReply>("Store/Stat", stat).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(
+      Call<v1::ListDocumentsReply>("Registry/List", v1::ListDocumentsRequest())->documents_size(),
+      0);
+  Start();  // Its thread looks at once, without waiting for its period.
+  while (CounterOf("documents_expired") == 0) std::this_thread::yield();
+  *stat.mutable_context() = RefTo(sealed.chain_tip());
+  EXPECT_EQ(Call<v1::StatReply>("Store/Stat", stat).status().code(), StatusCode::kNotFound);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "common/base/periodic_task.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kvserver/registry/document_registry.h"
 #include "kvserver/service/adapters.h"
@@ -17,6 +18,10 @@
 
 namespace quire::kvserver {
 namespace {
+
+/// How long the segments of an expired document may stay. The wall clock can jump, so the registry
+/// is asked at intervals instead of at the next expiry; when nothing is due that costs nothing.
+constexpr Duration kExpiryPeriod = std::chrono::seconds(1);
 
 /// The payload that fits in a message beside its control bytes: at most an eighth is left to those
 /// (a unit takes some 20 bytes there, and is rarely below 256).
@@ -36,6 +41,8 @@ PageStore::Options StoreOptions(const ServerOptions& options) {
   store.ssd_write_bytes_per_second = options.ssd_write_bytes_per_second;
   store.ssd_write_burst_bytes = options.ssd_write_burst_bytes;
   store.tenants = options.tenants;
+  store.tenant_dram_quota_bytes = options.tenant_dram_quota_bytes;
+  store.tenant_ssd_quota_bytes = options.tenant_ssd_quota_bytes;
   store.eviction_policy = options.eviction_policy;
   store.promote_after_touches = options.promote_after_touches;
   store.scrub_bytes_per_second = options.scrub_bytes_per_second;
@@ -79,7 +86,9 @@ struct Server::Parts {
         writes(AdmissionOf(options, Lane::kWrite)),
         dispatcher({.store = store.get(), .reads = &reads, .writes = &writes, .clock = clock}),
         clock(clock),
-        start(clock->Now()) {}
+        start(clock->Now()),
+        // A failure is counted by the registry, which tries again by itself.
+        expiry(kExpiryPeriod, [raw = registry.get()] { (void)raw->RemoveExpired(); }) {}
 
   void VisitMetrics(MetricsVisitor& visit) const {
     store->VisitMetrics(visit);
@@ -105,6 +114,7 @@ struct Server::Parts {
   Dispatcher dispatcher;
   const Clock* const clock;
   const TimePoint start;
+  PeriodicTask expiry;
 };
 
 StatusOr<std::unique_ptr<Server>> Server::Open(const ServerOptions& options) {
@@ -117,8 +127,9 @@ StatusOr<std::unique_ptr<Server>> Server::Over(std::unique_ptr<PageStore> store,
                                                const ServerOptions& options) {
   QUIRE_RETURN_IF_ERROR(options.Validate());
   Clock* const clock = options.clock != nullptr ? options.clock : &SystemClock();
-  QUIRE_ASSIGN_OR_RETURN(auto registry,
-                         DocumentRegistry::Open(store.get(), &store->metadata(), clock));
+  QUIRE_ASSIGN_OR_RETURN(const CodecParams default_codec, CodecByName(options.default_codec));
+  QUIRE_ASSIGN_OR_RETURN(
+      auto registry, DocumentRegistry::Open(store.get(), &store->metadata(), clock, default_codec));
   auto parts = std::make_unique<Parts>(options, clock, std::move(store), std::move(registry));
   AddStoreMethods({.store = parts->store.get(),
                    .registry = parts->registry.get(),

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/service/server_options.h"
 
+#include <algorithm>
+
 #include "common/wire/convert.h"
+#include "kvserver/store/codec/codec.h"
 #include "kvserver/store/policy/eviction_factory.h"
 
 namespace quire::kvserver {
@@ -14,6 +17,20 @@ Status CheckRange(std::string_view option, uint64_t value, uint64_t low, uint64_
   return InvalidArgument(option, " is ", value, ": must be ", low, "..", high);
 }
 
+Status CheckQuotas(std::string_view option, const TenantBytes& quotas,
+                   const std::vector<std::string>& tenants) {
+  for (const auto& [tenant, bytes] : quotas) {
+    if (std::ranges::find(tenants, tenant) == tenants.end()) {
+      return InvalidArgument(option, ": no tenant '", tenant, "'; add it to --tenants");
+    }
+    if (bytes == 0) {
+      return InvalidArgument(option, " ", tenant, "=0: must be 1 byte or more; a tenant that may ",
+                             "have nothing is left out of --tenants");
+    }
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 Status ServerOptions::Validate() const {
@@ -24,6 +41,9 @@ Status ServerOptions::Validate() const {
   for (const std::string& tenant : tenants) {
     QUIRE_RETURN_IF_ERROR(Annotate(wire::CheckTenantName(tenant), "--tenants '", tenant, "'"));
   }
+  QUIRE_RETURN_IF_ERROR(Annotate(CodecByName(default_codec).status(), "--default-codec"));
+  QUIRE_RETURN_IF_ERROR(CheckQuotas("--tenant-dram-quota", tenant_dram_quota_bytes, tenants));
+  QUIRE_RETURN_IF_ERROR(CheckQuotas("--tenant-ssd-quota", tenant_ssd_quota_bytes, tenants));
   QUIRE_RETURN_IF_ERROR(CheckRange("--max-message-bytes", max_message_bytes, kFewestMessageBytes,
                                    wire::kLargestMaxMessageBytes));
   QUIRE_RETURN_IF_ERROR(Annotate(MakeEvictionPolicy(eviction_policy).status(), "--eviction"));

@@ -6,6 +6,7 @@
 #define QUIRE_KVSERVER_SERVICE_SERVER_OPTIONS_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,10 @@ struct ServerOptions {
   uint64_t ssd_write_burst_bytes = uint64_t{1} << 30;  ///< What that budget saves up at most.
   std::vector<std::string> tenants = {"default"};
   Durability default_durability = Durability::kPersisted;  ///< Of puts that do not say.
+  std::string default_codec = "raw";  ///< Of collections without one of their own; codec/codec.h.
+  /// Payload bytes that a tenant may have in each tier; no quota for those that are not named.
+  TenantBytes tenant_dram_quota_bytes = {};
+  TenantBytes tenant_ssd_quota_bytes = {};
   std::string eviction_policy = "lru";        ///< Which extents leave DRAM first; store/policy/.
   uint32_t promote_after_touches = 2;         ///< SSD reads before an extent comes back to DRAM.
   uint64_t scrub_bytes_per_second = 8 << 20;  ///< Verified in the background; 0 = none.

@@ -29,6 +29,16 @@ TEST(ServerOptionsTest, EveryOptionOutOfRangeIsNamed) {
   expect("--max-message-bytes", [](ServerOptions& o) { o.max_message_bytes = 1000; });
   expect("--max-message-bytes", [](ServerOptions& o) { o.max_message_bytes = uint64_t{1} << 40; });
   expect("--eviction", [](ServerOptions& o) { o.eviction_policy = "belady"; });
+  expect("--default-codec", [](ServerOptions& o) { o.default_codec = "int7"; });
+  expect("--tenant-dram-quota: no tenant 'x'", [](ServerOptions& o) {
+    o.tenant_dram_quota_bytes = {{"default", 1}, {"x", 1}};
+  });
+  expect("--tenant-ssd-quota: no tenant 'x'", [](ServerOptions& o) {
+    o.tenant_ssd_quota_bytes = {{"x", 1}};
+  });
+  expect("--tenant-ssd-quota default=0", [](ServerOptions& o) {
+    o.tenant_ssd_quota_bytes = {{"default", 0}};
+  });
   expect("--promote-after-touches", [](ServerOptions& o) { o.promote_after_touches = 0; });
   expect("--dram-high-watermark", [](ServerOptions& o) { o.dram_high_watermark = 1.5; });
   expect("--dram-low-watermark", [](ServerOptions& o) { o.dram_low_watermark = 0; });

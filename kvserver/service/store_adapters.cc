@@ -29,6 +29,7 @@ class StoreAdapters {
         args.tokens, wire::TokensFromProto(request.tokens(), 1, spec.segment_tokens(), "tokens"));
     QUIRE_ASSIGN_OR_RETURN(args.expected_key, wire::OptionalKeyFromBytes(request.key(), "key"));
     QUIRE_ASSIGN_OR_RETURN(args.durability, DurabilityFromProto(request.durability()));
+    QUIRE_ASSIGN_OR_RETURN(args.codec, CodecOf(call, request.collection()));
     QUIRE_RETURN_IF_ERROR(CheckPayload(call.payload, request.payload_crc32c()));
     const Slice payload = Contiguous(call.payload);
     args.payload = payload.bytes;
@@ -46,8 +47,9 @@ class StoreAdapters {
     if (request.has_continues()) {
       QUIRE_ASSIGN_OR_RETURN(chain, Resolve(call, request.continues()));
     }
+    QUIRE_ASSIGN_OR_RETURN(const CodecParams codec, CodecOf(call, request.collection()));
     QUIRE_ASSIGN_OR_RETURN(const ContextTable::Opened opened,
-                           deps_.contexts->Open(call.tenant, spec, chain));
+                           deps_.contexts->Open(call.tenant, spec, chain, codec));
     reply->set_context_id(opened.id);
     reply->set_num_tokens(opened.context->view()->num_tokens);
     return OkStatus();
@@ -118,6 +120,12 @@ class StoreAdapters {
     reply->set_bytes(stat.bytes);
     reply->set_segments_in_dram(stat.segments_in_dram);
     reply->set_segments_on_ssd(stat.segments_on_ssd);
+    if (request.context().has_document()) {
+      QUIRE_ASSIGN_OR_RETURN(
+          const auto name, wire::DocumentNameFromProto<DocumentName>(request.context().document()));
+      QUIRE_ASSIGN_OR_RETURN(const Document document, deps_.registry->Get(call.tenant, name));
+      reply->set_expires_unix_micros(document.expires_unix_micros);
+    }
     return OkStatus();
   }
 
@@ -145,6 +153,12 @@ class StoreAdapters {
         return Durability::kPersisted;
     }
     return InvalidArgument("durability is ", static_cast<int>(durability), ": must be 0..3");
+  }
+
+  /// Codec of what is put into `collection`; the server's default when it is empty.
+  StatusOr<CodecParams> CodecOf(const Call& call, const std::string& collection) const {
+    if (!collection.empty()) QUIRE_RETURN_IF_ERROR(wire::CheckName(collection, "collection"));
+    return deps_.registry->CodecOf(call.tenant, collection);
   }
 
   StatusOr<ContextViewPtr> Resolve(const Call& call, const v1::ContextRef& proto) const {

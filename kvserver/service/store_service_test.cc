@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/cpu_kernels.h"
+#include "kvserver/service/adapters.h"
 #include "kvserver/service/testing/service_fixture.h"
+#include "kvserver/session/testing/fake_page_store.h"
 
 namespace quire::kvserver::testing {
 namespace {
@@ -245,6 +248,72 @@ TEST_F(StoreServiceTest, DeleteCountsAndSparesWhatDocumentsUse) {
   ASSERT_TRUE(Call<v1::DeleteDocumentReply>("Registry/Delete", remove).ok());
   EXPECT_EQ(Call<v1::DeleteReply>("Store/Delete", request)->num_deleted(), 2u);
   EXPECT_EQ(Call<v1::DeleteReply>("Store/Delete", request).status().code(), StatusCode::kNotFound);
+}
+
+/// The store's methods over a store that says with which codec it was put.
+class CodecOfPutsTest : public StoreServiceTest {
+ protected:
+  class WitnessStore final : public FakePageStore {
+   public:
+    StatusOr<PutSegmentResult> PutSegment(std::string_view tenant,
+                                          const PutSegmentArgs& args) override {
+      codecs.push_back(Name(args.codec));
+      return FakePageStore::PutSegment(tenant, args);
+    }
+    std::vector<std::string> codecs;
+  };
+  CodecOfPutsTest() {
+    AddStoreMethods({.store = &store_,
+                     .registry = registry_.get(),
+                     .contexts = &contexts_,
+                     .resolver = &resolver_,
+                     .max_reply_bytes = 1 << 20},
+                    &dispatcher_);
+    transport_ = std::make_unique<LoopbackTransport>(&dispatcher_, LoopbackTransport::Options{});
+  }
+  ~CodecOfPutsTest() override { transport_.reset(); }
+  void SetCodec(const std::string& collection, const std::string& codec) {
+    CollectionChange change;
+    change.codec = *CodecByName(codec);
+    ASSERT_TRUE(registry_->SetCollection("default", collection, change).ok());
+  }
+
+  WitnessStore store_;
+  std::unique_ptr<DocumentRegistry> registry_ =
+      DocumentRegistry::Open(&store_, &store_.metadata(), &clock_, *CodecByName("fp8")).value();
+  ContextTable contexts_{{.store = &store_, .ops = &kernels::CpuReference(), .clock = &clock_}};
+  ContextResolver resolver_{&store_, registry_.get(), &contexts_};
+  Dispatcher dispatcher_{&store_};
+};
+
+TEST_F(CodecOfPutsTest, SegmentsArePutWithTheCodecOfTheirCollection) {
+  SetCodec("books", "int8+zstd");
+  std::vector<std::byte> payload;
+  v1::PutSegmentRequest request = PutRequest(&payload);
+  for (const char* collection : {"", "books", "never-set"}) {
+    request.set_collection(collection);
+    const auto put = Put(request, payload);
+    ASSERT_TRUE(put.ok()) << put.status();
+  }
+  EXPECT_EQ(store_.codecs, (std::vector<std::string>{"fp8", "int8+zstd", "fp8"}));
+  request.set_collection("a/b");
+  EXPECT_EQ(Put(request, payload).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(CodecOfPutsTest, AContextKeepsTheCodecThatItsCollectionHadWhenItWasOpened) {
+  SetCodec("books", "int4");
+  v1::OpenContextRequest request;
+  *request.mutable_spec() = SpecProto();
+  request.set_collection("books");
+  const auto opened = Call<v1::OpenContextReply>("Store/OpenContext", request);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  SetCodec("books", "raw");
+  ASSERT_TRUE(Append(opened->context_id(), 0, 5).ok());
+  ASSERT_TRUE(Seal(opened->context_id(), 5, 2).ok());
+  EXPECT_EQ(store_.codecs, (std::vector<std::string>{"int4", "int4"}));
+  request.set_collection("tab\t");
+  EXPECT_EQ(Call<v1::OpenContextReply>("Store/OpenContext", request).status().code(),
+            StatusCode::kInvalidArgument);
 }
 
 }  // namespace

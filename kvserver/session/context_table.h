@@ -41,9 +41,10 @@ class ContextTable {
     std::shared_ptr<OpenContext> context;
   };
   /// Opens a context, continuing `chain` when it is not null: its spec must be `spec`
-  /// (INVALID_ARGUMENT names the difference). RESOURCE_EXHAUSTED over a limit.
+  /// (INVALID_ARGUMENT names the difference). Its segments are stored with `codec`.
+  /// RESOURCE_EXHAUSTED over a limit.
   [[nodiscard]] StatusOr<Opened> Open(std::string_view tenant, const KvSpec& spec,
-                                      const ContextViewPtr& chain);
+                                      const ContextViewPtr& chain, const CodecParams& codec = {});
   /// An open context, or one sealed a little while ago. NOT_FOUND otherwise.
   [[nodiscard]] StatusOr<std::shared_ptr<OpenContext>> Find(std::string_view tenant, uint64_t id);
   /// The context was sealed: it no longer counts as open. The last few stay known to Find, so that

@@ -58,6 +58,7 @@ StatusOr<std::shared_ptr<OpenContext>> OpenContext::Create(Deps deps, const KvSp
   if (chain != nullptr) {
     MutexLock lock(context->write_mutex_);
     QUIRE_RETURN_IF_ERROR(context->CopyPages(chain));
+    context->first_appended_ = context->view()->num_pages();
   }
   return context;
 }
@@ -116,8 +117,12 @@ StatusOr<uint64_t> OpenContext::Append(uint32_t first_page, std::span<const Toke
     const auto page_tokens = tokens.subspan(size_t{i} * spec.page_tokens, spec.page_tokens);
     const auto page_units = units.subspan(i * page_bytes, page_bytes);
     const bool known = first_page + i < before->num_pages();
-    QUIRE_RETURN_IF_ERROR(known ? CheckSame(before, first_page + i, page_tokens, page_units)
-                                : AppendPage(page_tokens, page_units));
+    if (known) {
+      QUIRE_RETURN_IF_ERROR(CheckSame(before, first_page + i, page_tokens, page_units));
+      continue;
+    }
+    QUIRE_RETURN_IF_ERROR(AppendPage(page_tokens, page_units));
+    appended_crc32c_.push_back(Crc32c(page_units));
   }
   return view()->num_tokens;
 }
@@ -130,6 +135,13 @@ Status OpenContext::CheckSame(const ContextViewPtr& view, uint32_t page,
   if (!std::equal(tokens.begin(), tokens.end(), known_tokens.begin(), known_tokens.end())) {
     return Refuse(page, "tokens");
   }
+  if (page < first_appended_) return CheckSameBytes(view, page, units);
+  return appended_crc32c_[page - first_appended_] == Crc32c(units) ? OkStatus()
+                                                                   : Refuse(page, "bytes");
+}
+
+Status OpenContext::CheckSameBytes(const ContextViewPtr& view, uint32_t page,
+                                   std::span<const std::byte> units) const {
   std::vector<UnitBytes> known;
   QUIRE_RETURN_IF_ERROR(
       ReadUnits(*deps_.store, deps_.tenant, view, UnitsOfPage(*view->spec, page), &known));
@@ -214,6 +226,7 @@ StatusOr<SegmentKey> OpenContext::Store(const ContextView& view,
   args.tokens = tokens;
   args.payload = payload;
   args.durability = durability;
+  args.codec = deps_.codec;
   QUIRE_ASSIGN_OR_RETURN(const PutSegmentResult result,
                          deps_.store->PutSegment(deps_.tenant, args));
   return result.key;

@@ -38,6 +38,7 @@ class OpenContext {
     PageStore* store = nullptr;
     const kernels::KernelTable* ops = nullptr;  ///< Needs `digest`.
     std::shared_ptr<MemoryBudget> budget;       ///< For tail pages.
+    CodecParams codec = {};                     ///< Of the segments that it stores.
   };
 
   /// An empty context, or one that continues `chain` (null for none): whole segments are shared,
@@ -48,7 +49,8 @@ class OpenContext {
   ContextViewPtr view() const QUIRE_EXCLUDES(view_mutex_);
 
   /// Appends pages from `first_page` on. `units` is [pages][num_layers][n_kv] units, aligned for
-  /// the dtype. Pages that the context has must be the same (ALREADY_EXISTS), and none may be left
+  /// the dtype. Pages that the context has must be the same (ALREADY_EXISTS; pages that were
+  /// appended to it are compared by checksum, since a codec may lose bits), and none may be left
   /// out (INVALID_ARGUMENT). RESOURCE_EXHAUSTED over kMaxTokens or a budget. Returns the context's
   /// number of tokens.
   [[nodiscard]] StatusOr<uint64_t> Append(uint32_t first_page, std::span<const TokenId> tokens,
@@ -67,7 +69,9 @@ class OpenContext {
   /// Appends copies of the chain's complete pages that the shared segments do not cover.
   Status CopyPages(const ContextViewPtr& chain) QUIRE_REQUIRES(write_mutex_);
   Status CheckSame(const ContextViewPtr& view, uint32_t page, std::span<const TokenId> tokens,
-                   std::span<const std::byte> units) const;
+                   std::span<const std::byte> units) const QUIRE_REQUIRES(write_mutex_);
+  Status CheckSameBytes(const ContextViewPtr& view, uint32_t page,
+                        std::span<const std::byte> units) const;
   StatusOr<std::shared_ptr<const TailPage>> MakeTailPage(const KvSpec& spec,
                                                          std::span<const TokenId> tokens,
                                                          std::span<const std::byte> units) const;
@@ -91,6 +95,9 @@ class OpenContext {
   Mutex write_mutex_;  ///< Held by one writer at a time, also while it stores; before view_mutex_.
   bool diverged_ QUIRE_GUARDED_BY(write_mutex_) = false;  ///< The store has other bytes for it.
   std::optional<SealRequest> sealed_ QUIRE_GUARDED_BY(write_mutex_);
+  /// CRC-32C of each page that was appended, the first of them being page `first_appended_`.
+  std::vector<uint32_t> appended_crc32c_ QUIRE_GUARDED_BY(write_mutex_);
+  uint32_t first_appended_ QUIRE_GUARDED_BY(write_mutex_) = 0;
   mutable Mutex view_mutex_;
   ContextViewPtr view_ QUIRE_GUARDED_BY(view_mutex_);
 };

@@ -97,6 +97,22 @@ TEST_F(OpenContextTest, ReSendingIsIdempotentAndComparesBytesAndTokens) {
   ExpectContents(opened.context->view());
 }
 
+TEST_F(OpenContextTest, ReSendingIsIdempotentWhenTheCodecLosesBits) {
+  const auto opened = contexts_.Open(kTenant, spec_, nullptr, {.id = CodecId::kInt8});
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  OpenContext& context = *opened->context;
+  ASSERT_TRUE(Append(context, 0, 6).ok());
+  std::vector<UnitBytes> stored;
+  const UnitRef first[] = {{0, 0, 0}};
+  ASSERT_TRUE(ReadUnits(store_, kTenant, context.view(), first, &stored).ok());
+  ASSERT_NE(BytesOf(stored[0]), TestUnit(spec_, 0, 0, 0, spec_.page_tokens)) << "bits are lost";
+  EXPECT_EQ(*Append(context, 0, 6), 6u * spec_.page_tokens);
+  EXPECT_EQ(*Append(context, 3, 2), 6u * spec_.page_tokens);
+  EXPECT_EQ(Append(context, 1, 1, /*seed=*/2).status().code(), StatusCode::kAlreadyExists);
+  ASSERT_TRUE(Seal(context, 6, 2).ok());
+  EXPECT_TRUE(Seal(context, 6, 2).ok());
+}
+
 TEST_F(OpenContextTest, RefusesHolesAndWrongSizes) {
   const auto opened = OpenWith(1);
   const auto hole = Append(*opened.context, 2, 1);

@@ -23,8 +23,6 @@
 #define QUIRE_KVSERVER_STORE_DRAM_TIER_H_
 
 #include <atomic>
-#include <functional>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -53,7 +51,7 @@ class DramTier final : public Tier {
     double high_watermark = 1;
     double low_watermark = 1;
     /// Bytes of slots that a tenant may use, by name, and that of those not named.
-    std::map<std::string, uint64_t, std::less<>> tenant_quotas = {};
+    TenantBytes tenant_quotas = {};
     uint64_t tenant_quota_bytes = QuotaTable::kUnlimited;
     double pinned_share = 0.5;  ///< Of the arena, that pins may hold.
     uint32_t max_leases = 65536;

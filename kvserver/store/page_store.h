@@ -13,8 +13,6 @@
 #define QUIRE_KVSERVER_STORE_PAGE_STORE_H_
 
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -32,6 +30,7 @@
 #include "kvserver/store/io_gate.h"
 #include "kvserver/store/metadata_store.h"
 #include "kvserver/store/policy/prefill_cost.h"
+#include "kvserver/store/policy/quota_table.h"
 #include "kvserver/store/unit.h"
 
 namespace quire::kvserver {
@@ -54,7 +53,7 @@ struct PutSegmentArgs {
   Durability durability = Durability::kPersisted;
   /// How the units are stored. Readers get what they decode to, and digests come from that. A
   /// segment that is stored already keeps its codec.
-  CodecParams codec;
+  CodecParams codec = {};
 };
 struct PutSegmentResult {
   SegmentKey key;
@@ -79,10 +78,10 @@ class PageStore {
     double dram_high_watermark = 1;
     double dram_low_watermark = 1;
     /// DRAM that single tenants may use; the others: all of it.
-    std::map<std::string, uint64_t, std::less<>> tenant_dram_quota_bytes = {};
+    TenantBytes tenant_dram_quota_bytes = {};
     uint64_t ssd_bytes = 0;  ///< Payload bytes allowed on SSD; 0 = what the file system has.
     /// Payload bytes that single tenants may have on SSD; the others: what ssd_bytes leaves.
-    std::map<std::string, uint64_t, std::less<>> tenant_ssd_quota_bytes = {};
+    TenantBytes tenant_ssd_quota_bytes = {};
     /// What may be written to SSD in the long run, and at once; 0: no budget. Puts that need not
     /// persist stay in DRAM only beyond it, and are gone when they leave it.
     uint64_t ssd_write_bytes_per_second = 0;

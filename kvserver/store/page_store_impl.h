@@ -20,6 +20,7 @@
 #include "kvserver/store/io_gate.h"
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/page_store.h"
+#include "kvserver/store/policy/pin_table.h"
 #include "kvserver/store/rocksdb_metadata_store.h"
 #include "kvserver/store/scrubber.h"
 #include "kvserver/store/segment_catalog.h"

@@ -8,8 +8,6 @@
 #ifndef QUIRE_KVSERVER_STORE_SEGMENT_CATALOG_H_
 #define QUIRE_KVSERVER_STORE_SEGMENT_CATALOG_H_
 
-#include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -23,6 +21,7 @@
 #include "kvserver/store/bounded_cache.h"
 #include "kvserver/store/chain.h"
 #include "kvserver/store/database.h"
+#include "kvserver/store/policy/quota_table.h"
 #include "kvserver/store/segment_record.h"
 
 namespace quire::kvserver {
@@ -36,7 +35,7 @@ class SegmentCatalog {
 
   struct Totals {
     uint64_t segments = 0;
-    std::map<std::string, uint64_t, std::less<>> bytes;  ///< As stored, by tenant.
+    TenantBytes bytes;                  ///< As stored.
     std::vector<SegmentKey> dram_only;  ///< Gone with the DRAM they were in; not counted above.
   };
   /// Reads every record, for the accounting at open. A damaged record counts as nothing, as reading

@@ -7,9 +7,6 @@
 #define QUIRE_KVSERVER_STORE_SPACE_ACCOUNTS_H_
 
 #include <cstdint>
-#include <functional>
-#include <map>
-#include <string>
 #include <string_view>
 
 #include "common/base/metrics.h"
@@ -18,9 +15,6 @@
 #include "kvserver/store/policy/quota_table.h"
 
 namespace quire::kvserver {
-
-/// By tenant.
-using TenantBytes = std::map<std::string, uint64_t, std::less<>>;
 
 class SpaceAccounts {
  public:

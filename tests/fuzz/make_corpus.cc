@@ -16,10 +16,11 @@
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "common/wire/wire_split.h"
+#include "kvserver/registry/collection_settings.h"
 #include "kvserver/registry/document_keys.h"
 #include "kvserver/registry/document_record.h"
-#include "kvserver/store/extent_record.h"
 #include "kvserver/store/codec/entropy.h"
+#include "kvserver/store/extent_record.h"
 #include "kvserver/store/payload/volume_header.h"
 #include "kvserver/store/segment_record.h"
 #include "quire/v1/session.pb.h"
@@ -146,11 +147,17 @@ void WriteServiceSeeds(const fs::path& dir) {
   document.num_tokens = 11;
   document.model = "m";
   seed(4, "document_record", kvserver::EncodeDocument(document));
+  document.ttl_seconds = 60;
+  seed(4, "document_record_with_ttl", kvserver::EncodeDocument(document));
   seed(5, "segment_keys", kvserver::EncodeSegmentKeys(keys));
   const kvserver::DocumentName name{"c", "n", 1};
   seed(6, "document_key", kvserver::DocumentKey("default", name));
   seed(6, "reference_key", kvserver::ReferenceKey("default", keys[0], name));
   seed(6, "pending_delete_key", kvserver::PendingDeleteKey("default", keys[0]));
+  seed(6, "collection_key", kvserver::CollectionKey("default", "c"));
+  seed(7, "collection",
+       kvserver::EncodeCollection(
+           {.codec = kvserver::CodecParams{.id = kvserver::CodecId::kInt8}, .ttl_seconds = 60}));
 }
 
 void WriteRecordSeed(const fs::path& path, uint32_t num_tokens) {

@@ -16,6 +16,7 @@
 #include "client/recall_codec.h"
 #include "common/base/checksum.h"
 #include "gpuworker/service/generate_call.h"
+#include "kvserver/registry/collection_settings.h"
 #include "kvserver/registry/document_keys.h"
 #include "kvserver/registry/document_record.h"
 #include "kvserver/service/session_convert.h"
@@ -124,9 +125,29 @@ void CheckSegmentKeys(std::string_view bytes) {
   });
 }
 
+void CheckCollection(std::string_view bytes) {
+  WithAndWithoutChecksum(bytes, [](std::string_view encoded) {
+    const auto settings = kvserver::DecodeCollection("c", encoded);
+    if (!settings.ok()) return;
+    Require(kvserver::EncodeCollection(*settings) == encoded);
+    Require(!settings->ttl_seconds || kvserver::CheckTtl(*settings->ttl_seconds).ok());
+  });
+}
+
 void CheckDatabaseKeys(std::string_view key) {
   if (const auto name = kvserver::ParseDocumentName(key)) {
     Require(kvserver::CheckDocumentName(*name).ok());
+  }
+  if (const auto document = kvserver::ParseDocumentKey(key)) {
+    // Not the same bytes: hexadecimal digits are read in both cases.
+    const auto again =
+        kvserver::ParseDocumentKey(kvserver::DocumentKey(document->tenant, document->name));
+    Require(again && again->tenant == document->tenant);
+    Require(kvserver::Describe(again->name) == kvserver::Describe(document->name));
+  }
+  if (const auto collection = kvserver::ParseCollectionKey(key)) {
+    Require(kvserver::CheckCollection(collection->collection).ok());
+    Require(kvserver::CollectionKey(collection->tenant, collection->collection) == key);
   }
   if (const auto pending = kvserver::ParsePendingDelete(key)) {
     // Not the same bytes: hexadecimal digits are read in both cases.
@@ -141,8 +162,8 @@ void CheckDatabaseKeys(std::string_view key) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   constexpr void (*kChecks[])(std::string_view) = {
-      CheckRecallRequest,  CheckSessionRequest, CheckRecallReply, CheckGenerate,
-      CheckDocumentRecord, CheckSegmentKeys,    CheckDatabaseKeys};
+      CheckRecallRequest,  CheckSessionRequest, CheckRecallReply,  CheckGenerate,
+      CheckDocumentRecord, CheckSegmentKeys,    CheckDatabaseKeys, CheckCollection};
   kChecks[data[0] % std::size(kChecks)](
       std::string_view(reinterpret_cast<const char*>(data) + 1, size - 1));
   return 0;

@@ -66,9 +66,60 @@ TEST_F(CliTest, RmDeletesTheDocumentAndItsSegments) {
   EXPECT_EQ(Quire({"stat", key}).exit_code, 1);
 }
 
+TEST_F(CliTest, ACollectionIsSetReadAndListedAndSurvivesARestart) {
+  EXPECT_THAT(Quire({"collection", "get", "books"}).out, HasSubstr("raw (the server's default)"));
+  EXPECT_THAT(QuireJson({"collection", "ls"})["collections"], IsEmpty());
+  const auto set = QuireJson({"collection", "set", "books", "--codec", "int8", "--ttl", "7d"});
+  EXPECT_EQ(set["codec"], "int8");
+  EXPECT_EQ(set["codec_is_default"], false);
+  EXPECT_EQ(set["ttl_seconds"], 7 * 86400);
+  EXPECT_THAT(Quire({"collection", "ls"}).out, HasSubstr("books       int8   7d"));
+  EXPECT_EQ(StopServer(SIGKILL), -SIGKILL);
+  StartServer();
+  EXPECT_EQ(QuireJson({"collection", "get", "books"}), set);
+  EXPECT_EQ(QuireJson({"collection", "set", "books", "--ttl", "none"})["ttl_seconds"], nullptr);
+  EXPECT_EQ(QuireJson({"collection", "set", "books", "--codec", "default"})["codec"], "raw");
+  EXPECT_THAT(QuireJson({"collection", "ls"})["collections"], IsEmpty());
+  const ChildResult unknown = Quire({"collection", "set", "books", "--codec", "int7"});
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_THAT(unknown.err, HasSubstr("int8"));  // What there is.
+}
+
+TEST_F(CliTest, ATimeToLiveIsShownSurvivesARestartAndThenTheDocumentIsGone) {
+  EXPECT_EQ(QuireJson({"docs", "get", "example"})["expires_unix_micros"], nullptr);
+  QuireJson({"collection", "set", "default", "--ttl", "2h"});
+  const auto document = QuireJson({"docs", "get", "example"});
+  const int64_t expiry = document["expires_unix_micros"];
+  EXPECT_EQ(expiry, document["created_unix_micros"].get<int64_t>() + 7'200'000'000);
+  EXPECT_EQ(StopServer(SIGKILL), -SIGKILL);
+  StartServer();
+  EXPECT_EQ(QuireJson({"ls"})["documents"][0]["expires_unix_micros"], expiry);
+  EXPECT_EQ(QuireJson({"stat", "example"})["expires_unix_micros"], expiry);
+  EXPECT_THAT(Quire({"docs", "get", "example"}).out, HasSubstr("expires (UTC)  20"));
+
+  // It has lived for more than a second by the time that its removal is seen.
+  QuireJson({"collection", "set", "default", "--ttl", "1s"});
+  while (QuireJson({"stat", "--counters"})["counters"]["documents_expired"] == 0) continue;
+  EXPECT_EQ(QuireJson({"docs", "get", "example"})["error"]["code"], "NOT_FOUND");
+  EXPECT_EQ(QuireJson({"stat", document["chain_tip"].get<std::string>()})["error"]["code"],
+            "NOT_FOUND");
+}
+
+TEST_F(CliTest, ADocumentIsPinnedAndUnpinned) {
+  EXPECT_EQ(Quire({"pin", "example"}).out, "default/example@1 is pinned\n");
+  EXPECT_EQ(Quire({"pin", "example@1"}).out, "default/example@1 was pinned already\n");
+  EXPECT_EQ(QuireJson({"stat", "--counters"})["counters"]["documents_pinned"], 1);
+  const auto unpinned = QuireJson({"unpin", "example"})["documents"][0];
+  EXPECT_EQ(unpinned["version"], 1);
+  EXPECT_EQ(unpinned["was_pinned"], true);
+  EXPECT_EQ(Quire({"unpin", "example"}).out, "default/example@1 was not pinned already\n");
+}
+
 TEST_F(CliTest, AnUnknownDocumentIsNamed) {
-  for (const std::vector<std::string>& args :
-       {std::vector<std::string>{"stat", "nope"}, {"docs", "get", "nope"}, {"rm", "nope"}}) {
+  for (const std::vector<std::string>& args : {std::vector<std::string>{"stat", "nope"},
+                                               {"docs", "get", "nope"},
+                                               {"rm", "nope"},
+                                               {"pin", "nope"}}) {
     const ChildResult result = Quire(args);
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_THAT(result.err, HasSubstr("nope")) << args[0];
@@ -106,7 +157,7 @@ TEST(CliServeTest, OptionsComeFromTheConfigFileUnlessTheyAreGiven) {
   const std::string quire = std::string(QUIRE_BINARY_DIR) + "/bin/quire";
   std::ofstream(dir / "q.ini") << "listen = \"not an address\"\ndram-bytes = 64MiB\ndata-dir = \""
                                << dir / "data"
-                               << "\"\n";
+                               << "\"\ntenant-ssd-quota = [\"default=1GiB\"]\n";
   testing::ChildProcess server(
       quire, {"serve", "--config", dir / "q.ini", "--listen", "127.0.0.1:0"}, dir / "err");
   std::string line;
@@ -127,6 +178,11 @@ TEST(CliServeTest, OptionsComeFromTheConfigFileUnlessTheyAreGiven) {
   json.Signal(SIGTERM);
   EXPECT_EQ(json.Wait(), 0);
   EXPECT_EQ(json.ReadAll(), "");
+
+  std::ofstream(dir / "quota.ini") << "data-dir = x\ntenant-ssd-quota = [\"default\"]\n";
+  const ChildResult quota = RunChild(quire, {"serve", "--config", dir / "quota.ini"});
+  EXPECT_EQ(quota.exit_code, 2);
+  EXPECT_THAT(quota.err, HasSubstr("write TENANT=SIZE"));
 
   std::ofstream(dir / "bad.ini") << "no-such-option = 1\n";
   const ChildResult bad = RunChild(quire, {"serve", "--config", dir / "bad.ini"});
@@ -172,9 +228,24 @@ void ExpectHelpWithExamples(std::vector<std::string> command) {
 }
 
 TEST(CliUsageTest, EveryCommandHasHelpWithExamples) {
-  const std::vector<std::vector<std::string>> commands = {
-      {"serve"}, {"put"},    {"ask"},   {"ls"},   {"stat"},         {"rm"},
-      {"docs"},  {"worker"}, {"bench"}, {"demo"}, {"docs", "list"}, {"docs", "get"}};
+  const std::vector<std::vector<std::string>> commands = {{"serve"},
+                                                          {"put"},
+                                                          {"ask"},
+                                                          {"ls"},
+                                                          {"stat"},
+                                                          {"rm"},
+                                                          {"docs"},
+                                                          {"worker"},
+                                                          {"bench"},
+                                                          {"demo"},
+                                                          {"docs", "list"},
+                                                          {"docs", "get"},
+                                                          {"pin"},
+                                                          {"unpin"},
+                                                          {"collection"},
+                                                          {"collection", "set"},
+                                                          {"collection", "get"},
+                                                          {"collection", "ls"}};
   for (const std::vector<std::string>& command : commands) ExpectHelpWithExamples(command);
   // Those of bench are read from its own help, so that a new one is looked at, too.
   const std::vector<std::string> benches = Subcommands("bench");
@@ -191,6 +262,13 @@ TEST(CliUsageTest, WrongUsageIsExitCodeTwo) {
       {"put"},
       {"put", "a", "b", "--name", "c"},
       {"put", "--token-ids", "1"},
+      {"put", "a", "--ttl", "soon"},
+      {"put", "a", "--ttl", "0s"},
+      {"pin"},
+      {"collection"},
+      {"collection", "set", "c"},
+      {"collection", "set", "c", "--ttl", "7y"},
+      {"collection", "get"},
       {"put", "a", "--token-ids", "1", "--name", "c"},
       {"ask", "--document", "a", "--question", "q", "--token-ids", "1"},
       {"ask", "--document", "a", "--question", "q", "--uncompressed-layers", "first"},

@@ -286,6 +286,33 @@ TEST_P(ClientServerTest, VersionsAreListedReadAndDeleted) {
   ExpectUnitsOfFetch(DocumentName{.name = "b"});  // Shares every segment with what was deleted.
 }
 
+TEST_P(ClientServerTest, CollectionsTimesToLiveAndPinsComeAcross) {
+  const auto set = client_->SetCollection("default", {.codec = "raw", .ttl_seconds = 7200});
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_FALSE(set->codec_is_default);
+  const auto document = PutDocument("a");
+  ASSERT_TRUE(document.ok()) << document.status();
+  EXPECT_EQ(document->expires_unix_micros, document->created_unix_micros + 7'200'000'000);
+  const auto own = client_->RegisterDocument({.name = "b"}, document->chain_tip, {}, 60);
+  ASSERT_TRUE(own.ok()) << own.status();
+  EXPECT_EQ(own->ttl_seconds, 60u);
+  EXPECT_FALSE(client_->PinDocument({.name = "a"})->was_pinned);
+  EXPECT_TRUE(client_->UnpinDocument({.name = "a", .version = 1})->was_pinned);
+
+  Stop();
+  Start();
+  EXPECT_EQ(client_->Stat(DocumentName{.name = "a"})->expires_unix_micros,
+            document->expires_unix_micros);
+  EXPECT_EQ(client_->GetDocument({.name = "b"})->expires_unix_micros,
+            own->created_unix_micros + 60'000'000);
+  const auto listed = client_->ListCollections();
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  ASSERT_EQ(listed->size(), 1u);
+  EXPECT_EQ(listed->front().ttl_seconds, 7200u);
+  EXPECT_EQ(client_->GetCollection("elsewhere")->ttl_seconds, std::nullopt);
+  EXPECT_TRUE(absl::IsInvalidArgument(client_->SetCollection("c", {}).status()));
+}
+
 TEST_P(ClientServerTest, TenantsDoNotSeeEachOther) {  // Promise 7.
   const auto document = PutDocument("a");
   ASSERT_TRUE(document.ok()) << document.status();

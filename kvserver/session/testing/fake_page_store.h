@@ -22,7 +22,7 @@
 
 namespace quire::kvserver::testing {
 
-class FakePageStore final : public PageStore {
+class FakePageStore : public PageStore {
  public:
   /// Puts and reads answer this status until it is OK again.
   void FailPuts(Status status) { Set(&put_failure_, std::move(status)); }
@@ -41,8 +41,11 @@ class FakePageStore final : public PageStore {
     if (args.payload.size() != SegmentBytes(spec, PageCount(spec, args.tokens.size()))) {
       return InvalidArgument("the payload has the wrong size");
     }
-    segment.payload =
-        std::make_shared<const std::vector<std::byte>>(args.payload.begin(), args.payload.end());
+    std::vector<std::byte> kept(args.payload.begin(), args.payload.end());
+    if (args.codec.id != CodecId::kRaw) {  // Lossy: the lowest byte of each float goes.
+      for (size_t i = 0; i < kept.size(); i += sizeof(float)) kept[i] = std::byte{0};
+    }
+    segment.payload = std::make_shared<const std::vector<std::byte>>(std::move(kept));
     const SegmentKey key = ComputeKey(Salt(tenant), Fingerprint(spec), args.parent, args.tokens);
     const auto [it, added] = segments_.emplace(key, segment);
     if (!added && *it->second.payload != *segment.payload) return AlreadyExists("other bytes");

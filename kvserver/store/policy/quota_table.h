@@ -17,6 +17,9 @@
 
 namespace quire::kvserver {
 
+/// Bytes by tenant.
+using TenantBytes = std::map<std::string, uint64_t, std::less<>>;
+
 enum class TierName : uint8_t { kDram, kSsd };
 
 class QuotaTable {

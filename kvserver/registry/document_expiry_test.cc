@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Documents with a time to live, their own or their collection's, on the test's clock.
+#include <gtest/gtest.h>
+
+#include "kvserver/registry/document_keys.h"
+#include "kvserver/registry/document_record.h"
+#include "kvserver/registry/testing/registry_fixture.h"
+
+namespace quire::kvserver::testing {
+namespace {
+
+using std::chrono::seconds;
+
+class DocumentExpiryTest : public RegistryFixture {
+ protected:
+  void SetTtl(const std::string& collection, std::optional<uint64_t> ttl_seconds) {
+    CollectionChange change;
+    change.ttl_seconds = ttl_seconds;
+    const auto set = registry_->SetCollection("default", collection, change);
+    ASSERT_TRUE(set.ok()) << set.status();
+    EXPECT_EQ(set->ttl_seconds, ttl_seconds);
+  }
+  /// Documents that were removed; -1 when it failed.
+  int RemoveExpired() {
+    const auto result = registry_->RemoveExpired();
+    return result.ok() ? static_cast<int>(result->num_documents) : -1;
+  }
+  int64_t InMicros(int64_t from_now_seconds) const {
+    return clock_.UnixMicros() + from_now_seconds * 1'000'000;
+  }
+};
+
+TEST_F(DocumentExpiryTest, ADocumentIsGoneFromItsExpiryOnEvenBeforeItIsRemoved) {
+  const auto chain = Chain({1});
+  const auto put = Register("a", chain, 0, "books", 60);
+  ASSERT_TRUE(put.ok()) << put.status();
+  EXPECT_EQ(put->document.expires_unix_micros, InMicros(60));
+  EXPECT_EQ(registry_->Get("default", {"books", "a", 1})->ttl_seconds, 60u);
+  EXPECT_EQ(RemoveExpired(), 0);
+  clock_.Advance(seconds(60) - std::chrono::microseconds(1));
+  EXPECT_EQ(GetCode("a"), StatusCode::kOk);
+  clock_.Advance(std::chrono::microseconds(1));
+  EXPECT_EQ(GetCode("a"), StatusCode::kNotFound);
+  EXPECT_EQ(GetCode("a", 1), StatusCode::kNotFound);
+  EXPECT_TRUE(registry_->List("default", "", 0, "")->documents.empty());
+  EXPECT_EQ(registry_->Delete("default", {"books", "a", 0}, false).status().code(),
+            StatusCode::kNotFound);
+  EXPECT_TRUE(IsStored(chain[0]));
+}
+
+TEST_F(DocumentExpiryTest, RemovalTakesTheSegmentsThatNobodyElseNeeds) {
+  const auto gone = Chain({1, 2, 3}), stays = Chain({1, 2, 4});
+  ASSERT_TRUE(Register("gone", gone, 0, "books", 60).ok());
+  ASSERT_TRUE(Register("stays", stays).ok());
+  clock_.Advance(seconds(61));
+  const auto result = registry_->RemoveExpired();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->num_documents, 1u);
+  EXPECT_EQ(result->num_segments, 1u);
+  EXPECT_FALSE(IsStored(gone[2]));
+  for (const TestSegment& segment : stays) EXPECT_TRUE(IsStored(segment));
+  EXPECT_EQ(GetCode("stays"), StatusCode::kOk);
+  EXPECT_EQ(CountersOf(*registry_)["documents_expired"], 1u);
+  EXPECT_EQ(RemoveExpired(), 0);
+}
+
+TEST_F(DocumentExpiryTest, TheCollectionsTimeHoldsForDocumentsWithoutOneOfTheirOwn) {
+  ASSERT_TRUE(Register("early", Chain({1})).ok());
+  SetTtl("books", 100);
+  ASSERT_TRUE(Register("late", Chain({2})).ok());
+  ASSERT_TRUE(Register("own", Chain({3}), 0, "books", 500).ok());
+  ASSERT_TRUE(Register("elsewhere", Chain({4}), 0, "letters").ok());
+  EXPECT_EQ(registry_->Get("default", {"books", "early", 0})->expires_unix_micros, InMicros(100));
+  EXPECT_FALSE(registry_->Get("default", {"books", "early", 0})->ttl_seconds);
+  clock_.Advance(seconds(100));
+  EXPECT_EQ(GetCode("early"), StatusCode::kNotFound) << "counted from its creation";
+  EXPECT_EQ(GetCode("late"), StatusCode::kNotFound);
+  EXPECT_EQ(GetCode("own"), StatusCode::kOk);
+  EXPECT_EQ(GetCode("elsewhere", 0, "letters"), StatusCode::kOk);
+  EXPECT_EQ(RemoveExpired(), 2);
+}
+
+TEST_F(DocumentExpiryTest, ALongerTimeOfTheCollectionBringsBackWhatWasNotRemovedYet) {
+  SetTtl("books", 10);
+  ASSERT_TRUE(Register("a", Chain({1})).ok());
+  clock_.Advance(seconds(10));
+  EXPECT_EQ(GetCode("a"), StatusCode::kNotFound);
+  SetTtl("books", {});
+  EXPECT_EQ(registry_->Get("default", {"books", "a", 0})->expires_unix_micros, 0);
+  EXPECT_EQ(RemoveExpired(), 0);
+  SetTtl("books", 1);
+  EXPECT_EQ(RemoveExpired(), 1);
+}
+
+TEST_F(DocumentExpiryTest, TheLatestVersionIsTheLatestThatLives) {
+  ASSERT_TRUE(Register("a", Chain({1})).ok());
+  ASSERT_TRUE(Register("a", Chain({2}), 0, "books", 5).ok());
+  clock_.Advance(seconds(5));
+  EXPECT_EQ(registry_->Get("default", {"books", "a", 0})->name.version, 1u);
+  EXPECT_EQ(Register("a", Chain({3}))->document.name.version, 3u);
+  EXPECT_EQ(registry_->Delete("default", {"books", "a", 0}, false)->num_documents, 2u);
+}
+
+TEST_F(DocumentExpiryTest, AVersionThatHasExpiredCanBeRegisteredAnew) {
+  const auto chain = Chain({1, 2}), other = Chain({1, 3});
+  ASSERT_TRUE(Register("a", chain, 7, "books", 5).ok());
+  clock_.Advance(seconds(5));
+  const auto again = Register("a", other, 7);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_FALSE(again->existed);
+  EXPECT_EQ(again->document.expires_unix_micros, 0);
+  clock_.Advance(seconds(500));
+  EXPECT_EQ(RemoveExpired(), 0) << "the new document has no time to live";
+  for (const TestSegment& segment : other) EXPECT_TRUE(IsStored(segment));
+  EXPECT_EQ(registry_->Get("default", {"books", "a", 7})->chain_tip, other.back().key);
+}
+
+TEST_F(DocumentExpiryTest, RegisteringALivingVersionAgainChangesNothing) {
+  const auto chain = Chain({1});
+  ASSERT_TRUE(Register("a", chain, 1, "books", 5).ok());
+  const auto again = Register("a", chain, 1, "books", 500);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE(again->existed);
+  EXPECT_EQ(again->document.ttl_seconds, 5u);
+  EXPECT_EQ(again->document.expires_unix_micros, InMicros(5));
+}
+
+TEST_F(DocumentExpiryTest, ListsGoOnPastWhatHasExpired) {
+  const auto chain = Chain({1});
+  std::vector<std::string> expected;
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = "d" + std::to_string(10 + i);
+    const bool lives = i % 13 == 5;
+    ASSERT_TRUE(Register(name, chain, 1, "books", lives ? 1000 : 5).ok());
+    if (lives) expected.push_back(name);
+  }
+  clock_.Advance(seconds(5));
+  for (const uint32_t page_size : {1u, 2u, 3u, 100u}) {
+    std::vector<std::string> seen;
+    std::string token;
+    do {
+      const auto page = registry_->List("default", "books", page_size, token);
+      ASSERT_TRUE(page.ok()) << page.status();
+      ASSERT_LE(page->documents.size(), page_size);
+      for (const Document& document : page->documents) seen.push_back(document.name.name);
+      token = page->next_page_token;
+    } while (!token.empty());
+    EXPECT_EQ(seen, expected) << "pages of " << page_size;
+  }
+}
+
+TEST_F(DocumentExpiryTest, EverythingIsKnownAgainAfterReopening) {
+  SetTtl("books", 100);
+  ASSERT_TRUE(Register("a", Chain({1})).ok());
+  ASSERT_TRUE(Register("b", Chain({2}), 0, "letters", 50).ok());
+  ASSERT_TRUE(Register("c", Chain({3}), 0, "letters").ok());
+  OpenRegistry();
+  EXPECT_EQ(CountersOf(*registry_)["collections"], 1u);
+  EXPECT_EQ(registry_->Get("default", {"books", "a", 0})->expires_unix_micros, InMicros(100));
+  clock_.Advance(seconds(50));
+  EXPECT_EQ(RemoveExpired(), 1);
+  clock_.Advance(seconds(50));
+  EXPECT_EQ(RemoveExpired(), 1);
+  EXPECT_EQ(GetCode("c", 0, "letters"), StatusCode::kOk);
+}
+
+TEST_F(DocumentExpiryTest, ManyAreRemovedInOneGo) {
+  const auto chain = Chain({1});
+  for (uint64_t version = 1; version <= 200; ++version) {
+    ASSERT_TRUE(Register("a", chain, version, "books", version).ok());
+  }
+  clock_.Advance(seconds(150));
+  EXPECT_EQ(RemoveExpired(), 150);
+  EXPECT_TRUE(IsStored(chain[0]));
+  clock_.Advance(seconds(50));
+  EXPECT_EQ(RemoveExpired(), 50);
+  EXPECT_FALSE(IsStored(chain[0]));
+  EXPECT_EQ(metadata_.Scan("", "", 10)->size(), 0u) << "nothing is left behind";
+}
+
+TEST_F(DocumentExpiryTest, WhatCannotBeRemovedIsTriedAgainAMinuteLater) {
+  ASSERT_TRUE(Register("a", Chain({1}), 0, "books", 5).ok());
+  clock_.Advance(seconds(5));
+  metadata_.applies_left = 0;
+  EXPECT_EQ(registry_->RemoveExpired().status().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(CountersOf(*registry_)["expiry_failures"], 1u);
+  metadata_.applies_left = 1 << 30;
+  EXPECT_EQ(RemoveExpired(), 0);
+  EXPECT_EQ(GetCode("a"), StatusCode::kNotFound) << "gone all the same";
+  clock_.Advance(seconds(60));
+  EXPECT_EQ(RemoveExpired(), 1);
+}
+
+TEST_F(DocumentExpiryTest, ADamagedRecordIsLeftForPeople) {
+  ASSERT_TRUE(Register("a", Chain({1}), 0, "books", 5).ok());
+  MetadataBatch batch;
+  batch.Put(DocumentKey("default", {"books", "a", 1}), "rubbish");
+  ASSERT_TRUE(metadata_.Apply(batch).ok());
+  clock_.Advance(seconds(5));
+  EXPECT_EQ(RemoveExpired(), 0);
+  EXPECT_EQ(GetCode("a"), StatusCode::kDataLoss);
+  OpenRegistry();
+  EXPECT_EQ(registry_->Delete("default", {"books", "a", 0}, false)->num_documents, 1u);
+}
+
+TEST_F(DocumentExpiryTest, TimesOutOfRangeAreRefused) {
+  for (const uint64_t bad : {uint64_t{0}, kMaxTtlSeconds + 1, UINT64_MAX}) {
+    EXPECT_EQ(Register("a", Chain({1}), 0, "books", bad).status().code(),
+              StatusCode::kInvalidArgument);
+    CollectionChange change;
+    change.ttl_seconds = std::optional<uint64_t>(bad);
+    EXPECT_EQ(registry_->SetCollection("default", "books", change).status().code(),
+              StatusCode::kInvalidArgument);
+  }
+  EXPECT_EQ(CountersOf(*registry_)["collections"], 0u);
+}
+
+// Promise 7: tenants never share names, so neither the settings of collections.
+TEST_F(DocumentExpiryTest, Promise7TenantsHaveCollectionsOfTheirOwn) {
+  CollectionChange change;
+  change.ttl_seconds = std::optional<uint64_t>(5);
+  change.codec = CodecParams{.id = CodecId::kInt8};
+  ASSERT_TRUE(registry_->SetCollection("other", "books", change).ok());
+  ASSERT_TRUE(Register("a", Chain({1})).ok());
+  clock_.Advance(seconds(50));
+  EXPECT_EQ(GetCode("a"), StatusCode::kOk);
+  EXPECT_EQ(RemoveExpired(), 0);
+  EXPECT_EQ(*registry_->CodecOf("default", "books"), CodecParams{});
+  EXPECT_EQ(registry_->CodecOf("other", "books")->id, CodecId::kInt8);
+  EXPECT_TRUE(registry_->ListCollections("default", 0, "")->collections.empty());
+  EXPECT_EQ(registry_->ListCollections("other", 0, "")->collections.size(), 1u);
+  EXPECT_EQ(registry_->GetCollection("nobody", "books").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(registry_->GetCollection("default", "a/b").status().code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST_F(DocumentExpiryTest, TheServersCodecHoldsWhereNoneIsSet) {
+  const CodecParams fp8{.id = CodecId::kFp8E4M3};
+  const auto registry = DocumentRegistry::Open(store_.get(), &metadata_, &clock_, fp8).value();
+  EXPECT_EQ(*registry->CodecOf("default", ""), fp8);
+  const auto unset = registry->GetCollection("default", "books");
+  ASSERT_TRUE(unset.ok()) << unset.status();
+  EXPECT_EQ(unset->codec, fp8);
+  EXPECT_TRUE(unset->codec_is_default);
+  CollectionChange change;
+  change.codec = CodecParams{};
+  ASSERT_TRUE(registry->SetCollection("default", "books", change).ok());
+  EXPECT_EQ(*registry->CodecOf("default", "books"), CodecParams{});
+  EXPECT_FALSE(registry->GetCollection("default", "books")->codec_is_default);
+}
+
+}  // namespace
+}  // namespace quire::kvserver::testing
