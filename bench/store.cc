@@ -135,7 +135,8 @@ void AddConditions(const StoreBenchOptions& options, const Results& results, uin
   out["write_bytes"] = options.write_bytes;
   out["depth"] = options.depth;
   out["batch_units"] = options.batch_units;
-  out["rounds"] = options.rounds;
+  out["read_rounds"] = options.read_rounds;
+  out["write_rounds"] = options.write_rounds;
   out["dram_rounds"] = options.dram_rounds;
   out["machine"] = Machine();
 }
@@ -203,16 +204,19 @@ void AddStoreBench(Benches& benches) {
   AddMib(command, "--dataset-mib", &options->dataset_bytes,
          "Dataset on SSD in MiB, at least twice the DRAM (2048 when not given)");
   AddMib(command, "--read-mib", &options->read_bytes,
-         "MiB read from SSD in a round (256 when not given)");
+         "MiB read from SSD in a round (16 when not given)");
   AddMib(command, "--write-mib", &options->write_bytes,
-         "MiB written in a round (1024 when not given)");
+         "MiB written in a round (512 when not given)");
   command.add_option("--depth", options->depth, "Requests in flight")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   command.add_option("--batch", options->batch_units, "Units read from SSD by one call")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  command.add_option("--rounds", options->rounds, "Rounds on SSD; all take part in each")
+  command.add_option("--read-rounds", options->read_rounds, "Rounds of reads from SSD")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command.add_option("--write-rounds", options->write_rounds, "Rounds of writes to SSD")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command.add_option("--dram-rounds", options->dram_rounds, "Rounds on DRAM, a millisecond each")

@@ -23,12 +23,13 @@ struct StoreBenchOptions {
   std::string directory;  ///< Gets several times the dataset; what was made is removed again.
   uint64_t working_set_bytes = 0;       ///< Of the reads from DRAM; 0 = four times the cache.
   uint64_t dataset_bytes = 2ull << 30;  ///< On SSD; at least twice the DRAM given to the store.
-  uint64_t read_bytes = 256ull << 20;   ///< Read from SSD in a round.
-  uint64_t write_bytes = 1ull << 30;    ///< Written in a round.
-  uint32_t depth = 32;                  ///< Requests in flight.
-  uint32_t batch_units = 256;           ///< Units of one call that reads from SSD.
-  uint32_t rounds = 7;                  ///< On SSD.
-  uint32_t dram_rounds = 2000;          ///< On DRAM: of 4 MiB copied, or 16384 units handed out.
+  uint64_t read_bytes = 16ull << 20;    ///< Read from SSD in a round.
+  uint32_t read_rounds = 101;
+  uint64_t write_bytes = 512ull << 20;  ///< Written in a round.
+  uint32_t write_rounds = 7;
+  uint32_t depth = 32;          ///< Requests in flight.
+  uint32_t batch_units = 256;   ///< Units of one call that reads from SSD, at most.
+  uint32_t dram_rounds = 2000;  ///< On DRAM: of 4 MiB copied, or 16384 units handed out.
 
   /// DRAM given to the store: pins may hold half of it.
   uint64_t dram_bytes() const { return 2 * working_set_bytes + (64 << 20); }

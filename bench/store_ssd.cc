@@ -93,7 +93,7 @@ StatusOr<ReadPlan> MakePlan(const StoreBenchOptions& options, Dataset& dataset, 
 StatusOr<std::vector<ReadPlan>> MakePlans(const StoreBenchOptions& options, Dataset& dataset,
                                           UnitPlaces& places) {
   std::vector<ReadPlan> plans;
-  for (uint32_t round = 0; round < options.rounds; ++round) {
+  for (uint32_t round = 0; round < options.read_rounds; ++round) {
     QUIRE_ASSIGN_OR_RETURN(ReadPlan plan, MakePlan(options, dataset, round, places));
     plans.push_back(std::move(plan));
   }
@@ -167,12 +167,12 @@ StatusOr<SsdReads> MeasureSsdReads(const StoreBenchOptions& options, Dataset& da
   SideBySide contest({{[&] { return store_turns.Next(); }},
                       {[&] { return raw_turns.Next(); }},
                       {[&] { return blob_turns.Next(); }}});
-  QUIRE_RETURN_IF_ERROR(contest.Run(options.rounds));
+  QUIRE_RETURN_IF_ERROR(contest.Run(options.read_rounds));
   const uint64_t round_bytes = plans.front().units.size() * unit_bytes;
   const auto rate = [&](size_t contender, const Turns& turns) {
     return SsdRate{.vs_raw = contest.Ratio(contender, 1),
                    .gb_per_s = contest.PerSecond(contender, round_bytes) / 1e9,
-                   .amplification = turns.Amplification(round_bytes * options.rounds)};
+                   .amplification = turns.Amplification(round_bytes * options.read_rounds)};
   };
   return SsdReads{.store = rate(0, store_turns),
                   .blobdb = rate(2, blob_turns),

@@ -222,7 +222,7 @@ StatusOr<SsdWrites> MeasureSsdWrites(const StoreBenchOptions& options) {
   Turns store(options, segment, [&] { return StoreIngest::Make(options); });
   Turns blobs(options, segment, [&] { return BlobIngest::Make(options); });
   SideBySide contest({tier.contender(), raw.contender(), store.contender(), blobs.contender()});
-  QUIRE_RETURN_IF_ERROR(contest.Run(options.rounds));
+  QUIRE_RETURN_IF_ERROR(contest.Run(options.write_rounds));
   const uint64_t round_bytes = options.write_bytes / kSegmentBytes * kSegmentBytes;
   const auto rate = [&](size_t contender, const Turns& turns) {
     return SsdRate{.vs_raw = contest.Ratio(contender, 1),

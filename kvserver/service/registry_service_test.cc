@@ -43,11 +43,7 @@ class RegistryServiceTest : public ServiceFixture {
     return reply.collection();
   }
   uint64_t CounterOf(const std::string& name) const {
-    uint64_t found = 0;
-    server_->VisitCounters([&](std::string_view counter, uint64_t value) {
-      if (counter == name) found = value;
-    });
-    return found;
+    return MetricValuesOf(*server_).at(name);
   }
 };
 

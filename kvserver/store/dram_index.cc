@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/store/dram_index.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace quire::kvserver {
@@ -48,6 +49,21 @@ void DramIndex::Note(const ExtentId& id, Shard& shard) {
   }
   shard.notes[shard.num_notes++] = id;
   if (shard.num_notes == kNotes) notes_full_.store(true, std::memory_order_relaxed);
+}
+
+void DramIndex::TakeNotes(const std::function<void(const ExtentId&)>& visit) {
+  notes_full_.store(false, std::memory_order_relaxed);
+  Notes taken;
+  for (Shard& shard : shards_) {
+    uint32_t count = 0;
+    {
+      MutexLock lock(shard.mutex);
+      count = shard.num_notes;
+      std::copy_n(shard.notes.begin(), count, taken.begin());
+      shard.num_notes = 0;
+    }
+    for (uint32_t i = 0; i < count; ++i) visit(taken[i]);
+  }
 }
 
 std::optional<UnitBytes> DramIndex::ReadUnit(const ExtentId& id, uint32_t unit) {

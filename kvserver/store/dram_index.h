@@ -13,10 +13,10 @@
 #ifndef QUIRE_KVSERVER_STORE_DRAM_INDEX_H_
 #define QUIRE_KVSERVER_STORE_DRAM_INDEX_H_
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -50,8 +50,7 @@ class DramIndex {
 
   /// Calls visit(id) for every extent that was read since the last call, and forgets it. The
   /// shards' locks are free meanwhile.
-  template <typename Visit>
-  void TakeNotes(const Visit& visit);
+  void TakeNotes(const std::function<void(const ExtentId&)>& visit);
   /// Whether a shard's notes are full.
   bool notes_full() const { return notes_full_.load(std::memory_order_relaxed); }
   uint64_t notes_dropped() const { return notes_dropped_.Get(); }
@@ -104,22 +103,6 @@ class DramIndex {
   std::atomic<bool> notes_full_{false};
   Counter notes_dropped_;
 };
-
-template <typename Visit>
-void DramIndex::TakeNotes(const Visit& visit) {
-  notes_full_.store(false, std::memory_order_relaxed);
-  Notes taken;
-  for (Shard& shard : shards_) {
-    uint32_t count = 0;
-    {
-      MutexLock lock(shard.mutex);
-      count = shard.num_notes;
-      std::copy_n(shard.notes.begin(), count, taken.begin());
-      shard.num_notes = 0;
-    }
-    for (uint32_t i = 0; i < count; ++i) visit(taken[i]);
-  }
-}
 
 }  // namespace quire::kvserver
 

@@ -12,6 +12,20 @@ namespace {
 
 constexpr Duration kRetryWhenHeld = std::chrono::milliseconds(20);
 
+/// Counts up while it lives.
+class UnderWay {
+ public:
+  explicit UnderWay(std::atomic<uint32_t>& count) : count_(count) {
+    count_.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~UnderWay() { count_.fetch_sub(1, std::memory_order_relaxed); }
+  UnderWay(const UnderWay&) = delete;
+  UnderWay& operator=(const UnderWay&) = delete;
+
+ private:
+  std::atomic<uint32_t>& count_;
+};
+
 uint64_t ShareOf(uint64_t bytes, double share) {
   return std::min(bytes, static_cast<uint64_t>(static_cast<double>(bytes) * share));
 }
@@ -55,8 +69,10 @@ size_t DramTier::ReadUnits(std::string_view tenant, std::span<const UnitAddress>
   const size_t handed_out = index_.Read(tenant, units, out);
   hits_.Add(handed_out);
   misses_.Add(units.size() - handed_out);
-  // One reader at a time carries the notes over; the others do not wait for it.
-  if (index_.notes_full() && !telling_policy_.exchange(true, std::memory_order_acquire)) {
+  // One reader carries the notes over, unless a put is under way, which does. So nobody waits for
+  // long: neither the other readers for that one, nor that one for a put that evicts.
+  if (index_.notes_full() && puts_under_way_.load(std::memory_order_relaxed) == 0 &&
+      !telling_policy_.exchange(true, std::memory_order_acquire)) {
     {
       MutexLock lock(mutex_);
       TellPolicy();
@@ -83,6 +99,7 @@ void DramTier::TellPolicy() {
 
 Status DramTier::Put(std::span<const ExtentView> extents) {
   for (const ExtentView& extent : extents) QUIRE_RETURN_IF_ERROR(CheckShape(extent));
+  const UnderWay under_way(puts_under_way_);
   std::vector<ResidentToBe> residents;
   {
     MutexLock lock(mutex_);
@@ -97,6 +114,7 @@ Status DramTier::Put(std::span<const ExtentView> extents) {
   }
   MutexLock lock(mutex_);
   for (size_t i = 0; i < extents.size(); ++i) Publish(extents[i], std::move(residents[i]));
+  TellPolicy();
   EvictToLowMark();
   return OkStatus();
 }

@@ -138,8 +138,9 @@ class DramTier final : public Tier {
   const Options options_;
   Clock* const clock_;
   const std::shared_ptr<Arena> arena_;
-  DramIndex index_;  ///< Changed under `mutex_` only.
-  std::atomic<bool> telling_policy_{false};
+  DramIndex index_;                          ///< Changed under `mutex_` only.
+  std::atomic<bool> telling_policy_{false};  ///< A reader is.
+  std::atomic<uint32_t> puts_under_way_{0};
 
   mutable Mutex mutex_;
   const std::unique_ptr<EvictionPolicy> policy_ QUIRE_PT_GUARDED_BY(mutex_);

@@ -1,33 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The read path of the store allocates nothing when what is read is in DRAM. The program's own
-// operator new counts.
+// The read path of the store allocates nothing when what is read is in DRAM.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <new>
-
+#include "kvserver/store/policy/eviction_factory.h"
+#include "kvserver/store/testing/allocation_count.h"
 #include "kvserver/store/testing/page_store_fixture.h"
-
-namespace {
-
-thread_local uint64_t allocations = 0;
-
-}  // namespace
-
-void* operator new(size_t bytes) {
-  ++allocations;
-  void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) std::abort();
-  return memory;
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace quire::kvserver::testing {
 namespace {
 
-TEST_F(PageStoreTest, ReadsOfUnitsInDramAllocateNothing) {
+class PageStoreAllocationTest : public PageStoreTest,
+                                public ::testing::WithParamInterface<std::string> {
+  void SetUp() override {
+    options_.eviction_policy = GetParam();
+    Open();
+  }
+};
+
+TEST_P(PageStoreAllocationTest, ReadsOfUnitsInDramAllocateNothing) {
   const auto chain = PutTestChain(*store_, spec_, 1, 8);
   ASSERT_TRUE(chain.ok()) << chain.status();
   std::vector<UnitAddress> units;
@@ -37,14 +28,17 @@ TEST_F(PageStoreTest, ReadsOfUnitsInDramAllocateNothing) {
   }
   std::vector<UnitBytes> out;
   ASSERT_TRUE(store_->ReadUnits("default", units, &out).ok());
-  const uint64_t before = allocations;
+  const uint64_t before = AllocationsOfThisThread();
   for (int i = 0; i < 1000; ++i) {
     // Often enough that the policy is told of the reads in between.
     ASSERT_TRUE(store_->ReadUnits("default", units, &out).ok());
   }
-  EXPECT_EQ(allocations - before, 0u);
+  EXPECT_EQ(AllocationsOfThisThread() - before, 0u);
   EXPECT_EQ(Count("ssd_unit_reads"), 0u);
 }
+
+INSTANTIATE_TEST_SUITE_P(Policies, PageStoreAllocationTest,
+                         ::testing::ValuesIn(EvictionPolicyNames()));
 
 }  // namespace
 }  // namespace quire::kvserver::testing

@@ -11,15 +11,17 @@ void Gdsf::Insert(const NewExtent& extent) {
   const auto bytes = static_cast<double>(std::max<uint64_t>(extent.bytes, 1));
   entry.worth = cost_ == Cost::kOne ? 1 / bytes : 1;
   entry.place.id = &it->first;
-  Place(entry);
+  SetPlace(entry);
+  order_.Insert(entry.place);
 }
 
 void Gdsf::Touch(const ExtentId& id) {
   const auto it = entries_.find(id);
   if (it == entries_.end()) return;
-  order_.Erase(it->second.place);
+  const VictimOrder::Place before = it->second.place;
   ++it->second.frequency;
-  Place(it->second);
+  SetPlace(it->second);
+  order_.Move(before, it->second.place);
 }
 
 void Gdsf::Evict(const ExtentId& id) {
@@ -42,10 +44,9 @@ std::optional<ExtentId> Gdsf::Victim(const Evictable& evictable) {
   return victim ? std::optional(*victim) : std::nullopt;
 }
 
-void Gdsf::Place(Entry& entry) {
+void Gdsf::SetPlace(Entry& entry) {
   entry.place.priority = clock_ + static_cast<double>(entry.frequency) * entry.worth;
   entry.place.turn = ++turn_;
-  order_.Insert(entry.place);
 }
 
 }  // namespace quire::kvserver

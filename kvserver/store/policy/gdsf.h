@@ -32,7 +32,7 @@ class Gdsf final : public EvictionPolicy {
     uint64_t frequency = 1;
     VictimOrder::Place place;
   };
-  void Place(Entry& entry);
+  void SetPlace(Entry& entry);
 
   const Cost cost_;
   VictimOrder order_;

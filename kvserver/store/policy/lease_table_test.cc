@@ -25,6 +25,19 @@ TEST(LeaseTableTest, AnExtentIsHeldUntilItsExpiryAndNotAtIt) {
   EXPECT_EQ(leases.Count(At(10)), 0u);
 }
 
+TEST(LeaseTableTest, TellsOfEachLeaseThatEndsHoweverItEndsAndOnce) {
+  std::vector<uint32_t> ended;
+  LeaseTable leases(10, [&](uint32_t slot) { ended.push_back(slot); });
+  const LeaseId released = leases.Grant(ExtentNumber(1), At(10), At(0)).value();
+  const LeaseId expired = leases.Grant(ExtentNumber(1), At(5), At(0)).value();
+  EXPECT_TRUE(ended.empty());
+  leases.EndExpired(At(5));
+  EXPECT_EQ(ended, std::vector<uint32_t>{expired.slot});
+  ASSERT_TRUE(leases.Release(released, At(6)).ok());
+  EXPECT_FALSE(leases.Release(expired, At(7)).ok());
+  EXPECT_EQ(ended, (std::vector<uint32_t>{expired.slot, released.slot}));
+}
+
 TEST(LeaseTableTest, AnExtentIsHeldAsLongAsAnyOfItsLeases) {
   LeaseTable leases(10);
   const LeaseId longer = leases.Grant(ExtentNumber(1), At(20), At(0)).value();

@@ -12,10 +12,10 @@ void Lfu::Insert(const NewExtent& extent) {
 void Lfu::Touch(const ExtentId& id) {
   const auto it = places_.find(id);
   if (it == places_.end()) return;
-  order_.Erase(it->second);
+  const VictimOrder::Place before = it->second;
   it->second.priority += 1;
   it->second.turn = ++turn_;
-  order_.Insert(it->second);
+  order_.Move(before, it->second);
 }
 
 void Lfu::Remove(const ExtentId& id) {

@@ -29,16 +29,18 @@ void Pgdsf::Insert(const NewExtent& extent) {
   entry.bytes = extent.bytes;
   entry.parent = extent.parent == kRootKey ? extent.id : extent.parent_id();
   entry.place.id = &it->first;
-  Place(entry);
+  SetPlace(entry);
+  OrderOf(extent.id).Insert(entry.place);
   if (entry.parent != extent.id) AddChild(entry.parent);
 }
 
 void Pgdsf::Touch(const ExtentId& id) {
   const auto it = entries_.find(id);
   if (it == entries_.end()) return;
-  OrderOf(id).Erase(it->second.place);
+  const VictimOrder::Place before = it->second.place;
   ++it->second.history.frequency;
-  Place(it->second);
+  SetPlace(it->second);
+  OrderOf(id).Move(before, it->second.place);
 }
 
 void Pgdsf::Evict(const ExtentId& id) {
@@ -70,11 +72,10 @@ std::optional<ExtentId> Pgdsf::Victim(const Evictable& evictable) {
   return victim ? std::optional(*victim) : std::nullopt;
 }
 
-void Pgdsf::Place(Entry& entry) {
+void Pgdsf::SetPlace(Entry& entry) {
   const double cost = entry.history.cost.Or(all_costs_.Or(1));
   entry.place.priority = clock_ + static_cast<double>(entry.history.frequency) * cost;
   entry.place.turn = ++turn_;
-  OrderOf(*entry.place.id).Insert(entry.place);
 }
 
 void Pgdsf::AddChild(const ExtentId& parent) {

@@ -62,7 +62,7 @@ class Pgdsf final : public EvictionPolicy {
   };
 
   VictimOrder& OrderOf(const ExtentId& id) { return children_.contains(id) ? inner_ : leaves_; }
-  void Place(Entry& entry);
+  void SetPlace(Entry& entry);
   void AddChild(const ExtentId& parent);
   void RemoveChild(const ExtentId& parent);
 

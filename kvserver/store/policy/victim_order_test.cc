@@ -35,6 +35,19 @@ TEST_F(VictimOrderTest, TheLowestPriorityIsFirstAndOfEqualsTheOnePlacedFirst) {
   EXPECT_EQ(order_.First(AnyExtent), &ids_[0]);
 }
 
+TEST_F(VictimOrderTest, WhatIsMovedStandsAtItsNewPlaceAlsoWhenItWasAside) {
+  EXPECT_EQ(order_.First([&](const ExtentId& id) { return id == ids_[1]; }), &ids_[1]);
+  VictimOrder::Place to = places_[0];  // aside now
+  to.priority = 1.5;
+  order_.Move(places_[0], to);
+  to = places_[1];
+  to.priority = 1.7;
+  order_.Move(places_[1], to);
+  EXPECT_EQ(order_.First(AnyExtent), &ids_[0]);
+  order_.Erase({.priority = 1.5, .turn = 0, .id = &ids_[0]});
+  EXPECT_EQ(order_.First(AnyExtent), &ids_[1]);
+}
+
 TEST_F(VictimOrderTest, WhatIsRefusedIsAskedAgainAFewAtATimeInTurn) {
   std::vector<uint64_t> asked;
   const auto only_last = [&](const ExtentId& id) {
