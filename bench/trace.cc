@@ -2,7 +2,7 @@
 //
 // Trace: what each eviction policy would save on a trace of requests, with a cache of a share of
 // the trace's bytes; beside them the limit, a cache that holds everything. Nothing is timed: the
-// seconds are those of trace/prefill_cost.h.
+// seconds are those of kvserver/store/policy/prefill_cost.h.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>

@@ -13,11 +13,13 @@
 
 #include <cstdint>
 
-#include "bench/trace/prefill_cost.h"
 #include "bench/trace/trace.h"
 #include "kvserver/store/policy/eviction_policy.h"
+#include "kvserver/store/policy/prefill_cost.h"
 
 namespace quire::bench {
+
+using kvserver::PrefillCost;
 
 struct ReplayOptions {
   uint64_t cache_bytes = 0;

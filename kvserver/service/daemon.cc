@@ -26,6 +26,17 @@ void AddStoreFlags(CLI::App* app, ServerOptions* server) {
       ->transform(CLI::AsSizeValue(true).description(""))
       ->type_name("SIZE")
       ->capture_default_str();
+  app->add_option("--dram-numa-node", server->dram_numa_node,
+                  "NUMA node that the DRAM tier lies on; -1 = all of them in turn")
+      ->capture_default_str();
+  app->add_flag("--dram-prefault", server->dram_prefault,
+                "Fill the DRAM tier at start: slower start, no page faults at the first puts");
+  app->add_option("--dram-high-watermark", server->dram_high_watermark,
+                  "Share of the DRAM tier above which extents are evicted ahead of need")
+      ->capture_default_str();
+  app->add_option("--dram-low-watermark", server->dram_low_watermark,
+                  "Share of the DRAM tier down to which they are")
+      ->capture_default_str();
   app->add_option("--ssd-bytes", server->ssd_bytes, "Payload allowed on SSD; 0 = no limit of ours")
       ->transform(CLI::AsSizeValue(true).description(""))
       ->type_name("SIZE")
@@ -128,6 +139,7 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
   listening(listener->address());
   LogInfo("listening", {{"address", listener->address()},
                         {"data_dir", options.server.data_dir},
+                        {"dram", server->dram_mode()},
                         {"ssd", server->ssd_mode()}});
   const int signal = stop->Wait();
   LogInfo("shutting_down", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});

@@ -25,6 +25,10 @@ PageStore::Options StoreOptions(const ServerOptions& options) {
   PageStore::Options store;
   store.ssd_path = options.data_dir;
   store.dram_bytes = options.dram_bytes;
+  store.dram_numa_node = options.dram_numa_node;
+  store.dram_prefault = options.dram_prefault;
+  store.dram_high_watermark = options.dram_high_watermark;
+  store.dram_low_watermark = options.dram_low_watermark;
   store.ssd_bytes = options.ssd_bytes;
   store.ssd_write_bytes_per_second = options.ssd_write_bytes_per_second;
   store.ssd_write_burst_bytes = options.ssd_write_burst_bytes;
@@ -114,5 +118,6 @@ CallHandler* Server::handler() { return &parts_->dispatcher; }
 void Server::VisitCounters(const CounterVisitor& visit) const { parts_->VisitCounters(visit); }
 
 std::string Server::ssd_mode() const { return parts_->store->ssd_mode(); }
+std::string Server::dram_mode() const { return parts_->store->dram_mode(); }
 
 }  // namespace quire::kvserver

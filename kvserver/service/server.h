@@ -33,6 +33,8 @@ class Server {
   void VisitCounters(const CounterVisitor& visit) const;
   /// See PageStore::ssd_mode.
   std::string ssd_mode() const;
+  /// See PageStore::dram_mode.
+  std::string dram_mode() const;
 
  private:
   struct Parts;

@@ -28,6 +28,12 @@ Status ServerOptions::Validate() const {
                                    wire::kLargestMaxMessageBytes));
   QUIRE_RETURN_IF_ERROR(Annotate(MakeEvictionPolicy(eviction_policy).status(), "--eviction"));
   QUIRE_RETURN_IF_ERROR(CheckRange("--promote-after-touches", promote_after_touches, 1, 1000000));
+  if (!(dram_low_watermark > 0 && dram_low_watermark <= dram_high_watermark &&
+        dram_high_watermark <= 1)) {
+    return InvalidArgument("--dram-low-watermark is ", dram_low_watermark,
+                           " and --dram-high-watermark ", dram_high_watermark,
+                           ": must be 0 < low <= high <= 1");
+  }
   QUIRE_RETURN_IF_ERROR(CheckRange("--max-sessions", max_sessions, 1, 1000000));
   QUIRE_RETURN_IF_ERROR(CheckRange("--max-contexts", max_contexts, 1, 1000000));
   return CheckRange("--idle-seconds", idle_seconds, 1, 30 * 24 * 3600);

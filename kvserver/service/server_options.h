@@ -20,6 +20,10 @@ struct ServerOptions {
   // What it keeps.
   std::string data_dir;                     ///< Created when missing. Required.
   uint64_t dram_bytes = uint64_t{1} << 30;  ///< Arena, reserved at start.
+  int dram_numa_node = -1;                  ///< The arena's; -1 = all nodes in turn.
+  bool dram_prefault = false;               ///< Fill the arena at start.
+  double dram_high_watermark = 1;           ///< Shares of the arena between which extents are
+  double dram_low_watermark = 1;            ///< evicted ahead of need; both 1 = never.
   uint64_t ssd_bytes = 0;  ///< Payload bytes allowed on SSD; 0 = what the file system has.
   uint64_t ssd_write_bytes_per_second = 0;  ///< Of puts that need not persist; 0 = no budget.
   uint64_t ssd_write_burst_bytes = uint64_t{1} << 30;  ///< What that budget saves up at most.

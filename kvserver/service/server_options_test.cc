@@ -30,6 +30,8 @@ TEST(ServerOptionsTest, EveryOptionOutOfRangeIsNamed) {
   expect("--max-message-bytes", [](ServerOptions& o) { o.max_message_bytes = uint64_t{1} << 40; });
   expect("--eviction", [](ServerOptions& o) { o.eviction_policy = "belady"; });
   expect("--promote-after-touches", [](ServerOptions& o) { o.promote_after_touches = 0; });
+  expect("--dram-high-watermark", [](ServerOptions& o) { o.dram_high_watermark = 1.5; });
+  expect("--dram-low-watermark", [](ServerOptions& o) { o.dram_low_watermark = 0; });
   expect("--max-sessions", [](ServerOptions& o) { o.max_sessions = 0; });
   expect("--max-contexts", [](ServerOptions& o) { o.max_contexts = 0; });
   expect("--idle-seconds", [](ServerOptions& o) { o.idle_seconds = 0; });

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/store/arena.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include <utility>
 
 namespace quire::kvserver {
 namespace {
@@ -15,13 +13,12 @@ constexpr uint64_t kMaxSlabBytes = 16 << 20;
 // At least this many slabs, so that several slot sizes find a place in a small arena.
 constexpr uint64_t kMinSlabs = 16;
 
-uint64_t RoundUp(uint64_t bytes) {
-  return (bytes + Arena::kSlotAlignBytes - 1) / Arena::kSlotAlignBytes * Arena::kSlotAlignBytes;
-}
-
+/// A slab holds whole huge pages where it has room for one.
 uint64_t SlabBytes(uint64_t arena_bytes) {
-  const uint64_t share = arena_bytes / kMinSlabs / Arena::kSlotAlignBytes * Arena::kSlotAlignBytes;
-  return std::clamp(share, Arena::kSlotAlignBytes, kMaxSlabBytes);
+  const uint64_t share = std::min(arena_bytes / kMinSlabs, kMaxSlabBytes);
+  const uint64_t unit =
+      share >= ArenaMemory::kHugePageBytes ? ArenaMemory::kHugePageBytes : Arena::kSlotAlignBytes;
+  return share / unit * unit;
 }
 
 Status CheckSize(uint64_t bytes) {
@@ -36,70 +33,96 @@ Status CheckSize(uint64_t bytes) {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<Arena>> Arena::Reserve(uint64_t bytes) {
-  QUIRE_RETURN_IF_ERROR(CheckSize(bytes));
-  const int fd = memfd_create("quire-arena", MFD_CLOEXEC);
-  void* base = MAP_FAILED;
-  if (fd >= 0 && ftruncate(fd, static_cast<off_t>(bytes)) == 0) {
-    base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  }
-  if (base == MAP_FAILED) {
-    const int error = errno;
-    if (fd >= 0) close(fd);
-    return ResourceExhausted("cannot reserve ", bytes,
-                             " bytes of memory for the arena: ", std::strerror(error),
-                             "; lower dram_bytes or raise the process's memory limit");
-  }
+StatusOr<std::unique_ptr<Arena>> Arena::Reserve(const ArenaMemory::Options& options) {
+  QUIRE_RETURN_IF_ERROR(CheckSize(options.bytes));
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<ArenaMemory> memory, ArenaMemory::Map(options));
   return std::unique_ptr<Arena>(
-      new Arena(static_cast<std::byte*>(base), bytes, SlabBytes(bytes), fd));
+      new Arena(std::move(memory), options.bytes, SlabBytes(options.bytes)));
 }
 
-Arena::Arena(std::byte* base, uint64_t bytes, uint64_t slab_bytes, int fd)
-    : base_(base),
+Arena::Arena(std::unique_ptr<ArenaMemory> memory, uint64_t bytes, uint64_t slab_bytes)
+    : memory_(std::move(memory)),
       bytes_(bytes),
       slab_bytes_(slab_bytes),
-      num_slabs_(bytes / slab_bytes),
-      fd_(fd),
-      slabs_(num_slabs_) {}
-
-Arena::~Arena() {
-  munmap(base_, bytes_);
-  close(fd_);
+      num_slabs_(static_cast<uint32_t>(bytes / slab_bytes)),
+      prepared_(num_slabs_),
+      slabs_(num_slabs_) {
+  for (uint32_t slab = num_slabs_; slab > 0; --slab) pool_.push_back(slab - 1);
 }
 
-bool Arena::Fits(uint64_t bytes) const { return bytes > 0 && bytes <= slab_bytes_; }
-
-bool Arena::SameClass(uint64_t a_bytes, uint64_t b_bytes) const {
-  return RoundUp(a_bytes) == RoundUp(b_bytes);
-}
-
-std::optional<uint32_t> Arena::SlabWithRoom(uint64_t slot_bytes) {
-  std::optional<uint32_t> pooled;
-  for (uint32_t i = 0; i < slabs_.size(); ++i) {
-    if (slabs_[i].slot_bytes == slot_bytes && !slabs_[i].free.empty()) return i;
-    if (slabs_[i].slot_bytes == 0 && !pooled) pooled = i;
-  }
-  if (!pooled) return std::nullopt;
-  Slab& slab = slabs_[*pooled];
-  const auto slots = static_cast<uint32_t>(slab_bytes_ / slot_bytes);
-  slab.slot_bytes = slot_bytes;
-  slab.generations.assign(slots, 0);
-  for (uint32_t i = slots; i > 0; --i) slab.free.push_back(i - 1);
-  return pooled;
+uint64_t Arena::SlotBytes(uint64_t bytes) {
+  return (bytes + kSlotAlignBytes - 1) / kSlotAlignBytes * kSlotAlignBytes;
 }
 
 std::optional<Arena::Slot> Arena::Allocate(uint64_t bytes) {
   if (!Fits(bytes)) return std::nullopt;
   MutexLock lock(mutex_);
-  const std::optional<uint32_t> number = SlabWithRoom(RoundUp(bytes));
+  const std::optional<uint32_t> number = SlabWithRoom(SlotBytes(bytes));
   if (!number) return std::nullopt;
   Slab& slab = slabs_[*number];
   const Slot slot{.slab = *number, .index = slab.free.back(), .generation = next_generation_++};
   slab.free.pop_back();
+  if (slab.free.empty()) RemoveWithRoom(*number);
   slab.generations[slot.index] = slot.generation;
   ++slab.used;
+  ++classes_[slab.slot_bytes].slots_used;
   used_bytes_ += slab.slot_bytes;
   return slot;
+}
+
+std::optional<uint32_t> Arena::SlabWithRoom(uint64_t slot_bytes) {
+  const auto known = classes_.find(slot_bytes);
+  if (known == classes_.end() || known->second.with_room.empty()) {
+    if (pool_.empty()) return std::nullopt;
+    TakeFromPool(slot_bytes);
+  }
+  return classes_[slot_bytes].with_room.back();
+}
+
+void Arena::TakeFromPool(uint64_t slot_bytes) {
+  const uint32_t number = pool_.back();
+  pool_.pop_back();
+  Slab& slab = slabs_[number];
+  const auto slots = static_cast<uint32_t>(slab_bytes_ / slot_bytes);
+  slab.slot_bytes = slot_bytes;
+  slab.generations.assign(slots, 0);
+  for (uint32_t i = slots; i > 0; --i) slab.free.push_back(i - 1);
+  ++classes_[slot_bytes].slabs;
+  AddWithRoom(number);
+}
+
+void Arena::Free(const Slot& slot) {
+  MutexLock lock(mutex_);
+  if (!IsLive(slot)) return;
+  Slab& slab = slabs_[slot.slab];
+  used_bytes_ -= slab.slot_bytes;
+  --classes_[slab.slot_bytes].slots_used;
+  slab.generations[slot.index] = 0;
+  if (slab.free.empty()) AddWithRoom(slot.slab);
+  slab.free.push_back(slot.index);
+  if (--slab.used == 0) ReturnToPool(slot.slab);
+}
+
+void Arena::ReturnToPool(uint32_t number) {
+  RemoveWithRoom(number);
+  const auto size_class = classes_.find(slabs_[number].slot_bytes);
+  if (--size_class->second.slabs == 0) classes_.erase(size_class);
+  slabs_[number] = Slab{};
+  pool_.push_back(number);
+}
+
+void Arena::AddWithRoom(uint32_t number) {
+  std::vector<uint32_t>& with_room = classes_[slabs_[number].slot_bytes].with_room;
+  slabs_[number].place_with_room = with_room.size();
+  with_room.push_back(number);
+}
+
+void Arena::RemoveWithRoom(uint32_t number) {
+  std::vector<uint32_t>& with_room = classes_[slabs_[number].slot_bytes].with_room;
+  const uint32_t last = with_room.back();
+  with_room[slabs_[number].place_with_room] = last;
+  slabs_[last].place_with_room = slabs_[number].place_with_room;
+  with_room.pop_back();
 }
 
 bool Arena::IsLive(const Slot& slot) const {
@@ -108,21 +131,17 @@ bool Arena::IsLive(const Slot& slot) const {
          slabs_[slot.slab].generations[slot.index] == slot.generation;
 }
 
-void Arena::Free(const Slot& slot) {
-  MutexLock lock(mutex_);
-  if (!IsLive(slot)) return;
-  Slab& slab = slabs_[slot.slab];
-  used_bytes_ -= slab.slot_bytes;
-  slab.generations[slot.index] = 0;
-  slab.free.push_back(slot.index);
-  if (--slab.used == 0) slab = Slab{};
-}
-
 std::span<std::byte> Arena::Bytes(const Slot& slot) {
   MutexLock lock(mutex_);
   if (!IsLive(slot)) return {};
   const uint64_t slot_bytes = slabs_[slot.slab].slot_bytes;
-  return {base_ + slot.slab * slab_bytes_ + slot.index * slot_bytes, slot_bytes};
+  return SlabSpan(slot.slab).subspan(slot.index * slot_bytes, slot_bytes);
+}
+
+void Arena::Prepare(const Slot& slot) {
+  std::atomic<bool>& prepared = prepared_[slot.slab];
+  if (prepared.load(std::memory_order_relaxed)) return;
+  if (!prepared.exchange(true, std::memory_order_relaxed)) memory_->Prepare(SlabSpan(slot.slab));
 }
 
 uint32_t Arena::UsedSlots(uint32_t slab) const {
@@ -133,6 +152,15 @@ uint32_t Arena::UsedSlots(uint32_t slab) const {
 uint64_t Arena::used_bytes() const {
   MutexLock lock(mutex_);
   return used_bytes_;
+}
+
+std::vector<Arena::ClassUse> Arena::Classes() const {
+  MutexLock lock(mutex_);
+  std::vector<ClassUse> classes;
+  for (const auto& [slot_bytes, use] : classes_) {
+    classes.push_back({.slot_bytes = slot_bytes, .slabs = use.slabs, .slots_used = use.slots_used});
+  }
+  return classes;
 }
 
 }  // namespace quire::kvserver

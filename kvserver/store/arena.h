@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arena: the server's DRAM for extents, reserved once (memfd, so that it can be shared with workers
-// on the same host) and never grown. It is cut into slabs; a slab serves slots of one size, and
-// goes back to the common pool when its last slot is freed.
+// Arena: the server's DRAM for extents, reserved once (arena_memory.h) and never grown. It is cut
+// into slabs; a slab serves slots of one size class, and goes back to the common pool when its last
+// slot is freed. Finding a slot is O(1) in slabs and slots.
 //
 // Ownership: a slot belongs to whoever allocated it until Free. The arena outlives its slots.
 // Thread-safety: all methods may be called concurrently. It takes no other lock.
@@ -10,15 +10,19 @@
 #ifndef QUIRE_KVSERVER_STORE_ARENA_H_
 #define QUIRE_KVSERVER_STORE_ARENA_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "kvserver/store/arena_memory.h"
 
 namespace quire::kvserver {
 
@@ -32,14 +36,19 @@ class Arena {
     uint64_t generation = 0;
     friend bool operator==(const Slot&, const Slot&) = default;
   };
+  /// What the slots of one size take.
+  struct ClassUse {
+    uint64_t slot_bytes = 0;
+    uint64_t slabs = 0;
+    uint64_t slots_used = 0;
+  };
   static constexpr uint64_t kMinBytes = 64 << 10;
   /// Slots start at multiples of this: the page size, also what direct I/O asks for.
   static constexpr uint64_t kSlotAlignBytes = 4096;
 
-  /// Reserves `bytes`. INVALID_ARGUMENT below kMinBytes or above what the machine has,
-  /// RESOURCE_EXHAUSTED when the system refuses.
-  static StatusOr<std::unique_ptr<Arena>> Reserve(uint64_t bytes);
-  ~Arena();
+  /// Reserves memory. INVALID_ARGUMENT for less than kMinBytes, more than the machine has or a NUMA
+  /// node that it does not have; RESOURCE_EXHAUSTED when the system refuses.
+  static StatusOr<std::unique_ptr<Arena>> Reserve(const ArenaMemory::Options& options);
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
@@ -49,40 +58,68 @@ class Arena {
   void Free(const Slot& slot);
   /// The slot's bytes, all of its size; empty for a stale slot.
   std::span<std::byte> Bytes(const Slot& slot);
+  /// Gets large pages under the slot's slab when it is used for the first time. It may take
+  /// milliseconds: call it outside every lock, before the slot is filled. REQUIRES: a live slot.
+  void Prepare(const Slot& slot);
 
+  /// Bytes of the slot that a request of `bytes` is given.
+  static uint64_t SlotBytes(uint64_t bytes);
   /// Whether two requests are served by slots of one size, that is, by the same slabs.
-  bool SameClass(uint64_t a_bytes, uint64_t b_bytes) const;
+  static bool SameClass(uint64_t a_bytes, uint64_t b_bytes) {
+    return SlotBytes(a_bytes) == SlotBytes(b_bytes);
+  }
   /// Whether a slot of `bytes` can ever be allocated.
-  bool Fits(uint64_t bytes) const;
+  bool Fits(uint64_t bytes) const { return bytes > 0 && bytes <= slab_bytes_; }
   /// Slots of `slab` that are allocated now.
   uint32_t UsedSlots(uint32_t slab) const;
-  uint32_t num_slabs() const { return static_cast<uint32_t>(num_slabs_); }
+  uint32_t num_slabs() const { return num_slabs_; }
 
+  /// What was asked for at the start.
   uint64_t reserved_bytes() const { return bytes_; }
   /// Bytes of all allocated slots.
   uint64_t used_bytes() const;
+  /// The size classes that have slabs now, smallest first.
+  std::vector<ClassUse> Classes() const;
+  /// See ArenaMemory::mode.
+  const std::string& mode() const { return memory_->mode(); }
 
  private:
   struct Slab {
     uint64_t slot_bytes = 0;  // 0: in the pool
     uint32_t used = 0;
+    size_t place_with_room = 0;         // Its place in SizeClass::with_room while it is there.
     std::vector<uint64_t> generations;  // per slot; 0: free
     std::vector<uint32_t> free;
   };
+  struct SizeClass {
+    uint64_t slabs = 0;
+    uint64_t slots_used = 0;
+    std::vector<uint32_t> with_room;  // slabs with a free slot
+  };
 
-  Arena(std::byte* base, uint64_t bytes, uint64_t slab_bytes, int fd);
+  Arena(std::unique_ptr<ArenaMemory> memory, uint64_t bytes, uint64_t slab_bytes);
   std::optional<uint32_t> SlabWithRoom(uint64_t slot_bytes) QUIRE_REQUIRES(mutex_);
+  void TakeFromPool(uint64_t slot_bytes) QUIRE_REQUIRES(mutex_);
+  void ReturnToPool(uint32_t slab) QUIRE_REQUIRES(mutex_);
+  void AddWithRoom(uint32_t slab) QUIRE_REQUIRES(mutex_);
+  void RemoveWithRoom(uint32_t slab) QUIRE_REQUIRES(mutex_);
   bool IsLive(const Slot& slot) const QUIRE_REQUIRES(mutex_);
+  std::span<std::byte> SlabSpan(uint32_t slab) const {
+    return memory_->bytes().subspan(slab * slab_bytes_, slab_bytes_);
+  }
 
   // Constant after construction.
-  std::byte* const base_;
+  const std::unique_ptr<ArenaMemory> memory_;
   const uint64_t bytes_;
   const uint64_t slab_bytes_;
-  const uint64_t num_slabs_;
-  const int fd_;
+  const uint32_t num_slabs_;
+
+  std::vector<std::atomic<bool>> prepared_;  // per slab
 
   mutable Mutex mutex_;
   std::vector<Slab> slabs_ QUIRE_GUARDED_BY(mutex_);
+  std::vector<uint32_t> pool_ QUIRE_GUARDED_BY(mutex_);             // slabs without a class
+  std::map<uint64_t, SizeClass> classes_ QUIRE_GUARDED_BY(mutex_);  // by slot bytes
   uint64_t next_generation_ QUIRE_GUARDED_BY(mutex_) = 1;
   uint64_t used_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/store/dram_tier.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -11,101 +12,216 @@ namespace {
 
 constexpr Duration kRetryWhenHeld = std::chrono::milliseconds(20);
 
-}  // namespace
-
-/// An extent in its slot. The index holds one reference; every further one is a reader's pin.
-struct DramTier::Resident {
-  Resident(std::shared_ptr<Arena> in, const Arena::Slot& at, const ExtentView& extent)
-      : arena(std::move(in)),
-        slot(at),
-        bytes(arena->Bytes(at).first(extent.bytes.size())),
-        full_bytes(extent.full_bytes),
-        unit_bytes(extent.unit_bytes()),
-        unit_crc32c(extent.unit_crc32c.begin(), extent.unit_crc32c.end()) {}
-  ~Resident() { arena->Free(slot); }
-  Resident(const Resident&) = delete;
-  Resident& operator=(const Resident&) = delete;
-
-  const std::shared_ptr<Arena> arena;
-  const Arena::Slot slot;
-  const std::span<std::byte> bytes;
-  const uint64_t full_bytes;
-  const uint64_t unit_bytes;
-  const std::vector<uint32_t> unit_crc32c;
-};
-
-StatusOr<std::unique_ptr<DramTier>> DramTier::Open(uint64_t bytes,
-                                                   std::unique_ptr<EvictionPolicy> policy) {
-  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Arena> arena, Arena::Reserve(bytes));
-  return std::unique_ptr<DramTier>(new DramTier(std::move(arena), std::move(policy)));
+uint64_t ShareOf(uint64_t bytes, double share) {
+  return std::min(bytes, static_cast<uint64_t>(static_cast<double>(bytes) * share));
 }
 
-DramTier::DramTier(std::unique_ptr<Arena> arena, std::unique_ptr<EvictionPolicy> policy)
-    : arena_(std::move(arena)), policy_(std::move(policy)), slab_extents_(arena_->num_slabs()) {}
+}  // namespace
+
+StatusOr<std::unique_ptr<DramTier>> DramTier::Open(const Options& options,
+                                                   std::unique_ptr<EvictionPolicy> policy) {
+  QUIRE_ASSIGN_OR_RETURN(
+      const Watermarks watermarks,
+      Watermarks::Make(options.memory.bytes, options.low_watermark, options.high_watermark));
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Arena> arena, Arena::Reserve(options.memory));
+  return std::unique_ptr<DramTier>(
+      new DramTier(options, std::move(arena), watermarks, std::move(policy)));
+}
+
+DramTier::DramTier(const Options& options, std::unique_ptr<Arena> arena,
+                   const Watermarks& watermarks, std::unique_ptr<EvictionPolicy> policy)
+    : options_(options),
+      clock_(options.clock != nullptr ? options.clock : &SystemClock()),
+      arena_(std::move(arena)),
+      policy_(std::move(policy)),
+      slab_extents_(arena_->num_slabs()),
+      leases_(options.max_leases,
+              [this](uint32_t slot) QUIRE_REQUIRES(mutex_) { leased_[slot].reset(); }),
+      pins_(ShareOf(options.memory.bytes, options.pinned_share)),
+      quotas_(options.tenant_quota_bytes),
+      watermarks_(watermarks) {
+  MutexLock lock(mutex_);
+  for (const auto& [tenant, bytes] : options.tenant_quotas) {
+    quotas_.SetQuota(tenant, TierName::kDram, bytes);
+  }
+}
+
+DramTier::~DramTier() = default;
+
+// --- Reading.
+
+size_t DramTier::ReadUnits(std::string_view tenant, std::span<const UnitAddress> units,
+                           std::span<UnitBytes> out) {
+  const size_t handed_out = index_.Read(tenant, units, out);
+  hits_.Add(handed_out);
+  misses_.Add(units.size() - handed_out);
+  // One reader at a time carries the notes over; the others do not wait for it.
+  if (index_.notes_full() && !telling_policy_.exchange(true, std::memory_order_acquire)) {
+    {
+      MutexLock lock(mutex_);
+      TellPolicy();
+    }
+    telling_policy_.store(false, std::memory_order_release);
+  }
+  return handed_out;
+}
+
+StatusOr<UnitBytes> DramTier::ReadUnit(const ExtentId& id, uint32_t unit) {
+  std::optional<UnitBytes> read = index_.ReadUnit(id, unit);
+  (read ? hits_ : misses_).Add();
+  if (!read) return Status(StatusCode::kNotFound, "not in DRAM");
+  return *std::move(read);
+}
+
+StatusOr<bool> DramTier::Has(const ExtentId& id) { return index_.Has(id); }
+
+void DramTier::TellPolicy() {
+  index_.TakeNotes([this](const ExtentId& id) QUIRE_REQUIRES(mutex_) { policy_->Touch(id); });
+}
+
+// --- Putting and erasing.
 
 Status DramTier::Put(std::span<const ExtentView> extents) {
   for (const ExtentView& extent : extents) QUIRE_RETURN_IF_ERROR(CheckShape(extent));
-  std::vector<std::shared_ptr<Resident>> residents;
-  residents.reserve(extents.size());
+  std::vector<ResidentToBe> residents;
   {
     MutexLock lock(mutex_);
-    for (const ExtentView& extent : extents) {
-      StatusOr<std::shared_ptr<Resident>> resident = Allocate(extent);
-      if (!resident.ok()) {
-        refused_.Add(extents.size());
-        return resident.status();
-      }
-      residents.push_back(*std::move(resident));
-    }
+    TellPolicy();
+    leases_.EndExpired(clock_->Now());
+    QUIRE_ASSIGN_OR_RETURN(residents, AllocateAll(extents));
   }
   for (size_t i = 0; i < extents.size(); ++i) {
+    arena_->Prepare(residents[i]->slot);
     std::memcpy(residents[i]->bytes.data(), extents[i].bytes.data(), extents[i].bytes.size());
   }
   MutexLock lock(mutex_);
-  for (size_t i = 0; i < extents.size(); ++i) Publish(extents[i].id, std::move(residents[i]));
+  for (size_t i = 0; i < extents.size(); ++i) Publish(extents[i], std::move(residents[i]));
+  EvictToLowMark();
   return OkStatus();
 }
 
-StatusOr<std::shared_ptr<DramTier::Resident>> DramTier::Allocate(const ExtentView& extent) {
+StatusOr<std::vector<DramTier::ResidentToBe>> DramTier::AllocateAll(
+    std::span<const ExtentView> extents) {
+  std::vector<ResidentToBe> residents;
+  residents.reserve(extents.size());
+  for (const ExtentView& extent : extents) {
+    StatusOr<ResidentToBe> resident = Allocate(extent);
+    if (!resident.ok()) {
+      for (const ResidentToBe& other : residents) {
+        quotas_.Release(other->tenant, TierName::kDram, other->slot_bytes);
+      }
+      refused_.Add(extents.size());
+      return resident.status();
+    }
+    residents.push_back(*std::move(resident));
+  }
+  return residents;
+}
+
+StatusOr<DramTier::ResidentToBe> DramTier::Allocate(const ExtentView& extent) {
   if (!arena_->Fits(extent.full_bytes)) {
     return ResourceExhausted("an extent of ", extent.full_bytes,
                              " bytes does not fit in a slab of the arena; raise dram_bytes");
   }
-  std::optional<Arena::Slot> slot = arena_->Allocate(extent.full_bytes);
-  while (!slot && MakeRoom(extent.full_bytes)) slot = arena_->Allocate(extent.full_bytes);
-  if (!slot) {
-    return WithRetryAfter(
-        ResourceExhausted("the DRAM arena of ", arena_->reserved_bytes(),
-                          " bytes is full and readers hold every extent that could make room; "
-                          "retry later or raise dram_bytes"),
-        kRetryWhenHeld);
-  }
-  return std::make_shared<Resident>(arena_, *slot, extent);
+  const uint64_t slot_bytes = Arena::SlotBytes(extent.full_bytes);
+  QUIRE_RETURN_IF_ERROR(Charge(extent.tenant, slot_bytes));
+  std::optional<Arena::Slot> slot = arena_->Allocate(slot_bytes);
+  while (!slot && MakeRoom(slot_bytes)) slot = arena_->Allocate(slot_bytes);
+  if (slot) return std::make_shared<Resident>(arena_, *slot, extent);
+  quotas_.Release(extent.tenant, TierName::kDram, slot_bytes);
+  return WithRetryAfter(
+      ResourceExhausted("the DRAM arena of ", arena_->reserved_bytes(),
+                        " bytes is full, and readers, leases or pins hold every extent that could "
+                        "make room; retry later or raise dram_bytes"),
+      kRetryWhenHeld);
+}
+
+Status DramTier::Charge(std::string_view tenant, uint64_t slot_bytes) {
+  const uint64_t quota = quotas_.quota_bytes(tenant, TierName::kDram);
+  const auto own = [&](const ExtentId& id)
+                       QUIRE_REQUIRES(mutex_) { return (*index_.Peek(id))->tenant == tenant; };
+  const auto over = [&]() QUIRE_REQUIRES(mutex_) {
+    const uint64_t used = quotas_.used_bytes(tenant, TierName::kDram);
+    return used > quota || slot_bytes > quota - used;
+  };
+  while (slot_bytes <= quota && over() && EvictOne(own)) continue;
+  const Status charged = quotas_.TryCharge(tenant, TierName::kDram, slot_bytes);
+  if (charged.ok()) return charged;
+  quota_refused_.Add();
+  return WithRetryAfter(charged, kRetryWhenHeld);
+}
+
+void DramTier::Publish(const ExtentView& extent, ResidentToBe resident) {
+  Drop(extent.id);
+  std::vector<ExtentId>& slots = slab_extents_[resident->slot.slab];
+  if (slots.size() <= resident->slot.index) slots.resize(resident->slot.index + 1);
+  slots[resident->slot.index] = extent.id;
+  policy_->Insert({.id = extent.id,
+                   .bytes = resident->slot_bytes,
+                   .parent = extent.parent,
+                   .seconds_per_token = extent.seconds_per_token});
+  extents_.Add();
+  payload_bytes_.Add(resident->bytes.size());
+  index_.Insert(extent.id, std::move(resident));
+}
+
+Status DramTier::Erase(const SegmentKey& segment) {
+  MutexLock lock(mutex_);
+  for (const uint32_t layer : index_.LayersOf(segment)) Drop({segment, layer});
+  pins_.Forget(segment);
+  return OkStatus();
+}
+
+void DramTier::Drop(const ExtentId& id) {
+  const ResidentPtr resident = index_.Remove(id);
+  if (resident == nullptr) return;
+  policy_->Remove(id);
+  quotas_.Release(resident->tenant, TierName::kDram, resident->slot_bytes);
+  extents_.Sub(1);
+  payload_bytes_.Sub(resident->bytes.size());
+}
+
+// --- Making room.
+
+bool DramTier::MayLeave(const ExtentId& id) const {
+  return index_.Peek(id)->use_count() == 1 && !pins_.IsPinned(id.segment);
+}
+
+bool DramTier::EvictOne(const EvictionPolicy::Evictable& wanted) {
+  const auto victim = policy_->Victim(
+      [&](const ExtentId& id) QUIRE_REQUIRES(mutex_) { return MayLeave(id) && wanted(id); });
+  if (victim) Evict(*victim);
+  return victim.has_value();
 }
 
 bool DramTier::MakeRoom(uint64_t bytes) {
   const auto yields = [&](const ExtentId& id) QUIRE_REQUIRES(mutex_) {
-    const ResidentPtr& resident = *Find(id);
-    if (arena_->SameClass(resident->full_bytes, bytes)) return resident.use_count() == 1;
-    return CanEmptySlab(resident->slot.slab);
+    const Resident& resident = **index_.Peek(id);
+    if (resident.slot_bytes == bytes) return MayLeave(id);
+    return CanEmptySlab(resident.slot.slab);
   };
   const std::optional<ExtentId> victim = policy_->Victim(yields);
   if (!victim) return false;
-  const ResidentPtr resident = *Find(*victim);
-  if (arena_->SameClass(resident->full_bytes, bytes)) {
+  const Resident& resident = **index_.Peek(*victim);
+  if (resident.slot_bytes == bytes) {
     Evict(*victim);
   } else {
-    EvictSlab(resident->slot.slab);
+    EvictSlab(resident.slot.slab);
   }
   return true;
+}
+
+void DramTier::EvictToLowMark() {
+  const auto any = [](const ExtentId&) { return true; };
+  while (watermarks_.BytesToEvict(arena_->used_bytes()) > 0 && EvictOne(any)) continue;
 }
 
 bool DramTier::CanEmptySlab(uint32_t slab) const {
   const std::vector<ExtentId>& slots = slab_extents_[slab];
   uint32_t evictable = 0;
   for (uint32_t i = 0; i < slots.size(); ++i) {
-    const ResidentPtr* resident = Find(slots[i]);
-    if (resident == nullptr || resident->use_count() > 1) continue;
+    const ResidentPtr* const resident = index_.Peek(slots[i]);
+    if (resident == nullptr || !MayLeave(slots[i])) continue;
     if ((*resident)->slot.slab == slab && (*resident)->slot.index == i) ++evictable;
   }
   return evictable == arena_->UsedSlots(slab);
@@ -113,9 +229,8 @@ bool DramTier::CanEmptySlab(uint32_t slab) const {
 
 void DramTier::EvictSlab(uint32_t slab) {
   for (const ExtentId& id : std::exchange(slab_extents_[slab], {})) {
-    const ResidentPtr* resident = Find(id);
-    if (resident == nullptr || (*resident)->slot.slab != slab) continue;
-    Evict(id);
+    const ResidentPtr* const resident = index_.Peek(id);
+    if (resident != nullptr && (*resident)->slot.slab == slab) Evict(id);
   }
 }
 
@@ -125,81 +240,71 @@ void DramTier::Evict(const ExtentId& id) {
   evictions_.Add();
 }
 
-void DramTier::Publish(const ExtentId& id, ResidentPtr resident) {
-  Drop(id);
-  std::vector<ExtentId>& slots = slab_extents_[resident->slot.slab];
-  if (slots.size() <= resident->slot.index) slots.resize(resident->slot.index + 1);
-  slots[resident->slot.index] = id;
-  policy_->Insert({.id = id, .bytes = resident->full_bytes});
-  SegmentEntry& entry = index_[id.segment];
-  if (entry.layers.size() <= id.layer) entry.layers.resize(id.layer + 1);
-  entry.layers[id.layer] = std::move(resident);
-  ++entry.held;
-  extents_.Add();
+// --- Leases and pins.
+
+Status DramTier::CheckLeaseTime(Duration duration) const {
+  if (duration > Duration::zero() && duration <= options_.max_lease) return OkStatus();
+  return InvalidArgument("a lease of ", duration.count(), " ns; ask for 1..",
+                         options_.max_lease.count(), " ns, and renew it when that is not enough");
 }
 
-void DramTier::Drop(const ExtentId& id) {
-  if (Find(id) == nullptr) return;
-  const auto it = index_.find(id.segment);
-  it->second.layers[id.layer].reset();
-  if (--it->second.held == 0) index_.erase(it);
-  policy_->Remove(id);
-  extents_.Sub(1);
-}
-
-const DramTier::ResidentPtr* DramTier::Find(const ExtentId& id) const {
-  const auto it = index_.find(id.segment);
-  if (it == index_.end() || id.layer >= it->second.layers.size()) return nullptr;
-  const ResidentPtr& resident = it->second.layers[id.layer];
-  return resident ? &resident : nullptr;
-}
-
-StatusOr<UnitBytes> DramTier::ReadUnit(const ExtentId& id, uint32_t unit) {
-  ResidentPtr resident;
-  {
-    MutexLock lock(mutex_);
-    if (const ResidentPtr* found = Find(id)) {
-      resident = *found;
-      policy_->Touch(id);
-    }
+StatusOr<DramTier::Leased> DramTier::Lease(const ExtentId& id, Duration duration) {
+  QUIRE_RETURN_IF_ERROR(CheckLeaseTime(duration));
+  MutexLock lock(mutex_);
+  const ResidentPtr* const resident = index_.Peek(id);
+  if (resident == nullptr) {
+    return NotFound("segment ", id.segment.Hex(), " layer ", id.layer,
+                    " is not in DRAM; read it first");
   }
-  if (!resident || unit >= resident->unit_crc32c.size()) {
-    misses_.Add();
-    return Status(StatusCode::kNotFound, "not in DRAM");
-  }
-  hits_.Add();
-  const auto bytes = resident->bytes.subspan(unit * resident->unit_bytes, resident->unit_bytes);
-  const uint32_t crc = resident->unit_crc32c[unit];
-  return UnitBytes{.slice = {.bytes = bytes, .owner = std::move(resident)}, .crc32c = crc};
+  const TimePoint now = clock_->Now();
+  StatusOr<LeaseId> lease = leases_.Grant(id, now + duration, now);
+  if (!lease.ok()) return WithRetryAfter(lease.status(), kRetryWhenHeld);
+  if (leased_.size() <= lease->slot) leased_.resize(lease->slot + 1);
+  leased_[lease->slot] = *resident;
+  return Leased{.id = *lease, .bytes = (*resident)->bytes};
 }
 
-StatusOr<bool> DramTier::Has(const ExtentId& id) {
+Status DramTier::Renew(const LeaseId& lease, Duration duration) {
+  QUIRE_RETURN_IF_ERROR(CheckLeaseTime(duration));
   MutexLock lock(mutex_);
-  return Find(id) != nullptr;
+  const TimePoint now = clock_->Now();
+  return leases_.Renew(lease, now + duration, now);
 }
 
-bool DramTier::HasAny(const SegmentKey& segment) const {
+Status DramTier::Release(const LeaseId& lease) {
   MutexLock lock(mutex_);
-  return index_.contains(segment);
+  return leases_.Release(lease, clock_->Now());
 }
 
-Status DramTier::Erase(const SegmentKey& segment) {
+Status DramTier::Pin(const SegmentKey& segment, uint64_t slot_bytes) {
   MutexLock lock(mutex_);
-  const auto it = index_.find(segment);
-  if (it == index_.end()) return OkStatus();
-  const auto layers = static_cast<uint32_t>(it->second.layers.size());
-  for (uint32_t layer = 0; layer < layers; ++layer) Drop({segment, layer});
-  return OkStatus();
+  return pins_.Pin(segment, slot_bytes);
+}
+
+Status DramTier::Unpin(const SegmentKey& segment) {
+  MutexLock lock(mutex_);
+  return pins_.Unpin(segment);
 }
 
 void DramTier::VisitCounters(const CounterVisitor& visit) const {
   visit("dram_bytes_reserved", arena_->reserved_bytes());
   visit("dram_bytes_used", arena_->used_bytes());
+  visit("dram_bytes_payload", payload_bytes_.Get());
+  for (const Arena::ClassUse& use : arena_->Classes()) {
+    const std::string prefix = "dram_class_" + std::to_string(use.slot_bytes);
+    visit(prefix + "_slabs", use.slabs);
+    visit(prefix + "_slots_used", use.slots_used);
+  }
   visit("dram_extents", extents_.Get());
   visit("dram_unit_hits", hits_.Get());
   visit("dram_unit_misses", misses_.Get());
   visit("dram_evictions", evictions_.Get());
   visit("dram_refused", refused_.Get());
+  visit("dram_quota_refused", quota_refused_.Get());
+  visit("dram_notes_dropped", index_.notes_dropped());
+  MutexLock lock(mutex_);
+  visit("dram_bytes_pinned", pins_.pinned_bytes());
+  visit("dram_leases", leases_.Count(clock_->Now()));
 }
 
 }  // namespace quire::kvserver

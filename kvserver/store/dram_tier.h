@@ -1,75 +1,156 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DramTier: extents in the arena, handed out in place. When there is no room it evicts in the order
-// of its policy, around extents that a reader holds. Extents of one KvSpec share slabs; a spec that
-// has no room takes over the slab of the coldest extent of another spec.
+// of its policy, around extents that readers hold, that are leased and that are pinned. Extents of
+// one KvSpec share slabs; a spec that has no room takes over the slab of the coldest extent of
+// another spec.
 //
-// Ownership: a slice's owner pins its extent: the slot is reused only after the last owner is gone,
-// also when the extent was erased or the tier itself is destroyed meanwhile.
-// Thread-safety: all methods may be called concurrently. Locks: `mutex_`, then the arena's; bytes
-// are copied outside both. Errors: RESOURCE_EXHAUSTED when every extent that could make room is
-// held by readers, or when an extent is larger than a slab.
+// What holds an extent in place:
+//   a slice     until its owner is gone; the bytes stay even if the extent is evicted or erased
+//   a lease     until it is released or its time is over; for readers outside the process
+//   a pin       until it is taken back or the segment is erased
+//
+// A tenant over its quota makes room among its own extents, and is refused when it cannot; others'
+// never leave for it. Quotas count slots of extents that are held.
+//
+// Ownership: see tier.h; slices may outlive the tier. Thread-safety: all methods may be called
+// concurrently. Reads (ReadUnits, ReadUnit, Has, HasAny) take one shard's lock of the index at a
+// time and nothing else; ReadUnits neither allocates nor calls the system. Locks: `mutex_`, then a
+// shard's or the arena's; bytes are copied outside all of them. Errors: RESOURCE_EXHAUSTED when
+// every extent that could make room is held, with a hint when to try again, or when an extent is
+// larger than a slab.
 #ifndef QUIRE_KVSERVER_STORE_DRAM_TIER_H_
 #define QUIRE_KVSERVER_STORE_DRAM_TIER_H_
 
+#include <atomic>
+#include <functional>
+#include <map>
 #include <memory>
-#include <unordered_map>
+#include <string>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "kvserver/store/arena.h"
+#include "kvserver/store/dram_index.h"
 #include "kvserver/store/policy/eviction_policy.h"
+#include "kvserver/store/policy/lease_table.h"
+#include "kvserver/store/policy/pin_table.h"
+#include "kvserver/store/policy/quota_table.h"
+#include "kvserver/store/policy/watermarks.h"
 #include "kvserver/store/tier.h"
 
 namespace quire::kvserver {
 
 class DramTier final : public Tier {
  public:
-  /// Reserves an arena of `bytes`; errors as Arena::Reserve.
-  static StatusOr<std::unique_ptr<DramTier>> Open(uint64_t bytes,
+  struct Options {
+    ArenaMemory::Options memory = {};
+    /// Shares of the arena. Above the high mark extents are evicted down to the low one; with both
+    /// at 1 only when a put finds no room.
+    double high_watermark = 1;
+    double low_watermark = 1;
+    /// Bytes of slots that a tenant may use, by name, and that of those not named.
+    std::map<std::string, uint64_t, std::less<>> tenant_quotas = {};
+    uint64_t tenant_quota_bytes = QuotaTable::kUnlimited;
+    double pinned_share = 0.5;  ///< Of the arena, that pins may hold.
+    uint32_t max_leases = 65536;
+    Duration max_lease = std::chrono::seconds(60);
+    Clock* clock = nullptr;  ///< SystemClock() when null; outlives the tier.
+  };
+
+  /// Reserves the arena; errors as Arena::Reserve and Watermarks::Make.
+  static StatusOr<std::unique_ptr<DramTier>> Open(const Options& options,
                                                   std::unique_ptr<EvictionPolicy> policy);
+  ~DramTier() override;
 
   Status Put(std::span<const ExtentView> extents) override;
   StatusOr<UnitBytes> ReadUnit(const ExtentId& id, uint32_t unit) override;
   StatusOr<bool> Has(const ExtentId& id) override;
   Status Erase(const SegmentKey& segment) override;
-  /// dram_bytes_reserved, dram_bytes_used, dram_extents, dram_unit_hits, dram_unit_misses,
-  /// dram_evictions, dram_refused (extents that found no room).
+  /// dram_bytes_reserved, dram_bytes_used (slots), dram_bytes_payload (of extents that are held),
+  /// dram_class_N_slabs and dram_class_N_slots_used for slots of N bytes, dram_extents,
+  /// dram_unit_hits, dram_unit_misses, dram_evictions, dram_refused (extents that found no room),
+  /// dram_quota_refused (those of a tenant at its quota), dram_bytes_pinned, dram_leases,
+  /// dram_notes_dropped (reads that the policy was not told of).
   void VisitCounters(const CounterVisitor& visit) const override;
 
+  /// See DramIndex::Read.
+  size_t ReadUnits(std::string_view tenant, std::span<const UnitAddress> units,
+                   std::span<UnitBytes> out);
+
   /// Whether any extent of `segment` is held.
-  bool HasAny(const SegmentKey& segment) const;
+  bool HasAny(const SegmentKey& segment) const { return index_.HasAny(segment); }
+
+  /// An extent held in place for somebody who counts no references. Its bytes do not move or change
+  /// before the lease is over, whatever is put, evicted or erased meanwhile.
+  struct Leased {
+    LeaseId id;
+    std::span<const std::byte> bytes;
+  };
+  /// NOT_FOUND when the extent is not held, INVALID_ARGUMENT for a time of zero or more than
+  /// max_lease, RESOURCE_EXHAUSTED when all leases are taken.
+  StatusOr<Leased> Lease(const ExtentId& id, Duration duration);
+  /// Gives the lease `duration` from now. FAILED_PRECONDITION when it is over.
+  [[nodiscard]] Status Renew(const LeaseId& lease, Duration duration);
+  /// Ends the lease. FAILED_PRECONDITION when it was over: what was read under it may be damaged.
+  [[nodiscard]] Status Release(const LeaseId& lease);
+
+  /// Keeps the extents of `segment` that are held, and those that come, until as many Unpin.
+  /// `slot_bytes`: of all its extents. RESOURCE_EXHAUSTED when pins would hold more than their
+  /// share.
+  [[nodiscard]] Status Pin(const SegmentKey& segment, uint64_t slot_bytes);
+  /// NOT_FOUND when it is not pinned.
+  [[nodiscard]] Status Unpin(const SegmentKey& segment);
+
+  /// How the arena lies in memory; see ArenaMemory::mode.
+  const std::string& mode() const { return arena_->mode(); }
 
  private:
-  struct Resident;
-  using ResidentPtr = std::shared_ptr<const Resident>;
-  struct SegmentEntry {
-    std::vector<ResidentPtr> layers;  // null: that extent is not held
-    uint32_t held = 0;
-  };
+  using ResidentToBe = std::shared_ptr<Resident>;
 
-  DramTier(std::unique_ptr<Arena> arena, std::unique_ptr<EvictionPolicy> policy);
+  DramTier(const Options& options, std::unique_ptr<Arena> arena, const Watermarks& watermarks,
+           std::unique_ptr<EvictionPolicy> policy);
 
-  StatusOr<std::shared_ptr<Resident>> Allocate(const ExtentView& extent) QUIRE_REQUIRES(mutex_);
+  /// Slots for all of `extents`, or for none.
+  StatusOr<std::vector<ResidentToBe>> AllocateAll(std::span<const ExtentView> extents)
+      QUIRE_REQUIRES(mutex_);
+  StatusOr<ResidentToBe> Allocate(const ExtentView& extent) QUIRE_REQUIRES(mutex_);
+  Status Charge(std::string_view tenant, uint64_t slot_bytes) QUIRE_REQUIRES(mutex_);
+  void Publish(const ExtentView& extent, ResidentToBe resident) QUIRE_REQUIRES(mutex_);
+
+  /// Whether nothing holds the extent in place. REQUIRES: it is held.
+  bool MayLeave(const ExtentId& id) const QUIRE_REQUIRES(mutex_);
+  /// Evicts the first extent that `wanted` agrees to among those that may leave.
+  bool EvictOne(const EvictionPolicy::Evictable& wanted) QUIRE_REQUIRES(mutex_);
   bool MakeRoom(uint64_t bytes) QUIRE_REQUIRES(mutex_);
+  void EvictToLowMark() QUIRE_REQUIRES(mutex_);
+  bool CanEmptySlab(uint32_t slab) const QUIRE_REQUIRES(mutex_);
   void EvictSlab(uint32_t slab) QUIRE_REQUIRES(mutex_);
   void Evict(const ExtentId& id) QUIRE_REQUIRES(mutex_);
-  bool CanEmptySlab(uint32_t slab) const QUIRE_REQUIRES(mutex_);
-  void Publish(const ExtentId& id, ResidentPtr resident) QUIRE_REQUIRES(mutex_);
   void Drop(const ExtentId& id) QUIRE_REQUIRES(mutex_);
-  /// Null when it is not held.
-  const ResidentPtr* Find(const ExtentId& id) const QUIRE_REQUIRES(mutex_);
+  /// Tells the policy what was read of late.
+  void TellPolicy() QUIRE_REQUIRES(mutex_);
+  Status CheckLeaseTime(Duration duration) const;
 
+  const Options options_;
+  Clock* const clock_;
   const std::shared_ptr<Arena> arena_;
+  DramIndex index_;  ///< Changed under `mutex_` only.
+  std::atomic<bool> telling_policy_{false};
 
   mutable Mutex mutex_;
   const std::unique_ptr<EvictionPolicy> policy_ QUIRE_PT_GUARDED_BY(mutex_);
-  std::unordered_map<SegmentKey, SegmentEntry, SegmentKeyHash> index_ QUIRE_GUARDED_BY(mutex_);
   // Who was last published in each slot, [slab][slot]; an entry counts only while that extent is
   // still held in that very slot.
   std::vector<std::vector<ExtentId>> slab_extents_ QUIRE_GUARDED_BY(mutex_);
+  std::vector<ResidentPtr> leased_ QUIRE_GUARDED_BY(mutex_);  // by the lease's slot
+  mutable LeaseTable leases_ QUIRE_GUARDED_BY(mutex_);
+  PinTable pins_ QUIRE_GUARDED_BY(mutex_);
+  QuotaTable quotas_ QUIRE_GUARDED_BY(mutex_);
+  Watermarks watermarks_ QUIRE_GUARDED_BY(mutex_);
 
-  Counter extents_, hits_, misses_, evictions_, refused_;
+  Counter extents_, payload_bytes_, hits_, misses_, evictions_, refused_, quota_refused_;
 };
 
 }  // namespace quire::kvserver

@@ -30,6 +30,7 @@
 #include "kvserver/store/chain.h"
 #include "kvserver/store/codec/codec.h"
 #include "kvserver/store/metadata_store.h"
+#include "kvserver/store/policy/prefill_cost.h"
 #include "kvserver/store/unit.h"
 
 namespace quire::kvserver {
@@ -70,6 +71,14 @@ class PageStore {
   struct Options {
     std::string ssd_path;              ///< Data directory; created when missing. Required.
     uint64_t dram_bytes = 1ull << 30;  ///< Arena, reserved at open.
+    int dram_numa_node = -1;           ///< Where the arena lies; -1 = on all nodes in turn.
+    bool dram_prefault = false;        ///< Fill the arena at open (ArenaMemory).
+    /// Shares of the arena: above the high mark extents leave DRAM until the low one is reached.
+    /// With both at 1 they leave when there is no room.
+    double dram_high_watermark = 1;
+    double dram_low_watermark = 1;
+    /// DRAM that single tenants may use; the others: all of it.
+    std::map<std::string, uint64_t, std::less<>> tenant_dram_quota_bytes = {};
     uint64_t ssd_bytes = 0;  ///< Payload bytes allowed on SSD; 0 = what the file system has.
     /// Payload bytes that single tenants may have on SSD; the others: what ssd_bytes leaves.
     std::map<std::string, uint64_t, std::less<>> tenant_ssd_quota_bytes = {};
@@ -83,6 +92,7 @@ class PageStore {
     /// Requests that read an extent from SSD before it is brought back to DRAM; at least 1.
     uint32_t promote_after_touches = 2;
     std::string eviction_policy = "lru";      ///< Of DRAM; a name of policy/eviction_factory.h.
+    PrefillCost prefill_cost = {};            ///< For policies that weigh what eviction costs.
     uint64_t catalog_cache_bytes = 64 << 20;  ///< Segment records and chains kept in memory.
     uint64_t digest_cache_bytes = 64 << 20;   ///< Digests kept in memory.
     /// Stored bytes that are read and verified in the background; 0: none are.
@@ -108,7 +118,9 @@ class PageStore {
   /// Token ids of one segment.
   virtual StatusOr<std::vector<TokenId>> Tokens(std::string_view tenant, const SegmentKey& key) = 0;
 
-  /// Reads units, verified; `out` has one entry per address in order, set only when all succeed.
+  /// Reads units, verified; `out` has one entry per address in order, or none when it fails. Give
+  /// the same vector again and again: then units that are in DRAM are handed out without
+  /// allocating.
   virtual Status ReadUnits(std::string_view tenant, std::span<const UnitAddress> units,
                            std::vector<UnitBytes>* out) = 0;
   /// Digests of one segment at one layer, from memory when a recent call read them.
@@ -120,6 +132,14 @@ class PageStore {
   /// Removes a segment from every tier. NOT_FOUND when it is not stored. Readers that hold its
   /// bytes keep them.
   virtual Status DeleteSegment(std::string_view tenant, const SegmentKey& key) = 0;
+
+  /// Brings segments to DRAM and keeps them there until they are unpinned as often, deleted, or the
+  /// store is closed. All of `keys` are pinned, or none: NOT_FOUND for one that is not stored,
+  /// RESOURCE_EXHAUSTED when they do not fit in what pins and the tenant may hold.
+  virtual Status PinSegments(std::string_view tenant, std::span<const SegmentKey> keys) = 0;
+  /// Takes one pin of each back. NOT_FOUND for a segment that is not stored or not pinned; those
+  /// before it are unpinned then.
+  virtual Status UnpinSegments(std::string_view tenant, std::span<const SegmentKey> keys) = 0;
 
   /// OK, or NOT_FOUND naming the tenant and the remedy.
   virtual Status CheckTenant(std::string_view tenant) const = 0;
@@ -134,6 +154,8 @@ class PageStore {
 
   /// How the SSD tier moves bytes on this machine, for people: "io_uring, direct".
   virtual std::string ssd_mode() const = 0;
+  /// How the DRAM tier lies in memory, for people: "huge pages 2 MiB".
+  virtual std::string dram_mode() const = 0;
 };
 
 }  // namespace quire::kvserver

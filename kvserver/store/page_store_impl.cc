@@ -35,6 +35,18 @@ StatusOr<uint64_t> FreeForVolumes(Database& database) {
   return bytes - std::min(bytes, kLeftForMetadata);
 }
 
+DramTier::Options DramOptions(const PageStore::Options& options) {
+  DramTier::Options dram;
+  dram.memory = {.bytes = options.dram_bytes,
+                 .numa_node = options.dram_numa_node,
+                 .prefault = options.dram_prefault};
+  dram.high_watermark = options.dram_high_watermark;
+  dram.low_watermark = options.dram_low_watermark;
+  dram.tenant_quotas = options.tenant_dram_quota_bytes;
+  dram.clock = options.clock;
+  return dram;
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& options,
@@ -46,7 +58,7 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
                          MakeEvictionPolicy(options.eviction_policy));
   Parts parts;
   QUIRE_ASSIGN_OR_RETURN(parts.directory, DataDirectory::Open(options.ssd_path));
-  QUIRE_ASSIGN_OR_RETURN(parts.dram, DramTier::Open(options.dram_bytes, std::move(eviction)));
+  QUIRE_ASSIGN_OR_RETURN(parts.dram, DramTier::Open(DramOptions(options), std::move(eviction)));
   QUIRE_ASSIGN_OR_RETURN(parts.database, Database::Open({.path = parts.directory->metadata_path(),
                                                          .env = machine.env}));
   QUIRE_RETURN_IF_ERROR(OpenPayload(options, machine, &parts));
@@ -96,7 +108,8 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
                .dram = dram_.get(),
                .ssd = &ssd_,
                .writers = &writers_,
-               .buffers = &payload_->buffers()},
+               .buffers = &payload_->buffers(),
+               .prefill_cost = options.prefill_cost},
               std::make_unique<TouchPromotion>(options.promote_after_touches, kPromotionMemory)),
       space_(options.ssd_bytes, options.tenant_ssd_quota_bytes),
       writer_({.database = database_.get(),
@@ -109,6 +122,7 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
                .space = &space_,
                .segments = &segments_,
                .clock = ClockOf(options),
+               .prefill_cost = options.prefill_cost,
                .directory = directory_->path(),
                .faults = machine.faults},
               MakeAdmission(options)),
@@ -221,6 +235,38 @@ Status PageStoreImpl::DeleteSegment(std::string_view tenant, const SegmentKey& k
   if (!record->dram_only) space_.Release(tenant, record->stored_bytes());
   segments_.Sub(1);
   deletes_.Add();
+  return OkStatus();
+}
+
+Status PageStoreImpl::PinSegments(std::string_view tenant, std::span<const SegmentKey> keys) {
+  QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const Status pinned = PinSegment(tenant, keys[i]);
+    if (pinned.ok()) continue;
+    // A segment that was deleted meanwhile has no pin to take back.
+    for (const SegmentKey& key : keys.first(i)) (void)dram_->Unpin(key);
+    return pinned;
+  }
+  return OkStatus();
+}
+
+Status PageStoreImpl::PinSegment(std::string_view tenant, const SegmentKey& key) {
+  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(tenant, key));
+  const uint64_t slot_bytes =
+      Arena::SlotBytes(record->stored_extent_bytes(record->spec.segment_pages));
+  // Before it comes, so that no part of it leaves while the rest is on its way.
+  QUIRE_RETURN_IF_ERROR(dram_->Pin(key, record->spec.num_layers * slot_bytes));
+  const Status brought = reader_.BringToDram(tenant, key);
+  if (!brought.ok()) (void)dram_->Unpin(key);
+  return brought;
+}
+
+Status PageStoreImpl::UnpinSegments(std::string_view tenant, std::span<const SegmentKey> keys) {
+  QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
+  for (const SegmentKey& key : keys) {
+    QUIRE_RETURN_IF_ERROR(catalog_.Find(tenant, key).status());
+    QUIRE_RETURN_IF_ERROR(dram_->Unpin(key));
+  }
   return OkStatus();
 }
 

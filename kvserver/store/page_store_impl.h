@@ -54,12 +54,15 @@ class PageStoreImpl final : public PageStore {
                                        uint32_t layer) override;
   StatusOr<ChainStat> StatChain(std::string_view tenant, const Chain& chain) override;
   Status DeleteSegment(std::string_view tenant, const SegmentKey& key) override;
+  Status PinSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;
+  Status UnpinSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;
   Status CheckTenant(std::string_view tenant) const override;
   MetadataStore& metadata() override { return metadata_; }
   void VisitCounters(const CounterVisitor& visit) const override;
   std::string ssd_mode() const override {
     return std::string(payload_->engine_name()) + ", " + std::string(payload_->mode());
   }
+  std::string dram_mode() const override { return dram_->mode(); }
 
   /// For tests that damage or inspect what is stored.
   Database& database() { return *database_; }
@@ -78,6 +81,8 @@ class PageStoreImpl final : public PageStore {
   static Status OpenPayload(const Options& options, const Machine& machine, Parts* parts);
   PageStoreImpl(const Options& options, const Machine& machine, Parts parts,
                 const SegmentCatalog::Totals& stored, const SsdTier::Recovered& recovered);
+
+  Status PinSegment(std::string_view tenant, const SegmentKey& key);
 
   FaultPoints* const faults_;  ///< May be null.
   // Constant after construction; each provides its own synchronisation.

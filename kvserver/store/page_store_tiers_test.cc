@@ -141,6 +141,57 @@ TEST_F(PageStoreTiersTest, Promise6APutWithoutRoomInDramIsKeptOnSsd) {
   }
 }
 
+TEST_F(PageStoreTiersTest, PinnedSegmentsComeToDramAndStayThere) {
+  const auto chain = PutTestChain(*store_, spec_, 1, 40);
+  ASSERT_TRUE(chain.ok()) << chain.status();
+  Open();  // DRAM is empty
+  const std::vector<SegmentKey> keys = {(*chain)[0].key, (*chain)[1].key};
+  ASSERT_TRUE(store_->PinSegments("default", keys).ok());
+  EXPECT_EQ(Count("dram_extents"), 4u);
+  ASSERT_TRUE(PutTestChain(*store_, spec_, 1000, 40).ok());
+  const uint64_t ssd_reads = Count("ssd_unit_reads");
+  EXPECT_EQ(*ReadSegment(*store_, spec_, (*chain)[1]), (*chain)[1].payload);
+  EXPECT_EQ(Count("ssd_unit_reads"), ssd_reads);
+  ASSERT_TRUE(store_->UnpinSegments("default", keys).ok());
+  EXPECT_EQ(Count("dram_bytes_pinned"), 0u);
+  EXPECT_EQ(store_->UnpinSegments("default", keys).code(), StatusCode::kNotFound);
+}
+
+TEST_F(PageStoreTiersTest, Promise6PinsAreBoundedAndAllOfARequestOrNone) {
+  const auto chain = PutTestChain(*store_, spec_, 1, 9);
+  std::vector<SegmentKey> keys;
+  for (const TestSegment& segment : *chain) keys.push_back(segment.key);
+  EXPECT_EQ(store_->PinSegments("default", keys).code(), StatusCode::kResourceExhausted)
+      << "64 KiB each, and half of 1 MiB may be pinned";
+  EXPECT_EQ(Count("dram_bytes_pinned"), 0u);
+  keys.resize(3);
+  keys[2] = SegmentKey{};
+  EXPECT_EQ(store_->PinSegments("default", keys).code(), StatusCode::kNotFound);
+  EXPECT_EQ(Count("dram_bytes_pinned"), 0u);
+  keys.resize(2);
+  ASSERT_TRUE(store_->PinSegments("default", keys).ok());
+  EXPECT_EQ(store_->PinSegments("nobody", keys).code(), StatusCode::kNotFound);
+  ASSERT_TRUE(store_->DeleteSegment("default", keys[0]).ok());
+  EXPECT_EQ(Count("dram_bytes_pinned"), SegmentBytes(spec_, 2)) << "a deleted segment has no pins";
+}
+
+TEST_F(PageStoreTiersTest, ATenantOverItsDramQuotaIsServedFromSsd) {
+  options_.tenant_dram_quota_bytes["default"] = 4 * 32768;
+  Open();
+  const auto chain = PutTestChain(*store_, spec_, 1, 8);
+  ASSERT_TRUE(chain.ok()) << chain.status();
+  EXPECT_EQ(Count("dram_bytes_used"), 4u * 32768);
+  for (const TestSegment& segment : *chain) {
+    EXPECT_EQ(*ReadSegment(*store_, spec_, segment), segment.payload);
+  }
+  options_.tenant_dram_quota_bytes["default"] = 0;
+  Open();
+  const auto other = PutTestSegment(*store_, spec_, 100);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(Count("dram_extents"), 0u);
+  EXPECT_EQ(*ReadSegment(*store_, spec_, *other), other->payload);
+}
+
 // Promise 2: bytes that fail their checksum are never returned; the reader gets DATA_LOSS.
 TEST_F(PageStoreTiersTest, Promise2FlippedBitsOnSsdAreDataLossAndTheRestIsReadable) {
   const auto segment = PutTestSegment(*store_, spec_, 1);

@@ -105,17 +105,23 @@ StatusOr<std::span<const std::byte>> ReadablePayload(const SegmentToStore& segme
   return std::span<const std::byte>(scratch);
 }
 
-std::vector<ExtentView> SplitExtents(const SegmentKey& key, const SegmentToStore& segment) {
+std::vector<ExtentView> SplitExtents(const SegmentKey& key, const SegmentToStore& segment,
+                                     const PrefillCost& cost) {
   const SegmentRecord& record = segment.record;
   const uint64_t bytes = record.stored_extent_bytes(record.num_pages());
   const uint32_t units = record.units_per_layer();
   const std::span<const uint32_t> crcs(record.unit_crc32c);
+  const double seconds_per_token = cost.SecondsPerToken(record.first_token, record.tokens.size());
   std::vector<ExtentView> extents;
   for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
     extents.push_back({.id = {key, layer},
                        .bytes = segment.bytes.subspan(layer * bytes, bytes),
                        .unit_crc32c = crcs.subspan(size_t{layer} * units, units),
                        .full_bytes = record.stored_extent_bytes(record.spec.segment_pages),
+                       .tenant = record.tenant,
+                       .parent = record.parent,
+                       .seconds_per_token = seconds_per_token,
+                       .encoded = record.codec.id != CodecId::kRaw,
                        .entropy = record.codec.entropy});
   }
   return extents;

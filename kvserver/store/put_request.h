@@ -11,6 +11,7 @@
 
 #include "common/base/status.h"
 #include "kvserver/store/page_store.h"
+#include "kvserver/store/policy/prefill_cost.h"
 #include "kvserver/store/segment_record.h"
 #include "kvserver/store/tier.h"
 
@@ -40,9 +41,10 @@ struct SegmentToStore {
 [[nodiscard]] StatusOr<std::span<const std::byte>> ReadablePayload(const SegmentToStore& segment,
                                                                    std::vector<std::byte>& scratch);
 
-/// One view for each layer. They refer to `segment`.
+/// One view for each layer. They refer to `segment`. `cost`: of computing it again.
 [[nodiscard]] std::vector<ExtentView> SplitExtents(const SegmentKey& key,
-                                                   const SegmentToStore& segment);
+                                                   const SegmentToStore& segment,
+                                                   const PrefillCost& cost);
 
 }  // namespace quire::kvserver
 

@@ -123,7 +123,7 @@ Status SegmentWriter::CheckFreeBytes(const SegmentRecord& record) {
 Status SegmentWriter::Write(const SegmentKey& key, SegmentToStore& segment, Durability durability,
                             Stored before) {
   QUIRE_RETURN_IF_ERROR(CheckFreeBytes(segment.record));
-  const std::vector<ExtentView> extents = SplitExtents(key, segment);
+  const std::vector<ExtentView> extents = SplitExtents(key, segment, parts_.prefill_cost);
   // A damaged one is mended where it is.
   if (before != Stored::kDamaged && !Admit(segment, durability)) {
     QUIRE_ASSIGN_OR_RETURN(const bool kept, WriteToDramOnly(key, segment, extents));
@@ -196,7 +196,8 @@ Status SegmentWriter::PersistFromDram(std::string_view tenant, const SegmentKey&
   QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, parts_.catalog->Find(tenant, key));
   if (!record->dram_only) return OkStatus();
   QUIRE_ASSIGN_OR_RETURN(const SegmentToStore segment, FromDram(key, *record));
-  return WriteToSsd(key, segment, SplitExtents(key, segment), /*sync=*/true, Stored::kDramOnly);
+  return WriteToSsd(key, segment, SplitExtents(key, segment, parts_.prefill_cost), /*sync=*/true,
+                    Stored::kDramOnly);
 }
 
 StatusOr<SegmentToStore> SegmentWriter::FromDram(const SegmentKey& key,

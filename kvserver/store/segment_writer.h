@@ -28,6 +28,7 @@
 #include "kvserver/store/dram_tier.h"
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/page_store.h"
+#include "kvserver/store/payload/fault_points.h"
 #include "kvserver/store/policy/admission_policy.h"
 #include "kvserver/store/put_request.h"
 #include "kvserver/store/segment_catalog.h"
@@ -50,6 +51,7 @@ class SegmentWriter {
     SpaceAccounts* space = nullptr;
     Counter* segments = nullptr;  ///< Segments that are stored.
     Clock* clock = nullptr;
+    PrefillCost prefill_cost = {};  ///< What it costs to compute an extent again.
     std::string directory;          ///< The data directory, for messages.
     FaultPoints* faults = nullptr;  ///< May be null.
   };

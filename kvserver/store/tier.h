@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tier: a place that holds extents, DRAM or SSD. Tiers move bytes; policies decide which; PageStore
-// routes between them. A tier knows nothing of tenants, chains or documents, and does not judge
-// whether an extent may be replaced: that a sealed segment never changes is PageStore's promise.
+// routes between them. A tier knows nothing of chains or documents, and of tenants only whose an
+// extent is. It does not judge whether an extent may be replaced: that a sealed segment never
+// changes is PageStore's promise.
 //
 // Ownership: what a reader was handed stays valid as long as it keeps the slice's owner, whatever
 // is put, evicted or erased meanwhile. Thread-safety: every implementation is safe for concurrent
@@ -15,6 +16,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "common/base/counters.h"
 #include "common/base/status.h"
@@ -28,7 +30,11 @@ struct ExtentView {
   std::span<const std::byte> bytes;       ///< [units][unit_bytes]
   std::span<const uint32_t> unit_crc32c;  ///< [units], at least one
   uint64_t full_bytes = 0;  ///< Bytes of a full extent of its KvSpec; bytes.size() is at most this.
-  bool entropy = false;     ///< Worth compressing at rest: the SSD tier does.
+  std::string_view tenant = {};  ///< Whose it is.
+  SegmentKey parent = kRootKey;  ///< As NewExtent::parent.
+  double seconds_per_token = 0;  ///< As NewExtent::seconds_per_token.
+  bool encoded = false;          ///< As UnitBytes::encoded.
+  bool entropy = false;          ///< Worth compressing at rest: the SSD tier does.
 
   uint64_t unit_bytes() const { return bytes.size() / unit_crc32c.size(); }
 };

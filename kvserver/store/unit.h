@@ -23,6 +23,7 @@ struct UnitAddress {
 struct UnitBytes {
   Slice slice;
   uint32_t crc32c = 0;
+  bool encoded = false;  ///< Inside the store: readers get what it decodes to.
 };
 
 /// Names an extent: one segment's payload at one layer.

@@ -6,10 +6,13 @@
 #include <utility>
 
 #include "common/base/checksum.h"
+#include "common/base/retry_hint.h"
 #include "kvserver/store/codec/codec.h"
 
 namespace quire::kvserver {
 namespace {
+
+constexpr Duration kRetryBringing = std::chrono::milliseconds(100);
 
 Status CheckAddress(const UnitAddress& address, const SegmentRecord& record) {
   if (address.layer < record.spec.num_layers && address.unit < record.units_per_layer()) {
@@ -28,25 +31,21 @@ uint32_t ExpectedCrc(const SegmentRecord& record, uint32_t layer, uint32_t unit)
 
 Status UnitReader::Read(std::string_view tenant, std::span<const UnitAddress> units,
                         std::vector<UnitBytes>* out) {
-  std::vector<UnitBytes> result(units.size());
-  std::vector<Miss> misses;
-  SegmentRecordPtr record;
-  bool encoded = false;
-  for (size_t i = 0; i < units.size(); ++i) {
-    const UnitAddress& address = units[i];
-    if (!record || units[i - 1].segment != address.segment) {
-      QUIRE_ASSIGN_OR_RETURN(record, parts_.catalog->Find(tenant, address.segment));
-    }
-    QUIRE_RETURN_IF_ERROR(CheckAddress(address, *record));
-    encoded = encoded || record->codec.id != CodecId::kRaw;
-    auto unit = parts_.dram->ReadUnit({address.segment, address.layer}, address.unit);
-    if (unit.ok()) {
-      result[i] = *std::move(unit);
-    } else {
-      misses.push_back({address, record, &result[i]});
-    }
+  out->resize(units.size());
+  Status status = OkStatus();
+  if (parts_.dram->ReadUnits(tenant, units, *out) != units.size()) {
+    status = ReadMisses(tenant, units, *out);
   }
-  std::ranges::stable_sort(misses, {}, &Miss::extent);
+  if (status.ok() && std::ranges::any_of(*out, &UnitBytes::encoded)) {
+    status = Decode(tenant, units, *out);
+  }
+  if (!status.ok()) out->clear();
+  return status;
+}
+
+Status UnitReader::ReadMisses(std::string_view tenant, std::span<const UnitAddress> units,
+                              std::span<UnitBytes> out) {
+  QUIRE_ASSIGN_OR_RETURN(std::vector<Miss> misses, FindMisses(tenant, units, out));
   PromoteWorthy(tenant, misses);
   std::erase_if(misses, [&](const Miss& miss) {
     // Somebody may have evicted a promoted extent already; then the unit is read around DRAM.
@@ -55,10 +54,27 @@ Status UnitReader::Read(std::string_view tenant, std::span<const UnitAddress> un
     if (unit.ok()) *miss.out = *std::move(unit);
     return unit.ok();
   });
-  QUIRE_RETURN_IF_ERROR(ReadFromSsd(misses));
-  if (encoded) QUIRE_RETURN_IF_ERROR(Decode(tenant, units, result));
-  *out = std::move(result);
-  return OkStatus();
+  return ReadFromSsd(misses);
+}
+
+StatusOr<std::vector<UnitReader::Miss>> UnitReader::FindMisses(std::string_view tenant,
+                                                               std::span<const UnitAddress> units,
+                                                               std::span<UnitBytes> out) {
+  std::vector<Miss> misses;
+  for (size_t i = 0; i < units.size(); ++i) {
+    if (!out[i].slice.bytes.empty()) continue;
+    const UnitAddress& address = units[i];
+    SegmentRecordPtr record;
+    if (!misses.empty() && misses.back().address.segment == address.segment) {
+      record = misses.back().record;
+    } else {
+      QUIRE_ASSIGN_OR_RETURN(record, parts_.catalog->Find(tenant, address.segment));
+    }
+    QUIRE_RETURN_IF_ERROR(CheckAddress(address, *record));
+    misses.push_back({.address = address, .record = std::move(record), .out = &out[i]});
+  }
+  std::ranges::stable_sort(misses, {}, &Miss::extent);
+  return misses;
 }
 
 void UnitReader::PromoteWorthy(std::string_view tenant, std::span<Miss> misses) {
@@ -77,7 +93,9 @@ Status UnitReader::ReadFromSsd(std::span<const Miss> misses) {
   }
   parts_.ssd->ReadUnits(reads);
   for (size_t i = 0; i < misses.size(); ++i) {
-    QUIRE_ASSIGN_OR_RETURN(*misses[i].out, Checked(*misses[i].record, reads[i]));
+    const SegmentRecord& record = *misses[i].record;
+    QUIRE_ASSIGN_OR_RETURN(*misses[i].out, Checked(record, reads[i]));
+    misses[i].out->encoded = record.codec.id != CodecId::kRaw;
   }
   return OkStatus();
 }
@@ -104,15 +122,17 @@ StatusOr<UnitBytes> UnitReader::Checked(const SegmentRecord& record, SsdTier::Un
 
 Status UnitReader::Decode(std::string_view tenant, std::span<const UnitAddress> addresses,
                           std::span<UnitBytes> units) {
+  SegmentKey of;
   SegmentRecordPtr record;
   std::optional<ExtentCodec> codec;
   for (size_t i = 0; i < units.size(); ++i) {
+    if (!units[i].encoded) continue;
     const UnitAddress& address = addresses[i];
-    if (!record || addresses[i - 1].segment != address.segment) {
-      QUIRE_ASSIGN_OR_RETURN(record, parts_.catalog->Find(tenant, address.segment));
+    if (!record || of != address.segment) {
+      of = address.segment;
+      QUIRE_ASSIGN_OR_RETURN(record, parts_.catalog->Find(tenant, of));
       QUIRE_ASSIGN_OR_RETURN(codec, ExtentCodec::Make(record->spec, record->codec.id));
     }
-    if (codec->id() == CodecId::kRaw) continue;
     QUIRE_ASSIGN_OR_RETURN(AlignedBuffer buffer, parts_.buffers->Take(codec->unit_bytes()));
     const uint32_t page = address.unit / record->spec.num_kv_heads;
     const uint32_t rows = TokensInPage(record->spec, record->tokens.size(), page);
@@ -152,10 +172,30 @@ bool UnitReader::Promote(std::string_view tenant, const SegmentRecord& known, co
   const ExtentView view{.id = id,
                         .bytes = bytes,
                         .unit_crc32c = crcs,
-                        .full_bytes = known.stored_extent_bytes(known.spec.segment_pages)};
+                        .full_bytes = known.stored_extent_bytes(known.spec.segment_pages),
+                        .tenant = tenant,
+                        .parent = known.parent,
+                        .seconds_per_token = parts_.prefill_cost.SecondsPerToken(
+                            known.first_token, known.tokens.size()),
+                        .encoded = known.codec.id != CodecId::kRaw};
   const bool kept = parts_.dram->Put({&view, 1}).ok();
   (kept ? promotions_ : refused_).Add();
   return kept;
+}
+
+Status UnitReader::BringToDram(std::string_view tenant, const SegmentKey& key) {
+  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, parts_.catalog->Find(tenant, key));
+  for (uint32_t layer = 0; layer < record->spec.num_layers; ++layer) {
+    const ExtentId id{key, layer};
+    QUIRE_ASSIGN_OR_RETURN(const bool held, parts_.dram->Has(id));
+    if (held || Promote(tenant, *record, id)) continue;
+    return WithRetryAfter(
+        ResourceExhausted("segment ", key.Hex(), " layer ", layer,
+                          " cannot come to DRAM now: there is no room, or the segment is being "
+                          "written or damaged; retry later"),
+        kRetryBringing);
+  }
+  return OkStatus();
 }
 
 void UnitReader::VisitCounters(const CounterVisitor& visit) const {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UnitReader: the read path. A unit in DRAM is handed out in place; one that is only on SSD is read
-// by itself, checked against the segment's record, and served around DRAM until the promotion
-// policy finds its extent worth a place there. Thread-safety: all methods may be called
-// concurrently. `promotion_mutex_` is never held over I/O. Errors: NOT_FOUND, INVALID_ARGUMENT (a
-// layer or unit that the segment does not have), DATA_LOSS.
+// UnitReader: the read path. A unit in DRAM is handed out in place, without a look at the segment's
+// record; one that is only on SSD is read by itself, checked against that record, and served around
+// DRAM until the promotion policy finds its extent worth a place there. When everything is in DRAM
+// nothing is allocated. Thread-safety: all methods may be called concurrently. `promotion_mutex_`
+// is never held over I/O. Errors: NOT_FOUND, INVALID_ARGUMENT (a layer or unit that the segment
+// does not have), DATA_LOSS.
 #ifndef QUIRE_KVSERVER_STORE_UNIT_READER_H_
 #define QUIRE_KVSERVER_STORE_UNIT_READER_H_
 
@@ -18,6 +19,7 @@
 #include "common/base/status.h"
 #include "kvserver/store/dram_tier.h"
 #include "kvserver/store/keyed_lock.h"
+#include "kvserver/store/policy/prefill_cost.h"
 #include "kvserver/store/policy/promotion_policy.h"
 #include "kvserver/store/segment_catalog.h"
 #include "kvserver/store/ssd_tier.h"
@@ -34,6 +36,7 @@ class UnitReader {
     SsdTier* ssd = nullptr;
     KeyedLock* writers = nullptr;
     AlignedBufferPool* buffers = nullptr;  ///< For decoded units.
+    PrefillCost prefill_cost = {};         ///< What it costs to compute an extent again.
   };
   UnitReader(const Parts& parts, std::unique_ptr<PromotionPolicy> promotion)
       : parts_(parts), promotion_(std::move(promotion)) {}
@@ -41,6 +44,10 @@ class UnitReader {
   /// See PageStore::ReadUnits.
   Status Read(std::string_view tenant, std::span<const UnitAddress> units,
               std::vector<UnitBytes>* out);
+
+  /// Brings those extents of the segment to DRAM that are not there. RESOURCE_EXHAUSTED with a
+  /// retry hint when one cannot come now. The caller holds none of `writers`.
+  Status BringToDram(std::string_view tenant, const SegmentKey& key);
 
   /// promotions, promotions_refused.
   void VisitCounters(const CounterVisitor& visit) const;
@@ -55,6 +62,13 @@ class UnitReader {
     ExtentId extent() const { return {address.segment, address.layer}; }
   };
 
+  /// Reads what of `out` is empty, promoting on the way.
+  Status ReadMisses(std::string_view tenant, std::span<const UnitAddress> units,
+                    std::span<UnitBytes> out);
+  /// One for each unit whose place in `out` is empty, ordered by extent.
+  StatusOr<std::vector<Miss>> FindMisses(std::string_view tenant,
+                                         std::span<const UnitAddress> units,
+                                         std::span<UnitBytes> out);
   /// Promotes the extents that are worth it. `misses` are in order of extents.
   void PromoteWorthy(std::string_view tenant, std::span<Miss> misses);
   /// Replaces encoded units, each intact, by what they decode to.

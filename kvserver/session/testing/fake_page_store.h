@@ -131,12 +131,29 @@ class FakePageStore final : public PageStore {
   }
   Status DeleteSegment(std::string_view, const SegmentKey& key) override {
     MutexLock lock(mutex_);
+    pins_.erase(key);
     return segments_.erase(key) > 0 ? OkStatus() : NotFound("no segment ", key.Hex());
+  }
+  Status PinSegments(std::string_view, std::span<const SegmentKey> keys) override {
+    MutexLock lock(mutex_);
+    for (const SegmentKey& key : keys) QUIRE_RETURN_IF_ERROR(Find(key).status());
+    for (const SegmentKey& key : keys) ++pins_[key];
+    return OkStatus();
+  }
+  Status UnpinSegments(std::string_view, std::span<const SegmentKey> keys) override {
+    MutexLock lock(mutex_);
+    for (const SegmentKey& key : keys) {
+      const auto it = pins_.find(key);
+      if (it == pins_.end()) return NotFound("segment ", key.Hex(), " is not pinned");
+      if (--it->second == 0) pins_.erase(it);
+    }
+    return OkStatus();
   }
   Status CheckTenant(std::string_view) const override { return OkStatus(); }
   MetadataStore& metadata() override { return metadata_; }
   void VisitCounters(const CounterVisitor&) const override {}
   std::string ssd_mode() const override { return "none"; }
+  std::string dram_mode() const override { return "none"; }
 
  private:
   struct Segment {
@@ -163,6 +180,7 @@ class FakePageStore final : public PageStore {
   MemoryMetadataStore metadata_;
   mutable Mutex mutex_;
   std::map<SegmentKey, Segment> segments_ QUIRE_GUARDED_BY(mutex_);
+  std::map<SegmentKey, int> pins_ QUIRE_GUARDED_BY(mutex_);
   Status put_failure_ QUIRE_GUARDED_BY(mutex_);
   Status read_failure_ QUIRE_GUARDED_BY(mutex_);
 };

@@ -59,6 +59,7 @@ void LeaseTable::End(uint32_t index) {
   free_.push_back(index);
   const auto holders = holders_.find(slot.extent);
   if (--holders->second == 0) holders_.erase(holders);
+  if (on_end_) on_end_(index);
 }
 
 Status LeaseTable::CheckTaken(const LeaseId& lease) const {

@@ -11,6 +11,7 @@
 #define QUIRE_KVSERVER_STORE_POLICY_LEASE_TABLE_H_
 
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -30,8 +31,12 @@ struct LeaseId {
 
 class LeaseTable {
  public:
-  /// At most `capacity` leases at a time.
-  explicit LeaseTable(uint32_t capacity) : capacity_(capacity) {}
+  /// Told the slot of each lease that ends, however it ends, before the slot is given again.
+  using OnEnd = std::function<void(uint32_t slot)>;
+
+  /// At most `capacity` leases at a time. `on_end` may be null; it must not call the table.
+  explicit LeaseTable(uint32_t capacity, OnEnd on_end = nullptr)
+      : capacity_(capacity), on_end_(std::move(on_end)) {}
 
   /// Holds `extent` until `expiry`. RESOURCE_EXHAUSTED when all slots are taken.
   StatusOr<LeaseId> Grant(const ExtentId& extent, TimePoint expiry, TimePoint now);
@@ -45,6 +50,8 @@ class LeaseTable {
   bool IsHeld(const ExtentId& extent, TimePoint now);
   /// Leases that are not over.
   size_t Count(TimePoint now);
+  /// Ends what is over by `now`, as every other call does first.
+  void EndExpired(TimePoint now);
 
  private:
   struct Slot {
@@ -54,11 +61,11 @@ class LeaseTable {
     bool taken = false;
   };
 
-  void EndExpired(TimePoint now);
   void End(uint32_t slot);
   Status CheckTaken(const LeaseId& lease) const;
 
   const uint32_t capacity_;
+  const OnEnd on_end_;
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_;
   std::set<std::pair<TimePoint, uint32_t>> by_expiry_;  // taken slots

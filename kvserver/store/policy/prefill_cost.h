@@ -6,16 +6,19 @@
 //   T(cached, new) = seconds_per_token * new
 //                  + seconds_per_pair * (cached * new + new^2 / 2)
 //
+// Policies that weigh what it costs to compute an extent again only compare, so the ratio of the
+// two terms is what counts.
+//
 // The first term is the weights, the second attention: each new token looks at all before it. The
 // defaults are arithmetic, not a measurement: a model of 8e9 parameters with 32 layers and 32 query
 // heads of 128 does 2 * 8e9 operations a token and 4 * 32 * 32 * 128 a pair, here at 200e12 a
 // second.
-#ifndef QUIRE_BENCH_TRACE_PREFILL_COST_H_
-#define QUIRE_BENCH_TRACE_PREFILL_COST_H_
+#ifndef QUIRE_KVSERVER_STORE_POLICY_PREFILL_COST_H_
+#define QUIRE_KVSERVER_STORE_POLICY_PREFILL_COST_H_
 
 #include <cstdint>
 
-namespace quire::bench {
+namespace quire::kvserver {
 
 struct PrefillCost {
   double seconds_per_token = 2 * 8e9 / 200e12;
@@ -26,8 +29,13 @@ struct PrefillCost {
     const auto fresh = static_cast<double>(new_tokens);
     return seconds_per_token * fresh + seconds_per_pair * (cached * fresh + fresh * fresh / 2);
   }
+
+  /// The mean over a segment of `num_tokens` tokens, at least one, that begins at `first_token`.
+  double SecondsPerToken(uint64_t first_token, uint64_t num_tokens) const {
+    return Seconds(first_token, num_tokens) / static_cast<double>(num_tokens);
+  }
 };
 
-}  // namespace quire::bench
+}  // namespace quire::kvserver
 
-#endif  // QUIRE_BENCH_TRACE_PREFILL_COST_H_
+#endif  // QUIRE_KVSERVER_STORE_POLICY_PREFILL_COST_H_
