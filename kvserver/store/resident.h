@@ -2,7 +2,7 @@
 //
 // Resident: an extent in its slot, and all that a reader needs to hand out units of it. It is made
 // once, when the extent is put; a hand-out is a copy of its shared pointer, that is, one addition
-// (docs/design/0008-hand-out.md). The slot goes back to the arena with the last reference, which
+// (docs/design/0010-hand-out.md). The slot goes back to the arena with the last reference, which
 // may be a reader's, after the extent was evicted and the tier destroyed.
 //
 // Thread-safety: constant once it is shared; whoever made it fills its bytes before.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -229,6 +231,55 @@ TEST_F(VolumeSetTest, ADamagedVolumeStopsTheOpening) {
   const Status status = VolumeSet::Open(Options()).status();
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
   EXPECT_TRUE(Mentions(status, "00000000.vol")) << status;
+}
+
+TEST_F(VolumeSetTest, AVolumeIsAsLargeAsTheFileSystemAllows) {
+  uint64_t free_bytes = kSize + 100;
+  VolumeSet::Options options = Options();
+  options.volume_bytes = 4 * kSize;
+  options.free_bytes = [&free_bytes] { return free_bytes; };
+  const auto set = VolumeSet::Open(options);
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_EQ((*(*set)->Grow())->size_bytes(), kSize);
+  free_bytes = VolumeSet::kMinVolumeBytes - 1;
+  const Status full = (*set)->Grow().status();
+  EXPECT_EQ(full.code(), StatusCode::kResourceExhausted) << full;
+  EXPECT_TRUE(Mentions(full, options.directory));
+  EXPECT_TRUE(Mentions(full, "free space there"));
+}
+
+/// While it lives no file of this process can be longer.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(uint64_t bytes) {
+    previous_ = signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before_);
+    rlimit limit = before_;
+    limit.rlim_cur = bytes;
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    signal(SIGXFSZ, previous_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*previous_)(int) = nullptr;
+};
+
+TEST_F(VolumeSetTest, AVolumeThatTheSystemRefusesIsMadeSmaller) {
+  VolumeSet::Options options = Options();
+  options.volume_bytes = 8 * kSize;
+  const auto set = VolumeSet::Open(options);
+  ASSERT_TRUE(set.ok()) << set.status();
+  {
+    const FileSizeLimit limit(3 * kSize);
+    EXPECT_EQ((*(*set)->Grow())->size_bytes(), 2 * kSize);
+  }
+  const FileSizeLimit limit(VolumeSet::kMinVolumeBytes - 1);
+  EXPECT_EQ((*set)->Grow().status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ((*set)->All().size(), 1u) << "nothing was left behind";
 }
 
 TEST_F(VolumeSetTest, AbsurdOptionsAreRefused) {
