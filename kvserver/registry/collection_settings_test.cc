@@ -52,7 +52,8 @@ TEST(CollectionSettingsTest, FieldsThatCannotBeAreDamageEvenWithAGoodChecksum) {
   EXPECT_EQ(with(3, 0), StatusCode::kDataLoss) << "a time to live of nothing";
   EXPECT_EQ(with(10, 1), StatusCode::kDataLoss) << "longer than any";
   EXPECT_EQ(DecodeCollection("c", Sealed(body + "x")).status().code(), StatusCode::kDataLoss);
-  EXPECT_EQ(DecodeCollection("c", Sealed(body.substr(0, 9))).status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(DecodeCollection("c", Sealed(body.substr(0, 9))).status().code(),
+            StatusCode::kDataLoss);
   EXPECT_EQ(DecodeCollection("c", "").status().code(), StatusCode::kDataLoss);
 }
 
