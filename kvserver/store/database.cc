@@ -22,6 +22,8 @@ constexpr std::array<const char*, 5> kTableNames = {"segments", "extents", "dige
 constexpr size_t kBlockCacheBytes = 32 << 20;
 constexpr size_t kPayloadBufferBytes = 32 << 20;
 constexpr size_t kOtherBufferBytes = 8 << 20;
+// Of all tables together, what is being flushed included.
+constexpr size_t kAllBuffersBytes = 64 << 20;
 constexpr size_t kBlobFileBytes = 256 << 20;
 // Resuming writes what is buffered; when that fails too, only a restart helps.
 constexpr uint64_t kResumeFreeBytes = 128 << 20;
@@ -91,6 +93,7 @@ rocksdb::DBOptions DbOptions(rocksdb::Env* env) {
   options.track_and_verify_wals_in_manifest = true;  // a log that lost synced bytes is noticed
   options.max_background_jobs = 2;
   options.max_total_wal_size = 128 << 20;
+  options.db_write_buffer_size = kAllBuffersBytes;
   options.keep_log_file_num = 2;
   options.info_log_level = rocksdb::WARN_LEVEL;
   options.listeners.push_back(std::make_shared<NoAutomaticRecovery>());

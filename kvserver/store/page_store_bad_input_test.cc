@@ -144,6 +144,24 @@ TEST_F(BadInputTest, ALogCutByHandIsRefusedOrServesRightBytesOnly) {
   ExpectRefusedOrRight(*chain);
 }
 
+TEST_F(BadInputTest, ALostSaltIsNotReplacedInSilence) {
+  {
+    const auto store = Open();
+    ASSERT_TRUE(PutTestSegment(*store, spec_, 1).ok());
+    Database::Batch batch = store->database().NewBatch();
+    batch.Delete(Table::kTenants, "default");
+    ASSERT_TRUE(store->database().Commit(batch, /*sync=*/false).ok());
+  }
+  EXPECT_EQ(TryOpen().status().code(), StatusCode::kDataLoss);
+  EXPECT_THAT(Text(TryOpen().status()), HasSubstr("its salt is gone"));
+  const auto report = Fsck(dir_.path(), {});
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_EQ(report->problem_count, 1u);
+  EXPECT_EQ(report->problems[0].kind, FsckProblem::Kind::kTenant);
+  options_.tenants = {"another"};
+  EXPECT_TRUE(TryOpen().ok()) << "a tenant without segments gets its first salt";
+}
+
 // Promise 3: what was acknowledged is there when the device is.
 TEST_F(BadInputTest, ADeviceThatGoesIsNamedAndDramServesOn) {
   std::vector<TestSegment> put;

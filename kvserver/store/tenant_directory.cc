@@ -29,9 +29,30 @@ StatusOr<TenantSalt> CreateSalt(Database* database, const std::string& tenant) {
   return salt;
 }
 
+/// Whether segments are stored under keys of this tenant.
+StatusOr<bool> HasSegments(Database* database, const std::string& tenant) {
+  bool found = false;
+  const auto visit = [&](std::string_view, std::string_view value) {
+    const StatusOr<SegmentRecord> record = DecodeSegmentRecord(value);
+    found = record.ok() && record->tenant == tenant;
+    return !found;
+  };
+  QUIRE_RETURN_IF_ERROR(database->Scan(Table::kSegments, "", visit));
+  return found;
+}
+
+/// The salt of a tenant that has none. A new one would make the tenant's segments unreachable.
+StatusOr<TenantSalt> FirstSalt(Database* database, const std::string& tenant) {
+  QUIRE_ASSIGN_OR_RETURN(const bool has_segments, HasSegments(database, tenant));
+  if (!has_segments) return CreateSalt(database, tenant);
+  return DataLoss("tenant '", tenant,
+                  "' has segments and its salt is gone; restore the data directory from a backup "
+                  "or choose an empty one");
+}
+
 StatusOr<TenantSalt> LoadSalt(Database* database, const std::string& tenant) {
   const StatusOr<std::string> value = database->Get(Table::kTenants, tenant);
-  if (value.status().code() == StatusCode::kNotFound) return CreateSalt(database, tenant);
+  if (value.status().code() == StatusCode::kNotFound) return FirstSalt(database, tenant);
   QUIRE_RETURN_IF_ERROR(value.status());
   const auto checked = VerifyTrailer(*value);
   TenantSalt salt;

@@ -22,7 +22,7 @@ namespace quire::kvserver {
 class TenantDirectory {
  public:
   /// INVALID_ARGUMENT for no or malformed names (1..64 bytes of [A-Za-z0-9_.-]); DATA_LOSS when a
-  /// stored salt is damaged: its tenant's segments could not be named any more.
+  /// stored salt is damaged, or gone while there are segments: they could not be named any more.
   static StatusOr<TenantDirectory> Open(Database* database,
                                         const std::vector<std::string>& tenants);
 
