@@ -131,9 +131,10 @@ void AddConditions(const StoreBenchOptions& options, const Results& results, uin
   out["working_set_bytes"] = options.working_set_bytes;
   out["dram_bytes"] = options.dram_bytes();
   out["dataset_bytes"] = options.dataset_bytes;
-  out["read_bytes"] = options.read_bytes;
+  out["read_units"] = options.read_units;
   out["write_bytes"] = options.write_bytes;
   out["depth"] = options.depth;
+  out["readers"] = options.readers;
   out["batch_units"] = options.batch_units;
   out["read_rounds"] = options.read_rounds;
   out["write_rounds"] = options.write_rounds;
@@ -203,8 +204,6 @@ void AddStoreBench(Benches& benches) {
          "Read from DRAM, in MiB (four times the last level cache when not given)");
   AddMib(command, "--dataset-mib", &options->dataset_bytes,
          "Dataset on SSD in MiB, at least twice the DRAM (2048 when not given)");
-  AddMib(command, "--read-mib", &options->read_bytes,
-         "MiB read from SSD in a round (16 when not given)");
   AddMib(command, "--write-mib", &options->write_bytes,
          "MiB written in a round (512 when not given)");
   command.add_option("--depth", options->depth, "Requests in flight")
@@ -212,6 +211,12 @@ void AddStoreBench(Benches& benches) {
       ->capture_default_str();
   command.add_option("--batch", options->batch_units, "Units read from SSD by one call")
       ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command.add_option("--readers", options->readers, "Threads that read from SSD by the store")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  command.add_option("--read-units", options->read_units, "Units read from SSD in a round")
+      ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   command.add_option("--read-rounds", options->read_rounds, "Rounds of reads from SSD")
       ->check(CLI::Range(1, 100000))

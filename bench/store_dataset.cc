@@ -53,9 +53,9 @@ Dataset::Dataset(const StoreBenchOptions& options, uint64_t unit_bytes)
 StatusOr<std::unique_ptr<Dataset>> Dataset::Make(const StoreBenchOptions& options,
                                                  uint64_t unit_bytes, uint64_t bytes) {
   std::unique_ptr<Dataset> dataset(new Dataset(options, unit_bytes));
-  QUIRE_ASSIGN_OR_RETURN(
-      kvserver::EngineChoice choice,
-      kvserver::ChooseEngine(kvserver::EngineKind::kAuto, {.queue_depth = options.depth}));
+  QUIRE_ASSIGN_OR_RETURN(kvserver::EngineChoice choice,
+                         kvserver::ChooseEngine(kvserver::EngineKind::kAuto,
+                                                {.queue_depth = options.depth_of_call()}));
   dataset->engine_ = std::move(choice.engine);
   QUIRE_RETURN_IF_ERROR(dataset->Reopen());
   for (uint64_t put = 0; put < bytes; put += kSegmentBytes) QUIRE_RETURN_IF_ERROR(dataset->Put());

@@ -5,6 +5,7 @@
 #ifndef QUIRE_BENCH_STORE_DATASET_H_
 #define QUIRE_BENCH_STORE_DATASET_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -23,14 +24,17 @@ struct StoreBenchOptions {
   std::string directory;  ///< Gets several times the dataset; what was made is removed again.
   uint64_t working_set_bytes = 0;       ///< Of the reads from DRAM; 0 = four times the cache.
   uint64_t dataset_bytes = 2ull << 30;  ///< On SSD; at least twice the DRAM given to the store.
-  uint64_t read_bytes = 16ull << 20;    ///< Read from SSD in a round.
-  uint32_t read_rounds = 101;
+  uint32_t readers = 2;                 ///< Threads that read from SSD through the store.
+  uint32_t read_units = 1024;           ///< Read from SSD in a round.
+  uint32_t read_rounds = 51;
   uint64_t write_bytes = 512ull << 20;  ///< Written in a round.
   uint32_t write_rounds = 7;
   uint32_t depth = 32;          ///< Requests in flight.
-  uint32_t batch_units = 256;   ///< Units of one call that reads from SSD, at most.
+  uint32_t batch_units = 128;   ///< Units of one call that reads from SSD, at most.
   uint32_t dram_rounds = 2000;  ///< On DRAM: of 4 MiB copied, or 16384 units handed out.
 
+  /// Requests in flight of one call, so that the readers together keep `depth`.
+  uint32_t depth_of_call() const { return std::max(1u, depth / readers); }
   /// DRAM given to the store: pins may hold half of it.
   uint64_t dram_bytes() const { return 2 * working_set_bytes + (64 << 20); }
 };

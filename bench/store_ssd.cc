@@ -2,10 +2,12 @@
 #include "bench/store_ssd.h"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -78,7 +80,7 @@ StatusOr<ReadPlan> MakePlan(const StoreBenchOptions& options, Dataset& dataset, 
                             UnitPlaces& places) {
   SeededRandom random(seed);
   ReadPlan plan;
-  while (plan.units.size() < options.read_bytes / dataset.unit_bytes()) {
+  while (plan.units.size() < options.read_units) {
     const uint64_t unit = random.Below(dataset.num_units());
     bool whole = false;
     QUIRE_ASSIGN_OR_RETURN(const RawTransfer transfer, places.Find(unit, &whole));
@@ -100,14 +102,41 @@ StatusOr<std::vector<ReadPlan>> MakePlans(const StoreBenchOptions& options, Data
   return plans;
 }
 
-Status ReadThroughStore(const StoreBenchOptions& options, Dataset& dataset,
-                        std::span<const UnitAddress> units, std::vector<UnitBytes>* out) {
-  for (size_t at = 0; at < units.size(); at += options.batch_units) {
-    const size_t count = std::min<size_t>(options.batch_units, units.size() - at);
-    QUIRE_RETURN_IF_ERROR(dataset.store().ReadUnits("default", units.subspan(at, count), out));
+/// Calls of a server: each of a few threads reads a batch, checks it and goes on with the next one,
+/// so that one's requests are in flight while another's bytes are checked. They share the depth.
+class StoreReaders {
+ public:
+  StoreReaders(const StoreBenchOptions& options, Dataset& dataset)
+      : batch_(options.batch_units), dataset_(dataset), units_(options.readers) {}
+
+  Status Read(std::span<const UnitAddress> addresses) {
+    next_.store(0);
+    std::vector<Status> results(units_.size());
+    std::vector<std::thread> others;
+    for (size_t reader = 1; reader < units_.size(); ++reader) {
+      others.emplace_back([&, reader] { results[reader] = ReadSome(addresses, &units_[reader]); });
+    }
+    results[0] = ReadSome(addresses, &units_[0]);
+    for (std::thread& other : others) other.join();
+    for (const Status& result : results) QUIRE_RETURN_IF_ERROR(result);
+    return OkStatus();
   }
-  return OkStatus();
-}
+
+ private:
+  /// Batches that no other reader took, until there are no more.
+  Status ReadSome(std::span<const UnitAddress> addresses, std::vector<UnitBytes>* units) {
+    for (size_t at = next_.fetch_add(batch_); at < addresses.size(); at = next_.fetch_add(batch_)) {
+      const auto batch = addresses.subspan(at, std::min(batch_, addresses.size() - at));
+      QUIRE_RETURN_IF_ERROR(dataset_.store().ReadUnits("default", batch, units));
+    }
+    return OkStatus();
+  }
+
+  const size_t batch_;
+  Dataset& dataset_;
+  std::vector<std::vector<UnitBytes>> units_;  ///< Of each reader.
+  std::atomic<size_t> next_{0};
+};
 
 StatusOr<std::unique_ptr<BlobDb>> FillBlobDb(const std::string& path, const Dataset& dataset) {
   QUIRE_ASSIGN_OR_RETURN(auto blobs, BlobDb::Open(path));
@@ -156,10 +185,8 @@ StatusOr<SsdReads> MeasureSsdReads(const StoreBenchOptions& options, Dataset& da
                          RawUring::Create(options.depth, unit_bytes, memory.bytes()));
   UnitPlaces places(dataset);
   QUIRE_ASSIGN_OR_RETURN(const std::vector<ReadPlan> plans, MakePlans(options, dataset, places));
-  std::vector<UnitBytes> out;
-  Turns store_turns(plans, [&](const ReadPlan& plan) {
-    return ReadThroughStore(options, dataset, plan.addresses, &out);
-  });
+  StoreReaders readers(options, dataset);
+  Turns store_turns(plans, [&](const ReadPlan& plan) { return readers.Read(plan.addresses); });
   Turns raw_turns(
       plans, [&](const ReadPlan& plan) { return raw->Run(RawUring::Kind::kRead, plan.transfers); });
   Turns blob_turns(plans,

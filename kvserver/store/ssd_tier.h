@@ -40,7 +40,7 @@ class SsdTier final : public Tier {
   struct UnitRead {
     ExtentId id;
     uint32_t unit = 0;
-    StatusOr<UnitBytes> result = NotFound("not read yet");
+    StatusOr<UnitBytes> result{Status(StatusCode::kUnknown, "")};  ///< Made without allocating.
   };
   /// Reads all of them at once; each has its own result. Reads of one extent that follow each other
   /// look its record up once.

@@ -51,9 +51,9 @@ Status UnitReader::ReadMisses(std::string_view tenant, std::span<const UnitAddre
   QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass, parts_.gate->Enter(tenant));
   PromoteWorthy(tenant, misses);
   std::erase_if(misses, [&](const Miss& miss) {
-    // Somebody may have evicted a promoted extent already; then the unit is read around DRAM.
-    auto unit = miss.promoted ? parts_.dram->ReadUnit(miss.extent(), miss.address.unit)
-                              : StatusOr<UnitBytes>(NotFound(""));
+    if (!miss.promoted) return false;
+    // Somebody may have evicted the extent already; then the unit is read around DRAM.
+    StatusOr<UnitBytes> unit = parts_.dram->ReadUnit(miss.extent(), miss.address.unit);
     if (unit.ok()) *miss.out = *std::move(unit);
     return unit.ok();
   });
