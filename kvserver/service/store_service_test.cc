@@ -283,7 +283,8 @@ class CodecOfPutsTest : public StoreServiceTest {
       DocumentRegistry::Open(&store_, &store_.metadata(), &clock_, *CodecByName("fp8")).value();
   ContextTable contexts_{{.store = &store_, .ops = &kernels::CpuReference(), .clock = &clock_}};
   ContextResolver resolver_{&store_, registry_.get(), &contexts_};
-  Dispatcher dispatcher_{&store_};
+  Admission door_{{.lane = "any"}};
+  Dispatcher dispatcher_{{.store = &store_, .reads = &door_, .writes = &door_, .clock = &clock_}};
 };
 
 TEST_F(CodecOfPutsTest, SegmentsArePutWithTheCodecOfTheirCollection) {
