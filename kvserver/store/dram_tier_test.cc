@@ -205,8 +205,8 @@ TEST_F(DramTierTest, AccountsExactlyForPutsReplacementsAndErases) {
   EXPECT_EQ(Count("dram_extents"), 2u);
   EXPECT_EQ(Count("dram_bytes_used"), 2 * kSlotBytes);
   EXPECT_EQ(Count("dram_bytes_payload"), 4196u);
-  EXPECT_EQ(Count("dram_class_4096_slots_used"), 2u);
-  EXPECT_EQ(Count("dram_class_4096_slabs"), 2u);
+  EXPECT_EQ(Count("dram_slots_used{slot_bytes=\"4096\"}"), 2u);
+  EXPECT_EQ(Count("dram_slabs{slot_bytes=\"4096\"}"), 2u);
   const auto held = tier_->ReadUnit(Id(1, 1), 0);
   ASSERT_TRUE(tier_->Erase(Id(1).segment).ok());
   EXPECT_EQ(Count("dram_extents"), 0u);
