@@ -60,7 +60,7 @@ class TierIngest final : public Ingest {
     payload.volumes.directory = path + "/payload";
     std::filesystem::create_directories(payload.volumes.directory);
     QUIRE_ASSIGN_OR_RETURN(ingest->payload_, PayloadStore::Open(payload, ingest->engine_.get()));
-    ingest->tier_.emplace(ingest->database_.get(), ingest->payload_.get());
+    ingest->tier_.emplace(ingest->database_.get(), ingest->payload_.get(), uint64_t{1} << 20);
     QUIRE_RETURN_IF_ERROR(ingest->tier_->Recover().status());
     return ingest;
   }

@@ -37,8 +37,9 @@ MemorySample TakeSample(const PageStoreImpl& store) {
   MemorySample sample{.private_bytes = StatusBytes("RssAnon"),
                       .shared_bytes = StatusBytes("RssShmem")};
   const auto values = MetricValuesOf(store);
-  for (const char* name : {"catalog_bytes_cached", "digest_bytes_cached", "db_memtable_bytes",
-                           "db_block_cache_bytes", "payload_buffer_bytes"}) {
+  for (const char* name :
+       {"catalog_bytes_cached", "digest_bytes_cached", "db_memtable_bytes", "db_block_cache_bytes",
+        "payload_buffer_bytes", "ssd_record_bytes_cached"}) {
     sample.cached_bytes += values.at(name);
   }
   sample.memtable_bytes = values.at("db_memtable_bytes");

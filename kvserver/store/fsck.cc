@@ -164,7 +164,7 @@ StatusOr<bool> Checker::OpenDatabase() {
   const VolumeSet::Options volumes{.directory = directory_.payload_path(), .read_only = true};
   QUIRE_ASSIGN_OR_RETURN(payload_,
                          PayloadStore::Open({.volumes = volumes, .buffers = {}}, engine_));
-  ssd_ = std::make_unique<SsdTier>(database_.get(), payload_.get());
+  ssd_ = std::make_unique<SsdTier>(database_.get(), payload_.get(), /*record_cache_bytes=*/1 << 20);
   digests_ = std::make_unique<DigestStore>(database_.get(), /*cache_bytes=*/0, &gate_);
   return true;
 }

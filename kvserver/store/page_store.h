@@ -95,6 +95,7 @@ class PageStore {
     PrefillCost prefill_cost = {};            ///< For policies that weigh what eviction costs.
     uint64_t catalog_cache_bytes = 64 << 20;  ///< Segment records and chains kept in memory.
     uint64_t digest_cache_bytes = 64 << 20;   ///< Digests kept in memory.
+    uint64_t extent_cache_bytes = 64 << 20;   ///< Records of extents on SSD kept in memory.
     /// Stored bytes that are read and verified in the background; 0: none are.
     uint64_t scrub_bytes_per_second = 0;
     IoGate::Options ssd_gate = {};  ///< How many calls may wait for the SSD at once.

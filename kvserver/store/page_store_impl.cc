@@ -66,7 +66,7 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
   QUIRE_RETURN_IF_ERROR(OpenPayload(options, machine, &parts));
   QUIRE_ASSIGN_OR_RETURN(parts.tenants,
                          TenantDirectory::Open(parts.database.get(), options.tenants));
-  SsdTier ssd(parts.database.get(), parts.payload.get());
+  SsdTier ssd(parts.database.get(), parts.payload.get(), 0);
   QUIRE_ASSIGN_OR_RETURN(const SsdTier::Recovered recovered, ssd.Recover());
   SegmentCatalog catalog(parts.database.get(), 0);
   QUIRE_ASSIGN_OR_RETURN(const SegmentCatalog::Totals stored, catalog.CountAll());
@@ -108,7 +108,7 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
       dram_(std::move(parts.dram)),
       tenants_(std::move(parts.tenants)),
       metadata_(database_.get()),
-      ssd_(database_.get(), payload_.get()),
+      ssd_(database_.get(), payload_.get(), options.extent_cache_bytes),
       catalog_(database_.get(), options.catalog_cache_bytes),
       gate_(options.ssd_gate),
       digests_(database_.get(), options.digest_cache_bytes, &gate_),

@@ -14,6 +14,16 @@ void AppendBigEndian(uint32_t value, std::string& out) {
   for (int shift = 24; shift >= 0; shift -= 8) out.push_back(static_cast<char>(value >> shift));
 }
 
+/// The layer in the key of an extent's record; nullopt for another key.
+std::optional<uint32_t> LayerOf(std::string_view record_key) {
+  if (record_key.size() != sizeof(SegmentKey::bytes) + sizeof(uint32_t)) return std::nullopt;
+  uint32_t layer = 0;
+  for (const char byte : record_key.substr(sizeof(SegmentKey::bytes))) {
+    layer = layer << 8 | static_cast<uint8_t>(byte);
+  }
+  return layer;
+}
+
 /// What an extent is followed by, so that the next one starts with a block.
 std::span<const std::byte> Padding(uint64_t bytes) {
   static constexpr std::array<std::byte, kBlockBytes> kZeros{};
@@ -44,13 +54,18 @@ std::string SsdTier::RecordKey(const ExtentId& id) {
 }
 
 SsdTier::Change::~Change() {
-  if (payload_ == nullptr) return;
-  for (const Location& location : written_) payload_->Release(location);
+  if (tier_ == nullptr) return;
+  for (const Location& location : written_) tier_->payload_->Release(location);
 }
 
+// The record leaves the cache before its space is released: who finds it there has a guard that is
+// older than the release, and may read.
 void SsdTier::Change::Committed() {
-  for (const Location& location : replaced_) payload_->Release(location);
-  payload_ = nullptr;
+  for (const auto& [id, location] : replaced_) {
+    tier_->records_.Invalidate(id);
+    tier_->payload_->Release(location);
+  }
+  tier_ = nullptr;
 }
 
 namespace {
@@ -81,13 +96,13 @@ StatusOr<OnSsd> Prepare(const ExtentView& extent) {
 
 StatusOr<SsdTier::Change> SsdTier::StagePut(std::span<const ExtentView> extents, bool sync,
                                             Database::Batch& batch) {
-  Change change(payload_);
+  Change change(this);
   std::vector<OnSsd> prepared;
   std::vector<std::span<const std::byte>> spans;
   uint64_t bytes = 0;
   for (const ExtentView& extent : extents) {
     const StatusOr<ExtentRecord> before = FindRecord(extent.id);
-    if (before.ok()) change.replaced_.push_back(before->location);
+    if (before.ok()) change.replaced_.emplace_back(extent.id, before->location);
     QUIRE_ASSIGN_OR_RETURN(OnSsd on_ssd, Prepare(extent));
     spans.push_back(on_ssd.bytes);
     if (const auto padding = Padding(on_ssd.bytes.size()); !padding.empty()) {
@@ -109,22 +124,18 @@ StatusOr<SsdTier::Change> SsdTier::StagePut(std::span<const ExtentView> extents,
   return change;
 }
 
-StatusOr<std::vector<Location>> SsdTier::LocationsOf(const SegmentKey& segment) {
-  std::vector<Location> locations;
+StatusOr<SsdTier::Change> SsdTier::StageErase(const SegmentKey& segment, Database::Batch& batch) {
+  Change change(this);
+  // Damaged records have no space to give back.
   QUIRE_RETURN_IF_ERROR(database_->Scan(
       Table::kExtents, segment.view(), [&](std::string_view key, std::string_view value) {
         if (!key.starts_with(segment.view())) return false;
-        if (StatusOr<ExtentRecord> record = DecodeExtentRecord(value); record.ok()) {
-          locations.push_back(std::move(record->location));
+        StatusOr<ExtentRecord> record = DecodeExtentRecord(value);
+        if (const auto layer = LayerOf(key); layer && record.ok()) {
+          change.replaced_.emplace_back(ExtentId{segment, *layer}, std::move(record->location));
         }
         return true;
       }));
-  return locations;
-}
-
-StatusOr<SsdTier::Change> SsdTier::StageErase(const SegmentKey& segment, Database::Batch& batch) {
-  Change change(payload_);
-  QUIRE_ASSIGN_OR_RETURN(change.replaced_, LocationsOf(segment));
   batch.DeletePrefix(Table::kExtents, segment.view());
   return change;
 }
@@ -167,49 +178,56 @@ StatusOr<UnitBytes> SsdTier::ReadUnit(const ExtentId& id, uint32_t unit) {
 
 /// The record of one extent, and where its units are.
 struct SsdTier::Lookup {
-  ExtentId id;
-  StatusOr<ExtentRecord> record;
+  ExtentRecord record;
   std::optional<EntropyTable> table;  ///< Of packed units.
 
-  Lookup(const ExtentId& of, StatusOr<ExtentRecord> found) : id(of), record(std::move(found)) {
-    if (!record.ok() || !record->packed) return;
-    StatusOr<EntropyTable> parsed = record->Table();
-    if (parsed.ok()) {
-      table = *std::move(parsed);
-    } else {
-      record = parsed.status();
-    }
-  }
   uint64_t offset(uint32_t unit) const {
-    return table ? table->offset(unit) - table->shape().table_bytes() : unit * record->unit_bytes();
+    return table ? table->offset(unit) - table->shape().table_bytes() : unit * record.unit_bytes();
   }
-  uint64_t bytes(uint32_t unit) const { return table ? table->bytes(unit) : record->unit_bytes(); }
+  uint64_t bytes(uint32_t unit) const { return table ? table->bytes(unit) : record.unit_bytes(); }
+  /// Memory that it takes, about.
+  uint64_t charge() const {
+    const size_t units = record.unit_crc32c.size();
+    return sizeof(Lookup) + 256 + units * (sizeof(uint32_t) + (table ? 24 : 0));
+  }
 };
 
 /// A unit on its way: read into `buffer`, from where `from` says.
 struct SsdTier::Pending {
   UnitRead* read = nullptr;
-  const Lookup* from = nullptr;
+  LookupPtr from;
   AlignedBuffer buffer;
 };
 
+StatusOr<SsdTier::LookupPtr> SsdTier::LookUp(const ExtentId& id) {
+  if (auto cached = records_.Find(id)) return *std::move(cached);
+  const uint64_t epoch = records_.epoch();
+  auto found = std::make_shared<Lookup>();
+  QUIRE_ASSIGN_OR_RETURN(found->record, FindRecord(id));
+  if (found->record.packed) {
+    QUIRE_ASSIGN_OR_RETURN(found->table, found->record.Table());
+    found->record.packed->table.clear();  // It stands in `table` now.
+  }
+  records_.Insert(id, found, found->charge(), epoch);
+  return LookupPtr(std::move(found));
+}
+
 void SsdTier::ReadUnits(std::span<UnitRead> reads) {
   const PayloadStore::ReadGuard guard = payload_->StartReading();  // Before any record is read.
-  std::vector<std::unique_ptr<Lookup>> lookups;
+  StatusOr<LookupPtr> lookup{LookupPtr()};
   std::vector<Pending> pending;
   std::vector<ReadRequest> requests;
   pending.reserve(reads.size());
   requests.reserve(reads.size());
-  for (UnitRead& read : reads) {
-    if (lookups.empty() || lookups.back()->id != read.id) {
-      lookups.push_back(std::make_unique<Lookup>(read.id, FindRecord(read.id)));
-    }
-    StatusOr<Pending> planned = Plan(read, *lookups.back());
+  for (size_t i = 0; i < reads.size(); ++i) {
+    UnitRead& read = reads[i];
+    if (i == 0 || reads[i - 1].id != read.id) lookup = LookUp(read.id);
+    StatusOr<Pending> planned = lookup.ok() ? Plan(read, *lookup) : lookup.status();
     if (!planned.ok()) {
       read.result = planned.status();
       continue;
     }
-    requests.push_back({.location = &planned->from->record->location,
+    requests.push_back({.location = &planned->from->record.location,
                         .offset = planned->from->offset(read.unit),
                         .destination = planned->buffer.bytes(),
                         .status = OkStatus()});
@@ -229,14 +247,13 @@ void SsdTier::ReadUnits(std::span<UnitRead> reads) {
   }
 }
 
-StatusOr<SsdTier::Pending> SsdTier::Plan(UnitRead& read, const Lookup& from) {
-  QUIRE_RETURN_IF_ERROR(from.record.status());
-  if (read.unit >= from.record->unit_crc32c.size()) {
+StatusOr<SsdTier::Pending> SsdTier::Plan(UnitRead& read, LookupPtr from) {
+  if (read.unit >= from->record.unit_crc32c.size()) {
     return NotFound("segment ", read.id.segment.Hex(), " layer ", read.id.layer, " has no unit ",
                     read.unit);
   }
-  QUIRE_ASSIGN_OR_RETURN(AlignedBuffer buffer, payload_->buffers().Take(from.bytes(read.unit)));
-  return Pending{&read, &from, std::move(buffer)};
+  QUIRE_ASSIGN_OR_RETURN(AlignedBuffer buffer, payload_->buffers().Take(from->bytes(read.unit)));
+  return Pending{&read, std::move(from), std::move(buffer)};
 }
 
 StatusOr<UnitBytes> SsdTier::Verified(Pending pending, EntropyDecoder& decoder) {
@@ -247,11 +264,11 @@ StatusOr<UnitBytes> SsdTier::Verified(Pending pending, EntropyDecoder& decoder) 
   Status intact = OkStatus();
   if (const auto& table = pending.from->table) {
     QUIRE_ASSIGN_OR_RETURN(AlignedBuffer unpacked,
-                           payload_->buffers().Take(pending.from->record->unit_bytes()));
+                           payload_->buffers().Take(pending.from->record.unit_bytes()));
     intact = decoder.Unit(*table, read.unit, buffer.bytes(), unpacked.bytes());
     buffer = std::move(unpacked);
   }
-  const uint32_t crc32c = pending.from->record->unit_crc32c[read.unit];
+  const uint32_t crc32c = pending.from->record.unit_crc32c[read.unit];
   if (!intact.ok() || Crc32c(buffer.bytes()) != crc32c) {
     return DataLoss("segment ", read.id.segment.Hex(), " layer ", read.id.layer, " unit ",
                     read.unit, ": the bytes on SSD fail their checksum; put the segment again");
@@ -293,6 +310,8 @@ void SsdTier::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("ssd_write_bytes", "Payload of extents written to SSD.", write_bytes_.Get());
   visit.Counter("ssd_checksum_failures", "Units whose bytes on SSD were not those that were put.",
                 checksum_failures_.Get());
+  visit.Gauge("ssd_record_bytes_cached", "Memory of cached records of extents on SSD.",
+              records_.used_bytes());
 }
 
 }  // namespace quire::kvserver

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "kvserver/store/bounded_cache.h"
 #include "kvserver/store/database.h"
 #include "kvserver/store/extent_record.h"
 #include "kvserver/store/payload/payload_store.h"
@@ -27,13 +28,16 @@ namespace quire::kvserver {
 
 class SsdTier final : public Tier {
  public:
-  SsdTier(Database* database, PayloadStore* payload) : database_(database), payload_(payload) {}
+  /// Both outlive the tier. `record_cache_bytes` bounds the extents' records kept in memory.
+  SsdTier(Database* database, PayloadStore* payload, uint64_t record_cache_bytes)
+      : database_(database), payload_(payload), records_(record_cache_bytes) {}
 
   Status Put(std::span<const ExtentView> extents) override;
   StatusOr<UnitBytes> ReadUnit(const ExtentId& id, uint32_t unit) override;
   StatusOr<bool> Has(const ExtentId& id) override;
   Status Erase(const SegmentKey& segment) override;
-  /// ssd_unit_reads, ssd_read_bytes, ssd_write_bytes (payload), ssd_checksum_failures.
+  /// ssd_unit_reads, ssd_read_bytes, ssd_write_bytes (payload), ssd_checksum_failures,
+  /// ssd_record_bytes_cached.
   void VisitMetrics(MetricsVisitor& visit) const override;
 
   /// A unit to read, and what came of it.
@@ -71,17 +75,19 @@ class SsdTier final : public Tier {
  private:
   struct Lookup;
   struct Pending;
+  using LookupPtr = std::shared_ptr<const Lookup>;
   StatusOr<ExtentRecord> FindRecord(const ExtentId& id);
-  /// Locations of all extents of `segment`; damaged records have none to give.
-  StatusOr<std::vector<Location>> LocationsOf(const SegmentKey& segment);
+  /// The same with where its units are, from memory when a recent call read it.
+  StatusOr<LookupPtr> LookUp(const ExtentId& id);
   /// Where to read a unit from, and a buffer to read it into.
-  StatusOr<Pending> Plan(UnitRead& read, const Lookup& from);
+  StatusOr<Pending> Plan(UnitRead& read, LookupPtr from);
   /// The unit that was read, unpacked, when it matches its checksum.
   StatusOr<UnitBytes> Verified(Pending pending, EntropyDecoder& decoder);
   Status Finish(Database::Batch& batch, StatusOr<Change> change);
 
   Database* const database_;
   PayloadStore* const payload_;
+  BoundedCache<ExtentId, LookupPtr, ExtentIdHash> records_;
   Counter unit_reads_, read_bytes_, write_bytes_, checksum_failures_;
 };
 
@@ -89,10 +95,10 @@ class SsdTier final : public Tier {
 /// did.
 class SsdTier::Change {
  public:
-  explicit Change(PayloadStore* payload) : payload_(payload) {}
+  explicit Change(SsdTier* tier) : tier_(tier) {}
   ~Change();
   Change(Change&& other) noexcept
-      : payload_(std::exchange(other.payload_, nullptr)),
+      : tier_(std::exchange(other.tier_, nullptr)),
         written_(std::move(other.written_)),
         replaced_(std::move(other.replaced_)) {}
   Change& operator=(Change&&) = delete;
@@ -102,9 +108,9 @@ class SsdTier::Change {
 
  private:
   friend class SsdTier;
-  PayloadStore* payload_;  ///< Null when nothing is left to decide.
+  SsdTier* tier_;  ///< Null when nothing is left to decide.
   std::vector<Location> written_;
-  std::vector<Location> replaced_;
+  std::vector<std::pair<ExtentId, Location>> replaced_;
 };
 
 }  // namespace quire::kvserver

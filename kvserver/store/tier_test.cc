@@ -42,7 +42,7 @@ class SsdHarness final : public TierHarness {
            .buffers = {}},
           engine_.get())
           .value();
-  SsdTier tier_{database_.get(), payload_.get()};
+  SsdTier tier_{database_.get(), payload_.get(), 1 << 20};
 };
 
 template <typename Harness>
