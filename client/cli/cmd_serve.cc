@@ -7,6 +7,7 @@
 
 #include "client/cli/commands.h"
 #include "client/cli/json_output.h"
+#include "common/base/heap.h"
 #include "kvserver/service/daemon.h"
 
 namespace quire::cli {
@@ -29,6 +30,7 @@ void ApplyConfig(CLI::App& command) {
 }
 
 Status RunServe(const kvserver::DaemonOptions& options, const CommandContext& context) {
+  ReturnLargeAllocations();
   if (!context.options.json) return kvserver::RunDaemon(options);
   return kvserver::RunDaemon(options, [&](const std::string& address) {
     PrintJsonLine(context.out, {{"listening", address}, {"data_dir", options.server.data_dir}});

@@ -14,6 +14,7 @@
 #include "client/cli/json_output.h"
 #include "client/cli/progress.h"
 #include "client/cli/table.h"
+#include "common/base/heap.h"
 
 namespace quire::cli {
 namespace {
@@ -173,6 +174,7 @@ Json SoakJson(const torture::SoakReport& report, const torture::SoakOptions& opt
 }
 
 Status RunSoak(SoakArgs args, const CommandContext& context) {
+  ReturnLargeAllocations();  // As a server does.
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<DataDir> data_dir, DataDir::Make(args.data_dir));
   args.soak.directory = data_dir->path();
   ProgressBar bar("soak, seconds", args.soak.seconds);

@@ -6,13 +6,9 @@
 #include <iostream>
 
 #include "client/cli/commands.h"
-#include "common/base/heap.h"
-#include "common/base/heap.h"
 
 int main(int argc, char** argv) {
   using namespace quire::cli;
-  quire::ReturnLargeAllocations();
-  quire::ReturnLargeAllocations();
   Commands commands(std::cout, std::cerr, isatty(STDOUT_FILENO) == 1);
   AddDemoCommand(commands);
   AddServeCommand(commands);
