@@ -6,32 +6,16 @@
 
 #include <cerrno>
 
-#include "kvserver/store/page_store_impl.h"
-#include "kvserver/store/payload/engine_choice.h"
-#include "kvserver/store/payload/fault_engine.h"
-#include "kvserver/store/testing/store_kit.h"
-#include "tests/kit/temp_dir.h"
+#include "kvserver/store/testing/faulty_store_fixture.h"
 
 namespace quire::kvserver::testing {
 namespace {
 
-using quire::testing::TempDir;
 using ::testing::AnyOf;
 using Kind = IoRequest::Kind;
 
-class PageStoreFaultsTest : public ::testing::Test {
+class PageStoreFaultsTest : public FaultyStoreTest {
  protected:
-  void SetUp() override { Open(); }
-  void Open() {
-    store_.reset();
-    auto opened = PageStoreImpl::Open(options_, {.engine = &engine_});
-    ASSERT_TRUE(opened.ok()) << opened.status();
-    store_ = *std::move(opened);
-  }
-  uint64_t Count(const std::string& name) { return CountersOf(*store_)[name]; }
-  bool IsStored(uint64_t seed) {
-    return !store_->Lookup("default", spec_, MakeTokens(spec_.segment_tokens(), seed))->empty();
-  }
   void ExpectNothingHappened(const StatusOr<TestSegment>& refused, uint64_t seed) {
     EXPECT_FALSE(refused.ok());
     EXPECT_FALSE(IsStored(seed));
@@ -40,14 +24,6 @@ class PageStoreFaultsTest : public ::testing::Test {
     Open();
     EXPECT_FALSE(IsStored(seed)) << "nor is it there after a restart";
   }
-
-  TempDir dir_;
-  std::unique_ptr<IoEngine> device_ = ChooseEngine(EngineKind::kAuto, {}).value().engine;
-  FaultEngine engine_{device_.get()};
-  PageStore::Options options_{
-      .ssd_path = dir_.path(), .dram_bytes = 1 << 20, .ssd_volume_bytes = kTestVolumeBytes};
-  KvSpec spec_ = LargeUnitSpec();
-  std::unique_ptr<PageStoreImpl> store_;
 };
 
 TEST_F(PageStoreFaultsTest, AWriteThatFailsStoresNothing) {

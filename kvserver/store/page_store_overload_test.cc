@@ -9,28 +9,26 @@
 #include <vector>
 
 #include "common/base/retry_hint.h"
-#include "kvserver/store/page_store_impl.h"
-#include "kvserver/store/payload/engine_choice.h"
-#include "kvserver/store/payload/fault_engine.h"
-#include "kvserver/store/testing/store_kit.h"
-#include "tests/kit/temp_dir.h"
+#include "kvserver/store/testing/faulty_store_fixture.h"
 
 namespace quire::kvserver::testing {
 namespace {
 
-using quire::testing::TempDir;
 using Kind = IoRequest::Kind;
 
 constexpr uint32_t kInside = 3, kWaiting = 2;
 
-class PageStoreOverloadTest : public ::testing::Test {
+class PageStoreOverloadTest : public FaultyStoreTest {
  protected:
-  void SetUp() override { Open(); }
-  void Open() {
-    store_.reset();
-    auto opened = PageStoreImpl::Open(options_, {.engine = &engine_});
-    ASSERT_TRUE(opened.ok()) << opened.status();
-    store_ = *std::move(opened);
+  void SetUp() override {
+    options_.tenants = {"default", "other"};
+    options_.promote_after_touches = 1000;
+    options_.ssd_gate = {.max_inside = kInside,
+                         .max_waiting = kWaiting,
+                         .max_inside_per_tenant = 2,
+                         .max_waiting_per_tenant = 1,
+                         .max_wait = std::chrono::minutes(5)};
+    Open();
   }
   /// A segment of each tenant that DRAM does not hold, and one that it does.
   void PutColdAndHot() {
@@ -49,23 +47,7 @@ class PageStoreOverloadTest : public ::testing::Test {
     std::vector<UnitBytes> out;
     return store_->ReadUnits(tenant, {&unit, 1}, &out);
   }
-  uint64_t Count(const std::string& name) { return CountersOf(*store_)[name]; }
 
-  TempDir dir_;
-  std::unique_ptr<IoEngine> device_ = ChooseEngine(EngineKind::kAuto, {}).value().engine;
-  FaultEngine engine_{device_.get()};
-  PageStore::Options options_{.ssd_path = dir_.path(),
-                              .dram_bytes = 1 << 20,
-                              .ssd_volume_bytes = kTestVolumeBytes,
-                              .tenants = {"default", "other"},
-                              .promote_after_touches = 1000,
-                              .ssd_gate = {.max_inside = kInside,
-                                           .max_waiting = kWaiting,
-                                           .max_inside_per_tenant = 2,
-                                           .max_waiting_per_tenant = 1,
-                                           .max_wait = std::chrono::minutes(5)}};
-  KvSpec spec_ = LargeUnitSpec();
-  std::unique_ptr<PageStoreImpl> store_;
   std::map<std::string, SegmentKey> cold_, hot_;
 };
 

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FaultyStoreTest: a store in a directory of its own, on a device whose failures the test asks for.
+#ifndef QUIRE_KVSERVER_STORE_TESTING_FAULTY_STORE_FIXTURE_H_
+#define QUIRE_KVSERVER_STORE_TESTING_FAULTY_STORE_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "kvserver/store/page_store_impl.h"
+#include "kvserver/store/payload/engine_choice.h"
+#include "kvserver/store/payload/fault_engine.h"
+#include "kvserver/store/testing/store_kit.h"
+#include "tests/kit/temp_dir.h"
+
+namespace quire::kvserver::testing {
+
+class FaultyStoreTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Open(); }
+  void Open() {
+    store_.reset();
+    auto opened = PageStoreImpl::Open(options_, {.engine = &engine_});
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    store_ = *std::move(opened);
+  }
+  uint64_t Count(const std::string& name) { return CountersOf(*store_)[name]; }
+  bool IsStored(uint64_t seed) {
+    return !store_->Lookup("default", spec_, MakeTokens(spec_.segment_tokens(), seed))->empty();
+  }
+
+  quire::testing::TempDir dir_;
+  std::unique_ptr<IoEngine> device_ = ChooseEngine(EngineKind::kAuto, {}).value().engine;
+  FaultEngine engine_{device_.get()};
+  PageStore::Options options_{
+      .ssd_path = dir_.path(), .dram_bytes = 1 << 20, .ssd_volume_bytes = kTestVolumeBytes};
+  KvSpec spec_ = LargeUnitSpec();
+  std::unique_ptr<PageStoreImpl> store_;
+};
+
+}  // namespace quire::kvserver::testing
+
+#endif  // QUIRE_KVSERVER_STORE_TESTING_FAULTY_STORE_FIXTURE_H_
