@@ -26,6 +26,16 @@ inline constexpr uint32_t kMaxDeleteKeys = 65536;
 inline constexpr uint32_t kMaxUnitRanges = 65536;  ///< Of one fetch.
 inline constexpr uint32_t kMaxSlotsPerHead = 65536;
 
+inline constexpr uint32_t kMaxSequences = 256;  ///< Of one session.
+inline constexpr uint32_t kMaxMembers = 64;     ///< Contexts that one sequence reads.
+/// A page of a sequence is named by member << kMemberShift | page of that member's context.
+inline constexpr uint32_t kMemberShift = 24;
+
+inline constexpr size_t kTicketBytes = 16;
+inline constexpr uint32_t kMaxLandings = 64;  ///< Of one connection.
+inline constexpr uint64_t kMaxLandingBytes = uint64_t{1} << 40;
+inline constexpr size_t kMaxLandingKeyBytes = 4096;
+
 inline constexpr uint32_t kDefaultListPageSize = 100;
 inline constexpr uint32_t kMaxListPageSize = 1000;
 inline constexpr size_t kMaxPageTokenBytes = 2048;
