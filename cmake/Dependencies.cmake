@@ -11,6 +11,8 @@ find_package(OpenSSL REQUIRED)
 find_package(GTest CONFIG REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)
+# Only for the rival of a benchmark, which says so when it is absent.
+pkg_check_modules(HIREDIS QUIET IMPORTED_TARGET hiredis)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(LIBURING REQUIRED IMPORTED_TARGET liburing)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""One side of a Mooncake Store over TCP: a store that holds units, or a reader of all of them in
+random order with batch_get_into. The reader prints one JSON line: the bytes per second of every
+round. The first 8 bytes of unit i are i, and the reader checks them."""
+
+import argparse
+import ctypes
+import json
+import mmap
+import pathlib
+import random
+import sys
+import threading
+import time
+from importlib import metadata
+
+from mooncake.store import MooncakeDistributedStore
+
+PACKAGE = "mooncake-transfer-engine-non-cuda"
+BATCH = 256
+
+
+def connect(options, segment_bytes):
+    store = MooncakeDistributedStore()
+    code = store.setup(f"127.0.0.1:{options.port}", "P2PHANDSHAKE", segment_bytes, 256 << 20, "tcp", "",
+                       f"127.0.0.1:{options.master}")
+    if code != 0:
+        sys.exit(f"setup failed: {code}")
+    memory = mmap.mmap(-1, options.unit_bytes * options.units)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    if store.register_buffer(address, len(memory)) != 0:
+        sys.exit("the buffer cannot be registered")
+    return store, memory, address
+
+
+def batches(units):
+    return (units[i:i + BATCH] for i in range(0, len(units), BATCH))
+
+
+def run_store(options):
+    store, memory, address = connect(options, 2 * options.unit_bytes * options.units)
+    for unit in range(options.units):
+        at = unit * options.unit_bytes
+        memory[at:at + 8] = unit.to_bytes(8, "little")
+    for units in batches(range(options.units)):
+        codes = store.batch_put_from([f"u{unit}" for unit in units],
+                                     [address + unit * options.unit_bytes for unit in units],
+                                     [options.unit_bytes] * len(units))
+        if any(codes):
+            sys.exit(f"put failed: {codes}")
+    pathlib.Path(options.ready).touch()
+    threading.Event().wait()
+
+
+def run_reader(options):
+    store, memory, address = connect(options, 0)
+    size = options.unit_bytes
+    order, places = list(range(options.units)), list(range(options.units))
+    speeds = []
+    for seed in range(options.rounds + 1):
+        generator = random.Random(seed)
+        generator.shuffle(order)
+        generator.shuffle(places)
+        work = [([f"u{unit}" for unit in units], [address + place * size for place in targets],
+                 [size] * len(units)) for units, targets in zip(batches(order), batches(places))]
+        start = time.perf_counter()
+        for keys, targets, sizes in work:
+            if store.batch_get_into(keys, targets, sizes) != sizes:
+                sys.exit("a unit could not be read")
+        speeds.append(options.units * size / (time.perf_counter() - start))
+        for unit, place in zip(order, places):
+            if int.from_bytes(memory[place * size:place * size + 8], "little") != unit:
+                sys.exit(f"unit {unit} was read wrong")
+    print(json.dumps({"bytes_per_second": speeds[1:], "version": metadata.version(PACKAGE)}))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("role", choices=["store", "reader"])
+    parser.add_argument("--port", type=int, required=True, help="of this side")
+    parser.add_argument("--master", type=int, required=True, help="port of mooncake_master")
+    parser.add_argument("--unit-bytes", type=int, required=True)
+    parser.add_argument("--units", type=int, required=True)
+    parser.add_argument("--rounds", type=int, default=3, help="of the reader; one more warms up")
+    parser.add_argument("--ready", help="file that the store makes when it is filled")
+    options = parser.parse_args()
+    (run_store if options.role == "store" else run_reader)(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/transport/process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <thread>
+#include <utility>
+
+extern char** environ;
+
+namespace quire::bench {
+namespace {
+
+constexpr Duration kPoll = std::chrono::milliseconds(5);
+constexpr Duration kTimeToEnd = std::chrono::seconds(5);
+constexpr size_t kShownBytes = 2000;  ///< Of the output, in an error.
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Process>> Process::Start(std::vector<std::string> command,
+                                                  const std::string& log) {
+  std::vector<char*> arguments;
+  for (std::string& argument : command) arguments.push_back(argument.data());
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(),
+                                   O_WRONLY | O_CREAT | O_APPEND, 0600);
+  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  pid_t pid = -1;
+  const int error = posix_spawnp(&pid, arguments[0], &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return Unavailable("cannot start ", command[0], ": ", std::strerror(error));
+  return std::unique_ptr<Process>(new Process(pid, command[0], log));
+}
+
+Process::~Process() {
+  if (HasEnded()) return;
+  kill(pid_, SIGTERM);
+  if (!WaitForEnd(kTimeToEnd).ok() && !HasEnded()) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, &state_, 0);
+  }
+}
+
+bool Process::HasEnded() {
+  if (pid_ > 0 && waitpid(pid_, &state_, WNOHANG) == pid_) pid_ = -1;
+  return pid_ < 0;
+}
+
+Status Process::WaitUntil(const std::function<bool()>& ready, Duration timeout) {
+  const TimePoint deadline = SystemClock().Now() + timeout;
+  while (!ready()) {
+    if (HasEnded()) return Failed("ended before it was ready");
+    if (SystemClock().Now() >= deadline) return Failed("was not ready in time");
+    std::this_thread::sleep_for(kPoll);
+  }
+  return OkStatus();
+}
+
+Status Process::WaitForEnd(Duration timeout) {
+  QUIRE_RETURN_IF_ERROR([&] {
+    const TimePoint deadline = SystemClock().Now() + timeout;
+    while (!HasEnded()) {
+      if (SystemClock().Now() >= deadline) return Failed("did not end in time");
+      std::this_thread::sleep_for(kPoll);
+    }
+    return OkStatus();
+  }());
+  const bool good = WIFEXITED(state_) && WEXITSTATUS(state_) == 0;
+  return good ? OkStatus() : Failed("failed");
+}
+
+std::string Process::Output() const {
+  std::ifstream file(log_);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+Status Process::Failed(std::string_view what) const {
+  const std::string output = Output();
+  return Unavailable(name_, " ", what, "; it said: ",
+                     output.substr(output.size() - std::min(output.size(), kShownBytes)));
+}
+
+}  // namespace quire::bench

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/base/unit_copy.h"
+
+#include <cstring>
+
+#include "common/base/checksum.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace quire {
+namespace {
+
+/// Checksummed and copied at a time: stays in the first-level cache in between.
+constexpr size_t kChunkBytes = 1024;
+constexpr size_t kLineBytes = 64;
+
+using StreamFn = void (*)(const std::byte* from, size_t bytes, std::byte* to);
+
+#if defined(__x86_64__)
+
+/// `bytes` and `to` are multiples of a line.
+__attribute__((target("avx512f"))) void Stream512(const std::byte* from, size_t bytes,
+                                                  std::byte* to) {
+  for (size_t i = 0; i < bytes; i += kLineBytes) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), _mm512_loadu_si512(from + i));
+  }
+}
+
+void Stream128(const std::byte* from, size_t bytes, std::byte* to) {
+  for (size_t i = 0; i < bytes; i += sizeof(__m128i)) {
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i),
+                     _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)));
+  }
+}
+
+StreamFn BestStream() { return __builtin_cpu_supports("avx512f") ? Stream512 : Stream128; }
+/// Streaming stores are ordered after each other and before what follows only by this.
+void EndStream() { _mm_sfence(); }
+
+#else
+
+StreamFn BestStream() {
+  return [](const std::byte* from, size_t bytes, std::byte* to) { std::memcpy(to, from, bytes); };
+}
+void EndStream() {}
+
+#endif
+
+const StreamFn kStream = BestStream();
+
+bool StartsALine(const std::byte* address) {
+  return reinterpret_cast<uintptr_t>(address) % kLineBytes == 0;
+}
+
+void Prefetch(const std::byte* address) {
+  for (size_t i = 0; i < kChunkBytes; i += kLineBytes) __builtin_prefetch(address + i);
+}
+
+}  // namespace
+
+uint32_t CopyWithCrc32c(std::span<const std::byte> from, std::byte* to, const std::byte* next) {
+  uint32_t crc32c = 0;
+  size_t done = 0;
+  if (StartsALine(to)) {
+    for (; from.size() - done >= kChunkBytes; done += kChunkBytes) {
+      const auto chunk = from.subspan(done, kChunkBytes);
+      crc32c = Crc32c(chunk, crc32c);
+      kStream(chunk.data(), kChunkBytes, to + done);
+      if (next != nullptr) Prefetch(next + done);
+    }
+    EndStream();
+  }
+  const auto rest = from.subspan(done);
+  if (rest.empty()) return crc32c;
+  std::memcpy(to + done, rest.data(), rest.size());
+  return Crc32c(rest, crc32c);
+}
+
+}  // namespace quire
