@@ -30,6 +30,8 @@ inline constexpr uint32_t kMaxSequences = 256;  ///< Of one session.
 inline constexpr uint32_t kMaxMembers = 64;     ///< Contexts that one sequence reads.
 /// A page of a sequence is named by member << kMemberShift | page of that member's context.
 inline constexpr uint32_t kMemberShift = 24;
+/// Every such name is below this.
+inline constexpr uint32_t kEndOfUnitPages = kMaxMembers << kMemberShift;
 
 inline constexpr size_t kTicketBytes = 16;
 inline constexpr uint32_t kMaxLandings = 64;  ///< Of one connection.
