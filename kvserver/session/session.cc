@@ -81,9 +81,11 @@ Status Session::Check(const ContextView& view, const RecallArgs& args) const {
 
 Status Session::CheckWant(const ContextView& view, const LayerWant& want) const {
   if (want.query) {
-    QUIRE_RETURN_IF_ERROR(Selector::Check(*view.spec, *want.query, view.num_pages()));
-    const uint32_t candidates = want.query->end_page - want.query->first_page;
-    if (std::min(want.query->num_pages, candidates) <= options_.slots_per_head) return OkStatus();
+    const uint32_t num_pages = view.num_pages();
+    QUIRE_RETURN_IF_ERROR(Selector::Check(*view.spec, *want.query, std::span(&num_pages, 1)));
+    const uint64_t candidates = NumCandidates(*want.query);
+    if (std::min<uint64_t>(want.query->num_pages, candidates) <= options_.slots_per_head)
+      return OkStatus();
     return InvalidArgument("num_pages is ", want.query->num_pages, ": there are ",
                            options_.slots_per_head, " slots per head");
   }
@@ -131,12 +133,22 @@ StatusOr<std::vector<std::vector<uint32_t>>> Session::SelectPages(const ContextV
                                                                   const LayerWant& want) const {
   if (!want.query) return want.pages;
   const PageQuery& query = *want.query;
-  DigestBlocks digests(*view.spec, 0);
+  std::vector<DigestBlocks> digests;
   if (!Selector::TakesAll(query)) {
-    QUIRE_ASSIGN_OR_RETURN(digests, ReadDigests(*shared_.store, options_.tenant, view, want.layer,
-                                                query.first_page, query.end_page));
+    for (const CandidateRange& range : query.ranges) {
+      QUIRE_ASSIGN_OR_RETURN(DigestBlocks blocks,
+                             ReadDigests(*shared_.store, options_.tenant, view, want.layer,
+                                         range.first_page, range.end_page));
+      digests.push_back(std::move(blocks));
+    }
   }
-  return shared_.selector->Select(*view.spec, query, digests);
+  PageLists selected;
+  QUIRE_RETURN_IF_ERROR(shared_.selector->Select(*view.spec, query, digests, &selected));
+  std::vector<std::vector<uint32_t>> pages(selected.num_heads());
+  for (uint32_t head = 0; head < pages.size(); ++head) {
+    pages[head].assign(selected.Head(head).begin(), selected.Head(head).end());
+  }
+  return pages;
 }
 
 Status Session::Resync(uint64_t epoch, uint64_t sequence, std::span<const LayerSlots> layers) {
