@@ -19,8 +19,7 @@ StatusOr<PageQuery> QueryFromProto(const v1::QuerySelection& proto) {
   QUIRE_ASSIGN_OR_RETURN(
       query.query,
       wire::FloatsFromBytes(proto.query(), proto.query().size() / sizeof(float), "query"));
-  query.first_page = proto.first_page();
-  query.end_page = proto.end_page();
+  query.ranges = {{.first_page = proto.first_page(), .end_page = proto.end_page()}};
   query.num_pages = proto.num_pages();
   const int pooling = proto.pooling();
   if (pooling < v1::POOLING_UNSPECIFIED || pooling > v1::POOLING_AVG_SDM) {
