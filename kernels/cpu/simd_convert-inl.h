@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loads, stores and conversions, and the loops that read KV elements: Widen, Narrow, MinMaxRows,
-// Bounds. Included once per instruction set by simd_highway.cc.
+// Loads, stores and conversions, and the loops that read KV elements: Widen, Narrow, MinMaxRows.
+// Included once per instruction set by simd_highway.cc.
 #if defined(QUIRE_KERNELS_CPU_SIMD_CONVERT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUIRE_KERNELS_CPU_SIMD_CONVERT_INL_H_
 #undef QUIRE_KERNELS_CPU_SIMD_CONVERT_INL_H_
@@ -198,31 +198,6 @@ HWY_NOINLINE void MinMaxRowsImpl(const void* rows, DType dtype, int64_t n_rows, 
                                  float* lo, float* hi) {
   WithElements(rows, dtype,
                [&](const auto* from) HWY_ATTR { MinMaxTyped(from, n_rows, d, lo, hi); });
-}
-
-/// sum_c q * (q >= 0 ? hi : lo), the scratch holding lo then hi.
-HWY_INLINE float Bound(const float* q, const float* scratch, int64_t d) {
-  const Tag tag;
-  Vec sum = hn::Zero(tag);
-  ForVectors(d, [&](int64_t c, const auto& load, const auto&) HWY_ATTR {
-    const Vec query = load(q + c);
-    const Vec corner =
-        hn::IfThenElse(hn::Ge(query, hn::Zero(tag)), load(scratch + d + c), load(scratch + c));
-    sum = hn::MulAdd(query, corner, sum);
-  });
-  return hn::GetLane(hn::SumOfLanes(tag, sum));
-}
-
-HWY_NOINLINE void BoundsImpl(const BoundsInput& in, float* scratch, float* out,
-                             int64_t out_stride) {
-  WithElements(in.digests, in.dtype, [&](const auto* digests) HWY_ATTR {
-    for (int64_t j = 0; j < in.pages; ++j) {
-      WidenTyped(digests + j * in.page_stride, 2 * in.d, scratch);
-      for (int64_t h = 0; h < in.heads; ++h) {
-        out[h * out_stride + j] = in.scale * Bound(in.q + h * in.d, scratch, in.d);
-      }
-    }
-  });
 }
 
 }  // namespace HWY_NAMESPACE
