@@ -80,6 +80,8 @@ class Arena {
   uint64_t used_bytes() const;
   /// The size classes that have slabs now, smallest first.
   std::vector<ClassUse> Classes() const;
+  /// See ArenaMemory::shared.
+  std::optional<SharedMemoryView> shared_memory() const { return memory_->shared(); }
   /// See ArenaMemory::mode.
   const std::string& mode() const { return memory_->mode(); }
 

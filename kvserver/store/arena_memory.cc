@@ -62,6 +62,7 @@ StatusOr<std::unique_ptr<ArenaMemory>> ArenaMemory::Map(const Options& options) 
                                                         "transparent huge pages", "4 KiB pages"};
   memory->mode_ = kNames[static_cast<size_t>(memory->pages_)];
   if (bound) memory->mode_ += ", NUMA nodes " + FormatNodes(nodes);
+  memory->Share();
   if (options.prefault) QUIRE_RETURN_IF_ERROR(memory->Fill());
   return memory;
 }
@@ -76,7 +77,7 @@ void ArenaMemory::Unmap() {
 }
 
 bool ArenaMemory::TryMap(uint64_t bytes, unsigned memfd_flags) {
-  fd_ = memfd_create("quire-arena", MFD_CLOEXEC | memfd_flags);
+  fd_ = memfd_create("quire-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING | memfd_flags);
   if (fd_ < 0 || ftruncate(fd_, static_cast<off_t>(bytes)) != 0) return false;
   const uint64_t room = bytes + kHugePageBytes;
   void* const place =
@@ -127,6 +128,18 @@ bool ArenaMemory::TransparentHugePagesWork() const {
   return mincore(first.data() + first.size() - kSmallPageBytes, kSmallPageBytes, &last_is_there) ==
              0 &&
          (last_is_there & 1) != 0;
+}
+
+/// A kernel without the seals leaves the arena as it is: usable, and not shared.
+void ArenaMemory::Share() {
+  if (!SealSharedMemory(fd_).ok()) return;
+  StatusOr<UniqueFd> read_only = OpenReadOnly(fd_);
+  if (read_only.ok()) read_only_ = *std::move(read_only);
+}
+
+std::optional<SharedMemoryView> ArenaMemory::shared() const {
+  if (!read_only_.valid()) return std::nullopt;
+  return SharedMemoryView{.bytes = bytes_, .fd = read_only_.get()};
 }
 
 void ArenaMemory::Prepare(std::span<std::byte> range) const {

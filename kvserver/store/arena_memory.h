@@ -13,7 +13,10 @@
 // a GiB of small pages takes from half a second to several, and readers never wait for a fault
 // either way, since what they read was written through the same mapping before.
 //
-// Ownership: the mapping and its descriptor are the object's. Thread-safety: all methods may be
+// The file is sealed once it is mapped (common/base/shared_memory.h), so that other processes can
+// be given it to read.
+//
+// Ownership: the mapping and its descriptors are the object's. Thread-safety: all methods may be
 // called concurrently. Errors: INVALID_ARGUMENT (no such NUMA node), RESOURCE_EXHAUSTED.
 #ifndef QUIRE_KVSERVER_STORE_ARENA_MEMORY_H_
 #define QUIRE_KVSERVER_STORE_ARENA_MEMORY_H_
@@ -21,10 +24,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "common/base/shared_memory.h"
 #include "common/base/status.h"
 #include "kvserver/store/numa_nodes.h"
 
@@ -53,6 +58,9 @@ class ArenaMemory {
   /// as well. The range's contents stay.
   void Prepare(std::span<std::byte> range) const;
 
+  /// For other processes to read; nullopt when the system could not make the file safe to share.
+  std::optional<SharedMemoryView> shared() const;
+
   /// "huge pages 2 MiB", "transparent huge pages" or "4 KiB pages", and the NUMA nodes where there
   /// are several.
   const std::string& mode() const { return mode_; }
@@ -71,8 +79,10 @@ class ArenaMemory {
   /// Makes huge pages of those that lie in `range` whole, where the system can.
   void Collapse(std::span<std::byte> range) const;
   Status Fill() const;
+  void Share();
 
   int fd_ = -1;
+  UniqueFd read_only_;             ///< Valid when the file is sealed.
   std::span<std::byte> reserved_;  ///< Addresses around the bytes, so that they can be aligned.
   std::span<std::byte> bytes_;
   Pages pages_ = Pages::kSmall;

@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <map>
@@ -121,6 +122,23 @@ TEST(ArenaTest, BytesStayWhenLargePagesComeUnderThem) {
   arena->Prepare(*slot);
   arena->Prepare(*slot);
   EXPECT_TRUE(std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{7}; }));
+}
+
+TEST(ArenaTest, OtherProcessesCanMapItToReadAndNotToWrite) {
+  const auto arena = Arena::Reserve({.bytes = 8 << 20}).value();
+  const auto shared = arena->shared_memory();
+  ASSERT_TRUE(shared);
+  const auto mapping = ReadOnlyMapping::Map(shared->fd, shared->bytes.size()).value();
+  const auto slot = arena->Allocate(40000);
+  ASSERT_TRUE(slot);
+  arena->Prepare(*slot);  // Large pages still come under a file that is sealed,
+  const std::span<std::byte> bytes = arena->Bytes(*slot);
+  std::ranges::fill(bytes, std::byte{9});  // and its owner still writes.
+  const auto offset = static_cast<size_t>(bytes.data() - shared->bytes.data());
+  EXPECT_TRUE(std::ranges::all_of(mapping->bytes().subspan(offset, bytes.size()),
+                                  [](std::byte b) { return b == std::byte{9}; }));
+  EXPECT_EQ(mmap(nullptr, shared->bytes.size(), PROT_READ | PROT_WRITE, MAP_SHARED, shared->fd, 0),
+            MAP_FAILED);
 }
 
 TEST(ArenaTest, AnArenaThatIsFilledAtTheStartHoldsZeros) {

@@ -24,6 +24,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -102,6 +103,9 @@ class DramTier final : public Tier {
   [[nodiscard]] Status Pin(const SegmentKey& segment, uint64_t slot_bytes);
   /// NOT_FOUND when it is not pinned.
   [[nodiscard]] Status Unpin(const SegmentKey& segment);
+
+  /// The arena, for other processes to read; see ArenaMemory::shared.
+  std::optional<SharedMemoryView> shared_memory() const { return arena_->shared_memory(); }
 
   /// How the arena lies in memory; see ArenaMemory::mode.
   const std::string& mode() const { return arena_->mode(); }

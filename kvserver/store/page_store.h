@@ -22,6 +22,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/metrics.h"
+#include "common/base/shared_memory.h"
 #include "common/base/status.h"
 #include "common/page/key.h"
 #include "common/page/kv_spec.h"
@@ -142,6 +143,10 @@ class PageStore {
   /// Takes one pin of each back. NOT_FOUND for a segment that is not stored or not pinned; those
   /// before it are unpinned then.
   virtual Status UnpinSegments(std::string_view tenant, std::span<const SegmentKey> keys) = 0;
+
+  /// The memory that units in DRAM are handed out of, of all tenants, for other processes to read;
+  /// nullopt when there is none that can be shared. Lives as long as the store.
+  virtual std::optional<SharedMemoryView> shared_memory() const { return std::nullopt; }
 
   /// OK, or NOT_FOUND naming the tenant and the remedy.
   virtual Status CheckTenant(std::string_view tenant) const = 0;

@@ -67,6 +67,7 @@ class PageStoreImpl final : public PageStore {
     return std::string(payload_->engine_name()) + ", " + std::string(payload_->mode());
   }
   std::string dram_mode() const override { return dram_->mode(); }
+  std::optional<SharedMemoryView> shared_memory() const override { return dram_->shared_memory(); }
 
   /// For tests that damage or inspect what is stored, and for benchmarks of the parts.
   DramTier& dram() { return *dram_; }

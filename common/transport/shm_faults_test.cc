@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shared-memory connections whose other end dies, stalls or lies: nothing stays held, nobody else
+// notices, and no byte of the server changes.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <vector>
+
+#include "common/transport/shm_address.h"
+#include "common/transport/shm_socket_file.h"
+#include "common/transport/shm_wire.h"
+#include "common/transport/testing/shm_fixture.h"
+#include "tests/kit/child_process.h"
+
+namespace quire::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kPeer[] = QUIRE_BINARY_DIR "/bin/shm_test_peer";
+
+/// One end of a connection that says what it likes.
+class RawPeer {
+ public:
+  explicit RawPeer(UniqueFd fd) : fd_(std::move(fd)) {}
+  static RawPeer Connect(const std::string& path) {
+    const sockaddr_un address = UnixAddress(path).value();
+    UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    return RawPeer(std::move(fd));
+  }
+
+  bool Send(std::span<const std::byte> bytes) const {
+    return send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(bytes.size());
+  }
+  bool Send(const ShmHeader& header) const {
+    return Send(std::as_bytes(std::span<const ShmHeader>(&header, 1)));
+  }
+  bool SendWithDescriptor(const ShmHeader& header, int fd) const {
+    iovec bytes = {const_cast<ShmHeader*>(&header), sizeof header};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof fd)> control = {};
+    msghdr message = {};
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* const with = CMSG_FIRSTHDR(&message);
+    with->cmsg_level = SOL_SOCKET;
+    with->cmsg_type = SCM_RIGHTS;
+    with->cmsg_len = CMSG_LEN(sizeof fd);
+    std::memcpy(CMSG_DATA(with), &fd, sizeof fd);
+    return sendmsg(fd_.get(), &message, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof header);
+  }
+  /// Reads a header and the descriptor with it.
+  ShmHeader Receive(UniqueFd* descriptor) const {
+    ShmHeader header;
+    iovec bytes = {&header, sizeof header};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control = {};
+    msghdr message = {};
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    EXPECT_EQ(recvmsg(fd_.get(), &message, MSG_WAITALL | MSG_CMSG_CLOEXEC),
+              static_cast<ssize_t>(sizeof header));
+    if (const cmsghdr* const with = CMSG_FIRSTHDR(&message); with != nullptr) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(with), sizeof fd);
+      *descriptor = UniqueFd(fd);
+    }
+    return header;
+  }
+
+ private:
+  UniqueFd fd_;
+};
+
+class ShmFaultsTest : public ShmTest {
+ protected:
+  /// Another client still gets what it should.
+  void ExpectOthersAreServed() {
+    ShmEnd client = Connect(), server = Accepted();
+    auto gone = std::make_shared<Event>();
+    ASSERT_TRUE(server.pipe->Send(UnitsInArena(2, 4096, gone)).ok());
+    EXPECT_TRUE(client.frames->Next());
+    EXPECT_TRUE(gone->Wait());
+  }
+  /// Sends `bytes` as a client and expects the server to end the connection over it.
+  void ExpectRefused(std::span<const std::byte> bytes, const std::string& why) {
+    RawPeer liar = RawPeer::Connect(options_.path);
+    ShmEnd server = Accepted();
+    ASSERT_TRUE(liar.Send(bytes));
+    const Status status = server.frames->Closed();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(why));
+  }
+  static std::vector<std::byte> Packet(const ShmHeader& header,
+                                       std::span<const ShmDescriptor> slices) {
+    std::vector<std::byte> packet;
+    AppendShmPacket(header, "", slices, {}, &packet);
+    return packet;
+  }
+};
+
+TEST_F(ShmFaultsTest, WhatAKilledClientHeldIsFreeAtOnce) {
+  Listen();
+  ChildProcess client(kPeer, {"hold", options_.path}, directory_ / "stderr");
+  ShmEnd server = Accepted();
+  std::vector<std::shared_ptr<Event>> gone;
+  std::string line;
+  for (int i = 1; i <= 5; ++i) {
+    gone.push_back(std::make_shared<Event>());
+    ASSERT_TRUE(server.pipe->Send(UnitsInArena(10, 4096, gone.back())).ok());
+    ASSERT_TRUE(client.ReadLine(&line)) << client.Stderr();
+    EXPECT_EQ(line, "holds " + std::to_string(i));
+  }
+  EXPECT_EQ(listener_->leased_bytes(), 50u * 4096);
+  EXPECT_FALSE(gone[0]->IsSet());
+  client.Signal(SIGKILL);
+  EXPECT_EQ(server.frames->Closed().code(), StatusCode::kUnavailable);
+  for (const auto& event : gone) EXPECT_TRUE(event->Wait());
+  EXPECT_EQ(listener_->leased_bytes(), 0u);
+  ExpectOthersAreServed();
+}
+
+TEST_F(ShmFaultsTest, AClientKilledInTheMiddleOfTransfersLeavesNothing) {
+  Listen();
+  ChildProcess client(kPeer, {"hold", options_.path}, directory_ / "stderr");
+  ShmEnd server = Accepted();
+  std::string line;
+  std::vector<std::shared_ptr<Event>> gone;
+  for (int i = 0;; ++i) {
+    Frame frame = UnitsInArena(10, 4096, gone.emplace_back(std::make_shared<Event>()));
+    frame.payload.Append(Slice{Arena(0, 300 << 10), nullptr});  // Copied, then inline.
+    if (!server.pipe->Send(std::move(frame)).ok()) break;
+    if (i == 50) {
+      ASSERT_TRUE(client.ReadLine(&line));
+    }
+    if (i == 400) client.Signal(SIGKILL);
+  }
+  for (const auto& event : gone) EXPECT_TRUE(event->Wait());
+  EXPECT_EQ(server.frames->Closed().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(listener_->leased_bytes(), 0u);
+  ExpectOthersAreServed();
+}
+
+TEST_F(ShmFaultsTest, WhenTheServerIsKilledTheClientLearnsItAndKeepsItsSlices) {
+  ChildProcess child(kPeer, {"serve", options_.path}, directory_ / "stderr");
+  std::string line;
+  ASSERT_TRUE(child.ReadLine(&line));
+  ASSERT_EQ(line, "OK") << child.Stderr();
+  ShmEnd client = Connect();
+  ASSERT_TRUE(client.pipe->Send({.head = "first", .payload = {}}).ok());
+  std::optional<Frame> held = client.frames->Next();
+  ASSERT_TRUE(held);
+  child.Signal(SIGKILL);
+  EXPECT_EQ(client.frames->Closed().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(client.pipe->Send({.head = "second", .payload = {}}).code(), StatusCode::kUnavailable);
+  EXPECT_EQ(held->payload.size_bytes(), 16u * 4096);
+  for (const Slice& slice : held->payload.slices()) {
+    EXPECT_TRUE(std::ranges::all_of(slice.bytes, [](std::byte b) { return b == std::byte{'q'}; }));
+  }
+  client.pipe.reset();
+  held.reset();
+
+  // The dead server's socket is there and is taken over.
+  struct stat file;
+  EXPECT_EQ(stat(options_.path.c_str(), &file), 0);
+  Listen();
+  ExpectOthersAreServed();
+}
+
+TEST_F(ShmFaultsTest, AStalledReaderLosesTheConnectionAndStallsNobody) {
+  options_.stall_timeout = std::chrono::milliseconds(50);
+  options_.max_queued_bytes = 1 << 20;
+  options_.max_leased_bytes = 0;
+  options_.copy_out_bytes = 0;
+  Listen();
+  const RawPeer stalled = RawPeer::Connect(options_.path);
+  ShmEnd server = Accepted();
+  Status status;
+  std::vector<std::shared_ptr<Event>> gone;
+  while (status.ok()) {
+    status =
+        server.pipe->Send(UnitsInArena(64, 4096, gone.emplace_back(std::make_shared<Event>())));
+    if (gone.size() == 3) ExpectOthersAreServed();
+  }
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(server.frames->Closed().message()), HasSubstr("taken no bytes"));
+  for (const auto& event : gone) EXPECT_TRUE(event->Wait());
+}
+
+TEST_F(ShmFaultsTest, AReaderThatLetsAnswersPileUpLosesTheConnection) {
+  options_.max_queued_bytes = 64 << 10;
+  options_.max_leased_bytes = 0;
+  options_.copy_out_bytes = 0;
+  Listen();
+  const RawPeer greedy = RawPeer::Connect(options_.path);
+  /// Answers from the loop's thread, which may not wait.
+  struct Echo final : FrameReceiver {
+    void OnFrame(Frame frame) override {
+      frame.head.assign(60000, 'x');
+      (void)pipe->Send(std::move(frame));
+    }
+    void OnClosed(const Status& why) override {
+      status = why;
+      closed.Set();
+    }
+    std::unique_ptr<FramePipe> pipe;
+    Event closed;
+    Status status;
+  } echo;
+  {
+    MutexLock lock(mutex_);
+    while (accepted_.empty()) came_.Wait(mutex_);
+    echo.pipe = std::move(accepted_.front());
+    accepted_.pop_front();
+  }
+  echo.pipe->Start(&echo);
+  for (int i = 0; i < 10000 && greedy.Send(ShmHeader{}); ++i) {
+  }
+  ASSERT_TRUE(echo.closed.Wait());
+  EXPECT_THAT(std::string(echo.status.message()), HasSubstr("pile up"));
+  echo.pipe.reset();
+}
+
+TEST_F(ShmFaultsTest, LyingClientsAreCutOff) {
+  options_.max_frame_bytes = 1 << 20;
+  Listen();
+  ExpectRefused(std::vector<std::byte>(100, std::byte{'x'}), "no packet");
+  ExpectRefused(Packet({.type = ShmPacketType::kRegion, .number = 1, .bytes = 4096}, {}),
+                "only servers send");
+  ExpectRefused(Packet({.type = static_cast<ShmPacketType>(77)}, {}), "only servers send");
+  ExpectRefused(Packet({.bytes = (1 << 20) + 1}, {}), "max_frame_bytes");
+  ExpectRefused(Packet({.lease = 1}, {}), "is no server");
+  ExpectRefused(Packet({.flags = 0x80}, {}), "unknown flags");
+  const ShmDescriptor in_region{.offset = 0, .bytes = 64, .region = 1};
+  ExpectRefused(Packet({}, {&in_region, 1}), "without a lease");
+  const ShmDescriptor empty{};
+  ExpectRefused(Packet({}, {&empty, 1}), "slice that is none");
+  const ShmDescriptor short_of{.bytes = 64};
+  ExpectRefused(Packet({.bytes = 63}, {&short_of, 1}), "add up");
+  std::vector<std::byte> many = Packet({}, {});
+  const uint32_t count = kMaxShmSlices + 1;
+  std::memcpy(many.data() + offsetof(ShmHeader, num_slices), &count, sizeof count);
+  ExpectRefused(many, "too many slices");
+  ExpectOthersAreServed();
+}
+
+TEST_F(ShmFaultsTest, WhatIsGivenBackMustHaveBeenLent) {
+  Listen();
+  RawPeer liar = RawPeer::Connect(options_.path);
+  ShmEnd server = Accepted();
+  UniqueFd none, region, channel;
+  EXPECT_EQ(liar.Receive(&none).type, ShmPacketType::kGreeting);
+  auto gone = std::make_shared<Event>();
+  ASSERT_TRUE(server.pipe->Send(UnitsInArena(1, 4096, gone)).ok());
+  EXPECT_EQ(liar.Receive(&region).type, ShmPacketType::kRegion);
+  EXPECT_EQ(liar.Receive(&channel).type, ShmPacketType::kLeaseChannel);
+  ASSERT_TRUE(region.valid() && channel.valid());
+
+  // The memory that every client is given cannot be written.
+  EXPECT_EQ(mmap(nullptr, kArenaBytes, PROT_READ | PROT_WRITE, MAP_SHARED, region.get(), 0),
+            MAP_FAILED);
+  const UniqueFd again(
+      open(("/proc/self/fd/" + std::to_string(region.get())).c_str(), O_RDWR | O_CLOEXEC));
+  EXPECT_EQ(mmap(nullptr, kArenaBytes, PROT_READ | PROT_WRITE, MAP_SHARED, again.get(), 0),
+            MAP_FAILED);
+  EXPECT_LT(pwrite(again.get(), "x", 1, 0), 0);
+  EXPECT_LT(pwrite(region.get(), "x", 1, 0), 0);
+  EXPECT_NE(ftruncate(again.get(), 0), 0);
+
+  const uint64_t never_lent = 99;
+  ASSERT_EQ(send(channel.get(), &never_lent, sizeof never_lent, MSG_NOSIGNAL),
+            static_cast<ssize_t>(sizeof never_lent));
+  EXPECT_EQ(server.frames->Closed().code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(gone->Wait());
+  EXPECT_EQ(listener_->leased_bytes(), 0u);
+  ExpectOthersAreServed();
+}
+
+TEST_F(ShmFaultsTest, AClientThatOnlyClosesItsLeaseChannelIsServedWithoutLeases) {
+  Listen();
+  RawPeer client = RawPeer::Connect(options_.path);
+  ShmEnd server = Accepted();
+  UniqueFd none, region, channel;
+  client.Receive(&none);
+  auto gone = std::make_shared<Event>();
+  ASSERT_TRUE(server.pipe->Send(UnitsInArena(1, 8192, gone)).ok());
+  client.Receive(&region);
+  client.Receive(&channel);
+  channel.Reset();
+  EXPECT_TRUE(gone->Wait());
+  EXPECT_EQ(listener_->leased_bytes(), 0u);
+  auto later = std::make_shared<Event>();
+  ASSERT_TRUE(server.pipe->Send(UnitsInArena(1, 8192, later)).ok());
+  EXPECT_TRUE(later->Wait());
+}
+
+TEST_F(ShmFaultsTest, DescriptorsThatAClientSendsAreNotTaken) {
+  Listen();
+  RawPeer liar = RawPeer::Connect(options_.path);
+  ShmEnd server = Accepted();
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const UniqueFd read_end(ends[0]);
+  {
+    const UniqueFd write_end(ends[1]);
+    ASSERT_TRUE(liar.SendWithDescriptor({}, write_end.get()));
+    ASSERT_TRUE(server.frames->Next());
+  }
+  char byte;
+  EXPECT_EQ(read(read_end.get(), &byte, 1), 0) << "the server's copy would keep the pipe open";
+}
+
+/// A server that lies to a client of ours.
+class LyingServerTest : public ShmFaultsTest {
+ protected:
+  LyingServerTest() : socket_(ShmSocketFile::Listen(options_.path, 0600).value()) {}
+
+  /// A client that has been greeted, and the lying end of its connection.
+  RawPeer Greet() {
+    std::thread greeter([this] {
+      UniqueFd fd;
+      while (!fd.valid()) fd = UniqueFd(accept4(socket_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+      peer_.emplace(std::move(fd));
+      EXPECT_TRUE(peer_->Send(kGreeting));
+    });
+    client_.emplace(Connect());
+    greeter.join();
+    return std::move(*peer_);
+  }
+  void ExpectClientEnds(const std::string& why) {
+    const Status status = client_->frames->Closed();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(why));
+    client_.reset();
+  }
+  UniqueFd Channel() {
+    int ends[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    other_end_ = UniqueFd(ends[0]);
+    return UniqueFd(ends[1]);
+  }
+
+  static constexpr ShmHeader kGreeting{
+      .type = ShmPacketType::kGreeting, .number = kShmVersion, .bytes = 1 << 20};
+  ShmSocketFile socket_;
+  std::optional<RawPeer> peer_;
+  std::optional<ShmEnd> client_;
+  UniqueFd other_end_;
+};
+
+TEST_F(LyingServerTest, ARegionMustBeSealedMemoryOfItsSize) {
+  {
+    const RawPeer server = Greet();
+    ASSERT_TRUE(server.Send(Packet({.type = ShmPacketType::kRegion, .number = 1, .bytes = 1}, {})));
+    ExpectClientEnds("descriptor is missing");
+  }
+  {
+    const RawPeer server = Greet();
+    const UniqueFd other(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    ASSERT_TRUE(server.SendWithDescriptor({.type = ShmPacketType::kRegion, .number = 1, .bytes = 1},
+                                          other.get()));
+    ExpectClientEnds("no sealed memory file");
+  }
+  {
+    const RawPeer server = Greet();
+    ASSERT_TRUE(server.SendWithDescriptor(
+        {.type = ShmPacketType::kRegion, .number = 1, .bytes = kArenaBytes + 1},
+        arena_->view().fd));
+    ExpectClientEnds("not 4194305");
+  }
+}
+
+TEST_F(LyingServerTest, SlicesMustLieInRegionsAndCarryALease) {
+  const ShmHeader region{.type = ShmPacketType::kRegion, .number = 1, .bytes = kArenaBytes};
+  for (const ShmDescriptor outside : {ShmDescriptor{.offset = kArenaBytes, .bytes = 1, .region = 1},
+                                      ShmDescriptor{.offset = UINT64_MAX, .bytes = 2, .region = 1},
+                                      ShmDescriptor{.offset = 0, .bytes = 1, .region = 2}}) {
+    const RawPeer server = Greet();
+    const UniqueFd channel = Channel();
+    ASSERT_TRUE(server.SendWithDescriptor({.type = ShmPacketType::kLeaseChannel}, channel.get()));
+    ASSERT_TRUE(server.SendWithDescriptor(region, arena_->view().fd));
+    ASSERT_TRUE(server.Send(Packet({.lease = 1}, {&outside, 1})));
+    ExpectClientEnds("that is not there");
+  }
+  const RawPeer server = Greet();
+  const ShmDescriptor inside{.offset = 0, .bytes = 1, .region = 1};
+  ASSERT_TRUE(server.SendWithDescriptor(region, arena_->view().fd));
+  ASSERT_TRUE(server.Send(Packet({.lease = 1}, {&inside, 1})));
+  ExpectClientEnds("without a channel");
+}
+
+TEST_F(LyingServerTest, AChannelMustBeASocketAndTheOnlyOne) {
+  {
+    const RawPeer server = Greet();
+    ASSERT_TRUE(
+        server.SendWithDescriptor({.type = ShmPacketType::kLeaseChannel}, arena_->view().fd));
+    ExpectClientEnds("no lease channel");
+  }
+  const RawPeer server = Greet();
+  ASSERT_TRUE(server.SendWithDescriptor({.type = ShmPacketType::kLeaseChannel}, Channel().get()));
+  ASSERT_TRUE(server.SendWithDescriptor({.type = ShmPacketType::kLeaseChannel}, Channel().get()));
+  ExpectClientEnds("no lease channel");
+}
+
+TEST_F(LyingServerTest, AServerThatSaysNothingOrAnotherVersionIsNotConnectedTo) {
+  ShmConnectOptions options;
+  options.connect_timeout = std::chrono::milliseconds(30);
+  Status status = ConnectShm(options_.path, options).status();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("in time"));
+  UniqueFd silent(accept4(socket_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+
+  for (const auto& [first, code] : std::vector<std::pair<ShmHeader, StatusCode>>{
+           {{.type = ShmPacketType::kGreeting, .number = 9}, StatusCode::kFailedPrecondition},
+           {{.type = ShmPacketType::kLeaseChannel}, StatusCode::kUnavailable},
+           {{.magic = 1}, StatusCode::kInvalidArgument}}) {
+    std::thread server([&, header = first] {
+      UniqueFd fd;
+      while (!fd.valid()) fd = UniqueFd(accept4(socket_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+      EXPECT_TRUE(RawPeer(std::move(fd)).Send(header));
+    });
+    EXPECT_EQ(ConnectShm(options_.path, {}).status().code(), code);
+    server.join();
+  }
+}
+
+}  // namespace
+}  // namespace quire::testing

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ShmLeases: what one client may be reading in the server's memory. The server end of a connection
+// keeps the owners of what it sent under lease numbers; the client gives numbers back over a socket
+// of their own, the lease channel. That socket is the life of the leases: it outlasts the
+// connection while the client holds payload, and when it hangs up, because the client closed it or
+// died, all leases end at once. So they do when the oldest has been held for longer than max_age,
+// and when the client gives back what it does not have; both end the connection too.
+//
+// Ownership: shared by the pipe and, until the last lease is over, by the loop. Thread-safety: all
+// methods may be called concurrently.
+#ifndef QUIRE_COMMON_TRANSPORT_SHM_LEASES_H_
+#define QUIRE_COMMON_TRANSPORT_SHM_LEASES_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/base/payload.h"
+#include "common/base/status.h"
+#include "common/base/unique_fd.h"
+#include "common/transport/shm_copy_out.h"
+#include "common/transport/shm_loop.h"
+
+namespace quire {
+
+/// What the connections of a listener hold together.
+struct ShmUse {
+  std::atomic<uint64_t> connections{0};
+  std::atomic<uint64_t> leased_bytes{0};  ///< In shared regions; copies are not counted.
+};
+
+class ShmLeases final : public ShmLoop::Handler, public std::enable_shared_from_this<ShmLeases> {
+ public:
+  struct Limits {
+    uint64_t max_bytes = 0;
+    Duration max_age = Duration::zero();
+  };
+  /// Of one frame.
+  struct Lease {
+    Payload payload;  ///< Slices in shared regions.
+    ShmCopyOut::Block copies;
+  };
+  /// Called by the loop's thread when the connection must end because of its leases.
+  using OnBroken = std::function<void(const Status&)>;
+
+  /// Opens a lease channel. `*client_end` is to be sent to the client.
+  static StatusOr<std::shared_ptr<ShmLeases>> Open(ShmLoop* loop, const Limits& limits,
+                                                   std::shared_ptr<ShmUse> use, OnBroken on_broken,
+                                                   UniqueFd* client_end);
+  ~ShmLeases() override;
+
+  /// A number for a lease of `bytes` bytes; 0 when that would be more than the client may hold, or
+  /// its channel is closed.
+  [[nodiscard]] uint64_t Reserve(uint64_t bytes);
+  /// Keeps `lease` until the client gives back its number.
+  void Fill(uint64_t number, Lease lease);
+  /// Ends a lease whose frame was not sent.
+  void Drop(uint64_t number);
+  /// The connection has ended: leases that are held stay until they are given back, the channel
+  /// hangs up, or the oldest is too old.
+  void Orphan();
+
+  void OnReady(uint32_t events) override;
+  void OnDeadline(TimePoint now) override;
+
+ private:
+  struct Held {
+    Lease lease;
+    uint64_t bytes;
+    TimePoint since;
+  };
+  using Table = std::map<uint64_t, Held>;
+
+  ShmLeases(ShmLoop* loop, const Limits& limits, std::shared_ptr<ShmUse> use, OnBroken on_broken,
+            UniqueFd channel);
+  /// False when one of `numbers` is not held.
+  bool Release(std::span<const uint64_t> numbers);
+  void EndAll();
+
+  ShmLoop* const loop_;
+  const Limits limits_;
+  const std::shared_ptr<ShmUse> use_;
+  const OnBroken on_broken_;
+  const UniqueFd channel_;
+
+  Mutex mutex_;
+  ShmLoop::Token token_ QUIRE_GUARDED_BY(mutex_) = 0;
+  Table held_ QUIRE_GUARDED_BY(mutex_);  // The oldest first.
+  uint64_t bytes_ QUIRE_GUARDED_BY(mutex_) = 0;
+  uint64_t next_number_ QUIRE_GUARDED_BY(mutex_) = 1;
+  bool deadline_set_ QUIRE_GUARDED_BY(mutex_) = false;
+  bool orphaned_ QUIRE_GUARDED_BY(mutex_) = false;
+  bool ended_ QUIRE_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_TRANSPORT_SHM_LEASES_H_

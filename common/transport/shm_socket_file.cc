@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/transport/shm_socket_file.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "common/transport/shm_address.h"
+
+namespace quire {
+namespace {
+
+constexpr int kBacklog = 64;
+
+int Bind(int fd, const sockaddr_un& address) {
+  return bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+}
+
+/// Removes the file of a server that is gone.
+Status RemoveStale(const std::string& path, const sockaddr_un& address) {
+  struct stat file = {};
+  if (lstat(path.c_str(), &file) == 0 && !S_ISSOCK(file.st_mode)) {
+    return AlreadyExists(path, " is there and is no socket: choose another path for it");
+  }
+  const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
+      errno != ECONNREFUSED) {
+    return AlreadyExists("another server listens on ", path, ": stop it, or choose another path");
+  }
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) {
+    return PermissionDenied("cannot remove the socket ", path,
+                            " of a server that is gone: ", std::strerror(errno));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+StatusOr<ShmSocketFile> ShmSocketFile::Listen(const std::string& path, mode_t mode) {
+  QUIRE_ASSIGN_OR_RETURN(const sockaddr_un address, UnixAddress(path));
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return ResourceExhausted("cannot make a socket: ", std::strerror(errno));
+  // The file gets the socket's mode, so that it is never open to more than it should be.
+  (void)fchmod(fd.get(), mode);
+  int bound = Bind(fd.get(), address);
+  if (bound != 0 && errno == EADDRINUSE) {
+    QUIRE_RETURN_IF_ERROR(RemoveStale(path, address));
+    bound = Bind(fd.get(), address);
+  }
+  ShmSocketFile file(std::move(fd), path);
+  if (bound != 0 || listen(file.fd(), kBacklog) != 0 || lstat(path.c_str(), &file.made_) != 0) {
+    return PermissionDenied("cannot listen on ", path, ": ", std::strerror(errno));
+  }
+  return file;
+}
+
+ShmSocketFile::~ShmSocketFile() {
+  struct stat now = {};
+  if (!fd_.valid() || lstat(path_.c_str(), &now) != 0) return;
+  if (now.st_dev == made_.st_dev && now.st_ino == made_.st_ino) (void)unlink(path_.c_str());
+}
+
+}  // namespace quire

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ShmSocketFile: a listening Unix socket and its file, which is removed at destruction unless
+// somebody has put another one in its place.
+#ifndef QUIRE_COMMON_TRANSPORT_SHM_SOCKET_FILE_H_
+#define QUIRE_COMMON_TRANSPORT_SHM_SOCKET_FILE_H_
+
+#include <sys/stat.h>
+
+#include <string>
+
+#include "common/base/status.h"
+#include "common/base/unique_fd.h"
+
+namespace quire {
+
+class ShmSocketFile {
+ public:
+  /// Listens at `path` with a file of `mode`. A socket that nobody listens on is replaced.
+  /// ALREADY_EXISTS when somebody does or the file is no socket, PERMISSION_DENIED when it cannot
+  /// be made.
+  static StatusOr<ShmSocketFile> Listen(const std::string& path, mode_t mode);
+  ShmSocketFile(ShmSocketFile&&) = default;
+  ShmSocketFile& operator=(ShmSocketFile&&) = delete;
+  ~ShmSocketFile();
+
+  int fd() const { return fd_.get(); }
+
+ private:
+  ShmSocketFile(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+
+  UniqueFd fd_;
+  std::string path_;
+  struct stat made_ = {};  ///< Which file is ours.
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_TRANSPORT_SHM_SOCKET_FILE_H_
