@@ -14,6 +14,7 @@ namespace {
 
 // Of Linux 5.1; the C library's headers may be older than the kernel.
 constexpr int kSealFutureWrite = 0x0010;
+constexpr uint64_t kLargePageBytes = 2 << 20;
 
 Status Refused(const char* what) {
   return ResourceExhausted("shared memory: cannot ", what, ": ", std::strerror(errno));
@@ -63,14 +64,20 @@ StatusOr<std::unique_ptr<ReadOnlyMapping>> ReadOnlyMapping::Map(int fd, uint64_t
   if (bytes == 0 || static_cast<uint64_t>(file.st_size) < bytes) {
     return InvalidArgument("the peer's shared memory has ", file.st_size, " bytes, not ", bytes);
   }
-  void* const place = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
-  if (place == MAP_FAILED) return Refused("map the peer's file");
-  return std::unique_ptr<ReadOnlyMapping>(
-      new ReadOnlyMapping({static_cast<const std::byte*>(place), bytes}));
+  // Large pages of the file are mapped as such only where addresses and offsets match.
+  const uint64_t reserved = bytes + kLargePageBytes;
+  void* const room = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) return Refused("reserve addresses");
+  const auto begin = reinterpret_cast<uintptr_t>(room);
+  auto* const place = static_cast<std::byte*>(room) + (kLargePageBytes - begin % kLargePageBytes);
+  std::unique_ptr<ReadOnlyMapping> mapping(
+      new ReadOnlyMapping({static_cast<std::byte*>(room), reserved}, {place, bytes}));
+  if (mmap(place, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+    return Refused("map the peer's file");
+  }
+  return mapping;
 }
 
-ReadOnlyMapping::~ReadOnlyMapping() {
-  munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-}
+ReadOnlyMapping::~ReadOnlyMapping() { munmap(reserved_.data(), reserved_.size()); }
 
 }  // namespace quire

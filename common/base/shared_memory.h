@@ -67,8 +67,10 @@ class ReadOnlyMapping {
   std::span<const std::byte> bytes() const { return bytes_; }
 
  private:
-  explicit ReadOnlyMapping(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  ReadOnlyMapping(std::span<std::byte> reserved, std::span<const std::byte> bytes)
+      : reserved_(reserved), bytes_(bytes) {}
 
+  const std::span<std::byte> reserved_;  ///< Addresses around the bytes, so that they are aligned.
   const std::span<const std::byte> bytes_;
 };
 
