@@ -16,6 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testing::ScriptedCall;
 
 constexpr const char* kResync = "quire.v1.Session/Resync";
 
@@ -243,7 +244,7 @@ TEST_F(PendingRecallTest, RepliesThatBreakTheProtocolAreRefusedAndTheNextRecallR
     part.control.resize(part.control.size() / 2);
     return part;
   };
-  const std::vector<std::deque<testing::ScriptedCall::Step>> scripts = {
+  const std::vector<std::deque<ScriptedCall::Step>> scripts = {
       {other_exchange},
       {garbage},
       {truncated},

@@ -140,11 +140,28 @@ void QueryToProto(const LayerWant& want, uint32_t first, uint32_t num_layers, DT
   query->set_scale(want.scale);
 }
 
+/// The place of `page` in `pages`, which ascend, or pages.size(). A step compares and does not
+/// branch: every slot of every head is looked up, and which way a step goes cannot be foreseen.
+size_t PlaceOf(std::span<const uint32_t> pages, uint32_t page) {
+  if (pages.empty()) return 0;
+  const uint32_t* base = pages.data();
+  for (size_t size = pages.size(); size > 1;) {
+    const size_t half = size / 2;
+    base += base[half] <= page ? half : 0;
+    size -= half;
+  }
+  return *base == page ? static_cast<size_t>(base - pages.data()) : pages.size();
+}
+
 /// Reads the lanes of one part. What is named `scratch` keeps its memory between lanes and heads.
 class PartReader {
  public:
-  explicit PartReader(const ExpectedPart& expected)
-      : map_(*expected.map), spec_(*expected.spec), exchange_(expected.exchange) {}
+  /// `bytes` of units came with the part.
+  PartReader(const ExpectedPart& expected, uint64_t bytes)
+      : map_(*expected.map), spec_(*expected.spec), exchange_(expected.exchange) {
+    part_.placements.reserve(bytes / UnitBytes(spec_));
+    checksums_.reserve(bytes / UnitBytes(spec_));
+  }
 
   Status ReadLane(const v1::LanePlacement& proto, const WantedLane& wanted) {
     if (proto.sequence() != wanted.want->sequence || proto.layer() != wanted.layer) {
@@ -251,7 +268,7 @@ class PartReader {
                       "; the placement replaces page ", placement.replaced, " by generation ",
                       placement.generation);
     }
-    if (!std::binary_search(wanted.begin(), wanted.end(), placement.page)) {
+    if (PlaceOf(wanted, placement.page) == wanted.size()) {
       return DataLoss("page ", placement.page, " was not asked for");
     }
     page = static_cast<int32_t>(placement.page);
@@ -266,9 +283,9 @@ class PartReader {
     size_t found = 0;
     for (const int32_t page : scratch_pages_) {
       if (page < 0) continue;
-      const auto at = std::lower_bound(wanted.begin(), wanted.end(), static_cast<uint32_t>(page));
-      if (at == wanted.end() || *at != static_cast<uint32_t>(page)) continue;
-      char& seen = scratch_found_[static_cast<size_t>(at - wanted.begin())];
+      const size_t place = PlaceOf(wanted, static_cast<uint32_t>(page));
+      if (place == wanted.size()) continue;
+      char& seen = scratch_found_[place];
       if (seen != 0) return DataLoss("page ", page, " would lie in two slots");
       seen = 1;
       ++found;
@@ -358,7 +375,7 @@ StatusOr<RecallPart> PartFromProto(const v1::RecallReply& reply, CallMessage bod
   if (lanes == 0 || lanes > expected.lanes.size()) {
     return DataLoss("a part of ", lanes, " lanes where ", expected.lanes.size(), " are left");
   }
-  PartReader reader(expected);
+  PartReader reader(expected, body.payload.size_bytes() + body.landed_bytes);
   for (size_t i = 0; i < lanes; ++i) {
     const WantedLane& wanted = expected.lanes[i];
     QUIRE_RETURN_IF_ERROR(Annotate(reader.ReadLane(reply.lanes(static_cast<int>(i)), wanted),

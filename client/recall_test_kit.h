@@ -68,6 +68,7 @@ struct ScriptedCall {
 
   Status start;            ///< What Start says.
   std::deque<Step> steps;  ///< One for each Next; then nothing comes any more.
+  std::deque<Step> late;   ///< What still comes after it was cancelled.
   bool started = false;
   bool cancelled = false;
   bool gone = false;  ///< The client has destroyed its end.
@@ -121,13 +122,14 @@ class ScriptedTransport final : public Transport {
         : call_(std::move(call)), clock_(clock) {}
     ~Pending() override { call_->gone = true; }
     StatusOr<std::optional<CallMessage>> Next(TimePoint deadline) override {
-      if (call_->cancelled) return Status(StatusCode::kCancelled, "cancelled");
-      if (call_->steps.empty()) {
+      std::deque<ScriptedCall::Step>& steps = call_->cancelled ? call_->late : call_->steps;
+      if (steps.empty() && call_->cancelled) return Status(StatusCode::kCancelled, "cancelled");
+      if (steps.empty()) {
         clock_->Advance(std::max(deadline - clock_->Now(), Duration::zero()));
         return DeadlineExceeded("nothing has come");
       }
-      const ScriptedCall::Step step = std::move(call_->steps.front());
-      call_->steps.pop_front();
+      const ScriptedCall::Step step = std::move(steps.front());
+      steps.pop_front();
       return step(*call_);
     }
     void Cancel() override { call_->cancelled = true; }

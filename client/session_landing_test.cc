@@ -118,17 +118,28 @@ TEST_F(SessionLandingTest, ALaneWhoseRecallWasCancelledIsUnknownAndOthersAreNot)
 }
 
 TEST_F(SessionLandingTest, CancellingWaitsUntilNothingCanLandAnyMore) {
-  // After the cancellation a part is still on its way; only then is the call over.
   const auto call = Expect({});
-  auto recall =
-      session_->Start({Want(0, 4)}, {.timeout = milliseconds(5), .landing = landing_.get()});
+  call->late = {Part({{0, 0, {{0, 0, 1, 4}}}})};
+  auto recall = session_->Start({Want(0, 4)}, {.landing = landing_.get()});
   ASSERT_TRUE(recall.ok()) << recall.status();
-  call->steps = {Fail(DeadlineExceeded("not yet")), Fail(DeadlineExceeded("over"))};
-  clock_.Advance(milliseconds(5));
-  EXPECT_TRUE(absl::IsDeadlineExceeded((*recall)->Next().status()));
-  EXPECT_TRUE(call->cancelled);
-  EXPECT_TRUE(call->gone);
+  (*recall)->Cancel();
+  EXPECT_TRUE(call->late.empty());
+  EXPECT_TRUE(IsUnit(0, 0, 0, 0, 4));  // It did land, and nobody relies on it.
+  EXPECT_EQ(PageIn(0, 0), -1);
   EXPECT_EQ(NextResync().lanes_size(), 0);  // Nothing was ever applied.
+}
+
+TEST_F(SessionLandingTest, ARecallWhoseTimeIsUpWaitsUntilNothingCanLandAnyMore) {
+  const auto call = Expect({});
+  call->late = {Part({{0, 0, {{0, 0, 1, 4}}}}), Fail(DeadlineExceeded("over"))};
+  const LayerWant want = Want(0, 4);
+  const auto result = session_->Recall(
+      {&want, 1}, {.timeout = milliseconds(5), .partial = true, .landing = landing_.get()});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(result->complete);
+  EXPECT_TRUE(result->lanes.empty());
+  EXPECT_TRUE(call->late.empty());
+  EXPECT_TRUE(call->gone);
 }
 
 TEST_F(SessionLandingTest, UnitsThatDoNotMatchTheirChecksumMakeTheLaneUnknown) {

@@ -65,7 +65,7 @@ TEST_F(SessionTest, WithoutADataTransportRecallsGoOverTheOtherOne) {
   reply.set_exchange(1);
   reply.set_epoch(1);
   Payload payload;
-  AddLane(spec_, {0, 0, {{0, 0, 1, 3}}}, &reply, &payload);
+  testing::AddLane(spec_, {0, 0, {{0, 0, 1, 3}}}, &reply, &payload);
   server_.Reply("quire.v1.Session/Recall", reply, payload);
   const LayerWant want = Want(0, 3);
   EXPECT_TRUE((*session)->Recall({&want, 1}).ok());
