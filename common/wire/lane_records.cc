@@ -56,14 +56,14 @@ void LaneUnits::Resize(size_t units) {
   crc32c.resize(units);
 }
 
-void EncodeLaneUnits(const LaneUnits& units, std::string* out) {
+void EncodeLaneUnits(const LaneUnitsView& units, std::string* out) {
   out->clear();
-  out->reserve(units.size() * kLaneUnitBytes);
-  Append<uint32_t>(units.slots, out);
-  Append<uint32_t>(units.generations, out);
-  Append<uint32_t>(units.pages, out);
-  Append<int32_t>(units.replaced, out);
-  Append<uint32_t>(units.crc32c, out);
+  out->reserve(units.slots.size() * kLaneUnitBytes);
+  Append(units.slots, out);
+  Append(units.generations, out);
+  Append(units.pages, out);
+  Append(units.replaced, out);
+  Append(units.crc32c, out);
 }
 
 Status DecodeLaneUnits(std::string_view bytes, size_t count, LaneUnits* units) {

@@ -32,11 +32,23 @@ struct LaneUnits {
   friend bool operator==(const LaneUnits&, const LaneUnits&) = default;
 };
 
+/// The same arrays, where they lie.
+struct LaneUnitsView {
+  std::span<const uint32_t> slots, generations, pages;
+  std::span<const int32_t> replaced;
+  std::span<const uint32_t> crc32c;
+};
+
 /// Bytes of one unit's record.
 inline constexpr size_t kLaneUnitBytes = 5 * sizeof(uint32_t);
 
 /// Replaces `*out` by LanePlacement.units for `units`.
-void EncodeLaneUnits(const LaneUnits& units, std::string* out);
+void EncodeLaneUnits(const LaneUnitsView& units, std::string* out);
+inline void EncodeLaneUnits(const LaneUnits& units, std::string* out) {
+  EncodeLaneUnits(
+      LaneUnitsView{units.slots, units.generations, units.pages, units.replaced, units.crc32c},
+      out);
+}
 /// Replaces `*units` by the `count` units in `bytes`. INVALID_ARGUMENT, with `*units` unchanged,
 /// when the bytes are not exactly those of `count` units.
 [[nodiscard]] Status DecodeLaneUnits(std::string_view bytes, size_t count, LaneUnits* units);

@@ -138,6 +138,61 @@ void WriteUnitListSeeds(const fs::path& dir) {
   seed(3, "lane_slots", bytes);
 }
 
+/// Calls of one session, one after another: kind, size, message (session_fuzz.cc).
+void WriteSessionSeeds(const fs::path& dir) {
+  std::string calls;
+  const auto add = [&](char kind, const auto& message) {
+    const std::string bytes = message.SerializeAsString();
+    calls += kind;
+    calls += static_cast<char>(bytes.size());
+    calls += bytes;
+  };
+  v1::RecallRequest recall;
+  recall.set_epoch(1);
+  recall.set_exchange(1);
+  v1::LayerWant& units = *recall.add_wants();
+  units.set_num_layers(2);
+  units.add_applied(0);
+  units.add_applied(0);
+  wire::EncodeUnitList({{0, 2, (1u << 24) | 1}, {3}}, units.mutable_units());
+  add(0, recall);
+  v1::AckRequest ack;
+  ack.set_epoch(1);
+  v1::AppliedLanes& applied = *ack.add_lanes();
+  applied.set_first_layer(1);
+  applied.add_applied(1);
+  add(1, ack);
+  v1::ResyncRequest resync;
+  resync.set_epoch(2);
+  v1::LaneMap& map = *resync.add_lanes();
+  map.set_layer(2);
+  map.set_applied(1);
+  wire::EncodeLaneSlots(std::vector<int32_t>{-1, 1, 2, 3, -1, -1, 0, -1},
+                        std::vector<uint32_t>{0, 1, 1, 1, 0, 0, 7, 0}, map.mutable_slots());
+  add(2, resync);
+  Write(dir / "units", calls);
+
+  calls.clear();
+  v1::AddSequenceRequest more;
+  add(3, more);
+  v1::RemoveSequenceRequest less;
+  less.set_sequence(1);
+  add(4, less);
+  recall.clear_wants();
+  v1::LayerWant& want = *recall.add_wants();
+  want.add_applied(0);
+  v1::QuerySelection& query = *want.mutable_query();
+  query.set_dtype(v1::DTYPE_BF16);
+  query.set_queries(std::string(64, '\x3f'));
+  query.add_candidates()->set_end_page(6);
+  v1::CandidateRange& second = *query.add_candidates();
+  second.set_member(1);
+  second.set_end_page(3);
+  query.set_num_pages(3);
+  add(0, recall);
+  Write(dir / "query", calls);
+}
+
 void WriteServiceSeeds(const fs::path& dir) {
   auto seed = [&](char selector, const std::string& name, const std::string& bytes) {
     Write(dir / name, selector + bytes);
@@ -306,6 +361,7 @@ int main(int argc, char** argv) {
   const fs::path root = argv[1];
   WriteWireSeeds(root / "wire_fuzz");
   WriteServiceSeeds(root / "service_fuzz");
+  WriteSessionSeeds(root / "session_fuzz");
   WriteUnitListSeeds(root / "unit_list_fuzz");
   WriteRecordSeed(root / "segment_record_fuzz" / "full", 8);
   WriteRecordSeed(root / "segment_record_fuzz" / "short", 5);

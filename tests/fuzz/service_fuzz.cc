@@ -38,18 +38,28 @@ bool Parse(std::string_view bytes, Message* message) {
   return message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
 }
 
-bool IsAscending(const std::vector<uint32_t>& pages) {
-  return std::ranges::adjacent_find(pages, std::greater_equal<>()) == pages.end();
+/// The session that requests are for.
+kvserver::SessionShape SessionShapeOf(const fuzz::RecallShape& shape) {
+  return {.tenant = "t",
+          .spec = shape.spec,
+          .slots_per_head = shape.slots_per_head,
+          .managed_layers = {0, 1}};
 }
 
 void CheckRecallRequest(std::string_view bytes) {
   v1::RecallRequest request;
   if (!Parse(bytes, &request)) return;
-  const auto args = kvserver::RecallArgsFromProto(request);
+  const kvserver::SessionShape shape = SessionShapeOf(fuzz::RecallShape());
+  const auto args = kvserver::RecallArgsFromProto(request, shape, 2);
   if (!args.ok()) return;
-  // A layer named twice is the session's to refuse; it relies on the order of the pages.
-  for (const kvserver::LayerWant& want : args->layers) {
-    for (const auto& pages : want.pages) Require(IsAscending(pages));
+  // A lane named twice is the session's to refuse; it relies on the order of the pages.
+  for (const kvserver::LayerWant& want : args->wants) {
+    Require(want.lanes.num_layers() >= 1);
+    for (uint32_t head = 0; head < want.units.num_heads(); ++head) {
+      const auto pages = want.units.Head(head);
+      Require(pages.size() <= shape.slots_per_head);
+      Require(std::ranges::adjacent_find(pages, std::greater_equal<>()) == pages.end());
+    }
   }
 }
 
@@ -57,12 +67,15 @@ void CheckSessionRequest(std::string_view bytes) {
   if (v1::OpenSessionRequest open; Parse(bytes, &open)) {
     if (const auto args = kvserver::OpenArgsFromProto(open); args.ok()) {
       Require(Problem(args->spec).empty());
+      Require(!args->sequences.empty() && !args->sequences[0].empty());
     }
   }
   if (v1::ResyncRequest resync; Parse(bytes, &resync)) {
-    if (const auto slots = kvserver::LayerSlotsFromProto(resync); slots.ok()) {
-      for (const kvserver::LayerSlots& layer : *slots) {
-        Require(layer.pages.size() == layer.generations.size());
+    const kvserver::SessionShape shape = SessionShapeOf(fuzz::RecallShape());
+    if (const auto maps = kvserver::LaneMapsFromProto(resync, shape); maps.ok()) {
+      for (const kvserver::LaneMap& map : *maps) {
+        Require(map.pages.size() == shape.lane_slots() &&
+                map.generations.size() == map.pages.size());
       }
     }
   }

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Calls of one session, one after another, each from a message of its own: what a hostile or broken
+// worker can make of a session. Every recall that is answered must place pages of the session's
+// contexts into slots that exist, with a unit for each.
+//
+// Input: per call a byte for its kind, one for the size of its message, and the message.
+#include <google/protobuf/stubs/logging.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/page/layout.h"
+#include "common/page/page_name.h"
+#include "kernels/cpu/cpu_kernels.h"
+#include "kvserver/service/session_convert.h"
+#include "kvserver/session/testing/fake_page_store.h"
+#include "kvserver/session/testing/test_pages.h"
+
+namespace {
+
+using namespace quire;
+using namespace quire::kvserver;
+
+constexpr char kTenant[] = "t";
+constexpr uint32_t kSealedPages = 6, kOpenPages = 3, kSlots = 4;
+
+void Require(bool holds) {
+  if (!holds) std::abort();
+}
+
+// protobuf's complaints about malformed text would drown everything else.
+[[maybe_unused]] const auto kNoLog = google::protobuf::SetLogHandler(nullptr);
+
+/// A sealed context and an open one; the same for every input.
+struct World {
+  World() : sealed(Filled(kSealedPages)), open(Filled(kOpenPages)) {
+    Require(contexts.Find(kTenant, sealed).value()->Seal({}, {}, Durability::kMemory).ok());
+  }
+  uint64_t Filled(uint32_t pages) {
+    const auto opened = contexts.Open(kTenant, spec, nullptr);
+    Require(opened.ok());
+    Require(opened->context
+                ->Append(0, testing::TestTokens(pages * spec.page_tokens),
+                         testing::TestPages(spec, 0, pages))
+                .ok());
+    return opened->id;
+  }
+  SessionManager::SequenceArgs Members() const { return {{sealed}, {open, 64}}; }
+
+  const KvSpec spec = testing::TestSpec();
+  testing::FakePageStore store;
+  ContextTable contexts{
+      {.store = &store, .ops = &kernels::CpuReference(), .clock = &SystemClock()}};
+  ContextResolver resolver{&store, nullptr, &contexts};
+  SessionManager sessions{{.store = &store,
+                           .resolver = &resolver,
+                           .ops = &kernels::CpuReference(),
+                           .clock = &SystemClock()}};
+  const uint64_t sealed;
+  const uint64_t open;
+};
+
+class CheckingSink final : public RecallSink {
+ public:
+  explicit CheckingSink(const SessionShape& shape) : shape_(shape) {}
+  Status CheckWanted() const override { return OkStatus(); }
+  Status Write(RecallPart part) override {
+    size_t units = 0;
+    for (const LanePlacement& lane : part.lanes) CheckLane(lane, &units);
+    Require(part.payload.size_bytes() == units * shape_.unit_bytes());
+    Require(part.places.empty() || part.places.size() == units);
+    return OkStatus();
+  }
+
+ private:
+  void CheckLane(const LanePlacement& lane, size_t* units) const {
+    Require(lane.placed.counts.size() == shape_.spec.num_kv_heads);
+    size_t counted = 0;
+    for (const uint32_t count : lane.placed.counts) counted += count;
+    Require(counted == lane.placed.size());
+    for (size_t i = 0; i < counted; ++i) {
+      const uint32_t name = lane.placed.pages[i];
+      Require(lane.placed.slots[i] < shape_.slots_per_head);
+      Require(PageOf(name) < (MemberOf(name) == 0 ? kSealedPages : kOpenPages));
+      Require(MemberOf(name) < 2 && lane.placed.replaced[i] != static_cast<int32_t>(name));
+    }
+    *units += counted;
+  }
+  const SessionShape& shape_;
+};
+
+template <typename Message>
+bool Parse(std::string_view bytes, Message* message) {
+  return message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+}
+
+void Recall(Session& session, std::string_view bytes) {
+  v1::RecallRequest request;
+  if (!Parse(bytes, &request)) return;
+  const auto args = RecallArgsFromProto(request, session.shape(), session.num_sequences());
+  if (!args.ok()) return;
+  CheckingSink sink(session.shape());
+  (void)session.Recall(*args, {.max_parts = 3, .part_bytes = 1}, sink);
+}
+void Ack(Session& session, std::string_view bytes) {
+  v1::AckRequest request;
+  if (!Parse(bytes, &request)) return;
+  const auto lanes = AppliedLanesFromProto(request);
+  if (lanes.ok()) (void)session.Ack(request.epoch(), *lanes, TimePoint::max());
+}
+void Resync(Session& session, std::string_view bytes) {
+  v1::ResyncRequest request;
+  if (!Parse(bytes, &request)) return;
+  const auto maps = LaneMapsFromProto(request, session.shape());
+  if (maps.ok()) (void)session.Resync(request.epoch(), *maps, TimePoint::max());
+}
+void RemoveSequence(Session& session, std::string_view bytes) {
+  v1::RemoveSequenceRequest request;
+  if (Parse(bytes, &request)) (void)session.RemoveSequence(request.sequence(), TimePoint::max());
+}
+
+void RunCall(World& world, uint64_t id, uint8_t kind, std::string_view bytes) {
+  Session& session = **world.sessions.Find(kTenant, id);
+  switch (kind % 5) {
+    case 0:
+      return Recall(session, bytes);
+    case 1:
+      return Ack(session, bytes);
+    case 2:
+      return Resync(session, bytes);
+    case 3:
+      (void)world.sessions.AddSequence(kTenant, id, world.Members());
+      return;
+    default:
+      return RemoveSequence(session, bytes);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static World* const world = new World();
+  const auto opened = world->sessions.Open(
+      kTenant, {{world->Members(), world->Members()}, world->spec, kSlots, {}});
+  Require(opened.ok());
+  std::string_view rest(reinterpret_cast<const char*>(data), size);
+  while (rest.size() >= 2) {
+    const auto kind = static_cast<uint8_t>(rest[0]);
+    const size_t bytes = std::min<size_t>(static_cast<uint8_t>(rest[1]), rest.size() - 2);
+    RunCall(*world, opened->id, kind, rest.substr(2, bytes));
+    rest.remove_prefix(2 + bytes);
+  }
+  world->sessions.Close(kTenant, opened->id);
+  return 0;
+}
