@@ -12,8 +12,8 @@
 //
 // Tolerance: exact, all tables give the same number (the sign of a zero is unspecified), so that
 // all select the same pages. A score is a sum of terms a_i b_i in f32, in this order: term i goes
-// to partial sum i % 16 by fused multiply-add, in ascending order from 0; then partial sums j and
-// j + 8 are added, j and j + 4, j and j + 2, 0 and 1; then the sum is multiplied by scale. The
+// to partial sum i % 8 by fused multiply-add, in ascending order from 0; then partial sums j and
+// j + 4 are added, j and j + 2, 0 and 1; then the sum is multiplied by scale. The
 // terms are the channels, and for a kind with further elements those after them, as they lie in
 // the digest; lengths of queries are computed in f64 and rounded once.
 // NaN in a query or a digest makes the score NaN.

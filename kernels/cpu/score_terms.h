@@ -15,7 +15,7 @@
 namespace quire::kernels {
 
 /// Partial sums of a score.
-inline constexpr int64_t kPartialSums = 16;
+inline constexpr int64_t kPartialSums = 8;
 
 /// Two channels of which kDisc keeps one radius.
 struct ChannelPair {

@@ -30,7 +30,7 @@ void MinMaxRows(const void* rows, DType dtype, int64_t n_rows, int64_t d, float*
 
 /// What is the same for all pages of a score op (ScoreArgs), in the order that score.h fixes.
 struct ScoreRun {
-  const float* q = nullptr;  ///< [n_kv * group] rows of `terms`, zeros up to a multiple of 16 after
+  const float* q = nullptr;  ///< [n_kv * group] rows of `terms`, zeros up to a multiple of 8 after
   int64_t q_stride = 0;      ///< between rows
   int64_t terms = 0;
   /// Each digest is [2][terms], lo then hi, and the sign of q chooses; otherwise [terms].

@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/cpu/simd.h"
 
@@ -87,23 +88,30 @@ HWY_INLINE void StoreHalfBits(VecI32 bits, uint16_t* to) {
   hn::StoreU(hn::DemoteTo(bits16, bits), bits16, to);
 }
 
-HWY_INLINE Vec LoadWide(Tag tag, const float* from) { return hn::LoadU(tag, from); }
-HWY_INLINE Vec LoadWide(Tag tag, const hwy::bfloat16_t* from) {
-  return hn::PromoteTo(tag, hn::LoadU(hn::Rebind<hwy::bfloat16_t, Tag>(), from));
+// For vectors of Tag's size or smaller.
+template <class D>
+HWY_INLINE hn::Vec<D> LoadWide(D tag, const float* from) {
+  return hn::LoadU(tag, from);
 }
-HWY_INLINE Vec LoadWide([[maybe_unused]] Tag tag, const hwy::float16_t* from) {
+template <class D>
+HWY_INLINE hn::Vec<D> LoadWide(D tag, const hwy::bfloat16_t* from) {
+  return hn::PromoteTo(tag, hn::LoadU(hn::Rebind<hwy::bfloat16_t, D>(), from));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> LoadWide([[maybe_unused]] D tag, const hwy::float16_t* from) {
 #if QUIRE_HAS_F16C
-  return hn::PromoteTo(tag, hn::LoadU(hn::Rebind<hwy::float16_t, Tag>(), from));
+  return hn::PromoteTo(tag, hn::LoadU(hn::Rebind<hwy::float16_t, D>(), from));
 #else
+  static_assert(std::is_same_v<D, Tag>);
   const hn::Rebind<uint16_t, Tag> bits16;
   const auto bits = hn::LoadU(bits16, reinterpret_cast<const uint16_t*>(from));
   return FromHalfBits(hn::PromoteTo(TagI32(), bits));
 #endif
 }
 /// The first `n` lanes from memory, zeros above; reads no further.
-template <typename T>
-HWY_INLINE Vec LoadTail(Tag tag, const T* from, size_t n) {
-  HWY_ALIGN T lanes[hn::MaxLanes(Tag())] = {};
+template <class D, typename T>
+HWY_INLINE hn::Vec<D> LoadTail(D tag, const T* from, size_t n) {
+  HWY_ALIGN T lanes[hn::MaxLanes(D())] = {};
   memcpy(lanes, from, n * sizeof(T));
   return LoadWide(tag, lanes);
 }

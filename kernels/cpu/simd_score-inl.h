@@ -3,8 +3,9 @@
 // Scores: digests are read once for all query heads of their group, a tile of pages at a time,
 // while the next tile is fetched. Included once per instruction set by simd_highway.cc.
 //
-// The 16 partial sums of a score are the lanes of one vector of 16, or of the vectors that make up
-// 16; these are summed one after the other, so that a tile's sums stay in registers.
+// The 8 partial sums of a score are the lanes of one vector of 8, or of two of 4, summed one after
+// the other so that a tile's sums stay in registers. Wider vectors would not be faster: memory is
+// the limit by then, and their sums take longer to fold.
 #if defined(QUIRE_KERNELS_CPU_SIMD_SCORE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUIRE_KERNELS_CPU_SIMD_SCORE_INL_H_
 #undef QUIRE_KERNELS_CPU_SIMD_SCORE_INL_H_
@@ -25,7 +26,7 @@ HWY_BEFORE_NAMESPACE();
 namespace quire::kernels::simd {
 namespace HWY_NAMESPACE {
 
-// Vectors of a known size, at most 16 lanes, and a multiply-add that rounds once.
+// Vectors of a known size, and a multiply-add that rounds once.
 #undef QUIRE_SCORES_IN_VECTORS
 #if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_TARGET == HWY_NEON
 #define QUIRE_SCORES_IN_VECTORS 1
@@ -35,7 +36,9 @@ namespace HWY_NAMESPACE {
 
 #if QUIRE_SCORES_IN_VECTORS
 
-constexpr int64_t kScoreLanes = HWY_LANES(float);
+using ScoreTag = hn::CappedTag<float, kPartialSums>;
+using ScoreVec = hn::Vec<ScoreTag>;
+constexpr int64_t kScoreLanes = hn::MaxLanes(ScoreTag());
 /// Pages and query heads of a tile: their sums, the digests and a query fit in the registers.
 constexpr int kTilePages = HWY_TARGET == HWY_AVX2 ? 2 : 4;
 constexpr int kTileHeads = 4;
@@ -49,22 +52,41 @@ struct DigestRows {
   int64_t terms;
 };
 
+/// Bytes of a later tile, fetched into the second-level cache a few lines at a time between
+/// multiplications: many at once would wait for each other, and loads behind them.
+class Fetcher {
+ public:
+  HWY_INLINE Fetcher(const char* from, int64_t bytes) : from_(from), bytes_(bytes) {}
+  /// The next `bytes` of it.
+  HWY_INLINE void Step(int64_t bytes) {
+    for (int64_t at = 0; at < bytes && at_ < bytes_; at += kLine, at_ += kLine) {
+      __builtin_prefetch(from_ + at_, /*rw=*/0, /*locality=*/2);
+    }
+  }
+
+ private:
+  static constexpr int64_t kLine = 64;
+  const char* from_;
+  int64_t bytes_;
+  int64_t at_ = 0;
+};
+
 /// Adds the terms of one vector of channels, loaded by `load`, to the sums [heads][pages].
 template <bool kCorners, typename T, class Load, int... kHead, int... kPage>
 HWY_INLINE void AddTerms(const float* q, int64_t q_stride, const DigestRows<T>& rows, int64_t c,
-                         const Load& load, Vec* HWY_RESTRICT sums,
+                         const Load& load, ScoreVec* HWY_RESTRICT sums,
                          std::integer_sequence<int, kHead...>,
                          std::integer_sequence<int, kPage...>) {
-  const Tag tag;
+  const ScoreTag tag;
   constexpr int kPages = sizeof...(kPage);
-  const Vec low[] = {load(rows.first + kPage * rows.stride + c)...};
-  Vec high[] = {low[kPage]...};
+  const ScoreVec low[] = {load(rows.first + kPage * rows.stride + c)...};
+  ScoreVec high[] = {low[kPage]...};
   if constexpr (kCorners) {
     ((high[kPage] = load(rows.first + kPage * rows.stride + rows.terms + c)), ...);
   }
   const auto add_head = [&](auto head) HWY_ATTR {
     constexpr int kRow = decltype(head)::value;
-    const Vec query = hn::LoadU(tag, q + kRow * q_stride + c);
+    const ScoreVec query = hn::LoadU(tag, q + kRow * q_stride + c);
     if constexpr (kCorners) {
       const auto upper = hn::Ge(query, hn::Zero(tag));
       ((sums[kRow * kPages + kPage] = hn::MulAdd(
@@ -78,18 +100,21 @@ HWY_INLINE void AddTerms(const float* q, int64_t q_stride, const DigestRows<T>& 
   (add_head(std::integral_constant<int, kHead>()), ...);
 }
 
-/// partials[head * pages + page][16], for one KV head's digests and some heads of its group.
+/// partials[head * pages + page][8], for one KV head's digests and some heads of its group.
 template <bool kCorners, int kHeads, int kPages, typename T>
 HWY_INLINE void PartialSums(const float* q, int64_t q_stride, const DigestRows<T>& rows,
-                            float* HWY_RESTRICT partials) {
-  const Tag tag;
+                            Fetcher& fetcher, float* HWY_RESTRICT partials) {
+  const ScoreTag tag;
   constexpr std::make_integer_sequence<int, kHeads> heads;
   constexpr std::make_integer_sequence<int, kPages> pages;
+  // As much as a step reads of this tile.
+  constexpr int64_t kStepBytes = kPages * (kCorners ? 2 : 1) * kScoreLanes * int64_t{sizeof(T)};
   for (int64_t part = 0; part < kPartialSums; part += kScoreLanes) {
-    Vec sums[kHeads * kPages];
-    for (Vec& sum : sums) sum = hn::Zero(tag);
+    ScoreVec sums[kHeads * kPages];
+    for (ScoreVec& sum : sums) sum = hn::Zero(tag);
     int64_t c = part;
     for (; c + kScoreLanes <= rows.terms; c += kPartialSums) {
+      fetcher.Step(kStepBytes);
       AddTerms<kCorners>(
           q, q_stride, rows, c, [tag](const T* from) HWY_ATTR { return LoadWide(tag, from); }, sums,
           heads, pages);
@@ -110,14 +135,12 @@ HWY_INLINE void PartialSums(const float* q, int64_t q_stride, const DigestRows<T
 using FourTag = hn::FixedTag<float, 4>;
 using Four = hn::Vec<FourTag>;
 
-/// Lane i: partial sums i, i + 4, i + 8 and i + 12 in order.
+/// Lane i: partial sums i and i + 4.
 HWY_INLINE Four FoldTo4(const float* partials) {
   const FourTag tag;
-  const Four even = hn::Add(hn::Load(tag, partials), hn::Load(tag, partials + 8));
-  const Four odd = hn::Add(hn::Load(tag, partials + 4), hn::Load(tag, partials + 12));
-  return hn::Add(even, odd);
+  return hn::Add(hn::Load(tag, partials), hn::Load(tag, partials + 4));
 }
-/// Totals of four scores, from partials[4][16].
+/// Totals of four scores, from partials[4][8].
 HWY_INLINE Four FoldFour(const float* partials) {
   const FourTag tag;
   const Four a = FoldTo4(partials), b = FoldTo4(partials + kPartialSums);
@@ -130,50 +153,48 @@ HWY_INLINE Four FoldFour(const float* partials) {
 /// Scores of kHeads query rows over kPages pages.
 template <bool kCorners, int kHeads, int kPages, typename T>
 HWY_INLINE void ScoreTile(const ScoreRun& run, const float* q, const DigestRows<T>& rows,
-                          float* out) {
+                          Fetcher& fetcher, float* out) {
   const FourTag tag;
   constexpr int kSums = kHeads * kPages;
   constexpr int kRounded = (kSums + 3) / 4 * 4;
   HWY_ALIGN float partials[kRounded * kPartialSums];
-  HWY_ALIGN float totals[kRounded];
+  [[maybe_unused]] HWY_ALIGN float totals[kRounded];
   std::fill(partials + kSums * kPartialSums, partials + kRounded * kPartialSums, 0.0f);
-  PartialSums<kCorners, kHeads, kPages>(q, run.q_stride, rows, partials);
+  PartialSums<kCorners, kHeads, kPages>(q, run.q_stride, rows, fetcher, partials);
   for (int i = 0; i < kSums; i += 4) {
-    hn::Store(hn::Mul(hn::Set(tag, run.scale), FoldFour(partials + i * kPartialSums)), tag,
-              totals + i);
-  }
-  for (int head = 0; head < kHeads; ++head) {
-    for (int page = 0; page < kPages; ++page) {
-      out[head * run.score_stride + page] = totals[head * kPages + page];
+    const Four four = hn::Mul(hn::Set(tag, run.scale), FoldFour(partials + i * kPartialSums));
+    if constexpr (kPages == 4) {
+      hn::StoreU(four, tag, out + i / 4 * run.score_stride);
+    } else {
+      hn::Store(four, tag, totals + i);
     }
+  }
+  if constexpr (kPages != 4) {
+    for (int i = 0; i < kSums; ++i) out[i / kPages * run.score_stride + i % kPages] = totals[i];
   }
 }
 
 /// Scores of a whole group over kPages pages.
 template <bool kCorners, int kPages, typename T>
 HWY_INLINE void ScoreGroup(const ScoreRun& run, const float* q, const DigestRows<T>& rows,
-                           float* out) {
+                           Fetcher fetcher, float* out) {
   int64_t head = 0;
   for (; head + kTileHeads <= run.group; head += kTileHeads) {
-    ScoreTile<kCorners, kTileHeads, kPages>(run, q + head * run.q_stride, rows,
+    ScoreTile<kCorners, kTileHeads, kPages>(run, q + head * run.q_stride, rows, fetcher,
                                             out + head * run.score_stride);
   }
   q += head * run.q_stride;
   out += head * run.score_stride;
   switch (run.group - head) {
     case 3:
-      return ScoreTile<kCorners, 3, kPages>(run, q, rows, out);
+      return ScoreTile<kCorners, 3, kPages>(run, q, rows, fetcher, out);
     case 2:
-      return ScoreTile<kCorners, 2, kPages>(run, q, rows, out);
+      return ScoreTile<kCorners, 2, kPages>(run, q, rows, fetcher, out);
     case 1:
-      return ScoreTile<kCorners, 1, kPages>(run, q, rows, out);
+      return ScoreTile<kCorners, 1, kPages>(run, q, rows, fetcher, out);
     default:
       return;
   }
-}
-
-HWY_INLINE void Fetch(const char* from, int64_t bytes) {
-  for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(from + at);
 }
 
 template <bool kCorners, typename T>
@@ -192,11 +213,11 @@ HWY_INLINE void ScoreRunTyped(const ScoreRun& run, const T* digests, const Score
       const DigestRows<T> rows{tile + g * elements, page_elements, run.terms};
       const float* q = run.q + g * run.group * run.q_stride;
       float* to = out + g * run.group * run.score_stride + j;
-      Fetch(reinterpret_cast<const char*>(ahead) + g * ahead_bytes, ahead_bytes);
+      const Fetcher fetcher(reinterpret_cast<const char*>(ahead) + g * ahead_bytes, ahead_bytes);
       if (pages == kTilePages) {
-        ScoreGroup<kCorners, kTilePages>(run, q, rows, to);
+        ScoreGroup<kCorners, kTilePages>(run, q, rows, fetcher, to);
       } else {
-        ScoreGroup<kCorners, 1>(run, q, rows, to);
+        ScoreGroup<kCorners, 1>(run, q, rows, fetcher, to);
       }
     }
     j += pages;
