@@ -199,38 +199,56 @@ TEST_F(ShmFaultsTest, AStalledReaderLosesTheConnectionAndStallsNobody) {
   for (const auto& event : gone) EXPECT_TRUE(event->Wait());
 }
 
+/// Answers from the loop's thread, which may not wait.
+class Echo final : public FrameReceiver {
+ public:
+  Echo(std::unique_ptr<FramePipe> pipe, size_t answer_bytes)
+      : pipe_(std::move(pipe)), answer_bytes_(answer_bytes) {
+    pipe_->Start(this);
+  }
+  void OnFrame(Frame) override {
+    const Status sent = pipe_->Send({.head = std::string(answer_bytes_, 'x'), .payload = {}});
+    if (sent.ok()) answered.Set();
+  }
+  void OnClosed(const Status& why) override {
+    end = why;
+    closed.Set();
+  }
+  FramePipe& pipe() { return *pipe_; }
+
+  Event answered, closed;
+  Status end;  ///< Once `closed` is set.
+
+ private:
+  const std::unique_ptr<FramePipe> pipe_;
+  const size_t answer_bytes_;
+};
+
 TEST_F(ShmFaultsTest, AReaderThatLetsAnswersPileUpLosesTheConnection) {
   options_.max_queued_bytes = 64 << 10;
   options_.max_leased_bytes = 0;
   options_.copy_out_bytes = 0;
   Listen();
   const RawPeer greedy = RawPeer::Connect(options_.path);
-  /// Answers from the loop's thread, which may not wait.
-  struct Echo final : FrameReceiver {
-    void OnFrame(Frame frame) override {
-      frame.head.assign(60000, 'x');
-      (void)pipe->Send(std::move(frame));
-    }
-    void OnClosed(const Status& why) override {
-      status = why;
-      closed.Set();
-    }
-    std::unique_ptr<FramePipe> pipe;
-    Event closed;
-    Status status;
-  } echo;
-  {
-    MutexLock lock(mutex_);
-    while (accepted_.empty()) came_.Wait(mutex_);
-    echo.pipe = std::move(accepted_.front());
-    accepted_.pop_front();
-  }
-  echo.pipe->Start(&echo);
+  Echo echo(AcceptedPipe(), 60000);
   for (int i = 0; i < 10000 && greedy.Send(ShmHeader{}); ++i) {
   }
   ASSERT_TRUE(echo.closed.Wait());
-  EXPECT_THAT(std::string(echo.status.message()), HasSubstr("pile up"));
-  echo.pipe.reset();
+  EXPECT_THAT(std::string(echo.end.message()), HasSubstr("pile up"));
+}
+
+TEST_F(ShmFaultsTest, ALargeFrameThatWaitsDoesNotKeepTheLoopFromSending) {
+  options_.max_queued_bytes = 64 << 10;
+  options_.copy_out_bytes = 0;
+  Listen();
+  const RawPeer slow = RawPeer::Connect(options_.path);
+  Echo echo(AcceptedPipe(), 100);
+  Frame large{.head = "large", .payload = {}};
+  large.payload.Append(Slice{Arena(0, kArenaBytes), nullptr});
+  ASSERT_TRUE(echo.pipe().Send(std::move(large)).ok());
+  ASSERT_TRUE(slow.Send(ShmHeader{}));
+  EXPECT_TRUE(echo.answered.Wait());
+  EXPECT_FALSE(echo.closed.IsSet());
 }
 
 TEST_F(ShmFaultsTest, LyingClientsAreCutOff) {

@@ -21,7 +21,7 @@ constexpr size_t kDescriptorsAtOnce = 8;
 constexpr size_t kMostDescriptors = 64;
 /// What a queued packet costs besides its bytes.
 constexpr uint64_t kPacketBytes = 256;
-/// The loop's thread does not wait for room; a peer that lets its answers pile up to so many times
+/// The loop's thread does not wait for room; a peer that lets what it sends pile up to so many times
 /// the queue is as good as stalled.
 constexpr uint64_t kLoopQueueFactor = 8;
 
@@ -91,14 +91,12 @@ Status ShmStream::Send(ShmOutgoing packet) {
 }
 
 bool ShmStream::WaitForRoom() {
-  while (over_.ok() && queued_bytes_ > options_.max_queued_bytes) {
-    if (!loop_->InLoopThread()) {
-      room_.Wait(mutex_);
-    } else if (queued_bytes_ > kLoopQueueFactor * options_.max_queued_bytes) {
+  if (loop_->InLoopThread()) {
+    if (loop_bytes_ > kLoopQueueFactor * options_.max_queued_bytes) {
       EndLater(Over("the peer lets its answers pile up"));
-    } else {
-      break;
     }
+  } else {
+    while (over_.ok() && queued_bytes_ > options_.max_queued_bytes) room_.Wait(mutex_);
   }
   return over_.ok();
 }
@@ -123,7 +121,10 @@ void ShmStream::Take(ShmOutgoing packet) {
         return EndLater(Over("the peer has closed it or died"));
     }
   }
-  queued_bytes_ += writing.packet.size_bytes() + kPacketBytes;
+  writing.from_loop = loop_->InLoopThread();
+  const uint64_t bytes = writing.packet.size_bytes() + kPacketBytes;
+  queued_bytes_ += bytes;
+  if (writing.from_loop) loop_bytes_ += bytes;
   queue_.push_back(std::move(writing));
   if (queue_.size() == 1 && token_ != 0) WatchQueue();
 }
@@ -173,7 +174,9 @@ void ShmStream::Flush() {
     if (std::pair(first.part, first.offset) != before) last_progress_ = SystemClock().Now();
     if (progress == Progress::kBlocked) return;
     if (progress == Progress::kFailed) return EndLater(Over("the peer has closed it or died"));
-    queued_bytes_ -= first.packet.size_bytes() + kPacketBytes;
+    const uint64_t bytes = first.packet.size_bytes() + kPacketBytes;
+    queued_bytes_ -= bytes;
+    if (first.from_loop) loop_bytes_ -= bytes;
     queue_.pop_front();
     room_.NotifyAll();
   }

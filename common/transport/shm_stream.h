@@ -87,6 +87,7 @@ class ShmStream final : public ShmLoop::Handler,
     ShmOutgoing packet;
     size_t part = 0;
     size_t offset = 0;
+    bool from_loop = false;  ///< Taken on the loop's thread, that is, without waiting.
   };
   struct Prelude {
     ShmOutgoing packet;
@@ -121,6 +122,7 @@ class ShmStream final : public ShmLoop::Handler,
   bool told_ QUIRE_GUARDED_BY(mutex_) = false;         // The receiver was, or Close was called.
   std::deque<Writing> queue_ QUIRE_GUARDED_BY(mutex_);
   uint64_t queued_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;
+  uint64_t loop_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;  // Of these, those from the loop's thread.
   TimePoint last_progress_ QUIRE_GUARDED_BY(mutex_);
   std::vector<Prelude> preludes_ QUIRE_GUARDED_BY(mutex_);
 };

@@ -15,6 +15,7 @@
 #include "common/base/checksum.h"
 #include "common/base/retry_hint.h"
 #include "common/transport/frame.h"
+#include "common/transport/shm_wire.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "common/wire/lane_records.h"
@@ -341,6 +342,27 @@ void WriteFrameSeeds(const fs::path& dir) {
   seed("credit", {.kind = FrameKind::kCredit, .id = 1, .amount = 65536}, 0);
 }
 
+void WriteShmPacketSeeds(const fs::path& dir) {
+  auto seed = [&](const std::string& name, char server, const std::vector<std::byte>& bytes,
+                  const std::string& payload) {
+    const std::string packets(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    Write(dir / name, std::string({server, '\x05'}) + packets + payload);
+  };
+  std::vector<std::byte> bytes;
+  const std::vector<ShmDescriptor> inline_slices = {{.bytes = 3}, {.bytes = 4}};
+  AppendShmPacket({.bytes = 7, .landing = 2}, "head", inline_slices, std::vector<uint64_t>{0, 64},
+                  &bytes);
+  seed("inline_frame", 1, bytes, "oneslot");
+  bytes.clear();
+  AppendShmPacket({.type = ShmPacketType::kGreeting, .number = kShmVersion, .bytes = 1 << 20}, "",
+                  {}, {}, &bytes);
+  AppendShmPacket({.type = ShmPacketType::kLeaseChannel}, "", {}, {}, &bytes);
+  AppendShmPacket({.type = ShmPacketType::kRegion, .number = 1, .bytes = 4096}, "", {}, {}, &bytes);
+  AppendShmPacket({.lease = 9}, "units",
+                  std::vector<ShmDescriptor>{{.offset = 64, .bytes = 32, .region = 1}}, {}, &bytes);
+  seed("from_server", 0, bytes, "");
+}
+
 void WriteTraceSeeds(const fs::path& dir) {
   Write(dir / "three_requests",
         R"({"timestamp":0,"input_length":1300,"output_length":52,"hash_ids":[0,14,15]})"
@@ -372,5 +394,6 @@ int main(int argc, char** argv) {
   WriteConfigSeeds(root / "config_fuzz");
   WriteEntropySeed(root / "entropy_fuzz" / "three_units");
   WriteFrameSeeds(root / "frame_fuzz");
+  WriteShmPacketSeeds(root / "shm_packet_fuzz");
   WriteTraceSeeds(root / "mooncake_trace_fuzz");
 }

@@ -56,13 +56,14 @@ class ShmTest : public ::testing::Test {
     return ShmEnd(ConnectShm(options_.path, options).value());
   }
   /// The server end of the oldest connection that was not taken.
-  ShmEnd Accepted() {
+  std::unique_ptr<FramePipe> AcceptedPipe() {
     MutexLock lock(mutex_);
     while (accepted_.empty()) came_.Wait(mutex_);
     std::unique_ptr<FramePipe> pipe = std::move(accepted_.front());
     accepted_.pop_front();
-    return ShmEnd(std::move(pipe));
+    return pipe;
   }
+  ShmEnd Accepted() { return ShmEnd(AcceptedPipe()); }
 
   std::span<const std::byte> Arena(uint64_t offset, uint64_t bytes) const {
     return arena_->view().bytes.subspan(offset, bytes);
