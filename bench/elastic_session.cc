@@ -30,7 +30,9 @@ StatusOr<ElasticSession::Moved> ElasticSession::Step(const StepSelection& select
                                                      SlotCache* slots) {
   std::vector<LayerWant> wants;
   for (uint32_t layer = 0; layer < selection.size(); ++layer) {
-    wants.push_back({.layer = layer, .pages = selection[layer]});
+    LayerWant& want = wants.emplace_back();
+    want.layer = layer;
+    for (const std::vector<uint32_t>& pages : selection[layer]) want.pages.AppendHead(pages);
   }
   StatusOr<RecallResult> result = session_->Recall(wants);
   for (int attempt = 1; attempt < kMaxAttempts && CanAskAgain(result.status()); ++attempt) {

@@ -133,7 +133,8 @@ class RecallBench {
         client.OpenSession(tip_, {.spec = spec_, .slots_per_head = kSelectedPages}));
     return Run("recalling what is missing",
                [&](uint32_t layer, const Selections& selections) -> StatusOr<uint64_t> {
-                 const LayerWant want = {.layer = layer, .pages = selections.Of(layer)};
+                 LayerWant want = {.layer = layer};
+                 for (const auto& pages : selections.Of(layer)) want.pages.AppendHead(pages);
                  QUIRE_ASSIGN_OR_RETURN(const RecallResult result, session->Recall({&want, 1}));
                  PayloadReader reader(result.payload);
                  for (const Placement& placement : result.placements) {

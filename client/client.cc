@@ -34,6 +34,7 @@ Status Validate(const Client::Options& options) {
 StatusOr<std::unique_ptr<Client>> Client::Create(Options options) {
   QUIRE_RETURN_IF_ERROR(Validate(options));
   if (options.clock == nullptr) options.clock = &SystemClock();
+  if (options.data_transport == nullptr) options.data_transport = options.transport;
   return std::unique_ptr<Client>(new Client(std::move(options)));
 }
 

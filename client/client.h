@@ -36,6 +36,7 @@
 namespace quire {
 
 class ClientSession;
+class PendingRecall;
 struct CallSpec;  // client/call.h
 
 /// Names a registered document. Version 0: the latest (get), the next (register), all (delete).
@@ -73,6 +74,19 @@ struct CollectionChange {
 
 /// What a request reads: a sealed chain by its last key, an open context by its id, or a document.
 using ContextRef = std::variant<SegmentKey, uint64_t, DocumentName>;
+
+/// One of the contexts that a sequence reads.
+struct SequenceMember {
+  ContextRef context;
+  /// Added to the positions of the context's keys. Not 0 only for keys that are rotated with fixed
+  /// frequencies.
+  int32_t position_offset = 0;
+};
+
+/// What one sequence of a session reads: 1 to 64 contexts.
+struct SequenceSpec {
+  std::vector<SequenceMember> members;
+};
 
 struct ContextInfo {
   KvSpec spec;
@@ -121,6 +135,8 @@ class Client {
  public:
   struct Options {
     std::shared_ptr<Transport> transport = nullptr;
+    /// What recalls go over; `transport` when null.
+    std::shared_ptr<Transport> data_transport = nullptr;
     std::string tenant = "default";
     Duration deadline = std::chrono::seconds(60);  ///< Of one method, retries included.
     RetryOptions retry = {};
@@ -193,13 +209,17 @@ class Client {
   /// Those that have settings of their own, in order.
   StatusOr<std::vector<Collection>> ListCollections();
 
-  /// Opens a session over `context`; see session.h.
+  /// A session; see session.h.
   struct SessionOptions {
-    KvSpec spec = {};  ///< Must equal the context's.
+    KvSpec spec = {};  ///< Must equal every context's.
     uint32_t slots_per_head = 0;
     std::vector<uint32_t> managed_layers = {};  ///< All when empty.
   };
+  /// Opens a session of one sequence that reads one context.
   StatusOr<std::unique_ptr<ClientSession>> OpenSession(const ContextRef& context,
+                                                       const SessionOptions& options);
+  /// Opens a session of 1 to 256 sequences, which are numbered in this order.
+  StatusOr<std::unique_ptr<ClientSession>> OpenSession(std::span<const SequenceSpec> sequences,
                                                        const SessionOptions& options);
 
   StatusOr<ServerStats> Stats();
@@ -209,6 +229,7 @@ class Client {
 
  private:
   friend class ClientSession;
+  friend class PendingRecall;
   explicit Client(Options options);
 
   /// When a method that starts now must be over.

@@ -51,6 +51,18 @@ quire::Status StoreAndRecall(const std::string& address) {
     }
     session->Applied(result);
   }
+
+  // Or take the layers one by one, as they come, while the others are on their way.
+  const LayerWant both = {.layer = 0, .num_layers = 2, .pages = {{3, 4}, {3, 4}}};
+  QUIRE_ASSIGN_OR_RETURN(auto recall, session->Start({both}));
+  for (;;) {
+    QUIRE_ASSIGN_OR_RETURN(auto part, recall->Next());
+    if (!part) break;
+    for (const RecalledLane& lane : part->lanes) {
+      std::cout << part->PlacementsOf(lane).size() << " units for layer " << lane.layer << '\n';
+    }
+    session->Applied(*part);
+  }
   return session->Close();
 }
 // [example]

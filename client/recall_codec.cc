@@ -3,13 +3,16 @@
 
 #include <algorithm>
 #include <functional>
+#include <string>
 #include <utility>
-#include <vector>
 
+#include "client/session_landing.h"
 #include "client/validate.h"
+#include "common/base/checksum.h"
 #include "common/page/layout.h"
 #include "common/wire/convert.h"
-#include "common/wire/limits.h"
+#include "common/wire/lane_records.h"
+#include "common/wire/unit_list.h"
 
 namespace quire {
 namespace {
@@ -21,214 +24,398 @@ bool IsAscending(std::span<const uint32_t> pages) {
   return std::adjacent_find(pages.begin(), pages.end(), std::greater_equal<>()) == pages.end();
 }
 
+/// "sequence 0, layer 3", for errors.
+std::string NameOf(uint32_t sequence, uint32_t layer) {
+  return "sequence " + std::to_string(sequence) + ", layer " + std::to_string(layer);
+}
+
+size_t QueryFloats(const KvSpec& spec) { return size_t{spec.num_query_heads} * spec.key_dim(); }
+
 Status CheckPages(const LayerWant& want, const KvSpec& spec, const ResidentMap& map) {
-  if (want.pages.size() != spec.num_kv_heads) {
-    return InvalidArgument("layer ", want.layer, ": ", want.pages.size(), " page lists for ",
-                           spec.num_kv_heads, " KV heads");
+  if (want.pages.num_heads() != spec.num_kv_heads) {
+    return InvalidArgument(want.pages.num_heads(), " page lists for ", spec.num_kv_heads,
+                           " KV heads");
   }
-  for (const std::vector<uint32_t>& pages : want.pages) {
+  for (uint32_t head = 0; head < want.pages.num_heads(); ++head) {
+    const std::span<const uint32_t> pages = want.pages.Head(head);
     if (pages.size() > map.slots_per_head()) {
-      return InvalidArgument("layer ", want.layer, ": ", pages.size(), " pages for ",
-                             map.slots_per_head(),
+      return InvalidArgument(pages.size(), " pages for ", map.slots_per_head(),
                              " slots per head; select fewer or open the session with more slots");
     }
-    if (!IsAscending(pages) || (!pages.empty() && pages.back() >= wire::kMaxContextPages)) {
-      return InvalidArgument("layer ", want.layer, ": pages must be ascending, distinct and below ",
-                             wire::kMaxContextPages);
+    if (!IsAscending(pages) || (!pages.empty() && pages.back() >= wire::kEndOfUnitPages)) {
+      return InvalidArgument("pages must be ascending, distinct and below ", wire::kEndOfUnitPages);
     }
   }
   return OkStatus();
+}
+
+Status CheckCandidates(const LayerWant& want) {
+  for (size_t i = 0; i < want.candidates.size(); ++i) {
+    const CandidateRange& range = want.candidates[i];
+    if (range.member >= wire::kMaxMembers ||
+        (i > 0 && range.member <= want.candidates[i - 1].member)) {
+      return InvalidArgument("candidate range ", i, " is of member ", range.member,
+                             "; members must ascend and be below ", wire::kMaxMembers);
+    }
+    if (range.first_page >= range.end_page || range.end_page > wire::kMaxContextPages) {
+      return InvalidArgument("the candidate pages [", range.first_page, ", ", range.end_page,
+                             ") must be a range of 1 to ", wire::kMaxContextPages, " pages");
+    }
+  }
+  return want.candidates.empty() ? InvalidArgument("a query without candidates") : OkStatus();
 }
 
 Status CheckQuery(const LayerWant& want, const KvSpec& spec, const ResidentMap& map) {
-  const size_t floats = size_t{spec.num_query_heads} * spec.key_dim();
+  const size_t floats = want.num_layers * QueryFloats(spec);
   if (want.query.size() != floats) {
-    return InvalidArgument("layer ", want.layer, ": a query of ", want.query.size(),
-                           " floats; [n_q][d] is ", floats);
+    return InvalidArgument("a query of ", want.query.size(), " floats; [layers][n_q][d] is ",
+                           floats);
   }
-  if (want.first_page >= want.end_page || want.end_page > wire::kMaxContextPages) {
-    return InvalidArgument("layer ", want.layer, ": the candidate pages [", want.first_page, ", ",
-                           want.end_page, ") must be a range of 1 to ", wire::kMaxContextPages,
-                           " pages");
-  }
+  QUIRE_RETURN_IF_ERROR(CheckCandidates(want));
   if (want.num_pages == 0 || want.num_pages > map.slots_per_head()) {
-    return InvalidArgument("layer ", want.layer, ": num_pages is ", want.num_pages,
-                           "; it must be 1 to ", map.slots_per_head(), ", the slots per head");
+    return InvalidArgument("num_pages is ", want.num_pages, "; it must be 1 to ",
+                           map.slots_per_head(), ", the slots per head");
   }
   return OkStatus();
 }
 
-/// Reads the placements of one reply. `after_` and `slots_` are scratch, kept between heads.
-class ReplyReader {
- public:
-  ReplyReader(const ResidentMap& map, RecallResult* result) : map_(map), result_(result) {}
+/// The lanes of `want` exist, and none of them is in `asked`, [sequences][layers], yet.
+Status CheckLanes(const LayerWant& want, const KvSpec& spec, const ResidentMap& map,
+                  std::vector<bool>* asked) {
+  if (!map.Has(want.sequence)) {
+    return InvalidArgument("the session has no such sequence; add it first");
+  }
+  if (want.num_layers == 0 || want.num_layers > spec.num_layers) {
+    return InvalidArgument("num_layers is ", want.num_layers, "; it must be 1 to ",
+                           spec.num_layers);
+  }
+  for (uint64_t layer = want.layer; layer < uint64_t{want.layer} + want.num_layers; ++layer) {
+    if (layer >= spec.num_layers || !map.Manages(static_cast<uint32_t>(layer))) {
+      return InvalidArgument("layer ", layer,
+                             " has no slots in this session; name it in managed_layers");
+    }
+    const size_t lane = uint64_t{want.sequence} * spec.num_layers + layer;
+    if ((*asked)[lane]) return InvalidArgument("layer ", layer, " is asked for twice");
+    (*asked)[lane] = true;
+  }
+  return OkStatus();
+}
 
-  Status ReadLayer(const v1::LayerPlacement& layer, const LayerWant& want) {
-    if (layer.layer() != want.layer)
-      return DataLoss("layer ", layer.layer(), " instead of ", want.layer);
-    const uint32_t heads = map_.num_heads();
-    if (static_cast<uint32_t>(layer.heads_size()) != heads) {
-      return DataLoss("layer ", want.layer, " has ", layer.heads_size(), " heads instead of ",
-                      heads);
+Status CheckWant(const LayerWant& want, const KvSpec& spec, const ResidentMap& map,
+                 std::vector<bool>* asked) {
+  QUIRE_RETURN_IF_ERROR(CheckLanes(want, spec, map, asked));
+  if ((want.pages.num_heads() == 0) == want.query.empty()) {
+    return InvalidArgument("give either pages or a query");
+  }
+  return want.query.empty() ? CheckPages(want, spec, map) : CheckQuery(want, spec, map);
+}
+
+/// `values` rounded to `dtype`, little endian.
+std::string QueryBytes(std::span<const float> values, DType dtype) {
+  if (dtype == DType::kF32) return wire::FloatsToBytes(values);
+  std::string bytes(2 * values.size(), '\0');
+  for (size_t i = 0; i < values.size(); ++i) {
+    const uint16_t bits = dtype == DType::kF16 ? FloatToF16(values[i]) : FloatToBF16(values[i]);
+    bytes[2 * i] = static_cast<char>(bits);
+    bytes[2 * i + 1] = static_cast<char>(bits >> 8);
+  }
+  return bytes;
+}
+
+/// The selection of `want`'s layers [first, first + num_layers).
+void QueryToProto(const LayerWant& want, uint32_t first, uint32_t num_layers, DType dtype,
+                  v1::QuerySelection* query) {
+  const size_t floats = want.query.size() / want.num_layers;
+  query->set_queries(QueryBytes(
+      std::span(want.query).subspan((first - want.layer) * floats, num_layers * floats), dtype));
+  query->set_dtype(static_cast<v1::DType>(dtype));
+  for (const CandidateRange& range : want.candidates) {
+    v1::CandidateRange& candidates = *query->add_candidates();
+    candidates.set_member(range.member);
+    candidates.set_first_page(range.first_page);
+    candidates.set_end_page(range.end_page);
+  }
+  query->set_num_pages(want.num_pages);
+  query->set_pooling(static_cast<v1::Pooling>(static_cast<int>(want.pooling) + 1));
+  query->set_scale(want.scale);
+}
+
+/// The place of `page` in `pages`, which ascend, or pages.size(). A step compares and does not
+/// branch: every slot of every head is looked up, and which way a step goes cannot be foreseen.
+size_t PlaceOf(std::span<const uint32_t> pages, uint32_t page) {
+  if (pages.empty()) return 0;
+  const uint32_t* base = pages.data();
+  for (size_t size = pages.size(); size > 1;) {
+    const size_t half = size / 2;
+    base += base[half] <= page ? half : 0;
+    size -= half;
+  }
+  return *base == page ? static_cast<size_t>(base - pages.data()) : pages.size();
+}
+
+/// Reads the lanes of one part. What is named `scratch` keeps its memory between lanes and heads.
+class PartReader {
+ public:
+  /// `bytes` of units came with the part.
+  PartReader(const ExpectedPart& expected, uint64_t bytes)
+      : map_(*expected.map), spec_(*expected.spec), exchange_(expected.exchange) {
+    part_.placements.reserve(bytes / UnitBytes(spec_));
+    checksums_.reserve(bytes / UnitBytes(spec_));
+  }
+
+  Status ReadLane(const v1::LanePlacement& proto, const WantedLane& wanted) {
+    if (proto.sequence() != wanted.want->sequence || proto.layer() != wanted.layer) {
+      return DataLoss("it is for ", NameOf(proto.sequence(), proto.layer()), " instead");
     }
-    const bool by_query = !want.query.empty();
-    if (static_cast<uint32_t>(layer.selected_size()) != (by_query ? heads : 0)) {
-      return DataLoss("layer ", want.layer, " has ", layer.selected_size(), " selections");
+    RecalledLane& lane = part_.lanes.emplace_back();
+    lane = {.sequence = wanted.want->sequence,
+            .layer = wanted.layer,
+            .exchange = exchange_,
+            .first_placement = part_.placements.size()};
+    QUIRE_RETURN_IF_ERROR(ReadUnits(proto));
+    QUIRE_RETURN_IF_ERROR(ReadSelected(proto, *wanted.want, &lane.selected));
+    const PageLists& pages = wanted.want->query.empty() ? wanted.want->pages : lane.selected;
+    size_t begin = 0;
+    for (uint32_t head = 0; head < map_.num_heads(); ++head) {
+      const size_t end = begin + proto.counts(static_cast<int>(head));
+      QUIRE_RETURN_IF_ERROR(
+          Annotate(ReadHead(lane, head, begin, end, pages.Head(head)), "head ", head));
+      begin = end;
     }
-    QUIRE_RETURN_IF_ERROR(ReadSelected(layer, want));
-    for (uint32_t head = 0; head < heads; ++head) {
-      const auto& wanted = by_query ? result_->selected.back()[head] : want.pages[head];
-      const Status status = ReadHead(layer.heads(head), want.layer, head, wanted);
-      if (!status.ok()) return Annotate(status, "layer ", want.layer, ", head ", head);
-    }
+    lane.end_placement = part_.placements.size();
+    checksums_.insert(checksums_.end(), scratch_units_.crc32c.begin(), scratch_units_.crc32c.end());
     return OkStatus();
   }
 
+  /// Checks every unit that was read, which arrived with `body`, and gives the part.
+  StatusOr<RecallPart> Finish(CallMessage body, const SessionLanding* landing) {
+    QUIRE_RETURN_IF_ERROR(landing == nullptr ? CheckPayload(body) : CheckLanded(body, *landing));
+    part_.payload = std::move(body.payload);
+    part_.landed_bytes = body.landed_bytes;
+    return std::move(part_);
+  }
+
  private:
-  Status ReadSelected(const v1::LayerPlacement& layer, const LayerWant& want) {
-    auto& selected = result_->selected.emplace_back();
-    for (const v1::HeadPages& head : layer.selected()) {
-      const auto& pages = selected.emplace_back(head.pages().begin(), head.pages().end());
-      const bool in_range =
-          pages.empty() || (pages.front() >= want.first_page && pages.back() < want.end_page);
-      if (pages.size() > want.num_pages || !IsAscending(pages) || !in_range) {
-        return DataLoss("layer ", want.layer, ": a selection is not ", want.num_pages,
-                        " pages of [", want.first_page, ", ", want.end_page,
-                        ") in ascending order");
+  Status ReadUnits(const v1::LanePlacement& proto) {
+    if (static_cast<uint32_t>(proto.counts_size()) != map_.num_heads()) {
+      return DataLoss(proto.counts_size(), " counts for ", map_.num_heads(), " heads");
+    }
+    size_t units = 0;
+    for (const uint32_t count : proto.counts()) {
+      if (count > map_.slots_per_head()) {
+        return DataLoss(count, " units for ", map_.slots_per_head(), " slots per head");
+      }
+      units += count;
+    }
+    const Status status = wire::DecodeLaneUnits(proto.units(), units, &scratch_units_);
+    return status.ok() ? status : DataLoss(Message(status));
+  }
+
+  Status ReadSelected(const v1::LanePlacement& proto, const LayerWant& want, PageLists* selected) {
+    if (want.query.empty()) {
+      return proto.selected().empty() ? OkStatus() : DataLoss("a selection nobody asked for");
+    }
+    const Status status =
+        wire::DecodeUnitList(proto.selected(), map_.num_heads(), want.num_pages, selected);
+    if (!status.ok()) return DataLoss("the selection: ", Message(status));
+    for (uint32_t head = 0; head < map_.num_heads(); ++head) {
+      auto range = want.candidates.begin();
+      for (const uint32_t page : selected->Head(head)) {
+        while (range != want.candidates.end() &&
+               page >= MemberPage(range->member, 0) + range->end_page)
+          ++range;
+        if (range == want.candidates.end() || page < MemberPage(range->member, range->first_page))
+          return DataLoss("page ", page, " was selected, which is no candidate");
       }
     }
     return OkStatus();
   }
 
-  Status ReadHead(const v1::HeadPlacement& head, uint32_t layer, uint32_t head_index,
-                  const std::vector<uint32_t>& wanted) {
-    const int count = head.slots_size();
-    if (head.generations_size() != count || head.pages_size() != count ||
-        head.replaced_size() != count) {
-      return DataLoss("placement arrays of different lengths");
-    }
-    const auto before = map_.Slots(layer, head_index);
-    slots_.assign(before.begin(), before.end());
-    for (int i = 0; i < count; ++i) {
-      const Placement placement{.layer = layer,
-                                .head = head_index,
-                                .slot = head.slots(i),
-                                .generation = head.generations(i),
-                                .page = head.pages(i),
-                                .replaced = head.replaced(i)};
+  /// Reads units [begin, end) of the lane, which are those of `head`.
+  Status ReadHead(const RecalledLane& lane, uint32_t head, size_t begin, size_t end,
+                  std::span<const uint32_t> wanted) {
+    const size_t slots = map_.slots_per_head();
+    const auto pages = map_.Pages(lane.sequence, lane.layer).subspan(head * slots, slots);
+    const auto generations =
+        map_.Generations(lane.sequence, lane.layer).subspan(head * slots, slots);
+    scratch_pages_.assign(pages.begin(), pages.end());
+    scratch_generations_.assign(generations.begin(), generations.end());
+    for (size_t i = begin; i < end; ++i) {
+      const Placement placement{.sequence = lane.sequence,
+                                .layer = lane.layer,
+                                .head = head,
+                                .slot = scratch_units_.slots[i],
+                                .generation = scratch_units_.generations[i],
+                                .page = scratch_units_.pages[i],
+                                .replaced = scratch_units_.replaced[i]};
+      if (i > begin && placement.page <= scratch_units_.pages[i - 1]) {
+        return DataLoss("page ", placement.page, " is out of order");
+      }
       QUIRE_RETURN_IF_ERROR(Place(placement, wanted));
-      result_->placements.push_back(placement);
+      part_.placements.push_back(placement);
     }
     return CheckResident(wanted);
   }
 
-  Status Place(const Placement& placement, const std::vector<uint32_t>& wanted) {
-    if (placement.slot >= slots_.size())
-      return DataLoss("slot ", placement.slot, " of ", slots_.size());
-    ResidentMap::Slot& slot = slots_[placement.slot];
-    if (placement.generation != slot.generation + 1 || placement.replaced != slot.page) {
-      return DataLoss("slot ", placement.slot, " holds page ", slot.page, " of generation ",
-                      slot.generation, "; the placement replaces page ", placement.replaced,
-                      " by generation ", placement.generation);
+  Status Place(const Placement& placement, std::span<const uint32_t> wanted) {
+    if (placement.slot >= scratch_pages_.size()) {
+      return DataLoss("slot ", placement.slot, " of ", scratch_pages_.size());
     }
-    if (!std::binary_search(wanted.begin(), wanted.end(), placement.page)) {
+    int32_t& page = scratch_pages_[placement.slot];
+    uint32_t& generation = scratch_generations_[placement.slot];
+    if (placement.generation != generation + 1 || placement.replaced != page) {
+      return DataLoss("slot ", placement.slot, " holds page ", page, " of generation ", generation,
+                      "; the placement replaces page ", placement.replaced, " by generation ",
+                      placement.generation);
+    }
+    if (PlaceOf(wanted, placement.page) == wanted.size()) {
       return DataLoss("page ", placement.page, " was not asked for");
     }
-    slot = {static_cast<int32_t>(placement.page), placement.generation};
+    page = static_cast<int32_t>(placement.page);
+    generation = placement.generation;
     return OkStatus();
   }
 
-  /// After the placements, no page may lie in two slots and every wanted one must lie in one.
-  Status CheckResident(const std::vector<uint32_t>& wanted) {
-    after_.clear();
-    for (const ResidentMap::Slot& slot : slots_) {
-      if (slot.page >= 0) after_.push_back(static_cast<uint32_t>(slot.page));
+  /// After the placements every wanted page must lie in exactly one slot. No other page can have
+  /// come to lie in two: only wanted ones are placed.
+  Status CheckResident(std::span<const uint32_t> wanted) {
+    scratch_found_.assign(wanted.size(), 0);
+    size_t found = 0;
+    for (const int32_t page : scratch_pages_) {
+      if (page < 0) continue;
+      const size_t place = PlaceOf(wanted, static_cast<uint32_t>(page));
+      if (place == wanted.size()) continue;
+      char& seen = scratch_found_[place];
+      if (seen != 0) return DataLoss("page ", page, " would lie in two slots");
+      seen = 1;
+      ++found;
     }
-    std::sort(after_.begin(), after_.end());
-    if (!IsAscending(after_)) return DataLoss("a page would lie in two slots");
-    if (!std::includes(after_.begin(), after_.end(), wanted.begin(), wanted.end())) {
-      return DataLoss("a page that was asked for is neither resident nor placed");
+    if (found == wanted.size()) return OkStatus();
+    return DataLoss("a page that was asked for is neither resident nor placed");
+  }
+
+  Status CheckPayload(const CallMessage& body) const {
+    if (body.landed_bytes != 0) return DataLoss(body.landed_bytes, " bytes landed; none were to");
+    return CheckUnits(body.payload, part_.placements.size(), UnitBytes(spec_), checksums_);
+  }
+
+  Status CheckLanded(const CallMessage& body, const SessionLanding& landing) const {
+    const uint64_t bytes = part_.placements.size() * UnitBytes(spec_);
+    if (!body.payload.empty() || body.landed_bytes != bytes) {
+      return DataLoss(body.landed_bytes, " bytes landed and ", body.payload.size_bytes(),
+                      " came as payload; ", bytes, " were to land");
+    }
+    for (size_t i = 0; i < part_.placements.size(); ++i) {
+      const Placement& at = part_.placements[i];
+      if (Crc32c(landing.Unit(at.sequence, at.layer, at.head, at.slot)) == checksums_[i]) continue;
+      return DataLoss("the unit landed in slot ", at.slot, " of ", NameOf(at.sequence, at.layer),
+                      ", head ", at.head, " does not match its checksum");
     }
     return OkStatus();
   }
 
   const ResidentMap& map_;
-  RecallResult* const result_;
-  std::vector<ResidentMap::Slot> slots_;
-  std::vector<uint32_t> after_;
+  const KvSpec& spec_;
+  const uint64_t exchange_;
+  RecallPart part_;
+  std::vector<uint32_t> checksums_;  ///< Of part_.placements.
+  wire::LaneUnits scratch_units_;
+  std::vector<int32_t> scratch_pages_;
+  std::vector<uint32_t> scratch_generations_;
+  std::vector<char> scratch_found_;
 };
 
 }  // namespace
 
 Status CheckWants(std::span<const LayerWant> wants, const KvSpec& spec, const ResidentMap& map) {
-  std::vector<bool> asked(spec.num_layers);
+  std::vector<bool> asked(size_t{map.end_sequence()} * spec.num_layers);
   for (const LayerWant& want : wants) {
-    if (!map.Manages(want.layer)) {
-      return InvalidArgument("layer ", want.layer,
-                             " has no slots in this session; name it in managed_layers");
-    }
-    if (asked[want.layer]) return InvalidArgument("layer ", want.layer, " is asked for twice");
-    asked[want.layer] = true;
-    if (want.pages.empty() == want.query.empty()) {
-      return InvalidArgument("layer ", want.layer, ": give either pages or a query");
-    }
-    QUIRE_RETURN_IF_ERROR(want.query.empty() ? CheckPages(want, spec, map)
-                                             : CheckQuery(want, spec, map));
+    QUIRE_RETURN_IF_ERROR(
+        Annotate(CheckWant(want, spec, map, &asked), NameOf(want.sequence, want.layer)));
   }
   return wants.empty() ? InvalidArgument("a recall asks for at least one layer") : OkStatus();
 }
 
-void WantsToProto(std::span<const LayerWant> wants, v1::RecallRequest* request) {
+std::vector<WantedLane> LanesOf(std::span<const LayerWant> wants) {
+  std::vector<WantedLane> lanes;
   for (const LayerWant& want : wants) {
-    v1::LayerRecall& layer = *request->add_layers();
-    layer.set_layer(want.layer);
-    for (const std::vector<uint32_t>& pages : want.pages) {
-      layer.mutable_units()->add_heads()->mutable_pages()->Add(pages.begin(), pages.end());
+    for (uint32_t i = 0; i < want.num_layers; ++i) lanes.push_back({&want, want.layer + i});
+  }
+  return lanes;
+}
+
+void LanesToProto(std::span<const WantedLane> lanes, const ResidentMap& map, DType query_dtype,
+                  v1::RecallRequest* request) {
+  for (size_t begin = 0; begin < lanes.size();) {
+    const LayerWant& want = *lanes[begin].want;
+    const uint32_t first = lanes[begin].layer;
+    v1::LayerWant& proto = *request->add_wants();
+    for (; begin < lanes.size() && lanes[begin].want == &want; ++begin) {
+      proto.add_applied(map.lane(want.sequence, lanes[begin].layer).applied);
     }
-    if (want.query.empty()) continue;
-    v1::QuerySelection& query = *layer.mutable_query();
-    query.set_query(wire::FloatsToBytes(want.query));
-    query.set_first_page(want.first_page);
-    query.set_end_page(want.end_page);
-    query.set_num_pages(want.num_pages);
-    query.set_pooling(static_cast<v1::Pooling>(static_cast<int>(want.pooling) + 1));
-    query.set_scale(want.scale);
+    const auto num_layers = static_cast<uint32_t>(proto.applied_size());
+    proto.set_sequence(want.sequence);
+    proto.set_first_layer(first);
+    proto.set_num_layers(num_layers);
+    if (want.query.empty()) {
+      wire::EncodeUnitList(want.pages, proto.mutable_units());
+    } else {
+      QueryToProto(want, first, num_layers, query_dtype, proto.mutable_query());
+    }
   }
 }
 
-StatusOr<RecallResult> RecallFromProto(const v1::RecallReply& reply, Payload payload,
-                                       const v1::RecallRequest& request,
-                                       std::span<const LayerWant> wants, const KvSpec& spec,
-                                       const ResidentMap& map) {
-  if (reply.sequence() != request.sequence() || reply.epoch() != request.epoch()) {
-    return DataLoss("it is for sequence ", reply.sequence(), " of epoch ", reply.epoch(),
-                    ", not for ", request.sequence(), " of ", request.epoch());
+StatusOr<RecallPart> PartFromProto(const v1::RecallReply& reply, CallMessage body,
+                                   const ExpectedPart& expected) {
+  if (reply.exchange() != expected.exchange || reply.epoch() != expected.epoch) {
+    return DataLoss("it is for exchange ", reply.exchange(), " of epoch ", reply.epoch(),
+                    ", not for ", expected.exchange, " of ", expected.epoch);
   }
-  if (static_cast<size_t>(reply.layers_size()) != wants.size()) {
-    return DataLoss(reply.layers_size(), " layers instead of ", wants.size());
+  const auto lanes = static_cast<size_t>(reply.lanes_size());
+  if (lanes == 0 || lanes > expected.lanes.size()) {
+    return DataLoss("a part of ", lanes, " lanes where ", expected.lanes.size(), " are left");
   }
-  RecallResult result;
-  result.sequence = reply.sequence();
-  ReplyReader reader(map, &result);
-  for (size_t i = 0; i < wants.size(); ++i) {
-    QUIRE_RETURN_IF_ERROR(reader.ReadLayer(reply.layers(static_cast<int>(i)), wants[i]));
+  PartReader reader(expected, body.payload.size_bytes() + body.landed_bytes);
+  for (size_t i = 0; i < lanes; ++i) {
+    const WantedLane& wanted = expected.lanes[i];
+    QUIRE_RETURN_IF_ERROR(Annotate(reader.ReadLane(reply.lanes(static_cast<int>(i)), wanted),
+                                   NameOf(wanted.want->sequence, wanted.layer)));
   }
-  const std::span<const uint32_t> checksums(reply.unit_crc32c().data(), reply.unit_crc32c().size());
-  QUIRE_RETURN_IF_ERROR(CheckUnits(payload, result.placements.size(), UnitBytes(spec), checksums));
-  result.payload = std::move(payload);
-  return result;
+  return reader.Finish(std::move(body), expected.landing);
 }
 
 void MapToProto(const ResidentMap& map, v1::ResyncRequest* request) {
-  for (const uint32_t layer_index : map.layers()) {
-    v1::LayerMap& layer = *request->add_layers();
-    layer.set_layer(layer_index);
-    for (uint32_t head = 0; head < map.num_heads(); ++head) {
-      v1::HeadMap& out = *layer.add_heads();
-      for (const ResidentMap::Slot& slot : map.Slots(layer_index, head)) {
-        out.add_pages(slot.page);
-        out.add_generations(slot.generation);
+  for (uint32_t sequence = 0; sequence < map.end_sequence(); ++sequence) {
+    if (!map.Has(sequence)) continue;
+    for (const uint32_t layer : map.layers().layers()) {
+      const ResidentMap::Lane& state = map.lane(sequence, layer);
+      if (state.applied == 0) continue;  // Untouched: empty, as the server takes it to be.
+      v1::LaneMap& lane = *request->add_lanes();
+      lane.set_sequence(sequence);
+      lane.set_layer(layer);
+      lane.set_applied(state.applied);
+      wire::EncodeLaneSlots(map.Pages(sequence, layer), map.Generations(sequence, layer),
+                            lane.mutable_slots());
+    }
+  }
+}
+
+void AppliedToProto(const ResidentMap& map, v1::AckRequest* request) {
+  for (uint32_t sequence = 0; sequence < map.end_sequence(); ++sequence) {
+    if (!map.Has(sequence)) continue;
+    v1::AppliedLanes* lanes = nullptr;
+    for (const uint32_t layer : map.layers().layers()) {
+      const ResidentMap::Lane& state = map.lane(sequence, layer);
+      if (state.under_way || state.committed == state.applied) continue;
+      const bool follows =
+          lanes != nullptr &&
+          layer == lanes->first_layer() + static_cast<uint32_t>(lanes->applied_size());
+      if (!follows) {
+        lanes = request->add_lanes();
+        lanes->set_sequence(sequence);
+        lanes->set_first_layer(layer);
       }
+      lanes->add_applied(state.applied);
     }
   }
 }

@@ -1,38 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recalls to and from the wire; internal to client/. A reply is believed only when it fits the
-// request and the worker's own map in every respect: sequence, epoch, layers, slots, generations,
-// what each placement replaces, that every wanted page is resident afterwards, and every checksum.
-// Pure functions.
+// Recalls to and from the wire; internal to client/. A part of a reply is believed only when it
+// fits the request and the worker's own map in every respect: exchange, epoch, lanes, slots,
+// generations, what each placement replaces, that every wanted page is resident afterwards, and
+// every checksum. Pure functions.
 #ifndef QUIRE_CLIENT_RECALL_CODEC_H_
 #define QUIRE_CLIENT_RECALL_CODEC_H_
 
+#include <cstdint>
 #include <span>
+#include <vector>
 
+#include "client/recall.h"
 #include "client/resident_map.h"
-#include "client/session.h"
 #include "common/base/status.h"
 #include "common/page/kv_spec.h"
+#include "common/transport/transport.h"
 #include "quire/v1/session.pb.h"
 
 namespace quire {
 
-/// INVALID_ARGUMENT naming the layer when `wants` cannot be asked of a session with this spec and
-/// map.
+/// INVALID_ARGUMENT naming the lane when `wants` cannot be asked of a session with this spec and
+/// map. What is under way does not matter.
 [[nodiscard]] Status CheckWants(std::span<const LayerWant> wants, const KvSpec& spec,
                                 const ResidentMap& map);
-/// Adds `wants`, which passed CheckWants, to `request`.
-void WantsToProto(std::span<const LayerWant> wants, v1::RecallRequest* request);
 
-/// The result in `reply` to `request`, whose layers are `wants`. A non-OK status says what is wrong
-/// with the reply. The payload is checked and moved into the result.
-[[nodiscard]] StatusOr<RecallResult> RecallFromProto(const v1::RecallReply& reply, Payload payload,
-                                                     const v1::RecallRequest& request,
-                                                     std::span<const LayerWant> wants,
-                                                     const KvSpec& spec, const ResidentMap& map);
+/// Every lane of `wants`, in the order asked; points into `wants`.
+std::vector<WantedLane> LanesOf(std::span<const LayerWant> wants);
 
-/// Adds every slot of the map to `request`.
+/// Adds `lanes`, which are of wants that passed CheckWants and in their order, to `request`, with
+/// what `map` says that they have applied.
+void LanesToProto(std::span<const WantedLane> lanes, const ResidentMap& map, DType query_dtype,
+                  v1::RecallRequest* request);
+
+/// What a part of a reply must fit.
+struct ExpectedPart {
+  uint64_t epoch = 0;
+  uint64_t exchange = 0;
+  std::span<const WantedLane> lanes;  ///< That have not come; the part brings the first of them.
+  const KvSpec* spec = nullptr;
+  const ResidentMap* map = nullptr;
+  const SessionLanding* landing = nullptr;  ///< Null when units come as payload.
+};
+/// The part in `reply`, with `body`, the message that it was in. A non-OK status says what is wrong
+/// with it. The payload moves into the part.
+[[nodiscard]] StatusOr<RecallPart> PartFromProto(const v1::RecallReply& reply, CallMessage body,
+                                                 const ExpectedPart& expected);
+
+/// Adds every lane that has ever been recalled to `request`.
 void MapToProto(const ResidentMap& map, v1::ResyncRequest* request);
+/// Adds every lane that has applied what the server may not have committed, except those with a
+/// recall under way, which says so itself.
+void AppliedToProto(const ResidentMap& map, v1::AckRequest* request);
 
 }  // namespace quire
 

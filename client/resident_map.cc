@@ -1,19 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/resident_map.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace quire {
 
-ResidentMap::ResidentMap(std::vector<uint32_t> layers, uint32_t num_heads, uint32_t slots_per_head)
-    : layers_(std::move(layers)),
-      num_heads_(num_heads),
-      slots_per_head_(slots_per_head),
-      slots_(layers_.size() * num_heads * slots_per_head) {
+ManagedLayers::ManagedLayers(std::vector<uint32_t> layers) : layers_(std::move(layers)) {
   for (size_t i = 0; i < layers_.size(); ++i) {
     if (layers_[i] >= index_.size()) index_.resize(layers_[i] + 1, -1);
     index_[layers_[i]] = static_cast<int32_t>(i);
   }
+}
+
+ResidentMap::ResidentMap(ManagedLayers layers, uint32_t num_heads, uint32_t slots_per_head)
+    : layers_(std::move(layers)), num_heads_(num_heads), slots_per_head_(slots_per_head) {}
+
+void ResidentMap::AddSequence(uint32_t sequence) {
+  if (sequence >= sequences_.size()) sequences_.resize(sequence + 1);
+  const size_t slots = layers_.size() * lane_slots();
+  sequences_[sequence] = {.present = true,
+                          .lanes = std::vector<Lane>(layers_.size()),
+                          .pages = std::vector<int32_t>(slots, -1),
+                          .generations = std::vector<uint32_t>(slots)};
+}
+
+void ResidentMap::RemoveSequence(uint32_t sequence) { sequences_[sequence] = {}; }
+
+void ResidentMap::Place(const Placement& placement) {
+  Sequence& sequence = sequences_[placement.sequence];
+  const size_t at = layers_.IndexOf(placement.layer) * lane_slots() +
+                    size_t{placement.head} * slots_per_head_ + placement.slot;
+  sequence.pages[at] = static_cast<int32_t>(placement.page);
+  sequence.generations[at] = placement.generation;
+}
+
+void ResidentMap::Empty(uint32_t sequence, uint32_t layer) {
+  const auto first = sequences_[sequence].pages.begin() +
+                     static_cast<ptrdiff_t>(layers_.IndexOf(layer) * lane_slots());
+  std::fill_n(first, lane_slots(), -1);
 }
 
 }  // namespace quire

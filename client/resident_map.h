@@ -1,63 +1,101 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ResidentMap: the worker's own record of which page each of its slots holds, per managed layer and
-// KV head. It mirrors what the server committed; replies are checked against it and a resync sends
-// it. Thread-safety: none. Units: slot and page numbers; generations count placements into a slot.
+// ResidentMap: the worker's own record of a session's lanes: which page each slot holds, per
+// sequence, managed layer and KV head, and how far each lane has come. It mirrors what the server
+// committed; replies are checked against it and a resync sends it. Thread-safety: none. Units: slot
+// and page numbers; generations count the placements into a slot.
 #ifndef QUIRE_CLIENT_RESIDENT_MAP_H_
 #define QUIRE_CLIENT_RESIDENT_MAP_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "client/recall.h"
+
 namespace quire {
 
-/// One unit to put into a slot; its bytes are the i-th unit of RecallResult::payload.
-struct Placement {
-  uint32_t layer = 0;
-  uint32_t head = 0;
-  uint32_t slot = 0;
-  uint32_t generation = 0;
-  uint32_t page = 0;
-  int32_t replaced = -1;
+/// The layers of a session that have slots, in the order in which it was opened.
+class ManagedLayers {
+ public:
+  /// `layers` are distinct.
+  explicit ManagedLayers(std::vector<uint32_t> layers);
+
+  std::span<const uint32_t> layers() const { return layers_; }
+  size_t size() const { return layers_.size(); }
+  bool Contains(uint32_t layer) const { return layer < index_.size() && index_[layer] >= 0; }
+  /// The place of a layer that is managed.
+  size_t IndexOf(uint32_t layer) const { return static_cast<size_t>(index_[layer]); }
+
+ private:
+  std::vector<uint32_t> layers_;
+  std::vector<int32_t> index_;  ///< Layer -> its place in layers_, -1 when it is not managed.
 };
 
 class ResidentMap {
  public:
-  struct Slot {
-    int32_t page = -1;  ///< -1: empty.
-    uint32_t generation = 0;
+  /// How far a lane has come. Exchanges; 0 for none.
+  struct Lane {
+    uint64_t applied = 0;    ///< The last one whose units are in the slots.
+    uint64_t committed = 0;  ///< The last one that the server is known to have committed.
+    uint64_t offered = 0;    ///< Handed to the caller, who may apply it.
+    bool under_way = false;  ///< A recall of the lane has not come yet.
   };
 
-  /// `layers` distinct, in any order.
-  ResidentMap(std::vector<uint32_t> layers, uint32_t num_heads, uint32_t slots_per_head);
+  /// No sequences.
+  ResidentMap(ManagedLayers layers, uint32_t num_heads, uint32_t slots_per_head);
 
-  const std::vector<uint32_t>& layers() const { return layers_; }
+  const ManagedLayers& layers() const { return layers_; }
   uint32_t num_heads() const { return num_heads_; }
   uint32_t slots_per_head() const { return slots_per_head_; }
-  bool Manages(uint32_t layer) const { return layer < index_.size() && index_[layer] >= 0; }
+  bool Manages(uint32_t layer) const { return layers_.Contains(layer); }
+  bool Has(uint32_t sequence) const {
+    return sequence < sequences_.size() && sequences_[sequence].present;
+  }
+  /// Numbers of sequences are below this.
+  uint32_t end_sequence() const { return static_cast<uint32_t>(sequences_.size()); }
 
-  /// The slots of one head of a managed layer.
-  std::span<const Slot> Slots(uint32_t layer, uint32_t head) const {
-    return {slots_.data() + Offset(layer, head), slots_per_head_};
+  /// Takes in a sequence, which is not there, with every slot empty.
+  void AddSequence(uint32_t sequence);
+  /// Forgets a sequence.
+  void RemoveSequence(uint32_t sequence);
+
+  // The rest is for sequences and layers that there are.
+  Lane& lane(uint32_t sequence, uint32_t layer) {
+    return sequences_[sequence].lanes[layers_.IndexOf(layer)];
   }
-  /// The placement's unit is in its slot. The placement must name a managed layer and an existing
-  /// slot.
-  void Place(const Placement& placement) {
-    slots_[Offset(placement.layer, placement.head) + placement.slot] = {
-        static_cast<int32_t>(placement.page), placement.generation};
+  const Lane& lane(uint32_t sequence, uint32_t layer) const {
+    return sequences_[sequence].lanes[layers_.IndexOf(layer)];
   }
+  /// [num_heads][slots_per_head] pages, -1 for an empty slot.
+  std::span<const int32_t> Pages(uint32_t sequence, uint32_t layer) const {
+    return std::span(sequences_[sequence].pages)
+        .subspan(layers_.IndexOf(layer) * lane_slots(), lane_slots());
+  }
+  /// [num_heads][slots_per_head] placements so far.
+  std::span<const uint32_t> Generations(uint32_t sequence, uint32_t layer) const {
+    return std::span(sequences_[sequence].generations)
+        .subspan(layers_.IndexOf(layer) * lane_slots(), lane_slots());
+  }
+  /// The placement's unit is in its slot, which there is.
+  void Place(const Placement& placement);
+  /// Nobody knows what the lane's slots hold: they count as empty. Generations stay.
+  void Empty(uint32_t sequence, uint32_t layer);
 
  private:
-  size_t Offset(uint32_t layer, uint32_t head) const {
-    return (static_cast<size_t>(index_[layer]) * num_heads_ + head) * slots_per_head_;
-  }
+  struct Sequence {
+    bool present = false;
+    std::vector<Lane> lanes;            ///< [managed layers]
+    std::vector<int32_t> pages;         ///< [managed layers][num_heads][slots_per_head]
+    std::vector<uint32_t> generations;  ///< As pages.
+  };
+  size_t lane_slots() const { return size_t{num_heads_} * slots_per_head_; }
 
-  std::vector<uint32_t> layers_;
-  std::vector<int32_t> index_;  ///< Layer -> its place in layers_, -1 when it is not managed.
+  ManagedLayers layers_;
   uint32_t num_heads_;
   uint32_t slots_per_head_;
-  std::vector<Slot> slots_;  ///< [managed layers][num_heads][slots_per_head]
+  std::vector<Sequence> sequences_;
 };
 
 }  // namespace quire

@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/session.h"
 
-#include <algorithm>
-#include <numeric>
+#include <iterator>
 #include <utility>
 
 #include "client/call.h"
 #include "client/recall_codec.h"
-#include "client/validate.h"
-#include "common/wire/convert.h"
-#include "common/wire/convert_context.h"
+#include "common/page/layout.h"
 #include "common/wire/limits.h"
 #include "quire/v1/session.pb.h"
 
 namespace quire {
 namespace {
 
-constexpr CallSpec kOpen = {"quire.v1.Session/Open", Repeat::kOnlyIfRefused};
-constexpr CallSpec kRecall = {"quire.v1.Session/Recall", Repeat::kSafe};
+constexpr CallSpec kRemoveSequence = {"quire.v1.Session/RemoveSequence", Repeat::kSafe};
 constexpr CallSpec kAck = {"quire.v1.Session/Ack", Repeat::kSafe};
 constexpr CallSpec kResync = {"quire.v1.Session/Resync", Repeat::kSafe};
 constexpr CallSpec kDigests = {"quire.v1.Session/Digests", Repeat::kSafe};
@@ -25,63 +21,41 @@ constexpr CallSpec kClose = {"quire.v1.Session/Close", Repeat::kSafe};
 
 constexpr Duration kCloseInDestructor = std::chrono::seconds(1);
 
-/// The managed layers that `options` mean, or what is wrong with the options.
-StatusOr<std::vector<uint32_t>> ManagedLayers(const Client::SessionOptions& options) {
-  QUIRE_RETURN_IF_ERROR(CheckSpec(options.spec));
-  if (options.slots_per_head == 0 || options.slots_per_head > wire::kMaxSlotsPerHead) {
-    return InvalidArgument("slots_per_head is ", options.slots_per_head, "; it must be 1 to ",
-                           wire::kMaxSlotsPerHead);
+/// Puts the lanes of `part` behind those of `result`.
+void AppendPart(RecallPart part, RecallResult* result) {
+  const size_t shift = result->placements.size();
+  for (RecalledLane& lane : part.lanes) {
+    lane.first_placement += shift;
+    lane.end_placement += shift;
+    result->lanes.push_back(std::move(lane));
   }
-  std::vector<uint32_t> layers = options.managed_layers;
-  if (layers.empty()) {
-    layers.resize(options.spec.num_layers);
-    std::iota(layers.begin(), layers.end(), 0u);
+  result->placements.insert(result->placements.end(), part.placements.begin(),
+                            part.placements.end());
+  for (const Slice& slice : part.payload.slices()) result->payload.Append(slice);
+  result->landed_bytes += part.landed_bytes;
+}
+
+/// Calls `visit` with every lane of the map.
+template <typename Visit>
+void VisitLanes(ResidentMap* map, Visit visit) {
+  for (uint32_t sequence = 0; sequence < map->end_sequence(); ++sequence) {
+    if (!map->Has(sequence)) continue;
+    for (const uint32_t layer : map->layers().layers()) visit(map->lane(sequence, layer));
   }
-  std::vector<uint32_t> sorted = layers;
-  std::sort(sorted.begin(), sorted.end());
-  if (sorted.back() >= options.spec.num_layers ||
-      std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
-    return InvalidArgument("managed_layers must be distinct and below ", options.spec.num_layers);
-  }
-  return layers;
 }
 
 }  // namespace
 
-StatusOr<std::unique_ptr<ClientSession>> Client::OpenSession(const ContextRef& context,
-                                                             const SessionOptions& options) {
-  QUIRE_RETURN_IF_ERROR(CheckRef(context));
-  QUIRE_ASSIGN_OR_RETURN(std::vector<uint32_t> layers, ManagedLayers(options));
-  v1::OpenSessionRequest request;
-  wire::ContextRefToProto<DocumentName>(context, request.mutable_context());
-  wire::KvSpecToProto(options.spec, request.mutable_spec());
-  request.set_slots_per_head(options.slots_per_head);
-  request.mutable_managed_layers()->Add(options.managed_layers.begin(),
-                                        options.managed_layers.end());
-  v1::OpenSessionReply reply;
-  QUIRE_RETURN_IF_ERROR(Call(kOpen, request, {}, NewDeadline(), &reply, nullptr));
-  QUIRE_ASSIGN_OR_RETURN(ContextInfo info, ContextFromReply(kOpen.method, reply.context()));
-  if (const std::string difference = FirstDifference(info.spec, options.spec);
-      !difference.empty()) {
-    return BadReply(kOpen.method, "its KvSpec differs in ", difference);
-  }
-  const uint64_t tail = info.num_tokens % info.spec.page_tokens;
-  if (static_cast<uint64_t>(reply.tail_tokens_size()) != tail) {
-    return BadReply(kOpen.method, reply.tail_tokens_size(), " tail tokens instead of ", tail);
-  }
-  ResidentMap map(std::move(layers), options.spec.num_kv_heads, options.slots_per_head);
-  return std::unique_ptr<ClientSession>(
-      new ClientSession(this, reply, std::move(info), std::move(map)));
-}
-
-ClientSession::ClientSession(Client* client, const v1::OpenSessionReply& reply, ContextInfo context,
-                             ResidentMap map)
+ClientSession::ClientSession(Client* client, uint64_t id, uint64_t epoch, KvSpec spec,
+                             ResidentMap map, std::vector<std::vector<SessionMember>> sequences)
     : client_(client),
-      id_(reply.session_id()),
-      context_(std::move(context)),
-      tail_tokens_(reply.tail_tokens().begin(), reply.tail_tokens().end()),
-      epoch_(reply.epoch()),
-      map_(std::move(map)) {}
+      id_(id),
+      spec_(std::move(spec)),
+      members_(std::move(sequences)),
+      epoch_(epoch),
+      map_(std::move(map)) {
+  for (uint32_t sequence = 0; sequence < members_.size(); ++sequence) map_.AddSequence(sequence);
+}
 
 ClientSession::~ClientSession() {
   if (closed_) return;
@@ -89,71 +63,119 @@ ClientSession::~ClientSession() {
   (void)CloseBefore(client_->options_.clock->Now() + kCloseInDestructor);
 }
 
+std::string_view ClientSession::transport_name() const {
+  return client_->options_.data_transport->capabilities().name;
+}
+
 Status ClientSession::CheckOpen() const {
   return closed_ ? FailedPrecondition("the session is closed; open a new one") : OkStatus();
 }
 
-StatusOr<RecallResult> ClientSession::Recall(std::span<const LayerWant> wants) {
+Status ClientSession::CheckRecall(std::span<const LayerWant> wants,
+                                  const RecallOptions& options) const {
   QUIRE_RETURN_IF_ERROR(CheckOpen());
-  QUIRE_RETURN_IF_ERROR(CheckWants(wants, context_.spec, map_));
-  const TimePoint deadline = client_->NewDeadline();
-  if (needs_resync_) QUIRE_RETURN_IF_ERROR(Resync(deadline));
-  auto result = TryRecall(wants, deadline);
-  if (!absl::IsFailedPrecondition(result.status())) return result;
-  QUIRE_RETURN_IF_ERROR(Resync(deadline));
-  return TryRecall(wants, deadline);
+  QUIRE_RETURN_IF_ERROR(CheckWants(wants, spec_, map_));
+  const SessionLanding* landing = options.landing;
+  if (landing != nullptr && landing->session_ != this) {
+    return InvalidArgument("the landing is of another session");
+  }
+  for (const LayerWant& want : wants) {
+    if (landing != nullptr && want.sequence >= landing->num_sequences()) {
+      return InvalidArgument("sequence ", want.sequence, " is not in the landing, which has ",
+                             landing->num_sequences());
+    }
+    for (uint32_t i = 0; i < want.num_layers; ++i) {
+      if (!map_.lane(want.sequence, want.layer + i).under_way) continue;
+      return InvalidArgument("sequence ", want.sequence, ", layer ", want.layer + i,
+                             ": a recall of it is under way; take its part or cancel it first");
+    }
+  }
+  return options.timeout < Duration::zero() ? InvalidArgument("a recall's timeout is negative")
+                                            : OkStatus();
 }
 
-StatusOr<RecallResult> ClientSession::TryRecall(std::span<const LayerWant> wants,
-                                                TimePoint deadline) {
-  v1::RecallRequest request;
-  request.set_session_id(id_);
-  request.set_epoch(epoch_);
-  request.set_sequence(applied_ + 1);
-  request.set_acked_sequence(applied_);
-  WantsToProto(wants, &request);
-  v1::RecallReply reply;
-  Payload payload;
-  const Status status = client_->Call(kRecall, request, {}, deadline, &reply, &payload);
-  if (absl::IsFailedPrecondition(status)) needs_resync_ = true;
-  QUIRE_RETURN_IF_ERROR(status);
-  acked_ = applied_;
-  auto result = RecallFromProto(reply, std::move(payload), request, wants, context_.spec, map_);
-  if (result.ok()) return result;
+TimePoint ClientSession::DeadlineOf(const RecallOptions& options) const {
+  return options.timeout == Duration::zero() ? client_->NewDeadline()
+                                             : client_->options_.clock->Now() + options.timeout;
+}
+
+StatusOr<std::unique_ptr<PendingRecall>> ClientSession::Start(std::vector<LayerWant> wants,
+                                                              const RecallOptions& options) {
+  QUIRE_RETURN_IF_ERROR(CheckRecall(wants, options));
+  auto recall = std::unique_ptr<PendingRecall>(
+      new PendingRecall(this, std::move(wants), {}, options, DeadlineOf(options)));
+  QUIRE_RETURN_IF_ERROR(recall->Launch());
+  return recall;
+}
+
+StatusOr<RecallResult> ClientSession::Recall(std::span<const LayerWant> wants,
+                                             const RecallOptions& options) {
+  QUIRE_RETURN_IF_ERROR(CheckRecall(wants, options));
+  PendingRecall recall(this, {}, wants, options, DeadlineOf(options));
+  RecallResult result;
+  for (;;) {
+    auto part = recall.Next();
+    if (absl::IsDeadlineExceeded(part.status()) && options.partial) {
+      result.complete = false;
+      return result;
+    }
+    QUIRE_RETURN_IF_ERROR(part.status());
+    if (!part->has_value()) return result;
+    AppendPart(**std::move(part), &result);
+  }
+}
+
+void ClientSession::Applied(const RecallPart& part) {
+  for (const RecalledLane& lane : part.lanes) {
+    if (map_.Has(lane.sequence)) ApplyLane(part, lane);
+  }
+}
+
+void ClientSession::ApplyLane(const RecallPart& part, const RecalledLane& lane) {
+  ResidentMap::Lane& state = map_.lane(lane.sequence, lane.layer);
+  if (state.offered == lane.exchange) {
+    for (const Placement& placement : part.PlacementsOf(lane)) map_.Place(placement);
+    state.applied = lane.exchange;
+    state.offered = 0;
+  } else if (state.applied != lane.exchange) {
+    Forget(lane.sequence, lane.layer);  // Its units went over what came since.
+  }
+}
+
+void ClientSession::Forget(uint32_t sequence, uint32_t layer) {
+  map_.Empty(sequence, layer);
+  map_.lane(sequence, layer).offered = 0;
   needs_resync_ = true;
-  return BadReply(kRecall.method, Message(result.status()));
-}
-
-void ClientSession::Applied(const RecallResult& result) {
-  if (result.sequence != applied_ + 1) return;
-  for (const Placement& placement : result.placements) map_.Place(placement);
-  applied_ = result.sequence;
 }
 
 Status ClientSession::Ack() {
   QUIRE_RETURN_IF_ERROR(CheckOpen());
-  if (acked_ == applied_) return OkStatus();
-  const TimePoint deadline = client_->NewDeadline();
   v1::AckRequest request;
+  AppliedToProto(map_, &request);
+  if (request.lanes().empty()) return OkStatus();
+  const TimePoint deadline = client_->NewDeadline();
   request.set_session_id(id_);
   request.set_epoch(epoch_);
-  request.set_sequence(applied_);
   v1::AckReply reply;
   const Status status = client_->Call(kAck, request, {}, deadline, &reply, nullptr);
   if (absl::IsFailedPrecondition(status)) return Resync(deadline);  // Which acknowledges as well.
-  if (status.ok()) acked_ = applied_;
-  return status;
+  QUIRE_RETURN_IF_ERROR(status);
+  VisitLanes(&map_, [](ResidentMap::Lane& lane) {
+    if (!lane.under_way) lane.committed = lane.applied;
+  });
+  return OkStatus();
 }
 
 Status ClientSession::Resync(TimePoint deadline) {
+  for (PendingRecall* recall : under_way_) recall->Abandon();
   needs_resync_ = true;
+  VisitLanes(&map_, [](ResidentMap::Lane& lane) { lane.offered = 0; });
   Status status;
   // When the reply to a first attempt is lost, its repetition is refused: the epoch has passed.
   for (int attempt = 0; attempt < 2; ++attempt) {
     v1::ResyncRequest request;
     request.set_session_id(id_);
     request.set_epoch(++epoch_);
-    request.set_sequence(applied_);
     MapToProto(map_, &request);
     v1::ResyncReply reply;
     status = client_->Call(kResync, request, {}, deadline, &reply, nullptr);
@@ -161,17 +183,50 @@ Status ClientSession::Resync(TimePoint deadline) {
   }
   QUIRE_RETURN_IF_ERROR(status);
   needs_resync_ = false;
-  acked_ = applied_;
+  VisitLanes(&map_, [](ResidentMap::Lane& lane) { lane.committed = lane.applied; });
+  return OkStatus();
+}
+
+StatusOr<std::unique_ptr<SessionLanding>> ClientSession::MakeLanding(uint32_t num_sequences,
+                                                                     std::span<std::byte> memory) {
+  QUIRE_RETURN_IF_ERROR(CheckOpen());
+  return SessionLanding::Create(this, client_->options_.data_transport, map_, UnitBytes(spec_),
+                                num_sequences, memory);
+}
+
+Status ClientSession::RemoveSequence(uint32_t sequence) {
+  QUIRE_RETURN_IF_ERROR(CheckOpen());
+  if (!map_.Has(sequence)) {
+    return InvalidArgument("the session has no sequence ", sequence);
+  }
+  for (const uint32_t layer : map_.layers().layers()) {
+    if (!map_.lane(sequence, layer).under_way) continue;
+    return InvalidArgument("sequence ", sequence, ", layer ", layer,
+                           ": a recall of it is under way; cancel it first");
+  }
+  v1::RemoveSequenceRequest request;
+  request.set_session_id(id_);
+  request.set_sequence(sequence);
+  v1::RemoveSequenceReply reply;
+  const Status status =
+      client_->Call(kRemoveSequence, request, {}, client_->NewDeadline(), &reply, nullptr);
+  if (!status.ok() && !absl::IsNotFound(status)) return status;
+  map_.RemoveSequence(sequence);
+  members_[sequence].clear();
   return OkStatus();
 }
 
 StatusOr<Payload> ClientSession::Digests(std::span<const uint32_t> layers, uint32_t first_page,
-                                         uint32_t end_page) {
+                                         uint32_t end_page, uint32_t sequence, uint32_t member) {
   QUIRE_RETURN_IF_ERROR(CheckOpen());
-  if (layers.empty() || layers.size() > context_.spec.num_layers || first_page >= end_page ||
+  if (!map_.Has(sequence) || member >= members_[sequence].size()) {
+    return InvalidArgument("digests of member ", member, " of sequence ", sequence,
+                           ", which the session does not have");
+  }
+  if (layers.empty() || layers.size() > spec_.num_layers || first_page >= end_page ||
       end_page > wire::kMaxContextPages) {
     return InvalidArgument("digests of ", layers.size(), " layers and pages [", first_page, ", ",
-                           end_page, "): ask for 1 to ", context_.spec.num_layers,
+                           end_page, "): ask for 1 to ", spec_.num_layers,
                            " layers and at least one page");
   }
   v1::DigestsRequest request;
@@ -179,13 +234,14 @@ StatusOr<Payload> ClientSession::Digests(std::span<const uint32_t> layers, uint3
   request.mutable_layers()->Add(layers.begin(), layers.end());
   request.set_first_page(first_page);
   request.set_end_page(end_page);
+  request.set_sequence(sequence);
+  request.set_member(member);
   v1::DigestsReply reply;
   Payload payload;
   QUIRE_RETURN_IF_ERROR(
       client_->Call(kDigests, request, {}, client_->NewDeadline(), &reply, &payload));
-  const KvSpec& spec = context_.spec;
   const uint64_t page_bytes =
-      uint64_t{spec.num_kv_heads} * 2 * spec.key_dim() * ElementBytes(spec.dtype);
+      uint64_t{spec_.num_kv_heads} * 2 * spec_.key_dim() * ElementBytes(spec_.dtype);
   const uint64_t bytes = layers.size() * uint64_t{end_page - first_page} * page_bytes;
   if (payload.size_bytes() != bytes) {
     return BadReply(kDigests.method, payload.size_bytes(), " bytes of digests instead of ", bytes);
@@ -200,6 +256,8 @@ Status ClientSession::Close() {
 
 Status ClientSession::CloseBefore(TimePoint deadline) {
   closed_ = true;
+  const std::vector<PendingRecall*> under_way = under_way_;
+  for (PendingRecall* recall : under_way) recall->Cancel();
   v1::CloseSessionRequest request;
   request.set_session_id(id_);
   v1::CloseSessionReply reply;

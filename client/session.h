@@ -1,65 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ClientSession: reading one context with a resident map on the server. A recall names the pages
-// (or sends queries) per layer and KV head; the reply places only the missing units into named
-// slots.
+// ClientSession: reading contexts for the sequences of a batch, with a resident map on the server.
+// A recall names the pages (or sends queries) per lane (a sequence and a managed layer) and KV
+// head; the reply places only the missing units into named slots.
 //
-// Sequence numbers, acknowledgement by the next recall and resynchronisation after a loss are
-// handled here: when the server refuses a recall as stale (FAILED_PRECONDITION), the session sends
-// its own map under a higher epoch and asks once more within the same call. The caller applies a
-// result, then calls Applied(); what is not applied is not acknowledged and the server forgets it.
+//   auto result = session->Recall(wants);          // everything at once
+//   auto pending = session->Start(wants);          // or part by part, in the order asked
+//   while (part = pending->Next()) { ... copy unit i of part.payload into the slot that
+//                                    part.placements[i] names ...; session->Applied(part); }
+//
+// The caller applies a part, then calls Applied: what is not applied is not acknowledged, and the
+// server takes it back with the next recall of the lane. With a landing units lie in their slots
+// when a part comes, and it is applied already.
+//
+// Several recalls may be under way as long as no two touch the same lane: a correction overtakes a
+// prefetch of other layers by its priority; one of the same lane follows after Cancel.
+//
+// Exchange numbers, acknowledgement by the next recall and resynchronisation after a loss are
+// handled here. When the server refuses a recall as stale (FAILED_PRECONDITION), or a reply was not
+// valid, or a lane is unknown (pending_recall.h), the session sends its own maps under a higher
+// epoch; what is under way then starts again by itself for the lanes that have not come.
 //
 // Errors: NOT_FOUND when the server no longer has the session (it restarted, or the session idled
 // too long): open a new one. DATA_LOSS when a reply breaks the protocol or a checksum: nothing of
-// it is handed out and the next recall starts with a resync. Others as for Client.
+// that part is handed out. INVALID_ARGUMENT for a lane that another recall is under way for. Others
+// as for Client.
 //
-// Thread-safety: none; one thread at a time. Ownership: the Client outlives the session.
+// Recalls go over Client::Options::data_transport, everything else over the control transport.
 //
-//   QUIRE_ASSIGN_OR_RETURN(auto session, client->OpenSession(document, {.spec = spec,
-//   .slots_per_head = 64})); QUIRE_ASSIGN_OR_RETURN(RecallResult result, session->Recall(wants));
-//   ... copy unit i of result.payload into the slot that result.placements[i] names ...
-//   session->Applied(result);
+// Thread-safety: none; one thread at a time drives a session and its recalls. Ownership: the Client
+// outlives the session; the session its recalls and landings.
 #ifndef QUIRE_CLIENT_SESSION_H_
 #define QUIRE_CLIENT_SESSION_H_
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "client/client.h"
+#include "client/pending_recall.h"
+#include "client/recall.h"
 #include "client/resident_map.h"
+#include "client/session_landing.h"
 #include "common/base/payload.h"
 #include "common/base/status.h"
 
 namespace quire {
 
-namespace v1 {
-class OpenSessionReply;
-}
-
-/// Same meaning as the wire's Pooling (spec A.1).
-enum class RecallPooling { kMaxQ, kAvgQ, kMaxS, kAvgS, kMaxSM, kAvgSM, kAvgSdM };
-
-/// What one layer wants: pages per KV head, or a query for the server to select with.
-struct LayerWant {
-  uint32_t layer = 0;
-  /// Selection by the caller: [n_kv] ascending page lists. Empty when `query` is given.
-  std::vector<std::vector<uint32_t>> pages = {};
-  /// Selection by the server: [n_q][d] floats; empty when `pages` is given.
-  std::vector<float> query = {};
-  uint32_t first_page = 0;  ///< Candidates [first_page, end_page), query selection only.
-  uint32_t end_page = 0;
-  uint32_t num_pages = 0;  ///< Pages to select per KV head.
-  RecallPooling pooling = RecallPooling::kAvgSM;
-  float scale = 1.0f;
-};
-
-struct RecallResult {
-  uint64_t sequence = 0;
-  std::vector<Placement> placements;  ///< In payload order.
-  Payload payload;  ///< placements.size() units, verified against their checksums.
-  /// One entry for each want: [n_kv] selected pages, ascending; empty where the caller selected.
-  std::vector<std::vector<std::vector<uint32_t>>> selected;
+/// A context that a sequence reads, as it was when the sequence was opened.
+struct SessionMember {
+  ContextInfo context;
+  std::vector<TokenId>
+      tail_tokens;  ///< Of the short last page; empty when it ends with a whole one.
 };
 
 class ClientSession {
@@ -68,44 +62,81 @@ class ClientSession {
   ClientSession(const ClientSession&) = delete;
   ClientSession& operator=(const ClientSession&) = delete;
 
-  const ContextInfo& context() const { return context_; }
-  /// Token ids of the context's short last page (empty when it ends with a whole page).
-  std::span<const TokenId> tail_tokens() const { return tail_tokens_; }
+  /// Of a sequence that there is, in the order in which they were asked for.
+  std::span<const SessionMember> members(uint32_t sequence = 0) const { return members_[sequence]; }
+  const ContextInfo& context(uint32_t sequence = 0, uint32_t member = 0) const {
+    return members_[sequence][member].context;
+  }
+  std::span<const TokenId> tail_tokens(uint32_t sequence = 0, uint32_t member = 0) const {
+    return members_[sequence][member].tail_tokens;
+  }
   uint32_t slots_per_head() const { return map_.slots_per_head(); }
+  /// What the session takes the slots to hold.
+  const ResidentMap& resident_map() const { return map_; }
+  /// What recalls travel over: "grpc", "shm", ...
+  std::string_view transport_name() const;
 
-  /// Asks for one or more layers. On OK the caller places the units and then calls Applied().
-  StatusOr<RecallResult> Recall(std::span<const LayerWant> wants);
-  /// The units of the latest result are in their slots: from now on the map counts them as
-  /// resident. A result of an earlier recall changes nothing.
-  void Applied(const RecallResult& result);
-  /// Acknowledges at once what was applied (otherwise the next Recall does).
+  /// Adds a sequence to the batch and returns its number. After UNAVAILABLE the server may have it
+  /// nevertheless, until the session closes.
+  StatusOr<uint32_t> AddSequence(const SequenceSpec& sequence);
+  /// Ends a sequence; OK when the server does not have it any more. INVALID_ARGUMENT while a recall
+  /// of it is under way.
+  Status RemoveSequence(uint32_t sequence);
+
+  /// Asks for `wants` and returns without waiting for the reply, except for a resync that is due.
+  StatusOr<std::unique_ptr<PendingRecall>> Start(std::vector<LayerWant> wants,
+                                                 const RecallOptions& options = {});
+  /// Asks for `wants` and waits for all of it. What has come before an error is lost, as if it had
+  /// not been applied (with a landing it is there: resident_map()).
+  StatusOr<RecallResult> Recall(std::span<const LayerWant> wants,
+                                const RecallOptions& options = {});
+  /// The units of the part are in their slots: from now on the map counts them as resident. Doing
+  /// it twice, or for a part that landed, changes nothing. A part that was superseded, by a later
+  /// recall of its lane or a resync, must not be applied: the lane is unknown afterwards.
+  void Applied(const RecallPart& part);
+  /// Acknowledges at once what was applied (otherwise the next recall of the lane does).
   Status Ack();
-  /// Digests of pages [first_page, end_page): [layers][pages][n_kv][2][d] in the KV dtype.
+
+  /// A landing for sequences below `num_sequences`, in `memory`, or in memory of its own when that
+  /// is empty. Errors as for Transport::AddLanding, and INVALID_ARGUMENT for sizes that do not fit.
+  StatusOr<std::unique_ptr<SessionLanding>> MakeLanding(uint32_t num_sequences = 1,
+                                                        std::span<std::byte> memory = {});
+
+  /// Digests of pages [first_page, end_page) of a sequence's member:
+  /// [layers][pages][n_kv][2][d] in the KV dtype.
   StatusOr<Payload> Digests(std::span<const uint32_t> layers, uint32_t first_page,
-                            uint32_t end_page);
-  /// Ends the session on the server; OK when it is gone already. Later calls are
-  /// FAILED_PRECONDITION.
+                            uint32_t end_page, uint32_t sequence = 0, uint32_t member = 0);
+  /// Cancels what is under way and ends the session on the server; OK when it is gone already.
+  /// Later calls are FAILED_PRECONDITION.
   Status Close();
 
  private:
   friend class Client;
-  ClientSession(Client* client, const v1::OpenSessionReply& reply, ContextInfo context,
-                ResidentMap map);
+  friend class PendingRecall;
+  ClientSession(Client* client, uint64_t id, uint64_t epoch, KvSpec spec, ResidentMap map,
+                std::vector<std::vector<SessionMember>> sequences);
+
   Status CheckOpen() const;
-  StatusOr<RecallResult> TryRecall(std::span<const LayerWant> wants, TimePoint deadline);
+  Status CheckRecall(std::span<const LayerWant> wants, const RecallOptions& options) const;
+  TimePoint DeadlineOf(const RecallOptions& options) const;
+  /// Sends every lane's map under a higher epoch. Recalls under way are abandoned first.
   Status Resync(TimePoint deadline);
+  /// Nobody knows what the lane's slots hold.
+  void Forget(uint32_t sequence, uint32_t layer);
+  /// Commits a lane of a part to the map, unless it was superseded.
+  void ApplyLane(const RecallPart& part, const RecalledLane& lane);
   Status CloseBefore(TimePoint deadline);
 
   Client* const client_;
   const uint64_t id_;
-  const ContextInfo context_;
-  const std::vector<TokenId> tail_tokens_;
+  const KvSpec spec_;
+  std::vector<std::vector<SessionMember>> members_;  ///< By sequence.
   uint64_t epoch_;
-  uint64_t applied_ = 0;  ///< Sequence of the last recall applied; the next one is applied_ + 1.
-  uint64_t acked_ = 0;    ///< Up to which the server is known to have committed.
+  uint64_t next_exchange_ = 1;
   bool needs_resync_ = false;
   bool closed_ = false;
   ResidentMap map_;
+  std::vector<PendingRecall*> under_way_;
 };
 
 }  // namespace quire

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions: numbering, acknowledgement, resynchronisation (promise 4: a stale reply is refused,
-// never silently applied). What a reply may look like is in recall_codec_test.cc.
+// Sessions: what is opened, sequences, acknowledgement, resynchronisation. Recalls under way are in
+// pending_recall_test.cc; what a reply may look like in recall_codec_test.cc.
 #include "client/session.h"
 
 #include <string>
 #include <vector>
 
-#include "client/client_test_kit.h"
-#include "quire/v1/session.pb.h"
+#include "client/recall_test_kit.h"
 
 namespace quire {
 namespace {
@@ -17,207 +16,237 @@ using testing::KeyOf;
 using testing::RandomPayload;
 
 constexpr const char* kOpen = "quire.v1.Session/Open";
-constexpr const char* kRecall = "quire.v1.Session/Recall";
+constexpr const char* kAddSequence = "quire.v1.Session/AddSequence";
+constexpr const char* kRemoveSequence = "quire.v1.Session/RemoveSequence";
 constexpr const char* kResync = "quire.v1.Session/Resync";
 constexpr const char* kAck = "quire.v1.Session/Ack";
 constexpr const char* kClose = "quire.v1.Session/Close";
 constexpr const char* kDigests = "quire.v1.Session/Digests";
 
-class SessionTest : public testing::ClientTest {
+class SessionTest : public testing::SessionFixture {
  protected:
-  SessionTest() : client_(MakeClient()) {}
-  void SetUp() override {
-    server_.Reply(kOpen, OpenReply(18));
-    auto session = client_->OpenSession(KeyOf(3), Options());
-    ASSERT_TRUE(session.ok()) << session.status();
-    session_ = *std::move(session);
+  template <typename Request>
+  Request LastRequest() const {
+    return server_.RequestOf<Request>(server_.calls().size() - 1);
   }
-
-  Client::SessionOptions Options() const {
-    return {.spec = spec_, .slots_per_head = 2, .managed_layers = {1}};
+  /// A part that nobody has applied yet, of page `page` in slot 0 of layer 0.
+  RecallResult Recalled(uint32_t page, uint32_t generation = 1, int32_t replaced = -1) {
+    ExpectPart({{0, 0, {{0, 0, generation, page, replaced}}}});
+    const LayerWant want = Want(0, page);
+    auto result = session_->Recall({&want, 1});
+    EXPECT_TRUE(result.ok()) << result.status();
+    return *std::move(result);
   }
-  v1::OpenSessionReply OpenReply(uint64_t num_tokens) const {
-    v1::OpenSessionReply reply;
-    reply.set_session_id(77);
-    reply.set_epoch(1);
-    wire::ContextInfoToProto(testing::SealedContext(spec_, num_tokens), reply.mutable_context());
-    for (uint64_t i = 0; i < num_tokens % spec_.page_tokens; ++i)
-      reply.add_tail_tokens(40 + static_cast<int>(i));
-    return reply;
+  /// Exchange that the next recall of layer 0 says was applied. The recall is lost.
+  uint64_t NextApplied() {
+    const auto call = Expect({Fail(NotFound("lost"))});
+    const LayerWant want = Want(0, 9);
+    EXPECT_FALSE(session_->Recall({&want, 1}).ok());
+    return call->request.wants(0).applied(0);
   }
-  /// Wants `page` at head 0 of layer 1 and nothing at head 1.
-  std::vector<LayerWant> Want(uint32_t page) const {
-    return {LayerWant{.layer = 1, .pages = {{page}, {}}}};
-  }
-  /// The reply that puts `page` into slot 0 of head 0, which held `replaced` before.
-  void ReplyRecall(uint64_t sequence, uint64_t epoch, uint32_t page, uint32_t generation,
-                   int32_t replaced) {
-    v1::RecallReply reply;
-    reply.set_sequence(sequence);
-    reply.set_epoch(epoch);
-    v1::LayerPlacement& layer = *reply.add_layers();
-    layer.set_layer(1);
-    v1::HeadPlacement& head = *layer.add_heads();
-    layer.add_heads();
-    head.add_slots(0);
-    head.add_generations(generation);
-    head.add_pages(page);
-    head.add_replaced(replaced);
-    const Payload payload = RandomPayload(UnitBytes(spec_), page);
-    reply.add_unit_crc32c(testing::UnitChecksums(payload, UnitBytes(spec_))[0]);
-    server_.Reply(kRecall, reply, payload);
-  }
-  v1::RecallRequest LastRecall() const {
-    return server_.RequestOf<v1::RecallRequest>(server_.calls().size() - 1);
-  }
-  std::vector<std::string> MethodsSince(size_t first) const {
-    std::vector<std::string> methods;
-    for (size_t i = first; i < server_.calls().size(); ++i)
-      methods.push_back(server_.calls()[i].method);
-    return methods;
-  }
-
-  const std::unique_ptr<Client> client_;
-  std::unique_ptr<ClientSession> session_;
 };
 
-TEST_F(SessionTest, OpeningTellsContextAndTail) {
+TEST_F(SessionTest, OpeningTellsContextsAndTails) {
   EXPECT_EQ(session_->context().num_tokens, 18u);
-  EXPECT_EQ(std::vector<TokenId>(session_->tail_tokens().begin(), session_->tail_tokens().end()),
+  EXPECT_EQ(session_->members(1).size(), 1u);
+  EXPECT_EQ(std::vector<TokenId>(session_->tail_tokens(1).begin(), session_->tail_tokens(1).end()),
             (std::vector<TokenId>{40, 41}));
-  EXPECT_EQ(session_->slots_per_head(), 2u);
+  EXPECT_EQ(session_->slots_per_head(), kSlots);
+  EXPECT_EQ(session_->transport_name(), "scripted");
 }
 
-TEST_F(SessionTest, AnAppliedRecallIsAcknowledgedByTheNext) {
-  ReplyRecall(1, 1, 3, 1, -1);
-  const auto first = session_->Recall(Want(3));
-  ASSERT_TRUE(first.ok()) << first.status();
-  EXPECT_EQ(LastRecall().sequence(), 1u);
-  EXPECT_EQ(LastRecall().acked_sequence(), 0u);
-  ASSERT_EQ(first->placements.size(), 1u);
-  EXPECT_EQ(first->placements[0].page, 3u);
-  EXPECT_EQ(testing::Bytes(first->payload), testing::RandomBytes(UnitBytes(spec_), 3));
-  session_->Applied(*first);
-
-  ReplyRecall(2, 1, 4, 2, 3);
-  ASSERT_TRUE(session_->Recall(Want(4)).ok());
-  EXPECT_EQ(LastRecall().sequence(), 2u);
-  EXPECT_EQ(LastRecall().acked_sequence(), 1u);
+TEST_F(SessionTest, WithoutADataTransportRecallsGoOverTheOtherOne) {
+  server_.Reply(kOpen, OpenReply(18, 1));
+  const auto client = MakeClient();
+  const auto session = client->OpenSession(KeyOf(3), {.spec = spec_, .slots_per_head = kSlots});
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_EQ((*session)->transport_name(), "loopback");
+  v1::RecallReply reply;
+  reply.set_exchange(1);
+  reply.set_epoch(1);
+  Payload payload;
+  testing::AddLane(spec_, {0, 0, {{0, 0, 1, 3}}}, &reply, &payload);
+  server_.Reply("quire.v1.Session/Recall", reply, payload);
+  const LayerWant want = Want(0, 3);
+  EXPECT_TRUE((*session)->Recall({&want, 1}).ok());
 }
 
-TEST_F(SessionTest, ARecallThatWasNotAppliedIsRepeatedUnderItsNumber) {
-  ReplyRecall(1, 1, 3, 1, -1);
-  ASSERT_TRUE(session_->Recall(Want(3)).ok());
-  ReplyRecall(1, 1, 4, 1, -1);
-  const auto again = session_->Recall(Want(4));
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_EQ(LastRecall().sequence(), 1u);
-  EXPECT_EQ(LastRecall().acked_sequence(), 0u);
+TEST_F(SessionTest, MembersAreOpenedWithTheirOffsets) {
+  v1::OpenSessionReply reply = OpenReply(18, 1);
+  Open(16, reply.mutable_sequences(0));  // A second member.
+  server_.Reply(kOpen, reply);
+  const SequenceSpec sequence = {
+      .members = {{.context = KeyOf(3)}, {.context = uint64_t{9}, .position_offset = -18}}};
+  const auto session =
+      client_->OpenSession({&sequence, 1}, {.spec = spec_, .slots_per_head = kSlots});
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_EQ((*session)->members().size(), 2u);
+  EXPECT_EQ((*session)->context(0, 1).num_tokens, 16u);
+  EXPECT_TRUE((*session)->tail_tokens(0, 1).empty());
+  const auto request = LastRequest<v1::OpenSessionRequest>();
+  ASSERT_EQ(request.sequences(0).members_size(), 2);
+  EXPECT_EQ(request.sequences(0).members(0).position_offset(), 0);
+  EXPECT_EQ(request.sequences(0).members(1).position_offset(), -18);
+  EXPECT_EQ(request.sequences(0).members(1).context().open_context(), 9u);
 }
 
-TEST_F(SessionTest, ALostReplyIsAskedForAgainWithTheSameNumber) {
-  server_.Fail(kRecall, Unavailable("the reply was lost"));
-  ReplyRecall(1, 1, 3, 1, -1);
-  ASSERT_TRUE(session_->Recall(Want(3)).ok());
-  EXPECT_EQ(LastRecall().sequence(), 1u);
-}
-
-TEST_F(SessionTest, AStaleSessionIsResynchronisedWithTheWorkersOwnMapInTheSameCall) {
-  ReplyRecall(1, 1, 3, 1, -1);
-  session_->Applied(*session_->Recall(Want(3)));
-  const size_t before = server_.calls().size();
-  server_.Fail(kRecall, FailedPrecondition("epoch 1 is over"));
-  server_.Reply(kResync, v1::ResyncReply());
-  ReplyRecall(2, 2, 4, 2, 3);
-  const auto result = session_->Recall(Want(4));
+TEST_F(SessionTest, SequencesAreAddedAndRemovedByNumber) {
+  v1::AddSequenceReply reply;
+  reply.set_sequence(2);
+  Open(16, reply.mutable_opened());
+  server_.Reply(kAddSequence, reply);
+  const auto added = session_->AddSequence({.members = {{.context = KeyOf(2)}}});
+  ASSERT_TRUE(added.ok()) << added.status();
+  EXPECT_EQ(*added, 2u);
+  EXPECT_EQ(session_->context(2).num_tokens, 16u);
+  ExpectPart({{2, 1, {{0, 0, 1, 3}}}});
+  const LayerWant want = Want(1, 3, 2);
+  const auto result = session_->Recall({&want, 1});
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(MethodsSince(before), (std::vector<std::string>{kRecall, kResync, kRecall}));
-  const auto resync = server_.RequestOf<v1::ResyncRequest>(before + 1);
-  EXPECT_EQ(resync.session_id(), 77u);
-  EXPECT_EQ(resync.epoch(), 2u);
-  EXPECT_EQ(resync.sequence(), 1u);
-  ASSERT_EQ(resync.layers_size(), 1);
-  EXPECT_EQ(resync.layers(0).layer(), 1u);
-  ASSERT_EQ(resync.layers(0).heads_size(), 2);
-  EXPECT_EQ(resync.layers(0).heads(0).pages(0), 3);
-  EXPECT_EQ(resync.layers(0).heads(0).generations(0), 1u);
-  EXPECT_EQ(resync.layers(0).heads(0).pages(1), -1);
-  EXPECT_EQ(LastRecall().epoch(), 2u);
+
+  server_.Reply(kRemoveSequence, v1::RemoveSequenceReply());
+  EXPECT_TRUE(session_->RemoveSequence(2).ok());
+  EXPECT_EQ(LastRequest<v1::RemoveSequenceRequest>().sequence(), 2u);
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->Recall({&want, 1}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->RemoveSequence(2)));
+  session_->Applied(*result);  // Too late, and harmless.
+  server_.Fail(kRemoveSequence, NotFound("no sequence 1"));
+  EXPECT_TRUE(session_->RemoveSequence(1).ok());
 }
 
-TEST_F(SessionTest, AResyncWhoseReplyWasLostIsRepeatedUnderAHigherEpoch) {
-  server_.Fail(kRecall, FailedPrecondition("stale"));
-  server_.Fail(kResync, Unavailable("the reply was lost"));
-  server_.Fail(kResync, FailedPrecondition("epoch 2 is not above 2"));
-  server_.Reply(kResync, v1::ResyncReply());
-  ReplyRecall(1, 3, 4, 1, -1);
-  const auto result = session_->Recall(Want(4));
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(LastRecall().epoch(), 3u);
+TEST_F(SessionTest, ASequenceIsNotRemovedWhileARecallOfItIsUnderWay) {
+  Expect({});
+  auto recall = session_->Start({Want(1, 3, 1)});
+  ASSERT_TRUE(recall.ok()) << recall.status();
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->RemoveSequence(1)));
+  (*recall)->Cancel();
+  server_.Reply(kRemoveSequence, v1::RemoveSequenceReply());
+  EXPECT_TRUE(session_->RemoveSequence(1).ok());
 }
 
-TEST_F(SessionTest, AServerThatStaysStaleIsReportedAndTheNextRecallResynchronisesFirst) {
-  server_.Fail(kRecall, FailedPrecondition("stale"));
-  server_.Reply(kResync, v1::ResyncReply());
-  server_.Fail(kRecall, FailedPrecondition("stale still"));
-  EXPECT_TRUE(absl::IsFailedPrecondition(session_->Recall(Want(4)).status()));
-
-  const size_t before = server_.calls().size();
-  server_.Reply(kResync, v1::ResyncReply());
-  ReplyRecall(1, 3, 4, 1, -1);
-  ASSERT_TRUE(session_->Recall(Want(4)).ok());
-  EXPECT_EQ(MethodsSince(before), (std::vector<std::string>{kResync, kRecall}));
+TEST_F(SessionTest, ASequenceUnderANumberThatIsTakenIsRefused) {
+  v1::AddSequenceReply reply;
+  reply.set_sequence(1);
+  Open(16, reply.mutable_opened());
+  server_.Reply(kAddSequence, reply);
+  EXPECT_TRUE(
+      absl::IsDataLoss(session_->AddSequence({.members = {{.context = KeyOf(2)}}}).status()));
+  reply.set_sequence(256);
+  server_.Reply(kAddSequence, reply);
+  EXPECT_TRUE(
+      absl::IsDataLoss(session_->AddSequence({.members = {{.context = KeyOf(2)}}}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->AddSequence({}).status()));
 }
 
-TEST_F(SessionTest, AReplyOfAnotherEpochIsNeverAppliedAndTheNextRecallResynchronises) {
-  ReplyRecall(1, /*epoch=*/9, 3, 1, -1);
-  EXPECT_TRUE(absl::IsDataLoss(session_->Recall(Want(3)).status()));
-  const size_t before = server_.calls().size();
-  server_.Reply(kResync, v1::ResyncReply());
-  ReplyRecall(1, 2, 3, 1, -1);
-  ASSERT_TRUE(session_->Recall(Want(3)).ok());
-  EXPECT_EQ(MethodsSince(before), (std::vector<std::string>{kResync, kRecall}));
+TEST_F(SessionTest, AnAppliedRecallIsAcknowledgedByTheNextOfItsLane) {
+  session_->Applied(Recalled(3));
+  ExpectPart({{0, 1, {{0, 0, 1, 3}}}});
+  const LayerWant other = Want(1, 3);
+  session_->Applied(*session_->Recall({&other, 1}));
+  EXPECT_EQ(NextApplied(), 1u);  // The lane's own, not the session's last.
+}
+
+TEST_F(SessionTest, ARecallThatWasNotAppliedIsTakenBackByTheNext) {
+  Recalled(3);
+  Recalled(4);
+  EXPECT_EQ(PageIn(0, 0), -1);
+  EXPECT_EQ(NextApplied(), 0u);
 }
 
 TEST_F(SessionTest, AResultAppliedTwiceCountsOnce) {
-  ReplyRecall(1, 1, 3, 1, -1);
-  const auto first = session_->Recall(Want(3));
-  session_->Applied(*first);
-  session_->Applied(*first);
-  ReplyRecall(2, 1, 4, 2, 3);
-  ASSERT_TRUE(session_->Recall(Want(4)).ok());
-  EXPECT_EQ(LastRecall().acked_sequence(), 1u);
+  const RecallResult result = Recalled(3);
+  session_->Applied(result);
+  session_->Applied(result);
+  EXPECT_EQ(PageIn(0, 0), 3);
+  EXPECT_EQ(NextApplied(), 1u);
+}
+
+TEST_F(SessionTest, ApplyingWhatWasSupersededMakesTheLaneUnknown) {
+  const RecallResult old = Recalled(3);
+  session_->Applied(Recalled(4));
+  session_->Applied(old);  // Its unit has gone over that of page 4.
+  EXPECT_EQ(PageIn(0, 0), -1);
+  server_.Reply(kResync, v1::ResyncReply());
+  session_->Applied(Recalled(5, 2));
+  EXPECT_EQ(PageIn(0, 0), 5);
+  EXPECT_EQ(LastRequest<v1::ResyncRequest>().epoch(), 2u);
+}
+
+TEST_F(SessionTest, AResyncSendsEveryLaneThatHoldsSomething) {
+  RecallAndApply(1, 3);
+  Expect({Fail(FailedPrecondition("stale"))});
+  server_.Reply(kResync, v1::ResyncReply());
+  RecallAndApply(0, 4);
+  const auto resync = LastRequest<v1::ResyncRequest>();
+  EXPECT_EQ(resync.session_id(), 77u);
+  EXPECT_EQ(resync.epoch(), 2u);
+  ASSERT_EQ(resync.lanes_size(), 1);
+  EXPECT_EQ(resync.lanes(0).layer(), 1u);
+  EXPECT_EQ(resync.lanes(0).applied(), 1u);
+  wire::LaneSlots slots;
+  ASSERT_TRUE(wire::DecodeLaneSlots(resync.lanes(0).slots(), 2 * kSlots, &slots).ok());
+  EXPECT_EQ(slots.pages[0], 3);
+  EXPECT_EQ(slots.generations[0], 1u);
+  EXPECT_EQ(slots.pages[1], -1);
+}
+
+TEST_F(SessionTest, AResyncWhoseReplyWasLostIsRepeatedUnderAHigherEpoch) {
+  Expect({Fail(FailedPrecondition("stale"))});
+  server_.Fail(kResync, Unavailable("the reply was lost"));
+  server_.Fail(kResync, FailedPrecondition("epoch 2 is not above 2"));
+  server_.Reply(kResync, v1::ResyncReply());
+  const auto again = ExpectPart({{0, 0, {{0, 0, 1, 4}}}});
+  const LayerWant want = Want(0, 4);
+  ASSERT_TRUE(session_->Recall({&want, 1}).ok());
+  EXPECT_EQ(again->request.epoch(), 3u);
 }
 
 TEST_F(SessionTest, AckIsSentOnlyForWhatIsNotAcknowledgedYet) {
   const size_t before = server_.calls().size();
   EXPECT_TRUE(session_->Ack().ok());
   EXPECT_EQ(server_.calls().size(), before);
-  ReplyRecall(1, 1, 3, 1, -1);
-  session_->Applied(*session_->Recall(Want(3)));
+  session_->Applied(Recalled(3));
   server_.Reply(kAck, v1::AckReply());
   EXPECT_TRUE(session_->Ack().ok());
   EXPECT_TRUE(session_->Ack().ok());
-  EXPECT_EQ(MethodsSince(before), (std::vector<std::string>{kRecall, kAck}));
-  EXPECT_EQ(server_.RequestOf<v1::AckRequest>(server_.calls().size() - 1).sequence(), 1u);
+  EXPECT_EQ(server_.calls().size(), before + 1);
+  const auto ack = LastRequest<v1::AckRequest>();
+  ASSERT_EQ(ack.lanes_size(), 1);
+  EXPECT_EQ(ack.lanes(0).first_layer(), 0u);
+  EXPECT_EQ(ack.lanes(0).applied(0), 1u);
+}
+
+TEST_F(SessionTest, AnAckThatIsRefusedBecomesAResync) {
+  session_->Applied(Recalled(3));
+  server_.Fail(kAck, FailedPrecondition("epoch 1 is over"));
+  server_.Reply(kResync, v1::ResyncReply());
+  EXPECT_TRUE(session_->Ack().ok());
+  EXPECT_EQ(LastRequest<v1::ResyncRequest>().lanes(0).applied(), 1u);
+  const size_t before = server_.calls().size();
+  EXPECT_TRUE(session_->Ack().ok());
+  EXPECT_EQ(server_.calls().size(), before);
 }
 
 TEST_F(SessionTest, DigestsMustHaveTheSizeAskedFor) {
   const std::vector<uint32_t> layers = {0, 1};
   const uint64_t bytes = 2 * 3 * 2 * 2 * 8 * 4;  // [layers][pages][n_kv][2][d] of 4 bytes
   server_.Reply(kDigests, v1::DigestsReply(), RandomPayload(bytes, 1));
-  EXPECT_EQ(session_->Digests(layers, 1, 4)->size_bytes(), bytes);
+  EXPECT_EQ(session_->Digests(layers, 1, 4, 1)->size_bytes(), bytes);
+  EXPECT_EQ(LastRequest<v1::DigestsRequest>().sequence(), 1u);
   server_.Reply(kDigests, v1::DigestsReply(), RandomPayload(bytes - 4, 1));
   EXPECT_TRUE(absl::IsDataLoss(session_->Digests(layers, 1, 4).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(session_->Digests(layers, 4, 4).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(session_->Digests({}, 0, 4).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->Digests(layers, 0, 4, 2).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->Digests(layers, 0, 4, 0, 1).status()));
 }
 
 TEST_F(SessionTest, ClosingASessionThatIsGoneIsFineAndUseAfterIsNot) {
   server_.Fail(kClose, NotFound("no session 77"));
   EXPECT_TRUE(session_->Close().ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(session_->Close()));
-  EXPECT_TRUE(absl::IsFailedPrecondition(session_->Recall(Want(1)).status()));
+  const LayerWant want = Want(0, 1);
+  EXPECT_TRUE(absl::IsFailedPrecondition(session_->Recall({&want, 1}).status()));
   const size_t before = server_.calls().size();
   session_.reset();
   EXPECT_EQ(server_.calls().size(), before);
@@ -236,23 +265,37 @@ TEST_F(SessionTest, OpenRefusesImpossibleOptionsAndLyingReplies) {
   const auto refused = [&](Client::SessionOptions options) {
     return absl::IsInvalidArgument(client_->OpenSession(KeyOf(3), options).status());
   };
+  const Client::SessionOptions good = {.spec = spec_, .slots_per_head = 2};
   EXPECT_TRUE(refused({.spec = {}, .slots_per_head = 2}));
   EXPECT_TRUE(refused({.spec = spec_, .slots_per_head = 0}));
   EXPECT_TRUE(refused({.spec = spec_, .slots_per_head = 70000}));
   EXPECT_TRUE(refused({.spec = spec_, .slots_per_head = 2, .managed_layers = {2}}));
   EXPECT_TRUE(refused({.spec = spec_, .slots_per_head = 2, .managed_layers = {1, 1}}));
+  const auto refused_sequences = [&](const std::vector<SequenceSpec>& sequences) {
+    return absl::IsInvalidArgument(client_->OpenSession(sequences, good).status());
+  };
+  const SequenceMember member = {.context = KeyOf(3)};
+  EXPECT_TRUE(refused_sequences({}));
+  EXPECT_TRUE(refused_sequences({SequenceSpec()}));
+  EXPECT_TRUE(refused_sequences({{.members = std::vector(65, member)}}));
+  EXPECT_TRUE(refused_sequences(std::vector<SequenceSpec>(257, {.members = {member}})));
   EXPECT_EQ(server_.calls().size(), before);
 
   const auto lied = [&](const v1::OpenSessionReply& reply) {
     server_.Reply(kOpen, reply);
-    return absl::IsDataLoss(client_->OpenSession(KeyOf(3), Options()).status());
+    return absl::IsDataLoss(client_->OpenSession(KeyOf(3), good).status());
   };
-  v1::OpenSessionReply other_spec = OpenReply(18);
-  other_spec.mutable_context()->mutable_spec()->set_model("other");
+  v1::OpenSessionReply other_spec = OpenReply(18, 1);
+  v1::OpenedMember& opened = *other_spec.mutable_sequences(0)->mutable_members(0);
+  opened.mutable_context()->mutable_spec()->set_model("other");
   EXPECT_TRUE(lied(other_spec));
-  v1::OpenSessionReply no_tail = OpenReply(18);
-  no_tail.clear_tail_tokens();
+  v1::OpenSessionReply no_tail = OpenReply(18, 1);
+  no_tail.mutable_sequences(0)->mutable_members(0)->clear_tail_tokens();
   EXPECT_TRUE(lied(no_tail));
+  EXPECT_TRUE(lied(OpenReply(18, 2)));
+  v1::OpenSessionReply no_members = OpenReply(18, 1);
+  no_members.mutable_sequences(0)->clear_members();
+  EXPECT_TRUE(lied(no_members));
 }
 
 }  // namespace

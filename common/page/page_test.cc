@@ -10,6 +10,8 @@
 #include "common/page/key.h"
 #include "common/page/kv_spec.h"
 #include "common/page/layout.h"
+#include "common/page/page_name.h"
+#include "common/page/rope_rotation.h"
 
 namespace quire {
 namespace {
@@ -188,6 +190,26 @@ TEST_F(KeyTest, HexRoundTripAndRejection) {
   EXPECT_FALSE(SegmentKey::FromHex("abc"));
   EXPECT_FALSE(SegmentKey::FromHex(std::string(64, 'g')));
   EXPECT_FALSE(SegmentKey::FromBytes("short"));
+}
+
+TEST(PageNameTest, NamesOrderByMemberThenPage) {
+  EXPECT_EQ(PageName(0, 7), 7u);
+  EXPECT_EQ(MemberOf(PageName(63, 5)), 63u);
+  EXPECT_EQ(PageOf(PageName(63, (1u << 24) - 1)), (1u << 24) - 1);
+  EXPECT_LT(PageName(1, (1u << 24) - 1), PageName(2, 0));
+}
+
+TEST(RopeRotationTest, AMoveTurnsEachPairByItsFrequency) {
+  const RopeRotation rotation({.rotary_dim = 4, .theta = 10000.0, .attention_factor = 1.5});
+  EXPECT_DOUBLE_EQ(rotation.inverse_frequencies()[1], 0.01);
+  float cosines[2], sines[2];
+  rotation.FillMove(-1000, cosines, sines);
+  EXPECT_FLOAT_EQ(cosines[0], static_cast<float>(std::cos(1000.0)));
+  EXPECT_FLOAT_EQ(sines[0], static_cast<float>(-std::sin(1000.0)));
+  EXPECT_FLOAT_EQ(sines[1], static_cast<float>(-std::sin(10.0)));
+  rotation.FillMove(0, cosines, sines);
+  EXPECT_EQ(cosines[1], 1.0f);
+  EXPECT_EQ(sines[1], 0.0f);
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/page/page_name.h"
+
 namespace quire::wire {
 
 /// Control and payload together, each direction, unless a server is told otherwise.
@@ -29,7 +31,9 @@ inline constexpr uint32_t kMaxSlotsPerHead = 65536;
 inline constexpr uint32_t kMaxSequences = 256;  ///< Of one session.
 inline constexpr uint32_t kMaxMembers = 64;     ///< Contexts that one sequence reads.
 /// A page of a sequence is named by member << kMemberShift | page of that member's context.
-inline constexpr uint32_t kMemberShift = 24;
+inline constexpr uint32_t kMemberShift = quire::kMemberShift;
+/// Every such name is below this.
+inline constexpr uint32_t kEndOfUnitPages = kMaxMembers << kMemberShift;
 
 inline constexpr size_t kTicketBytes = 16;
 inline constexpr uint32_t kMaxLandings = 64;  ///< Of one connection.

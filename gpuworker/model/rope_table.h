@@ -11,23 +11,25 @@
 #include <vector>
 
 #include "common/page/kv_spec.h"
+#include "common/page/rope_rotation.h"
 
 namespace quire::worker {
 
 class RopeTable {
  public:
   /// `spec`: rotary_dim even and > 0, scaling not kDynamic.
-  explicit RopeTable(const RopeSpec& spec);
+  explicit RopeTable(const RopeSpec& spec)
+      : rotation_(spec), attention_factor_(spec.attention_factor) {}
 
   /// Radians per position of each pair, [rotary_dim/2].
-  const std::vector<double>& inverse_frequencies() const { return inverse_frequencies_; }
+  const std::vector<double>& inverse_frequencies() const { return rotation_.inverse_frequencies(); }
 
   /// Fills [count][rotary_dim/2] cosines and sines of positions first, first+1, ..., both times the
   /// spec's attention factor.
   void Fill(uint64_t first, uint64_t count, float* cosines, float* sines) const;
 
  private:
-  std::vector<double> inverse_frequencies_;
+  RopeRotation rotation_;
   double attention_factor_;
 };
 

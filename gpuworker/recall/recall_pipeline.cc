@@ -66,10 +66,13 @@ StatusOr<LayerWant> RecallPipeline::MakeWant(const SelectRequest& request, Selec
   LayerWant want;
   want.layer = request.layer;
   if (!selection.at_server) {
-    want.pages = std::move(selection.pages);
     const PageTable& table = with_.cache->table(request.layer);
-    for (uint32_t head = 0; head < keep.size(); ++head) {
-      if (keep[head]) want.pages[head] = table.ActivePages(head);
+    for (uint32_t head = 0; head < selection.pages.size(); ++head) {
+      if (head < keep.size() && keep[head]) {
+        want.pages.AppendHead(table.ActivePages(head));
+      } else {
+        want.pages.AppendHead(selection.pages[head]);
+      }
     }
     return want;
   }
@@ -77,8 +80,7 @@ StatusOr<LayerWant> RecallPipeline::MakeWant(const SelectRequest& request, Selec
   want.query.resize(size_t{spec.num_query_heads} * spec.head_dim);
   QUIRE_RETURN_IF_ERROR(
       with_.device->CopyToHost(want.query.data(), request.q, want.query.size() * sizeof(float)));
-  want.first_page = request.candidates.first;
-  want.end_page = request.candidates.end;
+  want.candidates = {{.first_page = request.candidates.first, .end_page = request.candidates.end}};
   want.num_pages = request.max_pages;
   want.pooling = ToRecallPooling(with_.options->pooling);
   want.scale = with_.options->score_scale;
@@ -87,8 +89,8 @@ StatusOr<LayerWant> RecallPipeline::MakeWant(const SelectRequest& request, Selec
 
 bool RecallPipeline::IsResident(const LayerWant& want) const {
   const PageTable& table = with_.cache->table(want.layer);
-  for (uint32_t head = 0; head < want.pages.size(); ++head) {
-    for (uint32_t page : want.pages[head]) {
+  for (uint32_t head = 0; head < want.pages.num_heads(); ++head) {
+    for (const uint32_t page : want.pages.Head(head)) {
       if (!table.IsResident(head, page)) return false;
     }
   }
@@ -106,8 +108,9 @@ Status RecallPipeline::Recall(const LayerWant& want) {
   with_.stats->units_missed += result.placements.size();
   Notify(want.layer, result);
   if (!by_query) return Activate(want.layer, want.pages);
-  with_.stats->units_selected += CountUnits(result.selected.at(0));
-  return Activate(want.layer, result.selected.at(0));
+  const PageLists& selected = result.lanes.at(0).selected;
+  with_.stats->units_selected += selected.num_pages();
+  return Activate(want.layer, selected);
 }
 
 Status RecallPipeline::Place(uint32_t layer, const RecallResult& result) {
@@ -127,10 +130,10 @@ Status RecallPipeline::Place(uint32_t layer, const RecallResult& result) {
   return with_.cache->PlaceUnits(layer, placements, result.payload);
 }
 
-Status RecallPipeline::Activate(uint32_t layer, const std::vector<std::vector<uint32_t>>& pages) {
+Status RecallPipeline::Activate(uint32_t layer, const PageLists& pages) {
   PageTable& table = with_.cache->table(layer);
-  for (uint32_t head = 0; head < pages.size(); ++head) {
-    QUIRE_RETURN_IF_ERROR(Annotate(table.Activate(head, pages[head]), "layer ", layer));
+  for (uint32_t head = 0; head < pages.num_heads(); ++head) {
+    QUIRE_RETURN_IF_ERROR(Annotate(table.Activate(head, pages.Head(head)), "layer ", layer));
   }
   return OkStatus();
 }

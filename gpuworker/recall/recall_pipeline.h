@@ -64,7 +64,7 @@ class RecallPipeline {
   [[nodiscard]] Status Recall(const LayerWant& want);
   bool IsResident(const LayerWant& want) const;
   [[nodiscard]] Status Place(uint32_t layer, const RecallResult& result);
-  [[nodiscard]] Status Activate(uint32_t layer, const std::vector<std::vector<uint32_t>>& pages);
+  [[nodiscard]] Status Activate(uint32_t layer, const PageLists& pages);
   void Notify(uint32_t layer, const RecallResult& result);
 
   const Dependencies with_;

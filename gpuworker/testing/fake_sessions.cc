@@ -1,40 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FakeStore's sessions: resident maps, pending until acknowledged.
+// FakeStore's sessions: resident maps of lanes, pending until acknowledged. Sequences read one
+// context each.
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
 #include "common/page/layout.h"
+#include "common/page/page_lists.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
+#include "common/wire/lane_records.h"
+#include "common/wire/unit_list.h"
 #include "gpuworker/testing/fake_store.h"
 
 namespace quire::worker::testing {
 
-Status FakeStore::OpenSession(const v1::OpenSessionRequest& request, v1::OpenSessionReply* reply) {
-  QUIRE_ASSIGN_OR_RETURN(const Pages* pages, Find(request.context()));
-  SessionState session{.context = request.context().open_context(),
-                       .sealed = {},
-                       .slots = request.slots_per_head(),
-                       .committed = {},
-                       .pending = {}};
-  if (session.context == 0) session.sealed = *pages;
-  session.committed.resize(size_t{pages->spec.num_layers} * pages->spec.num_kv_heads *
-                           session.slots);
-  session.pending = session.committed;
+Status FakeStore::OpenSequence(const v1::SequenceSpec& spec, uint32_t slots,
+                               SequenceState* sequence, v1::OpenedSequence* opened) {
+  if (spec.members_size() != 1) return Unimplemented("a sequence of several contexts");
+  const v1::ContextRef& context = spec.members(0).context();
+  QUIRE_ASSIGN_OR_RETURN(const Pages* pages, Find(context));
+  sequence->context = context.open_context();
   ContextInfo info{.spec = pages->spec,
                    .num_tokens = pages->tokens.size(),
                    .num_pages = static_cast<uint32_t>(pages->pages.size()),
                    .segment_keys = {},
                    .chain_tip = {}};
-  if (session.context == 0) {
+  if (sequence->context == 0) {
+    sequence->sealed = *pages;
     info.segment_keys = ChainKeys(kFakeSalt, pages->spec, pages->tokens);
     info.chain_tip = info.segment_keys.back();
   }
-  wire::ContextInfoToProto(info, reply->mutable_context());
+  const Map empty(size_t{pages->spec.num_kv_heads} * slots);
+  sequence->lanes.assign(pages->spec.num_layers, {.committed = empty, .pending = empty});
+  v1::OpenedMember& member = *opened->add_members();
+  wire::ContextInfoToProto(info, member.mutable_context());
   const size_t whole = pages->tokens.size() / pages->spec.page_tokens * pages->spec.page_tokens;
-  for (size_t i = whole; i < pages->tokens.size(); ++i) reply->add_tail_tokens(pages->tokens[i]);
+  for (size_t i = whole; i < pages->tokens.size(); ++i) member.add_tail_tokens(pages->tokens[i]);
+  return OkStatus();
+}
+
+Status FakeStore::OpenSession(const v1::OpenSessionRequest& request, v1::OpenSessionReply* reply) {
+  SessionState session{.slots = request.slots_per_head(), .sequences = {}};
+  for (const v1::SequenceSpec& spec : request.sequences()) {
+    QUIRE_RETURN_IF_ERROR(OpenSequence(spec, session.slots, &session.sequences.emplace_back(),
+                                       reply->add_sequences()));
+  }
   reply->set_session_id(next_id_);
   reply->set_epoch(session.epoch);
   sessions_[next_id_++] = std::move(session);
@@ -44,89 +57,107 @@ Status FakeStore::OpenSession(const v1::OpenSessionRequest& request, v1::OpenSes
 StatusOr<FakeStore::SessionState*> FakeStore::FindSession(uint64_t id) {
   const auto it = sessions_.find(id);
   if (it == sessions_.end()) return NotFound("no such session");
-  if (it->second.context != 0 && !contexts_.contains(it->second.context)) {
-    return NotFound("the session's context is gone");
+  for (const SequenceState& sequence : it->second.sequences) {
+    if (sequence.context != 0 && !contexts_.contains(sequence.context)) {
+      return NotFound("the session's context is gone");
+    }
   }
   return &it->second;
 }
 
-const FakeStore::Pages& FakeStore::PagesOf(const SessionState& session) const {
-  return session.context == 0 ? session.sealed : contexts_.at(session.context);
+const FakeStore::Pages& FakeStore::PagesOf(const SequenceState& sequence) const {
+  return sequence.context == 0 ? sequence.sealed : contexts_.at(sequence.context);
 }
 
 Status FakeStore::Recall(const v1::RecallRequest& request, v1::RecallReply* reply,
                          std::string* payload) {
   QUIRE_ASSIGN_OR_RETURN(SessionState * session, FindSession(request.session_id()));
   if (request.epoch() != session->epoch) return FailedPrecondition("stale epoch");
-  if (request.acked_sequence() == session->sequence + 1) {
-    session->committed = session->pending;
-    ++session->sequence;
-  }
-  if (request.sequence() != session->sequence + 1) return FailedPrecondition("stale sequence");
-  session->pending = session->committed;
-  reply->set_sequence(request.sequence());
+  reply->set_exchange(request.exchange());
   reply->set_epoch(request.epoch());
-  for (const v1::LayerRecall& layer : request.layers()) {
-    v1::LayerPlacement* placed = reply->add_layers();
-    placed->set_layer(layer.layer());
-    for (int head = 0; head < layer.units().heads_size(); ++head) {
-      QUIRE_RETURN_IF_ERROR(RecallHead(PagesOf(*session), *session, layer.layer(),
-                                       static_cast<uint32_t>(head), layer.units().heads(head),
-                                       placed->add_heads(), reply, payload));
+  for (const v1::LayerWant& want : request.wants()) {
+    SequenceState& sequence = session->sequences.at(want.sequence());
+    for (int i = 0; i < want.applied_size(); ++i) {
+      const uint32_t layer = want.first_layer() + static_cast<uint32_t>(i);
+      LaneState& lane = sequence.lanes.at(layer);
+      if (want.applied(i) == lane.pending_exchange) {
+        lane.committed = lane.pending;
+        lane.committed_exchange = lane.pending_exchange;
+      }
+      if (want.applied(i) != lane.committed_exchange ||
+          request.exchange() <= lane.pending_exchange) {
+        return FailedPrecondition("out of order");
+      }
+      lane.pending = lane.committed;
+      lane.pending_exchange = request.exchange();
+      v1::LanePlacement& placed = *reply->add_lanes();
+      placed.set_sequence(want.sequence());
+      placed.set_layer(layer);
+      QUIRE_RETURN_IF_ERROR(RecallLane(PagesOf(sequence), session->slots, want.units(),
+                                       &lane.pending, &placed, payload));
     }
   }
   return OkStatus();
 }
 
-Status FakeStore::RecallHead(const Pages& pages, SessionState& session, uint32_t layer,
-                             uint32_t head, const v1::HeadPages& want, v1::HeadPlacement* placed,
-                             v1::RecallReply* reply, std::string* payload) {
-  const size_t first = (size_t{layer} * pages.spec.num_kv_heads + head) * session.slots;
-  const std::span<Slot> slots = std::span(session.pending).subspan(first, session.slots);
-  const std::set<int32_t> wanted(want.pages().begin(), want.pages().end());
-  std::set<int32_t> resident;
-  for (const Slot& slot : slots) resident.insert(slot.page);
-  for (int32_t page : wanted) {
-    if (resident.contains(page)) continue;
-    if (static_cast<size_t>(page) >= pages.pages.size()) return InvalidArgument("no page ", page);
-    const auto victim = std::find_if(slots.begin(), slots.end(),
-                                     [&](const Slot& slot) { return !wanted.contains(slot.page); });
-    placed->add_slots(static_cast<uint32_t>(victim - slots.begin()));
-    placed->add_pages(static_cast<uint32_t>(page));
-    placed->add_replaced(victim->page);
-    placed->add_generations(++victim->generation);
-    victim->page = page;
-    const std::string unit =
-        UnitOf(pages.spec, pages.pages[static_cast<size_t>(page)], layer, head);
-    reply->add_unit_crc32c(UnitChecksum(unit));
-    *payload += unit;
+Status FakeStore::RecallLane(const Pages& pages, uint32_t num_slots, const std::string& want,
+                             Map* map, v1::LanePlacement* placed, std::string* payload) {
+  PageLists lists;
+  QUIRE_RETURN_IF_ERROR(wire::DecodeUnitList(want, pages.spec.num_kv_heads, num_slots, &lists));
+  wire::LaneUnits units;
+  for (uint32_t head = 0; head < lists.num_heads(); ++head) {
+    const size_t before = units.size();
+    const std::span<Slot> slots = std::span(*map).subspan(size_t{head} * num_slots, num_slots);
+    const std::set<int32_t> wanted(lists.Head(head).begin(), lists.Head(head).end());
+    std::set<int32_t> resident;
+    for (const Slot& slot : slots) resident.insert(slot.page);
+    for (const int32_t page : wanted) {
+      if (resident.contains(page)) continue;
+      if (static_cast<size_t>(page) >= pages.pages.size()) return InvalidArgument("no page ", page);
+      const auto victim = std::find_if(slots.begin(), slots.end(), [&](const Slot& slot) {
+        return !wanted.contains(slot.page);
+      });
+      const std::string unit =
+          UnitOf(pages.spec, pages.pages[static_cast<size_t>(page)], placed->layer(), head);
+      units.slots.push_back(static_cast<uint32_t>(victim - slots.begin()));
+      units.generations.push_back(++victim->generation);
+      units.pages.push_back(static_cast<uint32_t>(page));
+      units.replaced.push_back(victim->page);
+      units.crc32c.push_back(UnitChecksum(unit));
+      victim->page = page;
+      *payload += unit;
+    }
+    placed->add_counts(static_cast<uint32_t>(units.size() - before));
   }
+  wire::EncodeLaneUnits(units, placed->mutable_units());
   return OkStatus();
 }
 
 Status FakeStore::Resync(const v1::ResyncRequest& request) {
   QUIRE_ASSIGN_OR_RETURN(SessionState * session, FindSession(request.session_id()));
   if (request.epoch() <= session->epoch) return FailedPrecondition("stale epoch");
-  const uint32_t heads = PagesOf(*session).spec.num_kv_heads;
-  for (const v1::LayerMap& layer : request.layers()) {
-    for (int head = 0; head < layer.heads_size(); ++head) {
-      const size_t first =
-          (size_t{layer.layer()} * heads + static_cast<size_t>(head)) * session->slots;
-      for (uint32_t i = 0; i < session->slots; ++i) {
-        session->committed[first + i] = {layer.heads(head).pages(static_cast<int>(i)),
-                                         layer.heads(head).generations(static_cast<int>(i))};
-      }
-    }
+  for (SequenceState& sequence : session->sequences) {
+    const Map empty(sequence.lanes[0].committed.size());
+    std::fill(sequence.lanes.begin(), sequence.lanes.end(),
+              LaneState{.committed = empty, .pending = empty});
   }
-  session->pending = session->committed;
+  for (const v1::LaneMap& map : request.lanes()) {
+    LaneState& lane = session->sequences.at(map.sequence()).lanes.at(map.layer());
+    wire::LaneSlots slots;
+    QUIRE_RETURN_IF_ERROR(wire::DecodeLaneSlots(map.slots(), lane.committed.size(), &slots));
+    for (size_t i = 0; i < lane.committed.size(); ++i) {
+      lane.committed[i] = {slots.pages[i], slots.generations[i]};
+    }
+    lane.pending = lane.committed;
+    lane.pending_exchange = lane.committed_exchange = map.applied();
+  }
   session->epoch = request.epoch();
-  session->sequence = request.sequence();
   return OkStatus();
 }
 
 Status FakeStore::Digests(const v1::DigestsRequest& request, std::string* payload) {
   QUIRE_ASSIGN_OR_RETURN(SessionState * session, FindSession(request.session_id()));
-  const Pages& pages = PagesOf(*session);
+  const Pages& pages = PagesOf(session->sequences.at(request.sequence()));
   const KvSpec& spec = pages.spec;
   for (uint32_t layer : request.layers()) {
     for (uint32_t page = request.first_page(); page < request.end_page(); ++page) {

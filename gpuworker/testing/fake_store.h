@@ -76,15 +76,22 @@ class FakeStore final : public CallHandler {
     int32_t page = -1;
     uint32_t generation = 0;
   };
-  using Map = std::vector<Slot>;  ///< [num_layers][n_kv][slots]
-  struct SessionState {
-    uint64_t context = 0;  ///< An open context, or 0.
-    Pages sealed;          ///< Without an open context.
-    uint32_t slots = 0;
-    uint64_t sequence = 0;  ///< Committed.
-    uint64_t epoch = 1;
+  using Map = std::vector<Slot>;  ///< [n_kv][slots]
+  struct LaneState {
+    uint64_t committed_exchange = 0;
+    uint64_t pending_exchange = 0;
     Map committed;
     Map pending;
+  };
+  struct SequenceState {
+    uint64_t context = 0;  ///< An open context, or 0.
+    Pages sealed;          ///< Without an open context.
+    std::vector<LaneState> lanes;
+  };
+  struct SessionState {
+    uint32_t slots = 0;
+    uint64_t epoch = 1;
+    std::vector<SequenceState> sequences;
   };
 
   Status Dispatch(std::string_view method, const std::string& control, const std::string& payload,
@@ -99,17 +106,19 @@ class FakeStore final : public CallHandler {
   Status Fetch(const v1::FetchRequest& request, v1::FetchReply* reply, std::string* payload);
   Status Register(const v1::RegisterRequest& request, v1::RegisterReply* reply);
   Status Get(const v1::GetDocumentRequest& request, v1::GetDocumentReply* reply);
+  Status OpenSequence(const v1::SequenceSpec& spec, uint32_t slots, SequenceState* sequence,
+                      v1::OpenedSequence* opened);
   Status OpenSession(const v1::OpenSessionRequest& request, v1::OpenSessionReply* reply);
   Status Recall(const v1::RecallRequest& request, v1::RecallReply* reply, std::string* payload);
-  Status RecallHead(const Pages& pages, SessionState& session, uint32_t layer, uint32_t head,
-                    const v1::HeadPages& want, v1::HeadPlacement* placed, v1::RecallReply* reply,
-                    std::string* payload);
+  /// Places what `want`, a unit list, lacks in the slots of `map`.
+  Status RecallLane(const Pages& pages, uint32_t num_slots, const std::string& want, Map* map,
+                    v1::LanePlacement* placed, std::string* payload);
   Status Resync(const v1::ResyncRequest& request);
   Status Digests(const v1::DigestsRequest& request, std::string* payload);
 
   StatusOr<const Pages*> Find(const v1::ContextRef& ref) const;
   StatusOr<SessionState*> FindSession(uint64_t id);
-  const Pages& PagesOf(const SessionState& session) const;
+  const Pages& PagesOf(const SequenceState& sequence) const;
 
   uint64_t next_id_ = 1;
   bool dead_ = false;

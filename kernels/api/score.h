@@ -7,7 +7,7 @@
 // Tolerance: 1e-5 * |scale| * sum_c |term|. NaN in a query or a digest makes the score NaN.
 // Precondition: lo <= hi in every channel, or both NaN, as the digest op writes them.
 // Errors: kBadShape for a size < 1 (n_pages may be 0), n_q not a multiple of n_kv, first_page < 0,
-// pages beyond n_blocks * pages_per_block, a missing pointer.
+// score_stride below n_pages and not 0, pages beyond n_blocks * pages_per_block, a missing pointer.
 #ifndef QUIRE_KERNELS_API_SCORE_H_
 #define QUIRE_KERNELS_API_SCORE_H_
 
@@ -29,7 +29,8 @@ struct ScoreArgs {
   int64_t n_blocks = 0;
   int64_t pages_per_block = 0;  ///< Pages of every block; the last one may hold fewer.
   int64_t first_page = 0;       ///< Skips pages (sinks, for example) without moving a pointer.
-  float* scores = nullptr;      ///< out [n_q][n_pages]
+  float* scores = nullptr;      ///< out [n_q] rows of n_pages, spaced score_stride
+  int64_t score_stride = 0;     ///< Between rows, >= n_pages; 0: n_pages.
   int64_t n_pages = 0;
   int64_t n_q = 0;
   int64_t n_kv = 0;

@@ -107,6 +107,7 @@ OpStatus Check(const ScoreArgs& args) {
       !Groups(args.n_q, args.n_kv)) {
     return OpStatus::kBadShape;
   }
+  if (args.score_stride != 0 && args.score_stride < args.n_pages) return OpStatus::kBadShape;
   if (args.n_pages == 0) return OpStatus::kOk;
   if (!Given(args.q, args.scores)) return OpStatus::kBadShape;
   if (args.blocks == nullptr) return BadUnless(args.digests != nullptr);

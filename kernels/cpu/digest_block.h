@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a page's digest lies, for both layouts of ScoreArgs.
+// Where a page's digest lies, and where its scores go, for all layouts of ScoreArgs.
 #ifndef QUIRE_KERNELS_CPU_DIGEST_BLOCK_H_
 #define QUIRE_KERNELS_CPU_DIGEST_BLOCK_H_
 
@@ -13,6 +13,11 @@ struct DigestPage {
   int64_t index = 0;            ///< of the page inside the block
   int64_t rest = 0;  ///< pages of the block from `index` on, counted to the last scored one
 };
+
+/// Elements between the rows of `scores`.
+inline int64_t ScoreStride(const ScoreArgs& args) {
+  return args.score_stride == 0 ? args.n_pages : args.score_stride;
+}
 
 /// `page` in [first_page, first_page + n_pages) of arguments that passed Check.
 inline DigestPage FindDigestPage(const ScoreArgs& args, int64_t page) {

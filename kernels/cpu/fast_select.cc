@@ -72,6 +72,7 @@ OpStatus Score(const ScoreArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   const int64_t d = args.head_dim;
   const int64_t group = args.n_q / args.n_kv;
+  const int64_t stride = ScoreStride(args);
   std::vector<float> scratch(2 * d);
   simd::BoundsInput in;
   in.dtype = args.dtype;
@@ -86,7 +87,7 @@ OpStatus Score(const ScoreArgs& args) {
     for (int64_t g = 0; g < args.n_kv; ++g) {
       in.q = args.q + g * group * d;
       in.digests = At(page.block, (page.index * args.n_kv + g) * 2 * d, args.dtype);
-      simd::Bounds(in, scratch.data(), args.scores + g * group * args.n_pages + j, args.n_pages);
+      simd::Bounds(in, scratch.data(), args.scores + g * group * stride + j, stride);
     }
   }
   return OpStatus::kOk;

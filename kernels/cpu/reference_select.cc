@@ -74,7 +74,7 @@ OpStatus Score(const ScoreArgs& args) {
         const int64_t corner = q >= 0 ? lo + d + c : lo + c;
         bound += q * LoadElement(page.block, corner, args.dtype);
       }
-      args.scores[a * args.n_pages + j] = static_cast<float>(args.scale * bound);
+      args.scores[a * ScoreStride(args) + j] = static_cast<float>(args.scale * bound);
     }
   }
   return OpStatus::kOk;

@@ -2,29 +2,145 @@
 #include "kvserver/select/selector.h"
 
 #include <cmath>
-#include <numeric>
 #include <string_view>
 #include <utility>
 
+#include "common/page/page_name.h"
+#include "common/page/rope_rotation.h"
+
 namespace quire::kvserver {
 namespace {
+
+/// Of the scratch kept for later selections: how many at most, and how large each may be.
+constexpr size_t kMaxIdle = 8;
+constexpr uint64_t kMaxIdleBytes = uint64_t{16} << 20;
+/// Beyond any position, and far from overflow.
+constexpr int64_t kMaxOffset = int64_t{1} << 40;
 
 Status FromOp(kernels::OpStatus status, std::string_view op) {
   if (status == kernels::OpStatus::kOk) return OkStatus();
   return Internal("kernel ", op, ": ", kernels::Describe(status));
 }
 
+/// Rows that are scored: heads whose queries are pooled have one query a group.
+uint32_t ScoredRows(const KvSpec& spec, const PageQuery& query) {
+  return kernels::PoolsQuery(query.pooling) ? spec.num_kv_heads : spec.num_query_heads;
+}
+
+Status CheckRange(const KvSpec& spec, const CandidateRange& range,
+                  std::span<const uint32_t> member_pages) {
+  if (range.member >= member_pages.size()) {
+    return InvalidArgument("candidates of member ", range.member, ": there are ",
+                           member_pages.size(), " members");
+  }
+  if (range.first_page > range.end_page || range.end_page > member_pages[range.member]) {
+    return InvalidArgument("candidate pages [", range.first_page, ", ", range.end_page,
+                           ") are not inside the ", member_pages[range.member], " pages of member ",
+                           range.member);
+  }
+  if (range.position_offset > kMaxOffset || range.position_offset < -kMaxOffset) {
+    return InvalidArgument("member ", range.member, " is at position ", range.position_offset,
+                           ": must be within ", kMaxOffset, " of 0");
+  }
+  if (range.position_offset != 0 && !spec.rope.CanRebase()) {
+    return InvalidArgument("member ", range.member, " is at position ", range.position_offset,
+                           ": the keys of this model cannot be moved; read it at position 0");
+  }
+  return OkStatus();
+}
+
+void TakeAll(const KvSpec& spec, const PageQuery& query, PageLists* out) {
+  out->AppendHead();
+  for (const CandidateRange& range : query.ranges) {
+    for (uint32_t page = range.first_page; page < range.end_page; ++page) {
+      out->Append(PageName(range.member, page));
+    }
+  }
+  for (uint32_t head = 1; head < spec.num_kv_heads; ++head) out->RepeatHead();
+}
+
+/// Names of the candidates with these ascending numbers, which count through all ranges.
+void NamePages(const std::vector<CandidateRange>& ranges, std::span<const int32_t> candidates,
+               std::span<uint32_t> names) {
+  auto range = ranges.begin();
+  uint32_t before = 0;  // candidates of earlier ranges
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const auto candidate = static_cast<uint32_t>(candidates[i]);
+    while (candidate - before >= range->num_pages()) before += (range++)->num_pages();
+    names[i] = PageName(range->member, range->first_page + (candidate - before));
+  }
+}
+
 }  // namespace
 
-Status Selector::Check(const KvSpec& spec, const PageQuery& query, uint32_t num_context_pages) {
+struct Selector::Scratch {
+  std::vector<float> turned;   ///< [n_q][key_dim], turned back
+  std::vector<float> pooled;   ///< [n_kv][key_dim], pooled queries
+  std::vector<float> cosines;  ///< [rotary_dim/2], of a turn
+  std::vector<float> sines;
+  std::vector<float> scores;   ///< [rows][candidates]
+  std::vector<float> weights;  ///< [n_kv][candidates]
+  std::vector<int32_t> best;   ///< [n_kv][num_pages]
+  std::vector<int32_t> nan_counts;
+
+  uint64_t bytes() const {
+    return (scores.capacity() + weights.capacity() + best.capacity()) * sizeof(float);
+  }
+};
+
+/// Takes an idle scratch, or a new one, and gives it back.
+class Selector::ScratchLease {
+ public:
+  explicit ScratchLease(Selector& selector) : selector_(selector) {
+    MutexLock lock(selector_.mutex_);
+    if (selector_.idle_.empty()) {
+      scratch_ = std::make_unique<Scratch>();
+    } else {
+      scratch_ = std::move(selector_.idle_.back());
+      selector_.idle_.pop_back();
+    }
+  }
+  ~ScratchLease() {
+    if (scratch_->bytes() > kMaxIdleBytes) return;
+    MutexLock lock(selector_.mutex_);
+    if (selector_.idle_.size() < kMaxIdle) selector_.idle_.push_back(std::move(scratch_));
+  }
+  ScratchLease(const ScratchLease&) = delete;
+  ScratchLease& operator=(const ScratchLease&) = delete;
+
+  Scratch& operator*() { return *scratch_; }
+
+ private:
+  Selector& selector_;
+  std::unique_ptr<Scratch> scratch_;
+};
+
+Selector::Selector(const kernels::KernelTable& ops) : ops_(ops) {}
+Selector::~Selector() = default;
+
+Status Selector::Check(const KvSpec& spec, const PageQuery& query,
+                       std::span<const uint32_t> member_pages) {
   const uint64_t expected = uint64_t{spec.num_query_heads} * spec.key_dim();
   if (query.query.size() != expected) {
     return InvalidArgument("the query has ", query.query.size(), " numbers: must be ",
                            spec.num_query_heads, " heads of ", spec.key_dim());
   }
-  if (query.first_page > query.end_page || query.end_page > num_context_pages) {
-    return InvalidArgument("candidate pages [", query.first_page, ", ", query.end_page,
-                           ") are not inside the context's ", num_context_pages, " pages");
+  const CandidateRange* last = nullptr;
+  for (const CandidateRange& range : query.ranges) {
+    QUIRE_RETURN_IF_ERROR(CheckRange(spec, range, member_pages));
+    if (last != nullptr && (range.member < last->member ||
+                            (range.member == last->member && range.first_page < last->end_page))) {
+      return InvalidArgument("candidates of member ", range.member, " from page ", range.first_page,
+                             " on follow those of member ", last->member, " up to page ",
+                             last->end_page, ": must ascend without overlap");
+    }
+    last = &range;
+  }
+  if (const uint64_t candidates = NumCandidates(query);
+      candidates > kMaxScores / spec.num_query_heads) {
+    return InvalidArgument(candidates, " candidate pages: at most ",
+                           kMaxScores / spec.num_query_heads, " can be scored together for ",
+                           spec.num_query_heads, " query heads");
   }
   if (!std::isfinite(query.scale) || query.scale <= 0) {
     return InvalidArgument("scale is ", query.scale, ": must be finite and above 0");
@@ -35,89 +151,130 @@ Status Selector::Check(const KvSpec& spec, const PageQuery& query, uint32_t num_
   return OkStatus();
 }
 
-StatusOr<std::vector<std::vector<uint32_t>>> Selector::Select(const KvSpec& spec,
-                                                              const PageQuery& query,
-                                                              const DigestBlocks& digests) {
-  std::vector<std::vector<uint32_t>> selected(spec.num_kv_heads);
-  const uint32_t candidates = query.end_page - query.first_page;
+Status Selector::Select(const KvSpec& spec, const PageQuery& query,
+                        std::span<const DigestBlocks> digests, PageLists* out) {
+  out->Clear();
   if (TakesAll(query)) {
-    for (auto& pages : selected) {
-      pages.resize(candidates);
-      std::iota(pages.begin(), pages.end(), query.first_page);
-    }
-    return selected;
+    TakeAll(spec, query, out);
+    return OkStatus();
   }
-  if (query.num_pages == 0) return selected;
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<float> weights, Weigh(spec, query, digests));
-  std::vector<int32_t> best(uint64_t{spec.num_kv_heads} * query.num_pages);
-  std::vector<int32_t> nan_counts(spec.num_kv_heads);
-  QUIRE_RETURN_IF_ERROR(FromOp(ops_.topk({.scores = weights.data(),
-                                          .indices = best.data(),
-                                          .nan_counts = nan_counts.data(),
-                                          .n_rows = spec.num_kv_heads,
-                                          .n_pages = candidates,
-                                          .k = query.num_pages,
-                                          .index_offset = static_cast<int32_t>(query.first_page)}),
-                               "topk"));
-  for (uint32_t head = 0; head < spec.num_kv_heads; ++head) {
-    const auto row = best.begin() + int64_t{head} * query.num_pages;
-    selected[head].assign(row, row + query.num_pages);
-    nan_scores_.Add(static_cast<uint64_t>(nan_counts[head]));
+  if (query.num_pages == 0) {
+    out->Reset(spec.num_kv_heads);
+    return OkStatus();
   }
-  units_scored_.Add(uint64_t{candidates} * spec.num_kv_heads);
-  return selected;
+  ScratchLease scratch(*this);
+  return SelectScored(spec, query, digests, *scratch, out);
 }
 
-StatusOr<std::vector<float>> Selector::Weigh(const KvSpec& spec, const PageQuery& query,
-                                             const DigestBlocks& digests) const {
-  const int64_t candidates = query.end_page - query.first_page;
-  const bool pools_query = kernels::PoolsQuery(query.pooling);
-  const int64_t rows = pools_query ? spec.num_kv_heads : spec.num_query_heads;
-  std::vector<float> heads = query.query;
-  if (pools_query) {
-    heads.resize(static_cast<size_t>(rows) * spec.key_dim());
-    QUIRE_RETURN_IF_ERROR(FromOp(ops_.pool_query({.q = query.query.data(),
-                                                  .pooled = heads.data(),
-                                                  .n_q = spec.num_query_heads,
-                                                  .n_kv = spec.num_kv_heads,
-                                                  .head_dim = spec.key_dim(),
-                                                  .pooling = query.pooling}),
-                                 "pool_query"));
-  }
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<float> scores, Score(spec, query, heads, digests));
-  std::vector<float> weights(uint64_t{spec.num_kv_heads} * static_cast<uint64_t>(candidates));
-  QUIRE_RETURN_IF_ERROR(FromOp(ops_.pool({.scores = scores.data(),
-                                          .pooled = weights.data(),
-                                          .n_q = rows,
+Status Selector::SelectScored(const KvSpec& spec, const PageQuery& query,
+                              std::span<const DigestBlocks> digests, Scratch& scratch,
+                              PageLists* out) {
+  const uint64_t candidates = NumCandidates(query);
+  QUIRE_RETURN_IF_ERROR(ScoreRanges(spec, query, digests, scratch));
+  scratch.weights.resize(spec.num_kv_heads * candidates);
+  QUIRE_RETURN_IF_ERROR(FromOp(ops_.pool({.scores = scratch.scores.data(),
+                                          .pooled = scratch.weights.data(),
+                                          .n_q = ScoredRows(spec, query),
                                           .n_kv = spec.num_kv_heads,
-                                          .n_pages = candidates,
+                                          .n_pages = static_cast<int64_t>(candidates),
                                           .head_dim = spec.key_dim(),
                                           .pooling = query.pooling}),
                                "pool"));
-  return weights;
+  scratch.best.resize(uint64_t{spec.num_kv_heads} * query.num_pages);
+  scratch.nan_counts.resize(spec.num_kv_heads);
+  QUIRE_RETURN_IF_ERROR(FromOp(ops_.topk({.scores = scratch.weights.data(),
+                                          .indices = scratch.best.data(),
+                                          .nan_counts = scratch.nan_counts.data(),
+                                          .n_rows = spec.num_kv_heads,
+                                          .n_pages = static_cast<int64_t>(candidates),
+                                          .k = query.num_pages}),
+                               "topk"));
+  const std::span<const int32_t> best(scratch.best);
+  for (uint32_t head = 0; head < spec.num_kv_heads; ++head) {
+    NamePages(query.ranges, best.subspan(uint64_t{head} * query.num_pages, query.num_pages),
+              out->AddHead(query.num_pages));
+    nan_scores_.Add(static_cast<uint64_t>(scratch.nan_counts[head]));
+  }
+  units_scored_.Add(candidates * spec.num_kv_heads);
+  return OkStatus();
 }
 
-StatusOr<std::vector<float>> Selector::Score(const KvSpec& spec, const PageQuery& query,
-                                             std::span<const float> heads,
-                                             const DigestBlocks& digests) const {
-  const uint64_t rows = heads.size() / spec.key_dim();
-  const uint64_t candidates = query.end_page - query.first_page;
-  std::vector<float> scores(rows * candidates);
-  const auto blocks = digests.pointers();
-  QUIRE_RETURN_IF_ERROR(FromOp(ops_.score({.q = heads.data(),
-                                           .blocks = blocks.data(),
-                                           .n_blocks = static_cast<int64_t>(blocks.size()),
-                                           .pages_per_block = digests.pages_per_block(),
-                                           .first_page = query.first_page - digests.first_page(),
-                                           .scores = scores.data(),
-                                           .n_pages = static_cast<int64_t>(candidates),
-                                           .n_q = static_cast<int64_t>(rows),
-                                           .n_kv = spec.num_kv_heads,
-                                           .head_dim = spec.key_dim(),
-                                           .scale = query.scale,
-                                           .dtype = spec.dtype}),
-                               "score"));
-  return scores;
+Status Selector::ScoreRanges(const KvSpec& spec, const PageQuery& query,
+                             std::span<const DigestBlocks> digests, Scratch& scratch) const {
+  const uint32_t rows = ScoredRows(spec, query);
+  const uint64_t candidates = NumCandidates(query);
+  scratch.scores.resize(rows * candidates);
+  float* scores = scratch.scores.data();
+  for (size_t i = 0; i < query.ranges.size(); ++i) {
+    const CandidateRange& range = query.ranges[i];
+    if (range.num_pages() == 0) continue;
+    QUIRE_ASSIGN_OR_RETURN(const auto queries, QueriesOf(spec, query, range, scratch));
+    const auto blocks = digests[i].pointers();
+    QUIRE_RETURN_IF_ERROR(
+        FromOp(ops_.score({.q = queries.data(),
+                           .blocks = blocks.data(),
+                           .n_blocks = static_cast<int64_t>(blocks.size()),
+                           .pages_per_block = digests[i].pages_per_block(),
+                           .first_page = int64_t{range.first_page} - digests[i].first_page(),
+                           .scores = scores,
+                           .score_stride = static_cast<int64_t>(candidates),
+                           .n_pages = range.num_pages(),
+                           .n_q = rows,
+                           .n_kv = spec.num_kv_heads,
+                           .head_dim = spec.key_dim(),
+                           .scale = query.scale,
+                           .dtype = spec.dtype}),
+               "score"));
+    scores += range.num_pages();
+  }
+  return OkStatus();
+}
+
+StatusOr<std::span<const float>> Selector::QueriesOf(const KvSpec& spec, const PageQuery& query,
+                                                     const CandidateRange& range,
+                                                     Scratch& scratch) const {
+  std::span<const float> queries(query.query);
+  if (range.position_offset != 0) {
+    scratch.turned.assign(queries.begin(), queries.end());
+    QUIRE_RETURN_IF_ERROR(TurnBack(spec, range.position_offset, scratch));
+    queries = scratch.turned;
+  }
+  if (!kernels::PoolsQuery(query.pooling)) return queries;
+  scratch.pooled.resize(size_t{spec.num_kv_heads} * spec.key_dim());
+  QUIRE_RETURN_IF_ERROR(FromOp(ops_.pool_query({.q = queries.data(),
+                                                .pooled = scratch.pooled.data(),
+                                                .n_q = spec.num_query_heads,
+                                                .n_kv = spec.num_kv_heads,
+                                                .head_dim = spec.key_dim(),
+                                                .pooling = query.pooling}),
+                               "pool_query"));
+  return std::span<const float>(scratch.pooled);
+}
+
+Status Selector::TurnBack(const KvSpec& spec, int64_t offset, Scratch& scratch) const {
+  const uint32_t rotary_dim = spec.rope.rotary_dim;
+  if (rotary_dim == 0) return OkStatus();
+  scratch.cosines.resize(rotary_dim / 2);
+  scratch.sines.resize(rotary_dim / 2);
+  RopeRotation(spec.rope).FillMove(-offset, scratch.cosines.data(), scratch.sines.data());
+  constexpr int32_t kOnlyPosition = 0;
+  // The rotated channels come first, in MLA after the latent ones.
+  const uint32_t first = spec.attention == AttentionKind::kMla ? spec.latent_dim : 0;
+  for (uint32_t head = 0; head < spec.num_query_heads; ++head) {
+    QUIRE_RETURN_IF_ERROR(
+        FromOp(ops_.rope({.rows = scratch.turned.data() + size_t{head} * spec.key_dim() + first,
+                          .positions = &kOnlyPosition,
+                          .cos_table = scratch.cosines.data(),
+                          .sin_table = scratch.sines.data(),
+                          .t = 1,
+                          .heads = 1,
+                          .head_dim = rotary_dim,
+                          .rotary_dim = rotary_dim,
+                          .n_positions = 1,
+                          .interleaved = spec.rope.interleaved}),
+               "rope"));
+  }
+  return OkStatus();
 }
 
 void Selector::VisitMetrics(MetricsVisitor& visit) const {

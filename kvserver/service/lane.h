@@ -17,13 +17,21 @@ namespace quire::kvserver {
 enum class Lane : uint8_t { kRead, kWrite, kControl };
 
 /// Methods that write nothing.
-inline constexpr std::array<std::string_view, 13> kReadingMethods = {
-    "quire.v1.Registry/Get",    "quire.v1.Registry/GetCollection",
-    "quire.v1.Registry/List",   "quire.v1.Registry/ListCollections",
-    "quire.v1.Session/Ack",     "quire.v1.Session/Close",
-    "quire.v1.Session/Digests", "quire.v1.Session/Open",
-    "quire.v1.Session/Recall",  "quire.v1.Session/Resync",
-    "quire.v1.Store/Fetch",     "quire.v1.Store/Lookup",
+inline constexpr std::array<std::string_view, 15> kReadingMethods = {
+    "quire.v1.Registry/Get",
+    "quire.v1.Registry/GetCollection",
+    "quire.v1.Registry/List",
+    "quire.v1.Registry/ListCollections",
+    "quire.v1.Session/Ack",
+    "quire.v1.Session/AddSequence",
+    "quire.v1.Session/Close",
+    "quire.v1.Session/Digests",
+    "quire.v1.Session/Open",
+    "quire.v1.Session/Recall",
+    "quire.v1.Session/RemoveSequence",
+    "quire.v1.Session/Resync",
+    "quire.v1.Store/Fetch",
+    "quire.v1.Store/Lookup",
     "quire.v1.Store/Stat",
 };
 

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/wire/convert_context.h"
 #include "kvserver/service/adapters.h"
-#include "kvserver/service/context_info.h"
-#include "kvserver/service/payload_check.h"
 #include "kvserver/service/session_convert.h"
 #include "quire/v1/session.pb.h"
 
@@ -15,32 +12,73 @@ Status Open(SessionManager& sessions, const Call& call, const v1::OpenSessionReq
   QUIRE_ASSIGN_OR_RETURN(const SessionManager::Opened opened, sessions.Open(call.tenant, args));
   reply->set_session_id(opened.id);
   reply->set_epoch(opened.epoch);
-  wire::ContextInfoToProto(InfoOf(*opened.view), reply->mutable_context());
-  reply->mutable_tail_tokens()->Add(opened.tail_tokens.begin(), opened.tail_tokens.end());
+  for (const auto& sequence : opened.sequences) OpenedToProto(sequence, reply->add_sequences());
   return OkStatus();
 }
 
-Status Recall(SessionManager& sessions, const Call& call, const v1::RecallRequest& request,
-              v1::RecallReply* reply) {
-  QUIRE_ASSIGN_OR_RETURN(const auto session, sessions.Find(call.tenant, request.session_id()));
-  QUIRE_ASSIGN_OR_RETURN(const RecallArgs args, RecallArgsFromProto(request));
-  QUIRE_ASSIGN_OR_RETURN(const RecallAnswer answer, session->Recall(args));
-  RecallAnswerToProto(args, answer, reply);
-  AppendUnits(answer.units, reply->mutable_unit_crc32c(), call.reply_payload);
+Status AddSequence(SessionManager& sessions, const Call& call,
+                   const v1::AddSequenceRequest& request, v1::AddSequenceReply* reply) {
+  QUIRE_ASSIGN_OR_RETURN(const auto args, SequenceArgsFromProto(request.sequence()));
+  QUIRE_ASSIGN_OR_RETURN(const SessionManager::AddedSequence added,
+                         sessions.AddSequence(call.tenant, request.session_id(), args));
+  reply->set_sequence(added.number);
+  OpenedToProto(added.opened, reply->mutable_opened());
   return OkStatus();
+}
+
+Status RemoveSequence(SessionManager& sessions, const Call& call,
+                      const v1::RemoveSequenceRequest& request, v1::RemoveSequenceReply*) {
+  QUIRE_ASSIGN_OR_RETURN(const auto session, sessions.Find(call.tenant, request.session_id()));
+  return session->RemoveSequence(request.sequence(), call.context.deadline);
+}
+
+/// Writes the parts of a recall to the caller.
+class PartSink final : public RecallSink {
+ public:
+  PartSink(const CallContext& context, const RecallArgs& args, PartWriter<v1::RecallReply>& out)
+      : context_(context), args_(args), out_(out) {}
+
+  Status CheckWanted() const override {
+    if (context_.IsCancelled()) return Status(StatusCode::kCancelled, "the caller gave it up");
+    if (SystemClock().Now() < context_.deadline) return OkStatus();
+    return DeadlineExceeded("the recall was not answered in time");
+  }
+  Status Write(RecallPart part) override {
+    v1::RecallReply reply;
+    RecallPartToProto(args_, part, &reply);
+    return out_.Write(reply, std::move(part.payload), std::move(part.places));
+  }
+
+ private:
+  const CallContext& context_;
+  const RecallArgs& args_;
+  PartWriter<v1::RecallReply>& out_;
+};
+
+Status Recall(SessionManager& sessions, const Call& call, const v1::RecallRequest& request,
+              PartWriter<v1::RecallReply>& parts) {
+  QUIRE_ASSIGN_OR_RETURN(const auto session, sessions.Find(call.tenant, request.session_id()));
+  QUIRE_ASSIGN_OR_RETURN(const RecallArgs args,
+                         RecallArgsFromProto(request, session->shape(), session->num_sequences()));
+  const ReplyShape shape{.max_parts = call.context.max_parts,
+                         .part_bytes = call.context.part_bytes,
+                         .deadline = call.context.deadline};
+  PartSink sink(call.context, args, parts);
+  return session->Recall(args, shape, sink);
 }
 
 Status Ack(SessionManager& sessions, const Call& call, const v1::AckRequest& request,
            v1::AckReply*) {
   QUIRE_ASSIGN_OR_RETURN(const auto session, sessions.Find(call.tenant, request.session_id()));
-  return session->Ack(request.epoch(), request.sequence());
+  QUIRE_ASSIGN_OR_RETURN(const auto lanes, AppliedLanesFromProto(request));
+  return session->Ack(request.epoch(), lanes, call.context.deadline);
 }
 
 Status Resync(SessionManager& sessions, const Call& call, const v1::ResyncRequest& request,
               v1::ResyncReply*) {
   QUIRE_ASSIGN_OR_RETURN(const auto session, sessions.Find(call.tenant, request.session_id()));
-  QUIRE_ASSIGN_OR_RETURN(const auto layers, LayerSlotsFromProto(request));
-  return session->Resync(request.epoch(), request.sequence(), layers);
+  QUIRE_ASSIGN_OR_RETURN(const auto maps, LaneMapsFromProto(request, session->shape()));
+  return session->Resync(request.epoch(), maps, call.context.deadline);
 }
 
 Status Digests(SessionManager& sessions, const Call& call, const v1::DigestsRequest& request,
@@ -48,7 +86,8 @@ Status Digests(SessionManager& sessions, const Call& call, const v1::DigestsRequ
   QUIRE_ASSIGN_OR_RETURN(const auto session, sessions.Find(call.tenant, request.session_id()));
   const std::vector<uint32_t> layers(request.layers().begin(), request.layers().end());
   QUIRE_ASSIGN_OR_RETURN(*call.reply_payload,
-                         session->Digests(layers, request.first_page(), request.end_page()));
+                         session->Digests(request.sequence(), request.member(), layers,
+                                          request.first_page(), request.end_page()));
   return OkStatus();
 }
 
@@ -73,7 +112,13 @@ void Bind(SessionManager* sessions, const std::string& name,
 
 void AddSessionMethods(SessionManager* sessions, Dispatcher* dispatcher) {
   Bind(sessions, "Open", &Open, dispatcher);
-  Bind(sessions, "Recall", &Recall, dispatcher);
+  Bind(sessions, "AddSequence", &AddSequence, dispatcher);
+  Bind(sessions, "RemoveSequence", &RemoveSequence, dispatcher);
+  dispatcher->AddStreaming<v1::RecallRequest, v1::RecallReply>(
+      "quire.v1.Session/Recall", [sessions](const Call& call, const v1::RecallRequest& request,
+                                            PartWriter<v1::RecallReply>& parts) {
+        return Recall(*sessions, call, request, parts);
+      });
   Bind(sessions, "Ack", &Ack, dispatcher);
   Bind(sessions, "Resync", &Resync, dispatcher);
   Bind(sessions, "Digests", &Digests, dispatcher);

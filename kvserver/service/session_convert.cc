@@ -1,113 +1,213 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/service/session_convert.h"
 
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <string_view>
 #include <utility>
 
+#include "common/page/dtype.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
+#include "common/wire/lane_records.h"
 #include "common/wire/limits.h"
+#include "common/wire/unit_list.h"
+#include "kvserver/service/context_info.h"
 
 namespace quire::kvserver {
 namespace {
 
-/// The wire's pooling numbers are the kernels'; 0 means the default.
+/// The wire's numbers are the domain's.
 static_assert(static_cast<int>(kernels::Pooling::kMaxQ) == v1::POOLING_MAX_Q);
 static_assert(static_cast<int>(kernels::Pooling::kAvgSdM) == v1::POOLING_AVG_SDM);
+static_assert(wire::kMaxSequences == SessionShape::kMaxSequences);
+static_assert(wire::kMaxMembers == SessionShape::kMaxMembers);
+static_assert(wire::kMaxSlotsPerHead == SessionShape::kMaxSlotsPerHead);
+/// Queries come as they lie in memory.
+static_assert(std::endian::native == std::endian::little);
 
-StatusOr<PageQuery> QueryFromProto(const v1::QuerySelection& proto) {
-  PageQuery query;
-  QUIRE_ASSIGN_OR_RETURN(
-      query.query,
-      wire::FloatsFromBytes(proto.query(), proto.query().size() / sizeof(float), "query"));
-  query.first_page = proto.first_page();
-  query.end_page = proto.end_page();
-  query.num_pages = proto.num_pages();
+StatusOr<DType> QueryDType(int dtype) {
+  if (dtype == v1::DTYPE_UNSPECIFIED) return DType::kF32;
+  if (dtype > 0 && dtype <= UINT8_MAX && IsKnown(static_cast<DType>(dtype))) {
+    return static_cast<DType>(dtype);
+  }
+  return InvalidArgument("the queries' dtype is ", dtype, ": must be f32, f16 or bf16");
+}
+
+/// `count` finite elements of `dtype`.
+StatusOr<std::vector<float>> QueriesFromBytes(std::string_view bytes, uint64_t count, DType dtype) {
+  if (bytes.size() % ElementBytes(dtype) != 0 || bytes.size() / ElementBytes(dtype) != count) {
+    return InvalidArgument("queries have ", bytes.size(), " bytes: ", count, " elements of ",
+                           Name(dtype), " take ", ElementBytes(dtype), " each");
+  }
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i) {
+    float element = 0;  // Large enough for every dtype, and aligned.
+    std::memcpy(&element, bytes.data() + i * ElementBytes(dtype), ElementBytes(dtype));
+    values[i] = LoadElement(&element, 0, dtype);
+    if (!std::isfinite(values[i])) {
+      return InvalidArgument("element ", i, " of the queries is not finite");
+    }
+  }
+  return values;
+}
+
+Status RangesFromProto(const v1::QuerySelection& proto, std::vector<CandidateRange>* ranges) {
+  int64_t last = -1;
+  for (const v1::CandidateRange& range : proto.candidates()) {
+    if (range.member() >= wire::kMaxMembers || int64_t{range.member()} <= last) {
+      return InvalidArgument("candidates of member ", range.member(),
+                             ": members ascend and are below ", wire::kMaxMembers);
+    }
+    last = range.member();
+    ranges->push_back(
+        {.member = range.member(), .first_page = range.first_page(), .end_page = range.end_page()});
+  }
+  return OkStatus();
+}
+
+StatusOr<QueryWant> QueryFromProto(const v1::QuerySelection& proto, const KvSpec& spec,
+                                   uint32_t num_layers) {
+  QueryWant want;
+  QUIRE_ASSIGN_OR_RETURN(const DType dtype, QueryDType(proto.dtype()));
+  const uint64_t row = uint64_t{spec.num_query_heads} * spec.key_dim();
+  QUIRE_ASSIGN_OR_RETURN(want.queries, QueriesFromBytes(proto.queries(), num_layers * row, dtype));
+  QUIRE_RETURN_IF_ERROR(RangesFromProto(proto, &want.shape.ranges));
+  want.shape.num_pages = proto.num_pages();
   const int pooling = proto.pooling();
   if (pooling < v1::POOLING_UNSPECIFIED || pooling > v1::POOLING_AVG_SDM) {
     return InvalidArgument("pooling is ", pooling, ": must be 0..", v1::POOLING_AVG_SDM);
   }
-  if (pooling != v1::POOLING_UNSPECIFIED) query.pooling = static_cast<kernels::Pooling>(pooling);
-  if (proto.scale() != 0) query.scale = proto.scale();
-  return query;
-}
-
-StatusOr<LayerWant> WantFromProto(const v1::LayerRecall& proto) {
-  LayerWant want;
-  want.layer = proto.layer();
-  if (proto.has_query()) {
-    QUIRE_ASSIGN_OR_RETURN(want.query, QueryFromProto(proto.query()));
-    return want;
+  if (pooling != v1::POOLING_UNSPECIFIED) {
+    want.shape.pooling = static_cast<kernels::Pooling>(pooling);
   }
-  if (!proto.has_units()) return InvalidArgument("a layer has neither units nor a query");
-  for (const v1::HeadPages& head : proto.units().heads()) {
-    QUIRE_ASSIGN_OR_RETURN(auto pages,
-                           wire::AscendingFromProto(head.pages(), wire::kMaxContextPages, "pages"));
-    want.pages.push_back(std::move(pages));
-  }
+  if (proto.scale() != 0) want.shape.scale = proto.scale();
   return want;
 }
 
-void PlacementsToProto(const std::vector<Placement>& placements, v1::HeadPlacement* proto) {
-  const int count = static_cast<int>(placements.size());
-  proto->mutable_slots()->Reserve(count);
-  proto->mutable_generations()->Reserve(count);
-  proto->mutable_pages()->Reserve(count);
-  proto->mutable_replaced()->Reserve(count);
-  for (const Placement& placement : placements) {
-    proto->add_slots(placement.slot);
-    proto->add_generations(placement.generation);
-    proto->add_pages(placement.page);
-    proto->add_replaced(placement.replaced);
+/// `max_pages`: what is left of the pages that the recall may name.
+StatusOr<LayerWant> WantFromProto(const v1::LayerWant& proto, const SessionShape& shape,
+                                  uint64_t* max_pages) {
+  LayerWant want;
+  const uint32_t num_layers = proto.num_layers() == 0 ? 1 : proto.num_layers();
+  if (static_cast<uint32_t>(proto.applied_size()) != num_layers) {
+    return InvalidArgument("applied has ", proto.applied_size(), " entries for ", num_layers,
+                           " layers");
   }
+  want.lanes = {
+      proto.sequence(), proto.first_layer(), {proto.applied().begin(), proto.applied().end()}};
+  if (proto.has_query()) {
+    QUIRE_ASSIGN_OR_RETURN(want.query, QueryFromProto(proto.query(), shape.spec, num_layers));
+    return want;
+  }
+  if (!proto.has_units()) return InvalidArgument("a want has neither units nor a query");
+  QUIRE_RETURN_IF_ERROR(wire::DecodeUnitList(proto.units(), shape.spec.num_kv_heads,
+                                             shape.slots_per_head, &want.units));
+  if (want.units.num_pages() > *max_pages) {
+    return InvalidArgument("more pages than the session has slots: name each lane once");
+  }
+  *max_pages -= want.units.num_pages();
+  return want;
 }
 
 }  // namespace
 
 StatusOr<SessionManager::OpenArgs> OpenArgsFromProto(const v1::OpenSessionRequest& proto) {
+  if (proto.sequences_size() < 1 ||
+      static_cast<uint32_t>(proto.sequences_size()) > wire::kMaxSequences) {
+    return InvalidArgument(proto.sequences_size(), " sequences: must be 1..", wire::kMaxSequences);
+  }
   SessionManager::OpenArgs args;
-  QUIRE_ASSIGN_OR_RETURN(args.context, wire::ContextRefFromProto<DocumentName>(proto.context()));
+  for (const v1::SequenceSpec& sequence : proto.sequences()) {
+    QUIRE_ASSIGN_OR_RETURN(args.sequences.emplace_back(), SequenceArgsFromProto(sequence));
+  }
   QUIRE_ASSIGN_OR_RETURN(args.spec, wire::KvSpecFromProto(proto.spec()));
   args.slots_per_head = proto.slots_per_head();
   args.managed_layers.assign(proto.managed_layers().begin(), proto.managed_layers().end());
   return args;
 }
 
-StatusOr<RecallArgs> RecallArgsFromProto(const v1::RecallRequest& proto) {
-  RecallArgs args{proto.epoch(), proto.sequence(), proto.acked_sequence(), {}};
-  args.layers.reserve(static_cast<size_t>(proto.layers_size()));
-  for (const v1::LayerRecall& layer : proto.layers()) {
-    auto want = WantFromProto(layer);
-    if (!want.ok()) return Annotate(want.status(), "layer ", layer.layer());
-    args.layers.push_back(*std::move(want));
+StatusOr<SessionManager::SequenceArgs> SequenceArgsFromProto(const v1::SequenceSpec& proto) {
+  if (proto.members_size() < 1 || static_cast<uint32_t>(proto.members_size()) > wire::kMaxMembers) {
+    return InvalidArgument(proto.members_size(), " members: must be 1..", wire::kMaxMembers);
+  }
+  SessionManager::SequenceArgs args;
+  for (const v1::SequenceMember& member : proto.members()) {
+    SessionManager::MemberArgs& arg = args.emplace_back();
+    QUIRE_ASSIGN_OR_RETURN(arg.context, wire::ContextRefFromProto<DocumentName>(member.context()));
+    arg.position_offset = member.position_offset();
   }
   return args;
 }
 
-StatusOr<std::vector<LayerSlots>> LayerSlotsFromProto(const v1::ResyncRequest& proto) {
-  std::vector<LayerSlots> layers;
-  for (const v1::LayerMap& map : proto.layers()) {
-    LayerSlots& layer = layers.emplace_back();
-    layer.layer = map.layer();
-    for (const v1::HeadMap& head : map.heads()) {
-      layer.pages.emplace_back(head.pages().begin(), head.pages().end());
-      layer.generations.emplace_back(head.generations().begin(), head.generations().end());
-    }
+void OpenedToProto(const SessionManager::OpenedSequence& opened, v1::OpenedSequence* proto) {
+  for (const SessionManager::OpenedMember& member : opened) {
+    v1::OpenedMember* out = proto->add_members();
+    wire::ContextInfoToProto(InfoOf(*member.view), out->mutable_context());
+    out->mutable_tail_tokens()->Add(member.tail_tokens.begin(), member.tail_tokens.end());
   }
-  return layers;
 }
 
-void RecallAnswerToProto(const RecallArgs& args, const RecallAnswer& answer,
-                         v1::RecallReply* proto) {
-  proto->set_sequence(args.sequence);
+StatusOr<RecallArgs> RecallArgsFromProto(const v1::RecallRequest& proto, const SessionShape& shape,
+                                         uint32_t num_sequences) {
+  RecallArgs args{proto.epoch(), proto.exchange(), {}, proto.place()};
+  uint64_t max_pages = num_sequences * shape.num_managed() * shape.lane_slots();
+  args.wants.reserve(static_cast<size_t>(proto.wants_size()));
+  for (const v1::LayerWant& want : proto.wants()) {
+    auto parsed = WantFromProto(want, shape, &max_pages);
+    if (!parsed.ok()) {
+      return Annotate(parsed.status(), "sequence ", want.sequence(), " layer ", want.first_layer());
+    }
+    args.wants.push_back(*std::move(parsed));
+  }
+  return args;
+}
+
+void RecallPartToProto(const RecallArgs& args, const RecallPart& part, v1::RecallReply* proto) {
+  proto->set_exchange(args.exchange);
   proto->set_epoch(args.epoch);
-  for (const LayerPlacement& layer : answer.layers) {
-    v1::LayerPlacement* out = proto->add_layers();
-    out->set_layer(layer.layer);
-    for (const auto& placements : layer.heads) PlacementsToProto(placements, out->add_heads());
-    for (const auto& pages : layer.selected) {
-      out->add_selected()->mutable_pages()->Add(pages.begin(), pages.end());
+  for (const LanePlacement& lane : part.lanes) {
+    const PlacedUnits& placed = lane.placed;
+    v1::LanePlacement* out = proto->add_lanes();
+    out->set_sequence(lane.sequence);
+    out->set_layer(lane.layer);
+    out->mutable_counts()->Assign(placed.counts.begin(), placed.counts.end());
+    wire::EncodeLaneUnits(wire::LaneUnitsView{placed.slots, placed.generations, placed.pages,
+                                              placed.replaced, placed.crc32c},
+                          out->mutable_units());
+    if (lane.selected.num_heads() > 0) {
+      wire::EncodeUnitList(lane.selected, out->mutable_selected());
     }
   }
+}
+
+StatusOr<std::vector<AppliedLanes>> AppliedLanesFromProto(const v1::AckRequest& proto) {
+  std::vector<AppliedLanes> lanes;
+  for (const v1::AppliedLanes& some : proto.lanes()) {
+    if (some.applied().empty()) {
+      return InvalidArgument("sequence ", some.sequence(), " layer ", some.first_layer(),
+                             ": applied is empty");
+    }
+    lanes.push_back(
+        {some.sequence(), some.first_layer(), {some.applied().begin(), some.applied().end()}});
+  }
+  return lanes;
+}
+
+StatusOr<std::vector<LaneMap>> LaneMapsFromProto(const v1::ResyncRequest& proto,
+                                                 const SessionShape& shape) {
+  std::vector<LaneMap> maps;
+  for (const v1::LaneMap& map : proto.lanes()) {
+    wire::LaneSlots slots;
+    if (const Status decoded = wire::DecodeLaneSlots(map.slots(), shape.lane_slots(), &slots);
+        !decoded.ok()) {
+      return Annotate(decoded, "sequence ", map.sequence(), " layer ", map.layer());
+    }
+    maps.push_back({map.sequence(), map.layer(), map.applied(), std::move(slots.pages),
+                    std::move(slots.generations)});
+  }
+  return maps;
 }
 
 }  // namespace quire::kvserver

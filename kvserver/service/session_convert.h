@@ -1,28 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recalls and resident maps: wire messages to what sessions take, and back. FromProto functions
-// check shapes and limits that need no session; the session checks the rest. Errors are
-// INVALID_ARGUMENT naming the field.
+// Sessions: wire messages to what the domain takes, and back. FromProto functions check shapes and
+// limits, and take no more memory than what they accept may have; the session checks what needs its
+// state. Errors are INVALID_ARGUMENT naming the field.
 #ifndef QUIRE_KVSERVER_SERVICE_SESSION_CONVERT_H_
 #define QUIRE_KVSERVER_SERVICE_SESSION_CONVERT_H_
 
 #include <vector>
 
 #include "common/base/status.h"
-#include "kvserver/session/session.h"
+#include "kvserver/session/recall.h"
 #include "kvserver/session/session_manager.h"
+#include "kvserver/session/session_shape.h"
 #include "quire/v1/session.pb.h"
 
 namespace quire::kvserver {
 
 [[nodiscard]] StatusOr<SessionManager::OpenArgs> OpenArgsFromProto(
     const v1::OpenSessionRequest& proto);
-[[nodiscard]] StatusOr<RecallArgs> RecallArgsFromProto(const v1::RecallRequest& proto);
-[[nodiscard]] StatusOr<std::vector<LayerSlots>> LayerSlotsFromProto(const v1::ResyncRequest& proto);
+[[nodiscard]] StatusOr<SessionManager::SequenceArgs> SequenceArgsFromProto(
+    const v1::SequenceSpec& proto);
+void OpenedToProto(const SessionManager::OpenedSequence& opened, v1::OpenedSequence* proto);
 
-/// Everything but the units.
-void RecallAnswerToProto(const RecallArgs& args, const RecallAnswer& answer,
-                         v1::RecallReply* proto);
+/// A recall of a session of `num_sequences` sequences: it may name as many pages as they have
+/// slots.
+[[nodiscard]] StatusOr<RecallArgs> RecallArgsFromProto(const v1::RecallRequest& proto,
+                                                       const SessionShape& shape,
+                                                       uint32_t num_sequences);
+/// Everything of a part but its payload and places.
+void RecallPartToProto(const RecallArgs& args, const RecallPart& part, v1::RecallReply* proto);
+
+[[nodiscard]] StatusOr<std::vector<AppliedLanes>> AppliedLanesFromProto(
+    const v1::AckRequest& proto);
+[[nodiscard]] StatusOr<std::vector<LaneMap>> LaneMapsFromProto(const v1::ResyncRequest& proto,
+                                                               const SessionShape& shape);
 
 }  // namespace quire::kvserver
 

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/page/page_lists.h"
+#include "common/page/page_name.h"
+#include "common/wire/lane_records.h"
+#include "common/wire/unit_list.h"
 #include "kvserver/service/testing/service_fixture.h"
 
 namespace quire::kvserver::testing {
@@ -9,124 +13,232 @@ using ::testing::HasSubstr;
 
 class SessionServiceTest : public ServiceFixture {
  protected:
-  v1::OpenSessionRequest OpenRequest(uint32_t slots) {
+  v1::OpenSessionRequest OpenRequest(uint32_t slots, uint32_t sequences = 1) {
     v1::OpenSessionRequest request;
-    *request.mutable_context() = RefTo(Sealed(8, 1).chain_tip());
+    const v1::ContextRef ref = RefTo(Sealed(8, 1).chain_tip());
+    for (uint32_t i = 0; i < sequences; ++i) {
+      *request.add_sequences()->add_members()->mutable_context() = ref;
+    }
     *request.mutable_spec() = SpecProto();
     request.set_slots_per_head(slots);
     return request;
   }
-  v1::OpenSessionReply Open(uint32_t slots) {
-    const auto reply = Call<v1::OpenSessionReply>("Session/Open", OpenRequest(slots));
+  v1::OpenSessionReply Open(const v1::OpenSessionRequest& request) {
+    const auto reply = Call<v1::OpenSessionReply>("Session/Open", request);
     EXPECT_TRUE(reply.ok()) << reply.status();
     return reply.ok() ? *reply : v1::OpenSessionReply();
   }
-  static v1::RecallRequest RecallRequest(uint64_t session, uint64_t sequence, uint32_t layer,
-                                         const std::vector<std::vector<uint32_t>>& pages) {
+  v1::OpenSessionReply Open(uint32_t slots, uint32_t sequences = 1) {
+    return Open(OpenRequest(slots, sequences));
+  }
+
+  static v1::RecallRequest Request(uint64_t session, uint64_t exchange) {
     v1::RecallRequest request;
     request.set_session_id(session);
     request.set_epoch(1);
-    request.set_sequence(sequence);
-    request.set_acked_sequence(sequence - 1);
-    v1::LayerRecall* recall = request.add_layers();
-    recall->set_layer(layer);
-    for (const auto& head : pages) {
-      recall->mutable_units()->add_heads()->mutable_pages()->Add(head.begin(), head.end());
-    }
+    request.set_exchange(exchange);
+    return request;
+  }
+  /// Adds a want of one layer after exchange `applied`.
+  static v1::LayerWant& AddWant(v1::RecallRequest& request, uint32_t layer, uint64_t applied,
+                                const PageLists& pages = {}) {
+    v1::LayerWant& want = *request.add_wants();
+    want.set_first_layer(layer);
+    want.add_applied(applied);
+    if (pages.num_heads() > 0) wire::EncodeUnitList(pages, want.mutable_units());
+    return want;
+  }
+  static v1::RecallRequest RecallOf(uint64_t session, uint64_t exchange, uint32_t layer,
+                                    const PageLists& pages, uint64_t applied = 0) {
+    v1::RecallRequest request = Request(session, exchange);
+    AddWant(request, layer, applied, pages);
     return request;
   }
   StatusOr<v1::RecallReply> Recall(const v1::RecallRequest& request, Payload* payload = nullptr) {
     return Call<v1::RecallReply>("Session/Recall", request, {}, payload);
+  }
+  StatusCode CodeOf(const v1::RecallRequest& request) { return Recall(request).status().code(); }
+  static wire::LaneUnits UnitsOf(const v1::LanePlacement& lane) {
+    size_t count = 0;
+    for (const uint32_t head : lane.counts()) count += head;
+    wire::LaneUnits units;
+    EXPECT_TRUE(wire::DecodeLaneUnits(lane.units(), count, &units).ok());
+    return units;
   }
 };
 
 TEST_F(SessionServiceTest, OnlyTheDiffCrossesTheWire) {
   const v1::OpenSessionReply opened = Open(3);
   EXPECT_EQ(opened.epoch(), 1u);
-  EXPECT_EQ(opened.context().num_pages(), 9u);
-  EXPECT_THAT(opened.tail_tokens(), ElementsAre(132));
+  EXPECT_EQ(opened.sequences(0).members(0).context().num_pages(), 9u);
+  EXPECT_THAT(opened.sequences(0).members(0).tail_tokens(), ElementsAre(132));
   Payload payload;
-  const auto first = Recall(RecallRequest(opened.session_id(), 1, 2, {{0, 8}, {4}}), &payload);
+  const auto first = Recall(RecallOf(opened.session_id(), 1, 2, {{0, 8}, {4}}), &payload);
   ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->exchange(), 1u);
   EXPECT_EQ(payload.size_bytes(), 3 * quire::UnitBytes(spec_));
   const Slice bytes = payload.Flatten();
   const auto short_unit = TestUnit(spec_, 8, 2, 0, 1);
   EXPECT_TRUE(std::equal(short_unit.begin(), short_unit.end(),
                          bytes.bytes.begin() + static_cast<std::ptrdiff_t>(short_unit.size())));
-  EXPECT_EQ(first->unit_crc32c(1), Crc(short_unit));
+  EXPECT_EQ(UnitsOf(first->lanes(0)).crc32c[1], Crc(short_unit));
+  EXPECT_TRUE(first->lanes(0).selected().empty());
 
-  const auto second = Recall(RecallRequest(opened.session_id(), 2, 2, {{0, 5, 8}, {}}), &payload);
+  const auto second = Recall(RecallOf(opened.session_id(), 2, 2, {{0, 5, 8}, {}}, 1), &payload);
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ(payload.size_bytes(), quire::UnitBytes(spec_));
-  const v1::HeadPlacement& head = second->layers(0).heads(0);
-  EXPECT_THAT(head.slots(), ElementsAre(2));
-  EXPECT_THAT(head.generations(), ElementsAre(1));
-  EXPECT_THAT(head.pages(), ElementsAre(5));
-  EXPECT_THAT(head.replaced(), ElementsAre(-1));
+  EXPECT_THAT(second->lanes(0).counts(), ElementsAre(1, 0));
+  const wire::LaneUnits units = UnitsOf(second->lanes(0));
+  EXPECT_THAT(units.slots, ElementsAre(2));
+  EXPECT_THAT(units.generations, ElementsAre(1));
+  EXPECT_THAT(units.pages, ElementsAre(5));
+  EXPECT_THAT(units.replaced, ElementsAre(-1));
   v1::AckRequest ack;
   ack.set_session_id(opened.session_id());
   ack.set_epoch(1);
-  ack.set_sequence(2);
+  v1::AppliedLanes& lanes = *ack.add_lanes();
+  lanes.set_first_layer(2);
+  lanes.add_applied(2);
   EXPECT_TRUE(Call<v1::AckReply>("Session/Ack", ack).ok());
   ack.set_epoch(2);
   EXPECT_EQ(Call<v1::AckReply>("Session/Ack", ack).status().code(),
             StatusCode::kFailedPrecondition);
+  ack.set_epoch(1);
+  lanes.clear_applied();
+  EXPECT_EQ(Call<v1::AckReply>("Session/Ack", ack).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(SessionServiceTest, AReplyComesInPartsOfWholeLanesWithThePlacesOfItsUnits) {
+  const v1::OpenSessionReply opened = Open(8);
+  v1::RecallRequest request = Request(opened.session_id(), 1);
+  request.set_place(true);
+  v1::LayerWant& want = AddWant(request, 0, 0, {{0, 1, 2, 3, 4, 5, 6, 7}, {0, 1, 2, 3}});
+  want.set_num_layers(3);
+  want.add_applied(0);
+  want.add_applied(0);
+  LoopbackTransport cut(server_->handler(), {.max_message_bytes = 1 << 20, .part_bytes = 1});
+  auto call = cut.Start("quire.v1.Session/Recall", {request.SerializeAsString(), {}},
+                        {.tenant = tenant_, .timeout = std::chrono::minutes(5)});
+  ASSERT_TRUE(call.ok()) << call.status();
+  for (uint32_t layer = 0; layer < 3; ++layer) {
+    const auto part = (*call)->Next(TimePoint::max());
+    ASSERT_TRUE(part.ok() && part->has_value()) << part.status();
+    v1::RecallReply reply;
+    ASSERT_TRUE(reply.ParseFromString((*part)->control));
+    ASSERT_EQ(reply.lanes_size(), 1);
+    EXPECT_EQ(reply.lanes(0).layer(), layer);
+    EXPECT_EQ((*part)->payload.size_bytes(), 12 * quire::UnitBytes(spec_));
+    ASSERT_EQ((*part)->places.size(), 12u);
+    EXPECT_EQ((*part)->places[8], (layer * 2 + 1) * 8 * quire::UnitBytes(spec_));
+  }
+  EXPECT_FALSE((*(*call)->Next(TimePoint::max())).has_value());
 }
 
 TEST_F(SessionServiceTest, AQueryIsAnsweredWithWhatTheServerSelected) {
   const v1::OpenSessionReply opened = Open(4);
-  v1::RecallRequest request = RecallRequest(opened.session_id(), 1, 1, {});
-  v1::QuerySelection* query = request.mutable_layers(0)->mutable_query();
-  query->set_query(wire::FloatsToBytes(std::vector<float>(32, 0.5f)));
-  query->set_first_page(1);
-  query->set_end_page(8);
-  query->set_num_pages(3);
-  for (const v1::Pooling pooling :
-       {v1::POOLING_UNSPECIFIED, v1::POOLING_MAX_Q, v1::POOLING_AVG_SDM}) {
-    request.set_acked_sequence(request.sequence() - 1);
-    query->set_pooling(pooling);
-    const auto reply = Recall(request);
-    ASSERT_TRUE(reply.ok()) << reply.status();
-    ASSERT_EQ(reply->layers(0).selected_size(), 2);
-    EXPECT_EQ(reply->layers(0).selected(1).pages_size(), 3);
-    request.set_sequence(request.sequence() + 1);
-  }
-  const auto refused = [&](auto change) {
-    v1::RecallRequest bad = request;
-    bad.set_acked_sequence(request.sequence() - 1);
-    change(*bad.mutable_layers(0)->mutable_query());
-    return Recall(bad).status().code() == StatusCode::kInvalidArgument;
+  uint64_t exchange = 0;
+  const auto request_of = [&](auto change) {
+    v1::RecallRequest request = Request(opened.session_id(), ++exchange);
+    v1::QuerySelection& query = *AddWant(request, 1, 0).mutable_query();
+    query.set_queries(wire::FloatsToBytes(std::vector<float>(32, 0.5f)));
+    v1::CandidateRange& range = *query.add_candidates();
+    range.set_first_page(1);
+    range.set_end_page(8);
+    query.set_num_pages(3);
+    change(*request.mutable_wants(0), query);
+    return request;
   };
+  using Want = v1::LayerWant;
   using Query = v1::QuerySelection;
-  EXPECT_TRUE(refused([](Query& q) { q.set_query("abc"); }));
-  EXPECT_TRUE(refused([](Query& q) { q.set_query(std::string(128, '\xff')); }));  // NaN
-  EXPECT_TRUE(refused([](Query& q) { q.set_query(""); }));
-  EXPECT_TRUE(refused([](Query& q) { q.set_end_page(~0u); }));
-  EXPECT_TRUE(refused([](Query& q) { q.set_first_page(9); }));
-  EXPECT_TRUE(refused([](Query& q) { q.set_num_pages(5); }));
-  EXPECT_TRUE(refused([](Query& q) { q.set_pooling(static_cast<v1::Pooling>(99)); }));
-  EXPECT_TRUE(refused([](Query& q) { q.set_scale(-1); }));
+  const auto selected = [&](auto change) {
+    const auto reply = Recall(request_of(change));
+    EXPECT_TRUE(reply.ok()) << reply.status();
+    PageLists pages;
+    if (reply.ok()) {
+      EXPECT_TRUE(wire::DecodeUnitList(reply->lanes(0).selected(), 2, 4, &pages).ok());
+    }
+    return pages;
+  };
+  const PageLists by_default = selected([](Want&, Query&) {});
+  EXPECT_EQ(by_default.num_pages(), 6u);
+  for (const v1::Pooling pooling : {v1::POOLING_MAX_Q, v1::POOLING_AVG_SDM}) {
+    EXPECT_EQ(selected([&](Want&, Query& q) { q.set_pooling(pooling); }).num_pages(), 6u);
+  }
+  // One half is exact in every type.
+  const auto halves = [](uint16_t bits) {
+    std::string bytes;
+    for (int i = 0; i < 32; ++i) bytes.append(reinterpret_cast<const char*>(&bits), 2);
+    return bytes;
+  };
+  EXPECT_EQ(by_default, selected([&](Want&, Query& q) {
+              q.set_dtype(v1::DTYPE_F16);
+              q.set_queries(halves(0x3800));
+            }));
+  EXPECT_EQ(by_default, selected([&](Want&, Query& q) {
+              q.set_dtype(v1::DTYPE_BF16);
+              q.set_queries(halves(0x3f00));
+            }));
+  EXPECT_EQ(selected([](Want&, Query& q) { q.set_num_pages(0); }).num_pages(), 0u);
+
+  const auto refused = [&](auto change) {
+    return CodeOf(request_of(change)) == StatusCode::kInvalidArgument;
+  };
+  EXPECT_TRUE(refused([](Want&, Query& q) { q.set_queries("abc"); }));
+  EXPECT_TRUE(refused([](Want&, Query& q) { q.set_queries(std::string(128, '\xff')); }));  // NaN
+  EXPECT_TRUE(refused([](Want&, Query& q) { q.set_queries(""); }));
+  EXPECT_TRUE(refused([](Want&, Query& q) { q.set_dtype(v1::DTYPE_F16); }));
+  EXPECT_TRUE(refused([](Want&, Query& q) { q.set_dtype(static_cast<v1::DType>(4)); }));
+  EXPECT_TRUE(refused([](Want&, Query& q) { q.set_dtype(static_cast<v1::DType>(-1)); }));
+  EXPECT_TRUE(refused([](Want& w, Query&) { w.set_num_layers(2); }));
+  EXPECT_TRUE(refused([](Want& w, Query&) { w.add_applied(0); }));
+  EXPECT_TRUE(refused([](Want& w, Query&) {
+    w.set_num_layers(2);
+    w.add_applied(0);
+  }));
+  EXPECT_TRUE(refused([](Want&, Query& q) { q.mutable_candidates(0)->set_end_page(~0u); }));
+  EXPECT_TRUE(refused([](Want&, Query& q) { q.mutable_candidates(0)->set_first_page(9); }));
+  EXPECT_TRUE(refused([](Want&, Query& q) { q.mutable_candidates(0)->set_member(1); }));
+  EXPECT_TRUE(refused([](Want&, Query& q) { q.mutable_candidates(0)->set_member(~0u); }));
+  EXPECT_TRUE(refused([](Want&, Query& q) { *q.add_candidates() = q.candidates(0); }));
+  EXPECT_TRUE(refused([](Want&, Query& q) { q.set_num_pages(5); }));
+  EXPECT_TRUE(refused([](Want&, Query& q) { q.set_pooling(static_cast<v1::Pooling>(99)); }));
+  EXPECT_TRUE(refused([](Want&, Query& q) { q.set_scale(-1); }));
 }
 
 TEST_F(SessionServiceTest, HostileRecallsAreRefusedAndTheSessionGoesOn) {
   const uint64_t id = Open(2).session_id();
-  const auto code = [&](const v1::RecallRequest& request) {
-    return Recall(request).status().code();
+  constexpr StatusCode kBad = StatusCode::kInvalidArgument;
+  EXPECT_EQ(CodeOf(RecallOf(id + 1, 1, 0, {{}, {}})), StatusCode::kNotFound);
+  EXPECT_EQ(CodeOf(RecallOf(id, 0, 0, {{}, {}})), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(CodeOf(RecallOf(id, 2, 0, {{}, {}}, 1)), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(CodeOf(RecallOf(id, 1, 3, {{}, {}})), kBad);
+  EXPECT_EQ(CodeOf(RecallOf(id, 1, ~0u, {{}, {}})), kBad);
+  EXPECT_EQ(CodeOf(RecallOf(id, 1, 0, {{}})), kBad);
+  EXPECT_EQ(CodeOf(RecallOf(id, 1, 0, {{9}, {}})), kBad);
+  EXPECT_EQ(CodeOf(RecallOf(id, 1, 0, {{0, 1, 2}, {}})), kBad);
+  EXPECT_EQ(CodeOf(RecallOf(id, 1, 0, {{PageName(1, 0)}, {}})), kBad);
+  EXPECT_EQ(CodeOf(RecallOf(id, 1, 0, {})), kBad) << "neither pages nor a query";
+  const auto refused = [&](auto change) {
+    v1::RecallRequest request = RecallOf(id, 1, 0, {{1}, {}});
+    change(*request.mutable_wants(0));
+    return CodeOf(request) == kBad;
   };
-  EXPECT_EQ(code(RecallRequest(id + 1, 1, 0, {{}, {}})), StatusCode::kNotFound);
-  EXPECT_EQ(code(RecallRequest(id, 2, 0, {{}, {}})), StatusCode::kFailedPrecondition);
-  EXPECT_EQ(code(RecallRequest(id, 1, 3, {{}, {}})), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code(RecallRequest(id, 1, 0, {{}})), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code(RecallRequest(id, 1, 0, {{9}, {}})), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code(RecallRequest(id, 1, 0, {{1, 1}, {}})), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code(RecallRequest(id, 1, 0, {{3, 1}, {}})), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code(RecallRequest(id, 1, 0, {{~0u}, {}})), StatusCode::kInvalidArgument);
-  v1::RecallRequest neither = RecallRequest(id, 1, 0, {});
-  EXPECT_EQ(code(neither), StatusCode::kInvalidArgument);
+  using Want = v1::LayerWant;
+  EXPECT_TRUE(refused([](Want& w) { w.set_sequence(1); }));
+  EXPECT_TRUE(refused([](Want& w) { w.set_sequence(~0u); }));
+  EXPECT_TRUE(refused([](Want& w) { w.set_num_layers(~0u); }));
+  EXPECT_TRUE(refused([](Want& w) { w.clear_applied(); }));
+  EXPECT_TRUE(refused([](Want& w) { w.set_units("\xff\xff\xff\xff\xff"); }));
+  EXPECT_TRUE(refused([](Want& w) { w.mutable_units()->push_back('\0'); }));
+  v1::RecallRequest twice = RecallOf(id, 1, 0, {{1}, {}});
+  *twice.add_wants() = twice.wants(0);
+  EXPECT_EQ(CodeOf(twice), kBad);
+  for (int i = 0; i < 100; ++i) *twice.add_wants() = twice.wants(0);
+  EXPECT_EQ(CodeOf(twice), kBad) << "more pages than there are slots";
   tenant_ = "team-b";
-  EXPECT_EQ(code(RecallRequest(id, 1, 0, {{1}, {}})), StatusCode::kNotFound);
+  EXPECT_EQ(CodeOf(RecallOf(id, 1, 0, {{1}, {}})), StatusCode::kNotFound);
   tenant_ = "default";
-  EXPECT_EQ(code(RecallRequest(id, 1, 0, {{1}, {}})), StatusCode::kOk);
+  EXPECT_EQ(CodeOf(RecallOf(id, 1, 0, {{1}, {}})), StatusCode::kOk);
 }
 
 TEST_F(SessionServiceTest, ResyncTakesTheWorkersMapUnderAHigherEpoch) {
@@ -134,24 +246,42 @@ TEST_F(SessionServiceTest, ResyncTakesTheWorkersMapUnderAHigherEpoch) {
   v1::ResyncRequest request;
   request.set_session_id(id);
   request.set_epoch(5);
+  v1::LaneMap& map = *request.add_lanes();
+  wire::EncodeLaneSlots(std::vector<int32_t>{-1, 7, -1, 7}, std::vector<uint32_t>{0, 4, 0, 4},
+                        map.mutable_slots());
+  const std::string slots = map.slots();
+  map.mutable_slots()->pop_back();
   EXPECT_EQ(Call<v1::ResyncReply>("Session/Resync", request).status().code(),
             StatusCode::kInvalidArgument);
-  for (uint32_t layer = 0; layer < spec_.num_layers; ++layer) {
-    v1::LayerMap* map = request.add_layers();
-    map->set_layer(layer);
-    for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
-      v1::HeadMap* slots = map->add_heads();
-      slots->add_pages(-1);
-      slots->add_pages(7);
-      slots->add_generations(0);
-      slots->add_generations(4);
-    }
-  }
+  map.set_slots(slots);
   ASSERT_TRUE(Call<v1::ResyncReply>("Session/Resync", request).ok());
-  v1::RecallRequest recall = RecallRequest(id, 1, 0, {{7}, {1}});
-  EXPECT_EQ(Recall(recall).status().code(), StatusCode::kFailedPrecondition);
+  v1::RecallRequest recall = RecallOf(id, 1, 0, {{7}, {1}});
+  EXPECT_EQ(CodeOf(recall), StatusCode::kFailedPrecondition);
   recall.set_epoch(5);
-  EXPECT_EQ(Recall(recall)->unit_crc32c_size(), 1);
+  EXPECT_THAT(Recall(recall)->lanes(0).counts(), ElementsAre(0, 1));
+}
+
+TEST_F(SessionServiceTest, SequencesAreAddedAndRemoved) {
+  const v1::OpenSessionRequest open = OpenRequest(2, 2);
+  const uint64_t id = Open(open).session_id();
+  v1::RemoveSequenceRequest remove;
+  remove.set_session_id(id);
+  EXPECT_TRUE(Call<v1::RemoveSequenceReply>("Session/RemoveSequence", remove).ok());
+  EXPECT_EQ(Call<v1::RemoveSequenceReply>("Session/RemoveSequence", remove).status().code(),
+            StatusCode::kNotFound);
+  v1::AddSequenceRequest add;
+  add.set_session_id(id);
+  EXPECT_EQ(Call<v1::AddSequenceReply>("Session/AddSequence", add).status().code(),
+            StatusCode::kInvalidArgument);
+  *add.mutable_sequence() = open.sequences(0);
+  add.mutable_sequence()->mutable_members(0)->set_position_offset(128);
+  const auto added = Call<v1::AddSequenceReply>("Session/AddSequence", add);
+  ASSERT_TRUE(added.ok()) << added.status();
+  EXPECT_EQ(added->sequence(), 0u);
+  EXPECT_EQ(added->opened().members(0).context().num_pages(), 9u);
+  add.set_session_id(id + 1);
+  EXPECT_EQ(Call<v1::AddSequenceReply>("Session/AddSequence", add).status().code(),
+            StatusCode::kNotFound);
 }
 
 TEST_F(SessionServiceTest, DigestsComeAsOnePayload) {
@@ -179,9 +309,23 @@ TEST_F(SessionServiceTest, OpeningNamesTheDifferingFieldAndBoundsAreKept) {
   EXPECT_FALSE(Call<v1::OpenSessionReply>("Session/Open", request).ok());
   request.set_slots_per_head(~0u);
   EXPECT_FALSE(Call<v1::OpenSessionReply>("Session/Open", request).ok());
+  request.set_slots_per_head(2);
+  v1::OpenSessionRequest many = request;
+  for (int i = 0; i < 256; ++i) *many.add_sequences() = request.sequences(0);
+  EXPECT_EQ(Call<v1::OpenSessionReply>("Session/Open", many).status().code(),
+            StatusCode::kInvalidArgument);
+  many = request;
+  for (int i = 0; i < 64; ++i) {
+    *many.mutable_sequences(0)->add_members() = request.sequences(0).members(0);
+  }
+  EXPECT_EQ(Call<v1::OpenSessionReply>("Session/Open", many).status().code(),
+            StatusCode::kInvalidArgument);
+  many = request;
+  many.clear_sequences();
+  EXPECT_EQ(Call<v1::OpenSessionReply>("Session/Open", many).status().code(),
+            StatusCode::kInvalidArgument);
   v1::CloseSessionRequest close;
   for (int i = 0; i < 4; ++i) close.set_session_id(Open(2).session_id());
-  request.set_slots_per_head(2);
   EXPECT_EQ(Call<v1::OpenSessionReply>("Session/Open", request).status().code(),
             StatusCode::kResourceExhausted);
   EXPECT_TRUE(Call<v1::CloseSessionReply>("Session/Close", close).ok());

@@ -18,7 +18,7 @@ StatusOr<ReadableContext> ContextResolver::Resolve(std::string_view tenant, cons
     tip = std::get<SegmentKey>(ref);
   }
   QUIRE_ASSIGN_OR_RETURN(const ChainPtr chain, store_->ResolveChain(tenant, tip));
-  return ReadableContext(ViewOfChain(*chain));
+  return ReadableContext(ViewOfChain(chain));
 }
 
 }  // namespace quire::kvserver

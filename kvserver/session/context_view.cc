@@ -10,13 +10,6 @@
 namespace quire::kvserver {
 namespace {
 
-UnitBytes TailUnit(const ContextView& view, const UnitRef& ref) {
-  const std::shared_ptr<const TailPage>& page = view.tail[ref.page - view.tail_first_page()];
-  const size_t index = size_t{ref.layer} * view.spec->num_kv_heads + ref.head;
-  const uint64_t bytes = quire::UnitBytes(*view.spec);
-  return {Slice{std::span(page->units).subspan(index * bytes, bytes), page}, page->crc32c[index]};
-}
-
 /// Appends the digests of the tail at `layer`, g pages to a block.
 void AppendTailDigests(const ContextView& view, uint32_t layer, DigestBlocks* blocks) {
   const uint64_t page_bytes = PageDigestBytes(*view.spec);
@@ -34,13 +27,20 @@ void AppendTailDigests(const ContextView& view, uint32_t layer, DigestBlocks* bl
 
 }  // namespace
 
+UnitBytes TailUnitOf(const ContextView& view, const UnitRef& ref) {
+  const std::shared_ptr<const TailPage>& page = view.tail[ref.page - view.tail_first_page()];
+  const size_t index = size_t{ref.layer} * view.spec->num_kv_heads + ref.head;
+  const uint64_t bytes = quire::UnitBytes(*view.spec);
+  return {Slice{std::span(page->units).subspan(index * bytes, bytes), page}, page->crc32c[index]};
+}
+
 uint32_t ContextView::num_pages() const { return PageCount(*spec, num_tokens); }
 
-ContextViewPtr ViewOfChain(const Chain& chain) {
+ContextViewPtr ViewOfChain(const ChainPtr& chain) {
   auto view = std::make_shared<ContextView>();
-  view->spec = std::make_shared<const KvSpec>(chain.spec);
-  view->keys = std::make_shared<const std::vector<SegmentKey>>(chain.keys);
-  view->num_tokens = chain.num_tokens;
+  view->spec = std::shared_ptr<const KvSpec>(chain, &chain->spec);
+  view->keys = std::shared_ptr<const std::vector<SegmentKey>>(chain, &chain->keys);
+  view->num_tokens = chain->num_tokens;
   view->sealed = true;
   return view;
 }
@@ -66,7 +66,7 @@ Status ReadUnits(PageStore& store, std::string_view tenant, const ContextViewPtr
   merged.reserve(units.size());
   auto next = read.begin();
   for (const UnitRef& ref : units) {
-    merged.push_back(ref.page < tail_first_page ? std::move(*next++) : TailUnit(*view, ref));
+    merged.push_back(ref.page < tail_first_page ? std::move(*next++) : TailUnitOf(*view, ref));
   }
   *out = std::move(merged);
   return OkStatus();

@@ -48,8 +48,8 @@ struct ContextView {
 };
 using ContextViewPtr = std::shared_ptr<const ContextView>;
 
-/// The view of a sealed chain.
-ContextViewPtr ViewOfChain(const Chain& chain);
+/// The view of a sealed chain, which it keeps and does not copy.
+ContextViewPtr ViewOfChain(const ChainPtr& chain);
 
 /// Names a unit by page.
 struct UnitRef {
@@ -57,6 +57,9 @@ struct UnitRef {
   uint32_t page = 0;
   uint32_t head = 0;
 };
+
+/// A unit of a page of the view's tail.
+UnitBytes TailUnitOf(const ContextView& view, const UnitRef& ref);
 
 /// Reads units, wherever they are, verified; `out` has one entry per reference in order and is set
 /// only on OK. References must be inside the view.

@@ -1,58 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/session/exchange_state.h"
 
-namespace quire::kvserver {
+#include <string>
 
-StatusOr<ExchangeState::Previous> ExchangeState::Recall(uint64_t epoch, uint64_t sequence,
-                                                        uint64_t acked_sequence, bool same_wants) {
-  QUIRE_RETURN_IF_ERROR(CheckEpoch(epoch));
-  const bool acks_pending = pending_ && acked_sequence == committed_ + 1;
-  if ((!acks_pending && acked_sequence != committed_) || sequence != acked_sequence + 1) {
-    return FailedPrecondition(
-        "recall ", sequence, " after ", acked_sequence, ": the session has committed ", committed_,
-        pending_ ? " and answered one more" : "", "; resynchronise with a higher epoch");
+namespace quire::kvserver {
+namespace {
+
+constexpr char kRemedy[] = "; resynchronise with a higher epoch";
+
+std::string Describe(uint64_t committed, const std::optional<uint64_t>& pending) {
+  std::string text = ": exchange " + std::to_string(committed) + " is committed";
+  if (pending) text += " and " + std::to_string(*pending) + " is pending";
+  return text;
+}
+
+}  // namespace
+
+Status ExchangeState::CheckRecall(uint64_t exchange, uint64_t applied) const {
+  if (exchange <= last_) {
+    return FailedPrecondition("exchange ", exchange, " is not higher than the last one, ", last_,
+                              ": take a higher number");
   }
-  if (pending_ && !acks_pending && !same_wants) {
-    return FailedPrecondition("recall ", sequence, " was answered with other wants",
-                              "; resynchronise with a higher epoch");
-  }
-  const Previous previous = acks_pending ? Previous::kCommit
-                            : pending_   ? Previous::kRollBack
-                                         : Previous::kNone;
-  committed_ = acked_sequence;
-  pending_ = true;
+  return CheckAck(applied);
+}
+
+ExchangeState::Previous ExchangeState::Recall(uint64_t exchange, uint64_t applied) {
+  const Previous previous = pending_ == applied ? Previous::kCommit
+                            : pending_          ? Previous::kRollBack
+                                                : Previous::kNone;
+  before_last_ = last_;
+  last_ = exchange;
+  committed_ = applied;
+  pending_.reset();
   return previous;
 }
 
-StatusOr<ExchangeState::Previous> ExchangeState::Ack(uint64_t epoch, uint64_t sequence) {
-  QUIRE_RETURN_IF_ERROR(CheckEpoch(epoch));
-  if (pending_ && sequence == committed_ + 1) {
-    committed_ = sequence;
-    pending_ = false;
-    return Previous::kCommit;
-  }
-  if (sequence == committed_) return Previous::kNone;
-  return FailedPrecondition("acknowledgement of ", sequence, ": the session has committed ",
-                            committed_, pending_ ? " and answered one more" : "",
-                            "; resynchronise with a higher epoch");
+Status ExchangeState::CheckAck(uint64_t applied) const {
+  if (applied == committed_ || pending_ == applied) return OkStatus();
+  return FailedPrecondition("exchange ", applied, " cannot have been applied last",
+                            Describe(committed_, pending_), kRemedy);
 }
 
-Status ExchangeState::CheckResync(uint64_t epoch) const {
-  if (epoch > epoch_) return OkStatus();
-  return FailedPrecondition("resynchronisation under epoch ", epoch, ": the session is at ", epoch_,
-                            "; take a higher one");
+ExchangeState::Previous ExchangeState::Ack(uint64_t applied) {
+  if (pending_ != applied) return Previous::kNone;
+  committed_ = applied;
+  pending_.reset();
+  return Previous::kCommit;
 }
 
-void ExchangeState::Resync(uint64_t epoch, uint64_t sequence) {
-  epoch_ = epoch;
-  committed_ = sequence;
-  pending_ = false;
-}
-
-Status ExchangeState::CheckEpoch(uint64_t epoch) const {
-  if (epoch == epoch_) return OkStatus();
-  return FailedPrecondition("epoch ", epoch, ": the session is at ", epoch_,
-                            "; resynchronise with a higher epoch");
+void ExchangeState::Resync(uint64_t applied) {
+  last_ = applied;
+  committed_ = applied;
+  pending_.reset();
 }
 
 }  // namespace quire::kvserver

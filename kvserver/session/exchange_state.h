@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ExchangeState: the order of a session's recalls, acknowledgements and resynchronisations. It
-// decides which requests may go on and what becomes of the changes that are pending; it knows
-// nothing of pages.
+// ExchangeState: the order of one lane's recalls and acknowledgements. It decides which requests
+// may go on and what becomes of the changes that are pending; it knows nothing of pages.
 //
+//   last       the last exchange that was taken; every later one has a higher number
 //   committed  the last exchange whose changes both sides have
-//   pending    committed + 1, when a recall was answered and not yet acknowledged
+//   pending    the exchange that was answered and that the worker has not spoken of yet, if any
 //
-// A recall names its own number and the last one that the worker applied. It is taken when it is
-//   pending + 1, having applied pending: what was pending is committed;
-//   committed + 1, having applied committed, while nothing is pending; or
-//   the pending recall once more, word for word: the reply was lost and is made again.
+// A recall names its own number and the last exchange that the worker applied in the lane. It is
+// taken when its number is higher than `last`, and what it applied is
+//   pending:    what was pending is committed; or
+//   committed:  what is pending is rolled back, because its reply was lost, given up or cancelled.
 // Everything else is stale or from the future: FAILED_PRECONDITION, nothing changes, and the worker
-// resynchronises under a higher epoch, which makes every older request stale. A different recall
-// under the pending number is refused too: which of the two the worker goes on from could not be
-// told, should the network have delayed one of them.
-// Thread-safety: none; Session holds its mutex.
+// resynchronises. A request that the network repeats or delays is refused by its number, so a
+// worker that gives up a recall and asks again under a higher number is never answered out of
+// order.
+// Thread-safety: none; the lane's claim guards it.
 #ifndef QUIRE_KVSERVER_SESSION_EXCHANGE_STATE_H_
 #define QUIRE_KVSERVER_SESSION_EXCHANGE_STATE_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "common/base/status.h"
 
@@ -30,29 +31,36 @@ class ExchangeState {
   /// What to do with the changes that were pending before the request.
   enum class Previous { kNone, kCommit, kRollBack };
 
-  uint64_t epoch() const { return epoch_; }
+  uint64_t last() const { return last_; }
   uint64_t committed() const { return committed_; }
-  bool pending() const { return pending_; }
+  std::optional<uint64_t> pending() const { return pending_; }
 
-  /// Takes a recall; `sequence` is pending afterwards. `same_wants`: it asks for what the last
-  /// recall taken asked for.
-  [[nodiscard]] StatusOr<Previous> Recall(uint64_t epoch, uint64_t sequence,
-                                          uint64_t acked_sequence, bool same_wants);
-  /// The pending recall failed on the server: the worker may repeat it.
-  void Abandon() { pending_ = false; }
-  /// The worker applied `sequence`. Acknowledging the committed one again changes nothing.
-  [[nodiscard]] StatusOr<Previous> Ack(uint64_t epoch, uint64_t sequence);
-  /// Whether Resync would take this epoch; higher than the current one.
-  [[nodiscard]] Status CheckResync(uint64_t epoch) const;
-  /// The worker's own map replaces the server's; `sequence` is the last exchange it applied.
-  void Resync(uint64_t epoch, uint64_t sequence);
+  /// Whether a recall would be taken.
+  [[nodiscard]] Status CheckRecall(uint64_t exchange, uint64_t applied) const;
+  /// Takes a recall, which has no changes yet. REQUIRES: CheckRecall is OK.
+  Previous Recall(uint64_t exchange, uint64_t applied);
+  /// The recall that was taken last has changes from now on.
+  void SetPending() { pending_ = last_; }
+  /// The recall that was taken last was not answered after all: its number may come again.
+  void Abandon() {
+    last_ = before_last_;
+    pending_.reset();
+  }
+
+  /// Whether an acknowledgement would be taken: of the pending exchange, or of the committed one
+  /// again, which changes nothing.
+  [[nodiscard]] Status CheckAck(uint64_t applied) const;
+  /// The worker applied it. REQUIRES: CheckAck is OK.
+  Previous Ack(uint64_t applied);
+
+  /// The worker's own map replaces the server's; `applied` is the last exchange that it applied.
+  void Resync(uint64_t applied);
 
  private:
-  Status CheckEpoch(uint64_t epoch) const;
-
-  uint64_t epoch_ = 1;
+  uint64_t last_ = 0;
+  uint64_t before_last_ = 0;
   uint64_t committed_ = 0;
-  bool pending_ = false;
+  std::optional<uint64_t> pending_;
 };
 
 }  // namespace quire::kvserver

@@ -2,79 +2,138 @@
 #include "kvserver/session/resident_map.h"
 
 #include <algorithm>
-#include <tuple>
 
 namespace quire::kvserver {
+namespace {
 
-ResidentMap::ResidentMap(uint32_t num_layers, uint32_t num_heads, uint32_t slots_per_head)
+/// Of the undo log, kept from one plan to the next: the first plan fills whole lanes, those after
+/// it a part.
+constexpr size_t kKeptChanges = 256;
+
+/// Bits of a slot's index in a victim's rank.
+constexpr uint32_t kSlotBits = 16;
+
+/// Lower is a better victim.
+uint64_t VictimRank(const ResidentMap::Slot& slot, uint32_t index) {
+  const uint64_t age = slot.page < 0 ? 0 : uint64_t{slot.last_selected} + 1;
+  return age << kSlotBits | index;
+}
+
+/// Index of the first element that is not below `page`, by a search without branches that depend
+/// on the data.
+size_t LowerBound(std::span<const uint32_t> ascending, uint32_t page) {
+  const uint32_t* base = ascending.data();
+  for (size_t count = ascending.size(); count > 1;) {
+    const size_t half = count / 2;
+    base += base[half - 1] < page ? half : 0;
+    count -= half;
+  }
+  const auto index = static_cast<size_t>(base - ascending.data());
+  return index + (!ascending.empty() && *base < page ? 1 : 0);
+}
+
+/// Puts the `count` best victims first, in order.
+void OrderVictims(std::vector<uint64_t>& victims, size_t count) {
+  if (std::ranges::is_sorted(victims)) return;
+  const auto end = victims.begin() + static_cast<std::ptrdiff_t>(count);
+  if (end != victims.end()) std::ranges::nth_element(victims, end);
+  std::sort(victims.begin(), end);
+}
+
+}  // namespace
+
+void PlacedUnits::Clear() {
+  counts.clear();
+  Resize(0);
+}
+
+void PlacedUnits::Resize(size_t units) {
+  slots.resize(units);
+  generations.resize(units);
+  pages.resize(units);
+  replaced.resize(units);
+  crc32c.resize(units);
+}
+
+ResidentMap::ResidentMap(uint32_t num_heads, uint32_t slots_per_head)
     : num_heads_(num_heads),
       slots_per_head_(slots_per_head),
-      slots_(size_t{num_layers} * num_heads * slots_per_head) {}
+      slots_(size_t{num_heads} * slots_per_head) {}
 
-std::vector<Placement> ResidentMap::Plan(uint32_t layer, uint32_t head,
-                                         std::span<const uint32_t> selected) {
-  const size_t offset = Offset(layer, head);
-  std::vector<bool> kept(slots_per_head_), resident(selected.size());
+void ResidentMap::Plan(const PageLists& selected, Scratch& scratch, PlacedUnits* placed) {
+  ++tick_;
+  placed->Clear();
+  for (uint32_t head = 0; head < num_heads_; ++head) {
+    PlanHead(head, selected.Head(head), scratch, placed);
+  }
+}
+
+void ResidentMap::PlanHead(uint32_t head, std::span<const uint32_t> selected, Scratch& scratch,
+                           PlacedUnits* placed) {
+  const std::span<Slot> slots(slots_.data() + size_t{head} * slots_per_head_, slots_per_head_);
+  scratch.resident.assign(selected.size(), 0);
+  scratch.victims.clear();
+  size_t found = 0;
   for (uint32_t s = 0; s < slots_per_head_; ++s) {
-    Slot slot = slots_[offset + s];
-    if (slot.page < 0) continue;
-    const auto page = static_cast<uint32_t>(slot.page);
-    const auto it = std::lower_bound(selected.begin(), selected.end(), page);
-    if (it == selected.end() || *it != page) continue;
-    kept[s] = true;
-    resident[static_cast<size_t>(it - selected.begin())] = true;
-    slot.last_selected = tick_;
-    Change(offset + s, slot);
+    Slot& slot = slots[s];
+    const auto page = static_cast<uint32_t>(slot.page);  // Of an empty slot: above every page.
+    const size_t at = LowerBound(selected, page);
+    if (at < selected.size() && selected[at] == page) {
+      scratch.resident[at] = 1;
+      slot.last_selected = tick_;
+      ++found;
+    } else {
+      scratch.victims.push_back(VictimRank(slot, s));
+    }
   }
-  const auto missing = static_cast<size_t>(std::count(resident.begin(), resident.end(), false));
-  const std::vector<uint32_t> victims = Victims(slots(layer, head), kept, missing);
-  std::vector<Placement> placements;
-  placements.reserve(missing);
+  const size_t missing = selected.size() - found;
+  placed->counts.push_back(static_cast<uint32_t>(missing));
+  if (missing == 0) return;
+  OrderVictims(scratch.victims, missing);
+  Place(slots, selected, scratch, placed);
+}
+
+void ResidentMap::Place(std::span<Slot> slots, std::span<const uint32_t> selected,
+                        const Scratch& scratch, PlacedUnits* placed) {
+  size_t unit = placed->size();
+  placed->Resize(unit + placed->counts.back());
+  const auto first = static_cast<uint32_t>(slots.data() - slots_.data());
+  const uint64_t* victim = scratch.victims.data();
   for (size_t i = 0; i < selected.size(); ++i) {
-    if (resident[i]) continue;
-    const uint32_t s = victims[placements.size()];
-    const Slot old = slots_[offset + s];
-    placements.push_back({s, old.generation + 1, selected[i], old.page});
-    Change(offset + s, {static_cast<int32_t>(selected[i]), old.generation + 1, tick_});
+    if (scratch.resident[i] != 0) continue;
+    const auto s = static_cast<uint32_t>(*victim++ & ((1u << kSlotBits) - 1));
+    Slot& slot = slots[s];
+    undo_.push_back({first + s, slot});
+    placed->slots[unit] = s;
+    placed->generations[unit] = slot.generation + 1;
+    placed->pages[unit] = selected[i];
+    placed->replaced[unit] = slot.page;
+    slot = {static_cast<int32_t>(selected[i]), slot.generation + 1, tick_};
+    ++unit;
   }
-  return placements;
 }
 
-std::vector<uint32_t> ResidentMap::Victims(std::span<const Slot> slots,
-                                           const std::vector<bool>& kept, size_t count) const {
-  std::vector<uint32_t> victims;
-  victims.reserve(slots.size());
-  for (uint32_t s = 0; s < slots.size(); ++s) {
-    if (!kept[s]) victims.push_back(s);
+void ResidentMap::Commit() {
+  if (undo_.capacity() > kKeptChanges) {
+    undo_ = {};
+  } else {
+    undo_.clear();
   }
-  const auto better = [&](uint32_t a, uint32_t b) {
-    const auto rank = [&](uint32_t s) {
-      return std::tuple(slots[s].page >= 0, slots[s].page >= 0 ? slots[s].last_selected : 0, s);
-    };
-    return rank(a) < rank(b);
-  };
-  std::partial_sort(victims.begin(), victims.begin() + static_cast<std::ptrdiff_t>(count),
-                    victims.end(), better);
-  victims.resize(count);
-  return victims;
-}
-
-void ResidentMap::Change(size_t index, const Slot& slot) {
-  undo_.emplace_back(index, slots_[index]);
-  slots_[index] = slot;
 }
 
 void ResidentMap::Rollback() {
-  for (auto it = undo_.rbegin(); it != undo_.rend(); ++it) slots_[it->first] = it->second;
-  undo_.clear();
+  for (const Change& change : undo_) slots_[change.index] = change.before;
+  Commit();
 }
 
-void ResidentMap::Replace(uint32_t layer, uint32_t head, std::span<const int32_t> pages,
-                          std::span<const uint32_t> generations) {
-  const size_t offset = Offset(layer, head);
-  for (uint32_t s = 0; s < slots_per_head_; ++s) {
-    slots_[offset + s] = {pages[s], generations[s], tick_};
-  }
+void ResidentMap::Replace(std::span<const int32_t> pages, std::span<const uint32_t> generations) {
+  Commit();
+  for (size_t i = 0; i < slots_.size(); ++i) slots_[i] = {pages[i], generations[i], tick_};
+}
+
+void ResidentMap::Clear() {
+  Commit();
+  std::ranges::fill(slots_, Slot{});
 }
 
 }  // namespace quire::kvserver

@@ -1,35 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ResidentMap: which page each slot of a worker holds, per managed layer and KV head, so that a
-// reply carries only what is missing. Pure bookkeeping: no I/O, no clock.
+// ResidentMap: which page each slot of one lane holds, per KV head, so that a reply carries only
+// what is missing. Pure bookkeeping: no I/O, no clock.
 //
-// Plan() applies the placements for one head at once and remembers what they overwrote; Commit()
-// forgets that, Rollback() restores it. Between the two the map is what the worker will have if it
-// got the reply.
+// Plan() applies the placements at once and remembers what they overwrote; Commit() forgets that,
+// Rollback() restores it. Between the two the map is what the worker will have if it got the reply.
 //
 // Victims are slots whose page is not selected: empty slots first (lowest index), then the least
-// recently selected (lowest index among equals). So the same map and the same selections give the
-// same placements, and a repeated request the same reply.
+// recently selected (lowest index among equals). Being selected counts also when the plan is rolled
+// back later: that moves no page.
 //
-// Thread-safety: none; Session holds its mutex. Ownership: one per session.
-// Units: slots are indices in one head; layers are indices into the managed layers.
+// Planning allocates nothing once its scratch and its output have grown to the size of the lane.
+// Thread-safety: none; the lane's claim guards it. Ownership: one per lane.
+// Units: slots are indices in one head; pages are named member << 24 | page.
 #ifndef QUIRE_KVSERVER_SESSION_RESIDENT_MAP_H_
 #define QUIRE_KVSERVER_SESSION_RESIDENT_MAP_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
+
+#include "common/page/page_lists.h"
 
 namespace quire::kvserver {
 
-/// A unit to put into a slot.
-struct Placement {
-  uint32_t slot = 0;
-  uint32_t generation = 0;  ///< Of the slot after this placement; grows by 1 with each.
-  uint32_t page = 0;
-  int32_t replaced = -1;  ///< The page that was in the slot; -1 when it was empty.
-  friend bool operator==(const Placement&, const Placement&) = default;
+/// The units to place in a lane, head by head and in each by page: one entry a unit in every array.
+/// Clearing keeps the memory.
+struct PlacedUnits {
+  std::vector<uint32_t> counts;       ///< [n_kv] units of each head.
+  std::vector<uint32_t> slots;        ///< Where they go.
+  std::vector<uint32_t> generations;  ///< Of the slots after the placement; grow by 1 with each.
+  std::vector<uint32_t> pages;        ///< What they are.
+  std::vector<int32_t> replaced;      ///< The page that was in the slot; -1 when it was empty.
+  std::vector<uint32_t> crc32c;       ///< Of the units; filled in when they have been read.
+
+  size_t size() const { return slots.size(); }
+  void Clear();
+  void Resize(size_t units);
+  friend bool operator==(const PlacedUnits&, const PlacedUnits&) = default;
 };
 
 class ResidentMap {
@@ -37,47 +46,52 @@ class ResidentMap {
   struct Slot {
     int32_t page = -1;  ///< -1: empty
     uint32_t generation = 0;
-    uint32_t last_selected = 0;  ///< Tick of the recall that last selected it.
+    uint32_t last_selected = 0;  ///< Number of the plan that last selected it.
+  };
+  /// Memory that plans of any maps use, one after the other.
+  struct Scratch {
+    std::vector<uint8_t> resident;  ///< [selected pages of a head]
+    std::vector<uint64_t> victims;  ///< Rank and slot.
   };
 
-  ResidentMap(uint32_t num_layers, uint32_t num_heads, uint32_t slots_per_head);
+  /// REQUIRES: slots_per_head <= 65536.
+  ResidentMap(uint32_t num_heads, uint32_t slots_per_head);
 
   /// Bytes that a map of this size takes.
-  static uint64_t Bytes(uint64_t num_layers, uint64_t num_heads, uint64_t slots_per_head) {
-    return num_layers * num_heads * slots_per_head * sizeof(Slot);
+  static uint64_t Bytes(uint64_t num_heads, uint64_t slots_per_head) {
+    return num_heads * slots_per_head * sizeof(Slot);
   }
 
-  uint32_t slots_per_head() const { return slots_per_head_; }
-  std::span<const Slot> slots(uint32_t layer, uint32_t head) const {
-    return {slots_.data() + Offset(layer, head), slots_per_head_};
+  std::span<const Slot> slots(uint32_t head) const {
+    return {slots_.data() + size_t{head} * slots_per_head_, slots_per_head_};
   }
 
-  /// Starts a recall: what it selects counts as more recent than everything before.
-  void StartRecall() { ++tick_; }
-  /// Makes `selected` (ascending, distinct, at most slots_per_head pages) resident at a layer and
-  /// head and returns what has to be placed for it, in page order.
-  std::vector<Placement> Plan(uint32_t layer, uint32_t head, std::span<const uint32_t> selected);
-  void Commit() { undo_.clear(); }
+  /// Makes `selected` resident and replaces `*placed` by what has to be placed for it. Every head
+  /// has a list, ascending and distinct, of at most slots_per_head pages. Nothing may be pending.
+  void Plan(const PageLists& selected, Scratch& scratch, PlacedUnits* placed);
+  void Commit();
   void Rollback();
 
-  /// Replaces one head's slots with the worker's. Nothing may be pending.
-  void Replace(uint32_t layer, uint32_t head, std::span<const int32_t> pages,
-               std::span<const uint32_t> generations);
+  /// Replaces every slot by the worker's, [n_kv][slots_per_head] each; nothing is pending then.
+  void Replace(std::span<const int32_t> pages, std::span<const uint32_t> generations);
+  /// Empties every slot, as in a new map.
+  void Clear();
 
  private:
-  size_t Offset(uint32_t layer, uint32_t head) const {
-    return (static_cast<size_t>(layer) * num_heads_ + head) * slots_per_head_;
-  }
-  /// Slots of a head that hold no selected page, best victim first: `count` of them.
-  std::vector<uint32_t> Victims(std::span<const Slot> slots, const std::vector<bool>& kept,
-                                size_t count) const;
-  void Change(size_t index, const Slot& slot);
+  struct Change {
+    uint32_t index;  ///< Into slots_.
+    Slot before;
+  };
+  void PlanHead(uint32_t head, std::span<const uint32_t> selected, Scratch& scratch,
+                PlacedUnits* placed);
+  void Place(std::span<Slot> slots, std::span<const uint32_t> selected, const Scratch& scratch,
+             PlacedUnits* placed);
 
-  const uint32_t num_heads_;
-  const uint32_t slots_per_head_;
+  uint32_t num_heads_;
+  uint32_t slots_per_head_;
   uint32_t tick_ = 0;
-  std::vector<Slot> slots_;                    ///< [layers][heads][slots_per_head]
-  std::vector<std::pair<size_t, Slot>> undo_;  ///< What pending changes overwrote, in order.
+  std::vector<Slot> slots_;   ///< [heads][slots_per_head]
+  std::vector<Change> undo_;  ///< What pending placements overwrote.
 };
 
 }  // namespace quire::kvserver

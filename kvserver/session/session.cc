@@ -2,201 +2,375 @@
 #include "kvserver/session/session.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
 
-#include "common/page/layout.h"
+#include "common/page/page_name.h"
 
 namespace quire::kvserver {
 namespace {
 
-Status TooLarge(std::string_view what, uint64_t bytes, uint64_t limit) {
-  return ResourceExhausted(what, " take ", bytes, " bytes, more than the ", limit,
-                           " of one reply: ask for fewer layers or pages at a time");
+Status CheckDistinct(std::span<const uint32_t> lanes, uint32_t num_managed) {
+  if (std::ranges::adjacent_find(lanes, std::greater_equal<>()) == lanes.end()) return OkStatus();
+  std::vector<uint32_t> sorted(lanes.begin(), lanes.end());
+  std::ranges::sort(sorted);
+  const auto twice = std::ranges::adjacent_find(sorted);
+  if (twice == sorted.end()) return OkStatus();
+  return InvalidArgument("a managed layer of sequence ", *twice / num_managed,
+                         " is named twice: name each lane once");
+}
+
+/// Whether `name` is a page of a member.
+bool IsPage(uint32_t name, std::span<const uint32_t> member_pages) {
+  return MemberOf(name) < member_pages.size() && PageOf(name) < member_pages[MemberOf(name)];
+}
+
+Status NoSuchPage(uint32_t name, std::span<const uint32_t> member_pages) {
+  if (MemberOf(name) >= member_pages.size()) {
+    return InvalidArgument("page ", PageOf(name), " of member ", MemberOf(name),
+                           ": the sequence has ", member_pages.size(), " members");
+  }
+  return InvalidArgument("page ", PageOf(name), " of member ", MemberOf(name), ": its context has ",
+                         member_pages[MemberOf(name)]);
+}
+
+uint32_t CountOpen(std::span<const SequencePtr> sequences) {
+  return static_cast<uint32_t>(
+      std::ranges::count_if(sequences, [](const SequencePtr& s) { return s != nullptr; }));
+}
+
+/// Pages that each member has now.
+std::vector<uint32_t> PagesOf(const Sequence& sequence) {
+  std::vector<uint32_t> pages;
+  for (const SequenceMember& member : sequence.members()) {
+    pages.push_back(member.context.view()->num_pages());
+  }
+  return pages;
 }
 
 }  // namespace
 
-Session::Session(SessionShared* shared, ReadableContext context, Options options)
+Session::Session(SessionShared* shared, SessionShape shape, const Limits& limits)
     : shared_(*shared),
-      context_(std::move(context)),
-      options_(std::move(options)),
-      layer_index_(context_.view()->spec->num_layers, -1),
-      map_(static_cast<uint32_t>(options_.managed_layers.size()),
-           context_.view()->spec->num_kv_heads, options_.slots_per_head) {
-  for (size_t i = 0; i < options_.managed_layers.size(); ++i) {
-    layer_index_[options_.managed_layers[i]] = static_cast<int32_t>(i);
+      shape_(std::move(shape)),
+      limits_(limits),
+      layer_index_(shape_.spec.num_layers, -1),
+      claims_(max_lanes(), kMaxWorking) {
+  for (uint32_t i = 0; i < shape_.num_managed(); ++i) {
+    layer_index_[shape_.managed_layers[i]] = static_cast<int32_t>(i);
   }
 }
+
+// --- Sequences.
 
 uint64_t Session::epoch() const {
   MutexLock lock(mutex_);
-  return exchanges_.epoch();
+  return epoch_;
 }
 
-StatusOr<RecallAnswer> Session::Recall(const RecallArgs& args) {
-  QUIRE_ASSIGN_OR_RETURN(const TurnLimit::Turn turn, turns_.Take());
+uint32_t Session::num_sequences() const {
   MutexLock lock(mutex_);
-  const ContextViewPtr view = context_.view();
-  QUIRE_RETURN_IF_ERROR(Check(*view, args));
-  QUIRE_ASSIGN_OR_RETURN(const ExchangeState::Previous previous,
-                         exchanges_.Recall(args.epoch, args.sequence, args.acked_sequence,
-                                           args.layers == last_wants_));
-  Settle(previous);
-  last_wants_ = args.layers;
-  StatusOr<RecallAnswer> answer = Answer(view, args);
-  if (!answer.ok()) {
-    map_.Rollback();
-    exchanges_.Abandon();
-    return answer.status();
+  return CountOpen(sequences_);
+}
+
+StatusOr<uint32_t> Session::AddSequence(std::vector<SequenceMember> members) {
+  const uint64_t bytes = shape_.sequence_map_bytes();
+  MutexLock lock(mutex_);
+  const uint64_t open = CountOpen(sequences_);
+  if (open >= SessionShape::kMaxSequences) {
+    return ResourceExhausted("the session has ", open,
+                             " sequences, which is the limit: remove one or open another session");
   }
-  shared_.recalls.Add();
-  shared_.units_sent.Add(answer->units.size());
-  return answer;
+  if ((open + 1) * bytes > limits_.max_map_bytes) {
+    return ResourceExhausted("the resident maps of ", open + 1, " sequences would take ",
+                             (open + 1) * bytes, " bytes, more than the session's ",
+                             limits_.max_map_bytes, ": ask for fewer slots, layers or sequences");
+  }
+  const auto free = std::find(sequences_.begin(), sequences_.end(), nullptr);
+  const auto number = static_cast<uint32_t>(free - sequences_.begin());
+  if (free == sequences_.end()) sequences_.emplace_back();
+  sequences_[number] = std::make_shared<Sequence>(std::move(members), shape_.num_managed(),
+                                                  shape_.spec.num_kv_heads, shape_.slots_per_head);
+  return number;
 }
 
-Status Session::Ack(uint64_t epoch, uint64_t sequence) {
-  QUIRE_ASSIGN_OR_RETURN(const TurnLimit::Turn turn, turns_.Take());
+Status Session::RemoveSequence(uint32_t sequence, TimePoint deadline) {
+  const Status missing = NotFound("the session has no sequence ", sequence);
+  if (sequence >= SessionShape::kMaxSequences) return missing;
+  std::vector<uint32_t> lanes(shape_.num_managed());
+  std::iota(lanes.begin(), lanes.end(), sequence * shape_.num_managed());
+  QUIRE_ASSIGN_OR_RETURN(const LaneClaims::Claim claim, claims_.Take(std::move(lanes), deadline));
+  SequencePtr removed;  // Let go of when the lock is.
   MutexLock lock(mutex_);
-  QUIRE_ASSIGN_OR_RETURN(const ExchangeState::Previous previous, exchanges_.Ack(epoch, sequence));
-  Settle(previous);
-  return OkStatus();
+  if (sequence < sequences_.size()) removed.swap(sequences_[sequence]);
+  return removed != nullptr ? OkStatus() : missing;
 }
 
-void Session::Settle(ExchangeState::Previous previous) {
-  if (previous == ExchangeState::Previous::kCommit) map_.Commit();
-  if (previous == ExchangeState::Previous::kRollBack) map_.Rollback();
+StatusOr<SequencePtr> Session::Find(uint32_t sequence) const {
+  if (sequence < sequences_.size() && sequences_[sequence] != nullptr) return sequences_[sequence];
+  return InvalidArgument("the session has no sequence ", sequence);
 }
 
-Status Session::Check(const ContextView& view, const RecallArgs& args) const {
-  std::vector<bool> seen(view.spec->num_layers);
-  for (const LayerWant& want : args.layers) {
-    if (want.layer >= seen.size() || layer_index_[want.layer] < 0) {
-      return InvalidArgument("layer ", want.layer, " is not managed by the session");
+Status Session::CheckEpoch(uint64_t epoch) const {
+  if (epoch == epoch_) return OkStatus();
+  return FailedPrecondition("epoch ", epoch, ": the session is at ", epoch_,
+                            "; resynchronise with a higher epoch");
+}
+
+Status Session::AppendNumbers(const AppliedLanes& lanes, std::vector<uint32_t>* numbers) const {
+  if (lanes.sequence >= SessionShape::kMaxSequences) {
+    return InvalidArgument("the session has no sequence ", lanes.sequence);
+  }
+  if (lanes.num_layers() > max_lanes() - numbers->size()) {
+    return InvalidArgument("more lanes than the session has: name each once");
+  }
+  for (uint32_t i = 0; i < lanes.num_layers(); ++i) {
+    const uint64_t layer = uint64_t{lanes.first_layer} + i;
+    if (layer >= layer_index_.size() || layer_index_[layer] < 0) {
+      return InvalidArgument("layer ", layer, " is not managed by the session");
     }
-    if (seen[want.layer]) return InvalidArgument("layer ", want.layer, " is asked for twice");
-    seen[want.layer] = true;
-    QUIRE_RETURN_IF_ERROR(Annotate(CheckWant(view, want), "layer ", want.layer));
+    numbers->push_back(lanes.sequence * shape_.num_managed() +
+                       static_cast<uint32_t>(layer_index_[layer]));
   }
   return OkStatus();
 }
 
-Status Session::CheckWant(const ContextView& view, const LayerWant& want) const {
-  if (want.query) {
-    QUIRE_RETURN_IF_ERROR(Selector::Check(*view.spec, *want.query, view.num_pages()));
-    const uint32_t candidates = want.query->end_page - want.query->first_page;
-    if (std::min(want.query->num_pages, candidates) <= options_.slots_per_head) return OkStatus();
-    return InvalidArgument("num_pages is ", want.query->num_pages, ": there are ",
-                           options_.slots_per_head, " slots per head");
+// --- Recalls.
+
+Status Session::Recall(const RecallArgs& args, const ReplyShape& reply, RecallSink& sink) {
+  std::vector<uint32_t> numbers;
+  for (const LayerWant& want : args.wants) {
+    QUIRE_RETURN_IF_ERROR(AppendNumbers(want.lanes, &numbers));
   }
-  if (want.pages.size() != view.spec->num_kv_heads) {
-    return InvalidArgument("pages of ", want.pages.size(), " heads: the model has ",
-                           view.spec->num_kv_heads, " KV heads");
+  QUIRE_RETURN_IF_ERROR(CheckDistinct(numbers, shape_.num_managed()));
+  QUIRE_ASSIGN_OR_RETURN(LaneClaims::Claim claim, claims_.Take(std::move(numbers), reply.deadline));
+  const RecallScratchPool::Lease scratch = shared_.scratch.Take();
+  QUIRE_RETURN_IF_ERROR(FindTargets(args, *scratch));
+  for (const RecallTarget& target : (*scratch).targets) {
+    QUIRE_RETURN_IF_ERROR(Annotate(CheckWant(target, *scratch), "sequence ",
+                                   target.want->lanes.sequence, " layer ",
+                                   target.want->lanes.first_layer));
   }
-  for (const std::vector<uint32_t>& pages : want.pages) {
-    if (pages.size() > options_.slots_per_head) {
-      return InvalidArgument(pages.size(), " pages for a head: there are ", options_.slots_per_head,
+  QUIRE_RETURN_IF_ERROR(TakeRecall(args, *scratch));
+  return RecallRun(shared_.recall, shape_, args, reply, sink, claim, *scratch).Run();
+}
+
+Status Session::FindTargets(const RecallArgs& args, RecallScratch& scratch) const {
+  scratch.targets.reserve(args.wants.size());
+  {
+    MutexLock lock(mutex_);
+    QUIRE_RETURN_IF_ERROR(CheckEpoch(args.epoch));
+    for (const LayerWant& want : args.wants) {
+      RecallTarget& target = scratch.targets.emplace_back();
+      target.want = &want;
+      QUIRE_ASSIGN_OR_RETURN(target.sequence, Find(want.lanes.sequence));
+    }
+  }
+  for (RecallTarget& target : scratch.targets) {
+    target.first_member = static_cast<uint32_t>(scratch.members.size());
+    for (const SequenceMember& member : target.sequence->members()) {
+      scratch.members.emplace_back(member);
+    }
+    target.num_members = static_cast<uint32_t>(target.sequence->members().size());
+    const AppliedLanes& lanes = target.want->lanes;
+    for (uint32_t i = 0; i < lanes.num_layers(); ++i) {
+      target.lanes.push_back(static_cast<uint32_t>(layer_index_[lanes.first_layer + i]));
+    }
+  }
+  return OkStatus();
+}
+
+Status Session::CheckWant(const RecallTarget& target, RecallScratch& scratch) const {
+  std::vector<uint32_t>& member_pages = scratch.member_pages;
+  member_pages.clear();
+  for (uint32_t i = 0; i < target.num_members; ++i) {
+    member_pages.push_back(scratch.members[target.first_member + i].num_pages);
+  }
+  if (!target.want->query) return CheckUnits(target.want->units, member_pages);
+  for (const CandidateRange& range : target.want->query->shape.ranges) {
+    if (range.member < target.num_members) continue;
+    return InvalidArgument("candidates of member ", range.member, ": the sequence has ",
+                           target.num_members, " members");
+  }
+  return CheckQuery(target, scratch);
+}
+
+Status Session::CheckUnits(const PageLists& units, std::span<const uint32_t> member_pages) const {
+  if (units.num_heads() != shape_.spec.num_kv_heads) {
+    return InvalidArgument("pages of ", units.num_heads(), " heads: the model has ",
+                           shape_.spec.num_kv_heads, " KV heads");
+  }
+  for (uint32_t head = 0; head < units.num_heads(); ++head) {
+    const std::span<const uint32_t> pages = units.Head(head);
+    if (pages.size() > shape_.slots_per_head) {
+      return InvalidArgument(pages.size(), " pages for a head: there are ", shape_.slots_per_head,
                              " slots per head");
     }
-    if (!pages.empty() && pages.back() >= view.num_pages()) {
-      return InvalidArgument("page ", pages.back(), ": the context has ", view.num_pages());
+    for (const uint32_t name : pages) {
+      if (!IsPage(name, member_pages)) return NoSuchPage(name, member_pages);
     }
   }
   return OkStatus();
 }
 
-StatusOr<RecallAnswer> Session::Answer(const ContextViewPtr& view, const RecallArgs& args) {
-  RecallAnswer answer;
-  std::vector<UnitRef> refs;
-  map_.StartRecall();
-  for (const LayerWant& want : args.layers) {
-    QUIRE_ASSIGN_OR_RETURN(std::vector<std::vector<uint32_t>> pages, SelectPages(*view, want));
-    LayerPlacement& layer = answer.layers.emplace_back();
-    layer.layer = want.layer;
-    const auto index = static_cast<uint32_t>(layer_index_[want.layer]);
-    for (uint32_t head = 0; head < pages.size(); ++head) {
-      layer.heads.push_back(map_.Plan(index, head, pages[head]));
-      for (const Placement& p : layer.heads.back()) refs.push_back({want.layer, p.page, head});
-      shared_.units_wanted.Add(pages[head].size());
-    }
-    if (want.query) layer.selected = std::move(pages);
+Status Session::CheckQuery(const RecallTarget& target, RecallScratch& scratch) const {
+  const QueryWant& want = *target.want->query;
+  const size_t row = size_t{shape_.spec.num_query_heads} * shape_.spec.key_dim();
+  if (want.queries.size() != target.lanes.size() * row) {
+    return InvalidArgument("queries have ", want.queries.size(), " elements: ", target.lanes.size(),
+                           " layers take ", row, " each");
   }
-  const uint64_t bytes = refs.size() * quire::UnitBytes(*view->spec);
-  if (bytes > shared_.max_reply_bytes) {
-    return TooLarge("the missing units", bytes, shared_.max_reply_bytes);
+  PageQuery& query = scratch.query;
+  query = want.shape;
+  query.query.assign(want.queries.begin(), want.queries.begin() + static_cast<std::ptrdiff_t>(row));
+  for (CandidateRange& range : query.ranges) {
+    range.position_offset = scratch.members[target.first_member + range.member].position_offset;
   }
-  QUIRE_RETURN_IF_ERROR(ReadUnits(*shared_.store, options_.tenant, view, refs, &answer.units));
-  return answer;
+  QUIRE_RETURN_IF_ERROR(Selector::Check(shape_.spec, query, scratch.member_pages));
+  const uint64_t selected = std::min<uint64_t>(query.num_pages, NumCandidates(query));
+  if (selected <= shape_.slots_per_head) return OkStatus();
+  return InvalidArgument("num_pages is ", query.num_pages, ": there are ", shape_.slots_per_head,
+                         " slots per head");
 }
 
-StatusOr<std::vector<std::vector<uint32_t>>> Session::SelectPages(const ContextView& view,
-                                                                  const LayerWant& want) const {
-  if (!want.query) return want.pages;
-  const PageQuery& query = *want.query;
-  DigestBlocks digests(*view.spec, 0);
-  if (!Selector::TakesAll(query)) {
-    QUIRE_ASSIGN_OR_RETURN(digests, ReadDigests(*shared_.store, options_.tenant, view, want.layer,
-                                                query.first_page, query.end_page));
+Status Session::TakeRecall(const RecallArgs& args, const RecallScratch& scratch) {
+  for (const RecallTarget& target : scratch.targets) {
+    const AppliedLanes& lanes = target.want->lanes;
+    for (uint32_t i = 0; i < lanes.num_layers(); ++i) {
+      QUIRE_RETURN_IF_ERROR(Annotate(
+          target.sequence->lane(target.lanes[i]).CheckRecall(args.exchange, lanes.applied[i]),
+          "sequence ", lanes.sequence, " layer ", lanes.first_layer + i));
+    }
   }
-  return shared_.selector->Select(*view.spec, query, digests);
+  for (const RecallTarget& target : scratch.targets) {
+    for (uint32_t i = 0; i < target.lanes.size(); ++i) {
+      const bool rolled_back = target.sequence->lane(target.lanes[i])
+                                   .TakeRecall(args.exchange, target.want->lanes.applied[i]);
+      if (rolled_back) shared_.recall.rolled_back.Add();
+    }
+  }
+  return OkStatus();
 }
 
-Status Session::Resync(uint64_t epoch, uint64_t sequence, std::span<const LayerSlots> layers) {
-  QUIRE_ASSIGN_OR_RETURN(const TurnLimit::Turn turn, turns_.Take());
-  MutexLock lock(mutex_);
-  QUIRE_RETURN_IF_ERROR(exchanges_.CheckResync(epoch));
-  const uint32_t num_pages = context_.view()->num_pages();
-  std::vector<bool> seen(layer_index_.size());
-  for (const LayerSlots& layer : layers) {
-    if (layer.layer >= seen.size() || layer_index_[layer.layer] < 0 || seen[layer.layer]) {
-      return InvalidArgument("layer ", layer.layer, " is not managed by the session, or twice");
-    }
-    seen[layer.layer] = true;
-    QUIRE_RETURN_IF_ERROR(Annotate(CheckSlots(layer, num_pages), "layer ", layer.layer));
-  }
-  if (layers.size() != options_.managed_layers.size()) {
-    return InvalidArgument("the map has ", layers.size(), " layers: the session manages ",
-                           options_.managed_layers.size());
-  }
-  map_.Rollback();
-  for (const LayerSlots& layer : layers) {
-    const auto index = static_cast<uint32_t>(layer_index_[layer.layer]);
-    for (uint32_t head = 0; head < layer.pages.size(); ++head) {
-      map_.Replace(index, head, layer.pages[head], layer.generations[head]);
+// --- Acknowledgements and resynchronisation.
+
+Status Session::Ack(uint64_t epoch, std::span<const AppliedLanes> lanes, TimePoint deadline) {
+  std::vector<uint32_t> numbers;
+  for (const AppliedLanes& some : lanes) QUIRE_RETURN_IF_ERROR(AppendNumbers(some, &numbers));
+  QUIRE_RETURN_IF_ERROR(CheckDistinct(numbers, shape_.num_managed()));
+  const std::vector<uint32_t> order = numbers;
+  QUIRE_ASSIGN_OR_RETURN(const LaneClaims::Claim claim, claims_.Take(std::move(numbers), deadline));
+  std::vector<std::pair<SequencePtr, const AppliedLanes*>> found;
+  {
+    MutexLock lock(mutex_);
+    QUIRE_RETURN_IF_ERROR(CheckEpoch(epoch));
+    for (const AppliedLanes& some : lanes) {
+      QUIRE_ASSIGN_OR_RETURN(SequencePtr sequence, Find(some.sequence));
+      found.emplace_back(std::move(sequence), &some);
     }
   }
-  exchanges_.Resync(epoch, sequence);
+  const auto for_each = [&](auto visit) {
+    auto number = order.begin();
+    for (const auto& [sequence, some] : found) {
+      for (uint32_t i = 0; i < some->num_layers(); ++i) {
+        SessionLane& lane = sequence->lane(*number++ % shape_.num_managed());
+        const Status status = visit(lane, some->applied[i]);
+        if (!status.ok()) {
+          return Annotate(status, "sequence ", some->sequence, " layer ", some->first_layer + i);
+        }
+      }
+    }
+    return OkStatus();
+  };
+  QUIRE_RETURN_IF_ERROR(
+      for_each([](SessionLane& lane, uint64_t applied) { return lane.CheckAck(applied); }));
+  return for_each([](SessionLane& lane, uint64_t applied) {
+    lane.Ack(applied);
+    return OkStatus();
+  });
+}
+
+Status Session::Resync(uint64_t epoch, std::span<const LaneMap> lanes, TimePoint deadline) {
+  std::vector<uint32_t> numbers;
+  for (const LaneMap& map : lanes) {
+    QUIRE_RETURN_IF_ERROR(AppendNumbers({map.sequence, map.layer, {map.applied}}, &numbers));
+  }
+  QUIRE_RETURN_IF_ERROR(CheckDistinct(numbers, shape_.num_managed()));
+  QUIRE_ASSIGN_OR_RETURN(const LaneClaims::Claim claim, claims_.TakeAll(deadline));
+  std::vector<SequencePtr> sequences;
+  {
+    MutexLock lock(mutex_);
+    if (epoch <= epoch_) {
+      return FailedPrecondition("resynchronisation under epoch ", epoch, ": the session is at ",
+                                epoch_, "; take a higher one");
+    }
+    sequences = sequences_;
+    for (const LaneMap& map : lanes) QUIRE_RETURN_IF_ERROR(Find(map.sequence).status());
+  }
+  for (const LaneMap& map : lanes) {
+    QUIRE_RETURN_IF_ERROR(Annotate(CheckMap(map, *sequences[map.sequence]), "sequence ",
+                                   map.sequence, " layer ", map.layer));
+  }
+  for (const SequencePtr& sequence : sequences) {
+    if (sequence == nullptr) continue;
+    for (SessionLane& lane : sequence->lanes()) lane.Reset();
+  }
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    sequences[lanes[i].sequence]
+        ->lane(numbers[i] % shape_.num_managed())
+        .Resync(lanes[i].applied, lanes[i].pages, lanes[i].generations);
+  }
   shared_.resyncs.Add();
+  MutexLock lock(mutex_);
+  epoch_ = epoch;
   return OkStatus();
 }
 
-Status Session::CheckSlots(const LayerSlots& layer, uint32_t num_pages) const {
-  const uint32_t num_heads = context_.view()->spec->num_kv_heads;
-  if (layer.pages.size() != num_heads || layer.generations.size() != num_heads) {
-    return InvalidArgument("slots of ", layer.pages.size(), " heads: the model has ", num_heads);
+Status Session::CheckMap(const LaneMap& map, const Sequence& sequence) const {
+  if (map.pages.size() != shape_.lane_slots() || map.generations.size() != map.pages.size()) {
+    return InvalidArgument("the map has ", map.pages.size(), " slots: the lane has ",
+                           shape_.spec.num_kv_heads, " heads of ", shape_.slots_per_head);
   }
-  for (uint32_t head = 0; head < num_heads; ++head) {
-    std::vector<int32_t> pages = layer.pages[head];
-    if (pages.size() != options_.slots_per_head ||
-        layer.generations[head].size() != options_.slots_per_head) {
-      return InvalidArgument("head ", head, " has ", pages.size(), " slots: the session has ",
-                             options_.slots_per_head, " per head");
-    }
-    std::erase(pages, -1);
-    std::sort(pages.begin(), pages.end());
-    const bool twice = std::adjacent_find(pages.begin(), pages.end()) != pages.end();
-    const bool outside =
-        !pages.empty() && (pages.front() < 0 || static_cast<uint32_t>(pages.back()) >= num_pages);
-    if (twice || outside) {
-      return InvalidArgument("head ", head, " holds a page twice, or one outside the context's ",
-                             num_pages);
-    }
+  const std::vector<uint32_t> member_pages = PagesOf(sequence);
+  for (uint32_t head = 0; head < shape_.spec.num_kv_heads; ++head) {
+    const auto pages =
+        std::span(map.pages).subspan(size_t{head} * shape_.slots_per_head, shape_.slots_per_head);
+    QUIRE_RETURN_IF_ERROR(Annotate(CheckHead(pages, member_pages), "head ", head));
   }
   return OkStatus();
 }
 
-StatusOr<Payload> Session::Digests(std::span<const uint32_t> layers, uint32_t first_page,
+Status Session::CheckHead(std::span<const int32_t> pages,
+                          std::span<const uint32_t> member_pages) const {
+  std::vector<uint32_t> names;
+  for (const int32_t page : pages) {
+    if (page == -1) continue;
+    names.push_back(static_cast<uint32_t>(page));  // Below -1: of no member.
+    if (!IsPage(names.back(), member_pages)) return NoSuchPage(names.back(), member_pages);
+  }
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
+  if (twice == names.end()) return OkStatus();
+  return InvalidArgument("page ", PageOf(*twice), " of member ", MemberOf(*twice),
+                         " is in two slots");
+}
+
+// --- Digests.
+
+StatusOr<Payload> Session::Digests(uint32_t sequence, uint32_t member,
+                                   std::span<const uint32_t> layers, uint32_t first_page,
                                    uint32_t end_page) const {
-  const ContextViewPtr view = context_.view();
-  const KvSpec& spec = *view->spec;
+  SequencePtr found;
+  {
+    MutexLock lock(mutex_);
+    QUIRE_ASSIGN_OR_RETURN(found, Find(sequence));
+  }
+  if (member >= found->members().size()) {
+    return InvalidArgument("member ", member, ": the sequence has ", found->members().size());
+  }
+  const ContextViewPtr view = found->members()[member].context.view();
+  const KvSpec& spec = shape_.spec;
   if (first_page > end_page || end_page > view->num_pages()) {
     return InvalidArgument("pages [", first_page, ", ", end_page, ") are not inside the context's ",
                            view->num_pages(), " pages");
@@ -205,8 +379,10 @@ StatusOr<Payload> Session::Digests(std::span<const uint32_t> layers, uint32_t fi
     return InvalidArgument(layers.size(), " layers: the model has ", spec.num_layers);
   }
   const uint64_t bytes = layers.size() * (end_page - first_page) * PageDigestBytes(spec);
-  if (bytes > shared_.max_reply_bytes) {
-    return TooLarge("the digests", bytes, shared_.max_reply_bytes);
+  if (bytes > shared_.recall.max_reply_bytes) {
+    return ResourceExhausted("the digests take ", bytes, " bytes, more than the ",
+                             shared_.recall.max_reply_bytes,
+                             " of one reply: ask for fewer layers or pages at a time");
   }
   Payload payload;
   for (const uint32_t layer : layers) {
@@ -216,7 +392,7 @@ StatusOr<Payload> Session::Digests(std::span<const uint32_t> layers, uint32_t fi
     if (first_page == end_page) continue;
     QUIRE_ASSIGN_OR_RETURN(
         const DigestBlocks blocks,
-        ReadDigests(*shared_.store, options_.tenant, *view, layer, first_page, end_page));
+        ReadDigests(*shared_.recall.store, shape_.tenant, *view, layer, first_page, end_page));
     blocks.AppendTo(first_page, end_page, &payload);
   }
   return payload;

@@ -1,123 +1,111 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Session: one worker reading one context. It keeps the resident map and answers recalls with the
-// units that are missing, each placed into a named slot. The order of exchanges is ExchangeState's,
-// the map's bookkeeping ResidentMap's; this class selects, reads, and keeps the two in step.
-// Thread-safety: safe for concurrent use; requests of one session run one after another, and at
-// most one waits for its turn (RESOURCE_EXHAUSTED with a retry hint for more).
-// Ownership: shared with the requests that use it; store and selector outlive it.
-// Errors: NOT_FOUND and DATA_LOSS from reading leave the map as it was before the recall.
+// Session: one worker reading contexts for the sequences of a batch. It has a lane for each
+// sequence and managed layer, and answers recalls with the units that are missing, each placed into
+// a named slot. A lane's order is ExchangeState's, its slots ResidentMap's, who uses it
+// LaneClaims'; RecallRun answers. This class checks what comes in, finds what it is about, and
+// keeps the epoch.
+//
+// Thread-safety: safe for concurrent use. Calls on different lanes run side by side; of those that
+// want the same lane one works and few wait (RESOURCE_EXHAUSTED with a retry hint for more).
+// Ownership: shared with the calls that use it; `parts` outlives it; keeps its contexts alive.
+// Errors: a call that is refused changes nothing. FAILED_PRECONDITION: another epoch, or out of
+// order.
 #ifndef QUIRE_KVSERVER_SESSION_SESSION_H_
 #define QUIRE_KVSERVER_SESSION_SESSION_H_
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
-#include "common/base/counters.h"
 #include "common/base/mutex.h"
 #include "common/base/payload.h"
 #include "common/base/status.h"
-#include "kvserver/select/selector.h"
-#include "kvserver/session/context_resolver.h"
-#include "kvserver/session/exchange_state.h"
-#include "kvserver/session/resident_map.h"
-#include "kvserver/session/turn_limit.h"
-#include "kvserver/store/page_store.h"
+#include "kvserver/session/lane_claims.h"
+#include "kvserver/session/recall.h"
+#include "kvserver/session/recall_run.h"
+#include "kvserver/session/recall_scratch_pool.h"
+#include "kvserver/session/sequence.h"
+#include "kvserver/session/session_shape.h"
 
 namespace quire::kvserver {
 
-/// What a recall wants at one layer: pages per KV head, or a query to select them with.
-struct LayerWant {
-  uint32_t layer = 0;
-  std::vector<std::vector<uint32_t>> pages;  ///< [n_kv] ascending; unused with a query
-  std::optional<PageQuery> query;
-  friend bool operator==(const LayerWant&, const LayerWant&) = default;
-};
-
-struct RecallArgs {
-  uint64_t epoch = 0;
-  uint64_t sequence = 0;
-  uint64_t acked_sequence = 0;
-  std::vector<LayerWant> layers;  ///< Each layer at most once.
-};
-
-struct LayerPlacement {
-  uint32_t layer = 0;
-  std::vector<std::vector<Placement>> heads;    ///< [n_kv]
-  std::vector<std::vector<uint32_t>> selected;  ///< [n_kv] with a query, otherwise empty
-};
-
-struct RecallAnswer {
-  std::vector<LayerPlacement> layers;  ///< In the order asked.
-  std::vector<UnitBytes> units;        ///< One per placement: layer, head, placement.
-};
-
-/// A worker's own slots at one layer: [n_kv][slots_per_head] each.
-struct LayerSlots {
-  uint32_t layer = 0;
-  std::vector<std::vector<int32_t>> pages;  ///< -1: empty
-  std::vector<std::vector<uint32_t>> generations;
-};
-
-/// What sessions of one server share and count. Thread-safe.
+/// What the sessions of one server share. Thread-safe.
 struct SessionShared {
-  PageStore* store = nullptr;
-  Selector* selector = nullptr;
-  uint64_t max_reply_bytes = 0;  ///< Payload of one recall or one digests reply.
-  Counter recalls;
-  Counter units_wanted;
-  Counter units_sent;
+  RecallParts recall;
+  RecallScratchPool scratch;
   Counter resyncs;
 };
 
 class Session {
  public:
-  struct Options {
-    std::string tenant;
-    uint32_t slots_per_head = 0;
-    std::vector<uint32_t> managed_layers;  ///< Distinct layers of the context, at least one.
+  /// Calls of one session that work at a time; as many may wait for their lanes.
+  static constexpr uint32_t kMaxWorking = 32;
+
+  struct Limits {
+    uint64_t max_map_bytes = uint64_t{64} << 20;  ///< Resident maps of all sequences.
   };
-  Session(SessionShared* shared, ReadableContext context, Options options);
+  Session(SessionShared* shared, SessionShape shape, const Limits& limits);
 
-  /// The context as it is now.
-  ContextViewPtr view() const { return context_.view(); }
+  const SessionShape& shape() const { return shape_; }
   uint64_t epoch() const QUIRE_EXCLUDES(mutex_);
+  /// Sequences, as many as there are now.
+  uint32_t num_sequences() const QUIRE_EXCLUDES(mutex_);
 
-  [[nodiscard]] StatusOr<RecallAnswer> Recall(const RecallArgs& args) QUIRE_EXCLUDES(mutex_);
-  [[nodiscard]] Status Ack(uint64_t epoch, uint64_t sequence) QUIRE_EXCLUDES(mutex_);
-  /// `layers` holds every managed layer once. INVALID_ARGUMENT when it does not fit the session.
-  [[nodiscard]] Status Resync(uint64_t epoch, uint64_t sequence, std::span<const LayerSlots> layers)
+  /// Adds a sequence of at least one member, with every slot empty; its number, the lowest that is
+  /// free. RESOURCE_EXHAUSTED for one too many, or maps that are too large.
+  [[nodiscard]] StatusOr<uint32_t> AddSequence(std::vector<SequenceMember> members)
+      QUIRE_EXCLUDES(mutex_);
+  /// NOT_FOUND when there is none. Waits for calls that use its lanes, until `deadline`.
+  [[nodiscard]] Status RemoveSequence(uint32_t sequence, TimePoint deadline) QUIRE_EXCLUDES(mutex_);
+
+  /// Answers a recall to `sink`, in parts as `reply` allows. INVALID_ARGUMENT for lanes, pages and
+  /// queries outside the session. Lanes whose part has been written stay when a later one fails.
+  [[nodiscard]] Status Recall(const RecallArgs& args, const ReplyShape& reply, RecallSink& sink)
+      QUIRE_EXCLUDES(mutex_);
+  /// All of the lanes are acknowledged, or none. Each at most once.
+  [[nodiscard]] Status Ack(uint64_t epoch, std::span<const AppliedLanes> lanes, TimePoint deadline)
+      QUIRE_EXCLUDES(mutex_);
+  /// Lanes that are not named become empty. INVALID_ARGUMENT when a map does not fit the session.
+  [[nodiscard]] Status Resync(uint64_t epoch, std::span<const LaneMap> lanes, TimePoint deadline)
       QUIRE_EXCLUDES(mutex_);
   /// Digests [layers][pages][n_kv][2][key_dim] of pages [first_page, end_page), in place.
-  [[nodiscard]] StatusOr<Payload> Digests(std::span<const uint32_t> layers, uint32_t first_page,
-                                          uint32_t end_page) const;
+  [[nodiscard]] StatusOr<Payload> Digests(uint32_t sequence, uint32_t member,
+                                          std::span<const uint32_t> layers, uint32_t first_page,
+                                          uint32_t end_page) const QUIRE_EXCLUDES(mutex_);
 
  private:
-  Status Check(const ContextView& view, const RecallArgs& args) const;
-  Status CheckWant(const ContextView& view, const LayerWant& want) const;
-  Status CheckSlots(const LayerSlots& layer, uint32_t num_pages) const;
-  StatusOr<RecallAnswer> Answer(const ContextViewPtr& view, const RecallArgs& args)
-      QUIRE_REQUIRES(mutex_);
-  /// The pages that `want` means, [n_kv].
-  StatusOr<std::vector<std::vector<uint32_t>>> SelectPages(const ContextView& view,
-                                                           const LayerWant& want) const;
-  void Settle(ExchangeState::Previous previous) QUIRE_REQUIRES(mutex_);
+  /// Appends the lanes' numbers, sequence * num_managed + index. INVALID_ARGUMENT for a layer that
+  /// is not managed or a sequence that cannot be, and when there are more than the session can
+  /// have.
+  Status AppendNumbers(const AppliedLanes& lanes, std::vector<uint32_t>* numbers) const;
+  uint32_t max_lanes() const { return SessionShape::kMaxSequences * shape_.num_managed(); }
+
+  Status CheckEpoch(uint64_t epoch) const QUIRE_REQUIRES(mutex_);
+  StatusOr<SequencePtr> Find(uint32_t sequence) const QUIRE_REQUIRES(mutex_);
+
+  /// What the wants are about. Their lanes are claimed.
+  Status FindTargets(const RecallArgs& args, RecallScratch& scratch) const QUIRE_EXCLUDES(mutex_);
+  Status CheckWant(const RecallTarget& target, RecallScratch& scratch) const;
+  Status CheckUnits(const PageLists& units, std::span<const uint32_t> member_pages) const;
+  Status CheckQuery(const RecallTarget& target, RecallScratch& scratch) const;
+  /// Takes the recall in every lane, or in none.
+  Status TakeRecall(const RecallArgs& args, const RecallScratch& scratch);
+  Status CheckMap(const LaneMap& map, const Sequence& sequence) const;
+  Status CheckHead(std::span<const int32_t> pages, std::span<const uint32_t> member_pages) const;
 
   SessionShared& shared_;
-  const ReadableContext context_;
-  const Options options_;
+  const SessionShape shape_;
+  const Limits limits_;
   std::vector<int32_t> layer_index_;  ///< Layer -> index in managed_layers, -1 when not managed.
+  LaneClaims claims_;
 
-  /// One call that works and one that waits for it: the worker's next, or its last once more.
-  TurnLimit turns_{2, "the session"};
-  mutable Mutex mutex_;
-  ExchangeState exchanges_ QUIRE_GUARDED_BY(mutex_);
-  std::vector<LayerWant> last_wants_ QUIRE_GUARDED_BY(mutex_);  ///< Of the last recall taken.
-  ResidentMap map_ QUIRE_GUARDED_BY(mutex_);
+  mutable Mutex mutex_;  ///< Held for look-ups and changes of these only.
+  /// Changes while the whole session is claimed.
+  uint64_t epoch_ QUIRE_GUARDED_BY(mutex_) = 1;
+  /// By number; null where there is none. One goes while its lanes are claimed.
+  std::vector<SequencePtr> sequences_ QUIRE_GUARDED_BY(mutex_);
 };
 
 }  // namespace quire::kvserver

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/session/session_manager.h"
 
+#include <limits>
 #include <numeric>
 #include <utility>
 
 namespace quire::kvserver {
 namespace {
 
-constexpr uint32_t kMaxSlotsPerHead = 65536;
+/// Of one described context besides its keys and tokens: mostly the spec.
+constexpr uint64_t kContextInfoBytes = 640;
+constexpr uint64_t kKeyBytes = 34;
+constexpr uint64_t kTokenBytes = 5;
 
 /// The layers that a session manages, checked.
 StatusOr<std::vector<uint32_t>> ManagedLayers(const std::vector<uint32_t>& asked,
@@ -28,6 +32,24 @@ StatusOr<std::vector<uint32_t>> ManagedLayers(const std::vector<uint32_t>& asked
   return layers;
 }
 
+Status CheckCount(std::string_view field, size_t count, size_t max) {
+  if (count >= 1 && count <= max) return OkStatus();
+  return InvalidArgument(count, " ", field, ": must be 1..", max);
+}
+
+Status CheckOffset(const KvSpec& spec, int64_t offset) {
+  using Range = std::numeric_limits<int32_t>;
+  if (offset < Range::min() || offset > Range::max()) {
+    return InvalidArgument("position_offset is ", offset, ": must be ", Range::min(), "..",
+                           Range::max());
+  }
+  if (offset == 0 || spec.rope.CanRebase()) return OkStatus();
+  return InvalidArgument(
+      "position_offset is ", offset,
+      ": keys that are stored before their rotation, or whose frequencies depend "
+      "on the length, cannot be moved; it must be 0");
+}
+
 }  // namespace
 
 SessionManager::SessionManager(const Options& options)
@@ -38,56 +60,110 @@ SessionManager::SessionManager(const Options& options)
                  .max_per_tenant = options.max_sessions_per_tenant,
                  .idle_expiry = options.idle_expiry,
                  .clock = options.clock}) {
-  shared_.store = options.store;
-  shared_.selector = &selector_;
-  shared_.max_reply_bytes = options.max_reply_bytes;
+  shared_.recall.store = options.store;
+  shared_.recall.selector = &selector_;
+  shared_.recall.max_reply_bytes = options.max_reply_bytes;
 }
 
 StatusOr<SessionManager::Opened> SessionManager::Open(std::string_view tenant,
                                                       const OpenArgs& args) {
-  QUIRE_ASSIGN_OR_RETURN(ReadableContext context, options_.resolver->Resolve(tenant, args.context));
+  QUIRE_ASSIGN_OR_RETURN(SessionShape shape, CheckShape(tenant, args));
+  auto session = std::make_shared<Session>(&shared_, std::move(shape),
+                                           Session::Limits{options_.max_map_bytes});
   Opened opened;
-  opened.view = context.view();
-  QUIRE_ASSIGN_OR_RETURN(Session::Options session_options, CheckOpen(tenant, *opened.view, args));
-  QUIRE_ASSIGN_OR_RETURN(opened.tail_tokens,
-                         ShortPageTokens(*options_.store, tenant, *opened.view));
-  auto session =
-      std::make_shared<Session>(&shared_, std::move(context), std::move(session_options));
+  uint64_t reply_bytes = options_.max_reply_bytes;
+  for (const SequenceArgs& sequence : args.sequences) {
+    QUIRE_ASSIGN_OR_RETURN(auto members, OpenMembers(tenant, args.spec, sequence, &reply_bytes,
+                                                     &opened.sequences.emplace_back()));
+    QUIRE_RETURN_IF_ERROR(session->AddSequence(std::move(members)).status());
+  }
   opened.epoch = session->epoch();
   QUIRE_ASSIGN_OR_RETURN(opened.id, sessions_.Insert(tenant, std::move(session)));
   return opened;
 }
 
-StatusOr<Session::Options> SessionManager::CheckOpen(std::string_view tenant,
-                                                     const ContextView& view,
-                                                     const OpenArgs& args) const {
-  if (const std::string difference = FirstDifference(*view.spec, args.spec); !difference.empty()) {
-    return InvalidArgument("the KvSpec differs from the context's in ", difference,
-                           ": read it with the model that wrote it");
-  }
-  if (args.slots_per_head < 1 || args.slots_per_head > kMaxSlotsPerHead) {
+StatusOr<SessionManager::AddedSequence> SessionManager::AddSequence(std::string_view tenant,
+                                                                    uint64_t id,
+                                                                    const SequenceArgs& args) {
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, Find(tenant, id));
+  AddedSequence added;
+  uint64_t reply_bytes = options_.max_reply_bytes;
+  QUIRE_ASSIGN_OR_RETURN(
+      auto members, OpenMembers(tenant, session->shape().spec, args, &reply_bytes, &added.opened));
+  QUIRE_ASSIGN_OR_RETURN(added.number, session->AddSequence(std::move(members)));
+  return added;
+}
+
+StatusOr<SessionShape> SessionManager::CheckShape(std::string_view tenant,
+                                                  const OpenArgs& args) const {
+  QUIRE_RETURN_IF_ERROR(
+      CheckCount("sequences", args.sequences.size(), SessionShape::kMaxSequences));
+  if (args.slots_per_head < 1 || args.slots_per_head > SessionShape::kMaxSlotsPerHead) {
     return InvalidArgument("slots_per_head is ", args.slots_per_head, ": must be 1..",
-                           kMaxSlotsPerHead);
+                           SessionShape::kMaxSlotsPerHead);
   }
-  Session::Options options{std::string(tenant), args.slots_per_head, {}};
-  QUIRE_ASSIGN_OR_RETURN(options.managed_layers,
-                         ManagedLayers(args.managed_layers, view.spec->num_layers));
-  const uint64_t map_bytes = ResidentMap::Bytes(options.managed_layers.size(),
-                                                view.spec->num_kv_heads, args.slots_per_head);
+  SessionShape shape{std::string(tenant), args.spec, args.slots_per_head, {}};
+  QUIRE_ASSIGN_OR_RETURN(shape.managed_layers,
+                         ManagedLayers(args.managed_layers, args.spec.num_layers));
+  const uint64_t map_bytes = args.sequences.size() * shape.sequence_map_bytes();
   if (map_bytes > options_.max_map_bytes) {
-    return ResourceExhausted("the session's resident map would take ", map_bytes,
+    return ResourceExhausted("the session's resident maps would take ", map_bytes,
                              " bytes, more than ", options_.max_map_bytes,
-                             ": ask for fewer slots or layers");
+                             ": ask for fewer slots, layers or sequences");
   }
-  return options;
+  return shape;
+}
+
+StatusOr<std::vector<SequenceMember>> SessionManager::OpenMembers(std::string_view tenant,
+                                                                  const KvSpec& spec,
+                                                                  const SequenceArgs& args,
+                                                                  uint64_t* reply_bytes,
+                                                                  OpenedSequence* opened) const {
+  QUIRE_RETURN_IF_ERROR(CheckCount("members", args.size(), SessionShape::kMaxMembers));
+  std::vector<SequenceMember> members;
+  for (const MemberArgs& arg : args) {
+    QUIRE_RETURN_IF_ERROR(CheckOffset(spec, arg.position_offset));
+    QUIRE_ASSIGN_OR_RETURN(ReadableContext context,
+                           options_.resolver->Resolve(tenant, arg.context));
+    OpenedMember& member = opened->emplace_back();
+    member.view = context.view();
+    if (const std::string difference = FirstDifference(*member.view->spec, spec);
+        !difference.empty()) {
+      return InvalidArgument("the KvSpec differs from the context's in ", difference,
+                             ": read it with the model that wrote it");
+    }
+    QUIRE_ASSIGN_OR_RETURN(member.tail_tokens,
+                           ShortPageTokens(*options_.store, tenant, *member.view));
+    const uint64_t bytes = kContextInfoBytes + member.view->keys->size() * kKeyBytes +
+                           member.tail_tokens.size() * kTokenBytes;
+    if (bytes > *reply_bytes) {
+      return ResourceExhausted("the contexts are too large to describe in one reply of ",
+                               options_.max_reply_bytes,
+                               " bytes: add sequences one at a time, or ask for fewer members");
+    }
+    *reply_bytes -= bytes;
+    members.push_back({std::move(context), arg.position_offset});
+  }
+  return members;
 }
 
 void SessionManager::VisitMetrics(MetricsVisitor& visit) const {
+  const RecallParts& recall = shared_.recall;
   visit.Gauge("sessions_open", "Open sessions.", sessions_.size());
-  visit.Counter("session_recalls", "Recalls answered.", shared_.recalls.Get());
-  visit.Counter("session_units_wanted", "Units that recalls selected.", shared_.units_wanted.Get());
+  visit.Counter("session_recalls", "Recalls answered.", recall.recalls.Get());
+  visit.Counter("session_recalls_stopped",
+                "Recalls that ended between two lanes because nobody waited any more.",
+                recall.stopped.Get());
+  visit.Counter("session_lanes_rolled_back",
+                "Lanes whose last recall was answered and not applied by its worker.",
+                recall.rolled_back.Get());
+  visit.Histogram("session_plan_seconds",
+                  "Time of a recall to find what is missing and where it goes, without selecting, "
+                  "reading and sending.",
+                  recall.plan_times);
+  visit.Counter("session_units_wanted", "Units that recalls selected.", recall.units_wanted.Get());
   visit.Counter("session_units_sent", "Units that workers did not hold and were sent.",
-                shared_.units_sent.Get());
+                recall.units_sent.Get());
   visit.Counter("session_resyncs", "Resident maps replaced by what the worker holds.",
                 shared_.resyncs.Get());
   selector_.VisitMetrics(visit);

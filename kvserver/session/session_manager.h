@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -25,8 +26,8 @@ class SessionManager {
  public:
   struct Options {
     uint32_t max_sessions_per_tenant = 256;
-    uint64_t max_map_bytes = uint64_t{64} << 20;    ///< Resident map of one session.
-    uint64_t max_reply_bytes = uint64_t{60} << 20;  ///< Payload of one reply.
+    uint64_t max_map_bytes = uint64_t{64} << 20;    ///< Resident maps of one session.
+    uint64_t max_reply_bytes = uint64_t{60} << 20;  ///< Payload of one part of a reply.
     Duration idle_expiry = std::chrono::minutes(10);
     PageStore* store = nullptr;                 ///< Required.
     ContextResolver* resolver = nullptr;        ///< Required.
@@ -35,21 +36,39 @@ class SessionManager {
   };
   explicit SessionManager(const Options& options);
 
-  struct OpenArgs {
+  /// A context that a sequence is to read.
+  struct MemberArgs {
     ContextRef context;
-    KvSpec spec;                           ///< Must equal the context's.
+    int64_t position_offset = 0;  ///< -2^31..2^31-1; not 0 only where the spec allows to rotate.
+  };
+  using SequenceArgs = std::vector<MemberArgs>;  ///< 1..64
+  struct OpenArgs {
+    std::vector<SequenceArgs> sequences;   ///< 1..256
+    KvSpec spec;                           ///< Must equal every context's.
     uint32_t slots_per_head = 0;           ///< 1..65536
     std::vector<uint32_t> managed_layers;  ///< All when empty.
   };
-  struct Opened {
-    uint64_t id = 0;
-    uint64_t epoch = 0;
+  struct OpenedMember {
     ContextViewPtr view;
     std::vector<TokenId> tail_tokens;  ///< Of the short last page.
   };
+  using OpenedSequence = std::vector<OpenedMember>;
+  struct Opened {
+    uint64_t id = 0;
+    uint64_t epoch = 0;
+    std::vector<OpenedSequence> sequences;
+  };
+  struct AddedSequence {
+    uint32_t number = 0;
+    OpenedSequence opened;
+  };
   /// Errors: INVALID_ARGUMENT naming the first field in which the specs differ, or for shapes out
-  /// of range; RESOURCE_EXHAUSTED for too many sessions or too large a map; NOT_FOUND.
+  /// of range; RESOURCE_EXHAUSTED for too many sessions, too large maps, or contexts too large to
+  /// describe in one reply; NOT_FOUND.
   [[nodiscard]] StatusOr<Opened> Open(std::string_view tenant, const OpenArgs& args);
+  /// Adds a sequence to a session. Errors as in Open.
+  [[nodiscard]] StatusOr<AddedSequence> AddSequence(std::string_view tenant, uint64_t id,
+                                                    const SequenceArgs& args);
   [[nodiscard]] StatusOr<std::shared_ptr<Session>> Find(std::string_view tenant, uint64_t id) {
     return sessions_.Find(tenant, id);
   }
@@ -61,8 +80,12 @@ class SessionManager {
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
-  StatusOr<Session::Options> CheckOpen(std::string_view tenant, const ContextView& view,
-                                       const OpenArgs& args) const;
+  StatusOr<SessionShape> CheckShape(std::string_view tenant, const OpenArgs& args) const;
+  /// The members of a sequence, found and checked; takes what describes them from `*reply_bytes`,
+  /// which are left.
+  StatusOr<std::vector<SequenceMember>> OpenMembers(std::string_view tenant, const KvSpec& spec,
+                                                    const SequenceArgs& args, uint64_t* reply_bytes,
+                                                    OpenedSequence* opened) const;
 
   const Options options_;
   Selector selector_;

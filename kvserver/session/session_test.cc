@@ -6,29 +6,73 @@
 #include <numeric>
 
 #include "common/base/checksum.h"
+#include "common/base/retry_hint.h"
+#include "common/page/page_name.h"
 #include "kvserver/session/testing/session_fixture.h"
 
 namespace quire::kvserver::testing {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using Pages = std::vector<std::vector<uint32_t>>;
+
+const TimePoint kNever = TimePoint::max();
 
 class SessionTest : public SessionFixture {
  protected:
-  static LayerWant Want(uint32_t layer, Pages pages) { return {layer, std::move(pages), {}}; }
-  LayerWant Query(uint32_t layer, uint32_t first, uint32_t end, uint32_t k) {
-    LayerWant want{layer, {}, PageQuery{}};
+  /// A want of one layer, after `applied`.
+  static LayerWant Want(uint32_t layer, PageLists pages, uint64_t applied = 0,
+                        uint32_t sequence = 0) {
+    return {{sequence, layer, {applied}}, std::move(pages), {}};
+  }
+  /// A want of layers from `first_layer` on.
+  static LayerWant Layers(uint32_t first_layer, std::vector<uint64_t> applied, PageLists pages) {
+    return {{0, first_layer, std::move(applied)}, std::move(pages), {}};
+  }
+  LayerWant Query(uint32_t layer, uint32_t num_layers, std::vector<CandidateRange> ranges,
+                  uint32_t k) {
+    LayerWant want{{0, layer, std::vector<uint64_t>(num_layers)}, {}, QueryWant{}};
     SeededRandom random(layer + 17);
-    want.query->query.resize(spec_.num_query_heads * spec_.key_dim());
-    for (float& value : want.query->query) value = random.Normal();
-    want.query->first_page = first;
-    want.query->end_page = end;
-    want.query->num_pages = k;
+    want.query->queries.resize(size_t{num_layers} * spec_.num_query_heads * spec_.key_dim());
+    for (float& value : want.query->queries) value = random.Normal();
+    want.query->shape.ranges = std::move(ranges);
+    want.query->shape.num_pages = k;
     return want;
   }
+  std::shared_ptr<Session> Find(const SessionManager::Opened& opened) {
+    return *sessions_.Find(kTenant, opened.id);
+  }
   std::shared_ptr<Session> SessionOver(const ContextRef& context, uint32_t slots) {
-    return *sessions_.Find(kTenant, OpenSession(context, slots).id);
+    return Find(OpenSession(context, slots));
+  }
+  static Status Recall(Session& session, const RecallArgs& args, CollectingSink* sink = nullptr,
+                       const ReplyShape& reply = {}) {
+    CollectingSink own;
+    return session.Recall(args, reply, sink != nullptr ? *sink : own);
+  }
+  static StatusCode CodeOf(Session& session, const RecallArgs& args) {
+    return Recall(session, args).code();
+  }
+  /// What a recall that succeeds was sent.
+  static CollectingSink Answer(Session& session, const RecallArgs& args,
+                               const ReplyShape& reply = {}) {
+    CollectingSink sink;
+    EXPECT_EQ(Recall(session, args, &sink, reply), OkStatus());
+    return sink;
+  }
+  static std::vector<std::byte> BytesOf(const Slice& slice) {
+    return {slice.bytes.begin(), slice.bytes.end()};
+  }
+  std::vector<std::byte> WholeUnit(uint32_t page, uint32_t layer, uint32_t head) const {
+    return TestUnit(spec_, page, layer, head, spec_.page_tokens);
+  }
+  static PageLists Everything(uint32_t pages) {
+    std::vector<uint32_t> all(pages);
+    std::iota(all.begin(), all.end(), 0u);
+    PageLists lists;
+    lists.AppendHead(all);
+    lists.RepeatHead();
+    return lists;
   }
 };
 
@@ -36,198 +80,428 @@ TEST_F(SessionTest, ARecallOfEverythingYieldsTheBytesThatWerePut) {
   const ContextViewPtr sealed = SealedWith(6, 3);
   const auto open = OpenWith(3, sealed);  // 4 stored pages, then 5 in the tail.
   for (const ContextRef& ref : {ContextRef(sealed->chain_tip()), ContextRef(open.id)}) {
-    const auto session = SessionOver(ref, 16);
-    const ContextViewPtr view = session->view();
-    std::vector<uint32_t> all(view->num_pages());
-    std::iota(all.begin(), all.end(), 0u);
-    RecallArgs args{1, 1, 0, {}};
-    for (uint32_t layer = 0; layer < spec_.num_layers; ++layer) {
-      args.layers.push_back(Want(layer, {all, all}));
-    }
-    const auto answer = session->Recall(args);
-    ASSERT_TRUE(answer.ok()) << answer.status();
+    const auto opened = OpenSession(ref, 16);
+    const auto session = Find(opened);
+    const ContextViewPtr view = opened.sequences[0][0].view;
+    const RecallArgs args{1, 1, {Layers(0, {0, 0, 0}, Everything(view->num_pages()))}};
+    const CollectingSink sink = Answer(*session, args);
+    const std::vector<Slice> units = sink.units();
     size_t next = 0;
-    for (const LayerPlacement& layer : answer->layers) {
-      for (uint32_t head = 0; head < layer.heads.size(); ++head) {
-        ASSERT_EQ(layer.heads[head].size(), all.size());
-        for (const Placement& p : layer.heads[head]) {
-          const uint32_t rows = TokensInPage(spec_, view->num_tokens, p.page);
-          EXPECT_EQ(BytesOf(answer->units[next++]),
-                    TestUnit(spec_, p.page, layer.layer, head, rows));
-        }
+    for (const LanePlacement& lane : sink.lanes()) {
+      EXPECT_THAT(lane.placed.counts, ElementsAre(view->num_pages(), view->num_pages()));
+      for (size_t i = 0; i < lane.placed.size(); ++i) {
+        const uint32_t head = i < view->num_pages() ? 0 : 1;
+        const uint32_t page = lane.placed.pages[i];
+        const uint32_t rows = TokensInPage(spec_, view->num_tokens, page);
+        const auto expected = TestUnit(spec_, page, lane.layer, head, rows);
+        EXPECT_EQ(BytesOf(units[next++]), expected);
+        EXPECT_EQ(lane.placed.crc32c[i], Crc32c(expected));
       }
     }
-    EXPECT_EQ(next, answer->units.size());
+    EXPECT_EQ(next, 3 * 2 * view->num_pages());
+    EXPECT_EQ(next, units.size());
   }
 }
 
-TEST_F(SessionTest, OnlyTheDiffIsSentAndARepeatedRecallIsAnsweredAgain) {
+TEST_F(SessionTest, OnlyTheDiffIsSentAndWhatWasNotAppliedIsSentAgain) {
   const auto session = SessionOver(SealedWith(8)->chain_tip(), 4);
-  ASSERT_EQ(session->Recall({1, 1, 0, {Want(1, {{0, 1, 2, 3}, {4}})}})->units.size(), 5u);
-  const RecallArgs second{1, 2, 1, {Want(1, {{1, 2, 3, 7}, {4}})}};
-  const auto answer = session->Recall(second);
-  ASSERT_EQ(answer->units.size(), 1u);
-  EXPECT_EQ(answer->layers[0].heads[0], (std::vector<Placement>{{0, 2, 7, 0}}));
-  const auto again = session->Recall(second);
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_EQ(again->layers[0].heads[0], answer->layers[0].heads[0]);
-  EXPECT_EQ(session->Recall({1, 2, 1, {Want(1, {{0, 1}, {}})}}).status().code(),
-            StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Answer(*session, {1, 1, {Want(1, {{0, 1, 2, 3}, {4}})}}).units().size(), 5u);
+  const CollectingSink second = Answer(*session, {1, 2, {Want(1, {{1, 2, 3, 7}, {4}}, 1)}});
+  ASSERT_EQ(second.units().size(), 1u);
+  EXPECT_THAT(second.lanes()[0].placed.counts, ElementsAre(1, 0));
+  EXPECT_THAT(second.lanes()[0].placed.pages, ElementsAre(7));
+  EXPECT_THAT(second.lanes()[0].placed.generations, ElementsAre(2));
+  EXPECT_THAT(second.lanes()[0].placed.replaced, ElementsAre(0));
+  // The reply was lost: the worker asks again, for something else even.
+  const CollectingSink third = Answer(*session, {1, 3, {Want(1, {{0, 7}, {}}, 1)}});
+  EXPECT_THAT(third.lanes()[0].placed.pages, ElementsAre(7));
+  EXPECT_THAT(third.lanes()[0].placed.generations, ElementsAre(2));
+  EXPECT_EQ(CodeOf(*session, {1, 2, {Want(1, {{0}, {}}, 1)}}), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(CodeOf(*session, {1, 4, {Want(1, {{0}, {}}, 2)}}), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(CodeOf(*session, {2, 4, {Want(1, {{0}, {}}, 3)}}), StatusCode::kFailedPrecondition);
 }
 
-TEST_F(SessionTest, AFailedReadLeavesTheMapAsItWas) {
+TEST_F(SessionTest, LanesHaveTheirOwnOrderAndARefusedRecallTouchesNone) {
+  const auto opened = OpenSession(SealedWith(8)->chain_tip(), 4, 2);
+  const auto session = Find(opened);
+  Answer(*session, {1, 5, {Want(0, {{1}, {}}, 0, 1)}});
+  Answer(*session, {1, 2, {Want(0, {{1}, {}}, 0, 0)}});
+  // One of the two is out of order: neither is taken.
+  EXPECT_EQ(CodeOf(*session, {1, 6, {Want(0, {{2}, {}}, 2, 0), Want(0, {{2}, {}}, 3, 1)}}),
+            StatusCode::kFailedPrecondition);
+  EXPECT_EQ(CodeOf(*session, {1, 4, {Want(0, {{2}, {}}, 2, 0), Want(0, {{2}, {}}, 0, 1)}}),
+            StatusCode::kFailedPrecondition);
+  const CollectingSink sink =
+      Answer(*session, {1, 6, {Want(0, {{1, 2}, {}}, 2, 0), Want(0, {{1, 2}, {}}, 0, 1)}});
+  EXPECT_THAT(sink.lanes()[0].placed.pages, ElementsAre(2));
+  EXPECT_THAT(sink.lanes()[1].placed.pages, ElementsAre(1, 2)) << "exchange 5 was not applied";
+}
+
+TEST_F(SessionTest, AFailedReadLeavesTheLanesAsTheyWere) {
   const auto session = SessionOver(SealedWith(8)->chain_tip(), 4);
-  const RecallArgs args{1, 1, 0, {Want(0, {{0, 1}, {2}})}};
+  const RecallArgs args{1, 1, {Want(0, {{0, 1}, {2}}), Want(1, {{0}, {}})}};
   store_.FailReads(DataLoss("checksum"));
-  EXPECT_EQ(session->Recall(args).status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(CodeOf(*session, args), StatusCode::kDataLoss);
   store_.FailReads(OkStatus());
-  EXPECT_EQ(session->Recall(args)->units.size(), 3u);
-  EXPECT_TRUE(session->Ack(1, 1).ok());
+  EXPECT_EQ(Answer(*session, args).units().size(), 4u) << "the same number may come again";
+  const AppliedLanes lanes[] = {{0, 0, {1, 1}}};
+  EXPECT_TRUE(session->Ack(1, lanes, kNever).ok());
+}
+
+TEST_F(SessionTest, PartsAreWholeLanesAndTheFirstLayerLeavesFirst) {
+  const auto session = SessionOver(SealedWith(8)->chain_tip(), 8);
+  const RecallArgs args{1, 1, {Layers(0, {0, 0, 0}, {{0, 1, 2}, {3}})}};
+  const uint64_t lane_bytes = 4 * quire::UnitBytes(spec_);
+  const CollectingSink each = Answer(*session, args, {.max_parts = 10, .part_bytes = 1});
+  ASSERT_EQ(each.parts().size(), 3u);
+  for (uint32_t layer = 0; layer < 3; ++layer) {
+    ASSERT_EQ(each.parts()[layer].lanes.size(), 1u);
+    EXPECT_EQ(each.parts()[layer].lanes[0].layer, layer);
+    EXPECT_EQ(each.parts()[layer].payload.size_bytes(), lane_bytes);
+  }
+  RecallArgs again = args;
+  again.exchange = 2;
+  const CollectingSink two =
+      Answer(*session, again, {.max_parts = 10, .part_bytes = lane_bytes + 1});
+  ASSERT_EQ(two.parts().size(), 2u);
+  EXPECT_EQ(two.parts()[0].lanes.size(), 2u);
+  again.exchange = 3;
+  EXPECT_EQ(Answer(*session, again, {.max_parts = 2, .part_bytes = 1}).parts()[1].lanes.size(), 2u);
+  again.exchange = 4;
+  EXPECT_EQ(Answer(*session, again, {.max_parts = 1, .part_bytes = 1}).parts().size(), 1u);
+  const CollectingSink nothing = Answer(*session, {1, 5, {}});
+  ASSERT_EQ(nothing.parts().size(), 1u);
+  EXPECT_TRUE(nothing.parts()[0].lanes.empty());
+}
+
+TEST_F(SessionTest, ARecallStopsBetweenLanesWhenNobodyWaitsAndWhatWasWrittenIsPending) {
+  const auto session = SessionOver(SealedWith(8)->chain_tip(), 8);
+  const RecallArgs args{1, 1, {Layers(0, {0, 0, 0}, {{0, 1}, {3}})}};
+  CollectingSink sink;
+  sink.wanted = [](size_t asked) {
+    return asked < 2 ? OkStatus() : Status(StatusCode::kCancelled, "given up");
+  };
+  const ReplyShape reply{.max_parts = 10, .part_bytes = 1};
+  EXPECT_EQ(session->Recall(args, reply, sink).code(), StatusCode::kCancelled);
+  EXPECT_EQ(sink.parts().size(), 2u);
+  // The worker applied layer 0 alone.
+  const RecallArgs next{1, 2, {Layers(0, {1, 0, 0}, {{0, 1}, {3}})}};
+  const CollectingSink answer = Answer(*session, next);
+  EXPECT_EQ(answer.lanes()[0].placed.size(), 0u);
+  EXPECT_EQ(answer.lanes()[1].placed.size(), 3u);
+  EXPECT_EQ(answer.lanes()[2].placed.size(), 3u);
+}
+
+TEST_F(SessionTest, APartWhoseWriteFailedMayHaveArrived) {
+  const auto session = SessionOver(SealedWith(8)->chain_tip(), 8);
+  const RecallArgs args{1, 1, {Layers(0, {0, 0}, {{0, 1}, {3}})}};
+  CollectingSink sink;
+  sink.on_write = [](const CollectingSink::Part&) {
+    return Status(StatusCode::kUnavailable, "gone");
+  };
+  const ReplyShape reply{.max_parts = 10, .part_bytes = 1};
+  EXPECT_EQ(session->Recall(args, reply, sink).code(), StatusCode::kUnavailable);
+  const AppliedLanes first[] = {{0, 0, {1}}}, second[] = {{0, 1, {1}}};
+  EXPECT_TRUE(session->Ack(1, first, kNever).ok());
+  EXPECT_EQ(session->Ack(1, second, kNever).code(), StatusCode::kFailedPrecondition);
+}
+
+TEST_F(SessionTest, ARetryHintIsGivenOnlyBeforeTheFirstPart) {
+  const auto session = SessionOver(SealedWith(8)->chain_tip(), 8);
+  const Status busy = WithRetryAfter(ResourceExhausted("busy"), std::chrono::milliseconds(5));
+  const ReplyShape reply{.max_parts = 10, .part_bytes = 1};
+  RecallArgs args{1, 1, {Layers(0, {0, 0}, {{0, 1}, {3}})}};
+  store_.FailReads(busy);
+  EXPECT_TRUE(RetryAfter(Recall(*session, args, nullptr, reply)));
+  store_.FailReads(OkStatus());
+  CollectingSink sink;
+  sink.on_write = [&](const CollectingSink::Part&) {
+    store_.FailReads(busy);
+    return OkStatus();
+  };
+  const Status late = session->Recall(args, reply, sink);
+  EXPECT_EQ(late.code(), StatusCode::kResourceExhausted);
+  EXPECT_FALSE(RetryAfter(late));
+}
+
+TEST_F(SessionTest, PlacesAreThoseOfTheSlotsInTheLanding) {
+  const auto opened = sessions_.Open(
+      kTenant,
+      {{{{SealedWith(8)->chain_tip()}}, {{SealedWith(8)->chain_tip()}}}, spec_, 4, {2, 0}});
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  RecallArgs args{1, 1, {Want(0, {{5}, {6, 7}}, 0, 1)}, true};
+  const auto session = Find(*opened);
+  const uint64_t first_slot = ((1 * 2 + 1) * 2 + 0) * 4, unit = quire::UnitBytes(spec_);
+  EXPECT_THAT(Answer(*session, args).parts()[0].places,
+              ElementsAre(first_slot * unit, (first_slot + 4) * unit, (first_slot + 5) * unit));
+  args.exchange = 2;
+  args.place = false;
+  EXPECT_TRUE(Answer(*session, args).parts()[0].places.empty());
 }
 
 TEST_F(SessionTest, SelectionByQueryEqualsTheWorkersFromTheSameDigests) {
   const auto open = OpenWith(7);
   for (const ContextRef& ref : {ContextRef(SealedWith(11, 1)->chain_tip()), ContextRef(open.id)}) {
     const auto session = SessionOver(ref, 4);
-    const uint32_t end = 7;
-    const LayerWant want = Query(2, 1, end, 3);
-    const auto answer = session->Recall({1, 1, 0, {want}});
-    ASSERT_TRUE(answer.ok()) << answer.status();
-
-    const std::vector<uint32_t> layers = {2};
-    const Slice digests = session->Digests(layers, 1, end)->Flatten();
-    DigestBlocks worker(spec_, 0);
-    std::vector<std::byte> padded(PageDigestBytes(spec_));  // Page 0, which is no candidate.
-    padded.insert(padded.end(), digests.bytes.begin(), digests.bytes.end());
-    const uint64_t block = spec_.segment_pages * PageDigestBytes(spec_);
-    worker.Append({std::span<const std::byte>(padded).first(block), nullptr});
-    worker.Append({std::span<const std::byte>(padded).subspan(block), nullptr});
+    const LayerWant want = Query(1, 2, {{.first_page = 1, .end_page = 7}}, 3);
+    const CollectingSink sink = Answer(*session, {1, 1, {want}});
     Selector selector(kernels::CpuReference());
-    EXPECT_EQ(answer->layers[0].selected, *selector.Select(spec_, *want.query, worker));
-    for (uint32_t head = 0; head < 2; ++head) {
-      EXPECT_EQ(answer->layers[0].selected[head].size(), 3u);
-      EXPECT_EQ(answer->layers[0].heads[head].size(), 3u);
+    for (const uint32_t layer : {1u, 2u}) {
+      const std::vector<uint32_t> layers = {layer};
+      const Slice digests = session->Digests(0, 0, layers, 1, 7)->Flatten();
+      DigestBlocks worker(spec_, 0);
+      std::vector<std::byte> padded(PageDigestBytes(spec_));  // Page 0, which is no candidate.
+      padded.insert(padded.end(), digests.bytes.begin(), digests.bytes.end());
+      const uint64_t block = spec_.segment_pages * PageDigestBytes(spec_);
+      worker.Append({std::span<const std::byte>(padded).first(block), nullptr});
+      worker.Append({std::span<const std::byte>(padded).subspan(block), nullptr});
+      PageQuery query = want.query->shape;
+      const size_t row = want.query->queries.size() / 2;
+      query.query.assign(want.query->queries.begin() + static_cast<int>((layer - 1) * row),
+                         want.query->queries.begin() + static_cast<int>(layer * row));
+      PageLists expected;
+      ASSERT_TRUE(selector.Select(spec_, query, std::span(&worker, 1), &expected).ok());
+      EXPECT_EQ(sink.lanes()[layer - 1].selected, expected);
+      EXPECT_THAT(sink.lanes()[layer - 1].placed.counts, ElementsAre(3, 3));
     }
   }
 }
 
 TEST_F(SessionTest, AQueryForAllCandidatesNeedsNoDigests) {
   const auto session = SessionOver(SealedWith(4)->chain_tip(), 4);
-  const auto answer = session->Recall({1, 1, 0, {Query(0, 1, 4, 1000)}});
-  ASSERT_TRUE(answer.ok()) << answer.status();
-  EXPECT_EQ(answer->layers[0].selected, (Pages{{1, 2, 3}, {1, 2, 3}}));
+  const CollectingSink sink =
+      Answer(*session, {1, 1, {Query(0, 1, {{.first_page = 1, .end_page = 4}}, 1000)}});
+  EXPECT_EQ(sink.lanes()[0].selected, (PageLists{{1, 2, 3}, {1, 2, 3}}));
+}
+
+TEST_F(SessionTest, ASequenceReadsSeveralContextsAtTheirOffsets) {
+  const ContextViewPtr sealed = SealedWith(6);
+  const auto open = OpenWith(3, sealed);  // Pages 0..8, of which 4..8 are in memory.
+  const auto opened =
+      OpenSession({{{sealed->chain_tip()}, {open.id, 1000}, {sealed->chain_tip(), -7}}}, 8);
+  ASSERT_EQ(opened.sequences[0].size(), 3u);
+  const auto session = Find(opened);
+  const PageLists pages = {{PageName(0, 5), PageName(1, 0), PageName(1, 8), PageName(2, 5)},
+                           {PageName(2, 1)}};
+  const CollectingSink sink = Answer(*session, {1, 1, {Want(1, pages)}});
+  const std::vector<Slice> units = sink.units();
+  ASSERT_EQ(units.size(), 5u);
+  EXPECT_EQ(BytesOf(units[0]), WholeUnit(5, 1, 0));
+  EXPECT_EQ(BytesOf(units[1]), WholeUnit(0, 1, 0));
+  EXPECT_EQ(BytesOf(units[3]), WholeUnit(5, 1, 0));
+  EXPECT_EQ(BytesOf(units[4]), WholeUnit(1, 1, 1));
+  EXPECT_EQ(BytesOf(units[2]), WholeUnit(8, 1, 0));
+  // The same context twice: only what it is rotated by tells which of the two is nearer.
+  const LayerWant query = Query(0, 1,
+                                {{.member = 0, .first_page = 0, .end_page = 6},
+                                 {.member = 2, .first_page = 0, .end_page = 6}},
+                                5);
+  const CollectingSink selected = Answer(*session, {1, 2, {query}});
+  EXPECT_EQ(selected.lanes()[0].selected.Head(0).size(), 5u);
+  EXPECT_EQ(CodeOf(*session, {1, 3, {Want(2, {{PageName(0, 6)}, {}})}}),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(CodeOf(*session, {1, 3, {Want(2, {{PageName(3, 0)}, {}})}}),
+            StatusCode::kInvalidArgument);
+  EXPECT_TRUE(session->Digests(0, 2, std::vector<uint32_t>{0}, 0, 6).ok());
+  EXPECT_EQ(session->Digests(0, 3, std::vector<uint32_t>{0}, 0, 1).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST_F(SessionTest, SequencesComeAndGo) {
+  const SegmentKey tip = SealedWith(8)->chain_tip();
+  const auto opened = OpenSession(tip, 4, 3);
+  const auto session = Find(opened);
+  Answer(*session, {1, 9, {Want(0, {{1}, {}}, 0, 1)}});
+  EXPECT_TRUE(session->RemoveSequence(1, kNever).ok());
+  EXPECT_EQ(session->RemoveSequence(1, kNever).code(), StatusCode::kNotFound);
+  EXPECT_EQ(session->RemoveSequence(~0u, kNever).code(), StatusCode::kNotFound);
+  EXPECT_EQ(CodeOf(*session, {1, 10, {Want(0, {{1}, {}}, 9, 1)}}), StatusCode::kInvalidArgument);
+  const auto added = sessions_.AddSequence(kTenant, opened.id, {{tip}});
+  ASSERT_TRUE(added.ok()) << added.status();
+  EXPECT_EQ(added->number, 1u);
+  EXPECT_EQ(added->opened[0].view->num_pages(), 8u);
+  EXPECT_EQ(Answer(*session, {1, 1, {Want(0, {{1}, {}}, 0, 1)}}).units().size(), 1u)
+      << "a new sequence has no past";
+  EXPECT_EQ(sessions_.AddSequence(kTenant, opened.id, {{tip}})->number, 3u);
+  for (uint32_t i = session->num_sequences(); i < 256; ++i) {
+    ASSERT_TRUE(sessions_.AddSequence(kTenant, opened.id, {{tip}}).ok());
+  }
+  EXPECT_EQ(sessions_.AddSequence(kTenant, opened.id, {{tip}}).status().code(),
+            StatusCode::kResourceExhausted);
+  EXPECT_EQ(sessions_.AddSequence("team-b", opened.id, {{tip}}).status().code(),
+            StatusCode::kNotFound);
 }
 
 TEST_F(SessionTest, PagesAppendedAfterTheOpeningCanBeRecalled) {
   const auto open = OpenWith(1);
   const auto session = SessionOver(open.id, 4);
-  EXPECT_EQ(session->Recall({1, 1, 0, {Want(0, {{1}, {}})}}).status().code(),
-            StatusCode::kInvalidArgument);
+  EXPECT_EQ(CodeOf(*session, {1, 1, {Want(0, {{1}, {}})}}), StatusCode::kInvalidArgument);
   ASSERT_TRUE(Append(*open.context, 1, 4).ok());
-  const auto answer = session->Recall({1, 1, 0, {Want(0, {{1}, {4}})}});
-  ASSERT_TRUE(answer.ok()) << answer.status();
-  EXPECT_EQ(BytesOf(answer->units[1]), TestUnit(spec_, 4, 0, 1, spec_.page_tokens));
+  const CollectingSink sink = Answer(*session, {1, 1, {Want(0, {{1}, {4}})}});
+  EXPECT_EQ(BytesOf(sink.units()[1]), WholeUnit(4, 0, 1));
 }
 
 TEST_F(SessionTest, MalformedRecallsAreRefusedAndChangeNothing) {
   const auto session = SessionOver(SealedWith(4)->chain_tip(), 2);
-  LayerWant short_query = Query(0, 0, 4, 2), bad_range = Query(0, 3, 2, 1), far = Query(0, 0, 5, 1);
-  short_query.query->query.pop_back();
-  for (const std::vector<LayerWant>& layers :
-       std::vector<std::vector<LayerWant>>{{Want(3, {{}, {}})},
-                                           {Want(0, {{}, {}}), Want(0, {{}, {}})},
-                                           {Want(0, {{}})},
-                                           {Want(0, {{0, 1, 2}, {}})},
-                                           {Want(0, {{4}, {}})},
-                                           {Query(0, 0, 4, 3)},
-                                           {short_query},
-                                           {bad_range},
-                                           {far}}) {
-    EXPECT_EQ(session->Recall({1, 1, 0, layers}).status().code(), StatusCode::kInvalidArgument);
+  const CandidateRange all{.first_page = 0, .end_page = 4};
+  LayerWant short_query = Query(0, 1, {all}, 2), offset = Query(0, 1, {all}, 2);
+  short_query.query->queries.pop_back();
+  for (const std::vector<LayerWant>& wants : std::vector<std::vector<LayerWant>>{
+           {Want(3, {{}, {}})},
+           {Layers(2, {0, 0}, {{}, {}})},
+           {Layers(~0u, {0, 0}, {{}, {}})},
+           {Want(0, {{}, {}}), Want(0, {{}, {}})},
+           {Want(1, {{}, {}}), Layers(0, {0, 0}, {{}, {}})},
+           {Want(0, {{}})},
+           {Want(0, {{}, {}, {}})},
+           {Want(0, {{0, 1, 2}, {}})},
+           {Want(0, {{4}, {}})},
+           {Want(0, {{0xffffffff}, {}})},
+           {Want(0, {{}, {}}, 0, 1)},
+           {Want(0, {{}, {}}, 0, 256)},
+           {Query(0, 1, {all}, 3)},
+           {short_query},
+           {Query(0, 1, {{.first_page = 3, .end_page = 2}}, 1)},
+           {Query(0, 1, {{.first_page = 0, .end_page = 5}}, 1)},
+           {Query(0, 1, {{.member = 1, .first_page = 0, .end_page = 1}}, 1)}}) {
+    EXPECT_EQ(CodeOf(*session, {1, 1, wants}), StatusCode::kInvalidArgument)
+        << Recall(*session, {1, 1, wants});
   }
-  EXPECT_TRUE(session->Recall({1, 1, 0, {Want(0, {{0, 1}, {3}})}}).ok());
+  EXPECT_EQ(CodeOf(*session, {1, 1, {Want(0, {{0, 1}, {3}})}}), StatusCode::kOk);
 }
 
-TEST_F(SessionTest, TooLargeARecallIsRefusedNamingTheLimit) {
+TEST_F(SessionTest, WhatDoesNotFitInAPartIsRefusedNamingTheLimit) {
   const ContextViewPtr sealed = SealedWith(50);
   const auto session = SessionOver(sealed->chain_tip(), 50);
-  std::vector<uint32_t> all(50);
-  std::iota(all.begin(), all.end(), 0u);
-  RecallArgs args{1, 1, 0, {Want(0, {all, all}), Want(1, {all, all}), Want(2, {all, all})}};
-  const auto answer = session->Recall(args);  // 300 units of 256 bytes, over 65536.
-  EXPECT_EQ(answer.status().code(), StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(Message(answer.status())), HasSubstr("65536"));
-  args.layers.resize(1);
-  EXPECT_TRUE(session->Recall(args).ok());
+  const RecallArgs args{1, 1, {Layers(0, {0, 0, 0}, Everything(50))}};
+  const Status whole = Recall(*session, args);  // 300 units of 256 bytes, over 65536.
+  EXPECT_EQ(whole.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(Message(whole)), HasSubstr("65536"));
+  EXPECT_FALSE(RetryAfter(whole));
+  EXPECT_EQ(Answer(*session, args, {.max_parts = 2}).parts().size(), 2u);
 }
 
-TEST_F(SessionTest, ResyncReplacesTheMap) {
+TEST_F(SessionTest, AcknowledgementsAreOfAllLanesOrNone) {
   const auto session = SessionOver(SealedWith(8)->chain_tip(), 2);
-  ASSERT_TRUE(session->Recall({1, 1, 0, {Want(0, {{0, 1}, {2}})}}).ok());
-  std::vector<LayerSlots> layers;
-  for (uint32_t layer = 0; layer < 3; ++layer) {
-    layers.push_back({layer, {{5, -1}, {-1, -1}}, {{3, 0}, {0, 0}}});
-  }
-  EXPECT_EQ(session->Resync(1, 0, layers).code(), StatusCode::kFailedPrecondition);
-  ASSERT_TRUE(session->Resync(2, 0, layers).ok());
+  Answer(*session, {1, 3, {Layers(0, {0, 0}, {{0}, {1}})}});
+  const AppliedLanes bad[] = {{0, 0, {3, 4}}}, good[] = {{0, 0, {3}}, {0, 1, {3}}};
+  const AppliedLanes twice[] = {{0, 0, {3, 3}}, {0, 1, {3}}}, far[] = {{1, 0, {3}}};
+  EXPECT_EQ(session->Ack(1, bad, kNever).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(session->Ack(2, good, kNever).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(session->Ack(1, twice, kNever).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(session->Ack(1, far, kNever).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Answer(*session, {1, 4, {Want(0, {{0}, {1}}, 0)}}).units().size(), 2u)
+      << "a refused acknowledgement changes nothing";
+  const AppliedLanes mended[] = {{0, 0, {4, 3}}};
+  EXPECT_TRUE(session->Ack(1, mended, kNever).ok());
+  EXPECT_TRUE(session->Ack(1, mended, kNever).ok());
+  EXPECT_TRUE(Answer(*session, {1, 5, {Want(0, {{0}, {1}}, 4)}}).units().empty());
+}
+
+TEST_F(SessionTest, ResyncReplacesEveryMap) {
+  const auto session = SessionOver(SealedWith(8)->chain_tip(), 2);
+  Answer(*session, {1, 1, {Layers(0, {0, 0}, {{0, 1}, {2}})}});
+  const LaneMap maps[] = {{0, 0, 1, {5, -1, -1, -1}, {3, 0, 0, 0}}};
+  EXPECT_EQ(session->Resync(1, maps, kNever).code(), StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(session->Resync(2, maps, kNever).ok());
   EXPECT_EQ(session->epoch(), 2u);
-  EXPECT_EQ(session->Recall({1, 1, 0, {Want(0, {{}, {}})}}).status().code(),
-            StatusCode::kFailedPrecondition);
-  const auto answer = session->Recall({2, 1, 0, {Want(0, {{5, 6}, {}})}});
-  EXPECT_EQ(answer->layers[0].heads[0], (std::vector<Placement>{{1, 1, 6, -1}}));
+  EXPECT_EQ(CodeOf(*session, {1, 2, {Want(0, {{}, {}}, 1)}}), StatusCode::kFailedPrecondition);
+  const CollectingSink sink =
+      Answer(*session, {2, 2, {Want(0, {{5, 6}, {}}, 1), Want(1, {{0, 1}, {2}}, 0)}});
+  EXPECT_THAT(sink.lanes()[0].placed.slots, ElementsAre(1));
+  EXPECT_THAT(sink.lanes()[0].placed.pages, ElementsAre(6));
+  EXPECT_EQ(sink.lanes()[1].placed.size(), 3u) << "a lane that is not named is empty";
 }
 
 TEST_F(SessionTest, ResyncRefusesMapsThatCannotBe) {
   const auto session = SessionOver(SealedWith(4)->chain_tip(), 2);
-  const LayerSlots good{0, {{-1, -1}, {-1, -1}}, {{0, 0}, {0, 0}}};
+  const LaneMap good{0, 1, 0, {-1, 3, 0, -1}, {0, 1, 1, 0}};
+  using Maps = std::vector<LaneMap>;
   const auto with = [&](auto change) {
-    std::vector<LayerSlots> layers = {good, good, good};
-    layers[1].layer = 1, layers[2].layer = 2;
-    change(layers);
-    return session->Resync(2, 0, layers).code();
+    Maps maps = {good};
+    change(maps);
+    return session->Resync(2, maps, kNever).code();
   };
-  using Layers = std::vector<LayerSlots>;
-  EXPECT_EQ(with([](Layers& l) { l[0].pages[0] = {1, 1}; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(with([](Layers& l) { l[0].pages[0] = {4, -1}; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(with([](Layers& l) { l[0].pages[0] = {-2, -1}; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(with([](Layers& l) { l[0].pages[0] = {0}; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(with([](Layers& l) { l[0].generations.pop_back(); }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(with([](Layers& l) { l[2].layer = 9; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(with([](Layers& l) { l[2].layer = 1; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(with([](Layers& l) { l.pop_back(); }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(with([](Layers&) {}), StatusCode::kOk);
+  constexpr StatusCode kBad = StatusCode::kInvalidArgument;
+  EXPECT_EQ(with([](Maps& m) { m[0].pages = {1, 1, -1, -1}; }), kBad);
+  EXPECT_EQ(with([](Maps& m) { m[0].pages[0] = 4; }), kBad);
+  EXPECT_EQ(with([](Maps& m) { m[0].pages[0] = -2; }), kBad);
+  EXPECT_EQ(with([](Maps& m) { m[0].pages[0] = 1 << 24; }), kBad);
+  EXPECT_EQ(with([](Maps& m) { m[0].pages.pop_back(); }), kBad);
+  EXPECT_EQ(with([](Maps& m) { m[0].generations.pop_back(); }), kBad);
+  EXPECT_EQ(with([](Maps& m) { m[0].layer = 9; }), kBad);
+  EXPECT_EQ(with([](Maps& m) { m[0].sequence = 1; }), kBad);
+  EXPECT_EQ(with([&](Maps& m) { m.push_back(good); }), kBad);
+  EXPECT_EQ(session->epoch(), 1u);
+  EXPECT_EQ(with([](Maps&) {}), StatusCode::kOk);
 }
 
 TEST_F(SessionTest, DigestsStayInsideTheContext) {
   const auto session = SessionOver(SealedWith(4)->chain_tip(), 2);
   const std::vector<uint32_t> layers = {0, 2};
-  EXPECT_EQ(session->Digests(layers, 1, 4)->size_bytes(), 2 * 3 * PageDigestBytes(spec_));
-  EXPECT_EQ(session->Digests(layers, 2, 2)->size_bytes(), 0u);
-  EXPECT_FALSE(session->Digests(layers, 0, 5).ok());
-  EXPECT_FALSE(session->Digests(layers, 3, 2).ok());
-  EXPECT_FALSE(session->Digests(std::vector<uint32_t>{3}, 0, 1).ok());
-  EXPECT_FALSE(session->Digests(std::vector<uint32_t>{0, 1, 2, 0}, 0, 1).ok());
+  EXPECT_EQ(session->Digests(0, 0, layers, 1, 4)->size_bytes(), 2 * 3 * PageDigestBytes(spec_));
+  EXPECT_EQ(session->Digests(0, 0, layers, 2, 2)->size_bytes(), 0u);
+  EXPECT_FALSE(session->Digests(0, 0, layers, 0, 5).ok());
+  EXPECT_FALSE(session->Digests(0, 0, layers, 3, 2).ok());
+  EXPECT_FALSE(session->Digests(1, 0, layers, 0, 1).ok());
+  EXPECT_FALSE(session->Digests(0, 0, std::vector<uint32_t>{3}, 0, 1).ok());
+  EXPECT_FALSE(session->Digests(0, 0, std::vector<uint32_t>{0, 1, 2, 0}, 0, 1).ok());
 }
 
-TEST_F(SessionTest, OpeningChecksSpecSlotsLayersAndNumber) {
+TEST_F(SessionTest, OpeningChecksSpecShapesAndNumber) {
   const SegmentKey tip = SealedWith(4, 2)->chain_tip();
-  KvSpec other = spec_;
-  other.num_query_heads = 8;
-  const auto mismatch = sessions_.Open(kTenant, {tip, other, 4, {}});
-  EXPECT_EQ(mismatch.status().code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(Message(mismatch.status())), HasSubstr("num_query_heads"));
-  EXPECT_FALSE(sessions_.Open(kTenant, {tip, spec_, 0, {}}).ok());
-  EXPECT_FALSE(sessions_.Open(kTenant, {tip, spec_, 65537, {}}).ok());
-  EXPECT_FALSE(sessions_.Open(kTenant, {tip, spec_, 4, {3}}).ok());
-  EXPECT_FALSE(sessions_.Open(kTenant, {tip, spec_, 4, {1, 1}}).ok());
-  EXPECT_EQ(sessions_.Open(kTenant, {uint64_t{7}, spec_, 4, {}}).status().code(),
+  const SessionManager::OpenArgs good{{{{tip}}}, spec_, 4, {}};
+  const auto refusal = [&](auto change) {
+    SessionManager::OpenArgs args = good;
+    change(args);
+    return sessions_.Open(kTenant, args).status();
+  };
+  using Args = SessionManager::OpenArgs;
+  const Status mismatch = refusal([](Args& a) { a.spec.num_query_heads = 8; });
+  EXPECT_EQ(mismatch.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Message(mismatch)), HasSubstr("num_query_heads"));
+  constexpr StatusCode kBad = StatusCode::kInvalidArgument;
+  EXPECT_EQ(refusal([](Args& a) { a.slots_per_head = 0; }).code(), kBad);
+  EXPECT_EQ(refusal([](Args& a) { a.slots_per_head = 65537; }).code(), kBad);
+  EXPECT_EQ(refusal([](Args& a) { a.managed_layers = {3}; }).code(), kBad);
+  EXPECT_EQ(refusal([](Args& a) { a.managed_layers = {1, 1}; }).code(), kBad);
+  EXPECT_EQ(refusal([](Args& a) { a.sequences = {}; }).code(), kBad);
+  EXPECT_EQ(refusal([](Args& a) { a.sequences = {{}}; }).code(), kBad);
+  EXPECT_EQ(refusal([&](Args& a) { a.sequences = {{65, {tip}}}; }).code(), kBad);
+  EXPECT_EQ(refusal([&](Args& a) { a.sequences.resize(257, {{tip}}); }).code(), kBad);
+  EXPECT_EQ(refusal([](Args& a) { a.sequences[0][0].position_offset = int64_t{1} << 31; }).code(),
+            kBad);
+  EXPECT_EQ(refusal([](Args& a) { a.sequences = {{{uint64_t{7}}}}; }).code(),
             StatusCode::kNotFound);
-  EXPECT_EQ(OpenSession(tip, 4).tail_tokens.size(), 2u);
+  const Status large = refusal([&](Args& a) {
+    a.sequences.resize(256, {{tip}});
+    a.slots_per_head = 65536;
+  });
+  EXPECT_EQ(large.code(), StatusCode::kResourceExhausted) << large;
+  EXPECT_EQ(OpenSession(tip, 4).sequences[0][0].tail_tokens.size(), 2u);
   for (int i = 0; i < 3; ++i) OpenSession(tip, 4);
-  EXPECT_EQ(sessions_.Open(kTenant, {tip, spec_, 4, {}}).status().code(),
-            StatusCode::kResourceExhausted);
+  EXPECT_EQ(sessions_.Open(kTenant, good).status().code(), StatusCode::kResourceExhausted);
   clock_.Advance(std::chrono::minutes(11));
-  EXPECT_TRUE(sessions_.Open(kTenant, {tip, spec_, 4, {}}).ok());
+  EXPECT_TRUE(sessions_.Open(kTenant, good).ok());
+}
+
+TEST_F(SessionTest, ContextsTooLargeToDescribeAreRefused) {
+  const SegmentKey tip = SealedWith(4, 2)->chain_tip();
+  // 65536 bytes of reply: room for about a hundred descriptions.
+  const auto opened = sessions_.Open(kTenant, {{200, {{tip}}}, spec_, 4, {}});
+  EXPECT_EQ(opened.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(sessions_.Open(kTenant, {{50, {{tip}}}, spec_, 4, {}}).ok());
+}
+
+TEST_F(SessionTest, OffsetsNeedKeysThatCanBeMoved) {
+  KvSpec spec = spec_;
+  spec.rope.state = RopeState::kPre;
+  const auto open = contexts_.Open(kTenant, spec, nullptr);
+  ASSERT_TRUE(open.ok()) << open.status();
+  const auto moved = sessions_.Open(kTenant, {{{{open->id, 5}}}, spec, 4, {}});
+  EXPECT_EQ(moved.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Message(moved.status())), HasSubstr("position_offset"));
+  EXPECT_TRUE(sessions_.Open(kTenant, {{{{open->id}}}, spec, 4, {}}).ok());
 }
 
 }  // namespace

@@ -15,6 +15,8 @@
 #include "common/base/checksum.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
+#include "common/wire/lane_records.h"
+#include "common/wire/unit_list.h"
 #include "common/wire/wire_split.h"
 #include "kvserver/registry/collection_settings.h"
 #include "kvserver/registry/document_keys.h"
@@ -88,24 +90,50 @@ void WriteWireSeeds(const fs::path& dir) {
   Write(dir / "name", "\6team-a.documents");
 }
 
+/// A reply that selects pages 0 and 4 for the first head of layer 0, and brings what is missing.
 v1::RecallReply ReplyTo(const fuzz::RecallShape& shape) {
   v1::RecallReply reply;
-  reply.set_sequence(1);
+  reply.set_exchange(1);
   reply.set_epoch(1);
-  v1::LayerPlacement* layer = reply.add_layers();
-  layer->set_layer(shape.wants[0].layer);
+  const PageLists selected = {{0, 4}, {}};
   const uint32_t crc = Crc32c(fuzz::UnitPattern(UnitBytes(shape.spec)));
-  for (const std::vector<uint32_t>& pages : shape.wants[0].pages) {
-    v1::HeadPlacement* head = layer->add_heads();
-    for (uint32_t slot = 0; slot < pages.size(); ++slot) {
-      head->add_slots(slot);
-      head->add_generations(1);
-      head->add_pages(pages[slot]);
-      head->add_replaced(-1);
-      reply.add_unit_crc32c(crc);
+  for (uint32_t layer = 0; layer < 2; ++layer) {
+    v1::LanePlacement& lane = *reply.add_lanes();
+    lane.set_layer(layer);
+    if (layer == 0) wire::EncodeUnitList(selected, lane.mutable_selected());
+    const PageLists& pages = layer == 0 ? selected : shape.wants[1].pages;
+    wire::LaneUnits units;
+    for (uint32_t head = 0; head < pages.num_heads(); ++head) {
+      lane.add_counts(static_cast<uint32_t>(pages.Head(head).size()));
+      for (uint32_t slot = 0; slot < pages.Head(head).size(); ++slot) {
+        units.slots.push_back(slot);
+        units.generations.push_back(1);
+        units.pages.push_back(pages.Head(head)[slot]);
+        units.replaced.push_back(-1);
+        units.crc32c.push_back(crc);
+      }
     }
+    wire::EncodeLaneUnits(units, lane.mutable_units());
   }
   return reply;
+}
+
+void WriteUnitListSeeds(const fs::path& dir) {
+  const auto seed = [&](char heads, const std::string& name, const std::string& bytes) {
+    Write(dir / name, heads + std::string(1, '\1') + bytes);
+  };
+  std::string bytes;
+  wire::EncodeUnitList({{5, 134, 151}, {5, 6, 8, 13}, {5, 6, 8, 13}, {}}, &bytes);
+  seed(4, "four_heads", bytes);
+  wire::EncodeLaneUnits({.slots = {0, 1},
+                         .generations = {1, 2},
+                         .pages = {7, 9},
+                         .replaced = {-1, 5},
+                         .crc32c = {11, 12}},
+                        &bytes);
+  seed(2, "lane_units", bytes);
+  wire::EncodeLaneSlots(std::vector<int32_t>{-1, 7, 9}, std::vector<uint32_t>{0, 1, 4}, &bytes);
+  seed(3, "lane_slots", bytes);
 }
 
 void WriteServiceSeeds(const fs::path& dir) {
@@ -113,22 +141,21 @@ void WriteServiceSeeds(const fs::path& dir) {
     Write(dir / name, selector + bytes);
   };
   const fuzz::RecallShape shape;
-  seed(0, "recall_units", shape.Request().SerializeAsString());
-  v1::RecallRequest by_query;
-  WantsToProto(
-      std::vector<LayerWant>{
-          {.layer = 1, .query = {1, 2, 3, 4, 5, 6, 7, 8}, .end_page = 9, .num_pages = 3}},
-      &by_query);
-  seed(0, "recall_query", by_query.SerializeAsString());
+  seed(0, "recall", shape.Request().SerializeAsString());
 
   v1::OpenSessionRequest open;
   wire::KvSpecToProto(SmallSpec(), open.mutable_spec());
-  open.mutable_context()->set_open_context(5);
+  v1::SequenceMember& member = *open.add_sequences()->add_members();
+  member.mutable_context()->set_open_context(5);
+  member.set_position_offset(-7);
   open.set_slots_per_head(4);
   open.add_managed_layers(1);
   seed(1, "open", open.SerializeAsString());
   v1::ResyncRequest resync;
-  MapToProto(ResidentMap({0, 1}, 2, 4), &resync);
+  ResidentMap map = shape.Map();
+  map.lane(0, 1).applied = 3;
+  MapToProto(map, &resync);
+  resync.set_epoch(2);
   seed(1, "resync", resync.SerializeAsString());
 
   seed(2, "reply", ReplyTo(shape).SerializeAsString());
@@ -261,6 +288,7 @@ int main(int argc, char** argv) {
   const fs::path root = argv[1];
   WriteWireSeeds(root / "wire_fuzz");
   WriteServiceSeeds(root / "service_fuzz");
+  WriteUnitListSeeds(root / "unit_list_fuzz");
   WriteRecordSeed(root / "segment_record_fuzz" / "full", 8);
   WriteRecordSeed(root / "segment_record_fuzz" / "short", 5);
   WriteExtentSeed(root / "segment_record_fuzz" / "extent");

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "client/recall_codec.h"
+#include "client/resident_map.h"
 #include "common/page/layout.h"
 
 namespace quire::fuzz {
@@ -19,6 +20,7 @@ inline std::vector<std::byte> UnitPattern(size_t size) {
   return std::vector<std::byte>(size, std::byte{0x5a});
 }
 
+/// Layer 0 wants what the server selects, layer 1 what it names.
 struct RecallShape {
   RecallShape() {
     spec.model = "seed";
@@ -30,19 +32,29 @@ struct RecallShape {
     spec.segment_pages = 2;
     spec.rope.rotary_dim = 4;
   }
+  ResidentMap Map() const {
+    ResidentMap map(ManagedLayers({0, 1}), spec.num_kv_heads, slots_per_head);
+    map.AddSequence(0);
+    return map;
+  }
   v1::RecallRequest Request() const {
     v1::RecallRequest request;
     request.set_session_id(1);
     request.set_epoch(1);
-    request.set_sequence(1);
-    WantsToProto(wants, &request);
+    request.set_exchange(1);
+    LanesToProto(LanesOf(wants), Map(), DType::kF32, &request);
     return request;
   }
 
   KvSpec spec;
   uint32_t slots_per_head = 4;
-  std::vector<uint32_t> managed = {0, 1};
-  std::vector<LayerWant> wants = {{.layer = 1, .pages = {{0, 2}, {1}}}};
+  std::vector<LayerWant> wants = {
+      {.layer = 0,
+       .query = {1, 2, 3, 4, 5, 6, 7, 8},
+       .candidates = {{.end_page = 9}},
+       .num_pages = 3},
+      {.layer = 1, .pages = {{0, 2}, {1}}},
+  };
 };
 
 }  // namespace quire::fuzz

@@ -74,17 +74,24 @@ void CheckRecallReply(std::string_view bytes) {
   v1::RecallReply reply;
   if (!Parse(bytes, &reply)) return;
   const fuzz::RecallShape shape;
-  Payload payload;
-  const auto units = std::min<size_t>(static_cast<size_t>(reply.unit_crc32c_size()), 64);
-  payload.Append(fuzz::UnitPattern(units * UnitBytes(shape.spec)));
-  ResidentMap map(shape.managed, shape.spec.num_kv_heads, shape.slots_per_head);
-  const auto result =
-      RecallFromProto(reply, payload, shape.Request(), shape.wants, shape.spec, map);
-  if (!result.ok()) return;
-  Require(result->payload.size_bytes() == result->placements.size() * UnitBytes(shape.spec));
-  for (const Placement& placement : result->placements) {
-    Require(map.Manages(placement.layer) && placement.head < map.num_heads() &&
-            placement.slot < map.slots_per_head());
+  size_t units = 0;
+  for (const v1::LanePlacement& lane : reply.lanes()) {
+    for (const uint32_t count : lane.counts()) units = std::min<size_t>(units + count, 64);
+  }
+  CallMessage body;
+  body.payload.Append(fuzz::UnitPattern(units * UnitBytes(shape.spec)));
+  ResidentMap map = shape.Map();
+  const std::vector<WantedLane> lanes = LanesOf(shape.wants);
+  const auto part =
+      PartFromProto(reply, std::move(body),
+                    {.epoch = 1, .exchange = 1, .lanes = lanes, .spec = &shape.spec, .map = &map});
+  if (!part.ok()) return;
+  Require(part->payload.size_bytes() == part->placements.size() * UnitBytes(shape.spec));
+  Require(part->lanes.size() <= lanes.size() &&
+          part->lanes.back().end_placement == part->placements.size());
+  for (const Placement& placement : part->placements) {
+    Require(placement.sequence == 0 && map.Manages(placement.layer) &&
+            placement.head < map.num_heads() && placement.slot < map.slots_per_head());
     map.Place(placement);
   }
 }

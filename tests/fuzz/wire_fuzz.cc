@@ -57,10 +57,7 @@ void CheckRequest(std::string_view bytes) {
     (void)wire::TokensFromProto(append.tokens(), 0, wire::kMaxContextTokens, "tokens");
   }
   if (v1::QuerySelection query; Parse(bytes, &query)) {
-    (void)wire::FloatsFromBytes(query.query(), query.query().size() / sizeof(float), "query");
-  }
-  if (v1::HeadPages head; Parse(bytes, &head)) {
-    (void)wire::AscendingFromProto(head.pages(), 1000, "pages");
+    (void)wire::FloatsFromBytes(query.queries(), query.queries().size() / sizeof(float), "queries");
   }
   if (v1::DeleteRequest request; Parse(bytes, &request)) {
     (void)wire::KeysFromProto(request.segment_keys(), 65536, "segment_keys");

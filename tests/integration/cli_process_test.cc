@@ -27,7 +27,7 @@ class CliTest : public testing::QuireFixture {
     ASSERT_EQ(example.exit_code, 0) << example.err;
     EXPECT_EQ(example.out,
               "page 1 to slot 0\npage 2 to slot 1\npage 1 to slot 0\npage 2 to slot 1\npage 7 to "
-              "slot 2\n");
+              "slot 2\n4 units for layer 0\n4 units for layer 1\n");
   }
 };
 

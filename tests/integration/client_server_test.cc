@@ -211,10 +211,9 @@ TEST_P(ClientServerTest, RecallsBringExactlyWhatIsMissing) {
     std::vector<LayerWant> wants;
     size_t missing = 0;
     for (uint32_t layer = 0; layer < spec_.num_layers; ++layer) {
-      wants.push_back(
-          {.layer = layer, .pages = std::vector<std::vector<uint32_t>>(spec_.num_kv_heads)});
+      wants.push_back({.layer = layer});
       for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
-        std::vector<uint32_t>& wanted = wants.back().pages[head];
+        std::vector<uint32_t> wanted;
         for (uint32_t page = 0; page < kPages; ++page) {
           if (wanted.size() < slots && random.Below(4) == 0) wanted.push_back(page);
         }
@@ -224,6 +223,7 @@ TEST_P(ClientServerTest, RecallsBringExactlyWhatIsMissing) {
                    held.first < SlotName{layer, head, slots} && held.second == page;
           });
         }
+        wants.back().pages.AppendHead(wanted);
       }
     }
     const auto result = (*session)->Recall(wants);
@@ -264,12 +264,16 @@ TEST_P(ClientServerTest, TheServerSelectsWithAQueryAndSendsWhatItSelected) {
   ASSERT_TRUE(PutDocument("a").ok());
   const auto session =
       *client_->OpenSession(DocumentName{.name = "a"}, {.spec = spec_, .slots_per_head = 4});
-  LayerWant want = {.layer = 1, .first_page = 2, .end_page = 18, .num_pages = 3};
+  LayerWant want = {.layer = 1, .candidates = {{.first_page = 2, .end_page = 18}}, .num_pages = 3};
   want.query.assign(size_t{spec_.num_query_heads} * spec_.head_dim, 0.5f);
   const auto result = session->Recall({&want, 1});
   ASSERT_TRUE(result.ok()) << result.status();
-  ASSERT_EQ(result->selected.size(), 1u);
-  for (const auto& pages : result->selected[0]) EXPECT_EQ(pages.size(), 3u);
+  ASSERT_EQ(result->lanes.size(), 1u);
+  const PageLists& selected = result->lanes[0].selected;
+  ASSERT_EQ(selected.num_heads(), spec_.num_kv_heads);
+  for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
+    EXPECT_EQ(selected.Head(head).size(), 3u);
+  }
   EXPECT_EQ(result->placements.size(), 6u);
   const std::vector<uint32_t> layers = {0, 1};
   EXPECT_TRUE(session->Digests(layers, 0, kPages).ok());

@@ -14,6 +14,7 @@
 #include "kernels/cpu/cpu_kernels.h"
 #include "kvserver/session/context_table.h"
 #include "kvserver/session/session_manager.h"
+#include "kvserver/session/testing/collecting_sink.h"
 #include "kvserver/session/testing/fake_page_store.h"
 #include "kvserver/session/testing/test_pages.h"
 #include "tests/kit/fake_clock.h"
@@ -78,8 +79,14 @@ class SessionFixture : public ::testing::Test {
                         tail == 0 ? std::vector<std::byte>() : TestPage(spec_, pages, tail),
                         Durability::kPersisted);
   }
-  SessionManager::Opened OpenSession(const ContextRef& context, uint32_t slots) {
-    auto opened = sessions_.Open(kTenant, {context, spec_, slots, {}});
+  /// A session of `sequences` that all read `context`.
+  SessionManager::Opened OpenSession(const ContextRef& context, uint32_t slots,
+                                     uint32_t sequences = 1) {
+    return OpenSession(std::vector(sequences, SessionManager::SequenceArgs{{context}}), slots);
+  }
+  SessionManager::Opened OpenSession(std::vector<SessionManager::SequenceArgs> sequences,
+                                     uint32_t slots) {
+    auto opened = sessions_.Open(kTenant, {std::move(sequences), spec_, slots, {}});
     EXPECT_TRUE(opened.ok()) << opened.status();
     return *opened;
   }

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/pending_recall.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "client/call.h"
+#include "client/recall_codec.h"
+#include "client/session.h"
+#include "common/base/retry_hint.h"
+#include "quire/v1/session.pb.h"
+
+namespace quire {
+namespace {
+
+constexpr std::string_view kRecall = "quire.v1.Session/Recall";
+/// A call is over, by its own timeout, when this much has passed after its deadline.
+constexpr Duration kCertainlyOver = std::chrono::seconds(1);
+
+}  // namespace
+
+PendingRecall::PendingRecall(ClientSession* session, std::vector<LayerWant> owned,
+                             std::span<const LayerWant> wants, const RecallOptions& options,
+                             TimePoint deadline)
+    : session_(session),
+      owned_(std::move(owned)),
+      lanes_(LanesOf(owned_.empty() ? wants : owned_)),
+      options_(options),
+      deadline_(deadline),
+      jitter_(session->client_->next_jitter_seed_.fetch_add(1, std::memory_order_relaxed)),
+      not_before_(TimePoint::min()) {
+  for (const WantedLane& lane : lanes_) {
+    session_->map_.lane(lane.want->sequence, lane.layer).under_way = true;
+  }
+  session_->under_way_.push_back(this);
+}
+
+PendingRecall::~PendingRecall() { Cancel(); }
+
+Status PendingRecall::Launch() {
+  if (const Status sent = Send(); !sent.ok()) OnFailure(sent);
+  return end_;
+}
+
+StatusOr<std::optional<RecallPart>> PendingRecall::Next(TimePoint deadline) {
+  while (!ended_) {
+    if (missing().empty() && call_ == nullptr) {
+      End(OkStatus());
+      break;
+    }
+    QUIRE_RETURN_IF_ERROR(WaitForAttempt(deadline));
+    Status status = Send();
+    if (status.ok()) {
+      auto part = Receive(deadline);
+      if (part.ok()) return part;
+      status = part.status();
+    }
+    const TimePoint now = session_->client_->options_.clock->Now();
+    if (absl::IsDeadlineExceeded(status) && now >= deadline && now < deadline_) return status;
+    OnFailure(status);
+  }
+  QUIRE_RETURN_IF_ERROR(end_);
+  return std::nullopt;
+}
+
+Status PendingRecall::WaitForAttempt(TimePoint deadline) {
+  Clock& clock = *session_->client_->options_.clock;
+  if (call_ != nullptr || clock.Now() >= not_before_) return OkStatus();
+  clock.Sleep(std::min(not_before_, deadline) - clock.Now());
+  if (clock.Now() >= not_before_) return OkStatus();
+  return DeadlineExceeded(kRecall,
+                          ": no part until the deadline, before which it was not to be "
+                          "asked for again");
+}
+
+Status PendingRecall::Send() {
+  if (session_->needs_resync_) {
+    // A resync has made its own attempts, and one that is refused is not cured by another.
+    if (const Status synced = session_->Resync(deadline_); !synced.ok()) {
+      End(synced);
+      return synced;
+    }
+  }
+  if (call_ != nullptr) return OkStatus();
+  v1::RecallRequest request;
+  request.set_session_id(session_->id_);
+  request.set_epoch(session_->epoch_);
+  exchange_ = session_->next_exchange_++;
+  request.set_exchange(exchange_);
+  request.set_place(options_.landing != nullptr);
+  LanesToProto(missing(), session_->map_, options_.query_dtype, &request);
+  // What was offered and not applied is given up: the server takes it back.
+  for (const WantedLane& lane : missing()) {
+    session_->map_.lane(lane.want->sequence, lane.layer).offered = 0;
+  }
+  call_over_ = false;
+  CallMessage message;
+  if (!request.SerializeToString(&message.control)) {
+    return InvalidArgument("the request to ", kRecall, " is larger than 2 GiB; ask for less");
+  }
+  const Client::Options& client = session_->client_->options_;
+  const Duration left = deadline_ - client.clock->Now();
+  if (left <= Duration::zero()) return DeadlineExceeded(kRecall, ": no time is left");
+  QUIRE_ASSIGN_OR_RETURN(
+      call_,
+      client.data_transport->Start(
+          kRecall, std::move(message),
+          {.tenant = client.tenant,
+           .timeout = left,
+           .priority = options_.priority,
+           .landing = options_.landing == nullptr ? nullptr : options_.landing->landing_.get()}));
+  return OkStatus();
+}
+
+StatusOr<std::optional<RecallPart>> PendingRecall::Receive(TimePoint deadline) {
+  auto body = call_->Next(std::min(deadline, deadline_));
+  // After DEADLINE_EXCEEDED it may go on, and bytes may land.
+  call_over_ = !absl::IsDeadlineExceeded(body.status()) && !(body.ok() && body->has_value());
+  QUIRE_RETURN_IF_ERROR(body.status());
+  if (!body->has_value() && missing().empty()) {
+    End(OkStatus());
+    return std::nullopt;
+  }
+  auto part = body->has_value() ? Take(**std::move(body)) : StatusOr<RecallPart>(EndsEarly());
+  if (part.ok()) return std::optional<RecallPart>(*std::move(part));
+  session_->needs_resync_ = true;
+  return BadReply(kRecall, Message(part.status()));
+}
+
+Status PendingRecall::EndsEarly() const {
+  return DataLoss("it ends after ", arrived_, " of ", lanes_.size(), " lanes");
+}
+
+StatusOr<RecallPart> PendingRecall::Take(CallMessage body) {
+  v1::RecallReply reply;
+  if (!reply.ParseFromString(body.control)) return DataLoss("it cannot be parsed");
+  QUIRE_ASSIGN_OR_RETURN(RecallPart part, PartFromProto(reply, std::move(body),
+                                                        {.epoch = session_->epoch_,
+                                                         .exchange = exchange_,
+                                                         .lanes = missing(),
+                                                         .spec = &session_->spec_,
+                                                         .map = &session_->map_,
+                                                         .landing = options_.landing}));
+  arrived_ += part.lanes.size();
+  for (const RecalledLane& lane : part.lanes) {
+    ResidentMap::Lane& state = session_->map_.lane(lane.sequence, lane.layer);
+    state.under_way = false;
+    state.committed = state.applied;
+    state.offered = lane.exchange;
+  }
+  if (options_.landing != nullptr) session_->Applied(part);
+  return part;
+}
+
+void PendingRecall::OnFailure(const Status& status) {
+  if (ended_) return;
+  // A refusal with a hint was made before anything was done.
+  Abandon(!RetryAfter(status));
+  if (missing().empty() && !absl::IsDataLoss(status)) return End(OkStatus());
+  const Client::Options& client = session_->client_->options_;
+  if (absl::IsFailedPrecondition(status)) {
+    session_->needs_resync_ = true;
+    if (resynced_) return End(status);
+    resynced_ = true;
+    return;
+  }
+  if (!IsRetriable(status, Repeat::kSafe) || ++attempts_ == client.retry.max_attempts) {
+    return End(status);
+  }
+  not_before_ = client.clock->Now() + WaitAfter(status, client.retry, attempts_, jitter_);
+  if (not_before_ < deadline_) return;
+  End(DeadlineExceeded(
+      kRecall,
+      ": the deadline leaves no time for another attempt; the last said: ", Message(status)));
+}
+
+void PendingRecall::Abandon(bool may_have_landed) {
+  if (call_ == nullptr) return;
+  if (!call_over_) call_->Cancel();
+  if (options_.landing != nullptr) {
+    while (!call_over_) {  // Until then bytes may still land.
+      const auto rest = call_->Next(deadline_ + kCertainlyOver);
+      call_over_ = !rest.ok() || !rest->has_value();
+    }
+    if (may_have_landed) {
+      for (const WantedLane& lane : missing()) session_->Forget(lane.want->sequence, lane.layer);
+    }
+  }
+  call_.reset();
+}
+
+void PendingRecall::Cancel() {
+  if (ended_) return;
+  Abandon();
+  End(Status(StatusCode::kCancelled, "the recall was cancelled"));
+}
+
+void PendingRecall::End(Status status) {
+  ended_ = true;
+  call_.reset();
+  end_ = std::move(status);
+  for (const WantedLane& lane : missing()) {
+    session_->map_.lane(lane.want->sequence, lane.layer).under_way = false;
+  }
+  std::erase(session_->under_way_, this);
+}
+
+}  // namespace quire

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PendingRecall: a recall under way. Its parts come in the order asked, so the first layer can be
+// attended to while the others are on their way. Made by ClientSession::Start.
+//
+// It goes on through what passes: after UNAVAILABLE or a refusal with a retry hint it asks again,
+// after a wait, for the lanes that have not come; after FAILED_PRECONDITION, or when the session is
+// resynchronised meanwhile, it asks again under the new epoch. Every attempt has an exchange number
+// of its own.
+//
+// With a landing a lane is applied when its part comes. A lane whose part does not come (the recall
+// was cancelled, failed or ran out of time) is unknown from then on: bytes may have been written
+// over its slots. The session takes these to be empty, and says so to the server before the next
+// recall. Lanes of a recall without a landing keep what they hold.
+//
+// Thread-safety: none; it belongs to the thread of its session. Ownership: the session outlives it.
+#ifndef QUIRE_CLIENT_PENDING_RECALL_H_
+#define QUIRE_CLIENT_PENDING_RECALL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "client/recall.h"
+#include "common/base/clock.h"
+#include "common/base/random.h"
+#include "common/base/status.h"
+#include "common/transport/transport.h"
+
+namespace quire {
+
+class ClientSession;
+
+class PendingRecall {
+ public:
+  ~PendingRecall();  ///< Cancels.
+  PendingRecall(const PendingRecall&) = delete;
+  PendingRecall& operator=(const PendingRecall&) = delete;
+
+  /// When the recall is over, whatever has come (the client's clock).
+  TimePoint deadline() const { return deadline_; }
+  /// Waits for the next part; nullopt when all lanes have come. DEADLINE_EXCEEDED when `deadline`
+  /// passed first: the recall goes on and Next may be called again, unless its own time is up. Any
+  /// other error ends it, and Next returns it again: CANCELLED after Cancel; DATA_LOSS for a part
+  /// that breaks the protocol or a checksum; the rest as for Client.
+  [[nodiscard]] StatusOr<std::optional<RecallPart>> Next(TimePoint deadline);
+  [[nodiscard]] StatusOr<std::optional<RecallPart>> Next() { return Next(deadline_); }
+  /// Gives up the lanes that have not come; they may be asked for again at once. With a landing it
+  /// waits until no more bytes can land.
+  void Cancel();
+
+ private:
+  friend class ClientSession;
+  /// For `owned`, or for `wants`, which outlive this, when that is empty. They are valid, and of
+  /// lanes that no recall is under way for.
+  PendingRecall(ClientSession* session, std::vector<LayerWant> owned,
+                std::span<const LayerWant> wants, const RecallOptions& options, TimePoint deadline);
+
+  std::span<const WantedLane> missing() const { return std::span(lanes_).subspan(arrived_); }
+  /// Sends the first attempt; an error has ended the recall.
+  [[nodiscard]] Status Launch();
+  /// Sends an attempt for what is missing; before that, what the session needs.
+  [[nodiscard]] Status Send();
+  /// Waits until `deadline` for the next attempt's time.
+  [[nodiscard]] Status WaitForAttempt(TimePoint deadline);
+  /// Waits for a part of the attempt under way, or its end.
+  [[nodiscard]] StatusOr<std::optional<RecallPart>> Receive(TimePoint deadline);
+  [[nodiscard]] StatusOr<RecallPart> Take(CallMessage body);
+  Status EndsEarly() const;
+  /// The attempt came to nothing: prepares another one, or ends the recall.
+  void OnFailure(const Status& status);
+  /// Ends the attempt under way, if there is one. With a landing the lanes that have not come are
+  /// unknown from then on, unless nothing can have landed.
+  void Abandon(bool may_have_landed = true);
+  void End(Status status);
+
+  ClientSession* const session_;
+  const std::vector<LayerWant> owned_;
+  const std::vector<WantedLane> lanes_;
+  const RecallOptions options_;
+  const TimePoint deadline_;
+  SeededRandom jitter_;
+  std::unique_ptr<PendingCall> call_;  ///< Null between attempts.
+  bool call_over_ = false;             ///< Nothing of call_ will arrive any more.
+  uint64_t exchange_ = 0;              ///< Of the attempt under way.
+  uint32_t attempts_ = 0;              ///< That failed in a way that passes.
+  bool resynced_ = false;              ///< After FAILED_PRECONDITION, which is done once.
+  TimePoint not_before_;               ///< When the next attempt may be made.
+  size_t arrived_ = 0;                 ///< Of lanes_.
+  bool ended_ = false;
+  Status end_;  ///< What Next says when it has ended; OK when everything came.
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_CLIENT_PENDING_RECALL_H_

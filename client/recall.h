@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a recall asks for and what comes back. Values; thread-safety as such.
+//
+// A lane is one layer of one sequence of a session. A page of a sequence is named by the context
+// that it is in and its number there: MemberPage(member, page), which is the page itself for a
+// sequence that reads one context.
+#ifndef QUIRE_CLIENT_RECALL_H_
+#define QUIRE_CLIENT_RECALL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/payload.h"
+#include "common/page/dtype.h"
+#include "common/page/page_lists.h"
+#include "common/transport/transport.h"
+#include "common/wire/limits.h"
+
+namespace quire {
+
+class SessionLanding;
+
+/// The name of page `page` of a sequence's member `member`.
+constexpr uint32_t MemberPage(uint32_t member, uint32_t page) {
+  return member << wire::kMemberShift | page;
+}
+
+/// Same meaning as the wire's Pooling (spec A.1).
+enum class RecallPooling { kMaxQ, kAvgQ, kMaxS, kAvgS, kMaxSM, kAvgSM, kAvgSdM };
+
+/// Candidate pages [first_page, end_page) of one member of a sequence.
+struct CandidateRange {
+  uint32_t member = 0;
+  uint32_t first_page = 0;
+  uint32_t end_page = 0;
+};
+
+/// What consecutive layers of one sequence want: pages, or queries for the server to select with.
+struct LayerWant {
+  uint32_t sequence = 0;
+  uint32_t layer = 0;       ///< The first; all of them managed.
+  uint32_t num_layers = 1;  ///< From `layer` on.
+  /// Selection by the caller: [n_kv] ascending, distinct pages, the same for all the layers. No
+  /// heads when `query` is given.
+  PageLists pages = {};
+  /// Selection by the server: [num_layers][n_q][d]; empty when `pages` is given.
+  std::vector<float> query = {};
+  std::vector<CandidateRange> candidates = {};  ///< For a query: by ascending member.
+  uint32_t num_pages = 0;                       ///< For a query: pages to select per KV head.
+  RecallPooling pooling = RecallPooling::kAvgSM;
+  float scale = 1.0f;
+};
+
+/// One lane of a want.
+struct WantedLane {
+  const LayerWant* want = nullptr;
+  uint32_t layer = 0;
+};
+
+struct RecallOptions {
+  Priority priority = Priority::kNormal;
+  Duration timeout = {};  ///< Of the recall with all its attempts; the client's deadline when 0.
+  /// For Recall: when the time is up, what has come is the result, with `complete` false.
+  bool partial = false;
+  /// Where units are put, of the same session; outlives the recall. Without it they are payload.
+  SessionLanding* landing = nullptr;
+  DType query_dtype = DType::kF32;  ///< Queries are rounded to it on the wire.
+};
+
+/// One unit and the slot that it goes into.
+struct Placement {
+  uint32_t sequence = 0;
+  uint32_t layer = 0;
+  uint32_t head = 0;
+  uint32_t slot = 0;
+  uint32_t generation = 0;  ///< Of the slot after this placement.
+  uint32_t page = 0;
+  int32_t replaced = -1;  ///< The page that was there, -1 for none.
+};
+
+/// A lane whose missing units have come.
+struct RecalledLane {
+  uint32_t sequence = 0;
+  uint32_t layer = 0;
+  uint64_t exchange = 0;       ///< That brought it.
+  size_t first_placement = 0;  ///< Its placements are [first_placement, end_placement).
+  size_t end_placement = 0;
+  PageLists selected = {};  ///< What the server selected; no heads where the caller did.
+};
+
+/// Whole lanes, in the order asked, verified against the request, the resident map and the
+/// checksums.
+struct RecallPart {
+  std::vector<RecalledLane> lanes = {};
+  std::vector<Placement> placements = {};  ///< Of all the lanes, one after the other.
+  Payload payload = {};                    ///< placements.size() units; nothing when they landed.
+  uint64_t landed_bytes = 0;               ///< Bytes of units that are in their slots already.
+
+  std::span<const Placement> PlacementsOf(const RecalledLane& lane) const {
+    return std::span(placements)
+        .subspan(lane.first_placement, lane.end_placement - lane.first_placement);
+  }
+};
+
+/// Everything that has come, as one part.
+struct RecallResult : RecallPart {
+  bool complete = true;  ///< False when the time was up before all lanes had come.
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_CLIENT_RECALL_H_

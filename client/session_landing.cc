@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/session_landing.h"
+
+#include <utility>
+
+#include "common/wire/limits.h"
+
+namespace quire {
+
+SessionLanding::SessionLanding(const ClientSession* session, std::shared_ptr<Transport> transport,
+                               const ResidentMap& shape, uint64_t unit_bytes,
+                               uint32_t num_sequences)
+    : session_(session),
+      transport_(std::move(transport)),
+      layers_(shape.layers()),
+      num_heads_(shape.num_heads()),
+      slots_per_head_(shape.slots_per_head()),
+      unit_bytes_(unit_bytes),
+      num_sequences_(num_sequences) {}
+
+StatusOr<std::unique_ptr<SessionLanding>> SessionLanding::Create(
+    const ClientSession* session, std::shared_ptr<Transport> transport, const ResidentMap& shape,
+    uint64_t unit_bytes, uint32_t num_sequences, std::span<std::byte> memory) {
+  if (num_sequences == 0 || num_sequences > wire::kMaxSequences) {
+    return InvalidArgument("a landing for ", num_sequences, " sequences; it must be 1 to ",
+                           wire::kMaxSequences);
+  }
+  // Below 2^44: 2^8 sequences, 2^10 layers, 2^10 heads, 2^16 slots.
+  const uint64_t units =
+      uint64_t{num_sequences} * shape.layers().size() * shape.num_heads() * shape.slots_per_head();
+  if (units > wire::kMaxLandingBytes / unit_bytes) {
+    return InvalidArgument("a landing of ", units, " units of ", unit_bytes, " bytes; it may have ",
+                           wire::kMaxLandingBytes, " bytes at most");
+  }
+  const uint64_t bytes = units * unit_bytes;
+  if (!memory.empty() && memory.size() < bytes) {
+    return InvalidArgument("a landing for ", num_sequences, " sequences takes ", bytes,
+                           " bytes; the memory has ", memory.size());
+  }
+  auto landing = std::unique_ptr<SessionLanding>(
+      new SessionLanding(session, std::move(transport), shape, unit_bytes, num_sequences));
+  if (memory.empty()) {
+    landing->owned_.reset(static_cast<std::byte*>(::operator new(bytes, kAlignment)));
+    memory = {landing->owned_.get(), bytes};
+  }
+  landing->memory_ = memory.first(bytes);
+  QUIRE_ASSIGN_OR_RETURN(landing->landing_, landing->transport_->AddLanding(landing->memory_));
+  return landing;
+}
+
+}  // namespace quire

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SessionLanding: the memory that a session's recalls put units into, slot by slot, registered
+// with the transport that brings them. It is laid out as
+// [sequences][managed layers][n_kv][slots_per_head] units, sequences by number and layers in the
+// order in which the session was opened. Made by ClientSession::MakeLanding.
+//
+// Ownership: keeps the transport; owns the memory unless it was given some, which must stay until
+// the landing is gone. Every recall that uses it ends first. Thread-safety: that of its bytes.
+#ifndef QUIRE_CLIENT_SESSION_LANDING_H_
+#define QUIRE_CLIENT_SESSION_LANDING_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <span>
+
+#include "client/resident_map.h"
+#include "common/base/status.h"
+#include "common/transport/transport.h"
+
+namespace quire {
+
+class ClientSession;
+
+class SessionLanding {
+ public:
+  SessionLanding(const SessionLanding&) = delete;
+  SessionLanding& operator=(const SessionLanding&) = delete;
+
+  /// Sequences with lower numbers have their slots here.
+  uint32_t num_sequences() const { return num_sequences_; }
+  std::span<std::byte> bytes() const { return memory_; }
+  /// The unit in a slot that there is, of a managed layer.
+  std::span<std::byte> Unit(uint32_t sequence, uint32_t layer, uint32_t head, uint32_t slot) const {
+    const uint64_t lane = uint64_t{sequence} * layers_.size() + layers_.IndexOf(layer);
+    const uint64_t unit = (lane * num_heads_ + head) * slots_per_head_ + slot;
+    return memory_.subspan(unit * unit_bytes_, unit_bytes_);
+  }
+
+ private:
+  friend class ClientSession;
+  friend class PendingRecall;
+  struct FreeAligned {
+    void operator()(std::byte* bytes) const { ::operator delete(bytes, kAlignment); }
+  };
+  static constexpr std::align_val_t kAlignment{4096};
+
+  /// Over `memory`, of its own when that is empty. INVALID_ARGUMENT when it is too small.
+  static StatusOr<std::unique_ptr<SessionLanding>> Create(
+      const ClientSession* session, std::shared_ptr<Transport> transport, const ResidentMap& shape,
+      uint64_t unit_bytes, uint32_t num_sequences, std::span<std::byte> memory);
+  SessionLanding(const ClientSession* session, std::shared_ptr<Transport> transport,
+                 const ResidentMap& shape, uint64_t unit_bytes, uint32_t num_sequences);
+
+  const ClientSession* const session_;  ///< Compared, not used.
+  const std::shared_ptr<Transport> transport_;
+  const ManagedLayers layers_;
+  const uint32_t num_heads_;
+  const uint32_t slots_per_head_;
+  const uint64_t unit_bytes_;
+  const uint32_t num_sequences_;
+  std::unique_ptr<std::byte[], FreeAligned> owned_;
+  std::span<std::byte> memory_;
+  std::unique_ptr<Landing> landing_;  ///< Last: nothing arrives once it is gone.
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_CLIENT_SESSION_LANDING_H_

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recalls whose units land in their slots, and what is known of a lane whose recall went wrong.
+#include "client/session_landing.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "client/recall_test_kit.h"
+#include "common/base/retry_hint.h"
+
+namespace quire {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr const char* kResync = "quire.v1.Session/Resync";
+
+class SessionLandingTest : public testing::SessionFixture {
+ protected:
+  void SetUp() override {
+    SessionFixture::SetUp();
+    auto landing = session_->MakeLanding(2);
+    ASSERT_TRUE(landing.ok()) << landing.status();
+    landing_ = *std::move(landing);
+  }
+  /// Lands `page` in slot 0 of head 0 of layer 0.
+  void Land(uint32_t page, uint32_t generation, int32_t replaced) {
+    ExpectPart({{0, 0, {{0, 0, generation, page, replaced}}}});
+    const LayerWant want = Want(0, page);
+    const auto result = session_->Recall({&want, 1}, {.landing = landing_.get()});
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->landed_bytes, UnitBytes(spec_));
+    EXPECT_TRUE(result->payload.empty());
+  }
+  /// The lanes of the resync that the next recall starts with, which succeeds.
+  v1::ResyncRequest NextResync() {
+    server_.Reply(kResync, v1::ResyncReply());
+    ExpectPart({{1, 1, {{0, 0, 1, 8}}}});
+    const LayerWant want = Want(1, 8, 1);
+    EXPECT_TRUE(session_->Recall({&want, 1}).ok());
+    const size_t last = server_.calls().size() - 1;
+    EXPECT_EQ(server_.calls()[last].method, kResync);
+    return server_.RequestOf<v1::ResyncRequest>(last);
+  }
+  bool IsUnit(uint32_t sequence, uint32_t layer, uint32_t head, uint32_t slot,
+              uint32_t page) const {
+    return std::ranges::equal(landing_->Unit(sequence, layer, head, slot),
+                              testing::UnitOfPage(spec_, page));
+  }
+
+  std::unique_ptr<SessionLanding> landing_;
+};
+
+TEST_F(SessionLandingTest, UnitsLieInTheirSlotsAndAreAppliedWhenTheirPartComes) {
+  const auto call = ExpectPart({{1, 1, {{0, 2, 1, 6}, {1, 1, 1, 7}}}});
+  const LayerWant want = {.sequence = 1, .layer = 1, .pages = {{6}, {7}}};
+  const auto result = session_->Recall({&want, 1}, {.landing = landing_.get()});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(call->request.place());
+  EXPECT_EQ(call->options.landing->bytes().data(), landing_->bytes().data());
+  EXPECT_TRUE(IsUnit(1, 1, 0, 2, 6));
+  EXPECT_TRUE(IsUnit(1, 1, 1, 1, 7));
+  EXPECT_EQ(PageIn(1, 2, 1), 6);
+  session_->Applied(*result);  // Changes nothing.
+  const auto next = ExpectPart({{1, 1, {}}});
+  ASSERT_TRUE(session_->Recall({&want, 1}).ok());
+  EXPECT_EQ(next->request.wants(0).applied(0), call->request.exchange());
+}
+
+TEST_F(SessionLandingTest, TheLayoutIsSequencesLayersHeadsSlots) {
+  const uint64_t unit = UnitBytes(spec_);
+  EXPECT_EQ(landing_->bytes().size(), 2 * 2 * 2 * kSlots * unit);
+  const std::byte* const base = landing_->bytes().data();
+  EXPECT_EQ(landing_->Unit(0, 0, 0, 1).data(), base + unit);
+  EXPECT_EQ(landing_->Unit(0, 0, 1, 0).data(), base + kSlots * unit);
+  EXPECT_EQ(landing_->Unit(0, 1, 0, 0).data(), base + 2 * kSlots * unit);
+  EXPECT_EQ(landing_->Unit(1, 0, 0, 0).data(), base + 4 * kSlots * unit);
+}
+
+TEST_F(SessionLandingTest, MemoryOfTheCallerIsUsedWhenItIsLargeEnough) {
+  std::vector<std::byte> memory(2 * 2 * kSlots * UnitBytes(spec_));
+  const auto landing = session_->MakeLanding(1, memory);
+  ASSERT_TRUE(landing.ok()) << landing.status();
+  EXPECT_EQ((*landing)->bytes().data(), memory.data());
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->MakeLanding(2, memory).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->MakeLanding(0).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->MakeLanding(257).status()));
+}
+
+TEST_F(SessionLandingTest, ASequenceOutsideTheLandingIsRefused) {
+  const auto one = session_->MakeLanding(1);
+  const LayerWant want = Want(0, 3, 1);
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(session_->Recall({&want, 1}, {.landing = one->get()}).status()));
+  EXPECT_EQ(data_->started(), 0u);
+}
+
+TEST_F(SessionLandingTest, ALaneWhoseRecallWasCancelledIsUnknownAndOthersAreNot) {
+  Land(3, 1, -1);
+  RecallAndApply(1, 5);
+  const auto call = Expect({});
+  {
+    auto recall = session_->Start({Want(0, 4)}, {.landing = landing_.get()});
+    ASSERT_TRUE(recall.ok()) << recall.status();
+    (*recall)->Cancel();
+  }
+  EXPECT_TRUE(call->cancelled);
+  EXPECT_EQ(PageIn(0, 0), -1);
+  const v1::ResyncRequest resync = NextResync();
+  ASSERT_EQ(resync.lanes_size(), 2);
+  wire::LaneSlots slots;
+  ASSERT_TRUE(wire::DecodeLaneSlots(resync.lanes(0).slots(), 2 * kSlots, &slots).ok());
+  EXPECT_EQ(slots.pages, std::vector<int32_t>(2 * kSlots, -1));
+  EXPECT_EQ(slots.generations[0], 1u);  // Slots do not grow younger.
+  ASSERT_TRUE(wire::DecodeLaneSlots(resync.lanes(1).slots(), 2 * kSlots, &slots).ok());
+  EXPECT_EQ(slots.pages[0], 5);
+}
+
+TEST_F(SessionLandingTest, CancellingWaitsUntilNothingCanLandAnyMore) {
+  const auto call = Expect({});
+  call->late = {Part({{0, 0, {{0, 0, 1, 4}}}})};
+  auto recall = session_->Start({Want(0, 4)}, {.landing = landing_.get()});
+  ASSERT_TRUE(recall.ok()) << recall.status();
+  (*recall)->Cancel();
+  EXPECT_TRUE(call->late.empty());
+  EXPECT_TRUE(IsUnit(0, 0, 0, 0, 4));  // It did land, and nobody relies on it.
+  EXPECT_EQ(PageIn(0, 0), -1);
+  EXPECT_EQ(NextResync().lanes_size(), 0);  // Nothing was ever applied.
+}
+
+TEST_F(SessionLandingTest, ARecallWhoseTimeIsUpWaitsUntilNothingCanLandAnyMore) {
+  const auto call = Expect({});
+  call->late = {Part({{0, 0, {{0, 0, 1, 4}}}}), Fail(DeadlineExceeded("over"))};
+  const LayerWant want = Want(0, 4);
+  const auto result = session_->Recall(
+      {&want, 1}, {.timeout = milliseconds(5), .partial = true, .landing = landing_.get()});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(result->complete);
+  EXPECT_TRUE(result->lanes.empty());
+  EXPECT_TRUE(call->late.empty());
+  EXPECT_TRUE(call->gone);
+}
+
+TEST_F(SessionLandingTest, UnitsThatDoNotMatchTheirChecksumMakeTheLaneUnknown) {
+  Land(3, 1, -1);
+  const auto damaged = [this](const testing::ScriptedCall& call) {
+    auto part = Part({{0, 0, {{0, 0, 2, 4, 3}}}})(call);
+    landing_->Unit(0, 0, 0, 0)[7] ^= std::byte{1};
+    return part;
+  };
+  Expect({damaged});
+  const LayerWant want = Want(0, 4);
+  const Status status = session_->Recall({&want, 1}, {.landing = landing_.get()}).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_EQ(PageIn(0, 0), -1);
+  EXPECT_EQ(NextResync().lanes_size(), 1);
+}
+
+TEST_F(SessionLandingTest, PayloadWhereUnitsWereToLandIsRefused) {
+  const auto as_payload = [this](const testing::ScriptedCall& call) {
+    auto part = Part({{0, 0, {{0, 0, 1, 4}}}})(call);
+    (*part)->landed_bytes = 0;
+    (*part)->payload.Append(testing::UnitOfPage(spec_, 4));
+    return part;
+  };
+  Expect({as_payload});
+  const LayerWant want = Want(0, 4);
+  EXPECT_TRUE(absl::IsDataLoss(session_->Recall({&want, 1}, {.landing = landing_.get()}).status()));
+}
+
+TEST_F(SessionLandingTest, ARefusalBeforeAnythingWasDoneLeavesTheLaneKnown) {
+  Land(3, 1, -1);
+  Expect({Fail(WithRetryAfter(ResourceExhausted("busy"), milliseconds(1)))});
+  ExpectPart({{0, 0, {{0, 0, 2, 4, 3}}}});
+  const LayerWant want = Want(0, 4);
+  ASSERT_TRUE(session_->Recall({&want, 1}, {.landing = landing_.get()}).ok());
+  EXPECT_EQ(PageIn(0, 0), 4);
+}
+
+TEST_F(SessionLandingTest, AfterALossTheLanesThatCameStayAndTheOthersStartEmpty) {
+  Land(3, 1, -1);
+  Expect({Part({{0, 1, {{0, 0, 1, 5}}}}), Fail(Unavailable("the peer died"))});
+  server_.Reply(kResync, v1::ResyncReply());
+  const auto again = ExpectPart({{0, 0, {{0, 0, 2, 4}}}});  // Into a slot that counts as empty.
+  const std::vector<LayerWant> wants = {Want(1, 5), Want(0, 4)};
+  const auto result = session_->Recall(wants, {.landing = landing_.get()});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->lanes.size(), 2u);
+  EXPECT_EQ(again->request.epoch(), 2u);
+  ASSERT_EQ(again->request.wants_size(), 1);
+  EXPECT_EQ(PageIn(1, 0), 5);
+  EXPECT_EQ(PageIn(0, 0), 4);
+  EXPECT_TRUE(IsUnit(0, 0, 0, 0, 4));
+}
+
+}  // namespace
+}  // namespace quire

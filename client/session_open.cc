@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Opening sessions and sequences: what is asked for, and checking what was opened.
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "client/call.h"
+#include "client/session.h"
+#include "client/validate.h"
+#include "common/wire/convert.h"
+#include "common/wire/convert_context.h"
+#include "common/wire/limits.h"
+#include "quire/v1/session.pb.h"
+
+namespace quire {
+namespace {
+
+constexpr CallSpec kOpen = {"quire.v1.Session/Open", Repeat::kOnlyIfRefused};
+constexpr CallSpec kAddSequence = {"quire.v1.Session/AddSequence", Repeat::kOnlyIfRefused};
+
+/// The managed layers that `options` mean, or what is wrong with the options.
+StatusOr<std::vector<uint32_t>> LayersOf(const Client::SessionOptions& options) {
+  QUIRE_RETURN_IF_ERROR(CheckSpec(options.spec));
+  if (options.slots_per_head == 0 || options.slots_per_head > wire::kMaxSlotsPerHead) {
+    return InvalidArgument("slots_per_head is ", options.slots_per_head, "; it must be 1 to ",
+                           wire::kMaxSlotsPerHead);
+  }
+  std::vector<uint32_t> layers = options.managed_layers;
+  if (layers.empty()) {
+    layers.resize(options.spec.num_layers);
+    std::iota(layers.begin(), layers.end(), 0u);
+  }
+  std::vector<uint32_t> sorted = layers;
+  std::sort(sorted.begin(), sorted.end());
+  if (sorted.back() >= options.spec.num_layers ||
+      std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
+    return InvalidArgument("managed_layers must be distinct and below ", options.spec.num_layers);
+  }
+  return layers;
+}
+
+Status SequenceToProto(const SequenceSpec& sequence, v1::SequenceSpec* proto) {
+  if (sequence.members.empty() || sequence.members.size() > wire::kMaxMembers) {
+    return InvalidArgument("a sequence of ", sequence.members.size(),
+                           " members; it must have 1 to ", wire::kMaxMembers);
+  }
+  for (const SequenceMember& member : sequence.members) {
+    QUIRE_RETURN_IF_ERROR(CheckRef(member.context));
+    v1::SequenceMember& out = *proto->add_members();
+    wire::ContextRefToProto<DocumentName>(member.context, out.mutable_context());
+    out.set_position_offset(member.position_offset);
+  }
+  return OkStatus();
+}
+
+StatusOr<SessionMember> MemberFromReply(std::string_view method, const v1::OpenedMember& proto,
+                                        const KvSpec& spec) {
+  SessionMember member;
+  QUIRE_ASSIGN_OR_RETURN(member.context, ContextFromReply(method, proto.context()));
+  if (const std::string difference = FirstDifference(member.context.spec, spec);
+      !difference.empty()) {
+    return BadReply(method, "its KvSpec differs in ", difference);
+  }
+  const uint64_t tail = member.context.num_tokens % spec.page_tokens;
+  if (static_cast<uint64_t>(proto.tail_tokens_size()) != tail) {
+    return BadReply(method, proto.tail_tokens_size(), " tail tokens instead of ", tail);
+  }
+  member.tail_tokens.assign(proto.tail_tokens().begin(), proto.tail_tokens().end());
+  return member;
+}
+
+StatusOr<std::vector<SessionMember>> MembersFromReply(std::string_view method,
+                                                      const v1::OpenedSequence& proto,
+                                                      const SequenceSpec& asked,
+                                                      const KvSpec& spec) {
+  if (static_cast<size_t>(proto.members_size()) != asked.members.size()) {
+    return BadReply(method, proto.members_size(), " members instead of ", asked.members.size());
+  }
+  std::vector<SessionMember> members;
+  for (const v1::OpenedMember& opened : proto.members()) {
+    QUIRE_ASSIGN_OR_RETURN(members.emplace_back(), MemberFromReply(method, opened, spec));
+  }
+  return members;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<ClientSession>> Client::OpenSession(const ContextRef& context,
+                                                             const SessionOptions& options) {
+  const SequenceSpec sequence = {.members = {{.context = context}}};
+  return OpenSession({&sequence, 1}, options);
+}
+
+StatusOr<std::unique_ptr<ClientSession>> Client::OpenSession(
+    std::span<const SequenceSpec> sequences, const SessionOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(std::vector<uint32_t> layers, LayersOf(options));
+  if (sequences.empty() || sequences.size() > wire::kMaxSequences) {
+    return InvalidArgument("a session of ", sequences.size(), " sequences; it must have 1 to ",
+                           wire::kMaxSequences);
+  }
+  v1::OpenSessionRequest request;
+  for (const SequenceSpec& sequence : sequences) {
+    QUIRE_RETURN_IF_ERROR(SequenceToProto(sequence, request.add_sequences()));
+  }
+  wire::KvSpecToProto(options.spec, request.mutable_spec());
+  request.set_slots_per_head(options.slots_per_head);
+  request.mutable_managed_layers()->Add(options.managed_layers.begin(),
+                                        options.managed_layers.end());
+  v1::OpenSessionReply reply;
+  QUIRE_RETURN_IF_ERROR(Call(kOpen, request, {}, NewDeadline(), &reply, nullptr));
+  if (static_cast<size_t>(reply.sequences_size()) != sequences.size()) {
+    return BadReply(kOpen.method, reply.sequences_size(), " sequences instead of ",
+                    sequences.size());
+  }
+  std::vector<std::vector<SessionMember>> members;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    QUIRE_ASSIGN_OR_RETURN(members.emplace_back(),
+                           MembersFromReply(kOpen.method, reply.sequences(static_cast<int>(i)),
+                                            sequences[i], options.spec));
+  }
+  ResidentMap map(ManagedLayers(std::move(layers)), options.spec.num_kv_heads,
+                  options.slots_per_head);
+  return std::unique_ptr<ClientSession>(new ClientSession(
+      this, reply.session_id(), reply.epoch(), options.spec, std::move(map), std::move(members)));
+}
+
+StatusOr<uint32_t> ClientSession::AddSequence(const SequenceSpec& sequence) {
+  QUIRE_RETURN_IF_ERROR(CheckOpen());
+  v1::AddSequenceRequest request;
+  request.set_session_id(id_);
+  QUIRE_RETURN_IF_ERROR(SequenceToProto(sequence, request.mutable_sequence()));
+  v1::AddSequenceReply reply;
+  QUIRE_RETURN_IF_ERROR(
+      client_->Call(kAddSequence, request, {}, client_->NewDeadline(), &reply, nullptr));
+  const uint32_t number = reply.sequence();
+  if (number >= wire::kMaxSequences || map_.Has(number)) {
+    return BadReply(kAddSequence.method, "sequence ", number, " is taken or out of range");
+  }
+  QUIRE_ASSIGN_OR_RETURN(std::vector<SessionMember> members,
+                         MembersFromReply(kAddSequence.method, reply.opened(), sequence, spec_));
+  map_.AddSequence(number);
+  if (number >= members_.size()) members_.resize(number + 1);
+  members_[number] = std::move(members);
+  return number;
+}
+
+}  // namespace quire

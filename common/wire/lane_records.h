@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lane records: the packed arrays of LanePlacement.units and LaneMap.slots. On the wire they are
+// little endian, one array behind the other; here they are vectors, which keep their memory from
+// one use to the next. What the numbers mean is in session.proto, and theirs to check who know the
+// session. Thread-safety: pure functions and value types.
+#ifndef QUIRE_COMMON_WIRE_LANE_RECORDS_H_
+#define QUIRE_COMMON_WIRE_LANE_RECORDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+
+namespace quire::wire {
+
+/// The units placed in a lane, in payload order; arrays of one length.
+struct LaneUnits {
+  std::vector<uint32_t> slots = {};
+  std::vector<uint32_t> generations = {};
+  std::vector<uint32_t> pages = {};
+  std::vector<int32_t> replaced = {};
+  std::vector<uint32_t> crc32c = {};
+
+  size_t size() const { return slots.size(); }
+  void Resize(size_t units);
+
+  friend bool operator==(const LaneUnits&, const LaneUnits&) = default;
+};
+
+/// The same arrays, where they lie.
+struct LaneUnitsView {
+  std::span<const uint32_t> slots, generations, pages;
+  std::span<const int32_t> replaced;
+  std::span<const uint32_t> crc32c;
+};
+
+/// Bytes of one unit's record.
+inline constexpr size_t kLaneUnitBytes = 5 * sizeof(uint32_t);
+
+/// Replaces `*out` by LanePlacement.units for `units`.
+void EncodeLaneUnits(const LaneUnitsView& units, std::string* out);
+inline void EncodeLaneUnits(const LaneUnits& units, std::string* out) {
+  EncodeLaneUnits(
+      LaneUnitsView{units.slots, units.generations, units.pages, units.replaced, units.crc32c},
+      out);
+}
+/// Replaces `*units` by the `count` units in `bytes`. INVALID_ARGUMENT, with `*units` unchanged,
+/// when the bytes are not exactly those of `count` units.
+[[nodiscard]] Status DecodeLaneUnits(std::string_view bytes, size_t count, LaneUnits* units);
+
+/// The slots of a lane, [n_kv][slots_per_head]; arrays of one length.
+struct LaneSlots {
+  std::vector<int32_t> pages = {};
+  std::vector<uint32_t> generations = {};
+
+  friend bool operator==(const LaneSlots&, const LaneSlots&) = default;
+};
+
+/// Replaces `*out` by LaneMap.slots for slots that hold `pages` under `generations`, as many.
+void EncodeLaneSlots(std::span<const int32_t> pages, std::span<const uint32_t> generations,
+                     std::string* out);
+/// Replaces `*slots` by the `count` slots in `bytes`. INVALID_ARGUMENT, with `*slots` unchanged,
+/// when the bytes are not exactly those of `count` slots.
+[[nodiscard]] Status DecodeLaneSlots(std::string_view bytes, size_t count, LaneSlots* slots);
+
+}  // namespace quire::wire
+
+#endif  // QUIRE_COMMON_WIRE_LANE_RECORDS_H_

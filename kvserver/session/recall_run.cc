@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/session/recall_run.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace quire::kvserver {
+namespace {
+
+/// What a unit, a page of a selection and a lane take besides payload, at most about.
+constexpr uint64_t kUnitRecordBytes = 20;
+constexpr uint64_t kSelectedPageBytes = 5;
+constexpr uint64_t kLaneBytes = 64;
+/// A part is as large as its payload or as this much times what describes it: the message has an
+/// eighth left for that.
+constexpr uint64_t kDescriptionShare = 8;
+
+/// Adds the time of a scope to a sum.
+class AddTime {
+ public:
+  explicit AddTime(Duration* sum) : sum_(sum), start_(SystemClock().Now()) {}
+  ~AddTime() { *sum_ += SystemClock().Now() - start_; }
+  AddTime(const AddTime&) = delete;
+  AddTime& operator=(const AddTime&) = delete;
+
+ private:
+  Duration* const sum_;
+  const TimePoint start_;
+};
+
+template <typename T>
+size_t CapacityBytes(const std::vector<T>& vector) {
+  return vector.capacity() * sizeof(T);
+}
+
+}  // namespace
+
+void RecallScratch::Clear() {
+  targets.clear();
+  members.clear();
+  digests.clear();
+  gather.Clear();
+}
+
+size_t RecallScratch::capacity_bytes() const {
+  size_t units = 0;
+  for (const LanePlacement& lane : part) {
+    units += lane.placed.slots.capacity() + lane.selected.num_pages();
+  }
+  return CapacityBytes(targets) + CapacityBytes(members) + CapacityBytes(plan.victims) +
+         CapacityBytes(query.query) + CapacityBytes(part) + units * kUnitRecordBytes +
+         gather.capacity_bytes();
+}
+
+Status RecallRun::Run() {
+  Status status = AnswerLanes();
+  if (status.ok() && (in_part_ > 0 || parts_written_ == 0)) status = WritePart();
+  parts_.plan_times.Record(planning_);
+  if (status.ok()) {
+    parts_.recalls.Add();
+    return status;
+  }
+  AbandonUnwritten();
+  // A hint says that nothing was done.
+  return parts_written_ == 0 ? status : Status(status.code(), status.message());
+}
+
+void RecallRun::AbandonUnwritten() {
+  size_t position = 0;
+  for (const RecallTarget& target : scratch_.targets) {
+    for (const uint32_t lane : target.lanes) {
+      if (position++ >= lanes_written_) target.sequence->lane(lane).Abandon();
+    }
+  }
+}
+
+Status RecallRun::AnswerLanes() {
+  for (const RecallTarget& target : scratch_.targets) {
+    for (uint32_t i = 0; i < target.want->lanes.num_layers(); ++i) {
+      if (Status wanted = sink_.CheckWanted(); !wanted.ok()) {
+        parts_.stopped.Add();
+        return wanted;
+      }
+      QUIRE_RETURN_IF_ERROR(Annotate(AnswerLane(target, i), "sequence ",
+                                     target.want->lanes.sequence, " layer ",
+                                     target.want->lanes.first_layer + i));
+    }
+  }
+  return OkStatus();
+}
+
+Status RecallRun::AnswerLane(const RecallTarget& target, uint32_t index) {
+  QUIRE_RETURN_IF_ERROR(PlanLane(target, index));
+  const uint64_t cost = CostOf(scratch_.part[in_part_]);
+  if (in_part_ > 0 && part_cost_ + cost > parts_.max_reply_bytes && MayCut()) {
+    const size_t planned = in_part_;
+    QUIRE_RETURN_IF_ERROR(WritePart());
+    std::swap(scratch_.part[0], scratch_.part[planned]);
+  }
+  part_cost_ += cost;
+  if (part_cost_ > parts_.max_reply_bytes) {
+    return ResourceExhausted("the missing units take ", part_cost_, " bytes, more than the ",
+                             parts_.max_reply_bytes,
+                             " of one part: ask for fewer layers or pages at a time");
+  }
+  AddToPart(target, index);
+  if (part_bytes_ >= reply_.part_bytes && MayCut()) return WritePart();
+  return OkStatus();
+}
+
+Status RecallRun::PlanLane(const RecallTarget& target, uint32_t index) {
+  if (scratch_.part.size() <= in_part_) scratch_.part.resize(in_part_ + 1);
+  LanePlacement& lane = scratch_.part[in_part_];
+  const AppliedLanes& lanes = target.want->lanes;
+  lane.sequence = lanes.sequence;
+  lane.layer = lanes.first_layer + index;
+  QUIRE_ASSIGN_OR_RETURN(const PageLists* const pages, SelectPages(target, index, &lane.selected));
+  const AddTime planning(&planning_);
+  target.sequence->lane(target.lanes[index]).Plan(*pages, scratch_.plan, &lane.placed);
+  lane.first_slot =
+      (uint64_t{lanes.sequence} * shape_.num_managed() + target.lanes[index]) * shape_.lane_slots();
+  parts_.units_wanted.Add(pages->num_pages());
+  return OkStatus();
+}
+
+StatusOr<const PageLists*> RecallRun::SelectPages(const RecallTarget& target, uint32_t index,
+                                                  PageLists* selected) {
+  selected->Clear();
+  if (!target.want->query) return &target.want->units;
+  const QueryWant& want = *target.want->query;
+  const std::span<const MemberView> members = MembersOf(target);
+  PageQuery& query = scratch_.query;
+  const size_t row = want.queries.size() / target.want->lanes.num_layers();
+  const auto first = want.queries.begin() + static_cast<std::ptrdiff_t>(index * row);
+  query = want.shape;
+  query.query.assign(first, first + static_cast<std::ptrdiff_t>(row));
+  scratch_.digests.clear();
+  for (CandidateRange& range : query.ranges) {
+    const MemberView& member = members[range.member];
+    range.position_offset = member.position_offset;
+    if (Selector::TakesAll(query) || query.num_pages == 0) continue;
+    QUIRE_ASSIGN_OR_RETURN(
+        DigestBlocks blocks,
+        ReadDigests(*parts_.store, shape_.tenant, *member.view,
+                    target.want->lanes.first_layer + index, range.first_page, range.end_page));
+    scratch_.digests.push_back(std::move(blocks));
+  }
+  QUIRE_RETURN_IF_ERROR(parts_.selector->Select(shape_.spec, query, scratch_.digests, selected));
+  return selected;
+}
+
+void RecallRun::AddToPart(const RecallTarget& target, uint32_t index) {
+  const AddTime planning(&planning_);
+  const PlacedUnits& placed = scratch_.part[in_part_].placed;
+  const std::span<const MemberView> members = MembersOf(target);
+  size_t first = 0;
+  for (uint32_t head = 0; head < placed.counts.size(); ++head) {
+    const size_t count = placed.counts[head];
+    scratch_.gather.Add(members, target.want->lanes.first_layer + index, head,
+                        std::span(placed.pages).subspan(first, count));
+    first += count;
+  }
+  part_bytes_ += placed.size() * shape_.unit_bytes();
+  ++in_part_;
+}
+
+uint64_t RecallRun::CostOf(const LanePlacement& lane) const {
+  const uint64_t units = lane.placed.size();
+  const uint64_t description = units * kUnitRecordBytes +
+                               lane.selected.num_pages() * kSelectedPageBytes + kLaneBytes +
+                               lane.placed.counts.size();
+  return std::max(units * shape_.unit_bytes(), kDescriptionShare * description);
+}
+
+Status RecallRun::WritePart() {
+  QUIRE_RETURN_IF_ERROR(scratch_.gather.Read(*parts_.store, shape_.tenant));
+  const std::span<LanePlacement> lanes = std::span(scratch_.part).first(in_part_);
+  RecallPart part{.lanes = lanes, .payload = {}, .places = {}};
+  std::span<UnitBytes> units = scratch_.gather.units();
+  const size_t num_units = units.size();
+  for (LanePlacement& lane : lanes) {
+    AppendUnits(lane, units.first(lane.placed.size()), &part);
+    units = units.subspan(lane.placed.size());
+  }
+  scratch_.gather.Clear();
+  lanes_written_ += in_part_;
+  ++parts_written_;
+  in_part_ = 0;
+  part_cost_ = 0;
+  part_bytes_ = 0;
+  QUIRE_RETURN_IF_ERROR(sink_.Write(std::move(part)));
+  claim_.ReleaseFirst(lanes_written_);
+  parts_.units_sent.Add(num_units);
+  return OkStatus();
+}
+
+void RecallRun::AppendUnits(LanePlacement& lane, std::span<UnitBytes> units,
+                            RecallPart* part) const {
+  PlacedUnits& placed = lane.placed;
+  uint64_t first_slot = lane.first_slot;
+  const uint64_t unit_bytes = shape_.unit_bytes();
+  size_t i = 0;
+  for (const uint32_t count : placed.counts) {
+    for (const size_t end = i + count; i < end; ++i) {
+      placed.crc32c[i] = units[i].crc32c;
+      part->payload.Append(std::move(units[i].slice));
+      if (args_.place) part->places.push_back((first_slot + placed.slots[i]) * unit_bytes);
+    }
+    first_slot += shape_.slots_per_head;
+  }
+}
+
+}  // namespace quire::kvserver

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sequence: what one sequence of a session reads, its members, and a lane for each managed layer.
+// Thread-safety: members are immutable; each lane is used by who has claimed it.
+// Ownership: shared by the session and the calls that use it; keeps its contexts alive.
+#ifndef QUIRE_KVSERVER_SESSION_SEQUENCE_H_
+#define QUIRE_KVSERVER_SESSION_SEQUENCE_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "kvserver/session/context_resolver.h"
+#include "kvserver/session/session_lane.h"
+
+namespace quire::kvserver {
+
+/// A context that a sequence reads, and where the sequence sees its token 0.
+struct SequenceMember {
+  ReadableContext context;
+  int64_t position_offset = 0;
+};
+
+/// A member as one call sees it: an open context grows from one call to the next.
+struct MemberView {
+  explicit MemberView(const SequenceMember& member)
+      : view(member.context.view()),
+        position_offset(member.position_offset),
+        num_pages(view->num_pages()),
+        tail_first_page(view->tail_first_page()) {}
+
+  ContextViewPtr view;
+  int64_t position_offset;
+  uint32_t num_pages;
+  uint32_t tail_first_page;  ///< Pages before it are stored.
+};
+
+class Sequence {
+ public:
+  Sequence(std::vector<SequenceMember> members, uint32_t num_lanes, uint32_t num_heads,
+           uint32_t slots_per_head)
+      : members_(std::move(members)), lanes_(num_lanes, SessionLane(num_heads, slots_per_head)) {}
+
+  const std::vector<SequenceMember>& members() const { return members_; }
+  /// Of the managed layer that is `index`th in the session.
+  SessionLane& lane(uint32_t index) { return lanes_[index]; }
+  std::vector<SessionLane>& lanes() { return lanes_; }
+
+ private:
+  const std::vector<SequenceMember> members_;
+  std::vector<SessionLane> lanes_;
+};
+using SequencePtr = std::shared_ptr<Sequence>;
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_SESSION_SEQUENCE_H_

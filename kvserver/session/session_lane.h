@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SessionLane: one managed layer of one sequence: the order of its exchanges and what its slots
+// hold, kept in step. Lanes know nothing of each other.
+// Thread-safety: none; who uses a lane has claimed it (lane_claims.h).
+#ifndef QUIRE_KVSERVER_SESSION_SESSION_LANE_H_
+#define QUIRE_KVSERVER_SESSION_SESSION_LANE_H_
+
+#include <cstdint>
+#include <span>
+
+#include "common/base/status.h"
+#include "common/page/page_lists.h"
+#include "kvserver/session/exchange_state.h"
+#include "kvserver/session/resident_map.h"
+
+namespace quire::kvserver {
+
+class SessionLane {
+ public:
+  SessionLane(uint32_t num_heads, uint32_t slots_per_head) : map_(num_heads, slots_per_head) {}
+
+  [[nodiscard]] Status CheckRecall(uint64_t exchange, uint64_t applied) const {
+    return exchanges_.CheckRecall(exchange, applied);
+  }
+  /// Takes a recall that CheckRecall allows: commits what the worker applied, or rolls it back
+  /// (true).
+  bool TakeRecall(uint64_t exchange, uint64_t applied) {
+    return Settle(exchanges_.Recall(exchange, applied));
+  }
+  /// Answers the recall that was taken: `placed` is pending then.
+  void Plan(const PageLists& selected, ResidentMap::Scratch& scratch, PlacedUnits* placed) {
+    exchanges_.SetPending();
+    map_.Plan(selected, scratch, placed);
+  }
+  /// Forgets the recall that was taken last: none of its answer has left.
+  void Abandon() {
+    map_.Rollback();
+    exchanges_.Abandon();
+  }
+
+  [[nodiscard]] Status CheckAck(uint64_t applied) const { return exchanges_.CheckAck(applied); }
+  /// Takes an acknowledgement that CheckAck allows.
+  void Ack(uint64_t applied) { Settle(exchanges_.Ack(applied)); }
+
+  /// Takes over the worker's slots, [n_kv][slots_per_head] each, after exchange `applied`.
+  void Resync(uint64_t applied, std::span<const int32_t> pages,
+              std::span<const uint32_t> generations) {
+    map_.Replace(pages, generations);
+    exchanges_.Resync(applied);
+  }
+  /// Empty, as at the beginning.
+  void Reset() {
+    map_.Clear();
+    exchanges_.Resync(0);
+  }
+
+  const ResidentMap& map() const { return map_; }
+
+ private:
+  bool Settle(ExchangeState::Previous previous) {
+    if (previous == ExchangeState::Previous::kCommit) map_.Commit();
+    if (previous == ExchangeState::Previous::kRollBack) map_.Rollback();
+    return previous == ExchangeState::Previous::kRollBack;
+  }
+
+  ExchangeState exchanges_;
+  ResidentMap map_;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_SESSION_SESSION_LANE_H_

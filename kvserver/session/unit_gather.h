@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// UnitGather: reads the units of one part of a reply, of any members, in one call of the store.
+// Used again and again it allocates nothing once it has grown to the size of a part.
+// Thread-safety: none. Ownership: what it has read keeps its owners until it is taken or cleared.
+#ifndef QUIRE_KVSERVER_SESSION_UNIT_GATHER_H_
+#define QUIRE_KVSERVER_SESSION_UNIT_GATHER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "kvserver/session/sequence.h"
+#include "kvserver/store/page_store.h"
+
+namespace quire::kvserver {
+
+class UnitGather {
+ public:
+  void Clear();
+  /// Adds the units of pages named in `pages`, at a layer and KV head. Every name is a member and
+  /// one of its pages.
+  void Add(std::span<const MemberView> members, uint32_t layer, uint32_t head,
+           std::span<const uint32_t> pages);
+  /// Reads what was added, verified. Errors are the store's; nothing is read then.
+  [[nodiscard]] Status Read(PageStore& store, std::string_view tenant);
+  /// Memory that is kept.
+  size_t capacity_bytes() const {
+    return stored_.capacity() * sizeof(UnitAddress) + units_.capacity() * sizeof(UnitBytes);
+  }
+  /// What was read, in the order in which it was added.
+  std::span<UnitBytes> units() { return units_; }
+
+ private:
+  /// A unit of an open context that is still in memory.
+  struct TailUnit {
+    size_t position;
+    UnitBytes unit;
+  };
+  /// Puts the units of tails between those that were read.
+  void MergeTails();
+
+  std::vector<UnitAddress> stored_;
+  std::vector<TailUnit> tails_;
+  std::vector<UnitBytes> units_;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_SESSION_UNIT_GATHER_H_
