@@ -38,6 +38,9 @@ struct Benches {
 void AddCodecBench(Benches& benches);
 /// Tokens per second with every page resident and with a budget.
 void AddDecodeBench(Benches& benches);
+/// Bytes that recalls move against sending each selection again, on the synthetic stream and a
+/// model; what the slots hold is checked after every step.
+void AddElasticBench(Benches& benches);
 /// A recall session against sending everything again, against memcpy of the same bytes; over
 /// loopback and over gRPC.
 void AddRecallBench(Benches& benches);

@@ -16,12 +16,14 @@ void AddBenchCommand(Commands& commands) {
                    "  quire bench recall --steps 256 --json\n"
                    "  quire bench codec --questions 12\n"
                    "  quire bench decode --model DIR\n"
+                   "  quire bench elastic --json\n"
                    "  quire bench store --json\n"
                    "  quire bench trace --cache-fraction 0.1\n"
                    "Every benchmark has its own help: quire bench NAME --help"});
   bench::Benches benches{.commands = commands, .parent = command};
   bench::AddCodecBench(benches);
   bench::AddDecodeBench(benches);
+  bench::AddElasticBench(benches);
   bench::AddRecallBench(benches);
   bench::AddStoreBench(benches);
   bench::AddTraceBench(benches);

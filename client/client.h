@@ -160,6 +160,12 @@ class Client {
   /// token count.
   StatusOr<uint64_t> AppendPages(uint64_t context_id, uint32_t first_page,
                                  std::span<const TokenId> tokens, const Payload& payload);
+  /// Sends the units of some layers of complete pages, in any order of layers; `payload` is
+  /// [layers][pages][n_kv] units, `layers` ascending. Returns the tokens of the pages that are
+  /// whole.
+  StatusOr<uint64_t> AppendLayers(uint64_t context_id, uint32_t first_page,
+                                  std::span<const TokenId> tokens, std::span<const uint32_t> layers,
+                                  const Payload& payload);
   /// Seals; `tail_payload` is [num_layers][n_kv] units of the short last page, empty without tail
   /// tokens.
   StatusOr<ContextInfo> Seal(uint64_t context_id, std::span<const TokenId> tail_tokens,

@@ -2,6 +2,7 @@
 //
 // Client's methods of the Store service: each checks its arguments, calls, and checks the reply.
 #include <algorithm>
+#include <functional>
 
 #include "client/call.h"
 #include "client/client.h"
@@ -17,6 +18,7 @@ namespace {
 constexpr CallSpec kPutSegment = {"quire.v1.Store/PutSegment", Repeat::kSafe};
 constexpr CallSpec kOpenContext = {"quire.v1.Store/OpenContext", Repeat::kOnlyIfRefused};
 constexpr CallSpec kAppendPages = {"quire.v1.Store/AppendPages", Repeat::kSafe};
+constexpr CallSpec kAppendLayers = {"quire.v1.Store/AppendLayers", Repeat::kSafe};
 constexpr CallSpec kSeal = {"quire.v1.Store/Seal", Repeat::kSafe};
 constexpr CallSpec kDropContext = {"quire.v1.Store/DropContext", Repeat::kOnlyIfRefused};
 constexpr CallSpec kLookup = {"quire.v1.Store/Lookup", Repeat::kSafe};
@@ -133,6 +135,25 @@ StatusOr<uint64_t> Client::AppendPages(uint64_t context_id, uint32_t first_page,
     return BadReply(kAppendPages.method, "the context has ", reply.num_tokens(), " tokens after ",
                     tokens.size(), " were appended");
   }
+  return reply.num_tokens();
+}
+
+StatusOr<uint64_t> Client::AppendLayers(uint64_t context_id, uint32_t first_page,
+                                        std::span<const TokenId> tokens,
+                                        std::span<const uint32_t> layers, const Payload& payload) {
+  if (tokens.empty()) return InvalidArgument("AppendLayers needs at least one page");
+  if (layers.empty()) return InvalidArgument("AppendLayers needs at least one layer");
+  if (std::ranges::adjacent_find(layers, std::greater_equal<>()) != layers.end()) {
+    return InvalidArgument("the layers of AppendLayers must ascend");
+  }
+  v1::AppendLayersRequest request;
+  request.set_context_id(context_id);
+  request.set_first_page(first_page);
+  SetTokens(tokens, request.mutable_tokens());
+  request.mutable_layers()->Add(layers.begin(), layers.end());
+  request.set_payload_crc32c(PayloadCrc32c(payload));
+  v1::AppendLayersReply reply;
+  QUIRE_RETURN_IF_ERROR(Call(kAppendLayers, request, payload, NewDeadline(), &reply, nullptr));
   return reply.num_tokens();
 }
 

@@ -78,6 +78,11 @@ TEST_F(ClientStoreTest, ArgumentsThatCannotBeRightAreNotSent) {
       client_->PutSegment(spec_, kRootKey, tokens_, RandomPayload(8, 1)).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(client_->OpenContext(bad, {}).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(client_->AppendPages(1, 0, {}, payload).status()));
+  const std::vector<uint32_t> layer = {0}, descending = {1, 0};
+  EXPECT_TRUE(absl::IsInvalidArgument(client_->AppendLayers(1, 0, {}, layer, payload).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(client_->AppendLayers(1, 0, tokens_, {}, payload).status()));
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(client_->AppendLayers(1, 0, tokens_, descending, payload).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(client_->Seal(1, tokens_, {}).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(client_->Stat(DocumentName{.name = "a/b"}).status()));
   EXPECT_TRUE(
@@ -95,6 +100,28 @@ TEST_F(ClientStoreTest, ArgumentsThatCannotBeRightAreNotSent) {
       absl::IsInvalidArgument(client_->SetCollection("c", {.ttl_seconds = UINT64_MAX}).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(client_->GetCollection("a/b").status()));
   EXPECT_TRUE(server_.calls().empty());
+}
+
+TEST_F(ClientStoreTest, AppendLayersSendsLayersTokensAndChecksumAndIsRepeated) {
+  const char* method = "quire.v1.Store/AppendLayers";
+  v1::AppendLayersReply reply;
+  reply.set_num_tokens(8);
+  server_.Fail(method, Unavailable("the reply was lost"));
+  server_.Reply(method, reply);
+  const std::vector<uint32_t> layers = {0, 1};
+  const std::vector<TokenId> tokens = {1, 2, 3, 4};
+  const Payload payload = RandomPayload(SegmentBytes(spec_, 1), 1);
+  const auto appended = client_->AppendLayers(7, 3, tokens, layers, payload);
+  ASSERT_TRUE(appended.ok()) << appended.status();
+  EXPECT_EQ(*appended, 8u);
+  ASSERT_EQ(server_.calls().size(), 2u);
+  const auto request = server_.RequestOf<v1::AppendLayersRequest>(1);
+  EXPECT_EQ(request.context_id(), 7u);
+  EXPECT_EQ(request.first_page(), 3u);
+  EXPECT_EQ(std::vector<uint32_t>(request.layers().begin(), request.layers().end()), layers);
+  EXPECT_EQ(std::vector<TokenId>(request.tokens().begin(), request.tokens().end()), tokens);
+  EXPECT_EQ(request.payload_crc32c(), Crc32c(testing::Bytes(payload)));
+  EXPECT_EQ(testing::Bytes(server_.calls()[1].request.payload), testing::Bytes(payload));
 }
 
 TEST_F(ClientStoreTest, ASealedContextMustNameItsWholeChain) {

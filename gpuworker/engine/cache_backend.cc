@@ -22,14 +22,14 @@ Status CacheBackend::Attend(const LayerStep& step) {
                               table.num_tokens(), " tokens of layer ", step.layer);
   }
   const uint32_t p = cache_->spec().page_tokens;
-  const uint32_t first = static_cast<uint32_t>(table.num_tokens() / p);
-  QUIRE_RETURN_IF_ERROR(table.layout().everything ? AttendDense(step) : AttendTokenByToken(step));
-  const uint32_t end = static_cast<uint32_t>(table.num_tokens() / p);
-  return offloader_->Export(*cache_, step.layer, {first, end});
-}
-
-Status CacheBackend::AttendDense(const LayerStep& step) {
+  const auto first = static_cast<uint32_t>(table.num_tokens() / p);
+  const auto end = static_cast<uint32_t>((table.num_tokens() + step.num_tokens) / p);
+  if (!table.layout().everything) {
+    QUIRE_RETURN_IF_ERROR(AttendTokenByToken(step));
+    return sink_->Export(*cache_, step.layer, {first, end});
+  }
   QUIRE_RETURN_IF_ERROR(cache_->AppendTokens(step.layer, step.k, step.v, step.num_tokens));
+  QUIRE_RETURN_IF_ERROR(sink_->Export(*cache_, step.layer, {first, end}));
   return cache_->AttendDense(step.layer, step.q, step.num_tokens, step.out);
 }
 

@@ -47,7 +47,7 @@ struct EngineOptions {
 };
 
 struct IngestProgress {
-  uint64_t done_tokens = 0;    ///< Stored so far, reused ones counted.
+  uint64_t done_tokens = 0;    ///< Computed and on their way to the store, or reused.
   uint64_t reused_tokens = 0;  ///< Found in the store and not computed again.
   uint64_t total_tokens = 0;
 };

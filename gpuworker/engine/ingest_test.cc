@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/base/mutex.h"
+#include "common/page/layout.h"
 #include "gpuworker/testing/engine_fixture.h"
 
 namespace quire::worker {
@@ -39,12 +41,13 @@ TEST(IngestTest, AKnownDocumentIsNeitherComputedNorSentAgain) {
   EngineFixture fixture;
   const std::vector<TokenId> tokens = RandomTokens(45, 1);
   fixture.Ingest(tokens);
-  const uint64_t appended = fixture.store().calls("Store/AppendPages");
+  const uint64_t appended = fixture.store().calls("Store/AppendLayers");
+  EXPECT_GT(appended, 0u);
   const auto again = fixture.engine().Ingest(tokens, {.name = "copy"});
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->reused_tokens, 45u);
   EXPECT_EQ(again->bytes_sent, 0u);
-  EXPECT_EQ(fixture.store().calls("Store/AppendPages"), appended);
+  EXPECT_EQ(fixture.store().calls("Store/AppendLayers"), appended);
 }
 
 TEST(IngestTest, TheCollectionAndTheTimeToLiveGoToTheStore) {
@@ -91,7 +94,7 @@ TEST(IngestTest, APrefixThatCannotBeReadIsComputed) {
 
 TEST(IngestTest, AFailureLeavesNoOpenContext) {
   EngineFixture fixture;
-  for (const char* method : {"Store/AppendPages", "Store/Seal"}) {
+  for (const char* method : {"Store/AppendLayers", "Store/Seal"}) {
     fixture.store().FailOnce(method, 0, InvalidArgument("refused"));
     EXPECT_EQ(fixture.engine().Ingest(RandomTokens(45, 1), {.name = "doc"}).status().code(),
               StatusCode::kInvalidArgument);
@@ -109,8 +112,72 @@ TEST(IngestTest, CallsStayBelowTheBatchSizeAndProgressReachesTheEnd) {
       RandomTokens(40, 1), {.name = "doc"},
       [&](const IngestProgress& progress) { done.push_back(progress.done_tokens); });
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(fixture.store().calls("Store/AppendPages"), 10u);
+  EXPECT_EQ(fixture.store().calls("Store/AppendLayers"), 10u * fixture.engine().spec().num_layers);
   EXPECT_THAT(done, ::testing::ElementsAre(0, 16, 32, 40));
+}
+
+/// In front of the fake store: holds the first AppendLayers back until it is released.
+class HeldStore final : public CallHandler {
+ public:
+  explicit HeldStore(testing::FakeStore* store) : store_(store) {}
+  std::vector<std::string> Methods() const override { return {}; }
+  Status Handle(const CallContext& context, std::string_view method, const CallMessage& request,
+                ReplyWriter& reply) override {
+    if (method.ends_with("AppendLayers") && !WaitForRelease()) {
+      return DeadlineExceeded("the model waited for its layer to be sent");
+    }
+    return store_->Handle(context, method, request, reply);
+  }
+  void Release() {
+    MutexLock lock(mutex_);
+    released_ = true;
+    changed_.NotifyAll();
+  }
+
+ private:
+  bool WaitForRelease() {
+    MutexLock lock(mutex_);
+    while (!released_) {
+      if (!changed_.WaitFor(mutex_, std::chrono::minutes(1))) return released_;
+    }
+    return true;
+  }
+
+  testing::FakeStore* const store_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool released_ QUIRE_GUARDED_BY(mutex_) = false;
+};
+
+// With two layers and chunks of a page, four batches may wait while the first is on its way.
+TEST(IngestTest, TheModelGoesOnWhileLayersAreOnTheirWay) {
+  EngineFixture fixture;
+  HeldStore held(&fixture.store());
+  const auto client = Client::Create(
+      {.transport = std::make_shared<LoopbackTransport>(&held, LoopbackTransport::Options{})});
+  ASSERT_TRUE(client.ok()) << client.status();
+  EngineOptions options = EngineFixture::Small();
+  options.prefill_chunk_tokens = 4;
+  const auto engine = Engine::Create(&fixture.decoder(), client->get(), &CpuDevice(), options);
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  const auto result =
+      (*engine)->Ingest(RandomTokens(24, 1), {.name = "doc"}, [&](const IngestProgress& progress) {
+        if (progress.done_tokens == 8) held.Release();  // Two chunks, and nothing sent yet.
+      });
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(fixture.store().calls("Store/AppendLayers"), 12u);
+  EXPECT_EQ(result->bytes_sent, SegmentBytes(fixture.engine().spec(), 6));
+}
+
+TEST(IngestTest, TheFirstFailureEndsTheSending) {
+  EngineOptions options = EngineFixture::Small();
+  options.prefill_chunk_tokens = 4;
+  EngineFixture fixture({}, options);
+  fixture.store().FailOnce("Store/AppendLayers", 3, ResourceExhausted("the disk is full"));
+  const Status status = fixture.engine().Ingest(RandomTokens(200, 1), {.name = "doc"}).status();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(fixture.store().calls("Store/AppendLayers"), 4u) << "what waited was dropped";
+  EXPECT_EQ(fixture.store().open_contexts(), 0u);
 }
 
 TEST(IngestTest, BadTokensAreRefusedBeforeAnythingIsSent) {

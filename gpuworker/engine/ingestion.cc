@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/page/layout.h"
 #include "gpuworker/engine/cache_backend.h"
+#include "gpuworker/engine/page_exporter.h"
 #include "gpuworker/engine/page_loader.h"
 
 namespace quire::worker {
@@ -20,6 +20,7 @@ bool CanRecompute(const Status& status) {
 }  // namespace
 
 Ingestion::~Ingestion() {
+  sender_.reset();
   if (context_id_) (void)parts_.client->DropContext(*context_id_);
 }
 
@@ -62,33 +63,37 @@ Status Ingestion::LoadPrefix(const LookupResult& stored) {
 }
 
 Status Ingestion::Prefill() {
-  CacheBackend backend(cache_.get(), nullptr, &offloader_);
-  const uint32_t p = parts_.spec->page_tokens;
+  sender_.emplace(parts_, *context_id_, tokens_, &sending_);
+  CacheBackend backend(cache_.get(), nullptr, &*sender_);
   Report(reused_tokens_);
   for (uint64_t at = reused_tokens_; at < tokens_.size();) {
     const uint64_t count = std::min<uint64_t>(parts_.prefill_chunk_tokens, tokens_.size() - at);
     QUIRE_RETURN_IF_ERROR(parts_.decoder->Forward(tokens_.subspan(at, count), at, backend,
                                                   Decoder::Logits::kNone, nullptr));
-    const PageRange pages = offloader_.pending();
-    QUIRE_ASSIGN_OR_RETURN(
-        const uint64_t bytes,
-        offloader_.Flush(*context_id_,
-                         tokens_.subspan(uint64_t{pages.first} * p, uint64_t{pages.size()} * p)));
-    bytes_sent_ += bytes;
     at += count;
     Report(at);
   }
+  QUIRE_ASSIGN_OR_RETURN(bytes_sent_, sender_->Finish());
   return OkStatus();
 }
 
-StatusOr<SegmentKey> Ingestion::Seal() {
-  const uint32_t p = parts_.spec->page_tokens;
-  const uint32_t rows = static_cast<uint32_t>(tokens_.size() % p);
+StatusOr<Payload> Ingestion::ExportTail(uint32_t rows) const {
   Payload tail;
-  if (rows > 0) {
-    const uint32_t page = static_cast<uint32_t>(tokens_.size() / p);
-    QUIRE_ASSIGN_OR_RETURN(tail, offloader_.ExportTail(*cache_, page, rows));
+  if (rows == 0) return tail;
+  PageExporter exporter(parts_);
+  const auto page = static_cast<uint32_t>(tokens_.size() / parts_.spec->page_tokens);
+  std::vector<std::byte> units(exporter.page_bytes());
+  for (uint32_t layer = 0; layer < cache_->num_layers(); ++layer) {
+    QUIRE_RETURN_IF_ERROR(
+        exporter.Export(*cache_, layer, page, rows, units.data() + layer * exporter.layer_bytes()));
   }
+  tail.Append(std::move(units));
+  return tail;
+}
+
+StatusOr<SegmentKey> Ingestion::Seal() {
+  const auto rows = static_cast<uint32_t>(tokens_.size() % parts_.spec->page_tokens);
+  QUIRE_ASSIGN_OR_RETURN(const Payload tail, ExportTail(rows));
   QUIRE_ASSIGN_OR_RETURN(const ContextInfo sealed,
                          parts_.client->Seal(*context_id_, tokens_.last(rows), tail));
   context_id_.reset();

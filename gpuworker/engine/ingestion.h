@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ingestion: reads one list of tokens into the store. Dense prefill in chunks; pages are appended
-// to an open context as they complete and the context is sealed at the end. What the store has
+// Ingestion: reads one list of tokens into the store. Dense prefill in chunks; the pages of a chunk
+// are sent to an open context layer by layer while the model goes on (layer_sender.h), and the
+// context is sealed at the end. What the store has
 // already is fetched instead of computed. One object for one document.
 //
 // Thread-safety: none. Ownership: what it is given outlives it.
@@ -15,11 +16,12 @@
 #include <string_view>
 
 #include "client/client.h"
+#include "common/base/executor.h"
 #include "common/base/status.h"
 #include "common/page/key.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/engine/engine.h"
-#include "gpuworker/engine/offloader.h"
+#include "gpuworker/engine/layer_sender.h"
 #include "gpuworker/engine/parts.h"
 
 namespace quire::worker {
@@ -29,11 +31,7 @@ class Ingestion {
   /// `collection` says with which codec the pages are stored.
   Ingestion(const EngineParts& parts, std::span<const TokenId> tokens, std::string_view collection,
             const IngestObserver& observer)
-      : parts_(parts),
-        tokens_(tokens),
-        collection_(collection),
-        observer_(observer),
-        offloader_(parts, nullptr) {}
+      : parts_(parts), tokens_(tokens), collection_(collection), observer_(observer) {}
   /// Drops the context when Run did not seal it.
   ~Ingestion();
   Ingestion(const Ingestion&) = delete;
@@ -52,15 +50,18 @@ class Ingestion {
   Status LoadPrefix(const LookupResult& stored);
   Status Prefill();
   StatusOr<SegmentKey> Seal();
+  /// The short last page, [num_layers][n_kv] units of `rows` tokens.
+  StatusOr<Payload> ExportTail(uint32_t rows) const;
   void Report(uint64_t done_tokens) const;
 
   const EngineParts parts_;
   const std::span<const TokenId> tokens_;
   const std::string_view collection_;
   const IngestObserver& observer_;
-  Offloader offloader_;
   std::unique_ptr<BudgetCache> cache_;
   std::optional<uint64_t> context_id_;
+  ThreadPool sending_{ThreadPool::Options{.threads = 1, .queue_limit = 1}};
+  std::optional<LayerSender> sender_;  ///< After the thread that it sends on.
   uint64_t reused_tokens_ = 0;
   uint64_t bytes_sent_ = 0;
 };

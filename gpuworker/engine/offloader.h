@@ -13,43 +13,36 @@
 #include <span>
 #include <vector>
 
-#include "common/base/payload.h"
 #include "common/base/status.h"
 #include "common/page/key.h"
 #include "gpuworker/cache/budget_cache.h"
+#include "gpuworker/engine/page_exporter.h"
+#include "gpuworker/engine/page_sink.h"
 #include "gpuworker/engine/parts.h"
 #include "gpuworker/retrieval/policy.h"
 
 namespace quire::worker {
 
-class Offloader {
+class Offloader final : public PageSink {
  public:
   /// `policy` hears of each completed page; may be null.
-  Offloader(const EngineParts& parts, RetrievalPolicy* policy) : parts_(parts), policy_(policy) {}
+  Offloader(const EngineParts& parts, RetrievalPolicy* policy)
+      : parts_(parts), policy_(policy), exporter_(parts) {}
 
-  /// Pages `pages` of `layer` are complete in `cache`. Every layer exports the same pages before
-  /// Flush.
-  [[nodiscard]] Status Export(const BudgetCache& cache, uint32_t layer, PageRange pages);
+  /// Every layer exports the same pages before Flush.
+  Status Export(const BudgetCache& cache, uint32_t layer, PageRange pages) override;
   /// Pages exported and not flushed.
   PageRange pending() const { return pending_; }
   /// Appends the pending pages, whose token ids are `tokens`, to context `context_id`. Returns the
   /// payload bytes sent. Does nothing when there are none.
   StatusOr<uint64_t> Flush(uint64_t context_id, std::span<const TokenId> tokens);
 
-  /// The short last page as a payload for Seal: [num_layers][n_kv] units of `rows` tokens.
-  StatusOr<Payload> ExportTail(const BudgetCache& cache, uint32_t page, uint32_t rows);
-
  private:
-  uint64_t LayerBytes() const;  ///< Of one page at one layer.
-  uint64_t PageBytes() const;   ///< Of one page at all layers.
-  [[nodiscard]] Status ExportPage(const BudgetCache& cache, uint32_t layer, uint32_t page,
-                                  uint32_t rows, std::byte* to);
-
   const EngineParts parts_;
   RetrievalPolicy* const policy_;
+  PageExporter exporter_;
   PageRange pending_;
   std::vector<std::byte> staging_;  ///< [pending pages][num_layers][n_kv] units
-  DeviceBuffer units_;              ///< [n_kv] units
 };
 
 }  // namespace quire::worker

@@ -65,6 +65,9 @@ Status FakeStore::Dispatch(std::string_view method, const std::string& control,
   if (method == "Store/AppendPages")
     return Answer<v1::AppendPagesRequest, v1::AppendPagesReply>(
         control, reply, [&](auto& in, auto* out, auto*) { return AppendPages(in, payload, out); });
+  if (method == "Store/AppendLayers")
+    return Answer<v1::AppendLayersRequest, v1::AppendLayersReply>(
+        control, reply, [&](auto& in, auto* out, auto*) { return AppendLayers(in, payload, out); });
   if (method == "Store/Seal")
     return Answer<v1::SealRequest, v1::SealReply>(
         control, reply, [&](auto& in, auto* out, auto*) { return Seal(in, payload, out); });
@@ -156,10 +159,49 @@ Status FakeStore::AppendPages(const v1::AppendPagesRequest& request, const std::
   return OkStatus();
 }
 
+Status FakeStore::AppendLayers(const v1::AppendLayersRequest& request, const std::string& payload,
+                               v1::AppendLayersReply* reply) {
+  const auto it = contexts_.find(request.context_id());
+  if (it == contexts_.end()) return NotFound("no such open context");
+  Pages& context = it->second;
+  const auto p = static_cast<size_t>(context.spec.page_tokens);
+  const size_t count = static_cast<size_t>(request.tokens_size()) / p;
+  const uint64_t row = ExtentBytes(context.spec, 1);
+  if (payload.size() != count * static_cast<size_t>(request.layers_size()) * row) {
+    return InvalidArgument("the payload has the wrong size");
+  }
+  if (request.first_page() > context.pages.size() + context.arriving.size()) {
+    return InvalidArgument("a hole");
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (request.first_page() + i < context.pages.size()) return AlreadyExists("the page is whole");
+    const size_t index = request.first_page() + i - context.pages.size();
+    if (index == context.arriving.size()) context.arriving.emplace_back();
+    Arriving& page = context.arriving[index];
+    const auto first = request.tokens().begin() + static_cast<std::ptrdiff_t>(i * p);
+    page.tokens.assign(first, first + static_cast<std::ptrdiff_t>(p));
+    for (int l = 0; l < request.layers_size(); ++l) {
+      page.layers[request.layers(l)] =
+          payload.substr((static_cast<size_t>(l) * count + i) * row, row);
+    }
+  }
+  while (!context.arriving.empty() &&
+         context.arriving.front().layers.size() == context.spec.num_layers) {
+    const Arriving& page = context.arriving.front();
+    context.tokens.insert(context.tokens.end(), page.tokens.begin(), page.tokens.end());
+    context.pages.emplace_back();
+    for (const auto& [layer, units] : page.layers) context.pages.back() += units;
+    context.arriving.erase(context.arriving.begin());
+  }
+  reply->set_num_tokens(context.tokens.size());
+  return OkStatus();
+}
+
 Status FakeStore::Seal(const v1::SealRequest& request, const std::string& payload,
                        v1::SealReply* reply) {
   const auto it = contexts_.find(request.context_id());
   if (it == contexts_.end()) return NotFound("no such open context");
+  if (!it->second.arriving.empty()) return FailedPrecondition("a page lacks layers");
   Pages whole = std::move(it->second);
   contexts_.erase(it);
   whole.tokens.insert(whole.tokens.end(), request.tail_tokens().begin(),

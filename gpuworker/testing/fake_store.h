@@ -61,10 +61,16 @@ class FakeStore final : public CallHandler {
   size_t open_sessions() const { return sessions_.size(); }
 
  private:
+  /// A page of which some layers have come.
+  struct Arriving {
+    std::vector<TokenId> tokens;
+    std::map<uint32_t, std::string> layers;  ///< [n_kv] units each
+  };
   struct Pages {
     KvSpec spec;
     std::vector<TokenId> tokens;
-    std::vector<std::string> pages;  ///< [num_layers][n_kv] units each
+    std::vector<std::string> pages;       ///< [num_layers][n_kv] units each
+    std::vector<Arriving> arriving = {};  ///< Pages after those.
   };
   struct Slot {
     int32_t page = -1;
@@ -93,6 +99,8 @@ class FakeStore final : public CallHandler {
   Status OpenContext(const v1::OpenContextRequest& request, v1::OpenContextReply* reply);
   Status AppendPages(const v1::AppendPagesRequest& request, const std::string& payload,
                      v1::AppendPagesReply* reply);
+  Status AppendLayers(const v1::AppendLayersRequest& request, const std::string& payload,
+                      v1::AppendLayersReply* reply);
   Status Seal(const v1::SealRequest& request, const std::string& payload, v1::SealReply* reply);
   Status Lookup(const v1::LookupRequest& request, v1::LookupReply* reply);
   Status Fetch(const v1::FetchRequest& request, v1::FetchReply* reply, std::string* payload);

@@ -70,6 +70,26 @@ class StoreAdapters {
     return OkStatus();
   }
 
+  Status AppendLayers(const Call& call, const v1::AppendLayersRequest& request,
+                      v1::AppendLayersReply* reply) const {
+    QUIRE_ASSIGN_OR_RETURN(const auto context,
+                           deps_.contexts->Find(call.tenant, request.context_id()));
+    QUIRE_ASSIGN_OR_RETURN(
+        const auto tokens,
+        wire::TokensFromProto(request.tokens(), 1, wire::kMaxContextTokens, "tokens"));
+    QUIRE_ASSIGN_OR_RETURN(
+        const std::vector<uint32_t> layers,
+        wire::AscendingFromProto(request.layers(), context->view()->spec->num_layers, "layers"));
+    if (layers.empty()) return InvalidArgument("layers is empty: name the layers of the units");
+    QUIRE_RETURN_IF_ERROR(CheckPayload(call.payload, request.payload_crc32c()));
+    const Slice units = Contiguous(call.payload);
+    QUIRE_ASSIGN_OR_RETURN(
+        const uint64_t num_tokens,
+        context->AppendLayers(request.first_page(), tokens, layers, units.bytes));
+    reply->set_num_tokens(num_tokens);
+    return OkStatus();
+  }
+
   Status Seal(const Call& call, const v1::SealRequest& request, v1::SealReply* reply) const {
     QUIRE_ASSIGN_OR_RETURN(const auto context,
                            deps_.contexts->Find(call.tenant, request.context_id()));
@@ -204,6 +224,7 @@ void AddStoreMethods(const StoreAdapterDeps& deps, Dispatcher* dispatcher) {
   Bind(adapters, "PutSegment", &StoreAdapters::PutSegment, dispatcher);
   Bind(adapters, "OpenContext", &StoreAdapters::OpenContext, dispatcher);
   Bind(adapters, "AppendPages", &StoreAdapters::AppendPages, dispatcher);
+  Bind(adapters, "AppendLayers", &StoreAdapters::AppendLayers, dispatcher);
   Bind(adapters, "Seal", &StoreAdapters::Seal, dispatcher);
   Bind(adapters, "DropContext", &StoreAdapters::DropContext, dispatcher);
   Bind(adapters, "Lookup", &StoreAdapters::Lookup, dispatcher);

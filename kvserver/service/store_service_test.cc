@@ -171,6 +171,67 @@ TEST_F(StoreServiceTest, HostileAppendsAreRefused) {
   EXPECT_EQ(Seal(context, 2, 4).status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST_F(StoreServiceTest, PagesSentLayerByLayerAreReadWhenTheyAreWholeAndSealedOnce) {
+  v1::ContextRef open;
+  open.set_open_context(OpenContext());
+  const uint64_t id = open.open_context();
+  EXPECT_EQ(AppendLayers(id, 0, 4, {2})->num_tokens(), 0u);
+  EXPECT_EQ(AppendLayers(id, 4, 2, {0, 2})->num_tokens(), 0u) << "a later range overtakes";
+  EXPECT_EQ(AppendLayers(id, 0, 4, {0, 1})->num_tokens(), 16u);
+  ExpectFetch(open, 1, {0, 3}, 16);
+  EXPECT_EQ(Seal(id, 6, 3).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(AppendLayers(id, 4, 2, {1})->num_tokens(), 24u);
+  EXPECT_EQ(AppendLayers(id, 0, 6, {0, 1, 2})->num_tokens(), 24u) << "everything again";
+  const auto sealed = Seal(id, 6, 3);
+  ASSERT_TRUE(sealed.ok()) << sealed.status();
+  EXPECT_EQ(Seal(id, 6, 3)->context().chain_tip(), sealed->context().chain_tip());
+  ExpectFetch(RefTo(sealed->context().chain_tip()), 2, {6, 0, 5}, 27);
+  EXPECT_EQ(Sealed(6, 3).chain_tip(), sealed->context().chain_tip()) << "the same as whole pages";
+}
+
+TEST_F(StoreServiceTest, HostileLayersAreRefusedAndTakeNothing) {
+  const uint64_t context = OpenContext();
+  const std::vector<uint32_t> layers = {0, 2};
+  const auto units = TestLayers(spec_, 0, 2, layers);
+  const v1::AppendLayersRequest good = LayersRequest(context, 0, 2, layers, units);
+  const auto expect = [&](StatusCode code, const std::string& words, auto change) {
+    v1::AppendLayersRequest request = good;
+    std::vector<std::byte> bytes = units;
+    change(request, bytes);
+    const auto reply = Call<v1::AppendLayersReply>("Store/AppendLayers", request, bytes);
+    EXPECT_EQ(reply.status().code(), code) << words;
+    EXPECT_THAT(std::string(Message(reply.status())), HasSubstr(words));
+  };
+  using Layers = v1::AppendLayersRequest;
+  using Bytes = std::vector<std::byte>;
+  expect(StatusCode::kDataLoss, "checksum", [](Layers&, Bytes& b) { b[7] ^= std::byte{1}; });
+  expect(StatusCode::kDataLoss, "checksum", [](Layers&, Bytes& b) { b.clear(); });
+  expect(StatusCode::kNotFound, "", [](Layers& r, Bytes&) { r.set_context_id(1); });
+  expect(StatusCode::kInvalidArgument, "layers is empty",
+         [](Layers& r, Bytes&) { r.clear_layers(); });
+  expect(StatusCode::kInvalidArgument, "layers", [](Layers& r, Bytes&) { r.set_layers(1, 3); });
+  expect(StatusCode::kInvalidArgument, "layers", [](Layers& r, Bytes&) { r.set_layers(1, 0); });
+  expect(StatusCode::kInvalidArgument, "layers", [](Layers& r, Bytes&) { r.set_layers(0, ~0u); });
+  expect(StatusCode::kInvalidArgument, "layers", [](Layers& r, Bytes&) { r.add_layers(2); });
+  expect(StatusCode::kInvalidArgument, "2 pages take",
+         [](Layers& r, Bytes&) { r.mutable_layers()->RemoveLast(); });
+  expect(StatusCode::kInvalidArgument, "whole number of pages",
+         [](Layers& r, Bytes&) { r.add_tokens(7); });
+  expect(StatusCode::kInvalidArgument, "tokens", [](Layers& r, Bytes&) { r.clear_tokens(); });
+  expect(StatusCode::kInvalidArgument, "tokens[2]", [](Layers& r, Bytes&) { r.set_tokens(2, -1); });
+  expect(StatusCode::kInvalidArgument, "first_page is 1",
+         [](Layers& r, Bytes&) { r.set_first_page(1); });
+  expect(StatusCode::kInvalidArgument, "first_page",
+         [](Layers& r, Bytes&) { r.set_first_page(~0u); });
+  expect(StatusCode::kOk, "", [](Layers&, Bytes&) {});
+  expect(StatusCode::kAlreadyExists, "other tokens",
+         [](Layers& r, Bytes&) { r.set_tokens(5, 9999); });
+  EXPECT_EQ(AppendLayers(context, 1, 1, {2}, /*seed=*/2).status().code(),
+            StatusCode::kAlreadyExists);
+  tenant_ = "team-b";
+  EXPECT_EQ(AppendLayers(context, 0, 2, {1}).status().code(), StatusCode::kNotFound);
+}
+
 TEST_F(StoreServiceTest, ContextsAreBoundedDroppedAndForgottenWhenIdle) {
   v1::DropContextRequest drop;
   for (int i = 0; i < 4; ++i) drop.set_context_id(OpenContext());

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "common/base/checksum.h"
@@ -11,11 +13,12 @@
 namespace quire::kvserver {
 namespace {
 
-/// Every unit of one page, [num_layers][n_kv].
-std::vector<UnitRef> UnitsOfPage(const KvSpec& spec, uint32_t page) {
+/// Units of one page, [layers][n_kv].
+std::vector<UnitRef> UnitsOfPage(const KvSpec& spec, std::span<const uint32_t> layers,
+                                 uint32_t page) {
   std::vector<UnitRef> units;
-  units.reserve(size_t{spec.num_layers} * spec.num_kv_heads);
-  for (uint32_t layer = 0; layer < spec.num_layers; ++layer) {
+  units.reserve(layers.size() * spec.num_kv_heads);
+  for (const uint32_t layer : layers) {
     for (uint32_t head = 0; head < spec.num_kv_heads; ++head) units.push_back({layer, page, head});
   }
   return units;
@@ -35,9 +38,17 @@ StatusOr<std::vector<TokenId>> TokensOfPage(PageStore& store, std::string_view t
                               tokens.begin() + static_cast<std::ptrdiff_t>(first + count));
 }
 
-Status Refuse(uint32_t page, std::string_view what) {
-  return AlreadyExists("page ", page, " of the open context has other ", what,
-                       ": a page never changes; open another context");
+std::vector<uint32_t> AllLayers(const KvSpec& spec) {
+  std::vector<uint32_t> layers(spec.num_layers);
+  std::iota(layers.begin(), layers.end(), 0u);
+  return layers;
+}
+
+/// Rows of one page whose units at `layers` lie one after the other.
+LayerRows RowsOfPage(const KvSpec& spec, std::span<const uint32_t> layers,
+                     std::span<const std::byte> units) {
+  const uint64_t row_bytes = ExtentBytes(spec, 1);
+  return {layers, units.data(), row_bytes, row_bytes};
 }
 
 }  // namespace
@@ -58,23 +69,25 @@ StatusOr<std::shared_ptr<OpenContext>> OpenContext::Create(Deps deps, const KvSp
   if (chain != nullptr) {
     MutexLock lock(context->write_mutex_);
     QUIRE_RETURN_IF_ERROR(context->CopyPages(chain));
-    context->first_appended_ = context->view()->num_pages();
   }
   return context;
 }
 
 Status OpenContext::CopyPages(const ContextViewPtr& chain) {
   const KvSpec& spec = *chain->spec;
+  const std::vector<uint32_t> layers = AllLayers(spec);
   const auto end = static_cast<uint32_t>(chain->num_tokens / spec.page_tokens);
   for (uint32_t page = view()->num_pages(); page < end; ++page) {
     QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> tokens,
                            TokensOfPage(*deps_.store, deps_.tenant, *chain, page));
     std::vector<UnitBytes> units;
     QUIRE_RETURN_IF_ERROR(
-        ReadUnits(*deps_.store, deps_.tenant, chain, UnitsOfPage(spec, page), &units));
+        ReadUnits(*deps_.store, deps_.tenant, chain, UnitsOfPage(spec, layers, page), &units));
     Payload payload;
     for (const UnitBytes& unit : units) payload.Append(unit.slice);
-    QUIRE_RETURN_IF_ERROR(AppendPage(tokens, payload.Flatten().bytes));
+    const Slice bytes = payload.Flatten();
+    QUIRE_ASSIGN_OR_RETURN(auto copy, MakeTailPage(RowsOfPage(spec, layers, bytes.bytes), tokens));
+    QUIRE_RETURN_IF_ERROR(AppendPage(std::move(copy)));
   }
   return OkStatus();
 }
@@ -90,105 +103,153 @@ void OpenContext::SetView(ContextView view) {
   view_ = std::move(next);
 }
 
-StatusOr<uint64_t> OpenContext::Append(uint32_t first_page, std::span<const TokenId> tokens,
-                                       std::span<const std::byte> units) {
-  MutexLock lock(write_mutex_);
+Status OpenContext::CheckAppend(uint32_t first_page, std::span<const TokenId> tokens,
+                                uint64_t num_layers, uint64_t units_bytes,
+                                uint64_t known_pages) const {
   if (sealed_) return FailedPrecondition("the context is sealed: open one that continues it");
-  const ContextViewPtr before = view();
-  const KvSpec& spec = *before->spec;
-  const uint64_t page_bytes = SegmentBytes(spec, 1);
+  const KvSpec& spec = *view()->spec;
   if (tokens.empty() || tokens.size() % spec.page_tokens != 0) {
     return InvalidArgument(tokens.size(), " tokens are no whole number of pages of ",
                            spec.page_tokens);
   }
   const uint64_t pages = tokens.size() / spec.page_tokens;
-  if (units.size() != pages * page_bytes) {
-    return InvalidArgument("the payload has ", units.size(), " bytes: ", pages, " pages take ",
-                           pages * page_bytes);
+  const uint64_t expected = pages * num_layers * ExtentBytes(spec, 1);
+  if (units_bytes != expected) {
+    return InvalidArgument("the payload has ", units_bytes, " bytes: ", pages, " pages take ",
+                           expected);
   }
-  if (first_page > before->num_pages()) {
-    return InvalidArgument("first_page is ", first_page, ", but the context has ",
-                           before->num_pages(), " pages: append the ones between first");
+  if (first_page > known_pages) {
+    return InvalidArgument("first_page is ", first_page, ", but the context has ", known_pages,
+                           " pages: append the ones between first");
   }
   if (uint64_t{first_page} * spec.page_tokens + tokens.size() > kMaxTokens) {
     return ResourceExhausted("a context holds at most ", kMaxTokens, " tokens");
   }
-  for (uint32_t i = 0; i < pages; ++i) {
-    const auto page_tokens = tokens.subspan(size_t{i} * spec.page_tokens, spec.page_tokens);
-    const auto page_units = units.subspan(i * page_bytes, page_bytes);
-    const bool known = first_page + i < before->num_pages();
-    if (known) {
-      QUIRE_RETURN_IF_ERROR(CheckSame(before, first_page + i, page_tokens, page_units));
-      continue;
-    }
-    QUIRE_RETURN_IF_ERROR(AppendPage(page_tokens, page_units));
-    appended_crc32c_.push_back(Crc32c(page_units));
+  return OkStatus();
+}
+
+StatusOr<uint64_t> OpenContext::Append(uint32_t first_page, std::span<const TokenId> tokens,
+                                       std::span<const std::byte> units) {
+  MutexLock lock(write_mutex_);
+  const ContextViewPtr before = view();
+  const KvSpec& spec = *before->spec;
+  QUIRE_RETURN_IF_ERROR(
+      CheckAppend(first_page, tokens, spec.num_layers, units.size(), before->num_pages()));
+  const std::vector<uint32_t> layers = AllLayers(spec);
+  const uint32_t p = spec.page_tokens;
+  const uint64_t page_bytes = SegmentBytes(spec, 1);
+  for (uint32_t i = 0; i < tokens.size() / p; ++i) {
+    const LayerRows rows = RowsOfPage(spec, layers, units.subspan(i * page_bytes, page_bytes));
+    QUIRE_RETURN_IF_ERROR(AppendWhole(first_page + i, tokens.subspan(size_t{i} * p, p), rows));
   }
   return view()->num_tokens;
 }
 
-Status OpenContext::CheckSame(const ContextViewPtr& view, uint32_t page,
-                              std::span<const TokenId> tokens,
-                              std::span<const std::byte> units) const {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> known_tokens,
-                         TokensOfPage(*deps_.store, deps_.tenant, *view, page));
-  if (!std::equal(tokens.begin(), tokens.end(), known_tokens.begin(), known_tokens.end())) {
-    return Refuse(page, "tokens");
+Status OpenContext::AppendWhole(uint32_t page, std::span<const TokenId> tokens,
+                                const LayerRows& rows) {
+  if (page < view()->num_pages()) return CheckSame(page, tokens, rows);
+  if (arriving_.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(auto whole, MakeTailPage(rows, tokens));
+    return AppendPage(std::move(whole));
   }
-  if (page < first_appended_) return CheckSameBytes(view, page, units);
-  return appended_crc32c_[page - first_appended_] == Crc32c(units) ? OkStatus()
-                                                                   : Refuse(page, "bytes");
+  QUIRE_RETURN_IF_ERROR(arriving_.front().Check(page, tokens, rows));
+  QUIRE_RETURN_IF_ERROR(arriving_.front().Put(rows, *deps_.ops));
+  return AppendArrived();
+}
+
+StatusOr<uint64_t> OpenContext::AppendLayers(uint32_t first_page, std::span<const TokenId> tokens,
+                                             std::span<const uint32_t> layers,
+                                             std::span<const std::byte> units) {
+  MutexLock lock(write_mutex_);
+  const ContextViewPtr before = view();
+  const KvSpec& spec = *before->spec;
+  const uint32_t appended = before->num_pages();
+  QUIRE_RETURN_IF_ERROR(CheckAppend(first_page, tokens, layers.size(), units.size(),
+                                    uint64_t{appended} + arriving_.size()));
+  const uint32_t p = spec.page_tokens;
+  const auto pages = static_cast<uint32_t>(tokens.size() / p);
+  const uint64_t row_bytes = ExtentBytes(spec, 1);
+  const auto tokens_of = [&](uint32_t i) { return tokens.subspan(size_t{i} * p, p); };
+  const auto rows_of = [&](uint32_t i) {
+    return LayerRows{layers, units.data() + i * row_bytes, pages * row_bytes, row_bytes};
+  };
+  // Everything is checked and has its room before anything is taken.
+  std::vector<PageAssembly> added;
+  for (uint32_t i = 0; i < pages; ++i) {
+    const uint32_t page = first_page + i;
+    if (page < appended) {
+      QUIRE_RETURN_IF_ERROR(CheckSame(page, tokens_of(i), rows_of(i)));
+    } else if (page - appended < arriving_.size()) {
+      QUIRE_RETURN_IF_ERROR(arriving_[page - appended].Check(page, tokens_of(i), rows_of(i)));
+    } else {
+      QUIRE_ASSIGN_OR_RETURN(auto room,
+                             PageAssembly::Create(before->spec, tokens_of(i), *deps_.budget));
+      added.push_back(std::move(room));
+    }
+  }
+  std::ranges::move(added, std::back_inserter(arriving_));
+  for (uint32_t i = 0; i < pages; ++i) {
+    if (first_page + i < appended) continue;
+    QUIRE_RETURN_IF_ERROR(arriving_[first_page + i - appended].Put(rows_of(i), *deps_.ops));
+  }
+  QUIRE_RETURN_IF_ERROR(AppendArrived());
+  return view()->num_tokens;
+}
+
+Status OpenContext::AppendArrived() {
+  while (!arriving_.empty() && !arriving_.front().missing_layer()) {
+    QUIRE_RETURN_IF_ERROR(AppendPage(arriving_.front().page()));
+    arriving_.pop_front();
+  }
+  return OkStatus();
+}
+
+Status OpenContext::CheckSame(uint32_t page, std::span<const TokenId> tokens,
+                              const LayerRows& rows) const {
+  const ContextViewPtr now = view();
+  const KvSpec& spec = *now->spec;
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> known_tokens,
+                         TokensOfPage(*deps_.store, deps_.tenant, *now, page));
+  if (!std::ranges::equal(tokens, known_tokens)) return OtherThanKnown(page, "tokens");
+  if (page < first_appended_) return CheckSameBytes(now, page, rows);
+  const size_t first = size_t{page - first_appended_} * spec.num_layers;
+  for (size_t i = 0; i < rows.layers.size(); ++i) {
+    const uint32_t known = appended_checksums_[first + rows.layers[i]];
+    if (RowChecksum(rows.row(i), quire::UnitBytes(spec)) != known) {
+      return OtherThanKnown(page, "bytes");
+    }
+  }
+  return OkStatus();
 }
 
 Status OpenContext::CheckSameBytes(const ContextViewPtr& view, uint32_t page,
-                                   std::span<const std::byte> units) const {
+                                   const LayerRows& rows) const {
   std::vector<UnitBytes> known;
-  QUIRE_RETURN_IF_ERROR(
-      ReadUnits(*deps_.store, deps_.tenant, view, UnitsOfPage(*view->spec, page), &known));
-  const std::byte* at = units.data();
-  for (const UnitBytes& unit : known) {
-    const size_t size = unit.slice.bytes.size();
-    if (std::memcmp(unit.slice.bytes.data(), at, size) != 0) return Refuse(page, "bytes");
-    at += size;
+  QUIRE_RETURN_IF_ERROR(ReadUnits(*deps_.store, deps_.tenant, view,
+                                  UnitsOfPage(*view->spec, rows.layers, page), &known));
+  const uint64_t unit_bytes = quire::UnitBytes(*view->spec);
+  const uint32_t heads = view->spec->num_kv_heads;
+  for (size_t i = 0; i < known.size(); ++i) {
+    const std::byte* const given = rows.row(i / heads).data() + i % heads * unit_bytes;
+    if (std::memcmp(known[i].slice.bytes.data(), given, unit_bytes) != 0) {
+      return OtherThanKnown(page, "bytes");
+    }
   }
   return OkStatus();
 }
 
 StatusOr<std::shared_ptr<const TailPage>> OpenContext::MakeTailPage(
-    const KvSpec& spec, std::span<const TokenId> tokens, std::span<const std::byte> units) const {
-  const uint64_t unit_bytes = quire::UnitBytes(spec);
-  const uint64_t num_units = units.size() / unit_bytes;
-  const uint64_t digest_bytes = PageDigestBytes(spec) * spec.num_layers;
-  auto page = std::make_shared<TailPage>();
-  QUIRE_ASSIGN_OR_RETURN(page->lease, deps_.budget->Take(units.size() + digest_bytes));
-  page->tokens.assign(tokens.begin(), tokens.end());
-  page->units.assign(units.begin(), units.end());
-  page->digests.resize(digest_bytes);
-  for (uint64_t u = 0; u < num_units; ++u) {
-    page->crc32c.push_back(Crc32c(units.subspan(u * unit_bytes, unit_bytes)));
-  }
-  const std::vector<int32_t> rows(num_units, static_cast<int32_t>(tokens.size()));
-  const kernels::OpStatus status =
-      deps_.ops->digest({.units = page->units.data(),
-                         .unit_stride = static_cast<int64_t>(spec.rows_per_unit()) * spec.key_dim(),
-                         .valid_rows = rows.data(),
-                         .digests = page->digests.data(),
-                         .n_units = static_cast<int64_t>(num_units),
-                         .page_tokens = spec.page_tokens,
-                         .head_dim = spec.key_dim(),
-                         .dtype = spec.dtype,
-                         .out_dtype = spec.dtype});
-  if (status != kernels::OpStatus::kOk) {
-    return Internal("kernel digest: ", kernels::Describe(status));
-  }
-  return std::shared_ptr<const TailPage>(std::move(page));
+    const LayerRows& rows, std::span<const TokenId> tokens) const {
+  QUIRE_ASSIGN_OR_RETURN(PageAssembly page,
+                         PageAssembly::Create(view()->spec, tokens, *deps_.budget));
+  QUIRE_RETURN_IF_ERROR(page.Put(rows, *deps_.ops));
+  return page.page();
 }
 
-Status OpenContext::AppendPage(std::span<const TokenId> tokens, std::span<const std::byte> units) {
+Status OpenContext::AppendPage(std::shared_ptr<const TailPage> page) {
   ContextView next = *view();
   const KvSpec& spec = *next.spec;
-  QUIRE_ASSIGN_OR_RETURN(auto page, MakeTailPage(spec, tokens, units));
-  next.tail.push_back(std::move(page));
+  next.tail.push_back(page);
   if (next.tail.size() >= spec.segment_pages && !diverged_) {
     // Persisted, whatever the seal will ask for: a chain is as durable as its weakest segment.
     const auto key = Store(*view(), next.tail, Durability::kPersisted);
@@ -198,8 +259,12 @@ Status OpenContext::AppendPage(std::span<const TokenId> tokens, std::span<const 
       next = Advance(next, *key);
     }
   }
-  next.num_tokens += tokens.size();
+  next.num_tokens += page->tokens.size();
   SetView(std::move(next));
+  for (uint32_t layer = 0; layer < spec.num_layers; ++layer) {
+    appended_checksums_.push_back(RowChecksum(
+        std::span(page->crc32c).subspan(size_t{layer} * spec.num_kv_heads, spec.num_kv_heads)));
+  }
   return OkStatus();
 }
 
@@ -250,6 +315,7 @@ StatusOr<ContextViewPtr> OpenContext::Seal(std::span<const TokenId> tail_tokens,
     if (*sealed_ == request) return view();
     return FailedPrecondition("the context is sealed already, with another last page");
   }
+  QUIRE_RETURN_IF_ERROR(AppendArrived());
   ContextView next = *view();
   const KvSpec& spec = *next.spec;
   const uint64_t expected = tail_tokens.empty() ? 0 : SegmentBytes(spec, 1);
@@ -258,13 +324,20 @@ StatusOr<ContextViewPtr> OpenContext::Seal(std::span<const TokenId> tail_tokens,
                            tail_tokens.size(), ") and ", expected, " bytes (got ",
                            tail_units.size(), ")");
   }
+  if (!arriving_.empty()) {
+    return FailedPrecondition("page ", next.num_pages(), " of the context lacks layer ",
+                              *arriving_.front().missing_layer(),
+                              ": append the layers that are missing, then seal");
+  }
   if (diverged_) {
     return AlreadyExists(
         "other bytes are stored for this context's tokens: it cannot be sealed; "
         "drop it, or register the stored chain");
   }
   if (!tail_tokens.empty()) {
-    QUIRE_ASSIGN_OR_RETURN(auto page, MakeTailPage(spec, tail_tokens, tail_units));
+    const std::vector<uint32_t> layers = AllLayers(spec);
+    QUIRE_ASSIGN_OR_RETURN(auto page,
+                           MakeTailPage(RowsOfPage(spec, layers, tail_units), tail_tokens));
     next.tail.push_back(std::move(page));
     next.num_tokens += tail_tokens.size();
   }

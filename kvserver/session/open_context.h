@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OpenContext: a context that a decoding sequence appends complete pages to. As soon as g pages
-// stand after the stored segments they become a segment of the page store; sealing stores the rest.
+// OpenContext: a context that a decoding sequence appends complete pages to, and a prefill the
+// layers of pages, in any order. As soon as g whole pages stand after the stored segments they
+// become a segment of the page store; sealing stores the rest. A page whose layers are not all
+// there takes its bytes of the budget, and nobody sees it.
 //
 // Two sequences can produce different bytes for the same tokens (another attention policy, another
 // batch). The store keeps what came first and refuses the other; such a context goes on privately:
@@ -14,6 +16,7 @@
 #define QUIRE_KVSERVER_SESSION_OPEN_CONTEXT_H_
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,6 +28,7 @@
 #include "kernels/api/table.h"
 #include "kvserver/session/context_view.h"
 #include "kvserver/session/memory_budget.h"
+#include "kvserver/session/page_assembly.h"
 #include "kvserver/store/page_store.h"
 
 namespace quire::kvserver {
@@ -57,26 +61,47 @@ class OpenContext {
                                           std::span<const std::byte> units)
       QUIRE_EXCLUDES(write_mutex_);
 
+  /// Takes units of `layers` (ascending, below num_layers) of pages from `first_page` on: `units`
+  /// is [layers][pages][n_kv] units, aligned for the dtype. A page whose layers are all there is
+  /// appended when those before it are. INVALID_ARGUMENT for a page after one of which nothing has
+  /// come; ALREADY_EXISTS as for Append; RESOURCE_EXHAUSTED over kMaxTokens or when the budget has
+  /// no room for the pages that are new: then nothing is taken. When whole pages cannot be stored,
+  /// everything is kept, and any later call goes on. Returns the tokens of appended pages.
+  [[nodiscard]] StatusOr<uint64_t> AppendLayers(uint32_t first_page,
+                                                std::span<const TokenId> tokens,
+                                                std::span<const uint32_t> layers,
+                                                std::span<const std::byte> units)
+      QUIRE_EXCLUDES(write_mutex_);
+
   /// Stores the tail and a short last page (`tail_tokens` and its [num_layers][n_kv] units, both
-  /// possibly empty). Sealing again with the same arguments answers the same.
+  /// possibly empty). Sealing again with the same arguments answers the same. FAILED_PRECONDITION,
+  /// naming page and layer, while a page lacks layers.
   [[nodiscard]] StatusOr<ContextViewPtr> Seal(std::span<const TokenId> tail_tokens,
                                               std::span<const std::byte> tail_units,
                                               Durability durability) QUIRE_EXCLUDES(write_mutex_);
 
  private:
-  OpenContext(Deps deps, ContextViewPtr view) : deps_(std::move(deps)), view_(std::move(view)) {}
+  OpenContext(Deps deps, ContextViewPtr view)
+      : deps_(std::move(deps)), view_(std::move(view)), first_appended_(view_->num_pages()) {}
 
   /// Appends copies of the chain's complete pages that the shared segments do not cover.
   Status CopyPages(const ContextViewPtr& chain) QUIRE_REQUIRES(write_mutex_);
-  Status CheckSame(const ContextViewPtr& view, uint32_t page, std::span<const TokenId> tokens,
-                   std::span<const std::byte> units) const QUIRE_REQUIRES(write_mutex_);
-  Status CheckSameBytes(const ContextViewPtr& view, uint32_t page,
-                        std::span<const std::byte> units) const;
-  StatusOr<std::shared_ptr<const TailPage>> MakeTailPage(const KvSpec& spec,
-                                                         std::span<const TokenId> tokens,
-                                                         std::span<const std::byte> units) const;
-  Status AppendPage(std::span<const TokenId> tokens, std::span<const std::byte> units)
+  /// What every append must keep to; `known_pages` is where a hole would begin.
+  Status CheckAppend(uint32_t first_page, std::span<const TokenId> tokens, uint64_t num_layers,
+                     uint64_t units_bytes, uint64_t known_pages) const QUIRE_REQUIRES(write_mutex_);
+  /// ALREADY_EXISTS unless appended page `page` has these tokens and units.
+  Status CheckSame(uint32_t page, std::span<const TokenId> tokens, const LayerRows& rows) const
       QUIRE_REQUIRES(write_mutex_);
+  /// The same for the units of a page that the chain had.
+  Status CheckSameBytes(const ContextViewPtr& view, uint32_t page, const LayerRows& rows) const;
+  StatusOr<std::shared_ptr<const TailPage>> MakeTailPage(const LayerRows& rows,
+                                                         std::span<const TokenId> tokens) const;
+  /// A page that is known, of which layers are there, or that is new.
+  Status AppendWhole(uint32_t page, std::span<const TokenId> tokens, const LayerRows& rows)
+      QUIRE_REQUIRES(write_mutex_);
+  /// Appends the whole pages at the front of `arriving_`.
+  Status AppendArrived() QUIRE_REQUIRES(write_mutex_);
+  Status AppendPage(std::shared_ptr<const TailPage> page) QUIRE_REQUIRES(write_mutex_);
   /// Stores `pages`, the last one possibly short, as the segment after the view's.
   StatusOr<SegmentKey> Store(const ContextView& view,
                              std::span<const std::shared_ptr<const TailPage>> pages,
@@ -95,11 +120,13 @@ class OpenContext {
   Mutex write_mutex_;  ///< Held by one writer at a time, also while it stores; before view_mutex_.
   bool diverged_ QUIRE_GUARDED_BY(write_mutex_) = false;  ///< The store has other bytes for it.
   std::optional<SealRequest> sealed_ QUIRE_GUARDED_BY(write_mutex_);
-  /// CRC-32C of each page that was appended, the first of them being page `first_appended_`.
-  std::vector<uint32_t> appended_crc32c_ QUIRE_GUARDED_BY(write_mutex_);
-  uint32_t first_appended_ QUIRE_GUARDED_BY(write_mutex_) = 0;
+  /// Pages after those of the view, in order, of which some layers have come.
+  std::deque<PageAssembly> arriving_ QUIRE_GUARDED_BY(write_mutex_);
+  /// RowChecksum of each appended page and layer, the first page being `first_appended_`.
+  std::vector<uint32_t> appended_checksums_ QUIRE_GUARDED_BY(write_mutex_);
   mutable Mutex view_mutex_;
   ContextViewPtr view_ QUIRE_GUARDED_BY(view_mutex_);
+  const uint32_t first_appended_;
 };
 
 }  // namespace quire::kvserver

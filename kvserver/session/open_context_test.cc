@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 
-#include "common/base/checksum.h"
 #include "kvserver/session/testing/session_fixture.h"
 
 namespace quire::kvserver::testing {
@@ -11,28 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class OpenContextTest : public SessionFixture {
- protected:
-  /// Every unit of the view is the one that was put, `rows` of them in the last page.
-  void ExpectContents(const ContextViewPtr& view) {
-    std::vector<UnitRef> refs;
-    for (uint32_t page = 0; page < view->num_pages(); ++page) {
-      for (uint32_t layer = 0; layer < spec_.num_layers; ++layer) {
-        for (uint32_t head = 0; head < spec_.num_kv_heads; ++head)
-          refs.push_back({layer, page, head});
-      }
-    }
-    std::vector<UnitBytes> units;
-    ASSERT_TRUE(ReadUnits(store_, kTenant, view, refs, &units).ok());
-    ASSERT_EQ(units.size(), refs.size());
-    for (size_t i = 0; i < refs.size(); ++i) {
-      const uint32_t rows = TokensInPage(spec_, view->num_tokens, refs[i].page);
-      EXPECT_EQ(BytesOf(units[i]),
-                TestUnit(spec_, refs[i].page, refs[i].layer, refs[i].head, rows));
-      EXPECT_EQ(units[i].crc32c, Crc32c(units[i].slice.bytes));
-    }
-  }
-};
+class OpenContextTest : public SessionFixture {};
 
 TEST_F(OpenContextTest, FullSegmentsGoToTheStoreAtOnce) {
   const auto opened = OpenWith(3);

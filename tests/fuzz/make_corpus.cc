@@ -373,6 +373,19 @@ void WriteTraceSeeds(const fs::path& dir) {
         "\r\n");
 }
 
+/// Four bytes a call (ingest_fuzz.cc).
+void WriteIngestSeeds(const fs::path& dir) {
+  const auto append = [](char first_page, char pages, char layers) {
+    return std::string{'\0', first_page, static_cast<char>(pages - 1), layers};
+  };
+  const std::string seal = {'\x0f', '\0', '\0', '\0'};
+  Write(dir / "layer_by_layer", append(0, 3, 1) + append(3, 3, 4) + append(0, 3, 6) +
+                                    append(3, 3, 3) + append(0, 3, 7) + seal + seal);
+  const std::string whole = {'\1', '\0', '\2', '\0'};
+  Write(dir / "pages_over_layers",
+        append(0, 2, 2) + whole + append(3, 1, 1) + seal + append(3, 1, 6) + seal);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -396,4 +409,5 @@ int main(int argc, char** argv) {
   WriteFrameSeeds(root / "frame_fuzz");
   WriteShmPacketSeeds(root / "shm_packet_fuzz");
   WriteTraceSeeds(root / "mooncake_trace_fuzz");
+  WriteIngestSeeds(root / "ingest_fuzz");
 }

@@ -135,6 +135,29 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Transports, ClientServerTest, ::testing::Values("loopback", "grpc"),
                          [](const auto& info) { return std::string(info.param); });
 
+TEST_P(ClientServerTest, ADocumentSentLayerByLayerIsTheSameDocument) {
+  const auto whole = PutDocument("whole");
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  const std::vector<TokenId> tokens = Tokens(kPages * spec_.page_tokens + kTailTokens);
+  const auto context = client_->OpenContext(spec_, std::nullopt);
+  ASSERT_TRUE(context.ok()) << context.status();
+  for (uint32_t layer = spec_.num_layers; layer-- > 0;) {
+    Payload units;
+    for (uint32_t page = 0; page < kPages; ++page) {
+      for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
+        units.Append(Unit(page, layer, head));
+      }
+    }
+    const auto sent = client_->AppendLayers(
+        context->id, 0, std::span(tokens).first(kPages * spec_.page_tokens), {&layer, 1}, units);
+    ASSERT_TRUE(sent.ok()) << sent.status();
+    EXPECT_EQ(*sent, layer == 0 ? kPages * spec_.page_tokens : 0u);
+  }
+  const auto sealed = client_->Seal(context->id, std::span(tokens).last(kTailTokens), Tail());
+  ASSERT_TRUE(sealed.ok()) << sealed.status();
+  EXPECT_EQ(sealed->chain_tip, whole->chain_tip);
+}
+
 TEST_P(ClientServerTest, AStoredDocumentIsReadBackByteForByte) {
   const auto document = PutDocument("a");
   ASSERT_TRUE(document.ok()) << document.status();

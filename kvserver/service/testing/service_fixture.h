@@ -106,6 +106,27 @@ class ServiceFixture : public ::testing::Test {
     const auto request = AppendRequest(context, first, pages, units);
     return Call<v1::AppendPagesReply>("Store/AppendPages", request, std::move(units));
   }
+  v1::AppendLayersRequest LayersRequest(uint64_t context, uint32_t first, uint32_t pages,
+                                        const std::vector<uint32_t>& layers,
+                                        const std::vector<std::byte>& units) const {
+    v1::AppendLayersRequest request;
+    request.set_context_id(context);
+    request.set_first_page(first);
+    const uint32_t p = spec_.page_tokens;
+    for (const TokenId id : TestTokens(pages * p, static_cast<TokenId>(100 + first * p))) {
+      request.add_tokens(id);
+    }
+    request.mutable_layers()->Add(layers.begin(), layers.end());
+    request.set_payload_crc32c(Crc(units));
+    return request;
+  }
+  StatusOr<v1::AppendLayersReply> AppendLayers(uint64_t context, uint32_t first, uint32_t pages,
+                                               const std::vector<uint32_t>& layers,
+                                               uint64_t seed = 1) {
+    auto units = TestLayers(spec_, first, pages, layers, seed);
+    const auto request = LayersRequest(context, first, pages, layers, units);
+    return Call<v1::AppendLayersReply>("Store/AppendLayers", request, std::move(units));
+  }
   StatusOr<v1::SealReply> Seal(uint64_t context, uint32_t pages, uint32_t tail) {
     v1::SealRequest request;
     request.set_context_id(context);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/checksum.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kvserver/session/context_table.h"
 #include "kvserver/session/session_manager.h"
@@ -39,6 +40,31 @@ class SessionFixture : public ::testing::Test {
     const uint32_t p = spec_.page_tokens;
     return context.Append(first, TestTokens(pages * p, 100 + static_cast<TokenId>(first * p)),
                           TestPages(spec_, first, pages, seed));
+  }
+  StatusOr<uint64_t> AppendLayers(OpenContext& context, uint32_t first, uint32_t pages,
+                                  const std::vector<uint32_t>& layers, uint64_t seed = 1) {
+    const uint32_t p = spec_.page_tokens;
+    return context.AppendLayers(first, TestTokens(pages * p, 100 + static_cast<TokenId>(first * p)),
+                                layers, TestLayers(spec_, first, pages, layers, seed));
+  }
+  /// Every unit of the view is the one that was put, as many rows of it as the page has tokens.
+  void ExpectContents(const ContextViewPtr& view) {
+    std::vector<UnitRef> refs;
+    for (uint32_t page = 0; page < view->num_pages(); ++page) {
+      for (uint32_t layer = 0; layer < spec_.num_layers; ++layer) {
+        for (uint32_t head = 0; head < spec_.num_kv_heads; ++head)
+          refs.push_back({layer, page, head});
+      }
+    }
+    std::vector<UnitBytes> units;
+    ASSERT_TRUE(ReadUnits(store_, kTenant, view, refs, &units).ok());
+    ASSERT_EQ(units.size(), refs.size());
+    for (size_t i = 0; i < refs.size(); ++i) {
+      const uint32_t rows = TokensInPage(spec_, view->num_tokens, refs[i].page);
+      EXPECT_EQ(BytesOf(units[i]),
+                TestUnit(spec_, refs[i].page, refs[i].layer, refs[i].head, rows));
+      EXPECT_EQ(units[i].crc32c, Crc32c(units[i].slice.bytes));
+    }
   }
   /// A sealed chain of whole pages and `tail` more tokens.
   ContextViewPtr SealedWith(uint32_t pages, uint32_t tail = 0) {

@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "common/base/random.h"
@@ -70,6 +71,21 @@ inline std::vector<std::byte> TestPages(const KvSpec& spec, uint32_t first, uint
   for (uint32_t page = first; page < first + count; ++page) {
     const auto units = TestPage(spec, page, spec.page_tokens, seed);
     bytes.insert(bytes.end(), units.begin(), units.end());
+  }
+  return bytes;
+}
+
+/// [layers][pages][n_kv] units of whole pages.
+inline std::vector<std::byte> TestLayers(const KvSpec& spec, uint32_t first, uint32_t count,
+                                         std::span<const uint32_t> layers, uint64_t seed = 1) {
+  std::vector<std::byte> bytes;
+  for (const uint32_t layer : layers) {
+    for (uint32_t page = first; page < first + count; ++page) {
+      for (uint32_t head = 0; head < spec.num_kv_heads; ++head) {
+        const auto unit = TestUnit(spec, page, layer, head, spec.page_tokens, seed);
+        bytes.insert(bytes.end(), unit.begin(), unit.end());
+      }
+    }
   }
   return bytes;
 }

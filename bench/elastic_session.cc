@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/elastic_session.h"
+
+#include <utility>
+#include <vector>
+
+#include "common/page/layout.h"
+
+namespace quire::bench {
+namespace {
+
+constexpr int kMaxAttempts = 8;
+
+/// The reply did not come, or is not to be believed: asking again helps.
+bool CanAskAgain(const Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsDataLoss(status);
+}
+
+}  // namespace
+
+StatusOr<ElasticSession> ElasticSession::Open(Client& client, const SegmentKey& tip,
+                                              const KvSpec& spec, uint32_t slots_per_head) {
+  QUIRE_ASSIGN_OR_RETURN(auto session,
+                         client.OpenSession(tip, {.spec = spec, .slots_per_head = slots_per_head}));
+  return ElasticSession(std::move(session));
+}
+
+StatusOr<ElasticSession::Moved> ElasticSession::Step(const StepSelection& selection,
+                                                     SlotCache* slots) {
+  std::vector<LayerWant> wants;
+  for (uint32_t layer = 0; layer < selection.size(); ++layer) {
+    LayerWant& want = wants.emplace_back();
+    want.layer = layer;
+    for (const std::vector<uint32_t>& pages : selection[layer]) want.pages.AppendHead(pages);
+  }
+  StatusOr<RecallResult> result = session_->Recall(wants);
+  for (int attempt = 1; attempt < kMaxAttempts && CanAskAgain(result.status()); ++attempt) {
+    ++failed_recalls_;
+    result = session_->Recall(wants);
+  }
+  QUIRE_RETURN_IF_ERROR(result.status());
+  const Slice units = result->payload.Flatten();
+  const uint64_t unit_bytes = UnitBytes(session_->context().spec);
+  uint64_t at = 0;
+  for (const Placement& placement : result->placements) {
+    slots->Place(placement.layer, placement.head, placement.slot, placement.page,
+                 units.bytes.subspan(at, unit_bytes));
+    at += unit_bytes;
+  }
+  session_->Applied(*result);
+  return Moved{.units = result->placements.size(), .bytes = result->payload.size_bytes()};
+}
+
+}  // namespace quire::bench

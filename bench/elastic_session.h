@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ElasticSession: a recall session that a synthetic stream drives, step by step. It is all that the
+// benchmark knows of ClientSession.
+// Thread-safety: none. Ownership: the client outlives it.
+#ifndef QUIRE_BENCH_ELASTIC_SESSION_H_
+#define QUIRE_BENCH_ELASTIC_SESSION_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "bench/stream/slot_cache.h"
+#include "bench/stream/stream_context.h"
+#include "client/client.h"
+#include "client/session.h"
+#include "common/base/status.h"
+#include "common/page/key.h"
+
+namespace quire::bench {
+
+class ElasticSession {
+ public:
+  /// Over the chain that ends with `tip`.
+  static StatusOr<ElasticSession> Open(Client& client, const SegmentKey& tip, const KvSpec& spec,
+                                       uint32_t slots_per_head);
+
+  struct Moved {
+    uint64_t units = 0;
+    uint64_t bytes = 0;
+  };
+  /// Recalls all layers of a step in one message and puts what comes into `slots`. A recall whose
+  /// reply is lost, late or not valid is made again.
+  StatusOr<Moved> Step(const StepSelection& selection, SlotCache* slots);
+
+  uint64_t failed_recalls() const { return failed_recalls_; }
+
+ private:
+  explicit ElasticSession(std::unique_ptr<ClientSession> session) : session_(std::move(session)) {}
+
+  std::unique_ptr<ClientSession> session_;
+  uint64_t failed_recalls_ = 0;
+};
+
+}  // namespace quire::bench
+
+#endif  // QUIRE_BENCH_ELASTIC_SESSION_H_

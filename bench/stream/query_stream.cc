@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/stream/query_stream.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "bench/stream/vectors.h"
+
+namespace quire::bench {
+namespace {
+
+constexpr double kMass = 0.95;         ///< Of the attention, that
+constexpr uint32_t kTopShare = 16;     ///< the best pages, one of so many, hold.
+constexpr double kGatherCosine = 0.5;  ///< Of the first query and its topic, when nothing pulls.
+constexpr int kSampledSteps = 16;
+constexpr int kStepsBetweenSamples = 8;
+constexpr int kBisections = 24;
+
+/// The part of the noise that points to the topic: with it, steps of cosine c keep the cosine x of
+/// query and topic, since x = c x + sqrt(1 - c^2) pull (1 - x^2).
+double TopicPull(const QueryOptions& options) {
+  const double x = options.topic_cosine;
+  const double noise = std::sqrt(1 - options.cosine * options.cosine);
+  return std::min(1.0, x * (1 - options.cosine) / (noise * (1 - x * x)));
+}
+
+}  // namespace
+
+QueryStream::QueryStream(const TopicPages& pages, const QueryOptions& options)
+    : pages_(pages), options_(options), walk_(Begin(options.seed)), norm_(Calibrate()) {
+  SetQueries();
+}
+
+QueryStream::Walk QueryStream::Begin(uint64_t seed) const {
+  Walk walk{.random = SeededRandom(seed), .topic = 0, .directions = {}};
+  walk.directions.resize(options_.group_size);
+  walk.topic = pages_.topic_of(static_cast<uint32_t>(walk.random.Below(pages_.shape().pages)));
+  Gather(&walk);
+  return walk;
+}
+
+void QueryStream::Gather(Walk* walk) const {
+  const std::vector<float> topic = Unit(pages_.centre(walk->topic));
+  const double x = options_.topic_cosine > 0 ? options_.topic_cosine : kGatherCosine;
+  for (std::vector<float>& direction : walk->directions) {
+    const auto noise = Perpendicular(RandomDirection(topic.size(), walk->random), topic);
+    direction = Combine(x, topic, std::sqrt(1 - x * x), noise);
+  }
+}
+
+void QueryStream::Advance(Walk* walk) const {
+  if (walk->random.Uniform() < options_.jump_rate) {
+    const uint32_t topics = pages_.shape().topics;
+    walk->topic =
+        static_cast<uint32_t>((walk->topic + 1 + walk->random.Below(topics - 1)) % topics);
+    Gather(walk);
+    return;
+  }
+  const double c = options_.cosine;
+  const double pull = TopicPull(options_);
+  const std::vector<float> topic = Unit(pages_.centre(walk->topic));
+  for (std::vector<float>& direction : walk->directions) {
+    const auto random = RandomDirection(topic.size(), walk->random);
+    const auto noise =
+        Perpendicular(Combine(pull, topic, std::sqrt(1 - pull * pull), random), direction);
+    direction = Unit(Combine(c, direction, std::sqrt(1 - c * c), noise));
+  }
+}
+
+double QueryStream::Calibrate() const {
+  Walk walk = walk_;                        // The very queries that are to come.
+  std::vector<std::vector<float>> samples;  // Scores of all keys for directions on the way.
+  for (int sample = 0; sample < kSampledSteps; ++sample) {
+    for (int step = 0; step < kStepsBetweenSamples; ++step) Advance(&walk);
+    const auto& direction = walk.directions[static_cast<size_t>(sample) % walk.directions.size()];
+    samples.push_back(KeyScores(pages_, direction));
+  }
+  const uint32_t top = std::max(1u, pages_.shape().pages / kTopShare);
+  const auto mass = [&](double norm) {
+    double sum = 0;
+    for (const auto& scores : samples) {
+      sum += TopMass(PageMasses(scores, pages_.shape().page_tokens, norm), top);
+    }
+    return sum / static_cast<double>(samples.size());
+  };
+  double low = 1e-3, high = 1e3;
+  for (int i = 0; i < kBisections; ++i) {
+    const double middle = std::sqrt(low * high);
+    (mass(middle) < kMass ? low : high) = middle;
+  }
+  return std::sqrt(low * high);
+}
+
+void QueryStream::Step() {
+  Advance(&walk_);
+  SetQueries();
+}
+
+void QueryStream::SetQueries() {
+  queries_.clear();
+  for (const std::vector<float>& direction : walk_.directions) {
+    for (const float value : direction) queries_.push_back(static_cast<float>(norm_) * value);
+  }
+}
+
+}  // namespace quire::bench

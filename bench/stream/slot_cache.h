@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SlotCache: a worker's slots in plain memory, with a record of its own of what each holds, so that
+// what a session did can be checked against what it should have done, byte by byte.
+// Thread-safety: none.
+#ifndef QUIRE_BENCH_STREAM_SLOT_CACHE_H_
+#define QUIRE_BENCH_STREAM_SLOT_CACHE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "bench/stream/stream_context.h"
+#include "common/base/status.h"
+#include "common/page/kv_spec.h"
+
+namespace quire::bench {
+
+class SlotCache {
+ public:
+  SlotCache(const KvSpec& spec, uint32_t slots_per_head);
+
+  /// All slots, [layers][n_kv][slots] units.
+  std::span<std::byte> bytes() { return bytes_; }
+  uint64_t OffsetOf(uint32_t layer, uint32_t head, uint32_t slot) const;
+  /// Slot `slot` holds `page` from now on.
+  void Place(uint32_t layer, uint32_t head, uint32_t slot, uint32_t page,
+             std::span<const std::byte> unit);
+  /// OK when the slots hold exactly what is selected, as many as they are, and every byte of it is
+  /// the context's; otherwise DATA_LOSS naming the first slot or page that is wrong.
+  [[nodiscard]] Status Check(const StepSelection& selection, const StreamContext& context) const;
+
+ private:
+  size_t IndexOf(uint32_t layer, uint32_t head, uint32_t slot) const {
+    return (size_t{layer} * num_kv_heads_ + head) * slots_ + slot;
+  }
+  const uint32_t num_kv_heads_;
+  const uint32_t slots_;
+  const uint64_t unit_bytes_;
+  std::vector<std::byte> bytes_;
+  std::vector<std::optional<uint32_t>> pages_;  ///< [layers][n_kv][slots]
+};
+
+}  // namespace quire::bench
+
+#endif  // QUIRE_BENCH_STREAM_SLOT_CACHE_H_

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PageExporter: copies pages out of a budget cache into units in host memory (NHD to HND).
+// Thread-safety: none. Ownership: what it is given outlives it.
+#ifndef QUIRE_GPUWORKER_ENGINE_PAGE_EXPORTER_H_
+#define QUIRE_GPUWORKER_ENGINE_PAGE_EXPORTER_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/base/status.h"
+#include "gpuworker/cache/budget_cache.h"
+#include "gpuworker/engine/parts.h"
+
+namespace quire::worker {
+
+class PageExporter {
+ public:
+  explicit PageExporter(const EngineParts& parts) : parts_(parts) {}
+
+  uint64_t layer_bytes() const;  ///< Of one page at one layer.
+  uint64_t page_bytes() const;   ///< Of one page at all layers.
+
+  /// Writes the [n_kv] units of a page at one layer, `rows` of its tokens, to `to`.
+  [[nodiscard]] Status Export(const BudgetCache& cache, uint32_t layer, uint32_t page,
+                              uint32_t rows, std::byte* to);
+  /// The units exported last, on the device.
+  const void* units() const { return units_.data(); }
+
+ private:
+  const EngineParts parts_;
+  DeviceBuffer units_;  ///< [n_kv] units
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_ENGINE_PAGE_EXPORTER_H_

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/session/page_assembly.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "common/base/checksum.h"
+#include "common/page/layout.h"
+
+namespace quire::kvserver {
+
+uint32_t RowChecksum(std::span<const uint32_t> unit_crc32c) {
+  return Crc32c(std::as_bytes(unit_crc32c));
+}
+
+uint32_t RowChecksum(std::span<const std::byte> row, uint64_t unit_bytes) {
+  uint32_t sum = 0;
+  for (uint64_t at = 0; at < row.size(); at += unit_bytes) {
+    const uint32_t unit = Crc32c(row.subspan(at, unit_bytes));
+    sum = Crc32c(std::as_bytes(std::span(&unit, 1)), sum);
+  }
+  return sum;
+}
+
+Status OtherThanKnown(uint32_t page, std::string_view what) {
+  return AlreadyExists("page ", page, " of the open context has other ", what,
+                       ": a page never changes; open another context");
+}
+
+StatusOr<PageAssembly> PageAssembly::Create(std::shared_ptr<const KvSpec> spec,
+                                            std::span<const TokenId> tokens, MemoryBudget& budget) {
+  const uint64_t bytes = SegmentBytes(*spec, 1) + PageDigestBytes(*spec) * spec->num_layers;
+  QUIRE_ASSIGN_OR_RETURN(MemoryBudget::Lease lease, budget.Take(bytes));
+  return PageAssembly(std::move(spec), tokens, std::move(lease));
+}
+
+PageAssembly::PageAssembly(std::shared_ptr<const KvSpec> spec, std::span<const TokenId> tokens,
+                           MemoryBudget::Lease lease)
+    : spec_(std::move(spec)), arrived_(spec_->num_layers), page_(std::make_shared<TailPage>()) {
+  page_->tokens.assign(tokens.begin(), tokens.end());
+  page_->units.resize(SegmentBytes(*spec_, 1));
+  page_->crc32c.resize(size_t{spec_->num_layers} * spec_->num_kv_heads);
+  page_->digests.resize(PageDigestBytes(*spec_) * spec_->num_layers);
+  page_->lease = std::move(lease);
+}
+
+Status PageAssembly::Check(uint32_t page, std::span<const TokenId> tokens,
+                           const LayerRows& rows) const {
+  if (!std::ranges::equal(tokens, page_->tokens)) return OtherThanKnown(page, "tokens");
+  for (size_t i = 0; i < rows.layers.size(); ++i) {
+    const uint32_t layer = rows.layers[i];
+    if (!arrived_[layer]) continue;
+    const std::byte* const known = page_->units.data() + layer * rows.row_bytes;
+    if (std::memcmp(known, rows.row(i).data(), rows.row_bytes) != 0) {
+      return OtherThanKnown(page, "bytes");
+    }
+  }
+  return OkStatus();
+}
+
+Status PageAssembly::Put(const LayerRows& rows, const kernels::KernelTable& ops) {
+  for (size_t i = 0; i < rows.layers.size(); ++i) {
+    const uint32_t layer = rows.layers[i];
+    if (arrived_[layer]) continue;
+    QUIRE_RETURN_IF_ERROR(PutRow(layer, rows.row(i), ops));
+    arrived_[layer] = true;
+  }
+  return OkStatus();
+}
+
+Status PageAssembly::PutRow(uint32_t layer, std::span<const std::byte> row,
+                            const kernels::KernelTable& ops) {
+  const KvSpec& spec = *spec_;
+  const uint64_t unit_bytes = quire::UnitBytes(spec);
+  std::byte* const units = page_->units.data() + layer * row.size();
+  std::memcpy(units, row.data(), row.size());
+  for (uint32_t head = 0; head < spec.num_kv_heads; ++head) {
+    page_->crc32c[size_t{layer} * spec.num_kv_heads + head] =
+        Crc32c(row.subspan(head * unit_bytes, unit_bytes));
+  }
+  const std::vector<int32_t> valid(spec.num_kv_heads, static_cast<int32_t>(page_->tokens.size()));
+  const kernels::OpStatus status =
+      ops.digest({.units = units,
+                  .unit_stride = static_cast<int64_t>(spec.rows_per_unit()) * spec.key_dim(),
+                  .valid_rows = valid.data(),
+                  .digests = page_->digests.data() + layer * PageDigestBytes(spec),
+                  .n_units = spec.num_kv_heads,
+                  .page_tokens = spec.page_tokens,
+                  .head_dim = spec.key_dim(),
+                  .dtype = spec.dtype,
+                  .out_dtype = spec.dtype});
+  if (status == kernels::OpStatus::kOk) return OkStatus();
+  return Internal("kernel digest: ", kernels::Describe(status));
+}
+
+std::optional<uint32_t> PageAssembly::missing_layer() const {
+  const auto missing = std::ranges::find(arrived_, false);
+  if (missing == arrived_.end()) return std::nullopt;
+  return static_cast<uint32_t>(missing - arrived_.begin());
+}
+
+}  // namespace quire::kvserver

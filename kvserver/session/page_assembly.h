@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PageAssembly: one page of an open context while its layers arrive, in any order. LayerRows names
+// units of a page, wherever they lie in a message. Pure bookkeeping: no I/O, no lock.
+//
+// Ownership: an assembly owns its page, and the bytes of the budget that the page takes; what it
+// has become is shared. Thread-safety: none; its context holds a lock.
+// Errors: ALREADY_EXISTS for tokens or bytes other than those that are there.
+#ifndef QUIRE_KVSERVER_SESSION_PAGE_ASSEMBLY_H_
+#define QUIRE_KVSERVER_SESSION_PAGE_ASSEMBLY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/page/key.h"
+#include "common/page/kv_spec.h"
+#include "kernels/api/table.h"
+#include "kvserver/session/context_view.h"
+#include "kvserver/session/memory_budget.h"
+
+namespace quire::kvserver {
+
+/// Units of one page: those of layers[i] are [n_kv] units at first + i * stride_bytes.
+struct LayerRows {
+  std::span<const uint32_t> layers;
+  const std::byte* first = nullptr;  ///< Aligned for the dtype.
+  uint64_t stride_bytes = 0;
+  uint64_t row_bytes = 0;  ///< Of the units of one layer.
+
+  std::span<const std::byte> row(size_t i) const { return {first + i * stride_bytes, row_bytes}; }
+};
+
+/// One number for the units of a page at one layer: the CRC-32C of `unit_crc32c`, theirs.
+uint32_t RowChecksum(std::span<const uint32_t> unit_crc32c);
+/// The same, of the units themselves.
+uint32_t RowChecksum(std::span<const std::byte> row, uint64_t unit_bytes);
+
+class PageAssembly {
+ public:
+  /// Takes the bytes of a whole page from `budget`: RESOURCE_EXHAUSTED when they are not there.
+  /// `tokens` are 1..p ids.
+  static StatusOr<PageAssembly> Create(std::shared_ptr<const KvSpec> spec,
+                                       std::span<const TokenId> tokens, MemoryBudget& budget);
+
+  /// Whether `tokens` and `rows` agree with what is there; layers that are not there agree.
+  /// `page` names the page in the error.
+  [[nodiscard]] Status Check(uint32_t page, std::span<const TokenId> tokens,
+                             const LayerRows& rows) const;
+  /// Puts the rows of layers that are not there yet. Layers are below num_layers.
+  [[nodiscard]] Status Put(const LayerRows& rows, const kernels::KernelTable& ops);
+
+  /// The lowest layer that has not arrived; nullopt when the page is whole.
+  std::optional<uint32_t> missing_layer() const;
+  /// REQUIRES a whole page.
+  std::shared_ptr<const TailPage> page() const { return page_; }
+
+ private:
+  PageAssembly(std::shared_ptr<const KvSpec> spec, std::span<const TokenId> tokens,
+               MemoryBudget::Lease lease);
+  [[nodiscard]] Status PutRow(uint32_t layer, std::span<const std::byte> row,
+                              const kernels::KernelTable& ops);
+
+  std::shared_ptr<const KvSpec> spec_;
+  std::vector<bool> arrived_;  ///< [num_layers]
+  std::shared_ptr<TailPage> page_;
+};
+
+/// Refuses `what` ("tokens", "bytes") other than those that page `page` has.
+[[nodiscard]] Status OtherThanKnown(uint32_t page, std::string_view what);
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_SESSION_PAGE_ASSEMBLY_H_
