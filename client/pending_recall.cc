@@ -38,6 +38,10 @@ PendingRecall::PendingRecall(ClientSession* session, std::vector<LayerWant> owne
 
 PendingRecall::~PendingRecall() { Cancel(); }
 
+Landing* PendingRecall::landing() const {
+  return options_.landing == nullptr ? nullptr : options_.landing->landing_.get();
+}
+
 Status PendingRecall::Launch() {
   if (const Status sent = Send(); !sent.ok()) OnFailure(sent);
   return end_;
@@ -88,7 +92,7 @@ Status PendingRecall::Send() {
   request.set_epoch(session_->epoch_);
   exchange_ = session_->next_exchange_++;
   request.set_exchange(exchange_);
-  request.set_place(options_.landing != nullptr);
+  request.set_place(landing() != nullptr);
   LanesToProto(missing(), session_->map_, options_.query_dtype, &request);
   // What was offered and not applied is given up: the server takes it back.
   for (const WantedLane& lane : missing()) {
@@ -102,14 +106,11 @@ Status PendingRecall::Send() {
   const Client::Options& client = session_->client_->options_;
   const Duration left = deadline_ - client.clock->Now();
   if (left <= Duration::zero()) return DeadlineExceeded(kRecall, ": no time is left");
-  QUIRE_ASSIGN_OR_RETURN(
-      call_,
-      client.data_transport->Start(
-          kRecall, std::move(message),
-          {.tenant = client.tenant,
-           .timeout = left,
-           .priority = options_.priority,
-           .landing = options_.landing == nullptr ? nullptr : options_.landing->landing_.get()}));
+  QUIRE_ASSIGN_OR_RETURN(call_, client.data_transport->Start(kRecall, std::move(message),
+                                                             {.tenant = client.tenant,
+                                                              .timeout = left,
+                                                              .priority = options_.priority,
+                                                              .landing = landing()}));
   return OkStatus();
 }
 
@@ -141,8 +142,11 @@ StatusOr<RecallPart> PendingRecall::Take(CallMessage body) {
                                                          .lanes = missing(),
                                                          .spec = &session_->spec_,
                                                          .map = &session_->map_,
-                                                         .landing = options_.landing}));
+                                                         .landing = options_.landing,
+                                                         .slots_touched = &slots_touched_,
+                                                         .verify = options_.verify}));
   arrived_ += part.lanes.size();
+  slots_touched_ = false;
   for (const RecalledLane& lane : part.lanes) {
     ResidentMap::Lane& state = session_->map_.lane(lane.sequence, lane.layer);
     state.under_way = false;
@@ -178,15 +182,14 @@ void PendingRecall::OnFailure(const Status& status) {
 void PendingRecall::Abandon(bool may_have_landed) {
   if (call_ == nullptr) return;
   if (!call_over_) call_->Cancel();
-  if (options_.landing != nullptr) {
-    while (!call_over_) {  // Until then bytes may still land.
-      const auto rest = call_->Next(deadline_ + kCertainlyOver);
-      call_over_ = !rest.ok() || !rest->has_value();
-    }
-    if (may_have_landed) {
-      for (const WantedLane& lane : missing()) session_->Forget(lane.want->sequence, lane.layer);
-    }
+  while (landing() != nullptr && !call_over_) {  // Until then bytes may still land.
+    const auto rest = call_->Next(deadline_ + kCertainlyOver);
+    call_over_ = !rest.ok() || !rest->has_value();
   }
+  if (slots_touched_ || (landing() != nullptr && may_have_landed)) {
+    for (const WantedLane& lane : missing()) session_->Forget(lane.want->sequence, lane.layer);
+  }
+  slots_touched_ = false;
   call_.reset();
 }
 

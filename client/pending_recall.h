@@ -8,10 +8,11 @@
 // resynchronised meanwhile, it asks again under the new epoch. Every attempt has an exchange number
 // of its own.
 //
-// With a landing a lane is applied when its part comes. A lane whose part does not come (the recall
-// was cancelled, failed or ran out of time) is unknown from then on: bytes may have been written
-// over its slots. The session takes these to be empty, and says so to the server before the next
-// recall. Lanes of a recall without a landing keep what they hold.
+// With a landing a lane is applied when its part comes. Where the server writes there by itself
+// (SessionLanding::direct), a lane whose part does not come (the recall was cancelled, failed or
+// ran out of time) is unknown from then on: bytes may have been written over its slots. The session
+// takes these to be empty, and says so to the server before the next recall. Every other lane keeps
+// what it holds.
 //
 // Thread-safety: none; it belongs to the thread of its session. Ownership: the session outlives it.
 #ifndef QUIRE_CLIENT_PENDING_RECALL_H_
@@ -59,6 +60,8 @@ class PendingRecall {
   PendingRecall(ClientSession* session, std::vector<LayerWant> owned,
                 std::span<const LayerWant> wants, const RecallOptions& options, TimePoint deadline);
 
+  /// Where the transport puts units by itself; null when they come as payload.
+  Landing* landing() const;
   std::span<const WantedLane> missing() const { return std::span(lanes_).subspan(arrived_); }
   /// Sends the first attempt; an error has ended the recall.
   [[nodiscard]] Status Launch();
@@ -85,6 +88,7 @@ class PendingRecall {
   SeededRandom jitter_;
   std::unique_ptr<PendingCall> call_;  ///< Null between attempts.
   bool call_over_ = false;             ///< Nothing of call_ will arrive any more.
+  bool slots_touched_ = false;         ///< By a part that turned out to be wrong.
   uint64_t exchange_ = 0;              ///< Of the attempt under way.
   uint32_t attempts_ = 0;              ///< That failed in a way that passes.
   bool resynced_ = false;              ///< After FAILED_PRECONDITION, which is done once.

@@ -69,6 +69,9 @@ struct RecallOptions {
   /// Where units are put, of the same session; outlives the recall. Without it they are payload.
   SessionLanding* landing = nullptr;
   DType query_dtype = DType::kF32;  ///< Queries are rounded to it on the wire.
+  /// Compare payload with its checksums. When false the caller does, as it reads the units where
+  /// they lie. Units that are put into a landing are always verified.
+  bool verify = true;
 };
 
 /// One unit and the slot that it goes into.
@@ -93,10 +96,11 @@ struct RecalledLane {
 };
 
 /// Whole lanes, in the order asked, verified against the request, the resident map and the
-/// checksums.
+/// checksums (RecallOptions::verify).
 struct RecallPart {
   std::vector<RecalledLane> lanes = {};
   std::vector<Placement> placements = {};  ///< Of all the lanes, one after the other.
+  std::vector<uint32_t> checksums = {};    ///< CRC-32C of each unit.
   Payload payload = {};                    ///< placements.size() units; nothing when they landed.
   uint64_t landed_bytes = 0;               ///< Bytes of units that are in their slots already.
 

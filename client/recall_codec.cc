@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "client/session_landing.h"
+#include "client/unit_copier.h"
 #include "client/validate.h"
 #include "common/base/checksum.h"
 #include "common/page/layout.h"
@@ -183,15 +184,28 @@ class PartReader {
       begin = end;
     }
     lane.end_placement = part_.placements.size();
-    checksums_.insert(checksums_.end(), scratch_units_.crc32c.begin(), scratch_units_.crc32c.end());
+    part_.checksums.insert(part_.checksums.end(), scratch_units_.crc32c.begin(),
+                           scratch_units_.crc32c.end());
     return OkStatus();
   }
 
   /// Checks every unit that was read, which arrived with `body`, and gives the part.
-  StatusOr<RecallPart> Finish(CallMessage body, const SessionLanding* landing) {
-    QUIRE_RETURN_IF_ERROR(landing == nullptr ? CheckPayload(body) : CheckLanded(body, *landing));
-    part_.payload = std::move(body.payload);
-    part_.landed_bytes = body.landed_bytes;
+  StatusOr<RecallPart> Finish(CallMessage body, const ExpectedPart& expected) {
+    const uint64_t bytes = part_.placements.size() * UnitBytes(spec_);
+    if (body.payload.size_bytes() + body.landed_bytes != bytes ||
+        (body.landed_bytes != 0 && (expected.landing == nullptr || !body.payload.empty()))) {
+      return DataLoss(body.landed_bytes, " bytes landed and ", body.payload.size_bytes(),
+                      " came as payload; there are ", bytes, " bytes of units");
+    }
+    if (expected.landing == nullptr) {
+      if (expected.verify) QUIRE_RETURN_IF_ERROR(CheckPayload(body.payload));
+      part_.payload = std::move(body.payload);
+      return std::move(part_);
+    }
+    *expected.slots_touched = true;
+    QUIRE_RETURN_IF_ERROR(body.payload.empty() ? CheckLanded(*expected.landing)
+                                               : Land(body.payload, *expected.landing));
+    part_.landed_bytes = bytes;
     return std::move(part_);
   }
 
@@ -294,21 +308,29 @@ class PartReader {
     return DataLoss("a page that was asked for is neither resident nor placed");
   }
 
-  Status CheckPayload(const CallMessage& body) const {
-    if (body.landed_bytes != 0) return DataLoss(body.landed_bytes, " bytes landed; none were to");
-    return CheckUnits(body.payload, part_.placements.size(), UnitBytes(spec_), checksums_);
+  Status CheckPayload(const Payload& payload) const {
+    return CheckUnits(payload, part_.placements.size(), UnitBytes(spec_), part_.checksums);
   }
 
-  Status CheckLanded(const CallMessage& body, const SessionLanding& landing) const {
-    const uint64_t bytes = part_.placements.size() * UnitBytes(spec_);
-    if (!body.payload.empty() || body.landed_bytes != bytes) {
-      return DataLoss(body.landed_bytes, " bytes landed and ", body.payload.size_bytes(),
-                      " came as payload; ", bytes, " were to land");
-    }
+  Status CheckLanded(const SessionLanding& landing) const {
+    return CheckEach([&](std::span<std::byte> slot) { return Crc32c(slot); }, landing);
+  }
+
+  /// Copies the units to their slots.
+  Status Land(const Payload& payload, const SessionLanding& landing) const {
+    UnitCopier copier(payload, UnitBytes(spec_));
+    return CheckEach([&](std::span<std::byte> slot) { return copier.CopyNext(slot.data()); },
+                     landing);
+  }
+
+  /// Compares what `checksum` tells of every unit's slot, in payload order, with what it must be.
+  template <typename Checksum>
+  Status CheckEach(const Checksum& checksum, const SessionLanding& landing) const {
     for (size_t i = 0; i < part_.placements.size(); ++i) {
       const Placement& at = part_.placements[i];
-      if (Crc32c(landing.Unit(at.sequence, at.layer, at.head, at.slot)) == checksums_[i]) continue;
-      return DataLoss("the unit landed in slot ", at.slot, " of ", NameOf(at.sequence, at.layer),
+      const std::span<std::byte> slot = landing.Unit(at.sequence, at.layer, at.head, at.slot);
+      if (checksum(slot) == part_.checksums[i]) continue;
+      return DataLoss("the unit for slot ", at.slot, " of ", NameOf(at.sequence, at.layer),
                       ", head ", at.head, " does not match its checksum");
     }
     return OkStatus();
@@ -318,7 +340,6 @@ class PartReader {
   const KvSpec& spec_;
   const uint64_t exchange_;
   RecallPart part_;
-  std::vector<uint32_t> checksums_;  ///< Of part_.placements.
   wire::LaneUnits scratch_units_;
   std::vector<int32_t> scratch_pages_;
   std::vector<uint32_t> scratch_generations_;
@@ -381,7 +402,7 @@ StatusOr<RecallPart> PartFromProto(const v1::RecallReply& reply, CallMessage bod
     QUIRE_RETURN_IF_ERROR(Annotate(reader.ReadLane(reply.lanes(static_cast<int>(i)), wanted),
                                    NameOf(wanted.want->sequence, wanted.layer)));
   }
-  return reader.Finish(std::move(body), expected.landing);
+  return reader.Finish(std::move(body), expected);
 }
 
 void MapToProto(const ResidentMap& map, v1::ResyncRequest* request) {

@@ -40,10 +40,13 @@ struct ExpectedPart {
   std::span<const WantedLane> lanes;  ///< That have not come; the part brings the first of them.
   const KvSpec* spec = nullptr;
   const ResidentMap* map = nullptr;
-  const SessionLanding* landing = nullptr;  ///< Null when units come as payload.
+  const SessionLanding* landing = nullptr;  ///< Null when units stay payload.
+  bool* slots_touched = nullptr;            ///< With a landing: set once slots may have changed.
+  bool verify = true;                       ///< Units that stay payload.
 };
-/// The part in `reply`, with `body`, the message that it was in. A non-OK status says what is wrong
-/// with it. The payload moves into the part.
+/// The part in `reply`, with `body`, the message that it was in. Units that have not landed by
+/// themselves are put into the landing, if there is one; otherwise the payload moves into the part.
+/// A non-OK status says what is wrong with it.
 [[nodiscard]] StatusOr<RecallPart> PartFromProto(const v1::RecallReply& reply, CallMessage body,
                                                  const ExpectedPart& expected);
 

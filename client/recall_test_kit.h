@@ -88,8 +88,10 @@ class ScriptedTransport final : public Transport {
   }
   size_t started() const { return started_; }
 
+  bool direct_landing = true;  ///< What it says of itself.
+
   TransportCapabilities capabilities() const override {
-    return {.name = "scripted", .max_message_bytes = 1 << 20};
+    return {.name = "scripted", .max_message_bytes = 1 << 20, .direct_landing = direct_landing};
   }
   StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view method, CallMessage request,
                                                const CallOptions& options) override {

@@ -31,6 +31,7 @@ void AppendPart(RecallPart part, RecallResult* result) {
   }
   result->placements.insert(result->placements.end(), part.placements.begin(),
                             part.placements.end());
+  result->checksums.insert(result->checksums.end(), part.checksums.begin(), part.checksums.end());
   for (const Slice& slice : part.payload.slices()) result->payload.Append(slice);
   result->landed_bytes += part.landed_bytes;
 }

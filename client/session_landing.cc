@@ -44,7 +44,9 @@ StatusOr<std::unique_ptr<SessionLanding>> SessionLanding::Create(
     memory = {landing->owned_.get(), bytes};
   }
   landing->memory_ = memory.first(bytes);
-  QUIRE_ASSIGN_OR_RETURN(landing->landing_, landing->transport_->AddLanding(landing->memory_));
+  if (landing->transport_->capabilities().direct_landing) {
+    QUIRE_ASSIGN_OR_RETURN(landing->landing_, landing->transport_->AddLanding(landing->memory_));
+  }
   return landing;
 }
 

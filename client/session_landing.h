@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SessionLanding: the memory that a session's recalls put units into, slot by slot, registered
-// with the transport that brings them. It is laid out as
+// SessionLanding: the memory that a session's recalls put units into, slot by slot. Where the
+// server can write to it by itself it is registered with the transport; otherwise the session
+// copies the units there, checking them on the way. It is laid out as
 // [sequences][managed layers][n_kv][slots_per_head] units, sequences by number and layers in the
 // order in which the session was opened. Made by ClientSession::MakeLanding.
 //
@@ -32,6 +33,8 @@ class SessionLanding {
   /// Sequences with lower numbers have their slots here.
   uint32_t num_sequences() const { return num_sequences_; }
   std::span<std::byte> bytes() const { return memory_; }
+  /// Whether the server writes to it by itself.
+  bool direct() const { return landing_ != nullptr; }
   /// The unit in a slot that there is, of a managed layer.
   std::span<std::byte> Unit(uint32_t sequence, uint32_t layer, uint32_t head, uint32_t slot) const {
     const uint64_t lane = uint64_t{sequence} * layers_.size() + layers_.IndexOf(layer);
@@ -63,7 +66,8 @@ class SessionLanding {
   const uint32_t num_sequences_;
   std::unique_ptr<std::byte[], FreeAligned> owned_;
   std::span<std::byte> memory_;
-  std::unique_ptr<Landing> landing_;  ///< Last: nothing arrives once it is gone.
+  std::unique_ptr<Landing>
+      landing_;  ///< Null when not direct. Last: nothing arrives once it is gone.
 };
 
 }  // namespace quire

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "client/recall_test_kit.h"
+#include "common/base/checksum.h"
 #include "common/base/retry_hint.h"
 
 namespace quire {
@@ -32,6 +33,14 @@ class SessionLandingTest : public testing::SessionFixture {
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(result->landed_bytes, UnitBytes(spec_));
     EXPECT_TRUE(result->payload.empty());
+  }
+  /// The same part with its units as payload instead of landed.
+  static testing::ScriptedCall::Step AsPayload(testing::ScriptedCall::Step part) {
+    return [part = std::move(part)](const testing::ScriptedCall& call) {
+      testing::ScriptedCall unlanded = call;
+      unlanded.options.landing = nullptr;
+      return part(unlanded);
+    };
   }
   /// The lanes of the resync that the next recall starts with, which succeeds.
   v1::ResyncRequest NextResync() {
@@ -157,16 +166,112 @@ TEST_F(SessionLandingTest, UnitsThatDoNotMatchTheirChecksumMakeTheLaneUnknown) {
   EXPECT_EQ(NextResync().lanes_size(), 1);
 }
 
-TEST_F(SessionLandingTest, PayloadWhereUnitsWereToLandIsRefused) {
-  const auto as_payload = [this](const testing::ScriptedCall& call) {
+TEST_F(SessionLandingTest, UnitsThatComeAsPayloadAllTheSameArePutIntoTheirSlots) {
+  Expect({AsPayload(Part({{0, 0, {{0, 0, 1, 4}}}})), End()});
+  const LayerWant want = Want(0, 4);
+  const auto result = session_->Recall({&want, 1}, {.landing = landing_.get()});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->landed_bytes, UnitBytes(spec_));
+  EXPECT_TRUE(IsUnit(0, 0, 0, 0, 4));
+}
+
+TEST_F(SessionLandingTest, APartThatLandedHalfIsRefused) {
+  const auto half = [this](const testing::ScriptedCall& call) {
     auto part = Part({{0, 0, {{0, 0, 1, 4}}}})(call);
-    (*part)->landed_bytes = 0;
     (*part)->payload.Append(testing::UnitOfPage(spec_, 4));
     return part;
   };
-  Expect({as_payload});
+  Expect({half});
   const LayerWant want = Want(0, 4);
   EXPECT_TRUE(absl::IsDataLoss(session_->Recall({&want, 1}, {.landing = landing_.get()}).status()));
+}
+
+/// A transport whose server cannot write to the client's memory.
+class CopiedLandingTest : public SessionLandingTest {
+ protected:
+  void SetUp() override {
+    SessionFixture::SetUp();
+    data_->direct_landing = false;
+    auto landing = session_->MakeLanding(1);
+    ASSERT_TRUE(landing.ok()) << landing.status();
+    landing_ = *std::move(landing);
+  }
+};
+
+TEST_F(CopiedLandingTest, TheSessionPutsUnitsIntoTheirSlots) {
+  EXPECT_FALSE(landing_->direct());
+  const auto call = ExpectPart({{0, 0, {{0, 2, 1, 6}, {1, 1, 1, 7}}}});
+  const LayerWant want = {.layer = 0, .pages = {{6}, {7}}};
+  const auto result = session_->Recall({&want, 1}, {.landing = landing_.get()});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(call->request.place());
+  EXPECT_EQ(call->options.landing, nullptr);
+  EXPECT_EQ(result->landed_bytes, 2 * UnitBytes(spec_));
+  EXPECT_TRUE(result->payload.empty());
+  EXPECT_TRUE(IsUnit(0, 0, 0, 2, 6));
+  EXPECT_TRUE(IsUnit(0, 0, 1, 1, 7));
+  EXPECT_EQ(PageIn(0, 2), 6);
+}
+
+TEST_F(CopiedLandingTest, ACancelledRecallLeavesItsLanesAsTheyWere) {
+  Land(3, 1, -1);
+  Expect({});
+  auto recall = session_->Start({Want(0, 4)}, {.landing = landing_.get()});
+  ASSERT_TRUE(recall.ok()) << recall.status();
+  (*recall)->Cancel();
+  EXPECT_EQ(PageIn(0, 0), 3);
+  EXPECT_TRUE(IsUnit(0, 0, 0, 0, 3));
+}
+
+TEST_F(CopiedLandingTest, ADamagedUnitMakesItsLaneUnknown) {
+  Land(3, 1, -1);
+  const auto damaged = [this](const testing::ScriptedCall& call) {
+    auto part = Part({{0, 0, {{0, 0, 2, 4, 3}}}})(call);
+    (*part)->payload = Payload();
+    (*part)->payload.Append(testing::UnitOfPage(spec_, 5));
+    return part;
+  };
+  Expect({damaged});
+  const LayerWant want = Want(0, 4);
+  EXPECT_TRUE(absl::IsDataLoss(session_->Recall({&want, 1}, {.landing = landing_.get()}).status()));
+  EXPECT_EQ(PageIn(0, 0), -1);
+  EXPECT_EQ(NextResync().lanes_size(), 1);
+}
+
+TEST_F(CopiedLandingTest, UnitsThatReceivedBuffersCutArePutTogether) {
+  const auto cut = [this](const testing::ScriptedCall& call) {
+    auto part = Part({{0, 0, {{0, 0, 1, 4}, {0, 1, 1, 5}}}})(call);
+    const Slice whole = (*part)->payload.Flatten();
+    Payload pieces;
+    for (size_t at = 0; at < whole.bytes.size();) {
+      const size_t piece = std::min<size_t>(7 + at / 3, whole.bytes.size() - at);
+      pieces.Append(Slice{whole.bytes.subspan(at, piece), whole.owner});
+      at += piece;
+    }
+    (*part)->payload = std::move(pieces);
+    return part;
+  };
+  Expect({cut, End()});
+  const LayerWant want = {.layer = 0, .pages = {{4, 5}, {}}};
+  ASSERT_TRUE(session_->Recall({&want, 1}, {.landing = landing_.get()}).ok());
+  EXPECT_TRUE(IsUnit(0, 0, 0, 0, 4));
+  EXPECT_TRUE(IsUnit(0, 0, 0, 1, 5));
+}
+
+TEST_F(CopiedLandingTest, WhoVerifiesByHimselfIsGivenTheChecksums) {
+  const auto damaged = [this](const testing::ScriptedCall& call) {
+    auto part = Part({{0, 0, {{0, 0, 1, 4}}}})(call);
+    (*part)->payload = Payload();
+    (*part)->payload.Append(testing::UnitOfPage(spec_, 5));
+    return part;
+  };
+  Expect({damaged, End()});
+  const LayerWant want = Want(0, 4);
+  const auto result = session_->Recall({&want, 1}, {.verify = false});
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_EQ(result->checksums.size(), 1u);
+  EXPECT_EQ(result->checksums[0], Crc32c(testing::UnitOfPage(spec_, 4)));
+  EXPECT_NE(result->checksums[0], Crc32c(result->payload.Flatten().bytes));
 }
 
 TEST_F(SessionLandingTest, ARefusalBeforeAnythingWasDoneLeavesTheLaneKnown) {

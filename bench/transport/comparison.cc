@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/transport/comparison.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <span>
+
+#include "bench/raw_ucx.h"
+#include "bench/side_by_side.h"
+#include "bench/transport/raw_grpc.h"
+#include "bench/transport/recall_rounds.h"
+#include "bench/transport/rivals.h"
+#include "bench/transport/serve_process.h"
+#include "client/cli/progress.h"
+#include "common/base/random.h"
+#include "common/page/layout.h"
+
+namespace quire::bench {
+namespace {
+
+constexpr uint64_t kPartBytes = 1 << 20;  ///< Of the connections, and of the raw gRPC program.
+constexpr uint32_t kMooncakeRounds = 3;
+
+/// Memory with large pages, filled, so that no contender pays for page faults.
+class LargePages {
+ public:
+  explicit LargePages(uint64_t bytes) : bytes_(bytes) {
+    void* const place = mmap(nullptr, bytes + kAlignment, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (place == MAP_FAILED) throw std::bad_alloc();
+    room_ = static_cast<std::byte*>(place);
+    begin_ = room_ + (kAlignment - reinterpret_cast<uintptr_t>(room_) % kAlignment);
+    (void)madvise(begin_, bytes_, MADV_HUGEPAGE);  // Smaller pages do as well.
+    std::memset(begin_, 1, bytes_);
+  }
+  ~LargePages() { munmap(room_, bytes_ + kAlignment); }
+  LargePages(const LargePages&) = delete;
+  LargePages& operator=(const LargePages&) = delete;
+  std::span<std::byte> bytes() const { return {begin_, bytes_}; }
+
+ private:
+  static constexpr uint64_t kAlignment = 2 << 20;
+  const uint64_t bytes_;
+  std::byte* room_ = nullptr;
+  std::byte* begin_ = nullptr;
+};
+
+std::vector<uint64_t> Shuffled(uint64_t count, SeededRandom& random) {
+  std::vector<uint64_t> order(count);
+  std::iota(order.begin(), order.end(), 0u);
+  for (uint64_t i = count; i > 1; --i) std::swap(order[i - 1], order[random.Below(i)]);
+  return order;
+}
+
+Duration Seconds(double seconds) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+/// A transport of ours under measurement.
+struct Lane {
+  std::string name;  ///< "shm", "ucx_tcp", "ucx_cma", "grpc"
+  std::unique_ptr<Client> client;
+  std::unique_ptr<LargePages> slots;
+  std::unique_ptr<RecallRounds> rounds;
+  std::unique_ptr<RecallRounds> contiguous;  ///< A session of its own, with the same slots.
+};
+
+class Comparison {
+ public:
+  Comparison(const TransportBenchOptions& options, uint64_t unit_bytes)
+      : options_(options),
+        shape_(ShapeOf(unit_bytes, options.document_bytes)),
+        source_(options.document_bytes),
+        copied_(shape_.bytes_per_round()) {
+    figures_.unit_bytes = unit_bytes;
+  }
+
+  StatusOr<TransportFigures> Run() {
+    QUIRE_RETURN_IF_ERROR(StartServers());
+    QUIRE_RETURN_IF_ERROR(MeasureScattered());
+    QUIRE_RETURN_IF_ERROR(MeasureContiguous());
+    for (Lane& lane : lanes_) QUIRE_RETURN_IF_ERROR(MeasureEmpty(lane));
+    lanes_.clear();
+    MeasureMooncake();
+    return std::move(figures_);
+  }
+
+ private:
+  std::string Directory(const std::string& name) const {
+    std::string path = options_.directory + "/" + name;
+    std::filesystem::create_directories(path);
+    return path;
+  }
+
+  Status StartServers() {
+    const std::string dram = std::to_string(options_.document_bytes + (256 << 20));
+    // What detects dead peers, and what trusts them: only the latter lets UCX use shared memory.
+    QUIRE_ASSIGN_OR_RETURN(
+        main_, ServeProcess::Start(Directory("main"), {"--dram-bytes", dram, "--dram-prefault"}));
+    QUIRE_ASSIGN_OR_RETURN(
+        trusting_,
+        ServeProcess::Start(Directory("trusting"),
+                            {"--dram-bytes", dram, "--dram-prefault", "--ucx-direct-landings"}));
+    QUIRE_RETURN_IF_ERROR(Put(*main_));
+    QUIRE_RETURN_IF_ERROR(Put(*trusting_));
+    QUIRE_RETURN_IF_ERROR(Open(*main_, "shm", "shm"));
+    QUIRE_RETURN_IF_ERROR(Open(*main_, "ucx", "ucx_tcp"));
+    QUIRE_RETURN_IF_ERROR(Open(*trusting_, "ucx", "ucx_cma"));
+    QUIRE_RETURN_IF_ERROR(Open(*main_, "grpc", "grpc"));
+    return OpenInPlace();
+  }
+
+  Status Put(const ServeProcess& server) {
+    QUIRE_ASSIGN_OR_RETURN(const auto client, Client::Create({.transport = server.control()}));
+    QUIRE_ASSIGN_OR_RETURN(document_, PutDocument(*client, shape_));
+    return OkStatus();
+  }
+
+  /// A transport that is not there is left out of the comparison.
+  Status Open(const ServeProcess& server, const std::string& transport, const std::string& name) {
+    Lane lane{.name = name, .slots = std::make_unique<LargePages>(shape_.bytes_per_round())};
+    auto client = server.Connect(transport, &figures_.details[name]);
+    if (!client.ok()) {
+      figures_.absent[name] = std::string(Message(client.status()));
+      return OkStatus();
+    }
+    lane.client = *std::move(client);
+    QUIRE_ASSIGN_OR_RETURN(
+        lane.rounds, RecallRounds::Open(lane.client.get(), document_, shape_,
+                                        RecallRounds::Delivery::kSlots, lane.slots->bytes()));
+    QUIRE_ASSIGN_OR_RETURN(
+        lane.contiguous, RecallRounds::Open(lane.client.get(), document_, shape_,
+                                            RecallRounds::Delivery::kSlots, lane.slots->bytes()));
+    lanes_.push_back(std::move(lane));
+    return OkStatus();
+  }
+
+  Status OpenInPlace() {
+    if (figures_.absent.contains("shm")) return OkStatus();
+    in_place_.name = "shm_in_place";
+    QUIRE_ASSIGN_OR_RETURN(in_place_.client, main_->Connect("shm", &figures_.details["shm"]));
+    QUIRE_ASSIGN_OR_RETURN(in_place_.rounds,
+                           RecallRounds::Open(in_place_.client.get(), document_, shape_,
+                                              RecallRounds::Delivery::kInPlace, {}));
+    return OkStatus();
+  }
+
+  // ------------------------------------------------------------------------------- contenders
+
+  using Contender = SideBySide::Contender;
+
+  void Add(const std::string& name, Contender contender) {
+    index_[name] = contenders_.size();
+    contenders_.push_back(std::move(contender));
+  }
+
+  static Contender RoundsOf(RecallRounds& rounds, RecallRounds::Pattern pattern) {
+    return {.turn = [&rounds] { return rounds.Run(); },
+            .prepare = [&rounds, pattern] { return rounds.Prepare(pattern); }};
+  }
+
+  /// Units in the order and to the places of a scattered round.
+  std::vector<RawUcxMove> Moves() {
+    const std::vector<uint64_t> from = Shuffled(shape_.units_per_round() * 2, random_);
+    const std::vector<uint64_t> to = Shuffled(shape_.units_per_round(), random_);
+    std::vector<RawUcxMove> moves(to.size());
+    for (size_t i = 0; i < moves.size(); ++i) {
+      moves[i] = {.from = from[i] * figures_.unit_bytes, .to = to[i] * figures_.unit_bytes};
+    }
+    return moves;
+  }
+
+  void AddMemcpy() {
+    Add("memcpy", {.turn = [this]() -> Status {
+                     for (const RawUcxMove& move : moves_) {
+                       std::memcpy(copied_.bytes().data() + move.to,
+                                   source_.bytes().data() + move.from, figures_.unit_bytes);
+                     }
+                     return OkStatus();
+                   },
+                   .prepare = [this]() -> Status {
+                     moves_ = Moves();
+                     return OkStatus();
+                   }});
+  }
+
+  void AddRawUcx(const std::string& name, const RawUcxLane& lane) {
+    if (figures_.absent.contains(name)) return;
+    Add("raw_" + name, SideBySide::Timing([this, lane]() -> StatusOr<Duration> {
+          QUIRE_ASSIGN_OR_RETURN(const double seconds,
+                                 RawUcxTransfer(lane, source_.bytes(), copied_.bytes(),
+                                                figures_.unit_bytes, Moves()));
+          return Seconds(seconds);
+        }));
+  }
+
+  Status AddRawGrpc() {
+    const RawGrpcShape shape{.unit_bytes = figures_.unit_bytes,
+                             .num_units = shape_.units_per_round(),
+                             .message_bytes = kPartBytes};
+    const std::string directory = Directory("raw_grpc");
+    const std::string port_file = directory + "/port";
+    QUIRE_ASSIGN_OR_RETURN(
+        raw_grpc_, Process::Start({kThisProgram, "bench", "raw-grpc-server", "--unit-bytes",
+                                   std::to_string(shape.unit_bytes), "--units",
+                                   std::to_string(shape.num_units), "--message-bytes",
+                                   std::to_string(shape.message_bytes), "--port-file", port_file},
+                                  directory + "/log"));
+    QUIRE_ASSIGN_OR_RETURN(const std::string address, AwaitAddress(*raw_grpc_, port_file));
+    const auto client = std::make_shared<RawGrpcClient>(shape, address, copied_.bytes());
+    Add("raw_grpc", {.turn = [this, client] { return client->ReadAll(random_.Next()); }});
+    return OkStatus();
+  }
+
+  void AddRedis() {
+    const uint64_t units = shape_.units_per_round() * 2;
+    auto redis = Redis::Start(Directory("redis"), figures_.unit_bytes, units);
+    if (!redis.ok()) {
+      figures_.absent["redis"] = std::string(Message(redis.status()));
+      return;
+    }
+    redis_ = *std::move(redis);
+    const auto read = [this, units](Redis::Wire wire) {
+      return Contender{.turn = [this, wire] { return redis_->Read(wire, redis_units_); },
+                       .prepare = [this, units]() -> Status {
+                         redis_units_ = Shuffled(units, random_);
+                         redis_units_.resize(units / 2);
+                         return OkStatus();
+                       }};
+    };
+    Add("redis_unix", read(Redis::Wire::kUnix));
+    Add("redis_tcp", read(Redis::Wire::kTcp));
+  }
+
+  // ----------------------------------------------------------------------------- measurements
+
+  Status MeasureScattered() {
+    AddMemcpy();
+    for (const Lane& lane : lanes_) {
+      Add(lane.name, RoundsOf(*lane.rounds, RecallRounds::Pattern::kScattered));
+    }
+    if (in_place_.rounds != nullptr) {
+      Add("shm_in_place", RoundsOf(*in_place_.rounds, RecallRounds::Pattern::kScattered));
+    }
+    AddRawUcx("ucx_cma", {.options = {.tls = "posix,cma,tcp,self", .direct_landings = true},
+                          .puts = true});
+    AddRawUcx("ucx_tcp", {});
+    QUIRE_RETURN_IF_ERROR(AddRawGrpc());
+    AddRedis();
+    QUIRE_ASSIGN_OR_RETURN(const SideBySide scattered, Measure("scattered units"));
+    for (const auto& [name, index] : index_) {
+      figures_.gb_per_s[name] = scattered.PerSecond(index, shape_.bytes_per_round()) / 1e9;
+    }
+    const auto ratio = [&](const std::string& key, const std::string& a, const std::string& b) {
+      if (!index_.contains(a) || !index_.contains(b)) return;
+      figures_.ratios[key] = scattered.Ratio(index_.at(a), index_.at(b));
+    };
+    ratio("shm_vs_memcpy", "shm", "memcpy");
+    ratio("ucx_cma_vs_raw", "ucx_cma", "raw_ucx_cma");
+    ratio("ucx_tcp_vs_raw", "ucx_tcp", "raw_ucx_tcp");
+    ratio("grpc_vs_raw_stream", "grpc", "raw_grpc");
+    ratio("shm_vs_redis", "shm", "redis_unix");
+    ratio("ucx_tcp_vs_redis", "ucx_tcp", "redis_tcp");
+    if (index_.contains("shm_in_place")) {
+      figures_.shm_zero_copy_units_per_s =
+          scattered.PerSecond(index_.at("shm_in_place"), shape_.units_per_round());
+    }
+    for (const Lane& lane : lanes_) {
+      QUIRE_RETURN_IF_ERROR(Annotate(lane.rounds->Check(), lane.name));
+    }
+    redis_.reset();
+    raw_grpc_.reset();
+    return OkStatus();
+  }
+
+  Status MeasureContiguous() {
+    contenders_.clear();
+    index_.clear();
+    for (const Lane& lane : lanes_) {
+      Add(lane.name, RoundsOf(*lane.rounds, RecallRounds::Pattern::kScattered));
+      Add(lane.name + "_contiguous", RoundsOf(*lane.contiguous, RecallRounds::Pattern::kContiguous));
+    }
+    QUIRE_ASSIGN_OR_RETURN(const SideBySide both, Measure("units in order"));
+    for (const Lane& lane : lanes_) {
+      const std::string contiguous = lane.name + "_contiguous";
+      figures_.ratios["scatter_vs_contiguous_" + lane.name] =
+          both.Ratio(index_.at(lane.name), index_.at(contiguous));
+      figures_.gb_per_s[contiguous] =
+          both.PerSecond(index_.at(contiguous), shape_.bytes_per_round()) / 1e9;
+    }
+    return OkStatus();
+  }
+
+  StatusOr<SideBySide> Measure(const std::string& what) {
+    cli::ProgressBar progress(what, options_.rounds);
+    SideBySide side_by_side(contenders_);
+    for (uint32_t round = 0; round < options_.rounds; ++round) {
+      QUIRE_RETURN_IF_ERROR(side_by_side.Run(1));
+      progress.Advance();
+    }
+    return side_by_side;
+  }
+
+  Status MeasureEmpty(Lane& lane) {
+    std::vector<Duration> times;
+    for (uint32_t i = 0; i < options_.empty_recalls; ++i) {
+      const TimePoint start = SystemClock().Now();
+      QUIRE_RETURN_IF_ERROR(lane.rounds->RunEmpty());
+      times.push_back(SystemClock().Now() - start);
+    }
+    std::ranges::sort(times);
+    const auto micros = [&](size_t rank) {
+      return std::chrono::duration<double, std::micro>(times[rank]).count();
+    };
+    figures_.empty_recall_us[lane.name] = {micros(times.size() / 2),
+                                           micros(times.size() * 99 / 100)};
+    return OkStatus();
+  }
+
+  void MeasureMooncake() {
+    if (options_.mooncake_environment.empty()) return;
+    const auto speed = RunMooncake(options_.mooncake_environment, Directory("mooncake"),
+                                   figures_.unit_bytes, shape_.units_per_round(), kMooncakeRounds);
+    if (!speed.ok()) {
+      figures_.absent["mooncake"] = std::string(Message(speed.status()));
+      return;
+    }
+    const double gb_per_s = speed->bytes_per_second / 1e9;
+    figures_.gb_per_s["mooncake_tcp"] = gb_per_s;
+    figures_.details["mooncake"] = speed->version;
+    if (figures_.gb_per_s.contains("ucx_tcp")) {
+      figures_.ratios["ucx_tcp_vs_mooncake"] = figures_.gb_per_s["ucx_tcp"] / gb_per_s;
+    }
+  }
+
+  const TransportBenchOptions options_;
+  const RecallShape shape_;
+  const LargePages source_;
+  const LargePages copied_;
+  TransportFigures figures_;
+  SeededRandom random_{1};
+
+  std::unique_ptr<ServeProcess> main_;
+  std::unique_ptr<ServeProcess> trusting_;
+  std::unique_ptr<Process> raw_grpc_;
+  std::unique_ptr<Redis> redis_;
+  SegmentKey document_ = kRootKey;
+  std::vector<Lane> lanes_;
+  Lane in_place_;
+  std::vector<RawUcxMove> moves_;
+  std::vector<uint64_t> redis_units_;
+
+  std::vector<Contender> contenders_;
+  std::map<std::string, size_t> index_;
+};
+
+}  // namespace
+
+StatusOr<TransportFigures> CompareTransports(const TransportBenchOptions& options,
+                                             uint64_t unit_bytes) {
+  return Comparison(options, unit_bytes).Run();
+}
+
+}  // namespace quire::bench

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ServeProcess: `quire serve` run beside a benchmark, with its data in a directory of its own.
+// Thread-safety: none.
+#ifndef QUIRE_BENCH_TRANSPORT_SERVE_PROCESS_H_
+#define QUIRE_BENCH_TRANSPORT_SERVE_PROCESS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/transport/process.h"
+#include "client/client.h"
+#include "client/data_connection.h"
+#include "common/base/status.h"
+#include "common/transport/transport.h"
+
+namespace quire::bench {
+
+/// This program.
+inline constexpr char kThisProgram[] = "/proc/self/exe";
+
+/// Waits until `process` has written a port to `port_file`, and answers 127.0.0.1 and the port.
+StatusOr<std::string> AwaitAddress(Process& process, const std::string& port_file);
+
+class ServeProcess {
+ public:
+  /// Serves from `directory`, with `flags` besides those that say where.
+  static StatusOr<std::unique_ptr<ServeProcess>> Start(const std::string& directory,
+                                                       const std::vector<std::string>& flags);
+
+  const std::shared_ptr<Transport>& control() const { return control_; }
+  /// A client whose recalls come over `transport` ("shm", "ucx", "grpc"); `*detail` gets what the
+  /// connection says of itself.
+  StatusOr<std::unique_ptr<Client>> Connect(const std::string& transport,
+                                            std::string* detail) const;
+
+ private:
+  std::unique_ptr<Process> process_;
+  std::string address_;
+  std::shared_ptr<Transport> control_;
+};
+
+}  // namespace quire::bench
+
+#endif  // QUIRE_BENCH_TRANSPORT_SERVE_PROCESS_H_

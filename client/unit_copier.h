@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// UnitCopier: takes a payload of units apart, copying one after the other to wherever it goes and
+// telling its checksum, in one pass over the bytes. Internal to client/. Thread-safety: none.
+// Ownership: the payload outlives the copier.
+#ifndef QUIRE_CLIENT_UNIT_COPIER_H_
+#define QUIRE_CLIENT_UNIT_COPIER_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "common/base/checksum.h"
+#include "common/base/payload.h"
+#include "common/base/unit_copy.h"
+
+namespace quire {
+
+class UnitCopier {
+ public:
+  UnitCopier(const Payload& payload, uint64_t unit_bytes)
+      : slices_(payload.slices()), unit_bytes_(unit_bytes) {}
+
+  /// Copies the next unit and returns its CRC-32C. REQUIRES: the payload has one more.
+  uint32_t CopyNext(std::byte* to) {
+    const std::span<const std::byte> rest = Rest();
+    if (rest.size() < unit_bytes_) return CopyPieces(to);
+    Advance(unit_bytes_);
+    return CopyWithCrc32c(rest.first(unit_bytes_), to, NextWhole());
+  }
+
+ private:
+  std::span<const std::byte> Rest() const { return slices_[slice_].bytes.subspan(offset_); }
+
+  void Advance(uint64_t bytes) {
+    offset_ += bytes;
+    if (offset_ < slices_[slice_].bytes.size()) return;
+    ++slice_;
+    offset_ = 0;
+  }
+
+  /// Where the next unit begins when it lies in one piece.
+  const std::byte* NextWhole() const {
+    if (slice_ == slices_.size() || Rest().size() < unit_bytes_) return nullptr;
+    return Rest().data();
+  }
+
+  /// A unit that received buffers cut.
+  uint32_t CopyPieces(std::byte* to) {
+    uint32_t crc32c = 0;
+    for (uint64_t left = unit_bytes_; left > 0;) {
+      const auto part = Rest().first(std::min<uint64_t>(left, Rest().size()));
+      std::memcpy(to, part.data(), part.size());
+      crc32c = Crc32c(part, crc32c);
+      to += part.size();
+      left -= part.size();
+      Advance(part.size());
+    }
+    return crc32c;
+  }
+
+  const std::vector<Slice>& slices_;
+  const uint64_t unit_bytes_;
+  size_t slice_ = 0;
+  uint64_t offset_ = 0;
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_CLIENT_UNIT_COPIER_H_
