@@ -75,6 +75,7 @@ INSTANTIATE_TEST_SUITE_P(Frame, TransportConformance, ::testing::Values(&MakeFra
 INSTANTIATE_TEST_SUITE_P(Frame, PartsConformance, ::testing::Values(&MakeFrame));
 INSTANTIATE_TEST_SUITE_P(Direct, PartsConformance, ::testing::Values(&MakeDirect));
 INSTANTIATE_TEST_SUITE_P(Frame, StreamingConformance, ::testing::Values(&MakeFrame));
+INSTANTIATE_TEST_SUITE_P(Direct, StreamingConformance, ::testing::Values(&MakeDirect));
 
 }  // namespace
 }  // namespace quire::testing

@@ -103,6 +103,26 @@ TEST_F(GrpcServerTest, ANewServerIsFoundOnTheOldAddress) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+TEST_F(GrpcServerTest, AStartedCallRunsBesideTheCallerAndCanBeCancelled) {
+  const auto server = Start({});
+  const auto transport = GrpcTransport::Create({.address = server->address()});
+  ASSERT_TRUE(transport.ok());
+  const CallOptions options{.timeout = std::chrono::seconds(60)};
+  auto echo = (*transport)->Start("quire.test.A/Echo", {Control("hi"), {}}, options);
+  ASSERT_TRUE(echo.ok()) << echo.status();
+  const auto part = (*echo)->Next(TimePoint::max());
+  ASSERT_TRUE(part.ok() && *part) << part.status();
+  EXPECT_EQ(TextOf((*part)->control), "hi");
+  EXPECT_FALSE((*echo)->Next(TimePoint::max())->has_value());
+
+  auto block = (*transport)->Start("quire.test.B/Block", {}, options);
+  ASSERT_TRUE(block.ok()) << block.status();
+  EXPECT_EQ((*block)->Next(SystemClock().Now()).status().code(), StatusCode::kDeadlineExceeded);
+  (*block)->Cancel();
+  EXPECT_EQ((*block)->Next(TimePoint::max()).status().code(), StatusCode::kCancelled);
+  handler_.Release();
+}
+
 TEST_F(GrpcServerTest, AnswersTheStandardHealthService) {
   const auto server = Start({});
   CallMessage reply;

@@ -25,14 +25,16 @@ class StreamingHandler final : public CallHandler {
   static constexpr size_t kPartBytes = 64 << 10;
 
   std::vector<std::string> Methods() const override {
-    return {"quire.test.S/Gated", "quire.test.S/Endless", "quire.test.S/Meet", "quire.test.S/Echo"};
+    return {"quire.test.S/Gated", "quire.test.S/Endless", "quire.test.S/Meet", "quire.test.S/Echo",
+            "quire.test.S/EndlessPlaced"};
   }
   Status Handle(const CallContext& context, std::string_view method, const CallMessage& request,
                 ReplyWriter& reply) override {
     if (method == "quire.test.S/Echo") return reply.Write({request.control, {}});
     if (method == "quire.test.S/Gated") return Gated(reply);
     if (method == "quire.test.S/Meet") return Meet(NumberOf(request.control), reply);
-    if (method == "quire.test.S/Endless") return Endless(context, reply);
+    if (method == "quire.test.S/Endless") return Endless(context, {}, reply);
+    if (method == "quire.test.S/EndlessPlaced") return Endless(context, {0}, reply);
     return Unimplemented("no method ", method);
   }
 
@@ -80,7 +82,8 @@ class StreamingHandler final : public CallHandler {
     return reply.Write(Numbered(count));
   }
   /// Writes until nobody takes it.
-  Status Endless(const CallContext& context, ReplyWriter& reply) {
+  Status Endless(const CallContext& context, const std::vector<uint64_t>& places,
+                 ReplyWriter& reply) {
     Status status;
     for (uint64_t i = 0; status.ok(); ++i) {
       auto owner = std::make_shared<const std::vector<std::byte>>(kPartBytes, std::byte{1});
@@ -91,6 +94,7 @@ class StreamingHandler final : public CallHandler {
         sent_.push_back(owner);
       }
       owner.reset();
+      part.places = places;
       status = reply.Write(std::move(part));
     }
     MutexLock lock(mutex_);
@@ -117,9 +121,10 @@ class StreamingConformance : public ::testing::TestWithParam<TransportFactory> {
 
   Transport& transport() { return connection_->transport(); }
   std::unique_ptr<PendingCall> Start(const std::string& method, uint64_t number = 0,
-                                     Duration timeout = std::chrono::minutes(1)) {
+                                     Duration timeout = std::chrono::minutes(1),
+                                     Landing* landing = nullptr) {
     auto call = transport().Start("quire.test.S/" + method, {Control("", number), {}},
-                                  {.timeout = timeout});
+                                  {.timeout = timeout, .landing = landing});
     EXPECT_TRUE(call.ok()) << call.status();
     return call.ok() ? std::move(call).value() : nullptr;
   }
@@ -196,6 +201,27 @@ TEST_P(StreamingConformance, ACallThatIsDestroyedIsCancelled) {
   call.reset();
   EXPECT_EQ(handler_.AwaitStopped().code(), StatusCode::kCancelled);
   EXPECT_TRUE(AllLetGo());
+}
+
+TEST_P(StreamingConformance, NothingLandsAfterTheCallHasEnded) {
+  std::vector<std::byte> memory(StreamingHandler::kPartBytes);
+  const auto landing = transport().AddLanding(memory);
+  ASSERT_TRUE(landing.ok()) << landing.status();
+  for (const bool destroy : {false, true}) {
+    auto call = Start("EndlessPlaced", 0, std::chrono::minutes(1), landing->get());
+    EXPECT_EQ(TakeNumber(*call), 0u);
+    EXPECT_EQ(memory, std::vector<std::byte>(memory.size(), std::byte{1}));
+    if (destroy) {
+      call.reset();
+    } else {
+      call->Cancel();
+      EXPECT_EQ(call->Next(kEver).status().code(), StatusCode::kCancelled);
+    }
+    std::fill(memory.begin(), memory.end(), std::byte{0});  // A race if anything still landed.
+    EXPECT_TRUE(Echo().ok());
+    EXPECT_EQ(memory, std::vector<std::byte>(memory.size()));
+    EXPECT_EQ(handler_.AwaitStopped().code(), StatusCode::kCancelled);
+  }
 }
 
 TEST_P(StreamingConformance, ACancelReachesACallThatNobodyReads) {
