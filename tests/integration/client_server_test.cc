@@ -18,6 +18,7 @@
 #include "common/page/layout.h"
 #include "common/transport/grpc_server.h"
 #include "common/transport/loopback_transport.h"
+#include "common/wire/limits.h"
 #include "kvserver/service/server.h"
 #include "tests/kit/temp_dir.h"
 
@@ -277,6 +278,61 @@ TEST_P(ClientServerTest, TheServerSelectsWithAQueryAndSendsWhatItSelected) {
   EXPECT_EQ(result->placements.size(), 6u);
   const std::vector<uint32_t> layers = {0, 1};
   EXPECT_TRUE(session->Digests(layers, 0, kPages).ok());
+}
+
+TEST_P(ClientServerTest, SequencesOfABatchAreRecalledPartByPartIntoALanding) {
+  ASSERT_TRUE(PutDocument("a").ok());
+  const SequenceMember whole = {.context = DocumentName{.name = "a"}};
+  const std::vector<SequenceSpec> sequences = {{.members = {whole}}, {.members = {whole, whole}}};
+  const auto session = client_->OpenSession(sequences, {.spec = spec_, .slots_per_head = 4});
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto landing = (*session)->MakeLanding(2);
+  ASSERT_TRUE(landing.ok()) << landing.status();
+  for (const uint32_t page : {1u, 9u, 1u}) {
+    const LayerWant first = {.num_layers = 2, .pages = {{page, page + 1}, {}}};
+    const LayerWant second = {
+        .sequence = 1, .layer = 1, .pages = {{page}, {0, MemberPage(1, page)}}};
+    const auto recall = (*session)->Start({first, second}, {.landing = landing->get()});
+    ASSERT_TRUE(recall.ok()) << recall.status();
+    std::vector<std::pair<uint32_t, uint32_t>> came;
+    for (;;) {
+      const auto part = (*recall)->Next();
+      ASSERT_TRUE(part.ok()) << part.status();
+      if (!part->has_value()) break;
+      for (const RecalledLane& lane : (*part)->lanes) came.emplace_back(lane.sequence, lane.layer);
+      for (const Placement& at : (*part)->placements) {
+        const auto landed = (*landing)->Unit(at.sequence, at.layer, at.head, at.slot);
+        EXPECT_TRUE(std::ranges::equal(
+            landed, Unit(at.page & (wire::kMaxContextPages - 1), at.layer, at.head)));
+      }
+    }
+    EXPECT_EQ(came, (std::vector<std::pair<uint32_t, uint32_t>>{{0, 0}, {0, 1}, {1, 1}}));
+  }
+  EXPECT_TRUE((*session)->Ack().ok());
+  EXPECT_TRUE((*session)->RemoveSequence(0).ok());
+  EXPECT_EQ(*(*session)->AddSequence({.members = {whole}}), 0u);
+  const LayerWant again = {.layer = 0, .pages = {{1}, {}}};
+  const auto result = (*session)->Recall({&again, 1});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->placements.size(), 1u);  // A new sequence starts empty.
+}
+
+TEST_P(ClientServerTest, ACancelledRecallIsTakenBackAndTheLaneGoesOn) {
+  ASSERT_TRUE(PutDocument("a").ok());
+  const auto session =
+      *client_->OpenSession(DocumentName{.name = "a"}, {.spec = spec_, .slots_per_head = 2});
+  const LayerWant first = {.layer = 0, .pages = {{1, 2}, {}}};
+  session->Applied(*session->Recall({&first, 1}));
+  {
+    const auto prefetch =
+        session->Start({{.layer = 0, .pages = {{3, 4}, {}}}, {.layer = 1, .pages = {{3, 4}, {}}}},
+                       {.priority = Priority::kPrefetch});
+    ASSERT_TRUE(prefetch.ok()) << prefetch.status();
+    (*prefetch)->Cancel();
+  }
+  const auto again = session->Recall({&first, 1}, {.priority = Priority::kCorrection});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE(again->placements.empty());
 }
 
 TEST_P(ClientServerTest, PagesAppendedToAnOpenContextCanBeRecalled) {
