@@ -1,12 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// digest: per-channel minimum and maximum of a unit's keys (spec A.1.1). The output type is the
-// keys' own or f32, so it is exact and needs no outward rounding (spec 0.4).
+// digest: summaries of a unit's keys, by which the unit is scored without being read (score.h).
 //
-// Tolerance: equal as numbers (the sign of a zero is unspecified). A channel with a NaN key has
-// lo = hi = NaN, so that its page scores NaN and sorts last.
+//   kind              [elements]     contents, over the unit's keys k_t
+//   kMinMax           [2][d]         lo = min_t, hi = max_t per channel (spec A.1.1, Quest). Exact
+//   kMean             [d]            mean_t per channel (spec E, ShadowKV's landmarks)
+//   kCentreDeviation  [2][d]         centre, then mean_t |k_t - centre| per channel (spec A.1 b,
+//                                    ArkVale as released). With half the range instead of the
+//                                    deviation its score is that of kMinMax
+//   kCentreRadius     [d + 1]        centre, then the radius of the ball around it
+//   kDisc             [d + d/2]      centre, then the radius of the disc of every pair of channels
+//                                    (spec 0.3): a rotation moves the centres and keeps the radii
+//
+// A centre is (lo + hi) / 2 per channel, rounded to the output type; what follows it is measured
+// from the rounded one, and radii are rounded up, so that the bound holds for what is stored (spec
+// 0.4). The output type is the keys' own or f32.
+//
+// Pairs of kDisc: those that RoPE rotates together (rope.h), and after rotary_dim neighbours.
+//
+// Tolerance: equal as numbers (the sign of a zero is unspecified). A channel with a NaN key is NaN
+// in every summary, so that its page scores NaN and sorts last; so is one with an infinite key,
+// except in kMinMax.
 // Errors: kBadShape for a size < 1 (n_units may be 0), unit_stride < p*d, valid_rows outside 1..p,
-// a missing pointer; kUnsupported for an out_dtype that is neither dtype nor kF32.
+// a missing pointer; for kDisc also for a d or rotary_dim that is odd, or a rotary_dim outside
+// 0..d. kUnsupported for an unknown kind or an out_dtype that is neither dtype nor kF32.
 #ifndef QUIRE_KERNELS_API_DIGEST_H_
 #define QUIRE_KERNELS_API_DIGEST_H_
 
@@ -17,17 +34,49 @@
 
 namespace quire::kernels {
 
-/// lo[c] = min and hi[c] = max over the first valid rows of each unit's K rows.
+/// Values are stable (stored).
+enum class DigestKind : uint8_t {
+  kMinMax = 1,
+  kMean = 2,
+  kCentreDeviation = 3,
+  kCentreRadius = 4,
+  kDisc = 5,
+};
+
+constexpr bool IsKnown(DigestKind kind) {
+  return kind >= DigestKind::kMinMax && kind <= DigestKind::kDisc;
+}
+
+/// Elements of the digest of one unit.
+constexpr int64_t DigestElements(DigestKind kind, int64_t head_dim) {
+  switch (kind) {
+    case DigestKind::kMinMax:
+    case DigestKind::kCentreDeviation:
+      return 2 * head_dim;
+    case DigestKind::kMean:
+      return head_dim;
+    case DigestKind::kCentreRadius:
+      return head_dim + 1;
+    case DigestKind::kDisc:
+      return head_dim + head_dim / 2;
+  }
+  return 0;
+}
+
+/// Summarises the first valid rows of each unit's K rows.
 struct DigestArgs {
   const void* units = nullptr;  ///< unit u starts at element u * unit_stride, with [p][d] keys
   int64_t unit_stride = 0;      ///< >= p*d elements: 2*p*d for units, p*d for MLA or bare keys
   const int32_t* valid_rows = nullptr;  ///< [n_units], each 1..p; null: p rows everywhere
-  void* digests = nullptr;              ///< out [n_units][2][d] out_dtype: lo, then hi
+  void* digests = nullptr;              ///< out [n_units][DigestElements(kind, d)] out_dtype
   int64_t n_units = 0;
   int64_t page_tokens = 0;        ///< p
   int64_t head_dim = 0;           ///< d
   DType dtype = DType::kF16;      ///< of the keys
   DType out_dtype = DType::kF16;  ///< dtype or kF32; both hold the minimum and maximum exactly
+  DigestKind kind = DigestKind::kMinMax;
+  int64_t rotary_dim = 0;    ///< read by kDisc only, as RopeArgs::rotary_dim
+  bool interleaved = false;  ///< read by kDisc only
   void* stream = nullptr;
 };
 using DigestFn = OpStatus (*)(const DigestArgs&);

@@ -1,29 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// score: upper bound of q.k over every key of a page, from min/max digests (spec A.1.2, Quest).
-// Digests are one array, or blocks of pages anywhere (a server keeps one block per segment and
-// layer).
+// score: how much of a page a query could want, from the page's digests alone (spec A.1.2). Digests
+// are one array, or blocks of pages anywhere (a server keeps one block per segment and layer).
 //
-// Tolerance: 1e-5 * |scale| * sum_c |term|. NaN in a query or a digest makes the score NaN.
-// Precondition: lo <= hi in every channel, or both NaN, as the digest op writes them.
+//   kind (digest.h)   score / scale                                   is it a bound of q.k?
+//   kMinMax           sum_c (q_c >= 0 ? q_c hi_c : q_c lo_c)          upper: sum_c max(q lo, q hi)
+//   kMean             q.mean                                          no
+//   kCentreDeviation  q.centre + sum_c |q_c| deviation_c              no
+//   kCentreRadius     q.centre + |q| radius                           upper
+//   kDisc             q.centre + sum_pairs |q_pair| radius_pair       upper
+//
+// Tolerance: exact, all tables give the same number (the sign of a zero is unspecified), so that
+// all select the same pages. A score is a sum of terms a_i b_i in f32, in this order: term i goes
+// to partial sum i % 8 by fused multiply-add, in ascending order from 0; then partial sums j and
+// j + 4 are added, j and j + 2, 0 and 1; then the sum is multiplied by scale. The
+// terms are the channels, and for a kind with further elements those after them, as they lie in
+// the digest; lengths of queries are computed in f64 and rounded once.
+// NaN in a query or a digest makes the score NaN.
+// Precondition: digests as the digest op writes them (lo <= hi, or both NaN).
 // Errors: kBadShape for a size < 1 (n_pages may be 0), n_q not a multiple of n_kv, first_page < 0,
-// score_stride below n_pages and not 0, pages beyond n_blocks * pages_per_block, a missing pointer.
+// score_stride below n_pages and not 0, pages beyond n_blocks * pages_per_block, a missing pointer;
+// for kDisc also for a d or rotary_dim that is odd, or a rotary_dim outside 0..d. kUnsupported for
+// an unknown kind or dtype.
 #ifndef QUIRE_KERNELS_API_SCORE_H_
 #define QUIRE_KERNELS_API_SCORE_H_
 
 #include <cstdint>
 
 #include "common/page/dtype.h"
+#include "kernels/api/digest.h"
 #include "kernels/api/status.h"
 
 namespace quire::kernels {
 
-/// scores[a][j] = scale * sum_c (q[a][c] >= 0 ? q[a][c]*hi[c] : q[a][c]*lo[c]), where lo and hi are
-/// the digest of page first_page + j and KV head a/G. As lo <= hi this is sum_c max(q*lo, q*hi).
+/// scores[a][j] is the score of query a over the digest of page first_page + j and KV head a/G. E
+/// below is DigestElements(kind, d).
 struct ScoreArgs {
   const float* q = nullptr;       ///< [n_q][d]
-  const void* digests = nullptr;  ///< [first_page + n_pages][n_kv][2][d] dtype; unused with blocks
-  /// [n_blocks] or null; block b = [pages_per_block][n_kv][2][d] dtype, pages from b *
+  const void* digests = nullptr;  ///< [first_page + n_pages][n_kv][E] dtype; unused with blocks
+  /// [n_blocks] or null; block b = [pages_per_block][n_kv][E] dtype, pages from b *
   /// pages_per_block
   const void* const* blocks = nullptr;
   int64_t n_blocks = 0;
@@ -37,6 +52,9 @@ struct ScoreArgs {
   int64_t head_dim = 0;       ///< d
   float scale = 1.0f;         ///< 1 (FreeKV as published) or 1/sqrt(d); spec A.1 (a)
   DType dtype = DType::kF16;  ///< of the digests
+  DigestKind kind = DigestKind::kMinMax;
+  int64_t rotary_dim = 0;    ///< read by kDisc only, as RopeArgs::rotary_dim
+  bool interleaved = false;  ///< read by kDisc only
   void* stream = nullptr;
 };
 using ScoreFn = OpStatus (*)(const ScoreArgs&);

@@ -25,6 +25,14 @@ bool AllIn(const int32_t* list, int64_t n, int64_t low, int64_t high) {
 }
 bool Groups(int64_t n_q, int64_t n_kv) { return Positive(n_q, n_kv) && n_q % n_kv == 0; }
 
+/// Channels can be paired as the kind needs it.
+template <typename Args>
+bool PairsUp(const Args& args) {
+  if (args.kind != DigestKind::kDisc) return true;
+  return args.head_dim % 2 == 0 && args.rotary_dim % 2 == 0 && args.rotary_dim >= 0 &&
+         args.rotary_dim <= args.head_dim;
+}
+
 OpStatus BadUnless(bool good) { return good ? OpStatus::kOk : OpStatus::kBadShape; }
 
 template <typename Args>
@@ -88,10 +96,11 @@ OpStatus Check(const EncodeUnitArgs& args) { return CheckCodec(args); }
 OpStatus Check(const DecodeUnitArgs& args) { return CheckCodec(args); }
 
 OpStatus Check(const DigestArgs& args) {
-  if (!IsKnown(args.dtype) || (args.out_dtype != args.dtype && args.out_dtype != DType::kF32)) {
+  if (!IsKnown(args.dtype) || !IsKnown(args.kind) ||
+      (args.out_dtype != args.dtype && args.out_dtype != DType::kF32)) {
     return OpStatus::kUnsupported;
   }
-  if (args.n_units < 0 || !Positive(args.page_tokens, args.head_dim) ||
+  if (args.n_units < 0 || !Positive(args.page_tokens, args.head_dim) || !PairsUp(args) ||
       args.unit_stride < args.page_tokens * args.head_dim) {
     return OpStatus::kBadShape;
   }
@@ -102,8 +111,8 @@ OpStatus Check(const DigestArgs& args) {
 }
 
 OpStatus Check(const ScoreArgs& args) {
-  if (!IsKnown(args.dtype)) return OpStatus::kUnsupported;
-  if (args.n_pages < 0 || args.first_page < 0 || args.head_dim < 1 ||
+  if (!IsKnown(args.dtype) || !IsKnown(args.kind)) return OpStatus::kUnsupported;
+  if (args.n_pages < 0 || args.first_page < 0 || args.head_dim < 1 || !PairsUp(args) ||
       !Groups(args.n_q, args.n_kv)) {
     return OpStatus::kBadShape;
   }

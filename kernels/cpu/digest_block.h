@@ -9,7 +9,7 @@
 namespace quire::kernels {
 
 struct DigestPage {
-  const void* block = nullptr;  ///< [pages][n_kv][2][d]
+  const void* block = nullptr;  ///< [pages][n_kv][DigestElements]
   int64_t index = 0;            ///< of the page inside the block
   int64_t rest = 0;  ///< pages of the block from `index` on, counted to the last scored one
 };

@@ -8,6 +8,7 @@
 #include "kernels/cpu/digest_block.h"
 #include "kernels/cpu/fast.h"
 #include "kernels/cpu/reference.h"
+#include "kernels/cpu/score_terms.h"
 #include "kernels/cpu/simd.h"
 
 namespace quire::kernels::fast {
@@ -57,6 +58,7 @@ bool FiniteMaxima(const PoolArgs& args) {
 
 OpStatus Digest(const DigestArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  if (args.kind != DigestKind::kMinMax) return reference::Digest(args);
   const int64_t d = args.head_dim;
   std::vector<float> bounds(2 * d);
   for (int64_t u = 0; u < args.n_units; ++u) {
@@ -70,25 +72,30 @@ OpStatus Digest(const DigestArgs& args) {
 
 OpStatus Score(const ScoreArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
-  const int64_t d = args.head_dim;
-  const int64_t group = args.n_q / args.n_kv;
-  const int64_t stride = ScoreStride(args);
-  std::vector<float> scratch(2 * d);
-  simd::BoundsInput in;
-  in.dtype = args.dtype;
-  in.page_stride = args.n_kv * 2 * d;
-  in.heads = group;
-  in.d = d;
-  in.scale = args.scale;
-  for (int64_t j = 0; j < args.n_pages; j += in.pages) {
-    const DigestPage page = FindDigestPage(args, args.first_page + j);
-    // Few pages at a time: all heads of a page lie together and should be read together.
-    in.pages = std::min<int64_t>(page.rest, 4);
-    for (int64_t g = 0; g < args.n_kv; ++g) {
-      in.q = args.q + g * group * d;
-      in.digests = At(page.block, (page.index * args.n_kv + g) * 2 * d, args.dtype);
-      simd::Bounds(in, scratch.data(), args.scores + g * group * stride + j, stride);
-    }
+  if (args.n_pages == 0) return OpStatus::kOk;
+  const ScoreQueries queries = MakeScoreQueries(args);
+  const int64_t page_elements = args.n_kv * DigestElements(args.kind, args.head_dim);
+  simd::ScoreRun run;
+  run.q = queries.rows.data();
+  run.q_stride = queries.stride;
+  run.terms = ScoreTerms(args.kind, args.head_dim);
+  run.corners = args.kind == DigestKind::kMinMax;
+  run.dtype = args.dtype;
+  run.n_kv = args.n_kv;
+  run.group = args.n_q / args.n_kv;
+  run.scale = args.scale;
+  run.score_stride = ScoreStride(args);
+  const auto pages_at = [&](int64_t j) {
+    DigestPage page{};
+    if (j < args.n_pages) page = FindDigestPage(args, args.first_page + j);
+    return simd::ScorePages{At(page.block, page.index * page_elements, args.dtype), page.rest};
+  };
+  simd::ScorePages now = pages_at(0);
+  for (int64_t j = 0; j < args.n_pages;) {
+    const simd::ScorePages next = pages_at(j + now.pages);
+    simd::Scores(run, now, next, args.scores + j);
+    j += now.pages;
+    now = next;
   }
   return OpStatus::kOk;
 }

@@ -8,11 +8,10 @@
 #include "kernels/cpu/checks.h"
 #include "kernels/cpu/digest_block.h"
 #include "kernels/cpu/reference.h"
+#include "kernels/cpu/score_terms.h"
 
 namespace quire::kernels::reference {
 namespace {
-
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 /// weights[j] = softmax of factor * row over the entries that are numbers; NaN entries stay NaN.
 void Softmax(const float* row, int64_t n, double factor, double* weights) {
@@ -38,43 +37,25 @@ double MaxOrNaN(double a, double b) {
 
 }  // namespace
 
-OpStatus Digest(const DigestArgs& args) {
-  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
-  const int64_t d = args.head_dim;
-  for (int64_t u = 0; u < args.n_units; ++u) {
-    const int64_t rows = args.valid_rows != nullptr ? args.valid_rows[u] : args.page_tokens;
-    for (int64_t c = 0; c < d; ++c) {
-      float lo = std::numeric_limits<float>::infinity();
-      float hi = -lo;
-      bool nan = false;
-      for (int64_t r = 0; r < rows; ++r) {
-        const float key = LoadElement(args.units, u * args.unit_stride + r * d + c, args.dtype);
-        nan = nan || std::isnan(key);
-        lo = std::min(lo, key);
-        hi = std::max(hi, key);
-      }
-      StoreElement(args.digests, (u * 2 + 0) * d + c, args.out_dtype, nan ? kNaN : lo);
-      StoreElement(args.digests, (u * 2 + 1) * d + c, args.out_dtype, nan ? kNaN : hi);
-    }
-  }
-  return OpStatus::kOk;
-}
-
 OpStatus Score(const ScoreArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
-  const int64_t d = args.head_dim;
+  if (args.n_pages == 0) return OpStatus::kOk;
+  const ScoreQueries queries = MakeScoreQueries(args);
+  const int64_t terms = ScoreTerms(args.kind, args.head_dim);
+  const int64_t elements = DigestElements(args.kind, args.head_dim);
+  const bool corners = args.kind == DigestKind::kMinMax;
   for (int64_t a = 0; a < args.n_q; ++a) {
+    const float* q = queries.rows.data() + a * queries.stride;
     const int64_t g = a / (args.n_q / args.n_kv);
     for (int64_t j = 0; j < args.n_pages; ++j) {
       const DigestPage page = FindDigestPage(args, args.first_page + j);
-      const int64_t lo = (page.index * args.n_kv + g) * 2 * d;
-      double bound = 0;
-      for (int64_t c = 0; c < d; ++c) {
-        const double q = args.q[a * d + c];
-        const int64_t corner = q >= 0 ? lo + d + c : lo + c;
-        bound += q * LoadElement(page.block, corner, args.dtype);
+      const int64_t digest = (page.index * args.n_kv + g) * elements;
+      OrderedSum sum;
+      for (int64_t i = 0; i < terms; ++i) {
+        const int64_t element = corners && q[i] >= 0 ? i + args.head_dim : i;
+        sum.Add(q[i], LoadElement(page.block, digest + element, args.dtype));
       }
-      args.scores[a * ScoreStride(args) + j] = static_cast<float>(args.scale * bound);
+      args.scores[a * ScoreStride(args) + j] = args.scale * sum.Total();
     }
   }
   return OpStatus::kOk;

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <random>
 #include <vector>
 
 #include "kernels/cpu/cpu_kernels.h"
@@ -101,6 +102,131 @@ TEST_F(WorkedSelection, QueryPoolingHappensBeforeTheScore) {
   ASSERT_EQ(ref.pool_query(args), OpStatus::kOk);
   EXPECT_FLOAT_EQ(pooled[0], .4f);
   EXPECT_FLOAT_EQ(pooled[1], 1.75f);
+}
+
+struct Summary {
+  DigestKind kind;
+  int64_t rotary_dim = 0;
+  bool interleaved = false;
+
+  std::vector<float> Digest(const std::vector<float>& keys, int64_t d) const {
+    std::vector<float> digest(DigestElements(kind, d), NAN);
+    EXPECT_EQ(ref.digest({.units = keys.data(),
+                          .unit_stride = static_cast<int64_t>(keys.size()),
+                          .digests = digest.data(),
+                          .n_units = 1,
+                          .page_tokens = static_cast<int64_t>(keys.size()) / d,
+                          .head_dim = d,
+                          .dtype = DType::kF32,
+                          .out_dtype = DType::kF32,
+                          .kind = kind,
+                          .rotary_dim = rotary_dim,
+                          .interleaved = interleaved}),
+              OpStatus::kOk);
+    return digest;
+  }
+  float Score(const std::vector<float>& q, const void* digest, DType dtype = DType::kF32) const {
+    float score = NAN;
+    EXPECT_EQ(ref.score({.q = q.data(),
+                         .digests = digest,
+                         .scores = &score,
+                         .n_pages = 1,
+                         .n_q = 1,
+                         .n_kv = 1,
+                         .head_dim = static_cast<int64_t>(q.size()),
+                         .dtype = dtype,
+                         .kind = kind,
+                         .rotary_dim = rotary_dim,
+                         .interleaved = interleaved}),
+              OpStatus::kOk);
+    return score;
+  }
+};
+
+TEST(Reference, EveryKindOfDigestByHand) {
+  // Three keys of four channels; lo = (0, -2, 1, 0), hi = (3, 2, 1, 8).
+  const std::vector<float> keys = {0, 2, 1, 8, 3, -2, 1, 0, 3, 0, 1, 4};
+  const std::vector<float> q = {1, -2, 3, -.5};
+  const auto expect = [&](const Summary& summary, const std::vector<float>& digest, float score) {
+    const std::vector<float> got = summary.Digest(keys, 4);
+    ASSERT_EQ(got.size(), digest.size());
+    for (size_t i = 0; i < digest.size(); ++i) EXPECT_FLOAT_EQ(got[i], digest[i]) << i;
+    EXPECT_FLOAT_EQ(summary.Score(q, got.data()), score);
+  };
+  const auto root = [](float x) { return std::sqrt(x); };
+  expect({DigestKind::kMinMax}, {0, -2, 1, 0, 3, 2, 1, 8}, 3 + 4 + 3 + 0);
+  expect({DigestKind::kMean}, {2, 0, 1, 4}, 2 - 0 + 3 - 2);
+  // Distances from the centre (1.5, 0, 1, 4): (1.5, 2, 0, 4), (1.5, 2, 0, 4), (1.5, 0, 0, 0).
+  const float at_centre = 1.5f - 0 + 3 - 2;
+  expect({DigestKind::kCentreDeviation}, {1.5, 0, 1, 4, 1.5, 4 / 3.f, 0, 8 / 3.f},
+         at_centre + 1.5f + 2 * 4 / 3.f + .5f * 8 / 3.f);
+  expect({DigestKind::kCentreRadius}, {1.5, 0, 1, 4, root(22.25)},
+         at_centre + root(14.25) * root(22.25));
+  // Pairs (0, 2) and (1, 3), or neighbours; neighbours also where nothing is rotated.
+  expect({DigestKind::kDisc, 4}, {1.5, 0, 1, 4, 1.5, root(20)},
+         at_centre + root(10) * 1.5f + root(4.25) * root(20));
+  for (const Summary& neighbours : {Summary{DigestKind::kDisc, 4, true}, {DigestKind::kDisc, 0}}) {
+    expect(neighbours, {1.5, 0, 1, 4, 2.5, 4}, at_centre + root(5) * 2.5f + root(9.25) * 4);
+  }
+}
+
+TEST(Reference, BoundsHoldForWhatIsStored) {
+  std::mt19937 random(11);
+  std::normal_distribution<float> normal;
+  const auto floats = [&](size_t n) {
+    std::vector<float> values(n);
+    for (float& value : values) value = normal(random);
+    return values;
+  };
+  constexpr int64_t kDim = 16, kRows = 5;
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    for (int round = 0; round < 200; ++round) {
+      std::vector<uint16_t> keys(kRows * kDim);
+      for (size_t i = 0; i < keys.size(); ++i) StoreElement(keys.data(), i, dtype, normal(random));
+      const std::vector<float> q = floats(kDim);
+      double largest = -INFINITY;
+      for (int64_t r = 0; r < kRows; ++r) {
+        double dot = 0;
+        for (int64_t c = 0; c < kDim; ++c) {
+          dot += double{q[c]} * LoadElement(keys.data(), r * kDim + c, dtype);
+        }
+        largest = std::max(largest, dot);
+      }
+      for (const Summary& summary : {Summary{DigestKind::kMinMax},
+                                     {DigestKind::kCentreRadius},
+                                     {DigestKind::kDisc, 8},
+                                     {DigestKind::kDisc, 16, true}}) {
+        std::vector<uint16_t> digest(DigestElements(summary.kind, kDim));
+        ASSERT_EQ(ref.digest({.units = keys.data(),
+                              .unit_stride = kRows * kDim,
+                              .digests = digest.data(),
+                              .n_units = 1,
+                              .page_tokens = kRows,
+                              .head_dim = kDim,
+                              .dtype = dtype,
+                              .out_dtype = dtype,
+                              .kind = summary.kind,
+                              .rotary_dim = summary.rotary_dim,
+                              .interleaved = summary.interleaved}),
+                  OpStatus::kOk);
+        // What the sum itself may round: 1e-5 of its terms.
+        EXPECT_GE(summary.Score(q, digest.data(), dtype), largest - 1e-4);
+      }
+    }
+  }
+}
+
+TEST(Reference, DigestsOfKeysThatAreNoNumbersScoreNaN) {
+  const std::vector<float> q = {1, 1, 1, 1};
+  for (const Summary& summary : {Summary{DigestKind::kMean},
+                                 {DigestKind::kCentreDeviation},
+                                 {DigestKind::kCentreRadius},
+                                 {DigestKind::kDisc, 4}}) {
+    for (const float poison : {NAN, INFINITY}) {
+      const std::vector<float> digest = summary.Digest({0, 1, 2, 3, 4, poison, 6, 7}, 4);
+      EXPECT_TRUE(std::isnan(summary.Score(q, digest.data())));
+    }
+  }
 }
 
 // Spec J.2: the tables hold position 5, the delta 1000 and position 1005.

@@ -28,19 +28,27 @@ void Narrow(const float* src, int64_t n, DType dtype, void* dst);
 /// Per-channel minimum and maximum of rows [n_rows][d] dtype (n_rows >= 1); NaN where any is NaN.
 void MinMaxRows(const void* rows, DType dtype, int64_t n_rows, int64_t d, float* lo, float* hi);
 
-/// Bounds of `heads` queries of one group over pages of one KV head, spaced evenly (ScoreArgs).
-struct BoundsInput {
-  const float* q = nullptr;       ///< [heads][d]
-  const void* digests = nullptr;  ///< page j: [2][d] dtype at element j * page_stride
+/// What is the same for all pages of a score op (ScoreArgs), in the order that score.h fixes.
+struct ScoreRun {
+  const float* q = nullptr;  ///< [n_kv * group] rows of `terms`, zeros up to a multiple of 8 after
+  int64_t q_stride = 0;      ///< between rows
+  int64_t terms = 0;
+  /// Each digest is [2][terms], lo then hi, and the sign of q chooses; otherwise [terms].
+  bool corners = false;
   DType dtype = DType::kF32;
-  int64_t page_stride = 0;
-  int64_t pages = 0;
-  int64_t heads = 0;
-  int64_t d = 0;
+  int64_t n_kv = 0;
+  int64_t group = 0;  ///< query heads of a KV head
   float scale = 1.0f;
+  int64_t score_stride = 0;
 };
-/// out[h * out_stride + j] = scale * bound(q[h], page j). `scratch` holds 2 * d.
-void Bounds(const BoundsInput& in, float* scratch, float* out, int64_t out_stride);
+/// Pages that lie together, [pages][n_kv] digests.
+struct ScorePages {
+  const void* digests = nullptr;
+  int64_t pages = 0;
+};
+/// out[a * score_stride + j] = score of query row a over page j of `now`. `next` (possibly no
+/// pages) is fetched into the cache meanwhile.
+void Scores(const ScoreRun& run, const ScorePages& now, const ScorePages& next, float* out);
 
 float Dot(const float* a, const float* b, int64_t n);
 /// out[i][j] = a[i] . b[j]; a is [m][d], b is [n] rows of d spaced b_stride, out is [m][n].

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loads, stores and conversions, and the loops that read KV elements: Widen, Narrow, MinMaxRows,
-// Bounds. Included once per instruction set by simd_highway.cc.
+// Loads, stores and conversions, and the loops that read KV elements: Widen, Narrow, MinMaxRows.
+// Included once per instruction set by simd_highway.cc.
 #if defined(QUIRE_KERNELS_CPU_SIMD_CONVERT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUIRE_KERNELS_CPU_SIMD_CONVERT_INL_H_
 #undef QUIRE_KERNELS_CPU_SIMD_CONVERT_INL_H_
@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/cpu/simd.h"
 
@@ -87,23 +88,30 @@ HWY_INLINE void StoreHalfBits(VecI32 bits, uint16_t* to) {
   hn::StoreU(hn::DemoteTo(bits16, bits), bits16, to);
 }
 
-HWY_INLINE Vec LoadWide(Tag tag, const float* from) { return hn::LoadU(tag, from); }
-HWY_INLINE Vec LoadWide(Tag tag, const hwy::bfloat16_t* from) {
-  return hn::PromoteTo(tag, hn::LoadU(hn::Rebind<hwy::bfloat16_t, Tag>(), from));
+// For vectors of Tag's size or smaller.
+template <class D>
+HWY_INLINE hn::Vec<D> LoadWide(D tag, const float* from) {
+  return hn::LoadU(tag, from);
 }
-HWY_INLINE Vec LoadWide([[maybe_unused]] Tag tag, const hwy::float16_t* from) {
+template <class D>
+HWY_INLINE hn::Vec<D> LoadWide(D tag, const hwy::bfloat16_t* from) {
+  return hn::PromoteTo(tag, hn::LoadU(hn::Rebind<hwy::bfloat16_t, D>(), from));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> LoadWide([[maybe_unused]] D tag, const hwy::float16_t* from) {
 #if QUIRE_HAS_F16C
-  return hn::PromoteTo(tag, hn::LoadU(hn::Rebind<hwy::float16_t, Tag>(), from));
+  return hn::PromoteTo(tag, hn::LoadU(hn::Rebind<hwy::float16_t, D>(), from));
 #else
+  static_assert(std::is_same_v<D, Tag>);
   const hn::Rebind<uint16_t, Tag> bits16;
   const auto bits = hn::LoadU(bits16, reinterpret_cast<const uint16_t*>(from));
   return FromHalfBits(hn::PromoteTo(TagI32(), bits));
 #endif
 }
 /// The first `n` lanes from memory, zeros above; reads no further.
-template <typename T>
-HWY_INLINE Vec LoadTail(Tag tag, const T* from, size_t n) {
-  HWY_ALIGN T lanes[hn::MaxLanes(Tag())] = {};
+template <class D, typename T>
+HWY_INLINE hn::Vec<D> LoadTail(D tag, const T* from, size_t n) {
+  HWY_ALIGN T lanes[hn::MaxLanes(D())] = {};
   memcpy(lanes, from, n * sizeof(T));
   return LoadWide(tag, lanes);
 }
@@ -198,31 +206,6 @@ HWY_NOINLINE void MinMaxRowsImpl(const void* rows, DType dtype, int64_t n_rows, 
                                  float* lo, float* hi) {
   WithElements(rows, dtype,
                [&](const auto* from) HWY_ATTR { MinMaxTyped(from, n_rows, d, lo, hi); });
-}
-
-/// sum_c q * (q >= 0 ? hi : lo), the scratch holding lo then hi.
-HWY_INLINE float Bound(const float* q, const float* scratch, int64_t d) {
-  const Tag tag;
-  Vec sum = hn::Zero(tag);
-  ForVectors(d, [&](int64_t c, const auto& load, const auto&) HWY_ATTR {
-    const Vec query = load(q + c);
-    const Vec corner =
-        hn::IfThenElse(hn::Ge(query, hn::Zero(tag)), load(scratch + d + c), load(scratch + c));
-    sum = hn::MulAdd(query, corner, sum);
-  });
-  return hn::GetLane(hn::SumOfLanes(tag, sum));
-}
-
-HWY_NOINLINE void BoundsImpl(const BoundsInput& in, float* scratch, float* out,
-                             int64_t out_stride) {
-  WithElements(in.digests, in.dtype, [&](const auto* digests) HWY_ATTR {
-    for (int64_t j = 0; j < in.pages; ++j) {
-      WidenTyped(digests + j * in.page_stride, 2 * in.d, scratch);
-      for (int64_t h = 0; h < in.heads; ++h) {
-        out[h * out_stride + j] = in.scale * Bound(in.q + h * in.d, scratch, in.d);
-      }
-    }
-  });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -11,6 +11,7 @@
 #include "kernels/cpu/simd_codec-inl.h"
 #include "kernels/cpu/simd_convert-inl.h"
 #include "kernels/cpu/simd_reduce-inl.h"
+#include "kernels/cpu/simd_score-inl.h"
 // clang-format on
 
 #if HWY_ONCE
@@ -23,7 +24,7 @@ HWY_EXPORT(WidenImpl);
 HWY_EXPORT(WidenRowsImpl);
 HWY_EXPORT(NarrowImpl);
 HWY_EXPORT(MinMaxRowsImpl);
-HWY_EXPORT(BoundsImpl);
+HWY_EXPORT(ScoresImpl);
 HWY_EXPORT(DotImpl);
 HWY_EXPORT(DotsImpl);
 HWY_EXPORT(WeightedSumImpl);
@@ -57,8 +58,8 @@ void Narrow(const float* src, int64_t n, DType dtype, void* dst) {
 void MinMaxRows(const void* rows, DType dtype, int64_t n_rows, int64_t d, float* lo, float* hi) {
   HWY_DYNAMIC_DISPATCH(MinMaxRowsImpl)(rows, dtype, n_rows, d, lo, hi);
 }
-void Bounds(const BoundsInput& in, float* scratch, float* out, int64_t out_stride) {
-  HWY_DYNAMIC_DISPATCH(BoundsImpl)(in, scratch, out, out_stride);
+void Scores(const ScoreRun& run, const ScorePages& now, const ScorePages& next, float* out) {
+  HWY_DYNAMIC_DISPATCH(ScoresImpl)(run, now, next, out);
 }
 float Dot(const float* a, const float* b, int64_t n) {
   return HWY_DYNAMIC_DISPATCH(DotImpl)(a, b, n);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cpu/plain_scores.h"
 #include "kernels/cpu/simd.h"
 
 namespace quire::kernels::simd {
@@ -38,20 +39,8 @@ void MinMaxRows(const void* rows, DType dtype, int64_t n_rows, int64_t d, float*
   }
 }
 
-void Bounds(const BoundsInput& in, float* scratch, float* out, int64_t out_stride) {
-  for (int64_t j = 0; j < in.pages; ++j) {
-    for (int64_t c = 0; c < 2 * in.d; ++c) {
-      scratch[c] = LoadElement(in.digests, j * in.page_stride + c, in.dtype);
-    }
-    for (int64_t h = 0; h < in.heads; ++h) {
-      float bound = 0;
-      for (int64_t c = 0; c < in.d; ++c) {
-        const float q = in.q[h * in.d + c];
-        bound += q * (q >= 0 ? scratch[in.d + c] : scratch[c]);
-      }
-      out[h * out_stride + j] = in.scale * bound;
-    }
-  }
+void Scores(const ScoreRun& run, const ScorePages& now, const ScorePages&, float* out) {
+  PlainScores(run, now, out);
 }
 
 float Dot(const float* a, const float* b, int64_t n) {

@@ -11,12 +11,21 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
+constexpr DigestKind kAllKinds[] = {DigestKind::kMinMax, DigestKind::kMean,
+                                    DigestKind::kCentreDeviation, DigestKind::kCentreRadius,
+                                    DigestKind::kDisc};
+
+/// Rotary dimensions for kDisc; none fits an odd d.
+int64_t SomeRotaryDim(int64_t d) { return d / 4 * 2; }
+bool Fits(DigestKind kind, int64_t d) { return kind != DigestKind::kDisc || d % 2 == 0; }
+
 struct DigestCase {
   int64_t units, p, d;
   bool has_values;
 };
 
-void CheckDigest(Workbench& bench, const DigestCase& c, DType dtype, DType out_dtype) {
+void CheckDigest(Workbench& bench, const DigestCase& c, DigestKind kind, DType dtype,
+                 DType out_dtype) {
   TestDevice& device = bench.device();
   const int64_t stride = (c.has_values ? 2 : 1) * c.p * c.d;
   std::vector<float> keys = bench.Floats(c.units * stride);
@@ -28,7 +37,8 @@ void CheckDigest(Workbench& bench, const DigestCase& c, DType dtype, DType out_d
   std::vector<int32_t> rows = bench.Ints(c.units, 1, static_cast<int32_t>(c.p));
   rows[0] = static_cast<int32_t>(c.p);
   Tensor<int32_t> valid(device, rows);
-  Tensor<uint8_t> out(device, std::vector<uint8_t>(c.units * 2 * c.d * ElementBytes(out_dtype)));
+  const int64_t elements = c.units * DigestElements(kind, c.d);
+  Tensor<uint8_t> out(device, std::vector<uint8_t>(elements * ElementBytes(out_dtype)));
   for (const bool all_rows : {true, false}) {
     DigestArgs args;
     args.unit_stride = stride;
@@ -37,6 +47,9 @@ void CheckDigest(Workbench& bench, const DigestCase& c, DType dtype, DType out_d
     args.head_dim = c.d;
     args.dtype = dtype;
     args.out_dtype = out_dtype;
+    args.kind = kind;
+    args.rotary_dim = SomeRotaryDim(c.d);
+    args.interleaved = all_rows;
     DigestArgs want = args;
     args.units = units.data();
     args.valid_rows = all_rows ? nullptr : valid.data();
@@ -52,10 +65,11 @@ void CheckDigest(Workbench& bench, const DigestCase& c, DType dtype, DType out_d
   }
 }
 
-/// Digests of `pages` pages as [pages][n_kv][2][d] with lo <= hi.
-std::vector<uint8_t> MakeDigests(Workbench& bench, int64_t pages, const Heads& h, DType dtype) {
-  std::vector<float> values = bench.Floats(pages * h.n_kv * 2 * h.d);
-  for (int64_t i = 0; i < pages * h.n_kv; ++i) {
+/// Digests of `pages` pages as [pages][n_kv][DigestElements]; of kMinMax with lo <= hi.
+std::vector<uint8_t> MakeDigests(Workbench& bench, int64_t pages, const Heads& h, DigestKind kind,
+                                 DType dtype) {
+  std::vector<float> values = bench.Floats(pages * h.n_kv * DigestElements(kind, h.d));
+  for (int64_t i = 0; kind == DigestKind::kMinMax && i < pages * h.n_kv; ++i) {
     for (int64_t c = 0; c < h.d; ++c) {
       float& lo = values[(2 * i) * h.d + c];
       float& hi = values[(2 * i + 1) * h.d + c];
@@ -67,21 +81,24 @@ std::vector<uint8_t> MakeDigests(Workbench& bench, int64_t pages, const Heads& h
 
 struct ScoreCase {
   int64_t n_pages, first_page, pages_per_block;  ///< pages_per_block 0: contiguous
+  int64_t gap = 0;                               ///< Columns between rows of scores.
 };
 
-void CheckScore(Workbench& bench, const ScoreCase& c, const Heads& h, DType dtype) {
+void CheckScore(Workbench& bench, const ScoreCase& c, const Heads& h, DigestKind kind,
+                DType dtype) {
   TestDevice& device = bench.device();
   const int64_t total = c.first_page + c.n_pages;
   Tensor<float> q(device, bench.Floats(h.n_q * h.d), 1);
-  std::vector<uint8_t> bytes = MakeDigests(bench, total, h, dtype);
+  std::vector<uint8_t> bytes = MakeDigests(bench, total, h, kind, dtype);
+  const int64_t elements = DigestElements(kind, h.d);
   // One poisoned digest channel: page first_page of head 0.
-  for (const int64_t at : {c.first_page * h.n_kv * 2, c.first_page * h.n_kv * 2 + 1}) {
-    StoreElement(bytes.data(), at * h.d, dtype, kNaN);
-  }
+  const int64_t poisoned = c.first_page * h.n_kv * elements;
+  StoreElement(bytes.data(), poisoned, dtype, kNaN);
+  if (kind == DigestKind::kMinMax) StoreElement(bytes.data(), poisoned + h.d, dtype, kNaN);
   Tensor<uint8_t> digests(device, bytes, ElementBytes(dtype));
-  Tensor<float> scores(device, std::vector<float>(h.n_q * c.n_pages));
+  Tensor<float> scores(device, std::vector<float>(h.n_q * (c.n_pages + c.gap), -7.0f));
   std::vector<const void*> there, here;
-  const int64_t page_bytes = h.n_kv * 2 * h.d * ElementBytes(dtype);
+  const int64_t page_bytes = h.n_kv * elements * ElementBytes(dtype);
   for (int64_t j = 0; c.pages_per_block > 0 && j < total; j += c.pages_per_block) {
     there.push_back(digests.data() + j * page_bytes);
     here.push_back(digests.host() + j * page_bytes);
@@ -91,12 +108,16 @@ void CheckScore(Workbench& bench, const ScoreCase& c, const Heads& h, DType dtyp
   ScoreArgs args{.n_blocks = static_cast<int64_t>(here.size()),
                  .pages_per_block = c.pages_per_block,
                  .first_page = c.first_page,
+                 .score_stride = c.gap == 0 ? 0 : c.n_pages + c.gap,
                  .n_pages = c.n_pages,
                  .n_q = h.n_q,
                  .n_kv = h.n_kv,
                  .head_dim = h.d,
-                 .scale = 0.5f,
-                 .dtype = dtype};
+                 .scale = 0.3f,
+                 .dtype = dtype,
+                 .kind = kind,
+                 .rotary_dim = SomeRotaryDim(h.d),
+                 .interleaved = c.gap != 0};
   ScoreArgs want = args;
   args.q = q.data();
   args.digests = here.empty() ? digests.data() : nullptr;
@@ -108,8 +129,7 @@ void CheckScore(Workbench& bench, const ScoreCase& c, const Heads& h, DType dtyp
   want.digests = digests.host();  // the reference reads the contiguous copy
   want.scores = scores.host();
   ASSERT_EQ(CpuReference().score(want), OpStatus::kOk);
-  ExpectClose(scores.Fetch(), {scores.host(), scores.host() + scores.size()},
-              1e-5 * static_cast<double>(h.d), 0);
+  ExpectClose(scores.Fetch(), {scores.host(), scores.host() + scores.size()}, 0, 0);
 }
 
 }  // namespace
@@ -119,9 +139,12 @@ TEST_P(OpConformance, DigestEqualsReference) {
   const DigestCase cases[] = {
       {1, 1, 1, true}, {3, 32, 128, true}, {2, 31, 33, false}, {2, 33, 80, true}, {4, 2, 7, true}};
   for (const DigestCase& c : cases) {
-    for (const DType dtype : kAllDTypes) {
-      CheckDigest(bench_, c, dtype, dtype);
-      CheckDigest(bench_, c, dtype, DType::kF32);
+    for (const DigestKind kind : kAllKinds) {
+      if (!Fits(kind, c.d)) continue;
+      for (const DType dtype : kAllDTypes) {
+        CheckDigest(bench_, c, kind, dtype, dtype);
+        CheckDigest(bench_, c, kind, dtype, DType::kF32);
+      }
     }
   }
 }
@@ -146,18 +169,27 @@ TEST_P(OpConformance, DigestRefusesBadShapes) {
   EXPECT_EQ(answer([](auto& a) { a.unit_stride = 31; }), OpStatus::kBadShape);
   EXPECT_EQ(answer([](auto& a) { a.digests = nullptr; }), OpStatus::kBadShape);
   EXPECT_EQ(answer([](auto& a) { a.out_dtype = DType::kF16; }), OpStatus::kUnsupported);
+  EXPECT_EQ(answer([](auto& a) { a.kind = static_cast<DigestKind>(6); }), OpStatus::kUnsupported);
+  EXPECT_EQ(answer([](auto& a) { a.kind = DigestKind::kDisc, a.rotary_dim = 3; }),
+            OpStatus::kBadShape);
+  EXPECT_EQ(answer([](auto& a) { a.kind = DigestKind::kDisc, a.head_dim = 7; }),
+            OpStatus::kBadShape);
   EXPECT_EQ(answer([](auto& a) { a.n_units = 0; }), OpStatus::kOk);
   if (bench_.device().checks_lists()) {
     EXPECT_EQ(answer([&](auto& a) { a.valid_rows = rows.data(); }), OpStatus::kBadShape);
   }
 }
 
-TEST_P(OpConformance, ScoreEqualsReference) {
+TEST_P(OpConformance, ScoreIsExactlyTheReference) {
   QUIRE_REQUIRE_OP(score);
-  const ScoreCase cases[] = {{1, 0, 0}, {13, 3, 0}, {1, 0, 1}, {21, 4, 8}, {8, 0, 8}, {9, 15, 8}};
+  const ScoreCase cases[] = {{1, 0, 0},  {13, 3, 0}, {1, 0, 1},    {21, 4, 8},
+                             {21, 4, 5}, {8, 0, 8},  {9, 15, 8, 3}};
   for (const ScoreCase& c : cases) {
     for (const Heads& h : kHeads) {
-      for (const DType dtype : kAllDTypes) CheckScore(bench_, c, h, dtype);
+      for (const DigestKind kind : kAllKinds) {
+        if (!Fits(kind, h.d)) continue;
+        for (const DType dtype : kAllDTypes) CheckScore(bench_, c, h, kind, dtype);
+      }
     }
   }
 }
@@ -183,6 +215,8 @@ TEST_P(OpConformance, ScoreRefusesBadShapes) {
   EXPECT_TRUE(refused([](auto& a) { a.n_q = 3, a.n_kv = 2; }));
   EXPECT_TRUE(refused([](auto& a) { a.first_page = -1; }));
   EXPECT_TRUE(refused([](auto& a) { a.digests = nullptr; }));
+  EXPECT_TRUE(refused([](auto& a) { a.score_stride = 1; }));
+  EXPECT_TRUE(refused([](auto& a) { a.kind = DigestKind::kDisc, a.rotary_dim = 6; }));
   EXPECT_TRUE(refused([&](auto& a) { a.blocks = blocks, a.n_blocks = a.pages_per_block = 1; }));
   ScoreArgs empty = good;
   empty.n_pages = 0;

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// simd::Scores without vectors, for instruction sets that have no fused multiply-add.
+#ifndef QUIRE_KERNELS_CPU_PLAIN_SCORES_H_
+#define QUIRE_KERNELS_CPU_PLAIN_SCORES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cpu/score_terms.h"
+#include "kernels/cpu/simd.h"
+
+namespace quire::kernels::simd {
+
+inline void PlainScores(const ScoreRun& run, const ScorePages& pages, float* out) {
+  const int64_t elements = (run.corners ? 2 : 1) * run.terms;
+  std::vector<float> digest(static_cast<size_t>(elements));
+  for (int64_t j = 0; j < pages.pages; ++j) {
+    for (int64_t g = 0; g < run.n_kv; ++g) {
+      for (int64_t e = 0; e < elements; ++e) {
+        digest[static_cast<size_t>(e)] =
+            LoadElement(pages.digests, (j * run.n_kv + g) * elements + e, run.dtype);
+      }
+      for (int64_t a = g * run.group; a < (g + 1) * run.group; ++a) {
+        const float* q = run.q + a * run.q_stride;
+        OrderedSum sum;
+        for (int64_t i = 0; i < run.terms; ++i) {
+          sum.Add(q[i], digest[static_cast<size_t>(run.corners && q[i] >= 0 ? i + run.terms : i)]);
+        }
+        out[a * run.score_stride + j] = run.scale * sum.Total();
+      }
+    }
+  }
+}
+
+}  // namespace quire::kernels::simd
+
+#endif  // QUIRE_KERNELS_CPU_PLAIN_SCORES_H_

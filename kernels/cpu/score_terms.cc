@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/score_terms.h"
+
+#include <algorithm>
+
+namespace quire::kernels {
+namespace {
+
+double Length(const float* values, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += double{values[i]} * values[i];
+  return std::sqrt(sum);
+}
+
+/// What the elements after the channels are multiplied with.
+void FillExtra(const ScoreArgs& args, const float* q, float* extra) {
+  const int64_t d = args.head_dim;
+  switch (args.kind) {
+    case DigestKind::kMinMax:
+    case DigestKind::kMean:
+      return;
+    case DigestKind::kCentreDeviation:
+      std::transform(q, q + d, extra, [](float value) { return std::abs(value); });
+      return;
+    case DigestKind::kCentreRadius:
+      *extra = static_cast<float>(Length(q, d));
+      return;
+    case DigestKind::kDisc:
+      for (int64_t i = 0; i < d / 2; ++i) {
+        const ChannelPair pair = PairOf(i, args.rotary_dim, args.interleaved);
+        const float channels[] = {q[pair.a], q[pair.b]};
+        extra[i] = static_cast<float>(Length(channels, 2));
+      }
+      return;
+  }
+}
+
+}  // namespace
+
+ScoreQueries MakeScoreQueries(const ScoreArgs& args) {
+  const int64_t terms = ScoreTerms(args.kind, args.head_dim);
+  ScoreQueries queries;
+  queries.stride = (terms + kPartialSums - 1) / kPartialSums * kPartialSums;
+  queries.rows.resize(static_cast<size_t>(args.n_q * queries.stride));
+  for (int64_t a = 0; a < args.n_q; ++a) {
+    const float* q = args.q + a * args.head_dim;
+    float* row = queries.rows.data() + a * queries.stride;
+    std::copy(q, q + args.head_dim, row);
+    FillExtra(args, q, row + args.head_dim);
+  }
+  return queries;
+}
+
+}  // namespace quire::kernels

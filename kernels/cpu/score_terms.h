@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What every table sums for a score (score.h): the queries in the form in which a digest's elements
+// are multiplied with them, and the order of the sum.
+#ifndef QUIRE_KERNELS_CPU_SCORE_TERMS_H_
+#define QUIRE_KERNELS_CPU_SCORE_TERMS_H_
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/api/score.h"
+
+namespace quire::kernels {
+
+/// Partial sums of a score.
+inline constexpr int64_t kPartialSums = 8;
+
+/// Two channels of which kDisc keeps one radius.
+struct ChannelPair {
+  int64_t a = 0;
+  int64_t b = 0;
+};
+/// Pair `i` of d/2.
+inline ChannelPair PairOf(int64_t i, int64_t rotary_dim, bool interleaved) {
+  const int64_t half = rotary_dim / 2;
+  if (interleaved || i >= half) return {2 * i, 2 * i + 1};
+  return {i, i + half};
+}
+
+/// Terms of one score: kMinMax multiplies one of two elements with a channel, the other kinds every
+/// element with a number of its own.
+inline int64_t ScoreTerms(DigestKind kind, int64_t head_dim) {
+  return kind == DigestKind::kMinMax ? head_dim : DigestElements(kind, head_dim);
+}
+
+/// Query rows, each followed by zeros up to a multiple of kPartialSums.
+struct ScoreQueries {
+  std::vector<float> rows;  ///< [n_q][stride]: what the elements of a digest are multiplied with
+  int64_t stride = 0;
+};
+/// Of arguments that passed Check, with n_pages > 0.
+ScoreQueries MakeScoreQueries(const ScoreArgs& args);
+
+/// A sum in the order that score.h fixes.
+class OrderedSum {
+ public:
+  /// Adds a * b as the next term.
+  void Add(float a, float b) {
+    float& partial = partials_[static_cast<size_t>(terms_++ % kPartialSums)];
+    partial = std::fma(a, b, partial);
+  }
+  float Total() const {
+    std::array<float, kPartialSums> sums = partials_;
+    for (size_t distance = kPartialSums / 2; distance > 0; distance /= 2) {
+      for (size_t j = 0; j < distance; ++j) sums[j] += sums[j + distance];
+    }
+    return sums[0];
+  }
+
+ private:
+  std::array<float, kPartialSums> partials_ = {};
+  int64_t terms_ = 0;
+};
+
+}  // namespace quire::kernels
+
+#endif  // QUIRE_KERNELS_CPU_SCORE_TERMS_H_

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DigestResidency: the digests that open sessions select from, kept in memory for as long as a
+// session holds them, so that a selection touches neither the store nor its caches. Sessions over
+// the same segments share what is kept. Bounded: what does not fit is not held, and its session
+// reads through the store's digest cache instead (ReadDigestBlocks).
+// Ownership: bytes are shared with handles, and with the blocks they gave out.
+// Thread-safety: all methods may be called concurrently. The store is read outside the lock.
+#ifndef QUIRE_KVSERVER_SELECT_DIGEST_RESIDENCY_H_
+#define QUIRE_KVSERVER_SELECT_DIGEST_RESIDENCY_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/counters.h"
+#include "common/base/metrics.h"
+#include "common/base/status.h"
+#include "common/page/key.h"
+#include "common/page/kv_spec.h"
+#include "kvserver/select/digest_blocks.h"
+#include "kvserver/select/digest_table.h"
+#include "kvserver/store/page_store.h"
+
+namespace quire::kvserver {
+
+/// Digests of the segments of a chain at some layers, held until the handle goes. Immutable.
+class ResidentDigests {
+ public:
+  ~ResidentDigests();
+  ResidentDigests(const ResidentDigests&) = delete;
+  ResidentDigests& operator=(const ResidentDigests&) = delete;
+
+  /// Pages of the chain that are held, from its first on.
+  uint32_t num_pages() const { return num_pages_; }
+  /// Digests at `layer`, which is held, of at least pages [first_page, end_page) of num_pages().
+  DigestBlocks Blocks(uint32_t layer, uint32_t first_page, uint32_t end_page) const;
+
+ private:
+  friend class DigestResidency;
+
+  ResidentDigests(std::shared_ptr<DigestTable> table, std::string_view tenant, const KvSpec& spec);
+
+  const std::shared_ptr<DigestTable> table_;
+  const std::string tenant_;
+  const KvSpec spec_;
+  uint32_t num_pages_ = 0;
+  std::vector<SegmentKey> keys_;
+  std::map<uint32_t, std::vector<Slice>> layers_;  ///< One slice a segment, in order.
+};
+
+class DigestResidency {
+ public:
+  static constexpr uint64_t kDefaultMaxBytes = uint64_t{1} << 30;
+
+  /// `store` outlives this; handles may live longer.
+  explicit DigestResidency(PageStore* store, uint64_t max_bytes = kDefaultMaxBytes);
+  ~DigestResidency();
+
+  /// Holds the digests at `layers` (distinct) of the stored segments `keys`, the first of a chain
+  /// in order; only the last may be short. What another handle holds is shared, the rest is read
+  /// now. Null when it does not fit. A context that has grown is held anew, with all its keys: what
+  /// was held is not read again. NOT_FOUND when a segment is gone, DATA_LOSS when its digests are
+  /// damaged, RESOURCE_EXHAUSTED of the store.
+  [[nodiscard]] StatusOr<std::shared_ptr<const ResidentDigests>> Hold(
+      std::string_view tenant, const KvSpec& spec, std::span<const SegmentKey> keys,
+      std::span<const uint32_t> layers);
+
+  /// digest_bytes_resident, digest_holds, digest_holds_refused, digest_extents_loaded,
+  /// digest_extents_shared.
+  void VisitMetrics(MetricsVisitor& visit) const;
+
+ private:
+  /// The digests of one segment and layer with one more holder; null when they do not fit.
+  StatusOr<ResidentBytes> HoldExtent(std::string_view tenant, const KvSpec& spec,
+                                     const ExtentId& id, bool last);
+
+  PageStore* const store_;
+  const std::shared_ptr<DigestTable> table_;
+  Counter holds_, refused_, loaded_, shared_;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_SELECT_DIGEST_RESIDENCY_H_
