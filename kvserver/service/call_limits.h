@@ -9,6 +9,7 @@
 //     3/4   calls that read; of these
 //             1/4  (of all) at the SSD's gate, inside or waiting
 //             1/4  (of all) behind such a call of the same session, at most one for each
+//                  (LaneClaims)
 //             the rest is always left
 //
 // Of several tenants none has more than half of the gate. Pure functions.

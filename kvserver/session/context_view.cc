@@ -10,10 +10,11 @@
 namespace quire::kvserver {
 namespace {
 
-/// Appends the digests of the tail at `layer`, g pages to a block.
+/// Appends the digests at `layer` of the tail's pages from the blocks' end on, g pages to a block.
 void AppendTailDigests(const ContextView& view, uint32_t layer, DigestBlocks* blocks) {
   const uint64_t page_bytes = PageDigestBytes(*view.spec);
-  for (size_t first = 0; first < view.tail.size(); first += view.spec->segment_pages) {
+  for (size_t first = blocks->end_page() - view.tail_first_page(); first < view.tail.size();
+       first = blocks->end_page() - view.tail_first_page()) {
     const size_t pages = std::min<size_t>(view.spec->segment_pages, view.tail.size() - first);
     auto block = std::make_shared<std::vector<std::byte>>(pages * page_bytes);
     for (size_t i = 0; i < pages; ++i) {
@@ -74,11 +75,13 @@ Status ReadUnits(PageStore& store, std::string_view tenant, const ContextViewPtr
 
 StatusOr<DigestBlocks> ReadDigests(PageStore& store, std::string_view tenant,
                                    const ContextView& view, uint32_t layer, uint32_t first_page,
-                                   uint32_t end_page) {
-  QUIRE_ASSIGN_OR_RETURN(
-      DigestBlocks blocks,
-      ReadDigestBlocks(store, tenant, *view.spec, *view.keys, layer, first_page, end_page));
-  if (end_page > view.tail_first_page()) AppendTailDigests(view, layer, &blocks);
+                                   uint32_t end_page, const ResidentDigests* resident) {
+  const uint32_t stored_end = std::min(end_page, view.tail_first_page());
+  const bool held = resident != nullptr && resident->num_pages() >= stored_end;
+  auto blocks =
+      held ? resident->Blocks(layer, first_page, stored_end)
+           : ReadDigestBlocks(store, tenant, *view.spec, *view.keys, layer, first_page, stored_end);
+  if (blocks.ok() && end_page > view.tail_first_page()) AppendTailDigests(view, layer, &*blocks);
   return blocks;
 }
 

@@ -18,6 +18,7 @@
 #include "common/page/key.h"
 #include "common/page/kv_spec.h"
 #include "kvserver/select/digest_blocks.h"
+#include "kvserver/select/digest_residency.h"
 #include "kvserver/session/memory_budget.h"
 #include "kvserver/store/page_store.h"
 
@@ -67,10 +68,12 @@ UnitBytes TailUnitOf(const ContextView& view, const UnitRef& ref);
                                const ContextViewPtr& view, std::span<const UnitRef> units,
                                std::vector<UnitBytes>* out);
 
-/// Digests at `layer` of at least pages [first_page, end_page), which must be inside the view.
+/// Digests at `layer` of at least pages [first_page, end_page), which must be inside the view; from
+/// `resident`, which holds that layer of the same context, as far as it goes.
 [[nodiscard]] StatusOr<DigestBlocks> ReadDigests(PageStore& store, std::string_view tenant,
                                                  const ContextView& view, uint32_t layer,
-                                                 uint32_t first_page, uint32_t end_page);
+                                                 uint32_t first_page, uint32_t end_page,
+                                                 const ResidentDigests* resident = nullptr);
 
 /// Token ids of the short last page; empty when the context ends with a whole page.
 [[nodiscard]] StatusOr<std::vector<TokenId>> ShortPageTokens(PageStore& store,

@@ -24,6 +24,7 @@
 #include "common/base/latency_histogram.h"
 #include "common/base/status.h"
 #include "kvserver/select/digest_blocks.h"
+#include "kvserver/select/digest_residency.h"
 #include "kvserver/select/selector.h"
 #include "kvserver/session/lane_claims.h"
 #include "kvserver/session/recall.h"
@@ -37,6 +38,7 @@ namespace quire::kvserver {
 struct RecallParts {
   PageStore* store = nullptr;
   Selector* selector = nullptr;
+  DigestResidency* residency = nullptr;
   uint64_t max_reply_bytes = 0;  ///< Payload of one part, or of one digests reply.
   Counter recalls;
   Counter stopped;
@@ -98,6 +100,9 @@ class RecallRun {
   /// What the lane wants: the want's own pages, or `*selected`.
   StatusOr<const PageLists*> SelectPages(const RecallTarget& target, uint32_t index,
                                          PageLists* selected);
+  /// Digests of a candidate range at the lane's layer, held for the lane from now on.
+  StatusOr<DigestBlocks> DigestsOf(const MemberView& member, const CandidateRange& range,
+                                   uint32_t layer, SessionLane& lane);
   /// Takes the lane that was planned last into the part.
   void AddToPart(const RecallTarget& target, uint32_t index);
   std::span<const MemberView> MembersOf(const RecallTarget& target) const {

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SessionLane: one managed layer of one sequence: the order of its exchanges and what its slots
-// hold, kept in step. Lanes know nothing of each other.
+// hold, kept in step, and the digests that are held for it. Lanes know nothing of each other.
 // Thread-safety: none; who uses a lane has claimed it (lane_claims.h).
 #ifndef QUIRE_KVSERVER_SESSION_SESSION_LANE_H_
 #define QUIRE_KVSERVER_SESSION_SESSION_LANE_H_
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <vector>
 
 #include "common/base/status.h"
 #include "common/page/page_lists.h"
+#include "kvserver/select/digest_residency.h"
 #include "kvserver/session/exchange_state.h"
 #include "kvserver/session/resident_map.h"
 
@@ -57,6 +60,16 @@ class SessionLane {
 
   const ResidentMap& map() const { return map_; }
 
+  /// The digests at the lane's layer that are held for one member of its sequence, for selection.
+  struct MemberDigests {
+    std::shared_ptr<const ResidentDigests> held;
+    bool refused = false;  ///< They do not fit; it is not tried again.
+  };
+  MemberDigests& digests(uint32_t member) {
+    if (digests_.size() <= member) digests_.resize(member + 1);
+    return digests_[member];
+  }
+
  private:
   bool Settle(ExchangeState::Previous previous) {
     if (previous == ExchangeState::Previous::kCommit) map_.Commit();
@@ -66,6 +79,7 @@ class SessionLane {
 
   ExchangeState exchanges_;
   ResidentMap map_;
+  std::vector<MemberDigests> digests_;  ///< By member; empty before the first selection.
 };
 
 }  // namespace quire::kvserver

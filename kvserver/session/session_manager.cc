@@ -55,6 +55,7 @@ Status CheckOffset(const KvSpec& spec, int64_t offset) {
 SessionManager::SessionManager(const Options& options)
     : options_(options),
       selector_(*options.ops),
+      residency_(options.store, options.max_digest_bytes),
       sessions_({.noun = "session",
                  .option = "--max-sessions",
                  .max_per_tenant = options.max_sessions_per_tenant,
@@ -62,6 +63,7 @@ SessionManager::SessionManager(const Options& options)
                  .clock = options.clock}) {
   shared_.recall.store = options.store;
   shared_.recall.selector = &selector_;
+  shared_.recall.residency = &residency_;
   shared_.recall.max_reply_bytes = options.max_reply_bytes;
 }
 
@@ -167,6 +169,7 @@ void SessionManager::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("session_resyncs", "Resident maps replaced by what the worker holds.",
                 shared_.resyncs.Get());
   selector_.VisitMetrics(visit);
+  residency_.VisitMetrics(visit);
 }
 
 }  // namespace quire::kvserver

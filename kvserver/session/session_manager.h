@@ -15,6 +15,7 @@
 #include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "kernels/api/table.h"
+#include "kvserver/select/digest_residency.h"
 #include "kvserver/select/selector.h"
 #include "kvserver/session/context_resolver.h"
 #include "kvserver/session/session.h"
@@ -28,6 +29,7 @@ class SessionManager {
     uint32_t max_sessions_per_tenant = 256;
     uint64_t max_map_bytes = uint64_t{64} << 20;    ///< Resident maps of one session.
     uint64_t max_reply_bytes = uint64_t{60} << 20;  ///< Payload of one part of a reply.
+    uint64_t max_digest_bytes = DigestResidency::kDefaultMaxBytes;  ///< Held for all sessions.
     Duration idle_expiry = std::chrono::minutes(10);
     PageStore* store = nullptr;                 ///< Required.
     ContextResolver* resolver = nullptr;        ///< Required.
@@ -89,6 +91,7 @@ class SessionManager {
 
   const Options options_;
   Selector selector_;
+  DigestResidency residency_;
   SessionShared shared_;
   TenantTable<Session> sessions_;
 };

@@ -274,6 +274,31 @@ TEST_F(SessionTest, AQueryForAllCandidatesNeedsNoDigests) {
   EXPECT_EQ(sink.lanes()[0].selected, (PageLists{{1, 2, 3}, {1, 2, 3}}));
 }
 
+TEST_F(SessionTest, DigestsAreHeldForTheSessionAndFollowAContextThatGrows) {
+  const auto open = OpenWith(7);  // One stored segment, three pages in memory.
+  const auto opened = OpenSession(open.id, 4);
+  const auto session = Find(opened);
+  const auto selected = [&](uint64_t exchange, uint32_t first_page, uint32_t end_page) {
+    const LayerWant want = Query(1, 1, {{.first_page = first_page, .end_page = end_page}}, 2);
+    return Answer(*session, {1, exchange, {want}}).lanes()[0].selected;
+  };
+  const auto fresh = [&](uint32_t first_page, uint32_t end_page) {
+    const auto other = OpenSession(open.id, 4);
+    const LayerWant want = Query(1, 1, {{.first_page = first_page, .end_page = end_page}}, 2);
+    const PageLists pages = Answer(*Find(other), {1, 1, {want}}).lanes()[0].selected;
+    sessions_.Close(kTenant, other.id);
+    return pages;
+  };
+  const PageLists before = selected(1, 0, 7);
+  ASSERT_TRUE(Append(*open.context, 7, 6).ok());
+  for (const auto& [first, end] : {std::pair(0u, 7u), {0u, 13u}, {6u, 13u}, {9u, 13u}}) {
+    EXPECT_EQ(selected(10 + first + end, first, end), fresh(first, end)) << first;
+  }
+  EXPECT_EQ(selected(99, 0, 7), before);
+  EXPECT_GT(MetricValuesOf(sessions_).at("digest_bytes_resident"), 0u);
+  EXPECT_TRUE(sessions_.Close(kTenant, opened.id));
+}
+
 TEST_F(SessionTest, ASequenceReadsSeveralContextsAtTheirOffsets) {
   const ContextViewPtr sealed = SealedWith(6);
   const auto open = OpenWith(3, sealed);  // Pages 0..8, of which 4..8 are in memory.
