@@ -16,6 +16,7 @@ void AddBenchCommand(Commands& commands) {
                    "  quire bench recall --steps 256 --json\n"
                    "  quire bench codec --questions 12\n"
                    "  quire bench decode --model DIR\n"
+                   "  quire bench select --json\n"
                    "  quire bench store --json\n"
                    "  quire bench trace --cache-fraction 0.1\n"
                    "Every benchmark has its own help: quire bench NAME --help"});
@@ -23,6 +24,7 @@ void AddBenchCommand(Commands& commands) {
   bench::AddCodecBench(benches);
   bench::AddDecodeBench(benches);
   bench::AddRecallBench(benches);
+  bench::AddSelectBench(benches);
   bench::AddStoreBench(benches);
   bench::AddTraceBench(benches);
 }
