@@ -44,6 +44,9 @@ void AddElasticBench(Benches& benches);
 /// A recall session against sending everything again, against memcpy of the same bytes; over
 /// loopback and over gRPC.
 void AddRecallBench(Benches& benches);
+/// Scoring digests against reading them, and the selections of the fast kernels against the
+/// reference's.
+void AddSelectBench(Benches& benches);
 /// Unit reads from DRAM against memcpy, unit reads and ingest on SSD against a raw io_uring loop
 /// and BlobDB.
 void AddStoreBench(Benches& benches);

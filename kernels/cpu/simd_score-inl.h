@@ -56,19 +56,21 @@ struct DigestRows {
 /// multiplications: many at once would wait for each other, and loads behind them.
 class Fetcher {
  public:
-  HWY_INLINE Fetcher(const char* from, int64_t bytes) : from_(from), bytes_(bytes) {}
-  /// The next `bytes` of it.
-  HWY_INLINE void Step(int64_t bytes) {
-    for (int64_t at = 0; at < bytes && at_ < bytes_; at += kLine, at_ += kLine) {
-      __builtin_prefetch(from_ + at_, /*rw=*/0, /*locality=*/2);
+  HWY_INLINE Fetcher(const char* from, int64_t bytes) : next_(from), end_(from + bytes) {}
+  /// The next kBytes of it, or a line.
+  template <int64_t kBytes>
+  HWY_INLINE void Step() {
+    if (next_ >= end_) return;
+    for (int64_t at = 0; at < kBytes; at += kLine) {
+      __builtin_prefetch(next_ + at, /*rw=*/0, /*locality=*/2);
     }
+    next_ += kBytes > kLine ? kBytes : kLine;
   }
 
  private:
   static constexpr int64_t kLine = 64;
-  const char* from_;
-  int64_t bytes_;
-  int64_t at_ = 0;
+  const char* next_;
+  const char* end_;
 };
 
 /// Adds the terms of one vector of channels, loaded by `load`, to the sums [heads][pages].
@@ -114,7 +116,7 @@ HWY_INLINE void PartialSums(const float* q, int64_t q_stride, const DigestRows<T
     for (ScoreVec& sum : sums) sum = hn::Zero(tag);
     int64_t c = part;
     for (; c + kScoreLanes <= rows.terms; c += kPartialSums) {
-      fetcher.Step(kStepBytes);
+      fetcher.template Step<kStepBytes>();
       AddTerms<kCorners>(
           q, q_stride, rows, c, [tag](const T* from) HWY_ATTR { return LoadWide(tag, from); }, sums,
           heads, pages);

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Select: scoring digests against reading them. The digests lie as a server holds them, a block for
+// each segment, and are more than the caches hold; the limit is summing the same bytes. Every kind
+// of digest, dtype and group size takes turns with its own limit; one thread throughout. Then a
+// whole selection over a context of a million tokens, and whether the reference picks the same
+// pages.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "bench/benchmark.h"
+#include "bench/side_by_side.h"
+#include "common/base/random.h"
+#include "common/page/layout.h"
+#include "kernels/cpu/cpu_kernels.h"
+#include "kvserver/select/selector.h"
+
+namespace quire::bench {
+namespace {
+
+using kernels::DigestKind;
+
+struct SelectOptions {
+  uint64_t mebibytes = 256;  ///< Of digests.
+  uint32_t rounds = 9;
+  uint32_t trials = 50;
+};
+
+constexpr uint32_t kKvHeads = 8;
+constexpr uint32_t kDim = 128;
+constexpr uint32_t kMillionTokens = 1u << 20;
+constexpr uint32_t kSelectedPages = 64;  ///< 2048 tokens of 32 a page.
+constexpr uint64_t kSeed = 20;
+
+KvSpec SpecOf(DType dtype, uint32_t group) {
+  KvSpec spec;
+  spec.model = "bench";
+  spec.dtype = dtype;
+  spec.num_layers = 1;
+  spec.num_query_heads = group * kKvHeads;
+  spec.num_kv_heads = kKvHeads;
+  spec.head_dim = kDim;
+  spec.rope.rotary_dim = kDim;
+  return spec;
+}
+
+/// What is scored in one comparison.
+struct Subject {
+  std::string name;
+  DigestKind kind = DigestKind::kMinMax;
+  DType dtype = DType::kF16;
+  uint32_t group = 4;  ///< Query heads of a KV head.
+};
+
+/// Bytes of the digests of one page.
+uint64_t PageBytes(const Subject& subject) {
+  const auto elements = static_cast<uint64_t>(kernels::DigestElements(subject.kind, kDim));
+  return kKvHeads * elements * ElementBytes(subject.dtype);
+}
+
+Status FromOp(kernels::OpStatus status) {
+  if (status == kernels::OpStatus::kOk) return OkStatus();
+  return Internal("kernel: ", kernels::Describe(status));
+}
+
+std::vector<float> RandomFloats(size_t count, Random& random) {
+  std::vector<float> values(count);
+  for (float& value : values) value = random.Normal();
+  return values;
+}
+
+/// Digests of pages of random keys, in blocks of a segment each.
+class Digests {
+ public:
+  /// `different` pages, repeated up to `pages`: the values do not matter for the speed.
+  static StatusOr<Digests> Make(const Subject& subject, uint32_t pages, uint32_t different) {
+    const KvSpec spec = SpecOf(subject.dtype, subject.group);
+    Digests digests;
+    const uint64_t page_bytes = PageBytes(subject);
+    std::vector<std::byte> some(different * page_bytes);
+    QUIRE_RETURN_IF_ERROR(Summarise(subject, spec, different, some.data()));
+    for (uint32_t first = 0; first < pages; first += spec.segment_pages) {
+      const uint32_t in_block = std::min(spec.segment_pages, pages - first);
+      auto& block =
+          digests.blocks_.emplace_back(DivideRoundUp(in_block * page_bytes, sizeof(uint64_t)));
+      for (uint32_t page = 0; page < in_block; ++page) {
+        std::memcpy(reinterpret_cast<std::byte*>(block.data()) + page * page_bytes,
+                    some.data() + (first + page) % different * page_bytes, page_bytes);
+      }
+      digests.pointers_.push_back(block.data());
+    }
+    return digests;
+  }
+
+  const std::vector<const void*>& pointers() const { return pointers_; }
+  const std::vector<std::vector<uint64_t>>& blocks() const { return blocks_; }
+
+ private:
+  static Status Summarise(const Subject& subject, const KvSpec& spec, uint32_t pages,
+                          std::byte* out) {
+    SeededRandom random(kSeed);
+    const int64_t units = int64_t{pages} * kKvHeads;
+    const int64_t unit = int64_t{spec.page_tokens} * kDim;
+    std::vector<std::byte> keys(static_cast<size_t>(units * unit) * ElementBytes(subject.dtype));
+    for (int64_t i = 0; i < units * unit; ++i) {
+      StoreElement(keys.data(), i, subject.dtype, random.Normal());
+    }
+    return FromOp(kernels::CpuKernels().digest({.units = keys.data(),
+                                                .unit_stride = unit,
+                                                .digests = out,
+                                                .n_units = units,
+                                                .page_tokens = spec.page_tokens,
+                                                .head_dim = kDim,
+                                                .dtype = subject.dtype,
+                                                .out_dtype = subject.dtype,
+                                                .kind = subject.kind,
+                                                .rotary_dim = kDim}));
+  }
+
+  std::vector<std::vector<uint64_t>> blocks_;
+  std::vector<const void*> pointers_;
+};
+
+/// The limit: every word is read once. Four sums, so that none waits for the one before.
+uint64_t SumWords(const std::vector<uint64_t>& words) {
+  uint64_t a = 0, b = 0, c = 0, d = 0;
+  for (size_t i = 0; i + 4 <= words.size(); i += 4) {
+    a += words[i];
+    b += words[i + 1];
+    c += words[i + 2];
+    d += words[i + 3];
+  }
+  return a + b + c + d;
+}
+
+struct Speed {
+  double of_stream = 0;
+  double units_per_second = 0;
+  double gb_per_second = 0;
+  double stream_gb_per_second = 0;
+};
+
+/// Of one turn: short, so that the median passes over turns that were interrupted.
+constexpr uint64_t kPartBytes = uint64_t{8} << 20;
+
+/// Both go round all the digests part by part, half of them apart, so that neither finds in a cache
+/// what the other has read.
+StatusOr<Speed> MeasureSpeed(const Subject& subject, const SelectOptions& options) {
+  const KvSpec spec = SpecOf(subject.dtype, subject.group);
+  const uint64_t page_bytes = PageBytes(subject);
+  const auto blocks = static_cast<uint32_t>(kPartBytes / (page_bytes * spec.segment_pages));
+  const uint32_t pages = blocks * spec.segment_pages;
+  const auto parts = static_cast<uint32_t>((options.mebibytes << 20) / (pages * page_bytes));
+  QUIRE_ASSIGN_OR_RETURN(const Digests digests, Digests::Make(subject, parts * pages, 64));
+  SeededRandom random(kSeed);
+  const std::vector<float> query = RandomFloats(size_t{spec.num_query_heads} * kDim, random);
+  std::vector<float> scores(size_t{spec.num_query_heads} * pages);
+  volatile uint64_t sink = 0;
+  const auto stream = [&, part = parts / 2]() mutable {
+    const auto first = digests.blocks().begin() + std::ptrdiff_t{part++ % parts} * blocks;
+    std::for_each(first, first + blocks, [&](const auto& block) { sink = sink + SumWords(block); });
+    return OkStatus();
+  };
+  const auto score = [&, part = 0u]() mutable {
+    return FromOp(kernels::CpuKernels().score({.q = query.data(),
+                                               .blocks = digests.pointers().data(),
+                                               .n_blocks = std::ssize(digests.pointers()),
+                                               .pages_per_block = spec.segment_pages,
+                                               .first_page = int64_t{part++ % parts} * pages,
+                                               .scores = scores.data(),
+                                               .n_pages = pages,
+                                               .n_q = spec.num_query_heads,
+                                               .n_kv = kKvHeads,
+                                               .head_dim = kDim,
+                                               .dtype = subject.dtype,
+                                               .kind = subject.kind,
+                                               .rotary_dim = kDim}));
+  };
+  SideBySide sides({{.turn = stream}, {.turn = score}});
+  QUIRE_RETURN_IF_ERROR(sides.Run(options.rounds * parts));
+  return Speed{.of_stream = sides.Ratio(1, 0),
+               .units_per_second = sides.PerSecond(1, uint64_t{pages} * kKvHeads),
+               .gb_per_second = sides.PerSecond(1, pages * page_bytes) / 1e9,
+               .stream_gb_per_second = sides.PerSecond(0, pages * page_bytes) / 1e9};
+}
+
+/// A query over min/max digests as a session asks it.
+kvserver::PageQuery MakeQuery(const KvSpec& spec, uint32_t pages, Random& random) {
+  kvserver::PageQuery query;
+  query.query = RandomFloats(size_t{spec.num_query_heads} * kDim, random);
+  query.ranges = {{.end_page = pages}};
+  query.num_pages = kSelectedPages;
+  return query;
+}
+
+kvserver::DigestBlocks AsBlocks(const KvSpec& spec, const Digests& digests) {
+  kvserver::DigestBlocks blocks(spec, 0);
+  for (const auto& block : digests.blocks()) blocks.Append({std::as_bytes(std::span(block)), {}});
+  return blocks;
+}
+
+/// Trials in which the fast kernels and the reference select the same pages for every head. Their
+/// scores are the same bits (kernels/api/score.h); their softmax is not, so that pages could change
+/// places whose weights differ by less than its rounding. No such difference is forgiven here.
+StatusOr<uint32_t> EqualSelections(const SelectOptions& options) {
+  constexpr uint32_t kPages = 1024;
+  const KvSpec spec = SpecOf(DType::kF16, 4);
+  QUIRE_ASSIGN_OR_RETURN(const Digests digests, Digests::Make({}, kPages, kPages));
+  const kvserver::DigestBlocks blocks = AsBlocks(spec, digests);
+  kvserver::Selector fast(kernels::CpuKernels()), reference(kernels::CpuReference());
+  SeededRandom random(kSeed + 1);
+  uint32_t equal = 0;
+  for (uint32_t trial = 0; trial < options.trials; ++trial) {
+    const kvserver::PageQuery query = MakeQuery(spec, kPages, random);
+    PageLists got, want;
+    QUIRE_RETURN_IF_ERROR(fast.Select(spec, query, std::span(&blocks, 1), &got));
+    QUIRE_RETURN_IF_ERROR(reference.Select(spec, query, std::span(&blocks, 1), &want));
+    if (got == want) ++equal;
+  }
+  return equal;
+}
+
+/// Milliseconds of one layer's selection over a million tokens, and of its parts.
+struct Selection {
+  double all = 0;
+  double score = 0;
+  double pool = 0;
+  double topk = 0;
+};
+
+StatusOr<Selection> MeasureSelection(const SelectOptions& options) {
+  const KvSpec spec = SpecOf(DType::kF16, 4);
+  const uint32_t pages = kMillionTokens / spec.page_tokens;
+  QUIRE_ASSIGN_OR_RETURN(const Digests digests, Digests::Make({}, pages, 4096));
+  const kvserver::DigestBlocks blocks = AsBlocks(spec, digests);
+  const kernels::KernelTable& ops = kernels::CpuKernels();
+  kvserver::Selector selector(ops);
+  SeededRandom random(kSeed + 2);
+  const kvserver::PageQuery query = MakeQuery(spec, pages, random);
+  std::vector<float> scores(size_t{spec.num_query_heads} * pages),
+      weights(size_t{kKvHeads} * pages);
+  std::vector<int32_t> best(kKvHeads * kSelectedPages);
+  PageLists lists;
+  const auto select = [&] { return selector.Select(spec, query, std::span(&blocks, 1), &lists); };
+  const auto score = [&] {
+    return FromOp(ops.score({.q = query.query.data(),
+                             .blocks = digests.pointers().data(),
+                             .n_blocks = static_cast<int64_t>(digests.pointers().size()),
+                             .pages_per_block = spec.segment_pages,
+                             .scores = scores.data(),
+                             .n_pages = pages,
+                             .n_q = spec.num_query_heads,
+                             .n_kv = kKvHeads,
+                             .head_dim = kDim,
+                             .dtype = spec.dtype}));
+  };
+  const auto pool = [&] {
+    return FromOp(ops.pool({.scores = scores.data(),
+                            .pooled = weights.data(),
+                            .n_q = spec.num_query_heads,
+                            .n_kv = kKvHeads,
+                            .n_pages = pages}));
+  };
+  const auto topk = [&] {
+    return FromOp(ops.topk({.scores = weights.data(),
+                            .indices = best.data(),
+                            .n_rows = kKvHeads,
+                            .n_pages = pages,
+                            .k = kSelectedPages}));
+  };
+  QUIRE_RETURN_IF_ERROR(select());
+  SideBySide sides({{.turn = select}, {.turn = score}, {.turn = pool}, {.turn = topk}});
+  QUIRE_RETURN_IF_ERROR(sides.Run(4 * options.rounds));
+  const auto milliseconds = [&](size_t part) { return 1000 / sides.PerSecond(part, 1); };
+  return Selection{milliseconds(0), milliseconds(1), milliseconds(2), milliseconds(3)};
+}
+
+StatusOr<BenchReport> Run(const SelectOptions& options) {
+  const Subject subjects[] = {
+      {.name = "min_max_f16_g4"},
+      {.name = "min_max_f16_g1", .group = 1},
+      {.name = "min_max_f16_g8", .group = 8},
+      {.name = "min_max_bf16_g4", .dtype = DType::kBF16},
+      {.name = "min_max_f32_g4", .dtype = DType::kF32},
+      {.name = "mean_f16_g4", .kind = DigestKind::kMean},
+      {.name = "centre_deviation_f16_g4", .kind = DigestKind::kCentreDeviation},
+      {.name = "centre_radius_f16_g4", .kind = DigestKind::kCentreRadius},
+      {.name = "disc_f16_g4", .kind = DigestKind::kDisc}};
+  BenchReport report{.json = {{"benchmark", "select"}},
+                     .table = cli::Table({{"DIGESTS"},
+                                          {"OF STREAM", cli::Table::kRight},
+                                          {"UNITS/S", cli::Table::kRight},
+                                          {"GB/S", cli::Table::kRight},
+                                          {"STREAM GB/S", cli::Table::kRight}})};
+  cli::Json raw;
+  for (const Subject& subject : subjects) {
+    QUIRE_ASSIGN_OR_RETURN(const Speed speed, MeasureSpeed(subject, options));
+    if (&subject == &subjects[0]) report.json["select_vs_stream"] = speed.of_stream;
+    report.json[subject.name + "_vs_stream"] = speed.of_stream;
+    raw[subject.name + "_units_per_s"] = speed.units_per_second;
+    raw[subject.name + "_gb_per_s"] = speed.gb_per_second;
+    raw[subject.name + "_stream_gb_per_s"] = speed.stream_gb_per_second;
+    report.table.AddRow({subject.name, cli::FormatRatio(speed.of_stream, 2),
+                         cli::FormatRatio(speed.units_per_second, 0),
+                         cli::FormatRatio(speed.gb_per_second, 2),
+                         cli::FormatRatio(speed.stream_gb_per_second, 2)});
+  }
+  QUIRE_ASSIGN_OR_RETURN(const uint32_t equal, EqualSelections(options));
+  QUIRE_ASSIGN_OR_RETURN(const Selection selection, MeasureSelection(options));
+  report.json["exact_sets"] = equal == options.trials;
+  report.json["exact_trials"] = options.trials;
+  report.json["ms_1m_tokens_one_layer"] = selection.all;
+  report.json["ms_1m_tokens_score"] = selection.score;
+  report.json["ms_1m_tokens_pool"] = selection.pool;
+  report.json["ms_1m_tokens_topk"] = selection.topk;
+  report.json.update(raw);
+  report.json["digest_mib"] = options.mebibytes;
+  report.json["kv_heads"] = kKvHeads;
+  report.json["head_dim"] = kDim;
+  report.json["selected_pages"] = kSelectedPages;
+  report.json["rounds"] = options.rounds;
+  report.json["seed"] = kSeed;
+  report.json["machine"] = Machine();
+  report.table.AddRow({"1M tokens, one layer, ms", "", "", cli::FormatRatio(selection.all, 2), ""});
+  report.table.AddRow({"same sets as reference", "", "", std::to_string(equal),
+                       "of " + std::to_string(options.trials)});
+  return report;
+}
+
+}  // namespace
+
+void AddSelectBench(Benches& benches) {
+  const auto options = std::make_shared<SelectOptions>();
+  CLI::App& command = benches.Add(
+      {.name = "select",
+       .summary = "Scoring digests against reading them, and selecting from a million tokens",
+       .examples = "  quire bench select --json\n"
+                   "  quire bench select --mib 512 --rounds 15\n"
+                   "One thread, 8 KV heads, d = 128, 32 tokens a page. G is the number of query\n"
+                   "heads of a KV head. The limit is summing the bytes of the same digests."},
+      [options](const cli::CommandContext&) { return Run(*options); });
+  command
+      .add_option("--mib", options->mebibytes, "Mebibytes of digests; more than the caches hold")
+      ->check(CLI::Range(16, 65536));
+  command.add_option("--rounds", options->rounds, "Times that every digest is scored")
+      ->check(CLI::Range(1, 10000));
+  command.add_option("--trials", options->trials, "Selections compared with the reference's")
+      ->check(CLI::Range(1, 100000));
+}
+
+}  // namespace quire::bench
