@@ -39,7 +39,9 @@ class ShmListener final : public PipeListener {
     uint64_t copy_out_bytes = 64 << 20;     ///< Of a connection's own memory, at most; 0: none.
     /// A client that holds payload for longer loses its connection.
     Duration max_lease = std::chrono::seconds(60);
-    uint64_t max_queued_bytes = 4 << 20;  ///< Of frames that wait for room in one socket.
+    /// Of frames sent from inside a receiver call, which do not wait for room in the socket; a
+    /// client that lets more of them pile up loses its connection.
+    uint64_t max_queued_bytes = 32 << 20;
     /// A client that takes no bytes for so long loses its connection.
     Duration stall_timeout = std::chrono::seconds(10);
     uint32_t max_connections = 256;
