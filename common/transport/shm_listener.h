@@ -5,8 +5,8 @@
 // user, or of root, can open, unless told otherwise.
 //
 // Ownership: the shared memory must stay mapped while pipes of the listener live; pipes may outlive
-// the listener. Thread-safety: all methods may be called concurrently. Locks: a stream's, then its
-// loop's; those of leases, copies and lenders are never held together with each other's callers'.
+// the listener. Thread-safety: all methods may be called concurrently. Locks of a connection are
+// taken in this order: the lender's, those of its leases or its stream, the loop's.
 #ifndef QUIRE_COMMON_TRANSPORT_SHM_LISTENER_H_
 #define QUIRE_COMMON_TRANSPORT_SHM_LISTENER_H_
 
