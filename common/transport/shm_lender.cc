@@ -37,7 +37,7 @@ ShmLender::ShmLender(ShmLoop* loop, std::shared_ptr<ShmStream> stream,
 ShmLender::Lent ShmLender::Lend(Payload payload) {
   Lent lent;
   const uint64_t in_place_bytes = Locate(payload, &lent);
-  if (in_place_bytes > 0 && Reserve(in_place_bytes, &lent) == 0) {
+  if (in_place_bytes > 0 && !Reserve(in_place_bytes, &lent)) {
     for (ShmDescriptor& slice : lent.slices) {
       slice = {.offset = 0, .bytes = slice.bytes, .region = ShmDescriptor::kInline};
     }
@@ -55,7 +55,7 @@ ShmLender::Lent ShmLender::Lend(Payload payload) {
     lease.copies = Copy(others, &lent);
     if (lease.copies.empty()) lent.inline_payload = std::move(others);
   }
-  if (lent.lease != 0) Channel(&lent.needs)->Fill(lent.lease, std::move(lease));
+  if (lent.lease != 0) lent.leases->Fill(lent.lease, std::move(lease));
   return lent;
 }
 
@@ -78,20 +78,20 @@ uint64_t ShmLender::Locate(const Payload& payload, Lent* lent) const {
   return in_place_bytes;
 }
 
-uint64_t ShmLender::Reserve(uint64_t bytes, Lent* lent) {
+bool ShmLender::Reserve(uint64_t bytes, Lent* lent) {
   uint64_t needs = 0;
-  const std::shared_ptr<ShmLeases> leases = Channel(&needs);
-  if (leases == nullptr) return 0;
-  lent->lease = leases->Reserve(bytes);
-  if (lent->lease != 0) lent->needs |= needs;
-  return lent->lease;
+  lent->leases = Channel(&needs);
+  if (lent->leases != nullptr) lent->lease = lent->leases->Reserve(bytes);
+  if (lent->lease == 0) return false;
+  lent->needs |= needs;
+  return true;
 }
 
 /// Copies the payload out and describes the copies; an empty block when it goes inline.
 ShmCopyOut::Block ShmLender::Copy(const Payload& payload, Lent* lent) {
   if (payload.size_bytes() <= kSmallBytes) return {};
   ShmCopyOut::Block block = copy_out_->Allocate(payload.size_bytes());
-  if (block.empty() || (lent->lease == 0 && Reserve(0, lent) == 0)) return {};
+  if (block.empty() || (lent->lease == 0 && !Reserve(0, lent))) return {};
   payload.CopyTo(block.bytes().data());
   lent->needs |= CopyOutPrelude();
   uint64_t offset = block.offset();
@@ -134,9 +134,8 @@ uint64_t ShmLender::CopyOutPrelude() {
   return copy_out_needs_;
 }
 
-void ShmLender::TakeBack(uint64_t lease) {
-  MutexLock lock(mutex_);
-  if (leases_ != nullptr) leases_->Drop(lease);
+void ShmLender::TakeBack(const Lent& lent) {
+  if (lent.lease != 0) lent.leases->Drop(lent.lease);
 }
 
 void ShmLender::Orphan() {

@@ -38,8 +38,9 @@ class ShmLender {
   struct Lent {
     std::vector<ShmDescriptor> slices;
     Payload inline_payload;
-    uint64_t lease = 0;
+    uint64_t lease = 0;  ///< Of `leases`; 0 for none.
     uint64_t needs = 0;  ///< Preludes of the stream.
+    std::shared_ptr<ShmLeases> leases = {};
   };
 
   /// `loop` outlives the lender.
@@ -49,7 +50,7 @@ class ShmLender {
 
   Lent Lend(Payload payload);
   /// The packet was not sent.
-  void TakeBack(uint64_t lease);
+  static void TakeBack(const Lent& lent);
   /// The connection has ended; see ShmLeases::Orphan.
   void Orphan();
 
@@ -58,7 +59,7 @@ class ShmLender {
   static constexpr uint64_t kSmallBytes = 4096;
 
   uint64_t Locate(const Payload& payload, Lent* lent) const;
-  uint64_t Reserve(uint64_t bytes, Lent* lent);
+  bool Reserve(uint64_t bytes, Lent* lent);
   ShmCopyOut::Block Copy(const Payload& payload, Lent* lent);
   std::shared_ptr<ShmLeases> Channel(uint64_t* needs);
   uint64_t CopyOutPrelude();

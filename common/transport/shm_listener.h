@@ -5,8 +5,8 @@
 // user, or of root, can open, unless told otherwise.
 //
 // Ownership: the shared memory must stay mapped while pipes of the listener live; pipes may outlive
-// the listener. Thread-safety: all methods may be called concurrently. Locks: a stream's, then its
-// loop's; those of leases, copies and lenders are never held together with each other's callers'.
+// the listener. Thread-safety: all methods may be called concurrently. Locks of a connection are
+// taken in this order: the lender's, those of its leases or its stream, the loop's.
 #ifndef QUIRE_COMMON_TRANSPORT_SHM_LISTENER_H_
 #define QUIRE_COMMON_TRANSPORT_SHM_LISTENER_H_
 
@@ -39,7 +39,9 @@ class ShmListener final : public PipeListener {
     uint64_t copy_out_bytes = 64 << 20;     ///< Of a connection's own memory, at most; 0: none.
     /// A client that holds payload for longer loses its connection.
     Duration max_lease = std::chrono::seconds(60);
-    uint64_t max_queued_bytes = 4 << 20;  ///< Of frames that wait for room in one socket.
+    /// Of frames sent from inside a receiver call, which do not wait for room in the socket; a
+    /// client that lets more of them pile up loses its connection.
+    uint64_t max_queued_bytes = 32 << 20;
     /// A client that takes no bytes for so long loses its connection.
     Duration stall_timeout = std::chrono::seconds(10);
     uint32_t max_connections = 256;

@@ -22,7 +22,9 @@
 namespace quire {
 
 struct ShmConnectOptions {
-  uint64_t max_queued_bytes = 4 << 20;  ///< Of frames that wait for room in the socket.
+  /// Of frames sent from inside a receiver call, which do not wait for room in the socket; with
+  /// more the connection ends.
+  uint64_t max_queued_bytes = 32 << 20;
   /// The server loses the connection when it takes no bytes for so long.
   Duration stall_timeout = std::chrono::seconds(10);
   /// To be let in and greeted.

@@ -319,7 +319,6 @@ void Exchange(FramePipe* from, FrameCollector* to, std::span<const std::byte> ar
 TEST_F(ShmPipeTest, SeveralClientsAtOnceInBothDirections) {
   options_.max_leased_bytes = 256 << 10;
   options_.copy_out_bytes = 256 << 10;
-  options_.max_queued_bytes = 64 << 10;
   Listen();
   std::vector<ShmEnd> clients, servers;
   for (int i = 0; i < 3; ++i) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/transport/shm_stream.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -21,13 +22,14 @@ constexpr size_t kDescriptorsAtOnce = 8;
 constexpr size_t kMostDescriptors = 64;
 /// What a queued packet costs besides its bytes.
 constexpr uint64_t kPacketBytes = 256;
-/// The loop's thread does not wait for room; a peer that lets what it sends pile up to so many times
-/// the queue is as good as stalled.
-constexpr uint64_t kLoopQueueFactor = 8;
-
 constexpr uint32_t kReadEvents = EPOLLIN;
 
 Status Over(std::string_view what) { return Unavailable("shared-memory connection: ", what); }
+
+int PollMillis(Duration left) {
+  const Duration within = std::clamp<Duration>(left, Duration::zero(), std::chrono::hours(1));
+  return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(within).count());
+}
 
 std::span<const std::byte> Part(const ShmOutgoing& packet, size_t part) {
   return part == 0 ? std::span<const std::byte>(packet.bytes)
@@ -66,7 +68,7 @@ void ShmStream::Start() {
     StatusOr<ShmLoop::Token> token = loop_->Add(socket_.get(), kReadEvents, shared_from_this());
     if (token.ok()) {
       token_ = *token;
-      if (!queue_.empty()) WatchQueue();
+      if (loop_bytes_ > 0) WatchQueue();
       return;
     }
     over_ = token.status();
@@ -84,21 +86,15 @@ uint64_t ShmStream::AddPrelude(ShmOutgoing packet) {
 
 Status ShmStream::Send(ShmOutgoing packet) {
   MutexLock lock(mutex_);
-  if (!WaitForRoom()) return over_;
+  const bool may_wait = !loop_->InLoopThread();
+  if (!may_wait && loop_bytes_ > options_.max_queued_bytes) {
+    EndLater(Over("the peer lets its answers pile up"));
+  }
+  if (!over_.ok()) return over_;
   SendNeeded(packet.needs);
   Take(std::move(packet));
+  if (may_wait) AwaitWritten(queued_);
   return over_;
-}
-
-bool ShmStream::WaitForRoom() {
-  if (loop_->InLoopThread()) {
-    if (loop_bytes_ > kLoopQueueFactor * options_.max_queued_bytes) {
-      EndLater(Over("the peer lets its answers pile up"));
-    }
-  } else {
-    while (over_.ok() && queued_bytes_ > options_.max_queued_bytes) room_.Wait(mutex_);
-  }
-  return over_.ok();
 }
 
 void ShmStream::SendNeeded(uint64_t needs) {
@@ -122,16 +118,34 @@ void ShmStream::Take(ShmOutgoing packet) {
     }
   }
   writing.from_loop = loop_->InLoopThread();
-  const uint64_t bytes = writing.packet.size_bytes() + kPacketBytes;
-  queued_bytes_ += bytes;
-  if (writing.from_loop) loop_bytes_ += bytes;
+  if (writing.from_loop) loop_bytes_ += writing.packet.size_bytes() + kPacketBytes;
   queue_.push_back(std::move(writing));
-  if (queue_.size() == 1 && token_ != 0) WatchQueue();
+  ++queued_;
+  if (token_ != 0 && loop_bytes_ > 0) WatchQueue();
 }
 
 void ShmStream::WatchQueue() {
+  if (std::exchange(watching_, true)) return;
   loop_->SetEvents(token_, kReadEvents | EPOLLOUT);
   loop_->SetDeadline(token_, last_progress_ + options_.stall_timeout);
+}
+
+/// Writes the queue out, also what is not the caller's: the loop may be busy.
+void ShmStream::AwaitWritten(uint64_t packet) {
+  while (over_.ok() && written_ < packet) {
+    const Duration left = last_progress_ + options_.stall_timeout - SystemClock().Now();
+    pollfd room = {.fd = socket_.get(), .events = POLLOUT, .revents = 0};
+    mutex_.Unlock();
+    (void)poll(&room, 1, PollMillis(left));
+    mutex_.Lock();
+    Flush();
+    EndStalled(SystemClock().Now());
+  }
+}
+
+void ShmStream::EndStalled(TimePoint now) {
+  if (queue_.empty() || now < last_progress_ + options_.stall_timeout) return;
+  EndLater(Over("the peer has taken no bytes for too long"));
 }
 
 ShmStream::Progress ShmStream::Write(Writing* writing) {
@@ -174,12 +188,11 @@ void ShmStream::Flush() {
     if (std::pair(first.part, first.offset) != before) last_progress_ = SystemClock().Now();
     if (progress == Progress::kBlocked) return;
     if (progress == Progress::kFailed) return EndLater(Over("the peer has closed it or died"));
-    const uint64_t bytes = first.packet.size_bytes() + kPacketBytes;
-    queued_bytes_ -= bytes;
-    if (first.from_loop) loop_bytes_ -= bytes;
+    if (first.from_loop) loop_bytes_ -= first.packet.size_bytes() + kPacketBytes;
     queue_.pop_front();
-    room_.NotifyAll();
+    ++written_;
   }
+  if (!queue_.empty() || !std::exchange(watching_, false)) return;
   loop_->SetEvents(token_, kReadEvents);
   loop_->SetDeadline(token_, ShmLoop::kNever);
 }
@@ -189,7 +202,6 @@ void ShmStream::EndLater(const Status& why) {
   if (!over_.ok()) return;
   over_ = why;
   (void)shutdown(socket_.get(), SHUT_RDWR);
-  room_.NotifyAll();
 }
 
 void ShmStream::Fail(const Status& why) {
@@ -207,11 +219,9 @@ void ShmStream::OnReady(uint32_t events) {
 
 void ShmStream::OnDeadline(TimePoint now) {
   MutexLock lock(mutex_);
-  if (queue_.empty()) return;
-  if (now < last_progress_ + options_.stall_timeout) {
+  EndStalled(now);
+  if (!queue_.empty() && over_.ok()) {
     loop_->SetDeadline(token_, last_progress_ + options_.stall_timeout);
-  } else {
-    EndLater(Over("the peer has taken no bytes for too long"));
   }
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ShmStream: packets over one connected Unix stream socket. Send writes from the caller's thread
-// while the socket has room; what has none waits in a short queue that the loop writes out. A peer
-// that takes nothing for stall_timeout while something waits loses the connection.
+// and waits while the socket has no room. Only what the loop's own thread sends, which may not
+// wait, is left in a short queue for the loop to write out. A peer that takes nothing for
+// stall_timeout while something waits loses the connection.
 //
 // Ownership: shared by the pipe and, while it is started, by the loop; the receiver outlives
 // Close(). Thread-safety: all methods may be called concurrently.
@@ -44,7 +45,7 @@ class ShmStream final : public ShmLoop::Handler,
  public:
   struct Options {
     ShmWireLimits limits;  ///< Of what is received. From a server, descriptors are taken too.
-    uint64_t max_queued_bytes = 0;
+    uint64_t max_queued_bytes = 0;  ///< That the loop's thread may leave behind.
     Duration stall_timeout = Duration::zero();
   };
   /// Called by the loop's thread.
@@ -63,7 +64,7 @@ class ShmStream final : public ShmLoop::Handler,
   /// Begins to receive; exactly once.
   void Start();
 
-  /// Takes a packet; waits while the queue is full, except on the loop's thread. UNAVAILABLE once
+  /// Sends a packet; waits until it is in the socket, except on the loop's thread. UNAVAILABLE once
   /// the connection is over.
   [[nodiscard]] Status Send(ShmOutgoing packet);
   /// A packet that is sent once, before the first that needs it. Answers its bit.
@@ -87,7 +88,7 @@ class ShmStream final : public ShmLoop::Handler,
     ShmOutgoing packet;
     size_t part = 0;
     size_t offset = 0;
-    bool from_loop = false;  ///< Taken on the loop's thread, that is, without waiting.
+    bool from_loop = false;
   };
   struct Prelude {
     ShmOutgoing packet;
@@ -95,11 +96,12 @@ class ShmStream final : public ShmLoop::Handler,
   };
 
   Status OnPacket(ShmPacket& packet) override;
-  bool WaitForRoom() QUIRE_REQUIRES(mutex_);
   void SendNeeded(uint64_t needs) QUIRE_REQUIRES(mutex_);
   void Take(ShmOutgoing packet) QUIRE_REQUIRES(mutex_);
   Progress Write(Writing* writing) QUIRE_REQUIRES(mutex_);
   void Flush() QUIRE_REQUIRES(mutex_);
+  void AwaitWritten(uint64_t packet) QUIRE_REQUIRES(mutex_);
+  void EndStalled(TimePoint now) QUIRE_REQUIRES(mutex_);
   void EndLater(const Status& why) QUIRE_REQUIRES(mutex_);
   void WatchQueue() QUIRE_REQUIRES(mutex_);
   void ReadOnce();
@@ -115,14 +117,15 @@ class ShmStream final : public ShmLoop::Handler,
   std::deque<UniqueFd> descriptors_;
 
   Mutex mutex_;
-  CondVar room_;
   UniqueFd socket_;  // Replaced under the lock, by Close, when the loop no longer uses it.
   ShmLoop::Token token_ QUIRE_GUARDED_BY(mutex_) = 0;  // 0: not started.
   Status over_ QUIRE_GUARDED_BY(mutex_);               // Not OK: the connection is over, and why.
   bool told_ QUIRE_GUARDED_BY(mutex_) = false;         // The receiver was, or Close was called.
   std::deque<Writing> queue_ QUIRE_GUARDED_BY(mutex_);
-  uint64_t queued_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;
-  uint64_t loop_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;  // Of these, those from the loop's thread.
+  uint64_t queued_ QUIRE_GUARDED_BY(mutex_) = 0;      // Packets that ever were in the queue.
+  uint64_t written_ QUIRE_GUARDED_BY(mutex_) = 0;     // Of these, those that left it.
+  uint64_t loop_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;  // In the queue, from the loop's thread.
+  bool watching_ QUIRE_GUARDED_BY(mutex_) = false;    // The loop writes the queue out.
   TimePoint last_progress_ QUIRE_GUARDED_BY(mutex_);
   std::vector<Prelude> preludes_ QUIRE_GUARDED_BY(mutex_);
 };
