@@ -45,8 +45,8 @@ Status Configure(ucp_config_t* config, const UcxOptions& options, const SocketAd
               {"RNDV_THRESH", rendezvous ? std::to_string(options.rendezvous_bytes) : "inf"},
               // A TCP lane sends six slices at most without copying them; a frame has more.
               {"ZCOPY_THRESH", rendezvous ? "auto" : "inf"},
-              {"TCP_TX_SEG_SIZE", segment},
-              {"TCP_RX_SEG_SIZE", segment}});
+              {"TX_SEG_SIZE", segment},
+              {"RX_SEG_SIZE", segment}});
 }
 
 }  // namespace
