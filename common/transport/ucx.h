@@ -28,7 +28,8 @@ struct UcxOptions {
   std::string transports = {};  ///< As UCX_TLS, e.g. "posix,cma,tcp,self"; empty for all.
   std::string devices = {};     ///< As UCX_NET_DEVICES; empty: by the address.
   uint64_t max_frame_bytes = uint64_t{64} << 20;
-  uint64_t queue_bytes = uint64_t{8} << 20;       ///< What Send takes in before it waits.
+  /// What the peer may be sent before it has taken it; Send waits while it is that much.
+  uint64_t queue_bytes = uint64_t{8} << 20;
   uint64_t segment_bytes = uint64_t{1280} << 10;  ///< Of TCP lanes; a frame within it is one piece.
   /// Frames from this size on go by rendezvous; UINT64_MAX for none.
   uint64_t rendezvous_bytes = UINT64_MAX;

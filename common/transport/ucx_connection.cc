@@ -13,7 +13,6 @@ namespace quire {
 namespace {
 
 constexpr uint32_t kMaxPuts = 64;
-constexpr size_t kMaxBacklogFrames = 1024;
 
 }  // namespace
 
@@ -24,7 +23,6 @@ struct UcxConnection::Outgoing {
   std::vector<ucp_dt_iov_t> parts;
   std::vector<std::byte> gathered;  ///< The parts in one piece, where UCX wants that.
   Frame frame;
-  uint64_t charged = 0;  ///< Against queue_bytes.
 };
 
 UcxConnection::UcxConnection(Role role, std::shared_ptr<UcxWorker> worker,
@@ -32,7 +30,12 @@ UcxConnection::UcxConnection(Role role, std::shared_ptr<UcxWorker> worker,
     : role_(role),
       worker_(std::move(worker)),
       options_(options),
-      token_(MakeUcxToken(SystemRandom())) {}
+      token_(MakeUcxToken(SystemRandom())),
+      delivery_(options.queue_bytes / 4, [this](uint64_t bytes) {
+        worker_->Post([weak = weak_from_this(), bytes] {
+          if (const auto self = weak.lock()) self->SendControl(UcxKind::kTaken, 0, bytes, {});
+        });
+      }) {}
 
 // The handshake.
 
@@ -58,7 +61,8 @@ Status UcxConnection::Connect(const SocketAddress& address) {
   QUIRE_ASSIGN_OR_RETURN(auto endpoint,
                          UcxEndpoint::Connect(worker_, address, options_, ErrorHandler()));
   Begin(std::move(endpoint));
-  SendControl(UcxKind::kHello, 0, 0, EncodeUcxHello({token_}));
+  SendControl(UcxKind::kHello, 0, 0,
+              EncodeUcxHello({token_, options_.direct_landings, options_.queue_bytes}));
   return OkStatus();
 }
 
@@ -69,13 +73,14 @@ Status UcxConnection::Accept(ucp_conn_request_h request) {
   return OkStatus();
 }
 
-void UcxConnection::Welcome(const UcxToken& client) {
+void UcxConnection::Welcome(const UcxHello& hello) {
   if (closed_) return;
-  peer_ = client;
+  peer_ = hello.client;
+  wants_keys_ = options_.direct_landings && hello.direct_landings;
   SystemRandom().Fill(secret_);
   SendControl(UcxKind::kWelcome, 0, 0,
-              EncodeUcxWelcome({token_, secret_, options_.direct_landings}));
-  SetOpen();
+              EncodeUcxWelcome({token_, secret_, wants_keys_, options_.queue_bytes}));
+  SetOpen(hello.window_bytes);
 }
 
 void UcxConnection::ReceiveWelcome(const UcxMessage& message) {
@@ -86,15 +91,16 @@ void UcxConnection::ReceiveWelcome(const UcxMessage& message) {
   if (!welcome.ok()) return Fail(welcome.status());
   peer_ = welcome->server;
   secret_ = welcome->secret;
-  peer_lands_directly_ = welcome->direct_landings;
-  SetOpen();
+  wants_keys_ = options_.direct_landings && welcome->direct_landings;
+  SetOpen(welcome->window_bytes);
 }
 
-void UcxConnection::SetOpen() {
+void UcxConnection::SetOpen(uint64_t peer_window) {
   open_ = true;
   ReportLanes();
   MutexLock lock(mutex_);
   phase_ = Phase::kOpen;
+  window_ = std::min(peer_window, options_.queue_bytes);
   changed_.NotifyAll();
 }
 
@@ -113,7 +119,7 @@ void UcxConnection::ReportLanes() {
   const UcxLanes lanes = endpoint_->Lanes();
   MutexLock lock(mutex_);
   lane_names_ = lanes.names;
-  direct_ = options_.direct_landings && lanes.remote_write;
+  direct_ = wants_keys_ && lanes.remote_write;
 }
 
 PipeCapabilities UcxConnection::capabilities() {
@@ -131,7 +137,6 @@ PipeCapabilities UcxConnection::capabilities() {
 void UcxConnection::Fail(const Status& why) {
   if (closed_) return;
   closed_ = true;
-  end_ = why;
   {
     MutexLock lock(mutex_);
     phase_ = Phase::kClosed;
@@ -140,6 +145,7 @@ void UcxConnection::Fail(const Status& why) {
     changed_.NotifyAll();
   }
   worker_->RemoveSink(token_);
+  delivery_.End(why);
   // This may be a callback of the endpoint, which cannot be closed there.
   worker_->Post([self = shared_from_this()] {
     self->puts_->Stop();
@@ -151,18 +157,18 @@ void UcxConnection::Fail(const Status& why) {
       for (const auto& idle : landing.when_idle) idle();
     }
     self->opened_landings_.clear();
-    if (FrameReceiver* const receiver = std::exchange(self->receiver_, nullptr)) {
-      receiver->OnClosed(self->end_);
-    }
   });
 }
 
 void UcxConnection::Close() {
-  worker_->Run([this] {
-    receiver_ = nullptr;
-    backlog_.clear();
-    Fail(Unavailable("the connection was closed"));
-  });
+  {
+    MutexLock lock(mutex_);  // Wakes a receiver call that waits to send.
+    if (phase_ != Phase::kClosed) why_closed_ = Unavailable("the connection was closed");
+    phase_ = Phase::kClosed;
+    changed_.NotifyAll();
+  }
+  delivery_.Stop();
+  worker_->Run([this] { Fail(Unavailable("the connection was closed")); });
   if (worker_->OnThread()) return;
   bool is_direct = false;
   worker_->Run([&] {  // What Fail posted has run before this.
@@ -188,16 +194,15 @@ Status UcxConnection::Send(Frame frame) {
     return InvalidArgument("a frame has ", frame.payload.slices().size(), " slices but ",
                            frame.places.size(), " places");
   }
-  // A receiver that answers from the worker's thread would wait for itself.
-  const bool may_wait = !worker_->OnThread();
+  // These threads must not wait for the peer, which may wait for them.
+  const bool may_wait = !worker_->OnThread() && !delivery_.OnThread();
   MutexLock lock(mutex_);
-  while (may_wait && phase_ == Phase::kOpen && queued_bytes_ > 0 &&
-         queued_bytes_ + bytes > options_.queue_bytes) {
+  while (may_wait && phase_ == Phase::kOpen && untaken_bytes_ >= window_) {
     changed_.Wait(mutex_);
   }
   if (phase_ == Phase::kClosed) return why_closed_;
   if (phase_ == Phase::kConnecting) return FailedPrecondition("the connection is not open yet");
-  queued_bytes_ += bytes;
+  untaken_bytes_ += bytes + UcxHeader::kEncodedBytes;
   queue_.push_back(std::move(frame));
   if (!std::exchange(send_posted_, true)) {
     worker_->Post([self = shared_from_this()] { self->SendQueued(); });
@@ -214,15 +219,13 @@ void UcxConnection::SendQueued() {
   }
   for (Frame& frame : frames) {
     if (closed_) return;
-    const uint64_t bytes = frame.payload.size_bytes() + frame.head.size();
-    SendFrame(std::move(frame), bytes);
+    SendFrame(std::move(frame));
   }
 }
 
-void UcxConnection::SendFrame(Frame frame, uint64_t charged) {
+void UcxConnection::SendFrame(Frame frame) {
   auto out = std::make_shared<Outgoing>();
   out->frame = std::move(frame);
-  out->charged = charged;
   UcxHeader header;
   header.to = peer_;
   header.sequence = next_sequence_++;
@@ -230,7 +233,7 @@ void UcxConnection::SendFrame(Frame frame, uint64_t charged) {
   header.head_bytes = out->frame.head.size();
   const bool direct = LandsDirectly(out->frame);
   if (direct) {
-    header.landed_bytes = out->frame.payload.size_bytes();
+    header.argument = out->frame.payload.size_bytes();
   } else {
     header.payload_bytes = out->frame.payload.size_bytes();
     for (size_t i = 0; i < out->frame.places.size(); ++i) {
@@ -300,12 +303,9 @@ void UcxConnection::EndSend(Outgoing& out, ucs_status_t status) {
   if (status != UCS_OK) {
     Fail(Unavailable("a frame could not be sent: ", ucs_status_string(status)));
   }
-  MutexLock lock(mutex_);
-  queued_bytes_ -= out.charged;
-  changed_.NotifyAll();
 }
 
-void UcxConnection::SendControl(UcxKind kind, uint64_t landing, uint64_t serial,
+void UcxConnection::SendControl(UcxKind kind, uint64_t landing, uint64_t argument,
                                 std::vector<std::byte> data) {
   if (closed_) return;
   auto out = std::make_shared<Outgoing>();
@@ -313,7 +313,7 @@ void UcxConnection::SendControl(UcxKind kind, uint64_t landing, uint64_t serial,
   header.kind = kind;
   header.to = peer_;
   header.landing = landing;
-  header.landed_bytes = serial;
+  header.argument = argument;
   header.payload_bytes = data.size();
   out->header = EncodeUcxHeader(header);
   out->tail = std::move(data);
@@ -338,7 +338,7 @@ void UcxConnection::OnMessage(UcxMessage message) {
   }
   if (header.kind == UcxKind::kCloseLanding && from_client) {
     // Its key must not open anything any more, should it still be on its way.
-    (void)used_serials_.Take(header.landed_bytes);
+    (void)used_serials_.Take(header.argument);
     return CloseLandingOnThread(header.landing, [this, id = header.landing] {
       SendControl(UcxKind::kLandingClosed, id, 0, {});
     });
@@ -348,6 +348,7 @@ void UcxConnection::OnMessage(UcxMessage message) {
     landings_ending_.erase(header.landing);
     return changed_.NotifyAll();
   }
+  if (header.kind == UcxKind::kTaken) return ReceiveTaken(header.argument);
   Fail(InvalidArgument("the UCX peer sent a message that its end does not send"));
 }
 
@@ -367,10 +368,26 @@ void UcxConnection::ReceiveFrame(UcxMessage message) {
   }
 }
 
+void UcxConnection::ReceiveTaken(uint64_t bytes) {
+  {
+    MutexLock lock(mutex_);
+    if (bytes <= untaken_bytes_) {
+      untaken_bytes_ -= bytes;
+      return changed_.NotifyAll();
+    }
+  }
+  Fail(InvalidArgument("the UCX peer has taken ", bytes, " bytes, more than it was sent"));
+}
+
 void UcxConnection::Process(UcxMessage message) {
+  const uint64_t bytes = message.header().WindowBytes();
+  // A peer that keeps to the window is over it by one frame at most, or by what its receiver sent.
+  if (delivery_.waiting_bytes() > 4 * options_.queue_bytes + options_.max_frame_bytes) {
+    return Fail(InvalidArgument("the UCX peer sends more than it may"));
+  }
   auto frame = FrameOf(message);
   if (!frame.ok()) return Fail(frame.status());
-  DeliverFrame(std::move(*frame));
+  delivery_.Push(std::move(*frame), bytes);
 }
 
 StatusOr<Frame> UcxConnection::FrameOf(UcxMessage& message) {
@@ -384,11 +401,11 @@ StatusOr<Frame> UcxConnection::FrameOf(UcxMessage& message) {
   Frame frame;
   frame.head.assign(reinterpret_cast<const char*>(head.data()), head.size());
   frame.landing = header.landing;
-  frame.landed_bytes = header.landed_bytes;
-  if (header.landed_bytes > 0) {
+  frame.landed_bytes = header.argument;
+  if (header.argument > 0) {
     const auto landing = local_landings_.find(header.landing);
     if (landing == local_landings_.end() || !landing->second.is_direct() ||
-        header.landed_bytes > landing->second.bytes().size()) {
+        header.argument > landing->second.bytes().size()) {
       return InvalidArgument("a UCX frame claims to have landed where it cannot");
     }
     return frame;
@@ -422,23 +439,7 @@ Status UcxConnection::PlaceFrame(UcxMessage& message, std::span<const std::byte>
   return OkStatus();
 }
 
-void UcxConnection::DeliverFrame(Frame frame) {
-  if (closed_) return;
-  if (receiver_ != nullptr) return receiver_->OnFrame(std::move(frame));
-  backlog_bytes_ += frame.payload.size_bytes() + frame.head.size();
-  backlog_.push_back(std::move(frame));
-  if (backlog_.size() > kMaxBacklogFrames || backlog_bytes_ > 4 * options_.max_frame_bytes) {
-    Fail(ResourceExhausted("the peer sent too much before this end started to receive"));
-  }
-}
-
-void UcxConnection::Start(FrameReceiver* receiver) {
-  worker_->Run([this, receiver] {
-    for (Frame& frame : std::exchange(backlog_, {})) receiver->OnFrame(std::move(frame));
-    if (closed_) return receiver->OnClosed(end_);
-    receiver_ = receiver;
-  });
-}
+void UcxConnection::Start(FrameReceiver* receiver) { delivery_.Start(receiver); }
 
 // Landings.
 
@@ -472,7 +473,7 @@ void UcxConnection::AddLandingOnThread(uint64_t id, std::span<std::byte> memory,
     return;
   }
   std::shared_ptr<UcxMemory> registered;
-  if (options_.direct_landings && peer_lands_directly_) {
+  if (wants_keys_) {
     const auto inside = std::ranges::find_if(
         allocated_, [&](const auto& allocated) { return allocated->Contains(memory); });
     if (inside != allocated_.end()) {
@@ -544,7 +545,7 @@ Status UcxConnection::OpenLanding(uint64_t id, std::string_view key, uint64_t by
 
 Status UcxConnection::OpenLandingOnThread(uint64_t id, std::string_view encoded, uint64_t bytes) {
   if (closed_) return Unavailable("the connection is over");
-  if (encoded.empty()) return OkStatus();  // The client places what comes as payload.
+  if (encoded.empty() && !wants_keys_) return OkStatus();  // The client places payload itself.
   QUIRE_ASSIGN_OR_RETURN(const UcxLandingKey key, DecodeUcxLandingKey(encoded, secret_));
   if (key.landing != id || bytes > key.bytes) {
     return InvalidArgument("the key of landing ", key.landing, " with ", key.bytes,

@@ -20,6 +20,7 @@
 
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "common/transport/frame_delivery.h"
 #include "common/transport/frame_order.h"
 #include "common/transport/frame_pipe.h"
 #include "common/transport/ucx.h"
@@ -41,7 +42,7 @@ class UcxConnection final : public UcxMessageSink,
   Status Connect(const SocketAddress& address);
   Status Accept(ucp_conn_request_h request);
   /// Answers the client's hello.
-  void Welcome(const UcxToken& client);
+  void Welcome(const UcxHello& hello);
   ucp_ep_h endpoint_handle() const { return endpoint_->handle(); }
   void OnMessage(UcxMessage message) override;
   void OnBrokenMessage(const Status& why) override { Fail(why); }
@@ -72,21 +73,21 @@ class UcxConnection final : public UcxMessageSink,
   // On the worker's thread.
   void Begin(std::unique_ptr<UcxEndpoint> endpoint);
   UcxEndpoint::OnError ErrorHandler();
-  void SetOpen() QUIRE_EXCLUDES(mutex_);
+  void SetOpen(uint64_t peer_window) QUIRE_EXCLUDES(mutex_);
   void Fail(const Status& why) QUIRE_EXCLUDES(mutex_);
-  void SendControl(UcxKind kind, uint64_t landing, uint64_t serial, std::vector<std::byte> data);
+  void SendControl(UcxKind kind, uint64_t landing, uint64_t argument, std::vector<std::byte> data);
   void SendQueued() QUIRE_EXCLUDES(mutex_);
-  void SendFrame(Frame frame, uint64_t charged);
+  void SendFrame(Frame frame);
   bool LandsDirectly(const Frame& frame) const;
   void PutFrame(const std::shared_ptr<Outgoing>& out);
   void SendMessage(const std::shared_ptr<Outgoing>& out);
-  void EndSend(Outgoing& out, ucs_status_t status) QUIRE_EXCLUDES(mutex_);
+  void EndSend(Outgoing& out, ucs_status_t status);
+  void ReceiveTaken(uint64_t bytes) QUIRE_EXCLUDES(mutex_);
   void ReceiveWelcome(const UcxMessage& message);
   void ReceiveFrame(UcxMessage message);
   void Process(UcxMessage message);
   StatusOr<Frame> FrameOf(UcxMessage& message);
   Status PlaceFrame(UcxMessage& message, std::span<const std::byte> payload, Frame* frame);
-  void DeliverFrame(Frame frame);
   void AddLandingOnThread(uint64_t id, std::span<std::byte> memory, StatusOr<std::string>* key);
   /// False when there is nothing to wait for.
   bool RemoveLandingOnThread(uint64_t id);
@@ -110,28 +111,27 @@ class UcxConnection final : public UcxMessageSink,
   Phase phase_ QUIRE_GUARDED_BY(mutex_) = Phase::kConnecting;
   Status why_closed_ QUIRE_GUARDED_BY(mutex_);
   std::deque<Frame> queue_ QUIRE_GUARDED_BY(mutex_);
-  uint64_t queued_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< In queue_ or on the way.
+  uint64_t window_ QUIRE_GUARDED_BY(mutex_) = 0;
+  uint64_t untaken_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Of what was sent.
   bool send_posted_ QUIRE_GUARDED_BY(mutex_) = false;
   std::string lane_names_ QUIRE_GUARDED_BY(mutex_);
   bool direct_ QUIRE_GUARDED_BY(mutex_) = false;
   bool endpoint_gone_ QUIRE_GUARDED_BY(mutex_) = false;  ///< UCX has closed it.
   std::set<uint64_t> landings_ending_ QUIRE_GUARDED_BY(mutex_);
 
+  FrameDelivery delivery_;
+
   // Of the worker's thread.
   std::unique_ptr<UcxEndpoint> endpoint_;
   std::shared_ptr<UcxPutWindow> puts_;
   bool open_ = false;
-  bool peer_lands_directly_ = false;
+  bool wants_keys_ = false;  ///< Both ends take part in direct landings.
   bool closed_ = false;
-  Status end_;  ///< What to tell the receiver, once closed_.
   UcxToken peer_;
   UcxSecret secret_ = {};
   uint64_t next_sequence_ = 0;
   uint64_t next_serial_ = 1;
   FrameOrder<UcxMessage> order_{4096};
-  FrameReceiver* receiver_ = nullptr;
-  std::vector<Frame> backlog_;  ///< That came before Start.
-  uint64_t backlog_bytes_ = 0;
   std::map<uint64_t, UcxLocalLanding> local_landings_;
   std::map<uint64_t, OpenedLanding> opened_landings_;
   ReplayWindow used_serials_;

@@ -11,6 +11,7 @@
 #include "common/transport/ucx_context.h"
 #include "common/transport/ucx_pipe.h"
 #include "common/transport/ucx_status.h"
+#include "common/transport/ucx_wire.h"
 
 namespace quire {
 
@@ -25,7 +26,7 @@ struct UcxListener::State : std::enable_shared_from_this<State> {
   Status Open(const SocketAddress& address);
   StatusOr<uint16_t> Port() const;
   void OnRequest(ucp_conn_request_h request);
-  void OnHello(ucp_ep_h from, const UcxToken& client);
+  void OnHello(ucp_ep_h from, const UcxHello& hello);
   void Close();
 };
 
@@ -39,7 +40,7 @@ Status UcxListener::State::Open(const SocketAddress& address) {
   params.conn_handler.arg = this;
   QUIRE_RETURN_IF_ERROR(UcxToStatus(ucp_listener_create(worker->handle(), &params, &handle),
                                     "listen for UCX connections"));
-  worker->SetHelloHandler([this](ucp_ep_h from, const UcxToken& client) { OnHello(from, client); });
+  worker->SetHelloHandler([this](ucp_ep_h from, const UcxHello& hello) { OnHello(from, hello); });
   return OkStatus();
 }
 
@@ -77,12 +78,12 @@ void UcxListener::State::OnRequest(ucp_conn_request_h request) {
   });
 }
 
-void UcxListener::State::OnHello(ucp_ep_h from, const UcxToken& client) {
+void UcxListener::State::OnHello(ucp_ep_h from, const UcxHello& hello) {
   const auto found = pending.find(from);
   if (found == pending.end()) return;
   const std::shared_ptr<UcxConnection> connection = std::move(found->second);
   pending.erase(found);
-  connection->Welcome(client);
+  connection->Welcome(hello);
   accept(std::make_unique<UcxPipe>(connection));
 }
 

@@ -101,7 +101,7 @@ std::array<std::byte, UcxHeader::kEncodedBytes> EncodeUcxHeader(const UcxHeader&
   encoder.U32(static_cast<uint32_t>(header.kind));
   encoder.Bytes(header.to.bytes);
   for (const uint64_t field : {header.sequence, header.payload_bytes, header.index_bytes,
-                               header.head_bytes, header.landing, header.landed_bytes}) {
+                               header.head_bytes, header.landing, header.argument}) {
     encoder.U64(field);
   }
   std::array<std::byte, UcxHeader::kEncodedBytes> out;
@@ -120,13 +120,13 @@ StatusOr<UcxHeader> DecodeUcxHeader(std::span<const std::byte> encoded, uint64_t
   header.index_bytes = decoder.U64();
   header.head_bytes = decoder.U64();
   header.landing = decoder.U64();
-  header.landed_bytes = decoder.U64();
+  header.argument = decoder.U64();
   if (!decoder.complete() || magic != kMessageMagic) {
     return InvalidArgument("a UCX message has a header of ", encoded.size(),
                            " bytes that is not this protocol's");
   }
   if (kind < static_cast<uint32_t>(UcxKind::kHello) ||
-      kind > static_cast<uint32_t>(UcxKind::kLandingClosed)) {
+      kind > static_cast<uint32_t>(UcxKind::kTaken)) {
     return InvalidArgument("a UCX message is of the unknown kind ", kind);
   }
   header.kind = static_cast<UcxKind>(kind);
@@ -134,7 +134,7 @@ StatusOr<UcxHeader> DecodeUcxHeader(std::span<const std::byte> encoded, uint64_t
     return InvalidArgument("the lengths in a UCX message do not add up to its ", data_bytes,
                            " bytes");
   }
-  if (header.kind == UcxKind::kFrame && header.landed_bytes > 0 &&
+  if (header.kind == UcxKind::kFrame && header.argument > 0 &&
       (header.payload_bytes > 0 || header.landing == 0)) {
     return InvalidArgument("a UCX frame has landed bytes together with a payload or no landing");
   }
@@ -173,6 +173,8 @@ std::vector<std::byte> EncodeUcxHello(const UcxHello& hello) {
   Encoder encoder;
   encoder.U32(kVersion);
   encoder.Bytes(hello.client.bytes);
+  encoder.U32(hello.direct_landings ? 1 : 0);
+  encoder.U64(hello.window_bytes);
   return encoder.Take();
 }
 
@@ -181,7 +183,10 @@ StatusOr<UcxHello> DecodeUcxHello(std::span<const std::byte> encoded) {
   const uint32_t version = decoder.U32();
   UcxHello hello;
   decoder.Bytes(hello.client.bytes);
-  if (!decoder.complete() || version != kVersion) {
+  const uint32_t flags = decoder.U32();
+  hello.window_bytes = decoder.U64();
+  hello.direct_landings = flags == 1;
+  if (!decoder.complete() || version != kVersion || flags > 1 || hello.window_bytes == 0) {
     return InvalidArgument("a UCX peer speaks version ", version, " of the protocol, not ",
                            kVersion);
   }
@@ -194,6 +199,7 @@ std::vector<std::byte> EncodeUcxWelcome(const UcxWelcome& welcome) {
   encoder.Bytes(welcome.server.bytes);
   encoder.Bytes(welcome.secret);
   encoder.U32(welcome.direct_landings ? 1 : 0);
+  encoder.U64(welcome.window_bytes);
   return encoder.Take();
 }
 
@@ -204,7 +210,8 @@ StatusOr<UcxWelcome> DecodeUcxWelcome(std::span<const std::byte> encoded) {
   decoder.Bytes(welcome.server.bytes);
   decoder.Bytes(welcome.secret);
   const uint32_t flags = decoder.U32();
-  if (!decoder.complete() || version != kVersion || flags > 1) {
+  welcome.window_bytes = decoder.U64();
+  if (!decoder.complete() || version != kVersion || flags > 1 || welcome.window_bytes == 0) {
     return InvalidArgument("a UCX peer speaks version ", version, " of the protocol, not ",
                            kVersion);
   }

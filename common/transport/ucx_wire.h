@@ -30,8 +30,9 @@ enum class UcxKind : uint32_t {
   kHello = 1,          ///< Client to server: UcxHello.
   kWelcome = 2,        ///< Server to client: UcxWelcome.
   kFrame = 3,          ///< Payload, index, head.
-  kCloseLanding = 4,   ///< Client to server: `landing` with serial `landed_bytes` goes away.
+  kCloseLanding = 4,   ///< Client to server: `landing` with serial `argument` goes away.
   kLandingClosed = 5,  ///< Server to client: nothing more arrives in `landing`.
+  kTaken = 6,          ///< The receiver has taken frames that count for `argument` bytes.
 };
 
 /// What goes before the data of every message. The data of a frame is its payload, then the index,
@@ -45,7 +46,10 @@ struct UcxHeader {
   uint64_t index_bytes = 0;
   uint64_t head_bytes = 0;
   uint64_t landing = 0;
-  uint64_t landed_bytes = 0;  ///< Written into the landing by the sender.
+  uint64_t argument = 0;  ///< Of frames: the bytes that the sender wrote into the landing.
+
+  /// What a frame counts for in the window: nothing is free, lest there be too many.
+  uint64_t WindowBytes() const { return payload_bytes + head_bytes + argument + kEncodedBytes; }
 };
 std::array<std::byte, UcxHeader::kEncodedBytes> EncodeUcxHeader(const UcxHeader& header);
 /// INVALID_ARGUMENT unless it is a header whose lengths add up to `data_bytes`.
@@ -62,9 +66,12 @@ void AppendUcxPlace(const UcxPlace& place, std::vector<std::byte>* out);
 StatusOr<std::vector<UcxPlace>> DecodeUcxIndex(std::span<const std::byte> encoded,
                                                uint64_t payload_bytes);
 
-/// The client's first message.
+/// The client's first message. Of both ends: whether they take part in direct landings, and how
+/// many bytes of frames they may be sent that they have not taken yet.
 struct UcxHello {
   UcxToken client;
+  bool direct_landings = false;
+  uint64_t window_bytes = 0;
 };
 /// The server's answer. The secret is what the client signs the keys of its landings with.
 using UcxSecret = std::array<uint8_t, 32>;
@@ -72,6 +79,7 @@ struct UcxWelcome {
   UcxToken server;
   UcxSecret secret = {};
   bool direct_landings = false;
+  uint64_t window_bytes = 0;
 };
 std::vector<std::byte> EncodeUcxHello(const UcxHello& hello);
 StatusOr<UcxHello> DecodeUcxHello(std::span<const std::byte> encoded);

@@ -185,7 +185,7 @@ ucs_status_t UcxWorker::State::Receive(std::span<const std::byte> header_bytes, 
   if (header->kind == UcxKind::kHello) {
     if (rendezvous || (param.recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) == 0) return UCS_OK;
     const auto hello = DecodeUcxHello(view);
-    if (hello.ok() && on_hello) on_hello(param.reply_ep, hello->client);
+    if (hello.ok() && on_hello) on_hello(param.reply_ep, *hello);
     return UCS_OK;
   }
   if (!sinks.contains(header->to)) return UCS_OK;

@@ -59,7 +59,7 @@ class UcxMessageSink {
 class UcxWorker : public std::enable_shared_from_this<UcxWorker> {
  public:
   using Task = std::function<void()>;
-  using HelloHandler = std::function<void(ucp_ep_h from, const UcxToken& client)>;
+  using HelloHandler = std::function<void(ucp_ep_h from, const UcxHello& hello)>;
 
   static StatusOr<std::shared_ptr<UcxWorker>> Create(std::shared_ptr<UcxContext> context,
                                                      const UcxOptions& options);
