@@ -40,7 +40,7 @@ enum class UcxKind : uint32_t {
 struct UcxHeader {
   static constexpr size_t kEncodedBytes = 72;
   UcxKind kind = UcxKind::kFrame;
-  UcxToken to;            ///< The receiver's token; zero in a hello.
+  UcxToken to = {};       ///< The receiver's token; zero in a hello.
   uint64_t sequence = 0;  ///< Of frames: 0, 1, 2, ...
   uint64_t payload_bytes = 0;
   uint64_t index_bytes = 0;

@@ -13,6 +13,7 @@
 #include "client/client.h"
 #include "client/recall_codec.h"
 #include "common/base/checksum.h"
+#include "common/transport/ucx_wire.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "common/wire/wire_split.h"
@@ -238,6 +239,29 @@ void WriteTraceSeeds(const fs::path& dir) {
         "\r\n");
 }
 
+/// With the secret that the fuzzer uses; a key's signature is put there by the fuzzer itself.
+void WriteUcxSeeds(const fs::path& dir) {
+  auto seed = [&](char selector, const std::string& name, const auto& bytes) {
+    Write(dir / name,
+          selector + std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  };
+  const UcxSecret secret = {1, 2, 3};
+  seed(0, "header",
+       EncodeUcxHeader(
+           {.sequence = 7, .payload_bytes = 40, .index_bytes = 16, .head_bytes = 8, .landing = 1}));
+  std::vector<std::byte> index;
+  AppendUcxPlace({0, 4000}, &index);
+  AppendUcxPlace({8192, 96}, &index);
+  seed(1, "index", index);
+  seed(2, "hello", EncodeUcxHello({{}, true, 1 << 20}));
+  seed(3, "welcome", EncodeUcxWelcome({{}, secret, true, 1 << 20}));
+  const std::string key = EncodeUcxLandingKey({1, 2, 4096, 8192, "remote"}, secret);
+  seed(4, "key", key);
+  seed(5, "key_to_sign", key.substr(0, key.size() - 32));
+  seed(6, "lanes",
+       std::string("# lane[1]: 2:posix/memory.0 md[2] -> md[2]/posix\n# put[1]: 0..<short>\n"));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -257,4 +281,5 @@ int main(int argc, char** argv) {
   WriteConfigSeeds(root / "config_fuzz");
   WriteEntropySeed(root / "entropy_fuzz" / "three_units");
   WriteTraceSeeds(root / "mooncake_trace_fuzz");
+  WriteUcxSeeds(root / "ucx_frame_fuzz");
 }
