@@ -3,6 +3,7 @@
 set(QUIRE_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them (address,undefined or thread)")
 option(QUIRE_FUZZ "Build the libFuzzer targets (clang only)" OFF)
 set(QUIRE_CUDA AUTO CACHE STRING "Compile the CUDA kernels: AUTO (when nvcc is found), ON or OFF")
+set(QUIRE_WITH_UCX AUTO CACHE STRING "Build the UCX pipe: AUTO (when UCX is found), ON or OFF")
 
 find_program(QUIRE_CCACHE ccache)
 if(QUIRE_CCACHE)

@@ -16,6 +16,7 @@
 #include "common/base/retry_hint.h"
 #include "common/transport/frame.h"
 #include "common/transport/shm_wire.h"
+#include "common/transport/ucx_wire.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "common/wire/lane_records.h"
@@ -386,6 +387,29 @@ void WriteIngestSeeds(const fs::path& dir) {
         append(0, 2, 2) + whole + append(3, 1, 1) + seal + append(3, 1, 6) + seal);
 }
 
+/// With the secret that the fuzzer uses; a key's signature is put there by the fuzzer itself.
+void WriteUcxSeeds(const fs::path& dir) {
+  auto seed = [&](char selector, const std::string& name, const auto& bytes) {
+    Write(dir / name,
+          selector + std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  };
+  const UcxSecret secret = {1, 2, 3};
+  seed(0, "header",
+       EncodeUcxHeader(
+           {.sequence = 7, .payload_bytes = 40, .index_bytes = 16, .head_bytes = 8, .landing = 1}));
+  std::vector<std::byte> index;
+  AppendUcxPlace({0, 4000}, &index);
+  AppendUcxPlace({8192, 96}, &index);
+  seed(1, "index", index);
+  seed(2, "hello", EncodeUcxHello({{}, true, 1 << 20}));
+  seed(3, "welcome", EncodeUcxWelcome({{}, secret, true, 1 << 20}));
+  const std::string key = EncodeUcxLandingKey({1, 2, 4096, 8192, "remote"}, secret);
+  seed(4, "key", key);
+  seed(5, "key_to_sign", key.substr(0, key.size() - 32));
+  seed(6, "lanes",
+       std::string("# lane[1]: 2:posix/memory.0 md[2] -> md[2]/posix\n# put[1]: 0..<short>\n"));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -410,4 +434,5 @@ int main(int argc, char** argv) {
   WriteShmPacketSeeds(root / "shm_packet_fuzz");
   WriteTraceSeeds(root / "mooncake_trace_fuzz");
   WriteIngestSeeds(root / "ingest_fuzz");
+  WriteUcxSeeds(root / "ucx_frame_fuzz");
 }

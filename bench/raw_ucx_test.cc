@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/raw_ucx.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "common/base/random.h"
+
+namespace quire::bench {
+namespace {
+
+constexpr uint64_t kUnit = 16384;
+constexpr uint64_t kUnits = 300;
+
+/// Moves every unit to another place and looks for it there.
+void ExpectMoved(const RawUcxLane& lane) {
+  if (!UcxAvailable()) GTEST_SKIP() << "built without UCX";
+  SeededRandom random(11);
+  std::vector<std::byte> source(kUnits * kUnit), destination(kUnits * kUnit);
+  for (std::byte& byte : source) byte = static_cast<std::byte>(random.Next());
+  std::vector<RawUcxMove> moves;
+  for (uint64_t i = 0; i < kUnits; ++i) moves.push_back({i * kUnit, (i * 7 + 3) % kUnits * kUnit});
+  const auto seconds = RawUcxTransfer(lane, source, destination, kUnit, moves);
+  ASSERT_TRUE(seconds.ok()) << seconds.status();
+  EXPECT_GT(*seconds, 0);
+  for (const RawUcxMove& move : moves) {
+    ASSERT_TRUE(std::equal(source.begin() + move.from, source.begin() + move.from + kUnit,
+                           destination.begin() + move.to));
+  }
+}
+
+RawUcxLane SharedMemory() {
+  RawUcxLane lane;
+  lane.options.peer_failure_detection = false;
+  lane.options.direct_landings = true;
+  lane.options.transports = "posix,cma,tcp,self";
+  return lane;
+}
+
+TEST(RawUcxTest, MessagesOverTcpMoveTheUnits) { ExpectMoved({}); }
+
+TEST(RawUcxTest, MessagesOverSharedMemoryMoveTheUnits) { ExpectMoved(SharedMemory()); }
+
+TEST(RawUcxTest, PutsOverSharedMemoryMoveTheUnits) {
+  RawUcxLane lane = SharedMemory();
+  lane.puts = true;
+  ExpectMoved(lane);
+}
+
+}  // namespace
+}  // namespace quire::bench

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The UCX pipe, as the rest of the program sees it: this header exists in every build, also without
+// UCX, and includes nothing of it. Decisions and what they cost: docs/design/0014-ucx.md.
+#ifndef QUIRE_COMMON_TRANSPORT_UCX_H_
+#define QUIRE_COMMON_TRANSPORT_UCX_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/transport/frame_pipe.h"
+
+namespace quire {
+
+/// Both ends should be given the same. Nothing is read from the process environment but UCX's own
+/// variables, which these settings override.
+struct UcxOptions {
+  /// UCX then reports a dead peer on every lane, and leaves out the lanes that cannot: shared
+  /// memory. Without it a dead peer is reported by the TCP connection that set the endpoint up.
+  bool peer_failure_detection = true;
+  /// The server writes into landings itself where the endpoint has a lane for that. It gives the
+  /// peer remote memory access to this process: for fabrics on which every peer is trusted.
+  bool direct_landings = false;
+  std::string transports = {};  ///< As UCX_TLS, e.g. "posix,cma,tcp,self"; empty for all.
+  std::string devices = {};     ///< As UCX_NET_DEVICES; empty: by the address.
+  uint64_t max_frame_bytes = uint64_t{64} << 20;
+  /// What the peer may be sent before it has taken it; Send waits while it is that much.
+  uint64_t queue_bytes = uint64_t{8} << 20;
+  uint64_t segment_bytes = uint64_t{1280} << 10;  ///< Of TCP lanes; a frame within it is one piece.
+  /// Frames from this size on go by rendezvous; UINT64_MAX for none.
+  uint64_t rendezvous_bytes = UINT64_MAX;
+  Duration busy_poll = Duration::zero();  ///< How long an idle worker polls before it sleeps.
+  Duration connect_timeout = std::chrono::seconds(5);
+  /// How long the peer may take to confirm that it has stopped writing into a landing.
+  Duration peer_timeout = std::chrono::seconds(10);
+  uint32_t max_handshakes = 64;  ///< Connections that a listener is still setting up.
+};
+
+/// Whether this build has UCX. Without it the two below answer UNIMPLEMENTED.
+bool UcxAvailable();
+
+/// Connects to a listener at `address`, "host:port". UNAVAILABLE when nobody answers there within
+/// the timeout, INVALID_ARGUMENT for what is no address or for options that UCX refuses.
+[[nodiscard]] StatusOr<std::unique_ptr<FramePipe>> ConnectUcx(const std::string& address,
+                                                              const UcxOptions& options);
+
+/// Listens at `address`; port 0 for any. `accept` is called from the listener's thread, which also
+/// serves the pipes that it accepted.
+[[nodiscard]] StatusOr<std::unique_ptr<PipeListener>> ListenUcx(const std::string& address,
+                                                                const UcxOptions& options,
+                                                                PipeListener::Accept accept);
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_TRANSPORT_UCX_H_

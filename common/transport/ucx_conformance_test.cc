@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/transport/frame_pipe_conformance.h"
+#include "common/transport/ucx_test_peer.h"
+
+namespace quire::testing {
+namespace {
+
+/// The death of a whole process is tested in tests/integration: here an end closes.
+class UcxUnderTest final : public PipesUnderTest {
+ public:
+  explicit UcxUnderTest(const UcxOptions& options) : listening_(options) {
+    auto connected = ConnectUcx(listening_.listener->address(), options);
+    EXPECT_TRUE(connected.ok()) << connected.status();
+    client_ = *std::move(connected);
+    server_ = listening_.Take();
+  }
+  FramePipe& client() override { return *client_; }
+  FramePipe& server() override { return *server_; }
+  void KillClient() override { client_->Close(); }
+  void KillServer() override { server_->Close(); }
+
+ private:
+  Listening listening_;
+  std::unique_ptr<FramePipe> client_, server_;
+};
+
+template <size_t kLane>
+std::unique_ptr<PipesUnderTest> Make() {
+  return std::make_unique<UcxUnderTest>(UcxLanesHere().at(kLane).options);
+}
+
+INSTANTIATE_TEST_SUITE_P(UcxTcp, FramePipeConformance, ::testing::Values(&Make<0>));
+INSTANTIATE_TEST_SUITE_P(UcxTcpRendezvous, FramePipeConformance, ::testing::Values(&Make<1>));
+INSTANTIATE_TEST_SUITE_P(UcxSharedMemory, FramePipeConformance, ::testing::Values(&Make<2>));
+INSTANTIATE_TEST_SUITE_P(UcxSharedMemoryDirect, FramePipeConformance, ::testing::Values(&Make<3>));
+
+}  // namespace
+}  // namespace quire::testing

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/transport/ucx_context.h"
+
+#include <signal.h>
+#include <ucs/debug/debug.h>
+
+#include <initializer_list>
+#include <utility>
+
+#include "common/transport/ucx_status.h"
+
+namespace quire {
+namespace {
+
+/// UCX takes over the signals of crashes when it is loaded. They are the program's.
+void GiveSignalsBack() {
+  static const bool done = [] {
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) ucs_debug_disable_signal(signal);
+    return true;
+  }();
+  (void)done;
+}
+
+using Settings = std::initializer_list<std::pair<const char*, std::string>>;
+
+Status Set(ucp_config_t* config, const Settings& settings) {
+  for (const auto& [name, value] : settings) {
+    if (value.empty()) continue;
+    if (ucp_config_modify(config, name, value.c_str()) != UCS_OK) {
+      return InvalidArgument("UCX does not take ", name, "=", value);
+    }
+  }
+  return OkStatus();
+}
+
+Status Configure(ucp_config_t* config, const UcxOptions& options, const SocketAddress& address) {
+  // With all devices UCX stripes over loopback and the network card, which is several times slower.
+  const std::string devices =
+      options.devices.empty() && address.IsLoopback() ? "lo" : options.devices;
+  const bool rendezvous = options.rendezvous_bytes != UINT64_MAX;
+  const std::string segment = std::to_string(options.segment_bytes);
+  return Set(config,
+             {{"TLS", options.transports},
+              {"NET_DEVICES", devices},
+              {"RNDV_THRESH", rendezvous ? std::to_string(options.rendezvous_bytes) : "inf"},
+              // A TCP lane sends six slices at most without copying them; a frame has more.
+              {"ZCOPY_THRESH", rendezvous ? "auto" : "inf"},
+              {"TX_SEG_SIZE", segment},
+              {"RX_SEG_SIZE", segment}});
+}
+
+}  // namespace
+
+StatusOr<std::shared_ptr<UcxContext>> UcxContext::Create(const UcxOptions& options,
+                                                         const SocketAddress& address) {
+  GiveSignalsBack();
+  ucp_config_t* config = nullptr;
+  QUIRE_RETURN_IF_ERROR(
+      UcxToStatus(ucp_config_read(nullptr, nullptr, &config), "read UCX's configuration"));
+  ucp_context_h handle = nullptr;
+  Status status = Configure(config, options, address);
+  if (status.ok()) {
+    ucp_params_t params = {};
+    params.field_mask = UCP_PARAM_FIELD_FEATURES;
+    // Remote memory access lets a peer write into this process: only when it was asked for.
+    params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP |
+                      (options.direct_landings ? uint64_t{UCP_FEATURE_RMA} : uint64_t{0});
+    status = UcxToStatus(ucp_init(&params, config, &handle),
+                         "start UCX (are there such transports and devices?)");
+  }
+  ucp_config_release(config);
+  QUIRE_RETURN_IF_ERROR(status);
+  return std::shared_ptr<UcxContext>(new UcxContext(handle));
+}
+
+UcxContext::UcxContext(ucp_context_h handle) : handle_(handle) {
+  ucp_context_attr_t attributes = {};
+  attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
+  if (ucp_context_query(handle_, &attributes) == UCS_OK) {
+    supports_cuda_ = (attributes.memory_types >> UCS_MEMORY_TYPE_CUDA & 1) != 0;
+  }
+}
+
+UcxContext::~UcxContext() { ucp_cleanup(handle_); }
+
+}  // namespace quire

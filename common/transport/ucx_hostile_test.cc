@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A client that knows the protocol and breaks it.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "common/transport/ucx_test_peer.h"
+
+namespace quire {
+namespace {
+
+using testing::Collector;
+using testing::Listening;
+
+/// Connects like a client, and then sends whatever it is told to.
+class HostileClient final : public UcxMessageSink {
+ public:
+  explicit HostileClient(Listening& listening) {
+    const auto address = SocketAddress::Resolve(listening.listener->address());
+    auto context = UcxContext::Create(listening.options, *address);
+    worker_ = UcxWorker::Create(*context, listening.options).value();
+    worker_->Run([&] {
+      worker_->AddSink(token_, this);
+      endpoint_ =
+          UcxEndpoint::Connect(worker_, *address, listening.options, [](const Status&) {}).value();
+    });
+    Send({.kind = UcxKind::kHello}, EncodeUcxHello({token_, false, 1 << 20}));
+    server = listening.Take();
+    server->Start(&at_server);
+    MutexLock lock(mutex_);
+    while (!welcomed_) changed_.Wait(mutex_);
+  }
+  ~HostileClient() override {
+    worker_->Run([&] {
+      worker_->RemoveSink(token_);
+      endpoint_.reset();
+    });
+  }
+
+  /// Sends `data` under `header`, addressed rightly, with the payload's length made to fit.
+  void Send(UcxHeader header, std::vector<std::byte> data) {
+    if (header.payload_bytes == 0) {
+      header.payload_bytes = data.size() - header.index_bytes - header.head_bytes;
+    }
+    header.to = server_token_;
+    const auto encoded = EncodeUcxHeader(header);
+    SendRaw({encoded.begin(), encoded.end()}, std::move(data), header.kind == UcxKind::kHello);
+  }
+  void SendRaw(std::vector<std::byte> header, std::vector<std::byte> data, bool is_hello = false) {
+    struct Bytes {
+      std::vector<std::byte> header, data;
+    };
+    const auto bytes = std::make_shared<Bytes>(Bytes{std::move(header), std::move(data)});
+    worker_->Run([&] {
+      const ucp_dt_iov_t part = {bytes->data.data(), bytes->data.size()};
+      endpoint_->Send(bytes->header, {&part, 1}, is_hello, [bytes](ucs_status_t) {});
+    });
+  }
+
+  void OnMessage(UcxMessage message) override {
+    const auto welcome = DecodeUcxWelcome(message.data());
+    if (!welcome.ok()) return;
+    MutexLock lock(mutex_);
+    server_token_ = welcome->server;
+    welcomed_ = true;
+    changed_.NotifyAll();
+  }
+  void OnBrokenMessage(const Status&) override {}
+
+  Collector at_server;
+  std::unique_ptr<FramePipe> server;
+
+ private:
+  const UcxToken token_ = MakeUcxToken(SystemRandom());
+  std::shared_ptr<UcxWorker> worker_;
+  std::unique_ptr<UcxEndpoint> endpoint_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool welcomed_ QUIRE_GUARDED_BY(mutex_) = false;
+  UcxToken server_token_;
+};
+
+std::vector<std::byte> Zeros(size_t bytes) { return std::vector<std::byte>(bytes); }
+
+TEST(UcxHostileTest, WhatNoClientSendsEndsItsConnectionAndNoOther) {
+  UcxOptions options;
+  options.max_frame_bytes = 100'000;
+  Listening listening(options);
+  testing::Connected honest(listening);
+  const std::vector<std::pair<const char*, UcxHeader>> messages = {
+      {"a frame far ahead", {.sequence = 5000}},
+      {"a frame with places in a landing", {.landing = 1}},
+      {"a welcome", {.kind = UcxKind::kWelcome}},
+      {"more taken than sent", {.kind = UcxKind::kTaken, .argument = UINT64_MAX}},
+      {"the end of a landing of its own", {.kind = UcxKind::kLandingClosed}},
+      {"an index that leads outside", {.index_bytes = 32}},
+      {"an index that is none", {.index_bytes = 31}},
+  };
+  for (const auto& [what, header] : messages) {
+    SCOPED_TRACE(what);
+    HostileClient hostile(listening);
+    hostile.Send(header, Zeros(64));
+    EXPECT_EQ(hostile.at_server.WaitClosed().code(), StatusCode::kInvalidArgument);
+  }
+  {
+    SCOPED_TRACE("a frame over the limit");
+    HostileClient hostile(listening);
+    hostile.Send({}, Zeros(100'001));
+    EXPECT_EQ(hostile.at_server.WaitClosed().code(), StatusCode::kInvalidArgument);
+  }
+  {
+    SCOPED_TRACE("a frame twice");
+    HostileClient hostile(listening);
+    hostile.Send({.sequence = 3}, Zeros(1));
+    hostile.Send({.sequence = 3}, Zeros(1));
+    EXPECT_EQ(hostile.at_server.WaitClosed().code(), StatusCode::kInvalidArgument);
+  }
+  ASSERT_TRUE(honest.client->Send({.head = "still here", .payload = {}}).ok());
+  EXPECT_EQ(honest.at_server.Next().head, "still here");
+}
+
+TEST(UcxHostileTest, MessagesForNobodyAreDropped) {
+  Listening listening({});
+  HostileClient hostile(listening);
+  hostile.SendRaw(Zeros(UcxHeader::kEncodedBytes), Zeros(10));
+  hostile.SendRaw(Zeros(3), {});
+  hostile.SendRaw({}, Zeros(2'000'000));
+  const auto to_nobody = EncodeUcxHeader({.payload_bytes = 8});
+  hostile.SendRaw({to_nobody.begin(), to_nobody.end()}, Zeros(8));
+  hostile.SendRaw({to_nobody.begin(), to_nobody.end()}, Zeros(8), /*is_hello=*/true);
+  hostile.Send({}, Zeros(77));
+  EXPECT_EQ(hostile.at_server.Next().payload.size_bytes(), 77);
+}
+
+TEST(UcxHostileTest, FramesThatComeEarlyWaitForTheirTurn) {
+  Listening listening({});
+  HostileClient client(listening);
+  for (const uint64_t sequence : {2, 1, 0})
+    client.Send({.sequence = sequence}, Zeros(sequence + 1));
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(client.at_server.Next().payload.size_bytes(), i + 1);
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The two ends of a landing: UcxLocalLanding, memory of the client, and UcxRemoteLanding, what the
+// server holds to write there. Thread-safety: of their worker's thread alone.
+#ifndef QUIRE_COMMON_TRANSPORT_UCX_LANDING_H_
+#define QUIRE_COMMON_TRANSPORT_UCX_LANDING_H_
+
+#include <ucp/api/ucp.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/transport/ucx_context.h"
+#include "common/transport/ucx_endpoint.h"
+#include "common/transport/ucx_wire.h"
+
+namespace quire {
+
+/// Memory that UCX knows. Ownership: of the mapping, and of the memory when UCX allocated it.
+class UcxMemory {
+ public:
+  static StatusOr<std::shared_ptr<UcxMemory>> Map(std::shared_ptr<UcxContext> context,
+                                                  std::span<std::byte> memory);
+  /// Memory that peers on the same host can map: the one kind that shared-memory lanes write
+  /// without the help of this process.
+  static StatusOr<std::shared_ptr<UcxMemory>> Allocate(std::shared_ptr<UcxContext> context,
+                                                       size_t bytes);
+  ~UcxMemory();
+  UcxMemory(const UcxMemory&) = delete;
+  UcxMemory& operator=(const UcxMemory&) = delete;
+
+  std::span<std::byte> bytes() const { return bytes_; }
+  bool Contains(std::span<const std::byte> part) const {
+    return part.data() >= bytes_.data() &&
+           part.data() + part.size() <= bytes_.data() + bytes_.size();
+  }
+  /// What a peer needs to write there.
+  StatusOr<std::string> RemoteKey() const;
+
+ private:
+  UcxMemory(std::shared_ptr<UcxContext> context, ucp_mem_h handle, std::span<std::byte> bytes)
+      : context_(std::move(context)), handle_(handle), bytes_(bytes) {}
+  static StatusOr<std::shared_ptr<UcxMemory>> Create(std::shared_ptr<UcxContext> context,
+                                                     const ucp_mem_map_params_t& params);
+
+  const std::shared_ptr<UcxContext> context_;
+  const ucp_mem_h handle_;
+  const std::span<std::byte> bytes_;
+};
+
+class UcxLocalLanding {
+ public:
+  /// `registered` is null when the server does not write there itself.
+  UcxLocalLanding(std::span<std::byte> bytes, uint64_t serial,
+                  std::shared_ptr<UcxMemory> registered)
+      : bytes_(bytes), serial_(serial), registered_(std::move(registered)) {}
+
+  std::span<std::byte> bytes() const { return bytes_; }
+  uint64_t serial() const { return serial_; }
+  bool is_direct() const { return registered_ != nullptr; }
+  StatusOr<std::string> Key(uint64_t id, const UcxSecret& secret) const;
+  /// Copies a payload to its places. INVALID_ARGUMENT, with nothing copied, when one is outside.
+  Status Place(std::span<const UcxPlace> places, std::span<const std::byte> payload);
+
+ private:
+  const std::span<std::byte> bytes_;
+  const uint64_t serial_;
+  const std::shared_ptr<UcxMemory> registered_;
+};
+
+class UcxRemoteLanding {
+ public:
+  /// INVALID_ARGUMENT for a key that UCX refuses. REQUIRES: `key` has passed its signature's check.
+  static StatusOr<std::shared_ptr<UcxRemoteLanding>> Open(UcxEndpoint& endpoint,
+                                                          const UcxLandingKey& key);
+  ~UcxRemoteLanding();
+  UcxRemoteLanding(const UcxRemoteLanding&) = delete;
+  UcxRemoteLanding& operator=(const UcxRemoteLanding&) = delete;
+
+  bool Holds(const UcxPlace& place) const {
+    return place.bytes <= bytes_ && place.offset <= bytes_ - place.bytes;
+  }
+  uint64_t AddressOf(uint64_t offset) const { return address_ + offset; }
+  ucp_rkey_h key() const { return key_; }
+
+ private:
+  UcxRemoteLanding(ucp_rkey_h key, uint64_t address, uint64_t bytes)
+      : key_(key), address_(address), bytes_(bytes) {}
+
+  const ucp_rkey_h key_;
+  const uint64_t address_;
+  const uint64_t bytes_;
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_TRANSPORT_UCX_LANDING_H_

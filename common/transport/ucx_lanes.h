@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an endpoint says of its lanes. UCX before 1.14 reports them only as text for people, so this
+// reads that text, and knows nothing of the names of transports.
+#ifndef QUIRE_COMMON_TRANSPORT_UCX_LANES_H_
+#define QUIRE_COMMON_TRANSPORT_UCX_LANES_H_
+
+#include <string>
+#include <string_view>
+
+namespace quire {
+
+struct UcxLanes {
+  std::string names;          ///< Of the lanes that carry data: "posix/memory cma/memory".
+  bool remote_write = false;  ///< A lane writes remote memory; otherwise messages stand in for it.
+};
+
+/// Reads the text of ucp_ep_print_info. What it does not understand it takes for absent.
+UcxLanes ParseUcxLanes(std::string_view info);
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_TRANSPORT_UCX_LANES_H_

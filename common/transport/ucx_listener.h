@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// UcxListener: the server end of UCX pipes. Thread-safety: all methods from any thread.
+#ifndef QUIRE_COMMON_TRANSPORT_UCX_LISTENER_H_
+#define QUIRE_COMMON_TRANSPORT_UCX_LISTENER_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "common/transport/frame_pipe.h"
+#include "common/transport/socket_address.h"
+#include "common/transport/ucx.h"
+#include "common/transport/ucx_worker.h"
+
+namespace quire {
+
+class UcxListener final : public PipeListener {
+ public:
+  static StatusOr<std::unique_ptr<UcxListener>> Listen(const SocketAddress& address,
+                                                       const UcxOptions& options, Accept accept);
+  ~UcxListener() override;
+
+  std::string_view kind() const override { return "ucx"; }
+  std::string address() const override { return address_; }
+
+ private:
+  struct State;
+  UcxListener(std::shared_ptr<UcxWorker> worker, std::shared_ptr<State> state, std::string address);
+
+  const std::shared_ptr<UcxWorker> worker_;
+  const std::shared_ptr<State> state_;
+  const std::string address_;
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_TRANSPORT_UCX_LISTENER_H_

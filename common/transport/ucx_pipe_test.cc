@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/transport/ucx_pipe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "common/base/random.h"
+#include "common/transport/ucx_test_peer.h"
+
+namespace quire {
+namespace {
+
+using testing::Collector;
+using testing::Connected;
+using testing::Pattern;
+using testing::UcxLane;
+
+class UcxPipeTest : public ::testing::TestWithParam<UcxLane> {};
+
+INSTANTIATE_TEST_SUITE_P(Lanes, UcxPipeTest, ::testing::ValuesIn(testing::UcxLanesHere()),
+                         [](const auto& lane) { return lane.param.name; });
+
+Frame FrameOf(std::string head, std::vector<std::byte> bytes) {
+  Frame frame;
+  frame.head = std::move(head);
+  frame.payload.Append(std::move(bytes));
+  return frame;
+}
+
+std::vector<std::byte> BytesOf(const Payload& payload) {
+  std::vector<std::byte> bytes(payload.size_bytes());
+  payload.CopyTo(bytes.data());
+  return bytes;
+}
+
+TEST_P(UcxPipeTest, FramesOfAllSizesArriveInOrderInBothDirections) {
+  Connected peers(GetParam().options);
+  const std::vector<size_t> sizes = {0, 1, 100, 9000, 65536, 300'000, 1'200'000, 3'000'000, 7, 0};
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    ASSERT_TRUE(peers.client->Send(FrameOf(std::to_string(i), Pattern(sizes[i], i))).ok());
+    ASSERT_TRUE(peers.server->Send(FrameOf(std::to_string(i), Pattern(sizes[i], 50 + i))).ok());
+  }
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const Frame at_server = peers.at_server.Next();
+    EXPECT_EQ(at_server.head, std::to_string(i));
+    EXPECT_EQ(BytesOf(at_server.payload), Pattern(sizes[i], i));
+    const Frame at_client = peers.at_client.Next();
+    EXPECT_EQ(at_client.head, std::to_string(i));
+    EXPECT_EQ(BytesOf(at_client.payload), Pattern(sizes[i], 50 + i));
+  }
+}
+
+TEST_P(UcxPipeTest, SlicesGoToTheirPlacesInALanding) {
+  Connected peers(GetParam().options);
+  constexpr size_t kUnit = 16384;
+  std::vector<std::byte> memory(64 * kUnit);
+  const auto key = peers.client->AddLanding(5, memory);
+  ASSERT_TRUE(key.ok()) << key.status();
+  ASSERT_TRUE(peers.server->OpenLanding(5, *key, memory.size()).ok());
+  for (uint64_t round = 0; round < 20; ++round) {
+    Frame frame{.head = "units", .payload = {}, .landing = 5};
+    for (uint64_t i = 0; i < 64; ++i) {
+      frame.payload.Append(Pattern(kUnit, round * 64 + i));
+      frame.places.push_back((i * 37 + round) % 64 * kUnit);
+    }
+    ASSERT_TRUE(peers.server->Send(std::move(frame)).ok());
+    const Frame got = peers.at_client.Next();
+    EXPECT_EQ(got.head, "units");
+    ASSERT_EQ(got.landed_bytes, memory.size());
+    EXPECT_TRUE(got.payload.empty());
+    for (uint64_t i = 0; i < 64; ++i) {
+      const std::span<const std::byte> slot =
+          std::span(memory).subspan((i * 37 + round) % 64 * kUnit, kUnit);
+      ASSERT_TRUE(std::ranges::equal(slot, Pattern(kUnit, round * 64 + i)));
+    }
+  }
+  peers.server->CloseLanding(5);
+  peers.client->RemoveLanding(5);
+}
+
+TEST_P(UcxPipeTest, MemoryOfUcxIsALandingLikeAnyOther) {
+  Connected peers(GetParam().options);
+  const auto memory = peers.client_pipe().AllocateMemory(1 << 20);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  const auto key = peers.client->AddLanding(9, memory->subspan(4096, 65536));
+  ASSERT_TRUE(key.ok()) << key.status();
+  ASSERT_TRUE(peers.server->OpenLanding(9, *key, 65536).ok());
+  Frame frame{.head = "unit", .payload = {}, .landing = 9};
+  frame.payload.Append(Pattern(5000, 3));
+  frame.places = {60000};
+  ASSERT_TRUE(peers.server->Send(std::move(frame)).ok());
+  EXPECT_EQ(peers.at_client.Next().landed_bytes, 5000);
+  EXPECT_TRUE(std::ranges::equal(memory->subspan(4096 + 60000, 5000), Pattern(5000, 3)));
+}
+
+TEST_P(UcxPipeTest, APayloadForAnUnknownLandingComesWithItsPlaces) {
+  Connected peers(GetParam().options);
+  Frame frame{.head = "late", .payload = {}, .landing = 77};
+  frame.payload.Append(Pattern(1000, 1));
+  frame.payload.Append(Pattern(2000, 2));
+  frame.places = {64, 4096};
+  ASSERT_TRUE(peers.server->Send(std::move(frame)).ok());
+  const Frame got = peers.at_client.Next();
+  EXPECT_EQ(got.landing, 77);
+  EXPECT_EQ(got.places, (std::vector<uint64_t>{64, 4096}));
+  ASSERT_EQ(got.payload.slices().size(), 2);
+  EXPECT_TRUE(std::ranges::equal(got.payload.slices()[1].bytes, Pattern(2000, 2)));
+}
+
+TEST_P(UcxPipeTest, APlaceOutsideTheLandingEndsTheConnection) {
+  Connected peers(GetParam().options);
+  std::vector<std::byte> memory(4096);
+  const auto key = peers.client->AddLanding(1, memory);
+  ASSERT_TRUE(key.ok());
+  ASSERT_TRUE(peers.server->OpenLanding(1, *key, memory.size()).ok());
+  Frame frame{.head = "", .payload = {}, .landing = 1};
+  frame.payload.Append(Pattern(100, 1));
+  frame.places = {4000};
+  ASSERT_TRUE(peers.server->Send(std::move(frame)).ok());
+  EXPECT_EQ(peers.at_client.WaitClosed().code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(std::ranges::all_of(memory, [](std::byte b) { return b == std::byte{0}; }));
+}
+
+TEST_P(UcxPipeTest, OwnersAreReleasedWhenFramesWereSentAndWhenReceivedOnesAreDropped) {
+  Connected peers(GetParam().options);
+  auto bytes = std::make_shared<const std::vector<std::byte>>(Pattern(200'000, 4));
+  const std::weak_ptr<const void> watch = bytes;
+  Frame frame;
+  frame.payload.Append(Slice{*bytes, bytes});
+  bytes.reset();
+  ASSERT_TRUE(peers.server->Send(std::move(frame)).ok());
+  Frame got = peers.at_client.Next();
+  // The answer is sent after the sender's own completion was handled on the same thread.
+  ASSERT_TRUE(peers.client->Send({.head = "got it", .payload = {}}).ok());
+  (void)peers.at_server.Next();
+  peers.server->Close();
+  EXPECT_TRUE(watch.expired());
+  const std::weak_ptr<const void> received = got.payload.slices().at(0).owner;
+  EXPECT_FALSE(received.expired());
+  peers.client->Close();
+  EXPECT_TRUE(std::ranges::equal(got.payload.slices()[0].bytes, Pattern(200'000, 4)));
+  got = {};
+  EXPECT_TRUE(received.expired());
+}
+
+TEST_P(UcxPipeTest, AFrameOverTheLimitIsRefused) {
+  UcxOptions options = GetParam().options;
+  options.max_frame_bytes = 1000;
+  Connected peers(options);
+  EXPECT_EQ(peers.client->Send(FrameOf("x", Pattern(1000, 0))).code(),
+            StatusCode::kResourceExhausted);
+  EXPECT_TRUE(peers.client->Send(FrameOf("x", Pattern(999, 0))).ok());
+  EXPECT_EQ(peers.at_server.Next().payload.size_bytes(), 999);
+}
+
+TEST_P(UcxPipeTest, AStalledReceiverMakesSendWaitAndCloseEndsTheWait) {
+  UcxOptions options = GetParam().options;
+  options.queue_bytes = 1 << 20;
+  Connected peers(options);
+  peers.at_client.Stall();
+  std::atomic<int> sent = 0;
+  Status last;
+  std::thread sender([&] {
+    for (int i = 0; i < 1000; ++i, ++sent) {
+      last = peers.server->Send(FrameOf("x", Pattern(1 << 20, 0)));
+      if (!last.ok()) return;
+    }
+  });
+  peers.at_client.WaitStalled();
+  peers.server->Close();
+  sender.join();
+  EXPECT_EQ(last.code(), StatusCode::kUnavailable) << last;
+  EXPECT_LT(sent, 1000);
+  peers.at_client.Resume();
+}
+
+TEST_P(UcxPipeTest, ClosingOneEndEndsTheOther) {
+  Connected peers(GetParam().options);
+  peers.client->Close();
+  EXPECT_EQ(peers.at_server.WaitClosed().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(peers.server->Send({.head = "x", .payload = {}}).code(), StatusCode::kUnavailable);
+  EXPECT_EQ(peers.client->Send({.head = "x", .payload = {}}).code(), StatusCode::kUnavailable);
+}
+
+TEST_P(UcxPipeTest, EndpointsOfOneWorkerDoNotMixAndAClientConnectsAgain) {
+  testing::Listening listening(GetParam().options);
+  testing::Connected first(listening);
+  {
+    testing::Connected second(listening);
+    ASSERT_TRUE(second.server->Send({.head = "second", .payload = {}}).ok());
+    ASSERT_TRUE(first.server->Send({.head = "first", .payload = {}}).ok());
+    EXPECT_EQ(second.at_client.Next().head, "second");
+    EXPECT_EQ(first.at_client.Next().head, "first");
+  }
+  testing::Connected again(listening);
+  ASSERT_TRUE(again.client->Send({.head = "again", .payload = {}}).ok());
+  EXPECT_EQ(again.at_server.Next().head, "again");
+  ASSERT_TRUE(first.client->Send({.head = "still", .payload = {}}).ok());
+  EXPECT_EQ(first.at_server.Next().head, "still");
+}
+
+TEST_P(UcxPipeTest, KeysThatAreNoneAreRefused) {
+  Connected peers(GetParam().options);
+  // Without direct landings the server needs no key.
+  EXPECT_EQ(peers.server->OpenLanding(1, "", 10).ok(), !GetParam().options.direct_landings);
+  for (const std::string& key :
+       {std::string("x"), std::string(100, '\0'), std::string(1 << 20, 'k')}) {
+    EXPECT_EQ(peers.server->OpenLanding(1, key, 10).code(), StatusCode::kInvalidArgument);
+  }
+}
+
+TEST(UcxKeyTest, KeysAreForOneConnectionOneLandingAndOneUse) {
+  const UcxOptions options = testing::DirectOptions();
+  testing::Listening listening(options);
+  Connected peers(listening);
+  Connected others(listening);
+  std::vector<std::byte> memory(8192);
+  const auto key = peers.client->AddLanding(3, memory);
+  ASSERT_TRUE(key.ok()) << key.status();
+  ASSERT_FALSE(key->empty());
+  const auto refused = [](const Status& status) {
+    return status.code() == StatusCode::kInvalidArgument;
+  };
+  EXPECT_TRUE(refused(others.server->OpenLanding(3, *key, 8192))) << "of another connection";
+  EXPECT_TRUE(refused(peers.server->OpenLanding(4, *key, 8192))) << "for another landing";
+  EXPECT_TRUE(refused(peers.server->OpenLanding(3, *key, 8193))) << "for more bytes";
+  for (size_t i = 0; i < key->size(); ++i) {
+    EXPECT_TRUE(refused(peers.server->OpenLanding(3, key->substr(0, i), 8192))) << i;
+    std::string forged = *key;
+    forged[i] ^= 1;
+    EXPECT_TRUE(refused(peers.server->OpenLanding(3, forged, 8192)));
+  }
+  ASSERT_TRUE(peers.server->OpenLanding(3, *key, 8192).ok());
+  EXPECT_TRUE(refused(peers.server->OpenLanding(3, *key, 8192))) << "opened already";
+  peers.client->RemoveLanding(3);
+  EXPECT_TRUE(refused(peers.server->OpenLanding(3, *key, 8192))) << "removed";
+}
+
+TEST(UcxKeyTest, AKeyWhoseLandingWasRemovedBeforeItCameOpensNothing) {
+  Connected peers(testing::DirectOptions());
+  std::vector<std::byte> memory(8192);
+  const auto key = peers.client->AddLanding(3, memory);
+  ASSERT_TRUE(key.ok());
+  peers.client->RemoveLanding(3);
+  EXPECT_EQ(peers.server->OpenLanding(3, *key, 8192).code(), StatusCode::kInvalidArgument);
+}
+
+TEST(UcxConnectTest, NobodyThereIsUnavailableAndNonsenseInvalid) {
+  UcxOptions options;
+  options.connect_timeout = std::chrono::milliseconds(500);
+  EXPECT_EQ(ConnectUcx("127.0.0.1:1", options).status().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(ConnectUcx("nonsense", options).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(ConnectUcx("127.0.0.1:99999", options).status().code(), StatusCode::kInvalidArgument);
+  options.devices = "no such device";
+  EXPECT_FALSE(ConnectUcx("127.0.0.1:1", options).ok());
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the tests of the UCX pipe share: a receiver that collects, a listener, a connected pair.
+#ifndef QUIRE_COMMON_TRANSPORT_UCX_TEST_PEER_H_
+#define QUIRE_COMMON_TRANSPORT_UCX_TEST_PEER_H_
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/base/random.h"
+#include "common/transport/ucx_pipe.h"
+
+namespace quire::testing {
+
+/// Bytes that tell where they are from.
+inline std::vector<std::byte> Pattern(size_t bytes, uint64_t seed) {
+  SeededRandom random(seed + 1);
+  std::vector<std::byte> out(bytes);
+  for (std::byte& byte : out) byte = static_cast<std::byte>(random.Next());
+  return out;
+}
+
+/// Thread-safe.
+class Collector final : public FrameReceiver {
+ public:
+  void OnFrame(Frame frame) override {
+    MutexLock lock(mutex_);
+    while (stall_) {
+      stalled_ = true;
+      changed_.NotifyAll();
+      changed_.Wait(mutex_);
+    }
+    frames_.push_back(std::move(frame));
+    changed_.NotifyAll();
+  }
+  void OnClosed(const Status& why) override {
+    MutexLock lock(mutex_);
+    closed_ = why;
+    changed_.NotifyAll();
+  }
+  /// Waits for the next frame. A connection that ends instead fails the test.
+  Frame Next() {
+    MutexLock lock(mutex_);
+    while (frames_.empty() && !closed_) changed_.Wait(mutex_);
+    if (frames_.empty()) {
+      ADD_FAILURE() << "closed instead: " << *closed_;
+      return {};
+    }
+    Frame frame = std::move(frames_.front());
+    frames_.pop_front();
+    return frame;
+  }
+  Status WaitClosed() {
+    MutexLock lock(mutex_);
+    while (!closed_) changed_.Wait(mutex_);
+    return *closed_;
+  }
+  /// From now on OnFrame does not return.
+  void Stall() {
+    MutexLock lock(mutex_);
+    stall_ = true;
+  }
+  void WaitStalled() {
+    MutexLock lock(mutex_);
+    while (!stalled_) changed_.Wait(mutex_);
+  }
+  void Resume() {
+    MutexLock lock(mutex_);
+    stall_ = false;
+    changed_.NotifyAll();
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<Frame> frames_ QUIRE_GUARDED_BY(mutex_);
+  std::optional<Status> closed_ QUIRE_GUARDED_BY(mutex_);
+  bool stall_ QUIRE_GUARDED_BY(mutex_) = false;
+  bool stalled_ QUIRE_GUARDED_BY(mutex_) = false;
+};
+
+struct UcxLane {
+  std::string name;
+  UcxOptions options;
+};
+
+/// Lanes of shared memory, into which the server writes by itself.
+inline UcxOptions DirectOptions() {
+  UcxOptions options;
+  options.peer_failure_detection = false;
+  options.direct_landings = true;
+  options.transports = "posix,cma,tcp,self";
+  return options;
+}
+
+inline std::vector<UcxLane> UcxLanesHere() {
+  std::vector<UcxLane> lanes(4);
+  lanes[0].name = "Tcp";
+  lanes[1].name = "TcpRendezvous";
+  lanes[1].options.rendezvous_bytes = 100'000;
+  lanes[2].name = "SharedMemory";
+  lanes[2].options = DirectOptions();
+  lanes[2].options.direct_landings = false;
+  lanes[3].name = "SharedMemoryDirect";
+  lanes[3].options = DirectOptions();
+  return lanes;
+}
+
+/// A listener whose pipes wait to be taken.
+class Listening {
+ public:
+  explicit Listening(UcxOptions the_options) : options(std::move(the_options)) {
+    auto listening = ListenUcx("127.0.0.1:0", options, [this](std::unique_ptr<FramePipe> pipe) {
+      MutexLock lock(mutex_);
+      pipes_.push_back(std::move(pipe));
+      changed_.NotifyAll();
+    });
+    EXPECT_TRUE(listening.ok()) << listening.status();
+    listener = *std::move(listening);
+  }
+  std::unique_ptr<FramePipe> Take() {
+    MutexLock lock(mutex_);
+    while (pipes_.empty()) changed_.Wait(mutex_);
+    auto pipe = std::move(pipes_.front());
+    pipes_.pop_front();
+    return pipe;
+  }
+
+  const UcxOptions options;
+  std::unique_ptr<PipeListener> listener;
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::unique_ptr<FramePipe>> pipes_ QUIRE_GUARDED_BY(mutex_);
+};
+
+/// Two ends of a connection, both started.
+class Connected {
+ public:
+  explicit Connected(const UcxOptions& options) : own_(std::in_place, options) { Connect(*own_); }
+  explicit Connected(Listening& listening) { Connect(listening); }
+
+  UcxPipe& client_pipe() { return static_cast<UcxPipe&>(*client); }
+
+ private:
+  void Connect(Listening& listening) {
+    auto connected = ConnectUcx(listening.listener->address(), listening.options);
+    EXPECT_TRUE(connected.ok()) << connected.status();
+    client = *std::move(connected);
+    server = listening.Take();
+    client->Start(&at_client);
+    server->Start(&at_server);
+  }
+  std::optional<Listening> own_;
+
+ public:
+  Collector at_client, at_server;
+  std::unique_ptr<FramePipe> client, server;
+};
+
+}  // namespace quire::testing
+
+#endif  // QUIRE_COMMON_TRANSPORT_UCX_TEST_PEER_H_

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/transport/ucx_wire.h"
+
+#include <gtest/gtest.h>
+
+#include "common/transport/frame_order.h"
+#include "common/transport/ucx_lanes.h"
+
+namespace quire {
+namespace {
+
+UcxHeader SomeHeader() {
+  SeededRandom random(7);
+  UcxHeader header;
+  header.to = MakeUcxToken(random);
+  header.sequence = 3;
+  header.payload_bytes = 100;
+  header.index_bytes = 32;
+  header.head_bytes = 5;
+  header.landing = 9;
+  return header;
+}
+
+TEST(UcxWireTest, AHeaderComesBackAsItWas) {
+  const UcxHeader header = SomeHeader();
+  const auto decoded = DecodeUcxHeader(EncodeUcxHeader(header), 137);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->to, header.to);
+  EXPECT_EQ(decoded->sequence, 3);
+  EXPECT_EQ(decoded->landing, 9);
+  EXPECT_EQ(EncodeUcxHeader(*decoded), EncodeUcxHeader(header));
+}
+
+TEST(UcxWireTest, LengthsThatDoNotAddUpAreRefused) {
+  UcxHeader header = SomeHeader();
+  EXPECT_FALSE(DecodeUcxHeader(EncodeUcxHeader(header), 136).ok());
+  header.payload_bytes = UINT64_MAX;
+  header.index_bytes = 38;  // The sum is right modulo 2^64.
+  header.head_bytes = 100;
+  EXPECT_FALSE(DecodeUcxHeader(EncodeUcxHeader(header), 137).ok());
+  const auto encoded = EncodeUcxHeader(SomeHeader());
+  EXPECT_FALSE(DecodeUcxHeader(std::span(encoded).first(71), 137).ok());
+}
+
+TEST(UcxWireTest, AnIndexMustCoverItsPayload) {
+  std::vector<std::byte> index;
+  AppendUcxPlace({0, 60}, &index);
+  AppendUcxPlace({4096, 40}, &index);
+  EXPECT_TRUE(DecodeUcxIndex(index, 100).ok());
+  EXPECT_FALSE(DecodeUcxIndex(index, 99).ok());
+  EXPECT_FALSE(DecodeUcxIndex(index, 101).ok());
+  EXPECT_FALSE(DecodeUcxIndex(std::span(index).first(31), 100).ok());
+}
+
+TEST(UcxWireTest, AKeyOpensOnlyWithItsSecret) {
+  UcxSecret secret = {1, 2, 3};
+  const std::string encoded = EncodeUcxLandingKey({1, 2, 4096, 100, "remote"}, secret);
+  const auto key = DecodeUcxLandingKey(encoded, secret);
+  ASSERT_TRUE(key.ok()) << key.status();
+  EXPECT_EQ(key->remote_key, "remote");
+  EXPECT_EQ(key->address, 4096);
+  secret[31] = 1;
+  EXPECT_EQ(DecodeUcxLandingKey(encoded, secret).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(UcxWireTest, ASerialIsTakenOnce) {
+  ReplayWindow window;
+  EXPECT_TRUE(window.Take(2));
+  EXPECT_TRUE(window.Take(1));
+  EXPECT_FALSE(window.Take(1));
+  EXPECT_FALSE(window.Take(2));
+  EXPECT_TRUE(window.Take(100));
+  EXPECT_TRUE(window.Take(37));
+  EXPECT_FALSE(window.Take(36)) << "older than the window";
+  EXPECT_FALSE(window.Take(100));
+}
+
+TEST(FrameOrderTest, WhatComesEarlyWaits) {
+  FrameOrder<int> order(4);
+  EXPECT_TRUE(order.Keep(2, 20).ok());
+  EXPECT_FALSE(order.Keep(2, 21).ok()) << "twice";
+  EXPECT_FALSE(order.Keep(5, 50).ok()) << "too far ahead";
+  EXPECT_EQ(order.TakeNext(), std::nullopt);
+  ASSERT_TRUE(order.IsNext(0));
+  order.Pass();
+  EXPECT_TRUE(order.Keep(1, 10).ok());
+  EXPECT_EQ(order.TakeNext(), 10);
+  EXPECT_EQ(order.TakeNext(), 20);
+  EXPECT_FALSE(order.Keep(1, 10).ok()) << "passed";
+}
+
+TEST(UcxLanesTest, LanesAreReadFromUcxsText) {
+  const UcxLanes shared = ParseUcxLanes(
+      "#\n# UCP endpoint \n#\n#               peer: <no debug data>\n"
+      "#                 lane[0]: cm rdmacm\n"
+      "#                 lane[1]:  2:posix/memory.0 md[2]   -> md[2]/posix/sysdev[255] am am_bw#0\n"
+      "#                 lane[2]:  3:cma/memory.0 md[3]     -> md[3]/cma/sysdev[255] rma_bw#0\n#\n"
+      "#                  put[1]: 0..<short>..4294967296..<bcopy>..(inf)\n");
+  EXPECT_EQ(shared.names, "posix/memory cma/memory");
+  EXPECT_TRUE(shared.remote_write);
+  const UcxLanes tcp = ParseUcxLanes(
+      "#  lane[1]:  1:tcp/lo.0 md[1] -> md[1]/tcp/sysdev[255] rma_bw#0 am am_bw#0 wireup\n"
+      "#  rma_bw: mds [1] rndv_rkey_size 10 \n");
+  EXPECT_EQ(tcp.names, "tcp/lo");
+  EXPECT_FALSE(tcp.remote_write);
+  EXPECT_EQ(ParseUcxLanes("lane[ -> / put").names, "");
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A process at one end of a UCX pipe is killed while bytes move.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "tests/integration/ucx_lane.h"
+#include "tests/kit/child_process.h"
+#include "tests/kit/temp_dir.h"
+
+namespace quire {
+namespace {
+
+using testing::ChildProcess;
+
+/// Keeps the first frame's head, and the end.
+class Watcher final : public FrameReceiver {
+ public:
+  void OnFrame(Frame frame) override {
+    MutexLock lock(mutex_);
+    if (!head_) head_ = std::move(frame.head);
+    changed_.NotifyAll();
+  }
+  void OnClosed(const Status& why) override {
+    MutexLock lock(mutex_);
+    closed_ = why;
+    changed_.NotifyAll();
+  }
+  std::string WaitHead() {
+    MutexLock lock(mutex_);
+    while (!head_ && !closed_) changed_.Wait(mutex_);
+    return head_.value_or("");
+  }
+  Status WaitClosed() {
+    MutexLock lock(mutex_);
+    while (!closed_) changed_.Wait(mutex_);
+    return *closed_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::optional<std::string> head_ QUIRE_GUARDED_BY(mutex_);
+  std::optional<Status> closed_ QUIRE_GUARDED_BY(mutex_);
+};
+
+class UcxProcessTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!UcxAvailable()) GTEST_SKIP() << "built without UCX";
+  }
+  ChildProcess Peer(std::vector<std::string> args) {
+    return {QUIRE_BINARY_DIR "/bin/ucx_peer", std::move(args), directory_ / "stderr"};
+  }
+  const UcxOptions options_ = testing::UcxLaneOptions(GetParam());
+  const testing::TempDir directory_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Lanes, UcxProcessTest, ::testing::Values("tcp", "shm"),
+                         [](const auto& lane) { return std::string(lane.param); });
+
+TEST_P(UcxProcessTest, AKilledServerIsToldAndItsLandingIsFree) {
+  ChildProcess server = Peer({"serve", GetParam()});
+  std::string address;
+  ASSERT_TRUE(server.ReadLine(&address)) << server.Stderr();
+  auto pipe = ConnectUcx(address, options_);
+  ASSERT_TRUE(pipe.ok()) << pipe.status();
+  Watcher watcher;
+  (*pipe)->Start(&watcher);
+  std::vector<std::byte> memory(testing::kUcxLandingBytes);
+  const auto key = (*pipe)->AddLanding(1, memory);
+  ASSERT_TRUE(key.ok()) << key.status();
+  ASSERT_TRUE((*pipe)->Send({.head = *key, .payload = {}}).ok());
+  EXPECT_EQ(watcher.WaitHead(), "units");
+  server.Signal(SIGKILL);
+  EXPECT_EQ(watcher.WaitClosed().code(), StatusCode::kUnavailable);
+  (*pipe)->RemoveLanding(1);
+  EXPECT_EQ((*pipe)->Send({.head = "x", .payload = {}}).code(), StatusCode::kUnavailable);
+}
+
+TEST_P(UcxProcessTest, AKilledClientIsToldAndTheNextOneIsServed) {
+  Mutex mutex;
+  CondVar accepted;
+  std::unique_ptr<FramePipe> incoming;
+  const auto listener = ListenUcx("127.0.0.1:0", options_, [&](std::unique_ptr<FramePipe> pipe) {
+    MutexLock lock(mutex);
+    incoming = std::move(pipe);
+    accepted.NotifyAll();
+  });
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  for (int round = 0; round < 2; ++round) {
+    ChildProcess client = Peer({"pull", GetParam(), (*listener)->address()});
+    std::unique_ptr<FramePipe> pipe;
+    {
+      MutexLock lock(mutex);
+      while (incoming == nullptr) accepted.Wait(mutex);
+      pipe = std::move(incoming);
+    }
+    Watcher watcher;
+    pipe->Start(&watcher);
+    ASSERT_TRUE(pipe->OpenLanding(1, watcher.WaitHead(), testing::kUcxLandingBytes).ok());
+    ASSERT_TRUE(pipe->Send(testing::UcxUnits()).ok());
+    std::string line;
+    ASSERT_TRUE(client.ReadLine(&line)) << client.Stderr();
+    EXPECT_EQ(line, "receiving");
+    client.Signal(SIGKILL);
+    Status status;
+    while (status.ok()) status = pipe->Send(testing::UcxUnits());
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
+    EXPECT_EQ(watcher.WaitClosed().code(), StatusCode::kUnavailable);
+    pipe->CloseLanding(1);
+  }
+}
+
+}  // namespace
+}  // namespace quire
