@@ -31,11 +31,11 @@ constexpr double kFaultRate = 0.01;       ///< Of the replies, a third of each k
 constexpr StreamBudget kBudget;           ///< B = 2048, S = W = 512.
 constexpr uint64_t kStoreBytes = uint64_t{512} << 20;
 
-/// Two layers of a model with 4 KV heads of 128, G = 4: units of 16 KiB.
+/// Four layers of a model with 4 KV heads of 128, G = 4: units of 16 KiB.
 KvSpec BenchSpec() {
   KvSpec spec;
   spec.model = "bench-elastic";
-  spec.num_layers = 2;
+  spec.num_layers = 4;
   spec.num_query_heads = 16;
   spec.num_kv_heads = 4;
   spec.head_dim = 128;
