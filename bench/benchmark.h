@@ -52,6 +52,8 @@ void AddSelectBench(Benches& benches);
 void AddStoreBench(Benches& benches);
 /// What each eviction policy saves on a trace of requests.
 void AddTraceBench(Benches& benches);
+/// Recalls over every transport against raw programs and other stores.
+void AddTransportBench(Benches& benches);
 
 /// The middle value; 0 for none.
 Duration Median(std::vector<Duration> times);

@@ -20,6 +20,7 @@ void AddBenchCommand(Commands& commands) {
                    "  quire bench select --json\n"
                    "  quire bench store --json\n"
                    "  quire bench trace --cache-fraction 0.1\n"
+                   "  quire bench transport --json\n"
                    "Every benchmark has its own help: quire bench NAME --help"});
   bench::Benches benches{.commands = commands, .parent = command};
   bench::AddCodecBench(benches);
@@ -29,6 +30,7 @@ void AddBenchCommand(Commands& commands) {
   bench::AddSelectBench(benches);
   bench::AddStoreBench(benches);
   bench::AddTraceBench(benches);
+  bench::AddTransportBench(benches);
 }
 
 }  // namespace quire::cli

@@ -104,10 +104,9 @@ class Comparison {
     // What detects dead peers, and what trusts them: only the latter lets UCX use shared memory.
     QUIRE_ASSIGN_OR_RETURN(
         main_, ServeProcess::Start(Directory("main"), {"--dram-bytes", dram, "--dram-prefault"}));
-    QUIRE_ASSIGN_OR_RETURN(
-        trusting_,
-        ServeProcess::Start(Directory("trusting"),
-                            {"--dram-bytes", dram, "--dram-prefault", "--ucx-direct-landings"}));
+    QUIRE_ASSIGN_OR_RETURN(trusting_, ServeProcess::Start(Directory("trusting"),
+                                                          {"--dram-bytes", dram, "--dram-prefault",
+                                                           "--ucx-direct-landings"}));
     QUIRE_RETURN_IF_ERROR(Put(*main_));
     QUIRE_RETURN_IF_ERROR(Put(*trusting_));
     QUIRE_RETURN_IF_ERROR(Open(*main_, "shm", "shm"));
@@ -132,12 +131,12 @@ class Comparison {
       return OkStatus();
     }
     lane.client = *std::move(client);
-    QUIRE_ASSIGN_OR_RETURN(
-        lane.rounds, RecallRounds::Open(lane.client.get(), document_, shape_,
-                                        RecallRounds::Delivery::kSlots, lane.slots->bytes()));
-    QUIRE_ASSIGN_OR_RETURN(
-        lane.contiguous, RecallRounds::Open(lane.client.get(), document_, shape_,
-                                            RecallRounds::Delivery::kSlots, lane.slots->bytes()));
+    QUIRE_ASSIGN_OR_RETURN(lane.rounds,
+                           RecallRounds::Open(lane.client.get(), document_, shape_,
+                                              RecallRounds::Delivery::kSlots, lane.slots->bytes()));
+    QUIRE_ASSIGN_OR_RETURN(lane.contiguous,
+                           RecallRounds::Open(lane.client.get(), document_, shape_,
+                                              RecallRounds::Delivery::kSlots, lane.slots->bytes()));
     lanes_.push_back(std::move(lane));
     return OkStatus();
   }
@@ -194,9 +193,9 @@ class Comparison {
   void AddRawUcx(const std::string& name, const RawUcxLane& lane) {
     if (figures_.absent.contains(name)) return;
     Add("raw_" + name, SideBySide::Timing([this, lane]() -> StatusOr<Duration> {
-          QUIRE_ASSIGN_OR_RETURN(const double seconds,
-                                 RawUcxTransfer(lane, source_.bytes(), copied_.bytes(),
-                                                figures_.unit_bytes, Moves()));
+          QUIRE_ASSIGN_OR_RETURN(
+              const double seconds,
+              RawUcxTransfer(lane, source_.bytes(), copied_.bytes(), figures_.unit_bytes, Moves()));
           return Seconds(seconds);
         }));
   }
@@ -249,8 +248,8 @@ class Comparison {
     if (in_place_.rounds != nullptr) {
       Add("shm_in_place", RoundsOf(*in_place_.rounds, RecallRounds::Pattern::kScattered));
     }
-    AddRawUcx("ucx_cma", {.options = {.tls = "posix,cma,tcp,self", .direct_landings = true},
-                          .puts = true});
+    AddRawUcx("ucx_cma",
+              {.options = {.tls = "posix,cma,tcp,self", .direct_landings = true}, .puts = true});
     AddRawUcx("ucx_tcp", {});
     QUIRE_RETURN_IF_ERROR(AddRawGrpc());
     AddRedis();
@@ -285,7 +284,8 @@ class Comparison {
     index_.clear();
     for (const Lane& lane : lanes_) {
       Add(lane.name, RoundsOf(*lane.rounds, RecallRounds::Pattern::kScattered));
-      Add(lane.name + "_contiguous", RoundsOf(*lane.contiguous, RecallRounds::Pattern::kContiguous));
+      Add(lane.name + "_contiguous",
+          RoundsOf(*lane.contiguous, RecallRounds::Pattern::kContiguous));
     }
     QUIRE_ASSIGN_OR_RETURN(const SideBySide both, Measure("units in order"));
     for (const Lane& lane : lanes_) {

@@ -27,8 +27,8 @@ struct TransportBenchOptions {
 /// What one size of units came to.
 struct TransportFigures {
   uint64_t unit_bytes = 0;
-  std::map<std::string, double> ratios;        ///< "shm_vs_memcpy"
-  std::map<std::string, double> gb_per_s;      ///< By contender.
+  std::map<std::string, double> ratios;    ///< "shm_vs_memcpy"
+  std::map<std::string, double> gb_per_s;  ///< By contender.
   double shm_zero_copy_units_per_s = 0;
   /// By transport: p50 and p99 of an empty recall, in us.
   std::map<std::string, std::pair<double, double>> empty_recall_us;

@@ -31,9 +31,8 @@ StatusOr<std::unique_ptr<ServeProcess>> ServeProcess::Start(const std::string& d
                                                             const std::vector<std::string>& flags) {
   auto self = std::make_unique<ServeProcess>();
   const std::string port_file = directory + "/port";
-  std::vector<std::string> command = {kThisProgram,  "serve",       "--data-dir",
-                                      directory,     "--listen",    "127.0.0.1:0",
-                                      "--port-file", port_file};
+  std::vector<std::string> command = {kThisProgram, "serve",       "--data-dir",  directory,
+                                      "--listen",   "127.0.0.1:0", "--port-file", port_file};
   command.insert(command.end(), flags.begin(), flags.end());
   QUIRE_ASSIGN_OR_RETURN(self->process_,
                          Process::Start(std::move(command), directory + "/serve.log"));
@@ -44,9 +43,8 @@ StatusOr<std::unique_ptr<ServeProcess>> ServeProcess::Start(const std::string& d
 
 StatusOr<std::unique_ptr<Client>> ServeProcess::Connect(const std::string& transport,
                                                         std::string* detail) const {
-  QUIRE_ASSIGN_OR_RETURN(
-      DataConnection data,
-      ConnectData(control_, {.transport = transport, .control_address = address_}));
+  QUIRE_ASSIGN_OR_RETURN(DataConnection data, ConnectData(control_, {.transport = transport,
+                                                                     .control_address = address_}));
   *detail = data.report.detail;
   return Client::Create({.transport = control_, .data_transport = std::move(data.transport)});
 }

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/transport/request_encoding.h"
+
+#include <chrono>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "bench/benchmark.h"
+#include "client/recall_codec.h"
+#include "client/resident_map.h"
+#include "common/base/random.h"
+
+namespace quire::bench {
+namespace {
+
+constexpr uint32_t kLayers = 32;
+constexpr uint32_t kHeads = 8;
+constexpr uint32_t kPages = 40;  ///< Per head: 10,240 units in all.
+constexpr uint64_t kSparsity = 16;
+constexpr double kUnits = double{kLayers} * kHeads * kPages;
+
+/// Every head of every layer wants about every 16th page.
+std::vector<LayerWant> Wants() {
+  SeededRandom random(1);
+  std::vector<LayerWant> wants(kLayers);
+  for (uint32_t layer = 0; layer < kLayers; ++layer) {
+    wants[layer].layer = layer;
+    for (uint32_t head = 0; head < kHeads; ++head) {
+      wants[layer].pages.AppendHead();
+      for (uint32_t page = 0; wants[layer].pages.Head(head).size() < kPages; ++page) {
+        if (random.Below(kSparsity) == 0) wants[layer].pages.Append(page);
+      }
+    }
+  }
+  return wants;
+}
+
+}  // namespace
+
+RequestEncoding MeasureRequestEncoding(uint32_t rounds) {
+  std::vector<uint32_t> layers(kLayers);
+  std::iota(layers.begin(), layers.end(), 0u);
+  ResidentMap map(ManagedLayers(layers), kHeads, kPages);
+  map.AddSequence(0);
+  const std::vector<LayerWant> wants = Wants();
+  const std::vector<WantedLane> lanes = LanesOf(wants);
+  v1::RecallRequest request;
+  std::string bytes;
+  std::vector<Duration> times;
+  for (uint32_t round = 0; round < rounds; ++round) {
+    const TimePoint start = SystemClock().Now();
+    request.Clear();
+    LanesToProto(lanes, map, DType::kF32, &request);
+    request.SerializeToString(&bytes);
+    times.push_back(SystemClock().Now() - start);
+  }
+  const std::chrono::duration<double, std::micro> median = Median(std::move(times));
+  return {.us_per_10k_units = median.count() * 10000 / kUnits,
+          .bytes_per_unit = static_cast<double>(bytes.size()) / kUnits};
+}
+
+}  // namespace quire::bench
