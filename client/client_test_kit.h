@@ -61,14 +61,14 @@ class ScriptedHandler final : public CallHandler {
 
   std::vector<std::string> Methods() const override { return {}; }
   Status Handle(const CallContext& context, std::string_view method, const CallMessage& request,
-                CallMessage* reply) override {
+                ReplyWriter& reply) override {
     calls_.push_back({std::string(method), context.tenant, context.deadline, request});
     std::deque<Answer>& answers = script_[std::string(method)];
     if (answers.empty()) return Unimplemented("the script has no answer left for ", method);
     const Answer answer = std::move(answers.front());
     answers.pop_front();
-    QUIRE_ASSIGN_OR_RETURN(*reply, answer(request));
-    return OkStatus();
+    QUIRE_ASSIGN_OR_RETURN(CallMessage part, answer(request));
+    return reply.Write(std::move(part));
   }
 
  private:

@@ -2,6 +2,8 @@
 #include "client/cli/command.h"
 
 #include <CLI/CLI.hpp>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "client/cli/json_output.h"
@@ -20,19 +22,49 @@ constexpr const char* kDescription =
 /// The mark of Reported.
 constexpr const char* kReported = "quire/reported";
 
-/// Hands calls on, and says with every UNAVAILABLE what a person can do about it.
+/// Says with an UNAVAILABLE what a person can do about it.
+Status Advise(const Status& status, const std::string& server) {
+  if (!absl::IsUnavailable(status)) return status;
+  return Unavailable(Message(status), "\nIs quired running? Start it with: quire serve --listen ",
+                     server, " --data-dir DIR\nor name another server with --server ADDRESS.");
+}
+
+class AdvisingCall final : public PendingCall {
+ public:
+  AdvisingCall(std::unique_ptr<PendingCall> inner, std::string server)
+      : inner_(std::move(inner)), server_(std::move(server)) {}
+
+  StatusOr<std::optional<CallMessage>> Next(TimePoint deadline) override {
+    auto part = inner_->Next(deadline);
+    if (!part.ok()) return Advise(part.status(), server_);
+    return part;
+  }
+  void Cancel() override { inner_->Cancel(); }
+
+ private:
+  const std::unique_ptr<PendingCall> inner_;
+  const std::string server_;
+};
+
+/// Hands calls on, with advice.
 class AdvisingTransport final : public Transport {
  public:
   AdvisingTransport(std::shared_ptr<Transport> inner, std::string server)
       : inner_(std::move(inner)), server_(std::move(server)) {}
 
   TransportCapabilities capabilities() const override { return inner_->capabilities(); }
+  StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view method, CallMessage request,
+                                               const CallOptions& options) override {
+    auto call = inner_->Start(method, std::move(request), options);
+    if (!call.ok()) return Advise(call.status(), server_);
+    return std::make_unique<AdvisingCall>(std::move(call).value(), server_);
+  }
   Status Call(std::string_view method, const CallMessage& request, CallMessage* reply,
               const CallOptions& options) override {
-    const Status status = inner_->Call(method, request, reply, options);
-    if (!absl::IsUnavailable(status)) return status;
-    return Unavailable(Message(status), "\nIs quired running? Start it with: quire serve --listen ",
-                       server_, " --data-dir DIR\nor name another server with --server ADDRESS.");
+    return Advise(inner_->Call(method, request, reply, options), server_);
+  }
+  StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory) override {
+    return inner_->AddLanding(memory);
   }
 
  private:

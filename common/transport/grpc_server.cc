@@ -21,6 +21,7 @@
 #include "common/transport/grpc_pipe.h"
 #include "common/transport/grpc_pipe_method.h"
 #include "common/transport/message_limit.h"
+#include "common/transport/part_collector.h"
 
 namespace quire {
 namespace {
@@ -28,8 +29,10 @@ namespace {
 constexpr int kFewestThreads = 4;
 constexpr char kDefaultTenant[] = "default";
 
-CallContext ContextOf(const grpc::ServerContext& context) {
-  CallContext result{kDefaultTenant, DeadlineFromGrpc(context.raw_deadline())};
+CallContext ContextOf(const grpc::ServerContext& context, uint64_t max_message_bytes) {
+  CallContext result{.tenant = kDefaultTenant,
+                     .deadline = DeadlineFromGrpc(context.raw_deadline()),
+                     .part_bytes = max_message_bytes};
   const auto& metadata = context.client_metadata();
   if (const auto it = metadata.find(kTenantMetadata); it != metadata.end()) {
     result.tenant.assign(it->second.data(), it->second.size());
@@ -60,13 +63,15 @@ class HandlerService final : public grpc::Service {
  private:
   Status Answer(std::string_view method, const grpc::ServerContext& context,
                 const grpc::ByteBuffer& request, grpc::ByteBuffer* reply) {
-    CallMessage message, answer;
+    CallMessage message;
     QUIRE_RETURN_IF_ERROR(FromByteBuffer(request, &message));
     // Streams may have raised gRPC's own limit.
     QUIRE_RETURN_IF_ERROR(CheckMessageBytes(message, max_message_bytes_, "request"));
-    QUIRE_RETURN_IF_ERROR(handler_->Handle(ContextOf(context), method, message, &answer));
-    QUIRE_RETURN_IF_ERROR(CheckMessageBytes(answer, max_message_bytes_, "reply"));
-    *reply = ToByteBuffer(answer);
+    PartCollector answer(1, max_message_bytes_);
+    QUIRE_RETURN_IF_ERROR(
+        handler_->Handle(ContextOf(context, max_message_bytes_), method, message, answer));
+    if (answer.parts().empty()) return Internal(method, " was answered without a reply");
+    *reply = ToByteBuffer(answer.parts().front());
     return OkStatus();
   }
 

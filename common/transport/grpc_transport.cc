@@ -6,14 +6,22 @@
 #include <grpcpp/impl/client_unary_call.h>
 #include <grpcpp/impl/rpc_method.h>
 
+#include <algorithm>
+#include <optional>
+#include <thread>
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "common/transport/grpc_channel.h"
 #include "common/transport/grpc_convert.h"
 #include "common/transport/message_limit.h"
+#include "common/transport/plain_landing.h"
 
 namespace quire {
 namespace {
+
+/// A deadline may be endless; waits are not.
+constexpr Duration kLongestWait = std::chrono::minutes(1);
 
 /// gRPC refuses a message over the server's limit in its own words, before our server sees it.
 Status WithRemedy(const Status& status) {
@@ -42,24 +50,78 @@ TransportCapabilities GrpcTransport::capabilities() const {
   return {.name = "grpc", .max_message_bytes = options_.max_message_bytes, .same_process = false};
 }
 
+/// Owns the thread that waits for the answer. The transport outlives it.
+class GrpcTransport::UnaryCall final : public PendingCall {
+ public:
+  UnaryCall(const GrpcTransport* transport, std::string_view method, CallMessage request,
+            const CallOptions& options)
+      : thread_(
+            [this, transport, method = std::string(method), request = std::move(request), options] {
+              CallMessage reply;
+              Status status = transport->Run(method, request, &reply, options, &context_);
+              MutexLock lock(mutex_);
+              status_ = std::move(status);
+              reply_ = std::move(reply);
+              done_ = true;
+              changed_.NotifyAll();
+            }) {}
+  ~UnaryCall() override {
+    context_.TryCancel();
+    thread_.join();
+  }
+
+  StatusOr<std::optional<CallMessage>> Next(TimePoint deadline) override {
+    MutexLock lock(mutex_);
+    for (TimePoint now = SystemClock().Now(); !done_; now = SystemClock().Now()) {
+      if (now >= deadline) return DeadlineExceeded("no answer yet");
+      (void)changed_.WaitFor(mutex_, std::min<Duration>(deadline - now, kLongestWait));
+    }
+    QUIRE_RETURN_IF_ERROR(status_);
+    return std::exchange(reply_, std::nullopt);
+  }
+  void Cancel() override { context_.TryCancel(); }
+
+ private:
+  grpc::ClientContext context_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool done_ QUIRE_GUARDED_BY(mutex_) = false;
+  Status status_ QUIRE_GUARDED_BY(mutex_);
+  std::optional<CallMessage> reply_ QUIRE_GUARDED_BY(mutex_);
+  std::thread thread_;  ///< The last member: it uses the others.
+};
+
+StatusOr<std::unique_ptr<PendingCall>> GrpcTransport::Start(std::string_view method,
+                                                            CallMessage request,
+                                                            const CallOptions& options) {
+  QUIRE_RETURN_IF_ERROR(CheckPlainLanding(options.landing, this));
+  QUIRE_RETURN_IF_ERROR(CheckMessageBytes(request, options_.max_message_bytes, "request"));
+  return std::make_unique<UnaryCall>(this, method, std::move(request), options);
+}
+
 Status GrpcTransport::Call(std::string_view method, const CallMessage& request, CallMessage* reply,
                            const CallOptions& options) {
   QUIRE_RETURN_IF_ERROR(CheckMessageBytes(request, options_.max_message_bytes, "request"));
   grpc::ClientContext context;
+  return Run(method, request, reply, options, &context);
+}
+
+Status GrpcTransport::Run(std::string_view method, const CallMessage& request, CallMessage* reply,
+                          const CallOptions& options, grpc::ClientContext* context) const {
   const TimePoint deadline = SystemClock().Now() + options.timeout;
-  context.set_deadline(DeadlineAfter(options.timeout));
-  context.AddMetadata(kTenantMetadata, options.tenant);
+  context->set_deadline(DeadlineAfter(options.timeout));
+  context->AddMetadata(kTenantMetadata, options.tenant);
 
   std::string path = "/";
   path += method;
   const grpc::internal::RpcMethod rpc(path.c_str(), grpc::internal::RpcMethod::NORMAL_RPC);
   grpc::ByteBuffer answer;
   const grpc::Status status = grpc::internal::BlockingUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
-      channel_.get(), rpc, &context, ToByteBuffer(request), &answer);
+      channel_.get(), rpc, context, ToByteBuffer(request), &answer);
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     return Annotate(FromGrpc(status), "the server at ", options_.address, " cannot be reached");
   }
-  if (!status.ok()) return WithRemedy(EndOfCall(status, context));
+  if (!status.ok()) return WithRemedy(EndOfCall(status, *context));
   if (SystemClock().Now() >= deadline)
     return DeadlineExceeded(method, ": the answer came too late");
 

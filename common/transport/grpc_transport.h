@@ -2,9 +2,9 @@
 //
 // GrpcTransport: unary calls over one gRPC channel, which connects on first use and again after a
 // loss. Messages are ordinary protobuf on the wire, so any gRPC client or server can be the other
-// end. Payload slices that have an owner are sent from where they lie; received ones point into
-// gRPC's buffers.
-// Thread-safety: as Transport.
+// end. A reply is one part and names no places, so nothing of it lands. Payload slices that have an
+// owner are sent from where they lie; received ones point into gRPC's buffers. Thread-safety: as
+// Transport.
 #ifndef QUIRE_COMMON_TRANSPORT_GRPC_TRANSPORT_H_
 #define QUIRE_COMMON_TRANSPORT_GRPC_TRANSPORT_H_
 
@@ -19,7 +19,8 @@
 
 namespace grpc {
 class Channel;
-}
+class ClientContext;
+}  // namespace grpc
 
 namespace quire {
 
@@ -34,11 +35,20 @@ class GrpcTransport final : public Transport {
   ~GrpcTransport() override;
 
   TransportCapabilities capabilities() const override;
+  /// The call runs on a thread of its own.
+  StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view method, CallMessage request,
+                                               const CallOptions& options) override;
   Status Call(std::string_view method, const CallMessage& request, CallMessage* reply,
               const CallOptions& options) override;
 
  private:
   GrpcTransport(const Options& options, std::shared_ptr<grpc::Channel> channel);
+
+  class UnaryCall;
+
+  /// Runs the call of `context`.
+  Status Run(std::string_view method, const CallMessage& request, CallMessage* reply,
+             const CallOptions& options, grpc::ClientContext* context) const;
 
   const Options options_;
   const std::shared_ptr<grpc::Channel> channel_;

@@ -27,9 +27,8 @@ class MirrorHandler final : public CallHandler {
  public:
   std::vector<std::string> Methods() const override { return {"m"}; }
   Status Handle(const CallContext&, std::string_view, const CallMessage& request,
-                CallMessage* reply) override {
-    *reply = request;
-    return OkStatus();
+                ReplyWriter& reply) override {
+    return reply.Write(request);
   }
 };
 

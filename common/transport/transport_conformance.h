@@ -65,7 +65,22 @@ class TestHandler final : public CallHandler {
   }
 
   Status Handle(const CallContext& context, std::string_view method, const CallMessage& request,
-                CallMessage* reply) override {
+                ReplyWriter& reply) override {
+    CallMessage answer;
+    QUIRE_RETURN_IF_ERROR(Answer(context, method, request, &answer));
+    return reply.Write(std::move(answer));
+  }
+
+  /// Lets every Block call return.
+  void Release() {
+    MutexLock lock(mutex_);
+    released_ = true;
+    changed_.NotifyAll();
+  }
+
+ private:
+  Status Answer(const CallContext& context, std::string_view method, const CallMessage& request,
+                CallMessage* reply) {
     if (method == "quire.test.A/Echo") return Echo(request, reply);
     if (method == "quire.test.A/Fail") {
       return Status(static_cast<StatusCode>(NumberOf(request.control)), TextOf(request.control));
@@ -85,15 +100,6 @@ class TestHandler final : public CallHandler {
     }
     return Unimplemented("no method ", method);
   }
-
-  /// Lets every Block call return.
-  void Release() {
-    MutexLock lock(mutex_);
-    released_ = true;
-    changed_.NotifyAll();
-  }
-
- private:
   static Status Echo(const CallMessage& request, CallMessage* reply) {
     reply->control = request.control;
     std::vector<std::byte> copy(request.payload.size_bytes());

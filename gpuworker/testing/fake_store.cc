@@ -43,7 +43,7 @@ uint64_t FakeStore::calls(const std::string& method) const {
 }
 
 Status FakeStore::Handle(const CallContext&, std::string_view method, const CallMessage& request,
-                         CallMessage* reply) {
+                         ReplyWriter& reply) {
   if (dead_) return Unavailable("the fake store is dead");
   std::string name(method.substr(method.find_last_of('.') + 1));
   const uint64_t call = calls_[name]++;
@@ -52,7 +52,9 @@ Status FakeStore::Handle(const CallContext&, std::string_view method, const Call
   }
   std::string payload(request.payload.size_bytes(), '\0');
   request.payload.CopyTo(reinterpret_cast<std::byte*>(payload.data()));
-  return Dispatch(name, request.control, payload, reply);
+  CallMessage answer;
+  QUIRE_RETURN_IF_ERROR(Dispatch(name, request.control, payload, &answer));
+  return reply.Write(std::move(answer));
 }
 
 Status FakeStore::Dispatch(std::string_view method, const std::string& control,

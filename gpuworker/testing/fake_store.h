@@ -43,7 +43,7 @@ class FakeStore final : public CallHandler {
  public:
   std::vector<std::string> Methods() const override { return {}; }
   Status Handle(const CallContext& context, std::string_view method, const CallMessage& request,
-                CallMessage* reply) override;
+                ReplyWriter& reply) override;
 
   /// Fails the call that is `after` calls of `method` away (0: the next one) with `status`.
   void FailOnce(const std::string& method, uint64_t after, const Status& status);

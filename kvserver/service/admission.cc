@@ -18,7 +18,7 @@ constexpr Duration kLongestWait = std::chrono::minutes(1);
 }  // namespace
 
 StatusOr<Admission::Pass> Admission::Enter(std::string_view tenant, uint64_t cost,
-                                           TimePoint deadline) {
+                                           TimePoint deadline, Priority priority) {
   const TimePoint arrival = SystemClock().Now();
   TimePoint start = arrival;
   MutexLock lock(mutex_);
@@ -26,7 +26,7 @@ StatusOr<Admission::Pass> Admission::Enter(std::string_view tenant, uint64_t cos
   if (running_ < options_.max_running) {
     ++running_;
   } else {
-    QUIRE_RETURN_IF_ERROR(Wait(tenant, cost, deadline));
+    QUIRE_RETURN_IF_ERROR(Wait(tenant, cost, deadline, priority));
     start = SystemClock().Now();
   }
   waits_.Record(start - arrival);
@@ -38,11 +38,12 @@ Admission::Totals& Admission::TotalsOf(std::string_view tenant) {
   return it != totals_.end() ? it->second : totals_[std::string(tenant)];
 }
 
-Status Admission::Wait(std::string_view tenant, uint64_t cost, TimePoint deadline) {
+Status Admission::Wait(std::string_view tenant, uint64_t cost, TimePoint deadline,
+                       Priority priority) {
   if (!queue_.HasRoom(tenant)) return Refused(tenant);
   const FairQueue::Ticket ticket = next_ticket_++;
   Waiter waiter;
-  queue_.Push(tenant, ticket, cost);
+  queue_.Push(tenant, ticket, cost, priority);
   waiters_[ticket] = &waiter;
   for (TimePoint now = SystemClock().Now(); !waiter.admitted && now < deadline;
        now = SystemClock().Now()) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Admission: the door of the server. So many calls run at a time; further ones wait, each tenant's
-// in a bounded queue of its own, and are let in fairly (fair_queue.h). A call over its tenant's
-// bound is refused at once and told when to come back; one whose deadline passes in the queue
-// leaves it.
+// in a bounded queue of its own, and are let in fairly, urgent ones first (fair_queue.h). A call
+// over its tenant's bound is refused at once and told when to come back; one whose deadline passes
+// in the queue leaves it.
 //
 // Thread-safety: all methods may be called concurrently. No lock is held while a call runs.
 // Errors: RESOURCE_EXHAUSTED with a retry hint, DEADLINE_EXCEEDED.
@@ -37,8 +37,10 @@ class Admission {
       : options_(options), queue_({.max_per_tenant = options.max_queued_per_tenant}) {}
 
   /// A pass, once the call may run; it runs until the pass ends. `cost` is what is known of it, in
-  /// bytes; `deadline` is on SystemClock(). The admission outlives its passes.
-  [[nodiscard]] StatusOr<Pass> Enter(std::string_view tenant, uint64_t cost, TimePoint deadline);
+  /// bytes; `deadline` is on SystemClock(); `priority` counts among the calls of the tenant. The
+  /// admission outlives its passes.
+  [[nodiscard]] StatusOr<Pass> Enter(std::string_view tenant, uint64_t cost, TimePoint deadline,
+                                     Priority priority = Priority::kNormal);
 
   void VisitMetrics(MetricsVisitor& visit) const;
 
@@ -54,7 +56,8 @@ class Admission {
   };
 
   Totals& TotalsOf(std::string_view tenant) QUIRE_REQUIRES(mutex_);
-  Status Wait(std::string_view tenant, uint64_t cost, TimePoint deadline) QUIRE_REQUIRES(mutex_);
+  Status Wait(std::string_view tenant, uint64_t cost, TimePoint deadline, Priority priority)
+      QUIRE_REQUIRES(mutex_);
   Status Refused(std::string_view tenant) QUIRE_REQUIRES(mutex_);
   /// How long the tenant's queue takes to drain at the pace of recent calls.
   Duration DrainTime(std::string_view tenant) const QUIRE_REQUIRES(mutex_);

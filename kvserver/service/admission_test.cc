@@ -60,6 +60,25 @@ TEST_F(AdmissionTest, AnExpiredCallLeavesTheQueue) {
   EXPECT_TRUE(admission.Enter("a", 1, InMinutes(5)).ok()) << "no place was lost";
 }
 
+TEST_F(AdmissionTest, AnUrgentCallIsLetInFirst) {
+  Admission admission({.lane = "read", .max_running = 1});
+  auto running = std::make_optional(admission.Enter("a", 1, InMinutes(5)));
+  std::vector<Priority> order;  // Written by who has the only place.
+  const auto enter = [&](Priority priority) {
+    const auto pass = admission.Enter("a", 1, InMinutes(5), priority);
+    EXPECT_TRUE(pass.ok());
+    order.push_back(priority);
+  };
+  std::thread prefetch([&] { enter(Priority::kPrefetch); });
+  AwaitQueued(admission, 1);
+  std::thread correction([&] { enter(Priority::kCorrection); });
+  AwaitQueued(admission, 2);
+  running.reset();
+  prefetch.join();
+  correction.join();
+  EXPECT_EQ(order, (std::vector<Priority>{Priority::kCorrection, Priority::kPrefetch}));
+}
+
 TEST_F(AdmissionTest, AnEndlessDeadlineIsOne) {
   Admission admission({.lane = "read", .max_running = 1, .max_queued_per_tenant = 1});
   auto running = std::make_optional(admission.Enter("a", 1, TimePoint::max()));

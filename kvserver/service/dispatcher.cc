@@ -18,6 +18,23 @@ uint64_t BytesOf(const CallMessage& message) {
 
 }  // namespace
 
+/// Counts what goes out.
+class Dispatcher::CountedReply final : public ReplyWriter {
+ public:
+  explicit CountedReply(ReplyWriter& out) : out_(out) {}
+  Status Write(CallMessage part) override {
+    const uint64_t bytes = BytesOf(part);
+    QUIRE_RETURN_IF_ERROR(out_.Write(std::move(part)));
+    bytes_ += bytes;
+    return OkStatus();
+  }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  ReplyWriter& out_;
+  uint64_t bytes_ = 0;
+};
+
 void Dispatcher::AddMethod(const std::string& name, Adapter adapter) {
   const Lane lane = LaneOf(name);
   auto method = std::make_unique<Method>();
@@ -35,7 +52,7 @@ std::vector<std::string> Dispatcher::Methods() const {
 }
 
 Status Dispatcher::Handle(const CallContext& context, std::string_view method,
-                          const CallMessage& request, CallMessage* reply) {
+                          const CallMessage& request, ReplyWriter& reply) {
   calls_.Add();
   const auto it = methods_.find(method);
   const Status status = it == methods_.end()
@@ -46,16 +63,14 @@ Status Dispatcher::Handle(const CallContext& context, std::string_view method,
 }
 
 Status Dispatcher::HandleKnown(Method& method, const CallContext& context, std::string_view name,
-                               const CallMessage& request, CallMessage* reply) const {
+                               const CallMessage& request, ReplyWriter& reply) const {
   const LatencyTimer timer(method.latency, *parts_.clock);
   method.request_bytes.Add(BytesOf(request));
+  CountedReply counted(reply);
   Status status = Check(context, name);
-  if (status.ok()) status = Run(method, context, request, reply);
-  if (status.ok()) {
-    method.reply_bytes.Add(BytesOf(*reply));
-  } else {
-    method.errors[static_cast<size_t>(status.code())].Add();
-  }
+  if (status.ok()) status = Run(method, context, request, counted);
+  method.reply_bytes.Add(counted.bytes());
+  if (!status.ok()) method.errors[static_cast<size_t>(status.code())].Add();
   return status;
 }
 
@@ -67,21 +82,34 @@ Status Dispatcher::Check(const CallContext& context, std::string_view method) co
   return parts_.store->CheckTenant(context.tenant);
 }
 
-Status Dispatcher::Run(const Method& method, const CallContext& context, const CallMessage& request,
-                       CallMessage* reply) const {
+StatusOr<std::optional<Admission::Pass>> Dispatcher::Enter(const Method& method,
+                                                           const CallContext& context,
+                                                           const CallMessage& request) const {
   std::optional<Admission::Pass> pass;
-  if (method.door != nullptr) {
-    QUIRE_ASSIGN_OR_RETURN(
-        auto entered,
-        method.door->Enter(context.tenant, kCostOfACall + BytesOf(request), context.deadline));
-    pass.emplace(std::move(entered));
+  if (method.door == nullptr) return pass;
+  QUIRE_ASSIGN_OR_RETURN(auto entered,
+                         method.door->Enter(context.tenant, kCostOfACall + BytesOf(request),
+                                            context.deadline, context.priority));
+  pass.emplace(std::move(entered));
+  return pass;
+}
+
+Status Dispatcher::Run(const Method& method, const CallContext& context, const CallMessage& request,
+                       CountedReply& reply) const {
+  QUIRE_ASSIGN_OR_RETURN(auto pass, Enter(method, context, request));
+  if (const auto* const streaming = std::get_if<StreamingAdapter>(&method.adapter)) {
+    const Call call{context.tenant, request.payload, nullptr, context};
+    const Status status = (*streaming)(call, request.control, reply);
+    if (pass) pass->AddCost(reply.bytes());
+    return status;
   }
   CallMessage answer;
-  const Call call{context.tenant, request.payload, &answer.payload};
-  QUIRE_RETURN_IF_ERROR(method.adapter(call, request.control, &answer.control));
+  const Call call{context.tenant, request.payload, &answer.payload, context};
+  const auto& whole = std::get<WholeAdapter>(method.adapter);
+  QUIRE_RETURN_IF_ERROR(whole(call, request.control, &answer.control));
   if (pass) pass->AddCost(BytesOf(answer));
-  *reply = std::move(answer);
-  return OkStatus();
+  pass.reset();
+  return reply.Write(std::move(answer));
 }
 
 void Dispatcher::VisitMetrics(MetricsVisitor& visit) const {

@@ -4,6 +4,9 @@
 // method, lets the call in through the door of its lane, parses the control bytes, calls the
 // adapter and serializes its reply. Adapters turn one wire message into one call of the domain and
 // back; they hold no logic of their own.
+//
+// A method answers whole (Add) or in parts (AddStreaming). A whole reply is sent when the call has
+// left its lane, so that a slow client takes no place there; parts are sent from inside.
 // Thread-safety: Add before the first Handle; then all methods may be called concurrently.
 #ifndef QUIRE_KVSERVER_SERVICE_DISPATCHER_H_
 #define QUIRE_KVSERVER_SERVICE_DISPATCHER_H_
@@ -12,9 +15,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -31,7 +36,28 @@ namespace quire::kvserver {
 struct Call {
   std::string_view tenant;  ///< Checked: the store knows it.
   const Payload& payload;   ///< Of the request; valid during the call.
-  Payload* reply_payload;
+  Payload* reply_payload;   ///< Null for a method that answers in parts.
+  const CallContext& context;
+};
+
+/// Writes the parts of a reply; Reply is a protobuf message without its `payload` field.
+template <typename Reply>
+class PartWriter {
+ public:
+  explicit PartWriter(ReplyWriter& out) : out_(out) {}
+
+  /// As ReplyWriter::Write; `places` as in CallMessage.
+  [[nodiscard]] Status Write(const Reply& reply, Payload payload = {},
+                             std::vector<uint64_t> places = {}) {
+    CallMessage part{.control = {}, .payload = std::move(payload), .places = std::move(places)};
+    if (!reply.SerializeToString(&part.control)) {
+      return Internal("the reply could not be serialized");
+    }
+    return out_.Write(std::move(part));
+  }
+
+ private:
+  ReplyWriter& out_;
 };
 
 class Dispatcher final : public CallHandler {
@@ -49,44 +75,67 @@ class Dispatcher final : public CallHandler {
   /// messages.
   template <typename Request, typename Reply, typename Adapter>
   void Add(const std::string& method, Adapter adapter) {
-    AddMethod(method,
-              [adapter = std::move(adapter)](const Call& call, const std::string& control,
-                                             std::string* reply_control) -> Status {
+    AddMethod(method, WholeAdapter([adapter = std::move(adapter)](const Call& call,
+                                                                  const std::string& control,
+                                                                  std::string* reply_control) {
                 Request request;
                 Reply reply;
-                if (!request.ParseFromString(control)) {
-                  return InvalidArgument("the request is no ", request.GetTypeName(), " message");
-                }
+                QUIRE_RETURN_IF_ERROR(Parse(control, &request));
                 QUIRE_RETURN_IF_ERROR(adapter(call, request, &reply));
                 if (reply.SerializeToString(reply_control)) return OkStatus();
                 return Internal("the reply could not be serialized");
-              });
+              }));
+  }
+
+  /// Answers `method` with `adapter(call, request, PartWriter<Reply>&)`, which writes one part or
+  /// more, as call.context says.
+  template <typename Request, typename Reply, typename Adapter>
+  void AddStreaming(const std::string& method, Adapter adapter) {
+    AddMethod(method, StreamingAdapter([adapter = std::move(adapter)](
+                                           const Call& call, const std::string& control,
+                                           ReplyWriter& reply) -> Status {
+                Request request;
+                QUIRE_RETURN_IF_ERROR(Parse(control, &request));
+                PartWriter<Reply> parts(reply);
+                return adapter(call, request, parts);
+              }));
   }
 
   std::vector<std::string> Methods() const override;
   Status Handle(const CallContext& context, std::string_view method, const CallMessage& request,
-                CallMessage* reply) override;
+                ReplyWriter& reply) override;
 
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
-  using Adapter = std::function<Status(const Call&, const std::string&, std::string*)>;
+  using WholeAdapter = std::function<Status(const Call&, const std::string&, std::string*)>;
+  using StreamingAdapter = std::function<Status(const Call&, const std::string&, ReplyWriter&)>;
+  using Adapter = std::variant<WholeAdapter, StreamingAdapter>;
+  class CountedReply;
   /// One more than the largest code of absl::StatusCode.
   static constexpr size_t kNumCodes = 17;
   struct Method {
     Adapter adapter;
     Admission* door = nullptr;  ///< Null: always open.
-    LatencyHistogram latency;   ///< From the arrival of a call to its reply.
+    LatencyHistogram latency;   ///< From the arrival of a call to the end of its reply.
     Counter request_bytes, reply_bytes;
     std::array<Counter, kNumCodes> errors;
   };
 
+  template <typename Request>
+  static Status Parse(const std::string& control, Request* request) {
+    if (request->ParseFromString(control)) return OkStatus();
+    return InvalidArgument("the request is no ", request->GetTypeName(), " message");
+  }
+
   void AddMethod(const std::string& name, Adapter adapter);
   Status HandleKnown(Method& method, const CallContext& context, std::string_view name,
-                     const CallMessage& request, CallMessage* reply) const;
+                     const CallMessage& request, ReplyWriter& reply) const;
   Status Check(const CallContext& context, std::string_view method) const;
+  StatusOr<std::optional<Admission::Pass>> Enter(const Method& method, const CallContext& context,
+                                                 const CallMessage& request) const;
   Status Run(const Method& method, const CallContext& context, const CallMessage& request,
-             CallMessage* reply) const;
+             CountedReply& reply) const;
 
   const Parts parts_;
   std::map<std::string, std::unique_ptr<Method>, std::less<>> methods_;

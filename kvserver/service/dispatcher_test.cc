@@ -4,8 +4,10 @@
 #include <set>
 
 #include "common/base/random.h"
+#include "common/transport/part_collector.h"
 #include "kvserver/service/lane.h"
 #include "kvserver/service/testing/service_fixture.h"
+#include "kvserver/session/testing/fake_page_store.h"
 
 namespace quire::kvserver::testing {
 namespace {
@@ -63,8 +65,10 @@ TEST_F(DispatcherTest, UnknownMethodsTenantsAndLateCallsAreRefused) {
   tenant_ = "a/b";
   EXPECT_EQ(CallRaw("Admin/Stats", {}, &reply).code(), StatusCode::kInvalidArgument);
   const CallContext late{"default", SystemClock().Now()};
-  EXPECT_EQ(server_->handler()->Handle(late, "quire.v1.Admin/Stats", {}, &reply).code(),
+  PartCollector parts(1, 1 << 20);
+  EXPECT_EQ(server_->handler()->Handle(late, "quire.v1.Admin/Stats", {}, parts).code(),
             StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(parts.parts().empty());
 }
 
 TEST_F(DispatcherTest, GarbageAndEmptyRequestsNeverCrashAnyMethod) {
@@ -103,6 +107,96 @@ TEST_F(DispatcherTest, StatsAreSortedAndCountCalls) {
   }
   EXPECT_EQ(calls, 2u);
   EXPECT_GT(stats->counters_size(), 10);
+}
+
+/// A dispatcher of its own, with one method that answers in parts and one that answers whole.
+class StreamingMethodTest : public ::testing::Test {
+ protected:
+  using Parts = PartWriter<v1::DocumentName>;
+  static constexpr char kMethod[] = "quire.v1.Test/Do";
+  static constexpr char kRunning[] = "admission_running{lane=\"write\"}";
+
+  static v1::DocumentName Named(const std::string& name) {
+    v1::DocumentName message;
+    message.set_name(name);
+    return message;
+  }
+  static Payload Bytes(size_t count) {
+    Payload payload;
+    payload.Append(std::vector<std::byte>(count));
+    return payload;
+  }
+  Status Run(const CallMessage& request, ReplyWriter& reply) {
+    const CallContext context{.tenant = "default",
+                              .deadline = TimePoint::max(),
+                              .priority = Priority::kCorrection,
+                              .max_parts = 8,
+                              .part_bytes = 1000};
+    return dispatcher_.Handle(context, kMethod, request, reply);
+  }
+  uint64_t ReplyBytes() {
+    return MetricValuesOf(dispatcher_)
+        .at(std::string("call_reply_bytes{method=\"") + kMethod + "\"}");
+  }
+
+  quire::testing::FakeClock clock_;
+  FakePageStore store_;
+  Admission door_{{.lane = "write"}};
+  Dispatcher dispatcher_{{.store = &store_, .reads = &door_, .writes = &door_, .clock = &clock_}};
+};
+
+TEST_F(StreamingMethodTest, PartsArriveInOrderWithTheirPlacesAndAllAreCounted) {
+  dispatcher_.AddStreaming<v1::DocumentName, v1::DocumentName>(
+      kMethod, [](const Call& call, const v1::DocumentName& request, Parts& parts) {
+        EXPECT_EQ(call.context.priority, Priority::kCorrection);
+        EXPECT_EQ(call.context.max_parts, 8u);
+        EXPECT_EQ(call.context.part_bytes, 1000u);
+        EXPECT_EQ(call.payload.size_bytes(), 5u);
+        QUIRE_RETURN_IF_ERROR(parts.Write(Named(request.name() + "1"), Bytes(100), {7}));
+        return parts.Write(Named(request.name() + "2"));
+      });
+  PartCollector reply(8, 1000);
+  ASSERT_TRUE(Run({Named("p").SerializeAsString(), Bytes(5)}, reply).ok());
+  ASSERT_EQ(reply.parts().size(), 2u);
+  EXPECT_EQ(reply.parts()[0].control, Named("p1").SerializeAsString());
+  EXPECT_EQ(reply.parts()[0].places, std::vector<uint64_t>{7});
+  EXPECT_EQ(reply.parts()[1].control, Named("p2").SerializeAsString());
+  EXPECT_EQ(ReplyBytes(), 100 + 2 * Named("p1").ByteSizeLong());
+}
+
+TEST_F(StreamingMethodTest, AFailedPartEndsTheCallAndCountsAsAnError) {
+  dispatcher_.AddStreaming<v1::DocumentName, v1::DocumentName>(
+      kMethod, [](const Call&, const v1::DocumentName&, Parts& parts) {
+        QUIRE_RETURN_IF_ERROR(parts.Write({}, Bytes(100)));
+        return parts.Write({}, Bytes(100));
+      });
+  PartCollector reply(1, 1000);
+  EXPECT_EQ(Run({}, reply).code(), StatusCode::kInternal);
+  EXPECT_EQ(ReplyBytes(), 100u);
+  EXPECT_EQ(Run({"\x0a\xff", {}}, reply).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(MetricValuesOf(dispatcher_).at("calls_failed"), 2u);
+}
+
+TEST_F(StreamingMethodTest, WholeRepliesAreSentOutsideTheLaneAndPartsInside) {
+  class LaneWitness final : public ReplyWriter {
+   public:
+    explicit LaneWitness(const Admission& door) : door_(door) {}
+    Status Write(CallMessage) override {
+      running.push_back(MetricValuesOf(door_).at(kRunning));
+      return OkStatus();
+    }
+    std::vector<uint64_t> running;
+
+   private:
+    const Admission& door_;
+  } reply(door_);
+  dispatcher_.AddStreaming<v1::DocumentName, v1::DocumentName>(
+      kMethod, [](const Call&, const v1::DocumentName&, Parts& parts) { return parts.Write({}); });
+  ASSERT_TRUE(Run({}, reply).ok());
+  dispatcher_.Add<v1::DocumentName, v1::DocumentName>(
+      kMethod, [](const Call&, const v1::DocumentName&, v1::DocumentName*) { return OkStatus(); });
+  ASSERT_TRUE(Run({}, reply).ok());
+  EXPECT_EQ(reply.running, (std::vector<uint64_t>{1, 0}));
 }
 
 }  // namespace

@@ -5,6 +5,16 @@
 
 namespace quire::kvserver {
 
+size_t FairQueue::Tenant::size() const {
+  size_t sum = 0;
+  for (const auto& queue : calls) sum += queue.size();
+  return sum;
+}
+
+std::deque<FairQueue::Entry>& FairQueue::Tenant::MostUrgent() {
+  return *std::find_if(calls.rbegin(), calls.rend(), [](const auto& q) { return !q.empty(); });
+}
+
 int64_t FairQueue::Clamped(uint64_t cost) const {
   return static_cast<int64_t>(
       std::clamp<uint64_t>(cost, 1, static_cast<uint64_t>(options_.max_cost)));
@@ -17,17 +27,17 @@ FairQueue::Tenant& FairQueue::Of(std::string_view tenant) {
 
 size_t FairQueue::size(std::string_view tenant) const {
   const auto it = tenants_.find(tenant);
-  return it == tenants_.end() ? 0 : it->second.calls.size();
+  return it == tenants_.end() ? 0 : it->second.size();
 }
 
 bool FairQueue::HasRoom(std::string_view tenant) const {
   return size(tenant) < options_.max_per_tenant;
 }
 
-void FairQueue::Push(std::string_view tenant, Ticket ticket, uint64_t cost) {
+void FairQueue::Push(std::string_view tenant, Ticket ticket, uint64_t cost, Priority priority) {
   Tenant& queue = Of(tenant);
-  if (queue.calls.empty()) round_.push_back(&queue);
-  queue.calls.push_back({ticket, Clamped(cost)});
+  if (queue.size() == 0) round_.push_back(&queue);
+  queue.calls[static_cast<size_t>(priority)].push_back({ticket, Clamped(cost)});
   ++size_;
 }
 
@@ -37,12 +47,13 @@ std::optional<FairQueue::Ticket> FairQueue::Pop() {
     Tenant& queue = *round_.front();
     if (!queue.granted) queue.credit += options_.quantum;
     queue.granted = true;
-    if (queue.calls.front().cost <= queue.credit) {
-      const Entry next = queue.calls.front();
-      queue.calls.pop_front();
+    std::deque<Entry>& calls = queue.MostUrgent();
+    if (calls.front().cost <= queue.credit) {
+      const Entry next = calls.front();
+      calls.pop_front();
       queue.credit -= next.cost;
       --size_;
-      if (queue.calls.empty()) {
+      if (queue.size() == 0) {
         round_.pop_front();
         EndTurn(queue);
       }
@@ -61,9 +72,12 @@ void FairQueue::EndTurn(Tenant& tenant) {
 
 void FairQueue::Remove(std::string_view tenant, Ticket ticket) {
   Tenant& queue = Of(tenant);
-  const auto gone = std::erase_if(queue.calls, [&](const Entry& e) { return e.ticket == ticket; });
+  size_t gone = 0;
+  for (std::deque<Entry>& calls : queue.calls) {
+    gone += std::erase_if(calls, [&](const Entry& e) { return e.ticket == ticket; });
+  }
   size_ -= gone;
-  if (gone > 0 && queue.calls.empty()) {
+  if (gone > 0 && queue.size() == 0) {
     round_.remove(&queue);
     EndTurn(queue);
   }

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FairQueue: who is next among the waiting calls of several tenants, by deficit round robin. Each
-// round gives every tenant that waits the same quantum of cost to spend on its calls, oldest first;
-// what a call turned out to cost beyond its estimate is owed and taken off the next rounds. So
-// tenants that wait share the server evenly by cost, however many calls each of them sends, and
-// every call is served after a bounded number of rounds.
+// round gives every tenant that waits the same quantum of cost to spend on its calls, the most
+// urgent first and the oldest of those; what a call turned out to cost beyond its estimate is owed
+// and taken off the next rounds. So tenants that wait share the server evenly by cost, however many
+// calls each of them sends and however urgent it says they are, and a call waits for a bounded
+// number of rounds and for the more urgent calls of its own tenant.
 //
 // A pure policy: no threads, no clock. Thread-safety: none; Admission holds its mutex.
 #ifndef QUIRE_KVSERVER_SERVICE_FAIR_QUEUE_H_
 #define QUIRE_KVSERVER_SERVICE_FAIR_QUEUE_H_
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <list>
@@ -17,6 +19,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "common/transport/transport.h"
 
 namespace quire::kvserver {
 
@@ -34,7 +38,8 @@ class FairQueue {
   /// Whether `tenant` may have one more call waiting.
   bool HasRoom(std::string_view tenant) const;
   /// The call waits from now on. REQUIRES: HasRoom(tenant), and `ticket` does not wait.
-  void Push(std::string_view tenant, Ticket ticket, uint64_t cost);
+  void Push(std::string_view tenant, Ticket ticket, uint64_t cost,
+            Priority priority = Priority::kNormal);
   /// The call that is to run next does not wait any more; nullopt when none waits.
   std::optional<Ticket> Pop();
   /// A call gave up. REQUIRES: it waits.
@@ -49,12 +54,17 @@ class FairQueue {
   size_t tenants() const { return round_.size(); }
 
  private:
+  static constexpr size_t kNumPriorities = static_cast<size_t>(Priority::kCorrection) + 1;
   struct Entry {
     Ticket ticket;
     int64_t cost;
   };
   struct Tenant {
-    std::deque<Entry> calls;
+    size_t size() const;
+    /// REQUIRES: size() > 0.
+    std::deque<Entry>& MostUrgent();
+
+    std::array<std::deque<Entry>, kNumPriorities> calls;  ///< By Priority.
     int64_t credit = 0;    ///< Left of its quanta; negative when it owes.
     bool granted = false;  ///< It has this round's quantum.
   };

@@ -105,6 +105,30 @@ TEST(FairQueueTest, CreditIsNotSavedUpByTenantsThatComeAndGo) {
   EXPECT_EQ(visitor, 10);
 }
 
+TEST(FairQueueTest, UrgentCallsOfATenantGoBeforeItsOthers) {
+  FairQueue queue({});
+  queue.Push("a", 1, 10, Priority::kPrefetch);
+  queue.Push("a", 2, 10, Priority::kNormal);
+  queue.Push("a", 3, 10, Priority::kCorrection);
+  queue.Push("a", 4, 10, Priority::kPrefetch);
+  queue.Push("a", 5, 10, Priority::kCorrection);
+  queue.Remove("a", 4);
+  for (const FairQueue::Ticket t : {3, 5, 2, 1}) EXPECT_EQ(queue.Pop(), t);
+  EXPECT_EQ(queue.Pop(), std::nullopt);
+}
+
+TEST(FairQueueTest, UrgencyTakesNothingFromOtherTenants) {
+  FairQueue queue({.max_per_tenant = 1000, .quantum = 100});
+  for (FairQueue::Ticket t = 0; t < 200; ++t) {
+    const bool urgent = t % 2 == 0;
+    queue.Push(urgent ? "urgent" : "calm", t, 10,
+               urgent ? Priority::kCorrection : Priority::kPrefetch);
+  }
+  int urgent = 0;
+  for (int i = 0; i < 100; ++i) urgent += *queue.Pop() % 2 == 0 ? 1 : 0;
+  EXPECT_EQ(urgent, 50);
+}
+
 TEST(FairQueueTest, WhoGivesUpLeavesNoTrace) {
   FairQueue queue({});
   queue.Push("a", 1, 10);

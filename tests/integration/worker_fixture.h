@@ -9,6 +9,8 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,19 +32,38 @@ class DisturbedTransport final : public Transport {
   uint64_t lost() const { return lost_; }
 
   TransportCapabilities capabilities() const override { return inner_->capabilities(); }
+  StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory) override {
+    return inner_->AddLanding(memory);
+  }
+  StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view method, CallMessage request,
+                                               const CallOptions& options) override {
+    QUIRE_ASSIGN_OR_RETURN(auto call, inner_->Start(method, std::move(request), options));
+    if (!LosesThisOne()) return call;
+    return std::make_unique<LostCall>();
+  }
   Status Call(std::string_view method, const CallMessage& request, CallMessage* reply,
               const CallOptions& options) override {
     CallMessage answer;
     QUIRE_RETURN_IF_ERROR(inner_->Call(method, request, &answer, options));
-    if (period_ != 0 && ++calls_ % period_ == 0) {
-      ++lost_;
-      return Unavailable("the reply was lost");
-    }
+    if (LosesThisOne()) return Lost();
     *reply = std::move(answer);
     return OkStatus();
   }
 
  private:
+  static Status Lost() { return Unavailable("the reply was lost"); }
+  /// In place of a call whose reply was lost.
+  class LostCall final : public PendingCall {
+   public:
+    StatusOr<std::optional<CallMessage>> Next(TimePoint) override { return Lost(); }
+    void Cancel() override {}
+  };
+  bool LosesThisOne() {
+    if (period_ == 0 || ++calls_ % period_ != 0) return false;
+    ++lost_;
+    return true;
+  }
+
   std::shared_ptr<Transport> inner_;
   uint64_t period_ = 0;
   uint64_t calls_ = 0;

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Landings that the client end fills by copying, and the one check of places. The check does its
+// arithmetic on numbers from the peer and never overflows.
+// Thread-safety: PlainLanding is immutable; Land writes to the memory it is given.
+#ifndef QUIRE_COMMON_TRANSPORT_PLAIN_LANDING_H_
+#define QUIRE_COMMON_TRANSPORT_PLAIN_LANDING_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/base/payload.h"
+#include "common/base/status.h"
+#include "common/transport/transport.h"
+
+namespace quire {
+
+class PlainLanding final : public Landing {
+ public:
+  PlainLanding(const Transport* transport, std::span<std::byte> bytes)
+      : transport_(transport), bytes_(bytes) {}
+  std::span<std::byte> bytes() const override { return bytes_; }
+  const Transport* transport() const { return transport_; }
+
+ private:
+  const Transport* const transport_;
+  const std::span<std::byte> bytes_;
+};
+
+/// INVALID_ARGUMENT unless `landing` is null or was made by the default AddLanding of `transport`.
+[[nodiscard]] Status CheckPlainLanding(const Landing* landing, const Transport* transport);
+
+/// INVALID_ARGUMENT unless there is one place for each slice of `payload` and each slice lies
+/// within `landing_bytes` there.
+[[nodiscard]] Status CheckPlaces(const Payload& payload, const std::vector<uint64_t>& places,
+                                 uint64_t landing_bytes);
+
+/// Copies the part's payload to its places in `memory` and leaves `landed_bytes` in its stead; a
+/// part without places stays as it is. As CheckPlaces, with nothing copied on errors.
+[[nodiscard]] Status Land(std::span<std::byte> memory, CallMessage* part);
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_TRANSPORT_PLAIN_LANDING_H_
