@@ -28,7 +28,7 @@ namespace quire {
 
 struct Frame {
   std::string head;  ///< Opaque to pipes; at most max_frame_bytes together with the payload.
-  Payload payload;
+  Payload payload = {};
   uint64_t landing = 0;  ///< Which landing `places` are in; 0 for none. Server to client only.
   std::vector<uint64_t> places = {};  ///< Byte offset in the landing of each payload slice.
   /// At the receiver: payload bytes that the pipe put into the landing; then `payload` is empty.
@@ -40,8 +40,8 @@ struct Frame {
 class FrameReceiver {
  public:
   virtual ~FrameReceiver() = default;
-  /// The next frame, in the order of Send at the other end. The payload's owners may be kept as long
-  /// as needed; a pipe with memory to spare counts them (shm: leases).
+  /// The next frame, in the order of Send at the other end. The payload's owners may be kept as
+  /// long as needed; a pipe with memory to spare counts them (shm: leases).
   virtual void OnFrame(Frame frame) = 0;
   /// The connection is over, and why; the last call. UNAVAILABLE when the peer closed or died,
   /// INVALID_ARGUMENT when it sent what is no frame.

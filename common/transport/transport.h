@@ -42,7 +42,7 @@ struct CallMessage {
 
 /// Which of the calls that compete for a server or a connection go first.
 enum class Priority : uint8_t {
-  kPrefetch = 0,    ///< Useful only if it comes early enough.
+  kPrefetch = 0,  ///< Useful only if it comes early enough.
   kNormal = 1,
   kCorrection = 2,  ///< A step waits for it.
 };
@@ -69,9 +69,9 @@ struct TransportCapabilities {
   std::string_view name;           ///< "loopback", "grpc", "shm", "ucx": for logs and reports.
   uint64_t max_message_bytes = 0;  ///< Control and payload together, each direction and part.
   bool same_process = false;       ///< Payload slices are handed over, not copied.
-  bool in_place = false;           ///< Reply payload lies where the server keeps it: no copy at all.
-  bool direct_landing = false;     ///< The server's device writes into landings by itself.
-  std::string detail = {};         ///< For people: lanes, addresses.
+  bool in_place = false;        ///< Reply payload lies where the server keeps it: no copy at all.
+  bool direct_landing = false;  ///< The server's device writes into landings by itself.
+  std::string detail = {};      ///< For people: lanes, addresses.
 };
 
 /// A call whose reply is awaited. Destroying it cancels what has not arrived.
@@ -144,9 +144,9 @@ class ReplyWriter {
  public:
   virtual ~ReplyWriter() = default;
   /// Sends a part; may wait until the client has room. CANCELLED or UNAVAILABLE when nobody waits
-  /// any more, DEADLINE_EXCEEDED when the client made no room in time, RESOURCE_EXHAUSTED for a part
-  /// over the message limit, INVALID_ARGUMENT for places outside the landing: the handler returns
-  /// that error.
+  /// any more, DEADLINE_EXCEEDED when the client made no room in time, RESOURCE_EXHAUSTED for a
+  /// part over the message limit, INVALID_ARGUMENT for places outside the landing: the handler
+  /// returns that error.
   [[nodiscard]] virtual Status Write(CallMessage part) = 0;
 };
 

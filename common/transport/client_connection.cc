@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/transport/client_connection.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "common/transport/frame_parts.h"
+#include "common/transport/message_limit.h"
+#include "common/transport/plain_landing.h"
+
+namespace quire {
+namespace {
+
+/// Deadlines may be endless; waits and timeouts on the wire are not.
+constexpr Duration kLongestWait = std::chrono::minutes(1);
+constexpr Duration kLongestTimeout = std::chrono::hours(24 * 365);
+
+TimePoint After(Duration timeout) {
+  return SystemClock().Now() + std::min<Duration>(timeout, kLongestTimeout);
+}
+
+}  // namespace
+
+ClientConnection::ClientConnection(std::unique_ptr<FramePipe> pipe, const Options& options)
+    : options_(options),
+      pipe_(std::move(pipe)),
+      direct_landing_(pipe_->capabilities().direct_landing),
+      max_message_bytes_(MessageLimitOf(*pipe_, options.max_message_bytes)) {}
+
+Status ClientConnection::Connect() {
+  pipe_->Start(this);
+  FrameHead hello{.kind = FrameKind::kHello};
+  hello.amount = options_.window_bytes;
+  hello.name = options_.tenant;
+  hello.text = options_.ticket;
+  QUIRE_RETURN_IF_ERROR(SendHead(hello));
+  const TimePoint limit = After(options_.hello_timeout);
+  MutexLock lock(mutex_);
+  for (TimePoint now = SystemClock().Now(); connection_id_ == 0 && !over_;
+       now = SystemClock().Now()) {
+    if (now >= limit) return DeadlineExceeded("the server did not answer the connection's hello");
+    (void)changed_.WaitFor(mutex_, limit - now);
+  }
+  return over_ ? *over_ : OkStatus();
+}
+
+uint64_t ClientConnection::id() const {
+  MutexLock lock(mutex_);
+  return connection_id_;
+}
+
+StatusOr<ClientConnection::CallPtr> ClientConnection::Start(std::string_view method,
+                                                            CallMessage request,
+                                                            const CallOptions& options,
+                                                            uint64_t landing_id,
+                                                            uint32_t max_parts) {
+  QUIRE_RETURN_IF_ERROR(CheckMessageBytes(request, max_message_bytes_, "request"));
+  const auto call = std::make_shared<Call>();
+  call->deadline = After(options.timeout);
+  call->landing = options.landing;
+  FrameHead head{.kind = FrameKind::kRequest, .priority = options.priority};
+  head.amount = static_cast<uint64_t>(
+      std::clamp<int64_t>(options.timeout.count(), 1, kLongestTimeout.count()));
+  head.landing = landing_id;
+  head.landing_bytes = options.landing != nullptr ? options.landing->bytes().size() : 0;
+  head.max_parts = max_parts;
+  head.name = method;
+  head.text = std::move(request.control);
+  {
+    MutexLock lock(mutex_);
+    if (over_) return *over_;
+    head.id = call->id = next_id_++;
+    calls_[call->id] = call;
+  }
+  const Status sent =
+      pipe_->Send({.head = EncodeFrameHead(head), .payload = WithOwners(request.payload)});
+  if (sent.ok()) return call;
+  MutexLock lock(mutex_);
+  calls_.erase(call->id);
+  return sent;
+}
+
+ClientConnection::Event ClientConnection::Await(Call& call, TimePoint deadline) {
+  for (;;) {
+    if (call.given_up) return Event::kGivenUp;
+    if (!call.parts.empty()) return Event::kPart;
+    if (call.end) return Event::kEnd;
+    const TimePoint now = SystemClock().Now();
+    if (now >= call.deadline) return Event::kTimedOut;
+    if (now >= deadline) return Event::kNotYet;
+    const Duration wait = std::min(call.deadline, deadline) - now;
+    (void)call.changed.WaitFor(mutex_, std::min<Duration>(wait, kLongestWait));
+  }
+}
+
+StatusOr<std::optional<CallMessage>> ClientConnection::Next(Call& call, TimePoint deadline) {
+  Event event;
+  Status status;
+  {
+    MutexLock lock(mutex_);
+    event = Await(call, deadline);
+    if (event == Event::kGivenUp) status = *call.given_up;
+    if (event == Event::kEnd) status = *call.end;
+  }
+  switch (event) {
+    case Event::kPart:
+      return TakePart(call);
+    case Event::kNotYet:
+      return DeadlineExceeded("no part of the reply has arrived yet; the call goes on");
+    case Event::kTimedOut:
+      status = DeadlineExceeded("the call's timeout passed before its reply was complete");
+      GiveUp(call, status);
+      break;
+    case Event::kEnd:
+    case Event::kGivenUp:
+      break;
+  }
+  AwaitQuiet(call);
+  QUIRE_RETURN_IF_ERROR(status);
+  return std::nullopt;
+}
+
+StatusOr<std::optional<CallMessage>> ClientConnection::TakePart(Call& call) {
+  CallMessage part;
+  uint64_t credit = 0;
+  {
+    MutexLock lock(mutex_);
+    if (call.parts.empty()) return Status(StatusCode::kCancelled, "the call was cancelled");
+    part = std::move(call.parts.front());
+    call.parts.pop_front();
+    const uint64_t bytes = part.payload.size_bytes() + part.landed_bytes;
+    call.queued_bytes -= bytes;
+    call.taken_bytes += bytes;
+    credit = CreditDue(call);
+  }
+  Status status = CheckMessageBytes(part, max_message_bytes_, "reply");
+  if (status.ok() && call.landing != nullptr) status = Land(call.landing->bytes(), &part);
+  if (!status.ok()) {
+    GiveUp(call, status);
+    AwaitQuiet(call);
+    return status;
+  }
+  if (credit > 0) {
+    FrameHead head{.kind = FrameKind::kCredit};
+    head.id = call.id;
+    head.amount = credit;
+    (void)SendHead(head);  // When the connection is over, the receiver tells.
+  }
+  return part;
+}
+
+uint64_t ClientConnection::CreditDue(Call& call) {
+  if (call.end || over_ || call.taken_bytes < CreditStep(window_bytes_)) return 0;
+  return std::exchange(call.taken_bytes, 0);
+}
+
+void ClientConnection::GiveUp(Call& call, const Status& why) {
+  std::deque<CallMessage> let_go;  // Owners go outside the lock.
+  bool tell = false;
+  {
+    MutexLock lock(mutex_);
+    if (call.given_up) return;
+    call.given_up = why;
+    let_go.swap(call.parts);
+    call.queued_bytes = 0;
+    tell = !call.end;
+    if (!(direct_landing_ && call.landing != nullptr)) calls_.erase(call.id);
+    call.changed.NotifyAll();
+  }
+  if (!tell) return;
+  FrameHead head{.kind = FrameKind::kCancel};
+  head.id = call.id;
+  (void)SendHead(head);  // When the connection is over, nobody needs to be told.
+}
+
+void ClientConnection::AwaitQuiet(Call& call) {
+  if (!direct_landing_ || call.landing == nullptr) return;
+  const TimePoint limit = After(options_.cancel_timeout);
+  {
+    MutexLock lock(mutex_);
+    while (!call.end && !pipe_quiet_) {
+      const TimePoint now = SystemClock().Now();
+      if (now >= limit) break;
+      (void)call.changed.WaitFor(mutex_, limit - now);
+    }
+    // An end that the connection made up says nothing about the server's device.
+    if (pipe_quiet_ || (call.end && !over_)) return;
+  }
+  Close();
+}
+
+void ClientConnection::Close() {
+  pipe_->Close();
+  {
+    MutexLock lock(mutex_);
+    pipe_quiet_ = true;
+  }
+  Fail(Unavailable("the connection has been closed"));
+}
+
+void ClientConnection::Fail(const Status& why) {
+  MutexLock lock(mutex_);
+  if (!over_) over_ = why;
+  for (auto& [id, call] : calls_) {
+    if (!call->end) call->end = *over_;
+    call->changed.NotifyAll();
+  }
+  calls_.clear();
+  changed_.NotifyAll();
+}
+
+void ClientConnection::OnClosed(const Status& why) {
+  {
+    MutexLock lock(mutex_);
+    pipe_quiet_ = true;
+  }
+  Fail(Unavailable("the connection to the server is over: ", Message(why)));
+}
+
+void ClientConnection::OnFrame(Frame frame) {
+  const auto head = DecodeFrameHead(frame.head);
+  if (!head.ok()) return Fail(Unavailable("the server broke the protocol: ", head.status()));
+  switch (head->kind) {
+    case FrameKind::kHelloReply:
+      return OnHelloReply(*head);
+    case FrameKind::kPart:
+      return OnPart(*head, std::move(frame));
+    case FrameKind::kEnd:
+      return OnEnd(*head);
+    default:
+      return Fail(Unavailable("the server broke the protocol: it sent what only clients send"));
+  }
+}
+
+void ClientConnection::OnHelloReply(const FrameHead& head) {
+  if (head.code != StatusCode::kOk) return Fail(FrameStatus(head));
+  if (head.id == 0 || head.name != options_.tenant || head.amount > options_.window_bytes) {
+    return Fail(Unavailable("the server broke the protocol: its hello is not for this connection"));
+  }
+  MutexLock lock(mutex_);
+  connection_id_ = head.id;
+  window_bytes_ = head.amount;
+  changed_.NotifyAll();
+}
+
+void ClientConnection::OnPart(const FrameHead& head, Frame frame) {
+  CallPtr call;
+  {
+    MutexLock lock(mutex_);
+    const auto it = calls_.find(head.id);
+    if (it == calls_.end() || it->second->given_up) return;  // Nobody waits; the bytes are let go.
+    call = it->second;
+  }
+  auto part = PartOf(head, std::move(frame));
+  if (!part.ok()) return Fail(Unavailable("the server broke the protocol: ", part.status()));
+  const uint64_t bytes = part->payload.size_bytes() + part->landed_bytes;
+  bool flooded = false;
+  {
+    MutexLock lock(mutex_);
+    if (call->given_up || call->end) return;
+    call->queued_bytes += bytes;
+    flooded = call->queued_bytes > window_bytes_ + max_message_bytes_;
+    call->parts.push_back(*std::move(part));
+    call->changed.NotifyAll();
+  }
+  if (flooded)
+    Fail(Unavailable("the server broke the protocol: it sent more than it has credit for"));
+}
+
+void ClientConnection::OnEnd(const FrameHead& head) {
+  MutexLock lock(mutex_);
+  const auto it = calls_.find(head.id);
+  if (it == calls_.end()) return;
+  it->second->end = FrameStatus(head);
+  it->second->changed.NotifyAll();
+  calls_.erase(it);
+}
+
+}  // namespace quire

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/transport/frame_parts.h"
+
+#include <utility>
+#include <vector>
+
+namespace quire {
+namespace {
+
+/// The payload's bytes in slices of the places' sizes, which sum up to it. A slice that straddles
+/// several received ones is copied.
+Payload Cut(const Payload& payload, const std::vector<FramePlace>& places) {
+  Payload cut;
+  const std::vector<Slice>& slices = payload.slices();
+  size_t slice = 0, offset = 0;
+  for (const FramePlace& place : places) {
+    if (slices[slice].bytes.size() - offset >= place.bytes) {
+      cut.Append(Slice{slices[slice].bytes.subspan(offset, place.bytes), slices[slice].owner});
+      offset += place.bytes;
+    } else {
+      std::vector<std::byte> joined;
+      joined.reserve(place.bytes);
+      while (joined.size() < place.bytes) {
+        const std::span<const std::byte> rest = slices[slice].bytes.subspan(offset);
+        const size_t take = std::min<size_t>(rest.size(), place.bytes - joined.size());
+        joined.insert(joined.end(), rest.begin(), rest.begin() + static_cast<ptrdiff_t>(take));
+        offset += take;
+        if (offset == slices[slice].bytes.size() && joined.size() < place.bytes) {
+          ++slice;
+          offset = 0;
+        }
+      }
+      cut.Append(std::move(joined));
+    }
+    if (offset == slices[slice].bytes.size() && slice + 1 < slices.size()) {
+      ++slice;
+      offset = 0;
+    }
+  }
+  return cut;
+}
+
+}  // namespace
+
+Payload WithOwners(const Payload& payload) {
+  Payload owned;
+  for (const Slice& slice : payload.slices()) {
+    if (slice.owner != nullptr) {
+      owned.Append(slice);
+    } else {
+      owned.Append(std::vector<std::byte>(slice.bytes.begin(), slice.bytes.end()));
+    }
+  }
+  return owned;
+}
+
+StatusOr<CallMessage> PartOf(const FrameHead& head, Frame frame) {
+  CallMessage part{head.text, {}};
+  part.landed_bytes = frame.landed_bytes;
+  if (head.places.empty()) {
+    if (frame.landed_bytes != 0) return InvalidArgument("a part without places has landed");
+    part.payload = std::move(frame.payload);
+    return part;
+  }
+  uint64_t sum = 0;
+  for (const FramePlace& place : head.places) {
+    sum += place.bytes;
+    if (sum > kMaxFrameBytes) return InvalidArgument("the places are larger than any frame");
+    part.places.push_back(place.offset);
+  }
+  if (frame.landed_bytes != 0 && !frame.payload.empty()) {
+    return InvalidArgument("a part has landed by half");
+  }
+  if (sum != frame.landed_bytes + frame.payload.size_bytes()) {
+    return InvalidArgument("the places of a part do not sum up to its payload");
+  }
+  if (frame.landed_bytes == 0) part.payload = Cut(frame.payload, head.places);
+  return part;
+}
+
+Frame FrameOfPart(uint64_t call_id, uint64_t landing, CallMessage part) {
+  FrameHead head{.kind = FrameKind::kPart};
+  head.id = call_id;
+  head.text = std::move(part.control);
+  for (size_t i = 0; i < part.places.size(); ++i) {
+    head.places.push_back({part.places[i], part.payload.slices()[i].bytes.size()});
+  }
+  Frame frame{.head = EncodeFrameHead(head), .payload = WithOwners(part.payload)};
+  if (landing != 0 && !part.places.empty()) {
+    frame.landing = landing;
+    frame.places = std::move(part.places);
+  }
+  return frame;
+}
+
+}  // namespace quire

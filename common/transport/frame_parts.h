@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Between messages and frames: how a part is cut into slices again, and the arithmetic of limits
+// and credit that both ends of a connection must do alike. Thread-safety: pure functions.
+#ifndef QUIRE_COMMON_TRANSPORT_FRAME_PARTS_H_
+#define QUIRE_COMMON_TRANSPORT_FRAME_PARTS_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/base/payload.h"
+#include "common/base/status.h"
+#include "common/transport/frame.h"
+#include "common/transport/frame_pipe.h"
+#include "common/transport/transport.h"
+
+namespace quire {
+
+/// What a frame may take besides a message: the header, the method's name, places of some
+/// thousand slices.
+inline constexpr uint64_t kFrameRoomBytes = 64 << 10;
+
+/// The largest message over `pipe`: `wanted`, or what fits in its frames.
+inline uint64_t MessageLimitOf(const FramePipe& pipe, uint64_t wanted) {
+  const uint64_t frame = pipe.capabilities().max_frame_bytes;
+  return std::min(wanted, frame > kFrameRoomBytes ? frame - kFrameRoomBytes : 0);
+}
+
+/// A client gives credit back in steps of at least this many bytes.
+inline uint64_t CreditStep(uint64_t window_bytes) {
+  return std::max<uint64_t>(1, window_bytes / 4);
+}
+/// The credit that a part of `bytes` needs. A part larger than the window must be sent all the
+/// same, and what is left below a credit step must never stop the call.
+inline uint64_t CreditNeeded(uint64_t bytes, uint64_t window_bytes) {
+  return std::min(bytes, std::max<uint64_t>(1, window_bytes / 2));
+}
+
+/// The payload with an owner for each slice: those without are copied, because a pipe may hold a
+/// frame longer than the call that sent it.
+Payload WithOwners(const Payload& payload);
+
+/// The part that a frame carries; where it names places, the payload is cut into slices as the
+/// sender had them. INVALID_ARGUMENT when head and payload do not belong together.
+StatusOr<CallMessage> PartOf(const FrameHead& head, Frame frame);
+
+/// The frame of a part. REQUIRES: `part` has a place for each slice of its payload, or none.
+Frame FrameOfPart(uint64_t call_id, uint64_t landing, CallMessage part);
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_TRANSPORT_FRAME_PARTS_H_

@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The suite that every pipe passes. A test file of a pipe includes it and writes
+//
+//   INSTANTIATE_TEST_SUITE_P(Inproc, FramePipeConformance, ::testing::Values(&MakeInproc));
+//
+// where MakeInproc connects a fresh pair of pipes. No test sleeps: receivers block on conditions.
+#ifndef QUIRE_COMMON_TRANSPORT_FRAME_PIPE_CONFORMANCE_H_
+#define QUIRE_COMMON_TRANSPORT_FRAME_PIPE_CONFORMANCE_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/base/random.h"
+#include "common/transport/frame_pipe.h"
+
+namespace quire::testing {
+
+/// Two connected pipes; neither has been started.
+class PipesUnderTest {
+ public:
+  virtual ~PipesUnderTest() = default;
+  virtual FramePipe& client() = 0;
+  virtual FramePipe& server() = 0;
+  /// Ends one end as the death of its process would: without a goodbye where that can be done. The
+  /// pipe object stays until the end of the test.
+  virtual void KillClient() = 0;
+  virtual void KillServer() = 0;
+};
+using PipesFactory = std::unique_ptr<PipesUnderTest> (*)();
+
+/// Keeps what arrives. It can be told to stall: the next OnFrame then waits for Resume.
+class FrameRecorder final : public FrameReceiver {
+ public:
+  ~FrameRecorder() override { Resume(); }
+
+  void OnFrame(Frame frame) override {
+    MutexLock lock(mutex_);
+    inside_ = true;
+    changed_.NotifyAll();
+    while (stalled_) changed_.Wait(mutex_);
+    inside_ = false;
+    EXPECT_FALSE(closed_) << "a frame came after the end";
+    frames_.push_back(std::move(frame));
+    changed_.NotifyAll();
+  }
+  void OnClosed(const Status& why) override {
+    MutexLock lock(mutex_);
+    EXPECT_FALSE(closed_) << "the end came twice";
+    closed_ = why;
+    changed_.NotifyAll();
+  }
+
+  void Stall() {
+    MutexLock lock(mutex_);
+    stalled_ = true;
+  }
+  void Resume() {
+    MutexLock lock(mutex_);
+    stalled_ = false;
+    changed_.NotifyAll();
+  }
+  /// Waits until a frame is stalled inside.
+  void AwaitStalled() {
+    MutexLock lock(mutex_);
+    while (!inside_) changed_.Wait(mutex_);
+  }
+  /// Waits for `count` frames and hands them out.
+  std::vector<Frame> Take(size_t count) {
+    MutexLock lock(mutex_);
+    while (frames_.size() < count && !closed_) changed_.Wait(mutex_);
+    EXPECT_GE(frames_.size(), count) << "the connection ended first";
+    return std::exchange(frames_, {});
+  }
+  Status AwaitClosed() {
+    MutexLock lock(mutex_);
+    while (!closed_) changed_.Wait(mutex_);
+    return *closed_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<Frame> frames_ QUIRE_GUARDED_BY(mutex_);
+  std::optional<Status> closed_ QUIRE_GUARDED_BY(mutex_);
+  bool stalled_ QUIRE_GUARDED_BY(mutex_) = false;
+  bool inside_ QUIRE_GUARDED_BY(mutex_) = false;
+};
+
+inline std::vector<std::byte> BytesOf(const Payload& payload) {
+  std::vector<std::byte> bytes(payload.size_bytes());
+  payload.CopyTo(bytes.data());
+  return bytes;
+}
+inline std::vector<std::byte> PatternBytes(size_t count, uint64_t seed) {
+  SeededRandom random(seed);
+  std::vector<std::byte> bytes(count);
+  for (std::byte& b : bytes) b = static_cast<std::byte>(random.Next());
+  return bytes;
+}
+/// Slices of these sizes, each with an owner.
+inline Payload PayloadOfSizes(const std::vector<size_t>& sizes, uint64_t seed) {
+  Payload payload;
+  for (const size_t size : sizes) payload.Append(PatternBytes(size, seed++));
+  return payload;
+}
+/// A payload of one slice, and a witness of its owner.
+inline Payload WatchedPayload(size_t bytes, std::weak_ptr<const void>* witness) {
+  auto owner = std::make_shared<const std::vector<std::byte>>(bytes, std::byte{9});
+  *witness = owner;
+  Payload payload;
+  const std::span<const std::byte> span(*owner);
+  payload.Append(Slice{span, std::move(owner)});
+  return payload;
+}
+/// Owners are let go by threads of the pipe: waits for that, for a minute at most.
+inline bool Expires(const std::weak_ptr<const void>& witness) {
+  const TimePoint limit = SystemClock().Now() + std::chrono::minutes(1);
+  while (!witness.expired() && SystemClock().Now() < limit) std::this_thread::yield();
+  return witness.expired();
+}
+
+class FramePipeConformance : public ::testing::TestWithParam<PipesFactory> {
+ protected:
+  ~FramePipeConformance() override {
+    at_client_.Resume();
+    at_server_.Resume();
+    pipes_.reset();  // Before the receivers.
+  }
+
+  FramePipe& client() { return pipes_->client(); }
+  FramePipe& server() { return pipes_->server(); }
+  void StartBoth() {
+    client().Start(&at_client_);
+    server().Start(&at_server_);
+  }
+  /// Sends until an error comes, which it returns.
+  static Status SendUntilError(FramePipe& pipe) {
+    Status status;
+    while (status.ok()) status = pipe.Send({.head = "h", .payload = PayloadOfSizes({4096}, 1)});
+    return status;
+  }
+  static void SendNumbered(FramePipe& pipe, const std::string& name, int count) {
+    for (int i = 0; i < count; ++i) {
+      Frame frame{.head = name + std::to_string(i)};
+      frame.payload = PayloadOfSizes({static_cast<size_t>(i % 7) * 1000}, i);
+      EXPECT_TRUE(pipe.Send(std::move(frame)).ok());
+    }
+  }
+  static void ExpectNumbered(const std::vector<Frame>& frames, const std::string& name, int count) {
+    int next = 0;
+    for (const Frame& frame : frames) {
+      if (frame.head.rfind(name, 0) != 0) continue;
+      EXPECT_EQ(frame.head, name + std::to_string(next));
+      EXPECT_EQ(BytesOf(frame.payload), PatternBytes(static_cast<size_t>(next % 7) * 1000, next));
+      ++next;
+    }
+    EXPECT_EQ(next, count);
+  }
+
+  FrameRecorder at_client_;
+  FrameRecorder at_server_;
+  std::unique_ptr<PipesUnderTest> pipes_ = GetParam()();
+};
+
+TEST_P(FramePipeConformance, CapabilitiesAreStated) {
+  EXPECT_FALSE(client().capabilities().name.empty());
+  EXPECT_EQ(client().capabilities().name, server().capabilities().name);
+  EXPECT_GE(client().capabilities().max_frame_bytes, uint64_t{1} << 20);
+}
+
+TEST_P(FramePipeConformance, FramesOfEveryShapeArrive) {
+  StartBoth();
+  const std::vector<std::vector<size_t>> shapes = {{},        {1},
+                                                   {1, 2, 3}, {4096},
+                                                   {65537},   std::vector<size_t>(5000, 7),
+                                                   {5, 1, 0}, std::vector<size_t>(40, 16384),
+                                                   {900000}};
+  uint64_t seed = 100;
+  for (FramePipe* sender : {&client(), &server()}) {
+    FrameRecorder& receiver = sender == &client() ? at_server_ : at_client_;
+    for (const auto& shape : shapes) {
+      const Payload payload = PayloadOfSizes(shape, ++seed);
+      const std::string head(seed % 50, static_cast<char>(seed));
+      ASSERT_TRUE(sender->Send({.head = head, .payload = payload}).ok());
+      const auto frames = receiver.Take(1);
+      ASSERT_EQ(frames.size(), 1u);
+      EXPECT_EQ(frames[0].head, head);
+      EXPECT_EQ(BytesOf(frames[0].payload), BytesOf(payload));
+      EXPECT_EQ(frames[0].landed_bytes, 0u);
+    }
+  }
+}
+
+TEST_P(FramePipeConformance, FramesKeepTheirOrderInBothDirectionsAtOnce) {
+  StartBoth();
+  constexpr int kFrames = 500;
+  std::thread up([&] { SendNumbered(client(), "up", kFrames); });
+  std::thread down([&] { SendNumbered(server(), "down", kFrames); });
+  up.join();
+  down.join();
+  std::vector<Frame> at_server, at_client;
+  while (at_server.size() < kFrames) {
+    for (Frame& frame : at_server_.Take(1)) at_server.push_back(std::move(frame));
+  }
+  while (at_client.size() < kFrames) {
+    for (Frame& frame : at_client_.Take(1)) at_client.push_back(std::move(frame));
+  }
+  ExpectNumbered(at_server, "up", kFrames);
+  ExpectNumbered(at_client, "down", kFrames);
+}
+
+TEST_P(FramePipeConformance, SendersOnSeveralThreadsLoseNothing) {
+  StartBoth();
+  constexpr int kThreads = 4, kFrames = 100;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, name = std::string(1, static_cast<char>('a' + t)) + ":"] {
+      SendNumbered(client(), name, kFrames);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const std::vector<Frame> frames = at_server_.Take(kThreads * kFrames);
+  for (const char* name : {"a:", "b:", "c:", "d:"}) ExpectNumbered(frames, name, kFrames);
+}
+
+TEST_P(FramePipeConformance, FramesSentBeforeThePeerStartedWait) {
+  client().Start(&at_client_);
+  ASSERT_TRUE(client().Send({.head = "hello", .payload = PayloadOfSizes({100}, 1)}).ok());
+  server().Start(&at_server_);
+  const auto frames = at_server_.Take(1);
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_EQ(frames[0].head, "hello");
+  EXPECT_EQ(BytesOf(frames[0].payload), PatternBytes(100, 1));
+}
+
+TEST_P(FramePipeConformance, AFrameOverTheLimitIsRefusedAndTheNextOnePasses) {
+  StartBoth();
+  const uint64_t limit = client().capabilities().max_frame_bytes;
+  const auto block = std::make_shared<const std::vector<std::byte>>(1 << 20);
+  for (FramePipe* sender : {&client(), &server()}) {
+    FrameRecorder& receiver = sender == &client() ? at_server_ : at_client_;
+    Frame frame{.head = "h"};  // The payload alone takes the limit.
+    for (uint64_t left = limit; left > 0;) {
+      const uint64_t bytes = std::min<uint64_t>(left, block->size());
+      frame.payload.Append(Slice{std::span(block->data(), bytes), block});
+      left -= bytes;
+    }
+    const Status refused = sender->Send(std::move(frame));
+    EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted) << refused;
+    EXPECT_NE(Message(refused).find(std::to_string(limit)), std::string_view::npos) << refused;
+    ASSERT_TRUE(sender->Send({.head = "next"}).ok());
+    EXPECT_EQ(receiver.Take(1).at(0).head, "next");
+  }
+}
+
+TEST_P(FramePipeConformance, CloseEndsTheConnectionForBoth) {
+  StartBoth();
+  client().Close();
+  client().Close();
+  EXPECT_EQ(client().Send({.head = "late"}).code(), StatusCode::kUnavailable);
+  EXPECT_EQ(at_server_.AwaitClosed().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(SendUntilError(server()).code(), StatusCode::kUnavailable);
+}
+
+TEST_P(FramePipeConformance, TheServersCloseEndsTheConnectionForBoth) {
+  StartBoth();
+  server().Close();
+  EXPECT_EQ(server().Send({.head = "late"}).code(), StatusCode::kUnavailable);
+  EXPECT_EQ(at_client_.AwaitClosed().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(SendUntilError(client()).code(), StatusCode::kUnavailable);
+}
+
+TEST_P(FramePipeConformance, CloseMayRunOnSeveralThreadsAndBeforeStart) {
+  client().Start(&at_client_);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) threads.emplace_back([&] { client().Close(); });
+  for (std::thread& thread : threads) thread.join();
+  server().Close();  // Never started.
+  EXPECT_EQ(server().Send({.head = "late"}).code(), StatusCode::kUnavailable);
+}
+
+TEST_P(FramePipeConformance, NoReceiverCallComesAfterClose) {
+  auto receiver = std::make_unique<FrameRecorder>();
+  client().Start(receiver.get());
+  server().Start(&at_server_);
+  std::thread sender([&] { (void)SendUntilError(server()); });
+  (void)receiver->Take(1);
+  client().Close();
+  receiver.reset();  // A later call would be a use after free.
+  sender.join();
+}
+
+TEST_P(FramePipeConformance, CloseWakesASendThatWaits) {
+  at_server_.Stall();
+  StartBoth();
+  std::thread sender([&] { EXPECT_EQ(SendUntilError(client()).code(), StatusCode::kUnavailable); });
+  at_server_.AwaitStalled();
+  client().Close();
+  sender.join();
+}
+
+TEST_P(FramePipeConformance, TheDeathOfTheClientIsTold) {
+  StartBoth();
+  ASSERT_TRUE(client().Send({.head = "one"}).ok());
+  (void)at_server_.Take(1);
+  pipes_->KillClient();
+  EXPECT_EQ(at_server_.AwaitClosed().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(SendUntilError(server()).code(), StatusCode::kUnavailable);
+}
+
+TEST_P(FramePipeConformance, TheDeathOfTheServerIsTold) {
+  StartBoth();
+  ASSERT_TRUE(server().Send({.head = "one"}).ok());
+  (void)at_client_.Take(1);
+  pipes_->KillServer();
+  EXPECT_EQ(at_client_.AwaitClosed().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(SendUntilError(client()).code(), StatusCode::kUnavailable);
+}
+
+TEST_P(FramePipeConformance, OwnersAreLetGoOnceTheFrameIsSentAndForgotten) {
+  StartBoth();
+  std::weak_ptr<const void> up, down;
+  ASSERT_TRUE(client().Send({.head = "up", .payload = WatchedPayload(70000, &up)}).ok());
+  ASSERT_TRUE(server().Send({.head = "down", .payload = WatchedPayload(70000, &down)}).ok());
+  EXPECT_EQ(at_server_.Take(1).size(), 1u);  // Forgotten at once.
+  EXPECT_EQ(at_client_.Take(1).size(), 1u);
+  EXPECT_TRUE(Expires(up));
+  EXPECT_TRUE(Expires(down));
+}
+
+TEST_P(FramePipeConformance, OwnersAreLetGoWhenTheConnectionEnds) {
+  at_client_.Stall();
+  StartBoth();
+  std::vector<std::weak_ptr<const void>> witnesses;
+  std::thread sender([&] {
+    Status status;
+    while (status.ok()) {
+      status = server().Send(
+          {.head = "h", .payload = WatchedPayload(100000, &witnesses.emplace_back())});
+    }
+  });
+  at_client_.AwaitStalled();
+  pipes_->KillServer();
+  sender.join();
+  at_client_.Resume();
+  (void)at_client_.AwaitClosed();
+  (void)at_client_.Take(0);
+  pipes_.reset();
+  for (const auto& witness : witnesses) EXPECT_TRUE(witness.expired());
+}
+
+TEST_P(FramePipeConformance, ReceivedPayloadOutlivesThePipes) {
+  StartBoth();
+  ASSERT_TRUE(server().Send({.head = "h", .payload = PayloadOfSizes({100000, 3}, 5)}).ok());
+  const auto frames = at_client_.Take(1);
+  ASSERT_EQ(frames.size(), 1u);
+  pipes_.reset();
+  EXPECT_EQ(BytesOf(frames[0].payload), BytesOf(PayloadOfSizes({100000, 3}, 5)));
+}
+
+TEST_P(FramePipeConformance, AStalledReceiverHoldsUpNobodyElse) {
+  at_client_.Stall();
+  StartBoth();
+  std::atomic<int> sent{0};
+  constexpr int kFrames = 640;
+  std::thread sender([&] {
+    for (int i = 0; i < kFrames; ++i) {
+      Frame frame{.head = std::to_string(i), .payload = PayloadOfSizes({100000}, 1)};
+      EXPECT_TRUE(server().Send(std::move(frame)).ok());
+      ++sent;
+    }
+  });
+  at_client_.AwaitStalled();
+  // The other direction goes on, and so does another connection.
+  SendNumbered(client(), "up", 200);
+  std::vector<Frame> up;
+  while (up.size() < 200) {
+    for (Frame& frame : at_server_.Take(1)) up.push_back(std::move(frame));
+  }
+  ExpectNumbered(up, "up", 200);
+  {
+    const auto other = GetParam()();
+    FrameRecorder receiver, unused;
+    other->client().Start(&unused);
+    other->server().Start(&receiver);
+    SendNumbered(other->client(), "other", 200);
+    ExpectNumbered(receiver.Take(200), "other", 200);
+    other->client().Close();
+    other->server().Close();
+  }
+  EXPECT_LT(sent, kFrames) << "64 MB that nobody takes are not taken";
+  at_client_.Resume();
+  sender.join();
+  const auto frames = at_client_.Take(kFrames);
+  ASSERT_EQ(frames.size(), static_cast<size_t>(kFrames));
+  for (int i = 0; i < kFrames; ++i) EXPECT_EQ(frames[i].head, std::to_string(i));
+}
+
+TEST_P(FramePipeConformance, PayloadWithPlacesLandsOrIsDelivered) {
+  StartBoth();
+  std::vector<std::byte> memory(100000, std::byte{0});
+  const auto key = client().AddLanding(7, memory);
+  ASSERT_TRUE(key.ok()) << key.status();
+  ASSERT_TRUE(server().OpenLanding(7, *key, memory.size()).ok());
+  const Payload payload = PayloadOfSizes({1000, 3, 5000}, 42);
+  const std::vector<uint64_t> places = {99000, 0, 50001};
+  ASSERT_TRUE(
+      server().Send({.head = "h", .payload = payload, .landing = 7, .places = places}).ok());
+  const auto frames = at_client_.Take(1);
+  ASSERT_EQ(frames.size(), 1u);
+  if (frames[0].landed_bytes == 0) {
+    EXPECT_EQ(BytesOf(frames[0].payload), BytesOf(payload));
+    EXPECT_EQ(memory, std::vector<std::byte>(100000, std::byte{0}));
+  } else {
+    EXPECT_EQ(frames[0].landed_bytes, payload.size_bytes());
+    EXPECT_TRUE(frames[0].payload.empty());
+    std::vector<std::byte> expected(100000, std::byte{0});
+    for (size_t i = 0; i < places.size(); ++i) {
+      const Slice& slice = payload.slices()[i];
+      std::copy(slice.bytes.begin(), slice.bytes.end(), expected.begin() + places[i]);
+    }
+    EXPECT_EQ(memory, expected);
+  }
+  server().CloseLanding(7);
+  client().RemoveLanding(7);
+  memory.assign(memory.size(), std::byte{0});
+  ASSERT_TRUE(
+      server().Send({.head = "late", .payload = payload, .landing = 7, .places = places}).ok());
+  const auto late = at_client_.Take(1);
+  ASSERT_EQ(late.size(), 1u);
+  EXPECT_EQ(BytesOf(late[0].payload), BytesOf(payload)) << "a closed landing takes nothing";
+  EXPECT_EQ(memory, std::vector<std::byte>(100000, std::byte{0}));
+}
+
+TEST_P(FramePipeConformance, AKeyThatIsNoneIsRefusedWhereKeysAreNeeded) {
+  StartBoth();
+  std::vector<std::byte> memory(4096);
+  const auto key = client().AddLanding(1, memory);
+  ASSERT_TRUE(key.ok()) << key.status();
+  if (!key->empty()) {
+    EXPECT_EQ(server().OpenLanding(1, "no key", memory.size()).code(),
+              StatusCode::kInvalidArgument);
+    EXPECT_EQ(server().OpenLanding(1, "", memory.size()).code(), StatusCode::kInvalidArgument);
+  }
+  client().RemoveLanding(1);
+  client().RemoveLanding(1);
+}
+
+}  // namespace quire::testing
+
+#endif  // QUIRE_COMMON_TRANSPORT_FRAME_PIPE_CONFORMANCE_H_
