@@ -136,7 +136,9 @@ StatusOr<std::optional<CallMessage>> ClientConnection::TakePart(Call& call) {
     credit = CreditDue(call);
   }
   Status status = CheckMessageBytes(part, max_message_bytes_, "reply");
-  if (status.ok() && call.landing != nullptr) status = Land(call.landing->bytes(), &part);
+  if (status.ok() && call.landing != nullptr && part.landed_bytes == 0) {
+    status = Land(call.landing->bytes(), &part);
+  }
   if (!status.ok()) {
     GiveUp(call, status);
     AwaitQuiet(call);

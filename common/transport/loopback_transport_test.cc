@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/transport/loopback_transport.h"
 
+#include "common/transport/parts_conformance.h"
 #include "common/transport/transport_conformance.h"
 
 namespace quire::testing {
@@ -22,6 +23,7 @@ std::unique_ptr<TransportUnderTest> MakeLoopback(CallHandler* handler, uint64_t 
 }
 
 INSTANTIATE_TEST_SUITE_P(Loopback, TransportConformance, ::testing::Values(&MakeLoopback));
+INSTANTIATE_TEST_SUITE_P(Loopback, PartsConformance, ::testing::Values(&MakeLoopback));
 
 class MirrorHandler final : public CallHandler {
  public:

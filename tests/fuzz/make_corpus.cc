@@ -13,6 +13,8 @@
 #include "client/client.h"
 #include "client/recall_codec.h"
 #include "common/base/checksum.h"
+#include "common/base/retry_hint.h"
+#include "common/transport/frame.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "common/wire/wire_split.h"
@@ -228,6 +230,35 @@ void WriteEntropySeed(const fs::path& path) {
   Write(path, std::string(reinterpret_cast<const char*>(container->data()), container->size()));
 }
 
+void WriteFrameSeeds(const fs::path& dir) {
+  // The payload's size and the size of its slices less one stand in front.
+  auto seed = [&](const std::string& name, const FrameHead& head, size_t payload_bytes) {
+    Write(dir / name, std::string{static_cast<char>(payload_bytes), 2} + EncodeFrameHead(head) +
+                          std::string(payload_bytes, 'p'));
+  };
+  seed("hello", {.kind = FrameKind::kHello, .amount = 1 << 25, .name = "t", .text = "0123456789"},
+       0);
+  seed("hello_reply", {.kind = FrameKind::kHelloReply, .id = 7, .amount = 1 << 20, .name = "t"}, 0);
+  seed("request",
+       {.kind = FrameKind::kRequest,
+        .priority = Priority::kCorrection,
+        .id = 1,
+        .amount = 1'000'000'000,
+        .landing = 2,
+        .landing_bytes = 4096,
+        .max_parts = 8,
+        .name = "quire.v1.Session/Recall",
+        .text = "control"},
+       0);
+  seed("part",
+       {.kind = FrameKind::kPart, .id = 1, .text = "c", .places = {{0, 4}, {100, 1}, {50, 5}}}, 10);
+  FrameHead end{.kind = FrameKind::kEnd, .id = 1};
+  SetFrameStatus(WithRetryAfter(ResourceExhausted("busy"), std::chrono::seconds(1)), &end);
+  seed("end", end, 0);
+  seed("cancel", {.kind = FrameKind::kCancel, .id = 1}, 0);
+  seed("credit", {.kind = FrameKind::kCredit, .id = 1, .amount = 65536}, 0);
+}
+
 void WriteTraceSeeds(const fs::path& dir) {
   Write(dir / "three_requests",
         R"({"timestamp":0,"input_length":1300,"output_length":52,"hash_ids":[0,14,15]})"
@@ -256,5 +287,6 @@ int main(int argc, char** argv) {
   WriteSafetensorsSeed(root / "safetensors_fuzz" / "two_tensors");
   WriteConfigSeeds(root / "config_fuzz");
   WriteEntropySeed(root / "entropy_fuzz" / "three_units");
+  WriteFrameSeeds(root / "frame_fuzz");
   WriteTraceSeeds(root / "mooncake_trace_fuzz");
 }

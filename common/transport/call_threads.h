@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CallThreads: the threads that calls of connections run on. Threads start when they are needed and
+// stay; a call never waits here, because the order of waiting calls is decided behind the door that
+// calls pass (admission), not in front of it. No tenant has more than half of the threads.
+// Thread-safety: all methods may be called concurrently. The destructor waits for what runs.
+#ifndef QUIRE_COMMON_TRANSPORT_CALL_THREADS_H_
+#define QUIRE_COMMON_TRANSPORT_CALL_THREADS_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+
+namespace quire {
+
+class CallThreads {
+ public:
+  using Task = std::function<void()>;
+  /// `max_threads` is at least 2.
+  explicit CallThreads(uint32_t max_threads) : max_threads_(max_threads) {}
+  ~CallThreads();
+
+  /// Runs `task` at once. RESOURCE_EXHAUSTED with a retry hint when no thread is free for `tenant`:
+  /// the task was not taken.
+  [[nodiscard]] Status Run(std::string_view tenant, Task task);
+
+ private:
+  struct Job {
+    std::string tenant;
+    Task task;
+  };
+  void Loop();
+
+  const uint32_t max_threads_;
+  Mutex mutex_;
+  CondVar wake_;
+  std::deque<Job> jobs_ QUIRE_GUARDED_BY(mutex_);  ///< Each has an idle or a new thread.
+  std::map<std::string, uint32_t, std::less<>> of_tenants_ QUIRE_GUARDED_BY(mutex_);
+  uint32_t busy_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Jobs taken and not finished.
+  bool stopping_ QUIRE_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_ QUIRE_GUARDED_BY(mutex_);
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_TRANSPORT_CALL_THREADS_H_

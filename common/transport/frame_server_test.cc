@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FrameServer against a client that speaks frames by hand: what honest clients never do, and what
+// only the order of frames shows.
+#include "common/transport/frame_server.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <thread>
+#include <tuple>
+
+#include "common/base/retry_hint.h"
+#include "common/transport/frame.h"
+#include "common/transport/frame_client.h"
+#include "common/transport/frame_recorder.h"
+#include "common/transport/inproc_pipe.h"
+
+namespace quire::testing {
+namespace {
+
+constexpr size_t kPart = 1000;
+
+/// Writes parts of kPart bytes, with the method's name, until nobody takes them; "Echo" answers.
+class FloodHandler final : public CallHandler {
+ public:
+  std::vector<std::string> Methods() const override { return {"Echo", "Flood", "Wait"}; }
+  Status Handle(const CallContext& context, std::string_view method, const CallMessage& request,
+                ReplyWriter& reply) override {
+    if (method == "Echo") return reply.Write({request.control, {}});
+    if (method == "Wait") return Wait();
+    Status status;
+    while (status.ok()) {
+      CallMessage part{std::string(method), {}};
+      std::weak_ptr<const void> witness;
+      part.payload = WatchedPayload(kPart, &witness);
+      {
+        MutexLock lock(mutex_);
+        owners_.push_back(witness);
+      }
+      status = reply.Write(std::move(part));
+    }
+    MutexLock lock(mutex_);
+    stopped_[context.priority] = status;
+    changed_.NotifyAll();
+    return status;
+  }
+
+  Status AwaitStopped(Priority priority = Priority::kNormal) {
+    MutexLock lock(mutex_);
+    while (!stopped_.contains(priority)) changed_.Wait(mutex_);
+    return stopped_[priority];
+  }
+  void Release() {
+    MutexLock lock(mutex_);
+    released_ = true;
+    changed_.NotifyAll();
+  }
+  bool AllLetGo() {
+    std::vector<std::weak_ptr<const void>> owners;
+    {
+      MutexLock lock(mutex_);
+      owners = owners_;
+    }
+    return std::all_of(owners.begin(), owners.end(), [](const auto& w) { return Expires(w); });
+  }
+
+ private:
+  Status Wait() {
+    MutexLock lock(mutex_);
+    while (!released_) changed_.Wait(mutex_);
+    return Internal("released");
+  }
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool released_ QUIRE_GUARDED_BY(mutex_) = false;
+  std::map<Priority, Status> stopped_ QUIRE_GUARDED_BY(mutex_);
+  std::vector<std::weak_ptr<const void>> owners_ QUIRE_GUARDED_BY(mutex_);
+};
+
+/// A client's end of a connection, frame by frame.
+class RawClient {
+ public:
+  explicit RawClient(FrameServer* server, const InprocOptions& options = {}) {
+    InprocPair pair = MakeInprocPair(options);
+    pipe_ = std::move(pair.client);
+    pipe_->Start(&received);
+    server->Accept(std::move(pair.server));
+  }
+  ~RawClient() {
+    received.Resume();
+    pipe_->Close();
+  }
+
+  void Send(const FrameHead& head) { SendBytes(EncodeFrameHead(head)); }
+  void SendBytes(std::string head) { (void)pipe_->Send({.head = std::move(head)}); }
+  void Hello(const std::string& tenant = "default", uint64_t window = 10 * kPart) {
+    Send({.kind = FrameKind::kHello, .amount = window, .name = tenant, .text = tenant});
+  }
+  void Request(uint64_t id, const std::string& method, Priority priority = Priority::kNormal) {
+    Send({.kind = FrameKind::kRequest,
+          .priority = priority,
+          .id = id,
+          .amount = 60'000'000'000,
+          .max_parts = UINT32_MAX,
+          .name = method});
+  }
+  /// The next head.
+  FrameHead Take() {
+    while (frames_.empty()) {
+      for (Frame& frame : received.Take(1)) frames_.push_back(std::move(frame));
+    }
+    const auto head = DecodeFrameHead(frames_.front().head);
+    frames_.pop_front();
+    EXPECT_TRUE(head.ok()) << head.status();
+    return head.ok() ? *head : FrameHead{};
+  }
+  FrameHead TakeKind(FrameKind kind) {
+    FrameHead head = Take();
+    while (head.kind != kind) head = Take();
+    return head;
+  }
+  FramePipe& pipe() { return *pipe_; }
+
+  FrameRecorder received;
+
+ private:
+  std::unique_ptr<FramePipe> pipe_;
+  std::deque<Frame> frames_;
+};
+
+class FrameServerTest : public ::testing::Test {
+ protected:
+  ~FrameServerTest() override { handler_.Release(); }
+
+  FrameServer& Start(const FrameServer::Options& options) {
+    server_ = std::make_unique<FrameServer>(
+        &handler_,
+        [](std::string_view, std::string_view ticket) -> StatusOr<std::string> {
+          if (ticket == "forged") return Status(StatusCode::kUnauthenticated, "no such ticket");
+          return std::string(ticket);
+        },
+        options);
+    return *server_;
+  }
+  uint64_t Metric(const std::string& name) { return MetricValuesOf(*server_).at(name); }
+
+  FloodHandler handler_;
+  std::unique_ptr<FrameServer> server_;
+};
+
+TEST_F(FrameServerTest, AForgedTicketOrAnothersIsRefusedWithTheReason) {
+  Start({});
+  for (const auto& [tenant, ticket, code] :
+       {std::tuple{"default", "forged", StatusCode::kUnauthenticated},
+        std::tuple{"default", "somebody", StatusCode::kPermissionDenied}}) {
+    InprocPair pair = MakeInprocPair({});
+    server_->Accept(std::move(pair.server));
+    const auto client =
+        FrameClient::Connect(std::move(pair.client), {.tenant = tenant, .ticket = ticket});
+    EXPECT_EQ(client.status().code(), code) << client.status();
+  }
+  EXPECT_EQ(Metric("transport_hello_refused"), 2u);
+}
+
+TEST_F(FrameServerTest, NothingIsDoneBeforeAHello) {
+  Start({});
+  RawClient client(server_.get());
+  client.Request(1, "Echo");
+  EXPECT_EQ(client.received.AwaitClosed().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(Metric("transport_calls"), 0u);
+}
+
+TEST_F(FrameServerTest, AConnectionWithoutAHelloIsClosed) {
+  Start({.hello_timeout = std::chrono::milliseconds(20)});
+  RawClient client(server_.get());
+  EXPECT_EQ(client.received.AwaitClosed().code(), StatusCode::kUnavailable);
+}
+
+TEST_F(FrameServerTest, WhatIsNoFrameEndsTheConnection) {
+  Start({});
+  for (const std::string& bytes :
+       {std::string("garbage"), std::string(kFrameHeaderBytes, '\0'),
+        EncodeFrameHead({.kind = FrameKind::kEnd, .id = 1}),
+        EncodeFrameHead({.kind = FrameKind::kHello, .amount = 1, .name = "default"})}) {
+    RawClient client(server_.get());
+    client.Hello();
+    EXPECT_EQ(client.Take().kind, FrameKind::kHelloReply);
+    client.SendBytes(bytes);
+    EXPECT_EQ(client.received.AwaitClosed().code(), StatusCode::kUnavailable);
+  }
+}
+
+TEST_F(FrameServerTest, CallsOverTheLimitAreRefusedWithAHintAndTheOthersGoOn) {
+  Start({.max_calls = 2});
+  RawClient client(server_.get());
+  client.Hello();
+  EXPECT_EQ(client.Take().kind, FrameKind::kHelloReply);
+  for (const uint64_t id : {1, 2, 3}) client.Request(id, "Wait");
+  const FrameHead refused = client.Take();
+  EXPECT_EQ(refused.kind, FrameKind::kEnd);
+  EXPECT_EQ(refused.id, 3u);
+  EXPECT_EQ(refused.code, StatusCode::kResourceExhausted);
+  EXPECT_TRUE(RetryAfter(FrameStatus(refused)));
+  handler_.Release();
+  EXPECT_EQ(client.Take().code, StatusCode::kInternal);
+  EXPECT_EQ(client.Take().code, StatusCode::kInternal);
+  client.Request(4, "Echo");
+  EXPECT_EQ(client.Take().kind, FrameKind::kPart);
+  EXPECT_EQ(Metric("transport_calls_refused"), 1u);
+}
+
+TEST_F(FrameServerTest, ConnectionsAreBoundedForATenantAndInAll) {
+  Start({.max_connections = 3, .max_connections_per_tenant = 1});
+  RawClient first(server_.get()), second(server_.get()), other(server_.get());
+  first.Hello();
+  EXPECT_EQ(first.Take().code, StatusCode::kOk);
+  second.Hello();
+  EXPECT_EQ(second.Take().code, StatusCode::kResourceExhausted);
+  other.Hello("other");
+  EXPECT_EQ(other.Take().code, StatusCode::kOk);
+  RawClient fourth(server_.get());
+  EXPECT_EQ(fourth.received.AwaitClosed().code(), StatusCode::kUnavailable);
+}
+
+TEST_F(FrameServerTest, NoMoreIsSentThanThereIsCreditFor) {
+  Start({});
+  RawClient client(server_.get());
+  client.Hello("default", 10 * kPart);
+  EXPECT_EQ(client.Take().amount, 10 * kPart);
+  client.Request(1, "Flood");
+  // Parts need their own size in credit, so the window is used up to the last byte.
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(client.Take().kind, FrameKind::kPart);
+  client.Request(2, "Echo");  // Goes past the one that waits.
+  EXPECT_EQ(client.Take().id, 2u);
+  EXPECT_EQ(client.Take().kind, FrameKind::kEnd);
+  client.Send({.kind = FrameKind::kCredit, .id = 1, .amount = 2 * kPart});
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(client.Take().id, 1u);
+  client.Request(3, "Echo");
+  EXPECT_EQ(client.Take().id, 3u);
+}
+
+TEST_F(FrameServerTest, AClientThatTakesNothingLosesTheCallAndKeepsTheConnection) {
+  Start({.stall_timeout = std::chrono::milliseconds(200)});
+  RawClient client(server_.get());
+  client.Hello();
+  client.Request(1, "Flood");
+  EXPECT_EQ(client.TakeKind(FrameKind::kEnd).code, StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(handler_.AwaitStopped().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(Metric("transport_stalled"), 1u);
+  client.Request(2, "Echo");
+  EXPECT_EQ(client.Take().id, 2u);
+  EXPECT_TRUE(handler_.AllLetGo());
+}
+
+TEST_F(FrameServerTest, APipeThatTakesNoBytesLosesTheConnection) {
+  Start({.stall_timeout = std::chrono::milliseconds(50)});
+  RawClient client(server_.get(), {.queue_frames = 1});
+  client.Hello("default", uint64_t{1} << 30);
+  EXPECT_EQ(client.Take().kind, FrameKind::kHelloReply);
+  client.received.Stall();
+  client.Request(1, "Flood");
+  EXPECT_EQ(handler_.AwaitStopped().code(), StatusCode::kUnavailable);
+  client.received.Resume();
+  EXPECT_EQ(client.received.AwaitClosed().code(), StatusCode::kUnavailable);
+  (void)client.received.Take(0);
+  EXPECT_TRUE(handler_.AllLetGo());
+}
+
+TEST_F(FrameServerTest, UrgentPartsOvertakeThoseThatWait) {
+  Start({});
+  RawClient client(server_.get(), {.queue_frames = 1});
+  client.Hello("default", uint64_t{1} << 30);
+  EXPECT_EQ(client.Take().kind, FrameKind::kHelloReply);
+  client.received.Stall();
+  for (const uint64_t id : {1, 2, 3}) client.Request(id, "Flood", Priority::kPrefetch);
+  client.received.AwaitStalled();
+  client.Request(4, "Flood", Priority::kCorrection);
+  while (Metric("transport_calls") < 4) std::this_thread::yield();
+  client.received.Resume();
+  // From its first part on, the correction has nearly every turn: prefetches get those only that
+  // are free while its handler makes the next part.
+  while (client.Take().id != 4) continue;
+  int corrections = 0;
+  for (int i = 0; i < 2000; ++i) corrections += client.Take().id == 4 ? 1 : 0;
+  EXPECT_GT(corrections, 2000 / 4) << "an even share";
+}
+
+TEST_F(FrameServerTest, ACancelEndsTheCallForTheClientWhileTheHandlerGoesOn) {
+  Start({});
+  RawClient client(server_.get());
+  client.Hello();
+  EXPECT_EQ(client.Take().kind, FrameKind::kHelloReply);
+  client.Request(1, "Wait");
+  client.Send({.kind = FrameKind::kCancel, .id = 1});
+  const FrameHead end = client.Take();
+  EXPECT_EQ(end.kind, FrameKind::kEnd);
+  EXPECT_EQ(end.code, StatusCode::kCancelled);
+  handler_.Release();
+  client.Request(2, "Echo");
+  EXPECT_EQ(client.Take().id, 2u) << "the call that was cancelled has one end";
+  EXPECT_EQ(Metric("transport_cancelled"), 1u);
+}
+
+TEST_F(FrameServerTest, TheDeathOfAClientStopsItsHandlersAndLetsEverythingGo) {
+  Start({});
+  for (const bool stalled : {false, true}) {
+    RawClient client(server_.get(), {.queue_frames = 2});
+    client.Hello("default", uint64_t{1} << 30);
+    EXPECT_EQ(client.Take().kind, FrameKind::kHelloReply);
+    if (stalled) client.received.Stall();
+    client.Request(1, "Flood", stalled ? Priority::kPrefetch : Priority::kCorrection);
+    if (stalled) {
+      client.received.AwaitStalled();
+    } else {
+      (void)client.Take();
+    }
+    DropInprocConnection(client.pipe());
+    EXPECT_FALSE(handler_.AwaitStopped(stalled ? Priority::kPrefetch : Priority::kCorrection).ok());
+  }
+  EXPECT_TRUE(handler_.AllLetGo());
+}
+
+TEST_F(FrameServerTest, LandingsBelongToOneConnectionOfOneTenant) {
+  Start({});
+  RawClient client(server_.get(), {.direct_landing = true});
+  client.Hello();
+  const uint64_t id = client.Take().id;
+  std::vector<std::byte> memory(4096);
+  const auto key = client.pipe().AddLanding(1, memory);
+  ASSERT_TRUE(key.ok());
+  EXPECT_TRUE(server_->OpenLanding("default", id, 1, *key, 4096).ok());
+  EXPECT_EQ(server_->OpenLanding("other", id, 1, *key, 4096).code(), StatusCode::kNotFound);
+  EXPECT_EQ(server_->OpenLanding("default", id + 1, 1, *key, 4096).code(), StatusCode::kNotFound);
+  EXPECT_EQ(server_->OpenLanding("default", id, 2, "no key", 4096).code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(server_->OpenLanding("default", id, 0, *key, 4096).code(),
+            StatusCode::kInvalidArgument);
+  for (uint64_t landing = 2; landing <= wire::kMaxLandings; ++landing) {
+    const auto more = client.pipe().AddLanding(landing, memory);
+    EXPECT_TRUE(server_->OpenLanding("default", id, landing, *more, 4096).ok());
+  }
+  const auto more = client.pipe().AddLanding(1000, memory);
+  EXPECT_EQ(server_->OpenLanding("default", id, 1000, *more, 4096).code(),
+            StatusCode::kResourceExhausted);
+  EXPECT_TRUE(server_->CloseLanding("default", id, 1).ok());
+  EXPECT_TRUE(server_->CloseLanding("default", id, 1).ok());
+  EXPECT_TRUE(server_->OpenLanding("default", id, 1000, *more, 4096).ok());
+}
+
+TEST_F(FrameServerTest, ConnectionsAreCountedByKind) {
+  Start({});
+  RawClient client(server_.get());
+  client.Hello();
+  (void)client.Take();
+  EXPECT_EQ(Metric("transport_connections{kind=\"inproc\"}"), 1u);
+  client.pipe().Close();
+  while (Metric("transport_connections{kind=\"inproc\"}") != 0) std::this_thread::yield();
+}
+
+}  // namespace
+}  // namespace quire::testing

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/transport/send_turns.h"
+
+#include <gtest/gtest.h>
+
+#include "common/base/retry_hint.h"
+#include "common/transport/call_threads.h"
+
+namespace quire {
+namespace {
+
+TEST(SendTurnsTest, TheMostUrgentGoesFirstAndThenTheOldest) {
+  SendTurns turns;
+  SendTurns::Turn running, low1{.urgency = 0}, low2{.urgency = 0}, high{.urgency = 2};
+  turns.Enter(&running);
+  EXPECT_TRUE(running.granted);
+  for (SendTurns::Turn* turn : {&low1, &low2, &high}) turns.Enter(turn);
+  for (SendTurns::Turn* next : {&high, &low1, &low2}) {
+    EXPECT_FALSE(next->granted);
+    turns.Finish();
+    EXPECT_TRUE(next->granted);
+  }
+  turns.Finish();
+  EXPECT_FALSE(turns.busy());
+}
+
+TEST(SendTurnsTest, OneWithoutCreditHoldsUpNobody) {
+  SendTurns turns;
+  int64_t none = -5, some = 10;
+  SendTurns::Turn poor{.urgency = 2, .credit_needed = 10, .credit = &none};
+  SendTurns::Turn rich{.urgency = 0, .credit_needed = 10, .credit = &some};
+  turns.Enter(&poor);
+  turns.Enter(&rich);
+  EXPECT_FALSE(poor.granted);
+  EXPECT_TRUE(rich.granted);
+  none = 10;
+  turns.Grant();
+  EXPECT_FALSE(poor.granted) << "one at a time";
+  turns.Finish();
+  EXPECT_TRUE(poor.granted);
+}
+
+TEST(SendTurnsTest, WhoLeavesIsNotServed) {
+  SendTurns turns;
+  SendTurns::Turn running, gone, next;
+  turns.Enter(&running);
+  turns.Enter(&gone);
+  turns.Enter(&next);
+  turns.Leave(&gone);
+  turns.Finish();
+  EXPECT_FALSE(gone.granted);
+  EXPECT_TRUE(next.granted);
+}
+
+TEST(CallThreadsTest, NoTenantHasMoreThanHalfAndAllHaveNoMoreThanThereAre) {
+  Mutex mutex;
+  CondVar changed;
+  bool open = false;
+  int ran = 0;
+  const auto wait = [&] {
+    MutexLock lock(mutex);
+    while (!open) changed.Wait(mutex);
+    ++ran;
+  };
+  {
+    CallThreads threads(4);
+    EXPECT_TRUE(threads.Run("a", wait).ok());
+    EXPECT_TRUE(threads.Run("a", wait).ok());
+    const Status refused = threads.Run("a", wait);
+    EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+    EXPECT_TRUE(RetryAfter(refused)) << refused;
+    EXPECT_TRUE(threads.Run("b", wait).ok());
+    EXPECT_TRUE(threads.Run("c", wait).ok());
+    EXPECT_EQ(threads.Run("d", wait).code(), StatusCode::kResourceExhausted);
+    {
+      MutexLock lock(mutex);
+      open = true;
+      changed.NotifyAll();
+    }
+    Status again;
+    do {  // Places come free as tasks return.
+      again = threads.Run("a", wait);
+    } while (!again.ok());
+  }
+  MutexLock lock(mutex);
+  EXPECT_EQ(ran, 5);
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/transport/server_connection.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "common/base/retry_hint.h"
+#include "common/transport/frame_parts.h"
+#include "common/transport/message_limit.h"
+#include "common/transport/plain_landing.h"
+#include "common/wire/limits.h"
+
+namespace quire {
+namespace {
+
+constexpr Duration kLongestWait = std::chrono::minutes(1);
+constexpr std::chrono::milliseconds kRetryAfter{10};
+/// What the connection itself has to say goes before any part.
+constexpr int kMostUrgent = static_cast<int>(Priority::kCorrection) + 1;
+/// Refusals that wait to be sent, for each call that may run: a client that causes more does not
+/// listen.
+constexpr size_t kRefusalsPerCall = 4;
+
+Status Cancelled() { return Status(StatusCode::kCancelled, "the client has cancelled the call"); }
+
+Frame EndFrame(uint64_t call, const Status& status) {
+  FrameHead head{.kind = FrameKind::kEnd};
+  head.id = call;
+  SetFrameStatus(status, &head);
+  return {.head = EncodeFrameHead(head)};
+}
+
+}  // namespace
+
+class ServerConnection::Writer final : public ReplyWriter {
+ public:
+  Writer(ServerConnection* connection, Call* call) : connection_(connection), call_(call) {}
+  Status Write(CallMessage part) override {
+    return connection_->WritePart(*call_, std::move(part));
+  }
+
+ private:
+  ServerConnection* const connection_;
+  Call* const call_;
+};
+
+ServerConnection::ServerConnection(std::unique_ptr<FramePipe> pipe, uint64_t id,
+                                   const Limits& limits, const Parts& parts)
+    : id_(id),
+      limits_(limits),
+      parts_(parts),
+      pipe_(std::move(pipe)),
+      kind_(pipe_->capabilities().name),
+      max_message_bytes_(MessageLimitOf(*pipe_, limits.max_message_bytes)),
+      hello_limit_(SystemClock().Now() + limits.hello_timeout) {}
+
+ServerConnection::~ServerConnection() {
+  Close();
+  Join();
+}
+
+void ServerConnection::Start() {
+  {
+    MutexLock lock(join_mutex_);
+    thread_ = std::thread([this] { Run(); });
+  }
+  pipe_->Start(this);
+}
+
+void ServerConnection::Kill() {
+  MutexLock lock(mutex_);
+  over_ = true;
+  outbox_.clear();
+  for (auto& [id, call] : calls_) call->cancelled.Set();
+  turns_.WakeAll();
+  changed_.NotifyAll();
+}
+
+void ServerConnection::KillIfStuck(TimePoint now) {
+  {
+    MutexLock lock(mutex_);
+    if (!turns_.busy() || now - send_started_ < limits_.stall_timeout) return;
+  }
+  parts_.counters->stalled.Add();
+  Close();
+}
+
+void ServerConnection::Close() {
+  Kill();
+  pipe_->Close();  // Wakes the one that sends.
+}
+
+void ServerConnection::Join() {
+  MutexLock lock(join_mutex_);
+  if (thread_.joinable()) thread_.join();
+}
+
+bool ServerConnection::IsOpenFor(std::string_view tenant) const {
+  MutexLock lock(mutex_);
+  return !over_ && state_ == State::kOpen && tenant_ == tenant;
+}
+
+bool ServerConnection::IsFinished() const {
+  MutexLock lock(mutex_);
+  return finished_;
+}
+
+void ServerConnection::BecomeOpen(std::string_view tenant) {
+  MutexLock lock(mutex_);
+  state_ = State::kOpen;
+  tenant_ = tenant;
+}
+
+Status ServerConnection::OpenLanding(uint64_t landing, std::string_view key, uint64_t bytes) {
+  {
+    MutexLock lock(mutex_);
+    if (landings_.size() >= wire::kMaxLandings && !landings_.contains(landing)) {
+      return ResourceExhausted("the connection has ", landings_.size(),
+                               " landings, which is the limit: remove one first");
+    }
+    landings_.insert(landing);
+  }
+  const Status status = pipe_->OpenLanding(landing, key, bytes);
+  if (status.ok()) return status;
+  MutexLock lock(mutex_);
+  landings_.erase(landing);
+  return status;
+}
+
+void ServerConnection::CloseLanding(uint64_t landing) {
+  {
+    MutexLock lock(mutex_);
+    if (landings_.erase(landing) == 0) return;
+  }
+  pipe_->CloseLanding(landing);
+}
+
+void ServerConnection::OnClosed(const Status&) { Kill(); }
+
+void ServerConnection::OnFrame(Frame frame) {
+  auto head = DecodeFrameHead(frame.head);
+  if (!head.ok()) return Kill();  // It does not speak our language: nothing to tell it.
+  State state;
+  {
+    MutexLock lock(mutex_);
+    if (over_) return;
+    state = state_;
+  }
+  if (state == State::kRefused) return;
+  if ((state == State::kAwaitingHello) != (head->kind == FrameKind::kHello)) {
+    return Kill();  // A connection begins with one hello.
+  }
+  switch (head->kind) {
+    case FrameKind::kHello:
+      return OnHello(*head);
+    case FrameKind::kRequest:
+      return OnRequest(*std::move(head), std::move(frame.payload));
+    case FrameKind::kCancel:
+      return OnCancel(head->id);
+    case FrameKind::kCredit:
+      return OnCredit(head->id, head->amount);
+    default:
+      return Kill();  // Only servers send these.
+  }
+}
+
+void ServerConnection::OnHello(const FrameHead& hello) {
+  const uint64_t window = std::min(hello.amount, limits_.max_window_bytes);
+  {
+    MutexLock lock(mutex_);
+    window_bytes_ = window;
+  }
+  const Status status = parts_.admit(*this, hello);
+  FrameHead reply{.kind = FrameKind::kHelloReply};
+  reply.id = id_;
+  if (status.ok()) {
+    reply.amount = window;
+    reply.name = hello.name;
+  } else {
+    parts_.counters->hello_refused.Add();
+    SetFrameStatus(status, &reply);
+  }
+  MutexLock lock(mutex_);
+  if (!status.ok()) state_ = State::kRefused;
+  outbox_.push_back({.head = EncodeFrameHead(reply)});
+  changed_.NotifyAll();
+}
+
+void ServerConnection::OnRequest(FrameHead head, Payload payload) {
+  parts_.counters->calls.Add();
+  const auto call = std::make_shared<Call>();
+  call->id = head.id;
+  call->method = std::move(head.name);
+  call->request = {std::move(head.text), std::move(payload)};
+  call->request_bytes = MessageBytes(call->request);
+  call->landing = head.landing;
+  call->landing_bytes = head.landing_bytes;
+  const bool whole = head.max_parts == 1;
+  call->context = {
+      .tenant = {},
+      .deadline =
+          SystemClock().Now() +
+          Duration(static_cast<int64_t>(std::min<uint64_t>(
+              head.amount, std::chrono::nanoseconds(std::chrono::hours(24 * 365)).count()))),
+      .priority = head.priority,
+      .max_parts = head.max_parts,
+      .part_bytes = whole ? max_message_bytes_ : std::min(limits_.part_bytes, max_message_bytes_),
+      .cancelled = &call->cancelled};
+  Status status = CheckMessageBytes(call->request, max_message_bytes_, "request");
+  if (status.ok()) status = EnterCall(call);
+  if (status.ok()) {
+    status = parts_.threads->Run(call->context.tenant,
+                                 [self = shared_from_this(), call] { self->RunCall(call); });
+    if (!status.ok()) LeaveCall(*call);
+  }
+  if (status.ok()) return;
+  parts_.counters->calls_refused.Add();
+  MutexLock lock(mutex_);
+  QueueEnd(call->id, status);
+}
+
+Status ServerConnection::EnterCall(const CallPtr& call) {
+  MutexLock lock(mutex_);
+  if (calls_.contains(call->id)) {
+    return InvalidArgument("call ", call->id, " is running: every call needs its own number");
+  }
+  if (calls_.size() >= limits_.max_calls) {
+    return WithRetryAfter(ResourceExhausted("the connection has ", calls_.size(),
+                                            " calls running, which is the limit; retry later"),
+                          kRetryAfter);
+  }
+  if (request_bytes_ + call->request_bytes > limits_.max_request_bytes && request_bytes_ > 0) {
+    return WithRetryAfter(
+        ResourceExhausted("the requests of the connection's calls have ", request_bytes_,
+                          " bytes, the limit is ", limits_.max_request_bytes, "; retry later"),
+        kRetryAfter);
+  }
+  call->context.tenant = tenant_;
+  call->credit = static_cast<int64_t>(window_bytes_);
+  if (over_) call->cancelled.Set();
+  calls_[call->id] = call;
+  request_bytes_ += call->request_bytes;
+  ++running_;
+  return OkStatus();
+}
+
+void ServerConnection::LeaveCall(Call& call) {
+  MutexLock lock(mutex_);
+  calls_.erase(call.id);
+  request_bytes_ -= call.request_bytes;
+  --running_;
+  changed_.NotifyAll();
+}
+
+void ServerConnection::OnCancel(uint64_t id) {
+  MutexLock lock(mutex_);
+  const auto it = calls_.find(id);
+  if (it == calls_.end()) return;  // It has just ended.
+  Call& call = *it->second;
+  if (call.cancelled.IsSet()) return;
+  call.cancelled.Set();
+  parts_.counters->cancelled.Add();
+  if (call.turn != nullptr) call.turn->changed.NotifyAll();
+  if (call.sending || call.end_sent) return;  // Who sends a part sends the end behind it.
+  call.end_sent = true;
+  QueueEnd(id, Cancelled());
+}
+
+void ServerConnection::OnCredit(uint64_t id, uint64_t bytes) {
+  MutexLock lock(mutex_);
+  const auto it = calls_.find(id);
+  if (it == calls_.end()) return;
+  Call& call = *it->second;
+  const auto window = static_cast<int64_t>(window_bytes_);
+  // Nobody can have more than the window: sums that a client makes up do not overflow.
+  call.credit = std::min(
+      window, call.credit + static_cast<int64_t>(std::min<uint64_t>(bytes, uint64_t{1} << 60)));
+  call.waits_since = SystemClock().Now();
+  turns_.Grant();
+}
+
+void ServerConnection::QueueEnd(uint64_t call, const Status& status) {
+  if (over_) return;
+  outbox_.push_back(EndFrame(call, status));
+  if (outbox_.size() > kRefusalsPerCall * limits_.max_calls) over_ = true;
+  changed_.NotifyAll();
+}
+
+void ServerConnection::RunCall(const CallPtr& call) {
+  Writer writer(this, call.get());
+  Status status = call->cancelled.IsSet()
+                      ? Cancelled()
+                      : parts_.handler->Handle(call->context, call->method, call->request, writer);
+  call->request = {};
+  {
+    MutexLock lock(mutex_);
+    if (status.ok() && call->parts == 0) {
+      status = Internal(call->method, " was answered without a reply");
+    }
+  }
+  EndCall(*call, status);
+}
+
+Status ServerConnection::CheckPart(const Call& call, const CallMessage& part) const {
+  QUIRE_RETURN_IF_ERROR(CheckMessageBytes(part, max_message_bytes_, "reply"));
+  if (part.places.empty()) return OkStatus();
+  return CheckPlaces(part.payload, part.places,
+                     call.landing != 0 ? call.landing_bytes : wire::kMaxLandingBytes);
+}
+
+Status ServerConnection::WritePart(Call& call, CallMessage part) {
+  QUIRE_RETURN_IF_ERROR(CheckPart(call, part));
+  const uint64_t bytes = part.payload.size_bytes();
+  Frame frame = FrameOfPart(call.id, call.landing, std::move(part));
+  SendTurns::Turn turn{.urgency = static_cast<int>(call.context.priority)};
+  {
+    MutexLock lock(mutex_);
+    if (call.parts >= call.context.max_parts) {
+      return Internal("the reply has more than ", call.parts, " parts, all that the caller takes");
+    }
+    turn.credit = &call.credit;
+    turn.credit_needed = CreditNeeded(bytes, window_bytes_);
+    QUIRE_RETURN_IF_ERROR(AwaitTurn(call, turn));
+    call.credit -= static_cast<int64_t>(bytes);
+    call.sending = true;
+  }
+  const Status sent = Send(std::move(frame));
+  bool end = false;
+  {
+    MutexLock lock(mutex_);
+    call.sending = false;
+    if (sent.ok()) ++call.parts;
+    end = call.cancelled.IsSet() && !call.end_sent && !over_;
+    if (end) call.end_sent = true;
+  }
+  if (sent.ok()) parts_.counters->bytes_sent.Add(bytes);
+  if (end) (void)Send(EndFrame(call.id, Cancelled()));
+  MutexLock lock(mutex_);
+  turns_.Finish();
+  return sent;
+}
+
+Status ServerConnection::AwaitTurn(Call& call, SendTurns::Turn& turn) {
+  call.waits_since = SystemClock().Now();
+  turns_.Enter(&turn);
+  call.turn = &turn;
+  Status why;
+  while (!turn.granted) {
+    const TimePoint now = SystemClock().Now();
+    why = WhyNot(call, turn, now);
+    if (!why.ok()) break;
+    const Duration wait = WakeAt(call, turn) - now;
+    (void)turn.changed.WaitFor(mutex_, std::clamp<Duration>(wait, Duration(1), kLongestWait));
+  }
+  call.turn = nullptr;
+  if (!turn.granted) {
+    turns_.Leave(&turn);
+    return why;
+  }
+  // Between the grant and now the call may have ended for the client: nothing comes after its end.
+  if (why = WhyNot(call, turn, SystemClock().Now()); !why.ok()) {
+    turns_.Finish();
+    return why;
+  }
+  send_started_ = SystemClock().Now();
+  return OkStatus();
+}
+
+Status ServerConnection::WhyNot(const Call& call, const SendTurns::Turn& turn, TimePoint now) {
+  if (over_) return Unavailable("the connection to the client is over");
+  if (call.cancelled.IsSet()) return Cancelled();
+  if (now >= call.context.deadline) {
+    return DeadlineExceeded("the call's deadline passed while its reply was sent");
+  }
+  if (!turn.HasCredit() && now - call.waits_since >= limits_.stall_timeout) {
+    parts_.counters->stalled.Add();
+    return DeadlineExceeded("the client has taken no part of the reply for ",
+                            std::chrono::duration<double>(limits_.stall_timeout).count(), " s");
+  }
+  return OkStatus();
+}
+
+TimePoint ServerConnection::WakeAt(const Call& call, const SendTurns::Turn& turn) const {
+  if (turn.HasCredit()) return call.context.deadline;
+  return std::min(call.context.deadline, call.waits_since + limits_.stall_timeout);
+}
+
+void ServerConnection::EndCall(Call& call, const Status& status) {
+  bool tell = false;
+  {
+    MutexLock lock(mutex_);
+    calls_.erase(call.id);  // The client may use its place as soon as it is told.
+    request_bytes_ -= call.request_bytes;
+    tell = !call.end_sent && AwaitOwnTurn(static_cast<int>(call.context.priority));
+    call.end_sent = true;
+  }
+  if (tell) (void)Send(EndFrame(call.id, status));
+  MutexLock lock(mutex_);
+  if (tell) turns_.Finish();
+  --running_;
+  changed_.NotifyAll();
+}
+
+bool ServerConnection::AwaitOwnTurn(int urgency) {
+  SendTurns::Turn turn{.urgency = urgency};
+  turns_.Enter(&turn);
+  while (!turn.granted && !over_) turn.changed.Wait(mutex_);
+  if (turn.granted) {
+    send_started_ = SystemClock().Now();
+  } else {
+    turns_.Leave(&turn);
+  }
+  return turn.granted;
+}
+
+Status ServerConnection::Send(Frame frame) {
+  const Status status = pipe_->Send(std::move(frame));
+  if (absl::IsUnavailable(status)) Kill();
+  return status;
+}
+
+void ServerConnection::SendOut(Frame frame) {
+  {
+    MutexLock lock(mutex_);
+    if (!AwaitOwnTurn(kMostUrgent)) return;
+  }
+  (void)Send(std::move(frame));
+  MutexLock lock(mutex_);
+  turns_.Finish();
+}
+
+bool ServerConnection::AwaitOutgoing(Frame* frame) {
+  MutexLock lock(mutex_);
+  while (!over_ && outbox_.empty()) {
+    if (state_ == State::kOpen) {
+      changed_.Wait(mutex_);
+      continue;
+    }
+    // Without a hello, or refused: the client has a moment to send one, or to read why.
+    const TimePoint now = SystemClock().Now();
+    if (now >= hello_limit_) return false;
+    (void)changed_.WaitFor(mutex_, hello_limit_ - now);
+  }
+  if (over_) return false;
+  *frame = std::move(outbox_.front());
+  outbox_.pop_front();
+  return true;
+}
+
+void ServerConnection::Run() {
+  for (Frame frame; AwaitOutgoing(&frame);) SendOut(std::exchange(frame, {}));
+  Close();
+  MutexLock lock(mutex_);
+  while (running_ > 0) changed_.Wait(mutex_);
+  finished_ = true;
+}
+
+}  // namespace quire

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The suite of transports whose handlers run while the caller goes on: parts that arrive before the
+// reply is complete, deadlines, cancellation, death, slow readers. Instantiated like
+// TransportConformance. No test sleeps: handlers block on conditions.
+#ifndef QUIRE_COMMON_TRANSPORT_STREAMING_CONFORMANCE_H_
+#define QUIRE_COMMON_TRANSPORT_STREAMING_CONFORMANCE_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/transport/transport_conformance.h"
+
+namespace quire::testing {
+
+/// Answers slowly, in parts.
+class StreamingHandler final : public CallHandler {
+ public:
+  static constexpr size_t kPartBytes = 64 << 10;
+
+  std::vector<std::string> Methods() const override {
+    return {"quire.test.S/Gated", "quire.test.S/Endless", "quire.test.S/Meet", "quire.test.S/Echo"};
+  }
+  Status Handle(const CallContext& context, std::string_view method, const CallMessage& request,
+                ReplyWriter& reply) override {
+    if (method == "quire.test.S/Echo") return reply.Write({request.control, {}});
+    if (method == "quire.test.S/Gated") return Gated(reply);
+    if (method == "quire.test.S/Meet") return Meet(NumberOf(request.control), reply);
+    if (method == "quire.test.S/Endless") return Endless(context, reply);
+    return Unimplemented("no method ", method);
+  }
+
+  /// Lets Gated calls go on.
+  void OpenGate() {
+    MutexLock lock(mutex_);
+    open_ = true;
+    changed_.NotifyAll();
+  }
+  /// Waits until an Endless call has stopped, and says with what.
+  Status AwaitStopped() {
+    MutexLock lock(mutex_);
+    while (stopped_.ok()) changed_.Wait(mutex_);
+    return std::exchange(stopped_, OkStatus());
+  }
+  bool saw_cancel() {
+    MutexLock lock(mutex_);
+    return saw_cancel_;
+  }
+  /// Bytes of parts that are not let go yet.
+  bool AllLetGo() {
+    MutexLock lock(mutex_);
+    return std::all_of(sent_.begin(), sent_.end(), [](const auto& w) { return w.expired(); });
+  }
+
+ private:
+  static CallMessage Numbered(uint64_t number) { return {Control("part", number), {}}; }
+
+  Status Gated(ReplyWriter& reply) {
+    QUIRE_RETURN_IF_ERROR(reply.Write(Numbered(0)));
+    {
+      MutexLock lock(mutex_);
+      while (!open_) changed_.Wait(mutex_);
+    }
+    return reply.Write(Numbered(1));
+  }
+  /// Answers when `count` of these calls run at a time.
+  Status Meet(uint64_t count, ReplyWriter& reply) {
+    {
+      MutexLock lock(mutex_);
+      if (++met_ >= count) open_ = true;
+      changed_.NotifyAll();
+      while (!open_) changed_.Wait(mutex_);
+    }
+    return reply.Write(Numbered(count));
+  }
+  /// Writes until nobody takes it.
+  Status Endless(const CallContext& context, ReplyWriter& reply) {
+    Status status;
+    for (uint64_t i = 0; status.ok(); ++i) {
+      auto owner = std::make_shared<const std::vector<std::byte>>(kPartBytes, std::byte{1});
+      CallMessage part = Numbered(i);
+      part.payload.Append(Slice{std::span<const std::byte>(*owner), owner});
+      {
+        MutexLock lock(mutex_);
+        sent_.push_back(owner);
+      }
+      owner.reset();
+      status = reply.Write(std::move(part));
+    }
+    MutexLock lock(mutex_);
+    stopped_ = status;
+    saw_cancel_ = context.IsCancelled();
+    changed_.NotifyAll();
+    return status;
+  }
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool open_ QUIRE_GUARDED_BY(mutex_) = false;
+  uint64_t met_ QUIRE_GUARDED_BY(mutex_) = 0;
+  Status stopped_ QUIRE_GUARDED_BY(mutex_);
+  bool saw_cancel_ QUIRE_GUARDED_BY(mutex_) = false;
+  std::vector<std::weak_ptr<const void>> sent_ QUIRE_GUARDED_BY(mutex_);
+};
+
+class StreamingConformance : public ::testing::TestWithParam<TransportFactory> {
+ protected:
+  static constexpr TimePoint kEver = TimePoint::max();
+
+  ~StreamingConformance() override { handler_.OpenGate(); }
+
+  Transport& transport() { return connection_->transport(); }
+  std::unique_ptr<PendingCall> Start(const std::string& method, uint64_t number = 0,
+                                     Duration timeout = std::chrono::minutes(1)) {
+    auto call = transport().Start("quire.test.S/" + method, {Control("", number), {}},
+                                  {.timeout = timeout});
+    EXPECT_TRUE(call.ok()) << call.status();
+    return call.ok() ? std::move(call).value() : nullptr;
+  }
+  static uint64_t TakeNumber(PendingCall& call) {
+    const auto part = call.Next(kEver);
+    EXPECT_TRUE(part.ok()) << part.status();
+    return part.ok() && *part ? NumberOf((*part)->control) : UINT64_MAX;
+  }
+  Status Echo() {
+    CallMessage reply;
+    return transport().Call("quire.test.S/Echo", {}, &reply, {.timeout = std::chrono::minutes(1)});
+  }
+  /// Owners are let go by threads of the transport: waits for that, for a minute at most.
+  bool AllLetGo() {
+    const TimePoint limit = SystemClock().Now() + std::chrono::minutes(1);
+    while (!handler_.AllLetGo() && SystemClock().Now() < limit) std::this_thread::yield();
+    return handler_.AllLetGo();
+  }
+
+  StreamingHandler handler_;
+  std::unique_ptr<TransportUnderTest> connection_ = GetParam()(&handler_, kTestMaxMessageBytes);
+};
+
+TEST_P(StreamingConformance, APartIsThereBeforeTheNextIsWritten) {
+  const auto call = Start("Gated");
+  EXPECT_EQ(TakeNumber(*call), 0u);
+  handler_.OpenGate();
+  EXPECT_EQ(TakeNumber(*call), 1u);
+  const auto end = call->Next(kEver);
+  ASSERT_TRUE(end.ok()) << end.status();
+  EXPECT_FALSE(end->has_value());
+}
+
+TEST_P(StreamingConformance, ADeadlineOfNextLeavesTheCallAlive) {
+  const auto call = Start("Gated");
+  EXPECT_EQ(TakeNumber(*call), 0u);
+  for (const Duration wait : {Duration::zero(), Duration(std::chrono::milliseconds(5))}) {
+    EXPECT_EQ(call->Next(SystemClock().Now() + wait).status().code(),
+              StatusCode::kDeadlineExceeded);
+  }
+  handler_.OpenGate();
+  EXPECT_EQ(TakeNumber(*call), 1u);
+}
+
+TEST_P(StreamingConformance, TheTimeoutEndsTheCallAndStopsTheHandler) {
+  const auto call = Start("Endless", 0, std::chrono::milliseconds(30));
+  EXPECT_EQ(TakeNumber(*call), 0u);
+  Status end;
+  while (end.ok()) end = call->Next(kEver).status();
+  EXPECT_EQ(end.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(call->Next(kEver).status().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_FALSE(handler_.AwaitStopped().ok());
+  EXPECT_TRUE(AllLetGo());
+  EXPECT_TRUE(Echo().ok());
+}
+
+TEST_P(StreamingConformance, CancelFromAnotherThreadEndsNextAndStopsTheHandler) {
+  const auto call = Start("Endless");
+  EXPECT_EQ(TakeNumber(*call), 0u);
+  std::thread canceller([&] { call->Cancel(); });
+  Status end;
+  while (end.ok()) end = call->Next(kEver).status();
+  canceller.join();
+  EXPECT_EQ(end.code(), StatusCode::kCancelled);
+  EXPECT_EQ(handler_.AwaitStopped().code(), StatusCode::kCancelled);
+  EXPECT_TRUE(handler_.saw_cancel());
+  EXPECT_TRUE(AllLetGo());
+  EXPECT_TRUE(Echo().ok());
+}
+
+TEST_P(StreamingConformance, ACallThatIsDestroyedIsCancelled) {
+  auto call = Start("Endless");
+  EXPECT_EQ(TakeNumber(*call), 0u);
+  call.reset();
+  EXPECT_EQ(handler_.AwaitStopped().code(), StatusCode::kCancelled);
+  EXPECT_TRUE(AllLetGo());
+}
+
+TEST_P(StreamingConformance, ACancelReachesACallThatNobodyReads) {
+  auto call = Start("Endless");  // Its handler comes to wait for room.
+  EXPECT_TRUE(Echo().ok());
+  call->Cancel();
+  EXPECT_EQ(handler_.AwaitStopped().code(), StatusCode::kCancelled);
+  EXPECT_TRUE(AllLetGo());
+}
+
+TEST_P(StreamingConformance, AStalledReaderHoldsUpNoOtherCall) {
+  const auto stalled = Start("Endless");
+  EXPECT_EQ(TakeNumber(*stalled), 0u);
+  for (int i = 0; i < 200; ++i) ASSERT_TRUE(Echo().ok());
+  const auto reading = Start("Endless");
+  for (uint64_t i = 0; i < 1000; ++i) ASSERT_EQ(TakeNumber(*reading), i);
+  EXPECT_EQ(TakeNumber(*stalled), 1u);
+}
+
+TEST_P(StreamingConformance, SixtyFourCallsRunAtATime) {
+  constexpr uint64_t kCalls = 64;
+  std::vector<std::unique_ptr<PendingCall>> calls;
+  for (uint64_t i = 0; i < kCalls; ++i) calls.push_back(Start("Meet", kCalls));
+  for (const auto& call : calls) EXPECT_EQ(TakeNumber(*call), kCalls);
+}
+
+TEST_P(StreamingConformance, TheDeathOfTheServerEndsEveryCall) {
+  const auto endless = Start("Endless");
+  const auto gated = Start("Gated");
+  EXPECT_EQ(TakeNumber(*gated), 0u);
+  std::thread waiting([&] {
+    const auto end = gated->Next(kEver);
+    EXPECT_TRUE(end.ok() || absl::IsUnavailable(end.status())) << end.status();
+  });
+  handler_.OpenGate();  // A handler cannot be interrupted; its part may still come.
+  connection_->KillPeer();
+  waiting.join();
+  Status end;
+  while (end.ok()) end = endless->Next(kEver).status();
+  EXPECT_EQ(end.code(), StatusCode::kUnavailable) << end;
+  EXPECT_FALSE(handler_.AwaitStopped().ok());
+  EXPECT_EQ(transport().Start("quire.test.S/Echo", {}, {}).status().code(),
+            StatusCode::kUnavailable);
+  EXPECT_TRUE(AllLetGo());
+}
+
+TEST_P(StreamingConformance, TheEndOfTheTransportEndsItsCallsAndStopsTheHandlers) {
+  const auto call = Start("Endless");
+  EXPECT_EQ(TakeNumber(*call), 0u);
+  connection_.reset();
+  Status end;
+  while (end.ok()) end = call->Next(kEver).status();
+  EXPECT_EQ(end.code(), StatusCode::kUnavailable) << end;
+  EXPECT_FALSE(handler_.AwaitStopped().ok());
+}
+
+}  // namespace quire::testing
+
+#endif  // QUIRE_COMMON_TRANSPORT_STREAMING_CONFORMANCE_H_
