@@ -121,6 +121,8 @@ class Client {
  public:
   struct Options {
     std::shared_ptr<Transport> transport = nullptr;
+    /// What recalls go over; `transport` when null.
+    std::shared_ptr<Transport> data_transport = nullptr;
     std::string tenant = "default";
     Duration deadline = std::chrono::seconds(60);  ///< Of one method, retries included.
     RetryOptions retry = {};

@@ -46,9 +46,10 @@ StatusOr<std::string> TicketTable::Redeem(std::string_view ticket, std::string_v
     }
   }
   const Status refused =
-      PermissionDenied("the ticket is not valid: each admits one connection of one kind within ",
-                       std::chrono::duration_cast<std::chrono::seconds>(options_.lifetime).count(),
-                       " s; ask for offers again");
+      MakeStatus(StatusCode::kUnauthenticated,
+                 "the ticket is not valid: each admits one connection of one kind within ",
+                 std::chrono::duration_cast<std::chrono::seconds>(options_.lifetime).count(),
+                 " s; ask for offers again");
   if (found == entries_.end()) return refused;
   const Entry entry = std::move(*found);
   entries_.erase(found);

@@ -40,7 +40,7 @@ class TicketTable {
   [[nodiscard]] StatusOr<std::vector<std::string>> Issue(std::string_view tenant,
                                                          std::span<const std::string> kinds);
 
-  /// The tenant that `ticket` was issued to; it is used up. PERMISSION_DENIED for one that is
+  /// The tenant that `ticket` was issued to; it is used up. UNAUTHENTICATED for one that is
   /// forged, was used, has expired or is for another kind, without saying which.
   [[nodiscard]] StatusOr<std::string> Redeem(std::string_view ticket, std::string_view kind);
 

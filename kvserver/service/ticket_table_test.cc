@@ -20,7 +20,7 @@ class TicketTableTest : public ::testing::Test {
     return tickets->front();
   }
   void ExpectRefused(const std::string& ticket, const std::string& kind = "shm") {
-    EXPECT_EQ(tickets_.Redeem(ticket, kind).status().code(), StatusCode::kPermissionDenied);
+    EXPECT_EQ(tickets_.Redeem(ticket, kind).status().code(), StatusCode::kUnauthenticated);
   }
 
   quire::testing::FakeClock clock_;
