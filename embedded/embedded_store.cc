@@ -11,7 +11,17 @@ StatusOr<std::unique_ptr<EmbeddedStore>> EmbeddedStore::Open(
   auto transport = std::make_shared<LoopbackTransport>(
       server->handler(), LoopbackTransport::Options{.max_message_bytes = options.max_message_bytes,
                                                     .clock = options.clock});
-  return std::unique_ptr<EmbeddedStore>(new EmbeddedStore(std::move(server), std::move(transport)));
+  return std::unique_ptr<EmbeddedStore>(
+      new EmbeddedStore(options, std::move(server), std::move(transport)));
+}
+
+Status EmbeddedStore::Listen(const std::vector<std::string>& transports) {
+  if (network_ != nullptr) return FailedPrecondition("the store listens already");
+  const kvserver::NetworkServer::Options options{
+      .listeners = {.transports = transports,
+                    .shm_socket = kvserver::DefaultShmSocket(options_.data_dir)}};
+  QUIRE_ASSIGN_OR_RETURN(network_, kvserver::NetworkServer::Start(*server_, options_, options));
+  return OkStatus();
 }
 
 }  // namespace quire

@@ -6,15 +6,22 @@
 //   QUIRE_ASSIGN_OR_RETURN(auto store, EmbeddedStore::Open({.data_dir = dir}));
 //   QUIRE_ASSIGN_OR_RETURN(auto client, Client::Create({.transport = store->transport()}));
 //
+// Listen makes it reachable over the real transports too, from this machine: for trying them, and
+// for workers in other processes.
+//
 // Ownership: owns the server. Transports handed out stay valid after the store is gone and answer
 // UNAVAILABLE then. Thread-safety: everything may be used concurrently.
 #ifndef QUIRE_EMBEDDED_EMBEDDED_STORE_H_
 #define QUIRE_EMBEDDED_EMBEDDED_STORE_H_
 
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "common/base/status.h"
 #include "common/transport/loopback_transport.h"
+#include "kvserver/service/network_server.h"
 #include "kvserver/service/server.h"
 
 namespace quire {
@@ -28,15 +35,22 @@ class EmbeddedStore {
   EmbeddedStore& operator=(const EmbeddedStore&) = delete;
 
   std::shared_ptr<Transport> transport() const { return transport_; }
+  /// Listens on a free port of 127.0.0.1 for gRPC and as `transports` says for the data plane (as
+  /// kvserver::ListenerOptions). Once. Errors are those of kvserver::NetworkServer::Start.
+  [[nodiscard]] Status Listen(const std::vector<std::string>& transports);
+  /// Of the control channel; empty before Listen.
+  std::string address() const { return network_ != nullptr ? network_->address() : ""; }
   kvserver::Server& server() { return *server_; }
 
  private:
-  EmbeddedStore(std::unique_ptr<kvserver::Server> server,
+  EmbeddedStore(const kvserver::ServerOptions& options, std::unique_ptr<kvserver::Server> server,
                 std::shared_ptr<LoopbackTransport> transport)
-      : server_(std::move(server)), transport_(std::move(transport)) {}
+      : options_(options), server_(std::move(server)), transport_(std::move(transport)) {}
 
+  const kvserver::ServerOptions options_;
   std::unique_ptr<kvserver::Server> server_;
   std::shared_ptr<LoopbackTransport> transport_;
+  std::unique_ptr<kvserver::NetworkServer> network_;  ///< Null until Listen.
 };
 
 }  // namespace quire

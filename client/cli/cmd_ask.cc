@@ -41,6 +41,7 @@ struct AskArgs {
   std::string text_file;
   std::string model;
   std::string worker;  ///< Address; empty: answer in this process.
+  std::string transport = "auto";
   RetrievalFlags retrieval;
   worker::GenerateParams generate;
 
@@ -142,11 +143,12 @@ Status AppendPrompt(std::span<const TokenId> prompt, worker::Sequence* sequence)
 
 StatusOr<Answer> AskHere(const AskArgs& args, const DocumentName& document,
                          const CommandContext& context, const PieceObserver& on_piece) {
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, context.Connect());
+  QUIRE_ASSIGN_OR_RETURN(const SessionClient connected, context.ConnectForSessions(args.transport));
+  Client* const client = connected.client.get();
   QUIRE_ASSIGN_OR_RETURN(const worker::EngineOptions options,
                          EngineOptionsFor(document, *client, !args.text_file.empty()));
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
-  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadLocalWorker(model, client.get(), options));
+  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadLocalWorker(model, client, options));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, Prompt(args, local));
   worker::GenerateParams params = args.generate;
   QUIRE_ASSIGN_OR_RETURN(params.stop_tokens, StopTokens(args, local));
@@ -171,6 +173,8 @@ StatusOr<Answer> AskHere(const AskArgs& args, const DocumentName& document,
   Answer answer{.tokens = std::move(generation.tokens), .measures = {}, .summary = {}};
   answer.measures["policy"] = args.retrieval.Options().policy;
   Measure(sequence->stats(), &answer);
+  answer.measures["transport"] = connected.path.name;
+  answer.summary += ", over " + connected.path.summary;
   return answer;
 }
 
@@ -339,6 +343,7 @@ void AddAskCommand(Commands& commands) {
                   "Address of a worker that answers instead of this process")
       ->excludes(model)
       ->excludes(text);
+  AddTransportFlag(command, &args->transport);
   AddRetrievalFlags(command, args->retrieval);
   AddGenerateFlags(command, args->generate);
 }

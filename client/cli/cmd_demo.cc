@@ -5,14 +5,18 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "client/cli/commands.h"
 #include "client/cli/data_dir.h"
 #include "client/cli/demo_report.h"
 #include "client/cli/demo_run.h"
 #include "client/cli/find_model.h"
+#include "client/cli/json_output.h"
 #include "client/cli/local_worker.h"
 #include "client/cli/retrieval_flags.h"
+#include "client/connect.h"
 #include "embedded/embedded_store.h"
 
 namespace quire::cli {
@@ -23,10 +27,30 @@ struct DemoArgs {
   std::string documents;
   std::string data_dir;
   std::string codec = "raw";
+  std::string transport = "loopback";
   uint64_t dram_mib = 64;
   size_t questions_per_document = 5;
   RetrievalFlags retrieval;
 };
+
+/// A client of `store`: a call in this process away, or over a real transport.
+StatusOr<SessionClient> Connect(const std::string& transport, EmbeddedStore* store) {
+  SessionClient connected{.client = nullptr, .path = {.name = "loopback", .summary = "loopback"}};
+  std::shared_ptr<Transport> control = store->transport();
+  if (transport != "loopback") {
+    const bool named = transport != "auto";
+    QUIRE_RETURN_IF_ERROR(
+        store->Listen(named ? std::vector<std::string>{transport} : std::vector<std::string>{}));
+    QUIRE_ASSIGN_OR_RETURN(control, ConnectGrpc(store->address()));
+    QUIRE_ASSIGN_OR_RETURN(
+        connected.path,
+        ChooseDataPath(control, {.transport = transport, .control_address = store->address()}));
+  }
+  QUIRE_ASSIGN_OR_RETURN(
+      connected.client,
+      Client::Create({.transport = control, .data_transport = connected.path.transport}));
+  return connected;
+}
 
 Status RunCommand(const DemoArgs& args, const CommandContext& context) {
   DemoOptions options;
@@ -39,19 +63,25 @@ Status RunCommand(const DemoArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(
       const auto store,
       EmbeddedStore::Open({.data_dir = data_dir->path(), .dram_bytes = args.dram_mib << 20}));
-  QUIRE_ASSIGN_OR_RETURN(const auto client, Client::Create({.transport = store->transport()}));
+  QUIRE_ASSIGN_OR_RETURN(const SessionClient connected, Connect(args.transport, store.get()));
+  Client* const client = connected.client.get();
   QUIRE_RETURN_IF_ERROR(client->SetCollection(options.collection, {.codec = args.codec}).status());
   QUIRE_ASSIGN_OR_RETURN(const LocalWorker local,
-                         LoadLocalWorker(model, client.get(), worker::EngineOptions{}));
+                         LoadLocalWorker(model, client, worker::EngineOptions{}));
   QUIRE_RETURN_IF_ERROR(
       local.NeedsTokenizer("the demo reads text: name a model with --model DIR "
                            "that has one, or leave --model away"));
   context.err << "Reading " << corpus.documents.size() << " documents from " << documents
-              << ", asking " << corpus.questions.size() << " questions\n";
+              << ", asking " << corpus.questions.size() << " questions, pages come over "
+              << connected.path.summary << "\n";
   QUIRE_ASSIGN_OR_RETURN(const DemoReport report, RunDemo(*local.engine, *local.tokenizer, *client,
                                                           corpus, options, context.err));
   PrintDemoTable(report, context.out);
-  if (context.options.json) PrintJsonLine(context.out, DemoJson(report, options));
+  if (context.options.json) {
+    Json json = DemoJson(report, options);
+    json["transport"] = connected.path.name;
+    PrintJsonLine(context.out, json);
+  }
   return OkStatus();
 }
 
@@ -68,6 +98,7 @@ void AddDemoCommand(Commands& commands) {
            "  quire demo --docs ~/notes          your own *.txt and *.md files\n"
            "  quire demo --budget 512 --select server\n"
            "  quire demo --codec int8\n"
+           "  quire demo --transport grpc        pages come over a real connection\n"
            "Answers are compared with those of the same model with every page resident.\n"
            "A questions.jsonl beside your files ({\"document\", \"question\", \"answer\"} a "
            "line) is used;\n"
@@ -91,6 +122,7 @@ void AddDemoCommand(Commands& commands) {
                   "Questions made from each text without a questions.jsonl")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  AddTransportFlag(command, &args->transport, /*loopback=*/true);
   AddRetrievalFlags(command, args->retrieval);
 }
 

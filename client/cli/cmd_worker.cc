@@ -22,17 +22,19 @@ struct WorkerArgs {
   std::string model;
   std::string listen = "127.0.0.1:7411";
   uint32_t max_calls = 8;
+  std::string transport = "auto";
   RetrievalFlags retrieval;
 };
 
 Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<StopSignals> stop, StopSignals::Install());
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, context.Connect());
+  QUIRE_ASSIGN_OR_RETURN(const SessionClient connected, context.ConnectForSessions(args.transport));
+  Client* const client = connected.client.get();
   QUIRE_RETURN_IF_ERROR(client->Stats().status());  // Is the store there?
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
   worker::EngineOptions options;
   options.retrieval = args.retrieval.Options();
-  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadLocalWorker(model, client.get(), options));
+  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadLocalWorker(model, client, options));
   QUIRE_ASSIGN_OR_RETURN(const auto server,
                          worker::WorkerServer::Start({.address = args.listen,
                                                       .max_calls = args.max_calls,
@@ -40,14 +42,16 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
                                                       .tenant = context.options.tenant_name()},
                                                      local.engine.get()));
   if (context.options.json) {
-    PrintJsonLine(
-        context.out,
-        {{"listening", server->address()}, {"model", model}, {"text", local.tokenizer != nullptr}});
+    PrintJsonLine(context.out, {{"listening", server->address()},
+                                {"model", model},
+                                {"text", local.tokenizer != nullptr},
+                                {"transport", connected.path.name}});
   } else {
     if (local.tokenizer == nullptr) {
       context.err << "no tokenizer here (" << Message(local.no_tokenizer)
                   << "): calls send token ids\n";
     }
+    context.err << "pages come over " << connected.path.summary << "\n";
     context.out << "answering on " << server->address() << " with " << model << "; stop with Ctrl-C"
                 << std::endl;
   }
@@ -76,6 +80,7 @@ void AddWorkerCommand(Commands& commands) {
   command.add_option("--max-calls", args->max_calls, "Calls that run at a time")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
+  AddTransportFlag(command, &args->transport);
   AddRetrievalFlags(command, args->retrieval);
 }
 

@@ -72,17 +72,38 @@ class AdvisingTransport final : public Transport {
   const std::string server_;
 };
 
+StatusOr<std::shared_ptr<Transport>> Control(const GlobalOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<Transport> grpc, ConnectGrpc(options.server));
+  return std::make_shared<AdvisingTransport>(std::move(grpc), options.server);
+}
+
+/// A person is waiting: a server that is not there is told after four attempts, not after eight.
+StatusOr<std::unique_ptr<Client>> MakeClient(const GlobalOptions& options,
+                                             std::shared_ptr<Transport> control,
+                                             std::shared_ptr<Transport> data) {
+  const auto deadline = std::chrono::duration<double>(options.timeout_seconds);
+  return Client::Create({.transport = std::move(control),
+                         .data_transport = std::move(data),
+                         .tenant = options.tenant_name(),
+                         .deadline = std::chrono::duration_cast<Duration>(deadline),
+                         .retry = {.max_attempts = 4}});
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<Client>> CommandContext::Connect() const {
-  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<Transport> grpc, ConnectGrpc(options.server));
-  // A person is waiting: a server that is not there is told after four attempts, not after eight.
-  const auto deadline = std::chrono::duration<double>(options.timeout_seconds);
-  return Client::Create(
-      {.transport = std::make_shared<AdvisingTransport>(std::move(grpc), options.server),
-       .tenant = options.tenant_name(),
-       .deadline = std::chrono::duration_cast<Duration>(deadline),
-       .retry = {.max_attempts = 4}});
+  QUIRE_ASSIGN_OR_RETURN(auto control, Control(options));
+  return MakeClient(options, std::move(control), nullptr);
+}
+
+StatusOr<SessionClient> CommandContext::ConnectForSessions(const std::string& transport) const {
+  QUIRE_ASSIGN_OR_RETURN(auto control, Control(options));
+  QUIRE_ASSIGN_OR_RETURN(DataPath path,
+                         ChooseDataPath(control, {.transport = transport,
+                                                  .tenant = options.tenant_name(),
+                                                  .control_address = options.server}));
+  QUIRE_ASSIGN_OR_RETURN(auto client, MakeClient(options, std::move(control), path.transport));
+  return SessionClient{std::move(client), std::move(path)};
 }
 
 Status Reported(const Status& failure) {

@@ -18,6 +18,7 @@
 #include <ostream>
 #include <string>
 
+#include "client/cli/data_path.h"
 #include "client/client.h"
 #include "common/base/status.h"
 
@@ -37,6 +38,12 @@ struct GlobalOptions {
   std::string tenant_name() const { return tenant.value_or("default"); }
 };
 
+/// A client, and how pages come to it.
+struct SessionClient {
+  std::unique_ptr<Client> client;
+  DataPath path;
+};
+
 /// What a command works with while it runs.
 struct CommandContext {
   const GlobalOptions& options;
@@ -46,6 +53,9 @@ struct CommandContext {
 
   /// A client of the server named by --server and --tenant. It connects at the first call.
   StatusOr<std::unique_ptr<Client>> Connect() const;
+  /// The same for a command that opens sessions. It connects now; pages come as `transport` says
+  /// (AddTransportFlag).
+  StatusOr<SessionClient> ConnectForSessions(const std::string& transport) const;
 };
 
 /// `failure` of a command that has printed its result, which says what failed: no error object

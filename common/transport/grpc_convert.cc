@@ -10,6 +10,7 @@
 
 #include "common/base/retry_hint.h"
 #include "common/wire/wire_split.h"
+#include "quire/v1/data_plane.pb.h"
 
 namespace quire {
 namespace {
@@ -38,6 +39,21 @@ Status Reference(const grpc::ByteBuffer& buffer, Payload* payload) {
     payload->Append(Slice{std::as_bytes(std::span(slice.begin(), slice.size())), slices});
   }
   return OkStatus();
+}
+
+/// Control bytes, payload header and payload as one buffer.
+grpc::ByteBuffer Join(const std::string& control, const Payload& payload) {
+  std::vector<grpc::Slice> slices;
+  slices.reserve(payload.slices().size() + 1);
+  slices.emplace_back(control + wire::PayloadHeader(payload.size_bytes()));
+  for (const Slice& slice : payload.slices()) slices.push_back(ToGrpcSlice(slice));
+  return grpc::ByteBuffer(slices.data(), slices.size());
+}
+
+Status Split(const grpc::ByteBuffer& buffer, std::string* control, Payload* payload) {
+  Payload bytes;
+  if (buffer.Valid()) QUIRE_RETURN_IF_ERROR(Reference(buffer, &bytes));
+  return wire::SplitMessage(bytes, control, payload);
 }
 
 }  // namespace
@@ -73,17 +89,28 @@ Status EndOfCall(const grpc::Status& status, const grpc::ClientContext& context)
 }
 
 grpc::ByteBuffer ToByteBuffer(const CallMessage& message) {
-  std::vector<grpc::Slice> slices;
-  slices.reserve(message.payload.slices().size() + 1);
-  slices.emplace_back(message.control + wire::PayloadHeader(message.payload.size_bytes()));
-  for (const Slice& slice : message.payload.slices()) slices.push_back(ToGrpcSlice(slice));
-  return grpc::ByteBuffer(slices.data(), slices.size());
+  return Join(message.control, message.payload);
 }
 
 Status FromByteBuffer(const grpc::ByteBuffer& buffer, CallMessage* message) {
-  Payload bytes;
-  if (buffer.Valid()) QUIRE_RETURN_IF_ERROR(Reference(buffer, &bytes));
-  return wire::SplitMessage(bytes, &message->control, &message->payload);
+  return Split(buffer, &message->control, &message->payload);
+}
+
+grpc::ByteBuffer ToByteBuffer(const Frame& frame) {
+  v1::Frame message;
+  message.set_head(frame.head);
+  return Join(message.SerializeAsString(), frame.payload);
+}
+
+Status FromByteBuffer(const grpc::ByteBuffer& buffer, Frame* frame) {
+  std::string control;
+  QUIRE_RETURN_IF_ERROR(Split(buffer, &control, &frame->payload));
+  v1::Frame message;
+  if (!message.ParseFromString(control)) {
+    return InvalidArgument("the stream's message is no ", message.GetTypeName());
+  }
+  frame->head = std::move(*message.mutable_head());
+  return OkStatus();
 }
 
 gpr_timespec DeadlineAfter(Duration timeout) {

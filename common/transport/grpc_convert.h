@@ -13,6 +13,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/transport/frame_pipe.h"
 #include "common/transport/transport.h"
 
 namespace quire {
@@ -34,6 +35,9 @@ Status EndOfCall(const grpc::Status& status, const grpc::ClientContext& context)
 grpc::ByteBuffer ToByteBuffer(const CallMessage& message);
 /// Splits a received buffer; the payload's slices keep it alive. INVALID_ARGUMENT when malformed.
 Status FromByteBuffer(const grpc::ByteBuffer& buffer, CallMessage* message);
+/// The same for a frame on a stream (quire.v1.Frame); where its payload lands is its head's affair.
+grpc::ByteBuffer ToByteBuffer(const Frame& frame);
+Status FromByteBuffer(const grpc::ByteBuffer& buffer, Frame* frame);
 
 /// `timeout` from now.
 gpr_timespec DeadlineAfter(Duration timeout);

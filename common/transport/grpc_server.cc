@@ -16,14 +16,16 @@
 #include <string_view>
 #include <utility>
 
+#include "common/transport/grpc_channel.h"
 #include "common/transport/grpc_convert.h"
+#include "common/transport/grpc_pipe.h"
+#include "common/transport/grpc_pipe_method.h"
+#include "common/transport/message_limit.h"
 #include "common/transport/part_collector.h"
 
 namespace quire {
 namespace {
 
-/// Room for the payload header, which does not count against the limit.
-constexpr uint64_t kHeaderRoomBytes = 16;
 constexpr int kFewestThreads = 4;
 constexpr char kDefaultTenant[] = "default";
 
@@ -56,12 +58,15 @@ class HandlerService final : public grpc::Service {
     AddMethod(new grpc::internal::RpcServiceMethod(  // The service takes it over.
         path.c_str(), grpc::internal::RpcMethod::NORMAL_RPC, new Handler(answer, this)));
   }
+  void Add(GrpcPipeMethod& pipes) { AddMethod(pipes.New()); }
 
  private:
   Status Answer(std::string_view method, const grpc::ServerContext& context,
                 const grpc::ByteBuffer& request, grpc::ByteBuffer* reply) {
     CallMessage message;
     QUIRE_RETURN_IF_ERROR(FromByteBuffer(request, &message));
+    // Streams may have raised gRPC's own limit.
+    QUIRE_RETURN_IF_ERROR(CheckMessageBytes(message, max_message_bytes_, "request"));
     PartCollector answer(1, max_message_bytes_);
     QUIRE_RETURN_IF_ERROR(
         handler_->Handle(ContextOf(context, max_message_bytes_), method, message, answer));
@@ -83,21 +88,28 @@ Status Check(const GrpcServer::Options& options) {
     return InvalidArgument("max_message_bytes is ", options.max_message_bytes, ": must be 1..",
                            wire::kLargestMaxMessageBytes);
   }
-  if (options.max_threads < kFewestThreads) {
+  if (options.max_streams < 0) {
+    return InvalidArgument("max_streams is ", options.max_streams, ": must be 0 or more");
+  }
+  if (options.max_threads < int64_t{kFewestThreads} + options.max_streams) {
     return InvalidArgument("max_threads is ", options.max_threads, ": must be at least ",
-                           kFewestThreads);
+                           kFewestThreads, " and one for each of ", options.max_streams,
+                           " streams");
   }
   return OkStatus();
 }
 
-/// One service for each part of a method name before the '/'.
-std::vector<std::unique_ptr<grpc::Service>> ServicesOf(CallHandler* handler, uint64_t max_bytes) {
+/// One service for each part of a method name before the '/'. `pipes` may be null.
+std::vector<std::unique_ptr<grpc::Service>> ServicesOf(CallHandler* handler, uint64_t max_bytes,
+                                                       GrpcPipeMethod* pipes) {
   std::map<std::string, std::unique_ptr<HandlerService>> by_name;
-  for (const std::string& method : handler->Methods()) {
+  const auto service_of = [&](const std::string& method) -> HandlerService& {
     auto& service = by_name[method.substr(0, method.find('/'))];
     if (service == nullptr) service = std::make_unique<HandlerService>(handler, max_bytes);
-    service->Add(method);
-  }
+    return *service;
+  };
+  for (const std::string& method : handler->Methods()) service_of(method).Add(method);
+  if (pipes != nullptr) service_of(kGrpcPipePath + 1).Add(*pipes);
   std::vector<std::unique_ptr<grpc::Service>> services;
   for (auto& [name, service] : by_name) services.push_back(std::move(service));
   return services;
@@ -106,13 +118,19 @@ std::vector<std::unique_ptr<grpc::Service>> ServicesOf(CallHandler* handler, uin
 void Configure(const GrpcServer::Options& options, grpc::ServerBuilder* builder) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  const int limit = static_cast<int>(options.max_message_bytes + kHeaderRoomBytes);
+  const bool streams = options.accept_pipe != nullptr;
+  const int limit =
+      GrpcLimit(streams ? GrpcFrameBytes(options.max_message_bytes) : options.max_message_bytes);
   builder->SetMaxReceiveMessageSize(limit);
   builder->SetMaxSendMessageSize(limit);
   builder->SetDefaultCompressionAlgorithm(GRPC_COMPRESS_NONE);
   grpc::ResourceQuota quota("quire");
   quota.SetMaxThreads(options.max_threads);
   builder->SetResourceQuota(quota);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kGrpcKeepaliveMillis);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kGrpcKeepaliveMillis);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                              kGrpcFewestMillisBetweenPings);
   // Two servers on one port would share its connections: the second one is refused instead.
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
 }
@@ -131,7 +149,13 @@ StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& options,
                                                         CallHandler* handler) {
   QUIRE_RETURN_IF_ERROR(Check(options));
   std::unique_ptr<GrpcServer> self(new GrpcServer());
-  self->services_ = ServicesOf(handler, options.max_message_bytes);
+  if (options.accept_pipe != nullptr) {
+    self->pipes_ = std::make_unique<GrpcPipeMethod>(
+        GrpcPipeMethod::Options{.accept = options.accept_pipe,
+                                .max_message_bytes = options.max_message_bytes,
+                                .max_streams = options.max_streams});
+  }
+  self->services_ = ServicesOf(handler, options.max_message_bytes, self->pipes_.get());
 
   grpc::ServerBuilder builder;
   Configure(options, &builder);

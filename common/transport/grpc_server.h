@@ -4,9 +4,10 @@
 // answers the standard health service (grpc.health.v1.Health) and server reflection.
 //
 // The tenant comes from the call metadata "quire-tenant" ("default" when absent). Calls run on
-// gRPC's threads, at most `max_threads` at a time; further ones get RESOURCE_EXHAUSTED.
+// gRPC's threads, at most `max_threads` at a time; further ones get RESOURCE_EXHAUSTED. Streams of
+// quire.v1.DataPlane/Frames are handed on as pipes where somebody accepts them.
 // Thread-safety: Shutdown and the accessors may be called from any thread.
-// Ownership: the handler outlives the server.
+// Ownership: the handler and who accepts pipes outlive the server.
 #ifndef QUIRE_COMMON_TRANSPORT_GRPC_SERVER_H_
 #define QUIRE_COMMON_TRANSPORT_GRPC_SERVER_H_
 
@@ -17,6 +18,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/transport/frame_pipe.h"
 #include "common/transport/transport.h"
 #include "common/wire/limits.h"
 
@@ -27,13 +29,17 @@ class Service;
 
 namespace quire {
 
+class GrpcPipeMethod;
+
 class GrpcServer {
  public:
   struct Options {
     std::string address =
         "127.0.0.1:0";  ///< "host:port" (port 0 takes a free one) or "unix:/path".
     uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.
-    int max_threads = 64;                                        ///< >= 4
+    int max_threads = 64;                                        ///< >= 4 + max_streams
+    PipeListener::Accept accept_pipe = nullptr;                  ///< Null: there are no streams.
+    int max_streams = 0;  ///< At a time; each holds a thread.
   };
   /// Errors: INVALID_ARGUMENT for options out of range; UNAVAILABLE, naming the address, when it
   /// cannot be listened on.
@@ -45,8 +51,8 @@ class GrpcServer {
   const std::string& address() const { return address_; }
   int port() const { return port_; }  ///< 0 for a Unix socket.
 
-  /// Reports NOT_SERVING, takes no more calls, waits up to `grace` for those that run, then cancels
-  /// them; returns when every handler has returned. Idempotent.
+  /// Reports NOT_SERVING, takes no more calls, waits up to `grace` for those that run and for the
+  /// streams that are open, then cancels them; returns when every handler has returned. Idempotent.
   void Shutdown(Duration grace);
 
  private:
@@ -54,6 +60,7 @@ class GrpcServer {
 
   std::string address_;
   int port_ = 0;
+  std::unique_ptr<GrpcPipeMethod> pipes_;  ///< Null without streams.
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;
 };

@@ -3,11 +3,8 @@
 
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
-#include <grpcpp/create_channel.h>
 #include <grpcpp/impl/client_unary_call.h>
 #include <grpcpp/impl/rpc_method.h>
-#include <grpcpp/security/credentials.h>
-#include <grpcpp/support/channel_arguments.h>
 
 #include <algorithm>
 #include <optional>
@@ -15,6 +12,7 @@
 #include <utility>
 
 #include "common/base/mutex.h"
+#include "common/transport/grpc_channel.h"
 #include "common/transport/grpc_convert.h"
 #include "common/transport/message_limit.h"
 #include "common/transport/plain_landing.h"
@@ -22,24 +20,8 @@
 namespace quire {
 namespace {
 
-/// Room for the payload header, which does not count against the limit.
-constexpr uint64_t kHeaderRoomBytes = 16;
 /// A deadline may be endless; waits are not.
 constexpr Duration kLongestWait = std::chrono::minutes(1);
-
-grpc::ChannelArguments ChannelArgs(const GrpcTransport::Options& options) {
-  const int limit = static_cast<int>(options.max_message_bytes + kHeaderRoomBytes);
-  grpc::ChannelArguments args;
-  args.SetMaxReceiveMessageSize(limit);
-  args.SetMaxSendMessageSize(limit);
-  args.SetCompressionAlgorithm(GRPC_COMPRESS_NONE);
-  // A connection of its own, that finds a restarted server within a second.
-  args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
-  args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // Pages do not go through a web proxy.
-  return args;
-}
 
 /// gRPC refuses a message over the server's limit in its own words, before our server sees it.
 Status WithRemedy(const Status& status) {
@@ -54,15 +36,8 @@ Status WithRemedy(const Status& status) {
 }  // namespace
 
 StatusOr<std::unique_ptr<GrpcTransport>> GrpcTransport::Create(const Options& options) {
-  if (options.address.empty()) {
-    return InvalidArgument("the server's address is empty: give host:port or unix:/path");
-  }
-  if (options.max_message_bytes < 1 || options.max_message_bytes > wire::kLargestMaxMessageBytes) {
-    return InvalidArgument("max_message_bytes is ", options.max_message_bytes, ": must be 1..",
-                           wire::kLargestMaxMessageBytes);
-  }
-  auto channel = grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(),
-                                           ChannelArgs(options));
+  QUIRE_RETURN_IF_ERROR(CheckGrpcTarget(options.address, options.max_message_bytes));
+  auto channel = MakeGrpcChannel(options.address, options.max_message_bytes);
   return std::unique_ptr<GrpcTransport>(new GrpcTransport(options, std::move(channel)));
 }
 

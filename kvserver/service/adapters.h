@@ -11,6 +11,7 @@
 #include "common/base/clock.h"
 #include "common/base/metrics.h"
 #include "kvserver/registry/document_registry.h"
+#include "kvserver/service/data_plane.h"
 #include "kvserver/service/dispatcher.h"
 #include "kvserver/session/context_resolver.h"
 #include "kvserver/session/context_table.h"
@@ -32,6 +33,8 @@ void AddStoreMethods(const StoreAdapterDeps& deps, Dispatcher* dispatcher);
 void AddSessionMethods(SessionManager* sessions, Dispatcher* dispatcher);
 
 void AddRegistryMethods(DocumentRegistry* registry, Dispatcher* dispatcher);
+
+void AddDataPlaneMethods(DataPlane* data_plane, Dispatcher* dispatcher);
 
 /// `visit_metrics` reports every metric of the server.
 void AddAdminMethods(std::function<void(MetricsVisitor&)> visit_metrics, Clock* clock,

@@ -11,9 +11,11 @@
 
 #include "common/base/quantity.h"
 #include "common/base/stop_signals.h"
-#include "common/transport/grpc_server.h"
 #include "kvserver/service/admin_server.h"
+#include "kvserver/service/data_plane.h"
+#include "kvserver/service/listeners.h"
 #include "kvserver/service/log.h"
+#include "kvserver/service/network_server.h"
 #include "kvserver/service/server.h"
 #include "kvserver/store/codec/codec.h"
 #include "kvserver/store/policy/eviction_factory.h"
@@ -147,6 +149,20 @@ void AddLimitFlags(CLI::App* app, DaemonOptions* options) {
       ->capture_default_str();
 }
 
+void AddTransportFlags(CLI::App* app, DaemonOptions* options) {
+  app->add_option("--transports", options->transports,
+                  "How workers may connect for pages, of grpc, shm and ucx; all that can listen "
+                  "here when not given")
+      ->delimiter(',')
+      ->type_name("NAMES");
+  app->add_option("--shm-socket", options->shm_socket,
+                  "Unix socket of the shm transport (DATA_DIR/quire.sock when not given)")
+      ->type_name("PATH");
+  app->add_option("--ucx-listen", options->ucx_listen,
+                  "host:port of the ucx transport (the host of --listen and any free port when not "
+                  "given)");
+}
+
 /// Writes nothing when `path` is empty.
 Status WritePortFile(std::string_view option, const std::string& path, int port) {
   if (path.empty()) return OkStatus();
@@ -174,6 +190,27 @@ StatusOr<int> Threads(const DaemonOptions& options) {
                          "; 0 lets the server choose");
 }
 
+NetworkServer::Options NetworkOptions(const DaemonOptions& options, int threads) {
+  const auto or_else = [](const std::string& text, const std::string& otherwise) {
+    return text.empty() ? otherwise : text;
+  };
+  return {.listen = options.listen,
+          .max_call_threads = threads,
+          .listeners = {
+              .transports = options.transports,
+              .shm_socket = or_else(options.shm_socket, DefaultShmSocket(options.server.data_dir)),
+              .ucx_listen = or_else(options.ucx_listen, DefaultUcxListen(options.listen))}};
+}
+
+void LogTransports(const Server& server, const NetworkServer& network) {
+  for (const auto& [kind, why] : network.left_out()) {
+    LogWarning("transport_left_out", {{"transport", kind}, {"why", std::string(Message(why))}});
+  }
+  for (const auto& [kind, address] : server.data_plane().ways()) {
+    LogInfo("transport", {{"transport", kind}, {"address", address}});
+  }
+}
+
 /// Null when none is asked for.
 StatusOr<std::unique_ptr<AdminServer>> StartAdmin(const DaemonOptions& options) {
   if (options.admin_listen.empty()) return nullptr;
@@ -197,6 +234,7 @@ void AddDaemonFlags(CLI::App* app, DaemonOptions* options) {
                   "127.0.0.1:7411 (port 0: any free one); none when empty");
   app->add_option("--admin-port-file", options->admin_port_file,
                   "Write the port of --admin-listen here");
+  AddTransportFlags(app, options);
   AddStoreFlags(app, &options->server);
   AddLimitFlags(app, options);
 }
@@ -212,11 +250,9 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
   // Before the store is opened, which may take a while: the process is alive and not ready.
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<AdminServer> admin, StartAdmin(options));
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Open(options.server));
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> listener,
-                         GrpcServer::Start({.address = options.listen,
-                                            .max_message_bytes = options.server.max_message_bytes,
-                                            .max_threads = threads},
-                                           server->handler()));
+  QUIRE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<NetworkServer> listener,
+      NetworkServer::Start(*server, options.server, NetworkOptions(options, threads)));
   QUIRE_RETURN_IF_ERROR(WritePortFile("--port-file", options.port_file, listener->port()));
   std::optional<AdminServer::Serving> serving;
   if (admin != nullptr) {
@@ -228,6 +264,7 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
                         {"data_dir", options.server.data_dir},
                         {"dram", server->dram_mode()},
                         {"ssd", server->ssd_mode()}});
+  LogTransports(*server, *listener);
   const int signal = stop->Wait();
   if (serving) serving->Drain();
   LogInfo("shutting_down", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The daemon: a Server behind a GrpcServer, and an AdminServer beside it where one is asked for,
+// The daemon: a Server behind a NetworkServer, and an AdminServer beside it where one is asked for,
 // until SIGTERM or SIGINT. `quired` and `quire serve` are thin mains over these two functions.
 #ifndef QUIRE_KVSERVER_SERVICE_DAEMON_H_
 #define QUIRE_KVSERVER_SERVICE_DAEMON_H_
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "common/base/status.h"
 #include "kvserver/service/server_options.h"
@@ -24,7 +25,11 @@ struct DaemonOptions {
   std::string port_file;  ///< Where to write the port, for scripts; none when empty.
   /// "host:port" of the admin server (port 0: any free one); none when empty.
   std::string admin_listen;
-  std::string admin_port_file;     ///< As port_file, for the admin server.
+  std::string admin_port_file;  ///< As port_file, for the admin server.
+  /// "grpc", "shm", "ucx": how workers may connect; all that can listen here when empty.
+  std::vector<std::string> transports = {};
+  std::string shm_socket;          ///< Empty: DefaultShmSocket.
+  std::string ucx_listen;          ///< "host:port"; empty: DefaultUcxListen.
   int max_threads = 0;             ///< For calls, running or waiting; 0: as many as may be there.
   uint32_t shutdown_seconds = 10;  ///< For calls that run when a signal comes.
 };

@@ -8,6 +8,7 @@
 #include "kvserver/service/lane.h"
 #include "kvserver/service/testing/service_fixture.h"
 #include "kvserver/session/testing/fake_page_store.h"
+#include "quire/v1/data_plane.pb.h"
 
 namespace quire::kvserver::testing {
 namespace {
@@ -20,10 +21,12 @@ TEST_F(DispatcherTest, AnswersEveryMethodOfTheWireServices) {
   std::set<std::string> defined;
   for (const google::protobuf::FileDescriptor* file :
        {v1::FetchRequest::descriptor()->file(), v1::RecallRequest::descriptor()->file(),
-        v1::Document::descriptor()->file(), v1::StatsReply::descriptor()->file()}) {
+        v1::Document::descriptor()->file(), v1::StatsReply::descriptor()->file(),
+        v1::OfferReply::descriptor()->file()}) {
     for (int s = 0; s < file->service_count(); ++s) {
       const auto* service = file->service(s);
       for (int m = 0; m < service->method_count(); ++m) {
+        if (service->method(m)->client_streaming()) continue;  // The gRPC server's own: pipes.
         defined.insert(service->full_name() + "/" + service->method(m)->name());
       }
     }
@@ -39,6 +42,7 @@ TEST_F(DispatcherTest, EveryMethodThatIsSaidToReadExists) {
   for (const std::string_view method : kReadingMethods)
     EXPECT_TRUE(known.contains(method)) << method;
   EXPECT_EQ(LaneOf("quire.v1.Admin/Stats"), Lane::kControl);
+  EXPECT_EQ(LaneOf("quire.v1.DataPlane/RemoveLanding"), Lane::kControl);
   EXPECT_EQ(LaneOf("quire.v1.Store/Fetch"), Lane::kRead);
   EXPECT_EQ(LaneOf("quire.v1.Store/PutSegment"), Lane::kWrite);
 }

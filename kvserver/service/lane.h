@@ -2,7 +2,8 @@
 //
 // Which door of the server a method goes through. Calls that write have places of their own, so
 // that a device that does not take bytes any more leaves those that read alone; calls about the
-// server itself need no place at all, so that an operator gets through when nobody else does.
+// server itself need no place at all, so that an operator gets through when nobody else does, and
+// neither do those that make connections, which touch memory only and have bounds of their own.
 // Pure function.
 #ifndef QUIRE_KVSERVER_SERVICE_LANE_H_
 #define QUIRE_KVSERVER_SERVICE_LANE_H_
@@ -37,7 +38,9 @@ inline constexpr std::array<std::string_view, 15> kReadingMethods = {
 
 /// The lane of "quire.v1.Service/Method"; that of writes when it is not known to do without.
 inline Lane LaneOf(std::string_view method) {
-  if (method.starts_with("quire.v1.Admin/")) return Lane::kControl;
+  if (method.starts_with("quire.v1.Admin/") || method.starts_with("quire.v1.DataPlane/")) {
+    return Lane::kControl;
+  }
   return std::ranges::find(kReadingMethods, method) != kReadingMethods.end() ? Lane::kRead
                                                                              : Lane::kWrite;
 }

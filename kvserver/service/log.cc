@@ -33,6 +33,12 @@ std::string Quoted(const std::string& value) {
   return out;
 }
 
+void Write(std::string_view level, std::string_view event, LogFields fields) {
+  std::string line = LogLine(SystemClock().UnixMicros(), level, event, fields);
+  line.push_back('\n');
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
 }  // namespace
 
 std::string LogLine(int64_t unix_micros, std::string_view level, std::string_view event,
@@ -45,10 +51,8 @@ std::string LogLine(int64_t unix_micros, std::string_view level, std::string_vie
   return line;
 }
 
-void LogInfo(std::string_view event, LogFields fields) {
-  std::string line = LogLine(SystemClock().UnixMicros(), "info", event, fields);
-  line.push_back('\n');
-  std::fwrite(line.data(), 1, line.size(), stderr);
-}
+void LogInfo(std::string_view event, LogFields fields) { Write("info", event, fields); }
+
+void LogWarning(std::string_view event, LogFields fields) { Write("warning", event, fields); }
 
 }  // namespace quire::kvserver

@@ -20,8 +20,9 @@ using LogFields = std::initializer_list<std::pair<std::string_view, std::string>
 std::string LogLine(int64_t unix_micros, std::string_view level, std::string_view event,
                     LogFields fields);
 
-/// Writes a line at level info, now.
+/// Writes a line at level info, or warning, now.
 void LogInfo(std::string_view event, LogFields fields);
+void LogWarning(std::string_view event, LogFields fields);
 
 }  // namespace quire::kvserver
 

@@ -8,6 +8,8 @@
 #include <set>
 #include <string>
 
+#include "common/transport/inproc_pipe.h"
+#include "kvserver/service/data_plane.h"
 #include "kvserver/service/prometheus_text.h"
 #include "kvserver/service/testing/prometheus_parser.h"
 #include "kvserver/service/testing/service_fixture.h"
@@ -39,6 +41,9 @@ TEST_F(MetricsDocTest, ThePageListsEveryMetricAsItIs) {
                                       return request;
                                     }())
                   .ok());
+  // A connection of each kind that has been there has a series: one in this process will do.
+  InprocPair pipes = MakeInprocPair({});
+  server_->data_plane().accept()(std::move(pipes.server));
   PrometheusText text;
   server_->VisitMetrics(text);
   const auto families = PrometheusParser::Parse(text.Text());

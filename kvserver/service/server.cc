@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/service/server.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "kvserver/service/adapters.h"
 #include "kvserver/service/admission.h"
 #include "kvserver/service/call_limits.h"
+#include "kvserver/service/data_plane.h"
 #include "kvserver/service/dispatcher.h"
 #include "kvserver/session/context_resolver.h"
 #include "kvserver/session/context_table.h"
@@ -71,6 +73,18 @@ SessionManager::Options SessionOptions(const ServerOptions& options, PageStore* 
           .clock = clock};
 }
 
+/// Threads for calls over data connections; who expects more calls at a time has them wait.
+constexpr uint64_t kMostDataThreads = 1024;
+
+DataPlane::Options DataPlaneOptions(const ServerOptions& options, CallHandler* handler,
+                                    const Clock* clock) {
+  const uint64_t threads = std::min(options.max_calls(), kMostDataThreads);
+  return {.handler = handler,
+          .clock = clock,
+          .frames = {.max_message_bytes = options.max_message_bytes,
+                     .max_threads = static_cast<uint32_t>(threads)}};
+}
+
 }  // namespace
 
 /// In order of construction: each uses those before it.
@@ -85,6 +99,7 @@ struct Server::Parts {
         reads(AdmissionOf(options, Lane::kRead)),
         writes(AdmissionOf(options, Lane::kWrite)),
         dispatcher({.store = store.get(), .reads = &reads, .writes = &writes, .clock = clock}),
+        data_plane(DataPlaneOptions(options, &dispatcher, clock)),
         clock(clock),
         start(clock->Now()),
         // A failure is counted by the registry, which tries again by itself.
@@ -98,6 +113,7 @@ struct Server::Parts {
     reads.VisitMetrics(visit);
     writes.VisitMetrics(visit);
     dispatcher.VisitMetrics(visit);
+    data_plane.VisitMetrics(visit);
     visit.Gauge("build_info", "Always 1; its label says which version runs.", 1,
                 {{"version", QUIRE_VERSION}});
     visit.Gauge("uptime_seconds", "Time since the server started.",
@@ -112,6 +128,7 @@ struct Server::Parts {
   Admission reads;
   Admission writes;
   Dispatcher dispatcher;
+  DataPlane data_plane;
   const Clock* const clock;
   const TimePoint start;
   PeriodicTask expiry;
@@ -140,6 +157,7 @@ StatusOr<std::unique_ptr<Server>> Server::Over(std::unique_ptr<PageStore> store,
                   &parts->dispatcher);
   AddSessionMethods(&parts->sessions, &parts->dispatcher);
   AddRegistryMethods(parts->registry.get(), &parts->dispatcher);
+  AddDataPlaneMethods(&parts->data_plane, &parts->dispatcher);
   AddAdminMethods([raw = parts.get()](MetricsVisitor& visit) { raw->VisitMetrics(visit); }, clock,
                   &parts->dispatcher);
   return std::unique_ptr<Server>(new Server(std::move(parts)));
@@ -149,6 +167,7 @@ Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Server::~Server() = default;
 
 CallHandler* Server::handler() { return &parts_->dispatcher; }
+DataPlane& Server::data_plane() const { return parts_->data_plane; }
 
 void Server::VisitMetrics(MetricsVisitor& visit) const { parts_->VisitMetrics(visit); }
 

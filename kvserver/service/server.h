@@ -22,6 +22,8 @@
 
 namespace quire::kvserver {
 
+class DataPlane;
+
 class Server {
  public:
   /// Opens the data directory and recovers what it holds. Errors: INVALID_ARGUMENT for options;
@@ -33,6 +35,8 @@ class Server {
   ~Server();
 
   CallHandler* handler();
+  /// The connections besides those of the handler's transports; closed until somebody listens.
+  DataPlane& data_plane() const;
   void VisitMetrics(MetricsVisitor& visit) const;
   /// See PageStore::ssd_mode.
   std::string ssd_mode() const;

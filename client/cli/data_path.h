@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --transport: how pages come from the server to a command that opens sessions.
+#ifndef QUIRE_CLIENT_CLI_DATA_PATH_H_
+#define QUIRE_CLIENT_CLI_DATA_PATH_H_
+
+#include <memory>
+#include <string>
+
+#include "client/data_transport.h"
+#include "common/base/status.h"
+#include "common/transport/transport.h"
+
+namespace CLI {
+class App;
+}
+
+namespace quire::cli {
+
+/// Adds the flag; "auto" when it is not given, unless `*transport` says otherwise by then.
+/// `loopback` also allows "loopback": no connection at all, for a server in this process.
+void AddTransportFlag(CLI::App& command, std::string* transport, bool loopback = false);
+
+/// How pages come.
+struct DataPath {
+  std::shared_ptr<Transport> transport = nullptr;  ///< Null: over the control channel.
+  std::string name = {};     ///< "shm", "ucx", "grpc"; "control": over that channel.
+  std::string summary = {};  ///< For people: the name, and why not the others.
+};
+
+/// Chooses as `options.transport` says. A transport that is named must work; without one ("auto")
+/// the control channel is good enough where nothing else works.
+StatusOr<DataPath> ChooseDataPath(const std::shared_ptr<Transport>& control,
+                                  const DataOptions& options);
+
+}  // namespace quire::cli
+
+#endif  // QUIRE_CLIENT_CLI_DATA_PATH_H_

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/data_connection.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "client/call.h"
+#include "common/transport/frame_client.h"
+#include "quire/v1/data_plane.pb.h"
+
+namespace quire {
+namespace {
+
+constexpr char kOffer[] = "quire.v1.DataPlane/Offer";
+constexpr char kAddLanding[] = "quire.v1.DataPlane/AddLanding";
+constexpr char kRemoveLanding[] = "quire.v1.DataPlane/RemoveLanding";
+constexpr std::array<std::string_view, 3> kKinds = {"shm", "ucx", "grpc"};
+/// Of one server; it lists each way once.
+constexpr int kMostOffers = 16;
+
+/// Calls of quire.v1.DataPlane. A value; may be kept by callbacks.
+class ControlChannel {
+ public:
+  ControlChannel(std::shared_ptr<Transport> transport, const DataOptions& options)
+      : transport_(std::move(transport)), tenant_(options.tenant), timeout_(options.timeout) {}
+
+  template <typename Request, typename Reply>
+  Status Call(std::string_view method, const Request& request, Reply* reply) const {
+    CallMessage answer;
+    QUIRE_RETURN_IF_ERROR(transport_->Call(method, {request.SerializeAsString(), {}}, &answer,
+                                           {.tenant = tenant_, .timeout = timeout_}));
+    if (reply->ParseFromString(answer.control)) return OkStatus();
+    return BadReply(method, "it cannot be parsed");
+  }
+
+ private:
+  std::shared_ptr<Transport> transport_;
+  std::string tenant_;
+  Duration timeout_;
+};
+
+FrameClient::Options ClientOptions(const ControlChannel& control, const std::string& ticket,
+                                   const DataOptions& options) {
+  FrameClient::Options client{.tenant = options.tenant,
+                              .ticket = ticket,
+                              .max_message_bytes = options.max_message_bytes,
+                              .hello_timeout = options.timeout};
+  client.announce = [control](uint64_t connection_id, uint64_t landing_id, uint64_t bytes,
+                              std::string_view key) {
+    v1::AddLandingRequest request;
+    request.set_connection_id(connection_id);
+    request.set_landing_id(landing_id);
+    request.set_bytes(bytes);
+    request.set_key(key.data(), key.size());
+    v1::AddLandingReply reply;
+    return control.Call(kAddLanding, request, &reply);
+  };
+  client.withdraw = [control](uint64_t connection_id, uint64_t landing_id) {
+    v1::RemoveLandingRequest request;
+    request.set_connection_id(connection_id);
+    request.set_landing_id(landing_id);
+    v1::RemoveLandingReply reply;
+    // A server that cannot be reached is gone or loses the connection, and the landing with it.
+    (void)control.Call(kRemoveLanding, request, &reply);
+  };
+  return client;
+}
+
+/// Why `offer` is not even tried; empty when it may be.
+std::string WhyNot(const v1::TransportOffer& offer, const DataOptions& options) {
+  if (options.transport != "auto" && offer.kind() != options.transport) return "not asked for";
+  if (std::ranges::find(options.dialers, offer.kind(), &PipeDialer::kind) ==
+      options.dialers.end()) {
+    return "this program was built without it";
+  }
+  if (!offer.host().empty() && offer.host() != options.host_id) return "another host";
+  return "";
+}
+
+StatusOr<std::unique_ptr<FrameClient>> Connect(const v1::TransportOffer& offer,
+                                               const ControlChannel& control,
+                                               const DataOptions& options) {
+  const auto dialer = std::ranges::find(options.dialers, offer.kind(), &PipeDialer::kind);
+  QUIRE_ASSIGN_OR_RETURN(
+      auto pipe,
+      dialer->dial({.address = ReachableAddress(offer.address(), options.control_address),
+                    .max_message_bytes = options.max_message_bytes,
+                    .timeout = options.timeout}));
+  return FrameClient::Connect(std::move(pipe), ClientOptions(control, offer.ticket(), options));
+}
+
+std::vector<DataReport::PassedOver> NotOffered(const v1::OfferReply& reply) {
+  std::vector<DataReport::PassedOver> missing;
+  for (const std::string_view kind : kKinds) {
+    if (std::ranges::none_of(reply.offers(), [&](const auto& o) { return o.kind() == kind; })) {
+      missing.push_back({std::string(kind), "the server does not offer it"});
+    }
+  }
+  return missing;
+}
+
+/// What did not work, for an error.
+std::string Reasons(const DataReport& report) {
+  std::string reasons;
+  for (const auto& [kind, why] : report.passed_over) {
+    reasons.append(reasons.empty() ? "" : "; ").append(kind).append(": ").append(why);
+  }
+  return reasons;
+}
+
+}  // namespace
+
+std::string DataReport::Summary() const {
+  std::string text = taken;
+  std::string others;
+  for (const auto& [kind, why] : passed_over) {
+    others.append(others.empty() ? "" : "; ").append("not ").append(kind).append(": ").append(why);
+  }
+  return others.empty() ? text : text.append(" (").append(others).append(")");
+}
+
+StatusOr<DataConnection> ConnectData(const std::shared_ptr<Transport>& control,
+                                     const DataOptions& options) {
+  if (options.transport != "auto" && std::ranges::find(kKinds, options.transport) == kKinds.end()) {
+    return InvalidArgument("there is no transport '", options.transport,
+                           "': there are auto, grpc, shm and ucx");
+  }
+  const ControlChannel channel(control, options);
+  v1::OfferReply offers;
+  QUIRE_RETURN_IF_ERROR(channel.Call(kOffer, v1::OfferRequest(), &offers));
+  if (offers.offers_size() > kMostOffers) {
+    return BadReply(kOffer, offers.offers_size(), " offers, more than ", kMostOffers);
+  }
+  DataReport report{.taken = {}, .detail = {}, .passed_over = NotOffered(offers)};
+  for (const v1::TransportOffer& offer : offers.offers()) {
+    std::string why_not = WhyNot(offer, options);
+    if (why_not.empty()) {
+      auto client = Connect(offer, channel, options);
+      if (client.ok()) {
+        report.taken = offer.kind();
+        report.detail = (*client)->capabilities().detail;
+        return DataConnection{*std::move(client), std::move(report)};
+      }
+      why_not = Message(client.status());
+    }
+    report.passed_over.push_back({offer.kind(), std::move(why_not)});
+  }
+  return Unavailable("no data connection (", options.transport,
+                     ") to the server: ", Reasons(report));
+}
+
+}  // namespace quire

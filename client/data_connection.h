@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ConnectData: the client's choice of how pages come. It asks the server for its offers over the
+// control channel, tries them in the server's order, and says which it took and why not the others.
+#ifndef QUIRE_CLIENT_DATA_CONNECTION_H_
+#define QUIRE_CLIENT_DATA_CONNECTION_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client/pipe_dialers.h"
+#include "common/base/clock.h"
+#include "common/base/host_id.h"
+#include "common/base/status.h"
+#include "common/transport/transport.h"
+#include "common/wire/limits.h"
+
+namespace quire {
+
+struct DataOptions {
+  std::string transport = "auto";  ///< "grpc", "shm" or "ucx"; "auto": the first that works.
+  std::string tenant = "default";
+  std::string control_address;  ///< Of the control channel, for offers that mean its host.
+  uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.
+  Duration timeout = std::chrono::seconds(5);                  ///< Of each step.
+  std::string host_id = ReadHostId();                          ///< Of this process.
+  std::span<const PipeDialer> dialers = PipeDialers();
+};
+
+/// What was chosen, for people.
+struct DataReport {
+  struct PassedOver {
+    std::string kind;
+    std::string why;
+  };
+  std::string taken;   ///< "shm", "ucx", "grpc"
+  std::string detail;  ///< Lanes, addresses; may be empty.
+  std::vector<PassedOver> passed_over;
+
+  /// "grpc (not shm: another host; not ucx: not built here)"
+  std::string Summary() const;
+};
+
+struct DataConnection {
+  std::shared_ptr<Transport> transport;
+  DataReport report;
+};
+
+/// Connects once. Errors: INVALID_ARGUMENT for a transport that nobody knows; those of the control
+/// channel (UNIMPLEMENTED from a server without data connections); UNAVAILABLE, with the reason of
+/// each offer, when none works. Ownership: the connection keeps `control`, over which landings are
+/// announced. Thread-safety: as often and from as many threads as wanted.
+[[nodiscard]] StatusOr<DataConnection> ConnectData(const std::shared_ptr<Transport>& control,
+                                                   const DataOptions& options);
+
+}  // namespace quire
+
+#endif  // QUIRE_CLIENT_DATA_CONNECTION_H_

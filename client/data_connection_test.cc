@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/data_connection.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "client/connect.h"
+#include "common/base/mutex.h"
+#include "common/transport/frame_server.h"
+#include "common/transport/grpc_server.h"
+#include "common/transport/inproc_pipe.h"
+#include "quire/v1/data_plane.pb.h"
+
+namespace quire::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kTicket[] = "0123456789abcdef";
+
+/// Hands out the offers that a test sets, and takes landings.
+class FakeControl final : public CallHandler {
+ public:
+  std::vector<std::string> Methods() const override {
+    return {"quire.v1.DataPlane/Offer", "quire.v1.DataPlane/AddLanding",
+            "quire.v1.DataPlane/RemoveLanding", "quire.test.A/Ping"};
+  }
+  Status Handle(const CallContext& context, std::string_view method, const CallMessage& request,
+                ReplyWriter& reply) override {
+    CallMessage answer;
+    {
+      MutexLock lock(mutex_);
+      if (method == "quire.v1.DataPlane/Offer") {
+        answer.control = offers_.SerializeAsString();
+      } else if (method == "quire.v1.DataPlane/AddLanding") {
+        v1::AddLandingRequest landing;
+        EXPECT_TRUE(landing.ParseFromString(request.control));
+        EXPECT_EQ(context.tenant, "default");
+        landings_[landing.landing_id()] = landing.bytes();
+      } else if (method == "quire.v1.DataPlane/RemoveLanding") {
+        v1::RemoveLandingRequest landing;
+        EXPECT_TRUE(landing.ParseFromString(request.control));
+        landings_.erase(landing.landing_id());
+      }
+    }
+    return reply.Write(std::move(answer));
+  }
+  void Offer(const std::string& kind, const std::string& host = "",
+             const std::string& ticket = kTicket) {
+    MutexLock lock(mutex_);
+    v1::TransportOffer* const offer = offers_.add_offers();
+    offer->set_kind(kind);
+    offer->set_ticket(ticket);
+    offer->set_host(host);
+  }
+  std::map<uint64_t, uint64_t> landings() const {
+    MutexLock lock(mutex_);
+    return landings_;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  v1::OfferReply offers_ QUIRE_GUARDED_BY(mutex_);
+  std::map<uint64_t, uint64_t> landings_ QUIRE_GUARDED_BY(mutex_);  ///< Bytes by id.
+};
+
+class DataConnectionTest : public ::testing::Test {
+ protected:
+  DataConnectionTest() {
+    frames_ = std::make_unique<FrameServer>(
+        &handler_,
+        [](std::string_view, std::string_view ticket) -> StatusOr<std::string> {
+          if (ticket == kTicket) return std::string("default");
+          return MakeStatus(StatusCode::kUnauthenticated, "no such ticket");
+        },
+        FrameServer::Options{});
+    auto server = GrpcServer::Start(
+        {.accept_pipe =
+             [this](std::unique_ptr<FramePipe> pipe) { frames_->Accept(std::move(pipe)); },
+         .max_streams = 4},
+        &handler_);
+    EXPECT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    inproc_target_ = frames_.get();
+  }
+  ~DataConnectionTest() override {
+    frames_->Shutdown();
+    server_->Shutdown(Duration::zero());
+  }
+
+  StatusOr<DataConnection> Connect(const std::string& transport = "auto",
+                                   std::span<const PipeDialer> dialers = PipeDialers()) {
+    auto control = ConnectGrpc(server_->address());
+    EXPECT_TRUE(control.ok()) << control.status();
+    return ConnectData(*control, {.transport = transport,
+                                  .control_address = server_->address(),
+                                  .host_id = "this host",
+                                  .dialers = dialers});
+  }
+  static StatusOr<std::unique_ptr<FramePipe>> DialInproc(const DialTarget&) {
+    InprocPair pipes = MakeInprocPair({.direct_landing = true});
+    inproc_target_->Accept(std::move(pipes.server));
+    return std::move(pipes.client);
+  }
+  static StatusOr<std::unique_ptr<FramePipe>> DialNobody(const DialTarget& target) {
+    return Unavailable("nobody listens at '", target.address, "'");
+  }
+
+  static FrameServer* inproc_target_;
+  FakeControl handler_;
+  std::unique_ptr<FrameServer> frames_;
+  std::unique_ptr<GrpcServer> server_;
+};
+FrameServer* DataConnectionTest::inproc_target_ = nullptr;
+
+TEST_F(DataConnectionTest, TheFirstOfferThatWorksIsTakenAndTheOthersAreExplained) {
+  handler_.Offer("shm", "another host");
+  handler_.Offer("ucx");
+  handler_.Offer("grpc");
+  const PipeDialer dialers[] = {{"shm", &DialInproc}, PipeDialers()[0]};
+  ASSERT_EQ(PipeDialers()[0].kind, "grpc");
+  const auto connection = Connect("auto", dialers);
+  ASSERT_TRUE(connection.ok()) << connection.status();
+  EXPECT_EQ(connection->report.Summary(),
+            "grpc (not shm: another host; not ucx: this program was built without it)");
+  CallMessage reply;
+  EXPECT_EQ(connection->transport->Call("quire.test.A/Ping", {}, &reply, {}), OkStatus());
+  EXPECT_EQ(connection->transport->capabilities().name, "grpc");
+}
+
+TEST_F(DataConnectionTest, SharedMemoryIsTakenOnTheSameHost) {
+  handler_.Offer("shm", "this host");
+  handler_.Offer("grpc");
+  constexpr PipeDialer kShm[] = {{"shm", &DialInproc}};
+  const auto connection = Connect("auto", kShm);
+  ASSERT_TRUE(connection.ok()) << connection.status();
+  EXPECT_EQ(connection->report.taken, "shm");
+}
+
+TEST_F(DataConnectionTest, AnOfferThatDoesNotWorkIsPassedOver) {
+  handler_.Offer("shm");
+  handler_.Offer("ucx", "", "a ticket that is none");
+  handler_.Offer("grpc");
+  const PipeDialer dialers[] = {{"shm", &DialNobody}, {"ucx", &DialInproc}, PipeDialers()[0]};
+  const auto connection = Connect("auto", dialers);
+  ASSERT_TRUE(connection.ok()) << connection.status();
+  EXPECT_EQ(connection->report.taken, "grpc");
+  EXPECT_THAT(connection->report.Summary(), HasSubstr("not shm: nobody listens"));
+  EXPECT_THAT(connection->report.Summary(), HasSubstr("no such ticket"));
+}
+
+TEST_F(DataConnectionTest, ATransportThatIsNamedIsTheOnlyOneTried) {
+  handler_.Offer("shm");
+  handler_.Offer("grpc");
+  const PipeDialer dialers[] = {{"shm", &DialNobody}, PipeDialers()[0]};
+  const auto grpc = Connect("grpc", dialers);
+  ASSERT_TRUE(grpc.ok()) << grpc.status();
+  EXPECT_EQ(grpc->report.taken, "grpc");
+  const auto shm = Connect("shm", dialers);
+  EXPECT_EQ(shm.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(Message(shm.status())), HasSubstr("shm: nobody listens"));
+  const auto ucx = Connect("ucx", dialers);
+  EXPECT_THAT(std::string(Message(ucx.status())), HasSubstr("ucx: the server does not offer it"));
+}
+
+TEST_F(DataConnectionTest, AnUnknownTransportIsRefused) {
+  const auto connection = Connect("pigeon");
+  EXPECT_EQ(connection.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Message(connection.status())), HasSubstr("pigeon"));
+}
+
+TEST_F(DataConnectionTest, AServerWithManyOffersIsNotBelieved) {
+  for (int i = 0; i < 17; ++i) handler_.Offer("grpc");
+  EXPECT_EQ(Connect().status().code(), StatusCode::kDataLoss);
+}
+
+TEST_F(DataConnectionTest, LandingsAreAnnouncedAndWithdrawnOverTheControlChannel) {
+  handler_.Offer("shm");
+  constexpr PipeDialer kDirect[] = {{"shm", &DialInproc}};
+  const auto connection = Connect("auto", kDirect);
+  ASSERT_TRUE(connection.ok()) << connection.status();
+  std::vector<std::byte> memory(12345);
+  auto landing = connection->transport->AddLanding(memory);
+  ASSERT_TRUE(landing.ok()) << landing.status();
+  EXPECT_THAT(handler_.landings(), ::testing::ElementsAre(::testing::Pair(1, 12345)));
+  landing->reset();
+  EXPECT_TRUE(handler_.landings().empty());
+}
+
+TEST(ReachableAddressTest, MeansTheControlChannelsHostWhereTheOfferNamesNone) {
+  EXPECT_EQ(ReachableAddress("", "example.org:7410"), "example.org:7410");
+  EXPECT_EQ(ReachableAddress("0.0.0.0:99", "example.org:7410"), "example.org:99");
+  EXPECT_EQ(ReachableAddress("[::]:99", "[::1]:7410"), "[::1]:99");
+  EXPECT_EQ(ReachableAddress("10.0.0.1:99", "example.org:7410"), "10.0.0.1:99");
+  EXPECT_EQ(ReachableAddress("/run/quire.sock", "example.org:7410"), "/run/quire.sock");
+  EXPECT_EQ(ReachableAddress("0.0.0.0:99", "unix:/run/quire"), "0.0.0.0:99");
+}
+
+}  // namespace
+}  // namespace quire::testing

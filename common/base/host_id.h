@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What tells this boot of this machine from every other: two processes with the same id can share
+// memory. Containers of one machine have the same id; whether they see each other's sockets shows
+// when they connect. Thread-safety: pure but for the file.
+#ifndef QUIRE_COMMON_BASE_HOST_ID_H_
+#define QUIRE_COMMON_BASE_HOST_ID_H_
+
+#include <string>
+
+namespace quire {
+
+inline constexpr char kBootIdPath[] = "/proc/sys/kernel/random/boot_id";
+
+/// The boot id, without its line end; empty where the system has none.
+std::string ReadHostId(const std::string& path = kBootIdPath);
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_BASE_HOST_ID_H_

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The channels that we make: how messages travel on them and how a loss shows. Pure functions.
+#ifndef QUIRE_COMMON_TRANSPORT_GRPC_CHANNEL_H_
+#define QUIRE_COMMON_TRANSPORT_GRPC_CHANNEL_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+
+namespace quire {
+
+/// Room for what stands around a message's bytes and does not count against a limit.
+inline constexpr uint64_t kGrpcHeaderRoomBytes = 32;
+/// What a frame on a stream may have beyond a message of the largest size: its head.
+inline constexpr uint64_t kGrpcFrameRoomBytes = uint64_t{1} << 20;
+/// A peer that does not answer a ping for this long, after this much silence, is gone: it was cut
+/// off, or stopped. (A process that dies closes its connection and is noticed at once.)
+inline constexpr int kGrpcKeepaliveMillis = 20'000;
+/// More frequent pings of a client end its connection.
+inline constexpr int kGrpcFewestMillisBetweenPings = 10'000;
+
+/// gRPC's limits are ints.
+inline int GrpcLimit(uint64_t max_bytes) {
+  return static_cast<int>(std::min<uint64_t>(max_bytes + kGrpcHeaderRoomBytes, INT_MAX));
+}
+/// The largest frame of a stream whose ends agree on `max_message_bytes`.
+inline uint64_t GrpcFrameBytes(uint64_t max_message_bytes) {
+  return std::min<uint64_t>(max_message_bytes + kGrpcFrameRoomBytes, INT_MAX - 4096);
+}
+
+/// INVALID_ARGUMENT for an empty address or a limit out of range.
+[[nodiscard]] Status CheckGrpcTarget(const std::string& address, uint64_t max_message_bytes);
+
+/// A channel to `address` with a connection of its own, without security, that finds a restarted
+/// server within a second. It connects at its first call. Messages may have `max_message_bytes`.
+std::shared_ptr<grpc::Channel> MakeGrpcChannel(const std::string& address,
+                                               uint64_t max_message_bytes);
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_TRANSPORT_GRPC_CHANNEL_H_

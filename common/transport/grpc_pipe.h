@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The gRPC pipe: frames over one bidirectional stream of quire.v1.DataPlane/Frames. It works
+// wherever the control channel does. A frame is one message; payload slices that have an owner are
+// sent from where they lie, and received ones point into gRPC's buffers.
+//
+// The client end has a connection and a reading thread of its own. The server end reads in the
+// thread that gRPC gives to the stream, and holds it until the pipe is closed (grpc_pipe_method.h).
+#ifndef QUIRE_COMMON_TRANSPORT_GRPC_PIPE_H_
+#define QUIRE_COMMON_TRANSPORT_GRPC_PIPE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/transport/frame_pipe.h"
+#include "common/wire/limits.h"
+
+namespace quire {
+
+/// The method that streams are calls of.
+inline constexpr char kGrpcPipePath[] = "/quire.v1.DataPlane/Frames";
+
+struct GrpcPipeOptions {
+  std::string address;  ///< "host:port", "[::1]:port" or "unix:/path".
+  uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< A frame may have a head besides.
+  Duration connect_timeout = std::chrono::seconds(5);
+};
+
+/// The client end of a new connection. INVALID_ARGUMENT for an empty address or a limit out of
+/// range; UNAVAILABLE when the server cannot be reached in time. A server that takes no streams
+/// shows when the pipe is started: it closes with what the server said.
+StatusOr<std::unique_ptr<FramePipe>> ConnectGrpcPipe(const GrpcPipeOptions& options);
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_TRANSPORT_GRPC_PIPE_H_

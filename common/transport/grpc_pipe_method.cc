@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/transport/grpc_pipe_method.h"
+
+#include <grpcpp/support/method_handler.h>
+
+#include <memory>
+#include <string>
+
+#include "common/transport/grpc_channel.h"
+#include "common/transport/grpc_convert.h"
+#include "common/transport/grpc_pipe.h"
+#include "common/transport/grpc_stream.h"
+
+namespace quire {
+namespace {
+
+class ServerPipe final : public FramePipe {
+ public:
+  ServerPipe(std::shared_ptr<GrpcStream> frames, uint64_t max_frame_bytes, std::string peer)
+      : frames_(std::move(frames)), max_frame_bytes_(max_frame_bytes), peer_(std::move(peer)) {}
+  ~ServerPipe() override { frames_->Close(); }
+
+  PipeCapabilities capabilities() const override {
+    return {.name = "grpc", .max_frame_bytes = max_frame_bytes_, .detail = peer_};
+  }
+  void Start(FrameReceiver* receiver) override { frames_->Start(receiver); }
+  Status Send(Frame frame) override { return frames_->Send(std::move(frame)); }
+  void Close() override { frames_->Close(); }
+
+ private:
+  const std::shared_ptr<GrpcStream> frames_;
+  const uint64_t max_frame_bytes_;
+  const std::string peer_;
+};
+
+/// Ends what still waits on the stream, and says why the client is gone.
+Status Finish(grpc::ServerContext* context) {
+  const bool cancelled = context->IsCancelled();
+  context->TryCancel();
+  return Unavailable("the client at ", context->peer(),
+                     cancelled ? " is gone" : " closed the connection");
+}
+
+}  // namespace
+
+grpc::internal::RpcServiceMethod* GrpcPipeMethod::New() {
+  using Handler = grpc::internal::TemplatedBidiStreamingHandler<Stream, /*WriteNeeded=*/false>;
+  auto serve = [this](grpc::ServerContext* context, Stream* stream) {
+    return Serve(context, stream);
+  };
+  return new grpc::internal::RpcServiceMethod(
+      kGrpcPipePath, grpc::internal::RpcMethod::BIDI_STREAMING, new Handler(serve));
+}
+
+grpc::Status GrpcPipeMethod::Serve(grpc::ServerContext* context, Stream* stream) {
+  const bool room = ++streams_ <= options_.max_streams;
+  if (room) Run(context, stream);
+  --streams_;
+  if (room) return grpc::Status::OK;
+  return ToGrpc(ResourceExhausted("the server has ", options_.max_streams,
+                                  " gRPC streams open and takes no more; close one, or raise the "
+                                  "server's limit"));
+}
+
+void GrpcPipeMethod::Run(grpc::ServerContext* context, Stream* stream) const {
+  const uint64_t max_frame_bytes = GrpcFrameBytes(options_.max_message_bytes);
+  const auto frames = std::make_shared<GrpcStream>(
+      GrpcStream::Ends{.reader = stream,
+                       .writer = stream,
+                       .cancel = [context] { context->TryCancel(); },
+                       .finish = [context] { return Finish(context); }},
+      max_frame_bytes);
+  options_.accept(std::make_unique<ServerPipe>(frames, max_frame_bytes, context->peer()));
+  frames->Run();
+}
+
+}  // namespace quire

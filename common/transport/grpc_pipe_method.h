@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GrpcPipeMethod: the server end of gRPC pipes: a method that hands each stream to whoever accepts
+// pipes. A stream holds one of gRPC's threads until its pipe is closed or the client goes, so their
+// number is bounded; one more is refused with RESOURCE_EXHAUSTED.
+// Ownership: outlives the server that the method belongs to. Thread-safety: as gRPC calls it.
+#ifndef QUIRE_COMMON_TRANSPORT_GRPC_PIPE_METHOD_H_
+#define QUIRE_COMMON_TRANSPORT_GRPC_PIPE_METHOD_H_
+
+#include <grpcpp/impl/rpc_service_method.h>
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/sync_stream.h>
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include "common/transport/frame_pipe.h"
+
+namespace quire {
+
+class GrpcPipeMethod {
+ public:
+  struct Options {
+    PipeListener::Accept accept;
+    uint64_t max_message_bytes = 0;  ///< As in GrpcPipeOptions.
+    int max_streams = 0;             ///< At a time.
+  };
+  explicit GrpcPipeMethod(Options options) : options_(std::move(options)) {}
+
+  /// For grpc::Service::AddMethod, which takes it over.
+  grpc::internal::RpcServiceMethod* New();
+
+ private:
+  using Stream = grpc::ServerReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+  grpc::Status Serve(grpc::ServerContext* context, Stream* stream);
+  void Run(grpc::ServerContext* context, Stream* stream) const;
+
+  const Options options_;
+  std::atomic<int> streams_{0};
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_TRANSPORT_GRPC_PIPE_METHOD_H_

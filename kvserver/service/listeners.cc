@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/service/listeners.h"
+
+#include <sys/un.h>
+
+#include <algorithm>
+#include <array>
+#include <cinttypes>
+#include <cstdio>
+#include <filesystem>
+
+#include "common/base/checksum.h"
+#include "kvserver/service/data_plane.h"
+#include "kvserver/service/server.h"
+
+namespace quire::kvserver {
+namespace {
+
+constexpr std::array<std::string_view, 3> kKnown = {"grpc", "shm", "ucx"};
+
+Status CheckKnown(const ListenerOptions& options) {
+  for (const std::string& name : options.transports) {
+    if (std::ranges::find(kKnown, name) == kKnown.end()) {
+      return InvalidArgument("--transports: there is no '", name, "'; there are grpc, shm and ucx");
+    }
+  }
+  return OkStatus();
+}
+
+/// Of transports that are named, each must be built.
+Status CheckBuilt(const ListenerOptions& options, std::span<const ListenerKind> kinds) {
+  for (const std::string& name : options.transports) {
+    if (name != "grpc" && std::ranges::find(kinds, name, &ListenerKind::kind) == kinds.end()) {
+      return Unimplemented("--transports: this program was built without ", name,
+                           "; leave it away, or build where its library is installed");
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+bool ListenerOptions::Wants(std::string_view kind) const {
+  return transports.empty() || std::ranges::find(transports, kind) != transports.end();
+}
+
+std::span<const ListenerKind> ListenerKinds() { return {}; }
+
+StatusOr<std::vector<LeftOut>> StartListeners(const ListenerContext& context,
+                                              std::span<const ListenerKind> kinds) {
+  const ListenerOptions& options = context.options;
+  QUIRE_RETURN_IF_ERROR(CheckKnown(options));
+  QUIRE_RETURN_IF_ERROR(CheckBuilt(options, kinds));
+  DataPlane& data_plane = context.server.data_plane();
+  std::vector<LeftOut> left_out;
+  for (const ListenerKind& kind : kinds) {
+    if (!options.Wants(kind.kind)) continue;
+    auto listener = kind.listen(context, data_plane.accept());
+    if (listener.ok()) {
+      data_plane.Add(*std::move(listener));
+    } else if (options.transports.empty()) {
+      left_out.emplace_back(kind.kind, listener.status());
+    } else {
+      return Annotate(listener.status(), "--transports ", kind.kind);
+    }
+  }
+  return left_out;
+}
+
+std::string DefaultShmSocket(const std::string& data_dir) {
+  constexpr size_t kLongestPath = sizeof(sockaddr_un::sun_path) - 1;
+  std::string path = (std::filesystem::path(data_dir) / "quire.sock").string();
+  if (path.size() <= kLongestPath) return path;
+  char name[32];
+  std::snprintf(name, sizeof name, "quire-%08" PRIx32 ".sock",
+                Crc32c(std::as_bytes(std::span(data_dir))));
+  return (std::filesystem::temp_directory_path() / name).string();
+}
+
+std::string DefaultUcxListen(const std::string& listen) {
+  const size_t colon = listen.rfind(':');
+  const bool has_host = colon != std::string::npos && !listen.starts_with("unix:");
+  return (has_host ? listen.substr(0, colon) : "127.0.0.1") + ":0";
+}
+
+}  // namespace quire::kvserver

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// NetworkServer: where a Server can be reached: its gRPC port, which is the control channel, and
+// the listeners of the data plane beside it. The daemon has one, and so has a program that embeds a
+// server and wants to talk to it over a real transport.
+// Ownership: the Server outlives it. Thread-safety: all methods may be called concurrently.
+#ifndef QUIRE_KVSERVER_SERVICE_NETWORK_SERVER_H_
+#define QUIRE_KVSERVER_SERVICE_NETWORK_SERVER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/transport/grpc_server.h"
+#include "kvserver/service/listeners.h"
+#include "kvserver/service/server.h"
+#include "kvserver/service/server_options.h"
+
+namespace quire::kvserver {
+
+class NetworkServer {
+ public:
+  struct Options {
+    std::string listen = "127.0.0.1:0";  ///< Of gRPC, as GrpcServer::Options::address.
+    int max_call_threads = 64;           ///< For gRPC calls; streams have threads besides.
+    int max_streams = 64;                ///< Data connections over gRPC.
+    ListenerOptions listeners = {};
+  };
+  /// Errors: those of GrpcServer::Start and of StartListeners.
+  static StatusOr<std::unique_ptr<NetworkServer>> Start(Server& server,
+                                                        const ServerOptions& server_options,
+                                                        const Options& options);
+  /// Shuts down at once.
+  ~NetworkServer();
+
+  const std::string& address() const { return grpc_->address(); }
+  int port() const { return grpc_->port(); }  ///< 0 for a Unix socket.
+  const std::vector<LeftOut>& left_out() const { return left_out_; }
+
+  /// Ends data connections at once (what comes over them may be asked for again), and gRPC as
+  /// GrpcServer::Shutdown does. Idempotent.
+  void Shutdown(Duration grace);
+
+ private:
+  NetworkServer(Server& server, std::unique_ptr<GrpcServer> grpc)
+      : server_(server), grpc_(std::move(grpc)) {}
+
+  Server& server_;
+  const std::unique_ptr<GrpcServer> grpc_;
+  std::vector<LeftOut> left_out_;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_SERVICE_NETWORK_SERVER_H_
