@@ -75,6 +75,9 @@ std::string WhyNot(const v1::TransportOffer& offer, const DataOptions& options) 
     return "this program was built without it";
   }
   if (!offer.host().empty() && offer.host() != options.host_id) return "another host";
+  if (offer.direct_landings() && !options.direct_landings) {
+    return "the server asks for remote access to this process's memory, which was not granted";
+  }
   return "";
 }
 
@@ -86,7 +89,8 @@ StatusOr<std::unique_ptr<FrameClient>> Connect(const v1::TransportOffer& offer,
       auto pipe,
       dialer->dial({.address = ReachableAddress(offer.address(), options.control_address),
                     .max_message_bytes = options.max_message_bytes,
-                    .timeout = options.timeout}));
+                    .timeout = options.timeout,
+                    .direct_landings = offer.direct_landings()}));
   return FrameClient::Connect(std::move(pipe), ClientOptions(control, offer.ticket(), options));
 }
 

@@ -28,6 +28,8 @@ struct DataOptions {
   uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.
   Duration timeout = std::chrono::seconds(5);                  ///< Of each step.
   std::string host_id = ReadHostId();                          ///< Of this process.
+  /// Give a server that asks for it remote access to this process' memory (TransportOffer).
+  bool direct_landings = false;
   std::span<const PipeDialer> dialers = PipeDialers();
 };
 

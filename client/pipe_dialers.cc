@@ -4,9 +4,14 @@
 #include <array>
 
 #include "common/transport/grpc_pipe.h"
+#include "common/transport/shm_pipe.h"
+#include "common/transport/ucx.h"
 
 namespace quire {
 namespace {
+
+/// Bytes of a frame beside the message that it carries: its head, with a place for every slice.
+constexpr uint64_t kFrameRoomBytes = 1 << 20;
 
 StatusOr<std::unique_ptr<FramePipe>> DialGrpc(const DialTarget& target) {
   return ConnectGrpcPipe({.address = target.address,
@@ -14,11 +19,25 @@ StatusOr<std::unique_ptr<FramePipe>> DialGrpc(const DialTarget& target) {
                           .connect_timeout = target.timeout});
 }
 
-constexpr std::array<PipeDialer, 1> kDialers = {{{"grpc", &DialGrpc}}};
+StatusOr<std::unique_ptr<FramePipe>> DialShm(const DialTarget& target) {
+  return ConnectShm(target.address, {.connect_timeout = target.timeout});
+}
+
+StatusOr<std::unique_ptr<FramePipe>> DialUcx(const DialTarget& target) {
+  UcxOptions options = target.direct_landings ? DirectUcxOptions() : UcxOptions();
+  options.max_frame_bytes = target.max_message_bytes + kFrameRoomBytes;
+  options.connect_timeout = target.timeout;
+  return ConnectUcx(target.address, options);
+}
+
+constexpr std::array<PipeDialer, 3> kDialers = {
+    {{"shm", &DialShm}, {"grpc", &DialGrpc}, {"ucx", &DialUcx}}};
 
 }  // namespace
 
-std::span<const PipeDialer> PipeDialers() { return kDialers; }
+std::span<const PipeDialer> PipeDialers() {
+  return std::span(kDialers).first(UcxAvailable() ? 3 : 2);
+}
 
 std::string ReachableAddress(const std::string& offered, const std::string& control) {
   if (offered.empty()) return control;

@@ -20,6 +20,7 @@ struct DialTarget {
   std::string address;  ///< As ReachableAddress gave it.
   uint64_t max_message_bytes = 0;
   Duration timeout = Duration::zero();
+  bool direct_landings = false;  ///< As the server offers.
 };
 struct PipeDialer {
   std::string_view kind;  ///< "shm", "ucx", "grpc"

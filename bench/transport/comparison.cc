@@ -248,8 +248,7 @@ class Comparison {
     if (in_place_.rounds != nullptr) {
       Add("shm_in_place", RoundsOf(*in_place_.rounds, RecallRounds::Pattern::kScattered));
     }
-    AddRawUcx("ucx_cma",
-              {.options = {.tls = "posix,cma,tcp,self", .direct_landings = true}, .puts = true});
+    AddRawUcx("ucx_cma", {.options = DirectUcxOptions(), .puts = true});
     AddRawUcx("ucx_tcp", {});
     QUIRE_RETURN_IF_ERROR(AddRawGrpc());
     AddRedis();

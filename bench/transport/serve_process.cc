@@ -44,7 +44,8 @@ StatusOr<std::unique_ptr<ServeProcess>> ServeProcess::Start(const std::string& d
 StatusOr<std::unique_ptr<Client>> ServeProcess::Connect(const std::string& transport,
                                                         std::string* detail) const {
   QUIRE_ASSIGN_OR_RETURN(DataConnection data, ConnectData(control_, {.transport = transport,
-                                                                     .control_address = address_}));
+                                                                     .control_address = address_,
+                                                                     .direct_landings = true}));
   *detail = data.report.detail;
   return Client::Create({.transport = control_, .data_transport = std::move(data.transport)});
 }

@@ -103,6 +103,8 @@ class PipeListener {
   virtual std::string_view kind() const = 0;  ///< "shm", "ucx", "grpc"
   /// What a client needs to connect: a path, "host:port". Never secret.
   virtual std::string address() const = 0;
+  /// Whether clients have to give it remote access to their memory (DataPlane.Offer).
+  virtual bool direct_landings() const { return false; }
 };
 
 }  // namespace quire

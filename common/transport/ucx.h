@@ -40,6 +40,15 @@ struct UcxOptions {
   uint32_t max_handshakes = 64;  ///< Connections that a listener is still setting up.
 };
 
+/// Options with which servers write into landings over whatever lanes the two ends have, shared
+/// memory among them: both give up the detection of dead peers on every lane, and trust each other.
+inline UcxOptions DirectUcxOptions() {
+  UcxOptions options;
+  options.peer_failure_detection = false;
+  options.direct_landings = true;
+  return options;
+}
+
 /// Whether this build has UCX. Without it the two below answer UNIMPLEMENTED.
 bool UcxAvailable();
 

@@ -121,6 +121,8 @@ UcxListener::~UcxListener() {
   worker_->Run([this] { state_->Close(); });
 }
 
+bool UcxListener::direct_landings() const { return state_->options.direct_landings; }
+
 bool UcxAvailable() { return true; }
 
 StatusOr<std::unique_ptr<PipeListener>> ListenUcx(const std::string& address,

@@ -23,6 +23,7 @@ class UcxListener final : public PipeListener {
 
   std::string_view kind() const override { return "ucx"; }
   std::string address() const override { return address_; }
+  bool direct_landings() const override;
 
  private:
   struct State;

@@ -161,6 +161,9 @@ void AddTransportFlags(CLI::App* app, DaemonOptions* options) {
   app->add_option("--ucx-listen", options->ucx_listen,
                   "host:port of the ucx transport (the host of --listen and any free port when not "
                   "given)");
+  app->add_flag("--ucx-direct-landings", options->ucx_direct_landings,
+                "ucx: write into the slots of workers, which have to trust this server with their "
+                "memory; also lets ucx use shared memory");
 }
 
 /// Writes nothing when `path` is empty.
@@ -199,7 +202,8 @@ NetworkServer::Options NetworkOptions(const DaemonOptions& options, int threads)
           .listeners = {
               .transports = options.transports,
               .shm_socket = or_else(options.shm_socket, DefaultShmSocket(options.server.data_dir)),
-              .ucx_listen = or_else(options.ucx_listen, DefaultUcxListen(options.listen))}};
+              .ucx_listen = or_else(options.ucx_listen, DefaultUcxListen(options.listen)),
+              .ucx_direct_landings = options.ucx_direct_landings}};
 }
 
 void LogTransports(const Server& server, const NetworkServer& network) {

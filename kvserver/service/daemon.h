@@ -28,10 +28,11 @@ struct DaemonOptions {
   std::string admin_port_file;  ///< As port_file, for the admin server.
   /// "grpc", "shm", "ucx": how workers may connect; all that can listen here when empty.
   std::vector<std::string> transports = {};
-  std::string shm_socket;          ///< Empty: DefaultShmSocket.
-  std::string ucx_listen;          ///< "host:port"; empty: DefaultUcxListen.
-  int max_threads = 0;             ///< For calls, running or waiting; 0: as many as may be there.
-  uint32_t shutdown_seconds = 10;  ///< For calls that run when a signal comes.
+  std::string shm_socket;            ///< Empty: DefaultShmSocket.
+  std::string ucx_listen;            ///< "host:port"; empty: DefaultUcxListen.
+  bool ucx_direct_landings = false;  ///< See ListenerOptions.
+  int max_threads = 0;               ///< For calls, running or waiting; 0: as many as may be there.
+  uint32_t shutdown_seconds = 10;    ///< For calls that run when a signal comes.
 };
 
 /// Told where the server can be connected to.

@@ -45,7 +45,8 @@ std::vector<DataPlane::Way> DataPlane::ways() const {
   MutexLock lock(mutex_);
   std::vector<Way> ways;
   for (const auto& listener : listeners_) {
-    ways.push_back({std::string(listener->kind()), listener->address()});
+    ways.push_back(
+        {std::string(listener->kind()), listener->address(), listener->direct_landings()});
   }
   if (grpc_) ways.push_back({"grpc", ""});
   std::ranges::stable_sort(ways, {}, RankOf);

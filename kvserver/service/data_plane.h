@@ -49,7 +49,8 @@ class DataPlane {
   /// A way to connect.
   struct Way {
     std::string kind;
-    std::string address;  ///< Empty: that of the control channel.
+    std::string address;           ///< Empty: that of the control channel.
+    bool direct_landings = false;  ///< See PipeListener.
   };
   /// The fastest first.
   std::vector<Way> ways() const;

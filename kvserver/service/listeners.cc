@@ -10,6 +10,8 @@
 #include <filesystem>
 
 #include "common/base/checksum.h"
+#include "common/transport/shm_listener.h"
+#include "common/transport/ucx.h"
 #include "kvserver/service/data_plane.h"
 #include "kvserver/service/server.h"
 
@@ -38,13 +40,38 @@ Status CheckBuilt(const ListenerOptions& options, std::span<const ListenerKind> 
   return OkStatus();
 }
 
+/// Bytes of a frame beside the message that it carries: its head, with a place for every slice.
+constexpr uint64_t kFrameRoomBytes = 1 << 20;
+
+StatusOr<std::unique_ptr<PipeListener>> ListenShm(const ListenerContext& context,
+                                                  PipeListener::Accept accept) {
+  ShmListener::Options options;
+  options.path = context.options.shm_socket;
+  options.max_frame_bytes = context.server_options.max_message_bytes + kFrameRoomBytes;
+  // A client that maps the arena sees all of it.
+  options.share_memory = context.server_options.tenants.size() == 1;
+  if (const auto memory = context.server.shared_memory()) options.memory.push_back(*memory);
+  return ShmListener::Listen(options, std::move(accept));
+}
+
+StatusOr<std::unique_ptr<PipeListener>> ListenUcxPipes(const ListenerContext& context,
+                                                       PipeListener::Accept accept) {
+  UcxOptions options = context.options.ucx_direct_landings ? DirectUcxOptions() : UcxOptions();
+  options.max_frame_bytes = context.server_options.max_message_bytes + kFrameRoomBytes;
+  return ListenUcx(context.options.ucx_listen, options, std::move(accept));
+}
+
 }  // namespace
 
 bool ListenerOptions::Wants(std::string_view kind) const {
   return transports.empty() || std::ranges::find(transports, kind) != transports.end();
 }
 
-std::span<const ListenerKind> ListenerKinds() { return {}; }
+std::span<const ListenerKind> ListenerKinds() {
+  static constexpr std::array<ListenerKind, 2> kAll = {
+      {{"shm", &ListenShm}, {"ucx", &ListenUcxPipes}}};
+  return std::span(kAll).first(UcxAvailable() ? 2 : 1);
+}
 
 StatusOr<std::vector<LeftOut>> StartListeners(const ListenerContext& context,
                                               std::span<const ListenerKind> kinds) {

@@ -26,6 +26,8 @@ struct ListenerOptions {
   std::vector<std::string> transports = {};
   std::string shm_socket = {};             ///< A path; empty: DefaultShmSocket.
   std::string ucx_listen = "127.0.0.1:0";  ///< "host:port"; port 0 takes a free one.
+  /// UCX: write into the slots of workers, which have to trust the server that much.
+  bool ucx_direct_landings = false;
 
   /// Whether `kind` is asked for, by name or as one of all.
   bool Wants(std::string_view kind) const;

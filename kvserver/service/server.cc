@@ -171,6 +171,9 @@ DataPlane& Server::data_plane() const { return parts_->data_plane; }
 
 void Server::VisitMetrics(MetricsVisitor& visit) const { parts_->VisitMetrics(visit); }
 
+std::optional<SharedMemoryView> Server::shared_memory() const {
+  return parts_->store->shared_memory();
+}
 std::string Server::ssd_mode() const { return parts_->store->ssd_mode(); }
 std::string Server::dram_mode() const { return parts_->store->dram_mode(); }
 

@@ -13,9 +13,11 @@
 #define QUIRE_KVSERVER_SERVICE_SERVER_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/base/metrics.h"
+#include "common/base/shared_memory.h"
 #include "common/base/status.h"
 #include "common/transport/transport.h"
 #include "kvserver/service/server_options.h"
@@ -38,6 +40,8 @@ class Server {
   /// The connections besides those of the handler's transports; closed until somebody listens.
   DataPlane& data_plane() const;
   void VisitMetrics(MetricsVisitor& visit) const;
+  /// See PageStore::shared_memory.
+  std::optional<SharedMemoryView> shared_memory() const;
   /// See PageStore::ssd_mode.
   std::string ssd_mode() const;
   /// See PageStore::dram_mode.
