@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RawUcx: as little as it takes to move scattered units with UCX: two threads, each spinning on a
-// worker of its own. The limit that the UCX pipe is compared with; it handles no failure but by
-// stopping. Thread-safety: none.
+// RawUcx: as little as it takes to move scattered units with UCX: two threads, each polling a
+// worker of its own without sleeping. The limit that the UCX pipe is compared with; it handles no
+// failure but by stopping. Thread-safety: none.
 #ifndef QUIRE_BENCH_RAW_UCX_H_
 #define QUIRE_BENCH_RAW_UCX_H_
 

@@ -109,7 +109,10 @@ void UcxWorker::State::Loop() {
     if (options.busy_poll > Duration::zero()) {
       const TimePoint now = SystemClock().Now();
       if (!idle_since) idle_since = now;
-      if (now - *idle_since < options.busy_poll) continue;
+      if (now - *idle_since < options.busy_poll) {
+        std::this_thread::yield();  // The peer may need this core to answer.
+        continue;
+      }
     }
     Sleep();
   }
@@ -159,8 +162,9 @@ int UcxWorker::State::SleepMillis() const {
 }
 
 void UcxWorker::State::Sleep() {
-  // UCX has something to do when it cannot be armed.
-  if (ucp_worker_arm(worker) != UCS_OK) return;
+  // UCX cannot be armed while it waits for room in shared memory, which the peer makes: it may need
+  // this core for that.
+  if (ucp_worker_arm(worker) != UCS_OK) return std::this_thread::yield();
   const int millis = SleepMillis();
   {
     MutexLock lock(mutex);
