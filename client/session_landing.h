@@ -3,7 +3,9 @@
 // SessionLanding: the memory that a session's recalls put units into, slot by slot, registered
 // with the transport that brings them. It is laid out as
 // [sequences][managed layers][n_kv][slots_per_head] units, sequences by number and layers in the
-// order in which the session was opened. Made by ClientSession::MakeLanding.
+// order in which the session was opened. Made by ClientSession::MakeLanding. While a recall of a
+// lane is under way any of the lane's slots may be written to: nobody reads them until its part has
+// come.
 //
 // Ownership: keeps the transport; owns the memory unless it was given some, which must stay until
 // the landing is gone. Every recall that uses it ends first. Thread-safety: that of its bytes.
