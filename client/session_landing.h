@@ -4,7 +4,9 @@
 // server can write to it by itself it is registered with the transport; otherwise the session
 // copies the units there, checking them on the way. It is laid out as
 // [sequences][managed layers][n_kv][slots_per_head] units, sequences by number and layers in the
-// order in which the session was opened. Made by ClientSession::MakeLanding.
+// order in which the session was opened. Made by ClientSession::MakeLanding. While a recall of a
+// lane is under way any of the lane's slots may be written to: nobody reads them until its part has
+// come.
 //
 // Ownership: keeps the transport; owns the memory unless it was given some, which must stay until
 // the landing is gone. Every recall that uses it ends first. Thread-safety: that of its bytes.

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A session against a server that loses, delays, damages and forgets at random: whatever happens,
+// the session takes no slot of the worker's to hold another page than it does (promise 4), and once
+// the faults are over every recall succeeds. With units as payload and with a landing.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "client/recall_test_kit.h"
+#include "common/wire/unit_list.h"
+
+namespace quire {
+namespace {
+
+using testing::FakeClock;
+
+constexpr uint32_t kHeads = 2;
+constexpr uint32_t kSlots = 3;
+constexpr uint32_t kPages = 12;
+constexpr int kSteps = 400;
+
+/// The server's half of the protocol, over lanes (sequence 0, layers 0 and 1).
+class ModelServer final : public Transport {
+ public:
+  ModelServer(const KvSpec& spec, FakeClock* clock, uint64_t seed)
+      : spec_(spec), clock_(clock), random_(seed) {}
+
+  void StopFaults() { faulty_ = false; }
+  bool Fault(uint32_t one_in) { return faulty_ && random_.Below(one_in) == 0; }
+
+  StatusOr<CallMessage> Resync(const CallMessage& message) {
+    v1::ResyncRequest request;
+    EXPECT_TRUE(request.ParseFromString(message.control));
+    if (Fault(4)) return Unavailable("the resync was lost");
+    if (request.epoch() <= epoch_) return FailedPrecondition("the epoch has passed");
+    epoch_ = request.epoch();
+    lanes_ = {};
+    for (const v1::LaneMap& map : request.lanes()) {
+      Lane& lane = lanes_.at(map.layer());
+      wire::LaneSlots slots;
+      EXPECT_TRUE(wire::DecodeLaneSlots(map.slots(), kHeads * kSlots, &slots).ok());
+      for (size_t i = 0; i < slots.pages.size(); ++i) {
+        lane.committed[i] = {slots.pages[i], slots.generations[i]};
+      }
+      lane.pending = lane.committed;
+      lane.committed_exchange = lane.pending_exchange = map.applied();
+    }
+    if (Fault(4)) return Unavailable("the reply to the resync was lost");
+    return CallMessage{v1::ResyncReply().SerializeAsString(), {}};
+  }
+
+  TransportCapabilities capabilities() const override {
+    return {.name = "model", .max_message_bytes = 1 << 20};
+  }
+  StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory) override {
+    return std::make_unique<Memory>(memory);
+  }
+  StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view, CallMessage message,
+                                               const CallOptions& options) override {
+    if (Fault(8)) return Unavailable("no connection");
+    if (Fault(30)) lanes_ = {};  // The server forgets everything.
+    v1::RecallRequest request;
+    EXPECT_TRUE(request.ParseFromString(message.control));
+    auto call = std::make_unique<Pending>(this, clock_);
+    if (!Fault(10)) Serve(request, options.landing, &call->events);
+    return call;
+  }
+
+ private:
+  struct Slot {
+    int32_t page = -1;
+    uint32_t generation = 0;
+  };
+  using Slots = std::array<Slot, kHeads * kSlots>;
+  struct Lane {
+    uint64_t committed_exchange = 0;
+    uint64_t pending_exchange = 0;
+    Slots committed;
+    Slots pending;
+  };
+  using Event = StatusOr<std::optional<CallMessage>>;
+
+  class Memory final : public Landing {
+   public:
+    explicit Memory(std::span<std::byte> bytes) : bytes_(bytes) {}
+    std::span<std::byte> bytes() const override { return bytes_; }
+
+   private:
+    const std::span<std::byte> bytes_;
+  };
+  /// Hands out what was served, as far as nothing goes wrong.
+  class Pending final : public PendingCall {
+   public:
+    Pending(ModelServer* server, FakeClock* clock) : server_(server), clock_(clock) {}
+    Event Next(TimePoint deadline) override {
+      if (cancelled_) return Status(StatusCode::kCancelled, "cancelled");
+      if (server_->Fault(12)) return Lose();
+      if (events.empty() || server_->Fault(12)) {
+        clock_->Advance(std::max(deadline - clock_->Now(), Duration::zero()));
+        return DeadlineExceeded("nothing has come");
+      }
+      Event event = std::move(events.front());
+      events.pop_front();
+      return event;
+    }
+    void Cancel() override { cancelled_ = true; }
+
+    std::deque<Event> events;
+
+   private:
+    Status Lose() {
+      cancelled_ = true;
+      return Unavailable("the peer died");
+    }
+    ModelServer* const server_;
+    FakeClock* const clock_;
+    bool cancelled_ = false;
+  };
+
+  void Serve(const v1::RecallRequest& request, Landing* landing, std::deque<Event>* events) {
+    for (const v1::LayerWant& want : request.wants()) {
+      for (int i = 0; i < want.applied_size(); ++i) {
+        const uint32_t layer = want.first_layer() + static_cast<uint32_t>(i);
+        const Status status =
+            ServeLane(request, want, layer, want.applied(i), landing, &events->emplace_back());
+        if (status.ok()) continue;
+        events->back() = status;
+        return;
+      }
+    }
+    events->emplace_back(std::nullopt);
+  }
+
+  Status ServeLane(const v1::RecallRequest& request, const v1::LayerWant& want, uint32_t layer,
+                   uint64_t applied, Landing* landing, Event* event) {
+    Lane& lane = lanes_.at(layer);
+    if (request.epoch() != epoch_) return FailedPrecondition("the epoch has passed");
+    if (applied == lane.pending_exchange) {
+      lane.committed = lane.pending;
+      lane.committed_exchange = lane.pending_exchange;
+    }
+    if (applied != lane.committed_exchange || request.exchange() <= lane.pending_exchange) {
+      return FailedPrecondition("out of order");
+    }
+    lane.pending = lane.committed;
+    lane.pending_exchange = request.exchange();
+    PageLists pages;
+    EXPECT_TRUE(wire::DecodeUnitList(want.units(), kHeads, kSlots, &pages).ok());
+    testing::LaneRows rows{.layer = layer};
+    for (uint32_t head = 0; head < kHeads; ++head) {
+      PlaceMissing(pages.Head(head), head, &lane.pending, &rows);
+    }
+    v1::RecallReply reply;
+    reply.set_exchange(request.exchange());
+    reply.set_epoch(request.epoch());
+    Payload payload;
+    testing::AddLane(spec_, rows, &reply, &payload);
+    CallMessage part{reply.SerializeAsString(), std::move(payload)};
+    if (landing != nullptr) Land(rows, *landing, &part);
+    if (Fault(15)) part.control.resize(part.control.size() - 1);
+    *event = std::optional<CallMessage>(std::move(part));
+    return OkStatus();
+  }
+
+  static void PlaceMissing(std::span<const uint32_t> wanted, uint32_t head, Slots* slots,
+                           testing::LaneRows* rows) {
+    const auto own = std::span(*slots).subspan(size_t{head} * kSlots, kSlots);
+    const std::set<int32_t> keep(wanted.begin(), wanted.end());
+    for (const int32_t page : keep) {
+      if (std::ranges::any_of(own, [&](const Slot& slot) { return slot.page == page; })) continue;
+      const auto victim =
+          std::ranges::find_if(own, [&](const Slot& slot) { return !keep.contains(slot.page); });
+      rows->rows.push_back({head, static_cast<uint32_t>(victim - own.begin()), ++victim->generation,
+                            static_cast<uint32_t>(page), victim->page});
+      victim->page = page;
+    }
+  }
+
+  void Land(const testing::LaneRows& rows, const Landing& landing, CallMessage* part) const {
+    const uint64_t bytes = UnitBytes(spec_);
+    for (const testing::Row& row : rows.rows) {
+      const uint64_t slot = (uint64_t{rows.layer} * kHeads + row.head) * kSlots + row.slot;
+      const std::vector<std::byte> unit = testing::UnitOfPage(spec_, row.page);
+      std::copy(unit.begin(), unit.end(), landing.bytes().begin() + slot * bytes);
+    }
+    part->landed_bytes = part->payload.size_bytes();
+    part->payload = {};
+  }
+
+  const KvSpec spec_;
+  FakeClock* const clock_;
+  SeededRandom random_;
+  bool faulty_ = true;
+  uint64_t epoch_ = 1;
+  std::array<Lane, 2> lanes_ = {};
+};
+
+class SessionPropertyTest : public testing::ClientTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  void Open(uint64_t seed) {
+    model_ = std::make_shared<ModelServer>(spec_, &clock_, seed);
+    client_ = MakeClient({.data_transport = model_});
+    v1::OpenSessionReply reply;
+    reply.set_session_id(77);
+    reply.set_epoch(1);
+    wire::ContextInfoToProto(testing::SealedContext(spec_, uint64_t{kPages} * spec_.page_tokens),
+                             reply.add_sequences()->add_members()->mutable_context());
+    server_.Reply("quire.v1.Session/Open", reply);
+    for (int i = 0; i < 100 * kSteps; ++i) {
+      server_.Push("quire.v1.Session/Resync",
+                   [this](const CallMessage& request) { return model_->Resync(request); });
+    }
+    session_ = *client_->OpenSession(testing::KeyOf(3), {.spec = spec_, .slots_per_head = kSlots});
+    own_.assign(2 * kHeads * kSlots * UnitBytes(spec_), std::byte{0});
+    if (GetParam()) landing_ = *session_->MakeLanding(1, own_);
+  }
+
+  std::span<std::byte> Unit(uint32_t layer, size_t slot) {
+    const uint64_t bytes = UnitBytes(spec_);
+    return std::span(own_).subspan((layer * kHeads * kSlots + slot) * bytes, bytes);
+  }
+  /// Does what a worker does with a part.
+  void Apply(const RecallPart& part) {
+    if (landing_ == nullptr) {
+      const std::vector<std::byte> bytes = testing::Bytes(part.payload);
+      for (size_t i = 0; i < part.placements.size(); ++i) {
+        const Placement& at = part.placements[i];
+        std::ranges::copy(std::span(bytes).subspan(i * UnitBytes(spec_), UnitBytes(spec_)),
+                          Unit(at.layer, at.head * kSlots + at.slot).begin());
+      }
+    }
+    session_->Applied(part);
+  }
+  /// Every page that the session relies on is there. While units may land in a lane it relies on
+  /// none of the lane's.
+  void CheckSlots() {
+    for (uint32_t layer = 0; layer < 2; ++layer) {
+      const ResidentMap& map = session_->resident_map();
+      if (landing_ != nullptr && map.lane(0, layer).under_way) continue;
+      const std::span<const int32_t> pages = map.Pages(0, layer);
+      for (size_t slot = 0; slot < pages.size(); ++slot) {
+        if (pages[slot] < 0) continue;
+        ASSERT_TRUE(std::ranges::equal(
+            Unit(layer, slot), testing::UnitOfPage(spec_, static_cast<uint32_t>(pages[slot]))))
+            << "layer " << layer << ", slot " << slot;
+      }
+    }
+  }
+  LayerWant RandomWant(uint32_t layer, uint32_t num_layers, SeededRandom& random) const {
+    LayerWant want = {.layer = layer, .num_layers = num_layers};
+    for (uint32_t head = 0; head < kHeads; ++head) {
+      std::set<uint32_t> pages;
+      for (uint64_t i = random.Below(kSlots + 1); i > 0; --i) {
+        pages.insert(static_cast<uint32_t>(random.Below(kPages)));
+      }
+      want.pages.AppendHead(std::vector<uint32_t>(pages.begin(), pages.end()));
+    }
+    return want;
+  }
+  RecallOptions Options() {
+    return {.timeout = std::chrono::milliseconds(100), .landing = landing_.get()};
+  }
+  /// Starts, takes parts of, or gives up one of the recalls under way.
+  void Step(SeededRandom& random, std::map<uint32_t, std::unique_ptr<PendingRecall>>* under_way) {
+    const auto layer = static_cast<uint32_t>(random.Below(2));
+    std::unique_ptr<PendingRecall>& recall = (*under_way)[layer];
+    if (recall == nullptr) {
+      auto started = session_->Start({RandomWant(layer, 1, random)}, Options());
+      if (started.ok()) recall = *std::move(started);
+      return;
+    }
+    if (random.Below(6) == 0) return recall.reset();
+    const auto part = recall->Next(clock_.Now() + std::chrono::milliseconds(10));
+    if (part.ok() && part->has_value()) {
+      if (landing_ != nullptr || random.Below(5) != 0) Apply(**part);
+      return;
+    }
+    const bool not_yet =
+        absl::IsDeadlineExceeded(part.status()) && clock_.Now() < recall->deadline();
+    if (!not_yet) recall.reset();
+  }
+
+  std::shared_ptr<ModelServer> model_;
+  std::unique_ptr<Client> client_;
+  std::unique_ptr<ClientSession> session_;
+  std::vector<std::byte> own_;  ///< The worker's slots, laid out as a landing.
+  std::unique_ptr<SessionLanding> landing_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Ways, SessionPropertyTest, ::testing::Bool(), [](const auto& info) {
+  return std::string(info.param ? "Landing" : "Payload");
+});
+
+TEST_P(SessionPropertyTest, TheMapNeverNamesAPageThatIsNotThere) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    Open(seed);
+    SeededRandom random(1000 + seed);
+    std::map<uint32_t, std::unique_ptr<PendingRecall>> under_way;
+    for (int step = 0; step < kSteps; ++step) {
+      Step(random, &under_way);
+      CheckSlots();
+      if (HasFatalFailure()) return;
+    }
+    under_way.clear();
+    model_->StopFaults();
+    for (int i = 0; i < 3; ++i) {
+      const LayerWant want = RandomWant(0, 2, random);
+      const auto result = session_->Recall({&want, 1}, Options());
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_EQ(result->lanes.size(), 2u);
+      Apply(*result);
+      CheckSlots();
+    }
+    landing_.reset();
+    session_.reset();
+  }
+}
+
+}  // namespace
+}  // namespace quire
