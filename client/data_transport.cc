@@ -29,7 +29,7 @@ class DataTransport::DataLanding final : public Landing {
     MutexLock lock(mutex_);
     if (registered_ == nullptr || registered_->connection != connection) {
       QUIRE_ASSIGN_OR_RETURN(auto landing, connection->AddLanding(memory_));
-      registered_ = std::make_shared<const Registered>(connection, std::move(landing));
+      registered_ = std::make_shared<const Registered>(Registered{connection, std::move(landing)});
     }
     return registered_;
   }

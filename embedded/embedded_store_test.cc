@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "client/client.h"
+#include "client/connect.h"
+#include "client/data_transport.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire {
@@ -20,6 +22,24 @@ TEST(EmbeddedStoreTest, AnswersAClientAndOutlivesNothing) {
   EXPECT_FALSE(stats->counters.empty());
   store->reset();
   EXPECT_EQ((*client)->Stats().status().code(), StatusCode::kUnavailable);
+}
+
+TEST(EmbeddedStoreTest, IsReachedOverARealTransportWhenItListens) {
+  testing::TempDir dir;
+  auto store = EmbeddedStore::Open({.data_dir = dir.path(), .dram_bytes = 16 << 20});
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ((*store)->address(), "");
+  ASSERT_EQ((*store)->Listen({"grpc"}), OkStatus());
+  EXPECT_EQ((*store)->Listen({"grpc"}).code(), StatusCode::kFailedPrecondition);
+  const auto control = ConnectGrpc((*store)->address());
+  ASSERT_TRUE(control.ok()) << control.status();
+  const auto data = DataTransport::Open(*control, {.control_address = (*store)->address()});
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ((*data)->report().taken, "grpc");
+  CallMessage reply;
+  EXPECT_EQ((*data)->Call("quire.v1.Admin/Stats", {}, &reply, {}), OkStatus());
+  store->reset();
+  EXPECT_EQ((*data)->Call("quire.v1.Admin/Stats", {}, &reply, {}).code(), StatusCode::kUnavailable);
 }
 
 TEST(EmbeddedStoreTest, ADirectoryHasOneServer) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GrpcTransport: unary calls over one gRPC channel, which connects on first use and again after a
-// loss. Messages are ordinary protobuf on the wire, so any gRPC client or server can be the other
-// end. A reply is one part and names no places, so nothing of it lands. Payload slices that have an
-// owner are sent from where they lie; received ones point into gRPC's buffers. Thread-safety: as
-// Transport.
+// GrpcTransport: unary calls over one gRPC channel: the control channel of a server, and a reply in
+// one part for whoever has no data connection (frame_client.h over grpc_pipe.h). The channel
+// connects on first use and again after a loss. Messages are ordinary protobuf on the wire, so any
+// gRPC client or server can be the other end. A reply is one part and names no places, so nothing
+// of it lands. Payload slices that have an owner are sent from where they lie; received ones point
+// into gRPC's buffers. Thread-safety: as Transport.
 #ifndef QUIRE_COMMON_TRANSPORT_GRPC_TRANSPORT_H_
 #define QUIRE_COMMON_TRANSPORT_GRPC_TRANSPORT_H_
 

@@ -211,7 +211,8 @@ void LogTransports(const Server& server, const NetworkServer& network) {
     LogWarning("transport_left_out", {{"transport", kind}, {"why", std::string(Message(why))}});
   }
   for (const auto& [kind, address] : server.data_plane().ways()) {
-    LogInfo("transport", {{"transport", kind}, {"address", address}});
+    LogInfo("transport",
+            {{"transport", kind}, {"address", address.empty() ? network.address() : address}});
   }
 }
 

@@ -23,6 +23,7 @@
 #include "kvserver/service/testing/prometheus_parser.h"
 #include "kvserver/session/testing/test_pages.h"
 #include "quire/v1/admin.pb.h"
+#include "quire/v1/data_plane.pb.h"
 #include "quire/v1/store.pb.h"
 #include "tests/kit/child_process.h"
 #include "tests/kit/temp_dir.h"
@@ -302,6 +303,40 @@ TEST_F(QuiredTest, FailsToStartWithAReason) {
   std::ofstream(dir_ / "file") << "not a directory";
   ExpectFailure({"--data-dir", dir_ / "file", "--listen", "127.0.0.1:0"}, dir_ / "file");
   ExpectFailure({"--data-dir", "/proc/quire", "--listen", "127.0.0.1:0"}, "/proc/quire");
+}
+
+TEST_F(QuiredTest, TransportFlagsAreRead) {
+  DaemonOptions options;
+  CLI::App app;
+  AddDaemonFlags(&app, &options);
+  const char* args[] = {"quired",          "--data-dir",   "d",
+                        "--transports",    "grpc,shm",     "--shm-socket",
+                        "/run/quire.sock", "--ucx-listen", "10.0.0.1:9"};
+  app.parse(9, args);
+  EXPECT_EQ(options.transports, (std::vector<std::string>{"grpc", "shm"}));
+  EXPECT_EQ(options.shm_socket, "/run/quire.sock");
+  EXPECT_EQ(options.ucx_listen, "10.0.0.1:9");
+}
+
+TEST_F(QuiredTest, OffersTheTransportsThatAreAskedFor) {
+  auto args = Args();
+  args.insert(args.end(), {"--transports", "grpc"});
+  const auto quired = Run(args);
+  const std::string address = Address(*quired);
+  ASSERT_NE(address, "") << quired->Stderr();
+  auto transport = Connect(address);
+  CallMessage reply;
+  ASSERT_EQ(Call(*transport, "quire.v1.DataPlane/Offer", &reply), OkStatus());
+  v1::OfferReply offers;
+  ASSERT_TRUE(offers.ParseFromString(reply.control));
+  ASSERT_EQ(offers.offers_size(), 1);
+  EXPECT_EQ(offers.offers(0).kind(), "grpc");
+  transport.reset();
+  quired->Signal(SIGTERM);
+  EXPECT_EQ(quired->Wait(), 0);
+  EXPECT_THAT(quired->Stderr(), HasSubstr("transport transport=grpc address=" + address));
+  ExpectFailure({"--data-dir", dir_ / "d", "--listen", "127.0.0.1:0", "--transports", "pigeon"},
+                "pigeon");
 }
 
 TEST_F(QuiredTest, ATakenPortIsNamed) {
