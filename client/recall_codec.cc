@@ -161,7 +161,7 @@ class PartReader {
   PartReader(const ExpectedPart& expected, uint64_t bytes)
       : map_(*expected.map), spec_(*expected.spec), exchange_(expected.exchange) {
     part_.placements.reserve(bytes / UnitBytes(spec_));
-    checksums_.reserve(bytes / UnitBytes(spec_));
+    part_.checksums.reserve(bytes / UnitBytes(spec_));
   }
 
   Status ReadLane(const v1::LanePlacement& proto, const WantedLane& wanted) {

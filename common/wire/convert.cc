@@ -220,6 +220,20 @@ StatusOr<std::span<const TokenId>> TokensFromProto(
   return tokens;
 }
 
+StatusOr<std::vector<uint32_t>> AscendingFromProto(
+    const google::protobuf::RepeatedField<uint32_t>& proto, uint32_t end, std::string_view field) {
+  std::vector<uint32_t> values(proto.begin(), proto.end());
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i] >= end)
+      return InvalidArgument(field, "[", i, "] is ", values[i], ": must be below ", end);
+    if (i > 0 && values[i] <= values[i - 1]) {
+      return InvalidArgument(field, "[", i, "] is ", values[i], " after ", values[i - 1],
+                             ": must be ascending and distinct");
+    }
+  }
+  return values;
+}
+
 StatusOr<std::vector<float>> FloatsFromBytes(std::string_view bytes, uint64_t count,
                                              std::string_view field) {
   if (bytes.size() % sizeof(float) != 0 || bytes.size() / sizeof(float) != count) {

@@ -56,6 +56,10 @@ inline std::string KeyToBytes(const SegmentKey& key) { return std::string(key.vi
     const google::protobuf::RepeatedField<int32_t>& proto, uint64_t min, uint64_t max,
     std::string_view field);
 
+/// Distinct numbers in ascending order, all below `end`.
+[[nodiscard]] StatusOr<std::vector<uint32_t>> AscendingFromProto(
+    const google::protobuf::RepeatedField<uint32_t>& proto, uint32_t end, std::string_view field);
+
 /// Little-endian float32 values, `count` of them, all finite.
 [[nodiscard]] StatusOr<std::vector<float>> FloatsFromBytes(std::string_view bytes, uint64_t count,
                                                            std::string_view field);

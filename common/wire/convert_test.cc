@@ -202,5 +202,16 @@ TEST(ContextConvertTest, UnitRangesStayInsideTheContext) {
   EXPECT_THAT(ErrorOf(UnitRangeFromProto<Range>(proto, SmallSpec(), 10)), HasSubstr("head 2"));
 }
 
+TEST(AscendingConvertTest, RefusesDisorderRepetitionAndOverrun) {
+  google::protobuf::RepeatedField<uint32_t> pages;
+  for (const uint32_t page : {1u, 3u, 7u}) pages.Add(page);
+  EXPECT_EQ(*AscendingFromProto(pages, 8, "pages"), (std::vector<uint32_t>{1, 3, 7}));
+  EXPECT_THAT(ErrorOf(AscendingFromProto(pages, 7, "pages")), HasSubstr("must be below 7"));
+  pages.Set(1, 1);
+  EXPECT_THAT(ErrorOf(AscendingFromProto(pages, 8, "pages")), HasSubstr("distinct"));
+  pages.Set(1, 0);
+  EXPECT_FALSE(AscendingFromProto(pages, 8, "pages").ok());
+}
+
 }  // namespace
 }  // namespace quire::wire

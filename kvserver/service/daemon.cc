@@ -210,9 +210,9 @@ void LogTransports(const Server& server, const NetworkServer& network) {
   for (const auto& [kind, why] : network.left_out()) {
     LogWarning("transport_left_out", {{"transport", kind}, {"why", std::string(Message(why))}});
   }
-  for (const auto& [kind, address] : server.data_plane().ways()) {
-    LogInfo("transport",
-            {{"transport", kind}, {"address", address.empty() ? network.address() : address}});
+  for (const DataPlane::Way& way : server.data_plane().ways()) {
+    LogInfo("transport", {{"transport", way.kind},
+                          {"address", way.address.empty() ? network.address() : way.address}});
   }
 }
 
