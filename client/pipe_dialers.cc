@@ -31,7 +31,7 @@ StatusOr<std::unique_ptr<FramePipe>> DialUcx(const DialTarget& target) {
 }
 
 constexpr std::array<PipeDialer, 3> kDialers = {
-    {{"shm", &DialShm}, {"grpc", &DialGrpc}, {"ucx", &DialUcx}}};
+    {{"grpc", &DialGrpc}, {"shm", &DialShm}, {"ucx", &DialUcx}}};
 
 }  // namespace
 

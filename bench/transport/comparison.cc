@@ -124,7 +124,9 @@ class Comparison {
 
   /// A transport that is not there is left out of the comparison.
   Status Open(const ServeProcess& server, const std::string& transport, const std::string& name) {
-    Lane lane{.name = name, .slots = std::make_unique<LargePages>(shape_.bytes_per_round())};
+    Lane lane;
+    lane.name = name;
+    lane.slots = std::make_unique<LargePages>(shape_.bytes_per_round());
     auto client = server.Connect(transport, &figures_.details[name]);
     if (!client.ok()) {
       figures_.absent[name] = std::string(Message(client.status()));

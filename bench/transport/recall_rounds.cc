@@ -29,7 +29,7 @@ RecallShape ShapeOf(uint64_t unit_bytes, uint64_t document_bytes) {
   RecallShape shape;
   KvSpec& spec = shape.spec;
   spec.model = "bench-transport";
-  spec.attention = AttentionKind::kMQA;
+  spec.attention = AttentionKind::kMqa;
   spec.num_layers = kLayers;
   spec.num_query_heads = 4;
   spec.num_kv_heads = 1;
@@ -140,12 +140,12 @@ Status RecallRounds::Run(uint64_t expected_units) {
 
 Status RecallRounds::Check() const {
   for (uint32_t layer = 0; layer < shape_.spec.num_layers; ++layer) {
-    const auto slots = session_->resident_map().Slots(0, layer, 0);
-    for (uint32_t slot = 0; slot < slots.size(); ++slot) {
+    const auto pages = session_->resident_map().Pages(0, layer);
+    for (uint32_t slot = 0; slot < pages.size(); ++slot) {
       uint64_t stamp = 0;
       std::memcpy(&stamp, landing_->Unit(0, layer, 0, slot).data(), sizeof stamp);
-      if (stamp == StampOf(layer, static_cast<uint32_t>(slots[slot].page))) continue;
-      return DataLoss("slot ", slot, " of layer ", layer, " does not hold page ", slots[slot].page);
+      if (stamp == StampOf(layer, static_cast<uint32_t>(pages[slot]))) continue;
+      return DataLoss("slot ", slot, " of layer ", layer, " does not hold page ", pages[slot]);
     }
   }
   return OkStatus();
