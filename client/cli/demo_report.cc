@@ -2,9 +2,11 @@
 #include "client/cli/demo_report.h"
 
 #include <algorithm>
+#include <span>
 
 #include "client/cli/moved_json.h"
 #include "client/cli/table.h"
+#include "common/base/checksum.h"
 
 namespace quire::cli {
 namespace {
@@ -30,6 +32,9 @@ DemoTotals Sum(const DemoReport& report) {
     totals.questions += row.questions;
     totals.full_correct += row.full.correct;
     totals.sparse_correct += row.sparse.correct;
+    for (const uint32_t crc32c : {row.full.crc32c, row.sparse.crc32c}) {
+      totals.answers_crc32c = Crc32c(std::as_bytes(std::span(&crc32c, 1)), totals.answers_crc32c);
+    }
     totals.moved += sparse.moved;
     totals.ssd_reads += row.ssd_reads;
     totals.min_context_tokens = totals.min_context_tokens == 0
@@ -102,6 +107,7 @@ Json DemoJson(const DemoReport& report, const DemoOptions& options) {
   Json json = {{"questions", totals.questions},
                {"full_correct", totals.full_correct},
                {"sparse_correct", totals.sparse_correct},
+               {"answers_crc32c", totals.answers_crc32c},
                {"budget_ratio", totals.budget_ratio}};
   AddMoved(totals.moved, &json);
   json["dense_max_abs_logit_diff"] =

@@ -16,8 +16,9 @@ struct DemoTotals {
   uint64_t questions = 0;
   uint64_t full_correct = 0;
   uint64_t sparse_correct = 0;
-  double budget_ratio = 0;   ///< Resident tokens / context tokens of the sparse runs.
-  worker::MovedBytes moved;  ///< Of the sparse runs.
+  uint32_t answers_crc32c = 0;  ///< Of all answers, full and sparse: equal answers, equal numbers.
+  double budget_ratio = 0;      ///< Resident tokens / context tokens of the sparse runs.
+  worker::MovedBytes moved;     ///< Of the sparse runs.
   double tokens_per_s_full = 0;
   double tokens_per_s_sparse = 0;
   uint64_t ssd_reads = 0;  ///< Units.

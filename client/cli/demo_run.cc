@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "client/cli/progress.h"
+#include "common/base/checksum.h"
 #include "common/page/layout.h"
 
 namespace quire::cli {
@@ -120,6 +122,7 @@ class Demo {
           sequence->Generate({.max_new_tokens = static_cast<uint32_t>(expected.size()),
                               .stop_tokens = {tokenizer_.eos_id()}}));
       answers.correct += given.tokens == expected ? 1 : 0;
+      answers.crc32c = Crc32c(std::as_bytes(std::span(given.tokens)), answers.crc32c);
       progress->Advance(1, corpus_.documents[document].name);
     }
     answers.stats = sequence->stats();

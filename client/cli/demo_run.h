@@ -28,6 +28,7 @@ struct DemoOptions {
 /// Totals of all questions asked over one document with one policy.
 struct DemoAnswers {
   uint32_t correct = 0;
+  uint32_t crc32c = 0;  ///< Of the tokens of all answers.
   worker::SequenceStats stats;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The client library against a real server, over loopback and over gRPC: the same suite for both.
+// The client library against a real server, over loopback, over gRPC alone, and with recalls over
+// each kind of data connection: the same suite for all.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,12 +14,14 @@
 #include "client/client.h"
 #include "client/client_test_kit.h"
 #include "client/connect.h"
+#include "client/data_transport.h"
 #include "client/session.h"
 #include "common/base/random.h"
 #include "common/page/layout.h"
-#include "common/transport/grpc_server.h"
 #include "common/transport/loopback_transport.h"
+#include "common/transport/ucx.h"
 #include "common/wire/limits.h"
+#include "kvserver/service/network_server.h"
 #include "kvserver/service/server.h"
 #include "tests/kit/temp_dir.h"
 
@@ -37,20 +40,33 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
   void TearDown() override { Stop(); }
 
   void Start() {
-    auto server = kvserver::Server::Open(
-        {.data_dir = dir_ / "data", .dram_bytes = 64 << 20, .tenants = {"default", "other"}});
+    if (kind() == "ucx" && !UcxAvailable()) GTEST_SKIP() << "built without UCX";
+    kvserver::ServerOptions options;
+    options.data_dir = dir_ / "data";
+    options.dram_bytes = 64 << 20;
+    if (kind() != "one_tenant_shm") options.tenants = {"default", "other"};
+    auto server = kvserver::Server::Open(options);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
-    if (std::string(GetParam()) == "loopback") {
+    if (kind() == "loopback") {
       transport_ =
           std::make_shared<LoopbackTransport>(server_->handler(), LoopbackTransport::Options{});
     } else {
-      auto listener = GrpcServer::Start({}, server_->handler());
+      auto listener = kvserver::NetworkServer::Start(
+          *server_, options,
+          {.listeners = {.transports = {DataKind().empty() ? "grpc" : DataKind()},
+                         .shm_socket = dir_ / "socket"}});
       ASSERT_TRUE(listener.ok()) << listener.status();
       listener_ = *std::move(listener);
       transport_ = *ConnectGrpc(listener_->address());
     }
     client_ = MakeClient("default");
+  }
+  std::string_view kind() const { return GetParam(); }
+  /// Of the data connection; empty for none.
+  std::string DataKind() const {
+    if (kind() == "loopback" || kind() == "grpc") return "";
+    return kind() == "grpc_stream" ? "grpc" : kind() == "one_tenant_shm" ? "shm" : GetParam();
   }
   void Stop() {
     client_.reset();
@@ -59,8 +75,16 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
     server_.reset();
   }
   std::unique_ptr<Client> MakeClient(const std::string& tenant) {
-    return *Client::Create(
-        {.transport = transport_, .tenant = tenant, .retry = {.max_attempts = 2}});
+    Client::Options options{.transport = transport_, .tenant = tenant};
+    options.retry.max_attempts = 2;
+    if (!DataKind().empty()) {
+      auto data = DataTransport::Open(
+          transport_,
+          {.transport = DataKind(), .tenant = tenant, .control_address = listener_->address()});
+      EXPECT_TRUE(data.ok()) << data.status();
+      if (data.ok()) options.data_transport = *std::move(data);
+    }
+    return *Client::Create(options);
   }
 
   /// Unit (page, layer, head) of the document, the same bytes every time.
@@ -128,12 +152,14 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
   const KvSpec spec_ = testing::TinySpec();
   testing::TempDir dir_;
   std::unique_ptr<kvserver::Server> server_;
-  std::unique_ptr<GrpcServer> listener_;
+  std::unique_ptr<kvserver::NetworkServer> listener_;
   std::shared_ptr<Transport> transport_;
   std::unique_ptr<Client> client_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Transports, ClientServerTest, ::testing::Values("loopback", "grpc"),
+INSTANTIATE_TEST_SUITE_P(Transports, ClientServerTest,
+                         ::testing::Values("loopback", "grpc", "grpc_stream", "shm",
+                                           "one_tenant_shm", "ucx"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(ClientServerTest, ADocumentSentLayerByLayerIsTheSameDocument) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "common/transport/ucx.h"
 #include "tests/kit/child_process.h"
 #include "tests/kit/temp_dir.h"
 
@@ -84,6 +85,23 @@ TEST(DemoProcessTest, TextsOfOnesOwnAreReadAndAskedAbout) {
   EXPECT_LE(demo["dense_max_abs_logit_diff"], 1e-3);
   EXPECT_THAT(result.out, HasSubstr("boat.txt"));
   EXPECT_THAT(result.out, HasSubstr("garden.md"));
+}
+
+TEST(DemoProcessTest, EveryTransportBringsTheSamePages) {
+  const TempDir dir;
+  std::ofstream(dir / "boat.txt") << "The old boat left the quiet harbour before the storm. It "
+                                     "carried apples and letters for the lighthouse.\n";
+  const nlohmann::json loopback = LastLine(Demo({"--docs", dir.path(), "--json"}).out);
+  for (const std::string transport : {"shm", "grpc", "ucx"}) {
+    if (transport == "ucx" && !UcxAvailable()) continue;
+    const ChildResult result = Demo({"--docs", dir.path(), "--json", "--transport", transport});
+    const nlohmann::json demo = LastLine(result.out);
+    EXPECT_EQ(demo["transport"], transport);
+    for (const char* key : {"answers_crc32c", "bytes_moved", "dense_max_abs_logit_diff",
+                            "logits_compared", "questions", "sparse_correct"}) {
+      EXPECT_EQ(demo[key], loopback[key]) << transport << " " << key;
+    }
+  }
 }
 
 TEST(DemoProcessTest, WhatWasNotComparedIsNull) {
