@@ -63,6 +63,12 @@ Duration Seconds(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
+/// A server, and the document in it.
+struct Source {
+  std::unique_ptr<ServeProcess> server;
+  SegmentKey document = kRootKey;
+};
+
 /// A transport of ours under measurement.
 struct Lane {
   std::string name;  ///< "shm", "ucx_tcp", "ucx_cma", "grpc"
@@ -100,55 +106,53 @@ class Comparison {
   }
 
   Status StartServers() {
-    const std::string dram = std::to_string(options_.document_bytes + (256 << 20));
-    // What detects dead peers, and what trusts them: only the latter lets UCX use shared memory.
-    QUIRE_ASSIGN_OR_RETURN(
-        main_, ServeProcess::Start(Directory("main"), {"--dram-bytes", dram, "--dram-prefault"}));
-    QUIRE_ASSIGN_OR_RETURN(trusting_, ServeProcess::Start(Directory("trusting"),
-                                                          {"--dram-bytes", dram, "--dram-prefault",
-                                                           "--ucx-direct-landings"}));
-    QUIRE_RETURN_IF_ERROR(Put(*main_));
-    QUIRE_RETURN_IF_ERROR(Put(*trusting_));
-    QUIRE_RETURN_IF_ERROR(Open(*main_, "shm", "shm"));
-    QUIRE_RETURN_IF_ERROR(Open(*main_, "ucx", "ucx_tcp"));
-    QUIRE_RETURN_IF_ERROR(Open(*trusting_, "ucx", "ucx_cma"));
-    QUIRE_RETURN_IF_ERROR(Open(*main_, "grpc", "grpc"));
+    // One that detects dead peers, and one that trusts them: only the latter lets UCX use shared
+    // memory and write to slots.
+    QUIRE_RETURN_IF_ERROR(Start("main", {}, &main_));
+    QUIRE_RETURN_IF_ERROR(Start("trusting", {"--ucx-direct-landings"}, &trusting_));
+    QUIRE_RETURN_IF_ERROR(Open(main_, "shm", "shm"));
+    QUIRE_RETURN_IF_ERROR(Open(main_, "ucx", "ucx_tcp"));
+    QUIRE_RETURN_IF_ERROR(Open(trusting_, "ucx", "ucx_cma"));
+    QUIRE_RETURN_IF_ERROR(Open(main_, "grpc", "grpc"));
     return OpenInPlace();
   }
 
-  Status Put(const ServeProcess& server) {
-    QUIRE_ASSIGN_OR_RETURN(const auto client, Client::Create({.transport = server.control()}));
-    QUIRE_ASSIGN_OR_RETURN(document_, PutDocument(*client, shape_));
+  Status Start(const std::string& name, std::vector<std::string> flags, Source* source) {
+    const std::string dram = std::to_string(options_.document_bytes + (256 << 20));
+    flags.insert(flags.end(), {"--dram-bytes", dram, "--dram-prefault"});
+    QUIRE_ASSIGN_OR_RETURN(source->server, ServeProcess::Start(Directory(name), flags));
+    QUIRE_ASSIGN_OR_RETURN(const auto client,
+                           Client::Create({.transport = source->server->control()}));
+    QUIRE_ASSIGN_OR_RETURN(source->document, PutDocument(*client, shape_));
     return OkStatus();
   }
 
   /// A transport that is not there is left out of the comparison.
-  Status Open(const ServeProcess& server, const std::string& transport, const std::string& name) {
+  Status Open(const Source& source, const std::string& transport, const std::string& name) {
     Lane lane;
     lane.name = name;
     lane.slots = std::make_unique<LargePages>(shape_.bytes_per_round());
-    auto client = server.Connect(transport, &figures_.details[name]);
+    auto client = source.server->Connect(transport, &figures_.details[name]);
     if (!client.ok()) {
       figures_.absent[name] = std::string(Message(client.status()));
       return OkStatus();
     }
     lane.client = *std::move(client);
-    QUIRE_ASSIGN_OR_RETURN(lane.rounds,
-                           RecallRounds::Open(lane.client.get(), document_, shape_,
-                                              RecallRounds::Delivery::kSlots, lane.slots->bytes()));
-    QUIRE_ASSIGN_OR_RETURN(lane.contiguous,
-                           RecallRounds::Open(lane.client.get(), document_, shape_,
-                                              RecallRounds::Delivery::kSlots, lane.slots->bytes()));
+    for (auto* const rounds : {&lane.rounds, &lane.contiguous}) {
+      QUIRE_ASSIGN_OR_RETURN(
+          *rounds, RecallRounds::Open(lane.client.get(), source.document, shape_,
+                                      RecallRounds::Delivery::kSlots, lane.slots->bytes()));
+    }
     lanes_.push_back(std::move(lane));
     return OkStatus();
   }
 
   Status OpenInPlace() {
     if (figures_.absent.contains("shm")) return OkStatus();
-    in_place_.name = "shm_in_place";
-    QUIRE_ASSIGN_OR_RETURN(in_place_.client, main_->Connect("shm", &figures_.details["shm"]));
+    QUIRE_ASSIGN_OR_RETURN(in_place_.client,
+                           main_.server->Connect("shm", &figures_.details["shm"]));
     QUIRE_ASSIGN_OR_RETURN(in_place_.rounds,
-                           RecallRounds::Open(in_place_.client.get(), document_, shape_,
+                           RecallRounds::Open(in_place_.client.get(), main_.document, shape_,
                                               RecallRounds::Delivery::kInPlace, {}));
     return OkStatus();
   }
@@ -348,11 +352,10 @@ class Comparison {
   TransportFigures figures_;
   SeededRandom random_{1};
 
-  std::unique_ptr<ServeProcess> main_;
-  std::unique_ptr<ServeProcess> trusting_;
+  Source main_;
+  Source trusting_;
   std::unique_ptr<Process> raw_grpc_;
   std::unique_ptr<Redis> redis_;
-  SegmentKey document_ = kRootKey;
   std::vector<Lane> lanes_;
   Lane in_place_;
   std::vector<RawUcxMove> moves_;
