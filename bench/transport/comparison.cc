@@ -129,6 +129,7 @@ class Comparison {
 
   /// A transport that is not there is left out of the comparison.
   Status Open(const Source& source, const std::string& transport, const std::string& name) {
+    if (!options_.Wants(name)) return OkStatus();
     Lane lane;
     lane.name = name;
     lane.slots = std::make_unique<LargePages>(shape_.bytes_per_round());
@@ -148,7 +149,7 @@ class Comparison {
   }
 
   Status OpenInPlace() {
-    if (figures_.absent.contains("shm")) return OkStatus();
+    if (figures_.absent.contains("shm") || !options_.Wants("shm_in_place")) return OkStatus();
     QUIRE_ASSIGN_OR_RETURN(in_place_.client,
                            main_.server->Connect("shm", &figures_.details["shm"]));
     QUIRE_ASSIGN_OR_RETURN(in_place_.rounds,
@@ -162,6 +163,9 @@ class Comparison {
   using Contender = SideBySide::Contender;
 
   void Add(const std::string& name, Contender contender) {
+    if (options_.Wants(name)) AddAlways(name, std::move(contender));
+  }
+  void AddAlways(const std::string& name, Contender contender) {
     index_[name] = contenders_.size();
     contenders_.push_back(std::move(contender));
   }
@@ -225,6 +229,7 @@ class Comparison {
   }
 
   void AddRedis() {
+    if (!options_.Wants("redis_unix") && !options_.Wants("redis_tcp")) return;
     const uint64_t units = shape_.units_per_round() * 2;
     auto redis = Redis::Start(Directory("redis"), figures_.unit_bytes, units);
     if (!redis.ok()) {
@@ -285,12 +290,13 @@ class Comparison {
   }
 
   Status MeasureContiguous() {
+    if (!options_.Wants("contiguous")) return OkStatus();
     contenders_.clear();
     index_.clear();
     for (const Lane& lane : lanes_) {
       Add(lane.name, RoundsOf(*lane.rounds, RecallRounds::Pattern::kScattered));
-      Add(lane.name + "_contiguous",
-          RoundsOf(*lane.contiguous, RecallRounds::Pattern::kContiguous));
+      AddAlways(lane.name + "_contiguous",
+                RoundsOf(*lane.contiguous, RecallRounds::Pattern::kContiguous));
     }
     QUIRE_ASSIGN_OR_RETURN(const SideBySide both, Measure("units in order"));
     for (const Lane& lane : lanes_) {
@@ -330,7 +336,7 @@ class Comparison {
   }
 
   void MeasureMooncake() {
-    if (options_.mooncake_environment.empty()) return;
+    if (options_.mooncake_environment.empty() || !options_.Wants("mooncake_tcp")) return;
     const auto speed = RunMooncake(options_.mooncake_environment, Directory("mooncake"),
                                    figures_.unit_bytes, shape_.units_per_round(), kMooncakeRounds);
     if (!speed.ok()) {

@@ -5,6 +5,7 @@
 #ifndef QUIRE_BENCH_TRANSPORT_COMPARISON_H_
 #define QUIRE_BENCH_TRANSPORT_COMPARISON_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -22,6 +23,11 @@ struct TransportBenchOptions {
   uint64_t document_bytes = 512ull << 20;
   uint32_t rounds = 7;
   uint32_t empty_recalls = 2000;
+  std::vector<std::string> ways = {};  ///< By the names of the figures; all when empty.
+
+  bool Wants(const std::string& way) const {
+    return ways.empty() || std::find(ways.begin(), ways.end(), way) != ways.end();
+  }
 };
 
 /// What one size of units came to.

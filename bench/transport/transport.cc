@@ -176,6 +176,12 @@ void AddTransportBench(Benches& benches) {
                   "Recalls that move nothing, for their round trip")
       ->check(CLI::Range(1, 10000000))
       ->capture_default_str();
+  command
+      .add_option("--ways", options->compare.ways,
+                  "Only these, by the names of the figures (shm, ucx_tcp, raw_ucx_tcp, contiguous, "
+                  "...); all when not given")
+      ->delimiter(',')
+      ->type_name("NAMES");
   command.add_option("--rivals-dir", options->rivals_dir,
                      "Python environment for Mooncake Store, kept for the next run");
   cli::AddDataDirOption(command, &options->data_dir);

@@ -33,7 +33,8 @@ struct UcxOptions {
   uint64_t segment_bytes = uint64_t{1280} << 10;  ///< Of TCP lanes; a frame within it is one piece.
   /// Frames from this size on go by rendezvous; UINT64_MAX for none.
   uint64_t rendezvous_bytes = UINT64_MAX;
-  Duration busy_poll = Duration::zero();  ///< How long an idle worker polls before it sleeps.
+  Duration busy_poll =
+      std::chrono::microseconds(50);  ///< How long an idle worker polls before it sleeps.
   Duration connect_timeout = std::chrono::seconds(5);
   /// How long the peer may take to confirm that it has stopped writing into a landing.
   Duration peer_timeout = std::chrono::seconds(10);
