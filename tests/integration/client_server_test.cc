@@ -81,7 +81,8 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
       auto data = DataTransport::Open(
           transport_,
           {.transport = DataKind(), .tenant = tenant, .control_address = listener_->address()});
-      EXPECT_TRUE(data.ok()) << data.status();
+      // A tenant that the server does not know gets no connection; its calls tell why.
+      EXPECT_TRUE(data.ok() || absl::IsNotFound(data.status())) << data.status();
       if (data.ok()) options.data_transport = *std::move(data);
     }
     return *Client::Create(options);
@@ -423,6 +424,7 @@ TEST_P(ClientServerTest, CollectionsTimesToLiveAndPinsComeAcross) {
 }
 
 TEST_P(ClientServerTest, TenantsDoNotSeeEachOther) {  // Promise 7.
+  if (kind() == "one_tenant_shm") GTEST_SKIP() << "a server of one tenant";
   const auto document = PutDocument("a");
   ASSERT_TRUE(document.ok()) << document.status();
   const auto other = MakeClient("other");
