@@ -169,7 +169,10 @@ void PendingRecall::OnFailure(const Status& status) {
     resynced_ = true;
     return;
   }
-  if (!IsRetriable(status, Repeat::kSafe) || ++attempts_ == client.retry.max_attempts) {
+  // Parts have come, so the server was not out of reach of this request for good.
+  const bool overloaded_midway = arrived_ > 0 && absl::IsResourceExhausted(status);
+  const bool passes = overloaded_midway || IsRetriable(status, Repeat::kSafe);
+  if (!passes || ++attempts_ == client.retry.max_attempts) {
     return End(status);
   }
   not_before_ = client.clock->Now() + WaitAfter(status, client.retry, attempts_, jitter_);

@@ -65,6 +65,21 @@ TEST_F(PendingRecallTest, PartsComeInTheOrderAskedAndThenTheEnd) {
   EXPECT_EQ(NextLayers(*recall), (std::vector<uint32_t>{}));  // The end stays.
 }
 
+TEST_F(PendingRecallTest, AServerThatIsOverloadedMidwayIsAskedAgainForTheRest) {
+  Expect({Part({{0, 1, {{0, 0, 1, 3}}}}), Fail(ResourceExhausted("the SSD is busy"))});
+  const auto again = ExpectPart({{0, 0, {{0, 1, 1, 4}}}});
+  const auto recall = Start({Want(1, 3), Want(0, 4)});
+  EXPECT_EQ(NextLayers(*recall), (std::vector<uint32_t>{1}));
+  EXPECT_EQ(NextLayers(*recall), (std::vector<uint32_t>{0}));
+  EXPECT_EQ(again->request.wants_size(), 1);
+}
+
+TEST_F(PendingRecallTest, WhatDoesNotFitAtAllIsNotAskedForAgain) {
+  Expect({Fail(ResourceExhausted("more than a message"))});
+  const auto recall = Start({Want(1, 3)});
+  EXPECT_TRUE(absl::IsResourceExhausted(recall->Next().status()));
+}
+
 TEST_F(PendingRecallTest, ALaneMayBeAskedForAgainAsSoonAsItsPartHasCome) {
   Expect({Part({{0, 0, {{0, 0, 1, 3}}}}), Part({{0, 1, {{0, 0, 1, 3}}}}), End()});
   const auto both = Start({Want(0, 3), Want(1, 3)});

@@ -5,19 +5,34 @@
 #include <vector>
 
 namespace quire::cli {
+namespace {
+
+constexpr char kUcxDirect[] = "ucx-direct";
+
+}  // namespace
 
 void AddTransportFlag(CLI::App& command, std::string* transport, bool loopback) {
   std::vector<std::string> choices = {"auto", "grpc", "ucx", "shm"};
-  if (loopback) choices.insert(choices.begin(), "loopback");
-  command
-      .add_option("--transport", *transport,
-                  "How pages come: auto takes the first that works of shm (same host), ucx, grpc")
+  std::string help =
+      "How pages come: auto takes the first that works of shm (same host), ucx, grpc";
+  if (loopback) {
+    choices.insert(choices.begin(), "loopback");
+  } else {
+    choices.emplace_back(kUcxDirect);
+    help += "; ucx-direct lets the server write into this program's memory by itself";
+  }
+  command.add_option("--transport", *transport, help)
       ->check(CLI::IsMember(choices))
       ->capture_default_str();
 }
 
 StatusOr<DataPath> ChooseDataPath(const std::shared_ptr<Transport>& control,
-                                  const DataOptions& options) {
+                                  const DataOptions& asked) {
+  DataOptions options = asked;
+  if (options.transport == kUcxDirect) {
+    options.transport = "ucx";
+    options.direct_landings = true;
+  }
   const auto data = DataTransport::Open(control, options);
   if (data.ok()) {
     const DataReport report = (*data)->report();

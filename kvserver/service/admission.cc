@@ -78,7 +78,22 @@ void Admission::Leave(std::string_view tenant, TimePoint start, uint64_t extra_c
   MutexLock lock(mutex_);
   mean_run_ += (run - mean_run_) / kAverageOver;
   if (extra_cost > 0) queue_.Charge(tenant, extra_cost);
-  const auto next = queue_.Pop();
+  FreePlace();
+}
+
+void Admission::StepOut() {
+  MutexLock lock(mutex_);
+  FreePlace();
+}
+
+void Admission::StepIn() {
+  MutexLock lock(mutex_);
+  ++running_;
+}
+
+void Admission::FreePlace() {
+  // Those that stepped in again may be too many; then there is no place to give.
+  const auto next = running_ > options_.max_running ? std::nullopt : queue_.Pop();
   if (!next) {
     --running_;
     return;

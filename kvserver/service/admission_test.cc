@@ -46,6 +46,28 @@ TEST_F(AdmissionTest, CallsOverTheBoundAreRefusedWithAHint) {
   EXPECT_EQ(Value(admission, kQueuedOfA), 0u);
 }
 
+TEST_F(AdmissionTest, ACallThatWaitsOutsideLetsAnotherRunAndGoesOnAtOnce) {
+  constexpr char kRunning[] = "admission_running{lane=\"read\"}";
+  Admission admission({.lane = "read", .max_running = 1, .max_queued_per_tenant = 1});
+  auto slow = std::make_optional(admission.Enter("a", 1, InMinutes(5)));
+  ASSERT_TRUE(slow->ok());
+  std::optional<StatusOr<Admission::Pass>> other;
+  const int answer = (*slow)->Outside([&] {
+    other.emplace(admission.Enter("a", 1, InMinutes(5)));
+    return 7;
+  });
+  EXPECT_EQ(answer, 7);
+  ASSERT_TRUE(other->ok());
+  EXPECT_EQ(Value(admission, kRunning), 2u);
+  std::thread third([&] { EXPECT_TRUE(admission.Enter("a", 1, InMinutes(5)).ok()); });
+  AwaitQueued(admission, 1);
+  slow.reset();
+  EXPECT_EQ(Value(admission, kQueuedOfA), 1u) << "there was one too many";
+  other.reset();
+  third.join();
+  EXPECT_EQ(Value(admission, kRunning), 0u);
+}
+
 TEST_F(AdmissionTest, AnExpiredCallLeavesTheQueue) {
   Admission admission({.lane = "read", .max_running = 1, .max_queued_per_tenant = 1});
   auto running = std::make_optional(admission.Enter("a", 1, InMinutes(5)));

@@ -18,20 +18,24 @@ uint64_t BytesOf(const CallMessage& message) {
 
 }  // namespace
 
-/// Counts what goes out.
+/// Counts what goes out. A client that is slow to take it keeps no other call from running.
 class Dispatcher::CountedReply final : public ReplyWriter {
  public:
   explicit CountedReply(ReplyWriter& out) : out_(out) {}
   Status Write(CallMessage part) override {
     const uint64_t bytes = BytesOf(part);
-    QUIRE_RETURN_IF_ERROR(out_.Write(std::move(part)));
+    const auto write = [&] { return out_.Write(std::move(part)); };
+    QUIRE_RETURN_IF_ERROR(pass_ != nullptr ? pass_->Outside(write) : write());
     bytes_ += bytes;
     return OkStatus();
   }
+  /// Of the call, while it has one.
+  void SetPass(Admission::Pass* pass) { pass_ = pass; }
   uint64_t bytes() const { return bytes_; }
 
  private:
   ReplyWriter& out_;
+  Admission::Pass* pass_ = nullptr;
   uint64_t bytes_ = 0;
 };
 
@@ -99,7 +103,9 @@ Status Dispatcher::Run(const Method& method, const CallContext& context, const C
   QUIRE_ASSIGN_OR_RETURN(auto pass, Enter(method, context, request));
   if (const auto* const streaming = std::get_if<StreamingAdapter>(&method.adapter)) {
     const Call call{context.tenant, request.payload, nullptr, context};
+    reply.SetPass(pass ? &*pass : nullptr);
     const Status status = (*streaming)(call, request.control, reply);
+    reply.SetPass(nullptr);
     if (pass) pass->AddCost(reply.bytes());
     return status;
   }

@@ -21,8 +21,9 @@
 namespace quire::kvserver {
 namespace {
 
-/// How long the segments of an expired document may stay. The wall clock can jump, so the registry
-/// is asked at intervals instead of at the next expiry; when nothing is due that costs nothing.
+/// How long the segments of an expired document may stay, and idle sessions and contexts. The wall
+/// clock can jump, so the registry is asked at intervals instead of at the next expiry; when
+/// nothing is due that costs nothing.
 constexpr Duration kExpiryPeriod = std::chrono::seconds(1);
 
 /// The payload that fits in a message beside its control bytes: at most an eighth is left to those
@@ -102,8 +103,12 @@ struct Server::Parts {
         data_plane(DataPlaneOptions(options, &dispatcher, clock)),
         clock(clock),
         start(clock->Now()),
-        // A failure is counted by the registry, which tries again by itself.
-        expiry(kExpiryPeriod, [raw = registry.get()] { (void)raw->RemoveExpired(); }) {}
+        expiry(kExpiryPeriod, [this] {
+          // A failure is counted by the registry, which tries again by itself.
+          (void)registry->RemoveExpired();
+          sessions.RemoveIdle();
+          contexts.RemoveIdle();
+        }) {}
 
   void VisitMetrics(MetricsVisitor& visit) const {
     store->VisitMetrics(visit);

@@ -47,6 +47,8 @@ class ContextTable {
                                       const ContextViewPtr& chain, const CodecParams& codec = {});
   /// An open context, or one sealed a little while ago. NOT_FOUND otherwise.
   [[nodiscard]] StatusOr<std::shared_ptr<OpenContext>> Find(std::string_view tenant, uint64_t id);
+  /// Forgets open contexts that nobody has used for a while.
+  void RemoveIdle() { open_.RemoveIdle(); }
   /// The context was sealed: it no longer counts as open. The last few stay known to Find, so that
   /// a seal whose reply was lost can be repeated.
   void Retire(std::string_view tenant, uint64_t id);

@@ -74,6 +74,8 @@ class SessionManager {
   [[nodiscard]] StatusOr<std::shared_ptr<Session>> Find(std::string_view tenant, uint64_t id) {
     return sessions_.Find(tenant, id);
   }
+  /// Forgets sessions that nobody has used for a while.
+  void RemoveIdle() { sessions_.RemoveIdle(); }
   /// False when there was none.
   bool Close(std::string_view tenant, uint64_t id) {
     return sessions_.Remove(tenant, id) != nullptr;

@@ -56,12 +56,18 @@ class TenantTable {
     return id;
   }
 
+  /// Forgets what nobody has used for a while; otherwise that waits for the next Insert.
+  void RemoveIdle() QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    DropIdle();
+  }
+
   /// The object, which counts as used now. NOT_FOUND when there is none.
   [[nodiscard]] StatusOr<std::shared_ptr<T>> Find(std::string_view tenant, uint64_t id)
       QUIRE_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     const auto it = entries_.find(id);
-    if (it == entries_.end() || it->second.tenant != tenant) {
+    if (it == entries_.end() || it->second.tenant != tenant || IsIdle(it->second)) {
       return NotFound("no ", options_.noun, " ", id,
                       ": it was closed, was idle for too long, or the server has restarted; open a "
                       "new one");
@@ -106,10 +112,12 @@ class TenantTable {
     if (--counts_[it->second.tenant] == 0) counts_.erase(it->second.tenant);
     return entries_.erase(it);
   }
+  bool IsIdle(const Entry& entry) const {
+    return entry.last_used < options_.clock->Now() - options_.idle_expiry;
+  }
   void DropIdle() QUIRE_REQUIRES(mutex_) {
-    const TimePoint limit = options_.clock->Now() - options_.idle_expiry;
     for (auto it = entries_.begin(); it != entries_.end();) {
-      it = it->second.last_used < limit ? Erase(it) : std::next(it);
+      it = IsIdle(it->second) ? Erase(it) : std::next(it);
     }
   }
 

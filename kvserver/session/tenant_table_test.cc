@@ -91,5 +91,14 @@ TEST(MemoryBudgetTest, LeasesReturnTheirBytes) {
   EXPECT_EQ(RetryAfter(never), std::nullopt);
 }
 
+TEST_F(TenantTableTest, WhatIsIdleIsGoneAlsoWhenNobodyInserts) {
+  const uint64_t id = Insert("a");
+  clock_.Advance(std::chrono::seconds(61));
+  EXPECT_EQ(table_.Find("a", id).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(table_.size(), 1u);
+  table_.RemoveIdle();
+  EXPECT_EQ(table_.size(), 0u);
+}
+
 }  // namespace
 }  // namespace quire::kvserver
