@@ -12,13 +12,16 @@ constexpr Duration kShortestRetry = std::chrono::milliseconds(10);
 constexpr Duration kLongestRetry = std::chrono::seconds(2);
 /// The share of the newest call in the moving average.
 constexpr int64_t kAverageOver = 16;
+/// How often a call that waits looks whether it was cancelled: nothing depends on how soon.
+constexpr Duration kCancelPoll = std::chrono::milliseconds(20);
 /// A deadline may be endless; waits are not.
 constexpr Duration kLongestWait = std::chrono::minutes(1);
 
 }  // namespace
 
 StatusOr<Admission::Pass> Admission::Enter(std::string_view tenant, uint64_t cost,
-                                           TimePoint deadline, Priority priority) {
+                                           TimePoint deadline, Priority priority,
+                                           const CancelFlag* cancelled) {
   const TimePoint arrival = SystemClock().Now();
   TimePoint start = arrival;
   MutexLock lock(mutex_);
@@ -26,7 +29,7 @@ StatusOr<Admission::Pass> Admission::Enter(std::string_view tenant, uint64_t cos
   if (running_ < options_.max_running) {
     ++running_;
   } else {
-    QUIRE_RETURN_IF_ERROR(Wait(tenant, cost, deadline, priority));
+    QUIRE_RETURN_IF_ERROR(Wait(tenant, cost, deadline, priority, cancelled));
     start = SystemClock().Now();
   }
   waits_.Record(start - arrival);
@@ -39,20 +42,25 @@ Admission::Totals& Admission::TotalsOf(std::string_view tenant) {
 }
 
 Status Admission::Wait(std::string_view tenant, uint64_t cost, TimePoint deadline,
-                       Priority priority) {
+                       Priority priority, const CancelFlag* cancelled) {
+  const auto is_cancelled = [&] { return cancelled != nullptr && cancelled->IsSet(); };
+  const Duration longest = cancelled == nullptr ? kLongestWait : kCancelPoll;
   if (!queue_.HasRoom(tenant)) return Refused(tenant);
   const FairQueue::Ticket ticket = next_ticket_++;
   Waiter waiter;
   queue_.Push(tenant, ticket, cost, priority);
   waiters_[ticket] = &waiter;
-  for (TimePoint now = SystemClock().Now(); !waiter.admitted && now < deadline;
+  for (TimePoint now = SystemClock().Now(); !waiter.admitted && now < deadline && !is_cancelled();
        now = SystemClock().Now()) {
     // The loop looks at what became of it.
-    (void)waiter.changed.WaitFor(mutex_, std::min<Duration>(deadline - now, kLongestWait));
+    (void)waiter.changed.WaitFor(mutex_, std::min<Duration>(deadline - now, longest));
   }
   if (waiter.admitted) return OkStatus();
   queue_.Remove(tenant, ticket);
   waiters_.erase(ticket);
+  if (is_cancelled()) {
+    return Status(StatusCode::kCancelled, "the call was cancelled while it waited to run");
+  }
   ++TotalsOf(tenant).expired;
   return DeadlineExceeded("the deadline passed while the call waited for ", options_.max_running,
                           " others to ", options_.lane);

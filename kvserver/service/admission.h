@@ -37,10 +37,11 @@ class Admission {
       : options_(options), queue_({.max_per_tenant = options.max_queued_per_tenant}) {}
 
   /// A pass, once the call may run; it runs until the pass ends. `cost` is what is known of it, in
-  /// bytes; `deadline` is on SystemClock(); `priority` counts among the calls of the tenant. The
-  /// admission outlives its passes.
+  /// bytes; `deadline` is on SystemClock(); `priority` counts among the calls of the tenant. A call
+  /// that is cancelled while it waits is CANCELLED soon after. The admission outlives its passes.
   [[nodiscard]] StatusOr<Pass> Enter(std::string_view tenant, uint64_t cost, TimePoint deadline,
-                                     Priority priority = Priority::kNormal);
+                                     Priority priority = Priority::kNormal,
+                                     const CancelFlag* cancelled = nullptr);
 
   void VisitMetrics(MetricsVisitor& visit) const;
 
@@ -56,8 +57,8 @@ class Admission {
   };
 
   Totals& TotalsOf(std::string_view tenant) QUIRE_REQUIRES(mutex_);
-  Status Wait(std::string_view tenant, uint64_t cost, TimePoint deadline, Priority priority)
-      QUIRE_REQUIRES(mutex_);
+  Status Wait(std::string_view tenant, uint64_t cost, TimePoint deadline, Priority priority,
+              const CancelFlag* cancelled) QUIRE_REQUIRES(mutex_);
   Status Refused(std::string_view tenant) QUIRE_REQUIRES(mutex_);
   /// How long the tenant's queue takes to drain at the pace of recent calls.
   Duration DrainTime(std::string_view tenant) const QUIRE_REQUIRES(mutex_);

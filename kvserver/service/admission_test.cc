@@ -68,6 +68,20 @@ TEST_F(AdmissionTest, ACallThatWaitsOutsideLetsAnotherRunAndGoesOnAtOnce) {
   EXPECT_EQ(Value(admission, kRunning), 0u);
 }
 
+TEST_F(AdmissionTest, ACancelledCallLeavesTheQueue) {
+  Admission admission({.lane = "read", .max_running = 1, .max_queued_per_tenant = 1});
+  const auto running = admission.Enter("a", 1, InMinutes(5));
+  CancelFlag cancelled;
+  std::thread waiting([&] {
+    const auto pass = admission.Enter("a", 1, InMinutes(5), Priority::kPrefetch, &cancelled);
+    EXPECT_EQ(pass.status().code(), StatusCode::kCancelled) << pass.status();
+  });
+  AwaitQueued(admission, 1);
+  cancelled.Set();
+  waiting.join();
+  EXPECT_EQ(Value(admission, kQueuedOfA), 0u);
+}
+
 TEST_F(AdmissionTest, AnExpiredCallLeavesTheQueue) {
   Admission admission({.lane = "read", .max_running = 1, .max_queued_per_tenant = 1});
   auto running = std::make_optional(admission.Enter("a", 1, InMinutes(5)));

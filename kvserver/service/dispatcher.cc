@@ -93,7 +93,8 @@ StatusOr<std::optional<Admission::Pass>> Dispatcher::Enter(const Method& method,
   if (method.door == nullptr) return pass;
   QUIRE_ASSIGN_OR_RETURN(auto entered,
                          method.door->Enter(context.tenant, kCostOfACall + BytesOf(request),
-                                            context.deadline, context.priority));
+                                            context.deadline, context.priority,
+                                            context.cancelled));
   pass.emplace(std::move(entered));
   return pass;
 }

@@ -10,6 +10,8 @@ namespace quire::kvserver {
 namespace {
 
 constexpr Duration kRetryAfter = std::chrono::milliseconds(20);
+/// How often a call that waits looks whether it is still wanted: nothing depends on how soon.
+constexpr Duration kWantedPoll = std::chrono::milliseconds(20);
 /// Of one wait, so that no sum of times overflows; a longer one waits again.
 constexpr Duration kLongestWait = std::chrono::minutes(1);
 
@@ -27,10 +29,11 @@ void LaneClaims::Claim::ReleaseFirst(size_t count) {
   released_ = count;
 }
 
-StatusOr<LaneClaims::Claim> LaneClaims::Take(std::vector<uint32_t> lanes, TimePoint deadline) {
+StatusOr<LaneClaims::Claim> LaneClaims::Take(std::vector<uint32_t> lanes, TimePoint deadline,
+                                             const Wanted& wanted) {
   MutexLock lock(mutex_);
   const auto free = [&]() QUIRE_REQUIRES(mutex_) { return !whole_ && !AnyBusy(lanes); };
-  QUIRE_RETURN_IF_ERROR(Wait(deadline, free));
+  QUIRE_RETURN_IF_ERROR(Wait(deadline, wanted, free));
   if (working_ >= max_working_) return Refusal(working_, waiting_);
   ++working_;
   for (const uint32_t lane : lanes) busy_[lane] = true;
@@ -39,9 +42,10 @@ StatusOr<LaneClaims::Claim> LaneClaims::Take(std::vector<uint32_t> lanes, TimePo
 
 StatusOr<LaneClaims::Claim> LaneClaims::TakeAll(TimePoint deadline) {
   MutexLock lock(mutex_);
-  QUIRE_RETURN_IF_ERROR(Wait(deadline, [&]() QUIRE_REQUIRES(mutex_) { return !whole_; }));
+  QUIRE_RETURN_IF_ERROR(Wait(deadline, nullptr, [&]() QUIRE_REQUIRES(mutex_) { return !whole_; }));
   whole_ = true;  // From here on nobody else begins.
-  const Status waited = Wait(deadline, [&]() QUIRE_REQUIRES(mutex_) { return working_ == 0; });
+  const Status waited =
+      Wait(deadline, nullptr, [&]() QUIRE_REQUIRES(mutex_) { return working_ == 0; });
   if (!waited.ok()) {
     whole_ = false;
     changed_.NotifyAll();
@@ -52,15 +56,19 @@ StatusOr<LaneClaims::Claim> LaneClaims::TakeAll(TimePoint deadline) {
 }
 
 template <typename Free>
-Status LaneClaims::Wait(TimePoint deadline, Free free) {
+Status LaneClaims::Wait(TimePoint deadline, const Wanted& wanted, Free free) {
   if (free()) return OkStatus();
   if (waiting_ >= working_) return Refusal(working_, waiting_);
   ++waiting_;
+  const Duration longest = wanted == nullptr ? kLongestWait : kWantedPoll;
   Duration left{1};
-  while (!free() && (left = deadline - SystemClock().Now()) > Duration::zero()) {
-    changed_.WaitFor(mutex_, std::min(left, kLongestWait));
+  Status still = OkStatus();
+  while (!free() && still.ok() && (left = deadline - SystemClock().Now()) > Duration::zero()) {
+    changed_.WaitFor(mutex_, std::min(left, longest));
+    if (wanted != nullptr) still = wanted();
   }
   --waiting_;
+  QUIRE_RETURN_IF_ERROR(still);
   if (left > Duration::zero()) return OkStatus();
   return DeadlineExceeded("the session's lanes were in use by earlier calls until the deadline");
 }

@@ -16,6 +16,7 @@
 #define QUIRE_KVSERVER_SESSION_LANE_CLAIMS_H_
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -57,10 +58,13 @@ class LaneClaims {
   LaneClaims(uint32_t num_lanes, uint32_t max_working)
       : max_working_(max_working), busy_(num_lanes) {}
 
+  /// Says whether somebody still waits for the call; what to end with when not.
+  using Wanted = std::function<Status()>;
+
   /// Claims `lanes`, which are distinct. DEADLINE_EXCEEDED when they did not become free before
-  /// `deadline` (SystemClock()).
-  [[nodiscard]] StatusOr<Claim> Take(std::vector<uint32_t> lanes, TimePoint deadline)
-      QUIRE_EXCLUDES(mutex_);
+  /// `deadline` (SystemClock()); what `wanted` says, asked now and then, when that is not OK.
+  [[nodiscard]] StatusOr<Claim> Take(std::vector<uint32_t> lanes, TimePoint deadline,
+                                     const Wanted& wanted = nullptr) QUIRE_EXCLUDES(mutex_);
   /// Claims the whole session.
   [[nodiscard]] StatusOr<Claim> TakeAll(TimePoint deadline) QUIRE_EXCLUDES(mutex_);
 
@@ -77,7 +81,7 @@ class LaneClaims {
  private:
   /// Waits until `free` says so.
   template <typename Free>
-  Status Wait(TimePoint deadline, Free free) QUIRE_REQUIRES(mutex_);
+  Status Wait(TimePoint deadline, const Wanted& wanted, Free free) QUIRE_REQUIRES(mutex_);
   bool AnyBusy(std::span<const uint32_t> lanes) const QUIRE_REQUIRES(mutex_);
   void Release(std::span<const uint32_t> lanes) QUIRE_EXCLUDES(mutex_);
   void End(const Claim& claim) QUIRE_EXCLUDES(mutex_);

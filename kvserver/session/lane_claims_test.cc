@@ -53,6 +53,22 @@ TEST(LaneClaimsTest, ACallGetsItsLanesWhenTheyAreFree) {
   waiter.join();
 }
 
+TEST(LaneClaimsTest, ACallThatNobodyWaitsForAnyMoreStopsWaiting) {
+  LaneClaims claims(4, 4);
+  const auto first = claims.Take({1}, kNow);
+  std::atomic<bool> wanted{true};
+  std::thread waiter([&] {
+    const auto status = [&] {
+      return wanted ? OkStatus() : Status(StatusCode::kCancelled, "nobody waits");
+    };
+    EXPECT_EQ(claims.Take({1}, kNever, status).status().code(), StatusCode::kCancelled);
+  });
+  AwaitWaiting(claims, 1);
+  wanted = false;
+  waiter.join();
+  EXPECT_EQ(claims.waiting(), 0u);
+}
+
 TEST(LaneClaimsTest, NoMoreWaitThanWorkAndNoMoreWorkThanMay) {
   LaneClaims claims(4, 2);
   auto first = std::make_optional(claims.Take({0}, kNow));

@@ -144,7 +144,9 @@ Status Session::Recall(const RecallArgs& args, const ReplyShape& reply, RecallSi
     QUIRE_RETURN_IF_ERROR(AppendNumbers(want.lanes, &numbers));
   }
   QUIRE_RETURN_IF_ERROR(CheckDistinct(numbers, shape_.num_managed()));
-  QUIRE_ASSIGN_OR_RETURN(LaneClaims::Claim claim, claims_.Take(std::move(numbers), reply.deadline));
+  QUIRE_ASSIGN_OR_RETURN(
+      LaneClaims::Claim claim,
+      claims_.Take(std::move(numbers), reply.deadline, [&sink] { return sink.CheckWanted(); }));
   const RecallScratchPool::Lease scratch = shared_.scratch.Take();
   QUIRE_RETURN_IF_ERROR(FindTargets(args, *scratch));
   for (const RecallTarget& target : (*scratch).targets) {
