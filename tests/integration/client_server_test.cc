@@ -40,7 +40,7 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
   void TearDown() override { Stop(); }
 
   void Start() {
-    if (kind() == "ucx" && !UcxAvailable()) GTEST_SKIP() << "built without UCX";
+    if (DataKind() == "ucx" && !UcxAvailable()) GTEST_SKIP() << "built without UCX";
     kvserver::ServerOptions options;
     options.data_dir = dir_ / "data";
     options.dram_bytes = 64 << 20;
@@ -55,7 +55,8 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
       auto listener = kvserver::NetworkServer::Start(
           *server_, options,
           {.listeners = {.transports = {DataKind().empty() ? "grpc" : DataKind()},
-                         .shm_socket = dir_ / "socket"}});
+                         .shm_socket = dir_ / "socket",
+                         .ucx_direct_landings = kind() == "ucx_direct"}});
       ASSERT_TRUE(listener.ok()) << listener.status();
       listener_ = *std::move(listener);
       transport_ = *ConnectGrpc(listener_->address());
@@ -66,7 +67,8 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
   /// Of the data connection; empty for none.
   std::string DataKind() const {
     if (kind() == "loopback" || kind() == "grpc") return "";
-    return kind() == "grpc_stream" ? "grpc" : kind() == "one_tenant_shm" ? "shm" : GetParam();
+    if (kind() == "grpc_stream") return "grpc";
+    return kind() == "one_tenant_shm" ? "shm" : kind() == "ucx_direct" ? "ucx" : GetParam();
   }
   void Stop() {
     client_.reset();
@@ -78,9 +80,10 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
     Client::Options options{.transport = transport_, .tenant = tenant};
     options.retry.max_attempts = 2;
     if (!DataKind().empty()) {
-      auto data = DataTransport::Open(
-          transport_,
-          {.transport = DataKind(), .tenant = tenant, .control_address = listener_->address()});
+      auto data = DataTransport::Open(transport_, {.transport = DataKind(),
+                                                   .tenant = tenant,
+                                                   .control_address = listener_->address(),
+                                                   .direct_landings = kind() == "ucx_direct"});
       // A tenant that the server does not know gets no connection; its calls tell why.
       EXPECT_TRUE(data.ok() || absl::IsNotFound(data.status())) << data.status();
       if (data.ok()) options.data_transport = *std::move(data);
@@ -160,7 +163,7 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
 
 INSTANTIATE_TEST_SUITE_P(Transports, ClientServerTest,
                          ::testing::Values("loopback", "grpc", "grpc_stream", "shm",
-                                           "one_tenant_shm", "ucx"),
+                                           "one_tenant_shm", "ucx", "ucx_direct"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(ClientServerTest, ADocumentSentLayerByLayerIsTheSameDocument) {
