@@ -181,7 +181,7 @@ TEST_F(StreamingMethodTest, AFailedPartEndsTheCallAndCountsAsAnError) {
   EXPECT_EQ(MetricValuesOf(dispatcher_).at("calls_failed"), 2u);
 }
 
-TEST_F(StreamingMethodTest, WholeRepliesAreSentOutsideTheLaneAndPartsInside) {
+TEST_F(StreamingMethodTest, RepliesAndTheirPartsAreSentOutsideTheLane) {
   class LaneWitness final : public ReplyWriter {
    public:
     explicit LaneWitness(const Admission& door) : door_(door) {}
@@ -200,7 +200,7 @@ TEST_F(StreamingMethodTest, WholeRepliesAreSentOutsideTheLaneAndPartsInside) {
   dispatcher_.Add<v1::DocumentName, v1::DocumentName>(
       kMethod, [](const Call&, const v1::DocumentName&, v1::DocumentName*) { return OkStatus(); });
   ASSERT_TRUE(Run({}, reply).ok());
-  EXPECT_EQ(reply.running, (std::vector<uint64_t>{1, 0}));
+  EXPECT_EQ(reply.running, (std::vector<uint64_t>{0, 0}));
 }
 
 }  // namespace
