@@ -422,7 +422,9 @@ Status UcxConnection::PlaceFrame(UcxMessage& message, std::span<const std::byte>
       DecodeUcxIndex(message.data().subspan(header.payload_bytes, header.index_bytes),
                      header.payload_bytes));
   const auto landing = local_landings_.find(header.landing);
-  if (!places.empty() && landing != local_landings_.end()) {
+  // Where nothing is written by itself the client end puts the bytes there: it knows which calls
+  // are over, and this thread does not.
+  if (!places.empty() && landing != local_landings_.end() && landing->second.is_direct()) {
     QUIRE_RETURN_IF_ERROR(landing->second.Place(places, payload));
     frame->landed_bytes = payload.size();
     return OkStatus();
