@@ -169,18 +169,19 @@ class RandomWorker {
       }
       return;
     }
-    auto unit = reply.part.payload.slices().begin();
+    const std::vector<Slice>& units = reply.part.payload.slices();
+    const Slice* unit = units.data();
     for (const LanePlacement& placement : reply.part.lanes) {
       WorkerLane& lane = LaneOf(placement.sequence, placement.layer);
       if (lane.asked == reply.exchange) {
-        Apply(placement, &*unit, lane);
+        Apply(placement, unit, lane);
         lane.slots.applied = reply.exchange;
         lane.asked = 0;
         ++applied_lanes_;
       }
       unit += static_cast<std::ptrdiff_t>(placement.placed.size());
     }
-    EXPECT_TRUE(unit == reply.part.payload.slices().end());
+    EXPECT_TRUE(unit == units.data() + units.size());
   }
 
   void Apply(const LanePlacement& placement, const Slice* unit, WorkerLane& lane) {
