@@ -10,9 +10,6 @@
 namespace quire {
 namespace {
 
-/// Bytes of a frame beside the message that it carries: its head, with a place for every slice.
-constexpr uint64_t kFrameRoomBytes = 1 << 20;
-
 StatusOr<std::unique_ptr<FramePipe>> DialGrpc(const DialTarget& target) {
   return ConnectGrpcPipe({.address = target.address,
                           .max_message_bytes = target.max_message_bytes,
@@ -25,7 +22,7 @@ StatusOr<std::unique_ptr<FramePipe>> DialShm(const DialTarget& target) {
 
 StatusOr<std::unique_ptr<FramePipe>> DialUcx(const DialTarget& target) {
   UcxOptions options = target.direct_landings ? DirectUcxOptions() : UcxOptions();
-  options.max_frame_bytes = target.max_message_bytes + kFrameRoomBytes;
+  options.max_frame_bytes = target.max_message_bytes + kMaxFrameHeadBytes;
   options.connect_timeout = target.timeout;
   return ConnectUcx(target.address, options);
 }

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -68,14 +69,11 @@ Status Process::WaitUntil(const std::function<bool()>& ready, Duration timeout) 
 }
 
 Status Process::WaitForEnd(Duration timeout) {
-  QUIRE_RETURN_IF_ERROR([&] {
-    const TimePoint deadline = SystemClock().Now() + timeout;
-    while (!HasEnded()) {
-      if (SystemClock().Now() >= deadline) return Failed("did not end in time");
-      std::this_thread::sleep_for(kPoll);
-    }
-    return OkStatus();
-  }());
+  const TimePoint deadline = SystemClock().Now() + timeout;
+  while (!HasEnded()) {
+    if (SystemClock().Now() >= deadline) return Failed("did not end in time");
+    std::this_thread::sleep_for(kPoll);
+  }
   const bool good = WIFEXITED(state_) && WEXITSTATUS(state_) == 0;
   return good ? OkStatus() : Failed("failed");
 }

@@ -26,6 +26,10 @@
 
 namespace quire {
 
+/// What a frame may have beside the message that it carries: its head, with a place for every
+/// slice.
+inline constexpr uint64_t kMaxFrameHeadBytes = 1 << 20;
+
 struct Frame {
   std::string head;  ///< Opaque to pipes; at most max_frame_bytes together with the payload.
   Payload payload = {};

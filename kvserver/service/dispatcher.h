@@ -6,7 +6,7 @@
 // back; they hold no logic of their own.
 //
 // A method answers whole (Add) or in parts (AddStreaming). A whole reply is sent when the call has
-// left its lane, so that a slow client takes no place there; parts are sent from inside.
+// left its lane, and it steps out of it for each part: a slow client takes no place there.
 // Thread-safety: Add before the first Handle; then all methods may be called concurrently.
 #ifndef QUIRE_KVSERVER_SERVICE_DISPATCHER_H_
 #define QUIRE_KVSERVER_SERVICE_DISPATCHER_H_

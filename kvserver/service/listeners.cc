@@ -40,14 +40,11 @@ Status CheckBuilt(const ListenerOptions& options, std::span<const ListenerKind> 
   return OkStatus();
 }
 
-/// Bytes of a frame beside the message that it carries: its head, with a place for every slice.
-constexpr uint64_t kFrameRoomBytes = 1 << 20;
-
 StatusOr<std::unique_ptr<PipeListener>> ListenShm(const ListenerContext& context,
                                                   PipeListener::Accept accept) {
   ShmListener::Options options;
   options.path = context.options.shm_socket;
-  options.max_frame_bytes = context.server_options.max_message_bytes + kFrameRoomBytes;
+  options.max_frame_bytes = context.server_options.max_message_bytes + kMaxFrameHeadBytes;
   // A client that maps the arena sees all of it.
   options.share_memory = context.server_options.tenants.size() == 1;
   if (const auto memory = context.server.shared_memory()) options.memory.push_back(*memory);
@@ -57,7 +54,7 @@ StatusOr<std::unique_ptr<PipeListener>> ListenShm(const ListenerContext& context
 StatusOr<std::unique_ptr<PipeListener>> ListenUcxPipes(const ListenerContext& context,
                                                        PipeListener::Accept accept) {
   UcxOptions options = context.options.ucx_direct_landings ? DirectUcxOptions() : UcxOptions();
-  options.max_frame_bytes = context.server_options.max_message_bytes + kFrameRoomBytes;
+  options.max_frame_bytes = context.server_options.max_message_bytes + kMaxFrameHeadBytes;
   return ListenUcx(context.options.ucx_listen, options, std::move(accept));
 }
 
