@@ -14,13 +14,13 @@ namespace {
 /// Rotates the first 2 * half channels of a row of f32.
 void Rotate(float* row, const float* cos, const float* sin, int64_t half, bool interleaved) {
   const int64_t step = interleaved ? 2 : 1;
-  float* first = row;
-  float* second = interleaved ? row + 1 : row + half;
+  const int64_t second = interleaved ? 1 : half;
   for (int64_t i = 0; i < half; ++i) {
-    const float a = first[i * step];
-    const float b = second[i * step];
-    first[i * step] = a * cos[i] - b * sin[i];
-    second[i * step] = b * cos[i] + a * sin[i];
+    float& a = row[i * step];
+    float& b = row[i * step + second];
+    const float rotated = a * cos[i] - b * sin[i];
+    b = b * cos[i] + a * sin[i];
+    a = rotated;
   }
 }
 

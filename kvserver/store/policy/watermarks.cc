@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/store/policy/watermarks.h"
 
-#include <algorithm>
-
 namespace quire::kvserver {
 
 StatusOr<Watermarks> Watermarks::Make(uint64_t capacity_bytes, double low, double high) {
@@ -11,8 +9,10 @@ StatusOr<Watermarks> Watermarks::Make(uint64_t capacity_bytes, double low, doubl
                            ": must be shares of the tier with 0 < low <= high <= 1");
   }
   const auto share = [&](double mark) {
-    const auto bytes = static_cast<uint64_t>(static_cast<double>(capacity_bytes) * mark);
-    return std::min(bytes, capacity_bytes);
+    // A capacity near 2^64 rounds up to 2^64 as a double, which uint64_t does not hold.
+    const double bytes = static_cast<double>(capacity_bytes) * mark;
+    return bytes < static_cast<double>(capacity_bytes) ? static_cast<uint64_t>(bytes)
+                                                       : capacity_bytes;
   };
   return Watermarks(share(low), share(high));
 }
