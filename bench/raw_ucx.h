@@ -18,8 +18,9 @@ namespace quire::bench {
 
 struct RawUcxLane {
   UcxOptions options;  ///< As the pipe's.
-  /// Units are written where they go, 64 under way; otherwise messages of 1 MiB carry them and
-  /// their places, and the receiver copies them. Needs options.direct_landings.
+  /// Units are written where they go, 64 under way, to memory that UCX allocated and the sender has
+  /// mapped; otherwise messages of 1 MiB carry them and their places, and the receiver copies them.
+  /// Needs options.direct_landings.
   bool puts = false;
 };
 

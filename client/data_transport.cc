@@ -57,6 +57,7 @@ class DataTransport::HeldCall final : public PendingCall {
     return call_->Next(deadline);
   }
   void Cancel() override { call_->Cancel(); }
+  bool MayHaveLanded() const override { return call_->MayHaveLanded(); }
 
  private:
   const Bound bound_;
@@ -93,6 +94,11 @@ StatusOr<std::unique_ptr<Landing>> DataTransport::AddLanding(std::span<std::byte
   const auto registered = landing->On(connection);
   if (!registered.ok() && !absl::IsUnavailable(registered.status())) return registered.status();
   return landing;
+}
+
+StatusOr<LandingMemory> DataTransport::AllocateLandingMemory(uint64_t bytes) {
+  QUIRE_ASSIGN_OR_RETURN(const Connection connection, Current(Duration::max()));
+  return connection->AllocateLandingMemory(bytes);
 }
 
 StatusOr<DataTransport::Bound> DataTransport::Bind(const Connection& connection,

@@ -134,6 +134,7 @@ Status PendingRecall::EndsEarly() const {
 }
 
 StatusOr<RecallPart> PendingRecall::Take(CallMessage body) {
+  slots_touched_ = body.landed_bytes > 0;
   v1::RecallReply reply;
   if (!reply.ParseFromString(body.control)) return DataLoss("it cannot be parsed");
   QUIRE_ASSIGN_OR_RETURN(RecallPart part, PartFromProto(reply, std::move(body),
@@ -189,7 +190,8 @@ void PendingRecall::Abandon(bool may_have_landed) {
     const auto rest = call_->Next(deadline_ + kCertainlyOver);
     call_over_ = !rest.ok() || !rest->has_value();
   }
-  if (slots_touched_ || (landing() != nullptr && may_have_landed)) {
+  may_have_landed = may_have_landed && landing() != nullptr && call_->MayHaveLanded();
+  if (slots_touched_ || may_have_landed) {
     for (const WantedLane& lane : missing()) session_->Forget(lane.want->sequence, lane.layer);
   }
   slots_touched_ = false;

@@ -203,7 +203,7 @@ class PartReader {
       return std::move(part_);
     }
     *expected.slots_touched = true;
-    QUIRE_RETURN_IF_ERROR(body.payload.empty() ? CheckLanded(*expected.landing)
+    QUIRE_RETURN_IF_ERROR(body.payload.empty() ? CheckLanded(body, *expected.landing)
                                                : Land(body.payload, *expected.landing));
     part_.landed_bytes = bytes;
     return std::move(part_);
@@ -312,8 +312,24 @@ class PartReader {
     return CheckUnits(payload, part_.placements.size(), UnitBytes(spec_), part_.checksums);
   }
 
-  Status CheckLanded(const SessionLanding& landing) const {
-    return CheckEach([&](std::span<std::byte> slot) { return Crc32c(slot); }, landing);
+  /// Whether every unit is in its slot. A copy has told the checksums; what a device wrote is read.
+  Status CheckLanded(const CallMessage& body, const SessionLanding& landing) const {
+    QUIRE_RETURN_IF_ERROR(CheckPlaces(body.places, landing));
+    if (body.landed_crc32c.size() != part_.placements.size()) {
+      return CheckEach([](std::span<std::byte> slot) { return Crc32c(slot); }, landing);
+    }
+    auto copied = body.landed_crc32c.begin();
+    return CheckEach([&](std::span<std::byte>) { return *copied++; }, landing);
+  }
+
+  /// Whether each unit went to its slot, and not over another.
+  Status CheckPlaces(const std::vector<uint64_t>& places, const SessionLanding& landing) const {
+    const auto is_at = [&](const Placement& at, uint64_t place) {
+      const auto slot = landing.Unit(at.sequence, at.layer, at.head, at.slot);
+      return place == static_cast<uint64_t>(slot.data() - landing.bytes().data());
+    };
+    if (std::ranges::equal(part_.placements, places, is_at)) return OkStatus();
+    return DataLoss("units landed elsewhere than in their slots");
   }
 
   /// Copies the units to their slots.

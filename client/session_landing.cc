@@ -40,11 +40,12 @@ StatusOr<std::unique_ptr<SessionLanding>> SessionLanding::Create(
   auto landing = std::unique_ptr<SessionLanding>(
       new SessionLanding(session, std::move(transport), shape, unit_bytes, num_sequences));
   if (memory.empty()) {
-    landing->owned_.reset(static_cast<std::byte*>(::operator new(bytes, kAlignment)));
-    memory = {landing->owned_.get(), bytes};
+    QUIRE_ASSIGN_OR_RETURN(landing->owned_, landing->transport_->AllocateLandingMemory(bytes));
+    memory = landing->owned_.bytes;
   }
   landing->memory_ = memory.first(bytes);
-  if (landing->transport_->capabilities().direct_landing) {
+  const TransportCapabilities can = landing->transport_->capabilities();
+  if (can.direct_landing || can.lands_on_arrival) {
     QUIRE_ASSIGN_OR_RETURN(landing->landing_, landing->transport_->AddLanding(landing->memory_));
   }
   return landing;

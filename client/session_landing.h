@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SessionLanding: the memory that a session's recalls put units into, slot by slot. Where the
-// server can write to it by itself it is registered with the transport; otherwise the session
-// copies the units there, checking them on the way. It is laid out as
+// SessionLanding: the memory that a session's recalls put units into, slot by slot. Where units can
+// land before anybody looks at them (the server writes there by itself, or the transport copies
+// what arrives) it is registered with the transport; otherwise the session copies the units there,
+// checking them on the way. It is laid out as
 // [sequences][managed layers][n_kv][slots_per_head] units, sequences by number and layers in the
 // order in which the session was opened. Made by ClientSession::MakeLanding. While a recall of a
 // lane is under way any of the lane's slots may be written to: nobody reads them until its part has
@@ -16,7 +17,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <span>
 
 #include "client/resident_map.h"
@@ -35,7 +35,7 @@ class SessionLanding {
   /// Sequences with lower numbers have their slots here.
   uint32_t num_sequences() const { return num_sequences_; }
   std::span<std::byte> bytes() const { return memory_; }
-  /// Whether the server writes to it by itself.
+  /// Whether units land by themselves.
   bool direct() const { return landing_ != nullptr; }
   /// The unit in a slot that there is, of a managed layer.
   std::span<std::byte> Unit(uint32_t sequence, uint32_t layer, uint32_t head, uint32_t slot) const {
@@ -47,10 +47,6 @@ class SessionLanding {
  private:
   friend class ClientSession;
   friend class PendingRecall;
-  struct FreeAligned {
-    void operator()(std::byte* bytes) const { ::operator delete(bytes, kAlignment); }
-  };
-  static constexpr std::align_val_t kAlignment{4096};
 
   /// Over `memory`, of its own when that is empty. INVALID_ARGUMENT when it is too small.
   static StatusOr<std::unique_ptr<SessionLanding>> Create(
@@ -66,7 +62,7 @@ class SessionLanding {
   const uint32_t slots_per_head_;
   const uint64_t unit_bytes_;
   const uint32_t num_sequences_;
-  std::unique_ptr<std::byte[], FreeAligned> owned_;
+  LandingMemory owned_;
   std::span<std::byte> memory_;
   std::unique_ptr<Landing>
       landing_;  ///< Null when not direct. Last: nothing arrives once it is gone.

@@ -46,7 +46,8 @@ class RecallRounds {
     kInPlace,  ///< Pointers to where the units are, with the checksums to verify them by.
   };
 
-  /// `slots` has room for shape.bytes_per_round() and outlives this; unused in place.
+  /// `slots` has room for shape.bytes_per_round() and outlives this; when it is empty the session
+  /// allocates its own. Unused in place.
   static StatusOr<std::unique_ptr<RecallRounds>> Open(Client* client, const SegmentKey& document,
                                                       const RecallShape& shape, Delivery delivery,
                                                       std::span<std::byte> slots);

@@ -21,6 +21,23 @@ TimePoint After(Duration timeout) {
   return SystemClock().Now() + std::min<Duration>(timeout, kLongestTimeout);
 }
 
+bool IsLent(const Payload& payload) {
+  return std::ranges::any_of(payload.slices(),
+                             [](const Slice& slice) { return slice.owner == nullptr; });
+}
+
+/// Takes lent payload over: into the landing, when there is one and the part has places. Payload
+/// that has landed is read while the cache holds it.
+Status Keep(const FrameHead& head, const Landing* landing, CallMessage* part) {
+  if (part->landed_bytes > 0) {
+    if (landing == nullptr) return InvalidArgument("a part of a call without a landing has landed");
+    return ChecksumLanded(landing->bytes(), head.places, part);
+  }
+  if (landing != nullptr && !part->places.empty()) return Land(landing->bytes(), part);
+  part->payload = WithOwners(part->payload);
+  return OkStatus();
+}
+
 }  // namespace
 
 ClientConnection::ClientConnection(std::unique_ptr<FramePipe> pipe, const Options& options)
@@ -142,6 +159,8 @@ StatusOr<std::optional<CallMessage>> ClientConnection::TakePart(Call& call) {
   if (!status.ok()) {
     GiveUp(call, status);
     AwaitQuiet(call);
+    MutexLock lock(mutex_);
+    call.landed_untaken = true;
     return status;
   }
   if (credit > 0) {
@@ -166,6 +185,9 @@ void ClientConnection::GiveUp(Call& call, const Status& why) {
     if (call.given_up) return;
     call.given_up = why;
     let_go.swap(call.parts);
+    let_go.push_back(std::exchange(call.arriving, {}));
+    call.landed_untaken =
+        std::ranges::any_of(let_go, [](const CallMessage& part) { return part.landed_bytes > 0; });
     call.queued_bytes = 0;
     tell = !call.end;
     if (!(direct_landing_ && call.landing != nullptr)) calls_.erase(call.id);
@@ -178,6 +200,10 @@ void ClientConnection::GiveUp(Call& call, const Status& why) {
 }
 
 void ClientConnection::AwaitQuiet(Call& call) {
+  {
+    MutexLock lock(mutex_);
+    while (call.is_landing) call.changed.Wait(mutex_);
+  }
   if (!direct_landing_ || call.landing == nullptr) return;
   const TimePoint limit = After(options_.cancel_timeout);
   {
@@ -191,6 +217,12 @@ void ClientConnection::AwaitQuiet(Call& call) {
     if (pipe_quiet_ || (call.end && !over_)) return;
   }
   Close();
+}
+
+bool ClientConnection::MayHaveLanded(const Call& call) const {
+  MutexLock lock(mutex_);
+  if (call.landing == nullptr) return false;
+  return direct_landing_ || call.landed_untaken || call.arriving.landed_bytes > 0;
 }
 
 void ClientConnection::Close() {
@@ -227,6 +259,7 @@ void ClientConnection::OnFrame(Frame frame) {
   switch (head->kind) {
     case FrameKind::kHelloReply:
       return OnHelloReply(*head);
+    case FrameKind::kPiece:
     case FrameKind::kPart:
       return OnPart(*head, std::move(frame));
     case FrameKind::kEnd:
@@ -248,27 +281,41 @@ void ClientConnection::OnHelloReply(const FrameHead& head) {
 }
 
 void ClientConnection::OnPart(const FrameHead& head, Frame frame) {
-  CallPtr call;
-  {
-    MutexLock lock(mutex_);
-    const auto it = calls_.find(head.id);
-    if (it == calls_.end() || it->second->given_up) return;  // Nobody waits; the bytes are let go.
-    call = it->second;
+  const CallPtr call = BeginPart(head.id);
+  if (call == nullptr) return;  // The bytes are let go.
+  const bool lent = IsLent(frame.payload);
+  auto piece = PartOf(head, std::move(frame));
+  if (piece.ok() && (lent || piece->landed_bytes > 0)) {
+    if (const Status kept = Keep(head, call->landing, &*piece); !kept.ok()) piece = kept;
   }
-  auto part = PartOf(head, std::move(frame));
-  if (!part.ok()) return Fail(Unavailable("the server broke the protocol: ", part.status()));
-  const uint64_t bytes = part->payload.size_bytes() + part->landed_bytes;
-  bool flooded = false;
-  {
-    MutexLock lock(mutex_);
-    if (call->given_up || call->end) return;
-    call->queued_bytes += bytes;
-    flooded = call->queued_bytes > window_bytes_ + max_message_bytes_;
-    call->parts.push_back(*std::move(part));
-    call->changed.NotifyAll();
+  const Status status = EndPart(*call, std::move(piece), head.kind == FrameKind::kPart);
+  if (!status.ok()) Fail(Unavailable("the server broke the protocol: ", Message(status)));
+}
+
+ClientConnection::CallPtr ClientConnection::BeginPart(uint64_t id) {
+  MutexLock lock(mutex_);
+  const auto it = calls_.find(id);
+  if (it == calls_.end() || it->second->given_up) return nullptr;
+  it->second->is_landing = true;
+  return it->second;
+}
+
+Status ClientConnection::EndPart(Call& call, StatusOr<CallMessage> piece, bool is_last) {
+  MutexLock lock(mutex_);
+  call.is_landing = false;
+  call.changed.NotifyAll();
+  QUIRE_RETURN_IF_ERROR(piece.status());
+  if (call.given_up || call.end) {
+    call.landed_untaken |= piece->landed_bytes > 0;
+    return OkStatus();
   }
-  if (flooded)
-    Fail(Unavailable("the server broke the protocol: it sent more than it has credit for"));
+  call.queued_bytes += piece->payload.size_bytes() + piece->landed_bytes;
+  if (call.queued_bytes > window_bytes_ + max_message_bytes_) {
+    return InvalidArgument("it sent more than it has credit for");
+  }
+  QUIRE_RETURN_IF_ERROR(AddPiece(*std::move(piece), &call.arriving));
+  if (is_last) call.parts.push_back(std::exchange(call.arriving, {}));
+  return OkStatus();
 }
 
 void ClientConnection::OnEnd(const FrameHead& head) {

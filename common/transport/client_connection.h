@@ -3,9 +3,9 @@
 // ClientConnection: the client's end of a connection: its calls, what has arrived for each, and the
 // credit that the server gets back for it. FrameClient and its pending calls share it.
 //
-// The receiver only sorts frames into calls; bytes are copied, credit is given and cancels are sent
-// by the threads that take parts. So a slow caller holds up nobody, and nothing is sent from inside
-// the pipe's thread.
+// The receiver only sorts frames into calls, and copies payload that the pipe lends to the call's
+// landing; all else is copied, credit is given and cancels are sent by the threads that take parts.
+// So a slow caller holds up nobody, and nothing is sent from inside the pipe's thread.
 // Thread-safety: all methods may be called concurrently.
 #ifndef QUIRE_COMMON_TRANSPORT_CLIENT_CONNECTION_H_
 #define QUIRE_COMMON_TRANSPORT_CLIENT_CONNECTION_H_
@@ -46,6 +46,9 @@ class ClientConnection final : public FrameReceiver {
     std::deque<CallMessage> parts;
     uint64_t queued_bytes = 0;       ///< Of `parts`.
     uint64_t taken_bytes = 0;        ///< Of parts taken; the server has no credit for them yet.
+    CallMessage arriving;            ///< Of a part whose last frame has not come.
+    bool is_landing = false;         ///< The receiver copies a frame to the landing.
+    bool landed_untaken = false;     ///< Something landed of parts that nobody takes any more.
     std::optional<Status> end;       ///< The server's last word, or the connection's.
     std::optional<Status> given_up;  ///< Why nobody waits any more.
   };
@@ -66,6 +69,8 @@ class ClientConnection final : public FrameReceiver {
   void GiveUp(Call& call, const Status& why);
   /// Returns when no byte of the call can arrive in its landing any more.
   void AwaitQuiet(Call& call);
+  /// As PendingCall.
+  bool MayHaveLanded(const Call& call) const;
 
   /// Ends the connection; every call ends with UNAVAILABLE. Idempotent. Not from the receiver.
   void Close();
@@ -79,6 +84,7 @@ class ClientConnection final : public FrameReceiver {
 
   void OnFrame(Frame frame) override;
   void OnClosed(const Status& why) override;
+  bool NeverWaits() const override { return true; }
 
  private:
   enum class Event { kPart, kEnd, kGivenUp, kTimedOut, kNotYet };
@@ -89,6 +95,11 @@ class ClientConnection final : public FrameReceiver {
   uint64_t CreditDue(Call& call) QUIRE_REQUIRES(mutex_);
   void OnHelloReply(const FrameHead& head);
   void OnPart(const FrameHead& head, Frame frame);
+  /// The call that a frame is for, marked as landing; null when nobody waits for it.
+  CallPtr BeginPart(uint64_t id) QUIRE_EXCLUDES(mutex_);
+  /// Takes the frame to what has come of its part, which the last one queues for the thread that
+  /// takes parts. Errors are the server's.
+  Status EndPart(Call& call, StatusOr<CallMessage> piece, bool is_last) QUIRE_EXCLUDES(mutex_);
   void OnEnd(const FrameHead& head);
   /// Ends the connection and all calls.
   void Fail(const Status& why);

@@ -53,7 +53,7 @@ Status Malformed(std::string_view what) {
 
 bool HasCallId(FrameKind kind) {
   return kind == FrameKind::kRequest || kind == FrameKind::kPart || kind == FrameKind::kEnd ||
-         kind == FrameKind::kCancel || kind == FrameKind::kCredit;
+         kind == FrameKind::kCancel || kind == FrameKind::kCredit || kind == FrameKind::kPiece;
 }
 bool HasStatus(FrameKind kind) { return kind == FrameKind::kEnd || kind == FrameKind::kHelloReply; }
 bool HasAmount(const FrameHead& head) {
@@ -86,7 +86,8 @@ Status CheckNumbers(const FrameHead& head) {
 Status CheckLists(const FrameHead& head) {
   if (!HasName(head.kind) && !head.name.empty()) return Malformed("a stray name");
   if (head.kind == FrameKind::kRequest && head.name.empty()) return Malformed("no method");
-  const bool bare = head.kind == FrameKind::kCancel || head.kind == FrameKind::kCredit;
+  const bool bare = head.kind == FrameKind::kCancel || head.kind == FrameKind::kCredit ||
+                    head.kind == FrameKind::kPiece;
   if (bare && !head.text.empty()) return Malformed("stray text");
   if (HasStatus(head.kind) && head.text.size() > kMaxFrameStatusBytes) {
     return Malformed("the status is too long");
@@ -97,7 +98,8 @@ Status CheckLists(const FrameHead& head) {
   if (head.kind == FrameKind::kHello && head.text.size() > kMaxFrameTicketBytes) {
     return Malformed("the ticket is too long");
   }
-  if (head.kind != FrameKind::kPart && !head.places.empty()) return Malformed("stray places");
+  const bool has_payload = head.kind == FrameKind::kPart || head.kind == FrameKind::kPiece;
+  if (!has_payload && !head.places.empty()) return Malformed("stray places");
   for (const FramePlace& place : head.places) {
     if (place.bytes == 0 || place.bytes > kMaxPlaceEnd || place.offset > kMaxPlaceEnd) {
       return Malformed("a place out of range");
@@ -144,7 +146,7 @@ StatusOr<FrameHead> DecodeFrameHead(std::string_view bytes) {
   const auto priority = in.Get<uint8_t>();
   const auto code = in.Get<uint8_t>();
   if (kind < static_cast<uint8_t>(FrameKind::kHello) ||
-      kind > static_cast<uint8_t>(FrameKind::kCredit)) {
+      kind > static_cast<uint8_t>(FrameKind::kPiece)) {
     return Malformed("unknown kind");
   }
   if (priority > static_cast<uint8_t>(Priority::kCorrection)) return Malformed("unknown priority");

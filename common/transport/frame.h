@@ -33,6 +33,7 @@ enum class FrameKind : uint8_t {
   kEnd = 5,
   kCancel = 6,
   kCredit = 7,
+  kPiece = 8,  ///< The beginning of a part's payload; more pieces or the part follow.
 };
 
 /// Where `bytes` bytes of a part's payload go in the call's landing.
@@ -57,7 +58,7 @@ struct FrameHead {
   uint32_t retry_millis = 0;   ///< end, hello_reply: the retry hint of an error; 0 for none.
   std::string name = {};       ///< request: method. hello, hello_reply: tenant.
   std::string text = {};       ///< request and part: control. hello: ticket. end: message.
-  /// part: the payload's slices in order, or none. They sum up to the payload.
+  /// part and piece: the payload's slices in order, or none. They sum up to the payload.
   std::vector<FramePlace> places = {};
   bool operator==(const FrameHead&) const = default;
 };

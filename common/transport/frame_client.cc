@@ -50,6 +50,7 @@ class FrameCall final : public PendingCall {
   void Cancel() override {
     connection_->GiveUp(*call_, Status(StatusCode::kCancelled, "the caller cancelled the call"));
   }
+  bool MayHaveLanded() const override { return connection_->MayHaveLanded(*call_); }
 
  private:
   const std::shared_ptr<ClientConnection> connection_;
@@ -98,6 +99,7 @@ TransportCapabilities FrameClient::capabilities() const {
           .same_process = false,
           .in_place = pipe.in_place,
           .direct_landing = pipe.direct_landing,
+          .lands_on_arrival = pipe.lends_payload,
           .detail = pipe.detail};
 }
 
@@ -141,6 +143,12 @@ StatusOr<std::unique_ptr<Landing>> FrameClient::AddLanding(std::span<std::byte> 
   auto landing = std::make_unique<FrameLanding>(connection_, id, memory);
   QUIRE_RETURN_IF_ERROR(landing->Announce(options_, key));
   return landing;
+}
+
+StatusOr<LandingMemory> FrameClient::AllocateLandingMemory(uint64_t bytes) {
+  QUIRE_ASSIGN_OR_RETURN(LandingMemory memory, connection_->pipe().AllocateLandingMemory(bytes));
+  if (memory.owner == nullptr) return Transport::AllocateLandingMemory(bytes);
+  return memory;
 }
 
 }  // namespace quire

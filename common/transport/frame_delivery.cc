@@ -5,23 +5,61 @@
 
 namespace quire {
 
-FrameDelivery::FrameDelivery(uint64_t report_bytes, OnTaken on_taken)
-    : report_bytes_(report_bytes), on_taken_(std::move(on_taken)) {}
-
 void FrameDelivery::Start(FrameReceiver* receiver) {
   MutexLock join_lock(join_mutex_);
+  if (receiver->NeverWaits()) return CallAtOnce(receiver);
   MutexLock lock(mutex_);
   if (stopped_ || thread_.joinable()) return;
   thread_ = std::thread([this, receiver] { Run(receiver); });
   thread_id_ = thread_.get_id();
 }
 
-void FrameDelivery::Push(Frame frame, uint64_t bytes) {
+void FrameDelivery::CallAtOnce(FrameReceiver* receiver) {
+  std::optional<Status> end;
+  while (true) {
+    std::optional<Waiting> next;
+    {
+      MutexLock lock(mutex_);
+      if (stopped_) return;
+      if (waiting_.empty()) {
+        called_at_once_ = receiver;
+        end = end_;
+        break;
+      }
+      next.emplace(std::move(waiting_.front()));
+      waiting_.pop_front();
+    }
+    receiver->OnFrame(std::move(next->frame));
+    Taken(next->bytes);
+  }
+  if (end) receiver->OnClosed(*end);
+}
+
+void FrameDelivery::SetReportBytes(uint64_t bytes) {
   MutexLock lock(mutex_);
-  if (stopped_ || end_) return;
-  waiting_bytes_ += bytes;
-  waiting_.push_back({std::move(frame), bytes});
-  changed_.NotifyOne();
+  report_bytes_ = bytes;
+}
+
+bool FrameDelivery::CallsAtOnce() {
+  MutexLock lock(mutex_);
+  return called_at_once_ != nullptr;
+}
+
+void FrameDelivery::Push(Frame frame, uint64_t bytes) {
+  FrameReceiver* receiver = nullptr;
+  {
+    MutexLock lock(mutex_);
+    if (stopped_ || end_) return;
+    waiting_bytes_ += bytes;
+    receiver = called_at_once_;
+    if (receiver == nullptr) {
+      waiting_.push_back({std::move(frame), bytes});
+      changed_.NotifyOne();
+      return;
+    }
+  }
+  receiver->OnFrame(std::move(frame));
+  Taken(bytes);
 }
 
 uint64_t FrameDelivery::waiting_bytes() {
@@ -30,9 +68,15 @@ uint64_t FrameDelivery::waiting_bytes() {
 }
 
 void FrameDelivery::End(const Status& why) {
-  MutexLock lock(mutex_);
-  if (!end_) end_ = why;
-  changed_.NotifyOne();
+  FrameReceiver* receiver = nullptr;
+  {
+    MutexLock lock(mutex_);
+    if (end_) return;
+    end_ = why;
+    if (!stopped_) receiver = called_at_once_;
+    changed_.NotifyOne();
+  }
+  if (receiver != nullptr) receiver->OnClosed(why);
 }
 
 void FrameDelivery::Stop() {
@@ -80,9 +124,7 @@ void FrameDelivery::Taken(uint64_t bytes) {
     MutexLock lock(mutex_);
     waiting_bytes_ -= bytes;
     unreported_bytes_ += bytes;
-    if (unreported_bytes_ >= report_bytes_ || waiting_.empty()) {
-      report = std::exchange(unreported_bytes_, 0);
-    }
+    if (unreported_bytes_ >= report_bytes_) report = std::exchange(unreported_bytes_, 0);
   }
   if (report > 0) on_taken_(report);
 }

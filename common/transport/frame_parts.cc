@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/checksum.h"
+
 namespace quire {
 namespace {
 
@@ -78,19 +80,60 @@ StatusOr<CallMessage> PartOf(const FrameHead& head, Frame frame) {
   return part;
 }
 
-Frame FrameOfPart(uint64_t call_id, uint64_t landing, CallMessage part) {
-  FrameHead head{.kind = FrameKind::kPart};
-  head.id = call_id;
-  head.text = std::move(part.control);
-  for (size_t i = 0; i < part.places.size(); ++i) {
-    head.places.push_back({part.places[i], part.payload.slices()[i].bytes.size()});
+std::vector<Frame> FramesOfPart(uint64_t call_id, uint64_t landing, CallMessage part,
+                                uint64_t piece_bytes) {
+  const Payload payload = WithOwners(part.payload);
+  const std::vector<Slice>& slices = payload.slices();
+  std::vector<Frame> frames;
+  size_t next = 0;
+  do {
+    FrameHead head{.kind = FrameKind::kPart};
+    head.id = call_id;
+    Frame frame;
+    for (; next < slices.size(); ++next) {
+      const uint64_t bytes = slices[next].bytes.size();
+      if (!frame.payload.empty() && frame.payload.size_bytes() + bytes > piece_bytes) break;
+      frame.payload.Append(slices[next]);
+      if (part.places.empty()) continue;
+      head.places.push_back({part.places[next], bytes});
+      if (landing != 0) frame.places.push_back(part.places[next]);
+    }
+    if (!frame.places.empty()) frame.landing = landing;
+    if (next < slices.size()) {
+      head.kind = FrameKind::kPiece;
+    } else {
+      head.text = std::move(part.control);
+    }
+    frame.head = EncodeFrameHead(head);
+    frames.push_back(std::move(frame));
+  } while (next < slices.size());
+  return frames;
+}
+
+Status ChecksumLanded(std::span<const std::byte> memory, std::span<const FramePlace> places,
+                      CallMessage* part) {
+  part->landed_crc32c.reserve(places.size());
+  for (const FramePlace& place : places) {
+    if (place.offset > memory.size() || place.bytes > memory.size() - place.offset) {
+      return InvalidArgument("a part has landed outside the landing");
+    }
+    part->landed_crc32c.push_back(Crc32c(memory.subspan(place.offset, place.bytes)));
   }
-  Frame frame{.head = EncodeFrameHead(head), .payload = WithOwners(part.payload)};
-  if (landing != 0 && !part.places.empty()) {
-    frame.landing = landing;
-    frame.places = std::move(part.places);
+  return OkStatus();
+}
+
+Status AddPiece(CallMessage piece, CallMessage* part) {
+  if ((part->landed_bytes != 0 && !piece.payload.empty()) ||
+      (piece.landed_bytes != 0 && !part->payload.empty())) {
+    return InvalidArgument("a part has landed by half");
   }
-  return frame;
+  part->control = std::move(piece.control);
+  for (const Slice& slice : piece.payload.slices()) part->payload.Append(slice);
+  part->landed_bytes += piece.landed_bytes;
+  part->places.insert(part->places.end(), piece.places.begin(), piece.places.end());
+  part->landed_crc32c.insert(part->landed_crc32c.end(), piece.landed_crc32c.begin(),
+                             piece.landed_crc32c.end());
+  return OkStatus();
 }
 
 }  // namespace quire

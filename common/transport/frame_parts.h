@@ -6,7 +6,10 @@
 #define QUIRE_COMMON_TRANSPORT_FRAME_PARTS_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "common/base/payload.h"
 #include "common/base/status.h"
@@ -44,8 +47,19 @@ Payload WithOwners(const Payload& payload);
 /// sender had them. INVALID_ARGUMENT when head and payload do not belong together.
 StatusOr<CallMessage> PartOf(const FrameHead& head, Frame frame);
 
-/// The frame of a part. REQUIRES: `part` has a place for each slice of its payload, or none.
-Frame FrameOfPart(uint64_t call_id, uint64_t landing, CallMessage part);
+/// The frames of a part: pieces of `piece_bytes` at most, cut between slices, and the part with
+/// the rest. REQUIRES: `part` has a place for each slice of its payload, or none.
+std::vector<Frame> FramesOfPart(uint64_t call_id, uint64_t landing, CallMessage part,
+                                uint64_t piece_bytes);
+
+/// Gives `*part`, which has landed at `places` in `memory`, the checksums of its slices.
+/// INVALID_ARGUMENT for places outside.
+[[nodiscard]] Status ChecksumLanded(std::span<const std::byte> memory,
+                                    std::span<const FramePlace> places, CallMessage* part);
+
+/// Adds what came with a later frame of a part to `*part`. INVALID_ARGUMENT when one has landed and
+/// the other has not.
+[[nodiscard]] Status AddPiece(CallMessage piece, CallMessage* part);
 
 }  // namespace quire
 

@@ -23,6 +23,7 @@
 
 #include "common/base/payload.h"
 #include "common/base/status.h"
+#include "common/transport/landing_memory.h"
 
 namespace quire {
 
@@ -50,13 +51,20 @@ class FrameReceiver {
   /// The connection is over, and why; the last call. UNAVAILABLE when the peer closed or died,
   /// INVALID_ARGUMENT when it sent what is no frame.
   virtual void OnClosed(const Status& why) = 0;
+  /// True of a receiver whose calls wait for nobody and do not call the pipe. A pipe may make them
+  /// on the thread that does its work then, and may lend the payload of a frame with places: its
+  /// slices have no owner and are valid during the call.
+  virtual bool NeverWaits() const { return false; }
 };
 
 struct PipeCapabilities {
   std::string_view name;  ///< "shm", "ucx", "grpc", "inproc".
   uint64_t max_frame_bytes = 0;
+  /// The payload that a frame should have at most when it can be cut.
+  uint64_t piece_bytes = UINT64_MAX;
   bool in_place = false;        ///< Received payload lies where the sender keeps it.
   bool direct_landing = false;  ///< Payload with places is written by the sender's device.
+  bool lends_payload = false;   ///< Payload with places is lent to receivers that never wait.
   std::string detail = {};      ///< For people: lanes, addresses.
 };
 
@@ -77,6 +85,12 @@ class FramePipe {
   /// frame over max_frame_bytes.
   [[nodiscard]] virtual Status Send(Frame frame) = 0;
 
+  /// Client end: memory that the peer can write to with less help than to any other; null without
+  /// such. It may outlive the pipe.
+  [[nodiscard]] virtual StatusOr<LandingMemory> AllocateLandingMemory(uint64_t bytes) {
+    (void)bytes;
+    return LandingMemory();
+  }
   /// Client end: makes memory known under `id` so that the peer may name it in frames. Answers the
   /// key to hand to the server over the control channel, empty when the server needs none.
   /// RemoveLanding returns when no more bytes will arrive there.

@@ -127,7 +127,7 @@ TEST(FramePartsTest, AReceivedPayloadIsCutAsItWasSent) {
     sent.payload.Append(std::vector<std::byte>(size, static_cast<std::byte>(size)));
   }
   sent.places = {7, 1000, 0, 500};
-  Frame frame = FrameOfPart(1, 2, sent);
+  Frame frame = FramesOfPart(1, 2, sent, UINT64_MAX).at(0);
   EXPECT_EQ(frame.landing, 2u);
   const auto head = DecodeFrameHead(frame.head);
   ASSERT_TRUE(head.ok()) << head.status();

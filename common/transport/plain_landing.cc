@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/transport/plain_landing.h"
 
-#include <cstring>
+#include "common/base/unit_copy.h"
 
 namespace quire {
 
@@ -32,8 +32,11 @@ Status Land(std::span<std::byte> memory, CallMessage* part) {
   if (part->places.empty()) return OkStatus();
   QUIRE_RETURN_IF_ERROR(CheckPlaces(part->payload, part->places, memory.size()));
   const std::vector<Slice>& slices = part->payload.slices();
+  part->landed_crc32c.reserve(slices.size());
   for (size_t i = 0; i < slices.size(); ++i) {
-    std::memcpy(memory.data() + part->places[i], slices[i].bytes.data(), slices[i].bytes.size());
+    const bool more = i + 1 < slices.size() && slices[i + 1].bytes.size() >= slices[i].bytes.size();
+    part->landed_crc32c.push_back(CopyWithCrc32c(slices[i].bytes, memory.data() + part->places[i],
+                                                 more ? slices[i + 1].bytes.data() : nullptr));
   }
   part->landed_bytes += part->payload.size_bytes();
   part->payload = {};

@@ -37,8 +37,9 @@ class PlainLanding final : public Landing {
 [[nodiscard]] Status CheckPlaces(const Payload& payload, const std::vector<uint64_t>& places,
                                  uint64_t landing_bytes);
 
-/// Copies the part's payload to its places in `memory` and leaves `landed_bytes` in its stead; a
-/// part without places stays as it is. As CheckPlaces, with nothing copied on errors.
+/// Copies the part's payload to its places in `memory` and leaves `landed_bytes` and
+/// `landed_crc32c` in its stead; a part without places stays as it is. As CheckPlaces, with nothing
+/// copied on errors.
 [[nodiscard]] Status Land(std::span<std::byte> memory, CallMessage* part);
 
 }  // namespace quire

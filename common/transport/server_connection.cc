@@ -53,6 +53,7 @@ ServerConnection::ServerConnection(std::unique_ptr<FramePipe> pipe, uint64_t id,
       pipe_(std::move(pipe)),
       kind_(pipe_->capabilities().name),
       max_message_bytes_(MessageLimitOf(*pipe_, limits.max_message_bytes)),
+      piece_bytes_(pipe_->capabilities().piece_bytes),
       hello_limit_(SystemClock().Now() + limits.hello_timeout) {}
 
 ServerConnection::~ServerConnection() {
@@ -311,18 +312,31 @@ Status ServerConnection::CheckPart(const Call& call, const CallMessage& part) co
 
 Status ServerConnection::WritePart(Call& call, CallMessage part) {
   QUIRE_RETURN_IF_ERROR(CheckPart(call, part));
-  const uint64_t bytes = part.payload.size_bytes();
-  Frame frame = FrameOfPart(call.id, call.landing, std::move(part));
-  SendTurns::Turn turn{.urgency = static_cast<int>(call.context.priority)};
   {
     MutexLock lock(mutex_);
     if (call.parts >= call.context.max_parts) {
       return Internal("the reply has more than ", call.parts, " parts, all that the caller takes");
     }
-    turn.credit = &call.credit;
-    turn.credit_needed = CreditNeeded(bytes, window_bytes_);
+  }
+  // The client gives credit back for whole parts, so the first frame needs that of all.
+  uint64_t credit = part.payload.size_bytes();
+  for (Frame& frame : FramesOfPart(call.id, call.landing, std::move(part), piece_bytes_)) {
+    QUIRE_RETURN_IF_ERROR(WriteFrame(call, std::move(frame), std::exchange(credit, 0)));
+  }
+  MutexLock lock(mutex_);
+  ++call.parts;
+  return OkStatus();
+}
+
+Status ServerConnection::WriteFrame(Call& call, Frame frame, uint64_t credit) {
+  const uint64_t bytes = frame.payload.size_bytes();
+  SendTurns::Turn turn{.urgency = static_cast<int>(call.context.priority)};
+  {
+    MutexLock lock(mutex_);
+    turn.credit = credit > 0 ? &call.credit : nullptr;
+    turn.credit_needed = CreditNeeded(credit, window_bytes_);
     QUIRE_RETURN_IF_ERROR(AwaitTurn(call, turn));
-    call.credit -= static_cast<int64_t>(bytes);
+    call.credit -= static_cast<int64_t>(credit);
     call.sending = true;
   }
   const Status sent = Send(std::move(frame));
@@ -330,7 +344,6 @@ Status ServerConnection::WritePart(Call& call, CallMessage part) {
   {
     MutexLock lock(mutex_);
     call.sending = false;
-    if (sent.ok()) ++call.parts;
     end = call.cancelled.IsSet() && !call.end_sent && !over_;
     if (end) call.end_sent = true;
   }

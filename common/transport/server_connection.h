@@ -123,6 +123,8 @@ class ServerConnection final : public FrameReceiver,
 
   void RunCall(const CallPtr& call);
   Status WritePart(Call& call, CallMessage part);
+  /// Sends one frame of a part when it is its turn and the call has `credit`, which it uses up.
+  Status WriteFrame(Call& call, Frame frame, uint64_t credit);
   Status CheckPart(const Call& call, const CallMessage& part) const;
   void EndCall(Call& call, const Status& status);
 
@@ -147,6 +149,7 @@ class ServerConnection final : public FrameReceiver,
   const std::unique_ptr<FramePipe> pipe_;
   const std::string kind_;
   const uint64_t max_message_bytes_;
+  const uint64_t piece_bytes_;
   const TimePoint hello_limit_;
 
   mutable Mutex mutex_;

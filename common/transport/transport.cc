@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/transport/transport.h"
 
+#include <new>
 #include <utility>
 
 #include "common/transport/plain_landing.h"
@@ -26,6 +27,16 @@ Status Transport::Call(std::string_view method, const CallMessage& request, Call
 
 StatusOr<std::unique_ptr<Landing>> Transport::AddLanding(std::span<std::byte> memory) {
   return std::make_unique<PlainLanding>(this, memory);
+}
+
+StatusOr<LandingMemory> Transport::AllocateLandingMemory(uint64_t bytes) {
+  constexpr std::align_val_t kPage{4096};
+  auto* const memory = static_cast<std::byte*>(::operator new(bytes, kPage, std::nothrow));
+  if (memory == nullptr) return ResourceExhausted("no memory for a landing of ", bytes, " bytes");
+  const auto release = [](const std::byte* done) {
+    ::operator delete(const_cast<std::byte*>(done), kPage);
+  };
+  return LandingMemory{{memory, bytes}, std::shared_ptr<const std::byte>(memory, release)};
 }
 
 }  // namespace quire

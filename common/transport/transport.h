@@ -25,6 +25,7 @@
 #include "common/base/clock.h"
 #include "common/base/payload.h"
 #include "common/base/status.h"
+#include "common/transport/landing_memory.h"
 
 namespace quire {
 
@@ -38,6 +39,9 @@ struct CallMessage {
   std::vector<uint64_t> places = {};
   /// At the client: payload bytes that were put into the landing instead of into `payload`.
   uint64_t landed_bytes = 0;
+  /// At the client: CRC-32C of each slice that was put into the landing, when this end has read it
+  /// anyway; otherwise empty.
+  std::vector<uint32_t> landed_crc32c = {};
 };
 
 /// Which of the calls that compete for a server or a connection go first.
@@ -71,7 +75,10 @@ struct TransportCapabilities {
   bool same_process = false;       ///< Payload slices are handed over, not copied.
   bool in_place = false;        ///< Reply payload lies where the server keeps it: no copy at all.
   bool direct_landing = false;  ///< The server's device writes into landings by itself.
-  std::string detail = {};      ///< For people: lanes, addresses.
+  /// Parts are put into landings as they arrive, while the processor's cache still holds them: a
+  /// landing saves a copy then.
+  bool lands_on_arrival = false;
+  std::string detail = {};  ///< For people: lanes, addresses.
 };
 
 /// A call whose reply is awaited. Destroying it cancels what has not arrived.
@@ -87,6 +94,9 @@ class PendingCall {
   [[nodiscard]] virtual StatusOr<std::optional<CallMessage>> Next(TimePoint deadline) = 0;
   /// Tells the server that nobody waits any more.
   virtual void Cancel() = 0;
+  /// When the call has ended with an error: whether the landing may have changed since the last
+  /// part that Next gave.
+  virtual bool MayHaveLanded() const { return true; }
 };
 
 /// Client end. Thread-safe: calls may run concurrently.
@@ -112,6 +122,9 @@ class Transport {
 
   /// Registers memory for replies to land in. By default the client end copies there.
   [[nodiscard]] virtual StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory);
+  /// Memory for a landing, aligned to pages, of the kind that the server reaches with the least
+  /// help; it may outlive the transport. `bytes` at least 1. By default plain memory.
+  [[nodiscard]] virtual StatusOr<LandingMemory> AllocateLandingMemory(uint64_t bytes);
 };
 
 /// Set once when nobody waits for a call any more. Thread-safe.

@@ -30,11 +30,14 @@ struct UcxOptions {
   uint64_t max_frame_bytes = uint64_t{64} << 20;
   /// What the peer may be sent before it has taken it; Send waits while it is that much.
   uint64_t queue_bytes = uint64_t{8} << 20;
-  uint64_t segment_bytes = uint64_t{1280} << 10;  ///< Of TCP lanes; a frame within it is one piece.
+  uint64_t piece_bytes = uint64_t{1} << 20;  ///< Payload is cut into frames of this size.
+  /// Of TCP lanes. UCX cuts a frame that does not fit in one, and copies it once more.
+  uint64_t segment_bytes = uint64_t{1280} << 10;
   /// Frames from this size on go by rendezvous; UINT64_MAX for none.
   uint64_t rendezvous_bytes = UINT64_MAX;
-  Duration busy_poll =
-      std::chrono::microseconds(50);  ///< How long an idle worker polls before it sleeps.
+  /// How long an idle worker polls before it sleeps: longer than the peer takes to fill a frame, so
+  /// that nobody sleeps in the middle of a reply.
+  Duration busy_poll = std::chrono::microseconds(200);
   Duration connect_timeout = std::chrono::seconds(5);
   /// How long the peer may take to confirm that it has stopped writing into a landing.
   Duration peer_timeout = std::chrono::seconds(10);

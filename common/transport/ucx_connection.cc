@@ -31,7 +31,7 @@ UcxConnection::UcxConnection(Role role, std::shared_ptr<UcxWorker> worker,
       worker_(std::move(worker)),
       options_(options),
       token_(MakeUcxToken(SystemRandom())),
-      delivery_(options.queue_bytes / 4, [this](uint64_t bytes) {
+      delivery_([this](uint64_t bytes) {
         worker_->Post([weak = weak_from_this(), bytes] {
           if (const auto self = weak.lock()) self->SendControl(UcxKind::kTaken, 0, bytes, {});
         });
@@ -98,6 +98,8 @@ void UcxConnection::ReceiveWelcome(const UcxMessage& message) {
 void UcxConnection::SetOpen(uint64_t peer_window) {
   open_ = true;
   ReportLanes();
+  // The peer never waits for a report of what it has not sent yet.
+  delivery_.SetReportBytes(std::min(peer_window, options_.queue_bytes) / 4);
   MutexLock lock(mutex_);
   phase_ = Phase::kOpen;
   window_ = std::min(peer_window, options_.queue_bytes);
@@ -127,8 +129,10 @@ PipeCapabilities UcxConnection::capabilities() {
   return {
       .name = "ucx",
       .max_frame_bytes = options_.max_frame_bytes,
+      .piece_bytes = options_.piece_bytes,
       .in_place = false,
       .direct_landing = direct_,
+      .lends_payload = true,
       .detail = lane_names_ + (worker_->context().supports_cuda() ? ", takes CUDA memory" : "")};
 }
 
@@ -422,16 +426,19 @@ Status UcxConnection::PlaceFrame(UcxMessage& message, std::span<const std::byte>
       DecodeUcxIndex(message.data().subspan(header.payload_bytes, header.index_bytes),
                      header.payload_bytes));
   const auto landing = local_landings_.find(header.landing);
-  // Where nothing is written by itself the client end puts the bytes there: it knows which calls
-  // are over, and this thread does not.
+  // Where nothing is written by itself the receiver puts the bytes there: it knows which calls are
+  // over, and this connection does not.
   if (!places.empty() && landing != local_landings_.end() && landing->second.is_direct()) {
     QUIRE_RETURN_IF_ERROR(landing->second.Place(places, payload));
     frame->landed_bytes = payload.size();
     return OkStatus();
   }
   if (payload.empty()) return OkStatus();
-  const std::shared_ptr<const void> owner = message.Keep();
-  payload = message.data().first(header.payload_bytes);
+  std::shared_ptr<const void> owner;
+  if (places.empty() || !delivery_.CallsAtOnce()) {
+    owner = message.Keep();
+    payload = message.data().first(header.payload_bytes);
+  }
   if (places.empty()) frame->payload.Append(Slice{payload, owner});
   for (const UcxPlace& place : places) {
     frame->payload.Append(Slice{payload.first(place.bytes), owner});
@@ -445,19 +452,26 @@ void UcxConnection::Start(FrameReceiver* receiver) { delivery_.Start(receiver); 
 
 // Landings.
 
-StatusOr<std::span<std::byte>> UcxConnection::AllocateMemory(size_t bytes) {
-  StatusOr<std::span<std::byte>> memory = Unavailable("the connection is over");
+StatusOr<LandingMemory> UcxConnection::AllocateLandingMemory(uint64_t bytes) {
+  StatusOr<LandingMemory> memory = Unavailable("the connection is over");
   worker_->Run([&] {
     if (closed_) return;
-    auto allocated = UcxMemory::Allocate(worker_->context().shared_from_this(), bytes);
-    if (!allocated.ok()) {
-      memory = allocated.status();
-      return;
-    }
-    memory = (*allocated)->bytes().first(bytes);
-    allocated_.push_back(*std::move(allocated));
+    memory = wants_keys_ ? AllocateOnThread(bytes) : StatusOr<LandingMemory>(LandingMemory());
   });
   return memory;
+}
+
+StatusOr<LandingMemory> UcxConnection::AllocateOnThread(uint64_t bytes) {
+  QUIRE_ASSIGN_OR_RETURN(const auto allocated,
+                         UcxMemory::Allocate(worker_->context().shared_from_this(), bytes));
+  std::erase_if(allocated_, [](const auto& memory) { return memory.expired(); });
+  allocated_.push_back(allocated);
+  // UCX is told on the thread that uses it.
+  const auto release = [worker = worker_, allocated](const std::byte*) mutable {
+    worker->Post([last = std::move(allocated)] {});
+  };
+  return LandingMemory{allocated->bytes().first(bytes),
+                       std::shared_ptr<const std::byte>(allocated->bytes().data(), release)};
 }
 
 StatusOr<std::string> UcxConnection::AddLanding(uint64_t id, std::span<std::byte> memory) {
@@ -476,11 +490,8 @@ void UcxConnection::AddLandingOnThread(uint64_t id, std::span<std::byte> memory,
   }
   std::shared_ptr<UcxMemory> registered;
   if (wants_keys_) {
-    const auto inside = std::ranges::find_if(
-        allocated_, [&](const auto& allocated) { return allocated->Contains(memory); });
-    if (inside != allocated_.end()) {
-      registered = *inside;
-    } else {
+    registered = AllocatedAround(memory);
+    if (registered == nullptr) {
       auto mapped = UcxMemory::Map(worker_->context().shared_from_this(), memory);
       if (!mapped.ok()) {
         *key = mapped.status();
@@ -492,6 +503,14 @@ void UcxConnection::AddLandingOnThread(uint64_t id, std::span<std::byte> memory,
   const UcxLocalLanding landing(memory, next_serial_++, std::move(registered));
   *key = landing.Key(id, secret_);
   if (key->ok()) local_landings_.emplace(id, landing);
+}
+
+std::shared_ptr<UcxMemory> UcxConnection::AllocatedAround(std::span<std::byte> memory) const {
+  for (const auto& weak : allocated_) {
+    auto allocated = weak.lock();
+    if (allocated != nullptr && allocated->Contains(memory)) return allocated;
+  }
+  return nullptr;
 }
 
 void UcxConnection::RemoveLanding(uint64_t id) {

@@ -57,7 +57,7 @@ class UcxConnection final : public UcxMessageSink,
   void RemoveLanding(uint64_t id) QUIRE_EXCLUDES(mutex_);
   Status OpenLanding(uint64_t id, std::string_view key, uint64_t bytes);
   void CloseLanding(uint64_t id) QUIRE_EXCLUDES(mutex_);
-  StatusOr<std::span<std::byte>> AllocateMemory(size_t bytes);
+  StatusOr<LandingMemory> AllocateLandingMemory(uint64_t bytes);
   void Close();
 
  private:
@@ -88,6 +88,9 @@ class UcxConnection final : public UcxMessageSink,
   void Process(UcxMessage message);
   StatusOr<Frame> FrameOf(UcxMessage& message);
   Status PlaceFrame(UcxMessage& message, std::span<const std::byte> payload, Frame* frame);
+  StatusOr<LandingMemory> AllocateOnThread(uint64_t bytes);
+  /// What was allocated here with `memory` inside; null when nothing was.
+  std::shared_ptr<UcxMemory> AllocatedAround(std::span<std::byte> memory) const;
   void AddLandingOnThread(uint64_t id, std::span<std::byte> memory, StatusOr<std::string>* key);
   /// False when there is nothing to wait for.
   bool RemoveLandingOnThread(uint64_t id);
@@ -135,7 +138,7 @@ class UcxConnection final : public UcxMessageSink,
   std::map<uint64_t, UcxLocalLanding> local_landings_;
   std::map<uint64_t, OpenedLanding> opened_landings_;
   ReplayWindow used_serials_;
-  std::vector<std::shared_ptr<UcxMemory>> allocated_;
+  std::vector<std::weak_ptr<UcxMemory>> allocated_;
 };
 
 }  // namespace quire

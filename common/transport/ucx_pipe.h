@@ -36,10 +36,9 @@ class UcxPipe final : public FramePipe {
   void CloseLanding(uint64_t id) override { connection_->CloseLanding(id); }
   void Close() override { connection_->Close(); }
 
-  /// Client end: memory for landings that a server on the same host maps, so that what it writes
-  /// needs nobody's help here. It goes with the connection.
-  StatusOr<std::span<std::byte>> AllocateMemory(size_t bytes) {
-    return connection_->AllocateMemory(bytes);
+  /// A server on the same host maps it and writes there without this process.
+  StatusOr<LandingMemory> AllocateLandingMemory(uint64_t bytes) override {
+    return connection_->AllocateLandingMemory(bytes);
   }
 
  private:
