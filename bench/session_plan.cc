@@ -59,7 +59,8 @@ class HandOutStore final : public PageStore {
   StatusOr<std::vector<TokenId>> Tokens(std::string_view, const SegmentKey&) override {
     return Nothing();
   }
-  StatusOr<SegmentDigests> ReadDigests(std::string_view, const SegmentKey&, uint32_t) override {
+  StatusOr<SegmentDigests> ReadDigests(std::string_view, const SegmentKey&, uint32_t,
+                                       kernels::DigestKind) override {
     return Nothing();
   }
   StatusOr<ChainStat> StatChain(std::string_view, const Chain&) override { return Nothing(); }
@@ -144,10 +145,10 @@ class PlanBench {
       : spec_(PlanSpec()),
         store_(quire::UnitBytes(spec_)),
         selector_(kernels::CpuKernels()),
-        residency_(&store_) {
+        residency_(std::make_shared<DigestResidency>(&store_)) {
     shared_.recall.store = &store_;
     shared_.recall.selector = &selector_;
-    shared_.recall.residency = &residency_;
+    shared_.recall.residency = residency_;
     shared_.recall.max_reply_bytes = uint64_t{1} << 40;
     SessionShape shape{"default", spec_, kSlots, {}};
     for (uint32_t layer = 0; layer < kLayers; ++layer) shape.managed_layers.push_back(layer);
@@ -189,7 +190,7 @@ class PlanBench {
   const KvSpec spec_;
   HandOutStore store_;
   Selector selector_;
-  DigestResidency residency_;
+  std::shared_ptr<DigestResidency> residency_;
   SessionShared shared_;
   std::unique_ptr<Session> session_;
   DriftingSelection selection_;

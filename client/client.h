@@ -32,6 +32,7 @@
 #include "common/page/key.h"
 #include "common/page/kv_spec.h"
 #include "common/transport/transport.h"
+#include "kernels/api/digest.h"
 
 namespace quire {
 
@@ -131,6 +132,13 @@ struct ServerStats {
   std::vector<std::pair<std::string, uint64_t>> counters;  ///< Sorted by name.
 };
 
+/// Digests that the server reads into memory as the sequences of a session are opened, so that
+/// their first recall by query finds them there. Where it has no room they are read for each query.
+struct HeldDigests {
+  kernels::DigestKind kind = kernels::DigestKind::kMinMax;
+  std::vector<uint32_t> layers = {};  ///< Managed ones; all of them when empty.
+};
+
 class Client {
  public:
   struct Options {
@@ -213,7 +221,8 @@ class Client {
   struct SessionOptions {
     KvSpec spec = {};  ///< Must equal every context's.
     uint32_t slots_per_head = 0;
-    std::vector<uint32_t> managed_layers = {};  ///< All when empty.
+    std::vector<uint32_t> managed_layers = {};     ///< All when empty.
+    std::optional<HeldDigests> hold_digests = {};  ///< For recalls by query.
   };
   /// Opens a session of one sequence that reads one context.
   StatusOr<std::unique_ptr<ClientSession>> OpenSession(const ContextRef& context,

@@ -19,10 +19,12 @@
 #include "common/page/page_lists.h"
 #include "common/transport/transport.h"
 #include "common/wire/limits.h"
+#include "kernels/api/digest.h"
 
 namespace quire {
 
 class SessionLanding;
+using kernels::DigestKind;
 
 /// The name of page `page` of a sequence's member `member`.
 constexpr uint32_t MemberPage(uint32_t member, uint32_t page) {
@@ -53,6 +55,7 @@ struct LayerWant {
   uint32_t num_pages = 0;                       ///< For a query: pages to select per KV head.
   RecallPooling pooling = RecallPooling::kAvgSM;
   float scale = 1.0f;
+  DigestKind digest = DigestKind::kMinMax;  ///< For a query: what pages are scored by.
 };
 
 /// One lane of a want.

@@ -14,12 +14,15 @@
 #include "common/wire/convert.h"
 #include "common/wire/lane_records.h"
 #include "common/wire/unit_list.h"
+#include "kernels/api/page_digest.h"
 
 namespace quire {
 namespace {
 
 static_assert(static_cast<int>(RecallPooling::kMaxQ) + 1 == v1::POOLING_MAX_Q);
 static_assert(static_cast<int>(RecallPooling::kAvgSdM) + 1 == v1::POOLING_AVG_SDM);
+static_assert(static_cast<int>(DigestKind::kMinMax) == v1::DIGEST_KIND_MIN_MAX);
+static_assert(static_cast<int>(DigestKind::kDisc) == v1::DIGEST_KIND_DISC);
 
 bool IsAscending(std::span<const uint32_t> pages) {
   return std::adjacent_find(pages.begin(), pages.end(), std::greater_equal<>()) == pages.end();
@@ -77,7 +80,9 @@ Status CheckQuery(const LayerWant& want, const KvSpec& spec, const ResidentMap& 
     return InvalidArgument("num_pages is ", want.num_pages, "; it must be 1 to ",
                            map.slots_per_head(), ", the slots per head");
   }
-  return OkStatus();
+  if (kernels::HasDigest(spec, want.digest)) return OkStatus();
+  return InvalidArgument("digest kind ", static_cast<int>(want.digest),
+                         " is unknown, or pairs channels of keys that have ", spec.key_dim());
 }
 
 /// The lanes of `want` exist, and none of them is in `asked`, [sequences][layers], yet.
@@ -139,6 +144,7 @@ void QueryToProto(const LayerWant& want, uint32_t first, uint32_t num_layers, DT
   query->set_num_pages(want.num_pages);
   query->set_pooling(static_cast<v1::Pooling>(static_cast<int>(want.pooling) + 1));
   query->set_scale(want.scale);
+  query->set_digest(static_cast<v1::DigestKind>(want.digest));
 }
 
 /// The place of `page` in `pages`, which ascend, or pages.size(). A step compares and does not

@@ -255,7 +255,8 @@ TEST_F(RecallCodecTest, TheRestOfAQueryKeepsTheQueriesOfItsLayers) {
              .candidates = {{.member = 1, .first_page = 2, .end_page = 4}},
              .num_pages = 2,
              .pooling = RecallPooling::kMaxS,
-             .scale = 0.5f}};
+             .scale = 0.5f,
+             .digest = DigestKind::kCentreRadius}};
   const std::vector<WantedLane> lanes = LanesOf(wants_);
   v1::RecallRequest request;
   LanesToProto(std::span(lanes).subspan(1), map_, DType::kF32, &request);
@@ -267,6 +268,7 @@ TEST_F(RecallCodecTest, TheRestOfAQueryKeepsTheQueriesOfItsLayers) {
   EXPECT_EQ(sent.dtype(), v1::DTYPE_F32);
   EXPECT_EQ(sent.pooling(), v1::POOLING_MAX_S);
   EXPECT_EQ(sent.scale(), 0.5f);
+  EXPECT_EQ(sent.digest(), v1::DIGEST_KIND_CENTRE_RADIUS);
   ASSERT_EQ(sent.candidates_size(), 1);
   EXPECT_EQ(sent.candidates(0).member(), 1u);
   EXPECT_EQ(sent.candidates(0).first_page(), 2u);

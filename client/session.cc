@@ -8,6 +8,7 @@
 #include "client/recall_codec.h"
 #include "common/page/layout.h"
 #include "common/wire/limits.h"
+#include "kernels/api/page_digest.h"
 #include "quire/v1/session.pb.h"
 
 namespace quire {
@@ -218,7 +219,8 @@ Status ClientSession::RemoveSequence(uint32_t sequence) {
 }
 
 StatusOr<Payload> ClientSession::Digests(std::span<const uint32_t> layers, uint32_t first_page,
-                                         uint32_t end_page, uint32_t sequence, uint32_t member) {
+                                         uint32_t end_page, uint32_t sequence, uint32_t member,
+                                         DigestKind kind) {
   QUIRE_RETURN_IF_ERROR(CheckOpen());
   if (!map_.Has(sequence) || member >= members_[sequence].size()) {
     return InvalidArgument("digests of member ", member, " of sequence ", sequence,
@@ -230,6 +232,10 @@ StatusOr<Payload> ClientSession::Digests(std::span<const uint32_t> layers, uint3
                            end_page, "): ask for 1 to ", spec_.num_layers,
                            " layers and at least one page");
   }
+  if (!kernels::HasDigest(spec_, kind)) {
+    return InvalidArgument("digest kind ", static_cast<int>(kind),
+                           " is unknown, or pairs channels of keys that have ", spec_.key_dim());
+  }
   v1::DigestsRequest request;
   request.set_session_id(id_);
   request.mutable_layers()->Add(layers.begin(), layers.end());
@@ -237,13 +243,13 @@ StatusOr<Payload> ClientSession::Digests(std::span<const uint32_t> layers, uint3
   request.set_end_page(end_page);
   request.set_sequence(sequence);
   request.set_member(member);
+  request.set_kind(static_cast<v1::DigestKind>(kind));
   v1::DigestsReply reply;
   Payload payload;
   QUIRE_RETURN_IF_ERROR(
       client_->Call(kDigests, request, {}, client_->NewDeadline(), &reply, &payload));
-  const uint64_t page_bytes =
-      uint64_t{spec_.num_kv_heads} * 2 * spec_.key_dim() * ElementBytes(spec_.dtype);
-  const uint64_t bytes = layers.size() * uint64_t{end_page - first_page} * page_bytes;
+  const uint64_t bytes =
+      layers.size() * uint64_t{end_page - first_page} * kernels::PageDigestBytes(spec_, kind);
   if (payload.size_bytes() != bytes) {
     return BadReply(kDigests.method, payload.size_bytes(), " bytes of digests instead of ", bytes);
   }

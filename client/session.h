@@ -103,9 +103,10 @@ class ClientSession {
                                                         std::span<std::byte> memory = {});
 
   /// Digests of pages [first_page, end_page) of a sequence's member:
-  /// [layers][pages][n_kv][2][d] in the KV dtype.
+  /// [layers][pages][n_kv][DigestElements(kind, d)] in the KV dtype.
   StatusOr<Payload> Digests(std::span<const uint32_t> layers, uint32_t first_page,
-                            uint32_t end_page, uint32_t sequence = 0, uint32_t member = 0);
+                            uint32_t end_page, uint32_t sequence = 0, uint32_t member = 0,
+                            DigestKind kind = DigestKind::kMinMax);
   /// Cancels what is under way and ends the session on the server; OK when it is gone already.
   /// Later calls are FAILED_PRECONDITION.
   Status Close();

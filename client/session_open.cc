@@ -11,6 +11,7 @@
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "common/wire/limits.h"
+#include "kernels/api/page_digest.h"
 #include "quire/v1/session.pb.h"
 
 namespace quire {
@@ -38,6 +39,29 @@ StatusOr<std::vector<uint32_t>> LayersOf(const Client::SessionOptions& options) 
     return InvalidArgument("managed_layers must be distinct and below ", options.spec.num_layers);
   }
   return layers;
+}
+
+/// `managed`: the session's layers.
+Status HeldDigestsToProto(const Client::SessionOptions& options,
+                          const std::vector<uint32_t>& managed, v1::HeldDigests* proto) {
+  const HeldDigests& held = *options.hold_digests;
+  if (!kernels::HasDigest(options.spec, held.kind)) {
+    return InvalidArgument("hold_digests: digest kind ", static_cast<int>(held.kind),
+                           " is unknown, or pairs channels of keys that have ",
+                           options.spec.key_dim());
+  }
+  std::vector<uint32_t> sorted = held.layers;
+  std::sort(sorted.begin(), sorted.end());
+  const bool distinct = std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+  const bool known = std::all_of(sorted.begin(), sorted.end(), [&](uint32_t layer) {
+    return std::find(managed.begin(), managed.end(), layer) != managed.end();
+  });
+  if (!distinct || !known) {
+    return InvalidArgument("hold_digests: layers must be distinct and managed by the session");
+  }
+  proto->set_kind(static_cast<v1::DigestKind>(held.kind));
+  proto->mutable_layers()->Add(held.layers.begin(), held.layers.end());
+  return OkStatus();
 }
 
 Status SequenceToProto(const SequenceSpec& sequence, v1::SequenceSpec* proto) {
@@ -107,6 +131,9 @@ StatusOr<std::unique_ptr<ClientSession>> Client::OpenSession(
   request.set_slots_per_head(options.slots_per_head);
   request.mutable_managed_layers()->Add(options.managed_layers.begin(),
                                         options.managed_layers.end());
+  if (options.hold_digests) {
+    QUIRE_RETURN_IF_ERROR(HeldDigestsToProto(options, layers, request.mutable_hold_digests()));
+  }
   v1::OpenSessionReply reply;
   QUIRE_RETURN_IF_ERROR(Call(kOpen, request, {}, NewDeadline(), &reply, nullptr));
   if (static_cast<size_t>(reply.sequences_size()) != sequences.size()) {

@@ -241,6 +241,38 @@ TEST_F(SessionTest, DigestsMustHaveTheSizeAskedFor) {
   EXPECT_TRUE(absl::IsInvalidArgument(session_->Digests(layers, 0, 4, 0, 1).status()));
 }
 
+TEST_F(SessionTest, DigestsOfEveryKindHaveTheSizeOfTheKind) {
+  const std::vector<uint32_t> layers = {0, 1};
+  for (const DigestKind kind : kernels::kDigestKinds) {
+    const auto elements = static_cast<uint64_t>(kernels::DigestElements(kind, 8));
+    server_.Reply(kDigests, v1::DigestsReply(), RandomPayload(2 * 3 * 2 * elements * 4, 1));
+    const auto digests = session_->Digests(layers, 1, 4, 0, 0, kind);
+    EXPECT_TRUE(digests.ok()) << digests.status();
+    EXPECT_EQ(LastRequest<v1::DigestsRequest>().kind(), static_cast<int>(kind));
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      session_->Digests(layers, 1, 4, 0, 0, static_cast<DigestKind>(6)).status()));
+}
+
+TEST_F(SessionTest, OpeningAsksForDigestsToBeHeld) {
+  const auto asked = [&](const std::optional<HeldDigests>& held) {
+    server_.Reply(kOpen, OpenReply(18, 1));
+    Client::SessionOptions options = {.spec = spec_, .slots_per_head = 2};
+    options.hold_digests = held;
+    const size_t at = server_.calls().size();
+    EXPECT_TRUE(client_->OpenSession(KeyOf(3), options).ok());
+    return server_.RequestOf<v1::OpenSessionRequest>(at);
+  };
+  EXPECT_FALSE(asked(std::nullopt).has_hold_digests());
+  const v1::OpenSessionRequest all = asked(HeldDigests{});
+  EXPECT_EQ(all.hold_digests().kind(), v1::DIGEST_KIND_MIN_MAX);
+  EXPECT_EQ(all.hold_digests().layers_size(), 0);
+  const v1::OpenSessionRequest one = asked(HeldDigests{DigestKind::kDisc, {1}});
+  EXPECT_EQ(one.hold_digests().kind(), v1::DIGEST_KIND_DISC);
+  ASSERT_EQ(one.hold_digests().layers_size(), 1);
+  EXPECT_EQ(one.hold_digests().layers(0), 1u);
+}
+
 TEST_F(SessionTest, ClosingASessionThatIsGoneIsFineAndUseAfterIsNot) {
   server_.Fail(kClose, NotFound("no session 77"));
   EXPECT_TRUE(session_->Close().ok());
@@ -271,6 +303,15 @@ TEST_F(SessionTest, OpenRefusesImpossibleOptionsAndLyingReplies) {
   EXPECT_TRUE(refused({.spec = spec_, .slots_per_head = 70000}));
   EXPECT_TRUE(refused({.spec = spec_, .slots_per_head = 2, .managed_layers = {2}}));
   EXPECT_TRUE(refused({.spec = spec_, .slots_per_head = 2, .managed_layers = {1, 1}}));
+  const auto refused_hold = [&](const HeldDigests& held) {
+    Client::SessionOptions options = good;
+    options.managed_layers = {1};
+    options.hold_digests = held;
+    return refused(options);
+  };
+  EXPECT_TRUE(refused_hold({DigestKind::kMean, {0}}));
+  EXPECT_TRUE(refused_hold({DigestKind::kMean, {1, 1}}));
+  EXPECT_TRUE(refused_hold({static_cast<DigestKind>(0), {}}));
   const auto refused_sequences = [&](const std::vector<SequenceSpec>& sequences) {
     return absl::IsInvalidArgument(client_->OpenSession(sequences, good).status());
   };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/page/layout.h"
+#include "kernels/api/page_digest.h"
 
 namespace quire::worker {
 namespace {
@@ -18,15 +19,15 @@ std::vector<uint32_t> FixedPages(const PageTable& table) {
 }
 
 StatusOr<std::vector<std::byte>> ReadLayerDigests(const EngineParts& parts, ClientSession* session,
-                                                  uint32_t layer, uint32_t num_pages) {
-  const KvSpec& spec = *parts.spec;
-  const uint64_t page_bytes =
-      uint64_t{spec.num_kv_heads} * 2 * spec.head_dim * ElementBytes(spec.dtype);
+                                                  uint32_t layer, uint32_t num_pages,
+                                                  kernels::DigestKind kind) {
+  const uint64_t page_bytes = kernels::PageDigestBytes(*parts.spec, kind);
   const uint32_t batch = PagesPerBatch(parts, page_bytes);
   std::vector<std::byte> digests(num_pages * page_bytes);
   for (uint32_t first = 0; first < num_pages;) {
     const uint32_t end = first + std::min(batch, num_pages - first);
-    QUIRE_ASSIGN_OR_RETURN(const Payload payload, session->Digests({&layer, 1}, first, end));
+    QUIRE_ASSIGN_OR_RETURN(const Payload payload,
+                           session->Digests({&layer, 1}, first, end, 0, 0, kind));
     payload.CopyTo(digests.data() + first * page_bytes);
     first = end;
   }
@@ -55,12 +56,12 @@ StatusOr<uint64_t> LoadFixedPages(const EngineParts& parts, const ContextRef& co
 }
 
 StatusOr<uint64_t> LoadDigests(const EngineParts& parts, ClientSession* session, uint32_t num_pages,
-                               RetrievalPolicy* policy) {
+                               kernels::DigestKind kind, RetrievalPolicy* policy) {
   uint64_t bytes = 0;
   for (uint32_t layer = 0; layer < parts.spec->num_layers; ++layer) {
     std::vector<std::byte> digests;
     if (policy->WantsDigests(layer) && num_pages > 0) {
-      QUIRE_ASSIGN_OR_RETURN(digests, ReadLayerDigests(parts, session, layer, num_pages));
+      QUIRE_ASSIGN_OR_RETURN(digests, ReadLayerDigests(parts, session, layer, num_pages, kind));
     }
     QUIRE_RETURN_IF_ERROR(policy->OnPrefillLayer(layer, num_pages, digests));
     bytes += digests.size();

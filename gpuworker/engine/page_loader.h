@@ -23,10 +23,10 @@ namespace quire::worker {
 StatusOr<uint64_t> LoadFixedPages(const EngineParts& parts, const ContextRef& context,
                                   BudgetCache* cache);
 
-/// Tells `policy` of the first `num_pages` pages of every layer, with their digests from `session`
-/// where it wants them (null: it wants none). Returns the bytes of digests read.
+/// Tells `policy` of the first `num_pages` pages of every layer, with their digests of `kind` from
+/// `session` where it wants them (null: it wants none). Returns the bytes of digests read.
 StatusOr<uint64_t> LoadDigests(const EngineParts& parts, ClientSession* session, uint32_t num_pages,
-                               RetrievalPolicy* policy);
+                               kernels::DigestKind kind, RetrievalPolicy* policy);
 
 /// Token ids of the short last page of the chain that ends with `tip`; empty when it ends with a
 /// whole page.

@@ -91,12 +91,15 @@ Status PagedRun::OpenSession() {
     options.managed_layers.push_back(layer);
     options.slots_per_head = std::max(options.slots_per_head, slots);
   }
+  if (retrieval_.side == SelectionSide::kServer) {
+    options.hold_digests.emplace().kind = retrieval_.digest;
+  }
   if (!options.managed_layers.empty()) {
     QUIRE_ASSIGN_OR_RETURN(session_, parts_.client->OpenSession(ContextRef(*context_id_), options));
   }
   const uint32_t complete = static_cast<uint32_t>(num_tokens() / parts_.spec->page_tokens);
-  QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes,
-                         LoadDigests(parts_, session_.get(), complete, policy_.get()));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, LoadDigests(parts_, session_.get(), complete,
+                                                           retrieval_.digest, policy_.get()));
   stats_->bytes_digests += bytes;
   return OkStatus();
 }

@@ -84,6 +84,7 @@ StatusOr<LayerWant> RecallPipeline::MakeWant(const SelectRequest& request, Selec
   want.num_pages = request.max_pages;
   want.pooling = ToRecallPooling(with_.options->pooling);
   want.scale = with_.options->score_scale;
+  want.digest = with_.options->digest;
   return want;
 }
 

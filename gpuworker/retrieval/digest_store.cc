@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/api/page_digest.h"
+
 namespace quire::worker {
 
-size_t DigestStore::PageBytes() const {
-  return size_t{spec_.num_kv_heads} * 2 * spec_.head_dim * ElementBytes(spec_.dtype);
-}
+size_t DigestStore::PageBytes() const { return kernels::PageDigestBytes(spec_, kind_); }
 
 Status DigestStore::Reserve(uint32_t pages) {
   if (pages * PageBytes() <= digests_.size_bytes()) return OkStatus();
@@ -38,17 +38,12 @@ Status DigestStore::Append(uint32_t pages, std::span<const std::byte> digests) {
 
 Status DigestStore::AppendPage(const void* units) {
   QUIRE_RETURN_IF_ERROR(Reserve(num_pages_ + 1));
-  QUIRE_RETURN_IF_ERROR(ToStatus(
-      device_->kernels().digest({.units = units,
-                                 .unit_stride = int64_t{2} * spec_.page_tokens * spec_.head_dim,
-                                 .digests = digests_.as<std::byte>() + num_pages_ * PageBytes(),
-                                 .n_units = spec_.num_kv_heads,
-                                 .page_tokens = spec_.page_tokens,
-                                 .head_dim = spec_.head_dim,
-                                 .dtype = spec_.dtype,
-                                 .out_dtype = spec_.dtype,
-                                 .stream = device_->stream()}),
-      "digest"));
+  kernels::DigestArgs args = kernels::PageDigestArgs(spec_, kind_);
+  args.units = units;
+  args.digests = digests_.as<std::byte>() + num_pages_ * PageBytes();
+  args.n_units = spec_.num_kv_heads;
+  args.stream = device_->stream();
+  QUIRE_RETURN_IF_ERROR(ToStatus(device_->kernels().digest(args), "digest"));
   ++num_pages_;
   return OkStatus();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DigestStore: the min/max digests of one layer's complete pages, `[pages][n_kv][2][d]` in the KV
-// dtype on the device (page digests of Quest and FreeKV, spec A.1.1). Grows by doubling.
+// DigestStore: the digests of one kind of one layer's complete pages,
+// `[pages][n_kv][DigestElements]` in the KV dtype on the device (spec A.1.1). Grows by doubling.
 // Ownership: owns its memory; the device outlives it. Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_DIGEST_STORE_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_DIGEST_STORE_H_
@@ -13,12 +13,14 @@
 #include "common/base/status.h"
 #include "common/page/kv_spec.h"
 #include "gpuworker/device/device.h"
+#include "kernels/api/digest.h"
 
 namespace quire::worker {
 
 class DigestStore {
  public:
-  DigestStore(const KvSpec& spec, Device* device) : spec_(spec), device_(device) {}
+  DigestStore(const KvSpec& spec, kernels::DigestKind kind, Device* device)
+      : spec_(spec), kind_(kind), device_(device) {}
 
   uint32_t num_pages() const { return num_pages_; }
   const void* data() const { return digests_.data(); }
@@ -33,6 +35,7 @@ class DigestStore {
   Status Reserve(uint32_t pages);
 
   const KvSpec spec_;
+  const kernels::DigestKind kind_;
   Device* const device_;
   DeviceBuffer digests_;
   uint32_t num_pages_ = 0;

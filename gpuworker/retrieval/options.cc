@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "kernels/api/page_digest.h"
+
 namespace quire::worker {
 namespace {
 
@@ -48,6 +50,11 @@ Status Validate(const RetrievalOptions& options, const KvSpec& spec) {
   if (!std::isfinite(options.score_scale) || options.score_scale <= 0) {
     return InvalidArgument("score_scale is ", options.score_scale,
                            "; it must be finite and above 0");
+  }
+  if (!kernels::HasDigest(spec, options.digest)) {
+    return InvalidArgument("digest is ", static_cast<int>(options.digest),
+                           ", which is none of the known kinds (1 to 5), or discs of keys with an "
+                           "odd number of channels");
   }
   return OkStatus();
 }

@@ -10,6 +10,7 @@
 
 #include "common/base/status.h"
 #include "common/page/kv_spec.h"
+#include "kernels/api/digest.h"
 #include "kernels/api/pool.h"
 
 namespace quire::worker {
@@ -31,6 +32,7 @@ struct RetrievalOptions {
   std::vector<uint32_t> uncompressed_layers = {0};
   kernels::Pooling pooling = kernels::Pooling::kAvgSM;
   float score_scale = 1.0f;  ///< Multiplies scores before pooling: 1, or 1/sqrt(d).
+  kernels::DigestKind digest = kernels::DigestKind::kMinMax;  ///< What pages are scored by.
   SelectionSide side = SelectionSide::kWorker;
 };
 

@@ -63,8 +63,9 @@ class RetrievalPolicy {
     return false;
   }
 
-  /// The sequence starts with pages [0, num_pages) complete. `digests` is
-  /// [num_pages][n_kv][2][d] in the KV dtype in host memory, empty when they are not wanted.
+  /// The sequence starts with pages [0, num_pages) complete. `digests`, of the kind that the
+  /// options name, is [num_pages][n_kv][DigestElements] in the KV dtype in host memory, empty when
+  /// they are not wanted.
   [[nodiscard]] virtual Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
                                               std::span<const std::byte> digests) {
     static_cast<void>(layer), static_cast<void>(num_pages), static_cast<void>(digests);

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "kernels/api/page_digest.h"
+
 namespace quire::worker {
 namespace {
 
@@ -29,10 +31,11 @@ QuestPolicy::QuestPolicy(const PolicyContext& context)
       device_(context.device),
       pooling_(context.options.pooling),
       score_scale_(context.options.score_scale),
+      digest_(context.options.digest),
       side_(context.options.side) {
   digests_.reserve(spec_.num_layers);
   for (uint32_t layer = 0; layer < spec_.num_layers; ++layer) {
-    digests_.emplace_back(spec_, device_);
+    digests_.emplace_back(spec_, digest_, device_);
   }
 }
 
@@ -80,18 +83,16 @@ Status QuestPolicy::Score(const SelectRequest& request) {
     q = pooled_query_.as<float>();
     n_q = spec_.num_kv_heads;
   }
-  QUIRE_RETURN_IF_ERROR(ToStatus(ops.score({.q = q,
-                                            .digests = digests_[request.layer].data(),
-                                            .first_page = request.candidates.first,
-                                            .scores = scores_.as<float>(),
-                                            .n_pages = request.candidates.size(),
-                                            .n_q = n_q,
-                                            .n_kv = spec_.num_kv_heads,
-                                            .head_dim = spec_.head_dim,
-                                            .scale = score_scale_,
-                                            .dtype = spec_.dtype,
-                                            .stream = device_->stream()}),
-                                 "score"));
+  kernels::ScoreArgs args = kernels::PageScoreArgs(spec_, digest_);
+  args.q = q;
+  args.digests = digests_[request.layer].data();
+  args.first_page = request.candidates.first;
+  args.scores = scores_.as<float>();
+  args.n_pages = request.candidates.size();
+  args.n_q = n_q;
+  args.scale = score_scale_;
+  args.stream = device_->stream();
+  QUIRE_RETURN_IF_ERROR(ToStatus(ops.score(args), "score"));
   return ToStatus(ops.pool({.scores = scores_.as<float>(),
                             .pooled = pooled_.as<float>(),
                             .n_q = n_q,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// QuestPolicy: scores every candidate page by an upper bound on its q.k products from min/max
-// digests, agrees on one list for each KV head by group-consistent pooling, and takes the best
-// k_sel pages (spec A.1; Quest with FreeKV's grouping). Recalls precede attention. Selection runs
-// here, over digests on the device, or at the server, with the same kernels and the same result.
+// QuestPolicy: scores every candidate page by its digests (an upper bound on its q.k products from
+// min/max ones), agrees on one list for each KV head by group-consistent pooling, and takes the
+// best k_sel pages (spec A.1; Quest with FreeKV's grouping). Recalls precede attention. Selection
+// runs here, over digests on the device, or at the server, with the same kernels and the same
+// result.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_QUEST_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_QUEST_H_
 
@@ -38,6 +39,7 @@ class QuestPolicy final : public BudgetPolicy {
   Device* const device_;
   const kernels::Pooling pooling_;
   const float score_scale_;
+  const kernels::DigestKind digest_;
   const SelectionSide side_;
   std::vector<DigestStore> digests_;  ///< [num_layers]; stays empty with selection at the server
   DeviceBuffer pooled_query_;         ///< [n_kv][d] float, for modes that pool the query

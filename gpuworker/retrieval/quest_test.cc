@@ -6,6 +6,8 @@
 
 #include "common/base/random.h"
 #include "common/page/layout.h"
+#include "kernels/api/page_digest.h"
+#include "kernels/cpu/cpu_kernels.h"
 
 namespace quire::worker {
 namespace {
@@ -62,26 +64,53 @@ TEST(QuestPolicyTest, PoolingDecidesTheWorkedExample) {
   EXPECT_THAT(SelectWorked(kernels::Pooling::kMaxS), ElementsAre(1, 2));
 }
 
-TEST(QuestPolicyTest, FetchedDigestsSelectAsComputedOnesDo) {
-  const PolicyContext context = SmallContext();
-  const auto computed = Make(context);
-  const auto fetched = Make(context);
-  SeededRandom random(3);
-  std::vector<float> digests;
-  std::vector<float> unit(8);
-  for (uint32_t page = 0; page < 12; ++page) {
-    for (float& value : unit) value = random.Normal();
-    EXPECT_EQ(computed->OnPageComplete(0, page, unit.data()), OkStatus());
-    for (int c : {0, 1}) digests.push_back(std::min(unit[c], unit[2 + c]));
-    for (int c : {0, 1}) digests.push_back(std::max(unit[c], unit[2 + c]));
+TEST(QuestPolicyTest, FetchedDigestsSelectAsComputedOnesDoForEveryKind) {
+  for (const kernels::DigestKind kind : kernels::kDigestKinds) {
+    PolicyContext context = SmallContext();
+    context.options.digest = kind;
+    const auto computed = Make(context);
+    const auto fetched = Make(context);
+    SeededRandom random(3);
+    const auto elements = static_cast<size_t>(kernels::DigestElements(kind, 2));
+    std::vector<float> digests(12 * elements);
+    std::vector<float> unit(8);
+    for (uint32_t page = 0; page < 12; ++page) {
+      for (float& value : unit) value = random.Normal();
+      EXPECT_EQ(computed->OnPageComplete(0, page, unit.data()), OkStatus());
+      kernels::DigestArgs args = kernels::PageDigestArgs(context.spec, kind);
+      args.units = unit.data();
+      args.digests = digests.data() + page * elements;
+      args.n_units = 1;
+      ASSERT_EQ(kernels::CpuReference().digest(args), kernels::OpStatus::kOk);
+    }
+    ASSERT_EQ(fetched->OnPrefillLayer(0, 12, std::as_bytes(std::span(digests))), OkStatus());
+    for (int i = 0; i < 20; ++i) {
+      std::vector<float> q(4);
+      for (float& value : q) value = random.Normal();
+      const SelectRequest request{.layer = 0, .q = q.data(), .candidates = {1, 11}, .max_pages = 2};
+      EXPECT_EQ(computed->Select(request)->pages, fetched->Select(request)->pages);
+    }
   }
-  ASSERT_EQ(fetched->OnPrefillLayer(0, 12, std::as_bytes(std::span(digests))), OkStatus());
-  for (int i = 0; i < 20; ++i) {
-    std::vector<float> q(4);
-    for (float& value : q) value = random.Normal();
-    const SelectRequest request{.layer = 0, .q = q.data(), .candidates = {1, 11}, .max_pages = 2};
-    EXPECT_EQ(computed->Select(request)->pages, fetched->Select(request)->pages);
-  }
+}
+
+// One channel has a page of wide keys whose mean is low, and one of narrow keys whose mean is high.
+TEST(QuestPolicyTest, TheKindOfDigestDecidesWhatIsSelected) {
+  const auto selected = [](kernels::DigestKind kind) {
+    PolicyContext context = SmallContext();
+    context.options.digest = kind;
+    const auto policy = Make(context);
+    const std::vector<std::vector<float>> pages = {
+        {5, 0, -5, 0, 0, 0, 0, 0}, {2, 0, 1, 0, 0, 0, 0, 0}, {-9, 0, -9, 0, 0, 0, 0, 0}};
+    for (uint32_t page = 0; page < 3; ++page) {
+      EXPECT_EQ(policy->OnPageComplete(0, page, pages[page].data()), OkStatus());
+    }
+    const std::vector<float> q = {1, 0, 1, 0};
+    return policy->Select({.layer = 0, .q = q.data(), .candidates = {0, 3}, .max_pages = 1})
+        ->pages.at(0);
+  };
+  EXPECT_THAT(selected(kernels::DigestKind::kMinMax), ElementsAre(0));
+  EXPECT_THAT(selected(kernels::DigestKind::kMean), ElementsAre(1));
+  EXPECT_THAT(selected(kernels::DigestKind::kCentreRadius), ElementsAre(0));
 }
 
 TEST(QuestPolicyTest, ServerSideSelectionNeedsNoDigestsAndAsksOnlyWhenThereIsAChoice) {

@@ -43,6 +43,10 @@ enum class DigestKind : uint8_t {
   kDisc = 5,
 };
 
+inline constexpr DigestKind kDigestKinds[] = {DigestKind::kMinMax, DigestKind::kMean,
+                                              DigestKind::kCentreDeviation,
+                                              DigestKind::kCentreRadius, DigestKind::kDisc};
+
 constexpr bool IsKnown(DigestKind kind) {
   return kind >= DigestKind::kMinMax && kind <= DigestKind::kDisc;
 }

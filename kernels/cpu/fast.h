@@ -24,6 +24,9 @@ OpStatus Rope(const RopeArgs& args);
 OpStatus SiluMul(const SiluMulArgs& args);
 OpStatus Matmul(const MatmulArgs& args);
 
+/// The digests of a kind other than kMinMax, of arguments that passed Check.
+void DigestUnits(const DigestArgs& args);
+
 }  // namespace quire::kernels::fast
 
 #endif  // QUIRE_KERNELS_CPU_FAST_H_

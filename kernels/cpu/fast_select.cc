@@ -58,7 +58,10 @@ bool FiniteMaxima(const PoolArgs& args) {
 
 OpStatus Digest(const DigestArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
-  if (args.kind != DigestKind::kMinMax) return reference::Digest(args);
+  if (args.kind != DigestKind::kMinMax) {
+    DigestUnits(args);
+    return OpStatus::kOk;
+  }
   const int64_t d = args.head_dim;
   std::vector<float> bounds(2 * d);
   for (int64_t u = 0; u < args.n_units; ++u) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "kernels/cpu/checks.h"
+#include "kernels/cpu/digest_rounding.h"
 #include "kernels/cpu/reference.h"
 #include "kernels/cpu/score_terms.h"
 
@@ -82,18 +82,10 @@ void StoreCentreDeviation(const Unit& unit) {
   }
 }
 
-/// `value` or the next number above it that the digest's type has; value >= 0 or NaN.
-void StoreRoundedUp(const Unit& unit, int64_t element, double value) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  auto rounded = static_cast<float>(value);
-  if (rounded < value) rounded = std::nextafter(rounded, kInfinity);
-  unit.Store(element, rounded);
-  if (unit.args.out_dtype == DType::kF32 || !(unit.Stored(element) < rounded)) return;
-  // Numbers >= 0 of a 16-bit type order like their bits, and infinity follows the largest.
-  ++static_cast<uint16_t*>(unit.args.digests)[unit.out + element];
+/// A radius, at this element of the digest.
+void StoreRadius(const Unit& unit, int64_t element, double radius) {
+  StoreRoundedUp(unit.args.digests, unit.out + element, unit.args.out_dtype, radius);
 }
-
-double MaxOrNaN(double a, double b) { return std::isnan(b) || b > a ? b : a; }
 
 void StoreCentreRadius(const Unit& unit) {
   StoreCentre(unit);
@@ -107,7 +99,7 @@ void StoreCentreRadius(const Unit& unit) {
     }
     radius = MaxOrNaN(radius, std::sqrt(sum));
   }
-  StoreRoundedUp(unit, d, radius);
+  StoreRadius(unit, d, radius);
 }
 
 void StoreDiscs(const Unit& unit) {
@@ -121,7 +113,7 @@ void StoreDiscs(const Unit& unit) {
       const double b = unit.Key(r, pair.b) - unit.Stored(pair.b);
       radius = MaxOrNaN(radius, std::sqrt(a * a + b * b));
     }
-    StoreRoundedUp(unit, d + i, radius);
+    StoreRadius(unit, d + i, radius);
   }
 }
 

@@ -11,10 +11,6 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-constexpr DigestKind kAllKinds[] = {DigestKind::kMinMax, DigestKind::kMean,
-                                    DigestKind::kCentreDeviation, DigestKind::kCentreRadius,
-                                    DigestKind::kDisc};
-
 /// Rotary dimensions for kDisc; none fits an odd d.
 int64_t SomeRotaryDim(int64_t d) { return d / 4 * 2; }
 bool Fits(DigestKind kind, int64_t d) { return kind != DigestKind::kDisc || d % 2 == 0; }
@@ -139,7 +135,7 @@ TEST_P(OpConformance, DigestEqualsReference) {
   const DigestCase cases[] = {
       {1, 1, 1, true}, {3, 32, 128, true}, {2, 31, 33, false}, {2, 33, 80, true}, {4, 2, 7, true}};
   for (const DigestCase& c : cases) {
-    for (const DigestKind kind : kAllKinds) {
+    for (const DigestKind kind : kDigestKinds) {
       if (!Fits(kind, c.d)) continue;
       for (const DType dtype : kAllDTypes) {
         CheckDigest(bench_, c, kind, dtype, dtype);
@@ -186,7 +182,7 @@ TEST_P(OpConformance, ScoreIsExactlyTheReference) {
                              {21, 4, 5}, {8, 0, 8},  {9, 15, 8, 3}};
   for (const ScoreCase& c : cases) {
     for (const Heads& h : kHeads) {
-      for (const DigestKind kind : kAllKinds) {
+      for (const DigestKind kind : kDigestKinds) {
         if (!Fits(kind, h.d)) continue;
         for (const DType dtype : kAllDTypes) CheckScore(bench_, c, h, kind, dtype);
       }

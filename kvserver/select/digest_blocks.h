@@ -3,7 +3,8 @@
 // DigestBlocks: the digests of consecutive pages of one layer, as blocks of g pages that lie
 // anywhere, so that a chain's digests are scored where the store keeps them.
 // Ownership: keeps every block's owner. Thread-safety: a value type.
-// Units: page numbers count from the context's start; a block is [pages][n_kv][2][key_dim].
+// Units: page numbers count from the context's start; a block is
+// [pages][n_kv][DigestElements(kind, key_dim)], all of one kind.
 #ifndef QUIRE_KVSERVER_SELECT_DIGEST_BLOCKS_H_
 #define QUIRE_KVSERVER_SELECT_DIGEST_BLOCKS_H_
 
@@ -16,21 +17,28 @@
 #include "common/base/payload.h"
 #include "common/base/status.h"
 #include "common/page/kv_spec.h"
+#include "kernels/api/page_digest.h"
 #include "kvserver/store/page_store.h"
 
 namespace quire::kvserver {
 
-/// Bytes of the digests of one page at one layer.
-inline uint64_t PageDigestBytes(const KvSpec& spec) {
-  return uint64_t{spec.num_kv_heads} * 2 * spec.key_dim() * ElementBytes(spec.dtype);
-}
+using kernels::DigestKind;
+using kernels::PageDigestBytes;
+
+/// Which digests of a context: of pages [first_page, end_page) at one layer.
+struct DigestRange {
+  uint32_t layer = 0;
+  uint32_t first_page = 0;
+  uint32_t end_page = 0;
+  DigestKind kind = DigestKind::kMinMax;
+};
 
 class DigestBlocks {
  public:
   /// The first block starts at `first_page`, a multiple of g.
-  DigestBlocks(const KvSpec& spec, uint32_t first_page)
+  DigestBlocks(const KvSpec& spec, uint32_t first_page, DigestKind kind = DigestKind::kMinMax)
       : pages_per_block_(spec.segment_pages),
-        page_bytes_(PageDigestBytes(spec)),
+        page_bytes_(PageDigestBytes(spec, kind)),
         first_page_(first_page),
         end_page_(first_page) {}
 
@@ -54,13 +62,12 @@ class DigestBlocks {
   std::vector<const void*> pointers_;
 };
 
-/// Digests at `layer` of the stored segments of a chain that hold pages [first_page, end_page).
-/// `keys` are the chain's segments in order. NOT_FOUND when one is gone, DATA_LOSS when damaged.
+/// Digests of the stored segments of a chain that hold the range. `keys` are the chain's segments
+/// in order. NOT_FOUND when one is gone, DATA_LOSS when damaged.
 [[nodiscard]] StatusOr<DigestBlocks> ReadDigestBlocks(PageStore& store, std::string_view tenant,
                                                       const KvSpec& spec,
                                                       std::span<const SegmentKey> keys,
-                                                      uint32_t layer, uint32_t first_page,
-                                                      uint32_t end_page);
+                                                      const DigestRange& range);
 
 }  // namespace quire::kvserver
 

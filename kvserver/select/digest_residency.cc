@@ -6,86 +6,84 @@
 namespace quire::kvserver {
 
 ResidentDigests::ResidentDigests(std::shared_ptr<DigestTable> table, std::string_view tenant,
-                                 const KvSpec& spec)
-    : table_(std::move(table)), tenant_(tenant), spec_(spec) {}
+                                 const KvSpec& spec, DigestKind kind, std::vector<DigestId> ids)
+    : table_(std::move(table)), tenant_(tenant), spec_(spec), kind_(kind), ids_(std::move(ids)) {}
 
-ResidentDigests::~ResidentDigests() {
-  for (const auto& [layer, slices] : layers_) {
-    for (size_t s = 0; s < slices.size(); ++s) table_->Release(tenant_, {keys_[s], layer});
-  }
-}
+ResidentDigests::~ResidentDigests() { table_->Release(tenant_, ids_); }
 
 DigestBlocks ResidentDigests::Blocks(uint32_t layer, uint32_t first_page, uint32_t end_page) const {
   const uint32_t first_segment = first_page / spec_.segment_pages;
-  DigestBlocks blocks(spec_, first_segment * spec_.segment_pages);
-  const std::vector<Slice>& slices = layers_.at(layer);
-  for (size_t s = first_segment; s < slices.size() && blocks.end_page() < end_page; ++s) {
-    blocks.Append(slices[s]);
+  DigestBlocks blocks(spec_, first_segment * spec_.segment_pages, kind_);
+  size_t row = 0;  // Of the layer.
+  while (row < ids_.size() && ids_[row].extent.layer != layer) row += num_segments_;
+  for (size_t s = first_segment; s < num_segments_ && blocks.end_page() < end_page; ++s) {
+    blocks.Append(slices_[row + s]);
   }
   return blocks;
 }
 
-DigestResidency::DigestResidency(PageStore* store, uint64_t max_bytes)
-    : store_(store), table_(std::make_shared<DigestTable>(max_bytes)) {}
+DigestResidency::DigestResidency(PageStore* store, const DigestTable::Limits& limits)
+    : store_(store), table_(std::make_shared<DigestTable>(limits)) {}
 DigestResidency::~DigestResidency() = default;
 
-StatusOr<std::shared_ptr<const ResidentDigests>> DigestResidency::Hold(
-    std::string_view tenant, const KvSpec& spec, std::span<const SegmentKey> keys,
-    std::span<const uint32_t> layers) {
-  const uint64_t page_bytes = PageDigestBytes(spec);
-  const uint64_t full_segments = keys.empty() ? 0 : keys.size() - 1;
-  if (!table_->CouldHold(layers.size() * full_segments * spec.segment_pages * page_bytes)) {
+StatusOr<std::shared_ptr<const ResidentDigests>> DigestResidency::Hold(std::string_view tenant,
+                                                                       const KvSpec& spec,
+                                                                       const HoldArgs& args) {
+  const uint64_t page_bytes = PageDigestBytes(spec, args.kind);
+  std::vector<DigestId> ids;
+  ids.reserve(args.layers.size() * args.keys.size());
+  for (const uint32_t layer : args.layers) {
+    for (const SegmentKey& key : args.keys) ids.push_back({{key, layer}, args.kind});
+  }
+  if (!table_->Hold(tenant, ids, spec.segment_pages * page_bytes)) {
     refused_.Add();
     return std::shared_ptr<const ResidentDigests>();
   }
-  // The handle releases what it has got so far, however this ends.
-  std::shared_ptr<ResidentDigests> held(new ResidentDigests(table_, tenant, spec));
-  held->keys_.assign(keys.begin(), keys.end());
-  for (const uint32_t layer : layers) {
-    std::vector<Slice>& slices = held->layers_[layer];
-    slices.reserve(keys.size());
-    uint64_t bytes = 0;
-    for (size_t s = 0; s < keys.size(); ++s) {
-      const bool last = s + 1 == keys.size();
-      QUIRE_ASSIGN_OR_RETURN(ResidentBytes digests,
-                             HoldExtent(tenant, spec, {keys[s], layer}, last));
-      if (digests == nullptr) {
-        refused_.Add();
-        return std::shared_ptr<const ResidentDigests>();
-      }
-      bytes += digests->size();
-      slices.push_back(Slice{std::span(*digests), std::move(digests)});
-    }
-    held->num_pages_ = static_cast<uint32_t>(bytes / page_bytes);
+  // The handle releases all of it, however this ends.
+  std::shared_ptr<ResidentDigests> held(
+      new ResidentDigests(table_, tenant, spec, args.kind, std::move(ids)));
+  held->num_segments_ = static_cast<uint32_t>(args.keys.size());
+  held->slices_.reserve(held->ids_.size());
+  uint64_t bytes = 0;
+  for (const DigestId& id : held->ids_) {
+    const bool last = id.extent.segment == args.keys.back();
+    QUIRE_ASSIGN_OR_RETURN(ResidentBytes digests, Bytes(tenant, spec, id, last));
+    bytes += digests->size();
+    const std::span<const std::byte> span(*digests);
+    held->slices_.push_back(Slice{span, std::move(digests)});
   }
+  if (bytes > 0) held->num_pages_ = static_cast<uint32_t>(bytes / args.layers.size() / page_bytes);
   holds_.Add();
   return std::shared_ptr<const ResidentDigests>(std::move(held));
 }
 
-StatusOr<ResidentBytes> DigestResidency::HoldExtent(std::string_view tenant, const KvSpec& spec,
-                                                    const ExtentId& id, bool last) {
-  if (ResidentBytes resident = table_->Share(tenant, id)) {
+StatusOr<ResidentBytes> DigestResidency::Bytes(std::string_view tenant, const KvSpec& spec,
+                                               const DigestId& id, bool last) {
+  if (ResidentBytes resident = table_->Take(tenant, id)) {
     shared_.Add();
     return resident;
   }
-  const uint64_t page_bytes = PageDigestBytes(spec);
-  const uint64_t promised = spec.segment_pages * page_bytes;
-  if (!table_->Promise(promised)) return ResidentBytes();
-  StatusOr<SegmentDigests> digests = store_->ReadDigests(tenant, id.segment, id.layer);
-  if (!digests.ok()) {
-    table_->Withdraw(promised);
-    return digests.status();
+  StatusOr<ResidentBytes> read = Read(tenant, spec, id, last);
+  if (!read.ok()) {
+    table_->Failed(tenant, id);
+    return read.status();
   }
-  const uint64_t bytes = digests->bytes->size();
-  const bool whole = digests->num_pages == spec.segment_pages || last;
-  if (!whole || bytes != digests->num_pages * page_bytes || bytes > promised) {
-    table_->Withdraw(promised);
-    return Internal("digests of segment ", id.segment.Hex(), " have ", bytes, " bytes for ",
-                    digests->num_pages, " pages");
-  }
-  table_->Withdraw(promised - bytes);  // of a short last segment
   loaded_.Add();
-  return table_->Add(tenant, id, std::move(digests->bytes));
+  table_->Loaded(tenant, id, *read);
+  return read;
+}
+
+StatusOr<ResidentBytes> DigestResidency::Read(std::string_view tenant, const KvSpec& spec,
+                                              const DigestId& id, bool last) {
+  QUIRE_ASSIGN_OR_RETURN(SegmentDigests digests,
+                         store_->ReadDigests(tenant, id.extent.segment, id.extent.layer, id.kind));
+  const bool whole =
+      digests.num_pages == spec.segment_pages || (last && digests.num_pages < spec.segment_pages);
+  if (whole && digests.bytes->size() == digests.num_pages * PageDigestBytes(spec, id.kind)) {
+    return std::move(digests.bytes);
+  }
+  return Internal("digests of segment ", id.extent.segment.Hex(), " have ", digests.bytes->size(),
+                  " bytes for ", digests.num_pages, " pages");
 }
 
 void DigestResidency::VisitMetrics(MetricsVisitor& visit) const {
@@ -93,7 +91,8 @@ void DigestResidency::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("digest_holds", "Times that digests of a context were held for a session.",
                 holds_.Get());
   visit.Counter("digest_holds_refused",
-                "Contexts whose digests did not fit; they are read through the digest cache.",
+                "Times that digests of a context did not fit; they are read through the digest "
+                "cache until there is room.",
                 refused_.Get());
   visit.Counter("digest_extents_loaded", "Digests of one segment and layer read to be held.",
                 loaded_.Get());

@@ -2,15 +2,15 @@
 //
 // DigestResidency: the digests that open sessions select from, kept in memory for as long as a
 // session holds them, so that a selection touches neither the store nor its caches. Sessions over
-// the same segments share what is kept. Bounded: what does not fit is not held, and its session
-// reads through the store's digest cache instead (ReadDigestBlocks).
+// the same segments share what is kept, and what one of them is reading the others wait for.
+// Bounded, for all tenants and for each: what does not fit is not held, and its session reads
+// through the store's digest cache instead (ReadDigestBlocks) until there is room.
 // Ownership: bytes are shared with handles, and with the blocks they gave out.
 // Thread-safety: all methods may be called concurrently. The store is read outside the lock.
 #ifndef QUIRE_KVSERVER_SELECT_DIGEST_RESIDENCY_H_
 #define QUIRE_KVSERVER_SELECT_DIGEST_RESIDENCY_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,7 +28,8 @@
 
 namespace quire::kvserver {
 
-/// Digests of the segments of a chain at some layers, held until the handle goes. Immutable.
+/// Digests of one kind of the segments of a chain at some layers, held until the handle goes.
+/// Immutable.
 class ResidentDigests {
  public:
   ~ResidentDigests();
@@ -43,41 +44,57 @@ class ResidentDigests {
  private:
   friend class DigestResidency;
 
-  ResidentDigests(std::shared_ptr<DigestTable> table, std::string_view tenant, const KvSpec& spec);
+  /// `ids` are held.
+  ResidentDigests(std::shared_ptr<DigestTable> table, std::string_view tenant, const KvSpec& spec,
+                  DigestKind kind, std::vector<DigestId> ids);
 
   const std::shared_ptr<DigestTable> table_;
   const std::string tenant_;
   const KvSpec spec_;
+  const DigestKind kind_;
+  const std::vector<DigestId> ids_;  ///< [layers][segments]
   uint32_t num_pages_ = 0;
-  std::vector<SegmentKey> keys_;
-  std::map<uint32_t, std::vector<Slice>> layers_;  ///< One slice a segment, in order.
+  uint32_t num_segments_ = 0;
+  std::vector<Slice> slices_;  ///< As ids_.
+};
+
+/// What to hold: digests of the stored segments `keys`, the first of a chain in order, of which
+/// only the last may be short, at `layers`, which are distinct.
+struct HoldArgs {
+  std::span<const SegmentKey> keys;
+  std::span<const uint32_t> layers;
+  DigestKind kind = DigestKind::kMinMax;
 };
 
 class DigestResidency {
  public:
-  static constexpr uint64_t kDefaultMaxBytes = uint64_t{1} << 30;
+  static constexpr DigestTable::Limits kDefaultLimits = {.max_bytes = uint64_t{1} << 30,
+                                                         .max_bytes_per_tenant = uint64_t{1} << 30};
 
   /// `store` outlives this; handles may live longer.
-  explicit DigestResidency(PageStore* store, uint64_t max_bytes = kDefaultMaxBytes);
+  explicit DigestResidency(PageStore* store, const DigestTable::Limits& limits = kDefaultLimits);
   ~DigestResidency();
 
-  /// Holds the digests at `layers` (distinct) of the stored segments `keys`, the first of a chain
-  /// in order; only the last may be short. What another handle holds is shared, the rest is read
-  /// now. Null when it does not fit. A context that has grown is held anew, with all its keys: what
+  /// Holds digests. What another handle holds is shared, the rest is read now. Null when it does
+  /// not fit; nothing is read then. A context that has grown is held anew, with all its keys: what
   /// was held is not read again. NOT_FOUND when a segment is gone, DATA_LOSS when its digests are
   /// damaged, RESOURCE_EXHAUSTED of the store.
-  [[nodiscard]] StatusOr<std::shared_ptr<const ResidentDigests>> Hold(
-      std::string_view tenant, const KvSpec& spec, std::span<const SegmentKey> keys,
-      std::span<const uint32_t> layers);
+  [[nodiscard]] StatusOr<std::shared_ptr<const ResidentDigests>> Hold(std::string_view tenant,
+                                                                      const KvSpec& spec,
+                                                                      const HoldArgs& args);
+  /// Changes when room is given back: what did not fit may fit then.
+  uint64_t frees() const { return table_->frees(); }
 
   /// digest_bytes_resident, digest_holds, digest_holds_refused, digest_extents_loaded,
   /// digest_extents_shared.
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
-  /// The digests of one segment and layer with one more holder; null when they do not fit.
-  StatusOr<ResidentBytes> HoldExtent(std::string_view tenant, const KvSpec& spec,
-                                     const ExtentId& id, bool last);
+  /// The bytes of an entry that is held: read now, unless they are there or somebody reads them.
+  StatusOr<ResidentBytes> Bytes(std::string_view tenant, const KvSpec& spec, const DigestId& id,
+                                bool last);
+  StatusOr<ResidentBytes> Read(std::string_view tenant, const KvSpec& spec, const DigestId& id,
+                               bool last);
 
   PageStore* const store_;
   const std::shared_ptr<DigestTable> table_;

@@ -31,13 +31,13 @@ class DigestResidencyTest : public PageStoreTest {
     return bytes;
   }
   std::vector<std::byte> Stored(uint32_t layer, uint32_t first, uint32_t end) {
-    const auto blocks = ReadDigestBlocks(*store_, "default", spec_, keys_, layer, first, end);
+    const auto blocks = ReadDigestBlocks(*store_, "default", spec_, keys_, {layer, first, end});
     EXPECT_TRUE(blocks.ok()) << blocks.status();
     return BytesOf(*blocks, first, end);
   }
   std::shared_ptr<const ResidentDigests> Hold(DigestResidency& residency,
                                               const std::vector<uint32_t>& layers) {
-    auto held = residency.Hold("default", spec_, keys_, layers);
+    auto held = residency.Hold("default", spec_, {keys_, layers});
     EXPECT_TRUE(held.ok()) << held.status();
     return held.ok() ? *held : nullptr;
   }
@@ -92,7 +92,7 @@ TEST_F(DigestResidencyTest, SessionsOverTheSameSegmentsShareThemUntilTheLastOneG
 TEST_F(DigestResidencyTest, AGrownContextIsHeldAnewWithoutReadingTheOldPart) {
   DigestResidency residency(store_.get());
   const std::vector<uint32_t> layers = {1};
-  const auto before = residency.Hold("default", spec_, std::span(keys_).first(2), layers);
+  const auto before = residency.Hold("default", spec_, {std::span(keys_).first(2), layers});
   ASSERT_TRUE(before.ok() && *before != nullptr);
   EXPECT_EQ((*before)->num_pages(), 4u);
   EXPECT_EQ(Hold(residency, layers)->num_pages(), 5u);
@@ -102,7 +102,8 @@ TEST_F(DigestResidencyTest, AGrownContextIsHeldAnewWithoutReadingTheOldPart) {
 TEST_F(DigestResidencyTest, WhatDoesNotFitIsRefusedAndLeavesNothingBehind) {
   // Room for one layer of the chain, but not for two.
   const uint64_t one_layer = 6 * PageDigestBytes(spec_);
-  DigestResidency residency(store_.get(), one_layer + PageDigestBytes(spec_));
+  const uint64_t limit = one_layer + PageDigestBytes(spec_);
+  DigestResidency residency(store_.get(), {.max_bytes = limit, .max_bytes_per_tenant = limit});
   const uint64_t reads = Count("digest_reads");
   EXPECT_EQ(Hold(residency, {0, 1}), nullptr);
   EXPECT_EQ(Count("digest_reads"), reads);
@@ -111,10 +112,86 @@ TEST_F(DigestResidencyTest, WhatDoesNotFitIsRefusedAndLeavesNothingBehind) {
   auto held = Hold(residency, {0});
   ASSERT_NE(held, nullptr);
   const uint64_t bytes = Value(residency, "digest_bytes_resident");
+  const uint64_t frees = residency.frees();
   EXPECT_EQ(Hold(residency, {1}), nullptr);
   EXPECT_EQ(Value(residency, "digest_bytes_resident"), bytes);
+  EXPECT_EQ(residency.frees(), frees);
   held.reset();
+  EXPECT_GT(residency.frees(), frees) << "worth asking again";
   EXPECT_NE(Hold(residency, {1}), nullptr);
+}
+
+TEST_F(DigestResidencyTest, ATenantLeavesTheRestOfTheRoomToOthers) {
+  const uint64_t one_layer = 6 * PageDigestBytes(spec_);
+  DigestResidency residency(store_.get(), {2 * one_layer, one_layer});
+  const auto mine = Hold(residency, {0});
+  ASSERT_NE(mine, nullptr);
+  EXPECT_EQ(Hold(residency, {1}), nullptr) << "over the tenant's share, with room left";
+  std::vector<SegmentKey> keys;
+  SegmentKey parent = kRootKey;
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    const auto segment =
+        PutTestSegment(*store_, spec_, seed, parent, 0, Durability::kPersisted, "other");
+    ASSERT_TRUE(segment.ok()) << segment.status();
+    keys.push_back(parent = segment->key);
+  }
+  const std::vector<uint32_t> layers = {0};
+  const auto theirs = residency.Hold("other", spec_, {keys, layers});
+  ASSERT_TRUE(theirs.ok()) << theirs.status();
+  EXPECT_NE(*theirs, nullptr);
+  EXPECT_EQ(Value(residency, "digest_bytes_resident"), 11 * PageDigestBytes(spec_));
+}
+
+TEST_F(DigestResidencyTest, KindsAreHeldBesideEachOther) {
+  DigestResidency residency(store_.get());
+  const std::vector<uint32_t> layers = {0};
+  std::vector<std::shared_ptr<const ResidentDigests>> held;
+  uint64_t bytes = 0;
+  for (const DigestKind kind : kernels::kDigestKinds) {
+    auto digests = residency.Hold("default", spec_, {keys_, layers, kind});
+    ASSERT_TRUE(digests.ok()) << digests.status();
+    bytes += 5 * PageDigestBytes(spec_, kind);
+    EXPECT_EQ(Value(residency, "digest_bytes_resident"), bytes);
+    EXPECT_EQ((*digests)->num_pages(), 5u);
+    const auto stored = ReadDigestBlocks(*store_, "default", spec_, keys_, {0, 1, 5, kind});
+    ASSERT_TRUE(stored.ok()) << stored.status();
+    EXPECT_EQ(BytesOf((*digests)->Blocks(0, 1, 5), 1, 5), BytesOf(*stored, 1, 5));
+    held.push_back(*std::move(digests));
+  }
+  held.clear();
+  EXPECT_EQ(Value(residency, "digest_bytes_resident"), 0u);
+}
+
+DigestId IdOf(uint8_t segment) { return {{SegmentKey{.bytes = {segment}}, 0}}; }
+
+TEST(DigestTableTest, OneHolderLoadsAndTheOthersWaitForItOrTakeOverFromIt) {
+  DigestTable table({100, 100});
+  const std::vector<DigestId> ids = {IdOf(1), IdOf(2)};
+  ASSERT_TRUE(table.Hold("t", ids, 40));
+  ASSERT_TRUE(table.Hold("t", ids, 40)) << "shared: no more room is needed";
+  EXPECT_FALSE(table.Hold("t", std::vector{IdOf(1), IdOf(3)}, 40));
+  EXPECT_EQ(table.used_bytes(), 80u);
+  const auto bytes = std::make_shared<const std::vector<std::byte>>(30);
+  ASSERT_EQ(table.Take("t", ids[0]), nullptr);
+  ASSERT_EQ(table.Take("t", ids[1]), nullptr);
+  ResidentBytes loaded, after_failure = bytes;
+  std::thread other([&] {
+    loaded = table.Take("t", ids[0]);
+    after_failure = table.Take("t", ids[1]);
+    if (after_failure == nullptr) table.Loaded("t", ids[1], bytes);
+  });
+  table.Loaded("t", ids[0], bytes);
+  table.Failed("t", ids[1]);
+  other.join();
+  EXPECT_EQ(loaded, bytes);
+  EXPECT_EQ(after_failure, nullptr) << "the other one has to load it";
+  EXPECT_EQ(table.used_bytes(), 60u);
+  EXPECT_TRUE(table.Hold("t", std::vector{IdOf(3)}, 40)) << "what was taken too much is back";
+  table.Release("t", std::vector{IdOf(3)});
+  table.Release("t", ids);
+  EXPECT_EQ(table.used_bytes(), 60u);
+  table.Release("t", ids);
+  EXPECT_EQ(table.used_bytes(), 0u);
 }
 
 // Promise 7: tenants never share segments.
@@ -122,7 +199,7 @@ TEST_F(DigestResidencyTest, AnotherTenantGetsNothingByNamingResidentSegments) {
   DigestResidency residency(store_.get());
   const auto held = Hold(residency, {0});
   const std::vector<uint32_t> layers = {0};
-  EXPECT_EQ(residency.Hold("other", spec_, keys_, layers).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(residency.Hold("other", spec_, {keys_, layers}).status().code(), StatusCode::kNotFound);
   EXPECT_EQ(Value(residency, "digest_extents_shared"), 0u);
 }
 
@@ -130,7 +207,8 @@ TEST_F(DigestResidencyTest, ASegmentThatIsGoneFailsTheHoldAndReleasesTheRest) {
   DigestResidency residency(store_.get());
   ASSERT_TRUE(store_->DeleteSegment("default", keys_[2]).ok());
   const std::vector<uint32_t> layers = {0};
-  EXPECT_EQ(residency.Hold("default", spec_, keys_, layers).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(residency.Hold("default", spec_, {keys_, layers}).status().code(),
+            StatusCode::kNotFound);
   EXPECT_EQ(Value(residency, "digest_bytes_resident"), 0u);
 }
 

@@ -1,50 +1,92 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/select/digest_table.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace quire::kvserver {
 
-ResidentBytes DigestTable::Share(std::string_view tenant, const ExtentId& id) {
+bool DigestTable::Hold(std::string_view tenant, std::span<const DigestId> ids,
+                       uint64_t entry_bytes) {
+  if (ids.empty()) return true;
   MutexLock lock(mutex_);
-  const auto it = entries_.find(Key{std::string(tenant), id});
-  if (it == entries_.end()) return nullptr;
-  ++it->second.holders;
-  return it->second.bytes;
-}
-
-bool DigestTable::Promise(uint64_t bytes) {
-  MutexLock lock(mutex_);
-  if (bytes > max_bytes_ - used_bytes_) return false;
-  used_bytes_ += bytes;
+  auto it = tenants_.find(tenant);
+  uint64_t fresh = ids.size();
+  if (it != tenants_.end()) {
+    fresh = static_cast<uint64_t>(std::ranges::count_if(
+        ids, [&](const DigestId& id) { return !it->second.entries.contains(id); }));
+  }
+  const uint64_t used = it == tenants_.end() ? 0 : it->second.used_bytes;
+  const uint64_t room =
+      std::min(limits_.max_bytes - used_bytes_,
+               limits_.max_bytes_per_tenant - std::min(used, limits_.max_bytes_per_tenant));
+  if (fresh > 0 && entry_bytes > room / fresh) return false;
+  if (it == tenants_.end()) it = tenants_.emplace(std::string(tenant), Tenant()).first;
+  for (const DigestId& id : ids) {
+    Entry& entry = it->second.entries[id];
+    if (entry.holders++ == 0) entry.charged = entry_bytes;
+  }
+  it->second.used_bytes += fresh * entry_bytes;
+  used_bytes_ += fresh * entry_bytes;
   return true;
 }
 
-void DigestTable::Withdraw(uint64_t bytes) {
+void DigestTable::Release(std::string_view tenant, std::span<const DigestId> ids) {
+  if (ids.empty()) return;
   MutexLock lock(mutex_);
-  used_bytes_ -= bytes;
+  const auto it = tenants_.find(tenant);
+  for (const DigestId& id : ids) {
+    const auto entry = it->second.entries.find(id);
+    if (--entry->second.holders > 0) continue;
+    GiveBack(it->second, entry->second.charged);
+    it->second.entries.erase(entry);
+  }
+  if (it->second.entries.empty()) tenants_.erase(it);
 }
 
-ResidentBytes DigestTable::Add(std::string_view tenant, const ExtentId& id, ResidentBytes bytes) {
+ResidentBytes DigestTable::Take(std::string_view tenant, const DigestId& id) {
   MutexLock lock(mutex_);
-  Entry& entry = entries_[Key{std::string(tenant), id}];
-  if (entry.holders++ == 0) {
-    entry.bytes = std::move(bytes);
-  } else {
-    used_bytes_ -= bytes->size();
-  }
+  Entry& entry = Find(tenant, id);
+  while (entry.state == State::kLoading) settled_.Wait(mutex_);
+  if (entry.state == State::kWanted) entry.state = State::kLoading;
   return entry.bytes;
 }
 
-void DigestTable::Release(std::string_view tenant, const ExtentId& id) {
+void DigestTable::Loaded(std::string_view tenant, const DigestId& id, ResidentBytes bytes) {
   MutexLock lock(mutex_);
-  const auto it = entries_.find(Key{std::string(tenant), id});
-  if (it == entries_.end() || --it->second.holders > 0) return;
-  used_bytes_ -= it->second.bytes->size();
-  entries_.erase(it);
+  Entry& entry = Find(tenant, id);
+  const uint64_t rest = entry.charged - bytes->size();
+  entry.charged = bytes->size();
+  entry.bytes = std::move(bytes);
+  entry.state = State::kLoaded;
+  if (rest > 0) GiveBack(tenants_.find(tenant)->second, rest);
+  settled_.NotifyAll();
+}
+
+void DigestTable::Failed(std::string_view tenant, const DigestId& id) {
+  MutexLock lock(mutex_);
+  Find(tenant, id).state = State::kWanted;
+  settled_.NotifyAll();
+}
+
+DigestTable::Entry& DigestTable::Find(std::string_view tenant, const DigestId& id) {
+  return tenants_.find(tenant)->second.entries.find(id)->second;
+}
+
+void DigestTable::GiveBack(Tenant& tenant, uint64_t bytes) {
+  tenant.used_bytes -= bytes;
+  used_bytes_ -= bytes;
+  ++frees_;
 }
 
 uint64_t DigestTable::used_bytes() const {
   MutexLock lock(mutex_);
   return used_bytes_;
+}
+
+uint64_t DigestTable::frees() const {
+  MutexLock lock(mutex_);
+  return frees_;
 }
 
 }  // namespace quire::kvserver

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DigestTable: which digests are resident, for whom and how often, within a bound of bytes. Bytes
-// are counted when they are promised, before they are read, so that the bound holds at any moment.
-// Thread-safety: all methods may be called concurrently.
+// DigestTable: which digests are held in memory, for whom and how often, within a bound of bytes
+// for all tenants and one for each. Room is taken for everything that a holder wants before any of
+// it is read, so that the bounds hold at any moment and a refusal costs no I/O. One holder loads an
+// entry; the others wait for it. Thread-safety: all methods may be called concurrently. No lock is
+// held while somebody loads.
 #ifndef QUIRE_KVSERVER_SELECT_DIGEST_TABLE_H_
 #define QUIRE_KVSERVER_SELECT_DIGEST_TABLE_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "common/base/mutex.h"
@@ -24,44 +27,55 @@ using ResidentBytes = std::shared_ptr<const std::vector<std::byte>>;
 
 class DigestTable {
  public:
-  explicit DigestTable(uint64_t max_bytes) : max_bytes_(max_bytes) {}
+  struct Limits {
+    uint64_t max_bytes = 0;             ///< Of all tenants together.
+    uint64_t max_bytes_per_tenant = 0;  ///< Of any one of them.
+  };
+  explicit DigestTable(const Limits& limits) : limits_(limits) {}
 
-  /// False when so many bytes would not fit into an empty table.
-  bool CouldHold(uint64_t bytes) const { return bytes <= max_bytes_; }
-  /// The bytes of `id` with one more holder; null when they are not resident for `tenant`.
-  ResidentBytes Share(std::string_view tenant, const ExtentId& id) QUIRE_EXCLUDES(mutex_);
-  /// Room for `bytes` of a new entry; false when they do not fit.
-  bool Promise(uint64_t bytes) QUIRE_EXCLUDES(mutex_);
-  /// Gives promised bytes back unused.
-  void Withdraw(uint64_t bytes) QUIRE_EXCLUDES(mutex_);
-  /// Makes `bytes`, promised before, resident with one holder. When another thread was faster its
-  /// bytes are shared and the promise is given back.
-  ResidentBytes Add(std::string_view tenant, const ExtentId& id, ResidentBytes bytes)
+  /// One holder more for each of `ids`, which are distinct; those that are new take `entry_bytes`
+  /// each. All or none: false when they do not fit.
+  [[nodiscard]] bool Hold(std::string_view tenant, std::span<const DigestId> ids,
+                          uint64_t entry_bytes) QUIRE_EXCLUDES(mutex_);
+  /// One holder less for each; an entry goes with its last one.
+  void Release(std::string_view tenant, std::span<const DigestId> ids) QUIRE_EXCLUDES(mutex_);
+
+  /// The bytes of an entry that the caller holds. Null: the caller is the one to load it and must
+  /// call Loaded or Failed. Waits while somebody else loads it.
+  ResidentBytes Take(std::string_view tenant, const DigestId& id) QUIRE_EXCLUDES(mutex_);
+  /// `bytes` are at most what Hold took; the rest is given back.
+  void Loaded(std::string_view tenant, const DigestId& id, ResidentBytes bytes)
       QUIRE_EXCLUDES(mutex_);
-  /// One holder less; the last one takes the entry along.
-  void Release(std::string_view tenant, const ExtentId& id) QUIRE_EXCLUDES(mutex_);
+  void Failed(std::string_view tenant, const DigestId& id) QUIRE_EXCLUDES(mutex_);
 
   uint64_t used_bytes() const QUIRE_EXCLUDES(mutex_);
+  /// Times that room was given back: what was refused may fit when this has changed.
+  uint64_t frees() const QUIRE_EXCLUDES(mutex_);
 
  private:
-  /// Keys are hashes with a salt of the tenant, but nobody may share by naming another's key.
-  struct Key {
-    std::string tenant;
-    ExtentId id;
-    friend bool operator==(const Key&, const Key&) = default;
-  };
-  struct KeyHash {
-    size_t operator()(const Key& key) const { return ExtentIdHash()(key.id); }
-  };
+  enum class State : uint8_t { kWanted, kLoading, kLoaded };
   struct Entry {
     ResidentBytes bytes;
+    uint64_t charged = 0;
     uint64_t holders = 0;
+    State state = State::kWanted;
+  };
+  /// Keys are hashes with a salt of the tenant, but nobody may share by naming another's key.
+  struct Tenant {
+    std::unordered_map<DigestId, Entry, DigestIdHash> entries;
+    uint64_t used_bytes = 0;
   };
 
-  const uint64_t max_bytes_;
+  /// Of an entry that is held.
+  Entry& Find(std::string_view tenant, const DigestId& id) QUIRE_REQUIRES(mutex_);
+  void GiveBack(Tenant& tenant, uint64_t bytes) QUIRE_REQUIRES(mutex_);
+
+  const Limits limits_;
   mutable Mutex mutex_;
-  std::unordered_map<Key, Entry, KeyHash> entries_ QUIRE_GUARDED_BY(mutex_);
+  CondVar settled_;  ///< An entry is no longer being loaded.
+  std::map<std::string, Tenant, std::less<>> tenants_ QUIRE_GUARDED_BY(mutex_);
   uint64_t used_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;
+  uint64_t frees_ QUIRE_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace quire::kvserver

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/api/digest.h"
 #include "kernels/api/pool.h"
 
 namespace quire::kvserver {
@@ -32,6 +33,7 @@ struct PageQuery {
   uint32_t num_pages = 0;  ///< Pages to select per KV head; all candidates when there are fewer.
   kernels::Pooling pooling = kernels::Pooling::kAvgSM;
   float scale = 1.0f;  ///< Multiplies scores before pooling; finite, > 0.
+  kernels::DigestKind digest = kernels::DigestKind::kMinMax;  ///< What pages are scored by.
   friend bool operator==(const PageQuery&, const PageQuery&) = default;
 };
 

@@ -7,6 +7,7 @@
 
 #include "common/page/page_name.h"
 #include "common/page/rope_rotation.h"
+#include "kernels/api/page_digest.h"
 
 namespace quire::kvserver {
 namespace {
@@ -148,6 +149,13 @@ Status Selector::Check(const KvSpec& spec, const PageQuery& query,
   if (!kernels::IsKnown(query.pooling)) {
     return InvalidArgument("pooling ", static_cast<int>(query.pooling), " is unknown");
   }
+  if (!kernels::IsKnown(query.digest)) {
+    return InvalidArgument("digest kind ", static_cast<int>(query.digest), " is unknown");
+  }
+  if (!kernels::HasDigest(spec, query.digest)) {
+    return InvalidArgument("disc digests pair channels, and keys have ", spec.key_dim(),
+                           " of them: score by another kind");
+  }
   return OkStatus();
 }
 
@@ -210,21 +218,18 @@ Status Selector::ScoreRanges(const KvSpec& spec, const PageQuery& query,
     if (range.num_pages() == 0) continue;
     QUIRE_ASSIGN_OR_RETURN(const auto queries, QueriesOf(spec, query, range, scratch));
     const auto blocks = digests[i].pointers();
-    QUIRE_RETURN_IF_ERROR(
-        FromOp(ops_.score({.q = queries.data(),
-                           .blocks = blocks.data(),
-                           .n_blocks = static_cast<int64_t>(blocks.size()),
-                           .pages_per_block = digests[i].pages_per_block(),
-                           .first_page = int64_t{range.first_page} - digests[i].first_page(),
-                           .scores = scores,
-                           .score_stride = static_cast<int64_t>(candidates),
-                           .n_pages = range.num_pages(),
-                           .n_q = rows,
-                           .n_kv = spec.num_kv_heads,
-                           .head_dim = spec.key_dim(),
-                           .scale = query.scale,
-                           .dtype = spec.dtype}),
-               "score"));
+    kernels::ScoreArgs args = kernels::PageScoreArgs(spec, query.digest);
+    args.q = queries.data();
+    args.blocks = blocks.data();
+    args.n_blocks = static_cast<int64_t>(blocks.size());
+    args.pages_per_block = digests[i].pages_per_block();
+    args.first_page = int64_t{range.first_page} - digests[i].first_page();
+    args.scores = scores;
+    args.score_stride = static_cast<int64_t>(candidates);
+    args.n_pages = range.num_pages();
+    args.n_q = rows;
+    args.scale = query.scale;
+    QUIRE_RETURN_IF_ERROR(FromOp(ops_.score(args), "score"));
     scores += range.num_pages();
   }
   return OkStatus();

@@ -46,8 +46,8 @@ class Selector {
   static bool TakesAll(const PageQuery& query) { return query.num_pages >= NumCandidates(query); }
 
   /// Makes `out` n_kv lists of page names, ascending and all of the same length. `digests` has an
-  /// entry for each range that covers it, unless the query takes all candidates or none. `query`
-  /// has passed Check.
+  /// entry for each range that covers it, of the query's kind, unless the query takes all
+  /// candidates or none. `query` has passed Check.
   [[nodiscard]] Status Select(const KvSpec& spec, const PageQuery& query,
                               std::span<const DigestBlocks> digests, PageLists* out)
       QUIRE_EXCLUDES(mutex_);

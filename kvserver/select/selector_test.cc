@@ -332,6 +332,148 @@ TEST(SelectorTest, MovedContextsAreScoredByQueriesThatAWorkerTurnedBack) {
   }
 }
 
+/// A sequence over several contexts of random keys, at offsets of their own: what the worker has,
+/// and what the server has.
+struct KeyMembers {
+  PageQuery query;
+  std::vector<std::vector<std::byte>> digests;  ///< The server's, of whole contexts.
+  std::vector<DigestBlocks> blocks;             ///< Over them.
+  std::vector<std::vector<std::byte>> keys;     ///< Of the candidates, [pages][n_kv][p][d].
+  std::vector<uint32_t> names;                  ///< Of the candidates.
+};
+KeyMembers RandomKeys(const KvSpec& spec, kernels::DigestKind kind, Random& random) {
+  KeyMembers members;
+  members.query = RandomQuery(spec, 0, 0, 7, random);
+  members.query.digest = kind;
+  members.query.ranges = {{0, 3, 21, 0}, {2, 0, 9, 700}, {5, 1, 12, -31}};
+  const size_t page = size_t{spec.num_kv_heads} * spec.page_tokens * spec.key_dim();
+  for (const CandidateRange& range : members.query.ranges) {
+    std::vector<std::byte> keys(range.end_page * page * ElementBytes(spec.dtype));
+    for (size_t i = 0; i < range.end_page * page; ++i) {
+      StoreElement(keys.data(), static_cast<int64_t>(i), spec.dtype, random.Normal());
+    }
+    const uint64_t digest_bytes = PageDigestBytes(spec, kind);
+    auto& digests = members.digests.emplace_back(range.end_page * digest_bytes);
+    kernels::DigestArgs args = kernels::PageDigestArgs(spec, kind);
+    args.units = keys.data();
+    args.unit_stride = int64_t{spec.page_tokens} * spec.key_dim();  // Bare keys.
+    args.digests = digests.data();
+    args.n_units = int64_t{range.end_page} * spec.num_kv_heads;
+    EXPECT_EQ(kernels::CpuKernels().digest(args), kernels::OpStatus::kOk);
+    DigestBlocks blocks(spec, 0, kind);
+    const uint64_t block = spec.segment_pages * digest_bytes;
+    for (uint64_t at = 0; at < digests.size(); at += block) {
+      const std::span<const std::byte> bytes(digests);
+      blocks.Append({bytes.subspan(at, std::min(block, bytes.size() - at)), nullptr});
+    }
+    members.blocks.push_back(std::move(blocks));
+    keys.erase(keys.begin(), keys.begin() + static_cast<ptrdiff_t>(range.first_page * page *
+                                                                   ElementBytes(spec.dtype)));
+    members.keys.push_back(std::move(keys));
+    for (uint32_t p = range.first_page; p < range.end_page; ++p) {
+      members.names.push_back(PageName(range.member, p));
+    }
+  }
+  return members;
+}
+
+/// What a worker selects: digests of its own from the keys, one array of scores, every op by
+/// itself.
+std::vector<std::vector<uint32_t>> SelectedByWorker(const kernels::KernelTable& ops,
+                                                    const KvSpec& spec, const KeyMembers& members) {
+  const PageQuery& query = members.query;
+  const auto n = static_cast<int64_t>(members.names.size());
+  const int64_t rows =
+      kernels::PoolsQuery(query.pooling) ? spec.num_kv_heads : spec.num_query_heads;
+  std::vector<float> scores(static_cast<size_t>(rows * n));
+  std::vector<float> weights(static_cast<size_t>(spec.num_kv_heads * n));
+  float* out = scores.data();
+  for (size_t m = 0; m < query.ranges.size(); ++m) {
+    const CandidateRange& range = query.ranges[m];
+    std::vector<std::byte> digests(range.num_pages() * PageDigestBytes(spec, query.digest));
+    kernels::DigestArgs digest = kernels::PageDigestArgs(spec, query.digest);
+    digest.units = members.keys[m].data();
+    digest.unit_stride = int64_t{spec.page_tokens} * spec.key_dim();
+    digest.digests = digests.data();
+    digest.n_units = int64_t{range.num_pages()} * spec.num_kv_heads;
+    EXPECT_EQ(ops.digest(digest), kernels::OpStatus::kOk);
+    std::vector<float> q = query.query;
+    if (range.position_offset != 0) q = Moved(spec, q, -range.position_offset);
+    if (kernels::PoolsQuery(query.pooling)) {
+      std::vector<float> pooled(size_t{spec.num_kv_heads} * spec.key_dim());
+      EXPECT_EQ(ops.pool_query({.q = q.data(),
+                                .pooled = pooled.data(),
+                                .n_q = spec.num_query_heads,
+                                .n_kv = spec.num_kv_heads,
+                                .head_dim = spec.key_dim(),
+                                .pooling = query.pooling}),
+                kernels::OpStatus::kOk);
+      q = pooled;
+    }
+    kernels::ScoreArgs score = kernels::PageScoreArgs(spec, query.digest);
+    score.q = q.data();
+    score.digests = digests.data();
+    score.scores = out;
+    score.score_stride = n;
+    score.n_pages = range.num_pages();
+    score.n_q = rows;
+    EXPECT_EQ(ops.score(score), kernels::OpStatus::kOk);
+    out += range.num_pages();
+  }
+  EXPECT_EQ(ops.pool({.scores = scores.data(),
+                      .pooled = weights.data(),
+                      .n_q = rows,
+                      .n_kv = spec.num_kv_heads,
+                      .n_pages = n,
+                      .head_dim = spec.key_dim(),
+                      .pooling = query.pooling}),
+            kernels::OpStatus::kOk);
+  std::vector<int32_t> best(size_t{spec.num_kv_heads} * query.num_pages);
+  EXPECT_EQ(ops.topk({.scores = weights.data(),
+                      .indices = best.data(),
+                      .n_rows = spec.num_kv_heads,
+                      .n_pages = n,
+                      .k = query.num_pages}),
+            kernels::OpStatus::kOk);
+  std::vector<std::vector<uint32_t>> selected(spec.num_kv_heads);
+  for (size_t i = 0; i < best.size(); ++i) {
+    selected[i / query.num_pages].push_back(members.names[static_cast<size_t>(best[i])]);
+  }
+  return selected;
+}
+
+TEST(SelectorTest, EveryKindOfDigestSelectsWhatAWorkerSelectsFromTheKeys) {
+  constexpr uint64_t kSeed = 31;
+  SeededRandom random(kSeed);
+  for (const kernels::KernelTable* ops : {&kernels::CpuReference(), &kernels::CpuKernels()}) {
+    Selector selector(*ops);
+    for (const auto& [n_q, n_kv] : {std::pair{4u, 4u}, {8u, 2u}, {6u, 1u}}) {
+      for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+        KvSpec spec = Spec(n_q, n_kv, 16, 4);
+        spec.dtype = dtype;
+        spec.page_tokens = 8;
+        spec.rope.rotary_dim = 12;
+        for (const kernels::DigestKind kind : kernels::kDigestKinds) {
+          KeyMembers members = RandomKeys(spec, kind, random);
+          for (int pooling = 1; pooling <= 7; ++pooling) {
+            SCOPED_TRACE(::testing::Message()
+                         << "seed " << kSeed << " kernels " << ops->name << " heads " << n_q << "/"
+                         << n_kv << " " << Name(dtype) << " kind " << static_cast<int>(kind)
+                         << " pooling " << pooling);
+            members.query.pooling = static_cast<kernels::Pooling>(pooling);
+            PageLists selected;
+            ASSERT_TRUE(selector.Select(spec, members.query, members.blocks, &selected).ok());
+            const auto want = SelectedByWorker(*ops, spec, members);
+            for (uint32_t head = 0; head < n_kv; ++head) {
+              EXPECT_EQ(Head(selected, head), want[head]);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(SelectorTest, TurningTheQueryBackIsMovingTheKeys) {
   // Pages of one token: their boxes are points, which do commute with rotation.
   SeededRandom random(29);
@@ -389,6 +531,14 @@ TEST(SelectorTest, ChecksShapesBeforeAnythingIsRead) {
   }
   EXPECT_THAT(problem([](auto& q) { q.pooling = static_cast<kernels::Pooling>(0); }),
               HasSubstr("pooling 0"));
+  EXPECT_THAT(problem([](auto& q) { q.digest = static_cast<kernels::DigestKind>(6); }),
+              HasSubstr("digest kind 6"));
+  PageQuery discs = good;
+  discs.digest = kernels::DigestKind::kDisc;
+  EXPECT_TRUE(Selector::Check(spec, discs, members).ok());
+  const KvSpec odd = Spec(4, 2, 7, 4);
+  discs.query.resize(28);
+  EXPECT_THAT(std::string(Message(Selector::Check(odd, discs, members))), HasSubstr("7 of them"));
 }
 
 TEST(SelectorTest, RefusesToMoveWhatCannotBeRotated) {

@@ -131,6 +131,17 @@ void AddLimitFlags(CLI::App* app, DaemonOptions* options) {
       ->transform(CLI::AsSizeValue(true).description(""))
       ->type_name("SIZE")
       ->capture_default_str();
+  app->add_option("--digest-bytes", server->digest_bytes,
+                  "Page digests held in memory for open sessions; what finds no room is read for "
+                  "each query")
+      ->transform(CLI::AsSizeValue(true).description(""))
+      ->type_name("SIZE")
+      ->capture_default_str();
+  app->add_option("--tenant-digest-bytes", server->tenant_digest_bytes,
+                  "Those of one tenant; 0 = half of them when there are several tenants, else all")
+      ->transform(CLI::AsSizeValue(true).description(""))
+      ->type_name("SIZE")
+      ->capture_default_str();
   app->add_option("--idle-seconds", server->idle_seconds,
                   "Sessions and open contexts are forgotten when unused for this long")
       ->capture_default_str();

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "common/base/executor.h"
 #include "common/base/periodic_task.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kvserver/registry/document_registry.h"
@@ -63,15 +64,22 @@ ContextTable::Options ContextOptions(const ServerOptions& options, PageStore* st
           .clock = clock};
 }
 
+/// Threads that read digests for sessions that have them held from the start.
+constexpr size_t kDigestThreads = 2;
+
 SessionManager::Options SessionOptions(const ServerOptions& options, PageStore* store,
-                                       ContextResolver* resolver, Clock* clock) {
+                                       ContextResolver* resolver, Executor* executor,
+                                       Clock* clock) {
   return {.max_sessions_per_tenant = options.max_sessions,
           .max_reply_bytes = MaxReplyBytes(options),
+          .digests = {.max_bytes = options.digest_bytes,
+                      .max_bytes_per_tenant = options.max_tenant_digest_bytes()},
           .idle_expiry = std::chrono::seconds(options.idle_seconds),
           .store = store,
           .resolver = resolver,
           .ops = &kernels::CpuKernels(),
-          .clock = clock};
+          .clock = clock,
+          .executor = executor};
 }
 
 /// Threads for calls over data connections; who expects more calls at a time has them wait.
@@ -96,7 +104,8 @@ struct Server::Parts {
         registry(std::move(document_registry)),
         contexts(ContextOptions(options, store.get(), clock)),
         resolver(store.get(), registry.get(), &contexts),
-        sessions(SessionOptions(options, store.get(), &resolver, clock)),
+        digest_threads({.threads = kDigestThreads}),
+        sessions(SessionOptions(options, store.get(), &resolver, &digest_threads, clock)),
         reads(AdmissionOf(options, Lane::kRead)),
         writes(AdmissionOf(options, Lane::kWrite)),
         dispatcher({.store = store.get(), .reads = &reads, .writes = &writes, .clock = clock}),
@@ -129,6 +138,7 @@ struct Server::Parts {
   std::unique_ptr<DocumentRegistry> registry;
   ContextTable contexts;
   ContextResolver resolver;
+  ThreadPool digest_threads;
   SessionManager sessions;
   Admission reads;
   Admission writes;

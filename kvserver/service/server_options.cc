@@ -54,6 +54,10 @@ Status ServerOptions::Validate() const {
                            " and --dram-high-watermark ", dram_high_watermark,
                            ": must be 0 < low <= high <= 1");
   }
+  if (tenant_digest_bytes > digest_bytes) {
+    return InvalidArgument("--tenant-digest-bytes is ", tenant_digest_bytes,
+                           ": must be at most --digest-bytes, ", digest_bytes);
+  }
   QUIRE_RETURN_IF_ERROR(CheckRange("--max-sessions", max_sessions, 1, 1000000));
   QUIRE_RETURN_IF_ERROR(CheckRange("--max-contexts", max_contexts, 1, 1000000));
   QUIRE_RETURN_IF_ERROR(CheckRange("--max-concurrent-calls", max_concurrent_calls, 16, 4096));

@@ -43,6 +43,10 @@ struct ServerOptions {
   uint32_t max_sessions = 256;                                 ///< Per tenant.
   uint32_t max_contexts = 64;                                  ///< Open ones, per tenant.
   uint64_t context_bytes = uint64_t{1} << 30;  ///< Pages not yet stored, per tenant.
+  /// Digests held in memory for open sessions; those of one tenant, 0 = half of them when there are
+  /// several tenants.
+  uint64_t digest_bytes = uint64_t{1} << 30;
+  uint64_t tenant_digest_bytes = 0;
   uint32_t idle_seconds = 600;  ///< Sessions and open contexts live this long unused.
   /// Calls that run at a time. A quarter of them may write, another quarter may be at the SSD.
   uint32_t max_concurrent_calls = 128;
@@ -54,6 +58,10 @@ struct ServerOptions {
   /// Calls that can be in the server at once, running or waiting.
   uint64_t max_calls() const {
     return max_concurrent_calls + 2 * uint64_t{max_queued_calls_per_tenant} * tenants.size();
+  }
+  uint64_t max_tenant_digest_bytes() const {
+    if (tenant_digest_bytes > 0) return tenant_digest_bytes;
+    return tenants.size() > 1 ? digest_bytes / 2 : digest_bytes;
   }
   /// INVALID_ARGUMENT naming the option that is out of range.
   [[nodiscard]] Status Validate() const;

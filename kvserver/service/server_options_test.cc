@@ -48,6 +48,18 @@ TEST(ServerOptionsTest, EveryOptionOutOfRangeIsNamed) {
   expect("--max-queued-calls-per-tenant",
          [](ServerOptions& o) { o.max_queued_calls_per_tenant = 0; });
   expect("--idle-seconds", [](ServerOptions& o) { o.idle_seconds = 0; });
+  expect("--tenant-digest-bytes",
+         [](ServerOptions& o) { o.tenant_digest_bytes = o.digest_bytes + 1; });
+}
+
+TEST(ServerOptionsTest, NoneOfSeveralTenantsHoldsAllDigests) {
+  ServerOptions options;
+  options.digest_bytes = 1000;
+  EXPECT_EQ(options.max_tenant_digest_bytes(), 1000u);
+  options.tenants = {"a", "b"};
+  EXPECT_EQ(options.max_tenant_digest_bytes(), 500u);
+  options.tenant_digest_bytes = 700;
+  EXPECT_EQ(options.max_tenant_digest_bytes(), 700u);
 }
 
 TEST(ServerTest, TwoServersOnOneDirectoryAreRefused) {

@@ -85,9 +85,10 @@ Status Digests(SessionManager& sessions, const Call& call, const v1::DigestsRequ
                v1::DigestsReply*) {
   QUIRE_ASSIGN_OR_RETURN(const auto session, sessions.Find(call.tenant, request.session_id()));
   const std::vector<uint32_t> layers(request.layers().begin(), request.layers().end());
+  QUIRE_ASSIGN_OR_RETURN(const DigestKind kind, DigestKindFromProto(request.kind()));
   QUIRE_ASSIGN_OR_RETURN(*call.reply_payload,
                          session->Digests(request.sequence(), request.member(), layers,
-                                          request.first_page(), request.end_page()));
+                                          request.first_page(), request.end_page(), kind));
   return OkStatus();
 }
 

@@ -21,6 +21,8 @@ namespace {
 /// The wire's numbers are the domain's.
 static_assert(static_cast<int>(kernels::Pooling::kMaxQ) == v1::POOLING_MAX_Q);
 static_assert(static_cast<int>(kernels::Pooling::kAvgSdM) == v1::POOLING_AVG_SDM);
+static_assert(static_cast<int>(DigestKind::kMinMax) == v1::DIGEST_KIND_MIN_MAX);
+static_assert(static_cast<int>(DigestKind::kDisc) == v1::DIGEST_KIND_DISC);
 static_assert(wire::kMaxSequences == SessionShape::kMaxSequences);
 static_assert(wire::kMaxMembers == SessionShape::kMaxMembers);
 static_assert(wire::kMaxSlotsPerHead == SessionShape::kMaxSlotsPerHead);
@@ -83,6 +85,7 @@ StatusOr<QueryWant> QueryFromProto(const v1::QuerySelection& proto, const KvSpec
     want.shape.pooling = static_cast<kernels::Pooling>(pooling);
   }
   if (proto.scale() != 0) want.shape.scale = proto.scale();
+  QUIRE_ASSIGN_OR_RETURN(want.shape.digest, DigestKindFromProto(proto.digest()));
   return want;
 }
 
@@ -113,6 +116,14 @@ StatusOr<LayerWant> WantFromProto(const v1::LayerWant& proto, const SessionShape
 
 }  // namespace
 
+StatusOr<DigestKind> DigestKindFromProto(int proto) {
+  if (proto == v1::DIGEST_KIND_UNSPECIFIED) return DigestKind::kMinMax;
+  if (proto >= v1::DIGEST_KIND_MIN_MAX && proto <= v1::DIGEST_KIND_DISC) {
+    return static_cast<DigestKind>(proto);
+  }
+  return InvalidArgument("the kind of digests is ", proto, ": must be 0..", v1::DIGEST_KIND_DISC);
+}
+
 StatusOr<SessionManager::OpenArgs> OpenArgsFromProto(const v1::OpenSessionRequest& proto) {
   if (proto.sequences_size() < 1 ||
       static_cast<uint32_t>(proto.sequences_size()) > wire::kMaxSequences) {
@@ -125,6 +136,12 @@ StatusOr<SessionManager::OpenArgs> OpenArgsFromProto(const v1::OpenSessionReques
   QUIRE_ASSIGN_OR_RETURN(args.spec, wire::KvSpecFromProto(proto.spec()));
   args.slots_per_head = proto.slots_per_head();
   args.managed_layers.assign(proto.managed_layers().begin(), proto.managed_layers().end());
+  if (proto.has_hold_digests()) {
+    const v1::HeldDigests& hold = proto.hold_digests();
+    HeldDigestsShape& held = args.hold_digests.emplace();
+    QUIRE_ASSIGN_OR_RETURN(held.kind, DigestKindFromProto(hold.kind()));
+    held.layers.assign(hold.layers().begin(), hold.layers().end());
+  }
   return args;
 }
 

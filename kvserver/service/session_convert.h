@@ -20,6 +20,8 @@ namespace quire::kvserver {
     const v1::OpenSessionRequest& proto);
 [[nodiscard]] StatusOr<SessionManager::SequenceArgs> SequenceArgsFromProto(
     const v1::SequenceSpec& proto);
+/// Minima and maxima when it is not specified.
+[[nodiscard]] StatusOr<DigestKind> DigestKindFromProto(int proto);
 void OpenedToProto(const SessionManager::OpenedSequence& opened, v1::OpenedSequence* proto);
 
 /// A recall of a session of `num_sequences` sequences: it may name as many pages as they have

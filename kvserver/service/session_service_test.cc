@@ -179,6 +179,11 @@ TEST_F(SessionServiceTest, AQueryIsAnsweredWithWhatTheServerSelected) {
               q.set_queries(halves(0x3f00));
             }));
   EXPECT_EQ(selected([](Want&, Query& q) { q.set_num_pages(0); }).num_pages(), 0u);
+  EXPECT_EQ(by_default, selected([](Want&, Query& q) { q.set_digest(v1::DIGEST_KIND_MIN_MAX); }));
+  for (int kind = v1::DIGEST_KIND_MEAN; kind <= v1::DIGEST_KIND_DISC; ++kind) {
+    const auto ask = [&](Want&, Query& q) { q.set_digest(static_cast<v1::DigestKind>(kind)); };
+    EXPECT_EQ(selected(ask).num_pages(), 6u) << kind;
+  }
 
   const auto refused = [&](auto change) {
     return CodeOf(request_of(change)) == StatusCode::kInvalidArgument;
@@ -203,6 +208,8 @@ TEST_F(SessionServiceTest, AQueryIsAnsweredWithWhatTheServerSelected) {
   EXPECT_TRUE(refused([](Want&, Query& q) { q.set_num_pages(5); }));
   EXPECT_TRUE(refused([](Want&, Query& q) { q.set_pooling(static_cast<v1::Pooling>(99)); }));
   EXPECT_TRUE(refused([](Want&, Query& q) { q.set_scale(-1); }));
+  EXPECT_TRUE(refused([](Want&, Query& q) { q.set_digest(static_cast<v1::DigestKind>(6)); }));
+  EXPECT_TRUE(refused([](Want&, Query& q) { q.set_digest(static_cast<v1::DigestKind>(-1)); }));
 }
 
 TEST_F(SessionServiceTest, HostileRecallsAreRefusedAndTheSessionGoesOn) {
@@ -294,9 +301,31 @@ TEST_F(SessionServiceTest, DigestsComeAsOnePayload) {
   Payload payload;
   ASSERT_TRUE(Call<v1::DigestsReply>("Session/Digests", request, {}, &payload).ok());
   EXPECT_EQ(payload.size_bytes(), 2u * 9 * 2 * 2 * 8 * 4);
+  request.set_kind(v1::DIGEST_KIND_CENTRE_RADIUS);
+  ASSERT_TRUE(Call<v1::DigestsReply>("Session/Digests", request, {}, &payload).ok());
+  EXPECT_EQ(payload.size_bytes(), 2u * 9 * 2 * 9 * 4);
+  request.set_kind(static_cast<v1::DigestKind>(6));
+  EXPECT_EQ(Call<v1::DigestsReply>("Session/Digests", request).status().code(),
+            StatusCode::kInvalidArgument);
+  request.clear_kind();
   request.set_end_page(10);
   EXPECT_EQ(Call<v1::DigestsReply>("Session/Digests", request).status().code(),
             StatusCode::kInvalidArgument);
+}
+
+TEST_F(SessionServiceTest, DigestsToHoldAreNamedAtOpen) {
+  const auto code = [&](int kind, const std::vector<uint32_t>& layers) {
+    v1::OpenSessionRequest request = OpenRequest(2);
+    request.add_managed_layers(0);
+    request.add_managed_layers(2);
+    request.mutable_hold_digests()->set_kind(static_cast<v1::DigestKind>(kind));
+    for (const uint32_t layer : layers) request.mutable_hold_digests()->add_layers(layer);
+    return Call<v1::OpenSessionReply>("Session/Open", request).status().code();
+  };
+  EXPECT_EQ(code(v1::DIGEST_KIND_UNSPECIFIED, {}), StatusCode::kOk);
+  EXPECT_EQ(code(v1::DIGEST_KIND_DISC, {2}), StatusCode::kOk);
+  EXPECT_EQ(code(6, {}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(v1::DIGEST_KIND_MEAN, {1}), StatusCode::kInvalidArgument);
 }
 
 TEST_F(SessionServiceTest, OpeningNamesTheDifferingFieldAndBoundsAreKept) {

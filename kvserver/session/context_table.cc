@@ -5,11 +5,6 @@
 #include <utility>
 
 namespace quire::kvserver {
-namespace {
-
-constexpr size_t kMaxSealedKnown = 256;
-
-}  // namespace
 
 ContextTable::ContextTable(const Options& options)
     : options_(options),
@@ -38,8 +33,10 @@ StatusOr<ContextTable::Opened> ContextTable::Open(std::string_view tenant, const
 StatusOr<std::shared_ptr<OpenContext>> ContextTable::Find(std::string_view tenant, uint64_t id) {
   {
     MutexLock lock(mutex_);
-    for (const Sealed& sealed : sealed_) {
-      if (sealed.id == id && sealed.tenant == tenant) return sealed.context;
+    if (const auto known = sealed_.find(tenant); known != sealed_.end()) {
+      for (const Sealed& sealed : known->second) {
+        if (sealed.id == id) return sealed.context;
+      }
     }
   }
   return open_.Find(tenant, id);
@@ -49,16 +46,17 @@ void ContextTable::Retire(std::string_view tenant, uint64_t id) {
   MutexLock lock(mutex_);
   std::shared_ptr<OpenContext> context = open_.Remove(tenant, id);
   if (context == nullptr) return;  // Retired or dropped by another call.
-  sealed_.push_back({std::string(tenant), id, std::move(context)});
-  if (sealed_.size() > kMaxSealedKnown) sealed_.pop_front();
+  std::deque<Sealed>& known = sealed_[std::string(tenant)];
+  known.push_back({id, std::move(context)});
+  if (known.size() > options_.max_contexts_per_tenant) known.pop_front();
 }
 
 bool ContextTable::Drop(std::string_view tenant, uint64_t id) {
   if (open_.Remove(tenant, id) != nullptr) return true;
   MutexLock lock(mutex_);
-  return std::erase_if(sealed_, [&](const Sealed& sealed) {
-           return sealed.id == id && sealed.tenant == tenant;
-         }) > 0;
+  const auto known = sealed_.find(tenant);
+  if (known == sealed_.end()) return false;
+  return std::erase_if(known->second, [id](const Sealed& sealed) { return sealed.id == id; }) > 0;
 }
 
 std::shared_ptr<MemoryBudget> ContextTable::BudgetOf(std::string_view tenant) {

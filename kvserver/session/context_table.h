@@ -49,8 +49,8 @@ class ContextTable {
   [[nodiscard]] StatusOr<std::shared_ptr<OpenContext>> Find(std::string_view tenant, uint64_t id);
   /// Forgets open contexts that nobody has used for a while.
   void RemoveIdle() { open_.RemoveIdle(); }
-  /// The context was sealed: it no longer counts as open. The last few stay known to Find, so that
-  /// a seal whose reply was lost can be repeated.
+  /// The context was sealed: it no longer counts as open. The tenant's last ones, as many as it may
+  /// have open, stay known to Find, so that a seal whose reply was lost can be repeated.
   void Retire(std::string_view tenant, uint64_t id);
   /// Forgets a context; false when there was none.
   bool Drop(std::string_view tenant, uint64_t id);
@@ -59,7 +59,6 @@ class ContextTable {
 
  private:
   struct Sealed {
-    std::string tenant;
     uint64_t id = 0;
     std::shared_ptr<OpenContext> context;
   };
@@ -70,7 +69,8 @@ class ContextTable {
   mutable Mutex mutex_;
   std::map<std::string, std::shared_ptr<MemoryBudget>, std::less<>> budgets_
       QUIRE_GUARDED_BY(mutex_);
-  std::deque<Sealed> sealed_ QUIRE_GUARDED_BY(mutex_);  ///< Oldest first, bounded.
+  /// By tenant, oldest first, bounded for each.
+  std::map<std::string, std::deque<Sealed>, std::less<>> sealed_ QUIRE_GUARDED_BY(mutex_);
 };
 
 }  // namespace quire::kvserver

@@ -33,6 +33,29 @@ TEST_F(ContextTableTest, BoundsTheNumberOfOpenContextsButNotOfSealedOnes) {
             StatusCode::kResourceExhausted);
 }
 
+TEST_F(ContextTableTest, SealedContextsAreKnownToTheirTenantWhateverOthersSeal) {
+  const auto seal = [&](std::string_view tenant) {
+    const auto opened = contexts_.Open(tenant, spec_, nullptr);
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    EXPECT_TRUE(Append(*opened->context, 0, 1).ok());
+    EXPECT_TRUE(Seal(*opened->context, 1, 0).ok());
+    contexts_.Retire(tenant, opened->id);
+    return opened->id;
+  };
+  const uint64_t mine = seal(kTenant);
+  std::vector<uint64_t> theirs;
+  for (int i = 0; i < 300; ++i) theirs.push_back(seal("team-b"));
+  EXPECT_TRUE(contexts_.Find(kTenant, mine).ok());
+  EXPECT_FALSE(contexts_.Find("team-b", mine).ok());
+  // As many as the tenant may have open, the last ones.
+  for (size_t i = 0; i < theirs.size(); ++i) {
+    EXPECT_EQ(contexts_.Find("team-b", theirs[i]).ok(), i + 4 >= theirs.size()) << i;
+  }
+  EXPECT_FALSE(contexts_.Drop("team-b", mine));
+  EXPECT_TRUE(contexts_.Drop(kTenant, mine));
+  EXPECT_FALSE(contexts_.Find(kTenant, mine).ok());
+}
+
 TEST_F(ContextTableTest, BoundsTheBytesThatOneTenantsTailsHold) {
   SealedWith(4);  // Makes the context below diverge, so that its tail grows.
   const auto opened = OpenWith(0);

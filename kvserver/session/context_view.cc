@@ -10,20 +10,35 @@
 namespace quire::kvserver {
 namespace {
 
-/// Appends the digests at `layer` of the tail's pages from the blocks' end on, g pages to a block.
-void AppendTailDigests(const ContextView& view, uint32_t layer, DigestBlocks* blocks) {
-  const uint64_t page_bytes = PageDigestBytes(*view.spec);
+/// Copies the digests of one kind of a page at one layer.
+Status CopyDigests(const KvSpec& spec, const TailPage& page, uint32_t layer, DigestKind kind,
+                   std::byte* out) {
+  if (kind != DigestKind::kMinMax) {
+    const LayerUnits units{layer, page.units.data() + layer * ExtentBytes(spec, 1),
+                           static_cast<uint32_t>(page.tokens.size())};
+    return page.derived.CopyTo(spec, kind, units, out);
+  }
+  const uint64_t bytes = PageDigestBytes(spec);
+  std::memcpy(out, page.digests.data() + layer * bytes, bytes);
+  return OkStatus();
+}
+
+/// Appends the digests of the tail's pages from the blocks' end on, g pages to a block.
+Status AppendTailDigests(const ContextView& view, const DigestRange& range, DigestBlocks* blocks) {
+  const KvSpec& spec = *view.spec;
+  const uint64_t page_bytes = PageDigestBytes(spec, range.kind);
   for (size_t first = blocks->end_page() - view.tail_first_page(); first < view.tail.size();
        first = blocks->end_page() - view.tail_first_page()) {
-    const size_t pages = std::min<size_t>(view.spec->segment_pages, view.tail.size() - first);
+    const size_t pages = std::min<size_t>(spec.segment_pages, view.tail.size() - first);
     auto block = std::make_shared<std::vector<std::byte>>(pages * page_bytes);
     for (size_t i = 0; i < pages; ++i) {
-      std::memcpy(block->data() + i * page_bytes,
-                  view.tail[first + i]->digests.data() + layer * page_bytes, page_bytes);
+      QUIRE_RETURN_IF_ERROR(CopyDigests(spec, *view.tail[first + i], range.layer, range.kind,
+                                        block->data() + i * page_bytes));
     }
     const std::span<const std::byte> bytes(*block);
     blocks->Append(Slice{bytes, std::move(block)});
   }
+  return OkStatus();
 }
 
 }  // namespace
@@ -74,14 +89,16 @@ Status ReadUnits(PageStore& store, std::string_view tenant, const ContextViewPtr
 }
 
 StatusOr<DigestBlocks> ReadDigests(PageStore& store, std::string_view tenant,
-                                   const ContextView& view, uint32_t layer, uint32_t first_page,
-                                   uint32_t end_page, const ResidentDigests* resident) {
-  const uint32_t stored_end = std::min(end_page, view.tail_first_page());
-  const bool held = resident != nullptr && resident->num_pages() >= stored_end;
-  auto blocks =
-      held ? resident->Blocks(layer, first_page, stored_end)
-           : ReadDigestBlocks(store, tenant, *view.spec, *view.keys, layer, first_page, stored_end);
-  if (blocks.ok() && end_page > view.tail_first_page()) AppendTailDigests(view, layer, &*blocks);
+                                   const ContextView& view, const DigestRange& range,
+                                   const ResidentDigests* resident) {
+  DigestRange stored = range;
+  stored.end_page = std::min(range.end_page, view.tail_first_page());
+  const bool held = resident != nullptr && resident->num_pages() >= stored.end_page;
+  auto blocks = held ? resident->Blocks(range.layer, stored.first_page, stored.end_page)
+                     : ReadDigestBlocks(store, tenant, *view.spec, *view.keys, stored);
+  if (blocks.ok() && range.end_page > view.tail_first_page()) {
+    QUIRE_RETURN_IF_ERROR(AppendTailDigests(view, range, &*blocks));
+  }
   return blocks;
 }
 

@@ -19,6 +19,7 @@
 #include "common/page/kv_spec.h"
 #include "kvserver/select/digest_blocks.h"
 #include "kvserver/select/digest_residency.h"
+#include "kvserver/session/derived_page_digests.h"
 #include "kvserver/session/memory_budget.h"
 #include "kvserver/store/page_store.h"
 
@@ -26,10 +27,11 @@ namespace quire::kvserver {
 
 /// A complete page of an open context that is not in the store yet.
 struct TailPage {
-  std::vector<TokenId> tokens;     ///< p ids
-  std::vector<std::byte> units;    ///< [num_layers][n_kv] units
-  std::vector<uint32_t> crc32c;    ///< [num_layers][n_kv], of the units
-  std::vector<std::byte> digests;  ///< [num_layers][n_kv][2][key_dim]
+  std::vector<TokenId> tokens;         ///< p ids
+  std::vector<std::byte> units;        ///< [num_layers][n_kv] units
+  std::vector<uint32_t> crc32c;        ///< [num_layers][n_kv], of the units
+  std::vector<std::byte> digests;      ///< [num_layers][n_kv][2][key_dim], minima and maxima
+  mutable DerivedPageDigests derived;  ///< Of other kinds.
   MemoryBudget::Lease lease;
 };
 
@@ -68,11 +70,10 @@ UnitBytes TailUnitOf(const ContextView& view, const UnitRef& ref);
                                const ContextViewPtr& view, std::span<const UnitRef> units,
                                std::vector<UnitBytes>* out);
 
-/// Digests at `layer` of at least pages [first_page, end_page), which must be inside the view; from
-/// `resident`, which holds that layer of the same context, as far as it goes.
+/// Digests of at least the range, which must be inside the view; from `resident` when that holds
+/// them for all stored pages of the range (the same context, layer and kind).
 [[nodiscard]] StatusOr<DigestBlocks> ReadDigests(PageStore& store, std::string_view tenant,
-                                                 const ContextView& view, uint32_t layer,
-                                                 uint32_t first_page, uint32_t end_page,
+                                                 const ContextView& view, const DigestRange& range,
                                                  const ResidentDigests* resident = nullptr);
 
 /// Token ids of the short last page; empty when the context ends with a whole page.

@@ -33,12 +33,12 @@ TEST_F(OpenContextLayersTest, APageIsThereWhenItsLastLayerIs) {
   EXPECT_EQ(*AppendLayers(context, 2, 1, {0}), 2 * p);
   EXPECT_EQ(*AppendLayers(context, 2, 1, {1}), 3 * p);
   ExpectContents(context.view());
-  const auto digests = ReadDigests(store_, kTenant, *context.view(), 1, 0, 3);
+  const auto digests = ReadDigests(store_, kTenant, *context.view(), {1, 0, 3});
   ASSERT_TRUE(digests.ok());
   const auto whole = OpenWith(3).context->view();
   Payload a, b;
   digests->AppendTo(0, 3, &a);
-  ReadDigests(store_, kTenant, *whole, 1, 0, 3)->AppendTo(0, 3, &b);
+  ReadDigests(store_, kTenant, *whole, {1, 0, 3})->AppendTo(0, 3, &b);
   EXPECT_TRUE(std::ranges::equal(a.Flatten().bytes, b.Flatten().bytes));
 }
 

@@ -30,7 +30,8 @@ Status OtherThanKnown(uint32_t page, std::string_view what) {
 
 StatusOr<PageAssembly> PageAssembly::Create(std::shared_ptr<const KvSpec> spec,
                                             std::span<const TokenId> tokens, MemoryBudget& budget) {
-  const uint64_t bytes = SegmentBytes(*spec, 1) + PageDigestBytes(*spec) * spec->num_layers;
+  const uint64_t bytes = SegmentBytes(*spec, 1) + PageDigestBytes(*spec) * spec->num_layers +
+                         DerivedPageDigests::MaxBytes(*spec);
   QUIRE_ASSIGN_OR_RETURN(MemoryBudget::Lease lease, budget.Take(bytes));
   return PageAssembly(std::move(spec), tokens, std::move(lease));
 }
@@ -80,16 +81,12 @@ Status PageAssembly::PutRow(uint32_t layer, std::span<const std::byte> row,
         Crc32c(row.subspan(head * unit_bytes, unit_bytes));
   }
   const std::vector<int32_t> valid(spec.num_kv_heads, static_cast<int32_t>(page_->tokens.size()));
-  const kernels::OpStatus status =
-      ops.digest({.units = units,
-                  .unit_stride = static_cast<int64_t>(spec.rows_per_unit()) * spec.key_dim(),
-                  .valid_rows = valid.data(),
-                  .digests = page_->digests.data() + layer * PageDigestBytes(spec),
-                  .n_units = spec.num_kv_heads,
-                  .page_tokens = spec.page_tokens,
-                  .head_dim = spec.key_dim(),
-                  .dtype = spec.dtype,
-                  .out_dtype = spec.dtype});
+  kernels::DigestArgs args = kernels::PageDigestArgs(spec, DigestKind::kMinMax);
+  args.units = units;
+  args.valid_rows = valid.data();
+  args.digests = page_->digests.data() + layer * PageDigestBytes(spec);
+  args.n_units = spec.num_kv_heads;
+  const kernels::OpStatus status = ops.digest(args);
   if (status == kernels::OpStatus::kOk) return OkStatus();
   return Internal("kernel digest: ", kernels::Describe(status));
 }

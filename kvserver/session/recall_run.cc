@@ -139,27 +139,29 @@ StatusOr<const PageLists*> RecallRun::SelectPages(const RecallTarget& target, ui
     const MemberView& member = members[range.member];
     range.position_offset = member.position_offset;
     if (Selector::TakesAll(query) || query.num_pages == 0) continue;
-    QUIRE_ASSIGN_OR_RETURN(DigestBlocks blocks,
-                           DigestsOf(member, range, target.want->lanes.first_layer + index,
-                                     target.sequence->lane(target.lanes[index])));
+    const DigestRange wanted{target.want->lanes.first_layer + index, range.first_page,
+                             range.end_page, query.digest};
+    QUIRE_ASSIGN_OR_RETURN(
+        DigestBlocks blocks,
+        DigestsOf(member, wanted,
+                  target.sequence->lane(target.lanes[index]).digests(range.member, query.digest)));
     scratch_.digests.push_back(std::move(blocks));
   }
   QUIRE_RETURN_IF_ERROR(parts_.selector->Select(shape_.spec, query, scratch_.digests, selected));
   return selected;
 }
 
-StatusOr<DigestBlocks> RecallRun::DigestsOf(const MemberView& member, const CandidateRange& range,
-                                            uint32_t layer, SessionLane& lane) {
-  SessionLane::MemberDigests& digests = lane.digests(range.member);
+StatusOr<DigestBlocks> RecallRun::DigestsOf(const MemberView& member, const DigestRange& range,
+                                            SessionLane::MemberDigests& digests) {
   const bool grown = digests.held == nullptr || digests.held->num_pages() < member.tail_first_page;
-  if (grown && !digests.refused) {
-    QUIRE_ASSIGN_OR_RETURN(digests.held,
-                           parts_.residency->Hold(shape_.tenant, shape_.spec, *member.view->keys,
-                                                  std::span(&layer, 1)));
-    digests.refused = digests.held == nullptr;
+  const uint64_t frees = parts_.residency->frees();
+  if (grown && digests.refused_at != frees) {
+    const HoldArgs hold{*member.view->keys, std::span(&range.layer, 1), range.kind};
+    QUIRE_ASSIGN_OR_RETURN(digests.held, parts_.residency->Hold(shape_.tenant, shape_.spec, hold));
+    digests.refused_at.reset();
+    if (digests.held == nullptr) digests.refused_at = frees;
   }
-  return ReadDigests(*parts_.store, shape_.tenant, *member.view, layer, range.first_page,
-                     range.end_page, digests.held.get());
+  return ReadDigests(*parts_.store, shape_.tenant, *member.view, range, digests.held.get());
 }
 
 void RecallRun::AddToPart(const RecallTarget& target, uint32_t index) {

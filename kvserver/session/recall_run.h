@@ -16,6 +16,7 @@
 #define QUIRE_KVSERVER_SESSION_RECALL_RUN_H_
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -38,7 +39,7 @@ namespace quire::kvserver {
 struct RecallParts {
   PageStore* store = nullptr;
   Selector* selector = nullptr;
-  DigestResidency* residency = nullptr;
+  std::shared_ptr<DigestResidency> residency;
   uint64_t max_reply_bytes = 0;  ///< Payload of one part, or of one digests reply.
   Counter recalls;
   Counter stopped;
@@ -100,9 +101,10 @@ class RecallRun {
   /// What the lane wants: the want's own pages, or `*selected`.
   StatusOr<const PageLists*> SelectPages(const RecallTarget& target, uint32_t index,
                                          PageLists* selected);
-  /// Digests of a candidate range at the lane's layer, held for the lane from now on.
-  StatusOr<DigestBlocks> DigestsOf(const MemberView& member, const CandidateRange& range,
-                                   uint32_t layer, SessionLane& lane);
+  /// Digests of a candidate range, held for the lane from now on if there is room: `digests` are
+  /// the lane's own of this member and kind.
+  StatusOr<DigestBlocks> DigestsOf(const MemberView& member, const DigestRange& range,
+                                   SessionLane::MemberDigests& digests);
   /// Takes the lane that was planned last into the part.
   void AddToPart(const RecallTarget& target, uint32_t index);
   std::span<const MemberView> MembersOf(const RecallTarget& target) const {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kvserver/session/context_resolver.h"
+#include "kvserver/session/held_digests.h"
 #include "kvserver/session/session_lane.h"
 
 namespace quire::kvserver {
@@ -38,9 +39,12 @@ struct MemberView {
 
 class Sequence {
  public:
-  Sequence(std::vector<SequenceMember> members, uint32_t num_lanes, uint32_t num_heads,
-           uint32_t slots_per_head)
-      : members_(std::move(members)), lanes_(num_lanes, SessionLane(num_heads, slots_per_head)) {}
+  /// `held`: for as long as the sequence lives; may be null.
+  Sequence(std::vector<SequenceMember> members, std::shared_ptr<const HeldDigests> held,
+           uint32_t num_lanes, uint32_t num_heads, uint32_t slots_per_head)
+      : members_(std::move(members)),
+        held_digests_(std::move(held)),
+        lanes_(num_lanes, SessionLane(num_heads, slots_per_head)) {}
 
   const std::vector<SequenceMember>& members() const { return members_; }
   /// Of the managed layer that is `index`th in the session.
@@ -49,6 +53,7 @@ class Sequence {
 
  private:
   const std::vector<SequenceMember> members_;
+  const std::shared_ptr<const HeldDigests> held_digests_;
   std::vector<SessionLane> lanes_;
 };
 using SequencePtr = std::shared_ptr<Sequence>;

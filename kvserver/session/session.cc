@@ -74,8 +74,20 @@ uint32_t Session::num_sequences() const {
   return CountOpen(sequences_);
 }
 
+std::shared_ptr<const HeldDigests> Session::HoldDigests(
+    std::span<const SequenceMember> members) const {
+  if (!shape_.hold_digests) return nullptr;
+  HeldDigests::Wanted wanted{shape_.tenant, shape_.spec, *shape_.hold_digests, {}};
+  // The views go: their pages in memory are not held by the session.
+  for (const SequenceMember& member : members) wanted.chains.push_back(member.context.view()->keys);
+  return HeldDigests::Start({shared_.recall.residency, shared_.held_digests, shared_.executor},
+                            std::move(wanted));
+}
+
 StatusOr<uint32_t> Session::AddSequence(std::vector<SequenceMember> members) {
   const uint64_t bytes = shape_.sequence_map_bytes();
+  // Ends with the call when that fails.
+  std::shared_ptr<const HeldDigests> held = HoldDigests(members);
   MutexLock lock(mutex_);
   const uint64_t open = CountOpen(sequences_);
   if (open >= SessionShape::kMaxSequences) {
@@ -90,8 +102,9 @@ StatusOr<uint32_t> Session::AddSequence(std::vector<SequenceMember> members) {
   const auto free = std::find(sequences_.begin(), sequences_.end(), nullptr);
   const auto number = static_cast<uint32_t>(free - sequences_.begin());
   if (free == sequences_.end()) sequences_.emplace_back();
-  sequences_[number] = std::make_shared<Sequence>(std::move(members), shape_.num_managed(),
-                                                  shape_.spec.num_kv_heads, shape_.slots_per_head);
+  sequences_[number] =
+      std::make_shared<Sequence>(std::move(members), std::move(held), shape_.num_managed(),
+                                 shape_.spec.num_kv_heads, shape_.slots_per_head);
   return number;
 }
 
@@ -362,7 +375,7 @@ Status Session::CheckHead(std::span<const int32_t> pages,
 
 StatusOr<Payload> Session::Digests(uint32_t sequence, uint32_t member,
                                    std::span<const uint32_t> layers, uint32_t first_page,
-                                   uint32_t end_page) const {
+                                   uint32_t end_page, DigestKind kind) const {
   SequencePtr found;
   {
     MutexLock lock(mutex_);
@@ -380,7 +393,11 @@ StatusOr<Payload> Session::Digests(uint32_t sequence, uint32_t member,
   if (layers.size() > spec.num_layers) {
     return InvalidArgument(layers.size(), " layers: the model has ", spec.num_layers);
   }
-  const uint64_t bytes = layers.size() * (end_page - first_page) * PageDigestBytes(spec);
+  if (!kernels::HasDigest(spec, kind)) {
+    return InvalidArgument("digest kind ", static_cast<int>(kind),
+                           " is unknown, or pairs channels of keys that have ", spec.key_dim());
+  }
+  const uint64_t bytes = layers.size() * (end_page - first_page) * PageDigestBytes(spec, kind);
   if (bytes > shared_.recall.max_reply_bytes) {
     return ResourceExhausted("the digests take ", bytes, " bytes, more than the ",
                              shared_.recall.max_reply_bytes,
@@ -392,9 +409,9 @@ StatusOr<Payload> Session::Digests(uint32_t sequence, uint32_t member,
       return InvalidArgument("layer ", layer, ": the model has ", spec.num_layers);
     }
     if (first_page == end_page) continue;
-    QUIRE_ASSIGN_OR_RETURN(
-        const DigestBlocks blocks,
-        ReadDigests(*shared_.recall.store, shape_.tenant, *view, layer, first_page, end_page));
+    QUIRE_ASSIGN_OR_RETURN(const DigestBlocks blocks,
+                           ReadDigests(*shared_.recall.store, shape_.tenant, *view,
+                                       {layer, first_page, end_page, kind}));
     blocks.AppendTo(first_page, end_page, &payload);
   }
   return payload;

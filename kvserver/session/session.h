@@ -34,6 +34,8 @@ namespace quire::kvserver {
 /// What the sessions of one server share. Thread-safe.
 struct SessionShared {
   RecallParts recall;
+  Executor* executor = nullptr;  ///< Where digests are read that are held from the start.
+  std::shared_ptr<HeldDigestsCounters> held_digests = std::make_shared<HeldDigestsCounters>();
   RecallScratchPool scratch;
   Counter resyncs;
 };
@@ -54,7 +56,8 @@ class Session {
   uint32_t num_sequences() const QUIRE_EXCLUDES(mutex_);
 
   /// Adds a sequence of at least one member, with every slot empty; its number, the lowest that is
-  /// free. RESOURCE_EXHAUSTED for one too many, or maps that are too large.
+  /// free. Begins to hold the digests that the shape asks for. RESOURCE_EXHAUSTED for one too many,
+  /// or maps that are too large.
   [[nodiscard]] StatusOr<uint32_t> AddSequence(std::vector<SequenceMember> members)
       QUIRE_EXCLUDES(mutex_);
   /// NOT_FOUND when there is none. Waits for calls that use its lanes, until `deadline`.
@@ -70,12 +73,16 @@ class Session {
   /// Lanes that are not named become empty. INVALID_ARGUMENT when a map does not fit the session.
   [[nodiscard]] Status Resync(uint64_t epoch, std::span<const LaneMap> lanes, TimePoint deadline)
       QUIRE_EXCLUDES(mutex_);
-  /// Digests [layers][pages][n_kv][2][key_dim] of pages [first_page, end_page), in place.
+  /// Digests [layers][pages][n_kv][DigestElements] of pages [first_page, end_page), in place.
   [[nodiscard]] StatusOr<Payload> Digests(uint32_t sequence, uint32_t member,
                                           std::span<const uint32_t> layers, uint32_t first_page,
-                                          uint32_t end_page) const QUIRE_EXCLUDES(mutex_);
+                                          uint32_t end_page,
+                                          DigestKind kind = DigestKind::kMinMax) const
+      QUIRE_EXCLUDES(mutex_);
 
  private:
+  /// Null when the shape does not ask for any.
+  std::shared_ptr<const HeldDigests> HoldDigests(std::span<const SequenceMember> members) const;
   /// Appends the lanes' numbers, sequence * num_managed + index. INVALID_ARGUMENT for a layer that
   /// is not managed or a sequence that cannot be, and when there are more than the session can
   /// have.

@@ -7,8 +7,11 @@
 #define QUIRE_KVSERVER_SESSION_SESSION_LANE_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
@@ -60,14 +63,14 @@ class SessionLane {
 
   const ResidentMap& map() const { return map_; }
 
-  /// The digests at the lane's layer that are held for one member of its sequence, for selection.
+  /// Digests of one kind at the lane's layer of one member of its sequence, for selection.
   struct MemberDigests {
-    std::shared_ptr<const ResidentDigests> held;
-    bool refused = false;  ///< They do not fit; it is not tried again.
+    std::shared_ptr<const ResidentDigests> held;  ///< Null: they are not held.
+    /// DigestResidency::frees when they did not fit: they are asked for again after it has changed.
+    std::optional<uint64_t> refused_at;
   };
-  MemberDigests& digests(uint32_t member) {
-    if (digests_.size() <= member) digests_.resize(member + 1);
-    return digests_[member];
+  MemberDigests& digests(uint32_t member, kernels::DigestKind kind) {
+    return digests_[{member, kind}];
   }
 
  private:
@@ -79,7 +82,8 @@ class SessionLane {
 
   ExchangeState exchanges_;
   ResidentMap map_;
-  std::vector<MemberDigests> digests_;  ///< By member; empty before the first selection.
+  /// Empty before the first selection.
+  std::map<std::pair<uint32_t, kernels::DigestKind>, MemberDigests> digests_;
 };
 
 }  // namespace quire::kvserver

@@ -32,6 +32,25 @@ StatusOr<std::vector<uint32_t>> ManagedLayers(const std::vector<uint32_t>& asked
   return layers;
 }
 
+/// What is held from the start, checked. Discs need pairs of channels.
+StatusOr<HeldDigestsShape> CheckHeldDigests(const HeldDigestsShape& asked, const KvSpec& spec,
+                                            const std::vector<uint32_t>& managed) {
+  if (!kernels::HasDigest(spec, asked.kind)) {
+    return InvalidArgument("hold_digests: digest kind ", static_cast<int>(asked.kind),
+                           " is unknown, or pairs channels of keys that have ", spec.key_dim());
+  }
+  if (asked.layers.empty()) return HeldDigestsShape{asked.kind, managed};
+  std::vector<bool> free(spec.num_layers);
+  for (const uint32_t layer : managed) free[layer] = true;
+  for (const uint32_t layer : asked.layers) {
+    if (layer >= spec.num_layers || !free[layer]) {
+      return InvalidArgument("hold_digests: layer ", layer, " is named twice or not managed");
+    }
+    free[layer] = false;
+  }
+  return asked;
+}
+
 Status CheckCount(std::string_view field, size_t count, size_t max) {
   if (count >= 1 && count <= max) return OkStatus();
   return InvalidArgument(count, " ", field, ": must be 1..", max);
@@ -55,7 +74,7 @@ Status CheckOffset(const KvSpec& spec, int64_t offset) {
 SessionManager::SessionManager(const Options& options)
     : options_(options),
       selector_(*options.ops),
-      residency_(options.store, options.max_digest_bytes),
+      residency_(std::make_shared<DigestResidency>(options.store, options.digests)),
       sessions_({.noun = "session",
                  .option = "--max-sessions",
                  .max_per_tenant = options.max_sessions_per_tenant,
@@ -63,7 +82,8 @@ SessionManager::SessionManager(const Options& options)
                  .clock = options.clock}) {
   shared_.recall.store = options.store;
   shared_.recall.selector = &selector_;
-  shared_.recall.residency = &residency_;
+  shared_.recall.residency = residency_;
+  shared_.executor = options.executor;
   shared_.recall.max_reply_bytes = options.max_reply_bytes;
 }
 
@@ -107,6 +127,10 @@ StatusOr<SessionShape> SessionManager::CheckShape(std::string_view tenant,
   SessionShape shape{std::string(tenant), args.spec, args.slots_per_head, {}};
   QUIRE_ASSIGN_OR_RETURN(shape.managed_layers,
                          ManagedLayers(args.managed_layers, args.spec.num_layers));
+  if (args.hold_digests) {
+    QUIRE_ASSIGN_OR_RETURN(shape.hold_digests,
+                           CheckHeldDigests(*args.hold_digests, args.spec, shape.managed_layers));
+  }
   const uint64_t map_bytes = args.sequences.size() * shape.sequence_map_bytes();
   if (map_bytes > options_.max_map_bytes) {
     return ResourceExhausted("the session's resident maps would take ", map_bytes,
@@ -169,7 +193,13 @@ void SessionManager::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("session_resyncs", "Resident maps replaced by what the worker holds.",
                 shared_.resyncs.Get());
   selector_.VisitMetrics(visit);
-  residency_.VisitMetrics(visit);
+  residency_->VisitMetrics(visit);
+  visit.Counter("digest_layers_held_at_open",
+                "Layers of a sequence whose digests were held before they were asked for.",
+                shared_.held_digests->layers.Get());
+  visit.Counter("digest_open_holds_stopped",
+                "Sequences that asked to have digests held and of which not all could be.",
+                shared_.held_digests->stopped.Get());
 }
 
 }  // namespace quire::kvserver

@@ -7,11 +7,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/executor.h"
 #include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "kernels/api/table.h"
@@ -29,12 +31,15 @@ class SessionManager {
     uint32_t max_sessions_per_tenant = 256;
     uint64_t max_map_bytes = uint64_t{64} << 20;    ///< Resident maps of one session.
     uint64_t max_reply_bytes = uint64_t{60} << 20;  ///< Payload of one part of a reply.
-    uint64_t max_digest_bytes = DigestResidency::kDefaultMaxBytes;  ///< Held for all sessions.
+    DigestTable::Limits digests = DigestResidency::kDefaultLimits;  ///< Held for sessions.
     Duration idle_expiry = std::chrono::minutes(10);
     PageStore* store = nullptr;                 ///< Required.
     ContextResolver* resolver = nullptr;        ///< Required.
     const kernels::KernelTable* ops = nullptr;  ///< Required.
     Clock* clock = nullptr;                     ///< Required.
+    /// Required. Reads digests in the background: its tasks are over before the store goes, and may
+    /// outlive the manager.
+    Executor* executor = nullptr;
   };
   explicit SessionManager(const Options& options);
 
@@ -49,6 +54,8 @@ class SessionManager {
     KvSpec spec;                           ///< Must equal every context's.
     uint32_t slots_per_head = 0;           ///< 1..65536
     std::vector<uint32_t> managed_layers;  ///< All when empty.
+    /// Digests to hold from the start; all managed layers when it names none.
+    std::optional<HeldDigestsShape> hold_digests = {};
   };
   struct OpenedMember {
     ContextViewPtr view;
@@ -93,7 +100,7 @@ class SessionManager {
 
   const Options options_;
   Selector selector_;
-  DigestResidency residency_;
+  const std::shared_ptr<DigestResidency> residency_;
   SessionShared shared_;
   TenantTable<Session> sessions_;
 };

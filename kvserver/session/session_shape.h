@@ -6,11 +6,13 @@
 #define QUIRE_KVSERVER_SESSION_SESSION_SHAPE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/page/kv_spec.h"
 #include "common/page/layout.h"
+#include "kvserver/session/held_digests.h"
 #include "kvserver/session/resident_map.h"
 
 namespace quire::kvserver {
@@ -24,6 +26,7 @@ struct SessionShape {
   KvSpec spec;
   uint32_t slots_per_head = 0;           ///< 1..kMaxSlotsPerHead
   std::vector<uint32_t> managed_layers;  ///< Distinct layers of the spec, at least one.
+  std::optional<HeldDigestsShape> hold_digests = {};  ///< Of every sequence, from its start.
 
   uint32_t num_managed() const { return static_cast<uint32_t>(managed_layers.size()); }
   /// Slots of one lane.

@@ -267,6 +267,50 @@ TEST_F(SessionTest, SelectionByQueryEqualsTheWorkersFromTheSameDigests) {
   }
 }
 
+TEST_F(SessionTest, EveryKindOfDigestSelectsAtTheServerAsAtTheWorker) {
+  const ContextViewPtr sealed = SealedWith(9, 1);
+  const auto open = OpenWith(5, sealed);  // Pages 0..13, of which the last two are in memory.
+  const auto session =
+      Find(OpenSession({{{sealed->chain_tip(), 40}, {open.id}, {open.id, -9}}}, 4));
+  const std::vector<CandidateRange> ranges = {{.member = 0, .first_page = 1, .end_page = 9},
+                                              {.member = 1, .first_page = 0, .end_page = 14},
+                                              {.member = 2, .first_page = 5, .end_page = 14}};
+  Selector selector(kernels::CpuReference());
+  uint64_t exchange = 0;
+  for (const DigestKind kind : kernels::kDigestKinds) {
+    for (int pooling = 1; pooling <= 7; ++pooling) {
+      LayerWant want = Query(1, 1, ranges, 4);
+      want.query->shape.digest = kind;
+      want.query->shape.pooling = static_cast<kernels::Pooling>(pooling);
+      const CollectingSink sink = Answer(*session, {1, ++exchange, {want}});
+      PageQuery query = want.query->shape;
+      query.query = want.query->queries;
+      query.ranges[0].position_offset = 40;
+      query.ranges[2].position_offset = -9;
+      std::vector<Slice> fetched;
+      std::vector<DigestBlocks> worker;
+      KvSpec one_block = spec_;
+      one_block.segment_pages = 256;
+      for (const CandidateRange& range : ranges) {
+        const std::vector<uint32_t> layers = {1};
+        const auto digests = session->Digests(0, range.member, layers, 0, range.end_page, kind);
+        ASSERT_TRUE(digests.ok()) << digests.status();
+        fetched.push_back(digests->Flatten());
+        ASSERT_EQ(fetched.back().bytes.size(), range.end_page * PageDigestBytes(spec_, kind));
+        worker.emplace_back(one_block, 0, kind).Append(fetched.back());
+      }
+      PageLists expected;
+      ASSERT_TRUE(selector.Select(one_block, query, worker, &expected).ok());
+      EXPECT_EQ(sink.lanes()[0].selected, expected)
+          << "kind " << static_cast<int>(kind) << " pooling " << pooling;
+    }
+  }
+  EXPECT_EQ(session->Digests(0, 0, std::vector<uint32_t>{1}, 0, 1, static_cast<DigestKind>(6))
+                .status()
+                .code(),
+            StatusCode::kInvalidArgument);
+}
+
 TEST_F(SessionTest, AQueryForAllCandidatesNeedsNoDigests) {
   const auto session = SessionOver(SealedWith(4)->chain_tip(), 4);
   const CollectingSink sink =
@@ -297,6 +341,144 @@ TEST_F(SessionTest, DigestsAreHeldForTheSessionAndFollowAContextThatGrows) {
   EXPECT_EQ(selected(99, 0, 7), before);
   EXPECT_GT(MetricValuesOf(sessions_).at("digest_bytes_resident"), 0u);
   EXPECT_TRUE(sessions_.Close(kTenant, opened.id));
+}
+
+/// Sessions that hold digests from their start.
+class HeldDigestsTest : public SessionTest {
+ protected:
+  /// A session of one sequence over `context`, of layers 0 and 2.
+  SessionManager::Opened OpenHolding(SessionManager& sessions, const ContextRef& context,
+                                     std::vector<uint32_t> layers = {}) {
+    auto opened = sessions.Open(
+        kTenant, {{{{context}}}, spec_, 4, {0, 2}, HeldDigestsShape{DigestKind::kMean, layers}});
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    return *opened;
+  }
+  LayerWant MeanQuery(uint32_t layer, uint64_t applied, uint32_t end_page) {
+    LayerWant want = Query(layer, 1, {{.first_page = 0, .end_page = end_page}}, 2);
+    want.lanes.applied = {applied};
+    want.query->shape.digest = DigestKind::kMean;
+    return want;
+  }
+  void RunTasks() {
+    while (executor_.RunOne()) {
+    }
+  }
+  uint64_t Metric(const std::string& name) { return MetricValuesOf(sessions_).at(name); }
+};
+
+TEST_F(HeldDigestsTest, TheyAreReadAtOpenAndNoQueryReadsThemAgain) {
+  const SegmentKey tip = SealedWith(11, 1)->chain_tip();  // Three segments, 12 pages.
+  const auto opened = OpenHolding(sessions_, tip);
+  RunTasks();
+  EXPECT_EQ(store_.digest_reads(), 2u * 3);
+  EXPECT_EQ(Metric("digest_bytes_resident"), 2 * 12 * PageDigestBytes(spec_, DigestKind::kMean));
+  EXPECT_EQ(Metric("digest_layers_held_at_open"), 2u);
+  auto session = Find(opened);
+  for (const uint32_t layer : {0u, 2u}) Answer(*session, {1, 1, {MeanQuery(layer, 0, 12)}});
+  EXPECT_EQ(store_.digest_reads(), 2u * 3);
+  EXPECT_TRUE(sessions_.Close(kTenant, opened.id));
+  EXPECT_GT(Metric("digest_bytes_resident"), 0u) << "a call may still be using the session";
+  session.reset();
+  EXPECT_EQ(Metric("digest_bytes_resident"), 0u);
+}
+
+TEST_F(HeldDigestsTest, TheyGoWithTheirSequenceAndWithTheSession) {
+  const SegmentKey tip = SealedWith(8)->chain_tip();
+  const auto opened = OpenHolding(sessions_, tip, {2});
+  const auto added = sessions_.AddSequence(kTenant, opened.id, {{SealedWith(8)->chain_tip()}});
+  ASSERT_TRUE(added.ok()) << added.status();
+  RunTasks();
+  const uint64_t bytes = Metric("digest_bytes_resident");
+  EXPECT_EQ(bytes, 8 * PageDigestBytes(spec_, DigestKind::kMean)) << "the same document";
+  EXPECT_TRUE(Find(opened)->RemoveSequence(0, kNever).ok());
+  EXPECT_EQ(Metric("digest_bytes_resident"), bytes);
+  EXPECT_TRUE(Find(opened)->RemoveSequence(added->number, kNever).ok());
+  EXPECT_EQ(Metric("digest_bytes_resident"), 0u);
+  OpenHolding(sessions_, tip);
+  RunTasks();
+  EXPECT_EQ(Metric("digest_bytes_resident"), 2 * bytes);
+  clock_.Advance(std::chrono::minutes(11));
+  sessions_.RemoveIdle();
+  EXPECT_EQ(Metric("digest_bytes_resident"), 0u);
+}
+
+TEST_F(HeldDigestsTest, AQueryThatComesFirstReadsWhatItNeedsAndNobodyReadsItAgain) {
+  const auto opened = OpenHolding(sessions_, SealedWith(8)->chain_tip());
+  Answer(*Find(opened), {1, 1, {MeanQuery(2, 0, 8)}});
+  EXPECT_EQ(store_.digest_reads(), 2u);
+  RunTasks();
+  EXPECT_EQ(store_.digest_reads(), 2u * 2);
+}
+
+TEST_F(HeldDigestsTest, ASequenceThatHasGoneIsNotReadFor) {
+  const auto opened = OpenHolding(sessions_, SealedWith(8)->chain_tip());
+  EXPECT_TRUE(sessions_.Close(kTenant, opened.id));
+  RunTasks();
+  EXPECT_EQ(store_.digest_reads(), 0u);
+  EXPECT_EQ(Metric("digest_bytes_resident"), 0u);
+}
+
+TEST_F(HeldDigestsTest, ReadsThatFailAreToldToTheQueryThatNeedsThem) {
+  const auto opened = OpenHolding(sessions_, SealedWith(8)->chain_tip());
+  store_.FailReads(DataLoss("a digest is damaged"));
+  RunTasks();
+  EXPECT_EQ(Metric("digest_open_holds_stopped"), 1u);
+  EXPECT_EQ(CodeOf(*Find(opened), {1, 1, {MeanQuery(0, 0, 8)}}), StatusCode::kDataLoss);
+  store_.FailReads(OkStatus());
+  Answer(*Find(opened), {1, 2, {MeanQuery(0, 0, 8)}});
+}
+
+TEST_F(HeldDigestsTest, WhatFindsNoRoomIsReadForEachQueryUntilThereIsRoom) {
+  const uint64_t layer_bytes = 8 * PageDigestBytes(spec_, DigestKind::kMean);
+  SessionManager sessions({.digests = {2 * layer_bytes, 2 * layer_bytes},
+                           .store = &store_,
+                           .resolver = &resolver_,
+                           .ops = &kernels::CpuReference(),
+                           .clock = &clock_,
+                           .executor = &executor_});
+  const auto values = [&] { return MetricValuesOf(sessions); };
+  const auto first = OpenHolding(sessions, SealedWith(8)->chain_tip());
+  RunTasks();
+  EXPECT_EQ(values().at("digest_bytes_resident"), 2 * layer_bytes);
+  const auto other = OpenWith(8);
+  const auto second = OpenHolding(sessions, other.id);
+  ASSERT_TRUE(Append(*other.context, 8, 4, /*seed=*/2).ok());  // Not the first one's segments only.
+  RunTasks();
+  const auto third = OpenHolding(sessions, other.id);
+  RunTasks();
+  EXPECT_EQ(values().at("digest_open_holds_stopped"), 1u);
+  const auto session = *sessions.Find(kTenant, third.id);
+  PageLists selected;
+  uint64_t exchange = 0;
+  const auto query_reads = [&] {
+    const uint64_t before = store_.digest_reads();
+    const auto want = MeanQuery(0, exchange, 12);
+    const CollectingSink sink = Answer(*session, {1, ++exchange, {want}});
+    if (exchange == 1) selected = sink.lanes()[0].selected;
+    EXPECT_EQ(sink.lanes()[0].selected, selected);
+    return store_.digest_reads() - before;
+  };
+  EXPECT_EQ(query_reads(), 3u);
+  const uint64_t refused = values().at("digest_holds_refused");
+  EXPECT_EQ(query_reads(), 3u);
+  EXPECT_EQ(values().at("digest_holds_refused"), refused) << "nothing was freed: not tried again";
+  EXPECT_TRUE(sessions.Close(kTenant, first.id));
+  EXPECT_TRUE(sessions.Close(kTenant, second.id));
+  EXPECT_EQ(query_reads(), 3u) << "read once more, to be held";
+  EXPECT_EQ(query_reads(), 0u);
+}
+
+TEST_F(HeldDigestsTest, OnlyManagedLayersAndKindsThatThereAreCanBeHeld) {
+  const SegmentKey tip = SealedWith(4)->chain_tip();
+  const auto code = [&](const HeldDigestsShape& held) {
+    return sessions_.Open(kTenant, {{{{tip}}}, spec_, 4, {0, 2}, held}).status().code();
+  };
+  EXPECT_EQ(code({DigestKind::kMean, {1}}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({DigestKind::kMean, {3}}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({DigestKind::kMean, {2, 2}}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({static_cast<DigestKind>(0), {}}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({DigestKind::kDisc, {2, 0}}), StatusCode::kOk);
 }
 
 TEST_F(SessionTest, ASequenceReadsSeveralContextsAtTheirOffsets) {

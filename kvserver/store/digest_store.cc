@@ -1,28 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/store/digest_store.h"
 
-#include <string>
+#include <utility>
 
+#include "common/base/checksum.h"
+#include "kernels/api/page_digest.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kvserver/store/checked_value.h"
 
 namespace quire::kvserver {
 namespace {
 
-std::string DigestKey(const ExtentId& id) {
-  std::string key(id.segment.view());
+using kernels::DigestKind;
+
+/// Derived digests are not written when the file system has less left: puts need it more.
+constexpr uint64_t kMinFreeBytes = uint64_t{256} << 20;
+/// What a cached entry takes besides its digests.
+constexpr uint64_t kEntryBytes = 256;
+
+constexpr size_t kExtentKeyBytes = sizeof(SegmentKey::bytes) + sizeof(uint32_t);
+
+/// Minima and maxima have the key of their extent; other kinds say which they are.
+std::string DigestKey(const DigestId& id) {
+  std::string key(id.extent.segment.view());
   for (int shift = 24; shift >= 0; shift -= 8) {
-    key.push_back(static_cast<char>(id.layer >> shift));
+    key.push_back(static_cast<char>(id.extent.layer >> shift));
   }
+  if (id.kind != DigestKind::kMinMax) key.push_back(static_cast<char>(id.kind));
   return key;
 }
 
-uint64_t DigestBytesPerLayer(const SegmentRecord& record) {
-  const KvSpec& spec = record.spec;
-  return uint64_t{record.units_per_layer()} * 2 * spec.key_dim() * ElementBytes(spec.dtype);
+/// The checksum of what one extent's digests are made of.
+uint32_t SourceCrc32c(const ExtentId& id, const SegmentRecord& record) {
+  const size_t units = record.units_per_layer();
+  return Crc32c(std::as_bytes(std::span(record.unit_crc32c).subspan(id.layer * units, units)));
 }
 
-/// Rows that hold tokens, for every unit of an extent.
+DigestBytes Copy(std::span<const std::byte> bytes) {
+  return std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
+}
+
+}  // namespace
+
+uint64_t DigestBytesPerLayer(const SegmentRecord& record, DigestKind kind) {
+  return record.num_pages() * kernels::PageDigestBytes(record.spec, kind);
+}
+
 std::vector<int32_t> ValidRows(const SegmentRecord& record) {
   std::vector<int32_t> rows;
   rows.reserve(record.units_per_layer());
@@ -33,36 +56,29 @@ std::vector<int32_t> ValidRows(const SegmentRecord& record) {
   return rows;
 }
 
-}  // namespace
-
 Status DigestStore::StagePut(const SegmentKey& key, const SegmentRecord& record,
                              std::span<const std::byte> payload, Database::Batch& batch) {
   const KvSpec& spec = record.spec;
   const std::vector<int32_t> valid_rows = ValidRows(record);
   const uint64_t extent_bytes = ExtentBytes(spec, record.num_pages());
-  std::vector<std::byte> digests(DigestBytesPerLayer(record));
+  std::vector<std::byte> digests(DigestBytesPerLayer(record, DigestKind::kMinMax));
   std::vector<std::byte> aligned;
   if (reinterpret_cast<uintptr_t>(payload.data()) % ElementBytes(spec.dtype) != 0) {
     aligned.assign(payload.begin(), payload.end());  // a slice of a message may start anywhere
     payload = aligned;
   }
   for (uint32_t layer = 0; layer < spec.num_layers; ++layer) {
-    const kernels::OpStatus status = kernels::CpuKernels().digest({
-        .units = payload.data() + layer * extent_bytes,
-        .unit_stride = static_cast<int64_t>(quire::UnitBytes(spec) / ElementBytes(spec.dtype)),
-        .valid_rows = valid_rows.data(),
-        .digests = digests.data(),
-        .n_units = record.units_per_layer(),
-        .page_tokens = spec.page_tokens,
-        .head_dim = spec.key_dim(),
-        .dtype = spec.dtype,
-        .out_dtype = spec.dtype,
-    });
+    kernels::DigestArgs args = kernels::PageDigestArgs(spec, DigestKind::kMinMax);
+    args.units = payload.data() + layer * extent_bytes;
+    args.valid_rows = valid_rows.data();
+    args.digests = digests.data();
+    args.n_units = record.units_per_layer();
+    const kernels::OpStatus status = kernels::CpuKernels().digest(args);
     if (status != kernels::OpStatus::kOk) {
       return Internal("cannot compute digests: ", kernels::Describe(status));
     }
     const auto trailer = EncodeTrailer(Crc32c(digests));
-    batch.Put(Table::kDigests, DigestKey({key, layer}), {AsText(digests), AsText(trailer)});
+    batch.Put(Table::kDigests, DigestKey({{key, layer}}), {AsText(digests), AsText(trailer)});
   }
   return OkStatus();
 }
@@ -72,10 +88,34 @@ void DigestStore::StageErase(const SegmentKey& key, Database::Batch& batch) {
 }
 
 void DigestStore::Forget(const SegmentKey& key, const SegmentRecord& record) {
-  for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) cache_.Invalidate({key, layer});
+  for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
+    for (const DigestKind kind : kernels::kDigestKinds) cache_.Invalidate({{key, layer}, kind});
+  }
 }
 
 StatusOr<DigestBytes> DigestStore::Read(const ExtentId& id, const SegmentRecord& record) {
+  const DigestId digest_id{id, DigestKind::kMinMax};
+  if (auto cached = cache_.Find(digest_id)) {
+    hits_.Add();
+    return *std::move(cached);
+  }
+  QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass, gate_->Enter(record.tenant));
+  const uint64_t epoch = cache_.epoch();
+  const StatusOr<std::string> value = database_->Get(Table::kDigests, DigestKey(digest_id));
+  QUIRE_RETURN_IF_ERROR(
+      Annotate(value.status(), "digests of segment ", id.segment.Hex(), " layer ", id.layer));
+  reads_.Add();
+  const auto checked = VerifyTrailer(*value);
+  if (!checked || checked->bytes.size() != DigestBytesPerLayer(record, DigestKind::kMinMax)) {
+    return DataLoss("digests of segment ", id.segment.Hex(), " layer ", id.layer,
+                    " fail their checksum; put the segment again");
+  }
+  const DigestBytes digests = Copy(checked->bytes);
+  cache_.Insert(digest_id, digests, digests->size() + kEntryBytes, epoch);
+  return digests;
+}
+
+StatusOr<DigestBytes> DigestStore::FindDerived(const DigestId& id, const SegmentRecord& record) {
   if (auto cached = cache_.Find(id)) {
     hits_.Add();
     return *std::move(cached);
@@ -83,18 +123,41 @@ StatusOr<DigestBytes> DigestStore::Read(const ExtentId& id, const SegmentRecord&
   QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass, gate_->Enter(record.tenant));
   const uint64_t epoch = cache_.epoch();
   const StatusOr<std::string> value = database_->Get(Table::kDigests, DigestKey(id));
-  QUIRE_RETURN_IF_ERROR(
-      Annotate(value.status(), "digests of segment ", id.segment.Hex(), " layer ", id.layer));
-  reads_.Add();
-  const auto checked = VerifyTrailer(*value);
-  if (!checked || checked->bytes.size() != DigestBytesPerLayer(record)) {
-    return DataLoss("digests of segment ", id.segment.Hex(), " layer ", id.layer,
-                    " fail their checksum; put the segment again");
+  const auto checked = value.ok() ? VerifyTrailer(*value) : std::nullopt;
+  const uint64_t bytes = DigestBytesPerLayer(record, id.kind);
+  const auto source = EncodeTrailer(SourceCrc32c(id.extent, record));
+  if (!checked || checked->bytes.size() != bytes + source.size() ||
+      AsText(checked->bytes.subspan(bytes)) != AsText(source)) {
+    return DigestBytes();  // Missing, damaged, or of units that are gone: they are made anew.
   }
-  const auto digests =
-      std::make_shared<const std::vector<std::byte>>(checked->bytes.begin(), checked->bytes.end());
-  cache_.Insert(id, digests, digests->size() + 256, epoch);
-  return DigestBytes(digests);
+  reads_.Add();
+  const DigestBytes digests = Copy(checked->bytes.first(bytes));
+  cache_.Insert(id, digests, digests->size() + kEntryBytes, epoch);
+  return digests;
+}
+
+void DigestStore::KeepDerived(const DigestId& id, const SegmentRecord& record,
+                              const DigestBytes& digests) {
+  cache_.Insert(id, digests, digests->size() + kEntryBytes, cache_.epoch());
+  const StatusOr<uint64_t> free_bytes = database_->FreeBytes();
+  if (!free_bytes.ok() || *free_bytes < kMinFreeBytes + 2 * digests->size()) return;
+  const auto source = EncodeTrailer(SourceCrc32c(id.extent, record));
+  const auto trailer = EncodeTrailer(Crc32c(AsBytes(AsText(source)), Crc32c(std::span(*digests))));
+  Database::Batch batch = database_->NewBatch();
+  batch.Put(Table::kDigests, DigestKey(id), {AsText(*digests), AsText(source), AsText(trailer)});
+  (void)database_->Commit(batch, /*sync=*/false);  // The database counts what fails.
+}
+
+bool DigestStore::IsKey(std::string_view key, uint32_t layers) {
+  if (key.size() != kExtentKeyBytes && key.size() != kExtentKeyBytes + 1) return false;
+  uint32_t layer = 0;
+  for (const char byte : key.substr(sizeof(SegmentKey::bytes), sizeof(layer))) {
+    layer = layer << 8 | static_cast<uint8_t>(byte);
+  }
+  if (layer >= layers) return false;
+  if (key.size() == kExtentKeyBytes) return true;
+  const auto kind = static_cast<DigestKind>(key.back());
+  return kernels::IsKnown(kind) && kind != DigestKind::kMinMax;
 }
 
 void DigestStore::VisitMetrics(MetricsVisitor& visit) const {

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DigestStore: per-channel minimum and maximum of the keys of every unit (FreeKV, page digests),
-// computed once when a segment is put and kept in the database and in a bounded cache. One value
-// holds one segment's digests at one layer: [pages][n_kv][2][key_dim] in the KV dtype, which holds
-// minima and maxima of its own values exactly.
-// Thread-safety: all methods may be called concurrently. I/O happens outside the lock.
+// DigestStore: digests of stored units, in the database and in a bounded cache. One value holds one
+// segment's digests of one kind at one layer: [pages][n_kv][DigestElements(kind, key_dim)] in the
+// KV dtype. Minima and maxima (FreeKV, page digests) are made once when a segment is put and
+// committed with it. Digests of other kinds are derived (digest_deriver.h) and kept here; they
+// carry the checksum of the units that they were made of, and do not count when those are no longer
+// stored. Thread-safety: all methods may be called concurrently. I/O happens outside the lock.
 #ifndef QUIRE_KVSERVER_STORE_DIGEST_STORE_H_
 #define QUIRE_KVSERVER_STORE_DIGEST_STORE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/counters.h"
@@ -26,23 +31,39 @@ namespace quire::kvserver {
 
 using DigestBytes = std::shared_ptr<const std::vector<std::byte>>;
 
+/// Bytes of the digests of one kind of a segment at one layer.
+uint64_t DigestBytesPerLayer(const SegmentRecord& record, kernels::DigestKind kind);
+/// Rows that hold tokens, for every unit of one of the segment's extents.
+std::vector<int32_t> ValidRows(const SegmentRecord& record);
+
 class DigestStore {
  public:
   /// `database` and `gate`, which reads of the database pass, outlive the store.
   DigestStore(Database* database, uint64_t cache_bytes, IoGate* gate)
       : database_(database), gate_(gate), cache_(cache_bytes) {}
 
-  /// Computes the digests of `payload`, [layers][pages][n_kv] units laid out as `record` says, over
-  /// the rows that hold tokens, and adds them to `batch`.
+  /// Computes minima and maxima of `payload`, [layers][pages][n_kv] units laid out as `record`
+  /// says, over the rows that hold tokens, and adds them to `batch`.
   Status StagePut(const SegmentKey& key, const SegmentRecord& record,
                   std::span<const std::byte> payload, Database::Batch& batch);
+  /// Digests of every kind.
   void StageErase(const SegmentKey& key, Database::Batch& batch);
   /// After a commit that erased or replaced the segment.
   void Forget(const SegmentKey& key, const SegmentRecord& record);
 
-  /// NOT_FOUND when the segment has none, DATA_LOSS when they fail their checksum,
-  /// RESOURCE_EXHAUSTED of the gate.
+  /// Minima and maxima. NOT_FOUND when the segment has none, DATA_LOSS when they fail their
+  /// checksum, RESOURCE_EXHAUSTED of the gate.
   StatusOr<DigestBytes> Read(const ExtentId& id, const SegmentRecord& record);
+
+  /// Derived digests that were kept; null when there are none of the units that `record` describes.
+  /// RESOURCE_EXHAUSTED of the gate.
+  StatusOr<DigestBytes> FindDerived(const DigestId& id, const SegmentRecord& record);
+  /// Keeps what was derived from the units that `record` describes. What does not find room is not
+  /// kept. REQUIRES: no writer of the segment but the caller.
+  void KeepDerived(const DigestId& id, const SegmentRecord& record, const DigestBytes& digests);
+
+  /// Whether `key` is one of digests of `layers` layers, of any kind.
+  static bool IsKey(std::string_view key, uint32_t layers);
 
   /// digest_reads, digest_cache_hits, digest_bytes_cached.
   void VisitMetrics(MetricsVisitor& visit) const;
@@ -50,7 +71,7 @@ class DigestStore {
  private:
   Database* const database_;
   IoGate* const gate_;
-  BoundedCache<ExtentId, DigestBytes, ExtentIdHash> cache_;
+  BoundedCache<DigestId, DigestBytes, DigestIdHash> cache_;
   Counter reads_, hits_;
 };
 

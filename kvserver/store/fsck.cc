@@ -37,7 +37,7 @@ struct Row {
 
 bool IsNewer(const Status& status) { return status.code() == StatusCode::kFailedPrecondition; }
 
-/// The layer at the end of the key of an extent or of digests; nullopt for any other key.
+/// The layer at the end of the key of an extent; nullopt for any other key.
 std::optional<uint32_t> LayerIn(std::string_view key) {
   if (key.size() != kKeyBytes + sizeof(uint32_t)) return std::nullopt;
   uint32_t layer = 0;
@@ -330,7 +330,10 @@ Status Checker::CheckOrphans(Table table, const std::string& name) {
       layers = LayersOf(segment);
     }
     const std::optional<uint32_t> layer = LayerIn(key);
-    if (layer && layers && *layer < *layers) return true;
+    if (layers &&
+        (table == Table::kDigests ? DigestStore::IsKey(key, *layers) : layer && *layer < *layers)) {
+      return true;
+    }
     orphans.push_back({table, std::string(key)});
     const auto hex = SegmentKey::FromBytes(segment);
     Add(Kind::kOrphan,

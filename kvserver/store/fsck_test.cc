@@ -164,6 +164,17 @@ TEST_F(FsckTest, DamagedDigestsAreFound) {
   ExpectFoundAndRepaired(Kind::kDigests, "fail their checksum");
 }
 
+TEST_F(FsckTest, DerivedDigestsBelongToTheirSegment) {
+  for (const TestSegment& segment : chain_) {
+    for (const kernels::DigestKind kind : kernels::kDigestKinds) {
+      ASSERT_TRUE(OpenStore()->ReadDigests("default", segment.key, 1, kind).ok());
+    }
+  }
+  EXPECT_TRUE(Check().clean());
+  Overwrite(Table::kDigests, ExtentKey(chain_[0].key, 1) + '\x07', "of an unknown kind");
+  ExpectFoundAndRepaired(Kind::kOrphan, "belongs to no segment");
+}
+
 TEST_F(FsckTest, RecordsOfNoSegmentAreFoundAndDropped) {
   const auto value = OpenDatabase()->Get(Table::kExtents, ExtentKey(chain_[2].key, 0)).value();
   Overwrite(Table::kExtents, ExtentKey(SegmentKey{.bytes = {1, 2, 3}}, 0), value);

@@ -26,6 +26,7 @@
 #include "common/base/status.h"
 #include "common/page/key.h"
 #include "common/page/kv_spec.h"
+#include "kernels/api/digest.h"
 #include "kvserver/store/chain.h"
 #include "kvserver/store/codec/codec.h"
 #include "kvserver/store/io_gate.h"
@@ -38,7 +39,8 @@ namespace quire::kvserver {
 
 enum class Durability : uint8_t { kMemory, kReplicated, kPersisted };
 
-/// Digests of the pages of one segment at one layer: [pages][n_kv][2][key_dim] in the KV dtype.
+/// Digests of the pages of one segment at one layer: [pages][n_kv][DigestElements(kind, key_dim)]
+/// in the KV dtype.
 struct SegmentDigests {
   std::shared_ptr<const std::vector<std::byte>> bytes;
   uint32_t num_pages = 0;
@@ -126,9 +128,15 @@ class PageStore {
   /// allocating.
   virtual Status ReadUnits(std::string_view tenant, std::span<const UnitAddress> units,
                            std::vector<UnitBytes>* out) = 0;
-  /// Digests of one segment at one layer, from memory when a recent call read them.
+  /// Digests of one segment at one layer, from memory when a recent call read them. Puts make those
+  /// of minima and maxima; other kinds are computed from the stored units when they are first asked
+  /// for, and kept. INVALID_ARGUMENT for a layer or a kind that the segment cannot have.
   virtual StatusOr<SegmentDigests> ReadDigests(std::string_view tenant, const SegmentKey& key,
-                                               uint32_t layer) = 0;
+                                               uint32_t layer, kernels::DigestKind kind) = 0;
+  StatusOr<SegmentDigests> ReadDigests(std::string_view tenant, const SegmentKey& key,
+                                       uint32_t layer) {
+    return ReadDigests(tenant, key, layer, kernels::DigestKind::kMinMax);
+  }
 
   virtual StatusOr<ChainStat> StatChain(std::string_view tenant, const Chain& chain) = 0;
 

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/api/page_digest.h"
+#include "kernels/cpu/cpu_kernels.h"
 #include "kvserver/store/testing/page_store_fixture.h"
 
 namespace quire::kvserver::testing {
@@ -87,6 +89,37 @@ TEST_P(PageStoreCodecTest, DigestsBoundTheKeysThatAreRead) {
         ASSERT_LE(key, LoadElement(bounds, in_layer * 2 * d + d + i % d, spec_.dtype));
       }
     }
+  }
+}
+
+TEST_P(PageStoreCodecTest, EveryKindOfDigestsIsOfTheKeysThatAreReadAndIsMadeOnce) {
+  constexpr size_t kTokens = 6;  // The last page is short.
+  const auto segment = PutEncoded(codec(), kTokens);
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  const std::vector<std::byte> read = Read(*segment);
+  std::vector<int32_t> rows;
+  for (uint32_t page = 0; page < 2; ++page) {
+    rows.insert(rows.end(), spec_.num_kv_heads,
+                static_cast<int32_t>(TokensInPage(spec_, kTokens, page)));
+  }
+  for (int round = 0; round < 2; ++round) {
+    for (const kernels::DigestKind kind : kernels::kDigestKinds) {
+      for (uint32_t layer = 0; layer < spec_.num_layers; ++layer) {
+        std::vector<std::byte> want(2 * kernels::PageDigestBytes(spec_, kind));
+        kernels::DigestArgs args = kernels::PageDigestArgs(spec_, kind);
+        args.units = read.data() + layer * ExtentBytes(spec_, 2);
+        args.valid_rows = rows.data();
+        args.digests = want.data();
+        args.n_units = static_cast<int64_t>(rows.size());
+        ASSERT_EQ(kernels::CpuReference().digest(args), kernels::OpStatus::kOk);
+        const auto digests = store_->ReadDigests("default", segment->key, layer, kind);
+        ASSERT_TRUE(digests.ok()) << digests.status();
+        EXPECT_EQ(digests->num_pages, 2u);
+        EXPECT_EQ(*digests->bytes, want) << static_cast<int>(kind) << " layer " << layer;
+      }
+    }
+    EXPECT_EQ(Count("digests_derived"), round == 0 ? 4 * spec_.num_layers : 0u);
+    Open();
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/api/page_digest.h"
 #include "kvserver/store/payload/engine_choice.h"
 #include "kvserver/store/policy/eviction_factory.h"
 #include "kvserver/store/policy/touch_promotion.h"
@@ -121,6 +122,8 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
                .latencies = latencies_.get(),
                .prefill_cost = options.prefill_cost},
               std::make_unique<TouchPromotion>(options.promote_after_touches, kPromotionMemory)),
+      deriver_(
+          {.digests = &digests_, .reader = &reader_, .catalog = &catalog_, .writers = &writers_}),
       space_(options.ssd_bytes, options.tenant_ssd_quota_bytes),
       writer_({.database = database_.get(),
                .payload = payload_.get(),
@@ -204,7 +207,7 @@ Status PageStoreImpl::ReadUnits(std::string_view tenant, std::span<const UnitAdd
 }
 
 StatusOr<SegmentDigests> PageStoreImpl::ReadDigests(std::string_view tenant, const SegmentKey& key,
-                                                    uint32_t layer) {
+                                                    uint32_t layer, kernels::DigestKind kind) {
   const LatencyTimer timer(latencies_->digests, latencies_->clock);
   QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
   QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(tenant, key));
@@ -212,7 +215,15 @@ StatusOr<SegmentDigests> PageStoreImpl::ReadDigests(std::string_view tenant, con
     return InvalidArgument("segment ", key.Hex(), " has no layer ", layer, ": it has ",
                            record->spec.num_layers);
   }
-  StatusOr<DigestBytes> digests = digests_.Read({key, layer}, *record);
+  if (!kernels::HasDigest(record->spec, kind)) {
+    return InvalidArgument("segment ", key.Hex(), " cannot have digests of kind ",
+                           static_cast<int>(kind), ": discs pair channels, and it has ",
+                           record->spec.key_dim());
+  }
+  const ExtentId id{key, layer};
+  StatusOr<DigestBytes> digests = kind == kernels::DigestKind::kMinMax
+                                      ? digests_.Read(id, *record)
+                                      : deriver_.Read({id, kind}, *record);
   if (digests.status().code() == StatusCode::kDataLoss) catalog_.MarkDamaged(key);
   QUIRE_RETURN_IF_ERROR(digests.status());
   return SegmentDigests{.bytes = *std::move(digests), .num_pages = record->num_pages()};
@@ -301,6 +312,7 @@ void PageStoreImpl::VisitMetrics(MetricsVisitor& visit) const {
   reader_.VisitMetrics(visit);
   catalog_.VisitMetrics(visit);
   digests_.VisitMetrics(visit);
+  deriver_.VisitMetrics(visit);
   dram_->VisitMetrics(visit);
   ssd_.VisitMetrics(visit);
   visit.Counter("ssd_extents_dropped",

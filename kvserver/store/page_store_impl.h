@@ -15,6 +15,7 @@
 
 #include "kvserver/store/data_directory.h"
 #include "kvserver/store/database.h"
+#include "kvserver/store/digest_deriver.h"
 #include "kvserver/store/digest_store.h"
 #include "kvserver/store/dram_tier.h"
 #include "kvserver/store/io_gate.h"
@@ -54,8 +55,9 @@ class PageStoreImpl final : public PageStore {
   StatusOr<std::vector<TokenId>> Tokens(std::string_view tenant, const SegmentKey& key) override;
   Status ReadUnits(std::string_view tenant, std::span<const UnitAddress> units,
                    std::vector<UnitBytes>* out) override;
+  using PageStore::ReadDigests;
   StatusOr<SegmentDigests> ReadDigests(std::string_view tenant, const SegmentKey& key,
-                                       uint32_t layer) override;
+                                       uint32_t layer, kernels::DigestKind kind) override;
   StatusOr<ChainStat> StatChain(std::string_view tenant, const Chain& chain) override;
   Status DeleteSegment(std::string_view tenant, const SegmentKey& key) override;
   Status PinSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;
@@ -109,6 +111,7 @@ class PageStoreImpl final : public PageStore {
   DigestStore digests_;
   KeyedLock writers_;
   UnitReader reader_;
+  DigestDeriver deriver_;
   SpaceAccounts space_;
   Counter segments_, deletes_, dropped_, lost_bytes_;
   SegmentWriter writer_;

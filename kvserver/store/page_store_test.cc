@@ -109,6 +109,32 @@ TEST_F(PageStoreTest, DigestsAreTheMinimumAndMaximumOverRowsThatHoldTokens) {
   EXPECT_EQ(Count("digest_cache_hits"), 1u);
 }
 
+TEST_F(PageStoreTest, DerivedDigestsGoWithTheirSegmentAndKindsThatCannotBeAreRefused) {
+  using kernels::DigestKind;
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  ASSERT_TRUE(store_->ReadDigests("default", segment->key, 1, DigestKind::kMean).ok());
+  ASSERT_TRUE(store_->ReadDigests("default", segment->key, 1, DigestKind::kMean).ok());
+  EXPECT_EQ(Count("digests_derived"), 1u);
+  EXPECT_EQ(Count("digest_cache_hits"), 1u);
+  EXPECT_EQ(store_->ReadDigests("other", segment->key, 1, DigestKind::kMean).status().code(),
+            StatusCode::kNotFound);
+  EXPECT_EQ(store_->ReadDigests("default", segment->key, 2, DigestKind::kMean).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      store_->ReadDigests("default", segment->key, 1, static_cast<DigestKind>(6)).status().code(),
+      StatusCode::kInvalidArgument);
+  ASSERT_TRUE(store_->DeleteSegment("default", segment->key).ok());
+  EXPECT_EQ(store_->ReadDigests("default", segment->key, 1, DigestKind::kMean).status().code(),
+            StatusCode::kNotFound);
+  spec_.head_dim = 5;
+  spec_.rope.rotary_dim = 4;
+  const auto odd = PutTestSegment(*store_, spec_, 1);
+  ASSERT_TRUE(odd.ok()) << odd.status();
+  EXPECT_EQ(store_->ReadDigests("default", odd->key, 0, DigestKind::kDisc).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_TRUE(store_->ReadDigests("default", odd->key, 0, DigestKind::kCentreRadius).ok());
+}
+
 TEST_F(PageStoreTest, APayloadMayStartAtAnyByte) {
   const auto payload = MakePayload(spec_, 8, 1);
   std::vector<std::byte> shifted(payload.size() + 1);

@@ -302,6 +302,31 @@ TEST_F(PageStoreTiersTest, DamagedDigestsAreDataLoss) {
   EXPECT_TRUE(store_->ReadDigests("default", segment->key, 0).ok()) << "repaired by the put";
 }
 
+TEST_F(PageStoreTiersTest, DerivedDigestsThatAreDamagedOrOfOtherUnitsAreMadeAnew) {
+  const kernels::DigestKind kind = kernels::DigestKind::kCentreRadius;
+  const auto one = PutTestSegment(*store_, spec_, 1);
+  const auto two = PutTestSegment(*store_, spec_, 2);
+  const auto key_of = [&](const TestSegment& segment) {
+    std::string key(segment.key.view());
+    key.append(4, '\0');
+    return key + static_cast<char>(kind);
+  };
+  const auto read = [&](const TestSegment& segment) {
+    const auto digests = store_->ReadDigests("default", segment.key, 0, kind);
+    EXPECT_TRUE(digests.ok()) << digests.status();
+    return *digests->bytes;
+  };
+  const auto of_one = read(*one), of_two = read(*two);
+  const std::string kept = *store_->database().Get(Table::kDigests, key_of(*one));
+  OverwriteRecord(Table::kDigests, key_of(*one), "damaged");
+  OverwriteRecord(Table::kDigests, key_of(*two), kept);  // Intact, and not of these units.
+  Open();
+  EXPECT_EQ(read(*one), of_one);
+  EXPECT_EQ(read(*two), of_two);
+  EXPECT_EQ(Count("digests_derived"), 2u);
+  EXPECT_EQ(*store_->database().Get(Table::kDigests, key_of(*one)), kept);
+}
+
 TEST_F(PageStoreTiersTest, ADamagedSaltIsNotReplacedInSilence) {
   OverwriteRecord(Table::kTenants, "default", "damaged");
   store_.reset();

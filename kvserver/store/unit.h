@@ -9,6 +9,7 @@
 
 #include "common/base/payload.h"
 #include "common/page/key.h"
+#include "kernels/api/digest.h"
 
 namespace quire::kvserver {
 
@@ -36,6 +37,19 @@ struct ExtentId {
 struct ExtentIdHash {
   size_t operator()(const ExtentId& id) const {
     return SegmentKeyHash()(id.segment) ^ (size_t{id.layer} * 0x9e3779b97f4a7c15ull);
+  }
+};
+
+/// Names the digests of one kind of the units of an extent.
+struct DigestId {
+  ExtentId extent;
+  kernels::DigestKind kind = kernels::DigestKind::kMinMax;
+  friend auto operator<=>(const DigestId&, const DigestId&) = default;
+};
+
+struct DigestIdHash {
+  size_t operator()(const DigestId& id) const {
+    return ExtentIdHash()(id.extent) + static_cast<size_t>(id.kind);
   }
 };
 

@@ -191,6 +191,7 @@ void WriteSessionSeeds(const fs::path& dir) {
   second.set_member(1);
   second.set_end_page(3);
   query.set_num_pages(3);
+  query.set_digest(v1::DIGEST_KIND_CENTRE_RADIUS);
   add(0, recall);
   Write(dir / "query", calls);
 }
@@ -209,6 +210,8 @@ void WriteServiceSeeds(const fs::path& dir) {
   member.set_position_offset(-7);
   open.set_slots_per_head(4);
   open.add_managed_layers(1);
+  open.mutable_hold_digests()->set_kind(v1::DIGEST_KIND_DISC);
+  open.mutable_hold_digests()->add_layers(1);
   seed(1, "open", open.SerializeAsString());
   v1::ResyncRequest resync;
   ResidentMap map = shape.Map();

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "common/base/clock.h"
+#include "common/base/executor.h"
 #include "common/page/layout.h"
 #include "common/page/page_name.h"
 #include "kernels/cpu/cpu_kernels.h"
@@ -54,13 +55,15 @@ struct World {
 
   const KvSpec spec = testing::TestSpec();
   testing::FakePageStore store;
+  InlineExecutor executor;
   ContextTable contexts{
       {.store = &store, .ops = &kernels::CpuReference(), .clock = &SystemClock()}};
   ContextResolver resolver{&store, nullptr, &contexts};
   SessionManager sessions{{.store = &store,
                            .resolver = &resolver,
                            .ops = &kernels::CpuReference(),
-                           .clock = &SystemClock()}};
+                           .clock = &SystemClock(),
+                           .executor = &executor}};
   const uint64_t sealed;
   const uint64_t open;
 };
@@ -145,8 +148,12 @@ void RunCall(World& world, uint64_t id, uint8_t kind, std::string_view bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static World* const world = new World();
-  const auto opened = world->sessions.Open(
-      kTenant, {{world->Members(), world->Members()}, world->spec, kSlots, {}});
+  const auto opened =
+      world->sessions.Open(kTenant, {{world->Members(), world->Members()},
+                                     world->spec,
+                                     kSlots,
+                                     {},
+                                     HeldDigestsShape{kernels::DigestKind::kMean, {1}}});
   Require(opened.ok());
   std::string_view rest(reinterpret_cast<const char*>(data), size);
   while (rest.size() >= 2) {

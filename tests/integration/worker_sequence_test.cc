@@ -110,6 +110,26 @@ TEST(WorkerSequenceTest, SparseAnswersAreThoseOfTheDefinitionOnBothSides) {
   }
 }
 
+TEST(WorkerSequenceTest, EveryKindOfDigestAnswersTheSameOnBothSides) {
+  WorkerFixture fixture(WorkerFixture::Small(), {.num_layers = 3, .num_query_heads = 6});
+  fixture.Ingest(RandomTokens(150, 4));
+  const std::vector<TokenId> question = RandomTokens(40, 5);
+  std::vector<float> by_min_max;
+  bool differ = false;
+  for (const kernels::DigestKind kind : kernels::kDigestKinds) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    RetrievalOptions retrieval = fixture.engine().options().retrieval;
+    retrieval.digest = kind;
+    retrieval.side = SelectionSide::kWorker;
+    const std::vector<float> here = Ask(fixture, retrieval, question);
+    retrieval.side = SelectionSide::kServer;
+    EXPECT_LE(MaxDifference(Ask(fixture, retrieval, question), here), 1e-4f);
+    if (by_min_max.empty()) by_min_max = here;
+    differ = differ || MaxDifference(by_min_max, here) > 1e-2f;
+  }
+  EXPECT_TRUE(differ) << "another kind selects other pages";
+}
+
 TEST(WorkerSequenceTest, OnlyTheDiffMovesAndTheBudgetHolds) {
   WorkerFixture fixture;
   fixture.Ingest(RandomTokens(200, 1));

@@ -16,6 +16,7 @@
 #include "common/base/checksum.h"
 #include "common/base/mutex.h"
 #include "common/page/layout.h"
+#include "kernels/api/page_digest.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kvserver/store/memory_metadata_store.h"
 #include "kvserver/store/page_store.h"
@@ -30,6 +31,11 @@ class FakePageStore : public PageStore {
   size_t num_segments() const {
     MutexLock lock(mutex_);
     return segments_.size();
+  }
+  /// Calls of ReadDigests that did not fail.
+  uint64_t digest_reads() const {
+    MutexLock lock(mutex_);
+    return digest_reads_;
   }
 
   StatusOr<PutSegmentResult> PutSegment(std::string_view tenant,
@@ -100,10 +106,12 @@ class FakePageStore : public PageStore {
     return OkStatus();
   }
 
-  StatusOr<SegmentDigests> ReadDigests(std::string_view, const SegmentKey& key,
-                                       uint32_t layer) override {
+  using PageStore::ReadDigests;
+  StatusOr<SegmentDigests> ReadDigests(std::string_view, const SegmentKey& key, uint32_t layer,
+                                       kernels::DigestKind kind) override {
     MutexLock lock(mutex_);
     QUIRE_RETURN_IF_ERROR(read_failure_);
+    ++digest_reads_;
     QUIRE_ASSIGN_OR_RETURN(const Segment* segment, Find(key));
     const KvSpec& spec = segment->spec;
     const uint32_t pages = PageCount(spec, segment->tokens.size());
@@ -112,18 +120,14 @@ class FakePageStore : public PageStore {
       rows.push_back(static_cast<int32_t>(
           TokensInPage(spec, segment->tokens.size(), unit / spec.num_kv_heads)));
     }
-    auto digests = std::make_shared<std::vector<std::byte>>(rows.size() * 2 * spec.key_dim() *
-                                                            ElementBytes(spec.dtype));
-    const kernels::OpStatus status = kernels::CpuReference().digest(
-        {.units = segment->payload->data() + layer * ExtentBytes(spec, pages),
-         .unit_stride = static_cast<int64_t>(spec.rows_per_unit()) * spec.key_dim(),
-         .valid_rows = rows.data(),
-         .digests = digests->data(),
-         .n_units = static_cast<int64_t>(rows.size()),
-         .page_tokens = spec.page_tokens,
-         .head_dim = spec.key_dim(),
-         .dtype = spec.dtype,
-         .out_dtype = spec.dtype});
+    auto digests =
+        std::make_shared<std::vector<std::byte>>(pages * kernels::PageDigestBytes(spec, kind));
+    kernels::DigestArgs args = kernels::PageDigestArgs(spec, kind);
+    args.units = segment->payload->data() + layer * ExtentBytes(spec, pages);
+    args.valid_rows = rows.data();
+    args.digests = digests->data();
+    args.n_units = static_cast<int64_t>(rows.size());
+    const kernels::OpStatus status = kernels::CpuReference().digest(args);
     if (status != kernels::OpStatus::kOk) return Internal(kernels::Describe(status));
     return SegmentDigests{std::move(digests), pages};
   }
@@ -186,6 +190,7 @@ class FakePageStore : public PageStore {
   std::map<SegmentKey, int> pins_ QUIRE_GUARDED_BY(mutex_);
   Status put_failure_ QUIRE_GUARDED_BY(mutex_);
   Status read_failure_ QUIRE_GUARDED_BY(mutex_);
+  uint64_t digest_reads_ QUIRE_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace quire::kvserver::testing

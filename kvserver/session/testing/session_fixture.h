@@ -18,6 +18,7 @@
 #include "kvserver/session/testing/fake_page_store.h"
 #include "kvserver/session/testing/test_pages.h"
 #include "tests/kit/fake_clock.h"
+#include "tests/kit/manual_executor.h"
 
 namespace quire::kvserver::testing {
 
@@ -98,6 +99,7 @@ class SessionFixture : public ::testing::Test {
   const KvSpec spec_ = TestSpec();
   FakePageStore store_;
   quire::testing::FakeClock clock_;
+  quire::testing::ManualExecutor executor_;
   ContextTable contexts_{{.max_contexts_per_tenant = 4,
                           .max_bytes_per_tenant = 1 << 20,
                           .store = &store_,
@@ -109,7 +111,8 @@ class SessionFixture : public ::testing::Test {
                             .store = &store_,
                             .resolver = &resolver_,
                             .ops = &kernels::CpuReference(),
-                            .clock = &clock_}};
+                            .clock = &clock_,
+                            .executor = &executor_}};
 };
 
 }  // namespace quire::kvserver::testing

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// page_digest: what the digest and score ops are told of a KvSpec's pages. Server and worker both
+// tell them this, so that both make the same digests and give the same scores. Digests are in the
+// KV dtype.
+#ifndef QUIRE_KERNELS_API_PAGE_DIGEST_H_
+#define QUIRE_KERNELS_API_PAGE_DIGEST_H_
+
+#include <cstdint>
+
+#include "common/page/kv_spec.h"
+#include "kernels/api/digest.h"
+#include "kernels/api/score.h"
+
+namespace quire::kernels {
+
+/// Whether units of `spec` have digests of this kind: discs need channels in pairs.
+inline bool HasDigest(const KvSpec& spec, DigestKind kind) {
+  return IsKnown(kind) && (kind != DigestKind::kDisc || spec.key_dim() % 2 == 0);
+}
+
+/// Bytes of the digests of one page at one layer, [n_kv][DigestElements].
+inline uint64_t PageDigestBytes(const KvSpec& spec, DigestKind kind = DigestKind::kMinMax) {
+  return uint64_t{spec.num_kv_heads} * static_cast<uint64_t>(DigestElements(kind, spec.key_dim())) *
+         ElementBytes(spec.dtype);
+}
+
+/// The channels that discs pair as RoPE does. MLA's rotated channels follow others: none.
+inline int64_t PairedChannels(const KvSpec& spec) {
+  return spec.attention == AttentionKind::kMla ? 0 : spec.rope.rotary_dim;
+}
+
+/// Everything but units, digests and their number.
+inline DigestArgs PageDigestArgs(const KvSpec& spec, DigestKind kind) {
+  return {.unit_stride = int64_t{spec.rows_per_unit()} * spec.key_dim(),
+          .page_tokens = spec.page_tokens,
+          .head_dim = spec.key_dim(),
+          .dtype = spec.dtype,
+          .out_dtype = spec.dtype,
+          .kind = kind,
+          .rotary_dim = PairedChannels(spec),
+          .interleaved = spec.rope.interleaved};
+}
+
+/// Everything but queries, digests, scores and their number.
+inline ScoreArgs PageScoreArgs(const KvSpec& spec, DigestKind kind) {
+  return {.n_kv = spec.num_kv_heads,
+          .head_dim = spec.key_dim(),
+          .dtype = spec.dtype,
+          .kind = kind,
+          .rotary_dim = PairedChannels(spec),
+          .interleaved = spec.rope.interleaved};
+}
+
+}  // namespace quire::kernels
+
+#endif  // QUIRE_KERNELS_API_PAGE_DIGEST_H_

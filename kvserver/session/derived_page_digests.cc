@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/session/derived_page_digests.h"
+
+#include <cstring>
+
+#include "kernels/api/page_digest.h"
+#include "kernels/cpu/cpu_kernels.h"
+
+namespace quire::kvserver {
+namespace {
+
+using kernels::DigestKind;
+
+StatusOr<std::vector<std::byte>> Make(const KvSpec& spec, DigestKind kind, const LayerUnits& from) {
+  std::vector<std::byte> digests(kernels::PageDigestBytes(spec, kind));
+  const std::vector<int32_t> valid_rows(spec.num_kv_heads, static_cast<int32_t>(from.rows));
+  kernels::DigestArgs args = kernels::PageDigestArgs(spec, kind);
+  args.units = from.units;
+  args.valid_rows = valid_rows.data();
+  args.digests = digests.data();
+  args.n_units = spec.num_kv_heads;
+  const kernels::OpStatus status = kernels::CpuKernels().digest(args);
+  if (status == kernels::OpStatus::kOk) return digests;
+  return Internal("kernel digest: ", kernels::Describe(status));
+}
+
+}  // namespace
+
+uint64_t DerivedPageDigests::MaxBytes(const KvSpec& spec) {
+  uint64_t bytes = 0;
+  for (const DigestKind kind : kernels::kDigestKinds) {
+    if (kind != DigestKind::kMinMax) bytes += kernels::PageDigestBytes(spec, kind);
+  }
+  return bytes * spec.num_layers;
+}
+
+Status DerivedPageDigests::CopyTo(const KvSpec& spec, DigestKind kind, const LayerUnits& from,
+                                  std::byte* out) {
+  MutexLock lock(mutex_);
+  std::vector<std::byte>& digests = made_[{kind, from.layer}];
+  if (digests.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(digests, Make(spec, kind, from));
+  }
+  std::memcpy(out, digests.data(), digests.size());
+  return OkStatus();
+}
+
+}  // namespace quire::kvserver

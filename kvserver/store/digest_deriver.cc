@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/store/digest_deriver.h"
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "kernels/api/page_digest.h"
+#include "kernels/cpu/cpu_kernels.h"
+
+namespace quire::kvserver {
+namespace {
+
+/// One array of all units, aligned for their dtype.
+std::vector<std::byte> Join(std::span<const UnitBytes> units, uint64_t unit_bytes) {
+  std::vector<std::byte> joined(units.size() * unit_bytes);
+  for (size_t i = 0; i < units.size(); ++i) {
+    std::memcpy(joined.data() + i * unit_bytes, units[i].slice.bytes.data(), unit_bytes);
+  }
+  return joined;
+}
+
+}  // namespace
+
+StatusOr<DigestBytes> DigestDeriver::Read(const DigestId& id, const SegmentRecord& record) {
+  QUIRE_ASSIGN_OR_RETURN(DigestBytes digests, parts_.digests->FindDerived(id, record));
+  if (digests != nullptr) return digests;
+  QUIRE_ASSIGN_OR_RETURN(digests, Derive(id, record));
+  derived_.Add();
+  Keep(id, record, digests);
+  return digests;
+}
+
+StatusOr<DigestBytes> DigestDeriver::Derive(const DigestId& id, const SegmentRecord& record) {
+  std::vector<UnitAddress> addresses;
+  for (uint32_t unit = 0; unit < record.units_per_layer(); ++unit) {
+    addresses.push_back({id.extent.segment, id.extent.layer, unit});
+  }
+  std::vector<UnitBytes> units;
+  QUIRE_RETURN_IF_ERROR(parts_.reader->Read(record.tenant, addresses, &units));
+  const std::vector<std::byte> joined = Join(units, quire::UnitBytes(record.spec));
+  const std::vector<int32_t> valid_rows = ValidRows(record);
+  auto digests = std::make_shared<std::vector<std::byte>>(DigestBytesPerLayer(record, id.kind));
+  kernels::DigestArgs args = kernels::PageDigestArgs(record.spec, id.kind);
+  args.units = joined.data();
+  args.valid_rows = valid_rows.data();
+  args.digests = digests->data();
+  args.n_units = record.units_per_layer();
+  const kernels::OpStatus status = kernels::CpuKernels().digest(args);
+  if (status != kernels::OpStatus::kOk) {
+    return Internal("cannot compute digests: ", kernels::Describe(status));
+  }
+  return DigestBytes(std::move(digests));
+}
+
+// The writers' lock keeps a delete from finishing between the look and the put, which would leave
+// digests that no segment stands for.
+void DigestDeriver::Keep(const DigestId& id, const SegmentRecord& record,
+                         const DigestBytes& digests) {
+  const auto guard = parts_.writers->TryAcquire(id.extent.segment);
+  if (!guard) return;
+  const StatusOr<SegmentRecordPtr> now = parts_.catalog->Find(record.tenant, id.extent.segment);
+  if (!now.ok() || (*now)->unit_crc32c != record.unit_crc32c) return;
+  parts_.digests->KeepDerived(id, record, digests);
+}
+
+void DigestDeriver::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Counter("digests_derived",
+                "Digests of one segment and layer computed from its stored units, for a kind that "
+                "was not there.",
+                derived_.Get());
+}
+
+}  // namespace quire::kvserver
