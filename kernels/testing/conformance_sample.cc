@@ -77,13 +77,13 @@ void CheckSample(Workbench& bench, const Case& c, std::vector<float> values, int
 TEST_P(OpConformance, SampleEqualsReference) {
   QUIRE_REQUIRE_OP(sample);
   for (const Case& c : kCases) {
-    for (const int64_t vocab : {1, 2, 31, 1000, 5000}) {
-      CheckSample(bench_, c, bench_.Floats(40 * vocab, 3.0f), 40);
+    for (const int64_t vocab : {1, 31, 1500}) {
+      CheckSample(bench_, c, bench_.Floats(2 * vocab, 3.0f), 2);
       // Few distinct logits: ties decide.
-      std::vector<float> values = bench_.Floats(40 * vocab);
+      std::vector<float> values = bench_.Floats(2 * vocab);
       const float distinct[] = {0.0f, -0.0f, 1.0f, -1.0f, kNaN, -kInfinity};
       for (float& value : values) value = distinct[bench_.Random(0, 5)];
-      CheckSample(bench_, c, values, 40);
+      CheckSample(bench_, c, values, 2);
     }
   }
 }
