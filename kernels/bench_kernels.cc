@@ -152,6 +152,56 @@ void BenchTranspose(const Timer& timer, Report* report) {
   report->Raw("hnd_to_nhd_gb_s", gigabytes / s[2]);
 }
 
+/// Recall of int8 units and of raw ones whose keys move, against memcpy of what they write.
+void BenchPlace(const Timer& timer, Report* report) {
+  const UnitShape shape{kPageTokens, kDim, true, DType::kBF16};
+  const int64_t n = kPages * kKvHeads;
+  const std::vector<uint16_t> units = RandomElements(n * shape.raw_bytes() / 2);
+  std::vector<uint8_t> encoded(n * EncodedUnitBytes(UnitCodec::kInt8, shape));
+  std::vector<uint16_t> k(units.size() / 2), v(k.size());
+  std::vector<UnitPlacement> places;
+  for (const int32_t slot : ShuffledSlots()) {
+    for (int32_t g = 0; g < kKvHeads; ++g) places.push_back({slot, g});
+  }
+  const std::vector<int32_t> rotations(n, 0);
+  const std::vector<float> angles(kDim / 2, std::sqrt(0.5f));
+  const KernelTable& ops = CpuKernels();
+  PlaceUnitsArgs int8{.encoded = encoded.data(),
+                      .placements = places.data(),
+                      .cos_table = angles.data(),
+                      .sin_table = angles.data(),
+                      .k_pool = k.data(),
+                      .v_pool = v.data(),
+                      .num_slots = kPages,
+                      .n_units = n,
+                      .n_kv = kKvHeads,
+                      .n_rotations = 1,
+                      .rotary_dim = kDim,
+                      .shape = shape,
+                      .codec = UnitCodec::kInt8};
+  PlaceUnitsArgs rotated = int8;
+  rotated.encoded = units.data();
+  rotated.codec = UnitCodec::kRaw;
+  rotated.rotations = rotations.data();
+  const OpStatus coded = ops.encode_unit({.units = units.data(),
+                                          .encoded = encoded.data(),
+                                          .encoded_bytes = static_cast<int64_t>(encoded.size()),
+                                          .n_units = n,
+                                          .shape = shape,
+                                          .codec = UnitCodec::kInt8});
+  const std::vector<double> s = timer.Run({
+      [&] {
+        memcpy(k.data(), units.data(), 2 * k.size());
+        memcpy(v.data(), units.data() + k.size(), 2 * v.size());
+        return coded;
+      },
+      [&] { return ops.place_units(int8); },
+      [&] { return ops.place_units(rotated); },
+  });
+  report->Ratio("place_int8_vs_memcpy", s[0] / s[1]);
+  report->Ratio("place_rotated_vs_memcpy", s[0] / s[2]);
+}
+
 void BenchSelect(const Timer& timer, Report* report) {
   const std::vector<uint16_t> units = RandomElements(kPages * kKvHeads * 2 * kPageTokens * kDim);
   std::vector<uint16_t> digests(kPages * kKvHeads * 2 * kDim), copy(digests.size());
@@ -218,6 +268,7 @@ void BenchAttention(const Timer& timer, Report* report) {
   const std::vector<float> keys = RandomFloats(kPrompt * kKvHeads * kDim);
   const std::vector<float> square = RandomFloats(kSide * kSide);
   std::vector<float> out(q.size());
+  std::vector<uint16_t> copy(2 * kBudgetSlots * kPageTokens * kKvHeads * kDim);
   const float scale = 1.0f / std::sqrt(static_cast<float>(kDim));
   const KernelTable& ops = CpuKernels();
   const std::vector<double> s = timer.Run({
@@ -265,12 +316,19 @@ void BenchAttention(const Timer& timer, Report* report) {
                            .in = kQueryHeads * kDim,
                            .out = kPrompt});
       },
+      [&] {
+        const size_t each = copy.size() / 2;
+        memcpy(copy.data(), k.data(), 2 * each);
+        memcpy(copy.data() + each, v.data(), 2 * each);
+        return OpStatus::kOk;
+      },
   });
   // Causal: half of 4 * n^2 * d * heads operations.
   const double dense_flops = 2.0 * kPrompt * kPrompt * kDim * kQueryHeads;
   const double gemm_flops = 2.0 * kSide * kSide * kSide;
   const double kv_bytes = 2.0 * 2.0 * kBudgetSlots * kPageTokens * kKvHeads * kDim;
   report->Ratio("dense_attention_vs_matmul", dense_flops / s[1] / (gemm_flops / s[2]));
+  report->Ratio("paged_attention_vs_memcpy_of_kv", s[4] / s[0]);
   report->Raw("dense_attention_gflop_s", 1e-9 * dense_flops / s[1]);
   report->Raw("matmul_gflop_s", 1e-9 * gemm_flops / s[2]);
   report->Raw("matmul_one_row_gb_s", 1e-9 * 4.0 * kQueryHeads * kDim * kPrompt / s[3]);
@@ -286,6 +344,7 @@ int main(int argc, char** argv) {
   const quire::kernels::Timer timer(repeats);
   quire::kernels::Report report;
   quire::kernels::BenchTranspose(timer, &report);
+  quire::kernels::BenchPlace(timer, &report);
   quire::kernels::BenchSelect(timer, &report);
   quire::kernels::BenchAttention(timer, &report);
   report.Print(repeats);

@@ -2,13 +2,20 @@
 //
 // paged_attention: decode attention of one query token over the slots it lists. Each head may see
 // another page in the same slot (the slot trick of spec 0.2) and another number of its rows, 0 for
-// none. The order of slots does not matter, as keys carry their rotation. Merge parts with the
-// log-sum-exp.
+// none. The order of slots does not matter, as keys carry their rotation. Several sequences of a
+// batch may share slots; shorter lists are filled up with slots of 0 rows. Merge parts with the
+// log-sum-exp (merge_attention.h).
+//
+// A device splits the slots of a head over as many blocks as its workspace has room for, of
+// AttentionSplitBytes each, and merges them; without workspace one block does a head alone. The CPU
+// needs none.
 //
 // Rows past valid_tokens are never used, whatever they hold; NaN in a used row makes out NaN.
 // Tolerance: |out - reference| <= 1e-4 * max|v| of the head; lse 1e-4 + 1e-5 * |lse|.
 // Errors: kBadShape for a size < 1, n_q not a multiple of n_kv, a slot or valid_tokens out of
-// range, a head without any valid token, scale that is not finite, a missing pointer.
+// range, a head without any valid token, scale that is not finite, a missing pointer, a workspace
+// of negative size. A device that cannot read the lists takes a slot out of range for an empty one,
+// rows beyond p for p, and answers a head without any row with out = 0 and lse = -infinity.
 #ifndef QUIRE_KERNELS_API_PAGED_ATTENTION_H_
 #define QUIRE_KERNELS_API_PAGED_ATTENTION_H_
 
@@ -19,15 +26,23 @@
 
 namespace quire::kernels {
 
+/// Workspace that one split needs: `rows` results (batch * n_q) of `dim` channels and their lse.
+constexpr int64_t AttentionSplitBytes(int64_t rows, int64_t dim) { return rows * (dim + 1) * 4; }
+
 struct PagedAttentionArgs {
-  const float* q = nullptr;        ///< [n_q][d], rotated like the keys
-  const void* k_pool = nullptr;    ///< [num_slots][p][n_kv][d] dtype
-  const void* v_pool = nullptr;    ///< [num_slots][p][n_kv][d] dtype
-  const int32_t* slots = nullptr;  ///< [n_slots], each in [0, num_slots)
-  /// [n_kv][n_slots], each 0..p: leading rows of slots[s] that KV head g attends to
+  const float* q = nullptr;      ///< [batch][n_q][d], rotated like the keys
+  const void* k_pool = nullptr;  ///< [num_slots][p][n_kv][d] dtype, or fp8 codes
+  const void* v_pool = nullptr;  ///< [num_slots][p][n_kv][d] dtype, or fp8 codes
+  const float* k_scales =
+      nullptr;  ///< [num_slots][n_kv], with fp8_pools only: value = code * scale
+  const float* v_scales = nullptr;  ///< [num_slots][n_kv], likewise
+  const int32_t* slots = nullptr;   ///< [batch][n_slots], each in [0, num_slots)
+  /// [batch][n_kv][n_slots], each 0..p: leading rows of slots[s] that KV head g attends to
   const int32_t* valid_tokens = nullptr;
-  float* out = nullptr;  ///< out [n_q][d]
-  float* lse = nullptr;  ///< out [n_q] or null: log(sum(exp(scale * q.k))), natural logarithm
+  float* out = nullptr;  ///< out [batch][n_q][d]
+  /// out [batch][n_q] or null: log(sum(exp(scale * q.k))), natural logarithm
+  float* lse = nullptr;
+  int64_t batch = 1;  ///< sequences, each with one query token
   int64_t num_slots = 0;
   int64_t n_slots = 0;
   int64_t page_tokens = 0;  ///< p
@@ -35,7 +50,10 @@ struct PagedAttentionArgs {
   int64_t n_kv = 0;
   int64_t head_dim = 0;       ///< d
   float scale = 0.0f;         ///< usually 1/sqrt(d)
-  DType dtype = DType::kF16;  ///< of the pools
+  bool fp8_pools = false;     ///< codes as codec.h has them (kFp8E4M3)
+  DType dtype = DType::kF16;  ///< of the pools, unless they are fp8
+  void* workspace = nullptr;  ///< device scratch, 4 byte aligned; null on the CPU
+  int64_t workspace_bytes = 0;
   void* stream = nullptr;
 };
 using PagedAttentionFn = OpStatus (*)(const PagedAttentionArgs&);

@@ -13,14 +13,19 @@
 
 #include "kernels/api/add.h"
 #include "kernels/api/codec.h"
+#include "kernels/api/correct_heads.h"
 #include "kernels/api/dense_attention.h"
 #include "kernels/api/digest.h"
 #include "kernels/api/embed.h"
 #include "kernels/api/matmul.h"
+#include "kernels/api/merge_attention.h"
+#include "kernels/api/mla_attention.h"
 #include "kernels/api/paged_attention.h"
+#include "kernels/api/place_units.h"
 #include "kernels/api/pool.h"
 #include "kernels/api/rmsnorm.h"
 #include "kernels/api/rope.h"
+#include "kernels/api/sample.h"
 #include "kernels/api/score.h"
 #include "kernels/api/silu_mul.h"
 #include "kernels/api/status.h"
@@ -35,12 +40,16 @@ struct KernelTable {
   HndToNhdFn hnd_to_nhd = nullptr;
   EncodeUnitFn encode_unit = nullptr;
   DecodeUnitFn decode_unit = nullptr;
+  PlaceUnitsFn place_units = nullptr;
   DigestFn digest = nullptr;
   ScoreFn score = nullptr;
   PoolQueryFn pool_query = nullptr;
   PoolFn pool = nullptr;
   TopKFn topk = nullptr;
+  CorrectHeadsFn correct_heads = nullptr;
   PagedAttentionFn paged_attention = nullptr;
+  MlaAttentionFn mla_attention = nullptr;
+  MergeAttentionFn merge_attention = nullptr;
   DenseAttentionFn dense_attention = nullptr;
   RmsNormFn rmsnorm = nullptr;
   RopeFn rope = nullptr;
@@ -48,6 +57,7 @@ struct KernelTable {
   MatmulFn matmul = nullptr;
   AddFn add = nullptr;
   EmbedFn embed = nullptr;
+  SampleFn sample = nullptr;
 };
 
 }  // namespace quire::kernels

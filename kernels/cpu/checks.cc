@@ -33,6 +33,26 @@ bool PairsUp(const Args& args) {
          args.rotary_dim <= args.head_dim;
 }
 
+/// Every placement is inside the pools, and every listed address is given.
+template <typename Args>
+bool PlacesExist(const Args& args) {
+  for (int64_t i = 0; i < args.n_units; ++i) {
+    const UnitPlacement& place = args.placements[i];
+    if (place.slot < 0 || place.slot >= args.num_slots) return false;
+    if (place.kv_head < 0 || place.kv_head >= args.n_kv) return false;
+    if (args.unit_ptrs != nullptr && args.unit_ptrs[i] == nullptr) return false;
+  }
+  return true;
+}
+/// Each of `lists` rows of `n` counts has one above 0, and all are 0..p.
+bool TokensFor(const int32_t* valid_tokens, int64_t lists, int64_t n, int64_t p) {
+  for (int64_t i = 0; i < lists; ++i) {
+    const int32_t* list = valid_tokens + i * n;
+    if (!AllIn(list, n, 0, p) || AllIn(list, n, 0, 0)) return false;
+  }
+  return true;
+}
+
 OpStatus BadUnless(bool good) { return good ? OpStatus::kOk : OpStatus::kBadShape; }
 
 template <typename Args>
@@ -81,13 +101,7 @@ OpStatus Check(const NhdToHndArgs& args) {
 
 OpStatus Check(const HndToNhdArgs& args) {
   if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
-  for (int64_t i = 0; i < args.n_units; ++i) {
-    const UnitPlacement& place = args.placements[i];
-    if (place.slot < 0 || place.slot >= args.num_slots) return OpStatus::kBadShape;
-    if (place.kv_head < 0 || place.kv_head >= args.n_kv) return OpStatus::kBadShape;
-    if (args.unit_ptrs != nullptr && args.unit_ptrs[i] == nullptr) return OpStatus::kBadShape;
-  }
-  return OpStatus::kOk;
+  return BadUnless(PlacesExist(args));
 }
 
 OpStatus CheckSizes(const EncodeUnitArgs& args) { return CheckCodecSizes(args); }
@@ -95,7 +109,49 @@ OpStatus CheckSizes(const DecodeUnitArgs& args) { return CheckCodecSizes(args); 
 OpStatus Check(const EncodeUnitArgs& args) { return CheckCodec(args); }
 OpStatus Check(const DecodeUnitArgs& args) { return CheckCodec(args); }
 
-OpStatus Check(const DigestArgs& args) {
+namespace {
+
+bool RotationFits(const PlaceUnitsArgs& args) {
+  if (args.rotations == nullptr) return true;
+  return args.n_rotations >= 1 && args.rotary_first >= 0 && args.rotary_dim >= 0 &&
+         args.rotary_dim % 2 == 0 && args.rotary_first + args.rotary_dim <= args.shape.head_dim &&
+         (args.rotary_dim == 0 || Given(args.cos_table, args.sin_table));
+}
+
+bool PoolsGiven(const PlaceUnitsArgs& args) {
+  const bool values = !args.shape.has_values || args.v_pool != nullptr;
+  const bool scales = !args.fp8_pools || (args.k_scales != nullptr &&
+                                          (!args.shape.has_values || args.v_scales != nullptr));
+  return args.k_pool != nullptr && values && scales;
+}
+
+}  // namespace
+
+OpStatus CheckSizes(const PlaceUnitsArgs& args) {
+  if (!IsKnown(args.shape.dtype) || !IsKnown(args.codec)) return OpStatus::kUnsupported;
+  if (args.fp8_pools && (args.codec != UnitCodec::kFp8E4M3 || args.rotations != nullptr)) {
+    return OpStatus::kUnsupported;
+  }
+  if (args.n_units < 0 || !RotationFits(args) ||
+      !Positive(args.num_slots, args.n_kv, args.shape.page_tokens, args.shape.head_dim)) {
+    return OpStatus::kBadShape;
+  }
+  if (args.n_units == 0) return OpStatus::kOk;
+  const bool units = args.encoded != nullptr || args.unit_ptrs != nullptr;
+  return BadUnless(units && args.placements != nullptr && PoolsGiven(args));
+}
+
+OpStatus Check(const PlaceUnitsArgs& args) {
+  if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
+  return BadUnless(PlacesExist(args) &&
+                   (args.valid_rows == nullptr ||
+                    AllIn(args.valid_rows, args.n_units, 1, args.shape.page_tokens)) &&
+                   (args.rotations == nullptr ||
+                    AllIn(args.rotations, args.n_units, std::numeric_limits<int32_t>::min(),
+                          args.n_rotations - 1)));
+}
+
+OpStatus CheckSizes(const DigestArgs& args) {
   if (!IsKnown(args.dtype) || !IsKnown(args.kind) ||
       (args.out_dtype != args.dtype && args.out_dtype != DType::kF32)) {
     return OpStatus::kUnsupported;
@@ -104,13 +160,16 @@ OpStatus Check(const DigestArgs& args) {
       args.unit_stride < args.page_tokens * args.head_dim) {
     return OpStatus::kBadShape;
   }
-  if (args.n_units == 0) return OpStatus::kOk;
-  if (!Given(args.units, args.digests)) return OpStatus::kBadShape;
+  return BadUnless(args.n_units == 0 || Given(args.units, args.digests));
+}
+
+OpStatus Check(const DigestArgs& args) {
+  if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
   return BadUnless(args.valid_rows == nullptr ||
                    AllIn(args.valid_rows, args.n_units, 1, args.page_tokens));
 }
 
-OpStatus Check(const ScoreArgs& args) {
+OpStatus CheckSizes(const ScoreArgs& args) {
   if (!IsKnown(args.dtype) || !IsKnown(args.kind)) return OpStatus::kUnsupported;
   if (args.n_pages < 0 || args.first_page < 0 || args.head_dim < 1 || !PairsUp(args) ||
       !Groups(args.n_q, args.n_kv)) {
@@ -122,7 +181,13 @@ OpStatus Check(const ScoreArgs& args) {
   if (args.blocks == nullptr) return BadUnless(args.digests != nullptr);
   if (!Positive(args.n_blocks, args.pages_per_block)) return OpStatus::kBadShape;
   const int64_t last_block = (args.first_page + args.n_pages - 1) / args.pages_per_block;
-  if (last_block >= args.n_blocks) return OpStatus::kBadShape;
+  return BadUnless(last_block < args.n_blocks);
+}
+
+OpStatus Check(const ScoreArgs& args) {
+  if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
+  if (args.n_pages == 0 || args.blocks == nullptr) return OpStatus::kOk;
+  const int64_t last_block = (args.first_page + args.n_pages - 1) / args.pages_per_block;
   for (int64_t b = args.first_page / args.pages_per_block; b <= last_block; ++b) {
     if (args.blocks[b] == nullptr) return OpStatus::kBadShape;
   }
@@ -150,31 +215,65 @@ OpStatus Check(const TopKArgs& args) {
   return BadUnless((!reads || args.scores != nullptr) && (!writes || args.indices != nullptr));
 }
 
-OpStatus Check(const PagedAttentionArgs& args) {
-  if (!IsKnown(args.dtype)) return OpStatus::kUnsupported;
-  if (!Positive(args.num_slots, args.n_slots, args.page_tokens, args.head_dim) ||
-      !Groups(args.n_q, args.n_kv) || !std::isfinite(args.scale) ||
-      !Given(args.q, args.k_pool, args.v_pool, args.slots, args.valid_tokens, args.out) ||
-      !AllIn(args.slots, args.n_slots, 0, args.num_slots - 1) ||
-      !AllIn(args.valid_tokens, args.n_kv * args.n_slots, 0, args.page_tokens)) {
+OpStatus Check(const CorrectHeadsArgs& args) {
+  if (args.batch < 0 || args.head_dim < 1 || !Groups(args.n_q, args.n_kv) ||
+      args.batch * args.n_kv > kMaxIndex || std::isnan(args.tau) || args.n_corrected == nullptr) {
     return OpStatus::kBadShape;
   }
-  for (int64_t g = 0; g < args.n_kv; ++g) {
-    if (AllIn(args.valid_tokens + g * args.n_slots, args.n_slots, 0, 0)) return OpStatus::kBadShape;
-  }
-  return OpStatus::kOk;
+  return BadUnless(args.batch == 0 || Given(args.q, args.before, args.cosines, args.corrected));
 }
 
-OpStatus Check(const DenseAttentionArgs& args) {
+OpStatus CheckSizes(const PagedAttentionArgs& args) {
+  if (!args.fp8_pools && !IsKnown(args.dtype)) return OpStatus::kUnsupported;
+  const bool scales = !args.fp8_pools || Given(args.k_scales, args.v_scales);
+  return BadUnless(
+      Positive(args.batch, args.num_slots, args.n_slots, args.page_tokens, args.head_dim) &&
+      Groups(args.n_q, args.n_kv) && std::isfinite(args.scale) && args.workspace_bytes >= 0 &&
+      scales && Given(args.q, args.k_pool, args.v_pool, args.slots, args.valid_tokens, args.out));
+}
+
+OpStatus Check(const PagedAttentionArgs& args) {
+  if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
+  return BadUnless(
+      AllIn(args.slots, args.batch * args.n_slots, 0, args.num_slots - 1) &&
+      TokensFor(args.valid_tokens, args.batch * args.n_kv, args.n_slots, args.page_tokens));
+}
+
+OpStatus CheckSizes(const MlaAttentionArgs& args) {
+  if (!args.fp8_pool && !IsKnown(args.dtype)) return OpStatus::kUnsupported;
+  return BadUnless(Positive(args.batch, args.num_slots, args.n_slots, args.page_tokens, args.n_q,
+                            args.latent_dim) &&
+                   args.rope_dim >= 0 && std::isfinite(args.scale) && args.workspace_bytes >= 0 &&
+                   (!args.fp8_pool || args.scales != nullptr) &&
+                   Given(args.q, args.pool, args.slots, args.valid_tokens, args.out));
+}
+
+OpStatus Check(const MlaAttentionArgs& args) {
+  if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
+  return BadUnless(AllIn(args.slots, args.batch * args.n_slots, 0, args.num_slots - 1) &&
+                   TokensFor(args.valid_tokens, args.batch, args.n_slots, args.page_tokens));
+}
+
+OpStatus Check(const MergeAttentionArgs& args) {
+  if (args.rows < 0 || !Positive(args.n_parts, args.dim)) return OpStatus::kBadShape;
+  return BadUnless(args.rows == 0 || Given(args.parts, args.part_lse, args.out));
+}
+
+OpStatus CheckSizes(const DenseAttentionArgs& args) {
   if (!IsKnown(args.dtype)) return OpStatus::kUnsupported;
   if (args.t < 0 || !Positive(args.n, args.head_dim) || !Groups(args.n_q, args.n_kv) ||
       !std::isfinite(args.scale)) {
     return OpStatus::kBadShape;
   }
   if (args.t == 0) return OpStatus::kOk;
-  if (!Given(args.q, args.k, args.v, args.out)) return OpStatus::kBadShape;
-  if (args.last_key == nullptr) return BadUnless(args.t <= args.n);
-  return BadUnless(AllIn(args.last_key, args.t, 0, args.n - 1));
+  return BadUnless(Given(args.q, args.k, args.v, args.out) &&
+                   (args.last_key != nullptr || args.t <= args.n));
+}
+
+OpStatus Check(const DenseAttentionArgs& args) {
+  if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
+  return BadUnless(args.t == 0 || args.last_key == nullptr ||
+                   AllIn(args.last_key, args.t, 0, args.n - 1));
 }
 
 OpStatus Check(const RmsNormArgs& args) {
@@ -182,7 +281,7 @@ OpStatus Check(const RmsNormArgs& args) {
   return BadUnless(args.rows == 0 || Given(args.x, args.weight, args.y));
 }
 
-OpStatus Check(const RopeArgs& args) {
+OpStatus CheckSizes(const RopeArgs& args) {
   if (!IsKnown(args.dtype)) return OpStatus::kUnsupported;
   if (args.t < 0 || !Positive(args.heads, args.head_dim, args.n_positions) || args.rotary_dim < 0 ||
       args.rotary_dim % 2 != 0 || args.rotary_dim > args.head_dim) {
@@ -190,8 +289,12 @@ OpStatus Check(const RopeArgs& args) {
   }
   if (args.t == 0) return OpStatus::kOk;
   if (!Given(args.rows, args.positions)) return OpStatus::kBadShape;
-  if (args.rotary_dim > 0 && !Given(args.cos_table, args.sin_table)) return OpStatus::kBadShape;
-  return BadUnless(AllIn(args.positions, args.t, 0, args.n_positions - 1));
+  return BadUnless(args.rotary_dim == 0 || Given(args.cos_table, args.sin_table));
+}
+
+OpStatus Check(const RopeArgs& args) {
+  if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
+  return BadUnless(args.t == 0 || AllIn(args.positions, args.t, 0, args.n_positions - 1));
 }
 
 OpStatus Check(const SiluMulArgs& args) {
@@ -211,11 +314,25 @@ OpStatus Check(const AddArgs& args) {
   return BadUnless(args.n == 0 || (args.n > 0 && Given(args.a, args.b, args.y)));
 }
 
-OpStatus Check(const EmbedArgs& args) {
+OpStatus CheckSizes(const EmbedArgs& args) {
   if (args.rows < 0 || !Positive(args.vocab, args.dim)) return OpStatus::kBadShape;
-  if (args.rows == 0) return OpStatus::kOk;
-  if (!Given(args.table, args.ids, args.y)) return OpStatus::kBadShape;
-  return BadUnless(AllIn(args.ids, args.rows, 0, args.vocab - 1));
+  return BadUnless(args.rows == 0 || Given(args.table, args.ids, args.y));
+}
+
+OpStatus Check(const EmbedArgs& args) {
+  if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
+  return BadUnless(args.rows == 0 || AllIn(args.ids, args.rows, 0, args.vocab - 1));
+}
+
+OpStatus Check(const SampleArgs& args) {
+  const bool drawn = args.temperature > 0;
+  if (args.rows < 0 || args.vocab < 1 || args.vocab > kMaxIndex || args.top_k < 0 ||
+      !(args.top_p > 0 && args.top_p <= 1) || !(args.temperature >= 0) ||
+      !std::isfinite(args.temperature)) {
+    return OpStatus::kBadShape;
+  }
+  return BadUnless(args.rows == 0 ||
+                   (Given(args.logits, args.tokens) && (!drawn || args.uniform != nullptr)));
 }
 
 }  // namespace quire::kernels

@@ -2,7 +2,7 @@
 //
 // The argument checks that kernels/api promises, shared by every table so that all refuse the same.
 // CheckSizes looks at the struct only and suits any device; Check also reads the lists (slots,
-// positions, ids), which must then lie in host memory.
+// positions, ids), which must then lie in host memory. An op without lists has Check alone.
 //
 // Returns kOk, kBadShape or kUnsupported. With kOk and a size of zero there may be null pointers:
 // an op returns before it touches them.
@@ -17,17 +17,29 @@ OpStatus CheckSizes(const NhdToHndArgs& args);
 OpStatus CheckSizes(const HndToNhdArgs& args);
 OpStatus CheckSizes(const EncodeUnitArgs& args);
 OpStatus CheckSizes(const DecodeUnitArgs& args);
+OpStatus CheckSizes(const PlaceUnitsArgs& args);
+OpStatus CheckSizes(const DigestArgs& args);
+OpStatus CheckSizes(const ScoreArgs& args);
+OpStatus CheckSizes(const PagedAttentionArgs& args);
+OpStatus CheckSizes(const MlaAttentionArgs& args);
+OpStatus CheckSizes(const DenseAttentionArgs& args);
+OpStatus CheckSizes(const RopeArgs& args);
+OpStatus CheckSizes(const EmbedArgs& args);
 
 OpStatus Check(const NhdToHndArgs& args);
 OpStatus Check(const HndToNhdArgs& args);
 OpStatus Check(const EncodeUnitArgs& args);
 OpStatus Check(const DecodeUnitArgs& args);
+OpStatus Check(const PlaceUnitsArgs& args);
 OpStatus Check(const DigestArgs& args);
 OpStatus Check(const ScoreArgs& args);
 OpStatus Check(const PoolQueryArgs& args);
 OpStatus Check(const PoolArgs& args);
 OpStatus Check(const TopKArgs& args);
+OpStatus Check(const CorrectHeadsArgs& args);
 OpStatus Check(const PagedAttentionArgs& args);
+OpStatus Check(const MlaAttentionArgs& args);
+OpStatus Check(const MergeAttentionArgs& args);
 OpStatus Check(const DenseAttentionArgs& args);
 OpStatus Check(const RmsNormArgs& args);
 OpStatus Check(const RopeArgs& args);
@@ -35,6 +47,7 @@ OpStatus Check(const SiluMulArgs& args);
 OpStatus Check(const MatmulArgs& args);
 OpStatus Check(const AddArgs& args);
 OpStatus Check(const EmbedArgs& args);
+OpStatus Check(const SampleArgs& args);
 
 }  // namespace quire::kernels
 

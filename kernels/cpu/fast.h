@@ -13,16 +13,20 @@ OpStatus NhdToHnd(const NhdToHndArgs& args);
 OpStatus HndToNhd(const HndToNhdArgs& args);
 OpStatus EncodeUnit(const EncodeUnitArgs& args);
 OpStatus DecodeUnit(const DecodeUnitArgs& args);
+OpStatus PlaceUnits(const PlaceUnitsArgs& args);
 OpStatus Digest(const DigestArgs& args);
 OpStatus Score(const ScoreArgs& args);
 OpStatus Pool(const PoolArgs& args);
 OpStatus TopK(const TopKArgs& args);
+OpStatus CorrectHeads(const CorrectHeadsArgs& args);
 OpStatus PagedAttention(const PagedAttentionArgs& args);
+OpStatus MlaAttention(const MlaAttentionArgs& args);
 OpStatus DenseAttention(const DenseAttentionArgs& args);
 OpStatus RmsNorm(const RmsNormArgs& args);
 OpStatus Rope(const RopeArgs& args);
 OpStatus SiluMul(const SiluMulArgs& args);
 OpStatus Matmul(const MatmulArgs& args);
+OpStatus Sample(const SampleArgs& args);
 
 /// The digests of a kind other than kMinMax, of arguments that passed Check.
 void DigestUnits(const DigestArgs& args);

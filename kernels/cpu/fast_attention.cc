@@ -12,6 +12,7 @@
 #include "kernels/cpu/fast.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/cpu/simd_codec.h"
 
 namespace quire::kernels::fast {
 namespace {
@@ -55,22 +56,50 @@ struct Rows {
   int64_t stride;
 };
 
-/// `n` strided rows of a KV array as f32: in place when they are f32 already, else in `scratch`.
-Rows AsFloat(const void* base, int64_t element, int64_t stride, int64_t n, int64_t d, DType dtype,
-             std::vector<float>& scratch) {
-  if (dtype == DType::kF32) return {static_cast<const float*>(base) + element, stride};
-  const char* from = static_cast<const char*>(base) + element * ElementBytes(dtype);
-  simd::WidenRows(from, stride, dtype, n, d, scratch.data());
-  return {scratch.data(), d};
+/// Elements of a KV array: `dtype`, or fp8 codes.
+struct Format {
+  DType dtype = DType::kF32;
+  bool fp8 = false;
+  int64_t bytes() const { return fp8 ? 1 : ElementBytes(dtype); }
+};
+
+/// `n` rows of a KV array, spaced `stride` elements.
+struct Stored {
+  const char* data;
+  int64_t stride;
+  int64_t n;
+  int64_t d;
+  Format format;
+};
+Stored StoredAt(const void* base, int64_t element, int64_t stride, int64_t n, int64_t d,
+                Format format) {
+  return {static_cast<const char*>(base) + element * format.bytes(), stride, n, d, format};
+}
+
+/// The rows as f32: in place when they are f32 already, else in `scratch`. fp8 codes are multiplied
+/// with `code_scale`.
+Rows AsFloat(const Stored& rows, float code_scale, std::vector<float>& scratch) {
+  if (rows.format.fp8) {
+    for (int64_t r = 0; r < rows.n; ++r) {
+      simd::DecodeFp8(reinterpret_cast<const uint8_t*>(rows.data) + r * rows.stride, rows.d,
+                      code_scale, DType::kF32, scratch.data() + r * rows.d);
+    }
+    return {scratch.data(), rows.d};
+  }
+  if (rows.format.dtype == DType::kF32) {
+    return {reinterpret_cast<const float*>(rows.data), rows.stride};
+  }
+  simd::WidenRows(rows.data, rows.stride, rows.format.dtype, rows.n, rows.d, scratch.data());
+  return {scratch.data(), rows.d};
 }
 
 /// Asks for rows that will be read soon. They lie apart, so the CPU would not guess the next one.
-void PrefetchRows(const void* base, int64_t element, int64_t stride, int64_t n, int64_t d,
-                  DType dtype) {
-  const char* row = static_cast<const char*>(base) + element * ElementBytes(dtype);
-  const int64_t row_bytes = d * ElementBytes(dtype);
-  for (int64_t r = 0; r < n; ++r, row += stride * ElementBytes(dtype)) {
-    for (int64_t byte = 0; byte < row_bytes; byte += 64) __builtin_prefetch(row + byte);
+void PrefetchRows(const Stored& rows) {
+  const char* row = rows.data;
+  for (int64_t r = 0; r < rows.n; ++r, row += rows.stride * rows.format.bytes()) {
+    for (int64_t byte = 0; byte < rows.d * rows.format.bytes(); byte += 64) {
+      __builtin_prefetch(row + byte);
+    }
   }
 }
 
@@ -135,8 +164,9 @@ class DenseHead {
   void AddKeys(int64_t g, const Tile& tile, int64_t key, int64_t n) {
     const int64_t stride = args_.n_kv * d_;
     const int64_t element = key * stride + g * d_;
-    const Rows k = AsFloat(args_.k, element, stride, n, d_, args_.dtype, k_scratch_);
-    const Rows v = AsFloat(args_.v, element, stride, n, d_, args_.dtype, v_scratch_);
+    const Format format{args_.dtype};
+    const Rows k = AsFloat(StoredAt(args_.k, element, stride, n, d_, format), 1, k_scratch_);
+    const Rows v = AsFloat(StoredAt(args_.v, element, stride, n, d_, format), 1, v_scratch_);
     GemmTransposed({tile.m, n, d_, d_, k.stride, n}, q_.data(), k.data, scores_.data());
     for (int64_t row = 0; row < tile.m; ++row) {
       float* scores = scores_.data() + row * n;
@@ -164,41 +194,144 @@ class DenseHead {
   std::vector<float> v_scratch_;
 };
 
+/// Paged pools, with or without values of their own: what PagedAttention and MlaAttention share.
+struct Pools {
+  const void* k = nullptr;
+  const void* v = nullptr;  ///< null: values are the first value_dim channels of k
+  const float* k_scales = nullptr;
+  const float* v_scales = nullptr;
+  int64_t p = 0;
+  int64_t n_kv = 1;
+  int64_t key_dim = 0;
+  int64_t value_dim = 0;
+  Format format;
+};
+
+/// The queries of one KV head of one sequence, and the slots they see.
+struct Group {
+  const float* q;        ///< [rows][key_dim]
+  const int32_t* slots;  ///< [n_slots]
+  const int32_t* valid;  ///< [n_slots]
+  int64_t head;
+  float* out;  ///< [rows][value_dim]
+  float* lse;  ///< [rows] or null
+};
+
+class PagedHead {
+ public:
+  PagedHead(const Pools& pools, int64_t rows, int64_t n_slots, float scale)
+      : pools_(pools),
+        rows_(rows),
+        n_slots_(n_slots),
+        scale_(scale),
+        running_(rows, pools.value_dim),
+        q_(rows * pools.key_dim),
+        scores_(rows * pools.p),
+        k_scratch_(pools.p * pools.key_dim),
+        v_scratch_(pools.v == nullptr ? 0 : pools.p * pools.value_dim) {}
+
+  void Run(const Group& group) {
+    CopyScaled(group.q, rows_ * pools_.key_dim, scale_, q_.data());
+    running_.Reset(rows_);
+    for (int64_t s = 0; s < n_slots_; ++s) {
+      if (s + 1 < n_slots_) Prefetch(group, s + 1);
+      if (group.valid[s] > 0) AddSlot(group, s);
+    }
+    for (int64_t row = 0; row < rows_; ++row) {
+      running_.Finish(row, group.out + row * pools_.value_dim);
+      if (group.lse != nullptr) group.lse[row] = running_.top[row] + std::log(running_.sum[row]);
+    }
+  }
+
+ private:
+  Stored Keys(const Group& group, int64_t s) const {
+    return RowsOf(group, s, pools_.k, pools_.key_dim);
+  }
+  Stored Values(const Group& group, int64_t s) const {
+    return RowsOf(group, s, pools_.v, pools_.value_dim);
+  }
+  Stored RowsOf(const Group& group, int64_t s, const void* pool, int64_t d) const {
+    const int64_t stride = pools_.n_kv * d;
+    const int64_t element = group.slots[s] * pools_.p * stride + group.head * d;
+    return StoredAt(pool, element, stride, group.valid[s], d, pools_.format);
+  }
+
+  void Prefetch(const Group& group, int64_t s) const {
+    PrefetchRows(Keys(group, s));
+    if (pools_.v != nullptr) PrefetchRows(Values(group, s));
+  }
+
+  float ScaleOf(const float* scales, const Group& group, int64_t s) const {
+    return pools_.format.fp8 ? scales[group.slots[s] * pools_.n_kv + group.head] : 1.0f;
+  }
+
+  void AddSlot(const Group& group, int64_t s) {
+    const int64_t n = group.valid[s];
+    const Rows k = AsFloat(Keys(group, s), ScaleOf(pools_.k_scales, group, s), k_scratch_);
+    const Rows v = pools_.v == nullptr
+                       ? k
+                       : AsFloat(Values(group, s), ScaleOf(pools_.v_scales, group, s), v_scratch_);
+    simd::Dots(q_.data(), rows_, k.data, k.stride, n, pools_.key_dim, scores_.data());
+    for (int64_t row = 0; row < rows_; ++row) running_.Weigh(row, scores_.data() + row * n, n);
+    simd::WeightedSum(scores_.data(), rows_, v.data, v.stride, n, pools_.value_dim,
+                      running_.acc.data());
+  }
+
+  const Pools pools_;
+  const int64_t rows_;
+  const int64_t n_slots_;
+  const float scale_;
+  Running running_;
+  std::vector<float> q_;       ///< [rows][key_dim], scaled
+  std::vector<float> scores_;  ///< [rows][rows of a slot]
+  std::vector<float> k_scratch_;
+  std::vector<float> v_scratch_;
+};
+
 }  // namespace
 
 OpStatus PagedAttention(const PagedAttentionArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   const int64_t d = args.head_dim;
-  const int64_t p = args.page_tokens;
-  const int64_t group = args.n_q / args.n_kv;
-  const int64_t stride = args.n_kv * d;
-  Running running(group, d);
-  std::vector<float> q(group * d), scores(group * p), k_scratch(p * d), v_scratch(p * d);
-  for (int64_t g = 0; g < args.n_kv; ++g) {
-    CopyScaled(args.q + g * group * d, group * d, args.scale, q.data());
-    running.Reset(group);
-    const int32_t* valid = args.valid_tokens + g * args.n_slots;
-    for (int64_t s = 0; s < args.n_slots; ++s) {
-      const int64_t n = valid[s];
-      if (n == 0) continue;
-      const int64_t element = args.slots[s] * p * stride + g * d;
-      if (s + 1 < args.n_slots) {
-        const int64_t next = args.slots[s + 1] * p * stride + g * d;
-        const int64_t rows = valid[s + 1];
-        PrefetchRows(args.k_pool, next, stride, rows, d, args.dtype);
-        PrefetchRows(args.v_pool, next, stride, rows, d, args.dtype);
-      }
-      const Rows k = AsFloat(args.k_pool, element, stride, n, d, args.dtype, k_scratch);
-      const Rows v = AsFloat(args.v_pool, element, stride, n, d, args.dtype, v_scratch);
-      simd::Dots(q.data(), group, k.data, k.stride, n, d, scores.data());
-      for (int64_t h = 0; h < group; ++h) running.Weigh(h, scores.data() + h * n, n);
-      simd::WeightedSum(scores.data(), group, v.data, v.stride, n, d, running.acc.data());
-    }
-    for (int64_t h = 0; h < group; ++h) {
-      const int64_t a = g * group + h;
-      running.Finish(h, args.out + a * d);
-      if (args.lse != nullptr) args.lse[a] = running.top[h] + std::log(running.sum[h]);
-    }
+  const int64_t rows = args.n_q / args.n_kv;
+  PagedHead head({.k = args.k_pool,
+                  .v = args.v_pool,
+                  .k_scales = args.k_scales,
+                  .v_scales = args.v_scales,
+                  .p = args.page_tokens,
+                  .n_kv = args.n_kv,
+                  .key_dim = d,
+                  .value_dim = d,
+                  .format = {args.dtype, args.fp8_pools}},
+                 rows, args.n_slots, args.scale);
+  for (int64_t i = 0; i < args.batch * args.n_kv; ++i) {
+    head.Run({.q = args.q + i * rows * d,
+              .slots = args.slots + i / args.n_kv * args.n_slots,
+              .valid = args.valid_tokens + i * args.n_slots,
+              .head = i % args.n_kv,
+              .out = args.out + i * rows * d,
+              .lse = args.lse == nullptr ? nullptr : args.lse + i * rows});
+  }
+  return OpStatus::kOk;
+}
+
+OpStatus MlaAttention(const MlaAttentionArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  const int64_t width = args.latent_dim + args.rope_dim;
+  PagedHead head({.k = args.pool,
+                  .k_scales = args.scales,
+                  .p = args.page_tokens,
+                  .key_dim = width,
+                  .value_dim = args.latent_dim,
+                  .format = {args.dtype, args.fp8_pool}},
+                 args.n_q, args.n_slots, args.scale);
+  for (int64_t b = 0; b < args.batch; ++b) {
+    head.Run({.q = args.q + b * args.n_q * width,
+              .slots = args.slots + b * args.n_slots,
+              .valid = args.valid_tokens + b * args.n_slots,
+              .head = 0,
+              .out = args.out + b * args.n_q * args.latent_dim,
+              .lse = args.lse == nullptr ? nullptr : args.lse + b * args.n_q});
   }
   return OpStatus::kOk;
 }

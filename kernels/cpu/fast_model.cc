@@ -6,25 +6,10 @@
 #include "kernels/cpu/checks.h"
 #include "kernels/cpu/fast.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/rotate.h"
 #include "kernels/cpu/simd.h"
 
 namespace quire::kernels::fast {
-namespace {
-
-/// Rotates the first 2 * half channels of a row of f32.
-void Rotate(float* row, const float* cos, const float* sin, int64_t half, bool interleaved) {
-  const int64_t step = interleaved ? 2 : 1;
-  const int64_t second = interleaved ? 1 : half;
-  for (int64_t i = 0; i < half; ++i) {
-    float& a = row[i * step];
-    float& b = row[i * step + second];
-    const float rotated = a * cos[i] - b * sin[i];
-    b = b * cos[i] + a * sin[i];
-    a = rotated;
-  }
-}
-
-}  // namespace
 
 OpStatus RmsNorm(const RmsNormArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;

@@ -123,4 +123,24 @@ OpStatus Pool(const PoolArgs& args) {
   return OpStatus::kOk;
 }
 
+OpStatus CorrectHeads(const CorrectHeadsArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  const int64_t d = args.head_dim;
+  const int64_t group = args.n_q / args.n_kv;
+  int32_t corrected = 0;
+  for (int64_t g = 0; g < args.batch * args.n_kv; ++g) {
+    float sum = 0;
+    for (int64_t a = g * group; a < (g + 1) * group; ++a) {
+      const float* q = args.q + a * d;
+      const float* before = args.before + a * d;
+      const float lengths = std::sqrt(simd::Dot(q, q, d)) * std::sqrt(simd::Dot(before, before, d));
+      sum += simd::Dot(q, before, d) / (lengths + 1e-12f);
+    }
+    args.cosines[g] = sum / static_cast<float>(group);
+    if (!(args.cosines[g] >= args.tau)) args.corrected[corrected++] = static_cast<int32_t>(g);
+  }
+  *args.n_corrected = corrected;
+  return OpStatus::kOk;
+}
+
 }  // namespace quire::kernels::fast

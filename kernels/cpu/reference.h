@@ -14,12 +14,16 @@ OpStatus NhdToHnd(const NhdToHndArgs& args);
 OpStatus HndToNhd(const HndToNhdArgs& args);
 OpStatus EncodeUnit(const EncodeUnitArgs& args);
 OpStatus DecodeUnit(const DecodeUnitArgs& args);
+OpStatus PlaceUnits(const PlaceUnitsArgs& args);
 OpStatus Digest(const DigestArgs& args);
 OpStatus Score(const ScoreArgs& args);
 OpStatus PoolQuery(const PoolQueryArgs& args);
 OpStatus Pool(const PoolArgs& args);
 OpStatus TopK(const TopKArgs& args);
+OpStatus CorrectHeads(const CorrectHeadsArgs& args);
 OpStatus PagedAttention(const PagedAttentionArgs& args);
+OpStatus MlaAttention(const MlaAttentionArgs& args);
+OpStatus MergeAttention(const MergeAttentionArgs& args);
 OpStatus DenseAttention(const DenseAttentionArgs& args);
 OpStatus RmsNorm(const RmsNormArgs& args);
 OpStatus Rope(const RopeArgs& args);
@@ -27,6 +31,7 @@ OpStatus SiluMul(const SiluMulArgs& args);
 OpStatus Matmul(const MatmulArgs& args);
 OpStatus Add(const AddArgs& args);
 OpStatus Embed(const EmbedArgs& args);
+OpStatus Sample(const SampleArgs& args);
 
 }  // namespace quire::kernels::reference
 

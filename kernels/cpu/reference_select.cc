@@ -138,4 +138,27 @@ OpStatus TopK(const TopKArgs& args) {
   return OpStatus::kOk;
 }
 
+OpStatus CorrectHeads(const CorrectHeadsArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  const int64_t d = args.head_dim;
+  const int64_t group = args.n_q / args.n_kv;
+  int32_t corrected = 0;
+  for (int64_t g = 0; g < args.batch * args.n_kv; ++g) {
+    double sum = 0;
+    for (int64_t a = g * group; a < (g + 1) * group; ++a) {
+      double dot = 0, now = 0, before = 0;
+      for (int64_t c = a * d; c < (a + 1) * d; ++c) {
+        dot += double{args.q[c]} * args.before[c];
+        now += double{args.q[c]} * args.q[c];
+        before += double{args.before[c]} * args.before[c];
+      }
+      sum += dot / (std::sqrt(now) * std::sqrt(before) + 1e-12);
+    }
+    args.cosines[g] = static_cast<float>(sum / static_cast<double>(group));
+    if (!(args.cosines[g] >= args.tau)) args.corrected[corrected++] = static_cast<int32_t>(g);
+  }
+  *args.n_corrected = corrected;
+  return OpStatus::kOk;
+}
+
 }  // namespace quire::kernels::reference

@@ -468,5 +468,139 @@ TEST_F(WorkedUnit, Fp8HasThreeBitsOfMantissa) {
   EXPECT_EQ(encoded, want);
 }
 
+// Spec J.2: a key at position 5, placed 1000 further, is the key at position 1005.
+TEST(ReferencePlaceUnits, RotatesAStoredKeyAsSpecJ2) {
+  std::vector<float> cos, sin, key = {.3f, -1.1f, .7f, .2f};
+  for (const double position : {5.0, 1000.0}) {
+    for (const double frequency : {1.0, 0.01}) {
+      cos.push_back(static_cast<float>(std::cos(position * frequency)));
+      sin.push_back(static_cast<float>(std::sin(position * frequency)));
+    }
+  }
+  const UnitPlacement place = {1, 0};
+  std::vector<float> pool(8, -9.0f);
+  for (const int32_t rotation : {0, 1}) {
+    ASSERT_EQ(ref.place_units({.encoded = key.data(),
+                               .placements = &place,
+                               .rotations = &rotation,
+                               .cos_table = cos.data(),
+                               .sin_table = sin.data(),
+                               .k_pool = pool.data(),
+                               .num_slots = 2,
+                               .n_units = 1,
+                               .n_kv = 1,
+                               .n_rotations = 2,
+                               .rotary_dim = 4,
+                               .shape = {1, 4, false, DType::kF32}}),
+              OpStatus::kOk);
+    std::copy(pool.begin() + 4, pool.end(), key.begin());
+  }
+  EXPECT_NEAR(key[0], .499039, 1e-5);
+  EXPECT_NEAR(key[1], 1.008972, 1e-5);
+  EXPECT_NEAR(key[2], .575291, 1e-5);
+  EXPECT_NEAR(key[3], .481638, 1e-5);
+  EXPECT_EQ(pool[0], -9.0f);  // the slot beside
+}
+
+TEST(ReferenceMergeAttention, WeighsPartsByTheirSums) {
+  // Sums of weights 1 and 3: a quarter of the first, three quarters of the second.
+  const std::vector<float> parts = {4, 8, 0, 16};
+  const std::vector<float> lse = {0, std::log(3.0f)};
+  std::vector<float> out(2), merged(1);
+  ASSERT_EQ(ref.merge_attention({.parts = parts.data(),
+                                 .part_lse = lse.data(),
+                                 .out = out.data(),
+                                 .lse = merged.data(),
+                                 .n_parts = 2,
+                                 .rows = 1,
+                                 .dim = 2}),
+            OpStatus::kOk);
+  EXPECT_NEAR(out[0], 1, 1e-6);
+  EXPECT_NEAR(out[1], 14, 1e-6);
+  EXPECT_NEAR(merged[0], std::log(4.0f), 1e-6);
+}
+
+TEST(ReferenceMlaAttention, ValuesAreTheLatentPartOfTheRow) {
+  // Two rows of latent {x} and rope part {y}; the query sees the rope part only: logits 0 and ln 3.
+  const std::vector<float> pool = {8, 0, 16, 1};
+  const std::vector<float> q = {0, std::log(3.0f)};
+  const int32_t slot = 0, valid = 2;
+  float out = 0, lse = 0;
+  ASSERT_EQ(ref.mla_attention({.q = q.data(),
+                               .pool = pool.data(),
+                               .slots = &slot,
+                               .valid_tokens = &valid,
+                               .out = &out,
+                               .lse = &lse,
+                               .num_slots = 1,
+                               .n_slots = 1,
+                               .page_tokens = 2,
+                               .n_q = 1,
+                               .latent_dim = 1,
+                               .rope_dim = 1,
+                               .scale = 1.0f,
+                               .dtype = DType::kF32}),
+            OpStatus::kOk);
+  EXPECT_NEAR(out, 14, 1e-5);
+  EXPECT_NEAR(lse, std::log(4.0f), 1e-6);
+}
+
+TEST(ReferenceCorrectHeads, ListsGroupsBelowTau) {
+  // Groups of two: cosines 1 and 0 (mean .5), 1 and 1, and a query of zeros beside 1.
+  const std::vector<float> q = {1, 0, 0, 1, 3, 4, 0, 2, 0, 0, 1, 1};
+  const std::vector<float> before = {2, 0, 5, 0, 3, 4, 0, 1, 1, 0, 1, 1};
+  std::vector<float> cosines(3);
+  std::vector<int32_t> corrected(3);
+  int32_t n = -1;
+  const auto correct = [&](float tau) {
+    EXPECT_EQ(ref.correct_heads({.q = q.data(),
+                                 .before = before.data(),
+                                 .cosines = cosines.data(),
+                                 .corrected = corrected.data(),
+                                 .n_corrected = &n,
+                                 .n_q = 6,
+                                 .n_kv = 3,
+                                 .head_dim = 2,
+                                 .tau = tau}),
+              OpStatus::kOk);
+    return std::vector<int32_t>(corrected.begin(), corrected.begin() + n);
+  };
+  EXPECT_EQ(correct(.8f), (std::vector<int32_t>{0, 2}));
+  EXPECT_NEAR(cosines[0], .5, 1e-6);
+  EXPECT_NEAR(cosines[1], 1, 1e-6);
+  EXPECT_NEAR(cosines[2], .5, 1e-6);
+  EXPECT_EQ(correct(1.01f), (std::vector<int32_t>{0, 1, 2}));
+  EXPECT_EQ(correct(-1.01f), std::vector<int32_t>());
+}
+
+TEST(ReferenceSample, KeepsAndDrawsInTheStatedOrder) {
+  // Weights 1, 4, 2, 1 of 8, by index.
+  const std::vector<float> logits = {0, std::log(4.0f), std::log(2.0f), 0};
+  const auto draw = [&](float uniform, int64_t top_k, float top_p, float temperature = 1.0f) {
+    int32_t token = -5;
+    EXPECT_EQ(ref.sample({.logits = logits.data(),
+                          .uniform = &uniform,
+                          .tokens = &token,
+                          .rows = 1,
+                          .vocab = 4,
+                          .temperature = temperature,
+                          .top_k = top_k,
+                          .top_p = top_p}),
+              OpStatus::kOk);
+    return token;
+  };
+  EXPECT_EQ(draw(0.0f, 0, 1.0f), 0);
+  EXPECT_EQ(draw(0.13f, 0, 1.0f), 1);
+  EXPECT_EQ(draw(0.64f, 0, 1.0f), 2);
+  EXPECT_EQ(draw(0.99f, 0, 1.0f), 3);
+  EXPECT_EQ(draw(0.0f, 2, 1.0f), 1);  // tokens 1 and 2, weights 4 and 2 of 6
+  EXPECT_EQ(draw(0.7f, 2, 1.0f), 2);
+  EXPECT_EQ(draw(0.99f, 3, 1.0f), 2);  // the tie of 0 and 3 goes to 0
+  EXPECT_EQ(draw(0.0f, 3, 1.0f), 0);
+  EXPECT_EQ(draw(0.99f, 0, 0.5f), 1);  // token 1 alone has half the weight
+  EXPECT_EQ(draw(0.99f, 0, 0.6f), 2);
+  EXPECT_EQ(draw(0.99f, 0, 1.0f, 0.0f), 1);
+}
+
 }  // namespace
 }  // namespace quire::kernels

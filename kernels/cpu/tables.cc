@@ -12,12 +12,16 @@ constexpr KernelTable kReference = {
     .hnd_to_nhd = reference::HndToNhd,
     .encode_unit = reference::EncodeUnit,
     .decode_unit = reference::DecodeUnit,
+    .place_units = reference::PlaceUnits,
     .digest = reference::Digest,
     .score = reference::Score,
     .pool_query = reference::PoolQuery,
     .pool = reference::Pool,
     .topk = reference::TopK,
+    .correct_heads = reference::CorrectHeads,
     .paged_attention = reference::PagedAttention,
+    .mla_attention = reference::MlaAttention,
+    .merge_attention = reference::MergeAttention,
     .dense_attention = reference::DenseAttention,
     .rmsnorm = reference::RmsNorm,
     .rope = reference::Rope,
@@ -25,6 +29,7 @@ constexpr KernelTable kReference = {
     .matmul = reference::Matmul,
     .add = reference::Add,
     .embed = reference::Embed,
+    .sample = reference::Sample,
 };
 
 // Where the reference is already as fast as memory, it is used as it is.
@@ -34,12 +39,16 @@ constexpr KernelTable kFast = {
     .hnd_to_nhd = fast::HndToNhd,
     .encode_unit = fast::EncodeUnit,
     .decode_unit = fast::DecodeUnit,
+    .place_units = fast::PlaceUnits,
     .digest = fast::Digest,
     .score = fast::Score,
     .pool_query = reference::PoolQuery,
     .pool = fast::Pool,
     .topk = fast::TopK,
+    .correct_heads = fast::CorrectHeads,
     .paged_attention = fast::PagedAttention,
+    .mla_attention = fast::MlaAttention,
+    .merge_attention = reference::MergeAttention,
     .dense_attention = fast::DenseAttention,
     .rmsnorm = fast::RmsNorm,
     .rope = fast::Rope,
@@ -47,6 +56,7 @@ constexpr KernelTable kFast = {
     .matmul = fast::Matmul,
     .add = reference::Add,
     .embed = reference::Embed,
+    .sample = fast::Sample,
 };
 
 }  // namespace

@@ -1,24 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cuda_runtime.h>
-
 #include <algorithm>
 #include <initializer_list>
 
 #include "kernels/cpu/checks.h"
-#include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/ops.h"
 #include "kernels/cuda/transpose.cuh"
 
-namespace quire::kernels {
-namespace cuda {
+namespace quire::kernels::cuda {
 namespace {
 
-constexpr int64_t kMaxGridX = 2147483647;
 constexpr int64_t kThreads = 256;
-
-/// The one place where a CUDA error becomes an OpStatus. Clears it.
-OpStatus LastLaunch() {
-  return cudaGetLastError() == cudaSuccess ? OpStatus::kOk : OpStatus::kDeviceError;
-}
 
 struct LaunchShape {
   dim3 grid;
@@ -44,8 +35,8 @@ int64_t VectorBytes(int64_t row_bytes, std::initializer_list<const void*> addres
 }
 
 /// Calls launch with a value of the vector type to move.
-template <class Launch>
-void WithVector(int64_t bytes, const Launch& launch) {
+template <class Launcher>
+OpStatus WithVector(int64_t bytes, const Launcher& launch) {
   switch (bytes) {
     case 16:
       return launch(uint4{});
@@ -65,6 +56,8 @@ Geometry MakeGeometry(const Args& args, int64_t vector_bytes) {
           args.has_values ? 2 : 1};
 }
 
+}  // namespace
+
 OpStatus NhdToHnd(const NhdToHndArgs& args) {
   if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
   const int64_t units = args.n_pages * args.n_kv;
@@ -75,13 +68,13 @@ OpStatus NhdToHnd(const NhdToHndArgs& args) {
       VectorBytes(args.head_dim * ElementBytes(args.dtype), {args.k_pool, v_pool, args.units});
   const Geometry at = MakeGeometry(args, bytes);
   const LaunchShape shape = Shape(units, at);
-  WithVector(bytes, [&](auto vector) {
+  return WithVector(bytes, [&](auto vector) {
     using Vector = decltype(vector);
-    NhdToHndKernel<Vector><<<shape.grid, shape.block, 0, static_cast<cudaStream_t>(args.stream)>>>(
-        static_cast<const Vector*>(args.k_pool), static_cast<const Vector*>(v_pool), args.slots,
-        static_cast<Vector*>(args.units), at, args.n_pages, args.last_page_rows);
+    return Launch(NhdToHndKernel<Vector>, shape.grid, shape.block, 0, args.stream,
+                  static_cast<const Vector*>(args.k_pool), static_cast<const Vector*>(v_pool),
+                  args.slots, static_cast<Vector*>(args.units), at, args.n_pages,
+                  args.last_page_rows);
   });
-  return LastLaunch();
 }
 
 OpStatus HndToNhd(const HndToNhdArgs& args) {
@@ -94,21 +87,12 @@ OpStatus HndToNhd(const HndToNhdArgs& args) {
       VectorBytes(args.head_dim * ElementBytes(args.dtype), {args.k_pool, v_pool, units});
   const Geometry at = MakeGeometry(args, bytes);
   const LaunchShape shape = Shape(args.n_units, at);
-  WithVector(bytes, [&](auto vector) {
+  return WithVector(bytes, [&](auto vector) {
     using Vector = decltype(vector);
-    HndToNhdKernel<Vector><<<shape.grid, shape.block, 0, static_cast<cudaStream_t>(args.stream)>>>(
-        static_cast<const Vector*>(args.units), args.unit_ptrs, args.placements,
-        static_cast<Vector*>(args.k_pool), static_cast<Vector*>(v_pool), at);
+    return Launch(HndToNhdKernel<Vector>, shape.grid, shape.block, 0, args.stream,
+                  static_cast<const Vector*>(args.units), args.unit_ptrs, args.placements,
+                  static_cast<Vector*>(args.k_pool), static_cast<Vector*>(v_pool), at);
   });
-  return LastLaunch();
 }
 
-constexpr KernelTable kTable = {
-    .name = "CudaKernels", .nhd_to_hnd = NhdToHnd, .hnd_to_nhd = HndToNhd};
-
-}  // namespace
-}  // namespace cuda
-
-const KernelTable& CudaKernels() { return cuda::kTable; }
-
-}  // namespace quire::kernels
+}  // namespace quire::kernels::cuda

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "kernels/api/transpose.h"
+#include "kernels/cuda/runtime.cuh"
 
 namespace quire::kernels::cuda {
 

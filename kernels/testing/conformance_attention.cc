@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cpu/codec_scalar.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/testing/op_conformance.h"
 
@@ -12,28 +13,59 @@ namespace {
 constexpr double kTolerance = 1e-4 * 6;  // of max|v|; no normal sample here exceeds 6
 
 struct PagedCase {
-  int64_t n_slots, p;
+  int64_t n_slots, p, batch;
+  int64_t splits;  ///< that the workspace has room for; 0: none is given
+  bool fp8;
 };
 
-/// Slots of which each head uses its own number of rows; all other rows hold NaN.
-struct PagedInput {
-  std::vector<int32_t> slots;
-  std::vector<int32_t> valid;  ///< [n_kv][n_slots]
-  std::vector<float> k, v;     ///< [n_slots + 1][p][n_kv][d]
+/// A pool of rows, [slots][p][n_kv][d], in `dtype` or as fp8 codes with a scale per slot and head.
+struct Pool {
+  std::vector<uint8_t> bytes;
+  std::vector<float> scales;  ///< [slots][n_kv]
 };
+
+Pool MakePool(Workbench& bench, const std::vector<float>& values, int64_t p, int64_t n_kv,
+              int64_t d, bool fp8, DType dtype) {
+  const auto page = static_cast<size_t>(p * n_kv * d);
+  Pool pool;
+  for (size_t i = 0; i < values.size() / page * static_cast<size_t>(n_kv); ++i) {
+    pool.scales.push_back(static_cast<float>(bench.Random(5, 20)) * 0.001f);
+  }
+  if (!fp8) {
+    pool.bytes = FromFloats(values, dtype);
+    return pool;
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    const size_t head = i / static_cast<size_t>(d) % static_cast<size_t>(n_kv);
+    const float scale = pool.scales[i / page * static_cast<size_t>(n_kv) + head];
+    pool.bytes.push_back(codec::ToFp8(values[i] / scale));
+  }
+  return pool;
+}
+
+/// Slots of which each head of each sequence uses its own number of rows; rows that nobody uses
+/// hold NaN.
+struct PagedInput {
+  std::vector<int32_t> slots;  ///< [batch][n_slots]
+  std::vector<int32_t> valid;  ///< [batch][n_kv][n_slots]
+  std::vector<float> k, v;     ///< [slots][p][n_kv][d]
+};
+
+int64_t PoolSlots(const PagedCase& c) { return c.batch * c.n_slots + 1; }
 
 PagedInput MakePaged(Workbench& bench, const PagedCase& c, const Heads& h) {
   const int64_t token = h.n_kv * h.d;
   PagedInput in;
-  in.slots = bench.Slots(c.n_slots, c.n_slots + 1);
-  in.valid = bench.Ints(h.n_kv * c.n_slots, 0, static_cast<int32_t>(c.p));
-  in.k.assign((c.n_slots + 1) * c.p * token, std::numeric_limits<float>::quiet_NaN());
+  in.slots = bench.Slots(c.batch * c.n_slots, PoolSlots(c));
+  in.valid = bench.Ints(c.batch * h.n_kv * c.n_slots, 0, static_cast<int32_t>(c.p));
+  in.k.assign(PoolSlots(c) * c.p * token, std::numeric_limits<float>::quiet_NaN());
   in.v = in.k;
-  for (int64_t g = 0; g < h.n_kv; ++g) {
-    in.valid[g * c.n_slots + bench.Random(0, c.n_slots - 1)] = static_cast<int32_t>(c.p);
+  for (int64_t i = 0; i < c.batch * h.n_kv; ++i) {
+    in.valid[i * c.n_slots + bench.Random(0, c.n_slots - 1)] = static_cast<int32_t>(c.p);
     for (int64_t s = 0; s < c.n_slots; ++s) {
-      for (int64_t r = 0; r < in.valid[g * c.n_slots + s]; ++r) {
-        const int64_t at = (in.slots[s] * c.p + r) * token + g * h.d;
+      const int64_t slot = in.slots[i / h.n_kv * c.n_slots + s];
+      for (int64_t r = 0; r < in.valid[i * c.n_slots + s]; ++r) {
+        const int64_t at = (slot * c.p + r) * token + i % h.n_kv * h.d;
         const std::vector<float> rows = bench.Floats(2 * h.d);
         std::copy_n(rows.data(), h.d, in.k.begin() + at);
         std::copy_n(rows.data() + h.d, h.d, in.v.begin() + at);
@@ -44,41 +76,56 @@ PagedInput MakePaged(Workbench& bench, const PagedCase& c, const Heads& h) {
 }
 
 PagedAttentionArgs PagedShape(const PagedCase& c, const Heads& h, DType dtype) {
-  return {.num_slots = c.n_slots + 1,
+  return {.batch = c.batch,
+          .num_slots = PoolSlots(c),
           .n_slots = c.n_slots,
           .page_tokens = c.p,
           .n_q = h.n_q,
           .n_kv = h.n_kv,
           .head_dim = h.d,
           .scale = 1.0f / std::sqrt(static_cast<float>(h.d)),
+          .fp8_pools = c.fp8,
           .dtype = dtype};
 }
 
 void CheckPaged(Workbench& bench, const PagedCase& c, const Heads& h, DType dtype) {
   TestDevice& device = bench.device();
   const PagedInput in = MakePaged(bench, c, h);
-  Tensor<float> q(device, bench.Floats(h.n_q * h.d), 1);
-  Tensor<uint8_t> k(device, FromFloats(in.k, dtype), ElementBytes(dtype));
-  Tensor<uint8_t> v(device, FromFloats(in.v, dtype), ElementBytes(dtype));
+  const Pool k_pool = MakePool(bench, in.k, c.p, h.n_kv, h.d, c.fp8, dtype);
+  const Pool v_pool = MakePool(bench, in.v, c.p, h.n_kv, h.d, c.fp8, dtype);
+  const int64_t rows = c.batch * h.n_q;
+  const size_t shift = c.fp8 ? 1 : ElementBytes(dtype);
+  Tensor<float> q(device, bench.Floats(rows * h.d), 1);
+  Tensor<uint8_t> k(device, k_pool.bytes, shift);
+  Tensor<uint8_t> v(device, v_pool.bytes, shift);
+  Tensor<float> k_scales(device, k_pool.scales), v_scales(device, v_pool.scales);
   Tensor<int32_t> slots(device, in.slots);
   Tensor<int32_t> valid(device, in.valid);
-  Tensor<float> out(device, std::vector<float>(h.n_q * h.d), 1);
-  Tensor<float> lse(device, std::vector<float>(h.n_q));
+  Tensor<float> out(device, std::vector<float>(rows * h.d), 1);
+  Tensor<float> lse(device, std::vector<float>(rows));
+  Tensor<uint8_t> workspace(device,
+                            std::vector<uint8_t>(c.splits * AttentionSplitBytes(rows, h.d)));
 
   PagedAttentionArgs args = PagedShape(c, h, dtype);
   PagedAttentionArgs want = args;
   args.q = q.data();
   args.k_pool = k.data();
   args.v_pool = v.data();
+  args.k_scales = k_scales.data();
+  args.v_scales = v_scales.data();
   args.slots = slots.data();
   args.valid_tokens = valid.data();
   args.out = out.data();
   args.lse = lse.data();
+  args.workspace = workspace.data();
+  args.workspace_bytes = static_cast<int64_t>(workspace.size());
   args.stream = device.stream();
   ASSERT_EQ(bench.table().paged_attention(args), OpStatus::kOk);
   want.q = q.host();
   want.k_pool = k.host();
   want.v_pool = v.host();
+  want.k_scales = k_scales.host();
+  want.v_scales = v_scales.host();
   want.slots = slots.host();
   want.valid_tokens = valid.host();
   want.out = out.host();
@@ -86,6 +133,84 @@ void CheckPaged(Workbench& bench, const PagedCase& c, const Heads& h, DType dtyp
   ASSERT_EQ(CpuReference().paged_attention(want), OpStatus::kOk);
   ExpectClose(out.Fetch(), {out.host(), out.host() + out.size()}, kTolerance, 0);
   ExpectClose(lse.Fetch(), {lse.host(), lse.host() + lse.size()}, 1e-4, 1e-5);
+}
+
+struct MlaCase {
+  PagedCase paged;
+  int64_t n_q, latent_dim, rope_dim;
+};
+
+void CheckMla(Workbench& bench, const MlaCase& c, DType dtype) {
+  TestDevice& device = bench.device();
+  const int64_t width = c.latent_dim + c.rope_dim;
+  const PagedInput in = MakePaged(bench, c.paged, {c.n_q, 1, width});
+  const Pool made = MakePool(bench, in.k, c.paged.p, 1, width, c.paged.fp8, dtype);
+  const int64_t rows = c.paged.batch * c.n_q;
+  Tensor<float> q(device, bench.Floats(rows * width), 1);
+  Tensor<uint8_t> pool(device, made.bytes, c.paged.fp8 ? 1 : ElementBytes(dtype));
+  Tensor<float> scales(device, made.scales);
+  Tensor<int32_t> slots(device, in.slots), valid(device, in.valid);
+  Tensor<float> out(device, std::vector<float>(rows * c.latent_dim), 1);
+  Tensor<float> lse(device, std::vector<float>(rows));
+  Tensor<uint8_t> workspace(
+      device, std::vector<uint8_t>(c.paged.splits * AttentionSplitBytes(rows, c.latent_dim)));
+
+  MlaAttentionArgs args{.batch = c.paged.batch,
+                        .num_slots = PoolSlots(c.paged),
+                        .n_slots = c.paged.n_slots,
+                        .page_tokens = c.paged.p,
+                        .n_q = c.n_q,
+                        .latent_dim = c.latent_dim,
+                        .rope_dim = c.rope_dim,
+                        .scale = 1.0f / std::sqrt(static_cast<float>(width)),
+                        .fp8_pool = c.paged.fp8,
+                        .dtype = dtype};
+  MlaAttentionArgs want = args;
+  args.q = q.data();
+  args.pool = pool.data();
+  args.scales = scales.data();
+  args.slots = slots.data();
+  args.valid_tokens = valid.data();
+  args.out = out.data();
+  args.lse = lse.data();
+  args.workspace = workspace.data();
+  args.workspace_bytes = static_cast<int64_t>(workspace.size());
+  args.stream = device.stream();
+  ASSERT_EQ(bench.table().mla_attention(args), OpStatus::kOk);
+  want.q = q.host();
+  want.pool = pool.host();
+  want.scales = scales.host();
+  want.slots = slots.host();
+  want.valid_tokens = valid.host();
+  want.out = out.host();
+  want.lse = lse.host();
+  ASSERT_EQ(CpuReference().mla_attention(want), OpStatus::kOk);
+  ExpectClose(out.Fetch(), {out.host(), out.host() + out.size()}, kTolerance, 0);
+  ExpectClose(lse.Fetch(), {lse.host(), lse.host() + lse.size()}, 1e-4, 1e-5);
+}
+
+/// Parts with log-sum-exps of very different size; `lse` [n_parts][rows] overrides.
+void CheckMerge(Workbench& bench, int64_t n_parts, int64_t rows, int64_t d,
+                std::vector<float> part_lse) {
+  TestDevice& device = bench.device();
+  Tensor<float> parts(device, bench.Floats(n_parts * rows * d), 1);
+  Tensor<float> lses(device, std::move(part_lse));
+  Tensor<float> out(device, std::vector<float>(rows * d), 1), lse(device, std::vector<float>(rows));
+  MergeAttentionArgs args{.n_parts = n_parts, .rows = rows, .dim = d};
+  MergeAttentionArgs want = args;
+  args.parts = parts.data();
+  args.part_lse = lses.data();
+  args.out = out.data();
+  args.lse = lse.data();
+  args.stream = device.stream();
+  ASSERT_EQ(bench.table().merge_attention(args), OpStatus::kOk);
+  want.parts = parts.host();
+  want.part_lse = lses.host();
+  want.out = out.host();
+  want.lse = lse.host();
+  ASSERT_EQ(CpuReference().merge_attention(want), OpStatus::kOk);
+  ExpectClose(out.Fetch(), {out.host(), out.host() + out.size()}, 6e-5, 0);
+  ExpectClose(lse.Fetch(), {lse.host(), lse.host() + lse.size()}, 1e-5, 1e-6);
 }
 
 struct DenseCase {
@@ -129,12 +254,108 @@ void CheckDense(Workbench& bench, const DenseCase& c, const Heads& h, DType dtyp
 
 TEST_P(OpConformance, PagedAttentionEqualsReference) {
   QUIRE_REQUIRE_OP(paged_attention);
-  const PagedCase cases[] = {{1, 1}, {1, 32}, {5, 31}, {3, 33}, {20, 16}};
+  const PagedCase cases[] = {{1, 1, 1, 0, false},
+                             {1, 32, 1, 2, false},
+                             {5, 31, 2, 0, false},
+                             {3, 33, 1, 2, false},
+                             {20, 16, 1, 4, false}};
   for (const PagedCase& c : cases) {
     for (const Heads& h : kHeads) {
       for (const DType dtype : kAllDTypes) CheckPaged(bench_, c, h, dtype);
     }
   }
+}
+
+TEST_P(OpConformance, PagedAttentionOverFp8EqualsReference) {
+  QUIRE_REQUIRE_OP(paged_attention);
+  for (const Heads& h : kHeads) {
+    CheckPaged(bench_, {3, 31, 2, 0, true}, h, DType::kF16);
+    CheckPaged(bench_, {9, 16, 1, 3, true}, h, DType::kF16);
+  }
+}
+
+// More query heads on one KV head than a block of any table takes at once (MQA).
+TEST_P(OpConformance, PagedAttentionOfManyQueryHeads) {
+  QUIRE_REQUIRE_OP(paged_attention);
+  CheckPaged(bench_, {4, 32, 2, 3, false}, {71, 1, 64}, DType::kBF16);
+}
+
+TEST_P(OpConformance, MlaAttentionEqualsReference) {
+  QUIRE_REQUIRE_OP(mla_attention);
+  const MlaCase cases[] = {{{2, 16, 1, 0, false}, 1, 5, 2},
+                           {{3, 33, 2, 2, false}, 16, 512, 64},
+                           {{7, 16, 1, 3, false}, 9, 128, 0},
+                           {{3, 16, 2, 2, true}, 20, 512, 64}};
+  for (const MlaCase& c : cases) {
+    for (const DType dtype : kAllDTypes) CheckMla(bench_, c, dtype);
+  }
+}
+
+TEST_P(OpConformance, MergeAttentionEqualsReference) {
+  QUIRE_REQUIRE_OP(merge_attention);
+  constexpr float kNone = -std::numeric_limits<float>::infinity();
+  for (const int64_t parts : {1, 2, 3, 40}) {
+    for (const int64_t d : {1, 64, 80, 513}) {
+      const int64_t rows = 5;
+      CheckMerge(bench_, parts, rows, d, bench_.Floats(parts * rows, 30.0f));
+      std::vector<float> lse = bench_.Floats(parts * rows);
+      for (int64_t i = 0; i < parts; ++i) lse[i * rows] = kNone;  // row 0 saw nothing anywhere
+      lse[rows + 1 < parts * rows ? rows + 1 : 1] = kNone;
+      lse[3] = std::numeric_limits<float>::quiet_NaN();
+      CheckMerge(bench_, parts, rows, d, lse);
+    }
+  }
+  std::vector<float> memory(8);
+  MergeAttentionArgs args{.parts = memory.data(),
+                          .part_lse = memory.data(),
+                          .out = memory.data(),
+                          .n_parts = 0,
+                          .rows = 1,
+                          .dim = 1};
+  EXPECT_EQ(table().merge_attention(args), OpStatus::kBadShape);
+  EXPECT_EQ(table().merge_attention({.n_parts = 1, .rows = 1, .dim = 1}), OpStatus::kBadShape);
+  EXPECT_EQ(table().merge_attention({.n_parts = 1, .rows = 0, .dim = 1}), OpStatus::kOk);
+}
+
+// Attention over two sets of slots, merged, is attention over both.
+TEST_P(OpConformance, MergedPartsAreTheWhole) {
+  QUIRE_REQUIRE_OP(paged_attention);
+  QUIRE_REQUIRE_OP(merge_attention);
+  TestDevice& device = bench_.device();
+  const Heads h = {8, 2, 64};
+  const PagedCase c = {6, 16, 1, 0, false};
+  const int64_t pool = PoolSlots(c) * c.p * h.n_kv * h.d;
+  const std::vector<float> nothing(h.n_q * h.d);
+  Tensor<float> q(device, bench_.Floats(h.n_q * h.d));
+  Tensor<float> k_pool(device, bench_.Floats(pool)), v_pool(device, bench_.Floats(pool));
+  Tensor<int32_t> slots(device, bench_.Slots(c.n_slots, PoolSlots(c)));
+  Tensor<int32_t> valid(device, std::vector<int32_t>(h.n_kv * c.n_slots, 13));
+  Tensor<float> parts(device, std::vector<float>(2 * h.n_q * h.d));
+  Tensor<float> lse(device, std::vector<float>(2 * h.n_q));
+  Tensor<float> merged(device, nothing), whole(device, nothing);
+  PagedAttentionArgs args = PagedShape(c, h, DType::kF32);
+  args.q = q.data(), args.k_pool = k_pool.data(), args.v_pool = v_pool.data();
+  args.slots = slots.data(), args.valid_tokens = valid.data(), args.stream = device.stream();
+  args.out = whole.data();
+  ASSERT_EQ(table().paged_attention(args), OpStatus::kOk);
+  int64_t from = 0;
+  for (const int64_t part : {0, 1}) {
+    args.slots = slots.data() + from;
+    args.n_slots = part == 0 ? 2 : 4;
+    args.out = parts.data() + part * h.n_q * h.d;
+    args.lse = lse.data() + part * h.n_q;
+    ASSERT_EQ(table().paged_attention(args), OpStatus::kOk);
+    from += args.n_slots;
+  }
+  ASSERT_EQ(table().merge_attention({.parts = parts.data(),
+                                     .part_lse = lse.data(),
+                                     .out = merged.data(),
+                                     .n_parts = 2,
+                                     .rows = h.n_q,
+                                     .dim = h.d,
+                                     .stream = device.stream()}),
+            OpStatus::kOk);
+  ExpectClose(merged.Fetch(), whole.Fetch(), 1e-4, 0);
 }
 
 TEST_P(OpConformance, DenseAttentionEqualsReference) {
@@ -202,9 +423,47 @@ TEST_P(OpConformance, PagedAttentionRefusesBadShapes) {
   EXPECT_TRUE(refused([](auto& a) { a.n_q = 3; }));
   EXPECT_TRUE(refused([](auto& a) { a.scale = NAN; }));
   EXPECT_TRUE(refused([](auto& a) { a.out = nullptr; }));
-  EXPECT_TRUE(refused([](auto& a) { a.page_tokens = 1; }));  // valid_tokens says 2
-  valid = {0, 0, 2, 2};                                      // head 0 has nothing to attend to
+  EXPECT_TRUE(refused([](auto& a) { a.batch = 0; }));
+  EXPECT_TRUE(refused([](auto& a) { a.workspace_bytes = -1; }));
+  EXPECT_TRUE(refused([](auto& a) { a.fp8_pools = true; }));  // without scales
+  EXPECT_TRUE(refused([](auto& a) { a.page_tokens = 1; }));   // valid_tokens says 2
+  valid = {0, 0, 2, 2};                                       // head 0 has nothing to attend to
   EXPECT_TRUE(refused([](auto&) {}));
+}
+
+TEST_P(OpConformance, MlaAttentionRefusesBadShapes) {
+  QUIRE_REQUIRE_OP(mla_attention);
+  std::vector<float> memory(256);
+  const std::vector<int32_t> slots = {0, 1};
+  std::vector<int32_t> valid = {1, 2};
+  const MlaAttentionArgs good{.q = memory.data(),
+                              .pool = memory.data(),
+                              .slots = slots.data(),
+                              .valid_tokens = valid.data(),
+                              .out = memory.data() + 128,
+                              .num_slots = 2,
+                              .n_slots = 2,
+                              .page_tokens = 2,
+                              .n_q = 4,
+                              .latent_dim = 4,
+                              .rope_dim = 2,
+                              .scale = 1.0f,
+                              .dtype = DType::kF32};
+  const auto answer = [&](auto change) {
+    MlaAttentionArgs args = good;
+    change(args);
+    return table().mla_attention(args);
+  };
+  EXPECT_EQ(answer([](auto& a) { a.latent_dim = 0; }), OpStatus::kBadShape);
+  EXPECT_EQ(answer([](auto& a) { a.rope_dim = -1; }), OpStatus::kBadShape);
+  EXPECT_EQ(answer([](auto& a) { a.fp8_pool = true; }), OpStatus::kBadShape);
+  EXPECT_EQ(answer([](auto& a) { a.valid_tokens = nullptr; }), OpStatus::kBadShape);
+  EXPECT_EQ(answer([](auto& a) { a.dtype = static_cast<DType>(99); }), OpStatus::kUnsupported);
+  if (!bench_.device().checks_lists()) return;
+  EXPECT_EQ(answer([](auto&) {}), OpStatus::kOk);
+  EXPECT_EQ(answer([](auto& a) { a.num_slots = 1; }), OpStatus::kBadShape);
+  valid = {0, 0};
+  EXPECT_EQ(answer([](auto&) {}), OpStatus::kBadShape);
 }
 
 TEST_P(OpConformance, DenseAttentionRefusesBadShapes) {

@@ -51,7 +51,83 @@ void CheckTopK(Workbench& bench, std::vector<float> values, int64_t rows, int64_
   EXPECT_EQ(nans.Fetch(), std::vector<int32_t>(nans.host(), nans.host() + rows));
 }
 
+/// Queries of which every other group stays near the one before.
+void CheckCorrect(Workbench& bench, int64_t batch, const Heads& h, float tau, bool odd_queries) {
+  TestDevice& device = bench.device();
+  std::vector<float> before = bench.Floats(batch * h.n_q * h.d);
+  std::vector<float> now = bench.Floats(batch * h.n_q * h.d);
+  for (int64_t a = 0; a < batch * h.n_q; ++a) {
+    const bool near = a / (h.n_q / h.n_kv) % 2 == 0;
+    for (int64_t c = a * h.d; near && c < (a + 1) * h.d; ++c)
+      now[c] = 2 * before[c] + 0.1f * now[c];
+  }
+  if (odd_queries) {
+    std::fill_n(now.begin(), h.d, 0.0f);
+    before.back() = kNaN;
+  }
+  Tensor<float> q(device, now, 1), q_before(device, before, 1);
+  Tensor<float> cosines(device, std::vector<float>(batch * h.n_kv));
+  Tensor<int32_t> corrected(device, std::vector<int32_t>(batch * h.n_kv, -5));
+  Tensor<int32_t> n(device, {-1});
+  CorrectHeadsArgs args{.batch = batch, .n_q = h.n_q, .n_kv = h.n_kv, .head_dim = h.d, .tau = tau};
+  CorrectHeadsArgs want = args;
+  args.q = q.data();
+  args.before = q_before.data();
+  args.cosines = cosines.data();
+  args.corrected = corrected.data();
+  args.n_corrected = n.data();
+  args.stream = device.stream();
+  ASSERT_EQ(bench.table().correct_heads(args), OpStatus::kOk);
+  want.q = q.host();
+  want.before = q_before.host();
+  want.cosines = cosines.host();
+  want.corrected = corrected.host();
+  want.n_corrected = n.host();
+  ASSERT_EQ(CpuReference().correct_heads(want), OpStatus::kOk);
+  ExpectClose(cosines.Fetch(), {cosines.host(), cosines.host() + cosines.size()}, 1e-5, 0);
+  EXPECT_EQ(n.Fetch()[0], *n.host());
+  EXPECT_EQ(corrected.Fetch(),
+            std::vector<int32_t>(corrected.host(), corrected.host() + corrected.size()));
+}
+
 }  // namespace
+
+TEST_P(OpConformance, CorrectHeadsEqualsReference) {
+  QUIRE_REQUIRE_OP(correct_heads);
+  for (const int64_t batch : {0, 1, 3, 700}) {
+    for (const Heads& h : kHeads) {
+      if (batch > 3 && h.d > 8) continue;  // many heads, for the list alone
+      for (const float tau : {-1.01f, 0.5f, 0.8f, 1.01f}) {
+        CheckCorrect(bench_, batch, h, tau, false);
+        if (batch > 0) CheckCorrect(bench_, batch, h, tau, true);
+      }
+    }
+  }
+}
+
+TEST_P(OpConformance, CorrectHeadsRefusesBadShapes) {
+  QUIRE_REQUIRE_OP(correct_heads);
+  std::vector<float> memory(64);
+  std::vector<int32_t> list(4);
+  const CorrectHeadsArgs good{.q = memory.data(),
+                              .before = memory.data(),
+                              .cosines = memory.data() + 32,
+                              .corrected = list.data(),
+                              .n_corrected = list.data() + 3,
+                              .n_q = 4,
+                              .n_kv = 2,
+                              .head_dim = 4};
+  const auto refused = [&](auto change) {
+    CorrectHeadsArgs args = good;
+    change(args);
+    return table().correct_heads(args) == OpStatus::kBadShape;
+  };
+  EXPECT_TRUE(refused([](auto& a) { a.n_q = 3; }));
+  EXPECT_TRUE(refused([](auto& a) { a.batch = -1; }));
+  EXPECT_TRUE(refused([](auto& a) { a.tau = kNaN; }));
+  EXPECT_TRUE(refused([](auto& a) { a.before = nullptr; }));
+  EXPECT_TRUE(refused([](auto& a) { a.n_corrected = nullptr; }));
+}
 
 TEST_P(OpConformance, PoolEqualsReference) {
   QUIRE_REQUIRE_OP(pool);

@@ -126,9 +126,9 @@ struct Heads {
   int64_t n_kv;
   int64_t d;
 };
-/// GQA ratios 1, 4, 7, 8 and odd or tiny head dimensions.
-inline constexpr Heads kHeads[] = {{1, 1, 1},  {2, 2, 8},   {8, 2, 64},
-                                   {7, 1, 33}, {16, 2, 80}, {4, 1, 128}};
+/// GQA ratios 1, 4, 6, 7, 8, the head dimensions of models, and odd or tiny ones.
+inline constexpr Heads kHeads[] = {{1, 1, 1},   {2, 2, 8},   {8, 2, 64}, {7, 1, 33},
+                                   {16, 2, 80}, {4, 1, 128}, {2, 2, 96}, {6, 1, 256}};
 
 /// Prints the table's name behind the instantiation.
 std::string DeviceName(const ::testing::TestParamInfo<MakeDevice>& info);

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// correct_heads: the KV heads whose query turned since the last step, as a list without gaps (spec
+// A.3, t1). Speculative pages of these heads must be chosen again before attention.
+//
+//   C_a = q_a . before_a / (|q_a| |before_a| + 1e-12)      per query head
+//   C_g = mean of C_a over the group                        per KV head
+//   g is corrected unless C_g >= tau: a NaN corrects, and so does a query of zeros (C = 0)
+//
+// Precondition: squared lengths of the queries are finite in f32, or the cosine may be NaN or 0.
+// Tolerance: cosines 1e-5; the list is exact but for heads whose cosine is that close to tau.
+// Errors: kBadShape for a size < 1 (batch may be 0), n_q not a multiple of n_kv, batch * n_kv
+// beyond int32, tau that is NaN, a missing pointer (n_corrected is always needed).
+#ifndef QUIRE_KERNELS_API_CORRECT_HEADS_H_
+#define QUIRE_KERNELS_API_CORRECT_HEADS_H_
+
+#include <cstdint>
+
+#include "kernels/api/status.h"
+
+namespace quire::kernels {
+
+struct CorrectHeadsArgs {
+  const float* q = nullptr;       ///< [batch][n_q][d] of this step
+  const float* before = nullptr;  ///< [batch][n_q][d] of the step before
+  float* cosines = nullptr;       ///< out [batch][n_kv], C_g
+  /// out [batch * n_kv], of which the first *n_corrected are written: b * n_kv + g, ascending
+  int32_t* corrected = nullptr;
+  int32_t* n_corrected = nullptr;  ///< out [1]
+  int64_t batch = 1;               ///< sequences
+  int64_t n_q = 0;
+  int64_t n_kv = 0;
+  int64_t head_dim = 0;  ///< d
+  float tau = 0.8f;      ///< above 1: every head is corrected; below -1: none but NaN
+  void* stream = nullptr;
+};
+using CorrectHeadsFn = OpStatus (*)(const CorrectHeadsArgs&);
+
+}  // namespace quire::kernels
+
+#endif  // QUIRE_KERNELS_API_CORRECT_HEADS_H_

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// place_units: recall in one pass: encoded units (codec.h) are decoded, their keys are rotated to
+// another position (spec 0.3), and the rows go to their places in the NHD pools (transpose.h).
+//
+// A value that is not rotated is the one that decode_unit gives, to the bit. A rotated pair is
+// decoded in f32, turned in f32 and rounded once; like a decoded value it never becomes infinite.
+// Rows from valid_rows on become zero.
+//
+// Pools of fp8: the units are kFp8E4M3 and keep their codes; the scale of each unit goes to the
+// scale of its slot and head. They cannot be rotated.
+//
+// Tolerance: exact; rotated values 1e-5 * (|a| + |b|) before rounding to dtype. NaN stays NaN.
+// When two placements are equal, which unit lands there is unspecified, row by row.
+// Errors: kBadShape for a size < 1 (n_units may be 0), rotary_dim odd or outside the channels
+// behind rotary_first, valid_rows outside 1..p, a placement or rotation out of range, a missing
+// pointer; kUnsupported for an unknown codec, for fp8 pools with another codec or with rotations.
+// A device that cannot read the lists skips units with an entry out of range.
+#ifndef QUIRE_KERNELS_API_PLACE_UNITS_H_
+#define QUIRE_KERNELS_API_PLACE_UNITS_H_
+
+#include <cstdint>
+
+#include "kernels/api/codec.h"
+#include "kernels/api/status.h"
+#include "kernels/api/transpose.h"
+
+namespace quire::kernels {
+
+struct PlaceUnitsArgs {
+  const void* encoded = nullptr;           ///< [n_units][EncodedUnitBytes]; unused with unit_ptrs
+  const void* const* unit_ptrs = nullptr;  ///< [n_units] or null: address of each encoded unit
+  const UnitPlacement* placements = nullptr;  ///< [n_units]
+  const int32_t* valid_rows = nullptr;        ///< [n_units] in 1..p, or null: all p
+  /// [n_units] or null: row of the tables by which the unit's keys turn, negative: they stay
+  const int32_t* rotations = nullptr;
+  const float* cos_table = nullptr;  ///< [n_rotations][rotary_dim/2]
+  const float* sin_table = nullptr;  ///< [n_rotations][rotary_dim/2]
+  void* k_pool = nullptr;            ///< out [num_slots][p][n_kv][d] dtype, or fp8 codes
+  void* v_pool = nullptr;            ///< out likewise; unused without values
+  float* k_scales = nullptr;         ///< out [num_slots][n_kv], with fp8_pools only
+  float* v_scales = nullptr;         ///< out [num_slots][n_kv], with fp8_pools and values only
+  int64_t num_slots = 0;
+  int64_t n_units = 0;
+  int64_t n_kv = 0;
+  int64_t n_rotations = 0;   ///< rows of the tables; read with `rotations` only, so below
+  int64_t rotary_first = 0;  ///< first channel that is rotated: 0, or the latent width of MLA
+  int64_t rotary_dim = 0;    ///< even; pairs as in RopeArgs, counted from rotary_first
+  bool interleaved = false;
+  bool fp8_pools = false;
+  UnitShape shape = {};  ///< of the units; its dtype is also that of the pools
+  UnitCodec codec = UnitCodec::kRaw;
+  void* stream = nullptr;
+};
+using PlaceUnitsFn = OpStatus (*)(const PlaceUnitsArgs&);
+
+}  // namespace quire::kernels
+
+#endif  // QUIRE_KERNELS_API_PLACE_UNITS_H_

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// sample: one token per row of logits, from a random number that the caller draws.
+//
+// Tokens are ordered by logit, ties by lower index. NaN and -infinity are never chosen; infinite
+// logits share the weight equally. Weights are exp((logit - largest) / temperature).
+//   1. top_k keeps the first top_k tokens of the order.
+//   2. top_p keeps the shortest prefix of those whose weights sum to at least top_p of theirs.
+//   3. The token is the first kept one, by index, at which the running sum of kept weights exceeds
+//      uniform times their total; the last kept one where rounding leaves none.
+// A temperature of 0 takes the first token of the order. A row without a number gives -1.
+//
+// Tolerance: sums are f32 or better, in any order: where a running sum is within 1e-4 of the
+// total of what it is compared with, the token beside may be kept or chosen.
+// Errors: kBadShape for rows < 0, vocab < 1 or beyond int32, temperature negative or not finite,
+// top_k < 0, top_p outside (0, 1], a missing pointer. `uniform` is expected in [0, 1).
+#ifndef QUIRE_KERNELS_API_SAMPLE_H_
+#define QUIRE_KERNELS_API_SAMPLE_H_
+
+#include <cstdint>
+
+#include "kernels/api/status.h"
+
+namespace quire::kernels {
+
+struct SampleArgs {
+  const float* logits = nullptr;   ///< [rows][vocab]
+  const float* uniform = nullptr;  ///< [rows] in [0, 1); unused with temperature 0
+  int32_t* tokens = nullptr;       ///< out [rows]
+  int64_t rows = 0;
+  int64_t vocab = 0;
+  float temperature = 0.0f;
+  int64_t top_k = 0;   ///< 0: all
+  float top_p = 1.0f;  ///< 1: all
+  void* stream = nullptr;
+};
+using SampleFn = OpStatus (*)(const SampleArgs&);
+
+}  // namespace quire::kernels
+
+#endif  // QUIRE_KERNELS_API_SAMPLE_H_

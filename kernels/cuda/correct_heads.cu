@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Two kernels on one stream: a warp per KV head finds its cosine; then one block lists the heads
+// that turned, in order, so that the host has nothing to wait for.
+#include "kernels/cpu/checks.h"
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/reduce.cuh"
+
+namespace quire::kernels::cuda {
+namespace {
+
+constexpr int64_t kThreads = 128;
+constexpr int64_t kListThreads = 1024;
+constexpr int64_t kWarp = 32;
+
+__global__ void __launch_bounds__(kThreads)
+    CosineKernel(const float* __restrict__ q, const float* __restrict__ before,
+                 float* __restrict__ cosines, int64_t heads, int64_t group, int64_t d) {
+  const int64_t lane = threadIdx.x % kWarp;
+  const int64_t g = (int64_t{blockIdx.x} * kThreads + threadIdx.x) / kWarp;
+  if (g >= heads) return;  // the same for the whole warp
+  float mean = 0;
+  for (int64_t a = g * group; a < (g + 1) * group; ++a) {
+    float dot = 0;
+    float now_square = 0;
+    float before_square = 0;
+    for (int64_t c = a * d + lane; c < (a + 1) * d; c += kWarp) {
+      dot += q[c] * before[c];
+      now_square += q[c] * q[c];
+      before_square += before[c] * before[c];
+    }
+    const float lengths =
+        sqrtf(WarpReduce(now_square, Sum())) * sqrtf(WarpReduce(before_square, Sum()));
+    mean += WarpReduce(dot, Sum()) / (lengths + 1e-12f);
+  }
+  if (lane == 0) cosines[g] = mean / static_cast<float>(group);
+}
+
+__global__ void __launch_bounds__(kListThreads)
+    ListKernel(const float* __restrict__ cosines, int64_t heads, float tau,
+               int32_t* __restrict__ corrected, int32_t* __restrict__ n_corrected) {
+  int written = 0;
+  for (int64_t first = 0; first < heads; first += kListThreads) {
+    const int64_t g = first + threadIdx.x;
+    const bool turned = g < heads && !(cosines[g] >= tau);
+    const Prefix<int> place = BlockPrefix<int>(turned ? 1 : 0);
+    if (turned) corrected[written + place.before] = static_cast<int32_t>(g);
+    written += place.total;
+  }
+  if (threadIdx.x == 0) *n_corrected = written;
+}
+
+}  // namespace
+
+OpStatus CorrectHeads(const CorrectHeadsArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  const int64_t heads = args.batch * args.n_kv;
+  if (heads > 0) {
+    const OpStatus status = Launch(CosineKernel, Grid(DivideUp(heads, kThreads / kWarp)),
+                                   Grid(kThreads), 0, args.stream, args.q, args.before,
+                                   args.cosines, heads, args.n_q / args.n_kv, args.head_dim);
+    if (status != OpStatus::kOk) return status;
+  }
+  return Launch(ListKernel, Grid(1), Grid(kListThreads), 0, args.stream, args.cosines, heads,
+                args.tau, args.corrected, args.n_corrected);
+}
+
+}  // namespace quire::kernels::cuda

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One block summarises one unit. The arithmetic is that of the reference, in the same order and in
+// f64 where it is, with every rounding spelled out: the digests are equal to the bit.
+#include "kernels/cpu/checks.h"
+#include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/ops.h"
+
+namespace quire::kernels::cuda {
+namespace {
+
+constexpr int64_t kThreads = 128;
+
+struct Shape {
+  const void* units;
+  const int32_t* valid_rows;
+  void* digests;
+  int64_t unit_stride, n_units, p, d, elements;
+  DigestKind kind;
+  int64_t rotary_dim;
+  bool interleaved;
+};
+
+/// The keys of one unit, and where its digest goes.
+template <typename Key, typename Out>
+struct Unit {
+  const typename Key::Raw* keys;
+  typename Out::Raw* out;
+  int64_t rows, d;
+
+  __device__ double At(int64_t row, int64_t channel) const {
+    return Key::Widen(keys[row * d + channel]);
+  }
+  __device__ void Store(int64_t element, double value) const {
+    out[element] = Out::Narrow(static_cast<float>(value));
+  }
+  __device__ double Stored(int64_t element) const { return Out::Widen(out[element]); }
+
+  __device__ double Extreme(int64_t channel, bool largest) const {
+    double extreme = At(0, channel);
+    for (int64_t r = 0; r < rows; ++r) {
+      const double key = At(r, channel);
+      if (key != key) return key;
+      if (largest ? key > extreme : key < extreme) extreme = key;
+    }
+    return extreme;
+  }
+  __device__ void StoreMean(int64_t channel) const {
+    double sum = 0;
+    for (int64_t r = 0; r < rows; ++r) sum = __dadd_rn(sum, At(r, channel));
+    Store(channel, __dadd_rn(sum / static_cast<double>(rows), __dmul_rn(0, sum)));
+  }
+  __device__ void StoreCentre(int64_t channel) const {
+    const double middle = __dadd_rn(Extreme(channel, false), Extreme(channel, true)) / 2;
+    Store(channel, __dadd_rn(middle, __dmul_rn(0, middle)));
+  }
+  __device__ void StoreDeviation(int64_t channel) const {
+    double sum = 0;
+    for (int64_t r = 0; r < rows; ++r) {
+      const double off = __dadd_rn(At(r, channel), -Stored(channel));
+      sum = __dadd_rn(sum, off < 0 ? -off : off);
+    }
+    Store(d + channel, sum / static_cast<double>(rows));
+  }
+  /// `value` or the next number above it that the output has; value >= 0 or NaN.
+  __device__ void StoreRoundedUp(int64_t element, double value) const {
+    float rounded = static_cast<float>(value);
+    if (rounded < value) rounded = FloatFromBits(FloatBits(rounded) + 1);
+    Store(element, rounded);
+    if (sizeof(typename Out::Raw) == 4 || !(Stored(element) < rounded)) return;
+    uint16_t bits;
+    memcpy(&bits, out + element, sizeof bits);
+    ++bits;
+    memcpy(out + element, &bits, sizeof bits);
+  }
+  /// Squared distance of a row from the stored centre, over the listed channels.
+  __device__ double Away(int64_t row, int64_t a, int64_t b) const {
+    const double first = __dadd_rn(At(row, a), -Stored(a));
+    const double second = __dadd_rn(At(row, b), -Stored(b));
+    return __dadd_rn(__dmul_rn(first, first), __dmul_rn(second, second));
+  }
+  __device__ double Away(int64_t row) const {
+    double sum = 0;
+    for (int64_t c = 0; c < d; ++c) {
+      const double off = __dadd_rn(At(row, c), -Stored(c));
+      sum = __dadd_rn(sum, __dmul_rn(off, off));
+    }
+    return sum;
+  }
+};
+
+__device__ inline double MaxOrNaN(double a, double b) { return b != b || b > a ? b : a; }
+
+template <typename U>
+__device__ void StoreDiscs(const U& unit, const Shape& shape) {
+  const int64_t half = shape.rotary_dim / 2;
+  for (int64_t i = threadIdx.x; i < shape.d / 2; i += kThreads) {
+    const bool neighbours = shape.interleaved || i >= half;
+    const int64_t a = neighbours ? 2 * i : i;
+    const int64_t b = neighbours ? a + 1 : i + half;
+    double radius = 0;
+    for (int64_t r = 0; r < unit.rows && radius == radius; ++r) {
+      radius = MaxOrNaN(radius, sqrt(unit.Away(r, a, b)));
+    }
+    unit.StoreRoundedUp(shape.d + i, radius);
+  }
+}
+
+/// Thread r finds the distance of rows r, r + kThreads, ...
+template <typename U>
+__device__ void StoreBall(const U& unit, const Shape& shape) {
+  __shared__ double radii[kThreads];
+  double radius = 0;
+  for (int64_t r = threadIdx.x; r < unit.rows; r += kThreads) {
+    if (radius == radius) radius = MaxOrNaN(radius, sqrt(unit.Away(r)));
+  }
+  radii[threadIdx.x] = radius;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (int64_t i = 1; i < kThreads; ++i) {
+    if (radius == radius) radius = MaxOrNaN(radius, radii[i]);
+  }
+  unit.StoreRoundedUp(shape.d, radius);
+}
+
+template <typename Key, typename Out>
+__global__ void __launch_bounds__(kThreads) DigestKernel(Shape shape) {
+  const int64_t u = blockIdx.x;
+  const int64_t rows = shape.valid_rows == nullptr ? shape.p : shape.valid_rows[u];
+  if (rows < 1 || rows > shape.p) return;
+  const Unit<Key, Out> unit{
+      static_cast<const typename Key::Raw*>(shape.units) + u * shape.unit_stride,
+      static_cast<typename Out::Raw*>(shape.digests) + u * shape.elements, rows, shape.d};
+  for (int64_t c = threadIdx.x; c < shape.d; c += kThreads) {
+    if (shape.kind == DigestKind::kMean) {
+      unit.StoreMean(c);
+    } else if (shape.kind == DigestKind::kMinMax) {
+      unit.Store(c, unit.Extreme(c, false));
+      unit.Store(shape.d + c, unit.Extreme(c, true));
+    } else {
+      unit.StoreCentre(c);
+      if (shape.kind == DigestKind::kCentreDeviation) unit.StoreDeviation(c);
+    }
+  }
+  __syncthreads();  // radii are measured from centres that other threads have stored
+  if (shape.kind == DigestKind::kDisc) StoreDiscs(unit, shape);
+  if (shape.kind == DigestKind::kCentreRadius) StoreBall(unit, shape);
+}
+
+template <typename Key, typename Out>
+OpStatus LaunchDigest(const DigestArgs& args, const Shape& shape) {
+  return Launch(DigestKernel<Key, Out>, Grid(args.n_units), Grid(kThreads), 0, args.stream, shape);
+}
+
+}  // namespace
+
+OpStatus Digest(const DigestArgs& args) {
+  if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
+  if (args.n_units == 0) return OpStatus::kOk;
+  if (args.n_units > kMaxGridX) return OpStatus::kUnsupported;
+  const Shape shape{
+      args.units,   args.valid_rows,  args.digests,    args.unit_stride,
+      args.n_units, args.page_tokens, args.head_dim,   DigestElements(args.kind, args.head_dim),
+      args.kind,    args.rotary_dim,  args.interleaved};
+  return WithFormat(args.dtype, [&](auto format) {
+    using Key = decltype(format);
+    if (args.out_dtype == DType::kF32) return LaunchDigest<Key, F32>(args, shape);
+    return LaunchDigest<Key, Key>(args, shape);
+  });
+}
+
+}  // namespace quire::kernels::cuda

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The element types of KV pages on the device: conversions equal to those of common/page/dtype.h
+// and of the codecs, and moves of 8 elements at a time.
+#ifndef QUIRE_KERNELS_CUDA_ELEMENTS_CUH_
+#define QUIRE_KERNELS_CUDA_ELEMENTS_CUH_
+
+#include <cstdint>
+
+#include "common/page/dtype.h"
+#include "kernels/cuda/runtime.cuh"
+
+namespace quire::kernels::cuda {
+
+__device__ inline bool IsNaN(float x) { return !(x == x); }
+__device__ inline float QuietNaN() { return FloatFromBits(0x7fc00000u); }
+__device__ inline float Infinity() { return FloatFromBits(0x7f800000u); }
+
+__device__ inline float HalfToFloat(uint16_t half) {
+#if defined(__CUDA_ARCH__)
+  return __half2float(__ushort_as_half(half));
+#else
+  return F16ToFloat(half);
+#endif
+}
+__device__ inline uint16_t FloatToHalf(float value) {
+#if defined(__CUDA_ARCH__)
+  if (IsNaN(value)) return static_cast<uint16_t>(((FloatBits(value) >> 16) & 0x8000u) | 0x7e00u);
+  return __half_as_ushort(__float2half_rn(value));
+#else
+  return FloatToF16(value);
+#endif
+}
+
+/// e4m3, as kernels/cpu/codec_scalar.h has it. Its bits are those of an f16 of another exponent.
+__device__ inline float Fp8ToFloat(uint8_t code) {
+  if ((code & 0x7fu) == 0x7fu) return QuietNaN();
+  const unsigned half = ((code & 0x80u) << 8) | ((code & 0x7fu) << 7);
+  return HalfToFloat(static_cast<uint16_t>(half)) * 256.0f;
+}
+
+// One type per format: Raw is what memory holds.
+struct F32 {
+  using Raw = float;
+  __device__ static float Widen(Raw raw) { return raw; }
+  __device__ static Raw Narrow(float value) { return value; }
+  __device__ static float Largest() { return FloatFromBits(0x7f7fffffu); }
+};
+struct F16 {
+  using Raw = uint16_t;
+  __device__ static float Widen(Raw raw) { return HalfToFloat(raw); }
+  __device__ static Raw Narrow(float value) { return FloatToHalf(value); }
+  __device__ static float Largest() { return 65504.0f; }
+};
+struct BF16 {
+  using Raw = uint16_t;
+  __device__ static float Widen(Raw raw) { return BF16ToFloat(raw); }
+  __device__ static Raw Narrow(float value) { return FloatToBF16(value); }
+  __device__ static float Largest() { return FloatFromBits(0x7f7f0000u); }
+};
+struct Fp8 {
+  using Raw = uint8_t;
+  __device__ static float Widen(Raw raw) { return Fp8ToFloat(raw); }
+};
+
+/// Calls launch with the format as a value. The dtype is known (IsKnown).
+template <typename Launcher>
+OpStatus WithFormat(DType dtype, const Launcher& launch) {
+  if (dtype == DType::kF16) return launch(F16{});
+  if (dtype == DType::kBF16) return launch(BF16{});
+  return launch(F32{});
+}
+template <typename Launcher>
+OpStatus WithFormat(DType dtype, bool fp8, const Launcher& launch) {
+  return fp8 ? launch(Fp8{}) : WithFormat(dtype, launch);
+}
+
+/// The value that a decoded element becomes: a number of the type, or the positive quiet NaN.
+template <typename T>
+__device__ typename T::Raw Bounded(float value) {
+  if (IsNaN(value)) return T::Narrow(QuietNaN());
+  const float largest = T::Largest();
+  return T::Narrow(value > largest ? largest : value < -largest ? -largest : value);
+}
+
+template <typename To, typename From>
+__device__ To BitsAs(const From& from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  memcpy(&to, &from, sizeof to);
+  return to;
+}
+
+/// kWidth elements in a row.
+template <typename Raw, int kWidth>
+struct Chunk {
+  Raw at[kWidth];
+};
+
+// What moves kBytes at once: one instruction, or two for 32.
+struct Pair16 {
+  uint4 low, high;
+};
+template <int kBytes>
+struct VectorOf;
+template <>
+struct VectorOf<32> {
+  using Type = Pair16;
+};
+template <>
+struct VectorOf<16> {
+  using Type = uint4;
+};
+template <>
+struct VectorOf<8> {
+  using Type = uint2;
+};
+template <>
+struct VectorOf<4> {
+  using Type = uint32_t;
+};
+template <>
+struct VectorOf<2> {
+  using Type = uint16_t;
+};
+template <>
+struct VectorOf<1> {
+  using Type = uint8_t;
+};
+
+__device__ inline bool IsAligned(const void* address, size_t bytes) {
+  return reinterpret_cast<uintptr_t>(address) % bytes == 0;
+}
+
+/// From and to an address that has the alignment of the vector that moves it.
+template <typename Value>
+__device__ Value LoadAligned(const void* from) {
+  using Vector = typename VectorOf<static_cast<int>(sizeof(Value))>::Type;
+  return BitsAs<Value>(*static_cast<const Vector*>(from));
+}
+template <typename Value>
+__device__ void StoreAligned(void* to, const Value& value) {
+  using Vector = typename VectorOf<static_cast<int>(sizeof(Value))>::Type;
+  *static_cast<Vector*>(to) = BitsAs<Vector>(value);
+}
+/// From any address.
+template <typename Value>
+__device__ Value LoadAny(const uint8_t* from) {
+  using Vector = typename VectorOf<static_cast<int>(sizeof(Value))>::Type;
+  if (IsAligned(from, alignof(Vector))) return LoadAligned<Value>(from);
+  Chunk<uint8_t, static_cast<int>(sizeof(Value))> bytes;
+  for (int i = 0; i < static_cast<int>(sizeof(Value)); ++i) bytes.at[i] = from[i];
+  return BitsAs<Value>(bytes);
+}
+
+/// Widens 8 elements at an address that is a multiple of their size or of 16.
+template <typename T>
+__device__ void Widen8(const typename T::Raw* from, float* to) {
+  const auto raws = LoadAligned<Chunk<typename T::Raw, 8>>(from);
+#pragma unroll
+  for (int i = 0; i < 8; ++i) to[i] = T::Widen(raws.at[i]);
+}
+
+}  // namespace quire::kernels::cuda
+
+#endif  // QUIRE_KERNELS_CUDA_ELEMENTS_CUH_

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The layers around attention: norms, rotations, gates, sums, gathers and a plain matrix product.
+#include <algorithm>
+
+#include "kernels/cpu/checks.h"
+#include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/reduce.cuh"
+
+namespace quire::kernels::cuda {
+namespace {
+
+constexpr int64_t kThreads = 256;
+constexpr int64_t kMaxBlocks = 65535;  ///< of loops over elements, which stride from there
+
+/// Calls body(i) for this thread's share of 0..n-1.
+template <typename Body>
+__device__ void ForEach(int64_t n, const Body& body) {
+  const int64_t step = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += step) body(i);
+}
+dim3 GridFor(int64_t n) { return Grid(std::min(DivideUp(n, kThreads), kMaxBlocks)); }
+
+__global__ void __launch_bounds__(kThreads)
+    RmsNormKernel(const float* x, const float* __restrict__ weight, float* y, int64_t dim,
+                  float eps) {
+  const int64_t first = blockIdx.x * dim;
+  float squares = 0;
+  for (int64_t c = threadIdx.x; c < dim; c += kThreads) squares += x[first + c] * x[first + c];
+  squares = BlockReduce(squares, 0.0f, Sum());
+  const float inverse = 1.0f / sqrtf(squares / static_cast<float>(dim) + eps);
+  for (int64_t c = threadIdx.x; c < dim; c += kThreads) {
+    y[first + c] = x[first + c] * inverse * weight[c];
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads) RopeKernel(RopeArgs args) {
+  const int64_t half = args.rotary_dim / 2;
+  ForEach(args.t * args.heads * half, [&](int64_t i) {
+    const int64_t pair = i % half;
+    const int64_t row = i / half;
+    const int64_t position = args.positions[row / args.heads];
+    if (position < 0 || position >= args.n_positions) return;
+    auto* channels = static_cast<typename T::Raw*>(args.rows) + row * args.head_dim;
+    auto* first = channels + (args.interleaved ? 2 * pair : pair);
+    auto* second = first + (args.interleaved ? 1 : half);
+    const float cos = args.cos_table[position * half + pair];
+    const float sin = args.sin_table[position * half + pair];
+    const float a = T::Widen(*first);
+    const float b = T::Widen(*second);
+    *first = T::Narrow(a * cos - b * sin);
+    *second = T::Narrow(b * cos + a * sin);
+  });
+}
+
+__global__ void __launch_bounds__(kThreads) SiluMulKernel(SiluMulArgs args) {
+  ForEach(args.rows * args.dim, [&](int64_t i) {
+    const int64_t row = i / args.dim;
+    const int64_t c = i % args.dim;
+    const float gate = args.gate[row * args.gate_stride + c];
+    args.y[i] = gate / (1.0f + expf(-gate)) * args.up[row * args.up_stride + c];
+  });
+}
+
+__global__ void __launch_bounds__(kThreads)
+    AddKernel(const float* a, const float* b, float* y, int64_t n) {
+  ForEach(n, [&](int64_t i) { y[i] = a[i] + b[i]; });
+}
+
+__global__ void __launch_bounds__(kThreads) EmbedKernel(EmbedArgs args) {
+  ForEach(args.rows * args.dim, [&](int64_t i) {
+    const int64_t id = args.ids[i / args.dim];
+    if (id < 0 || id >= args.vocab) return;
+    args.y[i] = args.table[id * args.dim + i % args.dim];
+  });
+}
+
+constexpr int64_t kWarp = 32;
+constexpr int64_t kFewRows = 8;
+
+/// For few rows, where reading the weights is all the work: a warp takes one output for all rows.
+__global__ void __launch_bounds__(kThreads) MatmulFewRowsKernel(MatmulArgs args) {
+  const int64_t lane = threadIdx.x % kWarp;
+  const int64_t o = (int64_t{blockIdx.x} * kThreads + threadIdx.x) / kWarp;
+  if (o >= args.out) return;  // the same for the whole warp
+  const float* weight = args.weight + o * args.in;
+  float sums[kFewRows] = {};
+  for (int64_t i = lane; i < args.in; i += kWarp) {
+    const float w = weight[i];
+#pragma unroll
+    for (int64_t r = 0; r < kFewRows; ++r) {
+      if (r < args.rows) sums[r] += args.x[r * args.in + i] * w;
+    }
+  }
+#pragma unroll
+  for (int64_t r = 0; r < kFewRows; ++r) {
+    const float sum = WarpReduce(sums[r], Sum());
+    if (lane == 0 && r < args.rows) {
+      args.y[r * args.out + o] = sum + (args.bias != nullptr ? args.bias[o] : 0.0f);
+    }
+  }
+}
+
+constexpr int kSide = 64;  ///< outputs of a block, in both directions
+constexpr int kDeep = 16;  ///< inputs of a step
+constexpr int kEach = 4;   ///< outputs of a thread, in both directions
+
+/// Copies [kSide][kDeep] of a row-major matrix, transposed; zeros outside.
+__device__ inline void LoadSide(const float* from, int64_t first_row, int64_t rows, int64_t first,
+                                int64_t columns, float (*to)[kSide + 1]) {
+  for (int i = threadIdx.x; i < kSide * kDeep; i += static_cast<int>(kThreads)) {
+    const int64_t row = first_row + i / kDeep;
+    const int64_t column = first + i % kDeep;
+    const bool inside = row < rows && column < columns;
+    to[i % kDeep][i / kDeep] = inside ? from[row * columns + column] : 0.0f;
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) MatmulKernel(MatmulArgs args) {
+  __shared__ float x[kDeep][kSide + 1];
+  __shared__ float weight[kDeep][kSide + 1];
+  const int64_t first_out = int64_t{blockIdx.x} * kSide;
+  const int64_t first_row = int64_t{blockIdx.y} * kSide;
+  const int across = static_cast<int>(threadIdx.x) % 16;
+  const int down = static_cast<int>(threadIdx.x) / 16;
+  float sums[kEach][kEach] = {};
+  for (int64_t first = 0; first < args.in; first += kDeep) {
+    LoadSide(args.x, first_row, args.rows, first, args.in, x);
+    LoadSide(args.weight, first_out, args.out, first, args.in, weight);
+    __syncthreads();
+    for (int i = 0; i < kDeep; ++i) {
+#pragma unroll
+      for (int r = 0; r < kEach; ++r) {
+#pragma unroll
+        for (int o = 0; o < kEach; ++o) {
+          sums[r][o] += x[i][down + 16 * r] * weight[i][across + 16 * o];
+        }
+      }
+    }
+    __syncthreads();
+  }
+  for (int r = 0; r < kEach; ++r) {
+    for (int o = 0; o < kEach; ++o) {
+      const int64_t row = first_row + down + 16 * r;
+      const int64_t out = first_out + across + 16 * o;
+      if (row >= args.rows || out >= args.out) continue;
+      args.y[row * args.out + out] = sums[r][o] + (args.bias != nullptr ? args.bias[out] : 0.0f);
+    }
+  }
+}
+
+}  // namespace
+
+OpStatus RmsNorm(const RmsNormArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  if (args.rows == 0) return OpStatus::kOk;
+  if (args.rows > kMaxGridX) return OpStatus::kUnsupported;
+  return Launch(RmsNormKernel, Grid(args.rows), Grid(kThreads), 0, args.stream, args.x, args.weight,
+                args.y, args.dim, args.eps);
+}
+
+OpStatus Rope(const RopeArgs& args) {
+  if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
+  const int64_t pairs = args.t * args.heads * (args.rotary_dim / 2);
+  if (pairs == 0) return OpStatus::kOk;
+  return WithFormat(args.dtype, [&](auto format) {
+    return Launch(RopeKernel<decltype(format)>, GridFor(pairs), Grid(kThreads), 0, args.stream,
+                  args);
+  });
+}
+
+OpStatus SiluMul(const SiluMulArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  if (args.rows == 0) return OpStatus::kOk;
+  SiluMulArgs strided = args;
+  if (strided.gate_stride == 0) strided.gate_stride = args.dim;
+  if (strided.up_stride == 0) strided.up_stride = args.dim;
+  return Launch(SiluMulKernel, GridFor(args.rows * args.dim), Grid(kThreads), 0, args.stream,
+                strided);
+}
+
+OpStatus Add(const AddArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  if (args.n == 0) return OpStatus::kOk;
+  return Launch(AddKernel, GridFor(args.n), Grid(kThreads), 0, args.stream, args.a, args.b, args.y,
+                args.n);
+}
+
+OpStatus Embed(const EmbedArgs& args) {
+  if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
+  if (args.rows == 0) return OpStatus::kOk;
+  return Launch(EmbedKernel, GridFor(args.rows * args.dim), Grid(kThreads), 0, args.stream, args);
+}
+
+OpStatus Matmul(const MatmulArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  if (args.rows == 0) return OpStatus::kOk;
+  if (args.rows <= kFewRows) {
+    const int64_t blocks = DivideUp(args.out, kThreads / kWarp);
+    if (blocks > kMaxGridX) return OpStatus::kUnsupported;
+    return Launch(MatmulFewRowsKernel, Grid(blocks), Grid(kThreads), 0, args.stream, args);
+  }
+  const dim3 grid = Grid(DivideUp(args.out, kSide), DivideUp(args.rows, kSide));
+  if (args.out > kMaxGridX || DivideUp(args.rows, kSide) > kMaxGridYZ) {
+    return OpStatus::kUnsupported;
+  }
+  return Launch(MatmulKernel, grid, Grid(kThreads), 0, args.stream, args);
+}
+
+}  // namespace quire::kernels::cuda

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Floats as integers of the same order, and the k-th largest of them by counting digits.
+#ifndef QUIRE_KERNELS_CUDA_RANK_CUH_
+#define QUIRE_KERNELS_CUDA_RANK_CUH_
+
+#include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/reduce.cuh"
+
+namespace quire::kernels::cuda {
+
+/// Greater score, greater rank; both zeros equal; NaN is 0.
+__device__ inline uint32_t Rank(float score) {
+  const uint32_t bits = FloatBits(score + 0.0f);  // -0 + 0 = +0
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0;
+  return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+}
+/// The score of a rank that is not 0.
+__device__ inline float ScoreOfRank(uint32_t rank) {
+  return FloatFromBits((rank & 0x80000000u) != 0 ? rank & 0x7fffffffu : ~rank);
+}
+
+/// What is kept: every rank above `rank`, and of those equal to it the first `ties` by index.
+struct Cut {
+  uint32_t rank;
+  int ties;
+};
+
+/// The cut that keeps the k first of n scores, 1 <= k <= n, by four rounds over digits of 8 bits.
+/// The whole block calls it.
+__device__ inline Cut FindCut(const float* scores, int64_t n, int k) {
+  constexpr int kDigits = 256;
+  __shared__ int counts[kDigits];
+  __shared__ uint32_t chosen;
+  __shared__ int still;
+  uint32_t prefix = 0;
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    __syncthreads();  // counts and answers of the round before have been read
+    for (unsigned i = threadIdx.x; i < kDigits; i += blockDim.x) counts[i] = 0;
+    __syncthreads();
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+      const uint32_t rank = Rank(scores[i]);
+      // Ranks that agree with the prefix in the digits above this one; all of them at first.
+      if (((static_cast<uint64_t>(rank) ^ prefix) >> (shift + 8)) == 0) {
+        atomicAdd(&counts[(rank >> shift) & 0xffu], 1);
+      }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      int digit = kDigits - 1;
+      int wanted = k;
+      while (digit > 0 && counts[digit] < wanted) wanted -= counts[digit--];
+      chosen = prefix | static_cast<uint32_t>(digit) << shift;
+      still = wanted;
+    }
+    __syncthreads();
+    prefix = chosen;
+    k = still;
+  }
+  return {prefix, k};
+}
+
+}  // namespace quire::kernels::cuda
+
+#endif  // QUIRE_KERNELS_CUDA_RANK_CUH_

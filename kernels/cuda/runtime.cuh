@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CUDA, or for a host compiler the part of it that the kernels use (kernels/testing/simt.h), and
+// how kernels are launched on either.
+#ifndef QUIRE_KERNELS_CUDA_RUNTIME_CUH_
+#define QUIRE_KERNELS_CUDA_RUNTIME_CUH_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/api/status.h"
+
+#if defined(__CUDACC__)
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#else
+#include "kernels/testing/simt.h"
+#endif
+
+namespace quire::kernels::cuda {
+
+inline constexpr int64_t kMaxGridX = 2147483647;
+inline constexpr int64_t kMaxGridYZ = 65535;
+/// Dynamic shared memory that a block has without asking for more.
+inline constexpr int64_t kSharedBytes = 48 * 1024;
+inline constexpr unsigned kAllLanes = 0xffffffffu;
+
+#if defined(__CUDACC__)
+/// The one place where a CUDA error becomes an OpStatus. Clears it.
+inline OpStatus LastLaunch() {
+  return cudaGetLastError() == cudaSuccess ? OpStatus::kOk : OpStatus::kDeviceError;
+}
+
+/// Multiprocessors of the current device; 1 when there is none, so that the launch reports it.
+inline int64_t Multiprocessors() {
+  int device = 0;
+  int count = 1;
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return 1;
+  }
+  return count;
+}
+
+template <typename T>
+__device__ T* DynamicShared() {
+  extern __shared__ uint4 quire_dynamic_shared[];
+  return reinterpret_cast<T*>(quire_dynamic_shared);
+}
+
+/// Starts 16 bytes on their way from global to shared memory, or zeros when there is no source.
+/// Both addresses are multiples of 16; `from` is a valid address even then.
+__device__ inline void CopyAsync16(void* to, const void* from, bool there) {
+  const unsigned shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  const int bytes = there ? 16 : 0;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from), "r"(bytes)
+               : "memory");
+}
+/// Waits for this thread's copies; a barrier makes them visible to others.
+__device__ inline void AwaitCopies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+/// Puts a kernel of 1 or more blocks on the stream.
+template <typename... Params, typename... Args>
+OpStatus Launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes, void* stream,
+                const Args&... args) {
+  kernel<<<grid, block, shared_bytes, static_cast<cudaStream_t>(stream)>>>(args...);
+  return LastLaunch();
+}
+#else
+inline int64_t Multiprocessors() { return 4; }
+
+template <typename T>
+T* DynamicShared() {
+  return static_cast<T*>(simt::DynamicShared());
+}
+
+inline void CopyAsync16(void* to, const void* from, bool there) {
+  there ? memcpy(to, from, 16) : memset(to, 0, 16);
+}
+inline void AwaitCopies() {}
+
+template <typename... Params, typename... Args>
+OpStatus Launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes, void*,
+                const Args&... args) {
+  const bool ran = simt::Run(grid, block, shared_bytes, [&] { kernel(args...); });
+  return ran ? OpStatus::kOk : OpStatus::kDeviceError;
+}
+#endif
+
+inline dim3 Grid(int64_t x, int64_t y = 1, int64_t z = 1) {
+  return dim3(static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z));
+}
+
+constexpr int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t RoundUp(int64_t a, int64_t b) { return DivideUp(a, b) * b; }
+
+}  // namespace quire::kernels::cuda
+
+#endif  // QUIRE_KERNELS_CUDA_RUNTIME_CUH_

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One block draws the token of one row. top_k and top_p become a cut (rank.cuh): the first by the
+// radix search, the second by bisection over ranks, a bit a pass. The running sum of the draw goes
+// over one stretch of the row per thread.
+#include <climits>
+
+#include "kernels/cpu/checks.h"
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/rank.cuh"
+
+namespace quire::kernels::cuda {
+namespace {
+
+constexpr int64_t kThreads = 1024;
+constexpr uint32_t kRankOfNone = 0x007fffffu;  ///< of -infinity; what can be chosen is above
+
+/// One row; the whole block calls every method.
+class Row {
+ public:
+  __device__ Row(const SampleArgs& args, const float* logits)
+      : logits_(logits), n_(args.vocab), temperature_(args.temperature) {
+    float largest = -Infinity();
+    for (int64_t i = threadIdx.x; i < n_; i += kThreads) largest = fmaxf(largest, logits[i]);
+    largest_ = BlockReduce(largest, -Infinity(), Max());
+  }
+
+  __device__ bool empty() const { return largest_ == -Infinity(); }
+
+  /// The largest logit of lowest index.
+  __device__ int First() const {
+    int first = INT_MAX;
+    for (int64_t i = threadIdx.x; i < n_; i += kThreads) {
+      if (logits_[i] == largest_ && first == INT_MAX) first = static_cast<int>(i);
+    }
+    return BlockReduce(first, INT_MAX, Min());
+  }
+
+  /// Keeps the first k of the order.
+  __device__ Cut KeepFirst(Cut cut, int64_t k) const {
+    int choices = 0;
+    for (int64_t i = threadIdx.x; i < n_; i += kThreads) {
+      choices += Rank(logits_[i]) > kRankOfNone ? 1 : 0;
+    }
+    choices = BlockReduce(choices, 0, Sum());
+    return k < choices ? FindCut(logits_, n_, static_cast<int>(k)) : cut;
+  }
+
+  /// Keeps the shortest prefix of what `cut` keeps that has at least `share` of its weight.
+  __device__ Cut KeepShare(Cut cut, float share) const {
+    const float wanted = share * KeptWeight(cut);
+    uint32_t rank = 0;
+    for (int bit = 31; bit >= 0; --bit) {
+      const uint32_t higher = rank | (1u << bit);
+      if (higher <= cut.rank || WeightFrom(higher) >= wanted) rank = higher;
+    }
+    if (rank <= kRankOfNone) return cut;
+    const float above = rank == 0xffffffffu ? 0.0f : WeightFrom(rank + 1);
+    const float each = Weight(ScoreOfRank(rank));
+    const float ties = ceilf((wanted - above) / each);
+    const int limit = rank == cut.rank ? cut.ties : INT_MAX;
+    // Not below 1, since the prefix up to here has the weight; the cast stays in range.
+    const int kept = !(ties >= 1) ? 1 : ties < 1e9f ? static_cast<int>(ties) : INT_MAX;
+    return {rank, kept < limit ? kept : limit};
+  }
+
+  __device__ int Draw(Cut cut, float uniform) const {
+    const int64_t stretch = (n_ + kThreads - 1) / kThreads;
+    const int64_t from = threadIdx.x * stretch;
+    const int64_t to = from + stretch < n_ ? from + stretch : n_;
+    int ties = 0;
+    for (int64_t i = from; i < to; ++i) ties += Rank(logits_[i]) == cut.rank ? 1 : 0;
+    const int ties_before = BlockPrefix<int>(ties).before;
+    float mine = 0;
+    int last = -1;
+    Walk(cut, ties_before, from, to, [&](int64_t i) {
+      mine += Weight(logits_[i]);
+      last = static_cast<int>(i);
+      return true;
+    });
+    const Prefix<float> sum = BlockPrefix<float>(mine);
+    const float wanted = uniform * sum.total;
+    int chosen = INT_MAX;
+    float running = sum.before;
+    if (last >= 0 && sum.before + mine > wanted) {
+      chosen = last;
+      Walk(cut, ties_before, from, to, [&](int64_t i) {
+        running += Weight(logits_[i]);
+        if (running <= wanted) return true;
+        chosen = static_cast<int>(i);
+        return false;
+      });
+    }
+    chosen = BlockReduce(chosen, INT_MAX, Min());
+    last = BlockReduce(last, -1, Max());
+    return chosen == INT_MAX ? last : chosen;
+  }
+
+ private:
+  __device__ float Weight(float logit) const {
+    if (logit == largest_) return 1;  // also where both are infinite
+    return expf((logit - largest_) / temperature_);
+  }
+  /// Sum over the ranks from `rank` on; rank > kRankOfNone.
+  __device__ float WeightFrom(uint32_t rank) const {
+    float sum = 0;
+    for (int64_t i = threadIdx.x; i < n_; i += kThreads) {
+      if (Rank(logits_[i]) >= rank) sum += Weight(logits_[i]);
+    }
+    return BlockReduce(sum, 0.0f, Sum());
+  }
+  __device__ float KeptWeight(Cut cut) const {
+    const float above = WeightFrom(cut.rank + 1);
+    return cut.ties == 0 ? above
+                         : above + static_cast<float>(cut.ties) * Weight(ScoreOfRank(cut.rank));
+  }
+  /// visit(i) for what the cut keeps of a stretch, until it answers false.
+  template <typename Visit>
+  __device__ void Walk(Cut cut, int ties, int64_t from, int64_t to, const Visit& visit) const {
+    for (int64_t i = from; i < to; ++i) {
+      const uint32_t rank = Rank(logits_[i]);
+      const bool kept = rank > cut.rank || (rank == cut.rank && ties++ < cut.ties);
+      if (kept && !visit(i)) return;
+    }
+  }
+
+  const float* logits_;
+  int64_t n_;
+  float temperature_;
+  float largest_;
+};
+
+__global__ void __launch_bounds__(kThreads) SampleKernel(SampleArgs args) {
+  const Row row(args, args.logits + blockIdx.x * args.vocab);
+  int token = -1;
+  if (!row.empty() && args.temperature == 0) {
+    token = row.First();
+  } else if (!row.empty()) {
+    Cut cut{kRankOfNone, 0};
+    if (args.top_k > 0) cut = row.KeepFirst(cut, args.top_k);
+    if (args.top_p < 1) cut = row.KeepShare(cut, args.top_p);
+    token = row.Draw(cut, args.uniform[blockIdx.x]);
+  }
+  if (threadIdx.x == 0) args.tokens[blockIdx.x] = token;
+}
+
+}  // namespace
+
+OpStatus Sample(const SampleArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  if (args.rows == 0) return OpStatus::kOk;
+  if (args.rows > kMaxGridX) return OpStatus::kUnsupported;
+  return Launch(SampleKernel, Grid(args.rows), Grid(kThreads), 0, args.stream, args);
+}
+
+}  // namespace quire::kernels::cuda
