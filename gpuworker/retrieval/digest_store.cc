@@ -7,7 +7,8 @@
 namespace quire::worker {
 
 size_t DigestStore::PageBytes() const {
-  return size_t{spec_.num_kv_heads} * 2 * spec_.head_dim * ElementBytes(spec_.dtype);
+  const auto elements = static_cast<size_t>(kernels::DigestElements(kind_, spec_.head_dim));
+  return spec_.num_kv_heads * elements * ElementBytes(spec_.dtype);
 }
 
 Status DigestStore::Reserve(uint32_t pages) {
@@ -47,6 +48,7 @@ Status DigestStore::AppendPage(const void* units) {
                                  .head_dim = spec_.head_dim,
                                  .dtype = spec_.dtype,
                                  .out_dtype = spec_.dtype,
+                                 .kind = kind_,
                                  .stream = device_->stream()}),
       "digest"));
   ++num_pages_;
