@@ -83,6 +83,8 @@ cli::Json ToJson(const Orderings& orderings) {
           {"quest_below_streaming", orderings.quest_below_streaming},
           {"correction_differs_from_quest", orderings.correction_differs_from_quest},
           {"speculation_is_not_a_step_old", orderings.speculation_is_not_a_step_old},
+          {"quest_mass", orderings.quest_mass},
+          {"streaming_mass", orderings.streaming_mass},
           {"jumps_freekv_mass", orderings.jumps_freekv_mass},
           {"jumps_speculation_mass", orderings.jumps_speculation_mass}};
 }

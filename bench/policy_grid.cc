@@ -214,6 +214,8 @@ void Orderings::Add(const GridCell& cell, const TrialSet& set) {
   const bool a_step_old = speculation.front() == quest.front() &&
                           std::equal(speculation.begin() + 1, speculation.end(), quest.begin());
   speculation_is_not_a_step_old += !a_step_old;
+  quest_mass += mass("quest");
+  streaming_mass += mass("streaming");
   if (cell.jump_rate == 0) return;
   jumps_freekv_mass += mass("freekv");
   jumps_speculation_mass += mass("speculation");

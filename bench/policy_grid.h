@@ -47,22 +47,25 @@ class TrialSet {
   std::map<std::string, PolicyTrial> trials_;
 };
 
-/// Orderings of what policies capture, counted in cells. Those of jumps compare sums over cells.
+/// Orderings of what policies capture, counted in cells. Quest and a window, and what jumps cost,
+/// are compared as sums over cells: in a single one the window may happen to hold the query's
+/// topic.
 struct Orderings {
   uint64_t cells = 0;
   uint64_t oracle_below_quest = 0;
   uint64_t quest_below_streaming = 0;
   uint64_t correction_differs_from_quest = 0;  ///< Page for page, step for step.
   uint64_t speculation_is_not_a_step_old = 0;
+  double quest_mass = 0;
+  double streaming_mass = 0;
   double jumps_freekv_mass = 0;       ///< Summed over cells with jumps.
   double jumps_speculation_mass = 0;  ///< Likewise.
 
   void Add(const GridCell& cell, const TrialSet& set);
   bool hold() const {
-    return oracle_below_quest + quest_below_streaming + correction_differs_from_quest +
-                   speculation_is_not_a_step_old ==
+    return oracle_below_quest + correction_differs_from_quest + speculation_is_not_a_step_old ==
                0 &&
-           jumps_freekv_mass > jumps_speculation_mass;
+           quest_mass > streaming_mass && jumps_freekv_mass > jumps_speculation_mass;
   }
 };
 
