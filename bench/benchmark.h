@@ -41,6 +41,9 @@ void AddDecodeBench(Benches& benches);
 /// Bytes that recalls move against sending each selection again, on the synthetic stream and a
 /// model; what the slots hold is checked after every step.
 void AddElasticBench(Benches& benches);
+/// What every retrieval policy captures of exact attention, on the synthetic stream and on steps of
+/// a model.
+void AddPolicyBench(Benches& benches);
 /// A recall session against sending everything again, against memcpy of the same bytes; over
 /// loopback and over gRPC.
 void AddRecallBench(Benches& benches);

@@ -17,6 +17,7 @@ void AddBenchCommand(Commands& commands) {
                    "  quire bench codec --questions 12\n"
                    "  quire bench decode --model DIR\n"
                    "  quire bench elastic --json\n"
+                   "  quire bench policy --json\n"
                    "  quire bench select --json\n"
                    "  quire bench store --json\n"
                    "  quire bench trace --cache-fraction 0.1\n"
@@ -26,6 +27,7 @@ void AddBenchCommand(Commands& commands) {
   bench::AddCodecBench(benches);
   bench::AddDecodeBench(benches);
   bench::AddElasticBench(benches);
+  bench::AddPolicyBench(benches);
   bench::AddRecallBench(benches);
   bench::AddSelectBench(benches);
   bench::AddStoreBench(benches);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/elastic_model.h"
 
-#include <algorithm>
-#include <optional>
-#include <vector>
+#include <span>
 
+#include "bench/model_questions.h"
 #include "client/cli/demo_corpus.h"
 #include "client/cli/local_worker.h"
 #include "client/cli/progress.h"
@@ -12,8 +11,6 @@
 
 namespace quire::bench {
 namespace {
-
-constexpr size_t kQuestionsPerDocument = 5;  ///< Of documents without questions of their own.
 
 /// Asks `questions`, all about one document, in one sequence.
 Status AskAbout(const cli::LocalWorker& local, const DocumentName& name,
@@ -42,28 +39,19 @@ Status AskAbout(const cli::LocalWorker& local, const DocumentName& name,
 
 StatusOr<ModelMoves> DriveModel(const std::string& model_directory, uint32_t questions,
                                 Client& client) {
-  QUIRE_ASSIGN_OR_RETURN(
-      const cli::DemoCorpus corpus,
-      cli::LoadDemoCorpus(model_directory + "/documents", kQuestionsPerDocument));
   QUIRE_ASSIGN_OR_RETURN(const cli::LocalWorker local,
                          cli::LoadLocalWorker(model_directory, &client, worker::EngineOptions{}));
   QUIRE_RETURN_IF_ERROR(local.NeedsTokenizer("name a model with --model DIR that has one"));
-  const size_t count = std::min<size_t>(questions, corpus.questions.size());
-  const std::span<const cli::DemoQuestion> asked = std::span(corpus.questions).first(count);
-  cli::ProgressBar progress("asking a model", count);
+  cli::ProgressBar progress("asking a model", questions);
   ModelMoves moves;
-  for (size_t first = 0; first < count;) {
-    const size_t document = asked[first].document;
-    size_t end = first;
-    while (end < count && asked[end].document == document) ++end;
-    const cli::DemoDocument& text = corpus.documents[document];
-    const DocumentName name{.collection = "bench", .name = text.name};
-    QUIRE_RETURN_IF_ERROR(
-        local.engine->Ingest(cli::DocumentTokens(*local.tokenizer, text.text), name).status());
-    QUIRE_RETURN_IF_ERROR(
-        AskAbout(local, name, asked.subspan(first, end - first), &progress, &moves));
-    first = end;
-  }
+  QUIRE_RETURN_IF_ERROR(VisitQuestions(
+      model_directory, questions,
+      [&](const cli::DemoDocument& text, std::span<const cli::DemoQuestion> asked) -> Status {
+        const DocumentName name{.collection = "bench", .name = text.name};
+        QUIRE_RETURN_IF_ERROR(
+            local.engine->Ingest(cli::DocumentTokens(*local.tokenizer, text.text), name).status());
+        return AskAbout(local, name, asked, &progress, &moves);
+      }));
   return moves;
 }
 

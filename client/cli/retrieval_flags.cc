@@ -3,8 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <map>
+#include <string_view>
 
 #include "client/cli/token_ids.h"
+#include "gpuworker/retrieval/policy.h"
 
 namespace quire::cli {
 namespace {
@@ -60,8 +62,9 @@ void AddRetrievalFlags(CLI::App& command, RetrievalFlags& flags) {
   const worker::RetrievalOptions defaults = DefaultRetrieval();
   const std::map<std::string, SelectionSide> sides = {{"worker", SelectionSide::kWorker},
                                                       {"server", SelectionSide::kServer}};
+  const std::vector<std::string_view> names = worker::PolicyNames();
   command.add_option("--policy", flags.policy, "How pages are selected")
-      ->check(CLI::IsMember({"quest", "full", "streaming"}))
+      ->check(CLI::IsMember(std::vector<std::string>(names.begin(), names.end())))
       ->default_str(defaults.policy);
   command
       .add_option("--budget", flags.budget_tokens,

@@ -2,6 +2,7 @@
 #include "gpuworker/engine/page_loader.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "common/page/layout.h"
@@ -65,6 +66,32 @@ StatusOr<uint64_t> LoadDigests(const EngineParts& parts, ClientSession* session,
     }
     QUIRE_RETURN_IF_ERROR(policy->OnPrefillLayer(layer, num_pages, digests));
     bytes += digests.size();
+  }
+  return bytes;
+}
+
+StatusOr<uint64_t> LoadUnits(const EngineParts& parts, const ContextRef& context,
+                             uint32_t num_pages, RetrievalPolicy* policy) {
+  const uint64_t page_bytes = ExtentBytes(*parts.spec, 1);
+  const uint32_t batch = PagesPerBatch(parts, page_bytes);
+  QUIRE_ASSIGN_OR_RETURN(const DeviceBuffer page, parts.device->Allocate(page_bytes));
+  uint64_t bytes = 0;
+  for (uint32_t layer = 0; layer < parts.spec->num_layers; ++layer) {
+    if (!policy->WantsUnits(layer)) continue;
+    for (uint32_t first = 0; first < num_pages; first += batch) {
+      UnitRange range{.layer = layer, .pages = {}, .heads = {}};
+      range.pages.resize(std::min(batch, num_pages - first));
+      std::iota(range.pages.begin(), range.pages.end(), first);
+      QUIRE_ASSIGN_OR_RETURN(const Payload payload, parts.client->Fetch(context, {&range, 1}));
+      std::vector<std::byte> units(payload.size_bytes());
+      payload.CopyTo(units.data());
+      for (size_t i = 0; i < range.pages.size(); ++i) {
+        QUIRE_RETURN_IF_ERROR(
+            parts.device->CopyToDevice(page.data(), units.data() + i * page_bytes, page_bytes));
+        QUIRE_RETURN_IF_ERROR(policy->OnPageComplete(layer, range.pages[i], page.data()));
+      }
+      bytes += units.size();
+    }
   }
   return bytes;
 }

@@ -28,6 +28,11 @@ StatusOr<uint64_t> LoadFixedPages(const EngineParts& parts, const ContextRef& co
 StatusOr<uint64_t> LoadDigests(const EngineParts& parts, ClientSession* session, uint32_t num_pages,
                                kernels::DigestKind kind, RetrievalPolicy* policy);
 
+/// Gives the first `num_pages` pages of `context` to `policy`, one after the other, for every layer
+/// that it wants units of (RetrievalPolicy::WantsUnits). Returns the payload bytes read.
+StatusOr<uint64_t> LoadUnits(const EngineParts& parts, const ContextRef& context,
+                             uint32_t num_pages, RetrievalPolicy* policy);
+
 /// Token ids of the short last page of the chain that ends with `tip`; empty when it ends with a
 /// whole page.
 StatusOr<std::vector<TokenId>> ReadTailTokens(const EngineParts& parts, const SegmentKey& tip);

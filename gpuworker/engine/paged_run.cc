@@ -21,6 +21,7 @@ StatusOr<std::unique_ptr<PagedRun>> PagedRun::Open(const EngineParts& parts,
                                                       .cache = run->cache_.get(),
                                                       .policy = run->policy_.get(),
                                                       .device = parts.device,
+                                                      .clock = parts.clock,
                                                       .options = &run->retrieval_,
                                                       .stats = &stats->recall});
   run->offloader_.emplace(parts, run->policy_.get());
@@ -29,6 +30,7 @@ StatusOr<std::unique_ptr<PagedRun>> PagedRun::Open(const EngineParts& parts,
 }
 
 PagedRun::~PagedRun() {
+  pipeline_.reset();  // Gives up what is under way.
   session_.reset();
   // A context that cannot be dropped now is forgotten by the server when it has idled too long.
   if (context_id_) (void)parts_.client->DropContext(*context_id_);
@@ -101,6 +103,9 @@ Status PagedRun::OpenSession() {
   QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, LoadDigests(parts_, session_.get(), complete,
                                                            retrieval_.digest, policy_.get()));
   stats_->bytes_digests += bytes;
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t unit_bytes,
+                         LoadUnits(parts_, ContextRef(*context_id_), complete, policy_.get()));
+  stats_->bytes_at_open += unit_bytes;
   return OkStatus();
 }
 

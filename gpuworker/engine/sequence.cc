@@ -230,6 +230,9 @@ SequenceStats Sequence::Impl::stats() const {
   stats.units_hit = run_stats_.recall.units_selected - run_stats_.recall.units_missed;
   stats.units_missed = run_stats_.recall.units_missed;
   stats.recalls = run_stats_.recall.recalls;
+  stats.blocking_heads = run_stats_.recall.blocking_heads;
+  stats.late_recalls = run_stats_.recall.late_prefetches + run_stats_.recall.late_corrections;
+  stats.seconds_stalled = std::chrono::duration<double>(run_stats_.recall.stalled).count();
   stats.context_tokens = document_tokens() + ran_;
   stats.resident_tokens =
       run_ != nullptr ? run_->ResidentTokens() : static_cast<double>(stats.context_tokens);

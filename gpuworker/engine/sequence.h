@@ -93,6 +93,9 @@ struct SequenceStats {
   uint64_t units_hit = 0;       ///< Selected units that were resident.
   uint64_t units_missed = 0;    ///< Selected units that were fetched.
   uint64_t recalls = 0;         ///< Recalls sent.
+  uint64_t blocking_heads = 0;  ///< Head-steps whose recall preceded attention.
+  uint64_t late_recalls = 0;    ///< Layer-steps that went on without what was late.
+  double seconds_stalled = 0;   ///< Waiting for recalls.
   uint64_t reopened = 0;        ///< Times the sequence was opened again after a loss.
   bool local = false;           ///< Goes on without the server.
   double seconds_open = 0;

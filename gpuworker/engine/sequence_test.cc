@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "gpuworker/retrieval/policy.h"
 #include "gpuworker/testing/engine_fixture.h"
 #include "gpuworker/testing/reference_attention.h"
 
@@ -44,7 +45,7 @@ TinyModel RandomShape(Random& random) {
 }
 
 // Promise 5: with a budget that covers everything, every policy equals dense attention.
-class CoveringBudgetTest : public ::testing::TestWithParam<std::string> {};
+class CoveringBudgetTest : public ::testing::TestWithParam<std::string_view> {};
 
 TEST_P(CoveringBudgetTest, LogitsEqualDenseAttentionOverRandomModels) {
   for (uint64_t seed = 0; seed < 6; ++seed) {
@@ -55,7 +56,7 @@ TEST_P(CoveringBudgetTest, LogitsEqualDenseAttentionOverRandomModels) {
     options.page_tokens = 4u << random.Below(2);
     options.segment_pages = static_cast<uint32_t>(1 + random.Below(3));
     const uint32_t p = options.page_tokens;
-    options.retrieval = {.policy = GetParam(),
+    options.retrieval = {.policy = std::string(GetParam()),
                          .budget_tokens = 128,
                          .sink_tokens = p * static_cast<uint32_t>(random.Below(3)),
                          .window_tokens = p * static_cast<uint32_t>(2 + random.Below(2)),
@@ -76,9 +77,41 @@ TEST_P(CoveringBudgetTest, LogitsEqualDenseAttentionOverRandomModels) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, CoveringBudgetTest,
-                         ::testing::Values("full", "quest", "streaming"),
-                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Policies, CoveringBudgetTest, ::testing::ValuesIn(PolicyNames()),
+                         [](const auto& info) { return std::string(info.param); });
+
+/// Logits of every position of a question after a document, under `retrieval`.
+std::vector<float> AskAll(EngineFixture& fixture, const RetrievalOptions& retrieval,
+                          const std::vector<TokenId>& question, SequenceStats* stats = nullptr) {
+  Recorder recorder;
+  SequenceOptions options;
+  options.retrieval = retrieval;
+  options.logits_observer = recorder.observer();
+  const auto sequence = fixture.Open(options);
+  EXPECT_EQ(sequence->Append(question), OkStatus());
+  if (stats != nullptr) *stats = sequence->stats();
+  return recorder.values;
+}
+
+TEST(FreeKvSequenceTest, CorrectingEveryHeadIsBlockingSelectionBitForBit) {
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    SCOPED_TRACE(seed);
+    SeededRandom random(seed + 20);
+    EngineFixture fixture(RandomShape(random));
+    fixture.Ingest(RandomTokens(61, seed));
+    const std::vector<TokenId> question = RandomTokens(40, seed + 100);
+    RetrievalOptions retrieval = EngineFixture::Small().retrieval;
+    SequenceStats blocking;
+    const std::vector<float> expected = AskAll(fixture, retrieval, question, &blocking);
+    retrieval.policy = "freekv";
+    retrieval.correction_threshold = 1.01f;
+    SequenceStats corrected;
+    EXPECT_EQ(AskAll(fixture, retrieval, question, &corrected), expected);
+    EXPECT_EQ(corrected.moved.units, blocking.moved.units);
+    retrieval.correction_threshold = -1.01f;
+    EXPECT_NE(AskAll(fixture, retrieval, question), expected);
+  }
+}
 
 // The whole path (digests, scores, pooling, top-k, recall, slots, window, offload of new pages)
 // against one that is written from the definition.

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/page/layout.h"
+
 namespace quire::worker {
 namespace {
 
@@ -25,7 +27,13 @@ uint64_t CountUnits(const std::vector<std::vector<uint32_t>>& pages) {
 }  // namespace
 
 RecallPipeline::RecallPipeline(const Dependencies& dependencies)
-    : with_(dependencies), deferred_(dependencies.cache->num_layers()) {}
+    : with_(dependencies), lanes_(dependencies.cache->num_layers()) {}
+
+RecallPipeline::Patience RecallPipeline::PatienceOf(uint32_t layer) const {
+  const Duration deadline = with_.options->recall_deadline;
+  if (deadline == Duration::zero() || !with_.policy->MayBeLate(layer)) return {};
+  return {.late = true, .until = with_.clock->Now() + deadline};
+}
 
 Status RecallPipeline::BeforeAttention(uint32_t layer, const float* q) {
   const PageTable& table = with_.cache->table(layer);
@@ -38,27 +46,70 @@ Status RecallPipeline::BeforeAttention(uint32_t layer, const float* q) {
   ++with_.stats->selections;
   with_.stats->units_selected += CountUnits(selection.pages);
   std::vector<bool> blocking = with_.policy->NeedsBlocking(layer, q);
-  const bool any = std::find(blocking.begin(), blocking.end(), true) != blocking.end();
-  const bool all = std::find(blocking.begin(), blocking.end(), false) == blocking.end();
-  // A query selects for all heads at once, so one head that blocks makes all of them block.
-  if (any && !all && !selection.at_server) {
-    QUIRE_ASSIGN_OR_RETURN(LayerWant later,
-                           MakeWant(request, selection, std::vector<bool>(blocking.size(), false)));
-    deferred_[layer] = {.pending = true, .want = std::move(later)};
-    blocking.flip();
-    QUIRE_ASSIGN_OR_RETURN(LayerWant now, MakeWant(request, std::move(selection), blocking));
-    return Recall(now);
+  Patience patience = PatienceOf(layer);
+  QUIRE_RETURN_IF_ERROR(TakePrefetched(layer, patience));
+  if (std::exchange(lanes_[layer].failed, false)) {
+    blocking.assign(blocking.size(), true);
+    patience = {};
   }
-  QUIRE_ASSIGN_OR_RETURN(LayerWant want, MakeWant(request, std::move(selection), {}));
-  if (any) return Recall(want);
-  deferred_[layer] = {.pending = true, .want = std::move(want)};
+  return Apply(request, std::move(selection), blocking, patience);
+}
+
+Status RecallPipeline::TakePrefetched(uint32_t layer, const Patience& patience) {
+  Lane& lane = lanes_[layer];
+  if (lane.under_way == nullptr) return OkStatus();
+  const StatusOr<bool> came = Wait(layer, patience);
+  if (!came.ok()) return lane.failed ? OkStatus() : came.status();
+  if (!*came && lane.purpose == Purpose::kPrefetch) ++with_.stats->late_prefetches;
+  return OkStatus();
+}
+
+Status RecallPipeline::Apply(const SelectRequest& request, Selection selection,
+                             const std::vector<bool>& blocking, const Patience& patience) {
+  Lane& lane = lanes_[request.layer];
+  const auto heads = static_cast<size_t>(std::count(blocking.begin(), blocking.end(), true));
+  with_.stats->blocking_heads += heads;
+  if (heads == 0) {
+    // While something is still under way there is no room for another recall; heads keep what they
+    // have until it has come.
+    if (lane.under_way != nullptr) return OkStatus();
+    QUIRE_ASSIGN_OR_RETURN(lane.deferred, MakeWant(request, std::move(selection), {}));
+    return OkStatus();
+  }
+  ++with_.stats->blocking_layers;
+  if (lane.under_way != nullptr && lane.purpose == Purpose::kCorrection && patience.late) {
+    ++with_.stats->late_corrections;
+    return OkStatus();
+  }
+  lane.under_way.reset();
+  // A query selects for all heads at once, so one head that blocks makes all of them block.
+  const bool split = heads < blocking.size() && !selection.at_server;
+  std::vector<bool> keep;
+  if (split) {
+    QUIRE_ASSIGN_OR_RETURN(lane.deferred, MakeWant(request, selection, {}));
+    keep = blocking;
+    keep.flip();
+  }
+  QUIRE_ASSIGN_OR_RETURN(LayerWant now, MakeWant(request, std::move(selection), keep));
+  return RecallNow(std::move(now), patience);
+}
+
+Status RecallPipeline::RecallNow(LayerWant want, const Patience& patience) {
+  const uint32_t layer = want.layer;
+  QUIRE_RETURN_IF_ERROR(Start(std::move(want), Purpose::kCorrection));
+  if (lanes_[layer].under_way == nullptr) return OkStatus();
+  QUIRE_ASSIGN_OR_RETURN(const bool came, Wait(layer, patience));
+  if (!came) ++with_.stats->late_corrections;
   return OkStatus();
 }
 
 Status RecallPipeline::AfterAttention(uint32_t layer) {
-  if (!deferred_[layer].pending) return OkStatus();
-  deferred_[layer].pending = false;
-  return Recall(deferred_[layer].want);
+  Lane& lane = lanes_[layer];
+  if (!lane.deferred) return OkStatus();
+  LayerWant want = *std::exchange(lane.deferred, std::nullopt);
+  if (lane.under_way != nullptr) return OkStatus();
+  lane.failed = !Start(std::move(want), Purpose::kPrefetch).ok();
+  return OkStatus();
 }
 
 StatusOr<LayerWant> RecallPipeline::MakeWant(const SelectRequest& request, Selection selection,
@@ -98,26 +149,55 @@ bool RecallPipeline::IsResident(const LayerWant& want) const {
   return true;
 }
 
-Status RecallPipeline::Recall(const LayerWant& want) {
-  const bool by_query = !want.query.empty();
-  if (!by_query && IsResident(want)) return Activate(want.layer, want.pages);
-  QUIRE_ASSIGN_OR_RETURN(const RecallResult result, with_.session->Recall({&want, 1}));
-  QUIRE_RETURN_IF_ERROR(Place(want.layer, result));
-  with_.session->Applied(result);
+Status RecallPipeline::Start(LayerWant want, Purpose purpose) {
+  const uint32_t layer = want.layer;
+  if (want.query.empty() && IsResident(want)) return Activate(layer, want.pages);
+  Lane& lane = lanes_[layer];
+  lane.purpose = purpose;
+  lane.pages = want.pages;
+  const Priority priority =
+      purpose == Purpose::kCorrection ? Priority::kCorrection : Priority::kPrefetch;
+  std::vector<LayerWant> wants;
+  wants.push_back(std::move(want));
+  QUIRE_ASSIGN_OR_RETURN(lane.under_way,
+                         with_.session->Start(std::move(wants), {.priority = priority}));
   ++with_.stats->recalls;
-  with_.stats->bytes_moved += result.payload.size_bytes();
-  with_.stats->units_missed += result.placements.size();
-  Notify(want.layer, result);
-  if (!by_query) return Activate(want.layer, want.pages);
-  const PageLists& selected = result.lanes.at(0).selected;
-  with_.stats->units_selected += selected.num_pages();
-  return Activate(want.layer, selected);
+  return OkStatus();
 }
 
-Status RecallPipeline::Place(uint32_t layer, const RecallResult& result) {
+StatusOr<bool> RecallPipeline::Wait(uint32_t layer, const Patience& patience) {
+  Lane& lane = lanes_[layer];
+  const TimePoint start = with_.clock->Now();
+  const auto part = patience.late ? lane.under_way->Next(patience.until) : lane.under_way->Next();
+  const TimePoint now = with_.clock->Now();
+  with_.stats->stalled += now - start;
+  const bool goes_on = patience.late && now >= patience.until && now < lane.under_way->deadline();
+  if (goes_on && absl::IsDeadlineExceeded(part.status())) return false;
+  const std::unique_ptr<PendingRecall> recall = std::move(lane.under_way);
+  lane.failed = !part.ok();
+  QUIRE_RETURN_IF_ERROR(part.status());
+  if (!part->has_value()) return Internal("a recall of layer ", layer, " came without its lane");
+  QUIRE_RETURN_IF_ERROR(TakeIn(layer, **part));
+  QUIRE_RETURN_IF_ERROR(recall->Next().status());  // Its end.
+  return true;
+}
+
+Status RecallPipeline::TakeIn(uint32_t layer, const RecallPart& part) {
+  QUIRE_RETURN_IF_ERROR(Place(layer, part));
+  with_.session->Applied(part);
+  with_.stats->bytes_moved += part.payload.size_bytes();
+  with_.stats->units_missed += part.placements.size();
+  Notify(layer, part);
+  const PageLists& selected = part.lanes.at(0).selected;
+  if (selected.num_heads() == 0) return Activate(layer, lanes_[layer].pages);
+  with_.stats->units_selected += selected.num_pages();
+  return Activate(layer, selected);
+}
+
+Status RecallPipeline::Place(uint32_t layer, const RecallPart& part) {
   std::vector<SlotPlacement> placements;
-  placements.reserve(result.placements.size());
-  for (const Placement& placement : result.placements) {
+  placements.reserve(part.placements.size());
+  for (const Placement& placement : part.placements) {
     if (placement.layer != layer) {
       return FailedPrecondition("a recall of layer ", layer, " places a unit of layer ",
                                 placement.layer);
@@ -128,7 +208,23 @@ Status RecallPipeline::Place(uint32_t layer, const RecallResult& result) {
                           .page = placement.page,
                           .replaced = placement.replaced});
   }
-  return with_.cache->PlaceUnits(layer, placements, result.payload);
+  if (!with_.policy->RewritesUnits(layer)) {
+    return with_.cache->PlaceUnits(layer, placements, part.payload);
+  }
+  return with_.cache->PlaceUnits(layer, placements, Rewrite(layer, part));
+}
+
+Payload RecallPipeline::Rewrite(uint32_t layer, const RecallPart& part) const {
+  std::vector<std::byte> units(part.payload.size_bytes());
+  part.payload.CopyTo(units.data());
+  const uint64_t unit_bytes = UnitBytes(with_.cache->spec());
+  for (size_t i = 0; i < part.placements.size(); ++i) {
+    with_.policy->RewriteUnit(layer, part.placements[i].head, part.placements[i].page,
+                              std::span(units).subspan(i * unit_bytes, unit_bytes));
+  }
+  Payload rewritten;
+  rewritten.Append(std::move(units));
+  return rewritten;
 }
 
 Status RecallPipeline::Activate(uint32_t layer, const PageLists& pages) {
@@ -139,11 +235,11 @@ Status RecallPipeline::Activate(uint32_t layer, const PageLists& pages) {
   return OkStatus();
 }
 
-void RecallPipeline::Notify(uint32_t layer, const RecallResult& result) {
+void RecallPipeline::Notify(uint32_t layer, const RecallPart& part) {
   const uint32_t heads = with_.cache->spec().num_kv_heads;
   std::vector<std::vector<uint32_t>> recalled(heads);
   std::vector<std::vector<uint32_t>> evicted(heads);
-  for (const Placement& placement : result.placements) {
+  for (const Placement& placement : part.placements) {
     recalled[placement.head].push_back(placement.page);
     if (placement.replaced < 0) continue;
     evicted[placement.head].push_back(static_cast<uint32_t>(placement.replaced));

@@ -5,20 +5,34 @@
 // slots through the layout kernel, reading them where the reply has them, and makes the selection
 // active.
 //
-//   before attention: heads whose recall blocks      after attention: the other heads, for the next
+//   before attention   the earlier step's prefetch is waited for; then the heads that block are
+//                      recalled (one call, of their pages only) and waited for
+//   after attention    the selection of the other heads is asked for, for the next step
 //
-// Errors. A recall that fails leaves the token without its attention: the caller must not go on
-// with this cache (no page that was not selected is ever attended to in its place). A reply that
-// contradicts the page table is FAILED_PRECONDITION.
+// So a prefetch has a whole step's time. A layer has one recall under way at most: a prefetch is
+// given up for a head that blocks, a correction for nothing, so that every correction arrives.
+//
+// Deadline (RetrievalOptions::recall_deadline). Where the policy says MayBeLate, a layer's
+// attention waits no longer than that: it goes on with the pages that it has, and what is late
+// counts from the step in which it comes. Without a deadline, or where heads hold nothing to attend
+// to instead, it waits as long as the recall takes.
+//
+// Errors. A prefetch that failed is asked for again before the next attention, and waited for
+// without a deadline. A recall that is waited for and fails leaves the token without its attention:
+// the caller must not go on with this cache. A reply that contradicts the page table is
+// FAILED_PRECONDITION.
 //
 // Thread-safety: none. Ownership: everything it is given outlives it.
 #ifndef QUIRE_GPUWORKER_RECALL_RECALL_PIPELINE_H_
 #define QUIRE_GPUWORKER_RECALL_RECALL_PIPELINE_H_
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "client/session.h"
+#include "common/base/clock.h"
 #include "common/base/status.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/device/device.h"
@@ -26,13 +40,18 @@
 
 namespace quire::worker {
 
-/// Totals.
+/// Totals. A layer-step is a step of a layer that a selection was made for.
 struct RecallStats {
-  uint64_t recalls = 0;         ///< Calls sent; a selection that is resident sends none.
-  uint64_t bytes_moved = 0;     ///< Payload bytes that recalls brought.
-  uint64_t selections = 0;      ///< Layers times steps that a selection was made for.
-  uint64_t units_selected = 0;  ///< Units of every selection, resident or not.
-  uint64_t units_missed = 0;    ///< Those of them that were brought.
+  uint64_t recalls = 0;           ///< Calls sent; a selection that is resident sends none.
+  uint64_t bytes_moved = 0;       ///< Payload bytes that recalls brought.
+  uint64_t selections = 0;        ///< Layer-steps.
+  uint64_t units_selected = 0;    ///< Units of every selection, resident or not.
+  uint64_t units_missed = 0;      ///< Those of them that were brought.
+  uint64_t blocking_layers = 0;   ///< Layer-steps with a head that blocked.
+  uint64_t blocking_heads = 0;    ///< Heads that blocked, over all layer-steps.
+  uint64_t late_prefetches = 0;   ///< Layer-steps whose prefetch missed the deadline.
+  uint64_t late_corrections = 0;  ///< Layer-steps that went on without a correction.
+  Duration stalled = {};          ///< Waiting for recalls.
 };
 
 class RecallPipeline {
@@ -42,7 +61,8 @@ class RecallPipeline {
     BudgetCache* cache = nullptr;
     RetrievalPolicy* policy = nullptr;
     Device* device = nullptr;
-    const RetrievalOptions* options = nullptr;  ///< Pooling and scale of queries for the server.
+    Clock* clock = nullptr;                     ///< The session's client's.
+    const RetrievalOptions* options = nullptr;  ///< Deadline; pooling and scale for the server.
     RecallStats* stats = nullptr;               ///< Added to; survives the pipeline.
   };
   explicit RecallPipeline(const Dependencies& dependencies);
@@ -53,22 +73,48 @@ class RecallPipeline {
   [[nodiscard]] Status AfterAttention(uint32_t layer);
 
  private:
-  /// What is left to do for a layer after attention.
-  struct Deferred {
-    bool pending = false;
-    LayerWant want;
+  enum class Purpose : uint8_t { kPrefetch, kCorrection };
+  /// What a layer waits for, and what is to be asked for after its attention.
+  struct Lane {
+    std::unique_ptr<PendingRecall> under_way;
+    Purpose purpose = Purpose::kPrefetch;  ///< Of what is under way.
+    PageLists pages;                       ///< To be active when it has come; none for a query.
+    bool failed = false;                   ///< A recall came to nothing; no slot was touched.
+    std::optional<LayerWant> deferred;
   };
+  /// How long a step of a layer waits.
+  struct Patience {
+    bool late = false;  ///< Not longer than `until`.
+    TimePoint until;
+  };
+  Patience PatienceOf(uint32_t layer) const;
+
+  /// Takes in what the step before asked for. Sets Lane::failed when it came to nothing.
+  [[nodiscard]] Status TakePrefetched(uint32_t layer, const Patience& patience);
+  /// Plans and recalls the selection of the step at hand.
+  [[nodiscard]] Status Apply(const SelectRequest& request, Selection selection,
+                             const std::vector<bool>& blocking, const Patience& patience);
   /// A want for `selection`; heads with `keep` set want what they hold.
   StatusOr<LayerWant> MakeWant(const SelectRequest& request, Selection selection,
                                const std::vector<bool>& keep) const;
-  [[nodiscard]] Status Recall(const LayerWant& want);
+  /// Recalls `want` before attention.
+  [[nodiscard]] Status RecallNow(LayerWant want, const Patience& patience);
+  /// Asks for `want`, or makes it active when it is resident.
+  [[nodiscard]] Status Start(LayerWant want, Purpose purpose);
+  /// Waits for what is under way and takes it in. True when it has come, false when the deadline
+  /// passed first. After an error nothing is under way; Lane::failed tells whether it may be made
+  /// up for.
+  StatusOr<bool> Wait(uint32_t layer, const Patience& patience);
+  [[nodiscard]] Status TakeIn(uint32_t layer, const RecallPart& part);
   bool IsResident(const LayerWant& want) const;
-  [[nodiscard]] Status Place(uint32_t layer, const RecallResult& result);
+  [[nodiscard]] Status Place(uint32_t layer, const RecallPart& part);
+  /// The units of `part` as the policy rewrites them.
+  Payload Rewrite(uint32_t layer, const RecallPart& part) const;
   [[nodiscard]] Status Activate(uint32_t layer, const PageLists& pages);
-  void Notify(uint32_t layer, const RecallResult& result);
+  void Notify(uint32_t layer, const RecallPart& part);
 
   const Dependencies with_;
-  std::vector<Deferred> deferred_;  ///< [num_layers]
+  std::vector<Lane> lanes_;  ///< [num_layers]
 };
 
 }  // namespace quire::worker

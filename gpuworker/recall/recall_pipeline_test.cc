@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "common/page/layout.h"
 #include "common/transport/loopback_transport.h"
 #include "gpuworker/testing/fake_store.h"
@@ -32,6 +34,43 @@ KvSpec TestSpec() {
   return spec;
 }
 
+/// Replies do not come while they are held.
+class HeldTransport final : public Transport {
+ public:
+  HeldTransport(std::shared_ptr<Transport> next, Clock* clock)
+      : next_(std::move(next)), clock_(clock) {}
+
+  bool held = false;
+  std::vector<Priority> recalls;  ///< Of every recall started.
+
+  TransportCapabilities capabilities() const override { return next_->capabilities(); }
+  StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view method, CallMessage request,
+                                               const CallOptions& options) override {
+    if (method == "quire.v1.Session/Recall") recalls.push_back(options.priority);
+    QUIRE_ASSIGN_OR_RETURN(auto call, next_->Start(method, std::move(request), options));
+    return std::make_unique<HeldCall>(this, std::move(call));
+  }
+
+ private:
+  class HeldCall final : public PendingCall {
+   public:
+    HeldCall(HeldTransport* transport, std::unique_ptr<PendingCall> call)
+        : transport_(transport), call_(std::move(call)) {}
+    StatusOr<std::optional<CallMessage>> Next(TimePoint deadline) override {
+      if (!transport_->held) return call_->Next(deadline);
+      transport_->clock_->Sleep(deadline - transport_->clock_->Now());
+      return DeadlineExceeded("held");
+    }
+    void Cancel() override { call_->Cancel(); }
+
+   private:
+    HeldTransport* const transport_;
+    const std::unique_ptr<PendingCall> call_;
+  };
+  const std::shared_ptr<Transport> next_;
+  Clock* const clock_;
+};
+
 /// Selects and blocks as the test says, and writes down what it is told.
 class ScriptedPolicy final : public RetrievalPolicy {
  public:
@@ -42,6 +81,7 @@ class ScriptedPolicy final : public RetrievalPolicy {
     return Selection{.pages = next};
   }
   std::vector<bool> NeedsBlocking(uint32_t, const float*) override { return blocking; }
+  bool MayBeLate(uint32_t) const override { return may_be_late; }
   void OnRecalled(uint32_t, uint32_t head, std::span<const uint32_t> pages) override {
     recalled[head].insert(recalled[head].end(), pages.begin(), pages.end());
   }
@@ -51,6 +91,7 @@ class ScriptedPolicy final : public RetrievalPolicy {
 
   Pages next;
   std::vector<bool> blocking = {true, true};
+  bool may_be_late = false;
   PageRange candidates;
   Pages recalled = Pages(2);
   Pages evicted = Pages(2);
@@ -59,9 +100,10 @@ class ScriptedPolicy final : public RetrievalPolicy {
 class RecallPipelineTest : public ::testing::Test {
  protected:
   RecallPipelineTest() {
-    client_ = *Client::Create({.transport = std::make_shared<LoopbackTransport>(
-                                   &store_, LoopbackTransport::Options{.clock = &clock_}),
-                               .clock = &clock_});
+    transport_ = std::make_shared<HeldTransport>(
+        std::make_shared<LoopbackTransport>(&store_, LoopbackTransport::Options{.clock = &clock_}),
+        &clock_);
+    client_ = *Client::Create({.transport = transport_, .clock = &clock_});
     const uint64_t context = client_->OpenContext(spec_, std::nullopt)->id;
     Payload payload;
     payload.Append(std::vector<std::byte>(SegmentBytes(spec_, kPages)));
@@ -74,6 +116,7 @@ class RecallPipelineTest : public ::testing::Test {
                                                    .cache = cache_.get(),
                                                    .policy = &policy_,
                                                    .device = &CpuDevice(),
+                                                   .clock = &clock_,
                                                    .options = &options_,
                                                    .stats = &stats_});
   }
@@ -83,13 +126,21 @@ class RecallPipelineTest : public ::testing::Test {
     policy_.blocking = std::move(blocking);
     return pipeline_->BeforeAttention(0, query_.data());
   }
+  /// A step that speculates: heads hold what an earlier step selected, and wait 5 ms for another.
+  Status Speculate(const Pages& select, std::vector<bool> corrected) {
+    policy_.may_be_late = true;
+    options_.recall_deadline = std::chrono::milliseconds(5);
+    QUIRE_RETURN_IF_ERROR(Before(select, std::move(corrected)));
+    return pipeline_->AfterAttention(0);
+  }
   std::vector<uint32_t> Active(uint32_t head) const { return cache_->table(0).ActivePages(head); }
 
   const KvSpec spec_ = TestSpec();
-  const RetrievalOptions options_;
+  RetrievalOptions options_;
   const std::vector<float> query_ = std::vector<float>(8);
   quire::testing::FakeClock clock_;
   testing::FakeStore store_;
+  std::shared_ptr<HeldTransport> transport_;
   ScriptedPolicy policy_;
   RecallStats stats_;
   std::unique_ptr<Client> client_;
@@ -121,26 +172,91 @@ TEST_F(RecallPipelineTest, AResidentSelectionSendsNoCall) {
   EXPECT_THAT(Active(0), ElementsAre(2));  // Page 1 is resident and takes no part.
 }
 
-TEST_F(RecallPipelineTest, HeadsThatDoNotBlockKeepTheirPagesUntilAfterAttention) {
+TEST_F(RecallPipelineTest, HeadsThatDoNotBlockAttendToTheirPagesUntilTheNextStep) {
   ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
+  ASSERT_EQ(pipeline_->AfterAttention(0), OkStatus());
   ASSERT_EQ(Before({{2, 5}, {6, 7}}, {true, false}), OkStatus());
   EXPECT_THAT(Active(0), ElementsAre(2, 5));
   EXPECT_THAT(Active(1), ElementsAre(3, 4));
+  EXPECT_EQ(stats_.units_missed, 5u);  // The head that blocks, and nothing of the other.
   ASSERT_EQ(pipeline_->AfterAttention(0), OkStatus());
+  EXPECT_THAT(Active(1), ElementsAre(3, 4));
+  ASSERT_EQ(Before({{8, 9}, {8, 9}}, {false, false}), OkStatus());
   EXPECT_THAT(Active(0), ElementsAre(2, 5));
   EXPECT_THAT(Active(1), ElementsAre(6, 7));
-  EXPECT_EQ(stats_.units_selected, 8u);
   EXPECT_EQ(stats_.units_missed, 7u);
+  EXPECT_THAT(transport_->recalls,
+              ElementsAre(Priority::kCorrection, Priority::kCorrection, Priority::kPrefetch));
+  EXPECT_EQ(stats_.blocking_layers, 2u);
+  EXPECT_EQ(stats_.blocking_heads, 3u);
 }
 
-TEST_F(RecallPipelineTest, WhenNoHeadBlocksTheWholeRecallFollowsAttention) {
-  ASSERT_EQ(Before({{1, 2}, {3, 4}}, {false, false}), OkStatus());
-  EXPECT_THAT(Active(0), IsEmpty());
-  EXPECT_EQ(stats_.recalls, 0u);
-  ASSERT_EQ(pipeline_->AfterAttention(0), OkStatus());
+TEST_F(RecallPipelineTest, WhatWasPrefetchedIsNotAskedForAgain) {
+  ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
+  ASSERT_EQ(Speculate({{5, 6}, {7, 8}}, {false, false}), OkStatus());
+  ASSERT_EQ(Speculate({{5, 6}, {7, 8}}, {true, true}), OkStatus());
+  EXPECT_EQ(stats_.recalls, 2u);
+  EXPECT_EQ(stats_.units_missed, 8u);
+  EXPECT_THAT(Active(0), ElementsAre(5, 6));
+}
+
+TEST_F(RecallPipelineTest, ALatePrefetchLeavesTheStepItsOlderPagesAndCountsWhenItComes) {
+  ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
+  ASSERT_EQ(Speculate({{5, 6}, {3, 4}}, {false, false}), OkStatus());
+  transport_->held = true;
+  const TimePoint start = clock_.Now();
+  ASSERT_EQ(Speculate({{7, 8}, {3, 4}}, {false, false}), OkStatus());
+  EXPECT_EQ(clock_.Now() - start, options_.recall_deadline);
   EXPECT_THAT(Active(0), ElementsAre(1, 2));
-  ASSERT_EQ(pipeline_->AfterAttention(0), OkStatus());
-  EXPECT_EQ(stats_.recalls, 1u);  // Done once.
+  EXPECT_EQ(stats_.late_prefetches, 1u);
+  EXPECT_EQ(stats_.recalls, 2u);  // The lane has a recall under way.
+  transport_->held = false;
+  ASSERT_EQ(Speculate({{9, 8}, {3, 4}}, {false, false}), OkStatus());
+  EXPECT_THAT(Active(0), ElementsAre(5, 6));
+  EXPECT_EQ(stats_.stalled, options_.recall_deadline);
+}
+
+TEST_F(RecallPipelineTest, ACorrectionTakesThePlaceOfALatePrefetch) {
+  ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
+  ASSERT_EQ(Speculate({{5, 6}, {3, 4}}, {false, false}), OkStatus());
+  transport_->held = true;
+  ASSERT_EQ(Speculate({{7, 8}, {3, 4}}, {true, false}), OkStatus());
+  EXPECT_EQ(stats_.late_corrections, 1u);
+  EXPECT_THAT(Active(0), ElementsAre(1, 2));
+  // Another correction waits for the one under way, which comes in the end.
+  ASSERT_EQ(Speculate({{9, 5}, {3, 4}}, {true, false}), OkStatus());
+  EXPECT_EQ(stats_.late_corrections, 2u);
+  EXPECT_EQ(stats_.recalls, 3u);
+  transport_->held = false;
+  ASSERT_EQ(Speculate({{9, 5}, {3, 4}}, {false, false}), OkStatus());
+  EXPECT_THAT(Active(0), ElementsAre(7, 8));
+}
+
+TEST_F(RecallPipelineTest, HeadsWithNothingToAttendToInsteadWaitForAsLongAsItTakes) {
+  options_.recall_deadline = std::chrono::milliseconds(5);
+  transport_->held = true;
+  EXPECT_EQ(Before({{1, 2}, {3, 4}}, {true, true}).code(), StatusCode::kDeadlineExceeded);
+  EXPECT_GT(clock_.Now() - TimePoint(), std::chrono::seconds(1));
+}
+
+TEST_F(RecallPipelineTest, AFailedPrefetchIsMadeUpForBeforeTheNextAttention) {
+  ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
+  store_.FailOnce("Session/Recall", 0, NotFound("gone for once"));
+  ASSERT_EQ(Speculate({{5, 6}, {3, 4}}, {false, false}), OkStatus());
+  ASSERT_EQ(Speculate({{7, 8}, {3, 4}}, {false, false}), OkStatus());
+  EXPECT_THAT(Active(0), ElementsAre(7, 8));
+  EXPECT_EQ(transport_->recalls.back(), Priority::kCorrection);
+}
+
+TEST_F(RecallPipelineTest, AServerThatStaysAwayIsAnErrorOfTheTokenAfterAPrefetch) {
+  ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
+  store_.Die();
+  Status status;
+  for (int step = 0; step < 10'000 && status.ok(); ++step) {
+    status = Speculate({{5, 6}, {3, 4}}, {false, false});
+    EXPECT_THAT(Active(0), ElementsAre(1, 2));
+  }
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
 }
 
 TEST_F(RecallPipelineTest, AFailedRecallIsAnErrorAndPlacesNothing) {

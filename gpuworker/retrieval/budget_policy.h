@@ -18,6 +18,10 @@ class BudgetPolicy : public RetrievalPolicy {
   }
 
  protected:
+  /// What the budget leaves for selected pages.
+  static uint64_t SelectableTokens(const RetrievalOptions& options) {
+    return options.budget_tokens - options.sink_tokens - options.window_tokens;
+  }
   /// `window_tokens` and `selectable_tokens` are cut to what the longest sequence can use.
   BudgetPolicy(const PolicyContext& context, uint64_t window_tokens, uint64_t selectable_tokens);
 

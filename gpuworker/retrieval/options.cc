@@ -43,6 +43,12 @@ Status Validate(const RetrievalOptions& options, const KvSpec& spec) {
                              "; the model has layers 0 to ", spec.num_layers - 1);
     }
   }
+  for (uint32_t head : options.retrieval_heads) {
+    if (head >= spec.num_layers * spec.num_kv_heads) {
+      return InvalidArgument("retrieval_heads names head ", head, "; the model has heads 0 to ",
+                             spec.num_layers * spec.num_kv_heads - 1, " over all layers");
+    }
+  }
   if (!kernels::IsKnown(options.pooling)) {
     return InvalidArgument("pooling is ", static_cast<int>(options.pooling),
                            ", which is none of the known modes (1 to 7)");
@@ -56,7 +62,20 @@ Status Validate(const RetrievalOptions& options, const KvSpec& spec) {
                            ", which is none of the known kinds (1 to 5), or discs of keys with an "
                            "odd number of channels");
   }
+  if (!std::isfinite(options.correction_threshold)) {
+    return InvalidArgument("correction_threshold is ", options.correction_threshold,
+                           "; it must be finite, 0.8 is a good value");
+  }
+  if (options.recall_deadline < Duration::zero()) {
+    return InvalidArgument("recall_deadline is negative; use 0 to wait as long as it takes");
+  }
   return OkStatus();
+}
+
+Status RequireWorkerSide(const RetrievalOptions& options) {
+  if (options.side == SelectionSide::kWorker) return OkStatus();
+  return InvalidArgument("policy '", options.policy,
+                         "' scores pages by what only the worker keeps; select at the worker");
 }
 
 }  // namespace quire::worker

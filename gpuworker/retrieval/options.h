@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/page/kv_spec.h"
 #include "kernels/api/digest.h"
@@ -34,12 +35,24 @@ struct RetrievalOptions {
   float score_scale = 1.0f;  ///< Multiplies scores before pooling: 1, or 1/sqrt(d).
   kernels::DigestKind digest = kernels::DigestKind::kMinMax;  ///< What pages are scored by.
   SelectionSide side = SelectionSide::kWorker;
+  /// tau: a KV head whose queries' mean cosine with those of the step before is below it is
+  /// recalled for before attention (FreeKV). Above 1 always, below -1 never.
+  float correction_threshold = 0.8f;
+  /// Heads that keep every page (RazorAttention), as layer * KV heads + head. Empty: 15 % of all
+  /// heads, evenly spread, which is no calibration.
+  std::vector<uint32_t> retrieval_heads = {};
+  /// How long the attention of a layer waits for pages that only correct a selection that it could
+  /// attend to instead (FreeKV). 0: as long as it takes.
+  Duration recall_deadline = {};
 };
 
 /// Checks `options` for pages of `spec`: sinks, window and budget are multiples of p, the window is
 /// at least two pages, the budget holds sinks and window, layers exist. INVALID_ARGUMENT names the
 /// option, its value and what would be accepted.
 Status Validate(const RetrievalOptions& options, const KvSpec& spec);
+
+/// For policies that the server cannot score for. INVALID_ARGUMENT for selection at the server.
+Status RequireWorkerSide(const RetrievalOptions& options);
 
 }  // namespace quire::worker
 

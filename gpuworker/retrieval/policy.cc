@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/retrieval/policy.h"
 
+#include "gpuworker/retrieval/arkvale.h"
+#include "gpuworker/retrieval/clusterkv.h"
+#include "gpuworker/retrieval/freekv.h"
 #include "gpuworker/retrieval/full.h"
+#include "gpuworker/retrieval/infllm.h"
 #include "gpuworker/retrieval/quest.h"
+#include "gpuworker/retrieval/raas.h"
+#include "gpuworker/retrieval/razor.h"
+#include "gpuworker/retrieval/shadowkv.h"
 #include "gpuworker/retrieval/streaming.h"
 
 namespace quire::worker {
@@ -15,8 +22,15 @@ struct Entry {
 
 constexpr Entry kPolicies[] = {
     // Sorted by name.
+    {ArkValePolicy::kName, &ArkValePolicy::Make},
+    {ClusterKvPolicy::kName, &ClusterKvPolicy::Make},
+    {FreeKvPolicy::kName, &FreeKvPolicy::Make},
     {FullPolicy::kName, &FullPolicy::Make},
+    {InfLlmPolicy::kName, &InfLlmPolicy::Make},
     {QuestPolicy::kName, &QuestPolicy::Make},
+    {RaasPolicy::kName, &RaasPolicy::Make},
+    {RazorPolicy::kName, &RazorPolicy::Make},
+    {ShadowKvPolicy::kName, &ShadowKvPolicy::Make},
     {StreamingPolicy::kName, &StreamingPolicy::Make},
 };
 

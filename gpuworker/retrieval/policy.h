@@ -6,13 +6,15 @@
 // name and pass policy_conformance.h.
 //
 // Order of calls for each layer: Layout; OnPrefillLayer once, when the sequence opens; then for
-// each token Select, NeedsBlocking, and OnRecalled and OnEvict for what the recall did; and
-// OnPageComplete when a page fills up. Queries and units are on the device.
+// each token Select, NeedsBlocking and MayBeLate; and OnPageComplete when a page fills up. OnEvict
+// and OnRecalled tell what recalls did, when their pages are in the slots: that may be a step
+// later. Queries and units are on the device.
 //
 // Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_POLICY_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_POLICY_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -63,6 +65,16 @@ class RetrievalPolicy {
     return false;
   }
 
+  /// True when the policy needs the keys of pages that are stored already: each of them is then
+  /// given to OnPageComplete, in order, after OnPrefillLayer. That reads the whole layer once, when
+  /// the sequence opens.
+  virtual bool WantsUnits(uint32_t layer) const {
+    static_cast<void>(layer);
+    return false;
+  }
+  /// True when Layout has more room than the budget, because some heads keep everything.
+  virtual bool ExceedsBudget() const { return false; }
+
   /// The sequence starts with pages [0, num_pages) complete. `digests`, of the kind that the
   /// options name, is [num_pages][n_kv][DigestElements] in the KV dtype in host memory, empty when
   /// they are not wanted.
@@ -84,6 +96,26 @@ class RetrievalPolicy {
   /// to what was selected before, and are recalled after it. Called after Select with the same
   /// query; a policy that compares queries keeps the earlier ones.
   virtual std::vector<bool> NeedsBlocking(uint32_t layer, const float* q) = 0;
+  /// True when the heads that NeedsBlocking has just named hold a selection that can be attended to
+  /// in place of the new one: then attention goes on without what has not come when the layer's
+  /// deadline passes (RetrievalOptions::recall_deadline), and it counts once it comes.
+  virtual bool MayBeLate(uint32_t layer) const {
+    static_cast<void>(layer);
+    return false;
+  }
+
+  /// True when RewriteUnit has to see the units that recalls bring.
+  virtual bool RewritesUnits(uint32_t layer) const {
+    static_cast<void>(layer);
+    return false;
+  }
+  /// Puts what the policy keeps of a recalled page in the place of what came: `unit` is one unit,
+  /// in host memory, before it goes into its slot.
+  virtual void RewriteUnit(uint32_t layer, uint32_t head, uint32_t page,
+                           std::span<std::byte> unit) const {
+    static_cast<void>(layer), static_cast<void>(head), static_cast<void>(page);
+    static_cast<void>(unit);
+  }
 
   /// Pages that a recall brought into, and pushed out of, the slots of a head.
   virtual void OnRecalled(uint32_t layer, uint32_t head, std::span<const uint32_t> pages) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/retrieval/policy.h"
 
+#include <cmath>
 #include <functional>
 
 #include "gpuworker/retrieval/policy_conformance.h"
@@ -11,8 +12,12 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-INSTANTIATE_TEST_SUITE_P(Registered, PolicyConformance,
-                         ::testing::Values("full", "quest", "streaming"),
+std::vector<std::string> Registered() {
+  const std::vector<std::string_view> names = PolicyNames();
+  return {names.begin(), names.end()};
+}
+
+INSTANTIATE_TEST_SUITE_P(Registered, PolicyConformance, ::testing::ValuesIn(Registered()),
                          [](const auto& info) { return info.param; });
 
 PolicyContext Context() {
@@ -31,13 +36,14 @@ PolicyContext Context() {
 }
 
 TEST(PolicyRegistryTest, NamesArePublishedAndUnknownOnesListThem) {
-  EXPECT_THAT(PolicyNames(), ElementsAre("full", "quest", "streaming"));
+  EXPECT_THAT(PolicyNames(), ElementsAre("arkvale", "clusterkv", "freekv", "full", "infllm",
+                                         "quest", "raas", "razor", "shadowkv", "streaming"));
   PolicyContext context = Context();
   context.options.policy = "best";
   const Status status = MakePolicy(context).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("'best'; use one of: full, quest, streaming"));
+              HasSubstr("'best'; use one of: arkvale, clusterkv, freekv, full"));
 }
 
 TEST(PolicyOptionsTest, BadOptionsAreRefusedByName) {
@@ -55,9 +61,15 @@ TEST(PolicyOptionsTest, BadOptionsAreRefusedByName) {
       {[](auto& o) { o.pooling = static_cast<kernels::Pooling>(9); }, "pooling is 9"},
       {[](auto& o) { o.score_scale = -1; }, "score_scale is -1"},
       {[](auto& o) { o.digest = static_cast<kernels::DigestKind>(6); }, "digest is 6"},
+      {[](auto& o) { o.correction_threshold = NAN; }, "correction_threshold is nan"},
+      {[](auto& o) {
+         o.retrieval_heads = {1, 2};
+       },
+       "retrieval_heads names head 2"},
+      {[](auto& o) { o.recall_deadline = Duration(-1); }, "recall_deadline is negative"},
   };
   for (const Case& c : cases) {
-    for (const char* name : {"quest", "streaming"}) {
+    for (const char* name : {"freekv", "quest", "streaming"}) {
       PolicyContext context = Context();
       context.options.policy = name;
       c.spoil(context.options);

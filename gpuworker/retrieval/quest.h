@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// QuestPolicy: scores every candidate page by its digests (an upper bound on its q.k products from
-// min/max ones), agrees on one list for each KV head by group-consistent pooling, and takes the
-// best k_sel pages (spec A.1; Quest with FreeKV's grouping). Recalls precede attention. Selection
-// runs here, over digests on the device, or at the server, with the same kernels and the same
-// result.
+// QuestPolicy: scores every candidate page by an upper bound on its q.k products from min/max
+// digests, agrees on one list for each KV head by group-consistent pooling, and takes the best
+// k_sel pages (spec A.1; Quest with FreeKV's grouping). Recalls precede attention. Selection runs
+// here, over digests on the device, or at the server, with the same kernels and the same result.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_QUEST_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_QUEST_H_
 
 #include <vector>
 
 #include "gpuworker/retrieval/budget_policy.h"
-#include "gpuworker/retrieval/digest_store.h"
+#include "gpuworker/retrieval/digest_selector.h"
 
 namespace quire::worker {
 
@@ -30,22 +29,8 @@ class QuestPolicy final : public BudgetPolicy {
 
  private:
   explicit QuestPolicy(const PolicyContext& context);
-  /// Room for `pages` candidates in the scratch buffers.
-  Status Reserve(uint32_t pages, uint32_t selected);
-  Status Score(const SelectRequest& request);
-  StatusOr<Selection> TopK(const SelectRequest& request);
-
-  const KvSpec spec_;
-  Device* const device_;
-  const kernels::Pooling pooling_;
-  const float score_scale_;
-  const kernels::DigestKind digest_;
-  const SelectionSide side_;
-  std::vector<DigestStore> digests_;  ///< [num_layers]; stays empty with selection at the server
-  DeviceBuffer pooled_query_;         ///< [n_kv][d] float, for modes that pool the query
-  DeviceBuffer scores_;               ///< [n_q][candidates] float
-  DeviceBuffer pooled_;               ///< [n_kv][candidates] float
-  DeviceBuffer indices_;              ///< [n_kv][k_sel] int32
+  const uint32_t num_kv_heads_;
+  DigestSelector selector_;
 };
 
 }  // namespace quire::worker

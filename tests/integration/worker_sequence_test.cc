@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "common/base/random.h"
+#include "gpuworker/retrieval/policy.h"
 #include "gpuworker/testing/reference_attention.h"
 #include "tests/integration/worker_fixture.h"
 
@@ -64,7 +65,7 @@ void ExpectEqualsDense(DType dtype, float tolerance) {
   text.insert(text.end(), question.begin(), question.end());
   const auto dense = fixture.engine().DenseLogits(text, question.size());
   std::vector<float> full;
-  for (const char* policy : {"full", "quest", "streaming"}) {
+  for (const std::string_view policy : worker::PolicyNames()) {
     SCOPED_TRACE(policy);
     RetrievalOptions retrieval = options.retrieval;
     retrieval.policy = policy;
@@ -130,6 +131,24 @@ TEST(WorkerSequenceTest, EveryKindOfDigestAnswersTheSameOnBothSides) {
   EXPECT_TRUE(differ) << "another kind selects other pages";
 }
 
+TEST(WorkerSequenceTest, FreeKvSelectsTheSamePagesOnBothSides) {
+  const TinyModel model{.num_layers = 3, .num_query_heads = 6, .seed = 4};
+  WorkerFixture fixture(WorkerFixture::Small(), model);
+  fixture.Ingest(RandomTokens(151, 1));
+  const std::vector<TokenId> question = RandomTokens(40, 2);
+  RetrievalOptions retrieval = fixture.engine().options().retrieval;
+  const std::vector<float> blocking = Ask(fixture, retrieval, question);
+  retrieval.policy = "freekv";
+  for (const float threshold : {1.01f, -1.01f}) {
+    retrieval.correction_threshold = threshold;
+    retrieval.side = SelectionSide::kWorker;
+    const std::vector<float> at_worker = Ask(fixture, retrieval, question);
+    retrieval.side = SelectionSide::kServer;
+    EXPECT_LE(MaxDifference(Ask(fixture, retrieval, question), at_worker), 1e-5f);
+    EXPECT_EQ(at_worker == blocking, threshold > 1);
+  }
+}
+
 TEST(WorkerSequenceTest, OnlyTheDiffMovesAndTheBudgetHolds) {
   WorkerFixture fixture;
   fixture.Ingest(RandomTokens(200, 1));
@@ -151,6 +170,7 @@ TEST(WorkerSequenceTest, LostRepliesDoNotChangeTheAnswer) {
   for (const SelectionSide side : {SelectionSide::kWorker, SelectionSide::kServer}) {
     RetrievalOptions retrieval = fixture.engine().options().retrieval;
     retrieval.side = side;
+    retrieval.policy = side == SelectionSide::kWorker ? "quest" : "freekv";
     SequenceOptions options;
     options.retrieval = retrieval;
     const auto undisturbed = fixture.Open(options);

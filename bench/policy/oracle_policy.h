@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OraclePolicy: selects the pages that hold the most attention, which nobody knows before it is
+// computed: the upper end of what a policy can do with whole pages. Thread-safety: none.
+#ifndef QUIRE_BENCH_POLICY_ORACLE_POLICY_H_
+#define QUIRE_BENCH_POLICY_ORACLE_POLICY_H_
+
+#include <vector>
+
+#include "bench/policy/exact_attention.h"
+#include "gpuworker/retrieval/budget_policy.h"
+
+namespace quire::bench {
+
+class OraclePolicy final : public worker::BudgetPolicy {
+ public:
+  /// `exact` is of the step at hand and outlives this.
+  OraclePolicy(const worker::PolicyContext& context, const ExactAttention* exact);
+
+  std::string_view name() const override { return "oracle"; }
+  StatusOr<worker::Selection> Select(const worker::SelectRequest& request) override;
+  std::vector<bool> NeedsBlocking(uint32_t layer, const float* q) override;
+
+ private:
+  const uint32_t num_kv_heads_;
+  const ExactAttention* const exact_;
+};
+
+}  // namespace quire::bench
+
+#endif  // QUIRE_BENCH_POLICY_ORACLE_POLICY_H_

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/policy/policy_trial.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "bench/stream/vectors.h"
+
+namespace quire::bench {
+namespace {
+
+constexpr uint64_t kBytesPerElement = 2;
+
+double Ratio(double sum, uint64_t count) {
+  return count == 0 ? 0 : sum / static_cast<double>(count);
+}
+
+uint64_t CountCommon(const std::set<uint32_t>& a, const std::set<uint32_t>& b) {
+  return static_cast<uint64_t>(
+      std::ranges::count_if(a, [&](uint32_t page) { return b.contains(page); }));
+}
+
+}  // namespace
+
+void PolicyFigures::Add(const PolicyFigures& other) {
+  masses.insert(masses.end(), other.masses.begin(), other.masses.end());
+  page_recall += other.page_recall;
+  output_error += other.output_error;
+  overlap += other.overlap;
+  overlaps += other.overlaps;
+  head_steps += other.head_steps;
+  layer_steps += other.layer_steps;
+  corrected_heads += other.corrected_heads;
+  corrected_layers += other.corrected_layers;
+  bytes += other.bytes;
+}
+
+double PolicyFigures::mean_mass() const {
+  return Ratio(std::accumulate(masses.begin(), masses.end(), 0.0), masses.size());
+}
+double PolicyFigures::low_mass() const {
+  if (masses.empty()) return 0;
+  std::vector<float> sorted = masses;
+  const auto at = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 20);
+  std::nth_element(sorted.begin(), at, sorted.end());
+  return *at;
+}
+double PolicyFigures::mean_recall() const { return Ratio(page_recall, head_steps); }
+double PolicyFigures::mean_error() const { return Ratio(output_error, masses.size()); }
+double PolicyFigures::mean_overlap() const { return Ratio(overlap, overlaps); }
+double PolicyFigures::head_rate() const {
+  return Ratio(static_cast<double>(corrected_heads), overlaps);
+}
+double PolicyFigures::layer_rate() const {
+  const uint64_t heads = layer_steps == 0 ? 1 : head_steps / layer_steps;
+  return Ratio(static_cast<double>(corrected_layers), overlaps / heads);
+}
+double PolicyFigures::bytes_per_token() const {
+  const uint64_t heads = layer_steps == 0 ? 1 : head_steps / layer_steps;
+  return Ratio(static_cast<double>(bytes), overlaps / heads);
+}
+
+PolicyTrial::PolicyTrial(const worker::PolicyContext& context, const PagedRows& rows,
+                         std::unique_ptr<worker::RetrievalPolicy> policy)
+    : context_(context),
+      rows_(&rows),
+      policy_(std::move(policy)),
+      table_(policy_->Layout(0), context.spec.page_tokens, context.spec.num_kv_heads),
+      nominal_({.sink_pages = context.options.sink_tokens / context.spec.page_tokens,
+                .window_pages = context.options.window_tokens / context.spec.page_tokens,
+                .selectable_pages = (context.options.budget_tokens - context.options.sink_tokens -
+                                     context.options.window_tokens) /
+                                    context.spec.page_tokens},
+               context.spec.page_tokens, context.spec.num_kv_heads),
+      heads_(context.spec.num_kv_heads) {}
+
+StatusOr<PolicyTrial> PolicyTrial::Make(const worker::PolicyContext& context, const PagedRows& rows,
+                                        std::unique_ptr<worker::RetrievalPolicy> policy,
+                                        uint64_t tokens) {
+  PolicyTrial trial(context, rows, std::move(policy));
+  trial.table_.StartAt(tokens);
+  trial.nominal_.StartAt(tokens);
+  trial.complete_pages_ = static_cast<uint32_t>(tokens / context.spec.page_tokens);
+  std::span<const std::byte> digests;
+  if (trial.policy_->WantsDigests(0)) digests = rows.digests(trial.complete_pages_);
+  QUIRE_RETURN_IF_ERROR(trial.policy_->OnPrefillLayer(0, trial.complete_pages_, digests));
+  for (uint32_t page = 0; page < trial.complete_pages_ && trial.policy_->WantsUnits(0); ++page) {
+    QUIRE_RETURN_IF_ERROR(trial.policy_->OnPageComplete(0, page, rows.page(page).data()));
+  }
+  return trial;
+}
+
+Status PolicyTrial::Grow(uint64_t tokens) {
+  while (table_.num_tokens() < tokens) {
+    table_.AppendToken();
+    nominal_.AppendToken();
+  }
+  // The pipeline tells of a page after the step that completes it.
+  for (; uint64_t{complete_pages_ + 1} * context_.spec.page_tokens < tokens; ++complete_pages_) {
+    QUIRE_RETURN_IF_ERROR(
+        policy_->OnPageComplete(0, complete_pages_, rows_->page(complete_pages_).data()));
+  }
+  return OkStatus();
+}
+
+Status PolicyTrial::Step(const ExactAttention& exact, std::span<const float> queries, float scale) {
+  QUIRE_RETURN_IF_ERROR(Grow(exact.tokens()));
+  if (table_.layout().selectable_pages > 0) QUIRE_RETURN_IF_ERROR(Decide(queries));
+  Measure(exact, queries, scale);
+  return OkStatus();
+}
+
+Status PolicyTrial::Decide(std::span<const float> queries) {
+  QUIRE_ASSIGN_OR_RETURN(const worker::Selection selection,
+                         policy_->Select({.layer = 0,
+                                          .q = queries.data(),
+                                          .candidates = table_.candidates(),
+                                          .max_pages = table_.layout().selectable_pages}));
+  const std::vector<bool> blocking = policy_->NeedsBlocking(0, queries.data());
+  bool any = false;
+  for (size_t i = 0; i < heads_.size(); ++i) {
+    Head& head = heads_[i];
+    head.active = head.expected;
+    if (blocking[i]) {
+      Recall(&head, selection.pages[i]);
+      head.active = selection.pages[i];
+      any = true;
+      if (!history_.empty()) ++figures_.corrected_heads;
+    }
+  }
+  if (any && !history_.empty()) ++figures_.corrected_layers;
+  for (size_t i = 0; i < heads_.size(); ++i) {
+    if (!blocking[i]) Recall(&heads_[i], selection.pages[i]);
+    heads_[i].expected = selection.pages[i];
+  }
+  return OkStatus();
+}
+
+void PolicyTrial::Recall(Head* head, const std::vector<uint32_t>& pages) {
+  std::set<uint32_t> next(pages.begin(), pages.end());
+  const uint64_t missing = next.size() - CountCommon(next, head->resident);
+  if (!history_.empty()) {
+    // Of a policy that keeps keys itself only the values are recalled.
+    const uint64_t rows = policy_->RewritesUnits(0) ? 1 : 2;
+    figures_.bytes +=
+        missing * rows * context_.spec.page_tokens * context_.spec.head_dim * kBytesPerElement;
+  }
+  for (const uint32_t page : head->resident) {
+    if (next.size() == table_.layout().selectable_pages) break;
+    next.insert(page);
+  }
+  head->resident = std::move(next);
+}
+
+std::set<uint32_t> PolicyTrial::Attended(const Head& head) const {
+  std::set<uint32_t> pages(head.active.begin(), head.active.end());
+  for (const worker::PageRange& range : {table_.sinks(), table_.window()}) {
+    for (uint32_t page = range.first; page < range.end; ++page) pages.insert(page);
+  }
+  return pages;
+}
+
+std::vector<float> PolicyTrial::RewrittenWeights(const ExactAttention::Head& exact,
+                                                 uint32_t kv_head, uint32_t page,
+                                                 std::span<const float> query, float scale) const {
+  const size_t d = query.size(), unit_values = 2 * context_.spec.page_tokens * d;
+  const auto stored = rows_->page(page).subspan(kv_head * unit_values, unit_values);
+  std::vector<float> unit(stored.begin(), stored.end());
+  policy_->RewriteUnit(0, kv_head, page, std::as_writable_bytes(std::span(unit)));
+  std::vector<float> weights(context_.spec.page_tokens);
+  for (size_t t = 0; t < weights.size(); ++t) {
+    const double logit = double{scale} * Dot(std::span(unit).subspan(t * d, d), query);
+    weights[t] = static_cast<float>(std::exp(std::min(logit - exact.highest, 60.0)) / exact.total);
+  }
+  return weights;
+}
+
+double PolicyTrial::OutputError(const ExactAttention::Head& exact, uint32_t kv_head,
+                                const std::set<uint32_t>& pages, std::span<const float> query,
+                                float scale) const {
+  const size_t p = context_.spec.page_tokens;
+  const std::vector<uint32_t>& active = heads_[kv_head].active;
+  std::vector<double> out(query.size());
+  double total = 0;
+  for (const uint32_t page : pages) {
+    const size_t first = page * p, count = std::min(p, exact.weights.size() - first);
+    auto weights = std::span(exact.weights).subspan(first, count);
+    std::vector<float> rewritten;
+    if (policy_->RewritesUnits(0) && std::ranges::binary_search(active, page)) {
+      rewritten = RewrittenWeights(exact, kv_head, page, query, scale);
+      weights = std::span<const float>(rewritten).first(count);
+    }
+    for (size_t t = 0; t < count; ++t) {
+      if (weights[t] == 0) continue;
+      total += weights[t];
+      const std::span<const float> value = rows_->value(kv_head, first + t);
+      for (size_t c = 0; c < out.size(); ++c) out[c] += double{weights[t]} * value[c];
+    }
+  }
+  double error = 0, length = 0;
+  for (size_t c = 0; c < out.size(); ++c) {
+    const double sparse = total > 0 ? out[c] / total : 0;
+    error += (sparse - exact.out[c]) * (sparse - exact.out[c]);
+    length += exact.out[c] * exact.out[c];
+  }
+  return std::sqrt(error / std::max(length, 1e-30));
+}
+
+void PolicyTrial::Measure(const ExactAttention& exact, std::span<const float> queries,
+                          float scale) {
+  const uint32_t group = context_.spec.group_size(), d = context_.spec.head_dim;
+  std::vector<std::vector<uint32_t>>& active = history_.emplace_back();
+  ++figures_.layer_steps;
+  for (uint32_t h = 0; h < heads_.size(); ++h) {
+    Head& head = heads_[h];
+    active.push_back(head.active);
+    std::set<uint32_t> attended = Attended(head);
+    ++figures_.head_steps;
+    const std::vector<uint32_t> best =
+        exact.BestPages(h, nominal_.candidates(), nominal_.layout().selectable_pages);
+    const auto found =
+        std::ranges::count_if(best, [&](uint32_t page) { return attended.contains(page); });
+    figures_.page_recall += best.empty() ? 1 : Ratio(static_cast<double>(found), best.size());
+    for (uint32_t a = h * group; a < (h + 1) * group; ++a) {
+      double mass = 0;
+      for (const uint32_t page : attended) mass += exact.head(a).masses[page];
+      figures_.masses.push_back(static_cast<float>(mass));
+      figures_.output_error +=
+          OutputError(exact.head(a), h, attended, queries.subspan(size_t{a} * d, d), scale);
+    }
+    if (history_.size() > 1) {
+      ++figures_.overlaps;
+      figures_.overlap +=
+          Ratio(static_cast<double>(CountCommon(attended, head.attended)), attended.size());
+    }
+    head.attended = std::move(attended);
+  }
+}
+
+}  // namespace quire::bench

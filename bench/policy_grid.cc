@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/policy_grid.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "bench/policy/oracle_policy.h"
+#include "bench/stream/query_stream.h"
+#include "bench/stream/stream_context.h"
+#include "client/cli/progress.h"
+#include "client/cli/table.h"
+#include "common/page/layout.h"
+
+namespace quire::bench {
+namespace {
+
+constexpr double kCosines[] = {.80, .84, .90, .95, .99};
+constexpr double kJumpRates[] = {0, .01, .05};
+constexpr uint32_t kTokens[] = {8192, 32768, 131072};
+constexpr uint32_t kGroupSizes[] = {1, 4, 7};
+constexpr uint32_t kPageTokens[] = {16, 32, 64};
+constexpr uint32_t kKvHeads = 2;
+constexpr uint32_t kHeadDim = 64;
+constexpr uint32_t kBudgetShare = 16;   ///< The context is so many budgets long.
+constexpr uint32_t kFixedTokens = 128;  ///< Sinks, and window.
+/// Where policies that read every key are tried.
+constexpr GridCell kCostlyCell = {
+    .tokens = 32768, .page_tokens = 32, .group_size = 4, .cosine = .90, .jump_rate = .01};
+
+/// A trial: a registered policy with options of its own.
+struct Variant {
+  const char* name;
+  const char* policy;
+  float threshold;
+};
+constexpr Variant kVariants[] = {{"freekv_tau_0.9", "freekv", 0.9f},
+                                 {"speculation", "freekv", -1.01f},
+                                 {"correction", "freekv", 1.01f}};
+
+bool IsCostly(std::string_view policy) { return policy == "clusterkv" || policy == "shadowkv"; }
+
+worker::RetrievalOptions OptionsOf(const std::string& name, worker::RetrievalOptions options) {
+  options.policy = name;
+  for (const Variant& variant : kVariants) {
+    if (name != variant.name) continue;
+    options.policy = variant.policy;
+    options.correction_threshold = variant.threshold;
+  }
+  return options;
+}
+
+KvSpec SpecOf(uint32_t page_tokens, uint32_t group_size) {
+  KvSpec spec;
+  spec.model = "bench-policy";
+  spec.dtype = DType::kF32;
+  spec.num_layers = 1;
+  spec.num_kv_heads = kKvHeads;
+  spec.num_query_heads = kKvHeads * group_size;
+  spec.head_dim = kHeadDim;
+  spec.page_tokens = page_tokens;
+  return spec;
+}
+
+/// The queries of all KV heads of one layer.
+class LayerQueries {
+ public:
+  LayerQueries(const StreamContext& context, const GridCell& cell, uint64_t seed) {
+    for (uint32_t head = 0; head < kKvHeads; ++head) {
+      streams_.emplace_back(context.pages(0, head), QueryOptions{.group_size = cell.group_size,
+                                                                 .cosine = cell.cosine,
+                                                                 .jump_rate = cell.jump_rate,
+                                                                 .seed = seed * kKvHeads + head});
+    }
+  }
+  std::vector<float> queries() const {
+    std::vector<float> all;
+    for (const QueryStream& stream : streams_) {
+      all.insert(all.end(), stream.queries().begin(), stream.queries().end());
+    }
+    return all;
+  }
+  void Step() {
+    for (QueryStream& stream : streams_) stream.Step();
+  }
+
+ private:
+  std::vector<QueryStream> streams_;
+};
+
+std::vector<std::string> ValuesOf(const GridCell& cell) {
+  return {"c=" + cli::FormatRatio(cell.cosine, 2), "rho=" + cli::FormatRatio(cell.jump_rate, 2),
+          "N=" + std::to_string(cell.tokens), "G=" + std::to_string(cell.group_size),
+          "p=" + std::to_string(cell.page_tokens)};
+}
+
+class GridRun {
+ public:
+  GridRun(const GridOptions& options, GridResult* result) : options_(options), result_(result) {}
+
+  /// All cells over one context: those that differ in queries only.
+  Status RunContext(uint32_t tokens, uint32_t page_tokens, cli::ProgressBar* progress) {
+    const KvSpec spec = SpecOf(page_tokens, 1);
+    QUIRE_ASSIGN_OR_RETURN(
+        const StreamContext context,
+        StreamContext::Make(spec, {.pages = tokens / page_tokens, .seed = options_.seed}));
+    for (const uint32_t group_size : kGroupSizes) {
+      QUIRE_ASSIGN_OR_RETURN(const PagedRows rows,
+                             PagedRows::Make(SpecOf(page_tokens, group_size), UnitsOf(context)));
+      for (const double cosine : kCosines) {
+        for (const double jump_rate : kJumpRates) {
+          const GridCell cell{.tokens = tokens,
+                              .page_tokens = page_tokens,
+                              .group_size = group_size,
+                              .cosine = cosine,
+                              .jump_rate = jump_rate};
+          QUIRE_RETURN_IF_ERROR(RunCell(context, rows, cell));
+          progress->Advance();
+        }
+      }
+    }
+    return OkStatus();
+  }
+
+ private:
+  /// Units lie one after the other, page by page.
+  static std::span<const float> UnitsOf(const StreamContext& context) {
+    const uint64_t bytes = uint64_t{context.num_pages()} * kKvHeads * UnitBytes(context.spec());
+    return {reinterpret_cast<const float*>(context.unit(0, 0, 0).data()), bytes / sizeof(float)};
+  }
+
+  Status RunCell(const StreamContext& context, const PagedRows& rows, const GridCell& cell) {
+    worker::RetrievalOptions retrieval;
+    retrieval.budget_tokens = cell.tokens / kBudgetShare + 2 * kFixedTokens;
+    retrieval.sink_tokens = kFixedTokens;
+    retrieval.window_tokens = kFixedTokens;
+    retrieval.uncompressed_layers = {};
+    const bool costly =
+        cell.tokens <= kCostlyCell.tokens && cell.page_tokens == kCostlyCell.page_tokens &&
+        cell.group_size == kCostlyCell.group_size && cell.cosine == kCostlyCell.cosine &&
+        cell.jump_rate == kCostlyCell.jump_rate;
+    QUIRE_ASSIGN_OR_RETURN(const auto set, TrialSet::Make(rows, retrieval, cell.tokens, costly));
+    LayerQueries queries(context, cell, options_.seed);
+    for (uint32_t step = 0; step < options_.steps; ++step) {
+      // The stream's lengths are calibrated for products as they are.
+      QUIRE_RETURN_IF_ERROR(set->Step(cell.tokens, queries.queries(), 1.0f));
+      queries.Step();
+    }
+    for (const auto& [name, trial] : set->trials()) {
+      result_->all[name].Add(trial.figures());
+      for (const std::string& value : ValuesOf(cell)) {
+        result_->by_value[value][name].Add(trial.figures());
+      }
+    }
+    result_->orderings.Add(cell, *set);
+    return OkStatus();
+  }
+
+  const GridOptions options_;
+  GridResult* const result_;
+};
+
+}  // namespace
+
+std::vector<std::string> TrialNames() {
+  std::vector<std::string> names = {"oracle"};
+  for (const std::string_view name : worker::PolicyNames()) names.emplace_back(name);
+  for (const Variant& variant : kVariants) names.emplace_back(variant.name);
+  return names;
+}
+
+StatusOr<std::unique_ptr<TrialSet>> TrialSet::Make(const PagedRows& rows,
+                                                   const worker::RetrievalOptions& options,
+                                                   uint64_t tokens, bool costly) {
+  auto set = std::unique_ptr<TrialSet>(new TrialSet());
+  set->rows_ = &rows;
+  for (const std::string& name : TrialNames()) {
+    if (IsCostly(name) && !costly) continue;
+    const worker::PolicyContext context{
+        .spec = rows.spec(),
+        .device = &worker::CpuDevice(),
+        .max_context_tokens = uint64_t{rows.num_pages()} * rows.spec().page_tokens,
+        .options = OptionsOf(name, options)};
+    std::unique_ptr<worker::RetrievalPolicy> policy;
+    if (name == "oracle") {
+      policy = std::make_unique<OraclePolicy>(context, &set->exact_);
+    } else {
+      QUIRE_ASSIGN_OR_RETURN(policy, worker::MakePolicy(context));
+    }
+    QUIRE_ASSIGN_OR_RETURN(PolicyTrial trial,
+                           PolicyTrial::Make(context, rows, std::move(policy), tokens));
+    set->trials_.emplace(name, std::move(trial));
+  }
+  return set;
+}
+
+Status TrialSet::Step(uint64_t tokens, std::span<const float> queries, float scale) {
+  exact_.Compute(*rows_, tokens, queries, scale);
+  for (auto& [name, trial] : trials_) {
+    QUIRE_RETURN_IF_ERROR(Annotate(trial.Step(exact_, queries, scale), "policy ", name));
+  }
+  return OkStatus();
+}
+
+void Orderings::Add(const GridCell& cell, const TrialSet& set) {
+  constexpr double kRounding = 1e-6;  // Masses are kept in float.
+  const auto mass = [&](const char* name) { return set.trials().at(name).figures().mean_mass(); };
+  ++cells;
+  oracle_below_quest += mass("oracle") + kRounding < mass("quest");
+  quest_below_streaming += mass("quest") + kRounding < mass("streaming");
+  const auto& quest = set.trials().at("quest").history();
+  const auto& speculation = set.trials().at("speculation").history();
+  correction_differs_from_quest += set.trials().at("correction").history() != quest;
+  const bool a_step_old = speculation.front() == quest.front() &&
+                          std::equal(speculation.begin() + 1, speculation.end(), quest.begin());
+  speculation_is_not_a_step_old += !a_step_old;
+  quest_mass += mass("quest");
+  streaming_mass += mass("streaming");
+  if (cell.jump_rate == 0) return;
+  jumps_freekv_mass += mass("freekv");
+  jumps_speculation_mass += mass("speculation");
+}
+
+StatusOr<GridResult> RunGrid(const GridOptions& options) {
+  GridResult result;
+  GridRun run(options, &result);
+  const auto contexts = static_cast<uint64_t>(std::ranges::count_if(
+      kTokens, [&](uint32_t tokens) { return tokens <= options.max_tokens; }));
+  cli::ProgressBar progress("synthetic stream", contexts * std::size(kPageTokens) *
+                                                    std::size(kGroupSizes) * std::size(kCosines) *
+                                                    std::size(kJumpRates));
+  for (const uint32_t tokens : kTokens) {
+    if (tokens > options.max_tokens) continue;
+    for (const uint32_t page_tokens : kPageTokens) {
+      QUIRE_RETURN_IF_ERROR(run.RunContext(tokens, page_tokens, &progress));
+    }
+  }
+  return result;
+}
+
+}  // namespace quire::bench

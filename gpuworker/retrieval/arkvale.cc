@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/retrieval/arkvale.h"
+
+namespace quire::worker {
+
+StatusOr<std::unique_ptr<RetrievalPolicy>> ArkValePolicy::Make(const PolicyContext& context) {
+  QUIRE_RETURN_IF_ERROR(Validate(context.options, context.spec));
+  QUIRE_RETURN_IF_ERROR(RequireWorkerSide(context.options));
+  return std::unique_ptr<RetrievalPolicy>(new ArkValePolicy(context));
+}
+
+ArkValePolicy::ArkValePolicy(const PolicyContext& context)
+    : BudgetPolicy(context, context.options.window_tokens, SelectableTokens(context.options)),
+      num_kv_heads_(context.spec.num_kv_heads),
+      selector_(context, {.kind = kernels::DigestKind::kCentreDeviation,
+                          .pooling = kernels::Pooling::kAvgS}) {}
+
+Status ArkValePolicy::OnPageComplete(uint32_t layer, uint32_t page, const void* units) {
+  if (!WantsUnits(layer)) return OkStatus();
+  return selector_.OnPageComplete(layer, page, units);
+}
+
+StatusOr<Selection> ArkValePolicy::Select(const SelectRequest& request) {
+  return selector_.Select(request);
+}
+
+std::vector<bool> ArkValePolicy::NeedsBlocking(uint32_t, const float*) {
+  return std::vector<bool>(num_kv_heads_, true);
+}
+
+}  // namespace quire::worker

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ArkValePolicy (spec E): a page's digest is the centre of its keys and their mean distance from it
+// in each channel; a page scores q.centre + sum |q_c| distance_c, the heads of a group agree by the
+// mean of raw scores, and recalls precede attention. Everything that it selects is attended to.
+#ifndef QUIRE_GPUWORKER_RETRIEVAL_ARKVALE_H_
+#define QUIRE_GPUWORKER_RETRIEVAL_ARKVALE_H_
+
+#include <vector>
+
+#include "gpuworker/retrieval/budget_policy.h"
+#include "gpuworker/retrieval/digest_selector.h"
+
+namespace quire::worker {
+
+class ArkValePolicy final : public BudgetPolicy {
+ public:
+  static constexpr std::string_view kName = "arkvale";
+  static StatusOr<std::unique_ptr<RetrievalPolicy>> Make(const PolicyContext& context);
+
+  std::string_view name() const override { return kName; }
+  bool WantsUnits(uint32_t layer) const override { return Layout(layer).selectable_pages > 0; }
+  Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override;
+  StatusOr<Selection> Select(const SelectRequest& request) override;
+  std::vector<bool> NeedsBlocking(uint32_t layer, const float* q) override;
+
+ private:
+  explicit ArkValePolicy(const PolicyContext& context);
+  const uint32_t num_kv_heads_;
+  DigestSelector selector_;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_RETRIEVAL_ARKVALE_H_

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/retrieval/freekv.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/base/random.h"
+
+namespace quire::worker {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::Each;
+using ::testing::ElementsAre;
+
+constexpr uint32_t kPages = 30;
+
+/// Two KV heads of two query heads, four channels, pages of two tokens, k_sel = 4.
+PolicyContext Context(float threshold, const char* policy = "freekv") {
+  PolicyContext context;
+  context.spec.dtype = DType::kF32;
+  context.spec.num_layers = 1;
+  context.spec.num_query_heads = 4;
+  context.spec.num_kv_heads = 2;
+  context.spec.head_dim = 4;
+  context.spec.page_tokens = 2;
+  context.device = &CpuDevice();
+  context.max_context_tokens = 256;
+  context.options = {.policy = policy,
+                     .budget_tokens = 14,
+                     .sink_tokens = 2,
+                     .window_tokens = 4,
+                     .uncompressed_layers = {},
+                     .correction_threshold = threshold};
+  return context;
+}
+
+std::unique_ptr<RetrievalPolicy> Make(const PolicyContext& context) {
+  auto policy = *MakePolicy(context);
+  SeededRandom random(1);
+  std::vector<float> units(2 * 2 * 2 * 4);
+  EXPECT_EQ(policy->OnPrefillLayer(0, 0, {}), OkStatus());
+  for (uint32_t page = 0; page < kPages; ++page) {
+    for (float& value : units) value = random.Normal();
+    EXPECT_EQ(policy->OnPageComplete(0, page, units.data()), OkStatus());
+  }
+  return policy;
+}
+
+struct Step {
+  std::vector<std::vector<uint32_t>> pages;
+  std::vector<bool> blocking;
+  bool may_be_late = false;
+};
+Step Advance(RetrievalPolicy& policy, const std::vector<float>& q,
+             PageRange candidates = {1, kPages}) {
+  Step step;
+  step.pages =
+      policy.Select({.q = q.data(), .candidates = candidates, .max_pages = 4}).value().pages;
+  step.blocking = policy.NeedsBlocking(0, q.data());
+  step.may_be_late = policy.MayBeLate(0);
+  return step;
+}
+
+// Head 0 turns by 90 degrees with one of its two queries, head 1 by 60 with both.
+const std::vector<float> kBefore = {1, 0, 0, 0, 0, 2, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0};
+const std::vector<float> kNow = {
+    1, 0, 0, 0, 0, 0, 5, 0, 1, 0, 0, std::sqrt(3.0f), 1, std::sqrt(3.0f), 0, 0};
+
+TEST(FreeKvPolicyTest, CosinesAreAveragedOverTheGroup) {
+  EXPECT_THAT(GroupCosines(kNow, kBefore, 2, 4),
+              ElementsAre(DoubleNear(0.5, 1e-6), DoubleNear(0.5, 1e-6)));
+  EXPECT_THAT(GroupCosines(kBefore, kBefore, 2, 4), Each(DoubleNear(1, 1e-6)));
+  EXPECT_THAT(GroupCosines(std::vector<float>(16), kBefore, 2, 4), Each(0));
+}
+
+TEST(FreeKvPolicyTest, HeadsAreCorrectedWhenTheirMeanCosineIsBelowTheThreshold) {
+  std::vector<float> now = kNow;
+  std::copy_n(kBefore.begin(), 8, now.begin());  // Head 0 stays.
+  for (const auto& [threshold, corrected] :
+       {std::pair{0.49f, false}, {0.51f, true}, {1.0f - 1e-6f, true}}) {
+    const auto policy = Make(Context(threshold));
+    Advance(*policy, kBefore);
+    const Step step = Advance(*policy, now);
+    EXPECT_THAT(step.blocking, ElementsAre(false, corrected));
+    EXPECT_TRUE(step.may_be_late);
+  }
+}
+
+TEST(FreeKvPolicyTest, TheFirstStepOverTheBudgetBlocksWithoutACosine) {
+  const auto policy = Make(Context(-1.01f));
+  // Four candidates fit: attention is full, and nothing may be missing.
+  for (int i = 0; i < 3; ++i) {
+    const Step fits = Advance(*policy, kBefore, {1, 5});
+    EXPECT_THAT(fits.blocking, Each(true));
+    EXPECT_FALSE(fits.may_be_late);
+  }
+  const Step first = Advance(*policy, kBefore, {1, 6});
+  EXPECT_THAT(first.blocking, Each(true));
+  EXPECT_FALSE(first.may_be_late);
+  EXPECT_THAT(Advance(*policy, kNow, {1, 6}).blocking, Each(false));
+}
+
+TEST(FreeKvPolicyTest, ThresholdsBeyondCosinesCorrectAlwaysOrNever) {
+  const auto always = Make(Context(1.01f));
+  const auto never = Make(Context(-1.01f));
+  const auto quest = Make(Context(0.8f, "quest"));
+  SeededRandom random(5);
+  std::vector<float> q(16);
+  for (int step = 0; step < 20; ++step) {
+    for (float& value : q) value = random.Normal();
+    const auto expected = Advance(*quest, q).pages;
+    const Step a = Advance(*always, q);
+    const Step n = Advance(*never, q);
+    EXPECT_EQ(a.pages, expected);
+    EXPECT_EQ(n.pages, expected);
+    EXPECT_THAT(a.blocking, Each(true));
+    EXPECT_THAT(n.blocking, Each(step == 0));
+  }
+}
+
+TEST(FreeKvPolicyTest, AQueryThatIsNotANumberOrHasNoLengthIsCorrected) {
+  const auto policy = Make(Context(0.1f));
+  std::vector<float> q = kBefore;
+  Advance(*policy, q);
+  q[0] = NAN;
+  std::fill(q.begin() + 8, q.end(), 0.0f);
+  EXPECT_THAT(Advance(*policy, q).blocking, Each(true));
+}
+
+}  // namespace
+}  // namespace quire::worker

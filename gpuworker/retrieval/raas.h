@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RaasPolicy (spec E): memory that stays bounded over long generations. A page that enters is kept
+// until it is pushed out; every step stamps the pages whose weight (softmax of Quest's bound over
+// what is kept, mean over the group) is above 1e-4, and when there are too many the one with the
+// oldest stamp goes, for good. Pages of the document go last, and only when they alone are too
+// many: then the first query keeps the best of them. A page is recalled once, when it leaves the
+// window.
+#ifndef QUIRE_GPUWORKER_RETRIEVAL_RAAS_H_
+#define QUIRE_GPUWORKER_RETRIEVAL_RAAS_H_
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "gpuworker/retrieval/budget_policy.h"
+#include "gpuworker/retrieval/digest_selector.h"
+
+namespace quire::worker {
+
+class RaasPolicy final : public BudgetPolicy {
+ public:
+  static constexpr std::string_view kName = "raas";
+  static constexpr float kAlpha = 1e-4f;
+  static StatusOr<std::unique_ptr<RetrievalPolicy>> Make(const PolicyContext& context);
+
+  std::string_view name() const override { return kName; }
+  bool WantsDigests(uint32_t layer) const override { return Layout(layer).selectable_pages > 0; }
+  Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
+                        std::span<const std::byte> digests) override;
+  Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override;
+  StatusOr<Selection> Select(const SelectRequest& request) override;
+  std::vector<bool> NeedsBlocking(uint32_t layer, const float* q) override;
+
+ private:
+  struct Kept {
+    uint32_t page = 0;
+    uint64_t stamp = 0;
+  };
+  struct Layer {
+    uint32_t document_pages = 0;
+    uint32_t seen_end = 0;  ///< Candidates below have entered.
+    uint64_t step = 0;
+    std::vector<std::vector<Kept>> kept;  ///< [n_kv], ascending pages
+  };
+  explicit RaasPolicy(const PolicyContext& context);
+  /// Stamps, evicts, and returns what is kept. `weights` is of the candidates.
+  static std::vector<uint32_t> Update(const SelectRequest& request, const Layer& layer,
+                                      std::span<const float> weights, std::vector<Kept>* kept);
+
+  const uint32_t num_kv_heads_;
+  DigestSelector selector_;
+  std::vector<Layer> layers_;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_RETRIEVAL_RAAS_H_

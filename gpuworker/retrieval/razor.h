@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RazorPolicy (spec E, RazorAttention): static. Retrieval heads keep every page; the others keep
+// sinks and the most recent pages, as many as the budget holds. Which heads retrieve is a property
+// of the model, given as RetrievalOptions::retrieval_heads. Layers with a retrieval head have slots
+// for the longest context, since slots are shared by the heads of a layer.
+#ifndef QUIRE_GPUWORKER_RETRIEVAL_RAZOR_H_
+#define QUIRE_GPUWORKER_RETRIEVAL_RAZOR_H_
+
+#include <vector>
+
+#include "gpuworker/retrieval/budget_policy.h"
+
+namespace quire::worker {
+
+class RazorPolicy final : public BudgetPolicy {
+ public:
+  static constexpr std::string_view kName = "razor";
+  static constexpr double kRetrievalShare = 0.15;  ///< Of the heads, when none are named.
+  static StatusOr<std::unique_ptr<RetrievalPolicy>> Make(const PolicyContext& context);
+
+  std::string_view name() const override { return kName; }
+  CacheLayout Layout(uint32_t layer) const override;
+  bool ExceedsBudget() const override { return true; }
+  StatusOr<Selection> Select(const SelectRequest& request) override;
+  std::vector<bool> NeedsBlocking(uint32_t layer, const float* q) override;
+
+ private:
+  explicit RazorPolicy(const PolicyContext& context);
+  bool Retrieves(uint32_t layer, uint32_t head) const {
+    return retrieves_[layer * num_kv_heads_ + head];
+  }
+
+  const uint32_t num_kv_heads_;
+  const uint32_t max_pages_;     ///< Of the longest context.
+  std::vector<bool> retrieves_;  ///< [num_layers][n_kv]
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_RETRIEVAL_RAZOR_H_

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What distinguishes the policies that FreeKV is compared with, each by its own rule.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "common/base/random.h"
+#include "common/page/dtype.h"
+#include "gpuworker/retrieval/key_clusters.h"
+#include "gpuworker/retrieval/low_rank_keys.h"
+#include "gpuworker/retrieval/policy.h"
+
+namespace quire::worker {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// One layer, one KV head of two query heads, four channels, pages of 8 tokens; one sink page, a
+/// window of two, k_sel = `selectable`.
+PolicyContext Context(const char* policy, uint32_t selectable) {
+  PolicyContext context;
+  context.spec.dtype = DType::kF32;
+  context.spec.num_layers = 1;
+  context.spec.num_query_heads = 2;
+  context.spec.num_kv_heads = 1;
+  context.spec.head_dim = 4;
+  context.spec.page_tokens = 8;
+  context.device = &CpuDevice();
+  context.max_context_tokens = 1024;
+  context.options = {.policy = policy,
+                     .budget_tokens = 8 * (3 + selectable),
+                     .sink_tokens = 8,
+                     .window_tokens = 16,
+                     .uncompressed_layers = {}};
+  return context;
+}
+
+std::unique_ptr<RetrievalPolicy> Make(const PolicyContext& context) {
+  auto policy = MakePolicy(context);
+  EXPECT_TRUE(policy.ok()) << policy.status();
+  return std::move(policy).value();
+}
+
+/// A unit whose keys are `direction` with a little noise.
+std::vector<float> Unit(std::vector<float> direction, uint64_t seed) {
+  SeededRandom random(seed);
+  std::vector<float> unit;
+  for (int t = 0; t < 8; ++t) {
+    for (float value : direction) unit.push_back(value + 0.01f * random.Normal());
+  }
+  unit.resize(64);
+  return unit;
+}
+
+/// Page `page` points along channel page % 4.
+std::vector<float> PageUnit(uint32_t page) {
+  std::vector<float> direction(4);
+  direction[page % 4] = 1;
+  return Unit(direction, page);
+}
+
+std::vector<uint32_t> Select(RetrievalPolicy& policy, const std::vector<float>& q,
+                             PageRange candidates) {
+  auto selection = policy.Select(
+      {.q = q.data(), .candidates = candidates, .max_pages = policy.Layout(0).selectable_pages});
+  EXPECT_TRUE(selection.ok()) << selection.status();
+  return selection->pages.at(0);
+}
+
+/// Both query heads look along `channel`.
+std::vector<float> Along(uint32_t channel, float length = 10) {
+  std::vector<float> q(8);
+  q[channel] = q[4 + channel] = length;
+  return q;
+}
+
+void Complete(RetrievalPolicy& policy, uint32_t pages) {
+  for (uint32_t page = 0; page < pages; ++page) {
+    ASSERT_EQ(policy.OnPageComplete(0, page, PageUnit(page).data()), OkStatus());
+  }
+}
+
+TEST(RivalsTest, PoliciesThatReadKeysFindThePagesThatTheQueryLooksAt) {
+  for (const char* name : {"arkvale", "clusterkv", "shadowkv"}) {
+    SCOPED_TRACE(name);
+    const auto policy = Make(Context(name, 4));
+    ASSERT_TRUE(policy->WantsUnits(0));
+    Complete(*policy, 64);
+    EXPECT_THAT(Select(*policy, Along(2), {1, 17}), ElementsAre(2, 6, 10, 14));
+    EXPECT_THAT(Select(*policy, Along(3), {1, 17}), ElementsAre(3, 7, 11, 15));
+  }
+}
+
+TEST(RivalsTest, TheyAreNotAskedAtTheServer) {
+  for (const char* name : {"arkvale", "clusterkv", "infllm", "raas", "shadowkv"}) {
+    PolicyContext context = Context(name, 4);
+    context.options.side = SelectionSide::kServer;
+    const Status status = MakePolicy(context).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(name));
+  }
+}
+
+TEST(RivalsTest, PagesLeftOutAreAnError) {
+  for (const char* name : {"arkvale", "infllm", "raas", "shadowkv"}) {
+    SCOPED_TRACE(name);
+    const auto policy = Make(Context(name, 4));
+    Complete(*policy, 5);
+    const std::vector<float> q = Along(0);
+    EXPECT_EQ(
+        policy->Select({.q = q.data(), .candidates = {1, 17}, .max_pages = 4}).status().code(),
+        StatusCode::kFailedPrecondition);
+  }
+}
+
+TEST(RazorPolicyTest, RetrievalHeadsKeepEverythingOthersTheMostRecentPages) {
+  PolicyContext context = Context("razor", 3);
+  context.spec.num_kv_heads = 2;
+  context.options.retrieval_heads = {1};
+  const auto policy = Make(context);
+  EXPECT_TRUE(policy->ExceedsBudget());
+  EXPECT_EQ(policy->Layout(0).selectable_pages, 128u);
+  const std::vector<float> q = Along(0);
+  const auto selection = policy->Select({.q = q.data(), .candidates = {1, 9}, .max_pages = 128});
+  EXPECT_THAT(selection->pages,
+              ElementsAre(ElementsAre(6, 7, 8), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8)));
+}
+
+TEST(RaasPolicyTest, ThePageThatWasLookedAtLeastRecentlyGoesForGood) {
+  const auto policy = Make(Context("raas", 3));
+  ASSERT_EQ(policy->OnPrefillLayer(0, 0, {}), OkStatus());
+  Complete(*policy, 20);
+  EXPECT_THAT(Select(*policy, Along(0), {1, 4}), ElementsAre(1, 2, 3));
+  EXPECT_THAT(Select(*policy, Along(1, 40), {1, 4}), ElementsAre(1, 2, 3));  // Stamps page 1,
+  EXPECT_THAT(Select(*policy, Along(3, 40), {1, 4}), ElementsAre(1, 2, 3));  // then page 3.
+  EXPECT_THAT(Select(*policy, Along(3, 40), {1, 5}), ElementsAre(1, 3, 4));
+  EXPECT_THAT(Select(*policy, Along(2, 40), {1, 5}), ElementsAre(1, 3, 4));  // Page 2 is gone.
+}
+
+TEST(RaasPolicyTest, PagesOfTheDocumentGoLast) {
+  const auto policy = Make(Context("raas", 3));
+  // Pages 0 to 2 are stored, [min, max] of each.
+  std::vector<float> digests;
+  for (uint32_t page = 0; page < 3; ++page) {
+    const std::vector<float> unit = PageUnit(page);
+    for (int copy = 0; copy < 2; ++copy)
+      digests.insert(digests.end(), unit.begin(), unit.begin() + 4);
+  }
+  ASSERT_EQ(policy->OnPrefillLayer(0, 3, std::as_bytes(std::span(digests))), OkStatus());
+  for (uint32_t page = 3; page < 8; ++page) {
+    ASSERT_EQ(policy->OnPageComplete(0, page, PageUnit(page).data()), OkStatus());
+  }
+  Select(*policy, Along(3, 40), {1, 4});
+  EXPECT_THAT(Select(*policy, Along(0, 40), {1, 5}), ElementsAre(1, 2, 4));
+  EXPECT_THAT(Select(*policy, Along(1, 40), {1, 6}), ElementsAre(1, 2, 5));
+}
+
+TEST(RaasPolicyTest, ADocumentThatIsTooLongKeepsWhatTheFirstQueryWeighsMost) {
+  const auto policy = Make(Context("raas", 4));
+  ASSERT_EQ(policy->OnPrefillLayer(0, 0, {}), OkStatus());
+  Complete(*policy, 20);
+  EXPECT_THAT(Select(*policy, Along(2), {1, 17}), ElementsAre(2, 6, 10, 14));
+  EXPECT_THAT(Select(*policy, Along(3), {1, 17}), ElementsAre(2, 6, 10, 14));
+}
+
+TEST(InfLlmPolicyTest, BlocksComeWholeAndForAllHeadsAlike) {
+  PolicyContext context = Context("infllm", 16);
+  const auto policy = Make(context);
+  // Blocks of 16 pages; all pages of block b point along channel b.
+  for (uint32_t page = 0; page < 64; ++page) {
+    std::vector<float> direction(4);
+    direction[page / 16] = 1;
+    ASSERT_EQ(policy->OnPageComplete(0, page, Unit(direction, page).data()), OkStatus());
+  }
+  std::vector<uint32_t> block(16);
+  std::iota(block.begin(), block.end(), 32);
+  EXPECT_EQ(Select(*policy, Along(2), {1, 62}), block);
+}
+
+TEST(InfLlmPolicyTest, TokensThatTheWindowAttendsToRepresentTheirPage) {
+  PolicyContext context = Context("infllm", 16);
+  context.options.window_tokens = 64;
+  context.options.budget_tokens = 8 * (1 + 8 + 16);
+  const auto attended = Make(context);
+  const auto unattended = Make(context);
+  // Page 1 has one key along channel 0, the others along channel 1.
+  std::vector<float> unit = Unit({0, 1, 0, 0}, 1);
+  unit[0] = 1, unit[1] = 0;
+  for (RetrievalPolicy* policy : {attended.get(), unattended.get()}) {
+    for (uint32_t page = 0; page < 2; ++page) {
+      ASSERT_EQ(policy->OnPageComplete(0, page, page == 1 ? unit.data() : PageUnit(2).data()),
+                OkStatus());
+    }
+  }
+  // Queries along channel 0 pay for that key while the page is in the window.
+  for (int step = 0; step < 3; ++step) Select(*attended, Along(0, 40), {1, 1});
+  for (RetrievalPolicy* policy : {attended.get(), unattended.get()}) {
+    for (uint32_t page = 2; page < 48; ++page) {
+      const float along = page >= 16 && page < 32 ? 0.03f : 0.0f;
+      ASSERT_EQ(policy->OnPageComplete(0, page, Unit({along, 0, 0, 1}, page).data()), OkStatus());
+    }
+  }
+  // Along channel 0 the block of pages 1 to 15 has 1/15 with that representative, 1/120 without;
+  // the next block has 0.03.
+  EXPECT_THAT(Select(*attended, Along(0), {1, 33}), Contains(1));
+  EXPECT_THAT(Select(*unattended, Along(0), {1, 33}), Not(Contains(1)));
+}
+
+TEST(KeyClustersTest, SeparatesDirectionsAndListsPagesByTheirShare) {
+  // Two pages of four keys; page 0 has three keys along x, page 1 one.
+  const std::vector<float> keys = {1, 0, 2, 0, 0, 1, 3, 0, 0, 2, 0, 3, 1, 0, 0, 1};
+  KeyClusters clusters(2);
+  clusters.Add(keys, 5, 4, 2, 20);
+  ASSERT_EQ(clusters.size(), 2u);
+  const size_t x = clusters.centroid(0)[0] > 0.5f ? 0 : 1;
+  EXPECT_THAT(clusters.pages(x), ElementsAre(5, 6));
+  EXPECT_THAT(clusters.pages(1 - x), ElementsAre(6, 5));
+  EXPECT_NEAR(clusters.centroid(x)[0], 1, 1e-6);
+}
+
+TEST(LowRankKeysTest, RowsOfLowRankComeBackAndTheRestIsTheLeastThatCanBeLost) {
+  constexpr uint32_t kWidth = 24, kRank = 3;
+  SeededRandom random(1);
+  std::vector<float> basis(kRank * kWidth);
+  for (float& value : basis) value = random.Normal();
+  std::vector<float> rows;
+  for (int row = 0; row < 50; ++row) {
+    std::vector<float> values(kWidth);
+    for (uint32_t i = 0; i < kRank; ++i) {
+      const float weight = random.Normal();
+      for (uint32_t c = 0; c < kWidth; ++c) values[c] += weight * basis[i * kWidth + c];
+    }
+    rows.insert(rows.end(), values.begin(), values.end());
+  }
+  const LowRankKeys exact(rows, kWidth, kRank);
+  const LowRankKeys lossy(rows, kWidth, kRank - 1);
+  double lost = 0, total = 0;
+  for (size_t row = 0; row < 50; ++row) {
+    std::vector<float> rebuilt(10);
+    exact.Rebuild(row, 4, rebuilt);
+    for (size_t c = 0; c < 10; ++c) EXPECT_NEAR(rebuilt[c], rows[row * kWidth + 4 + c], 1e-4);
+    lossy.Rebuild(row, 4, rebuilt);
+    for (size_t c = 0; c < 10; ++c) {
+      lost += std::pow(rebuilt[c] - rows[row * kWidth + 4 + c], 2);
+      total += std::pow(rows[row * kWidth + 4 + c], 2);
+    }
+  }
+  EXPECT_GT(lost, 1e-3 * total);
+  EXPECT_LT(lost, 0.5 * total);
+}
+
+TEST(ShadowKvPolicyTest, KeysOfTheDocumentAreRebuiltFromLowRankAndValuesStay) {
+  PolicyContext context = Context("shadowkv", 4);
+  context.spec.num_kv_heads = 2;
+  context.spec.head_dim = 8;
+  context.spec.rope.rotary_dim = 8;
+  const auto policy = Make(context);
+  ASSERT_EQ(policy->OnPrefillLayer(0, 20, {}), OkStatus());
+  SeededRandom random(3);
+  std::vector<float> units(2 * 2 * 8 * 8);
+  for (uint32_t page = 0; page < 20; ++page) {
+    for (float& value : units) value = random.Normal();
+    ASSERT_EQ(policy->OnPageComplete(0, page, units.data()), OkStatus());
+  }
+  EXPECT_FALSE(policy->RewritesUnits(0));
+  const std::vector<float> q(16, 1.0f);
+  const auto selection = policy->Select({.q = q.data(), .candidates = {1, 17}, .max_pages = 4});
+  ASSERT_TRUE(selection.ok()) << selection.status();
+  EXPECT_TRUE(policy->RewritesUnits(0));
+  // With a budget of 56 tokens one of the candidates is an outlier.
+  int rewritten = 0;
+  for (uint32_t page = 1; page < 20; ++page) {
+    std::vector<float> unit(2 * 8 * 8, 7.0f);
+    policy->RewriteUnit(0, 1, page, std::as_writable_bytes(std::span(unit)));
+    EXPECT_TRUE(std::all_of(unit.begin() + 64, unit.end(), [](float v) { return v == 7.0f; }));
+    rewritten += unit[0] != 7.0f;
+  }
+  EXPECT_EQ(rewritten, 18);
+}
+
+}  // namespace
+}  // namespace quire::worker

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/retrieval/shadowkv.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/page/dtype.h"
+#include "common/page/layout.h"
+#include "gpuworker/retrieval/digest_selector.h"
+#include "gpuworker/retrieval/host_keys.h"
+
+namespace quire::worker {
+namespace {
+
+float Cosine(std::span<const float> a, std::span<const float> b) {
+  return Dot(a, b) / (std::sqrt(Dot(a, a) * Dot(b, b)) + 1e-12f);
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<RetrievalPolicy>> ShadowKvPolicy::Make(const PolicyContext& context) {
+  QUIRE_RETURN_IF_ERROR(Validate(context.options, context.spec));
+  QUIRE_RETURN_IF_ERROR(RequireWorkerSide(context.options));
+  if (context.spec.rope.rotary_dim > 0 && !context.spec.rope.CanRebase()) {
+    return InvalidArgument(
+        "policy 'shadowkv' needs keys whose rotation can be undone, which those of this model's "
+        "RoPE scaling cannot; use another policy");
+  }
+  return std::unique_ptr<RetrievalPolicy>(new ShadowKvPolicy(context));
+}
+
+ShadowKvPolicy::ShadowKvPolicy(const PolicyContext& context)
+    : BudgetPolicy(context, context.options.window_tokens, SelectableTokens(context.options)),
+      spec_(context.spec),
+      device_(context.device),
+      chunks_(spec_.page_tokens % kChunkTokens == 0 ? spec_.page_tokens / kChunkTokens : 1),
+      outlier_pages_(static_cast<uint32_t>(uint64_t{context.options.budget_tokens} *
+                                           kOutlierChunks * kChunkTokens / kOutlierTokens /
+                                           spec_.page_tokens)),
+      rotation_(spec_.rope),
+      layers_(spec_.num_layers) {
+  for (Layer& layer : layers_) layer.outliers.resize(spec_.num_kv_heads);
+}
+
+Status ShadowKvPolicy::OnPrefillLayer(uint32_t layer, uint32_t num_pages,
+                                      std::span<const std::byte>) {
+  layers_[layer].document_pages = num_pages;
+  return OkStatus();
+}
+
+Status ShadowKvPolicy::OnPageComplete(uint32_t layer_index, uint32_t page, const void* units) {
+  if (!WantsUnits(layer_index)) return OkStatus();
+  Layer& layer = layers_[layer_index];
+  if (page != layer.num_pages) {
+    return FailedPrecondition("layer ", layer_index, ": page ", page, " is complete, but page ",
+                              layer.num_pages, " is the next");
+  }
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<float> keys, ReadKeys(spec_, device_, units));
+  Summarise(keys, &layer);
+  if (page < layer.document_pages) KeepExact(keys, page, &layer);
+  ++layer.num_pages;
+  return OkStatus();
+}
+
+void ShadowKvPolicy::Summarise(std::span<const float> keys, Layer* layer) const {
+  const size_t p = spec_.page_tokens, d = spec_.head_dim, chunk_tokens = p / chunks_;
+  for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
+    float lowest = 1;
+    for (size_t first = 0; first < p; first += chunk_tokens) {
+      const auto chunk = keys.subspan((head * p + first) * d, chunk_tokens * d);
+      std::vector<float> mean(d);
+      for (size_t t = 0; t < chunk_tokens; ++t) AddTo(chunk.subspan(t * d, d), mean);
+      for (float& value : mean) value /= static_cast<float>(chunk_tokens);
+      for (size_t t = 0; t < chunk_tokens; ++t) {
+        lowest = std::min(lowest, Cosine(mean, chunk.subspan(t * d, d)));
+      }
+      layer->means.insert(layer->means.end(), mean.begin(), mean.end());
+    }
+    layer->cosines.push_back(lowest);
+  }
+}
+
+void ShadowKvPolicy::KeepExact(std::span<const float> keys, uint32_t page, Layer* layer) const {
+  const size_t p = spec_.page_tokens, d = spec_.head_dim, n_kv = spec_.num_kv_heads;
+  const size_t at = layer->document.size();
+  layer->document.resize(at + keys.size());
+  for (size_t t = 0; t < p; ++t) {
+    for (size_t head = 0; head < n_kv; ++head) {
+      const auto row = std::span(layer->document).subspan(at + (t * n_kv + head) * d, d);
+      std::ranges::copy(keys.subspan((head * p + t) * d, d), row.begin());
+      Rotate(row, -static_cast<int64_t>(page * p + t));
+    }
+  }
+}
+
+void ShadowKvPolicy::Rotate(std::span<float> key, int64_t positions) const {
+  const size_t pairs = spec_.rope.rotary_dim / 2;
+  if (pairs == 0) return;
+  std::vector<float> cosines(pairs), sines(pairs);
+  rotation_.FillMove(positions, cosines.data(), sines.data());
+  for (size_t i = 0; i < pairs; ++i) {
+    float& a = key[spec_.rope.interleaved ? 2 * i : i];
+    float& b = key[spec_.rope.interleaved ? 2 * i + 1 : i + pairs];
+    const float turned = a * cosines[i] - b * sines[i];
+    b = b * cosines[i] + a * sines[i];
+    a = turned;
+  }
+}
+
+void ShadowKvPolicy::Compress(const SelectRequest& request, Layer* layer) const {
+  if (layer->document.empty()) return;
+  const uint32_t end = std::min(request.candidates.end, layer->document_pages);
+  const uint32_t count = std::min(outlier_pages_, request.max_pages / 2);
+  for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
+    std::vector<float> badness;
+    for (uint32_t page = request.candidates.first; page < end; ++page) {
+      badness.push_back(-layer->cosines[size_t{page} * spec_.num_kv_heads + head]);
+    }
+    layer->outliers[head] = BestPages(badness, request.candidates.first, count);
+  }
+  const uint32_t width = spec_.num_kv_heads * spec_.head_dim;
+  const uint32_t rank = std::min(kRank, std::max(1u, width * kRank / kRankChannels));
+  layer->low_rank.emplace(layer->document, width, rank);
+  layer->document = {};
+}
+
+std::vector<float> ShadowKvPolicy::Weights(const SelectRequest& request, const Layer& layer,
+                                           uint32_t head, std::span<const float> query) const {
+  const size_t d = spec_.head_dim, group = spec_.group_size();
+  const float scale = 1 / std::sqrt(static_cast<float>(d));
+  std::vector<float> best(request.candidates.size());
+  std::vector<float> scores(best.size() * chunks_);
+  for (size_t a = head * group; a < (head + 1) * group; ++a) {
+    for (size_t i = 0; i < scores.size(); ++i) {
+      const size_t page = request.candidates.first + i / chunks_;
+      const size_t chunk = (page * spec_.num_kv_heads + head) * chunks_ + i % chunks_;
+      scores[i] =
+          scale * Dot(query.subspan(a * d, d), std::span(layer.means).subspan(chunk * d, d));
+    }
+    const float most = *std::ranges::max_element(scores);
+    float total = 0;
+    for (float& score : scores) total += score = std::exp(score - most);
+    for (size_t i = 0; i < scores.size(); ++i) {
+      best[i / chunks_] = std::max(best[i / chunks_], scores[i] / total);
+    }
+  }
+  return best;
+}
+
+StatusOr<Selection> ShadowKvPolicy::Select(const SelectRequest& request) {
+  if (auto selection = SelectWithoutChoice(request, spec_.num_kv_heads)) return *selection;
+  Layer& layer = layers_[request.layer];
+  if (request.candidates.end > layer.num_pages) {
+    return FailedPrecondition("layer ", request.layer, ": candidates end at page ",
+                              request.candidates.end, ", complete pages at ", layer.num_pages);
+  }
+  Compress(request, &layer);
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<float> query, ReadQuery(spec_, device_, request.q));
+  Selection selection;
+  for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
+    std::vector<float> weights = Weights(request, layer, head, query);
+    for (const uint32_t page : layer.outliers[head]) {
+      weights[page - request.candidates.first] = 2;  // Above every share.
+    }
+    selection.pages.push_back(BestPages(weights, request.candidates.first, request.max_pages));
+  }
+  return selection;
+}
+
+std::vector<bool> ShadowKvPolicy::NeedsBlocking(uint32_t, const float*) {
+  return std::vector<bool>(spec_.num_kv_heads, true);
+}
+
+void ShadowKvPolicy::RewriteUnit(uint32_t layer_index, uint32_t head, uint32_t page,
+                                 std::span<std::byte> unit) const {
+  const Layer& layer = layers_[layer_index];
+  const size_t p = spec_.page_tokens, d = spec_.head_dim;
+  if (page >= layer.document_pages || std::ranges::binary_search(layer.outliers[head], page))
+    return;
+  std::vector<float> key(d);
+  for (size_t t = 0; t < p; ++t) {
+    layer.low_rank->Rebuild(page * p + t, head * d, key);
+    Rotate(key, static_cast<int64_t>(page * p + t));
+    for (size_t c = 0; c < d; ++c) {
+      StoreElement(unit.data(), static_cast<int64_t>(t * d + c), spec_.dtype, key[c]);
+    }
+  }
+}
+
+}  // namespace quire::worker

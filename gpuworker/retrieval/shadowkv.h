@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ShadowKvPolicy (spec E, ShadowKV): the document's keys stay at the worker in low rank, so that of
+// a page only the values are needed from the store. Chunks of 8 tokens are scored by their mean key
+// (softmax of q.mean/sqrt(d), maximum over the group), a page by the best of its chunks. Pages with
+// the chunks that their mean represents worst (24 chunks for 1024 tokens of budget) are always
+// selected and keep exact keys. The rank is 160 for 1024 channels of all KV heads together, and the
+// same share of others. Pages of the sequence itself keep exact keys. While all candidates fit,
+// nothing is approximated. Recalls precede attention.
+//
+// The store sends a page's keys with its values, so what a recall brings of this policy's units is
+// twice what it needs: RewriteUnit puts the rebuilt keys over those that came.
+#ifndef QUIRE_GPUWORKER_RETRIEVAL_SHADOWKV_H_
+#define QUIRE_GPUWORKER_RETRIEVAL_SHADOWKV_H_
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/page/rope_rotation.h"
+#include "gpuworker/retrieval/budget_policy.h"
+#include "gpuworker/retrieval/low_rank_keys.h"
+
+namespace quire::worker {
+
+class ShadowKvPolicy final : public BudgetPolicy {
+ public:
+  static constexpr std::string_view kName = "shadowkv";
+  static constexpr uint32_t kChunkTokens = 8;
+  static constexpr uint32_t kRank = 160;  ///< Of
+  static constexpr uint32_t kRankChannels = 1024;
+  static constexpr uint32_t kOutlierChunks = 24;  ///< For
+  static constexpr uint32_t kOutlierTokens = 1024;
+  static StatusOr<std::unique_ptr<RetrievalPolicy>> Make(const PolicyContext& context);
+
+  std::string_view name() const override { return kName; }
+  bool WantsUnits(uint32_t layer) const override { return Layout(layer).selectable_pages > 0; }
+  Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
+                        std::span<const std::byte> digests) override;
+  Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override;
+  StatusOr<Selection> Select(const SelectRequest& request) override;
+  std::vector<bool> NeedsBlocking(uint32_t layer, const float* q) override;
+  bool RewritesUnits(uint32_t layer) const override { return layers_[layer].low_rank.has_value(); }
+  void RewriteUnit(uint32_t layer, uint32_t head, uint32_t page,
+                   std::span<std::byte> unit) const override;
+
+ private:
+  struct Layer {
+    uint32_t document_pages = 0;
+    uint32_t num_pages = 0;
+    std::vector<float> means;     ///< [pages][n_kv][chunks][d], after RoPE
+    std::vector<float> cosines;   ///< [pages][n_kv]: the lowest of a key with its chunk's mean
+    std::vector<float> document;  ///< [tokens][n_kv][d] before RoPE, until they are in low rank
+    std::optional<LowRankKeys> low_rank;
+    std::vector<std::vector<uint32_t>>
+        outliers;  ///< [n_kv] pages, ascending, once there is a choice
+  };
+  explicit ShadowKvPolicy(const PolicyContext& context);
+  /// Means of the page's chunks, and how well they represent its keys, [n_kv][p][d].
+  void Summarise(std::span<const float> keys, Layer* layer) const;
+  /// Puts the keys of a page of the document, before RoPE, into Layer::document.
+  void KeepExact(std::span<const float> keys, uint32_t page, Layer* layer) const;
+  /// At the first choice: outliers are chosen and the document's keys go to low rank.
+  void Compress(const SelectRequest& request, Layer* layer) const;
+  std::vector<float> Weights(const SelectRequest& request, const Layer& layer, uint32_t head,
+                             std::span<const float> query) const;
+  void Rotate(std::span<float> key, int64_t positions) const;
+
+  const KvSpec spec_;
+  Device* const device_;
+  const uint32_t chunks_;         ///< Of a page.
+  const uint32_t outlier_pages_;  ///< Of a KV head, at most.
+  const RopeRotation rotation_;
+  std::vector<Layer> layers_;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_RETRIEVAL_SHADOWKV_H_
