@@ -24,6 +24,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/payload.h"
+#include "common/base/priority.h"
 #include "common/base/status.h"
 
 namespace quire {
@@ -38,13 +39,6 @@ struct CallMessage {
   std::vector<uint64_t> places = {};
   /// At the client: payload bytes that were put into the landing instead of into `payload`.
   uint64_t landed_bytes = 0;
-};
-
-/// Which of the calls that compete for a server or a connection go first.
-enum class Priority : uint8_t {
-  kPrefetch = 0,  ///< Useful only if it comes early enough.
-  kNormal = 1,
-  kCorrection = 2,  ///< A step waits for it.
 };
 
 /// Memory of the client, registered once with a transport, that replies are put into. It must stay

@@ -23,13 +23,13 @@ void DigestBlocks::AppendTo(uint32_t first, uint32_t end, Payload* out) const {
   }
 }
 
-StatusOr<DigestBlocks> ReadDigestBlocks(PageStore& store, std::string_view tenant,
-                                        const KvSpec& spec, std::span<const SegmentKey> keys,
-                                        uint32_t layer, uint32_t first_page, uint32_t end_page) {
+StatusOr<DigestBlocks> ReadDigestBlocks(PageStore& store, const Caller& caller, const KvSpec& spec,
+                                        std::span<const SegmentKey> keys, uint32_t layer,
+                                        uint32_t first_page, uint32_t end_page) {
   const uint32_t first_segment = first_page / spec.segment_pages;
   DigestBlocks blocks(spec, first_segment * spec.segment_pages);
   for (size_t s = first_segment; s < keys.size() && blocks.end_page() < end_page; ++s) {
-    QUIRE_ASSIGN_OR_RETURN(SegmentDigests digests, store.ReadDigests(tenant, keys[s], layer));
+    QUIRE_ASSIGN_OR_RETURN(SegmentDigests digests, store.ReadDigests(caller, keys[s], layer));
     const bool whole = digests.num_pages == spec.segment_pages || s + 1 == keys.size();
     if (!whole || digests.bytes->size() != digests.num_pages * PageDigestBytes(spec)) {
       return Internal("digests of segment ", keys[s].Hex(), " have ", digests.bytes->size(),

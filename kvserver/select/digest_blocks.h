@@ -56,7 +56,7 @@ class DigestBlocks {
 
 /// Digests at `layer` of the stored segments of a chain that hold pages [first_page, end_page).
 /// `keys` are the chain's segments in order. NOT_FOUND when one is gone, DATA_LOSS when damaged.
-[[nodiscard]] StatusOr<DigestBlocks> ReadDigestBlocks(PageStore& store, std::string_view tenant,
+[[nodiscard]] StatusOr<DigestBlocks> ReadDigestBlocks(PageStore& store, const Caller& caller,
                                                       const KvSpec& spec,
                                                       std::span<const SegmentKey> keys,
                                                       uint32_t layer, uint32_t first_page,

@@ -30,7 +30,7 @@ DigestResidency::DigestResidency(PageStore* store, uint64_t max_bytes)
 DigestResidency::~DigestResidency() = default;
 
 StatusOr<std::shared_ptr<const ResidentDigests>> DigestResidency::Hold(
-    std::string_view tenant, const KvSpec& spec, std::span<const SegmentKey> keys,
+    const Caller& caller, const KvSpec& spec, std::span<const SegmentKey> keys,
     std::span<const uint32_t> layers) {
   const uint64_t page_bytes = PageDigestBytes(spec);
   const uint64_t full_segments = keys.empty() ? 0 : keys.size() - 1;
@@ -39,7 +39,7 @@ StatusOr<std::shared_ptr<const ResidentDigests>> DigestResidency::Hold(
     return std::shared_ptr<const ResidentDigests>();
   }
   // The handle releases what it has got so far, however this ends.
-  std::shared_ptr<ResidentDigests> held(new ResidentDigests(table_, tenant, spec));
+  std::shared_ptr<ResidentDigests> held(new ResidentDigests(table_, caller.tenant, spec));
   held->keys_.assign(keys.begin(), keys.end());
   for (const uint32_t layer : layers) {
     std::vector<Slice>& slices = held->layers_[layer];
@@ -48,7 +48,7 @@ StatusOr<std::shared_ptr<const ResidentDigests>> DigestResidency::Hold(
     for (size_t s = 0; s < keys.size(); ++s) {
       const bool last = s + 1 == keys.size();
       QUIRE_ASSIGN_OR_RETURN(ResidentBytes digests,
-                             HoldExtent(tenant, spec, {keys[s], layer}, last));
+                             HoldExtent(caller, spec, {keys[s], layer}, last));
       if (digests == nullptr) {
         refused_.Add();
         return std::shared_ptr<const ResidentDigests>();
@@ -62,16 +62,16 @@ StatusOr<std::shared_ptr<const ResidentDigests>> DigestResidency::Hold(
   return std::shared_ptr<const ResidentDigests>(std::move(held));
 }
 
-StatusOr<ResidentBytes> DigestResidency::HoldExtent(std::string_view tenant, const KvSpec& spec,
+StatusOr<ResidentBytes> DigestResidency::HoldExtent(const Caller& caller, const KvSpec& spec,
                                                     const ExtentId& id, bool last) {
-  if (ResidentBytes resident = table_->Share(tenant, id)) {
+  if (ResidentBytes resident = table_->Share(caller.tenant, id)) {
     shared_.Add();
     return resident;
   }
   const uint64_t page_bytes = PageDigestBytes(spec);
   const uint64_t promised = spec.segment_pages * page_bytes;
   if (!table_->Promise(promised)) return ResidentBytes();
-  StatusOr<SegmentDigests> digests = store_->ReadDigests(tenant, id.segment, id.layer);
+  StatusOr<SegmentDigests> digests = store_->ReadDigests(caller, id.segment, id.layer);
   if (!digests.ok()) {
     table_->Withdraw(promised);
     return digests.status();
@@ -85,7 +85,7 @@ StatusOr<ResidentBytes> DigestResidency::HoldExtent(std::string_view tenant, con
   }
   table_->Withdraw(promised - bytes);  // of a short last segment
   loaded_.Add();
-  return table_->Add(tenant, id, std::move(digests->bytes));
+  return table_->Add(caller.tenant, id, std::move(digests->bytes));
 }
 
 void DigestResidency::VisitMetrics(MetricsVisitor& visit) const {

@@ -67,7 +67,7 @@ class DigestResidency {
   /// was held is not read again. NOT_FOUND when a segment is gone, DATA_LOSS when its digests are
   /// damaged, RESOURCE_EXHAUSTED of the store.
   [[nodiscard]] StatusOr<std::shared_ptr<const ResidentDigests>> Hold(
-      std::string_view tenant, const KvSpec& spec, std::span<const SegmentKey> keys,
+      const Caller& caller, const KvSpec& spec, std::span<const SegmentKey> keys,
       std::span<const uint32_t> layers);
 
   /// digest_bytes_resident, digest_holds, digest_holds_refused, digest_extents_loaded,
@@ -76,8 +76,8 @@ class DigestResidency {
 
  private:
   /// The digests of one segment and layer with one more holder; null when they do not fit.
-  StatusOr<ResidentBytes> HoldExtent(std::string_view tenant, const KvSpec& spec,
-                                     const ExtentId& id, bool last);
+  StatusOr<ResidentBytes> HoldExtent(const Caller& caller, const KvSpec& spec, const ExtentId& id,
+                                     bool last);
 
   PageStore* const store_;
   const std::shared_ptr<DigestTable> table_;

@@ -46,7 +46,7 @@ ContextViewPtr ViewOfChain(const ChainPtr& chain) {
   return view;
 }
 
-Status ReadUnits(PageStore& store, std::string_view tenant, const ContextViewPtr& view,
+Status ReadUnits(PageStore& store, const Caller& caller, const ContextViewPtr& view,
                  std::span<const UnitRef> units, std::vector<UnitBytes>* out) {
   const uint32_t g = view->spec->segment_pages;
   const uint32_t tail_first_page = view->tail_first_page();
@@ -58,7 +58,7 @@ Status ReadUnits(PageStore& store, std::string_view tenant, const ContextViewPtr
         {(*view->keys)[ref.page / g], ref.layer, UnitIndex(*view->spec, ref.page % g, ref.head)});
   }
   std::vector<UnitBytes> read;
-  if (!stored.empty()) QUIRE_RETURN_IF_ERROR(store.ReadUnits(tenant, stored, &read));
+  if (!stored.empty()) QUIRE_RETURN_IF_ERROR(store.ReadUnits(caller, stored, &read));
   if (stored.size() == units.size()) {
     *out = std::move(read);
     return OkStatus();
@@ -73,14 +73,14 @@ Status ReadUnits(PageStore& store, std::string_view tenant, const ContextViewPtr
   return OkStatus();
 }
 
-StatusOr<DigestBlocks> ReadDigests(PageStore& store, std::string_view tenant,
-                                   const ContextView& view, uint32_t layer, uint32_t first_page,
-                                   uint32_t end_page, const ResidentDigests* resident) {
+StatusOr<DigestBlocks> ReadDigests(PageStore& store, const Caller& caller, const ContextView& view,
+                                   uint32_t layer, uint32_t first_page, uint32_t end_page,
+                                   const ResidentDigests* resident) {
   const uint32_t stored_end = std::min(end_page, view.tail_first_page());
   const bool held = resident != nullptr && resident->num_pages() >= stored_end;
   auto blocks =
       held ? resident->Blocks(layer, first_page, stored_end)
-           : ReadDigestBlocks(store, tenant, *view.spec, *view.keys, layer, first_page, stored_end);
+           : ReadDigestBlocks(store, caller, *view.spec, *view.keys, layer, first_page, stored_end);
   if (blocks.ok() && end_page > view.tail_first_page()) AppendTailDigests(view, layer, &*blocks);
   return blocks;
 }

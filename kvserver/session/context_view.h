@@ -64,13 +64,12 @@ UnitBytes TailUnitOf(const ContextView& view, const UnitRef& ref);
 
 /// Reads units, wherever they are, verified; `out` has one entry per reference in order and is set
 /// only on OK. References must be inside the view.
-[[nodiscard]] Status ReadUnits(PageStore& store, std::string_view tenant,
-                               const ContextViewPtr& view, std::span<const UnitRef> units,
-                               std::vector<UnitBytes>* out);
+[[nodiscard]] Status ReadUnits(PageStore& store, const Caller& caller, const ContextViewPtr& view,
+                               std::span<const UnitRef> units, std::vector<UnitBytes>* out);
 
 /// Digests at `layer` of at least pages [first_page, end_page), which must be inside the view; from
 /// `resident`, which holds that layer of the same context, as far as it goes.
-[[nodiscard]] StatusOr<DigestBlocks> ReadDigests(PageStore& store, std::string_view tenant,
+[[nodiscard]] StatusOr<DigestBlocks> ReadDigests(PageStore& store, const Caller& caller,
                                                  const ContextView& view, uint32_t layer,
                                                  uint32_t first_page, uint32_t end_page,
                                                  const ResidentDigests* resident = nullptr);

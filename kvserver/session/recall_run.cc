@@ -153,12 +153,12 @@ StatusOr<DigestBlocks> RecallRun::DigestsOf(const MemberView& member, const Cand
   SessionLane::MemberDigests& digests = lane.digests(range.member);
   const bool grown = digests.held == nullptr || digests.held->num_pages() < member.tail_first_page;
   if (grown && !digests.refused) {
-    QUIRE_ASSIGN_OR_RETURN(digests.held,
-                           parts_.residency->Hold(shape_.tenant, shape_.spec, *member.view->keys,
-                                                  std::span(&layer, 1)));
+    QUIRE_ASSIGN_OR_RETURN(
+        digests.held,
+        parts_.residency->Hold(CallerOf(), shape_.spec, *member.view->keys, std::span(&layer, 1)));
     digests.refused = digests.held == nullptr;
   }
-  return ReadDigests(*parts_.store, shape_.tenant, *member.view, layer, range.first_page,
+  return ReadDigests(*parts_.store, CallerOf(), *member.view, layer, range.first_page,
                      range.end_page, digests.held.get());
 }
 
@@ -186,7 +186,7 @@ uint64_t RecallRun::CostOf(const LanePlacement& lane) const {
 }
 
 Status RecallRun::WritePart() {
-  QUIRE_RETURN_IF_ERROR(scratch_.gather.Read(*parts_.store, shape_.tenant));
+  QUIRE_RETURN_IF_ERROR(scratch_.gather.Read(*parts_.store, CallerOf()));
   const std::span<LanePlacement> lanes = std::span(scratch_.part).first(in_part_);
   RecallPart part{.lanes = lanes, .payload = {}, .places = {}};
   std::span<UnitBytes> units = scratch_.gather.units();

@@ -75,12 +75,13 @@ void DigestStore::Forget(const SegmentKey& key, const SegmentRecord& record) {
   for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) cache_.Invalidate({key, layer});
 }
 
-StatusOr<DigestBytes> DigestStore::Read(const ExtentId& id, const SegmentRecord& record) {
+StatusOr<DigestBytes> DigestStore::Read(const ExtentId& id, const SegmentRecord& record,
+                                        Priority priority) {
   if (auto cached = cache_.Find(id)) {
     hits_.Add();
     return *std::move(cached);
   }
-  QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass, gate_->Enter(record.tenant));
+  QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass, gate_->Enter(record.tenant, priority));
   const uint64_t epoch = cache_.epoch();
   const StatusOr<std::string> value = database_->Get(Table::kDigests, DigestKey(id));
   QUIRE_RETURN_IF_ERROR(

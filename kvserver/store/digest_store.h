@@ -42,7 +42,8 @@ class DigestStore {
 
   /// NOT_FOUND when the segment has none, DATA_LOSS when they fail their checksum,
   /// RESOURCE_EXHAUSTED of the gate.
-  StatusOr<DigestBytes> Read(const ExtentId& id, const SegmentRecord& record);
+  StatusOr<DigestBytes> Read(const ExtentId& id, const SegmentRecord& record,
+                             Priority priority = Priority::kNormal);
 
   /// digest_reads, digest_cache_hits, digest_bytes_cached.
   void VisitMetrics(MetricsVisitor& visit) const;

@@ -27,6 +27,11 @@ class FakePageStore : public PageStore {
   /// Puts and reads answer this status until it is OK again.
   void FailPuts(Status status) { Set(&put_failure_, std::move(status)); }
   void FailReads(Status status) { Set(&read_failure_, std::move(status)); }
+  /// How urgent the last read was.
+  Priority last_priority() const {
+    MutexLock lock(mutex_);
+    return last_priority_;
+  }
   size_t num_segments() const {
     MutexLock lock(mutex_);
     return segments_.size();
@@ -82,9 +87,10 @@ class FakePageStore : public PageStore {
     return segment->tokens;
   }
 
-  Status ReadUnits(std::string_view, std::span<const UnitAddress> units,
+  Status ReadUnits(const Caller& caller, std::span<const UnitAddress> units,
                    std::vector<UnitBytes>* out) override {
     MutexLock lock(mutex_);
+    last_priority_ = caller.priority;
     QUIRE_RETURN_IF_ERROR(read_failure_);
     std::vector<UnitBytes> read;
     for (const UnitAddress& address : units) {
@@ -100,9 +106,10 @@ class FakePageStore : public PageStore {
     return OkStatus();
   }
 
-  StatusOr<SegmentDigests> ReadDigests(std::string_view, const SegmentKey& key,
+  StatusOr<SegmentDigests> ReadDigests(const Caller& caller, const SegmentKey& key,
                                        uint32_t layer) override {
     MutexLock lock(mutex_);
+    last_priority_ = caller.priority;
     QUIRE_RETURN_IF_ERROR(read_failure_);
     QUIRE_ASSIGN_OR_RETURN(const Segment* segment, Find(key));
     const KvSpec& spec = segment->spec;
@@ -184,6 +191,7 @@ class FakePageStore : public PageStore {
   mutable Mutex mutex_;
   std::map<SegmentKey, Segment> segments_ QUIRE_GUARDED_BY(mutex_);
   std::map<SegmentKey, int> pins_ QUIRE_GUARDED_BY(mutex_);
+  Priority last_priority_ QUIRE_GUARDED_BY(mutex_) = Priority::kNormal;
   Status put_failure_ QUIRE_GUARDED_BY(mutex_);
   Status read_failure_ QUIRE_GUARDED_BY(mutex_);
 };
