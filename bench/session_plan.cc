@@ -41,7 +41,7 @@ class HandOutStore final : public PageStore {
  public:
   explicit HandOutStore(uint64_t unit_bytes) : bytes_(unit_bytes) {}
 
-  Status ReadUnits(std::string_view, std::span<const UnitAddress> units,
+  Status ReadUnits(const kvserver::Caller&, std::span<const UnitAddress> units,
                    std::vector<kvserver::UnitBytes>* out) override {
     out->assign(units.size(), kvserver::UnitBytes{Slice{bytes_, nullptr}, 1});
     return OkStatus();
@@ -59,7 +59,7 @@ class HandOutStore final : public PageStore {
   StatusOr<std::vector<TokenId>> Tokens(std::string_view, const SegmentKey&) override {
     return Nothing();
   }
-  StatusOr<SegmentDigests> ReadDigests(std::string_view, const SegmentKey&, uint32_t,
+  StatusOr<SegmentDigests> ReadDigests(const kvserver::Caller&, const SegmentKey&, uint32_t,
                                        kernels::DigestKind) override {
     return Nothing();
   }

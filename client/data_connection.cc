@@ -45,6 +45,7 @@ FrameClient::Options ClientOptions(const ControlChannel& control, const std::str
   FrameClient::Options client{.tenant = options.tenant,
                               .ticket = ticket,
                               .max_message_bytes = options.max_message_bytes,
+                              .window_bytes = options.window_bytes,
                               .hello_timeout = options.timeout};
   client.announce = [control](uint64_t connection_id, uint64_t landing_id, uint64_t bytes,
                               std::string_view key) {

@@ -26,8 +26,9 @@ struct DataOptions {
   std::string tenant = "default";
   std::string control_address;  ///< Of the control channel, for offers that mean its host.
   uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.
-  Duration timeout = std::chrono::seconds(5);                  ///< Of each step.
-  std::string host_id = ReadHostId();                          ///< Of this process.
+  uint64_t window_bytes = uint64_t{32} << 20;  ///< Of a reply, that nobody has taken yet.
+  Duration timeout = std::chrono::seconds(5);  ///< Of each step.
+  std::string host_id = ReadHostId();          ///< Of this process.
   /// Give a server that asks for it remote access to this process' memory (TransportOffer).
   bool direct_landings = false;
   std::span<const PipeDialer> dialers = PipeDialers();

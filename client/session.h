@@ -98,9 +98,12 @@ class ClientSession {
   Status Ack();
 
   /// A landing for sequences below `num_sequences`, in `memory`, or in memory of its own when that
-  /// is empty. Errors as for Transport::AddLanding, and INVALID_ARGUMENT for sizes that do not fit.
+  /// is empty. Errors as for Transport::AddLanding, INVALID_ARGUMENT for sizes that do not fit, and
+  /// UNIMPLEMENTED for memory that this processor cannot read. Nobody can tell by a pointer whether
+  /// it can: the caller says so.
   StatusOr<std::unique_ptr<SessionLanding>> MakeLanding(uint32_t num_sequences = 1,
-                                                        std::span<std::byte> memory = {});
+                                                        std::span<std::byte> memory = {},
+                                                        LandingMemory where = LandingMemory::kHost);
 
   /// Digests of pages [first_page, end_page) of a sequence's member:
   /// [layers][pages][n_kv][DigestElements(kind, d)] in the KV dtype.

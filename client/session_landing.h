@@ -27,6 +27,14 @@ namespace quire {
 
 class ClientSession;
 
+/// Where the memory of a landing lies.
+enum class LandingMemory : uint8_t {
+  kHost,
+  /// That of an accelerator, which this processor cannot read: units could not be checked there. No
+  /// transport takes it yet.
+  kDevice,
+};
+
 class SessionLanding {
  public:
   SessionLanding(const SessionLanding&) = delete;

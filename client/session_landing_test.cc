@@ -97,6 +97,13 @@ TEST_F(SessionLandingTest, MemoryOfTheCallerIsUsedWhenItIsLargeEnough) {
   EXPECT_TRUE(absl::IsInvalidArgument(session_->MakeLanding(257).status()));
 }
 
+TEST_F(SessionLandingTest, MemoryThatThisProcessorCannotReadIsRefused) {
+  std::vector<std::byte> memory(1 << 20);
+  const Status refused = session_->MakeLanding(1, memory, LandingMemory::kDevice).status();
+  EXPECT_TRUE(absl::IsUnimplemented(refused)) << refused;
+  EXPECT_NE(Message(refused).find("pinned"), std::string_view::npos) << refused;
+}
+
 TEST_F(SessionLandingTest, ASequenceOutsideTheLandingIsRefused) {
   const auto one = session_->MakeLanding(1);
   const LayerWant want = Want(0, 3, 1);

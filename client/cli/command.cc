@@ -76,7 +76,9 @@ class AdvisingTransport final : public Transport {
 };
 
 StatusOr<std::shared_ptr<Transport>> Control(const GlobalOptions& options) {
-  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<Transport> grpc, ConnectGrpc(options.server));
+  QUIRE_ASSIGN_OR_RETURN(
+      std::shared_ptr<Transport> grpc,
+      ConnectGrpc(options.server, {.max_message_bytes = options.max_message_bytes}));
   return std::make_shared<AdvisingTransport>(std::move(grpc), options.server);
 }
 
@@ -104,7 +106,8 @@ StatusOr<SessionClient> CommandContext::ConnectForSessions(const std::string& tr
   QUIRE_ASSIGN_OR_RETURN(DataPath path,
                          ChooseDataPath(control, {.transport = transport,
                                                   .tenant = options.tenant_name(),
-                                                  .control_address = options.server}));
+                                                  .control_address = options.server,
+                                                  .max_message_bytes = options.max_message_bytes}));
   QUIRE_ASSIGN_OR_RETURN(auto client, MakeClient(options, std::move(control), path.transport));
   return SessionClient{std::move(client), std::move(path)};
 }
@@ -127,6 +130,12 @@ Commands::Commands(std::ostream& out, std::ostream& err, bool out_is_terminal)
   app_->add_option("--timeout", options_.timeout_seconds,
                    "Seconds that one call may take, retries included")
       ->check(CLI::Range(0.001, 86400.0))
+      ->capture_default_str();
+  app_->add_option("--max-message-bytes", options_.max_message_bytes,
+                   "Largest request and reply; the server's own limit counts too (e.g. 256MiB)")
+      ->transform(CLI::AsSizeValue(true).description(""))
+      ->type_name("SIZE")
+      ->check(CLI::Range(uint64_t{64} << 10, wire::kLargestMaxMessageBytes))
       ->capture_default_str();
   app_->require_subcommand(1);
   app_->get_formatter()->column_width(36);

@@ -12,6 +12,7 @@
 #ifndef QUIRE_CLIENT_CLI_COMMAND_H_
 #define QUIRE_CLIENT_CLI_COMMAND_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -21,6 +22,7 @@
 #include "client/cli/data_path.h"
 #include "client/client.h"
 #include "common/base/status.h"
+#include "common/wire/limits.h"
 
 namespace CLI {
 class App;
@@ -33,6 +35,7 @@ struct GlobalOptions {
   std::string server = "127.0.0.1:7410";
   std::optional<std::string> tenant = {};  ///< Unset: not given.
   bool json = false;
+  uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.
   double timeout_seconds = 60;  ///< Of one call to the server, retries included.
 
   std::string tenant_name() const { return tenant.value_or("default"); }

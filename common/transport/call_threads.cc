@@ -24,18 +24,25 @@ CallThreads::~CallThreads() {
   for (std::thread& thread : threads) thread.join();
 }
 
-Status CallThreads::Run(std::string_view tenant, Task task) {
+bool CallThreads::HasThread(uint32_t running, Priority priority) const {
+  const auto share = [&](uint32_t threads) {
+    return priority == Priority::kPrefetch ? threads - threads / 4 : threads;
+  };
+  return busy_ < share(max_threads_) && running < share(max_threads_ / 2);
+}
+
+Status CallThreads::Run(std::string_view tenant, Task task, Priority priority) {
   MutexLock lock(mutex_);
   const auto it = of_tenants_.find(tenant);
   const uint32_t running = it == of_tenants_.end() ? 0 : it->second;
-  if (busy_ >= max_threads_ || running >= max_threads_ / 2) {
+  if (!HasThread(running, priority)) {
     return WithRetryAfter(
         ResourceExhausted("the server runs ", busy_, " calls, ", running, " of them of tenant ",
                           tenant, ", which is the limit; retry later"),
         kRetryAfter);
   }
   ++of_tenants_[std::string(tenant)];
-  jobs_.push_back({std::string(tenant), std::move(task)});
+  jobs_.Push({std::string(tenant), std::move(task)}, priority);
   if (++busy_ > threads_.size()) threads_.emplace_back([this] { Loop(); });
   wake_.NotifyOne();
   return OkStatus();
@@ -48,8 +55,7 @@ void CallThreads::Loop() {
       MutexLock lock(mutex_);
       while (jobs_.empty() && !stopping_) wake_.Wait(mutex_);
       if (jobs_.empty()) return;
-      job = std::move(jobs_.front());
-      jobs_.pop_front();
+      job = jobs_.Pop();
     }
     job.task();
     job.task = nullptr;  // What it holds goes before the place is free.

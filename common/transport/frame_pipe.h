@@ -123,6 +123,8 @@ class PipeListener {
   virtual std::string address() const = 0;
   /// Whether clients have to give it remote access to their memory (DataPlane.Offer).
   virtual bool direct_landings() const { return false; }
+  /// Bytes of the server's own memory that clients hold leases on; 0 where nothing is lent.
+  virtual uint64_t leased_bytes() const { return 0; }
 };
 
 }  // namespace quire

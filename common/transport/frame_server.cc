@@ -121,15 +121,20 @@ void FrameServer::Sweep() {
   for (const ConnectionPtr& connection : ended) connection->Join();
 }
 
-void FrameServer::Shutdown() {
+void FrameServer::Shutdown(Duration grace) {
   std::map<uint64_t, ConnectionPtr> connections;
   {
     MutexLock lock(mutex_);
     closed_ = true;
-    connections.swap(connections_);
+    connections = connections_;
   }
+  const TimePoint limit = SystemClock().Now() + grace;
+  for (const auto& [id, connection] : connections) connection->Drain();
+  for (const auto& [id, connection] : connections) connection->AwaitIdle(limit);
   for (const auto& [id, connection] : connections) connection->Close();
   for (const auto& [id, connection] : connections) connection->Join();
+  MutexLock lock(mutex_);
+  connections_.clear();  // The last reference is `connections`.
 }
 
 void FrameServer::VisitMetrics(MetricsVisitor& visit) const {

@@ -70,9 +70,9 @@ class FrameServer {
   /// When it returns nothing is written there any more; OK when there is none.
   Status CloseLanding(std::string_view tenant, uint64_t connection, uint64_t landing);
 
-  /// Takes no more pipes, ends every connection and waits for the handlers that run. Idempotent.
-  /// Not from inside a handler.
-  void Shutdown();
+  /// Takes no more pipes and calls, waits up to `grace` for the calls that run, then ends every
+  /// connection and waits for the handlers. Idempotent. Not from inside a handler.
+  void Shutdown(Duration grace = Duration::zero());
 
   void VisitMetrics(MetricsVisitor& visit) const;
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <map>
 #include <thread>
@@ -256,6 +257,62 @@ TEST_F(FrameServerTest, AClientThatTakesNothingLosesTheCallAndKeepsTheConnection
   EXPECT_TRUE(handler_.AllLetGo());
 }
 
+TEST_F(FrameServerTest, AClientThatGivesBackByteByByteLosesTheCall) {
+  Start({.stall_timeout = std::chrono::milliseconds(200)});
+  RawClient client(server_.get());
+  client.Hello();
+  client.Request(1, "Flood");
+  std::atomic<bool> ended{false};
+  std::thread trickle([&] {
+    // Ten bytes in the time in which a quarter of the window, 2500 bytes, must come back.
+    for (TimePoint next = SystemClock().Now(); !ended; std::this_thread::yield()) {
+      if (SystemClock().Now() < next) continue;
+      client.Send({.kind = FrameKind::kCredit, .id = 1, .amount = 1});
+      next += std::chrono::milliseconds(20);
+    }
+  });
+  EXPECT_EQ(client.TakeKind(FrameKind::kEnd).code, StatusCode::kDeadlineExceeded);
+  ended = true;
+  trickle.join();
+  EXPECT_EQ(handler_.AwaitStopped().code(), StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(FrameServerTest, AShutdownLetsRunningCallsEndAndTakesNoOthers) {
+  Start({});
+  RawClient client(server_.get());
+  client.Hello();
+  EXPECT_EQ(client.Take().kind, FrameKind::kHelloReply);
+  client.Request(1, "Wait");
+  client.Request(2, "Echo");
+  EXPECT_EQ(client.TakeKind(FrameKind::kEnd).id, 2u);  // And so the first one runs.
+  std::thread shutdown([&] { server_->Shutdown(std::chrono::minutes(5)); });
+  for (uint64_t id = 3;; ++id) {  // Until the shutdown has begun, calls are answered.
+    client.Request(id, "Echo");
+    const FrameHead head = client.Take();
+    if (head.kind == FrameKind::kEnd) {
+      EXPECT_EQ(head.code, StatusCode::kUnavailable);
+      break;
+    }
+    EXPECT_EQ(client.Take().kind, FrameKind::kEnd);
+  }
+  handler_.Release();
+  const FrameHead end = client.TakeKind(FrameKind::kEnd);
+  EXPECT_EQ(end.id, 1u);
+  EXPECT_EQ(end.code, StatusCode::kInternal) << "what the handler says";
+  shutdown.join();
+  EXPECT_EQ(client.received.AwaitClosed().code(), StatusCode::kUnavailable);
+}
+
+TEST_F(FrameServerTest, AShutdownWaitsNoLongerThanItsGrace) {
+  Start({.stall_timeout = std::chrono::minutes(5)});
+  RawClient client(server_.get());
+  client.Hello();
+  client.Request(1, "Flood");
+  while (client.Take().kind != FrameKind::kPart) continue;
+  server_->Shutdown(std::chrono::milliseconds(50));
+  EXPECT_FALSE(handler_.AwaitStopped().ok());
+}
+
 TEST_F(FrameServerTest, APipeThatTakesNoBytesLosesTheConnection) {
   Start({.stall_timeout = std::chrono::milliseconds(50)});
   RawClient client(server_.get(), {.queue_frames = 1});
@@ -337,6 +394,9 @@ TEST_F(FrameServerTest, LandingsBelongToOneConnectionOfOneTenant) {
   EXPECT_EQ(server_->OpenLanding("default", id + 1, 1, *key, 4096).code(), StatusCode::kNotFound);
   EXPECT_EQ(server_->OpenLanding("default", id, 2, "no key", 4096).code(),
             StatusCode::kInvalidArgument);
+  EXPECT_EQ(server_->OpenLanding("default", id, 1, "no key", 4096).code(),
+            StatusCode::kInvalidArgument)
+      << "and landing 1 counts as before";
   EXPECT_EQ(server_->OpenLanding("default", id, 0, *key, 4096).code(),
             StatusCode::kInvalidArgument);
   for (uint64_t landing = 2; landing <= wire::kMaxLandings; ++landing) {

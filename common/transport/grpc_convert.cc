@@ -2,6 +2,7 @@
 #include "common/transport/grpc_convert.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <charconv>
 #include <memory>
@@ -20,6 +21,8 @@ namespace {
 constexpr size_t kMaxStatusMessageBytes = 2048;
 /// The trailing metadata with a refusal's retry hint, in milliseconds.
 constexpr char kRetryAfterMetadata[] = "quire-retry-after-ms";
+constexpr std::array<std::string_view, kNumPriorities> kPriorityNames = {"prefetch", "normal",
+                                                                         "correction"};
 
 static_assert(static_cast<int>(StatusCode::kCancelled) == grpc::StatusCode::CANCELLED);
 static_assert(static_cast<int>(StatusCode::kUnauthenticated) == grpc::StatusCode::UNAUTHENTICATED);
@@ -68,6 +71,16 @@ Status Split(const grpc::ByteBuffer& buffer, std::string* control, Payload* payl
 }
 
 }  // namespace
+
+std::string_view PriorityName(Priority priority) {
+  return kPriorityNames[static_cast<size_t>(priority)];
+}
+
+Priority PriorityOf(std::string_view name) {
+  const auto found = std::ranges::find(kPriorityNames, name);
+  if (found == kPriorityNames.end()) return Priority::kNormal;
+  return static_cast<Priority>(found - kPriorityNames.begin());
+}
 
 grpc::Status ToGrpc(const Status& status) {
   if (status.ok()) return grpc::Status::OK;

@@ -11,7 +11,10 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/status.h>
 
+#include <string_view>
+
 #include "common/base/clock.h"
+#include "common/base/priority.h"
 #include "common/base/status.h"
 #include "common/transport/frame_pipe.h"
 #include "common/transport/transport.h"
@@ -20,6 +23,13 @@ namespace quire {
 
 /// The call metadata that names the tenant.
 inline constexpr char kTenantMetadata[] = "quire-tenant";
+/// That which says how urgent a call is; without it, or with another word, it is normal.
+inline constexpr char kPriorityMetadata[] = "quire-priority";
+
+/// "prefetch", "normal", "correction".
+std::string_view PriorityName(Priority priority);
+/// kNormal for what is no name.
+Priority PriorityOf(std::string_view name);
 
 /// The codes are the same numbers on both sides. A message longer than what fits in HTTP/2 trailers
 /// is cut.

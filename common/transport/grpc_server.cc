@@ -37,6 +37,9 @@ CallContext ContextOf(const grpc::ServerContext& context, uint64_t max_message_b
   if (const auto it = metadata.find(kTenantMetadata); it != metadata.end()) {
     result.tenant.assign(it->second.data(), it->second.size());
   }
+  if (const auto it = metadata.find(kPriorityMetadata); it != metadata.end()) {
+    result.priority = PriorityOf({it->second.data(), it->second.size()});
+  }
   return result;
 }
 

@@ -3,8 +3,9 @@
 // GrpcServer: listens, and hands every call to a CallHandler. Besides the handler's methods it
 // answers the standard health service (grpc.health.v1.Health) and server reflection.
 //
-// The tenant comes from the call metadata "quire-tenant" ("default" when absent). Calls run on
-// gRPC's threads, at most `max_threads` at a time; further ones get RESOURCE_EXHAUSTED. Streams of
+// The tenant comes from the call metadata "quire-tenant" ("default" when absent), and how urgent
+// the call is from "quire-priority" (normal when absent). Calls run on gRPC's threads, at most
+// `max_threads` at a time; further ones get RESOURCE_EXHAUSTED. Streams of
 // quire.v1.DataPlane/Frames are handed on as pipes where somebody accepts them.
 // Thread-safety: Shutdown and the accessors may be called from any thread.
 // Ownership: the handler and who accepts pipes outlive the server.

@@ -111,6 +111,9 @@ Status GrpcTransport::Run(std::string_view method, const CallMessage& request, C
   const TimePoint deadline = SystemClock().Now() + options.timeout;
   context->set_deadline(DeadlineAfter(options.timeout));
   context->AddMetadata(kTenantMetadata, options.tenant);
+  if (options.priority != Priority::kNormal) {
+    context->AddMetadata(kPriorityMetadata, std::string(PriorityName(options.priority)));
+  }
 
   std::string path = "/";
   path += method;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/transport/grpc_transport.h"
 
+#include "common/transport/grpc_convert.h"
 #include "common/transport/grpc_server.h"
 #include "common/transport/transport_conformance.h"
 
@@ -81,6 +82,45 @@ TEST_F(GrpcServerTest, TheServerEnforcesItsOwnLimitOnRequests) {
   const Status status = Call(server->address(), "quire.test.A/Echo", request, &reply);
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status;
   EXPECT_THAT(std::string(Message(status)), HasSubstr("send less at a time"));
+}
+
+/// Answers how urgent the call was.
+class PriorityHandler final : public CallHandler {
+ public:
+  std::vector<std::string> Methods() const override { return {"quire.test.A/Priority"}; }
+  Status Handle(const CallContext& context, std::string_view, const CallMessage&,
+                ReplyWriter& reply) override {
+    const auto name = std::as_bytes(std::span(PriorityName(context.priority)));
+    CallMessage answer;
+    answer.payload.Append(std::vector<std::byte>(name.begin(), name.end()));
+    return reply.Write(std::move(answer));
+  }
+};
+
+Priority PriorityIn(const CallMessage& answer) {
+  std::string name(answer.payload.size_bytes(), ' ');
+  answer.payload.CopyTo(reinterpret_cast<std::byte*>(name.data()));
+  return PriorityOf(name);
+}
+
+TEST_F(GrpcServerTest, UnaryCallsSayHowUrgentTheyAre) {
+  PriorityHandler handler;
+  const auto server = GrpcServer::Start({}, &handler);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto transport = GrpcTransport::Create({.address = (*server)->address()});
+  ASSERT_TRUE(transport.ok()) << transport.status();
+  for (const Priority priority : {Priority::kPrefetch, Priority::kNormal, Priority::kCorrection}) {
+    CallMessage reply;
+    const CallOptions options{.timeout = std::chrono::seconds(60), .priority = priority};
+    ASSERT_EQ((*transport)->Call("quire.test.A/Priority", {}, &reply, options), OkStatus());
+    EXPECT_EQ(PriorityIn(reply), priority);
+    const auto call = (*transport)->Start("quire.test.A/Priority", {}, options);
+    ASSERT_TRUE(call.ok()) << call.status();
+    const auto part = (*call)->Next(TimePoint::max());
+    ASSERT_TRUE(part.ok() && part->has_value()) << part.status();
+    EXPECT_EQ(PriorityIn(**part), priority);
+  }
+  EXPECT_EQ(PriorityOf("urgent!"), Priority::kNormal);
 }
 
 TEST_F(GrpcServerTest, ANewServerIsFoundOnTheOldAddress) {

@@ -86,5 +86,30 @@ TEST(CallThreadsTest, NoTenantHasMoreThanHalfAndAllHaveNoMoreThanThereAre) {
   EXPECT_EQ(ran, 5);
 }
 
+TEST(CallThreadsTest, PrefetchesLeaveThreadsForCorrections) {
+  Mutex mutex;
+  CondVar changed;
+  bool open = false;
+  const auto wait = [&] {
+    MutexLock lock(mutex);
+    while (!open) changed.Wait(mutex);
+  };
+  CallThreads threads(16);
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(threads.Run("a", wait, Priority::kPrefetch).ok());
+  const Status refused = threads.Run("a", wait, Priority::kPrefetch);
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(RetryAfter(refused)) << refused;
+  EXPECT_TRUE(threads.Run("a", wait, Priority::kNormal).ok());
+  EXPECT_TRUE(threads.Run("a", wait, Priority::kCorrection).ok());
+  EXPECT_FALSE(threads.Run("a", wait, Priority::kCorrection).ok()) << "half of the threads";
+  // All tenants together: 12 of 16 threads, and the rest for what is urgent.
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(threads.Run("b", wait, Priority::kPrefetch).ok());
+  EXPECT_FALSE(threads.Run("b", wait, Priority::kPrefetch).ok());
+  EXPECT_TRUE(threads.Run("b", wait, Priority::kCorrection).ok());
+  MutexLock lock(mutex);
+  open = true;
+  changed.NotifyAll();
+}
+
 }  // namespace
 }  // namespace quire

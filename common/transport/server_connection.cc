@@ -87,6 +87,19 @@ void ServerConnection::KillIfStuck(TimePoint now) {
   Close();
 }
 
+void ServerConnection::Drain() {
+  MutexLock lock(mutex_);
+  draining_ = true;
+}
+
+void ServerConnection::AwaitIdle(TimePoint limit) {
+  MutexLock lock(mutex_);
+  for (TimePoint now = SystemClock().Now(); running_ > 0 && now < limit;
+       now = SystemClock().Now()) {
+    (void)changed_.WaitFor(mutex_, std::min<Duration>(limit - now, kLongestWait));
+  }
+}
+
 void ServerConnection::Close() {
   Kill();
   pipe_->Close();  // Wakes the one that sends.
@@ -114,16 +127,17 @@ void ServerConnection::BecomeOpen(std::string_view tenant) {
 }
 
 Status ServerConnection::OpenLanding(uint64_t landing, std::string_view key, uint64_t bytes) {
+  bool added = false;
   {
     MutexLock lock(mutex_);
     if (landings_.size() >= wire::kMaxLandings && !landings_.contains(landing)) {
       return ResourceExhausted("the connection has ", landings_.size(),
                                " landings, which is the limit: remove one first");
     }
-    landings_.insert(landing);
+    added = landings_.insert(landing).second;
   }
   const Status status = pipe_->OpenLanding(landing, key, bytes);
-  if (status.ok()) return status;
+  if (status.ok() || !added) return status;  // One that is open stays so whatever else is tried.
   MutexLock lock(mutex_);
   landings_.erase(landing);
   return status;
@@ -211,8 +225,9 @@ void ServerConnection::OnRequest(FrameHead head, Payload payload) {
   Status status = CheckMessageBytes(call->request, max_message_bytes_, "request");
   if (status.ok()) status = EnterCall(call);
   if (status.ok()) {
-    status = parts_.threads->Run(call->context.tenant,
-                                 [self = shared_from_this(), call] { self->RunCall(call); });
+    status = parts_.threads->Run(
+        call->context.tenant, [self = shared_from_this(), call] { self->RunCall(call); },
+        call->context.priority);
     if (!status.ok()) LeaveCall(*call);
   }
   if (status.ok()) return;
@@ -223,6 +238,7 @@ void ServerConnection::OnRequest(FrameHead head, Payload payload) {
 
 Status ServerConnection::EnterCall(const CallPtr& call) {
   MutexLock lock(mutex_);
+  if (draining_) return Unavailable("the server shuts down: connect again, or to another one");
   if (calls_.contains(call->id)) {
     return InvalidArgument("call ", call->id, " is running: every call needs its own number");
   }
@@ -275,9 +291,13 @@ void ServerConnection::OnCredit(uint64_t id, uint64_t bytes) {
   Call& call = *it->second;
   const auto window = static_cast<int64_t>(window_bytes_);
   // Nobody can have more than the window: sums that a client makes up do not overflow.
-  call.credit = std::min(
-      window, call.credit + static_cast<int64_t>(std::min<uint64_t>(bytes, uint64_t{1} << 60)));
-  call.waits_since = SystemClock().Now();
+  bytes = std::min<uint64_t>(bytes, uint64_t{1} << 60);
+  call.credit = std::min(window, call.credit + static_cast<int64_t>(bytes));
+  call.credit_gained = std::min(call.credit_step, call.credit_gained + bytes);
+  if (call.credit_gained == call.credit_step) {
+    call.credit_gained = 0;
+    call.waits_since = SystemClock().Now();
+  }
   turns_.Grant();
 }
 
@@ -356,6 +376,11 @@ Status ServerConnection::WriteFrame(Call& call, Frame frame, uint64_t credit) {
 
 Status ServerConnection::AwaitTurn(Call& call, SendTurns::Turn& turn) {
   call.waits_since = SystemClock().Now();
+  // Below the step that honest clients take, and in proportion to what the client owes.
+  const int64_t owed = static_cast<int64_t>(turn.credit_needed) - call.credit;
+  call.credit_step =
+      CreditStep(std::max(window_bytes_, static_cast<uint64_t>(std::max<int64_t>(owed, 0))));
+  call.credit_gained = 0;
   turns_.Enter(&turn);
   call.turn = &turn;
   Status why;
@@ -388,7 +413,7 @@ Status ServerConnection::WhyNot(const Call& call, const SendTurns::Turn& turn, T
   }
   if (!turn.HasCredit() && now - call.waits_since >= limits_.stall_timeout) {
     parts_.counters->stalled.Add();
-    return DeadlineExceeded("the client has taken no part of the reply for ",
+    return DeadlineExceeded("the client has taken next to nothing of the reply for ",
                             std::chrono::duration<double>(limits_.stall_timeout).count(), " s");
   }
   return OkStatus();

@@ -7,6 +7,11 @@
 // themselves, in turns (send_turns.h); the connection's own thread sends what no handler does
 // (the answer to the hello, refusals, the ends of cancelled calls), and closes the pipe.
 //
+// A client has to take what it is sent: one that gives back less than a quarter of its window (or
+// of what it owes, where a part was larger than that) within the stall timeout loses the call,
+// however often it gives back a little; a frame that is on its way into the pipe for longer than
+// that ends the connection.
+//
 // A call that the client cancels ends at once for the client, also while its handler goes on: from
 // then on the handler's writes fail. What a handler holds is let go when it returns.
 // Thread-safety: all methods may be called concurrently.
@@ -69,6 +74,10 @@ class ServerConnection final : public FrameReceiver,
   void Start();
   /// The hello was good: calls of `tenant` are taken from now on.
   void BecomeOpen(std::string_view tenant);
+  /// Takes no more calls: they are UNAVAILABLE.
+  void Drain();
+  /// Waits until no call runs, or until `limit`.
+  void AwaitIdle(TimePoint limit);
   /// Ends the connection and cancels its calls; does not wait for them. Not from the pipe's thread.
   void Close();
   /// Closes when a frame has been on its way into the pipe for longer than the stall timeout.
@@ -100,8 +109,10 @@ class ServerConnection final : public FrameReceiver,
     uint64_t landing = 0;
     uint64_t landing_bytes = 0;
     // Guarded by the connection's mutex:
-    int64_t credit = 0;     ///< Negative after a part larger than the window.
-    TimePoint waits_since;  ///< When it got credit last, or began to wait.
+    int64_t credit = 0;          ///< Negative after a part larger than the window.
+    TimePoint waits_since;       ///< When it began to wait, or had got another step of credit.
+    uint64_t credit_step = 0;    ///< What counts as progress while it waits.
+    uint64_t credit_gained = 0;  ///< Since then.
     SendTurns::Turn* turn = nullptr;
     uint32_t parts = 0;
     bool sending = false;
@@ -164,6 +175,7 @@ class ServerConnection final : public FrameReceiver,
   TimePoint send_started_ QUIRE_GUARDED_BY(mutex_);
   std::deque<Frame> outbox_ QUIRE_GUARDED_BY(mutex_);
   std::set<uint64_t> landings_ QUIRE_GUARDED_BY(mutex_);
+  bool draining_ QUIRE_GUARDED_BY(mutex_) = false;
   bool over_ QUIRE_GUARDED_BY(mutex_) = false;
   bool finished_ QUIRE_GUARDED_BY(mutex_) = false;
   Mutex join_mutex_;

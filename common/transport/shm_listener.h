@@ -62,7 +62,7 @@ class ShmListener final : public PipeListener {
 
   uint64_t connections() const;
   /// Bytes of shared memory that clients hold, also those whose connection is over.
-  uint64_t leased_bytes() const;
+  uint64_t leased_bytes() const override;
 
  private:
   class Door;

@@ -24,6 +24,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/payload.h"
+#include "common/base/priority.h"
 #include "common/base/status.h"
 #include "common/transport/landing_memory.h"
 
@@ -42,13 +43,6 @@ struct CallMessage {
   /// At the client: CRC-32C of each slice that was put into the landing, when this end has read it
   /// anyway; otherwise empty.
   std::vector<uint32_t> landed_crc32c = {};
-};
-
-/// Which of the calls that compete for a server or a connection go first.
-enum class Priority : uint8_t {
-  kPrefetch = 0,  ///< Useful only if it comes early enough.
-  kNormal = 1,
-  kCorrection = 2,  ///< A step waits for it.
 };
 
 /// Memory of the client, registered once with a transport, that replies are put into. It must stay

@@ -23,15 +23,15 @@ void DigestBlocks::AppendTo(uint32_t first, uint32_t end, Payload* out) const {
   }
 }
 
-StatusOr<DigestBlocks> ReadDigestBlocks(PageStore& store, std::string_view tenant,
-                                        const KvSpec& spec, std::span<const SegmentKey> keys,
+StatusOr<DigestBlocks> ReadDigestBlocks(PageStore& store, const Caller& caller, const KvSpec& spec,
+                                        std::span<const SegmentKey> keys,
                                         const DigestRange& range) {
   const uint32_t first_segment = range.first_page / spec.segment_pages;
   const uint64_t page_bytes = PageDigestBytes(spec, range.kind);
   DigestBlocks blocks(spec, first_segment * spec.segment_pages, range.kind);
   for (size_t s = first_segment; s < keys.size() && blocks.end_page() < range.end_page; ++s) {
     QUIRE_ASSIGN_OR_RETURN(SegmentDigests digests,
-                           store.ReadDigests(tenant, keys[s], range.layer, range.kind));
+                           store.ReadDigests(caller, keys[s], range.layer, range.kind));
     const bool whole = digests.num_pages == spec.segment_pages || s + 1 == keys.size();
     if (!whole || digests.bytes->size() != digests.num_pages * page_bytes) {
       return Internal("digests of segment ", keys[s].Hex(), " have ", digests.bytes->size(),

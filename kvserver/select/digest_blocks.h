@@ -64,7 +64,7 @@ class DigestBlocks {
 
 /// Digests of the stored segments of a chain that hold the range. `keys` are the chain's segments
 /// in order. NOT_FOUND when one is gone, DATA_LOSS when damaged.
-[[nodiscard]] StatusOr<DigestBlocks> ReadDigestBlocks(PageStore& store, std::string_view tenant,
+[[nodiscard]] StatusOr<DigestBlocks> ReadDigestBlocks(PageStore& store, const Caller& caller,
                                                       const KvSpec& spec,
                                                       std::span<const SegmentKey> keys,
                                                       const DigestRange& range);

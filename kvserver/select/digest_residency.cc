@@ -26,7 +26,7 @@ DigestResidency::DigestResidency(PageStore* store, const DigestTable::Limits& li
     : store_(store), table_(std::make_shared<DigestTable>(limits)) {}
 DigestResidency::~DigestResidency() = default;
 
-StatusOr<std::shared_ptr<const ResidentDigests>> DigestResidency::Hold(std::string_view tenant,
+StatusOr<std::shared_ptr<const ResidentDigests>> DigestResidency::Hold(const Caller& caller,
                                                                        const KvSpec& spec,
                                                                        const HoldArgs& args) {
   const uint64_t page_bytes = PageDigestBytes(spec, args.kind);
@@ -35,19 +35,19 @@ StatusOr<std::shared_ptr<const ResidentDigests>> DigestResidency::Hold(std::stri
   for (const uint32_t layer : args.layers) {
     for (const SegmentKey& key : args.keys) ids.push_back({{key, layer}, args.kind});
   }
-  if (!table_->Hold(tenant, ids, spec.segment_pages * page_bytes)) {
+  if (!table_->Hold(caller.tenant, ids, spec.segment_pages * page_bytes)) {
     refused_.Add();
     return std::shared_ptr<const ResidentDigests>();
   }
   // The handle releases all of it, however this ends.
   std::shared_ptr<ResidentDigests> held(
-      new ResidentDigests(table_, tenant, spec, args.kind, std::move(ids)));
+      new ResidentDigests(table_, caller.tenant, spec, args.kind, std::move(ids)));
   held->num_segments_ = static_cast<uint32_t>(args.keys.size());
   held->slices_.reserve(held->ids_.size());
   uint64_t bytes = 0;
   for (const DigestId& id : held->ids_) {
     const bool last = id.extent.segment == args.keys.back();
-    QUIRE_ASSIGN_OR_RETURN(ResidentBytes digests, Bytes(tenant, spec, id, last));
+    QUIRE_ASSIGN_OR_RETURN(ResidentBytes digests, Bytes(caller, spec, id, last));
     bytes += digests->size();
     const std::span<const std::byte> span(*digests);
     held->slices_.push_back(Slice{span, std::move(digests)});
@@ -57,26 +57,26 @@ StatusOr<std::shared_ptr<const ResidentDigests>> DigestResidency::Hold(std::stri
   return std::shared_ptr<const ResidentDigests>(std::move(held));
 }
 
-StatusOr<ResidentBytes> DigestResidency::Bytes(std::string_view tenant, const KvSpec& spec,
+StatusOr<ResidentBytes> DigestResidency::Bytes(const Caller& caller, const KvSpec& spec,
                                                const DigestId& id, bool last) {
-  if (ResidentBytes resident = table_->Take(tenant, id)) {
+  if (ResidentBytes resident = table_->Take(caller.tenant, id)) {
     shared_.Add();
     return resident;
   }
-  StatusOr<ResidentBytes> read = Read(tenant, spec, id, last);
+  StatusOr<ResidentBytes> read = Read(caller, spec, id, last);
   if (!read.ok()) {
-    table_->Failed(tenant, id);
+    table_->Failed(caller.tenant, id);
     return read.status();
   }
   loaded_.Add();
-  table_->Loaded(tenant, id, *read);
+  table_->Loaded(caller.tenant, id, *read);
   return read;
 }
 
-StatusOr<ResidentBytes> DigestResidency::Read(std::string_view tenant, const KvSpec& spec,
+StatusOr<ResidentBytes> DigestResidency::Read(const Caller& caller, const KvSpec& spec,
                                               const DigestId& id, bool last) {
   QUIRE_ASSIGN_OR_RETURN(SegmentDigests digests,
-                         store_->ReadDigests(tenant, id.extent.segment, id.extent.layer, id.kind));
+                         store_->ReadDigests(caller, id.extent.segment, id.extent.layer, id.kind));
   const bool whole =
       digests.num_pages == spec.segment_pages || (last && digests.num_pages < spec.segment_pages);
   if (whole && digests.bytes->size() == digests.num_pages * PageDigestBytes(spec, id.kind)) {

@@ -79,7 +79,7 @@ class DigestResidency {
   /// not fit; nothing is read then. A context that has grown is held anew, with all its keys: what
   /// was held is not read again. NOT_FOUND when a segment is gone, DATA_LOSS when its digests are
   /// damaged, RESOURCE_EXHAUSTED of the store.
-  [[nodiscard]] StatusOr<std::shared_ptr<const ResidentDigests>> Hold(std::string_view tenant,
+  [[nodiscard]] StatusOr<std::shared_ptr<const ResidentDigests>> Hold(const Caller& caller,
                                                                       const KvSpec& spec,
                                                                       const HoldArgs& args);
   /// Changes when room is given back: what did not fit may fit then.
@@ -91,9 +91,9 @@ class DigestResidency {
 
  private:
   /// The bytes of an entry that is held: read now, unless they are there or somebody reads them.
-  StatusOr<ResidentBytes> Bytes(std::string_view tenant, const KvSpec& spec, const DigestId& id,
+  StatusOr<ResidentBytes> Bytes(const Caller& caller, const KvSpec& spec, const DigestId& id,
                                 bool last);
-  StatusOr<ResidentBytes> Read(std::string_view tenant, const KvSpec& spec, const DigestId& id,
+  StatusOr<ResidentBytes> Read(const Caller& caller, const KvSpec& spec, const DigestId& id,
                                bool last);
 
   PageStore* const store_;

@@ -45,17 +45,19 @@ Status Admission::Wait(std::string_view tenant, uint64_t cost, TimePoint deadlin
                        Priority priority, const CancelFlag* cancelled) {
   const auto is_cancelled = [&] { return cancelled != nullptr && cancelled->IsSet(); };
   const Duration longest = cancelled == nullptr ? kLongestWait : kCancelPoll;
-  if (!queue_.HasRoom(tenant)) return Refused(tenant);
+  if (!MakeRoom(tenant, priority)) return Refused(tenant);
   const FairQueue::Ticket ticket = next_ticket_++;
   Waiter waiter;
   queue_.Push(tenant, ticket, cost, priority);
   waiters_[ticket] = &waiter;
-  for (TimePoint now = SystemClock().Now(); !waiter.admitted && now < deadline && !is_cancelled();
+  for (TimePoint now = SystemClock().Now();
+       !waiter.admitted && !waiter.displaced && now < deadline && !is_cancelled();
        now = SystemClock().Now()) {
     // The loop looks at what became of it.
     (void)waiter.changed.WaitFor(mutex_, std::min<Duration>(deadline - now, longest));
   }
   if (waiter.admitted) return OkStatus();
+  if (waiter.displaced) return Refused(tenant);
   queue_.Remove(tenant, ticket);
   waiters_.erase(ticket);
   if (is_cancelled()) {
@@ -63,14 +65,25 @@ Status Admission::Wait(std::string_view tenant, uint64_t cost, TimePoint deadlin
   }
   ++TotalsOf(tenant).expired;
   return DeadlineExceeded("the deadline passed while the call waited for ", options_.max_running,
-                          " others to ", options_.lane);
+                          " others to ", options_.door);
+}
+
+bool Admission::MakeRoom(std::string_view tenant, Priority priority) {
+  if (queue_.HasRoom(tenant)) return true;
+  const auto displaced = queue_.Displace(tenant, priority);
+  if (!displaced) return false;
+  const auto it = waiters_.find(*displaced);
+  it->second->displaced = true;
+  it->second->changed.NotifyOne();
+  waiters_.erase(it);
+  return true;
 }
 
 Status Admission::Refused(std::string_view tenant) {
   ++TotalsOf(tenant).refused;
   return WithRetryAfter(
       ResourceExhausted("tenant ", tenant, " has ", queue_.size(tenant), " calls waiting to ",
-                        options_.lane, ", which is the limit; retry later"),
+                        options_.door, ", which is the limit; retry later"),
       DrainTime(tenant));
 }
 
@@ -114,19 +127,19 @@ void Admission::FreePlace() {
 }
 
 void Admission::VisitMetrics(MetricsVisitor& visit) const {
-  const std::string_view lane = options_.lane;
+  const std::string_view door = options_.door;
   visit.Histogram("admission_wait_seconds",
                   "Time that calls waited before they ran; 0 for those that did not.", waits_,
-                  {{"lane", lane}});
+                  {{"door", door}});
   MutexLock lock(mutex_);
-  visit.Gauge("admission_running", "Calls that run.", running_, {{"lane", lane}});
+  visit.Gauge("admission_running", "Calls that run.", running_, {{"door", door}});
   for (const auto& [tenant, totals] : totals_) {
     visit.Gauge("admission_queued", "Calls that wait to run.", queue_.size(tenant),
-                {{"lane", lane}, {"tenant", tenant}});
+                {{"door", door}, {"tenant", tenant}});
     visit.Counter("admission_refused", "Calls refused because their tenant had too many waiting.",
-                  totals.refused, {{"lane", lane}, {"tenant", tenant}});
+                  totals.refused, {{"door", door}, {"tenant", tenant}});
     visit.Counter("admission_expired", "Calls whose deadline passed while they waited.",
-                  totals.expired, {{"lane", lane}, {"tenant", tenant}});
+                  totals.expired, {{"door", door}, {"tenant", tenant}});
   }
 }
 

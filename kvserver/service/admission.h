@@ -2,7 +2,8 @@
 //
 // Admission: the door of the server. So many calls run at a time; further ones wait, each tenant's
 // in a bounded queue of its own, and are let in fairly, urgent ones first (fair_queue.h). A call
-// over its tenant's bound is refused at once and told when to come back; one whose deadline passes
+// over its tenant's bound is refused at once and told when to come back, unless a less urgent one
+// waits, which is refused in its stead; one whose deadline passes
 // in the queue leaves it.
 //
 // Thread-safety: all methods may be called concurrently. No lock is held while a call runs.
@@ -20,6 +21,7 @@
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "common/transport/transport.h"
 #include "kvserver/service/fair_queue.h"
 
 namespace quire::kvserver {
@@ -27,7 +29,7 @@ namespace quire::kvserver {
 class Admission {
  public:
   struct Options {
-    std::string lane;           ///< For metrics and messages: "read".
+    std::string door;           ///< For metrics and messages: "read".
     uint32_t max_running = 64;  ///< At least 1.
     uint32_t max_queued_per_tenant = 32;
   };
@@ -49,6 +51,7 @@ class Admission {
   /// A call in the queue; it lives on its caller's stack.
   struct Waiter {
     bool admitted = false;
+    bool displaced = false;  ///< A more urgent call has its place in the queue.
     CondVar changed;
   };
   struct Totals {
@@ -59,6 +62,8 @@ class Admission {
   Totals& TotalsOf(std::string_view tenant) QUIRE_REQUIRES(mutex_);
   Status Wait(std::string_view tenant, uint64_t cost, TimePoint deadline, Priority priority,
               const CancelFlag* cancelled) QUIRE_REQUIRES(mutex_);
+  /// Makes room in the tenant's queue; false when there is none for a call of this urgency.
+  bool MakeRoom(std::string_view tenant, Priority priority) QUIRE_REQUIRES(mutex_);
   Status Refused(std::string_view tenant) QUIRE_REQUIRES(mutex_);
   /// How long the tenant's queue takes to drain at the pace of recent calls.
   Duration DrainTime(std::string_view tenant) const QUIRE_REQUIRES(mutex_);

@@ -13,7 +13,7 @@
 namespace quire::kvserver {
 namespace {
 
-constexpr char kQueuedOfA[] = "admission_queued{lane=\"read\",tenant=\"a\"}";
+constexpr char kQueuedOfA[] = "admission_queued{door=\"read\",tenant=\"a\"}";
 
 class AdmissionTest : public ::testing::Test {
  protected:
@@ -29,7 +29,7 @@ class AdmissionTest : public ::testing::Test {
 };
 
 TEST_F(AdmissionTest, CallsOverTheBoundAreRefusedWithAHint) {
-  Admission admission({.lane = "read", .max_running = 1, .max_queued_per_tenant = 1});
+  Admission admission({.door = "read", .max_running = 1, .max_queued_per_tenant = 1});
   auto running = std::make_optional(admission.Enter("a", 1, InMinutes(5)));
   ASSERT_TRUE(running->ok());
   std::thread waiting([&] { EXPECT_TRUE(admission.Enter("a", 1, InMinutes(5)).ok()); });
@@ -37,18 +37,37 @@ TEST_F(AdmissionTest, CallsOverTheBoundAreRefusedWithAHint) {
   const auto refused = admission.Enter("a", 1, InMinutes(5));
   EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted) << refused.status();
   EXPECT_TRUE(RetryAfter(refused.status())) << refused.status();
-  EXPECT_EQ(Value(admission, "admission_refused{lane=\"read\",tenant=\"a\"}"), 1u);
+  EXPECT_EQ(Value(admission, "admission_refused{door=\"read\",tenant=\"a\"}"), 1u);
   std::thread other([&] { EXPECT_TRUE(admission.Enter("b", 1, InMinutes(5)).ok()); });
   running.reset();
   waiting.join();
   other.join();
-  EXPECT_EQ(Value(admission, "admission_running{lane=\"read\"}"), 0u);
+  EXPECT_EQ(Value(admission, "admission_running{door=\"read\"}"), 0u);
+  EXPECT_EQ(Value(admission, kQueuedOfA), 0u);
+}
+
+TEST_F(AdmissionTest, WhereTheQueueIsFullACorrectionTakesThePlaceOfAPrefetch) {
+  Admission admission({.door = "read", .max_running = 1, .max_queued_per_tenant = 1});
+  auto running = std::make_optional(admission.Enter("a", 1, InMinutes(5)));
+  ASSERT_TRUE(running->ok());
+  std::thread prefetch([&] {
+    const auto refused = admission.Enter("a", 1, InMinutes(5), Priority::kPrefetch);
+    EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted) << refused.status();
+    EXPECT_TRUE(RetryAfter(refused.status())) << refused.status();
+  });
+  AwaitQueued(admission, 1);
+  std::thread correction(
+      [&] { EXPECT_TRUE(admission.Enter("a", 1, InMinutes(5), Priority::kCorrection).ok()); });
+  prefetch.join();
+  running.reset();
+  correction.join();
+  EXPECT_EQ(Value(admission, "admission_running{door=\"read\"}"), 0u);
   EXPECT_EQ(Value(admission, kQueuedOfA), 0u);
 }
 
 TEST_F(AdmissionTest, ACallThatWaitsOutsideLetsAnotherRunAndGoesOnAtOnce) {
-  constexpr char kRunning[] = "admission_running{lane=\"read\"}";
-  Admission admission({.lane = "read", .max_running = 1, .max_queued_per_tenant = 1});
+  constexpr char kRunning[] = "admission_running{door=\"read\"}";
+  Admission admission({.door = "read", .max_running = 1, .max_queued_per_tenant = 1});
   auto slow = std::make_optional(admission.Enter("a", 1, InMinutes(5)));
   ASSERT_TRUE(slow->ok());
   std::optional<StatusOr<Admission::Pass>> other;
@@ -69,7 +88,7 @@ TEST_F(AdmissionTest, ACallThatWaitsOutsideLetsAnotherRunAndGoesOnAtOnce) {
 }
 
 TEST_F(AdmissionTest, ACancelledCallLeavesTheQueue) {
-  Admission admission({.lane = "read", .max_running = 1, .max_queued_per_tenant = 1});
+  Admission admission({.door = "read", .max_running = 1, .max_queued_per_tenant = 1});
   const auto running = admission.Enter("a", 1, InMinutes(5));
   CancelFlag cancelled;
   std::thread waiting([&] {
@@ -83,7 +102,7 @@ TEST_F(AdmissionTest, ACancelledCallLeavesTheQueue) {
 }
 
 TEST_F(AdmissionTest, AnExpiredCallLeavesTheQueue) {
-  Admission admission({.lane = "read", .max_running = 1, .max_queued_per_tenant = 1});
+  Admission admission({.door = "read", .max_running = 1, .max_queued_per_tenant = 1});
   auto running = std::make_optional(admission.Enter("a", 1, InMinutes(5)));
   for (int i = 0; i < 3; ++i) {  // Each finds the place that the one before left.
     const TimePoint soon = SystemClock().Now() + std::chrono::milliseconds(1);
@@ -91,13 +110,13 @@ TEST_F(AdmissionTest, AnExpiredCallLeavesTheQueue) {
     EXPECT_EQ(late.status().code(), StatusCode::kDeadlineExceeded) << late.status();
   }
   EXPECT_EQ(Value(admission, kQueuedOfA), 0u);
-  EXPECT_EQ(Value(admission, "admission_expired{lane=\"read\",tenant=\"a\"}"), 3u);
+  EXPECT_EQ(Value(admission, "admission_expired{door=\"read\",tenant=\"a\"}"), 3u);
   running.reset();
   EXPECT_TRUE(admission.Enter("a", 1, InMinutes(5)).ok()) << "no place was lost";
 }
 
 TEST_F(AdmissionTest, AnUrgentCallIsLetInFirst) {
-  Admission admission({.lane = "read", .max_running = 1});
+  Admission admission({.door = "read", .max_running = 1});
   auto running = std::make_optional(admission.Enter("a", 1, InMinutes(5)));
   std::vector<Priority> order;  // Written by who has the only place.
   const auto enter = [&](Priority priority) {
@@ -116,7 +135,7 @@ TEST_F(AdmissionTest, AnUrgentCallIsLetInFirst) {
 }
 
 TEST_F(AdmissionTest, AnEndlessDeadlineIsOne) {
-  Admission admission({.lane = "read", .max_running = 1, .max_queued_per_tenant = 1});
+  Admission admission({.door = "read", .max_running = 1, .max_queued_per_tenant = 1});
   auto running = std::make_optional(admission.Enter("a", 1, TimePoint::max()));
   std::thread waiting([&] { EXPECT_TRUE(admission.Enter("a", 1, TimePoint::max()).ok()); });
   AwaitQueued(admission, 1);
@@ -126,7 +145,7 @@ TEST_F(AdmissionTest, AnEndlessDeadlineIsOne) {
 
 TEST_F(AdmissionTest, NeverMoreRunThanMayAndEverybodyGetsIn) {
   constexpr int kMaxRunning = 3;
-  Admission admission({.lane = "read", .max_running = kMaxRunning, .max_queued_per_tenant = 2});
+  Admission admission({.door = "read", .max_running = kMaxRunning, .max_queued_per_tenant = 2});
   std::atomic<int> running{0}, most{0}, finished{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {
@@ -150,7 +169,7 @@ TEST_F(AdmissionTest, NeverMoreRunThanMayAndEverybodyGetsIn) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(finished, 1600);
   EXPECT_LE(most, kMaxRunning);
-  EXPECT_EQ(Value(admission, "admission_running{lane=\"read\"}"), 0u);
+  EXPECT_EQ(Value(admission, "admission_running{door=\"read\"}"), 0u);
 }
 
 }  // namespace

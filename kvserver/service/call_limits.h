@@ -17,17 +17,17 @@
 #define QUIRE_KVSERVER_SERVICE_CALL_LIMITS_H_
 
 #include "kvserver/service/admission.h"
-#include "kvserver/service/lane.h"
+#include "kvserver/service/door.h"
 #include "kvserver/service/server_options.h"
 #include "kvserver/store/io_gate.h"
 
 namespace quire::kvserver {
 
-/// REQUIRES, of both: `options` is valid. `lane` is kRead or kWrite.
-inline Admission::Options AdmissionOf(const ServerOptions& options, Lane lane) {
+/// REQUIRES, of both: `options` is valid. `door` is kRead or kWrite.
+inline Admission::Options AdmissionOf(const ServerOptions& options, Door door) {
   const uint32_t writes = options.max_concurrent_calls / 4;
-  const bool reads = lane == Lane::kRead;
-  return {.lane = reads ? "read" : "write",
+  const bool reads = door == Door::kRead;
+  return {.door = reads ? "read" : "write",
           .max_running = reads ? options.max_concurrent_calls - writes : writes,
           .max_queued_per_tenant = options.max_queued_calls_per_tenant};
 }

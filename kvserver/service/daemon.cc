@@ -26,6 +26,8 @@ namespace {
 constexpr uint64_t kSpareThreads = 16;
 /// Threads that the server takes by itself; who expects more calls at a time says --max-threads.
 constexpr uint64_t kMostThreads = 4096;
+/// Streams of gRPC that the server takes by itself; who wants more says --max-streams.
+constexpr uint64_t kMostStreams = 256;
 /// Reads "NAME=BYTES" into `*quotas`. Throws what the command line's parser reports.
 void ReadQuota(const std::string& option, const std::string& text, TenantBytes* quotas) {
   const size_t equals = text.rfind('=');
@@ -152,11 +154,27 @@ void AddLimitFlags(CLI::App* app, DaemonOptions* options) {
                   "Calls of a tenant that wait to read, and as many that wait to write; "
                   "further ones are refused and told when to retry")
       ->capture_default_str();
+  app->add_option("--max-connections", server->max_connections,
+                  "Data connections, by which workers get pages")
+      ->capture_default_str();
+  app->add_option("--max-connections-per-tenant", server->max_connections_per_tenant,
+                  "Data connections of one tenant")
+      ->capture_default_str();
+  app->add_option("--max-streams", options->max_streams,
+                  "Data connections over gRPC, each of which holds a thread; 0 = what the tenants "
+                  "may have, 256 at most")
+      ->capture_default_str();
+  app->add_option("--stall-seconds", server->stall_seconds,
+                  "How long a worker may take nothing of the pages that it asked for")
+      ->capture_default_str();
+  app->add_option("--lease-seconds", server->lease_seconds,
+                  "shm: how long a worker may hold pages that it was lent; copying them ends that")
+      ->capture_default_str();
   app->add_option("--max-threads", options->max_threads,
                   "Threads for calls that run or wait; 0 = as many as may be there")
       ->capture_default_str();
   app->add_option("--shutdown-seconds", options->shutdown_seconds,
-                  "How long a shutdown waits for calls that run")
+                  "How long a shutdown waits for calls that run, also over data connections")
       ->capture_default_str();
 }
 
@@ -169,6 +187,9 @@ void AddTransportFlags(CLI::App* app, DaemonOptions* options) {
   app->add_option("--shm-socket", options->shm_socket,
                   "Unix socket of the shm transport (DATA_DIR/quire.sock when not given)")
       ->type_name("PATH");
+  app->add_flag("--shm-any-user", options->shm_any_user,
+                "shm: processes of every user may connect, instead of the server's own and root; "
+                "the tickets of the control channel still decide for whom");
   app->add_option("--ucx-listen", options->ucx_listen,
                   "host:port of the ucx transport (the host of --listen and any free port when not "
                   "given)");
@@ -204,15 +225,30 @@ StatusOr<int> Threads(const DaemonOptions& options) {
                          "; 0 lets the server choose");
 }
 
-NetworkServer::Options NetworkOptions(const DaemonOptions& options, int threads) {
+/// Data connections over gRPC.
+StatusOr<int> Streams(const DaemonOptions& options) {
+  const ServerOptions& server = options.server;
+  const uint64_t wanted =
+      options.max_streams > 0
+          ? options.max_streams
+          : std::min(kMostStreams,
+                     server.tenants.size() * uint64_t{server.max_connections_per_tenant});
+  if (wanted <= kMostThreads) return static_cast<int>(wanted);
+  return InvalidArgument("--max-streams is ", wanted, ": each holds a thread, and ", kMostThreads,
+                         " is the limit");
+}
+
+NetworkServer::Options NetworkOptions(const DaemonOptions& options, int threads, int streams) {
   const auto or_else = [](const std::string& text, const std::string& otherwise) {
     return text.empty() ? otherwise : text;
   };
   return {.listen = options.listen,
           .max_call_threads = threads,
+          .max_streams = streams,
           .listeners = {
               .transports = options.transports,
               .shm_socket = or_else(options.shm_socket, DefaultShmSocket(options.server.data_dir)),
+              .shm_any_user = options.shm_any_user,
               .ucx_listen = or_else(options.ucx_listen, DefaultUcxListen(options.listen)),
               .ucx_direct_landings = options.ucx_direct_landings}};
 }
@@ -263,12 +299,13 @@ void PrintListening(const std::string& address) {
 Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listening) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<StopSignals> stop, StopSignals::Install());
   QUIRE_ASSIGN_OR_RETURN(const int threads, Threads(options));
+  QUIRE_ASSIGN_OR_RETURN(const int streams, Streams(options));
   // Before the store is opened, which may take a while: the process is alive and not ready.
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<AdminServer> admin, StartAdmin(options));
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Open(options.server));
   QUIRE_ASSIGN_OR_RETURN(
       const std::unique_ptr<NetworkServer> listener,
-      NetworkServer::Start(*server, options.server, NetworkOptions(options, threads)));
+      NetworkServer::Start(*server, options.server, NetworkOptions(options, threads, streams)));
   QUIRE_RETURN_IF_ERROR(WritePortFile("--port-file", options.port_file, listener->port()));
   std::optional<AdminServer::Serving> serving;
   if (admin != nullptr) {

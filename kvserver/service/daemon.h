@@ -29,10 +29,13 @@ struct DaemonOptions {
   /// "grpc", "shm", "ucx": how workers may connect; all that can listen here when empty.
   std::vector<std::string> transports = {};
   std::string shm_socket;            ///< Empty: DefaultShmSocket.
+  bool shm_any_user = false;         ///< See ListenerOptions.
   std::string ucx_listen;            ///< "host:port"; empty: DefaultUcxListen.
   bool ucx_direct_landings = false;  ///< See ListenerOptions.
-  int max_threads = 0;               ///< For calls, running or waiting; 0: as many as may be there.
-  uint32_t shutdown_seconds = 10;    ///< For calls that run when a signal comes.
+  /// Data connections over gRPC, each of which holds a thread; 0: as many as the tenants may have.
+  uint32_t max_streams = 0;
+  int max_threads = 0;             ///< For calls, running or waiting; 0: as many as may be there.
+  uint32_t shutdown_seconds = 10;  ///< For calls that run when a signal comes.
 };
 
 /// Told where the server can be connected to.

@@ -295,6 +295,8 @@ TEST_F(QuiredTest, FailsToStartWithAReason) {
   ExpectFailure({"--data-dir", dir_ / "d", "--max-concurrent-calls", "2"},
                 "--max-concurrent-calls");
   ExpectFailure({"--data-dir", dir_ / "d", "--max-threads", "20"}, "--max-threads");
+  ExpectFailure({"--data-dir", dir_ / "d", "--max-streams", "10000"}, "--max-streams");
+  ExpectFailure({"--data-dir", dir_ / "d", "--stall-seconds", "0"}, "--stall-seconds");
   ExpectFailure({"--data-dir", dir_ / "d", "--default-codec", "int7"}, "--default-codec");
   for (const char* quota : {"default", "=4GiB", "default=lots", "default=1GiB,default=2GiB"}) {
     ExpectFailure({"--data-dir", dir_ / "d", "--tenant-ssd-quota", quota}, "--tenant-ssd-quota");
@@ -309,10 +311,33 @@ TEST_F(QuiredTest, TransportFlagsAreRead) {
   DaemonOptions options;
   CLI::App app;
   AddDaemonFlags(&app, &options);
-  const char* args[] = {"quired",          "--data-dir",   "d",
-                        "--transports",    "grpc,shm",     "--shm-socket",
-                        "/run/quire.sock", "--ucx-listen", "10.0.0.1:9"};
-  app.parse(9, args);
+  const char* args[] = {"quired",
+                        "--data-dir",
+                        "d",
+                        "--transports",
+                        "grpc,shm",
+                        "--shm-socket",
+                        "/run/quire.sock",
+                        "--shm-any-user",
+                        "--ucx-listen",
+                        "10.0.0.1:9",
+                        "--max-streams",
+                        "12",
+                        "--stall-seconds",
+                        "3",
+                        "--lease-seconds",
+                        "4",
+                        "--max-connections",
+                        "5",
+                        "--max-connections-per-tenant",
+                        "6"};
+  app.parse(static_cast<int>(std::size(args)), args);
+  EXPECT_TRUE(options.shm_any_user);
+  EXPECT_EQ(options.max_streams, 12u);
+  EXPECT_EQ(options.server.stall_seconds, 3u);
+  EXPECT_EQ(options.server.lease_seconds, 4u);
+  EXPECT_EQ(options.server.max_connections, 5u);
+  EXPECT_EQ(options.server.max_connections_per_tenant, 6u);
   EXPECT_EQ(options.transports, (std::vector<std::string>{"grpc", "shm"}));
   EXPECT_EQ(options.shm_socket, "/run/quire.sock");
   EXPECT_EQ(options.ucx_listen, "10.0.0.1:9");

@@ -77,7 +77,7 @@ Status DataPlane::CloseLanding(std::string_view tenant, uint64_t connection, uin
   return frames_.CloseLanding(tenant, connection, landing);
 }
 
-void DataPlane::Shutdown() {
+void DataPlane::Shutdown(Duration grace) {
   std::vector<std::unique_ptr<PipeListener>> listeners;
   {
     MutexLock lock(mutex_);
@@ -85,11 +85,19 @@ void DataPlane::Shutdown() {
     grpc_ = false;
   }
   listeners.clear();
-  frames_.Shutdown();
+  frames_.Shutdown(grace);
 }
 
 void DataPlane::VisitMetrics(MetricsVisitor& visit) const {
   frames_.VisitMetrics(visit);
+  {
+    MutexLock lock(mutex_);
+    for (const auto& listener : listeners_) {
+      visit.Gauge("transport_leased_bytes",
+                  "Bytes of the server's memory that clients of a listener hold leases on.",
+                  listener->leased_bytes(), {{"kind", listener->kind()}});
+    }
+  }
   visit.Counter("transport_offers", "Offers of data connections, with tickets, that were made.",
                 offers_.Get());
   visit.Gauge("transport_tickets", "Tickets of offers that are neither used nor expired.",

@@ -69,8 +69,9 @@ class DataPlane {
                                    std::string_view key, uint64_t bytes);
   [[nodiscard]] Status CloseLanding(std::string_view tenant, uint64_t connection, uint64_t landing);
 
-  /// Offers nothing any more, ends every connection and waits for what runs in them. Idempotent.
-  void Shutdown() QUIRE_EXCLUDES(mutex_);
+  /// Offers nothing and takes no connections and calls any more; waits up to `grace` for the calls
+  /// that run, then ends every connection and waits for what still runs in them. Idempotent.
+  void Shutdown(Duration grace = Duration::zero()) QUIRE_EXCLUDES(mutex_);
 
   void VisitMetrics(MetricsVisitor& visit) const;
 

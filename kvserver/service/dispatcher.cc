@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "common/wire/convert.h"
-#include "kvserver/service/lane.h"
+#include "kvserver/service/door.h"
 
 namespace quire::kvserver {
 namespace {
@@ -40,11 +40,11 @@ class Dispatcher::CountedReply final : public ReplyWriter {
 };
 
 void Dispatcher::AddMethod(const std::string& name, Adapter adapter) {
-  const Lane lane = LaneOf(name);
+  const Door door = DoorOf(name);
   auto method = std::make_unique<Method>();
   method->adapter = std::move(adapter);
-  method->door = lane == Lane::kRead    ? parts_.reads
-                 : lane == Lane::kWrite ? parts_.writes
+  method->door = door == Door::kRead    ? parts_.reads
+                 : door == Door::kWrite ? parts_.writes
                                         : nullptr;
   methods_[name] = std::move(method);
 }
@@ -93,8 +93,7 @@ StatusOr<std::optional<Admission::Pass>> Dispatcher::Enter(const Method& method,
   if (method.door == nullptr) return pass;
   QUIRE_ASSIGN_OR_RETURN(auto entered,
                          method.door->Enter(context.tenant, kCostOfACall + BytesOf(request),
-                                            context.deadline, context.priority,
-                                            context.cancelled));
+                                            context.deadline, context.priority, context.cancelled));
   pass.emplace(std::move(entered));
   return pass;
 }

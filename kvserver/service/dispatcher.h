@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Dispatcher: the server end of every transport. It checks the tenant and the deadline, finds the
-// method, lets the call in through the door of its lane, parses the control bytes, calls the
+// method, lets the call in through its door, parses the control bytes, calls the
 // adapter and serializes its reply. Adapters turn one wire message into one call of the domain and
 // back; they hold no logic of their own.
 //
 // A method answers whole (Add) or in parts (AddStreaming). A whole reply is sent when the call has
-// left its lane, and it steps out of it for each part: a slow client takes no place there.
+// given back its place, and it steps out of that for each part: a slow client takes none.
 // Thread-safety: Add before the first Handle; then all methods may be called concurrently.
 #ifndef QUIRE_KVSERVER_SERVICE_DISPATCHER_H_
 #define QUIRE_KVSERVER_SERVICE_DISPATCHER_H_

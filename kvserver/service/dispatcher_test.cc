@@ -5,7 +5,7 @@
 
 #include "common/base/random.h"
 #include "common/transport/part_collector.h"
-#include "kvserver/service/lane.h"
+#include "kvserver/service/door.h"
 #include "kvserver/service/testing/service_fixture.h"
 #include "kvserver/session/testing/fake_page_store.h"
 #include "quire/v1/data_plane.pb.h"
@@ -41,10 +41,10 @@ TEST_F(DispatcherTest, EveryMethodThatIsSaidToReadExists) {
   const std::set<std::string_view> known(methods.begin(), methods.end());
   for (const std::string_view method : kReadingMethods)
     EXPECT_TRUE(known.contains(method)) << method;
-  EXPECT_EQ(LaneOf("quire.v1.Admin/Stats"), Lane::kControl);
-  EXPECT_EQ(LaneOf("quire.v1.DataPlane/RemoveLanding"), Lane::kControl);
-  EXPECT_EQ(LaneOf("quire.v1.Store/Fetch"), Lane::kRead);
-  EXPECT_EQ(LaneOf("quire.v1.Store/PutSegment"), Lane::kWrite);
+  EXPECT_EQ(DoorOf("quire.v1.Admin/Stats"), Door::kControl);
+  EXPECT_EQ(DoorOf("quire.v1.DataPlane/RemoveLanding"), Door::kControl);
+  EXPECT_EQ(DoorOf("quire.v1.Store/Fetch"), Door::kRead);
+  EXPECT_EQ(DoorOf("quire.v1.Store/PutSegment"), Door::kWrite);
 }
 
 TEST_F(DispatcherTest, CallsAreCountedByMethodAndErrorsByCode) {
@@ -118,7 +118,7 @@ class StreamingMethodTest : public ::testing::Test {
  protected:
   using Parts = PartWriter<v1::DocumentName>;
   static constexpr char kMethod[] = "quire.v1.Test/Do";
-  static constexpr char kRunning[] = "admission_running{lane=\"write\"}";
+  static constexpr char kRunning[] = "admission_running{door=\"write\"}";
 
   static v1::DocumentName Named(const std::string& name) {
     v1::DocumentName message;
@@ -145,7 +145,7 @@ class StreamingMethodTest : public ::testing::Test {
 
   quire::testing::FakeClock clock_;
   FakePageStore store_;
-  Admission door_{{.lane = "write"}};
+  Admission door_{{.door = "write"}};
   Dispatcher dispatcher_{{.store = &store_, .reads = &door_, .writes = &door_, .clock = &clock_}};
 };
 

@@ -5,16 +5,6 @@
 
 namespace quire::kvserver {
 
-size_t FairQueue::Tenant::size() const {
-  size_t sum = 0;
-  for (const auto& queue : calls) sum += queue.size();
-  return sum;
-}
-
-std::deque<FairQueue::Entry>& FairQueue::Tenant::MostUrgent() {
-  return *std::find_if(calls.rbegin(), calls.rend(), [](const auto& q) { return !q.empty(); });
-}
-
 int64_t FairQueue::Clamped(uint64_t cost) const {
   return static_cast<int64_t>(
       std::clamp<uint64_t>(cost, 1, static_cast<uint64_t>(options_.max_cost)));
@@ -27,7 +17,7 @@ FairQueue::Tenant& FairQueue::Of(std::string_view tenant) {
 
 size_t FairQueue::size(std::string_view tenant) const {
   const auto it = tenants_.find(tenant);
-  return it == tenants_.end() ? 0 : it->second.size();
+  return it == tenants_.end() ? 0 : it->second.calls.size();
 }
 
 bool FairQueue::HasRoom(std::string_view tenant) const {
@@ -36,8 +26,8 @@ bool FairQueue::HasRoom(std::string_view tenant) const {
 
 void FairQueue::Push(std::string_view tenant, Ticket ticket, uint64_t cost, Priority priority) {
   Tenant& queue = Of(tenant);
-  if (queue.size() == 0) round_.push_back(&queue);
-  queue.calls[static_cast<size_t>(priority)].push_back({ticket, Clamped(cost)});
+  if (queue.calls.empty()) round_.push_back(&queue);
+  queue.calls.Push({ticket, Clamped(cost)}, priority);
   ++size_;
 }
 
@@ -47,16 +37,10 @@ std::optional<FairQueue::Ticket> FairQueue::Pop() {
     Tenant& queue = *round_.front();
     if (!queue.granted) queue.credit += options_.quantum;
     queue.granted = true;
-    std::deque<Entry>& calls = queue.MostUrgent();
-    if (calls.front().cost <= queue.credit) {
-      const Entry next = calls.front();
-      calls.pop_front();
+    if (queue.calls.Next().cost <= queue.credit) {
+      const Entry next = queue.calls.Pop();
       queue.credit -= next.cost;
-      --size_;
-      if (queue.size() == 0) {
-        round_.pop_front();
-        EndTurn(queue);
-      }
+      OnGone(queue);
       return next.ticket;
     }
     queue.granted = false;
@@ -65,22 +49,26 @@ std::optional<FairQueue::Ticket> FairQueue::Pop() {
   return std::nullopt;
 }
 
-void FairQueue::EndTurn(Tenant& tenant) {
+void FairQueue::OnGone(Tenant& tenant) {
+  --size_;
+  if (!tenant.calls.empty()) return;
+  round_.remove(&tenant);
   tenant.granted = false;
   tenant.credit = std::min<int64_t>(tenant.credit, 0);
 }
 
 void FairQueue::Remove(std::string_view tenant, Ticket ticket) {
   Tenant& queue = Of(tenant);
-  size_t gone = 0;
-  for (std::deque<Entry>& calls : queue.calls) {
-    gone += std::erase_if(calls, [&](const Entry& e) { return e.ticket == ticket; });
-  }
-  size_ -= gone;
-  if (gone > 0 && queue.size() == 0) {
-    round_.remove(&queue);
-    EndTurn(queue);
-  }
+  queue.calls.Erase({.ticket = ticket});
+  OnGone(queue);
+}
+
+std::optional<FairQueue::Ticket> FairQueue::Displace(std::string_view tenant, Priority priority) {
+  Tenant& queue = Of(tenant);
+  const auto displaced = queue.calls.PopLessUrgent(priority);
+  if (!displaced) return std::nullopt;
+  OnGone(queue);
+  return displaced->ticket;
 }
 
 void FairQueue::Charge(std::string_view tenant, uint64_t cost) {

@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FairQueue: who is next among the waiting calls of several tenants, by deficit round robin. Each
-// round gives every tenant that waits the same quantum of cost to spend on its calls, the most
-// urgent first and the oldest of those; what a call turned out to cost beyond its estimate is owed
-// and taken off the next rounds. So tenants that wait share the server evenly by cost, however many
-// calls each of them sends and however urgent it says they are, and a call waits for a bounded
-// number of rounds and for the more urgent calls of its own tenant.
+// round gives every tenant that waits the same quantum of cost to spend on its calls, the urgent
+// ones first (urgent_queue.h: none of them waits for ever); what a call turned out to cost beyond
+// its estimate is owed and taken off the next rounds. So tenants that wait share the server evenly
+// by cost, however many calls each of them sends and however urgent it says they are, and a call
+// waits for a bounded number of rounds and for the more urgent calls of its own tenant.
 //
 // A pure policy: no threads, no clock. Thread-safety: none; Admission holds its mutex.
 #ifndef QUIRE_KVSERVER_SERVICE_FAIR_QUEUE_H_
 #define QUIRE_KVSERVER_SERVICE_FAIR_QUEUE_H_
 
-#include <array>
 #include <cstdint>
-#include <deque>
 #include <list>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "common/transport/transport.h"
+#include "common/base/urgent_queue.h"
 
 namespace quire::kvserver {
 
@@ -44,6 +42,9 @@ class FairQueue {
   std::optional<Ticket> Pop();
   /// A call gave up. REQUIRES: it waits.
   void Remove(std::string_view tenant, Ticket ticket);
+  /// The tenant's call that would be served last does not wait any more; nullopt when none is less
+  /// urgent than `priority`.
+  std::optional<Ticket> Displace(std::string_view tenant, Priority priority);
   /// A call of `tenant` cost that much more than was said. Only counts while calls wait: what
   /// nobody else wanted is nobody's debt.
   void Charge(std::string_view tenant, uint64_t cost);
@@ -54,25 +55,22 @@ class FairQueue {
   size_t tenants() const { return round_.size(); }
 
  private:
-  static constexpr size_t kNumPriorities = static_cast<size_t>(Priority::kCorrection) + 1;
   struct Entry {
     Ticket ticket;
-    int64_t cost;
+    int64_t cost = 0;
+    bool operator==(const Entry& other) const { return ticket == other.ticket; }
   };
   struct Tenant {
-    size_t size() const;
-    /// REQUIRES: size() > 0.
-    std::deque<Entry>& MostUrgent();
-
-    std::array<std::deque<Entry>, kNumPriorities> calls;  ///< By Priority.
+    UrgentQueue<Entry> calls;
     int64_t credit = 0;    ///< Left of its quanta; negative when it owes.
     bool granted = false;  ///< It has this round's quantum.
   };
 
   int64_t Clamped(uint64_t cost) const;
   Tenant& Of(std::string_view tenant);
-  /// Its last call has gone: unused credit is not saved up.
-  static void EndTurn(Tenant& tenant);
+  /// A call of the tenant has gone. After its last one it takes no turns, and credit that it has
+  /// not used is not saved up.
+  void OnGone(Tenant& tenant);
 
   const Options options_;
   std::map<std::string, Tenant, std::less<>> tenants_;  ///< Configured ones, so it is bounded.

@@ -117,6 +117,21 @@ TEST(FairQueueTest, UrgentCallsOfATenantGoBeforeItsOthers) {
   EXPECT_EQ(queue.Pop(), std::nullopt);
 }
 
+TEST(FairQueueTest, AnUrgentCallTakesThePlaceOfTheTenantsLastPrefetch) {
+  FairQueue queue({.max_per_tenant = 2});
+  queue.Push("a", 1, 10, Priority::kPrefetch);
+  queue.Push("a", 2, 10, Priority::kPrefetch);
+  queue.Push("b", 3, 10, Priority::kPrefetch);
+  EXPECT_EQ(queue.Displace("a", Priority::kPrefetch), std::nullopt);
+  EXPECT_EQ(queue.Displace("a", Priority::kNormal), 2u);
+  EXPECT_TRUE(queue.HasRoom("a"));
+  EXPECT_EQ(queue.Displace("a", Priority::kNormal), 1u);
+  EXPECT_EQ(queue.tenants(), 1u);
+  EXPECT_EQ(queue.Displace("a", Priority::kCorrection), std::nullopt);
+  EXPECT_EQ(queue.Pop(), 3u);
+  EXPECT_EQ(queue.size(), 0u);
+}
+
 TEST(FairQueueTest, UrgencyTakesNothingFromOtherTenants) {
   FairQueue queue({.max_per_tenant = 1000, .quantum = 100});
   for (FairQueue::Ticket t = 0; t < 200; ++t) {

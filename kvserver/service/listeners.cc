@@ -47,6 +47,10 @@ StatusOr<std::unique_ptr<PipeListener>> ListenShm(const ListenerContext& context
   options.max_frame_bytes = context.server_options.max_message_bytes + kMaxFrameHeadBytes;
   // A client that maps the arena sees all of it.
   options.share_memory = context.server_options.tenants.size() == 1;
+  options.max_connections = context.server_options.max_connections;
+  options.stall_timeout = std::chrono::seconds(context.server_options.stall_seconds);
+  options.max_lease = std::chrono::seconds(context.server_options.lease_seconds);
+  options.same_user_only = !context.options.shm_any_user;
   if (const auto memory = context.server.shared_memory()) options.memory.push_back(*memory);
   return ShmListener::Listen(options, std::move(accept));
 }

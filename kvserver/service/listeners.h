@@ -24,7 +24,8 @@ class Server;
 struct ListenerOptions {
   /// "grpc", "shm", "ucx". Empty: all that are built and can listen here.
   std::vector<std::string> transports = {};
-  std::string shm_socket = {};             ///< A path; empty: DefaultShmSocket.
+  std::string shm_socket = {};  ///< A path; empty: DefaultShmSocket.
+  bool shm_any_user = false;    ///< Or only processes of the server's own user, and root.
   std::string ucx_listen = "127.0.0.1:0";  ///< "host:port"; port 0 takes a free one.
   /// UCX: write into the slots of workers, which have to trust the server that much.
   bool ucx_direct_landings = false;

@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -30,6 +31,12 @@ std::string RowOf(const PrometheusFamily& family) {
   return "| `" + family.name + "` | " + family.type + " | " + list + " | " + family.help + " |";
 }
 
+class NoListener final : public PipeListener {
+ public:
+  std::string_view kind() const override { return "none"; }
+  std::string address() const override { return ""; }
+};
+
 class MetricsDocTest : public ServiceFixture {};
 
 TEST_F(MetricsDocTest, ThePageListsEveryMetricAsItIs) {
@@ -42,6 +49,7 @@ TEST_F(MetricsDocTest, ThePageListsEveryMetricAsItIs) {
                                     }())
                   .ok());
   // A connection of each kind that has been there has a series: one in this process will do.
+  server_->data_plane().Add(std::make_unique<NoListener>());
   InprocPair pipes = MakeInprocPair({});
   server_->data_plane().accept()(std::move(pipes.server));
   PrometheusText text;

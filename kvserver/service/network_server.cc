@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/service/network_server.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "kvserver/service/data_plane.h"
@@ -31,8 +32,9 @@ StatusOr<std::unique_ptr<NetworkServer>> NetworkServer::Start(Server& server,
 NetworkServer::~NetworkServer() { Shutdown(Duration::zero()); }
 
 void NetworkServer::Shutdown(Duration grace) {
-  server_.data_plane().Shutdown();
-  grpc_->Shutdown(grace);
+  const TimePoint limit = SystemClock().Now() + grace;
+  server_.data_plane().Shutdown(grace);
+  grpc_->Shutdown(std::max(limit - SystemClock().Now(), Duration::zero()));
 }
 
 }  // namespace quire::kvserver

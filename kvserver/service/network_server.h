@@ -39,8 +39,8 @@ class NetworkServer {
   int port() const { return grpc_->port(); }  ///< 0 for a Unix socket.
   const std::vector<LeftOut>& left_out() const { return left_out_; }
 
-  /// Ends data connections at once (what comes over them may be asked for again), and gRPC as
-  /// GrpcServer::Shutdown does. Idempotent.
+  /// Takes no more data connections and no calls over them, and waits up to `grace` for those that
+  /// run; then ends them, and gRPC as GrpcServer::Shutdown does in what is left of it. Idempotent.
   void Shutdown(Duration grace);
 
  private:

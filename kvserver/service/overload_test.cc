@@ -38,8 +38,8 @@ TEST(CallLimitsTest, SomePlacesToReadAreLeftWhateverTheSsdDoes) {
     for (const size_t tenants : {1, 5}) {
       options.tenants.assign(tenants, "t");
       const IoGate::Options gate = SsdGateOf(options);
-      const uint32_t reads = AdmissionOf(options, Lane::kRead).max_running;
-      const uint32_t writes = AdmissionOf(options, Lane::kWrite).max_running;
+      const uint32_t reads = AdmissionOf(options, Door::kRead).max_running;
+      const uint32_t writes = AdmissionOf(options, Door::kWrite).max_running;
       EXPECT_EQ(reads + writes, calls);
       EXPECT_GE(writes, 1u);
       EXPECT_GE(gate.max_inside_per_tenant, 1u);
@@ -80,9 +80,10 @@ class OverloadTest : public ::testing::Test {
   }
 
   Status Call(const std::string& tenant, const std::string& method, const CallMessage& request,
-              CallMessage* reply) {
-    return transport_->Call("quire.v1." + method, request, reply,
-                            {.tenant = tenant, .timeout = std::chrono::minutes(5)});
+              CallMessage* reply, Priority priority = Priority::kNormal) {
+    return transport_->Call(
+        "quire.v1." + method, request, reply,
+        {.tenant = tenant, .timeout = std::chrono::minutes(5), .priority = priority});
   }
   /// Puts a segment that `seed` alone decides; its key.
   Status Put(const std::string& tenant, TokenId seed, std::string* key) {
@@ -99,12 +100,13 @@ class OverloadTest : public ::testing::Test {
     *key = reply.key();
     return OkStatus();
   }
-  Status FetchOne(const std::string& tenant, const std::string& key) {
+  Status FetchOne(const std::string& tenant, const std::string& key,
+                  Priority priority = Priority::kNormal) {
     v1::FetchRequest request;
     request.mutable_context()->set_chain_tip(key);
     request.add_ranges()->add_pages(0);
     CallMessage answer;
-    return Call(tenant, "Store/Fetch", {request.SerializeAsString(), {}}, &answer);
+    return Call(tenant, "Store/Fetch", {request.SerializeAsString(), {}}, &answer, priority);
   }
   uint64_t Value(const std::string& name) { return MetricValuesOf(*server_).at(name); }
 
@@ -126,7 +128,7 @@ TEST_F(OverloadTest, ADeviceThatHangsKeepsNobodyFromDram) {
     ASSERT_EQ(Put(tenant, 2, &hot[tenant]), OkStatus());
 
   const uint64_t readers = SsdGateOf(options_).max_inside;
-  const uint64_t writers = AdmissionOf(options_, Lane::kWrite).max_running;
+  const uint64_t writers = AdmissionOf(options_, Door::kWrite).max_running;
   for (uint64_t i = 0; i < readers; ++i) engine_.Inject(Kind::kRead, IoFault::kPause);
   for (uint64_t i = 0; i < writers; ++i) engine_.Inject(Kind::kWrite, IoFault::kPause);
   std::vector<std::thread> callers;
@@ -163,7 +165,7 @@ TEST_F(OverloadTest, ADeviceThatHangsKeepsNobodyFromDram) {
   EXPECT_EQ(Value("ssd_gate_inside"), readers);
   EXPECT_LE(Value("ssd_gate_waiting"), SsdGateOf(options_).max_waiting);
   for (const std::string& tenant : options_.tenants) {
-    EXPECT_LE(Value("admission_queued{lane=\"write\",tenant=\"" + tenant + "\"}"),
+    EXPECT_LE(Value("admission_queued{door=\"write\",tenant=\"" + tenant + "\"}"),
               options_.max_queued_calls_per_tenant);
   }
   EXPECT_EQ(finished, 0);
@@ -171,7 +173,33 @@ TEST_F(OverloadTest, ADeviceThatHangsKeepsNobodyFromDram) {
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(finished, kCallers);
   EXPECT_EQ(Value("ssd_gate_inside"), 0u);
-  EXPECT_EQ(Value("admission_running{lane=\"write\"}"), 0u);
+  EXPECT_EQ(Value("admission_running{door=\"write\"}"), 0u);
+}
+
+TEST_F(OverloadTest, ACorrectionComesToTheSsdBeforeAPrefetch) {
+  std::string cold;
+  ASSERT_EQ(Put("default", 1, &cold), OkStatus());
+  Open();
+  const IoGate::Options gate = SsdGateOf(options_);
+  ASSERT_EQ(gate.max_waiting_per_tenant, 1u);
+  for (uint64_t i = 0; i < gate.max_inside_per_tenant; ++i) {
+    engine_.Inject(Kind::kRead, IoFault::kPause);
+  }
+  std::vector<std::thread> callers;
+  for (uint64_t i = 0; i < gate.max_inside_per_tenant; ++i) {
+    callers.emplace_back([&] { EXPECT_EQ(FetchOne("default", cold), OkStatus()); });
+  }
+  engine_.AwaitPaused(gate.max_inside_per_tenant);
+  std::thread prefetch([&] {
+    const Status refused = FetchOne("default", cold, Priority::kPrefetch);
+    EXPECT_TRUE(RetryAfter(refused)) << refused;
+  });
+  while (Value("ssd_gate_waiting") != 1) std::this_thread::yield();
+  callers.emplace_back(
+      [&] { EXPECT_EQ(FetchOne("default", cold, Priority::kCorrection), OkStatus()); });
+  prefetch.join();  // The device still hangs: only the correction can have ended it.
+  engine_.Resume();
+  for (std::thread& caller : callers) caller.join();
 }
 
 }  // namespace

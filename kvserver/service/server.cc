@@ -91,7 +91,10 @@ DataPlane::Options DataPlaneOptions(const ServerOptions& options, CallHandler* h
   return {.handler = handler,
           .clock = clock,
           .frames = {.max_message_bytes = options.max_message_bytes,
-                     .max_threads = static_cast<uint32_t>(threads)}};
+                     .max_threads = static_cast<uint32_t>(threads),
+                     .max_connections = options.max_connections,
+                     .max_connections_per_tenant = options.max_connections_per_tenant,
+                     .stall_timeout = std::chrono::seconds(options.stall_seconds)}};
 }
 
 }  // namespace
@@ -106,8 +109,8 @@ struct Server::Parts {
         resolver(store.get(), registry.get(), &contexts),
         digest_threads({.threads = kDigestThreads}),
         sessions(SessionOptions(options, store.get(), &resolver, &digest_threads, clock)),
-        reads(AdmissionOf(options, Lane::kRead)),
-        writes(AdmissionOf(options, Lane::kWrite)),
+        reads(AdmissionOf(options, Door::kRead)),
+        writes(AdmissionOf(options, Door::kWrite)),
         dispatcher({.store = store.get(), .reads = &reads, .writes = &writes, .clock = clock}),
         data_plane(DataPlaneOptions(options, &dispatcher, clock)),
         clock(clock),

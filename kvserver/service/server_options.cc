@@ -63,6 +63,11 @@ Status ServerOptions::Validate() const {
   QUIRE_RETURN_IF_ERROR(CheckRange("--max-concurrent-calls", max_concurrent_calls, 16, 4096));
   QUIRE_RETURN_IF_ERROR(
       CheckRange("--max-queued-calls-per-tenant", max_queued_calls_per_tenant, 1, 4096));
+  QUIRE_RETURN_IF_ERROR(CheckRange("--max-connections", max_connections, 1, 100000));
+  QUIRE_RETURN_IF_ERROR(
+      CheckRange("--max-connections-per-tenant", max_connections_per_tenant, 1, 100000));
+  QUIRE_RETURN_IF_ERROR(CheckRange("--stall-seconds", stall_seconds, 1, 3600));
+  QUIRE_RETURN_IF_ERROR(CheckRange("--lease-seconds", lease_seconds, 1, 24 * 3600));
   return CheckRange("--idle-seconds", idle_seconds, 1, 30 * 24 * 3600);
 }
 

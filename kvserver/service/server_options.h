@@ -53,6 +53,11 @@ struct ServerOptions {
   uint32_t max_queued_calls_per_tenant =
       32;  ///< That wait to read, and as many that wait to write.
 
+  uint32_t max_connections = 1024;           ///< Data connections.
+  uint32_t max_connections_per_tenant = 64;  ///< Of those.
+  uint32_t stall_seconds = 10;  ///< How long a client may take nothing of what it asked for.
+  uint32_t lease_seconds = 60;  ///< How long it may hold what shared memory lends it.
+
   Clock* clock = nullptr;  ///< SystemClock() when null.
 
   /// Calls that can be in the server at once, running or waiting.

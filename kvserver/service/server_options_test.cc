@@ -47,6 +47,11 @@ TEST(ServerOptionsTest, EveryOptionOutOfRangeIsNamed) {
   expect("--max-concurrent-calls", [](ServerOptions& o) { o.max_concurrent_calls = 15; });
   expect("--max-queued-calls-per-tenant",
          [](ServerOptions& o) { o.max_queued_calls_per_tenant = 0; });
+  expect("--max-connections is 0", [](ServerOptions& o) { o.max_connections = 0; });
+  expect("--max-connections-per-tenant",
+         [](ServerOptions& o) { o.max_connections_per_tenant = 0; });
+  expect("--stall-seconds", [](ServerOptions& o) { o.stall_seconds = 0; });
+  expect("--lease-seconds", [](ServerOptions& o) { o.lease_seconds = 0; });
   expect("--idle-seconds", [](ServerOptions& o) { o.idle_seconds = 0; });
   expect("--tenant-digest-bytes",
          [](ServerOptions& o) { o.tenant_digest_bytes = o.digest_bytes + 1; });

@@ -58,8 +58,9 @@ class PartSink final : public RecallSink {
 Status Recall(SessionManager& sessions, const Call& call, const v1::RecallRequest& request,
               PartWriter<v1::RecallReply>& parts) {
   QUIRE_ASSIGN_OR_RETURN(const auto session, sessions.Find(call.tenant, request.session_id()));
-  QUIRE_ASSIGN_OR_RETURN(const RecallArgs args,
+  QUIRE_ASSIGN_OR_RETURN(RecallArgs args,
                          RecallArgsFromProto(request, session->shape(), session->num_sequences()));
+  args.priority = call.context.priority;
   const ReplyShape shape{.max_parts = call.context.max_parts,
                          .part_bytes = call.context.part_bytes,
                          .deadline = call.context.deadline};

@@ -126,8 +126,9 @@ class StoreAdapters {
   Status Fetch(const Call& call, const v1::FetchRequest& request, v1::FetchReply* reply) const {
     QUIRE_ASSIGN_OR_RETURN(const ContextViewPtr view, Resolve(call, request.context()));
     QUIRE_ASSIGN_OR_RETURN(const std::vector<UnitRange> ranges, RangesFromProto(request, *view));
-    QUIRE_ASSIGN_OR_RETURN(const auto units, FetchRanges(*deps_.store, call.tenant, view, ranges,
-                                                         deps_.max_reply_bytes));
+    const Caller caller(call.tenant, call.context.priority);
+    QUIRE_ASSIGN_OR_RETURN(const auto units,
+                           FetchRanges(*deps_.store, caller, view, ranges, deps_.max_reply_bytes));
     reply->set_num_units(units.size());
     AppendUnits(units, reply->mutable_unit_crc32c(), call.reply_payload);
     return OkStatus();

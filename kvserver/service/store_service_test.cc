@@ -344,7 +344,7 @@ class CodecOfPutsTest : public StoreServiceTest {
       DocumentRegistry::Open(&store_, &store_.metadata(), &clock_, *CodecByName("fp8")).value();
   ContextTable contexts_{{.store = &store_, .ops = &kernels::CpuReference(), .clock = &clock_}};
   ContextResolver resolver_{&store_, registry_.get(), &contexts_};
-  Admission door_{{.lane = "any"}};
+  Admission door_{{.door = "any"}};
   Dispatcher dispatcher_{{.store = &store_, .reads = &door_, .writes = &door_, .clock = &clock_}};
 };
 

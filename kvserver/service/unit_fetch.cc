@@ -7,7 +7,7 @@
 
 namespace quire::kvserver {
 
-StatusOr<std::vector<UnitBytes>> FetchRanges(PageStore& store, std::string_view tenant,
+StatusOr<std::vector<UnitBytes>> FetchRanges(PageStore& store, const Caller& caller,
                                              const ContextViewPtr& view,
                                              std::span<const UnitRange> ranges,
                                              uint64_t max_bytes) {
@@ -34,7 +34,7 @@ StatusOr<std::vector<UnitBytes>> FetchRanges(PageStore& store, std::string_view 
     }
   }
   std::vector<UnitBytes> units;
-  QUIRE_RETURN_IF_ERROR(ReadUnits(store, tenant, view, refs, &units));
+  QUIRE_RETURN_IF_ERROR(ReadUnits(store, caller, view, refs, &units));
   return units;
 }
 

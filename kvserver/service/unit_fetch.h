@@ -27,8 +27,7 @@ struct UnitRange {
 
 /// Reads the units of `ranges`, which are inside the view, in order. RESOURCE_EXHAUSTED when they
 /// take more than `max_bytes`.
-[[nodiscard]] StatusOr<std::vector<UnitBytes>> FetchRanges(PageStore& store,
-                                                           std::string_view tenant,
+[[nodiscard]] StatusOr<std::vector<UnitBytes>> FetchRanges(PageStore& store, const Caller& caller,
                                                            const ContextViewPtr& view,
                                                            std::span<const UnitRange> ranges,
                                                            uint64_t max_bytes);

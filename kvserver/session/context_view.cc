@@ -61,7 +61,7 @@ ContextViewPtr ViewOfChain(const ChainPtr& chain) {
   return view;
 }
 
-Status ReadUnits(PageStore& store, std::string_view tenant, const ContextViewPtr& view,
+Status ReadUnits(PageStore& store, const Caller& caller, const ContextViewPtr& view,
                  std::span<const UnitRef> units, std::vector<UnitBytes>* out) {
   const uint32_t g = view->spec->segment_pages;
   const uint32_t tail_first_page = view->tail_first_page();
@@ -73,7 +73,7 @@ Status ReadUnits(PageStore& store, std::string_view tenant, const ContextViewPtr
         {(*view->keys)[ref.page / g], ref.layer, UnitIndex(*view->spec, ref.page % g, ref.head)});
   }
   std::vector<UnitBytes> read;
-  if (!stored.empty()) QUIRE_RETURN_IF_ERROR(store.ReadUnits(tenant, stored, &read));
+  if (!stored.empty()) QUIRE_RETURN_IF_ERROR(store.ReadUnits(caller, stored, &read));
   if (stored.size() == units.size()) {
     *out = std::move(read);
     return OkStatus();
@@ -88,14 +88,13 @@ Status ReadUnits(PageStore& store, std::string_view tenant, const ContextViewPtr
   return OkStatus();
 }
 
-StatusOr<DigestBlocks> ReadDigests(PageStore& store, std::string_view tenant,
-                                   const ContextView& view, const DigestRange& range,
-                                   const ResidentDigests* resident) {
+StatusOr<DigestBlocks> ReadDigests(PageStore& store, const Caller& caller, const ContextView& view,
+                                   const DigestRange& range, const ResidentDigests* resident) {
   DigestRange stored = range;
   stored.end_page = std::min(range.end_page, view.tail_first_page());
   const bool held = resident != nullptr && resident->num_pages() >= stored.end_page;
   auto blocks = held ? resident->Blocks(range.layer, stored.first_page, stored.end_page)
-                     : ReadDigestBlocks(store, tenant, *view.spec, *view.keys, stored);
+                     : ReadDigestBlocks(store, caller, *view.spec, *view.keys, stored);
   if (blocks.ok() && range.end_page > view.tail_first_page()) {
     QUIRE_RETURN_IF_ERROR(AppendTailDigests(view, range, &*blocks));
   }

@@ -66,13 +66,12 @@ UnitBytes TailUnitOf(const ContextView& view, const UnitRef& ref);
 
 /// Reads units, wherever they are, verified; `out` has one entry per reference in order and is set
 /// only on OK. References must be inside the view.
-[[nodiscard]] Status ReadUnits(PageStore& store, std::string_view tenant,
-                               const ContextViewPtr& view, std::span<const UnitRef> units,
-                               std::vector<UnitBytes>* out);
+[[nodiscard]] Status ReadUnits(PageStore& store, const Caller& caller, const ContextViewPtr& view,
+                               std::span<const UnitRef> units, std::vector<UnitBytes>* out);
 
 /// Digests of at least the range, which must be inside the view; from `resident` when that holds
 /// them for all stored pages of the range (the same context, layer and kind).
-[[nodiscard]] StatusOr<DigestBlocks> ReadDigests(PageStore& store, std::string_view tenant,
+[[nodiscard]] StatusOr<DigestBlocks> ReadDigests(PageStore& store, const Caller& caller,
                                                  const ContextView& view, const DigestRange& range,
                                                  const ResidentDigests* resident = nullptr);
 

@@ -12,6 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/payload.h"
+#include "common/base/priority.h"
 #include "common/base/status.h"
 #include "common/page/page_lists.h"
 #include "kvserver/select/page_query.h"
@@ -45,8 +46,9 @@ struct LayerWant {
 struct RecallArgs {
   uint64_t epoch = 0;
   uint64_t exchange = 0;
-  std::vector<LayerWant> wants = {};  ///< Each lane at most once.
-  bool place = false;                 ///< Name the place of every unit in the landing.
+  std::vector<LayerWant> wants = {};      ///< Each lane at most once.
+  bool place = false;                     ///< Name the place of every unit in the landing.
+  Priority priority = Priority::kNormal;  ///< Among the tenant's calls that wait for the SSD.
 };
 
 /// What was placed in one lane.

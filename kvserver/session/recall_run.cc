@@ -157,11 +157,11 @@ StatusOr<DigestBlocks> RecallRun::DigestsOf(const MemberView& member, const Dige
   const uint64_t frees = parts_.residency->frees();
   if (grown && digests.refused_at != frees) {
     const HoldArgs hold{*member.view->keys, std::span(&range.layer, 1), range.kind};
-    QUIRE_ASSIGN_OR_RETURN(digests.held, parts_.residency->Hold(shape_.tenant, shape_.spec, hold));
+    QUIRE_ASSIGN_OR_RETURN(digests.held, parts_.residency->Hold(CallerOf(), shape_.spec, hold));
     digests.refused_at.reset();
     if (digests.held == nullptr) digests.refused_at = frees;
   }
-  return ReadDigests(*parts_.store, shape_.tenant, *member.view, range, digests.held.get());
+  return ReadDigests(*parts_.store, CallerOf(), *member.view, range, digests.held.get());
 }
 
 void RecallRun::AddToPart(const RecallTarget& target, uint32_t index) {
@@ -188,7 +188,7 @@ uint64_t RecallRun::CostOf(const LanePlacement& lane) const {
 }
 
 Status RecallRun::WritePart() {
-  QUIRE_RETURN_IF_ERROR(scratch_.gather.Read(*parts_.store, shape_.tenant));
+  QUIRE_RETURN_IF_ERROR(scratch_.gather.Read(*parts_.store, CallerOf()));
   const std::span<LanePlacement> lanes = std::span(scratch_.part).first(in_part_);
   RecallPart part{.lanes = lanes, .payload = {}, .places = {}};
   std::span<UnitBytes> units = scratch_.gather.units();

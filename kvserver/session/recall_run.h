@@ -110,6 +110,7 @@ class RecallRun {
   std::span<const MemberView> MembersOf(const RecallTarget& target) const {
     return std::span(scratch_.members).subspan(target.first_member, target.num_members);
   }
+  Caller CallerOf() const { return {shape_.tenant, args_.priority}; }
   /// Bytes that a lane takes of a part's bound.
   uint64_t CostOf(const LanePlacement& lane) const;
   bool MayCut() const { return parts_written_ + 1 < reply_.max_parts; }

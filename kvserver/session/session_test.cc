@@ -311,6 +311,18 @@ TEST_F(SessionTest, EveryKindOfDigestSelectsAtTheServerAsAtTheWorker) {
             StatusCode::kInvalidArgument);
 }
 
+TEST_F(SessionTest, TheStoreIsToldHowUrgentARecallIs) {
+  const auto session = SessionOver(SealedWith(8)->chain_tip(), 4);
+  RecallArgs args{1, 1, {Want(0, {{0}, {1}})}};
+  args.priority = Priority::kCorrection;
+  (void)Answer(*session, args);
+  EXPECT_EQ(store_.last_priority(), Priority::kCorrection);
+  args = {1, 2, {Query(1, 1, {{.first_page = 0, .end_page = 8}}, 2)}};
+  args.priority = Priority::kPrefetch;
+  (void)Answer(*session, args);
+  EXPECT_EQ(store_.last_priority(), Priority::kPrefetch);
+}
+
 TEST_F(SessionTest, AQueryForAllCandidatesNeedsNoDigests) {
   const auto session = SessionOver(SealedWith(4)->chain_tip(), 4);
   const CollectingSink sink =

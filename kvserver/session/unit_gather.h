@@ -26,7 +26,7 @@ class UnitGather {
   void Add(std::span<const MemberView> members, uint32_t layer, uint32_t head,
            std::span<const uint32_t> pages);
   /// Reads what was added, verified. Errors are the store's; nothing is read then.
-  [[nodiscard]] Status Read(PageStore& store, std::string_view tenant);
+  [[nodiscard]] Status Read(PageStore& store, const Caller& caller);
   /// Memory that is kept.
   size_t capacity_bytes() const {
     return stored_.capacity() * sizeof(UnitAddress) + units_.capacity() * sizeof(UnitBytes);

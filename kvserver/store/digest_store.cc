@@ -93,13 +93,14 @@ void DigestStore::Forget(const SegmentKey& key, const SegmentRecord& record) {
   }
 }
 
-StatusOr<DigestBytes> DigestStore::Read(const ExtentId& id, const SegmentRecord& record) {
+StatusOr<DigestBytes> DigestStore::Read(const ExtentId& id, const SegmentRecord& record,
+                                        Priority priority) {
   const DigestId digest_id{id, DigestKind::kMinMax};
   if (auto cached = cache_.Find(digest_id)) {
     hits_.Add();
     return *std::move(cached);
   }
-  QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass, gate_->Enter(record.tenant));
+  QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass, gate_->Enter(record.tenant, priority));
   const uint64_t epoch = cache_.epoch();
   const StatusOr<std::string> value = database_->Get(Table::kDigests, DigestKey(digest_id));
   QUIRE_RETURN_IF_ERROR(

@@ -53,7 +53,8 @@ class DigestStore {
 
   /// Minima and maxima. NOT_FOUND when the segment has none, DATA_LOSS when they fail their
   /// checksum, RESOURCE_EXHAUSTED of the gate.
-  StatusOr<DigestBytes> Read(const ExtentId& id, const SegmentRecord& record);
+  StatusOr<DigestBytes> Read(const ExtentId& id, const SegmentRecord& record,
+                             Priority priority = Priority::kNormal);
 
   /// Derived digests that were kept; null when there are none of the units that `record` describes.
   /// RESOURCE_EXHAUSTED of the gate.

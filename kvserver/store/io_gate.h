@@ -2,10 +2,12 @@
 //
 // IoGate: what keeps a slow SSD from taking every thread of the server. A call that has to read
 // from the SSD enters the gate first; calls that DRAM answers never come near it. A few calls are
-// inside, a few more wait in order of arrival, each tenant has at most its share of both, and
-// whoever finds no place is refused at once. As long as the places of the gate are fewer than the
-// calls that the server runs, some are left for calls that need no SSD, also while the device
-// hangs.
+// inside, a few more wait, each tenant has at most its share of both, and whoever finds no place is
+// refused at once. Tenants come in in the order in which their calls arrived; which of its own
+// calls goes is decided by their urgency, and none is overtaken for ever (urgent_queue.h). Where
+// all places to wait are taken, an urgent call takes that of the tenant's least urgent one, which
+// is refused instead. As long as the places of the gate are fewer than the calls that the server
+// runs, some are left for calls that need no SSD, also while the device hangs.
 //
 // Thread-safety: all methods may be called concurrently. No lock is held while a call is inside.
 // Errors: RESOURCE_EXHAUSTED with a retry hint.
@@ -22,7 +24,9 @@
 #include "common/base/clock.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
+#include "common/base/priority.h"
 #include "common/base/status.h"
+#include "common/base/urgent_queue.h"
 
 namespace quire::kvserver {
 
@@ -41,24 +45,29 @@ class IoGate {
   explicit IoGate(const Options& options) : options_(options) {}
 
   /// A pass, once there is room; it is inside until the pass ends. The gate outlives its passes.
-  [[nodiscard]] StatusOr<Pass> Enter(std::string_view tenant);
+  [[nodiscard]] StatusOr<Pass> Enter(std::string_view tenant,
+                                     Priority priority = Priority::kNormal);
 
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
-  struct Share {
-    uint32_t inside = 0;
-    uint32_t waiting = 0;
-  };
   /// A call in the queue; it lives on its caller's stack.
   struct Waiter {
-    Share* share = nullptr;
     bool admitted = false;
+    bool displaced = false;  ///< A more urgent call has its place.
     CondVar changed;
+  };
+  struct Share {
+    uint32_t inside = 0;
+    UrgentQueue<Waiter*> waiting;
   };
 
   bool HasRoom(const Share& share) const QUIRE_REQUIRES(mutex_);
-  Status Wait(Share& share) QUIRE_REQUIRES(mutex_);
+  Status Wait(Share& share, Priority priority) QUIRE_REQUIRES(mutex_);
+  /// Makes room for a call that waits; why there is none.
+  Status MakeRoom(Share& share, Priority priority) QUIRE_REQUIRES(mutex_);
+  /// A call of the tenant waits no more, without having been let in.
+  void GiveBackTurn(Share& share) QUIRE_REQUIRES(mutex_);
   Status Refused(std::string_view reason) QUIRE_REQUIRES(mutex_);
   void AdmitWaiting() QUIRE_REQUIRES(mutex_);
   void Leave(Share& share);
@@ -67,7 +76,8 @@ class IoGate {
   mutable Mutex mutex_;
   /// Tenants are configured, so this is bounded; shares stay where they are.
   std::map<std::string, Share, std::less<>> shares_ QUIRE_GUARDED_BY(mutex_);
-  std::list<Waiter*> waiting_ QUIRE_GUARDED_BY(mutex_);  ///< In order of arrival.
+  /// Whose turn it is: a tenant once for each of its calls that wait, in order of their arrival.
+  std::list<Share*> turns_ QUIRE_GUARDED_BY(mutex_);
   uint32_t inside_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint64_t refused_ QUIRE_GUARDED_BY(mutex_) = 0;
 };

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/base/retry_hint.h"
 
 namespace quire::kvserver {
@@ -77,6 +79,59 @@ TEST_F(IoGateTest, WhoWaitsForATenantsShareIsPassedByOthers) {
   EXPECT_EQ(MetricValuesOf(gate).at("ssd_gate_waiting"), 1u);
   a.reset();
   second_a.join();
+}
+
+TEST_F(IoGateTest, ACorrectionOvertakesTheTenantsPrefetchesAndNobodyElse) {
+  IoGate gate({.max_inside = 1,
+               .max_waiting = 4,
+               .max_inside_per_tenant = 1,
+               .max_waiting_per_tenant = 4,
+               .max_wait = std::chrono::minutes(5)});
+  auto inside = std::make_optional(gate.Enter("a"));
+  Mutex mutex;
+  std::vector<std::string> order;
+  const auto wait = [&](const char* tenant, Priority priority, const char* name) {
+    return std::thread([&gate, &mutex, &order, tenant, priority, name] {
+      const auto pass = gate.Enter(tenant, priority);
+      EXPECT_TRUE(pass.ok()) << pass.status();
+      MutexLock lock(mutex);
+      order.emplace_back(name);
+    });
+  };
+  std::vector<std::thread> threads;
+  threads.push_back(wait("a", Priority::kPrefetch, "prefetch of a"));
+  AwaitWaiting(gate, 1);
+  threads.push_back(wait("b", Priority::kPrefetch, "prefetch of b"));
+  AwaitWaiting(gate, 2);
+  threads.push_back(wait("a", Priority::kCorrection, "correction of a"));
+  AwaitWaiting(gate, 3);
+  threads.push_back(wait("a", Priority::kNormal, "call of a"));
+  AwaitWaiting(gate, 4);
+  inside.reset();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(order, (std::vector<std::string>{"correction of a", "prefetch of b", "call of a",
+                                             "prefetch of a"}));
+}
+
+TEST_F(IoGateTest, WhereAllPlacesAreTakenACorrectionTakesThatOfAPrefetch) {
+  IoGate gate({.max_inside = 1,
+               .max_waiting = 1,
+               .max_inside_per_tenant = 1,
+               .max_waiting_per_tenant = 1,
+               .max_wait = std::chrono::minutes(5)});
+  auto inside = std::make_optional(gate.Enter("a"));
+  std::thread prefetch([&gate] { ExpectRefused(gate.Enter("a", Priority::kPrefetch)); });
+  AwaitWaiting(gate, 1);
+  ExpectRefused(gate.Enter("a", Priority::kPrefetch));
+  ExpectRefused(gate.Enter("b", Priority::kCorrection));  // Nothing of another tenant's.
+  std::thread correction([&gate] { EXPECT_TRUE(gate.Enter("a", Priority::kCorrection).ok()); });
+  prefetch.join();
+  ExpectRefused(gate.Enter("a", Priority::kCorrection));
+  EXPECT_EQ(MetricValuesOf(gate).at("ssd_gate_waiting"), 1u);
+  inside.reset();
+  correction.join();
+  EXPECT_EQ(MetricValuesOf(gate).at("ssd_gate_inside"), 0u);
+  EXPECT_EQ(MetricValuesOf(gate).at("ssd_gate_waiting"), 0u);
 }
 
 TEST_F(IoGateTest, NobodyWaitsForEver) {

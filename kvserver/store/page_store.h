@@ -27,6 +27,7 @@
 #include "common/page/key.h"
 #include "common/page/kv_spec.h"
 #include "kernels/api/digest.h"
+#include "kvserver/store/caller.h"
 #include "kvserver/store/chain.h"
 #include "kvserver/store/codec/codec.h"
 #include "kvserver/store/io_gate.h"
@@ -126,16 +127,16 @@ class PageStore {
   /// Reads units, verified; `out` has one entry per address in order, or none when it fails. Give
   /// the same vector again and again: then units that are in DRAM are handed out without
   /// allocating.
-  virtual Status ReadUnits(std::string_view tenant, std::span<const UnitAddress> units,
+  virtual Status ReadUnits(const Caller& caller, std::span<const UnitAddress> units,
                            std::vector<UnitBytes>* out) = 0;
   /// Digests of one segment at one layer, from memory when a recent call read them. Puts make those
   /// of minima and maxima; other kinds are computed from the stored units when they are first asked
   /// for, and kept. INVALID_ARGUMENT for a layer or a kind that the segment cannot have.
-  virtual StatusOr<SegmentDigests> ReadDigests(std::string_view tenant, const SegmentKey& key,
+  virtual StatusOr<SegmentDigests> ReadDigests(const Caller& caller, const SegmentKey& key,
                                                uint32_t layer, kernels::DigestKind kind) = 0;
-  StatusOr<SegmentDigests> ReadDigests(std::string_view tenant, const SegmentKey& key,
+  StatusOr<SegmentDigests> ReadDigests(const Caller& caller, const SegmentKey& key,
                                        uint32_t layer) {
-    return ReadDigests(tenant, key, layer, kernels::DigestKind::kMinMax);
+    return ReadDigests(caller, key, layer, kernels::DigestKind::kMinMax);
   }
 
   virtual StatusOr<ChainStat> StatChain(std::string_view tenant, const Chain& chain) = 0;

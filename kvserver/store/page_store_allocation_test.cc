@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "kvserver/store/policy/eviction_factory.h"
-#include "kvserver/store/testing/allocation_count.h"
 #include "kvserver/store/testing/page_store_fixture.h"
+#include "tests/kit/allocation_count.h"
 
 namespace quire::kvserver::testing {
 namespace {
+
+using quire::testing::AllocationsOfThisThread;
 
 class PageStoreAllocationTest : public PageStoreTest,
                                 public ::testing::WithParamInterface<std::string> {

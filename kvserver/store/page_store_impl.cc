@@ -200,17 +200,17 @@ StatusOr<std::vector<TokenId>> PageStoreImpl::Tokens(std::string_view tenant,
   return record->tokens;
 }
 
-Status PageStoreImpl::ReadUnits(std::string_view tenant, std::span<const UnitAddress> units,
+Status PageStoreImpl::ReadUnits(const Caller& caller, std::span<const UnitAddress> units,
                                 std::vector<UnitBytes>* out) {
-  QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
-  return reader_.Read(tenant, units, out);
+  QUIRE_RETURN_IF_ERROR(CheckTenant(caller.tenant));
+  return reader_.Read(caller, units, out);
 }
 
-StatusOr<SegmentDigests> PageStoreImpl::ReadDigests(std::string_view tenant, const SegmentKey& key,
+StatusOr<SegmentDigests> PageStoreImpl::ReadDigests(const Caller& caller, const SegmentKey& key,
                                                     uint32_t layer, kernels::DigestKind kind) {
   const LatencyTimer timer(latencies_->digests, latencies_->clock);
-  QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
-  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(tenant, key));
+  QUIRE_RETURN_IF_ERROR(CheckTenant(caller.tenant));
+  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(caller.tenant, key));
   if (layer >= record->spec.num_layers) {
     return InvalidArgument("segment ", key.Hex(), " has no layer ", layer, ": it has ",
                            record->spec.num_layers);
@@ -222,7 +222,7 @@ StatusOr<SegmentDigests> PageStoreImpl::ReadDigests(std::string_view tenant, con
   }
   const ExtentId id{key, layer};
   StatusOr<DigestBytes> digests = kind == kernels::DigestKind::kMinMax
-                                      ? digests_.Read(id, *record)
+                                      ? digests_.Read(id, *record, caller.priority)
                                       : deriver_.Read({id, kind}, *record);
   if (digests.status().code() == StatusCode::kDataLoss) catalog_.MarkDamaged(key);
   QUIRE_RETURN_IF_ERROR(digests.status());

@@ -53,11 +53,11 @@ class PageStoreImpl final : public PageStore {
                                            std::span<const TokenId> tokens) override;
   StatusOr<ChainPtr> ResolveChain(std::string_view tenant, const SegmentKey& tip) override;
   StatusOr<std::vector<TokenId>> Tokens(std::string_view tenant, const SegmentKey& key) override;
-  Status ReadUnits(std::string_view tenant, std::span<const UnitAddress> units,
+  Status ReadUnits(const Caller& caller, std::span<const UnitAddress> units,
                    std::vector<UnitBytes>* out) override;
   using PageStore::ReadDigests;
-  StatusOr<SegmentDigests> ReadDigests(std::string_view tenant, const SegmentKey& key,
-                                       uint32_t layer, kernels::DigestKind kind) override;
+  StatusOr<SegmentDigests> ReadDigests(const Caller& caller, const SegmentKey& key, uint32_t layer,
+                                       kernels::DigestKind kind) override;
   StatusOr<ChainStat> StatChain(std::string_view tenant, const Chain& chain) override;
   Status DeleteSegment(std::string_view tenant, const SegmentKey& key) override;
   Status PinSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;

@@ -29,27 +29,28 @@ uint32_t ExpectedCrc(const SegmentRecord& record, uint32_t layer, uint32_t unit)
 
 }  // namespace
 
-Status UnitReader::Read(std::string_view tenant, std::span<const UnitAddress> units,
+Status UnitReader::Read(const Caller& caller, std::span<const UnitAddress> units,
                         std::vector<UnitBytes>* out) {
   LatencyTimer timer(parts_.latencies->dram_read, parts_.latencies->clock);
   out->resize(units.size());
   Status status = OkStatus();
-  if (parts_.dram->ReadUnits(tenant, units, *out) != units.size()) {
+  if (parts_.dram->ReadUnits(caller.tenant, units, *out) != units.size()) {
     timer.CountAs(parts_.latencies->ssd_read);
-    status = ReadMisses(tenant, units, *out);
+    status = ReadMisses(caller, units, *out);
   }
   if (status.ok() && std::ranges::any_of(*out, &UnitBytes::encoded)) {
-    status = Decode(tenant, units, *out);
+    status = Decode(caller.tenant, units, *out);
   }
   if (!status.ok()) out->clear();
   return status;
 }
 
-Status UnitReader::ReadMisses(std::string_view tenant, std::span<const UnitAddress> units,
+Status UnitReader::ReadMisses(const Caller& caller, std::span<const UnitAddress> units,
                               std::span<UnitBytes> out) {
-  QUIRE_ASSIGN_OR_RETURN(std::vector<Miss> misses, FindMisses(tenant, units, out));
-  QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass, parts_.gate->Enter(tenant));
-  PromoteWorthy(tenant, misses);
+  QUIRE_ASSIGN_OR_RETURN(std::vector<Miss> misses, FindMisses(caller.tenant, units, out));
+  QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass,
+                         parts_.gate->Enter(caller.tenant, caller.priority));
+  PromoteWorthy(caller.tenant, misses);
   std::erase_if(misses, [&](const Miss& miss) {
     if (!miss.promoted) return false;
     // Somebody may have evicted the extent already; then the unit is read around DRAM.

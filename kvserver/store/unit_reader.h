@@ -18,6 +18,7 @@
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "kvserver/store/caller.h"
 #include "kvserver/store/dram_tier.h"
 #include "kvserver/store/io_gate.h"
 #include "kvserver/store/keyed_lock.h"
@@ -47,7 +48,7 @@ class UnitReader {
       : parts_(parts), promotion_(std::move(promotion)) {}
 
   /// See PageStore::ReadUnits.
-  Status Read(std::string_view tenant, std::span<const UnitAddress> units,
+  Status Read(const Caller& caller, std::span<const UnitAddress> units,
               std::vector<UnitBytes>* out);
 
   /// Brings those extents of the segment to DRAM that are not there. RESOURCE_EXHAUSTED with a
@@ -68,7 +69,7 @@ class UnitReader {
   };
 
   /// Reads what of `out` is empty, promoting on the way.
-  Status ReadMisses(std::string_view tenant, std::span<const UnitAddress> units,
+  Status ReadMisses(const Caller& caller, std::span<const UnitAddress> units,
                     std::span<UnitBytes> out);
   /// One for each unit whose place in `out` is empty, ordered by extent.
   StatusOr<std::vector<Miss>> FindMisses(std::string_view tenant,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Data connections to a server in another process that is killed and started again.
+// Data connections of every kind to a server in another process that is killed, also in the middle
+// of a transfer, and started again.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -10,6 +11,8 @@
 
 #include "client/connect.h"
 #include "client/data_transport.h"
+#include "common/transport/ucx.h"
+#include "tests/integration/fault_document.h"
 #include "tests/kit/child_process.h"
 #include "tests/kit/temp_dir.h"
 
@@ -17,15 +20,26 @@ namespace quire {
 namespace {
 
 constexpr char kStats[] = "quire.v1.Admin/Stats";
+/// A part of a reply is larger: without a reader the server stops in the middle.
+constexpr uint64_t kSmallWindow = 64 << 10;
+/// Every deadline here is later.
+constexpr Duration kPromptly = std::chrono::seconds(10);
 
-class DataPlaneProcessTest : public ::testing::Test {
+class DataPlaneProcessTest : public ::testing::TestWithParam<const char*> {
  protected:
+  void SetUp() override {
+    if (DataKind() == "ucx" && !UcxAvailable()) GTEST_SKIP() << "built without UCX";
+    StartServer();
+  }
+  bool direct() const { return GetParam() == std::string_view("ucx_direct"); }
+  std::string DataKind() const { return direct() ? "ucx" : GetParam(); }
+
   void StartServer() {
-    server_ = std::make_unique<testing::ChildProcess>(
-        std::string(QUIRE_BINARY_DIR) + "/bin/quired",
-        std::vector<std::string>{"--data-dir", dir_ / "data", "--listen", address_, "--dram-bytes",
-                                 "8MiB"},
-        dir_ / "stderr");
+    std::vector<std::string> args = {"--data-dir",   dir_ / "data", "--listen",     address_,
+                                     "--dram-bytes", "16MiB",       "--transports", DataKind()};
+    if (direct()) args.emplace_back("--ucx-direct-landings");
+    server_ = std::make_unique<testing::ChildProcess>(std::string(QUIRE_BINARY_DIR) + "/bin/quired",
+                                                      args, dir_ / "stderr");
     const std::string prefix = "quired listening on ";
     std::string line;
     ASSERT_TRUE(server_->ReadLine(&line) && line.starts_with(prefix)) << server_->Stderr();
@@ -35,11 +49,12 @@ class DataPlaneProcessTest : public ::testing::Test {
     server_->Signal(SIGKILL);
     EXPECT_EQ(server_->Wait(), -SIGKILL);
   }
-  std::shared_ptr<DataTransport> Open() {
-    const auto control = ConnectGrpc(address_);
-    EXPECT_TRUE(control.ok()) << control.status();
-    const auto data =
-        DataTransport::Open(*control, {.transport = "grpc", .control_address = address_});
+  std::shared_ptr<DataTransport> Open(uint64_t window_bytes = uint64_t{32} << 20) {
+    control_ = *ConnectGrpc(address_);
+    const auto data = DataTransport::Open(control_, {.transport = DataKind(),
+                                                     .control_address = address_,
+                                                     .window_bytes = window_bytes,
+                                                     .direct_landings = direct()});
     EXPECT_TRUE(data.ok()) << data.status();
     return *data;
   }
@@ -47,10 +62,14 @@ class DataPlaneProcessTest : public ::testing::Test {
   testing::TempDir dir_;
   std::string address_ = "127.0.0.1:0";
   std::unique_ptr<testing::ChildProcess> server_;
+  std::shared_ptr<Transport> control_;
 };
 
-TEST_F(DataPlaneProcessTest, AfterARestartTheConnectionIsMadeAgain) {
-  StartServer();
+INSTANTIATE_TEST_SUITE_P(Transports, DataPlaneProcessTest,
+                         ::testing::Values("grpc", "shm", "ucx", "ucx_direct"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(DataPlaneProcessTest, AfterARestartTheConnectionIsMadeAgain) {
   const auto data = Open();
   CallMessage reply;
   ASSERT_EQ(data->Call(kStats, {}, &reply, {}), OkStatus());
@@ -62,11 +81,10 @@ TEST_F(DataPlaneProcessTest, AfterARestartTheConnectionIsMadeAgain) {
     status = data->Call(kStats, {}, &reply, {});
   } while (absl::IsUnavailable(status));
   EXPECT_EQ(status, OkStatus());
-  EXPECT_EQ(data->report().taken, "grpc");
+  EXPECT_EQ(data->report().taken, DataKind());
 }
 
-TEST_F(DataPlaneProcessTest, ACallThatWaitsWhenTheServerIsKilledEnds) {
-  StartServer();
+TEST_P(DataPlaneProcessTest, CallsThatWaitWhenTheServerIsKilledEnd) {
   const auto data = Open();
   std::vector<std::unique_ptr<PendingCall>> calls;
   for (int i = 0; i < 16; ++i) {
@@ -81,6 +99,28 @@ TEST_F(DataPlaneProcessTest, ACallThatWaitsWhenTheServerIsKilledEnds) {
     while (part.ok() && part->has_value()) part = call->Next(TimePoint::max());
     EXPECT_TRUE(part.ok() || absl::IsUnavailable(part.status())) << part.status();
   }
+}
+
+TEST_P(DataPlaneProcessTest, AServerKilledInTheMiddleOfARecallIsToldPromptly) {
+  const auto data = Open(kSmallWindow);
+  const auto client = *Client::Create(
+      {.transport = control_, .data_transport = data, .retry = {.max_attempts = 1}});
+  ASSERT_EQ(testing::PutFaultDocument(*client), OkStatus());
+  auto session = testing::OpenFaultSession(*client);
+  ASSERT_TRUE(session.ok()) << session.status();
+  std::unique_ptr<SessionLanding> landing;
+  if (direct()) landing = *(*session)->MakeLanding();
+  const auto recall = (*session)->Start(testing::WantAllOfIt(), {.landing = landing.get()});
+  ASSERT_TRUE(recall.ok()) << recall.status();
+  auto part = (*recall)->Next();
+  ASSERT_TRUE(part.ok() && part->has_value()) << part.status();
+  KillServer();
+  const TimePoint killed = SystemClock().Now();
+  while (part.ok() && part->has_value()) part = (*recall)->Next();
+  EXPECT_EQ(part.status().code(), StatusCode::kUnavailable) << part.status();
+  EXPECT_LT(SystemClock().Now() - killed, kPromptly);
+  landing.reset();  // Nothing can arrive there any more, and it does not wait for the dead.
+  EXPECT_LT(SystemClock().Now() - killed, kPromptly);
 }
 
 }  // namespace

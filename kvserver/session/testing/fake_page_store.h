@@ -28,6 +28,11 @@ class FakePageStore : public PageStore {
   /// Puts and reads answer this status until it is OK again.
   void FailPuts(Status status) { Set(&put_failure_, std::move(status)); }
   void FailReads(Status status) { Set(&read_failure_, std::move(status)); }
+  /// How urgent the last read was.
+  Priority last_priority() const {
+    MutexLock lock(mutex_);
+    return last_priority_;
+  }
   size_t num_segments() const {
     MutexLock lock(mutex_);
     return segments_.size();
@@ -88,9 +93,10 @@ class FakePageStore : public PageStore {
     return segment->tokens;
   }
 
-  Status ReadUnits(std::string_view, std::span<const UnitAddress> units,
+  Status ReadUnits(const Caller& caller, std::span<const UnitAddress> units,
                    std::vector<UnitBytes>* out) override {
     MutexLock lock(mutex_);
+    last_priority_ = caller.priority;
     QUIRE_RETURN_IF_ERROR(read_failure_);
     std::vector<UnitBytes> read;
     for (const UnitAddress& address : units) {
@@ -107,9 +113,10 @@ class FakePageStore : public PageStore {
   }
 
   using PageStore::ReadDigests;
-  StatusOr<SegmentDigests> ReadDigests(std::string_view, const SegmentKey& key, uint32_t layer,
+  StatusOr<SegmentDigests> ReadDigests(const Caller& caller, const SegmentKey& key, uint32_t layer,
                                        kernels::DigestKind kind) override {
     MutexLock lock(mutex_);
+    last_priority_ = caller.priority;
     QUIRE_RETURN_IF_ERROR(read_failure_);
     ++digest_reads_;
     QUIRE_ASSIGN_OR_RETURN(const Segment* segment, Find(key));
@@ -188,6 +195,7 @@ class FakePageStore : public PageStore {
   mutable Mutex mutex_;
   std::map<SegmentKey, Segment> segments_ QUIRE_GUARDED_BY(mutex_);
   std::map<SegmentKey, int> pins_ QUIRE_GUARDED_BY(mutex_);
+  Priority last_priority_ QUIRE_GUARDED_BY(mutex_) = Priority::kNormal;
   Status put_failure_ QUIRE_GUARDED_BY(mutex_);
   Status read_failure_ QUIRE_GUARDED_BY(mutex_);
   uint64_t digest_reads_ QUIRE_GUARDED_BY(mutex_) = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kvserver/store/testing/allocation_count.h"
+#include "tests/kit/allocation_count.h"
 
 #include <cstdlib>
 #include <new>
 
-namespace quire::kvserver::testing {
+namespace quire::testing {
 namespace {
 
 thread_local uint64_t allocations = 0;
@@ -21,8 +21,8 @@ void* Counted(size_t bytes) {
 
 uint64_t AllocationsOfThisThread() { return allocations; }
 
-}  // namespace quire::kvserver::testing
+}  // namespace quire::testing
 
-void* operator new(size_t bytes) { return quire::kvserver::testing::Counted(bytes); }
+void* operator new(size_t bytes) { return quire::testing::Counted(bytes); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }

@@ -5,8 +5,8 @@
 // server itself need no place at all, so that an operator gets through when nobody else does, and
 // neither do those that make connections, which touch memory only and have bounds of their own.
 // Pure function.
-#ifndef QUIRE_KVSERVER_SERVICE_LANE_H_
-#define QUIRE_KVSERVER_SERVICE_LANE_H_
+#ifndef QUIRE_KVSERVER_SERVICE_DOOR_H_
+#define QUIRE_KVSERVER_SERVICE_DOOR_H_
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace quire::kvserver {
 
-enum class Lane : uint8_t { kRead, kWrite, kControl };
+enum class Door : uint8_t { kRead, kWrite, kControl };
 
 /// Methods that write nothing.
 inline constexpr std::array<std::string_view, 15> kReadingMethods = {
@@ -36,15 +36,15 @@ inline constexpr std::array<std::string_view, 15> kReadingMethods = {
     "quire.v1.Store/Stat",
 };
 
-/// The lane of "quire.v1.Service/Method"; that of writes when it is not known to do without.
-inline Lane LaneOf(std::string_view method) {
+/// The door of "quire.v1.Service/Method"; that of writes when it is not known to do without.
+inline Door DoorOf(std::string_view method) {
   if (method.starts_with("quire.v1.Admin/") || method.starts_with("quire.v1.DataPlane/")) {
-    return Lane::kControl;
+    return Door::kControl;
   }
-  return std::ranges::find(kReadingMethods, method) != kReadingMethods.end() ? Lane::kRead
-                                                                             : Lane::kWrite;
+  return std::ranges::find(kReadingMethods, method) != kReadingMethods.end() ? Door::kRead
+                                                                             : Door::kWrite;
 }
 
 }  // namespace quire::kvserver
 
-#endif  // QUIRE_KVSERVER_SERVICE_LANE_H_
+#endif  // QUIRE_KVSERVER_SERVICE_DOOR_H_

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// UrgentQueue: who is next of those that wait for the same thing: the most urgent, and of those the
+// one that came first. So that nobody waits for ever, the oldest of all goes after kOvertakes
+// others in a row have gone before it. A pure policy: no threads, no clock. Thread-safety: none;
+// its user holds a mutex.
+#ifndef QUIRE_COMMON_BASE_URGENT_QUEUE_H_
+#define QUIRE_COMMON_BASE_URGENT_QUEUE_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "common/base/priority.h"
+
+namespace quire {
+
+template <typename T>
+class UrgentQueue {
+ public:
+  static constexpr uint32_t kOvertakes = 7;
+
+  void Push(T value, Priority priority) {
+    of_priority_[static_cast<size_t>(priority)].push_back({arrivals_++, std::move(value)});
+    ++size_;
+  }
+  /// The next one. REQUIRES, as for Pop: !empty().
+  const T& Next() const { return of_priority_[NextPriority()].front().value; }
+  T Pop() {
+    const size_t next = NextPriority();
+    overtaken_ = next == OldestPriority() ? 0 : overtaken_ + 1;
+    T value = std::move(of_priority_[next].front().value);
+    of_priority_[next].pop_front();
+    --size_;
+    return value;
+  }
+  /// Takes out the one that would be served last, if it is less urgent than `priority`.
+  std::optional<T> PopLessUrgent(Priority priority) {
+    for (size_t i = 0; i < static_cast<size_t>(priority); ++i) {
+      if (of_priority_[i].empty()) continue;
+      T value = std::move(of_priority_[i].back().value);
+      of_priority_[i].pop_back();
+      --size_;
+      return value;
+    }
+    return std::nullopt;
+  }
+  /// Takes out one that gave up. REQUIRES: it waits.
+  void Erase(const T& value) {
+    for (Entries& entries : of_priority_) {
+      size_ -= std::erase_if(entries, [&](const Entry& entry) { return entry.value == value; });
+    }
+  }
+
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+
+ private:
+  struct Entry {
+    uint64_t arrival;
+    T value;
+  };
+  using Entries = std::deque<Entry>;
+
+  size_t OldestPriority() const {
+    size_t oldest = kNumPriorities;
+    for (size_t i = 0; i < kNumPriorities; ++i) {
+      if (of_priority_[i].empty()) continue;
+      if (oldest == kNumPriorities ||
+          of_priority_[i].front().arrival < of_priority_[oldest].front().arrival) {
+        oldest = i;
+      }
+    }
+    return oldest;
+  }
+  size_t NextPriority() const {
+    if (overtaken_ >= kOvertakes) return OldestPriority();
+    size_t urgent = kNumPriorities - 1;
+    while (of_priority_[urgent].empty()) --urgent;
+    return urgent;
+  }
+
+  std::array<Entries, kNumPriorities> of_priority_;
+  size_t size_ = 0;
+  uint64_t arrivals_ = 0;
+  uint32_t overtaken_ = 0;  ///< In a row that went before the oldest.
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_BASE_URGENT_QUEUE_H_

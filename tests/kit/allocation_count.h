@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Allocations that operator new made, for tests of paths that must make none, or few. A program
+// that links allocation_count.cc has that file's operator new. So it cannot be linked with a
+// sanitizer, which has one of its own.
+#ifndef QUIRE_TESTS_KIT_ALLOCATION_COUNT_H_
+#define QUIRE_TESTS_KIT_ALLOCATION_COUNT_H_
+
+#include <cstdint>
+
+namespace quire::testing {
+
+[[nodiscard]] uint64_t AllocationsOfThisThread();
+
+}  // namespace quire::testing
+
+#endif  // QUIRE_TESTS_KIT_ALLOCATION_COUNT_H_
