@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Faults of data connections through a whole server with a real arena and a real store, over every
+// transport: clients that are killed, stall, never acknowledge, or send what is stale, replayed or
+// forged. The server serves the others meanwhile, and in the end holds nothing for those that are
+// gone; its metrics, as Prometheus reads them, say so.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/connect.h"
+#include "client/data_transport.h"
+#include "common/base/mutex.h"
+#include "common/transport/frame.h"
+#include "common/transport/frame_client.h"
+#include "common/transport/ucx.h"
+#include "common/wire/convert.h"
+#include "common/wire/unit_list.h"
+#include "kvserver/service/data_plane.h"
+#include "kvserver/service/network_server.h"
+#include "kvserver/service/prometheus_text.h"
+#include "kvserver/service/server.h"
+#include "quire/v1/data_plane.pb.h"
+#include "quire/v1/session.pb.h"
+#include "tests/integration/fault_document.h"
+#include "tests/kit/child_process.h"
+#include "tests/kit/fake_clock.h"
+#include "tests/kit/temp_dir.h"
+
+namespace quire::testing {
+namespace {
+
+constexpr char kRecall[] = "quire.v1.Session/Recall";
+
+/// A window that a part of a reply is larger than: the next one waits until it was taken.
+constexpr uint64_t kSmallWindow = 64 << 10;
+
+/// A client, and the connection that its recalls come over.
+struct DataClient {
+  std::shared_ptr<DataTransport> data;
+  std::unique_ptr<Client> client;
+};
+
+/// "shm" copies for each connection, since the server has two tenants; "shm_lent" lends the arena
+/// of a server of one; "ucx_direct" writes into landings.
+class DataFaultsTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (DataKind() == "ucx" && !UcxAvailable()) GTEST_SKIP() << "built without UCX";
+    options_.data_dir = dir_ / "data";
+    options_.dram_bytes = 64 << 20;
+    options_.stall_seconds = 2;
+    options_.lease_seconds = 6;
+    options_.idle_seconds = kIdleSeconds;
+    options_.clock = &clock_;
+    if (kind() != "shm_lent") options_.tenants = {"default", "other"};
+    auto server = kvserver::Server::Open(options_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    auto listener = kvserver::NetworkServer::Start(
+        *server_, options_,
+        {.listeners = {.transports = {DataKind()},
+                       .shm_socket = dir_ / "socket",
+                       .ucx_direct_landings = kind() == "ucx_direct"}});
+    ASSERT_TRUE(listener.ok()) << listener.status();
+    listener_ = *std::move(listener);
+    control_ = *ConnectGrpc(listener_->address());
+    for (const std::string& tenant : options_.tenants) {
+      const auto client = *Client::Create({.transport = control_, .tenant = tenant});
+      ASSERT_EQ(PutFaultDocument(*client), OkStatus());
+    }
+  }
+  std::string_view kind() const { return GetParam(); }
+  std::string DataKind() const {
+    return kind() == "shm_lent" ? "shm" : kind() == "ucx_direct" ? "ucx" : GetParam();
+  }
+  /// Of the one that nothing may happen to.
+  std::string OtherTenant() const { return options_.tenants.back(); }
+
+  DataOptions Options(const std::string& tenant) const {
+    return {.transport = DataKind(),
+            .tenant = tenant,
+            .control_address = listener_->address(),
+            .direct_landings = kind() == "ucx_direct"};
+  }
+  DataClient Connect(const std::string& tenant, uint64_t window_bytes = uint64_t{32} << 20) {
+    DataOptions options = Options(tenant);
+    options.window_bytes = window_bytes;
+    auto data = DataTransport::Open(control_, options);
+    EXPECT_TRUE(data.ok()) << data.status();
+    auto client =
+        Client::Create({.transport = control_, .data_transport = *data, .tenant = tenant});
+    return {*data, *std::move(client)};
+  }
+  /// All of the document, right.
+  static void ExpectAllOfIt(ClientSession& session) {
+    const auto result = session.Recall(WantAllOfIt());
+    ASSERT_TRUE(result.ok()) << result.status();
+    ASSERT_EQ(result->placements.size(), FaultUnits());
+    EXPECT_EQ(CheckFaultUnits(result->placements, result->payload), OkStatus());
+  }
+  std::unique_ptr<ClientSession> OpenSession(const DataClient& client) {
+    auto session = OpenFaultSession(*client.client);
+    EXPECT_TRUE(session.ok()) << session.status();
+    return *std::move(session);
+  }
+
+  /// A value as Prometheus reads it; `series` has its labels.
+  uint64_t Metric(const std::string& series) const {
+    kvserver::PrometheusText page;
+    server_->VisitMetrics(page);
+    const std::string text = page.Text(), line = "\nquire_" + series + " ";
+    const size_t at = text.find(line);
+    EXPECT_NE(at, std::string::npos) << series;
+    return at == std::string::npos ? 0 : std::strtoull(&text[at + line.size()], nullptr, 10);
+  }
+  uint64_t Connections() const {
+    return Metric("transport_connections{kind=\"" + DataKind() + "\"}");
+  }
+  /// Of the arena.
+  uint64_t Leased() const {
+    return DataKind() == "grpc" ? 0 : Metric("transport_leased_bytes{kind=\"" + DataKind() + "\"}");
+  }
+  /// No call runs and nothing is lent; `connections` are left.
+  void AwaitNothingHeld(uint64_t connections) const {
+    while (Connections() != connections) std::this_thread::yield();
+    while (Leased() != 0) std::this_thread::yield();
+    while (Metric("admission_running{door=\"read\"}") != 0) std::this_thread::yield();
+  }
+  void AwaitNoSession() {
+    clock_.Advance(std::chrono::seconds(kIdleSeconds + 1));
+    while (Metric("sessions_open") != 0) std::this_thread::yield();
+  }
+
+  static constexpr uint32_t kIdleSeconds = 60;
+  TempDir dir_;
+  FakeClock clock_;  ///< The server's, for what idles.
+  kvserver::ServerOptions options_;
+  std::unique_ptr<kvserver::Server> server_;
+  std::unique_ptr<kvserver::NetworkServer> listener_;
+  std::shared_ptr<Transport> control_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Transports, DataFaultsTest,
+                         ::testing::Values("grpc", "shm", "shm_lent", "ucx", "ucx_direct"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(DataFaultsTest, AClientKilledInTheMiddleOfARecallLeavesNothing) {
+  const std::string transport = kind() == "ucx_direct" ? "ucx-direct" : DataKind();
+  ChildProcess worker(QUIRE_BINARY_DIR "/bin/recall_peer",
+                      {listener_->address(), transport, "default"}, dir_ / "stderr");
+  std::string line;
+  ASSERT_TRUE(worker.ReadLine(&line)) << worker.Stderr();
+  EXPECT_EQ(line, "receiving");
+  const DataClient other = Connect(OtherTenant());
+  const auto session = OpenSession(other);
+  ExpectAllOfIt(*session);
+  EXPECT_EQ(Connections(), 2u);
+  if (kind() == "shm_lent") {
+    while (Leased() == 0) std::this_thread::yield();
+  }
+  worker.Signal(SIGKILL);
+  ExpectAllOfIt(*session);
+  EXPECT_EQ(worker.Wait(), -SIGKILL);
+  AwaitNothingHeld(1);
+  ExpectAllOfIt(*session);
+  AwaitNothingHeld(1);
+  AwaitNoSession();  // The killed one's has idled like any other.
+}
+
+TEST_P(DataFaultsTest, AReaderThatTakesNothingLosesItsRecallAndNobodyWaitsForIt) {
+  const DataClient stalled = Connect("default", kSmallWindow), other = Connect(OtherTenant());
+  const auto stalled_session = OpenSession(stalled), session = OpenSession(other);
+  {
+    const auto recall = stalled_session->Start(WantAllOfIt());
+    ASSERT_TRUE(recall.ok()) << recall.status();
+    const auto part = (*recall)->Next();
+    ASSERT_TRUE(part.ok() && part->has_value()) << part.status();
+    while (Metric("transport_stalled_total") == 0) ExpectAllOfIt(*session);
+  }
+  AwaitNothingHeld(2);
+  ExpectAllOfIt(*stalled_session);  // Its connection is none the worse.
+}
+
+TEST_P(DataFaultsTest, AReaderThatNeverAcknowledgesIsServedTheSameAgainAndHoldsNothing) {
+  const DataClient reader = Connect("default");
+  const auto session = OpenSession(reader);
+  for (int i = 0; i < 5; ++i) ExpectAllOfIt(*session);
+  AwaitNothingHeld(1);
+}
+
+/// Speaks frames, and takes none once it is told to stall.
+class StallingPeer final : public FrameReceiver {
+ public:
+  ~StallingPeer() override {
+    {
+      MutexLock lock(mutex_);
+      stalls_ = false;
+      changed_.NotifyAll();
+    }
+    pipe_->Close();
+  }
+
+  /// Says hello with a ticket of `tenant` and reads the answer, and nothing after it.
+  Status Connect(std::unique_ptr<FramePipe> pipe, const std::string& tenant,
+                 const std::string& ticket) {
+    pipe_ = std::move(pipe);
+    pipe_->Start(this);
+    QUIRE_RETURN_IF_ERROR(Send({.kind = FrameKind::kHello,
+                                .amount = uint64_t{256} << 20,
+                                .name = tenant,
+                                .text = ticket}));
+    MutexLock lock(mutex_);
+    while (!greeted_) changed_.Wait(mutex_);
+    return OkStatus();
+  }
+  Status Send(const FrameHead& head) { return pipe_->Send({.head = EncodeFrameHead(head)}); }
+
+  void OnFrame(Frame) override {
+    MutexLock lock(mutex_);
+    if (!greeted_) {
+      greeted_ = true;
+      changed_.NotifyAll();
+      return;
+    }
+    while (stalls_) changed_.Wait(mutex_);
+  }
+  void OnClosed(const Status&) override {}
+
+ private:
+  std::unique_ptr<FramePipe> pipe_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool greeted_ QUIRE_GUARDED_BY(mutex_) = false;
+  bool stalls_ QUIRE_GUARDED_BY(mutex_) = true;
+};
+
+/// What goes over the control channel and connections by hand.
+class RawDataFaultsTest : public DataFaultsTest {
+ protected:
+  template <typename Reply, typename Request>
+  Reply Control(const std::string& method, const Request& request,
+                const std::string& tenant = "default") {
+    CallMessage answer;
+    const Status status = control_->Call("quire.v1." + method, {request.SerializeAsString(), {}},
+                                         &answer, {.tenant = tenant});
+    EXPECT_EQ(status, OkStatus()) << method;
+    Reply reply;
+    EXPECT_TRUE(reply.ParseFromString(answer.control));
+    return reply;
+  }
+  v1::TransportOffer Offer(const std::string& tenant = "default") {
+    const auto reply = Control<v1::OfferReply>("DataPlane/Offer", v1::OfferRequest(), tenant);
+    for (const v1::TransportOffer& offer : reply.offers()) {
+      if (offer.kind() == DataKind()) return offer;
+    }
+    ADD_FAILURE() << "no offer of " << DataKind();
+    return {};
+  }
+  std::unique_ptr<FramePipe> Dial(const v1::TransportOffer& offer) {
+    const auto dialer = std::ranges::find(PipeDialers(), DataKind(), &PipeDialer::kind);
+    auto pipe = dialer->dial({.address = ReachableAddress(offer.address(), listener_->address()),
+                              .max_message_bytes = wire::kDefaultMaxMessageBytes,
+                              .timeout = std::chrono::seconds(10),
+                              .direct_landings = offer.direct_landings()});
+    EXPECT_TRUE(pipe.ok()) << pipe.status();
+    return *std::move(pipe);
+  }
+  StatusOr<std::unique_ptr<FrameClient>> Connect(const std::string& ticket,
+                                                 FrameClient::Options options = {}) {
+    options.ticket = ticket;
+    return FrameClient::Connect(Dial(Offer()), options);
+  }
+
+  uint64_t OpenSession() {
+    v1::OpenSessionRequest request;
+    request.add_sequences()->add_members()->mutable_context()->mutable_document()->set_name(
+        kFaultDocument);
+    request.mutable_sequences(0)
+        ->mutable_members(0)
+        ->mutable_context()
+        ->mutable_document()
+        ->set_collection("default");
+    wire::KvSpecToProto(FaultSpec(), request.mutable_spec());
+    request.set_slots_per_head(kFaultPages);
+    return Control<v1::OpenSessionReply>("Session/Open", request).session_id();
+  }
+  /// A recall of everything, of a worker that has applied nothing.
+  static v1::RecallRequest RecallOf(uint64_t session, uint64_t epoch, uint64_t exchange) {
+    v1::RecallRequest request;
+    request.set_session_id(session);
+    request.set_epoch(epoch);
+    request.set_exchange(exchange);
+    v1::LayerWant& want = *request.add_wants();
+    want.set_num_layers(FaultSpec().num_layers);
+    want.mutable_applied()->Resize(static_cast<int>(FaultSpec().num_layers), 0);
+    wire::EncodeUnitList(WantAllOfIt()[0].pages, want.mutable_units());
+    return request;
+  }
+  /// The bytes that a recall brings before its end.
+  struct Outcome {
+    Status status;
+    uint64_t bytes = 0;
+  };
+  static Outcome Recall(Transport& transport, const v1::RecallRequest& request,
+                        Landing* landing = nullptr) {
+    auto call = transport.Start(kRecall, {request.SerializeAsString(), {}}, {.landing = landing});
+    if (!call.ok()) return {call.status()};
+    Outcome outcome;
+    for (;;) {
+      const auto part = (*call)->Next(TimePoint::max());
+      outcome.status = part.status();
+      if (!part.ok() || !part->has_value()) return outcome;
+      outcome.bytes += (*part)->payload.size_bytes() + (*part)->landed_bytes;
+    }
+  }
+  static uint64_t AllBytes() { return FaultUnits() * UnitBytes(FaultSpec()); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Transports, RawDataFaultsTest,
+                         ::testing::Values("grpc", "shm", "shm_lent", "ucx", "ucx_direct"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(RawDataFaultsTest, AReaderThatTakesNoFrameLosesItsConnectionAndNobodyWaitsForIt) {
+  const DataClient other = DataFaultsTest::Connect(OtherTenant());
+  const auto session = DataFaultsTest::OpenSession(other);
+  ExpectAllOfIt(*session);
+  const uint64_t stalled_session = OpenSession();
+  StallingPeer stalled;
+  const v1::TransportOffer offer = Offer();
+  ASSERT_EQ(stalled.Connect(Dial(offer), "default", offer.ticket()), OkStatus());
+  EXPECT_EQ(Connections(), 2u);
+  // As much as it takes to fill whatever the wire buffers. Shared memory takes all of it at once,
+  // and ends when what was lent has been held for too long.
+  for (uint64_t id = 1; Connections() > 1; ++id) {
+    (void)stalled.Send({.kind = FrameKind::kRequest,
+                        .id = id,
+                        .amount = 60'000'000'000,
+                        .max_parts = UINT32_MAX,
+                        .name = kRecall,
+                        .text = RecallOf(stalled_session, 1, id).SerializeAsString()});
+    ExpectAllOfIt(*session);
+  }
+  AwaitNothingHeld(1);
+  ExpectAllOfIt(*session);
+}
+
+TEST_P(RawDataFaultsTest, StaleAndReplayedRecallsBringNothing) {
+  const auto client = Connect(Offer().ticket());
+  ASSERT_TRUE(client.ok()) << client.status();
+  const uint64_t session = OpenSession();
+  const v1::RecallRequest first = RecallOf(session, 1, 7);
+  Outcome outcome = Recall(**client, first);
+  EXPECT_EQ(outcome.status, OkStatus());
+  EXPECT_EQ(outcome.bytes, AllBytes());
+
+  outcome = Recall(**client, first);
+  EXPECT_EQ(outcome.status.code(), StatusCode::kFailedPrecondition) << "a replay";
+  EXPECT_EQ(outcome.bytes, 0u);
+  outcome = Recall(**client, RecallOf(session, 1, 6));
+  EXPECT_EQ(outcome.status.code(), StatusCode::kFailedPrecondition) << "late";
+  EXPECT_EQ(outcome.bytes, 0u);
+
+  v1::ResyncRequest resync;
+  resync.set_session_id(session);
+  resync.set_epoch(2);
+  Control<v1::ResyncReply>("Session/Resync", resync);
+  outcome = Recall(**client, RecallOf(session, 1, 8));
+  EXPECT_EQ(outcome.status.code(), StatusCode::kFailedPrecondition) << "of a stale epoch";
+  EXPECT_EQ(outcome.bytes, 0u);
+  EXPECT_EQ(Recall(**client, RecallOf(session, 2, 9)).bytes, AllBytes());
+  EXPECT_EQ(Recall(**client, RecallOf(session + 1, 2, 10)).status.code(), StatusCode::kNotFound);
+}
+
+TEST_P(RawDataFaultsTest, ForgedAndUsedTicketsAdmitNobody) {
+  const std::string ticket = Offer().ticket();
+  std::string forged = ticket;
+  forged[0] = static_cast<char>(forged[0] ^ 1);
+  EXPECT_EQ(Connect(forged).status().code(), StatusCode::kUnauthenticated);
+  const auto client = Connect(ticket);
+  ASSERT_TRUE(client.ok()) << client.status();
+  EXPECT_EQ(Connect(ticket).status().code(), StatusCode::kUnauthenticated);
+  EXPECT_EQ(Metric("transport_hello_refused_total"), 2u);
+  const uint64_t session = OpenSession();
+  EXPECT_EQ(Recall(**client, RecallOf(session, 1, 1)).bytes, AllBytes());
+}
+
+TEST_P(RawDataFaultsTest, AShutdownLetsARecallUnderWayEnd) {
+  FrameClient::Options options;
+  options.window_bytes = kSmallWindow;
+  const auto client = Connect(Offer().ticket(), options);
+  ASSERT_TRUE(client.ok()) << client.status();
+  const v1::RecallRequest request = RecallOf(OpenSession(), 1, 1);
+  auto call = (*client)->Start(kRecall, {request.SerializeAsString(), {}}, {});
+  ASSERT_TRUE(call.ok()) << call.status();
+  auto part = (*call)->Next(TimePoint::max());
+  ASSERT_TRUE(part.ok() && part->has_value()) << part.status();
+  std::thread shutdown([&] { listener_->Shutdown(std::chrono::minutes(5)); });
+  Status status;
+  do {  // Until it has begun; a server that goes takes no more.
+    CallMessage reply;
+    status = (*client)->Call("quire.v1.Admin/Stats", {}, &reply, {});
+  } while (status.ok());
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
+  uint64_t bytes = 0;
+  for (; part.ok() && part->has_value(); part = (*call)->Next(TimePoint::max())) {
+    bytes += (*part)->payload.size_bytes();
+  }
+  EXPECT_EQ(part.status(), OkStatus());
+  EXPECT_EQ(bytes, AllBytes());
+  shutdown.join();
+}
+
+/// Where the server writes into memory of the client, for which it is handed keys.
+class LandingKeysTest : public RawDataFaultsTest {
+ protected:
+  Status Announce(uint64_t connection, uint64_t landing, uint64_t bytes, std::string_view key) {
+    v1::AddLandingRequest request;
+    request.set_connection_id(connection);
+    request.set_landing_id(landing);
+    request.set_bytes(bytes);
+    request.set_key(key.data(), key.size());
+    CallMessage answer;
+    return control_->Call("quire.v1.DataPlane/AddLanding", {request.SerializeAsString(), {}},
+                          &answer, {});
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Transports, LandingKeysTest, ::testing::Values("ucx_direct"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(LandingKeysTest, ForgedAndReplayedKeysOpenNothing) {
+  std::string key;
+  FrameClient::Options options;
+  options.announce = [&](uint64_t connection, uint64_t landing, uint64_t bytes,
+                         std::string_view announced) {
+    key = announced;
+    return Announce(connection, landing, bytes, announced);
+  };
+  const auto client = Connect(Offer().ticket(), options);
+  const auto other = Connect(Offer().ticket());
+  ASSERT_TRUE(client.ok() && other.ok()) << client.status() << other.status();
+  std::vector<std::byte> memory(AllBytes());
+  auto landing = (*client)->AddLanding(memory);
+  ASSERT_TRUE(landing.ok()) << landing.status();
+  ASSERT_NE(key, "") << "UCX found no lane for writes";
+  const uint64_t id = (*client)->connection_id();
+  std::string forged = key;
+  forged.back() = static_cast<char>(forged.back() ^ 1);
+  for (const auto& [connection, number, announced] :
+       {std::tuple(id, 1, key), std::tuple(id, 2, key), std::tuple(id, 2, forged),
+        std::tuple((*other)->connection_id(), 1, key)}) {
+    EXPECT_EQ(Announce(connection, number, memory.size(), announced).code(),
+              StatusCode::kInvalidArgument)
+        << connection << " " << number;
+  }
+  EXPECT_EQ(Announce(id + 1, 1, memory.size(), key).code(), StatusCode::kNotFound);
+
+  v1::RecallRequest request = RecallOf(OpenSession(), 1, 1);
+  request.set_place(true);
+  const Outcome outcome = Recall(**client, request, landing->get());
+  EXPECT_EQ(outcome.status, OkStatus());
+  EXPECT_EQ(outcome.bytes, AllBytes());
+  const auto unit = FaultUnit(0, 0, 0);
+  EXPECT_EQ(std::memcmp(memory.data(), unit.data(), unit.size()), 0) << "it fills slots in order";
+}
+
+}  // namespace
+}  // namespace quire::testing
