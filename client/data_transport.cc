@@ -96,7 +96,7 @@ StatusOr<std::unique_ptr<Landing>> DataTransport::AddLanding(std::span<std::byte
   return landing;
 }
 
-StatusOr<LandingMemory> DataTransport::AllocateLandingMemory(uint64_t bytes) {
+StatusOr<OwnedMemory> DataTransport::AllocateLandingMemory(uint64_t bytes) {
   QUIRE_ASSIGN_OR_RETURN(const Connection connection, Current(Duration::max()));
   return connection->AllocateLandingMemory(bytes);
 }

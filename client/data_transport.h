@@ -55,7 +55,7 @@ class DataTransport final : public Transport {
   Status Call(std::string_view method, const CallMessage& request, CallMessage* reply,
               const CallOptions& options) override;
   StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory) override;
-  StatusOr<LandingMemory> AllocateLandingMemory(uint64_t bytes) override;
+  StatusOr<OwnedMemory> AllocateLandingMemory(uint64_t bytes) override;
 
  private:
   using Connection = std::shared_ptr<Transport>;

@@ -70,7 +70,7 @@ class SessionLanding {
   const uint32_t slots_per_head_;
   const uint64_t unit_bytes_;
   const uint32_t num_sequences_;
-  LandingMemory owned_;
+  OwnedMemory owned_;
   std::span<std::byte> memory_;
   std::unique_ptr<Landing>
       landing_;  ///< Null when not direct. Last: nothing arrives once it is gone.

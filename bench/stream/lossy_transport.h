@@ -54,7 +54,7 @@ class LossyTransport final : public Transport {
   StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory) override {
     return transport_->AddLanding(memory);
   }
-  StatusOr<LandingMemory> AllocateLandingMemory(uint64_t bytes) override {
+  StatusOr<OwnedMemory> AllocateLandingMemory(uint64_t bytes) override {
     return transport_->AllocateLandingMemory(bytes);
   }
 

@@ -66,7 +66,7 @@ class AdvisingTransport final : public Transport {
   StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory) override {
     return inner_->AddLanding(memory);
   }
-  StatusOr<LandingMemory> AllocateLandingMemory(uint64_t bytes) override {
+  StatusOr<OwnedMemory> AllocateLandingMemory(uint64_t bytes) override {
     return inner_->AllocateLandingMemory(bytes);
   }
 

@@ -145,8 +145,8 @@ StatusOr<std::unique_ptr<Landing>> FrameClient::AddLanding(std::span<std::byte> 
   return landing;
 }
 
-StatusOr<LandingMemory> FrameClient::AllocateLandingMemory(uint64_t bytes) {
-  QUIRE_ASSIGN_OR_RETURN(LandingMemory memory, connection_->pipe().AllocateLandingMemory(bytes));
+StatusOr<OwnedMemory> FrameClient::AllocateLandingMemory(uint64_t bytes) {
+  QUIRE_ASSIGN_OR_RETURN(OwnedMemory memory, connection_->pipe().AllocateLandingMemory(bytes));
   if (memory.owner == nullptr) return Transport::AllocateLandingMemory(bytes);
   return memory;
 }

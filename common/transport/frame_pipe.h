@@ -23,7 +23,7 @@
 
 #include "common/base/payload.h"
 #include "common/base/status.h"
-#include "common/transport/landing_memory.h"
+#include "common/transport/owned_memory.h"
 
 namespace quire {
 
@@ -87,9 +87,9 @@ class FramePipe {
 
   /// Client end: memory that the peer can write to with less help than to any other; null without
   /// such. It may outlive the pipe.
-  [[nodiscard]] virtual StatusOr<LandingMemory> AllocateLandingMemory(uint64_t bytes) {
+  [[nodiscard]] virtual StatusOr<OwnedMemory> AllocateLandingMemory(uint64_t bytes) {
     (void)bytes;
-    return LandingMemory();
+    return OwnedMemory();
   }
   /// Client end: makes memory known under `id` so that the peer may name it in frames. Answers the
   /// key to hand to the server over the control channel, empty when the server needs none.

@@ -29,14 +29,14 @@ StatusOr<std::unique_ptr<Landing>> Transport::AddLanding(std::span<std::byte> me
   return std::make_unique<PlainLanding>(this, memory);
 }
 
-StatusOr<LandingMemory> Transport::AllocateLandingMemory(uint64_t bytes) {
+StatusOr<OwnedMemory> Transport::AllocateLandingMemory(uint64_t bytes) {
   constexpr std::align_val_t kPage{4096};
   auto* const memory = static_cast<std::byte*>(::operator new(bytes, kPage, std::nothrow));
   if (memory == nullptr) return ResourceExhausted("no memory for a landing of ", bytes, " bytes");
   const auto release = [](const std::byte* done) {
     ::operator delete(const_cast<std::byte*>(done), kPage);
   };
-  return LandingMemory{{memory, bytes}, std::shared_ptr<const std::byte>(memory, release)};
+  return OwnedMemory{{memory, bytes}, std::shared_ptr<const std::byte>(memory, release)};
 }
 
 }  // namespace quire

@@ -26,7 +26,7 @@
 #include "common/base/payload.h"
 #include "common/base/priority.h"
 #include "common/base/status.h"
-#include "common/transport/landing_memory.h"
+#include "common/transport/owned_memory.h"
 
 namespace quire {
 
@@ -118,7 +118,7 @@ class Transport {
   [[nodiscard]] virtual StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory);
   /// Memory for a landing, aligned to pages, of the kind that the server reaches with the least
   /// help; it may outlive the transport. `bytes` at least 1. By default plain memory.
-  [[nodiscard]] virtual StatusOr<LandingMemory> AllocateLandingMemory(uint64_t bytes);
+  [[nodiscard]] virtual StatusOr<OwnedMemory> AllocateLandingMemory(uint64_t bytes);
 };
 
 /// Set once when nobody waits for a call any more. Thread-safe.

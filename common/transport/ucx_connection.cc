@@ -452,16 +452,16 @@ void UcxConnection::Start(FrameReceiver* receiver) { delivery_.Start(receiver); 
 
 // Landings.
 
-StatusOr<LandingMemory> UcxConnection::AllocateLandingMemory(uint64_t bytes) {
-  StatusOr<LandingMemory> memory = Unavailable("the connection is over");
+StatusOr<OwnedMemory> UcxConnection::AllocateLandingMemory(uint64_t bytes) {
+  StatusOr<OwnedMemory> memory = Unavailable("the connection is over");
   worker_->Run([&] {
     if (closed_) return;
-    memory = wants_keys_ ? AllocateOnThread(bytes) : StatusOr<LandingMemory>(LandingMemory());
+    memory = wants_keys_ ? AllocateOnThread(bytes) : StatusOr<OwnedMemory>(OwnedMemory());
   });
   return memory;
 }
 
-StatusOr<LandingMemory> UcxConnection::AllocateOnThread(uint64_t bytes) {
+StatusOr<OwnedMemory> UcxConnection::AllocateOnThread(uint64_t bytes) {
   QUIRE_ASSIGN_OR_RETURN(const auto allocated,
                          UcxMemory::Allocate(worker_->context().shared_from_this(), bytes));
   std::erase_if(allocated_, [](const auto& memory) { return memory.expired(); });
@@ -470,7 +470,7 @@ StatusOr<LandingMemory> UcxConnection::AllocateOnThread(uint64_t bytes) {
   const auto release = [worker = worker_, allocated](const std::byte*) mutable {
     worker->Post([last = std::move(allocated)] {});
   };
-  return LandingMemory{allocated->bytes().first(bytes),
+  return OwnedMemory{allocated->bytes().first(bytes),
                        std::shared_ptr<const std::byte>(allocated->bytes().data(), release)};
 }
 

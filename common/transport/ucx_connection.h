@@ -57,7 +57,7 @@ class UcxConnection final : public UcxMessageSink,
   void RemoveLanding(uint64_t id) QUIRE_EXCLUDES(mutex_);
   Status OpenLanding(uint64_t id, std::string_view key, uint64_t bytes);
   void CloseLanding(uint64_t id) QUIRE_EXCLUDES(mutex_);
-  StatusOr<LandingMemory> AllocateLandingMemory(uint64_t bytes);
+  StatusOr<OwnedMemory> AllocateLandingMemory(uint64_t bytes);
   void Close();
 
  private:
@@ -88,7 +88,7 @@ class UcxConnection final : public UcxMessageSink,
   void Process(UcxMessage message);
   StatusOr<Frame> FrameOf(UcxMessage& message);
   Status PlaceFrame(UcxMessage& message, std::span<const std::byte> payload, Frame* frame);
-  StatusOr<LandingMemory> AllocateOnThread(uint64_t bytes);
+  StatusOr<OwnedMemory> AllocateOnThread(uint64_t bytes);
   /// What was allocated here with `memory` inside; null when nothing was.
   std::shared_ptr<UcxMemory> AllocatedAround(std::span<std::byte> memory) const;
   void AddLandingOnThread(uint64_t id, std::span<std::byte> memory, StatusOr<std::string>* key);

@@ -37,7 +37,7 @@ class UcxPipe final : public FramePipe {
   void Close() override { connection_->Close(); }
 
   /// A server on the same host maps it and writes there without this process.
-  StatusOr<LandingMemory> AllocateLandingMemory(uint64_t bytes) override {
+  StatusOr<OwnedMemory> AllocateLandingMemory(uint64_t bytes) override {
     return connection_->AllocateLandingMemory(bytes);
   }
 
