@@ -235,8 +235,8 @@ class SessionFixture : public ClientTest {
         const uint64_t head =
             (uint64_t{lane.sequence} * 2 + lane.layer) * spec_.num_kv_heads + row.head;
         const std::vector<std::byte> unit = UnitOfPage(spec_, row.page);
-        std::memcpy(landing.bytes().data() + (head * kSlots + row.slot) * bytes, unit.data(),
-                    bytes);
+        part->places.push_back((head * kSlots + row.slot) * bytes);
+        std::ranges::copy(unit, landing.bytes().data() + part->places.back());
       }
     }
     part->landed_bytes = part->payload.size_bytes();

@@ -173,6 +173,38 @@ TEST_F(SessionLandingTest, UnitsThatDoNotMatchTheirChecksumMakeTheLaneUnknown) {
   EXPECT_EQ(NextResync().lanes_size(), 1);
 }
 
+TEST_F(SessionLandingTest, UnitsThatLandedElsewhereMakeTheLaneUnknown) {
+  const auto elsewhere = [this](const testing::ScriptedCall& call) {
+    auto part = Part({{0, 0, {{0, 0, 1, 4}}}})(call);
+    (*part)->places[0] += UnitBytes(spec_);
+    return part;
+  };
+  Expect({elsewhere});
+  const LayerWant want = Want(0, 4);
+  const Status status = session_->Recall({&want, 1}, {.landing = landing_.get()}).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_EQ(PageIn(0, 0), -1);
+}
+
+TEST_F(SessionLandingTest, ChecksumsThatTheCopyToldAreNotComputedAgain) {
+  const auto told = [this](uint32_t crc32c) {
+    return [this, crc32c](const testing::ScriptedCall& call) {
+      auto part = Part({{0, 0, {{0, 0, 1, 4}}}})(call);
+      (*part)->landed_crc32c = {crc32c};
+      return part;
+    };
+  };
+  const uint32_t right = Crc32c(testing::UnitOfPage(spec_, 4));
+  Expect({told(right ^ 1)});
+  Expect({told(right), End()});
+  const LayerWant want = Want(0, 4);
+  EXPECT_TRUE(absl::IsDataLoss(session_->Recall({&want, 1}, {.landing = landing_.get()}).status()));
+  server_.Reply(kResync, v1::ResyncReply());
+  const auto result = session_->Recall({&want, 1}, {.landing = landing_.get()});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(IsUnit(0, 0, 0, 0, 4));
+}
+
 TEST_F(SessionLandingTest, UnitsThatComeAsPayloadAllTheSameArePutIntoTheirSlots) {
   Expect({AsPayload(Part({{0, 0, {{0, 0, 1, 4}}}})), End()});
   const LayerWant want = Want(0, 4);

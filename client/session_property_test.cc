@@ -186,6 +186,7 @@ class ModelServer final : public Transport {
       const uint64_t slot = (uint64_t{rows.layer} * kHeads + row.head) * kSlots + row.slot;
       const std::vector<std::byte> unit = testing::UnitOfPage(spec_, row.page);
       std::copy(unit.begin(), unit.end(), landing.bytes().begin() + slot * bytes);
+      part->places.push_back(slot * bytes);
     }
     part->landed_bytes = part->payload.size_bytes();
     part->payload = {};

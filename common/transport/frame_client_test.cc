@@ -182,6 +182,36 @@ TEST_F(FrameClientTest, PlacesOutsideTheLandingAreNotWritten) {
   EXPECT_EQ(client_->AddLanding({}).status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST_F(FrameClientTest, ACancelledCallSaysWhetherSomethingHasLanded) {
+  Connect({.lends_payload = true});
+  std::vector<std::byte> memory(1000);
+  const auto landing = client_->AddLanding(memory);
+  ASSERT_TRUE(landing.ok()) << landing.status();
+  const auto cancelled_after = [&](auto send) {
+    const auto call = Start(landing->get());
+    const FrameHead request = server_->Take();
+    send(request);
+    // What is sent behind it has come when an answer to another call has.
+    const auto other = Start();
+    SendPart(server_->Take().id, 1);
+    EXPECT_TRUE(other->Next(kEver).ok());
+    call->Cancel();
+    EXPECT_EQ(call->Next(kEver).status().code(), StatusCode::kCancelled);
+    EXPECT_EQ(server_->Take().kind, FrameKind::kCancel);
+    return call->MayHaveLanded();
+  };
+  const auto piece = [&](const FrameHead& request) {
+    Frame frame{.head = EncodeFrameHead(
+                    {.kind = FrameKind::kPiece, .id = request.id, .places = {{10, 100}}})};
+    frame.payload = PayloadOfSizes({100}, 1);
+    frame.landing = request.landing;
+    frame.places = {10};
+    (void)server_->pipe().Send(std::move(frame));
+  };
+  EXPECT_FALSE(cancelled_after([](const FrameHead&) {}));
+  EXPECT_TRUE(cancelled_after(piece));
+}
+
 TEST_F(FrameClientTest, AServerThatDoesNotConfirmTheEndOfALandingLosesTheConnection) {
   FrameClient::Options options = Options();
   options.cancel_timeout = std::chrono::milliseconds(20);

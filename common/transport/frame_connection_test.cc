@@ -20,9 +20,9 @@ StatusOr<std::string> TenantOfTicket(std::string_view, std::string_view ticket) 
 
 class FrameUnderTest final : public TransportUnderTest {
  public:
-  FrameUnderTest(CallHandler* handler, uint64_t max_message_bytes, bool direct_landing)
+  FrameUnderTest(CallHandler* handler, uint64_t max_message_bytes, const InprocOptions& pipe)
       : max_message_bytes_(max_message_bytes),
-        direct_landing_(direct_landing),
+        pipe_(pipe),
         server_(handler, &TenantOfTicket, {.max_message_bytes = max_message_bytes}) {
     (void)TransportOf("default");  // Tests may ask for it from several threads.
   }
@@ -37,7 +37,7 @@ class FrameUnderTest final : public TransportUnderTest {
 
  private:
   std::unique_ptr<FrameClient> Connect(const std::string& tenant) {
-    InprocPair pair = MakeInprocPair({.direct_landing = direct_landing_});
+    InprocPair pair = MakeInprocPair(pipe_);
     server_.Accept(std::move(pair.server));
     auto client = FrameClient::Connect(
         std::move(pair.client),
@@ -59,20 +59,29 @@ class FrameUnderTest final : public TransportUnderTest {
   }
 
   const uint64_t max_message_bytes_;
-  const bool direct_landing_;
+  const InprocOptions pipe_;
   FrameServer server_;
   std::map<std::string, std::unique_ptr<FrameClient>> clients_;
 };
 
 std::unique_ptr<TransportUnderTest> MakeFrame(CallHandler* handler, uint64_t max_message_bytes) {
-  return std::make_unique<FrameUnderTest>(handler, max_message_bytes, false);
+  return std::make_unique<FrameUnderTest>(handler, max_message_bytes, InprocOptions());
 }
 std::unique_ptr<TransportUnderTest> MakeDirect(CallHandler* handler, uint64_t max_message_bytes) {
-  return std::make_unique<FrameUnderTest>(handler, max_message_bytes, true);
+  return std::make_unique<FrameUnderTest>(handler, max_message_bytes,
+                                          InprocOptions{.direct_landing = true});
+}
+/// In pieces of a few slices each.
+std::unique_ptr<TransportUnderTest> MakeLent(CallHandler* handler, uint64_t max_message_bytes) {
+  return std::make_unique<FrameUnderTest>(
+      handler, max_message_bytes, InprocOptions{.lends_payload = true, .piece_bytes = 1000});
 }
 
 INSTANTIATE_TEST_SUITE_P(Frame, TransportConformance, ::testing::Values(&MakeFrame));
 INSTANTIATE_TEST_SUITE_P(Frame, PartsConformance, ::testing::Values(&MakeFrame));
+INSTANTIATE_TEST_SUITE_P(Lent, TransportConformance, ::testing::Values(&MakeLent));
+INSTANTIATE_TEST_SUITE_P(Lent, PartsConformance, ::testing::Values(&MakeLent));
+INSTANTIATE_TEST_SUITE_P(Lent, StreamingConformance, ::testing::Values(&MakeLent));
 INSTANTIATE_TEST_SUITE_P(Direct, PartsConformance, ::testing::Values(&MakeDirect));
 INSTANTIATE_TEST_SUITE_P(Frame, StreamingConformance, ::testing::Values(&MakeFrame));
 INSTANTIATE_TEST_SUITE_P(Direct, StreamingConformance, ::testing::Values(&MakeDirect));

@@ -109,7 +109,7 @@ TEST(FrameTest, NumbersOutOfRangeAreRefused) {
            [](FrameHead& h) { h.name.clear(); },
            [](FrameHead& h) { h.name.assign(kMaxFrameNameBytes + 1, 'm'); },
            [](FrameHead& h) { h.priority = static_cast<Priority>(3); },
-           [](FrameHead& h) { h.kind = static_cast<FrameKind>(8); }}) {
+           [](FrameHead& h) { h.kind = static_cast<FrameKind>(9); }}) {
     FrameHead head = request;
     change(head);
     EXPECT_TRUE(refused(head));
@@ -164,6 +164,43 @@ TEST(FramePartsTest, PlacesThatDoNotSumUpAreRefused) {
   EXPECT_FALSE(PartOf(head, {.head = {}, .payload = nine}).ok()) << "sums do not wrap around";
   head.places.clear();
   EXPECT_FALSE(PartOf(head, {.head = {}, .landed_bytes = 10}).ok());
+}
+
+TEST(FramePartsTest, APartInPiecesIsPutTogetherAgain) {
+  CallMessage sent{"control", {}};
+  for (const size_t size : {60, 40, 300, 1, 99}) {
+    sent.payload.Append(std::vector<std::byte>(size, static_cast<std::byte>(size)));
+    sent.places.push_back(1000 * size);
+  }
+  std::vector<Frame> frames = FramesOfPart(1, 2, sent, 100);
+  ASSERT_EQ(frames.size(), 3u);  // A slice is not cut.
+  CallMessage got;
+  for (Frame& frame : frames) {
+    const auto head = DecodeFrameHead(frame.head);
+    ASSERT_TRUE(head.ok()) << head.status();
+    EXPECT_EQ(head->kind, &frame == &frames.back() ? FrameKind::kPart : FrameKind::kPiece);
+    auto piece = PartOf(*head, std::move(frame));
+    ASSERT_TRUE(piece.ok()) << piece.status();
+    ASSERT_TRUE(AddPiece(*std::move(piece), &got).ok());
+  }
+  EXPECT_EQ(got.control, "control");
+  EXPECT_EQ(got.places, sent.places);
+  EXPECT_TRUE(std::ranges::equal(got.payload.Flatten().bytes, sent.payload.Flatten().bytes));
+  EXPECT_FALSE(AddPiece({.control = {}, .payload = {}, .landed_bytes = 1}, &got).ok());
+  EXPECT_EQ(FramesOfPart(1, 0, {"empty", {}}, 100).size(), 1u);
+}
+
+TEST(FramePartsTest, WhatHasLandedIsChecksummedWhereItIs) {
+  const std::vector<std::byte> memory(100, std::byte{7});
+  CallMessage part{.control = {}, .payload = {}, .landed_bytes = 30};
+  const std::vector<FramePlace> places = {{0, 10}, {80, 20}};
+  ASSERT_TRUE(ChecksumLanded(memory, places, &part).ok());
+  const std::span<const std::byte> bytes(memory);
+  EXPECT_EQ(part.landed_crc32c,
+            (std::vector<uint32_t>{Crc32c(bytes.first(10)), Crc32c(bytes.first(20))}));
+  for (const FramePlace outside : {FramePlace{81, 20}, FramePlace{UINT64_MAX, 20}}) {
+    EXPECT_FALSE(ChecksumLanded(memory, {{outside}}, &part).ok());
+  }
 }
 
 TEST(FramePartsTest, CreditNeverStopsACallForGood) {

@@ -143,8 +143,10 @@ class InprocPipe final : public FramePipe {
   PipeCapabilities capabilities() const override {
     return {.name = "inproc",
             .max_frame_bytes = wire_->options.max_frame_bytes,
+            .piece_bytes = wire_->options.piece_bytes,
             .in_place = true,
-            .direct_landing = wire_->options.direct_landing};
+            .direct_landing = wire_->options.direct_landing,
+            .lends_payload = wire_->options.lends_payload};
   }
 
   void Start(FrameReceiver* receiver) override {
@@ -189,9 +191,24 @@ class InprocPipe final : public FramePipe {
   void Deliver(FrameReceiver* receiver) {
     while (auto frame = in_.Pop()) {
       if (is_client_) wire_->landings.Land(&*frame);
-      receiver->OnFrame(*std::move(frame));
+      const bool lent =
+          wire_->options.lends_payload && receiver->NeverWaits() && !frame->places.empty();
+      lent ? Lend(*std::move(frame), receiver) : receiver->OnFrame(*std::move(frame));
     }
     receiver->OnClosed(Over());
+  }
+
+  /// Gives the receiver a copy without owners, which is of no use after the call.
+  static void Lend(Frame frame, FrameReceiver* receiver) {
+    std::vector<std::vector<std::byte>> copies;
+    Payload lent;
+    for (const Slice& slice : frame.payload.slices()) {
+      copies.emplace_back(slice.bytes.begin(), slice.bytes.end());
+      lent.Append(Slice{copies.back(), nullptr});
+    }
+    frame.payload = std::move(lent);
+    receiver->OnFrame(std::move(frame));
+    for (std::vector<std::byte>& copy : copies) std::ranges::fill(copy, std::byte{0xee});
   }
 
   const std::shared_ptr<Wire> wire_;
