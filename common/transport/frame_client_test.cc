@@ -193,7 +193,7 @@ TEST_F(FrameClientTest, ACancelledCallSaysWhetherSomethingHasLanded) {
     send(request);
     // What is sent behind it has come when an answer to another call has.
     const auto other = Start();
-    SendPart(server_->Take().id, 1);
+    server_->Send({.kind = FrameKind::kEnd, .id = server_->Take().id});
     EXPECT_TRUE(other->Next(kEver).ok());
     call->Cancel();
     EXPECT_EQ(call->Next(kEver).status().code(), StatusCode::kCancelled);

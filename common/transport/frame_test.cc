@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/checksum.h"
 #include "common/base/retry_hint.h"
 #include "common/transport/frame_parts.h"
 
@@ -199,7 +200,7 @@ TEST(FramePartsTest, WhatHasLandedIsChecksummedWhereItIs) {
   EXPECT_EQ(part.landed_crc32c,
             (std::vector<uint32_t>{Crc32c(bytes.first(10)), Crc32c(bytes.first(20))}));
   for (const FramePlace outside : {FramePlace{81, 20}, FramePlace{UINT64_MAX, 20}}) {
-    EXPECT_FALSE(ChecksumLanded(memory, {{outside}}, &part).ok());
+    EXPECT_FALSE(ChecksumLanded(memory, {&outside, 1}, &part).ok());
   }
 }
 

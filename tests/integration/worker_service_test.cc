@@ -97,7 +97,7 @@ TEST_F(WorkerServiceTest, BadRequestsNameTheFault) {
   refused(request, grpc::StatusCode::NOT_FOUND, "other");
   request = Request(1);
   request.set_policy("best");
-  refused(request, grpc::StatusCode::INVALID_ARGUMENT, "full, quest, streaming");
+  refused(request, grpc::StatusCode::INVALID_ARGUMENT, "full, infllm, quest");
   request = Request(1);
   request.set_budget_tokens(23);
   refused(request, grpc::StatusCode::INVALID_ARGUMENT, "budget_tokens is 23");
