@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <utility>
 
 #include "common/base/clock.h"
@@ -13,6 +14,7 @@ namespace quire {
 namespace {
 
 constexpr uint32_t kMaxPuts = 64;
+constexpr Duration kLinger = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -22,6 +24,7 @@ struct UcxConnection::Outgoing {
   std::vector<std::byte> tail;  ///< After the payload.
   std::vector<ucp_dt_iov_t> parts;
   std::vector<std::byte> gathered;  ///< The parts in one piece, where UCX wants that.
+  bool is_frame = false;            ///< Not one of the pipe's own messages.
   Frame frame;
 };
 
@@ -164,7 +167,19 @@ void UcxConnection::Fail(const Status& why) {
   });
 }
 
+void UcxConnection::AwaitSent() {
+  const TimePoint limit = SystemClock().Now() + kLinger;
+  MutexLock lock(mutex_);
+  while (phase_ == Phase::kOpen && unsent_frames_ > 0) {
+    const Duration left = limit - SystemClock().Now();
+    if (left <= Duration::zero()) return;
+    changed_.WaitFor(mutex_, left);
+  }
+}
+
 void UcxConnection::Close() {
+  // The last frames of a server that stops are what its clients wait for.
+  if (role_ == Role::kServer && !worker_->OnThread()) AwaitSent();
   {
     MutexLock lock(mutex_);  // Wakes a receiver call that waits to send.
     if (phase_ != Phase::kClosed) why_closed_ = Unavailable("the connection was closed");
@@ -207,6 +222,7 @@ Status UcxConnection::Send(Frame frame) {
   if (phase_ == Phase::kClosed) return why_closed_;
   if (phase_ == Phase::kConnecting) return FailedPrecondition("the connection is not open yet");
   untaken_bytes_ += bytes + UcxHeader::kEncodedBytes;
+  ++unsent_frames_;
   queue_.push_back(std::move(frame));
   if (!std::exchange(send_posted_, true)) {
     worker_->Post([self = shared_from_this()] { self->SendQueued(); });
@@ -229,6 +245,7 @@ void UcxConnection::SendQueued() {
 
 void UcxConnection::SendFrame(Frame frame) {
   auto out = std::make_shared<Outgoing>();
+  out->is_frame = true;
   out->frame = std::move(frame);
   UcxHeader header;
   header.to = peer_;
@@ -304,6 +321,10 @@ void UcxConnection::SendMessage(const std::shared_ptr<Outgoing>& out) {
 
 void UcxConnection::EndSend(Outgoing& out, ucs_status_t status) {
   out.frame = {};
+  if (out.is_frame) {
+    MutexLock lock(mutex_);
+    if (--unsent_frames_ == 0) changed_.NotifyAll();
+  }
   if (status != UCS_OK) {
     Fail(Unavailable("a frame could not be sent: ", ucs_status_string(status)));
   }
@@ -471,7 +492,7 @@ StatusOr<OwnedMemory> UcxConnection::AllocateOnThread(uint64_t bytes) {
     worker->Post([last = std::move(allocated)] {});
   };
   return OwnedMemory{allocated->bytes().first(bytes),
-                       std::shared_ptr<const std::byte>(allocated->bytes().data(), release)};
+                     std::shared_ptr<const std::byte>(allocated->bytes().data(), release)};
 }
 
 StatusOr<std::string> UcxConnection::AddLanding(uint64_t id, std::span<std::byte> memory) {

@@ -58,7 +58,7 @@ class UcxConnection final : public UcxMessageSink,
   Status OpenLanding(uint64_t id, std::string_view key, uint64_t bytes);
   void CloseLanding(uint64_t id) QUIRE_EXCLUDES(mutex_);
   StatusOr<OwnedMemory> AllocateLandingMemory(uint64_t bytes);
-  void Close();
+  void Close() QUIRE_EXCLUDES(mutex_);
 
  private:
   enum class Phase { kConnecting, kOpen, kClosed };
@@ -88,6 +88,8 @@ class UcxConnection final : public UcxMessageSink,
   void Process(UcxMessage message);
   StatusOr<Frame> FrameOf(UcxMessage& message);
   Status PlaceFrame(UcxMessage& message, std::span<const std::byte> payload, Frame* frame);
+  /// Waits, for a moment at most, until UCX has what Send has taken.
+  void AwaitSent() QUIRE_EXCLUDES(mutex_);
   StatusOr<OwnedMemory> AllocateOnThread(uint64_t bytes);
   /// What was allocated here with `memory` inside; null when nothing was.
   std::shared_ptr<UcxMemory> AllocatedAround(std::span<std::byte> memory) const;
@@ -116,6 +118,7 @@ class UcxConnection final : public UcxMessageSink,
   std::deque<Frame> queue_ QUIRE_GUARDED_BY(mutex_);
   uint64_t window_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint64_t untaken_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Of what was sent.
+  uint64_t unsent_frames_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Taken by Send, and not by UCX.
   bool send_posted_ QUIRE_GUARDED_BY(mutex_) = false;
   std::string lane_names_ QUIRE_GUARDED_BY(mutex_);
   bool direct_ QUIRE_GUARDED_BY(mutex_) = false;
