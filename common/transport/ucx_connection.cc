@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <utility>
 
 #include "common/base/clock.h"
@@ -14,7 +13,6 @@ namespace quire {
 namespace {
 
 constexpr uint32_t kMaxPuts = 64;
-constexpr Duration kLinger = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -168,7 +166,7 @@ void UcxConnection::Fail(const Status& why) {
 }
 
 void UcxConnection::AwaitSent() {
-  const TimePoint limit = SystemClock().Now() + kLinger;
+  const TimePoint limit = SystemClock().Now() + kUcxLinger;
   MutexLock lock(mutex_);
   while (phase_ == Phase::kOpen && unsent_frames_ > 0) {
     const Duration left = limit - SystemClock().Now();

@@ -9,9 +9,6 @@
 #include "common/transport/ucx_status.h"
 
 namespace quire {
-namespace {
-constexpr Duration kLinger = std::chrono::seconds(1);
-}  // namespace
 
 /// Lives until UCX has closed the endpoint, which may be after the object is gone.
 struct UcxEndpoint::State : std::enable_shared_from_this<State> {
@@ -36,7 +33,7 @@ struct UcxEndpoint::State : std::enable_shared_from_this<State> {
   void Shut() {
     on_error = nullptr;
     if (failed) return CloseNow();
-    worker->After(kLinger, [weak = weak_from_this()] {
+    worker->After(kUcxLinger, [weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->CloseNow();
     });
     UcxBegin([self = shared_from_this()](ucs_status_t) { self->CloseNow(); },
@@ -58,7 +55,7 @@ struct UcxEndpoint::State : std::enable_shared_from_this<State> {
                });
     });
     // A peer that answers nothing must not hold the worker.
-    worker->After(kLinger, [weak = weak_from_this()] {
+    worker->After(kUcxLinger, [weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->Release();
     });
   }

@@ -6,12 +6,14 @@
 
 #include <ucp/api/ucp.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 
+#include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/transport/socket_address.h"
 #include "common/transport/ucx_lanes.h"
@@ -19,6 +21,9 @@
 #include "common/transport/ucx_worker.h"
 
 namespace quire {
+
+/// How long what closes waits for what is still on its way.
+inline constexpr Duration kUcxLinger = std::chrono::seconds(1);
 
 class UcxEndpoint {
  public:

@@ -151,8 +151,6 @@ class Connected {
   explicit Connected(const UcxOptions& options) : own_(std::in_place, options) { Connect(*own_); }
   explicit Connected(Listening& listening) { Connect(listening); }
 
-  UcxPipe& client_pipe() { return static_cast<UcxPipe&>(*client); }
-
  private:
   void Connect(Listening& listening) {
     auto connected = ConnectUcx(listening.listener->address(), listening.options);
