@@ -20,6 +20,8 @@ class FrameOrder {
  public:
   explicit FrameOrder(size_t max_waiting) : max_waiting_(max_waiting) {}
 
+  /// How many have passed.
+  uint64_t passed() const { return next_; }
   bool IsNext(uint64_t sequence) const { return sequence == next_; }
   void Pass() { ++next_; }
   /// Keeps one that came too early. INVALID_ARGUMENT when its number was there before, or is

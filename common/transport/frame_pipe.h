@@ -108,6 +108,7 @@ class FramePipe {
   virtual void CloseLanding(uint64_t id) { (void)id; }
 
   /// Ends the connection in both directions; when it returns, no receiver call runs or will come.
+  /// A server's end first lets a client that reads have what Send has taken, for a moment at most.
   /// Idempotent. Not from inside a receiver call.
   virtual void Close() = 0;
 };

@@ -191,6 +191,19 @@ TEST_P(FramePipeConformance, TheServersCloseEndsTheConnectionForBoth) {
   EXPECT_EQ(SendUntilError(client()).code(), StatusCode::kUnavailable);
 }
 
+TEST_P(FramePipeConformance, WhatAServerSentBeforeItClosedArrives) {
+  constexpr int kFrames = 300;
+  StartBoth();
+  std::thread sender([&] {  // Connections end less gently with bytes on their way to the closer.
+    (void)SendUntilError(client());
+  });
+  SendNumbered(server(), "last", kFrames);
+  server().Close();
+  ExpectNumbered(at_client_.Take(kFrames), "last", kFrames);
+  EXPECT_EQ(at_client_.AwaitClosed().code(), StatusCode::kUnavailable);
+  sender.join();
+}
+
 TEST_P(FramePipeConformance, CloseMayRunOnSeveralThreadsAndBeforeStart) {
   client().Start(&at_client_);
   std::vector<std::thread> threads;

@@ -22,7 +22,6 @@ struct UcxConnection::Outgoing {
   std::vector<std::byte> tail;  ///< After the payload.
   std::vector<ucp_dt_iov_t> parts;
   std::vector<std::byte> gathered;  ///< The parts in one piece, where UCX wants that.
-  bool is_frame = false;            ///< Not one of the pipe's own messages.
   Frame frame;
 };
 
@@ -165,10 +164,15 @@ void UcxConnection::Fail(const Status& why) {
   });
 }
 
-void UcxConnection::AwaitSent() {
+void UcxConnection::AwaitReceived() {
   const TimePoint limit = SystemClock().Now() + kUcxLinger;
   MutexLock lock(mutex_);
-  while (phase_ == Phase::kOpen && unsent_frames_ > 0) {
+  if (phase_ != Phase::kOpen || untaken_bytes_ == 0) return;
+  // Runs after the frames that are queued now were numbered.
+  worker_->Post([self = shared_from_this()] {
+    self->SendControl(UcxKind::kEnd, 0, self->next_sequence_, {});
+  });
+  while (phase_ == Phase::kOpen && !end_reached_) {
     const Duration left = limit - SystemClock().Now();
     if (left <= Duration::zero()) return;
     changed_.WaitFor(mutex_, left);
@@ -177,7 +181,7 @@ void UcxConnection::AwaitSent() {
 
 void UcxConnection::Close() {
   // The last frames of a server that stops are what its clients wait for.
-  if (role_ == Role::kServer && !worker_->OnThread()) AwaitSent();
+  if (role_ == Role::kServer && !worker_->OnThread()) AwaitReceived();
   {
     MutexLock lock(mutex_);  // Wakes a receiver call that waits to send.
     if (phase_ != Phase::kClosed) why_closed_ = Unavailable("the connection was closed");
@@ -220,7 +224,6 @@ Status UcxConnection::Send(Frame frame) {
   if (phase_ == Phase::kClosed) return why_closed_;
   if (phase_ == Phase::kConnecting) return FailedPrecondition("the connection is not open yet");
   untaken_bytes_ += bytes + UcxHeader::kEncodedBytes;
-  ++unsent_frames_;
   queue_.push_back(std::move(frame));
   if (!std::exchange(send_posted_, true)) {
     worker_->Post([self = shared_from_this()] { self->SendQueued(); });
@@ -243,7 +246,6 @@ void UcxConnection::SendQueued() {
 
 void UcxConnection::SendFrame(Frame frame) {
   auto out = std::make_shared<Outgoing>();
-  out->is_frame = true;
   out->frame = std::move(frame);
   UcxHeader header;
   header.to = peer_;
@@ -319,10 +321,6 @@ void UcxConnection::SendMessage(const std::shared_ptr<Outgoing>& out) {
 
 void UcxConnection::EndSend(Outgoing& out, ucs_status_t status) {
   out.frame = {};
-  if (out.is_frame) {
-    MutexLock lock(mutex_);
-    if (--unsent_frames_ == 0) changed_.NotifyAll();
-  }
   if (status != UCS_OK) {
     Fail(Unavailable("a frame could not be sent: ", ucs_status_string(status)));
   }
@@ -372,6 +370,15 @@ void UcxConnection::OnMessage(UcxMessage message) {
     return changed_.NotifyAll();
   }
   if (header.kind == UcxKind::kTaken) return ReceiveTaken(header.argument);
+  if (header.kind == UcxKind::kEnd && !from_client) {
+    end_ = header.argument;
+    return ReportEndReached();
+  }
+  if (header.kind == UcxKind::kEndReached && from_client) {
+    MutexLock lock(mutex_);
+    end_reached_ = true;
+    return changed_.NotifyAll();
+  }
   Fail(InvalidArgument("the UCX peer sent a message that its end does not send"));
 }
 
@@ -386,9 +393,14 @@ void UcxConnection::ReceiveFrame(UcxMessage message) {
   Process(std::move(message));
   while (!closed_) {
     auto next = order_.TakeNext();
-    if (!next) return;
+    if (!next) break;
     Process(std::move(*next));
   }
+  ReportEndReached();
+}
+
+void UcxConnection::ReportEndReached() {
+  if (order_.passed() == end_) SendControl(UcxKind::kEndReached, 0, 0, {});
 }
 
 void UcxConnection::ReceiveTaken(uint64_t bytes) {

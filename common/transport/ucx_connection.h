@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -88,8 +89,11 @@ class UcxConnection final : public UcxMessageSink,
   void Process(UcxMessage message);
   StatusOr<Frame> FrameOf(UcxMessage& message);
   Status PlaceFrame(UcxMessage& message, std::span<const std::byte> payload, Frame* frame);
-  /// Waits, for a moment at most, until UCX has what Send has taken.
-  void AwaitSent() QUIRE_EXCLUDES(mutex_);
+  /// Waits, for a moment at most, until the client has every frame that Send has taken. That UCX
+  /// has sent one is not enough: what the client has not read is lost when the endpoint is closed.
+  void AwaitReceived() QUIRE_EXCLUDES(mutex_);
+  /// Tells the server when the frames that it has announced are all here.
+  void ReportEndReached();
   StatusOr<OwnedMemory> AllocateOnThread(uint64_t bytes);
   /// What was allocated here with `memory` inside; null when nothing was.
   std::shared_ptr<UcxMemory> AllocatedAround(std::span<std::byte> memory) const;
@@ -118,10 +122,10 @@ class UcxConnection final : public UcxMessageSink,
   std::deque<Frame> queue_ QUIRE_GUARDED_BY(mutex_);
   uint64_t window_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint64_t untaken_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Of what was sent.
-  uint64_t unsent_frames_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Taken by Send, and not by UCX.
   bool send_posted_ QUIRE_GUARDED_BY(mutex_) = false;
   std::string lane_names_ QUIRE_GUARDED_BY(mutex_);
   bool direct_ QUIRE_GUARDED_BY(mutex_) = false;
+  bool end_reached_ QUIRE_GUARDED_BY(mutex_) = false;    ///< The client has every frame.
   bool endpoint_gone_ QUIRE_GUARDED_BY(mutex_) = false;  ///< UCX has closed it.
   std::set<uint64_t> landings_ending_ QUIRE_GUARDED_BY(mutex_);
 
@@ -138,6 +142,7 @@ class UcxConnection final : public UcxMessageSink,
   uint64_t next_sequence_ = 0;
   uint64_t next_serial_ = 1;
   FrameOrder<UcxMessage> order_{4096};
+  std::optional<uint64_t> end_;  ///< How many frames the server sends in all, once it says so.
   std::map<uint64_t, UcxLocalLanding> local_landings_;
   std::map<uint64_t, OpenedLanding> opened_landings_;
   ReplayWindow used_serials_;

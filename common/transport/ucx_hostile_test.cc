@@ -94,6 +94,7 @@ TEST(UcxHostileTest, WhatNoClientSendsEndsItsConnectionAndNoOther) {
       {"a frame with places in a landing", {.landing = 1}},
       {"a welcome", {.kind = UcxKind::kWelcome}},
       {"more taken than sent", {.kind = UcxKind::kTaken, .argument = UINT64_MAX}},
+      {"the end of its frames", {.kind = UcxKind::kEnd}},
       {"the end of a landing of its own", {.kind = UcxKind::kLandingClosed}},
       {"an index that leads outside", {.index_bytes = 32}},
       {"an index that is none", {.index_bytes = 31}},

@@ -126,7 +126,7 @@ StatusOr<UcxHeader> DecodeUcxHeader(std::span<const std::byte> encoded, uint64_t
                            " bytes that is not this protocol's");
   }
   if (kind < static_cast<uint32_t>(UcxKind::kHello) ||
-      kind > static_cast<uint32_t>(UcxKind::kTaken)) {
+      kind > static_cast<uint32_t>(UcxKind::kEndReached)) {
     return InvalidArgument("a UCX message is of the unknown kind ", kind);
   }
   header.kind = static_cast<UcxKind>(kind);

@@ -33,6 +33,8 @@ enum class UcxKind : uint32_t {
   kCloseLanding = 4,   ///< Client to server: `landing` with serial `argument` goes away.
   kLandingClosed = 5,  ///< Server to client: nothing more arrives in `landing`.
   kTaken = 6,          ///< The receiver has taken frames that count for `argument` bytes.
+  kEnd = 7,            ///< Server to client: no more than `argument` frames were sent or will be.
+  kEndReached = 8,     ///< Client to server: those frames are here.
 };
 
 /// What goes before the data of every message. The data of a frame is its payload, then the index,
