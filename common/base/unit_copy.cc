@@ -78,4 +78,33 @@ uint32_t CopyWithCrc32c(std::span<const std::byte> from, std::byte* to, const st
   return Crc32c(rest, crc32c);
 }
 
+Status CheckPlaces(const Payload& payload, const std::vector<uint64_t>& places,
+                   uint64_t landing_bytes) {
+  const std::vector<Slice>& slices = payload.slices();
+  if (places.size() != slices.size()) {
+    return InvalidArgument("the part has ", places.size(), " places for ", slices.size(),
+                           " slices: each slice needs one");
+  }
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const uint64_t size = slices[i].bytes.size();
+    if (places[i] <= landing_bytes && size <= landing_bytes - places[i]) continue;
+    return InvalidArgument("slice ", i, " of ", size, " bytes at ", places[i],
+                           " is outside the landing of ", landing_bytes, " bytes");
+  }
+  return OkStatus();
+}
+
+std::vector<uint32_t> CopyToPlaces(const Payload& payload, std::span<const uint64_t> places,
+                                   std::span<std::byte> memory) {
+  const std::vector<Slice>& slices = payload.slices();
+  std::vector<uint32_t> crc32c;
+  crc32c.reserve(slices.size());
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const bool more = i + 1 < slices.size() && slices[i + 1].bytes.size() >= slices[i].bytes.size();
+    crc32c.push_back(CopyWithCrc32c(slices[i].bytes, memory.data() + places[i],
+                                    more ? slices[i + 1].bytes.data() : nullptr));
+  }
+  return crc32c;
+}
+
 }  // namespace quire

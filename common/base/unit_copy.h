@@ -3,14 +3,18 @@
 // CopyWithCrc32c: copies a unit to memory that is not read again at once (a slot, a staging
 // buffer), and tells the checksum of what was copied, in one pass. Stores go around the cache where
 // the processor can do that, so the memory under the destination is not read first: verified copies
-// of scattered units are faster than plain memcpy.
-// Thread-safety: pure functions.
+// of scattered units are faster than plain memcpy. CopyToPlaces does so with the slices of a
+// payload. Thread-safety: pure functions.
 #ifndef QUIRE_COMMON_BASE_UNIT_COPY_H_
 #define QUIRE_COMMON_BASE_UNIT_COPY_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
+
+#include "common/base/payload.h"
+#include "common/base/status.h"
 
 namespace quire {
 
@@ -20,6 +24,16 @@ namespace quire {
 /// synchronisation of this thread, as with every store.
 uint32_t CopyWithCrc32c(std::span<const std::byte> from, std::byte* to,
                         const std::byte* next = nullptr);
+
+/// INVALID_ARGUMENT unless there is one place for each slice of `payload` and each slice lies
+/// within `landing_bytes` there.
+[[nodiscard]] Status CheckPlaces(const Payload& payload, const std::vector<uint64_t>& places,
+                                 uint64_t landing_bytes);
+
+/// Copies each slice of `payload` to its place in `memory`, and answers their CRC-32C. REQUIRES:
+/// CheckPlaces.
+std::vector<uint32_t> CopyToPlaces(const Payload& payload, std::span<const uint64_t> places,
+                                   std::span<std::byte> memory);
 
 }  // namespace quire
 

@@ -27,10 +27,11 @@ bool IsLent(const Payload& payload) {
 }
 
 /// Takes lent payload over: into the landing, when there is one and the part has places. Payload
-/// that has landed is read while the cache holds it.
+/// that has landed without checksums is read while the cache holds it.
 Status Keep(const FrameHead& head, const Landing* landing, CallMessage* part) {
   if (part->landed_bytes > 0) {
     if (landing == nullptr) return InvalidArgument("a part of a call without a landing has landed");
+    if (!part->landed_crc32c.empty()) return OkStatus();
     return ChecksumLanded(landing->bytes(), head.places, part);
   }
   if (landing != nullptr && !part->places.empty()) return Land(landing->bytes(), part);

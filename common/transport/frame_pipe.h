@@ -38,6 +38,9 @@ struct Frame {
   std::vector<uint64_t> places = {};  ///< Byte offset in the landing of each payload slice.
   /// At the receiver: payload bytes that the pipe put into the landing; then `payload` is empty.
   uint64_t landed_bytes = 0;
+  /// With `landed_bytes`: CRC-32C of what was put at each place, when the peer computed it as it
+  /// wrote; otherwise empty.
+  std::vector<uint32_t> landed_crc32c = {};
 };
 
 /// Called by a pipe from a thread of its own, one call at a time. Must not block for long, and must

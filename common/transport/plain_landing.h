@@ -32,11 +32,6 @@ class PlainLanding final : public Landing {
 /// INVALID_ARGUMENT unless `landing` is null or was made by the default AddLanding of `transport`.
 [[nodiscard]] Status CheckPlainLanding(const Landing* landing, const Transport* transport);
 
-/// INVALID_ARGUMENT unless there is one place for each slice of `payload` and each slice lies
-/// within `landing_bytes` there.
-[[nodiscard]] Status CheckPlaces(const Payload& payload, const std::vector<uint64_t>& places,
-                                 uint64_t landing_bytes);
-
 /// Copies the part's payload to its places in `memory` and leaves `landed_bytes` and
 /// `landed_crc32c` in its stead; a part without places stays as it is. As CheckPlaces, with nothing
 /// copied on errors.

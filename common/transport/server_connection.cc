@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "common/base/retry_hint.h"
+#include "common/base/unit_copy.h"
 #include "common/transport/frame_parts.h"
 #include "common/transport/message_limit.h"
-#include "common/transport/plain_landing.h"
 #include "common/wire/limits.h"
 
 namespace quire {

@@ -7,12 +7,22 @@
 
 #include "common/base/clock.h"
 #include "common/base/random.h"
+#include "common/base/unit_copy.h"
 #include "common/transport/ucx_status.h"
 
 namespace quire {
 namespace {
 
 constexpr uint32_t kMaxPuts = 64;
+
+/// Writes the frame's payload to its places in `memory`, the landing as it is mapped here, with
+/// the checksums of what was written.
+void WriteMapped(std::span<std::byte> memory, Frame* frame) {
+  frame->landed_crc32c = CopyToPlaces(frame->payload, frame->places, memory);
+  frame->landed_bytes = frame->payload.size_bytes();
+  frame->payload = {};
+  frame->places.clear();
+}
 
 }  // namespace
 
@@ -141,8 +151,10 @@ PipeCapabilities UcxConnection::capabilities() {
 void UcxConnection::Fail(const Status& why) {
   if (closed_) return;
   closed_ = true;
+  std::map<uint64_t, std::shared_ptr<UcxRemoteLanding>> mapped;  // Let go outside the lock.
   {
     MutexLock lock(mutex_);
+    mapped.swap(mapped_landings_);
     phase_ = Phase::kClosed;
     why_closed_ = why;
     queue_.clear();
@@ -217,13 +229,23 @@ Status UcxConnection::Send(Frame frame) {
   }
   // These threads must not wait for the peer, which may wait for them.
   const bool may_wait = !worker_->OnThread() && !delivery_.OnThread();
-  MutexLock lock(mutex_);
-  while (may_wait && phase_ == Phase::kOpen && untaken_bytes_ >= window_) {
-    changed_.Wait(mutex_);
+  std::shared_ptr<UcxRemoteLanding> mapped;
+  {
+    MutexLock lock(mutex_);
+    while (may_wait && phase_ == Phase::kOpen && untaken_bytes_ >= window_) {
+      changed_.Wait(mutex_);
+    }
+    if (phase_ == Phase::kClosed) return why_closed_;
+    if (phase_ == Phase::kConnecting) return FailedPrecondition("the connection is not open yet");
+    untaken_bytes_ += bytes + UcxHeader::kEncodedBytes;
+    mapped = MappedLandingOf(frame);
   }
+  if (mapped != nullptr) {
+    WriteMapped(mapped->mapped(), &frame);
+    mapped.reset();  // Whoever closes the landing waits for this.
+  }
+  MutexLock lock(mutex_);
   if (phase_ == Phase::kClosed) return why_closed_;
-  if (phase_ == Phase::kConnecting) return FailedPrecondition("the connection is not open yet");
-  untaken_bytes_ += bytes + UcxHeader::kEncodedBytes;
   queue_.push_back(std::move(frame));
   if (!std::exchange(send_posted_, true)) {
     worker_->Post([self = shared_from_this()] { self->SendQueued(); });
@@ -253,7 +275,11 @@ void UcxConnection::SendFrame(Frame frame) {
   header.landing = out->frame.landing;
   header.head_bytes = out->frame.head.size();
   const bool direct = LandsDirectly(out->frame);
-  if (direct) {
+  if (out->frame.landed_bytes > 0) {
+    header.argument = out->frame.landed_bytes;
+    out->tail = EncodeUcxChecksums(out->frame.landed_crc32c);
+    header.index_bytes = out->tail.size();
+  } else if (direct) {
     header.argument = out->frame.payload.size_bytes();
   } else {
     header.payload_bytes = out->frame.payload.size_bytes();
@@ -275,6 +301,25 @@ void UcxConnection::SendFrame(Frame frame) {
   } else {
     SendMessage(out);
   }
+}
+
+std::shared_ptr<UcxRemoteLanding> UcxConnection::MappedLandingOf(const Frame& frame) const {
+  const auto found = mapped_landings_.find(frame.landing);
+  if (frame.places.empty() || found == mapped_landings_.end()) return nullptr;
+  const uint64_t landing_bytes = found->second->mapped().size();
+  if (!CheckPlaces(frame.payload, frame.places, landing_bytes).ok()) return nullptr;
+  return found->second;
+}
+
+void UcxConnection::ShareMapping(uint64_t id, const std::shared_ptr<UcxRemoteLanding>& landing) {
+  const auto let_go = [weak = weak_from_this(), worker = worker_, id,
+                       landing](UcxRemoteLanding*) mutable {
+    worker->Post([weak = std::move(weak), id, last = std::move(landing)] {
+      if (const auto self = weak.lock()) self->FrameLanded(id);
+    });
+  };
+  MutexLock lock(mutex_);
+  mapped_landings_.emplace(id, std::shared_ptr<UcxRemoteLanding>(landing.get(), let_go));
 }
 
 bool UcxConnection::LandsDirectly(const Frame& frame) const {
@@ -443,6 +488,8 @@ StatusOr<Frame> UcxConnection::FrameOf(UcxMessage& message) {
         header.argument > landing->second.bytes().size()) {
       return InvalidArgument("a UCX frame claims to have landed where it cannot");
     }
+    QUIRE_ASSIGN_OR_RETURN(frame.landed_crc32c, DecodeUcxChecksums(message.data().subspan(
+                                                    header.payload_bytes, header.index_bytes)));
     return frame;
   }
   QUIRE_RETURN_IF_ERROR(PlaceFrame(message, message.data().first(header.payload_bytes), &frame));
@@ -612,7 +659,12 @@ Status UcxConnection::OpenLandingOnThread(uint64_t id, std::string_view encoded,
     if (!direct_) return OkStatus();
   }
   QUIRE_ASSIGN_OR_RETURN(auto remote, UcxRemoteLanding::Open(*endpoint_, key));
-  opened_landings_[id].remote = std::move(remote);
+  OpenedLanding& opened = opened_landings_[id];
+  opened.remote = remote;
+  if (!remote->mapped().empty()) {
+    ++opened.frames_under_way;  // All that other threads write.
+    ShareMapping(id, remote);
+  }
   return OkStatus();
 }
 
@@ -636,8 +688,13 @@ void UcxConnection::CloseLanding(uint64_t id) {
 }
 
 void UcxConnection::CloseLandingOnThread(uint64_t id, std::function<void()> closed) {
+  decltype(mapped_landings_)::node_type mapped;  // Let go outside the lock.
   const auto found = opened_landings_.find(id);
   if (found == opened_landings_.end()) return closed();
+  {
+    MutexLock lock(mutex_);
+    mapped = mapped_landings_.extract(id);
+  }
   found->second.when_idle.push_back(std::move(closed));
   ++found->second.frames_under_way;
   FrameLanded(id);

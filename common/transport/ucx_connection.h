@@ -80,6 +80,12 @@ class UcxConnection final : public UcxMessageSink,
   void SendQueued() QUIRE_EXCLUDES(mutex_);
   void SendFrame(Frame frame);
   bool LandsDirectly(const Frame& frame) const;
+  /// Where the frame's payload can be written by the thread that sends it; null where it cannot.
+  std::shared_ptr<UcxRemoteLanding> MappedLandingOf(const Frame& frame) const
+      QUIRE_REQUIRES(mutex_);
+  /// Lets any thread write to a landing that this process has mapped, until it is closed.
+  void ShareMapping(uint64_t id, const std::shared_ptr<UcxRemoteLanding>& landing)
+      QUIRE_EXCLUDES(mutex_);
   void PutFrame(const std::shared_ptr<Outgoing>& out);
   void SendMessage(const std::shared_ptr<Outgoing>& out);
   void EndSend(Outgoing& out, ucs_status_t status);
@@ -128,6 +134,8 @@ class UcxConnection final : public UcxMessageSink,
   bool end_reached_ QUIRE_GUARDED_BY(mutex_) = false;    ///< The client has every frame.
   bool endpoint_gone_ QUIRE_GUARDED_BY(mutex_) = false;  ///< UCX has closed it.
   std::set<uint64_t> landings_ending_ QUIRE_GUARDED_BY(mutex_);
+  /// Opened landings that are mapped here. The last reference tells the worker's thread.
+  std::map<uint64_t, std::shared_ptr<UcxRemoteLanding>> mapped_landings_ QUIRE_GUARDED_BY(mutex_);
 
   FrameDelivery delivery_;
 

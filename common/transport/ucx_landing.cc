@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/base/mapped_memory.h"
 #include "common/transport/ucx_status.h"
 
 namespace quire {
@@ -92,7 +93,23 @@ StatusOr<std::shared_ptr<UcxRemoteLanding>> UcxRemoteLanding::Open(UcxEndpoint& 
   if (status != UCS_OK) {
     return InvalidArgument("UCX refuses the key of a landing: ", ucs_status_string(status));
   }
-  return std::shared_ptr<UcxRemoteLanding>(new UcxRemoteLanding(handle, key.address, key.bytes));
+  std::shared_ptr<UcxRemoteLanding> landing(new UcxRemoteLanding(handle, key.address, key.bytes));
+  QUIRE_RETURN_IF_ERROR(landing->FindMapping());
+  return landing;
+}
+
+Status UcxRemoteLanding::FindMapping() {
+  void* local = nullptr;
+  if (ucp_rkey_ptr(key_, address_, &local) != UCS_OK) return OkStatus();
+  auto* const begin = static_cast<std::byte*>(local);
+  // The client says how large its memory is, and what lies behind it here is not its own.
+  const uint64_t available = SharedBytesMappedAt(begin);
+  if (bytes_ > available) {
+    return InvalidArgument("the key of a landing names ", bytes_, " bytes, but its memory has ",
+                           available);
+  }
+  mapped_ = {begin, bytes_};
+  return OkStatus();
 }
 
 UcxRemoteLanding::~UcxRemoteLanding() { ucp_rkey_destroy(key_); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The two ends of a landing: UcxLocalLanding, memory of the client, and UcxRemoteLanding, what the
-// server holds to write there. Thread-safety: of their worker's thread alone.
+// server holds to write there. Thread-safety: of their worker's thread alone, but for mapped().
 #ifndef QUIRE_COMMON_TRANSPORT_UCX_LANDING_H_
 #define QUIRE_COMMON_TRANSPORT_UCX_LANDING_H_
 
@@ -76,7 +76,8 @@ class UcxLocalLanding {
 
 class UcxRemoteLanding {
  public:
-  /// INVALID_ARGUMENT for a key that UCX refuses. REQUIRES: `key` has passed its signature's check.
+  /// INVALID_ARGUMENT for a key that UCX refuses, or of more memory than there is. REQUIRES: `key`
+  /// has passed its signature's check.
   static StatusOr<std::shared_ptr<UcxRemoteLanding>> Open(UcxEndpoint& endpoint,
                                                           const UcxLandingKey& key);
   ~UcxRemoteLanding();
@@ -87,15 +88,20 @@ class UcxRemoteLanding {
     return place.bytes <= bytes_ && place.offset <= bytes_ - place.bytes;
   }
   uint64_t AddressOf(uint64_t offset) const { return address_ + offset; }
+  /// The landing as this process has it mapped: any thread may write there. Empty where only UCX
+  /// can write to it.
+  std::span<std::byte> mapped() const { return mapped_; }
   ucp_rkey_h key() const { return key_; }
 
  private:
   UcxRemoteLanding(ucp_rkey_h key, uint64_t address, uint64_t bytes)
       : key_(key), address_(address), bytes_(bytes) {}
+  Status FindMapping();
 
   const ucp_rkey_h key_;
   const uint64_t address_;
   const uint64_t bytes_;
+  std::span<std::byte> mapped_;
 };
 
 }  // namespace quire

@@ -149,6 +149,22 @@ void AppendUcxPlace(const UcxPlace& place, std::vector<std::byte>* out) {
   out->insert(out->end(), encoded.begin(), encoded.end());
 }
 
+std::vector<std::byte> EncodeUcxChecksums(std::span<const uint32_t> crc32c) {
+  Encoder encoder;
+  for (const uint32_t sum : crc32c) encoder.U32(sum);
+  return encoder.Take();
+}
+
+StatusOr<std::vector<uint32_t>> DecodeUcxChecksums(std::span<const std::byte> encoded) {
+  if (encoded.size() % sizeof(uint32_t) != 0) {
+    return InvalidArgument("the checksums of a UCX frame have ", encoded.size(), " bytes");
+  }
+  std::vector<uint32_t> crc32c(encoded.size() / sizeof(uint32_t));
+  Decoder decoder(encoded);
+  for (uint32_t& sum : crc32c) sum = decoder.U32();
+  return crc32c;
+}
+
 StatusOr<std::vector<UcxPlace>> DecodeUcxIndex(std::span<const std::byte> encoded,
                                                uint64_t payload_bytes) {
   if (encoded.size() % UcxPlace::kEncodedBytes != 0) {

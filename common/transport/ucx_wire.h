@@ -37,8 +37,9 @@ enum class UcxKind : uint32_t {
   kEndReached = 8,     ///< Client to server: those frames are here.
 };
 
-/// What goes before the data of every message. The data of a frame is its payload, then the index,
-/// then the head, so that a payload starts where UCX aligned the data.
+/// What goes before the data of every message. The data of a frame is its payload, then the index
+/// (places, or the checksums of what was written), then the head, so that a payload starts where
+/// UCX aligned the data.
 struct UcxHeader {
   static constexpr size_t kEncodedBytes = 72;
   UcxKind kind = UcxKind::kFrame;
@@ -56,6 +57,11 @@ struct UcxHeader {
 std::array<std::byte, UcxHeader::kEncodedBytes> EncodeUcxHeader(const UcxHeader& header);
 /// INVALID_ARGUMENT unless it is a header whose lengths add up to `data_bytes`.
 StatusOr<UcxHeader> DecodeUcxHeader(std::span<const std::byte> encoded, uint64_t data_bytes);
+
+/// The index of a frame that its sender wrote into the landing: a CRC-32C for each place, or none.
+std::vector<std::byte> EncodeUcxChecksums(std::span<const uint32_t> crc32c);
+/// INVALID_ARGUMENT unless the bytes are whole checksums.
+StatusOr<std::vector<uint32_t>> DecodeUcxChecksums(std::span<const std::byte> encoded);
 
 /// One slice of a payload that has places.
 struct UcxPlace {
