@@ -77,8 +77,7 @@ TEST_F(RecallCodecAllocationTest, TakingAPartOfManyUnitsAllocatesAsOftenAsOfFew)
     const auto part =
         PartFromProto(parsed, std::move(body),
                       {.epoch = 1, .exchange = 1, .lanes = lanes, .spec = &spec_, .map = &map_});
-    EXPECT_TRUE(part.ok()) << part.status();
-    if (part.ok()) EXPECT_EQ(part->placements.size(), units);
+    EXPECT_TRUE(part.ok() && part->placements.size() == units) << part.status();
     return AllocationsOfThisThread() - before;
   };
   (void)allocations(kMany);
