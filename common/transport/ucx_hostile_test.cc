@@ -6,7 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "common/transport/ucx_endpoint.h"
+#include "common/transport/ucx_landing.h"
 #include "common/transport/ucx_test_peer.h"
+#include "common/transport/ucx_worker.h"
 
 namespace quire {
 namespace {
@@ -26,7 +29,8 @@ class HostileClient final : public UcxMessageSink {
       endpoint_ =
           UcxEndpoint::Connect(worker_, *address, listening.options, [](const Status&) {}).value();
     });
-    Send({.kind = UcxKind::kHello}, EncodeUcxHello({token_, false, 1 << 20}));
+    Send({.kind = UcxKind::kHello},
+         EncodeUcxHello({token_, listening.options.direct_landings, 1 << 20}));
     server = listening.Take();
     server->Start(&at_server);
     MutexLock lock(mutex_);
@@ -36,7 +40,22 @@ class HostileClient final : public UcxMessageSink {
     worker_->Run([&] {
       worker_->RemoveSink(token_);
       endpoint_.reset();
+      memory_.reset();
     });
+  }
+
+  /// The key of a landing in new memory of `bytes` bytes, that says it is of `claimed`.
+  std::string SignKey(uint64_t bytes, uint64_t claimed) {
+    UcxLandingKey key;
+    key.serial = 1;
+    key.landing = 1;
+    key.bytes = claimed;
+    worker_->Run([&] {
+      memory_ = UcxMemory::Allocate(worker_->context().shared_from_this(), bytes).value();
+      key.address = reinterpret_cast<uintptr_t>(memory_->bytes().data());
+      key.remote_key = memory_->RemoteKey().value();
+    });
+    return EncodeUcxLandingKey(key, secret_);
   }
 
   /// Sends `data` under `header`, addressed rightly, with the payload's length made to fit.
@@ -64,6 +83,7 @@ class HostileClient final : public UcxMessageSink {
     if (!welcome.ok()) return;
     MutexLock lock(mutex_);
     server_token_ = welcome->server;
+    secret_ = welcome->secret;
     welcomed_ = true;
     changed_.NotifyAll();
   }
@@ -76,10 +96,12 @@ class HostileClient final : public UcxMessageSink {
   const UcxToken token_ = MakeUcxToken(SystemRandom());
   std::shared_ptr<UcxWorker> worker_;
   std::unique_ptr<UcxEndpoint> endpoint_;
+  std::shared_ptr<UcxMemory> memory_;
   Mutex mutex_;
   CondVar changed_;
   bool welcomed_ QUIRE_GUARDED_BY(mutex_) = false;
   UcxToken server_token_;
+  UcxSecret secret_ = {};
 };
 
 std::vector<std::byte> Zeros(size_t bytes) { return std::vector<std::byte>(bytes); }
@@ -120,6 +142,16 @@ TEST(UcxHostileTest, WhatNoClientSendsEndsItsConnectionAndNoOther) {
   }
   ASSERT_TRUE(honest.client->Send({.head = "still here", .payload = {}}).ok());
   EXPECT_EQ(honest.at_server.Next().head, "still here");
+}
+
+TEST(UcxHostileTest, AKeyOfMoreMemoryThanThereIsOpensNothing) {
+  constexpr uint64_t kBytes = 1 << 20;
+  Listening listening(testing::DirectOptions());
+  HostileClient hostile(listening);
+  const Status refused =
+      hostile.server->OpenLanding(1, hostile.SignKey(kBytes, uint64_t{1} << 40), kBytes);
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument) << refused;
+  EXPECT_NE(refused.message().find("its memory has"), std::string::npos) << refused;
 }
 
 TEST(UcxHostileTest, MessagesForNobodyAreDropped) {
