@@ -4,6 +4,7 @@
 // transport: clients that are killed, stall, never acknowledge, or send what is stale, replayed or
 // forged. The server serves the others meanwhile, and in the end holds nothing for those that are
 // gone; its metrics, as Prometheus reads them, say so.
+#include <grpc/grpc.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -45,6 +46,15 @@ struct DataClient {
   std::shared_ptr<DataTransport> data;
   std::unique_ptr<Client> client;
 };
+
+/// Keeps gRPC's threads between the tests: it ends them when the last server goes, and waits up to
+/// 10 s then for one that polls.
+class KeepGrpc final : public ::testing::Environment {
+ public:
+  void SetUp() override { grpc_init(); }
+  void TearDown() override { grpc_shutdown(); }
+};
+[[maybe_unused]] const auto* const kKeepGrpc = ::testing::AddGlobalTestEnvironment(new KeepGrpc);
 
 /// "shm" copies for each connection, since the server has two tenants; "shm_lent" lends the arena
 /// of a server of one; "ucx_direct" writes into landings.
