@@ -64,7 +64,8 @@ class Device {
   /// (device_list.h).
   bool reads_host_memory() const { return stream() == nullptr; }
   /// Zeroed memory, aligned to 64 bytes; no memory at all for 0 bytes.
-  /// RESOURCE_EXHAUSTED when the memory is not there.
+  /// RESOURCE_EXHAUSTED naming the bytes when the memory is not there; IsOutOfDeviceMemory tells it
+  /// from what a server refuses with the same code.
   StatusOr<DeviceBuffer> Allocate(size_t bytes);
   /// The host's bytes may change after the return.
   virtual Status CopyToDevice(void* to, const void* from, size_t bytes) = 0;
@@ -84,6 +85,9 @@ class Device {
   virtual void* AllocateBytes(size_t bytes) = 0;  ///< Zeroed; null when out of memory.
   virtual void FreeBytes(void* data) = 0;
 };
+
+/// Whether `status`, annotated or not, comes from a device that had no memory left.
+bool IsOutOfDeviceMemory(const Status& status);
 
 /// The CPU device: host memory and kernels::CpuKernels(). Never destroyed.
 Device& CpuDevice();
