@@ -4,7 +4,8 @@
 # build_cuda.sh [ARCHITECTURES]: compiles the CUDA part from src/ where the GPU is, into cuda/: the
 # kernels' tests and benchmark, and lib/libquire_cuda.so, which quire loads for --device cuda. It takes
 # nvcc and cmake (and what those need: a C++ compiler, and make or ninja).
-# ARCHITECTURES as cmake has them, for example 80;90. Not given: those of the GPUs here.
+# ARCHITECTURES as cmake has them, for example '80;90', which is also taken where no GPU is seen. Not
+# given: those of the GPUs here.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -22,7 +23,7 @@ command -v cmake >/dev/null || die "there is no cmake"
 nvcc=$(find_nvcc)
 generator=()
 if command -v ninja >/dev/null; then generator=(-G Ninja); fi
-architectures=${1:-native}
+architectures=${1:-$(if nvidia-smi -L >/dev/null 2>&1; then echo native; else echo '80;90'; fi)}
 googletest=()
 if [[ -d src/googletest ]]; then googletest=(-DQUIRE_GOOGLETEST="$PWD/src/googletest"); fi
 

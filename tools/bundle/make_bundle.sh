@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# make_bundle.sh SOURCE_DIR BUNDLE_DIR ARCHIVE: packs the programs that lie in BUNDLE_DIR/bin with the
+# make_bundle.sh SOURCE_DIR BUNDLE_DIR ARCHIVE [CUDA_LIBRARY]: packs the programs that lie in BUNDLE_DIR/bin with the
 # libraries they take, the bundled model, and what compiles the CUDA part elsewhere.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -11,6 +11,7 @@ source "$here/common.sh"
 source_dir=$1
 bundle_dir=$2
 archive=$3
+cuda_library=${4:-}
 name=$(basename "$archive" .tar.gz)
 stage=$bundle_dir/$name
 readonly GOOGLETEST=/usr/src/googletest
@@ -76,6 +77,7 @@ mkdir -p "$stage"
 cp -r "$bundle_dir/bin" "$stage/bin"
 copy_libraries
 copy_ucx_modules
+if [[ -n $cuda_library ]]; then install -m 755 "$cuda_library" "$stage/lib/"; fi
 copy_model
 copy_kernel_sources
 copy_licences

@@ -55,7 +55,9 @@ else
   note kernels "skipped: cuda/bin/quire_bench_cuda_kernels was not built; run build_cuda.sh"
 fi
 if command -v python3 >/dev/null; then
-  last_json attention attention.json python3 src/kernels/attention_rivals.py
+  kernels_json=()
+  if [[ -f $out/kernels.json ]]; then kernels_json=("$out/kernels.json"); fi
+  last_json attention attention.json python3 src/kernels/attention_rivals.py "${kernels_json[@]}"
 else
   note attention "skipped: there is no python3"
 fi
