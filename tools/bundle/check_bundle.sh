@@ -85,6 +85,7 @@ isolated() {
 
 # in_root COMMAND...: with an empty environment.
 in_root() {
+  # shellcheck disable=SC2016 # The inner shell expands it.
   isolated bash -c '
     set -e
     root=$1; shift

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What making and checking a bundle agree on. Sourced.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 
 readonly LIMIT_MIB=60
 # What every machine has to have by itself: the C library, at least of this version.

@@ -17,6 +17,14 @@ stage=$bundle_dir/$name
 readonly GOOGLETEST=/usr/src/googletest
 readonly COPYRIGHTS=/usr/share/doc
 
+# Nothing may have been compiled for the machine that compiles: what is faster is chosen at run time.
+check_flags() {
+  local commands=$bundle_dir/../compile_commands.json
+  local flag
+  flag=$(grep -oE -m1 ' -m(arch|cpu|avx|sse[34]|ssse|fma|bmi)[^ ]*' "$commands" | head -1) || true
+  [[ -z $flag ]] || die "something is compiled with$flag; the bundle is for every x86-64"
+}
+
 copy_libraries() {
   mkdir -p "$stage/lib"
   local soname path
@@ -72,6 +80,7 @@ pack() {
   printf '%s: %d.%d MiB\n' "$archive" $((bytes >> 20)) $(((bytes * 10 >> 20) % 10))
 }
 
+check_flags
 rm -rf "$stage"
 mkdir -p "$stage"
 cp -r "$bundle_dir/bin" "$stage/bin"
