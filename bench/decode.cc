@@ -91,6 +91,7 @@ struct DecodeOptions {
   uint32_t steps = 64;
   std::string model;
   std::string data_dir;
+  std::string device = "cpu";
 };
 
 StatusOr<BenchReport> Run(const DecodeOptions& options) {
@@ -98,8 +99,9 @@ StatusOr<BenchReport> Run(const DecodeOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const auto directory, cli::DataDir::Make(options.data_dir));
   QUIRE_ASSIGN_OR_RETURN(const auto store, EmbeddedStore::Open({.data_dir = directory->path()}));
   QUIRE_ASSIGN_OR_RETURN(const auto client, Client::Create({.transport = store->transport()}));
-  QUIRE_ASSIGN_OR_RETURN(const cli::LocalWorker local,
-                         cli::LoadLocalWorker(model, client.get(), worker::EngineOptions{}));
+  QUIRE_ASSIGN_OR_RETURN(
+      const cli::LocalWorker local,
+      cli::LoadLocalWorker(model, client.get(), worker::EngineOptions{}, options.device));
   QUIRE_ASSIGN_OR_RETURN(const auto tokens, RandomDocument(local.engine->model(), options.steps));
   const DocumentName document{.collection = "bench", .name = "decode"};
   QUIRE_RETURN_IF_ERROR(Ingest(local, tokens, document));
@@ -125,6 +127,7 @@ StatusOr<BenchReport> Run(const DecodeOptions& options) {
   report.json["context_tokens"] = sparse.context_tokens;
   report.json["steps"] = options.steps;
   report.json["model"] = model;
+  report.json["device"] = options.device;
   report.json["machine"] = Machine();
   return report;
 }
@@ -144,6 +147,7 @@ void AddDecodeBench(Benches& benches) {
   command.add_option("--model", options->model,
                      "Directory of the model (the bundled one when not given)");
   cli::AddDataDirOption(command, &options->data_dir);
+  cli::AddDeviceFlag(command, &options->device);
 }
 
 }  // namespace quire::bench

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times the fast CPU kernels at the shapes of an 8-billion-parameter model (32 query heads, 8 KV
-// heads, d = 128, p = 32, bf16), each beside its limit in the same run: memcpy of the same bytes,
-// or a large matrix product. Use: quire_bench_kernels [repeats]. Every figure is a median; the last
-// line is JSON, ratios first. OPENBLAS_NUM_THREADS=1 gives one thread throughout.
+// Times the fast CPU kernels at the shapes of bench_kit.h, each beside its limit in the same run:
+// memcpy of the same bytes, or a large matrix product. Use: quire_bench_kernels [repeats]. Every
+// figure is a median; the last line is JSON, ratios first. OPENBLAS_NUM_THREADS=1 gives one thread
+// throughout.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -19,11 +19,13 @@
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/testing/bench_kit.h"
 
 namespace quire::kernels {
 namespace {
 
-constexpr int64_t kPageTokens = 32, kQueryHeads = 32, kKvHeads = 8, kDim = 128;
+using namespace bench;
+
 constexpr int64_t kPages = 1024;  // 32768 tokens: 64 MiB of K and as much V, beyond the caches
 constexpr int64_t kRowsPerPool = kPages * kPageTokens * kKvHeads;
 
@@ -46,10 +48,7 @@ class Timer {
       }
     }
     std::vector<double> medians;
-    for (std::vector<double>& list : seconds) {
-      std::nth_element(list.begin(), list.begin() + list.size() / 2, list.end());
-      medians.push_back(list[list.size() / 2]);
-    }
+    for (std::vector<double>& list : seconds) medians.push_back(Median(std::move(list)));
     return medians;
   }
 
@@ -57,60 +56,10 @@ class Timer {
   int repeats_;
 };
 
-/// Ratios are printed before raw figures.
-class Report {
- public:
-  void Ratio(const std::string& name, double value) { Add(name, value, &ratios_); }
-  void Raw(const std::string& name, double value) { Add(name, value, &raw_); }
-  void Print(int repeats) const {
-    printf(
-        "{%s%s\"pages\":%ld,\"page_tokens\":%ld,\"query_heads\":%ld,\"kv_heads\":%ld,\"dim\":%ld,"
-        "\"dtype\":\"bf16\",\"repeats\":%d,\"simd\":\"%s\",\"gemm\":\"%s\"}\n",
-        ratios_.c_str(), raw_.c_str(), static_cast<long>(kPages), static_cast<long>(kPageTokens),
-        static_cast<long>(kQueryHeads), static_cast<long>(kKvHeads), static_cast<long>(kDim),
-        repeats, simd::TargetName(), GemmName());
-  }
-
- private:
-  static void Add(const std::string& name, double value, std::string* list) {
-    printf("%-34s %10.3f\n", name.c_str(), value);
-    char text[32];
-    snprintf(text, sizeof text, "%.4g", value);
-    *list += "\"" + name + "\":" + text + ",";
-  }
-  std::string ratios_, raw_;
-};
-
-std::vector<float> RandomFloats(int64_t n) {
-  std::mt19937 random(7);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(n);
-  for (float& value : values) value = normal(random);
-  return values;
-}
-
-/// [n] bf16; a short random stretch repeated, as values do not matter for speed.
-std::vector<uint16_t> RandomElements(int64_t n) {
-  const std::vector<float> values = RandomFloats(4099);
-  std::vector<uint16_t> elements(n);
-  for (int64_t i = 0; i < n; ++i) elements[i] = FloatToBF16(values[i % 4099]);
-  return elements;
-}
-
-std::vector<int32_t> ShuffledSlots() {
-  std::vector<int32_t> slots(kPages);
-  std::iota(slots.begin(), slots.end(), 0);
-  std::shuffle(slots.begin(), slots.end(), std::mt19937(7));
-  return slots;
-}
-
-void BenchTranspose(const Timer& timer, Report* report) {
+void BenchTranspose(const Timer& timer, Figures* report) {
   std::vector<uint16_t> k = RandomElements(kRowsPerPool * kDim), v = k, units(2 * k.size());
-  const std::vector<int32_t> slots = ShuffledSlots();
-  std::vector<UnitPlacement> places;
-  for (const int32_t slot : slots) {
-    for (int32_t g = 0; g < kKvHeads; ++g) places.push_back({slot, g});
-  }
+  const std::vector<int32_t> slots = Shuffled(kPages);
+  const std::vector<UnitPlacement> places = Placements(slots);
   const size_t bytes = k.size() * sizeof(k[0]);
   const std::vector<double> s = timer.Run({
       [&] {
@@ -145,24 +94,21 @@ void BenchTranspose(const Timer& timer, Report* report) {
       },
   });
   const double gigabytes = 2e-9 * static_cast<double>(bytes);
-  report->Ratio("nhd_to_hnd_vs_memcpy", s[0] / s[1]);
-  report->Ratio("hnd_to_nhd_vs_memcpy", s[0] / s[2]);
-  report->Raw("memcpy_gb_s", gigabytes / s[0]);
+  report->Ratio("nhd_to_hnd_vs_copy", s[0] / s[1]);
+  report->Ratio("hnd_to_nhd_vs_copy", s[0] / s[2]);
+  report->Raw("copy_gb_s", gigabytes / s[0]);
   report->Raw("nhd_to_hnd_gb_s", gigabytes / s[1]);
   report->Raw("hnd_to_nhd_gb_s", gigabytes / s[2]);
 }
 
 /// Recall of int8 units and of raw ones whose keys move, against memcpy of what they write.
-void BenchPlace(const Timer& timer, Report* report) {
+void BenchPlace(const Timer& timer, Figures* report) {
   const UnitShape shape{kPageTokens, kDim, true, DType::kBF16};
   const int64_t n = kPages * kKvHeads;
   const std::vector<uint16_t> units = RandomElements(n * shape.raw_bytes() / 2);
   std::vector<uint8_t> encoded(n * EncodedUnitBytes(UnitCodec::kInt8, shape));
   std::vector<uint16_t> k(units.size() / 2), v(k.size());
-  std::vector<UnitPlacement> places;
-  for (const int32_t slot : ShuffledSlots()) {
-    for (int32_t g = 0; g < kKvHeads; ++g) places.push_back({slot, g});
-  }
+  const std::vector<UnitPlacement> places = Placements(Shuffled(kPages));
   const std::vector<int32_t> rotations(n, 0);
   const std::vector<float> angles(kDim / 2, std::sqrt(0.5f));
   const KernelTable& ops = CpuKernels();
@@ -198,16 +144,16 @@ void BenchPlace(const Timer& timer, Report* report) {
       [&] { return ops.place_units(int8); },
       [&] { return ops.place_units(rotated); },
   });
-  report->Ratio("place_int8_vs_memcpy", s[0] / s[1]);
-  report->Ratio("place_rotated_vs_memcpy", s[0] / s[2]);
+  report->Ratio("convert_int8_vs_copy", s[0] / s[1]);
+  report->Ratio("convert_vs_copy", s[0] / s[2]);
 }
 
-void BenchSelect(const Timer& timer, Report* report) {
+void BenchSelect(const Timer& timer, Figures* report) {
   const std::vector<uint16_t> units = RandomElements(kPages * kKvHeads * 2 * kPageTokens * kDim);
   std::vector<uint16_t> digests(kPages * kKvHeads * 2 * kDim), copy(digests.size());
   const std::vector<float> q = RandomFloats(kQueryHeads * kDim);
   std::vector<float> scores(kQueryHeads * kPages), pooled(kKvHeads * kPages);
-  std::vector<int32_t> best(kKvHeads * 56);
+  std::vector<int32_t> best(kKvHeads * kSelected);
   const KernelTable& ops = CpuKernels();
   const size_t bytes = digests.size() * sizeof(digests[0]);
   const std::vector<double> s = timer.Run({
@@ -247,10 +193,10 @@ void BenchSelect(const Timer& timer, Report* report) {
                          .indices = best.data(),
                          .n_rows = kKvHeads,
                          .n_pages = kPages,
-                         .k = 56});
+                         .k = kSelected});
       },
   });
-  report->Ratio("score_vs_memcpy_of_digests", s[1] / s[2]);
+  report->Ratio("score_vs_copy", s[1] / s[2]);
   report->Raw("digest_gb_s", 1e-9 * static_cast<double>(units.size()) / s[0]);  // 2 bytes, half: K
   report->Raw("score_gb_s", 1e-9 * static_cast<double>(bytes) / s[2]);
   report->Raw("score_us", 1e6 * s[2]);
@@ -258,10 +204,10 @@ void BenchSelect(const Timer& timer, Report* report) {
   report->Raw("topk_us", 1e6 * s[4]);
 }
 
-void BenchAttention(const Timer& timer, Report* report) {
-  constexpr int64_t kBudgetSlots = 64, kPrompt = 1024, kSide = 1024;
+void BenchAttention(const Timer& timer, Figures* report) {
+  constexpr int64_t kPrompt = 1024, kSide = 1024;
   const std::vector<uint16_t> k = RandomElements(kRowsPerPool * kDim), v = k;
-  std::vector<int32_t> slots = ShuffledSlots();
+  std::vector<int32_t> slots = Shuffled(kPages);
   slots.resize(kBudgetSlots);
   const std::vector<int32_t> valid(kKvHeads * kBudgetSlots, kPageTokens);
   const std::vector<float> q = RandomFloats(kPrompt * kQueryHeads * kDim);
@@ -269,7 +215,6 @@ void BenchAttention(const Timer& timer, Report* report) {
   const std::vector<float> square = RandomFloats(kSide * kSide);
   std::vector<float> out(q.size());
   std::vector<uint16_t> copy(2 * kBudgetSlots * kPageTokens * kKvHeads * kDim);
-  const float scale = 1.0f / std::sqrt(static_cast<float>(kDim));
   const KernelTable& ops = CpuKernels();
   const std::vector<double> s = timer.Run({
       [&] {
@@ -285,7 +230,7 @@ void BenchAttention(const Timer& timer, Report* report) {
                                     .n_q = kQueryHeads,
                                     .n_kv = kKvHeads,
                                     .head_dim = kDim,
-                                    .scale = scale,
+                                    .scale = kScale,
                                     .dtype = DType::kBF16});
       },
       [&] {
@@ -298,7 +243,7 @@ void BenchAttention(const Timer& timer, Report* report) {
                                     .n_q = kQueryHeads,
                                     .n_kv = kKvHeads,
                                     .head_dim = kDim,
-                                    .scale = scale});
+                                    .scale = kScale});
       },
       [&] {
         return ops.matmul({.x = square.data(),
@@ -326,14 +271,14 @@ void BenchAttention(const Timer& timer, Report* report) {
   // Causal: half of 4 * n^2 * d * heads operations.
   const double dense_flops = 2.0 * kPrompt * kPrompt * kDim * kQueryHeads;
   const double gemm_flops = 2.0 * kSide * kSide * kSide;
-  const double kv_bytes = 2.0 * 2.0 * kBudgetSlots * kPageTokens * kKvHeads * kDim;
+  const auto kv_bytes = static_cast<double>(KvBytes(kBudgetSlots));
   report->Ratio("dense_attention_vs_matmul", dense_flops / s[1] / (gemm_flops / s[2]));
-  report->Ratio("paged_attention_vs_memcpy_of_kv", s[4] / s[0]);
+  report->Ratio("attention_vs_copy", s[4] / s[0]);
   report->Raw("dense_attention_gflop_s", 1e-9 * dense_flops / s[1]);
   report->Raw("matmul_gflop_s", 1e-9 * gemm_flops / s[2]);
   report->Raw("matmul_one_row_gb_s", 1e-9 * 4.0 * kQueryHeads * kDim * kPrompt / s[3]);
-  report->Raw("paged_attention_gb_s", 1e-9 * kv_bytes / s[0]);
-  report->Raw("paged_attention_us", 1e6 * s[0]);
+  report->Raw("attention_gb_s", 1e-9 * kv_bytes / s[0]);
+  report->Raw("attention_us", 1e6 * s[0]);
 }
 
 }  // namespace
@@ -342,11 +287,13 @@ void BenchAttention(const Timer& timer, Report* report) {
 int main(int argc, char** argv) {
   const int repeats = argc > 1 ? std::max(1, atoi(argv[1])) : 9;
   const quire::kernels::Timer timer(repeats);
-  quire::kernels::Report report;
+  quire::kernels::bench::Figures report;
   quire::kernels::BenchTranspose(timer, &report);
   quire::kernels::BenchPlace(timer, &report);
   quire::kernels::BenchSelect(timer, &report);
   quire::kernels::BenchAttention(timer, &report);
-  report.Print(repeats);
+  report.Print("\"pages\":" + std::to_string(quire::kernels::kPages) + ",\"repeats\":" +
+               std::to_string(repeats) + ",\"simd\":\"" + quire::kernels::simd::TargetName() +
+               "\",\"gemm\":\"" + quire::kernels::GemmName() + "\"");
   return 0;
 }

@@ -28,6 +28,7 @@ struct DemoArgs {
   std::string data_dir;
   std::string codec = "raw";
   std::string transport = "loopback";
+  std::string device = "cpu";
   uint64_t dram_mib = 64;
   size_t questions_per_document = 5;
   RetrievalFlags retrieval;
@@ -67,7 +68,7 @@ Status RunCommand(const DemoArgs& args, const CommandContext& context) {
   Client* const client = connected.client.get();
   QUIRE_RETURN_IF_ERROR(client->SetCollection(options.collection, {.codec = args.codec}).status());
   QUIRE_ASSIGN_OR_RETURN(const LocalWorker local,
-                         LoadLocalWorker(model, client, worker::EngineOptions{}));
+                         LoadLocalWorker(model, client, worker::EngineOptions{}, args.device));
   QUIRE_RETURN_IF_ERROR(
       local.NeedsTokenizer("the demo reads text: name a model with --model DIR "
                            "that has one, or leave --model away"));
@@ -80,6 +81,7 @@ Status RunCommand(const DemoArgs& args, const CommandContext& context) {
   if (context.options.json) {
     Json json = DemoJson(report, options);
     json["transport"] = connected.path.name;
+    json["device"] = args.device;
     PrintJsonLine(context.out, json);
   }
   return OkStatus();
@@ -123,6 +125,7 @@ void AddDemoCommand(Commands& commands) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   AddTransportFlag(command, &args->transport, /*loopback=*/true);
+  AddDeviceFlag(command, &args->device);
   AddRetrievalFlags(command, args->retrieval);
 }
 

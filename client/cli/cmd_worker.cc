@@ -23,6 +23,7 @@ struct WorkerArgs {
   std::string listen = "127.0.0.1:7411";
   uint32_t max_calls = 8;
   std::string transport = "auto";
+  std::string device = "cpu";
   RetrievalFlags retrieval;
 };
 
@@ -34,7 +35,8 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
   worker::EngineOptions options;
   options.retrieval = args.retrieval.Options();
-  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadLocalWorker(model, client, options));
+  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local,
+                         LoadLocalWorker(model, client, options, args.device));
   QUIRE_ASSIGN_OR_RETURN(const auto server,
                          worker::WorkerServer::Start({.address = args.listen,
                                                       .max_calls = args.max_calls,
@@ -81,6 +83,7 @@ void AddWorkerCommand(Commands& commands) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   AddTransportFlag(command, &args->transport);
+  AddDeviceFlag(command, &args->device);
   AddRetrievalFlags(command, args->retrieval);
 }
 

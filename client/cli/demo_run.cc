@@ -161,7 +161,9 @@ class Demo {
     tokens.insert(tokens.end(), question.begin(), question.end());
     SequenceOptions options{.retrieval = options_.retrieval};
     const uint32_t page = engine_.spec().page_tokens;
-    options.retrieval->budget_tokens = (PageCount(engine_.spec(), tokens.size()) + 1) * page;
+    options.retrieval->budget_tokens =  // Everything, and what any budget holds.
+        std::max((PageCount(engine_.spec(), tokens.size()) + 1) * page,
+                 options_.retrieval.sink_tokens + options_.retrieval.window_tokens + page);
     std::vector<float> sparse;
     options.logits_observer = [&](uint64_t, std::span<const float> logits) {
       sparse.insert(sparse.end(), logits.begin(), logits.end());

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/local_worker.h"
 
+#include <CLI/CLI.hpp>
 #include <utility>
 
-#include "gpuworker/device/device.h"
+#include "gpuworker/device/cuda_device.h"
 
 namespace quire::cli {
 
@@ -14,8 +15,9 @@ Status LocalWorker::NeedsTokenizer(std::string_view remedy) const {
 }
 
 StatusOr<LocalWorker> LoadLocalWorker(const std::string& model_directory, Client* client,
-                                      const worker::EngineOptions& options) {
-  worker::Device* const device = &worker::CpuDevice();
+                                      const worker::EngineOptions& options,
+                                      std::string_view device_name) {
+  QUIRE_ASSIGN_OR_RETURN(worker::Device* const device, worker::FindDevice(device_name));
   LocalWorker local;
   QUIRE_ASSIGN_OR_RETURN(local.decoder, worker::Decoder::Load(model_directory, device));
   auto tokenizer = worker::Tokenizer::Load(model_directory + "/tokenizer.json");
@@ -26,6 +28,13 @@ StatusOr<LocalWorker> LoadLocalWorker(const std::string& model_directory, Client
   QUIRE_ASSIGN_OR_RETURN(local.engine,
                          worker::Engine::Create(local.decoder.get(), client, device, options));
   return local;
+}
+
+void AddDeviceFlag(CLI::App& command, std::string* device) {
+  const std::vector<std::string_view> names = worker::DeviceNames();
+  command.add_option("--device", *device, "Where the model runs")
+      ->check(CLI::IsMember(std::vector<std::string>(names.begin(), names.end())))
+      ->capture_default_str();
 }
 
 std::vector<TokenId> DocumentTokens(const worker::Tokenizer& tokenizer, std::string_view text) {

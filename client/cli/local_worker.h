@@ -17,6 +17,10 @@
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/model/tokenizer.h"
 
+namespace CLI {
+class App;
+}
+
 namespace quire::cli {
 
 struct LocalWorker {
@@ -31,9 +35,13 @@ struct LocalWorker {
 };
 
 /// Loads config.json, *.safetensors and tokenizer.json of `model_directory`; only the last may be
-/// missing. Errors name the file.
+/// missing. Errors name the file. `device` is one of worker::DeviceNames().
 StatusOr<LocalWorker> LoadLocalWorker(const std::string& model_directory, Client* client,
-                                      const worker::EngineOptions& options);
+                                      const worker::EngineOptions& options,
+                                      std::string_view device = "cpu");
+
+/// Adds --device, which `device` holds the default of.
+void AddDeviceFlag(CLI::App& command, std::string* device);
 
 /// Token ids of a document's text: BOS, then the text. What `put` stores and `ask` continues.
 std::vector<TokenId> DocumentTokens(const worker::Tokenizer& tokenizer, std::string_view text);

@@ -87,8 +87,10 @@ Status BudgetCache::StartAt(uint64_t num_tokens) {
 
 Status BudgetCache::ScatterUnits(Layer& layer, const StagedUnits& staged,
                                  std::span<const kernels::UnitPlacement> places) {
+  QUIRE_ASSIGN_OR_RETURN(const kernels::UnitPlacement* const placements,
+                         place_list_.Put(*device_, places));
   return ToStatus(device_->kernels().hnd_to_nhd({.unit_ptrs = staged.addresses(),
-                                                 .placements = places.data(),
+                                                 .placements = placements,
                                                  .k_pool = layer.k.data(),
                                                  .v_pool = layer.v.data(),
                                                  .num_slots = layer.capacity,
@@ -139,12 +141,17 @@ Status BudgetCache::PlaceUnits(uint32_t layer_index, std::span<const SlotPlaceme
 Status BudgetCache::Attend(uint32_t layer_index, const float* q, float* out) const {
   const Layer& layer = layers_[layer_index];
   layer.table.ListAttended(&attended_);
+  QUIRE_ASSIGN_OR_RETURN(const int32_t* const slots,
+                         slot_list_.Put(*device_, std::span<const int32_t>(attended_.slots)));
+  QUIRE_ASSIGN_OR_RETURN(
+      const int32_t* const valid_tokens,
+      valid_list_.Put(*device_, std::span<const int32_t>(attended_.valid_tokens)));
   return ToStatus(device_->kernels().paged_attention(
                       {.q = q,
                        .k_pool = layer.k.data(),
                        .v_pool = layer.v.data(),
-                       .slots = attended_.slots.data(),
-                       .valid_tokens = attended_.valid_tokens.data(),
+                       .slots = slots,
+                       .valid_tokens = valid_tokens,
                        .out = out,
                        .num_slots = layer.capacity,
                        .n_slots = static_cast<int64_t>(attended_.slots.size()),
@@ -185,7 +192,9 @@ Status BudgetCache::ExportPage(uint32_t layer_index, uint32_t page, uint32_t row
   const Layer& layer = layers_[layer_index];
   const std::optional<uint32_t> slot = layer.table.FixedSlot(page);
   if (!slot) return InvalidArgument("page ", page, " has no fixed slot in layer ", layer_index);
-  const int32_t slots[] = {static_cast<int32_t>(*slot)};
+  const int32_t listed[] = {static_cast<int32_t>(*slot)};
+  QUIRE_ASSIGN_OR_RETURN(const int32_t* const slots,
+                         slot_list_.Put(*device_, std::span<const int32_t>(listed)));
   return ToStatus(device_->kernels().nhd_to_hnd({.k_pool = layer.k.data(),
                                                  .v_pool = layer.v.data(),
                                                  .slots = slots,

@@ -19,6 +19,7 @@
 #include "gpuworker/cache/page_table.h"
 #include "gpuworker/cache/staged_units.h"
 #include "gpuworker/device/device.h"
+#include "gpuworker/device/device_list.h"
 
 namespace quire::worker {
 
@@ -83,6 +84,10 @@ class BudgetCache {
   std::vector<float> row_floats_;     ///< Scratch of StoreRow.
   std::vector<std::byte> row_bytes_;  ///< Scratch of StoreRow.
   mutable AttendedSlots attended_;    ///< Scratch of Attend.
+  // What kernels read of the host's lists.
+  mutable DeviceList<int32_t> slot_list_;
+  mutable DeviceList<int32_t> valid_list_;
+  DeviceList<kernels::UnitPlacement> place_list_;
 };
 
 }  // namespace quire::worker

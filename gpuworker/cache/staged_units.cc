@@ -10,7 +10,7 @@ namespace {
 
 /// True when kernels may read the units where the payload has them.
 bool ReadableInPlace(const Payload& payload, const KvSpec& spec, const Device& device) {
-  if (device.stream() != nullptr) return false;  // Only the CPU has no stream.
+  if (!device.reads_host_memory()) return false;
   for (const Slice& slice : payload.slices()) {
     const auto address = reinterpret_cast<uintptr_t>(slice.bytes.data());
     if (slice.bytes.size() % UnitBytes(spec) != 0) return false;
@@ -36,6 +36,7 @@ StatusOr<StagedUnits> StagedUnits::Stage(const Payload& payload, size_t count, c
   if (ReadableInPlace(payload, spec, *device)) {
     staged.payload_ = payload;
     for (const Slice& slice : payload.slices()) add(slice.bytes.data(), slice.bytes.size());
+    QUIRE_RETURN_IF_ERROR(staged.PutList(device));
     return staged;
   }
   QUIRE_ASSIGN_OR_RETURN(staged.copy_, device->Allocate(payload.size_bytes()));
@@ -46,7 +47,13 @@ StatusOr<StagedUnits> StagedUnits::Stage(const Payload& payload, size_t count, c
     at += slice.bytes.size();
   }
   add(staged.copy_.as<std::byte>(), payload.size_bytes());
+  QUIRE_RETURN_IF_ERROR(staged.PutList(device));
   return staged;
+}
+
+Status StagedUnits::PutList(Device* device) {
+  QUIRE_ASSIGN_OR_RETURN(addresses_, list_.Put(*device, std::span<const void* const>(units_)));
+  return OkStatus();
 }
 
 }  // namespace quire::worker

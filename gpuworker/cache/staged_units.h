@@ -13,6 +13,7 @@
 #include "common/base/status.h"
 #include "common/page/kv_spec.h"
 #include "gpuworker/device/device.h"
+#include "gpuworker/device/device_list.h"
 
 namespace quire::worker {
 
@@ -22,13 +23,17 @@ class StagedUnits {
   static StatusOr<StagedUnits> Stage(const Payload& payload, size_t count, const KvSpec& spec,
                                      Device* device);
 
-  /// Device addresses, in payload order.
-  const void* const* addresses() const { return units_.data(); }
+  /// Device addresses, in payload order; the list itself lies where kernels read it.
+  const void* const* addresses() const { return addresses_; }
 
  private:
+  Status PutList(Device* device);
+
   Payload payload_;
   DeviceBuffer copy_;
   std::vector<const void*> units_;
+  DeviceList<const void*> list_;
+  const void* const* addresses_ = nullptr;
 };
 
 }  // namespace quire::worker

@@ -8,7 +8,9 @@
 namespace quire::worker {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(Cpu, DeviceConformance, ::testing::Values(&CpuDevice));
+StatusOr<Device*> Cpu() { return &CpuDevice(); }
+
+INSTANTIATE_TEST_SUITE_P(Cpu, DeviceConformance, ::testing::Values(&Cpu));
 
 TEST(CpuDevice, RunsTheFastKernels) { EXPECT_EQ(&CpuDevice().kernels(), &kernels::CpuKernels()); }
 

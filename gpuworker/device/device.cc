@@ -4,6 +4,12 @@
 #include <utility>
 
 namespace quire::worker {
+namespace {
+
+/// Marks a status whose cause is the device's memory.
+constexpr char kOutOfMemoryUrl[] = "quire.worker/out-of-device-memory";
+
+}  // namespace
 
 DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept
     : device_(std::exchange(other.device_, nullptr)),
@@ -31,13 +37,23 @@ StatusOr<DeviceBuffer> Device::Allocate(size_t bytes) {
   if (bytes == 0) return buffer;
   void* data = AllocateBytes(bytes);
   if (data == nullptr) {
-    return ResourceExhausted("device ", name(), " has no ", bytes,
-                             " bytes free; use a smaller model, context or budget");
+    Status status = ResourceExhausted("device ", name(), " has no ", bytes,
+                                      " bytes free; use a smaller model, context or budget");
+    status.SetPayload(kOutOfMemoryUrl, absl::Cord());
+    return status;
   }
   buffer.device_ = this;
   buffer.data_ = data;
   buffer.size_bytes_ = bytes;
   return buffer;
+}
+
+bool IsOutOfDeviceMemory(const Status& status) {
+  return status.GetPayload(kOutOfMemoryUrl).has_value();
+}
+
+StatusOr<std::unique_ptr<DeviceGraph>> Device::Record(const std::function<Status()>&) {
+  return std::unique_ptr<DeviceGraph>();
 }
 
 Status ToStatus(kernels::OpStatus status, std::string_view op) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The suite that every Device passes. Instantiate it beside the device's own tests:
-//   INSTANTIATE_TEST_SUITE_P(Cpu, DeviceConformance, ::testing::Values(&CpuDevice));
+// The suite that every Device passes. Instantiate it beside the device's own tests, with a function
+// that finds the device; where there is none, its status says why the tests are skipped:
+//   StatusOr<Device*> Cpu() { return &CpuDevice(); }
+//   INSTANTIATE_TEST_SUITE_P(Cpu, DeviceConformance, ::testing::Values(&Cpu));
 #ifndef QUIRE_GPUWORKER_DEVICE_DEVICE_CONFORMANCE_H_
 #define QUIRE_GPUWORKER_DEVICE_DEVICE_CONFORMANCE_H_
 
@@ -15,29 +17,46 @@
 #include <vector>
 
 #include "gpuworker/device/device.h"
+#include "gpuworker/device/device_list.h"
 
 namespace quire::worker {
 
-class DeviceConformance : public ::testing::TestWithParam<Device& (*)()> {
+class DeviceConformance : public ::testing::TestWithParam<StatusOr<Device*> (*)()> {
  protected:
-  Device& device() { return GetParam()(); }
+  void SetUp() override {
+    const StatusOr<Device*> found = GetParam()();
+    if (!found.ok()) GTEST_SKIP() << found.status();
+    device_ = *found;
+  }
+  Device& device() { return *device_; }
 
   std::vector<float> ToHost(const void* from, size_t count) {
     std::vector<float> host(count, -1.0f);
     EXPECT_TRUE(device().CopyToHost(host.data(), from, count * sizeof(float)).ok());
-    EXPECT_TRUE(device().Synchronize().ok());
     return host;
+  }
+  /// y += a
+  Status Accumulate(const DeviceBuffer& a, const DeviceBuffer& y, int64_t n) {
+    return ToStatus(device().kernels().add({.a = a.as<float>(),
+                                            .b = y.as<float>(),
+                                            .y = y.as<float>(),
+                                            .n = n,
+                                            .stream = device().stream()}),
+                    "add");
   }
   static std::vector<float> Ramp(size_t count) {
     std::vector<float> values(count);
     std::iota(values.begin(), values.end(), 1.0f);
     return values;
   }
+
+ private:
+  Device* device_ = nullptr;
 };
 
 TEST_P(DeviceConformance, HasANameAndIsOneObject) {
   EXPECT_FALSE(device().name().empty());
-  EXPECT_EQ(&device(), &device());
+  EXPECT_EQ(*GetParam()(), &device());
 }
 
 TEST_P(DeviceConformance, AllocationsAreZeroedAlignedAndOfTheSizeAskedFor) {
@@ -111,14 +130,75 @@ TEST_P(DeviceConformance, TheKernelsRunOnItsMemory) {
   auto y = device().Allocate(100 * sizeof(float));
   ASSERT_TRUE(a.ok() && y.ok());
   ASSERT_TRUE(device().CopyToDevice(a->data(), ramp.data(), 100 * sizeof(float)).ok());
-  const kernels::OpStatus status = device().kernels().add({.a = a->as<float>(),
-                                                           .b = a->as<float>(),
-                                                           .y = y->as<float>(),
-                                                           .n = 100,
-                                                           .stream = device().stream()});
-  ASSERT_TRUE(ToStatus(status, "add").ok());
+  ASSERT_EQ(Accumulate(*a, *y, 100), OkStatus());
+  ASSERT_EQ(Accumulate(*a, *y, 100), OkStatus());
   const std::vector<float> sums = ToHost(y->data(), 100);
   for (size_t i = 0; i < 100; ++i) EXPECT_EQ(sums[i], 2 * ramp[i]);
+}
+
+TEST_P(DeviceConformance, ListsAreWhereKernelsReadThem) {
+  DeviceList<float> list;
+  auto y = device().Allocate(4 * sizeof(float));
+  ASSERT_TRUE(y.ok());
+  for (const size_t count : {4u, 2u, 3u, 4u}) {  // A list in a place that another had.
+    const std::vector<float> values = Ramp(count);
+    const auto there = list.Put(device(), values);
+    ASSERT_TRUE(there.ok()) << there.status();
+    ASSERT_EQ(ToStatus(device().kernels().add({.a = *there,
+                                               .b = y->as<float>(),
+                                               .y = y->as<float>(),
+                                               .n = static_cast<int64_t>(count),
+                                               .stream = device().stream()}),
+                       "add"),
+              OkStatus());
+  }
+  EXPECT_EQ(ToHost(y->data(), 4), (std::vector<float>{4, 8, 9, 8}));
+}
+
+TEST_P(DeviceConformance, RecordedWorkRunsAtEveryLaunchAndOnlyThen) {
+  const std::vector<float> ones(8, 1.0f);
+  auto a = device().Allocate(8 * sizeof(float));
+  auto y = device().Allocate(8 * sizeof(float));
+  ASSERT_TRUE(a.ok() && y.ok());
+  ASSERT_TRUE(device().CopyToDevice(a->data(), ones.data(), 8 * sizeof(float)).ok());
+  auto graph = device().Record([&] {
+    QUIRE_RETURN_IF_ERROR(Accumulate(*a, *y, 8));
+    return Accumulate(*a, *y, 8);
+  });
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(ToHost(y->data(), 8), std::vector<float>(8, 0.0f));
+  if (*graph == nullptr) GTEST_SKIP() << "device " << device().name() << " does not record";
+  for (int launch = 1; launch <= 3; ++launch) {
+    ASSERT_EQ((*graph)->Launch(), OkStatus());
+    EXPECT_EQ(ToHost(y->data(), 8), std::vector<float>(8, 2.0f * static_cast<float>(launch)));
+  }
+}
+
+TEST_P(DeviceConformance, AFailedRecordingIsAnErrorAndTheNextOneWorks) {
+  auto a = device().Allocate(8 * sizeof(float));
+  ASSERT_TRUE(a.ok());
+  const auto nothing = device().Record([] { return OkStatus(); });
+  ASSERT_TRUE(nothing.ok()) << nothing.status();
+  if (*nothing == nullptr) GTEST_SKIP() << "device " << device().name() << " does not record";
+  const auto failed = device().Record([] { return DataLoss("this work"); });
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.status().code(), StatusCode::kDataLoss);
+  EXPECT_TRUE(device().Record([&] { return Accumulate(*a, *a, 8); }).ok());
+}
+
+TEST_P(DeviceConformance, OtherThreadsWorkWhileOneRecords) {
+  auto a = device().Allocate(8 * sizeof(float));
+  auto y = device().Allocate(8 * sizeof(float));
+  ASSERT_TRUE(a.ok() && y.ok());
+  const std::vector<float> ones(8, 1.0f);
+  ASSERT_TRUE(device().CopyToDevice(a->data(), ones.data(), 8 * sizeof(float)).ok());
+  const auto graph = device().Record([&] {
+    std::thread([&] { EXPECT_EQ(Accumulate(*a, *y, 8), OkStatus()); }).join();
+    return Accumulate(*a, *y, 8);
+  });
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  if (*graph == nullptr) GTEST_SKIP() << "device " << device().name() << " does not record";
+  EXPECT_EQ(ToHost(y->data(), 8), ones);  // The other thread's ran; this one's is in the graph.
 }
 
 TEST_P(DeviceConformance, AllocatesFromManyThreads) {

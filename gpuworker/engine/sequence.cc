@@ -15,8 +15,9 @@ namespace {
 constexpr uint32_t kObservedStepTokens = 16;
 
 /// The server is away, or has lost or mangled what the sequence depends on. A sequence that is
-/// opened anew, or computed here, can go on.
+/// opened anew, or computed here, can go on: not one whose own device is full.
 bool IsLoss(const Status& status) {
+  if (IsOutOfDeviceMemory(status)) return false;
   switch (status.code()) {
     case StatusCode::kNotFound:
     case StatusCode::kUnavailable:

@@ -9,6 +9,7 @@
 
 #include "gpuworker/model/checkpoint.h"
 #include "gpuworker/model/forward_pass.h"
+#include "gpuworker/model/pass_pool.h"
 
 namespace quire::worker {
 namespace {
@@ -46,9 +47,12 @@ Status CheckKernels(const Device& device) {
 class Decoder::Impl {
  public:
   Impl(Model model, const std::array<uint8_t, 32>& hash)
-      : model_(std::move(model)), hash_(hash), name_(ModelName(model_.config, hash)) {}
+      : model_(std::move(model)),
+        hash_(hash),
+        name_(ModelName(model_.config, hash)),
+        passes_(model_) {}
 
-  const Model& model() const { return model_; }
+  PassPool& passes() const { return passes_; }
   const ModelConfig& config() const { return model_.config; }
 
   KvSpec MakeKvSpec(DType dtype, uint32_t page_tokens, uint32_t segment_pages) const;
@@ -58,6 +62,7 @@ class Decoder::Impl {
   const Model model_;
   const std::array<uint8_t, 32> hash_;
   const std::string name_;
+  mutable PassPool passes_;  ///< Thread-safe.
 };
 
 KvSpec Decoder::Impl::MakeKvSpec(DType dtype, uint32_t page_tokens, uint32_t segment_pages) const {
@@ -118,9 +123,10 @@ KvSpec Decoder::MakeKvSpec(DType dtype, uint32_t page_tokens, uint32_t segment_p
 Status Decoder::Forward(std::span<const TokenId> tokens, uint64_t first_position,
                         AttentionBackend& attention, Logits what, float* logits) const {
   QUIRE_RETURN_IF_ERROR(impl_->Check(tokens, first_position));
-  ForwardPass pass(impl_->model());
-  QUIRE_RETURN_IF_ERROR(
-      pass.Allocate(static_cast<uint32_t>(std::min<size_t>(tokens.size(), kBlockTokens))));
+  QUIRE_ASSIGN_OR_RETURN(
+      const PassPool::Lease lease,
+      impl_->passes().Take(static_cast<uint32_t>(std::min<size_t>(tokens.size(), kBlockTokens))));
+  ForwardPass& pass = *lease;
   for (size_t done = 0; done < tokens.size(); done += kBlockTokens) {
     const auto block = tokens.subspan(done, std::min<size_t>(tokens.size() - done, kBlockTokens));
     const uint32_t count = static_cast<uint32_t>(block.size());

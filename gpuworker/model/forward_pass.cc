@@ -31,6 +31,7 @@ Status ForwardPass::Allocate(uint32_t max_tokens) {
   }
   QUIRE_ASSIGN_OR_RETURN(ids_, model_.device->Allocate(t * sizeof(int32_t)));
   QUIRE_ASSIGN_OR_RETURN(positions_, model_.device->Allocate(t * sizeof(int32_t)));
+  max_tokens_ = max_tokens;
   return OkStatus();
 }
 
@@ -38,10 +39,22 @@ Status ForwardPass::Run(std::span<const TokenId> tokens, uint64_t first_position
                         AttentionBackend& attention) {
   QUIRE_RETURN_IF_ERROR(Begin(tokens, first_position));
   for (uint32_t layer = 0; layer < c_.num_layers; ++layer) {
+    QUIRE_RETURN_IF_ERROR(Annotate(BetweenAttentions(layer), "layer ", layer));
     QUIRE_RETURN_IF_ERROR(Annotate(Attention(layer, first_position, attention), "layer ", layer));
-    QUIRE_RETURN_IF_ERROR(Annotate(FeedForward(model_.weights.layers[layer]), "layer ", layer));
   }
-  return OkStatus();
+  return BetweenAttentions(c_.num_layers);
+}
+
+Status ForwardPass::BetweenAttentions(uint32_t layer) {
+  const uint64_t key = uint64_t{tokens_} * (c_.num_layers + 1) + layer;
+  return between_.Run(key, [this, layer] {
+    if (layer > 0) {
+      const LayerWeights& before = model_.weights.layers[layer - 1];
+      QUIRE_RETURN_IF_ERROR(Output(before));
+      QUIRE_RETURN_IF_ERROR(FeedForward(before));
+    }
+    return layer < c_.num_layers ? Queries(layer) : OkStatus();
+  });
 }
 
 Status ForwardPass::Begin(std::span<const TokenId> tokens, uint64_t first_position) {
@@ -69,8 +82,7 @@ Status ForwardPass::Begin(std::span<const TokenId> tokens, uint64_t first_positi
                   "embed");
 }
 
-Status ForwardPass::Attention(uint32_t layer, uint64_t first_position,
-                              AttentionBackend& attention) {
+Status ForwardPass::Queries(uint32_t layer) {
   const LayerWeights& w = model_.weights.layers[layer];
   const int64_t hidden = c_.hidden_size;
   const int64_t d = c_.head_dim;
@@ -89,15 +101,24 @@ Status ForwardPass::Attention(uint32_t layer, uint64_t first_position,
     QUIRE_RETURN_IF_ERROR(Norm(k, w.k_norm, k, tokens_ * n_kv, d));
   }
   QUIRE_RETURN_IF_ERROR(Rotate(q, n_q));
-  QUIRE_RETURN_IF_ERROR(Rotate(k, n_kv));
-  QUIRE_RETURN_IF_ERROR(attention.Attend({.layer = layer,
-                                          .num_tokens = tokens_,
-                                          .first_position = first_position,
-                                          .q = q,
-                                          .k = k,
-                                          .v = v_.as<float>(),
-                                          .out = attended_.as<float>()}));
-  QUIRE_RETURN_IF_ERROR(Project(attended_.as<float>(), w.o, delta_.as<float>(), n_q * d, hidden));
+  return Rotate(k, n_kv);
+}
+
+Status ForwardPass::Attention(uint32_t layer, uint64_t first_position,
+                              AttentionBackend& attention) {
+  return attention.Attend({.layer = layer,
+                           .num_tokens = tokens_,
+                           .first_position = first_position,
+                           .q = q_.as<float>(),
+                           .k = k_.as<float>(),
+                           .v = v_.as<float>(),
+                           .out = attended_.as<float>()});
+}
+
+Status ForwardPass::Output(const LayerWeights& w) {
+  const int64_t query_dim = int64_t{c_.num_query_heads} * c_.head_dim;
+  QUIRE_RETURN_IF_ERROR(
+      Project(attended_.as<float>(), w.o, delta_.as<float>(), query_dim, c_.hidden_size));
   return AddResidual(delta_.as<float>());
 }
 

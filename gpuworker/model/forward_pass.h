@@ -3,7 +3,7 @@
 // ForwardPass: the layers of a decoder over one block of tokens, with the scratch memory for it.
 // Internal to Decoder, which checks arguments and splits long calls into blocks.
 // Ownership: borrows the model and the device.
-// Thread-safety: none; one for each Forward call.
+// Thread-safety: none; one for each Forward call at a time (pass_pool.h).
 #ifndef QUIRE_GPUWORKER_MODEL_FORWARD_PASS_H_
 #define QUIRE_GPUWORKER_MODEL_FORWARD_PASS_H_
 
@@ -12,6 +12,7 @@
 
 #include "common/base/status.h"
 #include "gpuworker/device/device.h"
+#include "gpuworker/device/recorded_work.h"
 #include "gpuworker/model/config.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/model/rope_table.h"
@@ -30,10 +31,11 @@ struct Model {
 class ForwardPass {
  public:
   explicit ForwardPass(const Model& model)
-      : model_(model), c_(model.config), ops_(model.device->kernels()) {}
+      : model_(model), c_(model.config), ops_(model.device->kernels()), between_(model.device) {}
 
   /// Allocates scratch for blocks of up to `max_tokens` tokens.
   Status Allocate(uint32_t max_tokens);
+  uint32_t max_tokens() const { return max_tokens_; }
 
   /// Runs every layer over `tokens`, 1 .. max_tokens valid ids.
   Status Run(std::span<const TokenId> tokens, uint64_t first_position, AttentionBackend& attention);
@@ -45,6 +47,11 @@ class ForwardPass {
  private:
   Status Begin(std::span<const TokenId> tokens, uint64_t first_position);
   Status Attention(uint32_t layer, uint64_t first_position, AttentionBackend& attention);
+  /// Everything between the attention of the layer before `layer` and its own: what ends the one
+  /// and begins the other. `layer` may be num_layers. Recorded, for blocks of as many tokens.
+  Status BetweenAttentions(uint32_t layer);
+  Status Queries(uint32_t layer);
+  Status Output(const LayerWeights& weights);
   Status FeedForward(const LayerWeights& weights);
 
   Status Norm(const float* x, const DeviceBuffer& weight, float* y, int64_t rows,
@@ -56,7 +63,8 @@ class ForwardPass {
   const Model& model_;
   const ModelConfig& c_;
   const kernels::KernelTable& ops_;
-  uint32_t tokens_ = 0;  ///< t of the current block
+  uint32_t max_tokens_ = 0;  ///< Room in the scratch below.
+  uint32_t tokens_ = 0;      ///< t of the current block
 
   DeviceBuffer ids_;        ///< [t] int32
   DeviceBuffer positions_;  ///< [t] int32: rows of the RoPE tables, 0..t-1
@@ -72,6 +80,7 @@ class ForwardPass {
   DeviceBuffer gate_up_;    ///< [t][2*intermediate]
   DeviceBuffer gated_;      ///< [t][intermediate]
   DeviceBuffer logits_;     ///< [rows][vocab] of the last Logits call
+  RecordedWork between_;    ///< After what it points to, so that it goes first.
 };
 
 }  // namespace quire::worker

@@ -24,10 +24,10 @@ Status CheckPages(const RetrievalOptions& options, uint32_t p) {
     return InvalidArgument("window_tokens is ", options.window_tokens,
                            "; the window needs two pages, ", 2 * p, " tokens, or more");
   }
-  const uint64_t fixed = uint64_t{options.sink_tokens} + options.window_tokens;
-  if (options.budget_tokens < fixed) {
+  const uint64_t least = uint64_t{options.sink_tokens} + options.window_tokens + p;
+  if (options.budget_tokens < least) {
     return InvalidArgument("budget_tokens is ", options.budget_tokens,
-                           ", less than sinks and window together (", fixed,
+                           ", less than sinks, window and one page together (", least,
                            " tokens); raise the budget or lower those");
   }
   return OkStatus();

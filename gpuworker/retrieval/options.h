@@ -47,7 +47,7 @@ struct RetrievalOptions {
 };
 
 /// Checks `options` for pages of `spec`: sinks, window and budget are multiples of p, the window is
-/// at least two pages, the budget holds sinks and window, layers exist. INVALID_ARGUMENT names the
+/// at least two pages, the budget holds sinks, window and a page, layers exist. INVALID_ARGUMENT names the
 /// option, its value and what would be accepted.
 Status Validate(const RetrievalOptions& options, const KvSpec& spec);
 

@@ -41,9 +41,9 @@ inline float MaxDifference(std::span<const float> a, std::span<const float> b) {
 class EngineFixture {
  public:
   explicit EngineFixture(const quire::testing::TinyModel& model = {},
-                         EngineOptions options = Small()) {
+                         EngineOptions options = Small(), Device* device = &CpuDevice()) {
     quire::testing::WriteTinyModel(directory_.path(), model);
-    auto decoder = Decoder::Load(directory_.path(), &CpuDevice());
+    auto decoder = Decoder::Load(directory_.path(), device);
     EXPECT_TRUE(decoder.ok()) << decoder.status();
     decoder_ = std::move(decoder).value();
     auto client = Client::Create({.transport = std::make_shared<LoopbackTransport>(
@@ -51,7 +51,7 @@ class EngineFixture {
                                   .clock = &clock_});
     EXPECT_TRUE(client.ok()) << client.status();
     client_ = std::move(client).value();
-    auto engine = Engine::Create(decoder_.get(), client_.get(), &CpuDevice(), std::move(options));
+    auto engine = Engine::Create(decoder_.get(), client_.get(), device, std::move(options));
     EXPECT_TRUE(engine.ok()) << engine.status();
     engine_ = std::move(engine).value();
   }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times the CUDA kernels at the shapes of an 8-billion-parameter model (32 query heads, 8 KV heads,
-// d = 128, p = 32, bf16) and of a latent one, each against the copy bandwidth of the device in the
-// same run: bytes that must be read and written, by time, over the same of cudaMemcpyAsync.
-// Use: quire_bench_cuda_kernels [repeats]. Every figure is a median; the last line is JSON, ratios
-// first. Without a device that line says why, and the exit code is 0.
+// Times the CUDA kernels at the shapes of bench_kit.h and of a latent model, each against the copy
+// bandwidth of the device in the same run: bytes that must be read and written, by time, over the
+// same of cudaMemcpyAsync. `score_vs_copy`, `attention_vs_copy` and `convert_vs_copy` (rotated) are
+// the goals. Use: quire_bench_cuda_kernels [repeats]. Every figure is a median; the last line is
+// JSON, ratios first. Without a device that line says why, and the exit code is 0.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -18,15 +18,16 @@
 #include <vector>
 
 #include "kernels/cuda/cuda_kernels.h"
+#include "kernels/testing/bench_kit.h"
 
 namespace quire::kernels {
 namespace {
 
-constexpr int64_t kPageTokens = 32, kQueryHeads = 32, kKvHeads = 8, kDim = 128;
-constexpr int64_t kBatch = 32, kSlotsEach = 64;  // 2048 tokens a sequence
-constexpr int64_t kSlots = kBatch * kSlotsEach;  // 128 MiB of K and as much V
-constexpr int64_t kDigestPages = 65536;          // 256 MiB of digests
-constexpr int64_t kSelected = 56;                // pages of a budget of 2048
+using namespace bench;
+
+constexpr int64_t kBatch = 32;
+constexpr int64_t kSlots = kBatch * kBudgetSlots;  // 128 MiB of K and as much V
+constexpr int64_t kDigestPages = 65536;            // 256 MiB of digests
 constexpr int64_t kLatentDim = 512, kRopeDim = 64, kLatentHeads = 16;
 constexpr int64_t kCopyBytes = int64_t{1} << 30;
 constexpr int64_t kPrompt = 4096;
@@ -74,32 +75,16 @@ class Array {
   int64_t bytes_;
 };
 
-std::vector<float> RandomFloats(int64_t n) {
-  std::mt19937 random(7);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(static_cast<size_t>(n));
-  for (float& value : values) value = normal(random);
-  return values;
-}
-
-/// bf16 numbers; a stretch of them repeated, as values do not matter for speed.
-Array RandomElements(int64_t n) {
-  std::vector<uint16_t> stretch;
-  for (const float value : RandomFloats(1 << 20)) stretch.push_back(FloatToBF16(value));
-  Array array(n * 2);
-  const auto bytes = static_cast<int64_t>(stretch.size() * 2);
+/// bf16 numbers on the device; a stretch of them repeated.
+Array DeviceElements(int64_t n) {
+  const std::vector<uint16_t> stretch = RandomElements(1 << 20);
+  Array array(n * kElementBytes);
+  const auto bytes = static_cast<int64_t>(stretch.size() * kElementBytes);
   for (int64_t at = 0; at < array.bytes(); at += bytes) {
     const auto part = static_cast<size_t>(std::min(bytes, array.bytes() - at));
     Must(cudaMemcpy(array.as<char>() + at, stretch.data(), part, cudaMemcpyHostToDevice), "fill");
   }
   return array;
-}
-
-std::vector<int32_t> Shuffled(int64_t n) {
-  std::vector<int32_t> list(static_cast<size_t>(n));
-  std::iota(list.begin(), list.end(), 0);
-  std::shuffle(list.begin(), list.end(), std::mt19937(7));
-  return list;
 }
 
 class Timer {
@@ -123,8 +108,7 @@ class Timer {
       Must(cudaEventElapsedTime(&milliseconds, start_, end_), what);
       if (repeat >= 0) times.push_back(milliseconds);
     }
-    std::nth_element(times.begin(), times.begin() + repeats_ / 2, times.end());
-    return 1e-3 * static_cast<double>(times[static_cast<size_t>(repeats_ / 2)]);
+    return 1e-3 * static_cast<double>(Median(std::move(times)));
   }
 
  private:
@@ -134,41 +118,33 @@ class Timer {
   cudaEvent_t end_ = nullptr;
 };
 
-/// Ratios are printed before raw figures.
 class Report {
  public:
   Report(const Timer& timer, double copy_bandwidth)
       : timer_(timer), copy_bandwidth_(copy_bandwidth) {
-    Raw("copy_gb_s", 1e-9 * copy_bandwidth);
+    figures_.Raw("copy_gb_s", 1e-9 * copy_bandwidth);
   }
   /// A job that must move `bytes`: its bandwidth over that of a copy.
   void Moves(const std::string& name, int64_t bytes, const std::function<OpStatus()>& job) {
     const double seconds = timer_.Run(name.c_str(), job);
     const double bandwidth = static_cast<double>(bytes) / seconds;
-    Add(name + "_vs_copy", bandwidth / copy_bandwidth_, &ratios_);
-    Raw(name + "_us", 1e6 * seconds);
+    figures_.Ratio(name + "_vs_copy", bandwidth / copy_bandwidth_);
+    figures_.Raw(name + "_us", 1e6 * seconds);
   }
   void Takes(const std::string& name, const std::function<OpStatus()>& job) {
-    Raw(name + "_us", 1e6 * timer_.Run(name.c_str(), job));
+    figures_.Raw(name + "_us", 1e6 * timer_.Run(name.c_str(), job));
   }
   void Computes(const std::string& name, double operations, const std::function<OpStatus()>& job) {
-    Raw(name + "_tflop_s", 1e-12 * operations / timer_.Run(name.c_str(), job));
+    figures_.Raw(name + "_tflop_s", 1e-12 * operations / timer_.Run(name.c_str(), job));
   }
-  void Raw(const std::string& name, double value) { Add(name, value, &raw_); }
   void Print(const char* device) const {
-    printf("{%s%s\"device\":\"%s\"}\n", ratios_.c_str(), raw_.c_str(), device);
+    figures_.Print("\"batch\":" + std::to_string(kBatch) + ",\"device\":\"" + device + "\"");
   }
 
  private:
-  static void Add(const std::string& name, double value, std::string* list) {
-    printf("%-34s %12.3f\n", name.c_str(), value);
-    char text[32];
-    snprintf(text, sizeof text, "%.4g", value);
-    *list += "\"" + name + "\":" + text + ",";
-  }
   const Timer& timer_;
   double copy_bandwidth_;
-  std::string ratios_, raw_;
+  Figures figures_;
 };
 
 double CopyBandwidth(const Timer& timer) {
@@ -184,11 +160,11 @@ double CopyBandwidth(const Timer& timer) {
 
 void BenchSelect(const Timer& timer, Report* report) {
   const KernelTable& ops = CudaKernels();
-  const Array digests = RandomElements(kDigestPages * kKvHeads * 2 * kDim);
+  const Array digests = DeviceElements(kDigestPages * kKvHeads * 2 * kDim);
   const Array q = Array::Of(RandomFloats(kQueryHeads * kDim));
   const Array scores(kQueryHeads * kDigestPages * 4), pooled(kKvHeads * kDigestPages * 4);
   const Array best(kKvHeads * kSelected * 4), list((kKvHeads + 1) * 4), cosines(kKvHeads * 4);
-  report->Moves("score", digests.bytes() + scores.bytes(), [&] {
+  report->Moves("score", ScoreBytes(kDigestPages), [&] {
     return ops.score({.q = q.as<float>(),
                       .digests = digests.data(),
                       .scores = scores.as<float>(),
@@ -235,14 +211,10 @@ void BenchConversion(const Timer& timer, Report* report) {
   const KernelTable& ops = CudaKernels();
   const UnitShape unit{kPageTokens, kDim, true, DType::kBF16};
   const int64_t n = kSlots * kKvHeads;
-  const Array units = RandomElements(n * unit.raw_bytes() / 2);
+  const Array units = DeviceElements(n * unit.raw_bytes() / 2);
   const Array k(units.bytes() / 2), v(units.bytes() / 2);
   const std::vector<int32_t> order = Shuffled(kSlots);
-  std::vector<UnitPlacement> where;
-  for (const int32_t slot : order) {
-    for (int32_t g = 0; g < kKvHeads; ++g) where.push_back({slot, g});
-  }
-  const Array places = Array::Of(where), slots = Array::Of(order);
+  const Array places = Array::Of(Placements(order)), slots = Array::Of(order);
   const Array rotations = Array::Of(std::vector<int32_t>(static_cast<size_t>(n), 0));
   const Array angles = Array::Of(std::vector<float>(kDim / 2, std::sqrt(0.5f)));
   PlaceUnitsArgs args{.encoded = units.data(),
@@ -258,17 +230,17 @@ void BenchConversion(const Timer& timer, Report* report) {
                       .rotary_dim = kDim,
                       .shape = unit,
                       .stream = timer.stream()};
-  report->Moves("place_raw", 2 * units.bytes(), [&] { return ops.place_units(args); });
+  report->Moves("convert_unrotated", ConvertBytes(kSlots), [&] { return ops.place_units(args); });
   args.rotations = rotations.as<int32_t>();
-  report->Moves("place_rotated", 2 * units.bytes(), [&] { return ops.place_units(args); });
+  report->Moves("convert", ConvertBytes(kSlots), [&] { return ops.place_units(args); });
   for (const UnitCodec codec : {UnitCodec::kFp8E4M3, UnitCodec::kInt8, UnitCodec::kInt4}) {
     const char* names[] = {"fp8", "int8", "int4"};
     const std::string name = names[static_cast<int>(codec) - static_cast<int>(UnitCodec::kFp8E4M3)];
     args.codec = codec;
-    report->Moves("place_rotated_" + name, n * EncodedUnitBytes(codec, unit) + units.bytes(),
+    report->Moves("convert_" + name, n * EncodedUnitBytes(codec, unit) + units.bytes(),
                   [&] { return ops.place_units(args); });
   }
-  report->Moves("hnd_to_nhd", 2 * units.bytes(), [&] {
+  report->Moves("hnd_to_nhd", ConvertBytes(kSlots), [&] {
     return ops.hnd_to_nhd({.units = units.data(),
                            .placements = places.as<UnitPlacement>(),
                            .k_pool = k.data(),
@@ -281,7 +253,7 @@ void BenchConversion(const Timer& timer, Report* report) {
                            .dtype = DType::kBF16,
                            .stream = timer.stream()});
   });
-  report->Moves("nhd_to_hnd", 2 * units.bytes(), [&] {
+  report->Moves("nhd_to_hnd", ConvertBytes(kSlots), [&] {
     return ops.nhd_to_hnd({.k_pool = k.data(),
                            .v_pool = v.data(),
                            .slots = slots.as<int32_t>(),
@@ -312,7 +284,7 @@ void BenchConversion(const Timer& timer, Report* report) {
 void BenchAttention(const Timer& timer, Report* report) {
   const KernelTable& ops = CudaKernels();
   const int64_t rows = kSlots * kPageTokens * kKvHeads * kDim;
-  const Array k = RandomElements(rows), v = RandomElements(rows);
+  const Array k = DeviceElements(rows), v = DeviceElements(rows);
   const Array slots = Array::Of(Shuffled(kSlots));
   const Array valid =
       Array::Of(std::vector<int32_t>(static_cast<size_t>(kSlots * kKvHeads), int32_t{kPageTokens}));
@@ -330,29 +302,27 @@ void BenchAttention(const Timer& timer, Report* report) {
                           .out = out.as<float>(),
                           .batch = kBatch,
                           .num_slots = kSlots,
-                          .n_slots = kSlotsEach,
+                          .n_slots = kBudgetSlots,
                           .page_tokens = kPageTokens,
                           .n_q = kQueryHeads,
                           .n_kv = kKvHeads,
                           .head_dim = kDim,
-                          .scale = 0.088f,
+                          .scale = kScale,
                           .dtype = DType::kBF16,
                           .workspace = workspace.data(),
                           .workspace_bytes = workspace.bytes(),
                           .stream = timer.stream()};
-  report->Moves("paged_attention", k.bytes() + v.bytes(),
-                [&] { return ops.paged_attention(args); });
+  report->Moves("attention", KvBytes(kSlots), [&] { return ops.paged_attention(args); });
   args.fp8_pools = true;
-  report->Moves("paged_attention_fp8", (k.bytes() + v.bytes()) / 2,
-                [&] { return ops.paged_attention(args); });
+  report->Moves("attention_fp8", KvBytes(kSlots) / 2, [&] { return ops.paged_attention(args); });
   args.fp8_pools = false;
   args.batch = 1;
-  report->Takes("paged_attention_one_sequence", [&] { return ops.paged_attention(args); });
+  report->Takes("attention_one_sequence", [&] { return ops.paged_attention(args); });
 }
 
 void BenchLatents(const Timer& timer, Report* report) {
   const int64_t width = kLatentDim + kRopeDim;
-  const Array pool = RandomElements(kSlots * kPageTokens * width);
+  const Array pool = DeviceElements(kSlots * kPageTokens * width);
   const Array slots = Array::Of(Shuffled(kSlots));
   const Array valid =
       Array::Of(std::vector<int32_t>(static_cast<size_t>(kSlots), int32_t{kPageTokens}));
@@ -367,7 +337,7 @@ void BenchLatents(const Timer& timer, Report* report) {
                                         .out = out.as<float>(),
                                         .batch = kBatch,
                                         .num_slots = kSlots,
-                                        .n_slots = kSlotsEach,
+                                        .n_slots = kBudgetSlots,
                                         .page_tokens = kPageTokens,
                                         .n_q = kLatentHeads,
                                         .latent_dim = kLatentDim,
@@ -382,7 +352,7 @@ void BenchLatents(const Timer& timer, Report* report) {
 
 void BenchPrefill(const Timer& timer, Report* report) {
   const Array q = Array::Of(RandomFloats(kPrompt * kQueryHeads * kDim));
-  const Array k = RandomElements(kPrompt * kKvHeads * kDim);
+  const Array k = DeviceElements(kPrompt * kKvHeads * kDim);
   const Array out(kPrompt * kQueryHeads * kDim * 4);
   const double causal = 2.0 * static_cast<double>(kPrompt * kPrompt * kDim * kQueryHeads);
   report->Computes("dense_attention", causal, [&] {
@@ -395,7 +365,7 @@ void BenchPrefill(const Timer& timer, Report* report) {
                                           .n_q = kQueryHeads,
                                           .n_kv = kKvHeads,
                                           .head_dim = kDim,
-                                          .scale = 0.088f,
+                                          .scale = kScale,
                                           .dtype = DType::kBF16,
                                           .stream = timer.stream()});
   });

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA table against the op conformance suite; skipped, with the reason, where no device is.
+// The CUDA table, and that of the library that programs load, against the op conformance suite;
+// skipped, with the reason, where no device is.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/library.h"
 #include "kernels/testing/op_conformance.h"
 
 namespace quire::kernels::testing {
@@ -48,9 +50,30 @@ class CudaTestDevice : public TestDevice {
   cudaStream_t stream_ = nullptr;
 };
 
+/// The same memory; the library's own table and stream.
+class CudaLibraryTestDevice : public CudaTestDevice {
+ public:
+  CudaLibraryTestDevice() {
+    void* recorder = nullptr;
+    CudaFacts facts;
+    library_.open(&stream_, &recorder, &facts);  // What it answers, the other device answered.
+  }
+  const KernelTable& table() const override { return *library_.kernels; }
+  void* stream() const override { return stream_; }
+  void CopyOut(void* host, const void* device, size_t bytes) override {
+    EXPECT_EQ(library_.copy(stream_, CopyDirection::kToHost, host, device, bytes), nullptr);
+  }
+
+ private:
+  const CudaLibrary& library_ = *quire_cuda_library();
+  void* stream_ = nullptr;
+};
+
+std::unique_ptr<TestDevice> MakeCudaLibrary() { return std::make_unique<CudaLibraryTestDevice>(); }
 std::unique_ptr<TestDevice> MakeCuda() { return std::make_unique<CudaTestDevice>(); }
 
-INSTANTIATE_TEST_SUITE_P(Cuda, OpConformance, ::testing::Values(MakeCuda), DeviceName);
+INSTANTIATE_TEST_SUITE_P(Cuda, OpConformance, ::testing::Values(MakeCuda, MakeCudaLibrary),
+                         DeviceName);
 
 }  // namespace
 }  // namespace quire::kernels::testing

@@ -251,5 +251,22 @@ TEST(WorkerSequenceTest, AnotherModelsDocumentIsRefusedByName) {
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("segment_pages"));
 }
 
+TEST(WorkerSequenceTest, APageSizeThatTheStoredDocumentDoesNotHaveIsRefusedByName) {
+  WorkerFixture fixture;
+  fixture.Ingest(RandomTokens(60, 1));
+  worker::EngineOptions other = WorkerFixture::Small();
+  other.page_tokens = 8;
+  other.retrieval.sink_tokens = 8;
+  other.retrieval.window_tokens = 16;
+  other.retrieval.budget_tokens = 48;
+  const auto engine =
+      worker::Engine::Create(&fixture.decoder(), &fixture.client(), &worker::CpuDevice(), other);
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  const Status status = (*engine)->OpenSequence(DocumentName{.name = "doc"}).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("page_tokens"));
+  EXPECT_EQ(fixture.Open()->num_tokens(), 60u);  // Nothing was left behind.
+}
+
 }  // namespace
 }  // namespace quire

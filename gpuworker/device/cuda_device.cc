@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/device/cuda_device.h"
+
+#include <dlfcn.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "common/base/mutex.h"
+
+namespace quire::worker {
+namespace {
+
+using kernels::CopyDirection;
+using kernels::CudaLibrary;
+
+constexpr char kLibrary[] = "libquire_cuda.so";
+constexpr char kEntry[] = "quire_cuda_library";
+
+/// INTERNAL with the driver's words, where there are any.
+Status FromDriver(const char* words, std::string_view what) {
+  if (words == nullptr) return OkStatus();
+  return Internal("CUDA ", what, ": ", words);
+}
+
+class Graph final : public DeviceGraph {
+ public:
+  Graph(const CudaLibrary* library, void* graph, void* stream)
+      : library_(library), graph_(graph), stream_(stream) {}
+  ~Graph() override { library_->free_graph(graph_); }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  Status Launch() override { return FromDriver(library_->launch(graph_, stream_), "graph launch"); }
+
+ private:
+  const CudaLibrary* const library_;
+  void* const graph_;
+  void* const stream_;
+};
+
+class Cuda final : public Device {
+ public:
+  Cuda(const CudaLibrary* library, void* stream, void* recorder)
+      : library_(library), stream_(stream), recorder_(recorder) {}
+
+  std::string_view name() const override { return "cuda"; }
+  const kernels::KernelTable& kernels() const override { return *library_->kernels; }
+  void* stream() const override { return recording_on_this_thread_ ? recorder_ : stream_; }
+
+  Status CopyToDevice(void* to, const void* from, size_t bytes) override {
+    return Copy(CopyDirection::kToDevice, to, from, bytes);
+  }
+  Status CopyToHost(void* to, const void* from, size_t bytes) override {
+    return Copy(CopyDirection::kToHost, to, from, bytes);
+  }
+  Status CopyOnDevice(void* to, const void* from, size_t bytes) override {
+    return Copy(CopyDirection::kOnDevice, to, from, bytes);
+  }
+  Status Synchronize() override { return FromDriver(library_->synchronize(stream_), "wait"); }
+  StatusOr<std::unique_ptr<DeviceGraph>> Record(const std::function<Status()>& work) override
+      QUIRE_EXCLUDES(recording_);
+
+ protected:
+  void* AllocateBytes(size_t bytes) override {
+    void* memory = nullptr;
+    return library_->allocate(stream_, bytes, &memory) == nullptr ? memory : nullptr;
+  }
+  /// The driver answers with what an earlier kernel did wrong, which the next copy says as well.
+  void FreeBytes(void* data) override { (void)library_->release(stream_, data); }
+
+ private:
+  Status Copy(CopyDirection direction, void* to, const void* from, size_t bytes) {
+    if (bytes == 0) return OkStatus();
+    return FromDriver(library_->copy(stream_, direction, to, from, bytes), "copy");
+  }
+
+  const CudaLibrary* const library_;
+  void* const stream_;
+  void* const recorder_;
+  Mutex recording_;  ///< One recording at a time.
+  static thread_local bool recording_on_this_thread_;
+};
+
+thread_local bool Cuda::recording_on_this_thread_ = false;
+
+StatusOr<std::unique_ptr<DeviceGraph>> Cuda::Record(const std::function<Status()>& work) {
+  MutexLock lock(recording_);
+  QUIRE_RETURN_IF_ERROR(FromDriver(library_->begin_capture(recorder_), "capture"));
+  recording_on_this_thread_ = true;
+  const Status given = work();
+  recording_on_this_thread_ = false;
+  void* graph = nullptr;
+  const Status ended = FromDriver(library_->end_capture(recorder_, &graph), "capture");
+  std::unique_ptr<DeviceGraph> owned;
+  if (graph != nullptr) owned = std::make_unique<Graph>(library_, graph, stream_);
+  QUIRE_RETURN_IF_ERROR(given);
+  QUIRE_RETURN_IF_ERROR(ended);
+  return owned;
+}
+
+Status NoDevice(std::string_view why) { return FailedPrecondition("no CUDA device: ", why); }
+
+/// The library beside this program, else the loader's; null with the loader's words.
+void* LoadLibrary(std::string* why) {
+  std::error_code ignored;  // Then the loader looks alone.
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  const std::string beside = program.parent_path().parent_path() / "lib" / kLibrary;
+  for (const std::string& path : {beside, std::string(kLibrary)}) {
+    if (void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+    const char* const words = dlerror();
+    *why = words != nullptr ? words : "the loader does not say why";
+  }
+  return nullptr;
+}
+
+StatusOr<Device*> LoadCudaDevice() {
+  std::string why;
+  void* const library = LoadLibrary(&why);
+  if (library == nullptr) {
+    return NoDevice(why +
+                    "; it is built where nvcc is (build_cuda.sh of the bundle, or "
+                    "./dev build cuda)");
+  }
+  const auto entry =
+      reinterpret_cast<const CudaLibrary* (*)()>(dlsym(library, kEntry));  // As POSIX has it.
+  if (entry == nullptr) return NoDevice(std::string(kLibrary) + " has no " + kEntry);
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, MakeCudaDevice(*entry()));
+  return device.release();  // Never destroyed: buffers may outlive static destruction.
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Device>> MakeCudaDevice(const CudaLibrary& library) {
+  if (library.version != kernels::kCudaLibraryVersion ||
+      library.table_bytes != static_cast<int64_t>(sizeof(kernels::KernelTable))) {
+    return NoDevice(std::string(kLibrary) +
+                    " was built from other sources than this program; build it again");
+  }
+  void* stream = nullptr;
+  void* recorder = nullptr;
+  kernels::CudaFacts facts;
+  if (const char* words = library.open(&stream, &recorder, &facts)) return NoDevice(words);
+  return std::unique_ptr<Device>(std::make_unique<Cuda>(&library, stream, recorder));
+}
+
+StatusOr<Device*> CudaDevice() {
+  static const StatusOr<Device*>* const device = new StatusOr<Device*>(LoadCudaDevice());
+  return *device;
+}
+
+StatusOr<Device*> FindDevice(std::string_view name) {
+  if (name == "cpu") return &CpuDevice();
+  if (name == "cuda") return CudaDevice();
+  return InvalidArgument("no device '", name, "'; there are cpu and cuda");
+}
+
+std::vector<std::string_view> DeviceNames() { return {"cpu", "cuda"}; }
+
+}  // namespace quire::worker

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The engine on devices that are not the CPU: one whose memory the host cannot touch, and one that
+// has too little of it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "gpuworker/retrieval/policy.h"
+#include "gpuworker/testing/engine_fixture.h"
+#include "gpuworker/testing/fake_cuda_device.h"
+#include "gpuworker/testing/limited_device.h"
+
+namespace quire::worker {
+namespace {
+
+using quire::testing::TempDir;
+using quire::testing::TinyModel;
+using testing::EngineFixture;
+using testing::FakeCudaDevice;
+using testing::FakeCudaLaunches;
+using ::testing::HasSubstr;
+using testing::LimitedDevice;
+
+using testing::RandomTokens;
+
+/// Logits after each token of a question about a document, then what was generated.
+struct Answer {
+  std::vector<float> logits;
+  std::vector<TokenId> tokens;
+  SequenceStats stats;
+};
+
+Answer Ask(Device* device, std::string_view policy) {
+  EngineOptions options = EngineFixture::Small();
+  options.retrieval.policy = policy;
+  EngineFixture fixture(TinyModel{}, options, device);
+  fixture.Ingest(RandomTokens(61, 3));
+  Answer answer;
+  SequenceOptions opened;
+  opened.logits_observer = [&](uint64_t, std::span<const float> logits) {
+    answer.logits.insert(answer.logits.end(), logits.begin(), logits.end());
+  };
+  const auto sequence = fixture.Open(opened);
+  EXPECT_EQ(sequence->Append(RandomTokens(20, 4)), OkStatus());
+  const auto generation = sequence->Generate({.max_new_tokens = 8});
+  EXPECT_TRUE(generation.ok()) << generation.status();
+  if (generation.ok()) answer.tokens = generation->tokens;
+  answer.stats = sequence->stats();
+  return answer;
+}
+
+class EngineDeviceTest : public ::testing::TestWithParam<std::string_view> {};
+
+TEST_P(EngineDeviceTest, ADeviceWithMemoryOfItsOwnAnswersAsTheCpuDoes) {
+  const Answer expected = Ask(&CpuDevice(), GetParam());
+  const int64_t before = FakeCudaLaunches();
+  const Answer answer = Ask(&FakeCudaDevice(), GetParam());
+  EXPECT_GT(FakeCudaLaunches(), before);  // Steps were replayed.
+  EXPECT_EQ(answer.logits, expected.logits);
+  EXPECT_EQ(answer.tokens, expected.tokens);
+  EXPECT_EQ(answer.stats.moved.units, expected.stats.moved.units);
+  EXPECT_EQ(answer.stats.reopened, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, EngineDeviceTest, ::testing::ValuesIn(PolicyNames()),
+                         [](const auto& info) { return std::string(info.param); });
+
+void ExpectOutOfMemory(const Status& status) {
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status;
+  EXPECT_TRUE(IsOutOfDeviceMemory(status));
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("device limited has no "));
+  EXPECT_THAT(std::string(Message(status)), HasSubstr(" bytes free"));
+}
+
+TEST(OutOfDeviceMemoryTest, AModelThatDoesNotFitIsRefusedAndLeavesNothing) {
+  TempDir directory;
+  quire::testing::WriteTinyModel(directory.path(), TinyModel{});
+  LimitedDevice device;
+  size_t whole = 0;
+  {
+    const auto decoder = Decoder::Load(directory.path(), &device);
+    ASSERT_TRUE(decoder.ok()) << decoder.status();
+    whole = device.used();
+  }
+  for (const size_t limit : {size_t{0}, whole / 2, whole - 1}) {
+    device.set_limit(limit);
+    ExpectOutOfMemory(Decoder::Load(directory.path(), &device).status());
+    EXPECT_EQ(device.used(), 0u);
+  }
+  device.set_limit(whole);
+  EXPECT_TRUE(Decoder::Load(directory.path(), &device).ok());
+}
+
+class LimitedEngineTest : public ::testing::Test {
+ protected:
+  LimitedEngineTest() { fixture_.Ingest(document_); }
+
+  StatusOr<std::unique_ptr<Sequence>> TryOpen() {
+    return fixture_.engine().OpenSequence(DocumentName{.name = "doc"});
+  }
+  void ExpectNothingOpen() {
+    EXPECT_EQ(fixture_.store().open_contexts(), 0u);
+    EXPECT_EQ(fixture_.store().open_sessions(), 0u);
+  }
+
+  LimitedDevice device_;
+  EngineFixture fixture_{TinyModel{}, EngineFixture::Small(), &device_};
+  const std::vector<TokenId> document_ = RandomTokens(61, 3);
+  const std::vector<TokenId> question_ = RandomTokens(20, 4);
+};
+
+TEST_F(LimitedEngineTest, ASequenceThatDoesNotFitIsRefusedAndNothingStaysOpen) {
+  const size_t before = device_.used();
+  size_t opened = 0;
+  {
+    const auto sequence = TryOpen();
+    ASSERT_TRUE(sequence.ok()) << sequence.status();
+    opened = device_.used();
+  }
+  ASSERT_EQ(device_.used(), before);
+  ASSERT_GT(opened, before);
+  for (size_t limit = before; limit < opened; limit += (opened - before) / 7 + 1) {
+    device_.set_limit(limit);
+    ExpectOutOfMemory(TryOpen().status());
+    EXPECT_EQ(device_.used(), before);
+    ExpectNothingOpen();
+  }
+}
+
+TEST_F(LimitedEngineTest, MemoryThatEndsInTheMiddleEndsTheSequenceAndNothingElse) {
+  std::vector<float> expected;
+  {
+    const auto undisturbed = fixture_.Open();
+    ASSERT_EQ(undisturbed->Append(question_), OkStatus());
+    expected.assign(undisturbed->logits().begin(), undisturbed->logits().end());
+  }
+  const size_t before = device_.used();
+  {
+    const auto sequence = fixture_.Open();
+    device_.set_limit(device_.used());
+    ExpectOutOfMemory(sequence->Append(question_));
+    EXPECT_EQ(sequence->stats().reopened, 0u);  // The server lost nothing.
+    ExpectOutOfMemory(sequence->Append(question_));
+  }
+  EXPECT_EQ(device_.used(), before);
+  ExpectNothingOpen();
+  device_.set_limit(std::numeric_limits<size_t>::max());
+  const auto sequence = fixture_.Open();
+  ASSERT_EQ(sequence->Append(question_), OkStatus());
+  EXPECT_EQ(std::vector<float>(sequence->logits().begin(), sequence->logits().end()), expected);
+}
+
+}  // namespace
+}  // namespace quire::worker

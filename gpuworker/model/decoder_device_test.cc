@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The decoder on a device whose memory the host cannot touch and that records.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "gpuworker/model/decoder.h"
+#include "gpuworker/model/dense_cache.h"
+#include "gpuworker/testing/fake_cuda_device.h"
+
+namespace quire::worker {
+namespace {
+
+using testing::FakeCudaDevice;
+using testing::FakeCudaLaunches;
+
+constexpr char kModel[] = QUIRE_SOURCE_DIR "/tests/data/golden/llama-llama3";
+
+/// One model over a dense cache, token by token after a prompt.
+class Generation {
+ public:
+  explicit Generation(Device& device)
+      : decoder_(std::move(Decoder::Load(kModel, &device)).value()),
+        cache_(decoder_->config(), &device, 64) {}
+
+  /// Logits after each of `tokens`.
+  std::vector<std::vector<float>> Steps(const std::vector<TokenId>& tokens) {
+    std::vector<std::vector<float>> steps;
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      std::vector<float> logits(decoder_->config().vocab_size);
+      const Status status = decoder_->Forward({&tokens[i], 1}, cache_.length(), cache_,
+                                              Decoder::Logits::kLast, logits.data());
+      EXPECT_EQ(status, OkStatus());
+      steps.push_back(std::move(logits));
+    }
+    return steps;
+  }
+  Decoder& decoder() { return *decoder_; }
+
+ private:
+  std::unique_ptr<Decoder> decoder_;
+  DenseCache cache_;
+};
+
+TEST(DecoderDeviceTest, StepsThatAreReplayedEqualThoseThatAreRun) {
+  const std::vector<TokenId> tokens = {3, 14, 15, 9, 2, 6, 5, 35};
+  Generation cpu(CpuDevice());
+  const auto expected = cpu.Steps(tokens);
+  Generation cuda(FakeCudaDevice());
+  const int64_t before = FakeCudaLaunches();
+  const auto steps = cuda.Steps(tokens);
+  for (size_t i = 0; i < tokens.size(); ++i) EXPECT_EQ(steps[i], expected[i]) << "step " << i;
+  // Everything around the attention of each layer, in every step but the first.
+  const int64_t stretches = cuda.decoder().config().num_layers + 1;
+  EXPECT_EQ(FakeCudaLaunches() - before, stretches * static_cast<int64_t>(tokens.size() - 1));
+}
+
+TEST(DecoderDeviceTest, BlocksOfOtherLengthsBetweenStepsDoNotMix) {
+  const std::vector<TokenId> prompt = {7, 8, 9, 10, 11};
+  std::vector<std::vector<float>> results;
+  for (Device* const device : {&CpuDevice(), &FakeCudaDevice()}) {
+    Generation run(*device);
+    run.Steps({1, 2, 3});
+    DenseCache cache(run.decoder().config(), device, 64);
+    std::vector<float> logits(prompt.size() * run.decoder().config().vocab_size);
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      ASSERT_EQ(cache.Truncate(0), OkStatus());
+      ASSERT_EQ(run.decoder().Forward(prompt, 0, cache, Decoder::Logits::kAll, logits.data()),
+                OkStatus());
+      results.push_back(logits);
+    }
+    results.push_back(run.Steps({4}).front());
+  }
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(results[i], results[i + 4]) << i;
+  EXPECT_EQ(results[0], results[2]);
+}
+
+}  // namespace
+}  // namespace quire::worker

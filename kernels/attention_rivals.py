@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Decode attention of others at the shapes of quire_bench_cuda_kernels, on the same GPU.
+
+PyTorch's scaled_dot_product_attention over KV that was gathered from pages (the gather counted and
+not), and FlashInfer's over the pages themselves. The last line is one JSON object; what could not be
+measured is missing there and "skipped" says why. With the JSON of quire_bench_cuda_kernels it also has
+the ratios attention_vs_sdpa, attention_vs_sdpa_gathered and attention_vs_flashinfer: above 1 is faster
+than the rival.
+
+use: attention_rivals.py [KERNELS_JSON]
+"""
+import json
+import statistics
+import sys
+
+WARM_UP, REPEATS = 5, 20
+# Of quire_bench_cuda_kernels, when its JSON is not given.
+SHAPES = {"batch": 32, "budget_slots": 64, "page_tokens": 32, "query_heads": 32, "kv_heads": 8, "dim": 128}
+
+
+def median_us(torch, job):
+    """Median microseconds on the device."""
+    times = []
+    for repeat in range(-WARM_UP, REPEATS):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        job()
+        end.record()
+        end.synchronize()
+        if repeat >= 0:
+            times.append(1e3 * start.elapsed_time(end))
+    return statistics.median(times)
+
+
+def make_inputs(torch, s):
+    """Queries, pools [slots][p][heads][d] and the slots of each sequence, which do not lie in order."""
+    generator = torch.Generator(device="cuda").manual_seed(7)
+    slots = s["batch"] * s["budget_slots"]
+    options = {"device": "cuda", "dtype": torch.bfloat16, "generator": generator}
+    pool = (slots, s["page_tokens"], s["kv_heads"], s["dim"])
+    q = torch.randn(s["batch"], s["query_heads"], s["dim"], **options)
+    order = torch.randperm(slots, device="cuda", generator=generator)
+    return q, torch.randn(pool, **options), torch.randn(pool, **options), order
+
+
+def gathered(pool, order, s):
+    """[batch][query heads][tokens][d]: keys or values as attention without pages wants them."""
+    tokens = s["budget_slots"] * s["page_tokens"]
+    rows = pool[order].view(s["batch"], tokens, s["kv_heads"], s["dim"]).transpose(1, 2)
+    return rows.repeat_interleave(s["query_heads"] // s["kv_heads"], dim=1).contiguous()
+
+
+def measure_sdpa(torch, s, inputs, results):
+    q, k_pool, v_pool, order = inputs
+    query = q.unsqueeze(2)
+    k, v = gathered(k_pool, order, s), gathered(v_pool, order, s)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    results["sdpa_us"] = median_us(torch, lambda: attend(query, k, v))
+    results["sdpa_gathered_us"] = median_us(
+        torch, lambda: attend(query, gathered(k_pool, order, s), gathered(v_pool, order, s)))
+
+
+def measure_flashinfer(torch, flashinfer, s, inputs, results):
+    q, k_pool, v_pool, order = inputs
+    workspace = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
+    wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(workspace, "NHD")
+    starts = torch.arange(0, order.numel() + 1, s["budget_slots"], dtype=torch.int32, device="cuda")
+    last = torch.full((s["batch"],), s["page_tokens"], dtype=torch.int32, device="cuda")
+    wrapper.plan(starts, order.int(), last, s["query_heads"], s["kv_heads"], s["dim"], s["page_tokens"],
+                 data_type=torch.bfloat16, q_data_type=torch.bfloat16)
+    results["flashinfer_us"] = median_us(torch, lambda: wrapper.run(q, (k_pool, v_pool)))
+
+
+def import_torch(results):
+    """torch with a GPU, or None; `results` says why."""
+    try:
+        import torch
+    except ImportError as error:
+        results["skipped"] = f"no PyTorch: {error}"
+        return None
+    if not torch.cuda.is_available():
+        results["skipped"] = "PyTorch sees no CUDA device"
+        return None
+    results.update(device=torch.cuda.get_device_name(0), torch=torch.__version__)
+    return torch
+
+
+def add_ratios(results, kernels):
+    ours = kernels.get("attention_us")
+    for rival in ("sdpa", "sdpa_gathered", "flashinfer"):
+        if ours and f"{rival}_us" in results:
+            results[f"attention_vs_{rival}"] = results[f"{rival}_us"] / ours
+
+
+def run(kernels):
+    results = {"benchmark": "attention_rivals"}
+    shapes = {name: kernels.get(name, default) for name, default in SHAPES.items()}
+    torch = import_torch(results)
+    if torch is None:
+        return results
+    inputs = make_inputs(torch, shapes)
+    measure_sdpa(torch, shapes, inputs, results)
+    try:
+        import flashinfer
+        measure_flashinfer(torch, flashinfer, shapes, inputs, results)
+    except Exception as error:  # It compiles as it is used: whatever stops it is the reason.
+        results["skipped"] = f"no FlashInfer: {error}"
+    add_ratios(results, kernels)
+    return {**results, **shapes}
+
+
+def main():
+    kernels = {}
+    if len(sys.argv) > 1:
+        with open(sys.argv[1], encoding="utf-8") as file:
+            kernels = json.loads(file.read().splitlines()[-1])
+    print(json.dumps(run(kernels)))
+
+
+if __name__ == "__main__":
+    main()

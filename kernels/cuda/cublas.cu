@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/cpu/checks.h"
+#include "kernels/cuda/cublas.h"
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/runtime.cuh"
+
+namespace quire::kernels::cuda {
+namespace {
+
+using Handle = void*;  // cublasHandle_t
+constexpr int kSuccess = 0, kNoTranspose = 0, kTranspose = 1;
+constexpr size_t kWorkspaceBytes = size_t{32}
+                                   << 20;  ///< What cuBLAS asks for on the largest devices.
+constexpr int64_t kFewRows = 8;            ///< As CudaKernels() has a kernel for.
+
+struct Functions {
+  int (*create)(Handle*) = nullptr;
+  int (*set_stream)(Handle, cudaStream_t) = nullptr;
+  int (*set_workspace)(Handle, void*, size_t) = nullptr;
+  int (*sgemm)(Handle, int, int, int, int, int, const float*, const float*, int, const float*, int,
+               const float*, float*, int) = nullptr;
+};
+
+/// Everything is written by StartCublas, before the first product; handles live with the process.
+struct State {
+  Functions functions;
+  void* streams[2] = {};
+  Handle handles[2] = {};
+};
+State& TheState() {
+  static State state;
+  return state;
+}
+
+template <typename Function>
+bool Find(void* library, const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(library, name));
+  return *function != nullptr;
+}
+
+bool Load(Functions* functions) {
+  for (const char* name : {"libcublas.so.13", "libcublas.so.12", "libcublas.so"}) {
+    void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) continue;
+    return Find(library, "cublasCreate_v2", &functions->create) &&
+           Find(library, "cublasSetStream_v2", &functions->set_stream) &&
+           Find(library, "cublasSetWorkspace_v2", &functions->set_workspace) &&
+           Find(library, "cublasSgemm_v2", &functions->sgemm);
+  }
+  return false;
+}
+
+/// A handle for one stream. Setting the stream drops the workspace, so that comes second.
+bool Start(const Functions& functions, void* stream, Handle* handle) {
+  void* workspace = nullptr;
+  return functions.create(handle) == kSuccess &&
+         functions.set_stream(*handle, static_cast<cudaStream_t>(stream)) == kSuccess &&
+         cudaMalloc(&workspace, kWorkspaceBytes) == cudaSuccess &&
+         functions.set_workspace(*handle, workspace, kWorkspaceBytes) == kSuccess;
+}
+
+Handle HandleOf(void* stream) {
+  const State& state = TheState();
+  if (stream == nullptr) return nullptr;
+  for (int i = 0; i < 2; ++i) {
+    if (state.streams[i] == stream) return state.handles[i];
+  }
+  return nullptr;
+}
+
+constexpr int64_t kThreads = 256;
+
+__global__ void __launch_bounds__(kThreads)
+    BiasRowsKernel(const float* bias, float* y, int64_t n, int64_t out) {
+  const int64_t step = int64_t{gridDim.x} * kThreads;
+  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < n; i += step) {
+    y[i] = bias[i % out];
+  }
+}
+
+bool FitsInt(int64_t value) { return value <= std::numeric_limits<int>::max(); }
+
+}  // namespace
+
+bool StartCublas(void* stream, void* recorder) {
+  State started;
+  if (!Load(&started.functions)) return false;
+  void* const streams[2] = {stream, recorder};
+  for (int i = 0; i < 2; ++i) {
+    if (!Start(started.functions, streams[i], &started.handles[i])) return false;
+    started.streams[i] = streams[i];
+  }
+  TheState() = started;
+  return true;
+}
+
+OpStatus MatmulByCublas(const MatmulArgs& args) {
+  const Handle handle = HandleOf(args.stream);
+  if (handle == nullptr || args.rows <= kFewRows) return Matmul(args);
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  if (!FitsInt(args.rows) || !FitsInt(args.in) || !FitsInt(args.out)) return OpStatus::kUnsupported;
+  const float one = 1.0f;
+  const float onto = args.bias != nullptr ? 1.0f : 0.0f;
+  if (args.bias != nullptr) {
+    const int64_t n = args.rows * args.out;
+    const OpStatus status =
+        Launch(BiasRowsKernel, Grid(std::min(DivideUp(n, kThreads), kMaxGridYZ)), Grid(kThreads), 0,
+               args.stream, args.bias, args.y, n, args.out);
+    if (status != OpStatus::kOk) return status;
+  }
+  // cuBLAS counts by columns: of its matrices ours are the transposes, and the product is y's.
+  const int in = static_cast<int>(args.in), out = static_cast<int>(args.out);
+  const int status =
+      TheState().functions.sgemm(handle, kTranspose, kNoTranspose, out, static_cast<int>(args.rows),
+                                 in, &one, args.weight, in, args.x, in, &onto, args.y, out);
+  return status == kSuccess ? OpStatus::kOk : OpStatus::kDeviceError;
+}
+
+}  // namespace quire::kernels::cuda

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/library.h"
+
+#include <cuda_runtime.h>
+
+#include <cstdio>
+
+#include "kernels/cuda/cublas.h"
+#include "kernels/cuda/cuda_kernels.h"
+
+namespace quire::kernels {
+namespace {
+
+/// The driver's words. Clears what is not sticky.
+const char* Words(cudaError_t error) {
+  if (error == cudaSuccess) return nullptr;
+  (void)cudaGetLastError();
+  return cudaGetErrorString(error);
+}
+cudaStream_t Stream(void* stream) { return static_cast<cudaStream_t>(stream); }
+
+/// Freed memory stays with the process, as what a step takes is what the step before gave back.
+cudaError_t KeepFreedMemory() {
+  cudaMemPool_t pool = nullptr;
+  uint64_t everything = UINT64_MAX;
+  if (const cudaError_t error = cudaDeviceGetDefaultMemPool(&pool, 0); error != cudaSuccess) {
+    return error;
+  }
+  return cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &everything);
+}
+
+cudaError_t OpenFirstDevice(cudaStream_t* stream, cudaStream_t* recorder, CudaFacts* facts) {
+  int count = 0;
+  cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaSuccess && count == 0) error = cudaErrorNoDevice;
+  if (error != cudaSuccess) return error;
+  cudaDeviceProp properties;
+  if (error = cudaGetDeviceProperties(&properties, 0); error != cudaSuccess) return error;
+  snprintf(facts->device, sizeof facts->device, "%s", properties.name);
+  if (error = KeepFreedMemory(); error != cudaSuccess) return error;
+  if (error = cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking); error != cudaSuccess) {
+    return error;
+  }
+  return cudaStreamCreateWithFlags(recorder, cudaStreamNonBlocking);
+}
+
+struct Opened {
+  cudaStream_t stream = nullptr;
+  cudaStream_t recorder = nullptr;
+  CudaFacts facts;
+  const char* error = nullptr;
+};
+Opened OpenOnce() {
+  Opened opened;
+  opened.error = Words(OpenFirstDevice(&opened.stream, &opened.recorder, &opened.facts));
+  if (opened.error == nullptr) {
+    opened.facts.cublas = cuda::StartCublas(opened.stream, opened.recorder);
+  }
+  return opened;
+}
+
+const char* Open(void** stream, void** recorder, CudaFacts* facts) {
+  static const Opened opened = OpenOnce();
+  *stream = opened.stream;
+  *recorder = opened.recorder;
+  *facts = opened.facts;
+  return opened.error;
+}
+
+const char* Allocate(void* stream, size_t bytes, void** memory) {
+  const cudaError_t error = cudaMallocAsync(memory, bytes, Stream(stream));
+  if (error != cudaSuccess) return Words(error);
+  return Words(cudaMemsetAsync(*memory, 0, bytes, Stream(stream)));
+}
+
+const char* Release(void* stream, void* memory) {
+  return Words(cudaFreeAsync(memory, Stream(stream)));
+}
+
+const char* Copy(void* stream, CopyDirection direction, void* to, const void* from, size_t bytes) {
+  constexpr cudaMemcpyKind kKinds[] = {cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost,
+                                       cudaMemcpyDeviceToDevice};
+  const cudaMemcpyKind kind = kKinds[static_cast<int>(direction)];
+  const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, Stream(stream));
+  if (error != cudaSuccess || direction != CopyDirection::kToHost) return Words(error);
+  return Words(cudaStreamSynchronize(Stream(stream)));
+}
+
+const char* Synchronize(void* stream) { return Words(cudaStreamSynchronize(Stream(stream))); }
+
+const char* BeginCapture(void* recorder) {
+  return Words(cudaStreamBeginCapture(Stream(recorder), cudaStreamCaptureModeThreadLocal));
+}
+
+const char* EndCapture(void* recorder, void** graph) {
+  cudaGraph_t recorded = nullptr;
+  cudaError_t error = cudaStreamEndCapture(Stream(recorder), &recorded);
+  if (error != cudaSuccess) return Words(error);
+  cudaGraphExec_t executable = nullptr;
+  error = cudaGraphInstantiate(&executable, recorded, 0);
+  (void)cudaGraphDestroy(recorded);
+  *graph = executable;
+  return Words(error);
+}
+
+const char* Launch(void* graph, void* stream) {
+  return Words(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), Stream(stream)));
+}
+
+void FreeGraph(void* graph) { (void)cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)); }
+
+KernelTable TableWithCublas() {
+  KernelTable table = CudaKernels();
+  table.name = "CudaLibrary";
+  table.matmul = cuda::MatmulByCublas;
+  return table;
+}
+
+}  // namespace
+}  // namespace quire::kernels
+
+extern "C" const quire::kernels::CudaLibrary* quire_cuda_library() {
+  using namespace quire::kernels;
+  static const KernelTable table = TableWithCublas();
+  static const CudaLibrary library = {.kernels = &table,
+                                      .open = Open,
+                                      .allocate = Allocate,
+                                      .release = Release,
+                                      .copy = Copy,
+                                      .synchronize = Synchronize,
+                                      .begin_capture = BeginCapture,
+                                      .end_capture = EndCapture,
+                                      .launch = Launch,
+                                      .free_graph = FreeGraph};
+  return &library;
+}

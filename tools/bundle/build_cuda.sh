@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# build_cuda.sh [ARCHITECTURES]: compiles the CUDA part from src/ where the GPU is, into cuda/: the
+# kernels' tests and benchmark, and lib/libquire_cuda.so, which quire loads for --device cuda. It takes
+# nvcc and cmake (and what those need: a C++ compiler, and make or ninja).
+# ARCHITECTURES as cmake has them, for example '80;90', which is also taken where no GPU is seen. Not
+# given: those of the GPUs here.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+die() { printf 'build_cuda.sh: %s\n' "$*" >&2; exit 1; }
+
+find_nvcc() {
+  local candidate
+  for candidate in "${CUDACXX:-}" "$(command -v nvcc || true)" "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc"; do
+    [[ -x $candidate ]] && { printf '%s' "$candidate"; return; }
+  done
+  die "there is no nvcc; install the CUDA toolkit, or say where it is with CUDACXX=/path/to/nvcc"
+}
+
+command -v cmake >/dev/null || die "there is no cmake"
+nvcc=$(find_nvcc)
+generator=()
+if command -v ninja >/dev/null; then generator=(-G Ninja); fi
+architectures=${1:-$(if nvidia-smi -L >/dev/null 2>&1; then echo native; else echo '80;90'; fi)}
+googletest=()
+if [[ -d src/googletest ]]; then googletest=(-DQUIRE_GOOGLETEST="$PWD/src/googletest"); fi
+
+CUDACXX=$nvcc cmake -S src/kernels -B cuda "${generator[@]}" "${googletest[@]}" -DCMAKE_BUILD_TYPE=Release \
+  -DQUIRE_CUDA=ON -DCMAKE_CUDA_COMPILER="$nvcc" -DCMAKE_CUDA_ARCHITECTURES="$architectures"
+targets=(quire_cuda quire_bench_cuda_kernels)
+if ((${#googletest[@]})); then targets+=(kernels_cuda_conformance_test); fi
+cmake --build cuda --parallel "$(nproc)" --target "${targets[@]}"
+install -D -m 755 cuda/lib/libquire_cuda.so lib/libquire_cuda.so
+echo "built cuda/ and lib/libquire_cuda.so with $nvcc for $architectures"
