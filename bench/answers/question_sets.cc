@@ -11,6 +11,7 @@
 namespace quire::bench {
 namespace {
 
+constexpr size_t kAskedAlone = 9;  ///< Questions about a dossier, each in a sequence of its own.
 constexpr uint32_t kNeedleLengths[] = {1024, 2048, 3072, 4096};
 constexpr int kNeedleTenths[] = {1, 3, 5, 7, 9};  ///< Depths, in tenths of the length.
 constexpr uint32_t kLongDocument = 2048;
@@ -53,14 +54,15 @@ class SetMaker {
   }
 
   void Recall() {
-    const uint32_t each = DivideUp(options_.samples, whole_.size());
-    for (size_t i = 0; i < whole_.size(); ++i) {
+    uint32_t asked = 0;
+    for (size_t i = 0; i < whole_.size() && asked < options_.samples; ++i) {
       const std::vector<PlacedFact>& facts = whole_[i].facts;
-      const size_t count = std::min<size_t>(each, facts.size());
+      const size_t count = std::min(kAskedAlone, facts.size());
       for (size_t k = 0; k < count; ++k) {
         documents_[i].conversations.push_back(
             Alone("recall", whole_[i], Ask(facts[k * facts.size() / count].fact)));
       }
+      asked += static_cast<uint32_t>(count);
     }
   }
 
