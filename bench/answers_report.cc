@@ -86,7 +86,7 @@ cli::Json CellJson(const AnswerResults& results, const Summary& summary, const C
   for (const auto& [set, costs] : cell.costs) all.Add(costs);
   cli::Json json = ToJson(summary.Of(cell, [](const AnswerSample&) { return true; }), all);
   json["policy"] = cell.cell.policy;
-  json["budget_percent"] = cell.cell.percent;
+  json["budget_percent"] = cell.cell.percent_text;
   for (const auto& [set, costs] : cell.costs) {
     const auto of_set = [&](const AnswerSample& sample) { return sample.set == set; };
     json["sets"][set] = ToJson(summary.Of(cell, of_set), costs);
@@ -108,7 +108,7 @@ std::string PercentInterval(const cli::Json& interval) {
 
 std::vector<Row> Rows(const cli::Json& json) {
   std::vector<Row> rows;
-  for (const auto& [key, cell] : json["cells"].items()) {
+  for (const cli::Json& cell : json["cells"]) {
     Row row;
     const auto add = [&](std::string title, std::string text) {
       row.titles.push_back(std::move(title));
@@ -116,7 +116,7 @@ std::vector<Row> Rows(const cli::Json& json) {
     };
     const bool full = cell["policy"] == kFull;
     add("policy", cell["policy"]);
-    add("budget", full ? "all" : json["budgets"][key].get<std::string>() + " %");
+    add("budget", full ? "all" : cell["budget_percent"].get<std::string>() + " %");
     add("right %", Percent(cell["accuracy"]));
     add("interval", PercentInterval(cell["accuracy_95"]));
     add("lost to full", full ? "" : Percent(cell["loss"]));
@@ -140,15 +140,11 @@ std::string MarkdownRow(const std::vector<std::string>& cells) {
 cli::Json AnswersJson(const AnswerResults& results, const AnswerSummaryOptions& options) {
   const Summary summary(results, options);
   cli::Json json = {{"benchmark", "answers"}};
-  cli::Json cells = cli::Json::object(), budgets = cli::Json::object();
+  cli::Json cells = cli::Json::object();
   for (const CellAnswers& cell : results.cells) {
     const std::string& key = cell.cell.key;
     cells[key] = CellJson(results, summary, cell);
     json[key] = cells[key]["accuracy"];
-    std::string budget = cli::FormatRatio(cell.cell.percent, 2);
-    budget.erase(budget.find_last_not_of('0') + 1);
-    if (budget.ends_with('.')) budget.pop_back();
-    budgets[key] = budget;
   }
   if (cells.contains(kGoal)) {
     const cli::Json& goal = cells[kGoal];
@@ -159,7 +155,6 @@ cli::Json AnswersJson(const AnswerResults& results, const AnswerSummaryOptions& 
         goal["loss_95"][1].get<double>() <= kGoalLoss ? 1 : 0;
   }
   json["samples"] = results.samples.size();
-  json["budgets"] = std::move(budgets);
   json["cells"] = std::move(cells);
   json["resamples"] = options.resamples;
   json["seed"] = options.seed;
@@ -198,7 +193,7 @@ ScatterPlot AnswersPlot(const cli::Json& json) {
   ScatterPlot plot{.title = "Answers right against bytes recalled",
                    .x_title = "KiB recalled per token",
                    .y_title = "% of answers right"};
-  for (const auto& [key, cell] : json["cells"].items()) {
+  for (const cli::Json& cell : json["cells"]) {
     const double accuracy = 100 * cell["accuracy"].get<double>();
     if (cell["policy"] == kFull) {
       plot.levels.push_back({"full attention", accuracy});
@@ -210,7 +205,7 @@ ScatterPlot AnswersPlot(const cli::Json& json) {
     plot.lines.back().points.push_back(
         {.x = cell["recalled_bytes_per_token"].get<double>() / kKib,
          .y = accuracy,
-         .label = json["budgets"][key].get<std::string>() + " % of the context"});
+         .label = cell["budget_percent"].get<std::string>() + " % of the context"});
   }
   return plot;
 }

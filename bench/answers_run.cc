@@ -14,13 +14,12 @@ constexpr const char* kFull = "full";
 constexpr uint32_t kSinkPages = 1;
 constexpr uint32_t kWindowPages = 2;
 
-/// 6.25 -> "6_25", 25 -> "25"
-std::string PercentName(double percent) {
-  std::string name = cli::FormatRatio(percent, 2);
-  name.erase(name.find_last_not_of('0') + 1);
-  if (name.ends_with('.')) name.pop_back();
-  std::ranges::replace(name, '.', '_');
-  return name;
+/// As short as it can be: "6.25", "12.5", "25".
+std::string PercentText(double percent) {
+  std::string text = cli::FormatRatio(percent, 2);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) text.pop_back();
+  return text;
 }
 
 AnswerCosts CostsOf(const worker::SequenceStats& stats) {
@@ -39,8 +38,12 @@ std::vector<AnswerCell> MakeCells(std::span<const std::string> policies,
   for (const std::string& policy : policies) {
     if (policy == kFull) continue;
     for (const double percent : percents) {
-      cells.push_back(
-          {.key = policy + "_" + PercentName(percent), .policy = policy, .percent = percent});
+      AnswerCell cell{.key = policy + "_" + PercentText(percent),
+                      .policy = policy,
+                      .percent = percent,
+                      .percent_text = PercentText(percent)};
+      std::ranges::replace(cell.key, '.', '_');
+      cells.push_back(std::move(cell));
     }
   }
   return cells;

@@ -25,9 +25,10 @@ namespace quire::bench {
 
 /// One way to answer.
 struct AnswerCell {
-  std::string key;     ///< "full", "freekv_12_5"
-  std::string policy;  ///< Registered name.
-  double percent = 0;  ///< Of the context, the budget; no meaning for "full".
+  std::string key;                ///< "full", "freekv_12_5"
+  std::string policy;             ///< Registered name.
+  double percent = 0;             ///< Of the context, the budget; no meaning for "full".
+  std::string percent_text = {};  ///< "12.5"; empty for "full".
 };
 
 /// "full" first, and only once; then every other policy with every budget.

@@ -128,14 +128,16 @@ class SetMaker {
                            .text = AsDocument(window.text),
                            .conversations = {}};
     Conversation conversation = Empty("needle", window.tokens);
+    std::vector<PlacedFact> facts = window.facts;
     for (const int tenths : kNeedleTenths) {
+      if (facts.empty()) break;
       const double wanted = window.tokens * tenths / 10.0;
-      const auto nearest = std::ranges::min_element(window.facts, {}, [&](const PlacedFact& fact) {
-        return std::abs(fact.position - wanted);
-      });
+      const auto nearest = std::ranges::min_element(
+          facts, {}, [&](const PlacedFact& fact) { return std::abs(fact.position - wanted); });
       Question question = Ask(nearest->fact);
       question.place = "length " + std::to_string(length) + ", depth 0." + std::to_string(tenths);
       conversation.questions.push_back(std::move(question));
+      facts.erase(nearest);
     }
     document.conversations.push_back(std::move(conversation));
     return document;
