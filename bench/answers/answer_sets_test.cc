@@ -158,6 +158,9 @@ TEST(QuestionSetsTest, EverySetHasTheSamplesThatWereAskedFor) {
   for (const AskedDocument& document : *documents) {
     EXPECT_TRUE(names.insert(document.name).second) << document.name;
     EXPECT_FALSE(document.conversations.empty()) << document.name;
+    for (const AskedDocument& other : *documents) {
+      EXPECT_TRUE(&other == &document || !other.text.starts_with(document.text)) << document.name;
+    }
   }
 }
 

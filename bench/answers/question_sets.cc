@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <set>
 #include <utility>
 
 #include "common/base/random.h"
@@ -50,6 +51,7 @@ class SetMaker {
     for (const Dossier& dossier : dossiers) {
       whole_.push_back(WholeDossier(dossier));
       documents_.push_back({dossier.name, AsDocument(whole_.back().text), {}});
+      starts_.push_back({0});
     }
   }
 
@@ -72,8 +74,8 @@ class SetMaker {
         DivideUp(options_.samples, std::size(kNeedleLengths) * std::size(kNeedleTenths));
     for (const uint32_t length : kNeedleLengths) {
       for (uint32_t i = 0; i < each; ++i) {
-        const Dossier& dossier = dossiers_[i % dossiers_.size()];
-        documents_.push_back(NeedleDocument(dossier, length, i, &random));
+        const size_t dossier = i % dossiers_.size();
+        documents_.push_back(NeedleDocument(dossier, NewStart(dossier, &random), length, i));
       }
     }
   }
@@ -98,7 +100,8 @@ class SetMaker {
     SeededRandom random(options_.seed + 2);
     uint32_t asked = 0;
     for (uint32_t i = 0; asked < options_.samples; ++i) {
-      documents_.push_back(LongDocument(dossiers_[i % dossiers_.size()], i, &random));
+      const size_t dossier = i % dossiers_.size();
+      documents_.push_back(LongDocument(dossier, NewStart(dossier, &random), i, &random));
       asked += static_cast<uint32_t>(documents_.back().conversations[0].questions.size());
     }
   }
@@ -120,9 +123,20 @@ class SetMaker {
     return conversation;
   }
 
-  static AskedDocument NeedleDocument(const Dossier& dossier, uint32_t length, uint32_t number,
-                                      Random* random) {
-    const Window window = CutWindow(dossier, random->Below(dossier.sentences.size()), length);
+  /// A sentence of a dossier that no document begins with, so that none is a prefix of another one;
+  /// any when there is no such sentence.
+  size_t NewStart(size_t dossier, Random* random) {
+    std::set<size_t>& starts = starts_[dossier];
+    const size_t sentences = dossiers_[dossier].sentences.size();
+    size_t start = random->Below(sentences);
+    while (starts.size() < sentences && starts.contains(start)) start = (start + 1) % sentences;
+    starts.insert(start);
+    return start;
+  }
+
+  AskedDocument NeedleDocument(size_t from, size_t start, uint32_t length, uint32_t number) const {
+    const Dossier& dossier = dossiers_[from];
+    const Window window = CutWindow(dossier, start, length);
     AskedDocument document{.name = "needle-" + std::to_string(length) + "-" +
                                    std::to_string(number) + "-" + dossier.name,
                            .text = AsDocument(window.text),
@@ -143,8 +157,9 @@ class SetMaker {
     return document;
   }
 
-  static AskedDocument LongDocument(const Dossier& dossier, uint32_t number, Random* random) {
-    const Window start = CutWindow(dossier, random->Below(dossier.sentences.size()), kLongDocument);
+  AskedDocument LongDocument(size_t from, size_t first, uint32_t number, Random* random) const {
+    const Dossier& dossier = dossiers_[from];
+    const Window start = CutWindow(dossier, first, kLongDocument);
     AskedDocument document{.name = "long-" + std::to_string(number) + "-" + dossier.name,
                            .text = AsDocument(start.text),
                            .conversations = {}};
@@ -175,7 +190,8 @@ class SetMaker {
 
   const std::span<const Dossier> dossiers_;
   const SetOptions& options_;
-  std::vector<Window> whole_;  ///< Of each dossier.
+  std::vector<Window> whole_;             ///< Of each dossier.
+  std::vector<std::set<size_t>> starts_;  ///< Sentences of each that documents begin with.
   Documents documents_;
 };
 
