@@ -157,6 +157,9 @@ void AddPolicyBench(Benches& benches) {
       .add_option("--questions", options->questions, "Questions that the model is followed over")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
+  command.add_option("--threads", options->grid.threads, "Cells of the grid at a time")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
   command.add_option("--seed", options->grid.seed, "Of keys and queries")->capture_default_str();
   command.add_option("--model", options->model,
                      "Directory of the model (the bundled one when not given)");

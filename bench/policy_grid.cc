@@ -10,6 +10,8 @@
 #include "bench/stream/stream_context.h"
 #include "client/cli/progress.h"
 #include "client/cli/table.h"
+#include "common/base/executor.h"
+#include "common/base/mutex.h"
 #include "common/page/layout.h"
 
 namespace quire::bench {
@@ -94,12 +96,43 @@ std::vector<std::string> ValuesOf(const GridCell& cell) {
           "p=" + std::to_string(cell.page_tokens)};
 }
 
+/// What one cell gives.
+struct CellResult {
+  FiguresByPolicy figures;
+  Orderings orderings;
+};
+
+StatusOr<CellResult> RunCell(const StreamContext& context, const PagedRows& rows,
+                             const GridCell& cell, const GridOptions& options) {
+  worker::RetrievalOptions retrieval;
+  retrieval.budget_tokens = cell.tokens / kBudgetShare + 2 * kFixedTokens;
+  retrieval.sink_tokens = kFixedTokens;
+  retrieval.window_tokens = kFixedTokens;
+  retrieval.uncompressed_layers = {};
+  const bool costly = cell.tokens <= kCostlyCell.tokens &&
+                      cell.page_tokens == kCostlyCell.page_tokens &&
+                      cell.group_size == kCostlyCell.group_size &&
+                      cell.cosine == kCostlyCell.cosine && cell.jump_rate == kCostlyCell.jump_rate;
+  QUIRE_ASSIGN_OR_RETURN(const auto set, TrialSet::Make(rows, retrieval, cell.tokens, costly));
+  LayerQueries queries(context, cell, options.seed);
+  for (uint32_t step = 0; step < options.steps; ++step) {
+    // The stream's lengths are calibrated for products as they are.
+    QUIRE_RETURN_IF_ERROR(set->Step(cell.tokens, queries.queries(), 1.0f));
+    queries.Step();
+  }
+  CellResult result;
+  for (const auto& [name, trial] : set->trials()) result.figures[name] = trial.figures();
+  result.orderings.Add(cell, *set);
+  return result;
+}
+
 class GridRun {
  public:
-  GridRun(const GridOptions& options, GridResult* result) : options_(options), result_(result) {}
+  GridRun(const GridOptions& options, uint64_t cells)
+      : options_(options), progress_("synthetic stream", cells) {}
 
   /// All cells over one context: those that differ in queries only.
-  Status RunContext(uint32_t tokens, uint32_t page_tokens, cli::ProgressBar* progress) {
+  Status RunContext(uint32_t tokens, uint32_t page_tokens) {
     const KvSpec spec = SpecOf(page_tokens, 1);
     QUIRE_ASSIGN_OR_RETURN(
         const StreamContext context,
@@ -107,20 +140,11 @@ class GridRun {
     for (const uint32_t group_size : kGroupSizes) {
       QUIRE_ASSIGN_OR_RETURN(const PagedRows rows,
                              PagedRows::Make(SpecOf(page_tokens, group_size), UnitsOf(context)));
-      for (const double cosine : kCosines) {
-        for (const double jump_rate : kJumpRates) {
-          const GridCell cell{.tokens = tokens,
-                              .page_tokens = page_tokens,
-                              .group_size = group_size,
-                              .cosine = cosine,
-                              .jump_rate = jump_rate};
-          QUIRE_RETURN_IF_ERROR(RunCell(context, rows, cell));
-          progress->Advance();
-        }
-      }
+      QUIRE_RETURN_IF_ERROR(RunCells(context, rows, CellsOf(tokens, page_tokens, group_size)));
     }
     return OkStatus();
   }
+  GridResult Take() { return std::move(result_); }
 
  private:
   /// Units lie one after the other, page by page.
@@ -128,36 +152,53 @@ class GridRun {
     const uint64_t bytes = uint64_t{context.num_pages()} * kKvHeads * UnitBytes(context.spec());
     return {reinterpret_cast<const float*>(context.unit(0, 0, 0).data()), bytes / sizeof(float)};
   }
-
-  Status RunCell(const StreamContext& context, const PagedRows& rows, const GridCell& cell) {
-    worker::RetrievalOptions retrieval;
-    retrieval.budget_tokens = cell.tokens / kBudgetShare + 2 * kFixedTokens;
-    retrieval.sink_tokens = kFixedTokens;
-    retrieval.window_tokens = kFixedTokens;
-    retrieval.uncompressed_layers = {};
-    const bool costly =
-        cell.tokens <= kCostlyCell.tokens && cell.page_tokens == kCostlyCell.page_tokens &&
-        cell.group_size == kCostlyCell.group_size && cell.cosine == kCostlyCell.cosine &&
-        cell.jump_rate == kCostlyCell.jump_rate;
-    QUIRE_ASSIGN_OR_RETURN(const auto set, TrialSet::Make(rows, retrieval, cell.tokens, costly));
-    LayerQueries queries(context, cell, options_.seed);
-    for (uint32_t step = 0; step < options_.steps; ++step) {
-      // The stream's lengths are calibrated for products as they are.
-      QUIRE_RETURN_IF_ERROR(set->Step(cell.tokens, queries.queries(), 1.0f));
-      queries.Step();
-    }
-    for (const auto& [name, trial] : set->trials()) {
-      result_->all[name].Add(trial.figures());
-      for (const std::string& value : ValuesOf(cell)) {
-        result_->by_value[value][name].Add(trial.figures());
+  static std::vector<GridCell> CellsOf(uint32_t tokens, uint32_t page_tokens, uint32_t group_size) {
+    std::vector<GridCell> cells;
+    for (const double cosine : kCosines) {
+      for (const double jump_rate : kJumpRates) {
+        cells.push_back({.tokens = tokens,
+                         .page_tokens = page_tokens,
+                         .group_size = group_size,
+                         .cosine = cosine,
+                         .jump_rate = jump_rate});
       }
     }
-    result_->orderings.Add(cell, *set);
+    return cells;
+  }
+
+  /// Several at a time, added up in their order: sums do not depend on the threads.
+  Status RunCells(const StreamContext& context, const PagedRows& rows,
+                  const std::vector<GridCell>& cells) {
+    std::vector<StatusOr<CellResult>> results(cells.size(), CellResult{});
+    {
+      ThreadPool pool({.threads = options_.threads, .queue_limit = cells.size()});
+      for (size_t i = 0; i < cells.size(); ++i) {
+        QUIRE_RETURN_IF_ERROR(pool.Submit([&, i] {
+          results[i] = RunCell(context, rows, cells[i], options_);
+          const MutexLock lock(mutex_);
+          progress_.Advance();
+        }));
+      }
+    }
+    for (size_t i = 0; i < cells.size(); ++i) {
+      QUIRE_RETURN_IF_ERROR(results[i].status());
+      Add(cells[i], *results[i]);
+    }
     return OkStatus();
   }
 
+  void Add(const GridCell& cell, const CellResult& result) {
+    for (const auto& [name, figures] : result.figures) {
+      result_.all[name].Add(figures);
+      for (const std::string& value : ValuesOf(cell)) result_.by_value[value][name].Add(figures);
+    }
+    result_.orderings.Add(result.orderings);
+  }
+
   const GridOptions options_;
-  GridResult* const result_;
+  GridResult result_;
+  Mutex mutex_;
+  cli::ProgressBar progress_ QUIRE_GUARDED_BY(mutex_);
 };
 
 }  // namespace
@@ -195,7 +236,7 @@ StatusOr<std::unique_ptr<TrialSet>> TrialSet::Make(const PagedRows& rows,
 }
 
 Status TrialSet::Step(uint64_t tokens, std::span<const float> queries, float scale) {
-  exact_.Compute(*rows_, tokens, queries, scale);
+  QUIRE_RETURN_IF_ERROR(exact_.Compute(*rows_, tokens, queries, scale));
   for (auto& [name, trial] : trials_) {
     QUIRE_RETURN_IF_ERROR(Annotate(trial.Step(exact_, queries, scale), "policy ", name));
   }
@@ -221,21 +262,30 @@ void Orderings::Add(const GridCell& cell, const TrialSet& set) {
   jumps_speculation_mass += mass("speculation");
 }
 
+void Orderings::Add(const Orderings& other) {
+  cells += other.cells;
+  oracle_below_quest += other.oracle_below_quest;
+  quest_below_streaming += other.quest_below_streaming;
+  correction_differs_from_quest += other.correction_differs_from_quest;
+  speculation_is_not_a_step_old += other.speculation_is_not_a_step_old;
+  quest_mass += other.quest_mass;
+  streaming_mass += other.streaming_mass;
+  jumps_freekv_mass += other.jumps_freekv_mass;
+  jumps_speculation_mass += other.jumps_speculation_mass;
+}
+
 StatusOr<GridResult> RunGrid(const GridOptions& options) {
-  GridResult result;
-  GridRun run(options, &result);
   const auto contexts = static_cast<uint64_t>(std::ranges::count_if(
       kTokens, [&](uint32_t tokens) { return tokens <= options.max_tokens; }));
-  cli::ProgressBar progress("synthetic stream", contexts * std::size(kPageTokens) *
-                                                    std::size(kGroupSizes) * std::size(kCosines) *
-                                                    std::size(kJumpRates));
+  GridRun run(options, contexts * std::size(kPageTokens) * std::size(kGroupSizes) *
+                           std::size(kCosines) * std::size(kJumpRates));
   for (const uint32_t tokens : kTokens) {
     if (tokens > options.max_tokens) continue;
     for (const uint32_t page_tokens : kPageTokens) {
-      QUIRE_RETURN_IF_ERROR(run.RunContext(tokens, page_tokens, &progress));
+      QUIRE_RETURN_IF_ERROR(run.RunContext(tokens, page_tokens));
     }
   }
-  return result;
+  return run.Take();
 }
 
 }  // namespace quire::bench

@@ -62,6 +62,7 @@ struct Orderings {
   double jumps_speculation_mass = 0;  ///< Likewise.
 
   void Add(const GridCell& cell, const TrialSet& set);
+  void Add(const Orderings& other);
   bool hold() const {
     return oracle_below_quest + correction_differs_from_quest + speculation_is_not_a_step_old ==
                0 &&
@@ -73,6 +74,7 @@ struct GridOptions {
   uint32_t steps = 16;
   uint64_t seed = 1;
   uint32_t max_tokens = 131072;  ///< Contexts that are longer are left out.
+  uint32_t threads = 2;          ///< Cells at a time; the result is the same for any number.
 };
 
 /// The figures of a policy over cells.

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "bench/stream/vectors.h"
 #include "gpuworker/retrieval/host_keys.h"
 
 namespace quire::bench {
@@ -13,43 +12,59 @@ namespace {
 /// Weights below this add nothing to an output in float.
 constexpr float kNothing = 1e-10f;
 
-void ComputeHead(const PagedRows& rows, uint32_t kv_head, std::span<const float> query, float scale,
-                 ExactAttention::Head* head) {
-  for (size_t token = 0; token < head->weights.size(); ++token) {
-    head->weights[token] = scale * Dot(rows.key(kv_head, token), query);
-  }
-  head->highest = *std::ranges::max_element(head->weights);
+/// The softmax of `logits` as weights; what is nothing becomes 0.
+void Weigh(std::span<const float> logits, ExactAttention::Head* head) {
+  head->highest = *std::ranges::max_element(logits);
+  head->weights.resize(logits.size());
   head->total = 0;
+  for (size_t token = 0; token < logits.size(); ++token) {
+    const float below = logits[token] - head->highest;
+    head->weights[token] = below < -30 ? 0 : std::exp(below);
+    head->total += head->weights[token];
+  }
   for (float& weight : head->weights) {
-    const float below = weight - head->highest;
-    weight = below < -30 ? 0 : std::exp(below);
-    head->total += weight;
-  }
-  head->out.assign(query.size(), 0);
-  for (size_t token = 0; token < head->weights.size(); ++token) {
-    float& weight = head->weights[token];
     weight = static_cast<float>(weight / head->total);
-    if (weight < kNothing) continue;
-    head->masses[token / rows.spec().page_tokens] += weight;
-    const std::span<const float> value = rows.value(kv_head, token);
-    for (size_t c = 0; c < value.size(); ++c) head->out[c] += double{weight} * value[c];
+    if (weight < kNothing) weight = 0;
   }
+}
+
+/// What each page holds of the attention and adds to the output, and the output.
+void SumPages(const PagedRows& rows, uint32_t kv_head, ExactAttention::Head* head) {
+  const size_t p = rows.spec().page_tokens, d = rows.spec().head_dim;
+  head->masses.assign(rows.num_pages(), 0);
+  head->parts.assign(rows.num_pages() * d, 0);
+  head->out.assign(d, 0);
+  for (size_t token = 0; token < head->weights.size(); ++token) {
+    const float weight = head->weights[token];
+    if (weight == 0) continue;
+    head->masses[token / p] += weight;
+    const float* const value = rows.value(kv_head, token).data();
+    float* const part = head->parts.data() + token / p * d;
+    for (size_t c = 0; c < d; ++c) part[c] += weight * value[c];
+  }
+  for (size_t i = 0; i < head->parts.size(); ++i) head->out[i % d] += head->parts[i];
 }
 
 }  // namespace
 
-void ExactAttention::Compute(const PagedRows& rows, uint64_t tokens, std::span<const float> queries,
-                             float scale) {
+Status ExactAttention::Compute(const PagedRows& rows, uint64_t tokens,
+                               std::span<const float> queries, float scale) {
   const KvSpec& spec = rows.spec();
   group_ = spec.group_size();
   tokens_ = tokens;
   heads_.resize(spec.num_query_heads);
-  for (uint32_t a = 0; a < spec.num_query_heads; ++a) {
-    heads_[a].weights.resize(tokens);
-    heads_[a].masses.assign(rows.num_pages(), 0);
-    ComputeHead(rows, a / group_, queries.subspan(size_t{a} * spec.head_dim, spec.head_dim), scale,
-                &heads_[a]);
+  scores_.resize(size_t{group_} * tokens);
+  const size_t group_values = size_t{group_} * spec.head_dim;
+  for (uint32_t kv_head = 0; kv_head < spec.num_kv_heads; ++kv_head) {
+    const auto of_group = queries.subspan(kv_head * group_values, group_values);
+    QUIRE_RETURN_IF_ERROR(rows.Scores(kv_head, of_group, tokens, scale, scores_));
+    for (uint32_t i = 0; i < group_; ++i) {
+      Head& head = heads_[size_t{kv_head} * group_ + i];
+      Weigh(std::span(scores_).subspan(i * tokens, tokens), &head);
+      SumPages(rows, kv_head, &head);
+    }
   }
+  return OkStatus();
 }
 
 std::vector<uint32_t> ExactAttention::BestPages(uint32_t kv_head, worker::PageRange candidates,

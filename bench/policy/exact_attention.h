@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/policy/paged_rows.h"
+#include "common/base/status.h"
 #include "gpuworker/cache/cache_layout.h"
 
 namespace quire::bench {
@@ -22,11 +23,13 @@ class ExactAttention {
     double total = 0;            ///< Of exp(logit - highest).
     std::vector<float> weights;  ///< [tokens], summing to 1
     std::vector<double> masses;  ///< [pages]
+    std::vector<float> parts;    ///< [pages][d] what each page adds to `out`
     std::vector<double> out;     ///< [d]
   };
 
   /// Attention of `queries`, [n_q][d], over the first `tokens` tokens.
-  void Compute(const PagedRows& rows, uint64_t tokens, std::span<const float> queries, float scale);
+  [[nodiscard]] Status Compute(const PagedRows& rows, uint64_t tokens,
+                               std::span<const float> queries, float scale);
 
   uint64_t tokens() const { return tokens_; }
   const Head& head(uint32_t query_head) const { return heads_[query_head]; }
@@ -38,7 +41,8 @@ class ExactAttention {
  private:
   uint32_t group_ = 1;
   uint64_t tokens_ = 0;
-  std::vector<Head> heads_;  ///< [n_q]
+  std::vector<float> scores_;  ///< [G][tokens] of the KV head at hand
+  std::vector<Head> heads_;    ///< [n_q]
 };
 
 }  // namespace quire::bench

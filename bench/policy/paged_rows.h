@@ -28,6 +28,10 @@ class PagedRows {
   }
   std::span<const float> key(uint32_t head, uint64_t token) const { return Row(head, token, 0); }
   std::span<const float> value(uint32_t head, uint64_t token) const { return Row(head, token, 1); }
+  /// Products of `queries`, [count][d], with the keys of a KV head's first `tokens` tokens, times
+  /// `scale`: [count][tokens].
+  [[nodiscard]] Status Scores(uint32_t head, std::span<const float> queries, uint64_t tokens,
+                              float scale, std::span<float> scores) const;
   /// Of the first `pages` pages, [pages][n_kv][2][d].
   std::span<const std::byte> digests(uint32_t pages) const {
     return std::as_bytes(std::span(digests_)).first(pages * page_digest_bytes());
@@ -49,6 +53,7 @@ class PagedRows {
   KvSpec spec_;
   std::span<const float> units_;
   std::vector<float> digests_;
+  std::vector<const void*> key_blocks_;  ///< [n_kv][pages] keys of a unit, [p][d]
 };
 
 }  // namespace quire::bench

@@ -177,27 +177,36 @@ std::vector<float> PolicyTrial::RewrittenWeights(const ExactAttention::Head& exa
   return weights;
 }
 
+double PolicyTrial::AddRewritten(const ExactAttention::Head& exact, uint32_t kv_head, uint32_t page,
+                                 std::span<const float> query, float scale,
+                                 std::vector<double>* out) const {
+  const size_t p = context_.spec.page_tokens, first = page * p;
+  std::vector<float> weights = RewrittenWeights(exact, kv_head, page, query, scale);
+  weights.resize(std::min(p, exact.weights.size() - first));
+  double total = 0;
+  for (size_t t = 0; t < weights.size(); ++t) {
+    total += weights[t];
+    const std::span<const float> value = rows_->value(kv_head, first + t);
+    for (size_t c = 0; c < out->size(); ++c) (*out)[c] += double{weights[t]} * value[c];
+  }
+  return total;
+}
+
 double PolicyTrial::OutputError(const ExactAttention::Head& exact, uint32_t kv_head,
                                 const std::set<uint32_t>& pages, std::span<const float> query,
                                 float scale) const {
-  const size_t p = context_.spec.page_tokens;
   const std::vector<uint32_t>& active = heads_[kv_head].active;
+  const bool rewrites = policy_->RewritesUnits(0);
   std::vector<double> out(query.size());
   double total = 0;
   for (const uint32_t page : pages) {
-    const size_t first = page * p, count = std::min(p, exact.weights.size() - first);
-    auto weights = std::span(exact.weights).subspan(first, count);
-    std::vector<float> rewritten;
-    if (policy_->RewritesUnits(0) && std::ranges::binary_search(active, page)) {
-      rewritten = RewrittenWeights(exact, kv_head, page, query, scale);
-      weights = std::span<const float>(rewritten).first(count);
+    if (rewrites && std::ranges::binary_search(active, page)) {
+      total += AddRewritten(exact, kv_head, page, query, scale, &out);
+      continue;
     }
-    for (size_t t = 0; t < count; ++t) {
-      if (weights[t] == 0) continue;
-      total += weights[t];
-      const std::span<const float> value = rows_->value(kv_head, first + t);
-      for (size_t c = 0; c < out.size(); ++c) out[c] += double{weights[t]} * value[c];
-    }
+    total += exact.masses[page];
+    const auto part = std::span(exact.parts).subspan(page * out.size(), out.size());
+    for (size_t c = 0; c < out.size(); ++c) out[c] += part[c];
   }
   double error = 0, length = 0;
   for (size_t c = 0; c < out.size(); ++c) {

@@ -83,6 +83,9 @@ class PolicyTrial {
   std::vector<float> RewrittenWeights(const ExactAttention::Head& exact, uint32_t kv_head,
                                       uint32_t page, std::span<const float> query,
                                       float scale) const;
+  /// Adds what such a page gives to `out`; its weights' sum.
+  double AddRewritten(const ExactAttention::Head& exact, uint32_t kv_head, uint32_t page,
+                      std::span<const float> query, float scale, std::vector<double>* out) const;
   std::set<uint32_t> Attended(const Head& head) const;
 
   const worker::PolicyContext context_;

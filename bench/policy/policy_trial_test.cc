@@ -60,7 +60,7 @@ class PolicyTrialTest : public ::testing::Test {
     for (int step = 0; step < kSteps; ++step) {
       for (float& value : queries) value = 0.9f * value + 0.5f * random.Normal();
       tokens += step % 2;
-      exact_.Compute(*rows_, tokens, queries, 1.0f);
+      EXPECT_EQ(exact_.Compute(*rows_, tokens, queries, 1.0f), OkStatus());
       EXPECT_EQ(trial->Step(exact_, queries, 1.0f), OkStatus());
     }
     return *std::move(trial);
@@ -150,11 +150,12 @@ TEST(ExactAttentionTest, BestPagesHoldTheMostOfTheGroup) {
   const std::vector<float> units = {0, 0, 1, 0, 1, 0, 0, 1, 3, 0, 2, 2, 2, 0, 0, 0};
   const PagedRows rows = *PagedRows::Make(spec, units);
   ExactAttention exact;
-  exact.Compute(rows, 4, std::vector<float>{1, 0}, 1.0f);
+  ASSERT_EQ(exact.Compute(rows, 4, std::vector<float>{1, 0}, 1.0f), OkStatus());
   EXPECT_THAT(exact.BestPages(0, {0, 4}, 2), ElementsAre(2, 3));
   const double total = 1 + std::exp(1) + std::exp(2) + std::exp(3);
   EXPECT_NEAR(exact.head(0).masses[2], std::exp(3) / total, 1e-6);
   EXPECT_NEAR(exact.head(0).out[0], (1 + 2 * std::exp(3)) / total, 1e-5);
+  EXPECT_NEAR(exact.head(0).parts[2 * 2], 2 * std::exp(3) / total, 1e-5);
 }
 
 }  // namespace

@@ -232,6 +232,22 @@ TEST(SequenceTest, WorksWithoutADocument) {
   EXPECT_EQ((*sequence)->stats().bytes_appended, 13 * 4 * 2 * 2 * 2 * 8 * sizeof(float));
 }
 
+TEST(SequenceTest, EveryPolicyGoesOnPastItsBudget) {
+  EngineFixture fixture({.num_layers = 4});
+  fixture.Ingest(RandomTokens(90, 1));
+  for (const std::string_view policy : PolicyNames()) {
+    SCOPED_TRACE(policy);
+    RetrievalOptions retrieval = EngineFixture::Small().retrieval;
+    retrieval.policy = policy;
+    const auto sequence = fixture.Open({.retrieval = retrieval});
+    ASSERT_NE(sequence, nullptr);
+    ASSERT_EQ(sequence->Append(RandomTokens(40, 2)), OkStatus());
+    EXPECT_EQ(sequence->Generate({.max_new_tokens = 20})->tokens.size(), 20u);
+    EXPECT_FALSE(sequence->stats().local);
+    EXPECT_EQ(sequence->stats().reopened, 0u);
+  }
+}
+
 TEST(SequenceTest, TooLongAPromptIsRefusedAndGenerationEndsAtTheContext) {
   EngineFixture fixture({.max_positions = 64});
   fixture.Ingest(RandomTokens(50, 1));

@@ -100,6 +100,16 @@ TEST_P(PolicyConformance, LayoutsStayWithinTheBudget) {
   }
 }
 
+TEST_P(PolicyConformance, LayersWithSlotsHaveAsMany) {
+  const auto policy = Make();
+  const uint32_t slots = policy->Layout(0).selectable_pages;
+  for (uint32_t layer = 0; layer < context_.spec.num_layers; ++layer) {
+    const CacheLayout layout = policy->Layout(layer);
+    if (layout.everything || layout.selectable_pages == 0) continue;
+    EXPECT_EQ(layout.selectable_pages, slots) << "a session has one number for all lanes";
+  }
+}
+
 TEST_P(PolicyConformance, SelectsDistinctCandidatesInOrderAndNoMoreThanThereAreSlots) {
   const auto policy = MakeWithPages();
   for (uint32_t layer = 0; layer < context_.spec.num_layers; ++layer) {

@@ -27,12 +27,16 @@ RazorPolicy::RazorPolicy(const PolicyContext& context)
   for (size_t i = 0; i < count; ++i) retrieves_[i * heads / count] = true;
 }
 
+bool RazorPolicy::AnyCompressedLayerRetrieves() const {
+  for (uint32_t head = 0; head < retrieves_.size(); ++head) {
+    if (retrieves_[head] && !BudgetPolicy::Layout(head / num_kv_heads_).everything) return true;
+  }
+  return false;
+}
+
 CacheLayout RazorPolicy::Layout(uint32_t layer) const {
   CacheLayout layout = BudgetPolicy::Layout(layer);
-  if (layout.everything) return layout;
-  for (uint32_t head = 0; head < num_kv_heads_; ++head) {
-    if (Retrieves(layer, head)) layout.selectable_pages = max_pages_;
-  }
+  if (!layout.everything && AnyCompressedLayerRetrieves()) layout.selectable_pages = max_pages_;
   return layout;
 }
 

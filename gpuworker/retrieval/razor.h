@@ -2,8 +2,8 @@
 //
 // RazorPolicy (spec E, RazorAttention): static. Retrieval heads keep every page; the others keep
 // sinks and the most recent pages, as many as the budget holds. Which heads retrieve is a property
-// of the model, given as RetrievalOptions::retrieval_heads. Layers with a retrieval head have slots
-// for the longest context, since slots are shared by the heads of a layer.
+// of the model, given as RetrievalOptions::retrieval_heads. Where a compressed layer has one, all
+// of them have slots for the longest context: a session has as many slots in every lane and head.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_RAZOR_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_RAZOR_H_
 
@@ -30,6 +30,8 @@ class RazorPolicy final : public BudgetPolicy {
   bool Retrieves(uint32_t layer, uint32_t head) const {
     return retrieves_[layer * num_kv_heads_ + head];
   }
+
+  bool AnyCompressedLayerRetrieves() const;
 
   const uint32_t num_kv_heads_;
   const uint32_t max_pages_;     ///< Of the longest context.

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Answers: what every retrieval policy costs in answers, on the bundled model's questions, at
+// budgets that are shares of the context, against full attention over the same questions.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/answers/question_sets.h"
+#include "bench/answers_report.h"
+#include "bench/answers_run.h"
+#include "bench/benchmark.h"
+#include "client/cli/data_dir.h"
+#include "client/cli/demo_corpus.h"
+#include "client/cli/find_model.h"
+#include "embedded/embedded_store.h"
+#include "gpuworker/retrieval/policy.h"
+
+namespace quire::bench {
+namespace {
+
+constexpr uint32_t kSegmentTokens = 256;
+
+std::vector<std::string> Policies() {
+  const std::vector<std::string_view> names = worker::PolicyNames();
+  return {names.begin(), names.end()};
+}
+
+struct AnswersOptions {
+  std::vector<std::string> policies = Policies();
+  std::vector<double> budgets = {6.25, 12.5, 25};
+  SetOptions sets = {.sets = SetNames()};
+  AnswerSummaryOptions summary;
+  uint32_t page_tokens = 16;
+  uint32_t threads = 2;
+  std::string model;
+  std::string plot;
+  std::string markdown;
+  std::string data_dir;
+};
+
+StatusOr<std::vector<AskedDocument>> MakeSets(const AnswersOptions& options,
+                                              const std::string& model,
+                                              const worker::Tokenizer& tokenizer) {
+  QUIRE_ASSIGN_OR_RETURN(const cli::DemoCorpus corpus,
+                         cli::LoadDemoCorpus(model + "/documents", 1));
+  std::vector<Dossier> dossiers;
+  for (const cli::DemoDocument& document : corpus.documents) {
+    dossiers.push_back(TakeApart(document.name, document.text, [&](std::string_view text) {
+      return tokenizer.Encode(text).size();
+    }));
+  }
+  return MakeQuestionSets(dossiers, options.sets);
+}
+
+/// Fails before anything is measured when `path` cannot be written.
+Status WriteFile(const std::string& path, const std::string& text) {
+  if (path.empty()) return OkStatus();
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  return file ? OkStatus()
+              : InvalidArgument("cannot write ", path,
+                                "; name a file in a directory"
+                                " that exists and can be written to");
+}
+
+StatusOr<BenchReport> Run(const AnswersOptions& options) {
+  QUIRE_RETURN_IF_ERROR(WriteFile(options.plot, ""));
+  QUIRE_RETURN_IF_ERROR(WriteFile(options.markdown, ""));
+  QUIRE_ASSIGN_OR_RETURN(const std::string model, cli::FindModel(options.model));
+  QUIRE_ASSIGN_OR_RETURN(const auto directory, cli::DataDir::Make(options.data_dir));
+  QUIRE_ASSIGN_OR_RETURN(const auto store, EmbeddedStore::Open({.data_dir = directory->path(),
+                                                                .dram_bytes = 256u << 20}));
+  QUIRE_ASSIGN_OR_RETURN(const auto client, Client::Create({.transport = store->transport()}));
+  worker::EngineOptions engine;
+  engine.page_tokens = options.page_tokens;
+  engine.segment_pages = kSegmentTokens / options.page_tokens;
+  QUIRE_ASSIGN_OR_RETURN(const cli::LocalWorker local,
+                         cli::LoadLocalWorker(model, client.get(), engine));
+  QUIRE_RETURN_IF_ERROR(
+      local.NeedsTokenizer("the questions are text: name a model with --model DIR that has one, "
+                           "or leave --model away"));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<AskedDocument> documents,
+                         MakeSets(options, model, *local.tokenizer));
+  const std::vector<AnswerCell> cells = MakeCells(options.policies, options.budgets);
+  AnswerRun run(local, *client, documents, cells, options.threads);
+  QUIRE_ASSIGN_OR_RETURN(const AnswerResults results, run.Run());
+
+  cli::Json json = AnswersJson(results, options.summary);
+  json["questions_seed"] = options.sets.seed;
+  json["page_tokens"] = options.page_tokens;
+  json["documents"] = documents.size();
+  json["model"] = model;
+  json["threads"] = options.threads;
+  json["machine"] = Machine();
+  QUIRE_RETURN_IF_ERROR(WriteFile(options.plot, ToSvg(AnswersPlot(json))));
+  QUIRE_RETURN_IF_ERROR(WriteFile(options.markdown, AnswersMarkdown(json)));
+  cli::Table table = AnswersTable(json);
+  return BenchReport{.json = std::move(json), .table = std::move(table)};
+}
+
+void AddOptions(CLI::App& command, AnswersOptions* options) {
+  command
+      .add_option("--policies", options->policies,
+                  "Which to compare with full attention, separated by commas")
+      ->delimiter(',')
+      ->check(CLI::IsMember(Policies()))
+      ->capture_default_str();
+  command
+      .add_option("--budgets", options->budgets,
+                  "Percent of the context that is resident, sinks and window included")
+      ->delimiter(',')
+      ->check(CLI::Range(0.1, 100.0))
+      ->capture_default_str();
+  command.add_option("--sets", options->sets.sets, "Which questions are asked")
+      ->delimiter(',')
+      ->check(CLI::IsMember(SetNames()))
+      ->capture_default_str();
+  command.add_option("--samples", options->sets.samples, "Questions of each set, more or less")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command.add_option("--seed", options->sets.seed, "Of the choice of questions")
+      ->capture_default_str();
+  command.add_option("--page-tokens", options->page_tokens, "Tokens of a page")
+      ->check(CLI::IsMember({8, 16, 32, 64}))
+      ->capture_default_str();
+  command.add_option("--threads", options->threads, "Sequences that are asked at a time")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command.add_option("--plot", options->plot,
+                     "Write accuracy against bytes recalled per token to this SVG file");
+  command.add_option("--markdown", options->markdown, "Write the table to this file, in Markdown");
+  command.add_option("--model", options->model,
+                     "Directory of the model (the bundled one when not given)");
+  cli::AddDataDirOption(command, &options->data_dir);
+}
+
+}  // namespace
+
+void AddAnswersBench(Benches& benches) {
+  const auto options = std::make_shared<AnswersOptions>();
+  CLI::App& command = benches.Add(
+      {.name = "answers",
+       .summary = "What every retrieval policy costs in answers, against full attention",
+       .examples =
+           "  quire bench answers --json --plot answers.svg\n"
+           "  quire bench answers --policies freekv,quest --samples 24   a first look\n"
+           "  quire bench answers --sets needle --budgets 12.5,25\n"
+           "Sets: recall, one question a sequence over a whole document; needle, facts at five\n"
+           "depths of windows of four lengths; multi, all questions of a document one after the\n"
+           "other, each far from the one before; long, half of the text arrives in the sequence\n"
+           "itself, with questions in between. Every policy answers the same questions."},
+      [options](const cli::CommandContext&) { return Run(*options); });
+  AddOptions(command, options.get());
+}
+
+}  // namespace quire::bench

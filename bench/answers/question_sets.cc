@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/answers/question_sets.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+#include <utility>
+
+#include "common/base/random.h"
+
+namespace quire::bench {
+namespace {
+
+constexpr size_t kAskedAlone = 9;  ///< Questions about a dossier, each in a sequence of its own.
+constexpr uint32_t kNeedleLengths[] = {1024, 2048, 3072, 4096};
+constexpr int kNeedleTenths[] = {1, 3, 5, 7, 9};  ///< Depths, in tenths of the length.
+constexpr uint32_t kLongDocument = 2048;
+constexpr uint32_t kLongPart = 128;
+constexpr uint32_t kLongParts = 8;
+constexpr uint32_t kQuestionsPerPart = 3;
+constexpr uint32_t kBosTokens = 1;
+
+using Documents = std::vector<AskedDocument>;
+
+uint32_t DivideUp(uint32_t a, size_t b) {
+  return static_cast<uint32_t>((a + b - 1) / std::max<size_t>(b, 1));
+}
+
+Question Ask(const Fact& fact) {
+  return {.reads = {}, .prompt = fact.Prompt(), .answer = fact.Answer(), .place = {}};
+}
+
+/// Takes one of `facts` out that is far from `position`: any of the farther half.
+PlacedFact TakeFar(std::vector<PlacedFact>* facts, uint32_t position, Random* random) {
+  const auto distance = [&](const PlacedFact& placed) {
+    return placed.position > position ? placed.position - position : position - placed.position;
+  };
+  std::ranges::stable_sort(*facts, std::greater<>(), distance);
+  const auto at = facts->begin() + static_cast<ptrdiff_t>(random->Below((facts->size() + 1) / 2));
+  PlacedFact taken = std::move(*at);
+  facts->erase(at);
+  return taken;
+}
+
+class SetMaker {
+ public:
+  SetMaker(std::span<const Dossier> dossiers, const SetOptions& options)
+      : dossiers_(dossiers), options_(options) {
+    // The first documents are the dossiers themselves.
+    for (const Dossier& dossier : dossiers) {
+      whole_.push_back(WholeDossier(dossier));
+      documents_.push_back({dossier.name, AsDocument(whole_.back().text), {}});
+      starts_.push_back({0});
+    }
+  }
+
+  void Recall() {
+    uint32_t asked = 0;
+    for (size_t i = 0; i < whole_.size() && asked < options_.samples; ++i) {
+      const std::vector<PlacedFact>& facts = whole_[i].facts;
+      const size_t count = std::min(kAskedAlone, facts.size());
+      for (size_t k = 0; k < count; ++k) {
+        documents_[i].conversations.push_back(
+            Alone("recall", whole_[i], Ask(facts[k * facts.size() / count].fact)));
+      }
+      asked += static_cast<uint32_t>(count);
+    }
+  }
+
+  void Needle() {
+    SeededRandom random(options_.seed);
+    const uint32_t each =
+        DivideUp(options_.samples, std::size(kNeedleLengths) * std::size(kNeedleTenths));
+    for (const uint32_t length : kNeedleLengths) {
+      for (uint32_t i = 0; i < each; ++i) {
+        const size_t dossier = i % dossiers_.size();
+        documents_.push_back(NeedleDocument(dossier, NewStart(dossier, &random), length, i));
+      }
+    }
+  }
+
+  void Multi() {
+    SeededRandom random(options_.seed + 1);
+    uint32_t asked = 0;
+    for (size_t i = 0; i < whole_.size() && asked < options_.samples; ++i) {
+      Conversation conversation = Empty("multi", whole_[i].tokens);
+      std::vector<PlacedFact> facts = whole_[i].facts;
+      for (uint32_t position = 0; !facts.empty();) {
+        const PlacedFact next = TakeFar(&facts, position, &random);
+        conversation.questions.push_back(Ask(next.fact));
+        position = next.position;
+      }
+      asked += static_cast<uint32_t>(conversation.questions.size());
+      documents_[i].conversations.push_back(std::move(conversation));
+    }
+  }
+
+  void Long() {
+    SeededRandom random(options_.seed + 2);
+    uint32_t asked = 0;
+    for (uint32_t i = 0; asked < options_.samples; ++i) {
+      const size_t dossier = i % dossiers_.size();
+      documents_.push_back(LongDocument(dossier, NewStart(dossier, &random), i, &random));
+      asked += static_cast<uint32_t>(documents_.back().conversations[0].questions.size());
+    }
+  }
+
+  /// Documents that nobody asks about are left out.
+  Documents Take() {
+    std::erase_if(documents_,
+                  [](const AskedDocument& document) { return document.conversations.empty(); });
+    return std::move(documents_);
+  }
+
+ private:
+  static Conversation Empty(const char* set, uint32_t text_tokens) {
+    return {.set = set, .context_tokens = kBosTokens + text_tokens, .questions = {}};
+  }
+  static Conversation Alone(const char* set, const Window& window, Question question) {
+    Conversation conversation = Empty(set, window.tokens);
+    conversation.questions.push_back(std::move(question));
+    return conversation;
+  }
+
+  /// A sentence of a dossier that no document begins with, so that none is a prefix of another one;
+  /// any when there is no such sentence.
+  size_t NewStart(size_t dossier, Random* random) {
+    std::set<size_t>& starts = starts_[dossier];
+    const size_t sentences = dossiers_[dossier].sentences.size();
+    size_t start = random->Below(sentences);
+    while (starts.size() < sentences && starts.contains(start)) start = (start + 1) % sentences;
+    starts.insert(start);
+    return start;
+  }
+
+  AskedDocument NeedleDocument(size_t from, size_t start, uint32_t length, uint32_t number) const {
+    const Dossier& dossier = dossiers_[from];
+    const Window window = CutWindow(dossier, start, length);
+    AskedDocument document{.name = "needle-" + std::to_string(length) + "-" +
+                                   std::to_string(number) + "-" + dossier.name,
+                           .text = AsDocument(window.text),
+                           .conversations = {}};
+    Conversation conversation = Empty("needle", window.tokens);
+    std::vector<PlacedFact> facts = window.facts;
+    for (const int tenths : kNeedleTenths) {
+      if (facts.empty()) break;
+      const double wanted = window.tokens * tenths / 10.0;
+      const auto nearest = std::ranges::min_element(
+          facts, {}, [&](const PlacedFact& fact) { return std::abs(fact.position - wanted); });
+      Question question = Ask(nearest->fact);
+      question.place = "length " + std::to_string(length) + ", depth 0." + std::to_string(tenths);
+      conversation.questions.push_back(std::move(question));
+      facts.erase(nearest);
+    }
+    document.conversations.push_back(std::move(conversation));
+    return document;
+  }
+
+  AskedDocument LongDocument(size_t from, size_t first, uint32_t number, Random* random) const {
+    const Dossier& dossier = dossiers_[from];
+    const Window start = CutWindow(dossier, first, kLongDocument);
+    AskedDocument document{.name = "long-" + std::to_string(number) + "-" + dossier.name,
+                           .text = AsDocument(start.text),
+                           .conversations = {}};
+    Conversation conversation = Empty("long", start.tokens);
+    std::vector<PlacedFact> told = start.facts;
+    uint32_t tokens = start.tokens, position = tokens;
+    size_t next = start.end;
+    std::string reads;
+    for (uint32_t part = 0; part < kLongParts; ++part) {
+      const Window read = CutWindow(dossier, next, kLongPart);
+      next = read.end;
+      reads += read.text;
+      for (uint32_t i = 0; i < kQuestionsPerPart && !told.empty(); ++i) {
+        const PlacedFact fact = TakeFar(&told, position, random);
+        Question question = Ask(fact.fact);
+        question.reads = std::exchange(reads, {});
+        conversation.questions.push_back(std::move(question));
+        position = fact.position;
+      }
+      // What has just been read is asked for from the next part on, when it has been passed.
+      for (const PlacedFact& fact : read.facts) told.push_back({fact.fact, tokens + fact.position});
+      tokens += read.tokens;
+      conversation.context_tokens += read.tokens;
+    }
+    document.conversations.push_back(std::move(conversation));
+    return document;
+  }
+
+  const std::span<const Dossier> dossiers_;
+  const SetOptions& options_;
+  std::vector<Window> whole_;             ///< Of each dossier.
+  std::vector<std::set<size_t>> starts_;  ///< Sentences of each that documents begin with.
+  Documents documents_;
+};
+
+struct NamedSet {
+  const char* name;
+  void (SetMaker::*make)();
+};
+constexpr NamedSet kSets[] = {{"recall", &SetMaker::Recall},
+                              {"needle", &SetMaker::Needle},
+                              {"multi", &SetMaker::Multi},
+                              {"long", &SetMaker::Long}};
+
+/// Windows of the shortest length need a fact.
+Status CheckDossiers(std::span<const Dossier> dossiers) {
+  if (dossiers.empty()) return InvalidArgument("there are no documents to ask about");
+  for (const Dossier& dossier : dossiers) {
+    for (size_t first = 0; first < dossier.sentences.size(); ++first) {
+      if (!CutWindow(dossier, first, kNeedleLengths[0]).facts.empty()) continue;
+      return InvalidArgument(dossier.name, " has ", kNeedleLengths[0],
+                             " tokens in a row without a fact ('Alice Brown has home Harrowgate.');"
+                             " use the bundled documents, or some that are made as they are");
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+std::vector<std::string> SetNames() {
+  std::vector<std::string> names;
+  for (const NamedSet& set : kSets) names.emplace_back(set.name);
+  return names;
+}
+
+StatusOr<std::vector<AskedDocument>> MakeQuestionSets(std::span<const Dossier> dossiers,
+                                                      const SetOptions& options) {
+  QUIRE_RETURN_IF_ERROR(CheckDossiers(dossiers));
+  SetMaker maker(dossiers, options);
+  for (const std::string& name : options.sets) {
+    const auto* const set = std::ranges::find(kSets, name, &NamedSet::name);
+    if (set == std::end(kSets)) return InvalidArgument("there is no question set '", name, "'");
+    (maker.*set->make)();
+  }
+  return maker.Take();
+}
+
+uint64_t CountQuestions(std::span<const AskedDocument> documents) {
+  uint64_t count = 0;
+  for (const AskedDocument& document : documents) {
+    for (const Conversation& conversation : document.conversations) {
+      count += conversation.questions.size();
+    }
+  }
+  return count;
+}
+
+}  // namespace quire::bench

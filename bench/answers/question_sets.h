@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// QuestionSets: what `quire bench answers` asks, made from dossiers. Pure functions: the same
+// dossiers, options and seed give the same questions everywhere.
+//
+//   recall  whole dossiers; every question has a sequence of its own
+//   needle  windows of four lengths that begin somewhere in a dossier; a question for the fact
+//           nearest to each of five depths
+//   multi   whole dossiers; all questions of one in one sequence, each far from the one before
+//   long    a document, and half as much text again that arrives in the sequence itself, piece by
+//           piece; questions about both in between, each far from the one before
+#ifndef QUIRE_BENCH_ANSWERS_QUESTION_SETS_H_
+#define QUIRE_BENCH_ANSWERS_QUESTION_SETS_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/answers/dossier.h"
+#include "common/base/status.h"
+
+namespace quire::bench {
+
+struct Question {
+  std::string reads;   ///< Text that arrives before it; mostly empty.
+  std::string prompt;  ///< Appended after that.
+  std::string answer;  ///< What is to be generated.
+  std::string place;   ///< "length 1024, depth 0.3"; empty where that is not varied.
+};
+
+/// Questions in one sequence, one after the other.
+struct Conversation {
+  std::string set;
+  uint64_t context_tokens = 0;  ///< Of the document and everything read: what budgets are shares of
+  std::vector<Question> questions;
+};
+
+struct AskedDocument {
+  std::string name;  ///< Every document has another one.
+  std::string text;
+  std::vector<Conversation> conversations;
+};
+
+struct SetOptions {
+  std::vector<std::string> sets;  ///< Of SetNames().
+  uint32_t samples = 200;         ///< Questions of each set, more or less.
+  uint64_t seed = 1;
+};
+
+std::vector<std::string> SetNames();
+
+/// The documents that all the sets need, each with the conversations over it.
+/// INVALID_ARGUMENT for a set that there is none of, and for dossiers without enough facts.
+StatusOr<std::vector<AskedDocument>> MakeQuestionSets(std::span<const Dossier> dossiers,
+                                                      const SetOptions& options);
+
+uint64_t CountQuestions(std::span<const AskedDocument> documents);
+
+}  // namespace quire::bench
+
+#endif  // QUIRE_BENCH_ANSWERS_QUESTION_SETS_H_

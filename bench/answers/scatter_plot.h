@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ScatterPlot: points joined to lines, in two dimensions, as an SVG file of its own: linear axes
+// with ticks, a legend, dashed level lines. Pure functions.
+#ifndef QUIRE_BENCH_ANSWERS_SCATTER_PLOT_H_
+#define QUIRE_BENCH_ANSWERS_SCATTER_PLOT_H_
+
+#include <string>
+#include <vector>
+
+namespace quire::bench {
+
+struct PlotPoint {
+  double x = 0;
+  double y = 0;
+  std::string label = {};  ///< Shown when the mouse rests on it.
+};
+
+/// Points joined in their order; a colour of its own.
+struct PlotLine {
+  std::string name;
+  std::vector<PlotPoint> points;
+};
+
+/// A height that lines are compared with.
+struct PlotLevel {
+  std::string name;
+  double y = 0;
+};
+
+struct ScatterPlot {
+  std::string title;
+  std::string x_title;
+  std::string y_title;
+  std::vector<PlotLine> lines = {};
+  std::vector<PlotLevel> levels = {};
+};
+
+/// Values that an axis from 0 to `highest` or a little more is marked with: 1, 2 or 5 times a power
+/// of ten apart, about five of them.
+std::vector<double> AxisTicks(double highest);
+
+/// The SVG document. Axes begin at 0.
+std::string ToSvg(const ScatterPlot& plot);
+
+}  // namespace quire::bench
+
+#endif  // QUIRE_BENCH_ANSWERS_SCATTER_PLOT_H_

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/answers_report.h"
+
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "bench/answers/bootstrap.h"
+
+namespace quire::bench {
+namespace {
+
+constexpr const char* kFull = "full";
+constexpr const char* kGoal = "freekv_12_5";
+constexpr double kGoalLoss = 0.01;
+
+using Chosen = std::function<bool(const AnswerSample&)>;
+
+/// Accuracy of a cell, and what full attention is ahead of it, over chosen samples.
+struct Accuracy {
+  size_t samples = 0;
+  Estimate right;
+  Estimate loss;
+};
+
+class Summary {
+ public:
+  Summary(const AnswerResults& results, const AnswerSummaryOptions& options)
+      : results_(results), options_(options) {}
+
+  Accuracy Of(const CellAnswers& cell, const Chosen& chosen) const {
+    const CellAnswers& full = results_.cells.front();
+    std::vector<double> right, loss;
+    for (size_t i = 0; i < results_.samples.size(); ++i) {
+      if (!chosen(results_.samples[i])) continue;
+      right.push_back(cell.right[i]);
+      loss.push_back(double{1} * full.right[i] - cell.right[i]);
+    }
+    return {.samples = right.size(),
+            .right = BootstrapMean(right, options_.resamples, options_.seed),
+            .loss = BootstrapMean(loss, options_.resamples, options_.seed)};
+  }
+
+ private:
+  const AnswerResults& results_;
+  const AnswerSummaryOptions& options_;
+};
+
+cli::Json Interval(const Estimate& estimate) { return {estimate.low, estimate.high}; }
+
+cli::Json ToJson(const Accuracy& accuracy, const AnswerCosts& costs) {
+  return {{"accuracy", accuracy.right.mean},
+          {"accuracy_95", Interval(accuracy.right)},
+          {"loss", accuracy.loss.mean},
+          {"loss_95", Interval(accuracy.loss)},
+          {"samples", accuracy.samples},
+          {"recalled_bytes_per_token", costs.recalled_per_token()},
+          {"resident_share", costs.resident_share()},
+          {"bytes_units", costs.moved.units},
+          {"bytes_digests", costs.moved.digests},
+          {"bytes_at_open", costs.moved.at_open},
+          {"steps", costs.steps},
+          {"sequences", costs.sequences},
+          {"seconds", costs.seconds}};
+}
+
+/// Right of all, at every place that is told apart.
+cli::Json PlacesJson(const AnswerResults& results, const CellAnswers& cell) {
+  std::map<std::string, std::pair<uint32_t, uint32_t>> places;
+  for (size_t i = 0; i < results.samples.size(); ++i) {
+    if (results.samples[i].place.empty()) continue;
+    auto& [right, all] = places[results.samples[i].place];
+    right += cell.right[i];
+    ++all;
+  }
+  cli::Json json = cli::Json::object();
+  for (const auto& [place, counts] : places) {
+    json[place] = double{1} * counts.first / counts.second;
+  }
+  return json;
+}
+
+cli::Json CellJson(const AnswerResults& results, const Summary& summary, const CellAnswers& cell) {
+  AnswerCosts all;
+  for (const auto& [set, costs] : cell.costs) all.Add(costs);
+  cli::Json json = ToJson(summary.Of(cell, [](const AnswerSample&) { return true; }), all);
+  json["policy"] = cell.cell.policy;
+  json["budget_percent"] = cell.cell.percent_text;
+  for (const auto& [set, costs] : cell.costs) {
+    const auto of_set = [&](const AnswerSample& sample) { return sample.set == set; };
+    json["sets"][set] = ToJson(summary.Of(cell, of_set), costs);
+  }
+  json["places"] = PlacesJson(results, cell);
+  return json;
+}
+
+/// What the table says of each cell, in the order of its columns.
+struct Row {
+  std::vector<std::string> titles;
+  std::vector<std::string> cells;
+};
+
+std::string Percent(double share) { return cli::FormatRatio(100 * share, 1); }
+std::string PercentInterval(const cli::Json& interval) {
+  return Percent(interval[0].get<double>()) + ".." + Percent(interval[1].get<double>());
+}
+
+std::vector<Row> Rows(const cli::Json& json) {
+  std::vector<Row> rows;
+  for (const cli::Json& cell : json["cells"]) {
+    Row row;
+    const auto add = [&](std::string title, std::string text) {
+      row.titles.push_back(std::move(title));
+      row.cells.push_back(std::move(text));
+    };
+    const bool full = cell["policy"] == kFull;
+    add("policy", cell["policy"]);
+    add("budget", full ? "all" : cell["budget_percent"].get<std::string>() + " %");
+    add("right %", Percent(cell["accuracy"]));
+    add("interval", PercentInterval(cell["accuracy_95"]));
+    add("lost to full", full ? "" : Percent(cell["loss"]));
+    add("its interval", full ? "" : PercentInterval(cell["loss_95"]));
+    for (const auto& [set, of_set] : cell["sets"].items()) add(set, Percent(of_set["accuracy"]));
+    add("recalled per token",
+        cli::FormatBytes(static_cast<uint64_t>(cell["recalled_bytes_per_token"].get<double>())));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::string MarkdownRow(const std::vector<std::string>& cells) {
+  std::string line = "|";
+  for (const std::string& cell : cells) line += " " + cell + " |";
+  return line + "\n";
+}
+
+}  // namespace
+
+cli::Json AnswersJson(const AnswerResults& results, const AnswerSummaryOptions& options) {
+  const Summary summary(results, options);
+  cli::Json json = {{"benchmark", "answers"}};
+  cli::Json cells = cli::Json::object();
+  for (const CellAnswers& cell : results.cells) {
+    const std::string& key = cell.cell.key;
+    cells[key] = CellJson(results, summary, cell);
+    json[key] = cells[key]["accuracy"];
+  }
+  if (cells.contains(kGoal)) {
+    const cli::Json& goal = cells[kGoal];
+    json["full_minus_freekv_12_5"] = goal["loss"];
+    json["full_minus_freekv_12_5_95"] = goal["loss_95"];
+    json["freekv_within_1_point_at_12_5"] = goal["loss"].get<double>() <= kGoalLoss ? 1 : 0;
+    json["freekv_within_1_point_at_12_5_by_interval"] =
+        goal["loss_95"][1].get<double>() <= kGoalLoss ? 1 : 0;
+  }
+  json["samples"] = results.samples.size();
+  json["cells"] = std::move(cells);
+  json["resamples"] = options.resamples;
+  json["seed"] = options.seed;
+  return json;
+}
+
+cli::Table AnswersTable(const cli::Json& json) {
+  std::optional<cli::Table> table;
+  for (const Row& row : Rows(json)) {
+    if (!table) {
+      std::vector<cli::Table::Column> columns;
+      for (size_t i = 0; i < row.titles.size(); ++i) {
+        columns.push_back({row.titles[i], i == 0 ? cli::Table::kLeft : cli::Table::kRight});
+      }
+      table.emplace(std::move(columns));
+    }
+    table->AddRow(row.cells);
+  }
+  return table ? *std::move(table) : cli::Table({});
+}
+
+std::string AnswersMarkdown(const cli::Json& json) {
+  std::string text;
+  for (const Row& row : Rows(json)) {
+    if (text.empty()) {
+      text = MarkdownRow(row.titles);
+      text += MarkdownRow(std::vector<std::string>(row.titles.size(), "---"));
+    }
+    text += MarkdownRow(row.cells);
+  }
+  return text;
+}
+
+ScatterPlot AnswersPlot(const cli::Json& json) {
+  constexpr double kKib = 1024;
+  ScatterPlot plot{.title = "Answers right against bytes recalled",
+                   .x_title = "KiB recalled per token",
+                   .y_title = "% of answers right"};
+  for (const cli::Json& cell : json["cells"]) {
+    const double accuracy = 100 * cell["accuracy"].get<double>();
+    if (cell["policy"] == kFull) {
+      plot.levels.push_back({"full attention", accuracy});
+      continue;
+    }
+    if (plot.lines.empty() || plot.lines.back().name != cell["policy"]) {
+      plot.lines.push_back({.name = cell["policy"], .points = {}});
+    }
+    plot.lines.back().points.push_back(
+        {.x = cell["recalled_bytes_per_token"].get<double>() / kKib,
+         .y = accuracy,
+         .label = cell["budget_percent"].get<std::string>() + " % of the context"});
+  }
+  return plot;
+}
+
+}  // namespace quire::bench

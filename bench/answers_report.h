@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What AnswerRun found, summed up: accuracies and what they lose against full attention, with 95 %
+// bootstrap intervals, and what was recalled for them. Pure functions.
+#ifndef QUIRE_BENCH_ANSWERS_REPORT_H_
+#define QUIRE_BENCH_ANSWERS_REPORT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "bench/answers/scatter_plot.h"
+#include "bench/answers_run.h"
+#include "client/cli/json_output.h"
+#include "client/cli/table.h"
+
+namespace quire::bench {
+
+struct AnswerSummaryOptions {
+  uint32_t resamples = 2000;
+  uint64_t seed = 1;
+};
+
+/// Accuracies by key ("full", "freekv_12_5") first, then `freekv_within_1_point_at_12_5` where that
+/// was asked, then everything of each cell: overall, by set, and the needle grid.
+cli::Json AnswersJson(const AnswerResults& results, const AnswerSummaryOptions& options);
+
+/// The same for people, from AnswersJson's object: a row for each cell.
+cli::Table AnswersTable(const cli::Json& json);
+/// AnswersTable's rows as a table in Markdown.
+std::string AnswersMarkdown(const cli::Json& json);
+/// Accuracy against bytes recalled per token, a line for each policy.
+ScatterPlot AnswersPlot(const cli::Json& json);
+
+}  // namespace quire::bench
+
+#endif  // QUIRE_BENCH_ANSWERS_REPORT_H_
