@@ -23,7 +23,7 @@ last_json() {
   shift 2
   if "$@" >"$out/$step.log" 2>&1; then
     tail -1 "$out/$step.log" >"$out/$file"
-    note "$step" ran
+    if grep -q '^{"skipped"' "$out/$file"; then note "$step" "skipped: see $file"; else note "$step" ran; fi
   else
     failed=1
     note "$step" "failed: $(tail -1 "$out/$step.log")"
