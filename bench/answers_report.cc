@@ -87,7 +87,8 @@ cli::Json CellJson(const AnswerResults& results, const Summary& summary, const C
   cli::Json json = ToJson(summary.Of(cell, [](const AnswerSample&) { return true; }), all);
   json["policy"] = cell.cell.policy;
   json["budget_percent"] = cell.cell.percent_text;
-  for (const auto& [set, costs] : cell.costs) {
+  for (const auto& [name, costs] : cell.costs) {
+    const std::string& set = name;
     const auto of_set = [&](const AnswerSample& sample) { return sample.set == set; };
     json["sets"][set] = ToJson(summary.Of(cell, of_set), costs);
   }

@@ -42,7 +42,10 @@ void SumPages(const PagedRows& rows, uint32_t kv_head, ExactAttention::Head* hea
     float* const part = head->parts.data() + token / p * d;
     for (size_t c = 0; c < d; ++c) part[c] += weight * value[c];
   }
-  for (size_t i = 0; i < head->parts.size(); ++i) head->out[i % d] += head->parts[i];
+  for (size_t page = 0; page < head->masses.size(); ++page) {
+    if (head->masses[page] == 0) continue;
+    for (size_t c = 0; c < d; ++c) head->out[c] += head->parts[page * d + c];
+  }
 }
 
 }  // namespace
