@@ -34,6 +34,8 @@ struct Benches {
                 std::function<StatusOr<BenchReport>(const cli::CommandContext&)> run);
 };
 
+/// Tokens per second of a batch against one sequence after another.
+void AddBatchBench(Benches& benches);
 /// Size, speed, error and lost answers of the page codecs.
 void AddCodecBench(Benches& benches);
 /// Tokens per second with every page resident and with a budget.

@@ -14,6 +14,7 @@ void AddBenchCommand(Commands& commands) {
        .summary = "Measure against the machine's limits and the rivals, in the same run",
        .examples = "  quire bench recall\n"
                    "  quire bench recall --steps 256 --json\n"
+                   "  quire bench batch --json\n"
                    "  quire bench codec --questions 12\n"
                    "  quire bench decode --model DIR\n"
                    "  quire bench elastic --json\n"
@@ -24,6 +25,7 @@ void AddBenchCommand(Commands& commands) {
                    "  quire bench transport --json\n"
                    "Every benchmark has its own help: quire bench NAME --help"});
   bench::Benches benches{.commands = commands, .parent = command};
+  bench::AddBatchBench(benches);
   bench::AddCodecBench(benches);
   bench::AddDecodeBench(benches);
   bench::AddElasticBench(benches);

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// IsLoss: which errors a sequence may recover from. Pure.
+#ifndef QUIRE_GPUWORKER_ENGINE_LOSS_H_
+#define QUIRE_GPUWORKER_ENGINE_LOSS_H_
+
+#include "common/base/status.h"
+
+namespace quire::worker {
+
+/// The server is away, or has lost or mangled what the sequence depends on. A sequence that is
+/// opened anew, or computed here, can go on.
+inline bool IsLoss(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kNotFound:
+    case StatusCode::kUnavailable:
+    case StatusCode::kDeadlineExceeded:
+    case StatusCode::kDataLoss:
+    case StatusCode::kFailedPrecondition:
+    case StatusCode::kResourceExhausted:
+    case StatusCode::kAborted:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_ENGINE_LOSS_H_
