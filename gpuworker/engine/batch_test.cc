@@ -138,6 +138,20 @@ TEST_F(BatchTest, ARecallOfALayerIsOneRequestForTheWholeBatch) {
   EXPECT_EQ(Value(*batch, "batch_recall_messages"), fixture_.store().calls("Session/Recall"));
 }
 
+TEST_F(BatchTest, WhoEndsDisturbsNobodysRecalls) {
+  const auto batch = Make();
+  std::vector<Stream> streams;
+  for (uint32_t i = 0; i < 5; ++i) {
+    streams.push_back(Submit(*batch, Request(24 + i, 2, 9 + 4 * i, Retrieval("freekv"))));
+  }
+  for (int i = 0; i < 6; ++i) ASSERT_TRUE(batch->Step());
+  streams[4]->Cancel();
+  RunToTheEnd(*batch);
+  uint64_t asked = 0;
+  for (const Stream& stream : streams) asked += stream->result().stats.recalls;
+  EXPECT_EQ(Value(*batch, "batch_recall_lanes"), asked);  // Nothing was asked for twice.
+}
+
 TEST_F(BatchTest, WhoDividesItsBudgetDifferentlyHasAnotherSession) {
   const auto batch = Make();
   RetrievalOptions larger = Retrieval();

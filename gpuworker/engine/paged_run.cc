@@ -103,6 +103,11 @@ PagedRun::~PagedRun() {
   seat_.reset();
 }
 
+void PagedRun::Settle() {
+  // What came to nothing has been waited for as well.
+  (void)pipeline_->Drain();
+}
+
 void PagedRun::Lose() {
   if (seat_ != nullptr) seat_->Lose();
 }

@@ -90,6 +90,9 @@ class PagedRun {
   CacheBackend& backend() { return *backend_; }
   [[nodiscard]] Status Ran(std::span<const TokenId> tokens);
 
+  /// Waits for what is under way, so that the run can go without disturbing who shares its
+  /// messages.
+  void Settle();
   /// The server has lost the session, or cannot be reached.
   void Lose();
 
