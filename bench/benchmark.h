@@ -36,6 +36,8 @@ struct Benches {
 
 /// Answers that every retrieval policy gets right at several budgets, against full attention.
 void AddAnswersBench(Benches& benches);
+/// Tokens per second of a batch against one sequence after another.
+void AddBatchBench(Benches& benches);
 /// Size, speed, error and lost answers of the page codecs.
 void AddCodecBench(Benches& benches);
 /// Tokens per second with every page resident and with a budget.

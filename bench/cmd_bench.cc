@@ -15,6 +15,7 @@ void AddBenchCommand(Commands& commands) {
        .examples = "  quire bench recall\n"
                    "  quire bench recall --steps 256 --json\n"
                    "  quire bench answers --policies freekv --samples 24\n"
+                   "  quire bench batch --json\n"
                    "  quire bench codec --questions 12\n"
                    "  quire bench decode --model DIR\n"
                    "  quire bench elastic --json\n"
@@ -26,6 +27,7 @@ void AddBenchCommand(Commands& commands) {
                    "Every benchmark has its own help: quire bench NAME --help"});
   bench::Benches benches{.commands = commands, .parent = command};
   bench::AddAnswersBench(benches);
+  bench::AddBatchBench(benches);
   bench::AddCodecBench(benches);
   bench::AddDecodeBench(benches);
   bench::AddElasticBench(benches);

@@ -22,6 +22,7 @@ struct WorkerArgs {
   std::string model;
   std::string listen = "127.0.0.1:7411";
   uint32_t max_calls = 8;
+  worker::BatchLimits batch;
   std::string transport = "auto";
   std::string device = "cpu";
   RetrievalFlags retrieval;
@@ -40,6 +41,7 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const auto server,
                          worker::WorkerServer::Start({.address = args.listen,
                                                       .max_calls = args.max_calls,
+                                                      .batch = args.batch,
                                                       .tokenizer = local.tokenizer.get(),
                                                       .tenant = context.options.tenant_name()},
                                                      local.engine.get()));
@@ -79,8 +81,21 @@ void AddWorkerCommand(Commands& commands) {
                      "Directory of the model (the bundled one when not given)");
   command.add_option("--listen", args->listen, "Address to listen on; port 0 takes a free one")
       ->capture_default_str();
-  command.add_option("--max-calls", args->max_calls, "Calls that run at a time")
+  command.add_option("--max-calls", args->max_calls, "Calls that are there at a time")
       ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command.add_option("--max-batch", args->batch.max_running, "Calls that run in one step")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command
+      .add_option("--step-tokens", args->batch.step_tokens,
+                  "Tokens of one step over all calls, 1 to 512, --max-batch or more")
+      ->capture_default_str();
+  command
+      .add_option("--slot-bytes", args->batch.slot_bytes,
+                  "Memory of the slots of all calls; the last to come waits when it is used up")
+      ->transform(CLI::AsSizeValue(true).description(""))
+      ->type_name("SIZE")
       ->capture_default_str();
   AddTransportFlag(command, &args->transport);
   AddDeviceFlag(command, &args->device);

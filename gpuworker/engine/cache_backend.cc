@@ -16,36 +16,50 @@ uint32_t CacheBackend::MaxStepTokens(const BudgetCache& cache) {
 }
 
 Status CacheBackend::Attend(const LayerStep& step) {
-  const PageTable& table = cache_->table(step.layer);
-  if (step.first_position != table.num_tokens()) {
-    return FailedPrecondition("a step at position ", step.first_position, " does not continue the ",
-                              table.num_tokens(), " tokens of layer ", step.layer);
+  QUIRE_RETURN_IF_ERROR(Begin(step));
+  if (IsDense(step.layer)) return AttendDense(step);
+  for (uint32_t token = 0; token < step.num_tokens; ++token) {
+    QUIRE_RETURN_IF_ERROR(Ask(step, token));
+    QUIRE_RETURN_IF_ERROR(AttendToken(step, token));
+    QUIRE_RETURN_IF_ERROR(Follow(step));
   }
-  const uint32_t p = cache_->spec().page_tokens;
-  const auto first = static_cast<uint32_t>(table.num_tokens() / p);
-  const auto end = static_cast<uint32_t>((table.num_tokens() + step.num_tokens) / p);
-  if (!table.layout().everything) {
-    QUIRE_RETURN_IF_ERROR(AttendTokenByToken(step));
-    return sink_->Export(*cache_, step.layer, {first, end});
-  }
+  return Export(step);
+}
+
+Status CacheBackend::Begin(const LayerStep& step) const {
+  const uint64_t tokens = cache_->table(step.layer).num_tokens();
+  if (step.first_position == tokens) return OkStatus();
+  return FailedPrecondition("a step at position ", step.first_position, " does not continue the ",
+                            tokens, " tokens of layer ", step.layer);
+}
+
+Status CacheBackend::AttendDense(const LayerStep& step) {
   QUIRE_RETURN_IF_ERROR(cache_->AppendTokens(step.layer, step.k, step.v, step.num_tokens));
-  QUIRE_RETURN_IF_ERROR(sink_->Export(*cache_, step.layer, {first, end}));
+  QUIRE_RETURN_IF_ERROR(Export(step));
   return cache_->AttendDense(step.layer, step.q, step.num_tokens, step.out);
 }
 
-Status CacheBackend::AttendTokenByToken(const LayerStep& step) {
+Status CacheBackend::Ask(const LayerStep& step, uint32_t token) {
   const KvSpec& spec = cache_->spec();
-  const size_t q_row = size_t{spec.num_query_heads} * spec.head_dim;
   const size_t kv_row = size_t{spec.num_kv_heads} * spec.head_dim;
-  for (uint32_t i = 0; i < step.num_tokens; ++i) {
-    const float* const q = step.q + i * q_row;
-    QUIRE_RETURN_IF_ERROR(
-        cache_->AppendTokens(step.layer, step.k + i * kv_row, step.v + i * kv_row, 1));
-    QUIRE_RETURN_IF_ERROR(pipeline_->BeforeAttention(step.layer, q));
-    QUIRE_RETURN_IF_ERROR(cache_->Attend(step.layer, q, step.out + i * q_row));
-    QUIRE_RETURN_IF_ERROR(pipeline_->AfterAttention(step.layer));
-  }
-  return OkStatus();
+  QUIRE_RETURN_IF_ERROR(
+      cache_->AppendTokens(step.layer, step.k + token * kv_row, step.v + token * kv_row, 1));
+  return pipeline_->Ask(step.layer, Row(step.q, token));
+}
+
+Status CacheBackend::AttendToken(const LayerStep& step, uint32_t token) {
+  QUIRE_RETURN_IF_ERROR(pipeline_->Await(step.layer));
+  return cache_->Attend(step.layer, Row(step.q, token), Row(step.out, token));
+}
+
+Status CacheBackend::Follow(const LayerStep& step) { return pipeline_->AfterAttention(step.layer); }
+
+Status CacheBackend::Export(const LayerStep& step) {
+  const uint32_t p = cache_->spec().page_tokens;
+  const PageRange complete{
+      .first = static_cast<uint32_t>(step.first_position / p),
+      .end = static_cast<uint32_t>((step.first_position + step.num_tokens) / p)};
+  return sink_->Export(*cache_, step.layer, complete);
 }
 
 }  // namespace quire::worker

@@ -24,12 +24,33 @@ class CacheBackend final : public AttentionBackend {
   /// good for nothing: some layers have the step's tokens and others do not.
   Status Attend(const LayerStep& step) override;
 
+  // The parts of Attend, for a batch (batch_attention.h): Begin, then AttendDense for a layer that
+  // IsDense, or for each token Ask, AttendToken and Follow, and Export.
+
+  /// FAILED_PRECONDITION when the step does not continue the cache.
+  [[nodiscard]] Status Begin(const LayerStep& step) const;
+  bool IsDense(uint32_t layer) const { return cache_->table(layer).layout().everything; }
+  [[nodiscard]] Status AttendDense(const LayerStep& step);
+  /// Appends token `token` of the step and asks for what its attention needs.
+  [[nodiscard]] Status Ask(const LayerStep& step, uint32_t token);
+  /// Waits for it and attends.
+  [[nodiscard]] Status AttendToken(const LayerStep& step, uint32_t token);
+  /// Asks for what the next token needs.
+  [[nodiscard]] Status Follow(const LayerStep& step);
+  /// Hands the pages that the step completed to the sink.
+  [[nodiscard]] Status Export(const LayerStep& step);
+
   /// Tokens that one forward pass may have, so that it is one step a layer, and a page that fills
   /// up in it is still in the window at its end.
   static uint32_t MaxStepTokens(const BudgetCache& cache);
 
  private:
-  Status AttendTokenByToken(const LayerStep& step);
+  /// A token's row of queries, [n_q][d].
+  template <typename T>
+  T* Row(T* rows, uint32_t token) const {
+    const KvSpec& spec = cache_->spec();
+    return rows + token * (size_t{spec.num_query_heads} * spec.head_dim);
+  }
 
   BudgetCache* const cache_;
   RecallPipeline* const pipeline_;

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "gpuworker/engine/ingestion.h"
+#include "gpuworker/engine/request_checks.h"
 #include "gpuworker/engine/sequence_impl.h"
 #include "gpuworker/model/dense_cache.h"
-#include "gpuworker/retrieval/policy.h"
 
 namespace quire::worker {
 
@@ -22,11 +22,7 @@ StatusOr<std::unique_ptr<Engine>> Engine::Create(const Decoder* decoder, Client*
     return InvalidArgument("the engine's pages cannot be described: ", problem);
   }
   // The policy's own checks of the default options, without keeping it.
-  QUIRE_RETURN_IF_ERROR(MakePolicy({.spec = engine->spec_,
-                                    .device = device,
-                                    .max_context_tokens = engine->model().max_positions,
-                                    .options = engine->options_.retrieval})
-                            .status());
+  QUIRE_RETURN_IF_ERROR(MakeSequencePolicy(engine->Parts(), engine->options_.retrieval).status());
   return engine;
 }
 

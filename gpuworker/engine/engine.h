@@ -11,6 +11,8 @@
 //   "report.txt"})); QUIRE_RETURN_IF_ERROR(sequence->Append(question_ids));
 //   QUIRE_ASSIGN_OR_RETURN(Generation answer, sequence->Generate({.max_new_tokens = 8}));
 //
+// Many sequences at a time: Batch (batch.h).
+//
 // Thread-safety: all methods may be called concurrently; each Sequence belongs to one thread at a
 // time. Ownership: decoder, client, device and clock outlive the engine.
 #ifndef QUIRE_GPUWORKER_ENGINE_ENGINE_H_
@@ -90,6 +92,7 @@ class Engine {
                                            const TokensObserver& observer = {}) const;
 
  private:
+  friend class Batch;
   Engine(const Decoder* decoder, Client* client, Device* device, EngineOptions options);
 
   /// INVALID_ARGUMENT for no tokens, more than the model's context, or unknown ids.

@@ -11,15 +11,17 @@
 namespace quire::worker {
 namespace {
 
-std::vector<uint32_t> FixedPages(const PageTable& table) {
+/// Those below `end_page`.
+std::vector<uint32_t> FixedPages(const PageTable& table, uint32_t end_page) {
   std::vector<uint32_t> pages;
   for (const PageRange& range : {table.sinks(), table.window()}) {
-    for (uint32_t page = range.first; page < range.end; ++page) pages.push_back(page);
+    const uint32_t end = std::min(range.end, end_page);
+    for (uint32_t page = range.first; page < end; ++page) pages.push_back(page);
   }
   return pages;
 }
 
-StatusOr<std::vector<std::byte>> ReadLayerDigests(const EngineParts& parts, ClientSession* session,
+StatusOr<std::vector<std::byte>> ReadLayerDigests(const EngineParts& parts, SessionSeat* seat,
                                                   uint32_t layer, uint32_t num_pages,
                                                   kernels::DigestKind kind) {
   const uint64_t page_bytes = kernels::PageDigestBytes(*parts.spec, kind);
@@ -27,8 +29,9 @@ StatusOr<std::vector<std::byte>> ReadLayerDigests(const EngineParts& parts, Clie
   std::vector<std::byte> digests(num_pages * page_bytes);
   for (uint32_t first = 0; first < num_pages;) {
     const uint32_t end = first + std::min(batch, num_pages - first);
-    QUIRE_ASSIGN_OR_RETURN(const Payload payload,
-                           session->Digests({&layer, 1}, first, end, 0, 0, kind));
+    QUIRE_ASSIGN_OR_RETURN(
+        const Payload payload,
+        seat->session().Digests({&layer, 1}, first, end, seat->sequence(), 0, kind));
     payload.CopyTo(digests.data() + first * page_bytes);
     first = end;
   }
@@ -38,11 +41,11 @@ StatusOr<std::vector<std::byte>> ReadLayerDigests(const EngineParts& parts, Clie
 }  // namespace
 
 StatusOr<uint64_t> LoadFixedPages(const EngineParts& parts, const ContextRef& context,
-                                  BudgetCache* cache) {
+                                  BudgetCache* cache, uint32_t end_page) {
   const uint32_t batch = PagesPerBatch(parts, ExtentBytes(*parts.spec, 1));
   uint64_t bytes = 0;
   for (uint32_t layer = 0; layer < cache->num_layers(); ++layer) {
-    const std::vector<uint32_t> pages = FixedPages(cache->table(layer));
+    const std::vector<uint32_t> pages = FixedPages(cache->table(layer), end_page);
     for (size_t at = 0; at < pages.size(); at += batch) {
       const size_t count = std::min<size_t>(batch, pages.size() - at);
       const auto first = pages.begin() + static_cast<ptrdiff_t>(at);
@@ -56,13 +59,13 @@ StatusOr<uint64_t> LoadFixedPages(const EngineParts& parts, const ContextRef& co
   return bytes;
 }
 
-StatusOr<uint64_t> LoadDigests(const EngineParts& parts, ClientSession* session, uint32_t num_pages,
+StatusOr<uint64_t> LoadDigests(const EngineParts& parts, SessionSeat* seat, uint32_t num_pages,
                                kernels::DigestKind kind, RetrievalPolicy* policy) {
   uint64_t bytes = 0;
   for (uint32_t layer = 0; layer < parts.spec->num_layers; ++layer) {
     std::vector<std::byte> digests;
     if (policy->WantsDigests(layer) && num_pages > 0) {
-      QUIRE_ASSIGN_OR_RETURN(digests, ReadLayerDigests(parts, session, layer, num_pages, kind));
+      QUIRE_ASSIGN_OR_RETURN(digests, ReadLayerDigests(parts, seat, layer, num_pages, kind));
     }
     QUIRE_RETURN_IF_ERROR(policy->OnPrefillLayer(layer, num_pages, digests));
     bytes += digests.size();

@@ -8,24 +8,25 @@
 #include <vector>
 
 #include "client/client.h"
-#include "client/session.h"
 #include "common/base/status.h"
 #include "common/page/key.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/engine/parts.h"
+#include "gpuworker/engine/session_source.h"
 #include "gpuworker/retrieval/policy.h"
 
 namespace quire::worker {
 
-/// Fetches every page with a fixed slot (sinks and window; all pages of a layer that holds
-/// everything) from `context` into `cache`, which has been started at its tokens. Returns the
-/// payload bytes read.
+/// Fetches every page below `end_page` with a fixed slot (sinks and window; all pages of a layer
+/// that holds everything) from `context` into `cache`, which has been started at its tokens.
+/// Returns the payload bytes read.
 StatusOr<uint64_t> LoadFixedPages(const EngineParts& parts, const ContextRef& context,
-                                  BudgetCache* cache);
+                                  BudgetCache* cache, uint32_t end_page = UINT32_MAX);
 
 /// Tells `policy` of the first `num_pages` pages of every layer, with their digests of `kind` from
-/// `session` where it wants them (null: it wants none). Returns the bytes of digests read.
-StatusOr<uint64_t> LoadDigests(const EngineParts& parts, ClientSession* session, uint32_t num_pages,
+/// the sequence of `seat` where it wants them (null: it wants none). Returns the bytes of digests
+/// read.
+StatusOr<uint64_t> LoadDigests(const EngineParts& parts, SessionSeat* seat, uint32_t num_pages,
                                kernels::DigestKind kind, RetrievalPolicy* policy);
 
 /// Gives the first `num_pages` pages of `context` to `policy`, one after the other, for every layer

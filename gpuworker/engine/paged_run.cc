@@ -6,47 +6,115 @@
 
 #include "common/page/layout.h"
 #include "gpuworker/engine/page_loader.h"
+#include "gpuworker/engine/request_checks.h"
 
 namespace quire::worker {
 
+namespace {
+
+/// Units that the budget held, summed over the steps and layers that a selection was made for.
+uint64_t BudgetUnits(const RecallStats& recall, const RetrievalOptions& retrieval,
+                     const KvSpec& spec) {
+  const uint64_t fixed_pages = (retrieval.sink_tokens + retrieval.window_tokens) / spec.page_tokens;
+  return recall.units_selected + recall.selections * fixed_pages * spec.num_kv_heads;
+}
+
+}  // namespace
+
+void AddRunStats(const RunStats& run, const RetrievalOptions& retrieval, const KvSpec& spec,
+                 SequenceStats* stats) {
+  const RecallStats& recall = run.recall;
+  stats->moved += {.at_open = run.bytes_at_open,
+                   .digests = run.bytes_digests,
+                   .units = recall.bytes_moved,
+                   .full = BudgetUnits(recall, retrieval, spec) * UnitBytes(spec)};
+  stats->bytes_appended += run.bytes_appended;
+  stats->units_hit += recall.units_selected - recall.units_missed;
+  stats->units_missed += recall.units_missed;
+  stats->recalls += recall.recalls;
+  stats->blocking_heads += recall.blocking_heads;
+  stats->late_recalls += recall.late_prefetches + recall.late_corrections;
+  stats->seconds_stalled += std::chrono::duration<double>(recall.stalled).count();
+}
+
 StatusOr<std::unique_ptr<PagedRun>> PagedRun::Open(const EngineParts& parts,
                                                    const RetrievalOptions& retrieval,
-                                                   const Document* document, RunStats* stats) {
+                                                   const Document* document,
+                                                   SessionSource* sessions, RunStats* stats) {
   auto run = std::unique_ptr<PagedRun>(new PagedRun(parts, retrieval, stats));
+  QUIRE_ASSIGN_OR_RETURN(run->policy_, MakeSequencePolicy(parts, retrieval));
   QUIRE_RETURN_IF_ERROR(run->MakeCache());
   QUIRE_RETURN_IF_ERROR(run->OpenContext(document));
   if (document != nullptr) QUIRE_RETURN_IF_ERROR(run->LoadDocument(*document));
-  QUIRE_RETURN_IF_ERROR(run->OpenSession());
-  run->pipeline_.emplace(RecallPipeline::Dependencies{.session = run->session_.get(),
-                                                      .cache = run->cache_.get(),
-                                                      .policy = run->policy_.get(),
-                                                      .device = parts.device,
-                                                      .clock = parts.clock,
-                                                      .options = &run->retrieval_,
-                                                      .stats = &stats->recall});
-  run->offloader_.emplace(parts, run->policy_.get());
-  run->backend_.emplace(run->cache_.get(), &*run->pipeline_, &*run->offloader_);
+  QUIRE_RETURN_IF_ERROR(run->TakeSeat(sessions));
+  QUIRE_RETURN_IF_ERROR(run->LoadPolicy());
+  run->Connect();
   return run;
+}
+
+StatusOr<SuspendedRun> PagedRun::Suspend(std::unique_ptr<PagedRun> run) {
+  SuspendedRun suspended;
+  QUIRE_ASSIGN_OR_RETURN(suspended.lanes, run->pipeline_->Drain());
+  QUIRE_ASSIGN_OR_RETURN(suspended.open_page, run->ExportOpenPage());
+  suspended.num_tokens = run->num_tokens();
+  suspended.unflushed = std::move(run->unflushed_);
+  suspended.policy = std::move(run->policy_);
+  suspended.context = std::move(run->context_);
+  return suspended;
+}
+
+StatusOr<std::unique_ptr<PagedRun>> PagedRun::Resume(const EngineParts& parts,
+                                                     const RetrievalOptions& retrieval,
+                                                     SuspendedRun suspended,
+                                                     SessionSource* sessions, RunStats* stats) {
+  auto run = std::unique_ptr<PagedRun>(new PagedRun(parts, retrieval, stats));
+  run->policy_ = std::move(suspended.policy);
+  run->context_ = std::move(suspended.context);
+  run->unflushed_ = std::move(suspended.unflushed);
+  QUIRE_RETURN_IF_ERROR(run->MakeCache());
+  QUIRE_RETURN_IF_ERROR(run->cache_->StartAt(suspended.num_tokens));
+  const auto complete = static_cast<uint32_t>(suspended.num_tokens / parts.spec->page_tokens);
+  QUIRE_ASSIGN_OR_RETURN(
+      const uint64_t bytes,
+      LoadFixedPages(parts, ContextRef(run->context_->id()), run->cache_.get(), complete));
+  stats->bytes_at_open += bytes;
+  QUIRE_RETURN_IF_ERROR(run->ImportOpenPage(std::move(suspended.open_page)));
+  QUIRE_RETURN_IF_ERROR(run->TakeSeat(sessions));
+  run->Connect();
+  QUIRE_RETURN_IF_ERROR(run->pipeline_->Restore(suspended.lanes));
+  return run;
+}
+
+void PagedRun::Connect() {
+  pipeline_.emplace(
+      RecallPipeline::Dependencies{.channel = seat_ == nullptr ? nullptr : &seat_->channel(),
+                                   .cache = cache_.get(),
+                                   .policy = policy_.get(),
+                                   .device = parts_.device,
+                                   .clock = parts_.clock,
+                                   .options = &retrieval_,
+                                   .stats = &stats_->recall});
+  offloader_.emplace(parts_, policy_.get());
+  backend_.emplace(cache_.get(), &*pipeline_, &*offloader_);
 }
 
 PagedRun::~PagedRun() {
   pipeline_.reset();  // Gives up what is under way.
-  session_.reset();
-  // A context that cannot be dropped now is forgotten by the server when it has idled too long.
-  if (context_id_) (void)parts_.client->DropContext(*context_id_);
+  seat_.reset();
+}
+
+void PagedRun::Settle() {
+  // What came to nothing has been waited for as well.
+  (void)pipeline_->Drain();
+}
+
+void PagedRun::Lose() {
+  if (seat_ != nullptr) seat_->Lose();
 }
 
 Status PagedRun::MakeCache() {
-  QUIRE_ASSIGN_OR_RETURN(policy_,
-                         MakePolicy({.spec = *parts_.spec,
-                                     .device = parts_.device,
-                                     .max_context_tokens = parts_.decoder->config().max_positions,
-                                     .options = retrieval_}));
-  std::vector<CacheLayout> layouts;
-  for (uint32_t layer = 0; layer < parts_.spec->num_layers; ++layer) {
-    layouts.push_back(policy_->Layout(layer));
-  }
-  QUIRE_ASSIGN_OR_RETURN(cache_, BudgetCache::Create(*parts_.spec, parts_.device, layouts));
+  QUIRE_ASSIGN_OR_RETURN(cache_, BudgetCache::Create(*parts_.spec, parts_.device,
+                                                     LayoutsOf(*policy_, parts_.spec->num_layers)));
   return OkStatus();
 }
 
@@ -64,7 +132,7 @@ Status PagedRun::OpenContext(const Document* document) {
                                : Annotate(reply.status(), "document ", document->name.name);
   }
   const OpenedContext& opened = *reply;
-  context_id_ = opened.id;
+  context_ = std::make_unique<OwnedContext>(parts_.client, opened.id);
   const uint32_t p = parts_.spec->page_tokens;
   const uint64_t expected = document == nullptr ? 0 : document->num_tokens / p * p;
   if (opened.num_tokens == expected) return OkStatus();
@@ -85,27 +153,56 @@ Status PagedRun::LoadDocument(const Document& document) {
                   unflushed_.size());
 }
 
-Status PagedRun::OpenSession() {
-  Client::SessionOptions options{.spec = *parts_.spec, .managed_layers = {}};
+Status PagedRun::TakeSeat(SessionSource* sessions) {
+  SessionShape shape;
   for (uint32_t layer = 0; layer < cache_->num_layers(); ++layer) {
     const uint32_t slots = cache_->table(layer).layout().selectable_pages;
     if (slots == 0) continue;
-    options.managed_layers.push_back(layer);
-    options.slots_per_head = std::max(options.slots_per_head, slots);
+    shape.layers.push_back(layer);
+    shape.slots_per_head = std::max(shape.slots_per_head, slots);
   }
-  if (retrieval_.side == SelectionSide::kServer) {
-    options.hold_digests.emplace().kind = retrieval_.digest;
-  }
-  if (!options.managed_layers.empty()) {
-    QUIRE_ASSIGN_OR_RETURN(session_, parts_.client->OpenSession(ContextRef(*context_id_), options));
-  }
-  const uint32_t complete = static_cast<uint32_t>(num_tokens() / parts_.spec->page_tokens);
-  QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, LoadDigests(parts_, session_.get(), complete,
+  if (shape.layers.empty()) return OkStatus();
+  if (retrieval_.side == SelectionSide::kServer) shape.held_digests = retrieval_.digest;
+  QUIRE_ASSIGN_OR_RETURN(seat_, sessions->Seat(ContextRef(context_->id()), shape));
+  return OkStatus();
+}
+
+Status PagedRun::LoadPolicy() {
+  const auto complete = static_cast<uint32_t>(num_tokens() / parts_.spec->page_tokens);
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, LoadDigests(parts_, seat_.get(), complete,
                                                            retrieval_.digest, policy_.get()));
   stats_->bytes_digests += bytes;
   QUIRE_ASSIGN_OR_RETURN(const uint64_t unit_bytes,
-                         LoadUnits(parts_, ContextRef(*context_id_), complete, policy_.get()));
+                         LoadUnits(parts_, ContextRef(context_->id()), complete, policy_.get()));
   stats_->bytes_at_open += unit_bytes;
+  return OkStatus();
+}
+
+StatusOr<std::vector<std::byte>> PagedRun::ExportOpenPage() const {
+  std::vector<std::byte> units;
+  const uint32_t p = parts_.spec->page_tokens;
+  const auto rows = static_cast<uint32_t>(num_tokens() % p);
+  if (rows == 0) return units;
+  PageExporter exporter(parts_);
+  units.resize(exporter.page_bytes());
+  for (uint32_t layer = 0; layer < cache_->num_layers(); ++layer) {
+    QUIRE_RETURN_IF_ERROR(exporter.Export(*cache_, layer, static_cast<uint32_t>(num_tokens() / p),
+                                          rows, units.data() + layer * exporter.layer_bytes()));
+  }
+  QUIRE_RETURN_IF_ERROR(parts_.device->Synchronize());
+  return units;
+}
+
+Status PagedRun::ImportOpenPage(std::vector<std::byte> units) {
+  if (units.empty()) return OkStatus();
+  const auto page = static_cast<uint32_t>(num_tokens() / parts_.spec->page_tokens);
+  const uint64_t layer_bytes = ExtentBytes(*parts_.spec, 1);
+  const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(units));
+  for (uint32_t layer = 0; layer < cache_->num_layers(); ++layer) {
+    Payload payload;
+    payload.Append(Slice{std::span(*owner).subspan(layer * layer_bytes, layer_bytes), owner});
+    QUIRE_RETURN_IF_ERROR(cache_->FillFixed(layer, {&page, 1}, payload));
+  }
   return OkStatus();
 }
 
@@ -122,6 +219,10 @@ double PagedRun::ResidentTokens() const {
 
 Status PagedRun::Forward(std::span<const TokenId> tokens, Decoder::Logits what, float* logits) {
   QUIRE_RETURN_IF_ERROR(parts_.decoder->Forward(tokens, num_tokens(), *backend_, what, logits));
+  return Ran(tokens);
+}
+
+Status PagedRun::Ran(std::span<const TokenId> tokens) {
   unflushed_.insert(unflushed_.end(), tokens.begin(), tokens.end());
   return Flush();
 }
@@ -130,7 +231,7 @@ Status PagedRun::Flush() {
   const size_t complete = size_t{offloader_->pending().size()} * parts_.spec->page_tokens;
   if (complete == 0) return OkStatus();
   QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes,
-                         offloader_->Flush(*context_id_, std::span(unflushed_).first(complete)));
+                         offloader_->Flush(context_->id(), std::span(unflushed_).first(complete)));
   stats_->bytes_appended += bytes;
   unflushed_.erase(unflushed_.begin(), unflushed_.begin() + static_cast<ptrdiff_t>(complete));
   return OkStatus();

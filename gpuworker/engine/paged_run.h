@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PagedRun: everything of a sequence that hangs on the server: an open context that continues the
-// document, the session over it, and the cache, policy and recalls that follow from them. When the
-// server loses one of these, the whole run is thrown away and another one opened.
+// document, the seat in a session over it, and the cache, policy and recalls that follow from them.
+// When the server loses one of these, the whole run is thrown away and another one opened.
+//
+// A run can be suspended: its slots and its seat are given back, while its pages stay in the open
+// context. Resumed, it goes on as if nothing had happened, bit for bit where the store keeps pages
+// as they are (a lossy codec rounds the pages of the window once more).
 //
 // Thread-safety: none. Ownership: what it is given outlives it.
 #ifndef QUIRE_GPUWORKER_ENGINE_PAGED_RUN_H_
@@ -15,13 +19,15 @@
 #include <vector>
 
 #include "client/client.h"
-#include "client/session.h"
 #include "common/base/status.h"
 #include "common/page/key.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/engine/cache_backend.h"
 #include "gpuworker/engine/offloader.h"
+#include "gpuworker/engine/owned_context.h"
 #include "gpuworker/engine/parts.h"
+#include "gpuworker/engine/sequence.h"
+#include "gpuworker/engine/session_source.h"
 #include "gpuworker/recall/recall_pipeline.h"
 #include "gpuworker/retrieval/policy.h"
 
@@ -35,13 +41,36 @@ struct RunStats {
   RecallStats recall;
 };
 
+/// Adds what the runs of a sequence counted to its statistics.
+void AddRunStats(const RunStats& run, const RetrievalOptions& retrieval, const KvSpec& spec,
+                 SequenceStats* stats);
+
+/// A run without slots. What it keeps is small: the policy with its digests, and one page a layer.
+struct SuspendedRun {
+  std::unique_ptr<RetrievalPolicy> policy;
+  std::unique_ptr<OwnedContext> context;
+  uint64_t num_tokens = 0;
+  std::vector<TokenId> unflushed;    ///< Token ids of the open page.
+  std::vector<std::byte> open_page;  ///< Its units, [num_layers][n_kv]; none when it is empty.
+  std::vector<RecallPipeline::LaneState> lanes;  ///< [num_layers]
+};
+
 class PagedRun {
  public:
-  /// Opens over `document` (null: over nothing). `retrieval` and `stats` outlive the run.
+  /// Opens over `document` (null: over nothing). `retrieval`, `sessions` and `stats` outlive the
+  /// run.
   static StatusOr<std::unique_ptr<PagedRun>> Open(const EngineParts& parts,
                                                   const RetrievalOptions& retrieval,
-                                                  const Document* document, RunStats* stats);
-  /// Closes the session and drops the context, as far as the server answers.
+                                                  const Document* document, SessionSource* sessions,
+                                                  RunStats* stats);
+  /// Takes `run` apart, once what is under way has come.
+  static StatusOr<SuspendedRun> Suspend(std::unique_ptr<PagedRun> run);
+  /// Goes on from `suspended`, with the same options.
+  static StatusOr<std::unique_ptr<PagedRun>> Resume(const EngineParts& parts,
+                                                    const RetrievalOptions& retrieval,
+                                                    SuspendedRun suspended, SessionSource* sessions,
+                                                    RunStats* stats);
+  /// Leaves the session and drops the context, as far as the server answers.
   ~PagedRun();
   PagedRun(const PagedRun&) = delete;
   PagedRun& operator=(const PagedRun&) = delete;
@@ -56,6 +85,16 @@ class PagedRun {
   /// After an error the run is good for nothing.
   [[nodiscard]] Status Forward(std::span<const TokenId> tokens, Decoder::Logits what,
                                float* logits);
+  /// For a pass over several sequences: attention of this one, and, when the pass is over, the
+  /// tokens that it ran.
+  CacheBackend& backend() { return *backend_; }
+  [[nodiscard]] Status Ran(std::span<const TokenId> tokens);
+
+  /// Waits for what is under way, so that the run can go without disturbing who shares its
+  /// messages.
+  void Settle();
+  /// The server has lost the session, or cannot be reached.
+  void Lose();
 
  private:
   PagedRun(const EngineParts& parts, const RetrievalOptions& retrieval, RunStats* stats)
@@ -63,7 +102,12 @@ class PagedRun {
   Status MakeCache();
   Status OpenContext(const Document* document);
   Status LoadDocument(const Document& document);
-  Status OpenSession();
+  Status TakeSeat(SessionSource* sessions);
+  Status LoadPolicy();
+  /// What attention goes through, once there are cache, policy and seat.
+  void Connect();
+  StatusOr<std::vector<std::byte>> ExportOpenPage() const;
+  Status ImportOpenPage(std::vector<std::byte> units);
   Status Flush();
 
   const EngineParts parts_;
@@ -71,8 +115,8 @@ class PagedRun {
   RunStats* const stats_;
   std::unique_ptr<RetrievalPolicy> policy_;
   std::unique_ptr<BudgetCache> cache_;
-  std::optional<uint64_t> context_id_;
-  std::unique_ptr<ClientSession> session_;  ///< Null when no layer has selectable pages.
+  std::unique_ptr<OwnedContext> context_;
+  std::unique_ptr<SessionSeat> seat_;  ///< Null when no layer has selectable pages.
   std::optional<RecallPipeline> pipeline_;
   std::optional<Offloader> offloader_;
   std::optional<CacheBackend> backend_;

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/page/layout.h"
+#include "gpuworker/engine/loss.h"
+#include "gpuworker/engine/request_checks.h"
 #include "gpuworker/engine/sequence_impl.h"
 #include "gpuworker/model/sampler.h"
 
@@ -14,34 +15,7 @@ namespace {
 /// Tokens of one forward pass while an observer wants the logits of each.
 constexpr uint32_t kObservedStepTokens = 16;
 
-/// The server is away, or has lost or mangled what the sequence depends on. A sequence that is
-/// opened anew, or computed here, can go on: not one whose own device is full.
-bool IsLoss(const Status& status) {
-  if (IsOutOfDeviceMemory(status)) return false;
-  switch (status.code()) {
-    case StatusCode::kNotFound:
-    case StatusCode::kUnavailable:
-    case StatusCode::kDeadlineExceeded:
-    case StatusCode::kDataLoss:
-    case StatusCode::kFailedPrecondition:
-    case StatusCode::kResourceExhausted:
-    case StatusCode::kAborted:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
-
-Status CheckVocabulary(const ModelConfig& model, std::span<const TokenId> tokens) {
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    if (tokens[i] >= 0 && static_cast<uint32_t>(tokens[i]) < model.vocab_size) continue;
-    return InvalidArgument("token ", i, " has id ", tokens[i], "; the model knows 0 to ",
-                           model.vocab_size - 1);
-  }
-  return OkStatus();
-}
 
 uint64_t Sequence::Impl::document_tokens() const {
   return document_ ? document_->num_tokens : options_.document_tokens.size();
@@ -57,13 +31,7 @@ Status Sequence::Impl::Open(const std::optional<DocumentName>& document) {
 }
 
 Status Sequence::Impl::FindDocument(const DocumentName& name) {
-  QUIRE_ASSIGN_OR_RETURN(Document found, parts_.client->GetDocument(name));
-  const uint64_t context = parts_.decoder->config().max_positions;
-  if (found.num_tokens > context) {
-    return InvalidArgument("document '", name.name, "' has ", found.num_tokens,
-                           " tokens, more than the model's context of ", context,
-                           "; store a shorter text under that name, or use the model that read it");
-  }
+  QUIRE_ASSIGN_OR_RETURN(Document found, worker::FindDocument(parts_, name));
   const size_t given = options_.document_tokens.size();
   if (given != 0 && given != found.num_tokens) {
     return InvalidArgument("document '", name.name, "' has ", found.num_tokens, " tokens, but ",
@@ -76,8 +44,9 @@ Status Sequence::Impl::FindDocument(const DocumentName& name) {
 Status Sequence::Impl::OpenRun() {
   run_.reset();
   ran_ = 0;
-  QUIRE_ASSIGN_OR_RETURN(run_, PagedRun::Open(parts_, *options_.retrieval,
-                                              document_ ? &*document_ : nullptr, &run_stats_));
+  QUIRE_ASSIGN_OR_RETURN(
+      run_, PagedRun::Open(parts_, *options_.retrieval, document_ ? &*document_ : nullptr,
+                           &sessions_, &run_stats_));
   return OkStatus();
 }
 
@@ -163,11 +132,7 @@ Status Sequence::Impl::RunPending() {
 }
 
 Status Sequence::Impl::CheckRoom(size_t tokens) const {
-  const uint64_t context = parts_.decoder->config().max_positions;
-  if (num_tokens() + tokens <= context) return OkStatus();
-  return InvalidArgument("a prompt of ", tokens, " tokens after ", num_tokens(), " makes ",
-                         num_tokens() + tokens, ", more than the model's context of ", context,
-                         "; shorten it or open a new sequence");
+  return worker::CheckRoom(parts_.decoder->config(), num_tokens(), tokens);
 }
 
 Status Sequence::Impl::Append(std::span<const TokenId> tokens) {
@@ -213,27 +178,9 @@ StatusOr<Generation> Sequence::Impl::Sample(const GenerateParams& params) {
   return generation;
 }
 
-uint64_t Sequence::Impl::BudgetUnits() const {
-  const RetrievalOptions& retrieval = *options_.retrieval;
-  const uint64_t fixed_pages =
-      (retrieval.sink_tokens + retrieval.window_tokens) / parts_.spec->page_tokens;
-  return run_stats_.recall.units_selected +
-         run_stats_.recall.selections * fixed_pages * parts_.spec->num_kv_heads;
-}
-
 SequenceStats Sequence::Impl::stats() const {
   SequenceStats stats = stats_;
-  stats.moved = {.at_open = run_stats_.bytes_at_open,
-                 .digests = run_stats_.bytes_digests,
-                 .units = run_stats_.recall.bytes_moved,
-                 .full = BudgetUnits() * UnitBytes(*parts_.spec)};
-  stats.bytes_appended = run_stats_.bytes_appended;
-  stats.units_hit = run_stats_.recall.units_selected - run_stats_.recall.units_missed;
-  stats.units_missed = run_stats_.recall.units_missed;
-  stats.recalls = run_stats_.recall.recalls;
-  stats.blocking_heads = run_stats_.recall.blocking_heads;
-  stats.late_recalls = run_stats_.recall.late_prefetches + run_stats_.recall.late_corrections;
-  stats.seconds_stalled = std::chrono::duration<double>(run_stats_.recall.stalled).count();
+  AddRunStats(run_stats_, *options_.retrieval, *parts_.spec, &stats);
   stats.context_tokens = document_tokens() + ran_;
   stats.resident_tokens =
       run_ != nullptr ? run_->ResidentTokens() : static_cast<double>(stats.context_tokens);

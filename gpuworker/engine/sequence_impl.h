@@ -18,19 +18,16 @@
 #include "gpuworker/engine/paged_run.h"
 #include "gpuworker/engine/parts.h"
 #include "gpuworker/engine/sequence.h"
-#include "gpuworker/model/config.h"
+#include "gpuworker/engine/session_source.h"
 #include "gpuworker/model/dense_cache.h"
 
 namespace quire::worker {
-
-/// INVALID_ARGUMENT naming the first of `tokens` that the model does not know.
-Status CheckVocabulary(const ModelConfig& model, std::span<const TokenId> tokens);
 
 class Sequence::Impl {
  public:
   /// `options.retrieval` is set.
   Impl(const EngineParts& parts, SequenceOptions options)
-      : parts_(parts), options_(std::move(options)) {}
+      : parts_(parts), options_(std::move(options)), sessions_(parts.client, parts.spec) {}
 
   Status Open(const std::optional<DocumentName>& document);
   Status CheckRoom(size_t tokens) const;
@@ -41,8 +38,6 @@ class Sequence::Impl {
   SequenceStats stats() const;
 
  private:
-  /// Units that the budget held, summed over the steps and layers that a selection was made for.
-  uint64_t BudgetUnits() const;
   uint64_t document_tokens() const;
   Status FindDocument(const DocumentName& name);
   /// Opens a run over the store; the own tokens are to be run again.
@@ -64,6 +59,7 @@ class Sequence::Impl {
   const SequenceOptions options_;
   std::optional<Document> document_;
   RunStats run_stats_;
+  OwnSessions sessions_;
   std::unique_ptr<PagedRun> run_;      ///< Null when local.
   std::unique_ptr<DenseCache> local_;  ///< Null unless local.
   std::vector<TokenId> own_;           ///< Tokens after the document's.

@@ -42,6 +42,18 @@ Status CheckKernels(const Device& device) {
   return OkStatus();
 }
 
+/// A batch of one.
+class OneSequence final : public BatchAttention {
+ public:
+  explicit OneSequence(AttentionBackend* backend) : backend_(backend) {}
+  Status Attend(std::span<const LayerStep> steps) override {
+    return backend_->Attend(steps.front());
+  }
+
+ private:
+  AttentionBackend* const backend_;
+};
+
 }  // namespace
 
 class Decoder::Impl {
@@ -123,6 +135,7 @@ KvSpec Decoder::MakeKvSpec(DType dtype, uint32_t page_tokens, uint32_t segment_p
 Status Decoder::Forward(std::span<const TokenId> tokens, uint64_t first_position,
                         AttentionBackend& attention, Logits what, float* logits) const {
   QUIRE_RETURN_IF_ERROR(impl_->Check(tokens, first_position));
+  OneSequence one(&attention);
   QUIRE_ASSIGN_OR_RETURN(
       const PassPool::Lease lease,
       impl_->passes().Take(static_cast<uint32_t>(std::min<size_t>(tokens.size(), kBlockTokens))));
@@ -130,7 +143,8 @@ Status Decoder::Forward(std::span<const TokenId> tokens, uint64_t first_position
   for (size_t done = 0; done < tokens.size(); done += kBlockTokens) {
     const auto block = tokens.subspan(done, std::min<size_t>(tokens.size() - done, kBlockTokens));
     const uint32_t count = static_cast<uint32_t>(block.size());
-    QUIRE_RETURN_IF_ERROR(pass.Run(block, first_position + done, attention));
+    const SequenceTokens sequence{.tokens = block, .first_position = first_position + done};
+    QUIRE_RETURN_IF_ERROR(pass.Run({&sequence, 1}, one));
     if (what == Logits::kAll) {
       QUIRE_RETURN_IF_ERROR(pass.Logits(0, count, logits + done * config().vocab_size));
     } else if (what == Logits::kLast && done + count == tokens.size()) {
@@ -138,6 +152,27 @@ Status Decoder::Forward(std::span<const TokenId> tokens, uint64_t first_position
     }
   }
   return OkStatus();
+}
+
+Status Decoder::ForwardBatch(std::span<const SequenceTokens> sequences, BatchAttention& attention,
+                             float* logits) const {
+  if (sequences.empty()) return InvalidArgument("a batch of no sequences");
+  size_t tokens = 0;
+  std::vector<uint32_t> rows;  // Whose logits are wanted.
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const SequenceTokens& sequence = sequences[i];
+    QUIRE_RETURN_IF_ERROR(Annotate(impl_->Check(sequence.tokens, sequence.first_position),
+                                   "sequence ", i, " of the batch"));
+    tokens += sequence.tokens.size();
+    if (tokens > kBlockTokens) {
+      return InvalidArgument("the batch has more than ", kBlockTokens, " tokens; give it fewer");
+    }
+    if (sequence.wants_logits) rows.push_back(static_cast<uint32_t>(tokens - 1));
+  }
+  QUIRE_ASSIGN_OR_RETURN(const PassPool::Lease pass,
+                         impl_->passes().Take(static_cast<uint32_t>(tokens)));
+  QUIRE_RETURN_IF_ERROR(pass->Run(sequences, attention));
+  return pass->LogitsOf(rows, logits);
 }
 
 }  // namespace quire::worker

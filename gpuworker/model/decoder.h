@@ -40,6 +40,24 @@ class AttentionBackend {
   [[nodiscard]] virtual Status Attend(const LayerStep& step) = 0;
 };
 
+/// Attention of several sequences at a time.
+class BatchAttention {
+ public:
+  virtual ~BatchAttention() = default;
+  /// Takes K and V of every sequence's step into its cache and writes its causal attention to its
+  /// `out`; the steps are of one layer, in the order of Decoder::ForwardBatch. An error ends the
+  /// whole pass. A sequence that fails alone leaves its `out` as it is: what is computed from it is
+  /// of no use, and no other sequence sees it.
+  [[nodiscard]] virtual Status Attend(std::span<const LayerStep> steps) = 0;
+};
+
+/// What one sequence adds to a batch.
+struct SequenceTokens {
+  std::span<const TokenId> tokens;  ///< At least one.
+  uint64_t first_position = 0;      ///< Of the first of them; the rest follow.
+  bool wants_logits = false;        ///< After the last of them.
+};
+
 class Decoder {
  public:
   /// Loads `directory`/config.json and its *.safetensors. Errors name the file and the tensor.
@@ -60,6 +78,14 @@ class Decoder {
   /// outside the vocabulary, or positions past the model's context.
   [[nodiscard]] Status Forward(std::span<const TokenId> tokens, uint64_t first_position,
                                AttentionBackend& attention, Logits what, float* logits) const;
+
+  /// One pass over tokens of several sequences, at most kBlockTokens together: matrices are read
+  /// once for all of them, and only attention is done one by one. `logits` has room for [vocab]
+  /// floats for each sequence that wants them, in order. Equal to Forward of each alone within the
+  /// tolerance of matmul, whose order of additions may depend on the number of rows. Errors as
+  /// Forward, naming the sequence.
+  [[nodiscard]] Status ForwardBatch(std::span<const SequenceTokens> sequences,
+                                    BatchAttention& attention, float* logits) const;
 
  private:
   class Impl;

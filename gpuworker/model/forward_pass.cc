@@ -7,6 +7,12 @@
 #include <vector>
 
 namespace quire::worker {
+namespace {
+
+/// Rows of logits that are computed at a time: bounds the device memory for large vocabularies.
+constexpr uint32_t kLogitRows = 32;
+
+}  // namespace
 
 Status ForwardPass::Allocate(uint32_t max_tokens) {
   const size_t t = max_tokens;
@@ -35,12 +41,13 @@ Status ForwardPass::Allocate(uint32_t max_tokens) {
   return OkStatus();
 }
 
-Status ForwardPass::Run(std::span<const TokenId> tokens, uint64_t first_position,
-                        AttentionBackend& attention) {
-  QUIRE_RETURN_IF_ERROR(Begin(tokens, first_position));
+Status ForwardPass::Run(std::span<const SequenceTokens> sequences, BatchAttention& attention) {
+  QUIRE_RETURN_IF_ERROR(Begin(sequences));
+  std::vector<LayerStep> steps = StepsOf(sequences);
   for (uint32_t layer = 0; layer < c_.num_layers; ++layer) {
     QUIRE_RETURN_IF_ERROR(Annotate(BetweenAttentions(layer), "layer ", layer));
-    QUIRE_RETURN_IF_ERROR(Annotate(Attention(layer, first_position, attention), "layer ", layer));
+    for (LayerStep& step : steps) step.layer = layer;
+    QUIRE_RETURN_IF_ERROR(Annotate(attention.Attend(steps), "layer ", layer));
   }
   return BetweenAttentions(c_.num_layers);
 }
@@ -57,20 +64,53 @@ Status ForwardPass::BetweenAttentions(uint32_t layer) {
   });
 }
 
-Status ForwardPass::Begin(std::span<const TokenId> tokens, uint64_t first_position) {
-  tokens_ = static_cast<uint32_t>(tokens.size());
+Status ForwardPass::FillRotations(std::span<const SequenceTokens> sequences) {
   const size_t half = c_.rope.rotary_dim / 2;
   std::vector<float> cosines(tokens_ * half);
   std::vector<float> sines(tokens_ * half);
-  model_.rope.Fill(first_position, tokens_, cosines.data(), sines.data());
+  size_t at = 0;
+  for (const SequenceTokens& sequence : sequences) {
+    model_.rope.Fill(sequence.first_position, sequence.tokens.size(), cosines.data() + at,
+                     sines.data() + at);
+    at += sequence.tokens.size() * half;
+  }
+  Device& device = *model_.device;
+  QUIRE_RETURN_IF_ERROR(device.CopyToDevice(cosines_.data(), cosines.data(), cosines.size() * 4));
+  QUIRE_RETURN_IF_ERROR(device.CopyToDevice(sines_.data(), sines.data(), sines.size() * 4));
+  return device.Synchronize();  // The host copies go away.
+}
+
+std::vector<LayerStep> ForwardPass::StepsOf(std::span<const SequenceTokens> sequences) const {
+  const size_t query_dim = size_t{c_.num_query_heads} * c_.head_dim;
+  const size_t kv_dim = size_t{c_.num_kv_heads} * c_.head_dim;
+  std::vector<LayerStep> steps;
+  steps.reserve(sequences.size());
+  size_t at = 0;
+  for (const SequenceTokens& sequence : sequences) {
+    steps.push_back({.num_tokens = static_cast<uint32_t>(sequence.tokens.size()),
+                     .first_position = sequence.first_position,
+                     .q = q_.as<float>() + at * query_dim,
+                     .k = k_.as<float>() + at * kv_dim,
+                     .v = v_.as<float>() + at * kv_dim,
+                     .out = attended_.as<float>() + at * query_dim});
+    at += sequence.tokens.size();
+  }
+  return steps;
+}
+
+Status ForwardPass::Begin(std::span<const SequenceTokens> sequences) {
+  std::vector<TokenId> ids;
+  for (const SequenceTokens& sequence : sequences) {
+    ids.insert(ids.end(), sequence.tokens.begin(), sequence.tokens.end());
+  }
+  tokens_ = static_cast<uint32_t>(ids.size());
   std::vector<int32_t> rows(tokens_);
   std::iota(rows.begin(), rows.end(), 0);
 
   Device& device = *model_.device;
-  QUIRE_RETURN_IF_ERROR(device.CopyToDevice(cosines_.data(), cosines.data(), cosines.size() * 4));
-  QUIRE_RETURN_IF_ERROR(device.CopyToDevice(sines_.data(), sines.data(), sines.size() * 4));
+  QUIRE_RETURN_IF_ERROR(FillRotations(sequences));
   QUIRE_RETURN_IF_ERROR(device.CopyToDevice(positions_.data(), rows.data(), rows.size() * 4));
-  QUIRE_RETURN_IF_ERROR(device.CopyToDevice(ids_.data(), tokens.data(), tokens.size_bytes()));
+  QUIRE_RETURN_IF_ERROR(device.CopyToDevice(ids_.data(), ids.data(), ids.size() * sizeof(TokenId)));
   QUIRE_RETURN_IF_ERROR(device.Synchronize());  // The host copies go away.
   return ToStatus(ops_.embed({.table = model_.weights.embedding.as<float>(),
                               .ids = ids_.as<int32_t>(),
@@ -104,17 +144,6 @@ Status ForwardPass::Queries(uint32_t layer) {
   return Rotate(k, n_kv);
 }
 
-Status ForwardPass::Attention(uint32_t layer, uint64_t first_position,
-                              AttentionBackend& attention) {
-  return attention.Attend({.layer = layer,
-                           .num_tokens = tokens_,
-                           .first_position = first_position,
-                           .q = q_.as<float>(),
-                           .k = k_.as<float>(),
-                           .v = v_.as<float>(),
-                           .out = attended_.as<float>()});
-}
-
 Status ForwardPass::Output(const LayerWeights& w) {
   const int64_t query_dim = int64_t{c_.num_query_heads} * c_.head_dim;
   QUIRE_RETURN_IF_ERROR(
@@ -143,28 +172,44 @@ Status ForwardPass::FeedForward(const LayerWeights& w) {
 }
 
 Status ForwardPass::Logits(uint32_t first, uint32_t rows, float* to) {
-  constexpr uint32_t kRowsAtOnce = 32;  // Bounds the device memory for large vocabularies.
-  const int64_t hidden = c_.hidden_size;
-  const size_t row_bytes = size_t{c_.vocab_size} * sizeof(float);
-  const uint32_t step = std::min(rows, kRowsAtOnce);
-  if (logits_.size_bytes() < step * row_bytes) {
-    QUIRE_ASSIGN_OR_RETURN(logits_, model_.device->Allocate(step * row_bytes));
-  }
-  for (uint32_t done = 0; done < rows; done += step) {
-    const uint32_t count = std::min(step, rows - done);
+  for (uint32_t done = 0; done < rows; done += kLogitRows) {
+    const uint32_t count = std::min(kLogitRows, rows - done);
     const float* x = hidden_.as<float>() + size_t{first + done} * c_.hidden_size;
-    QUIRE_RETURN_IF_ERROR(Norm(x, model_.weights.final_norm, normed_.as<float>(), count, hidden));
-    QUIRE_RETURN_IF_ERROR(ToStatus(ops_.matmul({.x = normed_.as<float>(),
-                                                .weight = model_.weights.output(),
-                                                .y = logits_.as<float>(),
-                                                .rows = count,
-                                                .in = hidden,
-                                                .out = c_.vocab_size,
-                                                .stream = model_.device->stream()}),
-                                   "matmul"));
-    float* const out = to + size_t{done} * c_.vocab_size;
-    QUIRE_RETURN_IF_ERROR(model_.device->CopyToHost(out, logits_.data(), count * row_bytes));
+    QUIRE_RETURN_IF_ERROR(
+        Norm(x, model_.weights.final_norm, normed_.as<float>(), count, c_.hidden_size));
+    QUIRE_RETURN_IF_ERROR(Vocabulary(count, to + size_t{done} * c_.vocab_size));
   }
+  return OkStatus();
+}
+
+Status ForwardPass::LogitsOf(std::span<const uint32_t> rows, float* to) {
+  const size_t hidden = c_.hidden_size;
+  for (size_t done = 0; done < rows.size(); done += kLogitRows) {
+    const size_t count = std::min<size_t>(kLogitRows, rows.size() - done);
+    for (size_t i = 0; i < count; ++i) {
+      QUIRE_RETURN_IF_ERROR(Norm(hidden_.as<float>() + rows[done + i] * hidden,
+                                 model_.weights.final_norm, normed_.as<float>() + i * hidden, 1,
+                                 c_.hidden_size));
+    }
+    QUIRE_RETURN_IF_ERROR(Vocabulary(static_cast<uint32_t>(count), to + done * c_.vocab_size));
+  }
+  return OkStatus();
+}
+
+Status ForwardPass::Vocabulary(uint32_t rows, float* to) {
+  const size_t bytes = size_t{rows} * c_.vocab_size * sizeof(float);
+  if (logits_.size_bytes() < bytes) {
+    QUIRE_ASSIGN_OR_RETURN(logits_, model_.device->Allocate(bytes));
+  }
+  QUIRE_RETURN_IF_ERROR(ToStatus(ops_.matmul({.x = normed_.as<float>(),
+                                              .weight = model_.weights.output(),
+                                              .y = logits_.as<float>(),
+                                              .rows = rows,
+                                              .in = c_.hidden_size,
+                                              .out = c_.vocab_size,
+                                              .stream = model_.device->stream()}),
+                                 "matmul"));
+  QUIRE_RETURN_IF_ERROR(model_.device->CopyToHost(to, logits_.data(), bytes));
   return model_.device->Synchronize();
 }
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ForwardPass: the layers of a decoder over one block of tokens, with the scratch memory for it.
-// Internal to Decoder, which checks arguments and splits long calls into blocks.
-// Ownership: borrows the model and the device.
-// Thread-safety: none; one for each Forward call at a time (pass_pool.h).
+// ForwardPass: the layers of a decoder over one block of tokens, of one sequence or of several,
+// with the scratch memory for it. Internal to Decoder, which checks arguments and splits long calls
+// into blocks. Ownership: borrows the model and the device. Thread-safety: none; one for each
+// Forward call at a time (pass_pool.h).
 #ifndef QUIRE_GPUWORKER_MODEL_FORWARD_PASS_H_
 #define QUIRE_GPUWORKER_MODEL_FORWARD_PASS_H_
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "common/base/status.h"
 #include "gpuworker/device/device.h"
@@ -37,21 +38,28 @@ class ForwardPass {
   Status Allocate(uint32_t max_tokens);
   uint32_t max_tokens() const { return max_tokens_; }
 
-  /// Runs every layer over `tokens`, 1 .. max_tokens valid ids.
-  Status Run(std::span<const TokenId> tokens, uint64_t first_position, AttentionBackend& attention);
+  /// Runs every layer over the tokens of `sequences`, 1 .. max_tokens valid ids together.
+  Status Run(std::span<const SequenceTokens> sequences, BatchAttention& attention);
 
   /// Logits of `rows` tokens of the last block, from its token `first` on, to host memory
   /// [rows][vocab].
   Status Logits(uint32_t first, uint32_t rows, float* to);
+  /// The same of the tokens `rows`, [rows][vocab].
+  Status LogitsOf(std::span<const uint32_t> rows, float* to);
 
  private:
-  Status Begin(std::span<const TokenId> tokens, uint64_t first_position);
-  Status Attention(uint32_t layer, uint64_t first_position, AttentionBackend& attention);
+  Status Begin(std::span<const SequenceTokens> sequences);
+  /// The block's rotations to the device: every token at its own position.
+  Status FillRotations(std::span<const SequenceTokens> sequences);
+  /// What each of `sequences` hands to attention, with the pointers of its tokens.
+  std::vector<LayerStep> StepsOf(std::span<const SequenceTokens> sequences) const;
   /// Everything between the attention of the layer before `layer` and its own: what ends the one
   /// and begins the other. `layer` may be num_layers. Recorded, for blocks of as many tokens.
   Status BetweenAttentions(uint32_t layer);
   Status Queries(uint32_t layer);
   Status Output(const LayerWeights& weights);
+  /// Logits of the first `rows` of the normed tokens, rows <= kLogitRows.
+  Status Vocabulary(uint32_t rows, float* to);
   Status FeedForward(const LayerWeights& weights);
 
   Status Norm(const float* x, const DeviceBuffer& weight, float* y, int64_t rows,
@@ -68,7 +76,7 @@ class ForwardPass {
 
   DeviceBuffer ids_;        ///< [t] int32
   DeviceBuffer positions_;  ///< [t] int32: rows of the RoPE tables, 0..t-1
-  DeviceBuffer cosines_;    ///< [t][d/2], from the block's first position on
+  DeviceBuffer cosines_;    ///< [t][d/2], of each token's position
   DeviceBuffer sines_;      ///< [t][d/2]
   DeviceBuffer hidden_;     ///< [t][h], the residual stream
   DeviceBuffer normed_;     ///< [t][h]

@@ -35,9 +35,19 @@ RecallPipeline::Patience RecallPipeline::PatienceOf(uint32_t layer) const {
   return {.late = true, .until = with_.clock->Now() + deadline};
 }
 
+bool RecallPipeline::Selects(uint32_t layer) const {
+  const CacheLayout& layout = with_.cache->table(layer).layout();
+  return !layout.everything && layout.selectable_pages > 0;
+}
+
 Status RecallPipeline::BeforeAttention(uint32_t layer, const float* q) {
+  QUIRE_RETURN_IF_ERROR(Ask(layer, q));
+  return Await(layer);
+}
+
+Status RecallPipeline::Ask(uint32_t layer, const float* q) {
+  if (!Selects(layer)) return OkStatus();
   const PageTable& table = with_.cache->table(layer);
-  if (table.layout().everything || table.layout().selectable_pages == 0) return OkStatus();
   const SelectRequest request{.layer = layer,
                               .q = q,
                               .candidates = table.candidates(),
@@ -91,15 +101,46 @@ Status RecallPipeline::Apply(const SelectRequest& request, Selection selection,
     keep.flip();
   }
   QUIRE_ASSIGN_OR_RETURN(LayerWant now, MakeWant(request, std::move(selection), keep));
-  return RecallNow(std::move(now), patience);
+  QUIRE_RETURN_IF_ERROR(Start(std::move(now), Purpose::kCorrection));
+  if (lane.under_way != nullptr) lane.awaited = patience;
+  return OkStatus();
 }
 
-Status RecallPipeline::RecallNow(LayerWant want, const Patience& patience) {
-  const uint32_t layer = want.layer;
-  QUIRE_RETURN_IF_ERROR(Start(std::move(want), Purpose::kCorrection));
-  if (lanes_[layer].under_way == nullptr) return OkStatus();
-  QUIRE_ASSIGN_OR_RETURN(const bool came, Wait(layer, patience));
+Status RecallPipeline::Await(uint32_t layer) {
+  const std::optional<Patience> patience = std::exchange(lanes_[layer].awaited, std::nullopt);
+  if (!patience) return OkStatus();
+  QUIRE_ASSIGN_OR_RETURN(const bool came, Wait(layer, *patience));
   if (!came) ++with_.stats->late_corrections;
+  return OkStatus();
+}
+
+StatusOr<std::vector<RecallPipeline::LaneState>> RecallPipeline::Drain() {
+  std::vector<LaneState> states(lanes_.size());
+  for (uint32_t layer = 0; layer < states.size(); ++layer) {
+    if (!Selects(layer)) continue;
+    QUIRE_RETURN_IF_ERROR(TakePrefetched(layer, {}));
+    const PageTable& table = with_.cache->table(layer);
+    for (uint32_t head = 0; head < with_.cache->spec().num_kv_heads; ++head) {
+      states[layer].active.AppendHead(table.ActivePages(head));
+    }
+    states[layer].failed = lanes_[layer].failed;
+  }
+  return states;
+}
+
+Status RecallPipeline::Restore(std::span<const LaneState> lanes) {
+  for (uint32_t layer = 0; layer < lanes.size(); ++layer) {
+    lanes_[layer].failed = lanes[layer].failed;
+    if (lanes[layer].active.num_pages() == 0) continue;
+    LayerWant want;
+    want.layer = layer;
+    want.pages = lanes[layer].active;
+    QUIRE_RETURN_IF_ERROR(Start(std::move(want), Purpose::kCorrection));
+  }
+  for (uint32_t layer = 0; layer < lanes.size(); ++layer) {
+    if (lanes_[layer].under_way == nullptr) continue;
+    QUIRE_RETURN_IF_ERROR(Wait(layer, {}).status());
+  }
   return OkStatus();
 }
 
@@ -157,10 +198,8 @@ Status RecallPipeline::Start(LayerWant want, Purpose purpose) {
   lane.pages = want.pages;
   const Priority priority =
       purpose == Purpose::kCorrection ? Priority::kCorrection : Priority::kPrefetch;
-  std::vector<LayerWant> wants;
-  wants.push_back(std::move(want));
   QUIRE_ASSIGN_OR_RETURN(lane.under_way,
-                         with_.session->Start(std::move(wants), {.priority = priority}));
+                         with_.channel->Start(std::move(want), {.priority = priority}));
   ++with_.stats->recalls;
   return OkStatus();
 }
@@ -173,7 +212,7 @@ StatusOr<bool> RecallPipeline::Wait(uint32_t layer, const Patience& patience) {
   with_.stats->stalled += now - start;
   const bool goes_on = patience.late && now >= patience.until && now < lane.under_way->deadline();
   if (goes_on && absl::IsDeadlineExceeded(part.status())) return false;
-  const std::unique_ptr<PendingRecall> recall = std::move(lane.under_way);
+  const std::unique_ptr<LaneRecall> recall = std::move(lane.under_way);
   lane.failed = !part.ok();
   QUIRE_RETURN_IF_ERROR(part.status());
   if (!part->has_value()) return Internal("a recall of layer ", layer, " came without its lane");
@@ -184,7 +223,7 @@ StatusOr<bool> RecallPipeline::Wait(uint32_t layer, const Patience& patience) {
 
 Status RecallPipeline::TakeIn(uint32_t layer, const RecallPart& part) {
   QUIRE_RETURN_IF_ERROR(Place(layer, part));
-  with_.session->Applied(part);
+  with_.channel->Applied(part);
   with_.stats->bytes_moved += part.payload.size_bytes();
   with_.stats->units_missed += part.placements.size();
   Notify(layer, part);

@@ -29,13 +29,14 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
-#include "client/session.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/device/device.h"
+#include "gpuworker/recall/recall_channel.h"
 #include "gpuworker/retrieval/policy.h"
 
 namespace quire::worker {
@@ -57,11 +58,11 @@ struct RecallStats {
 class RecallPipeline {
  public:
   struct Dependencies {
-    ClientSession* session = nullptr;  ///< Null when no layer has selectable pages.
+    RecallChannel* channel = nullptr;  ///< Null when no layer has selectable pages.
     BudgetCache* cache = nullptr;
     RetrievalPolicy* policy = nullptr;
     Device* device = nullptr;
-    Clock* clock = nullptr;                     ///< The session's client's.
+    Clock* clock = nullptr;                     ///< The channel's client's.
     const RetrievalOptions* options = nullptr;  ///< Deadline; pooling and scale for the server.
     RecallStats* stats = nullptr;               ///< Added to; survives the pipeline.
   };
@@ -69,36 +70,50 @@ class RecallPipeline {
 
   /// Call when the token's K and V are in the cache; `q` is its [n_q][d] query on the device.
   [[nodiscard]] Status BeforeAttention(uint32_t layer, const float* q);
+  /// BeforeAttention in two halves: the sequences of a batch all ask before any of them waits.
+  [[nodiscard]] Status Ask(uint32_t layer, const float* q);
+  [[nodiscard]] Status Await(uint32_t layer);
   /// Call when its attention is done, with the same layer.
   [[nodiscard]] Status AfterAttention(uint32_t layer);
 
- private:
-  enum class Purpose : uint8_t { kPrefetch, kCorrection };
-  /// What a layer waits for, and what is to be asked for after its attention.
-  struct Lane {
-    std::unique_ptr<PendingRecall> under_way;
-    Purpose purpose = Purpose::kPrefetch;  ///< Of what is under way.
-    PageLists pages;                       ///< To be active when it has come; none for a query.
-    bool failed = false;                   ///< A recall came to nothing; no slot was touched.
-    std::optional<LayerWant> deferred;
+  /// What a layer holds between two tokens, so that another cache can be brought to the same.
+  struct LaneState {
+    PageLists active;     ///< [n_kv] pages in attention; none for a layer without selectable pages.
+    bool failed = false;  ///< The next token recalls before its attention.
   };
+  /// Waits for what is under way, and returns every layer's state, [num_layers].
+  StatusOr<std::vector<LaneState>> Drain();
+  /// Recalls what `lanes`, of Drain, hold, into a cache without selected pages.
+  [[nodiscard]] Status Restore(std::span<const LaneState> lanes);
+
+ private:
   /// How long a step of a layer waits.
   struct Patience {
     bool late = false;  ///< Not longer than `until`.
     TimePoint until;
   };
+  enum class Purpose : uint8_t { kPrefetch, kCorrection };
+  /// What a layer waits for, and what is to be asked for after its attention.
+  struct Lane {
+    std::unique_ptr<LaneRecall> under_way;
+    Purpose purpose = Purpose::kPrefetch;  ///< Of what is under way.
+    PageLists pages;                       ///< To be active when it has come; none for a query.
+    bool failed = false;                   ///< A recall came to nothing; no slot was touched.
+    std::optional<LayerWant> deferred;
+    std::optional<Patience> awaited;  ///< Attention waits for what is under way.
+  };
   Patience PatienceOf(uint32_t layer) const;
 
   /// Takes in what the step before asked for. Sets Lane::failed when it came to nothing.
   [[nodiscard]] Status TakePrefetched(uint32_t layer, const Patience& patience);
-  /// Plans and recalls the selection of the step at hand.
+  /// Plans the selection of the step at hand and asks for what must precede attention.
   [[nodiscard]] Status Apply(const SelectRequest& request, Selection selection,
                              const std::vector<bool>& blocking, const Patience& patience);
   /// A want for `selection`; heads with `keep` set want what they hold.
   StatusOr<LayerWant> MakeWant(const SelectRequest& request, Selection selection,
                                const std::vector<bool>& keep) const;
-  /// Recalls `want` before attention.
-  [[nodiscard]] Status RecallNow(LayerWant want, const Patience& patience);
+  /// True for a layer that a selection is made for.
+  bool Selects(uint32_t layer) const;
   /// Asks for `want`, or makes it active when it is resident.
   [[nodiscard]] Status Start(LayerWant want, Purpose purpose);
   /// Waits for what is under way and takes it in. True when it has come, false when the deadline

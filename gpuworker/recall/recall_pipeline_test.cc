@@ -112,7 +112,8 @@ class RecallPipelineTest : public ::testing::Test {
                                      {.spec = spec_, .slots_per_head = 2, .managed_layers = {}});
     cache_ = *BudgetCache::Create(spec_, &CpuDevice(), std::vector{policy_.Layout(0)});
     EXPECT_EQ(cache_->StartAt(kPages * 2), OkStatus());
-    pipeline_.emplace(RecallPipeline::Dependencies{.session = session_.get(),
+    channel_.emplace(session_.get(), 0);
+    pipeline_.emplace(RecallPipeline::Dependencies{.channel = &*channel_,
                                                    .cache = cache_.get(),
                                                    .policy = &policy_,
                                                    .device = &CpuDevice(),
@@ -145,6 +146,7 @@ class RecallPipelineTest : public ::testing::Test {
   RecallStats stats_;
   std::unique_ptr<Client> client_;
   std::unique_ptr<ClientSession> session_;
+  std::optional<SessionChannel> channel_;
   std::unique_ptr<BudgetCache> cache_;
   std::optional<RecallPipeline> pipeline_;
 };

@@ -28,7 +28,11 @@ StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(const Options& optio
   if (options.address.empty()) {
     return InvalidArgument("the address to listen on is empty: give host:port");
   }
-  auto self = std::unique_ptr<WorkerServer>(new WorkerServer(options, engine));
+  BatchLimits limits = options.batch;
+  limits.max_waiting = options.max_calls;
+  QUIRE_ASSIGN_OR_RETURN(auto batch, Batch::Create(engine, limits));
+  auto self = std::unique_ptr<WorkerServer>(
+      new WorkerServer(options, engine->options().retrieval, std::move(batch)));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -45,16 +49,22 @@ StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(const Options& optio
                        ": the port is taken or the address is not this machine's; choose another "
                        "one, or port 0 for any that is free");
   }
+  self->running_ = std::thread([batch = self->batch_.get()] { batch->Run(); });
   self->address_ =
       options.address.substr(0, options.address.rfind(':')) + ":" + std::to_string(self->port_);
   return self;
 }
 
-WorkerServer::WorkerServer(const Options& options, const Engine* engine)
-    : service_(engine, options.tokenizer, options.max_calls, options.tenant) {}
+WorkerServer::WorkerServer(const Options& options, const RetrievalOptions& retrieval,
+                           std::unique_ptr<Batch> batch)
+    : batch_(std::move(batch)),
+      service_(batch_.get(), retrieval, options.tokenizer, options.max_calls, options.tenant) {}
 
 WorkerServer::~WorkerServer() {
-  if (server_ != nullptr) Shutdown(Duration::zero());
+  if (server_ == nullptr) return;
+  Shutdown(Duration::zero());
+  batch_->Stop();
+  running_.join();
 }
 
 void WorkerServer::Shutdown(Duration grace) {

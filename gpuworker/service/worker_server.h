@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// WorkerServer: listens and answers quire.v1.Worker from an Engine, besides the standard health
-// service and server reflection. Thread-safety: Shutdown and the accessors may be called from any
+// WorkerServer: listens and answers quire.v1.Worker from an Engine, whose sequences it runs as one
+// batch on a thread of its own, besides the standard health service and server reflection.
+// Thread-safety: Shutdown and the accessors may be called from any
 // thread. Ownership: engine and tokenizer outlive it.
 #ifndef QUIRE_GPUWORKER_SERVICE_WORKER_SERVER_H_
 #define QUIRE_GPUWORKER_SERVICE_WORKER_SERVER_H_
@@ -9,9 +10,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "gpuworker/engine/batch.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/model/tokenizer.h"
 #include "gpuworker/service/worker_service.h"
@@ -26,7 +29,8 @@ class WorkerServer {
  public:
   struct Options {
     std::string address = "127.0.0.1:0";   ///< "host:port"; port 0 takes a free one.
-    uint32_t max_calls = 8;                ///< Calls that run at a time, 1 to 1024.
+    uint32_t max_calls = 8;                ///< Calls that are there at a time, 1 to 1024.
+    BatchLimits batch = {};                ///< As many calls as there are may wait.
     const Tokenizer* tokenizer = nullptr;  ///< Null: token ids only.
     std::string tenant = "default";        ///< Of the engine's client.
   };
@@ -45,10 +49,16 @@ class WorkerServer {
   /// all have ended. Idempotent.
   void Shutdown(Duration grace);
 
- private:
-  WorkerServer(const Options& options, const Engine* engine);
+  /// Of the batch (docs/metrics.md).
+  void VisitMetrics(MetricsVisitor& visit) const { batch_->VisitMetrics(visit); }
 
+ private:
+  WorkerServer(const Options& options, const RetrievalOptions& retrieval,
+               std::unique_ptr<Batch> batch);
+
+  const std::unique_ptr<Batch> batch_;
   WorkerService service_;
+  std::thread running_;  ///< Runs the batch.
   std::string address_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;

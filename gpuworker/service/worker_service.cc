@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/service/worker_service.h"
 
-#include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "common/base/retry_hint.h"
@@ -11,8 +11,8 @@
 namespace quire::worker {
 namespace {
 
-/// Tokens of the prompt between two looks at whether the client is still there.
-constexpr size_t kPromptPartTokens = 64;
+/// Between two looks at whether the client of a call that waits is still there.
+constexpr Duration kLookAfter = std::chrono::milliseconds(20);
 
 constexpr Duration kRetryWhenBusy = std::chrono::milliseconds(100);
 
@@ -20,14 +20,20 @@ Status Cancelled() {
   return MakeStatus(StatusCode::kCancelled, "the client cancelled, or its deadline has passed");
 }
 
-Status AppendPrompt(const grpc::ServerContext& context, std::span<const TokenId> prompt,
-                    Sequence* sequence) {
-  for (size_t at = 0; at < prompt.size(); at += kPromptPartTokens) {
-    if (context.IsCancelled()) return Cancelled();
-    const size_t count = std::min(kPromptPartTokens, prompt.size() - at);
-    QUIRE_RETURN_IF_ERROR(sequence->Append(prompt.subspan(at, count)));
-  }
-  return OkStatus();
+/// The message after the last token.
+v1::GenerateReply Totals(const BatchResult& result, size_t prompt_tokens,
+                         const std::string& policy) {
+  v1::GenerateReply last;
+  last.set_done(true);
+  last.set_num_prompt_tokens(prompt_tokens);
+  last.set_num_new_tokens(result.num_new_tokens);
+  last.set_bytes_moved(result.stats.moved.total());
+  last.set_bytes_digests(result.stats.moved.digests);
+  last.set_bytes_at_open(result.stats.moved.at_open);
+  last.set_bytes_full(result.stats.moved.full);
+  last.set_budget_ratio(result.stats.budget_ratio());
+  last.set_policy(policy);
+  return last;
 }
 
 }  // namespace
@@ -71,36 +77,32 @@ Status WorkerService::CheckTenant(const std::string& tenant) const {
                           "'; ask a worker of that tenant (quire worker --tenant NAME)");
 }
 
+Status WorkerService::Forward(const grpc::ServerContext& context, BatchStream& stream,
+                              grpc::ServerWriter<v1::GenerateReply>* writer) const {
+  for (;;) {
+    if (context.IsCancelled()) return Cancelled();
+    if (!stream.WaitFor(kLookAfter)) continue;
+    QUIRE_ASSIGN_OR_RETURN(const std::optional<TokenId> token, stream.Next());
+    if (!token) return OkStatus();
+    if (!writer->Write(TokenReply(*token))) return Cancelled();
+  }
+}
+
 Status WorkerService::Run(const grpc::ServerContext& context, const v1::GenerateRequest& request,
                           grpc::ServerWriter<v1::GenerateReply>* writer) const {
   QUIRE_RETURN_IF_ERROR(CheckTenant(request.tenant()));
-  QUIRE_ASSIGN_OR_RETURN(GenerateCall call,
-                         ParseGenerate(request, engine_->options().retrieval, tokenizer_));
-  SequenceOptions options;
-  options.retrieval = call.retrieval;
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Sequence> sequence,
-                         engine_->OpenSequence(call.document, options));
-  QUIRE_RETURN_IF_ERROR(sequence->CheckRoom(call.prompt.size()));
-  QUIRE_RETURN_IF_ERROR(AppendPrompt(context, call.prompt, sequence.get()));
-  bool connected = true;
-  call.params.on_token = [&](TokenId token) {
-    connected = !context.IsCancelled() && writer->Write(TokenReply(token));
-    return connected;
-  };
-  QUIRE_ASSIGN_OR_RETURN(const Generation generation, sequence->Generate(call.params));
-  if (!connected) return Cancelled();
-  v1::GenerateReply last;
-  last.set_done(true);
-  last.set_num_prompt_tokens(call.prompt.size());
-  last.set_num_new_tokens(generation.tokens.size());
-  const SequenceStats stats = sequence->stats();
-  last.set_bytes_moved(stats.moved.total());
-  last.set_bytes_digests(stats.moved.digests);
-  last.set_bytes_at_open(stats.moved.at_open);
-  last.set_bytes_full(stats.moved.full);
-  last.set_budget_ratio(stats.budget_ratio());
-  last.set_policy(call.retrieval.policy);
-  return writer->Write(last) ? OkStatus() : Cancelled();
+  QUIRE_ASSIGN_OR_RETURN(GenerateCall call, ParseGenerate(request, retrieval_, tokenizer_));
+  const size_t prompt_tokens = call.prompt.size();
+  const std::string policy = call.retrieval.policy;
+  QUIRE_ASSIGN_OR_RETURN(const auto stream, batch_->Submit({.document = std::move(call.document),
+                                                            .prompt = std::move(call.prompt),
+                                                            .retrieval = std::move(call.retrieval),
+                                                            .params = std::move(call.params)}));
+  if (const Status status = Forward(context, *stream, writer); !status.ok()) {
+    stream->Cancel();
+    return status;
+  }
+  return writer->Write(Totals(stream->result(), prompt_tokens, policy)) ? OkStatus() : Cancelled();
 }
 
 }  // namespace quire::worker

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// WorkerService: quire.v1.Worker over an Engine. Each call opens a sequence of its own, so calls do
-// not see each other. At most `max_calls` run at a time; further ones get RESOURCE_EXHAUSTED. A
-// call whose client is gone, or whose deadline has passed, ends within one step. All calls read the
-// store as the tenant of the engine's client.
+// WorkerService: quire.v1.Worker over a Batch. Each call is a sequence of its own, so calls do not
+// see each other, but they run together. At most `max_calls` are there at a time; further ones get
+// RESOURCE_EXHAUSTED. A call whose client is gone, or whose deadline has passed, ends within one
+// step. All calls read the store as the tenant of the engine's client.
 //
-// Thread-safety: safe for concurrent use. Ownership: engine and tokenizer outlive it.
+// Thread-safety: safe for concurrent use. Ownership: batch and tokenizer outlive it.
 #ifndef QUIRE_GPUWORKER_SERVICE_WORKER_SERVICE_H_
 #define QUIRE_GPUWORKER_SERVICE_WORKER_SERVICE_H_
 
@@ -15,8 +15,9 @@
 
 #include "common/base/mutex.h"
 #include "common/base/status.h"
-#include "gpuworker/engine/engine.h"
+#include "gpuworker/engine/batch.h"
 #include "gpuworker/model/tokenizer.h"
+#include "gpuworker/retrieval/options.h"
 #include "gpuworker/service/generate_call.h"
 #include "quire/v1/worker.grpc.pb.h"
 
@@ -24,11 +25,16 @@ namespace quire::worker {
 
 class WorkerService final : public v1::Worker::Service {
  public:
-  /// `tokenizer` may be null: then calls send token ids and get no text. `tenant` is the one of the
-  /// engine's client; calls that name another one get PERMISSION_DENIED.
-  WorkerService(const Engine* engine, const Tokenizer* tokenizer, uint32_t max_calls,
-                std::string tenant)
-      : engine_(engine), tokenizer_(tokenizer), max_calls_(max_calls), tenant_(std::move(tenant)) {}
+  /// `tokenizer` may be null: then calls send token ids and get no text. `retrieval` is what calls
+  /// leave to the worker. `tenant` is the one of the engine's client; calls that name another one
+  /// get PERMISSION_DENIED.
+  WorkerService(Batch* batch, RetrievalOptions retrieval, const Tokenizer* tokenizer,
+                uint32_t max_calls, std::string tenant)
+      : batch_(batch),
+        retrieval_(std::move(retrieval)),
+        tokenizer_(tokenizer),
+        max_calls_(max_calls),
+        tenant_(std::move(tenant)) {}
 
   grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request,
                         grpc::ServerWriter<v1::GenerateReply>* writer) override;
@@ -39,10 +45,14 @@ class WorkerService final : public v1::Worker::Service {
   Status CheckTenant(const std::string& tenant) const;
   Status Run(const grpc::ServerContext& context, const v1::GenerateRequest& request,
              grpc::ServerWriter<v1::GenerateReply>* writer) const;
+  /// Writes the tokens of `stream` as they come, until its end.
+  Status Forward(const grpc::ServerContext& context, BatchStream& stream,
+                 grpc::ServerWriter<v1::GenerateReply>* writer) const;
   /// One token's message.
   v1::GenerateReply TokenReply(TokenId token) const;
 
-  const Engine* const engine_;
+  Batch* const batch_;
+  const RetrievalOptions retrieval_;
   const Tokenizer* const tokenizer_;
   const uint32_t max_calls_;
   const std::string tenant_;

@@ -54,15 +54,41 @@ Status FakeStore::OpenSession(const v1::OpenSessionRequest& request, v1::OpenSes
   return OkStatus();
 }
 
+Status FakeStore::AddSequence(const v1::AddSequenceRequest& request, v1::AddSequenceReply* reply) {
+  QUIRE_ASSIGN_OR_RETURN(SessionState * session, FindSession(request.session_id()));
+  uint32_t number = 0;
+  while (number < session->sequences.size() && session->sequences[number].present) ++number;
+  SequenceState added;
+  QUIRE_RETURN_IF_ERROR(
+      OpenSequence(request.sequence(), session->slots, &added, reply->mutable_opened()));
+  if (number == session->sequences.size()) session->sequences.emplace_back();
+  session->sequences[number] = std::move(added);
+  reply->set_sequence(number);
+  return OkStatus();
+}
+
+Status FakeStore::RemoveSequence(const v1::RemoveSequenceRequest& request) {
+  QUIRE_ASSIGN_OR_RETURN(SessionState * session, FindSession(request.session_id()));
+  session->sequences.at(request.sequence()).present = false;
+  return OkStatus();
+}
+
 StatusOr<FakeStore::SessionState*> FakeStore::FindSession(uint64_t id) {
   const auto it = sessions_.find(id);
   if (it == sessions_.end()) return NotFound("no such session");
-  for (const SequenceState& sequence : it->second.sequences) {
-    if (sequence.context != 0 && !contexts_.contains(sequence.context)) {
-      return NotFound("the session's context is gone");
-    }
-  }
   return &it->second;
+}
+
+StatusOr<FakeStore::SequenceState*> FakeStore::FindSequence(SessionState* session,
+                                                            uint32_t number) {
+  if (number >= session->sequences.size() || !session->sequences[number].present) {
+    return NotFound("the session has no sequence ", number);
+  }
+  SequenceState& sequence = session->sequences[number];
+  if (sequence.context != 0 && !contexts_.contains(sequence.context)) {
+    return NotFound("the sequence's context is gone");
+  }
+  return &sequence;
 }
 
 const FakeStore::Pages& FakeStore::PagesOf(const SequenceState& sequence) const {
@@ -76,7 +102,8 @@ Status FakeStore::Recall(const v1::RecallRequest& request, v1::RecallReply* repl
   reply->set_exchange(request.exchange());
   reply->set_epoch(request.epoch());
   for (const v1::LayerWant& want : request.wants()) {
-    SequenceState& sequence = session->sequences.at(want.sequence());
+    QUIRE_ASSIGN_OR_RETURN(SequenceState * found, FindSequence(session, want.sequence()));
+    SequenceState& sequence = *found;
     for (int i = 0; i < want.applied_size(); ++i) {
       const uint32_t layer = want.first_layer() + static_cast<uint32_t>(i);
       LaneState& lane = sequence.lanes.at(layer);
@@ -157,7 +184,8 @@ Status FakeStore::Resync(const v1::ResyncRequest& request) {
 
 Status FakeStore::Digests(const v1::DigestsRequest& request, std::string* payload) {
   QUIRE_ASSIGN_OR_RETURN(SessionState * session, FindSession(request.session_id()));
-  const Pages& pages = PagesOf(session->sequences.at(request.sequence()));
+  QUIRE_ASSIGN_OR_RETURN(const SequenceState* sequence, FindSequence(session, request.sequence()));
+  const Pages& pages = PagesOf(*sequence);
   const KvSpec& spec = pages.spec;
   for (uint32_t layer : request.layers()) {
     for (uint32_t page = request.first_page(); page < request.end_page(); ++page) {

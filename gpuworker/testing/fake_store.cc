@@ -91,6 +91,12 @@ Status FakeStore::Dispatch(std::string_view method, const std::string& control,
   if (method == "Session/Open")
     return Answer<v1::OpenSessionRequest, v1::OpenSessionReply>(
         control, reply, [&](auto& in, auto* out, auto*) { return OpenSession(in, out); });
+  if (method == "Session/AddSequence")
+    return Answer<v1::AddSequenceRequest, v1::AddSequenceReply>(
+        control, reply, [&](auto& in, auto* out, auto*) { return AddSequence(in, out); });
+  if (method == "Session/RemoveSequence")
+    return Answer<v1::RemoveSequenceRequest, v1::RemoveSequenceReply>(
+        control, reply, [&](auto& in, auto*, auto*) { return RemoveSequence(in); });
   if (method == "Session/Recall")
     return Answer<v1::RecallRequest, v1::RecallReply>(
         control, reply, [&](auto& in, auto* out, auto* bytes) { return Recall(in, out, bytes); });

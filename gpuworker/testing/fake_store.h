@@ -84,6 +84,7 @@ class FakeStore final : public CallHandler {
     Map pending;
   };
   struct SequenceState {
+    bool present = true;
     uint64_t context = 0;  ///< An open context, or 0.
     Pages sealed;          ///< Without an open context.
     std::vector<LaneState> lanes;
@@ -109,6 +110,8 @@ class FakeStore final : public CallHandler {
   Status OpenSequence(const v1::SequenceSpec& spec, uint32_t slots, SequenceState* sequence,
                       v1::OpenedSequence* opened);
   Status OpenSession(const v1::OpenSessionRequest& request, v1::OpenSessionReply* reply);
+  Status AddSequence(const v1::AddSequenceRequest& request, v1::AddSequenceReply* reply);
+  Status RemoveSequence(const v1::RemoveSequenceRequest& request);
   Status Recall(const v1::RecallRequest& request, v1::RecallReply* reply, std::string* payload);
   /// Places what `want`, a unit list, lacks in the slots of `map`.
   Status RecallLane(const Pages& pages, uint32_t num_slots, const std::string& want, Map* map,
@@ -118,6 +121,8 @@ class FakeStore final : public CallHandler {
 
   StatusOr<const Pages*> Find(const v1::ContextRef& ref) const;
   StatusOr<SessionState*> FindSession(uint64_t id);
+  /// NOT_FOUND when there is no such sequence, or its context is gone.
+  StatusOr<SequenceState*> FindSequence(SessionState* session, uint32_t number);
   const Pages& PagesOf(const SequenceState& sequence) const;
 
   uint64_t next_id_ = 1;

@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gpuworker/service/worker_server.h"
@@ -81,6 +82,41 @@ TEST_F(WorkerServiceTest, StreamsTheEnginesTokensAndThenTheTotals) {
   EXPECT_EQ(replies.back().bytes_full(), stats.moved.full);
   EXPECT_EQ(replies.back().budget_ratio(), stats.budget_ratio());
   EXPECT_EQ(replies.back().policy(), "quest");
+}
+
+TEST_F(WorkerServiceTest, CallsThatRunTogetherGetTheTokensThatEachGetsAlone) {
+  constexpr size_t kCalls = 4;
+  const char* const policies[kCalls] = {"quest", "freekv", "quest", "streaming"};
+  std::vector<v1::GenerateReply> replies[kCalls];
+  grpc::Status status[kCalls];
+  std::vector<std::thread> callers;
+  for (size_t i = 0; i < kCalls; ++i) {
+    callers.emplace_back([&, i] {
+      v1::GenerateRequest request = Request(static_cast<uint32_t>(20 + 5 * i));
+      request.set_policy(policies[i]);
+      request.mutable_token_ids()->add_ids(static_cast<int>(10 + i));
+      status[i] = Run(request, &replies[i]);
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  for (size_t i = 0; i < kCalls; ++i) {
+    SCOPED_TRACE(i);
+    ASSERT_TRUE(status[i].ok()) << status[i].error_message();
+    worker::SequenceOptions options;
+    options.retrieval = fixture_.engine().options().retrieval;
+    options.retrieval->policy = policies[i];
+    const auto sequence = fixture_.Open(options);
+    std::vector<TokenId> prompt = kPrompt;
+    prompt.push_back(static_cast<TokenId>(10 + i));
+    ASSERT_EQ(sequence->Append(prompt), OkStatus());
+    const auto expected = sequence->Generate({.max_new_tokens = static_cast<uint32_t>(20 + 5 * i)});
+    std::vector<TokenId> tokens;
+    for (const v1::GenerateReply& reply : replies[i]) {
+      if (!reply.done()) tokens.push_back(reply.token_id());
+    }
+    EXPECT_EQ(tokens, expected->tokens);
+  }
+  EXPECT_EQ(MetricValuesOf(*server_).at("batch_finished"), kCalls);
 }
 
 TEST_F(WorkerServiceTest, BadRequestsNameTheFault) {
@@ -159,6 +195,9 @@ TEST(WorkerServerTest, AnAddressThatCannotBeListenedOnIsNamed) {
   EXPECT_THAT(std::string(second.status().message()), HasSubstr((*first)->address()));
   EXPECT_EQ(worker::WorkerServer::Start({.max_calls = 0}, &fixture.engine()).status().code(),
             StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      worker::WorkerServer::Start({.batch = {.max_running = 0}}, &fixture.engine()).status().code(),
+      StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BatchStep: attention of one step of a batch, each sequence over its own cache. Layers that hold
+// everything attend to all tokens of a sequence at once. The others go token by token: of every
+// sequence that has one more token, all ask for their pages before any waits for its own, so that
+// what they miss comes with one message; then they attend one after the other, and what they ask
+// for ahead leaves as one message too.
+//
+// A sequence that fails takes no further part in the step, and the others do not notice.
+//
+// Thread-safety: none. Ownership: backends and sessions outlive it.
+#ifndef QUIRE_GPUWORKER_ENGINE_BATCH_ATTENTION_H_
+#define QUIRE_GPUWORKER_ENGINE_BATCH_ATTENTION_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/base/status.h"
+#include "gpuworker/engine/cache_backend.h"
+#include "gpuworker/engine/shared_sessions.h"
+#include "gpuworker/model/decoder.h"
+
+namespace quire::worker {
+
+class BatchStep final : public BatchAttention {
+ public:
+  /// Of the sequences of one Decoder::ForwardBatch, in its order.
+  BatchStep(std::vector<CacheBackend*> backends, SharedSessions* sessions)
+      : backends_(std::move(backends)), sessions_(sessions), status_(backends_.size()) {}
+
+  /// Always OK; status() has what became of each sequence.
+  Status Attend(std::span<const LayerStep> steps) override;
+
+  const Status& status(size_t sequence) const { return status_[sequence]; }
+
+ private:
+  /// Token `token` of every sequence of `steps` that has one and is not dense.
+  void AttendRound(std::span<const LayerStep> steps, uint32_t token);
+  /// Calls `what(sequence)` for those that have not failed and takes a failure down.
+  template <typename What>
+  void ForEach(What what);
+  bool HasToken(const LayerStep& step, size_t sequence, uint32_t token) const {
+    return token < step.num_tokens && !backends_[sequence]->IsDense(step.layer);
+  }
+
+  const std::vector<CacheBackend*> backends_;
+  SharedSessions* const sessions_;
+  std::vector<Status> status_;  ///< By sequence.
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_ENGINE_BATCH_ATTENTION_H_

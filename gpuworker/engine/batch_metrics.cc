@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/engine/batch_metrics.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace quire::worker {
+namespace {
+
+constexpr std::array<const char*, BatchMetrics::kSizes> kSizeNames = {"1", "2-3", "4-7", "8-15",
+                                                                      "16-"};
+
+}  // namespace
+
+void BatchMetrics::CountStep(size_t sequences, uint64_t step_tokens) {
+  const auto size = static_cast<size_t>(std::bit_width(std::max<size_t>(sequences, 1))) - 1;
+  steps[std::min(size, kSizes - 1)].Add();
+  tokens.Add(step_tokens);
+}
+
+void BatchMetrics::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Counter("batch_submitted", "Sequences taken in.", submitted.Get());
+  visit.Counter("batch_refused", "Sequences refused because enough were waiting.", refused.Get());
+  visit.Counter("batch_finished", "Sequences that generated what they were asked for.",
+                finished.Get());
+  visit.Counter("batch_failed", "Sequences that ended with an error.", failed.Get());
+  visit.Counter("batch_cancelled", "Sequences that were cancelled.", cancelled.Get());
+  visit.Counter("batch_preempted", "Times that a sequence gave its slots back before its end.",
+                preempted.Get());
+  visit.Counter("batch_restarted", "Times that a sequence was opened anew after a loss.",
+                restarted.Get());
+  visit.Counter("batch_tokens", "Tokens run through the model.", tokens.Get());
+  visit.Counter("batch_recall_messages", "Requests for pages sent to the store.",
+                recall_messages.Get());
+  visit.Counter("batch_recall_lanes", "Layers of sequences that those requests asked for.",
+                recall_lanes.Get());
+  for (size_t i = 0; i < kSizes; ++i) {
+    visit.Counter("batch_steps", "Forward passes, by how many sequences they ran.", steps[i].Get(),
+                  {{"sequences", kSizeNames[i]}});
+  }
+}
+
+}  // namespace quire::worker

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BatchMetrics: what a batch counts. Thread-safety: safe for concurrent use.
+#ifndef QUIRE_GPUWORKER_ENGINE_BATCH_METRICS_H_
+#define QUIRE_GPUWORKER_ENGINE_BATCH_METRICS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "common/base/counters.h"
+#include "common/base/metrics.h"
+
+namespace quire::worker {
+
+struct BatchMetrics {
+  Counter submitted;
+  Counter refused;
+  Counter finished;
+  Counter failed;
+  Counter cancelled;
+  Counter preempted;
+  Counter restarted;
+  Counter tokens;
+  Counter recall_messages;
+  Counter recall_lanes;
+  static constexpr size_t kSizes = 5;
+  std::array<Counter, kSizes> steps;  ///< By the sequences of a step: 1, 2-3, 4-7, 8-15, more.
+
+  /// A step over `sequences` sequences and `tokens` tokens.
+  void CountStep(size_t sequences, uint64_t step_tokens);
+  void VisitMetrics(MetricsVisitor& visit) const;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_ENGINE_BATCH_METRICS_H_

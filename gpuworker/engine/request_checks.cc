@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/engine/request_checks.h"
+
+#include <utility>
+
+#include "gpuworker/retrieval/streaming.h"
+
+namespace quire::worker {
+namespace {
+
+Status CheckSelectable(const RetrievalPolicy& policy, const RetrievalOptions& retrieval,
+                       const KvSpec& spec) {
+  if (policy.name() == StreamingPolicy::kName) return OkStatus();
+  for (const CacheLayout& layout : LayoutsOf(policy, spec.num_layers)) {
+    if (layout.everything || layout.selectable_pages > 0) continue;
+    return InvalidArgument(
+        "budget_tokens is ", retrieval.budget_tokens, ", which sinks and window take up; policy '",
+        policy.name(), "' selects pages and needs one more, ",
+        uint64_t{retrieval.sink_tokens} + retrieval.window_tokens + spec.page_tokens,
+        " tokens or more; raise the budget, or use policy '", StreamingPolicy::kName, "'");
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Status CheckVocabulary(const ModelConfig& model, std::span<const TokenId> tokens) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] >= 0 && static_cast<uint32_t>(tokens[i]) < model.vocab_size) continue;
+    return InvalidArgument("token ", i, " has id ", tokens[i], "; the model knows 0 to ",
+                           model.vocab_size - 1);
+  }
+  return OkStatus();
+}
+
+Status CheckRoom(const ModelConfig& model, uint64_t num_tokens, size_t tokens) {
+  if (num_tokens + tokens <= model.max_positions) return OkStatus();
+  return InvalidArgument("a prompt of ", tokens, " tokens after ", num_tokens, " makes ",
+                         num_tokens + tokens, ", more than the model's context of ",
+                         model.max_positions, "; shorten it or open a new sequence");
+}
+
+StatusOr<Document> FindDocument(const EngineParts& parts, const DocumentName& name) {
+  QUIRE_ASSIGN_OR_RETURN(Document found, parts.client->GetDocument(name));
+  const uint64_t context = parts.decoder->config().max_positions;
+  if (found.num_tokens <= context) return found;
+  return InvalidArgument("document '", name.name, "' has ", found.num_tokens,
+                         " tokens, more than the model's context of ", context,
+                         "; store a shorter text under that name, or use the model that read it");
+}
+
+StatusOr<std::unique_ptr<RetrievalPolicy>> MakeSequencePolicy(const EngineParts& parts,
+                                                              const RetrievalOptions& retrieval) {
+  QUIRE_ASSIGN_OR_RETURN(auto policy,
+                         MakePolicy({.spec = *parts.spec,
+                                     .device = parts.device,
+                                     .max_context_tokens = parts.decoder->config().max_positions,
+                                     .options = retrieval}));
+  QUIRE_RETURN_IF_ERROR(CheckSelectable(*policy, retrieval, *parts.spec));
+  return policy;
+}
+
+std::vector<CacheLayout> LayoutsOf(const RetrievalPolicy& policy, uint32_t num_layers) {
+  std::vector<CacheLayout> layouts;
+  for (uint32_t layer = 0; layer < num_layers; ++layer) layouts.push_back(policy.Layout(layer));
+  return layouts;
+}
+
+}  // namespace quire::worker

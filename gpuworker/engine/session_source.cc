@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/engine/session_source.h"
+
+#include <utility>
+
+namespace quire::worker {
+namespace {
+
+class OwnSeat final : public SessionSeat {
+ public:
+  explicit OwnSeat(std::unique_ptr<ClientSession> session)
+      : session_(std::move(session)), channel_(session_.get(), 0) {}
+  ClientSession& session() override { return *session_; }
+  uint32_t sequence() const override { return 0; }
+  RecallChannel& channel() override { return channel_; }
+  void Lose() override {}  // Closing a session waits for a moment at most.
+
+ private:
+  const std::unique_ptr<ClientSession> session_;
+  SessionChannel channel_;
+};
+
+}  // namespace
+
+Client::SessionOptions SessionOptionsOf(const KvSpec& spec, const SessionShape& shape) {
+  Client::SessionOptions options{
+      .spec = spec, .slots_per_head = shape.slots_per_head, .managed_layers = shape.layers};
+  if (shape.held_digests) options.hold_digests.emplace().kind = *shape.held_digests;
+  return options;
+}
+
+StatusOr<std::unique_ptr<SessionSeat>> OwnSessions::Seat(const ContextRef& context,
+                                                         const SessionShape& shape) {
+  QUIRE_ASSIGN_OR_RETURN(auto session,
+                         client_->OpenSession(context, SessionOptionsOf(*spec_, shape)));
+  return std::unique_ptr<SessionSeat>(new OwnSeat(std::move(session)));
+}
+
+}  // namespace quire::worker

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SessionSource: where a sequence gets the lanes that its recalls go through. OwnSessions opens a
+// session for each sequence; SharedSessions (shared_sessions.h) seats the sequences of a batch in
+// as few as can be.
+//
+// Thread-safety: none; sessions, seats and what recalls through them belong to one thread.
+#ifndef QUIRE_GPUWORKER_ENGINE_SESSION_SOURCE_H_
+#define QUIRE_GPUWORKER_ENGINE_SESSION_SOURCE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "client/client.h"
+#include "client/session.h"
+#include "common/base/status.h"
+#include "common/page/kv_spec.h"
+#include "gpuworker/recall/recall_channel.h"
+#include "kernels/api/digest.h"
+
+namespace quire::worker {
+
+/// What lanes look like. Sequences share a session only when theirs are alike: a session's lanes
+/// all have the same slots.
+struct SessionShape {
+  uint32_t slots_per_head = 0;
+  std::vector<uint32_t> layers = {};                     ///< Managed ones.
+  std::optional<kernels::DigestKind> held_digests = {};  ///< For queries that travel.
+  friend bool operator==(const SessionShape&, const SessionShape&) = default;
+};
+
+/// One sequence's place in a session; the destructor leaves it. Nothing of the sequence is under
+/// way then.
+class SessionSeat {
+ public:
+  virtual ~SessionSeat() = default;
+  virtual ClientSession& session() = 0;
+  virtual uint32_t sequence() const = 0;  ///< Its number in the session.
+  virtual RecallChannel& channel() = 0;
+  /// The server has lost it, or cannot be reached: leaving asks nothing of the server.
+  virtual void Lose() = 0;
+};
+
+class SessionSource {
+ public:
+  virtual ~SessionSource() = default;
+  /// A seat for a sequence that reads `context`. Errors as Client::OpenSession.
+  virtual StatusOr<std::unique_ptr<SessionSeat>> Seat(const ContextRef& context,
+                                                      const SessionShape& shape) = 0;
+};
+
+/// The options that a session of `shape` is opened with.
+Client::SessionOptions SessionOptionsOf(const KvSpec& spec, const SessionShape& shape);
+
+/// A session for each sequence.
+class OwnSessions final : public SessionSource {
+ public:
+  /// Both outlive the source and its seats.
+  OwnSessions(Client* client, const KvSpec* spec) : client_(client), spec_(spec) {}
+  StatusOr<std::unique_ptr<SessionSeat>> Seat(const ContextRef& context,
+                                              const SessionShape& shape) override;
+
+ private:
+  Client* const client_;
+  const KvSpec* const spec_;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_ENGINE_SESSION_SOURCE_H_

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SharedSessions: seats the sequences of a batch in sessions that they share, so that one message
+// recalls for all of them (recall_group.h). Sequences that divide their budget alike share one; a
+// session ends with the last of its sequences.
+//
+// A session that has lost a sequence, or could not let one leave, takes in nobody any more: a
+// sequence that is opened anew gets a new one, and never one that the server has forgotten.
+//
+// Thread-safety: none. Ownership: what it is given outlives it; it outlives its seats.
+#ifndef QUIRE_GPUWORKER_ENGINE_SHARED_SESSIONS_H_
+#define QUIRE_GPUWORKER_ENGINE_SHARED_SESSIONS_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "gpuworker/engine/session_source.h"
+#include "gpuworker/recall/recall_group.h"
+
+namespace quire::worker {
+
+class SharedSessions final : public SessionSource {
+ public:
+  SharedSessions(Client* client, const KvSpec* spec);
+  ~SharedSessions() override;
+  SharedSessions(const SharedSessions&) = delete;
+  SharedSessions& operator=(const SharedSessions&) = delete;
+
+  StatusOr<std::unique_ptr<SessionSeat>> Seat(const ContextRef& context,
+                                              const SessionShape& shape) override;
+  /// Sends what the sequences have asked for: a message for each session and priority.
+  void Send();
+
+  size_t num_sessions() const { return sessions_.size(); }
+  /// Recall messages sent so far, and the lanes that they asked for.
+  uint64_t messages() const;
+  uint64_t lanes() const;
+
+ private:
+  struct Shared;
+  class SharedSeat;
+  /// One of `shape` that takes in more; null when there is none.
+  Shared* Find(const SessionShape& shape);
+  StatusOr<std::unique_ptr<SessionSeat>> Join(Shared* shared, const ContextRef& context);
+  StatusOr<std::unique_ptr<SessionSeat>> Open(const ContextRef& context, const SessionShape& shape);
+  void Leave(Shared* shared, uint32_t sequence);
+
+  Client* const client_;
+  const KvSpec* const spec_;
+  std::vector<std::unique_ptr<Shared>> sessions_;
+  uint64_t past_messages_ = 0;  ///< Of sessions that have ended.
+  uint64_t past_lanes_ = 0;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_ENGINE_SHARED_SESSIONS_H_

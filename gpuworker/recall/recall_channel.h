@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RecallChannel: how one sequence's recalls reach its session. A sequence that has a session of its
+// own sends each at once (SessionChannel); those of a batch share messages (recall_group.h).
+//
+// Thread-safety: none; channels and recalls of a session belong to its thread. Ownership: the
+// channel outlives its recalls.
+#ifndef QUIRE_GPUWORKER_RECALL_RECALL_CHANNEL_H_
+#define QUIRE_GPUWORKER_RECALL_RECALL_CHANNEL_H_
+
+#include <memory>
+#include <optional>
+
+#include "client/recall.h"
+#include "client/session.h"
+#include "common/base/clock.h"
+#include "common/base/status.h"
+
+namespace quire::worker {
+
+/// A recall of one lane under way, as PendingRecall is one of several. The destructor gives it up.
+class LaneRecall {
+ public:
+  virtual ~LaneRecall() = default;
+  /// When it is over, whatever has come (the client's clock).
+  virtual TimePoint deadline() const = 0;
+  /// Waits for the lane's part; nullopt after it. Errors as PendingRecall::Next.
+  virtual StatusOr<std::optional<RecallPart>> Next(TimePoint deadline) = 0;
+  StatusOr<std::optional<RecallPart>> Next() { return Next(deadline()); }
+};
+
+class RecallChannel {
+ public:
+  virtual ~RecallChannel() = default;
+  /// Asks for `want`, which is of one layer; which sequence it is, the channel fills in. It leaves
+  /// when the channel sees fit, at the latest when its part is waited for.
+  virtual StatusOr<std::unique_ptr<LaneRecall>> Start(LayerWant want,
+                                                      const RecallOptions& options) = 0;
+  /// ClientSession::Applied.
+  virtual void Applied(const RecallPart& part) = 0;
+};
+
+/// A message for each want.
+class SessionChannel final : public RecallChannel {
+ public:
+  /// Of `sequence` of `session`, which outlives this.
+  SessionChannel(ClientSession* session, uint32_t sequence)
+      : session_(session), sequence_(sequence) {}
+
+  StatusOr<std::unique_ptr<LaneRecall>> Start(LayerWant want,
+                                              const RecallOptions& options) override;
+  void Applied(const RecallPart& part) override { session_->Applied(part); }
+
+ private:
+  ClientSession* const session_;
+  const uint32_t sequence_;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_RECALL_RECALL_CHANNEL_H_

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/recall/recall_group.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace quire::worker {
+namespace {
+
+/// Bytes [from, from + count) of `payload`.
+Payload SubPayload(const Payload& payload, size_t from, size_t count) {
+  Payload result;
+  for (const Slice& slice : payload.slices()) {
+    const size_t size = slice.bytes.size();
+    if (from >= size) {
+      from -= size;
+      continue;
+    }
+    const size_t take = std::min(count, size - from);
+    result.Append(Slice{slice.bytes.subspan(from, take), slice.owner});
+    count -= take;
+    from = 0;
+    if (count == 0) break;
+  }
+  return result;
+}
+
+/// One lane of `part`, as a part of its own.
+RecallPart LanePart(const RecallPart& part, const RecalledLane& lane) {
+  const size_t first = lane.first_placement;
+  const size_t count = lane.end_placement - first;
+  const size_t total = part.placements.size();
+  RecallPart own;
+  own.lanes.push_back(lane);
+  own.lanes.back().first_placement = 0;
+  own.lanes.back().end_placement = count;
+  const auto placements = part.PlacementsOf(lane);
+  own.placements.assign(placements.begin(), placements.end());
+  const auto checksums = std::span(part.checksums).subspan(first, count);
+  own.checksums.assign(checksums.begin(), checksums.end());
+  if (count == 0) return own;
+  const size_t unit = part.payload.size_bytes() / total;
+  own.payload = SubPayload(part.payload, first * unit, count * unit);
+  own.landed_bytes = part.landed_bytes / total * count;
+  return own;
+}
+
+bool SameMessage(const RecallOptions& a, const RecallOptions& b) {
+  return a.priority == b.priority && a.timeout == b.timeout && a.partial == b.partial &&
+         a.landing == b.landing && a.query_dtype == b.query_dtype && a.verify == b.verify;
+}
+
+}  // namespace
+
+/// What one sequence asked for.
+struct RecallGroup::Ticket {
+  enum class State : uint8_t { kQueued, kSent, kCame, kTaken, kFailed, kGivenUp };
+  LayerWant want;
+  RecallOptions options;
+  State state = State::kQueued;
+  std::shared_ptr<Message> message = nullptr;  ///< While sent.
+  RecallPart part = {};                        ///< When it came.
+  Status failure = {};
+};
+
+struct RecallGroup::Message {
+  std::unique_ptr<PendingRecall> recall;  ///< Null when it is over.
+  Tickets tickets;
+
+  Tickets missing() const {
+    Tickets missing;
+    for (const auto& ticket : tickets) {
+      if (ticket->state == Ticket::State::kSent) missing.push_back(ticket);
+    }
+    return missing;
+  }
+  /// Nothing of it will arrive any more.
+  void End() {
+    recall.reset();
+    for (const auto& ticket : tickets) ticket->message.reset();
+    tickets.clear();
+  }
+};
+
+class RecallGroup::GroupRecall final : public LaneRecall {
+ public:
+  GroupRecall(RecallGroup* group, std::shared_ptr<Ticket> ticket)
+      : group_(group), ticket_(std::move(ticket)) {}
+  ~GroupRecall() override { group_->GiveUp(*ticket_); }
+
+  TimePoint deadline() const override {
+    if (ticket_->state == Ticket::State::kQueued) group_->Send();
+    return ticket_->message == nullptr ? TimePoint::max() : ticket_->message->recall->deadline();
+  }
+  StatusOr<std::optional<RecallPart>> Next(TimePoint deadline) override {
+    for (;;) {
+      switch (ticket_->state) {
+        case Ticket::State::kQueued:
+          group_->Send();
+          break;
+        case Ticket::State::kSent:
+          QUIRE_RETURN_IF_ERROR(group_->Receive(ticket_->message, deadline));
+          break;
+        case Ticket::State::kCame:
+          ticket_->state = Ticket::State::kTaken;
+          return std::optional<RecallPart>(std::move(ticket_->part));
+        case Ticket::State::kTaken:
+          return std::nullopt;
+        case Ticket::State::kFailed:
+        case Ticket::State::kGivenUp:
+          return ticket_->failure;
+      }
+    }
+  }
+
+ private:
+  RecallGroup* const group_;
+  const std::shared_ptr<Ticket> ticket_;
+};
+
+class RecallGroup::GroupChannel final : public RecallChannel {
+ public:
+  GroupChannel(RecallGroup* group, uint32_t sequence) : group_(group), sequence_(sequence) {}
+
+  StatusOr<std::unique_ptr<LaneRecall>> Start(LayerWant want,
+                                              const RecallOptions& options) override {
+    want.sequence = sequence_;
+    return std::unique_ptr<LaneRecall>(
+        new GroupRecall(group_, group_->Enqueue(std::move(want), options)));
+  }
+  void Applied(const RecallPart& part) override { group_->session_->Applied(part); }
+
+ private:
+  RecallGroup* const group_;
+  const uint32_t sequence_;
+};
+
+std::unique_ptr<RecallChannel> RecallGroup::Channel(uint32_t sequence) {
+  return std::make_unique<GroupChannel>(this, sequence);
+}
+
+std::shared_ptr<RecallGroup::Ticket> RecallGroup::Enqueue(LayerWant want,
+                                                          const RecallOptions& options) {
+  auto ticket = std::make_shared<Ticket>(Ticket{.want = std::move(want), .options = options});
+  queue_.push_back(ticket);
+  return ticket;
+}
+
+void RecallGroup::Send() {
+  Tickets waiting = std::exchange(queue_, {});
+  while (!waiting.empty()) {
+    const RecallOptions& options = waiting.front()->options;
+    const auto rest = std::stable_partition(
+        waiting.begin(), waiting.end(),
+        [&](const auto& ticket) { return SameMessage(ticket->options, options); });
+    SendTogether(Tickets(waiting.begin(), rest));
+    waiting.erase(waiting.begin(), rest);
+  }
+}
+
+void RecallGroup::SendTogether(const Tickets& tickets) {
+  std::vector<LayerWant> wants;
+  for (const auto& ticket : tickets) wants.push_back(ticket->want);
+  auto recall = session_->Start(std::move(wants), tickets.front()->options);
+  ++messages_;
+  lanes_ += tickets.size();
+  auto message = std::make_shared<Message>();
+  message->tickets = tickets;
+  for (const auto& ticket : tickets) {
+    ticket->state = Ticket::State::kSent;
+    ticket->message = message;
+  }
+  if (!recall.ok()) return OnFailure(message, recall.status());
+  message->recall = *std::move(recall);
+}
+
+Status RecallGroup::Receive(std::shared_ptr<Message> message, TimePoint deadline) {
+  auto part = message->recall->Next(deadline);
+  if (part.ok() && part->has_value()) {
+    HandOut(*message, **std::move(part));
+    if (message->missing().empty()) message->End();
+    return OkStatus();
+  }
+  const bool goes_on =
+      absl::IsDeadlineExceeded(part.status()) && deadline < message->recall->deadline();
+  if (goes_on) return part.status();
+  OnFailure(message,
+            part.ok() ? Internal("a shared recall ended without all of its lanes") : part.status());
+  return OkStatus();
+}
+
+void RecallGroup::HandOut(const Message& message, RecallPart part) {
+  for (const RecalledLane& lane : part.lanes) {
+    const auto ticket = std::ranges::find_if(message.tickets, [&](const auto& candidate) {
+      return candidate->want.sequence == lane.sequence && candidate->want.layer == lane.layer &&
+             candidate->state == Ticket::State::kSent;
+    });
+    if (ticket == message.tickets.end()) continue;
+    (*ticket)->part = LanePart(part, lane);
+    (*ticket)->state = Ticket::State::kCame;
+  }
+}
+
+void RecallGroup::OnFailure(std::shared_ptr<Message> message, const Status& status) {
+  const Tickets missing = message->missing();
+  message->End();
+  if (missing.size() == 1) {
+    missing.front()->state = Ticket::State::kFailed;
+    missing.front()->failure = status;
+    return;
+  }
+  for (const auto& ticket : missing) SendTogether({ticket});
+}
+
+void RecallGroup::GiveUp(Ticket& ticket) {
+  const Ticket::State was = std::exchange(ticket.state, Ticket::State::kGivenUp);
+  ticket.failure = Status(StatusCode::kCancelled, "the recall was given up");
+  if (was == Ticket::State::kQueued) {
+    std::erase_if(queue_, [&](const auto& queued) { return queued.get() == &ticket; });
+    return;
+  }
+  if (was != Ticket::State::kSent) return;
+  const std::shared_ptr<Message> message = ticket.message;
+  const Tickets missing = message->missing();
+  message->End();
+  if (!missing.empty()) SendTogether(missing);
+}
+
+}  // namespace quire::worker

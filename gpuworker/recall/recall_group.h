@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RecallGroup: the recalls of the sequences that share a session, in as few messages as can be.
+// What the sequences ask for collects until Send, and leaves as one message for each priority; each
+// sequence then takes its own lane out of the reply. A decode step of a batch thus makes one
+// request a layer, not one a sequence.
+//
+// Failures stay where they belong. When a shared message fails, nobody can tell whose lane it was:
+// every lane that has not come is asked for once more, in a message of its own, and only the ones
+// that fail again fail. A lane that is given up before it has come (a late prefetch that makes room
+// for a correction, a sequence that ends) takes its message along; the others in it leave anew,
+// together.
+//
+// Thread-safety: none; it belongs to the thread of its session. Ownership: the session outlives the
+// group; the group its channels and their recalls.
+#ifndef QUIRE_GPUWORKER_RECALL_RECALL_GROUP_H_
+#define QUIRE_GPUWORKER_RECALL_RECALL_GROUP_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "client/session.h"
+#include "common/base/status.h"
+#include "gpuworker/recall/recall_channel.h"
+
+namespace quire::worker {
+
+class RecallGroup {
+ public:
+  explicit RecallGroup(ClientSession* session) : session_(session) {}
+  RecallGroup(const RecallGroup&) = delete;
+  RecallGroup& operator=(const RecallGroup&) = delete;
+
+  /// The channel of a sequence of the session.
+  std::unique_ptr<RecallChannel> Channel(uint32_t sequence);
+  /// Sends what was asked for since the last call. What cannot be sent fails where it is waited
+  /// for.
+  void Send();
+
+  /// Messages sent so far, and the lanes that they asked for.
+  uint64_t messages() const { return messages_; }
+  uint64_t lanes() const { return lanes_; }
+
+ private:
+  class GroupChannel;
+  class GroupRecall;
+  struct Message;
+  struct Ticket;
+  using Tickets = std::vector<std::shared_ptr<Ticket>>;
+
+  std::shared_ptr<Ticket> Enqueue(LayerWant want, const RecallOptions& options);
+  /// Sends `tickets`, which have the same options, as one message.
+  void SendTogether(const Tickets& tickets);
+  /// Waits for the next part of a message, or for its end, and hands out what has come.
+  [[nodiscard]] Status Receive(std::shared_ptr<Message> message, TimePoint deadline);
+  void HandOut(const Message& message, RecallPart part);
+  /// The message failed with `status`.
+  void OnFailure(std::shared_ptr<Message> message, const Status& status);
+  void GiveUp(Ticket& ticket);
+
+  ClientSession* const session_;
+  Tickets queue_;
+  uint64_t messages_ = 0;
+  uint64_t lanes_ = 0;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_RECALL_RECALL_GROUP_H_

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/recall/recall_group.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "common/page/layout.h"
+#include "common/transport/loopback_transport.h"
+#include "gpuworker/testing/fake_store.h"
+#include "tests/kit/fake_clock.h"
+
+namespace quire::worker {
+namespace {
+
+constexpr uint32_t kPages = 8;
+constexpr uint32_t kSequences = 3;
+
+KvSpec TestSpec() {
+  KvSpec spec;
+  spec.model = "test";
+  spec.dtype = DType::kF32;
+  spec.num_layers = 2;
+  spec.num_query_heads = 2;
+  spec.num_kv_heads = 2;
+  spec.head_dim = 4;
+  spec.page_tokens = 2;
+  spec.segment_pages = 4;
+  spec.rope.rotary_dim = 4;
+  return spec;
+}
+
+class RecallGroupTest : public ::testing::Test {
+ protected:
+  RecallGroupTest() {
+    client_ = *Client::Create({.transport = std::make_shared<LoopbackTransport>(
+                                   &store_, LoopbackTransport::Options{.clock = &clock_}),
+                               .clock = &clock_});
+    std::vector<SequenceSpec> sequences;
+    for (uint32_t i = 0; i < kSequences; ++i) {
+      contexts_.push_back(client_->OpenContext(spec_, std::nullopt)->id);
+      // Every byte of a sequence's pages is its number.
+      Payload payload;
+      payload.Append(std::vector<std::byte>(SegmentBytes(spec_, kPages), std::byte(i + 1)));
+      EXPECT_TRUE(
+          client_->AppendPages(contexts_[i], 0, std::vector<TokenId>(kPages * 2), payload).ok());
+      sequences.push_back({.members = {{.context = contexts_[i]}}});
+    }
+    session_ = *client_->OpenSession(sequences,
+                                     {.spec = spec_, .slots_per_head = 2, .managed_layers = {}});
+    group_.emplace(session_.get());
+    for (uint32_t i = 0; i < kSequences; ++i) channels_.push_back(group_->Channel(i));
+  }
+
+  std::unique_ptr<LaneRecall> Ask(uint32_t sequence, uint32_t layer, PageLists pages,
+                                  Priority priority = Priority::kCorrection) {
+    auto recall = channels_[sequence]->Start({.layer = layer, .pages = std::move(pages)},
+                                             {.priority = priority});
+    EXPECT_TRUE(recall.ok()) << recall.status();
+    return *std::move(recall);
+  }
+  /// Takes the recall's part, which has `units` units of `sequence` at `layer`, and its end.
+  void ExpectPart(LaneRecall& recall, uint32_t sequence, uint32_t layer, size_t units) {
+    auto part = recall.Next();
+    ASSERT_TRUE(part.ok()) << part.status();
+    ASSERT_TRUE(part->has_value());
+    ASSERT_EQ((*part)->lanes.size(), 1u);
+    EXPECT_EQ((*part)->lanes[0].sequence, sequence);
+    EXPECT_EQ((*part)->lanes[0].layer, layer);
+    EXPECT_EQ((*part)->placements.size(), units);
+    EXPECT_EQ((*part)->checksums.size(), units);
+    EXPECT_EQ((*part)->payload.size_bytes(), units * UnitBytes(spec_));
+    const Slice bytes = (*part)->payload.Flatten();
+    for (const std::byte byte : bytes.bytes) ASSERT_EQ(byte, std::byte(sequence + 1));
+    channels_[sequence]->Applied(**part);
+    part = recall.Next();
+    EXPECT_TRUE(part.ok() && !part->has_value());
+  }
+
+  const KvSpec spec_ = TestSpec();
+  quire::testing::FakeClock clock_;
+  testing::FakeStore store_;
+  std::vector<uint64_t> contexts_;
+  std::unique_ptr<Client> client_;
+  std::unique_ptr<ClientSession> session_;
+  std::optional<RecallGroup> group_;
+  std::vector<std::unique_ptr<RecallChannel>> channels_;
+};
+
+TEST_F(RecallGroupTest, WhatSequencesAskForLeavesAsOneMessageAndEachTakesItsOwn) {
+  const auto a = Ask(0, 0, {{1, 2}, {3}});
+  const auto b = Ask(1, 0, {{4}, {}});
+  const auto c = Ask(2, 0, {{}, {5, 6}});
+  EXPECT_EQ(store_.calls("Session/Recall"), 0u);
+  group_->Send();
+  EXPECT_EQ(store_.calls("Session/Recall"), 1u);
+  ExpectPart(*c, 2, 0, 2);
+  ExpectPart(*a, 0, 0, 3);
+  ExpectPart(*b, 1, 0, 1);
+  EXPECT_EQ(store_.calls("Session/Recall"), 1u);
+  EXPECT_EQ(group_->messages(), 1u);
+  EXPECT_EQ(group_->lanes(), 3u);
+}
+
+TEST_F(RecallGroupTest, EachPriorityIsAMessageAndWaitingSendsWhatCollected) {
+  const auto urgent = Ask(0, 0, {{1}, {1}});
+  const auto later = Ask(1, 0, {{1}, {1}}, Priority::kPrefetch);
+  const auto other = Ask(2, 0, {{1}, {1}});
+  ExpectPart(*later, 1, 0, 2);  // Nobody has sent.
+  EXPECT_EQ(store_.calls("Session/Recall"), 2u);
+  ExpectPart(*urgent, 0, 0, 2);
+  ExpectPart(*other, 2, 0, 2);
+  EXPECT_EQ(store_.calls("Session/Recall"), 2u);
+}
+
+TEST_F(RecallGroupTest, LayersOfOneSequenceMayShareAMessage) {
+  const auto first = Ask(0, 0, {{1}, {1}});
+  const auto second = Ask(0, 1, {{2}, {2, 3}});
+  group_->Send();
+  ExpectPart(*second, 0, 1, 3);
+  ExpectPart(*first, 0, 0, 2);
+  EXPECT_EQ(store_.calls("Session/Recall"), 1u);
+}
+
+TEST_F(RecallGroupTest, OneSequencesLossIsItsOwn) {
+  ASSERT_EQ(client_->DropContext(contexts_[1]), OkStatus());
+  const auto a = Ask(0, 0, {{1}, {1}});
+  const auto b = Ask(1, 0, {{1}, {1}});
+  const auto c = Ask(2, 0, {{1}, {1}});
+  group_->Send();
+  ExpectPart(*a, 0, 0, 2);
+  ExpectPart(*c, 2, 0, 2);
+  EXPECT_EQ(b->Next().status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(b->Next().status().code(), StatusCode::kNotFound);
+}
+
+TEST_F(RecallGroupTest, AFailureThatPassesIsNobodysLoss) {
+  store_.FailOnce("Session/Recall", 0, NotFound("for once"));
+  const auto a = Ask(0, 0, {{1}, {1}});
+  const auto b = Ask(1, 0, {{1}, {1}});
+  group_->Send();
+  ExpectPart(*a, 0, 0, 2);
+  ExpectPart(*b, 1, 0, 2);
+}
+
+TEST_F(RecallGroupTest, WhoGivesUpLetsTheOthersGoOn) {
+  auto a = Ask(0, 0, {{1}, {1}}, Priority::kPrefetch);
+  const auto b = Ask(1, 0, {{2}, {2}}, Priority::kPrefetch);
+  const auto c = Ask(2, 0, {{3}, {3}}, Priority::kPrefetch);
+  group_->Send();
+  a.reset();
+  const auto again = Ask(0, 0, {{4}, {5, 6}});
+  group_->Send();
+  ExpectPart(*again, 0, 0, 3);
+  ExpectPart(*b, 1, 0, 2);
+  ExpectPart(*c, 2, 0, 2);
+}
+
+TEST_F(RecallGroupTest, WhatIsGivenUpBeforeItLeavesNeverLeaves) {
+  auto a = Ask(0, 0, {{1}, {1}});
+  a.reset();
+  group_->Send();
+  EXPECT_EQ(store_.calls("Session/Recall"), 0u);
+  const auto b = Ask(0, 0, {{1}, {1}});
+  ExpectPart(*b, 0, 0, 2);
+  EXPECT_EQ(group_->lanes(), 1u);
+}
+
+TEST_F(RecallGroupTest, WhatWasNotAppliedComesAgain) {
+  {
+    const auto a = Ask(0, 0, {{1}, {1}});
+    const auto b = Ask(1, 0, {{1}, {1}});
+    group_->Send();
+    ASSERT_TRUE(a->Next().ok());  // Handed out, not applied.
+    ExpectPart(*b, 1, 0, 2);
+  }
+  const auto a = Ask(0, 0, {{1}, {1}});
+  const auto b = Ask(1, 0, {{1}, {1, 2}});
+  ExpectPart(*a, 0, 0, 2);
+  ExpectPart(*b, 1, 0, 1);
+}
+
+}  // namespace
+}  // namespace quire::worker
