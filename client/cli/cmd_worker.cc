@@ -23,6 +23,7 @@ struct WorkerArgs {
   std::string listen = "127.0.0.1:7411";
   uint32_t max_calls = 8;
   std::string transport = "auto";
+  uint64_t host_cache_bytes = 0;
   RetrievalFlags retrieval;
 };
 
@@ -34,6 +35,7 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
   worker::EngineOptions options;
   options.retrieval = args.retrieval.Options();
+  options.host_cache_bytes = args.host_cache_bytes;
   QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadLocalWorker(model, client, options));
   QUIRE_ASSIGN_OR_RETURN(const auto server,
                          worker::WorkerServer::Start({.address = args.listen,
@@ -68,6 +70,7 @@ void AddWorkerCommand(Commands& commands) {
       {.name = "worker",
        .summary = "Run a model that answers questions over gRPC, its pages in the store",
        .examples = "  quire worker\n"
+                   "  quire worker --policy freekv --tau 0.9 --host-cache-bytes 2GiB\n"
                    "  quire worker --model DIR --listen 0.0.0.0:7411 --budget 1024\n"
                    "  quire ask --worker 127.0.0.1:7411 --document dossier-01.txt --question "
                    "'Hector Nash has "
@@ -82,6 +85,7 @@ void AddWorkerCommand(Commands& commands) {
       ->capture_default_str();
   AddTransportFlag(command, &args->transport);
   AddRetrievalFlags(command, args->retrieval);
+  AddHostCacheFlag(command, &args->host_cache_bytes);
 }
 
 }  // namespace quire::cli

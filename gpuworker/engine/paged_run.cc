@@ -23,7 +23,9 @@ StatusOr<std::unique_ptr<PagedRun>> PagedRun::Open(const EngineParts& parts,
                                                       .device = parts.device,
                                                       .clock = parts.clock,
                                                       .options = &run->retrieval_,
-                                                      .stats = &stats->recall});
+                                                      .stats = &stats->recall,
+                                                      .host = run->MakeHostPages(document),
+                                                      .executor = parts.recall_executor});
   run->offloader_.emplace(parts, run->policy_.get());
   run->backend_.emplace(run->cache_.get(), &*run->pipeline_, &*run->offloader_);
   return run;
@@ -107,6 +109,12 @@ Status PagedRun::OpenSession() {
                          LoadUnits(parts_, ContextRef(*context_id_), complete, policy_.get()));
   stats_->bytes_at_open += unit_bytes;
   return OkStatus();
+}
+
+HostPages PagedRun::MakeHostPages(const Document* document) const {
+  if (document == nullptr) return {parts_.host_tier, {}, 0, *context_id_};
+  const auto whole = static_cast<uint32_t>(document->num_tokens / parts_.spec->page_tokens);
+  return {parts_.host_tier, document->chain_tip, whole, *context_id_};
 }
 
 double PagedRun::ResidentTokens() const {

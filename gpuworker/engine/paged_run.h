@@ -64,6 +64,7 @@ class PagedRun {
   Status OpenContext(const Document* document);
   Status LoadDocument(const Document& document);
   Status OpenSession();
+  HostPages MakeHostPages(const Document* document) const;
   Status Flush();
 
   const EngineParts parts_;

@@ -227,7 +227,9 @@ SequenceStats Sequence::Impl::stats() const {
                  .units = run_stats_.recall.bytes_moved,
                  .full = BudgetUnits() * UnitBytes(*parts_.spec)};
   stats.bytes_appended = run_stats_.bytes_appended;
-  stats.units_hit = run_stats_.recall.units_selected - run_stats_.recall.units_missed;
+  stats.units_from_host = run_stats_.recall.units_from_host;
+  stats.units_hit = run_stats_.recall.units_selected - run_stats_.recall.units_missed -
+                    run_stats_.recall.units_from_host;
   stats.units_missed = run_stats_.recall.units_missed;
   stats.recalls = run_stats_.recall.recalls;
   stats.blocking_heads = run_stats_.recall.blocking_heads;

@@ -100,6 +100,8 @@ Status WorkerService::Run(const grpc::ServerContext& context, const v1::Generate
   last.set_bytes_full(stats.moved.full);
   last.set_budget_ratio(stats.budget_ratio());
   last.set_policy(call.retrieval.policy);
+  last.set_units_recalled(stats.units_missed);
+  last.set_units_from_host(stats.units_from_host);
   return writer->Write(last) ? OkStatus() : Cancelled();
 }
 

@@ -16,6 +16,7 @@
 #include "common/transport/loopback_transport.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/testing/fake_store.h"
+#include "gpuworker/testing/held_transport.h"
 #include "tests/kit/fake_clock.h"
 #include "tests/kit/temp_dir.h"
 #include "tests/kit/tiny_model.h"
@@ -46,9 +47,10 @@ class EngineFixture {
     auto decoder = Decoder::Load(directory_.path(), &CpuDevice());
     EXPECT_TRUE(decoder.ok()) << decoder.status();
     decoder_ = std::move(decoder).value();
-    auto client = Client::Create({.transport = std::make_shared<LoopbackTransport>(
-                                      &store_, LoopbackTransport::Options{.clock = &clock_}),
-                                  .clock = &clock_});
+    transport_ = std::make_shared<HeldTransport>(
+        std::make_shared<LoopbackTransport>(&store_, LoopbackTransport::Options{.clock = &clock_}),
+        &clock_);
+    auto client = Client::Create({.transport = transport_, .clock = &clock_});
     EXPECT_TRUE(client.ok()) << client.status();
     client_ = std::move(client).value();
     auto engine = Engine::Create(decoder_.get(), client_.get(), &CpuDevice(), std::move(options));
@@ -70,6 +72,8 @@ class EngineFixture {
   }
 
   FakeStore& store() { return store_; }
+  /// From now on recalls are not answered, or they are again.
+  void HoldRecalls(bool held) { transport_->held = held; }
   const Decoder& decoder() const { return *decoder_; }
   const Engine& engine() const { return *engine_; }
   Client& client() { return *client_; }
@@ -90,6 +94,7 @@ class EngineFixture {
   quire::testing::TempDir directory_;
   quire::testing::FakeClock clock_;
   FakeStore store_;
+  std::shared_ptr<HeldTransport> transport_;
   std::unique_ptr<Decoder> decoder_;
   std::unique_ptr<Client> client_;
   std::unique_ptr<Engine> engine_;
