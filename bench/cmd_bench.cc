@@ -15,7 +15,7 @@ void AddBenchCommand(Commands& commands) {
        .examples = "  quire bench recall\n"
                    "  quire bench recall --steps 256 --json\n"
                    "  quire bench codec --questions 12\n"
-                   "  quire bench decode --model DIR\n"
+                   "  quire bench decode --context 8192 --budget 1024\n"
                    "  quire bench elastic --json\n"
                    "  quire bench policy --json\n"
                    "  quire bench select --json\n"

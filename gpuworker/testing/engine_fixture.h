@@ -53,6 +53,7 @@ class EngineFixture {
     auto client = Client::Create({.transport = transport_, .clock = &clock_});
     EXPECT_TRUE(client.ok()) << client.status();
     client_ = std::move(client).value();
+    options.clock = &clock_;  // The client's: deadlines of recalls are on it.
     auto engine = Engine::Create(decoder_.get(), client_.get(), &CpuDevice(), std::move(options));
     EXPECT_TRUE(engine.ok()) << engine.status();
     engine_ = std::move(engine).value();
