@@ -136,22 +136,6 @@ TEST_F(RecoveryTest, ARecallThatNeverComesBackIsAnErrorWithTheRemedyWithoutTheTo
   EXPECT_THAT(std::string(status.message()), HasSubstr("give the document's token ids"));
 }
 
-TEST_F(RecoveryTest, APrefetchThatNeverComesBackLeavesItsStepsStalePagesFirst) {
-  RetrievalOptions retrieval = EngineFixture::Small().retrieval;
-  retrieval.policy = "freekv";
-  retrieval.correction_threshold = -1.5f;  // No head is ever corrected.
-  retrieval.recall_deadline = std::chrono::milliseconds(1);
-  const auto sequence = fixture_.Open({.retrieval = retrieval, .document_tokens = document_});
-  ASSERT_EQ(sequence->Append(std::span(question_).first(15)), OkStatus());
-  fixture_.HoldRecalls(true);
-  ASSERT_EQ(sequence->Append(std::span(question_).subspan(15, 5)), OkStatus());
-  EXPECT_GT(sequence->stats().late_recalls, 0u);
-  EXPECT_FALSE(sequence->stats().local);
-  fixture_.HoldRecalls(false);
-  ASSERT_EQ(sequence->Append(std::span(question_).subspan(20)), OkStatus());
-  EXPECT_FALSE(sequence->stats().local);
-}
-
 TEST_F(RecoveryTest, ASequenceWithoutADocumentNeedsNoTokensGiven) {
   auto sequence = fixture_.engine().OpenSequence(std::nullopt);
   ASSERT_EQ((*sequence)->Append(std::span(question_).first(15)), OkStatus());
