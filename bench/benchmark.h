@@ -40,7 +40,7 @@ void AddAnswersBench(Benches& benches);
 void AddBatchBench(Benches& benches);
 /// Size, speed, error and lost answers of the page codecs.
 void AddCodecBench(Benches& benches);
-/// Tokens per second with every page resident and with a budget.
+/// Step and stall time with the pages in a remote server, ablated, and beside rivals.
 void AddDecodeBench(Benches& benches);
 /// Bytes that recalls move against sending each selection again, on the synthetic stream and a
 /// model; what the slots hold is checked after every step.

@@ -17,7 +17,7 @@ void AddBenchCommand(Commands& commands) {
                    "  quire bench answers --policies freekv --samples 24\n"
                    "  quire bench batch --json\n"
                    "  quire bench codec --questions 12\n"
-                   "  quire bench decode --model DIR\n"
+                   "  quire bench decode --context 8192 --budget 1024\n"
                    "  quire bench elastic --json\n"
                    "  quire bench policy --json\n"
                    "  quire bench select --json\n"

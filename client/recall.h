@@ -49,6 +49,9 @@ struct LayerWant {
   /// Selection by the caller: [n_kv] ascending, distinct pages, the same for all the layers. No
   /// heads when `query` is given.
   PageLists pages = {};
+  /// With `pages`: those of them, [n_kv] ascending, whose units the caller has kept from earlier
+  /// recalls: where one has to be placed it is, but it does not come. May have no heads.
+  PageLists held = {};
   /// Selection by the server: [num_layers][n_q][d]; empty when `pages` is given.
   std::vector<float> query = {};
   std::vector<CandidateRange> candidates = {};  ///< For a query: by ascending member.
@@ -103,9 +106,11 @@ struct RecalledLane {
 struct RecallPart {
   std::vector<RecalledLane> lanes = {};
   std::vector<Placement> placements = {};  ///< Of all the lanes, one after the other.
-  std::vector<uint32_t> checksums = {};    ///< CRC-32C of each unit.
-  Payload payload = {};                    ///< placements.size() units; nothing when they landed.
-  uint64_t landed_bytes = 0;               ///< Bytes of units that are in their slots already.
+  std::vector<uint32_t> checksums = {};    ///< CRC-32C of each unit; 0 for one that is held.
+  /// Placements whose units the caller holds (LayerWant::held), ascending.
+  std::vector<size_t> held = {};
+  Payload payload = {};       ///< The units of all other placements; nothing when they landed.
+  uint64_t landed_bytes = 0;  ///< Bytes of units that are in their slots already.
 
   std::span<const Placement> PlacementsOf(const RecalledLane& lane) const {
     return std::span(placements)

@@ -35,13 +35,12 @@ std::string NameOf(uint32_t sequence, uint32_t layer) {
 
 size_t QueryFloats(const KvSpec& spec) { return size_t{spec.num_query_heads} * spec.key_dim(); }
 
-Status CheckPages(const LayerWant& want, const KvSpec& spec, const ResidentMap& map) {
-  if (want.pages.num_heads() != spec.num_kv_heads) {
-    return InvalidArgument(want.pages.num_heads(), " page lists for ", spec.num_kv_heads,
-                           " KV heads");
+Status CheckPages(const PageLists& lists, const KvSpec& spec, const ResidentMap& map) {
+  if (lists.num_heads() != spec.num_kv_heads) {
+    return InvalidArgument(lists.num_heads(), " page lists for ", spec.num_kv_heads, " KV heads");
   }
-  for (uint32_t head = 0; head < want.pages.num_heads(); ++head) {
-    const std::span<const uint32_t> pages = want.pages.Head(head);
+  for (uint32_t head = 0; head < lists.num_heads(); ++head) {
+    const std::span<const uint32_t> pages = lists.Head(head);
     if (pages.size() > map.slots_per_head()) {
       return InvalidArgument(pages.size(), " pages for ", map.slots_per_head(),
                              " slots per head; select fewer or open the session with more slots");
@@ -113,7 +112,13 @@ Status CheckWant(const LayerWant& want, const KvSpec& spec, const ResidentMap& m
   if ((want.pages.num_heads() == 0) == want.query.empty()) {
     return InvalidArgument("give either pages or a query");
   }
-  return want.query.empty() ? CheckPages(want, spec, map) : CheckQuery(want, spec, map);
+  if (!want.query.empty()) {
+    return want.held.num_heads() == 0 ? CheckQuery(want, spec, map)
+                                      : InvalidArgument("units are held of pages, not of a query");
+  }
+  QUIRE_RETURN_IF_ERROR(CheckPages(want.pages, spec, map));
+  if (want.held.num_heads() == 0) return OkStatus();
+  return Annotate(CheckPages(want.held, spec, map), "held");
 }
 
 /// `values` rounded to `dtype`, little endian.
@@ -187,6 +192,7 @@ class PartReader {
       const size_t end = begin + proto.counts(static_cast<int>(head));
       QUIRE_RETURN_IF_ERROR(
           Annotate(ReadHead(lane, head, begin, end, pages.Head(head)), "head ", head));
+      NoteHeld(wanted.want->held, head, end - begin);
       begin = end;
     }
     lane.end_placement = part_.placements.size();
@@ -197,7 +203,7 @@ class PartReader {
 
   /// Checks every unit that was read, which arrived with `body`, and gives the part.
   StatusOr<RecallPart> Finish(CallMessage body, const ExpectedPart& expected) {
-    const uint64_t bytes = part_.placements.size() * UnitBytes(spec_);
+    const uint64_t bytes = (part_.placements.size() - part_.held.size()) * UnitBytes(spec_);
     if (body.payload.size_bytes() + body.landed_bytes != bytes ||
         (body.landed_bytes != 0 && (expected.landing == nullptr || !body.payload.empty()))) {
       return DataLoss(body.landed_bytes, " bytes landed and ", body.payload.size_bytes(),
@@ -314,8 +320,26 @@ class PartReader {
     return DataLoss("a page that was asked for is neither resident nor placed");
   }
 
+  /// Of the last `count` placements, which are of `head`, those that `held` has come without bytes.
+  void NoteHeld(const PageLists& held, uint32_t head, size_t count) {
+    if (held.num_heads() == 0) return;
+    for (size_t i = part_.placements.size() - count; i < part_.placements.size(); ++i) {
+      const std::span<const uint32_t> pages = held.Head(head);
+      if (PlaceOf(pages, part_.placements[i].page) < pages.size()) part_.held.push_back(i);
+    }
+  }
+
   Status CheckPayload(const Payload& payload) const {
-    return CheckUnits(payload, part_.placements.size(), UnitBytes(spec_), part_.checksums);
+    std::vector<uint32_t> checksums;
+    auto held = part_.held.begin();
+    for (size_t i = 0; i < part_.checksums.size(); ++i) {
+      if (held != part_.held.end() && *held == i) {
+        ++held;
+      } else {
+        checksums.push_back(part_.checksums[i]);
+      }
+    }
+    return CheckUnits(payload, checksums.size(), UnitBytes(spec_), checksums);
   }
 
   /// Whether every unit is in its slot. A copy has told the checksums; what a device wrote is read.
@@ -402,6 +426,7 @@ void LanesToProto(std::span<const WantedLane> lanes, const ResidentMap& map, DTy
     proto.set_num_layers(num_layers);
     if (want.query.empty()) {
       wire::EncodeUnitList(want.pages, proto.mutable_units());
+      if (want.held.num_pages() > 0) wire::EncodeUnitList(want.held, proto.mutable_held());
     } else {
       QueryToProto(want, first, num_layers, query_dtype, proto.mutable_query());
     }

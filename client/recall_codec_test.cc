@@ -74,6 +74,24 @@ TEST_F(RecallCodecTest, APartThatFitsGivesItsPlacementsInPayloadOrder) {
   EXPECT_EQ(testing::Bytes(part->payload), testing::Bytes(payload_));
 }
 
+TEST_F(RecallCodecTest, UnitsThatTheCallerHoldsHaveNoBytes) {
+  wants_[0].held = {{8}, {}};
+  payload_ = {};
+  for (const uint32_t page : {7, 1, 2}) payload_.Append(testing::UnitOfPage(spec_, page));
+  Edit([](auto* units) { units->crc32c[1] = 0; });
+  const auto part = Read();
+  ASSERT_TRUE(part.ok()) << part.status();
+  EXPECT_EQ(part->placements.size(), 4u);
+  EXPECT_EQ(part->held, std::vector<size_t>{1});
+  EXPECT_EQ(part->payload.size_bytes(), 3 * UnitBytes(spec_));
+  // The others are still compared with their checksums.
+  Edit([](auto* units) { units->crc32c[2] ^= 1; });
+  EXPECT_TRUE(absl::IsDataLoss(Read().status()));
+  Edit([](auto* units) { units->crc32c[2] ^= 1; });
+  payload_.Append(testing::UnitOfPage(spec_, 8));
+  EXPECT_TRUE(absl::IsDataLoss(Read().status()));
+}
+
 TEST_F(RecallCodecTest, APartMayBringFewerLanesThanAreMissing) {
   reply_.mutable_lanes()->RemoveLast();
   Payload first;
@@ -196,6 +214,9 @@ TEST_F(RecallCodecTest, WantsThatCannotBeRightAreNamedBeforeTheyAreSent) {
   const LayerWant query{
       .layer = 0, .query = std::vector<float>(32), .candidates = {{.end_page = 4}}, .num_pages = 2};
   EXPECT_FALSE(refused(wants_));
+  EXPECT_FALSE(refused({{.layer = 0, .pages = {{1}, {}}, .held = {{1}, {2}}}}));
+  EXPECT_TRUE(refused({{.layer = 0, .pages = {{1}, {}}, .held = {{1}}}}));
+  EXPECT_TRUE(refused({{.layer = 0, .pages = {{1}, {}}, .held = {{2, 1}, {}}}}));
   EXPECT_FALSE(refused({query}));
   EXPECT_FALSE(refused({{.layer = 0, .num_layers = 2, .pages = {{1}, {}}}}));
   EXPECT_TRUE(refused({}));

@@ -32,6 +32,7 @@ void AppendPart(RecallPart part, RecallResult* result) {
   }
   result->placements.insert(result->placements.end(), part.placements.begin(),
                             part.placements.end());
+  for (const size_t held : part.held) result->held.push_back(held + shift);
   result->checksums.insert(result->checksums.end(), part.checksums.begin(), part.checksums.end());
   for (const Slice& slice : part.payload.slices()) result->payload.Append(slice);
   result->landed_bytes += part.landed_bytes;
@@ -82,6 +83,9 @@ Status ClientSession::CheckRecall(std::span<const LayerWant> wants,
     return InvalidArgument("the landing is of another session");
   }
   for (const LayerWant& want : wants) {
+    if (landing != nullptr && want.held.num_pages() > 0) {
+      return InvalidArgument("a recall into a landing holds no units of its own");
+    }
     if (landing != nullptr && want.sequence >= landing->num_sequences()) {
       return InvalidArgument("sequence ", want.sequence, " is not in the landing, which has ",
                              landing->num_sequences());
@@ -130,6 +134,12 @@ StatusOr<RecallResult> ClientSession::Recall(std::span<const LayerWant> wants,
 void ClientSession::Applied(const RecallPart& part) {
   for (const RecalledLane& lane : part.lanes) {
     if (map_.Has(lane.sequence)) ApplyLane(part, lane);
+  }
+}
+
+void ClientSession::Spoiled(const RecallPart& part) {
+  for (const RecalledLane& lane : part.lanes) {
+    if (map_.Has(lane.sequence)) Forget(lane.sequence, lane.layer);
   }
 }
 

@@ -94,6 +94,9 @@ class ClientSession {
   /// it twice, or for a part that landed, changes nothing. A part that was superseded, by a later
   /// recall of its lane or a resync, must not be applied: the lane is unknown afterwards.
   void Applied(const RecallPart& part);
+  /// The units of the part got into their slots in part only, and nobody knows what these hold: its
+  /// lanes count as empty from now on, and the server hears of it before the next recall.
+  void Spoiled(const RecallPart& part);
   /// Acknowledges at once what was applied (otherwise the next recall of the lane does).
   Status Ack();
 

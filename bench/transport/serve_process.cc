@@ -41,13 +41,19 @@ StatusOr<std::unique_ptr<ServeProcess>> ServeProcess::Start(const std::string& d
   return self;
 }
 
-StatusOr<std::unique_ptr<Client>> ServeProcess::Connect(const std::string& transport,
-                                                        std::string* detail) const {
+StatusOr<std::shared_ptr<Transport>> ServeProcess::ConnectRecalls(const std::string& transport,
+                                                                  std::string* detail) const {
   QUIRE_ASSIGN_OR_RETURN(DataConnection data, ConnectData(control_, {.transport = transport,
                                                                      .control_address = address_,
                                                                      .direct_landings = true}));
   *detail = data.report.detail;
-  return Client::Create({.transport = control_, .data_transport = std::move(data.transport)});
+  return std::move(data.transport);
+}
+
+StatusOr<std::unique_ptr<Client>> ServeProcess::Connect(const std::string& transport,
+                                                        std::string* detail) const {
+  QUIRE_ASSIGN_OR_RETURN(auto recalls, ConnectRecalls(transport, detail));
+  return Client::Create({.transport = control_, .data_transport = std::move(recalls)});
 }
 
 }  // namespace quire::bench

@@ -30,6 +30,9 @@ class ServeProcess {
                                                        const std::vector<std::string>& flags);
 
   const std::shared_ptr<Transport>& control() const { return control_; }
+  /// A connection for recalls over `transport`; `*detail` gets what it says of itself.
+  StatusOr<std::shared_ptr<Transport>> ConnectRecalls(const std::string& transport,
+                                                      std::string* detail) const;
   /// A client whose recalls come over `transport` ("shm", "ucx", "grpc"); `*detail` gets what the
   /// connection says of itself.
   StatusOr<std::unique_ptr<Client>> Connect(const std::string& transport,

@@ -42,6 +42,7 @@ struct AskArgs {
   std::string model;
   std::string worker;  ///< Address; empty: answer in this process.
   std::string transport = "auto";
+  uint64_t host_cache_bytes = 0;
   RetrievalFlags retrieval;
   worker::GenerateParams generate;
 
@@ -95,6 +96,9 @@ void Measure(const worker::SequenceStats& stats, Answer* answer) {
   json["context_tokens"] = stats.context_tokens;
   json["resident_tokens"] = stats.resident_tokens;
   json["recalls"] = stats.recalls;
+  json["units_recalled"] = stats.units_missed;
+  json["units_from_host"] = stats.units_from_host;
+  json["late_recalls"] = stats.late_recalls;
   json["recomputed_here"] = stats.local;
   json["seconds"] = stats.seconds_open + stats.seconds_append + stats.seconds_generate;
   answer->summary =
@@ -145,8 +149,9 @@ StatusOr<Answer> AskHere(const AskArgs& args, const DocumentName& document,
                          const CommandContext& context, const PieceObserver& on_piece) {
   QUIRE_ASSIGN_OR_RETURN(const SessionClient connected, context.ConnectForSessions(args.transport));
   Client* const client = connected.client.get();
-  QUIRE_ASSIGN_OR_RETURN(const worker::EngineOptions options,
+  QUIRE_ASSIGN_OR_RETURN(worker::EngineOptions options,
                          EngineOptionsFor(document, *client, !args.text_file.empty()));
+  options.host_cache_bytes = args.host_cache_bytes;
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
   QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadLocalWorker(model, client, options));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, Prompt(args, local));
@@ -188,6 +193,9 @@ void SetRetrieval(const RetrievalFlags& flags, v1::GenerateRequest* request) {
     request->mutable_uncompressed_layers()->mutable_layers()->Assign(
         flags.uncompressed_layers->begin(), flags.uncompressed_layers->end());
   }
+  if (flags.correction_threshold) request->set_correction_threshold(*flags.correction_threshold);
+  if (const auto micros = flags.RecallDeadlineMicros()) request->set_recall_deadline_us(*micros);
+  if (flags.units_per_buffer) request->set_units_per_buffer(*flags.units_per_buffer);
   if (flags.side) {
     request->set_select(*flags.side == worker::SelectionSide::kServer ? v1::SELECTION_SIDE_SERVER
                                                                       : v1::SELECTION_SIDE_WORKER);
@@ -233,6 +241,8 @@ StatusOr<Answer> AskThere(const AskArgs& args, const DocumentName& document,
   answer.measures["budget_ratio"] = given.budget_ratio;
   AddMoved(given.moved, &answer.measures);
   answer.measures["prompt_tokens"] = given.prompt_tokens;
+  answer.measures["units_recalled"] = given.units_recalled;
+  answer.measures["units_from_host"] = given.units_from_host;
   answer.summary = std::to_string(answer.tokens.size()) + " tokens from the worker at " +
                    args.worker + ", " + Fetched(given.moved);
   return answer;
@@ -320,10 +330,12 @@ void AddAskCommand(Commands& commands) {
            "full\n"
            "  quire ask --document dossier-01.txt --question 'Hector Nash has office' --budget "
            "512 --select server --json\n"
+           "  quire ask --document dossier-01.txt --question 'Hector Nash has office' --policy "
+           "freekv --tau 0.9 --recall-deadline-ms 5\n"
            "  quire ask --document dossier-01.txt --question 'Hector Nash has office' --worker "
            "127.0.0.1:7411\n"
            "  quire ask --document ids --token-ids 5,8,13 --model DIR\n"
-           "The first four ask about a document of the bundled model: quire put "
+           "The first five ask about a document of the bundled model: quire put "
            "models/recall-small/documents/dossier-01.txt\n"
            "A worker uses its own store and model, and its own defaults for what is not given "
            "here."},
@@ -345,6 +357,7 @@ void AddAskCommand(Commands& commands) {
       ->excludes(text);
   AddTransportFlag(command, &args->transport);
   AddRetrievalFlags(command, args->retrieval);
+  AddHostCacheFlag(command, &args->host_cache_bytes);
   AddGenerateFlags(command, args->generate);
 }
 

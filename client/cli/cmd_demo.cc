@@ -31,6 +31,7 @@ struct DemoArgs {
   std::string device = "cpu";
   uint64_t dram_mib = 64;
   size_t questions_per_document = 5;
+  uint64_t host_cache_bytes = 0;
   RetrievalFlags retrieval;
 };
 
@@ -67,8 +68,10 @@ Status RunCommand(const DemoArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const SessionClient connected, Connect(args.transport, store.get()));
   Client* const client = connected.client.get();
   QUIRE_RETURN_IF_ERROR(client->SetCollection(options.collection, {.codec = args.codec}).status());
+  worker::EngineOptions engine;
+  engine.host_cache_bytes = args.host_cache_bytes;
   QUIRE_ASSIGN_OR_RETURN(const LocalWorker local,
-                         LoadLocalWorker(model, client, worker::EngineOptions{}, args.device));
+                         LoadLocalWorker(model, client, engine, args.device));
   QUIRE_RETURN_IF_ERROR(
       local.NeedsTokenizer("the demo reads text: name a model with --model DIR "
                            "that has one, or leave --model away"));
@@ -99,6 +102,8 @@ void AddDemoCommand(Commands& commands) {
            "  quire demo --json                  the last line is one JSON object\n"
            "  quire demo --docs ~/notes          your own *.txt and *.md files\n"
            "  quire demo --budget 512 --select server\n"
+           "  quire demo --policy freekv --tau 0.9 --recall-deadline-ms 5\n"
+           "  quire demo --host-cache-bytes 64MiB   units that come back are placed from here\n"
            "  quire demo --codec int8\n"
            "  quire demo --transport grpc        pages come over a real connection\n"
            "Answers are compared with those of the same model with every page resident.\n"
@@ -127,6 +132,7 @@ void AddDemoCommand(Commands& commands) {
   AddTransportFlag(command, &args->transport, /*loopback=*/true);
   AddDeviceFlag(command, &args->device);
   AddRetrievalFlags(command, args->retrieval);
+  AddHostCacheFlag(command, &args->host_cache_bytes);
 }
 
 }  // namespace quire::cli

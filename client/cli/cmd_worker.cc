@@ -25,6 +25,7 @@ struct WorkerArgs {
   worker::BatchLimits batch;
   std::string transport = "auto";
   std::string device = "cpu";
+  uint64_t host_cache_bytes = 0;
   RetrievalFlags retrieval;
 };
 
@@ -36,6 +37,7 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
   worker::EngineOptions options;
   options.retrieval = args.retrieval.Options();
+  options.host_cache_bytes = args.host_cache_bytes;
   QUIRE_ASSIGN_OR_RETURN(const LocalWorker local,
                          LoadLocalWorker(model, client, options, args.device));
   QUIRE_ASSIGN_OR_RETURN(const auto server,
@@ -72,6 +74,7 @@ void AddWorkerCommand(Commands& commands) {
       {.name = "worker",
        .summary = "Run a model that answers questions over gRPC, its pages in the store",
        .examples = "  quire worker\n"
+                   "  quire worker --policy freekv --tau 0.9 --host-cache-bytes 2GiB\n"
                    "  quire worker --model DIR --listen 0.0.0.0:7411 --budget 1024\n"
                    "  quire ask --worker 127.0.0.1:7411 --document dossier-01.txt --question "
                    "'Hector Nash has "
@@ -100,6 +103,7 @@ void AddWorkerCommand(Commands& commands) {
   AddTransportFlag(command, &args->transport);
   AddDeviceFlag(command, &args->device);
   AddRetrievalFlags(command, args->retrieval);
+  AddHostCacheFlag(command, &args->host_cache_bytes);
 }
 
 }  // namespace quire::cli

@@ -37,6 +37,8 @@ DemoTotals Sum(const DemoReport& report) {
     }
     totals.moved += sparse.moved;
     totals.ssd_reads += row.ssd_reads;
+    totals.units_recalled += sparse.units_missed;
+    totals.units_from_host += sparse.units_from_host;
     totals.min_context_tokens = totals.min_context_tokens == 0
                                     ? row.tokens
                                     : std::min(totals.min_context_tokens, row.tokens);
@@ -92,6 +94,7 @@ void PrintDemoTable(const DemoReport& report, std::ostream& out) {
       << FormatBytes(totals.moved.at_open) << ", digests " << FormatBytes(totals.moved.digests)
       << ", recalls " << FormatBytes(totals.moved.units)
       << "\nRead from SSD: " << FormatCount(totals.ssd_reads)
+      << " units\nPlaced from this process's memory: " << FormatCount(totals.units_from_host)
       << " units\nLargest difference from the logits of dense "
       << "attention, budget covering everything: ";
   if (report.logits_compared == 0) {
@@ -117,6 +120,8 @@ Json DemoJson(const DemoReport& report, const DemoOptions& options) {
       {"tokens_per_s_full", totals.tokens_per_s_full},
       {"tokens_per_s_sparse", totals.tokens_per_s_sparse},
       {"ssd_reads", totals.ssd_reads},
+      {"units_recalled", totals.units_recalled},
+      {"units_from_host", totals.units_from_host},
       {"documents", report.rows.size()},
       {"min_context_tokens", totals.min_context_tokens},
       {"ingested_tokens", report.ingested_tokens},

@@ -34,6 +34,8 @@ void TakeTotals(const v1::GenerateReply& reply, WorkerAnswer* answer) {
   answer->moved.full = reply.bytes_full();
   answer->budget_ratio = reply.budget_ratio();
   answer->policy = reply.policy();
+  answer->units_recalled = reply.units_recalled();
+  answer->units_from_host = reply.units_from_host();
 }
 
 /// One attempt. What came before an error is in `*answer`.

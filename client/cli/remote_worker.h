@@ -23,6 +23,8 @@ struct WorkerAnswer {
   worker::MovedBytes moved;
   double budget_ratio = 0;
   std::string policy;  ///< That the worker used.
+  uint64_t units_recalled = 0;
+  uint64_t units_from_host = 0;  ///< Kept by the worker, and not fetched.
 };
 
 struct AskWorkerOptions {

@@ -2,9 +2,11 @@
 #include "client/cli/retrieval_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <map>
 #include <string_view>
 
+#include "client/cli/table.h"
 #include "client/cli/token_ids.h"
 #include "gpuworker/retrieval/policy.h"
 
@@ -33,6 +35,24 @@ void AddUncompressedLayers(CLI::App& command, RetrievalFlags& flags) {
       ->default_str(kNoLayers);
 }
 
+void AddRecallFlags(CLI::App& command, RetrievalFlags& flags) {
+  const worker::RetrievalOptions defaults = DefaultRetrieval();
+  command
+      .add_option("--tau", flags.correction_threshold,
+                  "freekv: heads whose query turned to a cosine below this wait for their pages")
+      ->check(CLI::Range(-2.0, 2.0))
+      ->default_str(FormatRatio(defaults.correction_threshold, 1));
+  command
+      .add_option("--recall-deadline-ms", flags.recall_deadline_ms,
+                  "freekv: how long a layer waits for them; 0: as long as it takes")
+      ->check(CLI::Range(0.0, 3.6e6))
+      ->default_str("0");
+  command
+      .add_option("--units-per-buffer", flags.units_per_buffer,
+                  "Units of a recall that are taken in at a time; 0: all of a KV head")
+      ->default_str(std::to_string(defaults.units_per_buffer));
+}
+
 }  // namespace
 
 worker::RetrievalOptions DefaultRetrieval() {
@@ -54,7 +74,17 @@ worker::RetrievalOptions RetrievalFlags::Options() const {
   options.window_tokens = window_tokens.value_or(options.window_tokens);
   options.uncompressed_layers = uncompressed_layers.value_or(options.uncompressed_layers);
   options.side = side.value_or(options.side);
+  options.correction_threshold = correction_threshold.value_or(options.correction_threshold);
+  if (const auto micros = RecallDeadlineMicros()) {
+    options.recall_deadline = std::chrono::microseconds(*micros);
+  }
+  options.units_per_buffer = units_per_buffer.value_or(options.units_per_buffer);
   return options;
+}
+
+std::optional<uint32_t> RetrievalFlags::RecallDeadlineMicros() const {
+  if (!recall_deadline_ms) return std::nullopt;
+  return static_cast<uint32_t>(*recall_deadline_ms * 1e3);
 }
 
 void AddRetrievalFlags(CLI::App& command, RetrievalFlags& flags) {
@@ -78,6 +108,18 @@ void AddRetrievalFlags(CLI::App& command, RetrievalFlags& flags) {
   command.add_option("--select", flags.side, "Where pages are scored: worker or server")
       ->transform(CLI::CheckedTransformer(sides).description(""))
       ->default_str("worker");
+  AddRecallFlags(command, flags);
+}
+
+void AddHostCacheFlag(CLI::App& command, uint64_t* bytes) {
+  command
+      .add_option(
+          "--host-cache-bytes", *bytes,
+          "Recalled units kept in this process's memory, for all sequences, and placed from "
+          "there when they are selected again; 0: none")
+      ->transform(CLI::AsSizeValue(false).description(""))
+      ->type_name("SIZE")
+      ->capture_default_str();
 }
 
 }  // namespace quire::cli

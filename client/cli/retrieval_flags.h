@@ -29,14 +29,24 @@ struct RetrievalFlags {
   std::optional<uint32_t> window_tokens;
   std::optional<std::vector<uint32_t>> uncompressed_layers;
   std::optional<worker::SelectionSide> side;
+  std::optional<float> correction_threshold;
+  std::optional<double> recall_deadline_ms;
+  std::optional<uint32_t> units_per_buffer;
+
+  /// recall_deadline_ms in whole microseconds.
+  std::optional<uint32_t> RecallDeadlineMicros() const;
 
   /// DefaultRetrieval() with what was given.
   worker::RetrievalOptions Options() const;
 };
 
-/// Adds --policy, --budget, --sinks, --window, --uncompressed-layers and --select. `flags` lives as
-/// long as `command`.
+/// Adds --policy, --budget, --sinks, --window, --uncompressed-layers, --select, --tau,
+/// --recall-deadline-ms and --units-per-buffer. `flags` lives as long as `command`.
 void AddRetrievalFlags(CLI::App& command, RetrievalFlags& flags);
+
+/// Adds --host-cache-bytes, for commands that run a model in this process. 0, for none, unless
+/// `*bytes` says otherwise by then; it lives as long as `command`.
+void AddHostCacheFlag(CLI::App& command, uint64_t* bytes);
 
 }  // namespace quire::cli
 

@@ -22,7 +22,8 @@ class RetrievalFlagsTest : public ::testing::Test {
 TEST_F(RetrievalFlagsTest, WhatIsNotGivenIsUnsetAndTheDefaultApplies) {
   app_.parse("", false);
   EXPECT_FALSE(flags_.policy || flags_.budget_tokens || flags_.sink_tokens ||
-               flags_.window_tokens || flags_.uncompressed_layers || flags_.side);
+               flags_.window_tokens || flags_.uncompressed_layers || flags_.side ||
+               flags_.correction_threshold || flags_.recall_deadline_ms || flags_.units_per_buffer);
   const worker::RetrievalOptions options = flags_.Options();
   EXPECT_EQ(options.policy, "quest");
   EXPECT_EQ(options.budget_tokens, 768u);
@@ -44,6 +45,28 @@ TEST_F(RetrievalFlagsTest, WhatIsGivenIsTaken) {
   EXPECT_EQ(options.window_tokens, 128u);
   EXPECT_THAT(options.uncompressed_layers, ElementsAre(0, 2));
   EXPECT_EQ(options.side, worker::SelectionSide::kServer);
+}
+
+TEST_F(RetrievalFlagsTest, HowARecallWaitsAndIsTakenInCanBeGiven) {
+  app_.parse("--policy freekv --tau 0.9 --recall-deadline-ms 2.5 --units-per-buffer 16", false);
+  const worker::RetrievalOptions options = flags_.Options();
+  EXPECT_FLOAT_EQ(options.correction_threshold, 0.9f);
+  EXPECT_EQ(options.recall_deadline, std::chrono::microseconds(2500));
+  EXPECT_EQ(options.units_per_buffer, 16u);
+  EXPECT_EQ(flags_.RecallDeadlineMicros(), 2500u);
+}
+
+TEST_F(RetrievalFlagsTest, ADeadlineBelowZeroIsRefused) {
+  EXPECT_THROW(app_.parse("--recall-deadline-ms -1", false), CLI::ValidationError);
+}
+
+TEST_F(RetrievalFlagsTest, TheHostCacheIsASizeAndOffUnlessGiven) {
+  uint64_t bytes = 0;
+  AddHostCacheFlag(app_, &bytes);
+  app_.parse("", false);
+  EXPECT_EQ(bytes, 0u);
+  app_.parse("--host-cache-bytes 64MiB", false);
+  EXPECT_EQ(bytes, 64u << 20);
 }
 
 TEST_F(RetrievalFlagsTest, NoneIsAListOfLayersToo) {

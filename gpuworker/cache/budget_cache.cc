@@ -85,22 +85,25 @@ Status BudgetCache::StartAt(uint64_t num_tokens) {
   return OkStatus();
 }
 
-Status BudgetCache::ScatterUnits(Layer& layer, const StagedUnits& staged,
-                                 std::span<const kernels::UnitPlacement> places) {
+Status BudgetCache::ScatterUnits(const Layer& layer, const StagedUnits& staged,
+                                 std::span<const kernels::UnitPlacement> places) const {
+  DeviceList<kernels::UnitPlacement> list;
   QUIRE_ASSIGN_OR_RETURN(const kernels::UnitPlacement* const placements,
-                         place_list_.Put(*device_, places));
-  return ToStatus(device_->kernels().hnd_to_nhd({.unit_ptrs = staged.addresses(),
-                                                 .placements = placements,
-                                                 .k_pool = layer.k.data(),
-                                                 .v_pool = layer.v.data(),
-                                                 .num_slots = layer.capacity,
-                                                 .n_units = static_cast<int64_t>(places.size()),
-                                                 .page_tokens = spec_.page_tokens,
-                                                 .n_kv = spec_.num_kv_heads,
-                                                 .head_dim = spec_.head_dim,
-                                                 .dtype = spec_.dtype,
-                                                 .stream = device_->stream()}),
-                  "hnd_to_nhd");
+                         list.Put(*device_, places));
+  QUIRE_RETURN_IF_ERROR(
+      ToStatus(device_->kernels().hnd_to_nhd({.unit_ptrs = staged.addresses(),
+                                              .placements = placements,
+                                              .k_pool = layer.k.data(),
+                                              .v_pool = layer.v.data(),
+                                              .num_slots = layer.capacity,
+                                              .n_units = static_cast<int64_t>(places.size()),
+                                              .page_tokens = spec_.page_tokens,
+                                              .n_kv = spec_.num_kv_heads,
+                                              .head_dim = spec_.head_dim,
+                                              .dtype = spec_.dtype,
+                                              .stream = device_->stream()}),
+               "hnd_to_nhd"));
+  return device_->Synchronize();  // The staged bytes and the list go away.
 }
 
 Status BudgetCache::FillFixed(uint32_t layer_index, std::span<const uint32_t> pages,
@@ -118,24 +121,74 @@ Status BudgetCache::FillFixed(uint32_t layer_index, std::span<const uint32_t> pa
   }
   QUIRE_ASSIGN_OR_RETURN(StagedUnits staged,
                          StagedUnits::Stage(units, places.size(), spec_, device_));
-  QUIRE_RETURN_IF_ERROR(ScatterUnits(layer, staged, places));
-  return device_->Synchronize();  // The staged bytes go away.
+  return ScatterUnits(layer, staged, places);
 }
 
-Status BudgetCache::PlaceUnits(uint32_t layer_index, std::span<const SlotPlacement> placements,
+Status BudgetCache::PlaceUnits(uint32_t layer, std::span<const SlotPlacement> placements,
                                const Payload& units) {
-  Layer& layer = layers_[layer_index];
+  QUIRE_RETURN_IF_ERROR(RecordPlacements(layer, placements));
+  return WriteUnits(layer, placements, units);
+}
+
+Status BudgetCache::CheckPlacements(uint32_t layer,
+                                    std::span<const SlotPlacement> placements) const {
+  for (const SlotPlacement& placement : placements) {
+    QUIRE_RETURN_IF_ERROR(
+        Annotate(layers_[layer].table.CheckPlacement(placement), "layer ", layer));
+  }
+  return OkStatus();
+}
+
+Status BudgetCache::RecordPlacements(uint32_t layer, std::span<const SlotPlacement> placements) {
+  for (const SlotPlacement& placement : placements) {
+    QUIRE_RETURN_IF_ERROR(Annotate(layers_[layer].table.Place(placement), "layer ", layer));
+  }
+  return OkStatus();
+}
+
+Status BudgetCache::WriteUnits(uint32_t layer_index, std::span<const SlotPlacement> placements,
+                               const Payload& units) const {
+  const Layer& layer = layers_[layer_index];
   QUIRE_ASSIGN_OR_RETURN(StagedUnits staged,
                          StagedUnits::Stage(units, placements.size(), spec_, device_));
   std::vector<kernels::UnitPlacement> places;
   places.reserve(placements.size());
   for (const SlotPlacement& placement : placements) {
-    QUIRE_RETURN_IF_ERROR(Annotate(layer.table.Place(placement), "layer ", layer_index));
     places.push_back({.slot = static_cast<int32_t>(layer.table.SelectableSlot(placement.index)),
                       .kv_head = static_cast<int32_t>(placement.head)});
   }
-  QUIRE_RETURN_IF_ERROR(ScatterUnits(layer, staged, places));
-  return device_->Synchronize();  // The staged bytes go away.
+  return ScatterUnits(layer, staged, places);
+}
+
+Status BudgetCache::WriteRows(uint32_t layer, std::span<const SlotPlacement> placements,
+                              const Payload& units) const {
+  const uint64_t unit_bytes = UnitBytes(spec_);
+  if (units.size_bytes() != placements.size() * unit_bytes) {
+    return DataLoss("a payload of ", units.size_bytes(), " bytes for ", placements.size(),
+                    " units of ", unit_bytes, " bytes");
+  }
+  const Slice whole = units.Flatten();
+  for (size_t i = 0; i < placements.size(); ++i) {
+    QUIRE_RETURN_IF_ERROR(
+        WriteUnitRows(layers_[layer], placements[i], whole.bytes.data() + i * unit_bytes));
+  }
+  return device_->Synchronize();
+}
+
+Status BudgetCache::WriteUnitRows(const Layer& layer, const SlotPlacement& placement,
+                                  const std::byte* unit) const {
+  const uint64_t head_bytes = RowBytes() / spec_.num_kv_heads;
+  for (const DeviceBuffer* pool : {&layer.k, &layer.v}) {
+    std::byte* to = pool->as<std::byte>() +
+                    layer.table.SelectableSlot(placement.index) * SlotBytes() +
+                    placement.head * head_bytes;
+    for (uint32_t row = 0; row < spec_.page_tokens; ++row) {
+      QUIRE_RETURN_IF_ERROR(device_->CopyToDevice(to, unit, head_bytes));
+      to += RowBytes();
+      unit += head_bytes;
+    }
+  }
+  return OkStatus();
 }
 
 Status BudgetCache::Attend(uint32_t layer_index, const float* q, float* out) const {

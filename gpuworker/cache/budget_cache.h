@@ -48,6 +48,19 @@ class BudgetCache {
   [[nodiscard]] Status PlaceUnits(uint32_t layer, std::span<const SlotPlacement> placements,
                                   const Payload& units);
 
+  /// PlaceUnits in steps, for units that come a few at a time: first CheckPlacements, then the
+  /// writing, in any pieces and on any threads (of slots that differ; nobody attends to the layer
+  /// meanwhile), then RecordPlacements. Writing looks at no table. After an error between these
+  /// steps the layer's selectable slots have to be emptied (PageTable::EmptySelectable).
+  [[nodiscard]] Status CheckPlacements(uint32_t layer,
+                                       std::span<const SlotPlacement> placements) const;
+  [[nodiscard]] Status WriteUnits(uint32_t layer, std::span<const SlotPlacement> placements,
+                                  const Payload& units) const;
+  /// As WriteUnits, but every row (keys or values of one token and head) is a copy of its own.
+  [[nodiscard]] Status WriteRows(uint32_t layer, std::span<const SlotPlacement> placements,
+                                 const Payload& units) const;
+  [[nodiscard]] Status RecordPlacements(uint32_t layer, std::span<const SlotPlacement> placements);
+
   /// Attention of the last token, `q` and `out` [n_q][d], over everything its layer attends to.
   [[nodiscard]] Status Attend(uint32_t layer, const float* q, float* out) const;
   /// Causal attention of the last `count` tokens in a layer that holds everything.
@@ -75,8 +88,10 @@ class BudgetCache {
   Status Reserve(Layer& layer);
   Status WriteRow(Layer& layer, TokenPlace place, const float* k, const float* v);
   Status StoreRow(std::byte* to, const float* from);
-  Status ScatterUnits(Layer& layer, const StagedUnits& staged,
-                      std::span<const kernels::UnitPlacement> places);
+  Status ScatterUnits(const Layer& layer, const StagedUnits& staged,
+                      std::span<const kernels::UnitPlacement> places) const;
+  Status WriteUnitRows(const Layer& layer, const SlotPlacement& placement,
+                       const std::byte* unit) const;
 
   const KvSpec spec_;
   Device* const device_;
@@ -87,7 +102,6 @@ class BudgetCache {
   // What kernels read of the host's lists.
   mutable DeviceList<int32_t> slot_list_;
   mutable DeviceList<int32_t> valid_list_;
-  DeviceList<kernels::UnitPlacement> place_list_;
 };
 
 }  // namespace quire::worker

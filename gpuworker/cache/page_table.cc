@@ -118,6 +118,11 @@ Status PageTable::Activate(uint32_t head, std::span<const uint32_t> pages) {
   return OkStatus();
 }
 
+void PageTable::EmptySelectable() {
+  for (Slot& slot : slots_) slot = {.page = -1, .generation = slot.generation, .active = false};
+  for (std::vector<int32_t>& index : page_slot_) index.clear();
+}
+
 uint32_t PageTable::RowsOf(uint32_t page) const {
   const uint64_t rest = num_tokens_ - uint64_t{page} * page_tokens_;
   return static_cast<uint32_t>(std::min<uint64_t>(rest, page_tokens_));

@@ -79,6 +79,8 @@ class PageTable {
   bool IsResident(uint32_t head, uint32_t page) const;
   /// Pages of `head` in attention now, ascending.
   std::vector<uint32_t> ActivePages(uint32_t head) const;
+  /// What Place would say, with nothing recorded.
+  [[nodiscard]] Status CheckPlacement(const SlotPlacement& placement) const;
   /// Records a placement; the page is not active yet. Changes nothing unless OK.
   /// FAILED_PRECONDITION: a stale generation, a slot that holds another page than `replaced`, a
   /// page that is always resident or resident in another slot. INVALID_ARGUMENT: out of range.
@@ -86,6 +88,9 @@ class PageTable {
   /// Makes `pages` (ascending) the selection of `head`. FAILED_PRECONDITION, with the selection
   /// unchanged, when one of them is not resident.
   [[nodiscard]] Status Activate(uint32_t head, std::span<const uint32_t> pages);
+
+  /// Nobody knows what the selectable slots hold: they count as empty. Generations stay.
+  void EmptySelectable();
 
   void ListAttended(AttendedSlots* out) const;
   /// Tokens that `head` attends to.
@@ -106,7 +111,6 @@ class PageTable {
   }
   /// Selectable slot of `page`, -1 when it is not resident.
   int32_t IndexOf(uint32_t head, uint32_t page) const;
-  Status CheckPlacement(const SlotPlacement& placement) const;
 
   const CacheLayout layout_;
   const uint32_t page_tokens_;

@@ -31,7 +31,11 @@ Engine::Engine(const Decoder* decoder, Client* client, Device* device, EngineOpt
       client_(client),
       device_(device),
       options_(std::move(options)),
-      spec_(decoder->MakeKvSpec(options_.dtype, options_.page_tokens, options_.segment_pages)) {}
+      spec_(decoder->MakeKvSpec(options_.dtype, options_.page_tokens, options_.segment_pages)),
+      host_tier_(options_.host_cache_bytes > 0
+                     ? std::make_unique<HostTier>(options_.host_cache_bytes)
+                     : nullptr),
+      recall_thread_(std::make_unique<ThreadPool>(ThreadPool::Options{.threads = 1})) {}
 
 EngineParts Engine::Parts() const {
   return {.decoder = decoder_,
@@ -40,7 +44,9 @@ EngineParts Engine::Parts() const {
           .spec = &spec_,
           .clock = options_.clock,
           .prefill_chunk_tokens = std::min(options_.prefill_chunk_tokens, Decoder::kBlockTokens),
-          .max_batch_bytes = options_.max_batch_bytes};
+          .max_batch_bytes = options_.max_batch_bytes,
+          .recall_executor = recall_thread_.get(),
+          .host_tier = host_tier_.get()};
 }
 
 Status Engine::CheckTokens(std::span<const TokenId> tokens) const {

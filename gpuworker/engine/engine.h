@@ -27,9 +27,11 @@
 
 #include "client/client.h"
 #include "common/base/clock.h"
+#include "common/base/executor.h"
 #include "common/base/status.h"
 #include "common/page/key.h"
 #include "common/page/kv_spec.h"
+#include "gpuworker/cache/host_tier.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/engine/parts.h"
 #include "gpuworker/engine/sequence.h"
@@ -45,7 +47,10 @@ struct EngineOptions {
   RetrievalOptions retrieval;           ///< Of sequences that bring none of their own.
   uint32_t prefill_chunk_tokens = 512;  ///< Tokens of one forward pass while reading a document.
   uint64_t max_batch_bytes = 8u << 20;  ///< Payload of one call, at least one page of all layers.
-  Clock* clock = nullptr;               ///< SystemClock() when null.
+  /// Units that recalls brought are kept in this much memory of the worker, for all its sequences,
+  /// and placed from there when they are selected again. 0: none are kept.
+  uint64_t host_cache_bytes = 0;
+  Clock* clock = nullptr;  ///< SystemClock() when null.
 };
 
 struct IngestProgress {
@@ -84,6 +89,11 @@ class Engine {
   StatusOr<std::unique_ptr<Sequence>> OpenSequence(const std::optional<DocumentName>& document,
                                                    const SequenceOptions& options = {}) const;
 
+  /// What the units kept in this worker's memory did so far; nothing but zeros without any.
+  HostTier::Stats host_cache_stats() const {
+    return host_tier_ != nullptr ? host_tier_->stats() : HostTier::Stats{};
+  }
+
   /// Dense attention without the store: logits after each of the last `count` of `tokens`,
   /// [count][vocab_size]. What sparse logits are compared with. `observer` is told of every chunk
   /// of tokens that has run.
@@ -104,6 +114,9 @@ class Engine {
   Device* const device_;
   const EngineOptions options_;
   const KvSpec spec_;
+  const std::unique_ptr<HostTier> host_tier_;  ///< Null for none.
+  /// Takes recalled units in beside the model. Last: what it runs may use all of the above.
+  const std::unique_ptr<ThreadPool> recall_thread_;
 };
 
 }  // namespace quire::worker

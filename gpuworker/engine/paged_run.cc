@@ -29,7 +29,8 @@ void AddRunStats(const RunStats& run, const RetrievalOptions& retrieval, const K
                    .units = recall.bytes_moved,
                    .full = BudgetUnits(recall, retrieval, spec) * UnitBytes(spec)};
   stats->bytes_appended += run.bytes_appended;
-  stats->units_hit += recall.units_selected - recall.units_missed;
+  stats->units_from_host += recall.units_from_host;
+  stats->units_hit += recall.units_selected - recall.units_missed - recall.units_from_host;
   stats->units_missed += recall.units_missed;
   stats->recalls += recall.recalls;
   stats->blocking_heads += recall.blocking_heads;
@@ -46,6 +47,7 @@ StatusOr<std::unique_ptr<PagedRun>> PagedRun::Open(const EngineParts& parts,
   QUIRE_RETURN_IF_ERROR(run->MakeCache());
   QUIRE_RETURN_IF_ERROR(run->OpenContext(document));
   if (document != nullptr) QUIRE_RETURN_IF_ERROR(run->LoadDocument(*document));
+  run->host_pages_ = run->MakeHostPages(document);
   QUIRE_RETURN_IF_ERROR(run->TakeSeat(sessions));
   QUIRE_RETURN_IF_ERROR(run->LoadPolicy());
   run->Connect();
@@ -60,6 +62,7 @@ StatusOr<SuspendedRun> PagedRun::Suspend(std::unique_ptr<PagedRun> run) {
   suspended.unflushed = std::move(run->unflushed_);
   suspended.policy = std::move(run->policy_);
   suspended.context = std::move(run->context_);
+  suspended.host_pages = run->host_pages_;
   return suspended;
 }
 
@@ -70,6 +73,7 @@ StatusOr<std::unique_ptr<PagedRun>> PagedRun::Resume(const EngineParts& parts,
   auto run = std::unique_ptr<PagedRun>(new PagedRun(parts, retrieval, stats));
   run->policy_ = std::move(suspended.policy);
   run->context_ = std::move(suspended.context);
+  run->host_pages_ = suspended.host_pages;
   run->unflushed_ = std::move(suspended.unflushed);
   QUIRE_RETURN_IF_ERROR(run->MakeCache());
   QUIRE_RETURN_IF_ERROR(run->cache_->StartAt(suspended.num_tokens));
@@ -85,6 +89,12 @@ StatusOr<std::unique_ptr<PagedRun>> PagedRun::Resume(const EngineParts& parts,
   return run;
 }
 
+HostPages PagedRun::MakeHostPages(const Document* document) const {
+  if (document == nullptr) return {parts_.host_tier, {}, 0, context_->id()};
+  const auto whole = static_cast<uint32_t>(document->num_tokens / parts_.spec->page_tokens);
+  return {parts_.host_tier, document->chain_tip, whole, context_->id()};
+}
+
 void PagedRun::Connect() {
   pipeline_.emplace(
       RecallPipeline::Dependencies{.channel = seat_ == nullptr ? nullptr : &seat_->channel(),
@@ -93,7 +103,9 @@ void PagedRun::Connect() {
                                    .device = parts_.device,
                                    .clock = parts_.clock,
                                    .options = &retrieval_,
-                                   .stats = &stats_->recall});
+                                   .stats = &stats_->recall,
+                                   .host = host_pages_,
+                                   .executor = parts_.recall_executor});
   offloader_.emplace(parts_, policy_.get());
   backend_.emplace(cache_.get(), &*pipeline_, &*offloader_);
 }

@@ -49,6 +49,7 @@ void AddRunStats(const RunStats& run, const RetrievalOptions& retrieval, const K
 struct SuspendedRun {
   std::unique_ptr<RetrievalPolicy> policy;
   std::unique_ptr<OwnedContext> context;
+  HostPages host_pages;
   uint64_t num_tokens = 0;
   std::vector<TokenId> unflushed;    ///< Token ids of the open page.
   std::vector<std::byte> open_page;  ///< Its units, [num_layers][n_kv]; none when it is empty.
@@ -104,6 +105,8 @@ class PagedRun {
   Status LoadDocument(const Document& document);
   Status TakeSeat(SessionSource* sessions);
   Status LoadPolicy();
+  /// Which units of the host tier are this run's.
+  HostPages MakeHostPages(const Document* document) const;
   /// What attention goes through, once there are cache, policy and seat.
   void Connect();
   StatusOr<std::vector<std::byte>> ExportOpenPage() const;
@@ -116,6 +119,7 @@ class PagedRun {
   std::unique_ptr<RetrievalPolicy> policy_;
   std::unique_ptr<BudgetCache> cache_;
   std::unique_ptr<OwnedContext> context_;
+  HostPages host_pages_;
   std::unique_ptr<SessionSeat> seat_;  ///< Null when no layer has selectable pages.
   std::optional<RecallPipeline> pipeline_;
   std::optional<Offloader> offloader_;

@@ -9,7 +9,9 @@
 
 #include "client/client.h"
 #include "common/base/clock.h"
+#include "common/base/executor.h"
 #include "common/page/kv_spec.h"
+#include "gpuworker/cache/host_tier.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/model/decoder.h"
 
@@ -22,7 +24,9 @@ struct EngineParts {
   const KvSpec* spec = nullptr;
   Clock* clock = nullptr;
   uint32_t prefill_chunk_tokens = 0;
-  uint64_t max_batch_bytes = 0;  ///< Payload of one call.
+  uint64_t max_batch_bytes = 0;         ///< Payload of one call.
+  Executor* recall_executor = nullptr;  ///< Takes recalled units in beside the model.
+  HostTier* host_tier = nullptr;        ///< Null for none.
 };
 
 /// Pages of `page_bytes` that one call may carry; at least one.

@@ -119,6 +119,23 @@ TEST_F(RecoveryTest, WithoutTheTokensTheErrorNamesTheRemedyAndStays) {
   }
 }
 
+TEST_F(RecoveryTest, ARecallThatNeverComesBackCostsARecompute) {
+  SequenceOptions options;
+  options.document_tokens = document_;
+  const auto sequence = AskDisturbed(options, [&](auto&) { fixture_.HoldRecalls(true); });
+  EXPECT_TRUE(sequence->stats().local);
+  EXPECT_LE(MaxDifference(sequence->logits(), dense_), 1e-3f);
+}
+
+TEST_F(RecoveryTest, ARecallThatNeverComesBackIsAnErrorWithTheRemedyWithoutTheTokens) {
+  const auto sequence = fixture_.Open();
+  ASSERT_EQ(sequence->Append(std::span(question_).first(15)), OkStatus());
+  fixture_.HoldRecalls(true);
+  const Status status = sequence->Append(std::span(question_).subspan(15));
+  EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("give the document's token ids"));
+}
+
 TEST_F(RecoveryTest, ASequenceWithoutADocumentNeedsNoTokensGiven) {
   auto sequence = fixture_.engine().OpenSequence(std::nullopt);
   ASSERT_EQ((*sequence)->Append(std::span(question_).first(15)), OkStatus());

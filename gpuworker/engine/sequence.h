@@ -89,15 +89,16 @@ struct SequenceStats {
   uint64_t steps = 0;             ///< Tokens run through the model.
   uint64_t generated_tokens = 0;  ///< Those of them that were generated.
   MovedBytes moved;
-  uint64_t bytes_appended = 0;  ///< Complete pages sent to the open context.
-  uint64_t units_hit = 0;       ///< Selected units that were resident.
-  uint64_t units_missed = 0;    ///< Selected units that were fetched.
-  uint64_t recalls = 0;         ///< Recalls sent.
-  uint64_t blocking_heads = 0;  ///< Head-steps whose recall preceded attention.
-  uint64_t late_recalls = 0;    ///< Layer-steps that went on without what was late.
-  double seconds_stalled = 0;   ///< Waiting for recalls.
-  uint64_t reopened = 0;        ///< Times the sequence was opened again after a loss.
-  bool local = false;           ///< Goes on without the server.
+  uint64_t bytes_appended = 0;   ///< Complete pages sent to the open context.
+  uint64_t units_hit = 0;        ///< Selected units that were resident.
+  uint64_t units_missed = 0;     ///< Selected units that were fetched.
+  uint64_t units_from_host = 0;  ///< Selected units that this worker had kept.
+  uint64_t recalls = 0;          ///< Recalls sent.
+  uint64_t blocking_heads = 0;   ///< Head-steps whose recall preceded attention.
+  uint64_t late_recalls = 0;     ///< Layer-steps that went on without what was late.
+  double seconds_stalled = 0;    ///< Waiting for recalls and taking them in.
+  uint64_t reopened = 0;         ///< Times the sequence was opened again after a loss.
+  bool local = false;            ///< Goes on without the server.
   double seconds_open = 0;
   double seconds_append = 0;    ///< In Append().
   double seconds_generate = 0;  ///< In Generate().

@@ -277,6 +277,41 @@ TEST(SequenceTest, ADocumentOfALargerModelIsRefusedWithTheRemedy) {
                         "text under that name, or use the model that read it"));
 }
 
+TEST(SequenceTest, AHostTierMovesLessAndChangesNoAnswer) {
+  const std::vector<TokenId> question = RandomTokens(60, 2);
+  const uint64_t unit_bytes = 4 * 2 * 8 * sizeof(float);
+  const auto ask = [&](uint64_t host_cache_bytes, uint32_t times) {
+    EngineOptions options = EngineFixture::Small();
+    options.host_cache_bytes = host_cache_bytes;
+    EngineFixture fixture({}, options);
+    fixture.Ingest(RandomTokens(120, 1));
+    std::vector<std::pair<std::vector<float>, SequenceStats>> answers;
+    for (uint32_t i = 0; i < times; ++i) {
+      const auto sequence = fixture.Open();
+      EXPECT_EQ(sequence->Append(question), OkStatus());
+      answers.emplace_back(std::vector<float>(sequence->logits().begin(), sequence->logits().end()),
+                           sequence->stats());
+    }
+    EXPECT_LE(fixture.engine().host_cache_stats().bytes, host_cache_bytes);
+    return answers;
+  };
+  const auto without = ask(0, 1);
+  const auto large = ask(1 << 20, 2);
+  const auto small = ask(20 * unit_bytes, 2);
+  EXPECT_EQ(without[0].second.units_from_host, 0u);
+  for (const auto* answers : {&large, &small}) {
+    for (const auto& [logits, stats] : *answers) {
+      EXPECT_EQ(logits, without[0].first);
+      EXPECT_GT(stats.units_from_host, 0u);
+      EXPECT_EQ(stats.units_from_host + stats.units_missed, without[0].second.units_missed);
+      EXPECT_EQ(stats.units_hit, without[0].second.units_hit);
+      EXPECT_LT(stats.moved.units, without[0].second.moved.units);
+    }
+  }
+  // The second sequence over the document finds what the first one recalled of it.
+  EXPECT_LT(large[1].second.units_missed, large[0].second.units_missed);
+}
+
 TEST(SequenceTest, ClosingLeavesNothingOnTheServer) {
   EngineFixture fixture;
   fixture.Ingest(RandomTokens(50, 1));

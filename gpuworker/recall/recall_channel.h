@@ -38,6 +38,8 @@ class RecallChannel {
                                                       const RecallOptions& options) = 0;
   /// ClientSession::Applied.
   virtual void Applied(const RecallPart& part) = 0;
+  /// ClientSession::Spoiled.
+  virtual void Spoiled(const RecallPart& part) = 0;
 };
 
 /// A message for each want.
@@ -50,6 +52,7 @@ class SessionChannel final : public RecallChannel {
   StatusOr<std::unique_ptr<LaneRecall>> Start(LayerWant want,
                                               const RecallOptions& options) override;
   void Applied(const RecallPart& part) override { session_->Applied(part); }
+  void Spoiled(const RecallPart& part) override { session_->Spoiled(part); }
 
  private:
   ClientSession* const session_;

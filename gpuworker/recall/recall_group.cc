@@ -30,7 +30,6 @@ Payload SubPayload(const Payload& payload, size_t from, size_t count) {
 RecallPart LanePart(const RecallPart& part, const RecalledLane& lane) {
   const size_t first = lane.first_placement;
   const size_t count = lane.end_placement - first;
-  const size_t total = part.placements.size();
   RecallPart own;
   own.lanes.push_back(lane);
   own.lanes.back().first_placement = 0;
@@ -39,10 +38,16 @@ RecallPart LanePart(const RecallPart& part, const RecalledLane& lane) {
   own.placements.assign(placements.begin(), placements.end());
   const auto checksums = std::span(part.checksums).subspan(first, count);
   own.checksums.assign(checksums.begin(), checksums.end());
-  if (count == 0) return own;
+  const auto held_before = std::ranges::lower_bound(part.held, first);
+  const auto held_end = std::ranges::lower_bound(part.held, first + count);
+  for (auto at = held_before; at != held_end; ++at) own.held.push_back(*at - first);
+  const size_t sent = count - own.held.size();  // Held units are not in the payload.
+  if (sent == 0) return own;
+  const size_t total = part.placements.size() - part.held.size();
+  const size_t skipped = first - static_cast<size_t>(held_before - part.held.begin());
   const size_t unit = part.payload.size_bytes() / total;
-  own.payload = SubPayload(part.payload, first * unit, count * unit);
-  own.landed_bytes = part.landed_bytes / total * count;
+  own.payload = SubPayload(part.payload, skipped * unit, sent * unit);
+  own.landed_bytes = part.landed_bytes / total * sent;
   return own;
 }
 
@@ -130,6 +135,7 @@ class RecallGroup::GroupChannel final : public RecallChannel {
         new GroupRecall(group_, group_->Enqueue(std::move(want), options)));
   }
   void Applied(const RecallPart& part) override { group_->session_->Applied(part); }
+  void Spoiled(const RecallPart& part) override { group_->session_->Spoiled(part); }
 
  private:
   RecallGroup* const group_;

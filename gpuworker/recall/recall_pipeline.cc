@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/payload_cutter.h"
 #include "common/page/layout.h"
 
 namespace quire::worker {
@@ -145,6 +146,7 @@ Status RecallPipeline::Restore(std::span<const LaneState> lanes) {
 }
 
 Status RecallPipeline::AfterAttention(uint32_t layer) {
+  if (with_.executor != nullptr) QUIRE_RETURN_IF_ERROR(ReceiveArrived(layer));
   Lane& lane = lanes_[layer];
   if (!lane.deferred) return OkStatus();
   LayerWant want = *std::exchange(lane.deferred, std::nullopt);
@@ -180,6 +182,180 @@ StatusOr<LayerWant> RecallPipeline::MakeWant(const SelectRequest& request, Selec
   return want;
 }
 
+Status RecallPipeline::Start(LayerWant want, Purpose purpose) {
+  const uint32_t layer = want.layer;
+  if (want.query.empty() && IsResident(want)) return Activate(layer, want.pages);
+  Lane& lane = lanes_[layer];
+  lane.purpose = purpose;
+  lane.pages = want.pages;
+  lane.held = TakeFromHost(&want);
+  const Priority priority =
+      purpose == Purpose::kCorrection ? Priority::kCorrection : Priority::kPrefetch;
+  QUIRE_ASSIGN_OR_RETURN(
+      lane.under_way,
+      with_.channel->Start(std::move(want), {.priority = priority, .verify = false}));
+  ++with_.stats->recalls;
+  return OkStatus();
+}
+
+StatusOr<bool> RecallPipeline::Wait(uint32_t layer, const Patience& patience) {
+  Lane& lane = lanes_[layer];
+  const TimePoint start = with_.clock->Now();
+  StatusOr<bool> came = true;
+  if (lane.placing == nullptr) {
+    came = Receive(layer, patience.late ? std::optional(patience.until) : std::nullopt);
+  }
+  if (came.ok() && *came) {
+    if (const Status settled = Settle(layer); !settled.ok()) came = settled;
+  }
+  with_.stats->stalled += with_.clock->Now() - start;
+  return came;
+}
+
+StatusOr<bool> RecallPipeline::Receive(uint32_t layer, std::optional<TimePoint> deadline) {
+  Lane& lane = lanes_[layer];
+  auto part = deadline ? lane.under_way->Next(*deadline) : lane.under_way->Next();
+  const TimePoint now = with_.clock->Now();
+  const bool goes_on = deadline && now >= *deadline && now < lane.under_way->deadline();
+  if (goes_on && absl::IsDeadlineExceeded(part.status())) return false;
+  lane.failed = !part.ok();
+  Status status = part.status();
+  if (status.ok() && !part->has_value()) {
+    status = Internal("a recall of layer ", layer, " came without its lane");
+  }
+  if (status.ok()) {
+    lane.part = **std::move(part);
+    status = StartPlacing(layer);
+  }
+  if (status.ok()) return true;
+  lane.under_way.reset();
+  lane.part.reset();
+  return status;
+}
+
+Status RecallPipeline::ReceiveArrived(uint32_t layer) {
+  for (size_t i = 1; i < lanes_.size(); ++i) {
+    const auto next = static_cast<uint32_t>((layer + i) % lanes_.size());
+    if (lanes_[next].under_way == nullptr || lanes_[next].placing != nullptr) continue;
+    const StatusOr<bool> came = Receive(next, with_.clock->Now());
+    if (!came.ok() && !lanes_[next].failed) return came.status();
+    if (!came.ok() || !*came) return OkStatus();
+  }
+  return OkStatus();
+}
+
+std::vector<HostPages::Unit> RecallPipeline::TakeFromHost(LayerWant* want) const {
+  std::vector<HostPages::Unit> held;
+  if (!with_.host.enabled()) return held;
+  const PageTable& table = with_.cache->table(want->layer);
+  for (uint32_t head = 0; head < want->pages.num_heads(); ++head) {
+    want->held.AppendHead();
+    for (const uint32_t page : want->pages.Head(head)) {
+      if (table.IsResident(head, page)) continue;
+      auto unit = with_.host.Get(want->layer, head, page);
+      if (!unit) continue;
+      want->held.Append(page);
+      held.push_back(*std::move(unit));
+    }
+  }
+  return held;
+}
+
+StatusOr<ArrivedUnits> RecallPipeline::Gather(uint32_t layer) const {
+  const Lane& lane = lanes_[layer];
+  const RecallPart& part = *lane.part;
+  ArrivedUnits arrived{.layer = layer, .placements = {}, .checksums = part.checksums, .units = {}};
+  arrived.placements.reserve(part.placements.size());
+  PayloadCutter cutter(part.payload);
+  const uint64_t unit_bytes = UnitBytes(with_.cache->spec());
+  auto held = part.held.begin();
+  auto kept = lane.held.begin();  // Both ascend by head and page.
+  for (size_t i = 0; i < part.placements.size(); ++i) {
+    const Placement& at = part.placements[i];
+    if (at.layer != layer) {
+      return FailedPrecondition("a recall of layer ", layer, " places a unit of layer ", at.layer);
+    }
+    arrived.placements.push_back({.head = at.head,
+                                  .index = at.slot,
+                                  .generation = at.generation,
+                                  .page = at.page,
+                                  .replaced = at.replaced});
+    if (held == part.held.end() || *held != i) {
+      const Payload unit = cutter.Cut(unit_bytes);
+      for (const Slice& slice : unit.slices()) arrived.units.Append(slice);
+      continue;
+    }
+    ++held;
+    kept = std::find_if(kept, lane.held.end(), [&](const HostPages::Unit& unit) {
+      return unit.head == at.head && unit.page == at.page;
+    });
+    if (kept == lane.held.end()) return Internal("page ", at.page, " is held, but not here");
+    arrived.units.Append(kept->bytes);
+    arrived.checksums[i] = kept->crc32c;
+  }
+  return arrived;
+}
+
+void RecallPipeline::KeepEvicted(uint32_t layer, const RecallPart& part) {
+  if (!with_.host.enabled()) return;
+  for (const Placement& at : part.placements) {
+    if (at.replaced >= 0) with_.host.Touch(layer, at.head, static_cast<uint32_t>(at.replaced));
+  }
+}
+
+Status RecallPipeline::StartPlacing(uint32_t layer) {
+  Lane& lane = lanes_[layer];
+  QUIRE_ASSIGN_OR_RETURN(ArrivedUnits arrived, Gather(layer));
+  StreamedPlacement::Dependencies with{
+      .cache = with_.cache,
+      .executor = with_.executor,
+      .options = {.units_per_buffer = with_.options->units_per_buffer,
+                  .buffers = with_.options->recall_buffers,
+                  .layout = with_.options->recall_layout}};
+  if (with_.policy->RewritesUnits(layer)) {
+    with.executor = nullptr;  // A policy belongs to one thread.
+    with.rewrite = [this, layer](const SlotPlacement& at, std::span<std::byte> unit) {
+      with_.policy->RewriteUnit(layer, at.head, at.page, unit);
+    };
+  }
+  if (with_.host.enabled()) {
+    with.on_verified = [this, layer, placements = arrived.placements,
+                        checksums = arrived.checksums](size_t first, const Payload& units) {
+      PayloadCutter cutter(units);
+      const uint64_t unit_bytes = UnitBytes(with_.cache->spec());
+      for (size_t i = first; i < first + units.size_bytes() / unit_bytes; ++i) {
+        with_.host.Put(layer, placements[i].head, placements[i].page, cutter.Cut(unit_bytes),
+                       checksums[i]);
+      }
+    };
+  }
+  QUIRE_ASSIGN_OR_RETURN(lane.placing, StreamedPlacement::Start(with, std::move(arrived)));
+  return OkStatus();
+}
+
+Status RecallPipeline::Settle(uint32_t layer) {
+  Lane& lane = lanes_[layer];
+  const std::unique_ptr<LaneRecall> recall = std::move(lane.under_way);
+  const RecallPart part = *std::exchange(lane.part, std::nullopt);
+  const Status placed = std::exchange(lane.placing, nullptr)->Finish();
+  if (!placed.ok()) {
+    lane.failed = absl::IsDataLoss(placed);
+    with_.channel->Spoiled(part);
+    return placed;
+  }
+  with_.channel->Applied(part);
+  with_.stats->bytes_moved += part.payload.size_bytes();
+  with_.stats->units_missed += part.placements.size() - part.held.size();
+  with_.stats->units_from_host += part.held.size();
+  lane.held.clear();
+  KeepEvicted(layer, part);
+  Notify(layer, part);
+  const PageLists& selected = part.lanes.at(0).selected;
+  with_.stats->units_selected += selected.num_pages();
+  QUIRE_RETURN_IF_ERROR(Activate(layer, selected.num_heads() == 0 ? lane.pages : selected));
+  return recall->Next().status();  // Its end.
+}
+
 bool RecallPipeline::IsResident(const LayerWant& want) const {
   const PageTable& table = with_.cache->table(want.layer);
   for (uint32_t head = 0; head < want.pages.num_heads(); ++head) {
@@ -188,82 +364,6 @@ bool RecallPipeline::IsResident(const LayerWant& want) const {
     }
   }
   return true;
-}
-
-Status RecallPipeline::Start(LayerWant want, Purpose purpose) {
-  const uint32_t layer = want.layer;
-  if (want.query.empty() && IsResident(want)) return Activate(layer, want.pages);
-  Lane& lane = lanes_[layer];
-  lane.purpose = purpose;
-  lane.pages = want.pages;
-  const Priority priority =
-      purpose == Purpose::kCorrection ? Priority::kCorrection : Priority::kPrefetch;
-  QUIRE_ASSIGN_OR_RETURN(lane.under_way,
-                         with_.channel->Start(std::move(want), {.priority = priority}));
-  ++with_.stats->recalls;
-  return OkStatus();
-}
-
-StatusOr<bool> RecallPipeline::Wait(uint32_t layer, const Patience& patience) {
-  Lane& lane = lanes_[layer];
-  const TimePoint start = with_.clock->Now();
-  const auto part = patience.late ? lane.under_way->Next(patience.until) : lane.under_way->Next();
-  const TimePoint now = with_.clock->Now();
-  with_.stats->stalled += now - start;
-  const bool goes_on = patience.late && now >= patience.until && now < lane.under_way->deadline();
-  if (goes_on && absl::IsDeadlineExceeded(part.status())) return false;
-  const std::unique_ptr<LaneRecall> recall = std::move(lane.under_way);
-  lane.failed = !part.ok();
-  QUIRE_RETURN_IF_ERROR(part.status());
-  if (!part->has_value()) return Internal("a recall of layer ", layer, " came without its lane");
-  QUIRE_RETURN_IF_ERROR(TakeIn(layer, **part));
-  QUIRE_RETURN_IF_ERROR(recall->Next().status());  // Its end.
-  return true;
-}
-
-Status RecallPipeline::TakeIn(uint32_t layer, const RecallPart& part) {
-  QUIRE_RETURN_IF_ERROR(Place(layer, part));
-  with_.channel->Applied(part);
-  with_.stats->bytes_moved += part.payload.size_bytes();
-  with_.stats->units_missed += part.placements.size();
-  Notify(layer, part);
-  const PageLists& selected = part.lanes.at(0).selected;
-  if (selected.num_heads() == 0) return Activate(layer, lanes_[layer].pages);
-  with_.stats->units_selected += selected.num_pages();
-  return Activate(layer, selected);
-}
-
-Status RecallPipeline::Place(uint32_t layer, const RecallPart& part) {
-  std::vector<SlotPlacement> placements;
-  placements.reserve(part.placements.size());
-  for (const Placement& placement : part.placements) {
-    if (placement.layer != layer) {
-      return FailedPrecondition("a recall of layer ", layer, " places a unit of layer ",
-                                placement.layer);
-    }
-    placements.push_back({.head = placement.head,
-                          .index = placement.slot,
-                          .generation = placement.generation,
-                          .page = placement.page,
-                          .replaced = placement.replaced});
-  }
-  if (!with_.policy->RewritesUnits(layer)) {
-    return with_.cache->PlaceUnits(layer, placements, part.payload);
-  }
-  return with_.cache->PlaceUnits(layer, placements, Rewrite(layer, part));
-}
-
-Payload RecallPipeline::Rewrite(uint32_t layer, const RecallPart& part) const {
-  std::vector<std::byte> units(part.payload.size_bytes());
-  part.payload.CopyTo(units.data());
-  const uint64_t unit_bytes = UnitBytes(with_.cache->spec());
-  for (size_t i = 0; i < part.placements.size(); ++i) {
-    with_.policy->RewriteUnit(layer, part.placements[i].head, part.placements[i].page,
-                              std::span(units).subspan(i * unit_bytes, unit_bytes));
-  }
-  Payload rewritten;
-  rewritten.Append(std::move(units));
-  return rewritten;
 }
 
 Status RecallPipeline::Activate(uint32_t layer, const PageLists& pages) {

@@ -2,15 +2,17 @@
 //
 // RecallPipeline: select, diff, fetch, convert. For one token of one layer it asks the policy for a
 // selection, recalls the units that are missing (one call for the layer), puts them into their
-// slots through the layout kernel, reading them where the reply has them, and makes the selection
-// active.
+// slots through the layout kernel, reading them where the reply has them
+// (streamed_placement.h), and makes the selection active.
 //
 //   before attention   the earlier step's prefetch is waited for; then the heads that block are
 //                      recalled (one call, of their pages only) and waited for
 //   after attention    the selection of the other heads is asked for, for the next step
 //
-// So a prefetch has a whole step's time. A layer has one recall under way at most: a prefetch is
-// given up for a head that blocks, a correction for nothing, so that every correction arrives.
+// So a prefetch has a whole step's time. With an executor, units that have come are taken into
+// their slots while other layers compute: whoever drives the pipeline looks after each layer
+// whether the next ones' have. A layer has one recall under way at most: a prefetch is given up for
+// a head that blocks, a correction for nothing, so that every correction arrives.
 //
 // Deadline (RetrievalOptions::recall_deadline). Where the policy says MayBeLate, a layer's
 // attention waits no longer than that: it goes on with the pages that it has, and what is late
@@ -20,7 +22,8 @@
 // Errors. A prefetch that failed is asked for again before the next attention, and waited for
 // without a deadline. A recall that is waited for and fails leaves the token without its attention:
 // the caller must not go on with this cache. A reply that contradicts the page table is
-// FAILED_PRECONDITION.
+// FAILED_PRECONDITION. Units that do not match their checksums are a failure like others: none of
+// the lane's slots is attended to any more, here and in the session's map.
 //
 // Thread-safety: none. Ownership: everything it is given outlives it.
 #ifndef QUIRE_GPUWORKER_RECALL_RECALL_PIPELINE_H_
@@ -33,10 +36,13 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/executor.h"
 #include "common/base/status.h"
 #include "gpuworker/cache/budget_cache.h"
+#include "gpuworker/cache/host_tier.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/recall/recall_channel.h"
+#include "gpuworker/recall/streamed_placement.h"
 #include "gpuworker/retrieval/policy.h"
 
 namespace quire::worker {
@@ -48,11 +54,12 @@ struct RecallStats {
   uint64_t selections = 0;        ///< Layer-steps.
   uint64_t units_selected = 0;    ///< Units of every selection, resident or not.
   uint64_t units_missed = 0;      ///< Those of them that were brought.
+  uint64_t units_from_host = 0;   ///< Those of them that the host tier had.
   uint64_t blocking_layers = 0;   ///< Layer-steps with a head that blocked.
   uint64_t blocking_heads = 0;    ///< Heads that blocked, over all layer-steps.
   uint64_t late_prefetches = 0;   ///< Layer-steps whose prefetch missed the deadline.
   uint64_t late_corrections = 0;  ///< Layer-steps that went on without a correction.
-  Duration stalled = {};          ///< Waiting for recalls.
+  Duration stalled = {};          ///< Waiting for recalls and taking in what they brought.
 };
 
 class RecallPipeline {
@@ -65,6 +72,8 @@ class RecallPipeline {
     Clock* clock = nullptr;                     ///< The channel's client's.
     const RetrievalOptions* options = nullptr;  ///< Deadline; pooling and scale for the server.
     RecallStats* stats = nullptr;               ///< Added to; survives the pipeline.
+    HostPages host = {};                        ///< Units kept in host memory; none without a tier.
+    Executor* executor = nullptr;  ///< Takes units in while layers compute; may be null.
   };
   explicit RecallPipeline(const Dependencies& dependencies);
 
@@ -96,9 +105,13 @@ class RecallPipeline {
   /// What a layer waits for, and what is to be asked for after its attention.
   struct Lane {
     std::unique_ptr<LaneRecall> under_way;
-    Purpose purpose = Purpose::kPrefetch;  ///< Of what is under way.
-    PageLists pages;                       ///< To be active when it has come; none for a query.
-    bool failed = false;                   ///< A recall came to nothing; no slot was touched.
+    std::optional<RecallPart> part;              ///< What under_way brought, while
+    std::unique_ptr<StreamedPlacement> placing;  ///< it is put into its slots.
+    Purpose purpose = Purpose::kPrefetch;        ///< Of what is under way.
+    PageLists pages;  ///< To be active when it has come; none for a query.
+    /// Of `pages`, those that the host tier gave when the recall was sent: not sent with it.
+    std::vector<HostPages::Unit> held;
+    bool failed = false;  ///< A recall came to nothing; no slot pretends otherwise.
     std::optional<LayerWant> deferred;
     std::optional<Patience> awaited;  ///< Attention waits for what is under way.
   };
@@ -120,11 +133,21 @@ class RecallPipeline {
   /// passed first. After an error nothing is under way; Lane::failed tells whether it may be made
   /// up for.
   StatusOr<bool> Wait(uint32_t layer, const Patience& patience);
-  [[nodiscard]] Status TakeIn(uint32_t layer, const RecallPart& part);
+  /// Waits until `deadline` for the part under way and begins to put it into its slots. As Wait.
+  StatusOr<bool> Receive(uint32_t layer, std::optional<TimePoint> deadline);
+  /// Receives what has come for the layers after `layer`, as far as it has, without waiting.
+  [[nodiscard]] Status ReceiveArrived(uint32_t layer);
+  /// Takes the units of `want` that the host tier has, and says in the want that they are held.
+  std::vector<HostPages::Unit> TakeFromHost(LayerWant* want) const;
+  /// Puts what the recall of the lane brought in order with what the lane holds, for its slots.
+  StatusOr<ArrivedUnits> Gather(uint32_t layer) const;
+  /// Tells the host tier what left the slots.
+  void KeepEvicted(uint32_t layer, const RecallPart& part);
+  /// Begins to put lane.part into its slots.
+  [[nodiscard]] Status StartPlacing(uint32_t layer);
+  /// Takes in the part that is being put into its slots.
+  [[nodiscard]] Status Settle(uint32_t layer);
   bool IsResident(const LayerWant& want) const;
-  [[nodiscard]] Status Place(uint32_t layer, const RecallPart& part);
-  /// The units of `part` as the policy rewrites them.
-  Payload Rewrite(uint32_t layer, const RecallPart& part) const;
   [[nodiscard]] Status Activate(uint32_t layer, const PageLists& pages);
   void Notify(uint32_t layer, const RecallPart& part);
 

@@ -9,12 +9,15 @@
 #include "common/page/layout.h"
 #include "common/transport/loopback_transport.h"
 #include "gpuworker/testing/fake_store.h"
+#include "gpuworker/testing/held_transport.h"
 #include "tests/kit/fake_clock.h"
+#include "tests/kit/manual_executor.h"
 
 namespace quire::worker {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::HeldTransport;
 using ::testing::IsEmpty;
 using Pages = std::vector<std::vector<uint32_t>>;
 
@@ -24,7 +27,7 @@ KvSpec TestSpec() {
   KvSpec spec;
   spec.model = "test";
   spec.dtype = DType::kF32;
-  spec.num_layers = 1;
+  spec.num_layers = 2;
   spec.num_query_heads = 2;
   spec.num_kv_heads = 2;
   spec.head_dim = 4;
@@ -33,43 +36,6 @@ KvSpec TestSpec() {
   spec.rope.rotary_dim = 4;
   return spec;
 }
-
-/// Replies do not come while they are held.
-class HeldTransport final : public Transport {
- public:
-  HeldTransport(std::shared_ptr<Transport> next, Clock* clock)
-      : next_(std::move(next)), clock_(clock) {}
-
-  bool held = false;
-  std::vector<Priority> recalls;  ///< Of every recall started.
-
-  TransportCapabilities capabilities() const override { return next_->capabilities(); }
-  StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view method, CallMessage request,
-                                               const CallOptions& options) override {
-    if (method == "quire.v1.Session/Recall") recalls.push_back(options.priority);
-    QUIRE_ASSIGN_OR_RETURN(auto call, next_->Start(method, std::move(request), options));
-    return std::make_unique<HeldCall>(this, std::move(call));
-  }
-
- private:
-  class HeldCall final : public PendingCall {
-   public:
-    HeldCall(HeldTransport* transport, std::unique_ptr<PendingCall> call)
-        : transport_(transport), call_(std::move(call)) {}
-    StatusOr<std::optional<CallMessage>> Next(TimePoint deadline) override {
-      if (!transport_->held) return call_->Next(deadline);
-      transport_->clock_->Sleep(deadline - transport_->clock_->Now());
-      return DeadlineExceeded("held");
-    }
-    void Cancel() override { call_->Cancel(); }
-
-   private:
-    HeldTransport* const transport_;
-    const std::unique_ptr<PendingCall> call_;
-  };
-  const std::shared_ptr<Transport> next_;
-  Clock* const clock_;
-};
 
 /// Selects and blocks as the test says, and writes down what it is told.
 class ScriptedPolicy final : public RetrievalPolicy {
@@ -104,22 +70,29 @@ class RecallPipelineTest : public ::testing::Test {
         std::make_shared<LoopbackTransport>(&store_, LoopbackTransport::Options{.clock = &clock_}),
         &clock_);
     client_ = *Client::Create({.transport = transport_, .clock = &clock_});
-    const uint64_t context = client_->OpenContext(spec_, std::nullopt)->id;
+    context_ = client_->OpenContext(spec_, std::nullopt)->id;
     Payload payload;
     payload.Append(std::vector<std::byte>(SegmentBytes(spec_, kPages)));
-    EXPECT_TRUE(client_->AppendPages(context, 0, std::vector<TokenId>(kPages * 2), payload).ok());
-    session_ = *client_->OpenSession(ContextRef(context),
+    EXPECT_TRUE(client_->AppendPages(context_, 0, std::vector<TokenId>(kPages * 2), payload).ok());
+    session_ = *client_->OpenSession(ContextRef(context_),
                                      {.spec = spec_, .slots_per_head = 2, .managed_layers = {}});
-    cache_ = *BudgetCache::Create(spec_, &CpuDevice(), std::vector{policy_.Layout(0)});
+    cache_ = *BudgetCache::Create(spec_, &CpuDevice(),
+                                  std::vector{policy_.Layout(0), policy_.Layout(1)});
     EXPECT_EQ(cache_->StartAt(kPages * 2), OkStatus());
     channel_.emplace(session_.get(), 0);
+    MakePipeline(nullptr);
+  }
+
+  void MakePipeline(Executor* executor) {
     pipeline_.emplace(RecallPipeline::Dependencies{.channel = &*channel_,
                                                    .cache = cache_.get(),
                                                    .policy = &policy_,
                                                    .device = &CpuDevice(),
                                                    .clock = &clock_,
                                                    .options = &options_,
-                                                   .stats = &stats_});
+                                                   .stats = &stats_,
+                                                   .host = {},
+                                                   .executor = executor});
   }
 
   Status Before(const Pages& select, std::vector<bool> blocking) {
@@ -143,6 +116,7 @@ class RecallPipelineTest : public ::testing::Test {
   testing::FakeStore store_;
   std::shared_ptr<HeldTransport> transport_;
   ScriptedPolicy policy_;
+  uint64_t context_ = 0;
   RecallStats stats_;
   std::unique_ptr<Client> client_;
   std::unique_ptr<ClientSession> session_;
@@ -269,6 +243,107 @@ TEST_F(RecallPipelineTest, AFailedRecallIsAnErrorAndPlacesNothing) {
   // The pending reply was never acknowledged: the next recall starts from the same map.
   ASSERT_EQ(Before({{5, 6}, {3, 4}}, {true, true}), OkStatus());
   EXPECT_THAT(Active(0), ElementsAre(5, 6));
+}
+
+TEST_F(RecallPipelineTest, ADamagedUnitIsAnErrorAndNothingIsActive) {
+  ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
+  store_.DamageUnit(2);
+  EXPECT_EQ(Before({{5, 6}, {7, 8}}, {true, true}).code(), StatusCode::kDataLoss);
+  EXPECT_THAT(Active(0), IsEmpty());
+  EXPECT_THAT(Active(1), IsEmpty());
+  EXPECT_FALSE(cache_->table(0).IsResident(0, 1));
+  // Both ends take the lane's slots to be empty, so everything comes anew.
+  ASSERT_EQ(Before({{5, 6}, {7, 8}}, {true, true}), OkStatus());
+  EXPECT_THAT(Active(1), ElementsAre(7, 8));
+  EXPECT_EQ(stats_.units_missed, 8u);
+}
+
+TEST_F(RecallPipelineTest, ADamagedUnitOfAPrefetchIsMadeUpForBeforeTheNextAttention) {
+  ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
+  store_.DamageUnit(0);
+  ASSERT_EQ(Speculate({{5, 6}, {3, 4}}, {false, false}), OkStatus());
+  ASSERT_EQ(Speculate({{7, 8}, {3, 4}}, {false, false}), OkStatus());
+  EXPECT_THAT(Active(0), ElementsAre(7, 8));
+  EXPECT_THAT(Active(1), ElementsAre(3, 4));
+}
+
+TEST_F(RecallPipelineTest, WhatHasComeIsTakenInWhileOtherLayersCompute) {
+  quire::testing::ManualExecutor beside;
+  MakePipeline(&beside);
+  ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
+  while (beside.RunOne()) {
+  }
+  ASSERT_EQ(Speculate({{5, 6}, {7, 8}}, {false, false}), OkStatus());
+  EXPECT_FALSE(beside.RunOne());  // Nobody has looked whether it came.
+  ASSERT_EQ(pipeline_->AfterAttention(1), OkStatus());
+  EXPECT_TRUE(beside.RunOne());
+  EXPECT_THAT(Active(0), ElementsAre(1, 2));  // Until the layer's own next step.
+  transport_->held = true;                    // Nothing has to come any more.
+  ASSERT_EQ(Speculate({{5, 6}, {7, 8}}, {false, false}), OkStatus());
+  EXPECT_THAT(Active(0), ElementsAre(5, 6));
+  EXPECT_EQ(stats_.late_prefetches, 0u);
+}
+
+TEST_F(RecallPipelineTest, APrefetchThatFailsMeanwhileIsMadeUpFor) {
+  quire::testing::ManualExecutor beside;
+  MakePipeline(&beside);
+  ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
+  store_.FailOnce("Session/Recall", 0, NotFound("gone for once"));
+  ASSERT_EQ(Speculate({{5, 6}, {3, 4}}, {false, false}), OkStatus());
+  ASSERT_EQ(pipeline_->AfterAttention(1), OkStatus());
+  ASSERT_EQ(Speculate({{7, 8}, {3, 4}}, {false, false}), OkStatus());
+  EXPECT_THAT(Active(0), ElementsAre(7, 8));
+}
+
+class HostTierPipelineTest : public RecallPipelineTest {
+ protected:
+  HostTierPipelineTest() { UseTier(&kept_); }
+  void UseTier(HostTier* tier) {
+    pipeline_.emplace(RecallPipeline::Dependencies{.session = session_.get(),
+                                                   .cache = cache_.get(),
+                                                   .policy = &policy_,
+                                                   .device = &CpuDevice(),
+                                                   .clock = &clock_,
+                                                   .options = &options_,
+                                                   .stats = &stats_,
+                                                   .host = {tier, {}, 0, context_}});
+  }
+  HostTier kept_{1 << 20};
+};
+
+TEST_F(HostTierPipelineTest, ASelectionThatComesBackIsPlacedFromHere) {
+  ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
+  ASSERT_EQ(Before({{5, 6}, {7, 8}}, {true, true}), OkStatus());
+  ASSERT_EQ(Before({{1, 6}, {4, 9}}, {true, true}), OkStatus());
+  EXPECT_THAT(Active(0), ElementsAre(1, 6));
+  EXPECT_THAT(Active(1), ElementsAre(4, 9));
+  EXPECT_EQ(stats_.units_from_host, 2u);  // 1 and 4; 9 is new, 6 is resident.
+  EXPECT_EQ(stats_.units_missed, 9u);
+  EXPECT_EQ(stats_.bytes_moved, 9 * UnitBytes(spec_));
+  EXPECT_THAT(policy_.recalled[0], ElementsAre(1, 2, 5, 6, 1));
+}
+
+TEST_F(HostTierPipelineTest, AUnitThatWasTakenForARecallStaysThoughTheTierDropsIt) {
+  HostTier small(UnitBytes(spec_) * 4);
+  UseTier(&small);
+  ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
+  // What comes for head 1 pushes out of the tier what head 0 is to have from there.
+  ASSERT_EQ(Before({{8, 9}, {3, 4}}, {true, true}), OkStatus());
+  ASSERT_EQ(Before({{1, 2}, {5, 6}}, {true, true}), OkStatus());
+  EXPECT_THAT(Active(0), ElementsAre(1, 2));
+  EXPECT_THAT(Active(1), ElementsAre(5, 6));
+  EXPECT_LE(small.stats().bytes, UnitBytes(spec_) * 4);
+  EXPECT_GT(small.stats().evictions, 0u);
+}
+
+TEST_F(HostTierPipelineTest, ALostSessionTakesNothingFromTheTierThatItCannotPlace) {
+  ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
+  ASSERT_EQ(Before({{5, 6}, {7, 8}}, {true, true}), OkStatus());
+  // Refused once as stale: the maps are sent, and the same units are held in the second attempt.
+  store_.FailOnce("Session/Recall", 0, FailedPrecondition("stale"));
+  ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
+  EXPECT_THAT(Active(0), ElementsAre(1, 2));
+  EXPECT_EQ(stats_.units_from_host, 4u);
 }
 
 }  // namespace

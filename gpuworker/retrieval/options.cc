@@ -69,6 +69,10 @@ Status Validate(const RetrievalOptions& options, const KvSpec& spec) {
   if (options.recall_deadline < Duration::zero()) {
     return InvalidArgument("recall_deadline is negative; use 0 to wait as long as it takes");
   }
+  if (options.recall_buffers < 1 || options.recall_buffers > 2) {
+    return InvalidArgument("recall_buffers is ", options.recall_buffers,
+                           "; use 2, or 1 to take in one group of units after the other");
+  }
   return OkStatus();
 }
 

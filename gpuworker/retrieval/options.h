@@ -22,6 +22,14 @@ enum class SelectionSide : uint8_t {
   kServer,  ///< The query travels with the recall.
 };
 
+/// How recalled units go into their slots.
+enum class RecallLayout : uint8_t {
+  kUnits,  ///< A unit is one transfer; the device spreads it over its slot.
+  /// Each token's keys and values of a head are a transfer of their own, as they have to be where
+  /// the host keeps pages in the device's order. For comparison: the bytes are the same.
+  kRows,
+};
+
 struct RetrievalOptions {
   std::string policy = "quest";
   /// Tokens resident per KV head of a compressed layer: sinks, window and selected pages together.
@@ -44,6 +52,11 @@ struct RetrievalOptions {
   /// How long the attention of a layer waits for pages that only correct a selection that it could
   /// attend to instead (FreeKV). 0: as long as it takes.
   Duration recall_deadline = {};
+  /// Units of a recall that are taken in at a time (spec A.5). 0: all of one KV head.
+  uint32_t units_per_buffer = 0;
+  /// How many such groups are in work at a time: with 2, one comes in while another is converted.
+  uint32_t recall_buffers = 2;
+  RecallLayout recall_layout = RecallLayout::kUnits;
 };
 
 /// Checks `options` for pages of `spec`: sinks, window and budget are multiples of p, the window is

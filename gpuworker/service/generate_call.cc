@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/service/generate_call.h"
 
+#include <chrono>
 #include <utility>
 
 #include "common/wire/convert.h"
@@ -9,6 +10,8 @@
 
 namespace quire::worker {
 namespace {
+
+constexpr Duration kMaxRecallDeadline = std::chrono::hours(1);
 
 StatusOr<std::vector<TokenId>> ParsePrompt(const v1::GenerateRequest& request,
                                            const Tokenizer* tokenizer) {
@@ -66,6 +69,17 @@ StatusOr<RetrievalOptions> ParseRetrieval(const v1::GenerateRequest& request,
     const auto& layers = request.uncompressed_layers().layers();
     retrieval.uncompressed_layers.assign(layers.begin(), layers.end());
   }
+  if (request.has_correction_threshold()) {
+    retrieval.correction_threshold = request.correction_threshold();
+  }
+  if (request.has_recall_deadline_us()) {
+    retrieval.recall_deadline = std::chrono::microseconds(request.recall_deadline_us());
+    if (retrieval.recall_deadline > kMaxRecallDeadline) {
+      return InvalidArgument("recall_deadline_us is ", request.recall_deadline_us(),
+                             "; give at most an hour, or 0 to wait as long as it takes");
+    }
+  }
+  if (request.has_units_per_buffer()) retrieval.units_per_buffer = request.units_per_buffer();
   switch (request.select()) {
     case v1::SELECTION_SIDE_UNSPECIFIED:
       return retrieval;

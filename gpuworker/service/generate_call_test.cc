@@ -58,6 +58,30 @@ TEST(GenerateCallTest, WhatIsGivenIsTaken) {
   EXPECT_THAT(call->params.stop_tokens, ElementsAre(9));
 }
 
+TEST(GenerateCallTest, HowARecallWaitsAndIsTakenInIsAsTheRequestSays) {
+  RetrievalOptions defaults;
+  defaults.correction_threshold = 0.7f;
+  defaults.recall_deadline = std::chrono::milliseconds(3);
+  defaults.units_per_buffer = 8;
+  auto call = ParseGenerate(Request(), defaults, nullptr);
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_EQ(call->retrieval.correction_threshold, 0.7f);
+  EXPECT_EQ(call->retrieval.recall_deadline, std::chrono::milliseconds(3));
+  EXPECT_EQ(call->retrieval.units_per_buffer, 8u);
+  v1::GenerateRequest request = Request();
+  request.set_correction_threshold(0.9f);
+  request.set_recall_deadline_us(0);
+  request.set_units_per_buffer(0);
+  call = ParseGenerate(request, defaults, nullptr);
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_EQ(call->retrieval.correction_threshold, 0.9f);
+  EXPECT_EQ(call->retrieval.recall_deadline, Duration::zero());
+  EXPECT_EQ(call->retrieval.units_per_buffer, 0u);
+  request.set_recall_deadline_us(UINT32_MAX);
+  EXPECT_EQ(ParseGenerate(request, defaults, nullptr).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
 TEST(GenerateCallTest, TheBudgetIsDividedAsTheRequestSays) {
   const RetrievalOptions defaults{
       .sink_tokens = 64, .window_tokens = 96, .uncompressed_layers = {0, 1}};

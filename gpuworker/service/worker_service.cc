@@ -33,6 +33,8 @@ v1::GenerateReply Totals(const BatchResult& result, size_t prompt_tokens,
   last.set_bytes_full(result.stats.moved.full);
   last.set_budget_ratio(result.stats.budget_ratio());
   last.set_policy(policy);
+  last.set_units_recalled(result.stats.units_missed);
+  last.set_units_from_host(result.stats.units_from_host);
   return last;
 }
 

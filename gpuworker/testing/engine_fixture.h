@@ -16,6 +16,7 @@
 #include "common/transport/loopback_transport.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/testing/fake_store.h"
+#include "gpuworker/testing/held_transport.h"
 #include "tests/kit/fake_clock.h"
 #include "tests/kit/temp_dir.h"
 #include "tests/kit/tiny_model.h"
@@ -46,11 +47,13 @@ class EngineFixture {
     auto decoder = Decoder::Load(directory_.path(), device);
     EXPECT_TRUE(decoder.ok()) << decoder.status();
     decoder_ = std::move(decoder).value();
-    auto client = Client::Create({.transport = std::make_shared<LoopbackTransport>(
-                                      &store_, LoopbackTransport::Options{.clock = &clock_}),
-                                  .clock = &clock_});
+    transport_ = std::make_shared<HeldTransport>(
+        std::make_shared<LoopbackTransport>(&store_, LoopbackTransport::Options{.clock = &clock_}),
+        &clock_);
+    auto client = Client::Create({.transport = transport_, .clock = &clock_});
     EXPECT_TRUE(client.ok()) << client.status();
     client_ = std::move(client).value();
+    options.clock = &clock_;  // The client's: deadlines of recalls are on it.
     auto engine = Engine::Create(decoder_.get(), client_.get(), device, std::move(options));
     EXPECT_TRUE(engine.ok()) << engine.status();
     engine_ = std::move(engine).value();
@@ -70,6 +73,8 @@ class EngineFixture {
   }
 
   FakeStore& store() { return store_; }
+  /// From now on recalls are not answered, or they are again.
+  void HoldRecalls(bool held) { transport_->held = held; }
   const Decoder& decoder() const { return *decoder_; }
   const Engine& engine() const { return *engine_; }
   Client& client() { return *client_; }
@@ -90,6 +95,7 @@ class EngineFixture {
   quire::testing::TempDir directory_;
   quire::testing::FakeClock clock_;
   FakeStore store_;
+  std::shared_ptr<HeldTransport> transport_;
   std::unique_ptr<Decoder> decoder_;
   std::unique_ptr<Client> client_;
   std::unique_ptr<Engine> engine_;

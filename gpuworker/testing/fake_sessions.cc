@@ -120,17 +120,24 @@ Status FakeStore::Recall(const v1::RecallRequest& request, v1::RecallReply* repl
       v1::LanePlacement& placed = *reply->add_lanes();
       placed.set_sequence(want.sequence());
       placed.set_layer(layer);
-      QUIRE_RETURN_IF_ERROR(RecallLane(PagesOf(sequence), session->slots, want.units(),
-                                       &lane.pending, &placed, payload));
+      QUIRE_RETURN_IF_ERROR(
+          RecallLane(PagesOf(sequence), session->slots, want, &lane.pending, &placed, payload));
     }
   }
   return OkStatus();
 }
 
-Status FakeStore::RecallLane(const Pages& pages, uint32_t num_slots, const std::string& want,
+Status FakeStore::RecallLane(const Pages& pages, uint32_t num_slots, const v1::LayerWant& want,
                              Map* map, v1::LanePlacement* placed, std::string* payload) {
   PageLists lists;
-  QUIRE_RETURN_IF_ERROR(wire::DecodeUnitList(want, pages.spec.num_kv_heads, num_slots, &lists));
+  PageLists held;
+  held.Reset(pages.spec.num_kv_heads);
+  QUIRE_RETURN_IF_ERROR(
+      wire::DecodeUnitList(want.units(), pages.spec.num_kv_heads, num_slots, &lists));
+  if (!want.held().empty()) {
+    QUIRE_RETURN_IF_ERROR(
+        wire::DecodeUnitList(want.held(), pages.spec.num_kv_heads, num_slots, &held));
+  }
   wire::LaneUnits units;
   for (uint32_t head = 0; head < lists.num_heads(); ++head) {
     const size_t before = units.size();
@@ -144,14 +151,20 @@ Status FakeStore::RecallLane(const Pages& pages, uint32_t num_slots, const std::
       const auto victim = std::find_if(slots.begin(), slots.end(), [&](const Slot& slot) {
         return !wanted.contains(slot.page);
       });
-      const std::string unit =
+      std::string unit =
           UnitOf(pages.spec, pages.pages[static_cast<size_t>(page)], placed->layer(), head);
       units.slots.push_back(static_cast<uint32_t>(victim - slots.begin()));
       units.generations.push_back(++victim->generation);
       units.pages.push_back(static_cast<uint32_t>(page));
       units.replaced.push_back(victim->page);
-      units.crc32c.push_back(UnitChecksum(unit));
       victim->page = page;
+      const bool is_held = std::ranges::binary_search(held.Head(head), static_cast<uint32_t>(page));
+      units.crc32c.push_back(is_held ? 0 : UnitChecksum(unit));
+      if (is_held) continue;
+      if (damage_ && (*damage_)-- == 0) {
+        unit[0] = static_cast<char>(unit[0] ^ 1);
+        damage_.reset();
+      }
       *payload += unit;
     }
     placed->add_counts(static_cast<uint32_t>(units.size() - before));

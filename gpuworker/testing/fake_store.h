@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -53,6 +54,10 @@ class FakeStore final : public CallHandler {
   void LoseSegments() { sealed_.clear(); }
   /// Fails every call with UNAVAILABLE from now on.
   void Die() { dead_ = true; }
+
+  /// Changes a byte of the unit that is the next recall's `unit`-th to be sent, behind its
+  /// checksum.
+  void DamageUnit(uint64_t unit) { damage_ = unit; }
 
   uint64_t calls(const std::string& method) const;
   /// The collection that the last context was opened for.
@@ -113,8 +118,8 @@ class FakeStore final : public CallHandler {
   Status AddSequence(const v1::AddSequenceRequest& request, v1::AddSequenceReply* reply);
   Status RemoveSequence(const v1::RemoveSequenceRequest& request);
   Status Recall(const v1::RecallRequest& request, v1::RecallReply* reply, std::string* payload);
-  /// Places what `want`, a unit list, lacks in the slots of `map`.
-  Status RecallLane(const Pages& pages, uint32_t num_slots, const std::string& want, Map* map,
+  /// Places what `want` lacks in the slots of `map`.
+  Status RecallLane(const Pages& pages, uint32_t num_slots, const v1::LayerWant& want, Map* map,
                     v1::LanePlacement* placed, std::string* payload);
   Status Resync(const v1::ResyncRequest& request);
   Status Digests(const v1::DigestsRequest& request, std::string* payload);
@@ -127,6 +132,7 @@ class FakeStore final : public CallHandler {
 
   uint64_t next_id_ = 1;
   bool dead_ = false;
+  std::optional<uint64_t> damage_;
   std::map<uint64_t, Pages> contexts_;
   std::string last_collection_;
   std::map<uint64_t, SessionState> sessions_;

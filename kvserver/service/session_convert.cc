@@ -111,6 +111,10 @@ StatusOr<LayerWant> WantFromProto(const v1::LayerWant& proto, const SessionShape
     return InvalidArgument("more pages than the session has slots: name each lane once");
   }
   *max_pages -= want.units.num_pages();
+  if (proto.held().empty()) return want;
+  QUIRE_RETURN_IF_ERROR(Annotate(
+      wire::DecodeUnitList(proto.held(), shape.spec.num_kv_heads, shape.slots_per_head, &want.held),
+      "held"));
   return want;
 }
 

@@ -108,6 +108,37 @@ TEST_F(SessionServiceTest, OnlyTheDiffCrossesTheWire) {
   EXPECT_EQ(Call<v1::AckReply>("Session/Ack", ack).status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST_F(SessionServiceTest, UnitsThatTheWorkerHoldsArePlacedButNotSent) {
+  const v1::OpenSessionReply opened = Open(3);
+  v1::RecallRequest request = RecallOf(opened.session_id(), 1, 2, {{0, 5, 8}, {4}});
+  // Page 7 is not wanted; that it is held means nothing.
+  wire::EncodeUnitList({{0, 7, 8}, {}}, request.mutable_wants(0)->mutable_held());
+  Payload payload;
+  const auto reply = Recall(request, &payload);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_THAT(reply->lanes(0).counts(), ElementsAre(3, 1));
+  const wire::LaneUnits units = UnitsOf(reply->lanes(0));
+  EXPECT_THAT(units.pages, ElementsAre(0, 5, 8, 4));
+  const auto page_5 = TestUnit(spec_, 5, 2, 0, spec_.page_tokens);
+  EXPECT_THAT(units.crc32c, ElementsAre(0, Crc(page_5), 0, ::testing::Ne(0)));
+  ASSERT_EQ(payload.size_bytes(), 2 * quire::UnitBytes(spec_));
+  const Slice bytes = payload.Flatten();
+  EXPECT_TRUE(std::equal(page_5.begin(), page_5.end(), bytes.bytes.begin()));
+  // They are resident as the others are.
+  const auto again = Recall(RecallOf(opened.session_id(), 2, 2, {{0, 5, 8}, {4}}, 1), &payload);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(payload.size_bytes(), 0u);
+}
+
+TEST_F(SessionServiceTest, WhatIsHeldMustBeAUnitListOfTheSession) {
+  const v1::OpenSessionReply opened = Open(3);
+  v1::RecallRequest request = RecallOf(opened.session_id(), 1, 2, {{0}, {4}});
+  wire::EncodeUnitList({{0, 1, 2, 3}, {}}, request.mutable_wants(0)->mutable_held());
+  EXPECT_EQ(CodeOf(request), StatusCode::kInvalidArgument);  // More than there are slots.
+  wire::EncodeUnitList({{0}}, request.mutable_wants(0)->mutable_held());
+  EXPECT_EQ(CodeOf(request), StatusCode::kInvalidArgument);  // A head is missing.
+}
+
 TEST_F(SessionServiceTest, AReplyComesInPartsOfWholeLanesWithThePlacesOfItsUnits) {
   const v1::OpenSessionReply opened = Open(8);
   v1::RecallRequest request = Request(opened.session_id(), 1);

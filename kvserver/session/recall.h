@@ -5,6 +5,7 @@
 #ifndef QUIRE_KVSERVER_SESSION_RECALL_H_
 #define QUIRE_KVSERVER_SESSION_RECALL_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -41,6 +42,12 @@ struct LayerWant {
   AppliedLanes lanes;
   PageLists units = {};  ///< [n_kv] ascending and distinct, for every layer; unused with a query.
   std::optional<QueryWant> query = {};
+  PageLists held =
+      {};  ///< [n_kv] ascending: units that are placed but not sent; may have no heads.
+
+  bool Holds(uint32_t head, uint32_t page) const {
+    return held.num_heads() > 0 && std::ranges::binary_search(held.Head(head), page);
+  }
 };
 
 struct RecallArgs {
@@ -56,6 +63,8 @@ struct LanePlacement {
   uint32_t sequence = 0;
   uint32_t layer = 0;
   uint64_t first_slot = 0;  ///< Where its slots begin in the landing, in units.
+  const LayerWant* want = nullptr;
+  size_t num_sent = 0;  ///< Of the units placed, those that the worker does not hold.
   PlacedUnits placed;
   PageLists selected;  ///< What the server selected; no heads when it did not.
 };

@@ -48,8 +48,8 @@ size_t RecallScratch::capacity_bytes() const {
     units += lane.placed.slots.capacity() + lane.selected.num_pages();
   }
   return CapacityBytes(targets) + CapacityBytes(members) + CapacityBytes(plan.victims) +
-         CapacityBytes(query.query) + CapacityBytes(part) + units * kUnitRecordBytes +
-         gather.capacity_bytes();
+         CapacityBytes(query.query) + CapacityBytes(part) + CapacityBytes(sent_pages) +
+         units * kUnitRecordBytes + gather.capacity_bytes();
 }
 
 Status RecallRun::Run() {
@@ -114,6 +114,7 @@ Status RecallRun::PlanLane(const RecallTarget& target, uint32_t index) {
   const AppliedLanes& lanes = target.want->lanes;
   lane.sequence = lanes.sequence;
   lane.layer = lanes.first_layer + index;
+  lane.want = target.want;
   QUIRE_ASSIGN_OR_RETURN(const PageLists* const pages, SelectPages(target, index, &lane.selected));
   const AddTime planning(&planning_);
   target.sequence->lane(target.lanes[index]).Plan(*pages, scratch_.plan, &lane.placed);
@@ -166,17 +167,31 @@ StatusOr<DigestBlocks> RecallRun::DigestsOf(const MemberView& member, const Dige
 
 void RecallRun::AddToPart(const RecallTarget& target, uint32_t index) {
   const AddTime planning(&planning_);
-  const PlacedUnits& placed = scratch_.part[in_part_].placed;
+  LanePlacement& lane = scratch_.part[in_part_];
+  const PlacedUnits& placed = lane.placed;
   const std::span<const MemberView> members = MembersOf(target);
+  lane.num_sent = 0;
   size_t first = 0;
   for (uint32_t head = 0; head < placed.counts.size(); ++head) {
     const size_t count = placed.counts[head];
-    scratch_.gather.Add(members, target.want->lanes.first_layer + index, head,
-                        std::span(placed.pages).subspan(first, count));
+    const std::span<const uint32_t> sent =
+        PagesToSend(*target.want, head, std::span(placed.pages).subspan(first, count));
+    scratch_.gather.Add(members, target.want->lanes.first_layer + index, head, sent);
+    lane.num_sent += sent.size();
     first += count;
   }
-  part_bytes_ += placed.size() * shape_.unit_bytes();
+  part_bytes_ += lane.num_sent * shape_.unit_bytes();
   ++in_part_;
+}
+
+std::span<const uint32_t> RecallRun::PagesToSend(const LayerWant& want, uint32_t head,
+                                                 std::span<const uint32_t> placed) {
+  if (want.held.num_heads() == 0) return placed;
+  scratch_.sent_pages.clear();
+  for (const uint32_t page : placed) {
+    if (!want.Holds(head, page)) scratch_.sent_pages.push_back(page);
+  }
+  return scratch_.sent_pages;
 }
 
 uint64_t RecallRun::CostOf(const LanePlacement& lane) const {
@@ -194,8 +209,8 @@ Status RecallRun::WritePart() {
   std::span<UnitBytes> units = scratch_.gather.units();
   const size_t num_units = units.size();
   for (LanePlacement& lane : lanes) {
-    AppendUnits(lane, units.first(lane.placed.size()), &part);
-    units = units.subspan(lane.placed.size());
+    AppendUnits(lane, units.first(lane.num_sent), &part);
+    units = units.subspan(lane.num_sent);
   }
   scratch_.gather.Clear();
   lanes_written_ += in_part_;
@@ -215,11 +230,15 @@ void RecallRun::AppendUnits(LanePlacement& lane, std::span<UnitBytes> units,
   uint64_t first_slot = lane.first_slot;
   const uint64_t unit_bytes = shape_.unit_bytes();
   size_t i = 0;
-  for (const uint32_t count : placed.counts) {
-    for (const size_t end = i + count; i < end; ++i) {
-      placed.crc32c[i] = units[i].crc32c;
-      part->payload.Append(std::move(units[i].slice));
+  auto unit = units.begin();
+  for (uint32_t head = 0; head < placed.counts.size(); ++head) {
+    for (const size_t end = i + placed.counts[head]; i < end; ++i) {
+      placed.crc32c[i] = 0;
+      if (lane.want->Holds(head, placed.pages[i])) continue;
+      placed.crc32c[i] = unit->crc32c;
+      part->payload.Append(std::move(unit->slice));
       if (args_.place) part->places.push_back((first_slot + placed.slots[i]) * unit_bytes);
+      ++unit;
     }
     first_slot += shape_.slots_per_head;
   }

@@ -61,6 +61,7 @@ struct RecallTarget {
 struct RecallScratch {
   std::vector<RecallTarget> targets;
   std::vector<MemberView> members;
+  std::vector<uint32_t> sent_pages;    ///< Of one head of a lane, without those held.
   std::vector<uint32_t> member_pages;  ///< Pages of the members of one target.
   ResidentMap::Scratch plan;
   UnitGather gather;
@@ -111,6 +112,10 @@ class RecallRun {
     return std::span(scratch_.members).subspan(target.first_member, target.num_members);
   }
   Caller CallerOf() const { return {shape_.tenant, args_.priority}; }
+  /// Of the pages placed in a head of a lane, those whose units the worker does not hold; valid
+  /// until the next call.
+  std::span<const uint32_t> PagesToSend(const LayerWant& want, uint32_t head,
+                                        std::span<const uint32_t> placed);
   /// Bytes that a lane takes of a part's bound.
   uint64_t CostOf(const LanePlacement& lane) const;
   bool MayCut() const { return parts_written_ + 1 < reply_.max_parts; }

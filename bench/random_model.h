@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A model of the usual shapes and no particular answers, and a long document for it, both random
+// and always the same: for what a decode step costs. The tokens' embeddings have most of their
+// direction in common, so that the queries of consecutive steps are as alike as those of trained
+// models are.
+#ifndef QUIRE_BENCH_RANDOM_MODEL_H_
+#define QUIRE_BENCH_RANDOM_MODEL_H_
+
+#include <cstdint>
+#include <string>
+
+#include "client/client.h"
+#include "common/base/status.h"
+#include "common/page/key.h"
+#include "common/page/kv_spec.h"
+
+namespace quire::bench {
+
+struct RandomModel {
+  uint32_t num_layers = 4;
+  uint32_t num_query_heads = 8;
+  uint32_t num_kv_heads = 4;
+  uint32_t head_dim = 128;
+  uint32_t intermediate_size = 3584;
+  uint32_t vocab_size = 256;
+  uint32_t max_positions = 65536;
+
+  uint32_t hidden_size() const { return num_query_heads * head_dim; }
+};
+
+/// Writes config.json and model.safetensors into `directory`, which is made. UNAVAILABLE when they
+/// cannot be written.
+[[nodiscard]] Status WriteRandomModel(const std::string& directory, const RandomModel& model);
+
+/// Puts a document of `pages` pages of random keys and values for `spec`, a multiple of its
+/// segments, and registers it as `name`. Progress goes to stderr.
+[[nodiscard]] Status PutRandomDocument(Client& client, const KvSpec& spec, uint32_t pages,
+                                       const DocumentName& name);
+
+}  // namespace quire::bench
+
+#endif  // QUIRE_BENCH_RANDOM_MODEL_H_

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// HostTier: units of sealed pages that a worker keeps in its own memory, in front of the network:
+// what recalls brought, so that a page that is selected again is placed from here. One tier serves
+// all sequences of a worker; those that continue the same document share its units.
+//
+// Bounded: the units in the tier are `capacity_bytes` at most; over that the one goes that was not
+// put, got or touched for longest (LRU). A unit that somebody has got stays until he lets it go,
+// and counts no more once it has left the tier. Sealed pages never change, so nothing is ever
+// stale; a unit carries its checksum, which whoever places it compares.
+//
+// HostPages: the pages of one sequence in a tier, or of none.
+//
+// Thread-safety: HostTier's methods may be called concurrently; HostPages is an immutable value.
+#ifndef QUIRE_GPUWORKER_CACHE_HOST_TIER_H_
+#define QUIRE_GPUWORKER_CACHE_HOST_TIER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <unordered_map>
+
+#include "common/base/mutex.h"
+#include "common/base/payload.h"
+#include "common/page/key.h"
+
+namespace quire::worker {
+
+/// Which unit: of a sealed chain, or of an open context, whose pages are sealed one by one.
+struct HostUnitName {
+  SegmentKey chain = {};  ///< Its tip; zero for a page of an open context.
+  uint64_t context = 0;   ///< The open context; 0 for a page of a chain.
+  uint32_t page = 0;
+  uint32_t layer = 0;
+  uint32_t head = 0;
+  friend bool operator==(const HostUnitName&, const HostUnitName&) = default;
+};
+
+struct HostUnit {
+  Slice bytes;
+  uint32_t crc32c = 0;
+};
+
+class HostTier {
+ public:
+  explicit HostTier(uint64_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
+  HostTier(const HostTier&) = delete;
+  HostTier& operator=(const HostTier&) = delete;
+
+  struct Stats {
+    uint64_t hits = 0;
+    uint64_t misses = 0;
+    uint64_t evictions = 0;
+    uint64_t units = 0;  ///< In the tier now.
+    uint64_t bytes = 0;  ///< Of them.
+  };
+  Stats stats() const QUIRE_EXCLUDES(mutex_);
+
+  /// Keeps a copy of `unit`, unless it is there already or larger than the tier.
+  void Put(const HostUnitName& name, const Payload& unit, uint32_t crc32c) QUIRE_EXCLUDES(mutex_);
+  /// The unit, which nobody changes; nullopt when it is not here.
+  std::optional<HostUnit> Get(const HostUnitName& name) QUIRE_EXCLUDES(mutex_);
+  /// Makes the unit, if it is here, the one that was used last.
+  void Touch(const HostUnitName& name) QUIRE_EXCLUDES(mutex_);
+
+ private:
+  struct Hash {
+    size_t operator()(const HostUnitName& name) const;
+  };
+  struct Kept {
+    HostUnitName name;
+    HostUnit unit;
+  };
+  using Order = std::list<Kept>;
+  /// Moves the unit to the end; nullptr when it is not here.
+  const HostUnit* Use(const HostUnitName& name) QUIRE_REQUIRES(mutex_);
+
+  const uint64_t capacity_bytes_;
+  mutable Mutex mutex_;
+  Order order_ QUIRE_GUARDED_BY(mutex_);  ///< The one used last is last.
+  std::unordered_map<HostUnitName, Order::iterator, Hash> units_ QUIRE_GUARDED_BY(mutex_);
+  Stats stats_ QUIRE_GUARDED_BY(mutex_);
+};
+
+class HostPages {
+ public:
+  /// A unit and which it is.
+  struct Unit {
+    uint32_t head = 0;
+    uint32_t page = 0;
+    Slice bytes;
+    uint32_t crc32c = 0;
+  };
+
+  /// Keeps nothing.
+  HostPages() = default;
+  /// Pages [0, document_pages) are of the chain that ends with `document`, later ones of open
+  /// context `context`. `tier`, which may be null, outlives this.
+  HostPages(HostTier* tier, const SegmentKey& document, uint32_t document_pages, uint64_t context)
+      : tier_(tier), document_(document), document_pages_(document_pages), context_(context) {}
+
+  bool enabled() const { return tier_ != nullptr; }
+  // The rest as HostTier; only when enabled.
+  void Put(uint32_t layer, uint32_t head, uint32_t page, const Payload& unit,
+           uint32_t crc32c) const {
+    tier_->Put(NameOf(layer, head, page), unit, crc32c);
+  }
+  std::optional<Unit> Get(uint32_t layer, uint32_t head, uint32_t page) const;
+  void Touch(uint32_t layer, uint32_t head, uint32_t page) const {
+    tier_->Touch(NameOf(layer, head, page));
+  }
+
+ private:
+  HostUnitName NameOf(uint32_t layer, uint32_t head, uint32_t page) const;
+
+  HostTier* tier_ = nullptr;
+  SegmentKey document_ = {};
+  uint32_t document_pages_ = 0;
+  uint64_t context_ = 0;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_CACHE_HOST_TIER_H_

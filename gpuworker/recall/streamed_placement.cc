@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/recall/streamed_placement.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "common/base/checksum.h"
+#include "common/base/mutex.h"
+#include "common/base/payload_cutter.h"
+#include "common/page/layout.h"
+
+namespace quire::worker {
+namespace {
+
+uint32_t ChecksumOf(const Payload& unit) {
+  uint32_t crc = 0;
+  for (const Slice& slice : unit.slices()) crc = Crc32c(slice.bytes, crc);
+  return crc;
+}
+
+}  // namespace
+
+/// The buffers of one placement and who works on them. Thread-safe.
+class StreamedPlacement::Stream {
+ public:
+  Stream(Dependencies with, ArrivedUnits arrived)
+      : with_(std::move(with)),
+        arrived_(std::move(arrived)),
+        unit_bytes_(UnitBytes(with_.cache->spec())) {
+    PayloadCutter cutter(arrived_.units);
+    for (size_t first = 0; first < arrived_.placements.size();) {
+      const size_t end = EndOfBuffer(first);
+      buffers_.push_back({first, end, cutter.Cut((end - first) * unit_bytes_)});
+      first = end;
+    }
+  }
+
+  uint32_t layer() const { return arrived_.layer; }
+  std::span<const SlotPlacement> placements() const { return arrived_.placements; }
+
+  /// Takes in buffers until there are none, or as many as may be are in work by others; with `stay`
+  /// it waits for these.
+  void Work(bool stay) QUIRE_EXCLUDES(mutex_) {
+    while (const std::optional<size_t> buffer = Take(stay)) Done(TakeIn(buffers_[*buffer]));
+  }
+  /// The first error, once nothing is in work.
+  Status Result() QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    while (in_work_ > 0) changed_.Wait(mutex_);
+    return status_;
+  }
+  /// No buffer is begun any more.
+  void Stop() QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    next_ = buffers_.size();
+  }
+
+ private:
+  struct Buffer {
+    size_t first = 0;  ///< Its units are [first, end).
+    size_t end = 0;
+    Payload units;
+  };
+
+  size_t EndOfBuffer(size_t first) const {
+    const std::vector<SlotPlacement>& all = arrived_.placements;
+    if (with_.options.units_per_buffer > 0) {
+      return std::min(all.size(), first + with_.options.units_per_buffer);
+    }
+    const auto other = std::find_if(
+        all.begin() + static_cast<ptrdiff_t>(first), all.end(),
+        [&](const SlotPlacement& placement) { return placement.head != all[first].head; });
+    return static_cast<size_t>(other - all.begin());
+  }
+
+  std::optional<size_t> Take(bool stay) QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    while (status_.ok() && next_ < buffers_.size()) {
+      if (in_work_ < with_.options.buffers) {
+        ++in_work_;
+        return next_++;
+      }
+      if (!stay) return std::nullopt;
+      changed_.Wait(mutex_);
+    }
+    return std::nullopt;
+  }
+
+  void Done(Status status) QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    --in_work_;
+    if (status_.ok()) status_ = std::move(status);
+    changed_.NotifyAll();
+  }
+
+  Status TakeIn(const Buffer& buffer) const {
+    QUIRE_RETURN_IF_ERROR(Verify(buffer));
+    if (with_.on_verified) with_.on_verified(buffer.first, buffer.units);
+    const auto placements =
+        std::span(arrived_.placements).subspan(buffer.first, buffer.end - buffer.first);
+    const Payload units = with_.rewrite ? Rewritten(placements, buffer.units) : buffer.units;
+    return with_.options.layout == RecallLayout::kUnits
+               ? with_.cache->WriteUnits(arrived_.layer, placements, units)
+               : with_.cache->WriteRows(arrived_.layer, placements, units);
+  }
+
+  Status Verify(const Buffer& buffer) const {
+    PayloadCutter cutter(buffer.units);
+    for (size_t unit = buffer.first; unit < buffer.end; ++unit) {
+      if (ChecksumOf(cutter.Cut(unit_bytes_)) == arrived_.checksums[unit]) continue;
+      const SlotPlacement& at = arrived_.placements[unit];
+      return DataLoss("layer ", arrived_.layer, ": the unit of page ", at.page, " of KV head ",
+                      at.head, " does not match its checksum");
+    }
+    return OkStatus();
+  }
+
+  Payload Rewritten(std::span<const SlotPlacement> placements, const Payload& units) const {
+    std::vector<std::byte> bytes(units.size_bytes());
+    units.CopyTo(bytes.data());
+    for (size_t i = 0; i < placements.size(); ++i) {
+      with_.rewrite(placements[i], std::span(bytes).subspan(i * unit_bytes_, unit_bytes_));
+    }
+    Payload rewritten;
+    rewritten.Append(std::move(bytes));
+    return rewritten;
+  }
+
+  const Dependencies with_;
+  const ArrivedUnits arrived_;
+  const uint64_t unit_bytes_;
+  std::vector<Buffer> buffers_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  size_t next_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Of buffers_, the next to begin.
+  uint32_t in_work_ QUIRE_GUARDED_BY(mutex_) = 0;
+  Status status_ QUIRE_GUARDED_BY(mutex_);
+};
+
+StreamedPlacement::StreamedPlacement(BudgetCache* cache, std::shared_ptr<Stream> stream)
+    : cache_(cache), stream_(std::move(stream)) {}
+
+StatusOr<std::unique_ptr<StreamedPlacement>> StreamedPlacement::Start(const Dependencies& with,
+                                                                      ArrivedUnits arrived) {
+  const uint64_t bytes = arrived.placements.size() * UnitBytes(with.cache->spec());
+  if (arrived.units.size_bytes() != bytes ||
+      arrived.checksums.size() != arrived.placements.size()) {
+    return DataLoss("layer ", arrived.layer, ": ", arrived.units.size_bytes(), " bytes and ",
+                    arrived.checksums.size(), " checksums for ", arrived.placements.size(),
+                    " units");
+  }
+  QUIRE_RETURN_IF_ERROR(with.cache->CheckPlacements(arrived.layer, arrived.placements));
+  auto stream = std::make_shared<Stream>(with, std::move(arrived));
+  if (with.executor != nullptr) {
+    // When there is no room for the task, Finish does all of it.
+    (void)with.executor->Submit([stream] { stream->Work(/*stay=*/false); });
+  }
+  return std::unique_ptr<StreamedPlacement>(new StreamedPlacement(with.cache, std::move(stream)));
+}
+
+StreamedPlacement::~StreamedPlacement() {
+  if (finished_) return;
+  stream_->Stop();
+  (void)stream_->Result();  // Nothing is in work any more.
+  cache_->table(stream_->layer()).EmptySelectable();
+}
+
+Status StreamedPlacement::Finish() {
+  finished_ = true;
+  stream_->Work(/*stay=*/true);
+  Status status = stream_->Result();
+  if (status.ok()) status = cache_->RecordPlacements(stream_->layer(), stream_->placements());
+  if (!status.ok()) cache_->table(stream_->layer()).EmptySelectable();
+  return status;
+}
+
+}  // namespace quire::worker

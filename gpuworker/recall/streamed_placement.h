@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// StreamedPlacement: takes the units that a recall brought for one layer into their slots, a buffer
+// of units at a time (spec A.5). A buffer's units are compared with their checksums, brought to
+// where the device's kernels read them, and spread over their slots. With two buffers one is
+// brought in while another is converted: an executor works through the buffers from the start, in
+// the background, and whoever finishes the placement works along.
+//
+//   auto placing = StreamedPlacement::Start({.cache = &cache, .executor = &pool},
+//   std::move(units));
+//   ...                                              // other layers
+//   QUIRE_RETURN_IF_ERROR((*placing)->Finish());     // all units are in their slots, recorded
+//
+// Until Finish has returned OK the cache's table knows nothing of the units, and nobody may attend
+// to the layer. When it returns an error (DATA_LOSS for a unit that does not match its checksum)
+// some slots hold other bytes than the table says: Finish has emptied the layer's selectable slots,
+// so that nothing of them is attended to.
+//
+// Thread-safety: none; Finish and the destructor are called by the thread that owns the cache.
+// Ownership: keeps the units' bytes; everything else outlives it. Destroying it drops what has not
+// been placed, and waits for the buffers in work; slots are emptied then, too.
+#ifndef QUIRE_GPUWORKER_RECALL_STREAMED_PLACEMENT_H_
+#define QUIRE_GPUWORKER_RECALL_STREAMED_PLACEMENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/base/executor.h"
+#include "common/base/payload.h"
+#include "common/base/status.h"
+#include "gpuworker/cache/budget_cache.h"
+#include "gpuworker/retrieval/options.h"
+
+namespace quire::worker {
+
+/// The units of one layer, one for each placement.
+struct ArrivedUnits {
+  uint32_t layer = 0;
+  std::vector<SlotPlacement> placements = {};
+  std::vector<uint32_t> checksums = {};  ///< CRC-32C
+  Payload units = {};
+};
+
+class StreamedPlacement {
+ public:
+  struct Options {
+    uint32_t units_per_buffer = 0;  ///< 0: all of one KV head.
+    uint32_t buffers = 2;           ///< In work at a time; at least 1.
+    RecallLayout layout = RecallLayout::kUnits;
+  };
+  struct Dependencies {
+    BudgetCache* cache = nullptr;
+    Executor* executor = nullptr;  ///< Null: Finish does everything.
+    Options options = {};
+    /// Changes a unit before it goes into its slot; called by one thread at a time when there is no
+    /// executor. None when empty.
+    std::function<void(const SlotPlacement& placement, std::span<std::byte> unit)> rewrite = {};
+    /// Told of the units of a buffer, from `first` on, that match their checksums, before they are
+    /// rewritten; from any thread. None when empty.
+    std::function<void(size_t first, const Payload& units)> on_verified = {};
+  };
+
+  /// Begins. Nothing is written when it fails: DATA_LOSS for a payload or checksums that are not as
+  /// many as the placements; what PageTable::CheckPlacement says.
+  static StatusOr<std::unique_ptr<StreamedPlacement>> Start(const Dependencies& with,
+                                                            ArrivedUnits arrived);
+  ~StreamedPlacement();
+  StreamedPlacement(const StreamedPlacement&) = delete;
+  StreamedPlacement& operator=(const StreamedPlacement&) = delete;
+
+  /// Works along until every unit is in its slot, and records the placements. Called once.
+  [[nodiscard]] Status Finish();
+
+ private:
+  class Stream;
+  StreamedPlacement(BudgetCache* cache, std::shared_ptr<Stream> stream);
+
+  BudgetCache* const cache_;
+  const std::shared_ptr<Stream> stream_;  ///< Shared with what the executor was given.
+  bool finished_ = false;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_RECALL_STREAMED_PLACEMENT_H_

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/recall/streamed_placement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+#include <set>
+
+#include "common/base/checksum.h"
+#include "common/base/mutex.h"
+#include "common/base/random.h"
+#include "common/page/layout.h"
+#include "tests/kit/manual_executor.h"
+
+namespace quire::worker {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr uint32_t kSlots = 6;
+constexpr uint32_t kHeads = 3;
+constexpr uint32_t kUnits = kSlots * kHeads;
+constexpr CacheLayout kLayout = {.window_pages = 2, .selectable_pages = kSlots};
+
+KvSpec TestSpec(DType dtype) {
+  KvSpec spec;
+  spec.model = "test";
+  spec.dtype = dtype;
+  spec.num_layers = 1;
+  spec.num_query_heads = 6;
+  spec.num_kv_heads = kHeads;
+  spec.head_dim = 8;
+  spec.page_tokens = 4;
+  spec.segment_pages = 2;
+  return spec;
+}
+
+std::unique_ptr<BudgetCache> MakeCache(const KvSpec& spec) {
+  auto cache = *BudgetCache::Create(spec, &CpuDevice(), std::vector{kLayout});
+  EXPECT_EQ(cache->StartAt(40), OkStatus());
+  return cache;
+}
+
+/// Every slot of every head, filled with random values; `cut` bytes make a slice.
+ArrivedUnits RandomUnits(const KvSpec& spec, uint64_t cut) {
+  SeededRandom random(7);
+  const uint64_t unit_bytes = UnitBytes(spec);
+  auto bytes = std::make_shared<std::vector<std::byte>>(kUnits * unit_bytes);
+  for (uint64_t i = 0; i < bytes->size() / ElementBytes(spec.dtype); ++i) {
+    StoreElement(bytes->data(), static_cast<int64_t>(i), spec.dtype,
+                 static_cast<float>(random.Normal()));
+  }
+  ArrivedUnits arrived;
+  for (uint32_t unit = 0; unit < kUnits; ++unit) {
+    arrived.placements.push_back({.head = unit / kSlots,
+                                  .index = (unit * 5) % kSlots,
+                                  .generation = 1,
+                                  .page = unit % kSlots});
+    arrived.checksums.push_back(Crc32c(std::span(*bytes).subspan(unit * unit_bytes, unit_bytes)));
+  }
+  const std::span<const std::byte> all(*bytes);
+  for (uint64_t at = 0; at < all.size(); at += cut) {
+    arrived.units.Append(Slice{all.subspan(at, std::min<uint64_t>(cut, all.size() - at)), bytes});
+  }
+  return arrived;
+}
+
+/// What attention over everything selected gives: it depends on every byte of every slot.
+std::vector<float> AttendAll(BudgetCache& cache) {
+  std::vector<uint32_t> pages(kSlots);
+  std::iota(pages.begin(), pages.end(), 0u);
+  for (uint32_t head = 0; head < kHeads; ++head) {
+    EXPECT_EQ(cache.table(0).Activate(head, pages), OkStatus());
+  }
+  const size_t floats = size_t{cache.spec().num_query_heads} * cache.spec().head_dim;
+  SeededRandom random(8);
+  std::vector<float> q(floats), out(floats);
+  for (float& value : q) value = static_cast<float>(random.Normal());
+  EXPECT_EQ(cache.Attend(0, q.data(), out.data()), OkStatus());
+  return out;
+}
+
+class StreamedPlacementTest : public ::testing::TestWithParam<DType> {
+ protected:
+  std::vector<float> Unstreamed() {
+    const auto cache = MakeCache(spec_);
+    const ArrivedUnits arrived = RandomUnits(spec_, UnitBytes(spec_));
+    EXPECT_EQ(cache->PlaceUnits(0, arrived.placements, arrived.units), OkStatus());
+    return AttendAll(*cache);
+  }
+  const KvSpec spec_ = TestSpec(GetParam());
+};
+
+TEST_P(StreamedPlacementTest, GivesTheBytesThatPlacingEverythingAtOnceGives) {
+  const std::vector<float> expected = Unstreamed();
+  ThreadPool pool({.threads = 1});
+  for (const RecallLayout layout : {RecallLayout::kUnits, RecallLayout::kRows}) {
+    for (const uint32_t units_per_buffer : {0u, 1u, 5u, 1000u}) {
+      for (const uint32_t buffers : {1u, 2u}) {
+        for (const uint64_t cut : {UnitBytes(spec_), UnitBytes(spec_) * 4, UnitBytes(spec_) - 8}) {
+          for (Executor* executor :
+               {static_cast<Executor*>(nullptr), static_cast<Executor*>(&pool)}) {
+            const auto cache = MakeCache(spec_);
+            auto placing =
+                StreamedPlacement::Start({.cache = cache.get(),
+                                          .executor = executor,
+                                          .options = {units_per_buffer, buffers, layout}},
+                                         RandomUnits(spec_, cut));
+            ASSERT_TRUE(placing.ok()) << placing.status();
+            ASSERT_EQ((*placing)->Finish(), OkStatus());
+            EXPECT_EQ(AttendAll(*cache), expected);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(StreamedPlacementTest, TheExecutorWorksWhileNobodyFinishes) {
+  quire::testing::ManualExecutor beside;
+  const auto cache = MakeCache(spec_);
+  std::set<size_t> seen;
+  auto placing = StreamedPlacement::Start(
+      {.cache = cache.get(),
+       .executor = &beside,
+       .options = {.units_per_buffer = 4},
+       .on_verified = [&](size_t first, const Payload&) { seen.insert(first); }},
+      RandomUnits(spec_, UnitBytes(spec_)));
+  ASSERT_TRUE(placing.ok()) << placing.status();
+  EXPECT_THAT(seen, IsEmpty());
+  EXPECT_TRUE(beside.RunOne());
+  EXPECT_THAT(seen, ::testing::ElementsAre(0, 4, 8, 12, 16));
+  EXPECT_FALSE(cache->table(0).IsResident(0, 0));  // The table hears of it when it is finished.
+  EXPECT_EQ((*placing)->Finish(), OkStatus());
+  EXPECT_EQ(seen.size(), 5u);
+  EXPECT_EQ(AttendAll(*cache), Unstreamed());
+}
+
+TEST_P(StreamedPlacementTest, AnErrorInALateUnitLeavesNothingActive) {
+  for (const uint32_t buffers : {1u, 2u}) {
+    const auto cache = MakeCache(spec_);
+    Payload one;
+    one.Append(RandomUnits(spec_, UnitBytes(spec_)).units.slices().front());
+    ASSERT_EQ(cache->PlaceUnits(0, std::vector<SlotPlacement>{{.generation = 1, .page = 7}}, one),
+              OkStatus());
+    ASSERT_EQ(cache->table(0).Activate(0, std::vector<uint32_t>{7}), OkStatus());
+    ArrivedUnits arrived = RandomUnits(spec_, UnitBytes(spec_));
+    for (SlotPlacement& placement : arrived.placements) placement.generation = 2;
+    arrived.placements[0].replaced = 7;
+    arrived.checksums.back() ^= 1;
+    ThreadPool pool({.threads = 1});
+    auto placing =
+        StreamedPlacement::Start({.cache = cache.get(),
+                                  .executor = &pool,
+                                  .options = {.units_per_buffer = 2, .buffers = buffers}},
+                                 std::move(arrived));
+    ASSERT_TRUE(placing.ok()) << placing.status();
+    const Status status = (*placing)->Finish();
+    EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("page 5 of KV head 2"));
+    for (uint32_t head = 0; head < kHeads; ++head) {
+      EXPECT_THAT(cache->table(0).ActivePages(head), IsEmpty());
+      for (uint32_t page = 0; page < 8; ++page) {
+        EXPECT_FALSE(cache->table(0).IsResident(head, page));
+      }
+    }
+  }
+}
+
+TEST_P(StreamedPlacementTest, WhatIsGivenUpLeavesNothingActive) {
+  quire::testing::ManualExecutor beside;
+  const auto cache = MakeCache(spec_);
+  {
+    auto placing = StreamedPlacement::Start({.cache = cache.get(), .executor = &beside},
+                                            RandomUnits(spec_, UnitBytes(spec_)));
+    ASSERT_TRUE(placing.ok()) << placing.status();
+  }
+  EXPECT_TRUE(beside.RunOne());  // Its task finds nothing to do.
+  EXPECT_FALSE(cache->table(0).IsResident(0, 0));
+}
+
+TEST_P(StreamedPlacementTest, NothingIsWrittenForUnitsThatDoNotFit) {
+  const auto cache = MakeCache(spec_);
+  ArrivedUnits few = RandomUnits(spec_, UnitBytes(spec_));
+  few.placements.pop_back();
+  EXPECT_EQ(StreamedPlacement::Start({.cache = cache.get()}, std::move(few)).status().code(),
+            StatusCode::kDataLoss);
+  ArrivedUnits stale = RandomUnits(spec_, UnitBytes(spec_));
+  stale.placements[3].generation = 0;
+  EXPECT_EQ(StreamedPlacement::Start({.cache = cache.get()}, std::move(stale)).status().code(),
+            StatusCode::kFailedPrecondition);
+  ArrivedUnits outside = RandomUnits(spec_, UnitBytes(spec_));
+  outside.placements[3].index = kSlots;
+  EXPECT_EQ(StreamedPlacement::Start({.cache = cache.get()}, std::move(outside)).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST_P(StreamedPlacementTest, UnitsAreRewrittenBeforeTheyGoIntoTheirSlots) {
+  const auto cache = MakeCache(spec_);
+  auto placing = StreamedPlacement::Start(
+      {.cache = cache.get(),
+       .rewrite = [](const SlotPlacement&,
+                     std::span<std::byte> unit) { std::memset(unit.data(), 0, unit.size()); }},
+      RandomUnits(spec_, UnitBytes(spec_)));
+  ASSERT_TRUE(placing.ok()) << placing.status();
+  ASSERT_EQ((*placing)->Finish(), OkStatus());
+  EXPECT_THAT(AttendAll(*cache), ::testing::Each(0.0f));
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, StreamedPlacementTest,
+                         ::testing::Values(DType::kF32, DType::kF16, DType::kBF16));
+
+}  // namespace
+}  // namespace quire::worker

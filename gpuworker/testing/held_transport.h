@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// HeldTransport: replies do not come while they are held; whoever waits for one waits in vain, on
+// the clock it was given. Nothing that ships includes this. Thread-safety: none.
+#ifndef QUIRE_GPUWORKER_TESTING_HELD_TRANSPORT_H_
+#define QUIRE_GPUWORKER_TESTING_HELD_TRANSPORT_H_
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/transport/transport.h"
+
+namespace quire::worker::testing {
+
+class HeldTransport final : public Transport {
+ public:
+  HeldTransport(std::shared_ptr<Transport> next, Clock* clock)
+      : next_(std::move(next)), clock_(clock) {}
+
+  bool held = false;              ///< Those of recalls.
+  std::vector<Priority> recalls;  ///< Of every recall started.
+
+  TransportCapabilities capabilities() const override { return next_->capabilities(); }
+  StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view method, CallMessage request,
+                                               const CallOptions& options) override {
+    if (method == "quire.v1.Session/Recall") recalls.push_back(options.priority);
+    QUIRE_ASSIGN_OR_RETURN(auto call, next_->Start(method, std::move(request), options));
+    if (method != "quire.v1.Session/Recall") return call;
+    return std::make_unique<HeldCall>(this, std::move(call));
+  }
+
+ private:
+  class HeldCall final : public PendingCall {
+   public:
+    HeldCall(HeldTransport* transport, std::unique_ptr<PendingCall> call)
+        : transport_(transport), call_(std::move(call)) {}
+    StatusOr<std::optional<CallMessage>> Next(TimePoint deadline) override {
+      if (!transport_->held) return call_->Next(deadline);
+      transport_->clock_->Sleep(deadline - transport_->clock_->Now());
+      return DeadlineExceeded("held");
+    }
+    void Cancel() override { call_->Cancel(); }
+
+   private:
+    HeldTransport* const transport_;
+    const std::unique_ptr<PendingCall> call_;
+  };
+  const std::shared_ptr<Transport> next_;
+  Clock* const clock_;
+};
+
+}  // namespace quire::worker::testing
+
+#endif  // QUIRE_GPUWORKER_TESTING_HELD_TRANSPORT_H_
