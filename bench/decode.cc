@@ -267,7 +267,6 @@ class DecodeBench {
                   {"batch", 1},
                   {"turns", options_.turns.turns},
                   {"steps_per_turn", options_.turns.steps_per_turn},
-                  {"device", "cpu"},
                   {"machine", Machine()}});
   }
 

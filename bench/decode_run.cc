@@ -85,6 +85,7 @@ std::vector<DecodeWay> DecodeWays(const worker::RetrievalOptions& budget, float 
   ways.push_back(Way("shadowkv", budget, "shadowkv"));
   retrieval = budget;
   retrieval.window_tokens = budget.budget_tokens - budget.sink_tokens;
+  retrieval.budget_tokens *= 2;  // Of which streaming holds sinks and window only.
   ways.push_back(Way("resident", retrieval, "streaming"));
   return ways;
 }

@@ -28,9 +28,10 @@ class HostileClient final : public UcxMessageSink {
       worker_->AddSink(token_, this);
       endpoint_ =
           UcxEndpoint::Connect(worker_, *address, listening.options, [](const Status&) {}).value();
+      // In the same task, as a client does.
+      Send({.kind = UcxKind::kHello},
+           EncodeUcxHello({token_, listening.options.direct_landings, 1 << 20}));
     });
-    Send({.kind = UcxKind::kHello},
-         EncodeUcxHello({token_, listening.options.direct_landings, 1 << 20}));
     server = listening.Take();
     server->Start(&at_server);
     MutexLock lock(mutex_);

@@ -126,8 +126,9 @@ Status BudgetCache::FillFixed(uint32_t layer_index, std::span<const uint32_t> pa
 
 Status BudgetCache::PlaceUnits(uint32_t layer, std::span<const SlotPlacement> placements,
                                const Payload& units) {
-  QUIRE_RETURN_IF_ERROR(RecordPlacements(layer, placements));
-  return WriteUnits(layer, placements, units);
+  QUIRE_RETURN_IF_ERROR(CheckPlacements(layer, placements));
+  QUIRE_RETURN_IF_ERROR(WriteUnits(layer, placements, units));
+  return RecordPlacements(layer, placements);
 }
 
 Status BudgetCache::CheckPlacements(uint32_t layer,

@@ -43,8 +43,8 @@ class BudgetCache {
   /// Writes pages that have fixed slots; `units` is [pages][n_kv].
   [[nodiscard]] Status FillFixed(uint32_t layer, std::span<const uint32_t> pages,
                                  const Payload& units);
-  /// Records the placements, then writes their units, in the same order. A placement that the
-  /// table refuses stops it: those before it are recorded without their bytes, none is active.
+  /// Checks the placements, writes their units and records them. Nothing is written when the table
+  /// refuses one, or when `units` are not as many (DATA_LOSS).
   [[nodiscard]] Status PlaceUnits(uint32_t layer, std::span<const SlotPlacement> placements,
                                   const Payload& units);
 

@@ -310,8 +310,7 @@ TEST_F(BatchTest, WhatCannotRunIsRefusedWithTheRemedy) {
   RetrievalOptions tight = Retrieval();
   tight.budget_tokens = 12;
   refused(Request(1, 1, 1, tight), StatusCode::kInvalidArgument,
-          "budget_tokens is 12, which sinks and window take up; policy 'quest' selects pages and "
-          "needs one more, 16 tokens or more");
+          "budget_tokens is 12, less than sinks, window and one page together (16 tokens)");
   EXPECT_EQ(fixture_.engine()
                 .OpenSequence(DocumentName{.name = "doc"}, {.retrieval = tight})
                 .status()

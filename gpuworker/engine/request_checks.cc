@@ -3,27 +3,7 @@
 
 #include <utility>
 
-#include "gpuworker/retrieval/streaming.h"
-
 namespace quire::worker {
-namespace {
-
-Status CheckSelectable(const RetrievalPolicy& policy, const RetrievalOptions& retrieval,
-                       const KvSpec& spec) {
-  if (policy.name() == StreamingPolicy::kName) return OkStatus();
-  for (const CacheLayout& layout : LayoutsOf(policy, spec.num_layers)) {
-    if (layout.everything || layout.selectable_pages > 0) continue;
-    return InvalidArgument(
-        "budget_tokens is ", retrieval.budget_tokens, ", which sinks and window take up; policy '",
-        policy.name(), "' selects pages and needs one more, ",
-        uint64_t{retrieval.sink_tokens} + retrieval.window_tokens + spec.page_tokens,
-        " tokens or more; raise the budget, or use policy '", StreamingPolicy::kName, "'");
-  }
-  return OkStatus();
-}
-
-}  // namespace
-
 Status CheckVocabulary(const ModelConfig& model, std::span<const TokenId> tokens) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i] >= 0 && static_cast<uint32_t>(tokens[i]) < model.vocab_size) continue;
@@ -51,13 +31,10 @@ StatusOr<Document> FindDocument(const EngineParts& parts, const DocumentName& na
 
 StatusOr<std::unique_ptr<RetrievalPolicy>> MakeSequencePolicy(const EngineParts& parts,
                                                               const RetrievalOptions& retrieval) {
-  QUIRE_ASSIGN_OR_RETURN(auto policy,
-                         MakePolicy({.spec = *parts.spec,
-                                     .device = parts.device,
-                                     .max_context_tokens = parts.decoder->config().max_positions,
-                                     .options = retrieval}));
-  QUIRE_RETURN_IF_ERROR(CheckSelectable(*policy, retrieval, *parts.spec));
-  return policy;
+  return MakePolicy({.spec = *parts.spec,
+                     .device = parts.device,
+                     .max_context_tokens = parts.decoder->config().max_positions,
+                     .options = retrieval});
 }
 
 std::vector<CacheLayout> LayoutsOf(const RetrievalPolicy& policy, uint32_t num_layers) {

@@ -299,7 +299,7 @@ class HostTierPipelineTest : public RecallPipelineTest {
  protected:
   HostTierPipelineTest() { UseTier(&kept_); }
   void UseTier(HostTier* tier) {
-    pipeline_.emplace(RecallPipeline::Dependencies{.session = session_.get(),
+    pipeline_.emplace(RecallPipeline::Dependencies{.channel = &*channel_,
                                                    .cache = cache_.get(),
                                                    .policy = &policy_,
                                                    .device = &CpuDevice(),
