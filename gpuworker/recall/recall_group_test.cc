@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <tuple>
 
 #include "common/page/layout.h"
 #include "common/transport/loopback_transport.h"
@@ -101,6 +102,29 @@ TEST_F(RecallGroupTest, WhatSequencesAskForLeavesAsOneMessageAndEachTakesItsOwn)
   EXPECT_EQ(store_.calls("Session/Recall"), 1u);
   EXPECT_EQ(group_->messages(), 1u);
   EXPECT_EQ(group_->lanes(), 3u);
+}
+
+TEST_F(RecallGroupTest, UnitsThatASequenceHoldsAreMissingFromItsPayloadOnly) {
+  const auto ask = [&](uint32_t sequence, PageLists pages, PageLists held) {
+    return *channels_[sequence]->Start({.pages = std::move(pages), .held = std::move(held)}, {});
+  };
+  const auto a = ask(0, {{1, 2}, {3}}, {{2}, {}});
+  const auto b = ask(1, {{4}, {5}}, {{4}, {5}});
+  const auto c = ask(2, {{}, {5, 6}}, {});
+  group_->Send();
+  EXPECT_EQ(store_.calls("Session/Recall"), 1u);
+  ExpectPart(*c, 2, 0, 2);
+  for (const auto& [recall, sequence, units, held] :
+       {std::tuple(a.get(), 0, 3, std::vector<size_t>{1}), {b.get(), 1, 2, {0, 1}}}) {
+    const auto part = recall->Next();
+    ASSERT_TRUE(part.ok() && part->has_value()) << part.status();
+    EXPECT_EQ((*part)->placements.size(), units);
+    EXPECT_EQ((*part)->checksums.size(), units);
+    EXPECT_EQ((*part)->held, held);
+    const Slice bytes = (*part)->payload.Flatten();
+    EXPECT_EQ(bytes.bytes.size(), (units - held.size()) * UnitBytes(spec_));
+    for (const std::byte byte : bytes.bytes) ASSERT_EQ(byte, std::byte(sequence + 1));
+  }
 }
 
 TEST_F(RecallGroupTest, EachPriorityIsAMessageAndWaitingSendsWhatCollected) {

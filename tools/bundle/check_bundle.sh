@@ -101,7 +101,7 @@ in_root() {
 run_programs() {
   make_root
   if ! in_root /quire/bin/quired --version >"$work/version" 2>"$work/error"; then
-    if grep -q '^unshare:' "$work/error"; then
+    if grep -qE '^(unshare|mount|chroot):' "$work/error"; then
       echo "no rights for a root directory of its own ($(head -1 "$work/error")): the programs were not run in one"
       env -i "$bundle/bin/quired" --version
       return
