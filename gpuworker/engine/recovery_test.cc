@@ -136,6 +136,20 @@ TEST_F(RecoveryTest, ARecallThatNeverComesBackIsAnErrorWithTheRemedyWithoutTheTo
   EXPECT_THAT(std::string(status.message()), HasSubstr("give the document's token ids"));
 }
 
+TEST_F(RecoveryTest, WithADeadlineLateRecallsLeaveStalePagesAndNoStepWaits) {
+  SequenceOptions options;
+  options.document_tokens = document_;
+  options.retrieval = fixture_.engine().options().retrieval;
+  options.retrieval->policy = "freekv";
+  options.retrieval->recall_deadline = std::chrono::milliseconds(1);
+  const auto sequence = AskDisturbed(options, [&](auto&) { fixture_.HoldRecalls(true); });
+  EXPECT_FALSE(sequence->stats().local);
+  EXPECT_GT(sequence->stats().late_recalls, 0u);
+  fixture_.HoldRecalls(false);
+  EXPECT_EQ(sequence->Append(std::span(question_).first(8)), OkStatus());
+  EXPECT_FALSE(sequence->stats().local);
+}
+
 TEST_F(RecoveryTest, ASequenceWithoutADocumentNeedsNoTokensGiven) {
   auto sequence = fixture_.engine().OpenSequence(std::nullopt);
   ASSERT_EQ((*sequence)->Append(std::span(question_).first(15)), OkStatus());
