@@ -239,31 +239,53 @@ Status UcxConnection::Send(Frame frame) {
     if (phase_ == Phase::kConnecting) return FailedPrecondition("the connection is not open yet");
     untaken_bytes_ += bytes + UcxHeader::kEncodedBytes;
     mapped = MappedLandingOf(frame);
+    if (mapped == nullptr) {
+      Enqueue({std::move(frame), /*to_write=*/false});
+      return OkStatus();
+    }
+    // A frame is left to a worker's thread that writes none, so that this one prepares the next;
+    // and so is one for the same bytes, lest it be written before.
+    if (to_write_.empty() || to_write_.Overlap(frame)) {
+      to_write_.Add(frame);
+      Enqueue({std::move(frame), /*to_write=*/true});
+      return OkStatus();
+    }
   }
-  if (mapped != nullptr) {
-    WriteMapped(mapped->mapped(), &frame);
-    mapped.reset();  // Whoever closes the landing waits for this.
-  }
+  WriteMapped(mapped->mapped(), &frame);
+  mapped.reset();  // Whoever closes the landing waits for this.
   MutexLock lock(mutex_);
   if (phase_ == Phase::kClosed) return why_closed_;
-  queue_.push_back(std::move(frame));
-  if (!std::exchange(send_posted_, true)) {
-    worker_->Post([self = shared_from_this()] { self->SendQueued(); });
-  }
+  Enqueue({std::move(frame), /*to_write=*/false});
   return OkStatus();
 }
 
+void UcxConnection::Enqueue(Queued queued) {
+  queue_.push_back(std::move(queued));
+  if (std::exchange(send_posted_, true)) return;
+  worker_->Post([self = shared_from_this()] { self->SendQueued(); });
+}
+
 void UcxConnection::SendQueued() {
-  std::deque<Frame> frames;
+  std::deque<Queued> frames;
   {
     MutexLock lock(mutex_);
     send_posted_ = false;
     frames.swap(queue_);
   }
-  for (Frame& frame : frames) {
+  for (Queued& queued : frames) {
     if (closed_) return;
-    SendFrame(std::move(frame));
+    if (queued.to_write) WriteQueued(&queued.frame);
+    SendFrame(std::move(queued.frame));
   }
+}
+
+void UcxConnection::WriteQueued(Frame* frame) {
+  if (LandsDirectly(*frame)) {
+    const auto memory = opened_landings_.at(frame->landing).remote->mapped();
+    if (!memory.empty()) WriteMapped(memory, frame);
+  }
+  MutexLock lock(mutex_);
+  to_write_.PopFront();
 }
 
 void UcxConnection::SendFrame(Frame frame) {

@@ -24,6 +24,7 @@
 #include "common/transport/frame_delivery.h"
 #include "common/transport/frame_order.h"
 #include "common/transport/frame_pipe.h"
+#include "common/transport/pending_places.h"
 #include "common/transport/ucx.h"
 #include "common/transport/ucx_endpoint.h"
 #include "common/transport/ucx_landing.h"
@@ -64,6 +65,10 @@ class UcxConnection final : public UcxMessageSink,
  private:
   enum class Phase { kConnecting, kOpen, kClosed };
   struct Outgoing;
+  struct Queued {
+    Frame frame;
+    bool to_write = false;  ///< Into its mapped landing, by the worker's thread.
+  };
   /// A landing of the client at the server, and who waits for its end.
   struct OpenedLanding {
     std::shared_ptr<UcxRemoteLanding> remote;
@@ -79,6 +84,9 @@ class UcxConnection final : public UcxMessageSink,
   void SendControl(UcxKind kind, uint64_t landing, uint64_t argument, std::vector<std::byte> data);
   void SendQueued() QUIRE_EXCLUDES(mutex_);
   void SendFrame(Frame frame);
+  void Enqueue(Queued queued) QUIRE_REQUIRES(mutex_);
+  /// Writes a frame that Send has left to this thread, if its landing is still there.
+  void WriteQueued(Frame* frame) QUIRE_EXCLUDES(mutex_);
   bool LandsDirectly(const Frame& frame) const;
   /// Where the frame's payload can be written by the thread that sends it; null where it cannot.
   std::shared_ptr<UcxRemoteLanding> MappedLandingOf(const Frame& frame) const
@@ -125,7 +133,8 @@ class UcxConnection final : public UcxMessageSink,
   CondVar changed_;
   Phase phase_ QUIRE_GUARDED_BY(mutex_) = Phase::kConnecting;
   Status why_closed_ QUIRE_GUARDED_BY(mutex_);
-  std::deque<Frame> queue_ QUIRE_GUARDED_BY(mutex_);
+  std::deque<Queued> queue_ QUIRE_GUARDED_BY(mutex_);
+  PendingPlaces to_write_ QUIRE_GUARDED_BY(mutex_);  ///< By the worker's thread.
   uint64_t window_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint64_t untaken_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Of what was sent.
   bool send_posted_ QUIRE_GUARDED_BY(mutex_) = false;

@@ -110,6 +110,51 @@ TEST_P(UcxPipeTest, MemoryOfUcxIsALandingLikeAnyOther) {
   EXPECT_TRUE(std::ranges::equal(memory.subspan(4096 + 60000, 5000), Pattern(5000, 3)));
 }
 
+TEST_P(UcxPipeTest, SendersOnSeveralThreadsWriteIntoMemoryOfUcxWhileALandingIsClosed) {
+  constexpr size_t kUnit = 100'000, kUnitsPerThread = 8, kThreads = 2, kFrames = 40;
+  Connected peers(GetParam().options);
+  const auto allocated = peers.client->AllocateLandingMemory(kThreads * kUnitsPerThread * kUnit);
+  ASSERT_TRUE(allocated.ok()) << allocated.status();
+  if (allocated->owner == nullptr) GTEST_SKIP() << "plain memory is as good here";
+  const auto memory = allocated->bytes.first(kThreads * kUnitsPerThread * kUnit);
+  const auto key = peers.client->AddLanding(9, memory);
+  ASSERT_TRUE(key.ok()) << key.status();
+  ASSERT_TRUE(peers.server->OpenLanding(9, *key, memory.size()).ok());
+  const auto send = [&](size_t thread) {
+    for (size_t i = 0; i < kFrames; ++i) {
+      Frame frame{.head = std::to_string(thread), .payload = {}, .landing = 9};
+      for (size_t unit = 0; unit < kUnitsPerThread; ++unit) {
+        frame.payload.Append(Pattern(kUnit, i * kThreads + thread));
+        frame.places.push_back((thread * kUnitsPerThread + unit) * kUnit);
+      }
+      EXPECT_TRUE(peers.server->Send(std::move(frame)).ok());
+    }
+  };
+  std::vector<std::thread> senders;
+  for (size_t thread = 0; thread < kThreads; ++thread) senders.emplace_back(send, thread);
+  for (std::thread& sender : senders) sender.join();
+  size_t landed = 0;
+  for (size_t i = 0; i < kThreads * kFrames; ++i) {
+    const Frame got = peers.at_client.Next();
+    landed += got.landed_bytes;
+    EXPECT_EQ(got.landed_crc32c.size(), kUnitsPerThread);
+  }
+  EXPECT_EQ(landed, kFrames * memory.size());
+  for (size_t i = 0; i < kThreads * kUnitsPerThread; ++i) {
+    const uint64_t last = (kFrames - 1) * kThreads + i / kUnitsPerThread;
+    ASSERT_TRUE(std::ranges::equal(memory.subspan(i * kUnit, kUnit), Pattern(kUnit, last))) << i;
+  }
+
+  // One that is closed meanwhile: what comes later is not written any more.
+  std::thread sender(send, 0);
+  (void)peers.at_client.Next();
+  peers.client->RemoveLanding(9);
+  const std::vector<std::byte> then(memory.begin(), memory.end());
+  for (size_t i = 1; i < kFrames; ++i) (void)peers.at_client.Next();
+  sender.join();
+  EXPECT_TRUE(std::ranges::equal(memory, then));
+}
+
 TEST_P(UcxPipeTest, APayloadForAnUnknownLandingComesWithItsPlaces) {
   Connected peers(GetParam().options);
   Frame frame{.head = "late", .payload = {}, .landing = 77};

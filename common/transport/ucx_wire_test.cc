@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "common/transport/frame_order.h"
+#include "common/transport/pending_places.h"
 #include "common/transport/ucx_lanes.h"
 
 namespace quire {
@@ -87,6 +88,31 @@ TEST(FrameOrderTest, WhatComesEarlyWaits) {
   EXPECT_EQ(order.TakeNext(), 10);
   EXPECT_EQ(order.TakeNext(), 20);
   EXPECT_FALSE(order.Keep(1, 10).ok()) << "passed";
+}
+
+Frame FrameFor(uint64_t landing, std::vector<uint64_t> places) {
+  Frame frame{.head = {}, .payload = {}, .landing = landing, .places = std::move(places)};
+  for (size_t i = 0; i < frame.places.size(); ++i) {
+    frame.payload.Append(std::vector<std::byte>(100));
+  }
+  return frame;
+}
+
+TEST(PendingPlacesTest, OnlyTheSameBytesOfTheSameLandingOverlap) {
+  PendingPlaces pending;
+  EXPECT_FALSE(pending.Overlap(FrameFor(1, {0})));
+  pending.Add(FrameFor(1, {900, 300, 100}));
+  pending.Add(FrameFor(1, {500}));
+  EXPECT_FALSE(pending.Overlap(FrameFor(1, {0, 200, 400, 600, 800, 1000})));
+  EXPECT_FALSE(pending.Overlap(FrameFor(2, {100, 300, 500})));
+  for (const uint64_t place : {1, 100, 199, 201, 399, 401, 599, 801, 999}) {
+    EXPECT_TRUE(pending.Overlap(FrameFor(1, {2000, place}))) << place;
+  }
+  pending.PopFront();
+  EXPECT_FALSE(pending.Overlap(FrameFor(1, {100, 300, 900})));
+  EXPECT_TRUE(pending.Overlap(FrameFor(1, {500})));
+  pending.PopFront();
+  EXPECT_TRUE(pending.empty());
 }
 
 TEST(UcxLanesTest, LanesAreReadFromUcxsText) {
