@@ -60,8 +60,8 @@ struct RetrievalOptions {
 };
 
 /// Checks `options` for pages of `spec`: sinks, window and budget are multiples of p, the window is
-/// at least two pages, the budget holds sinks, window and a page, layers exist. INVALID_ARGUMENT names the
-/// option, its value and what would be accepted.
+/// at least two pages, the budget holds sinks, window and a page, layers exist. INVALID_ARGUMENT
+/// names the option, its value and what would be accepted.
 Status Validate(const RetrievalOptions& options, const KvSpec& spec);
 
 /// For policies that the server cannot score for. INVALID_ARGUMENT for selection at the server.
