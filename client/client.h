@@ -139,6 +139,14 @@ struct HeldDigests {
   std::vector<uint32_t> layers = {};  ///< Managed ones; all of them when empty.
 };
 
+/// How the pages of a context are kept.
+struct ContextOptions {
+  std::string_view collection = {};  ///< Whose codec they are stored with; empty: the server's.
+  /// They come of approximate attention: nobody else finds them, they are gone with the context,
+  /// and it cannot be sealed.
+  bool private_pages = false;
+};
+
 class Client {
  public:
   struct Options {
@@ -159,11 +167,10 @@ class Client {
                                   PutDurability durability = PutDurability::kServerDefault,
                                   std::string_view collection = {});
 
-  /// Opens a context to append pages to, continuing `continues` when given. Its pages are stored
-  /// with the codec of `collection`, the server's default when that is empty.
+  /// Opens a context to append pages to, continuing `continues` when given.
   StatusOr<OpenedContext> OpenContext(const KvSpec& spec,
                                       const std::optional<ContextRef>& continues,
-                                      std::string_view collection = {});
+                                      const ContextOptions& options = {});
   /// Appends complete pages; `payload` is [pages][num_layers][n_kv] units. Returns the context's
   /// token count.
   StatusOr<uint64_t> AppendPages(uint64_t context_id, uint32_t first_page,

@@ -103,11 +103,12 @@ StatusOr<SegmentKey> Client::PutSegment(const KvSpec& spec, const SegmentKey& pa
 
 StatusOr<OpenedContext> Client::OpenContext(const KvSpec& spec,
                                             const std::optional<ContextRef>& continues,
-                                            std::string_view collection) {
+                                            const ContextOptions& options) {
   QUIRE_RETURN_IF_ERROR(CheckSpec(spec));
-  QUIRE_RETURN_IF_ERROR(CheckCollection(collection));
+  QUIRE_RETURN_IF_ERROR(CheckCollection(options.collection));
   v1::OpenContextRequest request;
-  request.set_collection(std::string(collection));
+  request.set_collection(std::string(options.collection));
+  request.set_private_pages(options.private_pages);
   wire::KvSpecToProto(spec, request.mutable_spec());
   if (continues) {
     QUIRE_RETURN_IF_ERROR(CheckRef(*continues));

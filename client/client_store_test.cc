@@ -90,7 +90,8 @@ TEST_F(ClientStoreTest, ArgumentsThatCannotBeRightAreNotSent) {
   EXPECT_TRUE(absl::IsInvalidArgument(
       client_->RegisterDocument({.name = "a"}, KeyOf(1), "short").status()));
   EXPECT_TRUE(absl::IsInvalidArgument(client_->ListDocuments("a/b").status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(client_->OpenContext(spec_, {}, "a/b").status()));
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(client_->OpenContext(spec_, {}, {.collection = "a/b"}).status()));
   EXPECT_TRUE(
       absl::IsInvalidArgument(client_->RegisterDocument({.name = "a"}, KeyOf(1), {}, 0).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(

@@ -42,8 +42,9 @@ Status Ingestion::Start(const LookupResult& stored) {
   if (context_id_) (void)parts_.client->DropContext(*std::exchange(context_id_, std::nullopt));
   std::optional<ContextRef> continues;
   if (!stored.segment_keys.empty()) continues = ContextRef(stored.segment_keys.back());
-  QUIRE_ASSIGN_OR_RETURN(const OpenedContext opened,
-                         parts_.client->OpenContext(*parts_.spec, continues, collection_));
+  QUIRE_ASSIGN_OR_RETURN(
+      const OpenedContext opened,
+      parts_.client->OpenContext(*parts_.spec, continues, {.collection = collection_}));
   context_id_ = opened.id;
   if (opened.num_tokens != stored.num_tokens) {
     return DataLoss("the server continues the stored prefix at token ", opened.num_tokens,

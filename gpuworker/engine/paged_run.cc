@@ -130,15 +130,23 @@ Status PagedRun::MakeCache() {
   return OkStatus();
 }
 
+bool PagedRun::AttendsToEverything() const {
+  for (uint32_t layer = 0; layer < cache_->num_layers(); ++layer) {
+    if (!cache_->table(layer).layout().everything) return false;
+  }
+  return true;
+}
+
 Status PagedRun::OpenContext(const Document* document) {
   std::optional<ContextRef> continues;
-  std::string_view collection;
+  // What sparse attention gives is not what the tokens give: nobody else may have it.
+  ContextOptions options{.private_pages = !AttendsToEverything()};
   if (document != nullptr) {
     continues = ContextRef(document->chain_tip);
-    collection = document->name.collection;  // What is appended is kept as the document is.
+    options.collection = document->name.collection;  // What is appended is kept as the document is.
   }
   const StatusOr<OpenedContext> reply =
-      parts_.client->OpenContext(*parts_.spec, continues, collection);
+      parts_.client->OpenContext(*parts_.spec, continues, options);
   if (!reply.ok()) {
     return document == nullptr ? reply.status()
                                : Annotate(reply.status(), "document ", document->name.name);

@@ -101,6 +101,8 @@ class PagedRun {
   PagedRun(const EngineParts& parts, const RetrievalOptions& retrieval, RunStats* stats)
       : parts_(parts), retrieval_(retrieval), stats_(stats) {}
   Status MakeCache();
+  /// Whether no layer leaves anything out.
+  bool AttendsToEverything() const;
   Status OpenContext(const Document* document);
   Status LoadDocument(const Document& document);
   Status TakeSeat(SessionSource* sessions);

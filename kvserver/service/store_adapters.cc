@@ -48,8 +48,9 @@ class StoreAdapters {
       QUIRE_ASSIGN_OR_RETURN(chain, Resolve(call, request.continues()));
     }
     QUIRE_ASSIGN_OR_RETURN(const CodecParams codec, CodecOf(call, request.collection()));
-    QUIRE_ASSIGN_OR_RETURN(const ContextTable::Opened opened,
-                           deps_.contexts->Open(call.tenant, spec, chain, codec));
+    QUIRE_ASSIGN_OR_RETURN(
+        const ContextTable::Opened opened,
+        deps_.contexts->Open(call.tenant, spec, chain, {codec, request.private_pages()}));
     reply->set_context_id(opened.id);
     reply->set_num_tokens(opened.context->view()->num_tokens);
     return OkStatus();

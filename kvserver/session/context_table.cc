@@ -16,15 +16,19 @@ ContextTable::ContextTable(const Options& options)
 
 StatusOr<ContextTable::Opened> ContextTable::Open(std::string_view tenant, const KvSpec& spec,
                                                   const ContextViewPtr& chain,
-                                                  const CodecParams& codec) {
+                                                  const StoredHow& how) {
   if (chain != nullptr) {
     if (const std::string difference = FirstDifference(*chain->spec, spec); !difference.empty()) {
       return InvalidArgument("the KvSpec differs from that of the context to continue in ",
                              difference, "; read it with the model that wrote it");
     }
   }
-  OpenContext::Deps deps{std::string(tenant), options_.store, options_.ops, BudgetOf(tenant),
-                         codec};
+  OpenContext::Deps deps{.tenant = std::string(tenant),
+                         .store = options_.store,
+                         .ops = options_.ops,
+                         .budget = BudgetOf(tenant),
+                         .codec = how.codec,
+                         .private_pages = how.private_pages};
   QUIRE_ASSIGN_OR_RETURN(auto context, OpenContext::Create(std::move(deps), spec, chain));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t id, open_.Insert(tenant, context));
   return Opened{id, std::move(context)};

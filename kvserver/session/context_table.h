@@ -36,15 +36,19 @@ class ContextTable {
   };
   explicit ContextTable(const Options& options);
 
+  /// How a context's segments are stored: see OpenContext::Deps.
+  struct StoredHow {
+    CodecParams codec = {};
+    bool private_pages = false;
+  };
   struct Opened {
     uint64_t id = 0;
     std::shared_ptr<OpenContext> context;
   };
   /// Opens a context, continuing `chain` when it is not null: its spec must be `spec`
-  /// (INVALID_ARGUMENT names the difference). Its segments are stored with `codec`.
-  /// RESOURCE_EXHAUSTED over a limit.
+  /// (INVALID_ARGUMENT names the difference). RESOURCE_EXHAUSTED over a limit.
   [[nodiscard]] StatusOr<Opened> Open(std::string_view tenant, const KvSpec& spec,
-                                      const ContextViewPtr& chain, const CodecParams& codec = {});
+                                      const ContextViewPtr& chain, const StoredHow& how = {});
   /// An open context, or one sealed a little while ago. NOT_FOUND otherwise.
   [[nodiscard]] StatusOr<std::shared_ptr<OpenContext>> Find(std::string_view tenant, uint64_t id);
   /// Forgets open contexts that nobody has used for a while.

@@ -21,6 +21,7 @@
 #include "kvserver/select/digest_residency.h"
 #include "kvserver/session/derived_page_digests.h"
 #include "kvserver/session/memory_budget.h"
+#include "kvserver/session/private_segments.h"
 #include "kvserver/store/page_store.h"
 
 namespace quire::kvserver {
@@ -41,6 +42,8 @@ struct ContextView {
   uint64_t num_tokens = 0;                              ///< Tokens stored and in the tail.
   std::vector<std::shared_ptr<const TailPage>> tail;    ///< Pages after the stored segments.
   bool sealed = false;
+  /// Keeps the stored segments of a private context; null for one whose pages are shared.
+  std::shared_ptr<PrivateSegments> private_segments = nullptr;
 
   /// Pages, the last one possibly short in a sealed context.
   uint32_t num_pages() const;

@@ -64,6 +64,10 @@ StatusOr<std::shared_ptr<OpenContext>> OpenContext::Create(Deps deps, const KvSp
     view.num_tokens = keys.size() * uint64_t{spec.segment_tokens()};
   }
   view.keys = std::make_shared<const std::vector<SegmentKey>>(std::move(keys));
+  const auto continued = chain == nullptr ? nullptr : chain->private_segments;
+  if (deps.private_pages || continued != nullptr) {
+    view.private_segments = std::make_shared<PrivateSegments>(deps.store, deps.tenant, continued);
+  }
   std::shared_ptr<OpenContext> context(
       new OpenContext(std::move(deps), std::make_shared<const ContextView>(std::move(view))));
   if (chain != nullptr) {
@@ -251,8 +255,11 @@ Status OpenContext::AppendPage(std::shared_ptr<const TailPage> page) {
   const KvSpec& spec = *next.spec;
   next.tail.push_back(page);
   if (next.tail.size() >= spec.segment_pages && !diverged_) {
-    // Persisted, whatever the seal will ask for: a chain is as durable as its weakest segment.
-    const auto key = Store(*view(), next.tail, Durability::kPersisted);
+    // Persisted, whatever the seal will ask for: a chain is as durable as its weakest segment. What
+    // is private does not outlive the server anyway.
+    const auto durability =
+        next.private_segments == nullptr ? Durability::kPersisted : Durability::kMemory;
+    const auto key = Store(*view(), next.tail, durability);
     diverged_ = absl::IsAlreadyExists(key.status());
     if (!diverged_) {
       QUIRE_RETURN_IF_ERROR(key.status());
@@ -292,8 +299,10 @@ StatusOr<SegmentKey> OpenContext::Store(const ContextView& view,
   args.payload = payload;
   args.durability = durability;
   args.codec = deps_.codec;
+  if (view.private_segments != nullptr) args.private_salt = &view.private_segments->salt();
   QUIRE_ASSIGN_OR_RETURN(const PutSegmentResult result,
                          deps_.store->PutSegment(deps_.tenant, args));
+  if (view.private_segments != nullptr) view.private_segments->Add(result.key);
   return result.key;
 }
 
@@ -314,6 +323,11 @@ StatusOr<ContextViewPtr> OpenContext::Seal(std::span<const TokenId> tail_tokens,
   if (sealed_) {
     if (*sealed_ == request) return view();
     return FailedPrecondition("the context is sealed already, with another last page");
+  }
+  if (view()->private_segments != nullptr) {
+    return FailedPrecondition(
+        "the context's pages are private to it: it cannot be sealed; open one without "
+        "private_pages and append pages of exact attention");
   }
   QUIRE_RETURN_IF_ERROR(AppendArrived());
   ContextView next = *view();

@@ -9,6 +9,10 @@
 // batch). The store keeps what came first and refuses the other; such a context goes on privately:
 // its pages stay in its tail, within the tenant's memory budget, and it cannot be sealed.
 //
+// A private context is one whose pages must never be taken for what their tokens give, because
+// they come of approximate attention: its segments are its own (private_segments.h), and it cannot
+// be sealed.
+//
 // Thread-safety: safe for concurrent use; writers run one after another, readers take views and do
 // not wait for them. Ownership: shared; the store, kernels and budget outlive it or are shared.
 // Errors: a failed append keeps the whole pages before the failure; sending it again goes on there.
@@ -43,6 +47,7 @@ class OpenContext {
     const kernels::KernelTable* ops = nullptr;  ///< Needs `digest`.
     std::shared_ptr<MemoryBudget> budget;       ///< For tail pages.
     CodecParams codec = {};                     ///< Of the segments that it stores.
+    bool private_pages = false;                 ///< Private; so is what continues such a one.
   };
 
   /// An empty context, or one that continues `chain` (null for none): whole segments are shared,
@@ -74,8 +79,8 @@ class OpenContext {
       QUIRE_EXCLUDES(write_mutex_);
 
   /// Stores the tail and a short last page (`tail_tokens` and its [num_layers][n_kv] units, both
-  /// possibly empty). Sealing again with the same arguments answers the same. FAILED_PRECONDITION,
-  /// naming page and layer, while a page lacks layers.
+  /// possibly empty). Sealing again with the same arguments answers the same. FAILED_PRECONDITION
+  /// for a private context, and, naming page and layer, while a page lacks layers.
   [[nodiscard]] StatusOr<ContextViewPtr> Seal(std::span<const TokenId> tail_tokens,
                                               std::span<const std::byte> tail_units,
                                               Durability durability) QUIRE_EXCLUDES(write_mutex_);

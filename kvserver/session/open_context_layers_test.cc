@@ -205,7 +205,7 @@ TEST_F(OpenContextLayersTest, WholePagesCompleteThoseThatArrive) {
 }
 
 TEST_F(OpenContextLayersTest, RepeatsAreKnownWhenTheCodecLosesBits) {
-  const auto opened = contexts_.Open(kTenant, spec_, nullptr, {.id = CodecId::kInt8});
+  const auto opened = contexts_.Open(kTenant, spec_, nullptr, {.codec = {.id = CodecId::kInt8}});
   ASSERT_TRUE(opened.ok()) << opened.status();
   OpenContext& context = *opened->context;
   ASSERT_TRUE(AppendLayers(context, 0, 4, {0, 1, 2}).ok());

@@ -75,8 +75,84 @@ TEST_F(OpenContextTest, ReSendingIsIdempotentAndComparesBytesAndTokens) {
   ExpectContents(opened.context->view());
 }
 
+class PrivateContextTest : public OpenContextTest {
+ protected:
+  ContextTable::Opened OpenPrivate(const ContextViewPtr& chain) {
+    auto opened = contexts_.Open(kTenant, spec_, chain, {.private_pages = true});
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    return *opened;
+  }
+  /// Segments of the first `pages` pages that everybody finds.
+  size_t Found(uint32_t pages) {
+    return store_.Lookup(kTenant, spec_, TestTokens(pages * spec_.page_tokens, 100)).value().size();
+  }
+};
+
+TEST_F(PrivateContextTest, NobodyElseFindsItsPagesAndOthersMayPutTheirOwn) {
+  const ContextViewPtr chain = SealedWith(4);
+  const size_t shared = Found(8);
+  const auto own = OpenPrivate(chain);
+  ASSERT_TRUE(Append(*own.context, 4, 4, /*seed=*/2).ok());
+  EXPECT_EQ(own.context->view()->tail.size(), 0u) << "stored, not kept in memory";
+  EXPECT_EQ(Found(8), shared);
+  // Other bytes for the same tokens do not make the other context diverge.
+  const auto exact = OpenWith(4, chain);
+  ASSERT_TRUE(Seal(*exact.context, 8, 0).ok());
+  ExpectContents(exact.context->view());
+  EXPECT_GT(Found(8), shared);
+}
+
+TEST_F(PrivateContextTest, ItsSegmentsGoWithTheLastView) {
+  const ContextViewPtr chain = SealedWith(4);
+  const size_t before = store_.num_segments();
+  auto own = OpenPrivate(chain);
+  ASSERT_TRUE(Append(*own.context, 4, 4).ok());
+  EXPECT_GT(store_.num_segments(), before);
+  ContextViewPtr view = own.context->view();
+  own.context.reset();
+  EXPECT_TRUE(contexts_.Drop(kTenant, own.id));
+  ExpectContents(view);
+  view.reset();
+  EXPECT_EQ(store_.num_segments(), before);
+}
+
+TEST_F(PrivateContextTest, AnIdleOneTakesItsSegmentsAlong) {
+  const size_t before = store_.num_segments();
+  {
+    const auto own = OpenPrivate(nullptr);
+    ASSERT_TRUE(Append(*own.context, 0, 4).ok());
+  }
+  EXPECT_GT(store_.num_segments(), before);
+  clock_.Advance(std::chrono::hours(1));
+  contexts_.RemoveIdle();
+  EXPECT_EQ(store_.num_segments(), before);
+}
+
+TEST_F(PrivateContextTest, WhatContinuesItIsPrivateTooAndKeepsItsPages) {
+  const size_t before = store_.num_segments();
+  auto first = OpenPrivate(nullptr);
+  ASSERT_TRUE(Append(*first.context, 0, 4).ok());
+  auto second = OpenWith(4, first.context->view());
+  first.context.reset();
+  EXPECT_TRUE(contexts_.Drop(kTenant, first.id));
+  ExpectContents(second.context->view());
+  EXPECT_EQ(Found(8), 0u);
+  EXPECT_EQ(Seal(*second.context, 8, 0).status().code(), StatusCode::kFailedPrecondition);
+  second.context.reset();
+  EXPECT_TRUE(contexts_.Drop(kTenant, second.id));
+  EXPECT_EQ(store_.num_segments(), before);
+}
+
+TEST_F(PrivateContextTest, ItCannotBeSealed) {
+  const auto own = OpenPrivate(nullptr);
+  ASSERT_TRUE(Append(*own.context, 0, 1).ok());
+  const Status status = Seal(*own.context, 1, 0).status();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("private"));
+}
+
 TEST_F(OpenContextTest, ReSendingIsIdempotentWhenTheCodecLosesBits) {
-  const auto opened = contexts_.Open(kTenant, spec_, nullptr, {.id = CodecId::kInt8});
+  const auto opened = contexts_.Open(kTenant, spec_, nullptr, {.codec = {.id = CodecId::kInt8}});
   ASSERT_TRUE(opened.ok()) << opened.status();
   OpenContext& context = *opened->context;
   ASSERT_TRUE(Append(context, 0, 6).ok());

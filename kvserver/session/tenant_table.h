@@ -16,6 +16,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
@@ -41,8 +42,9 @@ class TenantTable {
   /// RESOURCE_EXHAUSTED when the tenant has max_per_tenant objects that are not idle.
   [[nodiscard]] StatusOr<uint64_t> Insert(std::string_view tenant, std::shared_ptr<T> object)
       QUIRE_EXCLUDES(mutex_) {
+    Idle idle;  // Goes after the lock: what a context keeps is deleted from disk.
     MutexLock lock(mutex_);
-    DropIdle();
+    DropIdle(idle);
     uint32_t& count = counts_[std::string(tenant)];
     if (count >= options_.max_per_tenant) {
       return WithRetryAfter(
@@ -58,8 +60,9 @@ class TenantTable {
 
   /// Forgets what nobody has used for a while; otherwise that waits for the next Insert.
   void RemoveIdle() QUIRE_EXCLUDES(mutex_) {
+    Idle idle;
     MutexLock lock(mutex_);
-    DropIdle();
+    DropIdle(idle);
   }
 
   /// The object, which counts as used now. NOT_FOUND when there is none.
@@ -99,6 +102,7 @@ class TenantTable {
     TimePoint last_used;
   };
   using Entries = std::unordered_map<uint64_t, Entry>;
+  using Idle = std::vector<std::shared_ptr<T>>;
 
   /// Random, not 0, not in use.
   uint64_t NewId() QUIRE_REQUIRES(mutex_) {
@@ -115,9 +119,15 @@ class TenantTable {
   bool IsIdle(const Entry& entry) const {
     return entry.last_used < options_.clock->Now() - options_.idle_expiry;
   }
-  void DropIdle() QUIRE_REQUIRES(mutex_) {
+  /// Moves what nobody has used for a while to `idle`.
+  void DropIdle(Idle& idle) QUIRE_REQUIRES(mutex_) {
     for (auto it = entries_.begin(); it != entries_.end();) {
-      it = IsIdle(it->second) ? Erase(it) : std::next(it);
+      if (!IsIdle(it->second)) {
+        ++it;
+        continue;
+      }
+      idle.push_back(std::move(it->second.object));
+      it = Erase(it);
     }
   }
 

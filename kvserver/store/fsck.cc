@@ -235,6 +235,7 @@ void Checker::CheckKey(const SegmentKey& key, const SegmentRecord& record) {
   if (record.parent != kRootKey && !LayersOf(record.parent.view())) ++report.detached;
   const auto salt = salts_.find(record.tenant);
   if (salt != salts_.end()) {
+    if (record.private_pages) return;  // Its salt went with the server that had it.
     if (ComputeKey(salt->second, Fingerprint(record.spec), record.parent, record.tokens) != key) {
       AddDamage(Kind::kSegment, key, ": its record is that of another segment");
     }

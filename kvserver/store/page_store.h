@@ -58,6 +58,9 @@ struct PutSegmentArgs {
   /// How the units are stored. Readers get what they decode to, and digests come from that. A
   /// segment that is stored already keeps its codec.
   CodecParams codec = {};
+  /// Makes the key in the place of the tenant's salt. Such a segment is private to the context that
+  /// has the salt: lookups and chains of others do not find it, and it is gone at the next open.
+  const TenantSalt* private_salt = nullptr;
 };
 struct PutSegmentResult {
   SegmentKey key;
@@ -119,7 +122,7 @@ class PageStore {
   virtual StatusOr<std::vector<SegmentKey>> Lookup(std::string_view tenant, const KvSpec& spec,
                                                    std::span<const TokenId> tokens) = 0;
 
-  /// The chain that ends with `tip`. NOT_FOUND when a segment of it is gone.
+  /// The chain that ends with `tip`. NOT_FOUND when a segment of it is gone, or `tip` is private.
   virtual StatusOr<ChainPtr> ResolveChain(std::string_view tenant, const SegmentKey& tip) = 0;
   /// Token ids of one segment.
   virtual StatusOr<std::vector<TokenId>> Tokens(std::string_view tenant, const SegmentKey& key) = 0;

@@ -92,6 +92,41 @@ TEST_F(PageStoreTest, Promise7TenantsCannotNameOrSeeEachOthersSegments) {
   EXPECT_TRUE(ReadSegment(*store_, spec_, *mine).ok());
 }
 
+TEST_F(PageStoreTest, APrivateSegmentIsFoundByItsKeyOnlyAndGoneAtTheNextOpen) {
+  const auto shared = PutTestSegment(*store_, spec_, 1);
+  const std::vector<TokenId> tokens = MakeTokens(spec_.segment_tokens(), 2);
+  const std::vector<std::byte> payload = MakePayload(spec_, tokens.size(), 2);
+  TenantSalt salt{};
+  salt[0] = 1;
+  PutSegmentArgs args;
+  args.spec = &spec_;
+  args.parent = shared->key;
+  args.tokens = tokens;
+  args.payload = payload;
+  args.private_salt = &salt;
+  args.durability = Durability::kPersisted;
+  const auto own = store_->PutSegment("default", args);
+  ASSERT_TRUE(own.ok()) << own.status();
+  const uint64_t stored = Count("segments");
+
+  std::vector<UnitBytes> units;
+  const auto all = AllUnits(spec_, own->key, tokens.size());
+  ASSERT_TRUE(store_->ReadUnits("default", all, &units).ok());
+  EXPECT_EQ(Concatenate(units), payload);
+  std::vector<TokenId> chain = shared->tokens;
+  chain.insert(chain.end(), tokens.begin(), tokens.end());
+  EXPECT_EQ(store_->Lookup("default", spec_, chain).value().size(), 1u);
+  EXPECT_EQ(store_->ResolveChain("default", own->key).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(PutTestSegment(*store_, spec_, 3, own->key).status().code(), StatusCode::kNotFound);
+  // Exact pages of the same tokens, of other bytes, are another segment.
+  EXPECT_TRUE(Put(tokens, MakePayload(spec_, tokens.size(), 4), shared->key).ok());
+
+  Open();
+  EXPECT_EQ(Count("segments"), stored);  // The private one went, and that of exact pages came.
+  EXPECT_EQ(store_->ReadUnits("default", all, &units).code(), StatusCode::kNotFound);
+  EXPECT_EQ(store_->Lookup("default", spec_, chain).value().size(), 2u);
+}
+
 TEST_F(PageStoreTest, AnUnknownTenantIsNamedInTheError) {
   const Status status =
       PutTestSegment(*store_, spec_, 1, kRootKey, 0, Durability::kMemory, "nobody").status();

@@ -72,8 +72,13 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
   SegmentCatalog catalog(parts.database.get(), 0);
   QUIRE_ASSIGN_OR_RETURN(const SegmentCatalog::Totals stored, catalog.CountAll());
   QUIRE_RETURN_IF_ERROR(catalog.Drop(stored.dram_only));
-  return std::unique_ptr<PageStoreImpl>(
+  auto store = std::unique_ptr<PageStoreImpl>(
       new PageStoreImpl(options, machine, std::move(parts), stored, recovered));
+  // One of a tenant that the server has no more stays until the server has it again.
+  for (const auto& [tenant, key] : stored.private_segments) {
+    if (store->CheckTenant(tenant).ok()) QUIRE_RETURN_IF_ERROR(store->DeleteSegment(tenant, key));
+  }
+  return store;
 }
 
 Status PageStoreImpl::OpenPayload(const Options& options, const Machine& machine, Parts* parts) {
@@ -190,7 +195,9 @@ StatusOr<std::vector<SegmentKey>> PageStoreImpl::Lookup(std::string_view tenant,
 
 StatusOr<ChainPtr> PageStoreImpl::ResolveChain(std::string_view tenant, const SegmentKey& tip) {
   QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
-  return catalog_.Resolve(tenant, tip);
+  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(tenant, tip));
+  if (!record->private_pages) return catalog_.Resolve(tenant, tip);
+  return NotFound("segment ", tip.Hex(), " is private to an open context; name the context");
 }
 
 StatusOr<std::vector<TokenId>> PageStoreImpl::Tokens(std::string_view tenant,

@@ -78,6 +78,7 @@ StatusOr<SegmentToStore> EncodeSegment(std::string_view tenant, const PutSegment
   segment.record.parent = args.parent;
   segment.record.tokens.assign(args.tokens.begin(), args.tokens.end());
   segment.record.codec = codec;
+  segment.record.private_pages = args.private_salt != nullptr;
   if (codec.id == CodecId::kRaw) {
     segment.bytes = args.payload;
     ChecksumUnits(segment);

@@ -29,9 +29,12 @@ StatusOr<SegmentCatalog::Totals> SegmentCatalog::CountAll() {
   Status newer;
   const auto visit = [&](std::string_view key, std::string_view value) {
     const StatusOr<SegmentRecord> record = DecodeSegmentRecord(value);
+    const auto known = SegmentKey::FromBytes(key);
     if (record.ok() && record->dram_only) {
-      if (const auto gone = SegmentKey::FromBytes(key)) totals.dram_only.push_back(*gone);
+      if (known) totals.dram_only.push_back(*known);
     } else if (record.ok()) {
+      if (known && record->private_pages)
+        totals.private_segments.emplace_back(record->tenant, *known);
       ++totals.segments;
       totals.bytes[record->tenant] += record->stored_bytes();
     } else if (record.status().code() != StatusCode::kDataLoss) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "common/base/counters.h"
@@ -37,6 +38,8 @@ class SegmentCatalog {
     uint64_t segments = 0;
     TenantBytes bytes;                  ///< As stored.
     std::vector<SegmentKey> dram_only;  ///< Gone with the DRAM they were in; not counted above.
+    /// On SSD, and of no use without the contexts that they were private to: tenant and key.
+    std::vector<std::pair<std::string, SegmentKey>> private_segments;
   };
   /// Reads every record, for the accounting at open. A damaged record counts as nothing, as reading
   /// its segment does; FAILED_PRECONDITION for a record of a newer version.

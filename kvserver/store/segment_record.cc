@@ -18,6 +18,8 @@ constexpr uint16_t kVersion = 2;
 
 constexpr uint8_t kEntropyFlag = 1;
 constexpr uint8_t kDramOnlyFlag = 2;
+constexpr uint8_t kPrivateFlag = 4;
+constexpr uint8_t kAllFlags = kEntropyFlag | kDramOnlyFlag | kPrivateFlag;
 
 void WriteSpec(const KvSpec& spec, ByteWriter& out) {
   out.Text(spec.model);
@@ -64,21 +66,23 @@ KvSpec ReadSpec(ByteReader& in) {
 }
 
 bool IsPlain(const SegmentRecord& record) {
-  return record.codec == CodecParams{} && !record.dram_only;
+  return record.codec == CodecParams{} && !record.dram_only && !record.private_pages;
 }
 
 void WriteStorage(const SegmentRecord& record, ByteWriter& out) {
   out.Number(static_cast<uint8_t>(record.codec.id));
   out.Number(static_cast<uint8_t>((record.codec.entropy ? kEntropyFlag : 0) |
-                                  (record.dram_only ? kDramOnlyFlag : 0)));
+                                  (record.dram_only ? kDramOnlyFlag : 0) |
+                                  (record.private_pages ? kPrivateFlag : 0)));
 }
 
 void ReadStorage(ByteReader& in, SegmentRecord& record) {
   const StatusOr<CodecId> id = CodecFromNumber(in.Number<uint8_t>());
   const auto flags = in.Number<uint8_t>();
-  if (!id.ok() || (flags & ~(kEntropyFlag | kDramOnlyFlag)) != 0) return in.Fail();
+  if (!id.ok() || (flags & ~kAllFlags) != 0) return in.Fail();
   record.codec = {.id = *id, .entropy = (flags & kEntropyFlag) != 0};
   record.dram_only = (flags & kDramOnlyFlag) != 0;
+  record.private_pages = (flags & kPrivateFlag) != 0;
   if (IsPlain(record)) in.Fail();  // That is version 1.
 }
 

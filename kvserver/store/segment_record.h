@@ -26,6 +26,7 @@ struct SegmentRecord {
   std::vector<TokenId> tokens;  ///< 1..p*g, none negative
   CodecParams codec;            ///< How its units are stored.
   bool dram_only = false;       ///< Its extents are not on SSD: it is gone after a restart.
+  bool private_pages = false;   ///< Of a private context: it is gone with that or at the next open.
   std::vector<uint32_t> unit_crc32c;  ///< Of the encoded units, [layer][page][head].
 
   uint32_t num_pages() const { return PageCount(spec, tokens.size()); }

@@ -52,6 +52,14 @@ TEST(SegmentRecordTest, TheCodecComesBackAndARawRecordStaysAsItAlwaysWas) {
             StatusCode::kDataLoss);
 }
 
+TEST(SegmentRecordTest, APrivateSegmentIsKnownAsSuch) {
+  SegmentRecord record = ValidRecord();
+  record.private_pages = true;
+  const auto decoded = DecodeSegmentRecord(EncodeSegmentRecord(record));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(*decoded, record);
+}
+
 TEST(SegmentRecordTest, DecodesAnMlaRecordAtTheRoot) {
   SegmentRecord record = ValidRecord();
   record.spec.attention = AttentionKind::kMla;

@@ -21,7 +21,8 @@ uint64_t MetadataBytes(const SegmentRecord& record) {
 StatusOr<PutSegmentResult> SegmentWriter::Put(std::string_view tenant, const TenantSalt& salt,
                                               const PutSegmentArgs& args) {
   QUIRE_RETURN_IF_ERROR(CheckPutArguments(args));
-  const SegmentKey key = ComputeKey(salt, Fingerprint(*args.spec), args.parent, args.tokens);
+  const SegmentKey key = ComputeKey(args.private_salt != nullptr ? *args.private_salt : salt,
+                                    Fingerprint(*args.spec), args.parent, args.tokens);
   if (args.expected_key && *args.expected_key != key) {
     return InvalidArgument("the segment's key is ", key.Hex(), ", the caller expected ",
                            args.expected_key->Hex(),
@@ -86,6 +87,10 @@ StatusOr<uint64_t> SegmentWriter::FirstToken(std::string_view tenant, const PutS
     return InvalidArgument("the parent ", args.parent.Hex(), " has another KvSpec (",
                            FirstDifference(p.spec, *args.spec), "); start a chain of its own");
   }
+  if (p.private_pages && args.private_salt == nullptr) {
+    return NotFound("parent: segment ", args.parent.Hex(),
+                    " is private to an open context; append to that");
+  }
   if (!p.is_full()) {
     return InvalidArgument("the parent ", args.parent.Hex(), " has ", p.tokens.size(), " of ",
                            p.spec.segment_tokens(), " tokens; only full segments are continued");
@@ -106,9 +111,10 @@ Status SegmentWriter::Sync() {
 bool SegmentWriter::Admit(const SegmentToStore& segment, Durability durability) {
   if (!admission_) return true;
   MutexLock lock(admission_mutex_);
-  return admission_->Admit({.bytes = segment.record.stored_bytes(),
-                            .must_persist = durability == Durability::kPersisted},
-                           parts_.clock->Now());
+  return admission_->Admit(
+      {.bytes = segment.record.stored_bytes(),
+       .must_persist = durability == Durability::kPersisted || segment.record.private_pages},
+      parts_.clock->Now());
 }
 
 Status SegmentWriter::CheckFreeBytes(const SegmentRecord& record) {

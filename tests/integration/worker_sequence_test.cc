@@ -36,6 +36,16 @@ float MaxDifference(std::span<const float> a, std::span<const float> b) {
   return most;
 }
 
+/// Segments that the server has stored.
+uint64_t Segments(WorkerFixture& fixture) {
+  const auto stats = fixture.client().Stats();
+  EXPECT_TRUE(stats.ok()) << stats.status();
+  const auto found =
+      std::ranges::find(stats->counters, "segments", [](const auto& c) { return c.first; });
+  EXPECT_NE(found, stats->counters.end());
+  return found->second;
+}
+
 /// Logits of every position of `question`, asked over document "doc".
 std::vector<float> Ask(WorkerFixture& fixture, const RetrievalOptions& retrieval,
                        const std::vector<TokenId>& question) {
@@ -236,6 +246,38 @@ TEST(WorkerSequenceTest, PrefixesAreSharedBetweenDocuments) {
   const auto again = fixture.engine().Ingest(tokens, {.name = "second"});
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->bytes_sent, 0u);
+}
+
+// A question and its answer, put as a document of their own later, are computed exactly: what the
+// sequence appended under sparse attention is not taken for them.
+TEST(WorkerSequenceTest, PagesOfSparseAttentionAreNobodyElses) {
+  const std::vector<TokenId> text = RandomTokens(96, 1);
+  const std::vector<TokenId> question = RandomTokens(64, 2);
+  std::vector<TokenId> both = text;
+  both.insert(both.end(), question.begin(), question.end());
+  for (const std::string policy : {"quest", "full"}) {
+    SCOPED_TRACE(policy);
+    WorkerFixture fixture;
+    fixture.Ingest(text);
+    const auto before = Segments(fixture);
+    {
+      SequenceOptions options;
+      options.retrieval = WorkerFixture::Small().retrieval;
+      options.retrieval.policy = policy;
+      const auto sequence = fixture.Open(options);
+      ASSERT_EQ(sequence->Append(question), OkStatus());
+      EXPECT_GT(sequence->stats().bytes_appended, 0u);
+      EXPECT_GT(Segments(fixture), before) << "appended pages are stored";
+    }
+    const auto put = fixture.engine().Ingest(both, {.name = "both"});
+    ASSERT_TRUE(put.ok()) << put.status();
+    // Attention over everything gives what the tokens give, and is shared.
+    EXPECT_EQ(put->reused_tokens, policy == "full" ? both.size() : text.size());
+    if (policy == "quest") {
+      const auto exact = (both.size() - text.size()) / 8;
+      EXPECT_EQ(Segments(fixture), before + exact) << "its own pages went with it";
+    }
+  }
 }
 
 TEST(WorkerSequenceTest, AnotherModelsDocumentIsRefusedByName) {

@@ -57,7 +57,8 @@ class FakePageStore : public PageStore {
       for (size_t i = 0; i < kept.size(); i += sizeof(float)) kept[i] = std::byte{0};
     }
     segment.payload = std::make_shared<const std::vector<std::byte>>(std::move(kept));
-    const SegmentKey key = ComputeKey(Salt(tenant), Fingerprint(spec), args.parent, args.tokens);
+    const TenantSalt salt = args.private_salt != nullptr ? *args.private_salt : Salt(tenant);
+    const SegmentKey key = ComputeKey(salt, Fingerprint(spec), args.parent, args.tokens);
     const auto [it, added] = segments_.emplace(key, segment);
     if (!added && *it->second.payload != *segment.payload) return AlreadyExists("other bytes");
     return PutSegmentResult{key, !added};
