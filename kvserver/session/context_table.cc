@@ -16,7 +16,7 @@ ContextTable::ContextTable(const Options& options)
 
 StatusOr<ContextTable::Opened> ContextTable::Open(std::string_view tenant, const KvSpec& spec,
                                                   const ContextViewPtr& chain,
-                                                  const StoredHow& how) {
+                                                  const ContextStorage& storage) {
   if (chain != nullptr) {
     if (const std::string difference = FirstDifference(*chain->spec, spec); !difference.empty()) {
       return InvalidArgument("the KvSpec differs from that of the context to continue in ",
@@ -27,8 +27,8 @@ StatusOr<ContextTable::Opened> ContextTable::Open(std::string_view tenant, const
                          .store = options_.store,
                          .ops = options_.ops,
                          .budget = BudgetOf(tenant),
-                         .codec = how.codec,
-                         .private_pages = how.private_pages};
+                         .codec = storage.codec,
+                         .private_pages = storage.private_pages};
   QUIRE_ASSIGN_OR_RETURN(auto context, OpenContext::Create(std::move(deps), spec, chain));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t id, open_.Insert(tenant, context));
   return Opened{id, std::move(context)};

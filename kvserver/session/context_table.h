@@ -24,6 +24,12 @@
 
 namespace quire::kvserver {
 
+/// How a context's segments are stored: see OpenContext::Deps.
+struct ContextStorage {
+  CodecParams codec = {};
+  bool private_pages = false;
+};
+
 class ContextTable {
  public:
   struct Options {
@@ -36,11 +42,6 @@ class ContextTable {
   };
   explicit ContextTable(const Options& options);
 
-  /// How a context's segments are stored: see OpenContext::Deps.
-  struct StoredHow {
-    CodecParams codec = {};
-    bool private_pages = false;
-  };
   struct Opened {
     uint64_t id = 0;
     std::shared_ptr<OpenContext> context;
@@ -48,7 +49,8 @@ class ContextTable {
   /// Opens a context, continuing `chain` when it is not null: its spec must be `spec`
   /// (INVALID_ARGUMENT names the difference). RESOURCE_EXHAUSTED over a limit.
   [[nodiscard]] StatusOr<Opened> Open(std::string_view tenant, const KvSpec& spec,
-                                      const ContextViewPtr& chain, const StoredHow& how = {});
+                                      const ContextViewPtr& chain,
+                                      const ContextStorage& storage = {});
   /// An open context, or one sealed a little while ago. NOT_FOUND otherwise.
   [[nodiscard]] StatusOr<std::shared_ptr<OpenContext>> Find(std::string_view tenant, uint64_t id);
   /// Forgets open contexts that nobody has used for a while.
