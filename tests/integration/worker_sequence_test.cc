@@ -263,7 +263,7 @@ TEST(WorkerSequenceTest, PagesOfSparseAttentionAreNobodyElses) {
     {
       SequenceOptions options;
       options.retrieval = WorkerFixture::Small().retrieval;
-      options.retrieval.policy = policy;
+      options.retrieval->policy = policy;
       const auto sequence = fixture.Open(options);
       ASSERT_EQ(sequence->Append(question), OkStatus());
       EXPECT_GT(sequence->stats().bytes_appended, 0u);
