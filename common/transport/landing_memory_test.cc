@@ -44,8 +44,8 @@ TEST(LandingMemoryTest, MemoryWithoutAnAccessIsTheHosts) {
 }
 
 TEST(LandingMemoryTest, SlicesGoToTheirPlacesInEitherKindWithTheSameChecksums) {
-  const std::vector<Bytes> slices = {Random(5000, 1), {}, Random(1, 2), Random(16384, 3)};
-  const std::vector<uint64_t> places = {20000, 7, 0, 100};
+  const std::vector<Bytes> slices = {Random(5000, 1), Random(1, 2), Random(16384, 3)};
+  const std::vector<uint64_t> places = {20000, 0, 100};
   Bytes host(30000, std::byte{9});
   GuardedMemory guarded(host.size());
   guarded.Fill(std::byte{9});

@@ -184,7 +184,7 @@ TEST_P(UcxPipeTest, MemoryOfATypeThatUcxDoesNotTakeIsRefusedWhereItIsRegistered)
   EXPECT_EQ(peers.client->AddLanding(5, host).status(), OkStatus());
   ASSERT_TRUE(peers.server->Send(FrameOf("next", Pattern(100, 1))).ok());
   EXPECT_EQ(peers.at_client.Next().head, "next");
-  EXPECT_EQ(peers.client->AddLanding(6, {{}, &memory}).status().code(),
+  EXPECT_EQ(peers.client->AddLanding(6, {std::span<std::byte>(), &memory}).status().code(),
             StatusCode::kInvalidArgument);
 }
 

@@ -117,7 +117,7 @@ TEST(MakeMemoryAccessTest, MemoryThatTheProcessorReadsNeedsNone) {
   const auto access = MakeMemoryAccess(&CpuDevice());
   ASSERT_TRUE(access.ok()) << access.status();
   EXPECT_EQ(*access, nullptr);
-  EXPECT_TRUE(LandingMemory({}, access->get()).is_host());
+  EXPECT_TRUE(LandingMemory(std::span<std::byte>(), access->get()).is_host());
 }
 
 TEST(MakeMemoryAccessTest, ADriverThatFailsIsAnErrorWithItsWords) {
