@@ -446,7 +446,6 @@ TEST_F(GuardedLandingTest, DamagedPayloadReachesNoSlot) {
 TEST_F(GuardedLandingTest, AnAccessThatFailsIsItsErrorAndTheLaneIsUnknown) {
   for (const bool direct : {true, false}) {
     data_->direct_landing = direct;
-    Make();
     testing::GuardedMemory broken(memory_.bytes().size());
     broken.Fill(std::byte{0});
     broken.Break();
