@@ -89,7 +89,7 @@ class ScriptedTransport final : public Transport {
   size_t started() const { return started_; }
 
   bool direct_landing = true;  ///< What it says of itself.
-  Status add_landing;           ///< What AddLanding says.
+  Status add_landing;          ///< What AddLanding says.
 
   TransportCapabilities capabilities() const override {
     return {.name = "scripted", .max_message_bytes = 1 << 20, .direct_landing = direct_landing};

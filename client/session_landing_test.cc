@@ -352,9 +352,7 @@ class GuardedLandingTest : public SessionLandingTest {
     };
   }
   /// Two units, of layer 0.
-  std::vector<testing::LaneRows> TwoUnits() const {
-    return {{0, 0, {{0, 2, 1, 6}, {1, 1, 1, 7}}}};
-  }
+  std::vector<testing::LaneRows> TwoUnits() const { return {{0, 0, {{0, 2, 1, 6}, {1, 1, 1, 7}}}}; }
   const LayerWant want_ = {.layer = 0, .pages = {{6}, {7}}};
   testing::GuardedMemory memory_{2 * 2 * kSlots * UnitBytes(spec_)};
 };
@@ -482,8 +480,7 @@ TEST_F(GuardedLandingTest, WhereNoDeviceWritesThatTypeUnitsComeAsPayload) {
   EXPECT_TRUE(Holds(0, 0, 2, 6));
   EXPECT_TRUE(absl::IsUnimplemented(session_->MakeLanding(1).status())) << "of the host's memory";
   data_->add_landing = Unavailable("the connection is over");
-  EXPECT_TRUE(absl::IsUnavailable(
-      session_->MakeLanding(1, {memory_.bytes(), &memory_}).status()));
+  EXPECT_TRUE(absl::IsUnavailable(session_->MakeLanding(1, {memory_.bytes(), &memory_}).status()));
 }
 
 TEST_F(SessionLandingTest, ARefusalBeforeAnythingWasDoneLeavesTheLaneKnown) {

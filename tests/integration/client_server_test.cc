@@ -314,8 +314,8 @@ TEST_P(ClientServerTest, TheServerSelectsWithAQueryAndSendsWhatItSelected) {
 
 TEST_P(ClientServerTest, UnitsLandInTheMemoryOfADeviceThatTheProcessorCannotTouch) {
   ASSERT_TRUE(PutDocument("a").ok());
-  const auto session = client_->OpenSession(DocumentName{.name = "a"},
-                                            {.spec = spec_, .slots_per_head = 4});
+  const auto session =
+      client_->OpenSession(DocumentName{.name = "a"}, {.spec = spec_, .slots_per_head = 4});
   ASSERT_TRUE(session.ok()) << session.status();
   // One that a program ends with a fault for reading or writing.
   worker::Device& device = worker::testing::FakeCudaDevice();
