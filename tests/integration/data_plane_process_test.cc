@@ -139,7 +139,7 @@ TEST_P(DataPlaneProcessTest, AServerKilledInTheMiddleOfARecallLeavesMemoryBehind
   ASSERT_TRUE(recall.ok()) << recall.status();
   auto part = (*recall)->Next();
   ASSERT_TRUE(part.ok() && part->has_value()) << part.status();
-  EXPECT_EQ(memory->copies_in(), (*part)->placements.size());
+  EXPECT_GE(memory->copies_in(), (*part)->placements.size());
   KillServer();
   while (part.ok() && part->has_value()) part = (*recall)->Next();
   EXPECT_EQ(part.status().code(), StatusCode::kUnavailable) << part.status();
