@@ -18,9 +18,9 @@ struct Registered {
 
 class DataTransport::DataLanding final : public Landing {
  public:
-  DataLanding(const DataTransport* owner, std::span<std::byte> memory)
+  DataLanding(const DataTransport* owner, const LandingMemory& memory)
       : owner_(owner), memory_(memory) {}
-  std::span<std::byte> bytes() const override { return memory_; }
+  LandingMemory memory() const override { return memory_; }
   const DataTransport* owner() const { return owner_; }
 
   /// The memory as `connection` knows it; announced there when it is not.
@@ -36,7 +36,7 @@ class DataTransport::DataLanding final : public Landing {
 
  private:
   const DataTransport* const owner_;
-  const std::span<std::byte> memory_;
+  const LandingMemory memory_;
   Mutex mutex_;
   std::shared_ptr<const Registered> registered_ QUIRE_GUARDED_BY(mutex_);
 };
@@ -87,7 +87,7 @@ TransportCapabilities DataTransport::capabilities() const {
   return capabilities_;
 }
 
-StatusOr<std::unique_ptr<Landing>> DataTransport::AddLanding(std::span<std::byte> memory) {
+StatusOr<std::unique_ptr<Landing>> DataTransport::AddLanding(LandingMemory memory) {
   auto landing = std::make_unique<DataLanding>(this, memory);
   QUIRE_ASSIGN_OR_RETURN(const Connection connection, Current(Duration::max()));
   // Where the connection has died, the memory is announced on the next one.

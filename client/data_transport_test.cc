@@ -28,7 +28,7 @@ class FakeConnection final : public Transport {
     QUIRE_RETURN_IF_ERROR(CheckPlainLanding(options.landing, this));
     return std::make_unique<OnePart>();
   }
-  StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory) override {
+  StatusOr<std::unique_ptr<Landing>> AddLanding(LandingMemory memory) override {
     if (dead_) return Unavailable("the connection is dead");
     ++*landings_;
     return Transport::AddLanding(memory);

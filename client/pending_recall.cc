@@ -126,6 +126,8 @@ StatusOr<std::optional<RecallPart>> PendingRecall::Receive(TimePoint deadline) {
   auto part = body->has_value() ? Take(**std::move(body)) : StatusOr<RecallPart>(EndsEarly());
   if (part.ok()) return std::optional<RecallPart>(*std::move(part));
   session_->needs_resync_ = true;
+  // The memory of the landing has failed, and not the server.
+  if (absl::IsInternal(part.status())) return part.status();
   return BadReply(kRecall, Message(part.status()));
 }
 

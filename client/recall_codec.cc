@@ -345,11 +345,27 @@ class PartReader {
   /// Whether every unit is in its slot. A copy has told the checksums; what a device wrote is read.
   Status CheckLanded(const CallMessage& body, const SessionLanding& landing) const {
     QUIRE_RETURN_IF_ERROR(CheckPlaces(body.places, landing));
-    if (body.landed_crc32c.size() != part_.placements.size()) {
-      return CheckEach([](std::span<std::byte> slot) { return Crc32c(slot); }, landing);
+    if (body.landed_crc32c.size() == part_.placements.size()) {
+      return CheckTold(body.landed_crc32c, landing);
     }
-    auto copied = body.landed_crc32c.begin();
-    return CheckEach([&](std::span<std::byte>) { return *copied++; }, landing);
+    if (!landing.memory().is_host()) return CheckBehind(*landing.memory().access, landing);
+    return CheckEach([](std::span<std::byte> slot) { return Crc32c(slot); }, landing);
+  }
+
+  Status CheckTold(const std::vector<uint32_t>& crc32c, const SessionLanding& landing) const {
+    auto told = crc32c.begin();
+    return CheckEach([&](std::span<std::byte>) { return *told++; }, landing);
+  }
+
+  /// Checks the units in their slots, which only `access` reads.
+  Status CheckBehind(MemoryAccess& access, const SessionLanding& landing) const {
+    std::vector<std::span<const std::byte>> slots;
+    slots.reserve(part_.placements.size());
+    for (const Placement& at : part_.placements) {
+      slots.emplace_back(landing.Unit(at.sequence, at.layer, at.head, at.slot));
+    }
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<uint32_t> crc32c, ChecksumsBehind(access, slots));
+    return CheckTold(crc32c, landing);
   }
 
   /// Whether each unit went to its slot, and not over another.
@@ -365,6 +381,15 @@ class PartReader {
   /// Copies the units to their slots.
   Status Land(const Payload& payload, const SessionLanding& landing) const {
     UnitCopier copier(payload, UnitBytes(spec_));
+    if (!landing.memory().is_host()) {
+      std::vector<CopyIn> copies;
+      copies.reserve(part_.placements.size());
+      const auto plan = [&](std::span<std::byte> slot) {
+        return copier.PlanNext(slot.data(), &copies);
+      };
+      QUIRE_RETURN_IF_ERROR(CheckEach(plan, landing));
+      return landing.memory().access->CopyTo(copies);
+    }
     return CheckEach([&](std::span<std::byte> slot) { return copier.CopyNext(slot.data()); },
                      landing);
   }

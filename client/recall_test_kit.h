@@ -89,6 +89,7 @@ class ScriptedTransport final : public Transport {
   size_t started() const { return started_; }
 
   bool direct_landing = true;  ///< What it says of itself.
+  Status add_landing;          ///< What AddLanding says.
 
   TransportCapabilities capabilities() const override {
     return {.name = "scripted", .max_message_bytes = 1 << 20, .direct_landing = direct_landing};
@@ -104,18 +105,19 @@ class ScriptedTransport final : public Transport {
     QUIRE_RETURN_IF_ERROR(call->start);
     return std::make_unique<Pending>(call, clock_);
   }
-  StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory) override {
+  StatusOr<std::unique_ptr<Landing>> AddLanding(LandingMemory memory) override {
+    QUIRE_RETURN_IF_ERROR(add_landing);
     return std::make_unique<Memory>(memory);
   }
 
  private:
   class Memory final : public Landing {
    public:
-    explicit Memory(std::span<std::byte> bytes) : bytes_(bytes) {}
-    std::span<std::byte> bytes() const override { return bytes_; }
+    explicit Memory(const LandingMemory& memory) : memory_(memory) {}
+    LandingMemory memory() const override { return memory_; }
 
    private:
-    const std::span<std::byte> bytes_;
+    const LandingMemory memory_;
   };
 
   class Pending final : public PendingCall {
@@ -218,6 +220,18 @@ class SessionFixture : public ClientTest {
     ASSERT_TRUE(result.ok()) << result.status();
     session_->Applied(*result);
   }
+  /// Where the units of `lanes` lie in a landing.
+  std::vector<uint64_t> PlacesOf(const std::vector<LaneRows>& lanes) const {
+    std::vector<uint64_t> places;
+    for (const LaneRows& lane : lanes) {
+      for (const Row& row : lane.rows) {
+        const uint64_t head =
+            (uint64_t{lane.sequence} * 2 + lane.layer) * spec_.num_kv_heads + row.head;
+        places.push_back((head * kSlots + row.slot) * UnitBytes(spec_));
+      }
+    }
+    return places;
+  }
   int32_t PageIn(uint32_t layer, uint32_t slot, uint32_t sequence = 0) const {
     return session_->resident_map().Pages(sequence, layer)[slot];
   }
@@ -229,14 +243,18 @@ class SessionFixture : public ClientTest {
  private:
   void LandUnits(const std::vector<LaneRows>& lanes, const Landing& landing,
                  CallMessage* part) const {
-    const uint64_t bytes = UnitBytes(spec_);
+    part->places = PlacesOf(lanes);
+    const LandingMemory memory = landing.memory();
+    size_t i = 0;
     for (const LaneRows& lane : lanes) {
       for (const Row& row : lane.rows) {
-        const uint64_t head =
-            (uint64_t{lane.sequence} * 2 + lane.layer) * spec_.num_kv_heads + row.head;
         const std::vector<std::byte> unit = UnitOfPage(spec_, row.page);
-        part->places.push_back((head * kSlots + row.slot) * bytes);
-        std::ranges::copy(unit, landing.bytes().data() + part->places.back());
+        const CopyIn copy{unit, memory.bytes.data() + part->places[i++]};
+        if (!memory.is_host()) {
+          EXPECT_EQ(memory.access->CopyTo({&copy, 1}), OkStatus());
+        } else {
+          std::ranges::copy(unit, copy.to);
+        }
       }
     }
     part->landed_bytes = part->payload.size_bytes();

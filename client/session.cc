@@ -200,14 +200,8 @@ Status ClientSession::Resync(TimePoint deadline) {
 }
 
 StatusOr<std::unique_ptr<SessionLanding>> ClientSession::MakeLanding(uint32_t num_sequences,
-                                                                     std::span<std::byte> memory,
-                                                                     LandingMemory where) {
+                                                                     LandingMemory memory) {
   QUIRE_RETURN_IF_ERROR(CheckOpen());
-  if (where == LandingMemory::kDevice) {
-    return Unimplemented(
-        "a landing in the memory of an accelerator: units are checked where they land, by this "
-        "processor; give host memory that the accelerator can copy from (pinned), and copy on");
-  }
   return SessionLanding::Create(this, client_->options_.data_transport, map_, UnitBytes(spec_),
                                 num_sequences, memory);
 }

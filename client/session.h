@@ -101,12 +101,12 @@ class ClientSession {
   Status Ack();
 
   /// A landing for sequences below `num_sequences`, in `memory`, or in memory of its own when that
-  /// is empty. Errors as for Transport::AddLanding, INVALID_ARGUMENT for sizes that do not fit, and
-  /// UNIMPLEMENTED for memory that this processor cannot read. Nobody can tell by a pointer whether
-  /// it can: the caller says so.
+  /// is empty. Memory that this processor must not touch comes with its access, which nobody can
+  /// tell by a pointer: the caller says so. Errors as for Transport::AddLanding, but for memory
+  /// that only the server's device could not write (SessionLanding::why_not_direct), and
+  /// INVALID_ARGUMENT for sizes that do not fit.
   StatusOr<std::unique_ptr<SessionLanding>> MakeLanding(uint32_t num_sequences = 1,
-                                                        std::span<std::byte> memory = {},
-                                                        LandingMemory where = LandingMemory::kHost);
+                                                        LandingMemory memory = {});
 
   /// Digests of pages [first_page, end_page) of a sequence's member:
   /// [layers][pages][n_kv][DigestElements(kind, d)] in the KV dtype.

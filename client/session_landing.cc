@@ -20,7 +20,7 @@ SessionLanding::SessionLanding(const ClientSession* session, std::shared_ptr<Tra
 
 StatusOr<std::unique_ptr<SessionLanding>> SessionLanding::Create(
     const ClientSession* session, std::shared_ptr<Transport> transport, const ResidentMap& shape,
-    uint64_t unit_bytes, uint32_t num_sequences, std::span<std::byte> memory) {
+    uint64_t unit_bytes, uint32_t num_sequences, LandingMemory memory) {
   if (num_sequences == 0 || num_sequences > wire::kMaxSequences) {
     return InvalidArgument("a landing for ", num_sequences, " sequences; it must be 1 to ",
                            wire::kMaxSequences);
@@ -33,22 +33,39 @@ StatusOr<std::unique_ptr<SessionLanding>> SessionLanding::Create(
                            wire::kMaxLandingBytes, " bytes at most");
   }
   const uint64_t bytes = units * unit_bytes;
-  if (!memory.empty() && memory.size() < bytes) {
+  if (memory.bytes.empty() && !memory.is_host()) {
+    return InvalidArgument(
+        "a landing behind an access, but without memory: only the host's is "
+        "allocated here, so allocate ",
+        bytes, " bytes of the device's");
+  }
+  if (!memory.bytes.empty() && memory.bytes.size() < bytes) {
     return InvalidArgument("a landing for ", num_sequences, " sequences takes ", bytes,
-                           " bytes; the memory has ", memory.size());
+                           " bytes; the memory has ", memory.bytes.size());
   }
   auto landing = std::unique_ptr<SessionLanding>(
       new SessionLanding(session, std::move(transport), shape, unit_bytes, num_sequences));
-  if (memory.empty()) {
+  if (memory.bytes.empty()) {
     QUIRE_ASSIGN_OR_RETURN(landing->owned_, landing->transport_->AllocateLandingMemory(bytes));
-    memory = landing->owned_.bytes;
+    memory.bytes = landing->owned_.bytes;
   }
-  landing->memory_ = memory.first(bytes);
-  const TransportCapabilities can = landing->transport_->capabilities();
-  if (can.direct_landing || can.lands_on_arrival) {
-    QUIRE_ASSIGN_OR_RETURN(landing->landing_, landing->transport_->AddLanding(landing->memory_));
-  }
+  landing->memory_ = {memory.bytes.first(bytes), memory.access};
+  QUIRE_RETURN_IF_ERROR(landing->Register());
   return landing;
+}
+
+Status SessionLanding::Register() {
+  const TransportCapabilities can = transport_->capabilities();
+  // What arrives for a device is checked first, which saves the copy that a landing would take.
+  if (!can.direct_landing && !(can.lands_on_arrival && memory_.is_host())) return OkStatus();
+  auto landing = transport_->AddLanding(memory_);
+  if (!memory_.is_host() && absl::IsUnimplemented(landing.status())) {
+    why_not_direct_ = landing.status();
+    return OkStatus();
+  }
+  QUIRE_RETURN_IF_ERROR(landing.status());
+  landing_ = *std::move(landing);
+  return OkStatus();
 }
 
 }  // namespace quire

@@ -9,6 +9,10 @@
 // lane is under way any of the lane's slots may be written to: nobody reads them until its part has
 // come.
 //
+// Memory that this processor must not touch (LandingMemory::access) is as good: where the server's
+// device writes there the units are copied back for their checksums, and everywhere else they come
+// to the host, are checked, and are copied there.
+//
 // Ownership: keeps the transport; owns the memory unless it was given some, which must stay until
 // the landing is gone. Every recall that uses it ends first. Thread-safety: that of its bytes.
 #ifndef QUIRE_CLIENT_SESSION_LANDING_H_
@@ -27,14 +31,6 @@ namespace quire {
 
 class ClientSession;
 
-/// Where the memory of a landing lies.
-enum class LandingMemory : uint8_t {
-  kHost,
-  /// That of an accelerator, which this processor cannot read: units could not be checked there. No
-  /// transport takes it yet.
-  kDevice,
-};
-
 class SessionLanding {
  public:
   SessionLanding(const SessionLanding&) = delete;
@@ -42,14 +38,18 @@ class SessionLanding {
 
   /// Sequences with lower numbers have their slots here.
   uint32_t num_sequences() const { return num_sequences_; }
-  std::span<std::byte> bytes() const { return memory_; }
+  std::span<std::byte> bytes() const { return memory_.bytes; }
+  const LandingMemory& memory() const { return memory_; }
   /// Whether units land by themselves.
   bool direct() const { return landing_ != nullptr; }
+  /// UNIMPLEMENTED, with what could be done, when the server would write there by itself but for
+  /// the type of the memory; otherwise OK.
+  const Status& why_not_direct() const { return why_not_direct_; }
   /// The unit in a slot that there is, of a managed layer.
   std::span<std::byte> Unit(uint32_t sequence, uint32_t layer, uint32_t head, uint32_t slot) const {
     const uint64_t lane = uint64_t{sequence} * layers_.size() + layers_.IndexOf(layer);
     const uint64_t unit = (lane * num_heads_ + head) * slots_per_head_ + slot;
-    return memory_.subspan(unit * unit_bytes_, unit_bytes_);
+    return memory_.bytes.subspan(unit * unit_bytes_, unit_bytes_);
   }
 
  private:
@@ -59,9 +59,11 @@ class SessionLanding {
   /// Over `memory`, of its own when that is empty. INVALID_ARGUMENT when it is too small.
   static StatusOr<std::unique_ptr<SessionLanding>> Create(
       const ClientSession* session, std::shared_ptr<Transport> transport, const ResidentMap& shape,
-      uint64_t unit_bytes, uint32_t num_sequences, std::span<std::byte> memory);
+      uint64_t unit_bytes, uint32_t num_sequences, LandingMemory memory);
   SessionLanding(const ClientSession* session, std::shared_ptr<Transport> transport,
                  const ResidentMap& shape, uint64_t unit_bytes, uint32_t num_sequences);
+  /// Has the transport put units there, if that is of use.
+  Status Register();
 
   const ClientSession* const session_;  ///< Compared, not used.
   const std::shared_ptr<Transport> transport_;
@@ -71,9 +73,10 @@ class SessionLanding {
   const uint64_t unit_bytes_;
   const uint32_t num_sequences_;
   OwnedMemory owned_;
-  std::span<std::byte> memory_;
-  std::unique_ptr<Landing>
-      landing_;  ///< Null when not direct. Last: nothing arrives once it is gone.
+  LandingMemory memory_;
+  Status why_not_direct_;
+  /// Null when not direct. Last: nothing arrives once it is gone.
+  std::unique_ptr<Landing> landing_;
 };
 
 }  // namespace quire

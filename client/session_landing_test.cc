@@ -9,6 +9,7 @@
 #include "client/recall_test_kit.h"
 #include "common/base/checksum.h"
 #include "common/base/retry_hint.h"
+#include "tests/kit/guarded_memory.h"
 
 namespace quire {
 namespace {
@@ -97,11 +98,13 @@ TEST_F(SessionLandingTest, MemoryOfTheCallerIsUsedWhenItIsLargeEnough) {
   EXPECT_TRUE(absl::IsInvalidArgument(session_->MakeLanding(257).status()));
 }
 
-TEST_F(SessionLandingTest, MemoryThatThisProcessorCannotReadIsRefused) {
-  std::vector<std::byte> memory(1 << 20);
-  const Status refused = session_->MakeLanding(1, memory, LandingMemory::kDevice).status();
-  EXPECT_TRUE(absl::IsUnimplemented(refused)) << refused;
-  EXPECT_NE(Message(refused).find("pinned"), std::string_view::npos) << refused;
+TEST_F(SessionLandingTest, AnAccessWithoutMemoryIsRefused) {
+  testing::GuardedMemory guarded(1);
+  const Status refused = session_->MakeLanding(1, {std::span<std::byte>(), &guarded}).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_NE(Message(refused).find("allocate"), std::string_view::npos) << refused;
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      session_->MakeLanding(1, {guarded.bytes(), &guarded}).status()));  // Too small.
 }
 
 TEST_F(SessionLandingTest, ASequenceOutsideTheLandingIsRefused) {
@@ -311,6 +314,173 @@ TEST_F(CopiedLandingTest, WhoVerifiesByHimselfIsGivenTheChecksums) {
   ASSERT_EQ(result->checksums.size(), 1u);
   EXPECT_EQ(result->checksums[0], Crc32c(testing::UnitOfPage(spec_, 4)));
   EXPECT_NE(result->checksums[0], Crc32c(result->payload.Flatten().bytes));
+}
+
+/// A landing in memory that only its access reaches: whoever else touches it ends the test.
+class GuardedLandingTest : public SessionLandingTest {
+ protected:
+  void SetUp() override {
+    SessionFixture::SetUp();
+    memory_.Fill(std::byte{0});
+  }
+  void Make() {
+    auto landing = session_->MakeLanding(1, {memory_.bytes(), &memory_});
+    ASSERT_TRUE(landing.ok()) << landing.status();
+    landing_ = *std::move(landing);
+  }
+  void MakeOverATransportThatCannotWrite() {
+    data_->direct_landing = false;
+    Make();
+    ASSERT_FALSE(landing_->direct());
+  }
+  bool Holds(uint32_t layer, uint32_t head, uint32_t slot, uint32_t page) {
+    const std::vector<std::byte> all = memory_.Read();
+    const auto unit = landing_->Unit(0, layer, head, slot);
+    return std::ranges::equal(
+        std::span(all).subspan(static_cast<size_t>(unit.data() - memory_.bytes().data()),
+                               unit.size()),
+        testing::UnitOfPage(spec_, page));
+  }
+  /// The part, put into its slots by the server's device; nobody tells checksums.
+  testing::ScriptedCall::Step Put(std::vector<testing::LaneRows> lanes, std::byte flip = {}) {
+    return [this, lanes, flip](const testing::ScriptedCall& call) {
+      auto part = Part(lanes)(call);
+      const std::vector<std::byte> broken = {testing::UnitOfPage(spec_, lanes[0].rows[0].page)[0] ^
+                                             flip};
+      memory_.Write((*part)->places[0], broken);
+      return part;
+    };
+  }
+  /// Two units, of layer 0.
+  std::vector<testing::LaneRows> TwoUnits() const { return {{0, 0, {{0, 2, 1, 6}, {1, 1, 1, 7}}}}; }
+  const LayerWant want_ = {.layer = 0, .pages = {{6}, {7}}};
+  testing::GuardedMemory memory_{2 * 2 * kSlots * UnitBytes(spec_)};
+};
+
+TEST_F(GuardedLandingTest, WhatADeviceWroteIsCheckedByTheAccess) {
+  Make();
+  EXPECT_TRUE(landing_->direct());
+  EXPECT_TRUE(landing_->why_not_direct().ok());
+  const auto call = Expect({Put(TwoUnits()), End()});
+  const auto result = session_->Recall({&want_, 1}, {.landing = landing_.get()});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(call->options.landing->memory().access, &memory_);
+  EXPECT_EQ(memory_.bytes_out(), 2 * UnitBytes(spec_));
+  EXPECT_TRUE(Holds(0, 0, 2, 6));
+  EXPECT_TRUE(Holds(0, 1, 1, 7));
+  EXPECT_EQ(PageIn(0, 2), 6);
+}
+
+TEST_F(GuardedLandingTest, ADamagedUnitThatADeviceWroteMakesItsLaneUnknown) {
+  Make();
+  Expect({Put(TwoUnits(), std::byte{1})});
+  const Status status = session_->Recall({&want_, 1}, {.landing = landing_.get()}).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_EQ(PageIn(0, 2), -1);
+}
+
+TEST_F(GuardedLandingTest, ChecksumsThatTheCopyToldAreNotReadBack) {
+  Make();
+  const auto told = [this](const testing::ScriptedCall& call) {
+    auto part = Put(TwoUnits())(call);
+    (*part)->landed_crc32c = {Crc32c(testing::UnitOfPage(spec_, 6)),
+                              Crc32c(testing::UnitOfPage(spec_, 7))};
+    return part;
+  };
+  Expect({told, End()});
+  ASSERT_TRUE(session_->Recall({&want_, 1}, {.landing = landing_.get()}).ok());
+  EXPECT_EQ(memory_.bytes_out(), 0u);
+}
+
+TEST_F(GuardedLandingTest, PayloadIsPutIntoItsSlotsByTheAccess) {
+  MakeOverATransportThatCannotWrite();
+  Expect({Part(TwoUnits()), End()});
+  const auto result = session_->Recall({&want_, 1}, {.landing = landing_.get()});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->landed_bytes, 2 * UnitBytes(spec_));
+  EXPECT_TRUE(result->payload.empty());
+  EXPECT_TRUE(Holds(0, 0, 2, 6));
+  EXPECT_TRUE(Holds(0, 1, 1, 7));
+  EXPECT_EQ(memory_.copies_in(), 2u);
+}
+
+TEST_F(GuardedLandingTest, UnitsThatReceivedBuffersCutArePutTogether) {
+  MakeOverATransportThatCannotWrite();
+  const auto cut = [this](const testing::ScriptedCall& call) {
+    auto part = Part(TwoUnits())(call);
+    const Slice whole = (*part)->payload.Flatten();
+    Payload pieces;
+    for (size_t at = 0; at < whole.bytes.size();) {
+      const size_t piece = std::min<size_t>(7 + at / 3, whole.bytes.size() - at);
+      pieces.Append(Slice{whole.bytes.subspan(at, piece), whole.owner});
+      at += piece;
+    }
+    (*part)->payload = std::move(pieces);
+    return part;
+  };
+  Expect({cut, End()});
+  ASSERT_TRUE(session_->Recall({&want_, 1}, {.landing = landing_.get()}).ok());
+  EXPECT_TRUE(Holds(0, 0, 2, 6));
+  EXPECT_TRUE(Holds(0, 1, 1, 7));
+}
+
+TEST_F(GuardedLandingTest, DamagedPayloadReachesNoSlot) {
+  MakeOverATransportThatCannotWrite();
+  const std::vector<std::byte> before = memory_.Read();
+  const auto damaged = [this](const testing::ScriptedCall& call) {
+    auto part = Part(TwoUnits())(call);
+    (*part)->payload = Payload();
+    (*part)->payload.Append(testing::UnitOfPage(spec_, 6));
+    (*part)->payload.Append(testing::UnitOfPage(spec_, 8));
+    return part;
+  };
+  Expect({damaged});
+  EXPECT_TRUE(
+      absl::IsDataLoss(session_->Recall({&want_, 1}, {.landing = landing_.get()}).status()));
+  EXPECT_EQ(memory_.Read(), before);
+  EXPECT_EQ(PageIn(0, 2), -1);
+}
+
+TEST_F(GuardedLandingTest, AnAccessThatFailsIsItsErrorAndTheLaneIsUnknown) {
+  for (const bool direct : {true, false}) {
+    data_->direct_landing = direct;
+    testing::GuardedMemory broken(memory_.bytes().size());
+    broken.Fill(std::byte{0});
+    broken.Break();
+    const auto landing = session_->MakeLanding(1, {broken.bytes(), &broken});
+    ASSERT_TRUE(landing.ok()) << landing.status();
+    const auto step = [this](const testing::ScriptedCall& call) {
+      testing::ScriptedCall unlanded = call;
+      unlanded.options.landing = nullptr;
+      auto part = Part(TwoUnits())(unlanded);
+      if (call.options.landing == nullptr) return part;
+      (*part)->landed_bytes = (*part)->payload.size_bytes();
+      (*part)->payload = {};
+      (*part)->places = PlacesOf(TwoUnits());
+      return part;
+    };
+    if (!direct) server_.Reply(kResync, v1::ResyncReply());
+    Expect({step});
+    const Status status = session_->Recall({&want_, 1}, {.landing = landing->get()}).status();
+    EXPECT_TRUE(absl::IsInternal(status)) << status;
+    EXPECT_NE(Message(status).find("guarded memory is broken"), std::string_view::npos) << status;
+    EXPECT_EQ(PageIn(0, 2), -1);
+  }
+}
+
+TEST_F(GuardedLandingTest, WhereNoDeviceWritesThatTypeUnitsComeAsPayload) {
+  data_->add_landing = Unimplemented("supports host memory");
+  Make();
+  EXPECT_FALSE(landing_->direct());
+  EXPECT_EQ(landing_->why_not_direct(), Unimplemented("supports host memory"));
+  const auto call = Expect({Part(TwoUnits()), End()});
+  ASSERT_TRUE(session_->Recall({&want_, 1}, {.landing = landing_.get()}).ok());
+  EXPECT_FALSE(call->request.place());
+  EXPECT_EQ(call->options.landing, nullptr);
+  EXPECT_TRUE(Holds(0, 0, 2, 6));
+  EXPECT_TRUE(absl::IsUnimplemented(session_->MakeLanding(1).status())) << "of the host's memory";
+  data_->add_landing = Unavailable("the connection is over");
+  EXPECT_TRUE(absl::IsUnavailable(session_->MakeLanding(1, {memory_.bytes(), &memory_}).status()));
 }
 
 TEST_F(SessionLandingTest, ARefusalBeforeAnythingWasDoneLeavesTheLaneKnown) {

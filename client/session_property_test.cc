@@ -56,7 +56,7 @@ class ModelServer final : public Transport {
   TransportCapabilities capabilities() const override {
     return {.name = "model", .max_message_bytes = 1 << 20};
   }
-  StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory) override {
+  StatusOr<std::unique_ptr<Landing>> AddLanding(LandingMemory memory) override {
     return std::make_unique<Memory>(memory);
   }
   StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view, CallMessage message,
@@ -86,11 +86,11 @@ class ModelServer final : public Transport {
 
   class Memory final : public Landing {
    public:
-    explicit Memory(std::span<std::byte> bytes) : bytes_(bytes) {}
-    std::span<std::byte> bytes() const override { return bytes_; }
+    explicit Memory(const LandingMemory& memory) : memory_(memory) {}
+    LandingMemory memory() const override { return memory_; }
 
    private:
-    const std::span<std::byte> bytes_;
+    const LandingMemory memory_;
   };
   /// Hands out what was served, as far as nothing goes wrong.
   class Pending final : public PendingCall {

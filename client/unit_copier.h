@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // UnitCopier: takes a payload of units apart, copying one after the other to wherever it goes and
-// telling its checksum, in one pass over the bytes. Internal to client/. Thread-safety: none.
+// telling its checksum, in one pass over the bytes; or telling what is to be copied, where the
+// processor must not. Internal to client/. Thread-safety: none.
 // Ownership: the payload outlives the copier.
 #ifndef QUIRE_CLIENT_UNIT_COPIER_H_
 #define QUIRE_CLIENT_UNIT_COPIER_H_
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "common/base/checksum.h"
+#include "common/base/memory_access.h"
 #include "common/base/payload.h"
 #include "common/base/unit_copy.h"
 
@@ -30,6 +32,14 @@ class UnitCopier {
     if (rest.size() < unit_bytes_) return CopyPieces(to);
     Advance(unit_bytes_);
     return CopyWithCrc32c(rest.first(unit_bytes_), to, NextWhole());
+  }
+
+  /// Adds the copies that bring the next unit to `to`, and returns its CRC-32C. REQUIRES: as
+  /// CopyNext; the payload stays until they are made.
+  uint32_t PlanNext(std::byte* to, std::vector<CopyIn>* copies) {
+    return TakePieces([&](std::span<const std::byte> part, uint64_t at) {
+      copies->push_back({part, to + at});
+    });
   }
 
  private:
@@ -50,13 +60,20 @@ class UnitCopier {
 
   /// A unit that received buffers cut.
   uint32_t CopyPieces(std::byte* to) {
+    return TakePieces([&](std::span<const std::byte> part, uint64_t at) {
+      std::memcpy(to + at, part.data(), part.size());
+    });
+  }
+
+  /// Calls `take` with each piece of the next unit and where in it that is.
+  template <typename Take>
+  uint32_t TakePieces(const Take& take) {
     uint32_t crc32c = 0;
-    for (uint64_t left = unit_bytes_; left > 0;) {
-      const auto part = Rest().first(std::min<uint64_t>(left, Rest().size()));
-      std::memcpy(to, part.data(), part.size());
+    for (uint64_t at = 0; at < unit_bytes_;) {
+      const auto part = Rest().first(std::min<uint64_t>(unit_bytes_ - at, Rest().size()));
+      take(part, at);
       crc32c = Crc32c(part, crc32c);
-      to += part.size();
-      left -= part.size();
+      at += part.size();
       Advance(part.size());
     }
     return crc32c;

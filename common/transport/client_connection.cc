@@ -26,15 +26,19 @@ bool IsLent(const Payload& payload) {
                              [](const Slice& slice) { return slice.owner == nullptr; });
 }
 
-/// Takes lent payload over: into the landing, when there is one and the part has places. Payload
-/// that has landed without checksums is read while the cache holds it.
+/// Takes lent payload over: into the landing, when there is one that the processor writes to and
+/// the part has places. Payload that has landed without checksums is read while the cache holds it.
+/// What is for memory behind an access is kept for the thread that takes the part: this one is the
+/// pipe's, and must not wait for a device.
 Status Keep(const FrameHead& head, const Landing* landing, CallMessage* part) {
   if (part->landed_bytes > 0) {
     if (landing == nullptr) return InvalidArgument("a part of a call without a landing has landed");
     if (!part->landed_crc32c.empty()) return OkStatus();
-    return ChecksumLanded(landing->bytes(), head.places, part);
+    return ChecksumLanded(landing->memory(), head.places, part);
   }
-  if (landing != nullptr && !part->places.empty()) return Land(landing->bytes(), part);
+  if (landing != nullptr && !part->places.empty() && landing->memory().is_host()) {
+    return Land(landing->memory(), part);
+  }
   part->payload = WithOwners(part->payload);
   return OkStatus();
 }
@@ -155,7 +159,7 @@ StatusOr<std::optional<CallMessage>> ClientConnection::TakePart(Call& call) {
   }
   Status status = CheckMessageBytes(part, max_message_bytes_, "reply");
   if (status.ok() && call.landing != nullptr && part.landed_bytes == 0) {
-    status = Land(call.landing->bytes(), &part);
+    status = Land(call.landing->memory(), &part);
   }
   if (!status.ok()) {
     GiveUp(call, status);

@@ -11,8 +11,8 @@ namespace {
 class FrameLanding final : public Landing {
  public:
   FrameLanding(std::shared_ptr<ClientConnection> connection, uint64_t id,
-               std::span<std::byte> memory)
-      : connection_(std::move(connection)), id_(id), bytes_(memory) {}
+               const LandingMemory& memory)
+      : connection_(std::move(connection)), id_(id), memory_(memory) {}
   ~FrameLanding() override {
     if (withdraw_ != nullptr) withdraw_(connection_->id(), id_);
     connection_->pipe().RemoveLanding(id_);
@@ -20,19 +20,19 @@ class FrameLanding final : public Landing {
   /// Tells the server; what was announced is withdrawn by the destructor.
   Status Announce(const FrameClient::Options& options, const std::string& key) {
     if (key.empty() || options.announce == nullptr) return OkStatus();
-    QUIRE_RETURN_IF_ERROR(options.announce(connection_->id(), id_, bytes_.size(), key));
+    QUIRE_RETURN_IF_ERROR(options.announce(connection_->id(), id_, memory_.bytes.size(), key));
     withdraw_ = options.withdraw;
     return OkStatus();
   }
 
-  std::span<std::byte> bytes() const override { return bytes_; }
+  LandingMemory memory() const override { return memory_; }
   const ClientConnection* connection() const { return connection_.get(); }
   uint64_t id() const { return id_; }
 
  private:
   const std::shared_ptr<ClientConnection> connection_;
   const uint64_t id_;
-  const std::span<std::byte> bytes_;
+  const LandingMemory memory_;
   FrameClient::WithdrawLanding withdraw_;
 };
 
@@ -133,9 +133,9 @@ StatusOr<std::unique_ptr<PendingCall>> FrameClient::StartParts(std::string_view 
   return std::make_unique<FrameCall>(connection_, std::move(call));
 }
 
-StatusOr<std::unique_ptr<Landing>> FrameClient::AddLanding(std::span<std::byte> memory) {
-  if (memory.empty() || memory.size() > wire::kMaxLandingBytes) {
-    return InvalidArgument("the landing has ", memory.size(), " bytes: must be 1..",
+StatusOr<std::unique_ptr<Landing>> FrameClient::AddLanding(LandingMemory memory) {
+  if (memory.bytes.empty() || memory.bytes.size() > wire::kMaxLandingBytes) {
+    return InvalidArgument("the landing has ", memory.bytes.size(), " bytes: must be 1..",
                            wire::kMaxLandingBytes);
   }
   const uint64_t id = next_landing_++;

@@ -115,14 +115,16 @@ std::vector<Frame> FramesOfPart(uint64_t call_id, uint64_t landing, CallMessage 
   return frames;
 }
 
-Status ChecksumLanded(std::span<const std::byte> memory, std::span<const FramePlace> places,
+Status ChecksumLanded(const LandingMemory& memory, std::span<const FramePlace> places,
                       CallMessage* part) {
-  part->landed_crc32c.reserve(places.size());
+  const std::span<const std::byte> bytes = memory.bytes;
+  if (memory.is_host()) part->landed_crc32c.reserve(places.size());
   for (const FramePlace& place : places) {
-    if (place.offset > memory.size() || place.bytes > memory.size() - place.offset) {
+    if (place.offset > bytes.size() || place.bytes > bytes.size() - place.offset) {
       return InvalidArgument("a part has landed outside the landing");
     }
-    part->landed_crc32c.push_back(Crc32c(memory.subspan(place.offset, place.bytes)));
+    if (!memory.is_host()) continue;
+    part->landed_crc32c.push_back(Crc32c(bytes.subspan(place.offset, place.bytes)));
   }
   return OkStatus();
 }

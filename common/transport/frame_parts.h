@@ -52,10 +52,10 @@ StatusOr<CallMessage> PartOf(const FrameHead& head, Frame frame);
 std::vector<Frame> FramesOfPart(uint64_t call_id, uint64_t landing, CallMessage part,
                                 uint64_t piece_bytes);
 
-/// Gives `*part`, which has landed at `places` in `memory`, the checksums of its slices.
-/// INVALID_ARGUMENT for places outside.
-[[nodiscard]] Status ChecksumLanded(std::span<const std::byte> memory,
-                                    std::span<const FramePlace> places, CallMessage* part);
+/// Gives `*part`, which has landed at `places` in `memory`, the checksums of its slices, if this
+/// processor may read them there. INVALID_ARGUMENT for places outside.
+[[nodiscard]] Status ChecksumLanded(const LandingMemory& memory, std::span<const FramePlace> places,
+                                    CallMessage* part);
 
 /// Adds what came with a later frame of a part to `*part`. INVALID_ARGUMENT when one has landed and
 /// the other has not.

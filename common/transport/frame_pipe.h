@@ -23,6 +23,7 @@
 
 #include "common/base/payload.h"
 #include "common/base/status.h"
+#include "common/transport/landing_memory.h"
 #include "common/transport/owned_memory.h"
 
 namespace quire {
@@ -95,9 +96,11 @@ class FramePipe {
     return OwnedMemory();
   }
   /// Client end: makes memory known under `id` so that the peer may name it in frames. Answers the
-  /// key to hand to the server over the control channel, empty when the server needs none.
-  /// RemoveLanding returns when no more bytes will arrive there.
-  [[nodiscard]] virtual StatusOr<std::string> AddLanding(uint64_t id, std::span<std::byte> memory) {
+  /// key to hand to the server over the control channel, empty when the server needs none. Memory
+  /// behind an access is touched by the peer's device alone, never by the pipe: what that does not
+  /// write is delivered. UNIMPLEMENTED when no device takes that type. RemoveLanding returns when
+  /// no more bytes will arrive there.
+  [[nodiscard]] virtual StatusOr<std::string> AddLanding(uint64_t id, LandingMemory memory) {
     (void)id, (void)memory;
     return std::string();
   }

@@ -9,6 +9,7 @@
 #include "common/base/checksum.h"
 #include "common/base/retry_hint.h"
 #include "common/transport/frame_parts.h"
+#include "tests/kit/guarded_memory.h"
 
 namespace quire {
 namespace {
@@ -192,7 +193,7 @@ TEST(FramePartsTest, APartInPiecesIsPutTogetherAgain) {
 }
 
 TEST(FramePartsTest, WhatHasLandedIsChecksummedWhereItIs) {
-  const std::vector<std::byte> memory(100, std::byte{7});
+  std::vector<std::byte> memory(100, std::byte{7});
   CallMessage part{.control = {}, .payload = {}, .landed_bytes = 30};
   const std::vector<FramePlace> places = {{0, 10}, {80, 20}};
   ASSERT_TRUE(ChecksumLanded(memory, places, &part).ok());
@@ -202,6 +203,17 @@ TEST(FramePartsTest, WhatHasLandedIsChecksummedWhereItIs) {
   for (const FramePlace outside : {FramePlace{81, 20}, FramePlace{UINT64_MAX, 20}}) {
     EXPECT_FALSE(ChecksumLanded(memory, {&outside, 1}, &part).ok());
   }
+}
+
+TEST(FramePartsTest, WhatHasLandedBehindAnAccessIsNotReadButItsPlacesAreChecked) {
+  testing::GuardedMemory guarded(100);
+  const LandingMemory memory(guarded.bytes(), &guarded);
+  CallMessage part{.control = {}, .payload = {}, .landed_bytes = 30};
+  const std::vector<FramePlace> places = {{0, 10}, {80, 20}};
+  ASSERT_TRUE(ChecksumLanded(memory, places, &part).ok());
+  EXPECT_TRUE(part.landed_crc32c.empty());
+  const FramePlace outside = {81, 20};
+  EXPECT_FALSE(ChecksumLanded(memory, {&outside, 1}, &part).ok());
 }
 
 TEST(FramePartsTest, CreditNeverStopsACallForGood) {

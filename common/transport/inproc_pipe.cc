@@ -67,7 +67,7 @@ class FrameQueue {
 /// The landings of a connection, as a device's registrations. Thread-safe.
 class Registrations {
  public:
-  std::string Add(uint64_t id, std::span<std::byte> memory) {
+  std::string Add(uint64_t id, const LandingMemory& memory) {
     MutexLock lock(mutex_);
     memory_[id] = memory;
     return KeyOf(id);
@@ -79,7 +79,7 @@ class Registrations {
   Status Open(uint64_t id, std::string_view key, uint64_t bytes) {
     MutexLock lock(mutex_);
     const auto it = memory_.find(id);
-    if (it == memory_.end() || key != KeyOf(id) || bytes != it->second.size()) {
+    if (it == memory_.end() || key != KeyOf(id) || bytes != it->second.bytes.size()) {
       return InvalidArgument("the key of landing ", id, " is none of this connection's");
     }
     open_.insert(id);
@@ -94,11 +94,17 @@ class Registrations {
     MutexLock lock(mutex_);
     const auto it = memory_.find(frame->landing);
     if (it == memory_.end() || !open_.contains(frame->landing)) return;
-    if (frame->places.empty() || !Fits(*frame, it->second.size())) return;
+    if (frame->places.empty() || !Fits(*frame, it->second.bytes.size())) return;
+    std::byte* const begin = it->second.bytes.data();
     const auto& slices = frame->payload.slices();
+    std::vector<CopyIn> copies;
     for (size_t i = 0; i < slices.size(); ++i) {
-      std::memcpy(it->second.data() + frame->places[i], slices[i].bytes.data(),
-                  slices[i].bytes.size());
+      copies.push_back({slices[i].bytes, begin + frame->places[i]});
+    }
+    if (it->second.is_host()) {
+      for (const CopyIn& copy : copies) std::memcpy(copy.to, copy.from.data(), copy.from.size());
+    } else if (!it->second.access->CopyTo(copies).ok()) {
+      return;  // A device that cannot write there leaves it to the client.
     }
     frame->landed_bytes = frame->payload.size_bytes();
     frame->payload = {};
@@ -116,7 +122,7 @@ class Registrations {
   }
 
   Mutex mutex_;
-  std::map<uint64_t, std::span<std::byte>> memory_ QUIRE_GUARDED_BY(mutex_);
+  std::map<uint64_t, LandingMemory> memory_ QUIRE_GUARDED_BY(mutex_);
   std::set<uint64_t> open_ QUIRE_GUARDED_BY(mutex_);
 };
 
@@ -163,7 +169,7 @@ class InprocPipe final : public FramePipe {
     return out_.Push(std::move(frame));
   }
 
-  StatusOr<std::string> AddLanding(uint64_t id, std::span<std::byte> memory) override {
+  StatusOr<std::string> AddLanding(uint64_t id, LandingMemory memory) override {
     if (!wire_->options.direct_landing) return std::string();
     return wire_->landings.Add(id, memory);
   }

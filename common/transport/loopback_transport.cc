@@ -19,7 +19,7 @@ class LandingWriter final : public ReplyWriter {
  public:
   LandingWriter(Landing* landing, PartCollector* kept) : landing_(landing), kept_(kept) {}
   Status Write(CallMessage part) override {
-    if (landing_ != nullptr) QUIRE_RETURN_IF_ERROR(Land(landing_->bytes(), &part));
+    if (landing_ != nullptr) QUIRE_RETURN_IF_ERROR(Land(landing_->memory(), &part));
     return kept_->Write(std::move(part));
   }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/transport/transport_conformance.h"
+#include "tests/kit/guarded_memory.h"
 
 namespace quire::testing {
 
@@ -175,6 +176,45 @@ TEST_P(PartsConformance, PlacesOutsideTheLandingAreRefusedAndNothingIsWritten) {
     EXPECT_EQ(call->Next(kEver).status().code(), StatusCode::kInvalidArgument) << first;
   }
   EXPECT_EQ(memory, std::vector<std::byte>(1000, std::byte{0xee}));
+}
+
+TEST_P(PartsConformance, PlacedBytesLandInMemoryThatOnlyItsAccessTouches) {
+  // Of the kind that the server may write to by itself, by ways that this process does not have.
+  const auto allocated = transport().AllocateLandingMemory(4096);
+  ASSERT_TRUE(allocated.ok()) << allocated.status();
+  GuardedMemory memory(allocated->bytes);
+  memory.Fill(std::byte{0xee});
+  const auto landing = transport().AddLanding({memory.bytes().first(1000), &memory});
+  ASSERT_TRUE(landing.ok()) << landing.status();
+  EXPECT_EQ((*landing)->memory().access, &memory);
+  const auto call = Start("Place", 950, landing->get());
+  const CallMessage part = Take(*call);
+  EXPECT_TRUE(part.payload.empty());
+  EXPECT_EQ(part.landed_bytes, 180u);
+  ExpectEnd(*call);
+  std::vector<std::byte> expected(4096, std::byte{0xee});
+  std::fill_n(expected.begin() + 950, 50, std::byte{50});
+  std::fill_n(expected.begin(), 60, std::byte{60});
+  std::fill_n(expected.begin() + 100, 70, std::byte{70});
+  EXPECT_EQ(memory.Read(), expected);
+  for (const uint64_t first : {uint64_t{951}, uint64_t{1} << 40, UINT64_MAX - 10}) {
+    const auto outside = Start("Place", first, landing->get());
+    EXPECT_EQ(outside->Next(kEver).status().code(), StatusCode::kInvalidArgument) << first;
+  }
+  EXPECT_EQ(memory.Read(), expected);
+}
+
+TEST_P(PartsConformance, AnAccessThatFailsEndsTheCallAndNotTheConnection) {
+  if (transport().capabilities().direct_landing) GTEST_SKIP() << "the server writes there";
+  GuardedMemory memory(1000);
+  memory.Break();
+  const auto landing = transport().AddLanding({memory.bytes(), &memory});
+  ASSERT_TRUE(landing.ok()) << landing.status();
+  EXPECT_EQ(Start("Place", 950, landing->get())->Next(kEver).status().code(),
+            StatusCode::kInternal);
+  const auto call = Start("Place", 950);
+  EXPECT_EQ(Take(*call).payload.size_bytes(), 180u);
+  ExpectEnd(*call);
 }
 
 TEST_P(PartsConformance, ALandingOfAnotherTransportIsRefused) {

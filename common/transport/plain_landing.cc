@@ -12,10 +12,10 @@ Status CheckPlainLanding(const Landing* landing, const Transport* transport) {
   return InvalidArgument("the landing was made by another transport: use AddLanding of this one");
 }
 
-Status Land(std::span<std::byte> memory, CallMessage* part) {
+Status Land(const LandingMemory& memory, CallMessage* part) {
   if (part->places.empty()) return OkStatus();
-  QUIRE_RETURN_IF_ERROR(CheckPlaces(part->payload, part->places, memory.size()));
-  part->landed_crc32c = CopyToPlaces(part->payload, part->places, memory);
+  QUIRE_RETURN_IF_ERROR(CheckPlaces(part->payload, part->places, memory.bytes.size()));
+  QUIRE_ASSIGN_OR_RETURN(part->landed_crc32c, CopyToLanding(part->payload, part->places, memory));
   part->landed_bytes += part->payload.size_bytes();
   part->payload = {};
   return OkStatus();

@@ -6,11 +6,6 @@
 #ifndef QUIRE_COMMON_TRANSPORT_PLAIN_LANDING_H_
 #define QUIRE_COMMON_TRANSPORT_PLAIN_LANDING_H_
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <vector>
-
 #include "common/base/payload.h"
 #include "common/base/status.h"
 #include "common/transport/transport.h"
@@ -19,14 +14,14 @@ namespace quire {
 
 class PlainLanding final : public Landing {
  public:
-  PlainLanding(const Transport* transport, std::span<std::byte> bytes)
-      : transport_(transport), bytes_(bytes) {}
-  std::span<std::byte> bytes() const override { return bytes_; }
+  PlainLanding(const Transport* transport, const LandingMemory& memory)
+      : transport_(transport), memory_(memory) {}
+  LandingMemory memory() const override { return memory_; }
   const Transport* transport() const { return transport_; }
 
  private:
   const Transport* const transport_;
-  const std::span<std::byte> bytes_;
+  const LandingMemory memory_;
 };
 
 /// INVALID_ARGUMENT unless `landing` is null or was made by the default AddLanding of `transport`.
@@ -34,8 +29,8 @@ class PlainLanding final : public Landing {
 
 /// Copies the part's payload to its places in `memory` and leaves `landed_bytes` and
 /// `landed_crc32c` in its stead; a part without places stays as it is. As CheckPlaces, with nothing
-/// copied on errors.
-[[nodiscard]] Status Land(std::span<std::byte> memory, CallMessage* part);
+/// copied then, or an error of the memory's access.
+[[nodiscard]] Status Land(const LandingMemory& memory, CallMessage* part);
 
 }  // namespace quire
 

@@ -25,7 +25,7 @@ Status Transport::Call(std::string_view method, const CallMessage& request, Call
   return TakeSingleReply(*call, reply);
 }
 
-StatusOr<std::unique_ptr<Landing>> Transport::AddLanding(std::span<std::byte> memory) {
+StatusOr<std::unique_ptr<Landing>> Transport::AddLanding(LandingMemory memory) {
   return std::make_unique<PlainLanding>(this, memory);
 }
 

@@ -26,6 +26,7 @@
 #include "common/base/payload.h"
 #include "common/base/priority.h"
 #include "common/base/status.h"
+#include "common/transport/landing_memory.h"
 #include "common/transport/owned_memory.h"
 
 namespace quire {
@@ -41,16 +42,17 @@ struct CallMessage {
   /// At the client: payload bytes that were put into the landing instead of into `payload`.
   uint64_t landed_bytes = 0;
   /// At the client: CRC-32C of each slice that was put into the landing, when this end has read it
-  /// anyway; otherwise empty.
+  /// anyway; otherwise empty, as for what a device wrote where the processor must not read.
   std::vector<uint32_t> landed_crc32c = {};
 };
 
 /// Memory of the client, registered once with a transport, that replies are put into. It must stay
-/// mapped until the landing is destroyed, which no byte arrives after.
+/// mapped, and its access there, until the landing is destroyed, which no byte arrives after.
 class Landing {
  public:
   virtual ~Landing() = default;
-  virtual std::span<std::byte> bytes() const = 0;
+  virtual LandingMemory memory() const = 0;
+  std::span<std::byte> bytes() const { return memory().bytes; }
 };
 
 struct CallOptions {
@@ -114,8 +116,9 @@ class Transport {
   [[nodiscard]] virtual Status Call(std::string_view method, const CallMessage& request,
                                     CallMessage* reply, const CallOptions& options);
 
-  /// Registers memory for replies to land in. By default the client end copies there.
-  [[nodiscard]] virtual StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory);
+  /// Registers memory for replies to land in. By default the client end copies there. UNIMPLEMENTED
+  /// when the server is to write there by itself and no device takes that type of memory.
+  [[nodiscard]] virtual StatusOr<std::unique_ptr<Landing>> AddLanding(LandingMemory memory);
   /// Memory for a landing, aligned to pages, of the kind that the server reaches with the least
   /// help; it may outlive the transport. `bytes` at least 1. By default plain memory.
   [[nodiscard]] virtual StatusOr<OwnedMemory> AllocateLandingMemory(uint64_t bytes);

@@ -136,14 +136,14 @@ void UcxConnection::ReportLanes() {
 
 PipeCapabilities UcxConnection::capabilities() {
   MutexLock lock(mutex_);
-  return {
-      .name = "ucx",
-      .max_frame_bytes = options_.max_frame_bytes,
-      .piece_bytes = options_.piece_bytes,
-      .in_place = false,
-      .direct_landing = direct_,
-      .lends_payload = true,
-      .detail = lane_names_ + (worker_->context().supports_cuda() ? ", takes CUDA memory" : "")};
+  return {.name = "ucx",
+          .max_frame_bytes = options_.max_frame_bytes,
+          .piece_bytes = options_.piece_bytes,
+          .in_place = false,
+          .direct_landing = direct_,
+          .lends_payload = true,
+          .detail = lane_names_ +
+                    (worker_->context().Supports(MemoryType::kCuda) ? ", takes CUDA memory" : "")};
 }
 
 // The end.
@@ -527,8 +527,9 @@ Status UcxConnection::PlaceFrame(UcxMessage& message, std::span<const std::byte>
                      header.payload_bytes));
   const auto landing = local_landings_.find(header.landing);
   // Where nothing is written by itself the receiver puts the bytes there: it knows which calls are
-  // over, and this connection does not.
-  if (!places.empty() && landing != local_landings_.end() && landing->second.is_direct()) {
+  // over, and this connection does not. So it does where this thread must not write.
+  if (!places.empty() && landing != local_landings_.end() && landing->second.is_direct() &&
+      landing->second.is_host()) {
     QUIRE_RETURN_IF_ERROR(landing->second.Place(places, payload));
     frame->landed_bytes = payload.size();
     return OkStatus();
@@ -574,7 +575,7 @@ StatusOr<OwnedMemory> UcxConnection::AllocateOnThread(uint64_t bytes) {
                      std::shared_ptr<const std::byte>(allocated->bytes().data(), release)};
 }
 
-StatusOr<std::string> UcxConnection::AddLanding(uint64_t id, std::span<std::byte> memory) {
+StatusOr<std::string> UcxConnection::AddLanding(uint64_t id, const LandingMemory& memory) {
   StatusOr<std::string> key = Unavailable("the connection is over");
   worker_->Run([&] {
     if (!closed_) AddLandingOnThread(id, memory, &key);
@@ -582,15 +583,15 @@ StatusOr<std::string> UcxConnection::AddLanding(uint64_t id, std::span<std::byte
   return key;
 }
 
-void UcxConnection::AddLandingOnThread(uint64_t id, std::span<std::byte> memory,
+void UcxConnection::AddLandingOnThread(uint64_t id, const LandingMemory& memory,
                                        StatusOr<std::string>* key) {
-  if (id == 0 || memory.empty() || local_landings_.contains(id)) {
+  if (id == 0 || memory.bytes.empty() || local_landings_.contains(id)) {
     *key = InvalidArgument("landing ", id, " is empty, or there is one with that id");
     return;
   }
   std::shared_ptr<UcxMemory> registered;
   if (wants_keys_) {
-    registered = AllocatedAround(memory);
+    registered = AllocatedAround(memory.bytes);
     if (registered == nullptr) {
       auto mapped = UcxMemory::Map(worker_->context().shared_from_this(), memory);
       if (!mapped.ok()) {

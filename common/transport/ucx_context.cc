@@ -76,9 +76,19 @@ StatusOr<std::shared_ptr<UcxContext>> UcxContext::Create(const UcxOptions& optio
 UcxContext::UcxContext(ucp_context_h handle) : handle_(handle) {
   ucp_context_attr_t attributes = {};
   attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
-  if (ucp_context_query(handle_, &attributes) == UCS_OK) {
-    supports_cuda_ = (attributes.memory_types >> UCS_MEMORY_TYPE_CUDA & 1) != 0;
+  if (ucp_context_query(handle_, &attributes) == UCS_OK) memory_types_ = attributes.memory_types;
+}
+
+bool UcxContext::Supports(MemoryType type) const { return (memory_types_ >> ToUcx(type) & 1) != 0; }
+
+std::string UcxContext::MemoryTypeNames() const {
+  std::string names;
+  for (int type = UCS_MEMORY_TYPE_HOST; type < UCS_MEMORY_TYPE_LAST; ++type) {
+    if ((memory_types_ >> type & 1) == 0) continue;
+    if (!names.empty()) names += ", ";
+    names += ucs_memory_type_names[type];
   }
+  return names;
 }
 
 UcxContext::~UcxContext() { ucp_cleanup(handle_); }

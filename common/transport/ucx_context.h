@@ -7,14 +7,20 @@
 
 #include <ucp/api/ucp.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
+#include "common/base/memory_access.h"
 #include "common/base/status.h"
 #include "common/transport/socket_address.h"
 #include "common/transport/ucx.h"
 
 namespace quire {
+
+constexpr ucs_memory_type_t ToUcx(MemoryType type) {
+  return type == MemoryType::kCuda ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
+}
 
 class UcxContext : public std::enable_shared_from_this<UcxContext> {
  public:
@@ -27,14 +33,16 @@ class UcxContext : public std::enable_shared_from_this<UcxContext> {
   UcxContext& operator=(const UcxContext&) = delete;
 
   ucp_context_h handle() const { return handle_; }
-  /// Whether landings may be in the memory of CUDA devices.
-  bool supports_cuda() const { return supports_cuda_; }
+  /// Whether UCX, as it is here with these settings, registers such memory.
+  bool Supports(MemoryType type) const;
+  /// "host, cuda": the types that it says it supports.
+  std::string MemoryTypeNames() const;
 
  private:
   explicit UcxContext(ucp_context_h handle);
 
   const ucp_context_h handle_;
-  bool supports_cuda_ = false;
+  uint64_t memory_types_ = uint64_t{1} << UCS_MEMORY_TYPE_HOST;  ///< Bits of ucs_memory_type_t.
 };
 
 }  // namespace quire

@@ -28,11 +28,22 @@ StatusOr<std::shared_ptr<UcxMemory>> UcxMemory::Create(std::shared_ptr<UcxContex
 }
 
 StatusOr<std::shared_ptr<UcxMemory>> UcxMemory::Map(std::shared_ptr<UcxContext> context,
-                                                    std::span<std::byte> memory) {
+                                                    const LandingMemory& memory) {
+  if (!context->Supports(memory.type())) {
+    return Unimplemented(
+        "a landing in ", ucs_memory_type_names[ToUcx(memory.type())],
+        " memory, which the server is to write: UCX here, with its transports and devices, "
+        "supports ",
+        context->MemoryTypeNames(),
+        " memory; give host memory that the device copies from (pinned), connect without direct "
+        "landings, or use a UCX that was built for it");
+  }
   ucp_mem_map_params_t params = {};
-  params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
-  params.address = memory.data();
-  params.length = memory.size();
+  params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                      UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
+  params.address = memory.bytes.data();
+  params.length = memory.bytes.size();
+  params.memory_type = ToUcx(memory.type());
   return Create(std::move(context), params);
 }
 
@@ -62,8 +73,9 @@ StatusOr<std::string> UcxLocalLanding::Key(uint64_t id, const UcxSecret& secret)
   UcxLandingKey key;
   key.serial = serial_;
   key.landing = id;
-  key.address = reinterpret_cast<uintptr_t>(bytes_.data());
-  key.bytes = bytes_.size();
+  key.is_host = memory_.is_host();
+  key.address = reinterpret_cast<uintptr_t>(memory_.bytes.data());
+  key.bytes = memory_.bytes.size();
   QUIRE_ASSIGN_OR_RETURN(key.remote_key, registered_->RemoteKey());
   if (key.remote_key.size() > UcxLandingKey::kMaxRemoteKeyBytes) {
     return Internal("UCX made a key of ", key.remote_key.size(), " bytes");
@@ -74,13 +86,13 @@ StatusOr<std::string> UcxLocalLanding::Key(uint64_t id, const UcxSecret& secret)
 Status UcxLocalLanding::Place(std::span<const UcxPlace> places,
                               std::span<const std::byte> payload) {
   for (const UcxPlace& place : places) {
-    if (place.bytes > bytes_.size() || place.offset > bytes_.size() - place.bytes) {
+    if (place.bytes > bytes().size() || place.offset > bytes().size() - place.bytes) {
       return InvalidArgument("a UCX frame has a place at ", place.offset, " of ", place.bytes,
-                             " bytes in a landing of ", bytes_.size());
+                             " bytes in a landing of ", bytes().size());
     }
   }
   for (const UcxPlace& place : places) {
-    std::memcpy(bytes_.data() + place.offset, payload.data(), place.bytes);
+    std::memcpy(bytes().data() + place.offset, payload.data(), place.bytes);
     payload = payload.subspan(place.bytes);
   }
   return OkStatus();
@@ -94,7 +106,7 @@ StatusOr<std::shared_ptr<UcxRemoteLanding>> UcxRemoteLanding::Open(UcxEndpoint& 
     return InvalidArgument("UCX refuses the key of a landing: ", ucs_status_string(status));
   }
   std::shared_ptr<UcxRemoteLanding> landing(new UcxRemoteLanding(handle, key.address, key.bytes));
-  QUIRE_RETURN_IF_ERROR(landing->FindMapping());
+  if (key.is_host) QUIRE_RETURN_IF_ERROR(landing->FindMapping());
   return landing;
 }
 

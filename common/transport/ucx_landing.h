@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/transport/landing_memory.h"
 #include "common/transport/ucx_context.h"
 #include "common/transport/ucx_endpoint.h"
 #include "common/transport/ucx_wire.h"
@@ -25,8 +26,9 @@ namespace quire {
 /// Memory that UCX knows. Ownership: of the mapping, and of the memory when UCX allocated it.
 class UcxMemory {
  public:
+  /// UNIMPLEMENTED for memory of a type that the context does not support.
   static StatusOr<std::shared_ptr<UcxMemory>> Map(std::shared_ptr<UcxContext> context,
-                                                  std::span<std::byte> memory);
+                                                  const LandingMemory& memory);
   /// Memory that peers on the same host can map: the one kind that shared-memory lanes write
   /// without the help of this process.
   static StatusOr<std::shared_ptr<UcxMemory>> Allocate(std::shared_ptr<UcxContext> context,
@@ -57,19 +59,22 @@ class UcxMemory {
 class UcxLocalLanding {
  public:
   /// `registered` is null when the server does not write there itself.
-  UcxLocalLanding(std::span<std::byte> bytes, uint64_t serial,
+  UcxLocalLanding(const LandingMemory& memory, uint64_t serial,
                   std::shared_ptr<UcxMemory> registered)
-      : bytes_(bytes), serial_(serial), registered_(std::move(registered)) {}
+      : memory_(memory), serial_(serial), registered_(std::move(registered)) {}
 
-  std::span<std::byte> bytes() const { return bytes_; }
+  std::span<std::byte> bytes() const { return memory_.bytes; }
   uint64_t serial() const { return serial_; }
   bool is_direct() const { return registered_ != nullptr; }
+  /// Whether this processor may write there.
+  bool is_host() const { return memory_.is_host(); }
   StatusOr<std::string> Key(uint64_t id, const UcxSecret& secret) const;
   /// Copies a payload to its places. INVALID_ARGUMENT, with nothing copied, when one is outside.
+  /// REQUIRES: is_host().
   Status Place(std::span<const UcxPlace> places, std::span<const std::byte> payload);
 
  private:
-  const std::span<std::byte> bytes_;
+  const LandingMemory memory_;
   const uint64_t serial_;
   const std::shared_ptr<UcxMemory> registered_;
 };
@@ -89,7 +94,7 @@ class UcxRemoteLanding {
   }
   uint64_t AddressOf(uint64_t offset) const { return address_ + offset; }
   /// The landing as this process has it mapped: any thread may write there. Empty where only UCX
-  /// can write to it.
+  /// can write to it, and where its memory is none of the host's.
   std::span<std::byte> mapped() const { return mapped_; }
   ucp_rkey_h key() const { return key_; }
 

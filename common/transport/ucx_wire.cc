@@ -13,10 +13,10 @@ namespace quire {
 namespace {
 
 constexpr uint32_t kMessageMagic = 0x31585551;  // "QUX1"
-constexpr uint32_t kKeyMagic = 0x314b5551;      // "QUK1"
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kKeyMagic = 0x324b5551;      // "QUK2"
+constexpr uint32_t kVersion = 2;
 constexpr size_t kSignatureBytes = 32;
-constexpr size_t kKeyFixedBytes = 4 + 4 * 8 + 4;
+constexpr size_t kKeyFixedBytes = 4 + 4 * 8 + 4 + 4;
 
 /// Appends integers and bytes.
 class Encoder {
@@ -239,6 +239,7 @@ std::string EncodeUcxLandingKey(const UcxLandingKey& key, const UcxSecret& secre
   Encoder encoder;
   encoder.U32(kKeyMagic);
   for (const uint64_t field : {key.serial, key.landing, key.address, key.bytes}) encoder.U64(field);
+  encoder.U32(key.is_host ? 1 : 0);
   encoder.U32(static_cast<uint32_t>(key.remote_key.size()));
   const std::vector<std::byte> fixed = encoder.Take();
   std::string encoded(reinterpret_cast<const char*>(fixed.data()), fixed.size());
@@ -265,11 +266,13 @@ StatusOr<UcxLandingKey> DecodeUcxLandingKey(std::string_view encoded, const UcxS
   key.landing = decoder.U64();
   key.address = decoder.U64();
   key.bytes = decoder.U64();
+  const uint32_t host = decoder.U32();
   const uint32_t remote_key_bytes = decoder.U32();
-  if (!decoder.ok() || magic != kKeyMagic || remote_key_bytes == 0 ||
+  if (!decoder.ok() || magic != kKeyMagic || host > 1 || remote_key_bytes == 0 ||
       decoder.rest().size() != remote_key_bytes || key.bytes > UINT64_MAX - key.address) {
     return InvalidArgument("the key of a UCX landing contradicts itself");
   }
+  key.is_host = host == 1;
   key.remote_key = body.substr(kKeyFixedBytes);
   return key;
 }

@@ -102,6 +102,7 @@ struct UcxLandingKey {
   uint64_t landing = 0;  ///< The id.
   uint64_t address = 0;
   uint64_t bytes = 0;
+  bool is_host = true;     ///< Else only UCX may write there: no processor, through no mapping.
   std::string remote_key;  ///< As UCX packed it.
 };
 std::string EncodeUcxLandingKey(const UcxLandingKey& key, const UcxSecret& secret);

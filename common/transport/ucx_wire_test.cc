@@ -55,11 +55,17 @@ TEST(UcxWireTest, AnIndexMustCoverItsPayload) {
 
 TEST(UcxWireTest, AKeyOpensOnlyWithItsSecret) {
   UcxSecret secret = {1, 2, 3};
-  const std::string encoded = EncodeUcxLandingKey({1, 2, 4096, 100, "remote"}, secret);
+  const std::string encoded = EncodeUcxLandingKey({1, 2, 4096, 100, true, "remote"}, secret);
   const auto key = DecodeUcxLandingKey(encoded, secret);
   ASSERT_TRUE(key.ok()) << key.status();
   EXPECT_EQ(key->remote_key, "remote");
   EXPECT_EQ(key->address, 4096);
+  EXPECT_TRUE(key->is_host);
+  const auto device =
+      DecodeUcxLandingKey(EncodeUcxLandingKey({1, 2, 4096, 100, false, "remote"}, secret), secret);
+  ASSERT_TRUE(device.ok()) << device.status();
+  EXPECT_FALSE(device->is_host);
+  EXPECT_EQ(device->remote_key, "remote");
   secret[31] = 1;
   EXPECT_EQ(DecodeUcxLandingKey(encoded, secret).status().code(), StatusCode::kInvalidArgument);
 }

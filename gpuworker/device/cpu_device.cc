@@ -22,6 +22,7 @@ class Cpu final : public Device {
   std::string_view name() const override { return "cpu"; }
   const kernels::KernelTable& kernels() const override { return kernels::CpuKernels(); }
   void* stream() const override { return nullptr; }
+  MemoryType memory_type() const override { return MemoryType::kHost; }
 
   Status CopyToDevice(void* to, const void* from, size_t bytes) override {
     return Copy(to, from, bytes);

@@ -47,6 +47,7 @@ class Cuda final : public Device {
   std::string_view name() const override { return "cuda"; }
   const kernels::KernelTable& kernels() const override { return *library_->kernels; }
   void* stream() const override { return recording_on_this_thread_ ? recorder_ : stream_; }
+  MemoryType memory_type() const override { return MemoryType::kCuda; }
 
   Status CopyToDevice(void* to, const void* from, size_t bytes) override {
     return Copy(CopyDirection::kToDevice, to, from, bytes);

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string_view>
 
+#include "common/base/memory_access.h"
 #include "common/base/status.h"
 #include "kernels/api/table.h"
 
@@ -63,6 +64,8 @@ class Device {
   /// Whether kernels can read the host's memory; if not, lists go to the device first
   /// (device_list.h).
   bool reads_host_memory() const { return stream() == nullptr; }
+  /// Of what Allocate gives; the processor reads and writes kHost.
+  virtual MemoryType memory_type() const = 0;
   /// Zeroed memory, aligned to 64 bytes; no memory at all for 0 bytes.
   /// RESOURCE_EXHAUSTED naming the bytes when the memory is not there; IsOutOfDeviceMemory tells it
   /// from what a server refuses with the same code.

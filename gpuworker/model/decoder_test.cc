@@ -105,6 +105,7 @@ class BareDevice final : public Device {
   std::string_view name() const override { return "bare"; }
   const kernels::KernelTable& kernels() const override { return table_; }
   void* stream() const override { return nullptr; }
+  MemoryType memory_type() const override { return MemoryType::kHost; }
   Status CopyToDevice(void*, const void*, size_t) override { return Internal("not used"); }
   Status CopyToHost(void*, const void*, size_t) override { return Internal("not used"); }
   Status CopyOnDevice(void*, const void*, size_t) override { return Internal("not used"); }

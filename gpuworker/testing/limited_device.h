@@ -30,6 +30,7 @@ class LimitedDevice final : public Device {
   std::string_view name() const override { return "limited"; }
   const kernels::KernelTable& kernels() const override { return CpuDevice().kernels(); }
   void* stream() const override { return nullptr; }
+  MemoryType memory_type() const override { return MemoryType::kHost; }
   Status CopyToDevice(void* to, const void* from, size_t bytes) override {
     return CpuDevice().CopyToDevice(to, from, bytes);
   }

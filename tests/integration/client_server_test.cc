@@ -21,6 +21,8 @@
 #include "common/transport/loopback_transport.h"
 #include "common/transport/ucx.h"
 #include "common/wire/limits.h"
+#include "gpuworker/device/device_memory.h"
+#include "gpuworker/testing/fake_cuda_device.h"
 #include "kvserver/service/network_server.h"
 #include "kvserver/service/server.h"
 #include "tests/kit/temp_dir.h"
@@ -308,6 +310,38 @@ TEST_P(ClientServerTest, TheServerSelectsWithAQueryAndSendsWhatItSelected) {
   EXPECT_EQ(result->placements.size(), 6u);
   const std::vector<uint32_t> layers = {0, 1};
   EXPECT_TRUE(session->Digests(layers, 0, kPages).ok());
+}
+
+TEST_P(ClientServerTest, UnitsLandInTheMemoryOfADeviceThatTheProcessorCannotTouch) {
+  ASSERT_TRUE(PutDocument("a").ok());
+  const auto session =
+      client_->OpenSession(DocumentName{.name = "a"}, {.spec = spec_, .slots_per_head = 4});
+  ASSERT_TRUE(session.ok()) << session.status();
+  // One that a program ends with a fault for reading or writing.
+  worker::Device& device = worker::testing::FakeCudaDevice();
+  const auto access = worker::MakeMemoryAccess(&device);
+  ASSERT_TRUE(access.ok()) << access.status();
+  const auto slots =
+      device.Allocate(uint64_t{spec_.num_layers} * spec_.num_kv_heads * 4 * UnitBytes(spec_));
+  ASSERT_TRUE(slots.ok()) << slots.status();
+  const std::span<std::byte> memory(slots->as<std::byte>(), slots->size_bytes());
+  const auto landing = (*session)->MakeLanding(1, {memory, access->get()});
+  ASSERT_TRUE(landing.ok()) << landing.status();
+  // UCX here registers no such memory, and says what can be done: units come in messages.
+  EXPECT_EQ(absl::IsUnimplemented((*landing)->why_not_direct()), kind() == "ucx_direct")
+      << (*landing)->why_not_direct();
+  for (const uint32_t page : {1u, 9u, 1u}) {
+    const LayerWant want = {.num_layers = 2, .pages = {{page, page + 1}, {page + 3}}};
+    const auto result = (*session)->Recall({&want, 1}, {.landing = landing->get()});
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->landed_bytes, result->placements.size() * UnitBytes(spec_));
+    for (const Placement& at : result->placements) {
+      std::vector<std::byte> unit(UnitBytes(spec_));
+      const auto slot = (*landing)->Unit(0, at.layer, at.head, at.slot);
+      ASSERT_EQ(device.CopyToHost(unit.data(), slot.data(), unit.size()), OkStatus());
+      EXPECT_EQ(unit, Unit(at.page, at.layer, at.head));
+    }
+  }
 }
 
 TEST_P(ClientServerTest, SequencesOfABatchAreRecalledPartByPartIntoALanding) {

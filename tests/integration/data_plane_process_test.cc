@@ -14,6 +14,7 @@
 #include "common/transport/ucx.h"
 #include "tests/integration/fault_document.h"
 #include "tests/kit/child_process.h"
+#include "tests/kit/guarded_memory.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire {
@@ -121,6 +122,29 @@ TEST_P(DataPlaneProcessTest, AServerKilledInTheMiddleOfARecallIsToldPromptly) {
   EXPECT_LT(SystemClock().Now() - killed, kPromptly);
   landing.reset();  // Nothing can arrive there any more, and it does not wait for the dead.
   EXPECT_LT(SystemClock().Now() - killed, kPromptly);
+}
+
+TEST_P(DataPlaneProcessTest, AServerKilledInTheMiddleOfARecallLeavesMemoryBehindAnAccessFree) {
+  const auto data = Open(kSmallWindow);
+  const auto client = *Client::Create(
+      {.transport = control_, .data_transport = data, .retry = {.max_attempts = 1}});
+  ASSERT_EQ(testing::PutFaultDocument(*client), OkStatus());
+  auto session = testing::OpenFaultSession(*client);
+  ASSERT_TRUE(session.ok()) << session.status();
+  std::unique_ptr<SessionLanding> landing;
+  const uint64_t bytes = (*(*session)->MakeLanding())->bytes().size();
+  auto memory = std::make_unique<testing::GuardedMemory>(bytes);
+  landing = *(*session)->MakeLanding(1, {memory->bytes(), memory.get()});
+  const auto recall = (*session)->Start(testing::WantAllOfIt(), {.landing = landing.get()});
+  ASSERT_TRUE(recall.ok()) << recall.status();
+  auto part = (*recall)->Next();
+  ASSERT_TRUE(part.ok() && part->has_value()) << part.status();
+  EXPECT_GE(memory->copies_in(), (*part)->placements.size());
+  KillServer();
+  while (part.ok() && part->has_value()) part = (*recall)->Next();
+  EXPECT_EQ(part.status().code(), StatusCode::kUnavailable) << part.status();
+  landing.reset();
+  memory.reset();  // Whatever came later would be a fault.
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ class DisturbedTransport final : public Transport {
   uint64_t lost() const { return lost_; }
 
   TransportCapabilities capabilities() const override { return inner_->capabilities(); }
-  StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory) override {
+  StatusOr<std::unique_ptr<Landing>> AddLanding(LandingMemory memory) override {
     return inner_->AddLanding(memory);
   }
   StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view method, CallMessage request,
