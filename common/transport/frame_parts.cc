@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/base/checksum.h"
+#include "common/base/unit_copy.h"
 
 namespace quire {
 namespace {
@@ -118,10 +119,9 @@ std::vector<Frame> FramesOfPart(uint64_t call_id, uint64_t landing, CallMessage 
 Status ChecksumLanded(std::span<const std::byte> memory, std::span<const FramePlace> places,
                       CallMessage* part) {
   part->landed_crc32c.reserve(places.size());
-  for (const FramePlace& place : places) {
-    if (place.offset > memory.size() || place.bytes > memory.size() - place.offset) {
-      return InvalidArgument("a part has landed outside the landing");
-    }
+  for (size_t i = 0; i < places.size(); ++i) {
+    const FramePlace& place = places[i];
+    QUIRE_RETURN_IF_ERROR(CheckPlace(i, place.offset, place.bytes, memory.size()));
     part->landed_crc32c.push_back(Crc32c(memory.subspan(place.offset, place.bytes)));
   }
   return OkStatus();

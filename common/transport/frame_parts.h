@@ -53,7 +53,7 @@ std::vector<Frame> FramesOfPart(uint64_t call_id, uint64_t landing, CallMessage 
                                 uint64_t piece_bytes);
 
 /// Gives `*part`, which has landed at `places` in `memory`, the checksums of its slices.
-/// INVALID_ARGUMENT for places outside.
+/// As CheckPlace for places outside.
 [[nodiscard]] Status ChecksumLanded(std::span<const std::byte> memory,
                                     std::span<const FramePlace> places, CallMessage* part);
 
