@@ -32,7 +32,7 @@ void BatchMetrics::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("batch_tokens", "Tokens run through the model.", tokens.Get());
   visit.Counter("batch_recall_messages", "Requests for pages sent to the store.",
                 recall_messages.Get());
-  visit.Counter("batch_recall_lanes", "Layers of sequences that those requests asked for.",
+  visit.Counter("batch_recall_lanes", "Layers of sequences that requests for pages asked for.",
                 recall_lanes.Get());
   for (size_t i = 0; i < kSizes; ++i) {
     visit.Counter("batch_steps", "Forward passes, by how many sequences they ran.", steps[i].Get(),
