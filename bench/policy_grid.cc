@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "bench/policy/add_fields.h"
 #include "bench/policy/oracle_policy.h"
 #include "bench/stream/query_stream.h"
 #include "bench/stream/stream_context.h"
@@ -263,15 +264,10 @@ void Orderings::Add(const GridCell& cell, const TrialSet& set) {
 }
 
 void Orderings::Add(const Orderings& other) {
-  cells += other.cells;
-  oracle_below_quest += other.oracle_below_quest;
-  quest_below_streaming += other.quest_below_streaming;
-  correction_differs_from_quest += other.correction_differs_from_quest;
-  speculation_is_not_a_step_old += other.speculation_is_not_a_step_old;
-  quest_mass += other.quest_mass;
-  streaming_mass += other.streaming_mass;
-  jumps_freekv_mass += other.jumps_freekv_mass;
-  jumps_speculation_mass += other.jumps_speculation_mass;
+  using O = Orderings;
+  AddFields(other, this, &O::cells, &O::oracle_below_quest, &O::quest_below_streaming,
+            &O::correction_differs_from_quest, &O::speculation_is_not_a_step_old, &O::quest_mass,
+            &O::streaming_mass, &O::jumps_freekv_mass, &O::jumps_speculation_mass);
 }
 
 StatusOr<GridResult> RunGrid(const GridOptions& options) {

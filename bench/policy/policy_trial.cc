@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "bench/policy/add_fields.h"
 #include "bench/stream/vectors.h"
 
 namespace quire::bench {
@@ -26,15 +27,9 @@ uint64_t CountCommon(const std::set<uint32_t>& a, const std::set<uint32_t>& b) {
 
 void PolicyFigures::Add(const PolicyFigures& other) {
   masses.insert(masses.end(), other.masses.begin(), other.masses.end());
-  page_recall += other.page_recall;
-  output_error += other.output_error;
-  overlap += other.overlap;
-  overlaps += other.overlaps;
-  head_steps += other.head_steps;
-  layer_steps += other.layer_steps;
-  corrected_heads += other.corrected_heads;
-  corrected_layers += other.corrected_layers;
-  bytes += other.bytes;
+  using F = PolicyFigures;
+  AddFields(other, this, &F::page_recall, &F::output_error, &F::overlap, &F::overlaps,
+            &F::head_steps, &F::layer_steps, &F::corrected_heads, &F::corrected_layers, &F::bytes);
 }
 
 double PolicyFigures::mean_mass() const {
@@ -83,8 +78,13 @@ StatusOr<PolicyTrial> PolicyTrial::Make(const worker::PolicyContext& context, co
   trial.table_.StartAt(tokens);
   trial.nominal_.StartAt(tokens);
   trial.complete_pages_ = static_cast<uint32_t>(tokens / context.spec.page_tokens);
-  std::span<const std::byte> digests;
-  if (trial.policy_->WantsDigests(0)) digests = rows.digests(trial.complete_pages_);
+  std::shared_ptr<const worker::StoredDigests> digests;
+  if (trial.policy_->WantsDigests(0)) {
+    QUIRE_ASSIGN_OR_RETURN(
+        digests,
+        worker::StoredDigests::Make(rows.spec(), context.options.digest, context.device,
+                                    trial.complete_pages_, rows.digests(trial.complete_pages_)));
+  }
   QUIRE_RETURN_IF_ERROR(trial.policy_->OnPrefillLayer(0, trial.complete_pages_, digests));
   for (uint32_t page = 0; page < trial.complete_pages_ && trial.policy_->WantsUnits(0); ++page) {
     QUIRE_RETURN_IF_ERROR(trial.policy_->OnPageComplete(0, page, rows.page(page).data()));

@@ -4,6 +4,7 @@
 // in the store.
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 
 #include "client/cli/commands.h"
 #include "client/cli/find_model.h"
@@ -11,6 +12,7 @@
 #include "client/cli/local_worker.h"
 #include "client/cli/retrieval_flags.h"
 #include "common/base/stop_signals.h"
+#include "common/metrics/admin_server.h"
 #include "gpuworker/service/worker_server.h"
 
 namespace quire::cli {
@@ -21,6 +23,7 @@ constexpr Duration kGrace = std::chrono::seconds(5);
 struct WorkerArgs {
   std::string model;
   std::string listen = "127.0.0.1:7411";
+  std::string admin_listen;
   uint32_t max_calls = 8;
   worker::BatchLimits batch;
   std::string transport = "auto";
@@ -29,8 +32,16 @@ struct WorkerArgs {
   RetrievalFlags retrieval;
 };
 
+/// Null when none is asked for.
+StatusOr<std::unique_ptr<AdminServer>> StartAdmin(const std::string& address) {
+  if (address.empty()) return nullptr;
+  return AdminServer::Start(address);
+}
+
 Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<StopSignals> stop, StopSignals::Install());
+  // Before the model is loaded, which may take a while: the process is alive and not ready.
+  QUIRE_ASSIGN_OR_RETURN(const auto admin, StartAdmin(args.admin_listen));
   QUIRE_ASSIGN_OR_RETURN(const SessionClient connected, context.ConnectForSessions(args.transport));
   Client* const client = connected.client.get();
   QUIRE_RETURN_IF_ERROR(client->Stats().status());  // Is the store there?
@@ -47,8 +58,13 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
                                                       .tokenizer = local.tokenizer.get(),
                                                       .tenant = context.options.tenant_name()},
                                                      local.engine.get()));
+  std::optional<AdminServer::Serving> serving;
+  if (admin != nullptr) {
+    serving.emplace(admin->Serve([&](MetricsVisitor& visit) { server->VisitMetrics(visit); }));
+  }
   if (context.options.json) {
     PrintJsonLine(context.out, {{"listening", server->address()},
+                                {"admin", admin != nullptr ? admin->address() : ""},
                                 {"model", model},
                                 {"text", local.tokenizer != nullptr},
                                 {"transport", connected.path.name}});
@@ -58,10 +74,12 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
                   << "): calls send token ids\n";
     }
     context.err << "pages come over " << connected.path.summary << "\n";
+    if (admin != nullptr) context.err << "metrics on http://" << admin->address() << "/metrics\n";
     context.out << "answering on " << server->address() << " with " << model << "; stop with Ctrl-C"
                 << std::endl;
   }
   stop->Wait();
+  if (serving) serving->Drain();
   server->Shutdown(kGrace);
   return OkStatus();
 }
@@ -74,6 +92,8 @@ void AddWorkerCommand(Commands& commands) {
       {.name = "worker",
        .summary = "Run a model that answers questions over gRPC, its pages in the store",
        .examples = "  quire worker\n"
+                   "  quire worker --admin-listen 127.0.0.1:7412   # then: curl -s "
+                   "http://127.0.0.1:7412/metrics\n"
                    "  quire worker --policy freekv --tau 0.9 --host-cache-bytes 2GiB\n"
                    "  quire worker --model DIR --listen 0.0.0.0:7411 --budget 1024\n"
                    "  quire ask --worker 127.0.0.1:7411 --document dossier-01.txt --question "
@@ -84,6 +104,9 @@ void AddWorkerCommand(Commands& commands) {
                      "Directory of the model (the bundled one when not given)");
   command.add_option("--listen", args->listen, "Address to listen on; port 0 takes a free one")
       ->capture_default_str();
+  command.add_option("--admin-listen", args->admin_listen,
+                     "host:port for GET /metrics (Prometheus), /healthz and /readyz, e.g. "
+                     "127.0.0.1:7412 (port 0: any free one); none when empty");
   command.add_option("--max-calls", args->max_calls, "Calls that are there at a time")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();

@@ -78,6 +78,12 @@ uint32_t CopyWithCrc32c(std::span<const std::byte> from, std::byte* to, const st
   return Crc32c(rest, crc32c);
 }
 
+Status CheckPlace(size_t index, uint64_t place, uint64_t bytes, uint64_t landing_bytes) {
+  if (place <= landing_bytes && bytes <= landing_bytes - place) return OkStatus();
+  return InvalidArgument("slice ", index, " of ", bytes, " bytes at ", place,
+                         " is outside the landing of ", landing_bytes, " bytes");
+}
+
 Status CheckPlaces(const Payload& payload, const std::vector<uint64_t>& places,
                    uint64_t landing_bytes) {
   const std::vector<Slice>& slices = payload.slices();
@@ -86,10 +92,7 @@ Status CheckPlaces(const Payload& payload, const std::vector<uint64_t>& places,
                            " slices: each slice needs one");
   }
   for (size_t i = 0; i < slices.size(); ++i) {
-    const uint64_t size = slices[i].bytes.size();
-    if (places[i] <= landing_bytes && size <= landing_bytes - places[i]) continue;
-    return InvalidArgument("slice ", i, " of ", size, " bytes at ", places[i],
-                           " is outside the landing of ", landing_bytes, " bytes");
+    QUIRE_RETURN_IF_ERROR(CheckPlace(i, places[i], slices[i].bytes.size(), landing_bytes));
   }
   return OkStatus();
 }

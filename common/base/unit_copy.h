@@ -25,8 +25,13 @@ namespace quire {
 uint32_t CopyWithCrc32c(std::span<const std::byte> from, std::byte* to,
                         const std::byte* next = nullptr);
 
-/// INVALID_ARGUMENT unless there is one place for each slice of `payload` and each slice lies
-/// within `landing_bytes` there.
+/// INVALID_ARGUMENT unless slice `index`, of `bytes` bytes at `place`, lies within a landing of
+/// `landing_bytes`.
+[[nodiscard]] Status CheckPlace(size_t index, uint64_t place, uint64_t bytes,
+                                uint64_t landing_bytes);
+
+/// INVALID_ARGUMENT unless there is one place for each slice of `payload` and each slice passes
+/// CheckPlace there.
 [[nodiscard]] Status CheckPlaces(const Payload& payload, const std::vector<uint64_t>& places,
                                  uint64_t landing_bytes);
 

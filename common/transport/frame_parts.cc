@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/base/checksum.h"
+#include "common/base/unit_copy.h"
 
 namespace quire {
 namespace {
@@ -119,10 +120,9 @@ Status ChecksumLanded(const LandingMemory& memory, std::span<const FramePlace> p
                       CallMessage* part) {
   const std::span<const std::byte> bytes = memory.bytes;
   if (memory.is_host()) part->landed_crc32c.reserve(places.size());
-  for (const FramePlace& place : places) {
-    if (place.offset > bytes.size() || place.bytes > bytes.size() - place.offset) {
-      return InvalidArgument("a part has landed outside the landing");
-    }
+  for (size_t i = 0; i < places.size(); ++i) {
+    const FramePlace& place = places[i];
+    QUIRE_RETURN_IF_ERROR(CheckPlace(i, place.offset, place.bytes, bytes.size()));
     if (!memory.is_host()) continue;
     part->landed_crc32c.push_back(Crc32c(bytes.subspan(place.offset, place.bytes)));
   }

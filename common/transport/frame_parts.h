@@ -53,7 +53,7 @@ std::vector<Frame> FramesOfPart(uint64_t call_id, uint64_t landing, CallMessage 
                                 uint64_t piece_bytes);
 
 /// Gives `*part`, which has landed at `places` in `memory`, the checksums of its slices, if this
-/// processor may read them there. INVALID_ARGUMENT for places outside.
+/// processor may read them there. As CheckPlace for places outside.
 [[nodiscard]] Status ChecksumLanded(const LandingMemory& memory, std::span<const FramePlace> places,
                                     CallMessage* part);
 

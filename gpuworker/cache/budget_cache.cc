@@ -124,6 +124,43 @@ Status BudgetCache::FillFixed(uint32_t layer_index, std::span<const uint32_t> pa
   return ScatterUnits(layer, staged, places);
 }
 
+StatusOr<std::vector<uint32_t>> BudgetCache::CopyFixed(uint32_t layer_index,
+                                                       std::span<const uint32_t> pages,
+                                                       const BudgetCache& from) {
+  const Layer& to = layers_[layer_index];
+  const Layer& source = from.layers_[layer_index];
+  std::vector<uint32_t> left;
+  for (size_t i = 0; i < pages.size();) {
+    const std::optional<uint32_t> here = to.table.FixedSlot(pages[i]);
+    if (!here)
+      return InvalidArgument("page ", pages[i], " has no fixed slot in layer ", layer_index);
+    const std::optional<uint32_t> there = source.table.FixedSlot(pages[i]);
+    if (!there) {
+      left.push_back(pages[i++]);
+      continue;
+    }
+    // Pages whose slots follow each other on both sides go together.
+    uint32_t count = 1;
+    while (i + count < pages.size() && to.table.FixedSlot(pages[i + count]) == *here + count &&
+           source.table.FixedSlot(pages[i + count]) == *there + count) {
+      ++count;
+    }
+    QUIRE_RETURN_IF_ERROR(CopySlots(source, *there, to, *here, count));
+    i += count;
+  }
+  return left;
+}
+
+Status BudgetCache::CopySlots(const Layer& from, uint32_t from_slot, const Layer& to,
+                              uint32_t to_slot, uint32_t count) {
+  const uint64_t from_at = from_slot * SlotBytes(), to_at = to_slot * SlotBytes();
+  const uint64_t bytes = count * SlotBytes();
+  QUIRE_RETURN_IF_ERROR(
+      device_->CopyOnDevice(to.k.as<std::byte>() + to_at, from.k.as<std::byte>() + from_at, bytes));
+  return device_->CopyOnDevice(to.v.as<std::byte>() + to_at, from.v.as<std::byte>() + from_at,
+                               bytes);
+}
+
 Status BudgetCache::PlaceUnits(uint32_t layer, std::span<const SlotPlacement> placements,
                                const Payload& units) {
   QUIRE_RETURN_IF_ERROR(CheckPlacements(layer, placements));

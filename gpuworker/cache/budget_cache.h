@@ -43,6 +43,11 @@ class BudgetCache {
   /// Writes pages that have fixed slots; `units` is [pages][n_kv].
   [[nodiscard]] Status FillFixed(uint32_t layer, std::span<const uint32_t> pages,
                                  const Payload& units);
+  /// Copies those of `pages`, ascending and with fixed slots here, that have fixed slots in `from`
+  /// as well, a cache of the same spec and device. Returns the others. INVALID_ARGUMENT for a page
+  /// without a fixed slot here.
+  StatusOr<std::vector<uint32_t>> CopyFixed(uint32_t layer, std::span<const uint32_t> pages,
+                                            const BudgetCache& from);
   /// Checks the placements, writes their units and records them. Nothing is written when the table
   /// refuses one, or when `units` are not as many (DATA_LOSS).
   [[nodiscard]] Status PlaceUnits(uint32_t layer, std::span<const SlotPlacement> placements,
@@ -88,6 +93,9 @@ class BudgetCache {
   Status Reserve(Layer& layer);
   Status WriteRow(Layer& layer, TokenPlace place, const float* k, const float* v);
   Status StoreRow(std::byte* to, const float* from);
+  /// `count` slots of both pools.
+  Status CopySlots(const Layer& from, uint32_t from_slot, const Layer& to, uint32_t to_slot,
+                   uint32_t count);
   Status ScatterUnits(const Layer& layer, const StagedUnits& staged,
                       std::span<const kernels::UnitPlacement> places) const;
   Status WriteUnitRows(const Layer& layer, const SlotPlacement& placement,

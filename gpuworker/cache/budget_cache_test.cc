@@ -95,6 +95,28 @@ TEST_P(BudgetCacheTest, ExportThenFillRestoresThePages) {
             StatusCode::kInvalidArgument);
 }
 
+TEST_P(BudgetCacheTest, FixedPagesAreCopiedFromWhoHasThem) {
+  const auto full = MakeFull();
+  auto part = Make({.sink_pages = 2, .window_pages = 2, .selectable_pages = 1});
+  ASSERT_EQ(part->StartAt(kTokens), OkStatus());
+  const std::vector<uint32_t> fixed = {0, 1, 8, 9};
+  const auto from_full = part->CopyFixed(0, fixed, *full);
+  ASSERT_TRUE(from_full.ok()) << from_full.status();
+  EXPECT_THAT(*from_full, ::testing::IsEmpty());
+  for (const uint32_t page : fixed) {
+    EXPECT_EQ(Export(*part, page, spec_.page_tokens), Export(*full, page, spec_.page_tokens));
+  }
+  // A window that has moved on has sinks only; a layer that holds everything has slots for all.
+  auto later = Make({.sink_pages = 2, .window_pages = 2, .selectable_pages = 1});
+  ASSERT_EQ(later->StartAt(kTokens - 12), OkStatus());  // Pages 5 and 6 are its window.
+  const auto from_part = later->CopyFixed(0, std::vector<uint32_t>{0, 1, 5, 6}, *part);
+  ASSERT_TRUE(from_part.ok()) << from_part.status();
+  EXPECT_THAT(*from_part, ::testing::ElementsAre(5, 6));
+  EXPECT_EQ(Export(*later, 1, spec_.page_tokens), Export(*full, 1, spec_.page_tokens));
+  EXPECT_EQ(part->CopyFixed(0, std::vector<uint32_t>{5}, *full).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
 TEST_P(BudgetCacheTest, AShortPageIsExportedWithZeroRows) {
   const auto full = MakeFull(kTokens - 3);
   const std::vector<std::byte> units = Export(*full, 9, 1);

@@ -33,6 +33,11 @@ uint32_t MaxStepTokens(const std::vector<CacheLayout>& layouts, const KvSpec& sp
   return most;
 }
 
+EngineParts Sharing(EngineParts parts, DocumentShares* shares) {
+  parts.shares = shares;
+  return parts;
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<Batch>> Batch::Create(const Engine* engine, const BatchLimits& limits) {
@@ -41,7 +46,7 @@ StatusOr<std::unique_ptr<Batch>> Batch::Create(const Engine* engine, const Batch
 }
 
 Batch::Batch(const EngineParts& parts, RetrievalOptions retrieval, const BatchLimits& limits)
-    : parts_(parts),
+    : parts_(Sharing(parts, &shares_)),
       retrieval_(std::move(retrieval)),
       sessions_(parts.client, parts.spec),
       scheduler_(limits) {}
@@ -117,9 +122,19 @@ bool Batch::Step() {
   for (const Id id : plan.start) Start(id);
   const std::vector<Member> members = Members(plan.run);
   if (!members.empty()) RunMembers(members);
-  metrics_.recall_messages.Add(sessions_.messages() - metrics_.recall_messages.Get());
-  metrics_.recall_lanes.Add(sessions_.lanes() - metrics_.recall_lanes.Get());
+  Count();
   return !plan.empty();
+}
+
+void Batch::Count() {
+  const auto count = [](uint64_t total, Counter* counter) { counter->Add(total - counter->Get()); };
+  count(sessions_.messages(), &metrics_.recall_messages);
+  count(sessions_.lanes(), &metrics_.recall_lanes);
+  count(shares_.digest_bytes_shared(), &metrics_.shared_digest_bytes);
+  count(shares_.page_bytes_shared(), &metrics_.shared_page_bytes);
+  const uint64_t held = shares_.digest_bytes_held(), was = metrics_.held_digest_bytes.Get();
+  if (held > was) metrics_.held_digest_bytes.Add(held - was);
+  if (held < was) metrics_.held_digest_bytes.Sub(was - held);
 }
 
 void Batch::EndCancelled() {

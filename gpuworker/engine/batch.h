@@ -33,6 +33,7 @@
 #include "gpuworker/engine/batch_scheduler.h"
 #include "gpuworker/engine/batch_sequence.h"
 #include "gpuworker/engine/batch_stream.h"
+#include "gpuworker/engine/document_shares.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/engine/shared_sessions.h"
 
@@ -91,6 +92,8 @@ class Batch {
   /// Those of `shares` that have slots.
   std::vector<Member> Members(const std::vector<BatchScheduler::Share>& shares) const;
   void RunMembers(const std::vector<Member>& members);
+  /// Takes over what sessions and shares have counted.
+  void Count();
   /// After a pass: what became of one of its sequences.
   void Conclude(const Member& member, const Status& status, std::span<const float> logits);
   /// The sequence failed: it starts again, or ends.
@@ -99,6 +102,7 @@ class Batch {
   void EndAll(const Status& status) QUIRE_EXCLUDES(mutex_);
   bool WaitForWork() QUIRE_EXCLUDES(mutex_);
 
+  DocumentShares shares_;  ///< Outlives the sequences.
   const EngineParts parts_;
   const RetrievalOptions retrieval_;  ///< Of requests that bring none of their own.
   SharedSessions sessions_;           ///< Outlives the sequences.

@@ -32,8 +32,17 @@ void BatchMetrics::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("batch_tokens", "Tokens run through the model.", tokens.Get());
   visit.Counter("batch_recall_messages", "Requests for pages sent to the store.",
                 recall_messages.Get());
-  visit.Counter("batch_recall_lanes", "Layers of sequences that those requests asked for.",
+  visit.Counter("batch_recall_lanes", "Layers of sequences that requests for pages asked for.",
                 recall_lanes.Get());
+  visit.Counter("batch_shared_digest_bytes",
+                "Digests that sequences had from others over their document, not from the store.",
+                shared_digest_bytes.Get());
+  visit.Counter("batch_shared_page_bytes",
+                "Pages that sequences had from others over their document, not from the store.",
+                shared_page_bytes.Get());
+  visit.Gauge("batch_document_digest_bytes",
+              "Digests of documents that sequences hold, shared ones counted once.",
+              held_digest_bytes.Get());
   for (size_t i = 0; i < kSizes; ++i) {
     visit.Counter("batch_steps", "Forward passes, by how many sequences they ran.", steps[i].Get(),
                   {{"sequences", kSizeNames[i]}});

@@ -24,6 +24,9 @@ struct BatchMetrics {
   Counter tokens;
   Counter recall_messages;
   Counter recall_lanes;
+  Counter shared_digest_bytes;
+  Counter shared_page_bytes;
+  Counter held_digest_bytes;  ///< A gauge.
   static constexpr size_t kSizes = 5;
   std::array<Counter, kSizes> steps;  ///< By the sequences of a step: 1, 2-3, 4-7, 8-15, more.
 

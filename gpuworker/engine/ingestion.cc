@@ -58,7 +58,8 @@ Status Ingestion::Start(const LookupResult& stored) {
 Status Ingestion::LoadPrefix(const LookupResult& stored) {
   QUIRE_RETURN_IF_ERROR(cache_->StartAt(stored.num_tokens));
   QUIRE_RETURN_IF_ERROR(
-      LoadFixedPages(parts_, ContextRef(stored.segment_keys.back()), cache_.get()).status());
+      LoadFixedPages(parts_, ContextRef(stored.segment_keys.back()), nullptr, cache_.get())
+          .status());
   reused_tokens_ = stored.num_tokens;
   return OkStatus();
 }

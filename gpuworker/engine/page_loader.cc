@@ -21,9 +21,10 @@ std::vector<uint32_t> FixedPages(const PageTable& table, uint32_t end_page) {
   return pages;
 }
 
-StatusOr<std::vector<std::byte>> ReadLayerDigests(const EngineParts& parts, SessionSeat* seat,
-                                                  uint32_t layer, uint32_t num_pages,
-                                                  kernels::DigestKind kind) {
+StatusOr<std::shared_ptr<const StoredDigests>> ReadLayerDigests(const EngineParts& parts,
+                                                                SessionSeat* seat, uint32_t layer,
+                                                                uint32_t num_pages,
+                                                                kernels::DigestKind kind) {
   const uint64_t page_bytes = kernels::PageDigestBytes(*parts.spec, kind);
   const uint32_t batch = PagesPerBatch(parts, page_bytes);
   std::vector<std::byte> digests(num_pages * page_bytes);
@@ -35,17 +36,21 @@ StatusOr<std::vector<std::byte>> ReadLayerDigests(const EngineParts& parts, Sess
     payload.CopyTo(digests.data() + first * page_bytes);
     first = end;
   }
-  return digests;
+  return StoredDigests::Make(*parts.spec, kind, parts.device, num_pages, digests);
 }
 
 }  // namespace
 
 StatusOr<uint64_t> LoadFixedPages(const EngineParts& parts, const ContextRef& context,
-                                  BudgetCache* cache, uint32_t end_page) {
+                                  const DocumentSeat* document, BudgetCache* cache,
+                                  uint32_t end_page) {
   const uint32_t batch = PagesPerBatch(parts, ExtentBytes(*parts.spec, 1));
   uint64_t bytes = 0;
   for (uint32_t layer = 0; layer < cache->num_layers(); ++layer) {
-    const std::vector<uint32_t> pages = FixedPages(cache->table(layer), end_page);
+    std::vector<uint32_t> pages = FixedPages(cache->table(layer), end_page);
+    if (document != nullptr) {
+      QUIRE_ASSIGN_OR_RETURN(pages, document->CopyPages(layer, std::move(pages), cache));
+    }
     for (size_t at = 0; at < pages.size(); at += batch) {
       const size_t count = std::min<size_t>(batch, pages.size() - at);
       const auto first = pages.begin() + static_cast<ptrdiff_t>(at);
@@ -59,16 +64,20 @@ StatusOr<uint64_t> LoadFixedPages(const EngineParts& parts, const ContextRef& co
   return bytes;
 }
 
-StatusOr<uint64_t> LoadDigests(const EngineParts& parts, SessionSeat* seat, uint32_t num_pages,
+StatusOr<uint64_t> LoadDigests(const EngineParts& parts, SessionSeat* seat,
+                               const DocumentSeat* document, uint32_t num_pages,
                                kernels::DigestKind kind, RetrievalPolicy* policy) {
   uint64_t bytes = 0;
   for (uint32_t layer = 0; layer < parts.spec->num_layers; ++layer) {
-    std::vector<std::byte> digests;
-    if (policy->WantsDigests(layer) && num_pages > 0) {
+    std::shared_ptr<const StoredDigests> digests;
+    const bool wanted = policy->WantsDigests(layer) && num_pages > 0;
+    if (wanted && document != nullptr) digests = document->FindDigests(layer, kind);
+    if (wanted && digests == nullptr) {
       QUIRE_ASSIGN_OR_RETURN(digests, ReadLayerDigests(parts, seat, layer, num_pages, kind));
+      if (document != nullptr) document->PutDigests(layer, kind, digests);
+      bytes += digests->size_bytes();
     }
-    QUIRE_RETURN_IF_ERROR(policy->OnPrefillLayer(layer, num_pages, digests));
-    bytes += digests.size();
+    QUIRE_RETURN_IF_ERROR(policy->OnPrefillLayer(layer, num_pages, std::move(digests)));
   }
   return bytes;
 }

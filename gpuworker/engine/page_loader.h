@@ -11,6 +11,7 @@
 #include "common/base/status.h"
 #include "common/page/key.h"
 #include "gpuworker/cache/budget_cache.h"
+#include "gpuworker/engine/document_shares.h"
 #include "gpuworker/engine/parts.h"
 #include "gpuworker/engine/session_source.h"
 #include "gpuworker/retrieval/policy.h"
@@ -18,15 +19,19 @@
 namespace quire::worker {
 
 /// Fetches every page below `end_page` with a fixed slot (sinks and window; all pages of a layer
-/// that holds everything) from `context` into `cache`, which has been started at its tokens.
+/// that holds everything) from `context` into `cache`, which has been started at its tokens; those
+/// that others at `document` (null: none) have are copied from them instead.
 /// Returns the payload bytes read.
 StatusOr<uint64_t> LoadFixedPages(const EngineParts& parts, const ContextRef& context,
-                                  BudgetCache* cache, uint32_t end_page = UINT32_MAX);
+                                  const DocumentSeat* document, BudgetCache* cache,
+                                  uint32_t end_page = UINT32_MAX);
 
-/// Tells `policy` of the first `num_pages` pages of every layer, with their digests of `kind` from
-/// the sequence of `seat` where it wants them (null: it wants none). Returns the bytes of digests
-/// read.
-StatusOr<uint64_t> LoadDigests(const EngineParts& parts, SessionSeat* seat, uint32_t num_pages,
+/// Tells `policy` of the first `num_pages` pages of every layer, with their digests of `kind` where
+/// it wants them: those that others at `document` (null: none; otherwise its whole pages are those
+/// pages) hold, or else from the sequence of `seat` (null: it wants none). Returns the bytes of
+/// digests read.
+StatusOr<uint64_t> LoadDigests(const EngineParts& parts, SessionSeat* seat,
+                               const DocumentSeat* document, uint32_t num_pages,
                                kernels::DigestKind kind, RetrievalPolicy* policy);
 
 /// Gives the first `num_pages` pages of `context` to `policy`, one after the other, for every layer

@@ -63,6 +63,7 @@ StatusOr<SuspendedRun> PagedRun::Suspend(std::unique_ptr<PagedRun> run) {
   suspended.policy = std::move(run->policy_);
   suspended.context = std::move(run->context_);
   suspended.host_pages = run->host_pages_;
+  suspended.document = run->document_;
   return suspended;
 }
 
@@ -77,16 +78,22 @@ StatusOr<std::unique_ptr<PagedRun>> PagedRun::Resume(const EngineParts& parts,
   run->unflushed_ = std::move(suspended.unflushed);
   QUIRE_RETURN_IF_ERROR(run->MakeCache());
   QUIRE_RETURN_IF_ERROR(run->cache_->StartAt(suspended.num_tokens));
+  if (suspended.document) run->ShareDocument(*suspended.document);
   const auto complete = static_cast<uint32_t>(suspended.num_tokens / parts.spec->page_tokens);
-  QUIRE_ASSIGN_OR_RETURN(
-      const uint64_t bytes,
-      LoadFixedPages(parts, ContextRef(run->context_->id()), run->cache_.get(), complete));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes,
+                         LoadFixedPages(parts, ContextRef(run->context_->id()), run->shared(),
+                                        run->cache_.get(), complete));
   stats->bytes_at_open += bytes;
   QUIRE_RETURN_IF_ERROR(run->ImportOpenPage(std::move(suspended.open_page)));
   QUIRE_RETURN_IF_ERROR(run->TakeSeat(sessions));
   run->Connect();
   QUIRE_RETURN_IF_ERROR(run->pipeline_->Restore(suspended.lanes));
   return run;
+}
+
+void PagedRun::ShareDocument(const DocumentPages& document) {
+  document_ = document;
+  shared_.emplace(parts_.shares, document);
 }
 
 HostPages PagedRun::MakeHostPages(const Document* document) const {
@@ -162,10 +169,14 @@ Status PagedRun::OpenContext(const Document* document) {
 
 Status PagedRun::LoadDocument(const Document& document) {
   QUIRE_RETURN_IF_ERROR(cache_->StartAt(document.num_tokens));
-  QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes,
-                         LoadFixedPages(parts_, ContextRef(document.chain_tip), cache_.get()));
+  const uint32_t p = parts_.spec->page_tokens;
+  ShareDocument({document.chain_tip, static_cast<uint32_t>(document.num_tokens / p)});
+  QUIRE_ASSIGN_OR_RETURN(
+      const uint64_t bytes,
+      LoadFixedPages(parts_, ContextRef(document.chain_tip), shared(), cache_.get()));
   stats_->bytes_at_open += bytes;
-  const uint64_t tail = document.num_tokens % parts_.spec->page_tokens;
+  shared_->Offer(cache_.get());
+  const uint64_t tail = document.num_tokens % p;
   if (tail == 0) return OkStatus();
   QUIRE_ASSIGN_OR_RETURN(unflushed_, ReadTailTokens(parts_, document.chain_tip));
   if (unflushed_.size() == tail) return OkStatus();
@@ -189,7 +200,7 @@ Status PagedRun::TakeSeat(SessionSource* sessions) {
 
 Status PagedRun::LoadPolicy() {
   const auto complete = static_cast<uint32_t>(num_tokens() / parts_.spec->page_tokens);
-  QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, LoadDigests(parts_, seat_.get(), complete,
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, LoadDigests(parts_, seat_.get(), shared(), complete,
                                                            retrieval_.digest, policy_.get()));
   stats_->bytes_digests += bytes;
   QUIRE_ASSIGN_OR_RETURN(const uint64_t unit_bytes,

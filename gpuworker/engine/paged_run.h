@@ -23,6 +23,7 @@
 #include "common/page/key.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/engine/cache_backend.h"
+#include "gpuworker/engine/document_shares.h"
 #include "gpuworker/engine/offloader.h"
 #include "gpuworker/engine/owned_context.h"
 #include "gpuworker/engine/parts.h"
@@ -50,6 +51,7 @@ struct SuspendedRun {
   std::unique_ptr<RetrievalPolicy> policy;
   std::unique_ptr<OwnedContext> context;
   HostPages host_pages;
+  std::optional<DocumentPages> document;
   uint64_t num_tokens = 0;
   std::vector<TokenId> unflushed;    ///< Token ids of the open page.
   std::vector<std::byte> open_page;  ///< Its units, [num_layers][n_kv]; none when it is empty.
@@ -107,6 +109,9 @@ class PagedRun {
   Status LoadDocument(const Document& document);
   Status TakeSeat(SessionSource* sessions);
   Status LoadPolicy();
+  /// Takes a seat among those over the document.
+  void ShareDocument(const DocumentPages& document);
+  const DocumentSeat* shared() const { return shared_ ? &*shared_ : nullptr; }
   /// Which units of the host tier are this run's.
   HostPages MakeHostPages(const Document* document) const;
   /// What attention goes through, once there are cache, policy and seat.
@@ -122,7 +127,9 @@ class PagedRun {
   std::unique_ptr<BudgetCache> cache_;
   std::unique_ptr<OwnedContext> context_;
   HostPages host_pages_;
-  std::unique_ptr<SessionSeat> seat_;  ///< Null when no layer has selectable pages.
+  std::optional<DocumentPages> document_;
+  std::optional<DocumentSeat> shared_;  ///< Over the cache: goes first. Unset without a document.
+  std::unique_ptr<SessionSeat> seat_;   ///< Null when no layer has selectable pages.
   std::optional<RecallPipeline> pipeline_;
   std::optional<Offloader> offloader_;
   std::optional<CacheBackend> backend_;

@@ -10,6 +10,7 @@
 #include "common/page/layout.h"
 #include "common/transport/loopback_transport.h"
 #include "gpuworker/testing/fake_store.h"
+#include "gpuworker/testing/tiny_spec.h"
 #include "tests/kit/fake_clock.h"
 
 namespace quire::worker {
@@ -17,20 +18,6 @@ namespace {
 
 constexpr uint32_t kPages = 8;
 constexpr uint32_t kSequences = 3;
-
-KvSpec TestSpec() {
-  KvSpec spec;
-  spec.model = "test";
-  spec.dtype = DType::kF32;
-  spec.num_layers = 2;
-  spec.num_query_heads = 2;
-  spec.num_kv_heads = 2;
-  spec.head_dim = 4;
-  spec.page_tokens = 2;
-  spec.segment_pages = 4;
-  spec.rope.rotary_dim = 4;
-  return spec;
-}
 
 class RecallGroupTest : public ::testing::Test {
  protected:
@@ -79,7 +66,7 @@ class RecallGroupTest : public ::testing::Test {
     EXPECT_TRUE(part.ok() && !part->has_value());
   }
 
-  const KvSpec spec_ = TestSpec();
+  const KvSpec spec_ = testing::TinySpec();
   quire::testing::FakeClock clock_;
   testing::FakeStore store_;
   std::vector<uint64_t> contexts_;

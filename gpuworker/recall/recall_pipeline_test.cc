@@ -10,6 +10,7 @@
 #include "common/transport/loopback_transport.h"
 #include "gpuworker/testing/fake_store.h"
 #include "gpuworker/testing/held_transport.h"
+#include "gpuworker/testing/tiny_spec.h"
 #include "tests/kit/fake_clock.h"
 #include "tests/kit/manual_executor.h"
 
@@ -22,20 +23,6 @@ using ::testing::IsEmpty;
 using Pages = std::vector<std::vector<uint32_t>>;
 
 constexpr uint32_t kPages = 12;
-
-KvSpec TestSpec() {
-  KvSpec spec;
-  spec.model = "test";
-  spec.dtype = DType::kF32;
-  spec.num_layers = 2;
-  spec.num_query_heads = 2;
-  spec.num_kv_heads = 2;
-  spec.head_dim = 4;
-  spec.page_tokens = 2;
-  spec.segment_pages = 4;
-  spec.rope.rotary_dim = 4;
-  return spec;
-}
 
 /// Selects and blocks as the test says, and writes down what it is told.
 class ScriptedPolicy final : public RetrievalPolicy {
@@ -109,7 +96,7 @@ class RecallPipelineTest : public ::testing::Test {
   }
   std::vector<uint32_t> Active(uint32_t head) const { return cache_->table(0).ActivePages(head); }
 
-  const KvSpec spec_ = TestSpec();
+  const KvSpec spec_ = testing::TinySpec();
   RetrievalOptions options_;
   const std::vector<float> query_ = std::vector<float>(8);
   quire::testing::FakeClock clock_;

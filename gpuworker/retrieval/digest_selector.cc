@@ -40,8 +40,12 @@ DigestSelector::DigestSelector(const PolicyContext& context, const Options& opti
 }
 
 Status DigestSelector::OnPrefillLayer(uint32_t layer, uint32_t num_pages,
-                                      std::span<const std::byte> digests) {
-  return Annotate(digests_[layer].Append(num_pages, digests), "layer ", layer);
+                                      std::shared_ptr<const StoredDigests> digests) {
+  const uint32_t pages = digests == nullptr ? 0 : digests->num_pages();
+  if (pages != num_pages) {
+    return DataLoss("layer ", layer, ": digests of ", pages, " pages came for ", num_pages);
+  }
+  return Annotate(digests_[layer].Start(std::move(digests)), "layer ", layer);
 }
 
 Status DigestSelector::OnPageComplete(uint32_t layer, uint32_t page, const void* units) {
@@ -60,6 +64,24 @@ Status DigestSelector::Reserve(uint32_t pages) {
   return Grow(device_, n_kv * spec_.head_dim * sizeof(float), &pooled_query_);
 }
 
+Status DigestSelector::ScorePart(const SelectRequest& request, const DigestStore::Part& part,
+                                 const float* q, int64_t n_q) {
+  const uint32_t first = std::max(request.candidates.first, part.first);
+  const uint32_t end = std::min(request.candidates.end, part.end);
+  if (first >= end) return OkStatus();
+  kernels::ScoreArgs args = kernels::PageScoreArgs(spec_, options_.kind);
+  args.q = q;
+  args.digests = part.data;
+  args.first_page = first - part.first;
+  args.scores = scores_.as<float>() + (first - request.candidates.first);
+  args.score_stride = request.candidates.size();
+  args.n_pages = end - first;
+  args.n_q = n_q;
+  args.scale = options_.scale;
+  args.stream = device_->stream();
+  return ToStatus(device_->kernels().score(args), "score");
+}
+
 Status DigestSelector::Score(const SelectRequest& request) {
   const kernels::KernelTable& ops = device_->kernels();
   const float* q = request.q;
@@ -76,16 +98,9 @@ Status DigestSelector::Score(const SelectRequest& request) {
     q = pooled_query_.as<float>();
     n_q = spec_.num_kv_heads;
   }
-  kernels::ScoreArgs args = kernels::PageScoreArgs(spec_, options_.kind);
-  args.q = q;
-  args.digests = digests_[request.layer].data();
-  args.first_page = request.candidates.first;
-  args.scores = scores_.as<float>();
-  args.n_pages = request.candidates.size();
-  args.n_q = n_q;
-  args.scale = options_.scale;
-  args.stream = device_->stream();
-  QUIRE_RETURN_IF_ERROR(ToStatus(ops.score(args), "score"));
+  for (const DigestStore::Part& part : digests_[request.layer].parts()) {
+    QUIRE_RETURN_IF_ERROR(ScorePart(request, part, q, n_q));
+  }
   return ToStatus(ops.pool({.scores = scores_.as<float>(),
                             .pooled = pooled_.as<float>(),
                             .n_q = n_q,

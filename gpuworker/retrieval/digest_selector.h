@@ -10,8 +10,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "common/base/status.h"
@@ -31,9 +31,9 @@ class DigestSelector {
   DigestSelector(const PolicyContext& context, const Options& options);
 
   bool at_worker() const { return options_.side == SelectionSide::kWorker; }
-  /// RetrievalPolicy::OnPrefillLayer.
+  /// RetrievalPolicy::OnPrefillLayer. DATA_LOSS unless `digests` are of as many pages.
   [[nodiscard]] Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
-                                      std::span<const std::byte> digests);
+                                      std::shared_ptr<const StoredDigests> digests);
   /// RetrievalPolicy::OnPageComplete. FAILED_PRECONDITION when a page has been left out.
   [[nodiscard]] Status OnPageComplete(uint32_t layer, uint32_t page, const void* units);
 
@@ -45,6 +45,9 @@ class DigestSelector {
  private:
   /// Scores and pools into pooled_.
   Status Weigh(const SelectRequest& request);
+  /// Scores candidates whose digests are in `part` for `n_q` queries.
+  Status ScorePart(const SelectRequest& request, const DigestStore::Part& part, const float* q,
+                   int64_t n_q);
   /// Room for `pages` candidates in the scratch buffers.
   Status Reserve(uint32_t pages);
   Status Score(const SelectRequest& request);

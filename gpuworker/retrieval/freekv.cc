@@ -52,9 +52,9 @@ bool FreeKvPolicy::WantsDigests(uint32_t layer) const {
 }
 
 Status FreeKvPolicy::OnPrefillLayer(uint32_t layer, uint32_t num_pages,
-                                    std::span<const std::byte> digests) {
+                                    std::shared_ptr<const StoredDigests> digests) {
   if (!WantsDigests(layer)) return OkStatus();
-  return selector_.OnPrefillLayer(layer, num_pages, digests);
+  return selector_.OnPrefillLayer(layer, num_pages, std::move(digests));
 }
 
 Status FreeKvPolicy::OnPageComplete(uint32_t layer, uint32_t page, const void* units) {

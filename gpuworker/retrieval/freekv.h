@@ -11,6 +11,7 @@
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_FREEKV_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_FREEKV_H_
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -32,7 +33,7 @@ class FreeKvPolicy final : public BudgetPolicy {
   std::string_view name() const override { return kName; }
   bool WantsDigests(uint32_t layer) const override;
   Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
-                        std::span<const std::byte> digests) override;
+                        std::shared_ptr<const StoredDigests> digests) override;
   Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override;
   StatusOr<Selection> Select(const SelectRequest& request) override;
   std::vector<bool> NeedsBlocking(uint32_t layer, const float* q) override;

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "common/base/random.h"
+#include "gpuworker/testing/one_layer_policy.h"
 
 namespace quire::worker {
 namespace {
@@ -19,26 +20,16 @@ constexpr uint32_t kPages = 30;
 
 /// Two KV heads of two query heads, four channels, pages of two tokens, k_sel = 4.
 PolicyContext Context(float threshold, const char* policy = "freekv") {
-  PolicyContext context;
-  context.spec.dtype = DType::kF32;
-  context.spec.num_layers = 1;
-  context.spec.num_query_heads = 4;
-  context.spec.num_kv_heads = 2;
-  context.spec.head_dim = 4;
-  context.spec.page_tokens = 2;
-  context.device = &CpuDevice();
-  context.max_context_tokens = 256;
-  context.options = {.policy = policy,
-                     .budget_tokens = 14,
-                     .sink_tokens = 2,
-                     .window_tokens = 4,
-                     .uncompressed_layers = {},
-                     .correction_threshold = threshold};
-  return context;
+  return testing::OneLayerContext(2, 4, 2,
+                                  {.policy = policy,
+                                   .budget_tokens = 14,
+                                   .sink_tokens = 2,
+                                   .window_tokens = 4,
+                                   .correction_threshold = threshold});
 }
 
 std::unique_ptr<RetrievalPolicy> Make(const PolicyContext& context) {
-  auto policy = *MakePolicy(context);
+  auto policy = testing::MakeValid(context);
   SeededRandom random(1);
   std::vector<float> units(2 * 2 * 2 * 4);
   EXPECT_EQ(policy->OnPrefillLayer(0, 0, {}), OkStatus());

@@ -27,6 +27,7 @@
 #include "gpuworker/cache/cache_layout.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/retrieval/options.h"
+#include "gpuworker/retrieval/stored_digests.h"
 
 namespace quire::worker {
 
@@ -76,11 +77,10 @@ class RetrievalPolicy {
   /// True when Layout has more room than the budget, because some heads keep everything.
   virtual bool ExceedsBudget() const { return false; }
 
-  /// The sequence starts with pages [0, num_pages) complete. `digests`, of the kind that the
-  /// options name, is [num_pages][n_kv][DigestElements] in the KV dtype in host memory, empty when
-  /// they are not wanted.
+  /// The sequence starts with pages [0, num_pages) complete. `digests` are theirs, of the kind
+  /// that the options name; null when they are not wanted or there are no pages.
   [[nodiscard]] virtual Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
-                                              std::span<const std::byte> digests) {
+                                              std::shared_ptr<const StoredDigests> digests) {
     static_cast<void>(layer), static_cast<void>(num_pages), static_cast<void>(digests);
     return OkStatus();
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/retrieval/quest.h"
 
+#include <utility>
+
 namespace quire::worker {
 
 StatusOr<std::unique_ptr<RetrievalPolicy>> QuestPolicy::Make(const PolicyContext& context) {
@@ -21,9 +23,9 @@ bool QuestPolicy::WantsDigests(uint32_t layer) const {
 }
 
 Status QuestPolicy::OnPrefillLayer(uint32_t layer, uint32_t num_pages,
-                                   std::span<const std::byte> digests) {
+                                   std::shared_ptr<const StoredDigests> digests) {
   if (!WantsDigests(layer)) return OkStatus();
-  return selector_.OnPrefillLayer(layer, num_pages, digests);
+  return selector_.OnPrefillLayer(layer, num_pages, std::move(digests));
 }
 
 Status QuestPolicy::OnPageComplete(uint32_t layer, uint32_t page, const void* units) {

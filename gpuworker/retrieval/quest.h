@@ -7,6 +7,7 @@
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_QUEST_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_QUEST_H_
 
+#include <memory>
 #include <vector>
 
 #include "gpuworker/retrieval/budget_policy.h"
@@ -22,7 +23,7 @@ class QuestPolicy final : public BudgetPolicy {
   std::string_view name() const override { return kName; }
   bool WantsDigests(uint32_t layer) const override;
   Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
-                        std::span<const std::byte> digests) override;
+                        std::shared_ptr<const StoredDigests> digests) override;
   Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override;
   StatusOr<Selection> Select(const SelectRequest& request) override;
   std::vector<bool> NeedsBlocking(uint32_t layer, const float* q) override;

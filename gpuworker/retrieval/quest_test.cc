@@ -6,6 +6,7 @@
 
 #include "common/base/random.h"
 #include "common/page/layout.h"
+#include "gpuworker/testing/one_layer_policy.h"
 #include "kernels/api/page_digest.h"
 #include "kernels/cpu/cpu_kernels.h"
 
@@ -16,27 +17,8 @@ using ::testing::ElementsAre;
 
 // Two channels, two query heads that share one KV head, pages of two tokens, k_sel = 2.
 PolicyContext SmallContext() {
-  PolicyContext context;
-  context.spec.dtype = DType::kF32;
-  context.spec.num_layers = 1;
-  context.spec.num_query_heads = 2;
-  context.spec.num_kv_heads = 1;
-  context.spec.head_dim = 2;
-  context.spec.page_tokens = 2;
-  context.device = &CpuDevice();
-  context.max_context_tokens = 64;
-  context.options = {.policy = "quest",
-                     .budget_tokens = 8,
-                     .sink_tokens = 0,
-                     .window_tokens = 4,
-                     .uncompressed_layers = {}};
-  return context;
-}
-
-std::unique_ptr<RetrievalPolicy> Make(const PolicyContext& context) {
-  auto policy = MakePolicy(context);
-  EXPECT_TRUE(policy.ok()) << policy.status();
-  return std::move(policy).value();
+  return testing::OneLayerContext(
+      1, 2, 2, {.policy = "quest", .budget_tokens = 8, .sink_tokens = 0, .window_tokens = 4});
 }
 
 // Pages A, B and C of the worked example, as units: two key rows, then two value rows.
@@ -47,7 +29,7 @@ const std::vector<float> kWorkedQuery = {1, .5f, -.2f, 3};
 std::vector<uint32_t> SelectWorked(kernels::Pooling pooling) {
   PolicyContext context = SmallContext();
   context.options.pooling = pooling;
-  const auto policy = Make(context);
+  const auto policy = testing::MakeValid(context);
   for (uint32_t page = 0; page < kWorkedPages.size(); ++page) {
     EXPECT_EQ(policy->OnPageComplete(0, page, kWorkedPages[page].data()), OkStatus());
   }
@@ -64,26 +46,34 @@ TEST(QuestPolicyTest, PoolingDecidesTheWorkedExample) {
   EXPECT_THAT(SelectWorked(kernels::Pooling::kMaxS), ElementsAre(1, 2));
 }
 
-TEST(QuestPolicyTest, FetchedDigestsSelectAsComputedOnesDoForEveryKind) {
+// Eight pages are stored, four the sequence appends: candidates are of both.
+TEST(QuestPolicyTest, StoredDigestsSelectAsComputedOnesDoForEveryKind) {
   for (const kernels::DigestKind kind : kernels::kDigestKinds) {
     PolicyContext context = SmallContext();
     context.options.digest = kind;
-    const auto computed = Make(context);
-    const auto fetched = Make(context);
+    const auto computed = testing::MakeValid(context);
+    const auto fetched = testing::MakeValid(context);
     SeededRandom random(3);
     const auto elements = static_cast<size_t>(kernels::DigestElements(kind, 2));
     std::vector<float> digests(12 * elements);
-    std::vector<float> unit(8);
+    std::vector<float> units(12 * 8);
+    for (float& value : units) value = random.Normal();
     for (uint32_t page = 0; page < 12; ++page) {
-      for (float& value : unit) value = random.Normal();
-      EXPECT_EQ(computed->OnPageComplete(0, page, unit.data()), OkStatus());
+      EXPECT_EQ(computed->OnPageComplete(0, page, &units[8 * page]), OkStatus());
       kernels::DigestArgs args = kernels::PageDigestArgs(context.spec, kind);
-      args.units = unit.data();
+      args.units = &units[8 * page];
       args.digests = digests.data() + page * elements;
       args.n_units = 1;
       ASSERT_EQ(kernels::CpuReference().digest(args), kernels::OpStatus::kOk);
     }
-    ASSERT_EQ(fetched->OnPrefillLayer(0, 12, std::as_bytes(std::span(digests))), OkStatus());
+    const auto stored =
+        StoredDigests::Make(context.spec, kind, &CpuDevice(), 8,
+                            std::as_bytes(std::span(digests)).first(8 * elements * sizeof(float)));
+    ASSERT_TRUE(stored.ok()) << stored.status();
+    ASSERT_EQ(fetched->OnPrefillLayer(0, 8, *stored), OkStatus());
+    for (uint32_t page = 8; page < 12; ++page) {
+      EXPECT_EQ(fetched->OnPageComplete(0, page, &units[8 * page]), OkStatus());
+    }
     for (int i = 0; i < 20; ++i) {
       std::vector<float> q(4);
       for (float& value : q) value = random.Normal();
@@ -98,7 +88,7 @@ TEST(QuestPolicyTest, TheKindOfDigestDecidesWhatIsSelected) {
   const auto selected = [](kernels::DigestKind kind) {
     PolicyContext context = SmallContext();
     context.options.digest = kind;
-    const auto policy = Make(context);
+    const auto policy = testing::MakeValid(context);
     const std::vector<std::vector<float>> pages = {
         {5, 0, -5, 0, 0, 0, 0, 0}, {2, 0, 1, 0, 0, 0, 0, 0}, {-9, 0, -9, 0, 0, 0, 0, 0}};
     for (uint32_t page = 0; page < 3; ++page) {
@@ -116,7 +106,7 @@ TEST(QuestPolicyTest, TheKindOfDigestDecidesWhatIsSelected) {
 TEST(QuestPolicyTest, ServerSideSelectionNeedsNoDigestsAndAsksOnlyWhenThereIsAChoice) {
   PolicyContext context = SmallContext();
   context.options.side = SelectionSide::kServer;
-  const auto policy = Make(context);
+  const auto policy = testing::MakeValid(context);
   EXPECT_FALSE(policy->WantsDigests(0));
   EXPECT_TRUE(
       policy->Select({.q = kWorkedQuery.data(), .candidates = {0, 3}, .max_pages = 2})->at_server);
@@ -125,10 +115,16 @@ TEST(QuestPolicyTest, ServerSideSelectionNeedsNoDigestsAndAsksOnlyWhenThereIsACh
 }
 
 TEST(QuestPolicyTest, MissingDigestsAreAnErrorNotAWrongSelection) {
-  const auto policy = Make(SmallContext());
+  const auto policy = testing::MakeValid(SmallContext());
   EXPECT_EQ(policy->OnPageComplete(0, 1, kWorkedPages[0].data()).code(),
             StatusCode::kFailedPrecondition);
-  EXPECT_EQ(policy->OnPrefillLayer(0, 2, std::vector<std::byte>(7)).code(), StatusCode::kDataLoss);
+  const KvSpec spec = SmallContext().spec;
+  EXPECT_EQ(StoredDigests::Make(spec, kernels::DigestKind::kMinMax, &CpuDevice(), 2,
+                                std::vector<std::byte>(7))
+                .status()
+                .code(),
+            StatusCode::kDataLoss);
+  EXPECT_EQ(policy->OnPrefillLayer(0, 2, nullptr).code(), StatusCode::kDataLoss);
   EXPECT_EQ(policy->Select({.q = kWorkedQuery.data(), .candidates = {0, 3}, .max_pages = 2})
                 .status()
                 .code(),

@@ -2,6 +2,7 @@
 #include "gpuworker/retrieval/raas.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "gpuworker/retrieval/host_keys.h"
 
@@ -22,10 +23,10 @@ RaasPolicy::RaasPolicy(const PolicyContext& context)
 }
 
 Status RaasPolicy::OnPrefillLayer(uint32_t layer, uint32_t num_pages,
-                                  std::span<const std::byte> digests) {
+                                  std::shared_ptr<const StoredDigests> digests) {
   layers_[layer].document_pages = num_pages;
   if (!WantsDigests(layer)) return OkStatus();
-  return selector_.OnPrefillLayer(layer, num_pages, digests);
+  return selector_.OnPrefillLayer(layer, num_pages, std::move(digests));
 }
 
 Status RaasPolicy::OnPageComplete(uint32_t layer, uint32_t page, const void* units) {

@@ -10,6 +10,7 @@
 #define QUIRE_GPUWORKER_RETRIEVAL_RAAS_H_
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -27,7 +28,7 @@ class RaasPolicy final : public BudgetPolicy {
   std::string_view name() const override { return kName; }
   bool WantsDigests(uint32_t layer) const override { return Layout(layer).selectable_pages > 0; }
   Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
-                        std::span<const std::byte> digests) override;
+                        std::shared_ptr<const StoredDigests> digests) override;
   Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override;
   StatusOr<Selection> Select(const SelectRequest& request) override;
   std::vector<bool> NeedsBlocking(uint32_t layer, const float* q) override;

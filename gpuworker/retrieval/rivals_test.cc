@@ -13,6 +13,7 @@
 #include "gpuworker/retrieval/key_clusters.h"
 #include "gpuworker/retrieval/low_rank_keys.h"
 #include "gpuworker/retrieval/policy.h"
+#include "gpuworker/testing/one_layer_policy.h"
 
 namespace quire::worker {
 namespace {
@@ -25,27 +26,11 @@ using ::testing::Not;
 /// One layer, one KV head of two query heads, four channels, pages of 8 tokens; one sink page, a
 /// window of two, k_sel = `selectable`.
 PolicyContext Context(const char* policy, uint32_t selectable) {
-  PolicyContext context;
-  context.spec.dtype = DType::kF32;
-  context.spec.num_layers = 1;
-  context.spec.num_query_heads = 2;
-  context.spec.num_kv_heads = 1;
-  context.spec.head_dim = 4;
-  context.spec.page_tokens = 8;
-  context.device = &CpuDevice();
-  context.max_context_tokens = 1024;
-  context.options = {.policy = policy,
-                     .budget_tokens = 8 * (3 + selectable),
-                     .sink_tokens = 8,
-                     .window_tokens = 16,
-                     .uncompressed_layers = {}};
-  return context;
-}
-
-std::unique_ptr<RetrievalPolicy> Make(const PolicyContext& context) {
-  auto policy = MakePolicy(context);
-  EXPECT_TRUE(policy.ok()) << policy.status();
-  return std::move(policy).value();
+  return testing::OneLayerContext(1, 4, 8,
+                                  {.policy = policy,
+                                   .budget_tokens = 8 * (3 + selectable),
+                                   .sink_tokens = 8,
+                                   .window_tokens = 16});
 }
 
 /// A unit whose keys are `direction` with a little noise.
@@ -90,7 +75,7 @@ void Complete(RetrievalPolicy& policy, uint32_t pages) {
 TEST(RivalsTest, PoliciesThatReadKeysFindThePagesThatTheQueryLooksAt) {
   for (const char* name : {"arkvale", "clusterkv", "shadowkv"}) {
     SCOPED_TRACE(name);
-    const auto policy = Make(Context(name, 4));
+    const auto policy = testing::MakeValid(Context(name, 4));
     ASSERT_TRUE(policy->WantsUnits(0));
     Complete(*policy, 64);
     EXPECT_THAT(Select(*policy, Along(2), {1, 17}), ElementsAre(2, 6, 10, 14));
@@ -111,7 +96,7 @@ TEST(RivalsTest, TheyAreNotAskedAtTheServer) {
 TEST(RivalsTest, PagesLeftOutAreAnError) {
   for (const char* name : {"arkvale", "infllm", "raas", "shadowkv"}) {
     SCOPED_TRACE(name);
-    const auto policy = Make(Context(name, 4));
+    const auto policy = testing::MakeValid(Context(name, 4));
     Complete(*policy, 5);
     const std::vector<float> q = Along(0);
     EXPECT_EQ(
@@ -124,7 +109,7 @@ TEST(RazorPolicyTest, RetrievalHeadsKeepEverythingOthersTheMostRecentPages) {
   PolicyContext context = Context("razor", 3);
   context.spec.num_kv_heads = 2;
   context.options.retrieval_heads = {1};
-  const auto policy = Make(context);
+  const auto policy = testing::MakeValid(context);
   EXPECT_TRUE(policy->ExceedsBudget());
   EXPECT_EQ(policy->Layout(0).selectable_pages, 128u);
   const std::vector<float> q = Along(0);
@@ -134,7 +119,7 @@ TEST(RazorPolicyTest, RetrievalHeadsKeepEverythingOthersTheMostRecentPages) {
 }
 
 TEST(RaasPolicyTest, ThePageThatWasLookedAtLeastRecentlyGoesForGood) {
-  const auto policy = Make(Context("raas", 3));
+  const auto policy = testing::MakeValid(Context("raas", 3));
   ASSERT_EQ(policy->OnPrefillLayer(0, 0, {}), OkStatus());
   Complete(*policy, 20);
   EXPECT_THAT(Select(*policy, Along(0), {1, 4}), ElementsAre(1, 2, 3));
@@ -145,7 +130,7 @@ TEST(RaasPolicyTest, ThePageThatWasLookedAtLeastRecentlyGoesForGood) {
 }
 
 TEST(RaasPolicyTest, PagesOfTheDocumentGoLast) {
-  const auto policy = Make(Context("raas", 3));
+  const auto policy = testing::MakeValid(Context("raas", 3));
   // Pages 0 to 2 are stored, [min, max] of each.
   std::vector<float> digests;
   for (uint32_t page = 0; page < 3; ++page) {
@@ -153,7 +138,10 @@ TEST(RaasPolicyTest, PagesOfTheDocumentGoLast) {
     for (int copy = 0; copy < 2; ++copy)
       digests.insert(digests.end(), unit.begin(), unit.begin() + 4);
   }
-  ASSERT_EQ(policy->OnPrefillLayer(0, 3, std::as_bytes(std::span(digests))), OkStatus());
+  const auto stored = StoredDigests::Make(Context("raas", 3).spec, kernels::DigestKind::kMinMax,
+                                          &CpuDevice(), 3, std::as_bytes(std::span(digests)));
+  ASSERT_TRUE(stored.ok()) << stored.status();
+  ASSERT_EQ(policy->OnPrefillLayer(0, 3, *stored), OkStatus());
   for (uint32_t page = 3; page < 8; ++page) {
     ASSERT_EQ(policy->OnPageComplete(0, page, PageUnit(page).data()), OkStatus());
   }
@@ -163,7 +151,7 @@ TEST(RaasPolicyTest, PagesOfTheDocumentGoLast) {
 }
 
 TEST(RaasPolicyTest, ADocumentThatIsTooLongKeepsWhatTheFirstQueryWeighsMost) {
-  const auto policy = Make(Context("raas", 4));
+  const auto policy = testing::MakeValid(Context("raas", 4));
   ASSERT_EQ(policy->OnPrefillLayer(0, 0, {}), OkStatus());
   Complete(*policy, 20);
   EXPECT_THAT(Select(*policy, Along(2), {1, 17}), ElementsAre(2, 6, 10, 14));
@@ -172,7 +160,7 @@ TEST(RaasPolicyTest, ADocumentThatIsTooLongKeepsWhatTheFirstQueryWeighsMost) {
 
 TEST(InfLlmPolicyTest, BlocksComeWholeAndForAllHeadsAlike) {
   PolicyContext context = Context("infllm", 16);
-  const auto policy = Make(context);
+  const auto policy = testing::MakeValid(context);
   // Blocks of 16 pages; all pages of block b point along channel b.
   for (uint32_t page = 0; page < 64; ++page) {
     std::vector<float> direction(4);
@@ -188,8 +176,8 @@ TEST(InfLlmPolicyTest, TokensThatTheWindowAttendsToRepresentTheirPage) {
   PolicyContext context = Context("infllm", 16);
   context.options.window_tokens = 64;
   context.options.budget_tokens = 8 * (1 + 8 + 16);
-  const auto attended = Make(context);
-  const auto unattended = Make(context);
+  const auto attended = testing::MakeValid(context);
+  const auto unattended = testing::MakeValid(context);
   // Page 1 has one key along channel 0, the others along channel 1.
   std::vector<float> unit = Unit({0, 1, 0, 0}, 1);
   unit[0] = 1, unit[1] = 0;
@@ -261,7 +249,7 @@ TEST(ShadowKvPolicyTest, KeysOfTheDocumentAreRebuiltFromLowRankAndValuesStay) {
   context.spec.num_kv_heads = 2;
   context.spec.head_dim = 8;
   context.spec.rope.rotary_dim = 8;
-  const auto policy = Make(context);
+  const auto policy = testing::MakeValid(context);
   ASSERT_EQ(policy->OnPrefillLayer(0, 20, {}), OkStatus());
   SeededRandom random(3);
   std::vector<float> units(2 * 2 * 8 * 8);

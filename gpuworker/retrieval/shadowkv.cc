@@ -44,7 +44,7 @@ ShadowKvPolicy::ShadowKvPolicy(const PolicyContext& context)
 }
 
 Status ShadowKvPolicy::OnPrefillLayer(uint32_t layer, uint32_t num_pages,
-                                      std::span<const std::byte>) {
+                                      std::shared_ptr<const StoredDigests>) {
   layers_[layer].document_pages = num_pages;
   return OkStatus();
 }

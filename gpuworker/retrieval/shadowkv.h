@@ -13,6 +13,7 @@
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_SHADOWKV_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_SHADOWKV_H_
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -36,7 +37,7 @@ class ShadowKvPolicy final : public BudgetPolicy {
   std::string_view name() const override { return kName; }
   bool WantsUnits(uint32_t layer) const override { return Layout(layer).selectable_pages > 0; }
   Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
-                        std::span<const std::byte> digests) override;
+                        std::shared_ptr<const StoredDigests> digests) override;
   Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override;
   StatusOr<Selection> Select(const SelectRequest& request) override;
   std::vector<bool> NeedsBlocking(uint32_t layer, const float* q) override;

@@ -9,6 +9,7 @@
 
 #include <utility>
 
+#include "common/metrics/build_info.h"
 #include "common/transport/grpc_convert.h"
 
 namespace quire::worker {
@@ -59,6 +60,12 @@ WorkerServer::WorkerServer(const Options& options, const RetrievalOptions& retri
                            std::unique_ptr<Batch> batch)
     : batch_(std::move(batch)),
       service_(batch_.get(), retrieval, options.tokenizer, options.max_calls, options.tenant) {}
+
+void WorkerServer::VisitMetrics(MetricsVisitor& visit) const {
+  VisitBuildInfo(visit);
+  batch_->VisitMetrics(visit);
+  service_.VisitMetrics(visit);
+}
 
 WorkerServer::~WorkerServer() {
   if (server_ == nullptr) return;

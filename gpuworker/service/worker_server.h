@@ -49,8 +49,8 @@ class WorkerServer {
   /// all have ended. Idempotent.
   void Shutdown(Duration grace);
 
-  /// Of the batch (docs/metrics.md).
-  void VisitMetrics(MetricsVisitor& visit) const { batch_->VisitMetrics(visit); }
+  /// Of the batch, of calls, and which version runs (docs/metrics.md).
+  void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
   WorkerServer(const Options& options, const RetrievalOptions& retrieval,

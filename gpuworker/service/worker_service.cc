@@ -43,11 +43,13 @@ v1::GenerateReply Totals(const BatchResult& result, size_t prompt_tokens,
 Status WorkerService::Enter() {
   MutexLock lock(mutex_);
   if (calls_ >= max_calls_) {
+    calls_refused_.Add();
     return WithRetryAfter(ResourceExhausted("this worker runs ", max_calls_,
                                             " calls at a time; try again in a moment"),
                           kRetryWhenBusy);
   }
   ++calls_;
+  ++calls_taken_;
   return OkStatus();
 }
 
@@ -61,8 +63,19 @@ grpc::Status WorkerService::Generate(grpc::ServerContext* context,
                                      grpc::ServerWriter<v1::GenerateReply>* writer) {
   if (const Status entered = Enter(); !entered.ok()) return EndCall(entered, context);
   const Status status = Run(*context, *request, writer);
+  if (!status.ok()) calls_failed_.Add();
   Leave();
   return EndCall(status, context);
+}
+
+void WorkerService::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Counter("worker_calls_refused", "Calls refused because enough were there.",
+                calls_refused_.Get());
+  visit.Counter("worker_calls_failed", "Calls taken that ended with an error or were cancelled.",
+                calls_failed_.Get());
+  MutexLock lock(mutex_);
+  visit.Counter("worker_calls", "Calls taken.", calls_taken_);
+  visit.Gauge("worker_calls_running", "Calls that are there.", calls_);
 }
 
 v1::GenerateReply WorkerService::TokenReply(TokenId token) const {

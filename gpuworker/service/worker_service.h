@@ -13,6 +13,8 @@
 #include <string>
 #include <utility>
 
+#include "common/base/counters.h"
+#include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "gpuworker/engine/batch.h"
@@ -39,6 +41,8 @@ class WorkerService final : public v1::Worker::Service {
   grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request,
                         grpc::ServerWriter<v1::GenerateReply>* writer) override;
 
+  void VisitMetrics(MetricsVisitor& visit) const;
+
  private:
   Status Enter();
   void Leave();
@@ -56,7 +60,10 @@ class WorkerService final : public v1::Worker::Service {
   const Tokenizer* const tokenizer_;
   const uint32_t max_calls_;
   const std::string tenant_;
-  Mutex mutex_;
+  Counter calls_refused_;
+  Counter calls_failed_;
+  mutable Mutex mutex_;
+  uint64_t calls_taken_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint32_t calls_ QUIRE_GUARDED_BY(mutex_) = 0;
 };
 

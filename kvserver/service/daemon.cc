@@ -11,7 +11,7 @@
 
 #include "common/base/quantity.h"
 #include "common/base/stop_signals.h"
-#include "kvserver/service/admin_server.h"
+#include "common/metrics/admin_server.h"
 #include "kvserver/service/data_plane.h"
 #include "kvserver/service/listeners.h"
 #include "kvserver/service/log.h"

@@ -15,12 +15,12 @@
 #include <thread>
 
 #include "common/base/checksum.h"
+#include "common/metrics/testing/http_get.h"
+#include "common/metrics/testing/prometheus_parser.h"
 #include "common/page/layout.h"
 #include "common/transport/grpc_transport.h"
 #include "common/wire/convert.h"
 #include "kvserver/service/log.h"
-#include "kvserver/service/testing/http_get.h"
-#include "kvserver/service/testing/prometheus_parser.h"
 #include "kvserver/session/testing/test_pages.h"
 #include "quire/v1/admin.pb.h"
 #include "quire/v1/data_plane.pb.h"
@@ -222,11 +222,11 @@ TEST_F(QuiredTest, MetricsMoveWithCallsAndThePortsGoWithTheDaemon) {
   const std::string address = Address(*quired);
   ASSERT_NE(address, "") << quired->Stderr();
   const int port = std::stoi(ReadFile(dir_ / "admin-port"));
-  EXPECT_THAT(testing::HttpGet(port, "/healthz"), HasSubstr(" 200 OK"));
-  EXPECT_THAT(testing::HttpGet(port, "/readyz"), HasSubstr(" 200 OK"));
+  EXPECT_THAT(quire::testing::HttpGet(port, "/healthz"), HasSubstr(" 200 OK"));
+  EXPECT_THAT(quire::testing::HttpGet(port, "/readyz"), HasSubstr(" 200 OK"));
   const auto scrape = [&](const std::string& series) {
-    const auto families =
-        testing::PrometheusParser::Parse(testing::HttpBody(testing::HttpGet(port, "/metrics")));
+    const auto families = quire::testing::PrometheusParser::Parse(
+        quire::testing::HttpBody(quire::testing::HttpGet(port, "/metrics")));
     EXPECT_TRUE(families.ok()) << families.status();
     for (const auto& [name, family] : *families) {
       for (const auto& sample : family.samples) {
@@ -251,7 +251,7 @@ TEST_F(QuiredTest, MetricsMoveWithCallsAndThePortsGoWithTheDaemon) {
   transport.reset();
   quired->Signal(SIGTERM);
   EXPECT_EQ(quired->Wait(), 0) << quired->Stderr();
-  EXPECT_EQ(testing::HttpGet(port, "/healthz"), "") << "nobody listens any more";
+  EXPECT_EQ(quire::testing::HttpGet(port, "/healthz"), "") << "nobody listens any more";
 }
 
 TEST_F(QuiredTest, ATakenAdminPortIsNamed) {

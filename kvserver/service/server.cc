@@ -7,6 +7,7 @@
 
 #include "common/base/executor.h"
 #include "common/base/periodic_task.h"
+#include "common/metrics/build_info.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kvserver/registry/document_registry.h"
 #include "kvserver/service/adapters.h"
@@ -131,8 +132,7 @@ struct Server::Parts {
     writes.VisitMetrics(visit);
     dispatcher.VisitMetrics(visit);
     data_plane.VisitMetrics(visit);
-    visit.Gauge("build_info", "Always 1; its label says which version runs.", 1,
-                {{"version", QUIRE_VERSION}});
+    VisitBuildInfo(visit);
     visit.Gauge("uptime_seconds", "Time since the server started.",
                 std::chrono::duration_cast<std::chrono::seconds>(clock->Now() - start).count());
   }

@@ -17,6 +17,7 @@
 #include "client/connect.h"
 #include "client/data_transport.h"
 #include "common/base/mutex.h"
+#include "common/metrics/prometheus_text.h"
 #include "common/transport/frame.h"
 #include "common/transport/frame_client.h"
 #include "common/transport/ucx.h"
@@ -24,7 +25,6 @@
 #include "common/wire/unit_list.h"
 #include "kvserver/service/data_plane.h"
 #include "kvserver/service/network_server.h"
-#include "kvserver/service/prometheus_text.h"
 #include "kvserver/service/server.h"
 #include "quire/v1/data_plane.pb.h"
 #include "quire/v1/session.pb.h"
@@ -122,7 +122,7 @@ class DataFaultsTest : public ::testing::TestWithParam<const char*> {
 
   /// A value as Prometheus reads it; `series` has its labels.
   uint64_t Metric(const std::string& series) const {
-    kvserver::PrometheusText page;
+    PrometheusText page;
     server_->VisitMetrics(page);
     const std::string text = page.Text(), line = "\nquire_" + series + " ";
     const size_t at = text.find(line);

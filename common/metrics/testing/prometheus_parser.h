@@ -2,8 +2,8 @@
 //
 // A strict reader of Prometheus' text format 0.0.4 as this server writes it: every line must be
 // right, every family whole and in order, no series twice. Only tests use it.
-#ifndef QUIRE_KVSERVER_SERVICE_TESTING_PROMETHEUS_PARSER_H_
-#define QUIRE_KVSERVER_SERVICE_TESTING_PROMETHEUS_PARSER_H_
+#ifndef QUIRE_COMMON_METRICS_TESTING_PROMETHEUS_PARSER_H_
+#define QUIRE_COMMON_METRICS_TESTING_PROMETHEUS_PARSER_H_
 
 #include <cmath>
 #include <cstdlib>
@@ -14,7 +14,7 @@
 
 #include "common/base/status.h"
 
-namespace quire::kvserver::testing {
+namespace quire::testing {
 
 struct PrometheusSample {
   std::string name;
@@ -170,6 +170,6 @@ class PrometheusParser {
   std::string current_;
 };
 
-}  // namespace quire::kvserver::testing
+}  // namespace quire::testing
 
-#endif  // QUIRE_KVSERVER_SERVICE_TESTING_PROMETHEUS_PARSER_H_
+#endif  // QUIRE_COMMON_METRICS_TESTING_PROMETHEUS_PARSER_H_

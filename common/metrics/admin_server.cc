@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kvserver/service/admin_server.h"
+#include "common/metrics/admin_server.h"
 
 #include <httplib.h>
 #include <poll.h>
@@ -20,9 +20,9 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "kvserver/service/prometheus_text.h"
+#include "common/metrics/prometheus_text.h"
 
-namespace quire::kvserver {
+namespace quire {
 namespace {
 
 constexpr size_t kThreads = 2;
@@ -327,4 +327,4 @@ void AdminServer::Serving::End() {
   rep_->visit = nullptr;
 }
 
-}  // namespace quire::kvserver
+}  // namespace quire

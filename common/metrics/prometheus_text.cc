@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kvserver/service/prometheus_text.h"
+#include "common/metrics/prometheus_text.h"
 
 #include <charconv>
 #include <string_view>
 
-namespace quire::kvserver {
+namespace quire {
 namespace {
 
 constexpr uint32_t kFirstBoundBits = 8;
@@ -100,4 +100,4 @@ std::string PrometheusText::Text() const {
   return text;
 }
 
-}  // namespace quire::kvserver
+}  // namespace quire

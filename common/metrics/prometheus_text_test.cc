@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kvserver/service/prometheus_text.h"
+#include "common/metrics/prometheus_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kvserver/service/testing/prometheus_parser.h"
+#include "common/metrics/testing/prometheus_parser.h"
 
-namespace quire::kvserver::testing {
+namespace quire::testing {
 namespace {
 
 using std::chrono::nanoseconds;
@@ -85,4 +85,4 @@ TEST(PrometheusParserTest, RefusesWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace quire::kvserver::testing
+}  // namespace quire::testing

@@ -11,8 +11,8 @@
 // connection, and a deadline for the whole of it.
 // Thread-safety: all methods may be called from any thread. Errors: INVALID_ARGUMENT for a
 // malformed address; UNAVAILABLE, naming the address, when it cannot be listened on.
-#ifndef QUIRE_KVSERVER_SERVICE_ADMIN_SERVER_H_
-#define QUIRE_KVSERVER_SERVICE_ADMIN_SERVER_H_
+#ifndef QUIRE_COMMON_METRICS_ADMIN_SERVER_H_
+#define QUIRE_COMMON_METRICS_ADMIN_SERVER_H_
 
 #include <functional>
 #include <memory>
@@ -21,7 +21,7 @@
 #include "common/base/metrics.h"
 #include "common/base/status.h"
 
-namespace quire::kvserver {
+namespace quire {
 
 class AdminServer {
  public:
@@ -68,6 +68,6 @@ class AdminServer::Serving {
   Rep* rep_;
 };
 
-}  // namespace quire::kvserver
+}  // namespace quire
 
-#endif  // QUIRE_KVSERVER_SERVICE_ADMIN_SERVER_H_
+#endif  // QUIRE_COMMON_METRICS_ADMIN_SERVER_H_

@@ -2,8 +2,8 @@
 //
 // HTTP by hand over a TCP socket of this machine, also the kind that no library would send. Only
 // tests use it.
-#ifndef QUIRE_KVSERVER_SERVICE_TESTING_HTTP_GET_H_
-#define QUIRE_KVSERVER_SERVICE_TESTING_HTTP_GET_H_
+#ifndef QUIRE_COMMON_METRICS_TESTING_HTTP_GET_H_
+#define QUIRE_COMMON_METRICS_TESTING_HTTP_GET_H_
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -12,7 +12,7 @@
 
 #include <string>
 
-namespace quire::kvserver::testing {
+namespace quire::testing {
 
 /// A connection to 127.0.0.1.
 class TcpClient {
@@ -65,6 +65,6 @@ inline std::string HttpBody(const std::string& response) {
   return end == std::string::npos ? "" : response.substr(end + 4);
 }
 
-}  // namespace quire::kvserver::testing
+}  // namespace quire::testing
 
-#endif  // QUIRE_KVSERVER_SERVICE_TESTING_HTTP_GET_H_
+#endif  // QUIRE_COMMON_METRICS_TESTING_HTTP_GET_H_

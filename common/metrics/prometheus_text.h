@@ -4,15 +4,15 @@
 // name begins with quire_; counters end in _total. A histogram's bounds are powers of two
 // nanoseconds from 256 ns to 34 s, in seconds, and counted exactly.
 // Thread-safety: none; one writer makes one text.
-#ifndef QUIRE_KVSERVER_SERVICE_PROMETHEUS_TEXT_H_
-#define QUIRE_KVSERVER_SERVICE_PROMETHEUS_TEXT_H_
+#ifndef QUIRE_COMMON_METRICS_PROMETHEUS_TEXT_H_
+#define QUIRE_COMMON_METRICS_PROMETHEUS_TEXT_H_
 
 #include <map>
 #include <string>
 
 #include "common/base/metrics.h"
 
-namespace quire::kvserver {
+namespace quire {
 
 class PrometheusText final : public MetricsVisitor {
  public:
@@ -37,6 +37,6 @@ class PrometheusText final : public MetricsVisitor {
   std::map<std::string, Family> families_;
 };
 
-}  // namespace quire::kvserver
+}  // namespace quire
 
-#endif  // QUIRE_KVSERVER_SERVICE_PROMETHEUS_TEXT_H_
+#endif  // QUIRE_COMMON_METRICS_PROMETHEUS_TEXT_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kvserver/service/admin_server.h"
+#include "common/metrics/admin_server.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,10 +8,10 @@
 #include <optional>
 #include <vector>
 
-#include "kvserver/service/testing/http_get.h"
-#include "kvserver/service/testing/prometheus_parser.h"
+#include "common/metrics/testing/http_get.h"
+#include "common/metrics/testing/prometheus_parser.h"
 
-namespace quire::kvserver::testing {
+namespace quire::testing {
 namespace {
 
 using ::testing::AllOf;
@@ -112,4 +112,4 @@ TEST_F(AdminServerTest, ATakenPortAndMalformedAddressesAreNamed) {
 }
 
 }  // namespace
-}  // namespace quire::kvserver::testing
+}  // namespace quire::testing

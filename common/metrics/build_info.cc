@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/metrics/build_info.h"
+
+namespace quire {
+
+void VisitBuildInfo(MetricsVisitor& visit) {
+  visit.Gauge("build_info", "Always 1; its label says which version runs.", 1,
+              {{"version", QUIRE_VERSION}});
+}
+
+}  // namespace quire
