@@ -17,6 +17,8 @@
 
 namespace quire::worker {
 
+class SessionSource;
+
 struct EngineParts {
   const Decoder* decoder = nullptr;
   Client* client = nullptr;
@@ -27,6 +29,7 @@ struct EngineParts {
   uint64_t max_batch_bytes = 0;         ///< Payload of one call.
   Executor* recall_executor = nullptr;  ///< Takes recalled units in beside the model.
   HostTier* host_tier = nullptr;        ///< Null for none.
+  SessionSource* sessions = nullptr;    ///< Null: each sequence opens a session of its own.
 };
 
 /// Pages of `page_bytes` that one call may carry; at least one.
