@@ -28,8 +28,8 @@ namespace {
 /// KV heads that trained models correct in a step at their published threshold of 0.8 (FreeKV).
 constexpr double kCorrectedShare = 0.138;
 constexpr uint64_t kServerRoomBytes = 256 << 20;
-/// Recalls of a layer take about as long as the layer does, with the KV heads and units of an 8B
-/// model; its context is shorter, since the server has it twice.
+/// With the KV heads and units of an 8B model and little else, so that recalls are a large share of
+/// a step, as they are on an accelerator; its context is shorter, since the server has it twice.
 constexpr RandomModel kAblationModel = {
     .num_layers = 4, .num_query_heads = 8, .num_kv_heads = 8, .intermediate_size = 512};
 constexpr uint32_t kAblationContextTokens = 8192;
@@ -57,12 +57,12 @@ worker::RetrievalOptions BudgetOf(const DecodeOptions& options, uint32_t page_to
 
 /// A model, and a document for it on the server.
 struct Bed {
-  std::string model;
-  KvSpec spec;
-  DocumentName document;
+  std::string model = {};
+  KvSpec spec = {};
+  DocumentName document = {};
   uint32_t pages = 0;
-  cli::Json shape;                  ///< What the report says of it.
-  std::optional<RowDocument> rows;  ///< The document as rows, for the ablation.
+  cli::Json shape = {};                  ///< What the report says of it.
+  std::optional<RowDocument> rows = {};  ///< The document as rows, for the ablation.
 };
 
 /// A server of another process with the documents, and the models.
@@ -71,8 +71,8 @@ struct Setting {
   std::unique_ptr<ServeProcess> server;
   worker::EngineOptions engine;
   Bed bed;
-  /// For what recalls are made of: a model whose layers take about as long as their recalls, as in
-  /// the paper's ablation. In the other one recalls are a small share of a step.
+  /// For what recalls are made of: a model of which they are a large share of a step, as in the
+  /// paper's ablation. In the other one they are a small one.
   Bed ablation;
 };
 

@@ -279,11 +279,11 @@ void RecallPipeline::Drop(uint32_t layer) {
 
 uint32_t RecallPipeline::PieceBytes(uint32_t layer) const {
   const RetrievalOptions& options = *with_.options;
-  // Units that are being put into slots cannot be late, and what the host tier has lies between
-  // what comes.
+  // Units that are being put into slots cannot be late; what the host tier has lies between what
+  // comes; and when a reply breaks off, heads that keep what they hold would lose it.
   const bool streams = with_.executor != nullptr && options.recall_buffers > 1 &&
                        options.recall_deadline == Duration::zero() && lanes_[layer].held.empty() &&
-                       !with_.policy->RewritesUnits(layer);
+                       lanes_[layer].kept_heads.empty() && !with_.policy->RewritesUnits(layer);
   if (!streams) return 0;
   const uint64_t bytes = options.units_per_buffer * UnitBytes(with_.cache->spec());
   return bytes == 0 ? kPieceBytes : static_cast<uint32_t>(std::min<uint64_t>(bytes, UINT32_MAX));
