@@ -21,6 +21,7 @@
 #include "client/cli/data_dir.h"
 #include "client/cli/local_worker.h"
 #include "common/page/layout.h"
+#include "gpuworker/device/cuda_device.h"
 
 namespace quire::bench {
 namespace {
