@@ -36,7 +36,7 @@ float MaxDifference(std::span<const float> a, std::span<const float> b) {
   return most;
 }
 
-/// Logits of every position of `question`, asked over document "doc"; `*stats` gets what it took.
+/// Logits of every position of `question`, asked over document "doc".
 std::vector<float> Ask(WorkerFixture& fixture, const RetrievalOptions& retrieval,
                        const std::vector<TokenId>& question,
                        worker::SequenceStats* stats = nullptr) {
