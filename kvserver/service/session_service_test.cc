@@ -168,13 +168,15 @@ TEST_F(SessionServiceTest, AReplyComesInPartsOfWholeLanesWithThePlacesOfItsUnits
 TEST_F(SessionServiceTest, AReplyComesInPiecesWhereThatIsAskedForAndPartsMayBe) {
   LoopbackTransport parts(server_->handler(), {.max_message_bytes = 1 << 20});
   const uint64_t unit_bytes = quire::UnitBytes(spec_);
-  /// The payloads of a reply's messages; the first has the lanes.
+  const v1::OpenSessionReply sessions[] = {Open(8), Open(8)};
+  uint32_t recalls = 0;
+  /// The payloads of a reply's messages, of an empty lane; the first has the lane.
   const auto messages = [&](uint32_t piece_bytes, bool place) {
-    const v1::OpenSessionReply opened = Open(8);
-    v1::RecallRequest request = Request(opened.session_id(), 1);
+    const uint32_t exchange = recalls + 1;
+    v1::RecallRequest request = Request(sessions[recalls / 3].session_id(), exchange);
     request.set_piece_bytes(piece_bytes);
     request.set_place(place);
-    AddWant(request, 0, 0, {{0, 1, 2, 3, 4, 5, 6}, {0, 1, 2, 3}});
+    AddWant(request, recalls++ % 3, 0, {{0, 1, 2, 3, 4, 5, 6}, {0, 1, 2, 3}});
     auto call = parts.Start("quire.v1.Session/Recall", {request.SerializeAsString(), {}},
                             {.tenant = tenant_, .timeout = std::chrono::minutes(5)});
     EXPECT_TRUE(call.ok()) << call.status();
@@ -185,7 +187,7 @@ TEST_F(SessionServiceTest, AReplyComesInPiecesWhereThatIsAskedForAndPartsMayBe) 
       if (!part.ok() || !part->has_value()) return payloads;
       v1::RecallReply reply;
       EXPECT_TRUE(reply.ParseFromString((*part)->control));
-      EXPECT_EQ(reply.exchange(), 1u);
+      EXPECT_EQ(reply.exchange(), exchange);
       EXPECT_EQ(reply.lanes_size(), payloads.empty() ? 1 : 0);
       payloads.emplace_back((*part)->payload.size_bytes());
       (*part)->payload.CopyTo(payloads.back().data());
@@ -203,7 +205,7 @@ TEST_F(SessionServiceTest, AReplyComesInPiecesWhereThatIsAskedForAndPartsMayBe) 
   EXPECT_EQ(messages(1, false).size(), 11u);  // A unit is never cut.
   EXPECT_EQ(messages(1, true).size(), 1u);
   // A call that takes its reply whole.
-  v1::RecallRequest unary = RecallOf(Open(8).session_id(), 1, 2, {{0, 1, 2}, {4}});
+  v1::RecallRequest unary = RecallOf(sessions[1].session_id(), 9, 2, {{0, 1, 2}, {4}});
   unary.set_piece_bytes(1);
   EXPECT_EQ(CodeOf(unary), StatusCode::kOk);
 }
