@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -15,10 +16,12 @@
 #include "bench/decode_run.h"
 #include "bench/emulated_link.h"
 #include "bench/random_model.h"
+#include "bench/row_sessions.h"
 #include "bench/transport/serve_process.h"
 #include "client/cli/data_dir.h"
 #include "client/cli/local_worker.h"
 #include "common/page/layout.h"
+#include "gpuworker/device/cuda_device.h"
 
 namespace quire::bench {
 namespace {
@@ -26,6 +29,11 @@ namespace {
 /// KV heads that trained models correct in a step at their published threshold of 0.8 (FreeKV).
 constexpr double kCorrectedShare = 0.138;
 constexpr uint64_t kServerRoomBytes = 256 << 20;
+/// With the KV heads and units of an 8B model and little else, so that recalls are a large share of
+/// a step, as they are on an accelerator; its context is shorter, since the server has it twice.
+constexpr RandomModel kAblationModel = {
+    .num_layers = 4, .num_query_heads = 8, .num_kv_heads = 8, .intermediate_size = 512};
+constexpr uint32_t kAblationContextTokens = 8192;
 
 struct DecodeOptions {
   uint32_t context_tokens = 32768;
@@ -48,43 +56,90 @@ worker::RetrievalOptions BudgetOf(const DecodeOptions& options, uint32_t page_to
   return budget;
 }
 
-/// A server of another process with the document, and the model.
+/// A model, and a document for it on the server.
+struct Bed {
+  std::string model = {};
+  KvSpec spec = {};
+  DocumentName document = {};
+  uint32_t pages = 0;
+  cli::Json shape = {};                  ///< What the report says of it.
+  std::optional<RowDocument> rows = {};  ///< The document as rows, for the ablation.
+};
+
+/// A server of another process with the documents, and the models.
 struct Setting {
   std::unique_ptr<cli::DataDir> directory;
-  std::string model;
   std::unique_ptr<ServeProcess> server;
-  DocumentName document{.collection = "bench", .name = "decode"};
   worker::EngineOptions engine;
-  KvSpec spec;
+  Bed bed;
+  /// For what recalls are made of: a model of which they are a large share of a step, as in the
+  /// paper's ablation. In the other one they are a small one.
+  Bed ablation;
 };
+
+StatusOr<Bed> MakeBed(const DecodeOptions& options, const worker::EngineOptions& engine,
+                      const std::string& directory, const std::string& name,
+                      const RandomModel& random, uint32_t context_tokens) {
+  Bed bed{.model = options.model, .document = {.collection = "bench", .name = name}};
+  if (bed.model.empty()) {
+    bed.model = directory + "/" + name;
+    QUIRE_RETURN_IF_ERROR(WriteRandomModel(bed.model, random));
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto decoder,
+                         worker::Decoder::Load(bed.model, &worker::CpuDevice()));
+  bed.spec = decoder->MakeKvSpec(engine.dtype, engine.page_tokens, engine.segment_pages);
+  bed.pages = context_tokens / bed.spec.segment_tokens() * bed.spec.segment_pages;
+  if (bed.pages == 0 || context_tokens >= decoder->config().max_positions) {
+    return InvalidArgument("--context is ", context_tokens, "; give ", bed.spec.segment_tokens(),
+                           " or more, and less than the model's ", decoder->config().max_positions);
+  }
+  bed.shape = {{"model", options.model.empty() ? "random weights" : options.model},
+               {"context_tokens", context_tokens},
+               {"num_layers", bed.spec.num_layers},
+               {"num_query_heads", bed.spec.num_query_heads},
+               {"num_kv_heads", bed.spec.num_kv_heads},
+               {"head_dim", bed.spec.head_dim},
+               {"hidden_size", decoder->config().hidden_size},
+               {"intermediate_size", decoder->config().intermediate_size}};
+  return bed;
+}
+
+/// Pages that a sequence completes must not leave its window, for rows of them are nowhere.
+Status CheckTurns(const DecodeOptions& options, const worker::RetrievalOptions& budget,
+                  uint32_t page_tokens) {
+  const DecodeTurns& turns = options.turns;
+  const uint64_t steps = turns.warm_up_steps + uint64_t{turns.turns} * turns.steps_per_turn;
+  const uint64_t most = budget.window_tokens - page_tokens;
+  if (steps <= most) return OkStatus();
+  return InvalidArgument(turns.turns, " turns of ", turns.steps_per_turn, " steps, and ",
+                         turns.warm_up_steps, " before them, are more than ", most,
+                         " steps; give fewer with --turns or --steps");
+}
 
 StatusOr<Setting> Prepare(const DecodeOptions& options) {
   Setting setting;
-  QUIRE_ASSIGN_OR_RETURN(setting.directory, cli::DataDir::Make(options.data_dir));
   setting.engine.dtype = DType::kF16;
-  setting.model = options.model;
-  if (setting.model.empty()) {
-    setting.model = setting.directory->path() + "/model";
-    QUIRE_RETURN_IF_ERROR(WriteRandomModel(setting.model, {}));
-  }
-  QUIRE_ASSIGN_OR_RETURN(const auto decoder,
-                         worker::Decoder::Load(setting.model, &worker::CpuDevice()));
-  setting.spec = decoder->MakeKvSpec(setting.engine.dtype, setting.engine.page_tokens,
-                                     setting.engine.segment_pages);
-  const uint32_t pages =
-      options.context_tokens / setting.spec.segment_tokens() * setting.spec.segment_pages;
-  if (pages == 0 || options.context_tokens >= decoder->config().max_positions) {
-    return InvalidArgument("--context is ", options.context_tokens, "; give ",
-                           setting.spec.segment_tokens(), " or more, and less than the model's ",
-                           decoder->config().max_positions);
-  }
-  const uint64_t dram = SegmentBytes(setting.spec, pages) + kServerRoomBytes;
-  QUIRE_ASSIGN_OR_RETURN(
-      setting.server,
-      ServeProcess::Start(setting.directory->path(), {"--dram-bytes", std::to_string(dram)}));
+  QUIRE_RETURN_IF_ERROR(CheckTurns(options, BudgetOf(options, setting.engine.page_tokens),
+                                   setting.engine.page_tokens));
+  QUIRE_ASSIGN_OR_RETURN(setting.directory, cli::DataDir::Make(options.data_dir));
+  const std::string& directory = setting.directory->path();
+  QUIRE_ASSIGN_OR_RETURN(setting.bed, MakeBed(options, setting.engine, directory, "decode", {},
+                                              options.context_tokens));
+  QUIRE_ASSIGN_OR_RETURN(setting.ablation,
+                         MakeBed(options, setting.engine, directory, "ablation", kAblationModel,
+                                 std::min(options.context_tokens, kAblationContextTokens)));
+  const uint64_t dram = SegmentBytes(setting.bed.spec, setting.bed.pages) +
+                        2 * SegmentBytes(setting.ablation.spec, setting.ablation.pages) +
+                        kServerRoomBytes;
+  QUIRE_ASSIGN_OR_RETURN(setting.server,
+                         ServeProcess::Start(directory, {"--dram-bytes", std::to_string(dram)}));
   QUIRE_ASSIGN_OR_RETURN(const auto client,
                          Client::Create({.transport = setting.server->control()}));
-  QUIRE_RETURN_IF_ERROR(PutRandomDocument(*client, setting.spec, pages, setting.document));
+  for (const Bed* bed : {&setting.bed, &setting.ablation}) {
+    QUIRE_RETURN_IF_ERROR(PutRandomDocument(*client, bed->spec, bed->pages, bed->document));
+  }
+  QUIRE_ASSIGN_OR_RETURN(setting.ablation.rows,
+                         PutRowDocument(*client, setting.ablation.spec, setting.ablation.pages));
   return setting;
 }
 
@@ -93,17 +148,29 @@ struct Lane {
   std::unique_ptr<Client> client;
   std::string detail;
   cli::LocalWorker worker;
+  std::unique_ptr<RowSessions> row_sessions;    ///< Null unless the bed has rows.
+  std::unique_ptr<worker::Engine> rows_engine;  ///< The same model with those.
+
+  DecodeEngines engines() const { return {worker.engine.get(), rows_engine.get()}; }
 };
 
-StatusOr<Lane> Connect(const Setting& setting, const std::string& transport, const LinkShape& link,
-                       const std::string& device) {
+StatusOr<Lane> Connect(const Setting& setting, const Bed& bed, const std::string& transport,
+                       const LinkShape& link, const std::string& device_name) {
   Lane lane;
   QUIRE_ASSIGN_OR_RETURN(auto recalls, setting.server->ConnectRecalls(transport, &lane.detail));
   if (link.emulated()) recalls = std::make_shared<EmulatedLink>(std::move(recalls), link);
   QUIRE_ASSIGN_OR_RETURN(lane.client, Client::Create({.transport = setting.server->control(),
                                                       .data_transport = std::move(recalls)}));
   QUIRE_ASSIGN_OR_RETURN(
-      lane.worker, cli::LoadLocalWorker(setting.model, lane.client.get(), setting.engine, device));
+      lane.worker, cli::LoadLocalWorker(bed.model, lane.client.get(), setting.engine, device_name));
+  if (!bed.rows) return lane;
+  lane.row_sessions = std::make_unique<RowSessions>(lane.client.get(), &bed.spec, &*bed.rows);
+  worker::EngineOptions options = setting.engine;
+  options.sessions = lane.row_sessions.get();
+  QUIRE_ASSIGN_OR_RETURN(worker::Device* const device, worker::FindDevice(device_name));
+  QUIRE_ASSIGN_OR_RETURN(
+      lane.rows_engine, worker::Engine::Create(lane.worker.decoder.get(), lane.client.get(), device,
+                                               std::move(options)));
   return lane;
 }
 
@@ -119,10 +186,17 @@ double Quantile(std::vector<Duration> times, double share) {
   return Milliseconds(*at);
 }
 
+/// What a comparison shows, each the median over the turns; `spread` says of how many, and how far
+/// they are apart.
 void AddRatios(const DecodeComparison& comparison, cli::Json* json) {
   const auto add = [&](const char* key, const char* slower, const char* faster) {
-    const double ratio = comparison.Ratio(slower, faster);
-    if (ratio > 0) (*json)[key] = ratio;
+    const std::optional<RatioSpread> ratio = comparison.Ratio(slower, faster);
+    if (!ratio) return;
+    (*json)[key] = ratio->median;
+    (*json)["spread"][key] = {{"median", ratio->median},
+                              {"lower_quartile", ratio->lower_quartile},
+                              {"upper_quartile", ratio->upper_quartile},
+                              {"turns", ratio->turns}};
   };
   add("speculation_vs_blocking", "blocking", "freekv");
   add("contiguous_vs_fragmented", "fragmented", "one_buffer");
@@ -172,7 +246,7 @@ class DecodeBench {
   DecodeBench(const DecodeOptions& options, const Setting& setting)
       : options_(options),
         setting_(setting),
-        budget_(BudgetOf(options, setting.spec.page_tokens)),
+        budget_(BudgetOf(options, setting.bed.spec.page_tokens)),
         report_{.json = {{"benchmark", "decode"}},
                 .table = cli::Table({{"PAGES OVER"},
                                      {"WAY"},
@@ -186,13 +260,16 @@ class DecodeBench {
     // what differs by transport.
     bool first = true;
     for (const std::string& transport : options_.transports) {
-      auto lane = Connect(setting_, transport, {}, options_.device);
+      auto lane = Connect(setting_, setting_.bed, transport, {}, options_.device);
       if (!lane.ok()) {
         report_.json["absent"][transport] = Message(lane.status());
         continue;
       }
       QUIRE_RETURN_IF_ERROR(RunTransport(transport, *lane, first));
-      if (first) QUIRE_RETURN_IF_ERROR(RunLink(transport));
+      if (first) {
+        QUIRE_RETURN_IF_ERROR(RunLink(transport));
+        QUIRE_RETURN_IF_ERROR(RunAblation(transport));
+      }
       first = false;
     }
     if (first) return Unavailable("none of the transports works");
@@ -201,34 +278,37 @@ class DecodeBench {
   }
 
  private:
+  using Names = std::vector<std::string>;
+
   LinkShape Link() const {
     return {.round_trip = std::chrono::nanoseconds(static_cast<int64_t>(options_.link_us * 1e3)),
             .bytes_per_second = options_.link_gbps * 1e9 / 8};
   }
 
-  StatusOr<DecodeComparison> Compare(const Lane& lane, bool all) {
-    const worker::Engine& engine = *lane.worker.engine;
-    if (!tau_) {
+  /// Compares the ways named.
+  StatusOr<DecodeComparison> Compare(const Lane& lane, const Bed& bed, const Names& names) {
+    std::optional<float>& tau = taus_[bed.document.name];
+    if (!tau) {
       QUIRE_ASSIGN_OR_RETURN(
-          tau_, CalibrateThreshold(engine, setting_.document, budget_, kCorrectedShare));
+          tau, CalibrateThreshold(*lane.worker.engine, bed.document, budget_, kCorrectedShare));
     }
-    std::vector<DecodeWay> ways = DecodeWays(budget_, *tau_);
-    if (!all) {
-      std::erase_if(ways, [](const DecodeWay& way) {
-        return way.name != "freekv" && way.name != "blocking" && way.name != "resident";
-      });
-    }
-    return CompareDecoding(engine, setting_.document, ways, options_.turns);
+    std::vector<DecodeWay> ways = DecodeWays(budget_, *tau);
+    std::erase_if(ways, [&](const DecodeWay& way) {
+      return std::ranges::find(names, way.name) == names.end();
+    });
+    return CompareDecoding(lane.engines(), bed.document, ways, options_.turns);
   }
 
   Status RunTransport(const std::string& transport, const Lane& lane, bool all) {
-    QUIRE_ASSIGN_OR_RETURN(const DecodeComparison comparison, Compare(lane, all));
+    const Names some = {"freekv", "blocking", "resident"};
+    QUIRE_ASSIGN_OR_RETURN(const DecodeComparison comparison,
+                           Compare(lane, setting_.bed, all ? kWithRivals : some));
     if (all) {
       AddRatios(comparison, &report_.json);
       report_.json["transport"] = transport;
     }
     cli::Json& json = report_.json["transports"][transport] =
-        JsonOf(comparison, setting_.spec.num_layers);
+        JsonOf(comparison, setting_.bed.spec.num_layers);
     json["detail"] = lane.detail;
     AddRows(transport, comparison, &report_.table);
     return OkStatus();
@@ -236,44 +316,75 @@ class DecodeBench {
 
   Status RunLink(const std::string& transport) {
     if (!Link().emulated()) return OkStatus();
-    QUIRE_ASSIGN_OR_RETURN(const Lane lane, Connect(setting_, transport, Link(), options_.device));
-    QUIRE_ASSIGN_OR_RETURN(const DecodeComparison comparison, Compare(lane, /*all=*/true));
+    QUIRE_ASSIGN_OR_RETURN(const Lane lane,
+                           Connect(setting_, setting_.bed, transport, Link(), options_.device));
+    QUIRE_ASSIGN_OR_RETURN(const DecodeComparison comparison,
+                           Compare(lane, setting_.bed, kWithRivals));
     cli::Json& json = report_.json["over_emulated_link"] =
-        JsonOf(comparison, setting_.spec.num_layers);
-    json["carried_by"] = transport;
-    json["link_us"] = options_.link_us;
-    json["link_gbps"] = options_.link_gbps;
+        JsonOf(comparison, setting_.bed.spec.num_layers);
+    DescribeLink(transport, &json);
     AddRows("link", comparison, &report_.table);
     return OkStatus();
   }
 
+  /// What recalls are made of, natively and over the link; the report's own two ratios are those of
+  /// the link, where there is a transfer to hide.
+  Status RunAblation(const std::string& transport) {
+    const Bed& bed = setting_.ablation;
+    cli::Json& json = report_.json["ablation"];
+    json["shape"] = bed.shape;
+    json["fragment_bytes"] = UnitBytes(bed.rows->spec);
+    json["fragments_per_unit"] = bed.spec.page_tokens;
+    for (const LinkShape& link : {LinkShape{}, Link()}) {
+      if (json.contains("native") && !link.emulated()) break;
+      QUIRE_ASSIGN_OR_RETURN(const Lane lane,
+                             Connect(setting_, bed, transport, link, options_.device));
+      QUIRE_ASSIGN_OR_RETURN(
+          const DecodeComparison comparison,
+          Compare(lane, bed, {"freekv", "blocking", "one_buffer", "fragmented", "resident"}));
+      cli::Json& part = json[link.emulated() ? "over_emulated_link" : "native"] =
+          JsonOf(comparison, bed.spec.num_layers);
+      if (link.emulated()) DescribeLink(transport, &part);
+      for (const char* key : {"contiguous_vs_fragmented", "double_vs_single_buffer"}) {
+        report_.json[key] = part[key];
+        report_.json["spread"][key] = part["spread"][key];
+      }
+      AddRows(link.emulated() ? "ablation, link" : "ablation", comparison, &report_.table);
+    }
+    json["transport"] = transport;
+    json["tau"] = *taus_[bed.document.name];
+    return OkStatus();
+  }
+
+  void DescribeLink(const std::string& transport, cli::Json* json) const {
+    (*json)["carried_by"] = transport;
+    (*json)["link_us"] = options_.link_us;
+    (*json)["link_gbps"] = options_.link_gbps;
+  }
+
   void AddSizes() {
-    const KvSpec& spec = setting_.spec;
-    report_.json.update(
-        cli::Json{{"context_tokens", options_.context_tokens},
-                  {"budget_tokens", options_.budget_tokens},
-                  {"sink_tokens", budget_.sink_tokens},
-                  {"window_tokens", budget_.window_tokens},
-                  {"page_tokens", spec.page_tokens},
-                  {"unit_bytes", UnitBytes(spec)},
-                  {"num_layers", spec.num_layers},
-                  {"num_query_heads", spec.num_query_heads},
-                  {"num_kv_heads", spec.num_kv_heads},
-                  {"head_dim", spec.head_dim},
-                  {"model", options_.model.empty() ? "random weights" : options_.model},
-                  {"device", options_.device},
-                  {"tau", *tau_},
-                  {"corrected_share_wanted", kCorrectedShare},
-                  {"batch", 1},
-                  {"turns", options_.turns.turns},
-                  {"steps_per_turn", options_.turns.steps_per_turn},
-                  {"machine", Machine()}});
+    const KvSpec& spec = setting_.bed.spec;
+    report_.json.update(setting_.bed.shape);
+    report_.json.update(cli::Json{{"budget_tokens", options_.budget_tokens},
+                                  {"sink_tokens", budget_.sink_tokens},
+                                  {"window_tokens", budget_.window_tokens},
+                                  {"page_tokens", spec.page_tokens},
+                                  {"unit_bytes", UnitBytes(spec)},
+                                  {"device", options_.device},
+                                  {"tau", *taus_[setting_.bed.document.name]},
+                                  {"corrected_share_wanted", kCorrectedShare},
+                                  {"batch", 1},
+                                  {"warm_up_steps", options_.turns.warm_up_steps},
+                                  {"turns", options_.turns.turns},
+                                  {"steps_per_turn", options_.turns.steps_per_turn},
+                                  {"machine", Machine()}});
   }
 
   const DecodeOptions& options_;
   const Setting& setting_;
   const worker::RetrievalOptions budget_;
-  std::optional<float> tau_;
+  const Names kWithRivals = {"freekv", "blocking", "arkvale", "shadowkv", "resident"};
+  std::map<std::string, std::optional<float>> taus_;  ///< By document.
   BenchReport report_;
 };
 

@@ -81,6 +81,7 @@ std::vector<DecodeWay> DecodeWays(const worker::RetrievalOptions& budget, float 
   ways.push_back(Way("one_buffer", retrieval, "freekv"));
   retrieval.recall_layout = worker::RecallLayout::kRows;
   ways.push_back(Way("fragmented", retrieval, "freekv"));
+  ways.back().rows = true;
   ways.push_back(Way("arkvale", retrieval, "arkvale"));
   ways.push_back(Way("shadowkv", budget, "shadowkv"));
   retrieval = budget;
@@ -90,21 +91,35 @@ std::vector<DecodeWay> DecodeWays(const worker::RetrievalOptions& budget, float 
   return ways;
 }
 
-double DecodeComparison::Ratio(const std::string& slower, const std::string& faster) const {
+RatioSpread SpreadOf(std::vector<double> ratios) {
+  RatioSpread spread{.turns = ratios.size()};
+  if (ratios.empty()) return spread;
+  std::ranges::sort(ratios);
+  const auto quantile = [&](double share) {
+    const double at = share * static_cast<double>(ratios.size() - 1);
+    const auto below = static_cast<size_t>(at);
+    const size_t above = std::min(below + 1, ratios.size() - 1);
+    return ratios[below] + (at - static_cast<double>(below)) * (ratios[above] - ratios[below]);
+  };
+  spread.lower_quartile = quantile(0.25);
+  spread.median = quantile(0.5);
+  spread.upper_quartile = quantile(0.75);
+  return spread;
+}
+
+std::optional<RatioSpread> DecodeComparison::Ratio(const std::string& slower,
+                                                   const std::string& faster) const {
   const auto a = turns.find(slower), b = turns.find(faster);
-  if (a == turns.end() || b == turns.end()) return 0;
+  if (a == turns.end() || b == turns.end()) return std::nullopt;
   std::vector<double> ratios;
   for (size_t i = 0; i < std::min(a->second.size(), b->second.size()); ++i) {
     ratios.push_back(static_cast<double>(a->second[i].count()) /
                      static_cast<double>(b->second[i].count()));
   }
-  if (ratios.empty()) return 0;
-  const auto middle = ratios.begin() + static_cast<ptrdiff_t>(ratios.size() / 2);
-  std::ranges::nth_element(ratios, middle);
-  return *middle;
+  return SpreadOf(std::move(ratios));
 }
 
-StatusOr<DecodeComparison> CompareDecoding(const worker::Engine& engine,
+StatusOr<DecodeComparison> CompareDecoding(const DecodeEngines& engines,
                                            const DocumentName& document,
                                            std::span<const DecodeWay> ways,
                                            const DecodeTurns& turns) {
@@ -113,6 +128,7 @@ StatusOr<DecodeComparison> CompareDecoding(const worker::Engine& engine,
   std::vector<std::unique_ptr<DecodeLane>> lanes;
   std::vector<SideBySide::Contender> contenders;
   for (const DecodeWay& way : ways) {
+    const worker::Engine& engine = way.rows ? *engines.rows : *engines.units;
     QUIRE_ASSIGN_OR_RETURN(auto lane, DecodeLane::Open(engine, document, way.retrieval));
     QUIRE_RETURN_IF_ERROR(Annotate(lane->Step(turns.warm_up_steps), way.name));
     lane->Begin();

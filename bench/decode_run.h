@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,15 +25,18 @@ namespace quire::bench {
 struct DecodeWay {
   std::string name;
   worker::RetrievalOptions retrieval;
+  bool rows = false;  ///< Recalls bring rows, not units (row_sessions.h).
 };
 
 /// The ways of the comparison, for a budget and a threshold tau. Each but the last two differs from
 /// the one before it in one thing:
 ///   "freekv"      speculation, two buffers, a unit is one transfer: Quire
 ///   "blocking"    every recall precedes attention
-///   "one_buffer"  and one buffer is in work at a time
-///   "fragmented"  and every row is a transfer of its own
-///   "arkvale"     that policy, blocking, one buffer, row by row
+///   "one_buffer"  and what a recall brings is converted when all of it has come, a buffer at a
+///   time "fragmented"  and every row is a fragment of its own, in the server, on the way and into
+///   its
+///                 slot
+///   "arkvale"     that policy, blocking, one buffer, each row into its slot by itself
 ///   "shadowkv"    that policy, blocking
 ///   "resident"    the same budget of sinks and window: nothing is selected or recalled
 std::vector<DecodeWay> DecodeWays(const worker::RetrievalOptions& budget, float tau);
@@ -46,10 +50,20 @@ struct DecodeFigures {
   uint64_t recalls = 0;
 };
 
+/// A ratio over the turns.
+struct RatioSpread {
+  double median = 0;
+  double lower_quartile = 0;
+  double upper_quartile = 0;
+  size_t turns = 0;
+};
+/// Of `ratios`, in any order; zeros for none.
+RatioSpread SpreadOf(std::vector<double> ratios);
+
 struct DecodeComparison {
   std::map<std::string, DecodeFigures> ways;
-  /// For two ways that took part: how much longer `slower` took, the median over the turns.
-  double Ratio(const std::string& slower, const std::string& faster) const;
+  /// How much longer `slower` took than `faster` in the same turn; nullopt unless both took part.
+  std::optional<RatioSpread> Ratio(const std::string& slower, const std::string& faster) const;
 
   std::map<std::string, std::vector<Duration>> turns;  ///< By way.
 };
@@ -60,8 +74,14 @@ struct DecodeTurns {
   uint32_t steps_per_turn = 4;
 };
 
-/// Runs `ways` in turns.
-StatusOr<DecodeComparison> CompareDecoding(const worker::Engine& engine,
+/// Engines of one model: `rows` has RowSessions, and may be null when no way wants it.
+struct DecodeEngines {
+  const worker::Engine* units = nullptr;
+  const worker::Engine* rows = nullptr;
+};
+
+/// Runs `ways` in turns: each round every way runs one, each time another first.
+StatusOr<DecodeComparison> CompareDecoding(const DecodeEngines& engines,
                                            const DocumentName& document,
                                            std::span<const DecodeWay> ways,
                                            const DecodeTurns& turns);

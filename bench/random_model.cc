@@ -34,8 +34,7 @@ Status WriteRandomModel(const std::string& directory, const RandomModel& m) {
                                                    .seed = kSeed});
 }
 
-Status PutRandomDocument(Client& client, const KvSpec& spec, uint32_t pages,
-                         const DocumentName& name) {
+Status VisitRandomDocument(const KvSpec& spec, uint32_t pages, const SegmentVisitor& visit) {
   SeededRandom random(kSeed);
   const uint64_t element = ElementBytes(spec.dtype);
   const uint64_t segment_bytes = SegmentBytes(spec, spec.segment_pages);
@@ -45,16 +44,27 @@ Status PutRandomDocument(Client& client, const KvSpec& spec, uint32_t pages,
                  static_cast<float>(random.Normal()));
   }
   std::vector<TokenId> tokens(spec.segment_tokens());
-  cli::ProgressBar progress("storing pages", pages);
-  SegmentKey tip = kRootKey;
   for (uint32_t first = 0; first < pages; first += spec.segment_pages) {
     for (TokenId& token : tokens) token = static_cast<TokenId>(random.Below(256));
-    Payload payload;
-    payload.Append(Slice{
-        std::span(pool).subspan(random.Below(kPoolValues) * element, segment_bytes), nullptr});
-    QUIRE_ASSIGN_OR_RETURN(tip, client.PutSegment(spec, tip, tokens, payload));
-    progress.Advance(spec.segment_pages);
+    QUIRE_RETURN_IF_ERROR(
+        visit(tokens, std::span(pool).subspan(random.Below(kPoolValues) * element, segment_bytes)));
   }
+  return OkStatus();
+}
+
+Status PutRandomDocument(Client& client, const KvSpec& spec, uint32_t pages,
+                         const DocumentName& name) {
+  cli::ProgressBar progress("storing pages", pages);
+  SegmentKey tip = kRootKey;
+  QUIRE_RETURN_IF_ERROR(VisitRandomDocument(
+      spec, pages,
+      [&](std::span<const TokenId> tokens, std::span<const std::byte> bytes) -> Status {
+        Payload payload;
+        payload.Append(Slice{bytes, nullptr});
+        QUIRE_ASSIGN_OR_RETURN(tip, client.PutSegment(spec, tip, tokens, payload));
+        progress.Advance(spec.segment_pages);
+        return OkStatus();
+      }));
   return client.RegisterDocument(name, tip).status();
 }
 

@@ -7,7 +7,10 @@
 #ifndef QUIRE_BENCH_RANDOM_MODEL_H_
 #define QUIRE_BENCH_RANDOM_MODEL_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 
 #include "client/client.h"
@@ -32,6 +35,13 @@ struct RandomModel {
 /// Writes config.json and model.safetensors into `directory`, which is made. UNAVAILABLE when they
 /// cannot be written.
 [[nodiscard]] Status WriteRandomModel(const std::string& directory, const RandomModel& model);
+
+/// Hands out the segments of the document below, one after the other; the bytes are valid during
+/// the call.
+using SegmentVisitor =
+    std::function<Status(std::span<const TokenId> tokens, std::span<const std::byte> bytes)>;
+[[nodiscard]] Status VisitRandomDocument(const KvSpec& spec, uint32_t pages,
+                                         const SegmentVisitor& visit);
 
 /// Puts a document of `pages` pages of random keys and values for `spec`, a multiple of its
 /// segments, and registers it as `name`. Progress goes to stderr.

@@ -93,6 +93,7 @@ Status PendingRecall::Send() {
   exchange_ = session_->next_exchange_++;
   request.set_exchange(exchange_);
   request.set_place(landing() != nullptr);
+  request.set_piece_bytes(options_.piece_bytes);
   LanesToProto(missing(), session_->map_, options_.query_dtype, &request);
   // What was offered and not applied is given up: the server takes it back.
   for (const WantedLane& lane : missing()) {
@@ -139,25 +140,42 @@ StatusOr<RecallPart> PendingRecall::Take(CallMessage body) {
   slots_touched_ = body.landed_bytes > 0;
   v1::RecallReply reply;
   if (!reply.ParseFromString(body.control)) return DataLoss("it cannot be parsed");
-  QUIRE_ASSIGN_OR_RETURN(RecallPart part, PartFromProto(reply, std::move(body),
-                                                        {.epoch = session_->epoch_,
-                                                         .exchange = exchange_,
-                                                         .lanes = missing(),
-                                                         .spec = &session_->spec_,
-                                                         .map = &session_->map_,
-                                                         .landing = options_.landing,
-                                                         .slots_touched = &slots_touched_,
-                                                         .verify = options_.verify}));
-  arrived_ += part.lanes.size();
+  const ExpectedPart expected{.epoch = session_->epoch_,
+                              .exchange = exchange_,
+                              .lanes = missing(),
+                              .spec = &session_->spec_,
+                              .map = &session_->map_,
+                              .landing = options_.landing,
+                              .slots_touched = &slots_touched_,
+                              .verify = options_.verify,
+                              .pieces = options_.piece_bytes > 0};
+  if (in_pieces_ > 0) {
+    QUIRE_ASSIGN_OR_RETURN(RecallPart piece,
+                           PieceFromProto(reply, std::move(body), expected, bytes_to_come_));
+    bytes_to_come_ = piece.bytes_to_come;
+    if (bytes_to_come_ == 0) Arrive(std::exchange(in_pieces_, 0));
+    return piece;
+  }
+  QUIRE_ASSIGN_OR_RETURN(RecallPart part, PartFromProto(reply, std::move(body), expected));
   slots_touched_ = false;
-  for (const RecalledLane& lane : part.lanes) {
-    ResidentMap::Lane& state = session_->map_.lane(lane.sequence, lane.layer);
-    state.under_way = false;
-    state.committed = state.applied;
-    state.offered = lane.exchange;
+  bytes_to_come_ = part.bytes_to_come;
+  if (bytes_to_come_ > 0) {
+    in_pieces_ = part.lanes.size();
+  } else {
+    Arrive(part.lanes.size());
   }
   if (options_.landing != nullptr) session_->Applied(part);
   return part;
+}
+
+void PendingRecall::Arrive(size_t count) {
+  for (const WantedLane& lane : missing().first(count)) {
+    ResidentMap::Lane& state = session_->map_.lane(lane.want->sequence, lane.layer);
+    state.under_way = false;
+    state.committed = state.applied;
+    state.offered = exchange_;
+  }
+  arrived_ += count;
 }
 
 void PendingRecall::OnFailure(const Status& status) {
@@ -193,9 +211,12 @@ void PendingRecall::Abandon(bool may_have_landed) {
     call_over_ = !rest.ok() || !rest->has_value();
   }
   may_have_landed = may_have_landed && landing() != nullptr && call_->MayHaveLanded();
-  if (slots_touched_ || may_have_landed) {
-    for (const WantedLane& lane : missing()) session_->Forget(lane.want->sequence, lane.layer);
+  const size_t unknown = slots_touched_ || may_have_landed ? missing().size() : in_pieces_;
+  for (const WantedLane& lane : missing().first(unknown)) {
+    session_->Forget(lane.want->sequence, lane.layer);
   }
+  in_pieces_ = 0;
+  bytes_to_come_ = 0;
   slots_touched_ = false;
   call_.reset();
 }

@@ -14,6 +14,11 @@
 // takes these to be empty, and says so to the server before the next recall. Every other lane keeps
 // what it holds.
 //
+// In pieces (RecallOptions::piece_bytes): a part may come without all of its units, which then
+// follow as parts without lanes. When they do not all come, the lanes are unknown, as above, and
+// are asked for again: a part with the same lanes comes, and the caller has to forget the one
+// before it, whose slots are empty now.
+//
 // Thread-safety: none; it belongs to the thread of its session. Ownership: the session outlives it.
 #ifndef QUIRE_CLIENT_PENDING_RECALL_H_
 #define QUIRE_CLIENT_PENDING_RECALL_H_
@@ -73,6 +78,8 @@ class PendingRecall {
   /// Waits for a part of the attempt under way, or its end.
   [[nodiscard]] StatusOr<std::optional<RecallPart>> Receive(TimePoint deadline);
   [[nodiscard]] StatusOr<RecallPart> Take(CallMessage body);
+  /// The first `count` of what is missing have come with all their units.
+  void Arrive(size_t count);
   Status EndsEarly() const;
   /// The attempt came to nothing: prepares another one, or ends the recall.
   void OnFailure(const Status& status);
@@ -95,6 +102,8 @@ class PendingRecall {
   bool resynced_ = false;              ///< After FAILED_PRECONDITION, which is done once.
   TimePoint not_before_;               ///< When the next attempt may be made.
   size_t arrived_ = 0;                 ///< Of lanes_.
+  size_t in_pieces_ = 0;               ///< Of missing(): lanes of which units are to come,
+  uint64_t bytes_to_come_ = 0;         ///< so many bytes.
   bool ended_ = false;
   Status end_;  ///< What Next says when it has ended; OK when everything came.
 };

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "client/recall_test_kit.h"
+#include "common/base/payload_cutter.h"
 #include "common/base/retry_hint.h"
+#include "common/page/layout.h"
 
 namespace quire {
 namespace {
@@ -39,6 +41,19 @@ class PendingRecallTest : public testing::SessionFixture {
     }
     return layers;
   }
+  /// A step that brings units [first, first + count) of `lanes`; with the first come the lanes.
+  ScriptedCall::Step Piece(std::vector<testing::LaneRows> lanes, size_t first, size_t count) const {
+    return [this, whole = Part(std::move(lanes)), first,
+            count](const ScriptedCall& call) -> StatusOr<std::optional<CallMessage>> {
+      const CallMessage part = **whole(call);
+      v1::RecallReply reply;
+      EXPECT_TRUE(reply.ParseFromString(part.control));
+      if (first > 0) reply.clear_lanes();
+      PayloadCutter cutter(part.payload);
+      (void)cutter.Cut(first * UnitBytes(spec_));
+      return CallMessage{reply.SerializeAsString(), cutter.Cut(count * UnitBytes(spec_))};
+    };
+  }
   size_t resyncs() const {
     return static_cast<size_t>(std::ranges::count_if(
         server_.calls(), [](const auto& call) { return call.method == kResync; }));
@@ -63,6 +78,73 @@ TEST_F(PendingRecallTest, PartsComeInTheOrderAskedAndThenTheEnd) {
   EXPECT_EQ(NextLayers(*recall), (std::vector<uint32_t>{0}));
   EXPECT_EQ(NextLayers(*recall), (std::vector<uint32_t>{}));
   EXPECT_EQ(NextLayers(*recall), (std::vector<uint32_t>{}));  // The end stays.
+}
+
+/// Two units of head 0.
+const std::vector<testing::LaneRows> kTwoUnits = {{0, 0, {{0, 0, 1, 3}, {0, 1, 1, 4}}}};
+const LayerWant kTwoPages = {.layer = 0, .pages = {{3, 4}, {}}};
+constexpr RecallOptions kInPieces = {.verify = false, .piece_bytes = 1};
+
+TEST_F(PendingRecallTest, PiecesFollowTheirPartAndTheLaneIsUnderWayUntilTheLast) {
+  const auto call = Expect({Piece(kTwoUnits, 0, 1), Piece(kTwoUnits, 1, 1), End()});
+  const auto recall = Start({kTwoPages}, kInPieces);
+  EXPECT_EQ(call->request.piece_bytes(), 1u);
+  const auto part = recall->Next();
+  ASSERT_TRUE(part.ok() && part->has_value()) << part.status();
+  EXPECT_EQ((*part)->lanes.size(), 1u);
+  EXPECT_EQ((*part)->placements.size(), 2u);
+  EXPECT_EQ(testing::Bytes((*part)->payload), testing::UnitOfPage(spec_, 3));
+  EXPECT_EQ((*part)->bytes_to_come, UnitBytes(spec_));
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->Start({Want(0, 4)}).status()));
+  const auto piece = recall->Next();
+  ASSERT_TRUE(piece.ok() && piece->has_value()) << piece.status();
+  EXPECT_TRUE((*piece)->lanes.empty());
+  EXPECT_EQ(testing::Bytes((*piece)->payload), testing::UnitOfPage(spec_, 4));
+  EXPECT_EQ((*piece)->bytes_to_come, 0u);
+  session_->Applied(**part);
+  EXPECT_EQ(PageIn(0, 1), 4);
+  EXPECT_EQ(NextLayers(*recall), (std::vector<uint32_t>{}));
+}
+
+TEST_F(PendingRecallTest, APartWhosePiecesBreakOffComesAnewIntoEmptySlots) {
+  RecallAndApply(0, 9);
+  Expect({Piece({{0, 0, {{0, 0, 2, 3, 9}, {0, 1, 1, 4}}}}, 0, 1), Fail(Unavailable("it died"))});
+  server_.Reply(kResync, v1::ResyncReply());
+  const auto again = ExpectPart({{0, 0, {{0, 0, 2, 3}, {0, 1, 1, 4}}}});
+  const auto recall = Start({kTwoPages}, kInPieces);
+  EXPECT_EQ(NextLayers(*recall), (std::vector<uint32_t>{0}));
+  EXPECT_EQ(PageIn(0, 0), 9);
+  const auto part = recall->Next();
+  ASSERT_TRUE(part.ok() && part->has_value()) << part.status();
+  EXPECT_EQ(resyncs(), 1u);
+  EXPECT_EQ((*part)->payload.size_bytes(), 2 * UnitBytes(spec_));
+  EXPECT_EQ(PageIn(0, 0), -1);
+  session_->Applied(**part);
+  EXPECT_EQ(PageIn(0, 0), 3);
+  EXPECT_EQ(PageIn(0, 1), 4);
+}
+
+TEST_F(PendingRecallTest, PiecesThatDoNotFitBreakTheProtocol) {
+  const std::vector<std::deque<ScriptedCall::Step>> scripts = {
+      {Piece(kTwoUnits, 0, 1), Piece(kTwoUnits, 0, 1)},  // Lanes where a piece has to come.
+      {Piece(kTwoUnits, 0, 0)},                          // Nothing.
+      {Piece(kTwoUnits, 0, 1), End()}};                  // And no more.
+  for (size_t i = 0; i < scripts.size(); ++i) {
+    SCOPED_TRACE(i);
+    server_.Reply(kResync, v1::ResyncReply());
+    Expect(scripts[i]);
+    const auto recall = Start({kTwoPages}, kInPieces);
+    StatusOr<std::optional<RecallPart>> part = recall->Next();
+    while (part.ok() && part->has_value()) part = recall->Next();
+    EXPECT_EQ(part.status().code(), StatusCode::kDataLoss) << part.status();
+  }
+}
+
+TEST_F(PendingRecallTest, WhoLetsTheSessionVerifyGetsWholeParts) {
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->Start({kTwoPages}, {.piece_bytes = 1}).status()));
+  const auto call = ExpectPart(kTwoUnits);
+  EXPECT_TRUE(session_->Recall({&kTwoPages, 1}, {.piece_bytes = 1}).ok());
+  EXPECT_EQ(call->request.piece_bytes(), 0u);
 }
 
 TEST_F(PendingRecallTest, AServerThatIsOverloadedMidwayIsAskedAgainForTheRest) {

@@ -59,6 +59,9 @@ struct LayerWant {
   RecallPooling pooling = RecallPooling::kAvgSM;
   float scale = 1.0f;
   DigestKind digest = DigestKind::kMinMax;  ///< For a query: what pages are scored by.
+  /// For a query: KV heads, ascending, that keep what they hold. What they would have comes with
+  /// RecalledLane::selected, and nothing is placed for them.
+  std::vector<uint32_t> kept_heads = {};
 };
 
 /// One lane of a want.
@@ -78,6 +81,10 @@ struct RecallOptions {
   /// Compare payload with its checksums. When false the caller does, as it reads the units where
   /// they lie. Units that are put into a landing are always verified.
   bool verify = true;
+  /// For Start: where the transport takes replies in parts, the units of a part come in pieces of
+  /// about so many bytes, the first with the part (RecallPart::bytes_to_come). Without a landing,
+  /// and with `verify` off. 0: a part comes whole.
+  uint32_t piece_bytes = 0;
 };
 
 /// One unit and the slot that it goes into.
@@ -102,15 +109,17 @@ struct RecalledLane {
 };
 
 /// Whole lanes, in the order asked, verified against the request, the resident map and the
-/// checksums (RecallOptions::verify).
+/// checksums (RecallOptions::verify). Or, without lanes, a further piece of the units of the part
+/// before it.
 struct RecallPart {
   std::vector<RecalledLane> lanes = {};
   std::vector<Placement> placements = {};  ///< Of all the lanes, one after the other.
   std::vector<uint32_t> checksums = {};    ///< CRC-32C of each unit; 0 for one that is held.
   /// Placements whose units the caller holds (LayerWant::held), ascending.
   std::vector<size_t> held = {};
-  Payload payload = {};       ///< The units of all other placements; nothing when they landed.
-  uint64_t landed_bytes = 0;  ///< Bytes of units that are in their slots already.
+  Payload payload = {};        ///< The units of all other placements; nothing when they landed.
+  uint64_t landed_bytes = 0;   ///< Bytes of units that are in their slots already.
+  uint64_t bytes_to_come = 0;  ///< Of these lanes' units: the payloads of the parts that follow.
 
   std::span<const Placement> PlacementsOf(const RecalledLane& lane) const {
     return std::span(placements)

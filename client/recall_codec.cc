@@ -79,6 +79,10 @@ Status CheckQuery(const LayerWant& want, const KvSpec& spec, const ResidentMap& 
     return InvalidArgument("num_pages is ", want.num_pages, "; it must be 1 to ",
                            map.slots_per_head(), ", the slots per head");
   }
+  const bool ascend = std::ranges::is_sorted(want.kept_heads, std::less_equal<>());
+  if (!ascend || (!want.kept_heads.empty() && want.kept_heads.back() >= spec.num_kv_heads)) {
+    return InvalidArgument("kept_heads must ascend and be below ", spec.num_kv_heads);
+  }
   if (kernels::HasDigest(spec, want.digest)) return OkStatus();
   return InvalidArgument("digest kind ", static_cast<int>(want.digest),
                          " is unknown, or pairs channels of keys that have ", spec.key_dim());
@@ -150,6 +154,7 @@ void QueryToProto(const LayerWant& want, uint32_t first, uint32_t num_layers, DT
   query->set_pooling(static_cast<v1::Pooling>(static_cast<int>(want.pooling) + 1));
   query->set_scale(want.scale);
   query->set_digest(static_cast<v1::DigestKind>(want.digest));
+  query->mutable_kept_heads()->Add(want.kept_heads.begin(), want.kept_heads.end());
 }
 
 /// The place of `page` in `pages`, which ascend, or pages.size(). A step compares and does not
@@ -163,6 +168,24 @@ size_t PlaceOf(std::span<const uint32_t> pages, uint32_t page) {
     size -= half;
   }
   return *base == page ? static_cast<size_t>(base - pages.data()) : pages.size();
+}
+
+/// Counts `piece` off what is to come.
+Status TakePiece(const Payload& piece, uint64_t unit_bytes, uint64_t* bytes_to_come) {
+  const uint64_t bytes = piece.size_bytes();
+  if (bytes == 0 || bytes > *bytes_to_come || bytes % unit_bytes != 0) {
+    return DataLoss("a piece of ", bytes, " bytes; ", *bytes_to_come, " are to come, in units of ",
+                    unit_bytes);
+  }
+  *bytes_to_come -= bytes;
+  return OkStatus();
+}
+
+/// Whether a reply is the one that was asked for.
+Status CheckExchange(const v1::RecallReply& reply, const ExpectedPart& expected) {
+  if (reply.exchange() == expected.exchange && reply.epoch() == expected.epoch) return OkStatus();
+  return DataLoss("it is for exchange ", reply.exchange(), " of epoch ", reply.epoch(),
+                  ", not for ", expected.exchange, " of ", expected.epoch);
 }
 
 /// Reads the lanes of one part. What is named `scratch` keeps its memory between lanes and heads.
@@ -190,8 +213,10 @@ class PartReader {
     size_t begin = 0;
     for (uint32_t head = 0; head < map_.num_heads(); ++head) {
       const size_t end = begin + proto.counts(static_cast<int>(head));
-      QUIRE_RETURN_IF_ERROR(
-          Annotate(ReadHead(lane, head, begin, end, pages.Head(head)), "head ", head));
+      const bool keeps = std::ranges::binary_search(wanted.want->kept_heads, head);
+      const std::span<const uint32_t> placed =
+          keeps ? std::span<const uint32_t>() : pages.Head(head);
+      QUIRE_RETURN_IF_ERROR(Annotate(ReadHead(lane, head, begin, end, placed), "head ", head));
       NoteHeld(wanted.want->held, head, end - begin);
       begin = end;
     }
@@ -204,6 +229,12 @@ class PartReader {
   /// Checks every unit that was read, which arrived with `body`, and gives the part.
   StatusOr<RecallPart> Finish(CallMessage body, const ExpectedPart& expected) {
     const uint64_t bytes = (part_.placements.size() - part_.held.size()) * UnitBytes(spec_);
+    if (expected.pieces && body.landed_bytes == 0 && body.payload.size_bytes() < bytes) {
+      part_.bytes_to_come = bytes;
+      QUIRE_RETURN_IF_ERROR(TakePiece(body.payload, UnitBytes(spec_), &part_.bytes_to_come));
+      part_.payload = std::move(body.payload);
+      return std::move(part_);
+    }
     if (body.payload.size_bytes() + body.landed_bytes != bytes ||
         (body.landed_bytes != 0 && (expected.landing == nullptr || !body.payload.empty()))) {
       return DataLoss(body.landed_bytes, " bytes landed and ", body.payload.size_bytes(),
@@ -460,10 +491,7 @@ void LanesToProto(std::span<const WantedLane> lanes, const ResidentMap& map, DTy
 
 StatusOr<RecallPart> PartFromProto(const v1::RecallReply& reply, CallMessage body,
                                    const ExpectedPart& expected) {
-  if (reply.exchange() != expected.exchange || reply.epoch() != expected.epoch) {
-    return DataLoss("it is for exchange ", reply.exchange(), " of epoch ", reply.epoch(),
-                    ", not for ", expected.exchange, " of ", expected.epoch);
-  }
+  QUIRE_RETURN_IF_ERROR(CheckExchange(reply, expected));
   const auto lanes = static_cast<size_t>(reply.lanes_size());
   if (lanes == 0 || lanes > expected.lanes.size()) {
     return DataLoss("a part of ", lanes, " lanes where ", expected.lanes.size(), " are left");
@@ -475,6 +503,19 @@ StatusOr<RecallPart> PartFromProto(const v1::RecallReply& reply, CallMessage bod
                                    NameOf(wanted.want->sequence, wanted.layer)));
   }
   return reader.Finish(std::move(body), expected);
+}
+
+StatusOr<RecallPart> PieceFromProto(const v1::RecallReply& reply, CallMessage body,
+                                    const ExpectedPart& expected, uint64_t bytes_to_come) {
+  QUIRE_RETURN_IF_ERROR(CheckExchange(reply, expected));
+  if (reply.lanes_size() > 0 || body.landed_bytes > 0) {
+    return DataLoss("a part before which ", bytes_to_come, " bytes of another were to come");
+  }
+  RecallPart part;
+  part.bytes_to_come = bytes_to_come;
+  QUIRE_RETURN_IF_ERROR(TakePiece(body.payload, UnitBytes(*expected.spec), &part.bytes_to_come));
+  part.payload = std::move(body.payload);
+  return part;
 }
 
 void MapToProto(const ResidentMap& map, v1::ResyncRequest* request) {

@@ -43,12 +43,18 @@ struct ExpectedPart {
   const SessionLanding* landing = nullptr;  ///< Null when units stay payload.
   bool* slots_touched = nullptr;            ///< With a landing: set once slots may have changed.
   bool verify = true;                       ///< Units that stay payload.
+  bool pieces = false;                      ///< Units may be missing at the end of the payload.
 };
 /// The part in `reply`, with `body`, the message that it was in. Units that have not landed by
 /// themselves are put into the landing, if there is one; otherwise the payload moves into the part.
 /// A non-OK status says what is wrong with it.
 [[nodiscard]] StatusOr<RecallPart> PartFromProto(const v1::RecallReply& reply, CallMessage body,
                                                  const ExpectedPart& expected);
+
+/// A further piece of a part of which `bytes_to_come` have not come.
+[[nodiscard]] StatusOr<RecallPart> PieceFromProto(const v1::RecallReply& reply, CallMessage body,
+                                                  const ExpectedPart& expected,
+                                                  uint64_t bytes_to_come);
 
 /// Adds every lane that has ever been recalled to `request`.
 void MapToProto(const ResidentMap& map, v1::ResyncRequest* request);

@@ -82,6 +82,11 @@ Status ClientSession::CheckRecall(std::span<const LayerWant> wants,
   if (landing != nullptr && landing->session_ != this) {
     return InvalidArgument("the landing is of another session");
   }
+  if (options.piece_bytes > 0 && (landing != nullptr || options.verify)) {
+    return InvalidArgument(
+        "units come in pieces to a caller that verifies them by itself, and not "
+        "into a landing");
+  }
   for (const LayerWant& want : wants) {
     if (landing != nullptr && want.held.num_pages() > 0) {
       return InvalidArgument("a recall into a landing holds no units of its own");
@@ -116,8 +121,10 @@ StatusOr<std::unique_ptr<PendingRecall>> ClientSession::Start(std::vector<LayerW
 
 StatusOr<RecallResult> ClientSession::Recall(std::span<const LayerWant> wants,
                                              const RecallOptions& options) {
-  QUIRE_RETURN_IF_ERROR(CheckRecall(wants, options));
-  PendingRecall recall(this, {}, wants, options, DeadlineOf(options));
+  RecallOptions whole = options;
+  whole.piece_bytes = 0;
+  QUIRE_RETURN_IF_ERROR(CheckRecall(wants, whole));
+  PendingRecall recall(this, {}, wants, whole, DeadlineOf(whole));
   RecallResult result;
   for (;;) {
     auto part = recall.Next();

@@ -31,10 +31,17 @@ uint64_t BudgetCache::RowBytes() const {
 }
 uint64_t BudgetCache::SlotBytes() const { return spec_.page_tokens * RowBytes(); }
 
+uint64_t BudgetCache::pool_bytes() const {
+  uint64_t bytes = 0;
+  for (const Layer& layer : layers_) bytes += layer.k.size_bytes() + layer.v.size_bytes();
+  return bytes;
+}
+
 Status BudgetCache::Reserve(Layer& layer) {
   const uint32_t needed = layer.table.num_slots();
   if (needed <= layer.capacity) return OkStatus();
-  const uint32_t capacity = std::max(needed, 2 * layer.capacity);
+  const bool grows = layer.table.layout().everything;
+  const uint32_t capacity = grows ? static_cast<uint32_t>(PooledPages(needed)) : needed;
   for (DeviceBuffer* pool : {&layer.k, &layer.v}) {
     QUIRE_ASSIGN_OR_RETURN(DeviceBuffer grown, device_->Allocate(capacity * SlotBytes()));
     if (pool->size_bytes() > 0) {
@@ -205,28 +212,32 @@ Status BudgetCache::WriteRows(uint32_t layer, std::span<const SlotPlacement> pla
     return DataLoss("a payload of ", units.size_bytes(), " bytes for ", placements.size(),
                     " units of ", unit_bytes, " bytes");
   }
-  const Slice whole = units.Flatten();
-  for (size_t i = 0; i < placements.size(); ++i) {
-    QUIRE_RETURN_IF_ERROR(
-        WriteUnitRows(layers_[layer], placements[i], whole.bytes.data() + i * unit_bytes));
-  }
-  return device_->Synchronize();
-}
-
-Status BudgetCache::WriteUnitRows(const Layer& layer, const SlotPlacement& placement,
-                                  const std::byte* unit) const {
+  auto slice = units.slices().begin();
+  size_t offset = 0;
+  const auto copy_next = [&](std::byte* to, size_t bytes) -> Status {
+    while (bytes > 0) {
+      const size_t take = std::min(bytes, slice->bytes.size() - offset);
+      QUIRE_RETURN_IF_ERROR(device_->CopyToDevice(to, slice->bytes.data() + offset, take));
+      to += take;
+      bytes -= take;
+      offset += take;
+      if (offset < slice->bytes.size()) continue;
+      ++slice;
+      offset = 0;
+    }
+    return OkStatus();
+  };
   const uint64_t head_bytes = RowBytes() / spec_.num_kv_heads;
-  for (const DeviceBuffer* pool : {&layer.k, &layer.v}) {
-    std::byte* to = pool->as<std::byte>() +
-                    layer.table.SelectableSlot(placement.index) * SlotBytes() +
-                    placement.head * head_bytes;
-    for (uint32_t row = 0; row < spec_.page_tokens; ++row) {
-      QUIRE_RETURN_IF_ERROR(device_->CopyToDevice(to, unit, head_bytes));
-      to += RowBytes();
-      unit += head_bytes;
+  for (const SlotPlacement& at : placements) {
+    const uint64_t slot = layers_[layer].table.SelectableSlot(at.index) * SlotBytes();
+    for (const DeviceBuffer* pool : {&layers_[layer].k, &layers_[layer].v}) {
+      std::byte* to = pool->as<std::byte>() + slot + at.head * head_bytes;
+      for (uint32_t row = 0; row < spec_.page_tokens; ++row, to += RowBytes()) {
+        QUIRE_RETURN_IF_ERROR(copy_next(to, head_bytes));
+      }
     }
   }
-  return OkStatus();
+  return device_->Synchronize();
 }
 
 Status BudgetCache::Attend(uint32_t layer_index, const float* q, float* out) const {

@@ -33,6 +33,8 @@ class BudgetCache {
   uint32_t num_layers() const { return static_cast<uint32_t>(layers_.size()); }
   PageTable& table(uint32_t layer) { return layers_[layer].table; }
   const PageTable& table(uint32_t layer) const { return layers_[layer].table; }
+  /// Device memory of the slots. While a layer's pool grows, the one before it is there as well.
+  uint64_t pool_bytes() const;
 
   /// Takes the next `count` tokens; `k` and `v` are [count][n_kv][d] floats on the device.
   [[nodiscard]] Status AppendTokens(uint32_t layer, const float* k, const float* v, uint32_t count);
@@ -98,8 +100,6 @@ class BudgetCache {
                    uint32_t count);
   Status ScatterUnits(const Layer& layer, const StagedUnits& staged,
                       std::span<const kernels::UnitPlacement> places) const;
-  Status WriteUnitRows(const Layer& layer, const SlotPlacement& placement,
-                       const std::byte* unit) const;
 
   const KvSpec spec_;
   Device* const device_;

@@ -8,6 +8,8 @@
 #ifndef QUIRE_GPUWORKER_CACHE_CACHE_LAYOUT_H_
 #define QUIRE_GPUWORKER_CACHE_CACHE_LAYOUT_H_
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 
 namespace quire::worker {
@@ -30,6 +32,14 @@ struct CacheLayout {
   uint32_t num_slots() const { return sink_pages + window_pages + selectable_pages; }
   friend bool operator==(const CacheLayout&, const CacheLayout&) = default;
 };
+
+/// Slots that the pools of a layer that holds everything have for `pages` pages: as many, or up to
+/// a sixteenth more, so that a sequence that grows moves its pools now and then only. It depends on
+/// nothing else, so whoever counts slot memory counts what is allocated.
+constexpr uint64_t PooledPages(uint64_t pages) {
+  const uint64_t step = std::max<uint64_t>(std::bit_floor(pages) / 16, 1);
+  return (pages + step - 1) / step * step;
+}
 
 }  // namespace quire::worker
 

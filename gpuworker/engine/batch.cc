@@ -4,24 +4,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/page/layout.h"
 #include "gpuworker/engine/batch_attention.h"
 #include "gpuworker/engine/request_checks.h"
 
 namespace quire::worker {
 namespace {
-
-/// One page of one layer in the pools of a budget cache, keys and values.
-uint64_t SlotBytes(const KvSpec& spec) { return ExtentBytes(spec, 1); }
-
-SlotDemand DemandOf(const std::vector<CacheLayout>& layouts, const KvSpec& spec) {
-  SlotDemand demand{.page_tokens = spec.page_tokens};
-  for (const CacheLayout& layout : layouts) {
-    (layout.everything ? demand.page_bytes : demand.fixed_bytes) +=
-        SlotBytes(spec) * (layout.everything ? 1 : layout.num_slots());
-  }
-  return demand;
-}
 
 /// Tokens of one sequence that a pass may have: a page that fills up in it is still in the window
 /// at its end.
@@ -65,7 +52,7 @@ StatusOr<BatchScheduler::Request> Batch::MakeRequest(const BatchRequest& request
   const uint64_t prompt = request.prompt.size();
   return BatchScheduler::Request{
       .priority = request.priority,
-      .demand = DemandOf(layouts, *parts_.spec),
+      .demand = SlotDemand::Of(layouts, *parts_.spec),
       .num_tokens = document_tokens,
       .pending = prompt,
       .most_tokens = std::min<uint64_t>(model.max_positions,

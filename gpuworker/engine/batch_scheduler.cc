@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "common/base/retry_hint.h"
+#include "common/page/layout.h"
 #include "gpuworker/model/decoder.h"
 
 namespace quire::worker {
@@ -32,6 +33,19 @@ Status Validate(const BatchLimits& limits) {
                            "lower the second");
   }
   return OkStatus();
+}
+
+SlotDemand SlotDemand::Of(std::span<const CacheLayout> layouts, const KvSpec& spec) {
+  const uint64_t slot_bytes = ExtentBytes(spec, 1);  // Keys and values of all heads.
+  SlotDemand demand{.page_tokens = spec.page_tokens};
+  for (const CacheLayout& layout : layouts) {
+    if (layout.everything) {
+      demand.page_bytes += slot_bytes;
+    } else {
+      demand.fixed_bytes += slot_bytes * layout.num_slots();
+    }
+  }
+  return demand;
 }
 
 StatusOr<BatchScheduler::Id> BatchScheduler::Add(const Request& request) {

@@ -25,9 +25,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/page/kv_spec.h"
+#include "gpuworker/cache/cache_layout.h"
 
 namespace quire::worker {
 
@@ -41,14 +44,16 @@ struct BatchLimits {
 /// INVALID_ARGUMENT naming the limit that is out of range.
 Status Validate(const BatchLimits& limits);
 
-/// Slot memory of one sequence. Pools of layers that keep every page are counted by their pages.
+/// Slot memory of one sequence, as BudgetCache allocates it.
 struct SlotDemand {
   uint64_t fixed_bytes = 0;  ///< Layers with a budget.
   uint64_t page_bytes = 0;   ///< One page of the layers that keep every page.
   uint32_t page_tokens = 1;
 
+  /// Of one with these layouts, one a layer.
+  static SlotDemand Of(std::span<const CacheLayout> layouts, const KvSpec& spec);
   uint64_t Bytes(uint64_t tokens) const {
-    return fixed_bytes + (tokens + page_tokens - 1) / page_tokens * page_bytes;
+    return fixed_bytes + PooledPages((tokens + page_tokens - 1) / page_tokens) * page_bytes;
   }
 };
 

@@ -9,6 +9,8 @@
 
 #include "common/base/random.h"
 #include "common/base/retry_hint.h"
+#include "gpuworker/cache/budget_cache.h"
+#include "gpuworker/device/device.h"
 
 namespace quire::worker {
 namespace {
@@ -249,6 +251,41 @@ TEST(BatchSchedulerTest, OverRandomLoadsEveryPlanKeepsTheLimitsAndEverybodyFinis
     EXPECT_TRUE(simulation.idle());
     EXPECT_GT(simulation.finished(), 10u);
   }
+}
+
+TEST(SlotDemandTest, IsWhatACacheAllocatesHoweverItCameToItsLength) {
+  KvSpec spec;
+  spec.model = "test";
+  spec.num_layers = 3;
+  spec.num_query_heads = 2;
+  spec.num_kv_heads = 1;
+  spec.head_dim = 8;
+  spec.page_tokens = 4;
+  const CacheLayout budget{.sink_pages = 1, .window_pages = 2, .selectable_pages = 3};
+  const std::vector<CacheLayout> layouts = {{.everything = true}, budget, {.everything = true}};
+  const SlotDemand demand = SlotDemand::Of(layouts, spec);
+  const std::vector<float> row(spec.head_dim);
+  for (const uint64_t start : {0, 1, 61, 64, 509, 2000}) {
+    SCOPED_TRACE(start);
+    const auto cache = *BudgetCache::Create(spec, &CpuDevice(), layouts);
+    ASSERT_EQ(cache->StartAt(start), OkStatus());
+    EXPECT_EQ(cache->pool_bytes(), demand.Bytes(start));
+    for (uint64_t tokens = start + 1; tokens <= start + 600; ++tokens) {
+      for (uint32_t layer = 0; layer < spec.num_layers; ++layer) {
+        ASSERT_EQ(cache->AppendTokens(layer, row.data(), row.data(), 1), OkStatus());
+      }
+      ASSERT_EQ(cache->pool_bytes(), demand.Bytes(tokens)) << tokens;
+    }
+  }
+}
+
+TEST(SlotDemandTest, PoolsThatGrowTakeUpToASixteenthMoreThanTheirPages) {
+  for (uint64_t pages = 0; pages < 5000; ++pages) {
+    ASSERT_GE(PooledPages(pages), pages);
+    ASSERT_LE(PooledPages(pages), pages + pages / 16);
+    ASSERT_LE(PooledPages(pages), PooledPages(pages + 1));
+  }
+  EXPECT_EQ(PooledPages(1000), 1024u);  // In steps of a sixteenth of 512.
 }
 
 }  // namespace

@@ -46,7 +46,8 @@ EngineParts Engine::Parts() const {
           .prefill_chunk_tokens = std::min(options_.prefill_chunk_tokens, Decoder::kBlockTokens),
           .max_batch_bytes = options_.max_batch_bytes,
           .recall_executor = recall_thread_.get(),
-          .host_tier = host_tier_.get()};
+          .host_tier = host_tier_.get(),
+          .sessions = options_.sessions};
 }
 
 Status Engine::CheckTokens(std::span<const TokenId> tokens) const {

@@ -18,6 +18,7 @@
 namespace quire::worker {
 
 class DocumentShares;
+class SessionSource;
 
 struct EngineParts {
   const Decoder* decoder = nullptr;
@@ -30,6 +31,7 @@ struct EngineParts {
   Executor* recall_executor = nullptr;  ///< Takes recalled units in beside the model.
   HostTier* host_tier = nullptr;        ///< Null for none.
   DocumentShares* shares = nullptr;     ///< Of a batch's sequences; null: they share nothing.
+  SessionSource* sessions = nullptr;    ///< Null: each sequence opens a session of its own.
 };
 
 /// Pages of `page_bytes` that one call may carry; at least one.

@@ -45,8 +45,9 @@ Status Sequence::Impl::OpenRun() {
   run_.reset();
   ran_ = 0;
   QUIRE_ASSIGN_OR_RETURN(
-      run_, PagedRun::Open(parts_, *options_.retrieval, document_ ? &*document_ : nullptr,
-                           &sessions_, &run_stats_));
+      run_,
+      PagedRun::Open(parts_, *options_.retrieval, document_ ? &*document_ : nullptr,
+                     parts_.sessions != nullptr ? parts_.sessions : &own_sessions_, &run_stats_));
   return OkStatus();
 }
 

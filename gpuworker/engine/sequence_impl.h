@@ -27,7 +27,7 @@ class Sequence::Impl {
  public:
   /// `options.retrieval` is set.
   Impl(const EngineParts& parts, SequenceOptions options)
-      : parts_(parts), options_(std::move(options)), sessions_(parts.client, parts.spec) {}
+      : parts_(parts), options_(std::move(options)), own_sessions_(parts.client, parts.spec) {}
 
   Status Open(const std::optional<DocumentName>& document);
   Status CheckRoom(size_t tokens) const;
@@ -59,7 +59,7 @@ class Sequence::Impl {
   const SequenceOptions options_;
   std::optional<Document> document_;
   RunStats run_stats_;
-  OwnSessions sessions_;
+  OwnSessions own_sessions_;
   std::unique_ptr<PagedRun> run_;      ///< Null when local.
   std::unique_ptr<DenseCache> local_;  ///< Null unless local.
   std::vector<TokenId> own_;           ///< Tokens after the document's.

@@ -24,7 +24,8 @@ class LaneRecall {
   virtual ~LaneRecall() = default;
   /// When it is over, whatever has come (the client's clock).
   virtual TimePoint deadline() const = 0;
-  /// Waits for the lane's part; nullopt after it. Errors as PendingRecall::Next.
+  /// Waits for the lane's part, or for a further piece of it (RecallPart::bytes_to_come); nullopt
+  /// after all of it. Errors, and a part that comes anew, as PendingRecall::Next.
   virtual StatusOr<std::optional<RecallPart>> Next(TimePoint deadline) = 0;
   StatusOr<std::optional<RecallPart>> Next() { return Next(deadline()); }
 };
@@ -33,7 +34,8 @@ class RecallChannel {
  public:
   virtual ~RecallChannel() = default;
   /// Asks for `want`, which is of one layer; which sequence it is, the channel fills in. It leaves
-  /// when the channel sees fit, at the latest when its part is waited for.
+  /// when the channel sees fit, at the latest when its part is waited for. Whether its units come
+  /// in pieces, where the options ask for it, is the channel's choice.
   virtual StatusOr<std::unique_ptr<LaneRecall>> Start(LayerWant want,
                                                       const RecallOptions& options) = 0;
   /// ClientSession::Applied.

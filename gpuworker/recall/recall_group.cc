@@ -131,8 +131,10 @@ class RecallGroup::GroupChannel final : public RecallChannel {
   StatusOr<std::unique_ptr<LaneRecall>> Start(LayerWant want,
                                               const RecallOptions& options) override {
     want.sequence = sequence_;
+    RecallOptions whole = options;
+    whole.piece_bytes = 0;  // A message has the lanes of several sequences.
     return std::unique_ptr<LaneRecall>(
-        new GroupRecall(group_, group_->Enqueue(std::move(want), options)));
+        new GroupRecall(group_, group_->Enqueue(std::move(want), whole)));
   }
   void Applied(const RecallPart& part) override { group_->session_->Applied(part); }
   void Spoiled(const RecallPart& part) override { group_->session_->Spoiled(part); }

@@ -10,6 +10,10 @@
 namespace quire::worker {
 namespace {
 
+/// A recall comes in pieces of this size: a buffer is put into its slots while the next one is on
+/// its way.
+constexpr uint32_t kPieceBytes = 256 << 10;
+
 /// The kernels' pooling and the client's name the same modes in the same order.
 RecallPooling ToRecallPooling(kernels::Pooling pooling) {
   static_assert(static_cast<int>(kernels::Pooling::kMaxQ) ==
@@ -92,14 +96,15 @@ Status RecallPipeline::Apply(const SelectRequest& request, Selection selection,
     ++with_.stats->late_corrections;
     return OkStatus();
   }
-  lane.under_way.reset();
-  // A query selects for all heads at once, so one head that blocks makes all of them block.
-  const bool split = heads < blocking.size() && !selection.at_server;
+  Drop(request.layer);
+  const bool split = heads < blocking.size();
   std::vector<bool> keep;
   if (split) {
-    QUIRE_ASSIGN_OR_RETURN(lane.deferred, MakeWant(request, selection, {}));
     keep = blocking;
     keep.flip();
+  }
+  if (split && !selection.at_server) {  // At the server it comes with the recall (Settle).
+    QUIRE_ASSIGN_OR_RETURN(lane.deferred, MakeWant(request, selection, {}));
   }
   QUIRE_ASSIGN_OR_RETURN(LayerWant now, MakeWant(request, std::move(selection), keep));
   QUIRE_RETURN_IF_ERROR(Start(std::move(now), Purpose::kCorrection));
@@ -111,7 +116,15 @@ Status RecallPipeline::Await(uint32_t layer) {
   const std::optional<Patience> patience = std::exchange(lanes_[layer].awaited, std::nullopt);
   if (!patience) return OkStatus();
   QUIRE_ASSIGN_OR_RETURN(const bool came, Wait(layer, *patience));
-  if (!came) ++with_.stats->late_corrections;
+  if (!came) {
+    ++with_.stats->late_corrections;
+    return OkStatus();
+  }
+  if (lanes_[layer].told.num_heads() > 0) {
+    LayerWant& next = lanes_[layer].deferred.emplace();
+    next.layer = layer;
+    next.pages = std::exchange(lanes_[layer].told, {});
+  }
   return OkStatus();
 }
 
@@ -179,6 +192,9 @@ StatusOr<LayerWant> RecallPipeline::MakeWant(const SelectRequest& request, Selec
   want.pooling = ToRecallPooling(with_.options->pooling);
   want.scale = with_.options->score_scale;
   want.digest = with_.options->digest;
+  for (uint32_t head = 0; head < keep.size(); ++head) {
+    if (keep[head]) want.kept_heads.push_back(head);
+  }
   return want;
 }
 
@@ -188,12 +204,15 @@ Status RecallPipeline::Start(LayerWant want, Purpose purpose) {
   Lane& lane = lanes_[layer];
   lane.purpose = purpose;
   lane.pages = want.pages;
+  lane.kept_heads = want.kept_heads;
+  lane.told.Clear();
   lane.held = TakeFromHost(&want);
   const Priority priority =
       purpose == Purpose::kCorrection ? Priority::kCorrection : Priority::kPrefetch;
-  QUIRE_ASSIGN_OR_RETURN(
-      lane.under_way,
-      with_.channel->Start(std::move(want), {.priority = priority, .verify = false}));
+  QUIRE_ASSIGN_OR_RETURN(lane.under_way,
+                         with_.channel->Start(std::move(want), {.priority = priority,
+                                                                .verify = false,
+                                                                .piece_bytes = PieceBytes(layer)}));
   ++with_.stats->recalls;
   return OkStatus();
 }
@@ -202,7 +221,7 @@ StatusOr<bool> RecallPipeline::Wait(uint32_t layer, const Patience& patience) {
   Lane& lane = lanes_[layer];
   const TimePoint start = with_.clock->Now();
   StatusOr<bool> came = true;
-  if (lane.placing == nullptr) {
+  if (!lane.came()) {
     came = Receive(layer, patience.late ? std::optional(patience.until) : std::nullopt);
   }
   if (came.ok() && *came) {
@@ -214,29 +233,66 @@ StatusOr<bool> RecallPipeline::Wait(uint32_t layer, const Patience& patience) {
 
 StatusOr<bool> RecallPipeline::Receive(uint32_t layer, std::optional<TimePoint> deadline) {
   Lane& lane = lanes_[layer];
-  auto part = deadline ? lane.under_way->Next(*deadline) : lane.under_way->Next();
-  const TimePoint now = with_.clock->Now();
-  const bool goes_on = deadline && now >= *deadline && now < lane.under_way->deadline();
-  if (goes_on && absl::IsDeadlineExceeded(part.status())) return false;
-  lane.failed = !part.ok();
-  Status status = part.status();
-  if (status.ok() && !part->has_value()) {
-    status = Internal("a recall of layer ", layer, " came without its lane");
+  while (!lane.came()) {
+    auto part = deadline ? lane.under_way->Next(*deadline) : lane.under_way->Next();
+    const TimePoint now = with_.clock->Now();
+    const bool goes_on = deadline && now >= *deadline && now < lane.under_way->deadline();
+    if (goes_on && absl::IsDeadlineExceeded(part.status())) return false;
+    lane.failed = !part.ok();
+    Status status = part.status();
+    if (status.ok() && !part->has_value()) {
+      status = Internal("a recall of layer ", layer, " came without its lane");
+    }
+    if (status.ok()) status = Take(layer, **std::move(part));
+    if (status.ok()) continue;
+    Drop(layer);
+    return status;
   }
-  if (status.ok()) {
-    lane.part = **std::move(part);
-    status = StartPlacing(layer);
+  return true;
+}
+
+Status RecallPipeline::Take(uint32_t layer, RecallPart part) {
+  Lane& lane = lanes_[layer];
+  if (part.lanes.empty()) {
+    if (lane.placing == nullptr) {
+      return Internal("a recall of layer ", layer, " came without its lane");
+    }
+    lane.bytes_to_come = part.bytes_to_come;
+    return lane.placing->Add(part.payload);
   }
-  if (status.ok()) return true;
+  lane.placing.reset();  // Of an attempt that broke off; its slots are empty from now on.
+  lane.bytes_to_come = part.bytes_to_come;
+  lane.part = std::move(part);
+  return StartPlacing(layer);
+}
+
+void RecallPipeline::Drop(uint32_t layer) {
+  Lane& lane = lanes_[layer];
   lane.under_way.reset();
+  if (lane.placing != nullptr) {
+    lane.placing.reset();
+    with_.channel->Spoiled(*lane.part);
+  }
   lane.part.reset();
-  return status;
+  lane.bytes_to_come = 0;
+}
+
+uint32_t RecallPipeline::PieceBytes(uint32_t layer) const {
+  const RetrievalOptions& options = *with_.options;
+  // Units that are being put into slots cannot be late; what the host tier has lies between what
+  // comes; and when a reply breaks off, heads that keep what they hold would lose it.
+  const bool streams = with_.executor != nullptr && options.recall_buffers > 1 &&
+                       options.recall_deadline == Duration::zero() && lanes_[layer].held.empty() &&
+                       lanes_[layer].kept_heads.empty() && !with_.policy->RewritesUnits(layer);
+  if (!streams) return 0;
+  const uint64_t bytes = options.units_per_buffer * UnitBytes(with_.cache->spec());
+  return bytes == 0 ? kPieceBytes : static_cast<uint32_t>(std::min<uint64_t>(bytes, UINT32_MAX));
 }
 
 Status RecallPipeline::ReceiveArrived(uint32_t layer) {
   for (size_t i = 1; i < lanes_.size(); ++i) {
     const auto next = static_cast<uint32_t>((layer + i) % lanes_.size());
-    if (lanes_[next].under_way == nullptr || lanes_[next].placing != nullptr) continue;
+    if (lanes_[next].under_way == nullptr || lanes_[next].came()) continue;
     const StatusOr<bool> came = Receive(next, with_.clock->Now());
     if (!came.ok() && !lanes_[next].failed) return came.status();
     if (!came.ok() || !*came) return OkStatus();
@@ -265,6 +321,7 @@ StatusOr<ArrivedUnits> RecallPipeline::Gather(uint32_t layer) const {
   const Lane& lane = lanes_[layer];
   const RecallPart& part = *lane.part;
   ArrivedUnits arrived{.layer = layer, .placements = {}, .checksums = part.checksums, .units = {}};
+  if (part.held.empty()) arrived.units = part.payload;  // All that has come of it.
   arrived.placements.reserve(part.placements.size());
   PayloadCutter cutter(part.payload);
   const uint64_t unit_bytes = UnitBytes(with_.cache->spec());
@@ -280,6 +337,7 @@ StatusOr<ArrivedUnits> RecallPipeline::Gather(uint32_t layer) const {
                                   .generation = at.generation,
                                   .page = at.page,
                                   .replaced = at.replaced});
+    if (part.held.empty()) continue;
     if (held == part.held.end() || *held != i) {
       const Payload unit = cutter.Cut(unit_bytes);
       for (const Slice& slice : unit.slices()) arrived.units.Append(slice);
@@ -344,15 +402,18 @@ Status RecallPipeline::Settle(uint32_t layer) {
     return placed;
   }
   with_.channel->Applied(part);
-  with_.stats->bytes_moved += part.payload.size_bytes();
-  with_.stats->units_missed += part.placements.size() - part.held.size();
+  const uint64_t units = part.placements.size() - part.held.size();
+  with_.stats->bytes_moved += units * UnitBytes(with_.cache->spec());
+  with_.stats->units_missed += units;
   with_.stats->units_from_host += part.held.size();
   lane.held.clear();
   KeepEvicted(layer, part);
   Notify(layer, part);
   const PageLists& selected = part.lanes.at(0).selected;
   with_.stats->units_selected += selected.num_pages();
-  QUIRE_RETURN_IF_ERROR(Activate(layer, selected.num_heads() == 0 ? lane.pages : selected));
+  QUIRE_RETURN_IF_ERROR(
+      Activate(layer, selected.num_heads() == 0 ? lane.pages : selected, lane.kept_heads));
+  if (!lane.kept_heads.empty()) lane.told = selected;
   return recall->Next().status();  // Its end.
 }
 
@@ -366,9 +427,11 @@ bool RecallPipeline::IsResident(const LayerWant& want) const {
   return true;
 }
 
-Status RecallPipeline::Activate(uint32_t layer, const PageLists& pages) {
+Status RecallPipeline::Activate(uint32_t layer, const PageLists& pages,
+                                std::span<const uint32_t> kept_heads) {
   PageTable& table = with_.cache->table(layer);
   for (uint32_t head = 0; head < pages.num_heads(); ++head) {
+    if (std::ranges::binary_search(kept_heads, head)) continue;
     QUIRE_RETURN_IF_ERROR(Annotate(table.Activate(head, pages.Head(head)), "layer ", layer));
   }
   return OkStatus();

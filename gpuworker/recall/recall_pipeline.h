@@ -105,8 +105,9 @@ class RecallPipeline {
   /// What a layer waits for, and what is to be asked for after its attention.
   struct Lane {
     std::unique_ptr<LaneRecall> under_way;
-    std::optional<RecallPart> part;              ///< What under_way brought, while
-    std::unique_ptr<StreamedPlacement> placing;  ///< it is put into its slots.
+    std::optional<RecallPart> part;              ///< What under_way brings, while
+    std::unique_ptr<StreamedPlacement> placing;  ///< it is put into its slots,
+    uint64_t bytes_to_come = 0;                  ///< of which so much has not come.
     Purpose purpose = Purpose::kPrefetch;        ///< Of what is under way.
     PageLists pages;  ///< To be active when it has come; none for a query.
     /// Of `pages`, those that the host tier gave when the recall was sent: not sent with it.
@@ -114,6 +115,11 @@ class RecallPipeline {
     bool failed = false;  ///< A recall came to nothing; no slot pretends otherwise.
     std::optional<LayerWant> deferred;
     std::optional<Patience> awaited;  ///< Attention waits for what is under way.
+    std::vector<uint32_t>
+        kept_heads;  ///< Of a query under way: they are only told what it selects,
+    PageLists told;  ///< which is here when it has come: all heads' selection.
+
+    bool came() const { return part && bytes_to_come == 0; }
   };
   Patience PatienceOf(uint32_t layer) const;
 
@@ -133,8 +139,15 @@ class RecallPipeline {
   /// passed first. After an error nothing is under way; Lane::failed tells whether it may be made
   /// up for.
   StatusOr<bool> Wait(uint32_t layer, const Patience& patience);
-  /// Waits until `deadline` for the part under way and begins to put it into its slots. As Wait.
+  /// Waits until `deadline` for all of what is under way, and has it put into its slots as it
+  /// comes. As Wait.
   StatusOr<bool> Receive(uint32_t layer, std::optional<TimePoint> deadline);
+  /// Begins to put a part into its slots, or goes on with a piece.
+  [[nodiscard]] Status Take(uint32_t layer, RecallPart part);
+  /// Gives up what is under way, and what has come of it.
+  void Drop(uint32_t layer);
+  /// Whether units are to come in pieces, and of how many bytes; 0 for whole parts.
+  uint32_t PieceBytes(uint32_t layer) const;
   /// Receives what has come for the layers after `layer`, as far as it has, without waiting.
   [[nodiscard]] Status ReceiveArrived(uint32_t layer);
   /// Takes the units of `want` that the host tier has, and says in the want that they are held.
@@ -143,12 +156,14 @@ class RecallPipeline {
   StatusOr<ArrivedUnits> Gather(uint32_t layer) const;
   /// Tells the host tier what left the slots.
   void KeepEvicted(uint32_t layer, const RecallPart& part);
-  /// Begins to put lane.part into its slots.
+  /// Begins to put lane.part into its slots, as far as it has come.
   [[nodiscard]] Status StartPlacing(uint32_t layer);
   /// Takes in the part that is being put into its slots.
   [[nodiscard]] Status Settle(uint32_t layer);
   bool IsResident(const LayerWant& want) const;
-  [[nodiscard]] Status Activate(uint32_t layer, const PageLists& pages);
+  /// Makes `pages` the selection of all heads but `kept_heads`.
+  [[nodiscard]] Status Activate(uint32_t layer, const PageLists& pages,
+                                std::span<const uint32_t> kept_heads = {});
   void Notify(uint32_t layer, const RecallPart& part);
 
   const Dependencies with_;

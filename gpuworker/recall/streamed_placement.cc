@@ -21,19 +21,39 @@ uint32_t ChecksumOf(const Payload& unit) {
 
 }  // namespace
 
-/// The buffers of one placement and who works on them. Thread-safe.
+/// The buffers of one placement and who works on them. Thread-safe: buffers are filled in order and
+/// only read after that.
 class StreamedPlacement::Stream {
  public:
   Stream(Dependencies with, ArrivedUnits arrived)
       : with_(std::move(with)),
         arrived_(std::move(arrived)),
         unit_bytes_(UnitBytes(with_.cache->spec())) {
-    PayloadCutter cutter(arrived_.units);
     for (size_t first = 0; first < arrived_.placements.size();) {
       const size_t end = EndOfBuffer(first);
-      buffers_.push_back({first, end, cutter.Cut((end - first) * unit_bytes_)});
+      buffers_.push_back({first, end, {}});
       first = end;
     }
+  }
+
+  /// Puts `units` behind those that have come.
+  Status Add(const Payload& units) QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    PayloadCutter cutter(units);
+    for (uint64_t left = units.size_bytes(); left > 0;) {
+      if (filled_ == buffers_.size()) {
+        return DataLoss("layer ", arrived_.layer, ": ", left, " bytes more than the ",
+                        arrived_.placements.size(), " units that are placed");
+      }
+      Buffer& buffer = buffers_[filled_];  // Nobody reads it yet.
+      const uint64_t room = (buffer.end - buffer.first) * unit_bytes_ - buffer.units.size_bytes();
+      const Payload part = cutter.Cut(std::min(left, room));
+      for (const Slice& slice : part.slices()) buffer.units.Append(slice);
+      left -= part.size_bytes();
+      if (part.size_bytes() == room) ++filled_;
+    }
+    changed_.NotifyAll();
+    return OkStatus();
   }
 
   uint32_t layer() const { return arrived_.layer; }
@@ -44,11 +64,13 @@ class StreamedPlacement::Stream {
   void Work(bool stay) QUIRE_EXCLUDES(mutex_) {
     while (const std::optional<size_t> buffer = Take(stay)) Done(TakeIn(buffers_[*buffer]));
   }
-  /// The first error, once nothing is in work.
+  /// The first error, once nothing is in work; DATA_LOSS when units are missing.
   Status Result() QUIRE_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     while (in_work_ > 0) changed_.Wait(mutex_);
-    return status_;
+    if (!status_.ok() || filled_ == buffers_.size()) return status_;
+    return DataLoss("layer ", arrived_.layer, ": of ", arrived_.placements.size(),
+                    " units only those before unit ", buffers_[filled_].first, " have come");
   }
   /// No buffer is begun any more.
   void Stop() QUIRE_EXCLUDES(mutex_) {
@@ -76,7 +98,7 @@ class StreamedPlacement::Stream {
 
   std::optional<size_t> Take(bool stay) QUIRE_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    while (status_.ok() && next_ < buffers_.size()) {
+    while (status_.ok() && next_ < filled_) {
       if (in_work_ < with_.options.buffers) {
         ++in_work_;
         return next_++;
@@ -134,30 +156,41 @@ class StreamedPlacement::Stream {
 
   Mutex mutex_;
   CondVar changed_;
-  size_t next_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Of buffers_, the next to begin.
+  size_t filled_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Of buffers_, so many have all their units.
+  size_t next_ QUIRE_GUARDED_BY(mutex_) = 0;    ///< Of buffers_, the next to begin.
   uint32_t in_work_ QUIRE_GUARDED_BY(mutex_) = 0;
   Status status_ QUIRE_GUARDED_BY(mutex_);
 };
 
-StreamedPlacement::StreamedPlacement(BudgetCache* cache, std::shared_ptr<Stream> stream)
-    : cache_(cache), stream_(std::move(stream)) {}
+StreamedPlacement::StreamedPlacement(const Dependencies& with, std::shared_ptr<Stream> stream)
+    : cache_(with.cache), executor_(with.executor), stream_(std::move(stream)) {}
 
 StatusOr<std::unique_ptr<StreamedPlacement>> StreamedPlacement::Start(const Dependencies& with,
                                                                       ArrivedUnits arrived) {
   const uint64_t bytes = arrived.placements.size() * UnitBytes(with.cache->spec());
-  if (arrived.units.size_bytes() != bytes ||
-      arrived.checksums.size() != arrived.placements.size()) {
+  if (arrived.units.size_bytes() > bytes || arrived.checksums.size() != arrived.placements.size()) {
     return DataLoss("layer ", arrived.layer, ": ", arrived.units.size_bytes(), " bytes and ",
                     arrived.checksums.size(), " checksums for ", arrived.placements.size(),
                     " units");
   }
   QUIRE_RETURN_IF_ERROR(with.cache->CheckPlacements(arrived.layer, arrived.placements));
-  auto stream = std::make_shared<Stream>(with, std::move(arrived));
-  if (with.executor != nullptr) {
-    // When there is no room for the task, Finish does all of it.
-    (void)with.executor->Submit([stream] { stream->Work(/*stay=*/false); });
-  }
-  return std::unique_ptr<StreamedPlacement>(new StreamedPlacement(with.cache, std::move(stream)));
+  const Payload units = std::exchange(arrived.units, {});
+  auto placement = std::unique_ptr<StreamedPlacement>(
+      new StreamedPlacement(with, std::make_shared<Stream>(with, std::move(arrived))));
+  QUIRE_RETURN_IF_ERROR(placement->Add(units));
+  return placement;
+}
+
+Status StreamedPlacement::Add(const Payload& units) {
+  QUIRE_RETURN_IF_ERROR(stream_->Add(units));
+  WorkBeside();
+  return OkStatus();
+}
+
+void StreamedPlacement::WorkBeside() {
+  if (executor_ == nullptr) return;
+  // When there is no room for the task, Finish does all of it.
+  (void)executor_->Submit([stream = stream_] { stream->Work(/*stay=*/false); });
 }
 
 StreamedPlacement::~StreamedPlacement() {

@@ -4,10 +4,12 @@
 // of units at a time (spec A.5). A buffer's units are compared with their checksums, brought to
 // where the device's kernels read them, and spread over their slots. With two buffers one is
 // brought in while another is converted: an executor works through the buffers from the start, in
-// the background, and whoever finishes the placement works along.
+// the background, and whoever finishes the placement works along. The units may come a few at a
+// time (Add): a buffer is taken in as soon as it is full, while the next units are on their way.
 //
 //   auto placing = StreamedPlacement::Start({.cache = &cache, .executor = &pool},
 //   std::move(units));
+//   QUIRE_RETURN_IF_ERROR((*placing)->Add(more));    // as they come
 //   ...                                              // other layers
 //   QUIRE_RETURN_IF_ERROR((*placing)->Finish());     // all units are in their slots, recorded
 //
@@ -37,7 +39,7 @@
 
 namespace quire::worker {
 
-/// The units of one layer, one for each placement.
+/// The units of one layer, one for each placement; of the last ones the bytes may be missing yet.
 struct ArrivedUnits {
   uint32_t layer = 0;
   std::vector<SlotPlacement> placements = {};
@@ -64,22 +66,28 @@ class StreamedPlacement {
     std::function<void(size_t first, const Payload& units)> on_verified = {};
   };
 
-  /// Begins. Nothing is written when it fails: DATA_LOSS for a payload or checksums that are not as
-  /// many as the placements; what PageTable::CheckPlacement says.
+  /// Begins. Nothing is written when it fails: DATA_LOSS for more units than placements, or for
+  /// another number of checksums; what PageTable::CheckPlacement says.
   static StatusOr<std::unique_ptr<StreamedPlacement>> Start(const Dependencies& with,
                                                             ArrivedUnits arrived);
   ~StreamedPlacement();
   StreamedPlacement(const StreamedPlacement&) = delete;
   StreamedPlacement& operator=(const StreamedPlacement&) = delete;
 
-  /// Works along until every unit is in its slot, and records the placements. Called once.
+  /// Units that follow those that have come. DATA_LOSS when they are more than the placements.
+  [[nodiscard]] Status Add(const Payload& units);
+  /// Works along until every unit is in its slot, and records the placements. Called once, when all
+  /// units have come: DATA_LOSS otherwise.
   [[nodiscard]] Status Finish();
 
  private:
   class Stream;
-  StreamedPlacement(BudgetCache* cache, std::shared_ptr<Stream> stream);
+  StreamedPlacement(const Dependencies& with, std::shared_ptr<Stream> stream);
+  /// Lets the executor take in what has come.
+  void WorkBeside();
 
   BudgetCache* const cache_;
+  Executor* const executor_;              ///< May be null.
   const std::shared_ptr<Stream> stream_;  ///< Shared with what the executor was given.
   bool finished_ = false;
 };

@@ -10,6 +10,7 @@
 
 #include "common/base/checksum.h"
 #include "common/base/mutex.h"
+#include "common/base/payload_cutter.h"
 #include "common/base/random.h"
 #include "common/page/layout.h"
 #include "tests/kit/manual_executor.h"
@@ -93,6 +94,79 @@ class StreamedPlacementTest : public ::testing::TestWithParam<DType> {
   }
   const KvSpec spec_ = TestSpec(GetParam());
 };
+
+/// `units`, so many bytes at a time.
+std::vector<Payload> Pieces(const Payload& units, uint64_t bytes) {
+  std::vector<Payload> pieces;
+  PayloadCutter cutter(units);
+  for (uint64_t left = units.size_bytes(); left > 0; left -= pieces.back().size_bytes()) {
+    pieces.push_back(cutter.Cut(std::min(left, bytes)));
+  }
+  return pieces;
+}
+
+TEST_P(StreamedPlacementTest, UnitsMayComeAFewAtATime) {
+  const std::vector<float> expected = Unstreamed();
+  ThreadPool pool({.threads = 1});
+  for (const uint32_t units_per_buffer : {0u, 1u, 5u, 1000u}) {
+    for (const uint64_t piece_units : {1, 4, 17}) {
+      for (Executor* executor : {static_cast<Executor*>(nullptr), static_cast<Executor*>(&pool)}) {
+        const auto cache = MakeCache(spec_);
+        ArrivedUnits arrived = RandomUnits(spec_, UnitBytes(spec_));
+        const std::vector<Payload> pieces =
+            Pieces(std::exchange(arrived.units, {}), piece_units * UnitBytes(spec_));
+        arrived.units = pieces[0];
+        auto placing = StreamedPlacement::Start(
+            {.cache = cache.get(), .executor = executor, .options = {units_per_buffer, 2}},
+            std::move(arrived));
+        ASSERT_TRUE(placing.ok()) << placing.status();
+        for (size_t i = 1; i < pieces.size(); ++i)
+          ASSERT_EQ((*placing)->Add(pieces[i]), OkStatus());
+        ASSERT_EQ((*placing)->Finish(), OkStatus());
+        EXPECT_EQ(AttendAll(*cache), expected);
+      }
+    }
+  }
+}
+
+TEST_P(StreamedPlacementTest, ABufferIsTakenInWhileTheNextIsOnItsWay) {
+  const auto cache = MakeCache(spec_);
+  ArrivedUnits arrived = RandomUnits(spec_, UnitBytes(spec_));
+  const std::vector<Payload> pieces =
+      Pieces(std::exchange(arrived.units, {}), kSlots * UnitBytes(spec_));
+  arrived.units = pieces[0];
+  quire::testing::ManualExecutor beside;
+  size_t verified = 0;
+  auto placing = StreamedPlacement::Start(
+      {.cache = cache.get(),
+       .executor = &beside,
+       .on_verified = [&](size_t, const Payload& units) { verified += units.size_bytes(); }},
+      std::move(arrived));
+  ASSERT_TRUE(placing.ok()) << placing.status();
+  while (beside.RunOne()) {
+  }
+  EXPECT_EQ(verified, kSlots * UnitBytes(spec_));
+  for (size_t i = 1; i < pieces.size(); ++i) ASSERT_EQ((*placing)->Add(pieces[i]), OkStatus());
+  ASSERT_EQ((*placing)->Finish(), OkStatus());
+}
+
+TEST_P(StreamedPlacementTest, UnitsThatNeverComeOrAreTooManyLeaveNothing) {
+  const auto cache = MakeCache(spec_);
+  ArrivedUnits arrived = RandomUnits(spec_, UnitBytes(spec_));
+  const std::vector<Payload> pieces =
+      Pieces(std::exchange(arrived.units, {}), (kUnits - 1) * UnitBytes(spec_));
+  arrived.units = pieces[0];
+  {
+    auto placing = StreamedPlacement::Start({.cache = cache.get()}, arrived);
+    ASSERT_TRUE(placing.ok()) << placing.status();
+    EXPECT_EQ((*placing)->Finish().code(), StatusCode::kDataLoss);
+    EXPECT_FALSE(cache->table(0).IsResident(0, 0));
+  }
+  auto placing = StreamedPlacement::Start({.cache = cache.get()}, arrived);
+  ASSERT_TRUE(placing.ok()) << placing.status();
+  ASSERT_EQ((*placing)->Add(pieces[1]), OkStatus());
+  EXPECT_EQ((*placing)->Add(pieces[1]).code(), StatusCode::kDataLoss);
+}
 
 TEST_P(StreamedPlacementTest, GivesTheBytesThatPlacingEverythingAtOnceGives) {
   const std::vector<float> expected = Unstreamed();

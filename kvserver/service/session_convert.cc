@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/service/session_convert.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <string_view>
 #include <utility>
 
@@ -86,6 +88,11 @@ StatusOr<QueryWant> QueryFromProto(const v1::QuerySelection& proto, const KvSpec
   }
   if (proto.scale() != 0) want.shape.scale = proto.scale();
   QUIRE_ASSIGN_OR_RETURN(want.shape.digest, DigestKindFromProto(proto.digest()));
+  want.kept_heads.assign(proto.kept_heads().begin(), proto.kept_heads().end());
+  const bool ascend = std::ranges::is_sorted(want.kept_heads, std::less_equal<>());
+  if (!ascend || (!want.kept_heads.empty() && want.kept_heads.back() >= spec.num_kv_heads)) {
+    return InvalidArgument("kept_heads ascend and are below ", spec.num_kv_heads);
+  }
   return want;
 }
 

@@ -165,6 +165,75 @@ TEST_F(SessionServiceTest, AReplyComesInPartsOfWholeLanesWithThePlacesOfItsUnits
   EXPECT_FALSE((*(*call)->Next(TimePoint::max())).has_value());
 }
 
+TEST_F(SessionServiceTest, AReplyComesInPiecesWhereThatIsAskedForAndPartsMayBe) {
+  LoopbackTransport parts(server_->handler(), {.max_message_bytes = 1 << 20});
+  const uint64_t unit_bytes = quire::UnitBytes(spec_);
+  const v1::OpenSessionReply sessions[] = {Open(8), Open(8)};
+  uint32_t recalls = 0;
+  /// The payloads of a reply's messages, of an empty lane; the first has the lane.
+  const auto messages = [&](uint32_t piece_bytes, bool place) {
+    const uint32_t exchange = recalls + 1;
+    v1::RecallRequest request = Request(sessions[recalls % 2].session_id(), exchange);
+    request.set_piece_bytes(piece_bytes);
+    request.set_place(place);
+    AddWant(request, recalls++ / 2, 0, {{0, 1, 2, 3, 4, 5, 6}, {0, 1, 2, 3}});
+    auto call = parts.Start("quire.v1.Session/Recall", {request.SerializeAsString(), {}},
+                            {.tenant = tenant_, .timeout = std::chrono::minutes(5)});
+    EXPECT_TRUE(call.ok()) << call.status();
+    std::vector<std::vector<std::byte>> payloads;
+    for (;;) {
+      const auto part = (*call)->Next(TimePoint::max());
+      EXPECT_TRUE(part.ok()) << part.status();
+      if (!part.ok() || !part->has_value()) return payloads;
+      v1::RecallReply reply;
+      EXPECT_TRUE(reply.ParseFromString((*part)->control));
+      EXPECT_EQ(reply.exchange(), exchange);
+      EXPECT_EQ(reply.lanes_size(), payloads.empty() ? 1 : 0);
+      payloads.emplace_back((*part)->payload.size_bytes());
+      (*part)->payload.CopyTo(payloads.back().data());
+    }
+  };
+  const auto whole = messages(0, false);
+  ASSERT_EQ(whole.size(), 1u);
+  const auto pieces = messages(static_cast<uint32_t>(4 * unit_bytes + 1), false);
+  ASSERT_EQ(pieces.size(), 3u);
+  EXPECT_EQ(pieces[0].size(), 4 * unit_bytes);
+  EXPECT_EQ(pieces[2].size(), 3 * unit_bytes);
+  std::vector<std::byte> together;
+  for (const auto& piece : pieces) together.insert(together.end(), piece.begin(), piece.end());
+  EXPECT_EQ(together, whole[0]);
+  EXPECT_EQ(messages(1, false).size(), 11u);  // A unit is never cut.
+  EXPECT_EQ(messages(1, true).size(), 1u);
+  // A call that takes its reply whole.
+  v1::RecallRequest unary = RecallOf(sessions[1].session_id(), 9, 2, {{0, 1, 2}, {4}});
+  unary.set_piece_bytes(1);
+  EXPECT_EQ(CodeOf(unary), StatusCode::kOk);
+}
+
+TEST_F(SessionServiceTest, HeadsThatKeepWhatTheyHoldAreToldTheirSelectionOnly) {
+  const v1::OpenSessionReply opened = Open(4);
+  const auto recall = [&](uint64_t exchange, std::vector<uint32_t> kept) {
+    v1::RecallRequest request = Request(opened.session_id(), exchange);
+    v1::QuerySelection& query = *AddWant(request, 1, 0).mutable_query();
+    query.set_queries(wire::FloatsToBytes(std::vector<float>(32, 0.5f)));
+    query.add_candidates()->set_end_page(8);
+    query.set_num_pages(3);
+    query.mutable_kept_heads()->Add(kept.begin(), kept.end());
+    return Recall(request);
+  };
+  const auto told = recall(1, {0});
+  ASSERT_TRUE(told.ok()) << told.status();
+  EXPECT_EQ(told->lanes(0).counts(0), 0u);
+  EXPECT_EQ(told->lanes(0).counts(1), 3u);
+  const auto all = recall(2, {});
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(all->lanes(0).counts(0), 3u);
+  EXPECT_EQ(all->lanes(0).selected(), told->lanes(0).selected());
+  EXPECT_EQ(recall(3, {1, 0}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(recall(3, {0, 0}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(recall(3, {2}).status().code(), StatusCode::kInvalidArgument);
+}
+
 TEST_F(SessionServiceTest, AQueryIsAnsweredWithWhatTheServerSelected) {
   const v1::OpenSessionReply opened = Open(4);
   uint64_t exchange = 0;

@@ -35,6 +35,10 @@ struct QueryWant {
   std::vector<float> queries;  ///< [layers of the want][n_q][key_dim]
   /// What every layer asks besides: its `query` and the position offsets are the session's to fill.
   PageQuery shape;
+  /// Heads, ascending, for which nothing is placed: they are only told what was selected.
+  std::vector<uint32_t> kept_heads = {};
+
+  bool Keeps(uint32_t head) const { return std::ranges::binary_search(kept_heads, head); }
 };
 
 /// What consecutive layers of one sequence want.

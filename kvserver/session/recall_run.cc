@@ -49,7 +49,8 @@ size_t RecallScratch::capacity_bytes() const {
   }
   return CapacityBytes(targets) + CapacityBytes(members) + CapacityBytes(plan.victims) +
          CapacityBytes(query.query) + CapacityBytes(part) + CapacityBytes(sent_pages) +
-         units * kUnitRecordBytes + gather.capacity_bytes();
+         to_place.num_pages() * sizeof(uint32_t) + units * kUnitRecordBytes +
+         gather.capacity_bytes();
 }
 
 Status RecallRun::Run() {
@@ -115,7 +116,10 @@ Status RecallRun::PlanLane(const RecallTarget& target, uint32_t index) {
   lane.sequence = lanes.sequence;
   lane.layer = lanes.first_layer + index;
   lane.want = target.want;
-  QUIRE_ASSIGN_OR_RETURN(const PageLists* const pages, SelectPages(target, index, &lane.selected));
+  QUIRE_ASSIGN_OR_RETURN(const PageLists* pages, SelectPages(target, index, &lane.selected));
+  if (lane.want->query && !lane.want->query->kept_heads.empty()) {
+    pages = WithoutKept(*lane.want->query, *pages);
+  }
   const AddTime planning(&planning_);
   target.sequence->lane(target.lanes[index]).Plan(*pages, scratch_.plan, &lane.placed);
   lane.first_slot =
@@ -150,6 +154,15 @@ StatusOr<const PageLists*> RecallRun::SelectPages(const RecallTarget& target, ui
   }
   QUIRE_RETURN_IF_ERROR(parts_.selector->Select(shape_.spec, query, scratch_.digests, selected));
   return selected;
+}
+
+const PageLists* RecallRun::WithoutKept(const QueryWant& want, const PageLists& selected) {
+  scratch_.to_place.Clear();
+  for (uint32_t head = 0; head < selected.num_heads(); ++head) {
+    scratch_.to_place.AppendHead(want.Keeps(head) ? std::span<const uint32_t>()
+                                                  : selected.Head(head));
+  }
+  return &scratch_.to_place;
 }
 
 StatusOr<DigestBlocks> RecallRun::DigestsOf(const MemberView& member, const DigestRange& range,

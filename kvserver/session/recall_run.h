@@ -66,6 +66,7 @@ struct RecallScratch {
   ResidentMap::Scratch plan;
   UnitGather gather;
   PageQuery query;
+  PageLists to_place;  ///< Of a lane, without the heads that keep what they hold.
   std::vector<DigestBlocks> digests;
   std::vector<LanePlacement> part;  ///< Lanes of the part that is being made, and room.
 
@@ -102,6 +103,8 @@ class RecallRun {
   /// What the lane wants: the want's own pages, or `*selected`.
   StatusOr<const PageLists*> SelectPages(const RecallTarget& target, uint32_t index,
                                          PageLists* selected);
+  /// `selected` without the heads that keep what they hold; in the scratch.
+  const PageLists* WithoutKept(const QueryWant& want, const PageLists& selected);
   /// Digests of a candidate range, held for the lane from now on if there is room: `digests` are
   /// the lane's own of this member and kind.
   StatusOr<DigestBlocks> DigestsOf(const MemberView& member, const DigestRange& range,

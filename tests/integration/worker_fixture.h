@@ -30,6 +30,9 @@ class DisturbedTransport final : public Transport {
   /// Loses the reply to every `period`-th call from now on; the server has done its work. 0: none.
   void LoseEvery(uint64_t period) { period_ = period; }
   uint64_t lost() const { return lost_; }
+  /// Breaks every `period`-th recall off after the first message of its reply. 0: none.
+  void BreakEvery(uint64_t period) { break_period_ = period; }
+  uint64_t broken() const { return broken_; }
 
   TransportCapabilities capabilities() const override { return inner_->capabilities(); }
   StatusOr<std::unique_ptr<Landing>> AddLanding(LandingMemory memory) override {
@@ -38,8 +41,9 @@ class DisturbedTransport final : public Transport {
   StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view method, CallMessage request,
                                                const CallOptions& options) override {
     QUIRE_ASSIGN_OR_RETURN(auto call, inner_->Start(method, std::move(request), options));
-    if (!LosesThisOne()) return call;
-    return std::make_unique<LostCall>();
+    if (LosesThisOne()) return std::make_unique<LostCall>();
+    if (break_period_ == 0 || ++recalls_ % break_period_ != 0) return call;
+    return std::make_unique<BrokenCall>(std::move(call), &broken_);
   }
   Status Call(std::string_view method, const CallMessage& request, CallMessage* reply,
               const CallOptions& options) override {
@@ -58,6 +62,24 @@ class DisturbedTransport final : public Transport {
     StatusOr<std::optional<CallMessage>> Next(TimePoint) override { return Lost(); }
     void Cancel() override {}
   };
+  /// A call that brings one message, and breaks off where there would be another.
+  class BrokenCall final : public PendingCall {
+   public:
+    BrokenCall(std::unique_ptr<PendingCall> call, uint64_t* broken)
+        : call_(std::move(call)), broken_(broken) {}
+    StatusOr<std::optional<CallMessage>> Next(TimePoint deadline) override {
+      QUIRE_ASSIGN_OR_RETURN(auto part, call_->Next(deadline));
+      if (!part || std::exchange(first_, false)) return part;
+      ++*broken_;
+      return Lost();
+    }
+    void Cancel() override { call_->Cancel(); }
+
+   private:
+    const std::unique_ptr<PendingCall> call_;
+    uint64_t* const broken_;
+    bool first_ = true;
+  };
   bool LosesThisOne() {
     if (period_ == 0 || ++calls_ % period_ != 0) return false;
     ++lost_;
@@ -68,6 +90,9 @@ class DisturbedTransport final : public Transport {
   uint64_t period_ = 0;
   uint64_t calls_ = 0;
   uint64_t lost_ = 0;
+  uint64_t break_period_ = 0;
+  uint64_t recalls_ = 0;
+  uint64_t broken_ = 0;
 };
 
 class WorkerFixture {

@@ -48,7 +48,8 @@ uint64_t Segments(WorkerFixture& fixture) {
 
 /// Logits of every position of `question`, asked over document "doc".
 std::vector<float> Ask(WorkerFixture& fixture, const RetrievalOptions& retrieval,
-                       const std::vector<TokenId>& question) {
+                       const std::vector<TokenId>& question,
+                       worker::SequenceStats* stats = nullptr) {
   std::vector<float> logits;
   SequenceOptions options;
   options.retrieval = retrieval;
@@ -59,6 +60,7 @@ std::vector<float> Ask(WorkerFixture& fixture, const RetrievalOptions& retrieval
   EXPECT_EQ(sequence->Append(question), OkStatus());
   EXPECT_EQ(sequence->stats().reopened, 0u);
   EXPECT_FALSE(sequence->stats().local);
+  if (stats != nullptr) *stats = sequence->stats();
   return logits;
 }
 
@@ -156,6 +158,50 @@ TEST(WorkerSequenceTest, FreeKvSelectsTheSamePagesOnBothSides) {
     retrieval.side = SelectionSide::kServer;
     EXPECT_LE(MaxDifference(Ask(fixture, retrieval, question), at_worker), 1e-5f);
     EXPECT_EQ(at_worker == blocking, threshold > 1);
+  }
+}
+
+TEST(WorkerSequenceTest, FreeKvCorrectsTheSameHeadsInTheSameStepsOnBothSides) {
+  const TinyModel model{.num_layers = 3, .num_query_heads = 6, .seed = 4};
+  WorkerFixture fixture(WorkerFixture::Small(), model);
+  fixture.Ingest(RandomTokens(151, 1));
+  const std::vector<TokenId> question = RandomTokens(40, 2);
+  RetrievalOptions retrieval = fixture.engine().options().retrieval;
+  retrieval.policy = "freekv";
+  bool one_of_two = false;
+  for (const float threshold : {0.0f, 0.2f, 0.4f, 0.6f}) {
+    SCOPED_TRACE(threshold);
+    worker::SequenceStats at_worker, at_server;
+    retrieval.correction_threshold = threshold;
+    retrieval.side = SelectionSide::kWorker;
+    const std::vector<float> expected = Ask(fixture, retrieval, question, &at_worker);
+    retrieval.side = SelectionSide::kServer;
+    EXPECT_EQ(Ask(fixture, retrieval, question, &at_server), expected);
+    EXPECT_EQ(at_server.blocking_heads, at_worker.blocking_heads);
+    EXPECT_EQ(at_server.units_missed, at_worker.units_missed);
+    EXPECT_EQ(at_server.moved.units, at_worker.moved.units);
+    ASSERT_EQ(fixture.engine().spec().num_kv_heads, 2u);
+    one_of_two = one_of_two || at_worker.blocking_heads % 2 == 1;
+  }
+  EXPECT_TRUE(one_of_two) << "a head is corrected, and the layer's other one is not";
+}
+
+TEST(WorkerSequenceTest, UnitsThatComeInPiecesGiveTheSameAnswerAlsoWhenTheyBreakOff) {
+  WorkerFixture fixture;
+  fixture.Ingest(RandomTokens(150, 1));
+  const std::vector<TokenId> question = RandomTokens(40, 2);
+  RetrievalOptions retrieval = fixture.engine().options().retrieval;
+  for (const std::string_view policy : {"quest", "freekv"}) {
+    SCOPED_TRACE(policy);
+    retrieval.policy = policy;
+    retrieval.units_per_buffer = 0;
+    const std::vector<float> expected = Ask(fixture, retrieval, question);
+    retrieval.units_per_buffer = 1;  // And so are pieces.
+    EXPECT_EQ(Ask(fixture, retrieval, question), expected);
+    fixture.transport().BreakEvery(5);  // Pages come to lie in other slots, and sums round anew.
+    EXPECT_LE(MaxDifference(Ask(fixture, retrieval, question), expected), 1e-4f);
+    fixture.transport().BreakEvery(0);
+    EXPECT_GT(fixture.transport().broken(), 0u);
   }
 }
 
