@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "gpuworker/retrieval/policy.h"
+#include "gpuworker/testing/device_answer.h"
 #include "gpuworker/testing/engine_fixture.h"
 #include "gpuworker/testing/fake_cuda_device.h"
 #include "gpuworker/testing/limited_device.h"
@@ -17,6 +18,8 @@ namespace {
 
 using quire::testing::TempDir;
 using quire::testing::TinyModel;
+using testing::AskDevice;
+using testing::DeviceAnswer;
 using testing::EngineFixture;
 using testing::FakeCudaDevice;
 using testing::FakeCudaLaunches;
@@ -25,38 +28,12 @@ using testing::LimitedDevice;
 
 using testing::RandomTokens;
 
-/// Logits after each token of a question about a document, then what was generated.
-struct Answer {
-  std::vector<float> logits;
-  std::vector<TokenId> tokens;
-  SequenceStats stats;
-};
-
-Answer Ask(Device* device, std::string_view policy) {
-  EngineOptions options = EngineFixture::Small();
-  options.retrieval.policy = policy;
-  EngineFixture fixture(TinyModel{}, options, device);
-  fixture.Ingest(RandomTokens(61, 3));
-  Answer answer;
-  SequenceOptions opened;
-  opened.logits_observer = [&](uint64_t, std::span<const float> logits) {
-    answer.logits.insert(answer.logits.end(), logits.begin(), logits.end());
-  };
-  const auto sequence = fixture.Open(opened);
-  EXPECT_EQ(sequence->Append(RandomTokens(20, 4)), OkStatus());
-  const auto generation = sequence->Generate({.max_new_tokens = 8});
-  EXPECT_TRUE(generation.ok()) << generation.status();
-  if (generation.ok()) answer.tokens = generation->tokens;
-  answer.stats = sequence->stats();
-  return answer;
-}
-
 class EngineDeviceTest : public ::testing::TestWithParam<std::string_view> {};
 
 TEST_P(EngineDeviceTest, ADeviceWithMemoryOfItsOwnAnswersAsTheCpuDoes) {
-  const Answer expected = Ask(&CpuDevice(), GetParam());
+  const DeviceAnswer expected = AskDevice(&CpuDevice(), GetParam());
   const int64_t before = FakeCudaLaunches();
-  const Answer answer = Ask(&FakeCudaDevice(), GetParam());
+  const DeviceAnswer answer = AskDevice(&FakeCudaDevice(), GetParam());
   EXPECT_GT(FakeCudaLaunches(), before);  // Steps were replayed.
   EXPECT_EQ(answer.logits, expected.logits);
   EXPECT_EQ(answer.tokens, expected.tokens);

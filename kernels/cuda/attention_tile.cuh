@@ -44,9 +44,10 @@ struct TileLayout {
   }
 };
 
-/// The shape with the largest tile that fits, or tokens = 0 when none does.
+/// The shape with the largest tile that fits beside `static_bytes` of shared memory that the kernel
+/// declares itself, or tokens = 0 when none does.
 inline TileShape PlanTile(int64_t key_dim, int64_t value_dim, bool own_values, int64_t raw_bytes,
-                          int heads) {
+                          int heads, int64_t static_bytes = 0) {
   constexpr int64_t kMaxDim = kTileThreads * 8;  // channels that the threads of a block sum
   TileShape shape{};
   if (key_dim > 4 * kMaxDim || value_dim > kMaxDim) return shape;
@@ -59,7 +60,7 @@ inline TileShape PlanTile(int64_t key_dim, int64_t value_dim, bool own_values, i
   shape.value_bytes =
       own_values ? static_cast<int>(RoundUp(shape.value_padded * raw_bytes, 16) + 16) : 0;
   shape.tokens = kMaxTileTokens;
-  while (TileLayout(shape, heads).bytes > kSharedBytes) {
+  while (TileLayout(shape, heads).bytes + static_bytes > kSharedBytes) {
     shape.tokens /= 2;
     if (shape.tokens < kMinTileTokens) return TileShape{};
   }

@@ -10,6 +10,7 @@ namespace quire::kernels::cuda {
 namespace {
 
 constexpr int kRows = 8;
+constexpr int64_t kStaticBytes = kRows * sizeof(int64_t);  ///< of shared memory beside the tile
 
 struct Shape {
   TileShape tile;
@@ -32,7 +33,7 @@ __device__ inline int64_t LastKey(const Shape& shape, int64_t token) {
 template <typename T>
 __global__ void __launch_bounds__(kTileThreads) DenseKernel(Shape shape) {
   using Raw = typename T::Raw;
-  __shared__ int64_t last_keys[kRows];
+  __shared__ int64_t last_keys[kRows];  // kStaticBytes
   const int64_t g = blockIdx.y;
   const int64_t first_row = int64_t{blockIdx.x} * kRows;
   const int64_t rows = shape.t * shape.group;
@@ -83,7 +84,8 @@ OpStatus DenseAttention(const DenseAttentionArgs& args) {
   shape.n_kv = args.n_kv;
   shape.group = args.n_q / args.n_kv;
   shape.scale = args.scale;
-  shape.tile = PlanTile(args.head_dim, args.head_dim, true, ElementBytes(args.dtype), kRows);
+  shape.tile =
+      PlanTile(args.head_dim, args.head_dim, true, ElementBytes(args.dtype), kRows, kStaticBytes);
   const int64_t row_tiles = DivideUp(args.t * shape.group, kRows);
   if (shape.tile.tokens == 0 || args.n_kv > kMaxGridYZ || row_tiles > kMaxGridX) {
     return OpStatus::kUnsupported;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA, or for a host compiler the part of it that the kernels use (kernels/testing/simt.h), and
+// CUDA, or for a host compiler the part of it that the kernels use (kernels/simt/simt.h), and
 // how kernels are launched on either.
 #ifndef QUIRE_KERNELS_CUDA_RUNTIME_CUH_
 #define QUIRE_KERNELS_CUDA_RUNTIME_CUH_
@@ -14,7 +14,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #else
-#include "kernels/testing/simt.h"
+#include "kernels/simt/simt.h"
 #endif
 
 namespace quire::kernels::cuda {
@@ -75,16 +75,15 @@ T* DynamicShared() {
   return static_cast<T*>(simt::DynamicShared());
 }
 
-inline void CopyAsync16(void* to, const void* from, bool there) {
-  there ? memcpy(to, from, 16) : memset(to, 0, 16);
-}
-inline void AwaitCopies() {}
+using simt::AwaitCopies;
+using simt::CopyAsync16;
 
 template <typename... Params, typename... Args>
-OpStatus Launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes, void*,
+OpStatus Launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes, void* stream,
                 const Args&... args) {
-  const bool ran = simt::Run(grid, block, shared_bytes, [&] { kernel(args...); });
-  return ran ? OpStatus::kOk : OpStatus::kDeviceError;
+  const bool taken = simt::Launch({grid, block, shared_bytes}, stream,
+                                  std::make_shared<const simt::Call<Params...>>(kernel, args...));
+  return taken ? OpStatus::kOk : OpStatus::kDeviceError;
 }
 #endif
 

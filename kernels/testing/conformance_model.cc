@@ -27,7 +27,8 @@ void CheckRope(Workbench& bench, int64_t d, int64_t rotary_dim, bool interleaved
   }
   Tensor<float> cos_table(device, cos, 1), sin_table(device, sin, 1);
   Tensor<int32_t> positions(device, bench.Ints(t, 0, n_positions - 1));
-  Tensor<uint8_t> rows(device, bench.Elements(t * heads * d, dtype), ElementBytes(dtype));
+  Tensor<uint8_t> rows(device, bench.Elements(t * heads * d, dtype),
+                       bench.Shift(ElementBytes(dtype)));
   RopeArgs args{.t = t,
                 .heads = heads,
                 .head_dim = d,

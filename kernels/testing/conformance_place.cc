@@ -87,8 +87,9 @@ void CheckPlace(Workbench& bench, const Case& c, UnitCodec codec, DType dtype, c
   }
   Tensor<float> cos_table(device, cos, 1), sin_table(device, sin, 1);
   Tensor<int32_t> rotations(device, bench.Ints(c.units, -1, n_rotations - 1));
-  Tensor<uint8_t> k(device, std::vector<uint8_t>(pool_bytes, 0x11), element);
-  Tensor<uint8_t> v(device, std::vector<uint8_t>(pool_bytes, 0x11), element);
+  const size_t shift = bench.Shift(element);
+  Tensor<uint8_t> k(device, std::vector<uint8_t>(pool_bytes, 0x11), shift);
+  Tensor<uint8_t> v(device, std::vector<uint8_t>(pool_bytes, 0x11), shift);
   Tensor<float> k_scales(device, std::vector<float>(c.slots() * c.n_kv, -3.0f));
   Tensor<float> v_scales(device, std::vector<float>(c.slots() * c.n_kv, -3.0f));
 

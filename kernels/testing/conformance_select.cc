@@ -29,7 +29,7 @@ void CheckDigest(Workbench& bench, const DigestCase& c, DigestKind kind, DType d
   keys[0] = kNaN;
   keys[c.p / 2 * c.d + c.d - 1] = kNaN;
   keys[c.d / 2] = -kInfinity;
-  Tensor<uint8_t> units(device, FromFloats(keys, dtype), ElementBytes(dtype));
+  Tensor<uint8_t> units(device, FromFloats(keys, dtype), bench.Shift(ElementBytes(dtype)));
   std::vector<int32_t> rows = bench.Ints(c.units, 1, static_cast<int32_t>(c.p));
   rows[0] = static_cast<int32_t>(c.p);
   Tensor<int32_t> valid(device, rows);
@@ -91,7 +91,7 @@ void CheckScore(Workbench& bench, const ScoreCase& c, const Heads& h, DigestKind
   const int64_t poisoned = c.first_page * h.n_kv * elements;
   StoreElement(bytes.data(), poisoned, dtype, kNaN);
   if (kind == DigestKind::kMinMax) StoreElement(bytes.data(), poisoned + h.d, dtype, kNaN);
-  Tensor<uint8_t> digests(device, bytes, ElementBytes(dtype));
+  Tensor<uint8_t> digests(device, bytes, bench.Shift(ElementBytes(dtype)));
   Tensor<float> scores(device, std::vector<float>(h.n_q * (c.n_pages + c.gap), -7.0f));
   std::vector<const void*> there, here;
   const int64_t page_bytes = h.n_kv * elements * ElementBytes(dtype);

@@ -88,6 +88,8 @@ class Workbench {
   std::vector<int32_t> Ints(int64_t n, int32_t low, int32_t high);
   /// `n` different numbers of 0..limit-1 in random order.
   std::vector<int32_t> Slots(int64_t n, int64_t limit);
+  /// 0, as arrays of programs have it, or `bytes`: where an array begins behind an aligned address.
+  size_t Shift(size_t bytes) { return Random(0, 1) == 0 ? 0 : bytes; }
   /// Any bit pattern, NaN included.
   std::vector<uint8_t> Bytes(int64_t n);
   /// Random numbers as [n] dtype.

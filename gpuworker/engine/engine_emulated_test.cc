@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The engine over the CUDA library and kernels themselves, whose source runs on the CPU
+// (kernels/simt/simt.h): streams, recorded steps, recall and every kernel that a step launches.
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "gpuworker/device/cuda_device.h"
+#include "gpuworker/retrieval/policy.h"
+#include "gpuworker/testing/device_answer.h"
+
+namespace quire::worker {
+namespace {
+
+using testing::AskDevice;
+using testing::DeviceAnswer;
+
+std::atomic<int64_t> graph_launches{0};
+
+/// One device, never destroyed.
+Device& EmulatedDevice() {
+  static Device* const device = [] {
+    static kernels::CudaLibrary library = *quire_cuda_library();
+    library.launch = [](void* graph, void* stream) {
+      ++graph_launches;
+      return quire_cuda_library()->launch(graph, stream);
+    };
+    return MakeCudaDevice(library)->release();
+  }();
+  return *device;
+}
+
+class EngineEmulatedTest : public ::testing::TestWithParam<std::string_view> {};
+
+TEST_P(EngineEmulatedTest, TheKernelsOfAGpuAnswerAsTheCpuDoes) {
+  const DeviceAnswer expected = AskDevice(&CpuDevice(), GetParam());
+  const int64_t before = graph_launches;
+  const DeviceAnswer answer = AskDevice(&EmulatedDevice(), GetParam());
+  EXPECT_GT(graph_launches, before);  // Steps were replayed.
+  ASSERT_EQ(answer.logits.size(), expected.logits.size());
+  for (size_t i = 0; i < answer.logits.size(); ++i) {
+    ASSERT_NEAR(answer.logits[i], expected.logits[i], 1e-4) << "at " << i;
+  }
+  EXPECT_EQ(answer.tokens, expected.tokens);
+  EXPECT_EQ(answer.stats.moved.units, expected.stats.moved.units);
+  EXPECT_EQ(answer.stats.reopened, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, EngineEmulatedTest, ::testing::ValuesIn(PolicyNames()),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace quire::worker

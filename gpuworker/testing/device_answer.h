@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A question about a document, asked on a device: for tests that compare devices.
+#ifndef QUIRE_GPUWORKER_TESTING_DEVICE_ANSWER_H_
+#define QUIRE_GPUWORKER_TESTING_DEVICE_ANSWER_H_
+
+#include <gtest/gtest.h>
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "gpuworker/testing/engine_fixture.h"
+
+namespace quire::worker::testing {
+
+/// Logits after each token of a question about a document, then what was generated.
+struct DeviceAnswer {
+  std::vector<float> logits;
+  std::vector<TokenId> tokens;
+  SequenceStats stats;
+};
+
+inline DeviceAnswer AskDevice(Device* device, std::string_view policy) {
+  EngineOptions options = EngineFixture::Small();
+  options.retrieval.policy = policy;
+  EngineFixture fixture(quire::testing::TinyModel{}, options, device);
+  fixture.Ingest(RandomTokens(61, 3));
+  DeviceAnswer answer;
+  SequenceOptions opened;
+  opened.logits_observer = [&](uint64_t, std::span<const float> logits) {
+    answer.logits.insert(answer.logits.end(), logits.begin(), logits.end());
+  };
+  const auto sequence = fixture.Open(opened);
+  EXPECT_EQ(sequence->Append(RandomTokens(20, 4)), OkStatus());
+  const auto generation = sequence->Generate({.max_new_tokens = 8});
+  EXPECT_TRUE(generation.ok()) << generation.status();
+  if (generation.ok()) answer.tokens = generation->tokens;
+  answer.stats = sequence->stats();
+  return answer;
+}
+
+}  // namespace quire::worker::testing
+
+#endif  // QUIRE_GPUWORKER_TESTING_DEVICE_ANSWER_H_

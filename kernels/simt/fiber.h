@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fiber: a stack of its own that takes turns with the thread that enters it.
+#ifndef QUIRE_KERNELS_SIMT_FIBER_H_
+#define QUIRE_KERNELS_SIMT_FIBER_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#if !defined(__x86_64__)
+#include <ucontext.h>
+#endif
+
+namespace quire::simt {
+
+class Fiber {
+ public:
+  /// The first Enter calls `body`, which never returns.
+  explicit Fiber(void (*body)());
+  ~Fiber();
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+
+  /// Runs the fiber until it leaves.
+  void Enter();
+  /// Called on the fiber: goes back to who entered.
+  void Leave();
+  bool Holds(uintptr_t address) const { return address - bottom_ < kStackBytes; }
+
+  /// Follows a first entry, for memory checkers. Called by the start of every fiber.
+  void Arrived();
+
+ private:
+  static constexpr size_t kStackBytes = 256 * 1024;  ///< The lowest page is a guard.
+
+  uintptr_t bottom_;
+#if defined(__x86_64__)
+  void* inside_ = nullptr;   ///< Stack pointer of the fiber while it waits.
+  void* outside_ = nullptr;  ///< Of who entered.
+#else
+  ucontext_t inside_, outside_;
+#endif
+  void* inside_fake_ = nullptr;  ///< AddressSanitizer's.
+  void* outside_fake_ = nullptr;
+  const void* outside_bottom_ = nullptr;
+  size_t outside_bytes_ = 0;
+};
+
+}  // namespace quire::simt
+
+#endif  // QUIRE_KERNELS_SIMT_FIBER_H_

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of CUDA that kernels/cuda uses, on the CPU, so that the kernels' own source passes the
+// op conformance suite where there is no GPU. A host compiler sees this in place of the device side
+// of cuda_runtime.h; the host side is include/cuda_runtime.h.
+//
+// Blocks run one after the other, in an order drawn anew for each launch. The threads of a block
+// take turns on one OS thread: each runs to its next barrier or warp operation, in an order that
+// changes from turn to turn. Copies to shared memory arrive when they are awaited, not before.
+//
+// A launch that a GPU would refuse is refused, with the reason on stderr. The program is ended,
+// with the kernel, the block, the thread and the place, by
+//   * a barrier that not every thread of the block reaches, or that they reach at several places;
+//   * a warp operation in which a lane of the mask does not take part, or takes part in another;
+//   * two threads that touch the same bytes, one of them writing, without a barrier between them
+//     (or, in different blocks, at all), unless both are atomic;
+//   * shared memory that is read before it is written;
+//   * memory that is neither shared, nor the thread's own, nor the device's (WatchMemory): what a
+//     kernel reads beyond the end of an array, or of the host, or after it was given back;
+//   * a copy to shared memory of addresses that are not aligned for it.
+// What concerns single accesses needs sources that are compiled with -fsanitize=thread and not
+// linked with it: the compiler's calls for each access come to access.cc. Built with
+// AddressSanitizer and UndefinedBehaviorSanitizer instead, those look at bounds and alignment, and
+// nobody at races.
+//
+// What it cannot show: speed, the limits of registers, what the device's compiler makes of the
+// source, rounding that the device's functions do otherwise, races with the host's own threads; and
+// that a warp operation orders the memory of its lanes is taken from __syncwarp for all of them.
+// Thread-safety: one launch at a time (streams.cc holds a lock).
+#ifndef QUIRE_KERNELS_SIMT_SIMT_H_
+#define QUIRE_KERNELS_SIMT_SIMT_H_
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <tuple>
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+// Blocks follow each other, so one copy is enough. It is spoilt before each block.
+#define __shared__ static
+
+struct dim3 {
+  constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+  unsigned x, y, z;
+};
+struct alignas(8) uint2 {
+  uint32_t x, y;
+};
+struct alignas(16) uint4 {
+  uint32_t x, y, z, w;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+
+namespace quire::simt {
+
+inline constexpr unsigned kWarp = 32;
+inline constexpr unsigned kMaxThreads = 1024;
+/// What a block has without asking for more; no kernel asks.
+inline constexpr size_t kMaxShared = 48 * 1024;
+inline constexpr size_t kMaxParameters = 4096;
+
+/// Of the thread that has its turn.
+struct Here {
+  dim3 thread, block, block_size, grid;
+};
+inline Here here;
+
+/// A line of a kernel's source.
+struct Place {
+  const char* file;
+  int line;
+};
+
+/// A kernel and its arguments, which it keeps.
+class Work {
+ public:
+  virtual ~Work() = default;
+  /// Runs as the thread that has its turn.
+  virtual void Thread() const = 0;
+  virtual const void* kernel() const = 0;
+  virtual size_t bytes() const = 0;  ///< of this object
+};
+
+template <typename... Params>
+class Call final : public Work {
+ public:
+  template <typename... Args>
+  explicit Call(void (*kernel)(Params...), const Args&... args)
+      : kernel_(kernel), params_(args...) {}
+  void Thread() const override { std::apply(kernel_, params_); }
+  const void* kernel() const override { return reinterpret_cast<const void*>(kernel_); }
+  size_t bytes() const override { return sizeof *this; }
+
+ private:
+  static_assert((sizeof(Params) + ... + 0) <= kMaxParameters);
+  void (*const kernel_)(Params...);
+  const std::tuple<Params...> params_;
+};
+
+struct Size {
+  dim3 grid, block;
+  size_t shared_bytes;
+};
+
+/// Puts the work on the stream, where it runs when somebody waits for the stream; at once on the
+/// null stream. False when a GPU would refuse it.
+bool Launch(const Size& size, void* stream, std::shared_ptr<const Work> work);
+
+/// Whether a GPU would take it; if not, stderr has the reason.
+bool MayLaunch(const Size& size, const Work& work);
+/// Runs `work` for every thread of a grid that MayLaunch.
+void Run(const Size& size, const Work& work);
+
+/// From here, until Unwatch, kernels may touch only memory that is watched. Watched memory does not
+/// overlap. While nothing is watched, they may touch all of it.
+void WatchMemory(const void* memory, size_t bytes);
+void UnwatchMemory(const void* memory);
+
+/// What draws the orders.
+void SetSeed(uint32_t seed);
+
+// Below: what kernels call.
+
+/// Dynamic shared memory of the running block, aligned to 16 bytes.
+void* DynamicShared();
+/// Waits for every thread of the block.
+void SyncBlock(Place place);
+/// Waits for the lanes of the mask.
+void SyncWarp(unsigned mask, Place place);
+/// The value of lane `from` of those in the mask, once they are all here.
+uint64_t Exchange(unsigned mask, uint64_t mine, unsigned from, Place place);
+/// The lanes of the mask that vote for it.
+unsigned Ballot(unsigned mask, bool vote, Place place);
+int AtomicAdd(int* at, int value);
+void CopyAsync16(void* to, const void* from, bool there);
+void AwaitCopies();
+
+template <typename T>
+uint64_t Bits(T value) {
+  static_assert(sizeof value <= sizeof(uint64_t));
+  uint64_t bits = 0;
+  memcpy(&bits, &value, sizeof value);
+  return bits;
+}
+template <typename T>
+T FromBits(uint64_t bits) {
+  T value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+inline unsigned Lane() {
+  return (here.thread.x + here.block_size.x * (here.thread.y + here.block_size.y * here.thread.z)) %
+         kWarp;
+}
+
+}  // namespace quire::simt
+
+#define threadIdx (::quire::simt::here.thread)
+#define blockIdx (::quire::simt::here.block)
+#define blockDim (::quire::simt::here.block_size)
+#define gridDim (::quire::simt::here.grid)
+
+// The default arguments are those of the caller's line.
+inline void __syncthreads(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  quire::simt::SyncBlock({file, line});
+}
+inline void __syncwarp(unsigned mask = 0xffffffffu, const char* file = __builtin_FILE(),
+                       int line = __builtin_LINE()) {
+  quire::simt::SyncWarp(mask, {file, line});
+}
+template <typename T>
+T __shfl_xor_sync(unsigned mask, T value, unsigned bits, const char* file = __builtin_FILE(),
+                  int line = __builtin_LINE()) {
+  return quire::simt::FromBits<T>(quire::simt::Exchange(mask, quire::simt::Bits(value),
+                                                        quire::simt::Lane() ^ bits, {file, line}));
+}
+/// From `distance` lanes below; the lowest lanes keep their own.
+template <typename T>
+T __shfl_up_sync(unsigned mask, T value, unsigned distance, const char* file = __builtin_FILE(),
+                 int line = __builtin_LINE()) {
+  const unsigned lane = quire::simt::Lane();
+  return quire::simt::FromBits<T>(quire::simt::Exchange(
+      mask, quire::simt::Bits(value), lane >= distance ? lane - distance : lane, {file, line}));
+}
+inline unsigned __ballot_sync(unsigned mask, bool vote, const char* file = __builtin_FILE(),
+                              int line = __builtin_LINE()) {
+  return quire::simt::Ballot(mask, vote, {file, line});
+}
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+inline int atomicAdd(int* at, int value) { return quire::simt::AtomicAdd(at, value); }
+// Never contracted: the host compiler has no fused operation to contract to on its baseline.
+inline double __dmul_rn(double a, double b) { return a * b; }
+inline double __dadd_rn(double a, double b) { return a + b; }
+
+#endif  // QUIRE_KERNELS_SIMT_SIMT_H_
