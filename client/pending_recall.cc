@@ -54,7 +54,10 @@ StatusOr<std::optional<RecallPart>> PendingRecall::Next(TimePoint deadline) {
       break;
     }
     QUIRE_RETURN_IF_ERROR(WaitForAttempt(deadline));
-    Status status = Send();
+    Status status = session_->needs_resync_ && OnlyLooks(deadline) ? OkStatus() : Send();
+    if (status.ok() && call_ == nullptr) {
+      return DeadlineExceeded(kRecall, ": the session has to be synchronised first, which waits");
+    }
     if (status.ok()) {
       auto part = Receive(deadline);
       if (part.ok()) return part;
@@ -66,6 +69,11 @@ StatusOr<std::optional<RecallPart>> PendingRecall::Next(TimePoint deadline) {
   }
   QUIRE_RETURN_IF_ERROR(end_);
   return std::nullopt;
+}
+
+bool PendingRecall::OnlyLooks(TimePoint deadline) const {
+  const TimePoint now = session_->client_->options_.clock->Now();
+  return now >= deadline && now < deadline_;
 }
 
 Status PendingRecall::WaitForAttempt(TimePoint deadline) {

@@ -71,7 +71,9 @@ class PendingRecall {
   std::span<const WantedLane> missing() const { return std::span(lanes_).subspan(arrived_); }
   /// Sends the first attempt; an error has ended the recall.
   [[nodiscard]] Status Launch();
-  /// Sends an attempt for what is missing; before that, what the session needs.
+  /// Whether a caller with `deadline` wants what has come, and no more.
+  bool OnlyLooks(TimePoint deadline) const;
+  /// Sends an attempt for what is missing; before that, what the session needs, which waits.
   [[nodiscard]] Status Send();
   /// Waits until `deadline` for the next attempt's time.
   [[nodiscard]] Status WaitForAttempt(TimePoint deadline);

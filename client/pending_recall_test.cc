@@ -418,6 +418,20 @@ TEST_F(PendingRecallTest, AResyncStartsTheOtherRecallsAgainUnderTheNewEpoch) {
   EXPECT_EQ(resyncs(), 1u);
 }
 
+TEST_F(PendingRecallTest, WhoOnlyLooksDoesNotWaitForAResync) {
+  Expect({Fail(FailedPrecondition("stale"))});
+  const auto recall = Start({Want(0, 3)});
+  const size_t before = server_.calls().size();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(absl::IsDeadlineExceeded(recall->Next(clock_.Now()).status()));
+  }
+  EXPECT_EQ(server_.calls().size(), before);
+  server_.Reply(kResync, v1::ResyncReply());
+  ExpectPart({{0, 0, {{0, 0, 1, 3}}}});
+  EXPECT_EQ(NextLayers(*recall), (std::vector<uint32_t>{0}));
+  EXPECT_EQ(resyncs(), 1u);
+}
+
 TEST_F(PendingRecallTest, ClosingTheSessionEndsWhatIsUnderWay) {
   const auto call = Expect({});
   const auto recall = Start({Want(0, 3)});

@@ -120,6 +120,9 @@ Status CheckWant(const LayerWant& want, const KvSpec& spec, const ResidentMap& m
     return want.held.num_heads() == 0 ? CheckQuery(want, spec, map)
                                       : InvalidArgument("units are held of pages, not of a query");
   }
+  if (!want.kept_heads.empty()) {
+    return InvalidArgument("kept_heads go with a query: of pages, leave those heads empty");
+  }
   QUIRE_RETURN_IF_ERROR(CheckPages(want.pages, spec, map));
   if (want.held.num_heads() == 0) return OkStatus();
   return Annotate(CheckPages(want.held, spec, map), "held");

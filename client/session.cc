@@ -156,9 +156,25 @@ void ClientSession::ApplyLane(const RecallPart& part, const RecalledLane& lane) 
     for (const Placement& placement : part.PlacementsOf(lane)) map_.Place(placement);
     state.applied = lane.exchange;
     state.offered = 0;
+  } else if (FitsStill(part, lane)) {
+    // A resync came between: the server took the units back, and hears of them with the next one.
+    for (const Placement& placement : part.PlacementsOf(lane)) map_.Place(placement);
+    state.applied = lane.exchange;
+    needs_resync_ = true;
   } else if (state.applied != lane.exchange) {
     Forget(lane.sequence, lane.layer);  // Its units went over what came since.
   }
+}
+
+bool ClientSession::FitsStill(const RecallPart& part, const RecalledLane& lane) const {
+  const ResidentMap::Lane& state = map_.lane(lane.sequence, lane.layer);
+  if (state.under_way || state.offered != 0 || state.applied >= lane.exchange) return false;
+  const auto pages = map_.Pages(lane.sequence, lane.layer);
+  const auto generations = map_.Generations(lane.sequence, lane.layer);
+  return std::ranges::all_of(part.PlacementsOf(lane), [&](const Placement& placement) {
+    const size_t slot = size_t{placement.head} * map_.slots_per_head() + placement.slot;
+    return pages[slot] == placement.replaced && generations[slot] + 1 == placement.generation;
+  });
 }
 
 void ClientSession::Forget(uint32_t sequence, uint32_t layer) {

@@ -91,8 +91,9 @@ class ClientSession {
   StatusOr<RecallResult> Recall(std::span<const LayerWant> wants,
                                 const RecallOptions& options = {});
   /// The units of the part are in their slots: from now on the map counts them as resident. Doing
-  /// it twice, or for a part that landed, changes nothing. A part that was superseded, by a later
-  /// recall of its lane or a resync, must not be applied: the lane is unknown afterwards.
+  /// it twice, or for a part that landed, changes nothing. A part that was superseded by a later
+  /// recall of its lane must not be applied: the lane is unknown afterwards. Of one that a resync
+  /// came over the server hears before the next recall.
   void Applied(const RecallPart& part);
   /// The units of the part got into their slots in part only, and nobody knows what these hold: its
   /// lanes count as empty from now on, and the server hears of it before the next recall.
@@ -132,6 +133,8 @@ class ClientSession {
   void Forget(uint32_t sequence, uint32_t layer);
   /// Commits a lane of a part to the map, unless it was superseded.
   void ApplyLane(const RecallPart& part, const RecalledLane& lane);
+  /// Whether a lane that a resync has come over since is as the part's placements found it.
+  bool FitsStill(const RecallPart& part, const RecalledLane& lane) const;
   Status CloseBefore(TimePoint deadline);
 
   Client* const client_;

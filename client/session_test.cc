@@ -172,6 +172,25 @@ TEST_F(SessionTest, ApplyingWhatWasSupersededMakesTheLaneUnknown) {
   EXPECT_EQ(LastRequest<v1::ResyncRequest>().epoch(), 2u);
 }
 
+TEST_F(SessionTest, WhatAResyncCameOverCountsAndTheServerHearsOfIt) {
+  const RecallResult prefetched = Recalled(3);
+  Expect({Fail(FailedPrecondition("stale"))});  // A recall of another lane synchronises.
+  server_.Reply(kResync, v1::ResyncReply());
+  RecallAndApply(1, 4);
+  session_->Applied(prefetched);
+  EXPECT_EQ(PageIn(0, 0), 3);
+  server_.Reply(kResync, v1::ResyncReply());
+  session_->Applied(Recalled(5, 2, /*replaced=*/3));
+  EXPECT_EQ(PageIn(0, 0), 5);
+  const auto resync = LastRequest<v1::ResyncRequest>();
+  EXPECT_EQ(resync.epoch(), 3u);
+  ASSERT_EQ(resync.lanes_size(), 2);
+  EXPECT_EQ(resync.lanes(0).applied(), 1u);
+  wire::LaneSlots slots;
+  ASSERT_TRUE(wire::DecodeLaneSlots(resync.lanes(0).slots(), 2 * kSlots, &slots).ok());
+  EXPECT_EQ(slots.pages[0], 3);
+}
+
 TEST_F(SessionTest, AResyncSendsEveryLaneThatHoldsSomething) {
   RecallAndApply(1, 3);
   Expect({Fail(FailedPrecondition("stale"))});

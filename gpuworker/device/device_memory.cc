@@ -19,11 +19,14 @@ class DeviceMemory final : public MemoryAccess {
   MemoryType type() const override { return device_->memory_type(); }
 
   Status CopyTo(std::span<const CopyIn> copies) override {
+    Status copied;
     for (const CopyIn& copy : copies) {
-      QUIRE_RETURN_IF_ERROR(device_->CopyToDevice(copy.to, copy.from.data(), copy.from.size()));
+      if (!copied.ok()) break;
+      copied = device_->CopyToDevice(copy.to, copy.from.data(), copy.from.size());
     }
     // Others write there past the stream: what is on its way must not come after them.
-    return device_->Synchronize();
+    const Status arrived = device_->Synchronize();
+    return copied.ok() ? arrived : copied;
   }
 
   Status CopyFrom(std::span<const std::span<const std::byte>> pieces,

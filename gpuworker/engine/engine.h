@@ -51,8 +51,8 @@ struct EngineOptions {
   /// and placed from there when they are selected again. 0: none are kept.
   uint64_t host_cache_bytes = 0;
   Clock* clock = nullptr;  ///< SystemClock() when null.
-  /// Where sequences that run alone get the lanes of their recalls; outlives the engine. Each opens
-  /// a session of its own when null.
+  /// Where sequences that run alone get the lanes of their recalls; outlives the engine, and all
+  /// of them belong to one thread then. Each opens a session of its own when null.
   SessionSource* sessions = nullptr;
 };
 

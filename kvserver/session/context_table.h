@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ContextTable: the open contexts of all tenants, bounded in number and in bytes held in memory.
-// A context that nobody used for a while is forgotten; what it stored stays.
+// A context that nobody used for a while is forgotten; what it stored stays, unless it is private.
 // Thread-safety: safe for concurrent use. Ownership: the store and the kernels outlive it.
 #ifndef QUIRE_KVSERVER_SESSION_CONTEXT_TABLE_H_
 #define QUIRE_KVSERVER_SESSION_CONTEXT_TABLE_H_

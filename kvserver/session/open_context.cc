@@ -65,6 +65,11 @@ StatusOr<std::shared_ptr<OpenContext>> OpenContext::Create(Deps deps, const KvSp
   }
   view.keys = std::make_shared<const std::vector<SegmentKey>>(std::move(keys));
   const auto continued = chain == nullptr ? nullptr : chain->private_segments;
+  if (continued != nullptr && continued->depth() == PrivateSegments::kMaxDepth) {
+    return ResourceExhausted(
+        "private contexts continue one another ", PrivateSegments::kMaxDepth,
+        " deep, which is the limit; continue the document that the first of them continues");
+  }
   if (deps.private_pages || continued != nullptr) {
     view.private_segments = std::make_shared<PrivateSegments>(deps.store, deps.tenant, continued);
   }

@@ -143,6 +143,29 @@ TEST_F(PrivateContextTest, WhatContinuesItIsPrivateTooAndKeepsItsPages) {
   EXPECT_EQ(store_.num_segments(), before);
 }
 
+TEST_F(PrivateContextTest, AChainOfThemIsBounded) {
+  const size_t before = store_.num_segments();
+  auto last = OpenPrivate(nullptr);
+  Status refused;
+  uint32_t depth = 1;
+  for (; refused.ok() && depth < 1000; ++depth) {
+    ASSERT_TRUE(Append(*last.context, last.context->view()->num_pages(), 2).ok());
+    const auto next = contexts_.Open(kTenant, spec_, last.context->view());
+    refused = next.status();
+    if (!next.ok()) break;
+    EXPECT_TRUE(contexts_.Drop(kTenant, last.id));
+    last = *next;
+  }
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(depth, PrivateSegments::kMaxDepth);
+  ExpectContents(last.context->view());
+  last.context.reset();
+  contexts_.RemoveIdle();
+  clock_.Advance(std::chrono::hours(1));
+  contexts_.RemoveIdle();
+  EXPECT_EQ(store_.num_segments(), before);
+}
+
 TEST_F(PrivateContextTest, ItCannotBeSealed) {
   const auto own = OpenPrivate(nullptr);
   ASSERT_TRUE(Append(*own.context, 0, 1).ok());

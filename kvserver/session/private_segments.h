@@ -22,14 +22,19 @@ namespace quire::kvserver {
 
 class PrivateSegments {
  public:
+  /// Contexts that continue one another at most: each keeps the pages of those before it.
+  static constexpr uint32_t kMaxDepth = 64;
+
   /// `continued`: those of the context that this one continues, or null. They stay as long.
+  /// REQUIRES: their depth() is below kMaxDepth.
   PrivateSegments(PageStore* store, std::string tenant,
                   std::shared_ptr<const PrivateSegments> continued)
       : store_(store), tenant_(std::move(tenant)), continued_(std::move(continued)) {
     SystemRandom().Fill(salt_);
   }
   ~PrivateSegments() {
-    // One that cannot be deleted now is dropped when the store is opened.
+    // One that cannot be deleted now, on a full disk say, is dropped when the store is opened
+    // again.
     for (auto key = keys_.rbegin(); key != keys_.rend(); ++key) {
       (void)store_->DeleteSegment(tenant_, *key);
     }
@@ -38,6 +43,8 @@ class PrivateSegments {
   PrivateSegments& operator=(const PrivateSegments&) = delete;
 
   const TenantSalt& salt() const { return salt_; }
+  /// Contexts that this one continues, one after the other, and itself.
+  uint32_t depth() const { return continued_ == nullptr ? 1 : continued_->depth() + 1; }
   /// A segment that was stored with the salt.
   void Add(const SegmentKey& key) { keys_.push_back(key); }
 

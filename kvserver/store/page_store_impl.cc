@@ -74,10 +74,12 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
   QUIRE_RETURN_IF_ERROR(catalog.Drop(stored.dram_only));
   auto store = std::unique_ptr<PageStoreImpl>(
       new PageStoreImpl(options, machine, std::move(parts), stored, recovered));
-  // One of a tenant that the server has no more stays until the server has it again.
+  // One of a tenant that the server has no more stays until the server has it again, and one that
+  // cannot be deleted (the disk is full) until the next open: it takes space, and does no harm.
   for (const auto& [tenant, key] : stored.private_segments) {
-    if (store->CheckTenant(tenant).ok()) QUIRE_RETURN_IF_ERROR(store->DeleteSegment(tenant, key));
+    (void)store->DeleteSegment(tenant, key);
   }
+  if (options.scrub_bytes_per_second > 0) store->scrubber_.Start();
   return store;
 }
 
@@ -155,7 +157,6 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
   segments_.Add(stored.segments);
   dropped_.Add(recovered.dropped);
   lost_bytes_.Add(recovered.lost_bytes);
-  if (options.scrub_bytes_per_second > 0) scrubber_.Start();
 }
 
 StatusOr<PutSegmentResult> PageStoreImpl::PutSegment(std::string_view tenant,
@@ -265,7 +266,7 @@ Status PageStoreImpl::DeleteSegment(std::string_view tenant, const SegmentKey& k
   Reach(faults_, FaultPoint::kCommitted);
   change.Committed();
   QUIRE_RETURN_IF_ERROR(dram_->Erase(key));
-  catalog_.Forget(key);
+  catalog_.Forget(key, *record);
   digests_.Forget(key, *record);
   if (!record->dram_only) space_.Release(tenant, record->stored_bytes());
   segments_.Sub(1);

@@ -121,9 +121,9 @@ void SegmentCatalog::Remember(const SegmentKey& key, SegmentRecordPtr record) {
   repaired_.Add(damaged_.erase(key));
 }
 
-void SegmentCatalog::Forget(const SegmentKey& key) {
+void SegmentCatalog::Forget(const SegmentKey& key, const SegmentRecord& record) {
   records_.Invalidate(key);
-  chains_.Clear();  // any chain may go through it
+  if (!record.private_pages) chains_.Clear();  // Any chain may go through it.
   MutexLock lock(damaged_mutex_);
   damaged_.erase(key);
 }

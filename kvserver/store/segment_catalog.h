@@ -56,7 +56,7 @@ class SegmentCatalog {
   /// After the commit of StagePut; the segment is whole again if it was damaged.
   void Remember(const SegmentKey& key, SegmentRecordPtr record);
   /// After the commit of StageErase.
-  void Forget(const SegmentKey& key);
+  void Forget(const SegmentKey& key, const SegmentRecord& record);
 
   /// The segment's stored bytes failed a check.
   void MarkDamaged(const SegmentKey& key);

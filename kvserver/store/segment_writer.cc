@@ -200,6 +200,8 @@ Status SegmentWriter::CommitBatch(Database::Batch& batch, bool sync) {
 // Takes one segment's lock at a time: chains that share segments cannot wait for each other.
 Status SegmentWriter::PersistChain(std::string_view tenant, const SegmentKey& tip) {
   if (!admission_ || tip == kRootKey) return OkStatus();
+  const StatusOr<SegmentRecordPtr> last = parts_.catalog->Find(tenant, tip);
+  if (!last.ok() || (*last)->private_pages) return OkStatus();  // For the put to refuse.
   const StatusOr<ChainPtr> chain = parts_.catalog->Resolve(tenant, tip);
   if (!chain.ok()) return OkStatus();  // For the put to refuse.
   for (const SegmentKey& key : (*chain)->keys) {

@@ -406,7 +406,7 @@ void WriteUcxSeeds(const fs::path& dir) {
   seed(1, "index", index);
   seed(2, "hello", EncodeUcxHello({{}, true, 1 << 20}));
   seed(3, "welcome", EncodeUcxWelcome({{}, secret, true, 1 << 20}));
-  const std::string key = EncodeUcxLandingKey({1, 2, 4096, 8192, "remote"}, secret);
+  const std::string key = EncodeUcxLandingKey({1, 2, 4096, 8192, true, "remote"}, secret);
   seed(4, "key", key);
   seed(5, "key_to_sign", key.substr(0, key.size() - 32));
   seed(6, "lanes",

@@ -92,7 +92,8 @@ class CheckingSink final : public RecallSink {
       Require(PageOf(name) < (MemberOf(name) == 0 ? kSealedPages : kOpenPages));
       Require(MemberOf(name) < 2 && lane.placed.replaced[i] != static_cast<int32_t>(name));
     }
-    *units += counted;
+    Require(lane.num_sent <= counted);
+    *units += lane.num_sent;
   }
   const SessionShape& shape_;
 };
