@@ -175,6 +175,15 @@ void WriteSessionSeeds(const fs::path& dir) {
   Write(dir / "units", calls);
 
   calls.clear();
+  units.set_num_layers(1);
+  units.clear_applied();
+  units.add_applied(0);
+  wire::EncodeUnitList({{2}, {}}, units.mutable_held());
+  recall.set_piece_bytes(64);
+  add(0, recall);
+  Write(dir / "held", calls);
+
+  calls.clear();
   v1::AddSequenceRequest more;
   add(3, more);
   v1::RemoveSequenceRequest less;
@@ -194,6 +203,11 @@ void WriteSessionSeeds(const fs::path& dir) {
   query.set_digest(v1::DIGEST_KIND_CENTRE_RADIUS);
   add(0, recall);
   Write(dir / "query", calls);
+
+  calls.clear();
+  query.add_kept_heads(1);
+  add(0, recall);
+  Write(dir / "kept_heads", calls);
 }
 
 void WriteServiceSeeds(const fs::path& dir) {
