@@ -28,8 +28,9 @@ struct DataPath {
   std::string summary = {};  ///< For people: the name, and why not the others.
 };
 
-/// Chooses as `options.transport` says; "ucx-direct" is ucx with DataOptions::direct_landings. A transport that is named must work; without one ("auto")
-/// the control channel is good enough where nothing else works.
+/// Chooses as `options.transport` says; "ucx-direct" is ucx with DataOptions::direct_landings. A
+/// transport that is named must work; without one ("auto") the control channel is good enough where
+/// nothing else works.
 StatusOr<DataPath> ChooseDataPath(const std::shared_ptr<Transport>& control,
                                   const DataOptions& options);
 

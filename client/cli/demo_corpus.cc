@@ -77,8 +77,7 @@ StatusOr<std::vector<DemoQuestion>> ReadQuestions(const std::string& path,
     const nlohmann::json object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     for (const char* field : {"document", "question", "answer"}) {
       if (!object.is_object() || !object.contains(field) || !object[field].is_string()) {
-        return InvalidArgument(path, ":", number, ": not an object with the string '",
-                               field, "'");
+        return InvalidArgument(path, ":", number, ": not an object with the string '", field, "'");
       }
     }
     const auto name = object["document"].get<std::string>();

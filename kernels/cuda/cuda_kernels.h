@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA table: every op but encode_unit and decode_unit, whose entries are null. Every pointer in
-// the arguments is to device memory (or to pinned host memory that the device can reach), lists
+// The CUDA table: every op but encode_unit and decode_unit, whose entries are null. Every pointer
+// in the arguments is to device memory (or to pinned host memory that the device can reach), lists
 // included; `stream` is a cudaStream_t. Launches are asynchronous: kOk means launched, and a fault
 // of the kernel itself shows at the next synchronisation. An op allocates nothing and waits for
 // nothing, so that a stream that is being captured takes it.

@@ -42,9 +42,7 @@ class RegistryServiceTest : public ServiceFixture {
                            Call<v1::GetCollectionReply>("Registry/GetCollection", request));
     return reply.collection();
   }
-  uint64_t CounterOf(const std::string& name) const {
-    return MetricValuesOf(*server_).at(name);
-  }
+  uint64_t CounterOf(const std::string& name) const { return MetricValuesOf(*server_).at(name); }
 };
 
 TEST_F(RegistryServiceTest, ADocumentIsFoundReadAndDeleted) {
