@@ -14,6 +14,18 @@
 namespace quire {
 namespace {
 
+/// The same bytes in slices that are no units, as received buffers may cut them.
+Payload CutUp(const Payload& payload) {
+  const Slice whole = payload.Flatten();
+  Payload pieces;
+  for (size_t at = 0; at < whole.bytes.size();) {
+    const size_t piece = std::min<size_t>(7 + at / 3, whole.bytes.size() - at);
+    pieces.Append(Slice{whole.bytes.subspan(at, piece), whole.owner});
+    at += piece;
+  }
+  return pieces;
+}
+
 using std::chrono::milliseconds;
 
 constexpr const char* kResync = "quire.v1.Session/Resync";
@@ -283,14 +295,7 @@ TEST_F(CopiedLandingTest, ADamagedUnitMakesItsLaneUnknown) {
 TEST_F(CopiedLandingTest, UnitsThatReceivedBuffersCutArePutTogether) {
   const auto cut = [this](const testing::ScriptedCall& call) {
     auto part = Part({{0, 0, {{0, 0, 1, 4}, {0, 1, 1, 5}}}})(call);
-    const Slice whole = (*part)->payload.Flatten();
-    Payload pieces;
-    for (size_t at = 0; at < whole.bytes.size();) {
-      const size_t piece = std::min<size_t>(7 + at / 3, whole.bytes.size() - at);
-      pieces.Append(Slice{whole.bytes.subspan(at, piece), whole.owner});
-      at += piece;
-    }
-    (*part)->payload = std::move(pieces);
+    (*part)->payload = CutUp((*part)->payload);
     return part;
   };
   Expect({cut, End()});
@@ -408,14 +413,7 @@ TEST_F(GuardedLandingTest, UnitsThatReceivedBuffersCutArePutTogether) {
   MakeOverATransportThatCannotWrite();
   const auto cut = [this](const testing::ScriptedCall& call) {
     auto part = Part(TwoUnits())(call);
-    const Slice whole = (*part)->payload.Flatten();
-    Payload pieces;
-    for (size_t at = 0; at < whole.bytes.size();) {
-      const size_t piece = std::min<size_t>(7 + at / 3, whole.bytes.size() - at);
-      pieces.Append(Slice{whole.bytes.subspan(at, piece), whole.owner});
-      at += piece;
-    }
-    (*part)->payload = std::move(pieces);
+    (*part)->payload = CutUp((*part)->payload);
     return part;
   };
   Expect({cut, End()});

@@ -115,9 +115,9 @@ class RecallPipeline {
     bool failed = false;  ///< A recall came to nothing; no slot pretends otherwise.
     std::optional<LayerWant> deferred;
     std::optional<Patience> awaited;  ///< Attention waits for what is under way.
-    std::vector<uint32_t>
-        kept_heads;  ///< Of a query under way: they are only told what it selects,
-    PageLists told;  ///< which is here when it has come: all heads' selection.
+    /// Of a query under way: heads that are only told what it selects.
+    std::vector<uint32_t> kept_heads;
+    PageLists told;  ///< What it selected of all heads, once it has come.
 
     bool came() const { return part && bytes_to_come == 0; }
   };
