@@ -24,6 +24,8 @@ using kvserver::PageStoreImpl;
 
 constexpr uint64_t kStepsPerThread = 120;
 constexpr uint64_t kMostEventsUntilGone = 1500;
+/// So that space comes back also while every change waits for the database to resume.
+constexpr uint64_t kMostMetadataFailures = 16;
 
 /// How the device of a round behaves.
 enum class Behaviour : uint8_t { kFails, kLies, kMetadataFails, kGoes };
@@ -46,7 +48,8 @@ constexpr std::array kLiesTold = {
     Injection{IoRequest::Kind::kRead, IoFault::kBitFlip},
 };
 constexpr std::array kMetadataFaults = {kvserver::Fault::kNoSpace, kvserver::Fault::kTornNoSpace,
-                                        kvserver::Fault::kIoError};
+                                        kvserver::Fault::kNoSpaceAtSync,
+                                        kvserver::Fault::kErrorAtSync, kvserver::Fault::kIoError};
 
 /// Passes events on, and now and then does something to the device first. Thread-safe.
 class Saboteur final : public EventSink {
@@ -81,6 +84,7 @@ class Saboteur final : public EventSink {
         if (metadata_->fault.load() != kvserver::Fault::kNone) {
           metadata_->fault.store(kvserver::Fault::kNone);
         } else if (random_.Below(3) == 0) {
+          metadata_->failures_left.store(1 + random_.Below(kMostMetadataFailures));
           metadata_->fault.store(kMetadataFaults[random_.Below(kMetadataFaults.size())]);
           metadata_faults_.fetch_add(1);
         }
@@ -121,7 +125,10 @@ StatusOr<FaultReport> RunOne(const std::string& directory, Behaviour behaviour, 
         const auto store,
         PageStoreImpl::Open(SmallStore(directory), {.env = metadata.env.get(), .engine = &engine}));
     QUIRE_ASSIGN_OR_RETURN(const TenantSalt salt, SaltOf(*store));
-    Load load(store.get(), &corpus, salt, &saboteur, {.seed = seed, .steps = kStepsPerThread});
+    Load load(store.get(), &corpus, salt, &saboteur,
+              {.seed = seed,
+               .steps = kStepsPerThread,
+               .commits_run_out_of_space = behaviour == Behaviour::kMetadataFails});
     load.Run();
     metadata.faults.fault.store(kvserver::Fault::kNone);
   }
@@ -135,7 +142,8 @@ StatusOr<FaultReport> RunOne(const std::string& directory, Behaviour behaviour, 
   return FaultReport{.rounds = 1,
                      .faults_injected = engine.injected() + saboteur.metadata_faults(),
                      .refused = totals.refused,
-                     .corrupt_served = totals.corrupt + (lied ? 0 : totals.appeared),
+                     .corrupt_served = totals.corrupt,
+                     .appeared = lied ? 0 : totals.appeared,
                      .lost = lied ? 0 : totals.lost};
 }
 
@@ -146,6 +154,7 @@ void FaultReport::Add(const FaultReport& other) {
   faults_injected += other.faults_injected;
   refused += other.refused;
   corrupt_served += other.corrupt_served;
+  appeared += other.appeared;
   lost += other.lost;
 }
 

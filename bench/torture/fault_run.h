@@ -23,10 +23,11 @@ struct FaultReport {
   uint32_t rounds = 0;
   uint64_t faults_injected = 0;
   uint64_t refused = 0;  ///< Operations, and openings of the store, that ended with an error.
-  uint64_t corrupt_served = 0;  ///< Wrong bytes handed out, or segments that nobody had put.
+  uint64_t corrupt_served = 0;  ///< Wrong bytes handed out.
+  uint64_t appeared = 0;        ///< Segments that nobody had put, or that had been deleted.
   uint64_t lost = 0;  ///< Acknowledged, and gone although the device had never lied about it.
 
-  bool sound() const { return corrupt_served == 0 && lost == 0; }
+  bool sound() const { return corrupt_served + appeared + lost == 0; }
   void Add(const FaultReport& other);
 };
 

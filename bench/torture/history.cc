@@ -16,7 +16,7 @@ void History::Apply(const Event& event) {
       return;
     case Event::Outcome::kMissing:
       if (entry.state == State::kThere) ++totals_.lost;
-      entry.state = State::kMissing;
+      if (entry.state != State::kEither) entry.state = State::kMissing;
       return;
     case Event::Outcome::kRefused:
       ++totals_.refused;

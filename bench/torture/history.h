@@ -7,6 +7,8 @@
 //   acknowledged delete           not there
 //   started and never ended       whole or not there, nothing between
 //   refused                       as it was before
+//   failed                        whole or not there, until a later change is acknowledged: the
+//                                 running store may miss what it finds when it is opened again
 #ifndef QUIRE_BENCH_TORTURE_HISTORY_H_
 #define QUIRE_BENCH_TORTURE_HISTORY_H_
 

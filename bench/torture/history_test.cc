@@ -81,6 +81,17 @@ TEST(HistoryTest, WhatNeverEndedIsWholeOrMissing) {
   }
 }
 
+// The log may hold what the running store took back.
+TEST(HistoryTest, ThatItIsMissingSettlesNothingAfterAFailure) {
+  for (const Found found : {Found::kWhole, Found::kMissing}) {
+    EXPECT_TRUE(Compared({kPutStarts, kPutFails, kDeleteStarts, kDeleteMissing}, found).sound());
+  }
+  EXPECT_EQ(Compared({kPutStarts, kPutFails, kPutStarts, kPutDone, kDeleteStarts, kDeleteDone},
+                     Found::kWhole)
+                .appeared,
+            1u);
+}
+
 TEST(HistoryTest, ARefusedChangeLeavesThingsAsTheyWere) {
   EXPECT_EQ(Compared({kPutStarts, kPutRefused}, Found::kWhole).appeared, 1u);
   EXPECT_EQ(Compared({kPutStarts, kPutDone, kPutStarts, kPutRefused}, Found::kMissing).lost, 1u);

@@ -14,20 +14,6 @@ using kvserver::PageStore;
 using Operation = Event::Operation;
 using Outcome = Event::Outcome;
 
-/// What an error means for the change that it ended.
-Outcome OutcomeOf(const Status& error) {
-  switch (error.code()) {
-    case StatusCode::kResourceExhausted:
-    case StatusCode::kNotFound:
-    case StatusCode::kInvalidArgument:
-      return Outcome::kRefused;
-    case StatusCode::kAlreadyExists:
-      return Outcome::kWrongBytes;  // Nothing but these bytes was ever put under this key.
-    default:
-      return Outcome::kFailed;
-  }
-}
-
 }  // namespace
 
 Load::Load(PageStore* store, const Corpus* corpus, const TenantSalt& salt, EventSink* sink,
@@ -145,6 +131,21 @@ void Load::Read(SegmentId id, bool is_there) {
     if (is_there) Tell(id, Operation::kRead, Outcome::kMissing);
   } else if (!status.ok()) {
     Tell(id, Operation::kRead, Outcome::kRefused);
+  }
+}
+
+/// What an error means for the change that it ended.
+Outcome Load::OutcomeOf(const Status& error) const {
+  switch (error.code()) {
+    case StatusCode::kResourceExhausted:
+      return options_.commits_run_out_of_space ? Outcome::kFailed : Outcome::kRefused;
+    case StatusCode::kNotFound:
+    case StatusCode::kInvalidArgument:
+      return Outcome::kRefused;
+    case StatusCode::kAlreadyExists:
+      return Outcome::kWrongBytes;  // Nothing but these bytes was ever put under this key.
+    default:
+      return Outcome::kFailed;
   }
 }
 

@@ -27,6 +27,8 @@ class Load {
     uint64_t seed = 1;
     uint64_t steps = 0;  ///< Of each thread, an operation on a chain each; 0: for ever.
     const std::atomic<bool>* stop = nullptr;  ///< Ends the load when it becomes true; may be null.
+    /// Commits may fail for want of space, so that this error does not say that nothing changed.
+    bool commits_run_out_of_space = false;
   };
   Load(kvserver::PageStore* store, const Corpus* corpus, const TenantSalt& salt, EventSink* sink,
        const Options& options);
@@ -55,6 +57,7 @@ class Load {
   bool Put(SegmentId id, kvserver::Durability durability);
   void Delete(SegmentId id);
   void Read(SegmentId id, bool is_there);
+  Event::Outcome OutcomeOf(const Status& error) const;
   void Tell(SegmentId id, Event::Operation operation, Event::Outcome outcome);
   uint32_t OwnChain(Worker& worker) const;
   const SegmentKey& KeyOf(SegmentId id) const { return keys_[id.chain][id.index]; }

@@ -49,6 +49,7 @@ Json CrashJson(const torture::CrashReport& crash, const torture::FaultReport& fa
           {"faults_injected", faults.faults_injected},
           {"refused", faults.refused},
           {"corrupt_served", faults.corrupt_served},
+          {"appeared_after_errors", faults.appeared},
           {"lost_after_errors", faults.lost},
           {"seed", seed}};
 }

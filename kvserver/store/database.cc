@@ -10,13 +10,14 @@
 #include <rocksdb/write_batch.h>
 
 #include <array>
+#include <atomic>
 #include <utility>
 #include <vector>
 
 namespace quire::kvserver {
 namespace {
 
-// In order of Table; RocksDB's own default family comes after them and stays empty.
+// In order of Table; RocksDB's own default family, which holds the anchor alone, comes after them.
 constexpr std::array<const char*, 5> kTableNames = {"segments", "extents", "digests", "metadata",
                                                     "tenants"};
 constexpr size_t kBlockCacheBytes = 32 << 20;
@@ -75,28 +76,37 @@ rocksdb::ColumnFamilyOptions TableOptions(const std::shared_ptr<rocksdb::Cache>&
   return options;
 }
 
-/// Keeps RocksDB from resuming by itself after it ran out of space: it would do so at a time of its
-/// own, and for good give up writing when space is still short then.
-class NoAutomaticRecovery final : public rocksdb::EventListener {
+/// What RocksDB tells, and is told, at moments of its own. Thread-safe.
+class Listener final : public rocksdb::EventListener {
  public:
+  /// Keeps RocksDB from resuming by itself after it ran out of space: it would do so at a time of
+  /// its own, and for good give up writing when space is still short then.
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
                             bool* automatic) override {
     *automatic = false;
   }
+  void OnMemTableSealed(const rocksdb::MemTableInfo& sealed) override {
+    if (sealed.cf_name == rocksdb::kDefaultColumnFamilyName) anchored_ = false;
+  }
+  std::atomic<bool>& anchored() { return anchored_; }
+
+ private:
+  std::atomic<bool> anchored_{false};
 };
 
-rocksdb::DBOptions DbOptions(rocksdb::Env* env) {
+rocksdb::DBOptions DbOptions(rocksdb::Env* env, std::shared_ptr<Listener> listener) {
   rocksdb::DBOptions options;
   if (env != nullptr) options.env = env;
   options.create_if_missing = true;
   options.create_missing_column_families = true;
+  options.atomic_flush = true;  // one table must not get ahead of a log that another still needs
   options.track_and_verify_wals_in_manifest = true;  // a log that lost synced bytes is noticed
   options.max_background_jobs = 2;
   options.max_total_wal_size = 128 << 20;
   options.db_write_buffer_size = kAllBuffersBytes;
   options.keep_log_file_num = 2;
   options.info_log_level = rocksdb::WARN_LEVEL;
-  options.listeners.push_back(std::make_shared<NoAutomaticRecovery>());
+  options.listeners.push_back(std::move(listener));
   return options;
 }
 
@@ -116,11 +126,13 @@ struct Database::Rep {
   std::unique_ptr<rocksdb::DB> db;
   std::shared_ptr<rocksdb::Cache> cache;
   std::vector<rocksdb::ColumnFamilyHandle*> tables;
+  std::shared_ptr<Listener> listener = std::make_shared<Listener>();
 
   ~Rep() {
     for (rocksdb::ColumnFamilyHandle* table : tables) db->DestroyColumnFamilyHandle(table);
   }
   rocksdb::ColumnFamilyHandle* Of(Table table) const { return tables[static_cast<size_t>(table)]; }
+  void Anchor();
   /// A property of RocksDB's that counts bytes, of all tables together.
   uint64_t MemoryOf(const std::string& property) const {
     uint64_t bytes = 0;
@@ -168,11 +180,11 @@ StatusOr<std::unique_ptr<Database>> Database::Open(const Options& options) {
   rep->cache = cache;
   rocksdb::DB* db = nullptr;
   rep->read_only = options.read_only;
+  const rocksdb::DBOptions db_options = DbOptions(options.env, rep->listener);
   const rocksdb::Status status =
       options.read_only
-          ? rocksdb::DB::OpenForReadOnly(DbOptions(options.env), options.path, families,
-                                         &rep->tables, &db)
-          : rocksdb::DB::Open(DbOptions(options.env), options.path, families, &rep->tables, &db);
+          ? rocksdb::DB::OpenForReadOnly(db_options, options.path, families, &rep->tables, &db)
+          : rocksdb::DB::Open(db_options, options.path, families, &rep->tables, &db);
   rep->db.reset(db);
   QUIRE_RETURN_IF_ERROR(Convert(status, "cannot open the database in " + options.path));
   return std::unique_ptr<Database>(new Database(std::move(rep)));
@@ -212,20 +224,36 @@ Status Database::Scan(Table table, std::string_view start,
 }
 
 Status Database::Commit(Batch& batch, bool sync) {
-  rocksdb::WriteOptions options;
-  options.sync = sync;
-  rocksdb::Status status = rep_->db->Write(options, &batch.rep_->batch);
+  rocksdb::Status status = Write(batch, sync);
   // A write may fail for an older reason that is gone by now.
-  if (!status.ok() && Resume().ok()) status = rep_->db->Write(options, &batch.rep_->batch);
+  if (!status.ok() && Resume().ok()) status = Write(batch, sync);
   (status.ok() ? commits_ : failures_).Add();
   return Convert(status, "cannot write to " + rep_->path);
+}
+
+rocksdb::Status Database::Write(Batch& batch, bool sync) {
+  SharedLock lock(resume_mutex_);
+  rep_->Anchor();
+  rocksdb::WriteOptions options;
+  options.sync = sync;
+  return rep_->db->Write(options, &batch.rep_->batch);
+}
+
+// Resuming leaves the log behind that a write failed in, but only when something is buffered: with
+// all buffers empty RocksDB 7.8 goes on with the broken log, and the next write ends the process
+// or, without its assertions, the database. So one row is always buffered that no log knows.
+void Database::Rep::Anchor() {
+  if (listener->anchored()) return;
+  rocksdb::WriteOptions options;
+  options.disableWAL = true;
+  if (db->Put(options, tables.back(), "anchor", "").ok()) listener->anchored() = true;
 }
 
 // After a failed write RocksDB refuses all others until it is told to resume; it then starts a new
 // log, so that nothing is ever appended after a torn record. It gives up for good when resuming
 // fails, so it is only asked to once a probe shows that the device takes writes again.
 Status Database::Resume() {
-  MutexLock lock(resume_mutex_);
+  ExclusiveLock lock(resume_mutex_);
   QUIRE_ASSIGN_OR_RETURN(const uint64_t free_bytes, FreeBytes());
   if (free_bytes < kResumeFreeBytes) return ResourceExhausted("too little space to resume");
   rocksdb::Env* const env = rep_->db->GetEnv();
@@ -235,6 +263,7 @@ Status Database::Resume() {
   (void)env->DeleteFile(probe);  // gone or never there
   QUIRE_RETURN_IF_ERROR(Convert(written, "cannot write " + probe));
   QUIRE_RETURN_IF_ERROR(Convert(rep_->db->Resume(), "cannot resume writing"));
+  rep_->Anchor();
   recoveries_.Add();
   return OkStatus();
 }

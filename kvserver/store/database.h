@@ -25,11 +25,12 @@
 
 #include "common/base/counters.h"
 #include "common/base/metrics.h"
-#include "common/base/mutex.h"
+#include "common/base/shared_mutex.h"
 #include "common/base/status.h"
 
 namespace rocksdb {
 class Env;
+class Status;
 }  // namespace rocksdb
 
 namespace quire::kvserver {
@@ -88,10 +89,11 @@ class Database {
  private:
   struct Rep;
   explicit Database(std::unique_ptr<Rep> rep);
+  rocksdb::Status Write(Batch& batch, bool sync);
   Status Resume();
 
   const std::unique_ptr<Rep> rep_;
-  Mutex resume_mutex_;  // one recovery at a time; nothing else is guarded by it
+  SharedMutex resume_mutex_;  ///< Shared by writes; a recovery runs alone.
   Counter commits_, failures_, recoveries_;
 };
 

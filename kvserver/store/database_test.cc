@@ -88,6 +88,21 @@ TEST_F(DatabaseTest, WritesRecoverByThemselvesWhenThereIsSpaceAgain) {
   }
 }
 
+// Nothing is buffered that resuming would write, and still the log that failed must be left behind.
+TEST_F(DatabaseTest, WritesRecoverAlsoWhenTheVeryFirstOneWasRefused) {
+  for (const Fault fault : {Fault::kNoSpace, Fault::kTornNoSpace, Fault::kNoSpaceAtSync}) {
+    SCOPED_TRACE(static_cast<int>(fault));
+    env_.faults.fault = fault;
+    EXPECT_EQ(Put("during", "1").code(), StatusCode::kResourceExhausted);
+    env_.faults.fault = Fault::kNone;
+    const Status recovered = Put("after", "2");
+    ASSERT_TRUE(recovered.ok()) << recovered;
+    Open();
+    EXPECT_EQ(*database_->Get(Table::kExtents, "after"), "22");
+    ExpectAbsent("during");
+  }
+}
+
 TEST_F(DatabaseTest, ADeviceErrorIsReportedAndLosesNothingThatWasAcknowledged) {
   ASSERT_TRUE(Put("before", "1").ok());
   env_.faults.fault = Fault::kIoError;

@@ -16,64 +16,86 @@
 
 namespace quire::kvserver {
 
-enum class Fault { kNone, kNoSpace, kTornNoSpace, kIoError, kReadOnly };
+enum class Fault {
+  kNone,
+  kNoSpace,
+  kTornNoSpace,
+  kNoSpaceAtSync,  ///< All is written, but not that it has reached the device.
+  kErrorAtSync,    ///< The same, with an I/O error.
+  kIoError,
+  kReadOnly,
+};
 
 /// Shared by the file system and the files it opened.
 struct FaultSwitch {
   std::atomic<Fault> fault{Fault::kNone};
+  /// After so many failures the fault goes away by itself.
+  std::atomic<uint64_t> failures_left{UINT64_MAX};
   std::atomic<uint64_t> free_bytes{uint64_t{1} << 40};
 
-  rocksdb::IOStatus Check() const {
-    switch (fault.load()) {
-      case Fault::kNone:
-        return rocksdb::IOStatus::OK();
-      case Fault::kNoSpace:
-      case Fault::kTornNoSpace:
-        return rocksdb::IOStatus::NoSpace("No space left on device");
-      case Fault::kIoError:
-        return rocksdb::IOStatus::IOError("Input/output error");
-      case Fault::kReadOnly:
-        return rocksdb::IOStatus::IOError("Read-only file system");
-    }
-    return rocksdb::IOStatus::OK();
+  /// What an operation meets that is, or is not, to say that all has reached the device.
+  Fault Meet(bool is_sync) {
+    const Fault met = fault;
+    const bool only_at_sync = met == Fault::kNoSpaceAtSync || met == Fault::kErrorAtSync;
+    if (met == Fault::kNone || (only_at_sync && !is_sync)) return Fault::kNone;
+    if (failures_left.fetch_sub(1) == 1) fault = Fault::kNone;
+    return met;
   }
 };
 
+inline rocksdb::IOStatus StatusOf(Fault fault) {
+  switch (fault) {
+    case Fault::kNone:
+      return rocksdb::IOStatus::OK();
+    case Fault::kNoSpace:
+    case Fault::kTornNoSpace:
+    case Fault::kNoSpaceAtSync:
+      return rocksdb::IOStatus::NoSpace("No space left on device");
+    case Fault::kErrorAtSync:
+    case Fault::kIoError:
+      return rocksdb::IOStatus::IOError("Input/output error");
+    case Fault::kReadOnly:
+      return rocksdb::IOStatus::IOError("Read-only file system");
+  }
+  return rocksdb::IOStatus::OK();
+}
+
 class FaultWritableFile final : public rocksdb::FSWritableFileOwnerWrapper {
  public:
-  FaultWritableFile(std::unique_ptr<rocksdb::FSWritableFile> file, const FaultSwitch* faults)
+  FaultWritableFile(std::unique_ptr<rocksdb::FSWritableFile> file, FaultSwitch* faults)
       : FSWritableFileOwnerWrapper(std::move(file)), faults_(faults) {}
 
   using FSWritableFileOwnerWrapper::Append;
   rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
                            rocksdb::IODebugContext* debug) override {
-    const rocksdb::IOStatus status = faults_->Check();
-    if (status.ok()) return FSWritableFileOwnerWrapper::Append(data, options, debug);
-    if (faults_->fault == Fault::kTornNoSpace) {  // the device takes half of it
+    const Fault fault = faults_->Meet(/*is_sync=*/false);
+    if (fault == Fault::kNone) return FSWritableFileOwnerWrapper::Append(data, options, debug);
+    if (fault == Fault::kTornNoSpace) {  // the device takes half of it
       (void)FSWritableFileOwnerWrapper::Append({data.data(), data.size() / 2}, options, debug);
     }
-    return status;
+    return StatusOf(fault);
   }
   rocksdb::IOStatus Sync(const rocksdb::IOOptions& options,
                          rocksdb::IODebugContext* debug) override {
-    const rocksdb::IOStatus status = faults_->Check();
+    const rocksdb::IOStatus status = StatusOf(faults_->Meet(/*is_sync=*/true));
     return status.ok() ? FSWritableFileOwnerWrapper::Sync(options, debug) : status;
   }
 
  private:
-  const FaultSwitch* const faults_;
+  FaultSwitch* const faults_;
 };
 
 class FaultFileSystem final : public rocksdb::FileSystemWrapper {
  public:
-  explicit FaultFileSystem(const FaultSwitch* faults)
+  explicit FaultFileSystem(FaultSwitch* faults)
       : FileSystemWrapper(rocksdb::FileSystem::Default()), faults_(faults) {}
   const char* Name() const override { return "FaultFileSystem"; }
 
   rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
                                     std::unique_ptr<rocksdb::FSWritableFile>* file,
                                     rocksdb::IODebugContext* debug) override {
-    if (const rocksdb::IOStatus status = faults_->Check(); !status.ok()) return status;
+    const Fault fault = faults_->Meet(/*is_sync=*/false);
+    if (fault != Fault::kNone) return StatusOf(fault);
     std::unique_ptr<rocksdb::FSWritableFile> real;
     rocksdb::IOStatus status = FileSystemWrapper::NewWritableFile(name, options, &real, debug);
     if (status.ok()) *file = std::make_unique<FaultWritableFile>(std::move(real), faults_);
@@ -86,7 +108,7 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
   }
 
  private:
-  const FaultSwitch* const faults_;
+  FaultSwitch* const faults_;
 };
 
 /// A switch and the environment that obeys it.

@@ -31,8 +31,8 @@ TEST(TortureProcessTest, AFewRoundsOfCrashesAndFaultsLoseNothing) {
   const auto json = nlohmann::json::parse(result.out);
   EXPECT_EQ(json["rounds"], 8);
   EXPECT_EQ(json["seed"], 20);
-  for (const char* key :
-       {"lost", "corrupt", "appeared", "fsck_problems", "corrupt_served", "lost_after_errors"}) {
+  for (const char* key : {"lost", "corrupt", "appeared", "fsck_problems", "corrupt_served",
+                          "appeared_after_errors", "lost_after_errors"}) {
     EXPECT_EQ(json[key], 0) << key;
   }
   EXPECT_GT(json["acknowledged"], 0);
