@@ -99,6 +99,7 @@ rocksdb::DBOptions DbOptions(rocksdb::Env* env, std::shared_ptr<Listener> listen
   if (env != nullptr) options.env = env;
   options.create_if_missing = true;
   options.create_missing_column_families = true;
+  options.avoid_flush_during_shutdown = true;  // the anchor alone is in no log
   options.atomic_flush = true;  // one table must not get ahead of a log that another still needs
   options.track_and_verify_wals_in_manifest = true;  // a log that lost synced bytes is noticed
   options.max_background_jobs = 2;
