@@ -308,7 +308,8 @@ ClientConnection::CallPtr ClientConnection::BeginPart(uint64_t id) {
 Status ClientConnection::EndPart(Call& call, StatusOr<CallMessage> piece, bool is_last) {
   MutexLock lock(mutex_);
   call.is_landing = false;
-  call.changed.NotifyAll();
+  // Most pieces are nothing that anybody waits for.
+  if (is_last || !piece.ok() || call.given_up || call.end) call.changed.NotifyAll();
   QUIRE_RETURN_IF_ERROR(piece.status());
   if (call.given_up || call.end) {
     call.landed_untaken |= piece->landed_bytes > 0;
