@@ -40,11 +40,11 @@ class SideBySide {
   explicit SideBySide(std::vector<Contender> contenders)
       : contenders_(std::move(contenders)), times_(contenders_.size()) {}
 
-  /// Each round another contender begins.
+  /// So many rounds more. Each round another contender begins; neighbours meet the same drift.
   Status Run(uint32_t rounds) {
-    for (uint32_t round = 0; round < rounds; ++round) {
+    for (const uint32_t end = rounds_ + rounds; rounds_ < end; ++rounds_) {
       for (size_t turn = 0; turn < contenders_.size(); ++turn) {
-        const size_t contender = (round + turn) % contenders_.size();
+        const size_t contender = (rounds_ + turn) % contenders_.size();
         const Contender& next = contenders_[contender];
         if (next.prepare) QUIRE_RETURN_IF_ERROR(next.prepare());
         const TimePoint start = SystemClock().Now();
@@ -77,6 +77,7 @@ class SideBySide {
  private:
   const std::vector<Contender> contenders_;
   std::vector<std::vector<Duration>> times_;
+  uint32_t rounds_ = 0;
 };
 
 }  // namespace quire::bench

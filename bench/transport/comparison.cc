@@ -204,6 +204,14 @@ class Comparison {
                    }});
   }
 
+  /// When there is such a lane.
+  void AddLane(const std::string& name) {
+    for (const Lane& lane : lanes_) {
+      if (lane.name != name) continue;
+      Add(name, RoundsOf(*lane.rounds, RecallRounds::Pattern::kScattered));
+    }
+  }
+
   void AddRawUcx(const std::string& name, const RawUcxLane& lane) {
     if (figures_.absent.contains(name)) return;
     Add("raw_" + name, SideBySide::Timing([this, lane]() -> StatusOr<Duration> {
@@ -256,15 +264,17 @@ class Comparison {
   // ----------------------------------------------------------------------------- measurements
 
   Status MeasureScattered() {
-    AddMemcpy();
-    for (const Lane& lane : lanes_) {
-      Add(lane.name, RoundsOf(*lane.rounds, RecallRounds::Pattern::kScattered));
-    }
     if (in_place_.rounds != nullptr) {
       Add("shm_in_place", RoundsOf(*in_place_.rounds, RecallRounds::Pattern::kScattered));
     }
+    // Each lane beside what it is compared with.
+    AddMemcpy();
+    AddLane("shm");
+    AddLane("ucx_cma");
     AddRawUcx("ucx_cma", {.options = DirectUcxOptions(), .puts = true});
+    AddLane("ucx_tcp");
     AddRawUcx("ucx_tcp", {});
+    AddLane("grpc");
     QUIRE_RETURN_IF_ERROR(AddRawGrpc());
     AddRedis();
     QUIRE_ASSIGN_OR_RETURN(const SideBySide scattered, Measure("scattered units"));

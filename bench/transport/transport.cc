@@ -86,6 +86,8 @@ cli::Table TableOf(const std::vector<TransportFigures>& sizes) {
     for (const auto& [name, speed] : size.gb_per_s) {
       table.AddRow({SizeOf(size), name, cli::FormatRatio(speed)});
     }
+    for (const auto& [name, why] : size.absent)
+      table.AddRow({SizeOf(size), name + ": " + why, "-"});
   }
   return table;
 }

@@ -89,16 +89,19 @@ TEST(DemoProcessTest, TextsOfOnesOwnAreReadAndAskedAbout) {
 
 TEST(DemoProcessTest, EveryTransportBringsTheSamePages) {
   const TempDir dir;
-  std::ofstream(dir / "boat.txt") << "The old boat left the quiet harbour before the storm. It "
-                                     "carried apples and letters for the lighthouse.\n";
+  // Long enough that most of it is not resident.
+  std::filesystem::copy_file(std::string(kModel) + "/documents/dossier-01.txt",
+                             dir / "dossier.txt");
   const nlohmann::json loopback = LastLine(Demo({"--docs", dir.path(), "--json"}).out);
+  EXPECT_GT(loopback["bytes_units"], 0) << "nothing was recalled";
   for (const std::string transport : {"shm", "grpc", "ucx"}) {
     if (transport == "ucx" && !UcxAvailable()) continue;
     const ChildResult result = Demo({"--docs", dir.path(), "--json", "--transport", transport});
     const nlohmann::json demo = LastLine(result.out);
     EXPECT_EQ(demo["transport"], transport);
-    for (const char* key : {"answers_crc32c", "bytes_moved", "dense_max_abs_logit_diff",
-                            "logits_compared", "questions", "sparse_correct"}) {
+    for (const char* key :
+         {"answers_crc32c", "bytes_moved", "bytes_units", "dense_max_abs_logit_diff",
+          "logits_compared", "questions", "sparse_correct"}) {
       EXPECT_EQ(demo[key], loopback[key]) << transport << " " << key;
     }
   }
