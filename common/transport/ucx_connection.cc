@@ -109,7 +109,7 @@ void UcxConnection::SetOpen(uint64_t peer_window) {
   open_ = true;
   ReportLanes();
   // The peer never waits for a report of what it has not sent yet.
-  delivery_.SetReportBytes(std::min(peer_window, options_.queue_bytes) / 4);
+  delivery_.SetReportBytes(std::min(peer_window, options_.queue_bytes) / 2);
   MutexLock lock(mutex_);
   phase_ = Phase::kOpen;
   window_ = std::min(peer_window, options_.queue_bytes);
