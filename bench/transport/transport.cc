@@ -86,8 +86,9 @@ cli::Table TableOf(const std::vector<TransportFigures>& sizes) {
     for (const auto& [name, speed] : size.gb_per_s) {
       table.AddRow({SizeOf(size), name, cli::FormatRatio(speed)});
     }
-    for (const auto& [name, why] : size.absent)
+    for (const auto& [name, why] : size.absent) {
       table.AddRow({SizeOf(size), name + ": " + why, "-"});
+    }
   }
   return table;
 }

@@ -247,7 +247,8 @@ void Database::Rep::Anchor() {
   if (listener->anchored()) return;
   rocksdb::WriteOptions options;
   options.disableWAL = true;
-  if (db->Put(options, tables.back(), "anchor", "").ok()) listener->anchored() = true;
+  listener->anchored() = true;  // First: a buffer that is sealed meanwhile takes it back.
+  if (!db->Put(options, tables.back(), "anchor", "").ok()) listener->anchored() = false;
 }
 
 // After a failed write RocksDB refuses all others until it is told to resume; it then starts a new
