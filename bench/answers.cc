@@ -120,7 +120,9 @@ void AddOptions(CLI::App& command, AnswersOptions* options) {
       ->delimiter(',')
       ->check(CLI::IsMember(SetNames()))
       ->capture_default_str();
-  command.add_option("--samples", options->sets.samples, "Questions of each set, more or less")
+  command
+      .add_option("--samples", options->sets.samples,
+                  "Questions of each set, at least, while there are documents")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   command.add_option("--seed", options->sets.seed, "Of the choice of questions")

@@ -2,13 +2,14 @@
 //
 // Elastic: bytes that recalls move when only what is missing of a selection is sent, against
 // sending each selection again. Selections come from the synthetic stream (bench/stream), at
-// published settings, and from a model. After every step the slots must hold exactly the selected
-// units, byte for byte; also while replies are dropped, delayed and repeated.
+// published settings, and from recorded steps of a model. After every step the slots must hold
+// exactly the selected units, byte for byte; also while replies are dropped, delayed and repeated.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
-#include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "bench/benchmark.h"
 #include "bench/elastic_model.h"
@@ -27,8 +28,11 @@ namespace quire::bench {
 namespace {
 
 constexpr uint32_t kContextPages = 1024;  ///< N = 32768 tokens at p = 32.
-constexpr double kFaultRate = 0.01;       ///< Of the replies, a third of each kind.
-constexpr StreamBudget kBudget;           ///< B = 2048, S = W = 512.
+constexpr double kFaultRate = 0.01;  ///< Of the replies are dropped, as many delayed, repeated.
+constexpr PageBudget kBudget;        ///< B = 2048, S = W = 512.
+constexpr uint32_t kModelPageTokens = 32;
+/// That of the demo: B = 768, S = 32, W = 64.
+constexpr PageBudget kModelBudget = {.sink_pages = 1, .window_pages = 2, .selected_pages = 21};
 constexpr uint64_t kStoreBytes = uint64_t{512} << 20;
 
 /// Four layers of a model with 4 KV heads of 128, G = 4: units of 16 KiB.
@@ -45,37 +49,45 @@ KvSpec BenchSpec() {
 
 struct ElasticOptions {
   uint32_t steps = 512;
-  uint32_t questions = 12;
+  uint32_t questions = 60;
   uint64_t seed = 1;
   std::string model;
   std::string data_dir;
 };
 
-double Ratio(uint64_t part, uint64_t whole) {
-  return static_cast<double>(part) / static_cast<double>(std::max<uint64_t>(whole, 1));
-}
-
-/// Totals of the steps after the first, which fills the slots.
+/// What follows a context's selections after the first, which fills the slots; of several, their
+/// sums.
 struct Run {
   uint64_t units_moved = 0;
   uint64_t units_selected = 0;
   uint64_t bytes_moved = 0;
-  Duration median_step = {};
+  uint64_t bytes_selected = 0;
   uint64_t failed_recalls = 0;
-  Status exact;  ///< OK when the slots were right after every step.
+  std::vector<Duration> times;  ///< Of the steps.
+  Status exact;                 ///< OK when the slots were right after every step, the first too.
 
-  double moved_ratio() const { return Ratio(units_moved, units_selected); }
+  double moved_ratio() const {
+    return static_cast<double>(units_moved) /
+           static_cast<double>(std::max<uint64_t>(units_selected, 1));
+  }
   /// Share of the budget, sinks and window included, that stays from step to step.
-  double budget_overlap() const {
-    const uint32_t all = kBudget.sink_pages + kBudget.window_pages + kBudget.selected_pages;
-    return 1 - moved_ratio() * kBudget.selected_pages / all;
+  double budget_overlap(const PageBudget& budget) const {
+    const uint32_t all = budget.sink_pages + budget.window_pages + budget.selected_pages;
+    return 1 - moved_ratio() * budget.selected_pages / all;
   }
 };
 
-/// Stores the context's units under random token ids.
-StatusOr<SegmentKey> Store(Client& client, const StreamContext& context) {
+/// A context in the store, and how much of it a decoder selects.
+struct Source {
+  const PagedContext* context;
+  SegmentKey tip;
+  uint32_t slots_per_head = 0;
+};
+
+/// Stores the context's units under token ids that follow from `seed`.
+StatusOr<SegmentKey> Store(Client& client, const PagedContext& context, uint64_t seed) {
   const KvSpec& spec = context.spec();
-  SeededRandom random(2);
+  SeededRandom random(seed);
   std::vector<TokenId> tokens(spec.segment_tokens());
   SegmentKey tip = kRootKey;
   cli::ProgressBar progress("storing pages", context.num_pages());
@@ -95,88 +107,68 @@ StatusOr<SegmentKey> Store(Client& client, const StreamContext& context) {
   return tip;
 }
 
-class ElasticBench {
- public:
-  /// Everything that it is given outlives it.
-  ElasticBench(const StreamContext& context, const SegmentKey& tip, const ElasticOptions& options)
-      : context_(context), tip_(tip), options_(options) {}
+StatusOr<std::unique_ptr<Client>> MakeClient(std::shared_ptr<Transport> transport) {
+  return Client::Create({.transport = std::move(transport),
+                         .retry = {.first_backoff = std::chrono::milliseconds(1)}});
+}
 
-  /// A session over `transport` follows the stream of cosine `cosine`.
-  StatusOr<Run> Follow(std::shared_ptr<Transport> transport, double cosine,
-                       const std::string& label) const {
-    QUIRE_ASSIGN_OR_RETURN(const auto client, MakeClient(std::move(transport)));
-    QUIRE_ASSIGN_OR_RETURN(auto session, OpenSession(*client));
-    QUIRE_ASSIGN_OR_RETURN(auto selections, Selections(cosine, {}));
-    SlotCache slots(context_.spec(), kBudget.selected_pages);
-    Run run;
-    std::vector<Duration> times;
-    cli::ProgressBar progress(label, options_.steps + 1);
-    for (uint32_t step = 0; step <= options_.steps; ++step, progress.Advance()) {
-      if (step > 0) QUIRE_RETURN_IF_ERROR(selections.Step());
-      const StepSelection& selection = selections.selection();
-      const TimePoint start = SystemClock().Now();
-      QUIRE_ASSIGN_OR_RETURN(const auto moved, session.Step(selection, &slots));
-      times.push_back(SystemClock().Now() - start);
-      run.exact.Update(slots.Check(selection, context_));
-      if (step == 0) continue;
-      run.units_moved += moved.units;
-      run.bytes_moved += moved.bytes;
-      run.units_selected += CountUnits(selection);
-    }
-    run.median_step = Median(std::move(times));
-    run.failed_recalls = session.failed_recalls();
-    return run;
+/// What a decoder with queries of such a stream selects in each step.
+StatusOr<std::vector<StepSelection>> StreamSteps(const StreamContext& context,
+                                                 const QueryOptions& queries, uint32_t steps) {
+  QUIRE_ASSIGN_OR_RETURN(auto selections, StreamSelections::Make(context, queries, kBudget));
+  std::vector<StepSelection> all = {selections.selection()};
+  cli::ProgressBar progress("selecting pages", steps);
+  for (uint32_t step = 0; step < steps; ++step, progress.Advance()) {
+    QUIRE_RETURN_IF_ERROR(selections.Step());
+    all.push_back(selections.selection());
   }
+  return all;
+}
 
-  /// The same without a server, from the selections alone.
-  StatusOr<Run> Count(double cosine, double topic_cosine) const {
-    QUIRE_ASSIGN_OR_RETURN(auto selections, Selections(cosine, topic_cosine));
-    Run run;
-    cli::ProgressBar progress("counting", options_.steps);
-    for (uint32_t step = 0; step < options_.steps; ++step, progress.Advance()) {
-      const StepSelection before = selections.selection();
-      QUIRE_RETURN_IF_ERROR(selections.Step());
-      run.units_moved += MissingUnits(before, selections.selection());
-      run.units_selected += CountUnits(selections.selection());
-    }
-    return run;
+/// A session over `transport` follows `steps`; what it moves is added to `run`.
+Status Follow(const std::shared_ptr<Transport>& transport, const Source& source,
+              std::span<const StepSelection> steps, Run* run) {
+  const KvSpec& spec = source.context->spec();
+  QUIRE_ASSIGN_OR_RETURN(const auto client, MakeClient(transport));
+  QUIRE_ASSIGN_OR_RETURN(auto session,
+                         ElasticSession::Open(*client, source.tip, spec, source.slots_per_head));
+  SlotCache slots(spec, source.slots_per_head);
+  for (size_t step = 0; step < steps.size(); ++step) {
+    const StepSelection& selection = steps[step];
+    const TimePoint start = SystemClock().Now();
+    QUIRE_ASSIGN_OR_RETURN(const auto moved, session.Step(selection, &slots));
+    const Duration took = SystemClock().Now() - start;
+    run->exact.Update(slots.Check(selection, *source.context));
+    if (step == 0) continue;
+    run->times.push_back(took);
+    run->units_moved += moved.units;
+    run->bytes_moved += moved.bytes;
+    run->units_selected += CountUnits(selection);
+    run->bytes_selected += CountUnits(selection) * UnitBytes(spec);
   }
+  run->failed_recalls += session.failed_recalls();
+  return OkStatus();
+}
 
-  /// A step whose selection is resident: messages are made, maps compared, nothing moves.
-  StatusOr<Duration> MapOverhead(std::shared_ptr<Transport> transport) const {
-    QUIRE_ASSIGN_OR_RETURN(const auto client, MakeClient(std::move(transport)));
-    QUIRE_ASSIGN_OR_RETURN(auto session, OpenSession(*client));
-    QUIRE_ASSIGN_OR_RETURN(const auto selections, Selections(0.95, {}));
-    SlotCache slots(context_.spec(), kBudget.selected_pages);
-    std::vector<Duration> times;
-    for (uint32_t step = 0; step <= options_.steps; ++step) {
-      const TimePoint start = SystemClock().Now();
-      QUIRE_ASSIGN_OR_RETURN(const auto moved, session.Step(selections.selection(), &slots));
-      if (step == 0) continue;
-      times.push_back(SystemClock().Now() - start);
-      if (moved.units > 0) return Internal(moved.units, " units moved that were resident");
-    }
-    return Median(std::move(times));
+/// The same without a server, from the selections alone.
+Run Count(std::span<const StepSelection> steps) {
+  Run run;
+  for (size_t step = 1; step < steps.size(); ++step) {
+    run.units_moved += MissingUnits(steps[step - 1], steps[step]);
+    run.units_selected += CountUnits(steps[step]);
   }
+  return run;
+}
 
- private:
-  static StatusOr<std::unique_ptr<Client>> MakeClient(std::shared_ptr<Transport> transport) {
-    return Client::Create({.transport = std::move(transport),
-                           .retry = {.first_backoff = std::chrono::milliseconds(1)}});
-  }
-  StatusOr<ElasticSession> OpenSession(Client& client) const {
-    return ElasticSession::Open(client, tip_, context_.spec(), kBudget.selected_pages);
-  }
-  StatusOr<StreamSelections> Selections(double cosine, std::optional<double> topic_cosine) const {
-    QueryOptions queries{.cosine = cosine, .seed = options_.seed};
-    if (topic_cosine) queries.topic_cosine = *topic_cosine;
-    return StreamSelections::Make(context_, queries, kBudget);
-  }
-
-  const StreamContext& context_;
-  const SegmentKey tip_;
-  const ElasticOptions& options_;
-};
+/// Steps whose selection is resident: messages are made, maps compared, nothing moves.
+StatusOr<Duration> MapOverhead(const std::shared_ptr<Transport>& transport, const Source& source,
+                               const StepSelection& selection, uint32_t steps) {
+  Run run;
+  const std::vector<StepSelection> same(steps + 1, selection);
+  QUIRE_RETURN_IF_ERROR(Follow(transport, source, same, &run));
+  if (run.units_moved > 0) return Internal(run.units_moved, " units moved that were resident");
+  return Median(std::move(run.times));
+}
 
 double Micros(Duration duration) {
   return std::chrono::duration<double, std::micro>(duration).count();
@@ -184,40 +176,96 @@ double Micros(Duration duration) {
 
 void AddRow(const std::string& name, const Run& run, cli::Table* table) {
   table->AddRow({name, cli::FormatRatio(run.moved_ratio()), cli::FormatRatio(1 - run.moved_ratio()),
-                 cli::FormatBytes(run.bytes_moved), cli::FormatDuration(run.median_step),
+                 cli::FormatBytes(run.bytes_moved), cli::FormatDuration(Median(run.times)),
                  run.exact.ok() ? "exact" : std::string(Message(run.exact))});
 }
 
-/// Everything that is measured.
-struct Measured {
-  Run c95;
-  Run c90;
-  Run faulty;             ///< c = 0.95, replies going astray.
-  Run walk;               ///< c = 0.95, queries that never turn back to a topic.
-  Duration map_overhead;  ///< Of a step.
-  LossyTransport::Faults faults;
-  ModelMoves model;
-
-  double model_ratio() const { return Ratio(model.units_moved, model.units_selected); }
+/// A run whose replies all arrive, and one that loses some.
+struct Pair {
+  Run quiet;
+  Run faulty;
 };
 
-StatusOr<Measured> Measure(const ElasticBench& bench, const std::shared_ptr<Transport>& transport,
-                           const ElasticOptions& options) {
-  Measured measured;
-  QUIRE_ASSIGN_OR_RETURN(measured.c95, bench.Follow(transport, 0.95, "c = 0.95"));
-  QUIRE_ASSIGN_OR_RETURN(measured.c90, bench.Follow(transport, 0.90, "c = 0.90"));
-  const auto lossy = std::make_shared<LossyTransport>(
-      transport, LossyTransport::Options{.method = "quire.v1.Session/Recall",
-                                         .drop_rate = kFaultRate / 3,
-                                         .delay_rate = kFaultRate / 3,
-                                         .repeat_rate = kFaultRate / 3,
-                                         .seed = options.seed});
-  QUIRE_ASSIGN_OR_RETURN(measured.faulty, bench.Follow(lossy, 0.95, "replies going astray"));
-  measured.faults = lossy->faults();
-  QUIRE_ASSIGN_OR_RETURN(measured.map_overhead, bench.MapOverhead(transport));
-  QUIRE_ASSIGN_OR_RETURN(measured.walk, bench.Count(0.95, 0));
-  return measured;
-}
+/// Everything that is measured.
+struct Measured {
+  Pair c95;
+  Pair c90;
+  Pair model;
+  Run walk;  ///< c = 0.95, queries that never turn back to a topic; counted.
+  Duration map_overhead = {};
+  LossyTransport::Faults faults;  ///< Of all faulty runs.
+  uint32_t model_questions = 0;
+};
+
+class ElasticBench {
+ public:
+  ElasticBench(std::shared_ptr<Transport> transport, Client* client, const ElasticOptions& options)
+      : transport_(std::move(transport)),
+        lossy_(std::make_shared<LossyTransport>(
+            transport_, LossyTransport::Options{.method = "quire.v1.Session/Recall",
+                                                .drop_rate = kFaultRate,
+                                                .delay_rate = kFaultRate,
+                                                .repeat_rate = kFaultRate,
+                                                .seed = options.seed})),
+        client_(client),
+        options_(options) {}
+
+  Status FollowStream() {
+    QUIRE_ASSIGN_OR_RETURN(
+        const StreamContext context,
+        StreamContext::Make(BenchSpec(), {.pages = kContextPages, .seed = options_.seed}));
+    QUIRE_ASSIGN_OR_RETURN(const Source source, Put(context, kBudget));
+    const QueryOptions published{.seed = options_.seed};
+    for (const auto& [cosine, pair] : {std::pair{0.95, &measured_.c95}, {0.90, &measured_.c90}}) {
+      QueryOptions queries = published;
+      queries.cosine = cosine;
+      QUIRE_ASSIGN_OR_RETURN(const auto steps, StreamSteps(context, queries, options_.steps));
+      QUIRE_RETURN_IF_ERROR(FollowBoth(source, steps, pair));
+      if (cosine == 0.90) continue;
+      QUIRE_ASSIGN_OR_RETURN(measured_.map_overhead,
+                             MapOverhead(transport_, source, steps.back(), options_.steps));
+    }
+    QueryOptions walk = published;
+    walk.cosine = 0.95;
+    walk.topic_cosine = 0;
+    QUIRE_ASSIGN_OR_RETURN(const auto steps, StreamSteps(context, walk, options_.steps));
+    measured_.walk = Count(steps);
+    return OkStatus();
+  }
+
+  Status FollowModel(const std::string& model) {
+    QUIRE_ASSIGN_OR_RETURN(const auto traces,
+                           RecordTraces(model, options_.questions, kModelPageTokens, kModelBudget));
+    for (const ModelTrace& trace : traces) {
+      QUIRE_ASSIGN_OR_RETURN(const Source source, Put(trace.context, kModelBudget));
+      QUIRE_RETURN_IF_ERROR(FollowBoth(source, trace.steps, &measured_.model));
+      measured_.model_questions += trace.questions;
+    }
+    return OkStatus();
+  }
+
+  Measured Take() {
+    measured_.faults = lossy_->faults();
+    return std::move(measured_);
+  }
+
+ private:
+  StatusOr<Source> Put(const PagedContext& context, const PageBudget& budget) {
+    QUIRE_ASSIGN_OR_RETURN(const SegmentKey tip, Store(*client_, context, ++stored_));
+    return Source{.context = &context, .tip = tip, .slots_per_head = budget.selected_pages};
+  }
+  Status FollowBoth(const Source& source, std::span<const StepSelection> steps, Pair* pair) {
+    QUIRE_RETURN_IF_ERROR(Follow(transport_, source, steps, &pair->quiet));
+    return Follow(lossy_, source, steps, &pair->faulty);
+  }
+
+  const std::shared_ptr<Transport> transport_;
+  const std::shared_ptr<LossyTransport> lossy_;
+  Client* const client_;
+  const ElasticOptions& options_;
+  uint64_t stored_ = 0;
+  Measured measured_;
+};
 
 cli::Json ShapeJson(const KvSpec& spec) {
   const TopicShape topics;
@@ -237,33 +285,35 @@ cli::Json ShapeJson(const KvSpec& spec) {
           {"jump_rate", queries.jump_rate}};
 }
 
-cli::Json ToJson(const Measured& measured, const KvSpec& spec, const ElasticOptions& options) {
-  const auto& [c95, c90, faulty, walk, map_overhead, faults, model] = measured;
+cli::Json ToJson(const Measured& measured, const ElasticOptions& options) {
+  const auto& [c95, c90, model, walk, map_overhead, faults, model_questions] = measured;
+  const auto flag = [](auto... all) { return (all.ok() && ...) ? 1 : 0; };
   cli::Json json = {{"benchmark", "elastic"}};
-  json["moved_ratio"] = c95.moved_ratio();
-  json["moved_ratio_c90"] = c90.moved_ratio();
-  json["moved_ratio_model"] = measured.model_ratio();
+  json["moved_ratio"] = c95.quiet.moved_ratio();
+  json["moved_ratio_c90"] = c90.quiet.moved_ratio();
+  json["moved_ratio_model"] = model.quiet.moved_ratio();
   json["moved_ratio_free_walk"] = walk.moved_ratio();
-  json["slots_exact"] = c95.exact.ok() && c90.exact.ok() ? 1 : 0;
-  json["slots_exact_with_faults"] = faulty.exact.ok() ? 1 : 0;
-  json["overlap_c95"] = 1 - c95.moved_ratio();
-  json["overlap_c90"] = 1 - c90.moved_ratio();
-  json["budget_overlap_c95"] = c95.budget_overlap();
-  json["budget_overlap_c90"] = c90.budget_overlap();
+  json["slots_exact"] = flag(c95.quiet.exact, c90.quiet.exact, model.quiet.exact);
+  json["slots_exact_with_faults"] = flag(c95.faulty.exact, c90.faulty.exact, model.faulty.exact);
+  json["overlap_c95"] = 1 - c95.quiet.moved_ratio();
+  json["overlap_c90"] = 1 - c90.quiet.moved_ratio();
+  json["budget_overlap_c95"] = c95.quiet.budget_overlap(kBudget);
+  json["budget_overlap_c90"] = c90.quiet.budget_overlap(kBudget);
   json["map_overhead_us_per_step"] = Micros(map_overhead);
-  json["step_us_c95"] = Micros(c95.median_step);
-  json["step_us_c90"] = Micros(c90.median_step);
-  json["bytes_moved_c95"] = c95.bytes_moved;
-  json["bytes_resent_c95"] = c95.units_selected * UnitBytes(spec);
+  json["step_us_c95"] = Micros(Median(c95.quiet.times));
+  json["step_us_c90"] = Micros(Median(c90.quiet.times));
+  json["bytes_moved_c95"] = c95.quiet.bytes_moved;
+  json["bytes_resent_c95"] = c95.quiet.bytes_selected;
   json["faults"] = {{"dropped", faults.dropped},
                     {"delayed", faults.delayed},
                     {"repeated", faults.repeated},
-                    {"recalls_made_again", faulty.failed_recalls},
-                    {"rate", kFaultRate}};
-  json["model_steps"] = model.steps;
-  json["model_questions"] = model.questions;
-  json["model_units_selected"] = model.units_selected;
-  json["shape"] = ShapeJson(spec);
+                    {"recalls_made_again", c95.faulty.failed_recalls + c90.faulty.failed_recalls +
+                                               model.faulty.failed_recalls},
+                    {"rate_of_each", kFaultRate}};
+  json["model_steps"] = model.quiet.times.size();
+  json["model_questions"] = model_questions;
+  json["model_units_selected"] = model.quiet.units_selected;
+  json["shape"] = ShapeJson(BenchSpec());
   json["steps"] = options.steps;
   json["seed"] = options.seed;
   json["machine"] = Machine();
@@ -271,34 +321,32 @@ cli::Json ToJson(const Measured& measured, const KvSpec& spec, const ElasticOpti
 }
 
 cli::Table ToTable(const Measured& measured) {
-  cli::Table table({{"STREAM"},
+  cli::Table table({{"SELECTIONS"},
                     {"MOVED", cli::Table::kRight},
                     {"OVERLAP", cli::Table::kRight},
                     {"BYTES", cli::Table::kRight},
                     {"PER STEP", cli::Table::kRight},
                     {"SLOTS"}});
-  AddRow("c = 0.95", measured.c95, &table);
-  AddRow("c = 0.90", measured.c90, &table);
-  AddRow("c = 0.95, faults", measured.faulty, &table);
-  table.AddRow({"model", cli::FormatRatio(measured.model_ratio()),
-                cli::FormatRatio(1 - measured.model_ratio()), "", "", ""});
+  for (const auto& [name, pair] : {std::pair{"stream, c = 0.95", &measured.c95},
+                                   {"stream, c = 0.90", &measured.c90},
+                                   {"model", &measured.model}}) {
+    AddRow(name, pair->quiet, &table);
+    AddRow(std::string(name) + ", faults", pair->faulty, &table);
+  }
   return table;
 }
 
 StatusOr<BenchReport> RunElastic(const ElasticOptions& options) {
-  const KvSpec spec = BenchSpec();
   QUIRE_ASSIGN_OR_RETURN(const std::string model, cli::FindModel(options.model));
-  QUIRE_ASSIGN_OR_RETURN(const StreamContext context,
-                         StreamContext::Make(spec, {.pages = kContextPages, .seed = options.seed}));
   QUIRE_ASSIGN_OR_RETURN(const auto directory, cli::DataDir::Make(options.data_dir));
   QUIRE_ASSIGN_OR_RETURN(const auto store, EmbeddedStore::Open({.data_dir = directory->path(),
                                                                 .dram_bytes = kStoreBytes}));
   QUIRE_ASSIGN_OR_RETURN(const auto client, Client::Create({.transport = store->transport()}));
-  QUIRE_ASSIGN_OR_RETURN(const SegmentKey tip, Store(*client, context));
-  const ElasticBench bench(context, tip, options);
-  QUIRE_ASSIGN_OR_RETURN(Measured measured, Measure(bench, store->transport(), options));
-  QUIRE_ASSIGN_OR_RETURN(measured.model, DriveModel(model, options.questions, *client));
-  return BenchReport{.json = ToJson(measured, spec, options), .table = ToTable(measured)};
+  ElasticBench bench(store->transport(), client.get(), options);
+  QUIRE_RETURN_IF_ERROR(bench.FollowStream());
+  QUIRE_RETURN_IF_ERROR(bench.FollowModel(model));
+  const Measured measured = bench.Take();
+  return BenchReport{.json = ToJson(measured, options), .table = ToTable(measured)};
 }
 
 }  // namespace

@@ -2,57 +2,102 @@
 #include "bench/elastic_model.h"
 
 #include <span>
+#include <utility>
 
-#include "bench/model_questions.h"
-#include "client/cli/demo_corpus.h"
-#include "client/cli/local_worker.h"
-#include "client/cli/progress.h"
-#include "client/cli/retrieval_flags.h"
+#include "bench/policy_model.h"
+#include "common/page/layout.h"
 
 namespace quire::bench {
 namespace {
 
-/// Asks `questions`, all about one document, in one sequence.
-Status AskAbout(const cli::LocalWorker& local, const DocumentName& name,
-                std::span<const cli::DemoQuestion> questions, cli::ProgressBar* progress,
-                ModelMoves* moves) {
-  QUIRE_ASSIGN_OR_RETURN(const auto sequence,
-                         local.engine->OpenSequence(name, {.retrieval = cli::DefaultRetrieval()}));
-  for (const cli::DemoQuestion& question : questions) {
-    QUIRE_RETURN_IF_ERROR(sequence->Append(local.tokenizer->Encode(question.prompt)));
-    const size_t length = local.tokenizer->Encode(question.answer).size();
-    QUIRE_RETURN_IF_ERROR(sequence
-                              ->Generate({.max_new_tokens = static_cast<uint32_t>(length),
-                                          .stop_tokens = {local.tokenizer->eos_id()}})
-                              .status());
-    progress->Advance(1, name.name);
-    ++moves->questions;
+constexpr uint32_t kSegmentPages = 8;
+
+/// Puts the layers of a question together, and the questions of a document.
+class TraceRecorder {
+ public:
+  explicit TraceRecorder(const PageBudget& budget) : budget_(budget) {}
+
+  /// Layers come in order, question after question.
+  Status Add(const RecordedLayer& layer) {
+    // Of the units of a document only those of its first question are kept: all have the same.
+    if (layer.document != document_) {
+      QUIRE_RETURN_IF_ERROR(Finish());
+      document_ = layer.document;
+      spec_ = layer.spec;
+      spec_.segment_pages = kSegmentPages;
+      const uint64_t segment_tokens = uint64_t{kSegmentPages} * spec_.page_tokens;
+      pages_ = static_cast<uint32_t>(layer.tokens / segment_tokens * kSegmentPages);
+    }
+    if (layer.layer == 0) questions_.emplace_back();
+    if (questions_.size() == 1) {
+      const std::span<const float> units = layer.units;
+      const auto bytes = std::as_bytes(units).first(SegmentBytes(layer.spec, pages_));
+      units_.insert(units_.end(), bytes.begin(), bytes.end());
+      spec_.num_layers = layer.layer + 1;
+    }
+    questions_.back().push_back(layer.queries);
+    return OkStatus();
   }
-  const worker::SequenceStats stats = sequence->stats();
-  moves->steps += stats.steps;
-  moves->units_moved += stats.units_missed;
-  moves->units_selected += stats.units_missed + stats.units_hit;
-  return OkStatus();
-}
+  /// Nothing more comes.
+  StatusOr<std::vector<ModelTrace>> Take() {
+    QUIRE_RETURN_IF_ERROR(Finish());
+    return std::move(traces_);
+  }
+
+ private:
+  /// [layers] of [steps][n_q][d]
+  using QuestionQueries = std::vector<std::vector<float>>;
+
+  /// Of the document at hand.
+  Status Finish() {
+    if (questions_.empty()) return OkStatus();
+    QUIRE_ASSIGN_OR_RETURN(PagedContext context,
+                           PagedContext::Make(spec_, std::exchange(units_, {})));
+    ModelTrace trace{.document = document_,
+                     .context = std::move(context),
+                     .steps = {},
+                     .questions = static_cast<uint32_t>(questions_.size())};
+    for (const QuestionQueries& queries : std::exchange(questions_, {})) {
+      QUIRE_RETURN_IF_ERROR(AddSteps(queries, &trace));
+    }
+    traces_.push_back(std::move(trace));
+    return OkStatus();
+  }
+
+  Status AddSteps(const QuestionQueries& queries, ModelTrace* trace) const {
+    const size_t row = size_t{spec_.num_query_heads} * spec_.head_dim;
+    for (size_t at = 0; at < queries[0].size(); at += row) {
+      StepSelection& step = trace->steps.emplace_back();
+      for (uint32_t layer = 0; layer < queries.size(); ++layer) {
+        QUIRE_ASSIGN_OR_RETURN(
+            auto pages,
+            trace->context.Select(layer, std::span(queries[layer]).subspan(at, row), budget_));
+        step.push_back(std::move(pages));
+      }
+    }
+    return OkStatus();
+  }
+
+  const PageBudget budget_;
+  std::vector<ModelTrace> traces_;
+  // Of the document at hand.
+  std::string document_;
+  KvSpec spec_;
+  uint32_t pages_ = 0;
+  std::vector<std::byte> units_;
+  std::vector<QuestionQueries> questions_;
+};
 
 }  // namespace
 
-StatusOr<ModelMoves> DriveModel(const std::string& model_directory, uint32_t questions,
-                                Client& client) {
-  QUIRE_ASSIGN_OR_RETURN(const cli::LocalWorker local,
-                         cli::LoadLocalWorker(model_directory, &client, worker::EngineOptions{}));
-  QUIRE_RETURN_IF_ERROR(local.NeedsTokenizer("name a model with --model DIR that has one"));
-  cli::ProgressBar progress("asking a model", questions);
-  ModelMoves moves;
-  QUIRE_RETURN_IF_ERROR(VisitQuestions(
-      model_directory, questions,
-      [&](const cli::DemoDocument& text, std::span<const cli::DemoQuestion> asked) -> Status {
-        const DocumentName name{.collection = "bench", .name = text.name};
-        QUIRE_RETURN_IF_ERROR(
-            local.engine->Ingest(cli::DocumentTokens(*local.tokenizer, text.text), name).status());
-        return AskAbout(local, name, asked, &progress, &moves);
-      }));
-  return moves;
+StatusOr<std::vector<ModelTrace>> RecordTraces(const std::string& model_directory,
+                                               uint32_t questions, uint32_t page_tokens,
+                                               const PageBudget& budget) {
+  TraceRecorder recorder(budget);
+  QUIRE_RETURN_IF_ERROR(
+      RecordModel(model_directory, questions, page_tokens,
+                  [&](const RecordedLayer& layer) { return recorder.Add(layer); }));
+  return recorder.Take();
 }
 
 }  // namespace quire::bench

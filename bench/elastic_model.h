@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a real model's decoding moves: the bundled documents are read, questions are asked over them
-// with the demo's policy and budget, and the selected units of every step, layer and head that were
-// not resident are counted.
+// ModelTrace: what a real model's decoding selects of a document, step by step, recorded: the
+// bundled documents are read and questions asked over them, and the queries of every token of a
+// question and its answer select pages of every layer and KV head.
 #ifndef QUIRE_BENCH_ELASTIC_MODEL_H_
 #define QUIRE_BENCH_ELASTIC_MODEL_H_
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
-#include "client/client.h"
+#include "bench/stream/paged_context.h"
 #include "common/base/status.h"
 
 namespace quire::bench {
 
-struct ModelMoves {
-  uint64_t steps = 0;           ///< Tokens run through the model.
-  uint64_t units_selected = 0;  ///< The selections of all of them.
-  uint64_t units_moved = 0;     ///< Those that were missing, the first ones of a sequence included.
+struct ModelTrace {
+  std::string document;              ///< Its name.
+  PagedContext context;              ///< The document, in whole segments.
+  std::vector<StepSelection> steps;  ///< Of all questions, one after the other.
   uint32_t questions = 0;
 };
 
-/// Asks the first `questions` questions that belong to the model in `model_directory`. Progress
-/// goes to stderr.
-StatusOr<ModelMoves> DriveModel(const std::string& model_directory, uint32_t questions,
-                                Client& client);
+/// One trace for each document that the first `questions` questions of the model in
+/// `model_directory` are about. Progress goes to stderr.
+StatusOr<std::vector<ModelTrace>> RecordTraces(const std::string& model_directory,
+                                               uint32_t questions, uint32_t page_tokens,
+                                               const PageBudget& budget);
 
 }  // namespace quire::bench
 

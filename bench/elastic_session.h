@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ElasticSession: a recall session that a synthetic stream drives, step by step. It is all that the
+// ElasticSession: a recall session that follows given selections, step by step. It is all that the
 // benchmark knows of ClientSession.
 // Thread-safety: none. Ownership: the client outlives it.
 #ifndef QUIRE_BENCH_ELASTIC_SESSION_H_
@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "bench/stream/paged_context.h"
 #include "bench/stream/slot_cache.h"
-#include "bench/stream/stream_context.h"
 #include "client/client.h"
 #include "client/session.h"
 #include "common/base/status.h"

@@ -75,8 +75,8 @@ Status ReadDocument(const worker::Decoder& decoder, std::span<const TokenId> doc
   return OkStatus();
 }
 
-/// Runs `question` after the first `document` tokens of `cache`.
-Status RecordQuestion(const worker::Decoder& decoder, uint64_t document,
+/// Runs `question` after the first `document` tokens of `cache`, which are those of `name`.
+Status RecordQuestion(const worker::Decoder& decoder, const std::string& name, uint64_t document,
                       std::span<const TokenId> question, uint32_t page_tokens,
                       RecordingCache* cache, const RecordedLayerVisitor& visit) {
   QUIRE_RETURN_IF_ERROR(cache->RecordFrom(document));
@@ -84,6 +84,7 @@ Status RecordQuestion(const worker::Decoder& decoder, uint64_t document,
       decoder.Forward(question, document, *cache, worker::Decoder::Logits::kNone, nullptr));
   RecordedLayer recorded{.spec = decoder.MakeKvSpec(DType::kF32, page_tokens, 1),
                          .layer = 0,
+                         .document = name,
                          .tokens = document,
                          .steps = question.size(),
                          .units = {},
@@ -114,7 +115,7 @@ Status RecordModel(const std::string& model_directory, uint32_t questions, uint3
         RecordingCache cache(decoder->config(), decoder->config().max_positions);
         QUIRE_RETURN_IF_ERROR(ReadDocument(*decoder, document, &cache));
         for (const cli::DemoQuestion& question : asked) {
-          QUIRE_RETURN_IF_ERROR(RecordQuestion(*decoder, document.size(),
+          QUIRE_RETURN_IF_ERROR(RecordQuestion(*decoder, text.name, document.size(),
                                                tokenizer.Encode(question.prompt + question.answer),
                                                page_tokens, &cache, visit));
           progress.Advance(1, text.name);

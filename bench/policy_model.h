@@ -19,6 +19,7 @@ namespace quire::bench {
 struct RecordedLayer {
   KvSpec spec;                 ///< Of one layer, f32.
   uint32_t layer = 0;          ///< In the model.
+  std::string document;        ///< Its name.
   uint64_t tokens = 0;         ///< Before the first step.
   uint64_t steps = 0;          ///< One token each.
   std::vector<float> units;    ///< [pages][n_kv][2][p][d] of all tokens, rows that are not there 0

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/base/random.h"
 #include "common/transport/socket_address.h"
 #include "common/transport/ucx_context.h"
 #include "common/transport/ucx_landing.h"
 #include "common/transport/ucx_operation.h"
+#include "common/transport/ucx_sockets.h"
 #include "common/transport/ucx_status.h"
 
 namespace quire::bench {
@@ -188,6 +188,15 @@ struct ListenerCloser {
 };
 using Listener = std::unique_ptr<ucp_listener, ListenerCloser>;
 
+/// As the pipe's connections.
+Status TuneConnections(const Side& side) {
+  int event_fd = -1;
+  QUIRE_RETURN_IF_ERROR(
+      UcxToStatus(ucp_worker_get_efd(side.worker.get(), &event_fd), "wait for a UCX worker"));
+  TuneLocalConnections(event_fd);
+  return OkStatus();
+}
+
 /// Connects the two sides, on the calling thread.
 Status ConnectSides(Side& sender, Side& receiver, const UcxOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const auto any_port, SocketAddress::Resolve("127.0.0.1:0"));
@@ -230,7 +239,8 @@ Status ConnectSides(Side& sender, Side& receiver, const UcxOptions& options) {
            [&](ucp_request_param_t* param) { return ucp_ep_flush_nbx(receiver.endpoint, param); });
   // The flush refers to this frame: it has to end, which it does on failure too.
   while (!flushed) progress();
-  return OkStatus();
+  QUIRE_RETURN_IF_ERROR(TuneConnections(sender));
+  return TuneConnections(receiver);
 }
 
 Status HandleUnits(Side& receiver, Placing& placing) {
@@ -245,64 +255,88 @@ Status HandleUnits(Side& receiver, Placing& placing) {
                      "receive units");
 }
 
+class ConnectedSides final : public RawUcx {
+ public:
+  ConnectedSides(const RawUcxLane& lane, std::span<const std::byte> source,
+                 std::span<std::byte> destination, uint64_t unit_bytes)
+      : puts_(lane.puts),
+        source_(source),
+        destination_(destination),
+        unit_bytes_(unit_bytes),
+        placing_{destination, unit_bytes, &shared_} {}
+  ~ConnectedSides() override {
+    if (key_ != nullptr) ucp_rkey_destroy(key_);
+  }
+
+  Status Open(const UcxOptions& options) {
+    QUIRE_ASSIGN_OR_RETURN(const auto loopback, SocketAddress::Resolve("127.0.0.1:0"));
+    QUIRE_ASSIGN_OR_RETURN(sender_, Side::Open(options, loopback));
+    QUIRE_ASSIGN_OR_RETURN(receiver_, Side::Open(options, loopback));
+    QUIRE_RETURN_IF_ERROR(HandleUnits(receiver_, placing_));
+    QUIRE_RETURN_IF_ERROR(ConnectSides(sender_, receiver_, options));
+    return puts_ ? MapDestination() : OkStatus();
+  }
+
+  StatusOr<Duration> Move(std::span<const RawUcxMove> moves) override {
+    shared_.placed_bytes = 0;
+    shared_.finished = false;
+    std::thread receiving([&] {
+      while (!shared_.finished.load(std::memory_order_acquire)) Poll(receiver_.worker.get());
+    });
+    Sender sending(sender_, source_, unit_bytes_, shared_);
+    const TimePoint begin = SystemClock().Now();
+    const Status status = puts_ ? sending.Put(moves, address(), key_) : sending.Send(moves);
+    const Duration took = SystemClock().Now() - begin;
+    shared_.finished.store(true, std::memory_order_release);
+    receiving.join();
+    QUIRE_RETURN_IF_ERROR(status);
+    return took;
+  }
+
+  std::span<const std::byte> moved() const override {
+    return puts_ ? std::span<const std::byte>(memory_->bytes()) : destination_;
+  }
+
+ private:
+  uint64_t address() const { return reinterpret_cast<uintptr_t>(memory_->bytes().data()); }
+
+  Status MapDestination() {
+    QUIRE_ASSIGN_OR_RETURN(memory_, UcxMemory::Allocate(receiver_.context, destination_.size()));
+    QUIRE_ASSIGN_OR_RETURN(const std::string packed, memory_->RemoteKey());
+    QUIRE_RETURN_IF_ERROR(UcxToStatus(ucp_ep_rkey_unpack(sender_.endpoint, packed.data(), &key_),
+                                      "open the destination"));
+    // All of it is touched, so that no page is mapped while time is taken.
+    std::vector<RawUcxMove> all;
+    for (uint64_t at = 0; at + unit_bytes_ <= destination_.size(); at += unit_bytes_) {
+      all.push_back({.from = 0, .to = at});
+    }
+    return Move(all).status();
+  }
+
+  const bool puts_;
+  const std::span<const std::byte> source_;
+  const std::span<std::byte> destination_;
+  const uint64_t unit_bytes_;
+  Shared shared_;
+  Placing placing_;
+  Side sender_;
+  Side receiver_;
+  std::shared_ptr<UcxMemory> memory_;
+  ucp_rkey_h key_ = nullptr;
+};
+
 }  // namespace
 
-StatusOr<double> RawUcxTransfer(const RawUcxLane& lane, std::span<const std::byte> source,
-                                std::span<std::byte> destination, uint64_t unit_bytes,
-                                std::span<const RawUcxMove> moves) {
-  QUIRE_ASSIGN_OR_RETURN(const auto loopback, SocketAddress::Resolve("127.0.0.1:0"));
-  QUIRE_ASSIGN_OR_RETURN(Side sender, Side::Open(lane.options, loopback));
-  QUIRE_ASSIGN_OR_RETURN(Side receiver, Side::Open(lane.options, loopback));
-  Shared shared;
-  Placing placing{destination, unit_bytes, &shared};
-  QUIRE_RETURN_IF_ERROR(HandleUnits(receiver, placing));
-  QUIRE_RETURN_IF_ERROR(ConnectSides(sender, receiver, lane.options));
-
-  std::shared_ptr<UcxMemory> memory;
-  ucp_rkey_h key = nullptr;
-  if (lane.puts) {
-    QUIRE_ASSIGN_OR_RETURN(memory, UcxMemory::Allocate(receiver.context, destination.size()));
-    QUIRE_ASSIGN_OR_RETURN(const std::string packed, memory->RemoteKey());
-    QUIRE_RETURN_IF_ERROR(UcxToStatus(ucp_ep_rkey_unpack(sender.endpoint, packed.data(), &key),
-                                      "open the destination"));
+StatusOr<std::unique_ptr<RawUcx>> RawUcx::Connect(const RawUcxLane& lane,
+                                                  std::span<const std::byte> source,
+                                                  std::span<std::byte> destination,
+                                                  uint64_t unit_bytes) {
+  if (unit_bytes == 0 || source.size() < unit_bytes || destination.size() < unit_bytes) {
+    return InvalidArgument("a region holds no unit of ", unit_bytes, " bytes");
   }
-  std::thread receiving([&] {
-    while (!shared.finished.load(std::memory_order_acquire)) {
-      Poll(receiver.worker.get());
-    }
-  });
-  Sender sending(sender, source, unit_bytes, shared);
-  const auto put = [&] {
-    return sending.Put(moves, reinterpret_cast<uintptr_t>(memory->bytes().data()), key);
-  };
-  // What is mapped for the first time is not measured.
-  const Status mapped = lane.puts ? put() : OkStatus();
-  const TimePoint begin = SystemClock().Now();
-  const Status moved = lane.puts ? put() : sending.Send(moves);
-  const std::chrono::duration<double> seconds = SystemClock().Now() - begin;
-  shared.finished.store(true, std::memory_order_release);
-  receiving.join();
-  if (key != nullptr) ucp_rkey_destroy(key);
-  QUIRE_RETURN_IF_ERROR(mapped);
-  QUIRE_RETURN_IF_ERROR(moved);
-  if (lane.puts) std::ranges::copy(memory->bytes().first(destination.size()), destination.begin());
-  return seconds.count();
-}
-
-StatusOr<double> RawUcx(const RawUcxLane& lane, uint64_t unit_bytes, uint64_t region_bytes,
-                        uint64_t total_bytes, uint64_t seed) {
-  const uint64_t units = unit_bytes == 0 ? 0 : region_bytes / unit_bytes;
-  if (units == 0) return InvalidArgument("a region holds no unit of ", unit_bytes, " bytes");
-  SeededRandom random(seed);
-  std::vector<RawUcxMove> moves(std::max<uint64_t>(1, total_bytes / unit_bytes));
-  for (RawUcxMove& move : moves) {
-    move = {random.Below(units) * unit_bytes, random.Below(units) * unit_bytes};
-  }
-  const std::vector<std::byte> source(region_bytes, std::byte{1});
-  std::vector<std::byte> destination(region_bytes, std::byte{2});
-  QUIRE_ASSIGN_OR_RETURN(const double seconds,
-                         RawUcxTransfer(lane, source, destination, unit_bytes, moves));
-  return static_cast<double>(moves.size() * unit_bytes) / seconds / 1e9;
+  auto sides = std::make_unique<ConnectedSides>(lane, source, destination, unit_bytes);
+  QUIRE_RETURN_IF_ERROR(sides->Open(lane.options));
+  return sides;
 }
 
 }  // namespace quire::bench

@@ -8,9 +8,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
-#include <string>
 
+#include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/transport/ucx.h"
 
@@ -30,16 +31,23 @@ struct RawUcxMove {
   uint64_t to = 0;
 };
 
-/// Moves units from `source` to `destination`; answers the seconds from the first to the last of
-/// them. UNIMPLEMENTED without UCX. REQUIRES: every move lies inside.
-StatusOr<double> RawUcxTransfer(const RawUcxLane& lane, std::span<const std::byte> source,
-                                std::span<std::byte> destination, uint64_t unit_bytes,
-                                std::span<const RawUcxMove> moves);
+/// The two ends, which stay connected as those of a session do.
+class RawUcx {
+ public:
+  /// Units of `unit_bytes` will go from `source` to `destination`, or, with puts, to memory of that
+  /// size. UNIMPLEMENTED without UCX. Ownership: both outlive it.
+  static StatusOr<std::unique_ptr<RawUcx>> Connect(const RawUcxLane& lane,
+                                                   std::span<const std::byte> source,
+                                                   std::span<std::byte> destination,
+                                                   uint64_t unit_bytes);
+  virtual ~RawUcx() = default;
 
-/// Moves `total_bytes` of units between random places of two regions, which should be larger than
-/// the caches together; answers GB/s (1e9).
-StatusOr<double> RawUcx(const RawUcxLane& lane, uint64_t unit_bytes, uint64_t region_bytes,
-                        uint64_t total_bytes, uint64_t seed);
+  /// Moves units; how long that took, from the first to the last of them. REQUIRES: every move lies
+  /// inside.
+  virtual StatusOr<Duration> Move(std::span<const RawUcxMove> moves) = 0;
+  /// Where they are now.
+  virtual std::span<const std::byte> moved() const = 0;
+};
 
 }  // namespace quire::bench
 

@@ -22,12 +22,17 @@ void ExpectMoved(const RawUcxLane& lane) {
   for (std::byte& byte : source) byte = static_cast<std::byte>(random.Next());
   std::vector<RawUcxMove> moves;
   for (uint64_t i = 0; i < kUnits; ++i) moves.push_back({i * kUnit, (i * 7 + 3) % kUnits * kUnit});
-  const auto seconds = RawUcxTransfer(lane, source, destination, kUnit, moves);
-  ASSERT_TRUE(seconds.ok()) << seconds.status();
-  EXPECT_GT(*seconds, 0);
-  for (const RawUcxMove& move : moves) {
-    ASSERT_TRUE(std::equal(source.begin() + move.from, source.begin() + move.from + kUnit,
-                           destination.begin() + move.to));
+  const auto raw = RawUcx::Connect(lane, source, destination, kUnit);
+  ASSERT_TRUE(raw.ok()) << raw.status();
+  for (int round = 0; round < 2; ++round) {
+    const auto took = (*raw)->Move(moves);
+    ASSERT_TRUE(took.ok()) << took.status();
+    EXPECT_GT(*took, Duration::zero());
+    for (const RawUcxMove& move : moves) {
+      ASSERT_TRUE(std::equal(source.begin() + move.from, source.begin() + move.from + kUnit,
+                             (*raw)->moved().begin() + move.to));
+    }
+    for (RawUcxMove& move : moves) move.to = (move.to + kUnit) % (kUnits * kUnit);
   }
 }
 

@@ -200,6 +200,15 @@ TEST(QuestionSetsTest, NeedlesLieAtTheirDepths) {
   for (const auto& [place, count] : places) EXPECT_EQ(count, 3) << place;
 }
 
+TEST(QuestionSetsTest, WindowsWithFewFactsAreMadeUpForByMoreOfThem) {
+  // Three or four facts in a window of the shortest length.
+  const std::vector<Dossier> dossiers = {MakeDossier(36, 40, "Brown"),
+                                         MakeDossier(36, 40, "Green")};
+  const auto documents = Make(dossiers, {.sets = {"needle"}, .samples = 40});
+  EXPECT_GE(CountBySet(documents).at("needle"), 40u);
+  EXPECT_GT(documents.size(), 8u);
+}
+
 TEST(QuestionSetsTest, MultiAsksEverythingAndHopsFar) {
   const std::vector<Dossier> dossiers = ThreeDossiers();
   const auto documents = Make(dossiers, {.sets = {"multi"}, .samples = 36});

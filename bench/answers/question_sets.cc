@@ -70,12 +70,14 @@ class SetMaker {
 
   void Needle() {
     SeededRandom random(options_.seed);
-    const uint32_t each =
-        DivideUp(options_.samples, std::size(kNeedleLengths) * std::size(kNeedleTenths));
+    const uint32_t wanted = DivideUp(options_.samples, std::size(kNeedleLengths));
     for (const uint32_t length : kNeedleLengths) {
-      for (uint32_t i = 0; i < each; ++i) {
+      // A window may have fewer facts than there are depths.
+      uint32_t asked = 0;
+      for (uint32_t i = 0; asked < wanted; ++i) {
         const size_t dossier = i % dossiers_.size();
         documents_.push_back(NeedleDocument(dossier, NewStart(dossier, &random), length, i));
+        asked += static_cast<uint32_t>(documents_.back().conversations[0].questions.size());
       }
     }
   }

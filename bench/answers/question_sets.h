@@ -45,7 +45,7 @@ struct AskedDocument {
 
 struct SetOptions {
   std::vector<std::string> sets;  ///< Of SetNames().
-  uint32_t samples = 200;         ///< Questions of each set, more or less.
+  uint32_t samples = 200;         ///< Questions of each set, at least, while there are dossiers.
   uint64_t seed = 1;
 };
 

@@ -25,7 +25,7 @@ void SlotCache::Place(uint32_t layer, uint32_t head, uint32_t slot, uint32_t pag
   pages_[IndexOf(layer, head, slot)] = page;
 }
 
-Status SlotCache::Check(const StepSelection& selection, const StreamContext& context) const {
+Status SlotCache::Check(const StepSelection& selection, const PagedContext& context) const {
   for (uint32_t layer = 0; layer < selection.size(); ++layer) {
     for (uint32_t head = 0; head < selection[layer].size(); ++head) {
       std::vector<uint32_t> held;

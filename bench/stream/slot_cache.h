@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "bench/stream/stream_context.h"
+#include "bench/stream/paged_context.h"
 #include "common/base/status.h"
 #include "common/page/kv_spec.h"
 
@@ -30,7 +30,7 @@ class SlotCache {
              std::span<const std::byte> unit);
   /// OK when the slots hold exactly what is selected, as many as they are, and every byte of it is
   /// the context's; otherwise DATA_LOSS naming the first slot or page that is wrong.
-  [[nodiscard]] Status Check(const StepSelection& selection, const StreamContext& context) const;
+  [[nodiscard]] Status Check(const StepSelection& selection, const PagedContext& context) const;
 
  private:
   size_t IndexOf(uint32_t layer, uint32_t head, uint32_t slot) const {

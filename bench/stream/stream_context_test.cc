@@ -53,7 +53,7 @@ TEST(StreamContextTest, SelectionsHoldMoreAttentionThanTheWindowAndLessThanTheOr
   ASSERT_TRUE(context.ok()) << context.status();
   const TopicPages& pages = context->pages(0, 0);
   QueryStream stream(pages, {.cosine = 0.95});
-  const StreamBudget budget;
+  const PageBudget budget;
   double oracle = 0, quest = 0, fixed_only = 0;
   for (int step = 0; step < 12; ++step, stream.Step()) {
     const auto selected = context->Select(0, stream.queries(), budget);
@@ -78,7 +78,7 @@ TEST(StreamContextTest, SelectionsHoldMoreAttentionThanTheWindowAndLessThanTheOr
 TEST(StreamContextTest, SelectionsAreCandidatesInOrder) {
   const auto context = StreamContext::Make(Spec(2, 2), {.pages = 128, .topics = 8});
   ASSERT_TRUE(context.ok()) << context.status();
-  const StreamBudget budget = {.sink_pages = 2, .window_pages = 3, .selected_pages = 10};
+  const PageBudget budget = {.sink_pages = 2, .window_pages = 3, .selected_pages = 10};
   auto selections = StreamSelections::Make(*context, {}, budget);
   ASSERT_TRUE(selections.ok()) << selections.status();
   EXPECT_EQ(CountUnits(selections->selection()), 2u * 2 * 10);

@@ -26,7 +26,6 @@ namespace quire::bench {
 namespace {
 
 constexpr uint64_t kPartBytes = 1 << 20;  ///< Of the connections, and of the raw gRPC program.
-constexpr uint32_t kMooncakeRounds = 3;
 
 /// Memory with large pages, filled, so that no contender pays for page faults.
 class LargePages {
@@ -59,10 +58,6 @@ std::vector<uint64_t> Shuffled(uint64_t count, SeededRandom& random) {
   return order;
 }
 
-Duration Seconds(double seconds) {
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-}
-
 /// A server, and the document in it.
 struct Source {
   std::unique_ptr<ServeProcess> server;
@@ -93,8 +88,6 @@ class Comparison {
     QUIRE_RETURN_IF_ERROR(MeasureScattered());
     QUIRE_RETURN_IF_ERROR(MeasureContiguous());
     for (Lane& lane : lanes_) QUIRE_RETURN_IF_ERROR(MeasureEmpty(lane));
-    lanes_.clear();
-    MeasureMooncake();
     return std::move(figures_);
   }
 
@@ -212,14 +205,13 @@ class Comparison {
     }
   }
 
-  void AddRawUcx(const std::string& name, const RawUcxLane& lane) {
-    if (figures_.absent.contains(name)) return;
-    Add("raw_" + name, SideBySide::Timing([this, lane]() -> StatusOr<Duration> {
-          QUIRE_ASSIGN_OR_RETURN(
-              const double seconds,
-              RawUcxTransfer(lane, source_.bytes(), copied_.bytes(), figures_.unit_bytes, Moves()));
-          return Seconds(seconds);
-        }));
+  Status AddRawUcx(const std::string& name, const RawUcxLane& lane) {
+    if (figures_.absent.contains(name) || !options_.Wants("raw_" + name)) return OkStatus();
+    QUIRE_ASSIGN_OR_RETURN(
+        std::shared_ptr<RawUcx> raw,
+        RawUcx::Connect(lane, source_.bytes(), copied_.bytes(), figures_.unit_bytes));
+    Add("raw_" + name, SideBySide::Timing([this, raw] { return raw->Move(Moves()); }));
+    return OkStatus();
   }
 
   Status AddRawGrpc() {
@@ -261,6 +253,19 @@ class Comparison {
     Add("redis_tcp", read(Redis::Wire::kTcp));
   }
 
+  void AddMooncake() {
+    if (options_.mooncake_environment.empty() || !options_.Wants("mooncake_tcp")) return;
+    auto mooncake = Mooncake::Start(options_.mooncake_environment, Directory("mooncake"),
+                                    figures_.unit_bytes, shape_.units_per_round());
+    if (!mooncake.ok()) {
+      figures_.absent["mooncake"] = std::string(Message(mooncake.status()));
+      return;
+    }
+    mooncake_ = *std::move(mooncake);
+    figures_.details["mooncake"] = mooncake_->version();
+    Add("mooncake_tcp", SideBySide::Timing([this] { return mooncake_->Read(); }));
+  }
+
   // ----------------------------------------------------------------------------- measurements
 
   Status MeasureScattered() {
@@ -271,12 +276,13 @@ class Comparison {
     AddMemcpy();
     AddLane("shm");
     AddLane("ucx_cma");
-    AddRawUcx("ucx_cma", {.options = DirectUcxOptions(), .puts = true});
+    QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_cma", {.options = DirectUcxOptions(), .puts = true}));
     AddLane("ucx_tcp");
-    AddRawUcx("ucx_tcp", {});
+    QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_tcp", {}));
     AddLane("grpc");
     QUIRE_RETURN_IF_ERROR(AddRawGrpc());
     AddRedis();
+    AddMooncake();
     QUIRE_ASSIGN_OR_RETURN(const SideBySide scattered, Measure("scattered units"));
     for (const auto& [name, index] : index_) {
       figures_.gb_per_s[name] = scattered.PerSecond(index, shape_.bytes_per_round()) / 1e9;
@@ -291,6 +297,7 @@ class Comparison {
     ratio("grpc_vs_raw_stream", "grpc", "raw_grpc");
     ratio("shm_vs_redis", "shm", "redis_unix");
     ratio("ucx_tcp_vs_redis", "ucx_tcp", "redis_tcp");
+    ratio("ucx_tcp_vs_mooncake", "ucx_tcp", "mooncake_tcp");
     if (index_.contains("shm_in_place")) {
       figures_.shm_zero_copy_units_per_s =
           scattered.PerSecond(index_.at("shm_in_place"), shape_.units_per_round());
@@ -298,6 +305,7 @@ class Comparison {
     for (const Lane& lane : lanes_) {
       QUIRE_RETURN_IF_ERROR(Annotate(lane.rounds->Check(), lane.name));
     }
+    mooncake_.reset();
     redis_.reset();
     raw_grpc_.reset();
     return OkStatus();
@@ -349,22 +357,6 @@ class Comparison {
     return OkStatus();
   }
 
-  void MeasureMooncake() {
-    if (options_.mooncake_environment.empty() || !options_.Wants("mooncake_tcp")) return;
-    const auto speed = RunMooncake(options_.mooncake_environment, Directory("mooncake"),
-                                   figures_.unit_bytes, shape_.units_per_round(), kMooncakeRounds);
-    if (!speed.ok()) {
-      figures_.absent["mooncake"] = std::string(Message(speed.status()));
-      return;
-    }
-    const double gb_per_s = speed->bytes_per_second / 1e9;
-    figures_.gb_per_s["mooncake_tcp"] = gb_per_s;
-    figures_.details["mooncake"] = speed->version;
-    if (figures_.gb_per_s.contains("ucx_tcp")) {
-      figures_.ratios["ucx_tcp_vs_mooncake"] = figures_.gb_per_s["ucx_tcp"] / gb_per_s;
-    }
-  }
-
   const TransportBenchOptions options_;
   const RecallShape shape_;
   const LargePages source_;
@@ -376,6 +368,7 @@ class Comparison {
   Source trusting_;
   std::unique_ptr<Process> raw_grpc_;
   std::unique_ptr<Redis> redis_;
+  std::unique_ptr<Mooncake> mooncake_;
   std::vector<Lane> lanes_;
   Lane in_place_;
   std::vector<RawUcxMove> moves_;

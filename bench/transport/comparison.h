@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,7 +22,7 @@ struct TransportBenchOptions {
   std::string directory;             ///< For servers and their data; what was made is removed.
   std::string mooncake_environment;  ///< Python environment of Mooncake; empty: not compared.
   uint64_t document_bytes = 512ull << 20;
-  uint32_t rounds = 15;
+  uint32_t rounds = 31;
   uint32_t empty_recalls = 2000;
   std::vector<std::string> ways = {};  ///< By the names of the figures; all when empty.
 
@@ -35,7 +36,7 @@ struct TransportFigures {
   uint64_t unit_bytes = 0;
   std::map<std::string, double> ratios;    ///< "shm_vs_memcpy"
   std::map<std::string, double> gb_per_s;  ///< By contender.
-  double shm_zero_copy_units_per_s = 0;
+  std::optional<double> shm_zero_copy_units_per_s;
   /// By transport: p50 and p99 of an empty recall, in us.
   std::map<std::string, std::pair<double, double>> empty_recall_us;
   std::map<std::string, std::string> absent;   ///< Contender, and why it could not be compared.

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <utility>
-#include <vector>
 
 #include "bench/transport/free_port.h"
 #include "bench/transport/mooncake_script.h"
@@ -31,82 +35,86 @@ Status Install(const std::string& environment, const std::string& log) {
   return RunToEnd({environment + "/bin/pip", "install", "--quiet", kPackage}, log);
 }
 
-/// Runs the three processes of one measurement.
-class Mooncake {
- public:
-  Mooncake(std::string environment, std::string directory)
-      : environment_(std::move(environment)), directory_(std::move(directory)) {}
-
-  Status Start(uint64_t unit_bytes, uint64_t num_units) {
-    QUIRE_ASSIGN_OR_RETURN(master_port_, FreePort());
-    QUIRE_ASSIGN_OR_RETURN(const int metrics_port, FreePort());
-    QUIRE_ASSIGN_OR_RETURN(master_,
-                           Process::Start({environment_ + "/bin/mooncake_master",
-                                           "--rpc_port=" + std::to_string(master_port_),
-                                           "--metrics_port=" + std::to_string(metrics_port)},
-                                          directory_ + "/master.log"));
-    std::ofstream(directory_ + "/rival.py") << kMooncakeScript;
-    const std::string ready = directory_ + "/ready";
-    QUIRE_ASSIGN_OR_RETURN(auto command, Side("store", unit_bytes, num_units));
-    command.insert(command.end(), {"--ready", ready});
-    QUIRE_ASSIGN_OR_RETURN(store_, Process::Start(std::move(command), directory_ + "/store.log"));
-    return store_->WaitUntil([&] { return std::filesystem::exists(ready); }, kStartTime);
-  }
-
-  StatusOr<MooncakeSpeed> Read(uint64_t unit_bytes, uint64_t num_units, uint32_t rounds) {
-    QUIRE_ASSIGN_OR_RETURN(auto command, Side("reader", unit_bytes, num_units));
-    command.insert(command.end(), {"--rounds", std::to_string(rounds)});
-    const std::string log = directory_ + "/reader.log";
-    QUIRE_ASSIGN_OR_RETURN(const auto reader, Process::Start(std::move(command), log));
-    QUIRE_RETURN_IF_ERROR(reader->WaitForEnd(kReadTime));
-    return Parse(reader->Output());
-  }
-
- private:
-  StatusOr<std::vector<std::string>> Side(const std::string& role, uint64_t unit_bytes,
-                                          uint64_t num_units) const {
-    QUIRE_ASSIGN_OR_RETURN(const int port, FreePort());
-    return std::vector<std::string>{environment_ + "/bin/python",
-                                    directory_ + "/rival.py",
-                                    role,
-                                    "--port",
-                                    std::to_string(port),
-                                    "--master",
-                                    std::to_string(master_port_),
-                                    "--unit-bytes",
-                                    std::to_string(unit_bytes),
-                                    "--units",
-                                    std::to_string(num_units)};
-  }
-
-  /// The reader's line among what its library logs.
-  static StatusOr<MooncakeSpeed> Parse(const std::string& output) {
-    const size_t begin = output.find("{\"bytes_per_second\"");
-    if (begin == std::string::npos) return Internal("the Mooncake reader printed no result");
-    const std::string line = output.substr(begin, output.find('\n', begin) - begin);
-    const auto json = nlohmann::json::parse(line, nullptr, false);
-    if (json.is_discarded()) return Internal("the Mooncake reader printed no JSON: ", line);
-    auto speeds = json["bytes_per_second"].get<std::vector<double>>();
-    std::ranges::sort(speeds);
-    return MooncakeSpeed{.bytes_per_second = speeds[speeds.size() / 2],
-                         .version = json["version"].get<std::string>()};
-  }
-
-  const std::string environment_;
-  const std::string directory_;
-  int master_port_ = 0;
-  std::unique_ptr<Process> master_;
-  std::unique_ptr<Process> store_;
-};
-
 }  // namespace
 
-StatusOr<MooncakeSpeed> RunMooncake(const std::string& environment, const std::string& directory,
-                                    uint64_t unit_bytes, uint64_t num_units, uint32_t rounds) {
+StatusOr<std::unique_ptr<Mooncake>> Mooncake::Start(const std::string& environment,
+                                                    const std::string& directory,
+                                                    uint64_t unit_bytes, uint64_t num_units) {
   QUIRE_RETURN_IF_ERROR(Annotate(Install(environment, directory + "/install.log"), kPackage));
-  Mooncake mooncake(environment, directory);
-  QUIRE_RETURN_IF_ERROR(mooncake.Start(unit_bytes, num_units));
-  return mooncake.Read(unit_bytes, num_units, rounds);
+  std::unique_ptr<Mooncake> self(new Mooncake(environment, directory));
+  QUIRE_RETURN_IF_ERROR(self->StartStore(unit_bytes, num_units));
+  QUIRE_RETURN_IF_ERROR(self->StartReader(unit_bytes, num_units));
+  return self;
+}
+
+Status Mooncake::StartStore(uint64_t unit_bytes, uint64_t num_units) {
+  QUIRE_ASSIGN_OR_RETURN(master_port_, FreePort());
+  QUIRE_ASSIGN_OR_RETURN(const int metrics_port, FreePort());
+  QUIRE_ASSIGN_OR_RETURN(master_, Process::Start({environment_ + "/bin/mooncake_master",
+                                                  "--rpc_port=" + std::to_string(master_port_),
+                                                  "--metrics_port=" + std::to_string(metrics_port)},
+                                                 directory_ + "/master.log"));
+  std::ofstream(directory_ + "/rival.py") << kMooncakeScript;
+  const std::string ready = directory_ + "/ready";
+  QUIRE_ASSIGN_OR_RETURN(auto command, Side("store", unit_bytes, num_units));
+  command.insert(command.end(), {"--ready", ready});
+  QUIRE_ASSIGN_OR_RETURN(store_, Process::Start(std::move(command), directory_ + "/store.log"));
+  return store_->WaitUntil([&] { return std::filesystem::exists(ready); }, kStartTime);
+}
+
+Status Mooncake::StartReader(uint64_t unit_bytes, uint64_t num_units) {
+  const std::string turns = directory_ + "/turns";
+  if (mkfifo(turns.c_str(), 0600) != 0) {
+    return Unavailable("cannot make the pipe ", turns, ": ", std::strerror(errno));
+  }
+  // Open for both, so that nobody waits for the other end, nor gets a signal when it dies.
+  turns_ = UniqueFd(open(turns.c_str(), O_RDWR | O_CLOEXEC));
+  QUIRE_ASSIGN_OR_RETURN(auto command, Side("reader", unit_bytes, num_units));
+  command.insert(command.end(), {"--turns", turns});
+  QUIRE_ASSIGN_OR_RETURN(reader_, Process::Start(std::move(command), directory_ + "/reader.log"));
+  QUIRE_ASSIGN_OR_RETURN(const auto version, Await("version", kStartTime));
+  version_ = version.get<std::string>();
+  return OkStatus();
+}
+
+StatusOr<Duration> Mooncake::Read() {
+  const char line = '\n';
+  if (write(turns_.get(), &line, 1) != 1) return Unavailable("cannot tell the Mooncake reader");
+  QUIRE_ASSIGN_OR_RETURN(const auto seconds, Await("seconds", kReadTime));
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds.get<double>()));
+}
+
+StatusOr<nlohmann::json> Mooncake::Await(const std::string& key, Duration timeout) {
+  const std::string begins = "{\"" + key + "\"";
+  std::string output;
+  size_t begin = 0, end = 0;
+  const auto printed = [&] {
+    output = reader_->Output();
+    begin = output.find(begins, read_);
+    end = output.find('\n', begin == std::string::npos ? output.size() : begin);
+    return end != std::string::npos;
+  };
+  QUIRE_RETURN_IF_ERROR(reader_->WaitUntil(printed, timeout));
+  read_ = end;
+  const auto json = nlohmann::json::parse(output.substr(begin, end - begin), nullptr, false);
+  if (!json.contains(key)) return Internal("the Mooncake reader printed no JSON");
+  return json[key];
+}
+
+StatusOr<std::vector<std::string>> Mooncake::Side(const std::string& role, uint64_t unit_bytes,
+                                                  uint64_t num_units) const {
+  QUIRE_ASSIGN_OR_RETURN(const int port, FreePort());
+  return std::vector<std::string>{environment_ + "/bin/python",
+                                  directory_ + "/rival.py",
+                                  role,
+                                  "--port",
+                                  std::to_string(port),
+                                  "--master",
+                                  std::to_string(master_port_),
+                                  "--unit-bytes",
+                                  std::to_string(unit_bytes),
+                                  "--units",
+                                  std::to_string(num_units)};
 }
 
 }  // namespace quire::bench

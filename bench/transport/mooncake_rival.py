@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """One side of a Mooncake Store over TCP: a store that holds units, or a reader of all of them in
-random order with batch_get_into. The reader prints one JSON line: the bytes per second of every
-round. The first 8 bytes of unit i are i, and the reader checks them."""
+random order with batch_get_into. The reader prints a JSON line with its version when it is ready, and
+one with the seconds that it took for every line that comes by the file --turns. The first 8 bytes of
+unit i are i, and the reader checks them."""
 
 import argparse
 import ctypes
@@ -53,26 +54,35 @@ def run_store(options):
     threading.Event().wait()
 
 
+def read_all(store, memory, address, size, order, places):
+    work = [([f"u{unit}" for unit in units], [address + place * size for place in targets],
+             [size] * len(units)) for units, targets in zip(batches(order), batches(places))]
+    start = time.perf_counter()
+    for keys, targets, sizes in work:
+        if store.batch_get_into(keys, targets, sizes) != sizes:
+            sys.exit("a unit could not be read")
+    seconds = time.perf_counter() - start
+    for unit, place in zip(order, places):
+        if int.from_bytes(memory[place * size:place * size + 8], "little") != unit:
+            sys.exit(f"unit {unit} was read wrong")
+    return seconds
+
+
 def run_reader(options):
     store, memory, address = connect(options, 0)
-    size = options.unit_bytes
+    generator = random.Random(1)
     order, places = list(range(options.units)), list(range(options.units))
-    speeds = []
-    for seed in range(options.rounds + 1):
-        generator = random.Random(seed)
+
+    def turn():
         generator.shuffle(order)
         generator.shuffle(places)
-        work = [([f"u{unit}" for unit in units], [address + place * size for place in targets],
-                 [size] * len(units)) for units, targets in zip(batches(order), batches(places))]
-        start = time.perf_counter()
-        for keys, targets, sizes in work:
-            if store.batch_get_into(keys, targets, sizes) != sizes:
-                sys.exit("a unit could not be read")
-        speeds.append(options.units * size / (time.perf_counter() - start))
-        for unit, place in zip(order, places):
-            if int.from_bytes(memory[place * size:place * size + 8], "little") != unit:
-                sys.exit(f"unit {unit} was read wrong")
-    print(json.dumps({"bytes_per_second": speeds[1:], "version": metadata.version(PACKAGE)}))
+        return read_all(store, memory, address, options.unit_bytes, order, places)
+
+    turn()  # Warms up.
+    print(json.dumps({"version": metadata.version(PACKAGE)}), flush=True)
+    with open(options.turns, encoding="ascii") as turns:
+        for _ in turns:
+            print(json.dumps({"seconds": turn()}), flush=True)
 
 
 def main():
@@ -82,7 +92,7 @@ def main():
     parser.add_argument("--master", type=int, required=True, help="port of mooncake_master")
     parser.add_argument("--unit-bytes", type=int, required=True)
     parser.add_argument("--units", type=int, required=True)
-    parser.add_argument("--rounds", type=int, default=3, help="of the reader; one more warms up")
+    parser.add_argument("--turns", help="file, a pipe, that tells the reader when to read")
     parser.add_argument("--ready", help="file that the store makes when it is filled")
     options = parser.parse_args()
     (run_store if options.role == "store" else run_reader)(options)

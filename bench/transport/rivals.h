@@ -9,11 +9,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "bench/transport/process.h"
+#include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/base/unique_fd.h"
 
 struct redisContext;
 
@@ -49,16 +54,41 @@ class Redis {
   redisContext* tcp_ = nullptr;
 };
 
-/// What Mooncake Store reached over its TCP transport.
-struct MooncakeSpeed {
-  double bytes_per_second = 0;  ///< The median of its rounds.
-  std::string version;
+/// Mooncake Store over its TCP transport: a master, a store and a reader (mooncake_rival.py), each
+/// a process.
+class Mooncake {
+ public:
+  /// Starts them in `directory` and stores `num_units` units. The Python environment is the one in
+  /// `environment`, which is made, with the package from PyPI, when it is not there: UNAVAILABLE
+  /// with the error when that fails.
+  static StatusOr<std::unique_ptr<Mooncake>> Start(const std::string& environment,
+                                                   const std::string& directory,
+                                                   uint64_t unit_bytes, uint64_t num_units);
+
+  const std::string& version() const { return version_; }
+  /// Reads all units once, in random order; how long that took.
+  StatusOr<Duration> Read();
+
+ private:
+  Mooncake(std::string environment, std::string directory)
+      : environment_(std::move(environment)), directory_(std::move(directory)) {}
+  Status StartStore(uint64_t unit_bytes, uint64_t num_units);
+  Status StartReader(uint64_t unit_bytes, uint64_t num_units);
+  StatusOr<std::vector<std::string>> Side(const std::string& role, uint64_t unit_bytes,
+                                          uint64_t num_units) const;
+  /// What the reader prints next as `key`, among what its library logs.
+  StatusOr<nlohmann::json> Await(const std::string& key, Duration timeout);
+
+  const std::string environment_;
+  const std::string directory_;
+  int master_port_ = 0;
+  std::unique_ptr<Process> master_;
+  std::unique_ptr<Process> store_;
+  std::unique_ptr<Process> reader_;
+  UniqueFd turns_;   ///< A line tells the reader to read.
+  size_t read_ = 0;  ///< Of what the reader has printed.
+  std::string version_;
 };
-/// Runs a master, a store and a reader (mooncake_rival.py), each a process, with the Python
-/// environment in `environment`, which is made, with the package from PyPI, when it is not there:
-/// UNAVAILABLE with the error when that fails.
-StatusOr<MooncakeSpeed> RunMooncake(const std::string& environment, const std::string& directory,
-                                    uint64_t unit_bytes, uint64_t num_units, uint32_t rounds);
 
 }  // namespace quire::bench
 

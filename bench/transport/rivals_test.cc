@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 #include <vector>
 
@@ -29,6 +30,17 @@ TEST(ProcessTest, AProgramThatIsNotThereCannotBeStarted) {
   quire::testing::TempDir directory;
   EXPECT_EQ(Process::Start({"/no/such/program"}, directory.path() + "/log").status().code(),
             StatusCode::kUnavailable);
+}
+
+TEST(RedisTest, WithoutTheProgramSaysWhatIsMissing) {
+  quire::testing::TempDir directory;
+  const char* const set = std::getenv("PATH");
+  const std::string path = set == nullptr ? "" : set;
+  ASSERT_EQ(setenv("PATH", "/nowhere", 1), 0);
+  const auto redis = Redis::Start(directory.path(), kUnitBytes, kUnits);
+  ASSERT_EQ(setenv("PATH", path.c_str(), 1), 0);
+  EXPECT_EQ(redis.status().code(), StatusCode::kUnavailable);
+  EXPECT_NE(Message(redis.status()).find("redis"), std::string_view::npos) << redis.status();
 }
 
 TEST(RedisTest, ReadsEveryUnitOverBothWires) {

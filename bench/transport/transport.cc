@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,15 +55,15 @@ void AddRatios(const std::vector<TransportFigures>& sizes, cli::Json* json) {
         "ucx_tcp_vs_redis", "ucx_tcp_vs_mooncake"}) {
     AddRatio(sizes, key, json);
   }
-  double worst = 0;
+  std::optional<double> worst;
   for (const std::string transport : kTransports) {
     const std::string key = "scatter_vs_contiguous_" + transport;
     AddRatio(sizes, key, json);
     if (!json->contains(key)) continue;
     const double ratio = (*json)[key].get<double>();
-    worst = worst == 0 ? ratio : std::min(worst, ratio);
+    worst = std::min(worst.value_or(ratio), ratio);
   }
-  (*json)["scatter_vs_contiguous"] = worst;
+  if (worst) (*json)["scatter_vs_contiguous"] = *worst;
 }
 
 void AddFigures(const std::vector<TransportFigures>& sizes, cli::Json* json) {
@@ -114,7 +115,9 @@ StatusOr<BenchReport> Run(const Options& options) {
   QUIRE_ASSIGN_OR_RETURN(const SessionPlanFigures plan, MeasureSessionPlan(kPureRounds));
   BenchReport report{.json = {{"benchmark", "transport"}}, .table = TableOf(sizes)};
   AddRatios(sizes, &report.json);
-  report.json["shm_zero_copy_units_per_s"] = sizes.front().shm_zero_copy_units_per_s;
+  if (const auto units = sizes.front().shm_zero_copy_units_per_s) {
+    report.json["shm_zero_copy_units_per_s"] = *units;
+  }
   report.json["encode_us_per_10k_units"] = encoding.us_per_10k_units;
   report.json["request_bytes_per_unit"] = encoding.bytes_per_unit;
   // The worst case, every slot replaced; and what a decode step is like, a tenth missing.

@@ -29,7 +29,7 @@ struct UcxOptions {
   std::string devices = {};     ///< As UCX_NET_DEVICES; empty: by the address.
   uint64_t max_frame_bytes = uint64_t{64} << 20;
   /// What the peer may be sent before it has taken it; Send waits while it is that much.
-  uint64_t queue_bytes = uint64_t{8} << 20;
+  uint64_t queue_bytes = uint64_t{16} << 20;
   uint64_t piece_bytes = uint64_t{1} << 20;  ///< Payload is cut into frames of this size.
   /// Of TCP lanes. UCX cuts a frame that does not fit in one, and copies it once more.
   uint64_t segment_bytes = uint64_t{1280} << 10;

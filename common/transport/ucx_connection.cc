@@ -107,6 +107,7 @@ void UcxConnection::ReceiveWelcome(const UcxMessage& message) {
 
 void UcxConnection::SetOpen(uint64_t peer_window) {
   open_ = true;
+  worker_->TuneLocalConnections();
   ReportLanes();
   // The peer never waits for a report of what it has not sent yet.
   delivery_.SetReportBytes(std::min(peer_window, options_.queue_bytes) / 2);

@@ -56,6 +56,17 @@ TEST_P(UcxPipeTest, FramesOfAllSizesArriveInOrderInBothDirections) {
   }
 }
 
+TEST_P(UcxPipeTest, TheLanesAreThoseThatWereAllowed) {
+  Connected peers(GetParam().options);
+  for (const FramePipe* end : {peers.client.get(), peers.server.get()}) {
+    const std::string detail = end->capabilities().detail;
+    for (const std::string transport : {"tcp/", "posix/", "cma/"}) {
+      const bool expected = std::ranges::count(GetParam().carriers, transport) > 0;
+      EXPECT_EQ(detail.find(transport) != std::string::npos, expected) << detail;
+    }
+  }
+}
+
 /// A direct pipe has put a frame's payload into `memory`; from any other the client end does that.
 void LandOrCheck(const FramePipe& pipe, const Frame& frame, std::span<std::byte> memory) {
   EXPECT_EQ(frame.landed_bytes != 0, pipe.capabilities().direct_landing);

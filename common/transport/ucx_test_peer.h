@@ -92,6 +92,7 @@ class Collector final : public FrameReceiver {
 struct UcxLane {
   std::string name;
   UcxOptions options;
+  std::vector<std::string> carriers = {};  ///< Transports whose names the connection reports.
 };
 
 /// Lanes of shared memory, into which the server writes by itself.
@@ -104,16 +105,24 @@ inline UcxOptions DirectOptions() {
 }
 
 inline std::vector<UcxLane> UcxLanesHere() {
-  std::vector<UcxLane> lanes(4);
-  lanes[0].name = "Tcp";
-  lanes[1].name = "TcpRendezvous";
-  lanes[1].options.rendezvous_bytes = 100'000;
-  lanes[2].name = "SharedMemory";
-  lanes[2].options = DirectOptions();
-  lanes[2].options.direct_landings = false;
-  lanes[3].name = "SharedMemoryDirect";
-  lanes[3].options = DirectOptions();
-  return lanes;
+  UcxOptions rendezvous;
+  rendezvous.rendezvous_bytes = 100'000;
+  UcxOptions shared_memory = DirectOptions();
+  shared_memory.direct_landings = false;
+  // Without shared memory, small frames go by TCP and large ones are fetched by cross-memory
+  // attach.
+  UcxOptions attach = shared_memory;
+  attach.transports = "cma,tcp,self";
+  attach.rendezvous_bytes = 100'000;
+  UcxOptions posix = DirectOptions();
+  posix.transports = "posix,tcp,self";
+  return {
+      {.name = "Tcp", .options = {}, .carriers = {"tcp/"}},
+      {.name = "TcpRendezvous", .options = rendezvous, .carriers = {"tcp/"}},
+      {.name = "SharedMemory", .options = shared_memory, .carriers = {"posix/", "cma/"}},
+      {.name = "SharedMemoryDirect", .options = DirectOptions(), .carriers = {"posix/", "cma/"}},
+      {.name = "CrossMemoryAttach", .options = attach, .carriers = {"tcp/", "cma/"}},
+      {.name = "PosixDirect", .options = posix, .carriers = {"posix/", "tcp/"}}};
 }
 
 /// A listener whose pipes wait to be taken.

@@ -16,6 +16,7 @@
 
 #include "common/base/mutex.h"
 #include "common/transport/buffer_pool.h"
+#include "common/transport/ucx_sockets.h"
 #include "common/transport/ucx_status.h"
 
 namespace quire {
@@ -309,6 +310,9 @@ void UcxWorker::AddSink(const UcxToken& token, UcxMessageSink* sink) {
   state_->sinks[token] = sink;
 }
 void UcxWorker::RemoveSink(const UcxToken& token) { state_->sinks.erase(token); }
+void UcxWorker::TuneLocalConnections() {
+  quire::TuneLocalConnections(state_->event_fd);
+}
 void UcxWorker::SetHelloHandler(HelloHandler handler) { state_->on_hello = std::move(handler); }
 
 }  // namespace quire

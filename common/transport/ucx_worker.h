@@ -85,6 +85,8 @@ class UcxWorker : public std::enable_shared_from_this<UcxWorker> {
   void AddSink(const UcxToken& token, UcxMessageSink* sink);
   void RemoveSink(const UcxToken& token);
   void SetHelloHandler(HelloHandler handler);
+  /// For connections that have just been made (ucx_sockets.h).
+  void TuneLocalConnections();
 
  private:
   struct State;

@@ -220,8 +220,8 @@ TEST_F(RegistryServiceTest, AnExpiredDocumentIsGoneForEveryCallAndItsSegmentsAre
       Call<v1::ListDocumentsReply>("Registry/List", v1::ListDocumentsRequest())->documents_size(),
       0);
   Start();  // Its thread looks at once, without waiting for its period.
+  // Or that of the server before has, had it not looked for the first time yet: nobody says who.
   while (CounterOf("segments") != 0) std::this_thread::yield();
-  EXPECT_EQ(CounterOf("documents_expired"), 1u);
   *stat.mutable_context() = RefTo(sealed.chain_tip());
   EXPECT_EQ(Call<v1::StatReply>("Store/Stat", stat).status().code(), StatusCode::kNotFound);
 }

@@ -16,6 +16,7 @@
 #include "client/connect.h"
 #include "client/data_transport.h"
 #include "client/session.h"
+#include "common/base/metrics.h"
 #include "common/base/random.h"
 #include "common/page/layout.h"
 #include "common/transport/loopback_transport.h"
@@ -310,6 +311,30 @@ TEST_P(ClientServerTest, TheServerSelectsWithAQueryAndSendsWhatItSelected) {
   EXPECT_EQ(result->placements.size(), 6u);
   const std::vector<uint32_t> layers = {0, 1};
   EXPECT_TRUE(session->Digests(layers, 0, kPages).ok());
+}
+
+TEST_P(ClientServerTest, ARecallByQueryIsOneRoundTrip) {
+  ASSERT_TRUE(PutDocument("a").ok());
+  const auto session =
+      *client_->OpenSession(DocumentName{.name = "a"}, {.spec = spec_, .slots_per_head = 4});
+  const auto calls = [&] { return MetricValuesOf(*server_).at("calls"); };
+  for (const float direction : {0.5f, -0.5f, 0.25f}) {
+    LayerWant want = {
+        .layer = 1, .candidates = {{.first_page = 2, .end_page = 18}}, .num_pages = 3};
+    for (uint32_t i = 0; i < spec_.num_query_heads * spec_.head_dim; ++i) {
+      want.query.push_back(i % 3 == 0 ? direction : 0.125f);
+    }
+    const uint64_t before = calls();
+    const auto result = session->Recall({&want, 1});
+    ASSERT_TRUE(result.ok()) << result.status();
+    // What is selected, where it goes and its bytes are all in the answer to one call; that the
+    // worker has them travels with the next.
+    EXPECT_EQ(result->lanes.at(0).selected.Head(0).size(), 3u);
+    EXPECT_EQ(result->placements.size() * UnitBytes(spec_),
+              result->payload.size_bytes() + result->landed_bytes);
+    session->Applied(*result);
+    EXPECT_EQ(calls(), before + 1);
+  }
 }
 
 TEST_P(ClientServerTest, UnitsLandInTheMemoryOfADeviceThatTheProcessorCannotTouch) {

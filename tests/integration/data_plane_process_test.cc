@@ -33,12 +33,15 @@ class DataPlaneProcessTest : public ::testing::TestWithParam<const char*> {
     StartServer();
   }
   bool direct() const { return GetParam() == std::string_view("ucx_direct"); }
-  std::string DataKind() const { return direct() ? "ucx" : GetParam(); }
+  /// The arena itself is shared where there is one tenant; otherwise a copy of what was asked for.
+  bool lent() const { return GetParam() == std::string_view("shm_lent"); }
+  std::string DataKind() const { return direct() ? "ucx" : lent() ? "shm" : GetParam(); }
 
   void StartServer() {
     std::vector<std::string> args = {"--data-dir",   dir_ / "data", "--listen",     address_,
                                      "--dram-bytes", "16MiB",       "--transports", DataKind()};
     if (direct()) args.emplace_back("--ucx-direct-landings");
+    if (!lent()) args.insert(args.end(), {"--tenants", "default,other"});
     server_ = std::make_unique<testing::ChildProcess>(std::string(QUIRE_BINARY_DIR) + "/bin/quired",
                                                       args, dir_ / "stderr");
     const std::string prefix = "quired listening on ";
@@ -67,11 +70,12 @@ class DataPlaneProcessTest : public ::testing::TestWithParam<const char*> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Transports, DataPlaneProcessTest,
-                         ::testing::Values("grpc", "shm", "ucx", "ucx_direct"),
+                         ::testing::Values("grpc", "shm", "shm_lent", "ucx", "ucx_direct"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(DataPlaneProcessTest, AfterARestartTheConnectionIsMadeAgain) {
   const auto data = Open();
+  EXPECT_EQ(data->capabilities().in_place, lent());
   CallMessage reply;
   ASSERT_EQ(data->Call(kStats, {}, &reply, {}), OkStatus());
   KillServer();
