@@ -41,6 +41,7 @@ struct WorkerCloser {
 /// One side: a context and a worker that its thread spins on.
 struct Side {
   std::shared_ptr<UcxContext> context;
+  std::unique_ptr<UcxOperations> operations = std::make_unique<UcxOperations>();
   std::unique_ptr<ucp_worker, WorkerCloser> worker;
   ucp_ep_h endpoint = nullptr;
 
@@ -162,7 +163,7 @@ class Sender {
   template <typename Start>
   void Begin(Start start, bool* under_way = nullptr) {
     ++under_way_;
-    UcxBegin(
+    side_.operations->Begin(
         [this, under_way](ucs_status_t status) {
           --under_way_;
           if (under_way != nullptr) *under_way = false;
@@ -235,8 +236,9 @@ Status ConnectSides(Side& sender, Side& receiver, const UcxOptions& options) {
   accept.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
   accept.conn_request = request;
   QUIRE_RETURN_IF_ERROR(sender.Connect(accept, options.peer_failure_detection));
-  UcxBegin([&](ucs_status_t) { flushed = true; },
-           [&](ucp_request_param_t* param) { return ucp_ep_flush_nbx(receiver.endpoint, param); });
+  receiver.operations->Begin(
+      [&](ucs_status_t) { flushed = true; },
+      [&](ucp_request_param_t* param) { return ucp_ep_flush_nbx(receiver.endpoint, param); });
   // The flush refers to this frame: it has to end, which it does on failure too.
   while (!flushed) progress();
   QUIRE_RETURN_IF_ERROR(TuneConnections(sender));

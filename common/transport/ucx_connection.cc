@@ -373,18 +373,25 @@ void UcxConnection::SendMessage(const std::shared_ptr<Outgoing>& out) {
   if (closed_ || endpoint_ == nullptr) return EndSend(*out, UCS_ERR_CANCELED);
   uint64_t bytes = 0;
   for (const ucp_dt_iov_t& part : out->parts) bytes += part.length;
-  // Rendezvous takes one piece.
-  if (out->parts.size() > 1 && bytes >= options_.rendezvous_bytes) {
+  // Rendezvous takes one piece, and until the peer has fetched it: it must not hold what others
+  // wait for.
+  if (!out->parts.empty() && bytes >= options_.rendezvous_bytes) {
     out->gathered.reserve(bytes);
     for (const ucp_dt_iov_t& part : out->parts) {
       const auto* const begin = static_cast<const std::byte*>(part.buffer);
       out->gathered.insert(out->gathered.end(), begin, begin + part.length);
     }
     out->parts = {{out->gathered.data(), out->gathered.size()}};
+    out->frame.payload = {};
   }
-  endpoint_->Send(
-      out->header, out->parts, /*is_hello=*/false,
-      [self = shared_from_this(), out](ucs_status_t status) { self->EndSend(*out, status); });
+  endpoint_->Send(out->header, out->parts, /*is_hello=*/false, SendDone(out));
+}
+
+UcxDone UcxConnection::SendDone(std::shared_ptr<Outgoing> out) {
+  // A message that UCX never ends must not keep the connection.
+  return [weak = weak_from_this(), out = std::move(out)](ucs_status_t status) {
+    if (const auto self = weak.lock()) self->EndSend(*out, status);
+  };
 }
 
 void UcxConnection::EndSend(Outgoing& out, ucs_status_t status) {
@@ -407,9 +414,7 @@ void UcxConnection::SendControl(UcxKind kind, uint64_t landing, uint64_t argumen
   out->header = EncodeUcxHeader(header);
   out->tail = std::move(data);
   if (!out->tail.empty()) out->parts.push_back({out->tail.data(), out->tail.size()});
-  endpoint_->Send(
-      out->header, out->parts, kind == UcxKind::kHello,
-      [self = shared_from_this(), out](ucs_status_t status) { self->EndSend(*out, status); });
+  endpoint_->Send(out->header, out->parts, kind == UcxKind::kHello, SendDone(out));
 }
 
 // Receiving.

@@ -96,6 +96,7 @@ class UcxConnection final : public UcxMessageSink,
       QUIRE_EXCLUDES(mutex_);
   void PutFrame(const std::shared_ptr<Outgoing>& out);
   void SendMessage(const std::shared_ptr<Outgoing>& out);
+  UcxDone SendDone(std::shared_ptr<Outgoing> out);
   void EndSend(Outgoing& out, ucs_status_t status);
   void ReceiveTaken(uint64_t bytes) QUIRE_EXCLUDES(mutex_);
   void ReceiveWelcome(const UcxMessage& message);

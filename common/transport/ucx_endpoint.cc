@@ -36,8 +36,9 @@ struct UcxEndpoint::State : std::enable_shared_from_this<State> {
     worker->After(kUcxLinger, [weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->CloseNow();
     });
-    UcxBegin([self = shared_from_this()](ucs_status_t) { self->CloseNow(); },
-             [this](ucp_request_param_t* param) { return ucp_ep_flush_nbx(handle, param); });
+    worker->operations().Begin(
+        [self = shared_from_this()](ucs_status_t) { self->CloseNow(); },
+        [this](ucp_request_param_t* param) { return ucp_ep_flush_nbx(handle, param); });
   }
 
   void CloseNow() {
@@ -45,14 +46,14 @@ struct UcxEndpoint::State : std::enable_shared_from_this<State> {
     closing = true;
     // From inside a callback of the endpoint's own flush UCX cannot close it.
     worker->Post([self = shared_from_this()] {
-      UcxBegin([self](ucs_status_t) { self->Release(); },
-               [&](ucp_request_param_t* param) {
-                 if (self->peer_mode || self->failed) {
-                   param->op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
-                   param->flags = UCP_EP_CLOSE_FLAG_FORCE;
-                 }
-                 return ucp_ep_close_nbx(self->handle, param);
-               });
+      self->worker->operations().Begin([self](ucs_status_t) { self->Release(); },
+                                       [&](ucp_request_param_t* param) {
+                                         if (self->peer_mode || self->failed) {
+                                           param->op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+                                           param->flags = UCP_EP_CLOSE_FLAG_FORCE;
+                                         }
+                                         return ucp_ep_close_nbx(self->handle, param);
+                                       });
     });
     // A peer that answers nothing must not hold the worker.
     worker->After(kUcxLinger, [weak = weak_from_this()] {
@@ -133,7 +134,7 @@ void UcxEndpoint::KeepUntilClosed(std::shared_ptr<const void> object) {
 
 void UcxEndpoint::Send(std::span<const std::byte> header, std::span<const ucp_dt_iov_t> parts,
                        bool is_hello, UcxDone done) {
-  UcxBegin(std::move(done), [&](ucp_request_param_t* param) {
+  state_->worker->operations().Begin(std::move(done), [&](ucp_request_param_t* param) {
     if (is_hello) {
       param->op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
       param->flags = UCP_AM_SEND_FLAG_REPLY;
@@ -152,14 +153,15 @@ void UcxEndpoint::Send(std::span<const std::byte> header, std::span<const ucp_dt
 
 void UcxEndpoint::Put(std::span<const std::byte> bytes, uint64_t address, ucp_rkey_h key,
                       UcxDone done) {
-  UcxBegin(std::move(done), [&](ucp_request_param_t* param) {
+  state_->worker->operations().Begin(std::move(done), [&](ucp_request_param_t* param) {
     return ucp_put_nbx(state_->handle, bytes.data(), bytes.size(), address, key, param);
   });
 }
 
 void UcxEndpoint::Flush(UcxDone done) {
-  UcxBegin(std::move(done),
-           [&](ucp_request_param_t* param) { return ucp_ep_flush_nbx(state_->handle, param); });
+  state_->worker->operations().Begin(std::move(done), [&](ucp_request_param_t* param) {
+    return ucp_ep_flush_nbx(state_->handle, param);
+  });
 }
 
 }  // namespace quire

@@ -67,6 +67,7 @@ struct UcxWorker::State {
   // Of the thread alone.
   std::multimap<TimePoint, Task> timers;
   std::map<UcxToken, UcxMessageSink*> sinks;
+  UcxOperations operations;
   HelloHandler on_hello;
 };
 
@@ -310,9 +311,8 @@ void UcxWorker::AddSink(const UcxToken& token, UcxMessageSink* sink) {
   state_->sinks[token] = sink;
 }
 void UcxWorker::RemoveSink(const UcxToken& token) { state_->sinks.erase(token); }
-void UcxWorker::TuneLocalConnections() {
-  quire::TuneLocalConnections(state_->event_fd);
-}
+UcxOperations& UcxWorker::operations() { return state_->operations; }
+void UcxWorker::TuneLocalConnections() { quire::TuneLocalConnections(state_->event_fd); }
 void UcxWorker::SetHelloHandler(HelloHandler handler) { state_->on_hello = std::move(handler); }
 
 }  // namespace quire

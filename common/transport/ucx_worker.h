@@ -17,6 +17,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/transport/ucx_context.h"
+#include "common/transport/ucx_operation.h"
 #include "common/transport/ucx_wire.h"
 
 namespace quire {
@@ -85,6 +86,7 @@ class UcxWorker : public std::enable_shared_from_this<UcxWorker> {
   void AddSink(const UcxToken& token, UcxMessageSink* sink);
   void RemoveSink(const UcxToken& token);
   void SetHelloHandler(HelloHandler handler);
+  UcxOperations& operations();
   /// For connections that have just been made (ucx_sockets.h).
   void TuneLocalConnections();
 
