@@ -40,11 +40,13 @@ class SideBySide {
   explicit SideBySide(std::vector<Contender> contenders)
       : contenders_(std::move(contenders)), times_(contenders_.size()) {}
 
-  /// So many rounds more. Each round another contender begins; neighbours meet the same drift.
+  /// So many rounds more. Each round another contender begins, and every other one goes backwards:
+  /// neighbours meet the same drift, and neither always finds what the other left in the caches.
   Status Run(uint32_t rounds) {
     for (const uint32_t end = rounds_ + rounds; rounds_ < end; ++rounds_) {
-      for (size_t turn = 0; turn < contenders_.size(); ++turn) {
-        const size_t contender = (rounds_ + turn) % contenders_.size();
+      const size_t count = contenders_.size();
+      for (size_t turn = 0; turn < count; ++turn) {
+        const size_t contender = (rounds_ + (rounds_ % 2 == 0 ? turn : count - turn)) % count;
         const Contender& next = contenders_[contender];
         if (next.prepare) QUIRE_RETURN_IF_ERROR(next.prepare());
         const TimePoint start = SystemClock().Now();

@@ -267,17 +267,24 @@ void UcxConnection::Enqueue(Queued queued) {
 }
 
 void UcxConnection::SendQueued() {
-  std::deque<Queued> frames;
-  {
-    MutexLock lock(mutex_);
-    send_posted_ = false;
-    frames.swap(queue_);
+  // UCX sends at once what a socket takes: after a piece it gets to read what the peer reports,
+  // which the next ones may be waiting for.
+  for (uint64_t bytes = 0; bytes < options_.piece_bytes;) {
+    Queued next;
+    {
+      MutexLock lock(mutex_);
+      if (queue_.empty()) {
+        send_posted_ = false;
+        return;
+      }
+      next = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    bytes += next.frame.payload.size_bytes() + UcxHeader::kEncodedBytes;
+    if (next.to_write) WriteQueued(&next.frame);
+    SendFrame(std::move(next.frame));
   }
-  for (Queued& queued : frames) {
-    if (closed_) return;
-    if (queued.to_write) WriteQueued(&queued.frame);
-    SendFrame(std::move(queued.frame));
-  }
+  worker_->Post([self = shared_from_this()] { self->SendQueued(); });
 }
 
 void UcxConnection::WriteQueued(Frame* frame) {
