@@ -37,8 +37,10 @@ class SideBySide {
     return {.turn = std::move(timed), .took = std::move(took)};
   }
 
-  explicit SideBySide(std::vector<Contender> contenders)
-      : contenders_(std::move(contenders)), times_(contenders_.size()) {}
+  /// `untimed`: how many turns a contender has before each one that is timed, for work that depends
+  /// on what the contender before it left behind, such as the kernel's lists of free pages.
+  explicit SideBySide(std::vector<Contender> contenders, uint32_t untimed = 0)
+      : contenders_(std::move(contenders)), untimed_(untimed), times_(contenders_.size()) {}
 
   /// So many rounds more. Each round another contender begins, and every other one goes backwards:
   /// neighbours meet the same drift, and neither always finds what the other left in the caches.
@@ -47,12 +49,11 @@ class SideBySide {
       const size_t count = contenders_.size();
       for (size_t turn = 0; turn < count; ++turn) {
         const size_t contender = (rounds_ + (rounds_ % 2 == 0 ? turn : count - turn)) % count;
-        const Contender& next = contenders_[contender];
-        if (next.prepare) QUIRE_RETURN_IF_ERROR(next.prepare());
-        const TimePoint start = SystemClock().Now();
-        QUIRE_RETURN_IF_ERROR(next.turn());
-        const Duration took = SystemClock().Now() - start;
-        times_[contender].push_back(next.took != nullptr ? *next.took : took);
+        for (uint32_t i = 0; i < untimed_; ++i) {
+          QUIRE_RETURN_IF_ERROR(Time(contenders_[contender]).status());
+        }
+        QUIRE_ASSIGN_OR_RETURN(const Duration took, Time(contenders_[contender]));
+        times_[contender].push_back(took);
       }
     }
     return OkStatus();
@@ -77,7 +78,16 @@ class SideBySide {
   }
 
  private:
+  static StatusOr<Duration> Time(const Contender& contender) {
+    if (contender.prepare) QUIRE_RETURN_IF_ERROR(contender.prepare());
+    const TimePoint start = SystemClock().Now();
+    QUIRE_RETURN_IF_ERROR(contender.turn());
+    const Duration took = SystemClock().Now() - start;
+    return contender.took != nullptr ? *contender.took : took;
+  }
+
   const std::vector<Contender> contenders_;
+  const uint32_t untimed_;
   std::vector<std::vector<Duration>> times_;
   uint32_t rounds_ = 0;
 };

@@ -333,7 +333,7 @@ class Comparison {
 
   StatusOr<SideBySide> Measure(const std::string& what) {
     cli::ProgressBar progress(what, options_.rounds);
-    SideBySide side_by_side(contenders_);
+    SideBySide side_by_side(contenders_, /*untimed=*/1);
     for (uint32_t round = 0; round < options_.rounds; ++round) {
       QUIRE_RETURN_IF_ERROR(side_by_side.Run(1));
       progress.Advance();

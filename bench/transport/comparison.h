@@ -22,7 +22,7 @@ struct TransportBenchOptions {
   std::string directory;             ///< For servers and their data; what was made is removed.
   std::string mooncake_environment;  ///< Python environment of Mooncake; empty: not compared.
   uint64_t document_bytes = 512ull << 20;
-  uint32_t rounds = 31;
+  uint32_t rounds = 21;
   uint32_t empty_recalls = 2000;
   std::vector<std::string> ways = {};  ///< By the names of the figures; all when empty.
 
