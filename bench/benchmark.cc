@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/benchmark.h"
 
-#include <algorithm>
 #include <fstream>
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 namespace quire::bench {
 
@@ -24,13 +22,6 @@ CLI::App& Benches::Add(const cli::Commands::Spec& spec,
         return OkStatus();
       },
       &parent);
-}
-
-Duration Median(std::vector<Duration> times) {
-  if (times.empty()) return Duration::zero();
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
 }
 
 cli::Json Machine() {

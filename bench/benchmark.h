@@ -8,12 +8,10 @@
 #define QUIRE_BENCH_BENCHMARK_H_
 
 #include <functional>
-#include <vector>
 
 #include "client/cli/command.h"
 #include "client/cli/json_output.h"
 #include "client/cli/table.h"
-#include "common/base/clock.h"
 #include "common/base/status.h"
 
 namespace quire::bench {
@@ -62,8 +60,6 @@ void AddTraceBench(Benches& benches);
 /// Recalls over every transport against raw programs and other stores.
 void AddTransportBench(Benches& benches);
 
-/// The middle value; 0 for none.
-Duration Median(std::vector<Duration> times);
 /// Name of the processor and number of CPUs, for the report.
 cli::Json Machine();
 

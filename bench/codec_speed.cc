@@ -6,7 +6,8 @@
 #include <cstring>
 #include <vector>
 
-#include "bench/benchmark.h"
+#include "bench/median.h"
+#include "common/base/clock.h"
 #include "common/page/layout.h"
 #include "kernels/cpu/cpu_kernels.h"
 

@@ -14,6 +14,7 @@
 #include "bench/benchmark.h"
 #include "bench/elastic_model.h"
 #include "bench/elastic_session.h"
+#include "bench/median.h"
 #include "bench/stream/lossy_transport.h"
 #include "bench/stream/slot_cache.h"
 #include "bench/stream/stream_context.h"

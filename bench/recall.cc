@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "bench/benchmark.h"
+#include "bench/median.h"
 #include "client/cli/data_dir.h"
 #include "client/cli/progress.h"
 #include "client/connect.h"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/session_plan.h"
 
-#include <algorithm>
 #include <memory>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bench/median.h"
 #include "common/base/clock.h"
 #include "common/base/random.h"
 #include "common/page/layout.h"
@@ -128,11 +128,6 @@ class CountingSink final : public RecallSink {
  private:
   uint64_t units_ = 0;
 };
-
-double Median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
 
 /// What one recall took, in microseconds.
 struct Times {

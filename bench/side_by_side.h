@@ -6,7 +6,6 @@
 #ifndef QUIRE_BENCH_SIDE_BY_SIDE_H_
 #define QUIRE_BENCH_SIDE_BY_SIDE_H_
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/benchmark.h"
+#include "bench/median.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
 
@@ -66,10 +65,7 @@ class SideBySide {
       ratios.push_back(static_cast<double>(times_[limit][round].count()) /
                        static_cast<double>(times_[contender][round].count()));
     }
-    if (ratios.empty()) return 0;
-    const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
-    std::ranges::nth_element(ratios, middle);
-    return *middle;
+    return Median(std::move(ratios));
   }
   /// What a contender does in a second when its turn does `amount`.
   double PerSecond(size_t contender, uint64_t amount) const {

@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "bench/benchmark.h"
+#include "bench/median.h"
 #include "client/recall_codec.h"
 #include "client/resident_map.h"
+#include "common/base/clock.h"
 #include "common/base/random.h"
 
 namespace quire::bench {

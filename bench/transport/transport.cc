@@ -174,7 +174,9 @@ void AddTransportBench(Benches& benches) {
       ->transform(CLI::AsSizeValue(false).description(""))
       ->type_name("SIZE")
       ->capture_default_str();
-  command.add_option("--rounds", options->compare.rounds, "Turns of every way")
+  command
+      .add_option("--rounds", options->compare.rounds,
+                  "Timed turns of every way, each after one that is not")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command
