@@ -261,7 +261,7 @@ class ConnectedSides final : public RawUcx {
  public:
   ConnectedSides(const RawUcxLane& lane, std::span<const std::byte> source,
                  std::span<std::byte> destination, uint64_t unit_bytes)
-      : puts_(lane.puts),
+      : way_(lane.way),
         source_(source),
         destination_(destination),
         unit_bytes_(unit_bytes),
@@ -276,7 +276,7 @@ class ConnectedSides final : public RawUcx {
     QUIRE_ASSIGN_OR_RETURN(receiver_, Side::Open(options, loopback));
     QUIRE_RETURN_IF_ERROR(HandleUnits(receiver_, placing_));
     QUIRE_RETURN_IF_ERROR(ConnectSides(sender_, receiver_, options));
-    return puts_ ? MapDestination() : OkStatus();
+    return way_ == RawUcxWay::kMessages ? OkStatus() : MapDestination();
   }
 
   StatusOr<Duration> Move(std::span<const RawUcxMove> moves) override {
@@ -287,7 +287,7 @@ class ConnectedSides final : public RawUcx {
     });
     Sender sending(sender_, source_, unit_bytes_, shared_);
     const TimePoint begin = SystemClock().Now();
-    const Status status = puts_ ? sending.Put(moves, address(), key_) : sending.Send(moves);
+    const Status status = Send(sending, moves);
     const Duration took = SystemClock().Now() - begin;
     shared_.finished.store(true, std::memory_order_release);
     receiving.join();
@@ -296,10 +296,19 @@ class ConnectedSides final : public RawUcx {
   }
 
   std::span<const std::byte> moved() const override {
-    return puts_ ? std::span<const std::byte>(memory_->bytes()) : destination_;
+    return memory_ != nullptr ? std::span<const std::byte>(memory_->bytes()) : destination_;
   }
 
  private:
+  Status Send(Sender& sending, std::span<const RawUcxMove> moves) {
+    if (way_ == RawUcxWay::kMessages) return sending.Send(moves);
+    if (way_ == RawUcxWay::kPuts) return sending.Put(moves, address(), key_);
+    for (const RawUcxMove& move : moves) {
+      std::memcpy(mapped_ + move.to, source_.data() + move.from, unit_bytes_);
+    }
+    return OkStatus();
+  }
+
   uint64_t address() const { return reinterpret_cast<uintptr_t>(memory_->bytes().data()); }
 
   Status MapDestination() {
@@ -307,6 +316,12 @@ class ConnectedSides final : public RawUcx {
     QUIRE_ASSIGN_OR_RETURN(const std::string packed, memory_->RemoteKey());
     QUIRE_RETURN_IF_ERROR(UcxToStatus(ucp_ep_rkey_unpack(sender_.endpoint, packed.data(), &key_),
                                       "open the destination"));
+    void* mapped = nullptr;
+    if (way_ == RawUcxWay::kMapped) {
+      QUIRE_RETURN_IF_ERROR(
+          UcxToStatus(ucp_rkey_ptr(key_, address(), &mapped), "map the destination"));
+      mapped_ = static_cast<std::byte*>(mapped);
+    }
     // All of it is touched, so that no page is mapped while time is taken.
     std::vector<RawUcxMove> all;
     for (uint64_t at = 0; at + unit_bytes_ <= destination_.size(); at += unit_bytes_) {
@@ -315,7 +330,7 @@ class ConnectedSides final : public RawUcx {
     return Move(all).status();
   }
 
-  const bool puts_;
+  const RawUcxWay way_;
   const std::span<const std::byte> source_;
   const std::span<std::byte> destination_;
   const uint64_t unit_bytes_;
@@ -325,6 +340,7 @@ class ConnectedSides final : public RawUcx {
   Side receiver_;
   std::shared_ptr<UcxMemory> memory_;
   ucp_rkey_h key_ = nullptr;
+  std::byte* mapped_ = nullptr;  ///< The destination, where the sender has it.
 };
 
 }  // namespace

@@ -17,12 +17,17 @@
 
 namespace quire::bench {
 
+/// How units get to memory of the receiver.
+enum class RawUcxWay {
+  kMessages,  ///< Of 1 MiB, with their places; the receiver copies them there.
+  /// UCX puts them there, 64 under way. The memory is UCX's; needs options.direct_landings.
+  kPuts,
+  kMapped,  ///< The sender copies them there, by the mapping that UCX has; as kPuts.
+};
+
 struct RawUcxLane {
   UcxOptions options;  ///< As the pipe's.
-  /// Units are written where they go, 64 under way, to memory that UCX allocated and the sender has
-  /// mapped; otherwise messages of 1 MiB carry them and their places, and the receiver copies them.
-  /// Needs options.direct_landings.
-  bool puts = false;
+  RawUcxWay way = RawUcxWay::kMessages;
 };
 
 /// From where to where a unit goes, in bytes.
@@ -34,7 +39,7 @@ struct RawUcxMove {
 /// The two ends, which stay connected as those of a session do.
 class RawUcx {
  public:
-  /// Units of `unit_bytes` will go from `source` to `destination`, or, with puts, to memory of that
+  /// Units of `unit_bytes` will go from `source` to `destination`, or to memory of UCX of that
   /// size. UNIMPLEMENTED without UCX. Ownership: both outlive it.
   static StatusOr<std::unique_ptr<RawUcx>> Connect(const RawUcxLane& lane,
                                                    std::span<const std::byte> source,

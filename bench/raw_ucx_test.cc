@@ -50,7 +50,13 @@ TEST(RawUcxTest, MessagesOverSharedMemoryMoveTheUnits) { ExpectMoved(SharedMemor
 
 TEST(RawUcxTest, PutsOverSharedMemoryMoveTheUnits) {
   RawUcxLane lane = SharedMemory();
-  lane.puts = true;
+  lane.way = RawUcxWay::kPuts;
+  ExpectMoved(lane);
+}
+
+TEST(RawUcxTest, CopiesIntoMappedMemoryMoveTheUnits) {
+  RawUcxLane lane = SharedMemory();
+  lane.way = RawUcxWay::kMapped;
   ExpectMoved(lane);
 }
 

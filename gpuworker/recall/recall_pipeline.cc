@@ -85,8 +85,9 @@ Status RecallPipeline::Apply(const SelectRequest& request, Selection selection,
   const auto heads = static_cast<size_t>(std::count(blocking.begin(), blocking.end(), true));
   with_.stats->blocking_heads += heads;
   if (heads == 0) {
-    // While something is still under way there is no room for another recall; heads keep what they
-    // have until it has come.
+    // What is still under way is most of what this step would ask for, since selections overlap:
+    // it is let come, and heads keep what they have until then. Cancelling it for each newer step
+    // would bring nothing at all where a round trip takes longer than a step.
     if (lane.under_way != nullptr) return OkStatus();
     QUIRE_ASSIGN_OR_RETURN(lane.deferred, MakeWant(request, std::move(selection), {}));
     return OkStatus();

@@ -313,6 +313,30 @@ TEST_P(ClientServerTest, TheServerSelectsWithAQueryAndSendsWhatItSelected) {
   EXPECT_TRUE(session->Digests(layers, 0, kPages).ok());
 }
 
+TEST_P(ClientServerTest, DigestsAreReadFromTheDiskWhenASessionIsOpened) {
+  ASSERT_TRUE(PutDocument("a").ok());
+  LayerWant want = {.layer = 1, .candidates = {{.first_page = 2, .end_page = 18}}, .num_pages = 3};
+  want.query.assign(size_t{spec_.num_query_heads} * spec_.head_dim, 0.5f);
+  const auto select = [&] {
+    const Client::SessionOptions options = {
+        .spec = spec_,
+        .slots_per_head = 4,
+        .hold_digests = HeldDigests{.kind = kernels::DigestKind::kMinMax, .layers = {1}}};
+    const auto session = *client_->OpenSession(DocumentName{.name = "a"}, options);
+    while (MetricValuesOf(*server_).at("digest_layers_held_at_open") == 0) {
+      std::this_thread::yield();
+    }
+    const auto result = session->Recall({&want, 1});
+    EXPECT_EQ(result.status(), OkStatus());
+    return result.ok() ? result->lanes.at(0).selected : PageLists();
+  };
+  const PageLists before = select();
+  Stop();
+  Start();
+  EXPECT_EQ(MetricValuesOf(*server_).at("digest_layers_held_at_open"), 0u);
+  EXPECT_EQ(select(), before);
+}
+
 TEST_P(ClientServerTest, ARecallByQueryIsOneRoundTrip) {
   ASSERT_TRUE(PutDocument("a").ok());
   const auto session =
