@@ -229,6 +229,43 @@ TEST(Reference, DigestsOfKeysThatAreNoNumbersScoreNaN) {
   }
 }
 
+// Spec J.2: digests of means move with their document, those of extremes do not.
+TEST(Reference, RotationCommutesWithTheMeanAndNotWithTheMinimum) {
+  constexpr int kKeys = 16, kDim = 4;
+  const std::vector<float> cos = {std::cos(777.0f), std::cos(7.77f)};
+  const std::vector<float> sin = {std::sin(777.0f), std::sin(7.77f)};
+  const std::vector<int32_t> positions(kKeys, 0);
+  const auto rotate = [&](std::vector<float> rows) {
+    EXPECT_EQ(ref.rope({.rows = rows.data(),
+                        .positions = positions.data(),
+                        .cos_table = cos.data(),
+                        .sin_table = sin.data(),
+                        .t = static_cast<uint32_t>(rows.size() / kDim),
+                        .heads = 1,
+                        .head_dim = kDim,
+                        .rotary_dim = kDim,
+                        .n_positions = 1}),
+              OpStatus::kOk);
+    return rows;
+  };
+  const auto fold = [](const std::vector<float>& rows, auto both) {
+    std::vector<float> one(rows.begin(), rows.begin() + kDim);
+    for (size_t i = kDim; i < rows.size(); ++i) one[i % kDim] = both(one[i % kDim], rows[i]);
+    return one;
+  };
+  const auto distance = [](const std::vector<float>& a, const std::vector<float>& b) {
+    float most = 0;
+    for (size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(a[i] - b[i]));
+    return most;
+  };
+  std::vector<float> keys(size_t{kKeys} * kDim);
+  for (size_t i = 0; i < keys.size(); ++i) keys[i] = std::sin(static_cast<float>(i * i + 1));
+  const auto sum = [](float a, float b) { return a + b; };
+  const auto least = [](float a, float b) { return std::min(a, b); };
+  EXPECT_LT(distance(fold(rotate(keys), sum), rotate(fold(keys, sum))), 1e-5f * kKeys);
+  EXPECT_GT(distance(fold(rotate(keys), least), rotate(fold(keys, least))), 0.5f);
+}
+
 // Spec J.2: the tables hold position 5, the delta 1000 and position 1005.
 TEST(Reference, RopeRotatesAndDeltasAdd) {
   std::vector<float> cos, sin;

@@ -55,6 +55,22 @@ TEST(PgdsfTest, TheClockIsTheHighestPriorityThatWasEvicted) {
   EXPECT_DOUBLE_EQ(policy.clock(), 3);
 }
 
+// Spec J.5; cost and size come as their quotient, the cost of a token.
+TEST(PgdsfTest, WorkedVector) {
+  Pgdsf first;
+  InsertWithCost(first, 1, 2);
+  Touch(first, 1, 2);
+  first.Evict(ExtentNumber(1));
+  EXPECT_DOUBLE_EQ(first.clock(), 6);
+  InsertWithCost(first, 2, 2);
+  first.Evict(ExtentNumber(2));
+  EXPECT_DOUBLE_EQ(first.clock(), 8);
+  Pgdsf second;
+  InsertWithCost(second, 1, 8.0 / 4);
+  second.Evict(ExtentNumber(1));
+  EXPECT_DOUBLE_EQ(second.clock(), 2);
+}
+
 // 2 stays below the clock until it is touched: then 3 + 2 * 1 = 5.
 TEST(PgdsfTest, ATouchRecomputesThePriorityWithTheClockOfNow) {
   Pgdsf policy;
