@@ -205,6 +205,22 @@ TEST_P(FramePipeConformance, WhatAServerSentBeforeItClosedArrives) {
   sender.join();
 }
 
+TEST_P(FramePipeConformance, SoDoFramesThatAreSentOneAfterTheOther) {
+  constexpr size_t kFrames = 12, kBytes = 1'300'000;
+  std::vector<Payload> payloads;  // All there before the first is sent: they have to queue up.
+  for (size_t i = 0; i < kFrames; ++i) payloads.push_back(PayloadOfSizes({kBytes}, i));
+  StartBoth();
+  for (const Payload& payload : payloads) {
+    ASSERT_TRUE(server().Send({.head = "h", .payload = payload}).ok());
+  }
+  server().Close();
+  const auto frames = at_client_.Take(kFrames);
+  ASSERT_EQ(frames.size(), kFrames);
+  for (size_t i = 0; i < kFrames; ++i) {
+    EXPECT_EQ(BytesOf(frames[i].payload), PatternBytes(kBytes, i));
+  }
+}
+
 TEST_P(FramePipeConformance, CloseMayRunOnSeveralThreadsAndBeforeStart) {
   client().Start(&at_client_);
   std::vector<std::thread> threads;

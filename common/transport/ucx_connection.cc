@@ -181,8 +181,9 @@ void UcxConnection::AwaitReceived() {
   const TimePoint limit = SystemClock().Now() + kUcxLinger;
   MutexLock lock(mutex_);
   if (phase_ != Phase::kOpen || untaken_bytes_ == 0) return;
-  // Runs after the frames that are queued now were numbered.
   worker_->Post([self = shared_from_this()] {
+    while (self->SendPiece()) {  // Those that are queued now are numbered.
+    }
     self->SendControl(UcxKind::kEnd, 0, self->next_sequence_, {});
   });
   while (phase_ == Phase::kOpen && !end_reached_) {
@@ -269,13 +270,17 @@ void UcxConnection::Enqueue(Queued queued) {
 void UcxConnection::SendQueued() {
   // UCX sends at once what a socket takes: after a piece it gets to read what the peer reports,
   // which the next ones may be waiting for.
+  if (SendPiece()) worker_->Post([self = shared_from_this()] { self->SendQueued(); });
+}
+
+bool UcxConnection::SendPiece() {
   for (uint64_t bytes = 0; bytes < options_.piece_bytes;) {
     Queued next;
     {
       MutexLock lock(mutex_);
       if (queue_.empty()) {
         send_posted_ = false;
-        return;
+        return false;
       }
       next = std::move(queue_.front());
       queue_.pop_front();
@@ -284,7 +289,7 @@ void UcxConnection::SendQueued() {
     if (next.to_write) WriteQueued(&next.frame);
     SendFrame(std::move(next.frame));
   }
-  worker_->Post([self = shared_from_this()] { self->SendQueued(); });
+  return true;
 }
 
 void UcxConnection::WriteQueued(Frame* frame) {

@@ -83,6 +83,8 @@ class UcxConnection final : public UcxMessageSink,
   void Fail(const Status& why) QUIRE_EXCLUDES(mutex_);
   void SendControl(UcxKind kind, uint64_t landing, uint64_t argument, std::vector<std::byte> data);
   void SendQueued() QUIRE_EXCLUDES(mutex_);
+  /// Sends about a piece of what is queued; false when nothing is left.
+  bool SendPiece() QUIRE_EXCLUDES(mutex_);
   void SendFrame(Frame frame);
   void Enqueue(Queued queued) QUIRE_REQUIRES(mutex_);
   /// Writes a frame that Send has left to this thread, if its landing is still there.
