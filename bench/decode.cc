@@ -62,8 +62,8 @@ struct Bed {
   KvSpec spec = {};
   DocumentName document = {};
   uint32_t pages = 0;
-  cli::Json shape = {};                  ///< What the report says of it.
-  std::optional<RowDocument> rows = {};  ///< The document as rows, for the ablation.
+  cli::Json shape = {};   ///< What the report says of it.
+  RowDocument rows = {};  ///< The document as rows, for the ways that have no contiguous units.
 };
 
 /// A server of another process with the documents, and the models.
@@ -128,18 +128,17 @@ StatusOr<Setting> Prepare(const DecodeOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(setting.ablation,
                          MakeBed(options, setting.engine, directory, "ablation", kAblationModel,
                                  std::min(options.context_tokens, kAblationContextTokens)));
-  const uint64_t dram = SegmentBytes(setting.bed.spec, setting.bed.pages) +
-                        2 * SegmentBytes(setting.ablation.spec, setting.ablation.pages) +
+  const uint64_t dram = 2 * (SegmentBytes(setting.bed.spec, setting.bed.pages) +
+                             SegmentBytes(setting.ablation.spec, setting.ablation.pages)) +
                         kServerRoomBytes;
   QUIRE_ASSIGN_OR_RETURN(setting.server,
                          ServeProcess::Start(directory, {"--dram-bytes", std::to_string(dram)}));
   QUIRE_ASSIGN_OR_RETURN(const auto client,
                          Client::Create({.transport = setting.server->control()}));
-  for (const Bed* bed : {&setting.bed, &setting.ablation}) {
+  for (Bed* bed : {&setting.bed, &setting.ablation}) {
     QUIRE_RETURN_IF_ERROR(PutRandomDocument(*client, bed->spec, bed->pages, bed->document));
+    QUIRE_ASSIGN_OR_RETURN(bed->rows, PutRowDocument(*client, bed->spec, bed->pages));
   }
-  QUIRE_ASSIGN_OR_RETURN(setting.ablation.rows,
-                         PutRowDocument(*client, setting.ablation.spec, setting.ablation.pages));
   return setting;
 }
 
@@ -148,7 +147,7 @@ struct Lane {
   std::unique_ptr<Client> client;
   std::string detail;
   cli::LocalWorker worker;
-  std::unique_ptr<RowSessions> row_sessions;    ///< Null unless the bed has rows.
+  std::unique_ptr<RowSessions> row_sessions;
   std::unique_ptr<worker::Engine> rows_engine;  ///< The same model with those.
 
   DecodeEngines engines() const { return {worker.engine.get(), rows_engine.get()}; }
@@ -163,8 +162,7 @@ StatusOr<Lane> Connect(const Setting& setting, const Bed& bed, const std::string
                                                       .data_transport = std::move(recalls)}));
   QUIRE_ASSIGN_OR_RETURN(
       lane.worker, cli::LoadLocalWorker(bed.model, lane.client.get(), setting.engine, device_name));
-  if (!bed.rows) return lane;
-  lane.row_sessions = std::make_unique<RowSessions>(lane.client.get(), &bed.spec, &*bed.rows);
+  lane.row_sessions = std::make_unique<RowSessions>(lane.client.get(), &bed.spec, &bed.rows);
   worker::EngineOptions options = setting.engine;
   options.sessions = lane.row_sessions.get();
   QUIRE_ASSIGN_OR_RETURN(worker::Device* const device, worker::FindDevice(device_name));
@@ -256,8 +254,7 @@ class DecodeBench {
                                      {"A STEP", cli::Table::kRight}})} {}
 
   StatusOr<BenchReport> Run() {
-    // Every way over the first transport that works, natively and over the link; over the others
-    // what differs by transport.
+    // Every way over every transport; over the emulated link with the first one that works.
     bool first = true;
     for (const std::string& transport : options_.transports) {
       auto lane = Connect(setting_, setting_.bed, transport, {}, options_.device);
@@ -266,9 +263,10 @@ class DecodeBench {
         continue;
       }
       QUIRE_RETURN_IF_ERROR(RunTransport(transport, *lane, first));
-      if (first) {
+      QUIRE_RETURN_IF_ERROR(RunAblation(transport, {}));
+      if (first && Link().emulated()) {
         QUIRE_RETURN_IF_ERROR(RunLink(transport));
-        QUIRE_RETURN_IF_ERROR(RunAblation(transport));
+        QUIRE_RETURN_IF_ERROR(RunAblation(transport, Link()));
       }
       first = false;
     }
@@ -299,11 +297,11 @@ class DecodeBench {
     return CompareDecoding(lane.engines(), bed.document, ways, options_.turns);
   }
 
-  Status RunTransport(const std::string& transport, const Lane& lane, bool all) {
-    const Names some = {"freekv", "blocking", "resident"};
+  /// `leading`: the report's own ratios are those of this transport.
+  Status RunTransport(const std::string& transport, const Lane& lane, bool leading) {
     QUIRE_ASSIGN_OR_RETURN(const DecodeComparison comparison,
-                           Compare(lane, setting_.bed, all ? kWithRivals : some));
-    if (all) {
+                           Compare(lane, setting_.bed, kWithRivals));
+    if (leading) {
       AddRatios(comparison, &report_.json);
       report_.json["transport"] = transport;
     }
@@ -315,7 +313,6 @@ class DecodeBench {
   }
 
   Status RunLink(const std::string& transport) {
-    if (!Link().emulated()) return OkStatus();
     QUIRE_ASSIGN_OR_RETURN(const Lane lane,
                            Connect(setting_, setting_.bed, transport, Link(), options_.device));
     QUIRE_ASSIGN_OR_RETURN(const DecodeComparison comparison,
@@ -327,32 +324,24 @@ class DecodeBench {
     return OkStatus();
   }
 
-  /// What recalls are made of, natively and over the link; the report's own two ratios are those of
-  /// the link, where there is a transfer to hide.
-  Status RunAblation(const std::string& transport) {
+  /// What recalls are made of, over a transport or over the link. The report's own two ratios are
+  /// those of the link, where there is a transfer to hide.
+  Status RunAblation(const std::string& transport, const LinkShape& link) {
     const Bed& bed = setting_.ablation;
+    QUIRE_ASSIGN_OR_RETURN(const Lane lane,
+                           Connect(setting_, bed, transport, link, options_.device));
+    QUIRE_ASSIGN_OR_RETURN(const DecodeComparison comparison, Compare(lane, bed, kAblated));
     cli::Json& json = report_.json["ablation"];
-    json["shape"] = bed.shape;
-    json["fragment_bytes"] = UnitBytes(bed.rows->spec);
-    json["fragments_per_unit"] = bed.spec.page_tokens;
-    for (const LinkShape& link : {LinkShape{}, Link()}) {
-      if (json.contains("native") && !link.emulated()) break;
-      QUIRE_ASSIGN_OR_RETURN(const Lane lane,
-                             Connect(setting_, bed, transport, link, options_.device));
-      QUIRE_ASSIGN_OR_RETURN(
-          const DecodeComparison comparison,
-          Compare(lane, bed, {"freekv", "blocking", "one_buffer", "fragmented", "resident"}));
-      cli::Json& part = json[link.emulated() ? "over_emulated_link" : "native"] =
-          JsonOf(comparison, bed.spec.num_layers);
-      if (link.emulated()) DescribeLink(transport, &part);
-      for (const char* key : {"contiguous_vs_fragmented", "double_vs_single_buffer"}) {
-        report_.json[key] = part[key];
-        report_.json["spread"][key] = part["spread"][key];
-      }
-      AddRows(link.emulated() ? "ablation, link" : "ablation", comparison, &report_.table);
+    cli::Json& part = link.emulated() ? json["over_emulated_link"] : json["transports"][transport];
+    part = JsonOf(comparison, bed.spec.num_layers);
+    if (link.emulated()) DescribeLink(transport, &part);
+    for (const char* key : {"contiguous_vs_fragmented", "double_vs_single_buffer"}) {
+      if (report_.json.contains(key) && !link.emulated()) continue;
+      report_.json[key] = part[key];
+      report_.json["spread"][key] = part["spread"][key];
     }
-    json["transport"] = transport;
-    json["tau"] = *taus_[bed.document.name];
+    AddRows("ablation, " + (link.emulated() ? std::string("link") : transport), comparison,
+            &report_.table);
     return OkStatus();
   }
 
@@ -378,12 +367,18 @@ class DecodeBench {
                                   {"turns", options_.turns.turns},
                                   {"steps_per_turn", options_.turns.steps_per_turn},
                                   {"machine", Machine()}});
+    const Bed& ablation = setting_.ablation;
+    report_.json["ablation"].update(cli::Json{{"shape", ablation.shape},
+                                              {"fragment_bytes", UnitBytes(ablation.rows.spec)},
+                                              {"fragments_per_unit", ablation.spec.page_tokens},
+                                              {"tau", *taus_[ablation.document.name]}});
   }
 
   const DecodeOptions& options_;
   const Setting& setting_;
   const worker::RetrievalOptions budget_;
   const Names kWithRivals = {"freekv", "blocking", "arkvale", "shadowkv", "resident"};
+  const Names kAblated = {"freekv", "blocking", "one_buffer", "fragmented", "resident"};
   std::map<std::string, std::optional<float>> taus_;  ///< By document.
   BenchReport report_;
 };
@@ -419,7 +414,7 @@ void AddDecodeBench(Benches& benches) {
       ->capture_default_str();
   command
       .add_option("--transports", options->transports,
-                  "What recalls come over; every way is run over the first")
+                  "What recalls come over; the first is also slowed down to the emulated link")
       ->delimiter(',')
       ->type_name("NAMES")
       ->capture_default_str();

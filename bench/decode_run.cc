@@ -83,6 +83,7 @@ std::vector<DecodeWay> DecodeWays(const worker::RetrievalOptions& budget, float 
   ways.push_back(Way("fragmented", retrieval, "freekv"));
   ways.back().rows = true;
   ways.push_back(Way("arkvale", retrieval, "arkvale"));
+  ways.back().rows = true;
   ways.push_back(Way("shadowkv", budget, "shadowkv"));
   retrieval = budget;
   retrieval.window_tokens = budget.budget_tokens - budget.sink_tokens;

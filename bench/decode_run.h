@@ -28,16 +28,14 @@ struct DecodeWay {
   bool rows = false;  ///< Recalls bring rows, not units (row_sessions.h).
 };
 
-/// The ways of the comparison, for a budget and a threshold tau. Each but the last two differs from
-/// the one before it in one thing:
+/// The ways of the comparison, for a budget and a threshold tau. Of the first four each differs
+/// from the one before it in one thing:
 ///   "freekv"      speculation, two buffers, a unit is one transfer: Quire
 ///   "blocking"    every recall precedes attention
-///   "one_buffer"  and what a recall brings is converted when all of it has come, a buffer at a
-///   time "fragmented"  and every row is a fragment of its own, in the server, on the way and into
-///   its
-///                 slot
-///   "arkvale"     that policy, blocking, one buffer, each row into its slot by itself
-///   "shadowkv"    that policy, blocking
+///   "one_buffer"  and what a recall brings is converted a buffer after the other
+///   "fragmented"  and every row is a fragment: in the server, on the way and into its slot
+///   "arkvale"     that policy, as "fragmented" otherwise: its host keeps the device's order
+///   "shadowkv"    that policy, blocking, two buffers; it recalls keys with the values
 ///   "resident"    the same budget of sinks and window: nothing is selected or recalled
 std::vector<DecodeWay> DecodeWays(const worker::RetrievalOptions& budget, float tau);
 
@@ -74,7 +72,7 @@ struct DecodeTurns {
   uint32_t steps_per_turn = 4;
 };
 
-/// Engines of one model: `rows` has RowSessions, and may be null when no way wants it.
+/// Engines of one model: `rows` has RowSessions.
 struct DecodeEngines {
   const worker::Engine* units = nullptr;
   const worker::Engine* rows = nullptr;

@@ -40,7 +40,7 @@ StatusOr<FiguresByPolicy> FollowModel(const std::string& model, uint32_t questio
         options.sink_tokens = kModelSinks;
         options.window_tokens = kModelWindow;
         options.uncompressed_layers = {};
-        QUIRE_ASSIGN_OR_RETURN(const auto set, TrialSet::Make(rows, options, layer.tokens, true));
+        QUIRE_ASSIGN_OR_RETURN(const auto set, TrialSet::Make(rows, options, layer.tokens));
         const float scale = 1 / std::sqrt(static_cast<float>(spec.head_dim));
         const size_t row = size_t{spec.num_query_heads} * spec.head_dim;
         for (uint64_t step = 0; step < layer.steps; ++step) {

@@ -27,9 +27,6 @@ constexpr uint32_t kKvHeads = 2;
 constexpr uint32_t kHeadDim = 64;
 constexpr uint32_t kBudgetShare = 16;   ///< The context is so many budgets long.
 constexpr uint32_t kFixedTokens = 128;  ///< Sinks, and window.
-/// Where policies that read every key are tried.
-constexpr GridCell kCostlyCell = {
-    .tokens = 32768, .page_tokens = 32, .group_size = 4, .cosine = .90, .jump_rate = .01};
 
 /// A trial: a registered policy with options of its own.
 struct Variant {
@@ -40,8 +37,6 @@ struct Variant {
 constexpr Variant kVariants[] = {{"freekv_tau_0.9", "freekv", 0.9f},
                                  {"speculation", "freekv", -1.01f},
                                  {"correction", "freekv", 1.01f}};
-
-bool IsCostly(std::string_view policy) { return policy == "clusterkv" || policy == "shadowkv"; }
 
 worker::RetrievalOptions OptionsOf(const std::string& name, worker::RetrievalOptions options) {
   options.policy = name;
@@ -110,11 +105,7 @@ StatusOr<CellResult> RunCell(const StreamContext& context, const PagedRows& rows
   retrieval.sink_tokens = kFixedTokens;
   retrieval.window_tokens = kFixedTokens;
   retrieval.uncompressed_layers = {};
-  const bool costly = cell.tokens <= kCostlyCell.tokens &&
-                      cell.page_tokens == kCostlyCell.page_tokens &&
-                      cell.group_size == kCostlyCell.group_size &&
-                      cell.cosine == kCostlyCell.cosine && cell.jump_rate == kCostlyCell.jump_rate;
-  QUIRE_ASSIGN_OR_RETURN(const auto set, TrialSet::Make(rows, retrieval, cell.tokens, costly));
+  QUIRE_ASSIGN_OR_RETURN(const auto set, TrialSet::Make(rows, retrieval, cell.tokens));
   LayerQueries queries(context, cell, options.seed);
   for (uint32_t step = 0; step < options.steps; ++step) {
     // The stream's lengths are calibrated for products as they are.
@@ -213,11 +204,10 @@ std::vector<std::string> TrialNames() {
 
 StatusOr<std::unique_ptr<TrialSet>> TrialSet::Make(const PagedRows& rows,
                                                    const worker::RetrievalOptions& options,
-                                                   uint64_t tokens, bool costly) {
+                                                   uint64_t tokens) {
   auto set = std::unique_ptr<TrialSet>(new TrialSet());
   set->rows_ = &rows;
   for (const std::string& name : TrialNames()) {
-    if (IsCostly(name) && !costly) continue;
     const worker::PolicyContext context{
         .spec = rows.spec(),
         .device = &worker::CpuDevice(),

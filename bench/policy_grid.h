@@ -32,11 +32,10 @@ std::vector<std::string> TrialNames();
 /// Trials that are fed by one stream, and the exact attention that they are measured with.
 class TrialSet {
  public:
-  /// `options` but for the policy's name. `costly`: with the policies that read every key
-  /// (clusterkv, shadowkv).
+  /// `options` but for the policy's name.
   static StatusOr<std::unique_ptr<TrialSet>> Make(const PagedRows& rows,
                                                   const worker::RetrievalOptions& options,
-                                                  uint64_t tokens, bool costly);
+                                                  uint64_t tokens);
   [[nodiscard]] Status Step(uint64_t tokens, std::span<const float> queries, float scale);
   const std::map<std::string, PolicyTrial>& trials() const { return trials_; }
 

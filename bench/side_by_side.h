@@ -6,6 +6,7 @@
 #ifndef QUIRE_BENCH_SIDE_BY_SIDE_H_
 #define QUIRE_BENCH_SIDE_BY_SIDE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -18,6 +19,21 @@
 #include "common/base/status.h"
 
 namespace quire::bench {
+
+/// How fast turns of `times` are, of the speed of those of `limit`: the median over the rounds.
+inline double SpeedRatio(const std::vector<Duration>& times, const std::vector<Duration>& limit) {
+  std::vector<double> ratios;
+  for (size_t round = 0; round < std::min(times.size(), limit.size()); ++round) {
+    ratios.push_back(static_cast<double>(limit[round].count()) /
+                     static_cast<double>(times[round].count()));
+  }
+  return Median(std::move(ratios));
+}
+/// What is done in a second where a turn does `amount`.
+inline double PerSecond(const std::vector<Duration>& times, uint64_t amount) {
+  const std::chrono::duration<double> seconds = Median(times);
+  return seconds.count() > 0 ? static_cast<double>(amount) / seconds.count() : 0;
+}
 
 class SideBySide {
  public:
@@ -58,19 +74,13 @@ class SideBySide {
     return OkStatus();
   }
 
-  /// How fast a contender is, of the speed of `limit`.
+  /// What the timed turns of a contender took, round by round.
+  const std::vector<Duration>& Times(size_t contender) const { return times_[contender]; }
   double Ratio(size_t contender, size_t limit) const {
-    std::vector<double> ratios;
-    for (size_t round = 0; round < times_[contender].size(); ++round) {
-      ratios.push_back(static_cast<double>(times_[limit][round].count()) /
-                       static_cast<double>(times_[contender][round].count()));
-    }
-    return Median(std::move(ratios));
+    return SpeedRatio(times_[contender], times_[limit]);
   }
-  /// What a contender does in a second when its turn does `amount`.
   double PerSecond(size_t contender, uint64_t amount) const {
-    const std::chrono::duration<double> seconds = Median(times_[contender]);
-    return seconds.count() > 0 ? static_cast<double>(amount) / seconds.count() : 0;
+    return bench::PerSecond(times_[contender], amount);
   }
 
  private:

@@ -73,27 +73,32 @@ struct Lane {
   std::unique_ptr<RecallRounds> contiguous;  ///< A session of its own, with the same slots.
 };
 
+/// One set: servers and clients from their start to their end.
 class Comparison {
  public:
-  Comparison(const TransportBenchOptions& options, uint64_t unit_bytes)
+  /// Adds to `figures`.
+  Comparison(const TransportBenchOptions& options, uint32_t set, TransportFigures* figures)
       : options_(options),
-        shape_(ShapeOf(unit_bytes, options.document_bytes)),
+        set_(set),
+        shape_(ShapeOf(figures->unit_bytes, options.document_bytes)),
         source_(options.document_bytes),
-        copied_(shape_.bytes_per_round()) {
-    figures_.unit_bytes = unit_bytes;
+        copied_(shape_.bytes_per_round()),
+        figures_(*figures),
+        random_(set + 1) {
+    figures_.units_per_round = shape_.units_per_round();
   }
 
-  StatusOr<TransportFigures> Run() {
+  Status Run() {
     QUIRE_RETURN_IF_ERROR(StartServers());
     QUIRE_RETURN_IF_ERROR(MeasureScattered());
     QUIRE_RETURN_IF_ERROR(MeasureContiguous());
     for (Lane& lane : lanes_) QUIRE_RETURN_IF_ERROR(MeasureEmpty(lane));
-    return std::move(figures_);
+    return OkStatus();
   }
 
  private:
   std::string Directory(const std::string& name) const {
-    std::string path = options_.directory + "/" + name;
+    std::string path = options_.directory + "/" + std::to_string(set_) + "/" + name;
     std::filesystem::create_directories(path);
     return path;
   }
@@ -287,28 +292,7 @@ class Comparison {
     QUIRE_RETURN_IF_ERROR(AddRawGrpc());
     AddRedis();
     AddMooncake();
-    QUIRE_ASSIGN_OR_RETURN(const SideBySide scattered, Measure("scattered units"));
-    for (const auto& [name, index] : index_) {
-      figures_.gb_per_s[name] = scattered.PerSecond(index, shape_.bytes_per_round()) / 1e9;
-    }
-    const auto ratio = [&](const std::string& key, const std::string& a, const std::string& b) {
-      if (!index_.contains(a) || !index_.contains(b)) return;
-      const double ratio = scattered.Ratio(index_.at(a), index_.at(b));
-      const auto [known, is_new] = figures_.ratios.emplace(key, ratio);
-      if (!is_new) known->second = std::min(known->second, ratio);
-    };
-    ratio("shm_vs_memcpy", "shm", "memcpy");
-    ratio("ucx_cma_vs_raw", "ucx_cma", "raw_ucx_cma");
-    ratio("ucx_cma_vs_raw", "ucx_cma", "raw_ucx_cma_mapped");  // The better of the two.
-    ratio("ucx_tcp_vs_raw", "ucx_tcp", "raw_ucx_tcp");
-    ratio("grpc_vs_raw_stream", "grpc", "raw_grpc");
-    ratio("shm_vs_redis", "shm", "redis_unix");
-    ratio("ucx_tcp_vs_redis", "ucx_tcp", "redis_tcp");
-    ratio("ucx_tcp_vs_mooncake", "ucx_tcp", "mooncake_tcp");
-    if (index_.contains("shm_in_place")) {
-      figures_.shm_zero_copy_units_per_s =
-          scattered.PerSecond(index_.at("shm_in_place"), shape_.units_per_round());
-    }
+    QUIRE_RETURN_IF_ERROR(Measure("scattered units", &figures_.scattered));
     for (const Lane& lane : lanes_) {
       QUIRE_RETURN_IF_ERROR(Annotate(lane.rounds->Check(), lane.name));
     }
@@ -327,49 +311,40 @@ class Comparison {
       AddAlways(lane.name + "_contiguous",
                 RoundsOf(*lane.contiguous, RecallRounds::Pattern::kContiguous));
     }
-    QUIRE_ASSIGN_OR_RETURN(const SideBySide both, Measure("units in order"));
-    for (const Lane& lane : lanes_) {
-      const std::string contiguous = lane.name + "_contiguous";
-      figures_.ratios["scatter_vs_contiguous_" + lane.name] =
-          both.Ratio(index_.at(lane.name), index_.at(contiguous));
-      figures_.gb_per_s[contiguous] =
-          both.PerSecond(index_.at(contiguous), shape_.bytes_per_round()) / 1e9;
-    }
-    return OkStatus();
+    return Measure("units in order", &figures_.in_order);
   }
 
-  StatusOr<SideBySide> Measure(const std::string& what) {
-    cli::ProgressBar progress(what, options_.rounds);
+  Status Measure(const std::string& what, TransportTurns* turns) {
+    cli::ProgressBar progress(what + ", set " + std::to_string(set_ + 1), options_.rounds);
     SideBySide side_by_side(contenders_, /*untimed=*/1);
     for (uint32_t round = 0; round < options_.rounds; ++round) {
       QUIRE_RETURN_IF_ERROR(side_by_side.Run(1));
       progress.Advance();
     }
-    return side_by_side;
+    for (const auto& [name, index] : index_) {
+      const std::vector<Duration>& times = side_by_side.Times(index);
+      (*turns)[name].insert((*turns)[name].end(), times.begin(), times.end());
+    }
+    return OkStatus();
   }
 
   Status MeasureEmpty(Lane& lane) {
-    std::vector<Duration> times;
+    std::vector<Duration>& times = figures_.empty_recalls[lane.name];
     for (uint32_t i = 0; i < options_.empty_recalls; ++i) {
       const TimePoint start = SystemClock().Now();
       QUIRE_RETURN_IF_ERROR(lane.rounds->RunEmpty());
       times.push_back(SystemClock().Now() - start);
     }
-    std::ranges::sort(times);
-    const auto micros = [&](size_t rank) {
-      return std::chrono::duration<double, std::micro>(times[rank]).count();
-    };
-    figures_.empty_recall_us[lane.name] = {micros(times.size() / 2),
-                                           micros(times.size() * 99 / 100)};
     return OkStatus();
   }
 
-  const TransportBenchOptions options_;
+  const TransportBenchOptions& options_;
+  const uint32_t set_;
   const RecallShape shape_;
   const LargePages source_;
   const LargePages copied_;
-  TransportFigures figures_;
-  SeededRandom random_{1};
+  TransportFigures& figures_;
+  SeededRandom random_;
 
   Source main_;
   Source trusting_;
@@ -387,9 +362,23 @@ class Comparison {
 
 }  // namespace
 
+std::optional<double> TransportFigures::Ratio(const TransportTurns& turns,
+                                              const std::string& contender,
+                                              const std::string& limit) {
+  const auto times = turns.find(contender), limits = turns.find(limit);
+  if (times == turns.end() || limits == turns.end()) return std::nullopt;
+  if (times->second.size() != limits->second.size()) return std::nullopt;
+  return SpeedRatio(times->second, limits->second);
+}
+
 StatusOr<TransportFigures> CompareTransports(const TransportBenchOptions& options,
                                              uint64_t unit_bytes) {
-  return Comparison(options, unit_bytes).Run();
+  TransportFigures figures{.unit_bytes = unit_bytes};
+  for (uint32_t set = 0; set < options.sets; ++set) {
+    const auto comparison = std::make_unique<Comparison>(options, set, &figures);
+    QUIRE_RETURN_IF_ERROR(comparison->Run());
+  }
+  return figures;
 }
 
 }  // namespace quire::bench

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Comparison: every way of moving the same scattered units, ours, raw and the rivals', in turns.
-// A round moves half of a document; ratios are medians over the rounds. Thread-safety: none.
+// A round moves half of a document. Thread-safety: none.
 #ifndef QUIRE_BENCH_TRANSPORT_COMPARISON_H_
 #define QUIRE_BENCH_TRANSPORT_COMPARISON_H_
 
@@ -10,10 +10,9 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "bench/benchmark.h"
+#include "common/base/clock.h"
 #include "common/base/status.h"
 
 namespace quire::bench {
@@ -22,7 +21,10 @@ struct TransportBenchOptions {
   std::string directory;             ///< For servers and their data; what was made is removed.
   std::string mooncake_environment;  ///< Python environment of Mooncake; empty: not compared.
   uint64_t document_bytes = 512ull << 20;
-  uint32_t rounds = 21;
+  /// Times that every server and client is started anew: how fast the copies of a process are to
+  /// and from a socket is settled when it starts, by the pages that it is given.
+  uint32_t sets = 3;
+  uint32_t rounds = 7;  ///< Of a set.
   uint32_t empty_recalls = 2000;
   std::vector<std::string> ways = {};  ///< By the names of the figures; all when empty.
 
@@ -31,16 +33,22 @@ struct TransportBenchOptions {
   }
 };
 
-/// What one size of units came to.
+/// What turns took, by contender. Turn i of all of them is of the same round.
+using TransportTurns = std::map<std::string, std::vector<Duration>>;
+
+/// What one size of units came to, over all sets.
 struct TransportFigures {
   uint64_t unit_bytes = 0;
-  std::map<std::string, double> ratios;    ///< "shm_vs_memcpy"
-  std::map<std::string, double> gb_per_s;  ///< By contender.
-  std::optional<double> shm_zero_copy_units_per_s;
-  /// By transport: p50 and p99 of an empty recall, in us.
-  std::map<std::string, std::pair<double, double>> empty_recall_us;
-  std::map<std::string, std::string> absent;   ///< Contender, and why it could not be compared.
-  std::map<std::string, std::string> details;  ///< By transport: what the connection says.
+  uint64_t units_per_round = 0;
+  TransportTurns scattered = {};
+  TransportTurns in_order = {};                    ///< With "shm_contiguous" beside "shm".
+  TransportTurns empty_recalls = {};               ///< By transport; of no round.
+  std::map<std::string, std::string> absent = {};  ///< Contender, and why it could not be compared.
+  std::map<std::string, std::string> details = {};  ///< By transport: what the connection says.
+
+  /// How fast `contender` is, of the speed of `limit`; nullopt unless both took part in every set.
+  static std::optional<double> Ratio(const TransportTurns& turns, const std::string& contender,
+                                     const std::string& limit);
 };
 
 StatusOr<TransportFigures> CompareTransports(const TransportBenchOptions& options,

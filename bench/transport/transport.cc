@@ -6,7 +6,9 @@
 // whole way: a session plans the recall, parts stream, every unit's checksum is verified.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +17,7 @@
 
 #include "bench/benchmark.h"
 #include "bench/session_plan.h"
+#include "bench/side_by_side.h"
 #include "bench/transport/comparison.h"
 #include "bench/transport/raw_grpc.h"
 #include "bench/transport/request_encoding.h"
@@ -31,50 +34,83 @@ std::string SizeOf(const TransportFigures& figures) {
   return std::to_string(figures.unit_bytes >> 10) + "k";
 }
 
+/// A ratio of the report: of scattered turns, or of those in order.
+struct Ratio {
+  std::string key;
+  const char* contender;
+  std::vector<std::string> limits;  ///< The best of them counts.
+  TransportTurns TransportFigures::*turns = &TransportFigures::scattered;
+
+  std::optional<double> Of(const TransportFigures& figures) const {
+    std::optional<double> least;
+    for (const std::string& limit : limits) {
+      const auto ratio = TransportFigures::Ratio(figures.*turns, contender, limit);
+      if (ratio) least = std::min(least.value_or(*ratio), *ratio);
+    }
+    return least;
+  }
+};
+
 /// The worst of both sizes, then each.
-void AddRatio(const std::vector<TransportFigures>& sizes, const std::string& key, cli::Json* json) {
-  double worst = 0;
-  bool any = false;
+void AddRatio(const std::vector<TransportFigures>& sizes, const Ratio& ratio, cli::Json* json) {
+  std::optional<double> worst;
   for (const TransportFigures& size : sizes) {
-    const auto ratio = size.ratios.find(key);
-    if (ratio == size.ratios.end()) continue;
-    worst = any ? std::min(worst, ratio->second) : ratio->second;
-    any = true;
+    const std::optional<double> of_size = ratio.Of(size);
+    if (!of_size) continue;
+    worst = std::min(worst.value_or(*of_size), *of_size);
+    (*json)[ratio.key + "_" + SizeOf(size)] = *of_size;
   }
-  if (!any) return;
-  (*json)[key] = worst;
-  for (const TransportFigures& size : sizes) {
-    const auto ratio = size.ratios.find(key);
-    if (ratio != size.ratios.end()) (*json)[key + "_" + SizeOf(size)] = ratio->second;
-  }
+  if (worst) (*json)[ratio.key] = *worst;
 }
 
 void AddRatios(const std::vector<TransportFigures>& sizes, cli::Json* json) {
-  for (const char* const key :
-       {"shm_vs_memcpy", "ucx_cma_vs_raw", "ucx_tcp_vs_raw", "grpc_vs_raw_stream", "shm_vs_redis",
-        "ucx_tcp_vs_redis", "ucx_tcp_vs_mooncake"}) {
-    AddRatio(sizes, key, json);
-  }
+  const Ratio ratios[] = {{"shm_vs_memcpy", "shm", {"memcpy"}},
+                          {"ucx_cma_vs_raw", "ucx_cma", {"raw_ucx_cma", "raw_ucx_cma_mapped"}},
+                          {"ucx_tcp_vs_raw", "ucx_tcp", {"raw_ucx_tcp"}},
+                          {"grpc_vs_raw_stream", "grpc", {"raw_grpc"}},
+                          {"shm_vs_redis", "shm", {"redis_unix"}},
+                          {"ucx_tcp_vs_redis", "ucx_tcp", {"redis_tcp"}},
+                          {"ucx_tcp_vs_mooncake", "ucx_tcp", {"mooncake_tcp"}}};
+  for (const Ratio& ratio : ratios) AddRatio(sizes, ratio, json);
   std::optional<double> worst;
-  for (const std::string transport : kTransports) {
-    const std::string key = "scatter_vs_contiguous_" + transport;
-    AddRatio(sizes, key, json);
-    if (!json->contains(key)) continue;
-    const double ratio = (*json)[key].get<double>();
-    worst = std::min(worst.value_or(ratio), ratio);
+  for (const char* const transport : kTransports) {
+    const Ratio ratio{.key = std::string("scatter_vs_contiguous_") + transport,
+                      .contender = transport,
+                      .limits = {std::string(transport) + "_contiguous"},
+                      .turns = &TransportFigures::in_order};
+    AddRatio(sizes, ratio, json);
+    if (!json->contains(ratio.key)) continue;
+    const double of_transport = (*json)[ratio.key].get<double>();
+    worst = std::min(worst.value_or(of_transport), of_transport);
   }
   if (worst) (*json)["scatter_vs_contiguous"] = *worst;
 }
 
+/// Speeds by contender, in GB/s.
+std::map<std::string, double> SpeedsOf(const TransportFigures& size) {
+  std::map<std::string, double> speeds;
+  const double gigabytes = static_cast<double>(size.units_per_round * size.unit_bytes) / 1e9;
+  for (const TransportTurns* turns : {&size.scattered, &size.in_order}) {
+    for (const auto& [name, times] : *turns) {
+      speeds.emplace(name, PerSecond(times, 1) * gigabytes);
+    }
+  }
+  return speeds;
+}
+
+double Micros(Duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
+
 void AddFigures(const std::vector<TransportFigures>& sizes, cli::Json* json) {
   for (const TransportFigures& size : sizes) {
     const std::string of_size = "_" + SizeOf(size);
-    for (const auto& [name, speed] : size.gb_per_s) {
+    for (const auto& [name, speed] : SpeedsOf(size)) {
       (*json)[name + of_size + "_gb_per_s"] = speed;
     }
-    for (const auto& [name, micros] : size.empty_recall_us) {
-      (*json)["empty_recall_" + name + of_size + "_p50_us"] = micros.first;
-      (*json)["empty_recall_" + name + of_size + "_p99_us"] = micros.second;
+    for (auto [name, times] : size.empty_recalls) {
+      std::ranges::sort(times);
+      (*json)["empty_recall_" + name + of_size + "_p50_us"] = Micros(times[times.size() / 2]);
+      (*json)["empty_recall_" + name + of_size + "_p99_us"] =
+          Micros(times[times.size() * 99 / 100]);
     }
     for (const auto& [name, why] : size.absent) (*json)["absent"][name] = why;
     for (const auto& [name, detail] : size.details) (*json)["details"][name] = detail;
@@ -84,7 +120,7 @@ void AddFigures(const std::vector<TransportFigures>& sizes, cli::Json* json) {
 cli::Table TableOf(const std::vector<TransportFigures>& sizes) {
   cli::Table table({{"UNITS"}, {"WAY"}, {"GB/S", cli::Table::kRight}});
   for (const TransportFigures& size : sizes) {
-    for (const auto& [name, speed] : size.gb_per_s) {
+    for (const auto& [name, speed] : SpeedsOf(size)) {
       table.AddRow({SizeOf(size), name, cli::FormatRatio(speed)});
     }
     for (const auto& [name, why] : size.absent) {
@@ -115,8 +151,10 @@ StatusOr<BenchReport> Run(const Options& options) {
   QUIRE_ASSIGN_OR_RETURN(const SessionPlanFigures plan, MeasureSessionPlan(kPureRounds));
   BenchReport report{.json = {{"benchmark", "transport"}}, .table = TableOf(sizes)};
   AddRatios(sizes, &report.json);
-  if (const auto units = sizes.front().shm_zero_copy_units_per_s) {
-    report.json["shm_zero_copy_units_per_s"] = *units;
+  const TransportFigures& small = sizes.front();
+  if (const auto in_place = small.scattered.find("shm_in_place");
+      in_place != small.scattered.end()) {
+    report.json["shm_zero_copy_units_per_s"] = PerSecond(in_place->second, small.units_per_round);
   }
   report.json["encode_us_per_10k_units"] = encoding.us_per_10k_units;
   report.json["request_bytes_per_unit"] = encoding.bytes_per_unit;
@@ -125,7 +163,8 @@ StatusOr<BenchReport> Run(const Options& options) {
   report.json["plan_step_us_per_10k_units"] = plan.plan_us_per_10k_units;
   AddFigures(sizes, &report.json);
   report.json["document_bytes"] = options.compare.document_bytes;
-  report.json["rounds"] = options.compare.rounds;
+  report.json["sets"] = options.compare.sets;
+  report.json["rounds_per_set"] = options.compare.rounds;
   report.json["empty_recalls"] = options.compare.empty_recalls;
   report.json["machine"] = Machine();
   return report;
@@ -164,7 +203,7 @@ void AddTransportBench(Benches& benches) {
       {.name = "transport",
        .summary = "Recalls over shared memory, UCX and gRPC beside raw programs and rivals",
        .examples = "  quire bench transport --json\n"
-                   "  quire bench transport --rounds 3 --document-bytes 256MiB\n"
+                   "  quire bench transport --sets 1 --rounds 3 --document-bytes 256MiB\n"
                    "Redis is started when redis-server is installed; Mooncake Store is installed\n"
                    "from PyPI into --rivals-dir, or for this run only."},
       [options](const cli::CommandContext&) { return Run(*options); });
@@ -175,8 +214,13 @@ void AddTransportBench(Benches& benches) {
       ->type_name("SIZE")
       ->capture_default_str();
   command
+      .add_option("--sets", options->compare.sets,
+                  "Times that servers and clients are started anew")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  command
       .add_option("--rounds", options->compare.rounds,
-                  "Timed turns of every way, each after one that is not")
+                  "Timed turns of every way in a set, each after one that is not")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command

@@ -157,7 +157,8 @@ StatusOr<Answer> AskHere(const AskArgs& args, const DocumentName& document,
   QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, Prompt(args, local));
   worker::GenerateParams params = args.generate;
   QUIRE_ASSIGN_OR_RETURN(params.stop_tokens, StopTokens(args, local));
-  worker::SequenceOptions sequence_options{.retrieval = args.retrieval.Options()};
+  worker::SequenceOptions sequence_options;
+  QUIRE_ASSIGN_OR_RETURN(sequence_options.retrieval, args.retrieval.Options(options.page_tokens));
   QUIRE_ASSIGN_OR_RETURN(sequence_options.document_tokens, TextAtHand(args, local));
   ProgressBar recompute("reading the lost document", sequence_options.document_tokens.size());
   sequence_options.recompute_observer = [&](uint64_t tokens) { recompute.Advance(tokens); };
@@ -176,7 +177,7 @@ StatusOr<Answer> AskHere(const AskArgs& args, const DocumentName& document,
   QUIRE_ASSIGN_OR_RETURN(worker::Generation generation, sequence->Generate(params));
   QUIRE_RETURN_IF_ERROR(undecodable);
   Answer answer{.tokens = std::move(generation.tokens), .measures = {}, .summary = {}};
-  answer.measures["policy"] = args.retrieval.Options().policy;
+  answer.measures["policy"] = sequence_options.retrieval->policy;
   Measure(sequence->stats(), &answer);
   answer.measures["transport"] = connected.path.name;
   answer.summary += ", over " + connected.path.summary;
@@ -186,6 +187,7 @@ StatusOr<Answer> AskHere(const AskArgs& args, const DocumentName& document,
 /// Only what was given travels; the worker has defaults of its own for the rest.
 void SetRetrieval(const RetrievalFlags& flags, v1::GenerateRequest* request) {
   if (flags.policy) request->set_policy(*flags.policy);
+  request->set_published_options(flags.published);
   if (flags.budget_tokens) request->set_budget_tokens(*flags.budget_tokens);
   if (flags.sink_tokens) request->set_sink_tokens(*flags.sink_tokens);
   if (flags.window_tokens) request->set_window_tokens(*flags.window_tokens);

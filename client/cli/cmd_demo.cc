@@ -56,7 +56,6 @@ StatusOr<SessionClient> Connect(const std::string& transport, EmbeddedStore* sto
 
 Status RunCommand(const DemoArgs& args, const CommandContext& context) {
   DemoOptions options;
-  options.retrieval = args.retrieval.Options();
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
   const std::string documents = args.documents.empty() ? model + "/documents" : args.documents;
   QUIRE_ASSIGN_OR_RETURN(const DemoCorpus corpus,
@@ -69,6 +68,7 @@ Status RunCommand(const DemoArgs& args, const CommandContext& context) {
   Client* const client = connected.client.get();
   QUIRE_RETURN_IF_ERROR(client->SetCollection(options.collection, {.codec = args.codec}).status());
   worker::EngineOptions engine;
+  QUIRE_ASSIGN_OR_RETURN(options.retrieval, args.retrieval.Options(engine.page_tokens));
   engine.host_cache_bytes = args.host_cache_bytes;
   QUIRE_ASSIGN_OR_RETURN(const LocalWorker local,
                          LoadLocalWorker(model, client, engine, args.device));

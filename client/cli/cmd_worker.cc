@@ -47,7 +47,7 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
   QUIRE_RETURN_IF_ERROR(client->Stats().status());  // Is the store there?
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
   worker::EngineOptions options;
-  options.retrieval = args.retrieval.Options();
+  QUIRE_ASSIGN_OR_RETURN(options.retrieval, args.retrieval.Options(options.page_tokens));
   options.host_cache_bytes = args.host_cache_bytes;
   QUIRE_ASSIGN_OR_RETURN(const LocalWorker local,
                          LoadLocalWorker(model, client, options, args.device));

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include "client/cli/table.h"
 #include "client/cli/token_ids.h"
@@ -66,9 +67,12 @@ worker::RetrievalOptions DefaultRetrieval() {
   return options;
 }
 
-worker::RetrievalOptions RetrievalFlags::Options() const {
+StatusOr<worker::RetrievalOptions> RetrievalFlags::Options(uint32_t page_tokens) const {
   worker::RetrievalOptions options = DefaultRetrieval();
   options.policy = policy.value_or(options.policy);
+  if (published) {
+    QUIRE_ASSIGN_OR_RETURN(options, worker::AsPublished(std::move(options), page_tokens));
+  }
   options.budget_tokens = budget_tokens.value_or(options.budget_tokens);
   options.sink_tokens = sink_tokens.value_or(options.sink_tokens);
   options.window_tokens = window_tokens.value_or(options.window_tokens);
@@ -96,6 +100,9 @@ void AddRetrievalFlags(CLI::App& command, RetrievalFlags& flags) {
   command.add_option("--policy", flags.policy, "How pages are selected")
       ->check(CLI::IsMember(std::vector<std::string>(names.begin(), names.end())))
       ->default_str(defaults.policy);
+  command.add_flag("--published", flags.published,
+                   "Budget, sinks, window and layers that are not given are those published with "
+                   "the policy, in whole pages");
   command
       .add_option("--budget", flags.budget_tokens,
                   "Tokens resident per KV head, sinks and window included")

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/status.h"
 #include "gpuworker/retrieval/options.h"
 
 namespace CLI {
@@ -24,6 +25,7 @@ worker::RetrievalOptions DefaultRetrieval();
 /// What the command line says; unset: not given.
 struct RetrievalFlags {
   std::optional<std::string> policy;
+  bool published = false;
   std::optional<uint32_t> budget_tokens;
   std::optional<uint32_t> sink_tokens;
   std::optional<uint32_t> window_tokens;
@@ -36,11 +38,12 @@ struct RetrievalFlags {
   /// recall_deadline_ms in whole microseconds.
   std::optional<uint32_t> RecallDeadlineMicros() const;
 
-  /// DefaultRetrieval() with what was given.
-  worker::RetrievalOptions Options() const;
+  /// DefaultRetrieval(), or what was published with the policy in pages of `page_tokens`, with what
+  /// was given.
+  StatusOr<worker::RetrievalOptions> Options(uint32_t page_tokens) const;
 };
 
-/// Adds --policy, --budget, --sinks, --window, --uncompressed-layers, --select, --tau,
+/// Adds --policy, --published, --budget, --sinks, --window, --uncompressed-layers, --select, --tau,
 /// --recall-deadline-ms and --units-per-buffer. `flags` lives as long as `command`.
 void AddRetrievalFlags(CLI::App& command, RetrievalFlags& flags);
 

@@ -24,7 +24,7 @@ TEST_F(RetrievalFlagsTest, WhatIsNotGivenIsUnsetAndTheDefaultApplies) {
   EXPECT_FALSE(flags_.policy || flags_.budget_tokens || flags_.sink_tokens ||
                flags_.window_tokens || flags_.uncompressed_layers || flags_.side ||
                flags_.correction_threshold || flags_.recall_deadline_ms || flags_.units_per_buffer);
-  const worker::RetrievalOptions options = flags_.Options();
+  const worker::RetrievalOptions options = flags_.Options(32).value();
   EXPECT_EQ(options.policy, "quest");
   EXPECT_EQ(options.budget_tokens, 768u);
   EXPECT_EQ(options.sink_tokens, 32u);
@@ -38,7 +38,7 @@ TEST_F(RetrievalFlagsTest, WhatIsGivenIsTaken) {
       "--policy streaming --budget 512 --sinks 0 --window 128 --uncompressed-layers 0,2 --select "
       "server",
       false);
-  const worker::RetrievalOptions options = flags_.Options();
+  const worker::RetrievalOptions options = flags_.Options(32).value();
   EXPECT_EQ(options.policy, "streaming");
   EXPECT_EQ(options.budget_tokens, 512u);
   EXPECT_EQ(options.sink_tokens, 0u);
@@ -47,9 +47,19 @@ TEST_F(RetrievalFlagsTest, WhatIsGivenIsTaken) {
   EXPECT_EQ(options.side, worker::SelectionSide::kServer);
 }
 
+TEST_F(RetrievalFlagsTest, PublishedOptionsAreThePolicysAndWhatIsGivenGoesBefore) {
+  app_.parse("--policy clusterkv --published --window 128", false);
+  const worker::RetrievalOptions options = flags_.Options(32).value();
+  EXPECT_EQ(options.policy, "clusterkv");
+  EXPECT_EQ(options.sink_tokens, 32u);
+  EXPECT_EQ(options.window_tokens, 128u);
+  EXPECT_EQ(options.budget_tokens, 32u + 64 + 1024);
+  EXPECT_THAT(options.uncompressed_layers, ElementsAre(0, 1));
+}
+
 TEST_F(RetrievalFlagsTest, HowARecallWaitsAndIsTakenInCanBeGiven) {
   app_.parse("--policy freekv --tau 0.9 --recall-deadline-ms 2.5 --units-per-buffer 16", false);
-  const worker::RetrievalOptions options = flags_.Options();
+  const worker::RetrievalOptions options = flags_.Options(32).value();
   EXPECT_FLOAT_EQ(options.correction_threshold, 0.9f);
   EXPECT_EQ(options.recall_deadline, std::chrono::microseconds(2500));
   EXPECT_EQ(options.units_per_buffer, 16u);

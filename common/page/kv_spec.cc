@@ -37,6 +37,8 @@ void VisitFields(const KvSpec& s, Visitor&& visit) {
   visit("rope.beta_fast", s.rope.beta_fast);
   visit("rope.beta_slow", s.rope.beta_slow);
   visit("rope.attention_factor", s.rope.attention_factor);
+  // None unless the scaling is longrope, so that other fingerprints are as before there were any.
+  for (const double factor : s.rope.pair_factors) visit("rope.pair_factors", factor);
 }
 
 std::string OutOfRange(const char* field, uint32_t value, uint32_t low, uint32_t high) {
@@ -46,10 +48,23 @@ std::string OutOfRange(const char* field, uint32_t value, uint32_t low, uint32_t
   return out.str();
 }
 
+std::string PairFactorsProblem(const RopeSpec& r) {
+  const size_t wanted = r.scaling == RopeScaling::kLongRope ? r.rotary_dim / 2 : 0;
+  if (r.pair_factors.size() != wanted) {
+    return "rope.pair_factors has " + std::to_string(r.pair_factors.size()) +
+           " factors, must have rope.rotary_dim / 2 for longrope and otherwise none: " +
+           std::to_string(wanted);
+  }
+  for (const double factor : r.pair_factors) {
+    if (!std::isfinite(factor) || factor <= 0) return "one of rope.pair_factors is not positive";
+  }
+  return "";
+}
+
 std::string RopeProblem(const KvSpec& s) {
   const RopeSpec& r = s.rope;
   if (r.state != RopeState::kPost && r.state != RopeState::kPre) return "rope.state is unknown";
-  if (r.scaling < RopeScaling::kNone || r.scaling > RopeScaling::kDynamic)
+  if (r.scaling < RopeScaling::kNone || r.scaling > RopeScaling::kLongRope)
     return "rope.scaling is unknown";
   if (r.rotary_dim % 2 != 0 || r.rotary_dim > s.key_dim()) {
     return "rope.rotary_dim is " + std::to_string(r.rotary_dim) +
@@ -63,7 +78,7 @@ std::string RopeProblem(const KvSpec& s) {
   if (r.state == RopeState::kPost && r.scaling == RopeScaling::kDynamic) {
     return "rope.scaling is dynamic: keys must be stored before RoPE (rope.state = pre)";
   }
-  return "";
+  return PairFactorsProblem(r);
 }
 
 std::string HeadProblem(const KvSpec& s) {
@@ -131,9 +146,13 @@ std::string FirstDifference(const KvSpec& a, const KvSpec& b) {
   std::ostringstream out;
   size_t i = 0;
   VisitFields(b, [&](const char* name, double value) {
+    if (i >= left.size() || out.tellp() != 0) return;
     const double other = left[i++].second;
-    if (other != value && out.tellp() == 0) out << name << ": " << other << " vs " << value;
+    if (other != value) out << name << ": " << other << " vs " << value;
   });
+  if (out.tellp() == 0 && a.rope.pair_factors.size() != b.rope.pair_factors.size()) {
+    return "rope.pair_factors";
+  }
   return out.str();
 }
 

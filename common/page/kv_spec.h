@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "common/page/dtype.h"
 
@@ -19,7 +20,14 @@ enum class AttentionKind : uint8_t { kMha = 1, kGqa = 2, kMqa = 3, kMla = 4 };
 /// Whether stored keys carry their rotation. Persistent values.
 enum class RopeState : uint8_t { kPost = 1, kPre = 2 };
 /// Persistent values. kDynamic stands for every scheme whose frequencies depend on the length.
-enum class RopeScaling : uint8_t { kNone = 1, kLinear = 2, kLlama3 = 3, kYarn = 4, kDynamic = 5 };
+enum class RopeScaling : uint8_t {
+  kNone = 1,
+  kLinear = 2,
+  kLlama3 = 3,
+  kYarn = 4,
+  kDynamic = 5,
+  kLongRope = 6,
+};
 
 /// How positions were rotated into the keys. Fields that a scaling does not use stay zero.
 struct RopeSpec {
@@ -34,7 +42,10 @@ struct RopeSpec {
   double original_context = 0;  ///< llama3, yarn: tokens
   double beta_fast = 0;         ///< yarn
   double beta_slow = 0;         ///< yarn
-  double attention_factor = 1.0;  ///< yarn: multiplies cos and sin, so it is inside the stored keys
+  /// yarn, longrope: multiplies cos and sin, so it is inside the stored keys.
+  double attention_factor = 1.0;
+  /// longrope: what the frequency of each pair is divided by, [rotary_dim/2].
+  std::vector<double> pair_factors = {};
   friend bool operator==(const RopeSpec&, const RopeSpec&) = default;
 
   /// True when a stored key can be moved to another position by a rotation (DESIGN: positions).

@@ -115,6 +115,14 @@ TEST(KvSpecTest, NamesTheFieldThatIsWrong) {
   bad = Llama8B();
   bad.rope.scaling = RopeScaling::kDynamic;
   EXPECT_NE(Problem(bad).find("before RoPE"), std::string::npos);
+  bad = Llama8B();
+  bad.rope.pair_factors = {1.0};
+  EXPECT_NE(Problem(bad).find("pair_factors has 1"), std::string::npos);
+  bad.rope.scaling = RopeScaling::kLongRope;
+  bad.rope.pair_factors.assign(bad.rope.rotary_dim / 2, 2.0);
+  EXPECT_EQ(Problem(bad), "");
+  bad.rope.pair_factors[3] = 0;
+  EXPECT_NE(Problem(bad).find("not positive"), std::string::npos);
   bad = Mla();
   bad.head_dim = 128;
   EXPECT_NE(Problem(bad).find("MLA"), std::string::npos);
@@ -124,7 +132,7 @@ TEST(KvSpecTest, NamesTheFieldThatIsWrong) {
 }
 
 TEST(KvSpecTest, FingerprintDependsOnEveryField) {
-  std::vector<KvSpec> variants(12, Llama8B());
+  std::vector<KvSpec> variants(14, Llama8B());
   variants[1].model = "other";
   variants[2].weights_hash[31] = 1;
   variants[3].dtype = DType::kBF16;
@@ -136,12 +144,17 @@ TEST(KvSpecTest, FingerprintDependsOnEveryField) {
   variants[9].rope.state = RopeState::kPre;
   variants[10].rope.interleaved = true;
   variants[11].rope.attention_factor = 1.1;
+  variants[12].rope.pair_factors = {1.0};
+  variants[13].rope.pair_factors = {2.0};
   std::set<SpecFingerprint> seen;
   for (const KvSpec& v : variants) seen.insert(Fingerprint(v));
   EXPECT_EQ(seen.size(), variants.size());
   EXPECT_EQ(Fingerprint(Llama8B()), Fingerprint(Llama8B()));
   EXPECT_EQ(FirstDifference(variants[0], variants[0]), "");
   EXPECT_EQ(FirstDifference(variants[0], variants[6]), "page_tokens: 32 vs 16");
+  EXPECT_EQ(FirstDifference(variants[12], variants[13]), "rope.pair_factors: 1 vs 2");
+  EXPECT_EQ(FirstDifference(variants[0], variants[13]), "rope.pair_factors");
+  EXPECT_EQ(FirstDifference(variants[13], variants[0]), "rope.pair_factors");
 }
 
 class KeyTest : public testing::Test {

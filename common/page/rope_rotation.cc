@@ -60,6 +60,11 @@ RopeRotation::RopeRotation(const RopeSpec& spec) : inverse_frequencies_(Unscaled
     case RopeScaling::kYarn:
       ApplyYarn(spec, inverse_frequencies_);
       break;
+    case RopeScaling::kLongRope:
+      for (size_t i = 0; i < inverse_frequencies_.size(); ++i) {
+        inverse_frequencies_[i] /= spec.pair_factors[i];
+      }
+      break;
     case RopeScaling::kNone:
     case RopeScaling::kDynamic:
       break;

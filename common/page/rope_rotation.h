@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RopeRotation: the angles by which RoPE turns the pairs of a key, for every static scheme (none,
-// linear, llama3, YaRN), and the rotation that moves a stored key or a query to another position.
-// Computed in double precision. Thread-safety: const use is safe.
-// Errors: none; the spec is valid and static (RopeScaling::kDynamic turns like kNone).
+// linear, llama3, YaRN, LongRoPE), and the rotation that moves a stored key or a query to another
+// position. Computed in double precision. Thread-safety: const use is safe. Errors: none; the spec
+// is valid and static (RopeScaling::kDynamic turns like kNone).
 #ifndef QUIRE_COMMON_PAGE_ROPE_ROTATION_H_
 #define QUIRE_COMMON_PAGE_ROPE_ROTATION_H_
 

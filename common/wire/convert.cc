@@ -14,7 +14,7 @@ namespace {
 static_assert(static_cast<int>(DType::kBF16) == v1::DTYPE_BF16);
 static_assert(static_cast<int>(AttentionKind::kMla) == v1::ATTENTION_KIND_MLA);
 static_assert(static_cast<int>(RopeState::kPre) == v1::ROPE_STATE_PRE);
-static_assert(static_cast<int>(RopeScaling::kDynamic) == v1::ROPE_SCALING_DYNAMIC);
+static_assert(static_cast<int>(RopeScaling::kLongRope) == v1::ROPE_SCALING_LONGROPE);
 static_assert(std::endian::native == std::endian::little, "floats are copied as they are");
 
 /// `value` as an enum whose values are 1..last.
@@ -30,7 +30,7 @@ Status AssignEnum(int value, Enum last, std::string_view field, Enum* out) {
 Status RopeFromProto(const v1::RopeSpec& proto, RopeSpec* rope) {
   QUIRE_RETURN_IF_ERROR(AssignEnum(proto.state(), RopeState::kPre, "rope.state", &rope->state));
   QUIRE_RETURN_IF_ERROR(
-      AssignEnum(proto.scaling(), RopeScaling::kDynamic, "rope.scaling", &rope->scaling));
+      AssignEnum(proto.scaling(), RopeScaling::kLongRope, "rope.scaling", &rope->scaling));
   rope->interleaved = proto.interleaved();
   rope->rotary_dim = proto.rotary_dim();
   rope->theta = proto.theta();
@@ -41,6 +41,7 @@ Status RopeFromProto(const v1::RopeSpec& proto, RopeSpec* rope) {
   rope->beta_fast = proto.beta_fast();
   rope->beta_slow = proto.beta_slow();
   rope->attention_factor = proto.attention_factor();
+  rope->pair_factors.assign(proto.pair_factors().begin(), proto.pair_factors().end());
   return OkStatus();
 }
 
@@ -57,6 +58,7 @@ void RopeToProto(const RopeSpec& rope, v1::RopeSpec* proto) {
   proto->set_beta_fast(rope.beta_fast);
   proto->set_beta_slow(rope.beta_slow);
   proto->set_attention_factor(rope.attention_factor);
+  proto->mutable_pair_factors()->Add(rope.pair_factors.begin(), rope.pair_factors.end());
 }
 
 bool IsTenantChar(char c) {

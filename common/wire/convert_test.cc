@@ -36,6 +36,13 @@ KvSpec SmallSpec() {
   return spec;
 }
 
+KvSpec LongRopeSpec() {
+  KvSpec spec = SmallSpec();
+  spec.rope.scaling = RopeScaling::kLongRope;
+  spec.rope.pair_factors = {1, 1.5, 2, 2.5, 3, 4, 8, 64};
+  return spec;
+}
+
 v1::KvSpec SmallProto() {
   v1::KvSpec proto;
   KvSpecToProto(SmallSpec(), &proto);
@@ -58,10 +65,14 @@ TEST(ConvertTest, ATimeToLiveOfZeroIsNoneAndTheRestHasALimit) {
 }
 
 TEST(KvSpecConvertTest, EveryFieldSurvivesTheRoundTrip) {
-  const auto back = KvSpecFromProto(SmallProto());
-  ASSERT_TRUE(back.ok()) << back.status();
-  EXPECT_EQ(FirstDifference(SmallSpec(), *back), "");
-  EXPECT_EQ(*back, SmallSpec());
+  for (const KvSpec& spec : {SmallSpec(), LongRopeSpec()}) {
+    v1::KvSpec proto;
+    KvSpecToProto(spec, &proto);
+    const auto back = KvSpecFromProto(proto);
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(FirstDifference(spec, *back), "");
+    EXPECT_EQ(*back, spec);
+  }
 }
 
 TEST(KvSpecConvertTest, RefusesAnUnsetOrUnknownEnumNamingTheField) {

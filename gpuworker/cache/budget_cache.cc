@@ -8,6 +8,13 @@
 #include "common/page/layout.h"
 
 namespace quire::worker {
+namespace {
+
+/// Blocks that a head's slots are split over, at most: with 8 KV heads as many as the largest
+/// devices run at a time.
+constexpr size_t kAttentionSplits = 64;
+
+}  // namespace
 
 StatusOr<std::unique_ptr<BudgetCache>> BudgetCache::Create(const KvSpec& spec, Device* device,
                                                            std::span<const CacheLayout> layouts) {
@@ -18,6 +25,12 @@ StatusOr<std::unique_ptr<BudgetCache>> BudgetCache::Create(const KvSpec& spec, D
     return InvalidArgument(layouts.size(), " cache layouts for ", spec.num_layers, " layers");
   }
   auto cache = std::unique_ptr<BudgetCache>(new BudgetCache(spec, device));
+  if (device->memory_type() != MemoryType::kHost) {
+    QUIRE_ASSIGN_OR_RETURN(
+        cache->attention_workspace_,
+        device->Allocate(kAttentionSplits * static_cast<size_t>(kernels::AttentionSplitBytes(
+                                                spec.num_query_heads, spec.head_dim))));
+  }
   cache->layers_.reserve(layouts.size());
   for (const CacheLayout& layout : layouts) {
     cache->layers_.emplace_back(layout, spec);
@@ -54,22 +67,18 @@ Status BudgetCache::Reserve(Layer& layer) {
   return OkStatus();
 }
 
-Status BudgetCache::StoreRow(std::byte* to, const float* from) {
-  const size_t elements = size_t{spec_.num_kv_heads} * spec_.head_dim;
-  if (spec_.dtype == DType::kF32) return device_->CopyOnDevice(to, from, RowBytes());
-  row_floats_.resize(elements);
-  row_bytes_.resize(RowBytes());
-  QUIRE_RETURN_IF_ERROR(device_->CopyToHost(row_floats_.data(), from, elements * sizeof(float)));
-  for (size_t i = 0; i < elements; ++i) {
-    StoreElement(row_bytes_.data(), static_cast<int64_t>(i), spec_.dtype, row_floats_[i]);
-  }
-  return device_->CopyToDevice(to, row_bytes_.data(), RowBytes());
-}
-
 Status BudgetCache::WriteRow(Layer& layer, TokenPlace place, const float* k, const float* v) {
   const uint64_t at = place.slot * SlotBytes() + place.row * RowBytes();
-  QUIRE_RETURN_IF_ERROR(StoreRow(layer.k.as<std::byte>() + at, k));
-  return StoreRow(layer.v.as<std::byte>() + at, v);
+  const auto write = [&](const DeviceBuffer& pool, const float* row) {
+    return ToStatus(device_->kernels().narrow({.x = row,
+                                               .y = pool.as<std::byte>() + at,
+                                               .n = int64_t{spec_.num_kv_heads} * spec_.head_dim,
+                                               .dtype = spec_.dtype,
+                                               .stream = device_->stream()}),
+                    "narrow");
+  };
+  QUIRE_RETURN_IF_ERROR(write(layer.k, k));
+  return write(layer.v, v);
 }
 
 Status BudgetCache::AppendTokens(uint32_t layer_index, const float* k, const float* v,
@@ -263,6 +272,8 @@ Status BudgetCache::Attend(uint32_t layer_index, const float* q, float* out) con
                        .head_dim = spec_.head_dim,
                        .scale = 1.0f / std::sqrt(static_cast<float>(spec_.head_dim)),
                        .dtype = spec_.dtype,
+                       .workspace = attention_workspace_.data(),
+                       .workspace_bytes = static_cast<int64_t>(attention_workspace_.size_bytes()),
                        .stream = device_->stream()}),
                   "paged_attention");
 }

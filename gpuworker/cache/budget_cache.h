@@ -94,7 +94,6 @@ class BudgetCache {
   /// Grows the layer's pools to hold its table's slots.
   Status Reserve(Layer& layer);
   Status WriteRow(Layer& layer, TokenPlace place, const float* k, const float* v);
-  Status StoreRow(std::byte* to, const float* from);
   /// `count` slots of both pools.
   Status CopySlots(const Layer& from, uint32_t from_slot, const Layer& to, uint32_t to_slot,
                    uint32_t count);
@@ -104,12 +103,11 @@ class BudgetCache {
   const KvSpec spec_;
   Device* const device_;
   std::vector<Layer> layers_;
-  std::vector<float> row_floats_;     ///< Scratch of StoreRow.
-  std::vector<std::byte> row_bytes_;  ///< Scratch of StoreRow.
-  mutable AttendedSlots attended_;    ///< Scratch of Attend.
+  mutable AttendedSlots attended_;  ///< Scratch of Attend.
   // What kernels read of the host's lists.
   mutable DeviceList<int32_t> slot_list_;
   mutable DeviceList<int32_t> valid_list_;
+  DeviceBuffer attention_workspace_;  ///< Empty on the host, whose attention needs none.
 };
 
 }  // namespace quire::worker

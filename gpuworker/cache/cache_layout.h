@@ -27,9 +27,13 @@ struct CacheLayout {
   bool everything = false;        ///< Every page is resident; the fields below are unused.
   uint32_t sink_pages = 0;        ///< The first pages, always resident.
   uint32_t window_pages = 0;      ///< The last pages, the open one counted; at least 2.
-  uint32_t selectable_pages = 0;  ///< k_sel: slots that recalls fill.
+  uint32_t selectable_pages = 0;  ///< Slots that recalls fill.
+  /// k_sel: how many of them a selection takes at most, the others keeping pages that were selected
+  /// before. 0: all of them.
+  uint32_t selected_pages = 0;
 
   uint32_t num_slots() const { return sink_pages + window_pages + selectable_pages; }
+  uint32_t most_selected() const { return selected_pages == 0 ? selectable_pages : selected_pages; }
   friend bool operator==(const CacheLayout&, const CacheLayout&) = default;
 };
 

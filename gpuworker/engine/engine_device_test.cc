@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engine on devices that are not the CPU: one whose memory the host cannot touch, and one that
-// has too little of it.
+// The engine on devices that are not the CPU: one whose memory the host cannot touch, a GPU where
+// there is one (else skipped, with the reason), and one that has too little memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
 
+#include "gpuworker/device/cuda_device.h"
 #include "gpuworker/retrieval/policy.h"
 #include "gpuworker/testing/device_answer.h"
 #include "gpuworker/testing/engine_fixture.h"
@@ -42,6 +43,26 @@ TEST_P(EngineDeviceTest, ADeviceWithMemoryOfItsOwnAnswersAsTheCpuDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, EngineDeviceTest, ::testing::ValuesIn(PolicyNames()),
+                         [](const auto& info) { return std::string(info.param); });
+
+class EngineGpuTest : public ::testing::TestWithParam<std::string_view> {};
+
+// Its kernels sum in another order than those of the CPU.
+TEST_P(EngineGpuTest, AGpuAnswersAsTheCpuDoes) {
+  const StatusOr<Device*> gpu = CudaDevice();
+  if (!gpu.ok()) GTEST_SKIP() << gpu.status();
+  const DeviceAnswer expected = AskDevice(&CpuDevice(), GetParam());
+  const DeviceAnswer answer = AskDevice(*gpu, GetParam());
+  ASSERT_EQ(answer.logits.size(), expected.logits.size());
+  for (size_t i = 0; i < answer.logits.size(); ++i) {
+    ASSERT_NEAR(answer.logits[i], expected.logits[i], 1e-3) << "at " << i;
+  }
+  EXPECT_EQ(answer.tokens, expected.tokens);
+  EXPECT_EQ(answer.stats.moved.units, expected.stats.moved.units);
+  EXPECT_EQ(answer.stats.reopened, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, EngineGpuTest, ::testing::ValuesIn(PolicyNames()),
                          [](const auto& info) { return std::string(info.param); });
 
 void ExpectOutOfMemory(const Status& status) {

@@ -81,6 +81,8 @@ class PagedRun {
   uint64_t num_tokens() const { return cache_->table(0).num_tokens(); }
   /// Tokens that one Forward may have.
   uint32_t max_step_tokens() const { return CacheBackend::MaxStepTokens(*cache_); }
+  /// What each layer holds, and what it attended to in the last step.
+  const BudgetCache& cache() const { return *cache_; }
   /// Tokens attended to in the last step, a mean over layers and KV heads.
   double ResidentTokens() const;
 

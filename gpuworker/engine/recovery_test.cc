@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include "gpuworker/testing/engine_fixture.h"
+#include "gpuworker/testing/followed_run.h"
 
 namespace quire::worker {
 namespace {
 
 using testing::EngineFixture;
+using testing::FollowedRun;
+using testing::FollowedStep;
 using ::testing::HasSubstr;
 using testing::MaxDifference;
 using testing::RandomTokens;
@@ -148,6 +151,49 @@ TEST_F(RecoveryTest, WithADeadlineLateRecallsLeaveStalePagesAndNoStepWaits) {
   fixture_.HoldRecalls(false);
   EXPECT_EQ(sequence->Append(std::span(question_).first(8)), OkStatus());
   EXPECT_FALSE(sequence->stats().local);
+}
+
+// The first layer's queries do not depend on what is attended to.
+TEST_F(RecoveryTest, ALateRecallLeavesTheOlderPagesUntilOneComes) {
+  RetrievalOptions retrieval = fixture_.engine().options().retrieval;
+  retrieval.policy = "freekv";
+  retrieval.correction_threshold = -1.5f;
+  retrieval.recall_deadline = std::chrono::milliseconds(1);
+  const std::vector<FollowedStep> expected = FollowedRun(fixture_, retrieval).Steps(question_);
+  FollowedRun run(fixture_, retrieval);
+  std::vector<FollowedStep> steps;
+  for (size_t i = 0; i < question_.size(); ++i) {
+    fixture_.HoldRecalls(i >= 10 && i < 20);
+    steps.push_back(run.Next(question_[i]));
+  }
+  EXPECT_GT(run.recalls().late_prefetches, 0u);
+  const auto pages = [](const FollowedStep& step) { return step.pages[0]; };
+  EXPECT_NE(pages(expected[19]), pages(expected[10]));
+  for (size_t i = 11; i < 20; ++i) EXPECT_EQ(pages(steps[i]), pages(steps[10])) << i;
+  // At first comes what was late, and then what the newest query selects.
+  for (size_t i = 21; i < steps.size(); ++i) EXPECT_EQ(pages(steps[i]), pages(expected[i])) << i;
+}
+
+TEST_F(RecoveryTest, ARecallThatNeverComesBackLeavesStalePagesAndThenCostsARecompute) {
+  uint64_t recomputed = 0;
+  SequenceOptions options;
+  options.document_tokens = document_;
+  options.recompute_observer = [&](uint64_t tokens) { recomputed += tokens; };
+  options.retrieval = fixture_.engine().options().retrieval;
+  options.retrieval->policy = "freekv";
+  options.retrieval->correction_threshold = -1.5f;
+  options.retrieval->recall_deadline = std::chrono::seconds(5);
+  const auto sequence = fixture_.Open(options);
+  ASSERT_EQ(sequence->Append(std::span(question_).first(15)), OkStatus());
+  fixture_.HoldRecalls(true);
+  // No step waits longer than the deadline, until the time of the recall is up: the client's 60 s.
+  ASSERT_EQ(sequence->Append(std::span(question_).subspan(15, 2)), OkStatus());
+  EXPECT_GT(sequence->stats().late_recalls, 0u);
+  EXPECT_FALSE(sequence->stats().local);
+  ASSERT_EQ(sequence->Append(std::span(question_).subspan(17)), OkStatus());
+  EXPECT_TRUE(sequence->stats().local);
+  EXPECT_EQ(recomputed, document_.size());
+  EXPECT_LE(MaxDifference(sequence->logits(), dense_), 1e-3f);
 }
 
 TEST_F(RecoveryTest, ASequenceWithoutADocumentNeedsNoTokensGiven) {

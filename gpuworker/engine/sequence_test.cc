@@ -323,6 +323,31 @@ TEST(SequenceTest, ClosingLeavesNothingOnTheServer) {
   EXPECT_EQ(fixture.store().open_sessions(), 0u);
 }
 
+TEST(SequenceTest, ABudgetWithoutRoomForAPageIsRefusedByEveryPolicyThatHasOne) {
+  EngineFixture fixture;
+  fixture.Ingest(RandomTokens(50, 1));
+  for (const std::string_view policy : PolicyNames()) {
+    if (policy == "full") continue;
+    SCOPED_TRACE(policy);
+    EngineOptions options = EngineFixture::Small();
+    options.retrieval.policy = policy;
+    options.retrieval.budget_tokens =
+        options.retrieval.sink_tokens + options.retrieval.window_tokens;
+    for (const Status& status :
+         {Engine::Create(&fixture.decoder(), &fixture.client(), &CpuDevice(), options).status(),
+          fixture.engine()
+              .OpenSequence(DocumentName{.name = "doc"}, {.retrieval = options.retrieval})
+              .status()}) {
+      EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr("budget_tokens is 12, less than sinks, window and one page together "
+                            "(16 tokens)"));
+    }
+    EXPECT_EQ(fixture.store().open_contexts(), 0u);
+    EXPECT_EQ(fixture.store().open_sessions(), 0u);
+  }
+}
+
 TEST(SequenceTest, BadRequestsAreRefused) {
   EngineFixture fixture;
   EXPECT_EQ(fixture.engine().OpenSequence(DocumentName{.name = "none"}).status().code(),

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 namespace quire::worker {
 namespace {
@@ -129,6 +131,30 @@ TEST(ModelConfig, AWindowThatNoPositionReachesIsIgnored) {
   EXPECT_EQ(Parsed(Config("Qwen2ForCausalLM", top_layers)).max_positions, 256u);
 }
 
+TEST(ModelConfig, DynamicScalingIsNoneAsFarAsTheContextGoes) {
+  const RopeSpec rope =
+      Parsed(Config("LlamaForCausalLM", R"({"rope_scaling": {"type": "dynamic", "factor": 2}})"))
+          .rope;
+  EXPECT_EQ(rope, Parsed(Config("LlamaForCausalLM")).rope);
+}
+
+TEST(ModelConfig, LongRopeTakesTheFactorsOfTheModelsWholeContext) {
+  const std::string factors =
+      R"("short_factor": [1, 1, 1, 1.5], "long_factor": [1, 2, 4, 8], "type": "longrope")";
+  const RopeSpec same =
+      Parsed(Config("LlamaForCausalLM", R"({"rope_scaling": {)" + factors + "}}")).rope;
+  EXPECT_EQ(same.scaling, RopeScaling::kLongRope);
+  EXPECT_EQ(same.pair_factors, (std::vector<double>{1, 1, 1, 1.5}));
+  EXPECT_EQ(same.attention_factor, 1.0);
+  const RopeSpec longer = Parsed(Config("LlamaForCausalLM", R"({"rope_scaling": {)" + factors +
+                                                                R"(},
+      "original_max_position_embeddings": 64})"))
+                              .rope;
+  EXPECT_EQ(longer.pair_factors, (std::vector<double>{1, 2, 4, 8}));
+  EXPECT_DOUBLE_EQ(longer.attention_factor, std::sqrt(1 + std::log(4.0) / std::log(64.0)));
+  EXPECT_TRUE(longer.CanRebase());
+}
+
 struct BadConfig {
   const char* label;
   std::string text;
@@ -193,8 +219,14 @@ INSTANTIATE_TEST_SUITE_P(
         Llama("ThetaOfOne", R"({"rope_theta": 1})", "rope_theta"),
         BadConfig{"InfiniteTheta", R"({"rope_theta": 1e999})", "not valid JSON"},
         Llama("RopeIsAList", R"({"rope_parameters": [1]})", "rope_parameters"),
-        Rope("Dynamic", R"({"type": "dynamic", "factor": 2})", "change with the length"),
-        Rope("LongRope", R"({"rope_type": "longrope", "factor": 2})", "change with the length"),
+        Rope("DynamicWithoutFactor", R"({"type": "dynamic"})", "factor is missing"),
+        Rope("LongRopeWithoutFactors", R"({"rope_type": "longrope"})", "short_factor is missing"),
+        Rope("LongRopeWithTooFewFactors", R"({"type": "su", "short_factor": [1, 1, 1]})",
+             "head_dim / 2 = 4"),
+        Rope("LongRopeWithAFactorOfZero",
+             R"({"rope_type": "longrope", "short_factor": [1, 0, 1, 1]})", "short_factor has 0"),
+        Rope("LongRopeWithAWord", R"({"rope_type": "longrope", "short_factor": [1, "2", 1, 1]})",
+             "short_factor has"),
         Rope("UnknownRope", R"({"rope_type": "spiral"})", "spiral"),
         Rope("NoFactor", R"({"rope_type": "linear"})", "factor is missing"),
         Rope("FactorBelowOne", R"({"rope_type": "linear", "factor": 0.5})", "factor"),

@@ -179,6 +179,16 @@ TEST(DecoderLoad, ATruncatedCheckpointIsRefused) {
                   {"model.safetensors", "truncated"});
 }
 
+TEST(DecoderLoad, HeadCountsThatDoNotDivideAreRefusedWithBothNumbers) {
+  EditedCheckpoint checkpoint("llama-yarn");
+  checkpoint.SetConfig("num_attention_heads", 4);
+  checkpoint.SetConfig("num_key_value_heads", 3);
+  ExpectLoadError(checkpoint.path(), StatusCode::kInvalidArgument,
+                  {"config.json",
+                   "num_attention_heads is 4, must be a multiple of "
+                   "num_key_value_heads 3"});
+}
+
 TEST(DecoderLoad, ImpossibleShapesNeverAllocate) {
   EditedCheckpoint checkpoint("llama-yarn");
   checkpoint.SetConfig("vocab_size", 1 << 24);

@@ -52,15 +52,13 @@ class RopeParser {
 
   Status ReadScaling(const std::string& type) {
     if (type == "default") return OkStatus();
+    if (type == "dynamic") return ReadDynamic();
     if (type == "linear") return ReadLinear();
     if (type == "llama3") return ReadLlama3();
     if (type == "yarn") return ReadYarn();
-    if (type == "dynamic" || type == "longrope" || type == "su") {
-      return scaling_.Error("rope_type", "is ", type,
-                            ", whose frequencies change with the length, so that stored keys would "
-                            "become wrong; use default, linear, llama3 or yarn");
-    }
-    return scaling_.Error("rope_type", "is ", type, ", must be default, linear, llama3 or yarn");
+    if (type == "longrope" || type == "su") return ReadLongRope();
+    return scaling_.Error("rope_type", "is ", type,
+                          ", must be default, linear, dynamic, llama3, yarn or longrope");
   }
 
   Status ReadFactor() {
@@ -72,14 +70,21 @@ class RopeParser {
   Status ReadOriginalContext() {
     const char* const field = "original_max_position_embeddings";
     QUIRE_ASSIGN_OR_RETURN(const double inner,
-                           scaling_.Number(field, 1, kMaxContext, shape_.max_positions));
-    QUIRE_ASSIGN_OR_RETURN(rope_.original_context, config_.Number(field, 1, kMaxContext, inner));
+                           scaling_.Number(field, 2, kMaxContext, shape_.max_positions));
+    QUIRE_ASSIGN_OR_RETURN(rope_.original_context, config_.Number(field, 2, kMaxContext, inner));
     return OkStatus();
   }
 
   Status ReadLinear() {
     rope_.scaling = RopeScaling::kLinear;
     return ReadFactor();
+  }
+
+  /// The base grows with the length from max_positions on, which is where the context ends.
+  Status ReadDynamic() {
+    QUIRE_RETURN_IF_ERROR(ReadFactor());
+    rope_.factor = 1.0;
+    return OkStatus();
   }
 
   Status ReadLlama3() {
@@ -116,6 +121,42 @@ class RopeParser {
                                  : Magnitude(rope_.factor, 1.0);
     QUIRE_ASSIGN_OR_RETURN(rope_.attention_factor,
                            scaling_.Number("attention_factor", 1e-6, kMaxFactor, suggested));
+    return OkStatus();
+  }
+
+  /// LongRoPE (Ding et al., 2024). The stretch is that of the two contexts where the top level says
+  /// the original one, as in transformers.
+  Status ReadLongRope() {
+    rope_.scaling = RopeScaling::kLongRope;
+    QUIRE_RETURN_IF_ERROR(ReadOriginalContext());
+    const double stretch = shape_.max_positions / rope_.original_context;
+    const bool at_top = config_.Has("original_max_position_embeddings");
+    QUIRE_ASSIGN_OR_RETURN(const double given,
+                           scaling_.Number("factor", 1e-6, kMaxFactor, stretch));
+    rope_.factor = at_top ? stretch : given;
+    const double suggested =
+        rope_.factor <= 1.0
+            ? 1.0
+            : std::sqrt(1.0 + std::log(rope_.factor) / std::log(rope_.original_context));
+    QUIRE_ASSIGN_OR_RETURN(rope_.attention_factor,
+                           scaling_.Number("attention_factor", 1e-6, kMaxFactor, suggested));
+    return ReadPairFactors(stretch > 1.0 ? "long_factor" : "short_factor");
+  }
+
+  Status ReadPairFactors(const char* field) {
+    const nlohmann::json* const list = scaling_.Find(field);
+    const size_t wanted = rope_.rotary_dim / 2;
+    if (list == nullptr) return scaling_.Error(field, "is missing");
+    if (!list->is_array() || list->size() != wanted) {
+      return scaling_.Error(field, "must be a list of head_dim / 2 = ", wanted, " numbers");
+    }
+    for (const nlohmann::json& factor : *list) {
+      if (!factor.is_number() || !(factor.get<double>() >= 1e-6) ||
+          factor.get<double>() > kMaxFactor) {
+        return scaling_.Error(field, "has ", factor.dump(), ", must be within 1e-06..", kMaxFactor);
+      }
+      rope_.pair_factors.push_back(factor.get<double>());
+    }
     return OkStatus();
   }
 

@@ -21,8 +21,11 @@ struct RopeShape {
   uint32_t max_positions = 0;
 };
 
-/// `config` reads the top level of the config file called `name`. INVALID_ARGUMENT names the field;
-/// schemes whose frequencies depend on the length (dynamic, longrope) are refused.
+/// `config` reads the top level of the config file called `name`. INVALID_ARGUMENT names the field.
+/// Stored keys must not change with the length, so the two schemes that follow it are read for the
+/// model's whole context: dynamic, which begins to stretch beyond max_positions, is none, and
+/// longrope takes the long factors when the context is longer than the original one, and otherwise
+/// the short ones.
 StatusOr<RopeSpec> ParseRope(const JsonFields& config, const std::string& name,
                              const RopeShape& shape);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RopeTable: the rotation of any position, for every static scheme (none, linear, llama3, YaRN),
-// computed in double precision. Rows are made on demand, so memory does not grow with the context.
-// Thread-safety: const use is safe.
-// Errors: none; the spec was validated when the config was parsed.
+// RopeTable: the rotation of any position, for every static scheme (none, linear, llama3, YaRN,
+// LongRoPE), computed in double precision. Rows are made on demand, so memory does not grow with
+// the context. Thread-safety: const use is safe. Errors: none; the spec was validated when the
+// config was parsed.
 #ifndef QUIRE_GPUWORKER_MODEL_ROPE_TABLE_H_
 #define QUIRE_GPUWORKER_MODEL_ROPE_TABLE_H_
 

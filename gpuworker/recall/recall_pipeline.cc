@@ -37,7 +37,7 @@ RecallPipeline::RecallPipeline(const Dependencies& dependencies)
 RecallPipeline::Patience RecallPipeline::PatienceOf(uint32_t layer) const {
   const Duration deadline = with_.options->recall_deadline;
   if (deadline == Duration::zero() || !with_.policy->MayBeLate(layer)) return {};
-  return {.late = true, .until = with_.clock->Now() + deadline};
+  return with_.clock->Now() + deadline;
 }
 
 bool RecallPipeline::Selects(uint32_t layer) const {
@@ -56,7 +56,7 @@ Status RecallPipeline::Ask(uint32_t layer, const float* q) {
   const SelectRequest request{.layer = layer,
                               .q = q,
                               .candidates = table.candidates(),
-                              .max_pages = table.layout().selectable_pages};
+                              .max_pages = table.layout().most_selected()};
   QUIRE_ASSIGN_OR_RETURN(Selection selection, with_.policy->Select(request));
   ++with_.stats->selections;
   with_.stats->units_selected += CountUnits(selection.pages);
@@ -70,7 +70,7 @@ Status RecallPipeline::Ask(uint32_t layer, const float* q) {
   return Apply(request, std::move(selection), blocking, patience);
 }
 
-Status RecallPipeline::TakePrefetched(uint32_t layer, const Patience& patience) {
+Status RecallPipeline::TakePrefetched(uint32_t layer, Patience patience) {
   Lane& lane = lanes_[layer];
   if (lane.under_way == nullptr) return OkStatus();
   const StatusOr<bool> came = Wait(layer, patience);
@@ -80,7 +80,7 @@ Status RecallPipeline::TakePrefetched(uint32_t layer, const Patience& patience) 
 }
 
 Status RecallPipeline::Apply(const SelectRequest& request, Selection selection,
-                             const std::vector<bool>& blocking, const Patience& patience) {
+                             const std::vector<bool>& blocking, Patience patience) {
   Lane& lane = lanes_[request.layer];
   const auto heads = static_cast<size_t>(std::count(blocking.begin(), blocking.end(), true));
   with_.stats->blocking_heads += heads;
@@ -93,7 +93,7 @@ Status RecallPipeline::Apply(const SelectRequest& request, Selection selection,
     return OkStatus();
   }
   ++with_.stats->blocking_layers;
-  if (lane.under_way != nullptr && lane.purpose == Purpose::kCorrection && patience.late) {
+  if (lane.under_way != nullptr && lane.purpose == Purpose::kCorrection && patience) {
     ++with_.stats->late_corrections;
     return OkStatus();
   }
@@ -218,21 +218,21 @@ Status RecallPipeline::Start(LayerWant want, Purpose purpose) {
   return OkStatus();
 }
 
-StatusOr<bool> RecallPipeline::Wait(uint32_t layer, const Patience& patience) {
+StatusOr<bool> RecallPipeline::Wait(uint32_t layer, Patience patience) {
   Lane& lane = lanes_[layer];
   const TimePoint start = with_.clock->Now();
   StatusOr<bool> came = true;
   if (!lane.came()) {
-    came = Receive(layer, patience.late ? std::optional(patience.until) : std::nullopt);
+    came = Receive(layer, patience);
   }
   if (came.ok() && *came) {
-    if (const Status settled = Settle(layer); !settled.ok()) came = settled;
+    if (const Status settled = Settle(layer, patience); !settled.ok()) came = settled;
   }
   with_.stats->stalled += with_.clock->Now() - start;
   return came;
 }
 
-StatusOr<bool> RecallPipeline::Receive(uint32_t layer, std::optional<TimePoint> deadline) {
+StatusOr<bool> RecallPipeline::Receive(uint32_t layer, Patience deadline) {
   Lane& lane = lanes_[layer];
   while (!lane.came()) {
     auto part = deadline ? lane.under_way->Next(*deadline) : lane.under_way->Next();
@@ -392,7 +392,7 @@ Status RecallPipeline::StartPlacing(uint32_t layer) {
   return OkStatus();
 }
 
-Status RecallPipeline::Settle(uint32_t layer) {
+Status RecallPipeline::Settle(uint32_t layer, Patience patience) {
   Lane& lane = lanes_[layer];
   const std::unique_ptr<LaneRecall> recall = std::move(lane.under_way);
   const RecallPart part = *std::exchange(lane.part, std::nullopt);
@@ -415,7 +415,9 @@ Status RecallPipeline::Settle(uint32_t layer) {
   QUIRE_RETURN_IF_ERROR(
       Activate(layer, selected.num_heads() == 0 ? lane.pages : selected, lane.kept_heads));
   if (!lane.kept_heads.empty()) lane.told = selected;
-  return recall->Next().status();  // Its end.
+  // All is there: of the end that follows only a failure matters, and it is not waited for longer.
+  const Status end = recall->Next(patience.value_or(recall->deadline())).status();
+  return patience && absl::IsDeadlineExceeded(end) ? OkStatus() : end;
 }
 
 bool RecallPipeline::IsResident(const LayerWant& want) const {

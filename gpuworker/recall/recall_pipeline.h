@@ -97,10 +97,8 @@ class RecallPipeline {
 
  private:
   /// How long a step of a layer waits.
-  struct Patience {
-    bool late = false;  ///< Not longer than `until`.
-    TimePoint until;
-  };
+  /// Until when something is waited for; nullopt: for as long as it takes.
+  using Patience = std::optional<TimePoint>;
   enum class Purpose : uint8_t { kPrefetch, kCorrection };
   /// What a layer waits for, and what is to be asked for after its attention.
   struct Lane {
@@ -124,10 +122,10 @@ class RecallPipeline {
   Patience PatienceOf(uint32_t layer) const;
 
   /// Takes in what the step before asked for. Sets Lane::failed when it came to nothing.
-  [[nodiscard]] Status TakePrefetched(uint32_t layer, const Patience& patience);
+  [[nodiscard]] Status TakePrefetched(uint32_t layer, Patience patience);
   /// Plans the selection of the step at hand and asks for what must precede attention.
   [[nodiscard]] Status Apply(const SelectRequest& request, Selection selection,
-                             const std::vector<bool>& blocking, const Patience& patience);
+                             const std::vector<bool>& blocking, Patience patience);
   /// A want for `selection`; heads with `keep` set want what they hold.
   StatusOr<LayerWant> MakeWant(const SelectRequest& request, Selection selection,
                                const std::vector<bool>& keep) const;
@@ -138,10 +136,10 @@ class RecallPipeline {
   /// Waits for what is under way and takes it in. True when it has come, false when the deadline
   /// passed first. After an error nothing is under way; Lane::failed tells whether it may be made
   /// up for.
-  StatusOr<bool> Wait(uint32_t layer, const Patience& patience);
+  StatusOr<bool> Wait(uint32_t layer, Patience patience);
   /// Waits until `deadline` for all of what is under way, and has it put into its slots as it
   /// comes. As Wait.
-  StatusOr<bool> Receive(uint32_t layer, std::optional<TimePoint> deadline);
+  StatusOr<bool> Receive(uint32_t layer, Patience deadline);
   /// Begins to put a part into its slots, or goes on with a piece.
   [[nodiscard]] Status Take(uint32_t layer, RecallPart part);
   /// Gives up what is under way, and what has come of it.
@@ -159,7 +157,7 @@ class RecallPipeline {
   /// Begins to put lane.part into its slots, as far as it has come.
   [[nodiscard]] Status StartPlacing(uint32_t layer);
   /// Takes in the part that is being put into its slots.
-  [[nodiscard]] Status Settle(uint32_t layer);
+  [[nodiscard]] Status Settle(uint32_t layer, Patience patience);
   bool IsResident(const LayerWant& want) const;
   /// Makes `pages` the selection of all heads but `kept_heads`.
   [[nodiscard]] Status Activate(uint32_t layer, const PageLists& pages,

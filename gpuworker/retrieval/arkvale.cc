@@ -9,6 +9,15 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> ArkValePolicy::Make(const PolicyConte
   return std::unique_ptr<RetrievalPolicy>(new ArkValePolicy(context));
 }
 
+RetrievalOptions ArkValePolicy::Published(uint32_t page_tokens) {
+  // Half of what is resident is attended to.
+  RetrievalOptions options = Divide(
+      std::string(kName), page_tokens,
+      {.sinks = 2 * page_tokens, .window = 2 * page_tokens, .selected = 2048, .total = 4096});
+  options.uncompressed_layers = {};
+  return options;
+}
+
 ArkValePolicy::ArkValePolicy(const PolicyContext& context)
     : BudgetPolicy(context, context.options.window_tokens, SelectableTokens(context.options)),
       num_kv_heads_(context.spec.num_kv_heads),

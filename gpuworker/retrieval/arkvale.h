@@ -17,6 +17,7 @@ class ArkValePolicy final : public BudgetPolicy {
  public:
   static constexpr std::string_view kName = "arkvale";
   static StatusOr<std::unique_ptr<RetrievalPolicy>> Make(const PolicyContext& context);
+  static RetrievalOptions Published(uint32_t page_tokens);
 
   std::string_view name() const override { return kName; }
   bool WantsUnits(uint32_t layer) const override { return Layout(layer).selectable_pages > 0; }

@@ -15,9 +15,11 @@ BudgetPolicy::BudgetPolicy(const PolicyContext& context, uint64_t window_tokens,
   const auto pages = [&](uint64_t tokens) {
     return static_cast<uint32_t>(std::min(tokens / p, most));
   };
-  compressed_ = {.sink_pages = pages(context.options.sink_tokens),
-                 .window_pages = std::max(2u, pages(window_tokens)),
-                 .selectable_pages = pages(selectable_tokens)};
+  compressed_ = {
+      .sink_pages = pages(context.options.sink_tokens),
+      .window_pages = std::max(2u, pages(window_tokens)),
+      .selectable_pages = pages(selectable_tokens),
+      .selected_pages = selectable_tokens == 0 ? 0 : pages(context.options.select_tokens)};
   for (uint32_t layer : context.options.uncompressed_layers) uncompressed_[layer] = true;
 }
 

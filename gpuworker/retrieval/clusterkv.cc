@@ -15,6 +15,13 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> ClusterKvPolicy::Make(const PolicyCon
   return std::unique_ptr<RetrievalPolicy>(new ClusterKvPolicy(context));
 }
 
+RetrievalOptions ClusterKvPolicy::Published(uint32_t page_tokens) {
+  RetrievalOptions options =
+      Divide(std::string(kName), page_tokens, {.sinks = 16, .selected = 1024});
+  options.uncompressed_layers = {0, 1};
+  return options;
+}
+
 ClusterKvPolicy::ClusterKvPolicy(const PolicyContext& context)
     : BudgetPolicy(context, context.options.window_tokens, SelectableTokens(context.options)),
       spec_(context.spec),
@@ -39,18 +46,19 @@ Status ClusterKvPolicy::OnPageComplete(uint32_t layer_index, uint32_t page, cons
   return OkStatus();
 }
 
-void ClusterKvPolicy::Cluster(Layer* layer) const {
+Status ClusterKvPolicy::Cluster(Layer* layer) const {
   const auto tokens = static_cast<uint32_t>(layer->waiting[0].size() / spec_.head_dim);
   const bool is_document = layer->clusters[0].size() == 0;
-  if (tokens == 0 || (!is_document && tokens < kTokensToCluster)) return;
+  if (tokens == 0 || (!is_document && tokens < kTokensToCluster)) return OkStatus();
   const uint32_t count =
       is_document ? std::clamp(tokens / kTokensPerCluster, 1u, kMaxClusters) : kClustersAdded;
   for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
-    layer->clusters[head].Add(layer->waiting[head], layer->clustered_end, spec_.page_tokens, count,
-                              kIterations);
+    QUIRE_RETURN_IF_ERROR(layer->clusters[head].Add(layer->waiting[head], layer->clustered_end,
+                                                    spec_.page_tokens, count, kIterations));
     layer->waiting[head].clear();
   }
   layer->clustered_end += tokens / spec_.page_tokens;
+  return OkStatus();
 }
 
 std::vector<uint32_t> ClusterKvPolicy::SelectHead(const SelectRequest& request, const Layer& layer,
@@ -83,7 +91,7 @@ std::vector<uint32_t> ClusterKvPolicy::SelectHead(const SelectRequest& request, 
 StatusOr<Selection> ClusterKvPolicy::Select(const SelectRequest& request) {
   if (auto selection = SelectWithoutChoice(request, spec_.num_kv_heads)) return *selection;
   Layer& layer = layers_[request.layer];
-  Cluster(&layer);
+  QUIRE_RETURN_IF_ERROR(Cluster(&layer));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<float> query, ReadQuery(spec_, device_, request.q));
   Selection selection;
   for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {

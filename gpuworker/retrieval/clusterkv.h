@@ -26,6 +26,7 @@ class ClusterKvPolicy final : public BudgetPolicy {
   static constexpr uint32_t kTokensToCluster = 320;  ///< After the document,
   static constexpr uint32_t kClustersAdded = 4;      ///< into so many.
   static StatusOr<std::unique_ptr<RetrievalPolicy>> Make(const PolicyContext& context);
+  static RetrievalOptions Published(uint32_t page_tokens);
 
   std::string_view name() const override { return kName; }
   bool WantsUnits(uint32_t layer) const override { return Layout(layer).selectable_pages > 0; }
@@ -41,7 +42,7 @@ class ClusterKvPolicy final : public BudgetPolicy {
   };
   explicit ClusterKvPolicy(const PolicyContext& context);
   /// Clusters what waits, when it is the document or enough.
-  void Cluster(Layer* layer) const;
+  [[nodiscard]] Status Cluster(Layer* layer) const;
   std::vector<uint32_t> SelectHead(const SelectRequest& request, const Layer& layer, uint32_t head,
                                    std::span<const float> query) const;
 

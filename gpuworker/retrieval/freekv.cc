@@ -36,6 +36,10 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> FreeKvPolicy::Make(const PolicyContex
   return std::unique_ptr<RetrievalPolicy>(new FreeKvPolicy(context));
 }
 
+RetrievalOptions FreeKvPolicy::Published(uint32_t page_tokens) {
+  return Divide(std::string(kName), page_tokens, {.sinks = 128, .window = 128, .total = 2048});
+}
+
 FreeKvPolicy::FreeKvPolicy(const PolicyContext& context)
     : BudgetPolicy(context, context.options.window_tokens, SelectableTokens(context.options)),
       spec_(context.spec),

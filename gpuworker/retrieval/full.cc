@@ -7,6 +7,12 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> FullPolicy::Make(const PolicyContext&
   return std::unique_ptr<RetrievalPolicy>(new FullPolicy(context.spec.num_kv_heads));
 }
 
+RetrievalOptions FullPolicy::Published(uint32_t page_tokens) {
+  RetrievalOptions options = Divide(std::string(kName), page_tokens, {});
+  options.uncompressed_layers = {};
+  return options;
+}
+
 StatusOr<Selection> FullPolicy::Select(const SelectRequest&) {
   return Selection{.pages = std::vector<std::vector<uint32_t>>(num_kv_heads_)};
 }

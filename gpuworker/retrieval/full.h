@@ -13,6 +13,7 @@ class FullPolicy final : public RetrievalPolicy {
  public:
   static constexpr std::string_view kName = "full";
   static StatusOr<std::unique_ptr<RetrievalPolicy>> Make(const PolicyContext& context);
+  static RetrievalOptions Published(uint32_t page_tokens);
 
   std::string_view name() const override { return kName; }
   CacheLayout Layout(uint32_t) const override { return {.everything = true}; }

@@ -16,6 +16,18 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> InfLlmPolicy::Make(const PolicyContex
   return std::unique_ptr<RetrievalPolicy>(new InfLlmPolicy(context));
 }
 
+RetrievalOptions InfLlmPolicy::Published(uint32_t page_tokens) {
+  // Of 32 blocks that are resident 16 are attended to.
+  constexpr uint32_t kSinks = 128, kWindow = 4096, kBlocks = 32;
+  RetrievalOptions options = Divide(std::string(kName), page_tokens,
+                                    {.sinks = kSinks,
+                                     .window = kWindow,
+                                     .selected = kBlocks / 2 * kBlockTokens,
+                                     .total = kSinks + kWindow + kBlocks * kBlockTokens});
+  options.uncompressed_layers = {};
+  return options;
+}
+
 InfLlmPolicy::InfLlmPolicy(const PolicyContext& context)
     : BudgetPolicy(context, context.options.window_tokens, SelectableTokens(context.options)),
       spec_(context.spec),

@@ -23,6 +23,7 @@ class InfLlmPolicy final : public BudgetPolicy {
   static constexpr uint32_t kBlockTokens = 128;
   static constexpr uint32_t kRepresentatives = 4;  ///< Tokens of a block.
   static StatusOr<std::unique_ptr<RetrievalPolicy>> Make(const PolicyContext& context);
+  static RetrievalOptions Published(uint32_t page_tokens);
 
   std::string_view name() const override { return kName; }
   bool WantsUnits(uint32_t layer) const override { return Layout(layer).selectable_pages > 0; }

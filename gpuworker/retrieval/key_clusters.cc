@@ -5,7 +5,9 @@
 #include <cmath>
 #include <map>
 
+#include "gpuworker/device/device.h"
 #include "gpuworker/retrieval/host_keys.h"
+#include "kernels/cpu/cpu_kernels.h"
 
 namespace quire::worker {
 namespace {
@@ -18,16 +20,26 @@ void Normalise(std::span<float> vector) {
 }
 
 /// The cluster of each key: the centroid of highest product, the first of equal ones.
-std::vector<uint32_t> Assign(std::span<const float> keys, std::span<const float> centroids,
-                             size_t d) {
+StatusOr<std::vector<uint32_t>> Assign(std::span<const float> keys,
+                                       std::span<const float> centroids, size_t d) {
+  constexpr size_t kBlock = 256;  // Keys at a time, so that their products stay in the cache.
+  const size_t count = centroids.size() / d;
   std::vector<uint32_t> clusters(keys.size() / d);
-  for (size_t token = 0; token < clusters.size(); ++token) {
-    float best = 0;
-    for (size_t cluster = 0; cluster < centroids.size() / d; ++cluster) {
-      const float score = Dot(keys.subspan(token * d, d), centroids.subspan(cluster * d, d));
-      if (cluster > 0 && score <= best) continue;
-      best = score;
-      clusters[token] = static_cast<uint32_t>(cluster);
+  std::vector<float> products(kBlock * count);
+  for (size_t first = 0; first < clusters.size(); first += kBlock) {
+    const size_t rows = std::min(kBlock, clusters.size() - first);
+    const kernels::OpStatus status =
+        kernels::CpuKernels().matmul({.x = keys.data() + first * d,
+                                      .weight = centroids.data(),
+                                      .y = products.data(),
+                                      .rows = static_cast<int64_t>(rows),
+                                      .in = static_cast<int64_t>(d),
+                                      .out = static_cast<int64_t>(count)});
+    QUIRE_RETURN_IF_ERROR(ToStatus(status, "matmul"));
+    for (size_t row = 0; row < rows; ++row) {
+      const auto of_key = std::span(products).subspan(row * count, count);
+      clusters[first + row] =
+          static_cast<uint32_t>(std::ranges::max_element(of_key) - of_key.begin());
     }
   }
   return clusters;
@@ -35,11 +47,11 @@ std::vector<uint32_t> Assign(std::span<const float> keys, std::span<const float>
 
 }  // namespace
 
-void KeyClusters::Add(std::span<const float> keys, uint32_t first_page, uint32_t page_tokens,
-                      uint32_t count, uint32_t iterations) {
+Status KeyClusters::Add(std::span<const float> keys, uint32_t first_page, uint32_t page_tokens,
+                        uint32_t count, uint32_t iterations) {
   const size_t d = head_dim_, tokens = keys.size() / d;
   count = static_cast<uint32_t>(std::min<size_t>(count, tokens));
-  if (count == 0) return;
+  if (count == 0) return OkStatus();
   std::vector<float> directions(keys.begin(), keys.end());
   for (size_t t = 0; t < tokens; ++t) Normalise(std::span(directions).subspan(t * d, d));
   std::vector<float> centroids;
@@ -49,7 +61,7 @@ void KeyClusters::Add(std::span<const float> keys, uint32_t first_page, uint32_t
   }
   std::vector<uint32_t> clusters;
   for (uint32_t i = 0; i < iterations; ++i) {
-    std::vector<uint32_t> next = Assign(directions, centroids, d);
+    QUIRE_ASSIGN_OR_RETURN(std::vector<uint32_t> next, Assign(directions, centroids, d));
     if (next == clusters) break;
     clusters.swap(next);
     std::vector<float> sums(centroids.size());
@@ -75,6 +87,7 @@ void KeyClusters::Add(std::span<const float> keys, uint32_t first_page, uint32_t
     for (const auto& entry : order) list.push_back(entry.first);
   }
   centroids_.insert(centroids_.end(), centroids.begin(), centroids.end());
+  return OkStatus();
 }
 
 }  // namespace quire::worker

@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "common/base/status.h"
+
 namespace quire::worker {
 
 class KeyClusters {
@@ -17,9 +19,9 @@ class KeyClusters {
   explicit KeyClusters(uint32_t head_dim) : head_dim_(head_dim) {}
 
   /// Clusters `keys`, [tokens][d], of whole pages of `page_tokens` from page `first_page` on, into
-  /// `count` more clusters (fewer when there are fewer keys).
-  void Add(std::span<const float> keys, uint32_t first_page, uint32_t page_tokens, uint32_t count,
-           uint32_t iterations);
+  /// `count` more clusters (fewer when there are fewer keys). INTERNAL when a kernel refuses.
+  [[nodiscard]] Status Add(std::span<const float> keys, uint32_t first_page, uint32_t page_tokens,
+                           uint32_t count, uint32_t iterations);
 
   size_t size() const { return pages_.size(); }
   /// [d], of length 1.

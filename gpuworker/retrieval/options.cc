@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "common/page/layout.h"
 #include "kernels/api/page_digest.h"
 
 namespace quire::worker {
@@ -13,7 +14,8 @@ namespace {
 Status CheckPages(const RetrievalOptions& options, uint32_t p) {
   const std::pair<const char*, uint32_t> parts[] = {{"budget_tokens", options.budget_tokens},
                                                     {"sink_tokens", options.sink_tokens},
-                                                    {"window_tokens", options.window_tokens}};
+                                                    {"window_tokens", options.window_tokens},
+                                                    {"select_tokens", options.select_tokens}};
   for (const auto& [name, tokens] : parts) {
     if (tokens % p != 0) {
       return InvalidArgument(name, " is ", tokens, ", which is not a multiple of the page of ", p,
@@ -24,16 +26,35 @@ Status CheckPages(const RetrievalOptions& options, uint32_t p) {
     return InvalidArgument("window_tokens is ", options.window_tokens,
                            "; the window needs two pages, ", 2 * p, " tokens, or more");
   }
-  const uint64_t least = uint64_t{options.sink_tokens} + options.window_tokens + p;
+  const uint64_t least =
+      uint64_t{options.sink_tokens} + options.window_tokens + std::max(p, options.select_tokens);
   if (options.budget_tokens < least) {
     return InvalidArgument("budget_tokens is ", options.budget_tokens,
-                           ", less than sinks, window and one page together (", least,
-                           " tokens); raise the budget or lower those");
+                           ", less than sinks, window and ",
+                           options.select_tokens > 0 ? "select_tokens" : "one page", " together (",
+                           least, " tokens); raise the budget or lower those");
   }
   return OkStatus();
 }
 
 }  // namespace
+
+RetrievalOptions Divide(std::string policy, uint32_t page_tokens, const BudgetDivision& division) {
+  const auto whole = [&](uint32_t tokens) {
+    return static_cast<uint32_t>(DivideRoundUp(tokens, page_tokens) * page_tokens);
+  };
+  RetrievalOptions options;
+  options.policy = std::move(policy);
+  options.sink_tokens = whole(division.sinks);
+  options.window_tokens = std::max(whole(division.window), 2 * page_tokens);
+  const uint32_t ends = options.sink_tokens + options.window_tokens;
+  const uint32_t selected = whole(division.selected);
+  const uint32_t slots = std::max(
+      {page_tokens, selected, whole(division.total) - std::min(ends, whole(division.total))});
+  options.select_tokens = selected < slots ? selected : 0;
+  options.budget_tokens = ends + slots;
+  return options;
+}
 
 Status Validate(const RetrievalOptions& options, const KvSpec& spec) {
   QUIRE_RETURN_IF_ERROR(CheckPages(options, spec.page_tokens));

@@ -34,6 +34,9 @@ struct RetrievalOptions {
   std::string policy = "quest";
   /// Tokens resident per KV head of a compressed layer: sinks, window and selected pages together.
   uint32_t budget_tokens = 2048;
+  /// Of what sinks and window leave, the tokens of the pages that are attended to; the other slots
+  /// keep pages that were. 0: all of it.
+  uint32_t select_tokens = 0;
   uint32_t sink_tokens = 128;  ///< The first tokens, always resident.
   uint32_t window_tokens =
       128;  ///< The most recent tokens, the open page counted; two pages or more.
@@ -59,8 +62,18 @@ struct RetrievalOptions {
   RecallLayout recall_layout = RecallLayout::kUnits;
 };
 
-/// Checks `options` for pages of `spec`: sinks, window and budget are multiples of p, the window is
-/// at least two pages, the budget holds sinks, window and a page, layers exist. INVALID_ARGUMENT
+/// How a budget is divided, in tokens.
+struct BudgetDivision {
+  uint32_t sinks = 0;
+  uint32_t window = 0;    ///< Made two pages when it is less.
+  uint32_t selected = 0;  ///< Attended to besides those. 0: what they leave of the total.
+  uint32_t total = 0;     ///< With the slots of pages that are not selected. 0: the sum.
+};
+/// Options for `policy` with those parts, each in whole pages of `page_tokens`, rounded up.
+RetrievalOptions Divide(std::string policy, uint32_t page_tokens, const BudgetDivision& division);
+
+/// Checks `options` for pages of `spec`: all tokens are multiples of p, the window is at least two
+/// pages, the budget holds sinks, window and what is selected, layers exist. INVALID_ARGUMENT
 /// names the option, its value and what would be accepted.
 Status Validate(const RetrievalOptions& options, const KvSpec& spec);
 

@@ -18,32 +18,49 @@ namespace {
 struct Entry {
   std::string_view name;
   StatusOr<std::unique_ptr<RetrievalPolicy>> (*make)(const PolicyContext&);
+  RetrievalOptions (*published)(uint32_t page_tokens);
 };
 
 constexpr Entry kPolicies[] = {
     // Sorted by name.
-    {ArkValePolicy::kName, &ArkValePolicy::Make},
-    {ClusterKvPolicy::kName, &ClusterKvPolicy::Make},
-    {FreeKvPolicy::kName, &FreeKvPolicy::Make},
-    {FullPolicy::kName, &FullPolicy::Make},
-    {InfLlmPolicy::kName, &InfLlmPolicy::Make},
-    {QuestPolicy::kName, &QuestPolicy::Make},
-    {RaasPolicy::kName, &RaasPolicy::Make},
-    {RazorPolicy::kName, &RazorPolicy::Make},
-    {ShadowKvPolicy::kName, &ShadowKvPolicy::Make},
-    {StreamingPolicy::kName, &StreamingPolicy::Make},
+    {ArkValePolicy::kName, &ArkValePolicy::Make, &ArkValePolicy::Published},
+    {ClusterKvPolicy::kName, &ClusterKvPolicy::Make, &ClusterKvPolicy::Published},
+    {FreeKvPolicy::kName, &FreeKvPolicy::Make, &FreeKvPolicy::Published},
+    {FullPolicy::kName, &FullPolicy::Make, &FullPolicy::Published},
+    {InfLlmPolicy::kName, &InfLlmPolicy::Make, &InfLlmPolicy::Published},
+    {QuestPolicy::kName, &QuestPolicy::Make, &QuestPolicy::Published},
+    {RaasPolicy::kName, &RaasPolicy::Make, &RaasPolicy::Published},
+    {RazorPolicy::kName, &RazorPolicy::Make, &RazorPolicy::Published},
+    {ShadowKvPolicy::kName, &ShadowKvPolicy::Make, &ShadowKvPolicy::Published},
+    {StreamingPolicy::kName, &StreamingPolicy::Make, &StreamingPolicy::Published},
 };
+
+StatusOr<Entry> Find(std::string_view policy) {
+  std::string known;
+  for (const Entry& entry : kPolicies) {
+    if (entry.name == policy) return entry;
+    known += (known.empty() ? "" : ", ") + std::string(entry.name);
+  }
+  return InvalidArgument("there is no retrieval policy '", policy, "'; use one of: ", known);
+}
 
 }  // namespace
 
 StatusOr<std::unique_ptr<RetrievalPolicy>> MakePolicy(const PolicyContext& context) {
-  std::string known;
-  for (const Entry& entry : kPolicies) {
-    if (entry.name == context.options.policy) return entry.make(context);
-    known += (known.empty() ? "" : ", ") + std::string(entry.name);
-  }
-  return InvalidArgument("there is no retrieval policy '", context.options.policy,
-                         "'; use one of: ", known);
+  QUIRE_ASSIGN_OR_RETURN(const Entry entry, Find(context.options.policy));
+  return entry.make(context);
+}
+
+StatusOr<RetrievalOptions> AsPublished(RetrievalOptions options, uint32_t page_tokens) {
+  QUIRE_ASSIGN_OR_RETURN(const Entry entry, Find(options.policy));
+  const RetrievalOptions published = entry.published(page_tokens);
+  options.budget_tokens = published.budget_tokens;
+  options.select_tokens = published.select_tokens;
+  options.sink_tokens = published.sink_tokens;
+  options.window_tokens = published.window_tokens;
+  options.uncompressed_layers = published.uncompressed_layers;
+  options.pooling = published.pooling;
+  return options;
 }
 
 std::vector<std::string_view> PolicyNames() {

@@ -43,7 +43,7 @@ struct SelectRequest {
   uint32_t layer = 0;
   const float* q = nullptr;  ///< [n_q][d] of the token, rotated, on the device
   PageRange candidates;      ///< Complete pages outside sinks and window.
-  uint32_t max_pages = 0;    ///< k_sel: slots there are.
+  uint32_t max_pages = 0;    ///< k_sel (CacheLayout::most_selected).
 };
 
 struct Selection {
@@ -130,6 +130,10 @@ class RetrievalPolicy {
 /// The policy that `context.options.policy` names. INVALID_ARGUMENT for an unknown name, listing
 /// the known ones, and for options that do not fit (options.h, Validate).
 StatusOr<std::unique_ptr<RetrievalPolicy>> MakePolicy(const PolicyContext& context);
+/// `options` with what was published with their policy (spec E): how it divides its budget, in
+/// whole pages of `page_tokens`, which layers keep everything, and how scores are pooled. The table
+/// in README.md has the figures. INVALID_ARGUMENT as for MakePolicy.
+StatusOr<RetrievalOptions> AsPublished(RetrievalOptions options, uint32_t page_tokens);
 /// Names of all policies, sorted.
 std::vector<std::string_view> PolicyNames();
 

@@ -75,7 +75,7 @@ class PolicyConformance : public ::testing::TestWithParam<std::string> {
     auto selection = policy.Select({.layer = layer,
                                     .q = q.data(),
                                     .candidates = candidates,
-                                    .max_pages = policy.Layout(layer).selectable_pages});
+                                    .max_pages = policy.Layout(layer).most_selected()});
     EXPECT_TRUE(selection.ok()) << selection.status();
     return std::move(selection).value();
   }

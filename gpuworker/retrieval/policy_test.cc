@@ -46,6 +46,62 @@ TEST(PolicyRegistryTest, NamesArePublishedAndUnknownOnesListThem) {
               HasSubstr("'best'; use one of: arkvale, clusterkv, freekv, full"));
 }
 
+TEST(PolicyRegistryTest, PublishedOptionsAreThoseOfSpecE) {
+  struct Row {
+    const char* policy;
+    uint32_t sinks, window, selected, kept;  ///< Pages of 16 tokens.
+    std::vector<uint32_t> dense_layers;
+    kernels::Pooling pooling = kernels::Pooling::kAvgSM;
+  };
+  const Row rows[] = {{"arkvale", 2, 2, 128, 252, {}},
+                      {"clusterkv", 1, 2, 64, 64, {0, 1}},
+                      {"freekv", 8, 8, 112, 112, {0}},
+                      {"infllm", 8, 256, 128, 256, {}},
+                      {"quest", 0, 2, 126, 126, {0, 1}, kernels::Pooling::kMaxS},
+                      {"raas", 0, 2, 126, 126, {}},
+                      {"razor", 1, 2, 248, 248, {}},
+                      {"shadowkv", 0, 2, 128, 128, {}},
+                      {"streaming", 1, 2, 123, 123, {}}};
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.policy);
+    const auto options = AsPublished({.policy = row.policy}, 16);
+    ASSERT_TRUE(options.ok()) << options.status();
+    EXPECT_EQ(options->policy, row.policy);
+    EXPECT_EQ(options->sink_tokens, row.sinks * 16);
+    EXPECT_EQ(options->window_tokens, row.window * 16);
+    EXPECT_EQ(options->budget_tokens, (row.sinks + row.window + row.kept) * 16);
+    EXPECT_EQ(options->select_tokens, row.kept > row.selected ? row.selected * 16 : 0);
+    EXPECT_EQ(options->uncompressed_layers, row.dense_layers);
+    EXPECT_EQ(options->pooling, row.pooling);
+  }
+}
+
+TEST(PolicyRegistryTest, PublishedOptionsFitPagesOfAnySizeAndLeaveTheRestAsItIs) {
+  for (const std::string& policy : Registered()) {
+    for (const uint32_t page_tokens : {1u, 16u, 32u, 64u, 1024u}) {
+      PolicyContext context = Context();
+      context.spec.page_tokens = page_tokens;
+      const auto options =
+          AsPublished({.policy = policy, .correction_threshold = 0.7f}, page_tokens);
+      ASSERT_TRUE(options.ok()) << options.status();
+      context.options = *options;
+      EXPECT_TRUE(MakePolicy(context).ok()) << MakePolicy(context).status() << page_tokens;
+      EXPECT_EQ(options->correction_threshold, 0.7f);
+    }
+  }
+  EXPECT_EQ(AsPublished({.policy = "best"}, 32).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(PolicyOptionsTest, FewerPagesAreSelectedThanThereAreSlots) {
+  PolicyContext context = Context();
+  context.options.policy = "quest";
+  context.options.select_tokens = 64;
+  const auto policy = MakePolicy(context);
+  ASSERT_TRUE(policy.ok()) << policy.status();
+  EXPECT_EQ((*policy)->Layout(1).selectable_pages, (256u - 16 - 32) / 16);
+  EXPECT_EQ((*policy)->Layout(1).most_selected(), 4u);
+}
+
 TEST(PolicyOptionsTest, BadOptionsAreRefusedByName) {
   struct Case {
     std::function<void(RetrievalOptions&)> spoil;
@@ -56,6 +112,9 @@ TEST(PolicyOptionsTest, BadOptionsAreRefusedByName) {
       {[](auto& o) { o.sink_tokens = 1; }, "sink_tokens is 1"},
       {[](auto& o) { o.window_tokens = 40; }, "use 32 or 48"},
       {[](auto& o) { o.window_tokens = 16; }, "two pages, 32 tokens"},
+      {[](auto& o) { o.select_tokens = 8; }, "select_tokens is 8"},
+      {[](auto& o) { o.select_tokens = 224; },
+       "less than sinks, window and select_tokens together (272 tokens)"},
       {[](auto& o) { o.sink_tokens = 240; },
        "less than sinks, window and one page together (288 tokens)"},
       {[](auto& o) { o.budget_tokens = o.sink_tokens + o.window_tokens; },

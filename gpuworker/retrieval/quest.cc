@@ -10,6 +10,13 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> QuestPolicy::Make(const PolicyContext
   return std::unique_ptr<RetrievalPolicy>(new QuestPolicy(context));
 }
 
+RetrievalOptions QuestPolicy::Published(uint32_t page_tokens) {
+  RetrievalOptions options = Divide(std::string(kName), page_tokens, {.total = 2048});
+  options.uncompressed_layers = {0, 1};
+  options.pooling = kernels::Pooling::kMaxS;
+  return options;
+}
+
 QuestPolicy::QuestPolicy(const PolicyContext& context)
     : BudgetPolicy(context, context.options.window_tokens, SelectableTokens(context.options)),
       num_kv_heads_(context.spec.num_kv_heads),

@@ -19,6 +19,7 @@ class QuestPolicy final : public BudgetPolicy {
  public:
   static constexpr std::string_view kName = "quest";
   static StatusOr<std::unique_ptr<RetrievalPolicy>> Make(const PolicyContext& context);
+  static RetrievalOptions Published(uint32_t page_tokens);
 
   std::string_view name() const override { return kName; }
   bool WantsDigests(uint32_t layer) const override;

@@ -14,6 +14,12 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> RaasPolicy::Make(const PolicyContext&
   return std::unique_ptr<RetrievalPolicy>(new RaasPolicy(context));
 }
 
+RetrievalOptions RaasPolicy::Published(uint32_t page_tokens) {
+  RetrievalOptions options = Divide(std::string(kName), page_tokens, {.total = 2048});
+  options.uncompressed_layers = {};
+  return options;
+}
+
 RaasPolicy::RaasPolicy(const PolicyContext& context)
     : BudgetPolicy(context, context.options.window_tokens, SelectableTokens(context.options)),
       num_kv_heads_(context.spec.num_kv_heads),

@@ -24,6 +24,7 @@ class RaasPolicy final : public BudgetPolicy {
   static constexpr std::string_view kName = "raas";
   static constexpr float kAlpha = 1e-4f;
   static StatusOr<std::unique_ptr<RetrievalPolicy>> Make(const PolicyContext& context);
+  static RetrievalOptions Published(uint32_t page_tokens);
 
   std::string_view name() const override { return kName; }
   bool WantsDigests(uint32_t layer) const override { return Layout(layer).selectable_pages > 0; }

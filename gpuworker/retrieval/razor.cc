@@ -14,6 +14,13 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> RazorPolicy::Make(const PolicyContext
   return std::unique_ptr<RetrievalPolicy>(new RazorPolicy(context));
 }
 
+RetrievalOptions RazorPolicy::Published(uint32_t page_tokens) {
+  RetrievalOptions options =
+      Divide(std::string(kName), page_tokens, {.sinks = 4, .total = 4 + 4000});
+  options.uncompressed_layers = {};
+  return options;
+}
+
 RazorPolicy::RazorPolicy(const PolicyContext& context)
     : BudgetPolicy(context, context.options.window_tokens, SelectableTokens(context.options)),
       num_kv_heads_(context.spec.num_kv_heads),

@@ -18,6 +18,7 @@ class RazorPolicy final : public BudgetPolicy {
   static constexpr std::string_view kName = "razor";
   static constexpr double kRetrievalShare = 0.15;  ///< Of the heads, when none are named.
   static StatusOr<std::unique_ptr<RetrievalPolicy>> Make(const PolicyContext& context);
+  static RetrievalOptions Published(uint32_t page_tokens);
 
   std::string_view name() const override { return kName; }
   CacheLayout Layout(uint32_t layer) const override;

@@ -205,7 +205,7 @@ TEST(KeyClustersTest, SeparatesDirectionsAndListsPagesByTheirShare) {
   // Two pages of four keys; page 0 has three keys along x, page 1 one.
   const std::vector<float> keys = {1, 0, 2, 0, 0, 1, 3, 0, 0, 2, 0, 3, 1, 0, 0, 1};
   KeyClusters clusters(2);
-  clusters.Add(keys, 5, 4, 2, 20);
+  ASSERT_TRUE(clusters.Add(keys, 5, 4, 2, 20).ok());
   ASSERT_EQ(clusters.size(), 2u);
   const size_t x = clusters.centroid(0)[0] > 0.5f ? 0 : 1;
   EXPECT_THAT(clusters.pages(x), ElementsAre(5, 6));

@@ -30,6 +30,13 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> ShadowKvPolicy::Make(const PolicyCont
   return std::unique_ptr<RetrievalPolicy>(new ShadowKvPolicy(context));
 }
 
+RetrievalOptions ShadowKvPolicy::Published(uint32_t page_tokens) {
+  RetrievalOptions options =
+      Divide(std::string(kName), page_tokens, {.window = 4 * kChunkTokens, .selected = 2048});
+  options.uncompressed_layers = {};
+  return options;
+}
+
 ShadowKvPolicy::ShadowKvPolicy(const PolicyContext& context)
     : BudgetPolicy(context, context.options.window_tokens, SelectableTokens(context.options)),
       spec_(context.spec),

@@ -33,6 +33,7 @@ class ShadowKvPolicy final : public BudgetPolicy {
   static constexpr uint32_t kOutlierChunks = 24;  ///< For
   static constexpr uint32_t kOutlierTokens = 1024;
   static StatusOr<std::unique_ptr<RetrievalPolicy>> Make(const PolicyContext& context);
+  static RetrievalOptions Published(uint32_t page_tokens);
 
   std::string_view name() const override { return kName; }
   bool WantsUnits(uint32_t layer) const override { return Layout(layer).selectable_pages > 0; }

@@ -8,6 +8,13 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> StreamingPolicy::Make(const PolicyCon
   return std::unique_ptr<RetrievalPolicy>(new StreamingPolicy(context));
 }
 
+RetrievalOptions StreamingPolicy::Published(uint32_t page_tokens) {
+  RetrievalOptions options =
+      Divide(std::string(kName), page_tokens, {.sinks = 4, .total = 4 + 2000});
+  options.uncompressed_layers = {};
+  return options;
+}
+
 StreamingPolicy::StreamingPolicy(const PolicyContext& context)
     : BudgetPolicy(context, context.options.budget_tokens - context.options.sink_tokens, 0),
       num_kv_heads_(context.spec.num_kv_heads) {}

@@ -14,6 +14,7 @@ class StreamingPolicy final : public BudgetPolicy {
  public:
   static constexpr std::string_view kName = "streaming";
   static StatusOr<std::unique_ptr<RetrievalPolicy>> Make(const PolicyContext& context);
+  static RetrievalOptions Published(uint32_t page_tokens);
 
   std::string_view name() const override { return kName; }
   StatusOr<Selection> Select(const SelectRequest& request) override;

@@ -7,6 +7,7 @@
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "common/wire/limits.h"
+#include "gpuworker/retrieval/policy.h"
 
 namespace quire::worker {
 namespace {
@@ -58,10 +59,18 @@ Status AddStopTexts(const v1::GenerateRequest& request, const Tokenizer* tokeniz
   return OkStatus();
 }
 
-StatusOr<RetrievalOptions> ParseRetrieval(const v1::GenerateRequest& request,
-                                          const RetrievalOptions& defaults) {
-  RetrievalOptions retrieval = defaults;
+/// What goes for a request that says nothing of it.
+StatusOr<RetrievalOptions> DefaultsFor(const v1::GenerateRequest& request,
+                                       const GenerateDefaults& defaults) {
+  RetrievalOptions retrieval = defaults.retrieval;
   if (!request.policy().empty()) retrieval.policy = request.policy();
+  if (!request.published_options()) return retrieval;
+  return AsPublished(std::move(retrieval), defaults.page_tokens);
+}
+
+StatusOr<RetrievalOptions> ParseRetrieval(const v1::GenerateRequest& request,
+                                          const GenerateDefaults& defaults) {
+  QUIRE_ASSIGN_OR_RETURN(RetrievalOptions retrieval, DefaultsFor(request, defaults));
   if (request.budget_tokens() != 0) retrieval.budget_tokens = request.budget_tokens();
   if (request.has_sink_tokens()) retrieval.sink_tokens = request.sink_tokens();
   if (request.has_window_tokens()) retrieval.window_tokens = request.window_tokens();
@@ -116,7 +125,7 @@ StatusOr<GenerateParams> ParseParams(const v1::GenerateRequest& request) {
 }  // namespace
 
 StatusOr<GenerateCall> ParseGenerate(const v1::GenerateRequest& request,
-                                     const RetrievalOptions& defaults, const Tokenizer* tokenizer) {
+                                     const GenerateDefaults& defaults, const Tokenizer* tokenizer) {
   GenerateCall call;
   if (request.has_document()) {
     QUIRE_ASSIGN_OR_RETURN(call.document,

@@ -31,11 +31,17 @@ struct GenerateCall {
   GenerateParams params;
 };
 
-/// Checks `request` and fills in what it leaves to the worker: `defaults` for the policy and the
-/// division of the budget. `tokenizer` (may be null) turns text into token ids. INVALID_ARGUMENT
-/// names the field. The tenant is the service's to check.
+/// What goes for what a request leaves out.
+struct GenerateDefaults {
+  RetrievalOptions retrieval;  ///< Policy and division of the budget,
+  uint32_t page_tokens = 32;   ///< and of the published ones in pages of so many tokens.
+};
+
+/// Checks `request` and fills in what it leaves to the worker: `defaults`. `tokenizer` (may be
+/// null) turns text into token ids. INVALID_ARGUMENT names the field. The tenant is the service's
+/// to check.
 StatusOr<GenerateCall> ParseGenerate(const v1::GenerateRequest& request,
-                                     const RetrievalOptions& defaults, const Tokenizer* tokenizer);
+                                     const GenerateDefaults& defaults, const Tokenizer* tokenizer);
 
 }  // namespace quire::worker
 

@@ -25,7 +25,7 @@ void ExpectRefused(const v1::GenerateRequest& request, const std::string& messag
 
 TEST(GenerateCallTest, WhatIsLeftOutIsTheWorkersDefault) {
   const RetrievalOptions defaults{.policy = "streaming", .budget_tokens = 512};
-  const auto call = ParseGenerate(Request(), defaults, nullptr);
+  const auto call = ParseGenerate(Request(), {.retrieval = defaults}, nullptr);
   ASSERT_TRUE(call.ok()) << call.status();
   EXPECT_FALSE(call->document.has_value());
   EXPECT_THAT(call->prompt, ElementsAre(3, 5));
@@ -63,7 +63,7 @@ TEST(GenerateCallTest, HowARecallWaitsAndIsTakenInIsAsTheRequestSays) {
   defaults.correction_threshold = 0.7f;
   defaults.recall_deadline = std::chrono::milliseconds(3);
   defaults.units_per_buffer = 8;
-  auto call = ParseGenerate(Request(), defaults, nullptr);
+  auto call = ParseGenerate(Request(), {.retrieval = defaults}, nullptr);
   ASSERT_TRUE(call.ok()) << call.status();
   EXPECT_EQ(call->retrieval.correction_threshold, 0.7f);
   EXPECT_EQ(call->retrieval.recall_deadline, std::chrono::milliseconds(3));
@@ -72,20 +72,20 @@ TEST(GenerateCallTest, HowARecallWaitsAndIsTakenInIsAsTheRequestSays) {
   request.set_correction_threshold(0.9f);
   request.set_recall_deadline_us(0);
   request.set_units_per_buffer(0);
-  call = ParseGenerate(request, defaults, nullptr);
+  call = ParseGenerate(request, {.retrieval = defaults}, nullptr);
   ASSERT_TRUE(call.ok()) << call.status();
   EXPECT_EQ(call->retrieval.correction_threshold, 0.9f);
   EXPECT_EQ(call->retrieval.recall_deadline, Duration::zero());
   EXPECT_EQ(call->retrieval.units_per_buffer, 0u);
   request.set_recall_deadline_us(UINT32_MAX);
-  EXPECT_EQ(ParseGenerate(request, defaults, nullptr).status().code(),
+  EXPECT_EQ(ParseGenerate(request, {.retrieval = defaults}, nullptr).status().code(),
             StatusCode::kInvalidArgument);
 }
 
 TEST(GenerateCallTest, TheBudgetIsDividedAsTheRequestSays) {
   const RetrievalOptions defaults{
       .sink_tokens = 64, .window_tokens = 96, .uncompressed_layers = {0, 1}};
-  auto call = ParseGenerate(Request(), defaults, nullptr);
+  auto call = ParseGenerate(Request(), {.retrieval = defaults}, nullptr);
   EXPECT_EQ(call->retrieval.sink_tokens, 64u);
   EXPECT_EQ(call->retrieval.window_tokens, 96u);
   EXPECT_THAT(call->retrieval.uncompressed_layers, ElementsAre(0, 1));
@@ -95,15 +95,16 @@ TEST(GenerateCallTest, TheBudgetIsDividedAsTheRequestSays) {
   request.set_window_tokens(128);
   request.mutable_uncompressed_layers();  // Present and empty: none.
   request.set_select(v1::SELECTION_SIDE_SERVER);
-  call = ParseGenerate(request, defaults, nullptr);
+  call = ParseGenerate(request, {.retrieval = defaults}, nullptr);
   ASSERT_TRUE(call.ok()) << call.status();
   EXPECT_EQ(call->retrieval.sink_tokens, 0u);
   EXPECT_EQ(call->retrieval.window_tokens, 128u);
   EXPECT_THAT(call->retrieval.uncompressed_layers, ElementsAre());
   EXPECT_EQ(call->retrieval.side, SelectionSide::kServer);
   request.mutable_uncompressed_layers()->add_layers(3);
-  EXPECT_THAT(ParseGenerate(request, defaults, nullptr)->retrieval.uncompressed_layers,
-              ElementsAre(3));
+  EXPECT_THAT(
+      ParseGenerate(request, {.retrieval = defaults}, nullptr)->retrieval.uncompressed_layers,
+      ElementsAre(3));
 }
 
 TEST(GenerateCallTest, ATextIsEndedByItsStopTextsAndTheEndOfTheSequence) {

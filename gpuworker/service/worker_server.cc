@@ -32,8 +32,10 @@ StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(const Options& optio
   BatchLimits limits = options.batch;
   limits.max_waiting = options.max_calls;
   QUIRE_ASSIGN_OR_RETURN(auto batch, Batch::Create(engine, limits));
-  auto self = std::unique_ptr<WorkerServer>(
-      new WorkerServer(options, engine->options().retrieval, std::move(batch)));
+  auto self = std::unique_ptr<WorkerServer>(new WorkerServer(
+      options,
+      {.retrieval = engine->options().retrieval, .page_tokens = engine->spec().page_tokens},
+      std::move(batch)));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -56,10 +58,11 @@ StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(const Options& optio
   return self;
 }
 
-WorkerServer::WorkerServer(const Options& options, const RetrievalOptions& retrieval,
+WorkerServer::WorkerServer(const Options& options, GenerateDefaults defaults,
                            std::unique_ptr<Batch> batch)
     : batch_(std::move(batch)),
-      service_(batch_.get(), retrieval, options.tokenizer, options.max_calls, options.tenant) {}
+      service_(batch_.get(), std::move(defaults), options.tokenizer, options.max_calls,
+               options.tenant) {}
 
 void WorkerServer::VisitMetrics(MetricsVisitor& visit) const {
   VisitBuildInfo(visit);

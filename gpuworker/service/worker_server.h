@@ -53,8 +53,7 @@ class WorkerServer {
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
-  WorkerServer(const Options& options, const RetrievalOptions& retrieval,
-               std::unique_ptr<Batch> batch);
+  WorkerServer(const Options& options, GenerateDefaults defaults, std::unique_ptr<Batch> batch);
 
   const std::unique_ptr<Batch> batch_;
   WorkerService service_;

@@ -106,7 +106,7 @@ Status WorkerService::Forward(const grpc::ServerContext& context, BatchStream& s
 Status WorkerService::Run(const grpc::ServerContext& context, const v1::GenerateRequest& request,
                           grpc::ServerWriter<v1::GenerateReply>* writer) const {
   QUIRE_RETURN_IF_ERROR(CheckTenant(request.tenant()));
-  QUIRE_ASSIGN_OR_RETURN(GenerateCall call, ParseGenerate(request, retrieval_, tokenizer_));
+  QUIRE_ASSIGN_OR_RETURN(GenerateCall call, ParseGenerate(request, defaults_, tokenizer_));
   const size_t prompt_tokens = call.prompt.size();
   const std::string policy = call.retrieval.policy;
   QUIRE_ASSIGN_OR_RETURN(const auto stream, batch_->Submit({.document = std::move(call.document),

@@ -19,7 +19,6 @@
 #include "common/base/status.h"
 #include "gpuworker/engine/batch.h"
 #include "gpuworker/model/tokenizer.h"
-#include "gpuworker/retrieval/options.h"
 #include "gpuworker/service/generate_call.h"
 #include "quire/v1/worker.grpc.pb.h"
 
@@ -27,13 +26,13 @@ namespace quire::worker {
 
 class WorkerService final : public v1::Worker::Service {
  public:
-  /// `tokenizer` may be null: then calls send token ids and get no text. `retrieval` is what calls
-  /// leave to the worker. `tenant` is the one of the engine's client; calls that name another one
-  /// get PERMISSION_DENIED.
-  WorkerService(Batch* batch, RetrievalOptions retrieval, const Tokenizer* tokenizer,
+  /// `tokenizer` may be null: then calls send token ids and get no text. `defaults` is what goes
+  /// for what calls leave out. `tenant` is the one of the engine's client; calls that name another
+  /// one get PERMISSION_DENIED.
+  WorkerService(Batch* batch, GenerateDefaults defaults, const Tokenizer* tokenizer,
                 uint32_t max_calls, std::string tenant)
       : batch_(batch),
-        retrieval_(std::move(retrieval)),
+        defaults_(std::move(defaults)),
         tokenizer_(tokenizer),
         max_calls_(max_calls),
         tenant_(std::move(tenant)) {}
@@ -56,7 +55,7 @@ class WorkerService final : public v1::Worker::Service {
   v1::GenerateReply TokenReply(TokenId token) const;
 
   Batch* const batch_;
-  const RetrievalOptions retrieval_;
+  const GenerateDefaults defaults_;
   const Tokenizer* const tokenizer_;
   const uint32_t max_calls_;
   const std::string tenant_;

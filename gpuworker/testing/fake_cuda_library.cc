@@ -158,6 +158,7 @@ constexpr KernelTable kTable = {
     .matmul = Run<&KernelTable::matmul, kernels::MatmulArgs>,
     .add = Run<&KernelTable::add, kernels::AddArgs>,
     .embed = Run<&KernelTable::embed, kernels::EmbedArgs>,
+    .narrow = Run<&KernelTable::narrow, kernels::NarrowArgs>,
 };
 
 const char* Open(void** stream, void** recorder, kernels::CudaFacts* facts) {

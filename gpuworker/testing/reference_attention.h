@@ -81,7 +81,7 @@ class ReferenceAttention final : public AttentionBackend {
     }
     std::sort(order.begin(), order.end());
     std::set<uint64_t> pages;
-    for (size_t i = 0; i < order.size() && i < layout_.selectable_pages; ++i) {
+    for (size_t i = 0; i < order.size() && i < layout_.most_selected(); ++i) {
       pages.insert(order[i].second);
     }
     return pages;

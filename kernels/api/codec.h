@@ -8,15 +8,21 @@
 // are made from those rows only, bytes of the others are zero in the encoded unit and in the
 // decoded one. Decode with the valid_rows that were encoded.
 //
-// Parameters and codes are defined to the bit, so every table gives the same bytes. u is half a
-// step of `dtype` at the value (2^-24, 2^-11, 2^-8 of it), and what the error bounds allow besides.
-//   kRaw      the unit. Bit exact.
-//   kFp8E4M3  one scale for K, one for V = absmax / 448, f32. |error| <= max(|x| / 16, scale /
-//   1024) kInt8     one f16 scale per token of K and of V, absmax / 127 rounded up. |error| <=
-//   scale / 2 kInt4     K per channel over the page's tokens, V per token in groups of kInt4Group
-//   channels;
-//             f16 minimum (rounded down) and scale = (max - min) / 15 (rounded up).
-//             |error| <= scale / 2. Units without V (MLA) are all keys: per channel.
+// Parameters and codes are defined to the bit, so every table gives the same bytes. What is decoded
+// differs from x by no more than the bound below, kCodecSlack of it, and half a RoundingStep
+// (tolerance.h) of `dtype` at |x| + bound.
+//
+//   codec     parameters                                                bound
+//   kRaw      none; the unit                                            0
+//   kFp8E4M3  a scale for K and one for V, absmax / 448, f32            max(|x| / 16, scale / 1024)
+//   kInt8     a scale per token of K and of V, absmax / 127, f16,       scale / 2
+//             rounded up
+//   kInt4     a minimum, f16, rounded down, and a scale,                scale / 2
+//             (max - min) / 15, f16, rounded up; for K per channel
+//             over the page's tokens, for V per token in groups of
+//             kInt4Group channels
+//
+// Units without V (MLA) are all keys.
 // Numbers beyond the codec's range (infinities; for kInt8 over 127 * 65504, for kInt4 over 65504)
 // become its largest. Decoding gives no infinity: it stops at the largest number of `dtype`.
 // NaN: kFp8E4M3 keeps each; in kInt8 and kInt4 it makes every value NaN that shares its scale, so
@@ -33,6 +39,7 @@
 
 #include "common/page/dtype.h"
 #include "kernels/api/status.h"
+#include "kernels/api/tolerance.h"
 
 namespace quire::kernels {
 
@@ -42,6 +49,9 @@ enum class UnitCodec : uint8_t { kRaw = 1, kFp8E4M3 = 2, kInt8 = 3, kInt4 = 4 };
 constexpr bool IsKnown(UnitCodec codec) {
   return codec >= UnitCodec::kRaw && codec <= UnitCodec::kInt4;
 }
+
+/// What computing codes in f32 adds to the bound of an error, relative to it.
+inline constexpr Tolerance kCodecSlack{.relative = 1e-4};
 
 /// Channels of V that share a minimum and a scale in kInt4; the last group may be shorter.
 inline constexpr int64_t kInt4Group = 32;

@@ -8,7 +8,7 @@
 //   g is corrected unless C_g >= tau: a NaN corrects, and so does a query of zeros (C = 0)
 //
 // Precondition: squared lengths of the queries are finite in f32, or the cosine may be NaN or 0.
-// Tolerance: cosines 1e-5; the list is exact but for heads whose cosine is that close to tau.
+// Tolerance: kCosineTolerance; the list is exactly that of the cosines that the table gives.
 // Errors: kBadShape for a size < 1 (batch may be 0), n_q not a multiple of n_kv, batch * n_kv
 // beyond int32, tau that is NaN, a missing pointer (n_corrected is always needed).
 #ifndef QUIRE_KERNELS_API_CORRECT_HEADS_H_
@@ -17,8 +17,11 @@
 #include <cstdint>
 
 #include "kernels/api/status.h"
+#include "kernels/api/tolerance.h"
 
 namespace quire::kernels {
+
+inline constexpr Tolerance kCosineTolerance{.absolute = 1e-5};
 
 struct CorrectHeadsArgs {
   const float* q = nullptr;       ///< [batch][n_q][d] of this step

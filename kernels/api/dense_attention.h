@@ -4,7 +4,7 @@
 // are their own by default (prefill, also of a chunk after a reused prefix).
 //
 // Precondition: all n rows of k and v are finite; a hidden row may be multiplied by a zero weight.
-// Tolerance: |out - reference| <= 1e-4 * max|v| of the head. The CPU may allocate scratch.
+// Tolerance: kAttentionTolerance (tolerance.h). The CPU may allocate scratch.
 // Errors: kBadShape for a size < 1 (t may be 0), t > n without last_key, last_key out of range, n_q
 // not a multiple of n_kv, scale that is not finite, a missing pointer.
 #ifndef QUIRE_KERNELS_API_DENSE_ATTENTION_H_
@@ -14,6 +14,7 @@
 
 #include "common/page/dtype.h"
 #include "kernels/api/status.h"
+#include "kernels/api/tolerance.h"
 
 namespace quire::kernels {
 

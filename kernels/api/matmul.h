@@ -2,7 +2,7 @@
 //
 // matmul: a linear layer in f32.
 //
-// Tolerance: 1e-5 * (sum_i |x * weight| + |bias|).
+// Tolerance: kMatmulTolerance of sum_i |x * weight| + |bias|.
 // Errors: kBadShape for in or out < 1, rows < 0, a missing pointer; kUnsupported for a dimension
 // beyond int32 where the table calls a BLAS.
 #ifndef QUIRE_KERNELS_API_MATMUL_H_
@@ -11,8 +11,11 @@
 #include <cstdint>
 
 #include "kernels/api/status.h"
+#include "kernels/api/tolerance.h"
 
 namespace quire::kernels {
+
+inline constexpr Tolerance kMatmulTolerance{.relative = 1e-5};
 
 /// y[r][o] = sum_i x[r][i] * weight[o][i] + bias[o]
 struct MatmulArgs {

@@ -7,7 +7,8 @@
 //
 // A part whose lse is -infinity saw no token, and its values are not used. Without any other, out
 // is 0 and lse -infinity. A NaN in a part that is used makes its row NaN.
-// Tolerance: |out - reference| <= 1e-5 * largest |out_i| of the row; lse 1e-5 + 1e-6 * |lse|.
+// Tolerance: kMergeTolerance of the largest |out_i| of the row, over the parts that are used;
+// kMergeLseTolerance.
 // Errors: kBadShape for n_parts or d < 1, rows < 0, a missing pointer.
 #ifndef QUIRE_KERNELS_API_MERGE_ATTENTION_H_
 #define QUIRE_KERNELS_API_MERGE_ATTENTION_H_
@@ -15,8 +16,12 @@
 #include <cstdint>
 
 #include "kernels/api/status.h"
+#include "kernels/api/tolerance.h"
 
 namespace quire::kernels {
+
+inline constexpr Tolerance kMergeTolerance{.relative = 1e-5};
+inline constexpr Tolerance kMergeLseTolerance{.absolute = 1e-5, .relative = 1e-6};
 
 struct MergeAttentionArgs {
   const float* parts = nullptr;     ///< [n_parts][rows][d]

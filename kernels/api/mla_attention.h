@@ -7,7 +7,7 @@
 //   out = sum_r softmax_r(scale * q.row_r) * row_r[0..latent_dim)
 //
 // Rows past valid_tokens are never used; NaN in a used row makes out NaN.
-// Tolerance: |out - reference| <= 1e-4 * max|row| of the latents; lse 1e-4 + 1e-5 * |lse|.
+// Tolerance: kAttentionTolerance (tolerance.h), with the latents as values.
 // Errors: kBadShape for a size < 1, a slot or valid_tokens out of range, a sequence without any
 // valid token, scale that is not finite, a missing pointer, a workspace of negative size.
 #ifndef QUIRE_KERNELS_API_MLA_ATTENTION_H_
@@ -17,6 +17,7 @@
 
 #include "common/page/dtype.h"
 #include "kernels/api/status.h"
+#include "kernels/api/tolerance.h"
 
 namespace quire::kernels {
 

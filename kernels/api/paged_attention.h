@@ -11,7 +11,7 @@
 // needs none.
 //
 // Rows past valid_tokens are never used, whatever they hold; NaN in a used row makes out NaN.
-// Tolerance: |out - reference| <= 1e-4 * max|v| of the head; lse 1e-4 + 1e-5 * |lse|.
+// Tolerance: kAttentionTolerance (tolerance.h).
 // Errors: kBadShape for a size < 1, n_q not a multiple of n_kv, a slot or valid_tokens out of
 // range, a head without any valid token, scale that is not finite, a missing pointer, a workspace
 // of negative size. A device that cannot read the lists takes a slot out of range for an empty one,
@@ -23,6 +23,7 @@
 
 #include "common/page/dtype.h"
 #include "kernels/api/status.h"
+#include "kernels/api/tolerance.h"
 
 namespace quire::kernels {
 

@@ -10,7 +10,7 @@
 // Pools of fp8: the units are kFp8E4M3 and keep their codes; the scale of each unit goes to the
 // scale of its slot and head. They cannot be rotated.
 //
-// Tolerance: exact; rotated values 1e-5 * (|a| + |b|) before rounding to dtype. NaN stays NaN.
+// Tolerance: exact; rotated values as in rope.h. NaN stays NaN.
 // When two placements are equal, which unit lands there is unspecified, row by row.
 // Errors: kBadShape for a size < 1 (n_units may be 0), rotary_dim odd or outside the channels
 // behind rotary_first, valid_rows outside 1..p, a placement or rotation out of range, a missing

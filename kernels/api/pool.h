@@ -7,7 +7,8 @@
 // Softmax: over the row's pages. A NaN score takes no part in it and stays NaN; infinite maxima
 // share the weight equally. A page is NaN for the group when it is NaN for any head.
 //
-// Tolerance: 1e-5 relative plus 1e-7 absolute; kMaxS, kMaxQ and the copy are exact.
+// Tolerance: PoolTolerance, PoolQueryTolerance: exact but for sums. Sums of scores and queries take
+// f64, as what they add may cancel out.
 // Errors: kBadShape for a size < 1 (n_pages may be 0; head_dim only where it is used), n_q not a
 // multiple of n_kv, n_q != n_kv in a query mode of PoolArgs, a missing pointer; kUnsupported for an
 // unknown pooling, or for PoolQueryArgs with a mode that does not pool the query.
@@ -17,6 +18,7 @@
 #include <cstdint>
 
 #include "kernels/api/status.h"
+#include "kernels/api/tolerance.h"
 
 namespace quire::kernels {
 
@@ -37,6 +39,17 @@ constexpr bool IsKnown(Pooling pooling) {
 /// True for the modes that pool the query before scoring.
 constexpr bool PoolsQuery(Pooling pooling) {
   return pooling == Pooling::kMaxQ || pooling == Pooling::kAvgQ;
+}
+
+inline constexpr Tolerance kPoolTolerance{.absolute = 1e-7, .relative = 1e-5};
+
+/// Of pool, which copies in the modes that pool the query.
+constexpr Tolerance PoolTolerance(Pooling pooling) {
+  return PoolsQuery(pooling) || pooling == Pooling::kMaxS ? kExact : kPoolTolerance;
+}
+/// Of pool_query.
+constexpr Tolerance PoolQueryTolerance(Pooling pooling) {
+  return pooling == Pooling::kMaxQ ? kExact : kPoolTolerance;
 }
 
 /// Scores of query heads -> one weight per KV head and page. The two query modes have already been

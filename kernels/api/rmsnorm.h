@@ -3,7 +3,7 @@
 // rmsnorm: root-mean-square normalisation of rows. Per-head QK-norm (Qwen3) is the same op with
 // rows = t * heads and dim = d.
 //
-// Tolerance: 1e-5 relative. Errors: kBadShape for dim < 1, rows < 0, eps < 0 or NaN, a missing
+// Tolerance: kRmsNormTolerance. Errors: kBadShape for dim < 1, rows < 0, eps < 0 or NaN, a missing
 // pointer.
 #ifndef QUIRE_KERNELS_API_RMSNORM_H_
 #define QUIRE_KERNELS_API_RMSNORM_H_
@@ -11,8 +11,11 @@
 #include <cstdint>
 
 #include "kernels/api/status.h"
+#include "kernels/api/tolerance.h"
 
 namespace quire::kernels {
+
+inline constexpr Tolerance kRmsNormTolerance{.relative = 1e-5};
 
 /// y[r][c] = x[r][c] / sqrt(mean_c(x[r][c]^2) + eps) * weight[c]
 struct RmsNormArgs {

@@ -3,7 +3,7 @@
 // rope: rotary embedding in place, from given tables, so the scaling scheme is the caller's
 // business. A delta rotation (spec 0.3) is the same op with a table row for the delta.
 //
-// Tolerance: 1e-5 * (|a| + |b|) before rounding to dtype.
+// Tolerance: kRotationTolerance of |a| + |b|, and RoundingStep(dtype) of the result.
 // Errors: kBadShape for a size < 1 (t may be 0), rotary_dim odd, < 0 or > d, a position out of
 // range, a missing pointer.
 #ifndef QUIRE_KERNELS_API_ROPE_H_
@@ -13,8 +13,11 @@
 
 #include "common/page/dtype.h"
 #include "kernels/api/status.h"
+#include "kernels/api/tolerance.h"
 
 namespace quire::kernels {
+
+inline constexpr Tolerance kRotationTolerance{.relative = 1e-5};
 
 /// Pair i of a row at position m: (a, b) -> (a*cos - b*sin, b*cos + a*sin) with entry [m][i] of the
 /// tables. Pairs are (i, i + rotary_dim/2) (neox), or (2i, 2i + 1) when interleaved.

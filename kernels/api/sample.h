@@ -10,8 +10,8 @@
 //      uniform times their total; the last kept one where rounding leaves none.
 // A temperature of 0 takes the first token of the order. A row without a number gives -1.
 //
-// Tolerance: sums are f32 or better, in any order: where a running sum is within 1e-4 of the
-// total of what it is compared with, the token beside may be kept or chosen.
+// Tolerance: sums are f32 or better, in any order: the token is the one of the reference for a
+// `uniform` and a `top_p` that are off by up to kSampleTolerance.
 // Errors: kBadShape for rows < 0, vocab < 1 or beyond int32, temperature negative or not finite,
 // top_k < 0, top_p outside (0, 1], a missing pointer. `uniform` is expected in [0, 1).
 #ifndef QUIRE_KERNELS_API_SAMPLE_H_
@@ -20,8 +20,11 @@
 #include <cstdint>
 
 #include "kernels/api/status.h"
+#include "kernels/api/tolerance.h"
 
 namespace quire::kernels {
+
+inline constexpr Tolerance kSampleTolerance{.absolute = 1e-4};
 
 struct SampleArgs {
   const float* logits = nullptr;   ///< [rows][vocab]

@@ -2,7 +2,7 @@
 //
 // silu_mul: the gate of a SwiGLU feed-forward block.
 //
-// Tolerance: 1e-5 relative plus 1e-7 absolute.
+// Tolerance: kSiluMulTolerance.
 // Errors: kBadShape for dim < 1, rows < 0, a stride in 1..dim-1 or negative, a missing pointer.
 #ifndef QUIRE_KERNELS_API_SILU_MUL_H_
 #define QUIRE_KERNELS_API_SILU_MUL_H_
@@ -10,8 +10,11 @@
 #include <cstdint>
 
 #include "kernels/api/status.h"
+#include "kernels/api/tolerance.h"
 
 namespace quire::kernels {
+
+inline constexpr Tolerance kSiluMulTolerance{.absolute = 1e-7, .relative = 1e-5};
 
 /// y[r][c] = silu(gate[r][c]) * up[r][c], silu(x) = x / (1 + exp(-x))
 struct SiluMulArgs {

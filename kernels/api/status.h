@@ -13,7 +13,7 @@
 //   kUnsupported.
 // * Thread-safety: an op has no state; concurrent calls may share inputs, not outputs. Inputs and
 //   outputs must not overlap unless the header says so.
-// * Tolerance: how far a fast table may be from CpuReference() (kernels/cpu/cpu_kernels.h).
+// * Tolerance: how far a fast table may be from CpuReference() (tolerance.h).
 #ifndef QUIRE_KERNELS_API_STATUS_H_
 #define QUIRE_KERNELS_API_STATUS_H_
 

@@ -20,6 +20,7 @@
 #include "kernels/api/matmul.h"
 #include "kernels/api/merge_attention.h"
 #include "kernels/api/mla_attention.h"
+#include "kernels/api/narrow.h"
 #include "kernels/api/paged_attention.h"
 #include "kernels/api/place_units.h"
 #include "kernels/api/pool.h"
@@ -57,6 +58,7 @@ struct KernelTable {
   MatmulFn matmul = nullptr;
   AddFn add = nullptr;
   EmbedFn embed = nullptr;
+  NarrowFn narrow = nullptr;
   SampleFn sample = nullptr;
 };
 

@@ -310,6 +310,11 @@ OpStatus Check(const MatmulArgs& args) {
   return BadUnless(args.rows == 0 || Given(args.x, args.weight, args.y));
 }
 
+OpStatus Check(const NarrowArgs& args) {
+  if (args.n < 0 || !IsKnown(args.dtype)) return OpStatus::kBadShape;
+  return BadUnless(args.n == 0 || Given(args.x, args.y));
+}
+
 OpStatus Check(const AddArgs& args) {
   return BadUnless(args.n == 0 || (args.n > 0 && Given(args.a, args.b, args.y)));
 }

@@ -47,6 +47,7 @@ OpStatus Check(const SiluMulArgs& args);
 OpStatus Check(const MatmulArgs& args);
 OpStatus Check(const AddArgs& args);
 OpStatus Check(const EmbedArgs& args);
+OpStatus Check(const NarrowArgs& args);
 OpStatus Check(const SampleArgs& args);
 
 }  // namespace quire::kernels

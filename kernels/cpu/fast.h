@@ -26,6 +26,7 @@ OpStatus RmsNorm(const RmsNormArgs& args);
 OpStatus Rope(const RopeArgs& args);
 OpStatus SiluMul(const SiluMulArgs& args);
 OpStatus Matmul(const MatmulArgs& args);
+OpStatus Narrow(const NarrowArgs& args);
 OpStatus Sample(const SampleArgs& args);
 
 /// The digests of a kind other than kMinMax, of arguments that passed Check.

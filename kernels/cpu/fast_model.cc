@@ -69,4 +69,10 @@ OpStatus Matmul(const MatmulArgs& args) {
   return OpStatus::kOk;
 }
 
+OpStatus Narrow(const NarrowArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  simd::Narrow(args.x, args.n, args.dtype, args.y);
+  return OpStatus::kOk;
+}
+
 }  // namespace quire::kernels::fast

@@ -31,6 +31,7 @@ OpStatus SiluMul(const SiluMulArgs& args);
 OpStatus Matmul(const MatmulArgs& args);
 OpStatus Add(const AddArgs& args);
 OpStatus Embed(const EmbedArgs& args);
+OpStatus Narrow(const NarrowArgs& args);
 OpStatus Sample(const SampleArgs& args);
 
 }  // namespace quire::kernels::reference

@@ -86,4 +86,10 @@ OpStatus Embed(const EmbedArgs& args) {
   return OpStatus::kOk;
 }
 
+OpStatus Narrow(const NarrowArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  for (int64_t i = 0; i < args.n; ++i) StoreElement(args.y, i, args.dtype, args.x[i]);
+  return OpStatus::kOk;
+}
+
 }  // namespace quire::kernels::reference

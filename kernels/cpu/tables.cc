@@ -29,6 +29,7 @@ constexpr KernelTable kReference = {
     .matmul = reference::Matmul,
     .add = reference::Add,
     .embed = reference::Embed,
+    .narrow = reference::Narrow,
     .sample = reference::Sample,
 };
 
@@ -56,6 +57,7 @@ constexpr KernelTable kFast = {
     .matmul = fast::Matmul,
     .add = reference::Add,
     .embed = reference::Embed,
+    .narrow = fast::Narrow,
     .sample = fast::Sample,
 };
 

@@ -19,7 +19,7 @@
 namespace quire::kernels {
 
 /// Changes with the meaning of anything below or of an op's arguments.
-inline constexpr int64_t kCudaLibraryVersion = 1;
+inline constexpr int64_t kCudaLibraryVersion = 2;
 
 enum class CopyDirection : int32_t { kToDevice = 0, kToHost = 1, kOnDevice = 2 };
 

@@ -69,6 +69,12 @@ __global__ void __launch_bounds__(kThreads)
   ForEach(n, [&](int64_t i) { y[i] = a[i] + b[i]; });
 }
 
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    NarrowKernel(const float* x, typename T::Raw* y, int64_t n) {
+  ForEach(n, [&](int64_t i) { y[i] = T::Narrow(x[i]); });
+}
+
 __global__ void __launch_bounds__(kThreads) EmbedKernel(EmbedArgs args) {
   ForEach(args.rows * args.dim, [&](int64_t i) {
     const int64_t id = args.ids[i / args.dim];
@@ -192,6 +198,16 @@ OpStatus Embed(const EmbedArgs& args) {
   if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
   if (args.rows == 0) return OpStatus::kOk;
   return Launch(EmbedKernel, GridFor(args.rows * args.dim), Grid(kThreads), 0, args.stream, args);
+}
+
+OpStatus Narrow(const NarrowArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  if (args.n == 0) return OpStatus::kOk;
+  return WithFormat(args.dtype, [&](auto format) {
+    using T = decltype(format);
+    return Launch(NarrowKernel<T>, GridFor(args.n), Grid(kThreads), 0, args.stream, args.x,
+                  static_cast<typename T::Raw*>(args.y), args.n);
+  });
 }
 
 OpStatus Matmul(const MatmulArgs& args) {

@@ -26,6 +26,7 @@ constexpr KernelTable kTable = {
     .matmul = cuda::Matmul,
     .add = cuda::Add,
     .embed = cuda::Embed,
+    .narrow = cuda::Narrow,
     .sample = cuda::Sample,
 };
 

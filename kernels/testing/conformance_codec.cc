@@ -172,12 +172,9 @@ std::vector<double> AllowedErrors(UnitCodec codec, const UnitShape& shape,
       const int64_t groups = Int4Groups(d);
       allowed[i] = (keys ? f16(params, d + c) : f16(params, (p + t) * groups + c / kInt4Group)) / 2;
     }
-    const double half_step = shape.dtype == DType::kF32   ? 0x1p-24
-                             : shape.dtype == DType::kF16 ? 0x1p-11
-                                                          : 0x1p-8;
-    if (codec != UnitCodec::kRaw) {
-      allowed[i] += 1e-4 * allowed[i] + half_step * (std::abs(double{x[i]}) + allowed[i]) + 3e-8;
-    }
+    if (codec == UnitCodec::kRaw) continue;
+    const double size = std::abs(double{x[i]}) + allowed[i];
+    allowed[i] += kCodecSlack.At(allowed[i]) + RoundingStep(shape.dtype).At(size) / 2;
   }
   return allowed;
 }
@@ -279,7 +276,7 @@ TEST_P(OpConformance, CodecsKeepZerosAndConstants) {
           FromFloats(std::vector<float>(ElementCount(shape, 1), value), shape.dtype);
       const Coder coder{bench_.device(), table(), codec, shape};
       ExpectClose(ToFloats(coder.Decode(coder.Encode(units)), shape.dtype),
-                  ToFloats(units, shape.dtype), 0, 1e-3);
+                  ToFloats(units, shape.dtype), Tolerance{.relative = 1e-3});
     }
   }
 }

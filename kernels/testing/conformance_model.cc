@@ -13,10 +13,6 @@ struct Size {
 };
 constexpr Size kSizes[] = {{0, 8}, {1, 1}, {1, 7}, {3, 33}, {2, 128}, {5, 1000}};
 
-std::vector<float> Host(Tensor<float>& tensor) {
-  return {tensor.host(), tensor.host() + tensor.size()};
-}
-
 void CheckRope(Workbench& bench, int64_t d, int64_t rotary_dim, bool interleaved, DType dtype) {
   TestDevice& device = bench.device();
   const int64_t t = 5, heads = 3, n_positions = 40, half = rotary_dim / 2;
@@ -29,6 +25,7 @@ void CheckRope(Workbench& bench, int64_t d, int64_t rotary_dim, bool interleaved
   Tensor<int32_t> positions(device, bench.Ints(t, 0, n_positions - 1));
   Tensor<uint8_t> rows(device, bench.Elements(t * heads * d, dtype),
                        bench.Shift(ElementBytes(dtype)));
+  const std::vector<float> before = ToFloats(rows.host_array(), dtype);
   RopeArgs args{.t = t,
                 .heads = heads,
                 .head_dim = d,
@@ -48,15 +45,29 @@ void CheckRope(Workbench& bench, int64_t d, int64_t rotary_dim, bool interleaved
   want.cos_table = cos_table.host();
   want.sin_table = sin_table.host();
   ASSERT_EQ(CpuReference().rope(want), OpStatus::kOk);
-  // Both round once; the sums before rounding may fall on the two sides of a rounding step.
-  const double step = dtype == DType::kF32 ? 0 : dtype == DType::kF16 ? 1.0 / 1024 : 1.0 / 128;
-  ExpectClose(ToFloats(rows.Fetch(), dtype),
-              ToFloats({rows.host(), rows.host() + rows.size()}, dtype), 1e-4, step);
+  ExpectRotated(ToFloats(rows.Fetch(), dtype), ToFloats(rows.host_array(), dtype), before,
+                {d, 0, rotary_dim, interleaved}, dtype);
 }
 
 struct MatmulCase {
   int64_t rows, in, out;
 };
+
+/// kMatmulTolerance of sum_i |x * weight| + |bias|, for each output.
+std::vector<double> MatmulDistances(const MatmulCase& c, Tensor<float>& x, Tensor<float>& weight,
+                                    Tensor<float>* bias) {
+  std::vector<double> distances;
+  for (int64_t r = 0; r < c.rows; ++r) {
+    for (int64_t o = 0; o < c.out; ++o) {
+      double size = bias != nullptr ? std::abs(bias->host()[o]) : 0;
+      for (int64_t i = 0; i < c.in; ++i) {
+        size += std::abs(double{x.host()[r * c.in + i]} * weight.host()[o * c.in + i]);
+      }
+      distances.push_back(kMatmulTolerance.At(size));
+    }
+  }
+  return distances;
+}
 
 void CheckMatmul(Workbench& bench, const MatmulCase& c, bool biased) {
   TestDevice& device = bench.device();
@@ -78,7 +89,7 @@ void CheckMatmul(Workbench& bench, const MatmulCase& c, bool biased) {
   want.bias = biased ? bias.host() : nullptr;
   want.y = y.host();
   ASSERT_EQ(CpuReference().matmul(want), OpStatus::kOk);
-  ExpectClose(y.Fetch(), Host(y), 1e-5 * static_cast<double>(c.in + 1), 0);
+  ExpectClose(y.Fetch(), y.host_array(), MatmulDistances(c, x, weight, biased ? &bias : nullptr));
 }
 
 }  // namespace
@@ -97,7 +108,7 @@ TEST_P(OpConformance, RmsNormEqualsReference) {
     want.x = want.y = x.host();
     want.weight = weight.host();
     ASSERT_EQ(CpuReference().rmsnorm(want), OpStatus::kOk);
-    ExpectClose(x.Fetch(), Host(x), 1e-7, 1e-5);
+    ExpectClose(x.Fetch(), x.host_array(), kRmsNormTolerance);
   }
   EXPECT_EQ(table().rmsnorm({.rows = 1, .dim = 4}), OpStatus::kBadShape);
   EXPECT_EQ(table().rmsnorm({.rows = 0, .dim = 0}), OpStatus::kBadShape);
@@ -108,7 +119,7 @@ TEST_P(OpConformance, RopeEqualsReference) {
   QUIRE_REQUIRE_OP(rope);
   for (const DType dtype : kAllDTypes) {
     for (const bool interleaved : {false, true}) {
-      CheckRope(bench_, 128, 128, interleaved, dtype);
+      for (const int64_t d : {64, 80, 96, 128, 256}) CheckRope(bench_, d, d, interleaved, dtype);
       CheckRope(bench_, 80, 32, interleaved, dtype);
       CheckRope(bench_, 7, 6, interleaved, dtype);
       CheckRope(bench_, 5, 0, interleaved, dtype);
@@ -159,7 +170,7 @@ TEST_P(OpConformance, SiluMulEqualsReference) {
     want.up = fused.host() + up;
     want.y = y.host();
     ASSERT_EQ(CpuReference().silu_mul(want), OpStatus::kOk);
-    ExpectClose(y.Fetch(), Host(y), 1e-7, 1e-5);
+    ExpectClose(y.Fetch(), y.host_array(), kSiluMulTolerance);
   }
   EXPECT_EQ(table().silu_mul({.rows = 1, .dim = 4}), OpStatus::kBadShape);
   EXPECT_EQ(table().silu_mul({.rows = 0, .dim = 4, .up_stride = 3}), OpStatus::kBadShape);
@@ -188,7 +199,7 @@ TEST_P(OpConformance, AddEqualsReference) {
                            .stream = bench_.device().stream()}),
               OpStatus::kOk);
     for (int64_t i = 0; i < n; ++i) a.host()[i] += b.host()[i];
-    ExpectClose(a.Fetch(), Host(a), 0, 0);
+    ExpectClose(a.Fetch(), a.host_array(), kExact);
   }
   EXPECT_EQ(table().add({.n = -1}), OpStatus::kBadShape);
   EXPECT_EQ(table().add({.n = 1}), OpStatus::kBadShape);
@@ -212,7 +223,7 @@ TEST_P(OpConformance, EmbedEqualsReference) {
     want.ids = ids.host();
     want.y = y.host();
     ASSERT_EQ(CpuReference().embed(want), OpStatus::kOk);
-    ExpectClose(y.Fetch(), Host(y), 0, 0);
+    ExpectClose(y.Fetch(), y.host_array(), kExact);
   }
   EXPECT_EQ(table().embed({.rows = 1, .vocab = 4, .dim = 4}), OpStatus::kBadShape);
   if (bench_.device().checks_lists()) {

@@ -43,21 +43,21 @@ std::vector<uint8_t> Encode(const UnitShape& shape, UnitCodec codec,
   return encoded;
 }
 
-/// How a check goes: units behind one address or many, how far off alignment, fp8 pools.
+/// How a check goes: units behind one address, or many and all rows of theirs; how far off
+/// alignment; fp8 pools.
 struct Way {
   bool scattered;
   size_t shift;
   bool fp8_pools;
 };
 
-void ExpectSameBytes(Tensor<uint8_t>& tensor) {
-  EXPECT_EQ(tensor.Fetch(), std::vector<uint8_t>(tensor.host(), tensor.host() + tensor.size()));
-}
+void ExpectSameBytes(Tensor<uint8_t>& tensor) { EXPECT_EQ(tensor.Fetch(), tensor.host_array()); }
 
 void CheckPlace(Workbench& bench, const Case& c, UnitCodec codec, DType dtype, const Way& way) {
   TestDevice& device = bench.device();
   const UnitShape shape = c.Shape(dtype);
-  const std::vector<int32_t> valid_rows = bench.Ints(c.units, 1, static_cast<int32_t>(c.p));
+  const auto p = static_cast<int32_t>(c.p);
+  const std::vector<int32_t> valid_rows = bench.Ints(c.units, way.scattered ? p : 1, p);
   const int64_t unit_bytes = EncodedUnitBytes(codec, shape);
   const int64_t element = way.fp8_pools ? 1 : ElementBytes(dtype);
   const int64_t pool_bytes = c.slots() * c.p * c.n_kv * c.d * element;
@@ -107,7 +107,7 @@ void CheckPlace(Workbench& bench, const Case& c, UnitCodec codec, DType dtype, c
   args.encoded = way.scattered ? nullptr : encoded.data();
   args.unit_ptrs = way.scattered ? pointers.data() : nullptr;
   args.placements = places.data();
-  args.valid_rows = valid.data();
+  args.valid_rows = way.scattered ? nullptr : valid.data();
   args.rotations = rotates ? rotations.data() : nullptr;
   args.cos_table = cos_table.data();
   args.sin_table = sin_table.data();
@@ -127,15 +127,18 @@ void CheckPlace(Workbench& bench, const Case& c, UnitCodec codec, DType dtype, c
   want.v_pool = v.host();
   want.k_scales = k_scales.host();
   want.v_scales = v_scales.host();
+  std::vector<uint8_t> unrotated = k.host_array();
   ASSERT_EQ(CpuReference().place_units(want), OpStatus::kOk);
   ExpectSameBytes(v);
-  ExpectClose(k_scales.Fetch(), {k_scales.host(), k_scales.host() + k_scales.size()}, 0, 0);
-  ExpectClose(v_scales.Fetch(), {v_scales.host(), v_scales.host() + v_scales.size()}, 0, 0);
+  ExpectClose(k_scales.Fetch(), k_scales.host_array(), kExact);
+  ExpectClose(v_scales.Fetch(), v_scales.host_array(), kExact);
   if (!rotates) return ExpectSameBytes(k);
-  // Both round once; the sums before rounding may fall on the two sides of a rounding step.
-  const double step = dtype == DType::kF32 ? 0 : dtype == DType::kF16 ? 1.0 / 1024 : 1.0 / 128;
-  ExpectClose(ToFloats(k.Fetch(), dtype), ToFloats({k.host(), k.host() + k.size()}, dtype), 1e-4,
-              step);
+  want.rotations = nullptr;
+  want.k_pool = unrotated.data();
+  ASSERT_EQ(CpuReference().place_units(want), OpStatus::kOk);
+  ExpectRotated(ToFloats(k.Fetch(), dtype), ToFloats(k.host_array(), dtype),
+                ToFloats(unrotated, dtype), {c.d, c.rotary_first, c.rotary_dim, c.interleaved},
+                dtype);
 }
 
 }  // namespace
@@ -188,7 +191,7 @@ TEST_P(OpConformance, PlaceUnitsBoundsWhatItRotates) {
             OpStatus::kOk);
   const std::vector<float> got = ToFloats(pool.Fetch(), DType::kF16);
   EXPECT_EQ(got[0], 65504);
-  EXPECT_NEAR(got[1], 0, 32);
+  EXPECT_NEAR(got[1], 0, kRotationTolerance.At(2 * 65504));
   const std::vector<uint8_t> bytes = pool.Fetch();
   EXPECT_EQ(std::vector<uint8_t>(bytes.begin() + 4, bytes.end()),
             std::vector<uint8_t>(unit.host() + 4, unit.host() + 12));

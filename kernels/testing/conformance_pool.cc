@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/testing/op_conformance.h"
@@ -27,7 +28,7 @@ void CheckPool(Workbench& bench, const Heads& h, std::vector<float> values, Pool
   want.scores = scores.host();
   want.pooled = pooled.host();
   ASSERT_EQ(CpuReference().pool(want), OpStatus::kOk);
-  ExpectClose(pooled.Fetch(), {pooled.host(), pooled.host() + pooled.size()}, 1e-7, 1e-5);
+  ExpectClose(pooled.Fetch(), pooled.host_array(), PoolTolerance(pooling));
 }
 
 void CheckTopK(Workbench& bench, std::vector<float> values, int64_t rows, int64_t k) {
@@ -47,8 +48,8 @@ void CheckTopK(Workbench& bench, std::vector<float> values, int64_t rows, int64_
   want.indices = indices.host();
   want.nan_counts = nans.host();
   ASSERT_EQ(CpuReference().topk(want), OpStatus::kOk);
-  EXPECT_EQ(indices.Fetch(), std::vector<int32_t>(indices.host(), indices.host() + indices.size()));
-  EXPECT_EQ(nans.Fetch(), std::vector<int32_t>(nans.host(), nans.host() + rows));
+  EXPECT_EQ(indices.Fetch(), indices.host_array());
+  EXPECT_EQ(nans.Fetch(), nans.host_array());
 }
 
 /// Queries of which every other group stays near the one before.
@@ -84,10 +85,16 @@ void CheckCorrect(Workbench& bench, int64_t batch, const Heads& h, float tau, bo
   want.corrected = corrected.host();
   want.n_corrected = n.host();
   ASSERT_EQ(CpuReference().correct_heads(want), OpStatus::kOk);
-  ExpectClose(cosines.Fetch(), {cosines.host(), cosines.host() + cosines.size()}, 1e-5, 0);
-  EXPECT_EQ(n.Fetch()[0], *n.host());
-  EXPECT_EQ(corrected.Fetch(),
-            std::vector<int32_t>(corrected.host(), corrected.host() + corrected.size()));
+  const std::vector<float> got = cosines.Fetch();
+  ExpectClose(got, cosines.host_array(), kCosineTolerance);
+  // The list is that of its own cosines, and what follows it is left as it was.
+  std::vector<int32_t> list(corrected.size(), -5);
+  int32_t listed = 0;
+  for (size_t g = 0; g < got.size(); ++g) {
+    if (!(got[g] >= tau)) list[listed++] = static_cast<int32_t>(g);
+  }
+  EXPECT_EQ(n.Fetch()[0], listed);
+  EXPECT_EQ(corrected.Fetch(), list);
 }
 
 }  // namespace
@@ -173,7 +180,7 @@ TEST_P(OpConformance, PoolQueryEqualsReference) {
       want.q = q.host();
       want.pooled = pooled.host();
       ASSERT_EQ(CpuReference().pool_query(want), OpStatus::kOk);
-      ExpectClose(pooled.Fetch(), {pooled.host(), pooled.host() + pooled.size()}, 1e-7, 1e-5);
+      ExpectClose(pooled.Fetch(), pooled.host_array(), PoolQueryTolerance(pooling));
       args.pooling = Pooling::kAvgS;
       EXPECT_EQ(table().pool_query(args), OpStatus::kUnsupported);
     }
@@ -217,6 +224,35 @@ TEST_P(OpConformance, TopKTreatsBothZerosAsEqual) {
   std::vector<float> zeros(100);
   for (size_t i = 0; i < zeros.size(); i += 2) zeros[i] = -0.0f;
   CheckTopK(bench_, zeros, 2, 20);
+}
+
+// Spec 0.4, over more scores than a block of a device looks at in one go.
+TEST_P(OpConformance, TopKGivesTiesToTheLowerIndexAndPutsNaNLast) {
+  QUIRE_REQUIRE_OP(topk);
+  std::vector<float> values(2500, 1.0f);
+  std::fill_n(values.begin(), 10, kNaN);
+  values[1200] = 2, values[2400] = 3;
+  const auto best = [&](int64_t k) {
+    Tensor<float> scores(bench_.device(), values);
+    Tensor<int32_t> indices(bench_.device(), std::vector<int32_t>(k));
+    Tensor<int32_t> nans(bench_.device(), {-1});
+    EXPECT_EQ(table().topk({.scores = scores.data(),
+                            .indices = indices.data(),
+                            .nan_counts = nans.data(),
+                            .n_rows = 1,
+                            .n_pages = static_cast<int64_t>(values.size()),
+                            .k = k,
+                            .stream = bench_.device().stream()}),
+              OpStatus::kOk);
+    EXPECT_EQ(nans.Fetch()[0], 10);
+    return indices.Fetch();
+  };
+  EXPECT_EQ(best(1), (std::vector<int32_t>{2400}));
+  EXPECT_EQ(best(5), (std::vector<int32_t>{10, 11, 12, 1200, 2400}));
+  std::vector<int32_t> all_but_four(2496);
+  std::iota(all_but_four.begin(), all_but_four.begin() + 6, 0);
+  std::iota(all_but_four.begin() + 6, all_but_four.end(), 10);
+  EXPECT_EQ(best(2496), all_but_four);
 }
 
 TEST_P(OpConformance, TopKRefusesBadShapes) {

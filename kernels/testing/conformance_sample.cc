@@ -10,7 +10,6 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-constexpr float kSlack = 1e-4f;  // of sample.h
 
 struct Case {
   float temperature;
@@ -41,7 +40,7 @@ std::vector<int32_t> Reference(SampleArgs args, const float* logits, std::vector
   return tokens;
 }
 
-/// The token of the reference, or one that it gives when u or top_p move by the slack.
+/// The token of the reference, or one that it gives when u or top_p move by the tolerance.
 void CheckSample(Workbench& bench, const Case& c, std::vector<float> values, int64_t rows) {
   TestDevice& device = bench.device();
   const int64_t vocab = static_cast<int64_t>(values.size()) / rows;
@@ -58,8 +57,9 @@ void CheckSample(Workbench& bench, const Case& c, std::vector<float> values, int
   ASSERT_EQ(bench.table().sample(args), OpStatus::kOk);
   const std::vector<int32_t> got = tokens.Fetch();
   std::vector<std::vector<int32_t>> allowed;
-  for (const float u : {-kSlack, 0.0f, kSlack}) {
-    for (const float p : {-kSlack, 0.0f, kSlack}) {
+  const auto slack = static_cast<float>(kSampleTolerance.absolute);
+  for (const float u : {-slack, 0.0f, slack}) {
+    for (const float p : {-slack, 0.0f, slack}) {
       allowed.push_back(Reference(shape, logits.host(), draws, u, p));
     }
   }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <limits>
 #include <utility>
 
 #include "kernels/cpu/cpu_kernels.h"
+#include "kernels/testing/host_device.h"
 #include "kernels/testing/op_conformance.h"
 
 namespace quire::kernels::testing {
@@ -56,8 +58,7 @@ void CheckDigest(Workbench& bench, const DigestCase& c, DigestKind kind, DType d
     want.valid_rows = all_rows ? nullptr : valid.host();
     want.digests = out.host();
     ASSERT_EQ(CpuReference().digest(want), OpStatus::kOk);
-    ExpectClose(ToFloats(out.Fetch(), out_dtype),
-                ToFloats({out.host(), out.host() + out.size()}, out_dtype), 0, 0);
+    ExpectClose(ToFloats(out.Fetch(), out_dtype), ToFloats(out.host_array(), out_dtype), kExact);
   }
 }
 
@@ -125,15 +126,128 @@ void CheckScore(Workbench& bench, const ScoreCase& c, const Heads& h, DigestKind
   want.digests = digests.host();  // the reference reads the contiguous copy
   want.scores = scores.host();
   ASSERT_EQ(CpuReference().score(want), OpStatus::kOk);
-  ExpectClose(scores.Fetch(), {scores.host(), scores.host() + scores.size()}, 0, 0);
+  ExpectClose(scores.Fetch(), scores.host_array(), kExact);
+}
+
+/// Pages of which every KV head takes `k` for its queries.
+struct Selection {
+  Heads h;
+  int64_t n_pages, p, k;
+  DigestKind kind;
+  Pooling pooling;
+  std::vector<uint8_t> keys;  ///< [n_pages][n_kv][p][d] f16
+  std::vector<float> q;       ///< [n_q][d]
+};
+
+struct Selected {
+  std::vector<float> weights;  ///< [n_kv][n_pages]
+  std::vector<int32_t> pages;  ///< [n_kv][k]
+};
+
+/// Digests, scores, pooling and the choice, one after the other as policies call them.
+Selected Select(TestDevice& device, const Selection& s) {
+  const KernelTable& ops = device.table();
+  void* const stream = device.stream();
+  const int64_t units = s.n_pages * s.h.n_kv, d = s.h.d;
+  const int64_t rotary_dim = SomeRotaryDim(d);
+  const int64_t n_q = PoolsQuery(s.pooling) ? s.h.n_kv : s.h.n_q;  // that are scored
+  Tensor<uint8_t> keys(device, s.keys);
+  Tensor<uint8_t> digests(device, std::vector<uint8_t>(units * DigestElements(s.kind, d) * 2));
+  Tensor<float> q(device, s.q), pooled_q(device, std::vector<float>(s.h.n_kv * d));
+  Tensor<float> scores(device, std::vector<float>(n_q * s.n_pages));
+  Tensor<float> weights(device, std::vector<float>(s.h.n_kv * s.n_pages));
+  Tensor<int32_t> pages(device, std::vector<int32_t>(s.h.n_kv * s.k));
+  EXPECT_EQ(ops.digest({.units = keys.data(),
+                        .unit_stride = s.p * d,
+                        .digests = digests.data(),
+                        .n_units = units,
+                        .page_tokens = s.p,
+                        .head_dim = d,
+                        .kind = s.kind,
+                        .rotary_dim = rotary_dim,
+                        .stream = stream}),
+            OpStatus::kOk);
+  if (PoolsQuery(s.pooling)) {
+    EXPECT_EQ(ops.pool_query({.q = q.data(),
+                              .pooled = pooled_q.data(),
+                              .n_q = s.h.n_q,
+                              .n_kv = s.h.n_kv,
+                              .head_dim = d,
+                              .pooling = s.pooling,
+                              .stream = stream}),
+              OpStatus::kOk);
+  }
+  EXPECT_EQ(ops.score({.q = PoolsQuery(s.pooling) ? pooled_q.data() : q.data(),
+                       .digests = digests.data(),
+                       .scores = scores.data(),
+                       .n_pages = s.n_pages,
+                       .n_q = n_q,
+                       .n_kv = s.h.n_kv,
+                       .head_dim = d,
+                       .kind = s.kind,
+                       .rotary_dim = rotary_dim,
+                       .stream = stream}),
+            OpStatus::kOk);
+  EXPECT_EQ(ops.pool({.scores = scores.data(),
+                      .pooled = weights.data(),
+                      .n_q = n_q,
+                      .n_kv = s.h.n_kv,
+                      .n_pages = s.n_pages,
+                      .head_dim = d,
+                      .pooling = s.pooling,
+                      .stream = stream}),
+            OpStatus::kOk);
+  EXPECT_EQ(ops.topk({.scores = weights.data(),
+                      .indices = pages.data(),
+                      .n_rows = s.h.n_kv,
+                      .n_pages = s.n_pages,
+                      .k = s.k,
+                      .stream = stream}),
+            OpStatus::kOk);
+  return {weights.Fetch(), pages.Fetch()};
+}
+
+/// Every page chosen is one of the reference's, or weighs as much within the tolerance of both.
+void ExpectSamePages(const Selection& s, const Selected& got, const Selected& want) {
+  const Tolerance tolerance = PoolTolerance(s.pooling);
+  ExpectClose(got.weights, want.weights, tolerance);
+  for (int64_t g = 0; g < s.h.n_kv; ++g) {
+    const float* weights = want.weights.data() + g * s.n_pages;
+    const int32_t* pages = got.pages.data() + g * s.k;
+    float least = std::numeric_limits<float>::infinity();
+    for (int64_t i = 0; i < s.k; ++i) least = std::min(least, weights[want.pages[g * s.k + i]]);
+    for (int64_t i = 0; i < s.k; ++i) {
+      ASSERT_TRUE(pages[i] >= (i == 0 ? 0 : pages[i - 1] + 1) && pages[i] < s.n_pages);
+      EXPECT_GE(weights[pages[i]], least - 2 * tolerance.At(least)) << "page " << pages[i];
+    }
+  }
 }
 
 }  // namespace
 
+TEST_P(OpConformance, SelectionEqualsReferenceForEveryDigestAndPooling) {
+  QUIRE_REQUIRE_OP(topk);
+  HostTestDevice reference(CpuReference());
+  for (const DigestKind kind : kDigestKinds) {
+    for (int mode = 1; mode <= 7; ++mode) {
+      Selection s{{8, 2, 80}, 37, 9, 6, kind, static_cast<Pooling>(mode), {}, {}};
+      SCOPED_TRACE("digest " + std::to_string(static_cast<int>(kind)) + ", pooling " +
+                   std::to_string(mode));
+      s.keys = bench_.Elements(s.n_pages * s.h.n_kv * s.p * s.h.d, DType::kF16);
+      // Eighths: their mean over the 4 heads of a group is exact, whatever the order of the sum.
+      for (const int32_t eighths : bench_.Ints(s.h.n_q * s.h.d, -16, 16)) {
+        s.q.push_back(static_cast<float>(eighths) / 8);
+      }
+      ExpectSamePages(s, Select(bench_.device(), s), Select(reference, s));
+    }
+  }
+}
+
 TEST_P(OpConformance, DigestEqualsReference) {
   QUIRE_REQUIRE_OP(digest);
-  const DigestCase cases[] = {
-      {1, 1, 1, true}, {3, 32, 128, true}, {2, 31, 33, false}, {2, 33, 80, true}, {4, 2, 7, true}};
+  const DigestCase cases[] = {{1, 1, 1, true},    {3, 32, 128, true}, {2, 31, 33, false},
+                              {2, 33, 80, true},  {4, 2, 7, true},    {2, 16, 256, true},
+                              {1, 16, 576, false}};
   for (const DigestCase& c : cases) {
     for (const DigestKind kind : kDigestKinds) {
       if (!Fits(kind, c.d)) continue;

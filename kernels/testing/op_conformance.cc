@@ -60,17 +60,85 @@ std::vector<uint8_t> FromFloats(const std::vector<float>& values, DType dtype) {
   return bytes;
 }
 
-void ExpectClose(const std::vector<float>& got, const std::vector<float>& want, double absolute,
-                 double relative) {
+void ExpectClose(const std::vector<float>& got, const std::vector<float>& want,
+                 const Tolerance& tolerance) {
+  std::vector<double> distances;
+  for (const float value : want) distances.push_back(tolerance.At(std::abs(value)));
+  ExpectClose(got, want, distances);
+}
+
+void ExpectClose(const std::vector<float>& got, const std::vector<float>& want,
+                 const std::vector<double>& distances) {
   ASSERT_EQ(got.size(), want.size());
+  if (want.empty()) return;
+  ASSERT_EQ(want.size() % distances.size(), 0u);
+  const size_t row = want.size() / distances.size();
   for (size_t i = 0; i < got.size(); ++i) {
     if (std::isnan(want[i]) || std::isinf(want[i])) {
       ASSERT_TRUE(got[i] == want[i] || (std::isnan(got[i]) && std::isnan(want[i])))
           << "at " << i << ": " << got[i] << ", want " << want[i];
     } else {
-      ASSERT_NEAR(got[i], want[i], absolute + relative * std::abs(want[i])) << "at " << i;
+      ASSERT_NEAR(got[i], want[i], distances[i / row]) << "at " << i;
     }
   }
+}
+
+void ExpectRotated(const std::vector<float>& got, const std::vector<float>& want,
+                   const std::vector<float>& before, const Rotary& rotary, DType dtype) {
+  const int64_t half = rotary.dim / 2;
+  std::vector<double> distances(want.size());
+  const auto allow = [&](int64_t a, int64_t b) {
+    if (want[a] == before[a] && want[b] == before[b]) return;
+    const double slack = kRotationTolerance.At(std::abs(before[a]) + std::abs(before[b]));
+    for (const int64_t i : {a, b}) distances[i] = slack + RoundingStep(dtype).At(std::abs(want[i]));
+  };
+  for (int64_t row = 0; row < static_cast<int64_t>(want.size()); row += rotary.d) {
+    for (int64_t i = 0; i < half; ++i) {
+      const int64_t a = row + rotary.first + (rotary.interleaved ? 2 * i : i);
+      allow(a, a + (rotary.interleaved ? 1 : half));
+    }
+  }
+  ExpectClose(got, want, distances);
+}
+
+std::vector<Heads> ModelHeads() {
+  std::vector<Heads> all;
+  for (const int64_t d : {64, 80, 96, 128, 256}) {
+    all.insert(all.end(), {{2, 2, d}, {4, 2, d}, {3, 1, d}});
+  }
+  return all;
+}
+
+std::string Text(const Heads& heads) {
+  return "n_q " + std::to_string(heads.n_q) + ", n_kv " + std::to_string(heads.n_kv) + ", d " +
+         std::to_string(heads.d);
+}
+
+// Tests of an op that a table lacks are skipped: this one says so.
+TEST_P(OpConformance, EveryOpIsThereButTheCodecs) {
+  const KernelTable& ops = table();
+  const auto expect = [](auto op, const char* name) { EXPECT_TRUE(op != nullptr) << name; };
+  expect(ops.nhd_to_hnd, "nhd_to_hnd");
+  expect(ops.hnd_to_nhd, "hnd_to_nhd");
+  expect(ops.place_units, "place_units");
+  expect(ops.digest, "digest");
+  expect(ops.score, "score");
+  expect(ops.pool_query, "pool_query");
+  expect(ops.pool, "pool");
+  expect(ops.topk, "topk");
+  expect(ops.correct_heads, "correct_heads");
+  expect(ops.paged_attention, "paged_attention");
+  expect(ops.mla_attention, "mla_attention");
+  expect(ops.merge_attention, "merge_attention");
+  expect(ops.dense_attention, "dense_attention");
+  expect(ops.rmsnorm, "rmsnorm");
+  expect(ops.rope, "rope");
+  expect(ops.silu_mul, "silu_mul");
+  expect(ops.matmul, "matmul");
+  expect(ops.add, "add");
+  expect(ops.embed, "embed");
+  expect(ops.narrow, "narrow");
+  expect(ops.sample, "sample");
 }
 
 std::string DeviceName(const ::testing::TestParamInfo<MakeDevice>& info) {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The op conformance suite: every kernel table passes it, and a new one is done when it does. The
-// tests compare each op of a table with CpuReference() within the tolerance its header states, over
-// sizes around a page, odd dimensions, all dtypes, GQA ratios, unaligned pointers, NaN and refused
-// shapes. What the reference itself computes is checked in cpu/reference_test.cc.
+// tests compare each op of a table with CpuReference() within the tolerance of its header
+// (kernels/api/tolerance.h), over sizes around a page, odd dimensions, all dtypes, GQA ratios,
+// unaligned pointers, NaN and refused shapes. What the reference itself computes is checked in
+// cpu/reference_test.cc.
 //
 // A test program compiles the conformance_*.cc files and instantiates the suite:
 //
 //   INSTANTIATE_TEST_SUITE_P(Cpu, OpConformance, ::testing::Values(MakeMyDevice), DeviceName);
 //
-// An op whose table entry is null is skipped.
+// The codecs may be missing, as units are encoded on hosts: their tests are skipped then.
 #ifndef QUIRE_KERNELS_TESTING_OP_CONFORMANCE_H_
 #define QUIRE_KERNELS_TESTING_OP_CONFORMANCE_H_
 
@@ -60,6 +61,7 @@ class Tensor {
 
   T* data() { return static_cast<T*>(base_) + shift_; }
   T* host() { return host_.data(); }
+  const std::vector<T>& host_array() const { return host_; }
   size_t size() const { return host_.size(); }
   /// What the device holds now.
   std::vector<T> Fetch() {
@@ -118,9 +120,22 @@ inline constexpr DType kAllDTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
 std::vector<float> ToFloats(const std::vector<uint8_t>& bytes, DType dtype);
 std::vector<uint8_t> FromFloats(const std::vector<float>& values, DType dtype);
 
-/// Equal as numbers within absolute + relative * |want|; NaN matches NaN only.
-void ExpectClose(const std::vector<float>& got, const std::vector<float>& want, double absolute,
-                 double relative);
+/// Equal as numbers within `tolerance` of |want|; NaN matches NaN only.
+void ExpectClose(const std::vector<float>& got, const std::vector<float>& want,
+                 const Tolerance& tolerance);
+/// Within distances, each of which is for as many elements: one, or a row of them.
+void ExpectClose(const std::vector<float>& got, const std::vector<float>& want,
+                 const std::vector<double>& distances);
+
+/// The channels of rows of `d` that rotate in pairs (RopeArgs, PlaceUnitsArgs).
+struct Rotary {
+  int64_t d, first, dim;
+  bool interleaved;
+};
+/// Rows rotated and rounded to `dtype`, within kRotationTolerance of what they were `before`. What
+/// the rotation has left as it was is equal.
+void ExpectRotated(const std::vector<float>& got, const std::vector<float>& want,
+                   const std::vector<float>& before, const Rotary& rotary, DType dtype);
 
 /// Sizes of an attention-like problem.
 struct Heads {
@@ -131,6 +146,10 @@ struct Heads {
 /// GQA ratios 1, 4, 6, 7, 8, the head dimensions of models, and odd or tiny ones.
 inline constexpr Heads kHeads[] = {{1, 1, 1},   {2, 2, 8},   {8, 2, 64}, {7, 1, 33},
                                    {16, 2, 80}, {4, 1, 128}, {2, 2, 96}, {6, 1, 256}};
+
+/// The head dimensions of models with MHA, GQA and MQA.
+std::vector<Heads> ModelHeads();
+std::string Text(const Heads& heads);
 
 /// Prints the table's name behind the instantiation.
 std::string DeviceName(const ::testing::TestParamInfo<MakeDevice>& info);

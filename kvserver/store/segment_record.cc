@@ -39,6 +39,7 @@ void WriteSpec(const KvSpec& spec, ByteWriter& out) {
                        r.beta_fast, r.beta_slow, r.attention_factor}) {
     out.Number(value);
   }
+  if (r.scaling == RopeScaling::kLongRope) out.Array(r.pair_factors);
 }
 
 KvSpec ReadSpec(ByteReader& in) {
@@ -62,6 +63,7 @@ KvSpec ReadSpec(ByteReader& in) {
                         &r.original_context, &r.beta_fast, &r.beta_slow, &r.attention_factor}) {
     *value = in.Number<double>();
   }
+  if (r.scaling == RopeScaling::kLongRope) r.pair_factors = in.Array<double>();
   return spec;
 }
 

@@ -38,6 +38,18 @@ TEST(SegmentRecordTest, DecodesWhatItEncodes) {
   EXPECT_EQ(*decoded, record);
 }
 
+TEST(SegmentRecordTest, DecodesTheFactorsOfLongRope) {
+  SegmentRecord record = ValidRecord();
+  record.spec.rope.scaling = RopeScaling::kLongRope;
+  record.spec.rope.pair_factors.assign(record.spec.rope.rotary_dim / 2, 1.5);
+  const auto decoded = DecodeSegmentRecord(EncodeSegmentRecord(record));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(*decoded, record);
+  record.spec.rope.pair_factors.pop_back();
+  EXPECT_EQ(DecodeSegmentRecord(EncodeSegmentRecord(record)).status().code(),
+            StatusCode::kDataLoss);
+}
+
 TEST(SegmentRecordTest, TheCodecComesBackAndARawRecordStaysAsItAlwaysWas) {
   SegmentRecord record = ValidRecord();
   EXPECT_EQ(EncodeSegmentRecord(record)[4], 1);

@@ -57,6 +57,13 @@ KvSpec SmallSpec() {
   return spec;
 }
 
+KvSpec LongRopeSpec() {
+  KvSpec spec = SmallSpec();
+  spec.rope.scaling = RopeScaling::kLongRope;
+  spec.rope.pair_factors = {1, 2, 4, 8.5};
+  return spec;
+}
+
 void WriteWireSeeds(const fs::path& dir) {
   auto seed = [&](char selector, const std::string& name,
                   const google::protobuf::Message& message) {
@@ -65,6 +72,9 @@ void WriteWireSeeds(const fs::path& dir) {
   v1::KvSpec spec;
   wire::KvSpecToProto(SmallSpec(), &spec);
   seed(0, "kv_spec", spec);
+  spec.Clear();
+  wire::KvSpecToProto(LongRopeSpec(), &spec);
+  seed(0, "kv_spec_longrope", spec);
 
   v1::ContextRef ref;
   wire::DocumentNameToProto(DocumentName{"collection", "name", 3}, ref.mutable_document());
@@ -263,10 +273,10 @@ void WriteServiceSeeds(const fs::path& dir) {
            {.codec = kvserver::CodecParams{.id = kvserver::CodecId::kInt8}, .ttl_seconds = 60}));
 }
 
-void WriteRecordSeed(const fs::path& path, uint32_t num_tokens) {
+void WriteRecordSeed(const fs::path& path, const KvSpec& spec, uint32_t num_tokens) {
   kvserver::SegmentRecord record;
   record.tenant = "default";
-  record.spec = SmallSpec();
+  record.spec = spec;
   record.tokens.assign(num_tokens, 5);
   record.unit_crc32c.assign(uint64_t{record.spec.num_layers} * record.units_per_layer(),
                             0x12345678);
@@ -305,6 +315,11 @@ void WriteConfigSeeds(const fs::path& dir) {
           shape +
           R"(,"rope_parameters":{"rope_theta":10000.0,"rope_type":"yarn","factor":4.0,)"
           R"("original_max_position_embeddings":1024}})");
+  Write(
+      dir / "longrope.json",
+      R"({"architectures":["LlamaForCausalLM"],"head_dim":8,"original_max_position_embeddings":512,)" +
+          shape +
+          R"(,"rope_scaling":{"type":"longrope","short_factor":[1,1,1,1.5],"long_factor":[1,2,4,8.5]}})");
   Write(dir / "index.json",
         R"({"metadata":{"total_size":10},"weight_map":{"a":"model-00001-of-00002.safetensors"}})");
   std::string tokenizer =
@@ -439,8 +454,9 @@ int main(int argc, char** argv) {
   WriteServiceSeeds(root / "service_fuzz");
   WriteSessionSeeds(root / "session_fuzz");
   WriteUnitListSeeds(root / "unit_list_fuzz");
-  WriteRecordSeed(root / "segment_record_fuzz" / "full", 8);
-  WriteRecordSeed(root / "segment_record_fuzz" / "short", 5);
+  WriteRecordSeed(root / "segment_record_fuzz" / "full", SmallSpec(), 8);
+  WriteRecordSeed(root / "segment_record_fuzz" / "short", SmallSpec(), 5);
+  WriteRecordSeed(root / "segment_record_fuzz" / "longrope", LongRopeSpec(), 5);
   WriteExtentSeed(root / "segment_record_fuzz" / "extent");
   Write(root / "volume_header_fuzz" / "volume",
         kvserver::EncodeVolumeHeader({.volume = 3, .size_bytes = 256 << 20}));

@@ -87,6 +87,37 @@ TEST(DemoProcessTest, TextsOfOnesOwnAreReadAndAskedAbout) {
   EXPECT_THAT(result.out, HasSubstr("garden.md"));
 }
 
+/// The first `count` bundled documents with their questions, in `dir`.
+void CopyDossiers(int count, const TempDir& dir) {
+  const std::filesystem::path bundled = std::string(kModel) + "/documents";
+  for (int i = 1; i <= count; ++i) {
+    const std::string name = "dossier-0" + std::to_string(i) + ".txt";
+    std::filesystem::copy_file(bundled / name, dir / name);
+  }
+  std::ifstream all(bundled / "questions.jsonl");
+  std::ofstream asked(dir / "questions.jsonl");
+  for (std::string line; std::getline(all, line);) {
+    const std::string document = nlohmann::json::parse(line)["document"];
+    if (std::filesystem::exists(dir / document)) asked << line << "\n";
+  }
+}
+
+TEST(DemoProcessTest, SpeculationAnswersAsFullAttentionDoes) {
+  const TempDir dir;
+  CopyDossiers(2, dir);
+  const nlohmann::json demo =
+      LastLine(Demo({"--docs", dir.path(), "--json", "--policy", "freekv"}).out);
+  EXPECT_EQ(demo["policy"], "freekv");
+  EXPECT_EQ(demo["documents"], 2);
+  const double questions = demo["questions"];
+  EXPECT_EQ(questions, 12);
+  EXPECT_GE(demo["full_correct"], 0.9 * questions);
+  EXPECT_GE(demo["sparse_correct"].get<double>(), demo["full_correct"].get<double>() - 1);
+  EXPECT_LE(demo["budget_ratio"], 0.25);
+  EXPECT_GT(demo["bytes_units"], 0) << "nothing was recalled";
+  EXPECT_LE(demo["dense_max_abs_logit_diff"], 1e-3);
+}
+
 TEST(DemoProcessTest, EveryTransportBringsTheSamePages) {
   const TempDir dir;
   // Long enough that most of it is not resident.

@@ -5,10 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <thread>
 
 #include "common/base/random.h"
 #include "gpuworker/retrieval/policy.h"
+#include "gpuworker/testing/followed_run.h"
 #include "gpuworker/testing/reference_attention.h"
 #include "tests/integration/worker_fixture.h"
 
@@ -141,6 +143,94 @@ TEST(WorkerSequenceTest, EveryKindOfDigestAnswersTheSameOnBothSides) {
     differ = differ || MaxDifference(by_min_max, here) > 1e-2f;
   }
   EXPECT_TRUE(differ) << "another kind selects other pages";
+}
+
+/// [steps][num_layers][n_kv] pages that a run over document "doc" attended to.
+using Pages = std::vector<std::vector<std::vector<std::vector<uint32_t>>>>;
+
+Pages Follow(WorkerFixture& fixture, const RetrievalOptions& retrieval,
+             const std::vector<TokenId>& question) {
+  Pages pages;
+  worker::testing::FollowedRun run(fixture, retrieval);
+  for (auto& step : run.Steps(question)) pages.push_back(std::move(step.pages));
+  return pages;
+}
+
+/// What both sides select; without anything when they differ.
+Pages FollowOnBothSides(WorkerFixture& fixture, RetrievalOptions retrieval,
+                        const std::vector<TokenId>& question) {
+  retrieval.side = SelectionSide::kWorker;
+  Pages at_worker = Follow(fixture, retrieval, question);
+  retrieval.side = SelectionSide::kServer;
+  const Pages at_server = Follow(fixture, retrieval, question);
+  EXPECT_EQ(at_server.size(), at_worker.size());
+  for (size_t i = 0; i < at_worker.size(); ++i) {
+    EXPECT_EQ(at_server[i], at_worker[i]) << "step " << i;
+    if (at_server[i] != at_worker[i]) return {};
+  }
+  return at_worker;
+}
+
+// Query heads in groups of three, so that poolings differ.
+TEST(WorkerSequenceTest, EveryDigestAndPoolingSelectsTheSamePagesOnBothSidesAtEveryStep) {
+  WorkerFixture fixture(WorkerFixture::Small(), {.num_layers = 3, .num_query_heads = 6, .seed = 4});
+  fixture.Ingest(RandomTokens(151, 1));
+  const std::vector<TokenId> question = RandomTokens(40, 2);
+  RetrievalOptions retrieval = fixture.engine().options().retrieval;
+  retrieval.correction_threshold = 0.4f;  // Corrects some heads, and some of a layer's.
+  std::set<Pages> different;
+  for (const char* policy : {"quest", "freekv"}) {
+    for (const kernels::DigestKind kind : kernels::kDigestKinds) {
+      for (int pooling = 1; kernels::IsKnown(kernels::Pooling(pooling)); ++pooling) {
+        SCOPED_TRACE(::testing::Message()
+                     << policy << " digest " << static_cast<int>(kind) << " pooling " << pooling);
+        retrieval.policy = policy;
+        retrieval.digest = kind;
+        retrieval.pooling = kernels::Pooling(pooling);
+        different.insert(FollowOnBothSides(fixture, retrieval, question));
+      }
+    }
+  }
+  EXPECT_FALSE(different.contains({}));
+  EXPECT_GE(different.size(), 60u) << "of 70: digests, poolings and policies select other pages";
+}
+
+TEST(WorkerSequenceTest, EveryThresholdSelectsTheSamePagesOnBothSidesAtEveryStep) {
+  WorkerFixture fixture(WorkerFixture::Small(), {.num_layers = 3, .num_query_heads = 6, .seed = 4});
+  fixture.Ingest(RandomTokens(20, 1));  // Gets over the budget on the way.
+  const std::vector<TokenId> question = RandomTokens(80, 2);
+  RetrievalOptions retrieval = fixture.engine().options().retrieval;
+  retrieval.policy = "freekv";
+  std::set<Pages> different;
+  const std::vector<float> thresholds = {-1.5f, 0.0f, 0.2f, 0.6f, 1.5f};
+  for (const float threshold : thresholds) {
+    SCOPED_TRACE(threshold);
+    retrieval.correction_threshold = threshold;
+    different.insert(FollowOnBothSides(fixture, retrieval, question));
+  }
+  EXPECT_FALSE(different.contains({}));
+  EXPECT_EQ(different.size(), thresholds.size());
+}
+
+TEST(WorkerSequenceTest, SlotsBeyondTheSelectionKeepPagesThatComeBack) {
+  WorkerFixture fixture;
+  fixture.Ingest(RandomTokens(151, 1));
+  const std::vector<TokenId> question = RandomTokens(40, 2);
+  RetrievalOptions retrieval = fixture.engine().options().retrieval;
+  const uint32_t p = fixture.engine().spec().page_tokens;
+  retrieval.budget_tokens = retrieval.sink_tokens + retrieval.window_tokens + 4 * p;
+  for (const char* policy : {"quest", "freekv", "arkvale"}) {
+    SCOPED_TRACE(policy);
+    retrieval.policy = policy;
+    RetrievalOptions more = retrieval;
+    more.budget_tokens += 8 * p;
+    more.select_tokens = 4 * p;
+    worker::SequenceStats few_slots, more_slots;
+    const std::vector<float> expected = Ask(fixture, retrieval, question, &few_slots);
+    EXPECT_LE(MaxDifference(Ask(fixture, more, question, &more_slots), expected), 1e-4f);
+    EXPECT_EQ(more_slots.resident_tokens, few_slots.resident_tokens);  // Attended to.
+    EXPECT_LT(more_slots.units_missed, few_slots.units_missed);
+  }
 }
 
 TEST(WorkerSequenceTest, FreeKvSelectsTheSamePagesOnBothSides) {

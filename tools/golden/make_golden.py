@@ -32,6 +32,9 @@ BASE = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_atten
 LLAMA3 = dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=32)
 LINEAR = dict(rope_type="linear", rope_theta=10000.0, factor=4.0)
+# Factors of the shape of Phi-3's.
+LONGROPE = dict(rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=4096,
+                short_factor=[1 + 0.04 * pair for pair in range(48)], long_factor=[1.05 ** pair for pair in range(48)])
 YARN = dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, original_max_position_embeddings=32)
 
 
@@ -178,6 +181,9 @@ ROPE_CASES = {
                                      mscale=1.0, mscale_all_dim=0.7, original_max_position_embeddings=4096)),
     "yarn-attention-factor": (64, 32768, dict(rope_type="yarn", rope_theta=10000.0, factor=8.0, attention_factor=0.9,
                                               original_max_position_embeddings=4096)),
+    "dynamic": (64, 8192, dict(rope_type="dynamic", rope_theta=10000.0, factor=4.0)),
+    "longrope": (96, 4096, LONGROPE | dict(factor=1.0)),
+    "longrope-128k": (96, 131072, LONGROPE | dict(factor=32.0)),
 }
 
 
@@ -186,10 +192,14 @@ def write_rope(path: str) -> None:
     cases = {}
     for name, (head_dim, context, rope) in ROPE_CASES.items():
         shape = BASE | dict(head_dim=head_dim, max_position_embeddings=context, rope_parameters=dict(rope))
-        rotary = transformers.models.llama.modeling_llama.LlamaRotaryEmbedding(transformers.LlamaConfig(**shape))
+        config = transformers.LlamaConfig(**shape)
+        rotary = transformers.models.llama.modeling_llama.LlamaRotaryEmbedding(config)
+        frequencies, factor = rotary.inv_freq, rotary.attention_scaling
+        if rope["rope_type"] in ("dynamic", "longrope"):  # At the end of the context.
+            scheme = transformers.modeling_rope_utils.ROPE_INIT_FUNCTIONS[rope["rope_type"]]
+            frequencies, factor = scheme(config, "cpu", seq_len=context)
         cases[name] = dict(config=shape | dict(architectures=["LlamaForCausalLM"], rope_parameters=rope),
-                           inverse_frequencies=rotary.inv_freq.tolist(),
-                           attention_factor=float(rotary.attention_scaling))
+                           inverse_frequencies=frequencies.tolist(), attention_factor=float(factor))
     with open(path, "w", encoding="utf-8") as f:
         json.dump(cases, f, indent=1)
         f.write("\n")

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DelayedPolicy: selects what another policy selected with the query of the step before, and waits
+// for it: what speculation attends to, without a recall that is late by design. Nothing that ships
+// includes this. Thread-safety: none.
+#ifndef QUIRE_GPUWORKER_TESTING_DELAYED_POLICY_H_
+#define QUIRE_GPUWORKER_TESTING_DELAYED_POLICY_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "gpuworker/retrieval/policy.h"
+
+namespace quire::worker::testing {
+
+/// [n_kv] pages of one step of a layer, ascending.
+using HeadPages = std::vector<std::vector<uint32_t>>;
+
+class DelayedPolicy final : public RetrievalPolicy {
+ public:
+  /// `next` selects at the worker, and every head of it blocks.
+  explicit DelayedPolicy(std::unique_ptr<RetrievalPolicy> next) : next_(std::move(next)) {}
+
+  /// What the other policy selected with each step's own query.
+  const std::vector<HeadPages>& undelayed(uint32_t layer) { return lanes_[layer].undelayed; }
+  /// Steps whose selection was an earlier one.
+  uint64_t delayed(uint32_t layer) { return lanes_[layer].delayed; }
+
+  std::string_view name() const override { return "delayed"; }
+  CacheLayout Layout(uint32_t layer) const override { return next_->Layout(layer); }
+  bool WantsDigests(uint32_t layer) const override { return next_->WantsDigests(layer); }
+  Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
+                        std::shared_ptr<const StoredDigests> digests) override {
+    return next_->OnPrefillLayer(layer, num_pages, std::move(digests));
+  }
+  Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override {
+    return next_->OnPageComplete(layer, page, units);
+  }
+  /// While all candidates fit there is nothing to delay; nor is there at the first step that has to
+  /// choose.
+  StatusOr<Selection> Select(const SelectRequest& request) override {
+    QUIRE_ASSIGN_OR_RETURN(Selection now, next_->Select(request));
+    Lane& lane = lanes_[request.layer];
+    const bool chose_before =
+        std::exchange(lane.chose, request.candidates.size() > request.max_pages);
+    lane.undelayed.push_back(now.pages);
+    if (!lane.chose || !chose_before) return now;
+    ++lane.delayed;
+    return Selection{.pages = lane.undelayed[lane.undelayed.size() - 2]};
+  }
+  std::vector<bool> NeedsBlocking(uint32_t layer, const float* q) override {
+    return next_->NeedsBlocking(layer, q);
+  }
+
+ private:
+  struct Lane {
+    std::vector<HeadPages> undelayed;  ///< [steps]
+    uint64_t delayed = 0;
+    bool chose = false;  ///< There was a choice to make at the last step.
+  };
+  const std::unique_ptr<RetrievalPolicy> next_;
+  std::map<uint32_t, Lane> lanes_;
+};
+
+}  // namespace quire::worker::testing
+
+#endif  // QUIRE_GPUWORKER_TESTING_DELAYED_POLICY_H_
