@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "client/cli/data_dir.h"
 #include "client/cli/demo_corpus.h"
 #include "client/cli/find_model.h"
+#include "client/cli/read_file.h"
 #include "embedded/embedded_store.h"
 #include "gpuworker/retrieval/policy.h"
 
@@ -39,6 +41,7 @@ struct AnswersOptions {
   std::string model;
   std::string plot;
   std::string markdown;
+  std::string earlier;
   std::string data_dir;
 };
 
@@ -68,9 +71,20 @@ Status WriteFile(const std::string& path, const std::string& text) {
                                 " that exists and can be written to");
 }
 
+StatusOr<std::optional<cli::Json>> ReadEarlier(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  QUIRE_ASSIGN_OR_RETURN(const std::string text, cli::ReadTextFile(path));
+  cli::Json json = cli::Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) {
+    return InvalidArgument(path, " is no JSON object; give what an earlier --json printed");
+  }
+  return json;
+}
+
 StatusOr<BenchReport> Run(const AnswersOptions& options) {
   QUIRE_RETURN_IF_ERROR(WriteFile(options.plot, ""));
   QUIRE_RETURN_IF_ERROR(WriteFile(options.markdown, ""));
+  QUIRE_ASSIGN_OR_RETURN(const std::optional<cli::Json> earlier, ReadEarlier(options.earlier));
   QUIRE_ASSIGN_OR_RETURN(const std::string model, cli::FindModel(options.model));
   QUIRE_ASSIGN_OR_RETURN(const auto directory, cli::DataDir::Make(options.data_dir));
   QUIRE_ASSIGN_OR_RETURN(const auto store, EmbeddedStore::Open({.data_dir = directory->path(),
@@ -97,6 +111,7 @@ StatusOr<BenchReport> Run(const AnswersOptions& options) {
   json["model"] = model;
   json["threads"] = options.threads;
   json["machine"] = Machine();
+  if (earlier) QUIRE_RETURN_IF_ERROR(Annotate(AddEarlierCells(*earlier, &json), options.earlier));
   QUIRE_RETURN_IF_ERROR(WriteFile(options.plot, ToSvg(AnswersPlot(json))));
   QUIRE_RETURN_IF_ERROR(WriteFile(options.markdown, AnswersMarkdown(json)));
   cli::Table table = AnswersTable(json);
@@ -136,6 +151,9 @@ void AddOptions(CLI::App& command, AnswersOptions* options) {
   command.add_option("--plot", options->plot,
                      "Write accuracy against bytes recalled per token to this SVG file");
   command.add_option("--markdown", options->markdown, "Write the table to this file, in Markdown");
+  command.add_option("--with", options->earlier,
+                     "Report of an earlier run over the same questions, whose other cells are "
+                     "shown beside this run's");
   command.add_option("--model", options->model,
                      "Directory of the model (the bundled one when not given)");
   cli::AddDataDirOption(command, &options->data_dir);

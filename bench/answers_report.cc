@@ -96,6 +96,18 @@ cli::Json CellJson(const AnswerResults& results, const Summary& summary, const C
   return json;
 }
 
+/// How FreeKV does against its goal, where it took part.
+void AddGoal(cli::Json* json) {
+  const cli::Json& cells = (*json)["cells"];
+  if (!cells.contains(kGoal)) return;
+  const cli::Json goal = cells[kGoal];  // New fields move the others.
+  (*json)["full_minus_freekv_12_5"] = goal["loss"];
+  (*json)["full_minus_freekv_12_5_95"] = goal["loss_95"];
+  (*json)["freekv_within_1_point_at_12_5"] = goal["loss"].get<double>() <= kGoalLoss ? 1 : 0;
+  (*json)["freekv_within_1_point_at_12_5_by_interval"] =
+      goal["loss_95"][1].get<double>() <= kGoalLoss ? 1 : 0;
+}
+
 /// What the table says of each cell, in the order of its columns.
 struct Row {
   std::vector<std::string> titles;
@@ -147,19 +159,40 @@ cli::Json AnswersJson(const AnswerResults& results, const AnswerSummaryOptions& 
     cells[key] = CellJson(results, summary, cell);
     json[key] = cells[key]["accuracy"];
   }
-  if (cells.contains(kGoal)) {
-    const cli::Json& goal = cells[kGoal];
-    json["full_minus_freekv_12_5"] = goal["loss"];
-    json["full_minus_freekv_12_5_95"] = goal["loss_95"];
-    json["freekv_within_1_point_at_12_5"] = goal["loss"].get<double>() <= kGoalLoss ? 1 : 0;
-    json["freekv_within_1_point_at_12_5_by_interval"] =
-        goal["loss_95"][1].get<double>() <= kGoalLoss ? 1 : 0;
-  }
   json["samples"] = results.samples.size();
   json["cells"] = std::move(cells);
   json["resamples"] = options.resamples;
   json["seed"] = options.seed;
+  AddGoal(&json);
   return json;
+}
+
+Status AddEarlierCells(const cli::Json& earlier, cli::Json* json) {
+  if (!earlier.is_object() || !earlier.contains("cells") || !earlier["cells"].is_object()) {
+    return InvalidArgument("the earlier report has no cells; give what an earlier --json printed");
+  }
+  for (const char* key :
+       {"questions_seed", "samples", "documents", "page_tokens", "resamples", "seed", kFull}) {
+    const cli::Json before = earlier.value(key, cli::Json()), now = json->value(key, cli::Json());
+    if (before == now) continue;
+    return InvalidArgument("the earlier report has ", key, " ", before.dump(), ", this one ",
+                           now.dump(), "; ask the same questions of the same model");
+  }
+  try {
+    cli::Json both = *json;
+    for (const auto& [key, cell] : earlier["cells"].items()) {
+      if (both["cells"].contains(key)) continue;
+      both["earlier_cells"].push_back(key);
+      both[key] = cell.at("accuracy");
+      both["cells"][key] = cell;
+    }
+    AddGoal(&both);
+    (void)Rows(both);
+    *json = std::move(both);
+  } catch (const cli::Json::exception& malformed) {
+    return InvalidArgument("the earlier report is damaged: ", malformed.what());
+  }
+  return OkStatus();
 }
 
 cli::Table AnswersTable(const cli::Json& json) {

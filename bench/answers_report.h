@@ -12,6 +12,7 @@
 #include "bench/answers_run.h"
 #include "client/cli/json_output.h"
 #include "client/cli/table.h"
+#include "common/base/status.h"
 
 namespace quire::bench {
 
@@ -23,6 +24,10 @@ struct AnswerSummaryOptions {
 /// Accuracies by key ("full", "freekv_12_5") first, then `freekv_within_1_point_at_12_5` where that
 /// was asked, then everything of each cell: overall, by set, and the needle grid.
 cli::Json AnswersJson(const AnswerResults& results, const AnswerSummaryOptions& options);
+
+/// Adds the cells of `earlier`, a report over the same questions, that `json` has not.
+/// INVALID_ARGUMENT names what differs: what was asked, or what full attention answered.
+[[nodiscard]] Status AddEarlierCells(const cli::Json& earlier, cli::Json* json);
 
 /// The same for people, from AnswersJson's object: a row for each cell.
 cli::Table AnswersTable(const cli::Json& json);

@@ -66,5 +66,44 @@ TEST(AnswersReportTest, TheGoalIsMetWithinOnePoint) {
   }
 }
 
+cli::Json ReportOf(const std::vector<std::string>& policies, size_t right) {
+  const std::vector<double> budgets = {12.5};
+  AnswerResults results{.samples = std::vector<AnswerSample>(kSamples, {"recall", ""}),
+                        .cells = {}};
+  for (const AnswerCell& cell : MakeCells(policies, budgets)) {
+    results.cells.push_back(Answers(cell, cell.policy == "full" ? 38 : right));
+  }
+  return AnswersJson(results, {.resamples = 50});
+}
+
+TEST(AnswersReportTest, CellsOfAnEarlierReportAreShownBesideTheNewOnes) {
+  cli::Json json = ReportOf({"quest"}, 30);
+  ASSERT_EQ(AddEarlierCells(ReportOf({"quest", "freekv"}, 38), &json), OkStatus());
+  EXPECT_DOUBLE_EQ(json["quest_12_5"], 0.75) << "of this run";
+  EXPECT_DOUBLE_EQ(json["freekv_12_5"], 0.95);
+  EXPECT_EQ(json["earlier_cells"], cli::Json::array({"freekv_12_5"}));
+  EXPECT_EQ(json["freekv_within_1_point_at_12_5"], 1);
+  EXPECT_NE(AnswersMarkdown(json).find("freekv"), std::string::npos);
+}
+
+TEST(AnswersReportTest, AnEarlierReportOverOtherQuestionsOrADamagedOneIsRefused) {
+  const cli::Json report = ReportOf({"quest"}, 30);
+  cli::Json other = report, less = report, damaged = ReportOf({"freekv"}, 30);
+  other["questions_seed"] = 7;
+  less["full"] = 0.5;
+  damaged["cells"]["freekv_12_5"].erase("sets");
+  damaged["cells"]["freekv_12_5"]["loss_95"] = "none";
+  for (const auto& [earlier, what] : {std::pair(other, "questions_seed 7"),
+                                      {less, "full 0.5"},
+                                      {damaged, "damaged"},
+                                      {cli::Json("text"), "no cells"}}) {
+    cli::Json json = report;
+    const Status status = AddEarlierCells(earlier, &json);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << what;
+    EXPECT_NE(Message(status).find(what), std::string_view::npos) << status;
+    EXPECT_EQ(json, report) << "nothing is taken of it";
+  }
+}
+
 }  // namespace
 }  // namespace quire::bench

@@ -84,6 +84,9 @@ class CrashRun {
     QUIRE_RETURN_IF_ERROR(CheckFiles());
     ++report_.killed_at[by_us ? kRandomMoment : turn.kill_point];
     QUIRE_RETURN_IF_ERROR(Reopen());
+    for (const std::string& problem : history_.TakeProblems()) {
+      *options_.log << "crash round " << round << ": " << problem << "\n";
+    }
     progress_(by_us ? kRandomMoment : turn.kill_point);
     return OkStatus();
   }

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <iostream>
 #include <map>
 #include <string>
 #include <vector>
@@ -31,6 +32,7 @@ struct CrashOptions {
   uint64_t seed = 1;
   uint64_t events = 2000;                ///< Of a round, after which it is killed at the latest.
   uint64_t recovery_bytes = 1ull << 30;  ///< What the store holds whose recovery is timed; 0: none.
+  std::ostream* log = &std::cerr;        ///< Told what is wrong, a line for each segment.
 };
 
 struct CrashReport {

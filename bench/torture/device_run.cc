@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "bench/torture/fault_run.h"
 #include "bench/torture/history_sink.h"
@@ -31,6 +33,7 @@ constexpr uint64_t kMostMetadataFailures = 16;
 enum class Behaviour : uint8_t { kFails, kLies, kMetadataFails, kGoes };
 constexpr std::array kBehaviours = {Behaviour::kFails, Behaviour::kLies, Behaviour::kMetadataFails,
                                     Behaviour::kGoes};
+constexpr std::array kBehaviourNames = {"fails", "lies", "fails the metadata", "goes"};
 
 /// One thing that can be done to the next request of a kind.
 struct Injection {
@@ -47,9 +50,10 @@ constexpr std::array kLiesTold = {
     Injection{IoRequest::Kind::kWrite, IoFault::kTornWrite},
     Injection{IoRequest::Kind::kRead, IoFault::kBitFlip},
 };
-constexpr std::array kMetadataFaults = {kvserver::Fault::kNoSpace, kvserver::Fault::kTornNoSpace,
-                                        kvserver::Fault::kNoSpaceAtSync,
-                                        kvserver::Fault::kErrorAtSync, kvserver::Fault::kIoError};
+constexpr std::array kMetadataFaults = {
+    kvserver::Fault::kNoSpace,          kvserver::Fault::kTornNoSpace,
+    kvserver::Fault::kNoSpaceAtSync,    kvserver::Fault::kErrorAtSync,
+    kvserver::Fault::kErrorOnceWritten, kvserver::Fault::kIoError};
 
 /// Passes events on, and now and then does something to the device first. Thread-safe.
 class Saboteur final : public EventSink {
@@ -111,8 +115,9 @@ class Saboteur final : public EventSink {
 };
 
 /// Loads a store on a device that behaves so, closes it, and compares what is there when the device
-/// behaves again.
-StatusOr<FaultReport> RunOne(const std::string& directory, Behaviour behaviour, uint64_t seed) {
+/// behaves again. What is wrong is added to `problems`.
+StatusOr<FaultReport> RunOne(const std::string& directory, Behaviour behaviour, uint64_t seed,
+                             std::vector<std::string>* problems) {
   const Corpus corpus({.seed = seed, .specs = SmallSpecs()});
   QUIRE_ASSIGN_OR_RETURN(const kvserver::EngineChoice device,
                          kvserver::ChooseEngine(kvserver::EngineKind::kAuto, {}));
@@ -139,12 +144,14 @@ StatusOr<FaultReport> RunOne(const std::string& directory, Behaviour behaviour, 
   const bool lied = behaviour == Behaviour::kLies;
   // A commit that failed may be found in the log again after its space was given out: then the
   // segment, which was never acknowledged, is refused. That is no wrong answer, and no loss.
-  return FaultReport{.rounds = 1,
+  FaultReport report{.rounds = 1,
                      .faults_injected = engine.injected() + saboteur.metadata_faults(),
                      .refused = totals.refused,
                      .corrupt_served = totals.corrupt,
                      .appeared = lied ? 0 : totals.appeared,
                      .lost = lied ? 0 : totals.lost};
+  if (!report.sound()) *problems = history.TakeProblems();
+  return report;
 }
 
 }  // namespace
@@ -163,10 +170,15 @@ StatusOr<FaultReport> RunDeviceFaults(const FaultOptions& options, const Progres
   SeededRandom random(options.seed);
   FaultReport report;
   for (uint32_t round = 0; round < options.rounds; ++round) {
-    const auto one =
-        RunOne(directory, kBehaviours[round % kBehaviours.size()], random.Next() >> 16);
+    const size_t behaviour = round % kBehaviours.size();
+    std::vector<std::string> problems;
+    const auto one = RunOne(directory, kBehaviours[behaviour], random.Next() >> 16, &problems);
     QUIRE_RETURN_IF_ERROR(
         Annotate(one.status(), "device round ", round, " of seed ", options.seed));
+    for (const std::string& problem : problems) {
+      *options.log << "device round " << round << " (the device " << kBehaviourNames[behaviour]
+                   << "): " << problem << "\n";
+    }
     report.Add(*one);
     std::error_code error;
     std::filesystem::remove_all(directory, error);

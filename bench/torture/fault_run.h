@@ -6,6 +6,7 @@
 #define QUIRE_BENCH_TORTURE_FAULT_RUN_H_
 
 #include <cstdint>
+#include <iostream>
 #include <string>
 
 #include "bench/torture/crash_run.h"
@@ -17,6 +18,7 @@ struct FaultOptions {
   std::string directory;  ///< Exists; subdirectories of it are used and removed.
   uint32_t rounds = 50;
   uint64_t seed = 1;
+  std::ostream* log = &std::cerr;  ///< Told what is wrong, a line for each segment.
 };
 
 struct FaultReport {

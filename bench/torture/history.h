@@ -12,8 +12,12 @@
 #ifndef QUIRE_BENCH_TORTURE_HISTORY_H_
 #define QUIRE_BENCH_TORTURE_HISTORY_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "bench/torture/event.h"
 
@@ -42,25 +46,40 @@ class History {
 
   void Apply(const Event& event);
   /// Compares with what the store was found to hold, counts what is wrong, and takes it as the
-  /// state to go on from.
-  void Compare(SegmentId segment, Found found);
+  /// state to go on from. `answer` is what the store said.
+  void Compare(SegmentId segment, Found found, std::string_view answer = "");
   /// From now on another, empty store is meant; the totals go on.
   void ForgetStates() { entries_.clear(); }
   /// Segments outside the corpus were found.
   void CountStrangers(uint64_t segments) { totals_.appeared += segments; }
 
   const Totals& totals() const { return totals_; }
+  /// The first of what was found wrong since the call before, in words: the segment, what the store
+  /// answered, and the last changes of it.
+  std::vector<std::string> TakeProblems();
 
  private:
   enum class State : uint8_t { kMissing, kThere, kEither };
+  static constexpr size_t kStepsKept = 8;
+  static constexpr size_t kMostProblems = 20;
+  struct Step {
+    Event::Operation operation;
+    Event::Outcome outcome;
+  };
   struct Entry {
     State state = State::kMissing;
-    bool running = false;  ///< A change of it has started and not ended.
+    bool running = false;                          ///< A change of it has started and not ended.
+    std::array<Step, kStepsKept> last_steps = {};  ///< Changes, as a ring.
+    uint64_t steps = 0;
+    void Keep(const Event& change);
+    std::string LastSteps() const;
   };
-  static void Acknowledge(const Event& event, Entry* entry, Totals* totals);
+  void Acknowledge(const Event& event, Entry& entry);
+  void Wrong(uint64_t Totals::*kind, SegmentId segment, std::string_view answer);
 
   std::map<SegmentId, Entry> entries_;
   Totals totals_;
+  std::vector<std::string> problems_;
 };
 
 }  // namespace quire::torture

@@ -3,6 +3,7 @@
 // The comparison can fail: each kind of wrong is found, and what is right is not.
 #include "bench/torture/history.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <initializer_list>
@@ -10,6 +11,9 @@
 namespace quire::torture {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using Operation = Event::Operation;
 using Outcome = Event::Outcome;
 
@@ -103,6 +107,44 @@ TEST(HistoryTest, ALoadThatMissesWhatItPutFoundALoss) {
   EXPECT_EQ(After({kPutStarts, kPutDone, {Operation::kRead, Outcome::kMissing}}).totals().lost, 1u);
   EXPECT_EQ(After({{Operation::kRead, Outcome::kWrongBytes}}).totals().corrupt, 1u);
   EXPECT_TRUE(After({kDeleteStarts, kDeleteMissing}).totals().sound());
+}
+
+// A put that found the segment says that it will stay, whatever failed before.
+TEST(HistoryTest, APutThatExistedSettlesAFailure) {
+  const auto steps = {kPutStarts,    kPutDone,
+                      kDeleteStarts, Step{Operation::kDelete, Outcome::kFailed},
+                      kPutStarts,    kPutExisted};
+  EXPECT_EQ(Compared(steps, Found::kMissing).lost, 1u);
+  EXPECT_TRUE(Compared(steps, Found::kWhole).sound());
+}
+
+TEST(HistoryTest, WhatIsWrongIsToldWithItsHistoryOnce) {
+  History history = After({kPutStarts, kPutDone, kPutStarts, kPutFails, kPutStarts, kPutExisted});
+  history.Compare(kSegment, Found::kMissing, "NOT_FOUND: gone");
+  EXPECT_THAT(
+      history.TakeProblems(),
+      ElementsAre("segment 1 of chain 3: lost (NOT_FOUND: gone) after put done, put failed, "
+                  "put existed"));
+  EXPECT_THAT(history.TakeProblems(), IsEmpty());
+  history.Apply({.segment = kSegment, .operation = Operation::kDelete});
+  history.Compare(kSegment, Found::kUnreadable, "DATA_LOSS: torn");
+  EXPECT_THAT(history.TakeProblems(), ElementsAre(HasSubstr("half there (DATA_LOSS: torn)")));
+}
+
+TEST(HistoryTest, OfALongHistoryTheEndIsTold) {
+  History history;
+  for (int i = 0; i < 20; ++i) {
+    for (const Step& step : {kPutStarts, kPutExisted, kDeleteStarts, kDeleteDone}) {
+      history.Apply({.segment = kSegment, .operation = step.operation, .outcome = step.outcome});
+    }
+    (void)history.TakeProblems();
+  }
+  history.Compare(kSegment, Found::kWhole, "OK");
+  EXPECT_THAT(
+      history.TakeProblems(),
+      ElementsAre("segment 1 of chain 3: appeared (OK) after ..., put existed, delete done, "
+                  "put existed, delete done, put existed, delete done, put existed, "
+                  "delete done"));
 }
 
 TEST(HistoryTest, AComparisonSettlesWhatWasOpen) {

@@ -71,16 +71,24 @@ Status ReadAndCompare(PageStore& store, const Corpus& corpus, SegmentId id, cons
   return Internal("segment ", key.Hex(), " was handed out with other bytes than were put");
 }
 
-Found LookAt(PageStore& store, const Corpus& corpus, SegmentId id, const SegmentKey& key) {
+Found LookAt(PageStore& store, const Corpus& corpus, SegmentId id, const SegmentKey& key,
+             Status* answer) {
+  Status ignored;
+  Status& said = answer != nullptr ? *answer : ignored;
   const StatusOr<std::vector<TokenId>> tokens = store.Tokens(kTenant, key);
-  if (tokens.status().code() == StatusCode::kNotFound) return Found::kMissing;
-  if (!tokens.ok()) return Found::kUnreadable;
-  if (*tokens != corpus.Tokens(id)) return Found::kWrong;
-  const Status read = ReadAndCompare(store, corpus, id, key);
-  if (read.code() == StatusCode::kInternal) return Found::kWrong;
-  if (!read.ok()) return Found::kUnreadable;
+  said = tokens.status();
+  if (said.code() == StatusCode::kNotFound) return Found::kMissing;
+  if (!said.ok()) return Found::kUnreadable;
+  if (*tokens != corpus.Tokens(id)) {
+    said = Internal("segment ", key.Hex(), " has other tokens than were put");
+    return Found::kWrong;
+  }
+  said = ReadAndCompare(store, corpus, id, key);
+  if (said.code() == StatusCode::kInternal) return Found::kWrong;
+  if (!said.ok()) return Found::kUnreadable;
   for (uint32_t layer = 0; layer < corpus.Spec(id.chain).num_layers; ++layer) {
-    if (!store.ReadDigests(kTenant, key, layer).ok()) return Found::kUnreadable;
+    said = store.ReadDigests(kTenant, key, layer).status();
+    if (!said.ok()) return Found::kUnreadable;
   }
   return Found::kWhole;
 }
@@ -93,7 +101,9 @@ Status CompareAll(PageStoreImpl& store, const Corpus& corpus, History* history) 
     for (uint32_t index = 0; index < corpus.segments(); ++index) {
       const SegmentKey& key = keys[chain][index];
       known.insert(key);
-      history->Compare({chain, index}, LookAt(store, corpus, {chain, index}, key));
+      Status answer;
+      const Found found = LookAt(store, corpus, {chain, index}, key, &answer);
+      history->Compare({chain, index}, found, answer.ToString());
     }
   }
   uint64_t strangers = 0;

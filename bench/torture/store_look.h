@@ -31,8 +31,10 @@ std::vector<std::vector<SegmentKey>> AllKeys(const Corpus& corpus, const TenantS
 Status ReadAndCompare(kvserver::PageStore& store, const Corpus& corpus, SegmentId id,
                       const SegmentKey& key);
 
-/// As ReadAndCompare, and its digests and tokens.
-Found LookAt(kvserver::PageStore& store, const Corpus& corpus, SegmentId id, const SegmentKey& key);
+/// As ReadAndCompare, and its digests and tokens; what the store answered is left in `answer`,
+/// which may be null.
+Found LookAt(kvserver::PageStore& store, const Corpus& corpus, SegmentId id, const SegmentKey& key,
+             Status* answer = nullptr);
 
 /// Compares every segment of the corpus, and every key of the database, with the history.
 Status CompareAll(kvserver::PageStoreImpl& store, const Corpus& corpus, History* history);

@@ -35,6 +35,7 @@ Engine::Engine(const Decoder* decoder, Client* client, Device* device, EngineOpt
       host_tier_(options_.host_cache_bytes > 0
                      ? std::make_unique<HostTier>(options_.host_cache_bytes)
                      : nullptr),
+      heads_(decoder, device),
       recall_thread_(std::make_unique<ThreadPool>(ThreadPool::Options{.threads = 1})) {}
 
 EngineParts Engine::Parts() const {
@@ -47,7 +48,8 @@ EngineParts Engine::Parts() const {
           .max_batch_bytes = options_.max_batch_bytes,
           .recall_executor = recall_thread_.get(),
           .host_tier = host_tier_.get(),
-          .sessions = options_.sessions};
+          .sessions = options_.sessions,
+          .heads = &heads_};
 }
 
 Status Engine::CheckTokens(std::span<const TokenId> tokens) const {

@@ -34,6 +34,7 @@
 #include "gpuworker/cache/host_tier.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/engine/parts.h"
+#include "gpuworker/engine/retrieval_heads.h"
 #include "gpuworker/engine/sequence.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/retrieval/options.h"
@@ -118,6 +119,7 @@ class Engine {
   const EngineOptions options_;
   const KvSpec spec_;
   const std::unique_ptr<HostTier> host_tier_;  ///< Null for none.
+  mutable HeadCalibration heads_;
   /// Takes recalled units in beside the model. Last: what it runs may use all of the above.
   const std::unique_ptr<ThreadPool> recall_thread_;
 };

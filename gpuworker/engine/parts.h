@@ -18,6 +18,7 @@
 namespace quire::worker {
 
 class DocumentShares;
+class HeadCalibration;
 class SessionSource;
 
 struct EngineParts {
@@ -32,6 +33,7 @@ struct EngineParts {
   HostTier* host_tier = nullptr;        ///< Null for none.
   DocumentShares* shares = nullptr;     ///< Of a batch's sequences; null: they share nothing.
   SessionSource* sessions = nullptr;    ///< Null: each sequence opens a session of its own.
+  HeadCalibration* heads = nullptr;     ///< Of the decoder; null: the policy's own choice.
 };
 
 /// Pages of `page_bytes` that one call may carry; at least one.

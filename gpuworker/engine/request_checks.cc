@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "gpuworker/engine/retrieval_heads.h"
+
 namespace quire::worker {
 Status CheckVocabulary(const ModelConfig& model, std::span<const TokenId> tokens) {
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -31,10 +33,14 @@ StatusOr<Document> FindDocument(const EngineParts& parts, const DocumentName& na
 
 StatusOr<std::unique_ptr<RetrievalPolicy>> MakeSequencePolicy(const EngineParts& parts,
                                                               const RetrievalOptions& retrieval) {
-  return MakePolicy({.spec = *parts.spec,
-                     .device = parts.device,
-                     .max_context_tokens = parts.decoder->config().max_positions,
-                     .options = retrieval});
+  PolicyContext context{.spec = *parts.spec,
+                        .device = parts.device,
+                        .max_context_tokens = parts.decoder->config().max_positions,
+                        .options = retrieval};
+  if (WantsRetrievalHeads(retrieval) && parts.heads != nullptr) {
+    QUIRE_ASSIGN_OR_RETURN(context.options.retrieval_heads, parts.heads->Heads());
+  }
+  return MakePolicy(context);
 }
 
 std::vector<CacheLayout> LayoutsOf(const RetrievalPolicy& policy, uint32_t num_layers) {

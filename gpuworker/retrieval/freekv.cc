@@ -1,35 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/retrieval/freekv.h"
 
-#include <cmath>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace quire::worker {
-namespace {
-
-double Cosine(std::span<const float> a, std::span<const float> b) {
-  double dot = 0, aa = 0, bb = 0;
-  for (size_t c = 0; c < a.size(); ++c) {
-    dot += double{a[c]} * b[c];
-    aa += double{a[c]} * a[c];
-    bb += double{b[c]} * b[c];
-  }
-  return dot / (std::sqrt(aa) * std::sqrt(bb) + 1e-12);
-}
-
-}  // namespace
-
-std::vector<double> GroupCosines(std::span<const float> now, std::span<const float> before,
-                                 uint32_t num_kv_heads, uint32_t head_dim) {
-  const size_t group = now.size() / head_dim / num_kv_heads;
-  std::vector<double> means(num_kv_heads);
-  for (size_t row = 0; row < group * num_kv_heads; ++row) {
-    const double cosine =
-        Cosine(now.subspan(row * head_dim, head_dim), before.subspan(row * head_dim, head_dim));
-    means[row / group] += cosine / static_cast<double>(group);
-  }
-  return means;
-}
 
 StatusOr<std::unique_ptr<RetrievalPolicy>> FreeKvPolicy::Make(const PolicyContext& context) {
   QUIRE_RETURN_IF_ERROR(Validate(context.options, context.spec));
@@ -66,30 +43,50 @@ Status FreeKvPolicy::OnPageComplete(uint32_t layer, uint32_t page, const void* u
   return selector_.OnPageComplete(layer, page, units);
 }
 
+Status FreeKvPolicy::Compare(const float* query, LayerState* state) {
+  const uint32_t n_kv = spec_.num_kv_heads;
+  if (cosines_.data() == nullptr) {
+    QUIRE_ASSIGN_OR_RETURN(cosines_, device_->Allocate(n_kv * sizeof(float)));
+    QUIRE_ASSIGN_OR_RETURN(turned_, device_->Allocate((1 + n_kv) * sizeof(int32_t)));
+  }
+  QUIRE_RETURN_IF_ERROR(
+      ToStatus(device_->kernels().correct_heads({.q = query,
+                                                 .before = state->before.as<float>(),
+                                                 .cosines = cosines_.as<float>(),
+                                                 .corrected = turned_.as<int32_t>() + 1,
+                                                 .n_corrected = turned_.as<int32_t>(),
+                                                 .n_q = spec_.num_query_heads,
+                                                 .n_kv = n_kv,
+                                                 .head_dim = spec_.head_dim,
+                                                 .tau = threshold_,
+                                                 .stream = device_->stream()}),
+               "correct_heads"));
+  std::vector<int32_t> turned(1 + n_kv);
+  QUIRE_RETURN_IF_ERROR(
+      device_->CopyToHost(turned.data(), turned_.data(), turned.size() * sizeof(int32_t)));
+  for (const int32_t head : std::span(turned).subspan(1, turned[0])) state->blocking[head] = true;
+  return OkStatus();
+}
+
 StatusOr<Selection> FreeKvPolicy::Select(const SelectRequest& request) {
   LayerState& state = layers_[request.layer];
-  state.over_budget = request.candidates.size() > request.max_pages;
-  state.query.resize(size_t{spec_.num_query_heads} * spec_.head_dim);
-  QUIRE_RETURN_IF_ERROR(
-      device_->CopyToHost(state.query.data(), request.q, state.query.size() * sizeof(float)));
+  const bool over_budget = request.candidates.size() > request.max_pages;
+  const bool chose_before = std::exchange(state.chose_before, over_budget);
+  state.speculates = over_budget && chose_before;
+  state.blocking.assign(spec_.num_kv_heads, !state.speculates);
+  if (state.speculates) QUIRE_RETURN_IF_ERROR(Compare(request.q, &state));
+  if (over_budget) {
+    const size_t bytes = size_t{spec_.num_query_heads} * spec_.head_dim * sizeof(float);
+    if (state.before.data() == nullptr) {
+      QUIRE_ASSIGN_OR_RETURN(state.before, device_->Allocate(bytes));
+    }
+    QUIRE_RETURN_IF_ERROR(device_->CopyOnDevice(state.before.data(), request.q, bytes));
+  }
   return selector_.Select(request);
 }
 
 std::vector<bool> FreeKvPolicy::NeedsBlocking(uint32_t layer, const float*) {
-  LayerState& state = layers_[layer];
-  std::vector<bool> blocking(spec_.num_kv_heads, true);
-  state.speculates = state.over_budget && state.chose_before;
-  if (state.speculates) {
-    const std::vector<double> cosines =
-        GroupCosines(state.query, state.before, spec_.num_kv_heads, spec_.head_dim);
-    // Not "below": a query that is not a number is corrected.
-    for (size_t head = 0; head < blocking.size(); ++head) {
-      blocking[head] = !(cosines[head] >= threshold_);
-    }
-  }
-  state.chose_before = state.over_budget;
-  state.before.swap(state.query);
-  return blocking;
+  return layers_[layer].blocking;
 }
 
 }  // namespace quire::worker

@@ -12,18 +12,12 @@
 #define QUIRE_GPUWORKER_RETRIEVAL_FREEKV_H_
 
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "gpuworker/retrieval/budget_policy.h"
 #include "gpuworker/retrieval/digest_selector.h"
 
 namespace quire::worker {
-
-/// For each KV head the mean over its group of the cosine of a query with the one before, both
-/// [n_q][head_dim]; 0 for a query of length 0.
-std::vector<double> GroupCosines(std::span<const float> now, std::span<const float> before,
-                                 uint32_t num_kv_heads, uint32_t head_dim);
 
 class FreeKvPolicy final : public BudgetPolicy {
  public:
@@ -42,19 +36,24 @@ class FreeKvPolicy final : public BudgetPolicy {
 
  private:
   struct LayerState {
-    std::vector<float> query;   ///< [n_q][d] of the step at hand, in host memory.
-    std::vector<float> before;  ///< Of the step before.
-    bool over_budget = false;   ///< There is a choice to make at this step.
-    bool chose_before = false;  ///< There was one at the step before.
-    bool speculates = false;    ///< Heads hold what the step before selected.
+    DeviceBuffer before;         ///< [n_q][d] query of the last step that had a choice to make.
+    std::vector<bool> blocking;  ///< [n_kv] of the step at hand.
+    bool chose_before = false;   ///< There was a choice at the last step.
+    bool speculates = false;     ///< Heads hold what the step before selected.
   };
   explicit FreeKvPolicy(const PolicyContext& context);
+  /// Which heads' queries have turned since the step before (LayerState::blocking). The queries
+  /// stay on the device, the heads' numbers come.
+  Status Compare(const float* query, LayerState* state);
 
   const KvSpec spec_;
   Device* const device_;
-  const double threshold_;
+  const float threshold_;
   DigestSelector selector_;
   std::vector<LayerState> layers_;
+  // What the kernel answers.
+  DeviceBuffer cosines_;  ///< [n_kv]
+  DeviceBuffer turned_;   ///< How many heads, and which, ascending.
 };
 
 }  // namespace quire::worker

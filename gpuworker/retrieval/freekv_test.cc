@@ -12,7 +12,6 @@
 namespace quire::worker {
 namespace {
 
-using ::testing::DoubleNear;
 using ::testing::Each;
 using ::testing::ElementsAre;
 
@@ -61,10 +60,11 @@ const std::vector<float> kNow = {
     1, 0, 0, 0, 0, 0, 5, 0, 1, 0, 0, std::sqrt(3.0f), 1, std::sqrt(3.0f), 0, 0};
 
 TEST(FreeKvPolicyTest, CosinesAreAveragedOverTheGroup) {
-  EXPECT_THAT(GroupCosines(kNow, kBefore, 2, 4),
-              ElementsAre(DoubleNear(0.5, 1e-6), DoubleNear(0.5, 1e-6)));
-  EXPECT_THAT(GroupCosines(kBefore, kBefore, 2, 4), Each(DoubleNear(1, 1e-6)));
-  EXPECT_THAT(GroupCosines(std::vector<float>(16), kBefore, 2, 4), Each(0));
+  for (const auto& [threshold, corrected] : {std::pair{0.49f, false}, {0.51f, true}}) {
+    const auto policy = Make(Context(threshold));
+    Advance(*policy, kBefore);
+    EXPECT_THAT(Advance(*policy, kNow).blocking, Each(corrected));
+  }
 }
 
 TEST(FreeKvPolicyTest, HeadsAreCorrectedWhenTheirMeanCosineIsBelowTheThreshold) {

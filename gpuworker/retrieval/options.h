@@ -49,8 +49,8 @@ struct RetrievalOptions {
   /// tau: a KV head whose queries' mean cosine with those of the step before is below it is
   /// recalled for before attention (FreeKV). Above 1 always, below -1 never.
   float correction_threshold = 0.8f;
-  /// Heads that keep every page (RazorAttention), as layer * KV heads + head. Empty: 15 % of all
-  /// heads, evenly spread, which is no calibration.
+  /// Heads that keep every page (RazorAttention), as layer * KV heads + head. Empty: those that the
+  /// engine finds in the model (engine/retrieval_heads.h); 15 % evenly spread where there is none.
   std::vector<uint32_t> retrieval_heads = {};
   /// How long the attention of a layer waits for pages that only correct a selection that it could
   /// attend to instead (FreeKV). 0: as long as it takes.

@@ -63,6 +63,10 @@ StatusOr<RetrievalOptions> AsPublished(RetrievalOptions options, uint32_t page_t
   return options;
 }
 
+bool WantsRetrievalHeads(const RetrievalOptions& options) {
+  return options.policy == RazorPolicy::kName && options.retrieval_heads.empty();
+}
+
 std::vector<std::string_view> PolicyNames() {
   std::vector<std::string_view> names;
   for (const Entry& entry : kPolicies) names.push_back(entry.name);

@@ -134,6 +134,8 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> MakePolicy(const PolicyContext& conte
 /// whole pages of `page_tokens`, which layers keep everything, and how scores are pooled. The table
 /// in README.md has the figures. INVALID_ARGUMENT as for MakePolicy.
 StatusOr<RetrievalOptions> AsPublished(RetrievalOptions options, uint32_t page_tokens);
+/// Whether the policy divides the heads, and the options do not say how.
+bool WantsRetrievalHeads(const RetrievalOptions& options);
 /// Names of all policies, sorted.
 std::vector<std::string_view> PolicyNames();
 

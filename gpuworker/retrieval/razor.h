@@ -2,8 +2,9 @@
 //
 // RazorPolicy (spec E, RazorAttention): static. Retrieval heads keep every page; the others keep
 // sinks and the most recent pages, as many as the budget holds. Which heads retrieve is a property
-// of the model, given as RetrievalOptions::retrieval_heads. Where a compressed layer has one, all
-// of them have slots for the longest context: a session has as many slots in every lane and head.
+// of the model: RetrievalOptions::retrieval_heads, or those that the engine finds. Where a
+// compressed layer has one, all of them have slots for the longest context: a session has as many
+// slots in every lane and head.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_RAZOR_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_RAZOR_H_
 
@@ -16,7 +17,7 @@ namespace quire::worker {
 class RazorPolicy final : public BudgetPolicy {
  public:
   static constexpr std::string_view kName = "razor";
-  static constexpr double kRetrievalShare = 0.15;  ///< Of the heads, when none are named.
+  static constexpr double kRetrievalShare = 0.15;  ///< Of the heads, evenly, when none are named.
   static StatusOr<std::unique_ptr<RetrievalPolicy>> Make(const PolicyContext& context);
   static RetrievalOptions Published(uint32_t page_tokens);
 

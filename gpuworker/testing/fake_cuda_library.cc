@@ -150,6 +150,7 @@ constexpr KernelTable kTable = {
     .pool_query = Run<&KernelTable::pool_query, kernels::PoolQueryArgs>,
     .pool = Run<&KernelTable::pool, kernels::PoolArgs>,
     .topk = Run<&KernelTable::topk, kernels::TopKArgs>,
+    .correct_heads = Run<&KernelTable::correct_heads, kernels::CorrectHeadsArgs>,
     .paged_attention = Run<&KernelTable::paged_attention, kernels::PagedAttentionArgs>,
     .dense_attention = Run<&KernelTable::dense_attention, kernels::DenseAttentionArgs>,
     .rmsnorm = Run<&KernelTable::rmsnorm, kernels::RmsNormArgs>,
