@@ -45,7 +45,12 @@ StatusOr<DocumentRegistry::RegisterResult> DocumentRegistryImpl::Register(
   DocumentName versioned = name;
   QUIRE_ASSIGN_OR_RETURN(std::optional<Document> stored,
                          ClaimVersion(tenant, chain_tip, &versioned));
-  if (stored) return RegisterResult{.document = *std::move(stored), .existed = true};
+  if (stored) {
+    // An empty batch is durable only when nothing before it is in doubt: a delete of the document
+    // that failed may otherwise count after a restart.
+    QUIRE_RETURN_IF_ERROR(metadata_->Apply({}));
+    return RegisterResult{.document = *std::move(stored), .existed = true};
+  }
   QUIRE_ASSIGN_OR_RETURN(Document document, MakeDocument(tenant, versioned, *chain));
   document.content_hash = content_hash;
   document.ttl_seconds = ttl_seconds;

@@ -38,6 +38,17 @@ TEST_F(DocumentRegistryTest, VersionZeroTakesTheNextAndGetsTheLatest) {
   EXPECT_EQ(registry_->Get("default", {"books", "a", 4}).status().code(), StatusCode::kNotFound);
 }
 
+TEST_F(DocumentRegistryTest, WhatIsThereIsAcknowledgedOnlyWhenWritingWorks) {
+  const auto chain = Chain({1});
+  ASSERT_TRUE(Register("a", chain, 7).ok());
+  metadata_.applies_left = 0;
+  EXPECT_EQ(registry_->Delete("default", {"books", "a", 7}).status().code(),
+            StatusCode::kUnavailable);
+  EXPECT_EQ(Register("a", chain, 7).status().code(), StatusCode::kUnavailable);
+  metadata_.applies_left = 2;
+  EXPECT_TRUE(Register("a", chain, 7)->existed);
+}
+
 TEST_F(DocumentRegistryTest, AGivenVersionIsIdempotentForTheSameChainOnly) {
   const auto chain = Chain({1});
   ASSERT_TRUE(Register("a", chain, 7).ok());

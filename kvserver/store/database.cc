@@ -237,7 +237,9 @@ rocksdb::Status Database::Write(Batch& batch, bool sync) {
   rep_->Anchor();
   rocksdb::WriteOptions options;
   options.sync = sync;
-  return rep_->db->Write(options, &batch.rep_->batch);
+  rocksdb::Status status = rep_->db->Write(options, &batch.rep_->batch);
+  if (!status.ok()) in_doubt_ = true;
+  return status;
 }
 
 // Resuming leaves the log behind that a write failed in, but only when something is buffered: with
@@ -257,15 +259,20 @@ void Database::Rep::Anchor() {
 Status Database::Resume() {
   ExclusiveLock lock(resume_mutex_);
   QUIRE_ASSIGN_OR_RETURN(const uint64_t free_bytes, FreeBytes());
-  if (free_bytes < kResumeFreeBytes) return ResourceExhausted("too little space to resume");
+  if (free_bytes < kResumeFreeBytes) {
+    return ResourceExhausted("cannot resume writing to ", rep_->path, " with ", free_bytes,
+                             " bytes free, it needs ", kResumeFreeBytes,
+                             "; free space on that file system, then retry");
+  }
   rocksdb::Env* const env = rep_->db->GetEnv();
   const std::string probe = rep_->path + "/PROBE";
   const rocksdb::Status written = rocksdb::WriteStringToFile(
       env, std::string(kResumeProbeBytes, '\0'), probe, /*should_sync=*/true);
   (void)env->DeleteFile(probe);  // gone or never there
   QUIRE_RETURN_IF_ERROR(Convert(written, "cannot write " + probe));
-  QUIRE_RETURN_IF_ERROR(Convert(rep_->db->Resume(), "cannot resume writing"));
+  QUIRE_RETURN_IF_ERROR(Convert(rep_->db->Resume(), "cannot resume writing to " + rep_->path));
   rep_->Anchor();
+  in_doubt_ = false;
   recoveries_.Add();
   return OkStatus();
 }
@@ -276,6 +283,8 @@ Status Database::Sync() {
   batch.rep_->batch.PutLogData("sync");
   return Commit(batch, /*sync=*/true);
 }
+
+Status Database::Settle() { return in_doubt_ ? Resume() : OkStatus(); }
 
 StatusOr<uint64_t> Database::FreeBytes() {
   uint64_t bytes = 0;

@@ -12,10 +12,12 @@
 // Errors: NOT_FOUND (no such key), DATA_LOSS (RocksDB found corruption), RESOURCE_EXHAUSTED (no
 // space), UNAVAILABLE (the device failed), FAILED_PRECONDITION, INTERNAL. After a failed write the
 // database answers reads and refuses writes until the cause is gone; it then recovers by itself at
-// the next write.
+// the next write. What failed is in doubt until then: reads do not find it, and the log may hold
+// it, so that it is there when the database is opened again.
 #ifndef QUIRE_KVSERVER_STORE_DATABASE_H_
 #define QUIRE_KVSERVER_STORE_DATABASE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -78,6 +80,9 @@ class Database {
   [[nodiscard]] Status Commit(Batch& batch, bool sync);
   /// Everything committed so far has reached the device when this returns OK.
   [[nodiscard]] Status Sync();
+  /// Nothing that failed so far is in doubt when this returns OK. For who acknowledges what it
+  /// found and writes nothing; it costs nothing unless a write failed.
+  [[nodiscard]] Status Settle();
   /// Bytes that the file system has left.
   [[nodiscard]] StatusOr<uint64_t> FreeBytes();
 
@@ -94,6 +99,8 @@ class Database {
 
   const std::unique_ptr<Rep> rep_;
   SharedMutex resume_mutex_;  ///< Shared by writes; a recovery runs alone.
+  /// A write failed since the last recovery. Set with `resume_mutex_` shared, cleared under it.
+  std::atomic<bool> in_doubt_{false};
   Counter commits_, failures_, recoveries_;
 };
 

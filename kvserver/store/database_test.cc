@@ -114,6 +114,35 @@ TEST_F(DatabaseTest, ADeviceErrorIsReportedAndLosesNothingThatWasAcknowledged) {
   EXPECT_TRUE(Put("after", "3").ok());
 }
 
+TEST_F(DatabaseTest, WhatFailedIsInDoubtUntilWritingResumes) {
+  EXPECT_TRUE(database_->Settle().ok());
+  ASSERT_TRUE(Put("before", "1").ok());
+  env_.faults.fault = Fault::kNoSpaceAtSync;
+  EXPECT_EQ(Put("during", "2").code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(database_->Settle().code(), StatusCode::kResourceExhausted);
+  env_.faults.fault = Fault::kNone;
+  env_.faults.free_bytes = 1 << 20;
+  const Status full = database_->Settle();
+  EXPECT_EQ(full.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(Message(full).find(dir_ / "db"), std::string_view::npos) << full;
+  env_.faults.free_bytes = uint64_t{1} << 40;
+  const Status settled = database_->Settle();
+  EXPECT_TRUE(settled.ok()) << settled;
+  Open();
+  EXPECT_EQ(*database_->Get(Table::kSegments, "before"), "1");
+  ExpectAbsent("during");
+}
+
+TEST_F(DatabaseTest, WhatFailedAndWasNotSettledMayBeFoundInTheLog) {
+  env_.faults.fault = Fault::kErrorOnceWritten;
+  EXPECT_EQ(Put("during", "1").code(), StatusCode::kUnavailable);
+  ExpectAbsent("during");
+  env_.faults.fault = Fault::kNone;
+  EXPECT_EQ(database_->Settle().code(), StatusCode::kUnavailable) << "only opening it again helps";
+  Open();
+  EXPECT_EQ(*database_->Get(Table::kSegments, "during"), "1");
+}
+
 TEST_F(DatabaseTest, OpeningOnAReadOnlyFileSystemIsAClearError) {
   database_.reset();
   env_.faults.fault = Fault::kReadOnly;

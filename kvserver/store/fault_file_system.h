@@ -20,8 +20,9 @@ enum class Fault {
   kNone,
   kNoSpace,
   kTornNoSpace,
-  kNoSpaceAtSync,  ///< All is written, but not that it has reached the device.
-  kErrorAtSync,    ///< The same, with an I/O error.
+  kNoSpaceAtSync,     ///< All is written, but not that it has reached the device.
+  kErrorAtSync,       ///< The same, with an I/O error.
+  kErrorOnceWritten,  ///< Each write ends with an I/O error after all of it was written.
   kIoError,
   kReadOnly,
 };
@@ -52,6 +53,7 @@ inline rocksdb::IOStatus StatusOf(Fault fault) {
     case Fault::kNoSpaceAtSync:
       return rocksdb::IOStatus::NoSpace("No space left on device");
     case Fault::kErrorAtSync:
+    case Fault::kErrorOnceWritten:
     case Fault::kIoError:
       return rocksdb::IOStatus::IOError("Input/output error");
     case Fault::kReadOnly:
@@ -72,6 +74,9 @@ class FaultWritableFile final : public rocksdb::FSWritableFileOwnerWrapper {
     if (fault == Fault::kNone) return FSWritableFileOwnerWrapper::Append(data, options, debug);
     if (fault == Fault::kTornNoSpace) {  // the device takes half of it
       (void)FSWritableFileOwnerWrapper::Append({data.data(), data.size() / 2}, options, debug);
+    }
+    if (fault == Fault::kErrorOnceWritten) {
+      (void)FSWritableFileOwnerWrapper::Append(data, options, debug);
     }
     return StatusOf(fault);
   }

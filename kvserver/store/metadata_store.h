@@ -59,7 +59,8 @@ class MetadataStore {
   [[nodiscard]] virtual StatusOr<std::string> Get(std::string_view key) = 0;
 
   /// Checks every condition, then applies every operation; both together are atomic. When it
-  /// returns OK the batch is durable.
+  /// returns OK the batch is durable, and so is all that was applied before: with an empty batch,
+  /// that alone.
   [[nodiscard]] virtual Status Apply(const MetadataBatch& batch) = 0;
 
   /// Entries whose key starts with `prefix` and is greater than `after` (all of them when `after`

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PageStore on a payload device that fails, lies and loses power.
+// PageStore on a payload device that fails, lies and loses power, and with metadata that cannot be
+// written.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -78,6 +79,46 @@ TEST_F(PageStoreFaultsTest, AReadThatFailsIsUnavailableAndDamagesNothing) {
   engine_.Inject(Kind::kRead, IoFault::kIoError);
   EXPECT_EQ(ReadSegment(*store_, spec_, *segment).status().code(), StatusCode::kUnavailable);
   EXPECT_TRUE(IsStored(1));
+  EXPECT_EQ(*ReadSegment(*store_, spec_, *segment), segment->payload);
+}
+
+// The log may hold a delete that failed. A put that finds the segment writes nothing after it, so
+// it is acknowledged only when the log was left behind, also when it need not survive a power
+// failure.
+TEST_F(PageStoreFaultsTest, APutIsNotAcknowledgedOverADeleteThatFailed) {
+  for (const Durability durability : {Durability::kMemory, Durability::kPersisted}) {
+    SCOPED_TRACE(static_cast<int>(durability));
+    const auto segment = PutTestSegment(*store_, spec_, 1);
+    ASSERT_TRUE(segment.ok()) << segment.status();
+    env_.faults.fault = Fault::kErrorOnceWritten;
+    EXPECT_EQ(store_->DeleteSegment("default", segment->key).code(), StatusCode::kUnavailable);
+    EXPECT_TRUE(IsStored(1)) << "nothing was deleted";
+    const auto again = PutTestSegment(*store_, spec_, 1, kRootKey, /*num_tokens=*/0, durability);
+    EXPECT_EQ(again.status().code(), StatusCode::kUnavailable) << again.status();
+    store_.reset();
+    env_.faults.fault = Fault::kNone;
+    Open();
+    EXPECT_FALSE(IsStored(1)) << "the delete was not in the log: the test shows nothing";
+  }
+}
+
+TEST_F(PageStoreFaultsTest, APutAfterADeleteThatFailedIsAcknowledgedOnceWritingResumed) {
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  env_.faults.fault = Fault::kTornNoSpace;
+  EXPECT_EQ(store_->DeleteSegment("default", segment->key).code(), StatusCode::kResourceExhausted);
+  const auto put = [&] {
+    return PutTestSegment(*store_, spec_, 1, kRootKey, /*num_tokens=*/0, Durability::kMemory);
+  };
+  const Status refused = put().status();
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted) << refused;
+  env_.faults.fault = Fault::kNone;
+  for (int i = 0; i < 2; ++i) {
+    const Status acknowledged = put().status();
+    EXPECT_TRUE(acknowledged.ok()) << acknowledged;
+  }
+  EXPECT_EQ(Count("db_recoveries"), 1u);
+  Open();
   EXPECT_EQ(*ReadSegment(*store_, spec_, *segment), segment->payload);
 }
 

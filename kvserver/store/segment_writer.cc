@@ -38,7 +38,8 @@ StatusOr<PutSegmentResult> SegmentWriter::Put(std::string_view tenant, const Ten
   puts_.Add();
   if (stored == Stored::kWhole || (stored == Stored::kDramOnly && !persist)) {
     existed_.Add();
-    if (persist) QUIRE_RETURN_IF_ERROR(Sync());
+    // Nothing is written here that would follow a delete of the segment which failed.
+    QUIRE_RETURN_IF_ERROR(persist ? Sync() : parts_.database->Settle());
     return PutSegmentResult{.key = key, .existed = true};
   }
   QUIRE_ASSIGN_OR_RETURN(segment.record.first_token, FirstToken(tenant, args));

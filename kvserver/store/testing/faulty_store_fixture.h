@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FaultyStoreTest: a store in a directory of its own, on a device whose failures the test asks for.
+// FaultyStoreTest: a store in a directory of its own, on a device and a file system whose failures
+// the test asks for.
 #ifndef QUIRE_KVSERVER_STORE_TESTING_FAULTY_STORE_FIXTURE_H_
 #define QUIRE_KVSERVER_STORE_TESTING_FAULTY_STORE_FIXTURE_H_
 
@@ -9,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "kvserver/store/fault_file_system.h"
 #include "kvserver/store/page_store_impl.h"
 #include "kvserver/store/payload/engine_choice.h"
 #include "kvserver/store/payload/fault_engine.h"
@@ -22,7 +24,7 @@ class FaultyStoreTest : public ::testing::Test {
   void SetUp() override { Open(); }
   void Open() {
     store_.reset();
-    auto opened = PageStoreImpl::Open(options_, {.engine = &engine_});
+    auto opened = PageStoreImpl::Open(options_, {.env = env_.env.get(), .engine = &engine_});
     ASSERT_TRUE(opened.ok()) << opened.status();
     store_ = *std::move(opened);
   }
@@ -32,6 +34,7 @@ class FaultyStoreTest : public ::testing::Test {
   }
 
   quire::testing::TempDir dir_;
+  FaultEnv env_;  ///< Of the metadata.
   std::unique_ptr<IoEngine> device_ = ChooseEngine(EngineKind::kAuto, {}).value().engine;
   FaultEngine engine_{device_.get()};
   PageStore::Options options_{
