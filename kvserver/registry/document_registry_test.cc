@@ -42,7 +42,7 @@ TEST_F(DocumentRegistryTest, WhatIsThereIsAcknowledgedOnlyWhenWritingWorks) {
   const auto chain = Chain({1});
   ASSERT_TRUE(Register("a", chain, 7).ok());
   metadata_.applies_left = 0;
-  EXPECT_EQ(registry_->Delete("default", {"books", "a", 7}).status().code(),
+  EXPECT_EQ(registry_->Delete("default", {"books", "a", 7}, /*keep_segments=*/true).status().code(),
             StatusCode::kUnavailable);
   EXPECT_EQ(Register("a", chain, 7).status().code(), StatusCode::kUnavailable);
   metadata_.applies_left = 2;
