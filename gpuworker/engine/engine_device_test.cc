@@ -22,6 +22,7 @@ using quire::testing::TinyModel;
 using testing::AskDevice;
 using testing::DeviceAnswer;
 using testing::EngineFixture;
+using testing::ExpectSameAnswer;
 using testing::FakeCudaDevice;
 using testing::FakeCudaLaunches;
 using ::testing::HasSubstr;
@@ -53,13 +54,7 @@ TEST_P(EngineGpuTest, AGpuAnswersAsTheCpuDoes) {
   if (!gpu.ok()) GTEST_SKIP() << gpu.status();
   const DeviceAnswer expected = AskDevice(&CpuDevice(), GetParam());
   const DeviceAnswer answer = AskDevice(*gpu, GetParam());
-  ASSERT_EQ(answer.logits.size(), expected.logits.size());
-  for (size_t i = 0; i < answer.logits.size(); ++i) {
-    ASSERT_NEAR(answer.logits[i], expected.logits[i], 1e-3) << "at " << i;
-  }
-  EXPECT_EQ(answer.tokens, expected.tokens);
-  EXPECT_EQ(answer.stats.moved.units, expected.stats.moved.units);
-  EXPECT_EQ(answer.stats.reopened, 0u);
+  ExpectSameAnswer(answer, expected, 1e-3f);
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, EngineGpuTest, ::testing::ValuesIn(PolicyNames()),

@@ -15,6 +15,7 @@ namespace {
 
 using testing::AskDevice;
 using testing::DeviceAnswer;
+using testing::ExpectSameAnswer;
 
 std::atomic<int64_t> graph_launches{0};
 
@@ -38,13 +39,7 @@ TEST_P(EngineEmulatedTest, TheKernelsOfAGpuAnswerAsTheCpuDoes) {
   const int64_t before = graph_launches;
   const DeviceAnswer answer = AskDevice(&EmulatedDevice(), GetParam());
   EXPECT_GT(graph_launches, before);  // Steps were replayed.
-  ASSERT_EQ(answer.logits.size(), expected.logits.size());
-  for (size_t i = 0; i < answer.logits.size(); ++i) {
-    ASSERT_NEAR(answer.logits[i], expected.logits[i], 1e-4) << "at " << i;
-  }
-  EXPECT_EQ(answer.tokens, expected.tokens);
-  EXPECT_EQ(answer.stats.moved.units, expected.stats.moved.units);
-  EXPECT_EQ(answer.stats.reopened, 0u);
+  ExpectSameAnswer(answer, expected, 1e-4f);
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, EngineEmulatedTest, ::testing::ValuesIn(PolicyNames()),

@@ -11,11 +11,9 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> ArkValePolicy::Make(const PolicyConte
 
 RetrievalOptions ArkValePolicy::Published(uint32_t page_tokens) {
   // Half of what is resident is attended to.
-  RetrievalOptions options = Divide(
+  return Divide(
       std::string(kName), page_tokens,
       {.sinks = 2 * page_tokens, .window = 2 * page_tokens, .selected = 2048, .total = 4096});
-  options.uncompressed_layers = {};
-  return options;
 }
 
 ArkValePolicy::ArkValePolicy(const PolicyContext& context)

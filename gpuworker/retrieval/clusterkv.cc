@@ -16,10 +16,8 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> ClusterKvPolicy::Make(const PolicyCon
 }
 
 RetrievalOptions ClusterKvPolicy::Published(uint32_t page_tokens) {
-  RetrievalOptions options =
-      Divide(std::string(kName), page_tokens, {.sinks = 16, .selected = 1024});
-  options.uncompressed_layers = {0, 1};
-  return options;
+  return Divide(std::string(kName), page_tokens,
+                {.sinks = 16, .selected = 1024, .uncompressed_layers = {0, 1}});
 }
 
 ClusterKvPolicy::ClusterKvPolicy(const PolicyContext& context)

@@ -14,7 +14,8 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> FreeKvPolicy::Make(const PolicyContex
 }
 
 RetrievalOptions FreeKvPolicy::Published(uint32_t page_tokens) {
-  return Divide(std::string(kName), page_tokens, {.sinks = 128, .window = 128, .total = 2048});
+  return Divide(std::string(kName), page_tokens,
+                {.sinks = 128, .window = 128, .total = 2048, .uncompressed_layers = {0}});
 }
 
 FreeKvPolicy::FreeKvPolicy(const PolicyContext& context)

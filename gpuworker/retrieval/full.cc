@@ -8,9 +8,7 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> FullPolicy::Make(const PolicyContext&
 }
 
 RetrievalOptions FullPolicy::Published(uint32_t page_tokens) {
-  RetrievalOptions options = Divide(std::string(kName), page_tokens, {});
-  options.uncompressed_layers = {};
-  return options;
+  return Divide(std::string(kName), page_tokens, {});
 }
 
 StatusOr<Selection> FullPolicy::Select(const SelectRequest&) {

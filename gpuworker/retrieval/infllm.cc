@@ -19,13 +19,11 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> InfLlmPolicy::Make(const PolicyContex
 RetrievalOptions InfLlmPolicy::Published(uint32_t page_tokens) {
   // Of 32 blocks that are resident 16 are attended to.
   constexpr uint32_t kSinks = 128, kWindow = 4096, kBlocks = 32;
-  RetrievalOptions options = Divide(std::string(kName), page_tokens,
-                                    {.sinks = kSinks,
-                                     .window = kWindow,
-                                     .selected = kBlocks / 2 * kBlockTokens,
-                                     .total = kSinks + kWindow + kBlocks * kBlockTokens});
-  options.uncompressed_layers = {};
-  return options;
+  return Divide(std::string(kName), page_tokens,
+                {.sinks = kSinks,
+                 .window = kWindow,
+                 .selected = kBlocks / 2 * kBlockTokens,
+                 .total = kSinks + kWindow + kBlocks * kBlockTokens});
 }
 
 InfLlmPolicy::InfLlmPolicy(const PolicyContext& context)

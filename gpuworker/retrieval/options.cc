@@ -45,6 +45,7 @@ RetrievalOptions Divide(std::string policy, uint32_t page_tokens, const BudgetDi
   };
   RetrievalOptions options;
   options.policy = std::move(policy);
+  options.uncompressed_layers = division.uncompressed_layers;
   options.sink_tokens = whole(division.sinks);
   options.window_tokens = std::max(whole(division.window), 2 * page_tokens);
   const uint32_t ends = options.sink_tokens + options.window_tokens;

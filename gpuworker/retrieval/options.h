@@ -62,12 +62,13 @@ struct RetrievalOptions {
   RecallLayout recall_layout = RecallLayout::kUnits;
 };
 
-/// How a budget is divided, in tokens.
+/// How a budget is divided, in tokens, and where there is none.
 struct BudgetDivision {
   uint32_t sinks = 0;
   uint32_t window = 0;    ///< Made two pages when it is less.
   uint32_t selected = 0;  ///< Attended to besides those. 0: what they leave of the total.
   uint32_t total = 0;     ///< With the slots of pages that are not selected. 0: the sum.
+  std::vector<uint32_t> uncompressed_layers = {};
 };
 /// Options for `policy` with those parts, each in whole pages of `page_tokens`, rounded up.
 RetrievalOptions Divide(std::string policy, uint32_t page_tokens, const BudgetDivision& division);

@@ -11,8 +11,8 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> QuestPolicy::Make(const PolicyContext
 }
 
 RetrievalOptions QuestPolicy::Published(uint32_t page_tokens) {
-  RetrievalOptions options = Divide(std::string(kName), page_tokens, {.total = 2048});
-  options.uncompressed_layers = {0, 1};
+  RetrievalOptions options =
+      Divide(std::string(kName), page_tokens, {.total = 2048, .uncompressed_layers = {0, 1}});
   options.pooling = kernels::Pooling::kMaxS;
   return options;
 }

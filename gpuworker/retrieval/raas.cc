@@ -15,9 +15,7 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> RaasPolicy::Make(const PolicyContext&
 }
 
 RetrievalOptions RaasPolicy::Published(uint32_t page_tokens) {
-  RetrievalOptions options = Divide(std::string(kName), page_tokens, {.total = 2048});
-  options.uncompressed_layers = {};
-  return options;
+  return Divide(std::string(kName), page_tokens, {.total = 2048});
 }
 
 RaasPolicy::RaasPolicy(const PolicyContext& context)

@@ -15,10 +15,7 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> RazorPolicy::Make(const PolicyContext
 }
 
 RetrievalOptions RazorPolicy::Published(uint32_t page_tokens) {
-  RetrievalOptions options =
-      Divide(std::string(kName), page_tokens, {.sinks = 4, .total = 4 + 4000});
-  options.uncompressed_layers = {};
-  return options;
+  return Divide(std::string(kName), page_tokens, {.sinks = 4, .total = 4 + 4000});
 }
 
 RazorPolicy::RazorPolicy(const PolicyContext& context)

@@ -31,10 +31,7 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> ShadowKvPolicy::Make(const PolicyCont
 }
 
 RetrievalOptions ShadowKvPolicy::Published(uint32_t page_tokens) {
-  RetrievalOptions options =
-      Divide(std::string(kName), page_tokens, {.window = 4 * kChunkTokens, .selected = 2048});
-  options.uncompressed_layers = {};
-  return options;
+  return Divide(std::string(kName), page_tokens, {.window = 4 * kChunkTokens, .selected = 2048});
 }
 
 ShadowKvPolicy::ShadowKvPolicy(const PolicyContext& context)

@@ -9,10 +9,7 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> StreamingPolicy::Make(const PolicyCon
 }
 
 RetrievalOptions StreamingPolicy::Published(uint32_t page_tokens) {
-  RetrievalOptions options =
-      Divide(std::string(kName), page_tokens, {.sinks = 4, .total = 4 + 2000});
-  options.uncompressed_layers = {};
-  return options;
+  return Divide(std::string(kName), page_tokens, {.sinks = 4, .total = 4 + 2000});
 }
 
 StreamingPolicy::StreamingPolicy(const PolicyContext& context)

@@ -40,6 +40,18 @@ inline DeviceAnswer AskDevice(Device* device, std::string_view policy) {
   return answer;
 }
 
+/// The same tokens for the same bytes moved, and logits that are no further apart than `tolerance`.
+inline void ExpectSameAnswer(const DeviceAnswer& answer, const DeviceAnswer& expected,
+                             float tolerance) {
+  ASSERT_EQ(answer.logits.size(), expected.logits.size());
+  for (size_t i = 0; i < answer.logits.size(); ++i) {
+    ASSERT_NEAR(answer.logits[i], expected.logits[i], tolerance) << "at " << i;
+  }
+  EXPECT_EQ(answer.tokens, expected.tokens);
+  EXPECT_EQ(answer.stats.moved.units, expected.stats.moved.units);
+  EXPECT_EQ(answer.stats.reopened, 0u);
+}
+
 }  // namespace quire::worker::testing
 
 #endif  // QUIRE_GPUWORKER_TESTING_DEVICE_ANSWER_H_
