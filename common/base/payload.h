@@ -25,6 +25,8 @@ class Payload {
  public:
   Payload() = default;
 
+  /// Room for so many slices.
+  void Reserve(size_t slices) { slices_.reserve(slices); }
   void Append(Slice slice) {
     size_bytes_ += slice.bytes.size();
     if (!slice.bytes.empty()) slices_.push_back(std::move(slice));
@@ -39,6 +41,11 @@ class Payload {
   size_t size_bytes() const { return size_bytes_; }
   bool empty() const { return size_bytes_ == 0; }
   const std::vector<Slice>& slices() const { return slices_; }
+  /// The slices, taken out.
+  std::vector<Slice> TakeSlices() && {
+    size_bytes_ = 0;
+    return std::exchange(slices_, {});
+  }
 
   /// Copies everything to `out`, which has room for size_bytes().
   void CopyTo(std::byte* out) const {

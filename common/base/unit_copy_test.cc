@@ -15,7 +15,8 @@ namespace {
 constexpr size_t kAlignment = 64;
 
 /// Copies `bytes` random bytes to a place `offset` bytes past a cache line, between guards.
-void CopyAndCompare(size_t bytes, size_t offset, bool with_next) {
+template <typename Copy>
+void CopyAndCompare(size_t bytes, size_t offset, bool with_next, Copy copy) {
   SCOPED_TRACE(testing::Message() << bytes << " bytes at " << offset << " next " << with_next);
   SeededRandom random(bytes * 131 + offset);
   std::vector<std::byte> from(bytes), next(bytes);
@@ -24,7 +25,7 @@ void CopyAndCompare(size_t bytes, size_t offset, bool with_next) {
   std::vector<std::byte> room(bytes + 3 * kAlignment, kGuard);
   auto* to = room.data();
   to += (kAlignment - reinterpret_cast<uintptr_t>(to) % kAlignment) % kAlignment + offset;
-  EXPECT_EQ(CopyWithCrc32c(from, to, with_next ? next.data() : nullptr), Crc32c(from));
+  copy(from, to, with_next ? next.data() : nullptr);
   EXPECT_TRUE(std::equal(from.begin(), from.end(), to));
   EXPECT_TRUE(std::all_of(room.data(), to, [&](std::byte b) { return b == kGuard; }));
   EXPECT_TRUE(
@@ -34,8 +35,14 @@ void CopyAndCompare(size_t bytes, size_t offset, bool with_next) {
 TEST(UnitCopyTest, CopiesAndTellsTheChecksum) {
   for (const size_t bytes : {0u, 1u, 63u, 1024u, 1025u, 5000u, 16384u, 131072u}) {
     for (const size_t offset : {0u, 1u, 32u}) {
-      CopyAndCompare(bytes, offset, false);
-      CopyAndCompare(bytes, offset, true);
+      for (const bool with_next : {false, true}) {
+        CopyAndCompare(bytes, offset, with_next, [](const auto& from, auto* to, auto* next) {
+          EXPECT_EQ(CopyWithCrc32c(from, to, next), Crc32c(from));
+        });
+        CopyAndCompare(bytes, offset, with_next, [](const auto& from, auto* to, auto* next) {
+          CopyFetchingAhead(from, to, next);
+        });
+      }
     }
   }
 }

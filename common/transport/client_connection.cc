@@ -39,7 +39,7 @@ Status Keep(const FrameHead& head, const Landing* landing, CallMessage* part) {
   if (landing != nullptr && !part->places.empty() && landing->memory().is_host()) {
     return Land(landing->memory(), part);
   }
-  part->payload = WithOwners(part->payload);
+  part->payload = WithOwners(std::move(part->payload));
   return OkStatus();
 }
 
@@ -97,7 +97,7 @@ StatusOr<ClientConnection::CallPtr> ClientConnection::Start(std::string_view met
     calls_[call->id] = call;
   }
   const Status sent =
-      pipe_->Send({.head = EncodeFrameHead(head), .payload = WithOwners(request.payload)});
+      pipe_->Send({.head = EncodeFrameHead(head), .payload = WithOwners(std::move(request.payload))});
   if (sent.ok()) return call;
   MutexLock lock(mutex_);
   calls_.erase(call->id);

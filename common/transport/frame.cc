@@ -2,7 +2,9 @@
 #include "common/transport/frame.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
+#include <cstring>
 #include <limits>
 
 #include "common/base/retry_hint.h"
@@ -15,11 +17,11 @@ constexpr uint32_t kMagic = 0x31465251;  ///< "QRF1"
 constexpr uint64_t kMaxPlaceEnd = uint64_t{1} << 62;
 constexpr uint64_t kMaxTextBytes = wire::kLargestMaxMessageBytes;
 
+static_assert(std::endian::native == std::endian::little, "numbers are copied as they are");
+
 template <typename Number>
 void Put(Number value, std::string* out) {
-  for (size_t i = 0; i < sizeof(Number); ++i) {
-    out->push_back(static_cast<char>(static_cast<uint8_t>(value >> (8 * i))));
-  }
+  out->append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
 /// Reads numbers one after the other. REQUIRES of Get: the bytes are there.
@@ -29,10 +31,7 @@ class Reader {
   template <typename Number>
   Number Get() {
     Number value = 0;
-    for (size_t i = 0; i < sizeof(Number); ++i) {
-      const auto byte = static_cast<uint8_t>(bytes_[i]);
-      value = static_cast<Number>(value | (static_cast<Number>(byte) << (8 * i)));
-    }
+    std::memcpy(&value, bytes_.data(), sizeof value);
     bytes_.remove_prefix(sizeof(Number));
     return value;
   }

@@ -43,13 +43,26 @@ Payload Cut(const Payload& payload, const std::vector<FramePlace>& places) {
   return cut;
 }
 
+/// The end of the slices from `first` on that make a piece: one of them if there are any, and more
+/// as long as they fit.
+size_t EndOfPiece(std::span<const Slice> slices, size_t first, uint64_t piece_bytes) {
+  uint64_t bytes = 0;
+  size_t end = first;
+  for (; end < slices.size(); ++end) {
+    bytes += slices[end].bytes.size();
+    if (end > first && bytes > piece_bytes) break;
+  }
+  return end;
+}
+
 }  // namespace
 
-Payload WithOwners(const Payload& payload) {
+Payload WithOwners(Payload payload) {
   Payload owned;
-  for (const Slice& slice : payload.slices()) {
+  owned.Reserve(payload.slices().size());
+  for (Slice& slice : std::move(payload).TakeSlices()) {
     if (slice.owner != nullptr) {
-      owned.Append(slice);
+      owned.Append(std::move(slice));
     } else {
       owned.Append(std::vector<std::byte>(slice.bytes.begin(), slice.bytes.end()));
     }
@@ -88,18 +101,20 @@ StatusOr<CallMessage> PartOf(const FrameHead& head, Frame frame) {
 
 std::vector<Frame> FramesOfPart(uint64_t call_id, uint64_t landing, CallMessage part,
                                 uint64_t piece_bytes) {
-  const Payload payload = WithOwners(part.payload);
-  const std::vector<Slice>& slices = payload.slices();
+  std::vector<Slice> slices = WithOwners(std::move(part.payload)).TakeSlices();
   std::vector<Frame> frames;
   size_t next = 0;
   do {
     FrameHead head{.kind = FrameKind::kPart};
     head.id = call_id;
     Frame frame;
-    for (; next < slices.size(); ++next) {
+    const size_t end = EndOfPiece(slices, next, piece_bytes);
+    frame.payload.Reserve(end - next);
+    if (!part.places.empty()) head.places.reserve(end - next);
+    if (!part.places.empty() && landing != 0) frame.places.reserve(end - next);
+    for (; next < end; ++next) {
       const uint64_t bytes = slices[next].bytes.size();
-      if (!frame.payload.empty() && frame.payload.size_bytes() + bytes > piece_bytes) break;
-      frame.payload.Append(slices[next]);
+      frame.payload.Append(std::move(slices[next]));
       if (part.places.empty()) continue;
       head.places.push_back({part.places[next], bytes});
       if (landing != 0) frame.places.push_back(part.places[next]);

@@ -41,7 +41,7 @@ inline uint64_t CreditNeeded(uint64_t bytes, uint64_t window_bytes) {
 
 /// The payload with an owner for each slice: those without are copied, because a pipe may hold a
 /// frame longer than the call that sent it.
-Payload WithOwners(const Payload& payload);
+Payload WithOwners(Payload payload);
 
 /// The part that a frame carries; where it names places, the payload is cut into slices as the
 /// sender had them. INVALID_ARGUMENT when head and payload do not belong together.

@@ -30,8 +30,8 @@ void WriteMapped(std::span<std::byte> memory, Frame* frame) {
 struct UcxConnection::Outgoing {
   std::array<std::byte, UcxHeader::kEncodedBytes> header;
   std::vector<std::byte> tail;  ///< After the payload.
-  std::vector<ucp_dt_iov_t> parts;
-  std::vector<std::byte> gathered;  ///< The parts in one piece, where UCX wants that.
+  UcxGather data;
+  std::vector<std::byte> gathered;  ///< The data in one piece, where UCX wants that.
   Frame frame;
 };
 
@@ -318,18 +318,19 @@ void UcxConnection::SendFrame(Frame frame) {
     header.argument = out->frame.payload.size_bytes();
   } else {
     header.payload_bytes = out->frame.payload.size_bytes();
-    for (size_t i = 0; i < out->frame.places.size(); ++i) {
-      AppendUcxPlace({out->frame.places[i], out->frame.payload.slices()[i].bytes.size()},
-                     &out->tail);
+    const std::vector<Slice>& slices = out->frame.payload.slices();
+    const std::vector<uint64_t>& places = out->frame.places;
+    out->tail.reserve(places.size() * UcxPlace::kEncodedBytes + out->frame.head.size());
+    for (size_t i = 0; i < places.size(); ++i) {
+      AppendUcxPlace({places[i], slices[i].bytes.size()}, &out->tail);
     }
     header.index_bytes = out->tail.size();
-    for (const Slice& slice : out->frame.payload.slices()) {
-      out->parts.push_back({const_cast<std::byte*>(slice.bytes.data()), slice.bytes.size()});
-    }
+    out->data.Reserve(slices.size() + 1);
+    for (const Slice& slice : slices) out->data.Append(slice.bytes);
   }
   const auto head = std::as_bytes(std::span(out->frame.head));
   out->tail.insert(out->tail.end(), head.begin(), head.end());
-  if (!out->tail.empty()) out->parts.push_back({out->tail.data(), out->tail.size()});
+  out->data.Append(out->tail);
   out->header = EncodeUcxHeader(header);
   if (direct) {
     PutFrame(out);
@@ -383,20 +384,18 @@ void UcxConnection::PutFrame(const std::shared_ptr<Outgoing>& out) {
 
 void UcxConnection::SendMessage(const std::shared_ptr<Outgoing>& out) {
   if (closed_ || endpoint_ == nullptr) return EndSend(*out, UCS_ERR_CANCELED);
-  uint64_t bytes = 0;
-  for (const ucp_dt_iov_t& part : out->parts) bytes += part.length;
   // Rendezvous takes one piece, and until the peer has fetched it: it must not hold what others
   // wait for.
-  if (!out->parts.empty() && bytes >= options_.rendezvous_bytes) {
-    out->gathered.reserve(bytes);
-    for (const ucp_dt_iov_t& part : out->parts) {
-      const auto* const begin = static_cast<const std::byte*>(part.buffer);
-      out->gathered.insert(out->gathered.end(), begin, begin + part.length);
+  if (!out->data.parts().empty() && out->data.size_bytes() >= options_.rendezvous_bytes) {
+    out->gathered.reserve(out->data.size_bytes());
+    for (const auto part : out->data.parts()) {
+      out->gathered.insert(out->gathered.end(), part.begin(), part.end());
     }
-    out->parts = {{out->gathered.data(), out->gathered.size()}};
+    out->data = {};
+    out->data.Append(out->gathered);
     out->frame.payload = {};
   }
-  endpoint_->Send(out->header, out->parts, /*is_hello=*/false, SendDone(out));
+  endpoint_->Send(out->header, out->data, /*is_hello=*/false, SendDone(out));
 }
 
 UcxDone UcxConnection::SendDone(std::shared_ptr<Outgoing> out) {
@@ -425,8 +424,8 @@ void UcxConnection::SendControl(UcxKind kind, uint64_t landing, uint64_t argumen
   header.payload_bytes = data.size();
   out->header = EncodeUcxHeader(header);
   out->tail = std::move(data);
-  if (!out->tail.empty()) out->parts.push_back({out->tail.data(), out->tail.size()});
-  endpoint_->Send(out->header, out->parts, kind == UcxKind::kHello, SendDone(out));
+  out->data.Append(out->tail);
+  endpoint_->Send(out->header, out->data, kind == UcxKind::kHello, SendDone(out));
 }
 
 // Receiving.

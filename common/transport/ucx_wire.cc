@@ -21,16 +21,18 @@ constexpr size_t kKeyFixedBytes = 4 + 4 * 8 + 4 + 4;
 /// Appends integers and bytes.
 class Encoder {
  public:
-  void U32(uint32_t value) { Integer(value, 4); }
-  void U64(uint64_t value) { Integer(value, 8); }
+  void U32(uint32_t value) { Integer(value); }
+  void U64(uint64_t value) { Integer(value); }
   void Bytes(std::span<const uint8_t> bytes) {
     for (const uint8_t byte : bytes) out_.push_back(static_cast<std::byte>(byte));
   }
   std::vector<std::byte> Take() { return std::move(out_); }
 
  private:
-  void Integer(uint64_t value, int bytes) {
-    for (int i = 0; i < bytes; ++i) out_.push_back(static_cast<std::byte>(value >> (8 * i)));
+  template <typename T>
+  void Integer(T value) {
+    const auto bytes = std::as_bytes(std::span(&value, 1));
+    out_.insert(out_.end(), bytes.begin(), bytes.end());
   }
   std::vector<std::byte> out_;
 };
@@ -142,10 +144,9 @@ StatusOr<UcxHeader> DecodeUcxHeader(std::span<const std::byte> encoded, uint64_t
 }
 
 void AppendUcxPlace(const UcxPlace& place, std::vector<std::byte>* out) {
-  Encoder encoder;
-  encoder.U64(place.offset);
-  encoder.U64(place.bytes);
-  const std::vector<std::byte> encoded = encoder.Take();
+  const std::array<uint64_t, 2> fields = {place.offset, place.bytes};
+  static_assert(sizeof fields == UcxPlace::kEncodedBytes);
+  const auto encoded = std::as_bytes(std::span(fields));
   out->insert(out->end(), encoded.begin(), encoded.end());
 }
 

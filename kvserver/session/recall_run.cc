@@ -221,6 +221,8 @@ Status RecallRun::WritePart() {
   RecallPart part{.lanes = lanes, .payload = {}, .places = {}};
   std::span<UnitBytes> units = scratch_.gather.units();
   const size_t num_units = units.size();
+  part.payload.Reserve(num_units);
+  if (args_.place) part.places.reserve(num_units);
   for (LanePlacement& lane : lanes) {
     AppendUnits(lane, units.first(lane.num_sent), &part);
     units = units.subspan(lane.num_sent);

@@ -19,19 +19,6 @@ uint64_t VictimRank(const ResidentMap::Slot& slot, uint32_t index) {
   return age << kSlotBits | index;
 }
 
-/// Index of the first element that is not below `page`, by a search without branches that depend
-/// on the data.
-size_t LowerBound(std::span<const uint32_t> ascending, uint32_t page) {
-  const uint32_t* base = ascending.data();
-  for (size_t count = ascending.size(); count > 1;) {
-    const size_t half = count / 2;
-    base += base[half - 1] < page ? half : 0;
-    count -= half;
-  }
-  const auto index = static_cast<size_t>(base - ascending.data());
-  return index + (!ascending.empty() && *base < page ? 1 : 0);
-}
-
 /// Puts the `count` best victims first, in order.
 void OrderVictims(std::vector<uint64_t>& victims, size_t count) {
   if (std::ranges::is_sorted(victims)) return;
@@ -71,15 +58,12 @@ void ResidentMap::Plan(const PageLists& selected, Scratch& scratch, PlacedUnits*
 void ResidentMap::PlanHead(uint32_t head, std::span<const uint32_t> selected, Scratch& scratch,
                            PlacedUnits* placed) {
   const std::span<Slot> slots(slots_.data() + size_t{head} * slots_per_head_, slots_per_head_);
-  scratch.resident.assign(selected.size(), 0);
+  scratch.selected.Reset(selected);
   scratch.victims.clear();
   size_t found = 0;
   for (uint32_t s = 0; s < slots_per_head_; ++s) {
     Slot& slot = slots[s];
-    const auto page = static_cast<uint32_t>(slot.page);  // Of an empty slot: above every page.
-    const size_t at = LowerBound(selected, page);
-    if (at < selected.size() && selected[at] == page) {
-      scratch.resident[at] = 1;
+    if (scratch.selected.Find(static_cast<uint32_t>(slot.page))) {
       slot.last_selected = tick_;
       ++found;
     } else {
@@ -100,7 +84,7 @@ void ResidentMap::Place(std::span<Slot> slots, std::span<const uint32_t> selecte
   const auto first = static_cast<uint32_t>(slots.data() - slots_.data());
   const uint64_t* victim = scratch.victims.data();
   for (size_t i = 0; i < selected.size(); ++i) {
-    if (scratch.resident[i] != 0) continue;
+    if (!scratch.selected.IsMissing(i)) continue;
     const auto s = static_cast<uint32_t>(*victim++ & ((1u << kSlotBits) - 1));
     Slot& slot = slots[s];
     undo_.push_back({first + s, slot});

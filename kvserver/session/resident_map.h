@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "common/page/page_lists.h"
+#include "kvserver/session/selected_pages.h"
 
 namespace quire::kvserver {
 
@@ -50,7 +51,7 @@ class ResidentMap {
   };
   /// Memory that plans of any maps use, one after the other.
   struct Scratch {
-    std::vector<uint8_t> resident;  ///< [selected pages of a head]
+    SelectedPages selected;         ///< Of a head.
     std::vector<uint64_t> victims;  ///< Rank and slot.
   };
 

@@ -25,19 +25,20 @@ size_t DramIndex::ReadSegment(std::string_view tenant, std::span<const UnitAddre
   MutexLock lock(shard.mutex);
   const auto it = shard.segments.find(units.front().segment);
   size_t handed_out = 0;
-  const ResidentPtr* noted = nullptr;
-  for (size_t i = 0; i < units.size(); ++i) {
-    const ResidentPtr* const resident =
-        it == shard.segments.end() ? nullptr : it->second.At(units[i].layer);
-    if (resident == nullptr || units[i].unit >= (*resident)->num_units() ||
-        (*resident)->tenant() != tenant) {
-      out[i] = UnitBytes{};
-      continue;
+  for (size_t first = 0; first < units.size();) {
+    const uint32_t layer = units[first].layer;
+    const ResidentPtr* resident = it == shard.segments.end() ? nullptr : it->second.At(layer);
+    if (resident != nullptr && (*resident)->tenant() != tenant) resident = nullptr;
+    const size_t handed_out_before = handed_out;
+    for (; first < units.size() && units[first].layer == layer; ++first) {
+      if (resident == nullptr || units[first].unit >= (*resident)->num_units()) {
+        out[first] = UnitBytes{};
+        continue;
+      }
+      out[first] = Resident::Unit(*resident, units[first].unit);
+      ++handed_out;
     }
-    out[i] = Resident::Unit(*resident, units[i].unit);
-    ++handed_out;
-    if (resident != noted) Note({units[i].segment, units[i].layer}, shard);
-    noted = resident;
+    if (handed_out > handed_out_before) Note({units.front().segment, layer}, shard);
   }
   return handed_out;
 }

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/transport/ucx_gather.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "common/base/random.h"
+
+namespace quire {
+namespace {
+
+TEST(UcxGatherTest, PacksPartsInWhateverPiecesAreAskedFor) {
+  SeededRandom random(7);
+  std::vector<std::vector<std::byte>> parts;
+  std::vector<std::byte> whole;
+  UcxGather gather;
+  for (const size_t bytes : {1u, 0u, 5000u, 16384u, 3u, 20000u}) {
+    std::vector<std::byte> part(bytes);
+    for (std::byte& byte : part) byte = static_cast<std::byte>(random.Next());
+    whole.insert(whole.end(), part.begin(), part.end());
+    parts.push_back(std::move(part));
+  }
+  for (const auto& part : parts) gather.Append(part);
+  EXPECT_EQ(gather.parts().size(), parts.size() - 1) << "an empty part is none";
+  ASSERT_EQ(gather.size_bytes(), whole.size());
+  for (const size_t piece : {1u, 100u, 4096u, 16384u, 1u << 20}) {
+    std::vector<std::byte> packed(whole.size() + 1, std::byte{0x5a});
+    size_t done = 0;
+    while (done < whole.size()) {
+      const size_t room = std::min(piece, packed.size() - done);
+      const size_t now = gather.Pack(done, std::span(packed).subspan(done, room));
+      ASSERT_EQ(now, std::min(room, whole.size() - done)) << "at " << done << " of " << piece;
+      done += now;
+    }
+    EXPECT_TRUE(std::equal(whole.begin(), whole.end(), packed.begin())) << piece;
+    EXPECT_EQ(packed.back(), std::byte{0x5a});
+  }
+}
+
+}  // namespace
+}  // namespace quire
