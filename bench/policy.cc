@@ -142,8 +142,8 @@ void AddPolicyBench(Benches& benches) {
        .examples =
            "  quire bench policy --json\n"
            "  quire bench policy --max-tokens 8192 --steps 64\n"
-           "The policies that read every key, clusterkv and shadowkv, run on the stream at\n"
-           "c = 0.90, rho = 0.01, G = 4, p = 32 and up to 32768 tokens only."},
+           "On the stream, where no model says which heads retrieve, razor keeps everything for\n"
+           "one of the two heads."},
       [options](const cli::CommandContext&) { return RunPolicy(*options); });
   command.add_option("--steps", options->grid.steps, "Steps of each cell of the grid")
       ->check(CLI::Range(2, 100000))

@@ -68,8 +68,8 @@ void AddRatios(const std::vector<TransportFigures>& sizes, cli::Json* json) {
                           {"ucx_cma_vs_raw", "ucx_cma", {"raw_ucx_cma", "raw_ucx_cma_mapped"}},
                           {"ucx_tcp_vs_raw", "ucx_tcp", {"raw_ucx_tcp"}},
                           {"grpc_vs_raw_stream", "grpc", {"raw_grpc"}},
-                          {"shm_vs_redis", "shm", {"redis_unix"}},
-                          {"ucx_tcp_vs_redis", "ucx_tcp", {"redis_tcp"}},
+                          {"shm_vs_redis", "shm", {"redis_unix", "redis_tcp"}},
+                          {"ucx_tcp_vs_redis", "ucx_tcp", {"redis_unix", "redis_tcp"}},
                           {"ucx_tcp_vs_mooncake", "ucx_tcp", {"mooncake_tcp"}}};
   for (const Ratio& ratio : ratios) AddRatio(sizes, ratio, json);
   std::optional<double> worst;

@@ -35,6 +35,7 @@ INSTANTIATE_TEST_SUITE_P(UcxSharedMemory, FramePipeConformance, ::testing::Value
 INSTANTIATE_TEST_SUITE_P(UcxSharedMemoryDirect, FramePipeConformance, ::testing::Values(&Make<3>));
 INSTANTIATE_TEST_SUITE_P(UcxCrossMemoryAttach, FramePipeConformance, ::testing::Values(&Make<4>));
 INSTANTIATE_TEST_SUITE_P(UcxPosixDirect, FramePipeConformance, ::testing::Values(&Make<5>));
+INSTANTIATE_TEST_SUITE_P(UcxTcpAlone, FramePipeConformance, ::testing::Values(&Make<6>));
 
 }  // namespace
 }  // namespace quire::testing

@@ -64,6 +64,7 @@ TEST_P(UcxPipeTest, TheLanesAreThoseThatWereAllowed) {
       const bool expected = std::ranges::count(GetParam().carriers, transport) > 0;
       EXPECT_EQ(detail.find(transport) != std::string::npos, expected) << detail;
     }
+    EXPECT_EQ(end->capabilities().direct_landing, GetParam().writes_slots) << detail;
   }
 }
 

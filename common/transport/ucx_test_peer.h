@@ -93,6 +93,7 @@ struct UcxLane {
   std::string name;
   UcxOptions options;
   std::vector<std::string> carriers = {};  ///< Transports whose names the connection reports.
+  bool writes_slots = false;               ///< One of them does, and both ends agree to it.
 };
 
 /// Lanes of shared memory, into which the server writes by itself.
@@ -116,13 +117,22 @@ inline std::vector<UcxLane> UcxLanesHere() {
   attach.rendezvous_bytes = 100'000;
   UcxOptions posix = DirectOptions();
   posix.transports = "posix,tcp,self";
-  return {
-      {.name = "Tcp", .options = {}, .carriers = {"tcp/"}},
-      {.name = "TcpRendezvous", .options = rendezvous, .carriers = {"tcp/"}},
-      {.name = "SharedMemory", .options = shared_memory, .carriers = {"posix/", "cma/"}},
-      {.name = "SharedMemoryDirect", .options = DirectOptions(), .carriers = {"posix/", "cma/"}},
-      {.name = "CrossMemoryAttach", .options = attach, .carriers = {"tcp/", "cma/"}},
-      {.name = "PosixDirect", .options = posix, .carriers = {"posix/", "tcp/"}}};
+  // Both ends agree to direct landings, and no lane is there for them.
+  UcxOptions no_lane = DirectOptions();
+  no_lane.transports = "tcp,self";
+  return {{.name = "Tcp", .options = {}, .carriers = {"tcp/"}},
+          {.name = "TcpRendezvous", .options = rendezvous, .carriers = {"tcp/"}},
+          {.name = "SharedMemory", .options = shared_memory, .carriers = {"posix/", "cma/"}},
+          {.name = "SharedMemoryDirect",
+           .options = DirectOptions(),
+           .carriers = {"posix/", "cma/"},
+           .writes_slots = true},
+          {.name = "CrossMemoryAttach", .options = attach, .carriers = {"tcp/", "cma/"}},
+          {.name = "PosixDirect",
+           .options = posix,
+           .carriers = {"posix/", "tcp/"},
+           .writes_slots = true},
+          {.name = "TcpAlone", .options = no_lane, .carriers = {"tcp/"}}};
 }
 
 /// A listener whose pipes wait to be taken.

@@ -123,17 +123,22 @@ TEST(DemoProcessTest, EveryTransportBringsTheSamePages) {
   // Long enough that most of it is not resident.
   std::filesystem::copy_file(std::string(kModel) + "/documents/dossier-01.txt",
                              dir / "dossier.txt");
-  const nlohmann::json loopback = LastLine(Demo({"--docs", dir.path(), "--json"}).out);
-  EXPECT_GT(loopback["bytes_units"], 0) << "nothing was recalled";
-  for (const std::string transport : {"shm", "grpc", "ucx"}) {
-    if (transport == "ucx" && !UcxAvailable()) continue;
-    const ChildResult result = Demo({"--docs", dir.path(), "--json", "--transport", transport});
-    const nlohmann::json demo = LastLine(result.out);
-    EXPECT_EQ(demo["transport"], transport);
-    for (const char* key :
-         {"answers_crc32c", "bytes_moved", "bytes_units", "dense_max_abs_logit_diff",
-          "logits_compared", "questions", "sparse_correct"}) {
-      EXPECT_EQ(demo[key], loopback[key]) << transport << " " << key;
+  for (const std::string policy : {"quest", "freekv"}) {
+    const auto demo_over = [&](const std::string& transport) {
+      return LastLine(
+          Demo({"--docs", dir.path(), "--json", "--policy", policy, "--transport", transport}).out);
+    };
+    const nlohmann::json loopback = demo_over("loopback");
+    EXPECT_GT(loopback["bytes_units"], 0) << "nothing was recalled";
+    for (const std::string transport : {"shm", "grpc", "ucx"}) {
+      if (transport == "ucx" && !UcxAvailable()) continue;
+      const nlohmann::json demo = demo_over(transport);
+      EXPECT_EQ(demo["transport"], transport);
+      for (const char* key :
+           {"answers_crc32c", "bytes_moved", "bytes_units", "dense_max_abs_logit_diff",
+            "logits_compared", "questions", "sparse_correct"}) {
+        EXPECT_EQ(demo[key], loopback[key]) << policy << " " << transport << " " << key;
+      }
     }
   }
 }

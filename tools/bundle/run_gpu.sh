@@ -3,7 +3,8 @@
 #
 # run_gpu.sh DIR: on a machine with a GPU, after build_cuda.sh: the conformance tests of the kernels
 # (under compute-sanitizer, where it is present), the benchmark against the device's copy bandwidth,
-# attention beside PyTorch and FlashInfer, and the demo on the device. One JSON file for each in DIR,
+# attention beside PyTorch and FlashInfer, decoding with pages in a server, and the demo on the device,
+# which must answer as on the processor. One JSON file for each in DIR,
 # and summary.json. A step that fails does not stop those behind it; the exit code says whether one did.
 set -uo pipefail
 out=$(mkdir -p "${1:?usage: run_gpu.sh DIR}" && cd "$1" && pwd) || exit 1
@@ -43,6 +44,20 @@ conformance() { # conformance STEP [TOOL...]
   fi
 }
 
+# How many questions a demo answered rightly, of those it asked.
+answered() { grep -oE '"(questions|sparse_correct)":[0-9]+' "$out/$1" | sort; }
+
+same_answers() {
+  if [[ ! -s $out/demo_cuda.json || ! -s $out/demo_cpu.json ]]; then
+    note same_answers "skipped: there are not both demos"
+  elif [[ $(answered demo_cuda.json) == "$(answered demo_cpu.json)" ]]; then
+    note same_answers ran
+  else
+    failed=1
+    note same_answers "failed: $(answered demo_cuda.json | tr '\n' ' ') on the device, not as in demo_cpu.json"
+  fi
+}
+
 conformance conformance
 if command -v compute-sanitizer >/dev/null; then
   conformance sanitizer compute-sanitizer --error-exitcode 1
@@ -63,9 +78,12 @@ else
 fi
 if [[ -f lib/libquire_cuda.so ]]; then
   last_json demo_cuda demo_cuda.json bin/quire demo --device cuda --json
+  last_json decode_cuda decode_cuda.json bin/quire bench decode --device cuda --json
 else
   note demo_cuda "skipped: there is no lib/libquire_cuda.so; run build_cuda.sh"
+  note decode_cuda "skipped: as demo_cuda"
 fi
 last_json demo_cpu demo_cpu.json bin/quire demo --json
+same_answers
 printf '{%s}\n' "$summary" | tee "$out/summary.json"
 exit "$failed"
