@@ -4,6 +4,46 @@
 #include <isa-l/crc.h>
 
 namespace quire {
+namespace {
+
+/// A linear map of remainders: the image of each bit.
+using Columns = std::array<uint32_t, 32>;
+
+uint32_t Apply(const Columns& map, uint32_t remainder) {
+  uint32_t image = 0;
+  for (size_t bit = 0; bit < map.size(); ++bit) image ^= map[bit] & (0u - (remainder >> bit & 1u));
+  return image;
+}
+
+Columns After(const Columns& first, const Columns& second) {
+  Columns both;
+  for (size_t bit = 0; bit < both.size(); ++bit) both[bit] = Apply(second, first[bit]);
+  return both;
+}
+
+/// What one more zero byte makes of a remainder.
+Columns OneZero() {
+  constexpr std::byte kZero[1] = {};
+  Columns map;
+  for (size_t bit = 0; bit < map.size(); ++bit) map[bit] = ~Crc32c(kZero, ~(1u << bit));
+  return map;
+}
+
+}  // namespace
+
+// The remainder, without the inversions, is linear in its initial value and in the bytes. So the
+// inversions cancel in Crc32c(a b) ^ Crc32c(b), which is what |b| zeros make of Crc32c(a).
+Crc32cSuffix::Crc32cSuffix(uint64_t suffix_bytes) {
+  for (size_t bit = 0; bit < shifted_.size(); ++bit) shifted_[bit] = 1u << bit;
+  for (Columns zeros = OneZero(); suffix_bytes > 0; suffix_bytes >>= 1) {
+    if (suffix_bytes & 1) shifted_ = After(shifted_, zeros);
+    zeros = After(zeros, zeros);
+  }
+}
+
+uint32_t Crc32cSuffix::Of(uint32_t whole, uint32_t prefix) const {
+  return whole ^ Apply(shifted_, prefix);
+}
 
 uint32_t Crc32c(std::span<const std::byte> bytes, uint32_t seed) {
   // The library takes an int length and leaves both inversions to the caller.

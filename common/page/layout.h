@@ -27,6 +27,18 @@ inline uint64_t UnitBytes(const KvSpec& spec) {
 inline uint64_t ValueOffsetBytes(const KvSpec& spec) {
   return uint64_t{spec.page_tokens} * spec.key_dim() * ElementBytes(spec.dtype);
 }
+
+/// What somebody reads of units: all of each, or its V rows, for who has the keys already.
+enum class UnitPart : uint8_t { kWhole, kValues };
+
+/// Byte offset of the part inside a unit, whose end it is.
+inline uint64_t PartOffsetBytes(const KvSpec& spec, UnitPart part) {
+  return part == UnitPart::kValues ? ValueOffsetBytes(spec) : 0;
+}
+/// Bytes of the part of one unit; 0 for the values of MLA.
+inline uint64_t UnitBytes(const KvSpec& spec, UnitPart part) {
+  return UnitBytes(spec) - PartOffsetBytes(spec, part);
+}
 /// Bytes of `pages` pages at one layer.
 inline uint64_t ExtentBytes(const KvSpec& spec, uint32_t pages) {
   return uint64_t{pages} * spec.num_kv_heads * UnitBytes(spec);
