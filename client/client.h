@@ -31,6 +31,7 @@
 #include "common/base/status.h"
 #include "common/page/key.h"
 #include "common/page/kv_spec.h"
+#include "common/page/layout.h"
 #include "common/transport/transport.h"
 #include "kernels/api/digest.h"
 
@@ -230,6 +231,9 @@ class Client {
     uint32_t slots_per_head = 0;
     std::vector<uint32_t> managed_layers = {};     ///< All when empty.
     std::optional<HeldDigests> hold_digests = {};  ///< For recalls by query.
+    /// What recalls bring of a unit. kValues, for a caller that has the keys, only where the spec
+    /// has values (not MLA).
+    UnitPart part = UnitPart::kWhole;
   };
   /// Opens a session of one sequence that reads one context.
   StatusOr<std::unique_ptr<ClientSession>> OpenSession(const ContextRef& context,

@@ -151,7 +151,7 @@ StatusOr<RecallPart> PendingRecall::Take(CallMessage body) {
   const ExpectedPart expected{.epoch = session_->epoch_,
                               .exchange = exchange_,
                               .lanes = missing(),
-                              .spec = &session_->spec_,
+                              .unit_bytes = session_->unit_bytes_,
                               .map = &session_->map_,
                               .landing = options_.landing,
                               .slots_touched = &slots_touched_,

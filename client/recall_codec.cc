@@ -196,9 +196,9 @@ class PartReader {
  public:
   /// `bytes` of units came with the part.
   PartReader(const ExpectedPart& expected, uint64_t bytes)
-      : map_(*expected.map), spec_(*expected.spec), exchange_(expected.exchange) {
-    part_.placements.reserve(bytes / UnitBytes(spec_));
-    part_.checksums.reserve(bytes / UnitBytes(spec_));
+      : map_(*expected.map), unit_bytes_(expected.unit_bytes), exchange_(expected.exchange) {
+    part_.placements.reserve(bytes / unit_bytes_);
+    part_.checksums.reserve(bytes / unit_bytes_);
   }
 
   Status ReadLane(const v1::LanePlacement& proto, const WantedLane& wanted) {
@@ -231,10 +231,10 @@ class PartReader {
 
   /// Checks every unit that was read, which arrived with `body`, and gives the part.
   StatusOr<RecallPart> Finish(CallMessage body, const ExpectedPart& expected) {
-    const uint64_t bytes = (part_.placements.size() - part_.held.size()) * UnitBytes(spec_);
+    const uint64_t bytes = (part_.placements.size() - part_.held.size()) * unit_bytes_;
     if (expected.pieces && body.landed_bytes == 0 && body.payload.size_bytes() < bytes) {
       part_.bytes_to_come = bytes;
-      QUIRE_RETURN_IF_ERROR(TakePiece(body.payload, UnitBytes(spec_), &part_.bytes_to_come));
+      QUIRE_RETURN_IF_ERROR(TakePiece(body.payload, unit_bytes_, &part_.bytes_to_come));
       part_.payload = std::move(body.payload);
       return std::move(part_);
     }
@@ -373,7 +373,7 @@ class PartReader {
         checksums.push_back(part_.checksums[i]);
       }
     }
-    return CheckUnits(payload, checksums.size(), UnitBytes(spec_), checksums);
+    return CheckUnits(payload, checksums.size(), unit_bytes_, checksums);
   }
 
   /// Whether every unit is in its slot. A copy has told the checksums; what a device wrote is read.
@@ -414,7 +414,7 @@ class PartReader {
 
   /// Copies the units to their slots.
   Status Land(const Payload& payload, const SessionLanding& landing) const {
-    UnitCopier copier(payload, UnitBytes(spec_));
+    UnitCopier copier(payload, unit_bytes_);
     if (!landing.memory().is_host()) {
       std::vector<CopyIn> copies;
       copies.reserve(part_.placements.size());
@@ -442,7 +442,7 @@ class PartReader {
   }
 
   const ResidentMap& map_;
-  const KvSpec& spec_;
+  const uint64_t unit_bytes_;
   const uint64_t exchange_;
   RecallPart part_;
   wire::LaneUnits scratch_units_;
@@ -516,7 +516,7 @@ StatusOr<RecallPart> PieceFromProto(const v1::RecallReply& reply, CallMessage bo
   }
   RecallPart part;
   part.bytes_to_come = bytes_to_come;
-  QUIRE_RETURN_IF_ERROR(TakePiece(body.payload, UnitBytes(*expected.spec), &part.bytes_to_come));
+  QUIRE_RETURN_IF_ERROR(TakePiece(body.payload, expected.unit_bytes, &part.bytes_to_come));
   part.payload = std::move(body.payload);
   return part;
 }

@@ -38,7 +38,7 @@ struct ExpectedPart {
   uint64_t epoch = 0;
   uint64_t exchange = 0;
   std::span<const WantedLane> lanes;  ///< That have not come; the part brings the first of them.
-  const KvSpec* spec = nullptr;
+  uint64_t unit_bytes = 0;            ///< Of what the session brings of a unit.
   const ResidentMap* map = nullptr;
   const SessionLanding* landing = nullptr;  ///< Null when units stay payload.
   bool* slots_touched = nullptr;            ///< With a landing: set once slots may have changed.

@@ -47,8 +47,9 @@ class RecallCodecTest : public ::testing::Test {
   }
   StatusOr<RecallPart> Read() const {
     const std::vector<WantedLane> lanes = LanesOf(wants_);
-    return PartFromProto(reply_, {.control = {}, .payload = payload_},
-                         {.epoch = 2, .exchange = 3, .lanes = lanes, .spec = &spec_, .map = &map_});
+    return PartFromProto(
+        reply_, {.control = {}, .payload = payload_},
+        {.epoch = 2, .exchange = 3, .lanes = lanes, .unit_bytes = UnitBytes(spec_), .map = &map_});
   }
 
   const KvSpec spec_ = testing::TinySpec();
@@ -174,9 +175,9 @@ TEST_F(RecallCodecTest, PartsThatLieInAnyWayAreRefused) {
 
 TEST_F(RecallCodecTest, BytesThatLandedWhereNothingWasToLandAreRefused) {
   const std::vector<WantedLane> lanes = LanesOf(wants_);
-  const auto part =
-      PartFromProto(reply_, {.control = {}, .payload = {}, .landed_bytes = payload_.size_bytes()},
-                    {.epoch = 2, .exchange = 3, .lanes = lanes, .spec = &spec_, .map = &map_});
+  const auto part = PartFromProto(
+      reply_, {.control = {}, .payload = {}, .landed_bytes = payload_.size_bytes()},
+      {.epoch = 2, .exchange = 3, .lanes = lanes, .unit_bytes = UnitBytes(spec_), .map = &map_});
   EXPECT_TRUE(absl::IsDataLoss(part.status())) << part.status();
 }
 

@@ -50,10 +50,12 @@ void VisitLanes(ResidentMap* map, Visit visit) {
 }  // namespace
 
 ClientSession::ClientSession(Client* client, uint64_t id, uint64_t epoch, KvSpec spec,
-                             ResidentMap map, std::vector<std::vector<SessionMember>> sequences)
+                             UnitPart part, ResidentMap map,
+                             std::vector<std::vector<SessionMember>> sequences)
     : client_(client),
       id_(id),
       spec_(std::move(spec)),
+      unit_bytes_(UnitBytes(spec_, part)),
       members_(std::move(sequences)),
       epoch_(epoch),
       map_(std::move(map)) {
@@ -225,7 +227,7 @@ Status ClientSession::Resync(TimePoint deadline) {
 StatusOr<std::unique_ptr<SessionLanding>> ClientSession::MakeLanding(uint32_t num_sequences,
                                                                      LandingMemory memory) {
   QUIRE_RETURN_IF_ERROR(CheckOpen());
-  return SessionLanding::Create(this, client_->options_.data_transport, map_, UnitBytes(spec_),
+  return SessionLanding::Create(this, client_->options_.data_transport, map_, unit_bytes_,
                                 num_sequences, memory);
 }
 

@@ -26,6 +26,10 @@
 // that part is handed out. INVALID_ARGUMENT for a lane that another recall is under way for. Others
 // as for Client.
 //
+// A session may be opened for the values of units alone (Client::SessionOptions::part). Then what
+// is said here, in recall.h and in session_landing.h of units in payload, pieces and landings is
+// said of their values, and checksums are those of the values.
+//
 // Recalls go over Client::Options::data_transport, everything else over the control transport.
 //
 // Thread-safety: none; one thread at a time drives a session and its recalls. Ownership: the Client
@@ -46,6 +50,7 @@
 #include "client/session_landing.h"
 #include "common/base/payload.h"
 #include "common/base/status.h"
+#include "common/page/layout.h"
 
 namespace quire {
 
@@ -71,6 +76,8 @@ class ClientSession {
     return members_[sequence][member].tail_tokens;
   }
   uint32_t slots_per_head() const { return map_.slots_per_head(); }
+  /// Of what recalls bring of a unit.
+  uint64_t unit_bytes() const { return unit_bytes_; }
   /// What the session takes the slots to hold.
   const ResidentMap& resident_map() const { return map_; }
   /// What recalls travel over: "grpc", "shm", ...
@@ -121,8 +128,8 @@ class ClientSession {
  private:
   friend class Client;
   friend class PendingRecall;
-  ClientSession(Client* client, uint64_t id, uint64_t epoch, KvSpec spec, ResidentMap map,
-                std::vector<std::vector<SessionMember>> sequences);
+  ClientSession(Client* client, uint64_t id, uint64_t epoch, KvSpec spec, UnitPart part,
+                ResidentMap map, std::vector<std::vector<SessionMember>> sequences);
 
   Status CheckOpen() const;
   Status CheckRecall(std::span<const LayerWant> wants, const RecallOptions& options) const;
@@ -140,6 +147,7 @@ class ClientSession {
   Client* const client_;
   const uint64_t id_;
   const KvSpec spec_;
+  const uint64_t unit_bytes_;
   std::vector<std::vector<SessionMember>> members_;  ///< By sequence.
   uint64_t epoch_;
   uint64_t next_exchange_ = 1;

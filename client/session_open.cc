@@ -8,6 +8,7 @@
 #include "client/call.h"
 #include "client/session.h"
 #include "client/validate.h"
+#include "common/page/layout.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "common/wire/limits.h"
@@ -37,6 +38,9 @@ StatusOr<std::vector<uint32_t>> LayersOf(const Client::SessionOptions& options) 
   if (sorted.back() >= options.spec.num_layers ||
       std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
     return InvalidArgument("managed_layers must be distinct and below ", options.spec.num_layers);
+  }
+  if (UnitBytes(options.spec, options.part) == 0) {
+    return InvalidArgument("part: the units of this spec (MLA) have no values apart from keys");
   }
   return layers;
 }
@@ -131,6 +135,7 @@ StatusOr<std::unique_ptr<ClientSession>> Client::OpenSession(
   request.set_slots_per_head(options.slots_per_head);
   request.mutable_managed_layers()->Add(options.managed_layers.begin(),
                                         options.managed_layers.end());
+  if (options.part == UnitPart::kValues) request.set_unit_part(v1::UNIT_PART_VALUES);
   if (options.hold_digests) {
     QUIRE_RETURN_IF_ERROR(HeldDigestsToProto(options, layers, request.mutable_hold_digests()));
   }
@@ -148,8 +153,9 @@ StatusOr<std::unique_ptr<ClientSession>> Client::OpenSession(
   }
   ResidentMap map(ManagedLayers(std::move(layers)), options.spec.num_kv_heads,
                   options.slots_per_head);
-  return std::unique_ptr<ClientSession>(new ClientSession(
-      this, reply.session_id(), reply.epoch(), options.spec, std::move(map), std::move(members)));
+  return std::unique_ptr<ClientSession>(new ClientSession(this, reply.session_id(), reply.epoch(),
+                                                          options.spec, options.part,
+                                                          std::move(map), std::move(members)));
 }
 
 StatusOr<uint32_t> ClientSession::AddSequence(const SequenceSpec& sequence) {

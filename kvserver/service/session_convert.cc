@@ -125,6 +125,18 @@ StatusOr<LayerWant> WantFromProto(const v1::LayerWant& proto, const SessionShape
   return want;
 }
 
+StatusOr<UnitPart> UnitPartFromProto(int proto) {
+  switch (proto) {
+    case v1::UNIT_PART_UNSPECIFIED:
+    case v1::UNIT_PART_WHOLE:
+      return UnitPart::kWhole;
+    case v1::UNIT_PART_VALUES:
+      return UnitPart::kValues;
+    default:
+      return InvalidArgument("unit_part is ", proto, ": must be 0..", v1::UNIT_PART_VALUES);
+  }
+}
+
 }  // namespace
 
 StatusOr<DigestKind> DigestKindFromProto(int proto) {
@@ -147,6 +159,7 @@ StatusOr<SessionManager::OpenArgs> OpenArgsFromProto(const v1::OpenSessionReques
   QUIRE_ASSIGN_OR_RETURN(args.spec, wire::KvSpecFromProto(proto.spec()));
   args.slots_per_head = proto.slots_per_head();
   args.managed_layers.assign(proto.managed_layers().begin(), proto.managed_layers().end());
+  QUIRE_ASSIGN_OR_RETURN(args.part, UnitPartFromProto(proto.unit_part()));
   if (proto.has_hold_digests()) {
     const v1::HeldDigests& hold = proto.hold_digests();
     HeldDigestsShape& held = args.hold_digests.emplace();

@@ -31,6 +31,7 @@
 #include "kvserver/session/recall.h"
 #include "kvserver/session/sequence.h"
 #include "kvserver/session/session_shape.h"
+#include "kvserver/session/unit_cut.h"
 #include "kvserver/session/unit_gather.h"
 
 namespace quire::kvserver {
@@ -78,11 +79,12 @@ struct RecallScratch {
 
 class RecallRun {
  public:
-  RecallRun(RecallParts& parts, const SessionShape& shape, const RecallArgs& args,
-            const ReplyShape& reply, RecallSink& sink, LaneClaims::Claim& claim,
-            RecallScratch& scratch)
+  RecallRun(RecallParts& parts, const SessionShape& shape, const UnitCut& cut,
+            const RecallArgs& args, const ReplyShape& reply, RecallSink& sink,
+            LaneClaims::Claim& claim, RecallScratch& scratch)
       : parts_(parts),
         shape_(shape),
+        cut_(cut),
         args_(args),
         reply_(reply),
         sink_(sink),
@@ -130,6 +132,7 @@ class RecallRun {
 
   RecallParts& parts_;
   const SessionShape& shape_;
+  const UnitCut& cut_;  ///< Of the shape.
   const RecallArgs& args_;
   const ReplyShape& reply_;
   RecallSink& sink_;

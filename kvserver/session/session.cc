@@ -55,6 +55,7 @@ Session::Session(SessionShared* shared, SessionShape shape, const Limits& limits
     : shared_(*shared),
       shape_(std::move(shape)),
       limits_(limits),
+      unit_cut_(shape_.spec, shape_.part),
       layer_index_(shape_.spec.num_layers, -1),
       claims_(max_lanes(), kMaxWorking) {
   for (uint32_t i = 0; i < shape_.num_managed(); ++i) {
@@ -168,7 +169,7 @@ Status Session::Recall(const RecallArgs& args, const ReplyShape& reply, RecallSi
                                    target.want->lanes.first_layer));
   }
   QUIRE_RETURN_IF_ERROR(TakeRecall(args, *scratch));
-  return RecallRun(shared_.recall, shape_, args, reply, sink, claim, *scratch).Run();
+  return RecallRun(shared_.recall, shape_, unit_cut_, args, reply, sink, claim, *scratch).Run();
 }
 
 Status Session::FindTargets(const RecallArgs& args, RecallScratch& scratch) const {

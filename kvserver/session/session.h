@@ -28,6 +28,7 @@
 #include "kvserver/session/recall_scratch_pool.h"
 #include "kvserver/session/sequence.h"
 #include "kvserver/session/session_shape.h"
+#include "kvserver/session/unit_cut.h"
 
 namespace quire::kvserver {
 
@@ -105,6 +106,7 @@ class Session {
   SessionShared& shared_;
   const SessionShape shape_;
   const Limits limits_;
+  const UnitCut unit_cut_;
   std::vector<int32_t> layer_index_;  ///< Layer -> index in managed_layers, -1 when not managed.
   LaneClaims claims_;
 

@@ -125,6 +125,11 @@ StatusOr<SessionShape> SessionManager::CheckShape(std::string_view tenant,
                            SessionShape::kMaxSlotsPerHead);
   }
   SessionShape shape{std::string(tenant), args.spec, args.slots_per_head, {}};
+  shape.part = args.part;
+  if (shape.unit_bytes() == 0) {
+    return InvalidArgument(
+        "unit_part: the units of this spec (MLA) have no values apart from keys");
+  }
   QUIRE_ASSIGN_OR_RETURN(shape.managed_layers,
                          ManagedLayers(args.managed_layers, args.spec.num_layers));
   if (args.hold_digests) {

@@ -56,6 +56,7 @@ class SessionManager {
     std::vector<uint32_t> managed_layers;  ///< All when empty.
     /// Digests to hold from the start; all managed layers when it names none.
     std::optional<HeldDigestsShape> hold_digests = {};
+    UnitPart part = UnitPart::kWhole;  ///< kValues only where units have values.
   };
   struct OpenedMember {
     ContextViewPtr view;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SessionShape: what is fixed when a session is opened: whose it is, the spec, the slots, and which
-// layers have lanes. A plain value.
+// SessionShape: what is fixed when a session is opened: whose it is, the spec, the slots, which
+// layers have lanes, and how much of a unit is sent. A plain value.
 #ifndef QUIRE_KVSERVER_SESSION_SESSION_SHAPE_H_
 #define QUIRE_KVSERVER_SESSION_SESSION_SHAPE_H_
 
@@ -27,6 +27,7 @@ struct SessionShape {
   uint32_t slots_per_head = 0;           ///< 1..kMaxSlotsPerHead
   std::vector<uint32_t> managed_layers;  ///< Distinct layers of the spec, at least one.
   std::optional<HeldDigestsShape> hold_digests = {};  ///< Of every sequence, from its start.
+  UnitPart part = UnitPart::kWhole;                   ///< What is sent of a unit, at least a byte.
 
   uint32_t num_managed() const { return static_cast<uint32_t>(managed_layers.size()); }
   /// Slots of one lane.
@@ -35,7 +36,8 @@ struct SessionShape {
   uint64_t sequence_map_bytes() const {
     return num_managed() * ResidentMap::Bytes(spec.num_kv_heads, slots_per_head);
   }
-  uint64_t unit_bytes() const { return quire::UnitBytes(spec); }
+  /// Of what is sent of a unit, and of a slot in a landing.
+  uint64_t unit_bytes() const { return quire::UnitBytes(spec, part); }
 };
 
 }  // namespace quire::kvserver

@@ -95,9 +95,12 @@ void CheckRecallReply(std::string_view bytes) {
   body.payload.Append(fuzz::UnitPattern(units * UnitBytes(shape.spec)));
   ResidentMap map = shape.Map();
   const std::vector<WantedLane> lanes = LanesOf(shape.wants);
-  const auto part =
-      PartFromProto(reply, std::move(body),
-                    {.epoch = 1, .exchange = 1, .lanes = lanes, .spec = &shape.spec, .map = &map});
+  const auto part = PartFromProto(reply, std::move(body),
+                                  {.epoch = 1,
+                                   .exchange = 1,
+                                   .lanes = lanes,
+                                   .unit_bytes = UnitBytes(shape.spec),
+                                   .map = &map});
   if (!part.ok()) return;
   Require(part->payload.size_bytes() == part->placements.size() * UnitBytes(shape.spec));
   Require(part->lanes.size() <= lanes.size() &&
