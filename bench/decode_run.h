@@ -35,7 +35,7 @@ struct DecodeWay {
 ///   "one_buffer"  and what a recall brings is converted a buffer after the other
 ///   "fragmented"  and every row is a fragment: in the server, on the way and into its slot
 ///   "arkvale"     that policy, as "fragmented" otherwise: its host keeps the device's order
-///   "shadowkv"    that policy, blocking, two buffers; it recalls keys with the values
+///   "shadowkv"    that policy, blocking; it recalls values, and puts the keys to them itself
 ///   "resident"    the same budget of sinks and window: nothing is selected or recalled
 std::vector<DecodeWay> DecodeWays(const worker::RetrievalOptions& budget, float tau);
 

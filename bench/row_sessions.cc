@@ -226,6 +226,9 @@ StatusOr<RowDocument> PutRowDocument(Client& client, const KvSpec& spec, uint32_
 
 StatusOr<std::unique_ptr<worker::SessionSeat>> RowSessions::Seat(
     const ContextRef& context, const worker::SessionShape& shape) {
+  if (shape.part != UnitPart::kWhole) {
+    return InvalidArgument("rows are of keys and values: recall whole units");
+  }
   QUIRE_ASSIGN_OR_RETURN(auto pages, pages_.Seat(context, shape));
   worker::SessionShape rows = shape;
   rows.slots_per_head *= spec_->page_tokens;

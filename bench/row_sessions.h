@@ -44,7 +44,8 @@ class RowSessions final : public worker::SessionSource {
   /// All outlive this and its seats; `spec` is of the pages.
   RowSessions(Client* client, const KvSpec* spec, const RowDocument* rows)
       : client_(client), spec_(spec), rows_(rows), pages_(client, spec) {}
-  /// A seat whose recalls bring rows; digests are those of the pages.
+  /// A seat whose recalls bring rows; digests are those of the pages. INVALID_ARGUMENT for a shape
+  /// of a part of units.
   StatusOr<std::unique_ptr<worker::SessionSeat>> Seat(const ContextRef& context,
                                                       const worker::SessionShape& shape) override;
 

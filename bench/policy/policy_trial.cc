@@ -142,8 +142,7 @@ void PolicyTrial::Recall(Head* head, const std::vector<uint32_t>& pages) {
   std::set<uint32_t> next(pages.begin(), pages.end());
   const uint64_t missing = next.size() - CountCommon(next, head->resident);
   if (!history_.empty()) {
-    // Of a policy that keeps keys itself only the values are recalled.
-    const uint64_t rows = policy_->RewritesUnits(0) ? 1 : 2;
+    const uint64_t rows = policy_->RecalledPart() == UnitPart::kValues ? 1 : 2;
     figures_.bytes +=
         missing * rows * context_.spec.page_tokens * context_.spec.head_dim * kBytesPerElement;
   }

@@ -24,16 +24,19 @@
 #include "common/base/mutex.h"
 #include "common/base/payload.h"
 #include "common/page/key.h"
+#include "common/page/layout.h"
 
 namespace quire::worker {
 
-/// Which unit: of a sealed chain, or of an open context, whose pages are sealed one by one.
+/// Which unit: of a sealed chain, or of an open context, whose pages are sealed one by one. The
+/// values of a unit that came by themselves are another one: they have a checksum of their own.
 struct HostUnitName {
   SegmentKey chain = {};  ///< Its tip; zero for a page of an open context.
   uint64_t context = 0;   ///< The open context; 0 for a page of a chain.
   uint32_t page = 0;
   uint32_t layer = 0;
   uint32_t head = 0;
+  UnitPart part = UnitPart::kWhole;  ///< What is kept of it.
   friend bool operator==(const HostUnitName&, const HostUnitName&) = default;
 };
 
@@ -96,9 +99,14 @@ class HostPages {
   /// Keeps nothing.
   HostPages() = default;
   /// Pages [0, document_pages) are of the chain that ends with `document`, later ones of open
-  /// context `context`. `tier`, which may be null, outlives this.
-  HostPages(HostTier* tier, const SegmentKey& document, uint32_t document_pages, uint64_t context)
-      : tier_(tier), document_(document), document_pages_(document_pages), context_(context) {}
+  /// context `context`; `part` of their units is kept. `tier`, which may be null, outlives this.
+  HostPages(HostTier* tier, const SegmentKey& document, uint32_t document_pages, uint64_t context,
+            UnitPart part = UnitPart::kWhole)
+      : tier_(tier),
+        document_(document),
+        document_pages_(document_pages),
+        context_(context),
+        part_(part) {}
 
   bool enabled() const { return tier_ != nullptr; }
   // The rest as HostTier; only when enabled.
@@ -118,6 +126,7 @@ class HostPages {
   SegmentKey document_ = {};
   uint32_t document_pages_ = 0;
   uint64_t context_ = 0;
+  UnitPart part_ = UnitPart::kWhole;
 };
 
 }  // namespace quire::worker

@@ -97,9 +97,10 @@ void PagedRun::ShareDocument(const DocumentPages& document) {
 }
 
 HostPages PagedRun::MakeHostPages(const Document* document) const {
-  if (document == nullptr) return {parts_.host_tier, {}, 0, context_->id()};
+  const UnitPart part = policy_->RecalledPart();
+  if (document == nullptr) return {parts_.host_tier, {}, 0, context_->id(), part};
   const auto whole = static_cast<uint32_t>(document->num_tokens / parts_.spec->page_tokens);
-  return {parts_.host_tier, document->chain_tip, whole, context_->id()};
+  return {parts_.host_tier, document->chain_tip, whole, context_->id(), part};
 }
 
 void PagedRun::Connect() {
@@ -185,7 +186,7 @@ Status PagedRun::LoadDocument(const Document& document) {
 }
 
 Status PagedRun::TakeSeat(SessionSource* sessions) {
-  SessionShape shape;
+  SessionShape shape{.part = policy_->RecalledPart()};
   for (uint32_t layer = 0; layer < cache_->num_layers(); ++layer) {
     const uint32_t slots = cache_->table(layer).layout().selectable_pages;
     if (slots == 0) continue;

@@ -17,6 +17,7 @@
 #include "client/session.h"
 #include "common/base/status.h"
 #include "common/page/kv_spec.h"
+#include "common/page/layout.h"
 #include "gpuworker/recall/recall_channel.h"
 #include "kernels/api/digest.h"
 
@@ -28,6 +29,7 @@ struct SessionShape {
   uint32_t slots_per_head = 0;
   std::vector<uint32_t> layers = {};                     ///< Managed ones.
   std::optional<kernels::DigestKind> held_digests = {};  ///< For queries that travel.
+  UnitPart part = UnitPart::kWhole;                      ///< What recalls bring of a unit.
   friend bool operator==(const SessionShape&, const SessionShape&) = default;
 };
 

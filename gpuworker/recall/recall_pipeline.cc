@@ -278,6 +278,10 @@ void RecallPipeline::Drop(uint32_t layer) {
   lane.bytes_to_come = 0;
 }
 
+uint64_t RecallPipeline::UnitBytesRecalled() const {
+  return UnitBytes(with_.cache->spec(), with_.policy->RecalledPart());
+}
+
 uint32_t RecallPipeline::PieceBytes(uint32_t layer) const {
   const RetrievalOptions& options = *with_.options;
   // Units that are being put into slots cannot be late; what the host tier has lies between what
@@ -286,7 +290,7 @@ uint32_t RecallPipeline::PieceBytes(uint32_t layer) const {
                        options.recall_deadline == Duration::zero() && lanes_[layer].held.empty() &&
                        lanes_[layer].kept_heads.empty() && !with_.policy->RewritesUnits(layer);
   if (!streams) return 0;
-  const uint64_t bytes = options.units_per_buffer * UnitBytes(with_.cache->spec());
+  const uint64_t bytes = options.units_per_buffer * UnitBytesRecalled();
   return bytes == 0 ? kPieceBytes : static_cast<uint32_t>(std::min<uint64_t>(bytes, UINT32_MAX));
 }
 
@@ -325,7 +329,7 @@ StatusOr<ArrivedUnits> RecallPipeline::Gather(uint32_t layer) const {
   if (part.held.empty()) arrived.units = part.payload;  // All that has come of it.
   arrived.placements.reserve(part.placements.size());
   PayloadCutter cutter(part.payload);
-  const uint64_t unit_bytes = UnitBytes(with_.cache->spec());
+  const uint64_t unit_bytes = UnitBytesRecalled();
   auto held = part.held.begin();
   auto kept = lane.held.begin();  // Both ascend by head and page.
   for (size_t i = 0; i < part.placements.size(); ++i) {
@@ -370,7 +374,8 @@ Status RecallPipeline::StartPlacing(uint32_t layer) {
       .executor = with_.executor,
       .options = {.units_per_buffer = with_.options->units_per_buffer,
                   .buffers = with_.options->recall_buffers,
-                  .layout = with_.options->recall_layout}};
+                  .layout = with_.options->recall_layout,
+                  .part = with_.policy->RecalledPart()}};
   if (with_.policy->RewritesUnits(layer)) {
     with.executor = nullptr;  // A policy belongs to one thread.
     with.rewrite = [this, layer](const SlotPlacement& at, std::span<std::byte> unit) {
@@ -381,7 +386,7 @@ Status RecallPipeline::StartPlacing(uint32_t layer) {
     with.on_verified = [this, layer, placements = arrived.placements,
                         checksums = arrived.checksums](size_t first, const Payload& units) {
       PayloadCutter cutter(units);
-      const uint64_t unit_bytes = UnitBytes(with_.cache->spec());
+      const uint64_t unit_bytes = UnitBytesRecalled();
       for (size_t i = first; i < first + units.size_bytes() / unit_bytes; ++i) {
         with_.host.Put(layer, placements[i].head, placements[i].page, cutter.Cut(unit_bytes),
                        checksums[i]);
@@ -404,7 +409,7 @@ Status RecallPipeline::Settle(uint32_t layer, Patience patience) {
   }
   with_.channel->Applied(part);
   const uint64_t units = part.placements.size() - part.held.size();
-  with_.stats->bytes_moved += units * UnitBytes(with_.cache->spec());
+  with_.stats->bytes_moved += units * UnitBytesRecalled();
   with_.stats->units_missed += units;
   with_.stats->units_from_host += part.held.size();
   lane.held.clear();

@@ -65,14 +65,16 @@ struct RecallStats {
 class RecallPipeline {
  public:
   struct Dependencies {
-    RecallChannel* channel = nullptr;  ///< Null when no layer has selectable pages.
+    /// Of a session that brings what the policy asks for of a unit (RetrievalPolicy::RecalledPart).
+    /// Null when no layer has selectable pages.
+    RecallChannel* channel = nullptr;
     BudgetCache* cache = nullptr;
     RetrievalPolicy* policy = nullptr;
     Device* device = nullptr;
     Clock* clock = nullptr;                     ///< The channel's client's.
     const RetrievalOptions* options = nullptr;  ///< Deadline; pooling and scale for the server.
     RecallStats* stats = nullptr;               ///< Added to; survives the pipeline.
-    HostPages host = {};                        ///< Units kept in host memory; none without a tier.
+    HostPages host = {};  ///< Units, as they come, kept in host memory; none without a tier.
     Executor* executor = nullptr;  ///< Takes units in while layers compute; may be null.
   };
   explicit RecallPipeline(const Dependencies& dependencies);
@@ -144,6 +146,8 @@ class RecallPipeline {
   [[nodiscard]] Status Take(uint32_t layer, RecallPart part);
   /// Gives up what is under way, and what has come of it.
   void Drop(uint32_t layer);
+  /// Of what recalls bring of a unit.
+  uint64_t UnitBytesRecalled() const;
   /// Whether units are to come in pieces, and of how many bytes; 0 for whole parts.
   uint32_t PieceBytes(uint32_t layer) const;
   /// Receives what has come for the layers after `layer`, as far as it has, without waiting.

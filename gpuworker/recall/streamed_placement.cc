@@ -28,7 +28,7 @@ class StreamedPlacement::Stream {
   Stream(Dependencies with, ArrivedUnits arrived)
       : with_(std::move(with)),
         arrived_(std::move(arrived)),
-        unit_bytes_(UnitBytes(with_.cache->spec())) {
+        unit_bytes_(UnitBytes(with_.cache->spec(), with_.options.part)) {
     for (size_t first = 0; first < arrived_.placements.size();) {
       const size_t end = EndOfBuffer(first);
       buffers_.push_back({first, end, {}});
@@ -139,10 +139,13 @@ class StreamedPlacement::Stream {
   }
 
   Payload Rewritten(std::span<const SlotPlacement> placements, const Payload& units) const {
-    std::vector<std::byte> bytes(units.size_bytes());
-    units.CopyTo(bytes.data());
+    const uint64_t whole = UnitBytes(with_.cache->spec());
+    std::vector<std::byte> bytes(placements.size() * whole);
+    PayloadCutter cutter(units);
     for (size_t i = 0; i < placements.size(); ++i) {
-      with_.rewrite(placements[i], std::span(bytes).subspan(i * unit_bytes_, unit_bytes_));
+      const std::span<std::byte> unit = std::span(bytes).subspan(i * whole, whole);
+      cutter.Cut(unit_bytes_).CopyTo(unit.last(unit_bytes_).data());
+      with_.rewrite(placements[i], unit);
     }
     Payload rewritten;
     rewritten.Append(std::move(bytes));
@@ -151,7 +154,7 @@ class StreamedPlacement::Stream {
 
   const Dependencies with_;
   const ArrivedUnits arrived_;
-  const uint64_t unit_bytes_;
+  const uint64_t unit_bytes_;  ///< Of what comes of a unit, its end.
   std::vector<Buffer> buffers_;
 
   Mutex mutex_;
@@ -167,7 +170,11 @@ StreamedPlacement::StreamedPlacement(const Dependencies& with, std::shared_ptr<S
 
 StatusOr<std::unique_ptr<StreamedPlacement>> StreamedPlacement::Start(const Dependencies& with,
                                                                       ArrivedUnits arrived) {
-  const uint64_t bytes = arrived.placements.size() * UnitBytes(with.cache->spec());
+  if (with.options.part != UnitPart::kWhole && !with.rewrite) {
+    return InvalidArgument("layer ", arrived.layer, ": values come, and nobody has the keys");
+  }
+  const uint64_t bytes =
+      arrived.placements.size() * UnitBytes(with.cache->spec(), with.options.part);
   if (arrived.units.size_bytes() > bytes || arrived.checksums.size() != arrived.placements.size()) {
     return DataLoss("layer ", arrived.layer, ": ", arrived.units.size_bytes(), " bytes and ",
                     arrived.checksums.size(), " checksums for ", arrived.placements.size(),

@@ -34,12 +34,14 @@
 #include "common/base/executor.h"
 #include "common/base/payload.h"
 #include "common/base/status.h"
+#include "common/page/layout.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/retrieval/options.h"
 
 namespace quire::worker {
 
-/// The units of one layer, one for each placement; of the last ones the bytes may be missing yet.
+/// The units of one layer, or the part of each that recalls bring, one for each placement; of the
+/// last ones the bytes may be missing yet.
 struct ArrivedUnits {
   uint32_t layer = 0;
   std::vector<SlotPlacement> placements = {};
@@ -53,13 +55,15 @@ class StreamedPlacement {
     uint32_t units_per_buffer = 0;  ///< 0: all of one KV head.
     uint32_t buffers = 2;           ///< In work at a time; at least 1.
     RecallLayout layout = RecallLayout::kUnits;
+    UnitPart part = UnitPart::kWhole;  ///< What comes of a unit.
   };
   struct Dependencies {
     BudgetCache* cache = nullptr;
     Executor* executor = nullptr;  ///< Null: Finish does everything.
     Options options = {};
-    /// Changes a unit before it goes into its slot; called by one thread at a time when there is no
-    /// executor. None when empty.
+    /// Changes a whole unit, zero where nothing came of it, before it goes into its slot; called by
+    /// one thread at a time when there is no executor. May be empty, for none, where whole units
+    /// come.
     std::function<void(const SlotPlacement& placement, std::span<std::byte> unit)> rewrite = {};
     /// Told of the units of a buffer, from `first` on, that match their checksums, before they are
     /// rewritten; from any thread. None when empty.
@@ -67,7 +71,8 @@ class StreamedPlacement {
   };
 
   /// Begins. Nothing is written when it fails: DATA_LOSS for more units than placements, or for
-  /// another number of checksums; what PageTable::CheckPlacement says.
+  /// another number of checksums; INVALID_ARGUMENT for values that nobody puts keys to; what
+  /// PageTable::CheckPlacement says.
   static StatusOr<std::unique_ptr<StreamedPlacement>> Start(const Dependencies& with,
                                                             ArrivedUnits arrived);
   ~StreamedPlacement();

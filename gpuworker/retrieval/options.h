@@ -60,6 +60,9 @@ struct RetrievalOptions {
   /// How many such groups are in work at a time: with 2, one comes in while another is converted.
   uint32_t recall_buffers = 2;
   RecallLayout recall_layout = RecallLayout::kUnits;
+  /// For comparison: recalls bring keys with the values also where the policy has keys of its own
+  /// (ShadowKV). It attends to the same.
+  bool recall_all_keys = false;
 };
 
 /// How a budget is divided, in tokens, and where there is none.

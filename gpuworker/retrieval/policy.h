@@ -24,6 +24,7 @@
 
 #include "common/base/status.h"
 #include "common/page/kv_spec.h"
+#include "common/page/layout.h"
 #include "gpuworker/cache/cache_layout.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/retrieval/options.h"
@@ -105,13 +106,16 @@ class RetrievalPolicy {
     return false;
   }
 
+  /// What recalls bring of a unit. kValues: of a policy that has the keys itself; RewritesUnits is
+  /// true then, and RewriteUnit gives them. Constant.
+  virtual UnitPart RecalledPart() const { return UnitPart::kWhole; }
   /// True when RewriteUnit has to see the units that recalls bring.
   virtual bool RewritesUnits(uint32_t layer) const {
     static_cast<void>(layer);
     return false;
   }
-  /// Puts what the policy keeps of a recalled page in the place of what came: `unit` is one unit,
-  /// in host memory, before it goes into its slot.
+  /// Puts what the policy keeps of a recalled page in the place of what came: `unit` is one whole
+  /// unit, in host memory, before it goes into its slot. What was not recalled of it is zero.
   virtual void RewriteUnit(uint32_t layer, uint32_t head, uint32_t page,
                            std::span<std::byte> unit) const {
     static_cast<void>(layer), static_cast<void>(head), static_cast<void>(page);

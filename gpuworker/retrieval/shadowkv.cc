@@ -38,6 +38,7 @@ ShadowKvPolicy::ShadowKvPolicy(const PolicyContext& context)
     : BudgetPolicy(context, context.options.window_tokens, SelectableTokens(context.options)),
       spec_(context.spec),
       device_(context.device),
+      part_(context.options.recall_all_keys ? UnitPart::kWhole : UnitPart::kValues),
       chunks_(spec_.page_tokens % kChunkTokens == 0 ? spec_.page_tokens / kChunkTokens : 1),
       outlier_pages_(static_cast<uint32_t>(uint64_t{context.options.budget_tokens} *
                                            kOutlierChunks * kChunkTokens / kOutlierTokens /
@@ -62,7 +63,7 @@ Status ShadowKvPolicy::OnPageComplete(uint32_t layer_index, uint32_t page, const
   }
   QUIRE_ASSIGN_OR_RETURN(const std::vector<float> keys, ReadKeys(spec_, device_, units));
   Summarise(keys, &layer);
-  if (page < layer.document_pages) KeepExact(keys, page, &layer);
+  KeepExact(keys, &layer);
   ++layer.num_pages;
   return OkStatus();
 }
@@ -85,17 +86,31 @@ void ShadowKvPolicy::Summarise(std::span<const float> keys, Layer* layer) const 
   }
 }
 
-void ShadowKvPolicy::KeepExact(std::span<const float> keys, uint32_t page, Layer* layer) const {
-  const size_t p = spec_.page_tokens, d = spec_.head_dim, n_kv = spec_.num_kv_heads;
-  const size_t at = layer->document.size();
-  layer->document.resize(at + keys.size());
-  for (size_t t = 0; t < p; ++t) {
-    for (size_t head = 0; head < n_kv; ++head) {
-      const auto row = std::span(layer->document).subspan(at + (t * n_kv + head) * d, d);
-      std::ranges::copy(keys.subspan((head * p + t) * d, d), row.begin());
-      Rotate(row, -static_cast<int64_t>(page * p + t));
+void ShadowKvPolicy::KeepExact(std::span<const float> keys, Layer* layer) const {
+  const size_t values = keys.size() / spec_.num_kv_heads;
+  for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
+    std::vector<std::byte>& exact = layer->exact.emplace_back(values * ElementBytes(spec_.dtype));
+    for (size_t i = 0; i < values; ++i) {
+      StoreElement(exact.data(), static_cast<int64_t>(i), spec_.dtype, keys[head * values + i]);
     }
   }
+}
+
+std::vector<float> ShadowKvPolicy::Unrotated(const Layer& layer, uint32_t pages) const {
+  const size_t p = spec_.page_tokens, d = spec_.head_dim, n_kv = spec_.num_kv_heads;
+  std::vector<float> rows(pages * p * n_kv * d);
+  for (size_t i = 0; i < pages * n_kv; ++i) {
+    const std::byte* const keys = layer.exact[i].data();
+    for (size_t t = 0; t < p; ++t) {
+      const size_t position = i / n_kv * p + t;
+      const auto row = std::span(rows).subspan((position * n_kv + i % n_kv) * d, d);
+      for (size_t c = 0; c < d; ++c) {
+        row[c] = LoadElement(keys, static_cast<int64_t>(t * d + c), spec_.dtype);
+      }
+      Rotate(row, -static_cast<int64_t>(position));
+    }
+  }
+  return rows;
 }
 
 void ShadowKvPolicy::Rotate(std::span<float> key, int64_t positions) const {
@@ -113,8 +128,9 @@ void ShadowKvPolicy::Rotate(std::span<float> key, int64_t positions) const {
 }
 
 void ShadowKvPolicy::Compress(const SelectRequest& request, Layer* layer) const {
-  if (layer->document.empty()) return;
-  const uint32_t end = std::min(request.candidates.end, layer->document_pages);
+  const uint32_t pages = std::min(layer->document_pages, layer->num_pages);
+  if (layer->low_rank || pages == 0) return;
+  const uint32_t end = std::min(request.candidates.end, pages);
   const uint32_t count = std::min(outlier_pages_, request.max_pages / 2);
   for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
     std::vector<float> badness;
@@ -125,8 +141,12 @@ void ShadowKvPolicy::Compress(const SelectRequest& request, Layer* layer) const 
   }
   const uint32_t width = spec_.num_kv_heads * spec_.head_dim;
   const uint32_t rank = std::min(kRank, std::max(1u, width * kRank / kRankChannels));
-  layer->low_rank.emplace(layer->document, width, rank);
-  layer->document = {};
+  layer->low_rank.emplace(Unrotated(*layer, pages), width, rank);
+  for (size_t i = 0; i < size_t{pages} * spec_.num_kv_heads; ++i) {
+    const std::vector<uint32_t>& outliers = layer->outliers[i % spec_.num_kv_heads];
+    const auto page = static_cast<uint32_t>(i / spec_.num_kv_heads);
+    if (!std::ranges::binary_search(outliers, page)) layer->exact[i] = {};
+  }
 }
 
 std::vector<float> ShadowKvPolicy::Weights(const SelectRequest& request, const Layer& layer,
@@ -180,8 +200,11 @@ void ShadowKvPolicy::RewriteUnit(uint32_t layer_index, uint32_t head, uint32_t p
                                  std::span<std::byte> unit) const {
   const Layer& layer = layers_[layer_index];
   const size_t p = spec_.page_tokens, d = spec_.head_dim;
-  if (page >= layer.document_pages || std::ranges::binary_search(layer.outliers[head], page))
+  const std::vector<std::byte>& exact = layer.exact[size_t{page} * spec_.num_kv_heads + head];
+  if (!exact.empty()) {
+    if (part_ == UnitPart::kValues) std::ranges::copy(exact, unit.begin());
     return;
+  }
   std::vector<float> key(d);
   for (size_t t = 0; t < p; ++t) {
     layer.low_rank->Rebuild(page * p + t, head * d, key);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ShadowKvPolicy (spec E, ShadowKV): the document's keys stay at the worker in low rank, so that of
-// a page only the values are needed from the store. Chunks of 8 tokens are scored by their mean key
+// a page only the values are recalled. Chunks of 8 tokens are scored by their mean key
 // (softmax of q.mean/sqrt(d), maximum over the group), a page by the best of its chunks. Pages with
 // the chunks that their mean represents worst (24 chunks for 1024 tokens of budget) are always
 // selected and keep exact keys. The rank is 160 for 1024 channels of all KV heads together, and the
 // same share of others. Pages of the sequence itself keep exact keys. While all candidates fit,
 // nothing is approximated. Recalls precede attention.
 //
-// The store sends a page's keys with its values, so what a recall brings of this policy's units is
-// twice what it needs: RewriteUnit puts the rebuilt keys over those that came.
+// Exact keys are kept here, in host memory: of the document until the first choice, from then on of
+// its outliers only. RewriteUnit puts keys, exact or rebuilt, to the values that came
+// (RetrievalOptions::recall_all_keys: over the keys that came, where they are rebuilt).
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_SHADOWKV_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_SHADOWKV_H_
 
@@ -42,7 +43,10 @@ class ShadowKvPolicy final : public BudgetPolicy {
   Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override;
   StatusOr<Selection> Select(const SelectRequest& request) override;
   std::vector<bool> NeedsBlocking(uint32_t layer, const float* q) override;
-  bool RewritesUnits(uint32_t layer) const override { return layers_[layer].low_rank.has_value(); }
+  UnitPart RecalledPart() const override { return part_; }
+  bool RewritesUnits(uint32_t layer) const override {
+    return part_ == UnitPart::kValues || layers_[layer].low_rank.has_value();
+  }
   void RewriteUnit(uint32_t layer, uint32_t head, uint32_t page,
                    std::span<std::byte> unit) const override;
 
@@ -50,18 +54,21 @@ class ShadowKvPolicy final : public BudgetPolicy {
   struct Layer {
     uint32_t document_pages = 0;
     uint32_t num_pages = 0;
-    std::vector<float> means;     ///< [pages][n_kv][chunks][d], after RoPE
-    std::vector<float> cosines;   ///< [pages][n_kv]: the lowest of a key with its chunk's mean
-    std::vector<float> document;  ///< [tokens][n_kv][d] before RoPE, until they are in low rank
-    std::optional<LowRankKeys> low_rank;
+    std::vector<float> means;    ///< [pages][n_kv][chunks][d], after RoPE
+    std::vector<float> cosines;  ///< [pages][n_kv]: the lowest of a key with its chunk's mean
+    /// [pages][n_kv] keys [p][d] in the KV dtype; none where they are in low rank only.
+    std::vector<std::vector<std::byte>> exact;
+    std::optional<LowRankKeys> low_rank;  ///< Of the document, once there is a choice.
     std::vector<std::vector<uint32_t>>
         outliers;  ///< [n_kv] pages, ascending, once there is a choice
   };
   explicit ShadowKvPolicy(const PolicyContext& context);
   /// Means of the page's chunks, and how well they represent its keys, [n_kv][p][d].
   void Summarise(std::span<const float> keys, Layer* layer) const;
-  /// Puts the keys of a page of the document, before RoPE, into Layer::document.
-  void KeepExact(std::span<const float> keys, uint32_t page, Layer* layer) const;
+  /// Puts the keys of a page, [n_kv][p][d], into Layer::exact.
+  void KeepExact(std::span<const float> keys, Layer* layer) const;
+  /// Exact keys of the first `pages` pages before RoPE, [tokens][n_kv][d].
+  std::vector<float> Unrotated(const Layer& layer, uint32_t pages) const;
   /// At the first choice: outliers are chosen and the document's keys go to low rank.
   void Compress(const SelectRequest& request, Layer* layer) const;
   std::vector<float> Weights(const SelectRequest& request, const Layer& layer, uint32_t head,
@@ -70,6 +77,7 @@ class ShadowKvPolicy final : public BudgetPolicy {
 
   const KvSpec spec_;
   Device* const device_;
+  const UnitPart part_;           ///< What recalls bring.
   const uint32_t chunks_;         ///< Of a page.
   const uint32_t outlier_pages_;  ///< Of a KV head, at most.
   const RopeRotation rotation_;

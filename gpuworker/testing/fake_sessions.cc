@@ -44,6 +44,7 @@ Status FakeStore::OpenSequence(const v1::SequenceSpec& spec, uint32_t slots,
 
 Status FakeStore::OpenSession(const v1::OpenSessionRequest& request, v1::OpenSessionReply* reply) {
   SessionState session{.slots = request.slots_per_head(), .sequences = {}};
+  if (request.unit_part() == v1::UNIT_PART_VALUES) session.part = UnitPart::kValues;
   for (const v1::SequenceSpec& spec : request.sequences()) {
     QUIRE_RETURN_IF_ERROR(OpenSequence(spec, session.slots, &session.sequences.emplace_back(),
                                        reply->add_sequences()));
@@ -121,14 +122,16 @@ Status FakeStore::Recall(const v1::RecallRequest& request, v1::RecallReply* repl
       placed.set_sequence(want.sequence());
       placed.set_layer(layer);
       QUIRE_RETURN_IF_ERROR(
-          RecallLane(PagesOf(sequence), session->slots, want, &lane.pending, &placed, payload));
+          RecallLane(PagesOf(sequence), *session, want, &lane.pending, &placed, payload));
     }
   }
   return OkStatus();
 }
 
-Status FakeStore::RecallLane(const Pages& pages, uint32_t num_slots, const v1::LayerWant& want,
-                             Map* map, v1::LanePlacement* placed, std::string* payload) {
+Status FakeStore::RecallLane(const Pages& pages, const SessionState& session,
+                             const v1::LayerWant& want, Map* map, v1::LanePlacement* placed,
+                             std::string* payload) {
+  const uint32_t num_slots = session.slots;
   PageLists lists;
   PageLists held;
   held.Reset(pages.spec.num_kv_heads);
@@ -153,6 +156,7 @@ Status FakeStore::RecallLane(const Pages& pages, uint32_t num_slots, const v1::L
       });
       std::string unit =
           UnitOf(pages.spec, pages.pages[static_cast<size_t>(page)], placed->layer(), head);
+      unit.erase(0, PartOffsetBytes(pages.spec, session.part));
       units.slots.push_back(static_cast<uint32_t>(victim - slots.begin()));
       units.generations.push_back(++victim->generation);
       units.pages.push_back(static_cast<uint32_t>(page));

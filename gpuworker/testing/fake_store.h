@@ -96,6 +96,7 @@ class FakeStore final : public CallHandler {
   };
   struct SessionState {
     uint32_t slots = 0;
+    UnitPart part = UnitPart::kWhole;
     uint64_t epoch = 1;
     std::vector<SequenceState> sequences;
   };
@@ -118,9 +119,9 @@ class FakeStore final : public CallHandler {
   Status AddSequence(const v1::AddSequenceRequest& request, v1::AddSequenceReply* reply);
   Status RemoveSequence(const v1::RemoveSequenceRequest& request);
   Status Recall(const v1::RecallRequest& request, v1::RecallReply* reply, std::string* payload);
-  /// Places what `want` lacks in the slots of `map`.
-  Status RecallLane(const Pages& pages, uint32_t num_slots, const v1::LayerWant& want, Map* map,
-                    v1::LanePlacement* placed, std::string* payload);
+  /// Places what `want` lacks in the slots of `map`, of which `session` has so many.
+  Status RecallLane(const Pages& pages, const SessionState& session, const v1::LayerWant& want,
+                    Map* map, v1::LanePlacement* placed, std::string* payload);
   Status Resync(const v1::ResyncRequest& request);
   Status Digests(const v1::DigestsRequest& request, std::string* payload);
 
