@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <string_view>
+#include <vector>
 
 #include "common/base/checksum.h"
 #include "common/base/clock.h"
@@ -27,6 +28,33 @@ TEST(Crc32cTest, MatchesThePublishedCheckValue) {
 
 TEST(Crc32cTest, GoesOnFromASeed) {
   EXPECT_EQ(Crc32c(Bytes("56789"), Crc32c(Bytes("1234"))), 0xe3069283u);
+}
+
+TEST(Crc32cSuffixTest, IsTheChecksumOfTheEndForEveryPlaceAndLength) {
+  SeededRandom random(11);
+  std::vector<size_t> lengths = {0, 1, 2, 3, 7, 8, 9, 63, 64, 65, 4095, 4096, 8192, 100003};
+  for (int i = 0; i < 40; ++i) lengths.push_back(random.Below(20000));
+  for (const size_t suffix_bytes : lengths) {
+    const Crc32cSuffix suffix(suffix_bytes);
+    for (const size_t prefix_bytes : {size_t{0}, size_t{1}, size_t{8192}, random.Below(5000)}) {
+      std::vector<std::byte> whole(prefix_bytes + suffix_bytes);
+      for (std::byte& byte : whole) byte = static_cast<std::byte>(random.Next());
+      const std::span<const std::byte> bytes(whole);
+      EXPECT_EQ(suffix.Of(Crc32c(bytes), Crc32c(bytes.first(prefix_bytes))),
+                Crc32c(bytes.last(suffix_bytes)))
+          << prefix_bytes << " and " << suffix_bytes;
+    }
+  }
+}
+
+TEST(Crc32cSuffixTest, IsAnotherForAnotherWholeOrBeginning) {
+  const Crc32cSuffix suffix(5);
+  const uint32_t whole = Crc32c(Bytes("123456789")), prefix = Crc32c(Bytes("1234"));
+  ASSERT_EQ(suffix.Of(whole, prefix), Crc32c(Bytes("56789")));
+  for (uint32_t bit = 0; bit < 32; ++bit) {
+    EXPECT_NE(suffix.Of(whole ^ 1u << bit, prefix), Crc32c(Bytes("56789"))) << bit;
+    EXPECT_NE(suffix.Of(whole, prefix ^ 1u << bit), Crc32c(Bytes("56789"))) << bit;
+  }
 }
 
 TEST(Crc32cTest, SeesEveryFlippedBit) {
