@@ -4,6 +4,7 @@
 // pending_recall_test.cc; what a reply may look like in recall_codec_test.cc.
 #include "client/session.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -290,6 +291,92 @@ TEST_F(SessionTest, OpeningAsksForDigestsToBeHeld) {
   EXPECT_EQ(one.hold_digests().kind(), v1::DIGEST_KIND_DISC);
   ASSERT_EQ(one.hold_digests().layers_size(), 1);
   EXPECT_EQ(one.hold_digests().layers(0), 1u);
+}
+
+class ValuesSessionTest : public SessionTest {
+ protected:
+  void SetUp() override {
+    SessionTest::SetUp();
+    server_.Reply(kOpen, OpenReply(18, 1));
+    auto session = client_->OpenSession(
+        KeyOf(3), {.spec = spec_, .slots_per_head = kSlots, .part = UnitPart::kValues});
+    ASSERT_TRUE(session.ok()) << session.status();
+    asked_ = LastRequest<v1::OpenSessionRequest>();
+    session_ = *std::move(session);
+    half_.page_tokens /= 2;
+  }
+  /// A step that brings a unit of `spec` for page 6 in slot 1 of head 0 of layer 1, of which so
+  /// many bytes come.
+  static testing::ScriptedCall::Step Brings(const KvSpec& spec, uint64_t bytes) {
+    return [spec, bytes](const testing::ScriptedCall& call) {
+      v1::RecallReply reply;
+      reply.set_exchange(call.request.exchange());
+      reply.set_epoch(call.request.epoch());
+      Payload payload;
+      testing::AddLane(spec, {0, 1, {{0, 1, 1, 6}}}, &reply, &payload);
+      Payload came;
+      came.Append(Slice{payload.slices()[0].bytes.first(bytes), payload.slices()[0].owner});
+      return CallMessage{reply.SerializeAsString(), std::move(came)};
+    };
+  }
+
+  v1::OpenSessionRequest asked_;
+  KvSpec half_ = spec_;  ///< Whose units have half the bytes.
+};
+
+TEST_F(ValuesSessionTest, OpeningAsksForValuesAndOtherwiseForNothing) {
+  EXPECT_EQ(asked_.unit_part(), v1::UNIT_PART_VALUES);
+  EXPECT_EQ(session_->unit_bytes(), UnitBytes(spec_) / 2);
+  server_.Reply(kOpen, OpenReply(18, 1));
+  const auto whole = client_->OpenSession(KeyOf(3), {.spec = spec_, .slots_per_head = kSlots});
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(LastRequest<v1::OpenSessionRequest>().unit_part(), v1::UNIT_PART_UNSPECIFIED);
+  EXPECT_EQ((*whole)->unit_bytes(), UnitBytes(spec_));
+}
+
+TEST_F(ValuesSessionTest, AUnitWithoutValuesIsRefusedBeforeItIsAskedFor) {
+  KvSpec mla = spec_;
+  mla.attention = AttentionKind::kMla;
+  mla.num_kv_heads = 1;
+  mla.head_dim = 0;
+  mla.latent_dim = 16;
+  mla.latent_rope_dim = 8;
+  const size_t before = server_.calls().size();
+  const auto refused = client_->OpenSession(
+      KeyOf(3), {.spec = mla, .slots_per_head = kSlots, .part = UnitPart::kValues});
+  EXPECT_TRUE(absl::IsInvalidArgument(refused.status()));
+  EXPECT_NE(refused.status().message().find("have no values"), std::string_view::npos)
+      << refused.status();
+  EXPECT_EQ(server_.calls().size(), before);
+}
+
+TEST_F(ValuesSessionTest, APartIsOfHalvesAndVerifiedAsSuch) {
+  const LayerWant want = Want(1, 6);
+  Expect({Brings(half_, UnitBytes(half_)), End()});
+  const auto result = session_->Recall({&want, 1});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(testing::Bytes(result->payload), testing::UnitOfPage(half_, 6));
+  Expect({Brings(spec_, UnitBytes(spec_))});
+  EXPECT_TRUE(absl::IsDataLoss(session_->Recall({&want, 1}).status())) << "whole units";
+}
+
+TEST_F(ValuesSessionTest, BytesThatAreNotThoseOfTheChecksumAreRefused) {
+  const LayerWant want = Want(1, 6);
+  Expect({Brings(spec_, UnitBytes(half_))});  // With the checksum of the whole unit.
+  EXPECT_TRUE(absl::IsDataLoss(session_->Recall({&want, 1}).status()));
+}
+
+TEST_F(ValuesSessionTest, ALandingHasSlotsOfHalves) {
+  data_->direct_landing = false;
+  const auto landing = session_->MakeLanding(1);
+  ASSERT_TRUE(landing.ok()) << landing.status();
+  EXPECT_EQ((*landing)->bytes().size(), 2 * 2 * kSlots * UnitBytes(half_));
+  const LayerWant want = Want(1, 6);
+  Expect({Brings(half_, UnitBytes(half_)), End()});
+  const auto result = session_->Recall({&want, 1}, {.landing = landing->get()});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->landed_bytes, UnitBytes(half_));
+  EXPECT_TRUE(std::ranges::equal((*landing)->Unit(0, 1, 0, 1), testing::UnitOfPage(half_, 6)));
 }
 
 TEST_F(SessionTest, ClosingASessionThatIsGoneIsFineAndUseAfterIsNot) {

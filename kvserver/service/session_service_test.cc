@@ -413,6 +413,29 @@ TEST_F(SessionServiceTest, DigestsComeAsOnePayload) {
             StatusCode::kInvalidArgument);
 }
 
+TEST_F(SessionServiceTest, ASessionMayBeOpenedForValuesAlone) {
+  const auto open = [&](int part) {
+    v1::OpenSessionRequest request = OpenRequest(3);
+    request.set_unit_part(static_cast<v1::UnitPart>(part));
+    return Call<v1::OpenSessionReply>("Session/Open", request);
+  };
+  const auto payload = [&](const StatusOr<v1::OpenSessionReply>& opened) {
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    Payload units;
+    EXPECT_TRUE(Recall(RecallOf(opened->session_id(), 1, 2, {{5}, {}}), &units).ok());
+    std::vector<std::byte> bytes(units.size_bytes());
+    units.CopyTo(bytes.data());
+    return bytes;
+  };
+  std::vector<std::byte> unit = TestUnit(spec_, 5, 2, 0, spec_.page_tokens);
+  EXPECT_EQ(payload(open(v1::UNIT_PART_UNSPECIFIED)), unit);
+  EXPECT_EQ(payload(open(v1::UNIT_PART_WHOLE)), unit);
+  unit.erase(unit.begin(), unit.begin() + static_cast<std::ptrdiff_t>(ValueOffsetBytes(spec_)));
+  EXPECT_EQ(payload(open(v1::UNIT_PART_VALUES)), unit);
+  EXPECT_EQ(open(3).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(open(-1).status().code(), StatusCode::kInvalidArgument);
+}
+
 TEST_F(SessionServiceTest, DigestsToHoldAreNamedAtOpen) {
   const auto code = [&](int kind, const std::vector<uint32_t>& layers) {
     v1::OpenSessionRequest request = OpenRequest(2);

@@ -76,7 +76,7 @@ struct LanePlacement {
 /// Some lanes of a reply, in the order asked.
 struct RecallPart {
   std::span<const LanePlacement> lanes;
-  Payload payload;               ///< Their units: lane, head, page.
+  Payload payload;               ///< What is sent of their units: lane, head, page.
   std::vector<uint64_t> places;  ///< Of the units in the landing, in bytes; empty unless asked for.
 };
 

@@ -239,6 +239,106 @@ TEST_F(SessionTest, PlacesAreThoseOfTheSlotsInTheLanding) {
   EXPECT_TRUE(Answer(*session, args).parts()[0].places.empty());
 }
 
+class ValuesTest : public SessionTest {
+ protected:
+  std::shared_ptr<Session> SessionOfValues(const ContextRef& context, uint32_t slots) {
+    const auto opened = sessions_.Open(kTenant, {.sequences = {{{context}}},
+                                                 .spec = spec_,
+                                                 .slots_per_head = slots,
+                                                 .managed_layers = {},
+                                                 .part = UnitPart::kValues});
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    return Find(*opened);
+  }
+  const uint64_t half_ = ValueOffsetBytes(spec_);
+};
+
+TEST_F(ValuesTest, ValuesComeWithTheChecksumsOfTheValues) {
+  const auto open = OpenWith(3, SealedWith(6, 3));  // Stored pages, and some in the tail.
+  const auto session = SessionOfValues(open.id, 16);
+  const uint32_t pages = open.context->view()->num_pages();
+  const CollectingSink sink = Answer(*session, {1, 1, {Layers(0, {0, 0, 0}, Everything(pages))}});
+  const std::vector<Slice> units = sink.units();
+  ASSERT_EQ(units.size(), 3 * 2 * pages);
+  size_t next = 0;
+  for (const LanePlacement& lane : sink.lanes()) {
+    for (size_t i = 0; i < lane.placed.size(); ++i) {
+      const uint32_t page = lane.placed.pages[i];
+      const uint32_t rows = TokensInPage(spec_, open.context->view()->num_tokens, page);
+      auto expected = TestUnit(spec_, page, lane.layer, i < pages ? 0 : 1, rows);
+      expected.erase(expected.begin(), expected.begin() + static_cast<std::ptrdiff_t>(half_));
+      EXPECT_EQ(BytesOf(units[next++]), expected);
+      EXPECT_EQ(lane.placed.crc32c[i], Crc32c(expected));
+    }
+  }
+}
+
+TEST_F(ValuesTest, WhatIsPlacedIsThatOfAWholeSessionAndPlacesAreOfHalves) {
+  const SegmentKey tip = SealedWith(8)->chain_tip();
+  const auto values = SessionOfValues(tip, 4);
+  const auto whole = SessionOver(tip, 4);
+  uint64_t applied = 0;
+  for (const PageLists& pages : {PageLists{{0, 1, 2, 3}, {4}}, PageLists{{1, 2, 3, 7}, {4, 5}}}) {
+    const RecallArgs args{1, applied + 1, {Want(1, pages, applied)}, true};
+    const CollectingSink halves = Answer(*values, args), wholes = Answer(*whole, args);
+    const PlacedUnits& placed = halves.lanes()[0].placed;
+    const PlacedUnits& expected = wholes.lanes()[0].placed;
+    EXPECT_EQ(placed.slots, expected.slots);
+    EXPECT_EQ(placed.generations, expected.generations);
+    EXPECT_EQ(placed.pages, expected.pages);
+    EXPECT_EQ(placed.replaced, expected.replaced);
+    EXPECT_EQ(halves.parts()[0].payload.size_bytes(), placed.size() * half_);
+    std::vector<uint64_t> places = wholes.parts()[0].places;
+    for (uint64_t& place : places) place /= 2;
+    EXPECT_EQ(halves.parts()[0].places, places);
+    ++applied;
+  }
+}
+
+TEST_F(ValuesTest, UnitsThatTheWorkerHoldsHaveNoChecksum) {
+  const auto session = SessionOfValues(SealedWith(8)->chain_tip(), 4);
+  LayerWant want = Want(0, {{1, 2}, {3}});
+  want.held = {{2}, {}};
+  const CollectingSink sink = Answer(*session, {1, 1, {want}});
+  EXPECT_EQ(sink.units().size(), 2u);
+  EXPECT_EQ(sink.lanes()[0].placed.crc32c[1], 0u);
+  EXPECT_EQ(sink.lanes()[0].placed.crc32c[2], Crc32c(sink.units()[1].bytes));
+}
+
+TEST_F(ValuesTest, MoreOfThemFitInAPart) {
+  const SegmentKey tip = SealedWith(50)->chain_tip();
+  const RecallArgs args{1, 1, {Layers(0, {0, 0, 0}, Everything(50))}};
+  EXPECT_EQ(CodeOf(*SessionOver(tip, 50), args), StatusCode::kResourceExhausted);
+  EXPECT_EQ(CodeOf(*SessionOfValues(tip, 50), args), StatusCode::kOk);
+}
+
+TEST_F(ValuesTest, AUnitWithoutValuesIsRefused) {
+  KvSpec mla = spec_;
+  mla.attention = AttentionKind::kMla;
+  mla.num_kv_heads = 1;
+  mla.head_dim = 0;
+  mla.latent_dim = 16;
+  mla.latent_rope_dim = 8;
+  SessionManager::OpenArgs args{{{{SealedWith(1)->chain_tip()}}}, mla, 4, {}};
+  args.part = UnitPart::kValues;
+  const Status refused = sessions_.Open(kTenant, args).status();
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Message(refused)), HasSubstr("unit_part"));
+}
+
+// Promise 2: whoever takes the values compares them with what the store's checksum makes of them.
+TEST_F(ValuesTest, AnyByteOfKeysOrValuesThatHasChangedMakesTheChecksumWrong) {
+  const UnitCut cut(spec_, UnitPart::kValues);
+  const std::vector<std::byte> stored = WholeUnit(3, 1, 0);
+  for (size_t at = 0; at < stored.size(); ++at) {
+    std::vector<std::byte> read = stored;
+    read[at] ^= std::byte{0x10};
+    const UnitBytes sent = cut.Of({Slice{read, nullptr}, Crc32c(stored)});
+    EXPECT_EQ(sent.slice.bytes.size(), half_);
+    EXPECT_NE(sent.crc32c, Crc32c(sent.slice.bytes)) << at;
+  }
+}
+
 TEST_F(SessionTest, SelectionByQueryEqualsTheWorkersFromTheSameDigests) {
   const auto open = OpenWith(7);
   for (const ContextRef& ref : {ContextRef(SealedWith(11, 1)->chain_tip()), ContextRef(open.id)}) {

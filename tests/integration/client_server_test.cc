@@ -101,6 +101,16 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
     for (size_t i = 3; i < bytes.size(); i += 4) bytes[i] &= std::byte{0x3f};  // Finite as floats.
     return bytes;
   }
+  /// The values of the unit.
+  std::vector<std::byte> Values(uint32_t page, uint32_t layer, uint32_t head) const {
+    const std::vector<std::byte> unit = Unit(page, layer, head);
+    return {unit.begin() + static_cast<std::ptrdiff_t>(ValueOffsetBytes(spec_)), unit.end()};
+  }
+  /// Over document "a".
+  static StatusOr<std::unique_ptr<ClientSession>> OpenSession(
+      Client& client, const Client::SessionOptions& options) {
+    return client.OpenSession(DocumentName{.name = "a"}, options);
+  }
   Payload Pages(uint32_t first, uint32_t end) const {
     Payload payload;
     for (uint32_t page = first; page < end; ++page) {
@@ -276,6 +286,81 @@ TEST_P(ClientServerTest, RecallsBringExactlyWhatIsMissing) {
   }
   EXPECT_TRUE((*session)->Ack().ok());
   EXPECT_TRUE((*session)->Close().ok());
+}
+
+TEST_P(ClientServerTest, ASessionOfValuesBringsTheSecondHalvesOfUnits) {
+  ASSERT_TRUE(PutDocument("a").ok());
+  const auto session =
+      OpenSession(*client_, {.spec = spec_, .slots_per_head = 4, .part = UnitPart::kValues});
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto landing = (*session)->MakeLanding(1);
+  ASSERT_TRUE(landing.ok()) << landing.status();
+  EXPECT_EQ((*landing)->bytes().size(), 2 * 2 * 4 * UnitBytes(spec_) / 2);
+  for (const uint32_t page : {1u, 10u}) {
+    const LayerWant landed = {.num_layers = 2, .pages = {{page, page + 1}, {page + 3}}};
+    const auto result = (*session)->Recall({&landed, 1}, {.landing = landing->get()});
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->placements.size(), 6u);
+    EXPECT_EQ(result->landed_bytes, 6 * UnitBytes(spec_) / 2);
+    for (const Placement& at : result->placements) {
+      EXPECT_TRUE(std::ranges::equal((*landing)->Unit(0, at.layer, at.head, at.slot),
+                                     Values(at.page, at.layer, at.head)));
+    }
+    // As payload, verified by the session.
+    const LayerWant sent = {.layer = 1, .pages = {{}, {page + 5, page + 6}}};
+    const auto payload = (*session)->Recall({&sent, 1});
+    ASSERT_TRUE(payload.ok()) << payload.status();
+    ASSERT_EQ(payload->placements.size(), 2u);
+    std::vector<std::byte> expected = Values(page + 5, 1, 1);
+    const std::vector<std::byte> second = Values(page + 6, 1, 1);
+    expected.insert(expected.end(), second.begin(), second.end());
+    EXPECT_EQ(Bytes(payload->payload), expected);
+    (*session)->Applied(*payload);
+    // And in pieces, where there are any.
+    const auto recall = (*session)->Start(
+        {{.layer = 0, .pages = {{page + 7, page + 8}, {}}}},
+        {.verify = false, .piece_bytes = static_cast<uint32_t>(UnitBytes(spec_) / 2)});
+    ASSERT_TRUE(recall.ok()) << recall.status();
+    std::vector<std::byte> came;
+    for (;;) {
+      const auto part = (*recall)->Next();
+      ASSERT_TRUE(part.ok()) << part.status();
+      if (!part->has_value()) break;
+      const std::vector<std::byte> piece = Bytes((*part)->payload);
+      came.insert(came.end(), piece.begin(), piece.end());
+    }
+    expected = Values(page + 7, 0, 0);
+    const std::vector<std::byte> last = Values(page + 8, 0, 0);
+    expected.insert(expected.end(), last.begin(), last.end());
+    EXPECT_EQ(came, expected);
+  }
+}
+
+// Promise 2: the store's checksum is of keys and values together, and the keys stay there.
+TEST_P(ClientServerTest, AByteThatChangedInMemoryIsNoticedByWhoTakesTheValues) {
+  ASSERT_TRUE(PutDocument("a").ok());
+  // Loopback hands units out where they lie.
+  const auto in_place = *Client::Create({.transport = std::make_shared<LoopbackTransport>(
+                                             server_->handler(), LoopbackTransport::Options{}),
+                                         .tenant = "default"});
+  const std::vector<UnitRange> ranges = {{.layer = 0, .pages = {2}, .heads = {0}}};
+  const auto fetched = in_place->Fetch(DocumentName{.name = "a"}, ranges);
+  ASSERT_TRUE(fetched.ok()) << fetched.status();
+  ASSERT_EQ(fetched->slices().size(), 1u);
+  auto* const unit = const_cast<std::byte*>(fetched->slices()[0].bytes.data());
+  const LayerWant want = {.layer = 0, .pages = {{2, 3}, {2}}};
+  for (const uint64_t at :
+       {uint64_t{0}, UnitBytes(spec_) / 2 - 1, UnitBytes(spec_) / 2, UnitBytes(spec_) - 1}) {
+    SCOPED_TRACE(at);
+    for (const bool damaged : {true, false}) {
+      const auto session =
+          OpenSession(*client_, {.spec = spec_, .slots_per_head = 4, .part = UnitPart::kValues});
+      ASSERT_TRUE(session.ok()) << session.status();
+      unit[at] ^= std::byte{4};  // And back.
+      const Status status = (*session)->Recall({&want, 1}).status();
+      EXPECT_EQ(status.code(), damaged ? StatusCode::kDataLoss : StatusCode::kOk) << status;
+    }
+  }
 }
 
 TEST_P(ClientServerTest, AWorkerThatGivesUpARecallAndAsksForSomethingElseIsServed) {
