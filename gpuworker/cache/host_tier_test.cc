@@ -80,7 +80,13 @@ TEST(HostTierTest, NamesDifferInEveryPart) {
   HostTier tier(100 * kUnitBytes);
   HostUnitName chain;
   chain.chain.bytes[31] = 1;
-  const HostUnitName names[] = {{}, chain, {.context = 1}, {.page = 1}, {.layer = 1}, {.head = 1}};
+  const HostUnitName names[] = {{},
+                                chain,
+                                {.context = 1},
+                                {.page = 1},
+                                {.layer = 1},
+                                {.head = 1},
+                                {.part = UnitPart::kValues}};
   for (uint32_t i = 0; i < std::size(names); ++i) tier.Put(names[i], UnitOf(0), i);
   for (uint32_t i = 0; i < std::size(names); ++i) EXPECT_EQ(tier.Get(names[i])->crc32c, i);
 }
@@ -100,6 +106,19 @@ TEST(HostPagesTest, SequencesShareTheDocumentsPagesAndNotTheirOwn) {
   EXPECT_FALSE(second.Get(0, 0, 10).has_value());
   EXPECT_TRUE(first.Get(0, 0, 10).has_value());
   EXPECT_FALSE(HostPages().enabled());
+}
+
+TEST(HostPagesTest, ValuesAreNotTakenForUnits) {
+  HostTier tier(100 * kUnitBytes);
+  SegmentKey document;
+  document.bytes[0] = 1;
+  const HostPages whole(&tier, document, 10, 1);
+  const HostPages values(&tier, document, 10, 1, UnitPart::kValues);
+  for (const uint32_t page : {3u, 12u}) {
+    values.Put(0, 0, page, UnitOf(1), 1);
+    EXPECT_FALSE(whole.Get(0, 0, page).has_value());
+    EXPECT_TRUE(values.Get(0, 0, page).has_value());
+  }
 }
 
 TEST(HostTierTest, ManyThreadsStayWithinTheBytes) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/page/layout.h"
 #include "gpuworker/retrieval/policy.h"
 #include "gpuworker/testing/engine_fixture.h"
 #include "gpuworker/testing/reference_attention.h"
@@ -310,6 +311,37 @@ TEST(SequenceTest, AHostTierMovesLessAndChangesNoAnswer) {
   }
   // The second sequence over the document finds what the first one recalled of it.
   EXPECT_LT(large[1].second.units_missed, large[0].second.units_missed);
+}
+
+TEST(ShadowKvSequenceTest, RecallingValuesAloneIsHalfTheBytesAndTheSameAnswer) {
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    for (const uint64_t host_cache_bytes : {0, 1 << 20}) {
+      SCOPED_TRACE(seed);
+      SeededRandom random(seed + 70);
+      EngineOptions options = EngineFixture::Small();
+      options.host_cache_bytes = host_cache_bytes;
+      EngineFixture fixture(RandomShape(random), options);
+      fixture.Ingest(RandomTokens(90, seed));
+      // Long enough for pages of its own to leave the window and come back.
+      const std::vector<TokenId> question = RandomTokens(60, seed + 100);
+      RetrievalOptions retrieval = options.retrieval;
+      retrieval.policy = "shadowkv";
+      retrieval.recall_all_keys = true;
+      SequenceStats whole;
+      const std::vector<float> expected = AskAll(fixture, retrieval, question, &whole);
+      retrieval.recall_all_keys = false;
+      // With a tier that holds whole units of the same pages already.
+      SequenceStats values;
+      EXPECT_EQ(AskAll(fixture, retrieval, question, &values), expected);
+      const uint64_t unit_bytes = UnitBytes(fixture.engine().spec());
+      EXPECT_GT(values.units_missed, 0u);
+      EXPECT_EQ(values.units_missed, whole.units_missed);
+      EXPECT_EQ(values.units_from_host, whole.units_from_host);
+      EXPECT_EQ(whole.moved.units, whole.units_missed * unit_bytes);
+      EXPECT_EQ(values.moved.units, values.units_missed * unit_bytes / 2);
+      EXPECT_EQ(values.reopened, 0u);
+    }
+  }
 }
 
 TEST(SequenceTest, ClosingLeavesNothingOnTheServer) {

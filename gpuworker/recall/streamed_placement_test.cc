@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "common/base/checksum.h"
 #include "common/base/mutex.h"
@@ -282,6 +284,50 @@ TEST_P(StreamedPlacementTest, UnitsAreRewrittenBeforeTheyGoIntoTheirSlots) {
   ASSERT_TRUE(placing.ok()) << placing.status();
   ASSERT_EQ((*placing)->Finish(), OkStatus());
   EXPECT_THAT(AttendAll(*cache), ::testing::Each(0.0f));
+}
+
+TEST_P(StreamedPlacementTest, ValuesAreJoinedByTheKeysOfWhoRewrites) {
+  const uint64_t unit_bytes = UnitBytes(spec_), half = unit_bytes / 2;
+  const ArrivedUnits whole = RandomUnits(spec_, unit_bytes);
+  for (const uint32_t units_per_buffer : {0u, 1u, 5u}) {
+    for (const bool one_slice : {false, true}) {
+      ArrivedUnits values{.placements = whole.placements, .checksums = {}, .units = {}};
+      std::map<std::pair<uint32_t, uint32_t>, std::span<const std::byte>> keys;
+      for (size_t i = 0; i < kUnits; ++i) {
+        const Slice& unit = whole.units.slices()[i];
+        keys[{values.placements[i].head, values.placements[i].page}] = unit.bytes.first(half);
+        values.checksums.push_back(Crc32c(unit.bytes.last(half)));
+        values.units.Append(Slice{unit.bytes.last(half), unit.owner});
+      }
+      if (one_slice) {
+        const Slice flat = values.units.Flatten();
+        values.units = {};
+        values.units.Append(flat);
+      }
+      const auto cache = MakeCache(spec_);
+      auto placing = StreamedPlacement::Start(
+          {.cache = cache.get(),
+           .options = {.units_per_buffer = units_per_buffer, .part = UnitPart::kValues},
+           .rewrite =
+               [&](const SlotPlacement& at, std::span<std::byte> unit) {
+                 ASSERT_EQ(unit.size(), unit_bytes);
+                 EXPECT_TRUE(std::ranges::all_of(
+                     unit.first(half), [](std::byte byte) { return byte == std::byte{0}; }));
+                 std::ranges::copy(keys.at({at.head, at.page}), unit.begin());
+               }},
+          std::move(values));
+      ASSERT_TRUE(placing.ok()) << placing.status();
+      ASSERT_EQ((*placing)->Finish(), OkStatus());
+      EXPECT_EQ(AttendAll(*cache), Unstreamed());
+    }
+  }
+}
+
+TEST_P(StreamedPlacementTest, ValuesWithoutKeysAreRefused) {
+  const auto cache = MakeCache(spec_);
+  const auto placing = StreamedPlacement::Start(
+      {.cache = cache.get(), .options = {.part = UnitPart::kValues}}, RandomUnits(spec_, 64));
+  EXPECT_EQ(placing.status().code(), StatusCode::kInvalidArgument);
 }
 
 INSTANTIATE_TEST_SUITE_P(DTypes, StreamedPlacementTest,

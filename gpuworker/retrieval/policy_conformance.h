@@ -110,6 +110,15 @@ TEST_P(PolicyConformance, LayersWithSlotsHaveAsMany) {
   }
 }
 
+TEST_P(PolicyConformance, GivesTheKeysThatItDoesNotHaveRecalled) {
+  const auto policy = MakeWithPages();
+  if (policy->RecalledPart() == UnitPart::kWhole) return;
+  for (uint32_t layer = 0; layer < context_.spec.num_layers; ++layer) {
+    if (policy->Layout(layer).selectable_pages == 0) continue;
+    EXPECT_TRUE(policy->RewritesUnits(layer));
+  }
+}
+
 TEST_P(PolicyConformance, SelectsDistinctCandidatesInOrderAndNoMoreThanThereAreSlots) {
   const auto policy = MakeWithPages();
   for (uint32_t layer = 0; layer < context_.spec.num_layers; ++layer) {

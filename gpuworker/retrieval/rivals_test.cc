@@ -244,33 +244,104 @@ TEST(LowRankKeysTest, RowsOfLowRankComeBackAndTheRestIsTheLeastThatCanBeLost) {
   EXPECT_LT(lost, 0.5 * total);
 }
 
-TEST(ShadowKvPolicyTest, KeysOfTheDocumentAreRebuiltFromLowRankAndValuesStay) {
-  PolicyContext context = Context("shadowkv", 4);
-  context.spec.num_kv_heads = 2;
-  context.spec.head_dim = 8;
-  context.spec.rope.rotary_dim = 8;
-  const auto policy = testing::MakeValid(context);
-  ASSERT_EQ(policy->OnPrefillLayer(0, 20, {}), OkStatus());
-  SeededRandom random(3);
-  std::vector<float> units(2 * 2 * 8 * 8);
-  for (uint32_t page = 0; page < 20; ++page) {
-    for (float& value : units) value = random.Normal();
-    ASSERT_EQ(policy->OnPageComplete(0, page, units.data()), OkStatus());
+/// Two KV heads of eight rotated channels; the document has pages 0 to 19, and the sequence itself
+/// two more, all of random keys.
+class ShadowKvPolicyTest : public ::testing::Test {
+ protected:
+  static constexpr uint32_t kDocumentPages = 20, kPages = 22;
+  static constexpr size_t kHalf = 8 * 8;  ///< Floats of the keys of a unit, and of its values.
+
+  void Make(bool recall_all_keys, DType dtype = DType::kF32) {
+    PolicyContext context = Context("shadowkv", 4);
+    context.spec.num_kv_heads = 2;
+    context.spec.head_dim = 8;
+    context.spec.rope.rotary_dim = 8;
+    context.spec.dtype = dtype;
+    context.options.recall_all_keys = recall_all_keys;
+    dtype_ = dtype;
+    policy_ = testing::MakeValid(context);
+    ASSERT_EQ(policy_->OnPrefillLayer(0, kDocumentPages, {}), OkStatus());
+    SeededRandom random(3);
+    for (uint32_t page = 0; page < kPages; ++page) {
+      units_.emplace_back(2 * 2 * kHalf * ElementBytes(dtype));
+      for (size_t i = 0; i < 2 * 2 * kHalf; ++i) {
+        StoreElement(units_.back().data(), static_cast<int64_t>(i), dtype, random.Normal());
+      }
+      ASSERT_EQ(policy_->OnPageComplete(0, page, units_.back().data()), OkStatus());
+    }
   }
-  EXPECT_FALSE(policy->RewritesUnits(0));
-  const std::vector<float> q(16, 1.0f);
-  const auto selection = policy->Select({.q = q.data(), .candidates = {1, 17}, .max_pages = 4});
-  ASSERT_TRUE(selection.ok()) << selection.status();
-  EXPECT_TRUE(policy->RewritesUnits(0));
-  // With a budget of 56 tokens one of the candidates is an outlier.
-  int rewritten = 0;
-  for (uint32_t page = 1; page < 20; ++page) {
-    std::vector<float> unit(2 * 8 * 8, 7.0f);
-    policy->RewriteUnit(0, 1, page, std::as_writable_bytes(std::span(unit)));
-    EXPECT_TRUE(std::all_of(unit.begin() + 64, unit.end(), [](float v) { return v == 7.0f; }));
-    rewritten += unit[0] != 7.0f;
+  /// More candidates than can be selected: the document's keys go to low rank.
+  void Choose() {
+    const std::vector<float> q(16, 1.0f);
+    const auto selection = policy_->Select({.q = q.data(), .candidates = {1, 17}, .max_pages = 4});
+    ASSERT_TRUE(selection.ok()) << selection.status();
   }
-  EXPECT_EQ(rewritten, 18);
+  /// What the policy makes of a unit of page `page` of head 1, of which `came` is all or the
+  /// values.
+  std::vector<std::byte> Rewritten(uint32_t page, bool values_only) const {
+    const size_t half = kHalf * ElementBytes(dtype_);
+    std::vector<std::byte> unit(units_[page].begin() + static_cast<ptrdiff_t>(2 * half),
+                                units_[page].end());
+    if (values_only) std::fill_n(unit.begin(), half, std::byte{0});
+    policy_->RewriteUnit(0, 1, page, unit);
+    return unit;
+  }
+  /// The unit as it is stored.
+  std::vector<std::byte> Stored(uint32_t page) const {
+    const size_t half = kHalf * ElementBytes(dtype_);
+    return {units_[page].begin() + static_cast<ptrdiff_t>(2 * half), units_[page].end()};
+  }
+
+  DType dtype_ = DType::kF32;
+  std::vector<std::vector<std::byte>> units_;  ///< [pages][n_kv]
+  std::unique_ptr<RetrievalPolicy> policy_;
+};
+
+TEST_F(ShadowKvPolicyTest, WhileEverythingFitsItGivesTheKeysThatWereStored) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    units_.clear();
+    Make(false, dtype);
+    EXPECT_EQ(policy_->RecalledPart(), UnitPart::kValues);
+    EXPECT_TRUE(policy_->RewritesUnits(0));
+    for (uint32_t page = 0; page < kPages; ++page) EXPECT_EQ(Rewritten(page, true), Stored(page));
+  }
+}
+
+TEST_F(ShadowKvPolicyTest, KeysOfTheDocumentAreRebuiltFromLowRankAndValuesStay) {
+  Make(false);
+  Choose();
+  int rebuilt = 0;
+  for (uint32_t page = 1; page < kPages; ++page) {
+    const std::vector<std::byte> unit = Rewritten(page, true), stored = Stored(page);
+    const auto half = static_cast<ptrdiff_t>(unit.size() / 2);
+    EXPECT_TRUE(std::equal(unit.begin() + half, unit.end(), stored.begin() + half));
+    const bool other = !std::equal(unit.begin(), unit.begin() + half, stored.begin());
+    EXPECT_TRUE(!other || page < kDocumentPages) << "its own pages are exact";
+    rebuilt += other;
+  }
+  // With a budget of 56 tokens one of the candidates is an outlier, and exact.
+  EXPECT_EQ(rebuilt, 18);
+}
+
+TEST_F(ShadowKvPolicyTest, UnitsAreTheSameWhetherKeysAreRecalledOrNot) {
+  for (const DType dtype : {DType::kF32, DType::kF16}) {
+    std::vector<std::vector<std::byte>> expected;
+    for (const bool recall_all_keys : {true, false}) {
+      units_.clear();
+      Make(recall_all_keys, dtype);
+      EXPECT_EQ(policy_->RewritesUnits(0), !recall_all_keys);
+      Choose();
+      EXPECT_TRUE(policy_->RewritesUnits(0));
+      for (uint32_t page = 0; page < kPages; ++page) {
+        const auto unit = Rewritten(page, !recall_all_keys);
+        if (recall_all_keys) {
+          expected.push_back(unit);
+        } else {
+          EXPECT_EQ(unit, expected[page]) << page;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

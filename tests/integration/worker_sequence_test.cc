@@ -295,6 +295,25 @@ TEST(WorkerSequenceTest, UnitsThatComeInPiecesGiveTheSameAnswerAlsoWhenTheyBreak
   }
 }
 
+TEST(WorkerSequenceTest, ShadowKvRecallsHalfTheBytesAndAnswersTheSame) {
+  for (const DType dtype : {DType::kF32, DType::kF16}) {
+    worker::EngineOptions options = WorkerFixture::Small();
+    options.dtype = dtype;
+    WorkerFixture fixture(options);
+    fixture.Ingest(RandomTokens(150, 1));
+    const std::vector<TokenId> question = RandomTokens(60, 2);
+    RetrievalOptions retrieval = options.retrieval;
+    retrieval.policy = "shadowkv";
+    retrieval.recall_all_keys = true;
+    worker::SequenceStats whole, values;
+    const std::vector<float> expected = Ask(fixture, retrieval, question, &whole);
+    retrieval.recall_all_keys = false;
+    EXPECT_EQ(Ask(fixture, retrieval, question, &values), expected);
+    EXPECT_GT(values.moved.units, 0u);
+    EXPECT_EQ(2 * values.moved.units, whole.moved.units);
+  }
+}
+
 TEST(WorkerSequenceTest, OnlyTheDiffMovesAndTheBudgetHolds) {
   WorkerFixture fixture;
   fixture.Ingest(RandomTokens(200, 1));
