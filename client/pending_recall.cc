@@ -39,7 +39,7 @@ PendingRecall::PendingRecall(ClientSession* session, std::vector<LayerWant> owne
 PendingRecall::~PendingRecall() { Cancel(); }
 
 Landing* PendingRecall::landing() const {
-  return options_.landing == nullptr ? nullptr : options_.landing->landing_.get();
+  return options_.landing == nullptr ? nullptr : options_.landing->landing_->get();
 }
 
 Status PendingRecall::Launch() {

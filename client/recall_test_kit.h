@@ -90,6 +90,8 @@ class ScriptedTransport final : public Transport {
 
   bool direct_landing = true;  ///< What it says of itself.
   Status add_landing;          ///< What AddLanding says.
+  /// Of which there is a copy for each landing that is left.
+  const std::shared_ptr<int> landings = std::make_shared<int>();
 
   TransportCapabilities capabilities() const override {
     return {.name = "scripted", .max_message_bytes = 1 << 20, .direct_landing = direct_landing};
@@ -107,17 +109,19 @@ class ScriptedTransport final : public Transport {
   }
   StatusOr<std::unique_ptr<Landing>> AddLanding(LandingMemory memory) override {
     QUIRE_RETURN_IF_ERROR(add_landing);
-    return std::make_unique<Memory>(memory);
+    return std::make_unique<Memory>(memory, landings);
   }
 
  private:
   class Memory final : public Landing {
    public:
-    explicit Memory(const LandingMemory& memory) : memory_(memory) {}
+    Memory(const LandingMemory& memory, std::shared_ptr<int> counted)
+        : memory_(memory), counted_(std::move(counted)) {}
     LandingMemory memory() const override { return memory_; }
 
    private:
     const LandingMemory memory_;
+    const std::shared_ptr<int> counted_;
   };
 
   class Pending final : public PendingCall {

@@ -227,8 +227,12 @@ Status ClientSession::Resync(TimePoint deadline) {
 StatusOr<std::unique_ptr<SessionLanding>> ClientSession::MakeLanding(uint32_t num_sequences,
                                                                      LandingMemory memory) {
   QUIRE_RETURN_IF_ERROR(CheckOpen());
-  return SessionLanding::Create(this, client_->options_.data_transport, map_, unit_bytes_,
-                                num_sequences, memory);
+  QUIRE_ASSIGN_OR_RETURN(auto landing,
+                         SessionLanding::Create(this, client_->options_.data_transport, map_,
+                                                unit_bytes_, num_sequences, memory));
+  std::erase_if(landings_, [](const auto& made) { return made.expired(); });
+  landings_.push_back(landing->landing_);
+  return landing;
 }
 
 Status ClientSession::RemoveSequence(uint32_t sequence) {
@@ -300,6 +304,9 @@ Status ClientSession::CloseBefore(TimePoint deadline) {
   closed_ = true;
   const std::vector<PendingRecall*> under_way = under_way_;
   for (PendingRecall* recall : under_way) recall->Cancel();
+  for (const auto& made : landings_) {
+    if (const auto landing = made.lock()) landing->reset();
+  }
   v1::CloseSessionRequest request;
   request.set_session_id(id_);
   v1::CloseSessionReply reply;

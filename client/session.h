@@ -121,7 +121,8 @@ class ClientSession {
   StatusOr<Payload> Digests(std::span<const uint32_t> layers, uint32_t first_page,
                             uint32_t end_page, uint32_t sequence = 0, uint32_t member = 0,
                             DigestKind kind = DigestKind::kMinMax);
-  /// Cancels what is under way and ends the session on the server; OK when it is gone already.
+  /// Cancels what is under way, takes the keys of landings back, so that nobody writes there any
+  /// more, and ends the session on the server; OK when it is gone already.
   /// Later calls are FAILED_PRECONDITION.
   Status Close();
 
@@ -155,6 +156,7 @@ class ClientSession {
   bool closed_ = false;
   ResidentMap map_;
   std::vector<PendingRecall*> under_way_;
+  std::vector<std::weak_ptr<std::unique_ptr<Landing>>> landings_;
 };
 
 }  // namespace quire

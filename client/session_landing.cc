@@ -64,7 +64,7 @@ Status SessionLanding::Register() {
     return OkStatus();
   }
   QUIRE_RETURN_IF_ERROR(landing.status());
-  landing_ = *std::move(landing);
+  *landing_ = *std::move(landing);
   return OkStatus();
 }
 

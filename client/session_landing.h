@@ -40,8 +40,8 @@ class SessionLanding {
   uint32_t num_sequences() const { return num_sequences_; }
   std::span<std::byte> bytes() const { return memory_.bytes; }
   const LandingMemory& memory() const { return memory_; }
-  /// Whether units land by themselves.
-  bool direct() const { return landing_ != nullptr; }
+  /// Whether units land by themselves; not once the session is closed.
+  bool direct() const { return *landing_ != nullptr; }
   /// UNIMPLEMENTED, with what could be done, when the server would write there by itself but for
   /// the type of the memory; otherwise OK.
   const Status& why_not_direct() const { return why_not_direct_; }
@@ -75,8 +75,10 @@ class SessionLanding {
   OwnedMemory owned_;
   LandingMemory memory_;
   Status why_not_direct_;
-  /// Null when not direct. Last: nothing arrives once it is gone.
-  std::unique_ptr<Landing> landing_;
+  /// Null inside when not direct, and once the session is closed, which takes it out. Last: nothing
+  /// arrives once it is gone.
+  const std::shared_ptr<std::unique_ptr<Landing>> landing_ =
+      std::make_shared<std::unique_ptr<Landing>>();
 };
 
 }  // namespace quire

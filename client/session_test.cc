@@ -390,6 +390,18 @@ TEST_F(SessionTest, ClosingASessionThatIsGoneIsFineAndUseAfterIsNot) {
   EXPECT_EQ(server_.calls().size(), before);
 }
 
+TEST_F(SessionTest, ClosingTakesTheKeysOfItsLandingsBack) {
+  const auto first = session_->MakeLanding(1), second = session_->MakeLanding(1);
+  ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
+  EXPECT_TRUE((*first)->direct());
+  EXPECT_EQ(data_->landings.use_count(), 3);
+  server_.Reply(kClose, v1::CloseSessionReply());
+  EXPECT_EQ(session_->Close(), OkStatus());
+  EXPECT_EQ(data_->landings.use_count(), 1) << "nothing is written there any more";
+  EXPECT_FALSE((*first)->direct());
+  EXPECT_EQ((*second)->bytes().size(), 2 * 2 * kSlots * UnitBytes(spec_)) << "the memory stays";
+}
+
 TEST_F(SessionTest, TheDestructorClosesAndGivesUpWithinASecond) {
   for (int i = 0; i < 20; ++i) server_.Fail(kClose, Unavailable("down"));
   const TimePoint start = clock_.Now();

@@ -19,7 +19,7 @@ void AddTransportFlag(CLI::App& command, std::string* transport, bool loopback) 
     choices.insert(choices.begin(), "loopback");
   } else {
     choices.emplace_back(kUcxDirect);
-    help += "; ucx-direct lets the server write into this program's memory by itself";
+    help += "; ucx-direct is ucx where the server may write into landings that this program makes";
   }
   command.add_option("--transport", *transport, help)
       ->check(CLI::IsMember(choices))

@@ -35,7 +35,10 @@ INSTANTIATE_TEST_SUITE_P(UcxSharedMemory, FramePipeConformance, ::testing::Value
 INSTANTIATE_TEST_SUITE_P(UcxSharedMemoryDirect, FramePipeConformance, ::testing::Values(&Make<3>));
 INSTANTIATE_TEST_SUITE_P(UcxCrossMemoryAttach, FramePipeConformance, ::testing::Values(&Make<4>));
 INSTANTIATE_TEST_SUITE_P(UcxPosixDirect, FramePipeConformance, ::testing::Values(&Make<5>));
-INSTANTIATE_TEST_SUITE_P(UcxTcpAlone, FramePipeConformance, ::testing::Values(&Make<6>));
+INSTANTIATE_TEST_SUITE_P(UcxDirectWithoutALane, FramePipeConformance,
+                         ::testing::Values(+[]() -> std::unique_ptr<PipesUnderTest> {
+                           return std::make_unique<UcxUnderTest>(DirectOptionsWithoutALane());
+                         }));
 
 }  // namespace
 }  // namespace quire::testing

@@ -68,6 +68,26 @@ TEST_P(UcxPipeTest, TheLanesAreThoseThatWereAllowed) {
   }
 }
 
+TEST(UcxWithoutALaneTest, UnitsTravelInMessagesThatTheReceiverPutsToTheirPlaces) {
+  Connected peers(testing::DirectOptionsWithoutALane());
+  EXPECT_FALSE(peers.client->capabilities().direct_landing);
+  EXPECT_FALSE(peers.server->capabilities().direct_landing);
+  std::vector<std::byte> memory(100'000);
+  const auto key = peers.client->AddLanding(9, memory);
+  ASSERT_TRUE(key.ok()) << key.status();
+  ASSERT_TRUE(peers.server->OpenLanding(9, *key, memory.size()).ok());
+  Frame frame = FrameOf("units", Pattern(30'000, 1));
+  frame.payload.Append(Pattern(500, 2));
+  frame.landing = 9;
+  frame.places = {64'000, 100};
+  ASSERT_TRUE(peers.server->Send(std::move(frame)).ok());
+  const Frame got = peers.at_client.Next();
+  EXPECT_EQ(got.head, "units");
+  EXPECT_EQ(got.landed_bytes, 30'500u);
+  EXPECT_TRUE(std::ranges::equal(std::span(memory).subspan(64'000, 30'000), Pattern(30'000, 1)));
+  EXPECT_TRUE(std::ranges::equal(std::span(memory).subspan(100, 500), Pattern(500, 2)));
+}
+
 /// A direct pipe has put a frame's payload into `memory`; from any other the client end does that.
 void LandOrCheck(const FramePipe& pipe, const Frame& frame, std::span<std::byte> memory) {
   EXPECT_EQ(frame.landed_bytes != 0, pipe.capabilities().direct_landing);

@@ -105,6 +105,13 @@ inline UcxOptions DirectOptions() {
   return options;
 }
 
+/// Both ends agree to direct landings, and no lane is there for them.
+inline UcxOptions DirectOptionsWithoutALane() {
+  UcxOptions options = DirectOptions();
+  options.transports = "tcp,self";
+  return options;
+}
+
 inline std::vector<UcxLane> UcxLanesHere() {
   UcxOptions rendezvous;
   rendezvous.rendezvous_bytes = 100'000;
@@ -117,9 +124,6 @@ inline std::vector<UcxLane> UcxLanesHere() {
   attach.rendezvous_bytes = 100'000;
   UcxOptions posix = DirectOptions();
   posix.transports = "posix,tcp,self";
-  // Both ends agree to direct landings, and no lane is there for them.
-  UcxOptions no_lane = DirectOptions();
-  no_lane.transports = "tcp,self";
   return {{.name = "Tcp", .options = {}, .carriers = {"tcp/"}},
           {.name = "TcpRendezvous", .options = rendezvous, .carriers = {"tcp/"}},
           {.name = "SharedMemory", .options = shared_memory, .carriers = {"posix/", "cma/"}},
@@ -131,8 +135,7 @@ inline std::vector<UcxLane> UcxLanesHere() {
           {.name = "PosixDirect",
            .options = posix,
            .carriers = {"posix/", "tcp/"},
-           .writes_slots = true},
-          {.name = "TcpAlone", .options = no_lane, .carriers = {"tcp/"}}};
+           .writes_slots = true}};
 }
 
 /// A listener whose pipes wait to be taken.
