@@ -281,8 +281,8 @@ TEST_F(ValuesTest, WhatIsPlacedIsThatOfAWholeSessionAndPlacesAreOfHalves) {
   for (const PageLists& pages : {PageLists{{0, 1, 2, 3}, {4}}, PageLists{{1, 2, 3, 7}, {4, 5}}}) {
     const RecallArgs args{1, applied + 1, {Want(1, pages, applied)}, true};
     const CollectingSink halves = Answer(*values, args), wholes = Answer(*whole, args);
-    const PlacedUnits& placed = halves.lanes()[0].placed;
-    const PlacedUnits& expected = wholes.lanes()[0].placed;
+    const PlacedUnits placed = halves.lanes()[0].placed;
+    const PlacedUnits expected = wholes.lanes()[0].placed;
     EXPECT_EQ(placed.slots, expected.slots);
     EXPECT_EQ(placed.generations, expected.generations);
     EXPECT_EQ(placed.pages, expected.pages);
