@@ -42,6 +42,10 @@ Landing* PendingRecall::landing() const {
   return options_.landing == nullptr ? nullptr : options_.landing->landing_->get();
 }
 
+bool PendingRecall::fills_slots() const {
+  return options_.landing != nullptr && options_.landing->use() == LandingUse::kSlots;
+}
+
 Status PendingRecall::Launch() {
   if (const Status sent = Send(); !sent.ok()) OnFailure(sent);
   return end_;
@@ -145,7 +149,7 @@ Status PendingRecall::EndsEarly() const {
 }
 
 StatusOr<RecallPart> PendingRecall::Take(CallMessage body) {
-  slots_touched_ = body.landed_bytes > 0;
+  slots_touched_ = fills_slots() && body.landed_bytes > 0;
   v1::RecallReply reply;
   if (!reply.ParseFromString(body.control)) return DataLoss("it cannot be parsed");
   const ExpectedPart expected{.epoch = session_->epoch_,
@@ -172,7 +176,7 @@ StatusOr<RecallPart> PendingRecall::Take(CallMessage body) {
   } else {
     Arrive(part.lanes.size());
   }
-  if (options_.landing != nullptr) session_->Applied(part);
+  if (fills_slots()) session_->Applied(part);
   return part;
 }
 
@@ -218,7 +222,8 @@ void PendingRecall::Abandon(bool may_have_landed) {
     const auto rest = call_->Next(deadline_ + kCertainlyOver);
     call_over_ = !rest.ok() || !rest->has_value();
   }
-  may_have_landed = may_have_landed && landing() != nullptr && call_->MayHaveLanded();
+  may_have_landed =
+      may_have_landed && fills_slots() && landing() != nullptr && call_->MayHaveLanded();
   const size_t unknown = slots_touched_ || may_have_landed ? missing().size() : in_pieces_;
   for (const WantedLane& lane : missing().first(unknown)) {
     session_->Forget(lane.want->sequence, lane.layer);

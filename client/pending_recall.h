@@ -8,8 +8,8 @@
 // resynchronised meanwhile, it asks again under the new epoch. Every attempt has an exchange number
 // of its own.
 //
-// With a landing a lane is applied when its part comes. Where the server writes there by itself
-// (SessionLanding::direct), a lane whose part does not come (the recall was cancelled, failed or
+// With a landing a lane is applied when its part comes, unless units only stop there
+// (LandingUse::kStaging). Where the server writes into slots by itself (SessionLanding::direct), a lane whose part does not come (the recall was cancelled, failed or
 // ran out of time) is unknown from then on: bytes may have been written over its slots. The session
 // takes these to be empty, and says so to the server before the next recall. Every other lane keeps
 // what it holds.
@@ -68,6 +68,8 @@ class PendingRecall {
 
   /// Where the transport puts units by itself; null when they come as payload.
   Landing* landing() const;
+  /// Whether units are put into their slots.
+  bool fills_slots() const;
   std::span<const WantedLane> missing() const { return std::span(lanes_).subspan(arrived_); }
   /// Sends the first attempt; an error has ended the recall.
   [[nodiscard]] Status Launch();

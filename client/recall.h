@@ -79,7 +79,7 @@ struct RecallOptions {
   SessionLanding* landing = nullptr;
   DType query_dtype = DType::kF32;  ///< Queries are rounded to it on the wire.
   /// Compare payload with its checksums. When false the caller does, as it reads the units where
-  /// they lie. Units that are put into a landing are always verified.
+  /// they lie. Units that are put into slots are always verified.
   bool verify = true;
   /// For Start: where the transport takes replies in parts, the units of a part come in pieces of
   /// about so many bytes, the first with the part (RecallPart::bytes_to_come). Without a landing,
@@ -117,8 +117,9 @@ struct RecallPart {
   std::vector<uint32_t> checksums = {};    ///< CRC-32C of each unit; 0 for one that is held.
   /// Placements whose units the caller holds (LayerWant::held), ascending.
   std::vector<size_t> held = {};
-  Payload payload = {};        ///< The units of all other placements; nothing when they landed.
-  uint64_t landed_bytes = 0;   ///< Bytes of units that are in their slots already.
+  /// The units of all other placements; nothing when they are in their slots already.
+  Payload payload = {};
+  uint64_t landed_bytes = 0;   ///< Bytes of units that were put into the landing.
   uint64_t bytes_to_come = 0;  ///< Of these lanes' units: the payloads of the parts that follow.
 
   std::span<const Placement> PlacementsOf(const RecalledLane& lane) const {

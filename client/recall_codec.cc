@@ -243,7 +243,12 @@ class PartReader {
       return DataLoss(body.landed_bytes, " bytes landed and ", body.payload.size_bytes(),
                       " came as payload; there are ", bytes, " bytes of units");
     }
-    if (expected.landing == nullptr) {
+    if (expected.landing == nullptr || expected.landing->use() == LandingUse::kStaging) {
+      part_.landed_bytes = body.landed_bytes;
+      if (body.landed_bytes > 0) {
+        QUIRE_RETURN_IF_ERROR(CheckPlaces(body.places, *expected.landing));
+        body.payload = Staged(*expected.landing);
+      }
       if (expected.verify) QUIRE_RETURN_IF_ERROR(CheckPayload(body.payload));
       part_.payload = std::move(body.payload);
       return std::move(part_);
@@ -363,16 +368,28 @@ class PartReader {
     }
   }
 
-  Status CheckPayload(const Payload& payload) const {
-    std::vector<uint32_t> checksums;
+  /// Calls `visit` with every placement whose unit was sent.
+  template <typename Visit>
+  void VisitSent(const Visit& visit) const {
     auto held = part_.held.begin();
-    for (size_t i = 0; i < part_.checksums.size(); ++i) {
+    for (size_t i = 0; i < part_.placements.size(); ++i) {
       if (held != part_.held.end() && *held == i) {
         ++held;
       } else {
-        checksums.push_back(part_.checksums[i]);
+        visit(i);
       }
     }
+  }
+
+  /// Where the unit of a placement lands.
+  std::span<std::byte> SlotOf(size_t placement, const SessionLanding& landing) const {
+    const Placement& at = part_.placements[placement];
+    return landing.Unit(at.sequence, at.layer, at.head, at.slot);
+  }
+
+  Status CheckPayload(const Payload& payload) const {
+    std::vector<uint32_t> checksums;
+    VisitSent([&](size_t i) { checksums.push_back(part_.checksums[i]); });
     return CheckUnits(payload, checksums.size(), unit_bytes_, checksums);
   }
 
@@ -395,21 +412,28 @@ class PartReader {
   Status CheckBehind(MemoryAccess& access, const SessionLanding& landing) const {
     std::vector<std::span<const std::byte>> slots;
     slots.reserve(part_.placements.size());
-    for (const Placement& at : part_.placements) {
-      slots.emplace_back(landing.Unit(at.sequence, at.layer, at.head, at.slot));
-    }
+    for (size_t i = 0; i < part_.placements.size(); ++i) slots.emplace_back(SlotOf(i, landing));
     QUIRE_ASSIGN_OR_RETURN(const std::vector<uint32_t> crc32c, ChecksumsBehind(access, slots));
     return CheckTold(crc32c, landing);
   }
 
   /// Whether each unit went to its slot, and not over another.
   Status CheckPlaces(const std::vector<uint64_t>& places, const SessionLanding& landing) const {
-    const auto is_at = [&](const Placement& at, uint64_t place) {
-      const auto slot = landing.Unit(at.sequence, at.layer, at.head, at.slot);
-      return place == static_cast<uint64_t>(slot.data() - landing.bytes().data());
-    };
-    if (std::ranges::equal(part_.placements, places, is_at)) return OkStatus();
-    return DataLoss("units landed elsewhere than in their slots");
+    auto place = places.begin();
+    bool right = places.size() == part_.placements.size() - part_.held.size();
+    VisitSent([&](size_t i) {
+      right = right && *place++ == static_cast<uint64_t>(SlotOf(i, landing).data() -
+                                                         landing.bytes().data());
+    });
+    return right ? OkStatus() : DataLoss("units landed elsewhere than in their slots");
+  }
+
+  /// What landed, as payload that lies there.
+  Payload Staged(const SessionLanding& landing) const {
+    Payload units;
+    units.Reserve(part_.placements.size());
+    VisitSent([&](size_t i) { units.Append(Slice{SlotOf(i, landing), landing.owner()}); });
+    return units;
   }
 
   /// Copies the units to their slots.
@@ -433,8 +457,7 @@ class PartReader {
   Status CheckEach(const Checksum& checksum, const SessionLanding& landing) const {
     for (size_t i = 0; i < part_.placements.size(); ++i) {
       const Placement& at = part_.placements[i];
-      const std::span<std::byte> slot = landing.Unit(at.sequence, at.layer, at.head, at.slot);
-      if (checksum(slot) == part_.checksums[i]) continue;
+      if (checksum(SlotOf(i, landing)) == part_.checksums[i]) continue;
       return DataLoss("the unit for slot ", at.slot, " of ", NameOf(at.sequence, at.layer),
                       ", head ", at.head, " does not match its checksum");
     }

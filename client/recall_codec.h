@@ -40,13 +40,14 @@ struct ExpectedPart {
   std::span<const WantedLane> lanes;  ///< That have not come; the part brings the first of them.
   uint64_t unit_bytes = 0;            ///< Of what the session brings of a unit.
   const ResidentMap* map = nullptr;
-  const SessionLanding* landing = nullptr;  ///< Null when units stay payload.
-  bool* slots_touched = nullptr;            ///< With a landing: set once slots may have changed.
+  const SessionLanding* landing = nullptr;  ///< Null when no unit can have landed.
+  bool* slots_touched = nullptr;            ///< Set once slots may have changed.
   bool verify = true;                       ///< Units that stay payload.
   bool pieces = false;                      ///< Units may be missing at the end of the payload.
 };
-/// The part in `reply`, with `body`, the message that it was in. Units that have not landed by
-/// themselves are put into the landing, if there is one; otherwise the payload moves into the part.
+/// The part in `reply`, with `body`, the message that it was in. With a landing of slots, units that
+/// have not landed by themselves are put there; otherwise the payload, or what landed in a staging
+/// area, becomes the part's.
 /// A non-OK status says what is wrong with it.
 [[nodiscard]] StatusOr<RecallPart> PartFromProto(const v1::RecallReply& reply, CallMessage body,
                                                  const ExpectedPart& expected);

@@ -90,8 +90,8 @@ Status ClientSession::CheckRecall(std::span<const LayerWant> wants,
         "into a landing");
   }
   for (const LayerWant& want : wants) {
-    if (landing != nullptr && want.held.num_pages() > 0) {
-      return InvalidArgument("a recall into a landing holds no units of its own");
+    if (landing != nullptr && landing->use() == LandingUse::kSlots && want.held.num_pages() > 0) {
+      return InvalidArgument("a recall into slots holds no units of its own");
     }
     if (landing != nullptr && want.sequence >= landing->num_sequences()) {
       return InvalidArgument("sequence ", want.sequence, " is not in the landing, which has ",
@@ -224,12 +224,17 @@ Status ClientSession::Resync(TimePoint deadline) {
   return OkStatus();
 }
 
+bool ClientSession::LandsDirectly() const {
+  return client_->options_.data_transport->capabilities().direct_landing;
+}
+
 StatusOr<std::unique_ptr<SessionLanding>> ClientSession::MakeLanding(uint32_t num_sequences,
-                                                                     LandingMemory memory) {
+                                                                     LandingMemory memory,
+                                                                     LandingUse use) {
   QUIRE_RETURN_IF_ERROR(CheckOpen());
   QUIRE_ASSIGN_OR_RETURN(auto landing,
                          SessionLanding::Create(this, client_->options_.data_transport, map_,
-                                                unit_bytes_, num_sequences, memory));
+                                                unit_bytes_, num_sequences, memory, use));
   std::erase_if(landings_, [](const auto& made) { return made.expired(); });
   landings_.push_back(landing->landing_);
   return landing;

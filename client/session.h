@@ -11,7 +11,8 @@
 //
 // The caller applies a part, then calls Applied: what is not applied is not acknowledged, and the
 // server takes it back with the next recall of the lane. With a landing units lie in their slots
-// when a part comes, and it is applied already.
+// when a part comes, and it is applied already; a staging area changes nothing for the caller, but
+// that the payload lies there, until the next recall of its lane is started.
 //
 // Several recalls may be under way as long as no two touch the same lane: a correction overtakes a
 // prefetch of other layers by its priority; one of the same lane follows after Cancel.
@@ -112,9 +113,12 @@ class ClientSession {
   /// is empty. Memory that this processor must not touch comes with its access, which nobody can
   /// tell by a pointer: the caller says so. Errors as for Transport::AddLanding, but for memory
   /// that only the server's device could not write (SessionLanding::why_not_direct), and
-  /// INVALID_ARGUMENT for sizes that do not fit.
+  /// INVALID_ARGUMENT for sizes that do not fit, and for a staging area that is not the host's.
   StatusOr<std::unique_ptr<SessionLanding>> MakeLanding(uint32_t num_sequences = 1,
-                                                        LandingMemory memory = {});
+                                                        LandingMemory memory = {},
+                                                        LandingUse use = LandingUse::kSlots);
+  /// Whether the server would write into landings by itself, so that a staging area is of use.
+  bool LandsDirectly() const;
 
   /// Digests of pages [first_page, end_page) of a sequence's member:
   /// [layers][pages][n_kv][DigestElements(kind, d)] in the KV dtype.

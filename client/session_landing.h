@@ -13,6 +13,9 @@
 // device writes there the units are copied back for their checksums, and everywhere else they come
 // to the host, are checked, and are copied there.
 //
+// As a staging area (LandingUse::kStaging) it is a stop on the way: a part that landed is handed out
+// as payload that lies here, and the caller treats it as any other, up to Applied.
+//
 // Ownership: keeps the transport; owns the memory unless it was given some, which must stay until
 // the landing is gone. Every recall that uses it ends first. Thread-safety: that of its bytes.
 #ifndef QUIRE_CLIENT_SESSION_LANDING_H_
@@ -31,6 +34,11 @@ namespace quire {
 
 class ClientSession;
 
+enum class LandingUse : uint8_t {
+  kSlots,    ///< Units stay: a part that has come is applied.
+  kStaging,  ///< Units are taken from here by the caller, who applies them.
+};
+
 class SessionLanding {
  public:
   SessionLanding(const SessionLanding&) = delete;
@@ -40,8 +48,11 @@ class SessionLanding {
   uint32_t num_sequences() const { return num_sequences_; }
   std::span<std::byte> bytes() const { return memory_.bytes; }
   const LandingMemory& memory() const { return memory_; }
+  /// Keeps the memory; null when that is the caller's.
+  const std::shared_ptr<const void>& owner() const { return owned_.owner; }
   /// Whether units land by themselves; not once the session is closed.
   bool direct() const { return *landing_ != nullptr; }
+  LandingUse use() const { return use_; }
   /// UNIMPLEMENTED, with what could be done, when the server would write there by itself but for
   /// the type of the memory; otherwise OK.
   const Status& why_not_direct() const { return why_not_direct_; }
@@ -59,9 +70,10 @@ class SessionLanding {
   /// Over `memory`, of its own when that is empty. INVALID_ARGUMENT when it is too small.
   static StatusOr<std::unique_ptr<SessionLanding>> Create(
       const ClientSession* session, std::shared_ptr<Transport> transport, const ResidentMap& shape,
-      uint64_t unit_bytes, uint32_t num_sequences, LandingMemory memory);
+      uint64_t unit_bytes, uint32_t num_sequences, LandingMemory memory, LandingUse use);
   SessionLanding(const ClientSession* session, std::shared_ptr<Transport> transport,
-                 const ResidentMap& shape, uint64_t unit_bytes, uint32_t num_sequences);
+                 const ResidentMap& shape, uint64_t unit_bytes, uint32_t num_sequences,
+                 LandingUse use);
   /// Has the transport put units there, if that is of use.
   Status Register();
 
@@ -72,6 +84,7 @@ class SessionLanding {
   const uint32_t slots_per_head_;
   const uint64_t unit_bytes_;
   const uint32_t num_sequences_;
+  const LandingUse use_;
   OwnedMemory owned_;
   LandingMemory memory_;
   Status why_not_direct_;

@@ -321,6 +321,125 @@ TEST_F(CopiedLandingTest, WhoVerifiesByHimselfIsGivenTheChecksums) {
   EXPECT_NE(result->checksums[0], Crc32c(result->payload.Flatten().bytes));
 }
 
+/// Units that land are payload that the caller takes from there.
+class StagingTest : public SessionLandingTest {
+ protected:
+  void SetUp() override {
+    SessionFixture::SetUp();
+    auto landing = session_->MakeLanding(1, {}, LandingUse::kStaging);
+    ASSERT_TRUE(landing.ok()) << landing.status();
+    landing_ = *std::move(landing);
+  }
+  bool IsInLanding(const Slice& slice) const {
+    const std::span<const std::byte> all = landing_->bytes();
+    return slice.bytes.data() >= all.data() &&
+           slice.bytes.data() + slice.bytes.size() <= all.data() + all.size();
+  }
+};
+
+TEST_F(StagingTest, WhatLandedIsPayloadThatLiesThereUntilItIsApplied) {
+  EXPECT_TRUE(session_->LandsDirectly());
+  const auto call = ExpectPart({{0, 0, {{0, 2, 1, 6}, {1, 1, 1, 7}}}});
+  const LayerWant want = {.layer = 0, .pages = {{6}, {7}}};
+  const auto result = session_->Recall({&want, 1}, {.landing = landing_.get()});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(call->request.place());
+  EXPECT_EQ(result->landed_bytes, 2 * UnitBytes(spec_));
+  ASSERT_EQ(result->payload.slices().size(), 2u);
+  for (const Slice& slice : result->payload.slices()) {
+    EXPECT_TRUE(IsInLanding(slice));
+    EXPECT_NE(slice.owner, nullptr);
+  }
+  EXPECT_TRUE(std::ranges::equal(result->payload.slices()[0].bytes, testing::UnitOfPage(spec_, 6)));
+  EXPECT_TRUE(std::ranges::equal(result->payload.slices()[1].bytes, testing::UnitOfPage(spec_, 7)));
+  EXPECT_EQ(PageIn(0, 2), -1);
+  session_->Applied(*result);
+  EXPECT_EQ(PageIn(0, 2), 6);
+}
+
+TEST_F(StagingTest, ALaneWhoseRecallWasCancelledKeepsWhatItHolds) {
+  RecallAndApply(0, 3);
+  const auto call = Expect({});
+  call->late = {Part({{0, 0, {{0, 0, 2, 4, 3}}}})};
+  {
+    auto recall = session_->Start({Want(0, 4)}, {.landing = landing_.get()});
+    ASSERT_TRUE(recall.ok()) << recall.status();
+  }
+  EXPECT_TRUE(call->late.empty());  // Nothing lands after that.
+  EXPECT_EQ(PageIn(0, 0), 3);
+  ExpectPart({{0, 0, {{0, 0, 2, 4, 3}}}});  // Without a resync.
+  const LayerWant want = Want(0, 4);
+  EXPECT_TRUE(session_->Recall({&want, 1}, {.landing = landing_.get()}).ok());
+}
+
+TEST_F(StagingTest, UnitsAreVerifiedWhereTheCallerDoesNot) {
+  const auto damaged = [this](const testing::ScriptedCall& call) {
+    auto part = Part({{0, 0, {{0, 0, 1, 4}}}})(call);
+    landing_->Unit(0, 0, 0, 0)[7] ^= std::byte{1};
+    return part;
+  };
+  Expect({damaged, End()});
+  Expect({damaged});
+  const LayerWant want = Want(0, 4);
+  const auto unseen =
+      session_->Recall({&want, 1}, {.landing = landing_.get(), .verify = false});
+  ASSERT_TRUE(unseen.ok()) << unseen.status();
+  EXPECT_EQ(unseen->checksums[0], Crc32c(testing::UnitOfPage(spec_, 4)));
+  const Status seen = session_->Recall({&want, 1}, {.landing = landing_.get()}).status();
+  EXPECT_TRUE(absl::IsDataLoss(seen)) << seen;
+}
+
+TEST_F(StagingTest, UnitsThatLandedElsewhereAreRefused) {
+  const auto elsewhere = [this](const testing::ScriptedCall& call) {
+    auto part = Part({{0, 0, {{0, 0, 1, 4}}}})(call);
+    (*part)->places[0] += UnitBytes(spec_);
+    return part;
+  };
+  Expect({elsewhere});
+  const LayerWant want = Want(0, 4);
+  const Status status = session_->Recall({&want, 1}, {.landing = landing_.get()}).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+}
+
+TEST_F(StagingTest, UnitsThatTheCallerHoldsDoNotLand) {
+  const auto without_the_second = [this](const testing::ScriptedCall& call) {
+    auto whole = Part({{0, 0, {{0, 0, 1, 6}, {0, 1, 1, 8}}}})(call);
+    (*whole)->landed_bytes = UnitBytes(spec_);
+    (*whole)->places.pop_back();
+    return whole;
+  };
+  Expect({without_the_second, End()});
+  const LayerWant want = {.layer = 0, .pages = {{6, 8}, {}}, .held = {{8}, {}}};
+  const auto result =
+      session_->Recall({&want, 1}, {.landing = landing_.get(), .verify = false});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->held, std::vector<size_t>{1});
+  ASSERT_EQ(result->payload.slices().size(), 1u);
+  EXPECT_TRUE(std::ranges::equal(result->payload.slices()[0].bytes, testing::UnitOfPage(spec_, 6)));
+}
+
+TEST_F(StagingTest, OverATransportThatDoesNotWriteThereUnitsComeAsEver) {
+  data_->direct_landing = false;
+  EXPECT_FALSE(session_->LandsDirectly());
+  landing_ = *session_->MakeLanding(1, {}, LandingUse::kStaging);
+  EXPECT_FALSE(landing_->direct());
+  const auto call = ExpectPart({{0, 0, {{0, 2, 1, 6}}}});
+  const LayerWant want = Want(0, 6);
+  const auto result = session_->Recall({&want, 1}, {.landing = landing_.get()});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(call->request.place());
+  EXPECT_EQ(result->landed_bytes, 0u);
+  ASSERT_EQ(result->payload.slices().size(), 1u);
+  EXPECT_FALSE(IsInLanding(result->payload.slices()[0]));
+}
+
+TEST_F(StagingTest, ADevicesMemoryIsRefused) {
+  testing::GuardedMemory guarded(uint64_t{1} << 20);
+  const Status refused =
+      session_->MakeLanding(1, {guarded.bytes(), &guarded}, LandingUse::kStaging).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+}
+
 /// A landing in memory that only its access reaches: whoever else touches it ends the test.
 class GuardedLandingTest : public SessionLandingTest {
  protected:

@@ -200,8 +200,12 @@ class ModelServer final : public Transport {
   std::array<Lane, 2> lanes_ = {};
 };
 
-class SessionPropertyTest : public testing::ClientTest, public ::testing::WithParamInterface<bool> {
+enum class Way { kPayload, kSlots, kStaging };
+
+class SessionPropertyTest : public testing::ClientTest, public ::testing::WithParamInterface<Way> {
  protected:
+  /// Units are put into the worker's slots; otherwise the worker copies them there.
+  static bool fills_slots() { return GetParam() == Way::kSlots; }
   void Open(uint64_t seed) {
     model_ = std::make_shared<ModelServer>(spec_, &clock_, seed);
     client_ = MakeClient({.data_transport = model_});
@@ -217,7 +221,11 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
     }
     session_ = *client_->OpenSession(testing::KeyOf(3), {.spec = spec_, .slots_per_head = kSlots});
     own_.assign(2 * kHeads * kSlots * UnitBytes(spec_), std::byte{0});
-    if (GetParam()) landing_ = *session_->MakeLanding(1, own_);
+    if (fills_slots()) landing_ = *session_->MakeLanding(1, own_);
+    if (GetParam() == Way::kStaging) {
+      landing_ = *session_->MakeLanding(1, {}, LandingUse::kStaging);
+      ASSERT_TRUE(landing_->direct());
+    }
   }
 
   std::span<std::byte> Unit(uint32_t layer, size_t slot) {
@@ -226,7 +234,7 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
   }
   /// Does what a worker does with a part.
   void Apply(const RecallPart& part) {
-    if (landing_ == nullptr) {
+    if (!fills_slots()) {
       const std::vector<std::byte> bytes = testing::Bytes(part.payload);
       for (size_t i = 0; i < part.placements.size(); ++i) {
         const Placement& at = part.placements[i];
@@ -241,7 +249,7 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
   void CheckSlots() {
     for (uint32_t layer = 0; layer < 2; ++layer) {
       const ResidentMap& map = session_->resident_map();
-      if (landing_ != nullptr && map.lane(0, layer).under_way) continue;
+      if (fills_slots() && map.lane(0, layer).under_way) continue;
       const std::span<const int32_t> pages = map.Pages(0, layer);
       for (size_t slot = 0; slot < pages.size(); ++slot) {
         if (pages[slot] < 0) continue;
@@ -277,7 +285,7 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
     if (random.Below(6) == 0) return recall.reset();
     const auto part = recall->Next(clock_.Now() + std::chrono::milliseconds(10));
     if (part.ok() && part->has_value()) {
-      if (landing_ != nullptr || random.Below(5) != 0) Apply(**part);
+      if (fills_slots() || random.Below(5) != 0) Apply(**part);
       return;
     }
     const bool not_yet =
@@ -292,9 +300,12 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
   std::unique_ptr<SessionLanding> landing_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Ways, SessionPropertyTest, ::testing::Bool(), [](const auto& info) {
-  return std::string(info.param ? "Landing" : "Payload");
-});
+std::string WayName(const ::testing::TestParamInfo<Way>& way) {
+  static constexpr std::array kNames = {"Payload", "Slots", "Staging"};
+  return kNames[static_cast<size_t>(way.param)];
+}
+INSTANTIATE_TEST_SUITE_P(Ways, SessionPropertyTest,
+                         ::testing::Values(Way::kPayload, Way::kSlots, Way::kStaging), WayName);
 
 TEST_P(SessionPropertyTest, TheMapNeverNamesAPageThatIsNotThere) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {

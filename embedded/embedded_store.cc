@@ -15,12 +15,13 @@ StatusOr<std::unique_ptr<EmbeddedStore>> EmbeddedStore::Open(
       new EmbeddedStore(options, std::move(server), std::move(transport)));
 }
 
-Status EmbeddedStore::Listen(const std::vector<std::string>& transports) {
+Status EmbeddedStore::Listen(kvserver::ListenerOptions listeners) {
   if (network_ != nullptr) return FailedPrecondition("the store listens already");
-  const kvserver::NetworkServer::Options options{
-      .listeners = {.transports = transports,
-                    .shm_socket = kvserver::DefaultShmSocket(options_.data_dir)}};
-  QUIRE_ASSIGN_OR_RETURN(network_, kvserver::NetworkServer::Start(*server_, options_, options));
+  if (listeners.shm_socket.empty()) {
+    listeners.shm_socket = kvserver::DefaultShmSocket(options_.data_dir);
+  }
+  QUIRE_ASSIGN_OR_RETURN(
+      network_, kvserver::NetworkServer::Start(*server_, options_, {.listeners = listeners}));
   return OkStatus();
 }
 

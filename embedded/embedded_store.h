@@ -17,7 +17,6 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "common/base/status.h"
 #include "common/transport/loopback_transport.h"
@@ -35,9 +34,10 @@ class EmbeddedStore {
   EmbeddedStore& operator=(const EmbeddedStore&) = delete;
 
   std::shared_ptr<Transport> transport() const { return transport_; }
-  /// Listens on a free port of 127.0.0.1 for gRPC and as `transports` says for the data plane (as
-  /// kvserver::ListenerOptions). Once. Errors are those of kvserver::NetworkServer::Start.
-  [[nodiscard]] Status Listen(const std::vector<std::string>& transports);
+  /// Listens on a free port of 127.0.0.1 for gRPC and as `listeners` says for the data plane, with a
+  /// socket of its own where that names none. Once. Errors are those of
+  /// kvserver::NetworkServer::Start.
+  [[nodiscard]] Status Listen(kvserver::ListenerOptions listeners);
   /// Of the control channel; empty before Listen.
   std::string address() const { return network_ != nullptr ? network_->address() : ""; }
   kvserver::Server& server() { return *server_; }

@@ -16,7 +16,7 @@ StatusOr<worker::Selection> OraclePolicy::Select(const worker::SelectRequest& re
   return selection;
 }
 
-std::vector<bool> OraclePolicy::NeedsBlocking(uint32_t, const float*) {
+StatusOr<std::vector<bool>> OraclePolicy::NeedsBlocking(const worker::SelectRequest&) {
   return std::vector<bool>(num_kv_heads_, true);
 }
 

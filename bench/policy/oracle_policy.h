@@ -19,7 +19,7 @@ class OraclePolicy final : public worker::BudgetPolicy {
 
   std::string_view name() const override { return "oracle"; }
   StatusOr<worker::Selection> Select(const worker::SelectRequest& request) override;
-  std::vector<bool> NeedsBlocking(uint32_t layer, const float* q) override;
+  StatusOr<std::vector<bool>> NeedsBlocking(const worker::SelectRequest& request) override;
 
  private:
   const uint32_t num_kv_heads_;

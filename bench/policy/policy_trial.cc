@@ -113,12 +113,12 @@ Status PolicyTrial::Step(const ExactAttention& exact, std::span<const float> que
 }
 
 Status PolicyTrial::Decide(std::span<const float> queries) {
-  QUIRE_ASSIGN_OR_RETURN(const worker::Selection selection,
-                         policy_->Select({.layer = 0,
-                                          .q = queries.data(),
-                                          .candidates = table_.candidates(),
-                                          .max_pages = table_.layout().selectable_pages}));
-  const std::vector<bool> blocking = policy_->NeedsBlocking(0, queries.data());
+  const worker::SelectRequest request{.layer = 0,
+                                      .q = queries.data(),
+                                      .candidates = table_.candidates(),
+                                      .max_pages = table_.layout().selectable_pages};
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<bool> blocking, policy_->NeedsBlocking(request));
+  QUIRE_ASSIGN_OR_RETURN(const worker::Selection selection, policy_->Select(request));
   bool any = false;
   for (size_t i = 0; i < heads_.size(); ++i) {
     Head& head = heads_[i];

@@ -97,6 +97,7 @@ void Measure(const worker::SequenceStats& stats, Answer* answer) {
   json["resident_tokens"] = stats.resident_tokens;
   json["recalls"] = stats.recalls;
   json["units_recalled"] = stats.units_missed;
+  json["units_landed"] = stats.units_landed;
   json["units_from_host"] = stats.units_from_host;
   json["late_recalls"] = stats.late_recalls;
   json["recomputed_here"] = stats.local;
@@ -244,6 +245,7 @@ StatusOr<Answer> AskThere(const AskArgs& args, const DocumentName& document,
   AddMoved(given.moved, &answer.measures);
   answer.measures["prompt_tokens"] = given.prompt_tokens;
   answer.measures["units_recalled"] = given.units_recalled;
+  answer.measures["units_landed"] = given.units_landed;
   answer.measures["units_from_host"] = given.units_from_host;
   answer.summary = std::to_string(answer.tokens.size()) + " tokens from the worker at " +
                    args.worker + ", " + Fetched(given.moved);

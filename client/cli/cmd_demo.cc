@@ -40,9 +40,7 @@ StatusOr<SessionClient> Connect(const std::string& transport, EmbeddedStore* sto
   SessionClient connected{.client = nullptr, .path = {.name = "loopback", .summary = "loopback"}};
   std::shared_ptr<Transport> control = store->transport();
   if (transport != "loopback") {
-    const bool named = transport != "auto";
-    QUIRE_RETURN_IF_ERROR(
-        store->Listen(named ? std::vector<std::string>{transport} : std::vector<std::string>{}));
+    QUIRE_RETURN_IF_ERROR(store->Listen(ListenersFor(transport)));
     QUIRE_ASSIGN_OR_RETURN(control, ConnectGrpc(store->address()));
     QUIRE_ASSIGN_OR_RETURN(
         connected.path,

@@ -12,18 +12,22 @@ constexpr char kUcxDirect[] = "ucx-direct";
 }  // namespace
 
 void AddTransportFlag(CLI::App& command, std::string* transport, bool loopback) {
-  std::vector<std::string> choices = {"auto", "grpc", "ucx", "shm"};
-  std::string help =
-      "How pages come: auto takes the first that works of shm (same host), ucx, grpc";
-  if (loopback) {
-    choices.insert(choices.begin(), "loopback");
-  } else {
-    choices.emplace_back(kUcxDirect);
-    help += "; ucx-direct is ucx where the server may write into landings that this program makes";
-  }
-  command.add_option("--transport", *transport, help)
+  std::vector<std::string> choices = {"auto", "grpc", "ucx", "shm", kUcxDirect};
+  if (loopback) choices.insert(choices.begin(), "loopback");
+  command
+      .add_option("--transport", *transport,
+                  "How pages come: auto takes the first that works of shm (same host), ucx, grpc; "
+                  "ucx-direct is ucx where the server writes units into this program's memory, of "
+                  "which it then has as much again as slots")
       ->check(CLI::IsMember(choices))
       ->capture_default_str();
+}
+
+kvserver::ListenerOptions ListenersFor(const std::string& transport) {
+  kvserver::ListenerOptions options;
+  options.ucx_direct_landings = transport == kUcxDirect;
+  if (transport != "auto") options.transports = {options.ucx_direct_landings ? "ucx" : transport};
+  return options;
 }
 
 StatusOr<DataPath> ChooseDataPath(const std::shared_ptr<Transport>& control,

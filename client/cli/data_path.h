@@ -10,6 +10,7 @@
 #include "client/data_transport.h"
 #include "common/base/status.h"
 #include "common/transport/transport.h"
+#include "kvserver/service/listeners.h"
 
 namespace CLI {
 class App;
@@ -20,6 +21,9 @@ namespace quire::cli {
 /// Adds the flag; "auto" when it is not given, unless `*transport` says otherwise by then.
 /// `loopback` also allows "loopback": no connection at all, for a server in this process.
 void AddTransportFlag(CLI::App& command, std::string* transport, bool loopback = false);
+
+/// What a server in this process offers a command with this --transport.
+kvserver::ListenerOptions ListenersFor(const std::string& transport);
 
 /// How pages come.
 struct DataPath {

@@ -38,6 +38,7 @@ DemoTotals Sum(const DemoReport& report) {
     totals.moved += sparse.moved;
     totals.ssd_reads += row.ssd_reads;
     totals.units_recalled += sparse.units_missed;
+    totals.units_landed += sparse.units_landed;
     totals.units_from_host += sparse.units_from_host;
     totals.min_context_tokens = totals.min_context_tokens == 0
                                     ? row.tokens
@@ -121,6 +122,7 @@ Json DemoJson(const DemoReport& report, const DemoOptions& options) {
       {"tokens_per_s_sparse", totals.tokens_per_s_sparse},
       {"ssd_reads", totals.ssd_reads},
       {"units_recalled", totals.units_recalled},
+      {"units_landed", totals.units_landed},
       {"units_from_host", totals.units_from_host},
       {"documents", report.rows.size()},
       {"min_context_tokens", totals.min_context_tokens},

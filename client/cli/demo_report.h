@@ -23,6 +23,7 @@ struct DemoTotals {
   double tokens_per_s_sparse = 0;
   uint64_t ssd_reads = 0;  ///< Units.
   uint64_t units_recalled = 0;
+  uint64_t units_landed = 0;     ///< Of those, written by the server to where they are taken.
   uint64_t units_from_host = 0;  ///< Kept by this process, and not fetched.
   uint64_t min_context_tokens = 0;
 };

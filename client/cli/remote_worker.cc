@@ -35,6 +35,7 @@ void TakeTotals(const v1::GenerateReply& reply, WorkerAnswer* answer) {
   answer->budget_ratio = reply.budget_ratio();
   answer->policy = reply.policy();
   answer->units_recalled = reply.units_recalled();
+  answer->units_landed = reply.units_landed();
   answer->units_from_host = reply.units_from_host();
 }
 

@@ -24,6 +24,7 @@ struct WorkerAnswer {
   double budget_ratio = 0;
   std::string policy;  ///< That the worker used.
   uint64_t units_recalled = 0;
+  uint64_t units_landed = 0;     ///< Of those, written into the worker's memory by the server.
   uint64_t units_from_host = 0;  ///< Kept by the worker, and not fetched.
 };
 

@@ -29,6 +29,7 @@ void AddRunStats(const RunStats& run, const RetrievalOptions& retrieval, const K
                    .units = recall.bytes_moved,
                    .full = BudgetUnits(recall, retrieval, spec) * UnitBytes(spec)};
   stats->bytes_appended += run.bytes_appended;
+  stats->units_landed += recall.units_landed;
   stats->units_from_host += recall.units_from_host;
   stats->units_hit += recall.units_selected - recall.units_missed - recall.units_from_host;
   stats->units_missed += recall.units_missed;

@@ -92,6 +92,7 @@ struct SequenceStats {
   uint64_t bytes_appended = 0;   ///< Complete pages sent to the open context.
   uint64_t units_hit = 0;        ///< Selected units that were resident.
   uint64_t units_missed = 0;     ///< Selected units that were fetched.
+  uint64_t units_landed = 0;     ///< Those of them that the server wrote to where they are taken.
   uint64_t units_from_host = 0;  ///< Selected units that this worker had kept.
   uint64_t recalls = 0;          ///< Recalls sent.
   uint64_t blocking_heads = 0;   ///< Head-steps whose recall preceded attention.

@@ -9,7 +9,10 @@ namespace {
 class OwnSeat final : public SessionSeat {
  public:
   explicit OwnSeat(std::unique_ptr<ClientSession> session)
-      : session_(std::move(session)), channel_(session_.get(), 0) {}
+      : session_(std::move(session)),
+        staging_(session_.get()),
+        channel_(session_.get(), &staging_, 0) {}
+  Status Reserve() { return staging_.Reserve(0); }
   ClientSession& session() override { return *session_; }
   uint32_t sequence() const override { return 0; }
   RecallChannel& channel() override { return channel_; }
@@ -17,6 +20,7 @@ class OwnSeat final : public SessionSeat {
 
  private:
   const std::unique_ptr<ClientSession> session_;
+  StagingArea staging_;
   SessionChannel channel_;
 };
 
@@ -34,7 +38,9 @@ StatusOr<std::unique_ptr<SessionSeat>> OwnSessions::Seat(const ContextRef& conte
                                                          const SessionShape& shape) {
   QUIRE_ASSIGN_OR_RETURN(auto session,
                          client_->OpenSession(context, SessionOptionsOf(*spec_, shape)));
-  return std::unique_ptr<SessionSeat>(new OwnSeat(std::move(session)));
+  auto seat = std::make_unique<OwnSeat>(std::move(session));
+  QUIRE_RETURN_IF_ERROR(seat->Reserve());
+  return std::unique_ptr<SessionSeat>(std::move(seat));
 }
 
 }  // namespace quire::worker

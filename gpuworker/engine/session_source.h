@@ -48,7 +48,8 @@ class SessionSeat {
 class SessionSource {
  public:
   virtual ~SessionSource() = default;
-  /// A seat for a sequence that reads `context`. Errors as Client::OpenSession.
+  /// A seat for a sequence that reads `context`. Errors as Client::OpenSession, and
+  /// StagingArea::Reserve.
   virtual StatusOr<std::unique_ptr<SessionSeat>> Seat(const ContextRef& context,
                                                       const SessionShape& shape) = 0;
 };

@@ -10,10 +10,14 @@ namespace quire::worker {
 
 struct SharedSessions::Shared {
   Shared(SessionShape of, std::unique_ptr<ClientSession> opened)
-      : shape(std::move(of)), session(std::move(opened)), group(session.get()) {}
+      : shape(std::move(of)),
+        session(std::move(opened)),
+        staging(session.get()),
+        group(session.get(), &staging) {}
 
   const SessionShape shape;
   const std::unique_ptr<ClientSession> session;
+  StagingArea staging;
   RecallGroup group;
   uint32_t seats = 0;
   bool retired = false;  ///< Takes in nobody any more.
@@ -69,7 +73,13 @@ StatusOr<std::unique_ptr<SessionSeat>> SharedSessions::Join(Shared* shared,
                                                             const ContextRef& context) {
   QUIRE_ASSIGN_OR_RETURN(const uint32_t sequence,
                          shared->session->AddSequence({.members = {{.context = context}}}));
-  return std::unique_ptr<SessionSeat>(new SharedSeat(this, shared, sequence));
+  return Take(shared, sequence);
+}
+
+StatusOr<std::unique_ptr<SessionSeat>> SharedSessions::Take(Shared* shared, uint32_t sequence) {
+  auto seat = std::make_unique<SharedSeat>(this, shared, sequence);
+  QUIRE_RETURN_IF_ERROR(shared->staging.Reserve(sequence));
+  return std::unique_ptr<SessionSeat>(std::move(seat));
 }
 
 StatusOr<std::unique_ptr<SessionSeat>> SharedSessions::Open(const ContextRef& context,
@@ -78,7 +88,7 @@ StatusOr<std::unique_ptr<SessionSeat>> SharedSessions::Open(const ContextRef& co
                          client_->OpenSession(context, SessionOptionsOf(*spec_, shape)));
   Shared* const shared =
       sessions_.emplace_back(std::make_unique<Shared>(shape, std::move(session))).get();
-  return std::unique_ptr<SessionSeat>(new SharedSeat(this, shared, 0));
+  return Take(shared, 0);
 }
 
 void SharedSessions::Leave(Shared* shared, uint32_t sequence) {

@@ -44,6 +44,8 @@ class SharedSessions final : public SessionSource {
   Shared* Find(const SessionShape& shape);
   StatusOr<std::unique_ptr<SessionSeat>> Join(Shared* shared, const ContextRef& context);
   StatusOr<std::unique_ptr<SessionSeat>> Open(const ContextRef& context, const SessionShape& shape);
+  /// The seat of a sequence that the session has.
+  StatusOr<std::unique_ptr<SessionSeat>> Take(Shared* shared, uint32_t sequence);
   void Leave(Shared* shared, uint32_t sequence);
 
   Client* const client_;

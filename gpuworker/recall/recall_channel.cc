@@ -9,13 +9,15 @@ namespace {
 
 class OwnRecall final : public LaneRecall {
  public:
-  explicit OwnRecall(std::unique_ptr<PendingRecall> recall) : recall_(std::move(recall)) {}
+  OwnRecall(std::shared_ptr<SessionLanding> landing, std::unique_ptr<PendingRecall> recall)
+      : landing_(std::move(landing)), recall_(std::move(recall)) {}
   TimePoint deadline() const override { return recall_->deadline(); }
   StatusOr<std::optional<RecallPart>> Next(TimePoint deadline) override {
     return recall_->Next(deadline);
   }
 
  private:
+  const std::shared_ptr<SessionLanding> landing_;  ///< Outlives the recall.
   const std::unique_ptr<PendingRecall> recall_;
 };
 
@@ -26,8 +28,12 @@ StatusOr<std::unique_ptr<LaneRecall>> SessionChannel::Start(LayerWant want,
   want.sequence = sequence_;
   std::vector<LayerWant> wants;
   wants.push_back(std::move(want));
-  QUIRE_ASSIGN_OR_RETURN(auto recall, session_->Start(std::move(wants), options));
-  return std::unique_ptr<LaneRecall>(new OwnRecall(std::move(recall)));
+  const std::shared_ptr<SessionLanding>& landing = staging_->landing();
+  RecallOptions landed = options;
+  landed.landing = landing.get();
+  if (landing != nullptr) landed.piece_bytes = 0;  // Nothing of it is seen before all of it.
+  QUIRE_ASSIGN_OR_RETURN(auto recall, session_->Start(std::move(wants), landed));
+  return std::unique_ptr<LaneRecall>(new OwnRecall(landing, std::move(recall)));
 }
 
 }  // namespace quire::worker

@@ -15,6 +15,7 @@
 #include "client/session.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "gpuworker/recall/staging_area.h"
 
 namespace quire::worker {
 
@@ -33,9 +34,10 @@ class LaneRecall {
 class RecallChannel {
  public:
   virtual ~RecallChannel() = default;
-  /// Asks for `want`, which is of one layer; which sequence it is, the channel fills in. It leaves
-  /// when the channel sees fit, at the latest when its part is waited for. Whether its units come
-  /// in pieces, where the options ask for it, is the channel's choice.
+  /// Asks for `want`, which is of one layer; which sequence it is, and where its units land, the
+  /// channel fills in. It leaves when the channel sees fit, at the latest when its part is waited
+  /// for. Whether its units come in pieces, where the options ask for it, is the channel's choice.
+  /// Payload is valid until the next recall of its lane is started.
   virtual StatusOr<std::unique_ptr<LaneRecall>> Start(LayerWant want,
                                                       const RecallOptions& options) = 0;
   /// ClientSession::Applied.
@@ -47,9 +49,10 @@ class RecallChannel {
 /// A message for each want.
 class SessionChannel final : public RecallChannel {
  public:
-  /// Of `sequence` of `session`, which outlives this.
-  SessionChannel(ClientSession* session, uint32_t sequence)
-      : session_(session), sequence_(sequence) {}
+  /// Of `sequence` of `session`, whose units land in `staging` if that has a place for them. Both
+  /// outlive this.
+  SessionChannel(ClientSession* session, const StagingArea* staging, uint32_t sequence)
+      : session_(session), staging_(staging), sequence_(sequence) {}
 
   StatusOr<std::unique_ptr<LaneRecall>> Start(LayerWant want,
                                               const RecallOptions& options) override;
@@ -58,6 +61,7 @@ class SessionChannel final : public RecallChannel {
 
  private:
   ClientSession* const session_;
+  const StagingArea* const staging_;
   const uint32_t sequence_;
 };
 

@@ -63,6 +63,7 @@ struct RecallGroup::Ticket {
   enum class State : uint8_t { kQueued, kSent, kCame, kTaken, kFailed, kGivenUp };
   LayerWant want;
   RecallOptions options;
+  std::shared_ptr<SessionLanding> landing;  ///< Of the options.
   State state = State::kQueued;
   std::shared_ptr<Message> message = nullptr;  ///< While sent.
   RecallPart part = {};                        ///< When it came.
@@ -150,7 +151,9 @@ std::unique_ptr<RecallChannel> RecallGroup::Channel(uint32_t sequence) {
 
 std::shared_ptr<RecallGroup::Ticket> RecallGroup::Enqueue(LayerWant want,
                                                           const RecallOptions& options) {
-  auto ticket = std::make_shared<Ticket>(Ticket{.want = std::move(want), .options = options});
+  auto ticket = std::make_shared<Ticket>(
+      Ticket{.want = std::move(want), .options = options, .landing = staging_->landing()});
+  ticket->options.landing = ticket->landing.get();
   queue_.push_back(ticket);
   return ticket;
 }

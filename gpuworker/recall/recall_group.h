@@ -11,8 +11,8 @@
 // for a correction, a sequence that ends) takes its message along; the others in it leave anew,
 // together.
 //
-// Thread-safety: none; it belongs to the thread of its session. Ownership: the session outlives the
-// group; the group its channels and their recalls.
+// Thread-safety: none; it belongs to the thread of its session. Ownership: the session and its
+// staging area outlive the group; the group its channels and their recalls.
 #ifndef QUIRE_GPUWORKER_RECALL_RECALL_GROUP_H_
 #define QUIRE_GPUWORKER_RECALL_RECALL_GROUP_H_
 
@@ -28,11 +28,12 @@ namespace quire::worker {
 
 class RecallGroup {
  public:
-  explicit RecallGroup(ClientSession* session) : session_(session) {}
+  RecallGroup(ClientSession* session, const StagingArea* staging)
+      : session_(session), staging_(staging) {}
   RecallGroup(const RecallGroup&) = delete;
   RecallGroup& operator=(const RecallGroup&) = delete;
 
-  /// The channel of a sequence of the session.
+  /// The channel of a sequence of the session, which the staging area has a place for.
   std::unique_ptr<RecallChannel> Channel(uint32_t sequence);
   /// Sends what was asked for since the last call. What cannot be sent fails where it is waited
   /// for.
@@ -60,6 +61,7 @@ class RecallGroup {
   void GiveUp(Ticket& ticket);
 
   ClientSession* const session_;
+  const StagingArea* const staging_;
   Tickets queue_;
   uint64_t messages_ = 0;
   uint64_t lanes_ = 0;

@@ -10,6 +10,7 @@
 #include "common/page/layout.h"
 #include "common/transport/loopback_transport.h"
 #include "gpuworker/testing/fake_store.h"
+#include "gpuworker/testing/held_transport.h"
 #include "gpuworker/testing/tiny_spec.h"
 #include "tests/kit/fake_clock.h"
 
@@ -19,12 +20,15 @@ namespace {
 constexpr uint32_t kPages = 8;
 constexpr uint32_t kSequences = 3;
 
-class RecallGroupTest : public ::testing::Test {
+/// Units come in messages, or are written into a staging area.
+class RecallGroupTest : public ::testing::TestWithParam<bool> {
  protected:
   RecallGroupTest() {
-    client_ = *Client::Create({.transport = std::make_shared<LoopbackTransport>(
-                                   &store_, LoopbackTransport::Options{.clock = &clock_}),
-                               .clock = &clock_});
+    const auto transport = std::make_shared<testing::HeldTransport>(
+        std::make_shared<LoopbackTransport>(&store_, LoopbackTransport::Options{.clock = &clock_}),
+        &clock_);
+    transport->lands_directly = GetParam();
+    client_ = *Client::Create({.transport = transport, .clock = &clock_});
     std::vector<SequenceSpec> sequences;
     for (uint32_t i = 0; i < kSequences; ++i) {
       contexts_.push_back(client_->OpenContext(spec_, std::nullopt)->id);
@@ -37,7 +41,9 @@ class RecallGroupTest : public ::testing::Test {
     }
     session_ = *client_->OpenSession(sequences,
                                      {.spec = spec_, .slots_per_head = 2, .managed_layers = {}});
-    group_.emplace(session_.get());
+    staging_.emplace(session_.get());
+    EXPECT_EQ(staging_->Reserve(kSequences - 1), OkStatus());
+    group_.emplace(session_.get(), &*staging_);
     for (uint32_t i = 0; i < kSequences; ++i) channels_.push_back(group_->Channel(i));
   }
 
@@ -59,6 +65,7 @@ class RecallGroupTest : public ::testing::Test {
     EXPECT_EQ((*part)->placements.size(), units);
     EXPECT_EQ((*part)->checksums.size(), units);
     EXPECT_EQ((*part)->payload.size_bytes(), units * UnitBytes(spec_));
+    EXPECT_EQ((*part)->landed_bytes, GetParam() ? units * UnitBytes(spec_) : 0);
     const Slice bytes = (*part)->payload.Flatten();
     for (const std::byte byte : bytes.bytes) ASSERT_EQ(byte, std::byte(sequence + 1));
     channels_[sequence]->Applied(**part);
@@ -72,11 +79,12 @@ class RecallGroupTest : public ::testing::Test {
   std::vector<uint64_t> contexts_;
   std::unique_ptr<Client> client_;
   std::unique_ptr<ClientSession> session_;
+  std::optional<StagingArea> staging_;
   std::optional<RecallGroup> group_;
   std::vector<std::unique_ptr<RecallChannel>> channels_;
 };
 
-TEST_F(RecallGroupTest, WhatSequencesAskForLeavesAsOneMessageAndEachTakesItsOwn) {
+TEST_P(RecallGroupTest, WhatSequencesAskForLeavesAsOneMessageAndEachTakesItsOwn) {
   const auto a = Ask(0, 0, {{1, 2}, {3}});
   const auto b = Ask(1, 0, {{4}, {}});
   const auto c = Ask(2, 0, {{}, {5, 6}});
@@ -91,7 +99,7 @@ TEST_F(RecallGroupTest, WhatSequencesAskForLeavesAsOneMessageAndEachTakesItsOwn)
   EXPECT_EQ(group_->lanes(), 3u);
 }
 
-TEST_F(RecallGroupTest, UnitsThatASequenceHoldsAreMissingFromItsPayloadOnly) {
+TEST_P(RecallGroupTest, UnitsThatASequenceHoldsAreMissingFromItsPayloadOnly) {
   const auto ask = [&](uint32_t sequence, PageLists pages, PageLists held) {
     return *channels_[sequence]->Start({.pages = std::move(pages), .held = std::move(held)}, {});
   };
@@ -114,7 +122,7 @@ TEST_F(RecallGroupTest, UnitsThatASequenceHoldsAreMissingFromItsPayloadOnly) {
   }
 }
 
-TEST_F(RecallGroupTest, EachPriorityIsAMessageAndWaitingSendsWhatCollected) {
+TEST_P(RecallGroupTest, EachPriorityIsAMessageAndWaitingSendsWhatCollected) {
   const auto urgent = Ask(0, 0, {{1}, {1}});
   const auto later = Ask(1, 0, {{1}, {1}}, Priority::kPrefetch);
   const auto other = Ask(2, 0, {{1}, {1}});
@@ -125,7 +133,7 @@ TEST_F(RecallGroupTest, EachPriorityIsAMessageAndWaitingSendsWhatCollected) {
   EXPECT_EQ(store_.calls("Session/Recall"), 2u);
 }
 
-TEST_F(RecallGroupTest, LayersOfOneSequenceMayShareAMessage) {
+TEST_P(RecallGroupTest, LayersOfOneSequenceMayShareAMessage) {
   const auto first = Ask(0, 0, {{1}, {1}});
   const auto second = Ask(0, 1, {{2}, {2, 3}});
   group_->Send();
@@ -134,7 +142,7 @@ TEST_F(RecallGroupTest, LayersOfOneSequenceMayShareAMessage) {
   EXPECT_EQ(store_.calls("Session/Recall"), 1u);
 }
 
-TEST_F(RecallGroupTest, OneSequencesLossIsItsOwn) {
+TEST_P(RecallGroupTest, OneSequencesLossIsItsOwn) {
   ASSERT_EQ(client_->DropContext(contexts_[1]), OkStatus());
   const auto a = Ask(0, 0, {{1}, {1}});
   const auto b = Ask(1, 0, {{1}, {1}});
@@ -146,7 +154,7 @@ TEST_F(RecallGroupTest, OneSequencesLossIsItsOwn) {
   EXPECT_EQ(b->Next().status().code(), StatusCode::kNotFound);
 }
 
-TEST_F(RecallGroupTest, AFailureThatPassesIsNobodysLoss) {
+TEST_P(RecallGroupTest, AFailureThatPassesIsNobodysLoss) {
   store_.FailOnce("Session/Recall", 0, NotFound("for once"));
   const auto a = Ask(0, 0, {{1}, {1}});
   const auto b = Ask(1, 0, {{1}, {1}});
@@ -155,7 +163,7 @@ TEST_F(RecallGroupTest, AFailureThatPassesIsNobodysLoss) {
   ExpectPart(*b, 1, 0, 2);
 }
 
-TEST_F(RecallGroupTest, WhoGivesUpLetsTheOthersGoOn) {
+TEST_P(RecallGroupTest, WhoGivesUpLetsTheOthersGoOn) {
   auto a = Ask(0, 0, {{1}, {1}}, Priority::kPrefetch);
   const auto b = Ask(1, 0, {{2}, {2}}, Priority::kPrefetch);
   const auto c = Ask(2, 0, {{3}, {3}}, Priority::kPrefetch);
@@ -168,7 +176,7 @@ TEST_F(RecallGroupTest, WhoGivesUpLetsTheOthersGoOn) {
   ExpectPart(*c, 2, 0, 2);
 }
 
-TEST_F(RecallGroupTest, WhatIsGivenUpBeforeItLeavesNeverLeaves) {
+TEST_P(RecallGroupTest, WhatIsGivenUpBeforeItLeavesNeverLeaves) {
   auto a = Ask(0, 0, {{1}, {1}});
   a.reset();
   group_->Send();
@@ -178,7 +186,7 @@ TEST_F(RecallGroupTest, WhatIsGivenUpBeforeItLeavesNeverLeaves) {
   EXPECT_EQ(group_->lanes(), 1u);
 }
 
-TEST_F(RecallGroupTest, WhatWasNotAppliedComesAgain) {
+TEST_P(RecallGroupTest, WhatWasNotAppliedComesAgain) {
   {
     const auto a = Ask(0, 0, {{1}, {1}});
     const auto b = Ask(1, 0, {{1}, {1}});
@@ -191,6 +199,27 @@ TEST_F(RecallGroupTest, WhatWasNotAppliedComesAgain) {
   ExpectPart(*a, 0, 0, 2);
   ExpectPart(*b, 1, 0, 1);
 }
+
+TEST_P(RecallGroupTest, ASequenceThatJoinsGetsAPlaceWhileOthersRecall) {
+  StagingArea area(session_.get());
+  ASSERT_EQ(area.Reserve(0), OkStatus());
+  RecallGroup group(session_.get(), &area);
+  channels_.clear();
+  for (uint32_t i = 0; i < kSequences; ++i) channels_.push_back(group.Channel(i));
+  const auto before = Ask(0, 0, {{1, 2}, {3}});
+  ASSERT_EQ(area.Reserve(2), OkStatus());
+  EXPECT_EQ(area.landing() == nullptr ? 0 : area.landing()->num_sequences(), GetParam() ? 4u : 0u);
+  const auto after = Ask(2, 0, {{4}, {}});
+  group.Send();
+  ExpectPart(*before, 0, 0, 3);
+  ExpectPart(*after, 2, 0, 1);
+  EXPECT_EQ(group.messages(), GetParam() ? 2u : 1u);  // A message has one landing.
+  const auto again = Ask(0, 0, {{5}, {}});
+  ExpectPart(*again, 0, 0, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, RecallGroupTest, ::testing::Bool(),
+                         [](const auto& way) { return way.param ? "Landing" : "Messages"; });
 
 }  // namespace
 }  // namespace quire::worker

@@ -23,6 +23,10 @@ RecallPooling ToRecallPooling(kernels::Pooling pooling) {
   return static_cast<RecallPooling>(static_cast<int>(pooling) - 1);
 }
 
+bool AnyBlocks(const std::vector<bool>& blocking) {
+  return std::find(blocking.begin(), blocking.end(), true) != blocking.end();
+}
+
 uint64_t CountUnits(const std::vector<std::vector<uint32_t>>& pages) {
   uint64_t units = 0;
   for (const std::vector<uint32_t>& head : pages) units += head.size();
@@ -57,17 +61,32 @@ Status RecallPipeline::Ask(uint32_t layer, const float* q) {
                               .q = q,
                               .candidates = table.candidates(),
                               .max_pages = table.layout().most_selected()};
-  QUIRE_ASSIGN_OR_RETURN(Selection selection, with_.policy->Select(request));
   ++with_.stats->selections;
-  with_.stats->units_selected += CountUnits(selection.pages);
-  std::vector<bool> blocking = with_.policy->NeedsBlocking(layer, q);
+  QUIRE_ASSIGN_OR_RETURN(std::vector<bool> blocking, with_.policy->NeedsBlocking(request));
+  std::optional<Selection> selection;
+  if (AnyBlocks(blocking)) {  // While the prefetch may be on its way.
+    QUIRE_ASSIGN_OR_RETURN(selection, Select(request));
+  }
   Patience patience = PatienceOf(layer);
   QUIRE_RETURN_IF_ERROR(TakePrefetched(layer, patience));
   if (std::exchange(lanes_[layer].failed, false)) {
     blocking.assign(blocking.size(), true);
     patience = {};
   }
-  return Apply(request, std::move(selection), blocking, patience);
+  if (!AnyBlocks(blocking)) {
+    lanes_[layer].unselected = request;
+    return OkStatus();
+  }
+  if (!selection) {
+    QUIRE_ASSIGN_OR_RETURN(selection, Select(request));
+  }
+  return Correct(request, *std::move(selection), blocking, patience);
+}
+
+StatusOr<Selection> RecallPipeline::Select(const SelectRequest& request) {
+  QUIRE_ASSIGN_OR_RETURN(Selection selection, with_.policy->Select(request));
+  with_.stats->units_selected += CountUnits(selection.pages);
+  return selection;
 }
 
 Status RecallPipeline::TakePrefetched(uint32_t layer, Patience patience) {
@@ -79,19 +98,11 @@ Status RecallPipeline::TakePrefetched(uint32_t layer, Patience patience) {
   return OkStatus();
 }
 
-Status RecallPipeline::Apply(const SelectRequest& request, Selection selection,
-                             const std::vector<bool>& blocking, Patience patience) {
+Status RecallPipeline::Correct(const SelectRequest& request, Selection selection,
+                               const std::vector<bool>& blocking, Patience patience) {
   Lane& lane = lanes_[request.layer];
   const auto heads = static_cast<size_t>(std::count(blocking.begin(), blocking.end(), true));
   with_.stats->blocking_heads += heads;
-  if (heads == 0) {
-    // What is still under way is most of what this step would ask for, since selections overlap:
-    // it is let come, and heads keep what they have until then. Cancelling it for each newer step
-    // would bring nothing at all where a round trip takes longer than a step.
-    if (lane.under_way != nullptr) return OkStatus();
-    QUIRE_ASSIGN_OR_RETURN(lane.deferred, MakeWant(request, std::move(selection), {}));
-    return OkStatus();
-  }
   ++with_.stats->blocking_layers;
   if (lane.under_way != nullptr && lane.purpose == Purpose::kCorrection && patience) {
     ++with_.stats->late_corrections;
@@ -162,11 +173,40 @@ Status RecallPipeline::Restore(std::span<const LaneState> lanes) {
 Status RecallPipeline::AfterAttention(uint32_t layer) {
   if (with_.executor != nullptr) QUIRE_RETURN_IF_ERROR(ReceiveArrived(layer));
   Lane& lane = lanes_[layer];
+  if (lane.unselected) QUIRE_RETURN_IF_ERROR(Speculate(layer));
   if (!lane.deferred) return OkStatus();
   LayerWant want = *std::exchange(lane.deferred, std::nullopt);
   if (lane.under_way != nullptr) return OkStatus();
   lane.failed = !Start(std::move(want), Purpose::kPrefetch).ok();
   return OkStatus();
+}
+
+Status RecallPipeline::Speculate(uint32_t layer) {
+  Lane& lane = lanes_[layer];
+  const SelectRequest request = *std::exchange(lane.unselected, std::nullopt);
+  QUIRE_ASSIGN_OR_RETURN(Selection selection, Select(request));
+  if (lane.under_way != nullptr) {
+    // What is late is most of what this step would ask for, since selections overlap: it is let
+    // come, and heads keep what they have until then. Cancelling it for each newer step would bring
+    // nothing at all where a round trip takes longer than a step.
+    if (!IsUseless(lane, layer, selection)) return OkStatus();
+    Drop(layer);
+  }
+  QUIRE_ASSIGN_OR_RETURN(lane.deferred, MakeWant(request, std::move(selection), {}));
+  return OkStatus();
+}
+
+bool RecallPipeline::IsUseless(const Lane& lane, uint32_t layer, const Selection& newer) const {
+  const bool known = lane.pages.num_heads() > 0 && !newer.at_server;
+  if (lane.purpose != Purpose::kPrefetch || !known) return false;
+  const PageTable& table = with_.cache->table(layer);
+  for (uint32_t head = 0; head < lane.pages.num_heads(); ++head) {
+    for (const uint32_t page : lane.pages.Head(head)) {
+      if (table.IsResident(head, page)) continue;
+      if (std::ranges::binary_search(newer.pages[head], page)) return false;
+    }
+  }
+  return true;
 }
 
 StatusOr<LayerWant> RecallPipeline::MakeWant(const SelectRequest& request, Selection selection,
@@ -409,6 +449,7 @@ Status RecallPipeline::Settle(uint32_t layer, Patience patience) {
   }
   with_.channel->Applied(part);
   const uint64_t units = part.placements.size() - part.held.size();
+  with_.stats->units_landed += part.landed_bytes / UnitBytesRecalled();
   with_.stats->bytes_moved += units * UnitBytesRecalled();
   with_.stats->units_missed += units;
   with_.stats->units_from_host += part.held.size();

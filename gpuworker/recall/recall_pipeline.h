@@ -5,14 +5,17 @@
 // slots through the layout kernel, reading them where the reply has them
 // (streamed_placement.h), and makes the selection active.
 //
-//   before attention   the earlier step's prefetch is waited for; then the heads that block are
-//                      recalled (one call, of their pages only) and waited for
-//   after attention    the selection of the other heads is asked for, for the next step
+//   before attention   the earlier step's prefetch is waited for; then, if a head blocks, a
+//                      selection is made for all of them, and the heads that block are recalled
+//                      (one call, of their pages only) and waited for
+//   after attention    where no head has blocked, the selection is made; that of the other heads is
+//                      asked for, for the next step
 //
 // So a prefetch has a whole step's time. With an executor, units that have come are taken into
 // their slots while other layers compute: whoever drives the pipeline looks after each layer
 // whether the next ones' have. A layer has one recall under way at most: a prefetch is given up for
-// a head that blocks, a correction for nothing, so that every correction arrives.
+// a head that blocks, and when a newer selection has nothing of what it brings; a correction for
+// nothing, so that every correction arrives.
 //
 // Deadline (RetrievalOptions::recall_deadline). Where the policy says MayBeLate, a layer's
 // attention waits no longer than that: it goes on with the pages that it has, and what is late
@@ -54,7 +57,8 @@ struct RecallStats {
   uint64_t selections = 0;        ///< Layer-steps.
   uint64_t units_selected = 0;    ///< Units of every selection, resident or not.
   uint64_t units_missed = 0;      ///< Those of them that were brought.
-  uint64_t units_from_host = 0;   ///< Those of them that the host tier had.
+  uint64_t units_landed = 0;      ///< Those of them that the server wrote into the staging area.
+  uint64_t units_from_host = 0;   ///< Units selected that the host tier had.
   uint64_t blocking_layers = 0;   ///< Layer-steps with a head that blocked.
   uint64_t blocking_heads = 0;    ///< Heads that blocked, over all layer-steps.
   uint64_t late_prefetches = 0;   ///< Layer-steps whose prefetch missed the deadline.
@@ -79,7 +83,8 @@ class RecallPipeline {
   };
   explicit RecallPipeline(const Dependencies& dependencies);
 
-  /// Call when the token's K and V are in the cache; `q` is its [n_q][d] query on the device.
+  /// Call when the token's K and V are in the cache; `q` is its [n_q][d] query on the device, which
+  /// stays until AfterAttention.
   [[nodiscard]] Status BeforeAttention(uint32_t layer, const float* q);
   /// BeforeAttention in two halves: the sequences of a batch all ask before any of them waits.
   [[nodiscard]] Status Ask(uint32_t layer, const float* q);
@@ -98,7 +103,6 @@ class RecallPipeline {
   [[nodiscard]] Status Restore(std::span<const LaneState> lanes);
 
  private:
-  /// How long a step of a layer waits.
   /// Until when something is waited for; nullopt: for as long as it takes.
   using Patience = std::optional<TimePoint>;
   enum class Purpose : uint8_t { kPrefetch, kCorrection };
@@ -113,6 +117,7 @@ class RecallPipeline {
     /// Of `pages`, those that the host tier gave when the recall was sent: not sent with it.
     std::vector<HostPages::Unit> held;
     bool failed = false;  ///< A recall came to nothing; no slot pretends otherwise.
+    std::optional<SelectRequest> unselected;  ///< Of a step in which no head blocks.
     std::optional<LayerWant> deferred;
     std::optional<Patience> awaited;  ///< Attention waits for what is under way.
     /// Of a query under way: heads that are only told what it selects.
@@ -125,9 +130,14 @@ class RecallPipeline {
 
   /// Takes in what the step before asked for. Sets Lane::failed when it came to nothing.
   [[nodiscard]] Status TakePrefetched(uint32_t layer, Patience patience);
-  /// Plans the selection of the step at hand and asks for what must precede attention.
-  [[nodiscard]] Status Apply(const SelectRequest& request, Selection selection,
-                             const std::vector<bool>& blocking, Patience patience);
+  StatusOr<Selection> Select(const SelectRequest& request);
+  /// Asks for what must precede attention: the selection of heads that block, at least one.
+  [[nodiscard]] Status Correct(const SelectRequest& request, Selection selection,
+                               const std::vector<bool>& blocking, Patience patience);
+  /// Selects for a step in which no head has blocked, to be asked for.
+  [[nodiscard]] Status Speculate(uint32_t layer);
+  /// Whether a newer selection has nothing of what the lane's prefetch brings.
+  bool IsUseless(const Lane& lane, uint32_t layer, const Selection& newer) const;
   /// A want for `selection`; heads with `keep` set want what they hold.
   StatusOr<LayerWant> MakeWant(const SelectRequest& request, Selection selection,
                                const std::vector<bool>& keep) const;

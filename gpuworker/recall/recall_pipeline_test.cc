@@ -31,9 +31,10 @@ class ScriptedPolicy final : public RetrievalPolicy {
   CacheLayout Layout(uint32_t) const override { return {.window_pages = 2, .selectable_pages = 2}; }
   StatusOr<Selection> Select(const SelectRequest& request) override {
     candidates = request.candidates;
+    ++selections;
     return Selection{.pages = next};
   }
-  std::vector<bool> NeedsBlocking(uint32_t, const float*) override { return blocking; }
+  StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest&) override { return blocking; }
   bool MayBeLate(uint32_t) const override { return may_be_late; }
   void OnRecalled(uint32_t, uint32_t head, std::span<const uint32_t> pages) override {
     recalled[head].insert(recalled[head].end(), pages.begin(), pages.end());
@@ -46,16 +47,19 @@ class ScriptedPolicy final : public RetrievalPolicy {
   std::vector<bool> blocking = {true, true};
   bool may_be_late = false;
   PageRange candidates;
+  int selections = 0;
   Pages recalled = Pages(2);
   Pages evicted = Pages(2);
 };
 
-class RecallPipelineTest : public ::testing::Test {
+/// Units come in messages, or are written into a staging area.
+class RecallPipelineTest : public ::testing::TestWithParam<bool> {
  protected:
   RecallPipelineTest() {
     transport_ = std::make_shared<HeldTransport>(
         std::make_shared<LoopbackTransport>(&store_, LoopbackTransport::Options{.clock = &clock_}),
         &clock_);
+    transport_->lands_directly = GetParam();
     client_ = *Client::Create({.transport = transport_, .clock = &clock_});
     context_ = client_->OpenContext(spec_, std::nullopt)->id;
     Payload payload;
@@ -66,7 +70,10 @@ class RecallPipelineTest : public ::testing::Test {
     cache_ = *BudgetCache::Create(spec_, &CpuDevice(),
                                   std::vector{policy_.Layout(0), policy_.Layout(1)});
     EXPECT_EQ(cache_->StartAt(kPages * 2), OkStatus());
-    channel_.emplace(session_.get(), 0);
+    staging_.emplace(session_.get());
+    EXPECT_EQ(staging_->Reserve(0), OkStatus());
+    EXPECT_EQ(staging_->landing() != nullptr, GetParam());
+    channel_.emplace(session_.get(), &*staging_, 0);
     MakePipeline(nullptr);
   }
 
@@ -107,12 +114,13 @@ class RecallPipelineTest : public ::testing::Test {
   RecallStats stats_;
   std::unique_ptr<Client> client_;
   std::unique_ptr<ClientSession> session_;
+  std::optional<StagingArea> staging_;
   std::optional<SessionChannel> channel_;
   std::unique_ptr<BudgetCache> cache_;
   std::optional<RecallPipeline> pipeline_;
 };
 
-TEST_F(RecallPipelineTest, BringsWhatIsMissingAndActivatesTheSelection) {
+TEST_P(RecallPipelineTest, BringsWhatIsMissingAndActivatesTheSelection) {
   ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
   EXPECT_EQ(policy_.candidates, (PageRange{0, kPages - 2}));
   EXPECT_THAT(Active(0), ElementsAre(1, 2));
@@ -122,12 +130,13 @@ TEST_F(RecallPipelineTest, BringsWhatIsMissingAndActivatesTheSelection) {
   EXPECT_EQ(stats_.units_selected, 8u);
   EXPECT_EQ(stats_.units_missed, 5u);
   EXPECT_EQ(stats_.bytes_moved, 5 * UnitBytes(spec_));
+  EXPECT_EQ(stats_.units_landed, GetParam() ? 5u : 0u);
   EXPECT_THAT(policy_.recalled[0], ElementsAre(1, 2, 5));
   EXPECT_THAT(policy_.evicted[0], ElementsAre(1));
   EXPECT_THAT(policy_.evicted[1], IsEmpty());
 }
 
-TEST_F(RecallPipelineTest, AResidentSelectionSendsNoCall) {
+TEST_P(RecallPipelineTest, AResidentSelectionSendsNoCall) {
   ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
   ASSERT_EQ(Before({{2}, {3, 4}}, {true, true}), OkStatus());
   EXPECT_EQ(stats_.recalls, 1u);
@@ -135,7 +144,7 @@ TEST_F(RecallPipelineTest, AResidentSelectionSendsNoCall) {
   EXPECT_THAT(Active(0), ElementsAre(2));  // Page 1 is resident and takes no part.
 }
 
-TEST_F(RecallPipelineTest, HeadsThatDoNotBlockAttendToTheirPagesUntilTheNextStep) {
+TEST_P(RecallPipelineTest, HeadsThatDoNotBlockAttendToTheirPagesUntilTheNextStep) {
   ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
   ASSERT_EQ(pipeline_->AfterAttention(0), OkStatus());
   ASSERT_EQ(Before({{2, 5}, {6, 7}}, {true, false}), OkStatus());
@@ -154,7 +163,7 @@ TEST_F(RecallPipelineTest, HeadsThatDoNotBlockAttendToTheirPagesUntilTheNextStep
   EXPECT_EQ(stats_.blocking_heads, 3u);
 }
 
-TEST_F(RecallPipelineTest, WhatWasPrefetchedIsNotAskedForAgain) {
+TEST_P(RecallPipelineTest, WhatWasPrefetchedIsNotAskedForAgain) {
   ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
   ASSERT_EQ(Speculate({{5, 6}, {7, 8}}, {false, false}), OkStatus());
   ASSERT_EQ(Speculate({{5, 6}, {7, 8}}, {true, true}), OkStatus());
@@ -163,12 +172,12 @@ TEST_F(RecallPipelineTest, WhatWasPrefetchedIsNotAskedForAgain) {
   EXPECT_THAT(Active(0), ElementsAre(5, 6));
 }
 
-TEST_F(RecallPipelineTest, ALatePrefetchLeavesTheStepItsOlderPagesAndCountsWhenItComes) {
+TEST_P(RecallPipelineTest, ALatePrefetchLeavesTheStepItsOlderPagesAndCountsWhenItComes) {
   ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
   ASSERT_EQ(Speculate({{5, 6}, {3, 4}}, {false, false}), OkStatus());
   transport_->held = true;
   const TimePoint start = clock_.Now();
-  ASSERT_EQ(Speculate({{7, 8}, {3, 4}}, {false, false}), OkStatus());
+  ASSERT_EQ(Speculate({{5, 8}, {3, 4}}, {false, false}), OkStatus());
   EXPECT_EQ(clock_.Now() - start, options_.recall_deadline);
   EXPECT_THAT(Active(0), ElementsAre(1, 2));
   EXPECT_EQ(stats_.late_prefetches, 1u);
@@ -179,7 +188,36 @@ TEST_F(RecallPipelineTest, ALatePrefetchLeavesTheStepItsOlderPagesAndCountsWhenI
   EXPECT_EQ(stats_.stalled, options_.recall_deadline);
 }
 
-TEST_F(RecallPipelineTest, ACorrectionTakesThePlaceOfALatePrefetch) {
+TEST_P(RecallPipelineTest, ALatePrefetchOfWhatIsNotSelectedAnyMoreMakesRoomForTheNewerStep) {
+  ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
+  ASSERT_EQ(Speculate({{1, 5}, {3, 6}}, {false, false}), OkStatus());
+  transport_->held = true;
+  // Pages 1 and 3 are here: of what comes, nothing is selected.
+  ASSERT_EQ(Speculate({{1, 7}, {3, 8}}, {false, false}), OkStatus());
+  EXPECT_EQ(stats_.late_prefetches, 1u);
+  EXPECT_EQ(stats_.recalls, 3u);
+  EXPECT_EQ(transport_->recalls.back(), Priority::kPrefetch);
+  transport_->held = false;
+  ASSERT_EQ(Speculate({{1, 7}, {3, 8}}, {false, false}), OkStatus());
+  EXPECT_THAT(Active(0), ElementsAre(1, 7));
+  EXPECT_THAT(Active(1), ElementsAre(3, 8));
+  EXPECT_EQ(stats_.units_missed, 6u);  // 5 and 6 never came.
+}
+
+TEST_P(RecallPipelineTest, ASelectionIsMadeAfterAttentionWhereNoHeadBlocks) {
+  ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
+  ASSERT_EQ(pipeline_->AfterAttention(0), OkStatus());
+  EXPECT_EQ(policy_.selections, 1);
+  ASSERT_EQ(Before({{5, 6}, {3, 4}}, {false, false}), OkStatus());
+  EXPECT_EQ(policy_.selections, 1);
+  ASSERT_EQ(pipeline_->AfterAttention(0), OkStatus());
+  EXPECT_EQ(policy_.selections, 2);
+  EXPECT_EQ(stats_.recalls, 2u);
+  ASSERT_EQ(Before({{5, 6}, {3, 4}}, {true, false}), OkStatus());
+  EXPECT_EQ(policy_.selections, 3);
+}
+
+TEST_P(RecallPipelineTest, ACorrectionTakesThePlaceOfALatePrefetch) {
   ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
   ASSERT_EQ(Speculate({{5, 6}, {3, 4}}, {false, false}), OkStatus());
   transport_->held = true;
@@ -195,14 +233,14 @@ TEST_F(RecallPipelineTest, ACorrectionTakesThePlaceOfALatePrefetch) {
   EXPECT_THAT(Active(0), ElementsAre(7, 8));
 }
 
-TEST_F(RecallPipelineTest, HeadsWithNothingToAttendToInsteadWaitForAsLongAsItTakes) {
+TEST_P(RecallPipelineTest, HeadsWithNothingToAttendToInsteadWaitForAsLongAsItTakes) {
   options_.recall_deadline = std::chrono::milliseconds(5);
   transport_->held = true;
   EXPECT_EQ(Before({{1, 2}, {3, 4}}, {true, true}).code(), StatusCode::kDeadlineExceeded);
   EXPECT_GT(clock_.Now() - TimePoint(), std::chrono::seconds(1));
 }
 
-TEST_F(RecallPipelineTest, AFailedPrefetchIsMadeUpForBeforeTheNextAttention) {
+TEST_P(RecallPipelineTest, AFailedPrefetchIsMadeUpForBeforeTheNextAttention) {
   ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
   store_.FailOnce("Session/Recall", 0, NotFound("gone for once"));
   ASSERT_EQ(Speculate({{5, 6}, {3, 4}}, {false, false}), OkStatus());
@@ -211,7 +249,7 @@ TEST_F(RecallPipelineTest, AFailedPrefetchIsMadeUpForBeforeTheNextAttention) {
   EXPECT_EQ(transport_->recalls.back(), Priority::kCorrection);
 }
 
-TEST_F(RecallPipelineTest, AServerThatStaysAwayIsAnErrorOfTheTokenAfterAPrefetch) {
+TEST_P(RecallPipelineTest, AServerThatStaysAwayIsAnErrorOfTheTokenAfterAPrefetch) {
   ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
   store_.Die();
   Status status;
@@ -222,7 +260,7 @@ TEST_F(RecallPipelineTest, AServerThatStaysAwayIsAnErrorOfTheTokenAfterAPrefetch
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
 }
 
-TEST_F(RecallPipelineTest, AFailedRecallIsAnErrorAndPlacesNothing) {
+TEST_P(RecallPipelineTest, AFailedRecallIsAnErrorAndPlacesNothing) {
   ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
   store_.FailOnce("Session/Recall", 0, NotFound("no such session"));
   EXPECT_EQ(Before({{5, 6}, {3, 4}}, {true, true}).code(), StatusCode::kNotFound);
@@ -232,7 +270,7 @@ TEST_F(RecallPipelineTest, AFailedRecallIsAnErrorAndPlacesNothing) {
   EXPECT_THAT(Active(0), ElementsAre(5, 6));
 }
 
-TEST_F(RecallPipelineTest, ADamagedUnitIsAnErrorAndNothingIsActive) {
+TEST_P(RecallPipelineTest, ADamagedUnitIsAnErrorAndNothingIsActive) {
   ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
   store_.DamageUnit(2);
   EXPECT_EQ(Before({{5, 6}, {7, 8}}, {true, true}).code(), StatusCode::kDataLoss);
@@ -245,7 +283,7 @@ TEST_F(RecallPipelineTest, ADamagedUnitIsAnErrorAndNothingIsActive) {
   EXPECT_EQ(stats_.units_missed, 8u);
 }
 
-TEST_F(RecallPipelineTest, ADamagedUnitOfAPrefetchIsMadeUpForBeforeTheNextAttention) {
+TEST_P(RecallPipelineTest, ADamagedUnitOfAPrefetchIsMadeUpForBeforeTheNextAttention) {
   ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
   store_.DamageUnit(0);
   ASSERT_EQ(Speculate({{5, 6}, {3, 4}}, {false, false}), OkStatus());
@@ -254,7 +292,7 @@ TEST_F(RecallPipelineTest, ADamagedUnitOfAPrefetchIsMadeUpForBeforeTheNextAttent
   EXPECT_THAT(Active(1), ElementsAre(3, 4));
 }
 
-TEST_F(RecallPipelineTest, WhatHasComeIsTakenInWhileOtherLayersCompute) {
+TEST_P(RecallPipelineTest, WhatHasComeIsTakenInWhileOtherLayersCompute) {
   quire::testing::ManualExecutor beside;
   MakePipeline(&beside);
   ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
@@ -271,7 +309,7 @@ TEST_F(RecallPipelineTest, WhatHasComeIsTakenInWhileOtherLayersCompute) {
   EXPECT_EQ(stats_.late_prefetches, 0u);
 }
 
-TEST_F(RecallPipelineTest, APrefetchThatFailsMeanwhileIsMadeUpFor) {
+TEST_P(RecallPipelineTest, APrefetchThatFailsMeanwhileIsMadeUpFor) {
   quire::testing::ManualExecutor beside;
   MakePipeline(&beside);
   ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
@@ -298,7 +336,7 @@ class HostTierPipelineTest : public RecallPipelineTest {
   HostTier kept_{1 << 20};
 };
 
-TEST_F(HostTierPipelineTest, ASelectionThatComesBackIsPlacedFromHere) {
+TEST_P(HostTierPipelineTest, ASelectionThatComesBackIsPlacedFromHere) {
   ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
   ASSERT_EQ(Before({{5, 6}, {7, 8}}, {true, true}), OkStatus());
   ASSERT_EQ(Before({{1, 6}, {4, 9}}, {true, true}), OkStatus());
@@ -310,7 +348,7 @@ TEST_F(HostTierPipelineTest, ASelectionThatComesBackIsPlacedFromHere) {
   EXPECT_THAT(policy_.recalled[0], ElementsAre(1, 2, 5, 6, 1));
 }
 
-TEST_F(HostTierPipelineTest, AUnitThatWasTakenForARecallStaysThoughTheTierDropsIt) {
+TEST_P(HostTierPipelineTest, AUnitThatWasTakenForARecallStaysThoughTheTierDropsIt) {
   HostTier small(UnitBytes(spec_) * 4);
   UseTier(&small);
   ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
@@ -323,7 +361,7 @@ TEST_F(HostTierPipelineTest, AUnitThatWasTakenForARecallStaysThoughTheTierDropsI
   EXPECT_GT(small.stats().evictions, 0u);
 }
 
-TEST_F(HostTierPipelineTest, ALostSessionTakesNothingFromTheTierThatItCannotPlace) {
+TEST_P(HostTierPipelineTest, ALostSessionTakesNothingFromTheTierThatItCannotPlace) {
   ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
   ASSERT_EQ(Before({{5, 6}, {7, 8}}, {true, true}), OkStatus());
   // Refused once as stale: the maps are sent, and the same units are held in the second attempt.
@@ -332,6 +370,12 @@ TEST_F(HostTierPipelineTest, ALostSessionTakesNothingFromTheTierThatItCannotPlac
   EXPECT_THAT(Active(0), ElementsAre(1, 2));
   EXPECT_EQ(stats_.units_from_host, 4u);
 }
+
+std::string WayName(const ::testing::TestParamInfo<bool>& way) {
+  return way.param ? "Landing" : "Messages";
+}
+INSTANTIATE_TEST_SUITE_P(Ways, RecallPipelineTest, ::testing::Bool(), WayName);
+INSTANTIATE_TEST_SUITE_P(Ways, HostTierPipelineTest, ::testing::Bool(), WayName);
 
 }  // namespace
 }  // namespace quire::worker

@@ -31,7 +31,7 @@ StatusOr<Selection> ArkValePolicy::Select(const SelectRequest& request) {
   return selector_.Select(request);
 }
 
-std::vector<bool> ArkValePolicy::NeedsBlocking(uint32_t, const float*) {
+StatusOr<std::vector<bool>> ArkValePolicy::NeedsBlocking(const SelectRequest&) {
   return std::vector<bool>(num_kv_heads_, true);
 }
 

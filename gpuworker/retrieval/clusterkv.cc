@@ -98,7 +98,7 @@ StatusOr<Selection> ClusterKvPolicy::Select(const SelectRequest& request) {
   return selection;
 }
 
-std::vector<bool> ClusterKvPolicy::NeedsBlocking(uint32_t, const float*) {
+StatusOr<std::vector<bool>> ClusterKvPolicy::NeedsBlocking(const SelectRequest&) {
   return std::vector<bool>(spec_.num_kv_heads, true);
 }
 

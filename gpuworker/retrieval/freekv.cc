@@ -44,7 +44,8 @@ Status FreeKvPolicy::OnPageComplete(uint32_t layer, uint32_t page, const void* u
   return selector_.OnPageComplete(layer, page, units);
 }
 
-Status FreeKvPolicy::Compare(const float* query, LayerState* state) {
+StatusOr<std::vector<bool>> FreeKvPolicy::TurnedHeads(const float* query,
+                                                     const DeviceBuffer& before) {
   const uint32_t n_kv = spec_.num_kv_heads;
   if (cosines_.data() == nullptr) {
     QUIRE_ASSIGN_OR_RETURN(cosines_, device_->Allocate(n_kv * sizeof(float)));
@@ -52,7 +53,7 @@ Status FreeKvPolicy::Compare(const float* query, LayerState* state) {
   }
   QUIRE_RETURN_IF_ERROR(
       ToStatus(device_->kernels().correct_heads({.q = query,
-                                                 .before = state->before.as<float>(),
+                                                 .before = before.as<float>(),
                                                  .cosines = cosines_.as<float>(),
                                                  .corrected = turned_.as<int32_t>() + 1,
                                                  .n_corrected = turned_.as<int32_t>(),
@@ -65,17 +66,20 @@ Status FreeKvPolicy::Compare(const float* query, LayerState* state) {
   std::vector<int32_t> turned(1 + n_kv);
   QUIRE_RETURN_IF_ERROR(
       device_->CopyToHost(turned.data(), turned_.data(), turned.size() * sizeof(int32_t)));
-  for (const int32_t head : std::span(turned).subspan(1, turned[0])) state->blocking[head] = true;
-  return OkStatus();
+  std::vector<bool> heads(n_kv);
+  for (const int32_t head : std::span(turned).subspan(1, turned[0])) heads[head] = true;
+  return heads;
 }
 
-StatusOr<Selection> FreeKvPolicy::Select(const SelectRequest& request) {
+StatusOr<std::vector<bool>> FreeKvPolicy::NeedsBlocking(const SelectRequest& request) {
   LayerState& state = layers_[request.layer];
   const bool over_budget = request.candidates.size() > request.max_pages;
   const bool chose_before = std::exchange(state.chose_before, over_budget);
   state.speculates = over_budget && chose_before;
-  state.blocking.assign(spec_.num_kv_heads, !state.speculates);
-  if (state.speculates) QUIRE_RETURN_IF_ERROR(Compare(request.q, &state));
+  std::vector<bool> blocking(spec_.num_kv_heads, !state.speculates);
+  if (state.speculates) {
+    QUIRE_ASSIGN_OR_RETURN(blocking, TurnedHeads(request.q, state.before));
+  }
   if (over_budget) {
     const size_t bytes = size_t{spec_.num_query_heads} * spec_.head_dim * sizeof(float);
     if (state.before.data() == nullptr) {
@@ -83,11 +87,11 @@ StatusOr<Selection> FreeKvPolicy::Select(const SelectRequest& request) {
     }
     QUIRE_RETURN_IF_ERROR(device_->CopyOnDevice(state.before.data(), request.q, bytes));
   }
-  return selector_.Select(request);
+  return blocking;
 }
 
-std::vector<bool> FreeKvPolicy::NeedsBlocking(uint32_t layer, const float*) {
-  return layers_[layer].blocking;
+StatusOr<Selection> FreeKvPolicy::Select(const SelectRequest& request) {
+  return selector_.Select(request);
 }
 
 }  // namespace quire::worker

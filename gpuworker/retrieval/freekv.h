@@ -31,20 +31,19 @@ class FreeKvPolicy final : public BudgetPolicy {
                         std::shared_ptr<const StoredDigests> digests) override;
   Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override;
   StatusOr<Selection> Select(const SelectRequest& request) override;
-  std::vector<bool> NeedsBlocking(uint32_t layer, const float* q) override;
+  StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) override;
   bool MayBeLate(uint32_t layer) const override { return layers_[layer].speculates; }
 
  private:
   struct LayerState {
-    DeviceBuffer before;         ///< [n_q][d] query of the last step that had a choice to make.
-    std::vector<bool> blocking;  ///< [n_kv] of the step at hand.
-    bool chose_before = false;   ///< There was a choice at the last step.
-    bool speculates = false;     ///< Heads hold what the step before selected.
+    DeviceBuffer before;        ///< [n_q][d] query of the last step that had a choice to make.
+    bool chose_before = false;  ///< There was a choice at the last step.
+    bool speculates = false;    ///< Heads hold what the step before selected.
   };
   explicit FreeKvPolicy(const PolicyContext& context);
-  /// Which heads' queries have turned since the step before (LayerState::blocking). The queries
-  /// stay on the device, the heads' numbers come.
-  Status Compare(const float* query, LayerState* state);
+  /// Which heads' queries, [n_kv], have turned since `before`. The queries stay on the device, the
+  /// heads' numbers come.
+  StatusOr<std::vector<bool>> TurnedHeads(const float* query, const DeviceBuffer& before);
 
   const KvSpec spec_;
   Device* const device_;

@@ -47,9 +47,9 @@ struct Step {
 Step Advance(RetrievalPolicy& policy, const std::vector<float>& q,
              PageRange candidates = {1, kPages}) {
   Step step;
-  step.pages =
-      policy.Select({.q = q.data(), .candidates = candidates, .max_pages = 4}).value().pages;
-  step.blocking = policy.NeedsBlocking(0, q.data());
+  const SelectRequest request{.q = q.data(), .candidates = candidates, .max_pages = 4};
+  step.blocking = policy.NeedsBlocking(request).value();
+  step.pages = policy.Select(request).value().pages;
   step.may_be_late = policy.MayBeLate(0);
   return step;
 }

@@ -15,7 +15,7 @@ StatusOr<Selection> FullPolicy::Select(const SelectRequest&) {
   return Selection{.pages = std::vector<std::vector<uint32_t>>(num_kv_heads_)};
 }
 
-std::vector<bool> FullPolicy::NeedsBlocking(uint32_t, const float*) {
+StatusOr<std::vector<bool>> FullPolicy::NeedsBlocking(const SelectRequest&) {
   return std::vector<bool>(num_kv_heads_, false);
 }
 

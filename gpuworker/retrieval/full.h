@@ -18,7 +18,7 @@ class FullPolicy final : public RetrievalPolicy {
   std::string_view name() const override { return kName; }
   CacheLayout Layout(uint32_t) const override { return {.everything = true}; }
   StatusOr<Selection> Select(const SelectRequest& request) override;
-  std::vector<bool> NeedsBlocking(uint32_t layer, const float* q) override;
+  StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) override;
 
  private:
   explicit FullPolicy(uint32_t num_kv_heads) : num_kv_heads_(num_kv_heads) {}

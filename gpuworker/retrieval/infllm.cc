@@ -131,7 +131,7 @@ StatusOr<Selection> InfLlmPolicy::Select(const SelectRequest& request) {
   return Selection{.pages = std::vector<std::vector<uint32_t>>(spec_.num_kv_heads, selected)};
 }
 
-std::vector<bool> InfLlmPolicy::NeedsBlocking(uint32_t, const float*) {
+StatusOr<std::vector<bool>> InfLlmPolicy::NeedsBlocking(const SelectRequest&) {
   return std::vector<bool>(spec_.num_kv_heads, true);
 }
 

@@ -6,7 +6,7 @@
 // name and pass policy_conformance.h.
 //
 // Order of calls for each layer: Layout; OnPrefillLayer once, when the sequence opens; then for
-// each token Select, NeedsBlocking and MayBeLate; and OnPageComplete when a page fills up. OnEvict
+// each token NeedsBlocking, Select and MayBeLate; and OnPageComplete when a page fills up. OnEvict
 // and OnRecalled tell what recalls did, when their pages are in the slots: that may be a step
 // later. Queries and units are on the device.
 //
@@ -92,12 +92,13 @@ class RetrievalPolicy {
     return OkStatus();
   }
 
-  /// Called for layers with selectable pages only.
-  virtual StatusOr<Selection> Select(const SelectRequest& request) = 0;
   /// For each KV head: must its recall precede this token's attention? Heads that need not attend
-  /// to what was selected before, and are recalled after it. Called after Select with the same
-  /// query; a policy that compares queries keeps the earlier ones.
-  virtual std::vector<bool> NeedsBlocking(uint32_t layer, const float* q) = 0;
+  /// to what was selected before, and are recalled after it. Called once for each token, for layers
+  /// with selectable pages only; a policy that compares queries keeps the earlier ones.
+  virtual StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) = 0;
+  /// Called after NeedsBlocking with the same request: before the token's attention when a head
+  /// blocks, after it otherwise.
+  virtual StatusOr<Selection> Select(const SelectRequest& request) = 0;
   /// True when the heads that NeedsBlocking has just named hold a selection that can be attended to
   /// in place of the new one: then attention goes on without what has not come when the layer's
   /// deadline passes (RetrievalOptions::recall_deadline), and it counts once it comes.

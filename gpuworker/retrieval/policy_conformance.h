@@ -171,8 +171,12 @@ TEST_P(PolicyConformance, TheSameQuerySelectsTheSamePages) {
 TEST_P(PolicyConformance, AnswersBlockingForEveryHead) {
   const auto policy = MakeWithPages();
   const std::vector<float> q = Query(5);
-  Select(*policy, 0, q, {1, kPages});
-  EXPECT_EQ(policy->NeedsBlocking(0, q.data()).size(), context_.spec.num_kv_heads);
+  const auto blocking =
+      policy->NeedsBlocking({.q = q.data(),
+                             .candidates = {1, kPages},
+                             .max_pages = policy->Layout(0).most_selected()});
+  ASSERT_TRUE(blocking.ok()) << blocking.status();
+  EXPECT_EQ(blocking->size(), context_.spec.num_kv_heads);
 }
 
 }  // namespace quire::worker

@@ -44,7 +44,7 @@ StatusOr<Selection> QuestPolicy::Select(const SelectRequest& request) {
   return selector_.Select(request);
 }
 
-std::vector<bool> QuestPolicy::NeedsBlocking(uint32_t, const float*) {
+StatusOr<std::vector<bool>> QuestPolicy::NeedsBlocking(const SelectRequest&) {
   return std::vector<bool>(num_kv_heads_, true);
 }
 

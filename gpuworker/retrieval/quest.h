@@ -27,7 +27,7 @@ class QuestPolicy final : public BudgetPolicy {
                         std::shared_ptr<const StoredDigests> digests) override;
   Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override;
   StatusOr<Selection> Select(const SelectRequest& request) override;
-  std::vector<bool> NeedsBlocking(uint32_t layer, const float* q) override;
+  StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) override;
 
  private:
   explicit QuestPolicy(const PolicyContext& context);

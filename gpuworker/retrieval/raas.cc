@@ -77,7 +77,7 @@ StatusOr<Selection> RaasPolicy::Select(const SelectRequest& request) {
   return selection;
 }
 
-std::vector<bool> RaasPolicy::NeedsBlocking(uint32_t, const float*) {
+StatusOr<std::vector<bool>> RaasPolicy::NeedsBlocking(const SelectRequest&) {
   return std::vector<bool>(num_kv_heads_, true);
 }
 

@@ -59,7 +59,7 @@ StatusOr<Selection> RazorPolicy::Select(const SelectRequest& request) {
   return selection;
 }
 
-std::vector<bool> RazorPolicy::NeedsBlocking(uint32_t, const float*) {
+StatusOr<std::vector<bool>> RazorPolicy::NeedsBlocking(const SelectRequest&) {
   return std::vector<bool>(num_kv_heads_, true);
 }
 

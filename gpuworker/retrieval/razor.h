@@ -25,7 +25,7 @@ class RazorPolicy final : public BudgetPolicy {
   CacheLayout Layout(uint32_t layer) const override;
   bool ExceedsBudget() const override { return true; }
   StatusOr<Selection> Select(const SelectRequest& request) override;
-  std::vector<bool> NeedsBlocking(uint32_t layer, const float* q) override;
+  StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) override;
 
  private:
   explicit RazorPolicy(const PolicyContext& context);

@@ -192,7 +192,7 @@ StatusOr<Selection> ShadowKvPolicy::Select(const SelectRequest& request) {
   return selection;
 }
 
-std::vector<bool> ShadowKvPolicy::NeedsBlocking(uint32_t, const float*) {
+StatusOr<std::vector<bool>> ShadowKvPolicy::NeedsBlocking(const SelectRequest&) {
   return std::vector<bool>(spec_.num_kv_heads, true);
 }
 

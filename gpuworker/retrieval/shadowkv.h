@@ -42,7 +42,7 @@ class ShadowKvPolicy final : public BudgetPolicy {
                         std::shared_ptr<const StoredDigests> digests) override;
   Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override;
   StatusOr<Selection> Select(const SelectRequest& request) override;
-  std::vector<bool> NeedsBlocking(uint32_t layer, const float* q) override;
+  StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) override;
   UnitPart RecalledPart() const override { return part_; }
   bool RewritesUnits(uint32_t layer) const override {
     return part_ == UnitPart::kValues || layers_[layer].low_rank.has_value();

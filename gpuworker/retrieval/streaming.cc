@@ -20,7 +20,7 @@ StatusOr<Selection> StreamingPolicy::Select(const SelectRequest&) {
   return Selection{.pages = std::vector<std::vector<uint32_t>>(num_kv_heads_)};
 }
 
-std::vector<bool> StreamingPolicy::NeedsBlocking(uint32_t, const float*) {
+StatusOr<std::vector<bool>> StreamingPolicy::NeedsBlocking(const SelectRequest&) {
   return std::vector<bool>(num_kv_heads_, false);
 }
 

@@ -18,7 +18,7 @@ class StreamingPolicy final : public BudgetPolicy {
 
   std::string_view name() const override { return kName; }
   StatusOr<Selection> Select(const SelectRequest& request) override;
-  std::vector<bool> NeedsBlocking(uint32_t layer, const float* q) override;
+  StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) override;
 
  private:
   explicit StreamingPolicy(const PolicyContext& context);

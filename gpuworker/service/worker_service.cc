@@ -35,6 +35,7 @@ v1::GenerateReply Totals(const BatchResult& result, size_t prompt_tokens,
   last.set_policy(policy);
   last.set_units_recalled(result.stats.units_missed);
   last.set_units_from_host(result.stats.units_from_host);
+  last.set_units_landed(result.stats.units_landed);
   return last;
 }
 

@@ -51,8 +51,8 @@ class DelayedPolicy final : public RetrievalPolicy {
     ++lane.delayed;
     return Selection{.pages = lane.undelayed[lane.undelayed.size() - 2]};
   }
-  std::vector<bool> NeedsBlocking(uint32_t layer, const float* q) override {
-    return next_->NeedsBlocking(layer, q);
+  StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) override {
+    return next_->NeedsBlocking(request);
   }
 
  private:

@@ -128,6 +128,23 @@ Status FakeStore::Recall(const v1::RecallRequest& request, v1::RecallReply* repl
   return OkStatus();
 }
 
+Status FakeStore::RecallWithPlaces(const std::string& control, CallMessage* reply) {
+  places_.clear();
+  v1::RecallRequest request;
+  if (!request.ParseFromString(control)) return InvalidArgument("malformed request");
+  v1::RecallReply answer;
+  std::string units;
+  QUIRE_RETURN_IF_ERROR(Recall(request, &answer, &units));
+  reply->control = answer.SerializeAsString();
+  const auto bytes = std::as_bytes(std::span(units.data(), units.size()));
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const auto unit = bytes.subspan(i * bytes.size() / places_.size(), bytes.size() / places_.size());
+    reply->payload.Append(std::vector<std::byte>(unit.begin(), unit.end()));
+  }
+  if (request.place()) reply->places = places_;
+  return OkStatus();
+}
+
 Status FakeStore::RecallLane(const Pages& pages, const SessionState& session,
                              const v1::LayerWant& want, Map* map, v1::LanePlacement* placed,
                              std::string* payload) {
@@ -170,6 +187,10 @@ Status FakeStore::RecallLane(const Pages& pages, const SessionState& session,
         damage_.reset();
       }
       *payload += unit;
+      const uint64_t lane = uint64_t{placed->sequence()} * pages.spec.num_layers + placed->layer();
+      const uint64_t slot =
+          (lane * pages.spec.num_kv_heads + head) * num_slots + units.slots.back();
+      places_.push_back(slot * unit.size());
     }
     placed->add_counts(static_cast<uint32_t>(units.size() - before));
   }

@@ -97,9 +97,7 @@ Status FakeStore::Dispatch(std::string_view method, const std::string& control,
   if (method == "Session/RemoveSequence")
     return Answer<v1::RemoveSequenceRequest, v1::RemoveSequenceReply>(
         control, reply, [&](auto& in, auto*, auto*) { return RemoveSequence(in); });
-  if (method == "Session/Recall")
-    return Answer<v1::RecallRequest, v1::RecallReply>(
-        control, reply, [&](auto& in, auto* out, auto* bytes) { return Recall(in, out, bytes); });
+  if (method == "Session/Recall") return RecallWithPlaces(control, reply);
   if (method == "Session/Resync")
     return Answer<v1::ResyncRequest, v1::ResyncReply>(
         control, reply, [&](auto& in, auto*, auto*) { return Resync(in); });

@@ -119,6 +119,8 @@ class FakeStore final : public CallHandler {
   Status AddSequence(const v1::AddSequenceRequest& request, v1::AddSequenceReply* reply);
   Status RemoveSequence(const v1::RemoveSequenceRequest& request);
   Status Recall(const v1::RecallRequest& request, v1::RecallReply* reply, std::string* payload);
+  /// As Recall, with every unit as a slice that has its place.
+  Status RecallWithPlaces(const std::string& control, CallMessage* reply);
   /// Places what `want` lacks in the slots of `map`, of which `session` has so many.
   Status RecallLane(const Pages& pages, const SessionState& session, const v1::LayerWant& want,
                     Map* map, v1::LanePlacement* placed, std::string* payload);
@@ -134,6 +136,7 @@ class FakeStore final : public CallHandler {
   uint64_t next_id_ = 1;
   bool dead_ = false;
   std::optional<uint64_t> damage_;
+  std::vector<uint64_t> places_;  ///< Of the units of the recall at hand.
   std::map<uint64_t, Pages> contexts_;
   std::string last_collection_;
   std::map<uint64_t, SessionState> sessions_;

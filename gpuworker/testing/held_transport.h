@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // HeldTransport: replies do not come while they are held; whoever waits for one waits in vain, on
-// the clock it was given. Nothing that ships includes this. Thread-safety: none.
+// the clock it was given. Of landings it says what the test wants to be said. Nothing that ships
+// includes this. Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_TESTING_HELD_TRANSPORT_H_
 #define QUIRE_GPUWORKER_TESTING_HELD_TRANSPORT_H_
 
@@ -23,9 +24,17 @@ class HeldTransport final : public Transport {
       : next_(std::move(next)), clock_(clock) {}
 
   bool held = false;              ///< Those of recalls.
+  bool lands_directly = false;    ///< What `next` puts into landings counts as written by the server.
   std::vector<Priority> recalls;  ///< Of every recall started.
 
-  TransportCapabilities capabilities() const override { return next_->capabilities(); }
+  TransportCapabilities capabilities() const override {
+    TransportCapabilities can = next_->capabilities();
+    can.direct_landing = lands_directly;
+    return can;
+  }
+  StatusOr<std::unique_ptr<Landing>> AddLanding(LandingMemory memory) override {
+    return next_->AddLanding(memory);
+  }
   StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view method, CallMessage request,
                                                const CallOptions& options) override {
     if (method == "quire.v1.Session/Recall") recalls.push_back(options.priority);
@@ -40,15 +49,19 @@ class HeldTransport final : public Transport {
     HeldCall(HeldTransport* transport, std::unique_ptr<PendingCall> call)
         : transport_(transport), call_(std::move(call)) {}
     StatusOr<std::optional<CallMessage>> Next(TimePoint deadline) override {
-      if (!transport_->held) return call_->Next(deadline);
+      if (!transport_->held || cancelled_) return call_->Next(deadline);
       transport_->clock_->Sleep(deadline - transport_->clock_->Now());
       return DeadlineExceeded("held");
     }
-    void Cancel() override { call_->Cancel(); }
+    void Cancel() override {
+      cancelled_ = true;
+      call_->Cancel();
+    }
 
    private:
     HeldTransport* const transport_;
     const std::unique_ptr<PendingCall> call_;
+    bool cancelled_ = false;
   };
   const std::shared_ptr<Transport> next_;
   Clock* const clock_;

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// StagingArea: where the server writes the units that a session's recalls bring, when the transport
+// has it do so by itself: what the network fills is the buffer that units are converted from (spec
+// A.5). It has a place for every slot of every sequence, and grows as sequences join. Over every
+// other transport there is none, and units come in messages.
+//
+// Thread-safety: none; it belongs to the thread of its session. Ownership: the session outlives it.
+#ifndef QUIRE_GPUWORKER_RECALL_STAGING_AREA_H_
+#define QUIRE_GPUWORKER_RECALL_STAGING_AREA_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "client/session.h"
+#include "common/base/status.h"
+
+namespace quire::worker {
+
+class StagingArea {
+ public:
+  explicit StagingArea(ClientSession* session) : session_(session) {}
+
+  /// Makes room for sequences up to `sequence`. Recalls under way go on with the room that there
+  /// was. Errors as ClientSession::MakeLanding.
+  [[nodiscard]] Status Reserve(uint32_t sequence);
+  /// Where recalls of the reserved sequences land, for RecallOptions::landing, which it has to
+  /// outlive; null when they come in messages.
+  const std::shared_ptr<SessionLanding>& landing() const { return landing_; }
+
+ private:
+  ClientSession* const session_;
+  std::shared_ptr<SessionLanding> landing_;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_RECALL_STAGING_AREA_H_
