@@ -9,10 +9,10 @@
 // of its own.
 //
 // With a landing a lane is applied when its part comes, unless units only stop there
-// (LandingUse::kStaging). Where the server writes into slots by itself (SessionLanding::direct), a lane whose part does not come (the recall was cancelled, failed or
-// ran out of time) is unknown from then on: bytes may have been written over its slots. The session
-// takes these to be empty, and says so to the server before the next recall. Every other lane keeps
-// what it holds.
+// (LandingUse::kStaging). Where the server writes into slots by itself (SessionLanding::direct), a
+// lane whose part does not come (the recall was cancelled, failed or ran out of time) is unknown
+// from then on: bytes may have been written over its slots. The session takes these to be empty,
+// and says so to the server before the next recall. Every other lane keeps what it holds.
 //
 // In pieces (RecallOptions::piece_bytes): a part may come without all of its units, which then
 // follow as parts without lanes. When they do not all come, the lanes are unknown, as above, and

@@ -422,8 +422,8 @@ class PartReader {
     auto place = places.begin();
     bool right = places.size() == part_.placements.size() - part_.held.size();
     VisitSent([&](size_t i) {
-      right = right && *place++ == static_cast<uint64_t>(SlotOf(i, landing).data() -
-                                                         landing.bytes().data());
+      right = right &&
+              *place++ == static_cast<uint64_t>(SlotOf(i, landing).data() - landing.bytes().data());
     });
     return right ? OkStatus() : DataLoss("units landed elsewhere than in their slots");
   }

@@ -45,10 +45,9 @@ struct ExpectedPart {
   bool verify = true;                       ///< Units that stay payload.
   bool pieces = false;                      ///< Units may be missing at the end of the payload.
 };
-/// The part in `reply`, with `body`, the message that it was in. With a landing of slots, units that
-/// have not landed by themselves are put there; otherwise the payload, or what landed in a staging
-/// area, becomes the part's.
-/// A non-OK status says what is wrong with it.
+/// The part in `reply`, with `body`, the message that it was in. With a landing of slots, units
+/// that have not landed by themselves are put there; otherwise the payload, or what landed in a
+/// staging area, becomes the part's. A non-OK status says what is wrong with it.
 [[nodiscard]] StatusOr<RecallPart> PartFromProto(const v1::RecallReply& reply, CallMessage body,
                                                  const ExpectedPart& expected);
 

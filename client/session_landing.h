@@ -13,8 +13,8 @@
 // device writes there the units are copied back for their checksums, and everywhere else they come
 // to the host, are checked, and are copied there.
 //
-// As a staging area (LandingUse::kStaging) it is a stop on the way: a part that landed is handed out
-// as payload that lies here, and the caller treats it as any other, up to Applied.
+// As a staging area (LandingUse::kStaging) it is a stop on the way: a part that landed is handed
+// out as payload that lies here, and the caller treats it as any other, up to Applied.
 //
 // Ownership: keeps the transport; owns the memory unless it was given some, which must stay until
 // the landing is gone. Every recall that uses it ends first. Thread-safety: that of its bytes.

@@ -381,8 +381,7 @@ TEST_F(StagingTest, UnitsAreVerifiedWhereTheCallerDoesNot) {
   Expect({damaged, End()});
   Expect({damaged});
   const LayerWant want = Want(0, 4);
-  const auto unseen =
-      session_->Recall({&want, 1}, {.landing = landing_.get(), .verify = false});
+  const auto unseen = session_->Recall({&want, 1}, {.landing = landing_.get(), .verify = false});
   ASSERT_TRUE(unseen.ok()) << unseen.status();
   EXPECT_EQ(unseen->checksums[0], Crc32c(testing::UnitOfPage(spec_, 4)));
   const Status seen = session_->Recall({&want, 1}, {.landing = landing_.get()}).status();
@@ -410,8 +409,7 @@ TEST_F(StagingTest, UnitsThatTheCallerHoldsDoNotLand) {
   };
   Expect({without_the_second, End()});
   const LayerWant want = {.layer = 0, .pages = {{6, 8}, {}}, .held = {{8}, {}}};
-  const auto result =
-      session_->Recall({&want, 1}, {.landing = landing_.get(), .verify = false});
+  const auto result = session_->Recall({&want, 1}, {.landing = landing_.get(), .verify = false});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->held, std::vector<size_t>{1});
   ASSERT_EQ(result->payload.slices().size(), 1u);

@@ -45,7 +45,7 @@ Status FreeKvPolicy::OnPageComplete(uint32_t layer, uint32_t page, const void* u
 }
 
 StatusOr<std::vector<bool>> FreeKvPolicy::TurnedHeads(const float* query,
-                                                     const DeviceBuffer& before) {
+                                                      const DeviceBuffer& before) {
   const uint32_t n_kv = spec_.num_kv_heads;
   if (cosines_.data() == nullptr) {
     QUIRE_ASSIGN_OR_RETURN(cosines_, device_->Allocate(n_kv * sizeof(float)));

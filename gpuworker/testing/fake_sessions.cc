@@ -138,7 +138,8 @@ Status FakeStore::RecallWithPlaces(const std::string& control, CallMessage* repl
   reply->control = answer.SerializeAsString();
   const auto bytes = std::as_bytes(std::span(units.data(), units.size()));
   for (size_t i = 0; i < places_.size(); ++i) {
-    const auto unit = bytes.subspan(i * bytes.size() / places_.size(), bytes.size() / places_.size());
+    const auto unit =
+        bytes.subspan(i * bytes.size() / places_.size(), bytes.size() / places_.size());
     reply->payload.Append(std::vector<std::byte>(unit.begin(), unit.end()));
   }
   if (request.place()) reply->places = places_;

@@ -23,8 +23,8 @@ class HeldTransport final : public Transport {
   HeldTransport(std::shared_ptr<Transport> next, Clock* clock)
       : next_(std::move(next)), clock_(clock) {}
 
-  bool held = false;              ///< Those of recalls.
-  bool lands_directly = false;    ///< What `next` puts into landings counts as written by the server.
+  bool held = false;            ///< Those of recalls.
+  bool lands_directly = false;  ///< What `next` puts into landings counts as written by the server.
   std::vector<Priority> recalls;  ///< Of every recall started.
 
   TransportCapabilities capabilities() const override {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "common/base/random.h"
+#include "common/page/rope_rotation.h"
 #include "gpuworker/retrieval/policy.h"
 #include "gpuworker/testing/followed_run.h"
 #include "gpuworker/testing/reference_attention.h"
@@ -143,6 +144,86 @@ TEST(WorkerSequenceTest, EveryKindOfDigestAnswersTheSameOnBothSides) {
     differ = differ || MaxDifference(by_min_max, here) > 1e-2f;
   }
   EXPECT_TRUE(differ) << "another kind selects other pages";
+}
+
+/// `queries`, [n_q][d], as they are `positions` further on.
+std::vector<float> Moved(const KvSpec& spec, std::vector<float> queries, int64_t positions) {
+  std::vector<float> cosines(spec.rope.rotary_dim / 2), sines(spec.rope.rotary_dim / 2);
+  RopeRotation(spec.rope).FillMove(positions, cosines.data(), sines.data());
+  constexpr int32_t kOnlyPosition = 0;
+  EXPECT_EQ(worker::CpuDevice().kernels().rope({.rows = queries.data(),
+                                                .positions = &kOnlyPosition,
+                                                .cos_table = cosines.data(),
+                                                .sin_table = sines.data(),
+                                                .t = 1,
+                                                .heads = spec.num_query_heads,
+                                                .head_dim = spec.head_dim,
+                                                .rotary_dim = spec.rope.rotary_dim,
+                                                .n_positions = 1,
+                                                .interleaved = spec.rope.interleaved}),
+            kernels::OpStatus::kOk);
+  return queries;
+}
+
+// A context that a sequence has at another position than it was computed for: the server turns the
+// query back, and finds what the worker's own selection does with the query turned.
+TEST(WorkerSequenceTest, AMovedContextIsSelectedFromAlikeOnBothSides) {
+  WorkerFixture fixture(WorkerFixture::Small(), {.num_layers = 2, .num_query_heads = 6});
+  fixture.Ingest(RandomTokens(240, 6));
+  const KvSpec& spec = fixture.engine().spec();
+  constexpr uint32_t kPages = 60;
+  constexpr uint32_t kSelected = 7;
+  SeededRandom random(7);
+  std::vector<float> q(size_t{spec.num_query_heads} * spec.head_dim);
+  uint64_t changed = 0;
+  for (const int32_t offset : {-37, 5, 4096}) {
+    const std::vector<SequenceSpec> sequences = {
+        {.members = {{.context = DocumentName{.name = "doc"}, .position_offset = offset}}}};
+    const auto session =
+        fixture.client().OpenSession(sequences, {.spec = spec, .slots_per_head = kSelected});
+    ASSERT_TRUE(session.ok()) << session.status();
+    for (const kernels::DigestKind kind : kernels::kDigestKinds) {
+      SCOPED_TRACE(::testing::Message() << "offset " << offset << ", kind " << int(kind));
+      for (float& value : q) value = random.Normal();
+      const LayerWant want{.layer = 1,
+                           .query = q,
+                           .candidates = {{.end_page = kPages}},
+                           .num_pages = kSelected,
+                           .digest = kind};
+      const auto recalled = (*session)->Recall({&want, 1});
+      ASSERT_TRUE(recalled.ok()) << recalled.status();
+      (*session)->Applied(*recalled);
+
+      worker::PolicyContext context{.spec = spec,
+                                    .device = &worker::CpuDevice(),
+                                    .max_context_tokens = 512,
+                                    .options = fixture.engine().options().retrieval};
+      context.options.digest = kind;
+      const auto policy = worker::MakePolicy(context);
+      ASSERT_TRUE(policy.ok()) << policy.status();
+      const auto digests = (*session)->Digests(std::array{1u}, 0, kPages, 0, 0, kind);
+      ASSERT_TRUE(digests.ok()) << digests.status();
+      const auto stored =
+          worker::StoredDigests::Make(spec, kind, context.device, kPages, digests->Flatten().bytes);
+      ASSERT_TRUE(stored.ok()) << stored.status();
+      ASSERT_EQ((*policy)->OnPrefillLayer(1, kPages, *stored), OkStatus());
+      const auto select = [&](const std::vector<float>& query) {
+        return (*policy)
+            ->Select(
+                {.layer = 1, .q = query.data(), .candidates = {0, kPages}, .max_pages = kSelected})
+            .value()
+            .pages;
+      };
+      const auto here = select(Moved(spec, q, -int64_t{offset}));
+      const auto unmoved = select(q);
+      for (uint32_t head = 0; head < spec.num_kv_heads; ++head) {
+        const auto there = recalled->lanes.at(0).selected.Head(head);
+        EXPECT_EQ(std::vector<uint32_t>(there.begin(), there.end()), here[head]);
+        changed += here[head] != unmoved[head];
+      }
+    }
+  }
+  EXPECT_GT(changed, 0u) << "where a context is makes no difference to these queries";
 }
 
 /// [steps][num_layers][n_kv] pages that a run over document "doc" attended to.
