@@ -29,8 +29,8 @@ TEST(EmbeddedStoreTest, IsReachedOverARealTransportWhenItListens) {
   auto store = EmbeddedStore::Open({.data_dir = dir.path(), .dram_bytes = 16 << 20});
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_EQ((*store)->address(), "");
-  ASSERT_EQ((*store)->Listen({"grpc"}), OkStatus());
-  EXPECT_EQ((*store)->Listen({"grpc"}).code(), StatusCode::kFailedPrecondition);
+  ASSERT_EQ((*store)->Listen({.transports = {"grpc"}}), OkStatus());
+  EXPECT_EQ((*store)->Listen({.transports = {"grpc"}}).code(), StatusCode::kFailedPrecondition);
   const auto control = ConnectGrpc((*store)->address());
   ASSERT_TRUE(control.ok()) << control.status();
   const auto data = DataTransport::Open(*control, {.control_address = (*store)->address()});
