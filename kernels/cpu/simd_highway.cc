@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// simd.h and simd_codec.h with Highway. This file is compiled once per instruction
+// simd.h, simd_codec.h and simd_targets.h with Highway. This file is compiled once per instruction
 // set by foreach_target.h; the exported functions at the end choose at run time.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/simd_highway.cc"
@@ -18,6 +18,7 @@
 #if HWY_ONCE
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd_codec.h"
+#include "kernels/cpu/simd_targets.h"
 
 namespace quire::kernels::simd {
 
@@ -48,6 +49,9 @@ HWY_EXPORT(EncodeInt8Impl);
 HWY_EXPORT(DecodeInt8Impl);
 HWY_EXPORT(EncodeInt4RowImpl);
 HWY_EXPORT(DecodeInt4RowImpl);
+
+std::vector<int64_t> Targets() { return hwy::SupportedAndGeneratedTargets(); }
+void UseTarget(int64_t target) { hwy::GetChosenTarget().Update(target); }
 
 const char* TargetName() { return HWY_DYNAMIC_DISPATCH(TargetNameImpl)(); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// simd.h without a library: loops that a compiler may vectorise.
+// simd.h and simd_targets.h without a library: loops that a compiler may vectorise.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,8 +8,12 @@
 #include "kernels/cpu/plain_rows.h"
 #include "kernels/cpu/plain_scores.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/cpu/simd_targets.h"
 
 namespace quire::kernels::simd {
+
+std::vector<int64_t> Targets() { return {0}; }
+void UseTarget(int64_t) {}
 
 const char* TargetName() { return "plain"; }
 
