@@ -14,6 +14,7 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/cpu/cpu_kernels.h"
@@ -148,11 +149,46 @@ void BenchPlace(const Timer& timer, Figures* report) {
   report->Ratio("convert_vs_copy", s[0] / s[2]);
 }
 
+/// Every kind, against memcpy of the keys.
+void BenchDigest(const Timer& timer, Figures* report) {
+  constexpr int64_t kUnits = kPages * kKvHeads;
+  constexpr std::pair<DigestKind, const char*> kKinds[] = {
+      {DigestKind::kMinMax, "min_max"},
+      {DigestKind::kMean, "mean"},
+      {DigestKind::kCentreDeviation, "centre_deviation"},
+      {DigestKind::kCentreRadius, "centre_radius"},
+      {DigestKind::kDisc, "disc"}};
+  const std::vector<uint16_t> keys = RandomElements(kUnits * kPageTokens * kDim);
+  std::vector<uint16_t> digests(kUnits * 2 * kDim), copy(keys.size());
+  std::vector<std::function<OpStatus()>> jobs = {[&] {
+    memcpy(copy.data(), keys.data(), keys.size() * sizeof(keys[0]));
+    return OpStatus::kOk;
+  }};
+  for (const auto& [kind, name] : kKinds) {
+    const DigestArgs args{.units = keys.data(),
+                          .unit_stride = kPageTokens * kDim,
+                          .digests = digests.data(),
+                          .n_units = kUnits,
+                          .page_tokens = kPageTokens,
+                          .head_dim = kDim,
+                          .dtype = DType::kBF16,
+                          .out_dtype = DType::kBF16,
+                          .kind = kind,
+                          .rotary_dim = kDim};
+    jobs.emplace_back([args] { return CpuKernels().digest(args); });
+  }
+  const std::vector<double> s = timer.Run(jobs);
+  for (size_t i = 0; i < std::size(kKinds); ++i) {
+    report->Ratio(std::string("digest_") + kKinds[i].second + "_vs_copy", s[0] / s[i + 1]);
+  }
+}
+
 void BenchSelect(const Timer& timer, Figures* report) {
   const std::vector<uint16_t> units = RandomElements(kPages * kKvHeads * 2 * kPageTokens * kDim);
   std::vector<uint16_t> digests(kPages * kKvHeads * 2 * kDim), copy(digests.size());
   const std::vector<float> q = RandomFloats(kQueryHeads * kDim);
   std::vector<float> scores(kQueryHeads * kPages), pooled(kKvHeads * kPages);
+  std::vector<float> pooled_q(kKvHeads * kDim);
   std::vector<int32_t> best(kKvHeads * kSelected);
   const KernelTable& ops = CpuKernels();
   const size_t bytes = digests.size() * sizeof(digests[0]);
@@ -195,6 +231,13 @@ void BenchSelect(const Timer& timer, Figures* report) {
                          .n_pages = kPages,
                          .k = kSelected});
       },
+      [&] {
+        return ops.pool_query({.q = q.data(),
+                               .pooled = pooled_q.data(),
+                               .n_q = kQueryHeads,
+                               .n_kv = kKvHeads,
+                               .head_dim = kDim});
+      },
   });
   report->Ratio("score_vs_copy", s[1] / s[2]);
   report->Raw("digest_gb_s", 1e-9 * static_cast<double>(units.size()) / s[0]);  // 2 bytes, half: K
@@ -202,6 +245,55 @@ void BenchSelect(const Timer& timer, Figures* report) {
   report->Raw("score_us", 1e6 * s[2]);
   report->Raw("pool_us", 1e6 * s[3]);
   report->Raw("topk_us", 1e6 * s[4]);
+  report->Raw("pool_query_us", 1e6 * s[5]);
+}
+
+/// Ops that do little besides moving f32, each against memcpy of the bytes that it moves.
+void BenchMoves(const Timer& timer, Figures* report) {
+  constexpr int64_t kParts = 8, kSequences = 128, kRows = kSequences * kQueryHeads;
+  constexpr int64_t kWidth = kQueryHeads * kDim, kTokens = 1024, kVocab = 8192;
+  const std::vector<float> parts = RandomFloats(kParts * kRows * kDim);
+  const std::vector<float> lse = RandomFloats(kParts * kRows);
+  const std::vector<float> table(kVocab * kWidth, 1.0f);
+  std::vector<int32_t> ids = Shuffled(kVocab);
+  ids.resize(kTokens);
+  std::vector<float> merged(kRows * kDim), copy(parts.size()), hidden(kTokens * kWidth);
+  const KernelTable& ops = CpuKernels();
+  const std::vector<double> s = timer.Run({
+      [&] {
+        memcpy(copy.data(), parts.data(), parts.size() * sizeof(parts[0]));
+        return OpStatus::kOk;
+      },
+      [&] {
+        return ops.merge_attention({.parts = parts.data(),
+                                    .part_lse = lse.data(),
+                                    .out = merged.data(),
+                                    .n_parts = kParts,
+                                    .rows = kRows,
+                                    .dim = kDim});
+      },
+      [&] {
+        return ops.add({.a = hidden.data(),
+                        .b = table.data(),
+                        .y = hidden.data(),
+                        .n = static_cast<int64_t>(hidden.size())});
+      },
+      [&] {
+        return ops.embed({.table = table.data(),
+                          .ids = ids.data(),
+                          .y = hidden.data(),
+                          .rows = kTokens,
+                          .vocab = kVocab,
+                          .dim = kWidth});
+      },
+  });
+  // memcpy of `parts` reads and writes it.
+  const double seconds_a_float = s[0] / 2.0 / static_cast<double>(parts.size());
+  const double merge_floats = static_cast<double>(parts.size() + merged.size());
+  const double hidden_floats = static_cast<double>(hidden.size());
+  report->Ratio("merge_attention_vs_copy", merge_floats * seconds_a_float / s[1]);
+  report->Ratio("add_vs_copy", 3 * hidden_floats * seconds_a_float / s[2]);
+  report->Ratio("embed_vs_copy", 2 * hidden_floats * seconds_a_float / s[3]);
 }
 
 void BenchAttention(const Timer& timer, Figures* report) {
@@ -290,8 +382,10 @@ int main(int argc, char** argv) {
   quire::kernels::bench::Figures report;
   quire::kernels::BenchTranspose(timer, &report);
   quire::kernels::BenchPlace(timer, &report);
+  quire::kernels::BenchDigest(timer, &report);
   quire::kernels::BenchSelect(timer, &report);
   quire::kernels::BenchAttention(timer, &report);
+  quire::kernels::BenchMoves(timer, &report);
   report.Print("\"pages\":" + std::to_string(quire::kernels::kPages) + ",\"repeats\":" +
                std::to_string(repeats) + ",\"simd\":\"" + quire::kernels::simd::TargetName() +
                "\",\"gemm\":\"" + quire::kernels::GemmName() + "\"");

@@ -18,9 +18,12 @@
 //
 // Pairs of kDisc: those that RoPE rotates together (rope.h), and after rotary_dim neighbours.
 //
-// Tolerance: equal as numbers (the sign of a zero is unspecified). A channel with a NaN key is NaN
-// in every summary, so that its page scores NaN and sorts last; so is one with an infinite key,
-// except in kMinMax.
+// Tolerance: equal as numbers (the sign of a zero is unspecified), so that a server and a worker
+// score by the same digests. Means, deviations and radii are computed in f64, every operation
+// rounded by itself, with rows or channels added in ascending order; then they are rounded to f32,
+// and that to the output type.
+// A channel with a NaN key is NaN in every summary, so that its page scores NaN and sorts last; so
+// is one with an infinite key, except in kMinMax.
 // Errors: kBadShape for a size < 1 (n_units may be 0), unit_stride < p*d, valid_rows outside 1..p,
 // a missing pointer; for kDisc also for a d or rotary_dim that is odd, or a rotary_dim outside
 // 0..d. kUnsupported for an unknown kind or an out_dtype that is neither dtype nor kF32.

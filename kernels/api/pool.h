@@ -7,8 +7,9 @@
 // Softmax: over the row's pages. A NaN score takes no part in it and stays NaN; infinite maxima
 // share the weight equally. A page is NaN for the group when it is NaN for any head.
 //
-// Tolerance: PoolTolerance, PoolQueryTolerance: exact but for sums. Sums of scores and queries take
-// f64, as what they add may cancel out.
+// Tolerance: kPoolTolerance with a softmax; otherwise exact (the sign of a zero is unspecified), so
+// that a worker and a server that pool the same queries score by the same ones: a mean is summed in
+// f64 in the order of the heads, divided, and rounded once.
 // Errors: kBadShape for a size < 1 (n_pages may be 0; head_dim only where it is used), n_q not a
 // multiple of n_kv, n_q != n_kv in a query mode of PoolArgs, a missing pointer; kUnsupported for an
 // unknown pooling, or for PoolQueryArgs with a mode that does not pool the query.
@@ -41,15 +42,16 @@ constexpr bool PoolsQuery(Pooling pooling) {
   return pooling == Pooling::kMaxQ || pooling == Pooling::kAvgQ;
 }
 
+/// True for the modes that pool weights instead of scores.
+constexpr bool TakesSoftmax(Pooling pooling) {
+  return pooling == Pooling::kMaxSM || pooling == Pooling::kAvgSM || pooling == Pooling::kAvgSdM;
+}
+
 inline constexpr Tolerance kPoolTolerance{.absolute = 1e-7, .relative = 1e-5};
 
-/// Of pool, which copies in the modes that pool the query.
+/// Of pool; pool_query is exact.
 constexpr Tolerance PoolTolerance(Pooling pooling) {
-  return PoolsQuery(pooling) || pooling == Pooling::kMaxS ? kExact : kPoolTolerance;
-}
-/// Of pool_query.
-constexpr Tolerance PoolQueryTolerance(Pooling pooling) {
-  return pooling == Pooling::kMaxQ ? kExact : kPoolTolerance;
+  return TakesSoftmax(pooling) ? kPoolTolerance : kExact;
 }
 
 /// Scores of query heads -> one weight per KV head and page. The two query modes have already been

@@ -288,6 +288,28 @@ class PagedHead {
   std::vector<float> v_scratch_;
 };
 
+/// One row of all parts. `weights`: room for [n_parts].
+void MergeRow(const MergeAttentionArgs& args, int64_t row, float* weights) {
+  const auto part_lse = [&](int64_t part) { return args.part_lse[part * args.rows + row]; };
+  for (int64_t i = 0; i < args.n_parts; ++i) weights[i] = part_lse(i);
+  const float top = simd::MaxNumber(weights, args.n_parts);
+  simd::ExpInPlace(weights, args.n_parts, top);
+  double sum = 0;
+  for (int64_t i = 0; i < args.n_parts; ++i) {
+    if (part_lse(i) != kNone) sum += weights[i];  // a NaN too, which then is in the whole row
+  }
+  float* out = args.out + row * args.dim;
+  std::fill_n(out, args.dim, 0.0f);
+  for (int64_t i = 0; i < args.n_parts; ++i) {
+    if (part_lse(i) == kNone) continue;
+    const auto weight = static_cast<float>(weights[i] / sum);
+    const float* part = args.parts + (i * args.rows + row) * args.dim;
+    simd::WeightedSum(&weight, 1, part, args.dim, 1, args.dim, out);
+  }
+  if (args.lse == nullptr) return;
+  args.lse[row] = sum == 0 ? kNone : static_cast<float>(top + std::log(sum));
+}
+
 }  // namespace
 
 OpStatus PagedAttention(const PagedAttentionArgs& args) {
@@ -333,6 +355,13 @@ OpStatus MlaAttention(const MlaAttentionArgs& args) {
               .out = args.out + b * args.n_q * args.latent_dim,
               .lse = args.lse == nullptr ? nullptr : args.lse + b * args.n_q});
   }
+  return OpStatus::kOk;
+}
+
+OpStatus MergeAttention(const MergeAttentionArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  std::vector<float> weights(args.n_parts);
+  for (int64_t row = 0; row < args.rows; ++row) MergeRow(args, row, weights.data());
   return OpStatus::kOk;
 }
 

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Digests of other kinds than minima and maxima: the keys of a unit are widened once, and every
-// channel's sum runs over the rows in the reference's order, beside those of the other channels.
+// Digests of other kinds than minima and maxima. Lanes are channels, and rows are added in the
+// reference's order. A root is taken of the largest square, which is the largest root.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
 #include "kernels/cpu/digest_rounding.h"
 #include "kernels/cpu/fast.h"
-#include "kernels/cpu/score_terms.h"
 #include "kernels/cpu/simd.h"
 
 namespace quire::kernels::fast {
 namespace {
+
+/// Rows whose distances from the centre are found at once.
+constexpr int64_t kTogether = 8;
 
 /// The keys of one unit after another, and room for what is computed of them.
 class UnitDigester {
@@ -20,15 +23,14 @@ class UnitDigester {
   explicit UnitDigester(const DigestArgs& args)
       : args_(args),
         d_(args.head_dim),
-        keys_(static_cast<size_t>(args.page_tokens * d_)),
-        row_(static_cast<size_t>(2 * d_)),
-        sums_(static_cast<size_t>(std::max(d_, args.page_tokens))) {}
+        wide_(args.dtype == DType::kF32 ? 0 : args.page_tokens * d_),
+        row_(2 * d_),
+        squares_(kTogether * d_),
+        largest_(d_ / 2) {}
 
   void Digest(int64_t unit) {
     rows_ = args_.valid_rows != nullptr ? args_.valid_rows[unit] : args_.page_tokens;
-    const auto* units = static_cast<const char*>(args_.units);
-    simd::Widen(units + unit * args_.unit_stride * ElementBytes(args_.dtype), args_.dtype,
-                rows_ * d_, keys_.data());
+    keys_ = Widened(unit);
     out_ = unit * DigestElements(args_.kind, d_);
     if (args_.kind == DigestKind::kMean) return StoreMean();
     StoreCentre();
@@ -38,92 +40,103 @@ class UnitDigester {
   }
 
  private:
-  const float* Row(int64_t r) const { return keys_.data() + r * d_; }
-  /// [d] at element `first` of the digest.
-  void Store(int64_t first, const float* values) {
-    const int64_t bytes = ElementBytes(args_.out_dtype);
-    simd::Narrow(values, d_, args_.out_dtype,
-                 static_cast<char*>(args_.digests) + (out_ + first) * bytes);
+  const float* Widened(int64_t unit) {
+    const char* keys = static_cast<const char*>(args_.units) +
+                       unit * args_.unit_stride * ElementBytes(args_.dtype);
+    if (args_.dtype == DType::kF32) return reinterpret_cast<const float*>(keys);
+    simd::Widen(keys, args_.dtype, rows_ * d_, wide_.data());
+    return wide_.data();
+  }
+  /// Element `first` of the digest.
+  char* At(int64_t first) const {
+    return static_cast<char*>(args_.digests) + (out_ + first) * ElementBytes(args_.out_dtype);
+  }
+  /// [d] at element `first`.
+  void Store(int64_t first, const float* values) const {
+    simd::Narrow(values, d_, args_.out_dtype, At(first));
+  }
+  void StoreRoot(int64_t element, double square) const {
+    StoreRoundedUp(args_.digests, out_ + element, args_.out_dtype, std::sqrt(square));
   }
 
   void StoreMean() {
-    std::fill(sums_.begin(), sums_.end(), 0.0);
-    for (int64_t r = 0; r < rows_; ++r) {
-      const float* const row = Row(r);
-      for (int64_t c = 0; c < d_; ++c) sums_[c] += row[c];
-    }
-    const auto rows = static_cast<double>(rows_);
-    for (int64_t c = 0; c < d_; ++c) {
-      row_[c] = static_cast<float>(sums_[c] / rows + 0 * sums_[c]);
-    }
-    Store(0, row_.data());
+    float* mean = row_.data();
+    simd::MeanRows(keys_, rows_, d_, mean);
+    for (int64_t c = 0; c < d_; ++c) mean[c] += 0 * mean[c];  // an infinity becomes NaN
+    Store(0, mean);
   }
 
   /// Leaves what was stored in row_.
   void StoreCentre() {
-    float* const lo = row_.data();
-    float* const hi = lo + d_;
-    simd::MinMaxRows(keys_.data(), DType::kF32, rows_, d_, lo, hi);
+    float* lo = row_.data();
+    float* hi = lo + d_;
+    simd::MinMaxRows(keys_, DType::kF32, rows_, d_, lo, hi);
     for (int64_t c = 0; c < d_; ++c) {
-      const double middle = (static_cast<double>(lo[c]) + hi[c]) / 2;
+      const double middle = (double{lo[c]} + hi[c]) / 2;
       lo[c] = static_cast<float>(middle + 0 * middle);
     }
     Store(0, lo);
-    for (int64_t c = 0; c < d_; ++c) lo[c] = LoadElement(args_.digests, out_ + c, args_.out_dtype);
+    simd::Widen(At(0), args_.out_dtype, d_, lo);
   }
 
   void StoreDeviation() {
-    std::fill(sums_.begin(), sums_.end(), 0.0);
-    for (int64_t r = 0; r < rows_; ++r) {
-      const float* const row = Row(r);
-      for (int64_t c = 0; c < d_; ++c) sums_[c] += std::abs(static_cast<double>(row[c]) - row_[c]);
-    }
-    float* const deviation = row_.data() + d_;
-    const auto rows = static_cast<double>(rows_);
-    for (int64_t c = 0; c < d_; ++c) deviation[c] = static_cast<float>(sums_[c] / rows);
+    float* deviation = row_.data() + d_;
+    simd::MeanDistances(keys_, rows_, d_, row_.data(), deviation);
     Store(d_, deviation);
   }
 
-  /// One sum a row; a few rows side by side, since each is a chain of additions.
-  void StoreRadius() {
-    constexpr int64_t kTogether = 8;
-    double radius = 0;
+  /// Calls visit(squares, count) for kTogether rows after another, of which the last may be fewer:
+  /// squared distances from the centre [count][d]. What follows them in squares_ is anything.
+  template <typename Visit>
+  void ForSquares(const Visit& visit) {
     for (int64_t first = 0; first < rows_; first += kTogether) {
       const int64_t count = std::min(kTogether, rows_ - first);
-      std::fill_n(sums_.begin(), count, 0.0);
-      for (int64_t c = 0; c < d_; ++c) {
-        for (int64_t i = 0; i < count; ++i) {
-          const double off = static_cast<double>(Row(first + i)[c]) - row_[c];
-          sums_[i] += off * off;
-        }
-      }
-      for (int64_t i = 0; i < count; ++i) {
-        if (!std::isnan(radius)) radius = MaxOrNaN(radius, std::sqrt(sums_[i]));
-      }
+      simd::SquaredDistances(keys_ + first * d_, count, d_, row_.data(), squares_.data());
+      visit(squares_.data(), count);
     }
-    StoreRoundedUp(args_.digests, out_ + d_, args_.out_dtype, radius);
   }
 
-  void StoreDiscs() {
-    for (int64_t i = 0; i < d_ / 2; ++i) {
-      const ChannelPair pair = PairOf(i, args_.rotary_dim, args_.interleaved);
-      double radius = 0;
-      for (int64_t r = 0; r < rows_ && !std::isnan(radius); ++r) {
-        const double a = static_cast<double>(Row(r)[pair.a]) - row_[pair.a];
-        const double b = static_cast<double>(Row(r)[pair.b]) - row_[pair.b];
-        radius = MaxOrNaN(radius, std::sqrt(a * a + b * b));
+  /// A row's squares are added in the order of the channels: a chain of additions, several side by
+  /// side.
+  void StoreRadius() {
+    double largest = 0;
+    ForSquares([&](const double* squares, int64_t count) {
+      std::array<double, kTogether> sums{};
+      for (int64_t c = 0; c < d_; ++c) {
+        for (int64_t i = 0; i < kTogether; ++i) sums[i] += squares[i * d_ + c];
       }
-      StoreRoundedUp(args_.digests, out_ + d_ + i, args_.out_dtype, radius);
-    }
+      for (int64_t i = 0; i < count; ++i) largest = MaxOrNaN(largest, sums[i]);
+    });
+    StoreRoot(d_, largest);
+  }
+
+  /// Pairs as PairOf has them: those that lie `apart`, then neighbours.
+  void StoreDiscs() {
+    const int64_t apart = args_.interleaved ? 0 : args_.rotary_dim / 2;
+    double* largest = largest_.data();
+    std::fill_n(largest, d_ / 2, 0.0);
+    ForSquares([&](const double* squares, int64_t count) {
+      for (int64_t r = 0; r < count; ++r, squares += d_) {
+        for (int64_t i = 0; i < apart; ++i) {
+          largest[i] = MaxOrNaN(largest[i], squares[i] + squares[i + apart]);
+        }
+        for (int64_t i = apart; i < d_ / 2; ++i) {
+          largest[i] = MaxOrNaN(largest[i], squares[2 * i] + squares[2 * i + 1]);
+        }
+      }
+    });
+    for (int64_t i = 0; i < d_ / 2; ++i) StoreRoot(d_ + i, largest[i]);
   }
 
   const DigestArgs& args_;
   const int64_t d_;
   int64_t rows_ = 0;
-  int64_t out_ = 0;           ///< Element where the unit's digest begins.
-  std::vector<float> keys_;   ///< [rows][d]
-  std::vector<float> row_;    ///< [2][d]; the first is the centre as it was stored.
-  std::vector<double> sums_;  ///< [d], or one for each row.
+  int64_t out_ = 0;              ///< Element where the unit's digest begins.
+  const float* keys_ = nullptr;  ///< [rows][d]: wide_, or the unit itself.
+  std::vector<float> wide_;      ///< [p][d]
+  std::vector<float> row_;       ///< [2][d]; the first is the centre as it was stored.
+  std::vector<double> squares_;  ///< [kTogether][d]
+  std::vector<double> largest_;  ///< [d/2], for each pair.
 };
 
 }  // namespace

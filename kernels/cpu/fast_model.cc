@@ -56,6 +56,12 @@ OpStatus SiluMul(const SiluMulArgs& args) {
   return OpStatus::kOk;
 }
 
+OpStatus Add(const AddArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  simd::Add(args.a, args.b, args.n, args.y);
+  return OpStatus::kOk;
+}
+
 OpStatus Matmul(const MatmulArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   if (args.rows == 0) return OpStatus::kOk;

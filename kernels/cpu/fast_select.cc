@@ -46,6 +46,20 @@ void AddSoftmax(const float* row, int64_t n, const SoftmaxPart& part, float* scr
   }
 }
 
+/// pooled[g][i]: of the rows [n_kv][group][width] of KV head g the largest element i, NaN where
+/// there is one, or the mean.
+void PoolRows(const float* rows, int64_t n_kv, int64_t group, int64_t width, bool maximum,
+              float* pooled) {
+  std::vector<float> least(maximum ? width : 0);
+  for (int64_t g = 0; g < n_kv; ++g, rows += group * width, pooled += width) {
+    if (maximum) {
+      simd::MinMaxRows(rows, DType::kF32, group, width, least.data(), pooled);
+    } else {
+      simd::MeanRows(rows, group, width, pooled);
+    }
+  }
+}
+
 /// Every row has a number as its maximum (no infinity, not only NaN).
 bool FiniteMaxima(const PoolArgs& args) {
   for (int64_t a = 0; a < args.n_q; ++a) {
@@ -103,15 +117,24 @@ OpStatus Score(const ScoreArgs& args) {
   return OpStatus::kOk;
 }
 
+OpStatus PoolQuery(const PoolQueryArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  PoolRows(args.q, args.n_kv, args.n_q / args.n_kv, args.head_dim, args.pooling == Pooling::kMaxQ,
+           args.pooled);
+  return OpStatus::kOk;
+}
+
 OpStatus Pool(const PoolArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
-  const Pooling mode = args.pooling;
-  const bool softmax =
-      mode == Pooling::kMaxSM || mode == Pooling::kAvgSM || mode == Pooling::kAvgSdM;
   if (args.n_pages == 0) return OpStatus::kOk;
-  if (!softmax || !FiniteMaxima(args)) return reference::Pool(args);
+  const Pooling mode = args.pooling;
   const int64_t n = args.n_pages;
   const int64_t group = args.n_q / args.n_kv;
+  if (!TakesSoftmax(mode)) {  // modes that have pooled the query: the mean of one row is its copy
+    PoolRows(args.scores, args.n_kv, group, n, mode == Pooling::kMaxS, args.pooled);
+    return OpStatus::kOk;
+  }
+  if (!FiniteMaxima(args)) return reference::Pool(args);
   const bool maximum = mode == Pooling::kMaxSM;
   SoftmaxPart part{1.0f, maximum ? 1.0f : 1.0f / static_cast<float>(group), maximum, true};
   if (mode == Pooling::kAvgSdM) part.factor = 1.0f / std::sqrt(static_cast<float>(args.head_dim));

@@ -87,8 +87,7 @@ OpStatus Pool(const PoolArgs& args) {
   const int64_t group = args.n_q / args.n_kv;
   const Pooling mode = args.pooling;
   const bool maximum = mode == Pooling::kMaxS || mode == Pooling::kMaxSM;
-  const bool softmax =
-      mode == Pooling::kMaxSM || mode == Pooling::kAvgSM || mode == Pooling::kAvgSdM;
+  const bool softmax = TakesSoftmax(mode);
   const double factor =
       mode == Pooling::kAvgSdM ? 1.0 / std::sqrt(static_cast<double>(args.head_dim)) : 1.0;
   std::vector<double> weights(n);

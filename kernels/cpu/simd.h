@@ -28,6 +28,17 @@ void Narrow(const float* src, int64_t n, DType dtype, void* dst);
 /// Per-channel minimum and maximum of rows [n_rows][d] dtype (n_rows >= 1); NaN where any is NaN.
 void MinMaxRows(const void* rows, DType dtype, int64_t n_rows, int64_t d, float* lo, float* hi);
 
+// Of f32 rows [n_rows][d], n_rows >= 1, in f64 with the rows in their order; a mean is rounded
+// once. Equal to the bit on every CPU, but for which NaN a NaN is.
+
+/// mean[c] = mean of the rows.
+void MeanRows(const float* rows, int64_t n_rows, int64_t d, float* mean);
+/// mean[c] = mean of |row - centre|.
+void MeanDistances(const float* rows, int64_t n_rows, int64_t d, const float* centre, float* mean);
+/// squares[r][c] = (rows[r][c] - centre[c])^2
+void SquaredDistances(const float* rows, int64_t n_rows, int64_t d, const float* centre,
+                      double* squares);
+
 /// What is the same for all pages of a score op (ScoreArgs), in the order that score.h fixes.
 struct ScoreRun {
   const float* q = nullptr;  ///< [n_kv * group] rows of `terms`, zeros up to a multiple of 8 after
@@ -65,6 +76,8 @@ float MaxNumber(const float* x, int64_t n);
 float ExpInPlace(float* x, int64_t n, float shift);
 /// y[i] = silu(gate[i]) * up[i]; y may be gate or up.
 void SiluMul(const float* gate, const float* up, int64_t n, float* y);
+/// y[i] = a[i] + b[i]; y may be a or b.
+void Add(const float* a, const float* b, int64_t n, float* y);
 
 }  // namespace quire::kernels::simd
 

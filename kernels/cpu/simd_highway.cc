@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// simd.h and simd_codec.h with Highway. This file is compiled once per instruction set by
-// foreach_target.h; the exported functions at the end choose at run time.
+// simd.h, simd_codec.h and simd_targets.h with Highway. This file is compiled once per instruction
+// set by foreach_target.h; the exported functions at the end choose at run time.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/simd_highway.cc"
 #include <hwy/foreach_target.h>  // Must come before highway.h and the -inl headers.
@@ -11,12 +11,14 @@
 #include "kernels/cpu/simd_codec-inl.h"
 #include "kernels/cpu/simd_convert-inl.h"
 #include "kernels/cpu/simd_reduce-inl.h"
+#include "kernels/cpu/simd_rows-inl.h"
 #include "kernels/cpu/simd_score-inl.h"
 // clang-format on
 
 #if HWY_ONCE
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd_codec.h"
+#include "kernels/cpu/simd_targets.h"
 
 namespace quire::kernels::simd {
 
@@ -24,6 +26,9 @@ HWY_EXPORT(WidenImpl);
 HWY_EXPORT(WidenRowsImpl);
 HWY_EXPORT(NarrowImpl);
 HWY_EXPORT(MinMaxRowsImpl);
+HWY_EXPORT(MeanRowsImpl);
+HWY_EXPORT(MeanDistancesImpl);
+HWY_EXPORT(SquaredDistancesImpl);
 HWY_EXPORT(ScoresImpl);
 HWY_EXPORT(DotImpl);
 HWY_EXPORT(DotsImpl);
@@ -31,6 +36,7 @@ HWY_EXPORT(WeightedSumImpl);
 HWY_EXPORT(MaxNumberImpl);
 HWY_EXPORT(ExpInPlaceImpl);
 HWY_EXPORT(SiluMulImpl);
+HWY_EXPORT(AddImpl);
 HWY_EXPORT(TargetNameImpl);
 HWY_EXPORT(FindExtremesImpl);
 HWY_EXPORT(RowAbsMaxImpl);
@@ -43,6 +49,9 @@ HWY_EXPORT(EncodeInt8Impl);
 HWY_EXPORT(DecodeInt8Impl);
 HWY_EXPORT(EncodeInt4RowImpl);
 HWY_EXPORT(DecodeInt4RowImpl);
+
+std::vector<int64_t> Targets() { return hwy::SupportedAndGeneratedTargets(); }
+void UseTarget(int64_t target) { hwy::GetChosenTarget().Update(target); }
 
 const char* TargetName() { return HWY_DYNAMIC_DISPATCH(TargetNameImpl)(); }
 
@@ -57,6 +66,16 @@ void Narrow(const float* src, int64_t n, DType dtype, void* dst) {
 }
 void MinMaxRows(const void* rows, DType dtype, int64_t n_rows, int64_t d, float* lo, float* hi) {
   HWY_DYNAMIC_DISPATCH(MinMaxRowsImpl)(rows, dtype, n_rows, d, lo, hi);
+}
+void MeanRows(const float* rows, int64_t n_rows, int64_t d, float* mean) {
+  HWY_DYNAMIC_DISPATCH(MeanRowsImpl)(rows, n_rows, d, mean);
+}
+void MeanDistances(const float* rows, int64_t n_rows, int64_t d, const float* centre, float* mean) {
+  HWY_DYNAMIC_DISPATCH(MeanDistancesImpl)(rows, n_rows, d, centre, mean);
+}
+void SquaredDistances(const float* rows, int64_t n_rows, int64_t d, const float* centre,
+                      double* squares) {
+  HWY_DYNAMIC_DISPATCH(SquaredDistancesImpl)(rows, n_rows, d, centre, squares);
 }
 void Scores(const ScoreRun& run, const ScorePages& now, const ScorePages& next, float* out) {
   HWY_DYNAMIC_DISPATCH(ScoresImpl)(run, now, next, out);
@@ -78,6 +97,9 @@ float ExpInPlace(float* x, int64_t n, float shift) {
 }
 void SiluMul(const float* gate, const float* up, int64_t n, float* y) {
   HWY_DYNAMIC_DISPATCH(SiluMulImpl)(gate, up, n, y);
+}
+void Add(const float* a, const float* b, int64_t n, float* y) {
+  HWY_DYNAMIC_DISPATCH(AddImpl)(a, b, n, y);
 }
 
 codec::Extremes FindExtremes(const void* src, DType dtype, int64_t n) {

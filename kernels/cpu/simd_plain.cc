@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// simd.h without a library: loops that a compiler may vectorise.
+// simd.h and simd_targets.h without a library: loops that a compiler may vectorise.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "kernels/cpu/plain_rows.h"
 #include "kernels/cpu/plain_scores.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/cpu/simd_targets.h"
 
 namespace quire::kernels::simd {
+
+std::vector<int64_t> Targets() { return {0}; }
+void UseTarget(int64_t) {}
 
 const char* TargetName() { return "plain"; }
 
@@ -37,6 +42,19 @@ void MinMaxRows(const void* rows, DType dtype, int64_t n_rows, int64_t d, float*
       if (key > hi[c] || std::isnan(key)) hi[c] = key;
     }
   }
+}
+
+void MeanRows(const float* rows, int64_t n_rows, int64_t d, float* mean) {
+  PlainMeanRows(rows, d, n_rows, d, mean);
+}
+
+void MeanDistances(const float* rows, int64_t n_rows, int64_t d, const float* centre, float* mean) {
+  PlainMeanDistances(rows, d, n_rows, d, centre, mean);
+}
+
+void SquaredDistances(const float* rows, int64_t n_rows, int64_t d, const float* centre,
+                      double* squares) {
+  PlainSquaredDistances(rows, d, n_rows, d, centre, squares);
 }
 
 void Scores(const ScoreRun& run, const ScorePages& now, const ScorePages&, float* out) {
@@ -88,6 +106,10 @@ float ExpInPlace(float* x, int64_t n, float shift) {
 
 void SiluMul(const float* gate, const float* up, int64_t n, float* y) {
   for (int64_t i = 0; i < n; ++i) y[i] = gate[i] / (1.0f + std::exp(-gate[i])) * up[i];
+}
+
+void Add(const float* a, const float* b, int64_t n, float* y) {
+  for (int64_t i = 0; i < n; ++i) y[i] = a[i] + b[i];
 }
 
 }  // namespace quire::kernels::simd

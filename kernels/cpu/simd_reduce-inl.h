@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products, sums and exponentials over f32: Dot, Dots, WeightedSum, MaxNumber, ExpInPlace, SiluMul.
-// Included once per instruction set by simd_highway.cc.
+// Products, sums and exponentials over f32: Dot, Dots, WeightedSum, MaxNumber, ExpInPlace, SiluMul,
+// Add. Included once per instruction set by simd_highway.cc.
 #if defined(QUIRE_KERNELS_CPU_SIMD_REDUCE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUIRE_KERNELS_CPU_SIMD_REDUCE_INL_H_
 #undef QUIRE_KERNELS_CPU_SIMD_REDUCE_INL_H_
@@ -142,6 +142,11 @@ HWY_NOINLINE void SiluMulImpl(const float* gate, const float* up, int64_t n, flo
     const Vec numerator = hn::IfThenElse(hn::Ge(x, hn::Zero(tag)), x, hn::Mul(x, e));
     store(hn::Mul(hn::Div(numerator, hn::Add(one, e)), load(up + i)), y + i);
   });
+}
+
+HWY_NOINLINE void AddImpl(const float* a, const float* b, int64_t n, float* y) {
+  ForVectors(n, [&](int64_t i, const auto& load, const auto& store)
+                    HWY_ATTR { store(hn::Add(load(a + i), load(b + i)), y + i); });
 }
 
 HWY_NOINLINE const char* TargetNameImpl() { return hwy::TargetName(HWY_TARGET); }

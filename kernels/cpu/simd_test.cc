@@ -5,8 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <random>
 #include <vector>
+
+#include "kernels/cpu/plain_rows.h"
+#include "kernels/cpu/simd_targets.h"
 
 namespace quire::kernels::simd {
 namespace {
@@ -44,6 +49,46 @@ TEST(Simd, NarrowRoundsToNearestEven) {
     for (int64_t i = 0; i < n; ++i) StoreElement(want.data(), i, dtype, values[i]);
     EXPECT_EQ(got, want) << Name(dtype);
   }
+}
+
+/// So that NaN compares as equal to NaN.
+template <typename T>
+bool SameNumbers(const std::vector<T>& a, const std::vector<T>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](T x, T y) {
+    return x == y ? std::signbit(x) == std::signbit(y) : std::isnan(x) && std::isnan(y);
+  });
+}
+
+// To the sign of a zero, with infinities, one row and short rows.
+TEST(Simd, RowsInF64AreEqualOnAllTargets) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  for (const int64_t target : Targets()) {
+    UseTarget(target);
+    SCOPED_TRACE(TargetName());
+    for (const int64_t n_rows : {1, 2, 9, 32}) {
+      for (const int64_t d : {1, 7, 8, 15, 16, 17, 33, 64, 80, 96, 128, 256}) {
+        std::vector<float> rows(n_rows * d), centre(d);
+        for (float& value : rows) value = normal(random);
+        for (float& value : centre) value = normal(random);
+        rows[0] = -0.0f;
+        rows[d / 2] = rows[(n_rows - 1) * d + d / 2] = -INFINITY;
+        rows[d - 1] = INFINITY;
+        std::vector<float> got(d), want(d);
+        MeanRows(rows.data(), n_rows, d, got.data());
+        PlainMeanRows(rows.data(), d, n_rows, d, want.data());
+        EXPECT_TRUE(SameNumbers(got, want)) << n_rows << " rows of " << d;
+        MeanDistances(rows.data(), n_rows, d, centre.data(), got.data());
+        PlainMeanDistances(rows.data(), d, n_rows, d, centre.data(), want.data());
+        EXPECT_TRUE(SameNumbers(got, want)) << n_rows << " rows of " << d;
+        std::vector<double> squares(n_rows * d), want_squares(n_rows * d);
+        SquaredDistances(rows.data(), n_rows, d, centre.data(), squares.data());
+        PlainSquaredDistances(rows.data(), d, n_rows, d, centre.data(), want_squares.data());
+        EXPECT_TRUE(SameNumbers(squares, want_squares)) << n_rows << " rows of " << d;
+      }
+    }
+  }
+  UseTarget(Targets().front());
 }
 
 TEST(Simd, ExpIsAccurateAndPassesOverNaN) {

@@ -33,7 +33,7 @@ constexpr KernelTable kReference = {
     .sample = reference::Sample,
 };
 
-// Where the reference is already as fast as memory, it is used as it is.
+// The reference's embed is a copy of each row, as fast as memory.
 constexpr KernelTable kFast = {
     .name = "CpuKernels",
     .nhd_to_hnd = fast::NhdToHnd,
@@ -43,19 +43,19 @@ constexpr KernelTable kFast = {
     .place_units = fast::PlaceUnits,
     .digest = fast::Digest,
     .score = fast::Score,
-    .pool_query = reference::PoolQuery,
+    .pool_query = fast::PoolQuery,
     .pool = fast::Pool,
     .topk = fast::TopK,
     .correct_heads = fast::CorrectHeads,
     .paged_attention = fast::PagedAttention,
     .mla_attention = fast::MlaAttention,
-    .merge_attention = reference::MergeAttention,
+    .merge_attention = fast::MergeAttention,
     .dense_attention = fast::DenseAttention,
     .rmsnorm = fast::RmsNorm,
     .rope = fast::Rope,
     .silu_mul = fast::SiluMul,
     .matmul = fast::Matmul,
-    .add = reference::Add,
+    .add = fast::Add,
     .embed = reference::Embed,
     .narrow = fast::Narrow,
     .sample = fast::Sample,

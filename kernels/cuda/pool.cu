@@ -90,7 +90,7 @@ OpStatus Pool(const PoolArgs& args) {
   if (args.n_pages == 0) return OpStatus::kOk;
   const Pooling mode = args.pooling;
   PoolShape shape{args.scores, args.pooled, args.n_pages, args.n_q / args.n_kv, 1.0f, false, false};
-  shape.softmax = mode == Pooling::kMaxSM || mode == Pooling::kAvgSM || mode == Pooling::kAvgSdM;
+  shape.softmax = TakesSoftmax(mode);
   shape.maximum = mode == Pooling::kMaxS || mode == Pooling::kMaxSM;
   if (mode == Pooling::kAvgSdM) shape.factor = 1.0f / sqrtf(static_cast<float>(args.head_dim));
   const int64_t shared = 2 * shape.group * 4;

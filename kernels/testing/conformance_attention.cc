@@ -270,7 +270,13 @@ std::vector<double> MergeDistances(const std::vector<float>& parts,
 void CheckMerge(Workbench& bench, int64_t n_parts, int64_t rows, int64_t d,
                 std::vector<float> part_lse) {
   TestDevice& device = bench.device();
-  Tensor<float> parts(device, bench.Floats(n_parts * rows * d), 1);
+  std::vector<float> values = bench.Floats(n_parts * rows * d);
+  for (int64_t i = 0; i < n_parts * rows; ++i) {  // what is not used may be anything
+    if (part_lse[i] == -std::numeric_limits<float>::infinity()) {
+      std::fill_n(values.begin() + i * d, d, std::numeric_limits<float>::quiet_NaN());
+    }
+  }
+  Tensor<float> parts(device, std::move(values), 1);
   Tensor<float> lses(device, std::move(part_lse));
   Tensor<float> out(device, std::vector<float>(rows * d), 1), lse(device, std::vector<float>(rows));
   MergeAttentionArgs args{.n_parts = n_parts, .rows = rows, .dim = d};
@@ -411,7 +417,7 @@ TEST_P(OpConformance, MergeAttentionEqualsReference) {
   QUIRE_REQUIRE_OP(merge_attention);
   constexpr float kNone = -std::numeric_limits<float>::infinity();
   for (const int64_t parts : {1, 2, 3, 40}) {
-    for (const int64_t d : {1, 64, 80, 513}) {
+    for (const int64_t d : {1, 7, 64, 80, 96, 128, 256, 513}) {
       const int64_t rows = 5;
       CheckMerge(bench_, parts, rows, d, bench_.Floats(parts * rows, 30.0f));
       std::vector<float> lse = bench_.Floats(parts * rows);

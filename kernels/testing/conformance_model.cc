@@ -190,16 +190,20 @@ TEST_P(OpConformance, MatmulEqualsReference) {
 
 TEST_P(OpConformance, AddEqualsReference) {
   QUIRE_REQUIRE_OP(add);
-  for (const int64_t n : {0, 1, 33, 1000}) {
+  for (const int64_t n : {0, 1, 7, 8, 15, 16, 17, 33, 64, 1000}) {
     Tensor<float> a(bench_.device(), bench_.Floats(n), 1), b(bench_.device(), bench_.Floats(n));
-    ASSERT_EQ(table().add({.a = a.data(),
-                           .b = b.data(),
-                           .y = a.data(),
-                           .n = n,
-                           .stream = bench_.device().stream()}),
-              OpStatus::kOk);
-    for (int64_t i = 0; i < n; ++i) a.host()[i] += b.host()[i];
-    ExpectClose(a.Fetch(), a.host_array(), kExact);
+    Tensor<float> y(bench_.device(), std::vector<float>(n), 3);
+    std::vector<float> want = a.host_array();
+    for (int64_t i = 0; i < n; ++i) want[i] += b.host()[i];
+    for (Tensor<float>* sum : {&y, &a}) {  // in place at last
+      ASSERT_EQ(table().add({.a = a.data(),
+                             .b = b.data(),
+                             .y = sum->data(),
+                             .n = n,
+                             .stream = bench_.device().stream()}),
+                OpStatus::kOk);
+      ExpectClose(sum->Fetch(), want, kExact);
+    }
   }
   EXPECT_EQ(table().add({.n = -1}), OpStatus::kBadShape);
   EXPECT_EQ(table().add({.n = 1}), OpStatus::kBadShape);
@@ -209,9 +213,9 @@ TEST_P(OpConformance, EmbedEqualsReference) {
   QUIRE_REQUIRE_OP(embed);
   const int64_t vocab = 11;
   for (const Size& s : kSizes) {
-    Tensor<float> rows(bench_.device(), bench_.Floats(vocab * s.dim));
+    Tensor<float> rows(bench_.device(), bench_.Floats(vocab * s.dim), 1);
     Tensor<int32_t> ids(bench_.device(), bench_.Ints(s.rows, 0, vocab - 1));
-    Tensor<float> y(bench_.device(), std::vector<float>(s.rows * s.dim));
+    Tensor<float> y(bench_.device(), std::vector<float>(s.rows * s.dim), 1);
     EmbedArgs args{.rows = s.rows, .vocab = vocab, .dim = s.dim};
     EmbedArgs want = args;
     args.table = rows.data();

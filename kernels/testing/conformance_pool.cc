@@ -52,6 +52,22 @@ void CheckTopK(Workbench& bench, std::vector<float> values, int64_t rows, int64_
   EXPECT_EQ(nans.Fetch(), nans.host_array());
 }
 
+void CheckPoolQuery(Workbench& bench, const Heads& h, std::vector<float> values, Pooling pooling) {
+  TestDevice& device = bench.device();
+  Tensor<float> q(device, std::move(values), 1);
+  Tensor<float> pooled(device, std::vector<float>(h.n_kv * h.d), 1);
+  PoolQueryArgs args{.n_q = h.n_q, .n_kv = h.n_kv, .head_dim = h.d, .pooling = pooling};
+  PoolQueryArgs want = args;
+  args.q = q.data();
+  args.pooled = pooled.data();
+  args.stream = device.stream();
+  ASSERT_EQ(bench.table().pool_query(args), OpStatus::kOk);
+  want.q = q.host();
+  want.pooled = pooled.host();
+  ASSERT_EQ(CpuReference().pool_query(want), OpStatus::kOk);
+  ExpectClose(pooled.Fetch(), pooled.host_array(), kExact);
+}
+
 /// Queries of which every other group stays near the one before.
 void CheckCorrect(Workbench& bench, int64_t batch, const Heads& h, float tau, bool odd_queries) {
   TestDevice& device = bench.device();
@@ -167,24 +183,36 @@ TEST_P(OpConformance, PoolKeepsNaNOutOfTheSoftmax) {
 
 TEST_P(OpConformance, PoolQueryEqualsReference) {
   QUIRE_REQUIRE_OP(pool_query);
-  for (const Heads& h : kHeads) {
+  std::vector<Heads> all = ModelHeads();
+  all.insert(all.end(), std::begin(kHeads), std::end(kHeads));
+  for (const Heads& h : all) {
     for (const Pooling pooling : {Pooling::kMaxQ, Pooling::kAvgQ}) {
-      Tensor<float> q(bench_.device(), bench_.Floats(h.n_q * h.d));
-      Tensor<float> pooled(bench_.device(), std::vector<float>(h.n_kv * h.d));
-      PoolQueryArgs args{.n_q = h.n_q, .n_kv = h.n_kv, .head_dim = h.d, .pooling = pooling};
-      PoolQueryArgs want = args;
-      args.q = q.data();
-      args.pooled = pooled.data();
-      args.stream = bench_.device().stream();
-      ASSERT_EQ(table().pool_query(args), OpStatus::kOk);
-      want.q = q.host();
-      want.pooled = pooled.host();
-      ASSERT_EQ(CpuReference().pool_query(want), OpStatus::kOk);
-      ExpectClose(pooled.Fetch(), pooled.host_array(), PoolQueryTolerance(pooling));
-      args.pooling = Pooling::kAvgS;
-      EXPECT_EQ(table().pool_query(args), OpStatus::kUnsupported);
+      std::vector<float> q = bench_.Floats(h.n_q * h.d, 3.0f);
+      CheckPoolQuery(bench_, h, q, pooling);
+      // Of the first group, in its first head and its last; with one head and channel they are one.
+      const int64_t last = (h.n_q / h.n_kv - 1) * h.d;
+      q[0] = kNaN, q[h.d / 2] = kInfinity, q[last + h.d / 2] = -kInfinity, q[last + h.d - 1] = kNaN;
+      CheckPoolQuery(bench_, h, q, pooling);
+      q[last + h.d / 2] = kInfinity;
+      CheckPoolQuery(bench_, h, q, pooling);
     }
   }
+}
+
+TEST_P(OpConformance, PoolQueryRefusesBadShapes) {
+  QUIRE_REQUIRE_OP(pool_query);
+  std::vector<float> memory(16);
+  const PoolQueryArgs good{
+      .q = memory.data(), .pooled = memory.data() + 8, .n_q = 4, .n_kv = 2, .head_dim = 2};
+  const auto answer = [&](auto change) {
+    PoolQueryArgs args = good;
+    change(args);
+    return table().pool_query(args);
+  };
+  EXPECT_EQ(answer([](auto& a) { a.n_q = 3; }), OpStatus::kBadShape);
+  EXPECT_EQ(answer([](auto& a) { a.head_dim = 0; }), OpStatus::kBadShape);
+  EXPECT_EQ(answer([](auto& a) { a.q = nullptr; }), OpStatus::kBadShape);
+  EXPECT_EQ(answer([](auto& a) { a.pooling = Pooling::kAvgS; }), OpStatus::kUnsupported);
 }
 
 TEST_P(OpConformance, PoolRefusesBadShapes) {

@@ -20,13 +20,14 @@ bool Fits(DigestKind kind, int64_t d) { return kind != DigestKind::kDisc || d % 
 struct DigestCase {
   int64_t units, p, d;
   bool has_values;
+  float spread = 1;  ///< standard deviation of the keys
 };
 
 void CheckDigest(Workbench& bench, const DigestCase& c, DigestKind kind, DType dtype,
                  DType out_dtype) {
   TestDevice& device = bench.device();
   const int64_t stride = (c.has_values ? 2 : 1) * c.p * c.d;
-  std::vector<float> keys = bench.Floats(c.units * stride);
+  std::vector<float> keys = bench.Floats(c.units * stride, c.spread);
   // A NaN in the first row and one that numbers follow; an infinity.
   keys[0] = kNaN;
   keys[c.p / 2 * c.d + c.d - 1] = kNaN;
@@ -234,10 +235,7 @@ TEST_P(OpConformance, SelectionEqualsReferenceForEveryDigestAndPooling) {
       SCOPED_TRACE("digest " + std::to_string(static_cast<int>(kind)) + ", pooling " +
                    std::to_string(mode));
       s.keys = bench_.Elements(s.n_pages * s.h.n_kv * s.p * s.h.d, DType::kF16);
-      // Eighths: their mean over the 4 heads of a group is exact, whatever the order of the sum.
-      for (const int32_t eighths : bench_.Ints(s.h.n_q * s.h.d, -16, 16)) {
-        s.q.push_back(static_cast<float>(eighths) / 8);
-      }
+      s.q = bench_.Floats(s.h.n_q * s.h.d);
       ExpectSamePages(s, Select(bench_.device(), s), Select(reference, s));
     }
   }
@@ -245,9 +243,10 @@ TEST_P(OpConformance, SelectionEqualsReferenceForEveryDigestAndPooling) {
 
 TEST_P(OpConformance, DigestEqualsReference) {
   QUIRE_REQUIRE_OP(digest);
-  const DigestCase cases[] = {{1, 1, 1, true},    {3, 32, 128, true}, {2, 31, 33, false},
-                              {2, 33, 80, true},  {4, 2, 7, true},    {2, 16, 256, true},
-                              {1, 16, 576, false}};
+  const DigestCase cases[] = {{1, 1, 1, true},     {3, 32, 128, true}, {2, 31, 33, false},
+                              {2, 33, 80, true},   {4, 2, 7, true},    {2, 16, 256, true},
+                              {1, 16, 576, false}, {2, 16, 64, true},  {2, 7, 96, false},
+                              {2, 9, 576, false}};
   for (const DigestCase& c : cases) {
     for (const DigestKind kind : kDigestKinds) {
       if (!Fits(kind, c.d)) continue;
@@ -255,6 +254,17 @@ TEST_P(OpConformance, DigestEqualsReference) {
         CheckDigest(bench_, c, kind, dtype, dtype);
         CheckDigest(bench_, c, kind, dtype, DType::kF32);
       }
+    }
+  }
+}
+
+// Squares that f32 has no room for.
+TEST_P(OpConformance, DigestOfLargeAndSmallKeysEqualsReference) {
+  QUIRE_REQUIRE_OP(digest);
+  for (const float spread : {1e-30f, 1e25f}) {
+    for (const DigestKind kind : kDigestKinds) {
+      CheckDigest(bench_, {3, 17, 80, true, spread}, kind, DType::kF32, DType::kF32);
+      CheckDigest(bench_, {3, 17, 80, true, spread}, kind, DType::kBF16, DType::kBF16);
     }
   }
 }

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -44,7 +45,7 @@ class TestDevice {
   virtual void CopyOut(void* host, const void* device, size_t bytes) = 0;
 };
 
-using MakeDevice = std::unique_ptr<TestDevice> (*)();
+using MakeDevice = std::function<std::unique_ptr<TestDevice>()>;
 
 /// A host array with a copy on the device, `shift` elements behind an aligned address.
 template <typename T>
