@@ -34,7 +34,14 @@ class DisturbedTransport final : public Transport {
   void BreakEvery(uint64_t period) { break_period_ = period; }
   uint64_t broken() const { return broken_; }
 
-  TransportCapabilities capabilities() const override { return inner_->capabilities(); }
+  /// Whether what is put into landings counts as written by the server.
+  void LandDirectly(bool lands) { lands_directly_ = lands; }
+
+  TransportCapabilities capabilities() const override {
+    TransportCapabilities can = inner_->capabilities();
+    can.direct_landing = lands_directly_;
+    return can;
+  }
   StatusOr<std::unique_ptr<Landing>> AddLanding(LandingMemory memory) override {
     return inner_->AddLanding(memory);
   }
@@ -87,6 +94,7 @@ class DisturbedTransport final : public Transport {
   }
 
   std::shared_ptr<Transport> inner_;
+  bool lands_directly_ = false;
   uint64_t period_ = 0;
   uint64_t calls_ = 0;
   uint64_t lost_ = 0;

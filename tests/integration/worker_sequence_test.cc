@@ -395,6 +395,32 @@ TEST(WorkerSequenceTest, ShadowKvRecallsHalfTheBytesAndAnswersTheSame) {
   }
 }
 
+TEST(WorkerSequenceTest, UnitsThatTheServerWritesHereGiveTheSameAnswer) {
+  const std::vector<TokenId> question = RandomTokens(40, 5);
+  for (const std::string_view policy : {"quest", "freekv", "shadowkv"}) {
+    for (const uint64_t host_cache_bytes : {0, 1 << 20}) {
+      SCOPED_TRACE(::testing::Message() << policy << ", host tier of " << host_cache_bytes);
+      const auto ask = [&](bool lands, worker::SequenceStats* stats) {
+        worker::EngineOptions options = WorkerFixture::Small();
+        options.host_cache_bytes = host_cache_bytes;
+        options.retrieval.policy = policy;
+        WorkerFixture fixture(options);
+        fixture.transport().LandDirectly(lands);
+        fixture.Ingest(RandomTokens(150, 4));
+        return Ask(fixture, options.retrieval, question, stats);
+      };
+      worker::SequenceStats in_messages, landed;
+      const std::vector<float> expected = ask(false, &in_messages);
+      EXPECT_EQ(ask(true, &landed), expected);
+      EXPECT_EQ(in_messages.units_landed, 0u);
+      EXPECT_GT(landed.units_landed, 0u);
+      EXPECT_EQ(landed.units_landed, landed.units_missed);
+      EXPECT_EQ(landed.units_missed, in_messages.units_missed);
+      EXPECT_EQ(landed.units_from_host, in_messages.units_from_host);
+    }
+  }
+}
+
 TEST(WorkerSequenceTest, OnlyTheDiffMovesAndTheBudgetHolds) {
   WorkerFixture fixture;
   fixture.Ingest(RandomTokens(200, 1));
@@ -414,20 +440,24 @@ TEST(WorkerSequenceTest, LostRepliesDoNotChangeTheAnswer) {
   fixture.Ingest(RandomTokens(150, 1));
   const std::vector<TokenId> question = RandomTokens(40, 2);
   for (const SelectionSide side : {SelectionSide::kWorker, SelectionSide::kServer}) {
-    RetrievalOptions retrieval = fixture.engine().options().retrieval;
-    retrieval.side = side;
-    retrieval.policy = side == SelectionSide::kWorker ? "quest" : "freekv";
-    SequenceOptions options;
-    options.retrieval = retrieval;
-    const auto undisturbed = fixture.Open(options);
-    ASSERT_EQ(undisturbed->Append(question), OkStatus());
-    const auto disturbed = fixture.Open(options);
-    fixture.transport().LoseEvery(3);
-    ASSERT_EQ(disturbed->Append(question), OkStatus());
-    fixture.transport().LoseEvery(0);
-    EXPECT_GT(fixture.transport().lost(), 5u);
-    EXPECT_LE(MaxDifference(undisturbed->logits(), disturbed->logits()), 1e-4f);
-    EXPECT_EQ(disturbed->stats().reopened, 0u);
+    for (const bool lands : {false, true}) {
+      RetrievalOptions retrieval = fixture.engine().options().retrieval;
+      retrieval.side = side;
+      retrieval.policy = side == SelectionSide::kWorker ? "quest" : "freekv";
+      SequenceOptions options;
+      options.retrieval = retrieval;
+      fixture.transport().LandDirectly(lands);
+      const auto undisturbed = fixture.Open(options);
+      ASSERT_EQ(undisturbed->Append(question), OkStatus());
+      const auto disturbed = fixture.Open(options);
+      const uint64_t lost = fixture.transport().lost();
+      fixture.transport().LoseEvery(3);
+      ASSERT_EQ(disturbed->Append(question), OkStatus());
+      fixture.transport().LoseEvery(0);
+      EXPECT_GT(fixture.transport().lost(), lost + 5);
+      EXPECT_LE(MaxDifference(undisturbed->logits(), disturbed->logits()), 1e-4f);
+      EXPECT_EQ(disturbed->stats().reopened, 0u);
+    }
   }
 }
 

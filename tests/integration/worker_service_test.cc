@@ -84,7 +84,16 @@ TEST_F(WorkerServiceTest, StreamsTheEnginesTokensAndThenTheTotals) {
   EXPECT_EQ(replies.back().policy(), "quest");
 }
 
-TEST_F(WorkerServiceTest, CallsThatRunTogetherGetTheTokensThatEachGetsAlone) {
+class TogetherTest : public WorkerServiceTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  /// Whether the server writes recalled units into the worker's memory.
+  static bool lands() { return GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(Ways, TogetherTest, ::testing::Bool(),
+                         [](const auto& way) { return way.param ? "Landing" : "Messages"; });
+
+TEST_P(TogetherTest, EachCallGetsTheTokensThatItGetsAlone) {
+  fixture_.transport().LandDirectly(lands());
   constexpr size_t kCalls = 4;
   const char* const policies[kCalls] = {"quest", "freekv", "quest", "streaming"};
   std::vector<v1::GenerateReply> replies[kCalls];
@@ -115,6 +124,8 @@ TEST_F(WorkerServiceTest, CallsThatRunTogetherGetTheTokensThatEachGetsAlone) {
       if (!reply.done()) tokens.push_back(reply.token_id());
     }
     EXPECT_EQ(tokens, expected->tokens);
+    EXPECT_EQ(replies[i].back().units_landed(), lands() ? replies[i].back().units_recalled() : 0);
+    EXPECT_EQ(replies[i].back().units_recalled() > 0, i < 3) << policies[i];
   }
   EXPECT_EQ(MetricValuesOf(*server_).at("batch_finished"), kCalls);
 }
