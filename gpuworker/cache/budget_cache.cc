@@ -35,8 +35,27 @@ StatusOr<std::unique_ptr<BudgetCache>> BudgetCache::Create(const KvSpec& spec, D
   for (const CacheLayout& layout : layouts) {
     cache->layers_.emplace_back(layout, spec);
     QUIRE_RETURN_IF_ERROR(cache->Reserve(cache->layers_.back()));
+    QUIRE_RETURN_IF_ERROR(cache->MakeEvents(cache->layers_.back()));
   }
+  QUIRE_RETURN_IF_ERROR(cache->MakeStaging());
   return cache;
+}
+
+Status BudgetCache::MakeEvents(Layer& layer) {
+  QUIRE_ASSIGN_OR_RETURN(layer.attended, device_->MakeEvent());
+  QUIRE_ASSIGN_OR_RETURN(layer.written, device_->MakeEvent());
+  return layer.attended->Record(DeviceStream::kCompute);  // The pools are zeroed there.
+}
+
+Status BudgetCache::MakeStaging() {
+  if (device_->reads_host_memory()) return OkStatus();
+  uint32_t units = 0;  // Of one KV head, as recalls are taken in where nothing else is asked for.
+  for (const Layer& layer : layers_) {
+    units = std::max(units, layer.table.layout().selectable_pages);
+  }
+  if (units == 0) return OkStatus();
+  QUIRE_ASSIGN_OR_RETURN(staging_, StagingBuffers::Create(spec_, units, device_));
+  return OkStatus();
 }
 
 uint64_t BudgetCache::RowBytes() const {
@@ -59,8 +78,8 @@ Status BudgetCache::Reserve(Layer& layer) {
     QUIRE_ASSIGN_OR_RETURN(DeviceBuffer grown, device_->Allocate(capacity * SlotBytes()));
     if (pool->size_bytes() > 0) {
       QUIRE_RETURN_IF_ERROR(device_->CopyOnDevice(grown.data(), pool->data(), pool->size_bytes()));
+      QUIRE_RETURN_IF_ERROR(device_->Synchronize());  // The old pool goes away.
     }
-    QUIRE_RETURN_IF_ERROR(device_->Synchronize());  // The old pool goes away.
     *pool = std::move(grown);
   }
   layer.capacity = capacity;
@@ -194,6 +213,7 @@ Status BudgetCache::CheckPlacements(uint32_t layer,
 }
 
 Status BudgetCache::RecordPlacements(uint32_t layer, std::span<const SlotPlacement> placements) {
+  QUIRE_RETURN_IF_ERROR(layers_[layer].written->Hold(DeviceStream::kCompute));
   for (const SlotPlacement& placement : placements) {
     QUIRE_RETURN_IF_ERROR(Annotate(layers_[layer].table.Place(placement), "layer ", layer));
   }
@@ -203,14 +223,22 @@ Status BudgetCache::RecordPlacements(uint32_t layer, std::span<const SlotPlaceme
 Status BudgetCache::WriteUnits(uint32_t layer_index, std::span<const SlotPlacement> placements,
                                const Payload& units) const {
   const Layer& layer = layers_[layer_index];
-  QUIRE_ASSIGN_OR_RETURN(StagedUnits staged,
-                         StagedUnits::Stage(units, placements.size(), spec_, device_));
   std::vector<kernels::UnitPlacement> places;
   places.reserve(placements.size());
   for (const SlotPlacement& placement : placements) {
     places.push_back({.slot = static_cast<int32_t>(layer.table.SelectableSlot(placement.index)),
                       .kv_head = static_cast<int32_t>(placement.head)});
   }
+  if (staging_ != nullptr) {
+    return staging_->Write(units, places,
+                           {.k = layer.k.data(),
+                            .v = layer.v.data(),
+                            .num_slots = layer.capacity,
+                            .unread = layer.attended.get(),
+                            .written = layer.written.get()});
+  }
+  QUIRE_ASSIGN_OR_RETURN(StagedUnits staged,
+                         StagedUnits::Stage(units, placements.size(), spec_, device_));
   return ScatterUnits(layer, staged, places);
 }
 
@@ -257,25 +285,26 @@ Status BudgetCache::Attend(uint32_t layer_index, const float* q, float* out) con
   QUIRE_ASSIGN_OR_RETURN(
       const int32_t* const valid_tokens,
       valid_list_.Put(*device_, std::span<const int32_t>(attended_.valid_tokens)));
-  return ToStatus(device_->kernels().paged_attention(
-                      {.q = q,
-                       .k_pool = layer.k.data(),
-                       .v_pool = layer.v.data(),
-                       .slots = slots,
-                       .valid_tokens = valid_tokens,
-                       .out = out,
-                       .num_slots = layer.capacity,
-                       .n_slots = static_cast<int64_t>(attended_.slots.size()),
-                       .page_tokens = spec_.page_tokens,
-                       .n_q = spec_.num_query_heads,
-                       .n_kv = spec_.num_kv_heads,
-                       .head_dim = spec_.head_dim,
-                       .scale = 1.0f / std::sqrt(static_cast<float>(spec_.head_dim)),
-                       .dtype = spec_.dtype,
-                       .workspace = attention_workspace_.data(),
-                       .workspace_bytes = static_cast<int64_t>(attention_workspace_.size_bytes()),
-                       .stream = device_->stream()}),
-                  "paged_attention");
+  const kernels::OpStatus attended = device_->kernels().paged_attention(
+      {.q = q,
+       .k_pool = layer.k.data(),
+       .v_pool = layer.v.data(),
+       .slots = slots,
+       .valid_tokens = valid_tokens,
+       .out = out,
+       .num_slots = layer.capacity,
+       .n_slots = static_cast<int64_t>(attended_.slots.size()),
+       .page_tokens = spec_.page_tokens,
+       .n_q = spec_.num_query_heads,
+       .n_kv = spec_.num_kv_heads,
+       .head_dim = spec_.head_dim,
+       .scale = 1.0f / std::sqrt(static_cast<float>(spec_.head_dim)),
+       .dtype = spec_.dtype,
+       .workspace = attention_workspace_.data(),
+       .workspace_bytes = static_cast<int64_t>(attention_workspace_.size_bytes()),
+       .stream = device_->stream()});
+  QUIRE_RETURN_IF_ERROR(ToStatus(attended, "paged_attention"));
+  return layer.attended->Record(DeviceStream::kCompute);
 }
 
 Status BudgetCache::AttendDense(uint32_t layer_index, const float* q, uint32_t count,

@@ -4,6 +4,10 @@
 // NHD slots, `[num_slots][p][n_kv][d]` in the KV dtype, and a PageTable that says which page is in
 // which slot. Units come in (recall) and pages go out (offload) through the layout kernels.
 //
+// Recalled units go into their slots beside what the device computes, where it has streams for it
+// (staging_buffers.h): attention that is given to the device after RecordPlacements finds them in
+// their slots, and attention that was given to it before finds what was there before.
+//
 // Ownership: owns the device memory; the device outlives it. Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_CACHE_BUDGET_CACHE_H_
 #define QUIRE_GPUWORKER_CACHE_BUDGET_CACHE_H_
@@ -18,6 +22,7 @@
 #include "common/page/kv_spec.h"
 #include "gpuworker/cache/page_table.h"
 #include "gpuworker/cache/staged_units.h"
+#include "gpuworker/cache/staging_buffers.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/device/device_list.h"
 
@@ -57,8 +62,9 @@ class BudgetCache {
 
   /// PlaceUnits in steps, for units that come a few at a time: first CheckPlacements, then the
   /// writing, in any pieces and on any threads (of slots that differ; nobody attends to the layer
-  /// meanwhile), then RecordPlacements. Writing looks at no table. After an error between these
-  /// steps the layer's selectable slots have to be emptied (PageTable::EmptySelectable).
+  /// meanwhile), then RecordPlacements. Writing looks at no table, and does not wait for the
+  /// device; the units' bytes may change after its return. After an error between these steps the
+  /// layer's selectable slots have to be emptied (PageTable::EmptySelectable).
   [[nodiscard]] Status CheckPlacements(uint32_t layer,
                                        std::span<const SlotPlacement> placements) const;
   [[nodiscard]] Status WriteUnits(uint32_t layer, std::span<const SlotPlacement> placements,
@@ -86,6 +92,8 @@ class BudgetCache {
     DeviceBuffer k;
     DeviceBuffer v;
     uint32_t capacity = 0;  ///< Slots allocated.
+    std::unique_ptr<DeviceEvent> attended;  ///< All attention so far, and the zeroing before it.
+    std::unique_ptr<DeviceEvent> written;   ///< All units so far.
   };
   BudgetCache(const KvSpec& spec, Device* device) : spec_(spec), device_(device) {}
 
@@ -93,6 +101,9 @@ class BudgetCache {
   uint64_t SlotBytes() const;  ///< One page of one pool.
   /// Grows the layer's pools to hold its table's slots.
   Status Reserve(Layer& layer);
+  Status MakeEvents(Layer& layer);
+  /// Staging for a device that needs it, where units are recalled.
+  Status MakeStaging();
   Status WriteRow(Layer& layer, TokenPlace place, const float* k, const float* v);
   /// `count` slots of both pools.
   Status CopySlots(const Layer& from, uint32_t from_slot, const Layer& to, uint32_t to_slot,
@@ -108,6 +119,9 @@ class BudgetCache {
   mutable DeviceList<int32_t> slot_list_;
   mutable DeviceList<int32_t> valid_list_;
   DeviceBuffer attention_workspace_;  ///< Empty on the host, whose attention needs none.
+  /// Null where kernels read the host's memory, or nothing is recalled. After the pools: it waits
+  /// for what writes to them before they go.
+  std::unique_ptr<StagingBuffers> staging_;
 };
 
 }  // namespace quire::worker

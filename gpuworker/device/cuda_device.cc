@@ -14,6 +14,7 @@ namespace {
 
 using kernels::CopyDirection;
 using kernels::CudaLibrary;
+using kernels::CudaStreams;
 
 constexpr char kLibrary[] = "libquire_cuda.so";
 constexpr char kEntry[] = "quire_cuda_library";
@@ -23,6 +24,39 @@ Status FromDriver(const char* words, std::string_view what) {
   if (words == nullptr) return OkStatus();
   return Internal("CUDA ", what, ": ", words);
 }
+
+void* StreamOf(const CudaStreams& streams, DeviceStream which) {
+  switch (which) {
+    case DeviceStream::kCompute:
+      return streams.compute;
+    case DeviceStream::kCopy:
+      return streams.copy;
+    case DeviceStream::kConvert:
+      return streams.convert;
+  }
+  return streams.compute;
+}
+
+class Event final : public DeviceEvent {
+ public:
+  Event(const CudaLibrary* library, void* event, const CudaStreams& streams)
+      : library_(library), event_(event), streams_(streams) {}
+  ~Event() override { library_->free_event(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  Status Record(DeviceStream stream) override {
+    return FromDriver(library_->record_event(event_, StreamOf(streams_, stream)), "event");
+  }
+  Status Hold(DeviceStream stream) override {
+    return FromDriver(library_->hold(StreamOf(streams_, stream), event_), "wait");
+  }
+  Status Await() override { return FromDriver(library_->await_event(event_), "wait"); }
+
+ private:
+  const CudaLibrary* const library_;
+  void* const event_;
+  const CudaStreams streams_;
+};
 
 class Graph final : public DeviceGraph {
  public:
@@ -41,12 +75,15 @@ class Graph final : public DeviceGraph {
 
 class Cuda final : public Device {
  public:
-  Cuda(const CudaLibrary* library, void* stream, void* recorder)
-      : library_(library), stream_(stream), recorder_(recorder) {}
+  Cuda(const CudaLibrary* library, const CudaStreams& streams)
+      : library_(library), streams_(streams) {}
 
   std::string_view name() const override { return "cuda"; }
   const kernels::KernelTable& kernels() const override { return *library_->kernels; }
-  void* stream() const override { return recording_on_this_thread_ ? recorder_ : stream_; }
+  void* stream() const override {
+    return recording_on_this_thread_ ? streams_.recorder : streams_.compute;
+  }
+  void* convert_stream() const override { return streams_.convert; }
   MemoryType memory_type() const override { return MemoryType::kCuda; }
 
   Status CopyToDevice(void* to, const void* from, size_t bytes) override {
@@ -58,27 +95,41 @@ class Cuda final : public Device {
   Status CopyOnDevice(void* to, const void* from, size_t bytes) override {
     return Copy(CopyDirection::kOnDevice, to, from, bytes);
   }
-  Status Synchronize() override { return FromDriver(library_->synchronize(stream_), "wait"); }
+  Status CopyPinned(DeviceStream stream, void* to, const void* from, size_t bytes) override {
+    return FromDriver(library_->copy_pinned(StreamOf(streams_, stream), to, from, bytes), "copy");
+  }
+  Status Synchronize() override {
+    return FromDriver(library_->synchronize(streams_.compute), "wait");
+  }
+  StatusOr<std::unique_ptr<DeviceEvent>> MakeEvent() override {
+    void* event = nullptr;
+    QUIRE_RETURN_IF_ERROR(FromDriver(library_->create_event(&event), "event"));
+    return std::unique_ptr<DeviceEvent>(std::make_unique<Event>(library_, event, streams_));
+  }
   StatusOr<std::unique_ptr<DeviceGraph>> Record(const std::function<Status()>& work) override
       QUIRE_EXCLUDES(recording_);
 
  protected:
   void* AllocateBytes(size_t bytes) override {
     void* memory = nullptr;
-    return library_->allocate(stream_, bytes, &memory) == nullptr ? memory : nullptr;
+    return library_->allocate(streams_.compute, bytes, &memory) == nullptr ? memory : nullptr;
+  }
+  void* PinBytes(size_t bytes) override {
+    void* memory = nullptr;
+    return library_->pin(bytes, &memory) == nullptr ? memory : nullptr;
   }
   /// The driver answers with what an earlier kernel did wrong, which the next copy says as well.
-  void FreeBytes(void* data) override { (void)library_->release(stream_, data); }
+  void FreeBytes(void* data) override { (void)library_->release(streams_.compute, data); }
+  void FreePinned(void* data) override { (void)library_->unpin(data); }
 
  private:
   Status Copy(CopyDirection direction, void* to, const void* from, size_t bytes) {
     if (bytes == 0) return OkStatus();
-    return FromDriver(library_->copy(stream_, direction, to, from, bytes), "copy");
+    return FromDriver(library_->copy(streams_.compute, direction, to, from, bytes), "copy");
   }
 
   const CudaLibrary* const library_;
-  void* const stream_;
-  void* const recorder_;
+  const CudaStreams streams_;
   Mutex recording_;  ///< One recording at a time.
   static thread_local bool recording_on_this_thread_;
 };
@@ -87,14 +138,14 @@ thread_local bool Cuda::recording_on_this_thread_ = false;
 
 StatusOr<std::unique_ptr<DeviceGraph>> Cuda::Record(const std::function<Status()>& work) {
   MutexLock lock(recording_);
-  QUIRE_RETURN_IF_ERROR(FromDriver(library_->begin_capture(recorder_), "capture"));
+  QUIRE_RETURN_IF_ERROR(FromDriver(library_->begin_capture(streams_.recorder), "capture"));
   recording_on_this_thread_ = true;
   const Status given = work();
   recording_on_this_thread_ = false;
   void* graph = nullptr;
-  const Status ended = FromDriver(library_->end_capture(recorder_, &graph), "capture");
+  const Status ended = FromDriver(library_->end_capture(streams_.recorder, &graph), "capture");
   std::unique_ptr<DeviceGraph> owned;
-  if (graph != nullptr) owned = std::make_unique<Graph>(library_, graph, stream_);
+  if (graph != nullptr) owned = std::make_unique<Graph>(library_, graph, streams_.compute);
   QUIRE_RETURN_IF_ERROR(given);
   QUIRE_RETURN_IF_ERROR(ended);
   return owned;
@@ -138,11 +189,10 @@ StatusOr<std::unique_ptr<Device>> MakeCudaDevice(const CudaLibrary& library) {
     return NoDevice(std::string(kLibrary) +
                     " was built from other sources than this program; build it again");
   }
-  void* stream = nullptr;
-  void* recorder = nullptr;
+  CudaStreams streams;
   kernels::CudaFacts facts;
-  if (const char* words = library.open(&stream, &recorder, &facts)) return NoDevice(words);
-  return std::unique_ptr<Device>(std::make_unique<Cuda>(&library, stream, recorder));
+  if (const char* words = library.open(&streams, &facts)) return NoDevice(words);
+  return std::unique_ptr<Device>(std::make_unique<Cuda>(&library, streams));
 }
 
 StatusOr<Device*> CudaDevice() {

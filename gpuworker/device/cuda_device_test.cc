@@ -14,8 +14,11 @@ namespace quire::worker {
 namespace {
 
 using testing::FakeCudaDevice;
+using testing::FakeCudaHostWaits;
 using testing::FakeCudaLibrary;
+using testing::FakeCudaStream;
 using ::testing::HasSubstr;
+using testing::LateStreams;
 
 StatusOr<Device*> Fake() { return &FakeCudaDevice(); }
 
@@ -32,7 +35,7 @@ void ExpectNoDevice(const kernels::CudaLibrary& library, const char* why) {
 
 TEST(CudaDeviceTest, WithoutAGpuTheErrorHasTheDriversWords) {
   kernels::CudaLibrary library = FakeCudaLibrary();
-  library.open = [](void**, void**, kernels::CudaFacts*) -> const char* {
+  library.open = [](kernels::CudaStreams*, kernels::CudaFacts*) -> const char* {
     return "CUDA driver version is insufficient for CUDA runtime version";
   };
   ExpectNoDevice(library, "CUDA driver version is insufficient for CUDA runtime version");
@@ -58,6 +61,82 @@ TEST(CudaDeviceTest, ADeviceIsFoundByItsName) {
   const auto other = FindDevice("tpu");
   EXPECT_EQ(other.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(Message(other.status())), HasSubstr("cpu and cuda"));
+}
+
+TEST(CudaDeviceTest, WithoutPinnedMemoryItIsOutOfMemory) {
+  kernels::CudaLibrary library = FakeCudaLibrary();
+  library.pin = [](size_t, void**) -> const char* { return "out of memory"; };
+  const auto device = MakeCudaDevice(library);
+  ASSERT_TRUE(device.ok());
+  const Status status = (*device)->AllocatePinned(4096).status();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(IsOutOfDeviceMemory(status));
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("4096 bytes of pinned host memory"));
+}
+
+/// A value on the fake device, and kernels that change it.
+class LateStreamsTest : public ::testing::Test {
+ protected:
+  Status Add(const DeviceBuffer& other, void* stream) {
+    return ToStatus(device_.kernels().add({.a = other.as<float>(),
+                                           .b = value_.as<float>(),
+                                           .y = value_.as<float>(),
+                                           .n = 1,
+                                           .stream = stream}),
+                    "add");
+  }
+  Status Double(void* stream) { return Add(value_, stream); }
+  Status Set(float value) { return device_.CopyToDevice(value_.data(), &value, sizeof value); }
+  float Get() {
+    float value = -1;
+    EXPECT_EQ(device_.CopyToHost(&value, value_.data(), sizeof value), OkStatus());
+    return value;
+  }
+
+  Device& device_ = FakeCudaDevice();
+  const DeviceBuffer value_ = *device_.Allocate(sizeof(float));
+  const std::unique_ptr<DeviceEvent> event_ = *device_.MakeEvent();
+};
+
+TEST_F(LateStreamsTest, WhatNobodyWaitsForIsNotThere) {
+  ASSERT_EQ(Set(1), OkStatus());
+  {
+    const LateStreams late({FakeCudaStream::kConvert});
+    ASSERT_EQ(Double(device_.convert_stream()), OkStatus());
+    EXPECT_EQ(Get(), 1);
+  }
+  EXPECT_EQ(Get(), 2);
+}
+
+TEST_F(LateStreamsTest, WhoIsHeldGetsIt) {
+  ASSERT_EQ(Set(1), OkStatus());
+  const LateStreams late({FakeCudaStream::kConvert});
+  ASSERT_EQ(Double(device_.convert_stream()), OkStatus());
+  ASSERT_EQ(event_->Record(DeviceStream::kConvert), OkStatus());
+  ASSERT_EQ(event_->Hold(DeviceStream::kCompute), OkStatus());
+  const int64_t before = FakeCudaHostWaits();
+  EXPECT_EQ(Get(), 2);
+  EXPECT_EQ(FakeCudaHostWaits(), before + 1);
+}
+
+TEST_F(LateStreamsTest, RecordedWorkIsHeldAsOtherWorkIs) {
+  const DeviceBuffer one = *device_.Allocate(sizeof(float));
+  const float host_one = 1;
+  ASSERT_EQ(device_.CopyToDevice(one.data(), &host_one, sizeof host_one), OkStatus());
+  const auto graph = device_.Record([&] { return Add(one, device_.stream()); });
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const LateStreams late({FakeCudaStream::kConvert});
+  ASSERT_EQ(Set(3), OkStatus());
+  ASSERT_EQ(Double(device_.convert_stream()), OkStatus());
+  ASSERT_EQ(event_->Record(DeviceStream::kConvert), OkStatus());
+  ASSERT_EQ(event_->Hold(DeviceStream::kCompute), OkStatus());
+  ASSERT_EQ((*graph)->Launch(), OkStatus());
+  ASSERT_EQ(event_->Record(DeviceStream::kCompute), OkStatus());  // Behind the launch.
+  ASSERT_EQ(event_->Hold(DeviceStream::kConvert), OkStatus());
+  ASSERT_EQ(Double(device_.convert_stream()), OkStatus());
+  ASSERT_EQ(event_->Record(DeviceStream::kConvert), OkStatus());
+  ASSERT_EQ(event_->Await(), OkStatus());
+  EXPECT_EQ(Get(), (3 * 2 + 1) * 2);
 }
 
 TEST(CudaDeviceTest, ADriverThatFailsIsAnErrorWithItsWords) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/device/device.h"
 
+#include <new>
 #include <utility>
 
 namespace quire::worker {
@@ -8,6 +9,23 @@ namespace {
 
 /// Marks a status whose cause is the device's memory.
 constexpr char kOutOfMemoryUrl[] = "quire.worker/out-of-device-memory";
+
+constexpr std::align_val_t kPinnedAlignment{64};
+
+Status OutOfMemory(std::string_view device, size_t bytes, std::string_view what) {
+  Status status = ResourceExhausted("device ", device, " has no ", bytes, what,
+                                    "; use a smaller model, context or budget");
+  status.SetPayload(kOutOfMemoryUrl, absl::Cord());
+  return status;
+}
+
+/// Of a device that has done what it was given when the call returns.
+class PassedEvent final : public DeviceEvent {
+ public:
+  Status Record(DeviceStream) override { return OkStatus(); }
+  Status Hold(DeviceStream) override { return OkStatus(); }
+  Status Await() override { return OkStatus(); }
+};
 
 }  // namespace
 
@@ -36,16 +54,32 @@ StatusOr<DeviceBuffer> Device::Allocate(size_t bytes) {
   DeviceBuffer buffer;
   if (bytes == 0) return buffer;
   void* data = AllocateBytes(bytes);
-  if (data == nullptr) {
-    Status status = ResourceExhausted("device ", name(), " has no ", bytes,
-                                      " bytes free; use a smaller model, context or budget");
-    status.SetPayload(kOutOfMemoryUrl, absl::Cord());
-    return status;
-  }
+  if (data == nullptr) return OutOfMemory(name(), bytes, " bytes free");
   buffer.device_ = this;
   buffer.data_ = data;
   buffer.size_bytes_ = bytes;
   return buffer;
+}
+
+void UnpinBytes::operator()(std::byte* bytes) const { device_->FreePinned(bytes); }
+
+StatusOr<PinnedBytes> Device::AllocatePinned(size_t bytes) {
+  void* const data = PinBytes(bytes);
+  if (data == nullptr) return OutOfMemory(name(), bytes, " bytes of pinned host memory");
+  return PinnedBytes(static_cast<std::byte*>(data), UnpinBytes(this));
+}
+
+void* Device::PinBytes(size_t bytes) {
+  return ::operator new(bytes, kPinnedAlignment, std::nothrow);
+}
+void Device::FreePinned(void* data) { ::operator delete(data, kPinnedAlignment); }
+
+Status Device::CopyPinned(DeviceStream, void* to, const void* from, size_t bytes) {
+  return CopyToDevice(to, from, bytes);
+}
+
+StatusOr<std::unique_ptr<DeviceEvent>> Device::MakeEvent() {
+  return std::unique_ptr<DeviceEvent>(std::make_unique<PassedEvent>());
 }
 
 bool IsOutOfDeviceMemory(const Status& status) {

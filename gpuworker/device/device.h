@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device: where a worker's tensors live and its kernels run: memory, copies, a kernel table and a
-// stream. The CPU device and the CUDA device (cuda_device.h) are behind it.
+// Device: where a worker's tensors live and its kernels run: memory, copies, a kernel table and
+// streams. The CPU device and the CUDA device (cuda_device.h) are behind it.
 // Thread-safety: all methods may be called concurrently.
 #ifndef QUIRE_GPUWORKER_DEVICE_DEVICE_H_
 #define QUIRE_GPUWORKER_DEVICE_DEVICE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string_view>
@@ -42,6 +43,42 @@ class DeviceBuffer {
   size_t size_bytes_ = 0;
 };
 
+/// Host memory that a device copies from by itself (Device::CopyPinned). Freed with the object, by
+/// when nothing reads it any more; the device outlives it.
+class UnpinBytes {
+ public:
+  UnpinBytes() = default;
+  explicit UnpinBytes(Device* device) : device_(device) {}
+  void operator()(std::byte* bytes) const;
+
+ private:
+  Device* device_ = nullptr;
+};
+using PinnedBytes = std::unique_ptr<std::byte[], UnpinBytes>;
+
+/// The streams of a device. What is given to one runs in the order in which it was given, and
+/// beside what is given to the others, except where one is held for another (DeviceEvent). A device
+/// may have a single one.
+enum class DeviceStream : uint8_t {
+  kCompute,  ///< Of everything that does not name another.
+  kCopy,     ///< Bytes on their way to the device.
+  kConvert,  ///< Units on their way into their slots.
+};
+
+/// A point in the work of a stream, passed once everything is done that the stream was given before
+/// it. Until it is recorded it counts as passed. Thread-safety: methods may be called concurrently.
+class DeviceEvent {
+ public:
+  virtual ~DeviceEvent() = default;
+  /// Moves it behind what has been given to `stream`. Who was held or waits keeps to the point
+  /// before.
+  [[nodiscard]] virtual Status Record(DeviceStream stream) = 0;
+  /// What `stream` is given from here on runs once the event is passed. The host does not wait.
+  [[nodiscard]] virtual Status Hold(DeviceStream stream) = 0;
+  /// Waits until it is passed.
+  [[nodiscard]] virtual Status Await() = 0;
+};
+
 /// Work that a device has recorded (Device::Record), to be given to its stream again and again.
 /// What it points to outlives its last launch. Thread-safety: none.
 class DeviceGraph {
@@ -58,9 +95,11 @@ class Device {
   virtual std::string_view name() const = 0;
   /// The kernels of this device; null entries do not exist.
   virtual const kernels::KernelTable& kernels() const = 0;
-  /// The stream that kernels of this device are given; null on the CPU. Within Record it is
-  /// another, so it is asked for anew for each kernel.
+  /// The stream that kernels of this device are given, of kCompute; null on the CPU. Within Record
+  /// it is another, so it is asked for anew for each kernel.
   virtual void* stream() const = 0;
+  /// The stream for kernels that are given to kConvert.
+  virtual void* convert_stream() const { return stream(); }
   /// Whether kernels can read the host's memory; if not, lists go to the device first
   /// (device_list.h).
   bool reads_host_memory() const { return stream() == nullptr; }
@@ -70,14 +109,22 @@ class Device {
   /// RESOURCE_EXHAUSTED naming the bytes when the memory is not there; IsOutOfDeviceMemory tells it
   /// from what a server refuses with the same code.
   StatusOr<DeviceBuffer> Allocate(size_t bytes);
-  /// The host's bytes may change after the return.
+  /// More than 0 bytes of host memory for CopyPinned, aligned to 64 bytes; RESOURCE_EXHAUSTED as
+  /// Allocate. It may wait for the device: it is for what is kept.
+  StatusOr<PinnedBytes> AllocatePinned(size_t bytes);
+  /// The host's bytes, which are not pinned, may change after the return.
   virtual Status CopyToDevice(void* to, const void* from, size_t bytes) = 0;
+  /// From AllocatePinned, in the order of `stream`, whose work may read the bytes until it is past
+  /// the copy.
+  virtual Status CopyPinned(DeviceStream stream, void* to, const void* from, size_t bytes);
   /// Follows what was given to the stream, and waits: the bytes are there at the return.
   virtual Status CopyToHost(void* to, const void* from, size_t bytes) = 0;
   /// Between two device addresses that do not overlap.
   virtual Status CopyOnDevice(void* to, const void* from, size_t bytes) = 0;
-  /// Waits for everything given to the stream.
+  /// Waits for everything given to kCompute.
   virtual Status Synchronize() = 0;
+  /// An event of this device, which outlives it.
+  virtual StatusOr<std::unique_ptr<DeviceEvent>> MakeEvent();
   /// Calls `work`, which gives this device kernels from the calling thread and nothing else, and
   /// records them instead of running them. Null on a device that does not record: `work` was not
   /// called.
@@ -85,8 +132,11 @@ class Device {
 
  protected:
   friend class DeviceBuffer;
+  friend class UnpinBytes;
   virtual void* AllocateBytes(size_t bytes) = 0;  ///< Zeroed; null when out of memory.
   virtual void FreeBytes(void* data) = 0;
+  virtual void* PinBytes(size_t bytes);  ///< Null when out of memory.
+  virtual void FreePinned(void* data);
 };
 
 /// Whether `status`, annotated or not, comes from a device that had no memory left.

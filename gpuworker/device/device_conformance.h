@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <numeric>
@@ -37,12 +38,13 @@ class DeviceConformance : public ::testing::TestWithParam<StatusOr<Device*> (*)(
   }
   /// y += a
   Status Accumulate(const DeviceBuffer& a, const DeviceBuffer& y, int64_t n) {
-    return ToStatus(device().kernels().add({.a = a.as<float>(),
-                                            .b = y.as<float>(),
-                                            .y = y.as<float>(),
-                                            .n = n,
-                                            .stream = device().stream()}),
-                    "add");
+    return AccumulateOn(device().stream(), a, y, n);
+  }
+  Status AccumulateOn(void* stream, const DeviceBuffer& a, const DeviceBuffer& y, int64_t n) {
+    return ToStatus(
+        device().kernels().add(
+            {.a = a.as<float>(), .b = y.as<float>(), .y = y.as<float>(), .n = n, .stream = stream}),
+        "add");
   }
   static std::vector<float> Ramp(size_t count) {
     std::vector<float> values(count);
@@ -153,6 +155,46 @@ TEST_P(DeviceConformance, ListsAreWhereKernelsReadThem) {
               OkStatus());
   }
   EXPECT_EQ(ToHost(y->data(), 4), (std::vector<float>{4, 8, 9, 8}));
+}
+
+TEST_P(DeviceConformance, StreamsThatAreHeldFollowEachOther) {
+  constexpr size_t kCount = 1000;
+  auto a = device().Allocate(kCount * sizeof(float));
+  auto y = device().Allocate(kCount * sizeof(float));
+  auto pinned = device().AllocatePinned(kCount * sizeof(float));
+  auto computed = device().MakeEvent(), copied = device().MakeEvent();
+  auto converted = device().MakeEvent();
+  ASSERT_TRUE(a.ok() && y.ok() && pinned.ok() && computed.ok() && copied.ok() && converted.ok());
+  ASSERT_EQ(reinterpret_cast<uintptr_t>(pinned->get()) % 64, 0u);
+  float expected = 0;
+  for (const float value : {1.0f, 2.0f, 3.0f}) {
+    ASSERT_EQ((*converted)->Await(), OkStatus());  // The pinned bytes have been read.
+    std::fill_n(reinterpret_cast<float*>(pinned->get()), kCount, value);
+    ASSERT_EQ((*computed)->Record(DeviceStream::kCompute), OkStatus());
+    ASSERT_EQ((*computed)->Hold(DeviceStream::kCopy), OkStatus());
+    ASSERT_EQ(
+        device().CopyPinned(DeviceStream::kCopy, a->data(), pinned->get(), kCount * sizeof(float)),
+        OkStatus());
+    ASSERT_EQ((*copied)->Record(DeviceStream::kCopy), OkStatus());
+    ASSERT_EQ((*copied)->Hold(DeviceStream::kConvert), OkStatus());
+    ASSERT_EQ(AccumulateOn(device().convert_stream(), *a, *y, kCount), OkStatus());
+    ASSERT_EQ((*converted)->Record(DeviceStream::kConvert), OkStatus());
+    ASSERT_EQ((*converted)->Hold(DeviceStream::kCompute), OkStatus());
+    ASSERT_EQ(Accumulate(*a, *y, kCount), OkStatus());
+    expected += 2 * value;
+  }
+  EXPECT_EQ(ToHost(y->data(), kCount), std::vector<float>(kCount, expected));
+}
+
+TEST_P(DeviceConformance, AnEventIsPassedUntilItIsRecorded) {
+  auto event = device().MakeEvent();
+  ASSERT_TRUE(event.ok()) << event.status();
+  for (const DeviceStream stream :
+       {DeviceStream::kCompute, DeviceStream::kCopy, DeviceStream::kConvert}) {
+    EXPECT_EQ((*event)->Hold(stream), OkStatus());
+  }
+  EXPECT_EQ((*event)->Await(), OkStatus());
+  EXPECT_EQ(device().Synchronize(), OkStatus());
 }
 
 TEST_P(DeviceConformance, RecordedWorkRunsAtEveryLaunchAndOnlyThen) {

@@ -25,7 +25,9 @@ using testing::EngineFixture;
 using testing::ExpectSameAnswer;
 using testing::FakeCudaDevice;
 using testing::FakeCudaLaunches;
+using testing::FakeCudaStream;
 using ::testing::HasSubstr;
+using testing::LateStreams;
 using testing::LimitedDevice;
 
 using testing::RandomTokens;
@@ -45,6 +47,21 @@ TEST_P(EngineDeviceTest, ADeviceWithMemoryOfItsOwnAnswersAsTheCpuDoes) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, EngineDeviceTest, ::testing::ValuesIn(PolicyNames()),
                          [](const auto& info) { return std::string(info.param); });
+
+// A stream that is behind changes nothing but when things happen.
+TEST(LateStreamsTest, WhatIsLateIsWaitedFor) {
+  for (const std::string_view policy : {"freekv", "quest", "shadowkv"}) {
+    const DeviceAnswer expected = AskDevice(&CpuDevice(), policy);
+    for (const auto stream :
+         {FakeCudaStream::kCompute, FakeCudaStream::kCopy, FakeCudaStream::kConvert}) {
+      const LateStreams late({stream});
+      const DeviceAnswer answer = AskDevice(&FakeCudaDevice(), policy);
+      EXPECT_EQ(answer.logits, expected.logits) << policy << " " << static_cast<int>(stream);
+      EXPECT_EQ(answer.tokens, expected.tokens);
+      EXPECT_EQ(answer.stats.reopened, 0u);
+    }
+  }
+}
 
 class EngineGpuTest : public ::testing::TestWithParam<std::string_view> {};
 

@@ -14,9 +14,10 @@
 //   QUIRE_RETURN_IF_ERROR((*placing)->Finish());     // all units are in their slots, recorded
 //
 // Until Finish has returned OK the cache's table knows nothing of the units, and nobody may attend
-// to the layer. When it returns an error (DATA_LOSS for a unit that does not match its checksum)
-// some slots hold other bytes than the table says: Finish has emptied the layer's selectable slots,
-// so that nothing of them is attended to.
+// to the layer. Afterwards a device with streams may still be at it: attention comes after it there
+// (BudgetCache::RecordPlacements). When it returns an error (DATA_LOSS for a unit that does not
+// match its checksum) some slots hold other bytes than the table says: Finish has emptied the
+// layer's selectable slots, so that nothing of them is attended to.
 //
 // Thread-safety: none; Finish and the destructor are called by the thread that owns the cache.
 // Ownership: keeps the units' bytes; everything else outlives it. Destroying it drops what has not
@@ -81,8 +82,8 @@ class StreamedPlacement {
 
   /// Units that follow those that have come. DATA_LOSS when they are more than the placements.
   [[nodiscard]] Status Add(const Payload& units);
-  /// Works along until every unit is in its slot, and records the placements. Called once, when all
-  /// units have come: DATA_LOSS otherwise.
+  /// Works along until every unit is in its slot, or the device has been given it, and records the
+  /// placements. Called once, when all units have come: DATA_LOSS otherwise.
   [[nodiscard]] Status Finish();
 
  private:

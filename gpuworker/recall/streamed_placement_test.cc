@@ -15,6 +15,7 @@
 #include "common/base/payload_cutter.h"
 #include "common/base/random.h"
 #include "common/page/layout.h"
+#include "gpuworker/testing/fake_cuda_device.h"
 #include "tests/kit/manual_executor.h"
 
 namespace quire::worker {
@@ -41,8 +42,8 @@ KvSpec TestSpec(DType dtype) {
   return spec;
 }
 
-std::unique_ptr<BudgetCache> MakeCache(const KvSpec& spec) {
-  auto cache = *BudgetCache::Create(spec, &CpuDevice(), std::vector{kLayout});
+std::unique_ptr<BudgetCache> MakeCache(const KvSpec& spec, Device& device = CpuDevice()) {
+  auto cache = *BudgetCache::Create(spec, &device, std::vector{kLayout});
   EXPECT_EQ(cache->StartAt(40), OkStatus());
   return cache;
 }
@@ -72,7 +73,7 @@ ArrivedUnits RandomUnits(const KvSpec& spec, uint64_t cut) {
 }
 
 /// What attention over everything selected gives: it depends on every byte of every slot.
-std::vector<float> AttendAll(BudgetCache& cache) {
+std::vector<float> AttendAll(BudgetCache& cache, Device& device = CpuDevice()) {
   std::vector<uint32_t> pages(kSlots);
   std::iota(pages.begin(), pages.end(), 0u);
   for (uint32_t head = 0; head < kHeads; ++head) {
@@ -80,10 +81,14 @@ std::vector<float> AttendAll(BudgetCache& cache) {
   }
   const size_t floats = size_t{cache.spec().num_query_heads} * cache.spec().head_dim;
   SeededRandom random(8);
-  std::vector<float> q(floats), out(floats);
-  for (float& value : q) value = static_cast<float>(random.Normal());
-  EXPECT_EQ(cache.Attend(0, q.data(), out.data()), OkStatus());
-  return out;
+  std::vector<float> values(floats);
+  for (float& value : values) value = static_cast<float>(random.Normal());
+  const DeviceBuffer q = *device.Allocate(floats * sizeof(float));
+  const DeviceBuffer out = *device.Allocate(floats * sizeof(float));
+  EXPECT_EQ(device.CopyToDevice(q.data(), values.data(), q.size_bytes()), OkStatus());
+  EXPECT_EQ(cache.Attend(0, q.as<float>(), out.as<float>()), OkStatus());
+  EXPECT_EQ(device.CopyToHost(values.data(), out.data(), out.size_bytes()), OkStatus());
+  return values;
 }
 
 class StreamedPlacementTest : public ::testing::TestWithParam<DType> {
@@ -321,6 +326,40 @@ TEST_P(StreamedPlacementTest, ValuesAreJoinedByTheKeysOfWhoRewrites) {
       EXPECT_EQ(AttendAll(*cache), Unstreamed());
     }
   }
+}
+
+TEST_P(StreamedPlacementTest, FinishDoesNotWaitForTheDevice) {
+  using testing::FakeCudaStream;
+  const testing::LateStreams late(
+      {FakeCudaStream::kCompute, FakeCudaStream::kCopy, FakeCudaStream::kConvert});
+  const auto cache = MakeCache(spec_, testing::FakeCudaDevice());
+  const int64_t before = testing::FakeCudaHostWaits();
+  {
+    // Two for each head, of which two can be on their way.
+    auto placing = StreamedPlacement::Start({.cache = cache.get(), .options = {kSlots / 2, 2}},
+                                            RandomUnits(spec_, UnitBytes(spec_) - 8));
+    ASSERT_TRUE(placing.ok()) << placing.status();
+    ASSERT_EQ((*placing)->Finish(), OkStatus());
+  }  // And its bytes are gone.
+  EXPECT_EQ(testing::FakeCudaHostWaits(), before + 2 * kHeads - 2);
+  EXPECT_EQ(AttendAll(*cache, testing::FakeCudaDevice()), Unstreamed());
+}
+
+TEST_P(StreamedPlacementTest, AnErrorAfterUnitsAreOnTheirWayLeavesNothingActive) {
+  using testing::FakeCudaStream;
+  const testing::LateStreams late({FakeCudaStream::kCopy, FakeCudaStream::kConvert});
+  const auto cache = MakeCache(spec_, testing::FakeCudaDevice());
+  ArrivedUnits damaged = RandomUnits(spec_, UnitBytes(spec_));
+  damaged.checksums.back() ^= 1;
+  auto failing = StreamedPlacement::Start({.cache = cache.get()}, std::move(damaged));
+  ASSERT_TRUE(failing.ok()) << failing.status();
+  EXPECT_EQ((*failing)->Finish().code(), StatusCode::kDataLoss);
+  EXPECT_FALSE(cache->table(0).IsResident(0, 0));
+  auto again =
+      StreamedPlacement::Start({.cache = cache.get()}, RandomUnits(spec_, UnitBytes(spec_)));
+  ASSERT_TRUE(again.ok()) << again.status();
+  ASSERT_EQ((*again)->Finish(), OkStatus());
+  EXPECT_EQ(AttendAll(*cache, testing::FakeCudaDevice()), Unstreamed());
 }
 
 TEST_P(StreamedPlacementTest, ValuesWithoutKeysAreRefused) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "gpuworker/testing/fake_streams.h"
 #include "kernels/cpu/cpu_kernels.h"
 
 namespace quire::worker::testing {
@@ -38,6 +39,13 @@ class Arena {
     const auto* const at = static_cast<const std::byte*>(memory);
     return at >= base_ && at < base_ + kArenaBytes;
   }
+  /// Whether it is in a block that was taken and has not come back.
+  bool IsTaken(const void* memory) const {
+    auto block = taken_.upper_bound(static_cast<const std::byte*>(memory));
+    if (block == taken_.begin()) return false;
+    --block;
+    return static_cast<const std::byte*>(memory) < block->first + block->second;
+  }
   void* Take(size_t bytes) {
     if (bytes > kArenaBytes) return nullptr;
     size_t size = kAlignment;
@@ -50,12 +58,14 @@ class Arena {
     }
     std::byte* const block = free.back();
     free.pop_back();
-    sizes_[block] = size;
+    taken_[block] = size;
     return block;
   }
   void Give(void* memory) {
     auto* const block = static_cast<std::byte*>(memory);
-    free_[sizes_.at(block)].push_back(block);
+    const auto taken = taken_.find(block);
+    free_[taken->second].push_back(block);
+    taken_.erase(taken);
   }
 
   class Access {
@@ -76,24 +86,62 @@ class Arena {
   std::byte* const base_;
   size_t used_ = 0;
   std::map<size_t, std::vector<std::byte*>> free_;
-  std::map<std::byte*, size_t> sizes_;
+  std::map<const std::byte*, size_t> taken_;  ///< and their sizes
 };
 
 using Recording = std::vector<std::function<void()>>;
 
+constexpr char kInvalid[] = "invalid argument";
+constexpr char kIllegalAccess[] = "an illegal memory access was encountered";
+
+struct alignas(64) PinnedLine {
+  std::byte bytes[64];
+};
+
+struct Machine {
+  Arena arena;
+  FakeStreams streams;
+  std::map<const void*, std::unique_ptr<PinnedLine[]>> pinned;
+  std::unique_ptr<Recording> recording;
+  const char* failure = nullptr;  ///< Of work that ran after its call had returned.
+  int64_t launches = 0;
+
+  /// The host waits (FakeStreams), and hears what failed meanwhile.
+  const char* Await(FakeStream* stream, const FakePoint* point) {
+    streams.Await(stream, point);
+    return std::exchange(failure, nullptr);
+  }
+};
+
 /// What the functions of the library share. Never destroyed.
 struct Gpu {
-  Mutex mutex;  ///< One piece of work at a time, as on one stream.
-  Arena arena QUIRE_GUARDED_BY(mutex);
-  std::unique_ptr<Recording> recording QUIRE_GUARDED_BY(mutex);
-  int64_t launches QUIRE_GUARDED_BY(mutex) = 0;
-  char stream = 0;    ///< Its address stands for the stream.
-  char recorder = 0;  ///< Likewise.
+  Mutex mutex;  ///< One call at a time.
+  Machine machine QUIRE_GUARDED_BY(mutex);
+  char recorder = 0;  ///< Its address stands for the stream.
 };
 Gpu& TheGpu() {
   static Gpu* const gpu = new Gpu;
   return *gpu;
 }
+
+/// Gives `work` to a stream. What it answers is the answer when it runs at once; when it runs later
+/// and fails, who waits next hears of it.
+template <typename Answer, typename Work>
+Answer Give(Machine& machine, FakeStream* stream, Answer fine, Work work) {
+  struct Outcome {
+    Answer answer;
+    bool returned;
+  };
+  const auto outcome = std::make_shared<Outcome>(Outcome{fine, false});
+  stream->Give([&machine, fine, outcome, work = std::move(work)] {
+    outcome->answer = work();
+    if (outcome->returned && outcome->answer != fine) machine.failure = kIllegalAccess;
+  });
+  machine.streams.Advance();
+  outcome->returned = true;
+  return outcome->answer;
+}
+using Words = const char*;
 
 /// Whether the lists of an op, and what they lead to, are the device's.
 template <typename Args>
@@ -108,7 +156,8 @@ bool ListsOnDevice(const Arena& arena, const kernels::NhdToHndArgs& args) {
 }
 bool ListsOnDevice(const Arena& arena, const kernels::HndToNhdArgs& args) {
   if (!arena.Holds(args.placements)) return false;
-  if (args.unit_ptrs == nullptr) return arena.Holds(args.units);
+  if (!arena.IsTaken(args.k_pool) || !arena.IsTaken(args.v_pool)) return false;
+  if (args.unit_ptrs == nullptr) return arena.IsTaken(args.units);
   if (!arena.Holds(args.unit_ptrs)) return false;
   const Arena::Access access(arena);
   for (int64_t i = 0; i < args.n_units; ++i) {
@@ -126,19 +175,29 @@ bool ListsOnDevice(const Arena& arena, const kernels::ScoreArgs& args) {
   return arena.Holds(args.q) && arena.Holds(args.digests);
 }
 
-/// One op of the table: the CPU's, over memory that only it can see.
+/// An op is the CPU's, over memory that only it can see. Whether its lists are there is looked at
+/// when it runs, as they may be on their way before.
+template <auto Op, typename Args>
+OpStatus GiveOp(Machine& machine, FakeStream* stream, const Args& args) {
+  return Give(machine, stream, OpStatus::kOk, [&machine, args] {
+    if (!ListsOnDevice(machine.arena, args)) return OpStatus::kDeviceError;
+    const Arena::Access access(machine.arena);
+    return (kernels::CpuKernels().*Op)(args);
+  });
+}
+
+/// One op of the table.
 template <auto Op, typename Args>
 OpStatus Run(const Args& args) {
   Gpu& gpu = TheGpu();
   MutexLock lock(gpu.mutex);
   if (args.stream == &gpu.recorder) {
-    if (gpu.recording == nullptr) return OpStatus::kDeviceError;
-    gpu.recording->push_back([args] { (void)(kernels::CpuKernels().*Op)(args); });
+    if (gpu.machine.recording == nullptr) return OpStatus::kDeviceError;
+    gpu.machine.recording->push_back([args] { (void)(kernels::CpuKernels().*Op)(args); });
     return OpStatus::kOk;
   }
-  if (args.stream != &gpu.stream || !ListsOnDevice(gpu.arena, args)) return OpStatus::kDeviceError;
-  const Arena::Access access(gpu.arena);
-  return (kernels::CpuKernels().*Op)(args);
+  FakeStream* const stream = gpu.machine.streams.Find(args.stream);
+  return stream == nullptr ? OpStatus::kDeviceError : GiveOp<Op>(gpu.machine, stream, args);
 }
 
 constexpr KernelTable kTable = {
@@ -162,69 +221,159 @@ constexpr KernelTable kTable = {
     .narrow = Run<&KernelTable::narrow, kernels::NarrowArgs>,
 };
 
-const char* Open(void** stream, void** recorder, kernels::CudaFacts* facts) {
-  *stream = &TheGpu().stream;
-  *recorder = &TheGpu().recorder;
+Words Open(kernels::CudaStreams* streams, kernels::CudaFacts* facts) {
+  Gpu& gpu = TheGpu();
+  MutexLock lock(gpu.mutex);
+  FakeStreams& all = gpu.machine.streams;
+  *streams = {.compute = &all.compute,
+              .recorder = &gpu.recorder,
+              .copy = &all.copy,
+              .convert = &all.convert};
   std::strcpy(facts->device, "fake");
   return nullptr;
 }
 
-const char* Allocate(void*, size_t bytes, void** memory) {
+/// Calls `call` with the machine and the stream, or says that it is none.
+template <typename Call>
+Words OnStream(void* stream, Call call) {
   Gpu& gpu = TheGpu();
   MutexLock lock(gpu.mutex);
-  *memory = gpu.arena.Take(bytes);
-  if (*memory == nullptr) return "out of memory";
-  const Arena::Access access(gpu.arena);
-  std::memset(*memory, 0, bytes);
+  FakeStream* const found = gpu.machine.streams.Find(stream);
+  return found == nullptr ? kInvalid : call(gpu.machine, found);
+}
+
+Words Allocate(void* stream, size_t bytes, void** memory) {
+  return OnStream(stream, [=](Machine& machine, FakeStream* on) -> Words {
+    *memory = machine.arena.Take(bytes);
+    if (*memory == nullptr) return "out of memory";
+    return Give(machine, on, Words{}, [&machine, at = *memory, bytes]() -> Words {
+      const Arena::Access access(machine.arena);
+      std::memset(at, 0, bytes);
+      return nullptr;
+    });
+  });
+}
+
+Words Release(void* stream, void* memory) {
+  return OnStream(stream, [=](Machine& machine, FakeStream* on) {
+    return Give(machine, on, Words{}, [&machine, memory]() -> Words {
+      machine.arena.Give(memory);
+      return nullptr;
+    });
+  });
+}
+
+Words Copy(void* stream, CopyDirection direction, void* to, const void* from, size_t bytes) {
+  return OnStream(stream, [=](Machine& machine, FakeStream* on) -> Words {
+    if (machine.arena.Holds(from) != (direction != CopyDirection::kToDevice) ||
+        machine.arena.Holds(to) != (direction != CopyDirection::kToHost)) {
+      return kInvalid;
+    }
+    std::vector<std::byte> held;  // The host's bytes may change after the return.
+    if (direction == CopyDirection::kToDevice) {
+      const auto* const first = static_cast<const std::byte*>(from);
+      held.assign(first, first + bytes);
+    }
+    const Words given = Give(machine, on, Words{}, [=, &machine]() -> Words {
+      const Arena::Access access(machine.arena);
+      std::memcpy(to, held.empty() ? from : held.data(), bytes);
+      return nullptr;
+    });
+    return direction == CopyDirection::kToHost ? machine.Await(on, nullptr) : given;
+  });
+}
+
+Words Synchronize(void* stream) {
+  return OnStream(stream,
+                  [](Machine& machine, FakeStream* on) { return machine.Await(on, nullptr); });
+}
+
+Words Pin(size_t bytes, void** memory) {
+  Gpu& gpu = TheGpu();
+  MutexLock lock(gpu.mutex);
+  auto block =
+      std::make_unique<PinnedLine[]>((bytes + sizeof(PinnedLine) - 1) / sizeof(PinnedLine));
+  *memory = block.get();
+  gpu.machine.pinned[block.get()] = std::move(block);
   return nullptr;
 }
 
-const char* Release(void*, void* memory) {
+Words Unpin(void* memory) {
   Gpu& gpu = TheGpu();
   MutexLock lock(gpu.mutex);
-  gpu.arena.Give(memory);
+  return gpu.machine.pinned.erase(memory) == 1 ? nullptr : kInvalid;
+}
+
+Words CopyPinned(void* stream, void* to, const void* from, size_t bytes) {
+  return OnStream(stream, [=](Machine& machine, FakeStream* on) -> Words {
+    if (!machine.pinned.contains(from) || !machine.arena.Holds(to)) return kInvalid;
+    return Give(machine, on, Words{}, [=, &machine]() -> Words {
+      if (!machine.pinned.contains(from) || !machine.arena.IsTaken(to)) return kIllegalAccess;
+      const Arena::Access access(machine.arena);
+      std::memcpy(to, from, bytes);
+      return nullptr;
+    });
+  });
+}
+
+Words CreateEvent(void** event) {
+  *event = new FakeEvent;
   return nullptr;
 }
 
-const char* Copy(void*, CopyDirection direction, void* to, const void* from, size_t bytes) {
+Words RecordEvent(void* event, void* stream) {
+  return OnStream(stream, [=](Machine& machine, FakeStream* on) -> Words {
+    on->Record(static_cast<FakeEvent*>(event));
+    machine.streams.Advance();
+    return nullptr;
+  });
+}
+
+Words Hold(void* stream, void* event) {
+  return OnStream(stream, [=](Machine& machine, FakeStream* on) -> Words {
+    on->HoldFor(*static_cast<FakeEvent*>(event));
+    machine.streams.Advance();
+    return nullptr;
+  });
+}
+
+Words AwaitEvent(void* event) {
   Gpu& gpu = TheGpu();
   MutexLock lock(gpu.mutex);
-  if (gpu.arena.Holds(from) != (direction != CopyDirection::kToDevice) ||
-      gpu.arena.Holds(to) != (direction != CopyDirection::kToHost)) {
-    return "invalid argument";
-  }
-  const Arena::Access access(gpu.arena);
-  std::memcpy(to, from, bytes);
+  const std::shared_ptr<const FakePoint> point = static_cast<FakeEvent*>(event)->point;
+  return point == nullptr ? nullptr : gpu.machine.Await(point->stream, point.get());
+}
+
+void FreeEvent(void* event) { delete static_cast<FakeEvent*>(event); }
+
+Words BeginCapture(void*) {
+  Gpu& gpu = TheGpu();
+  MutexLock lock(gpu.mutex);
+  if (gpu.machine.recording != nullptr) return "operation not permitted when stream is capturing";
+  gpu.machine.recording = std::make_unique<Recording>();
   return nullptr;
 }
 
-const char* Synchronize(void*) { return nullptr; }
-
-const char* BeginCapture(void*) {
+Words EndCapture(void*, void** graph) {
   Gpu& gpu = TheGpu();
   MutexLock lock(gpu.mutex);
-  if (gpu.recording != nullptr) return "operation not permitted when stream is capturing";
-  gpu.recording = std::make_unique<Recording>();
+  *graph = new std::shared_ptr<const Recording>(std::move(gpu.machine.recording));
   return nullptr;
 }
 
-const char* EndCapture(void*, void** graph) {
-  Gpu& gpu = TheGpu();
-  MutexLock lock(gpu.mutex);
-  *graph = gpu.recording.release();
-  return nullptr;
+Words Launch(void* graph, void* stream) {
+  return OnStream(stream, [=](Machine& machine, FakeStream* on) {
+    ++machine.launches;
+    const auto recorded = *static_cast<std::shared_ptr<const Recording>*>(graph);
+    return Give(machine, on, Words{}, [&machine, recorded]() -> Words {
+      const Arena::Access access(machine.arena);
+      for (const auto& op : *recorded) op();
+      return nullptr;
+    });
+  });
 }
 
-const char* Launch(void* graph, void*) {
-  Gpu& gpu = TheGpu();
-  MutexLock lock(gpu.mutex);
-  ++gpu.launches;
-  const Arena::Access access(gpu.arena);
-  for (const auto& op : *static_cast<Recording*>(graph)) op();
-  return nullptr;
-}
-
-void FreeGraph(void* graph) { delete static_cast<Recording*>(graph); }
+void FreeGraph(void* graph) { delete static_cast<std::shared_ptr<const Recording>*>(graph); }
 
 }  // namespace
 
@@ -235,6 +384,14 @@ const kernels::CudaLibrary& FakeCudaLibrary() {
                                                     .release = Release,
                                                     .copy = Copy,
                                                     .synchronize = Synchronize,
+                                                    .pin = Pin,
+                                                    .unpin = Unpin,
+                                                    .copy_pinned = CopyPinned,
+                                                    .create_event = CreateEvent,
+                                                    .record_event = RecordEvent,
+                                                    .hold = Hold,
+                                                    .await_event = AwaitEvent,
+                                                    .free_event = FreeEvent,
                                                     .begin_capture = BeginCapture,
                                                     .end_capture = EndCapture,
                                                     .launch = Launch,
@@ -245,7 +402,28 @@ const kernels::CudaLibrary& FakeCudaLibrary() {
 int64_t FakeCudaLaunches() {
   Gpu& gpu = TheGpu();
   MutexLock lock(gpu.mutex);
-  return gpu.launches;
+  return gpu.machine.launches;
+}
+
+int64_t FakeCudaHostWaits() {
+  Gpu& gpu = TheGpu();
+  MutexLock lock(gpu.mutex);
+  return gpu.machine.streams.host_waits;
+}
+
+LateStreams::LateStreams(const std::vector<FakeCudaStream>& late) {
+  Gpu& gpu = TheGpu();
+  MutexLock lock(gpu.mutex);
+  for (const FakeCudaStream stream : late) {
+    gpu.machine.streams.all()[static_cast<size_t>(stream)]->late = true;
+  }
+}
+
+LateStreams::~LateStreams() {
+  Gpu& gpu = TheGpu();
+  MutexLock lock(gpu.mutex);
+  for (FakeStream* const stream : gpu.machine.streams.all()) stream->late = false;
+  gpu.machine.streams.Advance();
 }
 
 }  // namespace quire::worker::testing

@@ -54,9 +54,10 @@ class CudaTestDevice : public TestDevice {
 class CudaLibraryTestDevice : public CudaTestDevice {
  public:
   CudaLibraryTestDevice() {
-    void* recorder = nullptr;
+    CudaStreams streams;
     CudaFacts facts;
-    library_.open(&stream_, &recorder, &facts);  // What it answers, the other device answered.
+    library_.open(&streams, &facts);  // What it answers, the other device answered.
+    stream_ = streams.compute;
   }
   const KernelTable& table() const override { return *library_.kernels; }
   void* stream() const override { return stream_; }

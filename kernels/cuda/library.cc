@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdio>
+#include <initializer_list>
 
 #include "kernels/cuda/cublas.h"
 #include "kernels/cuda/cuda_kernels.h"
@@ -18,6 +19,7 @@ const char* Words(cudaError_t error) {
   return cudaGetErrorString(error);
 }
 cudaStream_t Stream(void* stream) { return static_cast<cudaStream_t>(stream); }
+cudaEvent_t Event(void* event) { return static_cast<cudaEvent_t>(event); }
 
 /// Freed memory stays with the process, as what a step takes is what the step before gave back.
 cudaError_t KeepFreedMemory() {
@@ -29,7 +31,18 @@ cudaError_t KeepFreedMemory() {
   return cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &everything);
 }
 
-cudaError_t OpenFirstDevice(cudaStream_t* stream, cudaStream_t* recorder, CudaFacts* facts) {
+cudaError_t CreateStreams(CudaStreams* streams) {
+  for (void** const one :
+       {&streams->compute, &streams->recorder, &streams->copy, &streams->convert}) {
+    cudaStream_t stream = nullptr;
+    const cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    if (error != cudaSuccess) return error;
+    *one = stream;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t OpenFirstDevice(CudaStreams* streams, CudaFacts* facts) {
   int count = 0;
   cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaSuccess && count == 0) error = cudaErrorNoDevice;
@@ -38,31 +51,26 @@ cudaError_t OpenFirstDevice(cudaStream_t* stream, cudaStream_t* recorder, CudaFa
   if (error = cudaGetDeviceProperties(&properties, 0); error != cudaSuccess) return error;
   snprintf(facts->device, sizeof facts->device, "%s", properties.name);
   if (error = KeepFreedMemory(); error != cudaSuccess) return error;
-  if (error = cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking); error != cudaSuccess) {
-    return error;
-  }
-  return cudaStreamCreateWithFlags(recorder, cudaStreamNonBlocking);
+  return CreateStreams(streams);
 }
 
 struct Opened {
-  cudaStream_t stream = nullptr;
-  cudaStream_t recorder = nullptr;
+  CudaStreams streams;
   CudaFacts facts;
   const char* error = nullptr;
 };
 Opened OpenOnce() {
   Opened opened;
-  opened.error = Words(OpenFirstDevice(&opened.stream, &opened.recorder, &opened.facts));
+  opened.error = Words(OpenFirstDevice(&opened.streams, &opened.facts));
   if (opened.error == nullptr) {
-    opened.facts.cublas = cuda::StartCublas(opened.stream, opened.recorder);
+    opened.facts.cublas = cuda::StartCublas(opened.streams.compute, opened.streams.recorder);
   }
   return opened;
 }
 
-const char* Open(void** stream, void** recorder, CudaFacts* facts) {
+const char* Open(CudaStreams* streams, CudaFacts* facts) {
   static const Opened opened = OpenOnce();
-  *stream = opened.stream;
-  *recorder = opened.recorder;
+  *streams = opened.streams;
   *facts = opened.facts;
   return opened.error;
 }
@@ -87,6 +95,35 @@ const char* Copy(void* stream, CopyDirection direction, void* to, const void* fr
 }
 
 const char* Synchronize(void* stream) { return Words(cudaStreamSynchronize(Stream(stream))); }
+
+const char* Pin(size_t bytes, void** memory) {
+  return Words(cudaHostAlloc(memory, bytes, cudaHostAllocDefault));
+}
+
+const char* Unpin(void* memory) { return Words(cudaFreeHost(memory)); }
+
+const char* CopyPinned(void* stream, void* to, const void* from, size_t bytes) {
+  return Words(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, Stream(stream)));
+}
+
+const char* CreateEvent(void** event) {
+  cudaEvent_t created = nullptr;
+  const cudaError_t error = cudaEventCreateWithFlags(&created, cudaEventDisableTiming);
+  *event = created;
+  return Words(error);
+}
+
+const char* RecordEvent(void* event, void* stream) {
+  return Words(cudaEventRecord(Event(event), Stream(stream)));
+}
+
+const char* Hold(void* stream, void* event) {
+  return Words(cudaStreamWaitEvent(Stream(stream), Event(event), 0));
+}
+
+const char* AwaitEvent(void* event) { return Words(cudaEventSynchronize(Event(event))); }
+
+void FreeEvent(void* event) { (void)cudaEventDestroy(Event(event)); }
 
 const char* BeginCapture(void* recorder) {
   return Words(cudaStreamBeginCapture(Stream(recorder), cudaStreamCaptureModeThreadLocal));
@@ -128,6 +165,14 @@ extern "C" const quire::kernels::CudaLibrary* quire_cuda_library() {
                                       .release = Release,
                                       .copy = Copy,
                                       .synchronize = Synchronize,
+                                      .pin = Pin,
+                                      .unpin = Unpin,
+                                      .copy_pinned = CopyPinned,
+                                      .create_event = CreateEvent,
+                                      .record_event = RecordEvent,
+                                      .hold = Hold,
+                                      .await_event = AwaitEvent,
+                                      .free_event = FreeEvent,
                                       .begin_capture = BeginCapture,
                                       .end_capture = EndCapture,
                                       .launch = Launch,

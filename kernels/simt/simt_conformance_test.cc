@@ -11,9 +11,10 @@ namespace {
 class SimtTestDevice : public TestDevice {
  public:
   SimtTestDevice() {
-    void* recorder = nullptr;
+    CudaStreams streams;
     CudaFacts facts;
-    EXPECT_EQ(library_.open(&stream_, &recorder, &facts), nullptr);
+    EXPECT_EQ(library_.open(&streams, &facts), nullptr);
+    stream_ = streams.compute;
   }
   const KernelTable& table() const override { return *library_.kernels; }
   bool checks_lists() const override { return false; }

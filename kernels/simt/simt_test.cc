@@ -162,13 +162,22 @@ TEST_F(SimtDeathTest, StaticAndDynamicSharedMemoryCountTogether) {
 class SimtLibraryTest : public ::testing::Test {
  protected:
   SimtLibraryTest() {
+    CudaStreams streams;
     CudaFacts facts;
-    EXPECT_EQ(library_.open(&stream_, &recorder_, &facts), nullptr);
+    EXPECT_EQ(library_.open(&streams, &facts), nullptr);
     EXPECT_FALSE(facts.cublas);
+    stream_ = streams.compute;
+    recorder_ = streams.recorder;
+    copy_ = streams.copy;
     EXPECT_EQ(library_.allocate(stream_, sizeof(float), reinterpret_cast<void**>(&value_)),
               nullptr);
+    EXPECT_EQ(library_.pin(sizeof(float), reinterpret_cast<void**>(&pinned_)), nullptr);
+    EXPECT_EQ(library_.create_event(&event_), nullptr);
   }
   ~SimtLibraryTest() override {
+    EXPECT_EQ(library_.synchronize(copy_), nullptr);
+    library_.free_event(event_);
+    EXPECT_EQ(library_.unpin(pinned_), nullptr);
     EXPECT_EQ(library_.release(stream_, value_), nullptr);
     EXPECT_EQ(library_.synchronize(stream_), nullptr);
   }
@@ -189,7 +198,10 @@ class SimtLibraryTest : public ::testing::Test {
   const CudaLibrary& library_ = *quire_cuda_library();
   void* stream_ = nullptr;
   void* recorder_ = nullptr;
+  void* copy_ = nullptr;
+  void* event_ = nullptr;
   float* value_ = nullptr;
+  float* pinned_ = nullptr;
 };
 
 TEST_F(SimtLibraryTest, WorkRunsWhenTheStreamIsAwaited) {
@@ -226,6 +238,42 @@ TEST_F(SimtLibraryTest, WhatCannotBeCapturedEndsTheCapture) {
   ASSERT_EQ(library_.begin_capture(recorder_), nullptr);
   EXPECT_NE(library_.synchronize(recorder_), nullptr);
   EXPECT_NE(library_.end_capture(recorder_, &graph), nullptr);
+}
+
+TEST_F(SimtLibraryTest, PinnedMemoryIsReadWhenItsCopyRuns) {
+  EXPECT_EQ(Get(), 0.0f);
+  *pinned_ = 1;
+  ASSERT_EQ(library_.copy_pinned(copy_, value_, pinned_, sizeof *pinned_), nullptr);
+  EXPECT_EQ(Get(), 0.0f);  // Nobody has waited for that stream.
+  *pinned_ = 2;
+  ASSERT_EQ(library_.synchronize(copy_), nullptr);
+  EXPECT_EQ(Get(), 2.0f);
+}
+
+TEST_F(SimtLibraryTest, AStreamThatIsHeldFollowsTheEvent) {
+  Set(0);
+  ASSERT_EQ(library_.record_event(event_, stream_), nullptr);
+  ASSERT_EQ(library_.hold(copy_, event_), nullptr);  // The value is there first,
+  *pinned_ = 2;
+  ASSERT_EQ(library_.copy_pinned(copy_, value_, pinned_, sizeof *pinned_), nullptr);
+  ASSERT_EQ(library_.record_event(event_, copy_), nullptr);
+  ASSERT_EQ(library_.hold(stream_, event_), nullptr);
+  ASSERT_EQ(Double(stream_), OpStatus::kOk);  // and is doubled when it has changed.
+  EXPECT_EQ(Get(), 4.0f);
+  EXPECT_EQ(library_.await_event(event_), nullptr);
+}
+
+TEST_F(SimtLibraryTest, AnEventIsWhereItWasRecordedLast) {
+  EXPECT_EQ(library_.await_event(event_), nullptr);  // Nowhere yet.
+  ASSERT_EQ(library_.hold(stream_, event_), nullptr);
+  Set(1);
+  ASSERT_EQ(library_.record_event(event_, stream_), nullptr);
+  ASSERT_EQ(Double(stream_), OpStatus::kOk);
+  ASSERT_EQ(library_.await_event(event_), nullptr);
+  EXPECT_EQ(*value_, 1.0f);
+  ASSERT_EQ(library_.record_event(event_, stream_), nullptr);
+  ASSERT_EQ(library_.await_event(event_), nullptr);
+  EXPECT_EQ(*value_, 2.0f);
 }
 
 TEST_F(SimtLibraryTest, CopiesGoBetweenTheHostAndTheDevice) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams, their memory and their graphs (include/cuda_runtime.h). One lock for all of it.
+// Streams, their memory, events and graphs (include/cuda_runtime.h). One lock for all of it.
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <functional>
 #include <map>
@@ -35,6 +37,17 @@ class Stream {
   bool capture_broken = false;
 };
 
+/// A place in the work of a stream.
+struct Point {
+  Stream* stream;
+  bool passed = false;
+};
+
+class Event {
+ public:
+  std::shared_ptr<Point> point;  ///< Where it was recorded last; null before that.
+};
+
 namespace {
 
 constexpr std::align_val_t kAlignment{256};
@@ -44,6 +57,7 @@ struct Device {
   std::mutex mutex;
   std::vector<std::unique_ptr<Stream>> streams;
   std::map<const char*, size_t> memory;  ///< taken by programs
+  std::map<const char*, size_t> pinned;  ///< likewise, of the host's
 };
 Device& TheDevice() {
   static Device* const device = new Device;
@@ -64,9 +78,8 @@ bool IsStream(const Stream* stream) {
                      [&](const auto& one) { return one.get() == stream; });
 }
 
-/// Whether all of it is one piece of memory that a program has taken.
-bool IsDeviceMemory(const void* memory, size_t bytes) {
-  const auto& taken = TheDevice().memory;
+/// Whether all of it is one piece of `taken`.
+bool IsIn(const std::map<const char*, size_t>& taken, const void* memory, size_t bytes) {
   const auto* const at = static_cast<const char*>(memory);
   auto after = taken.upper_bound(at);
   if (after == taken.begin()) return false;
@@ -74,6 +87,10 @@ bool IsDeviceMemory(const void* memory, size_t bytes) {
   const auto offset = static_cast<size_t>(at - after->first);
   return offset <= after->second && bytes <= after->second - offset;
 }
+bool IsDeviceMemory(const void* memory, size_t bytes) {
+  return IsIn(TheDevice().memory, memory, bytes);
+}
+bool IsPinned(const void* memory, size_t bytes) { return IsIn(TheDevice().pinned, memory, bytes); }
 
 /// Puts a step on the stream, or into what is being captured.
 cudaError_t Put(Stream* stream, Step step) {
@@ -93,12 +110,25 @@ cudaError_t CannotBeCaptured(Stream* stream) {
   return cudaErrorStreamCaptureUnsupported;
 }
 
+void RunNext(Stream* stream) {
+  const Step step = std::move(stream->waiting.front());
+  stream->waiting.pop_front();
+  step();
+}
 void RunWaiting(Stream* stream) {
-  while (!stream->waiting.empty()) {
-    const Step step = std::move(stream->waiting.front());
-    stream->waiting.pop_front();
-    step();
+  while (!stream->waiting.empty()) RunNext(stream);
+}
+/// Runs what comes before a point.
+void RunTo(const Point& point) {
+  while (!point.passed) RunNext(point.stream);
+}
+
+void CopyPinned(void* to, const void* from, size_t bytes) {
+  if (!IsPinned(from, bytes)) {
+    fputs("kernels/simt: a copy reads pinned memory that was given back\n", stderr);
+    abort();
   }
+  memcpy(to, from, bytes);
 }
 
 void GiveBack(void* memory) {
@@ -216,11 +246,65 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   }
   if (stream->capture != nullptr) return Answer(CannotBeCaptured(stream));
   if (kind == cudaMemcpyDeviceToHost) return Answer(Put(stream, [=] { memcpy(to, from, bytes); }));
+  if (IsPinned(from, bytes)) {
+    return Answer(Put(stream, [=] { CopyPinned(to, from, bytes); }));
+  }
   // The host's bytes may change after the return.
   const auto* const first = static_cast<const char*>(from);
   return Answer(Put(stream, [to, held = std::vector<char>(first, first + bytes)] {
     memcpy(to, held.data(), held.size());
   }));
+}
+
+cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) {
+  const Lock lock(TheDevice().mutex);
+  if (bytes == 0) return Answer(cudaErrorInvalidValue);
+  *memory = ::operator new(bytes, kAlignment, std::nothrow);
+  if (*memory == nullptr) return Answer(cudaErrorMemoryAllocation);
+  memset(*memory, kSpoilt, bytes);
+  TheDevice().pinned[static_cast<char*>(*memory)] = bytes;
+  return cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void* memory) {
+  const Lock lock(TheDevice().mutex);
+  if (TheDevice().pinned.erase(static_cast<char*>(memory)) == 0) {
+    return Answer(cudaErrorInvalidValue);
+  }
+  ::operator delete(memory, kAlignment);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new Event;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const Lock lock(TheDevice().mutex);
+  if (!IsStream(stream)) return Answer(cudaErrorInvalidValue);
+  if (stream->capture != nullptr) return Answer(CannotBeCaptured(stream));
+  event->point = std::make_shared<Point>(Point{.stream = stream});
+  return Answer(Put(stream, [point = event->point] { point->passed = true; }));
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  const Lock lock(TheDevice().mutex);
+  if (!IsStream(stream)) return Answer(cudaErrorInvalidValue);
+  if (stream->capture != nullptr) return Answer(CannotBeCaptured(stream));
+  if (event->point == nullptr) return cudaSuccess;
+  return Answer(Put(stream, [point = event->point] { RunTo(*point); }));
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const Lock lock(TheDevice().mutex);
+  if (event->point != nullptr) RunTo(*event->point);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {

@@ -3,9 +3,10 @@
 // The host side of CUDA that kernels/cuda/library.cc uses, over memory of the host (streams.cc).
 // Names and meanings are CUDA's; what is not here, the library does not use.
 //
-// Work on a stream runs when somebody waits for the stream, so that what was not waited for is
-// seen not to be there. Stricter than a GPU: on a stream that is being captured nothing is taken
-// but kernels, memset and copies on the device.
+// Work on a stream runs when somebody waits for the stream, or for an event behind it, so that what
+// was not waited for is seen not to be there. Pinned memory is read when its copy runs. Stricter
+// than a GPU: on a stream that is being captured nothing is taken but kernels, memset and copies on
+// the device.
 #ifndef QUIRE_KERNELS_SIMT_INCLUDE_CUDA_RUNTIME_H_
 #define QUIRE_KERNELS_SIMT_INCLUDE_CUDA_RUNTIME_H_
 
@@ -14,6 +15,7 @@
 
 namespace quire::simt {
 class Stream;
+class Event;
 struct Graph;
 struct GraphExec;
 }  // namespace quire::simt
@@ -36,8 +38,11 @@ enum cudaMemcpyKind {
 enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
 enum { cudaStreamNonBlocking = 1 };
+enum { cudaEventDisableTiming = 2 };
+enum { cudaHostAllocDefault = 0 };
 
 using cudaStream_t = quire::simt::Stream*;
+using cudaEvent_t = quire::simt::Event*;
 using cudaGraph_t = quire::simt::Graph*;
 using cudaGraphExec_t = quire::simt::GraphExec*;
 using cudaMemPool_t = void*;
@@ -59,6 +64,15 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream);
+
+cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned flags);
+cudaError_t cudaFreeHost(void* memory);
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/cache/staging_buffers.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/base/payload_cutter.h"
+#include "common/page/layout.h"
+
+namespace quire::worker {
+namespace {
+
+/// Of a list of `count` places: the units behind it are aligned as the buffer is.
+size_t ListBytes(size_t count) {
+  constexpr size_t kAlignment = 64;
+  return (count * sizeof(kernels::UnitPlacement) + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+StagingBuffers::StagingBuffers(const KvSpec& spec, uint32_t units, Device* device)
+    : spec_(spec), units_(units), device_(device) {}
+
+StatusOr<std::unique_ptr<StagingBuffers>> StagingBuffers::Create(const KvSpec& spec, uint32_t units,
+                                                                 Device* device) {
+  auto staging = std::unique_ptr<StagingBuffers>(new StagingBuffers(spec, units, device));
+  for (Buffer& buffer : staging->buffers_) QUIRE_RETURN_IF_ERROR(staging->Allocate(&buffer));
+  return staging;
+}
+
+Status StagingBuffers::Allocate(Buffer* buffer) {
+  const size_t bytes = ListBytes(units_) + units_ * UnitBytes(spec_);
+  QUIRE_ASSIGN_OR_RETURN(buffer->arrived, device_->MakeEvent());
+  QUIRE_ASSIGN_OR_RETURN(buffer->free, device_->MakeEvent());
+  QUIRE_ASSIGN_OR_RETURN(buffer->host, device_->AllocatePinned(bytes));
+  QUIRE_ASSIGN_OR_RETURN(buffer->device, device_->Allocate(bytes));
+  // It is zeroed on the compute stream: nothing comes before that.
+  QUIRE_RETURN_IF_ERROR(buffer->arrived->Record(DeviceStream::kCompute));
+  return buffer->arrived->Hold(DeviceStream::kCopy);
+}
+
+StagingBuffers::~StagingBuffers() {
+  // When the device has failed, nothing runs any more.
+  for (const Buffer& buffer : buffers_) {
+    if (buffer.free != nullptr) (void)buffer.free->Await();
+  }
+}
+
+Status StagingBuffers::Write(const Payload& units, std::span<const kernels::UnitPlacement> places,
+                             const SlotPools& pools) {
+  const uint64_t unit_bytes = UnitBytes(spec_);
+  if (units.size_bytes() != places.size() * unit_bytes) {
+    return DataLoss("a payload of ", units.size_bytes(), " bytes for ", places.size(), " units of ",
+                    unit_bytes, " bytes");
+  }
+  PayloadCutter cutter(units);
+  while (!places.empty()) {
+    const auto part = places.first(std::min<size_t>(units_, places.size()));
+    const size_t buffer = Take();
+    const Status written =
+        WriteBy(buffers_[buffer], cutter.Cut(part.size() * unit_bytes), part, pools);
+    PutBack(buffer);
+    QUIRE_RETURN_IF_ERROR(written);
+    places = places.subspan(part.size());
+  }
+  return OkStatus();
+}
+
+size_t StagingBuffers::Take() {
+  MutexLock lock(mutex_);
+  while (taken_[0] && taken_[1]) put_back_.Wait(mutex_);
+  const size_t buffer = taken_[next_] ? 1 - next_ : next_;
+  taken_[buffer] = true;
+  next_ = 1 - buffer;
+  return buffer;
+}
+
+void StagingBuffers::PutBack(size_t buffer) {
+  MutexLock lock(mutex_);
+  taken_[buffer] = false;
+  put_back_.NotifyOne();
+}
+
+Status StagingBuffers::WriteBy(Buffer& buffer, const Payload& units,
+                               std::span<const kernels::UnitPlacement> places,
+                               const SlotPools& pools) {
+  QUIRE_RETURN_IF_ERROR(buffer.free->Await());
+  const size_t list_bytes = ListBytes(places.size());
+  std::memcpy(buffer.host.get(), places.data(), places.size_bytes());
+  units.CopyTo(buffer.host.get() + list_bytes);
+  QUIRE_RETURN_IF_ERROR(device_->CopyPinned(DeviceStream::kCopy, buffer.device.data(),
+                                            buffer.host.get(), list_bytes + units.size_bytes()));
+  if (const Status converts = Convert(buffer, places.size(), pools); !converts.ok()) {
+    (void)buffer.free->Record(DeviceStream::kCopy);  // The copy is all that reads the buffer.
+    return converts;
+  }
+  QUIRE_RETURN_IF_ERROR(buffer.free->Record(DeviceStream::kConvert));
+  return pools.written->Record(DeviceStream::kConvert);
+}
+
+Status StagingBuffers::Convert(Buffer& buffer, size_t count, const SlotPools& pools) {
+  QUIRE_RETURN_IF_ERROR(buffer.arrived->Record(DeviceStream::kCopy));
+  QUIRE_RETURN_IF_ERROR(buffer.arrived->Hold(DeviceStream::kConvert));
+  QUIRE_RETURN_IF_ERROR(pools.unread->Hold(DeviceStream::kConvert));
+  return ToStatus(
+      device_->kernels().hnd_to_nhd({.units = buffer.device.as<std::byte>() + ListBytes(count),
+                                     .placements = buffer.device.as<kernels::UnitPlacement>(),
+                                     .k_pool = pools.k,
+                                     .v_pool = pools.v,
+                                     .num_slots = pools.num_slots,
+                                     .n_units = static_cast<int64_t>(count),
+                                     .page_tokens = spec_.page_tokens,
+                                     .n_kv = spec_.num_kv_heads,
+                                     .head_dim = spec_.head_dim,
+                                     .dtype = spec_.dtype,
+                                     .stream = device_->convert_stream()}),
+      "hnd_to_nhd");
+}
+
+}  // namespace quire::worker
