@@ -9,9 +9,10 @@ namespace quire {
 
 StatusOr<std::shared_ptr<Transport>> ConnectGrpc(const std::string& address,
                                                  const ConnectOptions& options) {
-  QUIRE_ASSIGN_OR_RETURN(
-      std::unique_ptr<GrpcTransport> transport,
-      GrpcTransport::Create({.address = address, .max_message_bytes = options.max_message_bytes}));
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<GrpcTransport> transport,
+                         GrpcTransport::Create({.address = address,
+                                                .max_message_bytes = options.max_message_bytes,
+                                                .token = options.token}));
   return std::shared_ptr<Transport>(std::move(transport));
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "common/base/status.h"
+#include "common/transport/bearer_token.h"
 #include "common/transport/transport.h"
 #include "common/wire/limits.h"
 
@@ -16,6 +17,9 @@ namespace quire {
 
 struct ConnectOptions {
   uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.
+  /// Proves the tenant that calls name, to a server that asks for it; nothing prints it. It
+  /// travels in the clear: over a Unix socket, a private network, or a proxy that encrypts.
+  BearerToken token = {};
 };
 
 /// A transport to the server at `address` ("host:port", "[::1]:port" or "unix:/path"). It connects

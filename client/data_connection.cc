@@ -91,7 +91,9 @@ StatusOr<std::unique_ptr<FrameClient>> Connect(const v1::TransportOffer& offer,
       dialer->dial({.address = ReachableAddress(offer.address(), options.control_address),
                     .max_message_bytes = options.max_message_bytes,
                     .timeout = options.timeout,
-                    .direct_landings = offer.direct_landings()}));
+                    .direct_landings = offer.direct_landings(),
+                    .tenant = options.tenant,
+                    .token = options.token}));
   return FrameClient::Connect(std::move(pipe), ClientOptions(control, offer.ticket(), options));
 }
 

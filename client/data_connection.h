@@ -16,6 +16,7 @@
 #include "common/base/clock.h"
 #include "common/base/host_id.h"
 #include "common/base/status.h"
+#include "common/transport/bearer_token.h"
 #include "common/transport/transport.h"
 #include "common/wire/limits.h"
 
@@ -24,6 +25,7 @@ namespace quire {
 struct DataOptions {
   std::string transport = "auto";  ///< "grpc", "shm" or "ucx"; "auto": the first that works.
   std::string tenant = "default";
+  BearerToken token = {};       ///< As ConnectOptions::token of `control`; for streams of gRPC.
   std::string control_address;  ///< Of the control channel, for offers that mean its host.
   uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.
   uint64_t window_bytes = uint64_t{32} << 20;  ///< Of a reply, that nobody has taken yet.

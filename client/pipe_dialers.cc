@@ -13,7 +13,9 @@ namespace {
 StatusOr<std::unique_ptr<FramePipe>> DialGrpc(const DialTarget& target) {
   return ConnectGrpcPipe({.address = target.address,
                           .max_message_bytes = target.max_message_bytes,
-                          .connect_timeout = target.timeout});
+                          .connect_timeout = target.timeout,
+                          .tenant = target.tenant,
+                          .token = target.token});
 }
 
 StatusOr<std::unique_ptr<FramePipe>> DialShm(const DialTarget& target) {

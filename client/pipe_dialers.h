@@ -12,6 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/transport/bearer_token.h"
 #include "common/transport/frame_pipe.h"
 
 namespace quire {
@@ -21,6 +22,8 @@ struct DialTarget {
   uint64_t max_message_bytes = 0;
   Duration timeout = Duration::zero();
   bool direct_landings = false;  ///< As the server offers.
+  std::string tenant = "default";
+  BearerToken token = {};  ///< Of the tenant; for kinds that go through the control channel's port.
 };
 struct PipeDialer {
   std::string_view kind;  ///< "shm", "ucx", "grpc"

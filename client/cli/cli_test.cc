@@ -20,6 +20,7 @@
 #include "client/cli/table.h"
 #include "client/cli/target.h"
 #include "client/cli/token_ids.h"
+#include "tests/kit/caller_tokens.h"
 #include "tests/kit/fake_clock.h"
 #include "tests/kit/temp_dir.h"
 
@@ -229,6 +230,26 @@ TEST_F(CommandsTest, ATenantThatIsNotGivenIsTheDefaultOne) {
   EXPECT_EQ(Run({"act"}), 0);
   EXPECT_FALSE(seen_.tenant.has_value());
   EXPECT_EQ(seen_.tenant_name(), "default");
+}
+
+TEST_F(CommandsTest, ATokenIsOfTheFileOrElseOfTheEnvironment) {
+  const quire::testing::TempDir dir;
+  const std::string of_file(40, 'f'), of_environment(40, 'e');
+  const auto file = quire::testing::WriteSecretFile(dir / "token", of_file + "\n");
+  const auto token = [&](const std::string& environment, const std::string& path) {
+    const GlobalOptions options{.token_file = path};
+    const CommandContext context{
+        .options = options, .out = out_, .err = err_, .environment_token = environment};
+    return context.Token();
+  };
+  EXPECT_EQ(token("", "")->secret(), "");
+  EXPECT_EQ(token(of_environment, "")->secret(), of_environment);
+  EXPECT_EQ(token(of_environment, file)->secret(), of_file);
+  EXPECT_EQ(token(of_environment, dir / "none").status().code(), StatusCode::kNotFound);
+  const Status bad = token("sesame", "").status();
+  EXPECT_EQ(bad.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(bad.message()), HasSubstr("QUIRE_TOKEN"));
+  EXPECT_THAT(std::string(bad.message()), ::testing::Not(HasSubstr("sesame")));
 }
 
 TEST_F(CommandsTest, OfACommandAndItsSubcommandTheOneNamedRuns) {

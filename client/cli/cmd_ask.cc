@@ -232,12 +232,14 @@ StatusOr<v1::GenerateRequest> MakeRequest(const AskArgs& args, const DocumentNam
 StatusOr<Answer> AskThere(const AskArgs& args, const DocumentName& document,
                           const CommandContext& context, const PieceObserver& on_piece) {
   QUIRE_ASSIGN_OR_RETURN(const v1::GenerateRequest request, MakeRequest(args, document, context));
+  QUIRE_ASSIGN_OR_RETURN(const BearerToken token, context.Token());
   const auto timeout = std::chrono::duration<double>(context.options.timeout_seconds);
   QUIRE_ASSIGN_OR_RETURN(WorkerAnswer given,
                          AskWorker(args.worker, request,
                                    {.timeout = std::chrono::duration_cast<Duration>(timeout),
-                                    .on_token = [&](TokenId token, const std::string& text) {
-                                      on_piece(Piece(args, token, text));
+                                    .token = token,
+                                    .on_token = [&](TokenId id, const std::string& text) {
+                                      on_piece(Piece(args, id, text));
                                     }}));
   Answer answer{.tokens = std::move(given.tokens), .measures = {}, .summary = {}};
   answer.measures["policy"] = given.policy;

@@ -50,6 +50,10 @@ void AddServeCommand(Commands& commands) {
            "  quire serve --data-dir ~/quire-data --listen 0.0.0.0:7410 --dram-bytes 16GiB\n"
            "  quire serve --data-dir /tmp/q --listen 127.0.0.1:0 --port-file /tmp/q.port\n"
            "  quire serve --config quired.ini\n"
+           "  quire serve --data-dir ~/quire-data --tenants team-a --tenant-tokens tenant-tokens\n"
+           "A tenant's token, and its line in that file:\n"
+           "  (umask 077; head -c 32 /dev/urandom | base64 -w 0 > team-a.token)\n"
+           "  echo \"team-a $(sha256sum < team-a.token | cut -c 1-64)\" >> tenant-tokens\n"
            "Stop it with Ctrl-C: what runs is finished and the store is closed."},
       [options](const CommandContext& context) { return RunServe(*options, context); });
   kvserver::AddDaemonFlags(&command, options.get());

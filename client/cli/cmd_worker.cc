@@ -13,6 +13,8 @@
 #include "client/cli/retrieval_flags.h"
 #include "common/base/stop_signals.h"
 #include "common/metrics/admin_server.h"
+#include "common/transport/listen_address.h"
+#include "common/transport/tenant_tokens.h"
 #include "gpuworker/service/worker_server.h"
 
 namespace quire::cli {
@@ -24,6 +26,7 @@ struct WorkerArgs {
   std::string model;
   std::string listen = "127.0.0.1:7411";
   std::string admin_listen;
+  std::string tenant_tokens;
   uint32_t max_calls = 8;
   worker::BatchLimits batch;
   std::string transport = "auto";
@@ -38,8 +41,23 @@ StatusOr<std::unique_ptr<AdminServer>> StartAdmin(const std::string& address) {
   return AdminServer::Start(address);
 }
 
+/// The tokens that prove callers to be of `tenant`; null when none are asked for.
+StatusOr<std::shared_ptr<const TenantTokens>> ReadTenantTokens(const std::string& path,
+                                                               const std::string& tenant) {
+  if (path.empty()) return nullptr;
+  auto tokens = TenantTokens::ReadFile(path, {});
+  if (!tokens.ok()) return Annotate(tokens.status(), "--tenant-tokens");
+  if (!tokens->Has(tenant)) {
+    return InvalidArgument("--tenant-tokens ", path, " has no line for tenant '", tenant,
+                           "', which this worker reads the store as: every call would be refused");
+  }
+  return std::make_shared<const TenantTokens>(*std::move(tokens));
+}
+
 Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<StopSignals> stop, StopSignals::Install());
+  const std::string tenant = context.options.tenant_name();
+  QUIRE_ASSIGN_OR_RETURN(const auto tokens, ReadTenantTokens(args.tenant_tokens, tenant));
   // Before the model is loaded, which may take a while: the process is alive and not ready.
   QUIRE_ASSIGN_OR_RETURN(const auto admin, StartAdmin(args.admin_listen));
   QUIRE_ASSIGN_OR_RETURN(const SessionClient connected, context.ConnectForSessions(args.transport));
@@ -56,8 +74,13 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
                                                       .max_calls = args.max_calls,
                                                       .batch = args.batch,
                                                       .tokenizer = local.tokenizer.get(),
-                                                      .tenant = context.options.tenant_name()},
+                                                      .tenant = tenant,
+                                                      .tokens = tokens},
                                                      local.engine.get()));
+  if (tokens == nullptr && !StaysOnThisHost(server->address())) {
+    context.err << "warning: whoever reaches " << server->address() << " may ask as tenant '"
+                << tenant << "'; --tenant-tokens FILE asks for proof\n";
+  }
   std::optional<AdminServer::Serving> serving;
   if (admin != nullptr) {
     serving.emplace(admin->Serve([&](MetricsVisitor& visit) { server->VisitMetrics(visit); }));
@@ -96,6 +119,8 @@ void AddWorkerCommand(Commands& commands) {
                    "http://127.0.0.1:7412/metrics\n"
                    "  quire worker --policy freekv --tau 0.9 --host-cache-bytes 2GiB\n"
                    "  quire worker --model DIR --listen 0.0.0.0:7411 --budget 1024\n"
+                   "  quire worker --tenant team-a --token-file team-a.token --tenant-tokens "
+                   "tenant-tokens\n"
                    "  quire ask --worker 127.0.0.1:7411 --document dossier-01.txt --question "
                    "'Hector Nash has "
                    "office'"},
@@ -107,6 +132,11 @@ void AddWorkerCommand(Commands& commands) {
   command.add_option("--admin-listen", args->admin_listen,
                      "host:port for GET /metrics (Prometheus), /healthz and /readyz, e.g. "
                      "127.0.0.1:7412 (port 0: any free one); none when empty");
+  command
+      .add_option("--tenant-tokens", args->tenant_tokens,
+                  "File as quired's: callers have to prove that they are of --tenant. Without it "
+                  "they are believed")
+      ->type_name("FILE");
   command.add_option("--max-calls", args->max_calls, "Calls that are there at a time")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();

@@ -75,10 +75,12 @@ class AdvisingTransport final : public Transport {
   const std::string server_;
 };
 
-StatusOr<std::shared_ptr<Transport>> Control(const GlobalOptions& options) {
+StatusOr<std::shared_ptr<Transport>> Control(const GlobalOptions& options,
+                                             const BearerToken& token) {
   QUIRE_ASSIGN_OR_RETURN(
       std::shared_ptr<Transport> grpc,
-      ConnectGrpc(options.server, {.max_message_bytes = options.max_message_bytes}));
+      ConnectGrpc(options.server,
+                  {.max_message_bytes = options.max_message_bytes, .token = token}));
   return std::make_shared<AdvisingTransport>(std::move(grpc), options.server);
 }
 
@@ -96,16 +98,31 @@ StatusOr<std::unique_ptr<Client>> MakeClient(const GlobalOptions& options,
 
 }  // namespace
 
+StatusOr<BearerToken> CommandContext::Token() const {
+  if (!options.token_file.empty()) {
+    auto token = BearerToken::ReadFile(options.token_file);
+    if (!token.ok()) return Annotate(token.status(), "--token-file");
+    return token;
+  }
+  if (environment_token.empty()) return BearerToken();
+  auto token = BearerToken::Make(environment_token);
+  if (!token.ok()) return Annotate(token.status(), "QUIRE_TOKEN");
+  return token;
+}
+
 StatusOr<std::unique_ptr<Client>> CommandContext::Connect() const {
-  QUIRE_ASSIGN_OR_RETURN(auto control, Control(options));
+  QUIRE_ASSIGN_OR_RETURN(const BearerToken token, Token());
+  QUIRE_ASSIGN_OR_RETURN(auto control, Control(options, token));
   return MakeClient(options, std::move(control), nullptr);
 }
 
 StatusOr<SessionClient> CommandContext::ConnectForSessions(const std::string& transport) const {
-  QUIRE_ASSIGN_OR_RETURN(auto control, Control(options));
+  QUIRE_ASSIGN_OR_RETURN(const BearerToken token, Token());
+  QUIRE_ASSIGN_OR_RETURN(auto control, Control(options, token));
   QUIRE_ASSIGN_OR_RETURN(DataPath path,
                          ChooseDataPath(control, {.transport = transport,
                                                   .tenant = options.tenant_name(),
+                                                  .token = token,
                                                   .control_address = options.server,
                                                   .max_message_bytes = options.max_message_bytes}));
   QUIRE_ASSIGN_OR_RETURN(auto client, MakeClient(options, std::move(control), path.transport));
@@ -118,14 +135,20 @@ Status Reported(const Status& failure) {
   return marked;
 }
 
-Commands::Commands(std::ostream& out, std::ostream& err, bool out_is_terminal)
+Commands::Commands(std::ostream& out, std::ostream& err, bool out_is_terminal,
+                   std::string environment_token)
     : out_(out),
       err_(err),
       out_is_terminal_(out_is_terminal),
+      environment_token_(std::move(environment_token)),
       app_(std::make_unique<CLI::App>(kDescription, "quire")) {
   app_->add_option("--server", options_.server, "Address of the server")->capture_default_str();
   app_->add_option("--tenant", options_.tenant, "Tenant whose data is meant")
       ->default_str(options_.tenant_name());
+  app_->add_option("--token-file", options_.token_file,
+                   "File of the token that proves the tenant, where the server asks for one "
+                   "(quired --tenant-tokens); or set QUIRE_TOKEN to the token")
+      ->type_name("FILE");
   app_->add_flag("--json", options_.json, "Print one line of JSON instead of tables");
   app_->add_option("--timeout", options_.timeout_seconds,
                    "Seconds that one call may take, retries included")
@@ -141,6 +164,7 @@ Commands::Commands(std::ostream& out, std::ostream& err, bool out_is_terminal)
   app_->get_formatter()->column_width(36);
   app_->footer(
       "Every command has its own help with examples: quire COMMAND --help\n"
+      "A server that asks who calls: quire --tenant team-a --token-file team-a.token ls\n"
       "Exit codes: 0 done, 1 failed, 2 wrong usage.");
 }
 
@@ -175,7 +199,8 @@ int Commands::Run(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     return app_->exit(error, out_, err_) == 0 ? 0 : kExitUsage;
   }
-  return Report(chosen_(CommandContext{options_, out_, err_, out_is_terminal_}));
+  return Report(
+      chosen_(CommandContext{options_, out_, err_, out_is_terminal_, environment_token_}));
 }
 
 int Commands::Report(const Status& status) {

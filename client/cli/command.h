@@ -18,10 +18,12 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <string_view>
 
 #include "client/cli/data_path.h"
 #include "client/client.h"
 #include "common/base/status.h"
+#include "common/transport/bearer_token.h"
 #include "common/wire/limits.h"
 
 namespace CLI {
@@ -34,6 +36,7 @@ namespace quire::cli {
 struct GlobalOptions {
   std::string server = "127.0.0.1:7410";
   std::optional<std::string> tenant = {};  ///< Unset: not given.
+  std::string token_file = {};             ///< Of the tenant's token; empty: not given.
   bool json = false;
   uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.
   double timeout_seconds = 60;  ///< Of one call to the server, retries included.
@@ -52,7 +55,12 @@ struct CommandContext {
   const GlobalOptions& options;
   std::ostream& out;
   std::ostream& err;
-  bool out_is_terminal = false;  ///< A person reads `out` as it is written.
+  bool out_is_terminal = false;             ///< A person reads `out` as it is written.
+  std::string_view environment_token = {};  ///< What QUIRE_TOKEN has.
+
+  /// The tenant's token, of --token-file or else of QUIRE_TOKEN; empty when neither is given.
+  /// Errors are those of BearerToken.
+  StatusOr<BearerToken> Token() const;
 
   /// A client of the server named by --server and --tenant. It connects at the first call.
   StatusOr<std::unique_ptr<Client>> Connect() const;
@@ -67,8 +75,10 @@ struct CommandContext {
 
 class Commands {
  public:
-  /// Results go to `out`, messages to `err`; both outlive this object.
-  Commands(std::ostream& out, std::ostream& err, bool out_is_terminal = false);
+  /// Results go to `out`, messages to `err`; both outlive this object. `environment_token` is what
+  /// the environment's QUIRE_TOKEN has.
+  Commands(std::ostream& out, std::ostream& err, bool out_is_terminal = false,
+           std::string environment_token = {});
   ~Commands();
 
   struct Spec {
@@ -93,6 +103,7 @@ class Commands {
   std::ostream& out_;
   std::ostream& err_;
   const bool out_is_terminal_;
+  const std::string environment_token_;
   GlobalOptions options_;
   std::unique_ptr<CLI::App> app_;
   Body chosen_;

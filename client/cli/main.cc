@@ -3,13 +3,16 @@
 // quire: the command-line program.
 #include <unistd.h>
 
+#include <cstdlib>
 #include <iostream>
 
 #include "client/cli/commands.h"
 
 int main(int argc, char** argv) {
   using namespace quire::cli;
-  Commands commands(std::cout, std::cerr, isatty(STDOUT_FILENO) == 1);
+  const char* const token = std::getenv("QUIRE_TOKEN");
+  Commands commands(std::cout, std::cerr, isatty(STDOUT_FILENO) == 1,
+                    token != nullptr ? token : "");
   AddDemoCommand(commands);
   AddServeCommand(commands);
   AddPutCommand(commands);

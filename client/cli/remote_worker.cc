@@ -10,6 +10,7 @@
 #include "client/retry.h"
 #include "common/base/random.h"
 #include "common/base/retry_hint.h"
+#include "common/transport/grpc_auth.h"
 #include "common/transport/grpc_convert.h"
 #include "quire/v1/worker.grpc.pb.h"
 
@@ -44,6 +45,7 @@ Status AskOnce(v1::Worker::Stub* stub, const v1::GenerateRequest& request, Durat
                const AskWorkerOptions& options, WorkerAnswer* answer) {
   grpc::ClientContext context;
   context.set_deadline(DeadlineAfter(timeout));
+  AddToken(options.token, &context);
   const auto stream = stub->Generate(&context, request);
   v1::GenerateReply reply;
   bool done = false;

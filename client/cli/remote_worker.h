@@ -12,6 +12,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/page/key.h"
+#include "common/transport/bearer_token.h"
 #include "gpuworker/engine/sequence.h"
 #include "quire/v1/worker.pb.h"
 
@@ -30,6 +31,7 @@ struct WorkerAnswer {
 
 struct AskWorkerOptions {
   Duration timeout = std::chrono::seconds(60);  ///< Of everything, waits and retries included.
+  BearerToken token = {};  ///< Of the worker's tenant, for a worker that asks for proof.
   /// Called with each token and its text (empty without a tokenizer) as it comes.
   std::function<void(TokenId, const std::string& text)> on_token = {};
   Clock* clock = nullptr;  ///< SystemClock() when null.

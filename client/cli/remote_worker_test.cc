@@ -13,6 +13,7 @@
 
 #include "common/base/mutex.h"
 #include "common/base/retry_hint.h"
+#include "common/transport/grpc_auth.h"
 #include "common/transport/grpc_convert.h"
 #include "quire/v1/worker.grpc.pb.h"
 #include "tests/kit/fake_clock.h"
@@ -38,6 +39,7 @@ class ScriptedWorker final : public v1::Worker::Service {
   grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest*,
                         grpc::ServerWriter<v1::GenerateReply>* writer) override {
     const Script script = Current();
+    with_token = context->client_metadata().contains(kAuthorizationMetadata);
     if (++calls <= script.refusals) return EndCall(script.refusal, context);
     v1::GenerateReply reply;
     for (const int token : {4, 9}) {
@@ -62,6 +64,7 @@ class ScriptedWorker final : public v1::Worker::Service {
     script_ = script;
   }
   std::atomic<uint32_t> calls = 0;
+  std::atomic<bool> with_token = false;  ///< The last one.
 
  private:
   Script Current() {
@@ -82,9 +85,10 @@ class RemoteWorkerTest : public ::testing::Test {
     server_ = builder.BuildAndStart();
     address_ = "127.0.0.1:" + std::to_string(port);
   }
-  StatusOr<WorkerAnswer> Ask() {
+  StatusOr<WorkerAnswer> Ask(const BearerToken& token = {}) {
     return AskWorker(address_, {},
                      {.timeout = std::chrono::seconds(60),
+                      .token = token,
                       .on_token = [this](TokenId, const std::string& text) { text_ += text; },
                       .clock = &clock_});
   }
@@ -105,6 +109,13 @@ TEST_F(RemoteWorkerTest, TokensComeAsTheyAreGeneratedAndThenTheTotals) {
   EXPECT_EQ(answer->moved.total(), 100u);
   EXPECT_EQ(answer->moved.ratio(), 0.5);
   EXPECT_EQ(answer->policy, "quest");
+}
+
+TEST_F(RemoteWorkerTest, ATokenIsSentWhereThereIsOne) {
+  EXPECT_TRUE(Ask().ok());
+  EXPECT_FALSE(worker_.with_token);
+  EXPECT_TRUE(Ask(*BearerToken::Make(std::string(40, 'x'))).ok());
+  EXPECT_TRUE(worker_.with_token);
 }
 
 TEST_F(RemoteWorkerTest, ABusyWorkerIsAskedAgainWithGrowingWaits) {

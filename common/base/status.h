@@ -11,6 +11,7 @@
 //   RESOURCE_EXHAUSTED   a bound was reached (arena, queue, sessions, disk); retry_hint.h says
 //                        which refusals pass by themselves
 //   DATA_LOSS            a checksum did not match; the bytes are not returned
+//   UNAUTHENTICATED      a ticket or token proves no tenant; nothing was done
 //   UNAVAILABLE          the peer cannot be reached; retrying may help
 //   DEADLINE_EXCEEDED    the caller's deadline passed first
 #ifndef QUIRE_COMMON_BASE_STATUS_H_

@@ -21,9 +21,8 @@
 
 namespace quire {
 
-/// The call metadata that names the tenant.
-inline constexpr char kTenantMetadata[] = "quire-tenant";
-/// That which says how urgent a call is; without it, or with another word, it is normal.
+/// The call metadata that says how urgent a call is; without it, or with another word, it is
+/// normal.
 inline constexpr char kPriorityMetadata[] = "quire-priority";
 
 /// "prefetch", "normal", "correction".

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "common/transport/grpc_auth.h"
 #include "common/transport/grpc_channel.h"
 #include "common/transport/grpc_convert.h"
 #include "common/transport/grpc_stream.h"
@@ -34,16 +35,25 @@ Status WaitUntilConnected(const GrpcPipeOptions& options, grpc::Channel* channel
   }
 }
 
+/// Starts the call of `context`.
+std::unique_ptr<ClientStream> OpenStream(const GrpcPipeOptions& options, grpc::Channel* channel,
+                                         grpc::ClientContext* context) {
+  context->AddMetadata(kTenantMetadata, options.tenant);
+  AddToken(options.token, context);
+  return std::unique_ptr<ClientStream>(
+      grpc::internal::ClientReaderWriterFactory<ByteBuffer, ByteBuffer>::Create(
+          channel,
+          grpc::internal::RpcMethod(kGrpcPipePath, grpc::internal::RpcMethod::BIDI_STREAMING),
+          context));
+}
+
 class ClientPipe final : public FramePipe {
  public:
   ClientPipe(const GrpcPipeOptions& options, std::shared_ptr<grpc::Channel> channel)
       : max_frame_bytes_(GrpcFrameBytes(options.max_message_bytes)),
         address_(options.address),
         channel_(std::move(channel)),
-        stream_(grpc::internal::ClientReaderWriterFactory<ByteBuffer, ByteBuffer>::Create(
-            channel_.get(),
-            grpc::internal::RpcMethod(kGrpcPipePath, grpc::internal::RpcMethod::BIDI_STREAMING),
-            &context_)),
+        stream_(OpenStream(options, channel_.get(), &context_)),
         frames_({.reader = stream_.get(),
                  .writer = stream_.get(),
                  .cancel = [this] { context_.TryCancel(); },

@@ -15,6 +15,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/transport/bearer_token.h"
 #include "common/transport/frame_pipe.h"
 #include "common/wire/limits.h"
 
@@ -27,11 +28,13 @@ struct GrpcPipeOptions {
   std::string address;  ///< "host:port", "[::1]:port" or "unix:/path".
   uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< A frame may have a head besides.
   Duration connect_timeout = std::chrono::seconds(5);
+  std::string tenant = "default";
+  BearerToken token = {};  ///< Of the tenant.
 };
 
 /// The client end of a new connection. INVALID_ARGUMENT for an empty address or a limit out of
-/// range; UNAVAILABLE when the server cannot be reached in time. A server that takes no streams
-/// shows when the pipe is started: it closes with what the server said.
+/// range; UNAVAILABLE when the server cannot be reached in time. A server that takes no streams, or
+/// wants another token, shows when the pipe is started: it closes with what the server said.
 StatusOr<std::unique_ptr<FramePipe>> ConnectGrpcPipe(const GrpcPipeOptions& options);
 
 }  // namespace quire

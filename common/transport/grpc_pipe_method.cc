@@ -53,6 +53,9 @@ grpc::internal::RpcServiceMethod* GrpcPipeMethod::New() {
 }
 
 grpc::Status GrpcPipeMethod::Serve(grpc::ServerContext* context, Stream* stream) {
+  if (const Status status = options_.callers->Check(*context, TenantOf(*context)); !status.ok()) {
+    return ToGrpc(status);
+  }
   const bool room = ++streams_ <= options_.max_streams;
   if (room) Run(context, stream);
   --streams_;

@@ -2,7 +2,8 @@
 //
 // GrpcPipeMethod: the server end of gRPC pipes: a method that hands each stream to whoever accepts
 // pipes. A stream holds one of gRPC's threads until its pipe is closed or the client goes, so their
-// number is bounded; one more is refused with RESOURCE_EXHAUSTED.
+// number is bounded; one more is refused with RESOURCE_EXHAUSTED. A stream that does not prove its
+// tenant takes none of them.
 // Ownership: outlives the server that the method belongs to. Thread-safety: as gRPC calls it.
 #ifndef QUIRE_COMMON_TRANSPORT_GRPC_PIPE_METHOD_H_
 #define QUIRE_COMMON_TRANSPORT_GRPC_PIPE_METHOD_H_
@@ -17,6 +18,7 @@
 #include <utility>
 
 #include "common/transport/frame_pipe.h"
+#include "common/transport/grpc_auth.h"
 
 namespace quire {
 
@@ -24,6 +26,7 @@ class GrpcPipeMethod {
  public:
   struct Options {
     PipeListener::Accept accept;
+    CallerCheck* callers = nullptr;  ///< Outlives the method.
     uint64_t max_message_bytes = 0;  ///< As in GrpcPipeOptions.
     int max_streams = 0;             ///< At a time.
   };

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/transport/grpc_auth.h"
 #include "common/transport/grpc_channel.h"
 #include "common/transport/grpc_convert.h"
 #include "common/transport/grpc_pipe.h"
@@ -27,16 +28,12 @@ namespace quire {
 namespace {
 
 constexpr int kFewestThreads = 4;
-constexpr char kDefaultTenant[] = "default";
 
 CallContext ContextOf(const grpc::ServerContext& context, uint64_t max_message_bytes) {
-  CallContext result{.tenant = kDefaultTenant,
+  CallContext result{.tenant = TenantOf(context),
                      .deadline = DeadlineFromGrpc(context.raw_deadline()),
                      .part_bytes = max_message_bytes};
   const auto& metadata = context.client_metadata();
-  if (const auto it = metadata.find(kTenantMetadata); it != metadata.end()) {
-    result.tenant.assign(it->second.data(), it->second.size());
-  }
   if (const auto it = metadata.find(kPriorityMetadata); it != metadata.end()) {
     result.priority = PriorityOf({it->second.data(), it->second.size()});
   }
@@ -46,8 +43,8 @@ CallContext ContextOf(const grpc::ServerContext& context, uint64_t max_message_b
 /// The methods of one service, each answered through the handler as raw bytes.
 class HandlerService final : public grpc::Service {
  public:
-  HandlerService(CallHandler* handler, uint64_t max_message_bytes)
-      : handler_(handler), max_message_bytes_(max_message_bytes) {}
+  HandlerService(CallHandler* handler, CallerCheck* callers, uint64_t max_message_bytes)
+      : handler_(handler), callers_(callers), max_message_bytes_(max_message_bytes) {}
 
   void Add(const std::string& method) {
     auto answer = [method](HandlerService* self, grpc::ServerContext* context,
@@ -66,19 +63,21 @@ class HandlerService final : public grpc::Service {
  private:
   Status Answer(std::string_view method, const grpc::ServerContext& context,
                 const grpc::ByteBuffer& request, grpc::ByteBuffer* reply) {
+    const CallContext call = ContextOf(context, max_message_bytes_);
+    QUIRE_RETURN_IF_ERROR(callers_->Check(context, call.tenant));
     CallMessage message;
     QUIRE_RETURN_IF_ERROR(FromByteBuffer(request, &message));
     // Streams may have raised gRPC's own limit.
     QUIRE_RETURN_IF_ERROR(CheckMessageBytes(message, max_message_bytes_, "request"));
     PartCollector answer(1, max_message_bytes_);
-    QUIRE_RETURN_IF_ERROR(
-        handler_->Handle(ContextOf(context, max_message_bytes_), method, message, answer));
+    QUIRE_RETURN_IF_ERROR(handler_->Handle(call, method, message, answer));
     if (answer.parts().empty()) return Internal(method, " was answered without a reply");
     *reply = ToByteBuffer(answer.parts().front());
     return OkStatus();
   }
 
   CallHandler* const handler_;
+  CallerCheck* const callers_;
   const uint64_t max_message_bytes_;
   std::deque<std::string> paths_;  ///< gRPC keeps pointers into them.
 };
@@ -103,12 +102,12 @@ Status Check(const GrpcServer::Options& options) {
 }
 
 /// One service for each part of a method name before the '/'. `pipes` may be null.
-std::vector<std::unique_ptr<grpc::Service>> ServicesOf(CallHandler* handler, uint64_t max_bytes,
-                                                       GrpcPipeMethod* pipes) {
+std::vector<std::unique_ptr<grpc::Service>> ServicesOf(CallHandler* handler, CallerCheck* callers,
+                                                       uint64_t max_bytes, GrpcPipeMethod* pipes) {
   std::map<std::string, std::unique_ptr<HandlerService>> by_name;
   const auto service_of = [&](const std::string& method) -> HandlerService& {
     auto& service = by_name[method.substr(0, method.find('/'))];
-    if (service == nullptr) service = std::make_unique<HandlerService>(handler, max_bytes);
+    if (service == nullptr) service = std::make_unique<HandlerService>(handler, callers, max_bytes);
     return *service;
   };
   for (const std::string& method : handler->Methods()) service_of(method).Add(method);
@@ -146,22 +145,26 @@ std::string WithPort(const std::string& address, int port) {
 
 }  // namespace
 
-GrpcServer::GrpcServer() = default;
+GrpcServer::GrpcServer(std::shared_ptr<const TenantTokens> tokens)
+    : callers_(std::make_unique<CallerCheck>(std::move(tokens))) {}
 
 StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& options,
                                                         CallHandler* handler) {
   QUIRE_RETURN_IF_ERROR(Check(options));
-  std::unique_ptr<GrpcServer> self(new GrpcServer());
+  std::unique_ptr<GrpcServer> self(new GrpcServer(options.tokens));
   if (options.accept_pipe != nullptr) {
     self->pipes_ = std::make_unique<GrpcPipeMethod>(
         GrpcPipeMethod::Options{.accept = options.accept_pipe,
+                                .callers = self->callers_.get(),
                                 .max_message_bytes = options.max_message_bytes,
                                 .max_streams = options.max_streams});
   }
-  self->services_ = ServicesOf(handler, options.max_message_bytes, self->pipes_.get());
+  self->services_ =
+      ServicesOf(handler, self->callers_.get(), options.max_message_bytes, self->pipes_.get());
 
   grpc::ServerBuilder builder;
   Configure(options, &builder);
+  self->callers_->Configure(&builder);
   int port = 0;
   builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &port);
   for (const auto& service : self->services_) builder.RegisterService(service.get());
@@ -187,6 +190,11 @@ void GrpcServer::Shutdown(Duration grace) {
   }
   server_->Shutdown(DeadlineAfter(grace));
   server_->Wait();
+}
+
+void GrpcServer::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Counter("calls_unauthenticated", "Calls that did not prove their tenant, and were refused.",
+                callers_->refused());
 }
 
 }  // namespace quire

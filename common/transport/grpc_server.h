@@ -4,8 +4,9 @@
 // answers the standard health service (grpc.health.v1.Health) and server reflection.
 //
 // The tenant comes from the call metadata "quire-tenant" ("default" when absent), and how urgent
-// the call is from "quire-priority" (normal when absent). Calls run on gRPC's threads, at most
-// `max_threads` at a time; further ones get RESOURCE_EXHAUSTED. Streams of
+// the call is from "quire-priority" (normal when absent). With tokens a call has to prove its
+// tenant (grpc_auth.h), health checks excepted, and there is no server reflection. Calls run on
+// gRPC's threads, at most `max_threads` at a time; further ones get RESOURCE_EXHAUSTED. Streams of
 // quire.v1.DataPlane/Frames are handed on as pipes where somebody accepts them.
 // Thread-safety: Shutdown and the accessors may be called from any thread.
 // Ownership: the handler and who accepts pipes outlive the server.
@@ -18,8 +19,10 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/transport/frame_pipe.h"
+#include "common/transport/tenant_tokens.h"
 #include "common/transport/transport.h"
 #include "common/wire/limits.h"
 
@@ -30,6 +33,7 @@ class Service;
 
 namespace quire {
 
+class CallerCheck;
 class GrpcPipeMethod;
 
 class GrpcServer {
@@ -40,7 +44,8 @@ class GrpcServer {
     uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.
     int max_threads = 64;                                        ///< >= 4 + max_streams
     PipeListener::Accept accept_pipe = nullptr;                  ///< Null: there are no streams.
-    int max_streams = 0;  ///< At a time; each holds a thread.
+    int max_streams = 0;                                   ///< At a time; each holds a thread.
+    std::shared_ptr<const TenantTokens> tokens = nullptr;  ///< Null: every caller is believed.
   };
   /// Errors: INVALID_ARGUMENT for options out of range; UNAVAILABLE, naming the address, when it
   /// cannot be listened on.
@@ -56,9 +61,13 @@ class GrpcServer {
   /// streams that are open, then cancels them; returns when every handler has returned. Idempotent.
   void Shutdown(Duration grace);
 
- private:
-  GrpcServer();
+  /// Of calls that were refused here, before the handler saw them.
+  void VisitMetrics(MetricsVisitor& visit) const;
 
+ private:
+  explicit GrpcServer(std::shared_ptr<const TenantTokens> tokens);
+
+  const std::unique_ptr<CallerCheck> callers_;
   std::string address_;
   int port_ = 0;
   std::unique_ptr<GrpcPipeMethod> pipes_;  ///< Null without streams.

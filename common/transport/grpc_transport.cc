@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "common/base/mutex.h"
+#include "common/transport/grpc_auth.h"
 #include "common/transport/grpc_channel.h"
 #include "common/transport/grpc_convert.h"
 #include "common/transport/message_limit.h"
@@ -111,6 +112,7 @@ Status GrpcTransport::Run(std::string_view method, const CallMessage& request, C
   const TimePoint deadline = SystemClock().Now() + options.timeout;
   context->set_deadline(DeadlineAfter(options.timeout));
   context->AddMetadata(kTenantMetadata, options.tenant);
+  AddToken(options_.token, context);
   if (options.priority != Priority::kNormal) {
     context->AddMetadata(kPriorityMetadata, std::string(PriorityName(options.priority)));
   }

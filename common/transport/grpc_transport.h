@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "common/base/status.h"
+#include "common/transport/bearer_token.h"
 #include "common/transport/transport.h"
 #include "common/wire/limits.h"
 
@@ -30,6 +31,7 @@ class GrpcTransport final : public Transport {
   struct Options {
     std::string address;  ///< "host:port", "[::1]:port" or "unix:/path".
     uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.
+    BearerToken token = {};  ///< Sent with every call; of the tenant that calls are made for.
   };
   /// Does not connect yet. INVALID_ARGUMENT for an empty address or a limit out of range.
   static StatusOr<std::unique_ptr<GrpcTransport>> Create(const Options& options);

@@ -4,6 +4,7 @@
 #include "common/transport/grpc_convert.h"
 #include "common/transport/grpc_server.h"
 #include "common/transport/transport_conformance.h"
+#include "tests/kit/caller_tokens.h"
 
 namespace quire::testing {
 namespace {
@@ -161,6 +162,24 @@ TEST_F(GrpcServerTest, AStartedCallRunsBesideTheCallerAndCanBeCancelled) {
   (*block)->Cancel();
   EXPECT_EQ((*block)->Next(TimePoint::max()).status().code(), StatusCode::kCancelled);
   handler_.Release();
+}
+
+TEST_F(GrpcServerTest, ATokenGoesWithCallsOfBothKinds) {
+  auto tokens = TenantTokens::Parse(kTenantTokens, {});
+  ASSERT_TRUE(tokens.ok()) << tokens.status();
+  const auto server = Start({.tokens = std::make_shared<const TenantTokens>(*std::move(tokens))});
+  const CallOptions options{.tenant = "other", .timeout = std::chrono::seconds(60)};
+  for (const auto& [secret, code] :
+       {std::pair{kOtherToken, StatusCode::kOk}, {kDefaultToken, StatusCode::kUnauthenticated}}) {
+    const auto transport =
+        GrpcTransport::Create({.address = server->address(), .token = *BearerToken::Make(secret)});
+    ASSERT_TRUE(transport.ok()) << transport.status();
+    CallMessage reply;
+    EXPECT_EQ((*transport)->Call("quire.test.A/Echo", {}, &reply, options).code(), code);
+    const auto call = (*transport)->Start("quire.test.A/Echo", {}, options);
+    ASSERT_TRUE(call.ok()) << call.status();
+    EXPECT_EQ((*call)->Next(TimePoint::max()).status().code(), code);
+  }
 }
 
 TEST_F(GrpcServerTest, AnswersTheStandardHealthService) {

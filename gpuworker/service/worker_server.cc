@@ -42,6 +42,7 @@ StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(const Options& optio
   grpc::ResourceQuota quota("quire-worker");
   quota.SetMaxThreads(static_cast<int>(options.max_calls) + kSpareThreads);
   builder.SetResourceQuota(quota);
+  self->callers_.Configure(&builder);
   // Two servers on one port would share its connections: the second one is refused instead.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &self->port_);
@@ -61,8 +62,9 @@ StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(const Options& optio
 WorkerServer::WorkerServer(const Options& options, GenerateDefaults defaults,
                            std::unique_ptr<Batch> batch)
     : batch_(std::move(batch)),
+      callers_(options.tokens),
       service_(batch_.get(), std::move(defaults), options.tokenizer, options.max_calls,
-               options.tenant) {}
+               options.tenant, &callers_) {}
 
 void WorkerServer::VisitMetrics(MetricsVisitor& visit) const {
   VisitBuildInfo(visit);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // WorkerServer: listens and answers quire.v1.Worker from an Engine, whose sequences it runs as one
-// batch on a thread of its own, besides the standard health service and server reflection.
+// batch on a thread of its own, besides the standard health service and, where callers are
+// believed, server reflection.
 // Thread-safety: Shutdown and the accessors may be called from any
 // thread. Ownership: engine and tokenizer outlive it.
 #ifndef QUIRE_GPUWORKER_SERVICE_WORKER_SERVER_H_
@@ -14,6 +15,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/transport/grpc_auth.h"
+#include "common/transport/tenant_tokens.h"
 #include "gpuworker/engine/batch.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/model/tokenizer.h"
@@ -33,6 +36,8 @@ class WorkerServer {
     BatchLimits batch = {};                ///< As many calls as there are may wait.
     const Tokenizer* tokenizer = nullptr;  ///< Null: token ids only.
     std::string tenant = "default";        ///< Of the engine's client.
+    /// Of which those of `tenant` admit a call; null: every caller is believed.
+    std::shared_ptr<const TenantTokens> tokens = nullptr;
   };
   /// Errors: INVALID_ARGUMENT for options out of range; UNAVAILABLE, naming the address, when it
   /// cannot be listened on.
@@ -56,6 +61,7 @@ class WorkerServer {
   WorkerServer(const Options& options, GenerateDefaults defaults, std::unique_ptr<Batch> batch);
 
   const std::unique_ptr<Batch> batch_;
+  CallerCheck callers_;
   WorkerService service_;
   std::thread running_;  ///< Runs the batch.
   std::string address_;

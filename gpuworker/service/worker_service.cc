@@ -62,6 +62,9 @@ void WorkerService::Leave() {
 grpc::Status WorkerService::Generate(grpc::ServerContext* context,
                                      const v1::GenerateRequest* request,
                                      grpc::ServerWriter<v1::GenerateReply>* writer) {
+  if (const Status proven = callers_->Check(*context, tenant_); !proven.ok()) {
+    return EndCall(proven, context);
+  }
   if (const Status entered = Enter(); !entered.ok()) return EndCall(entered, context);
   const Status status = Run(*context, *request, writer);
   if (!status.ok()) calls_failed_.Add();
@@ -74,6 +77,8 @@ void WorkerService::VisitMetrics(MetricsVisitor& visit) const {
                 calls_refused_.Get());
   visit.Counter("worker_calls_failed", "Calls taken that ended with an error or were cancelled.",
                 calls_failed_.Get());
+  visit.Counter("worker_calls_unauthenticated",
+                "Calls that did not prove their tenant, and were refused.", callers_->refused());
   MutexLock lock(mutex_);
   visit.Counter("worker_calls", "Calls taken.", calls_taken_);
   visit.Gauge("worker_calls_running", "Calls that are there.", calls_);

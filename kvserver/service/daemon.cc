@@ -12,6 +12,8 @@
 #include "common/base/quantity.h"
 #include "common/base/stop_signals.h"
 #include "common/metrics/admin_server.h"
+#include "common/transport/listen_address.h"
+#include "common/transport/tenant_tokens.h"
 #include "kvserver/service/data_plane.h"
 #include "kvserver/service/listeners.h"
 #include "kvserver/service/log.h"
@@ -238,13 +240,39 @@ StatusOr<int> Streams(const DaemonOptions& options) {
                          " is the limit");
 }
 
-NetworkServer::Options NetworkOptions(const DaemonOptions& options, int threads, int streams) {
+/// Null when none are asked for.
+StatusOr<std::shared_ptr<const TenantTokens>> ReadTenantTokens(const DaemonOptions& options) {
+  if (options.tenant_tokens.empty()) return nullptr;
+  auto tokens = TenantTokens::ReadFile(options.tenant_tokens, options.server.tenants);
+  if (!tokens.ok()) return Annotate(tokens.status(), "--tenant-tokens");
+  return std::make_shared<const TenantTokens>(*std::move(tokens));
+}
+
+/// Says who will be believed without proof, or refused for want of it.
+void LogTrust(const DaemonOptions& options, const TenantTokens* tokens,
+              const std::string& address) {
+  if (tokens == nullptr && !StaysOnThisHost(address)) {
+    LogWarning("callers_are_believed",
+               {{"address", address},
+                {"why",
+                 "whoever reaches it may act for every tenant; give --tenant-tokens FILE, or "
+                 "listen on 127.0.0.1 or a Unix socket"}});
+  }
+  if (tokens == nullptr) return;
+  for (const std::string& tenant : options.server.tenants) {
+    if (!tokens->Has(tenant)) LogWarning("tenant_without_token", {{"tenant", tenant}});
+  }
+}
+
+NetworkServer::Options NetworkOptions(const DaemonOptions& options, int threads, int streams,
+                                      std::shared_ptr<const TenantTokens> tokens) {
   const auto or_else = [](const std::string& text, const std::string& otherwise) {
     return text.empty() ? otherwise : text;
   };
   return {.listen = options.listen,
           .max_call_threads = threads,
           .max_streams = streams,
+          .tokens = std::move(tokens),
           .listeners = {
               .transports = options.transports,
               .shm_socket = or_else(options.shm_socket, DefaultShmSocket(options.server.data_dir)),
@@ -281,6 +309,10 @@ void AddDaemonFlags(CLI::App* app, DaemonOptions* options) {
   app->add_option("--listen", options->listen, "host:port (port 0: any free one) or unix:/path")
       ->capture_default_str();
   app->add_option("--port-file", options->port_file, "Write the port here once it is listened on");
+  app->add_option("--tenant-tokens", options->tenant_tokens,
+                  "File with a line per tenant: its name and the SHA-256 of each token that proves "
+                  "it; calls without one are refused. Without the file callers are believed")
+      ->type_name("FILE");
   app->add_option("--admin-listen", options->admin_listen,
                   "host:port for GET /metrics (Prometheus), /healthz and /readyz, e.g. "
                   "127.0.0.1:7411 (port 0: any free one); none when empty");
@@ -300,16 +332,20 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<StopSignals> stop, StopSignals::Install());
   QUIRE_ASSIGN_OR_RETURN(const int threads, Threads(options));
   QUIRE_ASSIGN_OR_RETURN(const int streams, Streams(options));
+  QUIRE_ASSIGN_OR_RETURN(const auto tokens, ReadTenantTokens(options));
   // Before the store is opened, which may take a while: the process is alive and not ready.
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<AdminServer> admin, StartAdmin(options));
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Open(options.server));
-  QUIRE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<NetworkServer> listener,
-      NetworkServer::Start(*server, options.server, NetworkOptions(options, threads, streams)));
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<NetworkServer> listener,
+                         NetworkServer::Start(*server, options.server,
+                                              NetworkOptions(options, threads, streams, tokens)));
   QUIRE_RETURN_IF_ERROR(WritePortFile("--port-file", options.port_file, listener->port()));
   std::optional<AdminServer::Serving> serving;
   if (admin != nullptr) {
-    serving.emplace(admin->Serve([&](MetricsVisitor& visit) { server->VisitMetrics(visit); }));
+    serving.emplace(admin->Serve([&](MetricsVisitor& visit) {
+      server->VisitMetrics(visit);
+      listener->VisitMetrics(visit);
+    }));
   }
   listening(listener->address());
   LogInfo("listening", {{"address", listener->address()},
@@ -317,6 +353,7 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
                         {"data_dir", options.server.data_dir},
                         {"dram", server->dram_mode()},
                         {"ssd", server->ssd_mode()}});
+  LogTrust(options, tokens.get(), listener->address());
   LogTransports(*server, *listener);
   const int signal = stop->Wait();
   if (serving) serving->Drain();

@@ -25,6 +25,7 @@
 #include "quire/v1/admin.pb.h"
 #include "quire/v1/data_plane.pb.h"
 #include "quire/v1/store.pb.h"
+#include "tests/kit/caller_tokens.h"
 #include "tests/kit/child_process.h"
 #include "tests/kit/temp_dir.h"
 
@@ -34,6 +35,7 @@ namespace {
 using quire::testing::ChildProcess;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path);
@@ -341,6 +343,67 @@ TEST_F(QuiredTest, TransportFlagsAreRead) {
   EXPECT_EQ(options.transports, (std::vector<std::string>{"grpc", "shm"}));
   EXPECT_EQ(options.shm_socket, "/run/quire.sock");
   EXPECT_EQ(options.ucx_listen, "10.0.0.1:9");
+}
+
+TEST_F(QuiredTest, WithTenantTokensCallersHaveToProveWhoTheyAre) {
+  const auto tokens =
+      quire::testing::WriteSecretFile(dir_ / "tokens", quire::testing::kTenantTokens);
+  const auto quired = Run({"--config", Config("tenants = [\"default\", \"other\", \"third\"]\n"
+                                              "tenant-tokens = \"" +
+                                              tokens + "\"\n")});
+  const std::string address = Address(*quired);
+  ASSERT_NE(address, "") << quired->Stderr();
+  auto nobody = Connect(address);
+  CallMessage reply;
+  for (const char* const tenant : {"default", "other", "third", "nobody"}) {
+    EXPECT_EQ(Call(*nobody, "quire.v1.Admin/Stats", &reply, {}, tenant).code(),
+              StatusCode::kUnauthenticated);
+  }
+  auto proven = GrpcTransport::Create(
+      {.address = address, .token = *BearerToken::Make(quire::testing::kOtherToken)});
+  ASSERT_TRUE(proven.ok()) << proven.status();
+  EXPECT_EQ(Call(**proven, "quire.v1.Admin/Stats", &reply, {}, "other"), OkStatus());
+  EXPECT_EQ(Call(**proven, "quire.v1.Admin/Stats", &reply, {}, "default").code(),
+            StatusCode::kUnauthenticated);
+  nobody.reset();
+  proven->reset();
+  quired->Signal(SIGTERM);
+  EXPECT_EQ(quired->Wait(), 0);
+  EXPECT_THAT(quired->Stderr(), HasSubstr("warning tenant_without_token tenant=third"));
+  EXPECT_THAT(quired->Stderr(), Not(HasSubstr("tenant_without_token tenant=other")));
+}
+
+TEST_F(QuiredTest, BadTenantTokensAreNamedByTheirLine) {
+  const auto expect = [&](const std::string& text, const std::string& words) {
+    const auto path = quire::testing::WriteSecretFile(dir_ / "tokens", text);
+    auto args = Args();
+    args.insert(args.end(), {"--tenant-tokens", path});
+    ExpectFailure(args, "--tenant-tokens: " + path + ": " + words);
+  };
+  expect(quire::testing::kTenantTokens, "line 2: there is no such tenant");
+  expect("\ndefault\n", "line 2: there is no SHA-256");
+  expect("# nobody\n", "no tenant stands there");
+  auto args = Args();
+  args.insert(args.end(), {"--tenant-tokens", dir_ / "none"});
+  ExpectFailure(args, "--tenant-tokens: cannot open " + (dir_ / "none"));
+}
+
+TEST_F(QuiredTest, WarnsWhereCallersFromElsewhereAreBelieved) {
+  const auto tokens = quire::testing::WriteSecretFile(
+      dir_ / "tokens", std::string("default ") + quire::testing::kDefaultTokenHash);
+  const auto log = [&](std::vector<std::string> args) {
+    const auto quired = Run(std::move(args));
+    EXPECT_NE(Address(*quired), "") << quired->Stderr();
+    quired->Signal(SIGTERM);
+    EXPECT_EQ(quired->Wait(), 0);
+    return quired->Stderr();
+  };
+  EXPECT_THAT(log(Args("0.0.0.0:0")), HasSubstr("warning callers_are_believed"));
+  EXPECT_THAT(log(Args()), Not(HasSubstr("callers_are_believed")));
+  EXPECT_THAT(log(Args("unix:" + (dir_ / "grpc"))), Not(HasSubstr("callers_are_believed")));
+  auto args = Args("0.0.0.0:0");
+  args.insert(args.end(), {"--tenant-tokens", tokens});
+  EXPECT_THAT(log(args), Not(HasSubstr("warning callers_are_believed")));
 }
 
 TEST_F(QuiredTest, OffersTheTransportsThatAreAskedFor) {

@@ -9,6 +9,7 @@
 #include "common/metrics/testing/metrics_page.h"
 #include "common/transport/inproc_pipe.h"
 #include "kvserver/service/data_plane.h"
+#include "kvserver/service/network_server.h"
 #include "kvserver/service/testing/service_fixture.h"
 
 namespace quire::kvserver::testing {
@@ -18,6 +19,16 @@ class NoListener final : public PipeListener {
  public:
   std::string_view kind() const override { return "none"; }
   std::string address() const override { return ""; }
+};
+
+/// What the admin port shows: the metrics of a server and of the port that it is reached at.
+struct Served {
+  const Server& server;
+  const NetworkServer& network;
+  void VisitMetrics(MetricsVisitor& visit) const {
+    server.VisitMetrics(visit);
+    network.VisitMetrics(visit);
+  }
 };
 
 class MetricsDocTest : public ServiceFixture {};
@@ -35,7 +46,9 @@ TEST_F(MetricsDocTest, ThePageListsEveryMetricAsItIs) {
   server_->data_plane().Add(std::make_unique<NoListener>());
   InprocPair pipes = MakeInprocPair({});
   server_->data_plane().accept()(std::move(pipes.server));
-  quire::testing::ExpectSectionLists("Server", *server_, 60);
+  const auto network = NetworkServer::Start(*server_, {}, {.listeners = {.transports = {"grpc"}}});
+  ASSERT_TRUE(network.ok()) << network.status();
+  quire::testing::ExpectSectionLists("Server", Served{*server_, **network}, 60);
 }
 
 }  // namespace

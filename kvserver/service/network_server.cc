@@ -14,7 +14,8 @@ StatusOr<std::unique_ptr<NetworkServer>> NetworkServer::Start(Server& server,
   const bool streams = options.listeners.Wants("grpc");
   GrpcServer::Options grpc{.address = options.listen,
                            .max_message_bytes = server_options.max_message_bytes,
-                           .max_threads = options.max_call_threads};
+                           .max_threads = options.max_call_threads,
+                           .tokens = options.tokens};
   if (streams) {
     grpc.accept_pipe = server.data_plane().accept();
     grpc.max_streams = options.max_streams;

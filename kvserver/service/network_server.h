@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/transport/grpc_server.h"
+#include "common/transport/tenant_tokens.h"
 #include "kvserver/service/listeners.h"
 #include "kvserver/service/server.h"
 #include "kvserver/service/server_options.h"
@@ -26,6 +28,7 @@ class NetworkServer {
     std::string listen = "127.0.0.1:0";  ///< Of gRPC, as GrpcServer::Options::address.
     int max_call_threads = 64;           ///< For gRPC calls; streams have threads besides.
     int max_streams = 64;                ///< Data connections over gRPC.
+    std::shared_ptr<const TenantTokens> tokens = nullptr;  ///< As GrpcServer::Options::tokens.
     ListenerOptions listeners = {};
   };
   /// Errors: those of GrpcServer::Start and of StartListeners.
@@ -42,6 +45,9 @@ class NetworkServer {
   /// Takes no more data connections and no calls over them, and waits up to `grace` for those that
   /// run; then ends them, and gRPC as GrpcServer::Shutdown does in what is left of it. Idempotent.
   void Shutdown(Duration grace);
+
+  /// Those of GrpcServer; the rest is the Server's.
+  void VisitMetrics(MetricsVisitor& visit) const { grpc_->VisitMetrics(visit); }
 
  private:
   NetworkServer(Server& server, std::unique_ptr<GrpcServer> grpc)

@@ -10,9 +10,10 @@
 
 namespace {
 
-constexpr char kExamples[] = R"(Examples:
+constexpr char kExamples[] = R"help(Examples:
   quired --data-dir /var/lib/quire
   quired --data-dir /tmp/quire --listen 127.0.0.1:0 --port-file /tmp/quire.port
+  quired --data-dir /var/lib/quire --listen 10.0.0.1:7410 --tenant-tokens /etc/quire/tenant-tokens
   quired --config /etc/quire/quired.ini
 with, in quired.ini:
   data-dir = "/var/lib/quire"
@@ -21,8 +22,12 @@ with, in quired.ini:
   tenants = ["default", "team-a"]
   admin-listen = "127.0.0.1:7411"
 
+A tenant's token, and its line in the file of --tenant-tokens:
+  (umask 077; head -c 32 /dev/urandom | base64 -w 0 > team-a.token)
+  echo "team-a $(sha256sum < team-a.token | cut -c 1-64)" >> /etc/quire/tenant-tokens
+
 SIGTERM and SIGINT finish what runs and close the store.
-)";
+)help";
 
 }  // namespace
 

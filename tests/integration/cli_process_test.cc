@@ -3,11 +3,15 @@
 // The `quire` program as processes: what people and scripts see, with and without a server.
 #include <gmock/gmock.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include "tests/integration/quire_fixture.h"
+#include "tests/kit/caller_tokens.h"
 
 namespace quire {
 namespace {
@@ -15,6 +19,7 @@ namespace {
 using testing::ChildResult;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using testing::RunChild;
 
 /// Commands against a server that holds one document, `example`, put by the client library's
@@ -251,6 +256,68 @@ TEST(CliUsageTest, EveryCommandHasHelpWithExamples) {
   const std::vector<std::string> benches = Subcommands("bench");
   EXPECT_THAT(benches, ::testing::IsSupersetOf({"decode", "recall"}));
   for (const std::string& bench : benches) ExpectHelpWithExamples({"bench", bench});
+}
+
+/// Commands against a server that asks who calls.
+class CliTokenTest : public testing::QuireFixture {
+ protected:
+  void SetUp() override {
+    unsetenv("QUIRE_TOKEN");
+    StartServer({"--tenants", "default,other", "--tenant-tokens",
+                 testing::WriteSecretFile(dir_ / "tenant-tokens", testing::kTenantTokens)});
+  }
+  void TearDown() override { unsetenv("QUIRE_TOKEN"); }
+  void ExpectRefused(const std::vector<std::string>& args, const std::string& words) {
+    const ChildResult result = Quire(args);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err, HasSubstr(words));
+    for (const char* const secret : {testing::kDefaultToken, testing::kOtherToken}) {
+      EXPECT_THAT(result.out + result.err, Not(HasSubstr(secret)));
+    }
+  }
+};
+
+TEST_F(CliTokenTest, ATokenComesFromAFileOrFromTheEnvironment) {
+  const auto file = testing::WriteSecretFile(dir_ / "token", testing::kDefaultToken);
+  const auto others =
+      testing::WriteSecretFile(dir_ / "others", std::string(testing::kOtherToken) + "\n");
+  ExpectRefused({"ls"}, "does not prove its tenant");
+  ExpectRefused({"ls", "--token-file", others}, "does not prove its tenant");
+  ExpectRefused({"ls", "--json", "--tenant", "other", "--token-file", file}, "does not prove");
+  ExpectRefused({"ls", "--tenant", "nobody", "--token-file", file}, "does not prove its tenant");
+  EXPECT_EQ(Quire({"ls", "--token-file", file}).exit_code, 0);
+  EXPECT_EQ(Quire({"--token-file", others, "--tenant", "other", "ls"}).exit_code, 0);
+  setenv("QUIRE_TOKEN", testing::kDefaultToken, 1);
+  EXPECT_EQ(Quire({"ls"}).exit_code, 0);
+  ExpectRefused({"ls", "--tenant", "other"}, "does not prove its tenant");
+  EXPECT_EQ(Quire({"ls", "--tenant", "other", "--token-file", others}).exit_code, 0)
+      << "the file comes before the environment";
+  EXPECT_EQ(StopServer(SIGTERM), 0);
+  std::ifstream log(dir_ / "serve.err");
+  const std::string logged((std::istreambuf_iterator<char>(log)), {});
+  EXPECT_THAT(logged, HasSubstr("info listening"));
+  for (const char* const secret :
+       {testing::kDefaultToken, testing::kOtherToken, testing::kDefaultTokenHash}) {
+    EXPECT_THAT(logged, Not(HasSubstr(secret)));
+  }
+}
+
+TEST_F(CliTokenTest, WhatIsNoTokenIsSaidBeforeAnythingIsSent) {
+  const auto file = testing::WriteSecretFile(dir_ / "token", testing::kDefaultToken);
+  ExpectRefused({"ls", "--token-file", dir_ / "none"}, "--token-file: cannot open");
+  std::filesystem::permissions(file, std::filesystem::perms(0644));
+  ExpectRefused({"ls", "--token-file", file}, "chmod 600 " + file);
+  testing::WriteSecretFile(file, "");
+  ExpectRefused({"ls", "--token-file", file}, "a token has 32 to 512 characters");
+  setenv("QUIRE_TOKEN", "sesame", 1);
+  ExpectRefused({"ls"}, "QUIRE_TOKEN: a token has 32 to 512 characters");
+}
+
+TEST_F(CliTokenTest, AWorkerWhoseTenantHasNoTokenDoesNotStart) {
+  const auto tokens = testing::WriteSecretFile(dir_ / "tenant-tokens", testing::kTenantTokens);
+  ExpectRefused({"worker", "--tenant", "team-c", "--tenant-tokens", tokens},
+                "has no line for tenant 'team-c'");
+  ExpectRefused({"worker", "--tenant-tokens", dir_ / "none"}, "--tenant-tokens: cannot open");
 }
 
 TEST(CliUsageTest, WrongUsageIsExitCodeTwo) {

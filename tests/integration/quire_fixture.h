@@ -23,12 +23,12 @@ class QuireFixture : public ::testing::Test {
     return std::string(QUIRE_BINARY_DIR) + "/bin/" + name;
   }
 
-  void StartServer() {
-    server_ = std::make_unique<ChildProcess>(
-        Binary("quire"),
-        std::vector<std::string>{"serve", "--data-dir", dir_ / "data", "--listen", "127.0.0.1:0",
-                                 "--dram-bytes", "128MiB"},
-        dir_ / "serve.err");
+  /// With `flags` besides those that say where.
+  void StartServer(const std::vector<std::string>& flags = {}) {
+    std::vector<std::string> args = {"serve",       "--data-dir",   dir_ / "data", "--listen",
+                                     "127.0.0.1:0", "--dram-bytes", "128MiB"};
+    args.insert(args.end(), flags.begin(), flags.end());
+    server_ = std::make_unique<ChildProcess>(Binary("quire"), args, dir_ / "serve.err");
     std::string line;
     const std::string prefix = "quired listening on ";
     ASSERT_TRUE(server_->ReadLine(&line) && line.starts_with(prefix)) << line << server_->Stderr();

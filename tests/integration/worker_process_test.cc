@@ -3,12 +3,14 @@
 // Server, worker and asker as three processes, with the bundled model.
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "tests/integration/quire_fixture.h"
+#include "tests/kit/caller_tokens.h"
 
 namespace quire {
 namespace {
@@ -25,9 +27,10 @@ class WorkerProcessTest : public testing::QuireFixture {
     std::string line;
     std::getline(file, line);
     bundled_ = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    StartServer();
+    Start();
     EXPECT_EQ(Put()["documents"][0]["reused_tokens"], 0);
   }
+  virtual void Start() { StartServer(); }
   std::string DocumentPath() const {
     return std::string(kModel) + "/documents/" + bundled_["document"].get<std::string>();
   }
@@ -117,6 +120,33 @@ TEST_F(WorkerProcessTest, WithItsTextAtHandALostDocumentIsReadAgain) {
   const auto after = Ask({"--model", kModel, "--text", DocumentPath()});
   EXPECT_EQ(after["recomputed_here"], true) << after;
   EXPECT_EQ(after["tokens"], before["tokens"]);
+}
+
+/// Server and worker ask who calls; the token is in the environment of those that do.
+class WorkerTokenTest : public WorkerProcessTest {
+ protected:
+  void Start() override {
+    setenv("QUIRE_TOKEN", testing::kDefaultToken, 1);
+    StartServer({"--tenant-tokens", TokensFile()});
+  }
+  void TearDown() override { unsetenv("QUIRE_TOKEN"); }
+  std::string TokensFile() const {
+    const std::string all = testing::kTenantTokens;
+    return testing::WriteSecretFile(dir_ / "tenant-tokens", all.substr(0, all.find('\n')));
+  }
+};
+
+TEST_F(WorkerTokenTest, AWorkerProvesItsTenantAndHasItProved) {
+  const std::string address = StartWorker({"--tenant-tokens", TokensFile()});
+  const auto answer = Ask({"--worker", address});
+  EXPECT_FALSE(answer["tokens"].empty()) << answer;
+  unsetenv("QUIRE_TOKEN");
+  EXPECT_EQ(Ask({"--worker", address})["error"]["code"], "UNAUTHENTICATED");
+  const auto others = testing::WriteSecretFile(dir_ / "others", testing::kOtherToken);
+  EXPECT_EQ(Ask({"--worker", address, "--token-file", others})["error"]["code"], "UNAUTHENTICATED");
+  const auto file = testing::WriteSecretFile(dir_ / "token", testing::kDefaultToken);
+  EXPECT_EQ(Ask({"--worker", address, "--token-file", file})["tokens"], answer["tokens"]);
+  StopWorker();
 }
 
 TEST_F(WorkerProcessTest, WhatIsStoredIsNotReadAgain) {

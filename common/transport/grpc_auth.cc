@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/transport/grpc_auth.h"
+
+#include <grpcpp/impl/server_builder_option.h>
+
+#include <vector>
+
+namespace quire {
+namespace {
+
+constexpr char kDefaultTenant[] = "default";
+
+/// Reflection is a plugin that gRPC gives to every server of a process, and the only one here.
+class WithoutPlugins final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    plugins->clear();
+  }
+};
+
+std::string_view View(grpc::string_ref text) { return {text.data(), text.size()}; }
+
+}  // namespace
+
+void AddToken(const BearerToken& token, grpc::ClientContext* context) {
+  if (!token.empty()) context->AddMetadata(kAuthorizationMetadata, "Bearer " + token.secret());
+}
+
+std::string TenantOf(const grpc::ServerContext& context) {
+  const auto& metadata = context.client_metadata();
+  const auto it = metadata.find(kTenantMetadata);
+  return it == metadata.end() ? kDefaultTenant : std::string(View(it->second));
+}
+
+Status CallerCheck::Check(const grpc::ServerContext& context, std::string_view tenant) {
+  if (tokens_ == nullptr) return OkStatus();
+  const auto& metadata = context.client_metadata();
+  const auto it = metadata.find(kAuthorizationMetadata);
+  Status status = tokens_->Check(tenant, it == metadata.end() ? "" : View(it->second));
+  if (!status.ok()) refused_.Add();
+  return status;
+}
+
+void CallerCheck::Configure(grpc::ServerBuilder* builder) const {
+  if (tokens_ != nullptr) builder->SetOption(std::make_unique<WithoutPlugins>());
+}
+
+}  // namespace quire

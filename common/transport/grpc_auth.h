@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whose a gRPC call is: what a client sends to say and to prove it, and the check that a server
+// makes before it does anything else with the call. The standard health service is not checked: it
+// is for probes, and answers whether the server serves and nothing else.
+#ifndef QUIRE_COMMON_TRANSPORT_GRPC_AUTH_H_
+#define QUIRE_COMMON_TRANSPORT_GRPC_AUTH_H_
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/server_builder.h>
+#include <grpcpp/server_context.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "common/base/counters.h"
+#include "common/base/status.h"
+#include "common/transport/bearer_token.h"
+#include "common/transport/tenant_tokens.h"
+
+namespace quire {
+
+/// The call metadata that names the tenant.
+inline constexpr char kTenantMetadata[] = "quire-tenant";
+/// That which proves the name: "Bearer " and a token.
+inline constexpr char kAuthorizationMetadata[] = "authorization";
+
+/// Sends `token` with the call; nothing when it is empty.
+void AddToken(const BearerToken& token, grpc::ClientContext* context);
+
+/// The tenant that a call names; "default" when it names none.
+std::string TenantOf(const grpc::ServerContext& context);
+
+/// One server's. Thread-safe.
+class CallerCheck {
+ public:
+  /// Without tokens every caller is believed.
+  explicit CallerCheck(std::shared_ptr<const TenantTokens> tokens) : tokens_(std::move(tokens)) {}
+
+  /// OK when the call proves that it is `tenant`'s; otherwise UNAUTHENTICATED, in words that are
+  /// the same for every caller.
+  [[nodiscard]] Status Check(const grpc::ServerContext& context, std::string_view tenant);
+  /// Calls that were not OK.
+  uint64_t refused() const { return refused_.Get(); }
+
+  /// Where callers are not believed, takes server reflection, which asks for no proof, out of what
+  /// `builder` makes.
+  void Configure(grpc::ServerBuilder* builder) const;
+
+ private:
+  const std::shared_ptr<const TenantTokens> tokens_;
+  Counter refused_;
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_TRANSPORT_GRPC_AUTH_H_
