@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -119,6 +120,12 @@ class FramePipe {
   virtual void Close() = 0;
 };
 
+/// What became of the payload that the connections of a listener were given to send.
+struct SentPayload {
+  uint64_t lent_bytes = 0;    ///< The client reads it where the server keeps it.
+  uint64_t copied_bytes = 0;  ///< The server copied it for the client.
+};
+
 /// Server end of one kind of connection: accepts until it is destroyed, which also closes what it
 /// accepted and nobody took over.
 class PipeListener {
@@ -132,6 +139,8 @@ class PipeListener {
   virtual bool direct_landings() const { return false; }
   /// Bytes of the server's own memory that clients hold leases on; 0 where nothing is lent.
   virtual uint64_t leased_bytes() const { return 0; }
+  /// Since the start; nullopt where nothing is ever lent.
+  virtual std::optional<SentPayload> sent_payload() const { return std::nullopt; }
 };
 
 }  // namespace quire

@@ -63,6 +63,12 @@ class FrameRecorder final : public FrameReceiver {
     EXPECT_GE(frames_.size(), count) << "the connection ended first";
     return std::exchange(frames_, {});
   }
+  /// Lets go of what was not taken.
+  void Forget() {
+    std::vector<Frame> forgotten;  // Its owners go outside the lock.
+    MutexLock lock(mutex_);
+    forgotten.swap(frames_);
+  }
   Status AwaitClosed() {
     MutexLock lock(mutex_);
     while (!closed_) changed_.Wait(mutex_);

@@ -39,33 +39,49 @@ class PartsHandler final : public CallHandler {
     return Unimplemented("no method ", method);
   }
 
+  /// Before any call: where payload of answers is kept.
+  void AnswerFrom(std::shared_ptr<ServerMemory> memory) { memory_ = std::move(memory); }
+
   static std::vector<std::byte> PartBytes(uint64_t part) {
     return std::vector<std::byte>(part * 1000, static_cast<std::byte>(part));
   }
 
  private:
-  static Status Count(const CallContext& context, uint64_t count, ReplyWriter& reply) {
+  Status Count(const CallContext& context, uint64_t count, ReplyWriter& reply) {
     for (uint64_t i = 0; i < std::min<uint64_t>(count, context.max_parts); ++i) {
       CallMessage part{Control("part", i), {}};
-      part.payload.Append(PartBytes(i));
+      part.payload.Append(memory_->Keep(PartBytes(i)));
       QUIRE_RETURN_IF_ERROR(reply.Write(std::move(part)));
     }
     return OkStatus();
   }
   /// Three slices: at `first`, at 0, and at 100; they are 50, 60 and 70 bytes of their number.
-  static Status Place(uint64_t first, ReplyWriter& reply) {
+  Status Place(uint64_t first, ReplyWriter& reply) {
     CallMessage part{Control("placed"), {}};
     for (const uint64_t size : {50, 60, 70}) {
-      part.payload.Append(std::vector<std::byte>(size, static_cast<std::byte>(size)));
+      part.payload.Append(
+          memory_->Keep(std::vector<std::byte>(size, static_cast<std::byte>(size))));
     }
     part.places = {first, 0, 100};
     return reply.Write(std::move(part));
   }
+
+  std::shared_ptr<ServerMemory> memory_ = std::make_shared<ServerMemory>();
 };
 
 class PartsConformance : public ::testing::TestWithParam<TransportFactory> {
  protected:
   static constexpr TimePoint kEver = TimePoint::max();
+
+  void SetUp() override {
+    handler_.AnswerFrom(memory_);
+    if (const std::string why = connection_->WhyNotHere(); !why.empty()) GTEST_SKIP() << why;
+  }
+  void TearDown() override {
+    memory_->ExpectAllGivenBack();
+    connection_.reset();
+    memory_->ExpectAllLetGo();
+  }
 
   Transport& transport() { return connection_->transport(); }
   std::unique_ptr<PendingCall> Start(const std::string& method, uint64_t number,
@@ -92,6 +108,7 @@ class PartsConformance : public ::testing::TestWithParam<TransportFactory> {
 
   PartsHandler handler_;
   std::unique_ptr<TransportUnderTest> connection_ = GetParam()(&handler_, kTestMaxMessageBytes);
+  const std::shared_ptr<ServerMemory> memory_ = connection_->server_memory();
 };
 
 TEST_P(PartsConformance, PartsArriveInOrderAndThenTheEnd) {

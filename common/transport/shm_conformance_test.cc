@@ -2,23 +2,42 @@
 #include <chrono>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "common/base/mutex.h"
 #include "common/transport/frame_pipe_conformance.h"
 #include "common/transport/shm_listener.h"
 #include "common/transport/shm_pipe.h"
+#include "common/transport/testing/lent_memory.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire::testing {
 namespace {
 
-/// A connection whose memory for copies takes some of what the suite sends, or nothing. Closing a
-/// descriptor is what the death of a process does to the peer; other processes die in
-/// shm_faults_test.
+/// A connection whose memory for copies takes some of what the suite sends, or nothing; and one
+/// whose server lends what it sends, as long as that has room in `lent`. Closing a descriptor is
+/// what the death of a process does to the peer; other processes die in shm_faults_test.
 class ShmUnderTest final : public PipesUnderTest {
  public:
-  explicit ShmUnderTest(uint64_t copy_out_bytes, Duration spin) {
+  ShmUnderTest(uint64_t copy_out_bytes, Duration spin) { Connect({}, copy_out_bytes, spin); }
+  explicit ShmUnderTest(const std::shared_ptr<LentMemory>& lent) : PipesUnderTest(lent) {
+    Connect({lent->view()}, kCopyOutBytes, Duration::zero());
+    lent->SentBy(*listener_);
+  }
+  FramePipe& client() override { return *client_; }
+  FramePipe& server() override { return *server_; }
+  void KillClient() override { client_->Close(); }
+  void KillServer() override { server_->Close(); }
+
+  static constexpr uint64_t kCopyOutBytes = 8 << 20;
+
+ private:
+  static constexpr Duration kPatience = std::chrono::minutes(5);
+
+  void Connect(std::vector<SharedMemoryView> memory, uint64_t copy_out_bytes, Duration spin) {
     ShmListener::Options options{.path = directory_ / "socket"};
+    options.memory = std::move(memory);
+    options.share_memory = !options.memory.empty();
     options.copy_out_bytes = copy_out_bytes;
     options.stall_timeout = kPatience;
     options.spin = spin;
@@ -33,13 +52,6 @@ class ShmUnderTest final : public PipesUnderTest {
     while (accepted_ == nullptr) came_.Wait(mutex_);
     server_ = std::move(accepted_);
   }
-  FramePipe& client() override { return *client_; }
-  FramePipe& server() override { return *server_; }
-  void KillClient() override { client_->Close(); }
-  void KillServer() override { server_->Close(); }
-
- private:
-  static constexpr Duration kPatience = std::chrono::minutes(5);
 
   TempDir directory_;
   Mutex mutex_;
@@ -50,12 +62,18 @@ class ShmUnderTest final : public PipesUnderTest {
 };
 
 std::unique_ptr<PipesUnderTest> MakeCopied() {
-  return std::make_unique<ShmUnderTest>(8 << 20, Duration::zero());
+  return std::make_unique<ShmUnderTest>(ShmUnderTest::kCopyOutBytes, Duration::zero());
 }
 std::unique_ptr<PipesUnderTest> MakeInline() {
   return std::make_unique<ShmUnderTest>(0, std::chrono::microseconds(20));
 }
 
+/// Half of what the suite sends at once, at most.
+std::unique_ptr<PipesUnderTest> MakeLent() {
+  return std::make_unique<ShmUnderTest>(std::make_shared<LentMemory>(32 << 20));
+}
+
+INSTANTIATE_TEST_SUITE_P(ShmLent, FramePipeConformance, ::testing::Values(&MakeLent));
 INSTANTIATE_TEST_SUITE_P(ShmCopied, FramePipeConformance, ::testing::Values(&MakeCopied));
 INSTANTIATE_TEST_SUITE_P(ShmInline, FramePipeConformance, ::testing::Values(&MakeInline));
 

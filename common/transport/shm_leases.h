@@ -29,10 +29,12 @@
 
 namespace quire {
 
-/// What the connections of a listener hold together.
+/// What the connections of a listener hold together, and what they have sent.
 struct ShmUse {
   std::atomic<uint64_t> connections{0};
   std::atomic<uint64_t> leased_bytes{0};  ///< In shared regions; copies are not counted.
+  std::atomic<uint64_t> lent_bytes{0};    ///< Payload in all that was sent in place.
+  std::atomic<uint64_t> copied_bytes{0};  ///< And by copies: to copy-out memory or to the socket.
 };
 
 class ShmLeases final : public ShmLoop::Handler, public std::enable_shared_from_this<ShmLeases> {

@@ -36,13 +36,16 @@ ShmLender::ShmLender(ShmLoop* loop, std::shared_ptr<ShmStream> stream,
 
 ShmLender::Lent ShmLender::Lend(Payload payload) {
   Lent lent;
-  const uint64_t in_place_bytes = Locate(payload, &lent);
+  uint64_t in_place_bytes = Locate(payload, &lent);
   if (in_place_bytes > 0 && !Reserve(in_place_bytes, &lent)) {
     for (ShmDescriptor& slice : lent.slices) {
       slice = {.offset = 0, .bytes = slice.bytes, .region = ShmDescriptor::kInline};
     }
     lent.needs = 0;
+    in_place_bytes = 0;
   }
+  use_->lent_bytes += in_place_bytes;
+  use_->copied_bytes += payload.size_bytes() - in_place_bytes;
   ShmLeases::Lease lease;
   if (lent.lease != 0 && in_place_bytes == payload.size_bytes()) {
     lease.payload = std::move(payload);

@@ -77,7 +77,7 @@ class ShmListener::Door final : public ShmLoop::Handler,
     socket_.reset();
     loop_.reset();
   }
-  const ShmUse& use() const { return *use_; }
+  std::shared_ptr<const ShmUse> use() const { return use_; }
 
   void OnReady(uint32_t events) override {
     (void)events;
@@ -130,8 +130,15 @@ StatusOr<std::unique_ptr<ShmListener>> ShmListener::Listen(const Options& option
 
 ShmListener::~ShmListener() { door_->Close(); }
 
-uint64_t ShmListener::connections() const { return door_->use().connections; }
+std::shared_ptr<const ShmUse> ShmListener::use() const { return door_->use(); }
 
-uint64_t ShmListener::leased_bytes() const { return door_->use().leased_bytes; }
+uint64_t ShmListener::connections() const { return use()->connections; }
+
+uint64_t ShmListener::leased_bytes() const { return use()->leased_bytes; }
+
+std::optional<SentPayload> ShmListener::sent_payload() const {
+  const std::shared_ptr<const ShmUse> sent = use();
+  return SentPayload{.lent_bytes = sent->lent_bytes, .copied_bytes = sent->copied_bytes};
+}
 
 }  // namespace quire

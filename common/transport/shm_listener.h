@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,8 @@
 #include "common/transport/frame_pipe.h"
 
 namespace quire {
+
+struct ShmUse;
 
 class ShmListener final : public PipeListener {
  public:
@@ -63,6 +66,9 @@ class ShmListener final : public PipeListener {
   uint64_t connections() const;
   /// Bytes of shared memory that clients hold, also those whose connection is over.
   uint64_t leased_bytes() const override;
+  std::optional<SentPayload> sent_payload() const override;
+  /// All of it (shm_leases.h), to be looked at also when the listener is gone.
+  std::shared_ptr<const ShmUse> use() const;
 
  private:
   class Door;

@@ -102,6 +102,8 @@ TEST_F(ShmPipeTest, AFrameMayMixAllWays) {
   ASSERT_TRUE(got);
   EXPECT_TRUE(SameBytes(got->payload, sent));
   EXPECT_EQ(listener_->leased_bytes(), 8193u);
+  EXPECT_EQ(listener_->sent_payload()->lent_bytes, 8193u);
+  EXPECT_EQ(listener_->sent_payload()->copied_bytes, 10000u + 8192);
 
   Frame small{.head = "small", .payload = {}};
   small.payload.Append(Owned(100, 2));
@@ -111,6 +113,8 @@ TEST_F(ShmPipeTest, AFrameMayMixAllWays) {
   got = client.frames->Next();
   ASSERT_TRUE(got);
   EXPECT_TRUE(SameBytes(got->payload, sent_small));
+  EXPECT_EQ(listener_->sent_payload()->lent_bytes, 8193u + 8192);
+  EXPECT_EQ(listener_->sent_payload()->copied_bytes, 10000u + 8192 + 100);
 }
 
 TEST_F(ShmPipeTest, WhenTheCopiesHaveNoRoomTheSocketCarriesThePayload) {

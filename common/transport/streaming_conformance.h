@@ -38,6 +38,9 @@ class StreamingHandler final : public CallHandler {
     return Unimplemented("no method ", method);
   }
 
+  /// Before any call: where payload of answers is kept.
+  void AnswerFrom(std::shared_ptr<ServerMemory> memory) { memory_ = std::move(memory); }
+
   /// Lets Gated calls go on.
   void OpenGate() {
     MutexLock lock(mutex_);
@@ -86,14 +89,12 @@ class StreamingHandler final : public CallHandler {
                  ReplyWriter& reply) {
     Status status;
     for (uint64_t i = 0; status.ok(); ++i) {
-      auto owner = std::make_shared<const std::vector<std::byte>>(kPartBytes, std::byte{1});
       CallMessage part = Numbered(i);
-      part.payload.Append(Slice{std::span<const std::byte>(*owner), owner});
+      part.payload.Append(memory_->Keep(std::vector<std::byte>(kPartBytes, std::byte{1})));
       {
         MutexLock lock(mutex_);
-        sent_.push_back(owner);
+        sent_.push_back(part.payload.slices().front().owner);
       }
-      owner.reset();
       part.places = places;
       status = reply.Write(std::move(part));
     }
@@ -104,6 +105,7 @@ class StreamingHandler final : public CallHandler {
     return status;
   }
 
+  std::shared_ptr<ServerMemory> memory_ = std::make_shared<ServerMemory>();
   Mutex mutex_;
   CondVar changed_;
   bool open_ QUIRE_GUARDED_BY(mutex_) = false;
@@ -117,7 +119,16 @@ class StreamingConformance : public ::testing::TestWithParam<TransportFactory> {
  protected:
   static constexpr TimePoint kEver = TimePoint::max();
 
-  ~StreamingConformance() override { handler_.OpenGate(); }
+  void SetUp() override {
+    handler_.AnswerFrom(memory_);
+    if (const std::string why = connection_->WhyNotHere(); !why.empty()) GTEST_SKIP() << why;
+  }
+  void TearDown() override {
+    handler_.OpenGate();
+    memory_->ExpectAllGivenBack();
+    connection_.reset();
+    memory_->ExpectAllLetGo();
+  }
 
   Transport& transport() { return connection_->transport(); }
   std::unique_ptr<PendingCall> Start(const std::string& method, uint64_t number = 0,
@@ -137,15 +148,13 @@ class StreamingConformance : public ::testing::TestWithParam<TransportFactory> {
     CallMessage reply;
     return transport().Call("quire.test.S/Echo", {}, &reply, {.timeout = std::chrono::minutes(1)});
   }
-  /// Owners are let go by threads of the transport: waits for that, for a minute at most.
   bool AllLetGo() {
-    const TimePoint limit = SystemClock().Now() + std::chrono::minutes(1);
-    while (!handler_.AllLetGo() && SystemClock().Now() < limit) std::this_thread::yield();
-    return handler_.AllLetGo();
+    return Comes([this] { return handler_.AllLetGo(); });
   }
 
   StreamingHandler handler_;
   std::unique_ptr<TransportUnderTest> connection_ = GetParam()(&handler_, kTestMaxMessageBytes);
+  const std::shared_ptr<ServerMemory> memory_ = connection_->server_memory();
 };
 
 TEST_P(StreamingConformance, APartIsThereBeforeTheNextIsWritten) {

@@ -8,6 +8,9 @@
 // handlers block on conditions, and deadlines are the only waits. A transport whose replies have
 // parts instantiates PartsConformance (parts_conformance.h) too, and one whose handlers run while
 // the caller goes on StreamingConformance (streaming_conformance.h).
+//
+// Handlers answer out of the ServerMemory of what is under test. When a test is over, nothing of it
+// is held any more, whatever the test did.
 #ifndef QUIRE_COMMON_TRANSPORT_TRANSPORT_CONFORMANCE_H_
 #define QUIRE_COMMON_TRANSPORT_TRANSPORT_CONFORMANCE_H_
 
@@ -19,11 +22,13 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/base/mutex.h"
 #include "common/base/random.h"
 #include "common/base/retry_hint.h"
+#include "common/transport/testing/server_memory.h"
 #include "common/transport/transport.h"
 #include "quire/v1/types.pb.h"
 
@@ -34,7 +39,14 @@ inline constexpr uint64_t kTestMaxMessageBytes = 8 << 20;
 /// A client end connected to a server end that calls a handler.
 class TransportUnderTest {
  public:
+  explicit TransportUnderTest(
+      std::shared_ptr<ServerMemory> memory = std::make_shared<ServerMemory>())
+      : memory_(std::move(memory)) {}
   virtual ~TransportUnderTest() = default;
+  /// Where handlers keep what they answer. It may outlive this.
+  const std::shared_ptr<ServerMemory>& server_memory() const { return memory_; }
+  /// Why the suites cannot run over it on this machine; empty when they can.
+  virtual std::string WhyNotHere() const { return {}; }
   virtual Transport& transport() = 0;
   /// One for calls of `tenant`, where a transport is for one tenant only.
   virtual Transport& TransportOf(const std::string& tenant) {
@@ -43,6 +55,9 @@ class TransportUnderTest {
   }
   /// Ends the server end; calls that run in it have returned.
   virtual void KillPeer() = 0;
+
+ private:
+  const std::shared_ptr<ServerMemory> memory_;
 };
 using TransportFactory = std::unique_ptr<TransportUnderTest> (*)(CallHandler* handler,
                                                                  uint64_t max_message_bytes);
@@ -78,6 +93,9 @@ class TestHandler final : public CallHandler {
     return reply.Write(std::move(answer));
   }
 
+  /// Before any call: where payload of answers is kept.
+  void AnswerFrom(std::shared_ptr<ServerMemory> memory) { memory_ = std::move(memory); }
+
   /// Lets every Block call return.
   void Release() {
     MutexLock lock(mutex_);
@@ -102,16 +120,17 @@ class TestHandler final : public CallHandler {
     }
     if (method == "quire.test.B/Block") return Block(context);
     if (method == "quire.test.B/Produce") {
-      reply->payload.Append(std::vector<std::byte>(NumberOf(request.control), std::byte{7}));
+      const uint64_t bytes = NumberOf(request.control);
+      reply->payload.Append(memory_->Keep(std::vector<std::byte>(bytes, std::byte{7})));
       return OkStatus();
     }
     return Unimplemented("no method ", method);
   }
-  static Status Echo(const CallMessage& request, CallMessage* reply) {
+  Status Echo(const CallMessage& request, CallMessage* reply) {
     reply->control = request.control;
     std::vector<std::byte> copy(request.payload.size_bytes());
     request.payload.CopyTo(copy.data());
-    reply->payload.Append(std::move(copy));
+    reply->payload.Append(memory_->Keep(std::move(copy)));
     return OkStatus();
   }
   /// Returns when released or when the call's deadline has passed, with OK in both cases.
@@ -124,6 +143,7 @@ class TestHandler final : public CallHandler {
     return OkStatus();
   }
 
+  std::shared_ptr<ServerMemory> memory_ = std::make_shared<ServerMemory>();
   Mutex mutex_;
   CondVar changed_;
   bool released_ QUIRE_GUARDED_BY(mutex_) = false;
@@ -131,7 +151,16 @@ class TestHandler final : public CallHandler {
 
 class TransportConformance : public ::testing::TestWithParam<TransportFactory> {
  protected:
-  ~TransportConformance() override { handler_.Release(); }
+  void SetUp() override {
+    handler_.AnswerFrom(memory_);
+    if (const std::string why = connection_->WhyNotHere(); !why.empty()) GTEST_SKIP() << why;
+  }
+  void TearDown() override {
+    handler_.Release();
+    memory_->ExpectAllGivenBack();
+    connection_.reset();
+    memory_->ExpectAllLetGo();
+  }
 
   Transport& transport() { return connection_->transport(); }
   Status Call(std::string_view method, const CallMessage& request, CallMessage* reply,
@@ -164,6 +193,7 @@ class TransportConformance : public ::testing::TestWithParam<TransportFactory> {
 
   TestHandler handler_;
   std::unique_ptr<TransportUnderTest> connection_ = GetParam()(&handler_, kTestMaxMessageBytes);
+  const std::shared_ptr<ServerMemory> memory_ = connection_->server_memory();
 };
 
 TEST_P(TransportConformance, EchoesPayloadsOfEveryShape) {
@@ -192,6 +222,15 @@ TEST_P(TransportConformance, ReceivedBytesOutliveTheTransport) {
   std::vector<std::byte> bytes(reply.payload.size_bytes());
   reply.payload.CopyTo(bytes.data());
   EXPECT_EQ(std::count(bytes.begin(), bytes.end(), std::byte{7}), 100000);
+}
+
+TEST_P(TransportConformance, PayloadThatIsInPlaceLiesWhereTheServerKeepsIt) {
+  if (!transport().capabilities().in_place) GTEST_SKIP() << "it is copied on its way";
+  CallMessage reply;
+  ASSERT_TRUE(Call("quire.test.B/Produce", {Control("", 100000), {}}, &reply).ok());
+  memory_->OverwriteLast(std::byte{8});
+  const Slice bytes = reply.payload.Flatten();
+  EXPECT_EQ(std::ranges::count(bytes.bytes, std::byte{8}), 100000);
 }
 
 TEST_P(TransportConformance, StatusCodesAndMessagesArePreserved) {

@@ -156,7 +156,7 @@ TEST(UcxHostileTest, AKeyOfMoreMemoryThanThereIsOpensNothing) {
 }
 
 TEST(UcxHostileTest, MessagesForNobodyAreDropped) {
-  Listening listening({});
+  Listening listening(UcxOptions{});
   HostileClient hostile(listening);
   hostile.SendRaw(Zeros(UcxHeader::kEncodedBytes), Zeros(10));
   hostile.SendRaw(Zeros(3), {});
@@ -169,7 +169,7 @@ TEST(UcxHostileTest, MessagesForNobodyAreDropped) {
 }
 
 TEST(UcxHostileTest, FramesThatComeEarlyWaitForTheirTurn) {
-  Listening listening({});
+  Listening listening(UcxOptions{});
   HostileClient client(listening);
   for (const uint64_t sequence : {2, 1, 0})
     client.Send({.sequence = sequence}, Zeros(sequence + 1));

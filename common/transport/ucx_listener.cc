@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <map>
+#include <string>
 #include <utility>
 
 #include "common/transport/ucx_connection.h"
@@ -14,6 +15,16 @@
 #include "common/transport/ucx_wire.h"
 
 namespace quire {
+namespace {
+
+/// UCX finds its way to a socket address by devices that have one; the other transports carry what
+/// such a device has set up, and it says of none of that more than "unreachable".
+std::string OverWhatIsAllowed(const UcxOptions& options) {
+  if (options.transports.empty()) return {};
+  return " over " + options.transports + ", of which one must have network devices, as tcp has";
+}
+
+}  // namespace
 
 /// Of the worker's thread.
 struct UcxListener::State : std::enable_shared_from_this<State> {
@@ -93,11 +104,10 @@ void UcxListener::State::Close() {
   for (const auto& [endpoint, connection] : std::exchange(pending, {})) connection->Close();
 }
 
-StatusOr<std::unique_ptr<UcxListener>> UcxListener::Listen(const SocketAddress& address,
+StatusOr<std::unique_ptr<UcxListener>> UcxListener::Listen(std::shared_ptr<UcxWorker> worker,
+                                                           const SocketAddress& address,
                                                            const UcxOptions& options,
                                                            Accept accept) {
-  QUIRE_ASSIGN_OR_RETURN(auto context, UcxContext::Create(options, address));
-  QUIRE_ASSIGN_OR_RETURN(auto worker, UcxWorker::Create(std::move(context), options));
   auto state = std::make_shared<State>();
   state->worker = worker.get();
   state->options = options;
@@ -129,22 +139,37 @@ StatusOr<std::unique_ptr<PipeListener>> ListenUcx(const std::string& address,
                                                   const UcxOptions& options,
                                                   PipeListener::Accept accept) {
   QUIRE_ASSIGN_OR_RETURN(const auto resolved, SocketAddress::Resolve(address));
-  return UcxListener::Listen(resolved, options, std::move(accept));
+  QUIRE_ASSIGN_OR_RETURN(auto worker, MakeUcxWorker(resolved, options));
+  return UcxListener::Listen(std::move(worker), resolved, options, std::move(accept));
 }
 
 StatusOr<std::unique_ptr<FramePipe>> ConnectUcx(const std::string& address,
                                                 const UcxOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const auto resolved, SocketAddress::Resolve(address));
-  QUIRE_ASSIGN_OR_RETURN(auto context, UcxContext::Create(options, resolved));
-  QUIRE_ASSIGN_OR_RETURN(auto worker, UcxWorker::Create(std::move(context), options));
+  QUIRE_ASSIGN_OR_RETURN(auto worker, MakeUcxWorker(resolved, options));
+  auto pipe = ConnectUcxOn(std::move(worker), resolved, options);
+  if (!pipe.ok()) {
+    return Annotate(pipe.status(), "cannot connect to ", address, OverWhatIsAllowed(options));
+  }
+  return pipe;
+}
+
+StatusOr<std::unique_ptr<FramePipe>> ConnectUcxOn(std::shared_ptr<UcxWorker> worker,
+                                                  const SocketAddress& address,
+                                                  const UcxOptions& options) {
   auto connection = std::make_shared<UcxConnection>(UcxConnection::Role::kClient, worker, options);
   Status status;
-  worker->Run([&] { status = connection->Connect(resolved); });
-  if (!status.ok()) return Annotate(status, address);
+  worker->Run([&] { status = connection->Connect(address); });
+  QUIRE_RETURN_IF_ERROR(status);
   auto pipe = std::make_unique<UcxPipe>(connection);
-  status = connection->WaitUntilOpen(options.connect_timeout);
-  if (!status.ok()) return Annotate(status, "cannot connect to ", address);
+  QUIRE_RETURN_IF_ERROR(connection->WaitUntilOpen(options.connect_timeout));
   return pipe;
+}
+
+StatusOr<std::shared_ptr<UcxWorker>> MakeUcxWorker(const SocketAddress& address,
+                                                   const UcxOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(auto context, UcxContext::Create(options, address));
+  return UcxWorker::Create(std::move(context), options);
 }
 
 }  // namespace quire

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UcxListener: the server end of UCX pipes. Thread-safety: all methods from any thread.
+// UcxListener: the server end of UCX pipes; and pipes on workers that are given, which may serve
+// several. ListenUcx and ConnectUcx (ucx.h) make a worker for each end.
+// Thread-safety: all methods from any thread.
 #ifndef QUIRE_COMMON_TRANSPORT_UCX_LISTENER_H_
 #define QUIRE_COMMON_TRANSPORT_UCX_LISTENER_H_
 
@@ -17,7 +19,9 @@ namespace quire {
 
 class UcxListener final : public PipeListener {
  public:
-  static StatusOr<std::unique_ptr<UcxListener>> Listen(const SocketAddress& address,
+  /// `worker` serves the pipes, and no other listener.
+  static StatusOr<std::unique_ptr<UcxListener>> Listen(std::shared_ptr<UcxWorker> worker,
+                                                       const SocketAddress& address,
                                                        const UcxOptions& options, Accept accept);
   ~UcxListener() override;
 
@@ -33,6 +37,14 @@ class UcxListener final : public PipeListener {
   const std::shared_ptr<State> state_;
   const std::string address_;
 };
+
+/// ConnectUcx, with a pipe that `worker` serves.
+StatusOr<std::unique_ptr<FramePipe>> ConnectUcxOn(std::shared_ptr<UcxWorker> worker,
+                                                  const SocketAddress& address,
+                                                  const UcxOptions& options);
+/// A worker of a context of its own, for connections to or from `address`.
+StatusOr<std::shared_ptr<UcxWorker>> MakeUcxWorker(const SocketAddress& address,
+                                                   const UcxOptions& options);
 
 }  // namespace quire
 

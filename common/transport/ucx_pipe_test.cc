@@ -21,7 +21,12 @@ using testing::Connected;
 using testing::Pattern;
 using testing::UcxLane;
 
-class UcxPipeTest : public ::testing::TestWithParam<UcxLane> {};
+class UcxPipeTest : public ::testing::TestWithParam<UcxLane> {
+ protected:
+  void SetUp() override {
+    if (const std::string why = testing::WhyNoLane(GetParam()); !why.empty()) GTEST_SKIP() << why;
+  }
+};
 
 INSTANTIATE_TEST_SUITE_P(Lanes, UcxPipeTest, ::testing::ValuesIn(testing::UcxLanesHere()),
                          [](const auto& lane) { return lane.param.name; });

@@ -8,6 +8,8 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -18,7 +20,10 @@
 
 #include "common/base/mutex.h"
 #include "common/base/random.h"
+#include "common/transport/ucx_context.h"
+#include "common/transport/ucx_listener.h"
 #include "common/transport/ucx_pipe.h"
+#include "common/transport/ucx_worker.h"
 
 namespace quire::testing {
 
@@ -94,7 +99,26 @@ struct UcxLane {
   UcxOptions options;
   std::vector<std::string> carriers = {};  ///< Transports whose names the connection reports.
   bool writes_slots = false;               ///< One of them does, and both ends agree to it.
+  bool one_worker = false;                 ///< It serves both ends.
 };
+
+/// Why `lane` cannot be had on this machine; empty when it can.
+inline std::string WhyNoLane(const UcxLane& lane) {
+  const auto context = UcxContext::Create({}, *SocketAddress::Resolve("127.0.0.1:0"));
+  if (!context.ok()) return std::string(Message(context.status()));
+  char* text = nullptr;
+  size_t size = 0;
+  FILE* const stream = open_memstream(&text, &size);
+  if (stream == nullptr) return "no memory";
+  ucp_context_print_info((*context)->handle(), stream);
+  std::fclose(stream);
+  const std::string info(text, size);
+  std::free(text);
+  for (const std::string& carrier : lane.carriers) {
+    if (info.find("-- " + carrier) == std::string::npos) return "UCX has no " + carrier + " here";
+  }
+  return {};
+}
 
 /// Lanes of shared memory, into which the server writes by itself.
 inline UcxOptions DirectOptions() {
@@ -122,6 +146,8 @@ inline std::vector<UcxLane> UcxLanesHere() {
   UcxOptions attach = shared_memory;
   attach.transports = "cma,tcp,self";
   attach.rendezvous_bytes = 100'000;
+  UcxOptions attach_beside_posix = shared_memory;
+  attach_beside_posix.rendezvous_bytes = 100'000;
   UcxOptions posix = DirectOptions();
   posix.transports = "posix,tcp,self";
   return {{.name = "Tcp", .options = {}, .carriers = {"tcp/"}},
@@ -135,14 +161,49 @@ inline std::vector<UcxLane> UcxLanesHere() {
           {.name = "PosixDirect",
            .options = posix,
            .carriers = {"posix/", "tcp/"},
-           .writes_slots = true}};
+           .writes_slots = true},
+          {.name = "CrossMemoryAttachBesidePosix",
+           .options = attach_beside_posix,
+           .carriers = {"posix/", "cma/"}}};
 }
+
+/// Both ends on one worker, which is whom UCX's `self` connects. TCP sets the connection up.
+inline UcxLane SelfLane() {
+  UcxOptions options;
+  options.peer_failure_detection = false;
+  options.transports = "self,tcp";
+  return {.name = "Self", .options = options, .carriers = {"self/"}, .one_worker = true};
+}
+
+/// Makes the ends of connections over a lane.
+class UcxEnds {
+ public:
+  explicit UcxEnds(const UcxLane& lane) : options_(lane.options) {
+    if (lane.one_worker) worker_ = MakeUcxWorker(Loopback(), options_).value();
+  }
+  StatusOr<std::unique_ptr<PipeListener>> Listen(PipeListener::Accept accept) {
+    if (worker_ == nullptr) return ListenUcx("127.0.0.1:0", options_, std::move(accept));
+    return UcxListener::Listen(worker_, Loopback(), options_, std::move(accept));
+  }
+  StatusOr<std::unique_ptr<FramePipe>> Dial(const std::string& address) {
+    if (worker_ == nullptr) return ConnectUcx(address, options_);
+    return ConnectUcxOn(worker_, *SocketAddress::Resolve(address), options_);
+  }
+
+ private:
+  static SocketAddress Loopback() { return SocketAddress::Resolve("127.0.0.1:0").value(); }
+
+  const UcxOptions options_;
+  std::shared_ptr<UcxWorker> worker_;  ///< Of both ends; null when each has its own.
+};
 
 /// A listener whose pipes wait to be taken.
 class Listening {
  public:
-  explicit Listening(UcxOptions the_options) : options(std::move(the_options)) {
-    auto listening = ListenUcx("127.0.0.1:0", options, [this](std::unique_ptr<FramePipe> pipe) {
+  explicit Listening(const UcxOptions& the_options)
+      : Listening(UcxLane{.name = {}, .options = the_options}) {}
+  explicit Listening(const UcxLane& lane) : options(lane.options), ends_(lane) {
+    auto listening = ends_.Listen([this](std::unique_ptr<FramePipe> pipe) {
       MutexLock lock(mutex_);
       pipes_.push_back(std::move(pipe));
       changed_.NotifyAll();
@@ -150,6 +211,7 @@ class Listening {
     EXPECT_TRUE(listening.ok()) << listening.status();
     listener = *std::move(listening);
   }
+  StatusOr<std::unique_ptr<FramePipe>> Dial() { return ends_.Dial(listener->address()); }
   std::unique_ptr<FramePipe> Take() {
     MutexLock lock(mutex_);
     while (pipes_.empty()) changed_.Wait(mutex_);
@@ -159,6 +221,11 @@ class Listening {
   }
 
   const UcxOptions options;
+
+ private:
+  UcxEnds ends_;
+
+ public:
   std::unique_ptr<PipeListener> listener;
 
  private:
@@ -175,7 +242,7 @@ class Connected {
 
  private:
   void Connect(Listening& listening) {
-    auto connected = ConnectUcx(listening.listener->address(), listening.options);
+    auto connected = listening.Dial();
     EXPECT_TRUE(connected.ok()) << connected.status();
     client = *std::move(connected);
     server = listening.Take();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 namespace quire::kvserver {
@@ -96,6 +97,15 @@ void DataPlane::VisitMetrics(MetricsVisitor& visit) const {
       visit.Gauge("transport_leased_bytes",
                   "Bytes of the server's memory that clients of a listener hold leases on.",
                   listener->leased_bytes(), {{"kind", listener->kind()}});
+      const std::optional<SentPayload> sent = listener->sent_payload();
+      if (!sent) continue;
+      visit.Counter("transport_lent_bytes",
+                    "Payload bytes that clients were sent where they lie in the server's memory.",
+                    sent->lent_bytes, {{"kind", listener->kind()}});
+      visit.Counter("transport_copied_bytes",
+                    "Payload bytes that the server copied for clients to which it could not lend "
+                    "them.",
+                    sent->copied_bytes, {{"kind", listener->kind()}});
     }
   }
   visit.Counter("transport_offers", "Offers of data connections, with tickets, that were made.",

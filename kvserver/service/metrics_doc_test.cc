@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "common/metrics/testing/metrics_page.h"
@@ -19,6 +20,7 @@ class NoListener final : public PipeListener {
  public:
   std::string_view kind() const override { return "none"; }
   std::string address() const override { return ""; }
+  std::optional<SentPayload> sent_payload() const override { return SentPayload(); }
 };
 
 /// What the admin port shows: the metrics of a server and of the port that it is reached at.

@@ -145,11 +145,12 @@ class DataFaultsTest : public ::testing::TestWithParam<const char*> {
   uint64_t Connections() const {
     return Metric("transport_connections{kind=\"" + DataKind() + "\"}");
   }
-  /// Of the arena.
+  /// Of the arena, by leases. Shared memory alone gives any: elsewhere this is always 0, and what
+  /// is still being sent shows in TearDown, where nothing may keep a byte of the arena.
   uint64_t Leased() const {
     return DataKind() == "grpc" ? 0 : Metric("transport_leased_bytes{kind=\"" + DataKind() + "\"}");
   }
-  /// No call runs and nothing is lent; `connections` are left.
+  /// No call runs and nothing is lent (see Leased); `connections` are left.
   void AwaitNothingHeld(uint64_t connections) const {
     while (Connections() != connections) std::this_thread::yield();
     while (Leased() != 0) std::this_thread::yield();

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FrameClient and FrameServer over UCX: the suites of transports, for each lane that this machine's
+// UCX has.
+#include <array>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "common/transport/parts_conformance.h"
+#include "common/transport/streaming_conformance.h"
+#include "common/transport/testing/pipe_connection.h"
+#include "common/transport/transport_conformance.h"
+#include "common/transport/ucx_test_peer.h"
+
+namespace quire::testing {
+namespace {
+
+class Ucx final : public PipeKind {
+ public:
+  explicit Ucx(const UcxLane& lane) : lane_(lane), ends_(lane) {}
+  std::string WhyNotHere() const override { return WhyNoLane(lane_); }
+  StatusOr<std::unique_ptr<PipeListener>> Listen(PipeListener::Accept accept) override {
+    return ends_.Listen(std::move(accept));
+  }
+  StatusOr<std::unique_ptr<FramePipe>> Dial(const std::string& address) override {
+    return ends_.Dial(address);
+  }
+
+ private:
+  const UcxLane lane_;
+  UcxEnds ends_;
+};
+
+std::unique_ptr<TransportUnderTest> MakeOver(const UcxLane& lane, CallHandler* handler,
+                                             uint64_t max_message_bytes) {
+  return std::make_unique<PipeConnectionUnderTest>(std::make_unique<Ucx>(lane), handler,
+                                                   max_message_bytes);
+}
+template <size_t kLane>
+std::unique_ptr<TransportUnderTest> Make(CallHandler* handler, uint64_t max_message_bytes) {
+  return MakeOver(UcxLanesHere().at(kLane), handler, max_message_bytes);
+}
+std::unique_ptr<TransportUnderTest> MakeSelf(CallHandler* handler, uint64_t max_message_bytes) {
+  return MakeOver(SelfLane(), handler, max_message_bytes);
+}
+
+constexpr std::array<TransportFactory, 8> kLanes = {&Make<0>, &Make<1>, &Make<2>, &Make<3>,
+                                                    &Make<4>, &Make<5>, &Make<6>, &MakeSelf};
+
+std::string NameOf(const ::testing::TestParamInfo<TransportFactory>& info) {
+  return info.param == &MakeSelf ? SelfLane().name : UcxLanesHere().at(info.index).name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ucx, TransportConformance, ::testing::ValuesIn(kLanes), &NameOf);
+INSTANTIATE_TEST_SUITE_P(Ucx, PartsConformance, ::testing::ValuesIn(kLanes), &NameOf);
+INSTANTIATE_TEST_SUITE_P(Ucx, StreamingConformance, ::testing::ValuesIn(kLanes), &NameOf);
+
+}  // namespace
+}  // namespace quire::testing
