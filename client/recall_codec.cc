@@ -248,9 +248,11 @@ class PartReader {
       part_.payload = std::move(body.payload);
       return std::move(part_);
     }
-    *expected.slots_touched = true;
-    QUIRE_RETURN_IF_ERROR(body.payload.empty() ? CheckLanded(body, *expected.landing)
-                                               : Land(body.payload, *expected.landing));
+    const bool landed = body.payload.empty();
+    if (landed) QUIRE_RETURN_IF_ERROR(CheckPlaces(body.places, *expected.landing));
+    *expected.touched = SlotsTouched::kOfMissing;
+    QUIRE_RETURN_IF_ERROR(landed ? CheckLanded(body, *expected.landing)
+                                 : Land(body.payload, *expected.landing));
     part_.landed_bytes = bytes;
     return std::move(part_);
   }
@@ -376,9 +378,9 @@ class PartReader {
     return CheckUnits(payload, checksums.size(), unit_bytes_, checksums);
   }
 
-  /// Whether every unit is in its slot. A copy has told the checksums; what a device wrote is read.
+  /// Whether the units in their slots are right. A copy has told the checksums; what a device wrote
+  /// is read.
   Status CheckLanded(const CallMessage& body, const SessionLanding& landing) const {
-    QUIRE_RETURN_IF_ERROR(CheckPlaces(body.places, landing));
     if (body.landed_crc32c.size() == part_.placements.size()) {
       return CheckTold(body.landed_crc32c, landing);
     }
