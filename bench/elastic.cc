@@ -279,6 +279,7 @@ cli::Json ToJson(const Measured& measured, const ElasticOptions& options) {
   json["overlap_c90"] = 1 - c90.quiet.moved_ratio();
   json["budget_overlap_c95"] = c95.quiet.budget_overlap(kBudget);
   json["budget_overlap_c90"] = c90.quiet.budget_overlap(kBudget);
+  json["budget_overlap_free_walk"] = walk.budget_overlap(kBudget);
   json["map_overhead_us_per_step"] = Micros(map_overhead);
   json["step_us_c95"] = Micros(Median(c95.quiet.times));
   json["step_us_c90"] = Micros(Median(c90.quiet.times));
