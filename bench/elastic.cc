@@ -3,7 +3,8 @@
 // Elastic: bytes that recalls move when only what is missing of a selection is sent, against
 // sending each selection again. Selections come from the synthetic stream (bench/stream), at
 // published settings, and from recorded steps of a model. After every step the slots must hold
-// exactly the selected units, byte for byte; also while replies are dropped, delayed and repeated.
+// exactly the selected units, byte for byte; also while replies are dropped, come late or to a
+// later recall, twice or once more.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -21,7 +22,6 @@
 #include "client/cli/data_dir.h"
 #include "client/cli/find_model.h"
 #include "client/cli/progress.h"
-#include "common/base/random.h"
 #include "common/page/layout.h"
 #include "embedded/embedded_store.h"
 
@@ -29,8 +29,8 @@ namespace quire::bench {
 namespace {
 
 constexpr uint32_t kContextPages = 1024;  ///< N = 32768 tokens at p = 32.
-constexpr double kFaultRate = 0.01;  ///< Of the replies are dropped, as many delayed, repeated.
-constexpr PageBudget kBudget;        ///< B = 2048, S = W = 512.
+constexpr double kFaultRate = 0.01;       ///< Of the replies meet each fault of LossyTransport.
+constexpr PageBudget kBudget;             ///< B = 2048, S = W = 512.
 constexpr uint32_t kModelPageTokens = 32;
 /// That of the demo: B = 768, S = 32, W = 64.
 constexpr PageBudget kModelBudget = {.sink_pages = 1, .window_pages = 2, .selected_pages = 21};
@@ -84,29 +84,6 @@ struct Source {
   SegmentKey tip;
   uint32_t slots_per_head = 0;
 };
-
-/// Stores the context's units under token ids that follow from `seed`.
-StatusOr<SegmentKey> Store(Client& client, const PagedContext& context, uint64_t seed) {
-  const KvSpec& spec = context.spec();
-  SeededRandom random(seed);
-  std::vector<TokenId> tokens(spec.segment_tokens());
-  SegmentKey tip = kRootKey;
-  cli::ProgressBar progress("storing pages", context.num_pages());
-  for (uint32_t first = 0; first < context.num_pages(); first += spec.segment_pages) {
-    for (TokenId& token : tokens) token = static_cast<TokenId>(random.Below(32000));
-    Payload payload;
-    for (uint32_t layer = 0; layer < spec.num_layers; ++layer) {
-      for (uint32_t page = first; page < first + spec.segment_pages; ++page) {
-        for (uint32_t head = 0; head < spec.num_kv_heads; ++head) {
-          payload.Append(Slice{context.unit(layer, page, head), nullptr});
-        }
-      }
-    }
-    QUIRE_ASSIGN_OR_RETURN(tip, client.PutSegment(spec, tip, tokens, payload));
-    progress.Advance(spec.segment_pages);
-  }
-  return tip;
-}
 
 StatusOr<std::unique_ptr<Client>> MakeClient(std::shared_ptr<Transport> transport) {
   return Client::Create({.transport = std::move(transport),
@@ -181,7 +158,7 @@ void AddRow(const std::string& name, const Run& run, cli::Table* table) {
                  run.exact.ok() ? "exact" : std::string(Message(run.exact))});
 }
 
-/// A run whose replies all arrive, and one that loses some.
+/// A run whose replies all arrive as they should, and one in which some go astray.
 struct Pair {
   Run quiet;
   Run faulty;
@@ -205,8 +182,10 @@ class ElasticBench {
         lossy_(std::make_shared<LossyTransport>(
             transport_, LossyTransport::Options{.method = "quire.v1.Session/Recall",
                                                 .drop_rate = kFaultRate,
-                                                .delay_rate = kFaultRate,
-                                                .repeat_rate = kFaultRate,
+                                                .late_rate = kFaultRate,
+                                                .stale_rate = kFaultRate,
+                                                .duplicate_rate = kFaultRate,
+                                                .replay_rate = kFaultRate,
                                                 .seed = options.seed})),
         client_(client),
         options_(options) {}
@@ -252,7 +231,7 @@ class ElasticBench {
 
  private:
   StatusOr<Source> Put(const PagedContext& context, const PageBudget& budget) {
-    QUIRE_ASSIGN_OR_RETURN(const SegmentKey tip, Store(*client_, context, ++stored_));
+    QUIRE_ASSIGN_OR_RETURN(const SegmentKey tip, PutContext(*client_, context, ++stored_));
     return Source{.context = &context, .tip = tip, .slots_per_head = budget.selected_pages};
   }
   Status FollowBoth(const Source& source, std::span<const StepSelection> steps, Pair* pair) {
@@ -300,14 +279,17 @@ cli::Json ToJson(const Measured& measured, const ElasticOptions& options) {
   json["overlap_c90"] = 1 - c90.quiet.moved_ratio();
   json["budget_overlap_c95"] = c95.quiet.budget_overlap(kBudget);
   json["budget_overlap_c90"] = c90.quiet.budget_overlap(kBudget);
+  json["budget_overlap_free_walk"] = walk.budget_overlap(kBudget);
   json["map_overhead_us_per_step"] = Micros(map_overhead);
   json["step_us_c95"] = Micros(Median(c95.quiet.times));
   json["step_us_c90"] = Micros(Median(c90.quiet.times));
   json["bytes_moved_c95"] = c95.quiet.bytes_moved;
   json["bytes_resent_c95"] = c95.quiet.bytes_selected;
   json["faults"] = {{"dropped", faults.dropped},
-                    {"delayed", faults.delayed},
-                    {"repeated", faults.repeated},
+                    {"late", faults.late},
+                    {"stale", faults.stale},
+                    {"duplicated", faults.duplicated},
+                    {"replayed", faults.replayed},
                     {"recalls_made_again", c95.faulty.failed_recalls + c90.faulty.failed_recalls +
                                                model.faulty.failed_recalls},
                     {"rate_of_each", kFaultRate}};

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/elastic_session.h"
 
+#include <chrono>
 #include <utility>
 #include <vector>
 
+#include "client/cli/progress.h"
+#include "common/base/clock.h"
+#include "common/base/random.h"
 #include "common/page/layout.h"
 
 namespace quire::bench {
 namespace {
 
 constexpr int kMaxAttempts = 8;
+constexpr Duration kPatience = std::chrono::milliseconds(100);
 
 /// The reply did not come, or is not to be believed: asking again helps.
 bool CanAskAgain(const Status& status) {
@@ -18,6 +23,28 @@ bool CanAskAgain(const Status& status) {
 }
 
 }  // namespace
+
+StatusOr<SegmentKey> PutContext(Client& client, const PagedContext& context, uint64_t seed) {
+  const KvSpec& spec = context.spec();
+  SeededRandom random(seed);
+  std::vector<TokenId> tokens(spec.segment_tokens());
+  SegmentKey tip = kRootKey;
+  cli::ProgressBar progress("storing pages", context.num_pages());
+  for (uint32_t first = 0; first < context.num_pages(); first += spec.segment_pages) {
+    for (TokenId& token : tokens) token = static_cast<TokenId>(random.Below(32000));
+    Payload payload;
+    for (uint32_t layer = 0; layer < spec.num_layers; ++layer) {
+      for (uint32_t page = first; page < first + spec.segment_pages; ++page) {
+        for (uint32_t head = 0; head < spec.num_kv_heads; ++head) {
+          payload.Append(Slice{context.unit(layer, page, head), nullptr});
+        }
+      }
+    }
+    QUIRE_ASSIGN_OR_RETURN(tip, client.PutSegment(spec, tip, tokens, payload));
+    progress.Advance(spec.segment_pages);
+  }
+  return tip;
+}
 
 StatusOr<ElasticSession> ElasticSession::Open(Client& client, const SegmentKey& tip,
                                               const KvSpec& spec, uint32_t slots_per_head) {
@@ -34,10 +61,11 @@ StatusOr<ElasticSession::Moved> ElasticSession::Step(const StepSelection& select
     want.layer = layer;
     for (const std::vector<uint32_t>& pages : selection[layer]) want.pages.AppendHead(pages);
   }
-  StatusOr<RecallResult> result = session_->Recall(wants);
+  const RecallOptions options = {.timeout = kPatience};
+  StatusOr<RecallResult> result = session_->Recall(wants, options);
   for (int attempt = 1; attempt < kMaxAttempts && CanAskAgain(result.status()); ++attempt) {
     ++failed_recalls_;
-    result = session_->Recall(wants);
+    result = session_->Recall(wants, options);
   }
   QUIRE_RETURN_IF_ERROR(result.status());
   const Slice units = result->payload.Flatten();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ElasticSession: a recall session that follows given selections, step by step. It is all that the
-// benchmark knows of ClientSession.
-// Thread-safety: none. Ownership: the client outlives it.
+// ElasticSession: a recall session that follows given selections, step by step, and waits a tenth
+// of a second for each recall. It is all that the benchmark knows of ClientSession. Thread-safety:
+// none. Ownership: the client outlives it.
 #ifndef QUIRE_BENCH_ELASTIC_SESSION_H_
 #define QUIRE_BENCH_ELASTIC_SESSION_H_
 
@@ -18,6 +18,10 @@
 
 namespace quire::bench {
 
+/// Stores the units of `context`, in whole segments, under token ids that follow from `seed`; its
+/// tip. Progress goes to stderr.
+StatusOr<SegmentKey> PutContext(Client& client, const PagedContext& context, uint64_t seed);
+
 class ElasticSession {
  public:
   /// Over the chain that ends with `tip`.
@@ -29,7 +33,7 @@ class ElasticSession {
     uint64_t bytes = 0;
   };
   /// Recalls all layers of a step in one message and puts what comes into `slots`. A recall whose
-  /// reply is lost, late or not valid is made again.
+  /// reply does not come in time, or is not the one that was asked for, is made again.
   StatusOr<Moved> Step(const StepSelection& selection, SlotCache* slots);
 
   uint64_t failed_recalls() const { return failed_recalls_; }

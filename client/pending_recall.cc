@@ -149,7 +149,7 @@ Status PendingRecall::EndsEarly() const {
 }
 
 StatusOr<RecallPart> PendingRecall::Take(CallMessage body) {
-  slots_touched_ = fills_slots() && body.landed_bytes > 0;
+  if (body.landed_bytes > 0 && fills_slots()) touched_ = SlotsTouched::kAny;
   v1::RecallReply reply;
   if (!reply.ParseFromString(body.control)) return DataLoss("it cannot be parsed");
   const ExpectedPart expected{.epoch = session_->epoch_,
@@ -158,7 +158,7 @@ StatusOr<RecallPart> PendingRecall::Take(CallMessage body) {
                               .unit_bytes = session_->unit_bytes_,
                               .map = &session_->map_,
                               .landing = options_.landing,
-                              .slots_touched = &slots_touched_,
+                              .touched = &touched_,
                               .verify = options_.verify,
                               .pieces = options_.piece_bytes > 0};
   if (in_pieces_ > 0) {
@@ -169,7 +169,7 @@ StatusOr<RecallPart> PendingRecall::Take(CallMessage body) {
     return piece;
   }
   QUIRE_ASSIGN_OR_RETURN(RecallPart part, PartFromProto(reply, std::move(body), expected));
-  slots_touched_ = false;
+  touched_ = SlotsTouched::kNone;
   bytes_to_come_ = part.bytes_to_come;
   if (bytes_to_come_ > 0) {
     in_pieces_ = part.lanes.size();
@@ -224,13 +224,14 @@ void PendingRecall::Abandon(bool may_have_landed) {
   }
   may_have_landed =
       may_have_landed && fills_slots() && landing() != nullptr && call_->MayHaveLanded();
-  const size_t unknown = slots_touched_ || may_have_landed ? missing().size() : in_pieces_;
-  for (const WantedLane& lane : missing().first(unknown)) {
+  const bool any_missing = touched_ != SlotsTouched::kNone || may_have_landed;
+  for (const WantedLane& lane : missing().first(any_missing ? missing().size() : in_pieces_)) {
     session_->Forget(lane.want->sequence, lane.layer);
   }
+  if (touched_ == SlotsTouched::kAny) session_->ForgetAll(*options_.landing);
   in_pieces_ = 0;
   bytes_to_come_ = 0;
-  slots_touched_ = false;
+  touched_ = SlotsTouched::kNone;
   call_.reset();
 }
 

@@ -12,7 +12,9 @@
 // (LandingUse::kStaging). Where the server writes into slots by itself (SessionLanding::direct), a
 // lane whose part does not come (the recall was cancelled, failed or ran out of time) is unknown
 // from then on: bytes may have been written over its slots. The session takes these to be empty,
-// and says so to the server before the next recall. Every other lane keeps what it holds.
+// and says so to the server before the next recall. Every other lane keeps what it holds; but when
+// units of a part that is refused have landed in slots, and not where this recall wants them (a
+// reply to another recall, or one that came before), all lanes of the landing are unknown.
 //
 // In pieces (RecallOptions::piece_bytes): a part may come without all of its units, which then
 // follow as parts without lanes. When they do not all come, the lanes are unknown, as above, and
@@ -39,6 +41,7 @@
 namespace quire {
 
 class ClientSession;
+enum class SlotsTouched : uint8_t;
 
 class PendingRecall {
  public:
@@ -100,7 +103,7 @@ class PendingRecall {
   SeededRandom jitter_;
   std::unique_ptr<PendingCall> call_;  ///< Null between attempts.
   bool call_over_ = false;             ///< Nothing of call_ will arrive any more.
-  bool slots_touched_ = false;         ///< By a part that turned out to be wrong.
+  SlotsTouched touched_{};             ///< By a part that turned out to be wrong.
   uint64_t exchange_ = 0;              ///< Of the attempt under way.
   uint32_t attempts_ = 0;              ///< That failed in a way that passes.
   bool resynced_ = false;              ///< After FAILED_PRECONDITION, which is done once.

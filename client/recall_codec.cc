@@ -243,24 +243,35 @@ class PartReader {
       return DataLoss(body.landed_bytes, " bytes landed and ", body.payload.size_bytes(),
                       " came as payload; there are ", bytes, " bytes of units");
     }
-    if (expected.landing == nullptr || expected.landing->use() == LandingUse::kStaging) {
-      part_.landed_bytes = body.landed_bytes;
-      if (body.landed_bytes > 0) {
-        QUIRE_RETURN_IF_ERROR(CheckPlaces(body.places, *expected.landing));
-        body.payload = Staged(*expected.landing);
-      }
-      if (expected.verify) QUIRE_RETURN_IF_ERROR(CheckPayload(body.payload));
-      part_.payload = std::move(body.payload);
-      return std::move(part_);
-    }
-    *expected.slots_touched = true;
-    QUIRE_RETURN_IF_ERROR(body.payload.empty() ? CheckLanded(body, *expected.landing)
-                                               : Land(body.payload, *expected.landing));
-    part_.landed_bytes = bytes;
+    const bool to_slots =
+        expected.landing != nullptr && expected.landing->use() == LandingUse::kSlots;
+    QUIRE_RETURN_IF_ERROR(to_slots ? PutIntoSlots(body, bytes, expected)
+                                   : KeepAsPayload(std::move(body), expected));
     return std::move(part_);
   }
 
  private:
+  Status PutIntoSlots(const CallMessage& body, uint64_t bytes, const ExpectedPart& expected) {
+    const bool landed = body.payload.empty();
+    if (landed) QUIRE_RETURN_IF_ERROR(CheckPlaces(body.places, *expected.landing));
+    *expected.touched = SlotsTouched::kOfMissing;
+    QUIRE_RETURN_IF_ERROR(landed ? CheckLanded(body, *expected.landing)
+                                 : Land(body.payload, *expected.landing));
+    part_.landed_bytes = bytes;
+    return OkStatus();
+  }
+
+  Status KeepAsPayload(CallMessage body, const ExpectedPart& expected) {
+    part_.landed_bytes = body.landed_bytes;
+    if (body.landed_bytes > 0) {
+      QUIRE_RETURN_IF_ERROR(CheckPlaces(body.places, *expected.landing));
+      body.payload = Staged(*expected.landing);
+    }
+    if (expected.verify) QUIRE_RETURN_IF_ERROR(CheckPayload(body.payload));
+    part_.payload = std::move(body.payload);
+    return OkStatus();
+  }
+
   Status ReadUnits(const v1::LanePlacement& proto) {
     if (static_cast<uint32_t>(proto.counts_size()) != map_.num_heads()) {
       return DataLoss(proto.counts_size(), " counts for ", map_.num_heads(), " heads");
@@ -393,9 +404,9 @@ class PartReader {
     return CheckUnits(payload, checksums.size(), unit_bytes_, checksums);
   }
 
-  /// Whether every unit is in its slot. A copy has told the checksums; what a device wrote is read.
+  /// Whether the units in their slots are right. A copy has told the checksums; what a device wrote
+  /// is read.
   Status CheckLanded(const CallMessage& body, const SessionLanding& landing) const {
-    QUIRE_RETURN_IF_ERROR(CheckPlaces(body.places, landing));
     if (body.landed_crc32c.size() == part_.placements.size()) {
       return CheckTold(body.landed_crc32c, landing);
     }

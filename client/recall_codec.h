@@ -33,6 +33,13 @@ std::vector<WantedLane> LanesOf(std::span<const LayerWant> wants);
 void LanesToProto(std::span<const WantedLane> lanes, const ResidentMap& map, DType query_dtype,
                   v1::RecallRequest* request);
 
+/// The slots of a landing that a part may have changed.
+enum class SlotsTouched : uint8_t {
+  kNone,
+  kOfMissing,  ///< Of the lanes that have not come.
+  kAny,        ///< Units have landed, and where is not known.
+};
+
 /// What a part of a reply must fit.
 struct ExpectedPart {
   uint64_t epoch = 0;
@@ -41,7 +48,7 @@ struct ExpectedPart {
   uint64_t unit_bytes = 0;            ///< Of what the session brings of a unit.
   const ResidentMap* map = nullptr;
   const SessionLanding* landing = nullptr;  ///< Null when no unit can have landed.
-  bool* slots_touched = nullptr;            ///< Set once slots may have changed.
+  SlotsTouched* touched = nullptr;          ///< With a landing of slots: kept up to date.
   bool verify = true;                       ///< Units that stay payload.
   bool pieces = false;                      ///< Units may be missing at the end of the payload.
 };

@@ -185,6 +185,13 @@ void ClientSession::Forget(uint32_t sequence, uint32_t layer) {
   needs_resync_ = true;
 }
 
+void ClientSession::ForgetAll(const SessionLanding& landing) {
+  for (uint32_t sequence = 0; sequence < landing.num_sequences(); ++sequence) {
+    if (!map_.Has(sequence)) continue;
+    for (const uint32_t layer : map_.layers().layers()) Forget(sequence, layer);
+  }
+}
+
 Status ClientSession::Ack() {
   QUIRE_RETURN_IF_ERROR(CheckOpen());
   v1::AckRequest request;

@@ -143,6 +143,8 @@ class ClientSession {
   Status Resync(TimePoint deadline);
   /// Nobody knows what the lane's slots hold.
   void Forget(uint32_t sequence, uint32_t layer);
+  /// Nobody knows what any slot of `landing` holds.
+  void ForgetAll(const SessionLanding& landing);
   /// Commits a lane of a part to the map, unless it was superseded.
   void ApplyLane(const RecallPart& part, const RecalledLane& lane);
   /// Whether a lane that a resync has come over since is as the part's placements found it.

@@ -201,6 +201,36 @@ TEST_F(SessionLandingTest, UnitsThatLandedElsewhereMakeTheLaneUnknown) {
   EXPECT_EQ(PageIn(0, 0), -1);
 }
 
+TEST_F(SessionLandingTest, AReplyToAnEarlierRecallThatLandedMakesTheWholeLandingUnknown) {
+  Land(3, 1, -1);
+  const auto stale = [this](const testing::ScriptedCall& call) {
+    testing::ScriptedCall earlier = call;
+    earlier.request.set_exchange(call.request.exchange() - 1);
+    return Part({{0, 0, {{0, 0, 1, 9}}}})(earlier);
+  };
+  Expect({stale});
+  const LayerWant want = Want(1, 4, 1);
+  const Status status = session_->Recall({&want, 1}, {.landing = landing_.get()}).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_TRUE(IsUnit(0, 0, 0, 0, 9)) << "it has gone over page 3";
+  EXPECT_EQ(PageIn(0, 0), -1);
+  EXPECT_EQ(NextResync().lanes_size(), 1);
+}
+
+TEST_F(SessionLandingTest, APartThatLandsOnceMoreOverWhatCameSinceMakesItUnknown) {
+  const auto first = Part({{0, 0, {{0, 0, 1, 4}}}});
+  Expect({first, first});
+  auto recall = session_->Start({Want(0, 4), Want(1, 5)}, {.landing = landing_.get()});
+  ASSERT_TRUE(recall.ok()) << recall.status();
+  ASSERT_TRUE((*recall)->Next().ok());
+  Land(6, 2, 4);  // The lane has come, and goes on.
+  EXPECT_EQ(PageIn(0, 0), 6);
+  const Status status = (*recall)->Next().status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_TRUE(IsUnit(0, 0, 0, 0, 4)) << "it has gone over page 6";
+  EXPECT_EQ(PageIn(0, 0), -1);
+}
+
 TEST_F(SessionLandingTest, ChecksumsThatTheCopyToldAreNotComputedAgain) {
   const auto told = [this](uint32_t crc32c) {
     return [this, crc32c](const testing::ScriptedCall& call) {

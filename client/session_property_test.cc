@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A session against a server that loses, delays, damages and forgets at random: whatever happens,
-// the session takes no slot of the worker's to hold another page than it does (promise 4), and once
-// the faults are over every recall succeeds. With units as payload and with a landing.
+// A session against a server that loses, delays, damages and forgets at random, sends parts twice
+// and replies that were for earlier recalls: whatever happens, the session takes no slot of the
+// worker's to hold another page than it does (promise 4), and once the faults are over every recall
+// succeeds. With units as payload and with a landing, which what comes again lands in again.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -65,8 +66,16 @@ class ModelServer final : public Transport {
     if (Fault(30)) lanes_ = {};  // The server forgets everything.
     v1::RecallRequest request;
     EXPECT_TRUE(request.ParseFromString(message.control));
-    auto call = std::make_unique<Pending>(this, clock_);
-    if (!Fault(10)) Serve(request, options.landing, &call->events);
+    auto call = std::make_unique<Pending>(this, clock_, options.landing);
+    if (Fault(15)) call->events = earlier_;
+    if (Fault(10)) return call;
+    std::deque<Event> events = Serve(request, options.landing);
+    earlier_.clear();
+    for (Event& event : events) {
+      if (event.rows) earlier_.emplace_back(event).again = true;
+      call->events.push_back(std::move(event));
+      if (Fault(25) && !earlier_.empty()) call->events.push_back(earlier_.back());
+    }
     return call;
   }
 
@@ -82,7 +91,12 @@ class ModelServer final : public Transport {
     Slots committed;
     Slots pending;
   };
-  using Event = StatusOr<std::optional<CallMessage>>;
+  using Next = StatusOr<std::optional<CallMessage>>;
+  struct Event {
+    Next what;
+    std::optional<testing::LaneRows> rows = {};  ///< Of a part.
+    bool again = false;                          ///< Units land when it comes.
+  };
 
   class Memory final : public Landing {
    public:
@@ -95,8 +109,9 @@ class ModelServer final : public Transport {
   /// Hands out what was served, as far as nothing goes wrong.
   class Pending final : public PendingCall {
    public:
-    Pending(ModelServer* server, FakeClock* clock) : server_(server), clock_(clock) {}
-    Event Next(TimePoint deadline) override {
+    Pending(ModelServer* server, FakeClock* clock, Landing* landing)
+        : server_(server), clock_(clock), landing_(landing) {}
+    ModelServer::Next Next(TimePoint deadline) override {
       if (cancelled_) return Status(StatusCode::kCancelled, "cancelled");
       if (server_->Fault(12)) return Lose();
       if (events.empty() || server_->Fault(12)) {
@@ -105,7 +120,8 @@ class ModelServer final : public Transport {
       }
       Event event = std::move(events.front());
       events.pop_front();
-      return event;
+      if (event.again && landing_ != nullptr) server_->Land(*event.rows, *landing_);
+      return std::move(event.what);
     }
     void Cancel() override { cancelled_ = true; }
 
@@ -118,25 +134,29 @@ class ModelServer final : public Transport {
     }
     ModelServer* const server_;
     FakeClock* const clock_;
+    Landing* const landing_;
     bool cancelled_ = false;
   };
 
-  void Serve(const v1::RecallRequest& request, Landing* landing, std::deque<Event>* events) {
+  std::deque<Event> Serve(const v1::RecallRequest& request, Landing* landing) {
+    std::deque<Event> events;
     for (const v1::LayerWant& want : request.wants()) {
       for (int i = 0; i < want.applied_size(); ++i) {
         const uint32_t layer = want.first_layer() + static_cast<uint32_t>(i);
-        const Status status =
-            ServeLane(request, want, layer, want.applied(i), landing, &events->emplace_back());
-        if (status.ok()) continue;
-        events->back() = status;
-        return;
+        auto event = ServeLane(request, want, layer, want.applied(i), landing);
+        if (!event.ok()) {
+          events.push_back({.what = event.status()});
+          return events;
+        }
+        events.push_back(*std::move(event));
       }
     }
-    events->emplace_back(std::nullopt);
+    events.push_back({.what = std::nullopt});
+    return events;
   }
 
-  Status ServeLane(const v1::RecallRequest& request, const v1::LayerWant& want, uint32_t layer,
-                   uint64_t applied, Landing* landing, Event* event) {
+  StatusOr<Event> ServeLane(const v1::RecallRequest& request, const v1::LayerWant& want,
+                            uint32_t layer, uint64_t applied, Landing* landing) {
     Lane& lane = lanes_.at(layer);
     if (request.epoch() != epoch_) return FailedPrecondition("the epoch has passed");
     if (applied == lane.pending_exchange) {
@@ -160,10 +180,13 @@ class ModelServer final : public Transport {
     Payload payload;
     testing::AddLane(spec_, rows, &reply, &payload);
     CallMessage part{reply.SerializeAsString(), std::move(payload)};
-    if (landing != nullptr) Land(rows, *landing, &part);
+    if (landing != nullptr) {
+      part.places = Land(rows, *landing);
+      part.landed_bytes = part.payload.size_bytes();
+      part.payload = {};
+    }
     if (Fault(15)) part.control.resize(part.control.size() - 1);
-    *event = std::optional<CallMessage>(std::move(part));
-    return OkStatus();
+    return Event{.what = std::optional<CallMessage>(std::move(part)), .rows = std::move(rows)};
   }
 
   static void PlaceMissing(std::span<const uint32_t> wanted, uint32_t head, Slots* slots,
@@ -180,16 +203,17 @@ class ModelServer final : public Transport {
     }
   }
 
-  void Land(const testing::LaneRows& rows, const Landing& landing, CallMessage* part) const {
+  /// Puts the units where they go, and tells where that is.
+  std::vector<uint64_t> Land(const testing::LaneRows& rows, const Landing& landing) const {
     const uint64_t bytes = UnitBytes(spec_);
+    std::vector<uint64_t> places;
     for (const testing::Row& row : rows.rows) {
       const uint64_t slot = (uint64_t{rows.layer} * kHeads + row.head) * kSlots + row.slot;
       const std::vector<std::byte> unit = testing::UnitOfPage(spec_, row.page);
       std::copy(unit.begin(), unit.end(), landing.bytes().begin() + slot * bytes);
-      part->places.push_back(slot * bytes);
+      places.push_back(slot * bytes);
     }
-    part->landed_bytes = part->payload.size_bytes();
-    part->payload = {};
+    return places;
   }
 
   const KvSpec spec_;
@@ -198,6 +222,7 @@ class ModelServer final : public Transport {
   bool faulty_ = true;
   uint64_t epoch_ = 1;
   std::array<Lane, 2> lanes_ = {};
+  std::deque<Event> earlier_;  ///< The parts of the last reply, which may come again.
 };
 
 enum class Way { kPayload, kSlots, kStaging };

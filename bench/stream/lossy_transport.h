@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // LossyTransport: a Transport in front of another, on which replies to one method go astray. The
-// server has answered every time; what differs is what the client hears of it:
+// server has answered every time; what differs is what reaches the client, and when:
 //
-//   dropped   UNAVAILABLE: the reply is lost
-//   delayed   DEADLINE_EXCEEDED; whoever asks the pending call again gets the reply after all
-//   repeated  the reply to the call before comes instead
+//   dropped     nothing, ever: the caller's time runs out
+//   late        the reply, some time after it was there
+//   stale       nothing until the caller has given the call up; then the reply comes in a later
+//               call, before what that one brings
+//   duplicated  every part of the reply twice
+//   replayed    the reply to an earlier call, which has come before, and then the call's own
 //
-// Which calls are hit follows from the seed and the order of calls alone.
-// Thread-safety: as Transport. Ownership: shares the transport that it stands in front of.
+// What a caller is given in a call that it did not make there comes through PendingCall::Next like
+// every other part, so that the client has to tell. Which calls are hit follows from the seed and
+// the order of calls alone. Units that the server puts into a landing are there whatever becomes of
+// their reply.
+//
+// Thread-safety: as Transport, but for waits, which Cancel does not end: they last until their
+// deadline. Ownership: shares the transport that it stands in front of; its calls end before it.
 #ifndef QUIRE_BENCH_STREAM_LOSSY_TRANSPORT_H_
 #define QUIRE_BENCH_STREAM_LOSSY_TRANSPORT_H_
 
@@ -18,6 +26,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/random.h"
 #include "common/base/status.h"
@@ -30,20 +39,27 @@ class LossyTransport final : public Transport {
   struct Options {
     std::string method = {};  ///< "package.Service/Method"
     double drop_rate = 0;     ///< Shares of its calls; together at most 1.
-    double delay_rate = 0;
-    double repeat_rate = 0;
+    double late_rate = 0;
+    double stale_rate = 0;
+    double duplicate_rate = 0;
+    double replay_rate = 0;
+    Duration late_by = std::chrono::milliseconds(5);
     uint64_t seed = 1;
+    Clock* clock = nullptr;  ///< SystemClock() when null; of the deadlines that callers give.
   };
+  /// Replies that went astray so far: dropped ones when they were lost, others when what should not
+  /// have come then was handed to the client.
   struct Faults {
     uint64_t dropped = 0;
-    uint64_t delayed = 0;
-    uint64_t repeated = 0;
-    uint64_t total() const { return dropped + delayed + repeated; }
+    uint64_t late = 0;
+    uint64_t stale = 0;
+    uint64_t duplicated = 0;
+    uint64_t replayed = 0;
+    uint64_t total() const { return dropped + late + stale + duplicated + replayed; }
   };
   LossyTransport(std::shared_ptr<Transport> transport, Options options);
   ~LossyTransport() override;
 
-  /// Injected so far.
   Faults faults() const QUIRE_EXCLUDES(mutex_);
 
   TransportCapabilities capabilities() const override { return transport_->capabilities(); }
@@ -59,22 +75,27 @@ class LossyTransport final : public Transport {
   }
 
  private:
-  enum class Fault : uint8_t { kNone, kDrop, kDelay, kRepeat };
+  enum class Fault : uint8_t { kNone, kDrop, kLate, kStale, kDuplicate, kReplay };
   using Parts = std::vector<CallMessage>;
   class LossyCall;
 
   /// What happens to the next call of the method.
   Fault NextFault() QUIRE_EXCLUDES(mutex_);
-  /// Keeps a reply to repeat it, and returns the one before; empty when there is none.
-  Parts Exchange(Parts parts) QUIRE_EXCLUDES(mutex_);
-  static Status Lost(Fault fault);
+  void Count(Fault fault) QUIRE_EXCLUDES(mutex_);
+  /// Keeps the reply of a call that was given up for a later one.
+  void Strand(Parts reply) QUIRE_EXCLUDES(mutex_);
+  Parts TakeStranded() QUIRE_EXCLUDES(mutex_);
+  /// Keeps a reply that comes, to replay it, and returns the one before; empty when there is none.
+  Parts Exchange(Parts reply) QUIRE_EXCLUDES(mutex_);
 
   const std::shared_ptr<Transport> transport_;
   const Options options_;
+  Clock& clock_;
   mutable Mutex mutex_;
   SeededRandom random_ QUIRE_GUARDED_BY(mutex_);
   Faults faults_ QUIRE_GUARDED_BY(mutex_);
-  Parts last_ QUIRE_GUARDED_BY(mutex_);  ///< The latest reply.
+  Parts stranded_ QUIRE_GUARDED_BY(mutex_);  ///< Of calls that were given up.
+  Parts last_ QUIRE_GUARDED_BY(mutex_);      ///< The latest reply that came.
 };
 
 }  // namespace quire::bench

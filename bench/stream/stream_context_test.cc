@@ -115,5 +115,23 @@ TEST(SlotCacheTest, ChecksPagesAndBytesOfEverySlot) {
   EXPECT_TRUE(absl::IsDataLoss(slots.Check(wanted, *context))) << "page 2 twice, page 1 gone";
 }
 
+TEST(SlotCacheTest, NoticesAWrongUnitInASlot) {
+  const auto context = StreamContext::Make(Spec(1, 2), {.pages = 64, .topics = 4});
+  ASSERT_TRUE(context.ok()) << context.status();
+  const StepSelection wanted = {{{3, 9}, {0, 5}}};
+  const auto holding = [&](uint32_t page, uint32_t of_page, uint32_t of_head) {
+    SlotCache slots(context->spec(), 2);
+    slots.Place(0, 0, 0, 3, context->unit(0, 3, 0));
+    slots.Place(0, 0, 1, page, context->unit(0, of_page, of_head));
+    slots.Place(0, 1, 0, 0, context->unit(0, 0, 1));
+    slots.Place(0, 1, 1, 5, context->unit(0, 5, 1));
+    return slots.Check(wanted, *context);
+  };
+  EXPECT_EQ(holding(9, 9, 0), OkStatus());
+  EXPECT_TRUE(absl::IsDataLoss(holding(9, 3, 0))) << "the unit of another page";
+  EXPECT_TRUE(absl::IsDataLoss(holding(9, 9, 1))) << "the unit of another head";
+  EXPECT_TRUE(absl::IsDataLoss(holding(8, 8, 0))) << "a page that is not selected";
+}
+
 }  // namespace
 }  // namespace quire::bench
