@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "common/base/random.h"
@@ -30,34 +31,54 @@ void ExpectMoved(const RawUcxLane& lane) {
     EXPECT_GT(*took, Duration::zero());
     for (const RawUcxMove& move : moves) {
       ASSERT_TRUE(std::equal(source.begin() + move.from, source.begin() + move.from + kUnit,
-                             (*raw)->moved().begin() + move.to));
+                             (*raw)->Moved(move.to).begin()));
     }
     for (RawUcxMove& move : moves) move.to = (move.to + kUnit) % (kUnits * kUnit);
   }
 }
 
-RawUcxLane SharedMemory() {
-  RawUcxLane lane;
-  lane.options.peer_failure_detection = false;
-  lane.options.direct_landings = true;
+RawUcxLane SharedMemory(RawUcxWay way, uint32_t threads = 1) {
+  RawUcxLane lane{.options = DirectUcxOptions(), .way = way, .threads = threads};
   lane.options.transports = "posix,cma,tcp,self";
   return lane;
 }
 
 TEST(RawUcxTest, MessagesOverTcpMoveTheUnits) { ExpectMoved({}); }
 
-TEST(RawUcxTest, MessagesOverSharedMemoryMoveTheUnits) { ExpectMoved(SharedMemory()); }
-
-TEST(RawUcxTest, PutsOverSharedMemoryMoveTheUnits) {
-  RawUcxLane lane = SharedMemory();
-  lane.way = RawUcxWay::kPuts;
-  ExpectMoved(lane);
+TEST(RawUcxTest, MessagesOverSharedMemoryMoveTheUnits) {
+  ExpectMoved(SharedMemory(RawUcxWay::kMessages));
 }
 
-TEST(RawUcxTest, CopiesIntoMappedMemoryMoveTheUnits) {
-  RawUcxLane lane = SharedMemory();
-  lane.way = RawUcxWay::kMapped;
-  ExpectMoved(lane);
+TEST(RawUcxTest, EveryWayOverSharedMemoryMovesTheUnits) {
+  for (const RawUcxWay way :
+       {RawUcxWay::kPuts, RawUcxWay::kGets, RawUcxWay::kCopiesOut, RawUcxWay::kCopiesIn}) {
+    for (const uint32_t threads : {1, 2, 7}) {
+      SCOPED_TRACE(::testing::Message() << "way " << static_cast<int>(way) << ", " << threads);
+      ExpectMoved(SharedMemory(way, threads));
+    }
+  }
+}
+
+TEST(RawUcxTest, BothEndsNameTheirLanes) {
+  if (!UcxAvailable()) GTEST_SKIP() << "built without UCX";
+  std::vector<std::byte> source(kUnit), destination(kUnit);
+  const auto raw = RawUcx::Connect(SharedMemory(RawUcxWay::kPuts), source, destination, kUnit);
+  ASSERT_TRUE(raw.ok()) << raw.status();
+  const std::string lanes = (*raw)->Lanes();
+  const size_t receiver = lanes.find("receiver: ");
+  ASSERT_NE(receiver, std::string::npos) << lanes;
+  EXPECT_NE(lanes.substr(0, receiver).find("posix/memory"), std::string::npos) << lanes;
+  EXPECT_NE(lanes.substr(receiver).find("posix/memory"), std::string::npos) << lanes;
+}
+
+TEST(RawUcxTest, MessagesAreSentByOneThread) {
+  if (!UcxAvailable()) GTEST_SKIP() << "built without UCX";
+  std::vector<std::byte> source(kUnit), destination(kUnit);
+  for (const uint32_t threads : {0, 2}) {
+    const auto raw =
+        RawUcx::Connect(SharedMemory(RawUcxWay::kMessages, threads), source, destination, kUnit);
+    EXPECT_TRUE(absl::IsInvalidArgument(raw.status())) << raw.status();
+  }
 }
 
 }  // namespace

@@ -216,6 +216,7 @@ class Comparison {
     QUIRE_ASSIGN_OR_RETURN(
         std::shared_ptr<RawUcx> raw,
         RawUcx::Connect(lane, source_.bytes(), copied_.bytes(), figures_.unit_bytes));
+    figures_.details[name] = raw->Lanes();
     Add(name, SideBySide::Timing([this, raw] { return raw->Move(Moves()); }));
     return OkStatus();
   }
@@ -282,10 +283,10 @@ class Comparison {
     AddMemcpy();
     AddLane("shm");
     AddLane("ucx_cma");
-    QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_cma", "raw_ucx_cma",
-                                    {.options = DirectUcxOptions(), .way = RawUcxWay::kPuts}));
-    QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_cma", "raw_ucx_cma_mapped",
-                                    {.options = DirectUcxOptions(), .way = RawUcxWay::kMapped}));
+    for (const auto& [name, way, threads] : kRawUcxCmaPrograms) {
+      QUIRE_RETURN_IF_ERROR(AddRawUcx(
+          "ucx_cma", name, {.options = DirectUcxOptions(), .way = way, .threads = threads}));
+    }
     AddLane("ucx_tcp");
     QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_tcp", "raw_ucx_tcp", {}));
     AddLane("grpc");

@@ -12,10 +12,26 @@
 #include <string>
 #include <vector>
 
+#include "bench/raw_ucx.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
 
 namespace quire::bench {
+
+/// A minimal program for the lanes that UCX takes within a host.
+struct RawUcxProgram {
+  const char* name;
+  RawUcxWay way;
+  uint32_t threads;
+};
+/// All of them are tried; the fastest is the limit of "ucx_cma".
+inline constexpr RawUcxProgram kRawUcxCmaPrograms[] = {
+    {"raw_ucx_cma_put", RawUcxWay::kPuts, 1},
+    {"raw_ucx_cma_put_by_two", RawUcxWay::kPuts, 2},
+    {"raw_ucx_cma_get", RawUcxWay::kGets, 1},
+    {"raw_ucx_cma_copy_out_by_two", RawUcxWay::kCopiesOut, 2},
+    {"raw_ucx_cma_copy_in_by_two", RawUcxWay::kCopiesIn, 2},
+};
 
 struct TransportBenchOptions {
   std::string directory;             ///< For servers and their data; what was made is removed.
@@ -44,7 +60,8 @@ struct TransportFigures {
   TransportTurns in_order = {};                    ///< With "shm_contiguous" beside "shm".
   TransportTurns empty_recalls = {};               ///< By transport; of no round.
   std::map<std::string, std::string> absent = {};  ///< Contender, and why it could not be compared.
-  std::map<std::string, std::string> details = {};  ///< By transport: what the connection says.
+  /// By transport or raw program of UCX: what the connection says.
+  std::map<std::string, std::string> details = {};
 
   /// How fast `contender` is, of the speed of `limit`; nullopt unless both took part in every set.
   static std::optional<double> Ratio(const TransportTurns& turns, const std::string& contender,

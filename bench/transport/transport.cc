@@ -34,38 +34,54 @@ std::string SizeOf(const TransportFigures& figures) {
   return std::to_string(figures.unit_bytes >> 10) + "k";
 }
 
+/// How a contender compares with the best of its limits, and which that is.
+struct Compared {
+  double ratio;
+  std::string limit;
+
+  bool operator<(const Compared& other) const { return ratio < other.ratio; }
+};
+
 /// A ratio of the report: of scattered turns, or of those in order.
 struct Ratio {
   std::string key;
   const char* contender;
   std::vector<std::string> limits;  ///< The best of them counts.
+  std::string limit_key = {};       ///< Of the best one's name; empty: not reported.
   TransportTurns TransportFigures::*turns = &TransportFigures::scattered;
 
-  std::optional<double> Of(const TransportFigures& figures) const {
-    std::optional<double> least;
+  std::optional<Compared> Of(const TransportFigures& figures) const {
+    std::optional<Compared> least;
     for (const std::string& limit : limits) {
       const auto ratio = TransportFigures::Ratio(figures.*turns, contender, limit);
-      if (ratio) least = std::min(least.value_or(*ratio), *ratio);
+      if (ratio) least = std::min(least.value_or(Compared{*ratio, limit}), {*ratio, limit});
     }
     return least;
+  }
+  /// `suffix` says of what.
+  void Report(const Compared& compared, const std::string& suffix, cli::Json* json) const {
+    (*json)[key + suffix] = compared.ratio;
+    if (!limit_key.empty()) (*json)[limit_key + suffix] = compared.limit;
   }
 };
 
 /// The worst of both sizes, then each.
 void AddRatio(const std::vector<TransportFigures>& sizes, const Ratio& ratio, cli::Json* json) {
-  std::optional<double> worst;
+  std::optional<Compared> worst;
   for (const TransportFigures& size : sizes) {
-    const std::optional<double> of_size = ratio.Of(size);
+    const std::optional<Compared> of_size = ratio.Of(size);
     if (!of_size) continue;
     worst = std::min(worst.value_or(*of_size), *of_size);
-    (*json)[ratio.key + "_" + SizeOf(size)] = *of_size;
+    ratio.Report(*of_size, "_" + SizeOf(size), json);
   }
-  if (worst) (*json)[ratio.key] = *worst;
+  if (worst) ratio.Report(*worst, "", json);
 }
 
 void AddRatios(const std::vector<TransportFigures>& sizes, cli::Json* json) {
+  std::vector<std::string> raw_ucx_cma;
+  for (const RawUcxProgram& program : kRawUcxCmaPrograms) raw_ucx_cma.push_back(program.name);
   const Ratio ratios[] = {{"shm_vs_memcpy", "shm", {"memcpy"}},
-                          {"ucx_cma_vs_raw", "ucx_cma", {"raw_ucx_cma", "raw_ucx_cma_mapped"}},
+                          {"ucx_cma_vs_raw", "ucx_cma", raw_ucx_cma, "raw_ucx_cma_way"},
                           {"ucx_tcp_vs_raw", "ucx_tcp", {"raw_ucx_tcp"}},
                           {"grpc_vs_raw_stream", "grpc", {"raw_grpc"}},
                           {"shm_vs_redis", "shm", {"redis_unix", "redis_tcp"}},

@@ -79,6 +79,27 @@ bool StartsALine(const std::byte* address) {
   }
 }
 
+/// Copies `from` to `to` around the cache, where `to` allows it. `read` is called with every piece
+/// in order, next to its copy, so that it is read from memory once.
+template <typename Read>
+void StreamPieces(std::span<const std::byte> from, std::byte* to, const std::byte* next,
+                  const Read& read) {
+  size_t done = 0;
+  if (StartsALine(to)) {
+    for (; from.size() - done >= kChunkBytes; done += kChunkBytes) {
+      const auto chunk = from.subspan(done, kChunkBytes);
+      FetchAhead(from, done, next);
+      read(chunk);
+      kStream(chunk.data(), kChunkBytes, to + done);
+    }
+    EndStream();
+  }
+  const auto rest = from.subspan(done);
+  if (rest.empty()) return;
+  std::memcpy(to + done, rest.data(), rest.size());
+  read(rest);
+}
+
 }  // namespace
 
 void CopyFetchingAhead(std::span<const std::byte> from, std::byte* to, const std::byte* next) {
@@ -91,20 +112,13 @@ void CopyFetchingAhead(std::span<const std::byte> from, std::byte* to, const std
 
 uint32_t CopyWithCrc32c(std::span<const std::byte> from, std::byte* to, const std::byte* next) {
   uint32_t crc32c = 0;
-  size_t done = 0;
-  if (StartsALine(to)) {
-    for (; from.size() - done >= kChunkBytes; done += kChunkBytes) {
-      const auto chunk = from.subspan(done, kChunkBytes);
-      FetchAhead(from, done, next);
-      crc32c = Crc32c(chunk, crc32c);
-      kStream(chunk.data(), kChunkBytes, to + done);
-    }
-    EndStream();
-  }
-  const auto rest = from.subspan(done);
-  if (rest.empty()) return crc32c;
-  std::memcpy(to + done, rest.data(), rest.size());
-  return Crc32c(rest, crc32c);
+  StreamPieces(from, to, next,
+               [&](std::span<const std::byte> piece) { crc32c = Crc32c(piece, crc32c); });
+  return crc32c;
+}
+
+void CopyAroundCache(std::span<const std::byte> from, std::byte* to, const std::byte* next) {
+  StreamPieces(from, to, next, [](std::span<const std::byte>) {});
 }
 
 Status CheckPlace(size_t index, uint64_t place, uint64_t bytes, uint64_t landing_bytes) {

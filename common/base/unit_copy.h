@@ -4,7 +4,8 @@
 // buffer), and tells the checksum of what was copied, in one pass. Stores go around the cache where
 // the processor can do that, so the memory under the destination is not read first: verified copies
 // of scattered units are faster than plain memcpy. CopyToPlaces does so with the slices of a
-// payload. CopyFetchingAhead is for memory that is read again at once (a send buffer).
+// payload, and CopyAroundCache without a checksum. CopyFetchingAhead is for memory that is read
+// again at once (a send buffer).
 // Thread-safety: pure functions.
 #ifndef QUIRE_COMMON_BASE_UNIT_COPY_H_
 #define QUIRE_COMMON_BASE_UNIT_COPY_H_
@@ -25,6 +26,10 @@ namespace quire {
 /// synchronisation of this thread, as with every store.
 uint32_t CopyWithCrc32c(std::span<const std::byte> from, std::byte* to,
                         const std::byte* next = nullptr);
+
+/// The same without the checksum.
+void CopyAroundCache(std::span<const std::byte> from, std::byte* to,
+                     const std::byte* next = nullptr);
 
 /// Copies `from` to `to`, which has room for it and does not overlap it, by way of the cache.
 /// `next`: as above.

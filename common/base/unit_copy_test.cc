@@ -40,6 +40,9 @@ TEST(UnitCopyTest, CopiesAndTellsTheChecksum) {
           EXPECT_EQ(CopyWithCrc32c(from, to, next), Crc32c(from));
         });
         CopyAndCompare(bytes, offset, with_next, [](const auto& from, auto* to, auto* next) {
+          CopyAroundCache(from, to, next);
+        });
+        CopyAndCompare(bytes, offset, with_next, [](const auto& from, auto* to, auto* next) {
           CopyFetchingAhead(from, to, next);
         });
       }

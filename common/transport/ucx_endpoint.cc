@@ -10,6 +10,18 @@
 
 namespace quire {
 
+UcxLanes LanesOf(ucp_ep_h endpoint) {
+  char* text = nullptr;
+  size_t size = 0;
+  FILE* const stream = open_memstream(&text, &size);
+  if (stream == nullptr) return {};
+  ucp_ep_print_info(endpoint, stream);
+  std::fclose(stream);
+  const UcxLanes lanes = ParseUcxLanes({text, size});
+  std::free(text);
+  return lanes;
+}
+
 /// Lives until UCX has closed the endpoint, which may be after the object is gone.
 struct UcxEndpoint::State : std::enable_shared_from_this<State> {
   std::shared_ptr<UcxWorker> worker;
@@ -115,18 +127,6 @@ StatusOr<std::unique_ptr<UcxEndpoint>> UcxEndpoint::Accept(std::shared_ptr<UcxWo
 }
 
 ucp_ep_h UcxEndpoint::handle() const { return state_->handle; }
-
-UcxLanes UcxEndpoint::Lanes() const {
-  char* text = nullptr;
-  size_t size = 0;
-  FILE* const stream = open_memstream(&text, &size);
-  if (stream == nullptr) return {};
-  ucp_ep_print_info(state_->handle, stream);
-  std::fclose(stream);
-  const UcxLanes lanes = ParseUcxLanes({text, size});
-  std::free(text);
-  return lanes;
-}
 
 void UcxEndpoint::KeepUntilClosed(std::shared_ptr<const void> object) {
   state_->kept.push_back(std::move(object));

@@ -26,6 +26,10 @@ namespace quire {
 /// How long what closes waits for what is still on its way.
 inline constexpr Duration kUcxLinger = std::chrono::seconds(1);
 
+/// What an endpoint says of its lanes as they are now: final once a message of the peer has
+/// arrived.
+UcxLanes LanesOf(ucp_ep_h endpoint);
+
 class UcxEndpoint {
  public:
   /// Called once when the connection failed or the peer went; from inside UCX, so it must not close
@@ -46,8 +50,7 @@ class UcxEndpoint {
   UcxEndpoint& operator=(const UcxEndpoint&) = delete;
 
   ucp_ep_h handle() const;
-  /// Of the connection as it is now: final once a message of the peer has arrived.
-  UcxLanes Lanes() const;
+  UcxLanes Lanes() const { return LanesOf(handle()); }
   /// Holds `object` until the endpoint is closed.
   void KeepUntilClosed(std::shared_ptr<const void> object);
 
