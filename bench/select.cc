@@ -205,9 +205,8 @@ kvserver::DigestBlocks AsBlocks(const KvSpec& spec, const Digests& digests, Dige
 }
 
 /// Trials, as many with every kind of digests, in which the fast kernels and the reference select
-/// the same pages for every head. Their scores are the same bits (kernels/api/score.h); their
-/// softmax is not, so that pages could change places whose weights differ by less than its
-/// rounding. No such difference is forgiven here.
+/// the same pages for every head. Their scores and weights are the same bits (kernels/api/score.h,
+/// pool.h), so all should.
 StatusOr<uint32_t> EqualSelections(const SelectOptions& options) {
   constexpr uint32_t kPages = 1024;
   const KvSpec spec = SpecOf(DType::kF16, 4);

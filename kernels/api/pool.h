@@ -7,9 +7,20 @@
 // Softmax: over the row's pages. A NaN score takes no part in it and stays NaN; infinite maxima
 // share the weight equally. A page is NaN for the group when it is NaN for any head.
 //
-// Tolerance: kPoolTolerance with a softmax; otherwise exact (the sign of a zero is unspecified), so
-// that a worker and a server that pool the same queries score by the same ones: a mean is summed in
-// f64 in the order of the heads, divided, and rounded once.
+// Tolerance: exact, all tables give the same number (the sign of a zero is unspecified), so that a
+// worker and a server select the same pages. Without a softmax a mean is summed in f64 in the order
+// of the heads, divided, and rounded once. With one all is f32, no product and sum is one rounding,
+// and for each head
+//
+//   x_j = factor * score_j       factor is 1, for kAvgSdM 1 / sqrt(d)
+//   e_j = exp(x_j - max_j x_j)   SoftmaxExp of kernels/cpu/softmax.h, which is 0 below -87; at the
+//                                maximum 1
+//   sum of the e_j               e_j goes to partial sum j % 512, in ascending order from 0; then
+//                                partial sums j and j + 256 are added, j and j + 128, ..., 0 and 1
+//   w_j = (share / sum) * e_j    share is 1 for kMaxSM, 1 / G for a mean over the G heads
+//
+// and a page's weight is the largest w_j of the heads, or their sum in the order of the heads.
+//
 // Errors: kBadShape for a size < 1 (n_pages may be 0; head_dim only where it is used), n_q not a
 // multiple of n_kv, n_q != n_kv in a query mode of PoolArgs, a missing pointer; kUnsupported for an
 // unknown pooling, or for PoolQueryArgs with a mode that does not pool the query.
@@ -19,7 +30,6 @@
 #include <cstdint>
 
 #include "kernels/api/status.h"
-#include "kernels/api/tolerance.h"
 
 namespace quire::kernels {
 
@@ -45,13 +55,6 @@ constexpr bool PoolsQuery(Pooling pooling) {
 /// True for the modes that pool weights instead of scores.
 constexpr bool TakesSoftmax(Pooling pooling) {
   return pooling == Pooling::kMaxSM || pooling == Pooling::kAvgSM || pooling == Pooling::kAvgSdM;
-}
-
-inline constexpr Tolerance kPoolTolerance{.absolute = 1e-7, .relative = 1e-5};
-
-/// Of pool; pool_query is exact.
-constexpr Tolerance PoolTolerance(Pooling pooling) {
-  return TakesSoftmax(pooling) ? kPoolTolerance : kExact;
 }
 
 /// Scores of query heads -> one weight per KV head and page. The two query modes have already been

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "kernels/cpu/checks.h"
 #include "kernels/cpu/digest_block.h"
 #include "kernels/cpu/fast.h"
-#include "kernels/cpu/reference.h"
 #include "kernels/cpu/score_terms.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/cpu/softmax.h"
 
 namespace quire::kernels::fast {
 namespace {
@@ -23,17 +22,15 @@ char* At(void* base, int64_t element, DType dtype) {
 
 struct SoftmaxPart {
   float factor;
-  float weight;
+  float share;
   bool maximum;
   bool first;
 };
-/// Adds softmax(factor * row) * weight to pooled, or takes the larger of both; the first row of a
-/// group overwrites. NaN entries stay NaN. The row's maximum must be finite.
+/// Adds share * softmax(factor * row) to pooled, or takes the larger of both; the first row of a
+/// group overwrites. NaN entries stay NaN.
 void AddSoftmax(const float* row, int64_t n, const SoftmaxPart& part, float* scratch,
                 float* pooled) {
-  for (int64_t j = 0; j < n; ++j) scratch[j] = part.factor * row[j];
-  const float top = simd::MaxNumber(scratch, n);
-  const float scale = part.weight / simd::ExpInPlace(scratch, n, top);
+  const float scale = part.share / simd::SoftmaxWeights(row, n, part.factor, scratch);
   if (part.first) {
     for (int64_t j = 0; j < n; ++j) pooled[j] = scale * scratch[j];
   } else if (part.maximum) {
@@ -58,14 +55,6 @@ void PoolRows(const float* rows, int64_t n_kv, int64_t group, int64_t width, boo
       simd::MeanRows(rows, group, width, pooled);
     }
   }
-}
-
-/// Every row has a number as its maximum (no infinity, not only NaN).
-bool FiniteMaxima(const PoolArgs& args) {
-  for (int64_t a = 0; a < args.n_q; ++a) {
-    if (!std::isfinite(simd::MaxNumber(args.scores + a * args.n_pages, args.n_pages))) return false;
-  }
-  return true;
 }
 
 }  // namespace
@@ -134,10 +123,7 @@ OpStatus Pool(const PoolArgs& args) {
     PoolRows(args.scores, args.n_kv, group, n, mode == Pooling::kMaxS, args.pooled);
     return OpStatus::kOk;
   }
-  if (!FiniteMaxima(args)) return reference::Pool(args);
-  const bool maximum = mode == Pooling::kMaxSM;
-  SoftmaxPart part{1.0f, maximum ? 1.0f : 1.0f / static_cast<float>(group), maximum, true};
-  if (mode == Pooling::kAvgSdM) part.factor = 1.0f / std::sqrt(static_cast<float>(args.head_dim));
+  SoftmaxPart part{SoftmaxFactor(args), HeadShare(args), mode == Pooling::kMaxSM, true};
   std::vector<float> scratch(n);
   for (int64_t a = 0; a < args.n_q; ++a) {
     part.first = a % group == 0;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -9,30 +8,54 @@
 #include "kernels/cpu/digest_block.h"
 #include "kernels/cpu/reference.h"
 #include "kernels/cpu/score_terms.h"
+#include "kernels/cpu/softmax.h"
 
 namespace quire::kernels::reference {
 namespace {
 
-/// weights[j] = softmax of factor * row over the entries that are numbers; NaN entries stay NaN.
-void Softmax(const float* row, int64_t n, double factor, double* weights) {
-  double top = -std::numeric_limits<double>::infinity();
-  for (int64_t j = 0; j < n; ++j) {
-    weights[j] = factor * row[j];
-    if (weights[j] > top) top = weights[j];
-  }
-  double sum = 0;
-  for (int64_t j = 0; j < n; ++j) {
-    // The first case lets infinite maxima share the weight; infinity - infinity would be NaN.
-    weights[j] = weights[j] == top ? 1.0 : std::exp(weights[j] - top);
-    if (!std::isnan(weights[j])) sum += weights[j];
-  }
-  for (int64_t j = 0; j < n; ++j) weights[j] /= sum;
-}
-
 /// Maximum in which a NaN wins.
-double MaxOrNaN(double a, double b) {
+float MaxOrNaN(float a, float b) {
   if (std::isnan(a)) return a;
   return std::isnan(b) || b > a ? b : a;
+}
+
+/// pooled[g][i]: of the rows [n_kv][group][width] of KV head g the largest element i, NaN where
+/// there is one, or the mean.
+void PoolRows(const float* rows, int64_t n_kv, int64_t group, int64_t width, bool maximum,
+              float* pooled) {
+  for (int64_t g = 0; g < n_kv; ++g) {
+    for (int64_t i = 0; i < width; ++i) {
+      const float* column = rows + g * group * width + i;
+      double sum = column[0];
+      float top = column[0];
+      for (int64_t h = 1; h < group; ++h) {
+        sum += column[h * width];
+        top = MaxOrNaN(top, column[h * width]);
+      }
+      const double mean = sum / static_cast<double>(group);
+      pooled[g * width + i] = maximum ? top : static_cast<float>(mean);
+    }
+  }
+}
+
+/// Of the rows of one KV head.
+void PoolSoftmax(const PoolArgs& args, const float* rows, float* pooled) {
+  const int64_t n = args.n_pages;
+  std::vector<float> weights(n);
+  for (int64_t h = 0; h < args.n_q / args.n_kv; ++h) {
+    const float sum = PlainSoftmax(rows + h * n, n, SoftmaxFactor(args), weights.data());
+    const float scale = HeadShare(args) / sum;
+    for (int64_t j = 0; j < n; ++j) {
+      const float weight = scale * weights[j];
+      if (h == 0) {
+        pooled[j] = weight;
+      } else if (args.pooling == Pooling::kMaxSM) {
+        pooled[j] = MaxOrNaN(pooled[j], weight);
+      } else {
+        pooled[j] += weight;
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -63,21 +86,8 @@ OpStatus Score(const ScoreArgs& args) {
 
 OpStatus PoolQuery(const PoolQueryArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
-  const int64_t d = args.head_dim;
-  const int64_t group = args.n_q / args.n_kv;
-  for (int64_t g = 0; g < args.n_kv; ++g) {
-    for (int64_t c = 0; c < d; ++c) {
-      const float* column = args.q + g * group * d + c;
-      double sum = column[0];
-      double top = column[0];
-      for (int64_t h = 1; h < group; ++h) {
-        sum += column[h * d];
-        top = MaxOrNaN(top, column[h * d]);
-      }
-      const double pooled = args.pooling == Pooling::kMaxQ ? top : sum / static_cast<double>(group);
-      args.pooled[g * d + c] = static_cast<float>(pooled);
-    }
-  }
+  PoolRows(args.q, args.n_kv, args.n_q / args.n_kv, args.head_dim, args.pooling == Pooling::kMaxQ,
+           args.pooled);
   return OpStatus::kOk;
 }
 
@@ -85,30 +95,12 @@ OpStatus Pool(const PoolArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   const int64_t n = args.n_pages;
   const int64_t group = args.n_q / args.n_kv;
-  const Pooling mode = args.pooling;
-  const bool maximum = mode == Pooling::kMaxS || mode == Pooling::kMaxSM;
-  const bool softmax = TakesSoftmax(mode);
-  const double factor =
-      mode == Pooling::kAvgSdM ? 1.0 / std::sqrt(static_cast<double>(args.head_dim)) : 1.0;
-  std::vector<double> weights(n);
-  std::vector<double> pooled(n);
+  if (!TakesSoftmax(args.pooling)) {  // pooled queries: the mean of one row is its copy
+    PoolRows(args.scores, args.n_kv, group, n, args.pooling == Pooling::kMaxS, args.pooled);
+    return OpStatus::kOk;
+  }
   for (int64_t g = 0; g < args.n_kv; ++g) {
-    for (int64_t h = 0; h < group; ++h) {
-      const float* row = args.scores + (g * group + h) * n;
-      if (softmax) {
-        Softmax(row, n, factor, weights.data());
-      } else {
-        std::copy(row, row + n, weights.begin());
-      }
-      for (int64_t j = 0; j < n; ++j) {
-        const double with = maximum ? MaxOrNaN(pooled[j], weights[j]) : pooled[j] + weights[j];
-        pooled[j] = h == 0 ? weights[j] : with;
-      }
-    }
-    for (int64_t j = 0; j < n; ++j) {
-      const double value = maximum ? pooled[j] : pooled[j] / static_cast<double>(group);
-      args.pooled[g * n + j] = static_cast<float>(value);
-    }
+    PoolSoftmax(args, args.scores + g * group * n, args.pooled + g * n);
   }
   return OpStatus::kOk;
 }

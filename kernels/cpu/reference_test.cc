@@ -3,12 +3,15 @@
 // CpuReference() against numbers worked out by hand or in spec J, not against another program.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <vector>
 
 #include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/softmax.h"
 
 namespace quire::kernels {
 namespace {
@@ -102,6 +105,64 @@ TEST_F(WorkedSelection, QueryPoolingHappensBeforeTheScore) {
   ASSERT_EQ(ref.pool_query(args), OpStatus::kOk);
   EXPECT_FLOAT_EQ(pooled[0], .4f);
   EXPECT_FLOAT_EQ(pooled[1], 1.75f);
+}
+
+TEST(SoftmaxExpTest, IsWithinItsBoundOverTheWholeRange) {
+  const uint32_t last = FloatBits(kExpLeast);
+  double farthest = 0;  // in units in the last place
+  for (uint32_t bits = FloatBits(-0.0f); bits <= last; bits += 997) {
+    const float x = FloatFromBits(bits);
+    const double want = std::exp(double{x});
+    const double unit = std::ldexp(1.0, std::ilogb(want) - 23);
+    farthest = std::max(farthest, std::abs(SoftmaxExp(x) - want) / unit);
+  }
+  EXPECT_LE(farthest, 1.25);
+}
+
+TEST(SoftmaxExpTest, HasExactLimits) {
+  EXPECT_EQ(SoftmaxExp(0.0f), 1.0f);
+  EXPECT_EQ(SoftmaxExp(-0.0f), 1.0f);
+  EXPECT_TRUE(std::isnormal(SoftmaxExp(kExpLeast)));
+  EXPECT_EQ(SoftmaxExp(std::nextafter(kExpLeast, -INFINITY)), 0.0f);
+  EXPECT_EQ(SoftmaxExp(std::numeric_limits<float>::lowest()), 0.0f);
+  EXPECT_EQ(SoftmaxExp(-INFINITY), 0.0f);
+  EXPECT_TRUE(std::isnan(SoftmaxExp(NAN)));
+}
+
+TEST(SoftmaxTest, SumIsThatOfTheWeights) {
+  std::mt19937 random(8);
+  std::normal_distribution<float> normal(0.0f, 3.0f);
+  for (const int64_t n : {1, 511, 513, 5000}) {
+    std::vector<float> row(n), weights(n);
+    for (float& value : row) value = normal(random);
+    const float sum = PlainSoftmax(row.data(), n, 1.0f, weights.data());
+    EXPECT_EQ(*std::max_element(weights.begin(), weights.end()), 1.0f);
+    const double want = std::accumulate(weights.begin(), weights.end(), 0.0);
+    EXPECT_NEAR(sum, want, 1e-6 * want) << n << " pages";
+  }
+}
+
+TEST(SoftmaxTest, PagesThatScoreEquallyShareAndFarOnesGetNothing) {
+  const std::vector<float> scores = {5, -83, 5, NAN, 1, 1, 1, 1};
+  std::vector<float> pooled(4);
+  const PoolArgs args{.scores = scores.data(),
+                      .pooled = pooled.data(),
+                      .n_q = 2,
+                      .n_kv = 1,
+                      .n_pages = 4,
+                      .pooling = Pooling::kMaxSM};
+  ASSERT_EQ(ref.pool(args), OpStatus::kOk);
+  EXPECT_EQ(pooled[0], 0.5f);
+  EXPECT_EQ(pooled[1], 0.25f);
+  EXPECT_EQ(pooled[2], 0.5f);
+  EXPECT_TRUE(std::isnan(pooled[3]));
+  PoolArgs mean = args;
+  mean.pooling = Pooling::kAvgSM;
+  ASSERT_EQ(ref.pool(mean), OpStatus::kOk);
+  EXPECT_EQ(pooled[0], 0.375f);
+  EXPECT_EQ(pooled[1], 0.125f);
+  EXPECT_EQ(pooled[2], 0.375f);
+  EXPECT_TRUE(std::isnan(pooled[3]));
 }
 
 struct Summary {

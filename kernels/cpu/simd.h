@@ -74,6 +74,9 @@ float MaxNumber(const float* x, int64_t n);
 /// In place: x[i] = exp(x[i] - shift), NaN stays NaN. Returns the sum of the numbers. Relative
 /// error 2e-7 per entry; exponents below -87 may give 0.
 float ExpInPlace(float* x, int64_t n, float shift);
+/// weights[j] = exp(factor * row[j] - the largest of them), NaN stays NaN. Returns the sum of the
+/// numbers. Equal to PlainSoftmax (softmax.h) to the bit on every CPU.
+float SoftmaxWeights(const float* row, int64_t n, float factor, float* weights);
 /// y[i] = silu(gate[i]) * up[i]; y may be gate or up.
 void SiluMul(const float* gate, const float* up, int64_t n, float* y);
 /// y[i] = a[i] + b[i]; y may be a or b.

@@ -13,6 +13,7 @@
 #include "kernels/cpu/simd_reduce-inl.h"
 #include "kernels/cpu/simd_rows-inl.h"
 #include "kernels/cpu/simd_score-inl.h"
+#include "kernels/cpu/simd_softmax-inl.h"
 // clang-format on
 
 #if HWY_ONCE
@@ -35,6 +36,7 @@ HWY_EXPORT(DotsImpl);
 HWY_EXPORT(WeightedSumImpl);
 HWY_EXPORT(MaxNumberImpl);
 HWY_EXPORT(ExpInPlaceImpl);
+HWY_EXPORT(SoftmaxWeightsImpl);
 HWY_EXPORT(SiluMulImpl);
 HWY_EXPORT(AddImpl);
 HWY_EXPORT(TargetNameImpl);
@@ -94,6 +96,9 @@ void WeightedSum(const float* w, int64_t m, const float* v, int64_t v_stride, in
 float MaxNumber(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(MaxNumberImpl)(x, n); }
 float ExpInPlace(float* x, int64_t n, float shift) {
   return HWY_DYNAMIC_DISPATCH(ExpInPlaceImpl)(x, n, shift);
+}
+float SoftmaxWeights(const float* row, int64_t n, float factor, float* weights) {
+  return HWY_DYNAMIC_DISPATCH(SoftmaxWeightsImpl)(row, n, factor, weights);
 }
 void SiluMul(const float* gate, const float* up, int64_t n, float* y) {
   HWY_DYNAMIC_DISPATCH(SiluMulImpl)(gate, up, n, y);

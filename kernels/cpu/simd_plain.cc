@@ -9,6 +9,7 @@
 #include "kernels/cpu/plain_scores.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd_targets.h"
+#include "kernels/cpu/softmax.h"
 
 namespace quire::kernels::simd {
 
@@ -102,6 +103,10 @@ float ExpInPlace(float* x, int64_t n, float shift) {
     if (!std::isnan(x[i])) sum += x[i];
   }
   return sum;
+}
+
+float SoftmaxWeights(const float* row, int64_t n, float factor, float* weights) {
+  return PlainSoftmax(row, n, factor, weights);
 }
 
 void SiluMul(const float* gate, const float* up, int64_t n, float* y) {

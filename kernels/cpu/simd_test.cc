@@ -12,6 +12,7 @@
 
 #include "kernels/cpu/plain_rows.h"
 #include "kernels/cpu/simd_targets.h"
+#include "kernels/cpu/softmax.h"
 
 namespace quire::kernels::simd {
 namespace {
@@ -113,6 +114,38 @@ TEST(Simd, ExpIsAccurateAndPassesOverNaN) {
   }
   float far = -INFINITY;
   EXPECT_EQ(ExpInPlace(&far, 1, 0), 0.0f);
+}
+
+// Exponents over the whole range and beyond it, NaN, and rows whose maximum is infinite or missing.
+TEST(Simd, SoftmaxWeightsAreEqualOnAllTargets) {
+  std::mt19937 random(6);
+  std::normal_distribution<float> normal(0.0f, 40.0f);
+  for (const int64_t target : Targets()) {
+    UseTarget(target);
+    SCOPED_TRACE(TargetName());
+    for (const int64_t n : {0, 1, 7, 16, 33, 511, 512, 513, 3000}) {
+      std::vector<float> row(n), got(n), want(n);
+      for (float& value : row) value = normal(random);
+      const auto expect_equal = [&](float factor) {
+        const float sum = SoftmaxWeights(row.data(), n, factor, got.data());
+        EXPECT_EQ(sum, PlainSoftmax(row.data(), n, factor, want.data())) << n << " pages";
+        EXPECT_TRUE(SameNumbers(got, want)) << n << " pages";
+      };
+      expect_equal(1.0f);
+      expect_equal(0.088388346f);
+      if (n == 0) continue;
+      for (const float odd : {NAN, -INFINITY, INFINITY}) {
+        row[n / 2] = row[n - 1] = odd;
+        expect_equal(1.0f);
+      }
+      std::fill(row.begin(), row.end(), -INFINITY);
+      row[0] = NAN;
+      expect_equal(1.0f);
+      std::fill(row.begin(), row.end(), NAN);
+      expect_equal(1.0f);
+    }
+  }
+  UseTarget(Targets().front());
 }
 
 TEST(Simd, MaxNumberPassesOverNaN) {

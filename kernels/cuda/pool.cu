@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pooling over the query heads of a group: one block a KV head.
+// Pooling over the query heads of a group: one block a KV head. The arithmetic is that of
+// kernels/api/pool.h, in the same order, with every rounding spelled out.
 #include "kernels/cpu/checks.h"
+#include "kernels/cpu/softmax.h"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/reduce.cuh"
@@ -9,7 +11,9 @@
 namespace quire::kernels::cuda {
 namespace {
 
-constexpr int64_t kThreads = 512;
+constexpr int kThreads = 512;
+constexpr int kWarps = kThreads / 32;
+static_assert(kThreads == kSoftmaxSums, "a thread has one of a row's partial sums");
 
 /// Maximum in which a NaN wins.
 __device__ inline float MaxOrNaN(float a, float b) {
@@ -17,68 +21,96 @@ __device__ inline float MaxOrNaN(float a, float b) {
   return IsNaN(b) || b > a ? b : a;
 }
 
-struct PoolShape {
+struct SoftmaxShape {
   const float* scores;
   float* pooled;
   int64_t n, group;
-  float factor;
-  bool softmax, maximum;
+  float factor, share;
+  bool maximum;
 };
 
-/// exp(value - top), where infinite maxima share the weight: infinity - infinity would be NaN.
+__device__ inline float ProductPlus(float a, float b, float c) {
+  return __fadd_rn(__fmul_rn(a, b), c);
+}
+
+/// SoftmaxExp (kernels/cpu/softmax.cc).
+__device__ inline float ExpOf(float x) {
+  const float shifted = ProductPlus(x, kLog2E, kRoundToWhole);
+  const float whole = __fadd_rn(shifted, -kRoundToWhole);
+  const float rest = ProductPlus(whole, -kLn2Low, ProductPlus(whole, -kLn2High, x));
+  float series = kExpTerm6;
+  series = ProductPlus(series, rest, kExpTerm5);
+  series = ProductPlus(series, rest, kExpTerm4);
+  series = ProductPlus(series, rest, kExpTerm3);
+  series = ProductPlus(series, rest, kExpTerm2);
+  const float power = __fadd_rn(ProductPlus(series, __fmul_rn(rest, rest), rest), 1.0f);
+  const float two_to_whole = FloatFromBits((FloatBits(shifted) << kMantissaBits) + kBitsOfOne);
+  return x < kExpLeast ? 0.0f : __fmul_rn(power, two_to_whole);
+}
+
+/// Infinite maxima share the weight; infinity - infinity would be NaN.
 __device__ inline float Weight(float value, float top) {
-  return value == top ? 1.0f : expf(value - top);
+  return ExpOf(value == top ? 0.0f : __fadd_rn(value, -top));
 }
 
-__global__ void __launch_bounds__(kThreads) PoolKernel(PoolShape shape) {
-  const float* rows = shape.scores + blockIdx.x * shape.group * shape.n;
-  float* tops = DynamicShared<float>();  // [group]
-  float* inverses = tops + shape.group;  // [group]
-  for (int64_t h = 0; shape.softmax && h < shape.group; ++h) {
-    const float* row = rows + h * shape.n;
-    float top = -Infinity();
-    for (int64_t j = threadIdx.x; j < shape.n; j += kThreads) {
-      top = fmaxf(top, shape.factor * row[j]);
-    }
-    top = BlockReduce(top, -Infinity(), Max());
-    float sum = 0;
-    for (int64_t j = threadIdx.x; j < shape.n; j += kThreads) {
-      const float weight = Weight(shape.factor * row[j], top);
-      if (!IsNaN(weight)) sum += weight;
-    }
-    sum = BlockReduce(sum, 0.0f, Sum());
-    if (threadIdx.x == 0) {
-      tops[h] = top;
-      inverses[h] = 1.0f / sum;
-    }
-  }
+/// The sum of the threads' numbers, folded in halves.
+__device__ inline float FoldSums(float mine) {
+  __shared__ float sums[kThreads];
+  __syncthreads();  // those of the call before have been read
+  sums[threadIdx.x] = mine;
   __syncthreads();
-  for (int64_t j = threadIdx.x; j < shape.n; j += kThreads) {
-    double sum = 0;
-    float largest = -Infinity();
-    for (int64_t h = 0; h < shape.group; ++h) {
-      float value = rows[h * shape.n + j];
-      if (shape.softmax) value = Weight(shape.factor * value, tops[h]) * inverses[h];
-      sum += value;
-      largest = MaxOrNaN(largest, value);
+  float parts[kWarps];
+#pragma unroll
+  for (int i = 0; i < kWarps; ++i) parts[i] = sums[32 * i + threadIdx.x % 32];
+#pragma unroll
+  for (int distance = kWarps / 2; distance > 0; distance /= 2) {
+    for (int i = 0; i < distance; ++i) parts[i] = __fadd_rn(parts[i], parts[i + distance]);
+  }
+  return WarpReduce(parts[0], Sum());
+}
+
+// A thread takes every kThreads-th page, four at a time so as not to wait for each.
+__global__ void __launch_bounds__(kThreads) PoolSoftmaxKernel(SoftmaxShape shape) {
+  const float* __restrict__ row = shape.scores + blockIdx.x * shape.group * shape.n;
+  float* __restrict__ pooled = shape.pooled + blockIdx.x * shape.n;
+  for (int64_t h = 0; h < shape.group; ++h, row += shape.n) {
+    float top = -Infinity();
+#pragma unroll 4
+    for (int64_t j = threadIdx.x; j < shape.n; j += kThreads) top = fmaxf(top, row[j]);
+    top = __fmul_rn(shape.factor, BlockReduce(top, -Infinity(), Max()));
+    float sum = 0;
+#pragma unroll 4
+    for (int64_t j = threadIdx.x; j < shape.n; j += kThreads) {
+      const float weight = Weight(__fmul_rn(shape.factor, row[j]), top);
+      sum = __fadd_rn(sum, IsNaN(weight) ? 0.0f : weight);
     }
-    shape.pooled[blockIdx.x * shape.n + j] =
-        shape.maximum ? largest : static_cast<float>(sum / static_cast<double>(shape.group));
+    const float scale = shape.share / FoldSums(sum);
+#pragma unroll 4
+    for (int64_t j = threadIdx.x; j < shape.n; j += kThreads) {
+      const float weight = __fmul_rn(scale, Weight(__fmul_rn(shape.factor, row[j]), top));
+      if (h == 0) {
+        pooled[j] = weight;
+      } else {
+        pooled[j] = shape.maximum ? MaxOrNaN(pooled[j], weight) : __fadd_rn(pooled[j], weight);
+      }
+    }
   }
 }
 
+/// pooled[g][i]: of the rows [group][width] of KV head g the largest element i, NaN where there is
+/// one, or the mean.
 __global__ void __launch_bounds__(kThreads)
-    PoolQueryKernel(const float* __restrict__ q, float* __restrict__ pooled, int64_t group,
-                    int64_t d, bool maximum) {
-  for (int64_t c = threadIdx.x; c < d; c += kThreads) {
-    const float* column = q + blockIdx.x * group * d + c;
+    PoolRowsKernel(const float* __restrict__ rows, float* __restrict__ pooled, int64_t group,
+                   int64_t width, bool maximum) {
+  for (int64_t i = threadIdx.x; i < width; i += kThreads) {
+    const float* column = rows + blockIdx.x * group * width + i;
     double sum = column[0];
     float largest = column[0];
     for (int64_t h = 1; h < group; ++h) {
-      sum += column[h * d];
-      largest = MaxOrNaN(largest, column[h * d]);
+      sum += column[h * width];
+      largest = MaxOrNaN(largest, column[h * width]);
     }
-    pooled[blockIdx.x * d + c] =
+    pooled[blockIdx.x * width + i] =
         maximum ? largest : static_cast<float>(sum / static_cast<double>(group));
   }
 }
@@ -88,21 +120,26 @@ __global__ void __launch_bounds__(kThreads)
 OpStatus Pool(const PoolArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   if (args.n_pages == 0) return OpStatus::kOk;
-  const Pooling mode = args.pooling;
-  PoolShape shape{args.scores, args.pooled, args.n_pages, args.n_q / args.n_kv, 1.0f, false, false};
-  shape.softmax = TakesSoftmax(mode);
-  shape.maximum = mode == Pooling::kMaxS || mode == Pooling::kMaxSM;
-  if (mode == Pooling::kAvgSdM) shape.factor = 1.0f / sqrtf(static_cast<float>(args.head_dim));
-  const int64_t shared = 2 * shape.group * 4;
-  if (shared > kSharedBytes / 2 || args.n_kv > kMaxGridX) return OpStatus::kUnsupported;
-  return Launch(PoolKernel, Grid(args.n_kv), Grid(kThreads), static_cast<size_t>(shared),
-                args.stream, shape);
+  if (args.n_kv > kMaxGridX) return OpStatus::kUnsupported;
+  const int64_t group = args.n_q / args.n_kv;
+  if (!TakesSoftmax(args.pooling)) {  // pooled queries: the mean of one row is its copy
+    return Launch(PoolRowsKernel, Grid(args.n_kv), Grid(kThreads), 0, args.stream, args.scores,
+                  args.pooled, group, args.n_pages, args.pooling == Pooling::kMaxS);
+  }
+  const SoftmaxShape shape{.scores = args.scores,
+                           .pooled = args.pooled,
+                           .n = args.n_pages,
+                           .group = group,
+                           .factor = SoftmaxFactor(args),
+                           .share = HeadShare(args),
+                           .maximum = args.pooling == Pooling::kMaxSM};
+  return Launch(PoolSoftmaxKernel, Grid(args.n_kv), Grid(kThreads), 0, args.stream, shape);
 }
 
 OpStatus PoolQuery(const PoolQueryArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   if (args.n_kv > kMaxGridX) return OpStatus::kUnsupported;
-  return Launch(PoolQueryKernel, Grid(args.n_kv), Grid(kThreads), 0, args.stream, args.q,
+  return Launch(PoolRowsKernel, Grid(args.n_kv), Grid(kThreads), 0, args.stream, args.q,
                 args.pooled, args.n_q / args.n_kv, args.head_dim, args.pooling == Pooling::kMaxQ);
 }
 

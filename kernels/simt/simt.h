@@ -200,5 +200,7 @@ inline int atomicAdd(int* at, int value) { return quire::simt::AtomicAdd(at, val
 // Never contracted: the host compiler has no fused operation to contract to on its baseline.
 inline double __dmul_rn(double a, double b) { return a * b; }
 inline double __dadd_rn(double a, double b) { return a + b; }
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fadd_rn(float a, float b) { return a + b; }
 
 #endif  // QUIRE_KERNELS_SIMT_SIMT_H_

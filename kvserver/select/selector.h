@@ -2,10 +2,11 @@
 //
 // Selector: picks the pages that each KV head of a layer should attend to, from the layer's queries
 // and the pages' digests (FreeKV, page selection). Deterministic: ties go to the lower page name,
-// NaN scores last. The result equals what a worker computes from the same digests with the same
-// kernel table: for every range it turns the queries back by the range's offset (RopeRotation, op
-// `rope`; not at all for 0), pools them where the mode says so, and scores; then it pools the
-// scores of all ranges together and takes the best.
+// NaN scores last. The result equals what a worker computes from the same digests: for every range
+// it turns the queries back by the range's offset (RopeRotation, op `rope`; not at all for 0),
+// pools them where the mode says so, and scores; then it pools the scores of all ranges together
+// and takes the best. Every kernel table gives the same, but for ranges with an offset: `rope` has
+// a tolerance.
 // Thread-safety: all methods may be called concurrently.
 #ifndef QUIRE_KVSERVER_SELECT_SELECTOR_H_
 #define QUIRE_KVSERVER_SELECT_SELECTOR_H_
