@@ -36,18 +36,17 @@ ShmLender::ShmLender(ShmLoop* loop, std::shared_ptr<ShmStream> stream,
 
 ShmLender::Lent ShmLender::Lend(Payload payload) {
   Lent lent;
-  uint64_t in_place_bytes = Locate(payload, &lent);
-  if (in_place_bytes > 0 && !Reserve(in_place_bytes, &lent)) {
+  lent.in_place_bytes = Locate(payload, &lent);
+  if (lent.in_place_bytes > 0 && !Reserve(lent.in_place_bytes, &lent)) {
     for (ShmDescriptor& slice : lent.slices) {
       slice = {.offset = 0, .bytes = slice.bytes, .region = ShmDescriptor::kInline};
     }
     lent.needs = 0;
-    in_place_bytes = 0;
+    lent.in_place_bytes = 0;
   }
-  use_->lent_bytes += in_place_bytes;
-  use_->copied_bytes += payload.size_bytes() - in_place_bytes;
+  lent.copied_bytes = payload.size_bytes() - lent.in_place_bytes;
   ShmLeases::Lease lease;
-  if (lent.lease != 0 && in_place_bytes == payload.size_bytes()) {
+  if (lent.lease != 0 && lent.copied_bytes == 0) {
     lease.payload = std::move(payload);
   } else {
     Payload others;
@@ -135,6 +134,11 @@ uint64_t ShmLender::CopyOutPrelude() {
                                                        view.bytes.size(), view.fd, copy_out_));
   }
   return copy_out_needs_;
+}
+
+void ShmLender::CountSent(const Lent& lent) {
+  use_->lent_bytes += lent.in_place_bytes;
+  use_->copied_bytes += lent.copied_bytes;
 }
 
 void ShmLender::TakeBack(const Lent& lent) {

@@ -41,6 +41,8 @@ class ShmLender {
     uint64_t lease = 0;  ///< Of `leases`; 0 for none.
     uint64_t needs = 0;  ///< Preludes of the stream.
     std::shared_ptr<ShmLeases> leases = {};
+    uint64_t in_place_bytes = 0;  ///< Of the payload; the rest is copied.
+    uint64_t copied_bytes = 0;
   };
 
   /// `loop` outlives the lender.
@@ -49,6 +51,8 @@ class ShmLender {
             const Options& options);
 
   Lent Lend(Payload payload);
+  /// The packet was sent.
+  void CountSent(const Lent& lent);
   /// The packet was not sent.
   static void TakeBack(const Lent& lent);
   /// The connection has ended; see ShmLeases::Orphan.

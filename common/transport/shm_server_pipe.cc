@@ -56,7 +56,11 @@ Status ShmServerPipe::Send(Frame frame) {
   ShmOutgoing packet{.payload = std::move(lent.inline_payload), .needs = lent.needs};
   AppendShmPacket(header, frame.head, lent.slices, frame.places, &packet.bytes);
   const Status sent = stream_->Send(std::move(packet));
-  if (!sent.ok()) ShmLender::TakeBack(lent);
+  if (sent.ok()) {
+    lender_.CountSent(lent);
+  } else {
+    ShmLender::TakeBack(lent);
+  }
   return sent;
 }
 

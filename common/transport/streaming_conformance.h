@@ -47,6 +47,11 @@ class StreamingHandler final : public CallHandler {
     open_ = true;
     changed_.NotifyAll();
   }
+  /// Waits until an Endless call has something to send.
+  void AwaitRunning() {
+    MutexLock lock(mutex_);
+    while (sent_.empty()) changed_.Wait(mutex_);
+  }
   /// Waits until an Endless call has stopped, and says with what.
   Status AwaitStopped() {
     MutexLock lock(mutex_);
@@ -94,6 +99,7 @@ class StreamingHandler final : public CallHandler {
       {
         MutexLock lock(mutex_);
         sent_.push_back(part.payload.slices().front().owner);
+        changed_.NotifyAll();
       }
       part.places = places;
       status = reply.Write(std::move(part));
@@ -234,7 +240,8 @@ TEST_P(StreamingConformance, NothingLandsAfterTheCallHasEnded) {
 }
 
 TEST_P(StreamingConformance, ACancelReachesACallThatNobodyReads) {
-  auto call = Start("Endless");  // Its handler comes to wait for room.
+  auto call = Start("Endless");
+  handler_.AwaitRunning();  // And comes to wait for room. Before that a cancel leaves no handler.
   EXPECT_TRUE(Echo().ok());
   call->Cancel();
   EXPECT_EQ(handler_.AwaitStopped().code(), StatusCode::kCancelled);
