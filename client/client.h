@@ -85,9 +85,10 @@ struct SequenceMember {
   int32_t position_offset = 0;
 };
 
-/// What one sequence of a session reads: 1 to 64 contexts.
+/// What one sequence of a session reads, 1 to 64 contexts, and into how many slots.
 struct SequenceSpec {
   std::vector<SequenceMember> members;
+  uint32_t slots_per_head = 0;  ///< 1 to the session's; 0: all of those.
 };
 
 struct ContextInfo {
@@ -227,9 +228,9 @@ class Client {
 
   /// A session; see session.h.
   struct SessionOptions {
-    KvSpec spec = {};  ///< Must equal every context's.
-    uint32_t slots_per_head = 0;
-    std::vector<uint32_t> managed_layers = {};     ///< All when empty.
+    KvSpec spec = {};                           ///< Must equal every context's.
+    uint32_t slots_per_head = 0;                ///< The most that a sequence may have; 1 to 65536.
+    std::vector<uint32_t> managed_layers = {};  ///< All when empty.
     std::optional<HeldDigests> hold_digests = {};  ///< For recalls by query.
     /// What recalls bring of a unit. kValues, for a caller that has the keys, only where the spec
     /// has values (not MLA).
@@ -245,6 +246,10 @@ class Client {
   StatusOr<ServerStats> Stats();
   TransportCapabilities transport_capabilities() const {
     return options_.transport->capabilities();
+  }
+  /// What recalls travel over now; it may be another after a connection was lost.
+  TransportCapabilities data_transport_capabilities() const {
+    return options_.data_transport->capabilities();
   }
 
  private:

@@ -35,15 +35,16 @@ std::string NameOf(uint32_t sequence, uint32_t layer) {
 
 size_t QueryFloats(const KvSpec& spec) { return size_t{spec.num_query_heads} * spec.key_dim(); }
 
-Status CheckPages(const PageLists& lists, const KvSpec& spec, const ResidentMap& map) {
+/// `slots_per_head`: those of the sequence.
+Status CheckPages(const PageLists& lists, const KvSpec& spec, uint32_t slots_per_head) {
   if (lists.num_heads() != spec.num_kv_heads) {
     return InvalidArgument(lists.num_heads(), " page lists for ", spec.num_kv_heads, " KV heads");
   }
   for (uint32_t head = 0; head < lists.num_heads(); ++head) {
     const std::span<const uint32_t> pages = lists.Head(head);
-    if (pages.size() > map.slots_per_head()) {
-      return InvalidArgument(pages.size(), " pages for ", map.slots_per_head(),
-                             " slots per head; select fewer or open the session with more slots");
+    if (pages.size() > slots_per_head) {
+      return InvalidArgument(pages.size(), " pages for ", slots_per_head,
+                             " slots per head; select fewer or open the sequence with more slots");
     }
     if (!IsAscending(pages) || (!pages.empty() && pages.back() >= wire::kEndOfUnitPages)) {
       return InvalidArgument("pages must be ascending, distinct and below ", wire::kEndOfUnitPages);
@@ -68,16 +69,16 @@ Status CheckCandidates(const LayerWant& want) {
   return want.candidates.empty() ? InvalidArgument("a query without candidates") : OkStatus();
 }
 
-Status CheckQuery(const LayerWant& want, const KvSpec& spec, const ResidentMap& map) {
+Status CheckQuery(const LayerWant& want, const KvSpec& spec, uint32_t slots_per_head) {
   const size_t floats = want.num_layers * QueryFloats(spec);
   if (want.query.size() != floats) {
     return InvalidArgument("a query of ", want.query.size(), " floats; [layers][n_q][d] is ",
                            floats);
   }
   QUIRE_RETURN_IF_ERROR(CheckCandidates(want));
-  if (want.num_pages == 0 || want.num_pages > map.slots_per_head()) {
-    return InvalidArgument("num_pages is ", want.num_pages, "; it must be 1 to ",
-                           map.slots_per_head(), ", the slots per head");
+  if (want.num_pages == 0 || want.num_pages > slots_per_head) {
+    return InvalidArgument("num_pages is ", want.num_pages, "; it must be 1 to ", slots_per_head,
+                           ", the sequence's slots per head");
   }
   const bool ascend = std::ranges::is_sorted(want.kept_heads, std::less_equal<>());
   if (!ascend || (!want.kept_heads.empty() && want.kept_heads.back() >= spec.num_kv_heads)) {
@@ -116,16 +117,17 @@ Status CheckWant(const LayerWant& want, const KvSpec& spec, const ResidentMap& m
   if ((want.pages.num_heads() == 0) == want.query.empty()) {
     return InvalidArgument("give either pages or a query");
   }
+  const uint32_t slots_per_head = map.slots_per_head(want.sequence);
   if (!want.query.empty()) {
-    return want.held.num_heads() == 0 ? CheckQuery(want, spec, map)
+    return want.held.num_heads() == 0 ? CheckQuery(want, spec, slots_per_head)
                                       : InvalidArgument("units are held of pages, not of a query");
   }
   if (!want.kept_heads.empty()) {
     return InvalidArgument("kept_heads go with a query: of pages, leave those heads empty");
   }
-  QUIRE_RETURN_IF_ERROR(CheckPages(want.pages, spec, map));
+  QUIRE_RETURN_IF_ERROR(CheckPages(want.pages, spec, slots_per_head));
   if (want.held.num_heads() == 0) return OkStatus();
-  return Annotate(CheckPages(want.held, spec, map), "held");
+  return Annotate(CheckPages(want.held, spec, slots_per_head), "held");
 }
 
 /// `values` rounded to `dtype`, little endian.
@@ -272,14 +274,16 @@ class PartReader {
     return OkStatus();
   }
 
+  /// `proto`: of a lane that was asked for.
   Status ReadUnits(const v1::LanePlacement& proto) {
     if (static_cast<uint32_t>(proto.counts_size()) != map_.num_heads()) {
       return DataLoss(proto.counts_size(), " counts for ", map_.num_heads(), " heads");
     }
+    const uint32_t slots_per_head = map_.slots_per_head(proto.sequence());
     size_t units = 0;
     for (const uint32_t count : proto.counts()) {
-      if (count > map_.slots_per_head()) {
-        return DataLoss(count, " units for ", map_.slots_per_head(), " slots per head");
+      if (count > slots_per_head) {
+        return DataLoss(count, " units for ", slots_per_head, " slots per head");
       }
       units += count;
     }
@@ -310,7 +314,7 @@ class PartReader {
   /// Reads units [begin, end) of the lane, which are those of `head`.
   Status ReadHead(const RecalledLane& lane, uint32_t head, size_t begin, size_t end,
                   std::span<const uint32_t> wanted) {
-    const size_t slots = map_.slots_per_head();
+    const size_t slots = map_.slots_per_head(lane.sequence);
     const auto pages = map_.Pages(lane.sequence, lane.layer).subspan(head * slots, slots);
     const auto generations =
         map_.Generations(lane.sequence, lane.layer).subspan(head * slots, slots);

@@ -21,7 +21,7 @@ constexpr uint64_t kDoublings = 3 * static_cast<uint64_t>(std::bit_width(kMany /
 
 class RecallCodecAllocationTest : public ::testing::Test {
  protected:
-  RecallCodecAllocationTest() { map_.AddSequence(0); }
+  RecallCodecAllocationTest() { map_.AddSequence(0, kSlots); }
 
   /// A want of `units` units of layer 0.
   static LayerWant WantOf(uint32_t units) {

@@ -24,7 +24,7 @@ using testing::RandomPayload;
 class RecallCodecTest : public ::testing::Test {
  protected:
   RecallCodecTest() : map_(ManagedLayers({0, 1}), 2, 3) {
-    map_.AddSequence(0);
+    map_.AddSequence(0, 3);
     map_.Place({.layer = 0, .head = 0, .slot = 0, .generation = 4, .page = 5});
     map_.Place({.layer = 0, .head = 0, .slot = 1, .generation = 4, .page = 6});
     wants_ = {{.layer = 0, .pages = {{5, 7, 8}, {1}}}, {.layer = 1, .pages = {{}, {2}}}};
@@ -329,7 +329,7 @@ TEST_F(RecallCodecTest, MapsNameTheLanesThatWereEverRecalled) {
 
 TEST(AppliedToProtoTest, NeighbouringLayersShareAnEntryAndOthersDoNot) {
   ResidentMap map(ManagedLayers({0, 1, 2, 4}), 1, 1);
-  map.AddSequence(0);
+  map.AddSequence(0, 1);
   for (const uint32_t layer : {0, 1, 2, 4}) map.lane(0, layer).applied = 10 + layer;
   map.lane(0, 2).under_way = true;
   v1::AckRequest request;

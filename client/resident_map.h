@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ResidentMap: the worker's own record of a session's lanes: which page each slot holds, per
-// sequence, managed layer and KV head, and how far each lane has come. It mirrors what the server
-// committed; replies are checked against it and a resync sends it. Thread-safety: none. Units: slot
-// and page numbers; generations count the placements into a slot.
+// sequence, managed layer and KV head, and how far each lane has come. Every sequence has its own
+// number of slots. The map mirrors what the server committed; replies are checked against it and a
+// resync sends it. Thread-safety: none. Units: slot and page numbers; generations count the
+// placements into a slot.
 #ifndef QUIRE_CLIENT_RESIDENT_MAP_H_
 #define QUIRE_CLIENT_RESIDENT_MAP_H_
 
@@ -43,7 +44,7 @@ class ResidentMap {
     bool under_way = false;  ///< A recall of the lane has not come yet.
   };
 
-  /// No sequences.
+  /// No sequences; each may have `slots_per_head` slots at most.
   ResidentMap(ManagedLayers layers, uint32_t num_heads, uint32_t slots_per_head);
 
   const ManagedLayers& layers() const { return layers_; }
@@ -56,27 +57,28 @@ class ResidentMap {
   /// Numbers of sequences are below this.
   uint32_t end_sequence() const { return static_cast<uint32_t>(sequences_.size()); }
 
-  /// Takes in a sequence, which is not there, with every slot empty.
-  void AddSequence(uint32_t sequence);
+  /// Takes in a sequence, which is not there, with so many slots, 1..slots_per_head(), all empty.
+  void AddSequence(uint32_t sequence, uint32_t slots_per_head);
   /// Forgets a sequence.
   void RemoveSequence(uint32_t sequence);
 
   // The rest is for sequences and layers that there are.
+  uint32_t slots_per_head(uint32_t sequence) const { return sequences_[sequence].slots_per_head; }
   Lane& lane(uint32_t sequence, uint32_t layer) {
     return sequences_[sequence].lanes[layers_.IndexOf(layer)];
   }
   const Lane& lane(uint32_t sequence, uint32_t layer) const {
     return sequences_[sequence].lanes[layers_.IndexOf(layer)];
   }
-  /// [num_heads][slots_per_head] pages, -1 for an empty slot.
+  /// [num_heads][slots_per_head(sequence)] pages, -1 for an empty slot.
   std::span<const int32_t> Pages(uint32_t sequence, uint32_t layer) const {
     return std::span(sequences_[sequence].pages)
-        .subspan(layers_.IndexOf(layer) * lane_slots(), lane_slots());
+        .subspan(FirstSlot(sequence, layer), LaneSlots(sequence));
   }
-  /// [num_heads][slots_per_head] placements so far.
+  /// [num_heads][slots_per_head(sequence)] placements so far.
   std::span<const uint32_t> Generations(uint32_t sequence, uint32_t layer) const {
     return std::span(sequences_[sequence].generations)
-        .subspan(layers_.IndexOf(layer) * lane_slots(), lane_slots());
+        .subspan(FirstSlot(sequence, layer), LaneSlots(sequence));
   }
   /// The placement's unit is in its slot, which there is.
   void Place(const Placement& placement);
@@ -86,11 +88,18 @@ class ResidentMap {
  private:
   struct Sequence {
     bool present = false;
+    uint32_t slots_per_head = 0;
     std::vector<Lane> lanes;            ///< [managed layers]
     std::vector<int32_t> pages;         ///< [managed layers][num_heads][slots_per_head]
     std::vector<uint32_t> generations;  ///< As pages.
   };
-  size_t lane_slots() const { return size_t{num_heads_} * slots_per_head_; }
+  size_t LaneSlots(uint32_t sequence) const {
+    return size_t{num_heads_} * sequences_[sequence].slots_per_head;
+  }
+  /// Where the slots of a lane begin among its sequence's.
+  size_t FirstSlot(uint32_t sequence, uint32_t layer) const {
+    return layers_.IndexOf(layer) * LaneSlots(sequence);
+  }
 
   ManagedLayers layers_;
   uint32_t num_heads_;

@@ -58,9 +58,7 @@ ClientSession::ClientSession(Client* client, uint64_t id, uint64_t epoch, KvSpec
       unit_bytes_(UnitBytes(spec_, part)),
       members_(std::move(sequences)),
       epoch_(epoch),
-      map_(std::move(map)) {
-  for (uint32_t sequence = 0; sequence < members_.size(); ++sequence) map_.AddSequence(sequence);
-}
+      map_(std::move(map)) {}
 
 ClientSession::~ClientSession() {
   if (closed_) return;
@@ -69,7 +67,7 @@ ClientSession::~ClientSession() {
 }
 
 std::string_view ClientSession::transport_name() const {
-  return client_->options_.data_transport->capabilities().name;
+  return client_->data_transport_capabilities().name;
 }
 
 Status ClientSession::CheckOpen() const {
@@ -173,8 +171,9 @@ bool ClientSession::FitsStill(const RecallPart& part, const RecalledLane& lane) 
   if (state.under_way || state.offered != 0 || state.applied >= lane.exchange) return false;
   const auto pages = map_.Pages(lane.sequence, lane.layer);
   const auto generations = map_.Generations(lane.sequence, lane.layer);
+  const size_t slots = map_.slots_per_head(lane.sequence);
   return std::ranges::all_of(part.PlacementsOf(lane), [&](const Placement& placement) {
-    const size_t slot = size_t{placement.head} * map_.slots_per_head() + placement.slot;
+    const size_t slot = placement.head * slots + placement.slot;
     return pages[slot] == placement.replaced && generations[slot] + 1 == placement.generation;
   });
 }
@@ -232,7 +231,7 @@ Status ClientSession::Resync(TimePoint deadline) {
 }
 
 bool ClientSession::LandsDirectly() const {
-  return client_->options_.data_transport->capabilities().direct_landing;
+  return client_->data_transport_capabilities().direct_landing;
 }
 
 StatusOr<std::unique_ptr<SessionLanding>> ClientSession::MakeLanding(uint32_t num_sequences,

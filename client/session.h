@@ -76,6 +76,7 @@ class ClientSession {
   std::span<const TokenId> tail_tokens(uint32_t sequence = 0, uint32_t member = 0) const {
     return members_[sequence][member].tail_tokens;
   }
+  /// The most that a sequence may have, and what each has room for in a landing.
   uint32_t slots_per_head() const { return map_.slots_per_head(); }
   /// Of what recalls bring of a unit.
   uint64_t unit_bytes() const { return unit_bytes_; }
@@ -84,7 +85,8 @@ class ClientSession {
   /// What recalls travel over: "grpc", "shm", ...
   std::string_view transport_name() const;
 
-  /// Adds a sequence to the batch and returns its number. After UNAVAILABLE the server may have it
+  /// Adds a sequence to the batch and returns its number. RESOURCE_EXHAUSTED when the session has
+  /// as many as it can, or its maps would be too large. After UNAVAILABLE the server may have it
   /// nevertheless, until the session closes.
   StatusOr<uint32_t> AddSequence(const SequenceSpec& sequence);
   /// Ends a sequence; OK when the server does not have it any more. INVALID_ARGUMENT while a recall

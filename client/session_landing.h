@@ -5,9 +5,9 @@
 // what arrives) it is registered with the transport; otherwise the session copies the units there,
 // checking them on the way. It is laid out as
 // [sequences][managed layers][n_kv][slots_per_head] units, sequences by number and layers in the
-// order in which the session was opened. Made by ClientSession::MakeLanding. While a recall of a
-// lane is under way any of the lane's slots may be written to: nobody reads them until its part has
-// come.
+// order in which the session was opened; a sequence with fewer slots has the same room. Made by
+// ClientSession::MakeLanding. While a recall of a lane is under way any of the lane's slots may be
+// written to: nobody reads them until its part has come.
 //
 // Memory that this processor must not touch (LandingMemory::access) is as good: where the server's
 // device writes there the units are copied back for their checksums, and everywhere else they come

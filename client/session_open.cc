@@ -68,7 +68,20 @@ Status HeldDigestsToProto(const Client::SessionOptions& options,
   return OkStatus();
 }
 
-Status SequenceToProto(const SequenceSpec& sequence, v1::SequenceSpec* proto) {
+/// The slots per head of a sequence in a session of `session_slots`, which there are.
+uint32_t SlotsOf(const SequenceSpec& sequence, uint32_t session_slots) {
+  return sequence.slots_per_head == 0 ? session_slots : sequence.slots_per_head;
+}
+
+/// `session_slots`: the most that the sequence may have.
+Status SequenceToProto(const SequenceSpec& sequence, uint32_t session_slots,
+                       v1::SequenceSpec* proto) {
+  if (sequence.slots_per_head > session_slots) {
+    return InvalidArgument("slots_per_head of a sequence is ", sequence.slots_per_head,
+                           "; the session has ", session_slots,
+                           ": ask for fewer, or open a session with more");
+  }
+  proto->set_slots_per_head(sequence.slots_per_head);
   if (sequence.members.empty() || sequence.members.size() > wire::kMaxMembers) {
     return InvalidArgument("a sequence of ", sequence.members.size(),
                            " members; it must have 1 to ", wire::kMaxMembers);
@@ -129,7 +142,8 @@ StatusOr<std::unique_ptr<ClientSession>> Client::OpenSession(
   }
   v1::OpenSessionRequest request;
   for (const SequenceSpec& sequence : sequences) {
-    QUIRE_RETURN_IF_ERROR(SequenceToProto(sequence, request.add_sequences()));
+    QUIRE_RETURN_IF_ERROR(
+        SequenceToProto(sequence, options.slots_per_head, request.add_sequences()));
   }
   wire::KvSpecToProto(options.spec, request.mutable_spec());
   request.set_slots_per_head(options.slots_per_head);
@@ -146,13 +160,14 @@ StatusOr<std::unique_ptr<ClientSession>> Client::OpenSession(
                     sequences.size());
   }
   std::vector<std::vector<SessionMember>> members;
-  for (size_t i = 0; i < sequences.size(); ++i) {
+  ResidentMap map(ManagedLayers(std::move(layers)), options.spec.num_kv_heads,
+                  options.slots_per_head);
+  for (uint32_t i = 0; i < sequences.size(); ++i) {
     QUIRE_ASSIGN_OR_RETURN(members.emplace_back(),
                            MembersFromReply(kOpen.method, reply.sequences(static_cast<int>(i)),
                                             sequences[i], options.spec));
+    map.AddSequence(i, SlotsOf(sequences[i], options.slots_per_head));
   }
-  ResidentMap map(ManagedLayers(std::move(layers)), options.spec.num_kv_heads,
-                  options.slots_per_head);
   return std::unique_ptr<ClientSession>(new ClientSession(this, reply.session_id(), reply.epoch(),
                                                           options.spec, options.part,
                                                           std::move(map), std::move(members)));
@@ -162,7 +177,7 @@ StatusOr<uint32_t> ClientSession::AddSequence(const SequenceSpec& sequence) {
   QUIRE_RETURN_IF_ERROR(CheckOpen());
   v1::AddSequenceRequest request;
   request.set_session_id(id_);
-  QUIRE_RETURN_IF_ERROR(SequenceToProto(sequence, request.mutable_sequence()));
+  QUIRE_RETURN_IF_ERROR(SequenceToProto(sequence, slots_per_head(), request.mutable_sequence()));
   v1::AddSequenceReply reply;
   QUIRE_RETURN_IF_ERROR(
       client_->Call(kAddSequence, request, {}, client_->NewDeadline(), &reply, nullptr));
@@ -172,7 +187,7 @@ StatusOr<uint32_t> ClientSession::AddSequence(const SequenceSpec& sequence) {
   }
   QUIRE_ASSIGN_OR_RETURN(std::vector<SessionMember> members,
                          MembersFromReply(kAddSequence.method, reply.opened(), sequence, spec_));
-  map_.AddSequence(number);
+  map_.AddSequence(number, SlotsOf(sequence, slots_per_head()));
   if (number >= members_.size()) members_.resize(number + 1);
   members_[number] = std::move(members);
   return number;

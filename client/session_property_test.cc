@@ -20,7 +20,8 @@ namespace {
 using testing::FakeClock;
 
 constexpr uint32_t kHeads = 2;
-constexpr uint32_t kSlots = 3;
+constexpr uint32_t kSlots = 3;         ///< Of the sequence.
+constexpr uint32_t kSessionSlots = 5;  ///< That its lanes have room for in a landing.
 constexpr uint32_t kPages = 12;
 constexpr int kSteps = 400;
 
@@ -208,7 +209,7 @@ class ModelServer final : public Transport {
     const uint64_t bytes = UnitBytes(spec_);
     std::vector<uint64_t> places;
     for (const testing::Row& row : rows.rows) {
-      const uint64_t slot = (uint64_t{rows.layer} * kHeads + row.head) * kSlots + row.slot;
+      const uint64_t slot = (uint64_t{rows.layer} * kHeads + row.head) * kSessionSlots + row.slot;
       const std::vector<std::byte> unit = testing::UnitOfPage(spec_, row.page);
       std::copy(unit.begin(), unit.end(), landing.bytes().begin() + slot * bytes);
       places.push_back(slot * bytes);
@@ -244,8 +245,11 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
       server_.Push("quire.v1.Session/Resync",
                    [this](const CallMessage& request) { return model_->Resync(request); });
     }
-    session_ = *client_->OpenSession(testing::KeyOf(3), {.spec = spec_, .slots_per_head = kSlots});
-    own_.assign(2 * kHeads * kSlots * UnitBytes(spec_), std::byte{0});
+    const SequenceSpec sequence = {.members = {{.context = testing::KeyOf(3)}},
+                                   .slots_per_head = kSlots};
+    session_ =
+        *client_->OpenSession({&sequence, 1}, {.spec = spec_, .slots_per_head = kSessionSlots});
+    own_.assign(2 * kHeads * kSessionSlots * UnitBytes(spec_), std::byte{0});
     if (fills_slots()) landing_ = *session_->MakeLanding(1, own_);
     if (GetParam() == Way::kStaging) {
       landing_ = *session_->MakeLanding(1, {}, LandingUse::kStaging);
@@ -253,9 +257,10 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
     }
   }
 
-  std::span<std::byte> Unit(uint32_t layer, size_t slot) {
+  std::span<std::byte> Unit(uint32_t layer, size_t head, size_t slot) {
     const uint64_t bytes = UnitBytes(spec_);
-    return std::span(own_).subspan((layer * kHeads * kSlots + slot) * bytes, bytes);
+    const size_t unit = (layer * kHeads + head) * kSessionSlots + slot;
+    return std::span(own_).subspan(unit * bytes, bytes);
   }
   /// Does what a worker does with a part.
   void Apply(const RecallPart& part) {
@@ -264,7 +269,7 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
       for (size_t i = 0; i < part.placements.size(); ++i) {
         const Placement& at = part.placements[i];
         std::ranges::copy(std::span(bytes).subspan(i * UnitBytes(spec_), UnitBytes(spec_)),
-                          Unit(at.layer, at.head * kSlots + at.slot).begin());
+                          Unit(at.layer, at.head, at.slot).begin());
       }
     }
     session_->Applied(part);
@@ -276,10 +281,12 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
       const ResidentMap& map = session_->resident_map();
       if (fills_slots() && map.lane(0, layer).under_way) continue;
       const std::span<const int32_t> pages = map.Pages(0, layer);
+      ASSERT_EQ(pages.size(), kHeads * kSlots);
       for (size_t slot = 0; slot < pages.size(); ++slot) {
         if (pages[slot] < 0) continue;
-        ASSERT_TRUE(std::ranges::equal(
-            Unit(layer, slot), testing::UnitOfPage(spec_, static_cast<uint32_t>(pages[slot]))))
+        ASSERT_TRUE(
+            std::ranges::equal(Unit(layer, slot / kSlots, slot % kSlots),
+                               testing::UnitOfPage(spec_, static_cast<uint32_t>(pages[slot]))))
             << "layer " << layer << ", slot " << slot;
       }
     }
@@ -321,7 +328,7 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
   std::shared_ptr<ModelServer> model_;
   std::unique_ptr<Client> client_;
   std::unique_ptr<ClientSession> session_;
-  std::vector<std::byte> own_;  ///< The worker's slots, laid out as a landing.
+  std::vector<std::byte> own_;  ///< Room for the worker's slots, laid out as a landing.
   std::unique_ptr<SessionLanding> landing_;
 };
 

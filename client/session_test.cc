@@ -139,6 +139,110 @@ TEST_F(SessionTest, ASequenceUnderANumberThatIsTakenIsRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(session_->AddSequence({}).status()));
 }
 
+/// Sequence 2 has two of the session's three slots.
+class FewerSlotsTest : public SessionTest {
+ protected:
+  void SetUp() override {
+    SessionTest::SetUp();
+    v1::AddSequenceReply reply;
+    reply.set_sequence(2);
+    Open(32, reply.mutable_opened());
+    server_.Reply(kAddSequence, reply);
+    const auto added =
+        session_->AddSequence({.members = {{.context = KeyOf(2)}}, .slots_per_head = 2});
+    ASSERT_TRUE(added.ok()) << added.status();
+    asked_ = LastRequest<v1::AddSequenceRequest>();
+  }
+
+  v1::AddSequenceRequest asked_;
+};
+
+TEST_F(FewerSlotsTest, TheyAreAskedForAndOtherwiseTheSessions) {
+  EXPECT_EQ(asked_.sequence().slots_per_head(), 2u);
+  EXPECT_EQ(session_->resident_map().slots_per_head(2), 2u);
+  EXPECT_EQ(session_->resident_map().slots_per_head(0), kSlots);
+  EXPECT_EQ(session_->slots_per_head(), kSlots);
+  server_.Reply(kOpen, OpenReply(18, 2));
+  const std::vector<SequenceSpec> sequences = {
+      {.members = {{.context = KeyOf(3)}}, .slots_per_head = 1},
+      {.members = {{.context = KeyOf(3)}}}};
+  const auto session = client_->OpenSession(sequences, {.spec = spec_, .slots_per_head = 4});
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto request = LastRequest<v1::OpenSessionRequest>();
+  EXPECT_EQ(request.slots_per_head(), 4u);
+  EXPECT_EQ(request.sequences(0).slots_per_head(), 1u);
+  EXPECT_EQ(request.sequences(1).slots_per_head(), 0u);
+  EXPECT_EQ((*session)->resident_map().slots_per_head(0), 1u);
+  EXPECT_EQ((*session)->resident_map().slots_per_head(1), 4u);
+}
+
+TEST_F(FewerSlotsTest, MorePagesAreRefusedBeforeTheyAreAskedFor) {
+  const auto refusal = [&](const LayerWant& want) {
+    const Status status = session_->Recall({&want, 1}).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  };
+  LayerWant want = {.sequence = 2, .layer = 1, .pages = {{1, 2, 3}, {}}};
+  EXPECT_NE(refusal(want).find("sequence 2, layer 1: 3 pages for 2 slots per head"),
+            std::string::npos)
+      << refusal(want);
+  want.held = want.pages;
+  want.pages = {{1, 2}, {}};
+  EXPECT_NE(refusal(want).find("held: 3 pages for 2 slots per head"), std::string::npos);
+  LayerWant query = {.sequence = 2,
+                     .layer = 1,
+                     .query = std::vector<float>(size_t{spec_.num_query_heads} * spec_.key_dim()),
+                     .candidates = {{.end_page = 4}},
+                     .num_pages = 3};
+  EXPECT_NE(refusal(query).find("num_pages is 3; it must be 1 to 2"), std::string::npos);
+  const size_t before = server_.calls().size();
+  for (const uint32_t slots : {kSlots + 1, ~0u}) {
+    const SequenceSpec spec = {.members = {{.context = KeyOf(2)}}, .slots_per_head = slots};
+    EXPECT_TRUE(absl::IsInvalidArgument(session_->AddSequence(spec).status()));
+    EXPECT_TRUE(absl::IsInvalidArgument(
+        client_->OpenSession({&spec, 1}, {.spec = spec_, .slots_per_head = kSlots}).status()));
+  }
+  EXPECT_EQ(server_.calls().size(), before);
+  EXPECT_EQ(data_->started(), 0u);
+}
+
+TEST_F(FewerSlotsTest, AUnitForAnotherSlotIsRefused) {
+  const LayerWant want = Want(1, 6, 2);
+  ExpectPart({{2, 1, {{0, 2, 1, 6}}}});
+  const Status refused = session_->Recall({&want, 1}).status();
+  EXPECT_TRUE(absl::IsDataLoss(refused)) << refused;
+  EXPECT_NE(refused.message().find("slot 2 of 2"), std::string_view::npos) << refused;
+}
+
+TEST_F(FewerSlotsTest, AResyncSendsMapsOfTheSequencesShape) {
+  ExpectPart({{2, 1, {{0, 1, 1, 6}}}});
+  const LayerWant want = Want(1, 6, 2);
+  const auto result = session_->Recall({&want, 1});
+  ASSERT_TRUE(result.ok()) << result.status();
+  session_->Applied(*result);
+  Expect({Fail(FailedPrecondition("stale"))});
+  server_.Reply(kResync, v1::ResyncReply());
+  RecallAndApply(0, 4);
+  const auto resync = LastRequest<v1::ResyncRequest>();
+  ASSERT_EQ(resync.lanes_size(), 1);
+  EXPECT_EQ(resync.lanes(0).sequence(), 2u);
+  wire::LaneSlots slots;
+  ASSERT_TRUE(wire::DecodeLaneSlots(resync.lanes(0).slots(), 2 * 2, &slots).ok());
+  EXPECT_EQ(slots.pages, (std::vector<int32_t>{-1, 6, -1, -1}));
+  EXPECT_EQ(slots.generations, (std::vector<uint32_t>{0, 1, 0, 0}));
+}
+
+TEST_F(FewerSlotsTest, ALandingHasRoomForTheSessionsSlots) {
+  const auto landing = session_->MakeLanding(3);
+  ASSERT_TRUE(landing.ok()) << landing.status();
+  EXPECT_EQ((*landing)->bytes().size(), 3 * 2 * 2 * kSlots * UnitBytes(spec_));
+  const LayerWant want = {.sequence = 2, .layer = 1, .pages = {{}, {6}}};
+  ExpectPart({{2, 1, {{1, 1, 1, 6}}}});
+  const auto result = session_->Recall({&want, 1}, {.landing = landing->get()});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(std::ranges::equal((*landing)->Unit(2, 1, 1, 1), testing::UnitOfPage(spec_, 6)));
+}
+
 TEST_F(SessionTest, AnAppliedRecallIsAcknowledgedByTheNextOfItsLane) {
   session_->Applied(Recalled(3));
   ExpectPart({{0, 1, {{0, 0, 1, 3}}}});

@@ -43,7 +43,7 @@ RequestEncoding MeasureRequestEncoding(uint32_t rounds) {
   std::vector<uint32_t> layers(kLayers);
   std::iota(layers.begin(), layers.end(), 0u);
   ResidentMap map(ManagedLayers(layers), kHeads, kPages);
-  map.AddSequence(0);
+  map.AddSequence(0, kPages);
   const std::vector<LayerWant> wants = Wants();
   const std::vector<WantedLane> lanes = LanesOf(wants);
   v1::RecallRequest request;

@@ -53,7 +53,7 @@ inline void EncodeLaneUnits(const LaneUnits& units, std::string* out) {
 /// when the bytes are not exactly those of `count` units.
 [[nodiscard]] Status DecodeLaneUnits(std::string_view bytes, size_t count, LaneUnits* units);
 
-/// The slots of a lane, [n_kv][slots_per_head]; arrays of one length.
+/// The slots of a lane, [n_kv][slots_per_head of its sequence]; arrays of one length.
 struct LaneSlots {
   std::vector<int32_t> pages = {};
   std::vector<uint32_t> generations = {};

@@ -57,6 +57,11 @@ class BatchTest : public ::testing::Test {
     retrieval.policy = policy;
     return retrieval;
   }
+  RetrievalOptions WithBudget(uint32_t tokens) {
+    RetrievalOptions retrieval = Retrieval();
+    retrieval.budget_tokens = tokens;
+    return retrieval;
+  }
   BatchRequest Request(uint64_t seed, size_t prompt, uint32_t new_tokens,
                        std::optional<RetrievalOptions> retrieval = {}) {
     return {.document = DocumentName{.name = "doc"},
@@ -152,12 +157,55 @@ TEST_F(BatchTest, WhoEndsDisturbsNobodysRecalls) {
   EXPECT_EQ(Value(*batch, "batch_recall_lanes"), asked);  // Nothing was asked for twice.
 }
 
-TEST_F(BatchTest, WhoDividesItsBudgetDifferentlyHasAnotherSession) {
+TEST_F(BatchTest, ARecallOfALayerIsOneRequestWhateverTheBudgetsAre) {
   const auto batch = Make();
-  RetrievalOptions larger = Retrieval();
-  larger.budget_tokens = 32;
+  std::vector<BatchRequest> requests;
+  std::vector<Stream> streams;
+  for (const uint32_t budget : {24, 32, 40}) {  // 3, 5 and 7 pages are selected.
+    requests.push_back(Request(budget, 1, 30, WithBudget(budget)));
+    streams.push_back(Submit(*batch, requests.back()));
+  }
+  ASSERT_TRUE(batch->Step());  // They have come, and generate.
+  EXPECT_EQ(fixture_.store().open_sessions(), 1u);
+  const uint64_t before = fixture_.store().calls("Session/Recall");
+  const uint64_t lanes = Value(*batch, "batch_recall_lanes");
+  constexpr uint64_t kSteps = 12;
+  for (uint64_t i = 0; i < kSteps; ++i) ASSERT_TRUE(batch->Step());
+  const uint64_t layers = fixture_.engine().spec().num_layers;
+  const uint64_t messages = fixture_.store().calls("Session/Recall") - before;
+  EXPECT_LE(messages, kSteps * layers);
+  EXPECT_GT(Value(*batch, "batch_recall_lanes") - lanes, messages);
+  RunToTheEnd(*batch);
+  EXPECT_EQ(Value(*batch, "batch_recall_messages"), fixture_.store().calls("Session/Recall"));
+  EXPECT_EQ(fixture_.store().open_sessions(), 0u);
+  for (size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(Read(*streams[i]), Alone(requests[i]));
+}
+
+TEST_F(BatchTest, BudgetsMixWhereUnitsLandInAStagingArea) {
+  fixture_.LandDirectly();
+  const auto batch = Make();
+  std::vector<BatchRequest> requests;
+  std::vector<Stream> streams;
+  for (const uint32_t budget : {32, 24, 40, 28}) {  // Rooms for 8, 4, 8 and 4 pages.
+    requests.push_back(Request(budget, 3, 12, WithBudget(budget)));
+    streams.push_back(Submit(*batch, requests.back()));
+  }
+  ASSERT_TRUE(batch->Step());
+  EXPECT_EQ(fixture_.store().open_sessions(), 2u);
+  RunToTheEnd(*batch);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const std::vector<TokenId> tokens = Read(*streams[i]);
+    EXPECT_GT(streams[i]->result().stats.units_landed, 0u);
+    EXPECT_EQ(tokens, Alone(requests[i]));
+  }
+}
+
+TEST_F(BatchTest, WhoHasSlotsInOtherLayersHasAnotherSession) {
+  const auto batch = Make();
+  RetrievalOptions other = Retrieval();
+  other.uncompressed_layers = {0};
   Submit(*batch, Request(1, 1, 4));
-  Submit(*batch, Request(2, 1, 4, larger));
+  Submit(*batch, Request(2, 1, 4, other));
   Submit(*batch, Request(3, 1, 4));
   ASSERT_TRUE(batch->Step());
   EXPECT_EQ(fixture_.store().open_sessions(), 2u);

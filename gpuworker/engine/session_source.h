@@ -23,10 +23,9 @@
 
 namespace quire::worker {
 
-/// What lanes look like. Sequences share a session only when theirs are alike: a session's lanes
-/// all have the same slots.
+/// What the lanes of a sequence, or of a session, look like.
 struct SessionShape {
-  uint32_t slots_per_head = 0;
+  uint32_t slots_per_head = 0;                           ///< Of a session: the most of a sequence.
   std::vector<uint32_t> layers = {};                     ///< Managed ones.
   std::optional<kernels::DigestKind> held_digests = {};  ///< For queries that travel.
   UnitPart part = UnitPart::kWhole;                      ///< What recalls bring of a unit.

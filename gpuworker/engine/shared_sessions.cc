@@ -2,20 +2,35 @@
 #include "gpuworker/engine/shared_sessions.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
+#include "common/base/retry_hint.h"
 #include "common/wire/limits.h"
 
 namespace quire::worker {
+namespace {
+
+/// Whether a session refused a sequence for want of room; a server that is busy says when to ask
+/// again.
+bool IsFull(const Status& status) {
+  return absl::IsResourceExhausted(status) && !RetryAfter(status).has_value();
+}
+
+}  // namespace
 
 struct SharedSessions::Shared {
-  Shared(SessionShape of, std::unique_ptr<ClientSession> opened)
-      : shape(std::move(of)),
+  Shared(Kind of, std::unique_ptr<ClientSession> opened)
+      : kind(std::move(of)),
         session(std::move(opened)),
         staging(session.get()),
         group(session.get(), &staging) {}
 
-  const SessionShape shape;
+  bool TakesIn(const Kind& asked) const {
+    return !retired && seats < wire::kMaxSequences && kind == asked;
+  }
+
+  const Kind kind;
   const std::unique_ptr<ClientSession> session;
   StagingArea staging;
   RecallGroup group;
@@ -49,45 +64,51 @@ class SharedSessions::SharedSeat final : public SessionSeat {
 SharedSessions::SharedSessions(Client* client, const KvSpec* spec) : client_(client), spec_(spec) {}
 SharedSessions::~SharedSessions() = default;
 
-SharedSessions::Shared* SharedSessions::Find(const SessionShape& shape) {
-  for (const auto& shared : sessions_) {
-    if (shared->retired || shared->shape != shape) continue;
-    if (shared->seats < wire::kMaxSequences) return shared.get();
-  }
-  return nullptr;
+SharedSessions::Kind SharedSessions::KindFor(const SessionShape& shape) const {
+  Kind kind{shape, client_->data_transport_capabilities().direct_landing};
+  uint32_t& slots = kind.shape.slots_per_head;
+  slots =
+      kind.lands ? std::bit_ceil(std::min(slots, wire::kMaxSlotsPerHead)) : wire::kMaxSlotsPerHead;
+  return kind;
 }
 
 StatusOr<std::unique_ptr<SessionSeat>> SharedSessions::Seat(const ContextRef& context,
                                                             const SessionShape& shape) {
-  Shared* const shared = Find(shape);
-  if (shared == nullptr) return Open(context, shape);
-  auto joined = Join(shared, context);
-  if (!absl::IsNotFound(joined.status())) return joined;
-  // The context is gone, or the session is: a new session tells.
-  auto opened = Open(context, shape);
-  if (opened.ok()) shared->retired = true;
-  return opened;
+  const SequenceSpec sequence = {.members = {{.context = context}},
+                                 .slots_per_head = shape.slots_per_head};
+  const Kind kind = KindFor(shape);
+  for (const auto& shared : sessions_) {
+    if (!shared->TakesIn(kind)) continue;
+    auto joined = Join(shared.get(), sequence);
+    if (IsFull(joined.status())) continue;
+    if (!absl::IsNotFound(joined.status())) return joined;
+    // The context is gone, or the session is: a new session tells.
+    Shared* const left = shared.get();
+    auto opened = Open(kind, sequence);
+    if (opened.ok()) left->retired = true;
+    return opened;
+  }
+  return Open(kind, sequence);
 }
 
 StatusOr<std::unique_ptr<SessionSeat>> SharedSessions::Join(Shared* shared,
-                                                            const ContextRef& context) {
-  QUIRE_ASSIGN_OR_RETURN(const uint32_t sequence,
-                         shared->session->AddSequence({.members = {{.context = context}}}));
-  return Take(shared, sequence);
+                                                            const SequenceSpec& sequence) {
+  QUIRE_ASSIGN_OR_RETURN(const uint32_t number, shared->session->AddSequence(sequence));
+  return Take(shared, number);
 }
 
 StatusOr<std::unique_ptr<SessionSeat>> SharedSessions::Take(Shared* shared, uint32_t sequence) {
   auto seat = std::make_unique<SharedSeat>(this, shared, sequence);
-  QUIRE_RETURN_IF_ERROR(shared->staging.Reserve(sequence));
+  if (shared->kind.lands) QUIRE_RETURN_IF_ERROR(shared->staging.Reserve(sequence));
   return std::unique_ptr<SessionSeat>(std::move(seat));
 }
 
-StatusOr<std::unique_ptr<SessionSeat>> SharedSessions::Open(const ContextRef& context,
-                                                            const SessionShape& shape) {
-  QUIRE_ASSIGN_OR_RETURN(auto session,
-                         client_->OpenSession(context, SessionOptionsOf(*spec_, shape)));
+StatusOr<std::unique_ptr<SessionSeat>> SharedSessions::Open(const Kind& kind,
+                                                            const SequenceSpec& sequence) {
+  QUIRE_ASSIGN_OR_RETURN(
+      auto session, client_->OpenSession({&sequence, 1}, SessionOptionsOf(*spec_, kind.shape)));
   Shared* const shared =
-      sessions_.emplace_back(std::make_unique<Shared>(shape, std::move(session))).get();
+      sessions_.emplace_back(std::make_unique<Shared>(kind, std::move(session))).get();
   return Take(shared, 0);
 }
 

@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SharedSessions: seats the sequences of a batch in sessions that they share, so that one message
-// recalls for all of them (recall_group.h). Sequences that divide their budget alike share one; a
-// session ends with the last of its sequences.
+// recalls for all of them (recall_group.h). Sequences share one when their lanes are alike but for
+// the slots, of which each has its own number, and the session has enough:
+// - Where units come in messages, slots that no sequence has cost nothing. Sessions have as many as
+//   can be, and sequences of every budget share.
+// - Where the server writes units into a staging area, every sequence has room there for all of its
+//   session's slots. Sessions have their first sequence's, rounded up to a power of two, and take
+//   in who rounds to the same: the area is at most twice what its sequences need.
+// A session that the server has no room in for one more is passed over: another is opened. It ends
+// with the last of its sequences.
 //
 // A session that has lost a sequence, or could not let one leave, takes in nobody any more: a
 // sequence that is opened anew gets a new one, and never one that the server has forgotten.
@@ -38,12 +45,18 @@ class SharedSessions final : public SessionSource {
   uint64_t lanes() const;
 
  private:
+  /// What a session is opened as. Sequences that ask for the same may share it.
+  struct Kind {
+    SessionShape shape;
+    bool lands = false;  ///< It has a staging area, if the transport still writes there.
+    friend bool operator==(const Kind&, const Kind&) = default;
+  };
   struct Shared;
   class SharedSeat;
-  /// One of `shape` that takes in more; null when there is none.
-  Shared* Find(const SessionShape& shape);
-  StatusOr<std::unique_ptr<SessionSeat>> Join(Shared* shared, const ContextRef& context);
-  StatusOr<std::unique_ptr<SessionSeat>> Open(const ContextRef& context, const SessionShape& shape);
+  /// The kind of session for a sequence of `shape`.
+  Kind KindFor(const SessionShape& shape) const;
+  StatusOr<std::unique_ptr<SessionSeat>> Join(Shared* shared, const SequenceSpec& sequence);
+  StatusOr<std::unique_ptr<SessionSeat>> Open(const Kind& kind, const SequenceSpec& sequence);
   /// The seat of a sequence that the session has.
   StatusOr<std::unique_ptr<SessionSeat>> Take(Shared* shared, uint32_t sequence);
   void Leave(Shared* shared, uint32_t sequence);

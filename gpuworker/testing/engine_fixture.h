@@ -75,6 +75,8 @@ class EngineFixture {
   FakeStore& store() { return store_; }
   /// From now on recalls are not answered, or they are again.
   void HoldRecalls(bool held) { transport_->held = held; }
+  /// From now on the server counts as writing units into staging areas by itself.
+  void LandDirectly() { transport_->lands_directly = true; }
   const Decoder& decoder() const { return *decoder_; }
   const Engine& engine() const { return *engine_; }
   Client& client() { return *client_; }

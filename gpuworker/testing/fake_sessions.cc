@@ -33,7 +33,9 @@ Status FakeStore::OpenSequence(const v1::SequenceSpec& spec, uint32_t slots,
     info.segment_keys = ChainKeys(kFakeSalt, pages->spec, pages->tokens);
     info.chain_tip = info.segment_keys.back();
   }
-  const Map empty(size_t{pages->spec.num_kv_heads} * slots);
+  if (spec.slots_per_head() > slots) return InvalidArgument("more slots than the session's");
+  sequence->slots = spec.slots_per_head() == 0 ? slots : spec.slots_per_head();
+  const Map empty(size_t{pages->spec.num_kv_heads} * sequence->slots);
   sequence->lanes.assign(pages->spec.num_layers, {.committed = empty, .pending = empty});
   v1::OpenedMember& member = *opened->add_members();
   wire::ContextInfoToProto(info, member.mutable_context());
@@ -121,8 +123,7 @@ Status FakeStore::Recall(const v1::RecallRequest& request, v1::RecallReply* repl
       v1::LanePlacement& placed = *reply->add_lanes();
       placed.set_sequence(want.sequence());
       placed.set_layer(layer);
-      QUIRE_RETURN_IF_ERROR(
-          RecallLane(PagesOf(sequence), *session, want, &lane.pending, &placed, payload));
+      QUIRE_RETURN_IF_ERROR(RecallLane(*session, sequence, want, &lane.pending, &placed, payload));
     }
   }
   return OkStatus();
@@ -146,10 +147,11 @@ Status FakeStore::RecallWithPlaces(const std::string& control, CallMessage* repl
   return OkStatus();
 }
 
-Status FakeStore::RecallLane(const Pages& pages, const SessionState& session,
+Status FakeStore::RecallLane(const SessionState& session, const SequenceState& sequence,
                              const v1::LayerWant& want, Map* map, v1::LanePlacement* placed,
                              std::string* payload) {
-  const uint32_t num_slots = session.slots;
+  const Pages& pages = PagesOf(sequence);
+  const uint32_t num_slots = sequence.slots;
   PageLists lists;
   PageLists held;
   held.Reset(pages.spec.num_kv_heads);
@@ -190,7 +192,7 @@ Status FakeStore::RecallLane(const Pages& pages, const SessionState& session,
       *payload += unit;
       const uint64_t lane = uint64_t{placed->sequence()} * pages.spec.num_layers + placed->layer();
       const uint64_t slot =
-          (lane * pages.spec.num_kv_heads + head) * num_slots + units.slots.back();
+          (lane * pages.spec.num_kv_heads + head) * session.slots + units.slots.back();
       places_.push_back(slot * unit.size());
     }
     placed->add_counts(static_cast<uint32_t>(units.size() - before));

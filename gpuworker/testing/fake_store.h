@@ -92,6 +92,7 @@ class FakeStore final : public CallHandler {
     bool present = true;
     uint64_t context = 0;  ///< An open context, or 0.
     Pages sealed;          ///< Without an open context.
+    uint32_t slots = 0;    ///< Per head, of those that the session may have.
     std::vector<LaneState> lanes;
   };
   struct SessionState {
@@ -113,6 +114,7 @@ class FakeStore final : public CallHandler {
   Status Fetch(const v1::FetchRequest& request, v1::FetchReply* reply, std::string* payload);
   Status Register(const v1::RegisterRequest& request, v1::RegisterReply* reply);
   Status Get(const v1::GetDocumentRequest& request, v1::GetDocumentReply* reply);
+  /// Of a session that has so many slots.
   Status OpenSequence(const v1::SequenceSpec& spec, uint32_t slots, SequenceState* sequence,
                       v1::OpenedSequence* opened);
   Status OpenSession(const v1::OpenSessionRequest& request, v1::OpenSessionReply* reply);
@@ -121,9 +123,10 @@ class FakeStore final : public CallHandler {
   Status Recall(const v1::RecallRequest& request, v1::RecallReply* reply, std::string* payload);
   /// As Recall, with every unit as a slice that has its place.
   Status RecallWithPlaces(const std::string& control, CallMessage* reply);
-  /// Places what `want` lacks in the slots of `map`, of which `session` has so many.
-  Status RecallLane(const Pages& pages, const SessionState& session, const v1::LayerWant& want,
-                    Map* map, v1::LanePlacement* placed, std::string* payload);
+  /// Places what `want` lacks in the slots of `map`, a lane of `sequence`.
+  Status RecallLane(const SessionState& session, const SequenceState& sequence,
+                    const v1::LayerWant& want, Map* map, v1::LanePlacement* placed,
+                    std::string* payload);
   Status Resync(const v1::ResyncRequest& request);
   Status Digests(const v1::DigestsRequest& request, std::string* payload);
 

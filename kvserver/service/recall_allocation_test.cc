@@ -48,8 +48,8 @@ class RecallAllocationTest : public SessionFixture {
     for (uint32_t page = 0; page < kSlots; page += kStep) {
       EXPECT_TRUE(Append(*opened.context, page, kStep).ok());
     }
-    const SessionManager::SequenceArgs members = {{ContextRef(opened.id)}};
-    const auto session = manager_.Open(kTenant, {{members}, spec_, kSlots, {}});
+    const SessionManager::SequenceArgs sequence = {{{ContextRef(opened.id)}}};
+    const auto session = manager_.Open(kTenant, {{sequence}, spec_, kSlots, {}});
     EXPECT_TRUE(session.ok()) << session.status();
     id_ = session->id;
   }
@@ -78,7 +78,7 @@ class RecallAllocationTest : public SessionFixture {
     const uint64_t before = AllocationsOfThisThread();
     v1::RecallRequest request;
     EXPECT_TRUE(request.ParseFromString(bytes));
-    const auto args = RecallArgsFromProto(request, session->shape(), 1);
+    const auto args = RecallArgsFromProto(request, session->shape(), session->SlotsOfSequences());
     EXPECT_TRUE(args.ok()) << args.status();
     EncodingSink sink(&*args);
     EXPECT_EQ(session->Recall(*args, {}, sink), OkStatus());

@@ -92,8 +92,8 @@ uint64_t PieceBytes(const v1::RecallRequest& request, uint64_t unit_bytes) {
 Status Recall(SessionManager& sessions, const Call& call, const v1::RecallRequest& request,
               PartWriter<v1::RecallReply>& parts) {
   QUIRE_ASSIGN_OR_RETURN(const auto session, sessions.Find(call.tenant, request.session_id()));
-  QUIRE_ASSIGN_OR_RETURN(RecallArgs args,
-                         RecallArgsFromProto(request, session->shape(), session->num_sequences()));
+  QUIRE_ASSIGN_OR_RETURN(
+      RecallArgs args, RecallArgsFromProto(request, session->shape(), session->SlotsOfSequences()));
   args.priority = call.context.priority;
   const ReplyShape shape{.max_parts = call.context.max_parts,
                          .part_bytes = call.context.part_bytes,
@@ -112,7 +112,8 @@ Status Ack(SessionManager& sessions, const Call& call, const v1::AckRequest& req
 Status Resync(SessionManager& sessions, const Call& call, const v1::ResyncRequest& request,
               v1::ResyncReply*) {
   QUIRE_ASSIGN_OR_RETURN(const auto session, sessions.Find(call.tenant, request.session_id()));
-  QUIRE_ASSIGN_OR_RETURN(const auto maps, LaneMapsFromProto(request, session->shape()));
+  QUIRE_ASSIGN_OR_RETURN(const auto maps,
+                         LaneMapsFromProto(request, session->shape(), session->SlotsOfSequences()));
   return session->Resync(request.epoch(), maps, call.context.deadline);
 }
 

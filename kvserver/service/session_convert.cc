@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -96,9 +97,33 @@ StatusOr<QueryWant> QueryFromProto(const v1::QuerySelection& proto, const KvSpec
   return want;
 }
 
-/// `max_pages`: what is left of the pages that the recall may name.
+/// The slots per head of a sequence, of those of all sequences by number.
+StatusOr<uint32_t> SlotsOf(uint32_t sequence, std::span<const uint32_t> sequence_slots) {
+  if (sequence < sequence_slots.size() && sequence_slots[sequence] > 0) {
+    return sequence_slots[sequence];
+  }
+  return InvalidArgument("the session has no sequence ", sequence);
+}
+
+/// The pages that a recall may still name.
+struct PagesLeft {
+  uint64_t wanted;
+  uint64_t held;
+};
+
+/// A unit list of at most `slots` pages for a head; its pages are counted off `*left`.
+Status PagesFromProto(std::string_view units, const KvSpec& spec, uint32_t slots, uint64_t* left,
+                      PageLists* pages) {
+  QUIRE_RETURN_IF_ERROR(wire::DecodeUnitList(units, spec.num_kv_heads, slots, pages));
+  if (pages->num_pages() > *left) {
+    return InvalidArgument("more pages than the session has slots: name each lane once");
+  }
+  *left -= pages->num_pages();
+  return OkStatus();
+}
+
 StatusOr<LayerWant> WantFromProto(const v1::LayerWant& proto, const SessionShape& shape,
-                                  uint64_t* max_pages) {
+                                  std::span<const uint32_t> sequence_slots, PagesLeft* left) {
   LayerWant want;
   const uint32_t num_layers = proto.num_layers() == 0 ? 1 : proto.num_layers();
   if (static_cast<uint32_t>(proto.applied_size()) != num_layers) {
@@ -112,16 +137,12 @@ StatusOr<LayerWant> WantFromProto(const v1::LayerWant& proto, const SessionShape
     return want;
   }
   if (!proto.has_units()) return InvalidArgument("a want has neither units nor a query");
-  QUIRE_RETURN_IF_ERROR(wire::DecodeUnitList(proto.units(), shape.spec.num_kv_heads,
-                                             shape.slots_per_head, &want.units));
-  if (want.units.num_pages() > *max_pages) {
-    return InvalidArgument("more pages than the session has slots: name each lane once");
-  }
-  *max_pages -= want.units.num_pages();
+  QUIRE_ASSIGN_OR_RETURN(const uint32_t slots, SlotsOf(proto.sequence(), sequence_slots));
+  QUIRE_RETURN_IF_ERROR(
+      PagesFromProto(proto.units(), shape.spec, slots, &left->wanted, &want.units));
   if (proto.held().empty()) return want;
-  QUIRE_RETURN_IF_ERROR(Annotate(
-      wire::DecodeUnitList(proto.held(), shape.spec.num_kv_heads, shape.slots_per_head, &want.held),
-      "held"));
+  QUIRE_RETURN_IF_ERROR(
+      Annotate(PagesFromProto(proto.held(), shape.spec, slots, &left->held, &want.held), "held"));
   return want;
 }
 
@@ -174,8 +195,9 @@ StatusOr<SessionManager::SequenceArgs> SequenceArgsFromProto(const v1::SequenceS
     return InvalidArgument(proto.members_size(), " members: must be 1..", wire::kMaxMembers);
   }
   SessionManager::SequenceArgs args;
+  args.slots_per_head = proto.slots_per_head();
   for (const v1::SequenceMember& member : proto.members()) {
-    SessionManager::MemberArgs& arg = args.emplace_back();
+    SessionManager::MemberArgs& arg = args.members.emplace_back();
     QUIRE_ASSIGN_OR_RETURN(arg.context, wire::ContextRefFromProto<DocumentName>(member.context()));
     arg.position_offset = member.position_offset();
   }
@@ -191,12 +213,15 @@ void OpenedToProto(const SessionManager::OpenedSequence& opened, v1::OpenedSeque
 }
 
 StatusOr<RecallArgs> RecallArgsFromProto(const v1::RecallRequest& proto, const SessionShape& shape,
-                                         uint32_t num_sequences) {
+                                         std::span<const uint32_t> sequence_slots) {
   RecallArgs args{proto.epoch(), proto.exchange(), {}, proto.place()};
-  uint64_t max_pages = num_sequences * shape.num_managed() * shape.lane_slots();
+  const uint64_t slots =
+      std::accumulate(sequence_slots.begin(), sequence_slots.end(), uint64_t{0}) *
+      shape.spec.num_kv_heads * shape.num_managed();
+  PagesLeft left{.wanted = slots, .held = slots};
   args.wants.reserve(static_cast<size_t>(proto.wants_size()));
   for (const v1::LayerWant& want : proto.wants()) {
-    auto parsed = WantFromProto(want, shape, &max_pages);
+    auto parsed = WantFromProto(want, shape, sequence_slots, &left);
     if (!parsed.ok()) {
       return Annotate(parsed.status(), "sequence ", want.sequence(), " layer ", want.first_layer());
     }
@@ -237,11 +262,14 @@ StatusOr<std::vector<AppliedLanes>> AppliedLanesFromProto(const v1::AckRequest& 
 }
 
 StatusOr<std::vector<LaneMap>> LaneMapsFromProto(const v1::ResyncRequest& proto,
-                                                 const SessionShape& shape) {
+                                                 const SessionShape& shape,
+                                                 std::span<const uint32_t> sequence_slots) {
   std::vector<LaneMap> maps;
   for (const v1::LaneMap& map : proto.lanes()) {
+    QUIRE_ASSIGN_OR_RETURN(const size_t per_head, SlotsOf(map.sequence(), sequence_slots));
     wire::LaneSlots slots;
-    if (const Status decoded = wire::DecodeLaneSlots(map.slots(), shape.lane_slots(), &slots);
+    if (const Status decoded =
+            wire::DecodeLaneSlots(map.slots(), shape.spec.num_kv_heads * per_head, &slots);
         !decoded.ok()) {
       return Annotate(decoded, "sequence ", map.sequence(), " layer ", map.layer());
     }

@@ -6,6 +6,8 @@
 #ifndef QUIRE_KVSERVER_SERVICE_SESSION_CONVERT_H_
 #define QUIRE_KVSERVER_SERVICE_SESSION_CONVERT_H_
 
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "common/base/status.h"
@@ -24,18 +26,20 @@ namespace quire::kvserver {
 [[nodiscard]] StatusOr<DigestKind> DigestKindFromProto(int proto);
 void OpenedToProto(const SessionManager::OpenedSequence& opened, v1::OpenedSequence* proto);
 
-/// A recall of a session of `num_sequences` sequences: it may name as many pages as they have
-/// slots.
+/// A recall of a session whose sequences have so many slots per head (Session::SlotsOfSequences):
+/// it may want as many pages as they have slots, and name as many as held.
 [[nodiscard]] StatusOr<RecallArgs> RecallArgsFromProto(const v1::RecallRequest& proto,
                                                        const SessionShape& shape,
-                                                       uint32_t num_sequences);
+                                                       std::span<const uint32_t> sequence_slots);
 /// Everything of a part but its payload and places.
 void RecallPartToProto(const RecallArgs& args, const RecallPart& part, v1::RecallReply* proto);
 
 [[nodiscard]] StatusOr<std::vector<AppliedLanes>> AppliedLanesFromProto(
     const v1::AckRequest& proto);
-[[nodiscard]] StatusOr<std::vector<LaneMap>> LaneMapsFromProto(const v1::ResyncRequest& proto,
-                                                               const SessionShape& shape);
+/// Maps of such a session.
+[[nodiscard]] StatusOr<std::vector<LaneMap>> LaneMapsFromProto(
+    const v1::ResyncRequest& proto, const SessionShape& shape,
+    std::span<const uint32_t> sequence_slots);
 
 }  // namespace quire::kvserver
 

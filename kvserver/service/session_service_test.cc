@@ -139,6 +139,68 @@ TEST_F(SessionServiceTest, WhatIsHeldMustBeAUnitListOfTheSession) {
   EXPECT_EQ(CodeOf(request), StatusCode::kInvalidArgument);  // A head is missing.
 }
 
+TEST_F(SessionServiceTest, ARecallNamesAsManyPagesAsThereAreSlotsAtMost) {
+  const v1::OpenSessionReply opened = Open(3);  // Of 3 layers and 2 heads.
+  const auto refused = [&](const PageLists& wanted, const PageLists& held, int wants) {
+    v1::RecallRequest request = Request(opened.session_id(), 1);
+    for (int i = 0; i < wants; ++i) {
+      wire::EncodeUnitList(held, AddWant(request, 0, 0, wanted).mutable_held());
+    }
+    const Status status = Recall(request).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    return std::string(Message(status));
+  };
+  const PageLists full = {{0, 1, 2}, {0, 1, 2}}, none = {{}, {}};
+  EXPECT_THAT(refused(full, none, 4), HasSubstr("more pages than the session has slots"));
+  EXPECT_THAT(refused(none, full, 4), HasSubstr("more pages than the session has slots"));
+  EXPECT_THAT(refused(full, full, 3), HasSubstr("is named twice"));
+}
+
+TEST_F(SessionServiceTest, SlotsOfASequenceAreItsOwn) {
+  v1::OpenSessionRequest open = OpenRequest(4, 2);
+  open.mutable_sequences(0)->set_slots_per_head(2);
+  const v1::OpenSessionReply opened = Open(open);
+  v1::RecallRequest request = RecallOf(opened.session_id(), 1, 2, {{0, 5, 8}, {4}});
+  const Status wanted = Recall(request).status();
+  EXPECT_EQ(wanted.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Message(wanted)), HasSubstr("3 pages: must be at most 2"));
+  wire::EncodeUnitList({{0, 8}, {4}}, request.mutable_wants(0)->mutable_units());
+  wire::EncodeUnitList({{0, 5, 8}, {}}, request.mutable_wants(0)->mutable_held());
+  EXPECT_EQ(CodeOf(request), StatusCode::kInvalidArgument);
+  request.mutable_wants(0)->clear_held();
+  const auto reply = Recall(request);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_THAT(UnitsOf(reply->lanes(0)).slots, ElementsAre(0, 1, 0));
+  request.mutable_wants(0)->set_sequence(1);
+  wire::EncodeUnitList({{0, 5, 8}, {4}}, request.mutable_wants(0)->mutable_units());
+  EXPECT_EQ(CodeOf(request), StatusCode::kOk);
+  request.mutable_wants(0)->set_sequence(2);
+  EXPECT_EQ(CodeOf(request), StatusCode::kInvalidArgument);
+
+  v1::ResyncRequest resync;
+  resync.set_session_id(opened.session_id());
+  resync.set_epoch(2);
+  v1::LaneMap& map = *resync.add_lanes();
+  const std::vector<int32_t> empty(8, -1);
+  wire::EncodeLaneSlots(empty, std::vector<uint32_t>(8), map.mutable_slots());
+  const auto code = [&] { return Call<v1::ResyncReply>("Session/Resync", resync).status().code(); };
+  EXPECT_EQ(code(), StatusCode::kInvalidArgument) << "the sequence has 4";
+  map.set_sequence(1);
+  EXPECT_EQ(code(), StatusCode::kOk);
+
+  v1::AddSequenceRequest add;
+  add.set_session_id(opened.session_id());
+  *add.mutable_sequence() = open.sequences(0);
+  for (const uint32_t slots : {5u, ~0u}) {
+    add.mutable_sequence()->set_slots_per_head(slots);
+    const Status refused = Call<v1::AddSequenceReply>("Session/AddSequence", add).status();
+    EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(Message(refused)), HasSubstr("the session has 4"));
+  }
+  add.mutable_sequence()->set_slots_per_head(1);
+  EXPECT_TRUE(Call<v1::AddSequenceReply>("Session/AddSequence", add).ok());
+}
+
 TEST_F(SessionServiceTest, AReplyComesInPartsOfWholeLanesWithThePlacesOfItsUnits) {
   const v1::OpenSessionReply opened = Open(8);
   v1::RecallRequest request = Request(opened.session_id(), 1);

@@ -98,7 +98,7 @@ class RecallSink {
   [[nodiscard]] virtual Status Write(RecallPart part) = 0;
 };
 
-/// The worker's own slots of one lane, [n_kv][slots_per_head] each.
+/// The worker's own slots of one lane, [n_kv][slots_per_head of the sequence] each.
 struct LaneMap {
   uint32_t sequence = 0;
   uint32_t layer = 0;

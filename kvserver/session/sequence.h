@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sequence: what one sequence of a session reads, its members, and a lane for each managed layer.
+// Sequence: what one sequence of a session reads, its members, and a lane for each managed layer,
+// all with as many slots, which may be fewer than the session's.
 // Thread-safety: members are immutable; each lane is used by who has claimed it.
 // Ownership: shared by the session and the calls that use it; keeps its contexts alive.
 #ifndef QUIRE_KVSERVER_SESSION_SEQUENCE_H_
@@ -44,9 +45,11 @@ class Sequence {
            uint32_t num_lanes, uint32_t num_heads, uint32_t slots_per_head)
       : members_(std::move(members)),
         held_digests_(std::move(held)),
+        slots_per_head_(slots_per_head),
         lanes_(num_lanes, SessionLane(num_heads, slots_per_head)) {}
 
   const std::vector<SequenceMember>& members() const { return members_; }
+  uint32_t slots_per_head() const { return slots_per_head_; }
   /// Of the managed layer that is `index`th in the session.
   SessionLane& lane(uint32_t index) { return lanes_[index]; }
   std::vector<SessionLane>& lanes() { return lanes_; }
@@ -54,6 +57,7 @@ class Sequence {
  private:
   const std::vector<SequenceMember> members_;
   const std::shared_ptr<const HeldDigests> held_digests_;
+  const uint32_t slots_per_head_;
   std::vector<SessionLane> lanes_;
 };
 using SequencePtr = std::shared_ptr<Sequence>;

@@ -35,11 +35,6 @@ Status NoSuchPage(uint32_t name, std::span<const uint32_t> member_pages) {
                          member_pages[MemberOf(name)]);
 }
 
-uint32_t CountOpen(std::span<const SequencePtr> sequences) {
-  return static_cast<uint32_t>(
-      std::ranges::count_if(sequences, [](const SequencePtr& s) { return s != nullptr; }));
-}
-
 /// Pages that each member has now.
 std::vector<uint32_t> PagesOf(const Sequence& sequence) {
   std::vector<uint32_t> pages;
@@ -70,9 +65,14 @@ uint64_t Session::epoch() const {
   return epoch_;
 }
 
-uint32_t Session::num_sequences() const {
+std::vector<uint32_t> Session::SlotsOfSequences() const {
   MutexLock lock(mutex_);
-  return CountOpen(sequences_);
+  std::vector<uint32_t> slots;
+  slots.reserve(sequences_.size());
+  for (const SequencePtr& sequence : sequences_) {
+    slots.push_back(sequence != nullptr ? sequence->slots_per_head() : 0);
+  }
+  return slots;
 }
 
 std::shared_ptr<const HeldDigests> Session::HoldDigests(
@@ -85,27 +85,33 @@ std::shared_ptr<const HeldDigests> Session::HoldDigests(
                             std::move(wanted));
 }
 
-StatusOr<uint32_t> Session::AddSequence(std::vector<SequenceMember> members) {
-  const uint64_t bytes = shape_.sequence_map_bytes();
+StatusOr<uint32_t> Session::AddSequence(std::vector<SequenceMember> members,
+                                        uint32_t slots_per_head) {
+  QUIRE_ASSIGN_OR_RETURN(const uint32_t slots, shape_.SequenceSlots(slots_per_head));
   // Ends with the call when that fails.
   std::shared_ptr<const HeldDigests> held = HoldDigests(members);
   MutexLock lock(mutex_);
-  const uint64_t open = CountOpen(sequences_);
+  uint32_t open = 0;
+  uint64_t map_bytes = shape_.sequence_map_bytes(slots);
+  for (const SequencePtr& sequence : sequences_) {
+    if (sequence == nullptr) continue;
+    ++open;
+    map_bytes += shape_.sequence_map_bytes(sequence->slots_per_head());
+  }
   if (open >= SessionShape::kMaxSequences) {
     return ResourceExhausted("the session has ", open,
                              " sequences, which is the limit: remove one or open another session");
   }
-  if ((open + 1) * bytes > limits_.max_map_bytes) {
-    return ResourceExhausted("the resident maps of ", open + 1, " sequences would take ",
-                             (open + 1) * bytes, " bytes, more than the session's ",
-                             limits_.max_map_bytes, ": ask for fewer slots, layers or sequences");
+  if (map_bytes > limits_.max_map_bytes) {
+    return ResourceExhausted("the resident maps of ", open + 1, " sequences would take ", map_bytes,
+                             " bytes, more than the session's ", limits_.max_map_bytes,
+                             ": ask for fewer slots, layers or sequences");
   }
   const auto free = std::find(sequences_.begin(), sequences_.end(), nullptr);
   const auto number = static_cast<uint32_t>(free - sequences_.begin());
   if (free == sequences_.end()) sequences_.emplace_back();
-  sequences_[number] =
-      std::make_shared<Sequence>(std::move(members), std::move(held), shape_.num_managed(),
-                                 shape_.spec.num_kv_heads, shape_.slots_per_head);
+  sequences_[number] = std::make_shared<Sequence>(
+      std::move(members), std::move(held), shape_.num_managed(), shape_.spec.num_kv_heads, slots);
   return number;
 }
 
@@ -203,7 +209,7 @@ Status Session::CheckWant(const RecallTarget& target, RecallScratch& scratch) co
   for (uint32_t i = 0; i < target.num_members; ++i) {
     member_pages.push_back(scratch.members[target.first_member + i].num_pages);
   }
-  if (!target.want->query) return CheckUnits(target.want->units, member_pages);
+  if (!target.want->query) return CheckUnits(target, member_pages);
   for (const CandidateRange& range : target.want->query->shape.ranges) {
     if (range.member < target.num_members) continue;
     return InvalidArgument("candidates of member ", range.member, ": the sequence has ",
@@ -212,15 +218,18 @@ Status Session::CheckWant(const RecallTarget& target, RecallScratch& scratch) co
   return CheckQuery(target, scratch);
 }
 
-Status Session::CheckUnits(const PageLists& units, std::span<const uint32_t> member_pages) const {
+Status Session::CheckUnits(const RecallTarget& target,
+                           std::span<const uint32_t> member_pages) const {
+  const PageLists& units = target.want->units;
+  const uint32_t slots_per_head = target.sequence->slots_per_head();
   if (units.num_heads() != shape_.spec.num_kv_heads) {
     return InvalidArgument("pages of ", units.num_heads(), " heads: the model has ",
                            shape_.spec.num_kv_heads, " KV heads");
   }
   for (uint32_t head = 0; head < units.num_heads(); ++head) {
     const std::span<const uint32_t> pages = units.Head(head);
-    if (pages.size() > shape_.slots_per_head) {
-      return InvalidArgument(pages.size(), " pages for a head: there are ", shape_.slots_per_head,
+    if (pages.size() > slots_per_head) {
+      return InvalidArgument(pages.size(), " pages for a head: the sequence has ", slots_per_head,
                              " slots per head");
     }
     for (const uint32_t name : pages) {
@@ -245,8 +254,9 @@ Status Session::CheckQuery(const RecallTarget& target, RecallScratch& scratch) c
   }
   QUIRE_RETURN_IF_ERROR(Selector::Check(shape_.spec, query, scratch.member_pages));
   const uint64_t selected = std::min<uint64_t>(query.num_pages, NumCandidates(query));
-  if (selected <= shape_.slots_per_head) return OkStatus();
-  return InvalidArgument("num_pages is ", query.num_pages, ": there are ", shape_.slots_per_head,
+  const uint32_t slots_per_head = target.sequence->slots_per_head();
+  if (selected <= slots_per_head) return OkStatus();
+  return InvalidArgument("num_pages is ", query.num_pages, ": the sequence has ", slots_per_head,
                          " slots per head");
 }
 
@@ -344,14 +354,15 @@ Status Session::Resync(uint64_t epoch, std::span<const LaneMap> lanes, TimePoint
 }
 
 Status Session::CheckMap(const LaneMap& map, const Sequence& sequence) const {
-  if (map.pages.size() != shape_.lane_slots() || map.generations.size() != map.pages.size()) {
+  const size_t slots = sequence.slots_per_head();
+  if (map.pages.size() != shape_.spec.num_kv_heads * slots ||
+      map.generations.size() != map.pages.size()) {
     return InvalidArgument("the map has ", map.pages.size(), " slots: the lane has ",
-                           shape_.spec.num_kv_heads, " heads of ", shape_.slots_per_head);
+                           shape_.spec.num_kv_heads, " heads of ", slots);
   }
   const std::vector<uint32_t> member_pages = PagesOf(sequence);
   for (uint32_t head = 0; head < shape_.spec.num_kv_heads; ++head) {
-    const auto pages =
-        std::span(map.pages).subspan(size_t{head} * shape_.slots_per_head, shape_.slots_per_head);
+    const auto pages = std::span(map.pages).subspan(head * slots, slots);
     QUIRE_RETURN_IF_ERROR(Annotate(CheckHead(pages, member_pages), "head ", head));
   }
   return OkStatus();

@@ -53,14 +53,15 @@ class Session {
 
   const SessionShape& shape() const { return shape_; }
   uint64_t epoch() const QUIRE_EXCLUDES(mutex_);
-  /// Sequences, as many as there are now.
-  uint32_t num_sequences() const QUIRE_EXCLUDES(mutex_);
+  /// Slots per head of each sequence, by number; 0 where there is none now.
+  std::vector<uint32_t> SlotsOfSequences() const QUIRE_EXCLUDES(mutex_);
 
-  /// Adds a sequence of at least one member, with every slot empty; its number, the lowest that is
-  /// free. Begins to hold the digests that the shape asks for. RESOURCE_EXHAUSTED for one too many,
-  /// or maps that are too large.
-  [[nodiscard]] StatusOr<uint32_t> AddSequence(std::vector<SequenceMember> members)
-      QUIRE_EXCLUDES(mutex_);
+  /// Adds a sequence of at least one member, with `slots_per_head` slots (all of the session's for
+  /// 0), every one empty; its number, the lowest that is free. Begins to hold the digests that the
+  /// shape asks for. INVALID_ARGUMENT for more slots than the session has; RESOURCE_EXHAUSTED for
+  /// one sequence too many, or maps that are too large.
+  [[nodiscard]] StatusOr<uint32_t> AddSequence(std::vector<SequenceMember> members,
+                                               uint32_t slots_per_head = 0) QUIRE_EXCLUDES(mutex_);
   /// NOT_FOUND when there is none. Waits for calls that use its lanes, until `deadline`.
   [[nodiscard]] Status RemoveSequence(uint32_t sequence, TimePoint deadline) QUIRE_EXCLUDES(mutex_);
 
@@ -71,7 +72,7 @@ class Session {
   /// All of the lanes are acknowledged, or none. Each at most once.
   [[nodiscard]] Status Ack(uint64_t epoch, std::span<const AppliedLanes> lanes, TimePoint deadline)
       QUIRE_EXCLUDES(mutex_);
-  /// Lanes that are not named become empty. INVALID_ARGUMENT when a map does not fit the session.
+  /// Lanes that are not named become empty. INVALID_ARGUMENT when a map does not fit its sequence.
   [[nodiscard]] Status Resync(uint64_t epoch, std::span<const LaneMap> lanes, TimePoint deadline)
       QUIRE_EXCLUDES(mutex_);
   /// Digests [layers][pages][n_kv][DigestElements] of pages [first_page, end_page), in place.
@@ -96,7 +97,7 @@ class Session {
   /// What the wants are about. Their lanes are claimed.
   Status FindTargets(const RecallArgs& args, RecallScratch& scratch) const QUIRE_EXCLUDES(mutex_);
   Status CheckWant(const RecallTarget& target, RecallScratch& scratch) const;
-  Status CheckUnits(const PageLists& units, std::span<const uint32_t> member_pages) const;
+  Status CheckUnits(const RecallTarget& target, std::span<const uint32_t> member_pages) const;
   Status CheckQuery(const RecallTarget& target, RecallScratch& scratch) const;
   /// Takes the recall in every lane, or in none.
   Status TakeRecall(const RecallArgs& args, const RecallScratch& scratch);

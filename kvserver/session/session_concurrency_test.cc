@@ -196,7 +196,7 @@ TEST_F(SessionConcurrencyTest, WorkersOfABatchDoNotDisturbEachOther) {
   while (running.load() > 0) {
     EXPECT_TRUE(session->RemoveSequence(kWorkers, kNever).ok());
     const auto added =
-        sessions_.AddSequence(kTenant, opened.id, {{opened.sequences[0][0].view->chain_tip()}});
+        sessions_.AddSequence(kTenant, opened.id, {{{opened.sequences[0][0].view->chain_tip()}}});
     ASSERT_TRUE(added.ok()) << added.status();
     EXPECT_EQ(added->number, kWorkers);
   }

@@ -95,9 +95,11 @@ StatusOr<SessionManager::Opened> SessionManager::Open(std::string_view tenant,
   Opened opened;
   uint64_t reply_bytes = options_.max_reply_bytes;
   for (const SequenceArgs& sequence : args.sequences) {
-    QUIRE_ASSIGN_OR_RETURN(auto members, OpenMembers(tenant, args.spec, sequence, &reply_bytes,
-                                                     &opened.sequences.emplace_back()));
-    QUIRE_RETURN_IF_ERROR(session->AddSequence(std::move(members)).status());
+    QUIRE_ASSIGN_OR_RETURN(auto members,
+                           OpenMembers(tenant, args.spec, sequence.members, &reply_bytes,
+                                       &opened.sequences.emplace_back()));
+    QUIRE_RETURN_IF_ERROR(
+        session->AddSequence(std::move(members), sequence.slots_per_head).status());
   }
   opened.epoch = session->epoch();
   QUIRE_ASSIGN_OR_RETURN(opened.id, sessions_.Insert(tenant, std::move(session)));
@@ -110,9 +112,10 @@ StatusOr<SessionManager::AddedSequence> SessionManager::AddSequence(std::string_
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, Find(tenant, id));
   AddedSequence added;
   uint64_t reply_bytes = options_.max_reply_bytes;
-  QUIRE_ASSIGN_OR_RETURN(
-      auto members, OpenMembers(tenant, session->shape().spec, args, &reply_bytes, &added.opened));
-  QUIRE_ASSIGN_OR_RETURN(added.number, session->AddSequence(std::move(members)));
+  QUIRE_ASSIGN_OR_RETURN(auto members, OpenMembers(tenant, session->shape().spec, args.members,
+                                                   &reply_bytes, &added.opened));
+  QUIRE_ASSIGN_OR_RETURN(added.number,
+                         session->AddSequence(std::move(members), args.slots_per_head));
   return added;
 }
 
@@ -136,7 +139,11 @@ StatusOr<SessionShape> SessionManager::CheckShape(std::string_view tenant,
     QUIRE_ASSIGN_OR_RETURN(shape.hold_digests,
                            CheckHeldDigests(*args.hold_digests, args.spec, shape.managed_layers));
   }
-  const uint64_t map_bytes = args.sequences.size() * shape.sequence_map_bytes();
+  uint64_t map_bytes = 0;
+  for (const SequenceArgs& sequence : args.sequences) {
+    QUIRE_ASSIGN_OR_RETURN(const uint32_t slots, shape.SequenceSlots(sequence.slots_per_head));
+    map_bytes += shape.sequence_map_bytes(slots);
+  }
   if (map_bytes > options_.max_map_bytes) {
     return ResourceExhausted("the session's resident maps would take ", map_bytes,
                              " bytes, more than ", options_.max_map_bytes,
@@ -147,7 +154,7 @@ StatusOr<SessionShape> SessionManager::CheckShape(std::string_view tenant,
 
 StatusOr<std::vector<SequenceMember>> SessionManager::OpenMembers(std::string_view tenant,
                                                                   const KvSpec& spec,
-                                                                  const SequenceArgs& args,
+                                                                  std::span<const MemberArgs> args,
                                                                   uint64_t* reply_bytes,
                                                                   OpenedSequence* opened) const {
   QUIRE_RETURN_IF_ERROR(CheckCount("members", args.size(), SessionShape::kMaxMembers));

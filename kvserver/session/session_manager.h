@@ -48,11 +48,15 @@ class SessionManager {
     ContextRef context;
     int64_t position_offset = 0;  ///< -2^31..2^31-1; not 0 only where the spec allows to rotate.
   };
-  using SequenceArgs = std::vector<MemberArgs>;  ///< 1..64
+  /// A sequence of a session.
+  struct SequenceArgs {
+    std::vector<MemberArgs> members;  ///< 1..64
+    uint32_t slots_per_head = 0;      ///< 1..the session's; 0: all of those.
+  };
   struct OpenArgs {
     std::vector<SequenceArgs> sequences;   ///< 1..256
     KvSpec spec;                           ///< Must equal every context's.
-    uint32_t slots_per_head = 0;           ///< 1..65536
+    uint32_t slots_per_head = 0;           ///< 1..65536; the most that a sequence may have.
     std::vector<uint32_t> managed_layers;  ///< All when empty.
     /// Digests to hold from the start; all managed layers when it names none.
     std::optional<HeldDigestsShape> hold_digests = {};
@@ -96,7 +100,8 @@ class SessionManager {
   /// The members of a sequence, found and checked; takes what describes them from `*reply_bytes`,
   /// which are left.
   StatusOr<std::vector<SequenceMember>> OpenMembers(std::string_view tenant, const KvSpec& spec,
-                                                    const SequenceArgs& args, uint64_t* reply_bytes,
+                                                    std::span<const MemberArgs> args,
+                                                    uint64_t* reply_bytes,
                                                     OpenedSequence* opened) const;
 
   const Options options_;

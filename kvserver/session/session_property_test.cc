@@ -13,7 +13,8 @@
 namespace quire::kvserver::testing {
 namespace {
 
-constexpr uint32_t kPages = 20, kSlots = 5, kSequences = 2, kMembers = 2;
+constexpr uint32_t kPages = 20, kSessionSlots = 5, kSequences = 2, kMembers = 2;
+constexpr uint32_t kSlots[kSequences] = {kSessionSlots, 3};
 const TimePoint kNever = TimePoint::max();
 
 /// What the worker knows of one lane.
@@ -28,7 +29,7 @@ class RandomWorker {
       : spec_(spec), session_(*session), random_(seed) {
     for (uint32_t sequence = 0; sequence < kSequences; ++sequence) {
       for (uint32_t layer = 0; layer < spec.num_layers; ++layer) {
-        const size_t slots = spec.num_kv_heads * kSlots;
+        const size_t slots = spec.num_kv_heads * kSlots[sequence];
         lanes_.push_back(
             {{sequence, layer, 0, std::vector<int32_t>(slots, -1), std::vector<uint32_t>(slots, 0)},
              0});
@@ -75,11 +76,11 @@ class RandomWorker {
     return lanes_[sequence * spec_.num_layers + layer];
   }
 
-  PageLists RandomPages() {
+  PageLists RandomPages(uint32_t sequence) {
     PageLists pages;
     for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
       std::set<uint32_t> names;
-      for (uint64_t n = random_.Below(kSlots + 1); n > 0; --n) {
+      for (uint64_t n = random_.Below(kSlots[sequence] + 1); n > 0; --n) {
         names.insert(PageName(static_cast<uint32_t>(random_.Below(kMembers)),
                               static_cast<uint32_t>(random_.Below(kPages))));
       }
@@ -98,7 +99,7 @@ class RandomWorker {
         if (lane.asked != 0 && random_.Below(8) > 0) continue;
         lane.asked = exchange_;
         const bool extends = !args.wants.empty() && Often() && CanExtend(args.wants.back(), lane);
-        if (!extends) args.wants.push_back({{sequence, layer, {}}, RandomPages(), {}});
+        if (!extends) args.wants.push_back({{sequence, layer, {}}, RandomPages(sequence), {}});
         args.wants.back().lanes.applied.push_back(lane.slots.applied);
       }
     }
@@ -186,12 +187,14 @@ class RandomWorker {
 
   void Apply(const LanePlacement& placement, const Slice* unit, WorkerLane& lane) {
     const PlacedUnits& placed = placement.placed;
+    const uint32_t slots = kSlots[placement.sequence];
     size_t i = 0;
     for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
-      const auto pages = std::span(lane.slots.pages).subspan(head * kSlots, kSlots);
-      const auto generations = std::span(lane.slots.generations).subspan(head * kSlots, kSlots);
+      const auto pages = std::span(lane.slots.pages).subspan(head * slots, slots);
+      const auto generations = std::span(lane.slots.generations).subspan(head * slots, slots);
       for (const size_t end = i + placed.counts[head]; i < end; ++i, ++unit) {
         const uint32_t slot = placed.slots[i];
+        ASSERT_LT(slot, slots) << "of sequence " << placement.sequence;
         EXPECT_EQ(placed.replaced[i], pages[slot]);
         EXPECT_EQ(placed.generations[i], generations[slot] + 1);
         EXPECT_EQ(std::ranges::count(pages, static_cast<int32_t>(placed.pages[i])), 0);
@@ -250,7 +253,8 @@ TEST_F(SessionPropertyTest, EveryDiffFitsTheWorkersOwnSlotsWhateverIsLost) {
   const SegmentKey tip = SealedWith(kPages)->chain_tip();
   uint64_t applied_lanes = 0;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    const auto opened = OpenSession({{{tip}, {tip, 50}}, {{tip}, {tip}}}, kSlots);
+    const auto opened =
+        OpenSession({{{{tip}, {tip, 50}}, kSlots[0]}, {{{tip}, {tip}}, kSlots[1]}}, kSessionSlots);
     RandomWorker worker(spec_, sessions_.Find(kTenant, opened.id)->get(), seed);
     for (int step = 0; step < 2000 && !HasFailure(); ++step) worker.Step();
     ASSERT_FALSE(HasFailure()) << "seed " << seed;

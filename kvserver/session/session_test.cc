@@ -227,7 +227,7 @@ TEST_F(SessionTest, ARetryHintIsGivenOnlyBeforeTheFirstPart) {
 TEST_F(SessionTest, PlacesAreThoseOfTheSlotsInTheLanding) {
   const auto opened = sessions_.Open(
       kTenant,
-      {{{{SealedWith(8)->chain_tip()}}, {{SealedWith(8)->chain_tip()}}}, spec_, 4, {2, 0}});
+      {{{{{SealedWith(8)->chain_tip()}}}, {{{SealedWith(8)->chain_tip()}}}}, spec_, 4, {2, 0}});
   ASSERT_TRUE(opened.ok()) << opened.status();
   RecallArgs args{1, 1, {Want(0, {{5}, {6, 7}}, 0, 1)}, true};
   const auto session = Find(*opened);
@@ -242,7 +242,7 @@ TEST_F(SessionTest, PlacesAreThoseOfTheSlotsInTheLanding) {
 class ValuesTest : public SessionTest {
  protected:
   std::shared_ptr<Session> SessionOfValues(const ContextRef& context, uint32_t slots) {
-    const auto opened = sessions_.Open(kTenant, {.sequences = {{{context}}},
+    const auto opened = sessions_.Open(kTenant, {.sequences = {{{{context}}}},
                                                  .spec = spec_,
                                                  .slots_per_head = slots,
                                                  .managed_layers = {},
@@ -319,7 +319,7 @@ TEST_F(ValuesTest, AUnitWithoutValuesIsRefused) {
   mla.head_dim = 0;
   mla.latent_dim = 16;
   mla.latent_rope_dim = 8;
-  SessionManager::OpenArgs args{{{{SealedWith(1)->chain_tip()}}}, mla, 4, {}};
+  SessionManager::OpenArgs args{{{{{SealedWith(1)->chain_tip()}}}}, mla, 4, {}};
   args.part = UnitPart::kValues;
   const Status refused = sessions_.Open(kTenant, args).status();
   EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
@@ -371,7 +371,7 @@ TEST_F(SessionTest, EveryKindOfDigestSelectsAtTheServerAsAtTheWorker) {
   const ContextViewPtr sealed = SealedWith(9, 1);
   const auto open = OpenWith(5, sealed);  // Pages 0..13, of which the last two are in memory.
   const auto session =
-      Find(OpenSession({{{sealed->chain_tip(), 40}, {open.id}, {open.id, -9}}}, 4));
+      Find(OpenSession({{{{sealed->chain_tip(), 40}, {open.id}, {open.id, -9}}}}, 4));
   const std::vector<CandidateRange> ranges = {{.member = 0, .first_page = 1, .end_page = 9},
                                               {.member = 1, .first_page = 0, .end_page = 14},
                                               {.member = 2, .first_page = 5, .end_page = 14}};
@@ -462,7 +462,7 @@ class HeldDigestsTest : public SessionTest {
   SessionManager::Opened OpenHolding(SessionManager& sessions, const ContextRef& context,
                                      std::vector<uint32_t> layers = {}) {
     auto opened = sessions.Open(
-        kTenant, {{{{context}}}, spec_, 4, {0, 2}, HeldDigestsShape{DigestKind::kMean, layers}});
+        kTenant, {{{{{context}}}}, spec_, 4, {0, 2}, HeldDigestsShape{DigestKind::kMean, layers}});
     EXPECT_TRUE(opened.ok()) << opened.status();
     return *opened;
   }
@@ -498,7 +498,7 @@ TEST_F(HeldDigestsTest, TheyAreReadAtOpenAndNoQueryReadsThemAgain) {
 TEST_F(HeldDigestsTest, TheyGoWithTheirSequenceAndWithTheSession) {
   const SegmentKey tip = SealedWith(8)->chain_tip();
   const auto opened = OpenHolding(sessions_, tip, {2});
-  const auto added = sessions_.AddSequence(kTenant, opened.id, {{SealedWith(8)->chain_tip()}});
+  const auto added = sessions_.AddSequence(kTenant, opened.id, {{{SealedWith(8)->chain_tip()}}});
   ASSERT_TRUE(added.ok()) << added.status();
   RunTasks();
   const uint64_t bytes = Metric("digest_bytes_resident");
@@ -584,7 +584,7 @@ TEST_F(HeldDigestsTest, WhatFindsNoRoomIsReadForEachQueryUntilThereIsRoom) {
 TEST_F(HeldDigestsTest, OnlyManagedLayersAndKindsThatThereAreCanBeHeld) {
   const SegmentKey tip = SealedWith(4)->chain_tip();
   const auto code = [&](const HeldDigestsShape& held) {
-    return sessions_.Open(kTenant, {{{{tip}}}, spec_, 4, {0, 2}, held}).status().code();
+    return sessions_.Open(kTenant, {{{{{tip}}}}, spec_, 4, {0, 2}, held}).status().code();
   };
   EXPECT_EQ(code({DigestKind::kMean, {1}}), StatusCode::kInvalidArgument);
   EXPECT_EQ(code({DigestKind::kMean, {3}}), StatusCode::kInvalidArgument);
@@ -597,7 +597,7 @@ TEST_F(SessionTest, ASequenceReadsSeveralContextsAtTheirOffsets) {
   const ContextViewPtr sealed = SealedWith(6);
   const auto open = OpenWith(3, sealed);  // Pages 0..8, of which 4..8 are in memory.
   const auto opened =
-      OpenSession({{{sealed->chain_tip()}, {open.id, 1000}, {sealed->chain_tip(), -7}}}, 8);
+      OpenSession({{{{sealed->chain_tip()}, {open.id, 1000}, {sealed->chain_tip(), -7}}}}, 8);
   ASSERT_EQ(opened.sequences[0].size(), 3u);
   const auto session = Find(opened);
   const PageLists pages = {{PageName(0, 5), PageName(1, 0), PageName(1, 8), PageName(2, 5)},
@@ -635,20 +635,129 @@ TEST_F(SessionTest, SequencesComeAndGo) {
   EXPECT_EQ(session->RemoveSequence(1, kNever).code(), StatusCode::kNotFound);
   EXPECT_EQ(session->RemoveSequence(~0u, kNever).code(), StatusCode::kNotFound);
   EXPECT_EQ(CodeOf(*session, {1, 10, {Want(0, {{1}, {}}, 9, 1)}}), StatusCode::kInvalidArgument);
-  const auto added = sessions_.AddSequence(kTenant, opened.id, {{tip}});
+  const auto added = sessions_.AddSequence(kTenant, opened.id, {{{tip}}});
   ASSERT_TRUE(added.ok()) << added.status();
   EXPECT_EQ(added->number, 1u);
   EXPECT_EQ(added->opened[0].view->num_pages(), 8u);
   EXPECT_EQ(Answer(*session, {1, 1, {Want(0, {{1}, {}}, 0, 1)}}).units().size(), 1u)
       << "a new sequence has no past";
-  EXPECT_EQ(sessions_.AddSequence(kTenant, opened.id, {{tip}})->number, 3u);
-  for (uint32_t i = session->num_sequences(); i < 256; ++i) {
-    ASSERT_TRUE(sessions_.AddSequence(kTenant, opened.id, {{tip}}).ok());
+  EXPECT_EQ(sessions_.AddSequence(kTenant, opened.id, {{{tip}}})->number, 3u);
+  for (size_t i = session->SlotsOfSequences().size(); i < 256; ++i) {
+    ASSERT_TRUE(sessions_.AddSequence(kTenant, opened.id, {{{tip}}}).ok());
   }
-  EXPECT_EQ(sessions_.AddSequence(kTenant, opened.id, {{tip}}).status().code(),
+  EXPECT_EQ(sessions_.AddSequence(kTenant, opened.id, {{{tip}}}).status().code(),
             StatusCode::kResourceExhausted);
-  EXPECT_EQ(sessions_.AddSequence("team-b", opened.id, {{tip}}).status().code(),
+  EXPECT_EQ(sessions_.AddSequence("team-b", opened.id, {{{tip}}}).status().code(),
             StatusCode::kNotFound);
+}
+
+/// Sequences that have fewer slots than their session.
+class SequenceSlotsTest : public SessionTest {
+ protected:
+  /// Slots per head are 4 in the session, 2 in sequence 0, and 4 in sequence 1.
+  SequenceSlotsTest() {
+    const SegmentKey tip = SealedWith(8)->chain_tip();
+    opened_ = OpenSession({{{{tip}}, 2}, {{{tip}}}}, 4);
+    session_ = Find(opened_);
+  }
+  Status Refusal(const LayerWant& want) { return Recall(*session_, {1, 1, {want}}); }
+  uint64_t MapBytes(uint32_t slots) const {
+    return spec_.num_layers * ResidentMap::Bytes(spec_.num_kv_heads, slots);
+  }
+
+  SessionManager::Opened opened_;
+  std::shared_ptr<Session> session_;
+};
+
+TEST_F(SequenceSlotsTest, RecallsPlaceNothingInTheOthers) {
+  const CollectingSink first = Answer(*session_, {1, 1, {Want(0, {{0, 1}, {2}})}});
+  EXPECT_THAT(first.lanes()[0].placed.slots, ElementsAre(0, 1, 0));
+  const CollectingSink second = Answer(*session_, {1, 2, {Want(0, {{1, 5}, {6, 7}}, 1)}});
+  EXPECT_THAT(second.lanes()[0].placed.slots, ElementsAre(0, 1, 0));
+  EXPECT_THAT(second.lanes()[0].placed.replaced, ElementsAre(0, -1, 2));
+  const CollectingSink other = Answer(*session_, {1, 3, {Want(0, {{0, 1, 2, 3}, {}}, 0, 1)}});
+  EXPECT_THAT(other.lanes()[0].placed.slots, ElementsAre(0, 1, 2, 3));
+}
+
+TEST_F(SequenceSlotsTest, PlacesAreThoseOfASessionWhoseSequencesHaveAllSlots) {
+  const uint64_t unit = quire::UnitBytes(spec_);
+  const RecallArgs args{1, 1, {Want(1, {{5}, {6, 7}}), Want(1, {{5}, {}}, 0, 1)}, true};
+  const uint64_t lane = 1 * 2 * 4, other = (1 * 3 + 1) * 2 * 4;
+  EXPECT_THAT(Answer(*session_, args).parts()[0].places,
+              ElementsAre(lane * unit, (lane + 4) * unit, (lane + 5) * unit, other * unit));
+}
+
+TEST_F(SequenceSlotsTest, MorePagesThanASequenceHasSlotsAreRefusedWithBothNumbers) {
+  const Status pages = Refusal(Want(0, {{0, 1, 2}, {}}));
+  EXPECT_EQ(pages.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Message(pages)),
+              HasSubstr("3 pages for a head: the sequence has 2 slots per head"));
+  const Status query = Refusal(Query(0, 1, {{.first_page = 0, .end_page = 8}}, 3));
+  EXPECT_EQ(query.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Message(query)),
+              HasSubstr("num_pages is 3: the sequence has 2 slots per head"));
+  EXPECT_EQ(Refusal(Query(0, 1, {{.first_page = 0, .end_page = 8}}, 2)), OkStatus());
+}
+
+TEST_F(SequenceSlotsTest, ResyncTakesMapsOfTheSequencesShape) {
+  const LaneMap map{0, 1, 0, {-1, 3, 4, -1}, {0, 1, 1, 0}};
+  LaneMap whole = map;
+  whole.pages.resize(8, -1);
+  whole.generations.resize(8);
+  const Status refused = session_->Resync(2, std::span(&whole, 1), kNever);
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Message(refused)), HasSubstr("8 slots: the lane has 2 heads of 2"));
+  whole.sequence = 1;
+  const LaneMap maps[] = {map, whole};
+  ASSERT_EQ(session_->Resync(2, maps, kNever), OkStatus());
+  const CollectingSink sink = Answer(*session_, {2, 1, {Want(1, {{3, 6}, {4}})}});
+  EXPECT_THAT(sink.lanes()[0].placed.slots, ElementsAre(0));
+  EXPECT_THAT(sink.lanes()[0].placed.pages, ElementsAre(6));
+}
+
+TEST_F(SequenceSlotsTest, ThereAreAsManyAsTheSessionHasAtMost) {
+  EXPECT_THAT(session_->SlotsOfSequences(), ElementsAre(2, 4));
+  const SegmentKey tip = SealedWith(8)->chain_tip();
+  for (const uint32_t slots : {5u, ~0u}) {
+    const Status refusals[] = {
+        sessions_.AddSequence(kTenant, opened_.id, {{{tip}}, slots}).status(),
+        sessions_.Open(kTenant, {{{{{tip}}, slots}}, spec_, 4, {}}).status()};
+    for (const Status& refused : refusals) {
+      EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+      EXPECT_THAT(std::string(Message(refused)),
+                  HasSubstr("slots_per_head of a sequence is " + std::to_string(slots) +
+                            ": the session has 4"));
+    }
+  }
+  EXPECT_EQ(sessions_.AddSequence(kTenant, opened_.id, {{{tip}}, 1})->number, 2u);
+  EXPECT_EQ(sessions_.AddSequence(kTenant, opened_.id, {{{tip}}, 4})->number, 3u);
+  EXPECT_EQ(session_->RemoveSequence(0, kNever), OkStatus());
+  EXPECT_THAT(session_->SlotsOfSequences(), ElementsAre(0, 4, 1, 4));
+}
+
+TEST_F(SequenceSlotsTest, MapsTakeWhatTheirSequencesHaveNotWhatTheSessionMayHave) {
+  SessionManager sessions({.max_map_bytes = MapBytes(6),
+                           .store = &store_,
+                           .resolver = &resolver_,
+                           .ops = &kernels::CpuReference(),
+                           .clock = &clock_,
+                           .executor = &executor_});
+  const SegmentKey tip = SealedWith(8)->chain_tip();
+  const auto opened = sessions.Open(kTenant, {{{{{tip}}, 2}}, spec_, 65536, {}});
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const auto add = [&](uint32_t slots) {
+    return sessions.AddSequence(kTenant, opened->id, {{{tip}}, slots}).status();
+  };
+  EXPECT_EQ(add(5).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(add(0).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(add(4), OkStatus());
+  const Status full = add(1);
+  EXPECT_EQ(full.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(Message(full)), HasSubstr(std::to_string(MapBytes(7))));
+  EXPECT_EQ((*sessions.Find(kTenant, opened->id))->RemoveSequence(0, kNever), OkStatus());
+  EXPECT_EQ(add(2), OkStatus());
+  EXPECT_EQ(sessions.Open(kTenant, {{{{{tip}}, 3}, {{{tip}}, 4}}, spec_, 8, {}}).status().code(),
+            StatusCode::kResourceExhausted);
 }
 
 TEST_F(SessionTest, PagesAppendedAfterTheOpeningCanBeRecalled) {
@@ -769,7 +878,7 @@ TEST_F(SessionTest, DigestsStayInsideTheContext) {
 
 TEST_F(SessionTest, OpeningChecksSpecShapesAndNumber) {
   const SegmentKey tip = SealedWith(4, 2)->chain_tip();
-  const SessionManager::OpenArgs good{{{{tip}}}, spec_, 4, {}};
+  const SessionManager::OpenArgs good{{{{{tip}}}}, spec_, 4, {}};
   const auto refusal = [&](auto change) {
     SessionManager::OpenArgs args = good;
     change(args);
@@ -785,15 +894,16 @@ TEST_F(SessionTest, OpeningChecksSpecShapesAndNumber) {
   EXPECT_EQ(refusal([](Args& a) { a.managed_layers = {3}; }).code(), kBad);
   EXPECT_EQ(refusal([](Args& a) { a.managed_layers = {1, 1}; }).code(), kBad);
   EXPECT_EQ(refusal([](Args& a) { a.sequences = {}; }).code(), kBad);
-  EXPECT_EQ(refusal([](Args& a) { a.sequences = {{}}; }).code(), kBad);
-  EXPECT_EQ(refusal([&](Args& a) { a.sequences = {{65, {tip}}}; }).code(), kBad);
-  EXPECT_EQ(refusal([&](Args& a) { a.sequences.resize(257, {{tip}}); }).code(), kBad);
-  EXPECT_EQ(refusal([](Args& a) { a.sequences[0][0].position_offset = int64_t{1} << 31; }).code(),
-            kBad);
-  EXPECT_EQ(refusal([](Args& a) { a.sequences = {{{uint64_t{7}}}}; }).code(),
+  EXPECT_EQ(refusal([](Args& a) { a.sequences[0].members = {}; }).code(), kBad);
+  EXPECT_EQ(refusal([&](Args& a) { a.sequences[0].members.resize(65, {tip}); }).code(), kBad);
+  EXPECT_EQ(refusal([&](Args& a) { a.sequences.resize(257, a.sequences[0]); }).code(), kBad);
+  EXPECT_EQ(
+      refusal([](Args& a) { a.sequences[0].members[0].position_offset = int64_t{1} << 31; }).code(),
+      kBad);
+  EXPECT_EQ(refusal([](Args& a) { a.sequences[0].members = {{uint64_t{7}}}; }).code(),
             StatusCode::kNotFound);
-  const Status large = refusal([&](Args& a) {
-    a.sequences.resize(256, {{tip}});
+  const Status large = refusal([](Args& a) {
+    a.sequences.resize(256, a.sequences[0]);
     a.slots_per_head = 65536;
   });
   EXPECT_EQ(large.code(), StatusCode::kResourceExhausted) << large;
@@ -807,9 +917,9 @@ TEST_F(SessionTest, OpeningChecksSpecShapesAndNumber) {
 TEST_F(SessionTest, ContextsTooLargeToDescribeAreRefused) {
   const SegmentKey tip = SealedWith(4, 2)->chain_tip();
   // 65536 bytes of reply: room for about a hundred descriptions.
-  const auto opened = sessions_.Open(kTenant, {{200, {{tip}}}, spec_, 4, {}});
+  const auto opened = sessions_.Open(kTenant, {{200, {{{tip}}}}, spec_, 4, {}});
   EXPECT_EQ(opened.status().code(), StatusCode::kResourceExhausted);
-  EXPECT_TRUE(sessions_.Open(kTenant, {{50, {{tip}}}, spec_, 4, {}}).ok());
+  EXPECT_TRUE(sessions_.Open(kTenant, {{50, {{{tip}}}}, spec_, 4, {}}).ok());
 }
 
 TEST_F(SessionTest, OffsetsNeedKeysThatCanBeMoved) {
@@ -817,10 +927,10 @@ TEST_F(SessionTest, OffsetsNeedKeysThatCanBeMoved) {
   spec.rope.state = RopeState::kPre;
   const auto open = contexts_.Open(kTenant, spec, nullptr);
   ASSERT_TRUE(open.ok()) << open.status();
-  const auto moved = sessions_.Open(kTenant, {{{{open->id, 5}}}, spec, 4, {}});
+  const auto moved = sessions_.Open(kTenant, {{{{{open->id, 5}}}}, spec, 4, {}});
   EXPECT_EQ(moved.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(Message(moved.status())), HasSubstr("position_offset"));
-  EXPECT_TRUE(sessions_.Open(kTenant, {{{{open->id}}}, spec, 4, {}}).ok());
+  EXPECT_TRUE(sessions_.Open(kTenant, {{{{{open->id}}}}, spec, 4, {}}).ok());
 }
 
 }  // namespace

@@ -195,6 +195,7 @@ void WriteSessionSeeds(const fs::path& dir) {
 
   calls.clear();
   v1::AddSequenceRequest more;
+  more.mutable_sequence()->set_slots_per_head(2);
   add(3, more);
   v1::RemoveSequenceRequest less;
   less.set_sequence(1);
@@ -229,7 +230,9 @@ void WriteServiceSeeds(const fs::path& dir) {
 
   v1::OpenSessionRequest open;
   wire::KvSpecToProto(SmallSpec(), open.mutable_spec());
-  v1::SequenceMember& member = *open.add_sequences()->add_members();
+  v1::SequenceSpec& sequence = *open.add_sequences();
+  sequence.set_slots_per_head(2);
+  v1::SequenceMember& member = *sequence.add_members();
   member.mutable_context()->set_open_context(5);
   member.set_position_offset(-7);
   open.set_slots_per_head(4);

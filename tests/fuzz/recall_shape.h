@@ -22,6 +22,8 @@ inline std::vector<std::byte> UnitPattern(size_t size) {
 
 /// Layer 0 wants what the server selects, layer 1 what it names.
 struct RecallShape {
+  static constexpr uint32_t kSequenceSlots = 3;  ///< Per head, of the sequence that is asked for.
+
   RecallShape() {
     spec.model = "seed";
     spec.num_layers = 2;
@@ -34,7 +36,7 @@ struct RecallShape {
   }
   ResidentMap Map() const {
     ResidentMap map(ManagedLayers({0, 1}), spec.num_kv_heads, slots_per_head);
-    map.AddSequence(0);
+    map.AddSequence(0, kSequenceSlots);
     return map;
   }
   v1::RecallRequest Request() const {

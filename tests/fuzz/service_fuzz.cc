@@ -38,6 +38,8 @@ bool Parse(std::string_view bytes, Message* message) {
   return message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
 }
 
+/// Slots per head of its sequences; the seeds are of the first.
+constexpr uint32_t kSlotsOfSequences[] = {fuzz::RecallShape::kSequenceSlots, 4};
 /// The session that requests are for.
 kvserver::SessionShape SessionShapeOf(const fuzz::RecallShape& shape) {
   return {.tenant = "t",
@@ -50,14 +52,14 @@ void CheckRecallRequest(std::string_view bytes) {
   v1::RecallRequest request;
   if (!Parse(bytes, &request)) return;
   const kvserver::SessionShape shape = SessionShapeOf(fuzz::RecallShape());
-  const auto args = kvserver::RecallArgsFromProto(request, shape, 2);
+  const auto args = kvserver::RecallArgsFromProto(request, shape, kSlotsOfSequences);
   if (!args.ok()) return;
   // A lane named twice is the session's to refuse; it relies on the order of the pages.
   for (const kvserver::LayerWant& want : args->wants) {
     Require(want.lanes.num_layers() >= 1);
     for (uint32_t head = 0; head < want.units.num_heads(); ++head) {
       const auto pages = want.units.Head(head);
-      Require(pages.size() <= shape.slots_per_head);
+      Require(pages.size() <= kSlotsOfSequences[want.lanes.sequence]);
       Require(std::ranges::adjacent_find(pages, std::greater_equal<>()) == pages.end());
     }
   }
@@ -67,14 +69,15 @@ void CheckSessionRequest(std::string_view bytes) {
   if (v1::OpenSessionRequest open; Parse(bytes, &open)) {
     if (const auto args = kvserver::OpenArgsFromProto(open); args.ok()) {
       Require(Problem(args->spec).empty());
-      Require(!args->sequences.empty() && !args->sequences[0].empty());
+      Require(!args->sequences.empty() && !args->sequences[0].members.empty());
     }
   }
   if (v1::ResyncRequest resync; Parse(bytes, &resync)) {
     const kvserver::SessionShape shape = SessionShapeOf(fuzz::RecallShape());
-    if (const auto maps = kvserver::LaneMapsFromProto(resync, shape); maps.ok()) {
+    if (const auto maps = kvserver::LaneMapsFromProto(resync, shape, kSlotsOfSequences);
+        maps.ok()) {
       for (const kvserver::LaneMap& map : *maps) {
-        Require(map.pages.size() == shape.lane_slots() &&
+        Require(map.pages.size() == shape.spec.num_kv_heads * kSlotsOfSequences[map.sequence] &&
                 map.generations.size() == map.pages.size());
       }
     }
@@ -107,7 +110,7 @@ void CheckRecallReply(std::string_view bytes) {
           part->lanes.back().end_placement == part->placements.size());
   for (const Placement& placement : part->placements) {
     Require(placement.sequence == 0 && map.Manages(placement.layer) &&
-            placement.head < map.num_heads() && placement.slot < map.slots_per_head());
+            placement.head < map.num_heads() && placement.slot < map.slots_per_head(0));
     map.Place(placement);
   }
 }

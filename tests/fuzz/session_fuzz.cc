@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/executor.h"
@@ -51,7 +52,10 @@ struct World {
                 .ok());
     return opened->id;
   }
-  SessionManager::SequenceArgs Members() const { return {{sealed}, {open, 64}}; }
+  /// A sequence of both, with so many slots per head (SequenceArgs).
+  SessionManager::SequenceArgs Sequence(uint32_t slots) const {
+    return {{{sealed}, {open, 64}}, slots};
+  }
 
   const KvSpec spec = testing::TestSpec();
   testing::FakePageStore store;
@@ -70,7 +74,8 @@ struct World {
 
 class CheckingSink final : public RecallSink {
  public:
-  explicit CheckingSink(const SessionShape& shape) : shape_(shape) {}
+  explicit CheckingSink(const Session& session)
+      : shape_(session.shape()), slots_(session.SlotsOfSequences()) {}
   Status CheckWanted() const override { return OkStatus(); }
   Status Write(RecallPart part) override {
     size_t units = 0;
@@ -88,7 +93,7 @@ class CheckingSink final : public RecallSink {
     Require(counted == lane.placed.size());
     for (size_t i = 0; i < counted; ++i) {
       const uint32_t name = lane.placed.pages[i];
-      Require(lane.placed.slots[i] < shape_.slots_per_head);
+      Require(lane.placed.slots[i] < slots_[lane.sequence]);
       Require(PageOf(name) < (MemberOf(name) == 0 ? kSealedPages : kOpenPages));
       Require(MemberOf(name) < 2 && lane.placed.replaced[i] != static_cast<int32_t>(name));
     }
@@ -96,6 +101,7 @@ class CheckingSink final : public RecallSink {
     *units += lane.num_sent;
   }
   const SessionShape& shape_;
+  const std::vector<uint32_t> slots_;  ///< Per head, by sequence.
 };
 
 template <typename Message>
@@ -106,9 +112,9 @@ bool Parse(std::string_view bytes, Message* message) {
 void Recall(Session& session, std::string_view bytes) {
   v1::RecallRequest request;
   if (!Parse(bytes, &request)) return;
-  const auto args = RecallArgsFromProto(request, session.shape(), session.num_sequences());
+  const auto args = RecallArgsFromProto(request, session.shape(), session.SlotsOfSequences());
   if (!args.ok()) return;
-  CheckingSink sink(session.shape());
+  CheckingSink sink(session);
   (void)session.Recall(*args, {.max_parts = 3, .part_bytes = 1}, sink);
 }
 void Ack(Session& session, std::string_view bytes) {
@@ -120,8 +126,15 @@ void Ack(Session& session, std::string_view bytes) {
 void Resync(Session& session, std::string_view bytes) {
   v1::ResyncRequest request;
   if (!Parse(bytes, &request)) return;
-  const auto maps = LaneMapsFromProto(request, session.shape());
+  const auto maps = LaneMapsFromProto(request, session.shape(), session.SlotsOfSequences());
   if (maps.ok()) (void)session.Resync(request.epoch(), *maps, TimePoint::max());
+}
+void AddSequence(World& world, uint64_t id, std::string_view bytes) {
+  v1::AddSequenceRequest request;
+  if (!Parse(bytes, &request)) return;
+  // Members are the world's, whatever the message names.
+  (void)world.sessions.AddSequence(kTenant, id,
+                                   world.Sequence(request.sequence().slots_per_head()));
 }
 void RemoveSequence(Session& session, std::string_view bytes) {
   v1::RemoveSequenceRequest request;
@@ -138,8 +151,7 @@ void RunCall(World& world, uint64_t id, uint8_t kind, std::string_view bytes) {
     case 2:
       return Resync(session, bytes);
     case 3:
-      (void)world.sessions.AddSequence(kTenant, id, world.Members());
-      return;
+      return AddSequence(world, id, bytes);
     default:
       return RemoveSequence(session, bytes);
   }
@@ -150,7 +162,7 @@ void RunCall(World& world, uint64_t id, uint8_t kind, std::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static World* const world = new World();
   const auto opened =
-      world->sessions.Open(kTenant, {{world->Members(), world->Members()},
+      world->sessions.Open(kTenant, {{world->Sequence(0), world->Sequence(kSlots - 1)},
                                      world->spec,
                                      kSlots,
                                      {},

@@ -83,7 +83,7 @@ class SessionFixture : public ::testing::Test {
   /// A session of `sequences` that all read `context`.
   SessionManager::Opened OpenSession(const ContextRef& context, uint32_t slots,
                                      uint32_t sequences = 1) {
-    return OpenSession(std::vector(sequences, SessionManager::SequenceArgs{{context}}), slots);
+    return OpenSession(std::vector(sequences, SessionManager::SequenceArgs{{{context}}}), slots);
   }
   SessionManager::Opened OpenSession(std::vector<SessionManager::SequenceArgs> sequences,
                                      uint32_t slots) {
