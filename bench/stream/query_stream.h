@@ -7,7 +7,7 @@
 // `topic_cosine` on average; without it the queries would forget every topic within a few dozen
 // steps. The default is calibrated: of 32 pages selected by digests, 29 % are new in a step when
 // all heads drift (c = 0.84) and 17 % when they are quiet (c = 0.95), in the mean of 40 streams;
-// published are 28 % and 14 % (docs/design/0022).
+// published are 28 % and 14 % (docs/design/0023).
 // With probability `jump_rate` a step goes to another topic instead.
 //
 // The length is found by bisection: the best sixteenth of the pages hold 95 % of the attention of
