@@ -101,6 +101,7 @@ class RowChannel::RowRecall final : public worker::LaneRecall {
     channel_->came_[rows->lanes.at(0).layer] = *std::move(rows);
     return std::optional<RecallPart>(std::move(units));
   }
+  bool EndsAtOnce() const override { return true; }
 
  private:
   RowChannel* const channel_;

@@ -228,11 +228,12 @@ void PendingRecall::Abandon(bool may_have_landed) {
   for (const WantedLane& lane : missing().first(any_missing ? missing().size() : in_pieces_)) {
     session_->Forget(lane.want->sequence, lane.layer);
   }
-  if (touched_ == SlotsTouched::kAny) session_->ForgetAll(*options_.landing);
+  const bool any = touched_ == SlotsTouched::kAny;
   in_pieces_ = 0;
   bytes_to_come_ = 0;
   touched_ = SlotsTouched::kNone;
   call_.reset();
+  if (any) session_->ForgetAll(*options_.landing);
 }
 
 void PendingRecall::Cancel() {

@@ -185,6 +185,9 @@ void ClientSession::Forget(uint32_t sequence, uint32_t layer) {
 }
 
 void ClientSession::ForgetAll(const SessionLanding& landing) {
+  for (PendingRecall* recall : under_way_) {
+    if (recall->options_.landing == &landing) recall->Abandon();
+  }
   for (uint32_t sequence = 0; sequence < landing.num_sequences(); ++sequence) {
     if (!map_.Has(sequence)) continue;
     for (const uint32_t layer : map_.layers().layers()) Forget(sequence, layer);
@@ -262,7 +265,14 @@ Status ClientSession::RemoveSequence(uint32_t sequence) {
   v1::RemoveSequenceReply reply;
   const Status status =
       client_->Call(kRemoveSequence, request, {}, client_->NewDeadline(), &reply, nullptr);
-  if (!status.ok() && !absl::IsNotFound(status)) return status;
+  if (!status.ok() && !absl::IsNotFound(status)) {
+    // The server may have done it all the same: no resync names a lane that it may not have.
+    for (const uint32_t layer : map_.layers().layers()) {
+      Forget(sequence, layer);
+      map_.lane(sequence, layer).applied = 0;
+    }
+    return status;
+  }
   map_.RemoveSequence(sequence);
   members_[sequence].clear();
   return OkStatus();

@@ -91,17 +91,18 @@ class ClientSession {
   StatusOr<uint32_t> AddSequence(const SequenceSpec& sequence);
   /// Ends a sequence; OK when the server does not have it any more. INVALID_ARGUMENT while a recall
   /// of it is under way.
+  /// Nothing is known of its slots after any other error.
   Status RemoveSequence(uint32_t sequence);
 
   /// Asks for `wants` and returns without waiting for the reply, except for a resync that is due.
   StatusOr<std::unique_ptr<PendingRecall>> Start(std::vector<LayerWant> wants,
                                                  const RecallOptions& options = {});
   /// Asks for `wants` and waits for all of it. What has come before an error is lost, as if it had
-  /// not been applied (with a landing it is there: resident_map()).
+  /// not been applied (with a landing of slots it is there: resident_map()).
   StatusOr<RecallResult> Recall(std::span<const LayerWant> wants,
                                 const RecallOptions& options = {});
   /// The units of the part are in their slots: from now on the map counts them as resident. Doing
-  /// it twice, or for a part that landed, changes nothing. A part that was superseded by a later
+  /// it twice, or for a part that is in its slots, changes nothing. A part that was superseded by a later
   /// recall of its lane must not be applied: the lane is unknown afterwards. Of one that a resync
   /// came over the server hears before the next recall.
   void Applied(const RecallPart& part);

@@ -18,7 +18,7 @@ void AddTransportFlag(CLI::App& command, std::string* transport, bool loopback) 
       .add_option("--transport", *transport,
                   "How pages come: auto takes the first that works of shm (same host), ucx, grpc; "
                   "ucx-direct is ucx where the server writes units into this program's memory, of "
-                  "which it then has as much again as slots")
+                  "which it then has as much again as slots (in a batch up to four times)")
       ->check(CLI::IsMember(choices))
       ->capture_default_str();
 }

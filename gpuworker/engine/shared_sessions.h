@@ -7,7 +7,8 @@
 //   can be, and sequences of every budget share.
 // - Where the server writes units into a staging area, every sequence has room there for all of its
 //   session's slots. Sessions have their first sequence's, rounded up to a power of two, and take
-//   in who rounds to the same: the area is at most twice what its sequences need.
+//   in who rounds to the same. So are the area's sequences, and it does not shrink: it is at most
+//   four times what the most sequences that it had need.
 // A session that the server has no room in for one more is passed over: another is opened. It ends
 // with the last of its sequences.
 //

@@ -119,6 +119,9 @@ class RecallGroup::GroupRecall final : public LaneRecall {
       }
     }
   }
+  bool EndsAtOnce() const override {
+    return ticket_->landing == nullptr || ticket_->state != Ticket::State::kSent;
+  }
 
  private:
   RecallGroup* const group_;
@@ -159,7 +162,11 @@ std::shared_ptr<RecallGroup::Ticket> RecallGroup::Enqueue(LayerWant want,
 }
 
 void RecallGroup::Send() {
-  Tickets waiting = std::exchange(queue_, {});
+  SendAll(std::exchange(again_, {}));
+  SendAll(std::exchange(queue_, {}));
+}
+
+void RecallGroup::SendAll(Tickets waiting) {
   while (!waiting.empty()) {
     const RecallOptions& options = waiting.front()->options;
     const auto rest = std::stable_partition(
@@ -228,14 +235,19 @@ void RecallGroup::GiveUp(Ticket& ticket) {
   const Ticket::State was = std::exchange(ticket.state, Ticket::State::kGivenUp);
   ticket.failure = Status(StatusCode::kCancelled, "the recall was given up");
   if (was == Ticket::State::kQueued) {
-    std::erase_if(queue_, [&](const auto& queued) { return queued.get() == &ticket; });
+    const auto is_it = [&](const auto& queued) { return queued.get() == &ticket; };
+    std::erase_if(queue_, is_it);
+    std::erase_if(again_, is_it);
     return;
   }
   if (was != Ticket::State::kSent) return;
   const std::shared_ptr<Message> message = ticket.message;
   const Tickets missing = message->missing();
   message->End();
-  if (!missing.empty()) SendTogether(missing);
+  for (const auto& other : missing) {
+    other->state = Ticket::State::kQueued;
+    again_.push_back(other);
+  }
 }
 
 }  // namespace quire::worker

@@ -8,8 +8,8 @@
 // Failures stay where they belong. When a shared message fails, nobody can tell whose lane it was:
 // every lane that has not come is asked for once more, in a message of its own, and only the ones
 // that fail again fail. A lane that is given up before it has come (a late prefetch that makes room
-// for a correction, a sequence that ends) takes its message along; the others in it leave anew,
-// together.
+// for a correction or a newer selection, a sequence that ends) takes its message along; the others
+// in it leave anew with the next Send, in a message of their own.
 //
 // Thread-safety: none; it belongs to the thread of its session. Ownership: the session and its
 // staging area outlive the group; the group its channels and their recalls.
@@ -51,6 +51,7 @@ class RecallGroup {
   using Tickets = std::vector<std::shared_ptr<Ticket>>;
 
   std::shared_ptr<Ticket> Enqueue(LayerWant want, const RecallOptions& options);
+  void SendAll(Tickets waiting);
   /// Sends `tickets`, which have the same options, as one message.
   void SendTogether(const Tickets& tickets);
   /// Waits for the next part of a message, or for its end, and hands out what has come.
@@ -63,6 +64,7 @@ class RecallGroup {
   ClientSession* const session_;
   const StagingArea* const staging_;
   Tickets queue_;
+  Tickets again_;  ///< Their message was given up for another lane. Not to ride with new ones.
   uint64_t messages_ = 0;
   uint64_t lanes_ = 0;
 };

@@ -176,6 +176,20 @@ TEST_P(RecallGroupTest, WhoGivesUpLetsTheOthersGoOn) {
   ExpectPart(*c, 2, 0, 2);
 }
 
+TEST_P(RecallGroupTest, WhoGivesUpTogetherMakesOneMessageMore) {
+  auto a = Ask(0, 0, {{1}, {1}}, Priority::kPrefetch);
+  auto b = Ask(1, 0, {{2}, {2}}, Priority::kPrefetch);
+  const auto c = Ask(2, 0, {{3}, {3}}, Priority::kPrefetch);
+  group_->Send();
+  a.reset();
+  b.reset();
+  EXPECT_EQ(group_->messages(), 1u);
+  group_->Send();
+  EXPECT_EQ(group_->messages(), 2u);
+  EXPECT_EQ(group_->lanes(), 4u);
+  ExpectPart(*c, 2, 0, 2);
+}
+
 TEST_P(RecallGroupTest, WhatIsGivenUpBeforeItLeavesNeverLeaves) {
   auto a = Ask(0, 0, {{1}, {1}});
   a.reset();

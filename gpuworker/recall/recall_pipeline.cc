@@ -104,7 +104,9 @@ Status RecallPipeline::Correct(const SelectRequest& request, Selection selection
   const auto heads = static_cast<size_t>(std::count(blocking.begin(), blocking.end(), true));
   with_.stats->blocking_heads += heads;
   ++with_.stats->blocking_layers;
-  if (lane.under_way != nullptr && lane.purpose == Purpose::kCorrection && patience) {
+  const bool stays = lane.under_way != nullptr &&
+                     (lane.purpose == Purpose::kCorrection || !lane.under_way->EndsAtOnce());
+  if (stays && patience) {
     ++with_.stats->late_corrections;
     return OkStatus();
   }
@@ -198,7 +200,7 @@ Status RecallPipeline::Speculate(uint32_t layer) {
 
 bool RecallPipeline::IsUseless(const Lane& lane, uint32_t layer, const Selection& newer) const {
   const bool known = lane.pages.num_heads() > 0 && !newer.at_server;
-  if (lane.purpose != Purpose::kPrefetch || !known) return false;
+  if (lane.purpose != Purpose::kPrefetch || !known || !lane.under_way->EndsAtOnce()) return false;
   const PageTable& table = with_.cache->table(layer);
   for (uint32_t head = 0; head < lane.pages.num_heads(); ++head) {
     for (const uint32_t page : lane.pages.Head(head)) {

@@ -5,17 +5,18 @@
 // slots through the layout kernel, reading them where the reply has them
 // (streamed_placement.h), and makes the selection active.
 //
-//   before attention   the earlier step's prefetch is waited for; then, if a head blocks, a
-//                      selection is made for all of them, and the heads that block are recalled
-//                      (one call, of their pages only) and waited for
+//   before attention   if a head blocks, a selection is made for all of them; the earlier step's
+//                      prefetch is waited for; then the heads that block are recalled (one call,
+//                      of their pages only) and waited for
 //   after attention    where no head has blocked, the selection is made; that of the other heads is
 //                      asked for, for the next step
 //
 // So a prefetch has a whole step's time. With an executor, units that have come are taken into
 // their slots while other layers compute: whoever drives the pipeline looks after each layer
 // whether the next ones' have. A layer has one recall under way at most: a prefetch is given up for
-// a head that blocks, and when a newer selection has nothing of what it brings; a correction for
-// nothing, so that every correction arrives.
+// a head that blocks, and when a newer selection, if this end knows it, has nothing of what it
+// brings; a correction for nothing, so that every correction arrives. What cannot be given up at
+// once (LaneRecall::EndsAtOnce) is let come where there is a deadline, and counts as late.
 //
 // Deadline (RetrievalOptions::recall_deadline). Where the policy says MayBeLate, a layer's
 // attention waits no longer than that: it goes on with the pages that it has, and what is late

@@ -10,7 +10,7 @@
 namespace quire::worker {
 
 Status StagingArea::Reserve(uint32_t sequence) {
-  if (!session_->LandsDirectly()) return OkStatus();
+  if (landing_ == nullptr && !session_->LandsDirectly()) return OkStatus();
   if (landing_ != nullptr && sequence < landing_->num_sequences()) return OkStatus();
   // Doubled, so that a batch that fills up makes few of them.
   const uint32_t sequences = std::min(std::bit_ceil(sequence + 1), wire::kMaxSequences);

@@ -60,7 +60,7 @@ class RetrievalPolicy {
   virtual std::string_view name() const = 0;
 
   /// How the slots of `layer` are divided; constant. Layers that have selectable pages have as many
-  /// as each other, since a session has one number of slots for all its lanes.
+  /// as each other, since a sequence has one number of slots for all its lanes.
   virtual CacheLayout Layout(uint32_t layer) const = 0;
   /// True when OnPrefillLayer needs the digests of the pages that are stored already.
   virtual bool WantsDigests(uint32_t layer) const {

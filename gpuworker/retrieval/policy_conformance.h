@@ -106,7 +106,7 @@ TEST_P(PolicyConformance, LayersWithSlotsHaveAsMany) {
   for (uint32_t layer = 0; layer < context_.spec.num_layers; ++layer) {
     const CacheLayout layout = policy->Layout(layer);
     if (layout.everything || layout.selectable_pages == 0) continue;
-    EXPECT_EQ(layout.selectable_pages, slots) << "a session has one number for all lanes";
+    EXPECT_EQ(layout.selectable_pages, slots) << "a sequence has one number for all lanes";
   }
 }
 

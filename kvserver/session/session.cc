@@ -88,9 +88,23 @@ std::shared_ptr<const HeldDigests> Session::HoldDigests(
 StatusOr<uint32_t> Session::AddSequence(std::vector<SequenceMember> members,
                                         uint32_t slots_per_head) {
   QUIRE_ASSIGN_OR_RETURN(const uint32_t slots, shape_.SequenceSlots(slots_per_head));
-  // Ends with the call when that fails.
+  {
+    MutexLock lock(mutex_);
+    QUIRE_RETURN_IF_ERROR(CheckRoom(slots));
+  }
+  // Begins to read; ends with the call when that fails.
   std::shared_ptr<const HeldDigests> held = HoldDigests(members);
   MutexLock lock(mutex_);
+  QUIRE_RETURN_IF_ERROR(CheckRoom(slots));
+  const auto free = std::find(sequences_.begin(), sequences_.end(), nullptr);
+  const auto number = static_cast<uint32_t>(free - sequences_.begin());
+  if (free == sequences_.end()) sequences_.emplace_back();
+  sequences_[number] = std::make_shared<Sequence>(
+      std::move(members), std::move(held), shape_.num_managed(), shape_.spec.num_kv_heads, slots);
+  return number;
+}
+
+Status Session::CheckRoom(uint32_t slots) const {
   uint32_t open = 0;
   uint64_t map_bytes = shape_.sequence_map_bytes(slots);
   for (const SequencePtr& sequence : sequences_) {
@@ -107,12 +121,7 @@ StatusOr<uint32_t> Session::AddSequence(std::vector<SequenceMember> members,
                              " bytes, more than the session's ", limits_.max_map_bytes,
                              ": ask for fewer slots, layers or sequences");
   }
-  const auto free = std::find(sequences_.begin(), sequences_.end(), nullptr);
-  const auto number = static_cast<uint32_t>(free - sequences_.begin());
-  if (free == sequences_.end()) sequences_.emplace_back();
-  sequences_[number] = std::make_shared<Sequence>(
-      std::move(members), std::move(held), shape_.num_managed(), shape_.spec.num_kv_heads, slots);
-  return number;
+  return OkStatus();
 }
 
 Status Session::RemoveSequence(uint32_t sequence, TimePoint deadline) {

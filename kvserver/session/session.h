@@ -92,6 +92,8 @@ class Session {
   uint32_t max_lanes() const { return SessionShape::kMaxSequences * shape_.num_managed(); }
 
   Status CheckEpoch(uint64_t epoch) const QUIRE_REQUIRES(mutex_);
+  /// RESOURCE_EXHAUSTED when there is no room for a sequence of so many slots.
+  Status CheckRoom(uint32_t slots) const QUIRE_REQUIRES(mutex_);
   StatusOr<SequencePtr> Find(uint32_t sequence) const QUIRE_REQUIRES(mutex_);
 
   /// What the wants are about. Their lanes are claimed.
