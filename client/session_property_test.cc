@@ -56,7 +56,7 @@ class ModelServer final : public Transport {
   }
 
   TransportCapabilities capabilities() const override {
-    return {.name = "model", .max_message_bytes = 1 << 20};
+    return {.name = "model", .max_message_bytes = 1 << 20, .direct_landing = true};
   }
   StatusOr<std::unique_ptr<Landing>> AddLanding(LandingMemory memory) override {
     return std::make_unique<Memory>(memory);

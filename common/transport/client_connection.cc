@@ -57,7 +57,8 @@ Status ClientConnection::Connect() {
   hello.amount = options_.window_bytes;
   hello.name = options_.tenant;
   hello.text = options_.ticket;
-  QUIRE_RETURN_IF_ERROR(SendHead(hello));
+  // When the connection is over already, the pipe tells why.
+  if (const Status sent = SendHead(hello); !sent.ok() && !absl::IsUnavailable(sent)) return sent;
   const TimePoint limit = After(options_.hello_timeout);
   MutexLock lock(mutex_);
   for (TimePoint now = SystemClock().Now(); connection_id_ == 0 && !over_;

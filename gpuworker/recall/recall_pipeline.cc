@@ -192,6 +192,8 @@ Status RecallPipeline::Speculate(uint32_t layer) {
     // come, and heads keep what they have until then. Cancelling it for each newer step would bring
     // nothing at all where a round trip takes longer than a step.
     if (!IsUseless(lane, layer, selection)) return OkStatus();
+    if (!lane.silent_until) lane.silent_until = lane.under_way->deadline();
+    if (with_.clock->Now() >= *lane.silent_until) return OkStatus();
     Drop(layer);
   }
   QUIRE_ASSIGN_OR_RETURN(lane.deferred, MakeWant(request, std::move(selection), {}));
@@ -282,6 +284,7 @@ StatusOr<bool> RecallPipeline::Receive(uint32_t layer, Patience deadline) {
     const bool goes_on = deadline && now >= *deadline && now < lane.under_way->deadline();
     if (goes_on && absl::IsDeadlineExceeded(part.status())) return false;
     lane.failed = !part.ok();
+    if (lane.failed) lane.silent_until.reset();
     Status status = part.status();
     if (status.ok() && !part->has_value()) {
       status = Internal("a recall of layer ", layer, " came without its lane");
@@ -441,6 +444,7 @@ Status RecallPipeline::StartPlacing(uint32_t layer) {
 
 Status RecallPipeline::Settle(uint32_t layer, Patience patience) {
   Lane& lane = lanes_[layer];
+  lane.silent_until.reset();
   const std::unique_ptr<LaneRecall> recall = std::move(lane.under_way);
   const RecallPart part = *std::exchange(lane.part, std::nullopt);
   const Status placed = std::exchange(lane.placing, nullptr)->Finish();

@@ -118,6 +118,9 @@ class RecallPipeline {
     /// Of `pages`, those that the host tier gave when the recall was sent: not sent with it.
     std::vector<HostPages::Unit> held;
     bool failed = false;  ///< A recall came to nothing; no slot pretends otherwise.
+    /// The deadline of the first of the prefetches that were given up one after the other: from
+    /// then on none is, so that a server that does not answer is found out.
+    std::optional<TimePoint> silent_until;
     std::optional<SelectRequest> unselected;  ///< Of a step in which no head blocks.
     std::optional<LayerWant> deferred;
     std::optional<Patience> awaited;  ///< Attention waits for what is under way.
