@@ -359,16 +359,18 @@ class ShmTenantsTest : public ShmFaultsTest {
       struct stat file;
       ASSERT_EQ(fstat(given.get(), &file), 0);
       tenant.file = file.st_ino;
-      tenant.memory = ReadOnlyMapping::Map(given.get(), static_cast<uint64_t>(file.st_size)).value();
+      const auto bytes = static_cast<uint64_t>(file.st_size);
+      tenant.memory = ReadOnlyMapping::Map(given.get(), bytes).value();
     }
     ASSERT_NE(tenant.memory, nullptr) << "the payload did not come in memory";
   }
   /// How many units of `owner` there are, or begin, in what `reader` can read.
   static uint64_t UnitsSeen(const Tenant& reader, const Tenant& owner) {
+    const std::span<const std::byte> all = reader.memory->bytes();
     uint64_t seen = 0;
     for (uint64_t i = 0; i < kUnits; ++i) {
       const auto start = owner.units.subspan(i * kUnitBytes, 64);
-      if (!std::ranges::search(reader.memory->bytes(), start).empty()) ++seen;
+      if (std::search(all.begin(), all.end(), start.begin(), start.end()) != all.end()) ++seen;
     }
     return seen;
   }

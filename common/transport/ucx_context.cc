@@ -39,10 +39,9 @@ StatusOr<std::shared_ptr<UcxContext>> UcxContext::Create(const UcxOptions& optio
   QUIRE_RETURN_IF_ERROR(
       UcxToStatus(ucp_config_read(nullptr, nullptr, &config), "read UCX's configuration"));
   ucp_context_h handle = nullptr;
-  const UcxSettings settings =
-      ChooseUcxSettings(options, address.IsLoopback(), [](const std::string& variable) {
-        return std::getenv(variable.c_str()) != nullptr;
-      });
+  const UcxSettings settings = ChooseUcxSettings(
+      options, address.IsLoopback(),
+      [](const std::string& variable) { return std::getenv(variable.c_str()) != nullptr; });
   Status status = Apply(settings, config);
   if (status.ok()) {
     ucp_params_t params = {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UcxContext: UCX, configured as ucx_settings.h says. Ownership: outlives its workers. Thread-safety:
-// the methods may be called from any thread.
+// UcxContext: UCX, configured as ucx_settings.h says. Ownership: outlives its workers.
+// Thread-safety: the methods may be called from any thread.
 #ifndef QUIRE_COMMON_TRANSPORT_UCX_CONTEXT_H_
 #define QUIRE_COMMON_TRANSPORT_UCX_CONTEXT_H_
 

@@ -73,9 +73,8 @@ TEST(UcxSettingsTest, WhatOptionsAskForByNameGoesOverVariables) {
   const UcxSettings settings =
       Choose(options, {"UCX_TLS", "UCX_NET_DEVICES", "UCX_RNDV_THRESH", "UCX_ZCOPY_THRESH",
                        "UCX_TX_SEG_SIZE", "UCX_RX_SEG_SIZE"});
-  EXPECT_THAT(settings.values,
-              UnorderedElementsAre(Pair("TLS", "tcp"), Pair("NET_DEVICES", "eth0"),
-                                   Pair("RNDV_THRESH", "5000")));
+  EXPECT_THAT(settings.values, UnorderedElementsAre(Pair("TLS", "tcp"), Pair("NET_DEVICES", "eth0"),
+                                                    Pair("RNDV_THRESH", "5000")));
   EXPECT_EQ(settings.gather_bytes, 5000u);
 }
 

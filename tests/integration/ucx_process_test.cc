@@ -19,8 +19,8 @@
 namespace quire {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::ChildProcess;
+using ::testing::HasSubstr;
 
 /// Far below the timeouts that UcxOptions have by default, which the tests replace.
 constexpr Duration kSoon = std::chrono::seconds(4);
