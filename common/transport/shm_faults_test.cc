@@ -8,13 +8,17 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <thread>
 #include <vector>
 
+#include "common/base/random.h"
 #include "common/transport/shm_address.h"
 #include "common/transport/shm_socket_file.h"
 #include "common/transport/shm_wire.h"
@@ -307,6 +311,94 @@ TEST_F(ShmFaultsTest, WhatIsGivenBackMustHaveBeenLent) {
   EXPECT_TRUE(gone->Wait());
   EXPECT_EQ(listener_->leased_bytes(), 0u);
   ExpectOthersAreServed();
+}
+
+/// A server of several tenants, each of whom has a connection.
+class ShmTenantsTest : public ShmFaultsTest {
+ protected:
+  static constexpr uint64_t kUnits = 10;
+  static constexpr uint64_t kUnitBytes = 4096;
+
+  /// A tenant's connection and its units, which lie beside those of others in the arena.
+  struct Tenant {
+    std::optional<RawPeer> client;
+    ShmEnd server;
+    std::span<const std::byte> units;
+    std::unique_ptr<ReadOnlyMapping> memory = nullptr;  ///< All that it was given.
+    ino_t file = 0;                                     ///< Which that is.
+  };
+
+  ShmTenantsTest() {
+    options_.share_memory = false;
+    options_.copy_out_bytes = 256 << 10;
+    SeededRandom random(5);
+    for (std::byte& byte : arena_->bytes()) byte = static_cast<std::byte>(random.Next());
+    Listen();
+  }
+  Tenant Join(uint64_t number) {
+    RawPeer client = RawPeer::Connect(options_.path);
+    return {.client = std::move(client),
+            .server = Accepted(),
+            .units = Arena(number * kUnits * kUnitBytes, kUnits * kUnitBytes)};
+  }
+  static void Serve(Tenant& tenant) {
+    Frame frame{.head = "units", .payload = {}};
+    for (uint64_t i = 0; i < kUnits; ++i) {
+      frame.payload.Append(Slice{tenant.units.subspan(i * kUnitBytes, kUnitBytes), nullptr});
+    }
+    ASSERT_TRUE(tenant.server.pipe->Send(std::move(frame)).ok());
+  }
+  /// Takes the memory that comes before the first frame.
+  static void MapWhatIsGiven(Tenant& tenant) {
+    for (;;) {
+      UniqueFd given;
+      const ShmHeader header = tenant.client->Receive(&given);
+      if (header.type == ShmPacketType::kFrame) break;
+      if (header.type != ShmPacketType::kRegion) continue;
+      ASSERT_EQ(tenant.memory, nullptr) << "a second memory";
+      struct stat file;
+      ASSERT_EQ(fstat(given.get(), &file), 0);
+      tenant.file = file.st_ino;
+      const auto bytes = static_cast<uint64_t>(file.st_size);
+      tenant.memory = ReadOnlyMapping::Map(given.get(), bytes).value();
+    }
+    ASSERT_NE(tenant.memory, nullptr) << "the payload did not come in memory";
+  }
+  /// How many units of `owner` there are, or begin, in what `reader` can read.
+  static uint64_t UnitsSeen(const Tenant& reader, const Tenant& owner) {
+    const std::span<const std::byte> all = reader.memory->bytes();
+    uint64_t seen = 0;
+    for (uint64_t i = 0; i < kUnits; ++i) {
+      const auto start = owner.units.subspan(i * kUnitBytes, 64);
+      if (std::search(all.begin(), all.end(), start.begin(), start.end()) != all.end()) ++seen;
+    }
+    return seen;
+  }
+};
+
+TEST_F(ShmTenantsTest, NobodyCanReadAByteOfAnother) {
+  Tenant a = Join(0), b = Join(1);
+  for (int round = 0; round < 3; ++round) {
+    Serve(a);
+    Serve(b);
+  }
+  MapWhatIsGiven(a);
+  MapWhatIsGiven(b);
+  EXPECT_NE(a.file, b.file);
+  EXPECT_EQ(UnitsSeen(a, a), kUnits) << "it finds what is there";
+  EXPECT_EQ(UnitsSeen(b, b), kUnits);
+  EXPECT_EQ(UnitsSeen(a, b), 0u);
+  EXPECT_EQ(UnitsSeen(b, a), 0u);
+
+  // Nor does who comes later find what somebody has left.
+  a.client.reset();
+  EXPECT_EQ(a.server.frames->Closed().code(), StatusCode::kUnavailable);
+  Tenant c = Join(2);
+  Serve(c);
+  MapWhatIsGiven(c);
+  EXPECT_EQ(UnitsSeen(c, c), kUnits);
+  EXPECT_EQ(UnitsSeen(c, a), 0u);
+  EXPECT_EQ(UnitsSeen(c, b), 0u);
 }
 
 TEST_F(ShmFaultsTest, AClientThatOnlyClosesItsLeaseChannelIsServedWithoutLeases) {

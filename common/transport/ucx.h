@@ -17,7 +17,7 @@
 namespace quire {
 
 /// Both ends should be given the same. Nothing is read from the process environment but UCX's own
-/// variables, which these settings override.
+/// variables: they go over the defaults, and what is asked for by name here over them.
 struct UcxOptions {
   /// UCX then reports a dead peer on every lane, and leaves out the lanes that cannot: shared
   /// memory. Without it a dead peer is reported by the TCP connection that set the endpoint up.

@@ -386,7 +386,7 @@ void UcxConnection::SendMessage(const std::shared_ptr<Outgoing>& out) {
   if (closed_ || endpoint_ == nullptr) return EndSend(*out, UCS_ERR_CANCELED);
   // Rendezvous takes one piece, and until the peer has fetched it: it must not hold what others
   // wait for.
-  if (!out->data.parts().empty() && out->data.size_bytes() >= options_.rendezvous_bytes) {
+  if (!out->data.parts().empty() && out->data.size_bytes() >= worker_->context().gather_bytes()) {
     out->gathered.reserve(out->data.size_bytes());
     for (const auto part : out->data.parts()) {
       out->gathered.insert(out->gathered.end(), part.begin(), part.end());

@@ -4,9 +4,9 @@
 #include <signal.h>
 #include <ucs/debug/debug.h>
 
-#include <initializer_list>
-#include <utility>
+#include <cstdlib>
 
+#include "common/transport/ucx_settings.h"
 #include "common/transport/ucx_status.h"
 
 namespace quire {
@@ -21,32 +21,13 @@ void GiveSignalsBack() {
   (void)done;
 }
 
-using Settings = std::initializer_list<std::pair<const char*, std::string>>;
-
-Status Set(ucp_config_t* config, const Settings& settings) {
-  for (const auto& [name, value] : settings) {
-    if (value.empty()) continue;
-    if (ucp_config_modify(config, name, value.c_str()) != UCS_OK) {
+Status Apply(const UcxSettings& settings, ucp_config_t* config) {
+  for (const auto& [name, value] : settings.values) {
+    if (ucp_config_modify(config, name.c_str(), value.c_str()) != UCS_OK) {
       return InvalidArgument("UCX does not take ", name, "=", value);
     }
   }
   return OkStatus();
-}
-
-Status Configure(ucp_config_t* config, const UcxOptions& options, const SocketAddress& address) {
-  // With all devices UCX stripes over loopback and the network card, which is several times slower.
-  const std::string devices =
-      options.devices.empty() && address.IsLoopback() ? "lo" : options.devices;
-  const bool rendezvous = options.rendezvous_bytes != UINT64_MAX;
-  const std::string segment = std::to_string(options.segment_bytes);
-  return Set(config,
-             {{"TLS", options.transports},
-              {"NET_DEVICES", devices},
-              {"RNDV_THRESH", rendezvous ? std::to_string(options.rendezvous_bytes) : "inf"},
-              // A TCP lane sends six slices at most without copying them; a frame has more.
-              {"ZCOPY_THRESH", rendezvous ? "auto" : "inf"},
-              {"TX_SEG_SIZE", segment},
-              {"RX_SEG_SIZE", segment}});
 }
 
 }  // namespace
@@ -58,7 +39,10 @@ StatusOr<std::shared_ptr<UcxContext>> UcxContext::Create(const UcxOptions& optio
   QUIRE_RETURN_IF_ERROR(
       UcxToStatus(ucp_config_read(nullptr, nullptr, &config), "read UCX's configuration"));
   ucp_context_h handle = nullptr;
-  Status status = Configure(config, options, address);
+  const UcxSettings settings = ChooseUcxSettings(
+      options, address.IsLoopback(),
+      [](const std::string& variable) { return std::getenv(variable.c_str()) != nullptr; });
+  Status status = Apply(settings, config);
   if (status.ok()) {
     ucp_params_t params = {};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
@@ -70,10 +54,11 @@ StatusOr<std::shared_ptr<UcxContext>> UcxContext::Create(const UcxOptions& optio
   }
   ucp_config_release(config);
   QUIRE_RETURN_IF_ERROR(status);
-  return std::shared_ptr<UcxContext>(new UcxContext(handle));
+  return std::shared_ptr<UcxContext>(new UcxContext(handle, settings.gather_bytes));
 }
 
-UcxContext::UcxContext(ucp_context_h handle) : handle_(handle) {
+UcxContext::UcxContext(ucp_context_h handle, uint64_t gather_bytes)
+    : handle_(handle), gather_bytes_(gather_bytes) {
   ucp_context_attr_t attributes = {};
   attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
   if (ucp_context_query(handle_, &attributes) == UCS_OK) memory_types_ = attributes.memory_types;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UcxContext: UCX, configured by UcxOptions. Ownership: outlives its workers. Thread-safety:
-// the methods may be called from any thread.
+// UcxContext: UCX, configured as ucx_settings.h says. Ownership: outlives its workers.
+// Thread-safety: the methods may be called from any thread.
 #ifndef QUIRE_COMMON_TRANSPORT_UCX_CONTEXT_H_
 #define QUIRE_COMMON_TRANSPORT_UCX_CONTEXT_H_
 
@@ -33,15 +33,18 @@ class UcxContext : public std::enable_shared_from_this<UcxContext> {
   UcxContext& operator=(const UcxContext&) = delete;
 
   ucp_context_h handle() const { return handle_; }
+  /// Messages of this size and more have to be in one piece.
+  uint64_t gather_bytes() const { return gather_bytes_; }
   /// Whether UCX, as it is here with these settings, registers such memory.
   bool Supports(MemoryType type) const;
   /// "host, cuda": the types that it says it supports.
   std::string MemoryTypeNames() const;
 
  private:
-  explicit UcxContext(ucp_context_h handle);
+  UcxContext(ucp_context_h handle, uint64_t gather_bytes);
 
   const ucp_context_h handle_;
+  const uint64_t gather_bytes_;
   uint64_t memory_types_ = uint64_t{1} << UCS_MEMORY_TYPE_HOST;  ///< Bits of ucs_memory_type_t.
 };
 

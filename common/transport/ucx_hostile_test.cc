@@ -3,7 +3,11 @@
 // A client that knows the protocol and breaks it.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "common/transport/ucx_endpoint.h"
@@ -105,6 +109,37 @@ class HostileClient final : public UcxMessageSink {
   UcxSecret secret_ = {};
 };
 
+/// Connects, and never says hello.
+class SilentClient {
+ public:
+  explicit SilentClient(const std::string& address) {
+    const SocketAddress resolved = SocketAddress::Resolve(address).value();
+    worker_ = MakeUcxWorker(resolved, {}).value();
+    worker_->Run([&] {
+      endpoint_ = UcxEndpoint::Connect(worker_, resolved, {}, [this](const Status& why) {
+                    MutexLock lock(mutex_);
+                    dropped_ = why;
+                    changed_.NotifyAll();
+                  }).value();
+    });
+  }
+  ~SilentClient() {
+    worker_->Run([&] { endpoint_.reset(); });
+  }
+  Status WaitDropped() {
+    MutexLock lock(mutex_);
+    while (!dropped_) changed_.Wait(mutex_);
+    return *dropped_;
+  }
+
+ private:
+  std::shared_ptr<UcxWorker> worker_;
+  std::unique_ptr<UcxEndpoint> endpoint_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::optional<Status> dropped_ QUIRE_GUARDED_BY(mutex_);
+};
+
 std::vector<std::byte> Zeros(size_t bytes) { return std::vector<std::byte>(bytes); }
 
 TEST(UcxHostileTest, WhatNoClientSendsEndsItsConnectionAndNoOther) {
@@ -166,6 +201,41 @@ TEST(UcxHostileTest, MessagesForNobodyAreDropped) {
   hostile.SendRaw({to_nobody.begin(), to_nobody.end()}, Zeros(8), /*is_hello=*/true);
   hostile.Send({}, Zeros(77));
   EXPECT_EQ(hostile.at_server.Next().payload.size_bytes(), 77);
+}
+
+TEST(UcxHostileTest, WhoNeverSaysHelloIsDroppedAndLeavesNothing) {
+  UcxOptions options;
+  options.connect_timeout = std::chrono::seconds(1);
+  options.max_handshakes = 1;
+  const SocketAddress address = SocketAddress::Resolve("127.0.0.1:0").value();
+  std::shared_ptr<UcxWorker> worker = MakeUcxWorker(address, options).value();
+  const std::weak_ptr<UcxWorker> held = worker;
+  Mutex mutex;
+  CondVar came;
+  std::unique_ptr<FramePipe> accepted;
+  auto listener = UcxListener::Listen(std::move(worker), address, options,
+                                      [&](std::unique_ptr<FramePipe> pipe) {
+                                        MutexLock lock(mutex);
+                                        EXPECT_EQ(accepted, nullptr);
+                                        accepted = std::move(pipe);
+                                        came.NotifyAll();
+                                      });
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  {
+    SilentClient silent((*listener)->address());
+    EXPECT_EQ(silent.WaitDropped().code(), StatusCode::kUnavailable);
+    // The one place for handshakes is free again.
+    const auto client = ConnectUcx((*listener)->address(), {});
+    ASSERT_TRUE(client.ok()) << client.status();
+    MutexLock lock(mutex);
+    while (accepted == nullptr) came.Wait(mutex);
+  }
+  // Every connection holds the worker until UCX has closed it.
+  accepted.reset();
+  listener->reset();
+  const TimePoint deadline = SystemClock().Now() + std::chrono::seconds(60);
+  while (!held.expired() && SystemClock().Now() < deadline) std::this_thread::yield();
+  EXPECT_TRUE(held.expired()) << "a connection is left";
 }
 
 TEST(UcxHostileTest, FramesThatComeEarlyWaitForTheirTurn) {

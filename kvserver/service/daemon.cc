@@ -197,7 +197,9 @@ void AddTransportFlags(CLI::App* app, DaemonOptions* options) {
                   "given)");
   app->add_flag("--ucx-direct-landings", options->ucx_direct_landings,
                 "ucx: write into the slots of workers, which have to trust this server with their "
-                "memory; also lets ucx use shared memory");
+                "memory; also lets ucx use shared memory, for which it gives up telling dead peers "
+                "on every lane; a client with --transport auto passes over ucx then, one with "
+                "--transport ucx-direct takes it");
 }
 
 /// Writes nothing when `path` is empty.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process at one end of a UCX pipe is killed while bytes move.
+// A process at one end of a UCX pipe is killed while bytes move, or stops to answer.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +20,10 @@ namespace quire {
 namespace {
 
 using testing::ChildProcess;
+using ::testing::HasSubstr;
+
+/// Far below the timeouts that UcxOptions have by default, which the tests replace.
+constexpr Duration kSoon = std::chrono::seconds(4);
 
 /// Keeps the first frame's head, and the end.
 class Watcher final : public FrameReceiver {
@@ -81,6 +87,52 @@ TEST_P(UcxProcessTest, AKilledServerIsToldAndItsLandingIsFree) {
   server.Signal(SIGKILL);
   EXPECT_EQ(watcher.WaitClosed().code(), StatusCode::kUnavailable);
   (*pipe)->RemoveLanding(1);
+  EXPECT_EQ((*pipe)->Send({.head = "x", .payload = {}}).code(), StatusCode::kUnavailable);
+}
+
+TEST_P(UcxProcessTest, AStoppedServerIsNotWaitedForLongerThanTheTimeout) {
+  ChildProcess server = Peer({"serve", GetParam()});
+  std::string address;
+  ASSERT_TRUE(server.ReadLine(&address)) << server.Stderr();
+  server.Signal(SIGSTOP);
+  UcxOptions hurried = options_;
+  hurried.connect_timeout = std::chrono::milliseconds(300);
+  const TimePoint start = SystemClock().Now();
+  const Status refused = ConnectUcx(address, hurried).status();
+  EXPECT_LT(SystemClock().Now() - start, hurried.connect_timeout + kSoon);
+  EXPECT_EQ(refused.code(), StatusCode::kUnavailable) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("no answer in time"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr(address));
+
+  // It goes on, and finds that one gone and the next one there.
+  server.Signal(SIGCONT);
+  const auto pipe = ConnectUcx(address, options_);
+  EXPECT_TRUE(pipe.ok()) << pipe.status();
+}
+
+TEST_P(UcxProcessTest, ALandingEndsWithoutTheServerThatDoesNotAnswer) {
+  if (!options_.direct_landings) GTEST_SKIP() << "the server does not write there: no wait";
+  ChildProcess server = Peer({"serve", GetParam()});
+  std::string address;
+  ASSERT_TRUE(server.ReadLine(&address)) << server.Stderr();
+  UcxOptions hurried = options_;
+  hurried.peer_timeout = std::chrono::milliseconds(300);
+  const auto pipe = ConnectUcx(address, hurried);
+  ASSERT_TRUE(pipe.ok()) << pipe.status();
+  Watcher watcher;
+  (*pipe)->Start(&watcher);
+  std::vector<std::byte> memory(testing::kUcxLandingBytes);
+  const auto key = (*pipe)->AddLanding(1, memory);
+  ASSERT_TRUE(key.ok()) << key.status();
+  ASSERT_TRUE((*pipe)->Send({.head = *key, .payload = {}}).ok());
+  EXPECT_EQ(watcher.WaitHead(), "units");
+  server.Signal(SIGSTOP);
+  const TimePoint start = SystemClock().Now();
+  (*pipe)->RemoveLanding(1);
+  EXPECT_LT(SystemClock().Now() - start, hurried.peer_timeout + kSoon);
+  const Status why = watcher.WaitClosed();
+  EXPECT_EQ(why.code(), StatusCode::kUnavailable) << why;
+  EXPECT_THAT(std::string(why.message()), HasSubstr("did not confirm in time"));
   EXPECT_EQ((*pipe)->Send({.head = "x", .payload = {}}).code(), StatusCode::kUnavailable);
 }
 

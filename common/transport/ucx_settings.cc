@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/transport/ucx_settings.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace quire {
+namespace {
+
+/// The variables that decide a setting: UCX takes one for a single transport's as well.
+std::vector<std::string> VariablesOf(const std::string& name) {
+  if (name.ends_with("_SEG_SIZE")) return {"UCX_" + name, "UCX_TCP_" + name};
+  return {"UCX_" + name};
+}
+
+}  // namespace
+
+UcxSettings ChooseUcxSettings(const UcxOptions& options, bool loopback,
+                              const IsVariableSet& is_set) {
+  UcxSettings settings;
+  const auto ask = [&](const std::string& name, std::string value) {
+    settings.values[name] = std::move(value);
+  };
+  const auto by_default = [&](const std::string& name, std::string value) {
+    if (!std::ranges::any_of(VariablesOf(name), is_set)) ask(name, std::move(value));
+  };
+
+  if (!options.transports.empty()) ask("TLS", options.transports);
+  if (!options.devices.empty()) {
+    ask("NET_DEVICES", options.devices);
+  } else if (loopback) {
+    // With all devices UCX stripes over loopback and the network card, which is several times
+    // slower.
+    by_default("NET_DEVICES", "lo");
+  }
+
+  const bool rendezvous = options.rendezvous_bytes != UINT64_MAX;
+  if (rendezvous) {
+    ask("RNDV_THRESH", std::to_string(options.rendezvous_bytes));
+    settings.gather_bytes = options.rendezvous_bytes;
+  } else {
+    by_default("RNDV_THRESH", "inf");
+    // Only UCX knows then what goes by rendezvous.
+    if (!settings.values.contains("RNDV_THRESH")) settings.gather_bytes = 0;
+  }
+  // The one threshold is for messages and for puts. Messages gain nothing by it: what has several
+  // parts is packed anyway. But puts without it go through UCX's own buffers.
+  if (!rendezvous && !options.direct_landings) by_default("ZCOPY_THRESH", "inf");
+
+  const std::string segment = std::to_string(options.segment_bytes);
+  by_default("TX_SEG_SIZE", segment);
+  by_default("RX_SEG_SIZE", segment);
+  return settings;
+}
+
+}  // namespace quire
