@@ -267,7 +267,10 @@ class Comparison {
           "ucx_cma", name, {.options = DirectUcxOptions(), .way = way, .threads = threads}));
     }
     AddLane("ucx_tcp");
-    QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_tcp", "raw_ucx_tcp", {}));
+    for (const auto& [name, way, threads] : kRawUcxTcpPrograms) {
+      QUIRE_RETURN_IF_ERROR(
+          AddRawUcx("ucx_tcp", name, {.options = {}, .way = way, .threads = threads}));
+    }
     AddLane("grpc");
     QUIRE_RETURN_IF_ERROR(AddRawGrpc());
     AddRedis();

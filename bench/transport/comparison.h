@@ -19,19 +19,26 @@
 
 namespace quire::bench {
 
-/// A minimal program for the lanes that UCX takes within a host.
+/// A minimal program with UCX.
 struct RawUcxProgram {
   const char* name;
   RawUcxWay way;
   uint32_t threads;
 };
-/// All of them are tried; the fastest is the limit of "ucx_cma".
+/// For the lanes that UCX takes within a host. All of them are tried; the fastest is the limit of
+/// "ucx_cma".
 inline constexpr RawUcxProgram kRawUcxCmaPrograms[] = {
     {"raw_ucx_cma_put", RawUcxWay::kPuts, 1},
     {"raw_ucx_cma_put_by_two", RawUcxWay::kPuts, 2},
     {"raw_ucx_cma_get", RawUcxWay::kGets, 1},
+    {"raw_ucx_cma_get_by_two", RawUcxWay::kGets, 2},
     {"raw_ucx_cma_copy_out_by_two", RawUcxWay::kCopiesOut, 2},
     {"raw_ucx_cma_copy_in_by_two", RawUcxWay::kCopiesIn, 2},
+};
+/// The same for TCP and "ucx_tcp".
+inline constexpr RawUcxProgram kRawUcxTcpPrograms[] = {
+    {"raw_ucx_tcp", RawUcxWay::kMessages, 1},
+    {"raw_ucx_tcp_packed", RawUcxWay::kPackedMessages, 1},
 };
 
 /// How large a document has to be: a round, which reads half of it, is of twice the cache. Every

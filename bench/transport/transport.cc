@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -79,16 +80,21 @@ void AddRatio(const std::vector<TransportFigures>& sizes, const Ratio& ratio, cl
   if (worst) ratio.Report(*worst, "", json);
 }
 
+std::vector<std::string> NamesOf(std::span<const RawUcxProgram> programs) {
+  std::vector<std::string> names;
+  for (const RawUcxProgram& program : programs) names.push_back(program.name);
+  return names;
+}
+
 void AddRatios(const std::vector<TransportFigures>& sizes, cli::Json* json) {
-  std::vector<std::string> raw_ucx_cma;
-  for (const RawUcxProgram& program : kRawUcxCmaPrograms) raw_ucx_cma.push_back(program.name);
-  const Ratio ratios[] = {{"shm_vs_memcpy", "shm", {"memcpy"}},
-                          {"ucx_cma_vs_raw", "ucx_cma", raw_ucx_cma, "raw_ucx_cma_way"},
-                          {"ucx_tcp_vs_raw", "ucx_tcp", {"raw_ucx_tcp"}},
-                          {"grpc_vs_raw_stream", "grpc", {"raw_grpc"}},
-                          {"shm_vs_redis", "shm", {"redis_unix", "redis_tcp"}},
-                          {"ucx_tcp_vs_redis", "ucx_tcp", {"redis_unix", "redis_tcp"}},
-                          {"ucx_tcp_vs_mooncake", "ucx_tcp", {"mooncake_tcp"}}};
+  const Ratio ratios[] = {
+      {"shm_vs_memcpy", "shm", {"memcpy"}},
+      {"ucx_cma_vs_raw", "ucx_cma", NamesOf(kRawUcxCmaPrograms), "raw_ucx_cma_way"},
+      {"ucx_tcp_vs_raw", "ucx_tcp", NamesOf(kRawUcxTcpPrograms), "raw_ucx_tcp_way"},
+      {"grpc_vs_raw_stream", "grpc", {"raw_grpc"}},
+      {"shm_vs_redis", "shm", {"redis_unix", "redis_tcp"}},
+      {"ucx_tcp_vs_redis", "ucx_tcp", {"redis_unix", "redis_tcp"}},
+      {"ucx_tcp_vs_mooncake", "ucx_tcp", {"mooncake_tcp"}}};
   for (const Ratio& ratio : ratios) AddRatio(sizes, ratio, json);
   std::optional<double> worst;
   for (const char* const transport : kTransports) {
