@@ -36,7 +36,7 @@ struct SelectOptions {
   uint32_t trials = 50;
 };
 
-/// What the scores and the copy of another subject take is besides.
+/// One subject is in memory at a time. Besides: scores, and digests that are compared and selected.
 constexpr WorkingSetNeeds kDigestNeeds = {.caches = 2,
                                           .least_bytes = uint64_t{256} << 20,
                                           .step_bytes = uint64_t{16} << 20,
