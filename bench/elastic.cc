@@ -138,6 +138,19 @@ Run Count(std::span<const StepSelection> steps) {
   return run;
 }
 
+/// The same of the steps of answers alone, each after the step before it, whatever that was of;
+/// added to `run`. How many there are.
+uint64_t CountAnswers(const ModelTrace& trace, Run* run) {
+  uint64_t steps = 0;
+  for (size_t step = 1; step < trace.steps.size(); ++step) {
+    if (!trace.of_answer[step]) continue;
+    run->units_moved += MissingUnits(trace.steps[step - 1], trace.steps[step]);
+    run->units_selected += CountUnits(trace.steps[step]);
+    ++steps;
+  }
+  return steps;
+}
+
 /// Steps whose selection is resident: messages are made, maps compared, nothing moves.
 StatusOr<Duration> MapOverhead(const std::shared_ptr<Transport>& transport, const Source& source,
                                const StepSelection& selection, uint32_t steps) {
@@ -173,6 +186,8 @@ struct Measured {
   Duration map_overhead = {};
   LossyTransport::Faults faults;  ///< Of all faulty runs.
   uint32_t model_questions = 0;
+  Run model_answers;  ///< Steps of `model`'s answers; counted.
+  uint64_t model_answer_steps = 0;
 };
 
 class ElasticBench {
@@ -220,6 +235,7 @@ class ElasticBench {
       QUIRE_ASSIGN_OR_RETURN(const Source source, Put(trace.context, kModelBudget));
       QUIRE_RETURN_IF_ERROR(FollowBoth(source, trace.steps, &measured_.model));
       measured_.model_questions += trace.questions;
+      measured_.model_answer_steps += CountAnswers(trace, &measured_.model_answers);
     }
     return OkStatus();
   }
@@ -266,12 +282,14 @@ cli::Json ShapeJson(const KvSpec& spec) {
 }
 
 cli::Json ToJson(const Measured& measured, const ElasticOptions& options) {
-  const auto& [c95, c90, model, walk, map_overhead, faults, model_questions] = measured;
+  const auto& [c95, c90, model, walk, map_overhead, faults, model_questions, model_answers,
+               model_answer_steps] = measured;
   const auto flag = [](auto... all) { return (all.ok() && ...) ? 1 : 0; };
   cli::Json json = {{"benchmark", "elastic"}};
   json["moved_ratio"] = c95.quiet.moved_ratio();
   json["moved_ratio_c90"] = c90.quiet.moved_ratio();
   json["moved_ratio_model"] = model.quiet.moved_ratio();
+  json["moved_ratio_model_answers"] = model_answers.moved_ratio();
   json["moved_ratio_free_walk"] = walk.moved_ratio();
   json["slots_exact"] = flag(c95.quiet.exact, c90.quiet.exact, model.quiet.exact);
   json["slots_exact_with_faults"] = flag(c95.faulty.exact, c90.faulty.exact, model.faulty.exact);
@@ -294,6 +312,7 @@ cli::Json ToJson(const Measured& measured, const ElasticOptions& options) {
                                                model.faulty.failed_recalls},
                     {"rate_of_each", kFaultRate}};
   json["model_steps"] = model.quiet.times.size();
+  json["model_answer_steps"] = model_answer_steps;
   json["model_questions"] = model_questions;
   json["model_units_selected"] = model.quiet.units_selected;
   json["shape"] = ShapeJson(BenchSpec());
@@ -340,7 +359,10 @@ void AddElasticBench(Benches& benches) {
       {.name = "elastic",
        .summary = "Bytes moved with diffs against sending each selection, slots checked every step",
        .examples = "  quire bench elastic --json\n"
-                   "  quire bench elastic --steps 2048 --seed 7"},
+                   "  quire bench elastic --steps 2048 --seed 7\n"
+                   "moved_ratio_model is of every token of the questions and their right answers,\n"
+                   "as if each were decoded by itself; moved_ratio_model_answers is of the steps\n"
+                   "with tokens of answers alone."},
       [options](const cli::CommandContext&) { return RunElastic(*options); });
   command.add_option("--steps", options->steps, "Decoding steps of each run")
       ->check(CLI::Range(1, 100000))

@@ -35,7 +35,8 @@ class TraceRecorder {
       units_.insert(units_.end(), bytes.begin(), bytes.end());
       spec_.num_layers = layer.layer + 1;
     }
-    questions_.back().push_back(layer.queries);
+    questions_.back().question_steps = layer.question_steps;
+    questions_.back().queries.push_back(layer.queries);
     return OkStatus();
   }
   /// Nothing more comes.
@@ -45,8 +46,10 @@ class TraceRecorder {
   }
 
  private:
-  /// [layers] of [steps][n_q][d]
-  using QuestionQueries = std::vector<std::vector<float>>;
+  struct Question {
+    uint64_t question_steps = 0;
+    std::vector<std::vector<float>> queries = {};  ///< [layers] of [steps][n_q][d]
+  };
 
   /// Of the document at hand.
   Status Finish() {
@@ -56,17 +59,20 @@ class TraceRecorder {
     ModelTrace trace{.document = document_,
                      .context = std::move(context),
                      .steps = {},
+                     .of_answer = {},
                      .questions = static_cast<uint32_t>(questions_.size())};
-    for (const QuestionQueries& queries : std::exchange(questions_, {})) {
-      QUIRE_RETURN_IF_ERROR(AddSteps(queries, &trace));
+    for (const Question& question : std::exchange(questions_, {})) {
+      QUIRE_RETURN_IF_ERROR(AddSteps(question, &trace));
     }
     traces_.push_back(std::move(trace));
     return OkStatus();
   }
 
-  Status AddSteps(const QuestionQueries& queries, ModelTrace* trace) const {
+  Status AddSteps(const Question& question, ModelTrace* trace) const {
+    const std::vector<std::vector<float>>& queries = question.queries;
     const size_t row = size_t{spec_.num_query_heads} * spec_.head_dim;
     for (size_t at = 0; at < queries[0].size(); at += row) {
+      trace->of_answer.push_back(at / row >= question.question_steps);
       StepSelection& step = trace->steps.emplace_back();
       for (uint32_t layer = 0; layer < queries.size(); ++layer) {
         QUIRE_ASSIGN_OR_RETURN(
@@ -85,7 +91,7 @@ class TraceRecorder {
   KvSpec spec_;
   uint32_t pages_ = 0;
   std::vector<std::byte> units_;
-  std::vector<QuestionQueries> questions_;
+  std::vector<Question> questions_;
 };
 
 }  // namespace

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ModelTrace: what a real model's decoding selects of a document, step by step, recorded: the
-// bundled documents are read and questions asked over them, and the queries of every token of a
-// question and its answer select pages of every layer and KV head.
+// ModelTrace: what a real model selects of a document, step by step, recorded: the bundled
+// documents are read and questions asked over them, and the queries of every token of a question
+// and its right answer, as if each were given alone (bench/policy_model.h), select pages of every
+// layer and KV head. Steps of answers are what decoding does; those of questions are what a decoder
+// does that takes a prompt token by token.
 #ifndef QUIRE_BENCH_ELASTIC_MODEL_H_
 #define QUIRE_BENCH_ELASTIC_MODEL_H_
 
@@ -19,6 +21,7 @@ struct ModelTrace {
   std::string document;              ///< Its name.
   PagedContext context;              ///< The document, in whole segments.
   std::vector<StepSelection> steps;  ///< Of all questions, one after the other.
+  std::vector<bool> of_answer;       ///< By step: whether its token is one of an answer.
   uint32_t questions = 0;
 };
 

@@ -2,6 +2,8 @@
 #include "bench/machine_facts.h"
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <fstream>
 #include <string>
 
@@ -18,6 +20,17 @@ uint64_t LastLevelCacheBytes() {
     file >> unit;
     largest = std::max(largest, size << (unit == 'M' ? 20 : unit == 'K' ? 10 : 0));
   }
+}
+
+uint64_t AvailableMemoryBytes() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);) {
+    uint64_t kibibytes = 0;
+    if (std::sscanf(line.c_str(), "MemAvailable: %" SCNu64 " kB", &kibibytes) == 1) {
+      return kibibytes << 10;
+    }
+  }
+  return 0;
 }
 
 DeviceBytes ProcessDeviceBytes() {

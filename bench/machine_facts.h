@@ -10,6 +10,8 @@ namespace quire::bench {
 
 /// Bytes of the last level cache; 0 where the kernel does not tell.
 [[nodiscard]] uint64_t LastLevelCacheBytes();
+/// Bytes of memory that can be had without swapping; 0 where the kernel does not tell.
+[[nodiscard]] uint64_t AvailableMemoryBytes();
 
 /// What this process, all threads together, had the storage devices move so far. Zeros where the
 /// kernel does not tell.

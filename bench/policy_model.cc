@@ -75,18 +75,34 @@ Status ReadDocument(const worker::Decoder& decoder, std::span<const TokenId> doc
   return OkStatus();
 }
 
-/// Runs `question` after the first `document` tokens of `cache`, which are those of `name`.
+/// A question and its right answer.
+struct AskedTokens {
+  std::vector<TokenId> all;
+  size_t of_question = 0;  ///< The first of them.
+};
+
+AskedTokens Tokenize(const worker::Tokenizer& tokenizer, const cli::DemoQuestion& question) {
+  AskedTokens asked{.all = tokenizer.Encode(question.prompt + question.answer)};
+  // A token of both belongs to the answer.
+  const std::vector<TokenId> prompt = tokenizer.Encode(question.prompt);
+  asked.of_question =
+      static_cast<size_t>(std::ranges::mismatch(asked.all, prompt).in1 - asked.all.begin());
+  return asked;
+}
+
+/// Runs `asked` after the first `document` tokens of `cache`, which are those of `name`.
 Status RecordQuestion(const worker::Decoder& decoder, const std::string& name, uint64_t document,
-                      std::span<const TokenId> question, uint32_t page_tokens,
-                      RecordingCache* cache, const RecordedLayerVisitor& visit) {
+                      const AskedTokens& asked, uint32_t page_tokens, RecordingCache* cache,
+                      const RecordedLayerVisitor& visit) {
   QUIRE_RETURN_IF_ERROR(cache->RecordFrom(document));
   QUIRE_RETURN_IF_ERROR(
-      decoder.Forward(question, document, *cache, worker::Decoder::Logits::kNone, nullptr));
+      decoder.Forward(asked.all, document, *cache, worker::Decoder::Logits::kNone, nullptr));
   RecordedLayer recorded{.spec = decoder.MakeKvSpec(DType::kF32, page_tokens, 1),
                          .layer = 0,
                          .document = name,
                          .tokens = document,
-                         .steps = question.size(),
+                         .steps = asked.all.size(),
+                         .question_steps = asked.of_question,
                          .units = {},
                          .queries = {}};
   recorded.spec.num_layers = 1;
@@ -116,8 +132,8 @@ Status RecordModel(const std::string& model_directory, uint32_t questions, uint3
         QUIRE_RETURN_IF_ERROR(ReadDocument(*decoder, document, &cache));
         for (const cli::DemoQuestion& question : asked) {
           QUIRE_RETURN_IF_ERROR(RecordQuestion(*decoder, text.name, document.size(),
-                                               tokenizer.Encode(question.prompt + question.answer),
-                                               page_tokens, &cache, visit));
+                                               Tokenize(tokenizer, question), page_tokens, &cache,
+                                               visit));
           progress.Advance(1, text.name);
         }
         return OkStatus();

@@ -67,7 +67,7 @@ StatusOr<std::unique_ptr<RawUcx>> RawUcx::Connect(const RawUcxLane& lane,
   if (unit_bytes == 0 || source.size() < unit_bytes || destination.size() < unit_bytes) {
     return InvalidArgument("a region holds no unit of ", unit_bytes, " bytes");
   }
-  const bool messages = lane.way == RawUcxWay::kMessages;
+  const bool messages = IsMessages(lane.way);
   if (lane.threads == 0 || (messages && lane.threads > 1)) {
     return InvalidArgument("units are moved by ", lane.threads, " threads; messages are sent by 1");
   }
@@ -79,7 +79,7 @@ StatusOr<std::unique_ptr<RawUcx>> RawUcx::Connect(const RawUcxLane& lane,
   for (uint64_t begin = 0; begin < places * unit_bytes; begin += part_bytes) {
     const uint64_t end = std::min(begin + part_bytes, places * unit_bytes);
     QUIRE_ASSIGN_OR_RETURN(links.emplace_back(),
-                           messages ? ConnectRawMessages(lane.options, units)
+                           messages ? ConnectRawMessages(lane.options, lane.way, units)
                                     : ConnectRawMemory(lane.options, lane.way, units, begin, end));
   }
   return std::make_unique<Links>(lane.way, unit_bytes, part_bytes, std::move(links));

@@ -21,7 +21,9 @@ namespace quire::bench {
 /// How units get to memory of the receiver. All but messages need options.direct_landings, and one
 /// end's memory is then UCX's.
 enum class RawUcxWay {
-  kMessages,   ///< Of 1 MiB, with their places; the receiver copies them there.
+  kMessages,  ///< Of 1 MiB, with their places; the receiver copies them there.
+  /// The same, which this program copies into UCX's send buffers, fetching the next unit meanwhile.
+  kPackedMessages,
   kPuts,       ///< UCX writes them into the receiver's memory, 64 under way.
   kGets,       ///< UCX reads them out of the sender's memory, 64 under way.
   kCopiesOut,  ///< The sender copies them into the receiver's memory, as UCX has it mapped.

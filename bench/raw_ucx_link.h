@@ -32,8 +32,12 @@ class RawUcxLink {
   virtual std::string Lanes() const = 0;
 };
 
-/// RawUcxWay::kMessages.
-StatusOr<std::unique_ptr<RawUcxLink>> ConnectRawMessages(const UcxOptions& options,
+constexpr bool IsMessages(RawUcxWay way) {
+  return way == RawUcxWay::kMessages || way == RawUcxWay::kPackedMessages;
+}
+
+/// For which IsMessages.
+StatusOr<std::unique_ptr<RawUcxLink>> ConnectRawMessages(const UcxOptions& options, RawUcxWay way,
                                                          const RawUcxUnits& units);
 
 /// Whether a way moves units into memory of UCX, or out of it.

@@ -8,6 +8,7 @@
 
 #include "bench/raw_ucx_link.h"
 #include "bench/raw_ucx_sides.h"
+#include "common/transport/ucx_gather.h"
 #include "common/transport/ucx_status.h"
 
 namespace quire::bench {
@@ -25,23 +26,27 @@ void Poll(const RawUcxSide& side) {
 
 struct UnitsMessage {
   std::vector<uint64_t> places;
-  std::vector<ucp_dt_iov_t> slices;
+  std::vector<ucp_dt_iov_t> slices;  ///< For UCX to copy.
+  UcxGather gather;                  ///< The same, for this program to copy.
   bool under_way = false;
 
   void Fill(const RawUcxUnits& units, std::span<const RawUcxMove> moves) {
     places.clear();
     slices.clear();
+    gather = UcxGather();
+    gather.Reserve(moves.size());
     for (const RawUcxMove& move : moves) {
       places.push_back(move.to);
       slices.push_back({const_cast<std::byte*>(units.source.data()) + move.from, units.unit_bytes});
+      gather.Append(units.source.subspan(move.from, units.unit_bytes));
     }
   }
 };
 
 class MessageLink final : public RawUcxLink {
  public:
-  MessageLink(const RawUcxUnits& units, RawUcxSides sides)
-      : units_(units), sides_(std::move(sides)) {}
+  MessageLink(RawUcxWay way, const RawUcxUnits& units, RawUcxSides sides)
+      : packed_(way == RawUcxWay::kPackedMessages), units_(units), sides_(std::move(sides)) {}
 
   Status Receive() {
     ucp_am_handler_param_t handler = {};
@@ -108,14 +113,17 @@ class MessageLink final : public RawUcxLink {
     window.Begin(
         [&](ucp_request_param_t* param) {
           param->op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
-          param->datatype = ucp_dt_make_iov();
+          param->datatype = packed_ ? UcxGather::Type() : ucp_dt_make_iov();
+          const void* const data = packed_ ? static_cast<const void*>(&message.gather)
+                                           : static_cast<const void*>(message.slices.data());
           return ucp_am_send_nbx(sides_.sender.endpoint, kUnitsId, message.places.data(),
-                                 message.places.size() * sizeof(uint64_t), message.slices.data(),
-                                 message.slices.size(), param);
+                                 message.places.size() * sizeof(uint64_t), data,
+                                 packed_ ? 1 : message.slices.size(), param);
         },
         &message.under_way);
   }
 
+  const bool packed_;
   const RawUcxUnits units_;
   std::atomic<uint64_t> placed_bytes_{0};
   RawUcxSides sides_;
@@ -123,10 +131,10 @@ class MessageLink final : public RawUcxLink {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<RawUcxLink>> ConnectRawMessages(const UcxOptions& options,
+StatusOr<std::unique_ptr<RawUcxLink>> ConnectRawMessages(const UcxOptions& options, RawUcxWay way,
                                                          const RawUcxUnits& units) {
   QUIRE_ASSIGN_OR_RETURN(RawUcxSides sides, RawUcxSides::Connect(options));
-  auto link = std::make_unique<MessageLink>(units, std::move(sides));
+  auto link = std::make_unique<MessageLink>(way, units, std::move(sides));
   QUIRE_RETURN_IF_ERROR(link->Receive());
   return link;
 }

@@ -45,6 +45,10 @@ RawUcxLane SharedMemory(RawUcxWay way, uint32_t threads = 1) {
 
 TEST(RawUcxTest, MessagesOverTcpMoveTheUnits) { ExpectMoved({}); }
 
+TEST(RawUcxTest, PackedMessagesOverTcpMoveTheUnits) {
+  ExpectMoved({.options = {}, .way = RawUcxWay::kPackedMessages});
+}
+
 TEST(RawUcxTest, MessagesOverSharedMemoryMoveTheUnits) {
   ExpectMoved(SharedMemory(RawUcxWay::kMessages));
 }
@@ -74,10 +78,11 @@ TEST(RawUcxTest, BothEndsNameTheirLanes) {
 TEST(RawUcxTest, MessagesAreSentByOneThread) {
   if (!UcxAvailable()) GTEST_SKIP() << "built without UCX";
   std::vector<std::byte> source(kUnit), destination(kUnit);
-  for (const uint32_t threads : {0, 2}) {
-    const auto raw =
-        RawUcx::Connect(SharedMemory(RawUcxWay::kMessages, threads), source, destination, kUnit);
-    EXPECT_TRUE(absl::IsInvalidArgument(raw.status())) << raw.status();
+  for (const RawUcxWay way : {RawUcxWay::kMessages, RawUcxWay::kPackedMessages}) {
+    for (const uint32_t threads : {0, 2}) {
+      const auto raw = RawUcx::Connect(SharedMemory(way, threads), source, destination, kUnit);
+      EXPECT_TRUE(absl::IsInvalidArgument(raw.status())) << raw.status();
+    }
   }
 }
 

@@ -15,14 +15,12 @@
 #include "bench/store_dataset.h"
 #include "bench/store_dram.h"
 #include "bench/store_ssd.h"
+#include "bench/working_set.h"
 #include "client/cli/data_dir.h"
 #include "client/cli/progress.h"
 
 namespace quire::bench {
 namespace {
-
-// Where the kernel does not tell how large the cache is.
-constexpr uint64_t kLikelyCacheBytes = 64 << 20;
 
 /// What one size of units came to.
 struct OfSize {

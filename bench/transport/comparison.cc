@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/transport/comparison.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -12,6 +10,7 @@
 #include <optional>
 #include <span>
 
+#include "bench/large_pages.h"
 #include "bench/raw_ucx.h"
 #include "bench/side_by_side.h"
 #include "bench/transport/raw_grpc.h"
@@ -26,30 +25,6 @@ namespace quire::bench {
 namespace {
 
 constexpr uint64_t kPartBytes = 1 << 20;  ///< Of the connections, and of the raw gRPC program.
-
-/// Memory with large pages, filled, so that no contender pays for page faults.
-class LargePages {
- public:
-  explicit LargePages(uint64_t bytes) : bytes_(bytes) {
-    void* const place = mmap(nullptr, bytes + kAlignment, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (place == MAP_FAILED) throw std::bad_alloc();
-    room_ = static_cast<std::byte*>(place);
-    begin_ = room_ + (kAlignment - reinterpret_cast<uintptr_t>(room_) % kAlignment);
-    (void)madvise(begin_, bytes_, MADV_HUGEPAGE);  // Smaller pages do as well.
-    std::memset(begin_, 1, bytes_);
-  }
-  ~LargePages() { munmap(room_, bytes_ + kAlignment); }
-  LargePages(const LargePages&) = delete;
-  LargePages& operator=(const LargePages&) = delete;
-  std::span<std::byte> bytes() const { return {begin_, bytes_}; }
-
- private:
-  static constexpr uint64_t kAlignment = 2 << 20;
-  const uint64_t bytes_;
-  std::byte* room_ = nullptr;
-  std::byte* begin_ = nullptr;
-};
 
 std::vector<uint64_t> Shuffled(uint64_t count, SeededRandom& random) {
   std::vector<uint64_t> order(count);
@@ -223,19 +198,21 @@ class Comparison {
 
   Status AddRawGrpc() {
     const RawGrpcShape shape{.unit_bytes = figures_.unit_bytes,
-                             .num_units = shape_.units_per_round(),
+                             .num_units = shape_.units_per_round() * 2,
+                             .units_per_read = shape_.units_per_round(),
                              .message_bytes = kPartBytes};
     const std::string directory = Directory("raw_grpc");
     const std::string port_file = directory + "/port";
     QUIRE_ASSIGN_OR_RETURN(
         raw_grpc_, Process::Start({kThisProgram, "bench", "raw-grpc-server", "--unit-bytes",
                                    std::to_string(shape.unit_bytes), "--units",
-                                   std::to_string(shape.num_units), "--message-bytes",
+                                   std::to_string(shape.num_units), "--units-per-read",
+                                   std::to_string(shape.units_per_read), "--message-bytes",
                                    std::to_string(shape.message_bytes), "--port-file", port_file},
                                   directory + "/log"));
     QUIRE_ASSIGN_OR_RETURN(const std::string address, AwaitAddress(*raw_grpc_, port_file));
     const auto client = std::make_shared<RawGrpcClient>(shape, address, copied_.bytes());
-    Add("raw_grpc", {.turn = [this, client] { return client->ReadAll(random_.Next()); }});
+    Add("raw_grpc", {.turn = [this, client] { return client->Read(random_.Next()); }});
     return OkStatus();
   }
 
@@ -263,7 +240,9 @@ class Comparison {
   void AddMooncake() {
     if (options_.mooncake_environment.empty() || !options_.Wants("mooncake_tcp")) return;
     auto mooncake = Mooncake::Start(options_.mooncake_environment, Directory("mooncake"),
-                                    figures_.unit_bytes, shape_.units_per_round());
+                                    {.unit_bytes = figures_.unit_bytes,
+                                     .num_units = shape_.units_per_round() * 2,
+                                     .units_per_read = shape_.units_per_round()});
     if (!mooncake.ok()) {
       figures_.absent["mooncake"] = std::string(Message(mooncake.status()));
       return;
@@ -288,7 +267,10 @@ class Comparison {
           "ucx_cma", name, {.options = DirectUcxOptions(), .way = way, .threads = threads}));
     }
     AddLane("ucx_tcp");
-    QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_tcp", "raw_ucx_tcp", {}));
+    for (const auto& [name, way, threads] : kRawUcxTcpPrograms) {
+      QUIRE_RETURN_IF_ERROR(
+          AddRawUcx("ucx_tcp", name, {.options = {}, .way = way, .threads = threads}));
+    }
     AddLane("grpc");
     QUIRE_RETURN_IF_ERROR(AddRawGrpc());
     AddRedis();

@@ -13,34 +13,53 @@
 #include <vector>
 
 #include "bench/raw_ucx.h"
+#include "bench/working_set.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
 
 namespace quire::bench {
 
-/// A minimal program for the lanes that UCX takes within a host.
+/// A minimal program with UCX.
 struct RawUcxProgram {
   const char* name;
   RawUcxWay way;
   uint32_t threads;
 };
-/// All of them are tried; the fastest is the limit of "ucx_cma".
+/// For the lanes that UCX takes within a host. All of them are tried; the fastest is the limit of
+/// "ucx_cma".
 inline constexpr RawUcxProgram kRawUcxCmaPrograms[] = {
     {"raw_ucx_cma_put", RawUcxWay::kPuts, 1},
     {"raw_ucx_cma_put_by_two", RawUcxWay::kPuts, 2},
     {"raw_ucx_cma_get", RawUcxWay::kGets, 1},
+    {"raw_ucx_cma_get_by_two", RawUcxWay::kGets, 2},
     {"raw_ucx_cma_copy_out_by_two", RawUcxWay::kCopiesOut, 2},
     {"raw_ucx_cma_copy_in_by_two", RawUcxWay::kCopiesIn, 2},
 };
+/// The same for TCP and "ucx_tcp".
+inline constexpr RawUcxProgram kRawUcxTcpPrograms[] = {
+    {"raw_ucx_tcp", RawUcxWay::kMessages, 1},
+    {"raw_ucx_tcp_packed", RawUcxWay::kPackedMessages, 1},
+};
+
+/// How large a document has to be: a round, which reads half of it, is of twice the cache. Every
+/// contender has its own copy at the same time. In documents: the two servers 2; the source and the
+/// destination of the raw programs 1.5; slots of our transports 2.5; memory of UCX for the raw
+/// programs 4.5; the raw gRPC server 1; Redis, whose allocator rounds up, 2; Mooncake's segment 2,
+/// what it is filled from 1, and its reader 0.5.
+inline constexpr WorkingSetNeeds kDocumentNeeds = {.caches = 4,
+                                                   .least_bytes = uint64_t{512} << 20,
+                                                   .step_bytes = uint64_t{64} << 20,
+                                                   .copies = 17,
+                                                   .besides_bytes = uint64_t{2} << 30};
 
 struct TransportBenchOptions {
   std::string directory;             ///< For servers and their data; what was made is removed.
   std::string mooncake_environment;  ///< Python environment of Mooncake; empty: not compared.
-  uint64_t document_bytes = 512ull << 20;
+  uint64_t document_bytes = 0;       ///< A multiple of kDocumentNeeds.step_bytes, not 0.
   /// Times that every server and client is started anew: how fast the copies of a process are to
   /// and from a socket is settled when it starts, by the pages that it is given.
   uint32_t sets = 3;
-  uint32_t rounds = 7;  ///< Of a set.
+  uint32_t rounds = 5;  ///< Of a set.
   uint32_t empty_recalls = 2000;
   std::vector<std::string> ways = {};  ///< By the names of the figures; all when empty.
 

@@ -19,7 +19,7 @@ namespace {
 
 constexpr char kPackage[] = "mooncake-transfer-engine-non-cuda==0.3.13.post1";
 constexpr Duration kInstallTime = std::chrono::minutes(5);
-constexpr Duration kStartTime = std::chrono::seconds(60);
+constexpr Duration kStartTime = std::chrono::seconds(120);
 constexpr Duration kReadTime = std::chrono::minutes(3);
 
 /// Runs a command to its end. UNAVAILABLE with what it said when it fails.
@@ -39,15 +39,15 @@ Status Install(const std::string& environment, const std::string& log) {
 
 StatusOr<std::unique_ptr<Mooncake>> Mooncake::Start(const std::string& environment,
                                                     const std::string& directory,
-                                                    uint64_t unit_bytes, uint64_t num_units) {
+                                                    const MooncakeUnits& units) {
   QUIRE_RETURN_IF_ERROR(Annotate(Install(environment, directory + "/install.log"), kPackage));
-  std::unique_ptr<Mooncake> self(new Mooncake(environment, directory));
-  QUIRE_RETURN_IF_ERROR(self->StartStore(unit_bytes, num_units));
-  QUIRE_RETURN_IF_ERROR(self->StartReader(unit_bytes, num_units));
+  std::unique_ptr<Mooncake> self(new Mooncake(environment, directory, units));
+  QUIRE_RETURN_IF_ERROR(self->StartStore());
+  QUIRE_RETURN_IF_ERROR(self->StartReader());
   return self;
 }
 
-Status Mooncake::StartStore(uint64_t unit_bytes, uint64_t num_units) {
+Status Mooncake::StartStore() {
   QUIRE_ASSIGN_OR_RETURN(master_port_, FreePort());
   QUIRE_ASSIGN_OR_RETURN(const int metrics_port, FreePort());
   QUIRE_ASSIGN_OR_RETURN(master_, Process::Start({environment_ + "/bin/mooncake_master",
@@ -56,20 +56,20 @@ Status Mooncake::StartStore(uint64_t unit_bytes, uint64_t num_units) {
                                                  directory_ + "/master.log"));
   std::ofstream(directory_ + "/rival.py") << kMooncakeScript;
   const std::string ready = directory_ + "/ready";
-  QUIRE_ASSIGN_OR_RETURN(auto command, Side("store", unit_bytes, num_units));
+  QUIRE_ASSIGN_OR_RETURN(auto command, Side("store"));
   command.insert(command.end(), {"--ready", ready});
   QUIRE_ASSIGN_OR_RETURN(store_, Process::Start(std::move(command), directory_ + "/store.log"));
   return store_->WaitUntil([&] { return std::filesystem::exists(ready); }, kStartTime);
 }
 
-Status Mooncake::StartReader(uint64_t unit_bytes, uint64_t num_units) {
+Status Mooncake::StartReader() {
   const std::string turns = directory_ + "/turns";
   if (mkfifo(turns.c_str(), 0600) != 0) {
     return Unavailable("cannot make the pipe ", turns, ": ", std::strerror(errno));
   }
   // Open for both, so that nobody waits for the other end, nor gets a signal when it dies.
   turns_ = UniqueFd(open(turns.c_str(), O_RDWR | O_CLOEXEC));
-  QUIRE_ASSIGN_OR_RETURN(auto command, Side("reader", unit_bytes, num_units));
+  QUIRE_ASSIGN_OR_RETURN(auto command, Side("reader"));
   command.insert(command.end(), {"--turns", turns});
   QUIRE_ASSIGN_OR_RETURN(reader_, Process::Start(std::move(command), directory_ + "/reader.log"));
   QUIRE_ASSIGN_OR_RETURN(const auto version, Await("version", kStartTime));
@@ -101,8 +101,7 @@ StatusOr<nlohmann::json> Mooncake::Await(const std::string& key, Duration timeou
   return json[key];
 }
 
-StatusOr<std::vector<std::string>> Mooncake::Side(const std::string& role, uint64_t unit_bytes,
-                                                  uint64_t num_units) const {
+StatusOr<std::vector<std::string>> Mooncake::Side(const std::string& role) const {
   QUIRE_ASSIGN_OR_RETURN(const int port, FreePort());
   return std::vector<std::string>{environment_ + "/bin/python",
                                   directory_ + "/rival.py",
@@ -112,9 +111,11 @@ StatusOr<std::vector<std::string>> Mooncake::Side(const std::string& role, uint6
                                   "--master",
                                   std::to_string(master_port_),
                                   "--unit-bytes",
-                                  std::to_string(unit_bytes),
+                                  std::to_string(units_.unit_bytes),
                                   "--units",
-                                  std::to_string(num_units)};
+                                  std::to_string(units_.num_units),
+                                  "--units-per-read",
+                                  std::to_string(units_.units_per_read)};
 }
 
 }  // namespace quire::bench

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One side of a Mooncake Store over TCP: a store that holds units, or a reader of all of them in
-random order with batch_get_into. The reader prints a JSON line with its version when it is ready, and
-one with the seconds that it took for every line that comes by the file --turns. The first 8 bytes of
-unit i are i, and the reader checks them."""
+"""One side of a Mooncake Store over TCP: a store that holds units, or a reader of random ones of
+them with batch_get_into, to random places. The reader prints a JSON line with its version when it is
+ready, and one with the seconds that it took for every line that comes by the file --turns. The first
+8 bytes of unit i are i, and the reader checks them."""
 
 import argparse
+import contextlib
 import ctypes
 import json
 import mmap
@@ -22,13 +23,16 @@ PACKAGE = "mooncake-transfer-engine-non-cuda"
 BATCH = 256
 
 
-def connect(options, segment_bytes):
+def connect(options, segment_bytes, num_units):
     store = MooncakeDistributedStore()
     code = store.setup(f"127.0.0.1:{options.port}", "P2PHANDSHAKE", segment_bytes, 256 << 20, "tcp", "",
                        f"127.0.0.1:{options.master}")
     if code != 0:
         sys.exit(f"setup failed: {code}")
-    memory = mmap.mmap(-1, options.unit_bytes * options.units)
+    # With large pages, as the memory of those that it is compared with; smaller ones do as well.
+    memory = mmap.mmap(-1, options.unit_bytes * num_units, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with contextlib.suppress(OSError):
+        memory.madvise(mmap.MADV_HUGEPAGE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     if store.register_buffer(address, len(memory)) != 0:
         sys.exit("the buffer cannot be registered")
@@ -40,7 +44,7 @@ def batches(units):
 
 
 def run_store(options):
-    store, memory, address = connect(options, 2 * options.unit_bytes * options.units)
+    store, memory, address = connect(options, 2 * options.unit_bytes * options.units, options.units)
     for unit in range(options.units):
         at = unit * options.unit_bytes
         memory[at:at + 8] = unit.to_bytes(8, "little")
@@ -69,14 +73,14 @@ def read_all(store, memory, address, size, order, places):
 
 
 def run_reader(options):
-    store, memory, address = connect(options, 0)
+    store, memory, address = connect(options, 0, options.units_per_read)
     generator = random.Random(1)
-    order, places = list(range(options.units)), list(range(options.units))
+    order, places = list(range(options.units)), list(range(options.units_per_read))
 
     def turn():
         generator.shuffle(order)
         generator.shuffle(places)
-        return read_all(store, memory, address, options.unit_bytes, order, places)
+        return read_all(store, memory, address, options.unit_bytes, order[:options.units_per_read], places)
 
     turn()  # Warms up.
     print(json.dumps({"version": metadata.version(PACKAGE)}), flush=True)
@@ -91,7 +95,8 @@ def main():
     parser.add_argument("--port", type=int, required=True, help="of this side")
     parser.add_argument("--master", type=int, required=True, help="port of mooncake_master")
     parser.add_argument("--unit-bytes", type=int, required=True)
-    parser.add_argument("--units", type=int, required=True)
+    parser.add_argument("--units", type=int, required=True, help="that are stored")
+    parser.add_argument("--units-per-read", type=int, required=True)
     parser.add_argument("--turns", help="file, a pipe, that tells the reader when to read")
     parser.add_argument("--ready", help="file that the store makes when it is filled")
     options = parser.parse_args()

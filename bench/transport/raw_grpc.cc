@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/large_pages.h"
 #include "common/base/random.h"
 
 namespace quire::bench {
@@ -28,10 +29,9 @@ uint64_t UnitsPerMessage(const RawGrpcShape& shape) {
   return std::max<uint64_t>(1, shape.message_bytes / shape.unit_bytes);
 }
 
-std::vector<uint64_t> Shuffled(uint64_t count, uint64_t seed) {
+std::vector<uint64_t> Shuffled(uint64_t count, SeededRandom& random) {
   std::vector<uint64_t> order(count);
   std::iota(order.begin(), order.end(), 0u);
-  SeededRandom random(seed);
   for (uint64_t i = count; i > 1; --i) std::swap(order[i - 1], order[random.Below(i)]);
   return order;
 }
@@ -41,9 +41,7 @@ class RawService final : public grpc::Service {
   explicit RawService(const RawGrpcShape& shape)
       : shape_(shape), memory_(shape.num_units * shape.unit_bytes) {
     for (uint64_t i = 0; i < shape.num_units; ++i) {
-      std::byte* const unit = memory_.data() + i * shape.unit_bytes;
-      std::memset(unit, 1, shape.unit_bytes);
-      std::memcpy(unit, &i, sizeof i);
+      std::memcpy(Unit(i), &i, sizeof i);
     }
     using Handler =
         grpc::internal::ServerStreamingHandler<RawService, grpc::ByteBuffer, grpc::ByteBuffer>;
@@ -61,28 +59,35 @@ class RawService final : public grpc::Service {
       return {grpc::StatusCode::INVALID_ARGUMENT, "a seed is 8 bytes"};
     }
     std::memcpy(&seed, bytes.begin(), sizeof seed);
-    const std::vector<uint64_t> order = Shuffled(shape_.num_units, seed);
+    SeededRandom random(seed);
+    std::vector<uint64_t> order = Shuffled(shape_.num_units, random);
+    order.resize(shape_.units_per_read);
+    const std::vector<uint64_t> places = Shuffled(shape_.units_per_read, random);
     const uint64_t step = UnitsPerMessage(shape_);
     for (uint64_t first = 0; first < order.size(); first += step) {
-      const auto units =
-          std::span(order).subspan(first, std::min<uint64_t>(step, order.size() - first));
-      if (!writer->Write(Message(units))) return grpc::Status::CANCELLED;
+      const uint64_t count = std::min<uint64_t>(step, order.size() - first);
+      if (!writer->Write(Message(std::span(order).subspan(first, count),
+                                 std::span(places).subspan(first, count)))) {
+        return grpc::Status::CANCELLED;
+      }
     }
     return grpc::Status::OK;
   }
 
-  grpc::ByteBuffer Message(std::span<const uint64_t> units) const {
+  std::byte* Unit(uint64_t unit) const { return memory_.bytes().data() + unit * shape_.unit_bytes; }
+
+  grpc::ByteBuffer Message(std::span<const uint64_t> units,
+                           std::span<const uint64_t> places) const {
     std::vector<grpc::Slice> slices;
-    slices.emplace_back(units.data(), units.size_bytes());
+    slices.emplace_back(places.data(), places.size_bytes());
     for (const uint64_t unit : units) {
-      slices.emplace_back(memory_.data() + unit * shape_.unit_bytes, shape_.unit_bytes,
-                          grpc::Slice::STATIC_SLICE);
+      slices.emplace_back(Unit(unit), shape_.unit_bytes, grpc::Slice::STATIC_SLICE);
     }
     return grpc::ByteBuffer(slices.data(), slices.size());
   }
 
   const RawGrpcShape shape_;
-  std::vector<std::byte> memory_;
+  const LargePages memory_;
 };
 
 /// Reads a message's bytes in order, across its slices.
@@ -144,7 +149,7 @@ RawGrpcClient::RawGrpcClient(const RawGrpcShape& shape, const std::string& addre
       channel_(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), Arguments())),
       places_(places) {}
 
-Status RawGrpcClient::ReadAll(uint64_t seed) {
+Status RawGrpcClient::Read(uint64_t seed) {
   const grpc::Slice seed_slice(&seed, sizeof seed);
   const grpc::ByteBuffer request(&seed_slice, 1);
   const grpc::internal::RpcMethod method(kMethod, grpc::internal::RpcMethod::SERVER_STREAMING);
@@ -153,21 +158,21 @@ Status RawGrpcClient::ReadAll(uint64_t seed) {
       grpc::internal::ClientReaderFactory<grpc::ByteBuffer>::Create(channel_.get(), method,
                                                                     &context, request));
   uint64_t placed = 0;
-  std::vector<uint64_t> units;
+  std::vector<uint64_t> places;
   for (grpc::ByteBuffer message; reader->Read(&message);) {
     MessageReader bytes(message);
     const uint64_t count = bytes.bytes() / (shape_.unit_bytes + sizeof(uint64_t));
-    units.resize(count);
-    bytes.Read(reinterpret_cast<std::byte*>(units.data()), count * sizeof(uint64_t));
-    for (const uint64_t unit : units) {
-      if (unit >= shape_.num_units) return Internal("the raw gRPC server sent what is no unit");
-      bytes.Read(places_.data() + unit * shape_.unit_bytes, shape_.unit_bytes);
+    places.resize(count);
+    bytes.Read(reinterpret_cast<std::byte*>(places.data()), count * sizeof(uint64_t));
+    for (const uint64_t place : places) {
+      if (place >= shape_.units_per_read) return Internal("the raw gRPC server named no place");
+      bytes.Read(places_.data() + place * shape_.unit_bytes, shape_.unit_bytes);
     }
     placed += count;
   }
   const grpc::Status status = reader->Finish();
   if (!status.ok()) return Unavailable("the raw gRPC stream ended: ", status.error_message());
-  return placed == shape_.num_units ? OkStatus() : Internal("the raw gRPC stream ended early");
+  return placed == shape_.units_per_read ? OkStatus() : Internal("the raw gRPC stream ended early");
 }
 
 }  // namespace quire::bench

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The minimal gRPC streaming program: what a gRPC transport could reach at most. One streaming call
-// of the synchronous API; a message is the numbers of its units and the units themselves, as
+// of the synchronous API; a message is the places of its units and the units themselves, as
 // slices that lie scattered over the server's memory; the client copies every unit to its place.
 // Messages have the size of the transport's parts. Thread-safety: none.
 #ifndef QUIRE_BENCH_TRANSPORT_RAW_GRPC_H_
@@ -25,8 +25,9 @@ namespace quire::bench {
 
 struct RawGrpcShape {
   uint64_t unit_bytes = 0;
-  uint64_t num_units = 0;      ///< That the server holds, and the client has places for.
-  uint64_t message_bytes = 0;  ///< Of units in a message, at most; at least one unit.
+  uint64_t num_units = 0;       ///< That the server holds.
+  uint64_t units_per_read = 0;  ///< That the client has places for; no more than the server holds.
+  uint64_t message_bytes = 0;   ///< Of units in a message, at most; at least one unit.
 };
 
 /// Serves on a free port of loopback until it is destroyed.
@@ -47,10 +48,11 @@ class RawGrpcServer {
 
 class RawGrpcClient {
  public:
-  /// `places` has room for all units.
+  /// `places` has room for the units of a read.
   RawGrpcClient(const RawGrpcShape& shape, const std::string& address, std::span<std::byte> places);
-  /// Reads all units in an order that follows from `seed`.
-  Status ReadAll(uint64_t seed);
+  /// Reads units to places; which, in what order and where to follows from `seed`. The first 8
+  /// bytes of unit i are i.
+  Status Read(uint64_t seed);
 
  private:
   const RawGrpcShape shape_;

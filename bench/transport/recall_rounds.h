@@ -32,7 +32,8 @@ struct RecallShape {
   uint64_t bytes_per_round() const;
 };
 
-/// `unit_bytes` 16 KiB or 128 KiB; `document_bytes` a multiple of 512 MiB is cut evenly.
+/// `unit_bytes` 16 KiB or 128 KiB; `document_bytes` a multiple of 32 MiB, so that both
+/// are cut into whole segments.
 RecallShape ShapeOf(uint64_t unit_bytes, uint64_t document_bytes);
 
 /// Puts the document; its tip.

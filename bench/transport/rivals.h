@@ -54,33 +54,39 @@ class Redis {
   redisContext* tcp_ = nullptr;
 };
 
+struct MooncakeUnits {
+  uint64_t unit_bytes = 0;
+  uint64_t num_units = 0;       ///< That are stored.
+  uint64_t units_per_read = 0;  ///< Of them.
+};
+
 /// Mooncake Store over its TCP transport: a master, a store and a reader (mooncake_rival.py), each
 /// a process.
 class Mooncake {
  public:
-  /// Starts them in `directory` and stores `num_units` units. The Python environment is the one in
+  /// Starts them in `directory` and stores the units. The Python environment is the one in
   /// `environment`, which is made, with the package from PyPI, when it is not there: UNAVAILABLE
   /// with the error when that fails.
   static StatusOr<std::unique_ptr<Mooncake>> Start(const std::string& environment,
                                                    const std::string& directory,
-                                                   uint64_t unit_bytes, uint64_t num_units);
+                                                   const MooncakeUnits& units);
 
   const std::string& version() const { return version_; }
-  /// Reads all units once, in random order; how long that took.
+  /// Reads random units to random places; how long that took.
   StatusOr<Duration> Read();
 
  private:
-  Mooncake(std::string environment, std::string directory)
-      : environment_(std::move(environment)), directory_(std::move(directory)) {}
-  Status StartStore(uint64_t unit_bytes, uint64_t num_units);
-  Status StartReader(uint64_t unit_bytes, uint64_t num_units);
-  StatusOr<std::vector<std::string>> Side(const std::string& role, uint64_t unit_bytes,
-                                          uint64_t num_units) const;
+  Mooncake(std::string environment, std::string directory, const MooncakeUnits& units)
+      : environment_(std::move(environment)), directory_(std::move(directory)), units_(units) {}
+  Status StartStore();
+  Status StartReader();
+  StatusOr<std::vector<std::string>> Side(const std::string& role) const;
   /// What the reader prints next as `key`, among what its library logs.
   StatusOr<nlohmann::json> Await(const std::string& key, Duration timeout);
 
   const std::string environment_;
   const std::string directory_;
+  const MooncakeUnits units_;
   int master_port_ = 0;
   std::unique_ptr<Process> master_;
   std::unique_ptr<Process> store_;

@@ -2,8 +2,9 @@
 //
 // Transport: scattered units from a server's DRAM into a client's slots, over shared memory, UCX
 // and gRPC, beside what the wire gives a minimal program and beside Redis and Mooncake Store, all
-// in turns in one run. The document is many times larger than the last level cache. Ours go the
-// whole way: a session plans the recall, parts stream, every unit's checksum is verified.
+// in turns in one run. The document is four times the last level cache, where memory holds all
+// copies of it, and every way reads half of its own in a round. Ours go the whole way: a session
+// plans the recall, parts stream, every unit's checksum is verified.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -11,11 +12,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bench/benchmark.h"
+#include "bench/machine_facts.h"
 #include "bench/session_plan.h"
 #include "bench/side_by_side.h"
 #include "bench/transport/comparison.h"
@@ -77,16 +80,21 @@ void AddRatio(const std::vector<TransportFigures>& sizes, const Ratio& ratio, cl
   if (worst) ratio.Report(*worst, "", json);
 }
 
+std::vector<std::string> NamesOf(std::span<const RawUcxProgram> programs) {
+  std::vector<std::string> names;
+  for (const RawUcxProgram& program : programs) names.push_back(program.name);
+  return names;
+}
+
 void AddRatios(const std::vector<TransportFigures>& sizes, cli::Json* json) {
-  std::vector<std::string> raw_ucx_cma;
-  for (const RawUcxProgram& program : kRawUcxCmaPrograms) raw_ucx_cma.push_back(program.name);
-  const Ratio ratios[] = {{"shm_vs_memcpy", "shm", {"memcpy"}},
-                          {"ucx_cma_vs_raw", "ucx_cma", raw_ucx_cma, "raw_ucx_cma_way"},
-                          {"ucx_tcp_vs_raw", "ucx_tcp", {"raw_ucx_tcp"}},
-                          {"grpc_vs_raw_stream", "grpc", {"raw_grpc"}},
-                          {"shm_vs_redis", "shm", {"redis_unix", "redis_tcp"}},
-                          {"ucx_tcp_vs_redis", "ucx_tcp", {"redis_unix", "redis_tcp"}},
-                          {"ucx_tcp_vs_mooncake", "ucx_tcp", {"mooncake_tcp"}}};
+  const Ratio ratios[] = {
+      {"shm_vs_memcpy", "shm", {"memcpy"}},
+      {"ucx_cma_vs_raw", "ucx_cma", NamesOf(kRawUcxCmaPrograms), "raw_ucx_cma_way"},
+      {"ucx_tcp_vs_raw", "ucx_tcp", NamesOf(kRawUcxTcpPrograms), "raw_ucx_tcp_way"},
+      {"grpc_vs_raw_stream", "grpc", {"raw_grpc"}},
+      {"shm_vs_redis", "shm", {"redis_unix", "redis_tcp"}},
+      {"ucx_tcp_vs_redis", "ucx_tcp", {"redis_unix", "redis_tcp"}},
+      {"ucx_tcp_vs_mooncake", "ucx_tcp", {"mooncake_tcp"}}};
   for (const Ratio& ratio : ratios) AddRatio(sizes, ratio, json);
   std::optional<double> worst;
   for (const char* const transport : kTransports) {
@@ -152,7 +160,21 @@ struct Options {
   std::string rivals_dir;
 };
 
-StatusOr<BenchReport> Run(const Options& options) {
+/// That the document is smaller than it has to be.
+std::string CappedNote(uint64_t document_bytes, uint64_t cache_bytes) {
+  return "document " + cli::FormatBytes(document_bytes) + ", less than " +
+         std::to_string(kDocumentNeeds.caches) + " times the cache of " +
+         cli::FormatBytes(cache_bytes) + ": memory holds no more copies";
+}
+
+StatusOr<BenchReport> Run(Options options) {
+  const uint64_t cache_bytes = LastLevelCacheBytes();
+  bool capped = false;
+  if (options.compare.document_bytes == 0) {
+    const WorkingSet document = SizeWorkingSet(kDocumentNeeds, cache_bytes, AvailableMemoryBytes());
+    options.compare.document_bytes = document.bytes;
+    capped = document.capped;
+  }
   QUIRE_ASSIGN_OR_RETURN(const auto directory, cli::DataDir::Make(options.data_dir));
   std::vector<TransportFigures> sizes;
   for (const uint64_t unit_bytes : {16u << 10, 128u << 10}) {
@@ -179,6 +201,11 @@ StatusOr<BenchReport> Run(const Options& options) {
   report.json["plan_step_us_per_10k_units"] = plan.plan_us_per_10k_units;
   AddFigures(sizes, &report.json);
   report.json["document_bytes"] = options.compare.document_bytes;
+  report.json["document_capped_by_memory"] = capped;
+  report.json["last_level_cache_bytes"] = cache_bytes;
+  if (capped) {
+    report.table.AddRow({"", CappedNote(options.compare.document_bytes, cache_bytes), ""});
+  }
   report.json["sets"] = options.compare.sets;
   report.json["rounds_per_set"] = options.compare.rounds;
   report.json["empty_recalls"] = options.compare.empty_recalls;
@@ -206,6 +233,7 @@ void AddRawGrpcServer(Benches& benches) {
   command.group("");  // Not in the help.
   command.add_option("--unit-bytes", peer->shape.unit_bytes)->required();
   command.add_option("--units", peer->shape.num_units)->required();
+  command.add_option("--units-per-read", peer->shape.units_per_read)->required();
   command.add_option("--message-bytes", peer->shape.message_bytes)->required();
   command.add_option("--port-file", peer->port_file)->required();
 }
@@ -220,15 +248,16 @@ void AddTransportBench(Benches& benches) {
        .summary = "Recalls over shared memory, UCX and gRPC beside raw programs and rivals",
        .examples = "  quire bench transport --json\n"
                    "  quire bench transport --sets 1 --rounds 3 --document-bytes 256MiB\n"
+                   "Every way holds units of the document's size: 17 copies in memory in all.\n"
                    "Redis is started when redis-server is installed; Mooncake Store is installed\n"
                    "from PyPI into --rivals-dir, or for this run only."},
       [options](const cli::CommandContext&) { return Run(*options); });
   command
       .add_option("--document-bytes", options->compare.document_bytes,
-                  "Units on the server; a round moves half of them")
+                  "Units on the server, of which a round moves half; a multiple of 32MiB (four "
+                  "times the last level cache when not given, or what memory holds all copies of)")
       ->transform(CLI::AsSizeValue(false).description(""))
-      ->type_name("SIZE")
-      ->capture_default_str();
+      ->type_name("SIZE");
   command
       .add_option("--sets", options->compare.sets,
                   "Times that servers and clients are started anew")

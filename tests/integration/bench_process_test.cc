@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// quire bench as a program: what it prints last is one JSON object with the figures that goals are
+// set for. Sizes are the smallest, so the figures themselves say nothing here. Mooncake Store,
+// which has to be installed first, takes no part; Redis does where it is installed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/transport/ucx.h"
+#include "tests/kit/child_process.h"
+
+namespace quire {
+namespace {
+
+using nlohmann::json;
+using testing::ChildResult;
+using ::testing::HasSubstr;
+using testing::RunChild;
+
+constexpr char kQuire[] = QUIRE_BINARY_DIR "/bin/quire";
+
+/// The last line of what `quire bench` prints with these arguments.
+json Report(std::vector<std::string> args) {
+  args.insert(args.begin(), "bench");
+  args.push_back("--json");
+  const ChildResult result = RunChild(kQuire, std::move(args));
+  EXPECT_EQ(result.exit_code, 0) << result.err << result.out;
+  if (!result.out.ends_with('\n')) {
+    ADD_FAILURE() << "the last line has no end: " << result.out;
+    return json::object();
+  }
+  const std::string lines = result.out.substr(0, result.out.size() - 1);
+  const size_t end = lines.rfind('\n');
+  const json report =
+      json::parse(lines.substr(end == std::string::npos ? 0 : end + 1), nullptr, false);
+  EXPECT_TRUE(report.is_object()) << result.out;
+  return report.is_object() ? report : json::object();
+}
+
+void ExpectPositive(const json& report, const std::vector<std::string>& keys) {
+  for (const std::string& key : keys) {
+    if (!report.contains(key) || !report[key].is_number()) {
+      ADD_FAILURE() << "no figure " << key << " in " << report.dump();
+      continue;
+    }
+    EXPECT_GT(report[key].get<double>(), 0) << key;
+  }
+}
+
+void ExpectRatios(const json& report, const std::vector<std::string>& keys) {
+  ExpectPositive(report, keys);
+  for (const std::string& key : keys) EXPECT_LE(report.value(key, 0.0), 1) << key;
+}
+
+/// Round trips of `transport` with nothing to move.
+void ExpectEmptyRecalls(const json& report, const std::string& transport) {
+  const std::string of_transport = "empty_recall_" + transport + "_16k_";
+  ExpectPositive(report, {of_transport + "p50_us", of_transport + "p99_us"});
+  EXPECT_LE(report.value(of_transport + "p50_us", 0.0), report.value(of_transport + "p99_us", 0.0));
+}
+
+TEST(BenchProcessTest, TransportReportsWhatGoalsAreSetFor) {
+  std::vector<std::string> ways = {"contiguous", "memcpy",   "shm",        "shm_in_place",
+                                   "grpc",       "raw_grpc", "redis_unix", "redis_tcp"};
+  const bool ucx = UcxAvailable();
+  if (ucx) {
+    ways.insert(ways.end(), {"ucx_tcp", "raw_ucx_tcp", "raw_ucx_tcp_packed", "ucx_cma",
+                             "raw_ucx_cma_put", "raw_ucx_cma_get_by_two"});
+  }
+  std::string names;
+  for (const std::string& way : ways) names += (names.empty() ? "" : ",") + way;
+  const json report = Report({"transport", "--document-bytes", "32MiB", "--sets", "1", "--rounds",
+                              "1", "--empty-recalls", "20", "--ways", names});
+  EXPECT_EQ(report.value("document_bytes", 0), 32 << 20);
+  EXPECT_EQ(report.value("document_capped_by_memory", true), false);
+  EXPECT_TRUE(report.contains("last_level_cache_bytes"));
+  ExpectPositive(report,
+                 {"shm_vs_memcpy", "shm_zero_copy_units_per_s", "grpc_vs_raw_stream",
+                  "scatter_vs_contiguous", "encode_us_per_10k_units", "plan_us_per_10k_units"});
+  ExpectEmptyRecalls(report, "shm");
+  ExpectEmptyRecalls(report, "grpc");
+  const bool redis = !report.value("absent", json::object()).contains("redis");
+  if (redis) ExpectPositive(report, {"shm_vs_redis"});
+  EXPECT_FALSE(report.contains("ucx_tcp_vs_mooncake")) << "it took no part";
+  if (!ucx) return;
+  ExpectPositive(report, {"ucx_tcp_vs_raw", "ucx_cma_vs_raw"});
+  if (redis) ExpectPositive(report, {"ucx_tcp_vs_redis"});
+  EXPECT_THAT(report.value("raw_ucx_tcp_way", ""), HasSubstr("raw_ucx_tcp"));
+  EXPECT_THAT(report.value("raw_ucx_cma_way", ""), HasSubstr("raw_ucx_cma_"));
+  ExpectEmptyRecalls(report, "ucx_tcp");
+  ExpectEmptyRecalls(report, "ucx_cma");
+}
+
+TEST(BenchProcessTest, ElasticReportsWhatGoalsAreSetFor) {
+  const json report = Report({"elastic", "--steps", "2", "--questions", "2", "--model",
+                              QUIRE_SOURCE_DIR "/models/recall-small"});
+  ExpectRatios(report, {"moved_ratio", "moved_ratio_c90", "moved_ratio_model"});
+  EXPECT_TRUE(report.contains("moved_ratio_model_answers"));
+  EXPECT_EQ(report.value("model_questions", 0), 2);
+  EXPECT_GE(report.value("model_answer_steps", 0), 2);
+  EXPECT_LT(report.value("model_answer_steps", 0), report.value("model_steps", 0));
+  EXPECT_EQ(report.value("slots_exact", 0), 1);
+  EXPECT_EQ(report.value("slots_exact_with_faults", 0), 1);
+}
+
+TEST(BenchProcessTest, SelectReportsWhatGoalsAreSetFor) {
+  const json report = Report({"select", "--mib", "16", "--rounds", "1", "--trials", "1"});
+  ExpectPositive(report, {"select_vs_stream", "ms_1m_tokens_one_layer"});
+  EXPECT_EQ(report.value("exact_sets", false), true);
+  EXPECT_THAT(report.value("select_stream", ""), ::testing::AnyOf("words", "vectors"));
+  EXPECT_EQ(report.value("digest_mib", 0), 16);
+  EXPECT_TRUE(report.contains("last_level_cache_bytes"));
+}
+
+}  // namespace
+}  // namespace quire
