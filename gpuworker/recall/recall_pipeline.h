@@ -15,7 +15,8 @@
 // their slots while other layers compute: whoever drives the pipeline looks after each layer
 // whether the next ones' have. A layer has one recall under way at most: a prefetch is given up for
 // a head that blocks, and when a newer selection has nothing of what it brings; a correction for
-// nothing, so that every correction arrives.
+// nothing, so that every correction arrives. Where the server selects, nobody here knows what a
+// newer selection has: a prefetch that is late is let come.
 //
 // Deadline (RetrievalOptions::recall_deadline). Where the policy says MayBeLate, a layer's
 // attention waits no longer than that: it goes on with the pages that it has, and what is late
@@ -136,7 +137,8 @@ class RecallPipeline {
                                const std::vector<bool>& blocking, Patience patience);
   /// Selects for a step in which no head has blocked, to be asked for.
   [[nodiscard]] Status Speculate(uint32_t layer);
-  /// Whether a newer selection has nothing of what the lane's prefetch brings.
+  /// Whether a newer selection has nothing of what the lane's prefetch brings; false where the
+  /// server makes either of them.
   bool IsUseless(const Lane& lane, uint32_t layer, const Selection& newer) const;
   /// A want for `selection`; heads with `keep` set want what they hold.
   StatusOr<LayerWant> MakeWant(const SelectRequest& request, Selection selection,
