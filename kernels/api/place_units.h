@@ -4,13 +4,14 @@
 // another position (spec 0.3), and the rows go to their places in the NHD pools (transpose.h).
 //
 // A value that is not rotated is the one that decode_unit gives, to the bit. A rotated pair is
-// decoded in f32, turned in f32 and rounded once; like a decoded value it never becomes infinite.
+// decoded in f32, turned as in rope.h and rounded once; like a decoded value it never becomes
+// infinite.
 // Rows from valid_rows on become zero.
 //
 // Pools of fp8: the units are kFp8E4M3 and keep their codes; the scale of each unit goes to the
 // scale of its slot and head. They cannot be rotated.
 //
-// Tolerance: exact; rotated values as in rope.h. NaN stays NaN.
+// Tolerance: exact. NaN stays NaN, in a rotated pair any NaN.
 // When two placements are equal, which unit lands there is unspecified, row by row.
 // Errors: kBadShape for a size < 1 (n_units may be 0), rotary_dim odd or outside the channels
 // behind rotary_first, valid_rows outside 1..p, a placement or rotation out of range, a missing

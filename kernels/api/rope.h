@@ -3,7 +3,10 @@
 // rope: rotary embedding in place, from given tables, so the scaling scheme is the caller's
 // business. A delta rotation (spec 0.3) is the same op with a table row for the delta.
 //
-// Tolerance: kRotationTolerance of |a| + |b|, and RoundingStep(dtype) of the result.
+// Tolerance: exact, all tables give the same number, so that a worker and a server that turn the
+// same query by the same tables have the same query. Everything is f32, and each product, the
+// difference and the sum of RopeArgs are one rounding, never fused; the result is rounded to dtype
+// once more. A NaN is any NaN.
 // Errors: kBadShape for a size < 1 (t may be 0), rotary_dim odd, < 0 or > d, a position out of
 // range, a missing pointer.
 #ifndef QUIRE_KERNELS_API_ROPE_H_
@@ -13,11 +16,8 @@
 
 #include "common/page/dtype.h"
 #include "kernels/api/status.h"
-#include "kernels/api/tolerance.h"
 
 namespace quire::kernels {
-
-inline constexpr Tolerance kRotationTolerance{.relative = 1e-5};
 
 /// Pair i of a row at position m: (a, b) -> (a*cos - b*sin, b*cos + a*sin) with entry [m][i] of the
 /// tables. Pairs are (i, i + rotary_dim/2) (neox), or (2i, 2i + 1) when interleaved.

@@ -2,7 +2,7 @@
 //
 // The ops of CpuReference(), one function each. They are the definition that every other table is
 // tested against, so they favour being read: plain loops in the order of the formula, double
-// accumulation, one rounding at the end.
+// accumulation, one rounding at the end; what is exact by its contract rounds as that says.
 #ifndef QUIRE_KERNELS_CPU_REFERENCE_H_
 #define QUIRE_KERNELS_CPU_REFERENCE_H_
 

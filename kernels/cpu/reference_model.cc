@@ -31,12 +31,12 @@ OpStatus Rope(const RopeArgs& args) {
       for (int64_t pair = 0; pair < half; ++pair) {
         const int64_t first = row + (args.interleaved ? 2 * pair : pair);
         const int64_t second = first + (args.interleaved ? 1 : half);
-        const double cos = args.cos_table[args.positions[i] * half + pair];
-        const double sin = args.sin_table[args.positions[i] * half + pair];
-        const double a = LoadElement(args.rows, first, args.dtype);
-        const double b = LoadElement(args.rows, second, args.dtype);
-        StoreElement(args.rows, first, args.dtype, static_cast<float>(a * cos - b * sin));
-        StoreElement(args.rows, second, args.dtype, static_cast<float>(b * cos + a * sin));
+        const float cos = args.cos_table[args.positions[i] * half + pair];
+        const float sin = args.sin_table[args.positions[i] * half + pair];
+        const float a = LoadElement(args.rows, first, args.dtype);
+        const float b = LoadElement(args.rows, second, args.dtype);
+        StoreElement(args.rows, first, args.dtype, a * cos - b * sin);
+        StoreElement(args.rows, second, args.dtype, b * cos + a * sin);
       }
     }
   }

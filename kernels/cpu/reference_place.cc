@@ -64,25 +64,24 @@ void PlaceDecoded(const PlaceUnitsArgs& args, const Unit& unit) {
   }
 }
 
-/// Rotates the keys of a unit that PlaceDecoded has placed, from what they were before rounding.
+/// Rotates the valid keys of a unit that PlaceDecoded has placed, from what they were before
+/// rounding, as kernels/api/rope.h has it.
 void RotateKeys(const PlaceUnitsArgs& args, const Unit& unit) {
   const bool raw = args.codec == UnitCodec::kRaw;
   const DType as = raw ? args.shape.dtype : DType::kF32;
   const std::vector<uint8_t> rows = Decode(args, unit, as);
   const int64_t half = args.rotary_dim / 2;
-  for (int64_t r = 0; r < args.shape.page_tokens; ++r) {
+  for (int64_t r = 0; r < unit.valid; ++r) {
     for (int64_t i = 0; i < half; ++i) {
       const int64_t first = args.rotary_first + (args.interleaved ? 2 * i : i);
       const int64_t second = first + (args.interleaved ? 1 : half);
-      const double cos = args.cos_table[unit.rotation * half + i];
-      const double sin = args.sin_table[unit.rotation * half + i];
-      const double a = LoadElement(rows.data(), r * args.shape.head_dim + first, as);
-      const double b = LoadElement(rows.data(), r * args.shape.head_dim + second, as);
+      const float cos = args.cos_table[unit.rotation * half + i];
+      const float sin = args.sin_table[unit.rotation * half + i];
+      const float a = LoadElement(rows.data(), r * args.shape.head_dim + first, as);
+      const float b = LoadElement(rows.data(), r * args.shape.head_dim + second, as);
       const int64_t to = InPool(args, unit.place, r);
-      codec::StoreDecoded(args.k_pool, to + first, args.shape.dtype,
-                          static_cast<float>(a * cos - b * sin));
-      codec::StoreDecoded(args.k_pool, to + second, args.shape.dtype,
-                          static_cast<float>(b * cos + a * sin));
+      codec::StoreDecoded(args.k_pool, to + first, args.shape.dtype, a * cos - b * sin);
+      codec::StoreDecoded(args.k_pool, to + second, args.shape.dtype, b * cos + a * sin);
     }
   }
 }

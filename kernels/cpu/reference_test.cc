@@ -365,6 +365,26 @@ TEST(Reference, RopeRotatesAndDeltasAdd) {
   EXPECT_FLOAT_EQ(pairs[3], direct[3]);
 }
 
+// With steps of 2^-23, b * cos = -(1 + 2) and a * sin = (1 + 1)(1 + 1), which is 1 + 2 and 2^-46: a
+// fused product, or one in f64, would leave that.
+TEST(Reference, RopeRoundsEachProduct) {
+  float row[] = {0x1.000002p0f, -1};
+  const float cos = 0x1.000004p0f, sin = 0x1.000002p0f;
+  const int32_t position = 0;
+  ASSERT_EQ(ref.rope({.rows = row,
+                      .positions = &position,
+                      .cos_table = &cos,
+                      .sin_table = &sin,
+                      .t = 1,
+                      .heads = 1,
+                      .head_dim = 2,
+                      .rotary_dim = 2,
+                      .n_positions = 1}),
+            OpStatus::kOk);
+  EXPECT_EQ(row[0], 0x1.000004p1f);
+  EXPECT_EQ(row[1], 0);
+}
+
 TEST(Reference, UnitsHoldKeysThenValuesOfOneHead) {
   // Two slots, p = 2, two heads, d = 1: element = 100 * slot + 10 * row + head; values negative.
   const std::vector<float> k = {0, 1, 10, 11, 100, 101, 110, 111};

@@ -6,7 +6,8 @@
 
 namespace quire::kernels::fast {
 
-/// Rotates the first 2 * half channels of a row of f32, in the pairs of RopeArgs.
+/// Rotates the first 2 * half channels of a row of f32, in the pairs of RopeArgs. Nothing is fused:
+/// the library is compiled without contraction.
 inline void Rotate(float* row, const float* cos, const float* sin, int64_t half, bool interleaved) {
   const int64_t step = interleaved ? 2 : 1;
   const int64_t second = interleaved ? 1 : half;

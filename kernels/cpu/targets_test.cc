@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CpuKernels() with every instruction set that this CPU has: what is equal to the bit (digests,
-// scores, poolings, top-k, codes) against the one reference, so that a server and a worker on other
-// machines select the same pages and read the same units.
+// rotations, scores, poolings, top-k, codes) against the one reference, so that a server and a
+// worker on other machines select the same pages and read the same units.
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd_targets.h"

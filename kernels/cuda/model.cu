@@ -7,6 +7,7 @@
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/rotate.cuh"
 
 namespace quire::kernels::cuda {
 namespace {
@@ -46,12 +47,11 @@ __global__ void __launch_bounds__(kThreads) RopeKernel(RopeArgs args) {
     auto* channels = static_cast<typename T::Raw*>(args.rows) + row * args.head_dim;
     auto* first = channels + (args.interleaved ? 2 * pair : pair);
     auto* second = first + (args.interleaved ? 1 : half);
-    const float cos = args.cos_table[position * half + pair];
-    const float sin = args.sin_table[position * half + pair];
-    const float a = T::Widen(*first);
-    const float b = T::Widen(*second);
-    *first = T::Narrow(a * cos - b * sin);
-    *second = T::Narrow(b * cos + a * sin);
+    float a = T::Widen(*first);
+    float b = T::Widen(*second);
+    Rotate(args.cos_table[position * half + pair], args.sin_table[position * half + pair], &a, &b);
+    *first = T::Narrow(a);
+    *second = T::Narrow(b);
   });
 }
 

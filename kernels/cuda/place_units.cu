@@ -9,6 +9,7 @@
 #include "kernels/cpu/checks.h"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/rotate.cuh"
 
 namespace quire::kernels::cuda {
 namespace {
@@ -100,7 +101,8 @@ __device__ void Decode(const Shape& shape, const Side& side, int64_t r, int64_t 
   } else if constexpr (kCodec == UnitCodec::kFp8E4M3) {
     const float scale = LoadAny<float>(side.params);
     const auto codes = LoadAny<Chunk<uint8_t, kWidth>>(side.codes + at);
-    for (int i = 0; i < kWidth; ++i) values[i] = Fp8ToFloat(codes.at[i]) * scale;
+    // The largest keys may pass the largest f32 by their rounding, here alone.
+    for (int i = 0; i < kWidth; ++i) values[i] = Bounded<F32>(Fp8ToFloat(codes.at[i]) * scale);
   } else if constexpr (kCodec == UnitCodec::kInt8) {
     const float scale = HalfToFloat(LoadAny<uint16_t>(side.params + 2 * r));
     const auto codes = LoadAny<Chunk<int8_t, kWidth>>(side.codes + at);
@@ -154,11 +156,7 @@ __device__ void PlacePairs(const Shape& shape, const Side& side, int64_t r, int6
   Decode<kCodec, T, kWidth>(shape, side, r, b, second);
   const int64_t entry = side.rotation * (shape.rotary_dim / 2) + angle;
   for (int i = 0; i < kWidth; ++i) {
-    const float cos = shape.cos_table[entry + i];
-    const float sin = shape.sin_table[entry + i];
-    const float turned = first[i] * cos - second[i] * sin;
-    second[i] = second[i] * cos + first[i] * sin;
-    first[i] = turned;
+    Rotate(shape.cos_table[entry + i], shape.sin_table[entry + i], &first[i], &second[i]);
   }
   Store<T, kWidth>(row + a, first);
   Store<T, kWidth>(row + b, second);
@@ -172,11 +170,8 @@ __device__ void PlaceNeighbours(const Shape& shape, const Side& side, int64_t r,
   Decode<kCodec, T, kWidth>(shape, side, r, c, values);
   const int64_t entry = side.rotation * (shape.rotary_dim / 2) + angle;
   for (int i = 0; i + 1 < kWidth; i += 2) {
-    const float cos = shape.cos_table[entry + i / 2];
-    const float sin = shape.sin_table[entry + i / 2];
-    const float turned = values[i] * cos - values[i + 1] * sin;
-    values[i + 1] = values[i + 1] * cos + values[i] * sin;
-    values[i] = turned;
+    Rotate(shape.cos_table[entry + i / 2], shape.sin_table[entry + i / 2], &values[i],
+           &values[i + 1]);
   }
   Store<T, kWidth>(row + c, values);
 }

@@ -25,7 +25,6 @@ void CheckRope(Workbench& bench, int64_t d, int64_t rotary_dim, bool interleaved
   Tensor<int32_t> positions(device, bench.Ints(t, 0, n_positions - 1));
   Tensor<uint8_t> rows(device, bench.Elements(t * heads * d, dtype),
                        bench.Shift(ElementBytes(dtype)));
-  const std::vector<float> before = ToFloats(rows.host_array(), dtype);
   RopeArgs args{.t = t,
                 .heads = heads,
                 .head_dim = d,
@@ -45,8 +44,7 @@ void CheckRope(Workbench& bench, int64_t d, int64_t rotary_dim, bool interleaved
   want.cos_table = cos_table.host();
   want.sin_table = sin_table.host();
   ASSERT_EQ(CpuReference().rope(want), OpStatus::kOk);
-  ExpectRotated(ToFloats(rows.Fetch(), dtype), ToFloats(rows.host_array(), dtype), before,
-                {d, 0, rotary_dim, interleaved}, dtype);
+  EXPECT_EQ(rows.Fetch(), rows.host_array());
 }
 
 struct MatmulCase {

@@ -83,24 +83,6 @@ void ExpectClose(const std::vector<float>& got, const std::vector<float>& want,
   }
 }
 
-void ExpectRotated(const std::vector<float>& got, const std::vector<float>& want,
-                   const std::vector<float>& before, const Rotary& rotary, DType dtype) {
-  const int64_t half = rotary.dim / 2;
-  std::vector<double> distances(want.size());
-  const auto allow = [&](int64_t a, int64_t b) {
-    if (want[a] == before[a] && want[b] == before[b]) return;
-    const double slack = kRotationTolerance.At(std::abs(before[a]) + std::abs(before[b]));
-    for (const int64_t i : {a, b}) distances[i] = slack + RoundingStep(dtype).At(std::abs(want[i]));
-  };
-  for (int64_t row = 0; row < static_cast<int64_t>(want.size()); row += rotary.d) {
-    for (int64_t i = 0; i < half; ++i) {
-      const int64_t a = row + rotary.first + (rotary.interleaved ? 2 * i : i);
-      allow(a, a + (rotary.interleaved ? 1 : half));
-    }
-  }
-  ExpectClose(got, want, distances);
-}
-
 std::vector<Heads> ModelHeads() {
   std::vector<Heads> all;
   for (const int64_t d : {64, 80, 96, 128, 256}) {

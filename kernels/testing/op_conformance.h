@@ -128,16 +128,6 @@ void ExpectClose(const std::vector<float>& got, const std::vector<float>& want,
 void ExpectClose(const std::vector<float>& got, const std::vector<float>& want,
                  const std::vector<double>& distances);
 
-/// The channels of rows of `d` that rotate in pairs (RopeArgs, PlaceUnitsArgs).
-struct Rotary {
-  int64_t d, first, dim;
-  bool interleaved;
-};
-/// Rows rotated and rounded to `dtype`, within kRotationTolerance of what they were `before`. What
-/// the rotation has left as it was is equal.
-void ExpectRotated(const std::vector<float>& got, const std::vector<float>& want,
-                   const std::vector<float>& before, const Rotary& rotary, DType dtype);
-
 /// Sizes of an attention-like problem.
 struct Heads {
   int64_t n_q;

@@ -5,8 +5,7 @@
 // NaN scores last. The result equals what a worker computes from the same digests: for every range
 // it turns the queries back by the range's offset (RopeRotation, op `rope`; not at all for 0),
 // pools them where the mode says so, and scores; then it pools the scores of all ranges together
-// and takes the best. Every kernel table gives the same, but for ranges with an offset: `rope` has
-// a tolerance.
+// and takes the best. Every kernel table gives the same.
 // Thread-safety: all methods may be called concurrently.
 #ifndef QUIRE_KVSERVER_SELECT_SELECTOR_H_
 #define QUIRE_KVSERVER_SELECT_SELECTOR_H_
