@@ -4,7 +4,8 @@
 // sending each selection again. Selections come from the synthetic stream (bench/stream), at
 // published settings, and from recorded steps of a model. After every step the slots must hold
 // exactly the selected units, byte for byte; also while replies are dropped, come late or to a
-// later recall, twice or once more.
+// later recall, twice or once more. With such replies that is checked over shared memory too, and
+// of slots that units land in.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -22,6 +23,8 @@
 #include "client/cli/data_dir.h"
 #include "client/cli/find_model.h"
 #include "client/cli/progress.h"
+#include "client/connect.h"
+#include "client/data_transport.h"
 #include "common/page/layout.h"
 #include "embedded/embedded_store.h"
 
@@ -85,9 +88,29 @@ struct Source {
   uint32_t slots_per_head = 0;
 };
 
-StatusOr<std::unique_ptr<Client>> MakeClient(std::shared_ptr<Transport> transport) {
-  return Client::Create({.transport = std::move(transport),
+/// How units come to a session.
+struct Path {
+  std::shared_ptr<Transport> control;
+  std::shared_ptr<Transport> data = nullptr;  ///< What recalls go over; `control` when null.
+  bool lands = false;                         ///< They land in the slots.
+};
+
+StatusOr<std::unique_ptr<Client>> MakeClient(const Path& path) {
+  return Client::Create({.transport = path.control,
+                         .data_transport = path.data,
                          .retry = {.first_backoff = std::chrono::milliseconds(1)}});
+}
+
+/// `transport` with each fault of replies at kFaultRate.
+std::shared_ptr<LossyTransport> Lossy(std::shared_ptr<Transport> transport, uint64_t seed) {
+  return std::make_shared<LossyTransport>(
+      std::move(transport), LossyTransport::Options{.method = "quire.v1.Session/Recall",
+                                                    .drop_rate = kFaultRate,
+                                                    .late_rate = kFaultRate,
+                                                    .stale_rate = kFaultRate,
+                                                    .duplicate_rate = kFaultRate,
+                                                    .replay_rate = kFaultRate,
+                                                    .seed = seed});
 }
 
 /// What a decoder with queries of such a stream selects in each step.
@@ -103,14 +126,15 @@ StatusOr<std::vector<StepSelection>> StreamSteps(const StreamContext& context,
   return all;
 }
 
-/// A session over `transport` follows `steps`; what it moves is added to `run`.
-Status Follow(const std::shared_ptr<Transport>& transport, const Source& source,
-              std::span<const StepSelection> steps, Run* run) {
+/// A session over `path` follows `steps`; what it moves is added to `run`.
+Status Follow(const Path& path, const Source& source, std::span<const StepSelection> steps,
+              Run* run) {
   const KvSpec& spec = source.context->spec();
-  QUIRE_ASSIGN_OR_RETURN(const auto client, MakeClient(transport));
+  QUIRE_ASSIGN_OR_RETURN(const auto client, MakeClient(path));
+  SlotCache slots(spec, source.slots_per_head);
   QUIRE_ASSIGN_OR_RETURN(auto session,
                          ElasticSession::Open(*client, source.tip, spec, source.slots_per_head));
-  SlotCache slots(spec, source.slots_per_head);
+  if (path.lands) QUIRE_RETURN_IF_ERROR(session.LandIn(&slots));
   for (size_t step = 0; step < steps.size(); ++step) {
     const StepSelection& selection = steps[step];
     const TimePoint start = SystemClock().Now();
@@ -152,11 +176,11 @@ uint64_t CountAnswers(const ModelTrace& trace, Run* run) {
 }
 
 /// Steps whose selection is resident: messages are made, maps compared, nothing moves.
-StatusOr<Duration> MapOverhead(const std::shared_ptr<Transport>& transport, const Source& source,
+StatusOr<Duration> MapOverhead(const Path& path, const Source& source,
                                const StepSelection& selection, uint32_t steps) {
   Run run;
   const std::vector<StepSelection> same(steps + 1, selection);
-  QUIRE_RETURN_IF_ERROR(Follow(transport, source, same, &run));
+  QUIRE_RETURN_IF_ERROR(Follow(path, source, same, &run));
   if (run.units_moved > 0) return Internal(run.units_moved, " units moved that were resident");
   return Median(std::move(run.times));
 }
@@ -177,6 +201,21 @@ struct Pair {
   Run faulty;
 };
 
+/// The faults' run at c = 0.95 over another path than the loopback's messages.
+struct SlotCheck {
+  std::string over = {};  ///< "shm", "ucx", "loopback"
+  Run run = {};
+  Status followed = {};  ///< Why the run did not take place, or did not come to its end.
+
+  /// True, false, or null when nobody knows.
+  cli::Json exact() const {
+    if (!followed.ok()) return nullptr;
+    return run.exact.ok();
+  }
+  /// Of what is not true.
+  std::string reason() const { return std::string(Message(followed.ok() ? run.exact : followed)); }
+};
+
 /// Everything that is measured.
 struct Measured {
   Pair c95;
@@ -184,24 +223,19 @@ struct Measured {
   Pair model;
   Run walk;  ///< c = 0.95, queries that never turn back to a topic; counted.
   Duration map_overhead = {};
-  LossyTransport::Faults faults;  ///< Of all faulty runs.
+  LossyTransport::Faults faults;  ///< Of all faulty runs over the loopback's messages.
   uint32_t model_questions = 0;
   Run model_answers;  ///< Steps of `model`'s answers; counted.
   uint64_t model_answer_steps = 0;
+  SlotCheck shm;
+  SlotCheck landing;
 };
 
 class ElasticBench {
  public:
-  ElasticBench(std::shared_ptr<Transport> transport, Client* client, const ElasticOptions& options)
-      : transport_(std::move(transport)),
-        lossy_(std::make_shared<LossyTransport>(
-            transport_, LossyTransport::Options{.method = "quire.v1.Session/Recall",
-                                                .drop_rate = kFaultRate,
-                                                .late_rate = kFaultRate,
-                                                .stale_rate = kFaultRate,
-                                                .duplicate_rate = kFaultRate,
-                                                .replay_rate = kFaultRate,
-                                                .seed = options.seed})),
+  ElasticBench(EmbeddedStore* store, Client* client, const ElasticOptions& options)
+      : store_(store),
+        lossy_(Lossy(store->transport(), options.seed)),
         client_(client),
         options_(options) {}
 
@@ -217,8 +251,10 @@ class ElasticBench {
       QUIRE_ASSIGN_OR_RETURN(const auto steps, StreamSteps(context, queries, options_.steps));
       QUIRE_RETURN_IF_ERROR(FollowBoth(source, steps, pair));
       if (cosine == 0.90) continue;
-      QUIRE_ASSIGN_OR_RETURN(measured_.map_overhead,
-                             MapOverhead(transport_, source, steps.back(), options_.steps));
+      QUIRE_ASSIGN_OR_RETURN(
+          measured_.map_overhead,
+          MapOverhead({.control = store_->transport()}, source, steps.back(), options_.steps));
+      CheckOtherPaths(source, steps);
     }
     QueryOptions walk = published;
     walk.cosine = 0.95;
@@ -251,11 +287,44 @@ class ElasticBench {
     return Source{.context = &context, .tip = tip, .slots_per_head = budget.selected_pages};
   }
   Status FollowBoth(const Source& source, std::span<const StepSelection> steps, Pair* pair) {
-    QUIRE_RETURN_IF_ERROR(Follow(transport_, source, steps, &pair->quiet));
-    return Follow(lossy_, source, steps, &pair->faulty);
+    const std::shared_ptr<Transport> control = store_->transport();
+    QUIRE_RETURN_IF_ERROR(Follow({.control = control}, source, steps, &pair->quiet));
+    return Follow({.control = control, .data = lossy_}, source, steps, &pair->faulty);
   }
 
-  const std::shared_ptr<Transport> transport_;
+  /// A data connection to the store, which listens: `kind` and nothing else.
+  StatusOr<std::shared_ptr<Transport>> Connect(const std::string& kind, bool direct_landings) {
+    QUIRE_ASSIGN_OR_RETURN(const auto control, ConnectGrpc(store_->address()));
+    QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<Transport> data,
+                           DataTransport::Open(control, {.transport = kind,
+                                                         .control_address = store_->address(),
+                                                         .direct_landings = direct_landings}));
+    if (direct_landings && !data->capabilities().direct_landing) {
+      return Unavailable(kind, " has no lane on which the server writes by itself");
+    }
+    return data;
+  }
+  /// Whatever cannot be had here is no reason to have no report.
+  void CheckOtherPaths(const Source& source, std::span<const StepSelection> steps) {
+    // All that are built and can listen here: who asks for another hears why not.
+    const Status listens = store_->Listen({.ucx_direct_landings = true});
+    const auto shm = listens.ok() ? Connect("shm", false) : listens;
+    measured_.shm = shm.ok() ? CheckSlots("shm", *shm, false, source, steps)
+                             : SlotCheck{.over = "shm", .followed = shm.status()};
+    const auto ucx = listens.ok() ? Connect("ucx", true) : listens;
+    measured_.landing = ucx.ok() ? CheckSlots("ucx", *ucx, true, source, steps)
+                                 : CheckSlots("loopback", store_->transport(), true, source, steps);
+  }
+  SlotCheck CheckSlots(const std::string& over, const std::shared_ptr<Transport>& data, bool lands,
+                       const Source& source, std::span<const StepSelection> steps) {
+    SlotCheck check{.over = over};
+    check.followed =
+        Follow({.control = store_->transport(), .data = Lossy(data, options_.seed), .lands = lands},
+               source, steps, &check.run);
+    return check;
+  }
+
+  EmbeddedStore* const store_;
   const std::shared_ptr<LossyTransport> lossy_;
   Client* const client_;
   const ElasticOptions& options_;
@@ -283,7 +352,7 @@ cli::Json ShapeJson(const KvSpec& spec) {
 
 cli::Json ToJson(const Measured& measured, const ElasticOptions& options) {
   const auto& [c95, c90, model, walk, map_overhead, faults, model_questions, model_answers,
-               model_answer_steps] = measured;
+               model_answer_steps, shm, landing] = measured;
   const auto flag = [](auto... all) { return (all.ok() && ...) ? 1 : 0; };
   cli::Json json = {{"benchmark", "elastic"}};
   json["moved_ratio"] = c95.quiet.moved_ratio();
@@ -293,6 +362,11 @@ cli::Json ToJson(const Measured& measured, const ElasticOptions& options) {
   json["moved_ratio_free_walk"] = walk.moved_ratio();
   json["slots_exact"] = flag(c95.quiet.exact, c90.quiet.exact, model.quiet.exact);
   json["slots_exact_with_faults"] = flag(c95.faulty.exact, c90.faulty.exact, model.faulty.exact);
+  json["slots_exact_shm"] = shm.exact();
+  json["slots_exact_landing"] = landing.exact();
+  json["landing_over"] = landing.over;
+  if (shm.exact() != true) json["slots_exact_shm_reason"] = shm.reason();
+  if (landing.exact() != true) json["slots_exact_landing_reason"] = landing.reason();
   json["overlap_c95"] = 1 - c95.quiet.moved_ratio();
   json["overlap_c90"] = 1 - c90.quiet.moved_ratio();
   json["budget_overlap_c95"] = c95.quiet.budget_overlap(kBudget);
@@ -335,6 +409,12 @@ cli::Table ToTable(const Measured& measured) {
     AddRow(name, pair->quiet, &table);
     AddRow(std::string(name) + ", faults", pair->faulty, &table);
   }
+  for (const auto& [name, check] :
+       {std::pair{"over ", &measured.shm}, {"landing over ", &measured.landing}}) {
+    if (check->followed.ok()) {
+      AddRow("c = 0.95, faults, " + (name + check->over), check->run, &table);
+    }
+  }
   return table;
 }
 
@@ -344,7 +424,7 @@ StatusOr<BenchReport> RunElastic(const ElasticOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const auto store, EmbeddedStore::Open({.data_dir = directory->path(),
                                                                 .dram_bytes = kStoreBytes}));
   QUIRE_ASSIGN_OR_RETURN(const auto client, Client::Create({.transport = store->transport()}));
-  ElasticBench bench(store->transport(), client.get(), options);
+  ElasticBench bench(store.get(), client.get(), options);
   QUIRE_RETURN_IF_ERROR(bench.FollowStream());
   QUIRE_RETURN_IF_ERROR(bench.FollowModel(model));
   const Measured measured = bench.Take();

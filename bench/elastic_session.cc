@@ -8,7 +8,6 @@
 #include "client/cli/progress.h"
 #include "common/base/clock.h"
 #include "common/base/random.h"
-#include "common/page/layout.h"
 
 namespace quire::bench {
 namespace {
@@ -53,6 +52,11 @@ StatusOr<ElasticSession> ElasticSession::Open(Client& client, const SegmentKey& 
   return ElasticSession(std::move(session));
 }
 
+Status ElasticSession::LandIn(SlotCache* slots) {
+  QUIRE_ASSIGN_OR_RETURN(landing_, session_->MakeLanding(1, slots->bytes()));
+  return OkStatus();
+}
+
 StatusOr<ElasticSession::Moved> ElasticSession::Step(const StepSelection& selection,
                                                      SlotCache* slots) {
   std::vector<LayerWant> wants;
@@ -61,23 +65,43 @@ StatusOr<ElasticSession::Moved> ElasticSession::Step(const StepSelection& select
     want.layer = layer;
     for (const std::vector<uint32_t>& pages : selection[layer]) want.pages.AppendHead(pages);
   }
-  const RecallOptions options = {.timeout = kPatience};
-  StatusOr<RecallResult> result = session_->Recall(wants, options);
-  for (int attempt = 1; attempt < kMaxAttempts && CanAskAgain(result.status()); ++attempt) {
+  Moved moved;
+  Status status = RecallParts(wants, slots, &moved);
+  for (int attempt = 1; attempt < kMaxAttempts && CanAskAgain(status); ++attempt) {
     ++failed_recalls_;
-    result = session_->Recall(wants, options);
+    status = RecallParts(wants, slots, &moved);
   }
-  QUIRE_RETURN_IF_ERROR(result.status());
-  const Slice units = result->payload.Flatten();
-  const uint64_t unit_bytes = UnitBytes(session_->context().spec);
+  QUIRE_RETURN_IF_ERROR(status);
+  return moved;
+}
+
+Status ElasticSession::RecallParts(const std::vector<LayerWant>& wants, SlotCache* slots,
+                                   Moved* moved) {
+  QUIRE_ASSIGN_OR_RETURN(const auto recall,
+                         session_->Start(wants, {.timeout = kPatience, .landing = landing_.get()}));
+  while (true) {
+    QUIRE_ASSIGN_OR_RETURN(const auto part, recall->Next());
+    if (!part) return OkStatus();
+    Take(*part, slots);
+    moved->units += part->placements.size();
+    moved->bytes += part->payload.size_bytes() + part->landed_bytes;
+  }
+}
+
+void ElasticSession::Take(const RecallPart& part, SlotCache* slots) {
+  const Slice units = part.payload.Flatten();
+  const uint64_t unit_bytes = session_->unit_bytes();
   uint64_t at = 0;
-  for (const Placement& placement : result->placements) {
+  for (const Placement& placement : part.placements) {
+    if (landing_ != nullptr) {
+      slots->Landed(placement.layer, placement.head, placement.slot, placement.page);
+      continue;
+    }
     slots->Place(placement.layer, placement.head, placement.slot, placement.page,
                  units.bytes.subspan(at, unit_bytes));
     at += unit_bytes;
   }
-  session_->Applied(*result);
-  return Moved{.units = result->placements.size(), .bytes = result->payload.size_bytes()};
+  session_->Applied(part);
 }
 
 }  // namespace quire::bench

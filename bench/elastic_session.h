@@ -2,17 +2,19 @@
 //
 // ElasticSession: a recall session that follows given selections, step by step, and waits a tenth
 // of a second for each recall. It is all that the benchmark knows of ClientSession. Thread-safety:
-// none. Ownership: the client outlives it.
+// none. Ownership: the client outlives it, and so do slots that units land in.
 #ifndef QUIRE_BENCH_ELASTIC_SESSION_H_
 #define QUIRE_BENCH_ELASTIC_SESSION_H_
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "bench/stream/paged_context.h"
 #include "bench/stream/slot_cache.h"
 #include "client/client.h"
 #include "client/session.h"
+#include "client/session_landing.h"
 #include "common/base/status.h"
 #include "common/page/key.h"
 
@@ -28,6 +30,10 @@ class ElasticSession {
   static StatusOr<ElasticSession> Open(Client& client, const SegmentKey& tip, const KvSpec& spec,
                                        uint32_t slots_per_head);
 
+  /// From now on units land in `slots`, which every step is given: the server writes there, or the
+  /// transport or the session copies.
+  Status LandIn(SlotCache* slots);
+
   struct Moved {
     uint64_t units = 0;
     uint64_t bytes = 0;
@@ -39,9 +45,14 @@ class ElasticSession {
   uint64_t failed_recalls() const { return failed_recalls_; }
 
  private:
+  /// A step's recall, once. Parts that come before an error are in `slots`.
+  Status RecallParts(const std::vector<LayerWant>& wants, SlotCache* slots, Moved* moved);
+  void Take(const RecallPart& part, SlotCache* slots);
+
   explicit ElasticSession(std::unique_ptr<ClientSession> session) : session_(std::move(session)) {}
 
   std::unique_ptr<ClientSession> session_;
+  std::unique_ptr<SessionLanding> landing_;  ///< Null: units come in the message.
   uint64_t failed_recalls_ = 0;
 };
 

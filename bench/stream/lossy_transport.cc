@@ -20,6 +20,7 @@ class LossyTransport::LossyCall final : public PendingCall {
   }
 
   StatusOr<std::optional<CallMessage>> Next(TimePoint deadline) override {
+    if (cancelled_ && !taken_) return call_->Next(deadline);  // Bytes may still land.
     if (cancelled_) return Status(StatusCode::kCancelled, "the caller cancelled the call");
     if (!taken_) QUIRE_RETURN_IF_ERROR(TakeReply(deadline));
     QUIRE_RETURN_IF_ERROR(AwaitParts(std::min(deadline, over_)));

@@ -22,6 +22,10 @@ uint64_t SlotCache::OffsetOf(uint32_t layer, uint32_t head, uint32_t slot) const
 void SlotCache::Place(uint32_t layer, uint32_t head, uint32_t slot, uint32_t page,
                       std::span<const std::byte> unit) {
   std::memcpy(bytes_.data() + OffsetOf(layer, head, slot), unit.data(), unit_bytes_);
+  Landed(layer, head, slot, page);
+}
+
+void SlotCache::Landed(uint32_t layer, uint32_t head, uint32_t slot, uint32_t page) {
   pages_[IndexOf(layer, head, slot)] = page;
 }
 

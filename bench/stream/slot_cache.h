@@ -22,12 +22,14 @@ class SlotCache {
  public:
   SlotCache(const KvSpec& spec, uint32_t slots_per_head);
 
-  /// All slots, [layers][n_kv][slots] units.
+  /// All slots, [layers][n_kv][slots] units: as a session's landing for one sequence.
   std::span<std::byte> bytes() { return bytes_; }
   uint64_t OffsetOf(uint32_t layer, uint32_t head, uint32_t slot) const;
   /// Slot `slot` holds `page` from now on.
   void Place(uint32_t layer, uint32_t head, uint32_t slot, uint32_t page,
              std::span<const std::byte> unit);
+  /// The same of a unit that has landed in bytes().
+  void Landed(uint32_t layer, uint32_t head, uint32_t slot, uint32_t page);
   /// OK when the slots hold exactly what is selected, as many as they are, and every byte of it is
   /// the context's; otherwise DATA_LOSS naming the first slot or page that is wrong.
   [[nodiscard]] Status Check(const StepSelection& selection, const PagedContext& context) const;
