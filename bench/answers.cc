@@ -168,12 +168,17 @@ void AddAnswersBench(Benches& benches) {
        .summary = "What every retrieval policy costs in answers, against full attention",
        .examples =
            "  quire bench answers --json --plot answers.svg\n"
-           "  quire bench answers --policies freekv,quest --samples 24   a first look\n"
+           "  quire bench answers --policies freekv,quest --sets recall,multi --samples 24   "
+           "a first look\n"
            "  quire bench answers --sets needle --budgets 12.5,25\n"
            "Sets: recall, one question a sequence over a whole document; needle, facts at five\n"
            "depths of windows of four lengths; multi, all questions of a document one after the\n"
-           "other, each far from the one before; long, half of the text arrives in the sequence\n"
-           "itself, with questions in between. Every policy answers the same questions."},
+           "other, each far from the one before; reads, half of the text arrives in the sequence\n"
+           "itself, with questions in between; long, a list of facts arrives in the sequence and\n"
+           "is asked for line by line, again and again in other orders, while the model generates\n"
+           "4,096 tokens and more, the answers and the beginning of each line. A long sequence is\n"
+           "whole, some 770 questions, whatever --samples says; it has figures of its own, and is\n"
+           "not in the overall ones. Every policy answers the same questions."},
       [options](const cli::CommandContext&) { return Run(*options); });
   AddOptions(command, options.get());
 }

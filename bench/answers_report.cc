@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/answers_report.h"
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "bench/answers/bootstrap.h"
+#include "bench/answers/question_sets.h"
 
 namespace quire::bench {
 namespace {
@@ -27,7 +29,14 @@ struct Accuracy {
 class Summary {
  public:
   Summary(const AnswerResults& results, const AnswerSummaryOptions& options)
-      : results_(results), options_(options) {}
+      : results_(results),
+        options_(options),
+        only_long_(std::ranges::all_of(
+            results.samples, [](const AnswerSample& sample) { return sample.set == kLongSet; })) {}
+
+  /// Whether a set is in what is said of all of them. The long one stands apart, unless it is the
+  /// only one: its answers depend on each other, and are about as many as those of all other sets.
+  bool InOverall(const std::string& set) const { return set != kLongSet || only_long_; }
 
   Accuracy Of(const CellAnswers& cell, const Chosen& chosen) const {
     const CellAnswers& full = results_.cells.front();
@@ -45,6 +54,7 @@ class Summary {
  private:
   const AnswerResults& results_;
   const AnswerSummaryOptions& options_;
+  const bool only_long_;
 };
 
 cli::Json Interval(const Estimate& estimate) { return {estimate.low, estimate.high}; }
@@ -61,6 +71,7 @@ cli::Json ToJson(const Accuracy& accuracy, const AnswerCosts& costs) {
           {"bytes_digests", costs.moved.digests},
           {"bytes_at_open", costs.moved.at_open},
           {"steps", costs.steps},
+          {"generated", costs.generated},
           {"sequences", costs.sequences},
           {"seconds", costs.seconds}};
 }
@@ -83,8 +94,11 @@ cli::Json PlacesJson(const AnswerResults& results, const CellAnswers& cell) {
 
 cli::Json CellJson(const AnswerResults& results, const Summary& summary, const CellAnswers& cell) {
   AnswerCosts all;
-  for (const auto& [set, costs] : cell.costs) all.Add(costs);
-  cli::Json json = ToJson(summary.Of(cell, [](const AnswerSample&) { return true; }), all);
+  for (const auto& [set, costs] : cell.costs) {
+    if (summary.InOverall(set)) all.Add(costs);
+  }
+  const auto in_overall = [&](const AnswerSample& sample) { return summary.InOverall(sample.set); };
+  cli::Json json = ToJson(summary.Of(cell, in_overall), all);
   json["policy"] = cell.cell.policy;
   json["budget_percent"] = cell.cell.percent_text;
   for (const auto& [name, costs] : cell.costs) {
@@ -94,6 +108,17 @@ cli::Json CellJson(const AnswerResults& results, const Summary& summary, const C
   }
   json["places"] = PlacesJson(results, cell);
   return json;
+}
+
+/// How answers hold while a sequence generates, by key: "long_full", "long_early_freekv_12_5".
+void AddLong(cli::Json* json) {
+  const cli::Json cells = (*json)["cells"];  // New fields move the others.
+  for (const auto& [key, cell] : cells.items()) {
+    if (!cell.at("sets").contains(kLongSet)) continue;
+    (*json)["long_" + key] = cell.at("sets").at(kLongSet).at("accuracy");
+    (*json)["long_early_" + key] = cell.at("places").at(kLongEarly);
+    (*json)["long_late_" + key] = cell.at("places").at(kLongLate);
+  }
 }
 
 /// How FreeKV does against its goal, where it took part.
@@ -159,11 +184,12 @@ cli::Json AnswersJson(const AnswerResults& results, const AnswerSummaryOptions& 
     cells[key] = CellJson(results, summary, cell);
     json[key] = cells[key]["accuracy"];
   }
-  json["samples"] = results.samples.size();
+  json["samples"] = cells[kFull]["samples"];
   json["cells"] = std::move(cells);
   json["resamples"] = options.resamples;
   json["seed"] = options.seed;
   AddGoal(&json);
+  AddLong(&json);
   return json;
 }
 
@@ -171,8 +197,8 @@ Status AddEarlierCells(const cli::Json& earlier, cli::Json* json) {
   if (!earlier.is_object() || !earlier.contains("cells") || !earlier["cells"].is_object()) {
     return InvalidArgument("the earlier report has no cells; give what an earlier --json printed");
   }
-  for (const char* key :
-       {"questions_seed", "samples", "documents", "page_tokens", "resamples", "seed", kFull}) {
+  for (const char* key : {"questions_seed", "samples", "documents", "page_tokens", "resamples",
+                          "seed", kFull, "long_full"}) {
     const cli::Json before = earlier.value(key, cli::Json()), now = json->value(key, cli::Json());
     if (before == now) continue;
     return InvalidArgument("the earlier report has ", key, " ", before.dump(), ", this one ",
@@ -187,6 +213,7 @@ Status AddEarlierCells(const cli::Json& earlier, cli::Json* json) {
       both["cells"][key] = cell;
     }
     AddGoal(&both);
+    AddLong(&both);
     (void)Rows(both);
     *json = std::move(both);
   } catch (const cli::Json::exception& malformed) {

@@ -21,8 +21,9 @@ struct AnswerSummaryOptions {
   uint64_t seed = 1;
 };
 
-/// Accuracies by key ("full", "freekv_12_5") first, then `freekv_within_1_point_at_12_5` where that
-/// was asked, then everything of each cell: overall, by set, and the needle grid.
+/// Accuracies by key ("full", "freekv_12_5") first, then everything of each cell: overall, by set,
+/// and by place, then `freekv_within_1_point_at_12_5` where that was asked, and for the long set,
+/// which is not in what is overall, `long_full`, `long_early_full`, `long_late_full` and so on.
 cli::Json AnswersJson(const AnswerResults& results, const AnswerSummaryOptions& options);
 
 /// Adds the cells of `earlier`, a report over the same questions, that `json` has not.

@@ -50,6 +50,55 @@ TEST(AnswersReportTest, AccuraciesHaveTheirKeysByPolicyAndBudget) {
   EXPECT_EQ(json["samples"], kSamples);
 }
 
+// The first half of the long set's answers are right, of the others all.
+TEST(AnswersReportTest, TheLongSetHasFiguresOfItsOwn) {
+  AnswerResults results{.samples = std::vector<AnswerSample>(kSamples, {"recall", ""}),
+                        .cells = {}};
+  for (size_t i = 0; i < kSamples; ++i) {
+    results.samples.push_back({kLongSet, i < kSamples / 2 ? kLongEarly : kLongLate});
+  }
+  const std::vector<std::string> policies = {"freekv"};
+  const std::vector<double> budgets = {12.5};
+  for (const AnswerCell& cell : MakeCells(policies, budgets)) {
+    CellAnswers answers = Answers(cell, kSamples);
+    answers.right.resize(2 * kSamples);
+    std::fill_n(answers.right.begin() + kSamples, kSamples / 2, uint8_t{1});
+    answers.costs[kLongSet] = {
+        .moved = {.units = 90000}, .steps = 900, .generated = 500, .sequences = 1};
+    results.cells.push_back(std::move(answers));
+  }
+  const cli::Json json = AnswersJson(results, {.resamples = 50});
+  for (const std::string key : {"full", "freekv_12_5"}) {
+    SCOPED_TRACE(key);
+    EXPECT_DOUBLE_EQ(json[key], 1) << "of recall alone";
+    EXPECT_DOUBLE_EQ(json["long_" + key], 0.5);
+    EXPECT_DOUBLE_EQ(json["long_early_" + key], 1);
+    EXPECT_DOUBLE_EQ(json["long_late_" + key], 0);
+    const cli::Json& cell = json["cells"][key];
+    EXPECT_EQ(cell["samples"], kSamples);
+    EXPECT_DOUBLE_EQ(cell["recalled_bytes_per_token"], 40) << "of recall alone";
+    EXPECT_EQ(cell["sets"][kLongSet]["samples"], kSamples);
+    EXPECT_EQ(cell["sets"][kLongSet]["steps"], 900);
+    EXPECT_EQ(cell["sets"][kLongSet]["generated"], 500);
+  }
+  EXPECT_EQ(json["samples"], kSamples);
+}
+
+TEST(AnswersReportTest, TheLongSetAloneIsTheOverallOne) {
+  const std::vector<std::string> no_policies;
+  const std::vector<double> budgets = {12.5};
+  AnswerResults results{.samples = std::vector<AnswerSample>(kSamples, {kLongSet, kLongEarly}),
+                        .cells = {}};
+  results.samples.back().place = kLongLate;
+  CellAnswers answers = Answers(MakeCells(no_policies, budgets)[0], 30);
+  answers.costs = {{kLongSet, answers.costs.at("recall")}};
+  results.cells.push_back(std::move(answers));
+  const cli::Json json = AnswersJson(results, {.resamples = 50});
+  EXPECT_DOUBLE_EQ(json["full"], 0.75);
+  EXPECT_DOUBLE_EQ(json["long_full"], 0.75);
+  EXPECT_EQ(json["samples"], kSamples);
+}
+
 // Two of 40 are five points.
 TEST(AnswersReportTest, TheGoalIsMetWithinOnePoint) {
   const std::vector<std::string> policies = {"freekv"};

@@ -25,10 +25,82 @@ std::string PercentText(double percent) {
 AnswerCosts CostsOf(const worker::SequenceStats& stats) {
   return {.moved = stats.moved,
           .steps = stats.steps,
+          .generated = stats.generated_tokens,
           .sequences = 1,
           .resident_shares = stats.budget_ratio(),
           .seconds = stats.seconds_open + stats.seconds_append + stats.seconds_generate};
 }
+
+/// One conversation: asks its questions in a sequence over its document.
+class Asking {
+ public:
+  Asking(const Conversation& conversation, const worker::Tokenizer& tokenizer,
+         worker::Sequence& sequence)
+      : conversation_(conversation),
+        tokenizer_(tokenizer),
+        line_start_(tokenizer.Encode(conversation.line_start)),
+        sequence_(sequence) {}
+
+  /// 1 for every question whose whole answer is right.
+  StatusOr<std::vector<uint8_t>> AskAll() {
+    if (!line_start_.empty()) {
+      QUIRE_RETURN_IF_ERROR(
+          sequence_.CheckRoom(conversation_.context_tokens - sequence_.num_tokens()));
+    }
+    std::vector<uint8_t> right;
+    for (const Question& question : conversation_.questions) {
+      const std::vector<TokenId> asked = tokenizer_.Encode(question.reads + RestOfPrompt(question));
+      const std::vector<TokenId> expected = tokenizer_.Encode(question.answer);
+      // No room is left where line starts went wrong many times. What does not fit is not answered.
+      if (!line_start_.empty() && !sequence_.CheckRoom(asked.size() + expected.size()).ok()) break;
+      QUIRE_RETURN_IF_ERROR(sequence_.Append(asked));
+      QUIRE_ASSIGN_OR_RETURN(const bool answered, Answers(expected));
+      right.push_back(answered ? 1 : 0);
+      QUIRE_ASSIGN_OR_RETURN(line_begun_, BeginsLine());
+    }
+    right.resize(conversation_.questions.size());
+    return right;
+  }
+
+ private:
+  /// What the model has not written of it itself.
+  std::string RestOfPrompt(const Question& question) const {
+    return question.prompt.substr(line_begun_ ? conversation_.line_start.size() : 0);
+  }
+
+  /// Generates until the answer is as long as the expected one, or has come to its end.
+  StatusOr<bool> Answers(const std::vector<TokenId>& expected) {
+    QUIRE_ASSIGN_OR_RETURN(
+        const worker::Generation given,
+        sequence_.Generate({.max_new_tokens = static_cast<uint32_t>(expected.size()),
+                            .stop_tokens = {tokenizer_.eos_id()},
+                            .on_token = [&](TokenId token) { return token != expected.back(); }}));
+    return given.tokens == expected;
+  }
+
+  /// Whether the model writes the line start. The first token that is not of it is the last one.
+  StatusOr<bool> BeginsLine() {
+    if (line_start_.empty()) return false;
+    size_t agreed = 0;
+    const auto agrees = [&](TokenId token) {
+      if (token != line_start_[agreed]) return false;
+      ++agreed;
+      return true;
+    };
+    QUIRE_RETURN_IF_ERROR(
+        sequence_
+            .Generate(
+                {.max_new_tokens = static_cast<uint32_t>(line_start_.size()), .on_token = agrees})
+            .status());
+    return agreed == line_start_.size();
+  }
+
+  const Conversation& conversation_;
+  const worker::Tokenizer& tokenizer_;
+  const std::vector<TokenId> line_start_;
+  worker::Sequence& sequence_;
+  bool line_begun_ = false;  ///< The model has begun the next line.
+};
 
 }  // namespace
 
@@ -65,6 +137,7 @@ worker::RetrievalOptions CellRetrieval(const AnswerCell& cell, uint64_t context_
 void AnswerCosts::Add(const AnswerCosts& other) {
   moved += other.moved;
   steps += other.steps;
+  generated += other.generated;
   sequences += other.sequences;
   resident_shares += other.resident_shares;
   seconds += other.seconds;
@@ -138,7 +211,6 @@ Status AnswerRun::RunDocument(const AskedDocument& document, size_t first_sample
 }
 
 Status AnswerRun::RunJob(const Job& job) {
-  const worker::Tokenizer& tokenizer = *local_.tokenizer;
   AnswerCell cell;
   {
     const MutexLock lock(mutex_);
@@ -149,16 +221,8 @@ Status AnswerRun::RunJob(const Job& job) {
       CellRetrieval(cell, job.conversation->context_tokens, local_.engine->options().page_tokens);
   QUIRE_ASSIGN_OR_RETURN(const auto sequence,
                          local_.engine->OpenSequence(name, {.retrieval = retrieval}));
-  std::vector<uint8_t> right;
-  for (const Question& question : job.conversation->questions) {
-    QUIRE_RETURN_IF_ERROR(sequence->Append(tokenizer.Encode(question.reads + question.prompt)));
-    const std::vector<TokenId> expected = tokenizer.Encode(question.answer);
-    QUIRE_ASSIGN_OR_RETURN(
-        const worker::Generation given,
-        sequence->Generate({.max_new_tokens = static_cast<uint32_t>(expected.size()),
-                            .stop_tokens = {tokenizer.eos_id()}}));
-    right.push_back(given.tokens == expected ? 1 : 0);
-  }
+  Asking asking(*job.conversation, *local_.tokenizer, *sequence);
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<uint8_t> right, asking.AskAll());
   const MutexLock lock(mutex_);
   CellAnswers& answers = results_.cells[job.cell];
   std::ranges::copy(right, answers.right.begin() + static_cast<ptrdiff_t>(job.first_sample));

@@ -50,6 +50,7 @@ struct AnswerSample {
 struct AnswerCosts {
   worker::MovedBytes moved;
   uint64_t steps = 0;          ///< Tokens run through the model.
+  uint64_t generated = 0;      ///< Those of them that it wrote.
   uint64_t sequences = 0;      ///< Opened.
   double resident_shares = 0;  ///< Summed over sequences, at their end.
   double seconds = 0;          ///< Of one thread.

@@ -16,6 +16,7 @@
 namespace quire::bench {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
@@ -32,14 +33,15 @@ size_t CountWords(std::string_view text) {
   return count;
 }
 
-/// `facts` facts, each after `between` sentences of seven tokens that state none.
+/// `facts` facts, each after `between` sentences of seven tokens that state none, about people who
+/// share no name.
 Dossier MakeDossier(int facts, int between, const std::string& last_name) {
   std::string text = "Document 1: Notes from Walbury\n";
   for (int i = 0; i < facts; ++i) {
     for (int k = 0; k < between; ++k) text += " The old mill was here today.";
     text += i % 3 == 0 ? "\nThen " : " ";
-    text += "Alice" + std::to_string(i) + " " + last_name + " has code quick value" +
-            std::to_string(i) + ".";
+    const std::string last = last_name + std::to_string(i);
+    text += "Alice" + last + " " + last + " has code quick value" + std::to_string(i) + ".";
   }
   return TakeApart(last_name + ".txt", text, CountWords);
 }
@@ -64,7 +66,7 @@ std::map<std::string, uint32_t> CountBySet(const std::vector<AskedDocument>& doc
   return counts;
 }
 
-/// "Alice1 Brown has code quick value1." for the question that asks it.
+/// "AliceBrown1 Brown1 has code quick value1." for the question that asks it.
 std::string FactOf(const Question& question) {
   return question.prompt.substr(std::string("\nQuestion: ").size()) + question.answer;
 }
@@ -146,11 +148,11 @@ TEST(QuestionSetsTest, EverySetHasTheSamplesThatWereAskedFor) {
   const auto documents = MakeQuestionSets(dossiers, {.sets = SetNames(), .samples = 20});
   ASSERT_TRUE(documents.ok()) << documents.status();
   const auto counts = CountBySet(*documents);
-  ASSERT_THAT(counts, SizeIs(4));
+  ASSERT_THAT(counts, SizeIs(5));
   uint64_t all = 0;
   for (const auto& [set, count] : counts) {
     EXPECT_GE(count, 20u) << set;
-    EXPECT_LE(count, 20u + 36) << set;
+    EXPECT_LE(count, set == kLongSet ? 800u : 20u + 36) << set;
     all += count;
   }
   EXPECT_EQ(CountQuestions(*documents), all);
@@ -167,7 +169,7 @@ TEST(QuestionSetsTest, EverySetHasTheSamplesThatWereAskedFor) {
 TEST(QuestionSetsTest, WhatIsAskedIsStatedOnceBeforeIt) {
   const std::vector<Dossier> dossiers = ThreeDossiers();
   for (const AskedDocument& document :
-       Make(dossiers, {.sets = SetNames(), .samples = 60, .seed = 5})) {
+       Make(dossiers, {.sets = {"recall", "needle", "multi", "reads"}, .samples = 60, .seed = 5})) {
     for (const Conversation& conversation : document.conversations) {
       std::string text = document.text;
       for (const Question& question : conversation.questions) {
@@ -226,9 +228,9 @@ TEST(QuestionSetsTest, MultiAsksEverythingAndHopsFar) {
   EXPECT_GT(hops / 35, 0.4 * static_cast<double>(documents[0].text.size()));
 }
 
-TEST(QuestionSetsTest, LongReadsTextInTheSequenceAndAsksAboutItLater) {
+TEST(QuestionSetsTest, ReadsHasTextInTheSequenceAndAsksAboutItLater) {
   const std::vector<Dossier> dossiers = ThreeDossiers();
-  const auto documents = Make(dossiers, {.sets = {"long"}, .samples = 48});
+  const auto documents = Make(dossiers, {.sets = {"reads"}, .samples = 48});
   for (const AskedDocument& document : documents) {
     const Conversation& conversation = document.conversations.at(0);
     size_t read = 0, asked_of_read = 0;
@@ -242,6 +244,84 @@ TEST(QuestionSetsTest, LongReadsTextInTheSequenceAndAsksAboutItLater) {
     EXPECT_NEAR(static_cast<double>(conversation.context_tokens),
                 static_cast<double>(1 + CountWords(document.text) + read), 1);
   }
+}
+
+TEST(QuestionSetsTest, LongAsksForAListThatOnlyTheSequenceStates) {
+  const std::vector<Dossier> dossiers = ThreeDossiers();
+  const auto documents = Make(dossiers, {.sets = {kLongSet}});
+  ASSERT_THAT(documents, SizeIs(1));
+  EXPECT_LE(CountWords(documents[0].text), 256u);
+  const Conversation& conversation = documents[0].conversations.at(0);
+  const std::string& list = conversation.questions.at(0).reads;
+  std::set<std::string> facts, names;
+  for (const Question& question : conversation.questions) {
+    EXPECT_EQ(question.reads.empty(), &question != &conversation.questions[0]);
+    ASSERT_THAT(question.prompt, StartsWith(conversation.line_start + " "));
+    const std::string fact = FactOf(question);
+    if (!facts.insert(fact).second) continue;
+    EXPECT_EQ(documents[0].text.find(fact), std::string::npos) << fact;
+    const size_t at = list.find(" " + fact);
+    ASSERT_NE(at, std::string::npos) << fact;
+    EXPECT_EQ(list.find(fact, at + 2), std::string::npos) << fact;
+    const size_t blank = fact.find(' ');
+    EXPECT_TRUE(names.insert(fact.substr(0, blank)).second) << fact;
+    EXPECT_TRUE(names.insert(fact.substr(blank, fact.find(' ', blank + 1) - blank)).second) << fact;
+  }
+  EXPECT_THAT(facts, SizeIs(64));
+  EXPECT_EQ(CountWords(list), 64u * 7);
+}
+
+TEST(QuestionSetsTest, LongGeneratesMoreThan4096TokensWithinTheModelsContext) {
+  const std::vector<Dossier> dossiers = ThreeDossiers();
+  const auto documents = Make(dossiers, {.sets = {kLongSet}});
+  ASSERT_THAT(documents, SizeIs(1));
+  const Conversation& conversation = documents[0].conversations.at(0);
+  // To the model, what a line begins with is three tokens: "\n", "Question" and ":".
+  constexpr size_t kLineStartTokens = 3;
+  EXPECT_EQ(conversation.line_start, "\nQuestion:");
+  size_t generated = 0, all = CountWords(documents[0].text);
+  size_t early = 0;
+  for (const Question& question : conversation.questions) {
+    const std::string key = question.prompt.substr(conversation.line_start.size());
+    generated += CountWords(question.answer) + kLineStartTokens;
+    all += CountWords(question.reads) + kLineStartTokens + CountWords(key + question.answer);
+    early += question.place == kLongEarly ? 1 : 0;
+    EXPECT_THAT(question.place, AnyOf(kLongEarly, kLongLate));
+  }
+  EXPECT_GE(generated, 4096u);
+  EXPECT_NEAR(static_cast<double>(conversation.context_tokens), static_cast<double>(1 + all), 1);
+  EXPECT_LE(conversation.context_tokens, 8192u - 100) << "room for what goes wrong";
+  EXPECT_EQ(early, conversation.questions.size() / 2);
+  EXPECT_EQ(conversation.questions.front().place, kLongEarly);
+  EXPECT_EQ(conversation.questions.back().place, kLongLate);
+}
+
+TEST(QuestionSetsTest, LongAsksForWhatWasStatedLongAgoInOrdersThatChange) {
+  const std::vector<Dossier> dossiers = ThreeDossiers();
+  const auto documents = Make(dossiers, {.sets = {kLongSet}});
+  ASSERT_THAT(documents, SizeIs(1));
+  const std::vector<Question>& questions = documents[0].conversations.at(0).questions;
+  std::map<std::string, size_t> asked_at;
+  std::set<std::string> pairs;
+  for (size_t i = 0; i < questions.size(); ++i) {
+    const auto [at, first] = asked_at.try_emplace(questions[i].prompt, i);
+    // The half of 64 facts that were stated since.
+    EXPECT_TRUE(first || i - at->second > 32) << i;
+    at->second = i;
+    if (i > 0) pairs.insert(questions[i - 1].prompt + questions[i].prompt);
+  }
+  // The same order every time would have as many pairs as facts.
+  EXPECT_GT(pairs.size(), questions.size() / 2);
+}
+
+TEST(QuestionSetsTest, MoreSamplesThanALongSequenceHasTakeAnotherOne) {
+  const std::vector<Dossier> dossiers = ThreeDossiers();
+  const auto documents = Make(dossiers, {.sets = {kLongSet}, .samples = 1000});
+  ASSERT_THAT(documents, SizeIs(2));
+  EXPECT_GE(CountBySet(documents).at(kLongSet), 1000u);
+  EXPECT_NE(documents[0].name, documents[1].name);
+  EXPECT_NE(documents[0].conversations.at(0).questions[0].reads,
+            documents[1].conversations.at(0).questions[0].reads);
 }
 
 TEST(QuestionSetsTest, TheSameSeedAsksTheSame) {
@@ -272,6 +352,9 @@ TEST(QuestionSetsTest, WhatCannotBeAskedIsRefused) {
       TakeApart("notes.txt", "Nothing is stated. At all.", CountWords)};
   EXPECT_THAT(std::string(MakeQuestionSets(bare, {.sets = {"multi"}}).status().message()),
               HasSubstr("notes.txt has 1024 tokens in a row without a fact"));
+  const std::vector<Dossier> few = {MakeDossier(36, 15, "Brown")};
+  EXPECT_THAT(std::string(MakeQuestionSets(few, {.sets = {kLongSet}}).status().message()),
+              HasSubstr("people who share no name with another one, and the set 'long' needs 64"));
 }
 
 /// Whether every element of `svg` is closed, in order, and every attribute quoted.

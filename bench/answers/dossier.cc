@@ -56,7 +56,7 @@ Window CutWindow(const Dossier& dossier, size_t first, uint32_t tokens) {
   for (size_t i = 0; i < count; ++i) {
     const Sentence& sentence = dossier.sentences[(first + i) % count];
     if (sentence.tokens > tokens - window.tokens) break;
-    if (sentence.fact) window.facts.push_back({*sentence.fact, window.tokens});
+    if (sentence.fact) window.facts.push_back({*sentence.fact, window.tokens, sentence.tokens});
     window.text += sentence.text;
     window.tokens += sentence.tokens;
     window.end = (first + i + 1) % count;

@@ -16,12 +16,15 @@
 
 namespace quire::bench {
 
+/// What every question begins with, in the wording that the bundled questions have.
+inline constexpr std::string_view kLineStart = "\nQuestion:";
+
 struct Fact {
   std::string key;    ///< "Alice Brown has home": no other fact of a dossier has the same.
   std::string value;  ///< "Harrowgate"
 
-  /// What asks for it, in the wording that the bundled questions have, and what is to be generated.
-  std::string Prompt() const { return "\nQuestion: " + key; }
+  /// What asks for it, and what is to be generated.
+  std::string Prompt() const { return std::string(kLineStart) + " " + key; }
   std::string Answer() const { return " " + value + "."; }
 };
 
@@ -42,10 +45,11 @@ struct Dossier {
 /// Takes `text` apart. The texts of all sentences together are a line break and `text`.
 Dossier TakeApart(std::string name, std::string_view text, const CountTokens& count_tokens);
 
-/// A fact and how many tokens of the window stand before its sentence.
+/// A fact, how many tokens of the window stand before its sentence, and how many that has.
 struct PlacedFact {
   Fact fact;
   uint32_t position = 0;
+  uint32_t tokens = 0;
 };
 
 /// Sentences of a dossier in a row; after the last one comes the first.

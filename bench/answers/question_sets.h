@@ -7,8 +7,12 @@
 //   needle  windows of four lengths that begin somewhere in a dossier; a question for the fact
 //           nearest to each of five depths
 //   multi   whole dossiers; all questions of one in one sequence, each far from the one before
-//   long    a document, and half as much text again that arrives in the sequence itself, piece by
+//   reads   a document, and half as much text again that arrives in the sequence itself, piece by
 //           piece; questions about both in between, each far from the one before
+//   long    a short document, a list of facts that arrives in the sequence itself, then its facts
+//           asked for again and again in other orders, each one of the half that was stated longest
+//           ago: 4096 tokens and more are generated, every line's answer and the beginning of the
+//           next line. Only pages that the sequence has completed state what is asked for
 #ifndef QUIRE_BENCH_ANSWERS_QUESTION_SETS_H_
 #define QUIRE_BENCH_ANSWERS_QUESTION_SETS_H_
 
@@ -23,6 +27,11 @@
 
 namespace quire::bench {
 
+inline constexpr const char* kLongSet = "long";
+/// Places of its questions.
+inline constexpr const char* kLongEarly = "long, first half";
+inline constexpr const char* kLongLate = "long, second half";
+
 struct Question {
   std::string reads;   ///< Text that arrives before it; mostly empty.
   std::string prompt;  ///< Appended after that.
@@ -33,8 +42,12 @@ struct Question {
 /// Questions in one sequence, one after the other.
 struct Conversation {
   std::string set;
-  uint64_t context_tokens = 0;  ///< Of the document and everything read: what budgets are shares of
+  /// Of the document and everything read, in `long` of all lines too: what budgets are shares of.
+  uint64_t context_tokens = 0;
   std::vector<Question> questions;
+  /// What all prompts begin with and the model is to write itself after each answer, where nothing
+  /// is read in between. Empty: all of every prompt is appended.
+  std::string line_start = {};
 };
 
 struct AskedDocument {
@@ -52,7 +65,8 @@ struct SetOptions {
 std::vector<std::string> SetNames();
 
 /// The documents that all the sets need, each with the conversations over it.
-/// INVALID_ARGUMENT for a set that there is none of, and for dossiers without enough facts.
+/// INVALID_ARGUMENT for a set that there is none of, and for dossiers without enough facts, or
+/// people, for a set.
 StatusOr<std::vector<AskedDocument>> MakeQuestionSets(std::span<const Dossier> dossiers,
                                                       const SetOptions& options);
 
