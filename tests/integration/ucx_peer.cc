@@ -4,8 +4,10 @@
 //   ucx_peer serve tcp|shm         prints its address; sends frames into landing 1 of its client,
 //                                  whose key is the client's first frame
 //   ucx_peer pull tcp|shm ADDRESS  sends such a key; prints "receiving" after the first frame
+#include <deque>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,10 +32,11 @@ class First final : public FrameReceiver {
     closed_ = true;
     changed_.NotifyAll();
   }
-  std::string WaitHead() {
+  /// The first frame's head; nullopt when the connection was over before there was one.
+  std::optional<std::string> WaitHead() {
     MutexLock lock(mutex_);
     while (!has_first_ && !closed_) changed_.Wait(mutex_);
-    return first_.head;
+    return has_first_ ? std::optional(first_.head) : std::nullopt;
   }
   void WaitClosed() {
     MutexLock lock(mutex_);
@@ -48,27 +51,35 @@ class First final : public FrameReceiver {
   bool closed_ QUIRE_GUARDED_BY(mutex_) = false;
 };
 
+/// Serves the first client that has a landing, until it goes.
 int Serve(const UcxOptions& options) {
   Mutex mutex;
   CondVar accepted;
-  std::unique_ptr<FramePipe> pipe;
+  std::deque<std::unique_ptr<FramePipe>> pipes;
   const auto listener = ListenUcx("127.0.0.1:0", options, [&](std::unique_ptr<FramePipe> incoming) {
     MutexLock lock(mutex);
-    pipe = std::move(incoming);
+    pipes.push_back(std::move(incoming));
     accepted.NotifyAll();
   });
   if (!listener.ok()) return 1;
   std::cout << (*listener)->address() << std::endl;
-  {
-    MutexLock lock(mutex);
-    while (pipe == nullptr) accepted.Wait(mutex);
+  for (;;) {
+    First receiver;  // Outlives the pipe.
+    std::unique_ptr<FramePipe> pipe;
+    {
+      MutexLock lock(mutex);
+      while (pipes.empty()) accepted.Wait(mutex);
+      pipe = std::move(pipes.front());
+      pipes.pop_front();
+    }
+    pipe->Start(&receiver);
+    const std::optional<std::string> key = receiver.WaitHead();
+    if (!key) continue;
+    if (!pipe->OpenLanding(1, *key, testing::kUcxLandingBytes).ok()) return 1;
+    while (pipe->Send(testing::UcxUnits()).ok()) {
+    }
+    return 0;
   }
-  First receiver;
-  pipe->Start(&receiver);
-  if (!pipe->OpenLanding(1, receiver.WaitHead(), testing::kUcxLandingBytes).ok()) return 1;
-  while (pipe->Send(testing::UcxUnits()).ok()) {
-  }
-  return 0;
 }
 
 int Pull(const UcxOptions& options, const std::string& address) {
@@ -79,7 +90,7 @@ int Pull(const UcxOptions& options, const std::string& address) {
   std::vector<std::byte> memory(testing::kUcxLandingBytes);
   const auto key = (*pipe)->AddLanding(1, memory);
   if (!key.ok() || !(*pipe)->Send({.head = *key, .payload = {}}).ok()) return 1;
-  receiver.WaitHead();
+  (void)receiver.WaitHead();
   std::cout << "receiving" << std::endl;
   receiver.WaitClosed();
   return 0;
