@@ -12,6 +12,8 @@
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
+
 #include "kernels/cpu/simd_convert-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -108,7 +110,10 @@ HWY_NOINLINE float MaxNumberImpl(const float* x, int64_t n) {
     const Vec value = hn::LoadU(tag, x + i);
     top = hn::Max(top, hn::IfThenElse(hn::IsNaN(value), lowest, value));
   }
-  float result = hn::GetLane(hn::MaxOfLanes(tag, top));
+  // Not MaxOfLanes, which says the lowest finite number of infinities where vectors are emulated.
+  HWY_ALIGN float tops[hn::MaxLanes(Tag())];
+  hn::Store(top, tag, tops);
+  float result = *std::max_element(tops, tops + lanes);
   for (; i < n; ++i) result = x[i] > result ? x[i] : result;
   return result;
 }
