@@ -2,7 +2,8 @@
 //
 // quire bench as a program: what it prints last is one JSON object with the figures that goals are
 // set for. Sizes are the smallest, so the figures themselves say nothing here. Mooncake Store,
-// which has to be installed first, takes no part; Redis does where it is installed.
+// which has to be installed first, takes no part; Redis does where it is installed. `elastic` is not
+// here: to calibrate its streams takes a minute (elastic_session_test has what it checks).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,11 +52,6 @@ void ExpectPositive(const json& report, const std::vector<std::string>& keys) {
   }
 }
 
-void ExpectRatios(const json& report, const std::vector<std::string>& keys) {
-  ExpectPositive(report, keys);
-  for (const std::string& key : keys) EXPECT_LE(report.value(key, 0.0), 1) << key;
-}
-
 /// Round trips of `transport` with nothing to move.
 void ExpectEmptyRecalls(const json& report, const std::string& transport) {
   const std::string of_transport = "empty_recall_" + transport + "_16k_";
@@ -93,18 +89,6 @@ TEST(BenchProcessTest, TransportReportsWhatGoalsAreSetFor) {
   EXPECT_THAT(report.value("raw_ucx_cma_way", ""), HasSubstr("raw_ucx_cma_"));
   ExpectEmptyRecalls(report, "ucx_tcp");
   ExpectEmptyRecalls(report, "ucx_cma");
-}
-
-TEST(BenchProcessTest, ElasticReportsWhatGoalsAreSetFor) {
-  const json report = Report({"elastic", "--steps", "2", "--questions", "2", "--model",
-                              QUIRE_SOURCE_DIR "/models/recall-small"});
-  ExpectRatios(report, {"moved_ratio", "moved_ratio_c90", "moved_ratio_model"});
-  EXPECT_TRUE(report.contains("moved_ratio_model_answers"));
-  EXPECT_EQ(report.value("model_questions", 0), 2);
-  EXPECT_GE(report.value("model_answer_steps", 0), 2);
-  EXPECT_LT(report.value("model_answer_steps", 0), report.value("model_steps", 0));
-  EXPECT_EQ(report.value("slots_exact", 0), 1);
-  EXPECT_EQ(report.value("slots_exact_with_faults", 0), 1);
 }
 
 TEST(BenchProcessTest, SelectReportsWhatGoalsAreSetFor) {
