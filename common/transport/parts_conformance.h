@@ -40,7 +40,7 @@ class PartsHandler final : public CallHandler {
   }
 
   /// Before any call: where payload of answers is kept.
-  void AnswerFrom(std::shared_ptr<ServerMemory> memory) { memory_ = std::move(memory); }
+  void AnswerFrom(std::shared_ptr<ServerMemory> memory) { memory_.Use(std::move(memory)); }
 
   static std::vector<std::byte> PartBytes(uint64_t part) {
     return std::vector<std::byte>(part * 1000, static_cast<std::byte>(part));
@@ -50,7 +50,7 @@ class PartsHandler final : public CallHandler {
   Status Count(const CallContext& context, uint64_t count, ReplyWriter& reply) {
     for (uint64_t i = 0; i < std::min<uint64_t>(count, context.max_parts); ++i) {
       CallMessage part{Control("part", i), {}};
-      part.payload.Append(memory_->Keep(PartBytes(i)));
+      part.payload.Append(memory_.Keep(PartBytes(i)));
       QUIRE_RETURN_IF_ERROR(reply.Write(std::move(part)));
     }
     return OkStatus();
@@ -59,14 +59,13 @@ class PartsHandler final : public CallHandler {
   Status Place(uint64_t first, ReplyWriter& reply) {
     CallMessage part{Control("placed"), {}};
     for (const uint64_t size : {50, 60, 70}) {
-      part.payload.Append(
-          memory_->Keep(std::vector<std::byte>(size, static_cast<std::byte>(size))));
+      part.payload.Append(memory_.Keep(std::vector<std::byte>(size, static_cast<std::byte>(size))));
     }
     part.places = {first, 0, 100};
     return reply.Write(std::move(part));
   }
 
-  std::shared_ptr<ServerMemory> memory_ = std::make_shared<ServerMemory>();
+  AnswerMemory memory_;
 };
 
 class PartsConformance : public ::testing::TestWithParam<TransportFactory> {

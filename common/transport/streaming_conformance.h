@@ -39,7 +39,7 @@ class StreamingHandler final : public CallHandler {
   }
 
   /// Before any call: where payload of answers is kept.
-  void AnswerFrom(std::shared_ptr<ServerMemory> memory) { memory_ = std::move(memory); }
+  void AnswerFrom(std::shared_ptr<ServerMemory> memory) { memory_.Use(std::move(memory)); }
 
   /// Lets Gated calls go on.
   void OpenGate() {
@@ -95,7 +95,7 @@ class StreamingHandler final : public CallHandler {
     Status status;
     for (uint64_t i = 0; status.ok(); ++i) {
       CallMessage part = Numbered(i);
-      part.payload.Append(memory_->Keep(std::vector<std::byte>(kPartBytes, std::byte{1})));
+      part.payload.Append(memory_.Keep(std::vector<std::byte>(kPartBytes, std::byte{1})));
       {
         MutexLock lock(mutex_);
         sent_.push_back(part.payload.slices().front().owner);
@@ -111,7 +111,7 @@ class StreamingHandler final : public CallHandler {
     return status;
   }
 
-  std::shared_ptr<ServerMemory> memory_ = std::make_shared<ServerMemory>();
+  AnswerMemory memory_;
   Mutex mutex_;
   CondVar changed_;
   bool open_ QUIRE_GUARDED_BY(mutex_) = false;

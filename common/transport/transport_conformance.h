@@ -94,7 +94,7 @@ class TestHandler final : public CallHandler {
   }
 
   /// Before any call: where payload of answers is kept.
-  void AnswerFrom(std::shared_ptr<ServerMemory> memory) { memory_ = std::move(memory); }
+  void AnswerFrom(std::shared_ptr<ServerMemory> memory) { memory_.Use(std::move(memory)); }
 
   /// Lets every Block call return.
   void Release() {
@@ -121,7 +121,7 @@ class TestHandler final : public CallHandler {
     if (method == "quire.test.B/Block") return Block(context);
     if (method == "quire.test.B/Produce") {
       const uint64_t bytes = NumberOf(request.control);
-      reply->payload.Append(memory_->Keep(std::vector<std::byte>(bytes, std::byte{7})));
+      reply->payload.Append(memory_.Keep(std::vector<std::byte>(bytes, std::byte{7})));
       return OkStatus();
     }
     return Unimplemented("no method ", method);
@@ -130,7 +130,7 @@ class TestHandler final : public CallHandler {
     reply->control = request.control;
     std::vector<std::byte> copy(request.payload.size_bytes());
     request.payload.CopyTo(copy.data());
-    reply->payload.Append(memory_->Keep(std::move(copy)));
+    reply->payload.Append(memory_.Keep(std::move(copy)));
     return OkStatus();
   }
   /// Returns when released or when the call's deadline has passed, with OK in both cases.
@@ -143,7 +143,7 @@ class TestHandler final : public CallHandler {
     return OkStatus();
   }
 
-  std::shared_ptr<ServerMemory> memory_ = std::make_shared<ServerMemory>();
+  AnswerMemory memory_;
   Mutex mutex_;
   CondVar changed_;
   bool released_ QUIRE_GUARDED_BY(mutex_) = false;

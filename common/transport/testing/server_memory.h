@@ -75,6 +75,24 @@ class ServerMemory {
   std::span<const std::byte> last_ QUIRE_GUARDED_BY(mutex_);
 };
 
+/// What a handler answers from: given to it before its first call, by a thread that the calls'
+/// threads may have no order with that a race detector sees (UCX is not instrumented).
+class AnswerMemory {
+ public:
+  void Use(std::shared_ptr<ServerMemory> memory) {
+    MutexLock lock(mutex_);
+    memory_ = std::move(memory);
+  }
+  Slice Keep(std::vector<std::byte> bytes) {
+    MutexLock lock(mutex_);
+    return memory_->Keep(std::move(bytes));
+  }
+
+ private:
+  Mutex mutex_;
+  std::shared_ptr<ServerMemory> memory_ QUIRE_GUARDED_BY(mutex_) = std::make_shared<ServerMemory>();
+};
+
 }  // namespace quire::testing
 
 #endif  // QUIRE_COMMON_TRANSPORT_TESTING_SERVER_MEMORY_H_
