@@ -94,7 +94,7 @@ TEST_P(UcxProcessTest, AStoppedServerIsNotWaitedForLongerThanTheTimeout) {
   ChildProcess server = Peer({"serve", GetParam()});
   std::string address;
   ASSERT_TRUE(server.ReadLine(&address)) << server.Stderr();
-  server.Signal(SIGSTOP);
+  server.Stop();
   UcxOptions hurried = options_;
   hurried.connect_timeout = std::chrono::milliseconds(300);
   const TimePoint start = SystemClock().Now();
@@ -126,7 +126,7 @@ TEST_P(UcxProcessTest, ALandingEndsWithoutTheServerThatDoesNotAnswer) {
   ASSERT_TRUE(key.ok()) << key.status();
   ASSERT_TRUE((*pipe)->Send({.head = *key, .payload = {}}).ok());
   EXPECT_EQ(watcher.WaitHead(), "units");
-  server.Signal(SIGSTOP);
+  server.Stop();
   const TimePoint start = SystemClock().Now();
   (*pipe)->RemoveLanding(1);
   EXPECT_LT(SystemClock().Now() - start, hurried.peer_timeout + kSoon);

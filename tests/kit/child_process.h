@@ -74,6 +74,12 @@ class ChildProcess {
     return text;
   }
   void Signal(int signal) { kill(pid_, signal); }
+  /// Stops it, until SIGCONT. Returns when no thread of it runs any more: a signal that was only
+  /// sent leaves it time to answer.
+  void Stop() {
+    Signal(SIGSTOP);
+    waitpid(pid_, nullptr, WUNTRACED);
+  }
   /// The exit code, or minus the signal that ended it.
   int Wait() {
     int state = 0;
