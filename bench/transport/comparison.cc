@@ -186,13 +186,18 @@ class Comparison {
   }
 
   /// Unless `rival`, whose limit it is, is absent.
-  Status AddRawUcx(const std::string& rival, const std::string& name, const RawUcxLane& lane) {
-    if (figures_.absent.contains(rival) || !options_.Wants(name)) return OkStatus();
-    QUIRE_ASSIGN_OR_RETURN(
-        std::shared_ptr<RawUcx> raw,
-        RawUcx::Connect(lane, source_.bytes(), copied_.bytes(), figures_.unit_bytes));
-    figures_.details[name] = raw->Lanes();
-    Add(name, SideBySide::Timing([this, raw] { return raw->Move(Moves()); }));
+  Status AddRawUcx(const std::string& rival, const UcxOptions& options,
+                   std::span<const RawUcxProgram> programs) {
+    if (figures_.absent.contains(rival)) return OkStatus();
+    for (const auto& [name, way, threads] : programs) {
+      if (!options_.Wants(name)) continue;
+      const RawUcxLane lane{.options = options, .way = way, .threads = threads};
+      QUIRE_ASSIGN_OR_RETURN(
+          std::shared_ptr<RawUcx> raw,
+          RawUcx::Connect(lane, source_.bytes(), copied_.bytes(), figures_.unit_bytes));
+      figures_.details[name] = raw->Lanes();
+      Add(name, SideBySide::Timing([this, raw] { return raw->Move(Moves()); }));
+    }
     return OkStatus();
   }
 
@@ -262,15 +267,10 @@ class Comparison {
     AddMemcpy();
     AddLane("shm");
     AddLane("ucx_cma");
-    for (const auto& [name, way, threads] : kRawUcxCmaPrograms) {
-      QUIRE_RETURN_IF_ERROR(AddRawUcx(
-          "ucx_cma", name, {.options = DirectUcxOptions(), .way = way, .threads = threads}));
-    }
+    QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_cma", DirectUcxOptions(), kRawUcxCmaPrograms));
+    QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_cma", DirectUcxOptions(), kMappedCopies));
     AddLane("ucx_tcp");
-    for (const auto& [name, way, threads] : kRawUcxTcpPrograms) {
-      QUIRE_RETURN_IF_ERROR(
-          AddRawUcx("ucx_tcp", name, {.options = {}, .way = way, .threads = threads}));
-    }
+    QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_tcp", {}, kRawUcxTcpPrograms));
     AddLane("grpc");
     QUIRE_RETURN_IF_ERROR(AddRawGrpc());
     AddRedis();

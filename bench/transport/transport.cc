@@ -90,6 +90,7 @@ void AddRatios(const std::vector<TransportFigures>& sizes, cli::Json* json) {
   const Ratio ratios[] = {
       {"shm_vs_memcpy", "shm", {"memcpy"}},
       {"ucx_cma_vs_raw", "ucx_cma", NamesOf(kRawUcxCmaPrograms), "raw_ucx_cma_way"},
+      {"ucx_cma_vs_mapped_copies", "ucx_cma", NamesOf(kMappedCopies)},
       {"ucx_tcp_vs_raw", "ucx_tcp", NamesOf(kRawUcxTcpPrograms), "raw_ucx_tcp_way"},
       {"grpc_vs_raw_stream", "grpc", {"raw_grpc"}},
       {"shm_vs_redis", "shm", {"redis_unix", "redis_tcp"}},
@@ -248,7 +249,7 @@ void AddTransportBench(Benches& benches) {
        .summary = "Recalls over shared memory, UCX and gRPC beside raw programs and rivals",
        .examples = "  quire bench transport --json\n"
                    "  quire bench transport --sets 1 --rounds 3 --document-bytes 256MiB\n"
-                   "Every way holds units of the document's size: 17 copies in memory in all.\n"
+                   "Every way holds units of the document's size: 16 copies in memory in all.\n"
                    "Redis is started when redis-server is installed; Mooncake Store is installed\n"
                    "from PyPI into --rivals-dir, or for this run only."},
       [options](const cli::CommandContext&) { return Run(*options); });

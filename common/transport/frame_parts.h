@@ -34,9 +34,10 @@ inline uint64_t CreditStep(uint64_t window_bytes) {
   return std::max<uint64_t>(1, window_bytes / 4);
 }
 /// The credit that a part of `bytes` needs. A part larger than the window must be sent all the
-/// same, and what is left below a credit step must never stop the call.
+/// same, and what is left below a credit step must never stop the call. Needing no more lets the
+/// next of two large parts begin before the client has all of the first.
 inline uint64_t CreditNeeded(uint64_t bytes, uint64_t window_bytes) {
-  return std::min(bytes, std::max<uint64_t>(1, window_bytes / 2));
+  return std::min(bytes, CreditStep(window_bytes));
 }
 
 /// The payload with an owner for each slice: those without are copied, because a pipe may hold a

@@ -18,7 +18,7 @@ namespace quire {
 
 class PendingPlaces {
  public:
-  bool empty() const { return frames_.empty(); }
+  size_t size() const { return frames_.size(); }
   /// `frame`, with a place for each slice that overlap nowhere, waits behind the others.
   void Add(const Frame& frame) {
     frames_.push_back({frame.landing, RangesOf(frame)});

@@ -14,6 +14,9 @@ namespace quire {
 namespace {
 
 constexpr uint32_t kMaxPuts = 64;
+/// Frames for mapped landings that are left to the worker's thread: one that it writes, and one
+/// that it finds when it has written that, while the thread that sends them writes another.
+constexpr size_t kLeftToWorker = 2;
 
 /// Writes the frame's payload to its places in `memory`, the landing as it is mapped here, with
 /// the checksums of what was written.
@@ -245,9 +248,9 @@ Status UcxConnection::Send(Frame frame) {
       Enqueue({std::move(frame), /*to_write=*/false});
       return OkStatus();
     }
-    // A frame is left to a worker's thread that writes none, so that this one prepares the next;
-    // and so is one for the same bytes, lest it be written before.
-    if (to_write_.empty() || to_write_.Overlap(frame)) {
+    // The worker's thread writes while this one prepares and writes others. A frame for the same
+    // bytes is left to it as well, lest it be written before.
+    if (to_write_.size() < kLeftToWorker || to_write_.Overlap(frame)) {
       to_write_.Add(frame);
       Enqueue({std::move(frame), /*to_write=*/true});
       return OkStatus();
@@ -314,6 +317,7 @@ void UcxConnection::SendFrame(Frame frame) {
     header.argument = out->frame.landed_bytes;
     out->tail = EncodeUcxChecksums(out->frame.landed_crc32c);
     header.index_bytes = out->tail.size();
+    (void)Untake(header.argument);  // Counted as payload when it was not written yet.
   } else if (direct) {
     header.argument = out->frame.payload.size_bytes();
   } else {
@@ -488,16 +492,17 @@ void UcxConnection::ReportEndReached() {
 }
 
 void UcxConnection::ReceiveTaken(uint64_t bytes) {
-  {
-    MutexLock lock(mutex_);
-    if (bytes <= untaken_bytes_) {
-      untaken_bytes_ -= bytes;
-      // Whoever waits gets room for several frames at once, instead of a wake-up for each report.
-      if (untaken_bytes_ <= window_ / 2) changed_.NotifyAll();
-      return;
-    }
-  }
+  if (Untake(bytes)) return;
   Fail(InvalidArgument("the UCX peer has taken ", bytes, " bytes, more than it was sent"));
+}
+
+bool UcxConnection::Untake(uint64_t bytes) {
+  MutexLock lock(mutex_);
+  if (bytes > untaken_bytes_) return false;
+  untaken_bytes_ -= bytes;
+  // Whoever waits gets room for several frames at once, instead of a wake-up for each report.
+  if (untaken_bytes_ <= window_ / 2) changed_.NotifyAll();
+  return true;
 }
 
 void UcxConnection::Process(UcxMessage message) {
@@ -701,9 +706,13 @@ Status UcxConnection::OpenLandingOnThread(uint64_t id, std::string_view encoded,
     if (!direct_) return OkStatus();
   }
   QUIRE_ASSIGN_OR_RETURN(auto remote, UcxRemoteLanding::Open(*endpoint_, key));
+  const bool is_mapped = !remote->mapped().empty();
+  // The client puts what comes in messages to its places: so would UCX there, which ends the
+  // client's process when this one dies meanwhile.
+  if (key.is_host && !is_mapped && endpoint_->Lanes().within_host) return OkStatus();
   OpenedLanding& opened = opened_landings_[id];
   opened.remote = remote;
-  if (!remote->mapped().empty()) {
+  if (is_mapped) {
     ++opened.frames_under_way;  // All that other threads write.
     ShareMapping(id, remote);
   }

@@ -101,6 +101,8 @@ class UcxConnection final : public UcxMessageSink,
   UcxDone SendDone(std::shared_ptr<Outgoing> out);
   void EndSend(Outgoing& out, ucs_status_t status);
   void ReceiveTaken(uint64_t bytes) QUIRE_EXCLUDES(mutex_);
+  /// Makes room in the window. False when it is more than was sent.
+  bool Untake(uint64_t bytes) QUIRE_EXCLUDES(mutex_);
   void ReceiveWelcome(const UcxMessage& message);
   void ReceiveFrame(UcxMessage message);
   void Process(UcxMessage message);

@@ -6,6 +6,9 @@
 namespace quire {
 namespace {
 
+/// What UCX calls the device of every lane that is shared memory.
+constexpr std::string_view kSharedMemoryDevice = "/memory";
+
 /// The name in "lane[1]:  2:posix/memory.0 md[2] -> ...", empty for lanes without one.
 std::string_view LaneName(std::string_view line) {
   const size_t arrow = line.find("->");
@@ -33,6 +36,8 @@ UcxLanes ParseUcxLanes(std::string_view info) {
     if (!line.starts_with("lane[")) continue;
     const std::string_view name = LaneName(line);
     if (name.empty()) continue;
+    lanes.within_host =
+        (lanes.names.empty() || lanes.within_host) && name.ends_with(kSharedMemoryDevice);
     if (!lanes.names.empty()) lanes.names += ' ';
     lanes.names += name;
   }

@@ -13,6 +13,9 @@ namespace quire {
 struct UcxLanes {
   std::string names;          ///< Of the lanes that carry data: "posix/memory cma/memory".
   bool remote_write = false;  ///< A lane writes remote memory; otherwise messages stand in for it.
+  /// All of them are shared memory, which writes what it has mapped itself, and has messages stand
+  /// in for writes to any other memory of the host.
+  bool within_host = false;
 };
 
 /// Reads the text of ucp_ep_print_info. What it does not understand it takes for absent.

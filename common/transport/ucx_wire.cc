@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kMessageMagic = 0x31585551;  // "QUX1"
 constexpr uint32_t kKeyMagic = 0x324b5551;      // "QUK2"
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr size_t kSignatureBytes = 32;
 constexpr size_t kKeyFixedBytes = 4 + 4 * 8 + 4 + 4;
 

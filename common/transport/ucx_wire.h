@@ -51,8 +51,12 @@ struct UcxHeader {
   uint64_t landing = 0;
   uint64_t argument = 0;  ///< Of frames: the bytes that the sender wrote into the landing.
 
-  /// What a frame counts for in the window: nothing is free, lest there be too many.
-  uint64_t WindowBytes() const { return payload_bytes + head_bytes + argument + kEncodedBytes; }
+  /// What a frame counts for in the window. What a processor has written into a mapped landing, with
+  /// its checksums in the index, is over when the frame is sent; other writes are UCX's, and there
+  /// must not be too many. Nor is anything free.
+  uint64_t WindowBytes() const {
+    return payload_bytes + head_bytes + kEncodedBytes + (index_bytes > 0 ? 0 : argument);
+  }
 };
 std::array<std::byte, UcxHeader::kEncodedBytes> EncodeUcxHeader(const UcxHeader& header);
 /// INVALID_ARGUMENT unless it is a header whose lengths add up to `data_bytes`.

@@ -118,7 +118,7 @@ TEST(PendingPlacesTest, OnlyTheSameBytesOfTheSameLandingOverlap) {
   EXPECT_FALSE(pending.Overlap(FrameFor(1, {100, 300, 900})));
   EXPECT_TRUE(pending.Overlap(FrameFor(1, {500})));
   pending.PopFront();
-  EXPECT_TRUE(pending.empty());
+  EXPECT_EQ(pending.size(), 0u);
 }
 
 TEST(UcxLanesTest, LanesAreReadFromUcxsText) {
@@ -130,11 +130,19 @@ TEST(UcxLanesTest, LanesAreReadFromUcxsText) {
       "#                  put[1]: 0..<short>..4294967296..<bcopy>..(inf)\n");
   EXPECT_EQ(shared.names, "posix/memory cma/memory");
   EXPECT_TRUE(shared.remote_write);
+  EXPECT_TRUE(shared.within_host);
   const UcxLanes tcp = ParseUcxLanes(
       "#  lane[1]:  1:tcp/lo.0 md[1] -> md[1]/tcp/sysdev[255] rma_bw#0 am am_bw#0 wireup\n"
       "#  rma_bw: mds [1] rndv_rkey_size 10 \n");
   EXPECT_EQ(tcp.names, "tcp/lo");
   EXPECT_FALSE(tcp.remote_write);
+  EXPECT_FALSE(tcp.within_host);
+  const UcxLanes both = ParseUcxLanes(
+      "#  lane[0]:  2:posix/memory.0 md[2]   -> md[2]/posix/sysdev[255] am\n"
+      "#  lane[1]:  0:rc_mlx5/mlx5_0:1.0 md[0]   -> md[0]/ib/sysdev[0] rma_bw#0\n"
+      "#  put[1]: 0..<short>..4294967296..<bcopy>..(inf)\n");
+  EXPECT_TRUE(both.remote_write);
+  EXPECT_FALSE(both.within_host);
   EXPECT_EQ(ParseUcxLanes("lane[ -> / put").names, "");
 }
 

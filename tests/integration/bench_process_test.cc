@@ -65,7 +65,7 @@ TEST(BenchProcessTest, TransportReportsWhatGoalsAreSetFor) {
   const bool ucx = UcxAvailable();
   if (ucx) {
     ways.insert(ways.end(), {"ucx_tcp", "raw_ucx_tcp", "raw_ucx_tcp_packed", "ucx_cma",
-                             "raw_ucx_cma_put", "raw_ucx_cma_get_by_two"});
+                             "raw_ucx_cma_put_by_two", "raw_ucx_cma_copy_out"});
   }
   std::string names;
   for (const std::string& way : ways) names += (names.empty() ? "" : ",") + way;
