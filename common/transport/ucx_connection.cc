@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "common/base/clock.h"
@@ -17,6 +19,9 @@ constexpr uint32_t kMaxPuts = 64;
 /// Frames for mapped landings that are left to the worker's thread: one that it writes, and one
 /// that it finds when it has written that, while the thread that sends them writes another.
 constexpr size_t kLeftToWorker = 2;
+/// How long a server may take, once its connection is over, to end what its threads write through a
+/// mapping: a frame each, of a megabyte. Hundreds of times what that takes one that runs.
+constexpr Duration kLateWrites = std::chrono::milliseconds(100);
 
 /// Writes the frame's payload to its places in `memory`, the landing as it is mapped here, with
 /// the checksums of what was written.
@@ -161,6 +166,7 @@ void UcxConnection::Fail(const Status& why) {
     mapped.swap(mapped_landings_);
     phase_ = Phase::kClosed;
     why_closed_ = why;
+    over_since_ = SystemClock().Now();
     queue_.clear();
     changed_.NotifyAll();
   }
@@ -642,11 +648,13 @@ void UcxConnection::RemoveLanding(uint64_t id) {
   bool is_direct = false;
   worker_->Run([&] { is_direct = RemoveLandingOnThread(id); });
   if (!is_direct) return;
-  if (!WaitForLandingClosed(id)) {
+  const bool confirmed = WaitForLandingClosed(id);
+  if (!confirmed) {
     worker_->Run(
         [&] { Fail(Unavailable("the peer did not confirm in time that a landing is closed")); });
   }
   WaitForEndpointGone();
+  if (!confirmed) WaitForLateWrites();
   // Only now: what was still under way would have failed the connection.
   worker_->Run([&] { local_landings_.erase(id); });
 }
@@ -671,11 +679,19 @@ bool UcxConnection::WaitForLandingClosed(uint64_t id) {
   MutexLock lock(mutex_);
   while (phase_ == Phase::kOpen && landings_ending_.contains(id)) {
     const Duration left = deadline - SystemClock().Now();
-    if (left <= Duration::zero()) return false;
+    if (left <= Duration::zero()) break;
     changed_.WaitFor(mutex_, left);
   }
-  landings_ending_.erase(id);
-  return true;
+  return landings_ending_.erase(id) == 0;
+}
+
+void UcxConnection::WaitForLateWrites() {
+  TimePoint until;
+  {
+    MutexLock lock(mutex_);
+    until = over_since_ + kLateWrites;
+  }
+  std::this_thread::sleep_for(until - SystemClock().Now());
 }
 
 void UcxConnection::WaitForEndpointGone() {

@@ -119,8 +119,12 @@ class UcxConnection final : public UcxMessageSink,
   void AddLandingOnThread(uint64_t id, const LandingMemory& memory, StatusOr<std::string>* key);
   /// False when there is nothing to wait for.
   bool RemoveLandingOnThread(uint64_t id);
-  /// Whether the peer said in time that it has stopped to write there, or the connection is over.
+  /// Whether the peer said in time, and while there was a connection, that it has stopped to write
+  /// there.
   bool WaitForLandingClosed(uint64_t id) QUIRE_EXCLUDES(mutex_);
+  /// When the connection is over: waits until a server that runs has ended what it was writing
+  /// through a mapping, which no end of a connection keeps it from.
+  void WaitForLateWrites() QUIRE_EXCLUDES(mutex_);
   /// When the connection is over: waits until UCX delivers nothing more.
   void WaitForEndpointGone() QUIRE_EXCLUDES(mutex_);
   Status OpenLandingOnThread(uint64_t id, std::string_view key, uint64_t bytes);
@@ -138,6 +142,7 @@ class UcxConnection final : public UcxMessageSink,
   CondVar changed_;
   Phase phase_ QUIRE_GUARDED_BY(mutex_) = Phase::kConnecting;
   Status why_closed_ QUIRE_GUARDED_BY(mutex_);
+  TimePoint over_since_ QUIRE_GUARDED_BY(mutex_);
   std::deque<Queued> queue_ QUIRE_GUARDED_BY(mutex_);
   PendingPlaces to_write_ QUIRE_GUARDED_BY(mutex_);  ///< By the worker's thread.
   uint64_t window_ QUIRE_GUARDED_BY(mutex_) = 0;

@@ -5,6 +5,7 @@
 
 #include "common/base/random.h"
 #include "gpuworker/retrieval/host_keys.h"
+#include "kernels/cpu/cpu_kernels.h"
 
 namespace quire::worker {
 namespace {
@@ -44,38 +45,44 @@ std::vector<float> Gram(std::span<const float> rows, size_t width) {
 }  // namespace
 
 LowRankKeys::LowRankKeys(std::span<const float> rows, uint32_t width, uint32_t rank)
-    : width_(width), rank_(rank), basis_(size_t{rank} * width) {
+    : rank_(rank), basis_(size_t{rank} * width) {
   const std::vector<float> gram = Gram(rows, width);
   SeededRandom random(kSeed);
-  for (float& value : basis_) value = random.Normal();
-  Orthonormalise(&basis_, width);
+  std::vector<float> directions(basis_.size());  // [rank][width]
+  for (float& value : directions) value = random.Normal();
+  Orthonormalise(&directions, width);
   for (int iteration = 0; iteration < kIterations; ++iteration) {
-    std::vector<float> next(basis_.size());
+    std::vector<float> next(directions.size());
     for (size_t i = 0; i < rank; ++i) {
-      const auto direction = std::span(basis_).subspan(i * width, width);
+      const auto direction = std::span(directions).subspan(i * width, width);
       for (size_t c = 0; c < width; ++c) {
         next[i * width + c] = Dot(direction, std::span(gram).subspan(c * width, width));
       }
     }
-    basis_.swap(next);
-    Orthonormalise(&basis_, width);
+    directions.swap(next);
+    Orthonormalise(&directions, width);
   }
   coefficients_.reserve(rows.size() / width * rank);
   for (size_t at = 0; at < rows.size(); at += width) {
     for (size_t i = 0; i < rank; ++i) {
       coefficients_.push_back(
-          Dot(rows.subspan(at, width), std::span(basis_).subspan(i * width, width)));
+          Dot(rows.subspan(at, width), std::span(directions).subspan(i * width, width)));
     }
+  }
+  for (size_t i = 0; i < rank; ++i) {
+    for (size_t c = 0; c < width; ++c) basis_[c * rank + i] = directions[i * width + c];
   }
 }
 
-void LowRankKeys::Rebuild(size_t row, size_t first, std::span<float> out) const {
-  for (float& value : out) value = 0;
-  for (size_t i = 0; i < rank_; ++i) {
-    const float coefficient = coefficients_[row * rank_ + i];
-    const auto direction = std::span(basis_).subspan(i * width_ + first, out.size());
-    for (size_t c = 0; c < out.size(); ++c) out[c] += coefficient * direction[c];
-  }
+void LowRankKeys::Rebuild(size_t first_row, size_t first_channel, size_t channels,
+                          std::span<float> out) const {
+  // Of shapes that are right, so it does not fail.
+  (void)kernels::CpuKernels().matmul({.x = coefficients_.data() + first_row * rank_,
+                                      .weight = basis_.data() + first_channel * rank_,
+                                      .y = out.data(),
+                                      .rows = static_cast<int64_t>(out.size() / channels),
+                                      .in = static_cast<int64_t>(rank_),
+                                      .out = static_cast<int64_t>(channels)});
 }
 
 }  // namespace quire::worker

@@ -19,13 +19,13 @@ class LowRankKeys {
   LowRankKeys(std::span<const float> rows, uint32_t width, uint32_t rank);
 
   size_t num_rows() const { return coefficients_.size() / rank_; }
-  /// Channels [first, first + out.size()) of row `row`, rebuilt.
-  void Rebuild(size_t row, size_t first, std::span<float> out) const;
+  /// Channels [first_channel, first_channel + channels) of the rows from `first_row` on, rebuilt:
+  /// `out` is [rows][channels].
+  void Rebuild(size_t first_row, size_t first_channel, size_t channels, std::span<float> out) const;
 
  private:
-  const uint32_t width_;
   const uint32_t rank_;
-  std::vector<float> basis_;         ///< [rank][width], orthonormal
+  std::vector<float> basis_;         ///< [width][rank], its columns orthonormal
   std::vector<float> coefficients_;  ///< [n][rank]
 };
 

@@ -229,12 +229,17 @@ TEST(LowRankKeysTest, RowsOfLowRankComeBackAndTheRestIsTheLeastThatCanBeLost) {
   }
   const LowRankKeys exact(rows, kWidth, kRank);
   const LowRankKeys lossy(rows, kWidth, kRank - 1);
+  std::vector<float> several(3 * 5);
+  exact.Rebuild(20, 7, 5, several);
+  for (size_t i = 0; i < several.size(); ++i) {
+    EXPECT_NEAR(several[i], rows[(20 + i / 5) * kWidth + 7 + i % 5], 1e-4);
+  }
   double lost = 0, total = 0;
   for (size_t row = 0; row < 50; ++row) {
     std::vector<float> rebuilt(10);
-    exact.Rebuild(row, 4, rebuilt);
+    exact.Rebuild(row, 4, 10, rebuilt);
     for (size_t c = 0; c < 10; ++c) EXPECT_NEAR(rebuilt[c], rows[row * kWidth + 4 + c], 1e-4);
-    lossy.Rebuild(row, 4, rebuilt);
+    lossy.Rebuild(row, 4, 10, rebuilt);
     for (size_t c = 0; c < 10; ++c) {
       lost += std::pow(rebuilt[c] - rows[row * kWidth + 4 + c], 2);
       total += std::pow(rows[row * kWidth + 4 + c], 2);

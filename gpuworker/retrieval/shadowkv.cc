@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 #include "common/page/dtype.h"
 #include "common/page/layout.h"
 #include "gpuworker/retrieval/digest_selector.h"
 #include "gpuworker/retrieval/host_keys.h"
+#include "kernels/cpu/cpu_kernels.h"
 
 namespace quire::worker {
 namespace {
@@ -45,7 +48,10 @@ ShadowKvPolicy::ShadowKvPolicy(const PolicyContext& context)
                                            spec_.page_tokens)),
       rotation_(spec_.rope),
       layers_(spec_.num_layers) {
-  for (Layer& layer : layers_) layer.outliers.resize(spec_.num_kv_heads);
+  for (Layer& layer : layers_) {
+    layer.means.resize(spec_.num_kv_heads);
+    layer.outliers.resize(spec_.num_kv_heads);
+  }
 }
 
 Status ShadowKvPolicy::OnPrefillLayer(uint32_t layer, uint32_t num_pages,
@@ -80,7 +86,7 @@ void ShadowKvPolicy::Summarise(std::span<const float> keys, Layer* layer) const 
       for (size_t t = 0; t < chunk_tokens; ++t) {
         lowest = std::min(lowest, Cosine(mean, chunk.subspan(t * d, d)));
       }
-      layer->means.insert(layer->means.end(), mean.begin(), mean.end());
+      layer->means[head].insert(layer->means[head].end(), mean.begin(), mean.end());
     }
     layer->cosines.push_back(lowest);
   }
@@ -107,29 +113,48 @@ std::vector<float> ShadowKvPolicy::Unrotated(const Layer& layer, uint32_t pages)
       for (size_t c = 0; c < d; ++c) {
         row[c] = LoadElement(keys, static_cast<int64_t>(t * d + c), spec_.dtype);
       }
-      Rotate(row, -static_cast<int64_t>(position));
     }
   }
+  Rotate(rows, 0, n_kv, back_sines_);
   return rows;
 }
 
-void ShadowKvPolicy::Rotate(std::span<float> key, int64_t positions) const {
+void ShadowKvPolicy::PrepareAngles(size_t positions) {
   const size_t pairs = spec_.rope.rotary_dim / 2;
-  if (pairs == 0) return;
-  std::vector<float> cosines(pairs), sines(pairs);
-  rotation_.FillMove(positions, cosines.data(), sines.data());
-  for (size_t i = 0; i < pairs; ++i) {
-    float& a = key[spec_.rope.interleaved ? 2 * i : i];
-    float& b = key[spec_.rope.interleaved ? 2 * i + 1 : i + pairs];
-    const float turned = a * cosines[i] - b * sines[i];
-    b = b * cosines[i] + a * sines[i];
-    a = turned;
+  if (cosines_.size() >= positions * pairs) return;
+  cosines_.resize(positions * pairs);
+  sines_.resize(positions * pairs);
+  for (size_t position = 0; position < positions; ++position) {
+    rotation_.FillMove(static_cast<int64_t>(position), cosines_.data() + position * pairs,
+                       sines_.data() + position * pairs);
   }
+  back_sines_.resize(sines_.size());
+  std::ranges::transform(sines_, back_sines_.begin(), std::negate<>());
 }
 
-void ShadowKvPolicy::Compress(const SelectRequest& request, Layer* layer) const {
+void ShadowKvPolicy::Rotate(std::span<float> keys, size_t first, size_t heads,
+                            const std::vector<float>& sines) const {
+  if (spec_.rope.rotary_dim == 0) return;
+  std::vector<int32_t> positions(keys.size() / (heads * spec_.head_dim));
+  std::iota(positions.begin(), positions.end(), static_cast<int32_t>(first));
+  // Of shapes that are right, so it does not fail.
+  (void)kernels::CpuKernels().rope(
+      {.rows = keys.data(),
+       .positions = positions.data(),
+       .cos_table = cosines_.data(),
+       .sin_table = sines.data(),
+       .t = static_cast<int64_t>(positions.size()),
+       .heads = static_cast<int64_t>(heads),
+       .head_dim = spec_.head_dim,
+       .rotary_dim = spec_.rope.rotary_dim,
+       .n_positions = static_cast<int64_t>(2 * sines.size() / spec_.rope.rotary_dim),
+       .interleaved = spec_.rope.interleaved});
+}
+
+void ShadowKvPolicy::Compress(const SelectRequest& request, Layer* layer) {
   const uint32_t pages = std::min(layer->document_pages, layer->num_pages);
   if (layer->low_rank || pages == 0) return;
+  PrepareAngles(size_t{pages} * spec_.page_tokens);
   const uint32_t end = std::min(request.candidates.end, pages);
   const uint32_t count = std::min(outlier_pages_, request.max_pages / 2);
   for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
@@ -154,17 +179,20 @@ std::vector<float> ShadowKvPolicy::Weights(const SelectRequest& request, const L
   const size_t d = spec_.head_dim, group = spec_.group_size();
   const float scale = 1 / std::sqrt(static_cast<float>(d));
   std::vector<float> best(request.candidates.size());
-  std::vector<float> scores(best.size() * chunks_);
-  for (size_t a = head * group; a < (head + 1) * group; ++a) {
-    for (size_t i = 0; i < scores.size(); ++i) {
-      const size_t page = request.candidates.first + i / chunks_;
-      const size_t chunk = (page * spec_.num_kv_heads + head) * chunks_ + i % chunks_;
-      scores[i] =
-          scale * Dot(query.subspan(a * d, d), std::span(layer.means).subspan(chunk * d, d));
-    }
+  const size_t chunks = best.size() * chunks_;
+  std::vector<float> products(group * chunks);
+  (void)kernels::CpuKernels().matmul(
+      {.x = query.data() + head * group * d,
+       .weight = layer.means[head].data() + request.candidates.first * chunks_ * d,
+       .y = products.data(),
+       .rows = static_cast<int64_t>(group),
+       .in = static_cast<int64_t>(d),
+       .out = static_cast<int64_t>(chunks)});
+  for (size_t a = 0; a < group; ++a) {
+    const auto scores = std::span(products).subspan(a * chunks, chunks);
     const float most = *std::ranges::max_element(scores);
     float total = 0;
-    for (float& score : scores) total += score = std::exp(score - most);
+    for (float& score : scores) total += score = std::exp(scale * (score - most));
     for (size_t i = 0; i < scores.size(); ++i) {
       best[i / chunks_] = std::max(best[i / chunks_], scores[i] / total);
     }
@@ -205,14 +233,13 @@ void ShadowKvPolicy::RewriteUnit(uint32_t layer_index, uint32_t head, uint32_t p
     if (part_ == UnitPart::kValues) std::ranges::copy(exact, unit.begin());
     return;
   }
-  std::vector<float> key(d);
-  for (size_t t = 0; t < p; ++t) {
-    layer.low_rank->Rebuild(page * p + t, head * d, key);
-    Rotate(key, static_cast<int64_t>(page * p + t));
-    for (size_t c = 0; c < d; ++c) {
-      StoreElement(unit.data(), static_cast<int64_t>(t * d + c), spec_.dtype, key[c]);
-    }
-  }
+  std::vector<float> keys(p * d);
+  layer.low_rank->Rebuild(page * p, head * d, d, keys);
+  Rotate(keys, page * p, 1, sines_);
+  (void)kernels::CpuKernels().narrow({.x = keys.data(),
+                                      .y = unit.data(),
+                                      .n = static_cast<int64_t>(keys.size()),
+                                      .dtype = spec_.dtype});
 }
 
 }  // namespace quire::worker

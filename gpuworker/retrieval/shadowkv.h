@@ -54,7 +54,7 @@ class ShadowKvPolicy final : public BudgetPolicy {
   struct Layer {
     uint32_t document_pages = 0;
     uint32_t num_pages = 0;
-    std::vector<float> means;    ///< [pages][n_kv][chunks][d], after RoPE
+    std::vector<std::vector<float>> means;  ///< [n_kv] of [pages][chunks][d], after RoPE
     std::vector<float> cosines;  ///< [pages][n_kv]: the lowest of a key with its chunk's mean
     /// [pages][n_kv] keys [p][d] in the KV dtype; none where they are in low rank only.
     std::vector<std::vector<std::byte>> exact;
@@ -70,10 +70,15 @@ class ShadowKvPolicy final : public BudgetPolicy {
   /// Exact keys of the first `pages` pages before RoPE, [tokens][n_kv][d].
   std::vector<float> Unrotated(const Layer& layer, uint32_t pages) const;
   /// At the first choice: outliers are chosen and the document's keys go to low rank.
-  void Compress(const SelectRequest& request, Layer* layer) const;
+  void Compress(const SelectRequest& request, Layer* layer);
   std::vector<float> Weights(const SelectRequest& request, const Layer& layer, uint32_t head,
                              std::span<const float> query) const;
-  void Rotate(std::span<float> key, int64_t positions) const;
+  /// Has the angles of the first `positions` positions ready.
+  void PrepareAngles(size_t positions);
+  /// Turns keys, [tokens][heads][d] from position `first` on, by their positions with `sines`, or
+  /// back with `back_sines_`.
+  void Rotate(std::span<float> keys, size_t first, size_t heads,
+              const std::vector<float>& sines) const;
 
   const KvSpec spec_;
   Device* const device_;
@@ -81,6 +86,7 @@ class ShadowKvPolicy final : public BudgetPolicy {
   const uint32_t chunks_;         ///< Of a page.
   const uint32_t outlier_pages_;  ///< Of a KV head, at most.
   const RopeRotation rotation_;
+  std::vector<float> cosines_, sines_, back_sines_;  ///< [positions][rotary_dim/2]
   std::vector<Layer> layers_;
 };
 

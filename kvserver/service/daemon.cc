@@ -199,7 +199,8 @@ void AddTransportFlags(CLI::App* app, DaemonOptions* options) {
                 "ucx: write into the slots of workers, which have to trust this server with their "
                 "memory; also lets ucx use shared memory, for which it gives up telling dead peers "
                 "on every lane; a client with --transport auto passes over ucx then, one with "
-                "--transport ucx-direct takes it");
+                "--transport ucx-direct takes it; needs --tenant-tokens where other hosts can "
+                "reach --listen");
 }
 
 /// Writes nothing when `path` is empty.
@@ -248,6 +249,17 @@ StatusOr<std::shared_ptr<const TenantTokens>> ReadTenantTokens(const DaemonOptio
   auto tokens = TenantTokens::ReadFile(options.tenant_tokens, options.server.tenants);
   if (!tokens.ok()) return Annotate(tokens.status(), "--tenant-tokens");
   return std::make_shared<const TenantTokens>(*std::move(tokens));
+}
+
+/// Keys to workers' memory come over the control channel, so its callers have to prove who they
+/// are, or to be on this host.
+Status CheckDirectLandings(const DaemonOptions& options, const TenantTokens* tokens) {
+  if (!options.ucx_direct_landings || tokens != nullptr || StaysOnThisHost(options.listen)) {
+    return OkStatus();
+  }
+  return InvalidArgument("--ucx-direct-landings with --listen ", options.listen,
+                         ": whoever reaches it could have this server write by any key; give "
+                         "--tenant-tokens FILE, or listen on 127.0.0.1 or a Unix socket");
 }
 
 /// Says who will be believed without proof, or refused for want of it.
@@ -335,6 +347,7 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
   QUIRE_ASSIGN_OR_RETURN(const int threads, Threads(options));
   QUIRE_ASSIGN_OR_RETURN(const int streams, Streams(options));
   QUIRE_ASSIGN_OR_RETURN(const auto tokens, ReadTenantTokens(options));
+  QUIRE_RETURN_IF_ERROR(CheckDirectLandings(options, tokens.get()));
   // Before the store is opened, which may take a while: the process is alive and not ready.
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<AdminServer> admin, StartAdmin(options));
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Open(options.server));

@@ -388,6 +388,19 @@ TEST_F(QuiredTest, BadTenantTokensAreNamedByTheirLine) {
   ExpectFailure(args, "--tenant-tokens: cannot open " + (dir_ / "none"));
 }
 
+TEST_F(QuiredTest, WritesToMemoryOnlyByKeysOfProvenCallersOrOfThisHost) {
+  auto args = Args("0.0.0.0:0");
+  args.emplace_back("--ucx-direct-landings");
+  ExpectFailure(args, "--ucx-direct-landings with --listen 0.0.0.0:0: ");
+  const auto tokens = quire::testing::WriteSecretFile(
+      dir_ / "tokens", std::string("default ") + quire::testing::kDefaultTokenHash);
+  args.insert(args.end(), {"--tenant-tokens", tokens});
+  const auto quired = Run(args);
+  EXPECT_NE(Address(*quired), "") << quired->Stderr();
+  quired->Signal(SIGTERM);
+  EXPECT_EQ(quired->Wait(), 0);
+}
+
 TEST_F(QuiredTest, WarnsWhereCallersFromElsewhereAreBelieved) {
   const auto tokens = quire::testing::WriteSecretFile(
       dir_ / "tokens", std::string("default ") + quire::testing::kDefaultTokenHash);
