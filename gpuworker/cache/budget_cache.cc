@@ -17,7 +17,8 @@ constexpr size_t kAttentionSplits = 64;
 }  // namespace
 
 StatusOr<std::unique_ptr<BudgetCache>> BudgetCache::Create(const KvSpec& spec, Device* device,
-                                                           std::span<const CacheLayout> layouts) {
+                                                           std::span<const CacheLayout> layouts,
+                                                           uint32_t staging_buffers) {
   if (spec.attention == AttentionKind::kMla) {
     return Unimplemented("the budget cache holds MHA, GQA and MQA pages; MLA pages have no values");
   }
@@ -37,7 +38,7 @@ StatusOr<std::unique_ptr<BudgetCache>> BudgetCache::Create(const KvSpec& spec, D
     QUIRE_RETURN_IF_ERROR(cache->Reserve(cache->layers_.back()));
     QUIRE_RETURN_IF_ERROR(cache->MakeEvents(cache->layers_.back()));
   }
-  QUIRE_RETURN_IF_ERROR(cache->MakeStaging());
+  QUIRE_RETURN_IF_ERROR(cache->MakeStaging(staging_buffers));
   return cache;
 }
 
@@ -47,14 +48,15 @@ Status BudgetCache::MakeEvents(Layer& layer) {
   return layer.attended->Record(DeviceStream::kCompute);  // The pools are zeroed there.
 }
 
-Status BudgetCache::MakeStaging() {
+Status BudgetCache::MakeStaging(uint32_t buffers) {
   if (device_->reads_host_memory()) return OkStatus();
   uint32_t units = 0;  // Of one KV head, as recalls are taken in where nothing else is asked for.
   for (const Layer& layer : layers_) {
     units = std::max(units, layer.table.layout().selectable_pages);
   }
   if (units == 0) return OkStatus();
-  QUIRE_ASSIGN_OR_RETURN(staging_, StagingBuffers::Create(spec_, units, device_));
+  QUIRE_ASSIGN_OR_RETURN(
+      staging_, StagingBuffers::Create(spec_, {.buffers = buffers, .units = units}, device_));
   return OkStatus();
 }
 

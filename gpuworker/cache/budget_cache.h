@@ -30,9 +30,11 @@ namespace quire::worker {
 
 class BudgetCache {
  public:
-  /// `layouts` has one entry a layer. UNIMPLEMENTED for MLA pages, which have no values.
+  /// `layouts` has one entry a layer; `staging_buffers`, at least 1, are those of a device that
+  /// needs them (staging_buffers.h). UNIMPLEMENTED for MLA pages, which have no values.
   static StatusOr<std::unique_ptr<BudgetCache>> Create(const KvSpec& spec, Device* device,
-                                                       std::span<const CacheLayout> layouts);
+                                                       std::span<const CacheLayout> layouts,
+                                                       uint32_t staging_buffers = 2);
 
   const KvSpec& spec() const { return spec_; }
   uint32_t num_layers() const { return static_cast<uint32_t>(layers_.size()); }
@@ -103,7 +105,7 @@ class BudgetCache {
   Status Reserve(Layer& layer);
   Status MakeEvents(Layer& layer);
   /// Staging for a device that needs it, where units are recalled.
-  Status MakeStaging();
+  Status MakeStaging(uint32_t buffers);
   Status WriteRow(Layer& layer, TokenPlace place, const float* k, const float* v);
   /// `count` slots of both pools.
   Status CopySlots(const Layer& from, uint32_t from_slot, const Layer& to, uint32_t to_slot,

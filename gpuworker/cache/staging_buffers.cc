@@ -18,12 +18,15 @@ size_t ListBytes(size_t count) {
 
 }  // namespace
 
-StagingBuffers::StagingBuffers(const KvSpec& spec, uint32_t units, Device* device)
-    : spec_(spec), units_(units), device_(device) {}
+StagingBuffers::StagingBuffers(const KvSpec& spec, const Options& options, Device* device)
+    : spec_(spec), units_(options.units), device_(device), buffers_(options.buffers) {
+  for (Buffer& buffer : buffers_) idle_.push_back(&buffer);
+}
 
-StatusOr<std::unique_ptr<StagingBuffers>> StagingBuffers::Create(const KvSpec& spec, uint32_t units,
+StatusOr<std::unique_ptr<StagingBuffers>> StagingBuffers::Create(const KvSpec& spec,
+                                                                 const Options& options,
                                                                  Device* device) {
-  auto staging = std::unique_ptr<StagingBuffers>(new StagingBuffers(spec, units, device));
+  auto staging = std::unique_ptr<StagingBuffers>(new StagingBuffers(spec, options, device));
   for (Buffer& buffer : staging->buffers_) QUIRE_RETURN_IF_ERROR(staging->Allocate(&buffer));
   return staging;
 }
@@ -56,9 +59,8 @@ Status StagingBuffers::Write(const Payload& units, std::span<const kernels::Unit
   PayloadCutter cutter(units);
   while (!places.empty()) {
     const auto part = places.first(std::min<size_t>(units_, places.size()));
-    const size_t buffer = Take();
-    const Status written =
-        WriteBy(buffers_[buffer], cutter.Cut(part.size() * unit_bytes), part, pools);
+    Buffer* const buffer = Take();
+    const Status written = WriteBy(*buffer, cutter.Cut(part.size() * unit_bytes), part, pools);
     PutBack(buffer);
     QUIRE_RETURN_IF_ERROR(written);
     places = places.subspan(part.size());
@@ -66,18 +68,17 @@ Status StagingBuffers::Write(const Payload& units, std::span<const kernels::Unit
   return OkStatus();
 }
 
-size_t StagingBuffers::Take() {
+StagingBuffers::Buffer* StagingBuffers::Take() {
   MutexLock lock(mutex_);
-  while (taken_[0] && taken_[1]) put_back_.Wait(mutex_);
-  const size_t buffer = taken_[next_] ? 1 - next_ : next_;
-  taken_[buffer] = true;
-  next_ = 1 - buffer;
+  while (idle_.empty()) put_back_.Wait(mutex_);
+  Buffer* const buffer = idle_.front();
+  idle_.pop_front();
   return buffer;
 }
 
-void StagingBuffers::PutBack(size_t buffer) {
+void StagingBuffers::PutBack(Buffer* buffer) {
   MutexLock lock(mutex_);
-  taken_[buffer] = false;
+  idle_.push_back(buffer);
   put_back_.NotifyOne();
 }
 

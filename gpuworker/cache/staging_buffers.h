@@ -2,9 +2,10 @@
 //
 // StagingBuffers: how units go into their slots on a device that does not read the host's memory
 // (spec A.5). The host copies units into pinned memory; from there they go to the device on the
-// copy stream and into their slots on the convert stream, both beside whatever is computed. Two
-// buffers take turns: one is filled while the other is converted, and the host waits only for the
-// one that it is about to fill.
+// copy stream and into their slots on the convert stream, both beside whatever is computed. The
+// host waits only for the buffer that it is about to fill: with two, one is filled while the other
+// is converted; with one, nothing of a transfer begins before the conversion of the one before it
+// has ended.
 //
 // What waits for what is in docs/design/0024. Thread-safety: Write may be called concurrently, for
 // slots that differ. Ownership: owns the buffers; the device outlives it. The destructor waits
@@ -12,11 +13,12 @@
 #ifndef QUIRE_GPUWORKER_CACHE_STAGING_BUFFERS_H_
 #define QUIRE_GPUWORKER_CACHE_STAGING_BUFFERS_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "common/base/mutex.h"
 #include "common/base/payload.h"
@@ -38,10 +40,14 @@ struct SlotPools {
 
 class StagingBuffers {
  public:
-  /// Two buffers of `units` units, at least 1. RESOURCE_EXHAUSTED when there is no memory for them,
-  /// of the device's or pinned.
-  static StatusOr<std::unique_ptr<StagingBuffers>> Create(const KvSpec& spec, uint32_t units,
-                                                          Device* device);
+  struct Options {
+    uint32_t buffers = 2;  ///< At least 1.
+    uint32_t units = 0;    ///< Room of each, at least 1.
+  };
+
+  /// RESOURCE_EXHAUSTED when there is no memory for the buffers, of the device's or pinned.
+  static StatusOr<std::unique_ptr<StagingBuffers>> Create(const KvSpec& spec,
+                                                          const Options& options, Device* device);
   ~StagingBuffers();
   StagingBuffers(const StagingBuffers&) = delete;
   StagingBuffers& operator=(const StagingBuffers&) = delete;
@@ -61,11 +67,11 @@ class StagingBuffers {
     std::unique_ptr<DeviceEvent> free;     ///< Nothing reads `host` or `device`.
   };
 
-  StagingBuffers(const KvSpec& spec, uint32_t units, Device* device);
+  StagingBuffers(const KvSpec& spec, const Options& options, Device* device);
   Status Allocate(Buffer* buffer);
   /// Waits until a buffer is nobody's.
-  size_t Take() QUIRE_EXCLUDES(mutex_);
-  void PutBack(size_t buffer) QUIRE_EXCLUDES(mutex_);
+  Buffer* Take() QUIRE_EXCLUDES(mutex_);
+  void PutBack(Buffer* buffer) QUIRE_EXCLUDES(mutex_);
   /// No more units than a buffer has room for.
   Status WriteBy(Buffer& buffer, const Payload& units,
                  std::span<const kernels::UnitPlacement> places, const SlotPools& pools);
@@ -75,11 +81,10 @@ class StagingBuffers {
   const KvSpec spec_;
   const uint32_t units_;
   Device* const device_;
-  std::array<Buffer, 2> buffers_;  ///< Each is used by who has taken it.
+  std::vector<Buffer> buffers_;  ///< Each is used by who has taken it.
   Mutex mutex_;
   CondVar put_back_;
-  std::array<bool, 2> taken_ QUIRE_GUARDED_BY(mutex_) = {};
-  size_t next_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Whose turn it is: the other was taken last.
+  std::deque<Buffer*> idle_ QUIRE_GUARDED_BY(mutex_);  ///< Nobody's, in the order of their turns.
 };
 
 }  // namespace quire::worker

@@ -10,6 +10,7 @@
 
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,7 @@
 namespace quire::worker {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::FakeCudaDevice;
 using testing::FakeCudaHostWaits;
 using testing::FakeCudaLibrary;
@@ -59,10 +61,11 @@ std::vector<float> RandomFloats(size_t count, uint64_t seed) {
 /// A cache whose selectable slots are all filled anew in each round, with other pages.
 class Rounds {
  public:
-  explicit Rounds(Device& device) : device_(device), q_(RandomFloats(QueryFloats(), 1)) {
+  explicit Rounds(Device& device, uint32_t buffers = 2)
+      : device_(device), q_(RandomFloats(QueryFloats(), 1)) {
     const std::vector<CacheLayout> layouts(kLayers,
                                            {.window_pages = 2, .selectable_pages = kSlots});
-    auto cache = BudgetCache::Create(spec_, &device, layouts);
+    auto cache = BudgetCache::Create(spec_, &device, layouts, buffers);
     EXPECT_TRUE(cache.ok()) << cache.status();
     cache_ = *std::move(cache);
     EXPECT_EQ(cache_->StartAt(uint64_t{kRounds * kSlots + 2} * kPageTokens), OkStatus());
@@ -145,11 +148,17 @@ std::vector<std::vector<float>> Expected(uint32_t layer) {
   return expected;
 }
 
-class StagingBuffersTest : public ::testing::TestWithParam<std::vector<FakeCudaStream>> {};
+/// With one buffer and with two.
+class StagingBuffersTest
+    : public ::testing::TestWithParam<std::tuple<uint32_t, std::vector<FakeCudaStream>>> {
+ protected:
+  uint32_t buffers() const { return std::get<0>(GetParam()); }
+  const std::vector<FakeCudaStream>& behind() const { return std::get<1>(GetParam()); }
+};
 
 TEST_P(StagingBuffersTest, AttentionReadsWhatWasPlacedBeforeItAndNothingElse) {
-  const LateStreams late(GetParam());
-  Rounds rounds(FakeCudaDevice());
+  const LateStreams late(behind());
+  Rounds rounds(FakeCudaDevice(), buffers());
   std::vector<DeviceBuffer> outs;
   for (uint32_t round = 0; round < kRounds; ++round) {
     ASSERT_EQ(rounds.Place(0, round), OkStatus());
@@ -163,16 +172,16 @@ TEST_P(StagingBuffersTest, AttentionReadsWhatWasPlacedBeforeItAndNothingElse) {
 }
 
 TEST_P(StagingBuffersTest, TheFirstUnitsOutliveTheZeroingOfWhereTheyGo) {
-  const LateStreams late(GetParam());
-  Rounds rounds(FakeCudaDevice());
+  const LateStreams late(behind());
+  Rounds rounds(FakeCudaDevice(), buffers());
   ASSERT_EQ(rounds.Place(0, 0), OkStatus());
   EXPECT_EQ(rounds.Read(rounds.Attend(0)), Expected(0)[0]);
 }
 
 TEST_P(StagingBuffersTest, ACacheThatGoesWaitsForWhatIsOnItsWay) {
   {
-    const LateStreams late(GetParam());
-    Rounds rounds(FakeCudaDevice());
+    const LateStreams late(behind());
+    Rounds rounds(FakeCudaDevice(), buffers());
     for (uint32_t round = 0; round < 2; ++round) ASSERT_EQ(rounds.Place(0, round), OkStatus());
   }
   // Nothing has read or written memory that was given back.
@@ -180,8 +189,8 @@ TEST_P(StagingBuffersTest, ACacheThatGoesWaitsForWhatIsOnItsWay) {
 }
 
 TEST_P(StagingBuffersTest, UnitsThatAreGivenUpDoNotReachTheNextOnes) {
-  const LateStreams late(GetParam());
-  Rounds rounds(FakeCudaDevice());
+  const LateStreams late(behind());
+  Rounds rounds(FakeCudaDevice(), buffers());
   ASSERT_EQ(rounds.Place(0, 0), OkStatus());
   // Round 1 comes to nothing after its units were written.
   ASSERT_EQ(rounds.cache().WriteUnits(0, Rounds::Placements(1), rounds.Units(0, 1)), OkStatus());
@@ -196,8 +205,8 @@ TEST_P(StagingBuffersTest, UnitsThatAreGivenUpDoNotReachTheNextOnes) {
 }
 
 TEST_P(StagingBuffersTest, LayersAreWrittenByThreadsBesideEachOther) {
-  const LateStreams late(GetParam());
-  Rounds rounds(FakeCudaDevice());
+  const LateStreams late(behind());
+  Rounds rounds(FakeCudaDevice(), buffers());
   const std::vector<std::vector<float>> expected[kLayers] = {Expected(0), Expected(1)};
   for (uint32_t round = 0; round < kRounds; ++round) {
     std::vector<std::thread> threads;
@@ -213,9 +222,39 @@ TEST_P(StagingBuffersTest, LayersAreWrittenByThreadsBesideEachOther) {
 
 INSTANTIATE_TEST_SUITE_P(
     Late, StagingBuffersTest,
-    ::testing::Values(std::vector<FakeCudaStream>{}, std::vector{FakeCudaStream::kCompute},
-                      std::vector{FakeCudaStream::kCopy}, std::vector{FakeCudaStream::kConvert},
-                      std::vector{FakeCudaStream::kCopy, FakeCudaStream::kConvert}, kAll));
+    ::testing::Combine(
+        ::testing::Values(1u, 2u),
+        ::testing::Values(std::vector<FakeCudaStream>{}, std::vector{FakeCudaStream::kCompute},
+                          std::vector{FakeCudaStream::kCopy}, std::vector{FakeCudaStream::kConvert},
+                          std::vector{FakeCudaStream::kCopy, FakeCudaStream::kConvert}, kAll)));
+
+/// The streams of the copies and conversions of two rounds, two of each a round, in the order in
+/// which these ran.
+std::vector<FakeCudaStream> OrderOfTwoRounds(uint32_t buffers,
+                                             const std::vector<FakeCudaStream>& behind) {
+  const LateStreams late(behind);
+  Rounds rounds(FakeCudaDevice(), buffers);
+  for (uint32_t round = 0; round < 2; ++round) EXPECT_EQ(rounds.Place(0, round), OkStatus());
+  EXPECT_EQ(rounds.Read(rounds.Attend(0)), Expected(0)[1]);
+  std::vector<FakeCudaStream> order = late.Ran();
+  std::erase(order, FakeCudaStream::kCompute);
+  return order;
+}
+
+TEST(StagingBuffersOrderTest, WithOneBufferACopyFollowsTheConversionBeforeIt) {
+  using enum FakeCudaStream;
+  const std::vector<std::vector<FakeCudaStream>> late = {{}, {kCopy}, {kConvert}, kAll};
+  for (const std::vector<FakeCudaStream>& behind : late) {
+    EXPECT_THAT(OrderOfTwoRounds(1, behind),
+                ElementsAre(kCopy, kConvert, kCopy, kConvert, kCopy, kConvert, kCopy, kConvert));
+  }
+}
+
+TEST(StagingBuffersOrderTest, WithTwoBuffersItDoesNotWaitForIt) {
+  using enum FakeCudaStream;
+  EXPECT_THAT(OrderOfTwoRounds(2, {kConvert}),
+              ElementsAre(kCopy, kCopy, kConvert, kCopy, kConvert, kCopy, kConvert, kConvert));
+}
 
 TEST(StagingBuffersHostTest, OnlyABufferThatIsNotFreeIsWaitedFor) {
   const LateStreams late(kAll);
@@ -321,15 +360,17 @@ TEST(StagingBuffersFailureTest, WithoutMemoryForThemThereIsNoCache) {
   const auto device = MakeCudaDevice(library);
   ASSERT_TRUE(device.ok()) << device.status();
   const std::vector<CacheLayout> layouts(kLayers, {.window_pages = 2, .selectable_pages = kSlots});
-  int64_t allowed = 0;
-  for (;; ++allowed) {
-    allocations_left = allowed;
-    const auto cache = BudgetCache::Create(TestSpec(), device->get(), layouts);
-    if (cache.ok()) break;
-    ASSERT_TRUE(IsOutOfDeviceMemory(cache.status())) << cache.status();
+  for (const uint32_t buffers : {1u, 2u}) {
+    int64_t allowed = 0;
+    for (;; ++allowed) {
+      allocations_left = allowed;
+      const auto cache = BudgetCache::Create(TestSpec(), device->get(), layouts, buffers);
+      if (cache.ok()) break;
+      ASSERT_TRUE(IsOutOfDeviceMemory(cache.status())) << cache.status();
+    }
+    // Workspace, two pools a layer, and the two sides of each buffer.
+    EXPECT_EQ(allowed, 1 + 2 * kLayers + 2 * buffers);
   }
-  // Workspace, two pools a layer, and the two sides of both buffers.
-  EXPECT_EQ(allowed, 1 + 2 * kLayers + 4);
   EXPECT_EQ((*device)->Synchronize(), OkStatus());
 }
 

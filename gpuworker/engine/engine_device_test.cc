@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "gpuworker/device/cuda_device.h"
 #include "gpuworker/retrieval/policy.h"
@@ -60,6 +62,24 @@ TEST(LateStreamsTest, WhatIsLateIsWaitedFor) {
       EXPECT_EQ(answer.tokens, expected.tokens);
       EXPECT_EQ(answer.stats.reopened, 0u);
     }
+  }
+}
+
+// A copy that follows a copy ran before the conversion of what the first one brought.
+TEST(LateStreamsTest, CopiesRunBesideConversionsWithTwoRecallBuffersOnly) {
+  const DeviceAnswer expected = AskDevice(&CpuDevice(), "quest");
+  for (const uint32_t buffers : {1u, 2u}) {
+    const LateStreams late({FakeCudaStream::kConvert});
+    const DeviceAnswer answer = AskDevice(&FakeCudaDevice(), "quest", buffers);
+    EXPECT_EQ(answer.logits, expected.logits);
+    EXPECT_EQ(answer.tokens, expected.tokens);
+    std::vector<FakeCudaStream> order = late.Ran();
+    std::erase(order, FakeCudaStream::kCompute);
+    ASSERT_FALSE(order.empty());
+    const auto beside = std::ranges::adjacent_find(order, [](auto one, auto next) {
+      return one == FakeCudaStream::kCopy && next == FakeCudaStream::kCopy;
+    });
+    EXPECT_EQ(beside != order.end(), buffers == 2);
   }
 }
 

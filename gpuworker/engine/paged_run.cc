@@ -135,7 +135,8 @@ void PagedRun::Lose() {
 
 Status PagedRun::MakeCache() {
   QUIRE_ASSIGN_OR_RETURN(cache_, BudgetCache::Create(*parts_.spec, parts_.device,
-                                                     LayoutsOf(*policy_, parts_.spec->num_layers)));
+                                                     LayoutsOf(*policy_, parts_.spec->num_layers),
+                                                     retrieval_.recall_buffers));
   return OkStatus();
 }
 

@@ -58,6 +58,7 @@ struct RetrievalOptions {
   /// Units of a recall that are taken in at a time (spec A.5). 0: all of one KV head.
   uint32_t units_per_buffer = 0;
   /// How many such groups are in work at a time: with 2, one comes in while another is converted.
+  /// A device that needs staging buffers (cache/staging_buffers.h) gets as many.
   uint32_t recall_buffers = 2;
   RecallLayout recall_layout = RecallLayout::kUnits;
   /// For comparison: recalls bring keys with the values also where the policy has keys of its own

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -21,9 +22,11 @@ struct DeviceAnswer {
   SequenceStats stats;
 };
 
-inline DeviceAnswer AskDevice(Device* device, std::string_view policy) {
+inline DeviceAnswer AskDevice(Device* device, std::string_view policy,
+                              uint32_t recall_buffers = 2) {
   EngineOptions options = EngineFixture::Small();
   options.retrieval.policy = policy;
+  options.retrieval.recall_buffers = recall_buffers;
   EngineFixture fixture(quire::testing::TinyModel{}, options, device);
   fixture.Ingest(RandomTokens(61, 3));
   DeviceAnswer answer;

@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -105,7 +106,13 @@ struct Machine {
   std::unique_ptr<Recording> recording;
   const char* failure = nullptr;  ///< Of work that ran after its call had returned.
   int64_t launches = 0;
+  std::vector<FakeCudaStream>* ran = nullptr;  ///< Of the LateStreams that lives; null without one.
 
+  void NoteRun(const FakeStream* stream) {
+    if (ran == nullptr) return;
+    const auto all = streams.all();
+    ran->push_back(static_cast<FakeCudaStream>(std::ranges::find(all, stream) - all.begin()));
+  }
   /// The host waits (FakeStreams), and hears what failed meanwhile.
   const char* Await(FakeStream* stream, const FakePoint* point) {
     streams.Await(stream, point);
@@ -133,7 +140,8 @@ Answer Give(Machine& machine, FakeStream* stream, Answer fine, Work work) {
     bool returned;
   };
   const auto outcome = std::make_shared<Outcome>(Outcome{fine, false});
-  stream->Give([&machine, fine, outcome, work = std::move(work)] {
+  stream->Give([&machine, stream, fine, outcome, work = std::move(work)] {
+    machine.NoteRun(stream);
     outcome->answer = work();
     if (outcome->returned && outcome->answer != fine) machine.failure = kIllegalAccess;
   });
@@ -417,6 +425,7 @@ LateStreams::LateStreams(const std::vector<FakeCudaStream>& late) {
   for (const FakeCudaStream stream : late) {
     gpu.machine.streams.all()[static_cast<size_t>(stream)]->late = true;
   }
+  gpu.machine.ran = &ran_;
 }
 
 LateStreams::~LateStreams() {
@@ -424,6 +433,12 @@ LateStreams::~LateStreams() {
   MutexLock lock(gpu.mutex);
   for (FakeStream* const stream : gpu.machine.streams.all()) stream->late = false;
   gpu.machine.streams.Advance();
+  gpu.machine.ran = nullptr;
+}
+
+std::vector<FakeCudaStream> LateStreams::Ran() const {
+  MutexLock lock(TheGpu().mutex);
+  return ran_;
 }
 
 }  // namespace quire::worker::testing

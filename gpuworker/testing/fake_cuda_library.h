@@ -33,6 +33,12 @@ class LateStreams {
   ~LateStreams();
   LateStreams(const LateStreams&) = delete;
   LateStreams& operator=(const LateStreams&) = delete;
+
+  /// The streams whose kernels and copies have run since, in the order in which these did.
+  std::vector<FakeCudaStream> Ran() const;
+
+ private:
+  std::vector<FakeCudaStream> ran_;
 };
 
 }  // namespace quire::worker::testing
