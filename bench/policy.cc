@@ -126,6 +126,8 @@ StatusOr<BenchReport> RunPolicy(const PolicyOptions& options) {
   report.json["steps"] = options.grid.steps;
   report.json["seed"] = options.grid.seed;
   report.json["max_tokens"] = options.grid.max_tokens;
+  report.json["page_tokens"] = options.grid.page_tokens;
+  report.json["group_sizes"] = options.grid.group_sizes;
   report.json["questions"] = options.questions;
   report.json["machine"] = Machine();
   return report;
@@ -142,6 +144,8 @@ void AddPolicyBench(Benches& benches) {
        .examples =
            "  quire bench policy --json\n"
            "  quire bench policy --max-tokens 8192 --steps 64\n"
+           "  quire bench policy --max-tokens 8192 --page-tokens 32 --group-sizes 4   "
+           "a first look\n"
            "On the stream, where no model says which heads retrieve, razor keeps everything for\n"
            "one of the two heads."},
       [options](const cli::CommandContext&) { return RunPolicy(*options); });
@@ -152,6 +156,15 @@ void AddPolicyBench(Benches& benches) {
       .add_option("--max-tokens", options->grid.max_tokens,
                   "Leaves out longer contexts of 8192, 32768 and 131072 tokens")
       ->check(CLI::Range(8192, 131072))
+      ->capture_default_str();
+  command.add_option("--page-tokens", options->grid.page_tokens, "Tokens of a page in the grid")
+      ->delimiter(',')
+      ->check(CLI::IsMember({16, 32, 64}))
+      ->capture_default_str();
+  command
+      .add_option("--group-sizes", options->grid.group_sizes, "Query heads per KV head in the grid")
+      ->delimiter(',')
+      ->check(CLI::IsMember({1, 4, 7}))
       ->capture_default_str();
   command
       .add_option("--questions", options->questions, "Questions that the model is followed over")

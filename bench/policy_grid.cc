@@ -21,8 +21,6 @@ namespace {
 constexpr double kCosines[] = {.80, .84, .90, .95, .99};
 constexpr double kJumpRates[] = {0, .01, .05};
 constexpr uint32_t kTokens[] = {8192, 32768, 131072};
-constexpr uint32_t kGroupSizes[] = {1, 4, 7};
-constexpr uint32_t kPageTokens[] = {16, 32, 64};
 constexpr uint32_t kKvHeads = 2;
 constexpr uint32_t kHeadDim = 64;
 constexpr uint32_t kBudgetShare = 16;   ///< The context is so many budgets long.
@@ -129,7 +127,7 @@ class GridRun {
     QUIRE_ASSIGN_OR_RETURN(
         const StreamContext context,
         StreamContext::Make(spec, {.pages = tokens / page_tokens, .seed = options_.seed}));
-    for (const uint32_t group_size : kGroupSizes) {
+    for (const uint32_t group_size : options_.group_sizes) {
       QUIRE_ASSIGN_OR_RETURN(const PagedRows rows,
                              PagedRows::Make(SpecOf(page_tokens, group_size), UnitsOf(context)));
       QUIRE_RETURN_IF_ERROR(RunCells(context, rows, CellsOf(tokens, page_tokens, group_size)));
@@ -263,11 +261,11 @@ void Orderings::Add(const Orderings& other) {
 StatusOr<GridResult> RunGrid(const GridOptions& options) {
   const auto contexts = static_cast<uint64_t>(std::ranges::count_if(
       kTokens, [&](uint32_t tokens) { return tokens <= options.max_tokens; }));
-  GridRun run(options, contexts * std::size(kPageTokens) * std::size(kGroupSizes) *
+  GridRun run(options, contexts * options.page_tokens.size() * options.group_sizes.size() *
                            std::size(kCosines) * std::size(kJumpRates));
   for (const uint32_t tokens : kTokens) {
     if (tokens > options.max_tokens) continue;
-    for (const uint32_t page_tokens : kPageTokens) {
+    for (const uint32_t page_tokens : options.page_tokens) {
       QUIRE_RETURN_IF_ERROR(run.RunContext(tokens, page_tokens));
     }
   }

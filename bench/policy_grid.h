@@ -74,6 +74,8 @@ struct GridOptions {
   uint64_t seed = 1;
   uint32_t max_tokens = 131072;  ///< Contexts that are longer are left out.
   uint32_t threads = 2;          ///< Cells at a time; the result is the same for any number.
+  std::vector<uint32_t> page_tokens = {16, 32, 64};
+  std::vector<uint32_t> group_sizes = {1, 4, 7};
 };
 
 /// The figures of a policy over cells.
@@ -85,7 +87,7 @@ struct GridResult {
   Orderings orderings;
 };
 
-/// Runs the whole grid; progress goes to stderr. The budget is a sixteenth of the context, with
+/// Runs the grid; progress goes to stderr. The budget is a sixteenth of the context, with
 /// sinks and window of 128 tokens more.
 StatusOr<GridResult> RunGrid(const GridOptions& options);
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// quire bench as a program: what it prints last is one JSON object with the figures that goals are
-// set for. Sizes are the smallest, so the figures themselves say nothing here. Mooncake Store,
-// which has to be installed first, takes no part; Redis does where it is installed. `elastic` is not
-// here: to calibrate its streams takes a minute (elastic_session_test has what it checks).
+// quire bench transport and select as programs. Mooncake Store, which has to be installed first,
+// takes no part; Redis does where it is installed. `elastic` is not here: to calibrate its streams
+// takes a minute (elastic_session_test has what it checks).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,45 +11,15 @@
 #include <vector>
 
 #include "common/transport/ucx.h"
-#include "tests/kit/child_process.h"
+#include "tests/integration/bench_report.h"
 
 namespace quire {
 namespace {
 
 using nlohmann::json;
-using testing::ChildResult;
+using testing::BenchReport;
+using testing::ExpectPositive;
 using ::testing::HasSubstr;
-using testing::RunChild;
-
-constexpr char kQuire[] = QUIRE_BINARY_DIR "/bin/quire";
-
-/// The last line of what `quire bench` prints with these arguments.
-json Report(std::vector<std::string> args) {
-  args.insert(args.begin(), "bench");
-  args.push_back("--json");
-  const ChildResult result = RunChild(kQuire, std::move(args));
-  EXPECT_EQ(result.exit_code, 0) << result.err << result.out;
-  if (!result.out.ends_with('\n')) {
-    ADD_FAILURE() << "the last line has no end: " << result.out;
-    return json::object();
-  }
-  const std::string lines = result.out.substr(0, result.out.size() - 1);
-  const size_t end = lines.rfind('\n');
-  const json report =
-      json::parse(lines.substr(end == std::string::npos ? 0 : end + 1), nullptr, false);
-  EXPECT_TRUE(report.is_object()) << result.out;
-  return report.is_object() ? report : json::object();
-}
-
-void ExpectPositive(const json& report, const std::vector<std::string>& keys) {
-  for (const std::string& key : keys) {
-    if (!report.contains(key) || !report[key].is_number()) {
-      ADD_FAILURE() << "no figure " << key << " in " << report.dump();
-      continue;
-    }
-    EXPECT_GT(report[key].get<double>(), 0) << key;
-  }
-}
 
 /// Round trips of `transport` with nothing to move.
 void ExpectEmptyRecalls(const json& report, const std::string& transport) {
@@ -69,8 +38,8 @@ TEST(BenchProcessTest, TransportReportsWhatGoalsAreSetFor) {
   }
   std::string names;
   for (const std::string& way : ways) names += (names.empty() ? "" : ",") + way;
-  const json report = Report({"transport", "--document-bytes", "32MiB", "--sets", "1", "--rounds",
-                              "1", "--empty-recalls", "20", "--ways", names});
+  const json report = BenchReport({"transport", "--document-bytes", "32MiB", "--sets", "1",
+                                   "--rounds", "1", "--empty-recalls", "20", "--ways", names});
   EXPECT_EQ(report.value("document_bytes", 0), 32 << 20);
   EXPECT_EQ(report.value("document_capped_by_memory", true), false);
   EXPECT_TRUE(report.contains("last_level_cache_bytes"));
@@ -92,7 +61,7 @@ TEST(BenchProcessTest, TransportReportsWhatGoalsAreSetFor) {
 }
 
 TEST(BenchProcessTest, SelectReportsWhatGoalsAreSetFor) {
-  const json report = Report({"select", "--mib", "16", "--rounds", "1", "--trials", "1"});
+  const json report = BenchReport({"select", "--mib", "16", "--rounds", "1", "--trials", "1"});
   ExpectPositive(report, {"select_vs_stream", "ms_1m_tokens_one_layer"});
   EXPECT_EQ(report.value("exact_sets", false), true);
   EXPECT_THAT(report.value("select_stream", ""), ::testing::AnyOf("words", "vectors"));

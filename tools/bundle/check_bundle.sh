@@ -4,6 +4,8 @@
 # check_bundle.sh ARCHIVE: proves that the bundle needs nothing of a machine but the C library. Its
 # programs run, with an empty environment, in a root directory that holds the bundle, glibc and nothing
 # else; where such a root cannot be made, what the loader takes is checked alone, and that is said.
+# What compiles the CUDA part is complete: every header is there, and, where there is nvcc, every source
+# that the build names.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=tools/bundle/common.sh
@@ -60,6 +62,31 @@ check_baseline() {
     fi
   done < <(elf_files "$bundle")
   echo "instructions: baseline x86-64; faster code is chosen at run time"
+}
+
+# Of common/ the kernels compile nothing: its headers alone are needed.
+check_headers() {
+  local include count=0
+  while read -r include; do
+    [[ -f $bundle/src/$include ]] || die "src/ includes $include, which the bundle lacks"
+    count=$((count + 1))
+  done < <(find "$bundle/src/kernels" "$bundle/src/common" -type f ! -path '*/src/common/*.cc' \
+    -exec grep -h '^#include "' {} + | cut -d'"' -f2 | sort -u)
+  ((count)) || die "src/ includes nothing"
+  echo "headers: all $count that src/ includes are there"
+}
+
+check_cuda_build() {
+  local code=0
+  "$bundle/build_cuda.sh" --dry-run >"$work/cuda" 2>&1 || code=$?
+  case $code in
+    0) echo "CUDA part: the sources of all $(grep -c '\.o$' "$work/cuda") objects are there" ;;
+    3) echo "CUDA part: its sources were not checked: $(tail -1 "$work/cuda")" ;;
+    *)
+      cat "$work/cuda" >&2
+      die "build_cuda.sh --dry-run failed"
+      ;;
+  esac
 }
 
 # A root directory of glibc alone; nothing of it is a program.
@@ -126,4 +153,6 @@ unpack
 check_libraries
 check_floor
 check_baseline
+check_headers
+check_cuda_build
 run_programs

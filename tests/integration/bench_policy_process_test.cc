@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// quire bench policy as a program, over one page size and one group size of its shortest contexts,
+// and one question.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "tests/integration/bench_report.h"
+
+namespace quire {
+namespace {
+
+using nlohmann::json;
+using testing::ExpectMachine;
+using testing::ExpectPositive;
+using testing::ExpectShares;
+using testing::Figure;
+using ::testing::IsSupersetOf;
+using testing::KeysOf;
+using testing::Part;
+
+constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
+constexpr int kCells = 5 * 3;  ///< Cosines, jump rates.
+constexpr double kRounding = 1e-5;
+
+/// The papers' policies, and what is tried besides.
+const std::set<std::string> kTrials = {
+    "arkvale", "clusterkv", "freekv",    "full",   "infllm",      "quest",      "raas",
+    "razor",   "shadowkv",  "streaming", "oracle", "speculation", "correction", "freekv_tau_0.9"};
+
+/// Figures of every trial, from the stream or from the model.
+void ExpectFigures(const json& trials) {
+  EXPECT_THAT(KeysOf(trials), IsSupersetOf(kTrials));
+  const double head_steps = Figure(Part(trials, "full"), "head_steps");
+  EXPECT_GT(head_steps, 0);
+  for (const auto& [name, figures] : trials.items()) {
+    SCOPED_TRACE(name);
+    ExpectShares(figures, {"mass", "mass_p5", "oracle_page_recall", "overlap", "corrected_heads",
+                           "corrected_layers"});
+    EXPECT_GE(Figure(figures, "output_error"), 0);
+    EXPECT_GE(Figure(figures, "bytes_per_token"), 0);
+    EXPECT_EQ(Figure(figures, "head_steps"), head_steps) << "it did not take part in every step";
+  }
+}
+
+/// What holds between trials of the same queries, however few they are.
+void ExpectRelations(const json& trials) {
+  const auto figure = [&](const char* name, const char* key) {
+    return Figure(Part(trials, name), key);
+  };
+  EXPECT_NEAR(figure("full", "mass"), 1, kRounding);
+  EXPECT_NEAR(figure("full", "output_error"), 0, kRounding);
+  EXPECT_EQ(figure("full", "oracle_page_recall"), 1);
+  EXPECT_EQ(figure("oracle", "oracle_page_recall"), 1);
+  for (const char* name :
+       {"arkvale", "quest", "correction", "freekv", "speculation", "streaming"}) {
+    EXPECT_GE(figure("oracle", "mass") + kRounding, figure(name, "mass")) << name;
+  }
+  EXPECT_GT(figure("quest", "mass"), figure("streaming", "mass"));
+  EXPECT_EQ(figure("correction", "mass"), figure("quest", "mass")) << "the same pages";
+  for (const char* name : {"full", "streaming"}) {
+    EXPECT_EQ(figure(name, "bytes_per_token"), 0) << name;
+  }
+  for (const char* name : {"oracle", "arkvale", "quest", "freekv", "speculation"}) {
+    EXPECT_GT(figure(name, "bytes_per_token"), 0) << name;
+  }
+  EXPECT_EQ(figure("speculation", "corrected_heads"), 0);
+  EXPECT_EQ(figure("correction", "corrected_heads"), 1);
+  EXPECT_LE(figure("freekv", "corrected_heads"), figure("freekv_tau_0.9", "corrected_heads"));
+}
+
+/// Counts of cells in which an ordering does not hold, and what is said of all of them.
+void ExpectOrderings(const json& report) {
+  const json orderings = Part(report, "orderings");
+  EXPECT_EQ(Figure(orderings, "cells"), kCells);
+  for (const char* key :
+       {"oracle_below_quest", "correction_differs_from_quest", "speculation_is_not_a_step_old"}) {
+    EXPECT_EQ(Figure(orderings, key), 0) << key;
+  }
+  EXPECT_LE(Figure(orderings, "quest_below_streaming"), kCells);
+  EXPECT_GT(Figure(orderings, "quest_mass"), Figure(orderings, "streaming_mass"));
+  // So few steps have next to no jumps: corrections need not have paid.
+  const double freekv = Figure(orderings, "jumps_freekv_mass");
+  const double speculation = Figure(orderings, "jumps_speculation_mass");
+  EXPECT_EQ(Figure(report, "orderings_hold"), freekv > speculation ? 1 : 0);
+}
+
+/// The stream's masses once more, by value of a parameter.
+void ExpectMassesByValue(const json& report) {
+  const json stream = Part(report, "stream"), by_value = Part(report, "stream_mass");
+  const std::set<std::string> names = KeysOf(stream);
+  EXPECT_EQ(KeysOf(by_value),
+            (std::set<std::string>{"c=0.80", "c=0.84", "c=0.90", "c=0.95", "c=0.99", "rho=0.00",
+                                   "rho=0.01", "rho=0.05", "N=8192", "G=4", "p=64"}));
+  for (const auto& [value, masses] : by_value.items()) {
+    SCOPED_TRACE(value);
+    EXPECT_EQ(KeysOf(masses), names);
+    ExpectShares(masses, {names.begin(), names.end()});
+  }
+  const json of_all = Part(by_value, "N=8192");
+  for (const std::string& name : names) {
+    EXPECT_EQ(Figure(of_all, name), Figure(Part(stream, name), "mass")) << name;
+  }
+}
+
+TEST(BenchPolicyProcessTest, ReportsWhatEveryPolicyCapturesAndRecalls) {
+  const json report =
+      testing::BenchReport({"policy", "--model", kModel, "--max-tokens", "8192", "--page-tokens",
+                            "64", "--group-sizes", "4", "--steps", "3", "--questions", "1"});
+  for (const char* source : {"stream", "model"}) {
+    SCOPED_TRACE(source);
+    const json trials = Part(report, source);
+    ExpectFigures(trials);
+    ExpectRelations(trials);
+  }
+  ExpectOrderings(report);
+  ExpectMassesByValue(report);
+  EXPECT_EQ(Figure(report, "steps"), 3);
+  EXPECT_EQ(Figure(report, "questions"), 1);
+  EXPECT_EQ(Figure(report, "max_tokens"), 8192);
+  EXPECT_EQ(report.value("page_tokens", json()), json::array({64}));
+  EXPECT_EQ(report.value("group_sizes", json()), json::array({4}));
+  ExpectPositive(report, {"seed"});
+  ExpectMachine(report);
+}
+
+}  // namespace
+}  // namespace quire
