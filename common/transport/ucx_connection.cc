@@ -723,8 +723,8 @@ Status UcxConnection::OpenLandingOnThread(uint64_t id, std::string_view encoded,
   }
   QUIRE_ASSIGN_OR_RETURN(auto remote, UcxRemoteLanding::Open(*endpoint_, key));
   const bool is_mapped = !remote->mapped().empty();
-  // The client puts what comes in messages to its places: so would UCX there, which ends the
-  // client's process when this one dies meanwhile.
+  // Messages, which the client puts to their places. UCX's own writes would be messages there as
+  // well, and abort the client's process when this server dies between them.
   if (key.is_host && !is_mapped && endpoint_->Lanes().within_host) return OkStatus();
   OpenedLanding& opened = opened_landings_[id];
   opened.remote = remote;

@@ -115,7 +115,9 @@ std::vector<float> ShadowKvPolicy::Unrotated(const Layer& layer, uint32_t pages)
       }
     }
   }
-  Rotate(rows, 0, n_kv, back_sines_);
+  std::vector<float> back(sines_.size());
+  std::ranges::transform(sines_, back.begin(), std::negate<>());
+  Rotate(rows, 0, n_kv, back);
   return rows;
 }
 
@@ -128,8 +130,6 @@ void ShadowKvPolicy::PrepareAngles(size_t positions) {
     rotation_.FillMove(static_cast<int64_t>(position), cosines_.data() + position * pairs,
                        sines_.data() + position * pairs);
   }
-  back_sines_.resize(sines_.size());
-  std::ranges::transform(sines_, back_sines_.begin(), std::negate<>());
 }
 
 void ShadowKvPolicy::Rotate(std::span<float> keys, size_t first, size_t heads,

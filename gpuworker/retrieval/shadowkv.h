@@ -76,7 +76,7 @@ class ShadowKvPolicy final : public BudgetPolicy {
   /// Has the angles of the first `positions` positions ready.
   void PrepareAngles(size_t positions);
   /// Turns keys, [tokens][heads][d] from position `first` on, by their positions with `sines`, or
-  /// back with `back_sines_`.
+  /// back with their negatives.
   void Rotate(std::span<float> keys, size_t first, size_t heads,
               const std::vector<float>& sines) const;
 
@@ -86,7 +86,7 @@ class ShadowKvPolicy final : public BudgetPolicy {
   const uint32_t chunks_;         ///< Of a page.
   const uint32_t outlier_pages_;  ///< Of a KV head, at most.
   const RopeRotation rotation_;
-  std::vector<float> cosines_, sines_, back_sines_;  ///< [positions][rotary_dim/2]
+  std::vector<float> cosines_, sines_;  ///< [positions][rotary_dim/2]
   std::vector<Layer> layers_;
 };
 
