@@ -20,6 +20,7 @@
 #include "client/cli/read_file.h"
 #include "embedded/embedded_store.h"
 #include "gpuworker/retrieval/policy.h"
+#include "gpuworker/retrieval/shadowkv.h"
 
 namespace quire::bench {
 namespace {
@@ -37,11 +38,13 @@ struct AnswersOptions {
   SetOptions sets = {.sets = SetNames()};
   AnswerSummaryOptions summary;
   uint32_t page_tokens = 16;
+  uint32_t key_rank = 0;
   uint32_t threads = 2;
   std::string model;
   std::string plot;
   std::string markdown;
   std::string earlier;
+  std::string from;
   std::string data_dir;
 };
 
@@ -59,6 +62,16 @@ StatusOr<std::vector<AskedDocument>> MakeSets(const AnswersOptions& options,
   return MakeQuestionSets(dossiers, options.sets);
 }
 
+/// The cells to fill; those of ShadowKV say their rank, which is the published one for 0.
+std::vector<AnswerCell> CellsOf(const AnswersOptions& options, const KvSpec& spec) {
+  std::vector<AnswerCell> cells = MakeCells(options.policies, options.budgets);
+  for (AnswerCell& cell : cells) {
+    if (cell.policy != worker::ShadowKvPolicy::kName) continue;
+    cell.key_rank = worker::ShadowKvPolicy::RankOf({.key_rank = options.key_rank}, spec);
+  }
+  return cells;
+}
+
 /// Fails before anything is measured when `path` cannot be written.
 Status WriteFile(const std::string& path, const std::string& text) {
   if (path.empty()) return OkStatus();
@@ -71,8 +84,7 @@ Status WriteFile(const std::string& path, const std::string& text) {
                                 " that exists and can be written to");
 }
 
-StatusOr<std::optional<cli::Json>> ReadEarlier(const std::string& path) {
-  if (path.empty()) return std::nullopt;
+StatusOr<cli::Json> ReadReport(const std::string& path) {
   QUIRE_ASSIGN_OR_RETURN(const std::string text, cli::ReadTextFile(path));
   cli::Json json = cli::Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) {
@@ -81,10 +93,28 @@ StatusOr<std::optional<cli::Json>> ReadEarlier(const std::string& path) {
   return json;
 }
 
+/// What is asked for of the report `json`, in files and as a table.
+StatusOr<BenchReport> Show(const AnswersOptions& options, cli::Json json) {
+  QUIRE_RETURN_IF_ERROR(WriteFile(options.plot, ToSvg(AnswersPlot(json))));
+  QUIRE_RETURN_IF_ERROR(WriteFile(options.markdown, AnswersMarkdown(json)));
+  cli::Table table = AnswersTable(json);
+  return BenchReport{.json = std::move(json), .table = std::move(table)};
+}
+
+StatusOr<BenchReport> ShowEarlier(const AnswersOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(cli::Json json, ReadReport(options.from));
+  QUIRE_RETURN_IF_ERROR(Annotate(CheckAnswersReport(json), options.from));
+  return Show(options, std::move(json));
+}
+
 StatusOr<BenchReport> Run(const AnswersOptions& options) {
+  if (!options.from.empty()) return ShowEarlier(options);
   QUIRE_RETURN_IF_ERROR(WriteFile(options.plot, ""));
   QUIRE_RETURN_IF_ERROR(WriteFile(options.markdown, ""));
-  QUIRE_ASSIGN_OR_RETURN(const std::optional<cli::Json> earlier, ReadEarlier(options.earlier));
+  std::optional<cli::Json> earlier;
+  if (!options.earlier.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(earlier, ReadReport(options.earlier));
+  }
   QUIRE_ASSIGN_OR_RETURN(const std::string model, cli::FindModel(options.model));
   QUIRE_ASSIGN_OR_RETURN(const auto directory, cli::DataDir::Make(options.data_dir));
   QUIRE_ASSIGN_OR_RETURN(const auto store, EmbeddedStore::Open({.data_dir = directory->path(),
@@ -100,7 +130,7 @@ StatusOr<BenchReport> Run(const AnswersOptions& options) {
                            "or leave --model away"));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<AskedDocument> documents,
                          MakeSets(options, model, *local.tokenizer));
-  const std::vector<AnswerCell> cells = MakeCells(options.policies, options.budgets);
+  const std::vector<AnswerCell> cells = CellsOf(options, local.engine->spec());
   AnswerRun run(local, *client, documents, cells, options.threads);
   QUIRE_ASSIGN_OR_RETURN(const AnswerResults results, run.Run());
 
@@ -112,10 +142,7 @@ StatusOr<BenchReport> Run(const AnswersOptions& options) {
   json["threads"] = options.threads;
   json["machine"] = Machine();
   if (earlier) QUIRE_RETURN_IF_ERROR(Annotate(AddEarlierCells(*earlier, &json), options.earlier));
-  QUIRE_RETURN_IF_ERROR(WriteFile(options.plot, ToSvg(AnswersPlot(json))));
-  QUIRE_RETURN_IF_ERROR(WriteFile(options.markdown, AnswersMarkdown(json)));
-  cli::Table table = AnswersTable(json);
-  return BenchReport{.json = std::move(json), .table = std::move(table)};
+  return Show(options, std::move(json));
 }
 
 void AddOptions(CLI::App& command, AnswersOptions* options) {
@@ -145,15 +172,26 @@ void AddOptions(CLI::App& command, AnswersOptions* options) {
   command.add_option("--page-tokens", options->page_tokens, "Tokens of a page")
       ->check(CLI::IsMember({8, 16, 32, 64}))
       ->capture_default_str();
+  command
+      .add_option("--key-rank", options->key_rank,
+                  "shadowkv: rank of the document's keys, 128 at most with the bundled model; 0: "
+                  "the published share, 20 there")
+      ->capture_default_str();
   command.add_option("--threads", options->threads, "Sequences that are asked at a time")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   command.add_option("--plot", options->plot,
-                     "Write accuracy against bytes recalled per token to this SVG file");
+                     "Write accuracy against bytes moved per token to this SVG file");
   command.add_option("--markdown", options->markdown, "Write the table to this file, in Markdown");
-  command.add_option("--with", options->earlier,
-                     "Report of an earlier run over the same questions, whose other cells are "
-                     "shown beside this run's");
+  CLI::Option* const with =
+      command.add_option("--with", options->earlier,
+                         "Report of an earlier run over the same questions, whose other cells are "
+                         "shown beside this run's");
+  command
+      .add_option("--from", options->from,
+                  "Report of an earlier run: its table and plot are made anew, and nothing is "
+                  "asked")
+      ->excludes(with);
   command.add_option("--model", options->model,
                      "Directory of the model (the bundled one when not given)");
   cli::AddDataDirOption(command, &options->data_dir);
@@ -171,6 +209,7 @@ void AddAnswersBench(Benches& benches) {
            "  quire bench answers --policies freekv,quest --sets recall,multi --samples 24   "
            "a first look\n"
            "  quire bench answers --sets needle --budgets 12.5,25\n"
+           "  quire bench answers --from answers.json --plot answers.svg\n"
            "Sets: recall, one question a sequence over a whole document; needle, facts at five\n"
            "depths of windows of four lengths; multi, all questions of a document one after the\n"
            "other, each far from the one before; reads, half of the text arrives in the sequence\n"

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -101,6 +102,7 @@ cli::Json CellJson(const AnswerResults& results, const Summary& summary, const C
   cli::Json json = ToJson(summary.Of(cell, in_overall), all);
   json["policy"] = cell.cell.policy;
   json["budget_percent"] = cell.cell.percent_text;
+  if (cell.cell.key_rank > 0) json["key_rank"] = cell.cell.key_rank;
   for (const auto& [name, costs] : cell.costs) {
     const std::string& set = name;
     const auto of_set = [&](const AnswerSample& sample) { return sample.set == set; };
@@ -141,27 +143,43 @@ struct Row {
 
 std::string Percent(double share) { return cli::FormatRatio(100 * share, 1); }
 std::string PercentInterval(const cli::Json& interval) {
-  return Percent(interval[0].get<double>()) + ".." + Percent(interval[1].get<double>());
+  return Percent(interval.at(0).get<double>()) + ".." + Percent(interval.at(1).get<double>());
 }
+
+/// What the cell moved of `kinds`, over every token that ran.
+double BytesPerToken(const cli::Json& cell, std::initializer_list<const char*> kinds) {
+  const auto steps = cell.at("steps").get<double>();
+  double bytes = 0;
+  for (const char* kind : kinds) bytes += cell.at(kind).get<double>();
+  return steps == 0 ? 0 : bytes / steps;
+}
+double MovedPerToken(const cli::Json& cell) {
+  return BytesPerToken(cell, {"bytes_units", "bytes_digests", "bytes_at_open"});
+}
+std::string Bytes(double bytes) { return cli::FormatBytes(static_cast<uint64_t>(bytes)); }
 
 std::vector<Row> Rows(const cli::Json& json) {
   std::vector<Row> rows;
-  for (const cli::Json& cell : json["cells"]) {
+  for (const cli::Json& cell : json.at("cells")) {
     Row row;
     const auto add = [&](std::string title, std::string text) {
       row.titles.push_back(std::move(title));
       row.cells.push_back(std::move(text));
     };
-    const bool full = cell["policy"] == kFull;
-    add("policy", cell["policy"]);
-    add("budget", full ? "all" : cell["budget_percent"].get<std::string>() + " %");
-    add("right %", Percent(cell["accuracy"]));
-    add("interval", PercentInterval(cell["accuracy_95"]));
-    add("lost to full", full ? "" : Percent(cell["loss"]));
-    add("its interval", full ? "" : PercentInterval(cell["loss_95"]));
-    for (const auto& [set, of_set] : cell["sets"].items()) add(set, Percent(of_set["accuracy"]));
-    add("recalled per token",
-        cli::FormatBytes(static_cast<uint64_t>(cell["recalled_bytes_per_token"].get<double>())));
+    const bool full = cell.at("policy") == kFull;
+    add("policy", cell.at("policy"));
+    add("budget", full ? "all" : cell.at("budget_percent").get<std::string>() + " %");
+    add("right %", Percent(cell.at("accuracy")));
+    add("interval", PercentInterval(cell.at("accuracy_95")));
+    add("lost to full", full ? "" : Percent(cell.at("loss")));
+    add("its interval", full ? "" : PercentInterval(cell.at("loss_95")));
+    for (const auto& [set, of_set] : cell.at("sets").items()) {
+      add(set, Percent(of_set.at("accuracy")));
+    }
+    add("recalled per token", Bytes(BytesPerToken(cell, {"bytes_units"})));
+    add("digests", Bytes(BytesPerToken(cell, {"bytes_digests"})));
+    add("at open", Bytes(BytesPerToken(cell, {"bytes_at_open"})));
+    add("moved per token", Bytes(MovedPerToken(cell)));
     rows.push_back(std::move(row));
   }
   return rows;
@@ -193,10 +211,20 @@ cli::Json AnswersJson(const AnswerResults& results, const AnswerSummaryOptions& 
   return json;
 }
 
-Status AddEarlierCells(const cli::Json& earlier, cli::Json* json) {
-  if (!earlier.is_object() || !earlier.contains("cells") || !earlier["cells"].is_object()) {
-    return InvalidArgument("the earlier report has no cells; give what an earlier --json printed");
+Status CheckAnswersReport(const cli::Json& json) {
+  if (!json.is_object() || !json.contains("cells") || !json["cells"].is_object()) {
+    return InvalidArgument("the report has no cells; give what an earlier --json printed");
   }
+  try {
+    (void)Rows(json);
+  } catch (const cli::Json::exception& malformed) {
+    return InvalidArgument("the report is damaged: ", malformed.what());
+  }
+  return OkStatus();
+}
+
+Status AddEarlierCells(const cli::Json& earlier, cli::Json* json) {
+  QUIRE_RETURN_IF_ERROR(CheckAnswersReport(earlier));
   for (const char* key : {"questions_seed", "samples", "documents", "page_tokens", "resamples",
                           "seed", kFull, "long_full"}) {
     const cli::Json before = earlier.value(key, cli::Json()), now = json->value(key, cli::Json());
@@ -214,7 +242,6 @@ Status AddEarlierCells(const cli::Json& earlier, cli::Json* json) {
     }
     AddGoal(&both);
     AddLong(&both);
-    (void)Rows(both);
     *json = std::move(both);
   } catch (const cli::Json::exception& malformed) {
     return InvalidArgument("the earlier report is damaged: ", malformed.what());
@@ -242,7 +269,9 @@ std::string AnswersMarkdown(const cli::Json& json) {
   for (const Row& row : Rows(json)) {
     if (text.empty()) {
       text = MarkdownRow(row.titles);
-      text += MarkdownRow(std::vector<std::string>(row.titles.size(), "---"));
+      std::vector<std::string> alignment(row.titles.size(), "---:");
+      alignment.front() = "---";
+      text += MarkdownRow(alignment);
     }
     text += MarkdownRow(row.cells);
   }
@@ -251,22 +280,22 @@ std::string AnswersMarkdown(const cli::Json& json) {
 
 ScatterPlot AnswersPlot(const cli::Json& json) {
   constexpr double kKib = 1024;
-  ScatterPlot plot{.title = "Answers right against bytes recalled",
-                   .x_title = "KiB recalled per token",
+  ScatterPlot plot{.title = "Answers right against bytes moved",
+                   .x_title = "KiB moved per token: units, digests, and what was read at the start",
                    .y_title = "% of answers right"};
-  for (const cli::Json& cell : json["cells"]) {
-    const double accuracy = 100 * cell["accuracy"].get<double>();
-    if (cell["policy"] == kFull) {
+  for (const cli::Json& cell : json.at("cells")) {
+    const double accuracy = 100 * cell.at("accuracy").get<double>();
+    if (cell.at("policy") == kFull) {
       plot.levels.push_back({"full attention", accuracy});
       continue;
     }
-    if (plot.lines.empty() || plot.lines.back().name != cell["policy"]) {
-      plot.lines.push_back({.name = cell["policy"], .points = {}});
+    if (plot.lines.empty() || plot.lines.back().name != cell.at("policy")) {
+      plot.lines.push_back({.name = cell.at("policy"), .points = {}});
     }
     plot.lines.back().points.push_back(
-        {.x = cell["recalled_bytes_per_token"].get<double>() / kKib,
+        {.x = MovedPerToken(cell) / kKib,
          .y = accuracy,
-         .label = cell["budget_percent"].get<std::string>() + " % of the context"});
+         .label = cell.at("budget_percent").get<std::string>() + " % of the context"});
   }
   return plot;
 }

@@ -26,15 +26,22 @@ struct AnswerSummaryOptions {
 /// which is not in what is overall, `long_full`, `long_early_full`, `long_late_full` and so on.
 cli::Json AnswersJson(const AnswerResults& results, const AnswerSummaryOptions& options);
 
+/// INVALID_ARGUMENT unless `json` is a report that table and plot can be made of.
+[[nodiscard]] Status CheckAnswersReport(const cli::Json& json);
+
 /// Adds the cells of `earlier`, a report over the same questions, that `json` has not.
-/// INVALID_ARGUMENT names what differs: what was asked, or what full attention answered.
+/// INVALID_ARGUMENT as CheckAnswersReport, or names what differs: what was asked, or what full
+/// attention answered.
 [[nodiscard]] Status AddEarlierCells(const cli::Json& earlier, cli::Json* json);
 
-/// The same for people, from AnswersJson's object: a row for each cell.
+/// The same for people, from AnswersJson's object: a row for each cell. What moved for it is by
+/// what it was for, and all of it, over every token that ran. Of a report that CheckAnswersReport
+/// passes, as those below.
 cli::Table AnswersTable(const cli::Json& json);
 /// AnswersTable's rows as a table in Markdown.
 std::string AnswersMarkdown(const cli::Json& json);
-/// Accuracy against bytes recalled per token, a line for each policy.
+/// Accuracy against all bytes moved per token (units, digests, and what was read when sequences
+/// were opened), a line for each policy.
 ScatterPlot AnswersPlot(const cli::Json& json);
 
 }  // namespace quire::bench

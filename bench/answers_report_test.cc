@@ -50,6 +50,21 @@ TEST(AnswersReportTest, AccuraciesHaveTheirKeysByPolicyAndBudget) {
   EXPECT_EQ(json["samples"], kSamples);
 }
 
+TEST(AnswersReportTest, ACellAsksWithItsRankOfKeysAndSaysWhichItWas) {
+  const std::vector<std::string> policies = {"quest", "shadowkv"};
+  const std::vector<double> budgets = {12.5};
+  AnswerResults results{.samples = std::vector<AnswerSample>(kSamples, {"recall", ""}),
+                        .cells = {}};
+  for (AnswerCell& cell : MakeCells(policies, budgets)) {
+    if (cell.policy == "shadowkv") cell.key_rank = 64;
+    EXPECT_EQ(CellRetrieval(cell, 4096, 16).key_rank, cell.key_rank);
+    results.cells.push_back(Answers(cell, 30));
+  }
+  const cli::Json cells = AnswersJson(results, {.resamples = 50})["cells"];
+  EXPECT_EQ(cells["shadowkv_12_5"]["key_rank"], 64);
+  EXPECT_FALSE(cells["quest_12_5"].contains("key_rank"));
+}
+
 // The first half of the long set's answers are right, of the others all.
 TEST(AnswersReportTest, TheLongSetHasFiguresOfItsOwn) {
   AnswerResults results{.samples = std::vector<AnswerSample>(kSamples, {"recall", ""}),
@@ -115,6 +130,38 @@ TEST(AnswersReportTest, TheGoalIsMetWithinOnePoint) {
   }
 }
 
+// 100 tokens ran: 40 bytes of units each, 10 of digests, and 50 when the sequences were opened.
+TEST(AnswersReportTest, WhatMovedIsUnitsDigestsAndWhatWasReadAtTheStart) {
+  const std::vector<std::string> policies = {"quest", "streaming"};
+  const std::vector<double> budgets = {12.5, 25};
+  AnswerResults results{.samples = std::vector<AnswerSample>(kSamples, {"recall", ""}),
+                        .cells = {}};
+  for (const AnswerCell& cell : MakeCells(policies, budgets)) {
+    results.cells.push_back(Answers(cell, 20));
+    if (cell.policy != "quest") continue;
+    results.cells.back().costs["recall"].moved.digests = 1000;
+    results.cells.back().costs["recall"].moved.at_open = 5000;
+  }
+  const cli::Json json = AnswersJson(results, {.resamples = 50});
+  const ScatterPlot plot = AnswersPlot(json);
+  ASSERT_EQ(plot.levels.size(), 1u);
+  EXPECT_DOUBLE_EQ(plot.levels[0].y, 50);
+  ASSERT_EQ(plot.lines.size(), 2u);
+  for (const auto& [line, bytes] : {std::pair(0, 100.0), {1, 40.0}}) {
+    ASSERT_EQ(plot.lines[line].points.size(), 2u);
+    for (const PlotPoint& point : plot.lines[line].points) {
+      EXPECT_DOUBLE_EQ(point.x, bytes / 1024) << plot.lines[line].name;
+      EXPECT_DOUBLE_EQ(point.y, 50);
+    }
+  }
+  const std::string markdown = AnswersMarkdown(json);
+  EXPECT_NE(markdown.find("| recalled per token | digests | at open | moved per token |"),
+            std::string::npos)
+      << markdown;
+  EXPECT_NE(markdown.find("| 40 B | 10 B | 50 B | 100 B |"), std::string::npos) << markdown;
+  EXPECT_NE(markdown.find("| 40 B | 0 B | 0 B | 40 B |"), std::string::npos) << markdown;
+}
+
 cli::Json ReportOf(const std::vector<std::string>& policies, size_t right) {
   const std::vector<double> budgets = {12.5};
   AnswerResults results{.samples = std::vector<AnswerSample>(kSamples, {"recall", ""}),
@@ -151,6 +198,23 @@ TEST(AnswersReportTest, AnEarlierReportOverOtherQuestionsOrADamagedOneIsRefused)
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << what;
     EXPECT_NE(Message(status).find(what), std::string_view::npos) << status;
     EXPECT_EQ(json, report) << "nothing is taken of it";
+  }
+}
+
+TEST(AnswersReportTest, WhatTableAndPlotCannotBeMadeOfIsNoReport) {
+  const cli::Json report = ReportOf({"quest"}, 30);
+  EXPECT_EQ(CheckAnswersReport(report), OkStatus());
+  for (const char* key : {"policy", "budget_percent", "accuracy", "accuracy_95", "loss", "loss_95",
+                          "sets", "steps", "bytes_units", "bytes_digests", "bytes_at_open"}) {
+    cli::Json damaged = report;
+    damaged["cells"]["quest_12_5"].erase(key);
+    EXPECT_EQ(CheckAnswersReport(damaged).code(), StatusCode::kInvalidArgument) << key;
+    damaged["cells"]["quest_12_5"][key] = cli::Json::array({cli::Json::object()});
+    EXPECT_EQ(CheckAnswersReport(damaged).code(), StatusCode::kInvalidArgument) << key;
+  }
+  for (const cli::Json& other : {cli::Json(), cli::Json("text"), cli::Json::object(),
+                                 cli::Json({{"cells", cli::Json::array()}})}) {
+    EXPECT_EQ(CheckAnswersReport(other).code(), StatusCode::kInvalidArgument) << other;
   }
 }
 

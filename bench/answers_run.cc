@@ -131,6 +131,7 @@ worker::RetrievalOptions CellRetrieval(const AnswerCell& cell, uint64_t context_
   options.sink_tokens = kSinkPages * page_tokens;
   options.window_tokens = kWindowPages * page_tokens;
   options.uncompressed_layers = {};
+  options.key_rank = cell.key_rank;
   return options;
 }
 

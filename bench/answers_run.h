@@ -29,6 +29,7 @@ struct AnswerCell {
   std::string policy;             ///< Registered name.
   double percent = 0;             ///< Of the context, the budget; no meaning for "full".
   std::string percent_text = {};  ///< "12.5"; empty for "full".
+  uint32_t key_rank = 0;          ///< RetrievalOptions::key_rank
 };
 
 /// "full" first, and only once; then every other policy with every budget.

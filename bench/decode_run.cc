@@ -7,7 +7,6 @@
 
 #include "bench/side_by_side.h"
 #include "client/cli/progress.h"
-#include "common/base/random.h"
 
 namespace quire::bench {
 namespace {
@@ -17,25 +16,21 @@ constexpr float kNever = -1.5f;  ///< tau below every cosine.
 constexpr uint32_t kProbeSteps = 12;
 constexpr int kProbes = 6;
 
-/// One way's sequence.
-class DecodeLane {
+/// A lane, and what its steps take.
+class TimedLane {
  public:
-  static StatusOr<std::unique_ptr<DecodeLane>> Open(const worker::Engine& engine,
-                                                    const DocumentName& document,
-                                                    const worker::RetrievalOptions& retrieval) {
-    auto lane = std::make_unique<DecodeLane>();
-    lane->vocabulary_ = engine.model().vocab_size;
-    QUIRE_ASSIGN_OR_RETURN(lane->sequence_,
-                           engine.OpenSequence(document, {.retrieval = retrieval}));
-    return lane;
+  static StatusOr<std::unique_ptr<TimedLane>> Open(const DecodeEngines& engines,
+                                                   const DocumentName& document,
+                                                   const DecodeWay& way, uint32_t sequences) {
+    auto timed = std::make_unique<TimedLane>();
+    QUIRE_ASSIGN_OR_RETURN(timed->lane_, DecodeLane::Open(engines, document, way, sequences));
+    return timed;
   }
 
-  /// Runs `count` tokens, one after the other; the same ones for every lane.
   Status Step(uint32_t count) {
     for (uint32_t i = 0; i < count; ++i) {
-      const auto token = static_cast<TokenId>(tokens_.Below(vocabulary_));
       const TimePoint start = SystemClock().Now();
-      QUIRE_RETURN_IF_ERROR(sequence_->Append({&token, 1}));
+      QUIRE_RETURN_IF_ERROR(lane_->Step());
       times_.push_back(SystemClock().Now() - start);
     }
     return OkStatus();
@@ -43,24 +38,14 @@ class DecodeLane {
   /// What follows is measured.
   void Begin() {
     times_.clear();
-    before_ = sequence_->stats();
+    before_ = lane_->Totals();
   }
-  DecodeFigures Figures() const {
-    const worker::SequenceStats now = sequence_->stats();
-    return {.steps = times_,
-            .stall_seconds = now.seconds_stalled - before_.seconds_stalled,
-            .units_recalled = now.units_missed - before_.units_missed,
-            .bytes_recalled = now.moved.units - before_.moved.units,
-            .blocking_heads = now.blocking_heads - before_.blocking_heads,
-            .recalls = now.recalls - before_.recalls};
-  }
+  DecodeFigures Figures() const { return {.steps = times_, .totals = lane_->Totals() - before_}; }
 
  private:
-  std::unique_ptr<worker::Sequence> sequence_;
-  uint32_t vocabulary_ = 0;
-  SeededRandom tokens_{3};
+  std::unique_ptr<DecodeLane> lane_;
   std::vector<Duration> times_;
-  worker::SequenceStats before_;
+  DecodeTotals before_;
 };
 
 DecodeWay Way(std::string name, worker::RetrievalOptions retrieval, std::string policy) {
@@ -85,10 +70,7 @@ std::vector<DecodeWay> DecodeWays(const worker::RetrievalOptions& budget, float 
   ways.push_back(Way("arkvale", retrieval, "arkvale"));
   ways.back().rows = true;
   ways.push_back(Way("shadowkv", budget, "shadowkv"));
-  retrieval = budget;
-  retrieval.window_tokens = budget.budget_tokens - budget.sink_tokens;
-  retrieval.budget_tokens *= 2;  // Of which streaming holds sinks and window only.
-  ways.push_back(Way("resident", retrieval, "streaming"));
+  ways.push_back(Way("resident", budget, "streaming"));
   return ways;
 }
 
@@ -123,14 +105,16 @@ std::optional<RatioSpread> DecodeComparison::Ratio(const std::string& slower,
 StatusOr<DecodeComparison> CompareDecoding(const DecodeEngines& engines,
                                            const DocumentName& document,
                                            std::span<const DecodeWay> ways,
-                                           const DecodeTurns& turns) {
-  cli::ProgressBar progress("decoding", ways.size() * (turns.turns + 1));
+                                           const DecodeTurns& turns, uint32_t sequences) {
+  cli::ProgressBar progress(
+      sequences == 1 ? "decoding" : "decoding " + std::to_string(sequences) + " sequences",
+      ways.size() * (turns.turns + 1));
   DecodeComparison comparison;
-  std::vector<std::unique_ptr<DecodeLane>> lanes;
+  std::vector<std::unique_ptr<TimedLane>> lanes;
   std::vector<SideBySide::Contender> contenders;
   for (const DecodeWay& way : ways) {
-    const worker::Engine& engine = way.rows ? *engines.rows : *engines.units;
-    QUIRE_ASSIGN_OR_RETURN(auto lane, DecodeLane::Open(engine, document, way.retrieval));
+    progress.Advance(0, way.name);
+    QUIRE_ASSIGN_OR_RETURN(auto lane, TimedLane::Open(engines, document, way, sequences));
     QUIRE_RETURN_IF_ERROR(Annotate(lane->Step(turns.warm_up_steps), way.name));
     lane->Begin();
     contenders.push_back(
@@ -153,20 +137,21 @@ StatusOr<DecodeComparison> CompareDecoding(const DecodeEngines& engines,
 
 StatusOr<float> CalibrateThreshold(const worker::Engine& engine, const DocumentName& document,
                                    const worker::RetrievalOptions& budget, double share) {
-  worker::RetrievalOptions retrieval = budget;
-  retrieval.policy = "freekv";
+  DecodeWay way = Way("freekv", budget, "freekv");
+  float& tau = way.retrieval.correction_threshold;
   float low = kNever, high = 1;
   const double heads = double{1} * engine.spec().num_layers * engine.spec().num_kv_heads;
   for (int probe = 0; probe < kProbes; ++probe) {
     // The first probes narrow the range from all cosines there can be to those that there are.
-    retrieval.correction_threshold = probe == 0 ? 0.8f : (std::max(low, 0.0f) + high) / 2;
-    QUIRE_ASSIGN_OR_RETURN(const auto lane, DecodeLane::Open(engine, document, retrieval));
+    tau = probe == 0 ? 0.8f : (std::max(low, 0.0f) + high) / 2;
+    QUIRE_ASSIGN_OR_RETURN(const auto lane,
+                           TimedLane::Open({.units = &engine}, document, way, /*sequences=*/1));
     QUIRE_RETURN_IF_ERROR(lane->Step(2));
     lane->Begin();
     QUIRE_RETURN_IF_ERROR(lane->Step(kProbeSteps));
     const double corrected =
-        static_cast<double>(lane->Figures().blocking_heads) / (heads * kProbeSteps);
-    (corrected > share ? high : low) = retrieval.correction_threshold;
+        static_cast<double>(lane->Figures().totals.blocking_heads) / (heads * kProbeSteps);
+    (corrected > share ? high : low) = tau;
   }
   return std::max(low, 0.0f);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DecodeRun: decode steps of one model over one long document whose pages are in a server of
-// another process, by several ways side by side: each way is a sequence of its own that runs the
+// another process, by several ways side by side: each way has sequences of its own that run the
 // same tokens, a few at a time, in turns. Thread-safety: none.
 #ifndef QUIRE_BENCH_DECODE_RUN_H_
 #define QUIRE_BENCH_DECODE_RUN_H_
@@ -13,20 +13,13 @@
 #include <string>
 #include <vector>
 
-#include "bench/emulated_link.h"
+#include "bench/decode_lane.h"
 #include "client/client.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "gpuworker/engine/engine.h"
 
 namespace quire::bench {
-
-/// How a step gets its pages.
-struct DecodeWay {
-  std::string name;
-  worker::RetrievalOptions retrieval;
-  bool rows = false;  ///< Recalls bring rows, not units (row_sessions.h).
-};
 
 /// The ways of the comparison, for a budget and a threshold tau. Of the first four each differs
 /// from the one before it in one thing:
@@ -40,12 +33,8 @@ struct DecodeWay {
 std::vector<DecodeWay> DecodeWays(const worker::RetrievalOptions& budget, float tau);
 
 struct DecodeFigures {
-  std::vector<Duration> steps;  ///< Of one token each.
-  double stall_seconds = 0;     ///< Of all steps, waiting for recalls and taking them in.
-  uint64_t units_recalled = 0;
-  uint64_t bytes_recalled = 0;
-  uint64_t blocking_heads = 0;
-  uint64_t recalls = 0;
+  std::vector<Duration> steps;  ///< Of one token of every sequence each.
+  DecodeTotals totals;          ///< Of all steps.
 };
 
 /// A ratio over the turns.
@@ -66,23 +55,19 @@ struct DecodeComparison {
   std::map<std::string, std::vector<Duration>> turns;  ///< By way.
 };
 
+/// Steps of every way.
 struct DecodeTurns {
-  uint32_t warm_up_steps = 8;  ///< Of each way, not measured.
+  uint32_t warm_up_steps = 8;  ///< Not measured.
   uint32_t turns = 12;
   uint32_t steps_per_turn = 4;
 };
 
-/// Engines of one model: `rows` has RowSessions.
-struct DecodeEngines {
-  const worker::Engine* units = nullptr;
-  const worker::Engine* rows = nullptr;
-};
-
-/// Runs `ways` in turns: each round every way runs one, each time another first.
+/// Runs `ways`, of so many `sequences` each, in turns: each round every way runs one, each time
+/// another first.
 StatusOr<DecodeComparison> CompareDecoding(const DecodeEngines& engines,
                                            const DocumentName& document,
                                            std::span<const DecodeWay> ways,
-                                           const DecodeTurns& turns);
+                                           const DecodeTurns& turns, uint32_t sequences);
 
 /// The threshold at which about `share` of the KV heads are corrected in a step.
 StatusOr<float> CalibrateThreshold(const worker::Engine& engine, const DocumentName& document,

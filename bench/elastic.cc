@@ -31,13 +31,11 @@
 namespace quire::bench {
 namespace {
 
-constexpr uint32_t kContextPages = 1024;  ///< N = 32768 tokens at p = 32.
-constexpr double kFaultRate = 0.01;       ///< Of the replies meet each fault of LossyTransport.
-constexpr PageBudget kBudget;             ///< B = 2048, S = W = 512.
+constexpr PageBudget kBudget;  ///< B = 2048, S = W = 512.
 constexpr uint32_t kModelPageTokens = 32;
 /// That of the demo: B = 768, S = 32, W = 64.
 constexpr PageBudget kModelBudget = {.sink_pages = 1, .window_pages = 2, .selected_pages = 21};
-constexpr uint64_t kStoreBytes = uint64_t{512} << 20;
+constexpr uint64_t kModelStoreBytes = uint64_t{256} << 20;  ///< For documents of the model.
 
 /// Four layers of a model with 4 KV heads of 128, G = 4: units of 16 KiB.
 KvSpec BenchSpec() {
@@ -52,11 +50,19 @@ KvSpec BenchSpec() {
 }
 
 struct ElasticOptions {
+  uint32_t context_tokens = 32768;  ///< N
   uint32_t steps = 512;
   uint32_t questions = 60;
+  double fault_rate = 0.01;  ///< Of the replies meet each fault of LossyTransport.
   uint64_t seed = 1;
   std::string model;
   std::string data_dir;
+
+  /// In whole segments.
+  uint32_t context_pages() const {
+    const KvSpec spec = BenchSpec();
+    return context_tokens / spec.segment_tokens() * spec.segment_pages;
+  }
 };
 
 /// What follows a context's selections after the first, which fills the slots; of several, their
@@ -101,16 +107,17 @@ StatusOr<std::unique_ptr<Client>> MakeClient(const Path& path) {
                          .retry = {.first_backoff = std::chrono::milliseconds(1)}});
 }
 
-/// `transport` with each fault of replies at kFaultRate.
-std::shared_ptr<LossyTransport> Lossy(std::shared_ptr<Transport> transport, uint64_t seed) {
+/// `transport` with each fault of replies at its rate.
+std::shared_ptr<LossyTransport> Lossy(std::shared_ptr<Transport> transport,
+                                      const ElasticOptions& options) {
   return std::make_shared<LossyTransport>(
       std::move(transport), LossyTransport::Options{.method = "quire.v1.Session/Recall",
-                                                    .drop_rate = kFaultRate,
-                                                    .late_rate = kFaultRate,
-                                                    .stale_rate = kFaultRate,
-                                                    .duplicate_rate = kFaultRate,
-                                                    .replay_rate = kFaultRate,
-                                                    .seed = seed});
+                                                    .drop_rate = options.fault_rate,
+                                                    .late_rate = options.fault_rate,
+                                                    .stale_rate = options.fault_rate,
+                                                    .duplicate_rate = options.fault_rate,
+                                                    .replay_rate = options.fault_rate,
+                                                    .seed = options.seed});
 }
 
 /// What a decoder with queries of such a stream selects in each step.
@@ -235,14 +242,14 @@ class ElasticBench {
  public:
   ElasticBench(EmbeddedStore* store, Client* client, const ElasticOptions& options)
       : store_(store),
-        lossy_(Lossy(store->transport(), options.seed)),
+        lossy_(Lossy(store->transport(), options)),
         client_(client),
         options_(options) {}
 
   Status FollowStream() {
-    QUIRE_ASSIGN_OR_RETURN(
-        const StreamContext context,
-        StreamContext::Make(BenchSpec(), {.pages = kContextPages, .seed = options_.seed}));
+    QUIRE_ASSIGN_OR_RETURN(const StreamContext context,
+                           StreamContext::Make(BenchSpec(), {.pages = options_.context_pages(),
+                                                             .seed = options_.seed}));
     QUIRE_ASSIGN_OR_RETURN(const Source source, Put(context, kBudget));
     const QueryOptions published{.seed = options_.seed};
     for (const auto& [cosine, pair] : {std::pair{0.95, &measured_.c95}, {0.90, &measured_.c90}}) {
@@ -264,9 +271,7 @@ class ElasticBench {
     return OkStatus();
   }
 
-  Status FollowModel(const std::string& model) {
-    QUIRE_ASSIGN_OR_RETURN(const auto traces,
-                           RecordTraces(model, options_.questions, kModelPageTokens, kModelBudget));
+  Status FollowModel(std::span<const ModelTrace> traces) {
     for (const ModelTrace& trace : traces) {
       QUIRE_ASSIGN_OR_RETURN(const Source source, Put(trace.context, kModelBudget));
       QUIRE_RETURN_IF_ERROR(FollowBoth(source, trace.steps, &measured_.model));
@@ -319,7 +324,7 @@ class ElasticBench {
                        const Source& source, std::span<const StepSelection> steps) {
     SlotCheck check{.over = over};
     check.followed =
-        Follow({.control = store_->transport(), .data = Lossy(data, options_.seed), .lands = lands},
+        Follow({.control = store_->transport(), .data = Lossy(data, options_), .lands = lands},
                source, steps, &check.run);
     return check;
   }
@@ -332,10 +337,10 @@ class ElasticBench {
   Measured measured_;
 };
 
-cli::Json ShapeJson(const KvSpec& spec) {
+cli::Json ShapeJson(const KvSpec& spec, uint32_t context_pages) {
   const TopicShape topics;
   const QueryOptions queries;
-  return {{"context_tokens", kContextPages * spec.page_tokens},
+  return {{"context_tokens", context_pages * spec.page_tokens},
           {"page_tokens", spec.page_tokens},
           {"sink_pages", kBudget.sink_pages},
           {"window_pages", kBudget.window_pages},
@@ -384,12 +389,12 @@ cli::Json ToJson(const Measured& measured, const ElasticOptions& options) {
                     {"replayed", faults.replayed},
                     {"recalls_made_again", c95.faulty.failed_recalls + c90.faulty.failed_recalls +
                                                model.faulty.failed_recalls},
-                    {"rate_of_each", kFaultRate}};
+                    {"rate_of_each", options.fault_rate}};
   json["model_steps"] = model.quiet.times.size();
   json["model_answer_steps"] = model_answer_steps;
   json["model_questions"] = model_questions;
   json["model_units_selected"] = model.quiet.units_selected;
-  json["shape"] = ShapeJson(BenchSpec());
+  json["shape"] = ShapeJson(BenchSpec(), options.context_pages());
   json["steps"] = options.steps;
   json["seed"] = options.seed;
   json["machine"] = Machine();
@@ -420,13 +425,17 @@ cli::Table ToTable(const Measured& measured) {
 
 StatusOr<BenchReport> RunElastic(const ElasticOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const std::string model, cli::FindModel(options.model));
+  // First, so that a model that cannot be read is told at once.
+  QUIRE_ASSIGN_OR_RETURN(const auto traces,
+                         RecordTraces(model, options.questions, kModelPageTokens, kModelBudget));
   QUIRE_ASSIGN_OR_RETURN(const auto directory, cli::DataDir::Make(options.data_dir));
-  QUIRE_ASSIGN_OR_RETURN(const auto store, EmbeddedStore::Open({.data_dir = directory->path(),
-                                                                .dram_bytes = kStoreBytes}));
+  const uint64_t dram = SegmentBytes(BenchSpec(), options.context_pages()) + kModelStoreBytes;
+  QUIRE_ASSIGN_OR_RETURN(const auto store,
+                         EmbeddedStore::Open({.data_dir = directory->path(), .dram_bytes = dram}));
   QUIRE_ASSIGN_OR_RETURN(const auto client, Client::Create({.transport = store->transport()}));
   ElasticBench bench(store.get(), client.get(), options);
   QUIRE_RETURN_IF_ERROR(bench.FollowStream());
-  QUIRE_RETURN_IF_ERROR(bench.FollowModel(model));
+  QUIRE_RETURN_IF_ERROR(bench.FollowModel(traces));
   const Measured measured = bench.Take();
   return BenchReport{.json = ToJson(measured, options), .table = ToTable(measured)};
 }
@@ -440,15 +449,28 @@ void AddElasticBench(Benches& benches) {
        .summary = "Bytes moved with diffs against sending each selection, slots checked every step",
        .examples = "  quire bench elastic --json\n"
                    "  quire bench elastic --steps 2048 --seed 7\n"
+                   "  quire bench elastic --context 4096 --steps 64 --questions 2   a first look\n"
+                   "What moves depends on --context; goals are for its default.\n"
                    "moved_ratio_model is of every token of the questions and their right answers,\n"
                    "as if each were decoded by itself; moved_ratio_model_answers is of the steps\n"
                    "with tokens of answers alone."},
       [options](const cli::CommandContext&) { return RunElastic(*options); });
+  command
+      .add_option("--context", options->context_tokens,
+                  "Tokens of the synthetic context, in whole segments of 256")
+      ->check(CLI::Range(4096, 131072))
+      ->capture_default_str();
   command.add_option("--steps", options->steps, "Decoding steps of each run")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   command.add_option("--questions", options->questions, "Questions asked of the model")
       ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command
+      .add_option("--fault-rate", options->fault_rate,
+                  "Share of the replies that are dropped; as many are late, as many stale, as "
+                  "many duplicated, as many replayed")
+      ->check(CLI::Range(0.0, 0.05))
       ->capture_default_str();
   command.add_option("--seed", options->seed, "Of keys, queries and faults")->capture_default_str();
   command.add_option("--model", options->model,

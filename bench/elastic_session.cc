@@ -12,7 +12,7 @@
 namespace quire::bench {
 namespace {
 
-constexpr int kMaxAttempts = 8;
+constexpr int kMaxAttempts = 16;
 constexpr Duration kPatience = std::chrono::milliseconds(100);
 
 /// The reply did not come, or is not to be believed: asking again helps.
@@ -53,7 +53,8 @@ StatusOr<ElasticSession> ElasticSession::Open(Client& client, const SegmentKey& 
 }
 
 Status ElasticSession::LandIn(SlotCache* slots) {
-  QUIRE_ASSIGN_OR_RETURN(landing_, session_->MakeLanding(1, slots->bytes()));
+  QUIRE_ASSIGN_OR_RETURN(landing_, session_->MakeLanding(1));
+  slots->LieIn(landing_->bytes());
   return OkStatus();
 }
 

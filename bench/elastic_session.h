@@ -30,8 +30,8 @@ class ElasticSession {
   static StatusOr<ElasticSession> Open(Client& client, const SegmentKey& tip, const KvSpec& spec,
                                        uint32_t slots_per_head);
 
-  /// From now on units land in `slots`, which every step is given: the server writes there, or the
-  /// transport or the session copies.
+  /// From now on `slots`, which every step is given, lie in memory of the session's, and units land
+  /// there: the server writes them, or the transport or the session copies.
   Status LandIn(SlotCache* slots);
 
   struct Moved {

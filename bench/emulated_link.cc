@@ -29,6 +29,7 @@ class EmulatedLink::Call final : public PendingCall {
   }
   void Cancel() override { carried_->Cancel(); }
   bool MayHaveLanded() const override { return carried_->MayHaveLanded(); }
+  bool IsQuiet() const override { return carried_->IsQuiet(); }
 
  private:
   EmulatedLink* const link_;

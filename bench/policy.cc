@@ -28,7 +28,8 @@ struct PolicyOptions {
   std::string model;
 };
 
-StatusOr<FiguresByPolicy> FollowModel(const std::string& model, uint32_t questions) {
+StatusOr<FiguresByPolicy> FollowModel(const std::string& model, uint32_t questions,
+                                      uint32_t key_rank) {
   FiguresByPolicy figures;
   QUIRE_RETURN_IF_ERROR(
       RecordModel(model, questions, kModelPageTokens, [&](const RecordedLayer& layer) -> Status {
@@ -40,6 +41,7 @@ StatusOr<FiguresByPolicy> FollowModel(const std::string& model, uint32_t questio
         options.sink_tokens = kModelSinks;
         options.window_tokens = kModelWindow;
         options.uncompressed_layers = {};
+        options.key_rank = key_rank;
         QUIRE_ASSIGN_OR_RETURN(const auto set, TrialSet::Make(rows, options, layer.tokens));
         const float scale = 1 / std::sqrt(static_cast<float>(spec.head_dim));
         const size_t row = size_t{spec.num_query_heads} * spec.head_dim;
@@ -83,6 +85,8 @@ cli::Json ToJson(const Orderings& orderings) {
           {"quest_below_streaming", orderings.quest_below_streaming},
           {"correction_differs_from_quest", orderings.correction_differs_from_quest},
           {"speculation_is_not_a_step_old", orderings.speculation_is_not_a_step_old},
+          {"jumps_corrected", orderings.jumps_corrected},
+          {"jumps_not_improved", orderings.jumps_not_improved},
           {"quest_mass", orderings.quest_mass},
           {"streaming_mass", orderings.streaming_mass},
           {"jumps_freekv_mass", orderings.jumps_freekv_mass},
@@ -102,7 +106,8 @@ void AddRows(const std::string& source, const FiguresByPolicy& figures, cli::Tab
 
 StatusOr<BenchReport> RunPolicy(const PolicyOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const std::string model, cli::FindModel(options.model));
-  QUIRE_ASSIGN_OR_RETURN(const FiguresByPolicy recorded, FollowModel(model, options.questions));
+  QUIRE_ASSIGN_OR_RETURN(const FiguresByPolicy recorded,
+                         FollowModel(model, options.questions, options.grid.key_rank));
   QUIRE_ASSIGN_OR_RETURN(const GridResult grid, RunGrid(options.grid));
   BenchReport report{.json = {{"benchmark", "policy"}},
                      .table = cli::Table({{"SOURCE"},
@@ -128,6 +133,7 @@ StatusOr<BenchReport> RunPolicy(const PolicyOptions& options) {
   report.json["max_tokens"] = options.grid.max_tokens;
   report.json["page_tokens"] = options.grid.page_tokens;
   report.json["group_sizes"] = options.grid.group_sizes;
+  report.json["key_rank"] = options.grid.key_rank;
   report.json["questions"] = options.questions;
   report.json["machine"] = Machine();
   return report;
@@ -165,6 +171,12 @@ void AddPolicyBench(Benches& benches) {
       .add_option("--group-sizes", options->grid.group_sizes, "Query heads per KV head in the grid")
       ->delimiter(',')
       ->check(CLI::IsMember({1, 4, 7}))
+      ->capture_default_str();
+  command
+      .add_option("--key-rank", options->grid.key_rank,
+                  "shadowkv: rank of the document's keys, 128 at most in the grid; 0: the "
+                  "published share, 20 there")
+      ->check(CLI::Range(0, 128))
       ->capture_default_str();
   command
       .add_option("--questions", options->questions, "Questions that the model is followed over")

@@ -103,6 +103,7 @@ StatusOr<CellResult> RunCell(const StreamContext& context, const PagedRows& rows
   retrieval.sink_tokens = kFixedTokens;
   retrieval.window_tokens = kFixedTokens;
   retrieval.uncompressed_layers = {};
+  retrieval.key_rank = options.key_rank;
   QUIRE_ASSIGN_OR_RETURN(const auto set, TrialSet::Make(rows, retrieval, cell.tokens));
   LayerQueries queries(context, cell, options.seed);
   for (uint32_t step = 0; step < options.steps; ++step) {
@@ -247,6 +248,9 @@ void Orderings::Add(const GridCell& cell, const TrialSet& set) {
   quest_mass += mass("quest");
   streaming_mass += mass("streaming");
   if (cell.jump_rate == 0) return;
+  const bool corrected = set.trials().at("freekv").history() != speculation;
+  jumps_corrected += corrected;
+  jumps_not_improved += corrected && mass("freekv") <= mass("speculation");
   jumps_freekv_mass += mass("freekv");
   jumps_speculation_mass += mass("speculation");
 }
@@ -254,8 +258,9 @@ void Orderings::Add(const GridCell& cell, const TrialSet& set) {
 void Orderings::Add(const Orderings& other) {
   using O = Orderings;
   AddFields(other, this, &O::cells, &O::oracle_below_quest, &O::quest_below_streaming,
-            &O::correction_differs_from_quest, &O::speculation_is_not_a_step_old, &O::quest_mass,
-            &O::streaming_mass, &O::jumps_freekv_mass, &O::jumps_speculation_mass);
+            &O::correction_differs_from_quest, &O::speculation_is_not_a_step_old,
+            &O::jumps_corrected, &O::jumps_not_improved, &O::quest_mass, &O::streaming_mass,
+            &O::jumps_freekv_mass, &O::jumps_speculation_mass);
 }
 
 StatusOr<GridResult> RunGrid(const GridOptions& options) {

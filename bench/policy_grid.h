@@ -46,15 +46,17 @@ class TrialSet {
   std::map<std::string, PolicyTrial> trials_;
 };
 
-/// Orderings of what policies capture, counted in cells. Quest and a window, and what jumps cost,
-/// are compared as sums over cells: in a single one the window may happen to hold the query's
-/// topic.
+/// Orderings of what policies capture (spec G.3), counted in cells; the orderings of estimates as
+/// sums over cells besides. Each has to hold in every cell, but for what corrections are worth: a
+/// selection is an estimate, and in a cell of few steps the older one may happen to capture more.
 struct Orderings {
   uint64_t cells = 0;
   uint64_t oracle_below_quest = 0;
   uint64_t quest_below_streaming = 0;
   uint64_t correction_differs_from_quest = 0;  ///< Page for page, step for step.
   uint64_t speculation_is_not_a_step_old = 0;
+  uint64_t jumps_corrected = 0;     ///< Cells with jumps in which freekv corrects some selection,
+  uint64_t jumps_not_improved = 0;  ///< and of those the ones in which it captures no more for it.
   double quest_mass = 0;
   double streaming_mass = 0;
   double jumps_freekv_mass = 0;       ///< Summed over cells with jumps.
@@ -62,10 +64,13 @@ struct Orderings {
 
   void Add(const GridCell& cell, const TrialSet& set);
   void Add(const Orderings& other);
+  /// Corrections: in more cells than not, and in the sum.
   bool hold() const {
-    return oracle_below_quest + correction_differs_from_quest + speculation_is_not_a_step_old ==
+    return oracle_below_quest + quest_below_streaming + correction_differs_from_quest +
+                   speculation_is_not_a_step_old ==
                0 &&
-           quest_mass > streaming_mass && jumps_freekv_mass > jumps_speculation_mass;
+           quest_mass > streaming_mass && 2 * jumps_not_improved <= jumps_corrected &&
+           jumps_freekv_mass > jumps_speculation_mass;
   }
 };
 
@@ -73,6 +78,7 @@ struct GridOptions {
   uint32_t steps = 16;
   uint64_t seed = 1;
   uint32_t max_tokens = 131072;  ///< Contexts that are longer are left out.
+  uint32_t key_rank = 0;         ///< RetrievalOptions::key_rank
   uint32_t threads = 2;          ///< Cells at a time; the result is the same for any number.
   std::vector<uint32_t> page_tokens = {16, 32, 64};
   std::vector<uint32_t> group_sizes = {1, 4, 7};

@@ -64,13 +64,14 @@ std::vector<Slice> RowSlices(const Payload& payload, uint64_t unit_bytes) {
 /// Asks for rows where pages are wanted, and says of what has come which pages it makes.
 class RowChannel final : public worker::RecallChannel {
  public:
-  RowChannel(ClientSession* session, const KvSpec* spec, const RowDocument* rows)
-      : session_(session), spec_(*spec), rows_(*rows) {}
+  /// `lane`: of the rows.
+  RowChannel(worker::RecallChannel* lane, const KvSpec* spec, const RowDocument* rows)
+      : lane_(lane), spec_(*spec), rows_(*rows) {}
 
   StatusOr<std::unique_ptr<worker::LaneRecall>> Start(LayerWant want,
                                                       const RecallOptions& options) override;
-  void Applied(const RecallPart& part) override { session_->Applied(Taken(part)); }
-  void Spoiled(const RecallPart& part) override { session_->Spoiled(Taken(part)); }
+  void Applied(const RecallPart& part) override { lane_->Applied(Taken(part)); }
+  void Spoiled(const RecallPart& part) override { lane_->Spoiled(Taken(part)); }
 
  private:
   class RowRecall;
@@ -83,7 +84,7 @@ class RowChannel final : public worker::RecallChannel {
   /// The placement of the unit that the rows of `run`, p placements, make.
   StatusOr<Placement> ToUnit(std::span<const Placement> run) const;
 
-  ClientSession* const session_;
+  worker::RecallChannel* const lane_;
   const KvSpec& spec_;
   const RowDocument& rows_;
   std::map<uint32_t, RecallPart> came_;  ///< By layer: what was handed out as units.
@@ -91,7 +92,7 @@ class RowChannel final : public worker::RecallChannel {
 
 class RowChannel::RowRecall final : public worker::LaneRecall {
  public:
-  RowRecall(RowChannel* channel, std::unique_ptr<PendingRecall> recall)
+  RowRecall(RowChannel* channel, std::unique_ptr<worker::LaneRecall> recall)
       : channel_(channel), recall_(std::move(recall)) {}
   TimePoint deadline() const override { return recall_->deadline(); }
   StatusOr<std::optional<RecallPart>> Next(TimePoint deadline) override {
@@ -101,11 +102,10 @@ class RowChannel::RowRecall final : public worker::LaneRecall {
     channel_->came_[rows->lanes.at(0).layer] = *std::move(rows);
     return std::optional<RecallPart>(std::move(units));
   }
-  bool EndsAtOnce() const override { return true; }
 
  private:
   RowChannel* const channel_;
-  const std::unique_ptr<PendingRecall> recall_;
+  const std::unique_ptr<worker::LaneRecall> recall_;
 };
 
 StatusOr<std::unique_ptr<worker::LaneRecall>> RowChannel::Start(LayerWant want,
@@ -124,9 +124,7 @@ StatusOr<std::unique_ptr<worker::LaneRecall>> RowChannel::Start(LayerWant want,
   }
   RecallOptions whole = options;
   whole.piece_bytes = 0;
-  std::vector<LayerWant> wants;
-  wants.push_back(std::move(rows));
-  QUIRE_ASSIGN_OR_RETURN(auto recall, session_->Start(std::move(wants), whole));
+  QUIRE_ASSIGN_OR_RETURN(auto recall, lane_->Start(std::move(rows), whole));
   return std::unique_ptr<worker::LaneRecall>(new RowRecall(this, std::move(recall)));
 }
 
@@ -182,21 +180,39 @@ StatusOr<RecallPart> RowChannel::ToUnits(const RecallPart& rows) const {
 
 class RowSeat final : public worker::SessionSeat {
  public:
-  RowSeat(std::unique_ptr<worker::SessionSeat> pages, std::unique_ptr<ClientSession> session,
+  RowSeat(std::unique_ptr<worker::SessionSeat> pages, std::unique_ptr<worker::SessionSeat> lanes,
           const KvSpec* spec, const RowDocument* rows)
       : pages_(std::move(pages)),
-        session_(std::move(session)),
-        channel_(session_.get(), spec, rows) {}
+        lanes_(std::move(lanes)),
+        channel_(&lanes_->channel(), spec, rows) {}
   ClientSession& session() override { return pages_->session(); }
   uint32_t sequence() const override { return pages_->sequence(); }
   worker::RecallChannel& channel() override { return channel_; }
-  void Lose() override { pages_->Lose(); }
+  void Lose() override {
+    pages_->Lose();
+    lanes_->Lose();
+  }
 
  private:
   const std::unique_ptr<worker::SessionSeat> pages_;
-  const std::unique_ptr<ClientSession> session_;
+  const std::unique_ptr<worker::SessionSeat> lanes_;
   RowChannel channel_;
 };
+
+/// A seat among `pages` for what is read of them, and one among `lanes` for recalls of rows.
+StatusOr<std::unique_ptr<worker::SessionSeat>> TakeSeats(
+    const ContextRef& context, const worker::SessionShape& shape, worker::SessionSource& pages,
+    worker::SessionSource& lanes, const KvSpec* spec, const RowDocument* rows) {
+  if (shape.part != UnitPart::kWhole) {
+    return InvalidArgument("rows are of keys and values: recall whole units");
+  }
+  QUIRE_ASSIGN_OR_RETURN(auto of_pages, pages.Seat(context, shape));
+  worker::SessionShape of_rows = shape;
+  of_rows.slots_per_head *= spec->page_tokens;
+  QUIRE_ASSIGN_OR_RETURN(auto of_lanes, lanes.Seat(ContextRef(rows->tip), of_rows));
+  return std::unique_ptr<worker::SessionSeat>(
+      new RowSeat(std::move(of_pages), std::move(of_lanes), spec, rows));
+}
 
 }  // namespace
 
@@ -227,17 +243,12 @@ StatusOr<RowDocument> PutRowDocument(Client& client, const KvSpec& spec, uint32_
 
 StatusOr<std::unique_ptr<worker::SessionSeat>> RowSessions::Seat(
     const ContextRef& context, const worker::SessionShape& shape) {
-  if (shape.part != UnitPart::kWhole) {
-    return InvalidArgument("rows are of keys and values: recall whole units");
-  }
-  QUIRE_ASSIGN_OR_RETURN(auto pages, pages_.Seat(context, shape));
-  worker::SessionShape rows = shape;
-  rows.slots_per_head *= spec_->page_tokens;
-  QUIRE_ASSIGN_OR_RETURN(
-      auto session,
-      client_->OpenSession(ContextRef(rows_->tip), worker::SessionOptionsOf(rows_->spec, rows)));
-  return std::unique_ptr<worker::SessionSeat>(
-      new RowSeat(std::move(pages), std::move(session), spec_, rows_));
+  return TakeSeats(context, shape, pages_, lanes_, spec_, rows_);
+}
+
+StatusOr<std::unique_ptr<worker::SessionSeat>> SharedRowSessions::Seat(
+    const ContextRef& context, const worker::SessionShape& shape) {
+  return TakeSeats(context, shape, pages_, lanes_, spec_, rows_);
 }
 
 }  // namespace quire::bench

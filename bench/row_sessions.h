@@ -11,6 +11,8 @@
 // Pages that a sequence appends are not in the second document: a sequence must end before the
 // first of them leaves its window. Selection by the worker only.
 //
+// SharedRowSessions: the same for a batch, whose recalls of a layer are one message.
+//
 // Thread-safety: as SessionSource.
 #ifndef QUIRE_BENCH_ROW_SESSIONS_H_
 #define QUIRE_BENCH_ROW_SESSIONS_H_
@@ -24,6 +26,7 @@
 #include "common/page/key.h"
 #include "common/page/kv_spec.h"
 #include "gpuworker/engine/session_source.h"
+#include "gpuworker/engine/shared_sessions.h"
 
 namespace quire::bench {
 
@@ -43,17 +46,35 @@ class RowSessions final : public worker::SessionSource {
  public:
   /// All outlive this and its seats; `spec` is of the pages.
   RowSessions(Client* client, const KvSpec* spec, const RowDocument* rows)
-      : client_(client), spec_(spec), rows_(rows), pages_(client, spec) {}
+      : spec_(spec), rows_(rows), pages_(client, spec), lanes_(client, &rows->spec) {}
   /// A seat whose recalls bring rows; digests are those of the pages. INVALID_ARGUMENT for a shape
   /// of a part of units.
   StatusOr<std::unique_ptr<worker::SessionSeat>> Seat(const ContextRef& context,
                                                       const worker::SessionShape& shape) override;
 
  private:
-  Client* const client_;
   const KvSpec* const spec_;
   const RowDocument* const rows_;
-  worker::OwnSessions pages_;
+  worker::OwnSessions pages_;  ///< For digests.
+  worker::OwnSessions lanes_;  ///< Of rows.
+};
+
+class SharedRowSessions final : public worker::BatchSessions {
+ public:
+  /// As RowSessions.
+  SharedRowSessions(Client* client, const KvSpec* spec, const RowDocument* rows)
+      : spec_(spec), rows_(rows), pages_(client, spec), lanes_(client, &rows->spec) {}
+  StatusOr<std::unique_ptr<worker::SessionSeat>> Seat(const ContextRef& context,
+                                                      const worker::SessionShape& shape) override;
+  void Send() override { lanes_.Send(); }
+  uint64_t messages() const override { return lanes_.messages(); }
+  uint64_t lanes() const override { return lanes_.lanes(); }
+
+ private:
+  const KvSpec* const spec_;
+  const RowDocument* const rows_;
+  worker::OwnSessions pages_;     ///< For digests.
+  worker::SharedSessions lanes_;  ///< Of rows.
 };
 
 }  // namespace quire::bench

@@ -58,6 +58,7 @@ class DataTransport::HeldCall final : public PendingCall {
   }
   void Cancel() override { call_->Cancel(); }
   bool MayHaveLanded() const override { return call_->MayHaveLanded(); }
+  bool IsQuiet() const override { return call_->IsQuiet(); }
 
  private:
   const Bound bound_;

@@ -38,8 +38,18 @@ PendingRecall::PendingRecall(ClientSession* session, std::vector<LayerWant> owne
 
 PendingRecall::~PendingRecall() { Cancel(); }
 
-Landing* PendingRecall::landing() const {
-  return options_.landing == nullptr ? nullptr : options_.landing->landing_->get();
+Landing* PendingRecall::ChooseLanding() const {
+  if (options_.landing == nullptr) return nullptr;
+  DirectLanding& direct = *options_.landing->direct_;
+  return direct.MayStillLand(MissingLanes()) ? nullptr : direct.get();
+}
+
+DirectLanding::Lanes PendingRecall::MissingLanes() const {
+  DirectLanding::Lanes indices;
+  for (const WantedLane& lane : missing()) {
+    indices.push_back(options_.landing->LaneIndex(lane.want->sequence, lane.layer));
+  }
+  return indices;
 }
 
 bool PendingRecall::fills_slots() const {
@@ -104,7 +114,8 @@ Status PendingRecall::Send() {
   request.set_epoch(session_->epoch_);
   exchange_ = session_->next_exchange_++;
   request.set_exchange(exchange_);
-  request.set_place(landing() != nullptr);
+  landing_ = ChooseLanding();
+  request.set_place(landing_ != nullptr);
   request.set_piece_bytes(options_.piece_bytes);
   LanesToProto(missing(), session_->map_, options_.query_dtype, &request);
   // What was offered and not applied is given up: the server takes it back.
@@ -123,7 +134,7 @@ Status PendingRecall::Send() {
                                                              {.tenant = client.tenant,
                                                               .timeout = left,
                                                               .priority = options_.priority,
-                                                              .landing = landing()}));
+                                                              .landing = landing_}));
   return OkStatus();
 }
 
@@ -217,13 +228,9 @@ void PendingRecall::OnFailure(const Status& status) {
 
 void PendingRecall::Abandon(bool may_have_landed) {
   if (call_ == nullptr) return;
-  if (!call_over_) call_->Cancel();
-  while (landing() != nullptr && !call_over_) {  // Until then bytes may still land.
-    const auto rest = call_->Next(deadline_ + kCertainlyOver);
-    call_over_ = !rest.ok() || !rest->has_value();
-  }
+  if (!call_over_) CancelCall();
   may_have_landed =
-      may_have_landed && fills_slots() && landing() != nullptr && call_->MayHaveLanded();
+      may_have_landed && fills_slots() && landing_ != nullptr && call_->MayHaveLanded();
   const bool any_missing = touched_ != SlotsTouched::kNone || may_have_landed;
   for (const WantedLane& lane : missing().first(any_missing ? missing().size() : in_pieces_)) {
     session_->Forget(lane.want->sequence, lane.layer);
@@ -234,6 +241,19 @@ void PendingRecall::Abandon(bool may_have_landed) {
   touched_ = SlotsTouched::kNone;
   call_.reset();
   if (any) session_->ForgetAll(*options_.landing);
+}
+
+void PendingRecall::CancelCall() {
+  call_->Cancel();
+  if (landing_ == nullptr) return;
+  if (!fills_slots()) {
+    options_.landing->direct_->Leave(std::move(call_), MissingLanes());
+    return;
+  }
+  while (!call_over_) {  // Until then bytes may still land.
+    const auto rest = call_->Next(deadline_ + kCertainlyOver);
+    call_over_ = !rest.ok() || !rest->has_value();
+  }
 }
 
 void PendingRecall::Cancel() {

@@ -14,7 +14,8 @@
 // from then on: bytes may have been written over its slots. The session takes these to be empty,
 // and says so to the server before the next recall. Every other lane keeps what it holds; but when
 // units of a part that is refused have landed in slots, and not where this recall wants them (a
-// reply to another recall, or one that came before), all lanes of the landing are unknown.
+// reply to another recall, or one that came before), all lanes of the landing are unknown. Lanes of
+// a staging area stay known: what may still arrive there lies where nobody reads.
 //
 // In pieces (RecallOptions::piece_bytes): a part may come without all of its units, which then
 // follow as parts without lanes. When they do not all come, the lanes are unknown, as above, and
@@ -32,6 +33,7 @@
 #include <span>
 #include <vector>
 
+#include "client/direct_landing.h"
 #include "client/recall.h"
 #include "common/base/clock.h"
 #include "common/base/random.h"
@@ -58,8 +60,9 @@ class PendingRecall {
   /// the rest as for Client.
   [[nodiscard]] StatusOr<std::optional<RecallPart>> Next(TimePoint deadline);
   [[nodiscard]] StatusOr<std::optional<RecallPart>> Next() { return Next(deadline_); }
-  /// Gives up the lanes that have not come; they may be asked for again at once. With a landing it
-  /// waits until no more bytes can land.
+  /// Gives up the lanes that have not come; they may be asked for again at once. With a landing of
+  /// slots it waits until no more bytes can land; what may still land in a staging area is left to
+  /// it, and nobody waits.
   void Cancel();
 
  private:
@@ -69,8 +72,10 @@ class PendingRecall {
   PendingRecall(ClientSession* session, std::vector<LayerWant> owned,
                 std::span<const LayerWant> wants, const RecallOptions& options, TimePoint deadline);
 
-  /// Where the transport puts units by itself; null when they come as payload.
-  Landing* landing() const;
+  /// Where the transport is to put the units of an attempt by itself; null when they are to come as
+  /// payload.
+  Landing* ChooseLanding() const;
+  DirectLanding::Lanes MissingLanes() const;
   /// Whether units are put into their slots.
   bool fills_slots() const;
   std::span<const WantedLane> missing() const { return std::span(lanes_).subspan(arrived_); }
@@ -90,9 +95,11 @@ class PendingRecall {
   Status EndsEarly() const;
   /// The attempt came to nothing: prepares another one, or ends the recall.
   void OnFailure(const Status& status);
-  /// Ends the attempt under way, if there is one. With a landing the lanes that have not come are
-  /// unknown from then on, unless nothing can have landed.
+  /// Ends the attempt under way, if there is one. With a landing of slots the lanes that have not
+  /// come are unknown from then on, unless nothing can have landed.
   void Abandon(bool may_have_landed = true);
+  /// Cancels call_, which goes on, and sees to what it may still land.
+  void CancelCall();
   void End(Status status);
 
   ClientSession* const session_;
@@ -102,6 +109,7 @@ class PendingRecall {
   const TimePoint deadline_;
   SeededRandom jitter_;
   std::unique_ptr<PendingCall> call_;  ///< Null between attempts.
+  Landing* landing_ = nullptr;         ///< Of the attempt under way (ChooseLanding).
   bool call_over_ = false;             ///< Nothing of call_ will arrive any more.
   SlotsTouched touched_{};             ///< By a part that turned out to be wrong.
   uint64_t exchange_ = 0;              ///< Of the attempt under way.

@@ -68,7 +68,7 @@ struct ScriptedCall {
 
   Status start;            ///< What Start says.
   std::deque<Step> steps;  ///< One for each Next; then nothing comes any more.
-  std::deque<Step> late;   ///< What still comes after it was cancelled.
+  std::deque<Step> late;   ///< What still comes after it was cancelled, until then not quiet.
   bool started = false;
   bool cancelled = false;
   bool gone = false;  ///< The client has destroyed its end.
@@ -128,7 +128,11 @@ class ScriptedTransport final : public Transport {
    public:
     Pending(std::shared_ptr<ScriptedCall> call, FakeClock* clock)
         : call_(std::move(call)), clock_(clock) {}
-    ~Pending() override { call_->gone = true; }
+    ~Pending() override {
+      for (const ScriptedCall::Step& step : call_->late) (void)step(*call_);
+      call_->late.clear();
+      call_->gone = true;
+    }
     StatusOr<std::optional<CallMessage>> Next(TimePoint deadline) override {
       std::deque<ScriptedCall::Step>& steps = call_->cancelled ? call_->late : call_->steps;
       if (steps.empty() && call_->cancelled) return Status(StatusCode::kCancelled, "cancelled");
@@ -141,6 +145,7 @@ class ScriptedTransport final : public Transport {
       return step(*call_);
     }
     void Cancel() override { call_->cancelled = true; }
+    bool IsQuiet() const override { return call_->late.empty(); }
 
    private:
     const std::shared_ptr<ScriptedCall> call_;

@@ -245,7 +245,7 @@ StatusOr<std::unique_ptr<SessionLanding>> ClientSession::MakeLanding(uint32_t nu
                          SessionLanding::Create(this, client_->options_.data_transport, map_,
                                                 unit_bytes_, num_sequences, memory, use));
   std::erase_if(landings_, [](const auto& made) { return made.expired(); });
-  landings_.push_back(landing->landing_);
+  landings_.push_back(landing->direct_);
   return landing;
 }
 
@@ -326,7 +326,7 @@ Status ClientSession::CloseBefore(TimePoint deadline) {
   const std::vector<PendingRecall*> under_way = under_way_;
   for (PendingRecall* recall : under_way) recall->Cancel();
   for (const auto& made : landings_) {
-    if (const auto landing = made.lock()) landing->reset();
+    if (const auto landing = made.lock()) landing->End();
   }
   v1::CloseSessionRequest request;
   request.set_session_id(id_);

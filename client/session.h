@@ -165,7 +165,7 @@ class ClientSession {
   bool closed_ = false;
   ResidentMap map_;
   std::vector<PendingRecall*> under_way_;
-  std::vector<std::weak_ptr<std::unique_ptr<Landing>>> landings_;
+  std::vector<std::weak_ptr<DirectLanding>> landings_;
 };
 
 }  // namespace quire

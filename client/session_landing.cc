@@ -72,7 +72,7 @@ Status SessionLanding::Register() {
     return OkStatus();
   }
   QUIRE_RETURN_IF_ERROR(landing.status());
-  *landing_ = *std::move(landing);
+  direct_->Begin(*std::move(landing));
   return OkStatus();
 }
 

@@ -14,7 +14,9 @@
 // to the host, are checked, and are copied there.
 //
 // As a staging area (LandingUse::kStaging) it is a stop on the way: a part that landed is handed
-// out as payload that lies here, and the caller treats it as any other, up to Applied.
+// out as payload that lies here, and the caller treats it as any other, up to Applied. A recall
+// that is given up leaves what may still arrive to the landing (direct_landing.h): its lanes are
+// recalled in messages until nothing can.
 //
 // Ownership: keeps the transport; owns the memory unless it was given some, which must stay until
 // the landing is gone. Every recall that uses it ends first. Thread-safety: that of its bytes.
@@ -26,6 +28,7 @@
 #include <memory>
 #include <span>
 
+#include "client/direct_landing.h"
 #include "client/resident_map.h"
 #include "common/base/status.h"
 #include "common/transport/transport.h"
@@ -51,15 +54,14 @@ class SessionLanding {
   /// Keeps the memory; null when that is the caller's.
   const std::shared_ptr<const void>& owner() const { return owned_.owner; }
   /// Whether units land by themselves; not once the session is closed.
-  bool direct() const { return *landing_ != nullptr; }
+  bool direct() const { return direct_->get() != nullptr; }
   LandingUse use() const { return use_; }
   /// UNIMPLEMENTED, with what could be done, when the server would write there by itself but for
   /// the type of the memory; otherwise OK.
   const Status& why_not_direct() const { return why_not_direct_; }
   /// The unit in a slot that there is, of a managed layer.
   std::span<std::byte> Unit(uint32_t sequence, uint32_t layer, uint32_t head, uint32_t slot) const {
-    const uint64_t lane = uint64_t{sequence} * layers_.size() + layers_.IndexOf(layer);
-    const uint64_t unit = (lane * num_heads_ + head) * slots_per_head_ + slot;
+    const uint64_t unit = (LaneIndex(sequence, layer) * num_heads_ + head) * slots_per_head_ + slot;
     return memory_.bytes.subspan(unit * unit_bytes_, unit_bytes_);
   }
 
@@ -74,6 +76,9 @@ class SessionLanding {
   SessionLanding(const ClientSession* session, std::shared_ptr<Transport> transport,
                  const ResidentMap& shape, uint64_t unit_bytes, uint32_t num_sequences,
                  LandingUse use);
+  uint64_t LaneIndex(uint32_t sequence, uint32_t layer) const {
+    return uint64_t{sequence} * layers_.size() + layers_.IndexOf(layer);
+  }
   /// Has the transport put units there, if that is of use.
   Status Register();
 
@@ -88,10 +93,8 @@ class SessionLanding {
   OwnedMemory owned_;
   LandingMemory memory_;
   Status why_not_direct_;
-  /// Null inside when not direct, and once the session is closed, which takes it out. Last: nothing
-  /// arrives once it is gone.
-  const std::shared_ptr<std::unique_ptr<Landing>> landing_ =
-      std::make_shared<std::unique_ptr<Landing>>();
+  /// The session ends it when it is closed. Last: nothing arrives once it is gone.
+  const std::shared_ptr<DirectLanding> direct_ = std::make_shared<DirectLanding>();
 };
 
 }  // namespace quire

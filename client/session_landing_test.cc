@@ -395,11 +395,48 @@ TEST_F(StagingTest, ALaneWhoseRecallWasCancelledKeepsWhatItHolds) {
     auto recall = session_->Start({Want(0, 4)}, {.landing = landing_.get()});
     ASSERT_TRUE(recall.ok()) << recall.status();
   }
-  EXPECT_TRUE(call->late.empty());  // Nothing lands after that.
+  EXPECT_TRUE(call->cancelled);
   EXPECT_EQ(PageIn(0, 0), 3);
   ExpectPart({{0, 0, {{0, 0, 2, 4, 3}}}});  // Without a resync.
   const LayerWant want = Want(0, 4);
   EXPECT_TRUE(session_->Recall({&want, 1}, {.landing = landing_.get()}).ok());
+}
+
+TEST_F(StagingTest, WhileSomethingMayStillLandTheLaneComesInMessagesAndNobodyWaits) {
+  const auto given_up = Expect({});
+  given_up->late = {Part({{0, 0, {{0, 0, 1, 4}}}})};
+  (*session_->Start({Want(0, 4)}, {.landing = landing_.get()}))->Cancel();
+  EXPECT_FALSE(given_up->late.empty());
+  const auto in_messages = ExpectPart({{0, 0, {{0, 0, 1, 5}}}});
+  const LayerWant newer = Want(0, 5);
+  const auto came = session_->Recall({&newer, 1}, {.landing = landing_.get()});
+  ASSERT_TRUE(came.ok()) << came.status();
+  EXPECT_FALSE(in_messages->request.place());
+  EXPECT_EQ(came->landed_bytes, 0u);
+  session_->Applied(*came);
+  const auto other_lane = ExpectPart({{0, 1, {{0, 0, 1, 5}}}});
+  const LayerWant other = Want(1, 5);
+  ASSERT_TRUE(session_->Recall({&other, 1}, {.landing = landing_.get()}).ok());
+  EXPECT_TRUE(other_lane->request.place());
+  // It comes, where nobody reads.
+  ASSERT_TRUE(given_up->late.front()(*given_up).ok());
+  given_up->late.clear();
+  EXPECT_TRUE(std::ranges::equal(came->payload.Flatten().bytes, testing::UnitOfPage(spec_, 5)));
+  const auto lands_again = ExpectPart({{0, 0, {{0, 0, 2, 6, 5}}}});
+  const LayerWant last = Want(0, 6);
+  ASSERT_TRUE(session_->Recall({&last, 1}, {.landing = landing_.get()}).ok());
+  EXPECT_TRUE(lands_again->request.place());
+  EXPECT_TRUE(given_up->gone);
+}
+
+TEST_F(StagingTest, TheEndOfTheLandingWaitsForWhatMayStillLand) {
+  const auto call = Expect({});
+  call->late = {Part({{0, 0, {{0, 0, 1, 4}}}})};
+  (*session_->Start({Want(0, 4)}, {.landing = landing_.get()}))->Cancel();
+  EXPECT_FALSE(call->gone);
+  landing_.reset();
+  EXPECT_TRUE(call->gone);
+  EXPECT_EQ(data_->landings.use_count(), 1);
 }
 
 TEST_F(StagingTest, UnitsAreVerifiedWhereTheCallerDoesNot) {

@@ -112,6 +112,7 @@ class ModelServer final : public Transport {
    public:
     Pending(ModelServer* server, FakeClock* clock, Landing* landing)
         : server_(server), clock_(clock), landing_(landing) {}
+    ~Pending() override { server_->given_up_.erase(this); }
     ModelServer::Next Next(TimePoint deadline) override {
       if (cancelled_) return Status(StatusCode::kCancelled, "cancelled");
       if (server_->Fault(12)) return Lose();
@@ -124,7 +125,20 @@ class ModelServer final : public Transport {
       if (event.again && landing_ != nullptr) server_->Land(*event.rows, *landing_);
       return std::move(event.what);
     }
-    void Cancel() override { cancelled_ = true; }
+    void Cancel() override {
+      cancelled_ = true;
+      if (landing_ != nullptr) server_->given_up_.insert(this);
+    }
+    bool IsQuiet() const override {
+      if (server_->given_up_.contains(this) && !server_->Fault(2)) server_->given_up_.erase(this);
+      return !server_->given_up_.contains(this);
+    }
+    /// What has not been taken is written once more.
+    void LandLate() const {
+      for (const Event& event : events) {
+        if (event.rows) server_->Land(*event.rows, *landing_);
+      }
+    }
 
     std::deque<Event> events;
 
@@ -153,6 +167,7 @@ class ModelServer final : public Transport {
       }
     }
     events.push_back({.what = std::nullopt});
+    for (const Pending* pending : given_up_) pending->LandLate();
     return events;
   }
 
@@ -223,7 +238,8 @@ class ModelServer final : public Transport {
   bool faulty_ = true;
   uint64_t epoch_ = 1;
   std::array<Lane, 2> lanes_ = {};
-  std::deque<Event> earlier_;  ///< The parts of the last reply, which may come again.
+  std::deque<Event> earlier_;          ///< The parts of the last reply, which may come again.
+  std::set<const Pending*> given_up_;  ///< Into landings, of which something may still land.
 };
 
 enum class Way { kPayload, kSlots, kStaging };

@@ -36,6 +36,7 @@ class LossyTransport::LossyCall final : public PendingCall {
     cancelled_ = true;
     call_->Cancel();
   }
+  bool IsQuiet() const override { return call_->IsQuiet(); }
 
  private:
   /// A part, and what is wrong with its coming.

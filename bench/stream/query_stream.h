@@ -10,8 +10,9 @@
 // published are 28 % and 14 % (docs/design/0023).
 // With probability `jump_rate` a step goes to another topic instead.
 //
-// The length is found by bisection: the best sixteenth of the pages hold 95 % of the attention of
-// the first 128 steps. The same options give the same queries on every machine.
+// The length is such that the best sixteenth of the pages hold 95 % of the attention of the first
+// 128 steps, of which every eighth is looked at. The same options give the same queries on every
+// machine.
 // Thread-safety: none. Ownership: the pages outlive it.
 #ifndef QUIRE_BENCH_STREAM_QUERY_STREAM_H_
 #define QUIRE_BENCH_STREAM_QUERY_STREAM_H_

@@ -93,6 +93,42 @@ TEST(QueryStreamTest, TheBestSixteenthOfThePagesHoldsMostOfTheAttention) {
   EXPECT_NEAR(mass / samples, 0.95, 0.02);
 }
 
+/// What the best sixteenth of the pages holds in the steps that a stream's length is calibrated by.
+double CalibratedMass(const TopicPages& pages, const QueryOptions& options) {
+  QueryStream stream(pages, options);
+  const TopicShape& shape = pages.shape();
+  double mass = 0;
+  for (uint32_t sample = 0; sample < 16; ++sample) {
+    for (int step = 0; step < 8; ++step) stream.Step();
+    const auto query = HeadOf(stream, sample % options.group_size, shape.head_dim);
+    mass += TopMass(PageMasses(KeyScores(pages, query), shape.page_tokens), shape.pages / 16);
+  }
+  return mass / 16;
+}
+
+TEST(QueryStreamTest, TheLengthIsExactWhateverTheShape) {
+  const TopicShape shapes[] = {SmallShape(),
+                               {.pages = 16, .page_tokens = 32, .head_dim = 64, .topics = 4},
+                               {.pages = 128, .page_tokens = 1, .head_dim = 16, .topics = 2},
+                               {.pages = 128, .page_tokens = 16, .topic_deviation = 0.01},
+                               {.pages = 128, .page_tokens = 16, .topic_deviation = 5}};
+  for (const TopicShape& shape : shapes) {
+    SCOPED_TRACE(::testing::Message() << shape.pages << " pages, " << shape.topic_deviation);
+    const TopicPages pages(shape);
+    for (const double c : {0.8, 0.95, 0.99}) {
+      for (const double topic : {0.0, 0.3}) {
+        EXPECT_NEAR(CalibratedMass(pages, {.cosine = c, .topic_cosine = topic}), 0.95, 1e-4);
+      }
+    }
+  }
+}
+
+// A single page holds everything, so no length is the one.
+TEST(QueryStreamTest, TheLengthIsTheLeastWhereAnyWillDo) {
+  const TopicPages pages({.pages = 1, .page_tokens = 8, .head_dim = 16, .topics = 2});
+  EXPECT_NEAR(QueryStream(pages, {}).norm(), 1e-3, 1e-8);
+}
+
 TEST(QueryStreamTest, JumpsGoToOtherTopicsAtTheirRate) {
   const TopicPages pages(SmallShape());
   QueryStream stream(pages, {.group_size = 1, .cosine = 0.95, .jump_rate = 0.05});

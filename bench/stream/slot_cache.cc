@@ -2,7 +2,6 @@
 #include "bench/stream/slot_cache.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "common/page/layout.h"
 
@@ -12,16 +11,12 @@ SlotCache::SlotCache(const KvSpec& spec, uint32_t slots_per_head)
     : num_kv_heads_(spec.num_kv_heads),
       slots_(slots_per_head),
       unit_bytes_(UnitBytes(spec)),
-      bytes_(uint64_t{spec.num_layers} * spec.num_kv_heads * slots_per_head * unit_bytes_),
-      pages_(bytes_.size() / unit_bytes_) {}
-
-uint64_t SlotCache::OffsetOf(uint32_t layer, uint32_t head, uint32_t slot) const {
-  return IndexOf(layer, head, slot) * unit_bytes_;
-}
+      own_(uint64_t{spec.num_layers} * spec.num_kv_heads * slots_per_head * unit_bytes_),
+      pages_(own_.size() / unit_bytes_) {}
 
 void SlotCache::Place(uint32_t layer, uint32_t head, uint32_t slot, uint32_t page,
                       std::span<const std::byte> unit) {
-  std::memcpy(bytes_.data() + OffsetOf(layer, head, slot), unit.data(), unit_bytes_);
+  std::ranges::copy(unit, Unit(IndexOf(layer, head, slot)).begin());
   Landed(layer, head, slot, page);
 }
 
@@ -34,12 +29,11 @@ Status SlotCache::Check(const StepSelection& selection, const PagedContext& cont
     for (uint32_t head = 0; head < selection[layer].size(); ++head) {
       std::vector<uint32_t> held;
       for (uint32_t slot = 0; slot < slots_; ++slot) {
-        const std::optional<uint32_t> page = pages_[IndexOf(layer, head, slot)];
+        const size_t index = IndexOf(layer, head, slot);
+        const std::optional<uint32_t> page = pages_[index];
         if (!page) continue;
         held.push_back(*page);
-        const std::span<const std::byte> unit = context.unit(layer, *page, head);
-        if (std::memcmp(bytes_.data() + OffsetOf(layer, head, slot), unit.data(), unit_bytes_) !=
-            0) {
+        if (!std::ranges::equal(Unit(index), context.unit(layer, *page, head))) {
           return DataLoss("slot ", slot, " of layer ", layer, ", head ", head,
                           " does not have the bytes of page ", *page);
         }

@@ -22,13 +22,13 @@ class SlotCache {
  public:
   SlotCache(const KvSpec& spec, uint32_t slots_per_head);
 
-  /// All slots, [layers][n_kv][slots] units: as a session's landing for one sequence.
-  std::span<std::byte> bytes() { return bytes_; }
-  uint64_t OffsetOf(uint32_t layer, uint32_t head, uint32_t slot) const;
+  /// The slots lie in `memory` from now on, which stays until they are checked for the last time:
+  /// [layers][n_kv][slots] units, as a session's landing for one sequence. Nothing is in them yet.
+  void LieIn(std::span<std::byte> memory) { elsewhere_ = memory; }
   /// Slot `slot` holds `page` from now on.
   void Place(uint32_t layer, uint32_t head, uint32_t slot, uint32_t page,
              std::span<const std::byte> unit);
-  /// The same of a unit that has landed in bytes().
+  /// The same of a unit that has landed in its slot.
   void Landed(uint32_t layer, uint32_t head, uint32_t slot, uint32_t page);
   /// OK when the slots hold exactly what is selected, as many as they are, and every byte of it is
   /// the context's; otherwise DATA_LOSS naming the first slot or page that is wrong.
@@ -38,10 +38,19 @@ class SlotCache {
   size_t IndexOf(uint32_t layer, uint32_t head, uint32_t slot) const {
     return (size_t{layer} * num_kv_heads_ + head) * slots_ + slot;
   }
+  std::span<std::byte> Unit(size_t index) {
+    return (elsewhere_.empty() ? std::span(own_) : elsewhere_)
+        .subspan(index * unit_bytes_, unit_bytes_);
+  }
+  std::span<const std::byte> Unit(size_t index) const {
+    return const_cast<SlotCache*>(this)->Unit(index);
+  }
+
   const uint32_t num_kv_heads_;
   const uint32_t slots_;
   const uint64_t unit_bytes_;
-  std::vector<std::byte> bytes_;
+  std::vector<std::byte> own_;
+  std::span<std::byte> elsewhere_;              ///< Instead of own_, where it is not empty.
   std::vector<std::optional<uint32_t>> pages_;  ///< [layers][n_kv][slots]
 };
 

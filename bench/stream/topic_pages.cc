@@ -58,8 +58,10 @@ std::vector<float> KeyScores(const TopicPages& pages, std::span<const float> que
 std::vector<double> PageMasses(std::span<const float> scores, uint32_t page_tokens, double scale) {
   const double highest = *std::ranges::max_element(scores);
   std::vector<double> masses(scores.size() / page_tokens);
-  for (size_t i = 0; i < scores.size(); ++i) {
-    masses[i / page_tokens] += std::exp(scale * (double{scores[i]} - highest));
+  for (size_t page = 0; page < masses.size(); ++page) {
+    for (const float score : scores.subspan(page * page_tokens, page_tokens)) {
+      masses[page] += std::exp(scale * (double{score} - highest));
+    }
   }
   const double total = std::accumulate(masses.begin(), masses.end(), 0.0);
   for (double& mass : masses) mass /= total;

@@ -199,6 +199,7 @@ void SetRetrieval(const RetrievalFlags& flags, v1::GenerateRequest* request) {
   if (flags.correction_threshold) request->set_correction_threshold(*flags.correction_threshold);
   if (const auto micros = flags.RecallDeadlineMicros()) request->set_recall_deadline_us(*micros);
   if (flags.units_per_buffer) request->set_units_per_buffer(*flags.units_per_buffer);
+  if (flags.key_rank) request->set_key_rank(*flags.key_rank);
   if (flags.side) {
     request->set_select(*flags.side == worker::SelectionSide::kServer ? v1::SELECTION_SIDE_SERVER
                                                                       : v1::SELECTION_SIDE_WORKER);

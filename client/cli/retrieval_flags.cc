@@ -83,6 +83,7 @@ StatusOr<worker::RetrievalOptions> RetrievalFlags::Options(uint32_t page_tokens)
     options.recall_deadline = std::chrono::microseconds(*micros);
   }
   options.units_per_buffer = units_per_buffer.value_or(options.units_per_buffer);
+  options.key_rank = key_rank.value_or(options.key_rank);
   return options;
 }
 
@@ -102,7 +103,7 @@ void AddRetrievalFlags(CLI::App& command, RetrievalFlags& flags) {
       ->default_str(defaults.policy);
   command.add_flag("--published", flags.published,
                    "Budget, sinks, window and layers that are not given are those published with "
-                   "the policy, in whole pages");
+                   "the policy, in whole pages; scores are pooled and units placed as there");
   command
       .add_option("--budget", flags.budget_tokens,
                   "Tokens resident per KV head, sinks and window included")
@@ -116,6 +117,11 @@ void AddRetrievalFlags(CLI::App& command, RetrievalFlags& flags) {
       ->transform(CLI::CheckedTransformer(sides).description(""))
       ->default_str("worker");
   AddRecallFlags(command, flags);
+  command
+      .add_option("--key-rank", flags.key_rank,
+                  "shadowkv: rank of the document's keys, at most KV heads * head_dim; 0: the "
+                  "published share of that, 160 of 1024")
+      ->default_str(std::to_string(defaults.key_rank));
 }
 
 void AddHostCacheFlag(CLI::App& command, uint64_t* bytes) {

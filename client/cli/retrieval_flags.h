@@ -34,6 +34,7 @@ struct RetrievalFlags {
   std::optional<float> correction_threshold;
   std::optional<double> recall_deadline_ms;
   std::optional<uint32_t> units_per_buffer;
+  std::optional<uint32_t> key_rank;
 
   /// recall_deadline_ms in whole microseconds.
   std::optional<uint32_t> RecallDeadlineMicros() const;
@@ -44,7 +45,7 @@ struct RetrievalFlags {
 };
 
 /// Adds --policy, --published, --budget, --sinks, --window, --uncompressed-layers, --select, --tau,
-/// --recall-deadline-ms and --units-per-buffer. `flags` lives as long as `command`.
+/// --recall-deadline-ms, --units-per-buffer and --key-rank. `flags` lives as long as `command`.
 void AddRetrievalFlags(CLI::App& command, RetrievalFlags& flags);
 
 /// Adds --host-cache-bytes, for commands that run a model in this process. 0, for none, unless

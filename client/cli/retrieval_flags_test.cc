@@ -23,7 +23,8 @@ TEST_F(RetrievalFlagsTest, WhatIsNotGivenIsUnsetAndTheDefaultApplies) {
   app_.parse("", false);
   EXPECT_FALSE(flags_.policy || flags_.budget_tokens || flags_.sink_tokens ||
                flags_.window_tokens || flags_.uncompressed_layers || flags_.side ||
-               flags_.correction_threshold || flags_.recall_deadline_ms || flags_.units_per_buffer);
+               flags_.correction_threshold || flags_.recall_deadline_ms ||
+               flags_.units_per_buffer || flags_.key_rank);
   const worker::RetrievalOptions options = flags_.Options(32).value();
   EXPECT_EQ(options.policy, "quest");
   EXPECT_EQ(options.budget_tokens, 768u);
@@ -57,6 +58,13 @@ TEST_F(RetrievalFlagsTest, PublishedOptionsAreThePolicysAndWhatIsGivenGoesBefore
   EXPECT_THAT(options.uncompressed_layers, ElementsAre(0, 1));
 }
 
+TEST_F(RetrievalFlagsTest, TheLayoutOfRecallsIsThePublishedOneOnlyWhereItIsAskedFor) {
+  app_.parse("--policy arkvale", false);
+  EXPECT_EQ(flags_.Options(32)->recall_layout, worker::RecallLayout::kUnits);
+  flags_.published = true;
+  EXPECT_EQ(flags_.Options(32)->recall_layout, worker::RecallLayout::kRows);
+}
+
 TEST_F(RetrievalFlagsTest, HowARecallWaitsAndIsTakenInCanBeGiven) {
   app_.parse("--policy freekv --tau 0.9 --recall-deadline-ms 2.5 --units-per-buffer 16", false);
   const worker::RetrievalOptions options = flags_.Options(32).value();
@@ -64,6 +72,14 @@ TEST_F(RetrievalFlagsTest, HowARecallWaitsAndIsTakenInCanBeGiven) {
   EXPECT_EQ(options.recall_deadline, std::chrono::microseconds(2500));
   EXPECT_EQ(options.units_per_buffer, 16u);
   EXPECT_EQ(flags_.RecallDeadlineMicros(), 2500u);
+}
+
+TEST_F(RetrievalFlagsTest, TheRankOfKeysCanBeGivenBesideWhatIsPublished) {
+  app_.parse("--policy shadowkv --published --key-rank 64", false);
+  const worker::RetrievalOptions options = flags_.Options(32).value();
+  EXPECT_EQ(options.policy, "shadowkv");
+  EXPECT_EQ(options.key_rank, 64u);
+  EXPECT_EQ(RetrievalFlags().Options(32)->key_rank, 0u);
 }
 
 TEST_F(RetrievalFlagsTest, ADeadlineBelowZeroIsRefused) {

@@ -231,6 +231,13 @@ bool ClientConnection::MayHaveLanded(const Call& call) const {
   return direct_landing_ || call.landed_untaken || call.arriving.landed_bytes > 0;
 }
 
+bool ClientConnection::IsQuiet(const Call& call) const {
+  MutexLock lock(mutex_);
+  if (call.is_landing) return false;
+  if (!direct_landing_ || call.landing == nullptr || pipe_quiet_) return true;
+  return call.end && !over_;  // As in AwaitQuiet.
+}
+
 void ClientConnection::Close() {
   pipe_->Close();
   {

@@ -71,6 +71,7 @@ class ClientConnection final : public FrameReceiver {
   void AwaitQuiet(Call& call);
   /// As PendingCall.
   bool MayHaveLanded(const Call& call) const;
+  bool IsQuiet(const Call& call) const;
 
   /// Ends the connection; every call ends with UNAVAILABLE. Idempotent. Not from the receiver.
   void Close();

@@ -51,6 +51,7 @@ class FrameCall final : public PendingCall {
     connection_->GiveUp(*call_, Status(StatusCode::kCancelled, "the caller cancelled the call"));
   }
   bool MayHaveLanded() const override { return connection_->MayHaveLanded(*call_); }
+  bool IsQuiet() const override { return connection_->IsQuiet(*call_); }
 
  private:
   const std::shared_ptr<ClientConnection> connection_;

@@ -212,6 +212,26 @@ TEST_F(FrameClientTest, ACancelledCallSaysWhetherSomethingHasLanded) {
   EXPECT_TRUE(cancelled_after(piece));
 }
 
+TEST_F(FrameClientTest, ACancelledCallIsQuietWhenTheServerSaysThatItHasEnded) {
+  Connect({.direct_landing = true});
+  std::vector<std::byte> memory(1000);
+  const auto landing = client_->AddLanding(memory);
+  ASSERT_TRUE(landing.ok()) << landing.status();
+  const auto call = Start(landing->get());
+  const uint64_t id = server_->Take().id;
+  call->Cancel();
+  EXPECT_EQ(server_->Take().kind, FrameKind::kCancel);
+  EXPECT_FALSE(call->IsQuiet());
+  const auto plain = Start();
+  const uint64_t plain_id = server_->Take().id;
+  plain->Cancel();
+  EXPECT_TRUE(plain->IsQuiet());  // It has no landing.
+  EXPECT_EQ(server_->Take().kind, FrameKind::kCancel);
+  server_->Send({.kind = FrameKind::kEnd, .id = plain_id});
+  server_->Send({.kind = FrameKind::kEnd, .id = id});
+  while (!call->IsQuiet()) std::this_thread::yield();
+}
+
 TEST_F(FrameClientTest, AServerThatDoesNotConfirmTheEndOfALandingLosesTheConnection) {
   FrameClient::Options options = Options();
   options.cancel_timeout = std::chrono::milliseconds(20);

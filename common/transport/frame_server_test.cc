@@ -30,7 +30,11 @@ class FloodHandler final : public CallHandler {
   std::vector<std::string> Methods() const override { return {"Echo", "Flood", "Wait"}; }
   Status Handle(const CallContext& context, std::string_view method, const CallMessage& request,
                 ReplyWriter& reply) override {
-    if (method == "Echo") return reply.Write({request.control, {}});
+    if (method == "Echo") {
+      MutexLock lock(mutex_);
+      landing_ = context.landing;
+      return reply.Write({request.control, {}});
+    }
     if (method == "Wait") return Wait();
     Status status;
     while (status.ok()) {
@@ -59,6 +63,11 @@ class FloodHandler final : public CallHandler {
     released_ = true;
     changed_.NotifyAll();
   }
+  /// Of the last echo.
+  std::shared_ptr<CallLanding> TakeLanding() {
+    MutexLock lock(mutex_);
+    return std::exchange(landing_, nullptr);
+  }
   bool AllLetGo() {
     std::vector<std::weak_ptr<const void>> owners;
     {
@@ -78,6 +87,7 @@ class FloodHandler final : public CallHandler {
   Mutex mutex_;
   CondVar changed_;
   bool released_ QUIRE_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<CallLanding> landing_ QUIRE_GUARDED_BY(mutex_);
   std::map<Priority, Status> stopped_ QUIRE_GUARDED_BY(mutex_);
   std::vector<std::weak_ptr<const void>> owners_ QUIRE_GUARDED_BY(mutex_);
 };
@@ -409,6 +419,46 @@ TEST_F(FrameServerTest, LandingsBelongToOneConnectionOfOneTenant) {
   EXPECT_TRUE(server_->CloseLanding("default", id, 1).ok());
   EXPECT_TRUE(server_->CloseLanding("default", id, 1).ok());
   EXPECT_TRUE(server_->OpenLanding("default", id, 1000, *more, 4096).ok());
+}
+
+TEST_F(FrameServerTest, WhoAnswersACallCanClaimItsLandingAndRevokeIt) {
+  Start({});
+  RawClient client(server_.get(), {.direct_landing = true});
+  client.Hello();
+  const uint64_t id = client.Take().id;
+  std::vector<std::byte> memory(4096);
+  const auto announce = [&](uint64_t landing) {
+    const auto key = client.pipe().AddLanding(landing, memory);
+    return server_->OpenLanding("default", id, landing, *key, 4096);
+  };
+  const auto landing_of = [&](uint64_t landing) {
+    client.Send({.kind = FrameKind::kRequest,
+                 .id = 100 + landing,
+                 .amount = uint64_t{60} * 1000 * 1000 * 1000,
+                 .landing = landing,
+                 .landing_bytes = 4096,
+                 .max_parts = 1,
+                 .name = "Echo"});
+    while (client.Take().kind != FrameKind::kEnd) continue;
+    return handler_.TakeLanding();
+  };
+  for (uint64_t landing = 1; landing <= wire::kMaxLandings; ++landing) {
+    ASSERT_EQ(announce(landing), OkStatus());
+  }
+  EXPECT_EQ(announce(1000).code(), StatusCode::kResourceExhausted);
+  const auto first = landing_of(1);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(landing_of(1000), nullptr);  // Not announced.
+  EXPECT_TRUE(first->Claim(&memory));
+  EXPECT_TRUE(landing_of(1)->Claim(&memory));
+  EXPECT_FALSE(first->Claim(&id));
+  first->Revoke();
+  EXPECT_EQ(announce(1000), OkStatus());  // There is room for one again.
+  EXPECT_EQ(landing_of(1), nullptr);
+  EXPECT_EQ(server_->CloseLanding("default", id, 2), OkStatus());
+  EXPECT_EQ(announce(1), OkStatus());
+  first->Revoke();  // Of the one before: the new landing 1 stays.
+  EXPECT_NE(landing_of(1), nullptr);
 }
 
 TEST_F(FrameServerTest, ConnectionsAreCountedByKind) {

@@ -32,7 +32,8 @@ constexpr int kFewestThreads = 4;
 CallContext ContextOf(const grpc::ServerContext& context, uint64_t max_message_bytes) {
   CallContext result{.tenant = TenantOf(context),
                      .deadline = DeadlineFromGrpc(context.raw_deadline()),
-                     .part_bytes = max_message_bytes};
+                     .part_bytes = max_message_bytes,
+                     .is_control = true};
   const auto& metadata = context.client_metadata();
   if (const auto it = metadata.find(kPriorityMetadata); it != metadata.end()) {
     result.priority = PriorityOf({it->second.data(), it->second.size()});

@@ -98,7 +98,8 @@ LoopbackTransport::Outcome LoopbackTransport::Handle(std::string_view method,
                             .max_parts = max_parts,
                             .part_bytes = max_parts == 1
                                               ? max_message_bytes_
-                                              : std::min(part_bytes_, max_message_bytes_)};
+                                              : std::min(part_bytes_, max_message_bytes_),
+                            .is_control = true};
   PartCollector kept(max_parts, max_message_bytes_);
   LandingWriter writer(options.landing, &kept);
   const Status status = handler_->Handle(context, method, request, writer);

@@ -71,6 +71,7 @@ class PartsHandler final : public CallHandler {
 class PartsConformance : public ::testing::TestWithParam<TransportFactory> {
  protected:
   static constexpr TimePoint kEver = TimePoint::max();
+  static constexpr uint64_t kRoom = 4096;  ///< Landings of 1000 bytes lie at its beginning.
 
   void SetUp() override {
     handler_.AnswerFrom(memory_);
@@ -96,6 +97,14 @@ class PartsConformance : public ::testing::TestWithParam<TransportFactory> {
     EXPECT_TRUE(part.ok()) << part.status();
     if (!part.ok() || !*part) return {};
     return **std::move(part);
+  }
+  /// `kRoom` bytes of 0xee after Place with 950.
+  static std::vector<std::byte> PlacedAt950() {
+    std::vector<std::byte> bytes(kRoom, std::byte{0xee});
+    std::fill_n(bytes.begin() + 950, 50, std::byte{50});
+    std::fill_n(bytes.begin(), 60, std::byte{60});
+    std::fill_n(bytes.begin() + 100, 70, std::byte{70});
+    return bytes;
   }
   static void ExpectEnd(PendingCall& call) {
     for (int i = 0; i < 2; ++i) {
@@ -156,20 +165,19 @@ TEST_P(PartsConformance, ACancelledCallGivesNothingMore) {
 }
 
 TEST_P(PartsConformance, PlacedBytesLandWhereTheServerSaid) {
-  std::vector<std::byte> memory(1000, std::byte{0xee}), expected = memory;
-  const auto landing = transport().AddLanding(memory);
-  ASSERT_TRUE(landing.ok()) << landing.status();
-  EXPECT_EQ((*landing)->bytes().data(), memory.data());
-  const auto call = Start("Place", 950, landing->get());
-  const CallMessage part = Take(*call);
-  EXPECT_EQ(TextOf(part.control), "placed");
-  EXPECT_TRUE(part.payload.empty());
-  EXPECT_EQ(part.landed_bytes, 180u);
-  ExpectEnd(*call);
-  std::fill_n(expected.begin() + 950, 50, std::byte{50});
-  std::fill_n(expected.begin(), 60, std::byte{60});
-  std::fill_n(expected.begin() + 100, 70, std::byte{70});
-  EXPECT_EQ(memory, expected);
+  for (const OwnedMemory& memory : LandingMemories(transport(), kRoom)) {
+    std::ranges::fill(memory.bytes, std::byte{0xee});
+    const auto landing = transport().AddLanding(memory.bytes.first(1000));
+    ASSERT_TRUE(landing.ok()) << landing.status();
+    EXPECT_EQ((*landing)->bytes().data(), memory.bytes.data());
+    const auto call = Start("Place", 950, landing->get());
+    const CallMessage part = Take(*call);
+    EXPECT_EQ(TextOf(part.control), "placed");
+    EXPECT_TRUE(part.payload.empty());
+    EXPECT_EQ(part.landed_bytes, 180u);
+    ExpectEnd(*call);
+    EXPECT_TRUE(std::ranges::equal(memory.bytes, PlacedAt950()));
+  }
 }
 
 TEST_P(PartsConformance, WithoutALandingPlacedBytesComeAsPayload) {
@@ -184,19 +192,22 @@ TEST_P(PartsConformance, WithoutALandingPlacedBytesComeAsPayload) {
 }
 
 TEST_P(PartsConformance, PlacesOutsideTheLandingAreRefusedAndNothingIsWritten) {
-  std::vector<std::byte> memory(1000, std::byte{0xee});
-  const auto landing = transport().AddLanding(memory);
-  ASSERT_TRUE(landing.ok()) << landing.status();
-  for (const uint64_t first : {uint64_t{951}, uint64_t{1000}, uint64_t{1} << 40, UINT64_MAX - 10}) {
-    const auto call = Start("Place", first, landing->get());
-    EXPECT_EQ(call->Next(kEver).status().code(), StatusCode::kInvalidArgument) << first;
+  for (const OwnedMemory& memory : LandingMemories(transport(), kRoom)) {
+    std::ranges::fill(memory.bytes, std::byte{0xee});
+    const auto landing = transport().AddLanding(memory.bytes.first(1000));
+    ASSERT_TRUE(landing.ok()) << landing.status();
+    for (const uint64_t first :
+         {uint64_t{951}, uint64_t{1000}, uint64_t{1} << 40, UINT64_MAX - 10}) {
+      const auto call = Start("Place", first, landing->get());
+      EXPECT_EQ(call->Next(kEver).status().code(), StatusCode::kInvalidArgument) << first;
+    }
+    EXPECT_TRUE(IsFilled(memory.bytes, std::byte{0xee}));
   }
-  EXPECT_EQ(memory, std::vector<std::byte>(1000, std::byte{0xee}));
 }
 
 TEST_P(PartsConformance, PlacedBytesLandInMemoryThatOnlyItsAccessTouches) {
   // Of the kind that the server may write to by itself, by ways that this process does not have.
-  const auto allocated = transport().AllocateLandingMemory(4096);
+  const auto allocated = transport().AllocateLandingMemory(kRoom);
   ASSERT_TRUE(allocated.ok()) << allocated.status();
   GuardedMemory memory(allocated->bytes);
   memory.Fill(std::byte{0xee});
@@ -208,16 +219,12 @@ TEST_P(PartsConformance, PlacedBytesLandInMemoryThatOnlyItsAccessTouches) {
   EXPECT_TRUE(part.payload.empty());
   EXPECT_EQ(part.landed_bytes, 180u);
   ExpectEnd(*call);
-  std::vector<std::byte> expected(4096, std::byte{0xee});
-  std::fill_n(expected.begin() + 950, 50, std::byte{50});
-  std::fill_n(expected.begin(), 60, std::byte{60});
-  std::fill_n(expected.begin() + 100, 70, std::byte{70});
-  EXPECT_EQ(memory.Read(), expected);
+  EXPECT_EQ(memory.Read(), PlacedAt950());
   for (const uint64_t first : {uint64_t{951}, uint64_t{1} << 40, UINT64_MAX - 10}) {
     const auto outside = Start("Place", first, landing->get());
     EXPECT_EQ(outside->Next(kEver).status().code(), StatusCode::kInvalidArgument) << first;
   }
-  EXPECT_EQ(memory.Read(), expected);
+  EXPECT_EQ(memory.Read(), PlacedAt950());
 }
 
 TEST_P(PartsConformance, AnAccessThatFailsEndsTheCallAndNotTheConnection) {

@@ -2,6 +2,7 @@
 #include "common/transport/server_connection.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <utility>
 
@@ -43,6 +44,24 @@ class ServerConnection::Writer final : public ReplyWriter {
  private:
   ServerConnection* const connection_;
   Call* const call_;
+};
+
+class ServerConnection::AnnouncedLanding final : public CallLanding {
+ public:
+  AnnouncedLanding(std::weak_ptr<ServerConnection> connection, uint64_t id)
+      : connection_(std::move(connection)), id_(id) {}
+  bool Claim(const void* owner) override {
+    const void* before = nullptr;
+    return owner_.compare_exchange_strong(before, owner) || before == owner;
+  }
+  void Revoke() override {
+    if (const auto connection = connection_.lock()) connection->CloseLandingIf(id_, this);
+  }
+
+ private:
+  const std::weak_ptr<ServerConnection> connection_;
+  const uint64_t id_;
+  std::atomic<const void*> owner_{nullptr};
 };
 
 ServerConnection::ServerConnection(std::unique_ptr<FramePipe> pipe, uint64_t id,
@@ -134,7 +153,9 @@ Status ServerConnection::OpenLanding(uint64_t landing, std::string_view key, uin
       return ResourceExhausted("the connection has ", landings_.size(),
                                " landings, which is the limit: remove one first");
     }
-    added = landings_.insert(landing).second;
+    auto& announced = landings_[landing];
+    added = announced == nullptr;
+    if (added) announced = std::make_shared<AnnouncedLanding>(weak_from_this(), landing);
   }
   const Status status = pipe_->OpenLanding(landing, key, bytes);
   if (status.ok() || !added) return status;  // One that is open stays so whatever else is tried.
@@ -143,10 +164,12 @@ Status ServerConnection::OpenLanding(uint64_t landing, std::string_view key, uin
   return status;
 }
 
-void ServerConnection::CloseLanding(uint64_t landing) {
+void ServerConnection::CloseLandingIf(uint64_t landing, const AnnouncedLanding* only) {
   {
     MutexLock lock(mutex_);
-    if (landings_.erase(landing) == 0) return;
+    const auto it = landings_.find(landing);
+    if (it == landings_.end() || (only != nullptr && it->second.get() != only)) return;
+    landings_.erase(it);
   }
   pipe_->CloseLanding(landing);
 }
@@ -254,6 +277,9 @@ Status ServerConnection::EnterCall(const CallPtr& call) {
         kRetryAfter);
   }
   call->context.tenant = tenant_;
+  if (const auto it = landings_.find(call->landing); it != landings_.end()) {
+    call->context.landing = it->second;
+  }
   call->credit = static_cast<int64_t>(window_bytes_);
   if (over_) call->cancelled.Set();
   calls_[call->id] = call;

@@ -23,7 +23,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -93,7 +92,7 @@ class ServerConnection final : public FrameReceiver,
 
   /// As FramePipe; RESOURCE_EXHAUSTED over kMaxLandings.
   Status OpenLanding(uint64_t landing, std::string_view key, uint64_t bytes);
-  void CloseLanding(uint64_t landing);
+  void CloseLanding(uint64_t landing) { CloseLandingIf(landing, nullptr); }
 
   void OnFrame(Frame frame) override;
   void OnClosed(const Status& why) override;
@@ -120,6 +119,7 @@ class ServerConnection final : public FrameReceiver,
   };
   using CallPtr = std::shared_ptr<Call>;
   class Writer;
+  class AnnouncedLanding;
   enum class State { kAwaitingHello, kOpen, kRefused };
 
   /// Ends the connection; the pipe is closed by the connection's thread.
@@ -131,6 +131,8 @@ class ServerConnection final : public FrameReceiver,
   /// Why the call may not run now; OK when it was entered.
   Status EnterCall(const CallPtr& call);
   void LeaveCall(Call& call);
+  /// Closes the landing if it is `only`, or whichever it is for null.
+  void CloseLandingIf(uint64_t landing, const AnnouncedLanding* only) QUIRE_EXCLUDES(mutex_);
 
   void RunCall(const CallPtr& call);
   Status WritePart(Call& call, CallMessage part);
@@ -174,7 +176,7 @@ class ServerConnection final : public FrameReceiver,
   SendTurns turns_ QUIRE_GUARDED_BY(mutex_);
   TimePoint send_started_ QUIRE_GUARDED_BY(mutex_);
   std::deque<Frame> outbox_ QUIRE_GUARDED_BY(mutex_);
-  std::set<uint64_t> landings_ QUIRE_GUARDED_BY(mutex_);
+  std::map<uint64_t, std::shared_ptr<AnnouncedLanding>> landings_ QUIRE_GUARDED_BY(mutex_);
   bool draining_ QUIRE_GUARDED_BY(mutex_) = false;
   bool over_ QUIRE_GUARDED_BY(mutex_) = false;
   bool finished_ QUIRE_GUARDED_BY(mutex_) = false;

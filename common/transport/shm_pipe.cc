@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "common/base/unique_fd.h"
 #include "common/transport/shm_address.h"
 #include "common/transport/shm_borrower.h"
@@ -59,35 +60,56 @@ class ShmClientPipe final : public FramePipe, private ShmStream::Receiver {
     return stream_->Send(std::move(packet));
   }
 
-  void Close() override { stream_->Close(); }
+  void Close() override {
+    stream_->Close();
+    LetGo();
+  }
 
  private:
+  /// No packet comes any more: leases that were sent and never taken end with the channel, which
+  /// goes with the last frame that was taken.
+  void LetGo() QUIRE_EXCLUDES(mutex_) {
+    std::shared_ptr<ShmBorrower> let_go;
+    MutexLock lock(mutex_);
+    let_go.swap(borrower_);
+  }
+  std::shared_ptr<ShmBorrower> borrower() QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return borrower_;
+  }
+
   Status OnPacket(ShmPacket& packet) override {
+    const std::shared_ptr<ShmBorrower> borrower = this->borrower();
+    if (borrower == nullptr) return Unavailable("shared-memory connection: it was closed here");
     switch (packet.header.type) {
       case ShmPacketType::kLeaseChannel: {
         QUIRE_ASSIGN_OR_RETURN(UniqueFd fd, stream_->TakeDescriptor());
-        return borrower_->SetChannel(std::move(fd));
+        return borrower->SetChannel(std::move(fd));
       }
       case ShmPacketType::kRegion: {
         QUIRE_ASSIGN_OR_RETURN(UniqueFd fd, stream_->TakeDescriptor());
-        return borrower_->AddRegion(packet.header.number, std::move(fd), packet.header.bytes);
+        return borrower->AddRegion(packet.header.number, std::move(fd), packet.header.bytes);
       }
       case ShmPacketType::kGreeting:
         return InvalidArgument("shared-memory connection: the server greeted twice");
       case ShmPacketType::kFrame:
         break;
     }
-    QUIRE_ASSIGN_OR_RETURN(Frame frame, TakeShmFrame(packet, borrower_.get()));
+    QUIRE_ASSIGN_OR_RETURN(Frame frame, TakeShmFrame(packet, borrower.get()));
     receiver_->OnFrame(std::move(frame));
     return OkStatus();
   }
-  void OnEnd(const Status& why) override { receiver_->OnClosed(why); }
+  void OnEnd(const Status& why) override {
+    LetGo();
+    receiver_->OnClosed(why);
+  }
 
   const std::string path_;
   const uint64_t max_frame_bytes_;
   const bool in_place_;
   const std::shared_ptr<ShmLoop> loop_;
-  const std::shared_ptr<ShmBorrower> borrower_ = std::make_shared<ShmBorrower>();
+  Mutex mutex_;
+  std::shared_ptr<ShmBorrower> borrower_ QUIRE_GUARDED_BY(mutex_) = std::make_shared<ShmBorrower>();
   const std::shared_ptr<ShmStream> stream_;
   FrameReceiver* receiver_ = nullptr;  ///< Set before the stream starts.
 };

@@ -296,9 +296,11 @@ void ShmStream::Close() {
   }
   if (token != 0) loop_->Remove(token);
   std::deque<Writing> unsent;
+  std::deque<UniqueFd> untaken;
   UniqueFd socket;
   MutexLock lock(mutex_);
   unsent.swap(queue_);
+  untaken.swap(descriptors_);
   std::swap(socket, socket_);
 }
 

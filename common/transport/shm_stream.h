@@ -112,7 +112,7 @@ class ShmStream final : public ShmLoop::Handler,
   ShmLoop* const loop_;
   Receiver* const receiver_;
 
-  // The loop's thread only.
+  // The loop's thread only, and Close, once the loop does not call any more.
   ShmPacketReader reader_;
   std::deque<UniqueFd> descriptors_;
 

@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/call_landing.h"
 #include "common/base/clock.h"
 #include "common/base/payload.h"
 #include "common/base/priority.h"
@@ -93,6 +94,9 @@ class PendingCall {
   /// When the call has ended with an error: whether the landing may have changed since the last
   /// part that Next gave.
   virtual bool MayHaveLanded() const { return true; }
+  /// After Cancel: whether it is certain that no more bytes of the call arrive in its landing.
+  /// Never waits; the destructor waits until it is so.
+  virtual bool IsQuiet() const { return false; }
 };
 
 /// Client end. Thread-safe: calls may run concurrently.
@@ -145,6 +149,11 @@ struct CallContext {
   uint64_t part_bytes = UINT64_MAX;
   /// Null when the call cannot be cancelled; valid during the call.
   const CancelFlag* cancelled = nullptr;
+  /// What the call names of its connection's landings; null when the server does not write there.
+  std::shared_ptr<CallLanding> landing = nullptr;
+  /// It came over the control channel, where the caller proves its tenant with each call, and not
+  /// over a connection that a ticket admitted.
+  bool is_control = false;
 
   bool IsCancelled() const { return cancelled != nullptr && cancelled->IsSet(); }
 };

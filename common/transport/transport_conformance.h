@@ -19,7 +19,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -61,6 +63,19 @@ class TransportUnderTest {
 };
 using TransportFactory = std::unique_ptr<TransportUnderTest> (*)(CallHandler* handler,
                                                                  uint64_t max_message_bytes);
+
+/// Memory for landings of up to `bytes`: plain, and what `transport` allocates for them, which the
+/// server may write to by ways that this process does not have.
+inline std::vector<OwnedMemory> LandingMemories(Transport& transport, uint64_t bytes) {
+  const auto plain = std::make_shared<std::vector<std::byte>>(bytes);
+  auto allocated = transport.AllocateLandingMemory(bytes);
+  EXPECT_TRUE(allocated.ok()) << allocated.status();
+  return {OwnedMemory{*plain, plain}, allocated.value_or(OwnedMemory{*plain, plain})};
+}
+/// Whether all of `memory` is `value`.
+inline bool IsFilled(std::span<const std::byte> memory, std::byte value) {
+  return std::ranges::all_of(memory, [&](std::byte b) { return b == value; });
+}
 
 /// Control bytes (a protobuf message) that carry `text` and `number`.
 inline std::string Control(const std::string& text, uint64_t number = 0) {

@@ -295,19 +295,20 @@ bool UcxConnection::SendPiece() {
       queue_.pop_front();
     }
     bytes += next.frame.payload.size_bytes() + UcxHeader::kEncodedBytes;
-    if (next.to_write) WriteQueued(&next.frame);
+    WriteWhereMapped(&next.frame);
+    if (next.to_write) {
+      MutexLock lock(mutex_);
+      to_write_.PopFront();
+    }
     SendFrame(std::move(next.frame));
   }
   return true;
 }
 
-void UcxConnection::WriteQueued(Frame* frame) {
-  if (LandsDirectly(*frame)) {
-    const auto memory = opened_landings_.at(frame->landing).remote->mapped();
-    if (!memory.empty()) WriteMapped(memory, frame);
-  }
-  MutexLock lock(mutex_);
-  to_write_.PopFront();
+void UcxConnection::WriteWhereMapped(Frame* frame) {
+  if (!LandsDirectly(*frame)) return;
+  const auto memory = opened_landings_.at(frame->landing).remote->mapped();
+  if (!memory.empty()) WriteMapped(memory, frame);
 }
 
 void UcxConnection::SendFrame(Frame frame) {
@@ -722,13 +723,10 @@ Status UcxConnection::OpenLandingOnThread(uint64_t id, std::string_view encoded,
     if (!direct_) return OkStatus();
   }
   QUIRE_ASSIGN_OR_RETURN(auto remote, UcxRemoteLanding::Open(*endpoint_, key));
-  const bool is_mapped = !remote->mapped().empty();
-  // Messages, which the client puts to their places. UCX's own writes would be messages there as
-  // well, and abort the client's process when this server dies between them.
-  if (key.is_host && !is_mapped && endpoint_->Lanes().within_host) return OkStatus();
+  if (remote == nullptr) return OkStatus();  // Messages, which the client puts to their places.
   OpenedLanding& opened = opened_landings_[id];
   opened.remote = remote;
-  if (is_mapped) {
+  if (!remote->mapped().empty()) {
     ++opened.frames_under_way;  // All that other threads write.
     ShareMapping(id, remote);
   }

@@ -85,10 +85,11 @@ class UcxConnection final : public UcxMessageSink,
   void SendQueued() QUIRE_EXCLUDES(mutex_);
   /// Sends about a piece of what is queued; false when nothing is left.
   bool SendPiece() QUIRE_EXCLUDES(mutex_);
+  /// REQUIRES: WriteWhereMapped.
   void SendFrame(Frame frame);
   void Enqueue(Queued queued) QUIRE_REQUIRES(mutex_);
-  /// Writes a frame that Send has left to this thread, if its landing is still there.
-  void WriteQueued(Frame* frame) QUIRE_EXCLUDES(mutex_);
+  /// Writes a frame that Send has left to this thread, or took when its landing was not open yet.
+  void WriteWhereMapped(Frame* frame);
   bool LandsDirectly(const Frame& frame) const;
   /// Where the frame's payload can be written by the thread that sends it; null where it cannot.
   std::shared_ptr<UcxRemoteLanding> MappedLandingOf(const Frame& frame) const

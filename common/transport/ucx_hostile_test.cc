@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A client that knows the protocol and breaks it.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -10,103 +12,27 @@
 #include <thread>
 #include <vector>
 
-#include "common/transport/ucx_endpoint.h"
-#include "common/transport/ucx_landing.h"
+#include "common/transport/testing/hostile_ucx_client.h"
+#include "common/transport/ucx_remote_key.h"
 #include "common/transport/ucx_test_peer.h"
-#include "common/transport/ucx_worker.h"
 
 namespace quire {
 namespace {
 
 using testing::Collector;
+using ::testing::HasSubstr;
 using testing::Listening;
 
-/// Connects like a client, and then sends whatever it is told to.
-class HostileClient final : public UcxMessageSink {
+class HostileClient final : public testing::HostileUcxClient {
  public:
-  explicit HostileClient(Listening& listening) {
-    const auto address = SocketAddress::Resolve(listening.listener->address());
-    auto context = UcxContext::Create(listening.options, *address);
-    worker_ = UcxWorker::Create(*context, listening.options).value();
-    worker_->Run([&] {
-      worker_->AddSink(token_, this);
-      endpoint_ =
-          UcxEndpoint::Connect(worker_, *address, listening.options, [](const Status&) {}).value();
-      // In the same task, as a client does.
-      Send({.kind = UcxKind::kHello},
-           EncodeUcxHello({token_, listening.options.direct_landings, 1 << 20}));
-    });
-    server = listening.Take();
+  explicit HostileClient(Listening& listening)
+      : HostileUcxClient(listening.listener->address(), listening.options),
+        server(listening.Take()) {
     server->Start(&at_server);
-    MutexLock lock(mutex_);
-    while (!welcomed_) changed_.Wait(mutex_);
   }
-  ~HostileClient() override {
-    worker_->Run([&] {
-      worker_->RemoveSink(token_);
-      endpoint_.reset();
-      memory_.reset();
-    });
-  }
-
-  /// The key of a landing in new memory of `bytes` bytes, that says it is of `claimed`.
-  std::string SignKey(uint64_t bytes, uint64_t claimed) {
-    UcxLandingKey key;
-    key.serial = 1;
-    key.landing = 1;
-    key.bytes = claimed;
-    worker_->Run([&] {
-      memory_ = UcxMemory::Allocate(worker_->context().shared_from_this(), bytes).value();
-      key.address = reinterpret_cast<uintptr_t>(memory_->bytes().data());
-      key.remote_key = memory_->RemoteKey().value();
-    });
-    return EncodeUcxLandingKey(key, secret_);
-  }
-
-  /// Sends `data` under `header`, addressed rightly, with the payload's length made to fit.
-  void Send(UcxHeader header, std::vector<std::byte> data) {
-    if (header.payload_bytes == 0) {
-      header.payload_bytes = data.size() - header.index_bytes - header.head_bytes;
-    }
-    header.to = server_token_;
-    const auto encoded = EncodeUcxHeader(header);
-    SendRaw({encoded.begin(), encoded.end()}, std::move(data), header.kind == UcxKind::kHello);
-  }
-  void SendRaw(std::vector<std::byte> header, std::vector<std::byte> data, bool is_hello = false) {
-    struct Bytes {
-      std::vector<std::byte> header, data;
-      UcxGather gather;
-    };
-    const auto bytes = std::make_shared<Bytes>(Bytes{std::move(header), std::move(data), {}});
-    bytes->gather.Append(bytes->data);
-    worker_->Run(
-        [&] { endpoint_->Send(bytes->header, bytes->gather, is_hello, [bytes](ucs_status_t) {}); });
-  }
-
-  void OnMessage(UcxMessage message) override {
-    const auto welcome = DecodeUcxWelcome(message.data());
-    if (!welcome.ok()) return;
-    MutexLock lock(mutex_);
-    server_token_ = welcome->server;
-    secret_ = welcome->secret;
-    welcomed_ = true;
-    changed_.NotifyAll();
-  }
-  void OnBrokenMessage(const Status&) override {}
 
   Collector at_server;
   std::unique_ptr<FramePipe> server;
-
- private:
-  const UcxToken token_ = MakeUcxToken(SystemRandom());
-  std::shared_ptr<UcxWorker> worker_;
-  std::unique_ptr<UcxEndpoint> endpoint_;
-  std::shared_ptr<UcxMemory> memory_;
-  Mutex mutex_;
-  CondVar changed_;
-  bool welcomed_ QUIRE_GUARDED_BY(mutex_) = false;
-  UcxToken server_token_;
-  UcxSecret secret_ = {};
 };
 
 /// Connects, and never says hello.
@@ -180,14 +106,119 @@ TEST(UcxHostileTest, WhatNoClientSendsEndsItsConnectionAndNoOther) {
   EXPECT_EQ(honest.at_server.Next().head, "still here");
 }
 
-TEST(UcxHostileTest, AKeyOfMoreMemoryThanThereIsOpensNothing) {
-  constexpr uint64_t kBytes = 1 << 20;
-  Listening listening(testing::DirectOptions());
-  HostileClient hostile(listening);
-  const Status refused =
-      hostile.server->OpenLanding(1, hostile.SignKey(kBytes, uint64_t{1} << 40), kBytes);
+constexpr uint64_t kLandingBytes = 1 << 20;
+
+/// A server that writes into shared memory, by each of the domains that there are for it, and a
+/// client with the key of such memory.
+class UcxHostileKeyTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const std::string domain = GetParam();
+    UcxOptions options = testing::DirectOptions();
+    options.transports = domain + ",cma,tcp,self";
+    const std::string why_not =
+        testing::WhyNoLane({.name = domain, .options = options, .carriers = {domain + "/"}});
+    if (!why_not.empty()) GTEST_SKIP() << why_not;
+    listening_.emplace(options);
+    client_.emplace(*listening_);
+    key_ = client_->MakeKey(kLandingBytes);
+  }
+
+  /// What the server says to the key. No two have the same serial.
+  Status Open(UcxLandingKey key, uint64_t bytes = kLandingBytes) {
+    key.serial = key.landing = ++opened_;
+    const Status status = client_->server->OpenLanding(opened_, client_->Sign(key), bytes);
+    client_->server->CloseLanding(opened_);
+    return status;
+  }
+  Status Open(const UcxRemoteKey& remote) {
+    UcxLandingKey key = key_;
+    key.remote_key = EncodeUcxRemoteKey(remote);
+    key.remote_key.resize(key.remote_key.size() - kUcxKeyPadding);
+    return Open(key);
+  }
+  /// The remote key, and its part that names the segment.
+  UcxRemoteKey Remote() const { return DecodeUcxRemoteKey(key_.remote_key).value(); }
+  static UcxKeyPart& SegmentPart(UcxRemoteKey& remote) {
+    return *std::ranges::max_element(remote.parts, {},
+                                     [](const UcxKeyPart& part) { return part.bytes.size(); });
+  }
+
+  std::optional<Listening> listening_;
+  std::optional<HostileClient> client_;
+  UcxLandingKey key_;
+  uint64_t opened_ = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(Domains, UcxHostileKeyTest, ::testing::Values("posix", "sysv"),
+                         [](const auto& domain) { return std::string(domain.param); });
+
+TEST_P(UcxHostileKeyTest, AKeyOfMoreMemoryThanThereIsOpensNothing) {
+  EXPECT_EQ(Open(key_), OkStatus());
+  UcxLandingKey longer = key_;
+  longer.bytes = uint64_t{1} << 40;
+  const Status refused = Open(longer);
   EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument) << refused;
-  EXPECT_NE(refused.message().find("its memory has"), std::string::npos) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("its memory has"));
+  UcxLandingKey before = key_;
+  before.address -= 4096;
+  EXPECT_THAT(std::string(Open(before).message()), HasSubstr("its memory has"));
+  UcxLandingKey behind = key_;
+  behind.address += 4096;
+  EXPECT_THAT(std::string(Open(behind).message()), HasSubstr("its memory has"));
+  UcxLandingKey nothing = key_;
+  nothing.bytes = 0;
+  EXPECT_THAT(std::string(Open(nothing, 0).message()), HasSubstr("names no memory"));
+  EXPECT_EQ(Open(key_), OkStatus());
+}
+
+TEST_P(UcxHostileKeyTest, AKeyOfASegmentThatIsNotThereEndsNobody) {
+  UcxRemoteKey remote = Remote();
+  // The id's third byte: of a System V segment's number, or of a process's.
+  SegmentPart(remote).bytes[2] = static_cast<char>(~SegmentPart(remote).bytes[2]);
+  for (int i = 0; i < 3; ++i) {  // UCX has nothing left over from before, and then it has.
+    const Status refused = Open(remote);
+    EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument) << refused;
+    EXPECT_EQ(Open(key_), OkStatus());
+  }
+}
+
+TEST_P(UcxHostileKeyTest, AKeyThatIsNoneOfUcxsIsRefusedBeforeUcxReadsIt) {
+  UcxLandingKey shorter = key_;
+  shorter.remote_key.pop_back();
+  EXPECT_THAT(std::string(Open(shorter).message()), HasSubstr("ends before its part"));
+  UcxLandingKey longer = key_;
+  longer.remote_key += '\0';
+  EXPECT_THAT(std::string(Open(longer).message()), HasSubstr("behind the parts"));
+  UcxRemoteKey foreign = Remote();
+  foreign.memory_type = UCS_MEMORY_TYPE_LAST;
+  EXPECT_THAT(std::string(Open(foreign).message()), HasSubstr("memory of UCX's type"));
+  UcxRemoteKey stunted = Remote();
+  SegmentPart(stunted).bytes.resize(8);
+  EXPECT_THAT(std::string(Open(stunted).message()), HasSubstr("in 8 bytes"));
+  EXPECT_EQ(Open(key_), OkStatus());
+}
+
+TEST_P(UcxHostileKeyTest, PartsOfDomainsThatNoLaneLeadsToAreNotRead) {
+  UcxRemoteKey remote = Remote();
+  remote.parts.push_back({63, std::string(255, '\xff')});
+  EXPECT_EQ(Open(remote), OkStatus());
+}
+
+TEST_P(UcxHostileKeyTest, WhatUcxAloneIsToWriteIsCheckedAsWell) {
+  UcxLandingKey device = key_;
+  device.is_host = false;
+  EXPECT_EQ(Open(device), OkStatus());
+  device.bytes = uint64_t{1} << 40;
+  EXPECT_THAT(std::string(Open(device).message()), HasSubstr("its memory has"));
+  UcxRemoteKey gone = Remote();
+  SegmentPart(gone).bytes[2] = static_cast<char>(~SegmentPart(gone).bytes[2]);
+  device = key_;
+  device.is_host = false;
+  device.remote_key = EncodeUcxRemoteKey(gone);
+  device.remote_key.resize(device.remote_key.size() - kUcxKeyPadding);
+  EXPECT_EQ(Open(device).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Open(key_), OkStatus());
 }
 
 TEST(UcxHostileTest, MessagesForNobodyAreDropped) {

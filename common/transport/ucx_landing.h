@@ -13,12 +13,14 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
 #include "common/transport/landing_memory.h"
 #include "common/transport/ucx_context.h"
 #include "common/transport/ucx_endpoint.h"
+#include "common/transport/ucx_segment.h"
 #include "common/transport/ucx_wire.h"
 
 namespace quire {
@@ -79,10 +81,12 @@ class UcxLocalLanding {
   const std::shared_ptr<UcxMemory> registered_;
 };
 
+/// A landing that this end writes to: through a mapping, or by UCX.
 class UcxRemoteLanding {
  public:
-  /// INVALID_ARGUMENT for a key that UCX refuses, or of more memory than there is. REQUIRES: `key`
-  /// has passed its signature's check.
+  /// Null for memory that only messages reach: memory of this host that this process has not mapped
+  /// and that no lane writes by itself. INVALID_ARGUMENT for a key that is malformed, or of memory
+  /// that is not there. REQUIRES: `key` has passed its signature's check.
   static StatusOr<std::shared_ptr<UcxRemoteLanding>> Open(UcxEndpoint& endpoint,
                                                           const UcxLandingKey& key);
   ~UcxRemoteLanding();
@@ -90,23 +94,24 @@ class UcxRemoteLanding {
   UcxRemoteLanding& operator=(const UcxRemoteLanding&) = delete;
 
   bool Holds(const UcxPlace& place) const {
-    return place.bytes <= bytes_ && place.offset <= bytes_ - place.bytes;
+    return place.bytes <= memory_.bytes && place.offset <= memory_.bytes - place.bytes;
   }
-  uint64_t AddressOf(uint64_t offset) const { return address_ + offset; }
+  uint64_t AddressOf(uint64_t offset) const { return memory_.address + offset; }
   /// The landing as this process has it mapped: any thread may write there. Empty where only UCX
-  /// can write to it, and where its memory is none of the host's.
-  std::span<std::byte> mapped() const { return mapped_; }
+  /// writes to it.
+  std::span<std::byte> mapped() const {
+    return segment_ == nullptr ? std::span<std::byte>() : segment_->memory();
+  }
+  /// REQUIRES: mapped() is empty.
   ucp_rkey_h key() const { return key_; }
 
  private:
-  UcxRemoteLanding(ucp_rkey_h key, uint64_t address, uint64_t bytes)
-      : key_(key), address_(address), bytes_(bytes) {}
-  Status FindMapping();
+  UcxRemoteLanding(const UcxPeerMemory& memory, std::unique_ptr<UcxSegment> segment, ucp_rkey_h key)
+      : memory_(memory), segment_(std::move(segment)), key_(key) {}
 
-  const ucp_rkey_h key_;
-  const uint64_t address_;
-  const uint64_t bytes_;
-  std::span<std::byte> mapped_;
+  const UcxPeerMemory memory_;
+  const std::unique_ptr<UcxSegment> segment_;  ///< Null where UCX writes,
+  const ucp_rkey_h key_;                       ///< and this where it does not.
 };
 
 }  // namespace quire

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/transport/ucx_lanes.h"
 
+#include <charconv>
 #include <cstddef>
+#include <optional>
+#include <system_error>
+#include <utility>
 
 namespace quire {
 namespace {
@@ -19,6 +23,20 @@ std::string_view LaneName(std::string_view line) {
   const size_t end = line.find_first_of(". ", slash);
   if (begin == std::string_view::npos || end == std::string_view::npos) return {};
   return line.substr(begin + 1, end - begin - 1);
+}
+
+/// The peer's domain in "lane[1]: ... -> md[2]/posix/sysdev[255]".
+std::optional<std::pair<uint32_t, std::string>> LaneDomain(std::string_view line) {
+  constexpr std::string_view kBefore = "-> md[";
+  const size_t before = line.find(kBefore);
+  if (before == std::string_view::npos) return std::nullopt;
+  line.remove_prefix(before + kBefore.size());
+  uint32_t number = 0;
+  const auto parsed = std::from_chars(line.data(), line.data() + line.size(), number);
+  line.remove_prefix(static_cast<size_t>(parsed.ptr - line.data()));
+  if (parsed.ec != std::errc() || !line.starts_with("]/")) return std::nullopt;
+  line.remove_prefix(2);
+  return std::pair(number, std::string(line.substr(0, line.find('/'))));
 }
 
 }  // namespace
@@ -40,6 +58,7 @@ UcxLanes ParseUcxLanes(std::string_view info) {
         (lanes.names.empty() || lanes.within_host) && name.ends_with(kSharedMemoryDevice);
     if (!lanes.names.empty()) lanes.names += ' ';
     lanes.names += name;
+    if (auto domain = LaneDomain(line)) lanes.domains.insert(*std::move(domain));
   }
   return lanes;
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What an endpoint says of its lanes. UCX before 1.14 reports them only as text for people, so this
-// reads that text, and knows nothing of the names of transports.
+// reads that text, and knows nothing of the names of transports and domains.
 #ifndef QUIRE_COMMON_TRANSPORT_UCX_LANES_H_
 #define QUIRE_COMMON_TRANSPORT_UCX_LANES_H_
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -16,6 +18,8 @@ struct UcxLanes {
   /// All of them are shared memory, which writes what it has mapped itself, and has messages stand
   /// in for writes to any other memory of the host.
   bool within_host = false;
+  /// The memory domains of the peer that lanes lead to: by number, what UCX calls them, "posix".
+  std::map<uint32_t, std::string> domains = {};
 };
 
 /// Reads the text of ucp_ep_print_info. What it does not understand it takes for absent.

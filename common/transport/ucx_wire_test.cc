@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "common/transport/frame_order.h"
 #include "common/transport/pending_places.h"
 #include "common/transport/ucx_lanes.h"
@@ -131,6 +134,7 @@ TEST(UcxLanesTest, LanesAreReadFromUcxsText) {
   EXPECT_EQ(shared.names, "posix/memory cma/memory");
   EXPECT_TRUE(shared.remote_write);
   EXPECT_TRUE(shared.within_host);
+  EXPECT_EQ(shared.domains, (std::map<uint32_t, std::string>{{2, "posix"}, {3, "cma"}}));
   const UcxLanes tcp = ParseUcxLanes(
       "#  lane[1]:  1:tcp/lo.0 md[1] -> md[1]/tcp/sysdev[255] rma_bw#0 am am_bw#0 wireup\n"
       "#  rma_bw: mds [1] rndv_rkey_size 10 \n");
@@ -143,6 +147,12 @@ TEST(UcxLanesTest, LanesAreReadFromUcxsText) {
       "#  put[1]: 0..<short>..4294967296..<bcopy>..(inf)\n");
   EXPECT_TRUE(both.remote_write);
   EXPECT_FALSE(both.within_host);
+  EXPECT_EQ(both.domains, (std::map<uint32_t, std::string>{{0, "ib"}, {2, "posix"}}));
+  for (const char* const strange :
+       {"-> md[x]/posix/", "-> md[]/posix/", "-> md[2]", "-> md[99999999999]/a/"}) {
+    EXPECT_TRUE(ParseUcxLanes(std::string("lane[0]:  2:posix/memory.0 ") + strange).domains.empty())
+        << strange;
+  }
   EXPECT_EQ(ParseUcxLanes("lane[ -> / put").names, "");
 }
 

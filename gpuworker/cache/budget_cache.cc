@@ -39,6 +39,9 @@ StatusOr<std::unique_ptr<BudgetCache>> BudgetCache::Create(const KvSpec& spec, D
     QUIRE_RETURN_IF_ERROR(cache->MakeEvents(cache->layers_.back()));
   }
   QUIRE_RETURN_IF_ERROR(cache->MakeStaging(staging_buffers));
+  if (!device->reads_host_memory() && std::ranges::none_of(layouts, &CacheLayout::selects)) {
+    QUIRE_ASSIGN_OR_RETURN(cache->step_lists_, StepLists::Create(layouts, spec, device));
+  }
   return cache;
 }
 
@@ -85,6 +88,7 @@ Status BudgetCache::Reserve(Layer& layer) {
     *pool = std::move(grown);
   }
   layer.capacity = capacity;
+  recording_key_ = std::make_shared<const char>();
   return OkStatus();
 }
 
@@ -215,7 +219,7 @@ Status BudgetCache::CheckPlacements(uint32_t layer,
 }
 
 Status BudgetCache::RecordPlacements(uint32_t layer, std::span<const SlotPlacement> placements) {
-  QUIRE_RETURN_IF_ERROR(layers_[layer].written->Hold(DeviceStream::kCompute));
+  QUIRE_RETURN_IF_ERROR(placement_holds_->Hold(*layers_[layer].written, DeviceStream::kCompute));
   for (const SlotPlacement& placement : placements) {
     QUIRE_RETURN_IF_ERROR(Annotate(layers_[layer].table.Place(placement), "layer ", layer));
   }
@@ -287,26 +291,35 @@ Status BudgetCache::Attend(uint32_t layer_index, const float* q, float* out) con
   QUIRE_ASSIGN_OR_RETURN(
       const int32_t* const valid_tokens,
       valid_list_.Put(*device_, std::span<const int32_t>(attended_.valid_tokens)));
-  const kernels::OpStatus attended = device_->kernels().paged_attention(
-      {.q = q,
-       .k_pool = layer.k.data(),
-       .v_pool = layer.v.data(),
-       .slots = slots,
-       .valid_tokens = valid_tokens,
-       .out = out,
-       .num_slots = layer.capacity,
-       .n_slots = static_cast<int64_t>(attended_.slots.size()),
-       .page_tokens = spec_.page_tokens,
-       .n_q = spec_.num_query_heads,
-       .n_kv = spec_.num_kv_heads,
-       .head_dim = spec_.head_dim,
-       .scale = 1.0f / std::sqrt(static_cast<float>(spec_.head_dim)),
-       .dtype = spec_.dtype,
-       .workspace = attention_workspace_.data(),
-       .workspace_bytes = static_cast<int64_t>(attention_workspace_.size_bytes()),
-       .stream = device_->stream()});
-  QUIRE_RETURN_IF_ERROR(ToStatus(attended, "paged_attention"));
+  QUIRE_RETURN_IF_ERROR(AttendSlots(layer,
+                                    {.slots = slots,
+                                     .valid_tokens = valid_tokens,
+                                     .n_slots = static_cast<int64_t>(attended_.slots.size())},
+                                    q, out));
   return layer.attended->Record(DeviceStream::kCompute);
+}
+
+Status BudgetCache::AttendSlots(const Layer& layer, const StepLists::Lists& lists, const float* q,
+                                float* out) const {
+  return ToStatus(device_->kernels().paged_attention(
+                      {.q = q,
+                       .k_pool = layer.k.data(),
+                       .v_pool = layer.v.data(),
+                       .slots = lists.slots,
+                       .valid_tokens = lists.valid_tokens,
+                       .out = out,
+                       .num_slots = layer.capacity,
+                       .n_slots = lists.n_slots,
+                       .page_tokens = spec_.page_tokens,
+                       .n_q = spec_.num_query_heads,
+                       .n_kv = spec_.num_kv_heads,
+                       .head_dim = spec_.head_dim,
+                       .scale = 1.0f / std::sqrt(static_cast<float>(spec_.head_dim)),
+                       .dtype = spec_.dtype,
+                       .workspace = attention_workspace_.data(),
+                       .workspace_bytes = static_cast<int64_t>(attention_workspace_.size_bytes()),
+                       .stream = device_->stream()}),
+                  "paged_attention");
 }
 
 Status BudgetCache::AttendDense(uint32_t layer_index, const float* q, uint32_t count,
@@ -315,13 +328,19 @@ Status BudgetCache::AttendDense(uint32_t layer_index, const float* q, uint32_t c
   if (!layer.table.layout().everything) {
     return InvalidArgument("layer ", layer_index, " does not hold every page");
   }
+  return AttendRows(layer, q, count, static_cast<int64_t>(layer.table.num_tokens()), nullptr, out);
+}
+
+Status BudgetCache::AttendRows(const Layer& layer, const float* q, int64_t count, int64_t n,
+                               const int32_t* last_key, float* out) const {
   return ToStatus(device_->kernels().dense_attention(
                       {.q = q,
                        .k = layer.k.data(),
                        .v = layer.v.data(),
+                       .last_key = last_key,
                        .out = out,
                        .t = count,
-                       .n = static_cast<int64_t>(layer.table.num_tokens()),
+                       .n = n,
                        .n_q = spec_.num_query_heads,
                        .n_kv = spec_.num_kv_heads,
                        .head_dim = spec_.head_dim,
@@ -329,6 +348,37 @@ Status BudgetCache::AttendDense(uint32_t layer_index, const float* q, uint32_t c
                        .dtype = spec_.dtype,
                        .stream = device_->stream()}),
                   "dense_attention");
+}
+
+Status BudgetCache::PrepareToken() {
+  for (uint32_t i = 0; i < layers_.size(); ++i) {
+    Layer& layer = layers_[i];
+    const TokenPlace place = layer.table.AppendToken();
+    QUIRE_RETURN_IF_ERROR(Reserve(layer));
+    step_lists_->Set(i, layer.table, place);
+  }
+  return step_lists_->Send();
+}
+
+Status BudgetCache::RunToken(uint32_t layer_index, const float* k, const float* v, const float* q,
+                             float* out) const {
+  const Layer& layer = layers_[layer_index];
+  const StepLists::Lists lists = step_lists_->Of(layer_index);
+  const int64_t pool_rows = int64_t{layer.capacity} * spec_.page_tokens;
+  for (const auto& [pool, row] : {std::pair(&layer.k, k), std::pair(&layer.v, v)}) {
+    QUIRE_RETURN_IF_ERROR(
+        ToStatus(device_->kernels().narrow({.x = row,
+                                            .places = lists.place,
+                                            .y = pool->data(),
+                                            .n = int64_t{spec_.num_kv_heads} * spec_.head_dim,
+                                            .y_rows = pool_rows,
+                                            .dtype = spec_.dtype,
+                                            .stream = device_->stream()}),
+                 "narrow"));
+  }
+  // The token's position is the last that it attends to.
+  if (layer.table.layout().everything) return AttendRows(layer, q, 1, pool_rows, lists.place, out);
+  return AttendSlots(layer, lists, q, out);
 }
 
 Status BudgetCache::ExportPage(uint32_t layer_index, uint32_t page, uint32_t rows,

@@ -8,12 +8,16 @@
 // (staging_buffers.h): attention that is given to the device after RecordPlacements finds them in
 // their slots, and attention that was given to it before finds what was there before.
 //
+// Where no layer has selectable pages, the kernels of a token can be recorded and given to the
+// device again for the next one: what they are told of the token is in lists (step_lists.h).
+//
 // Ownership: owns the device memory; the device outlives it. Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_CACHE_BUDGET_CACHE_H_
 #define QUIRE_GPUWORKER_CACHE_BUDGET_CACHE_H_
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,6 +27,7 @@
 #include "gpuworker/cache/page_table.h"
 #include "gpuworker/cache/staged_units.h"
 #include "gpuworker/cache/staging_buffers.h"
+#include "gpuworker/cache/step_lists.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/device/device_list.h"
 
@@ -75,12 +80,29 @@ class BudgetCache {
   [[nodiscard]] Status WriteRows(uint32_t layer, std::span<const SlotPlacement> placements,
                                  const Payload& units) const;
   [[nodiscard]] Status RecordPlacements(uint32_t layer, std::span<const SlotPlacement> placements);
+  /// How long what the device computes has waited for units to be in their slots, as far as that
+  /// has ended and nobody has asked. Waits for nothing.
+  StatusOr<Duration> TakeHeld() { return placement_holds_->Take(); }
 
   /// Attention of the last token, `q` and `out` [n_q][d], over everything its layer attends to.
   [[nodiscard]] Status Attend(uint32_t layer, const float* q, float* out) const;
   /// Causal attention of the last `count` tokens in a layer that holds everything.
   [[nodiscard]] Status AttendDense(uint32_t layer, const float* q, uint32_t count,
                                    float* out) const;
+
+  /// Whether tokens may be taken with PrepareToken: no layer has selectable pages, and the device
+  /// does not read the host's lists.
+  bool recordable() const { return step_lists_.has_value(); }
+  /// Takes the next token in every layer: RunToken is about it from here on.
+  [[nodiscard]] Status PrepareToken();
+  /// Gives the device the kernels of that token in one layer, and nothing else: its row `k` and
+  /// `v`, [n_kv][d] floats on the device, goes into the cache, and its attention, `q` and `out` as
+  /// in Attend, follows. For equal pointers they are the same kernels with the same arguments as
+  /// long as recording_key() is the same.
+  [[nodiscard]] Status RunToken(uint32_t layer, const float* k, const float* v, const float* q,
+                                float* out) const;
+  /// Of no other cache, and another one once a layer's pools have moved.
+  const std::shared_ptr<const void>& recording_key() const { return recording_key_; }
 
   /// Copies page `page`, which has a fixed slot and `rows` tokens, as units [n_kv] to the device
   /// address `units`; rows from `rows` on are zero.
@@ -93,11 +115,12 @@ class BudgetCache {
     PageTable table;
     DeviceBuffer k;
     DeviceBuffer v;
-    uint32_t capacity = 0;  ///< Slots allocated.
+    uint32_t capacity = 0;                  ///< Slots allocated.
     std::unique_ptr<DeviceEvent> attended;  ///< All attention so far, and the zeroing before it.
     std::unique_ptr<DeviceEvent> written;   ///< All units so far.
   };
-  BudgetCache(const KvSpec& spec, Device* device) : spec_(spec), device_(device) {}
+  BudgetCache(const KvSpec& spec, Device* device)
+      : spec_(spec), device_(device), placement_holds_(device->MakeHoldTimer()) {}
 
   uint64_t RowBytes() const;   ///< One token of one pool.
   uint64_t SlotBytes() const;  ///< One page of one pool.
@@ -107,6 +130,12 @@ class BudgetCache {
   /// Staging for a device that needs it, where units are recalled.
   Status MakeStaging(uint32_t buffers);
   Status WriteRow(Layer& layer, TokenPlace place, const float* k, const float* v);
+  /// Attention over the slots of a layer that `lists` name.
+  Status AttendSlots(const Layer& layer, const StepLists::Lists& lists, const float* q,
+                     float* out) const;
+  /// Causal attention of `count` tokens, the last of `n` or those that `last_key` says.
+  Status AttendRows(const Layer& layer, const float* q, int64_t count, int64_t n,
+                    const int32_t* last_key, float* out) const;
   /// `count` slots of both pools.
   Status CopySlots(const Layer& from, uint32_t from_slot, const Layer& to, uint32_t to_slot,
                    uint32_t count);
@@ -115,11 +144,14 @@ class BudgetCache {
 
   const KvSpec spec_;
   Device* const device_;
+  const std::unique_ptr<HoldTimer> placement_holds_;  ///< Of kCompute.
   std::vector<Layer> layers_;
   mutable AttendedSlots attended_;  ///< Scratch of Attend.
   // What kernels read of the host's lists.
   mutable DeviceList<int32_t> slot_list_;
   mutable DeviceList<int32_t> valid_list_;
+  std::optional<StepLists> step_lists_;  ///< Set when recordable().
+  std::shared_ptr<const void> recording_key_ = std::make_shared<const char>();
   DeviceBuffer attention_workspace_;  ///< Empty on the host, whose attention needs none.
   /// Null where kernels read the host's memory, or nothing is recalled. After the pools: it waits
   /// for what writes to them before they go.

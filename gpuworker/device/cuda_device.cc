@@ -3,9 +3,12 @@
 
 #include <dlfcn.h>
 
+#include <chrono>
+#include <deque>
 #include <filesystem>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/base/mutex.h"
 
@@ -51,11 +54,76 @@ class Event final : public DeviceEvent {
     return FromDriver(library_->hold(StreamOf(streams_, stream), event_), "wait");
   }
   Status Await() override { return FromDriver(library_->await_event(event_), "wait"); }
+  void* get() const { return event_; }
 
  private:
   const CudaLibrary* const library_;
   void* const event_;
   const CudaStreams streams_;
+};
+
+/// Two timed events around each hold, which are read once the stream has passed them.
+class Timer final : public HoldTimer {
+ public:
+  Timer(const CudaLibrary* library, const CudaStreams& streams)
+      : library_(library), streams_(streams) {}
+  Status Hold(DeviceEvent& event, DeviceStream stream) override {
+    QUIRE_RETURN_IF_ERROR(Collect());
+    QUIRE_ASSIGN_OR_RETURN(Interval interval, TakeInterval());
+    QUIRE_RETURN_IF_ERROR(interval.from->Record(stream));
+    QUIRE_RETURN_IF_ERROR(event.Hold(stream));
+    QUIRE_RETURN_IF_ERROR(interval.to->Record(stream));
+    running_.push_back(std::move(interval));
+    return OkStatus();
+  }
+  StatusOr<Duration> Take() override {
+    QUIRE_RETURN_IF_ERROR(Collect());
+    return std::exchange(held_, Duration::zero());
+  }
+
+ private:
+  struct Interval {
+    std::unique_ptr<Event> from;
+    std::unique_ptr<Event> to;
+  };
+
+  StatusOr<std::unique_ptr<Event>> MakeTimedEvent() const {
+    void* event = nullptr;
+    QUIRE_RETURN_IF_ERROR(FromDriver(library_->create_timed_event(&event), "event"));
+    return std::make_unique<Event>(library_, event, streams_);
+  }
+  StatusOr<Interval> TakeInterval() {
+    Interval interval;
+    if (idle_.empty()) {
+      QUIRE_ASSIGN_OR_RETURN(interval.from, MakeTimedEvent());
+      QUIRE_ASSIGN_OR_RETURN(interval.to, MakeTimedEvent());
+      return interval;
+    }
+    interval = std::move(idle_.back());
+    idle_.pop_back();
+    return interval;
+  }
+  /// Adds up what has ended.
+  Status Collect() {
+    while (!running_.empty()) {
+      Interval& first = running_.front();
+      float milliseconds = -1;
+      QUIRE_RETURN_IF_ERROR(FromDriver(
+          library_->elapsed(first.from->get(), first.to->get(), &milliseconds), "event"));
+      if (milliseconds < 0) return OkStatus();
+      held_ += std::chrono::duration_cast<Duration>(
+          std::chrono::duration<double, std::milli>(milliseconds));
+      idle_.push_back(std::move(first));
+      running_.pop_front();
+    }
+    return OkStatus();
+  }
+
+  const CudaLibrary* const library_;
+  const CudaStreams streams_;
+  std::deque<Interval> running_;  ///< In the order of their holds.
+  std::vector<Interval> idle_;
+  Duration held_ = {};
 };
 
 class Graph final : public DeviceGraph {
@@ -96,7 +164,13 @@ class Cuda final : public Device {
     return Copy(CopyDirection::kOnDevice, to, from, bytes);
   }
   Status CopyPinned(DeviceStream stream, void* to, const void* from, size_t bytes) override {
-    return FromDriver(library_->copy_pinned(StreamOf(streams_, stream), to, from, bytes), "copy");
+    return FromDriver(library_->copy_pinned(StreamOf(streams_, stream), CopyDirection::kToDevice,
+                                            to, from, bytes),
+                      "copy");
+  }
+  Status CopyToPinned(void* to, const void* from, size_t bytes) override {
+    return FromDriver(
+        library_->copy_pinned(streams_.compute, CopyDirection::kToHost, to, from, bytes), "copy");
   }
   Status Synchronize() override {
     return FromDriver(library_->synchronize(streams_.compute), "wait");
@@ -105,6 +179,9 @@ class Cuda final : public Device {
     void* event = nullptr;
     QUIRE_RETURN_IF_ERROR(FromDriver(library_->create_event(&event), "event"));
     return std::unique_ptr<DeviceEvent>(std::make_unique<Event>(library_, event, streams_));
+  }
+  std::unique_ptr<HoldTimer> MakeHoldTimer() override {
+    return std::make_unique<Timer>(library_, streams_);
   }
   StatusOr<std::unique_ptr<DeviceGraph>> Record(const std::function<Status()>& work) override
       QUIRE_EXCLUDES(recording_);

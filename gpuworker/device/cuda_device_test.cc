@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "gpuworker/device/device_conformance.h"
 #include "gpuworker/testing/fake_cuda_device.h"
 
@@ -119,6 +121,28 @@ TEST_F(LateStreamsTest, WhoIsHeldGetsIt) {
   EXPECT_EQ(FakeCudaHostWaits(), before + 1);
 }
 
+TEST_F(LateStreamsTest, ATimerTellsHowLongTheDeviceWaitedAndTheHostDoesNot) {
+  using std::chrono::milliseconds;
+  const std::unique_ptr<HoldTimer> timer = device_.MakeHoldTimer();
+  ASSERT_EQ(Set(1), OkStatus());
+  const LateStreams late({FakeCudaStream::kConvert});
+  const int64_t before = FakeCudaHostWaits();
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(Double(device_.convert_stream()), OkStatus());
+  ASSERT_EQ(event_->Record(DeviceStream::kConvert), OkStatus());
+  ASSERT_EQ(timer->Hold(*event_, DeviceStream::kCompute), OkStatus());
+  EXPECT_EQ(*timer->Take(), Duration::zero());  // It has not ended.
+  EXPECT_EQ(FakeCudaHostWaits(), before);
+  ASSERT_EQ(Get(), 8);
+  ASSERT_EQ(timer->Hold(*event_, DeviceStream::kCompute), OkStatus());  // It has passed.
+  ASSERT_EQ(Double(device_.convert_stream()), OkStatus());
+  ASSERT_EQ(event_->Record(DeviceStream::kConvert), OkStatus());
+  ASSERT_EQ(timer->Hold(*event_, DeviceStream::kCompute), OkStatus());
+  EXPECT_EQ(*timer->Take(), milliseconds(3));
+  ASSERT_EQ(Get(), 16);
+  EXPECT_EQ(*timer->Take(), milliseconds(1));
+  EXPECT_EQ(*timer->Take(), Duration::zero());
+}
+
 TEST_F(LateStreamsTest, RecordedWorkIsHeldAsOtherWorkIs) {
   const DeviceBuffer one = *device_.Allocate(sizeof(float));
   const float host_one = 1;
@@ -145,6 +169,7 @@ TEST(CudaDeviceTest, ADriverThatFailsIsAnErrorWithItsWords) {
     return "an illegal memory access was encountered";
   };
   library.begin_capture = [](void*) -> const char* { return "operation not permitted"; };
+  library.elapsed = [](void*, void*, float*) -> const char* { return "invalid resource handle"; };
   const auto device = MakeCudaDevice(library);
   ASSERT_TRUE(device.ok());
   const auto memory = (*device)->Allocate(4);
@@ -156,6 +181,11 @@ TEST(CudaDeviceTest, ADriverThatFailsIsAnErrorWithItsWords) {
   const auto graph = (*device)->Record([] { return OkStatus(); });
   EXPECT_EQ(graph.status().code(), StatusCode::kInternal);
   EXPECT_THAT(std::string(Message(graph.status())), HasSubstr("not permitted"));
+  const auto timer = (*device)->MakeHoldTimer();
+  const auto event = (*device)->MakeEvent();
+  ASSERT_TRUE(event.ok());
+  ASSERT_EQ(timer->Hold(**event, DeviceStream::kCompute), OkStatus());
+  EXPECT_THAT(std::string(Message(timer->Take().status())), HasSubstr("invalid resource handle"));
 }
 
 }  // namespace

@@ -27,6 +27,13 @@ class PassedEvent final : public DeviceEvent {
   Status Await() override { return OkStatus(); }
 };
 
+/// Likewise: nothing is held.
+class IdleHoldTimer final : public HoldTimer {
+ public:
+  Status Hold(DeviceEvent& event, DeviceStream stream) override { return event.Hold(stream); }
+  StatusOr<Duration> Take() override { return Duration::zero(); }
+};
+
 }  // namespace
 
 DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept
@@ -78,9 +85,15 @@ Status Device::CopyPinned(DeviceStream, void* to, const void* from, size_t bytes
   return CopyToDevice(to, from, bytes);
 }
 
+Status Device::CopyToPinned(void* to, const void* from, size_t bytes) {
+  return CopyToHost(to, from, bytes);
+}
+
 StatusOr<std::unique_ptr<DeviceEvent>> Device::MakeEvent() {
   return std::unique_ptr<DeviceEvent>(std::make_unique<PassedEvent>());
 }
+
+std::unique_ptr<HoldTimer> Device::MakeHoldTimer() { return std::make_unique<IdleHoldTimer>(); }
 
 bool IsOutOfDeviceMemory(const Status& status) {
   return status.GetPayload(kOutOfMemoryUrl).has_value();

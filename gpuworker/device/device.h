@@ -12,6 +12,7 @@
 #include <memory>
 #include <string_view>
 
+#include "common/base/clock.h"
 #include "common/base/memory_access.h"
 #include "common/base/status.h"
 #include "kernels/api/table.h"
@@ -43,8 +44,8 @@ class DeviceBuffer {
   size_t size_bytes_ = 0;
 };
 
-/// Host memory that a device copies from by itself (Device::CopyPinned). Freed with the object, by
-/// when nothing reads it any more; the device outlives it.
+/// Host memory that a device copies from and to by itself (Device::CopyPinned, CopyToPinned). Freed
+/// with the object, by when nothing uses it any more; the device outlives it.
 class UnpinBytes {
  public:
   UnpinBytes() = default;
@@ -79,6 +80,20 @@ class DeviceEvent {
   [[nodiscard]] virtual Status Await() = 0;
 };
 
+/// Holds streams for events, and measures on the device how long they are held: from when a stream
+/// has done what it was given before until it goes on. The host waits for nothing. A hold for what
+/// has passed already measures as little as the device can tell, about a microsecond.
+/// Thread-safety: none.
+class HoldTimer {
+ public:
+  virtual ~HoldTimer() = default;
+  /// event.Hold(stream), measured. Not within Device::Record.
+  [[nodiscard]] virtual Status Hold(DeviceEvent& event, DeviceStream stream) = 0;
+  /// Takes the time of the holds that have ended; of the others a later call tells. Nothing on a
+  /// device that has done what it was given when a call returns.
+  virtual StatusOr<Duration> Take() = 0;
+};
+
 /// Work that a device has recorded (Device::Record), to be given to its stream again and again.
 /// What it points to outlives its last launch. Thread-safety: none.
 class DeviceGraph {
@@ -109,14 +124,17 @@ class Device {
   /// RESOURCE_EXHAUSTED naming the bytes when the memory is not there; IsOutOfDeviceMemory tells it
   /// from what a server refuses with the same code.
   StatusOr<DeviceBuffer> Allocate(size_t bytes);
-  /// More than 0 bytes of host memory for CopyPinned, aligned to 64 bytes; RESOURCE_EXHAUSTED as
-  /// Allocate. It may wait for the device: it is for what is kept.
+  /// More than 0 bytes of host memory for CopyPinned and CopyToPinned, aligned to 64 bytes;
+  /// RESOURCE_EXHAUSTED as Allocate. It may wait for the device: it is for what is kept.
   StatusOr<PinnedBytes> AllocatePinned(size_t bytes);
   /// The host's bytes, which are not pinned, may change after the return.
   virtual Status CopyToDevice(void* to, const void* from, size_t bytes) = 0;
   /// From AllocatePinned, in the order of `stream`, whose work may read the bytes until it is past
   /// the copy.
   virtual Status CopyPinned(DeviceStream stream, void* to, const void* from, size_t bytes);
+  /// To memory from AllocatePinned, in the order of kCompute. Nobody touches the bytes until
+  /// kCompute is past the copy; then they are there.
+  virtual Status CopyToPinned(void* to, const void* from, size_t bytes);
   /// Follows what was given to the stream, and waits: the bytes are there at the return.
   virtual Status CopyToHost(void* to, const void* from, size_t bytes) = 0;
   /// Between two device addresses that do not overlap.
@@ -125,6 +143,8 @@ class Device {
   virtual Status Synchronize() = 0;
   /// An event of this device, which outlives it.
   virtual StatusOr<std::unique_ptr<DeviceEvent>> MakeEvent();
+  /// A timer for events of this device, which outlives it.
+  virtual std::unique_ptr<HoldTimer> MakeHoldTimer();
   /// Calls `work`, which gives this device kernels from the calling thread and nothing else, and
   /// records them instead of running them. Null on a device that does not record: `work` was not
   /// called.

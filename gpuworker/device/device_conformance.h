@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <numeric>
@@ -186,6 +187,24 @@ TEST_P(DeviceConformance, StreamsThatAreHeldFollowEachOther) {
   EXPECT_EQ(ToHost(y->data(), kCount), std::vector<float>(kCount, expected));
 }
 
+TEST_P(DeviceConformance, WhatWasCopiedToPinnedMemoryIsThereOnceAnEventBehindItIsPassed) {
+  constexpr size_t kCount = 1000;
+  const std::vector<float> ramp = Ramp(kCount);
+  auto a = device().Allocate(kCount * sizeof(float));
+  auto y = device().Allocate(kCount * sizeof(float));
+  auto pinned = device().AllocatePinned(kCount * sizeof(float));
+  auto copied = device().MakeEvent();
+  ASSERT_TRUE(a.ok() && y.ok() && pinned.ok() && copied.ok());
+  ASSERT_TRUE(device().CopyToDevice(a->data(), ramp.data(), kCount * sizeof(float)).ok());
+  ASSERT_EQ(Accumulate(*a, *y, kCount), OkStatus());
+  ASSERT_EQ(device().CopyToPinned(pinned->get(), y->data(), kCount * sizeof(float)), OkStatus());
+  ASSERT_EQ((*copied)->Record(DeviceStream::kCompute), OkStatus());
+  ASSERT_EQ(Accumulate(*a, *y, kCount), OkStatus());  // What follows is not in the copy.
+  ASSERT_EQ((*copied)->Await(), OkStatus());
+  const auto* const there = reinterpret_cast<const float*>(pinned->get());
+  EXPECT_EQ(std::vector<float>(there, there + kCount), ramp);
+}
+
 TEST_P(DeviceConformance, AnEventIsPassedUntilItIsRecorded) {
   auto event = device().MakeEvent();
   ASSERT_TRUE(event.ok()) << event.status();
@@ -195,6 +214,37 @@ TEST_P(DeviceConformance, AnEventIsPassedUntilItIsRecorded) {
   }
   EXPECT_EQ((*event)->Await(), OkStatus());
   EXPECT_EQ(device().Synchronize(), OkStatus());
+}
+
+TEST_P(DeviceConformance, AHoldThatIsTimedHoldsAndCountsOnce) {
+  constexpr size_t kCount = 1000;
+  const std::vector<float> ramp = Ramp(kCount);
+  auto a = device().Allocate(kCount * sizeof(float));
+  auto y = device().Allocate(kCount * sizeof(float));
+  auto computed = device().MakeEvent(), converted = device().MakeEvent();
+  ASSERT_TRUE(a.ok() && y.ok() && computed.ok() && converted.ok());
+  ASSERT_TRUE(device().CopyToDevice(a->data(), ramp.data(), kCount * sizeof(float)).ok());
+  const std::unique_ptr<HoldTimer> timer = device().MakeHoldTimer();
+  Duration held = {};
+  for (int round = 1; round <= 3; ++round) {
+    ASSERT_EQ((*computed)->Record(DeviceStream::kCompute), OkStatus());
+    ASSERT_EQ(timer->Hold(**computed, DeviceStream::kConvert), OkStatus());
+    ASSERT_EQ(AccumulateOn(device().convert_stream(), *a, *y, kCount), OkStatus());
+    ASSERT_EQ((*converted)->Record(DeviceStream::kConvert), OkStatus());
+    ASSERT_EQ(timer->Hold(**converted, DeviceStream::kCompute), OkStatus());
+    ASSERT_EQ(Accumulate(*a, *y, kCount), OkStatus());
+    const auto so_far = timer->Take();
+    ASSERT_TRUE(so_far.ok()) << so_far.status();
+    EXPECT_GE(*so_far, Duration::zero());
+    held += *so_far;
+    std::vector<float> expected = ramp;
+    for (float& value : expected) value *= static_cast<float>(2 * round);
+    EXPECT_EQ(ToHost(y->data(), kCount), expected);
+  }
+  const auto rest = timer->Take();  // Everything has ended.
+  ASSERT_TRUE(rest.ok()) << rest.status();
+  EXPECT_LT(held + *rest, std::chrono::minutes(1));
+  EXPECT_EQ(*timer->Take(), Duration::zero());
 }
 
 TEST_P(DeviceConformance, RecordedWorkRunsAtEveryLaunchAndOnlyThen) {

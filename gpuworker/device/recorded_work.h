@@ -3,33 +3,80 @@
 // RecordedWork: stretches of kernels that are the same whenever they run. On a device that records,
 // a stretch runs as it is the first time, which loads what it needs, is recorded the second time,
 // and is one launch from then on. Elsewhere it always runs as it is. Ownership: borrows the device;
-// what a stretch points to outlives this. Thread-safety: none.
+// what a stretch points to is there whenever it runs. Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_DEVICE_RECORDED_WORK_H_
 #define QUIRE_GPUWORKER_DEVICE_RECORDED_WORK_H_
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
+#include <map>
 #include <memory>
-#include <unordered_map>
+#include <utility>
 
 #include "common/base/status.h"
 #include "gpuworker/device/device.h"
 
 namespace quire::worker {
 
+template <typename Key>
 class RecordedWork {
  public:
-  explicit RecordedWork(Device* device) : device_(device) {}
+  using Work = std::function<Status()>;
+  /// Keeps the `most` stretches, at least one, that ran last.
+  explicit RecordedWork(Device* device, size_t most = std::numeric_limits<size_t>::max())
+      : device_(device), most_(most) {}
 
   /// Gives the device the stretch `key`: `work` as Device::Record wants it, with the same kernels
   /// and arguments at every call with this key. An error forgets the stretch.
-  [[nodiscard]] Status Run(uint64_t key, const std::function<Status()>& work);
+  [[nodiscard]] Status Run(const Key& key, const Work& work) { return Run(key, work, work); }
+  /// The first time `first` runs in its place, which may give the device the same in other ways.
+  [[nodiscard]] Status Run(const Key& key, const Work& work, const Work& first);
+  /// Forgets all stretches.
+  void Clear() { stretches_.clear(); }
 
  private:
+  struct Stretch {
+    std::unique_ptr<DeviceGraph> graph;  ///< Null when it ran once.
+    uint64_t ran = 0;                    ///< In which of all runs it did last.
+  };
+  void MakeRoom();
+
   Device* const device_;
-  /// Null for a stretch that ran once.
-  std::unordered_map<uint64_t, std::unique_ptr<DeviceGraph>> stretches_;
+  const size_t most_;
+  uint64_t runs_ = 0;
+  std::map<Key, Stretch> stretches_;
 };
+
+template <typename Key>
+Status RecordedWork<Key>::Run(const Key& key, const Work& work, const Work& first) {
+  const auto found = stretches_.find(key);
+  if (found == stretches_.end()) {
+    QUIRE_RETURN_IF_ERROR(first());
+    MakeRoom();
+    stretches_.emplace(key, Stretch{.graph = nullptr, .ran = ++runs_});
+    return OkStatus();
+  }
+  Stretch& stretch = found->second;
+  stretch.ran = ++runs_;
+  if (stretch.graph == nullptr) {
+    auto graph = device_->Record(work);
+    if (!graph.ok()) stretches_.erase(found);
+    QUIRE_RETURN_IF_ERROR(graph.status());
+    if (*graph == nullptr) return work();
+    stretch.graph = *std::move(graph);
+  }
+  return stretch.graph->Launch();
+}
+
+template <typename Key>
+void RecordedWork<Key>::MakeRoom() {
+  if (stretches_.size() < most_) return;
+  stretches_.erase(std::ranges::min_element(
+      stretches_, {}, [](const auto& stretch) { return stretch.second.ran; }));
+}
 
 }  // namespace quire::worker
 

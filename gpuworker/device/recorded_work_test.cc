@@ -14,36 +14,50 @@ using testing::FakeCudaLaunches;
 /// y += 1 on a device, and how often the host did anything for it.
 class Counter {
  public:
-  explicit Counter(Device& device)
-      : device_(device), work_(&device), one_(*device.Allocate(4)), y_(*device.Allocate(4)) {
+  explicit Counter(Device& device, size_t most = 8)
+      : device_(device), work_(&device, most), one_(*device.Allocate(4)), y_(*device.Allocate(4)) {
     const float one = 1.0f;
     EXPECT_EQ(device.CopyToDevice(one_.data(), &one, 4), OkStatus());
   }
   Status Run(uint64_t key) {
-    return work_.Run(key, [this] {
-      ++calls_;
-      if (fails_) return DataLoss("this work");
-      return ToStatus(device_.kernels().add({.a = one_.as<float>(),
-                                             .b = y_.as<float>(),
-                                             .y = y_.as<float>(),
-                                             .n = 1,
-                                             .stream = device_.stream()}),
-                      "add");
-    });
+    return work_.Run(key, [this] { return Add(); });
   }
+  /// With something else in place of the work, the first time.
+  Status RunWithFirst(uint64_t key) {
+    return work_.Run(
+        key, [this] { return Add(); },
+        [this] {
+          ++firsts_;
+          return Add();
+        });
+  }
+  void Clear() { work_.Clear(); }
   float value() {
     float value = -1;
     EXPECT_EQ(device_.CopyToHost(&value, y_.data(), 4), OkStatus());
     return value;
   }
   int calls() const { return calls_; }
+  int firsts() const { return firsts_; }
   void set_fails(bool fails) { fails_ = fails; }
 
  private:
+  Status Add() {
+    ++calls_;
+    if (fails_) return DataLoss("this work");
+    return ToStatus(device_.kernels().add({.a = one_.as<float>(),
+                                           .b = y_.as<float>(),
+                                           .y = y_.as<float>(),
+                                           .n = 1,
+                                           .stream = device_.stream()}),
+                    "add");
+  }
+
   Device& device_;
-  RecordedWork work_;
+  RecordedWork<uint64_t> work_;
   DeviceBuffer one_, y_;
   int calls_ = 0;
+  int firsts_ = 0;
   bool fails_ = false;
 };
 
@@ -67,6 +81,33 @@ TEST(RecordedWorkTest, FromTheSecondRunOnItIsALaunch) {
   EXPECT_EQ(counter.calls(), 2);  // Once to run, once to be recorded.
   ASSERT_EQ(counter.Run(8), OkStatus());
   EXPECT_EQ(counter.calls(), 3);  // Another stretch.
+}
+
+TEST(RecordedWorkTest, WhatRunsInPlaceOfTheFirstRunIsNotRecorded) {
+  for (Device* const device : {&CpuDevice(), &FakeCudaDevice()}) {
+    Counter counter(*device);
+    for (int run = 1; run <= 4; ++run) {
+      ASSERT_EQ(counter.RunWithFirst(7), OkStatus());
+      EXPECT_EQ(counter.value(), static_cast<float>(run));
+      EXPECT_EQ(counter.firsts(), 1);
+    }
+  }
+}
+
+TEST(RecordedWorkTest, TheStretchesThatRanLastAreKept) {
+  Counter counter(FakeCudaDevice(), /*most=*/2);
+  const auto calls_of = [&](uint64_t key) {
+    const int before = counter.calls();
+    EXPECT_EQ(counter.Run(key), OkStatus());
+    return counter.calls() - before;
+  };
+  for (const uint64_t key : {1, 2, 1, 2}) EXPECT_EQ(calls_of(key), 1);
+  EXPECT_EQ(calls_of(1), 0);
+  EXPECT_EQ(calls_of(3), 1);  // In the place of 2.
+  EXPECT_EQ(calls_of(1), 0);
+  for (const int expected : {1, 1, 0}) EXPECT_EQ(calls_of(2), expected);  // In that of 3.
+  counter.Clear();
+  for (const int expected : {1, 1, 0}) EXPECT_EQ(calls_of(1), expected);
 }
 
 TEST(RecordedWorkTest, AnErrorForgetsTheStretch) {

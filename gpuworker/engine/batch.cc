@@ -27,15 +27,19 @@ EngineParts Sharing(EngineParts parts, DocumentShares* shares) {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<Batch>> Batch::Create(const Engine* engine, const BatchLimits& limits) {
+StatusOr<std::unique_ptr<Batch>> Batch::Create(const Engine* engine, const BatchLimits& limits,
+                                               BatchSessions* sessions) {
   QUIRE_RETURN_IF_ERROR(Validate(limits));
-  return std::unique_ptr<Batch>(new Batch(engine->Parts(), engine->options().retrieval, limits));
+  return std::unique_ptr<Batch>(
+      new Batch(engine->Parts(), engine->options().retrieval, limits, sessions));
 }
 
-Batch::Batch(const EngineParts& parts, RetrievalOptions retrieval, const BatchLimits& limits)
+Batch::Batch(const EngineParts& parts, RetrievalOptions retrieval, const BatchLimits& limits,
+             BatchSessions* sessions)
     : parts_(Sharing(parts, &shares_)),
       retrieval_(std::move(retrieval)),
-      sessions_(parts.client, parts.spec),
+      own_sessions_(parts.client, parts.spec),
+      sessions_(sessions != nullptr ? sessions : &own_sessions_),
       scheduler_(limits) {}
 
 Batch::~Batch() {
@@ -77,8 +81,7 @@ StatusOr<std::shared_ptr<BatchStream>> Batch::Submit(BatchRequest request) {
   QUIRE_ASSIGN_OR_RETURN(const BatchScheduler::Request asked,
                          MakeRequest(request, setup.retrieval, document_tokens));
   setup.prompt = std::move(request.prompt);
-  QUIRE_ASSIGN_OR_RETURN(auto sequence,
-                         BatchSequence::Create(parts_, &sessions_, std::move(setup)));
+  QUIRE_ASSIGN_OR_RETURN(auto sequence, BatchSequence::Create(parts_, sessions_, std::move(setup)));
   auto stream = sequence->stream();
 
   MutexLock lock(mutex_);
@@ -115,13 +118,15 @@ bool Batch::Step() {
 
 void Batch::Count() {
   const auto count = [](uint64_t total, Counter* counter) { counter->Add(total - counter->Get()); };
-  count(sessions_.messages(), &metrics_.recall_messages);
-  count(sessions_.lanes(), &metrics_.recall_lanes);
+  count(sessions_->messages(), &metrics_.recall_messages);
+  count(sessions_->lanes(), &metrics_.recall_lanes);
   count(shares_.digest_bytes_shared(), &metrics_.shared_digest_bytes);
   count(shares_.page_bytes_shared(), &metrics_.shared_page_bytes);
   const uint64_t held = shares_.digest_bytes_held(), was = metrics_.held_digest_bytes.Get();
   if (held > was) metrics_.held_digest_bytes.Add(held - was);
   if (held < was) metrics_.held_digest_bytes.Sub(was - held);
+  MutexLock lock(mutex_);
+  for (const auto& [id, sequence] : sequences_) metrics_.nan_scores.Add(sequence->TakeNanScores());
 }
 
 void Batch::EndCancelled() {
@@ -171,7 +176,7 @@ void Batch::RunMembers(const std::vector<Member>& members) {
   }
   const size_t vocab = parts_.decoder->config().vocab_size;
   std::vector<float> logits(rows * vocab);
-  BatchStep step(std::move(backends), &sessions_);
+  BatchStep step(std::move(backends), sessions_);
   const Status pass = parts_.decoder->ForwardBatch(tokens, step, logits.data());
   metrics_.CountStep(members.size(), count);
   size_t row = 0;
@@ -180,11 +185,13 @@ void Batch::RunMembers(const std::vector<Member>& members) {
     if (tokens[i].wants_logits) own = std::span(logits).subspan(row++ * vocab, vocab);
     Conclude(members[i], pass.ok() ? step.status(i) : pass, own);
   }
+  sessions_->Send();  // What the last layer asks for ahead.
 }
 
 void Batch::Conclude(const Member& member, const Status& status, std::span<const float> logits) {
   if (!status.ok()) return Fail(member.id, member.sequence, status);
   const StatusOr<bool> ended = member.sequence->Ran(member.tokens, logits);
+  metrics_.offload_waits.Record(member.sequence->TakeOffloadWaits());
   if (!ended.ok()) return Fail(member.id, member.sequence, ended.status());
   if (*ended) return End(member.id, OkStatus());
   MutexLock lock(mutex_);
@@ -212,6 +219,7 @@ void Batch::End(Id id, Status status) {
    : absl::IsCancelled(status) ? metrics_.cancelled
                                : metrics_.failed)
       .Add();
+  metrics_.nan_scores.Add(sequence->TakeNanScores());
   sequence->Finish(std::move(status));
 }
 
@@ -239,6 +247,13 @@ void Batch::Stop() {
   MutexLock lock(mutex_);
   stopped_ = true;
   changed_.NotifyAll();
+}
+
+std::vector<SequenceStats> Batch::Stats() const {
+  std::vector<SequenceStats> stats;
+  MutexLock lock(mutex_);
+  for (const auto& [id, sequence] : sequences_) stats.push_back(sequence->Stats());
+  return stats;
 }
 
 void Batch::VisitMetrics(MetricsVisitor& visit) const {

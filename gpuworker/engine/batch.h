@@ -15,8 +15,8 @@
 // sequence that fails ends alone; one that the server has lost is opened anew once, as Sequence
 // does, but never recomputed without the server.
 //
-// Thread-safety: Submit, VisitMetrics and Stop may be called from any thread; Run, or Step, from
-// one. Ownership: the engine outlives the batch; streams stand on their own.
+// Thread-safety: Submit, VisitMetrics and Stop may be called from any thread; Run, or Step and
+// Stats, from one. Ownership: the engine outlives the batch; streams stand on their own.
 #ifndef QUIRE_GPUWORKER_ENGINE_BATCH_H_
 #define QUIRE_GPUWORKER_ENGINE_BATCH_H_
 
@@ -51,8 +51,10 @@ struct BatchRequest {
 
 class Batch {
  public:
-  /// INVALID_ARGUMENT for limits out of range.
-  static StatusOr<std::unique_ptr<Batch>> Create(const Engine* engine, const BatchLimits& limits);
+  /// INVALID_ARGUMENT for limits out of range. `sessions` outlives the batch, which is alone in
+  /// using them; null: SharedSessions of its own.
+  static StatusOr<std::unique_ptr<Batch>> Create(const Engine* engine, const BatchLimits& limits,
+                                                 BatchSessions* sessions = nullptr);
   /// Ends what is left, as Stop does.
   ~Batch();
   Batch(const Batch&) = delete;
@@ -70,11 +72,14 @@ class Batch {
   void Run() QUIRE_EXCLUDES(mutex_);
   void Stop() QUIRE_EXCLUDES(mutex_);
 
+  /// Totals so far of the sequences that have not ended, in the order in which they came.
+  std::vector<SequenceStats> Stats() const QUIRE_EXCLUDES(mutex_);
   void VisitMetrics(MetricsVisitor& visit) const QUIRE_EXCLUDES(mutex_);
 
  private:
   using Id = BatchScheduler::Id;
-  Batch(const EngineParts& parts, RetrievalOptions retrieval, const BatchLimits& limits);
+  Batch(const EngineParts& parts, RetrievalOptions retrieval, const BatchLimits& limits,
+        BatchSessions* sessions);
 
   /// A sequence of a plan that has slots.
   struct Member {
@@ -93,7 +98,7 @@ class Batch {
   std::vector<Member> Members(const std::vector<BatchScheduler::Share>& shares) const;
   void RunMembers(const std::vector<Member>& members);
   /// Takes over what sessions and shares have counted.
-  void Count();
+  void Count() QUIRE_EXCLUDES(mutex_);
   /// After a pass: what became of one of its sequences.
   void Conclude(const Member& member, const Status& status, std::span<const float> logits);
   /// The sequence failed: it starts again, or ends.
@@ -105,7 +110,8 @@ class Batch {
   DocumentShares shares_;  ///< Outlives the sequences.
   const EngineParts parts_;
   const RetrievalOptions retrieval_;  ///< Of requests that bring none of their own.
-  SharedSessions sessions_;           ///< Outlives the sequences.
+  SharedSessions own_sessions_;       ///< Outlives the sequences.
+  BatchSessions* const sessions_;     ///< Those, unless there are others.
   BatchMetrics metrics_;
 
   mutable Mutex mutex_;

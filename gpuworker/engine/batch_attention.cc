@@ -27,6 +27,34 @@ Status BatchStep::Attend(std::span<const LayerStep> steps) {
   return OkStatus();
 }
 
+RecordableAttention* BatchStep::AsRecordable() {
+  const bool recordable = std::ranges::all_of(
+      backends_, [](CacheBackend* backend) { return backend->AsRecordable() != nullptr; });
+  return recordable ? this : nullptr;
+}
+
+StatusOr<StepKey> BatchStep::Prepare(std::span<const LayerStep> steps) {
+  StepKey key(backends_.size());
+  ForEach([&](size_t i) -> Status {
+    QUIRE_ASSIGN_OR_RETURN(const StepKey own, backends_[i]->Prepare(steps.subspan(i, 1)));
+    key[i] = own.front();
+    return OkStatus();
+  });
+  return key;
+}
+
+Status BatchStep::Launch(std::span<const LayerStep> steps) {
+  for (size_t i = 0; i < backends_.size(); ++i) {
+    if (status_[i].ok()) QUIRE_RETURN_IF_ERROR(backends_[i]->Launch(steps.subspan(i, 1)));
+  }
+  return OkStatus();
+}
+
+Status BatchStep::Finish(std::span<const LayerStep> steps) {
+  ForEach([&](size_t i) { return backends_[i]->Finish(steps.subspan(i, 1)); });
+  return OkStatus();
+}
+
 void BatchStep::AttendRound(std::span<const LayerStep> steps, uint32_t token) {
   ForEach([&](size_t i) {
     return HasToken(steps[i], i, token) ? backends_[i]->Ask(steps[i], token) : OkStatus();

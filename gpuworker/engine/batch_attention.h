@@ -6,6 +6,9 @@
 // what they miss comes with one message; then they attend one after the other, and what they ask
 // for ahead leaves as one message too.
 //
+// A step of one token of each sequence is recordable where all caches are: none of the sequences
+// asks for anything then.
+//
 // A sequence that fails takes no further part in the step, and the others do not notice.
 //
 // Thread-safety: none. Ownership: backends and sessions outlive it.
@@ -18,19 +21,27 @@
 
 #include "common/base/status.h"
 #include "gpuworker/engine/cache_backend.h"
-#include "gpuworker/engine/shared_sessions.h"
+#include "gpuworker/engine/session_source.h"
 #include "gpuworker/model/decoder.h"
+#include "gpuworker/model/recordable_attention.h"
 
 namespace quire::worker {
 
-class BatchStep final : public BatchAttention {
+class BatchStep final : public BatchAttention, public RecordableAttention {
  public:
   /// Of the sequences of one Decoder::ForwardBatch, in its order.
-  BatchStep(std::vector<CacheBackend*> backends, SharedSessions* sessions)
+  BatchStep(std::vector<CacheBackend*> backends, BatchSessions* sessions)
       : backends_(std::move(backends)), sessions_(sessions), status_(backends_.size()) {}
 
   /// Always OK; status() has what became of each sequence.
   Status Attend(std::span<const LayerStep> steps) override;
+
+  RecordableAttention* AsRecordable() override;
+  /// OK likewise; the key has a null for a sequence that failed, which has no kernels.
+  StatusOr<StepKey> Prepare(std::span<const LayerStep> steps) override;
+  /// An error is the whole pass's: what is recorded has the kernels of all sequences.
+  Status Launch(std::span<const LayerStep> steps) override;
+  Status Finish(std::span<const LayerStep> steps) override;
 
   const Status& status(size_t sequence) const { return status_[sequence]; }
 
@@ -45,7 +56,7 @@ class BatchStep final : public BatchAttention {
   }
 
   const std::vector<CacheBackend*> backends_;
-  SharedSessions* const sessions_;
+  BatchSessions* const sessions_;
   std::vector<Status> status_;  ///< By sequence.
 };
 

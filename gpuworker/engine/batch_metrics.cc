@@ -30,6 +30,8 @@ void BatchMetrics::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("batch_restarted", "Times that a sequence was opened anew after a loss.",
                 restarted.Get());
   visit.Counter("batch_tokens", "Tokens run through the model.", tokens.Get());
+  visit.Counter("batch_nan_scores", "Scores that were no number; their pages are selected last.",
+                nan_scores.Get());
   visit.Counter("batch_recall_messages", "Requests for pages sent to the store.",
                 recall_messages.Get());
   visit.Counter("batch_recall_lanes", "Layers of sequences that requests for pages asked for.",
@@ -43,6 +45,9 @@ void BatchMetrics::VisitMetrics(MetricsVisitor& visit) const {
   visit.Gauge("batch_document_digest_bytes",
               "Digests of documents that sequences hold, shared ones counted once.",
               held_digest_bytes.Get());
+  visit.Histogram("batch_offload_wait_seconds",
+                  "Time that a sequence waited in a step for complete pages to be with the store.",
+                  offload_waits);
   for (size_t i = 0; i < kSizes; ++i) {
     visit.Counter("batch_steps", "Forward passes, by how many sequences they ran.", steps[i].Get(),
                   {{"sequences", kSizeNames[i]}});

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "common/base/counters.h"
+#include "common/base/latency_histogram.h"
 #include "common/base/metrics.h"
 
 namespace quire::worker {
@@ -22,6 +23,7 @@ struct BatchMetrics {
   Counter preempted;
   Counter restarted;
   Counter tokens;
+  Counter nan_scores;
   Counter recall_messages;
   Counter recall_lanes;
   Counter shared_digest_bytes;
@@ -29,6 +31,7 @@ struct BatchMetrics {
   Counter held_digest_bytes;  ///< A gauge.
   static constexpr size_t kSizes = 5;
   std::array<Counter, kSizes> steps;  ///< By the sequences of a step: 1, 2-3, 4-7, 8-15, more.
+  LatencyHistogram offload_waits;     ///< Of a sequence in a step.
 
   /// A step over `sequences` sequences and `tokens` tokens.
   void CountStep(size_t sequences, uint64_t step_tokens);

@@ -70,6 +70,11 @@ StatusOr<bool> BatchSequence::Generate(std::span<const float> logits) {
   return true;
 }
 
+Duration BatchSequence::TakeOffloadWaits() {
+  const Duration all = run_stats_.offload_waits;
+  return all - std::exchange(offload_waits_taken_, all);
+}
+
 bool BatchSequence::CanRestart(const Status& loss) const {
   return IsLoss(loss) && (reopened_ == 0 || ran_ > lost_at_);
 }

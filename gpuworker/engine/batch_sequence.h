@@ -17,9 +17,11 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "client/client.h"
+#include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/page/key.h"
 #include "gpuworker/engine/batch_stream.h"
@@ -63,6 +65,14 @@ class BatchSequence {
   /// The step has run `tokens`; `logits` are those after the last when it wanted them. Generates.
   /// True when the sequence has come to its end.
   StatusOr<bool> Ran(uint32_t tokens, std::span<const float> logits);
+  /// Time that it has waited for its complete pages to be sent, since this was asked last.
+  Duration TakeOffloadWaits();
+
+  /// Scores that were NaN since it was last asked.
+  uint64_t TakeNanScores() {
+    const uint64_t all = run_stats_.recall.nan_scores;
+    return all - std::exchange(nan_scores_taken_, all);
+  }
 
   /// True when `loss` may be made up for: the sequence has come further since the last one.
   bool CanRestart(const Status& loss) const;
@@ -70,6 +80,8 @@ class BatchSequence {
   void Lose();
   /// Gives everything back and tells the reader.
   void Finish(Status status);
+  /// Totals so far.
+  SequenceStats Stats() const;
 
  private:
   BatchSequence(const EngineParts& parts, SessionSource* sessions, Setup setup, Sampler sampler)
@@ -82,7 +94,6 @@ class BatchSequence {
   bool MayGenerate() const;
   /// Chooses a token from `logits`. False when it was a stop token.
   StatusOr<bool> Generate(std::span<const float> logits);
-  SequenceStats Stats() const;
 
   const EngineParts parts_;
   SessionSource* const sessions_;
@@ -90,6 +101,7 @@ class BatchSequence {
   const std::shared_ptr<BatchStream> stream_ = std::make_shared<BatchStream>();
   Sampler sampler_;
   RunStats run_stats_;
+  Duration offload_waits_taken_ = {};
   std::unique_ptr<PagedRun> run_;          ///< While running.
   std::optional<SuspendedRun> suspended_;  ///< While suspended.
   std::vector<TokenId> own_;               ///< The prompt and what was generated.
@@ -99,6 +111,7 @@ class BatchSequence {
   uint64_t reopened_ = 0;
   uint64_t preempted_ = 0;
   uint64_t generated_ = 0;
+  uint64_t nan_scores_taken_ = 0;
   double resident_tokens_ = 0;
   bool stopped_ = false;
 };

@@ -403,6 +403,30 @@ TEST_F(BatchTest, TheModelsContextAndStopTokensEndASequence) {
   EXPECT_TRUE(b->result().stopped);
 }
 
+// Query heads whose scores are beyond every number, one above and one below: they have no mean.
+TEST_F(BatchTest, ScoresThatAreNoNumberAreCounted) {
+  const auto batch = Make();
+  RetrievalOptions retrieval = Retrieval();
+  retrieval.digest = kernels::DigestKind::kMean;
+  retrieval.pooling = kernels::Pooling::kAvgS;
+  const auto request = [&] {
+    return BatchRequest{
+        .prompt = RandomTokens(60, 94), .retrieval = retrieval, .params = {.max_new_tokens = 20}};
+  };
+  const Stream usual = Submit(*batch, request());
+  RunToTheEnd(*batch);
+  EXPECT_EQ(usual->result().stats.nan_scores, 0u);
+  EXPECT_EQ(Value(*batch, "batch_nan_scores"), 0u);
+  retrieval.score_scale = 3e38f;
+  const Stream stream = Submit(*batch, request());
+  while (Value(*batch, "batch_running") == 0 || Value(*batch, "batch_nan_scores") == 0) {
+    ASSERT_TRUE(batch->Step()) << "it has ended, and none was counted";
+  }
+  RunToTheEnd(*batch);
+  EXPECT_GT(stream->result().stats.nan_scores, 0u);
+  EXPECT_EQ(Value(*batch, "batch_nan_scores"), stream->result().stats.nan_scores);
+}
+
 TEST_F(BatchTest, ReportsWhatTheSequenceAloneReports) {
   const auto batch = Make();
   const BatchRequest request = Request(91, 9, 15);
@@ -419,6 +443,57 @@ TEST_F(BatchTest, ReportsWhatTheSequenceAloneReports) {
   EXPECT_EQ(stats.moved.full, alone.moved.full);
   EXPECT_EQ(stats.bytes_appended, alone.bytes_appended);
   EXPECT_EQ(stats.budget_ratio(), alone.budget_ratio());
+}
+
+TEST_F(BatchTest, TotalsOfSequencesAreThereWhileTheyRun) {
+  const auto batch = Make();
+  EXPECT_TRUE(batch->Stats().empty());
+  const Stream first = Submit(*batch, Request(94, 1, 12));
+  const Stream second = Submit(*batch, Request(95, 1, 6));
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(batch->Step());
+  const std::vector<SequenceStats> early = batch->Stats();
+  ASSERT_EQ(early.size(), 2u);
+  for (const SequenceStats& stats : early) {
+    EXPECT_EQ(stats.steps, 5u);
+    EXPECT_EQ(stats.context_tokens, 61u + 5u);
+    EXPECT_GT(stats.units_missed, 0u);
+  }
+  while (batch->Stats().size() == 2) ASSERT_TRUE(batch->Step());
+  EXPECT_EQ(second->result().stats.steps, 6u);
+  EXPECT_EQ(batch->Stats().front().steps, 6u);  // Of the first, which goes on.
+  RunToTheEnd(*batch);
+  EXPECT_GE(first->result().stats.units_missed, early.front().units_missed);
+  EXPECT_TRUE(batch->Stats().empty());
+}
+
+/// SharedSessions that count who comes through them.
+class CountedSessions final : public BatchSessions {
+ public:
+  explicit CountedSessions(EngineFixture& fixture)
+      : sessions_(&fixture.client(), &fixture.engine().spec()) {}
+  StatusOr<std::unique_ptr<SessionSeat>> Seat(const ContextRef& context,
+                                              const SessionShape& shape) override {
+    ++seats_;
+    return sessions_.Seat(context, shape);
+  }
+  void Send() override { sessions_.Send(); }
+  uint64_t messages() const override { return sessions_.messages(); }
+  uint64_t lanes() const override { return sessions_.lanes(); }
+  uint32_t seats() const { return seats_; }
+
+ private:
+  SharedSessions sessions_;
+  uint32_t seats_ = 0;
+};
+
+TEST_F(BatchTest, SequencesTakeTheirSeatsWhereTheBatchIsTold) {
+  CountedSessions sessions(fixture_);
+  auto batch = *Batch::Create(&fixture_.engine(), {}, &sessions);
+  ExpectAsAlone(*batch, {Request(96, 2, 9), Request(97, 5, 9, Retrieval("freekv"))});
+  EXPECT_EQ(sessions.seats(), 2u);
+  EXPECT_GT(sessions.messages(), 0u);
+  EXPECT_EQ(Value(*batch, "batch_recall_messages"), sessions.messages());
+  EXPECT_EQ(Value(*batch, "batch_recall_lanes"), sessions.lanes());
 }
 
 TEST_F(BatchTest, WhatIsLeftWhenItStopsIsToldSo) {

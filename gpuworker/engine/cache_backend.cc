@@ -26,6 +26,25 @@ Status CacheBackend::Attend(const LayerStep& step) {
   return Export(step);
 }
 
+StatusOr<StepKey> CacheBackend::Prepare(std::span<const LayerStep> steps) {
+  QUIRE_RETURN_IF_ERROR(Begin(steps.front()));
+  QUIRE_RETURN_IF_ERROR(cache_->PrepareToken());
+  return StepKey{cache_->recording_key()};
+}
+
+Status CacheBackend::Launch(std::span<const LayerStep> steps) {
+  const LayerStep& step = steps.front();
+  return cache_->RunToken(step.layer, step.k, step.v, step.q, step.out);
+}
+
+Status CacheBackend::Finish(std::span<const LayerStep> steps) {
+  LayerStep step = steps.front();
+  for (step.layer = 0; step.layer < cache_->num_layers(); ++step.layer) {
+    QUIRE_RETURN_IF_ERROR(Export(step));
+  }
+  return OkStatus();
+}
+
 Status CacheBackend::Begin(const LayerStep& step) const {
   const uint64_t tokens = cache_->table(step.layer).num_tokens();
   if (step.first_position == tokens) return OkStatus();
@@ -44,6 +63,10 @@ Status CacheBackend::Ask(const LayerStep& step, uint32_t token) {
   const size_t kv_row = size_t{spec.num_kv_heads} * spec.head_dim;
   QUIRE_RETURN_IF_ERROR(
       cache_->AppendTokens(step.layer, step.k + token * kv_row, step.v + token * kv_row, 1));
+  const PageTable& table = cache_->table(step.layer);
+  if (table.layout().selectable_pages > 0) {
+    QUIRE_RETURN_IF_ERROR(sink_->Await(table.candidates().end));
+  }
   return pipeline_->Ask(step.layer, Row(step.q, token));
 }
 

@@ -2,19 +2,24 @@
 //
 // CacheBackend: attention over a budget cache. Layers that hold everything attend densely to all
 // tokens of a step at once; the others go token by token: append, recall, attend. Pages that fill
-// up go to the sink, before the attention of the layer where it is dense. Thread-safety: none.
-// Ownership: what it is given outlives it.
+// up go to the sink, before the attention of the layer where it is dense; a page that leaves the
+// window, so that it may be selected from then on, is waited for until the server has it. One token
+// over a cache without selectable pages is recordable: its pages go to the sink after all layers.
+// Thread-safety: none. Ownership: what it is given outlives it.
 #ifndef QUIRE_GPUWORKER_ENGINE_CACHE_BACKEND_H_
 #define QUIRE_GPUWORKER_ENGINE_CACHE_BACKEND_H_
+
+#include <span>
 
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/engine/page_sink.h"
 #include "gpuworker/model/decoder.h"
+#include "gpuworker/model/recordable_attention.h"
 #include "gpuworker/recall/recall_pipeline.h"
 
 namespace quire::worker {
 
-class CacheBackend final : public AttentionBackend {
+class CacheBackend final : public AttentionBackend, public RecordableAttention {
  public:
   /// `pipeline` may be null when every layer holds everything.
   CacheBackend(BudgetCache* cache, RecallPipeline* pipeline, PageSink* sink)
@@ -24,6 +29,12 @@ class CacheBackend final : public AttentionBackend {
   /// good for nothing: some layers have the step's tokens and others do not.
   Status Attend(const LayerStep& step) override;
 
+  RecordableAttention* AsRecordable() override { return cache_->recordable() ? this : nullptr; }
+  // For steps of one sequence. Errors of Prepare as of Attend.
+  StatusOr<StepKey> Prepare(std::span<const LayerStep> steps) override;
+  Status Launch(std::span<const LayerStep> steps) override;
+  Status Finish(std::span<const LayerStep> steps) override;
+
   // The parts of Attend, for a batch (batch_attention.h): Begin, then AttendDense for a layer that
   // IsDense, or for each token Ask, AttendToken and Follow, and Export.
 
@@ -31,7 +42,8 @@ class CacheBackend final : public AttentionBackend {
   [[nodiscard]] Status Begin(const LayerStep& step) const;
   bool IsDense(uint32_t layer) const { return cache_->table(layer).layout().everything; }
   [[nodiscard]] Status AttendDense(const LayerStep& step);
-  /// Appends token `token` of the step and asks for what its attention needs.
+  /// Appends token `token` of the step and asks for what its attention needs, once the server has
+  /// all that may be asked for.
   [[nodiscard]] Status Ask(const LayerStep& step, uint32_t token);
   /// Waits for it and attends.
   [[nodiscard]] Status AttendToken(const LayerStep& step, uint32_t token);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/page/layout.h"
 #include "gpuworker/engine/ingestion.h"
 #include "gpuworker/engine/request_checks.h"
 #include "gpuworker/engine/sequence_impl.h"
@@ -36,7 +37,9 @@ Engine::Engine(const Decoder* decoder, Client* client, Device* device, EngineOpt
                      ? std::make_unique<HostTier>(options_.host_cache_bytes)
                      : nullptr),
       heads_(decoder, device),
-      recall_thread_(std::make_unique<ThreadPool>(ThreadPool::Options{.threads = 1})) {}
+      unit_buffers_(std::make_unique<UnitBuffers>(device, SegmentBytes(spec_, 1))),
+      recall_thread_(std::make_unique<ThreadPool>(ThreadPool::Options{.threads = 1})),
+      offload_thread_(std::make_unique<ThreadPool>(ThreadPool::Options{.threads = 1})) {}
 
 EngineParts Engine::Parts() const {
   return {.decoder = decoder_,
@@ -47,6 +50,8 @@ EngineParts Engine::Parts() const {
           .prefill_chunk_tokens = std::min(options_.prefill_chunk_tokens, Decoder::kBlockTokens),
           .max_batch_bytes = options_.max_batch_bytes,
           .recall_executor = recall_thread_.get(),
+          .offload_executor = offload_thread_.get(),
+          .unit_buffers = unit_buffers_.get(),
           .host_tier = host_tier_.get(),
           .sessions = options_.sessions,
           .heads = &heads_};

@@ -36,6 +36,7 @@
 #include "gpuworker/engine/parts.h"
 #include "gpuworker/engine/retrieval_heads.h"
 #include "gpuworker/engine/sequence.h"
+#include "gpuworker/engine/unit_buffers.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/retrieval/options.h"
 
@@ -47,7 +48,9 @@ struct EngineOptions {
   uint32_t segment_pages = 8;           ///< g
   RetrievalOptions retrieval;           ///< Of sequences that bring none of their own.
   uint32_t prefill_chunk_tokens = 512;  ///< Tokens of one forward pass while reading a document.
-  uint64_t max_batch_bytes = 8u << 20;  ///< Payload of one call, at least one page of all layers.
+  /// Payload of one call, at least one page of all layers. A sequence, or a document that is read,
+  /// has at most five of them in memory on their way to the store.
+  uint64_t max_batch_bytes = 8u << 20;
   /// Units that recalls brought are kept in this much memory of the worker, for all its sequences,
   /// and placed from there when they are selected again. 0: none are kept.
   uint64_t host_cache_bytes = 0;
@@ -120,8 +123,11 @@ class Engine {
   const KvSpec spec_;
   const std::unique_ptr<HostTier> host_tier_;  ///< Null for none.
   mutable HeadCalibration heads_;
-  /// Takes recalled units in beside the model. Last: what it runs may use all of the above.
+  const std::unique_ptr<UnitBuffers> unit_buffers_;
+  /// They take recalled units in, and send the pages that sequences complete, beside the model.
+  /// Last: what they run may use all of the above.
   const std::unique_ptr<ThreadPool> recall_thread_;
+  const std::unique_ptr<ThreadPool> offload_thread_;
 };
 
 }  // namespace quire::worker

@@ -45,6 +45,8 @@ TEST_P(EngineDeviceTest, ADeviceWithMemoryOfItsOwnAnswersAsTheCpuDoes) {
   EXPECT_EQ(answer.tokens, expected.tokens);
   EXPECT_EQ(answer.stats.moved.units, expected.stats.moved.units);
   EXPECT_EQ(answer.stats.reopened, 0u);
+  EXPECT_EQ(expected.stats.seconds_stalled, 0);  // No stream is late, and no recall.
+  EXPECT_EQ(answer.stats.seconds_stalled, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, EngineDeviceTest, ::testing::ValuesIn(PolicyNames()),
@@ -52,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, EngineDeviceTest, ::testing::ValuesIn(PolicyN
 
 // A stream that is behind changes nothing but when things happen.
 TEST(LateStreamsTest, WhatIsLateIsWaitedFor) {
-  for (const std::string_view policy : {"freekv", "quest", "shadowkv"}) {
+  for (const std::string_view policy : {"freekv", "quest", "shadowkv", "streaming", "full"}) {
     const DeviceAnswer expected = AskDevice(&CpuDevice(), policy);
     for (const auto stream :
          {FakeCudaStream::kCompute, FakeCudaStream::kCopy, FakeCudaStream::kConvert}) {
@@ -61,6 +63,9 @@ TEST(LateStreamsTest, WhatIsLateIsWaitedFor) {
       EXPECT_EQ(answer.logits, expected.logits) << policy << " " << static_cast<int>(stream);
       EXPECT_EQ(answer.tokens, expected.tokens);
       EXPECT_EQ(answer.stats.reopened, 0u);
+      if (stream != FakeCudaStream::kCompute) {  // Attention waits for what recalls bring there.
+        EXPECT_EQ(answer.stats.seconds_stalled > 0, answer.stats.units_missed > 0) << policy;
+      }
     }
   }
 }
@@ -70,7 +75,7 @@ TEST(LateStreamsTest, CopiesRunBesideConversionsWithTwoRecallBuffersOnly) {
   const DeviceAnswer expected = AskDevice(&CpuDevice(), "quest");
   for (const uint32_t buffers : {1u, 2u}) {
     const LateStreams late({FakeCudaStream::kConvert});
-    const DeviceAnswer answer = AskDevice(&FakeCudaDevice(), "quest", buffers);
+    const DeviceAnswer answer = AskDevice(&FakeCudaDevice(), "quest", {.recall_buffers = buffers});
     EXPECT_EQ(answer.logits, expected.logits);
     EXPECT_EQ(answer.tokens, expected.tokens);
     std::vector<FakeCudaStream> order = late.Ran();
@@ -92,6 +97,8 @@ TEST_P(EngineGpuTest, AGpuAnswersAsTheCpuDoes) {
   const DeviceAnswer expected = AskDevice(&CpuDevice(), GetParam());
   const DeviceAnswer answer = AskDevice(*gpu, GetParam());
   ExpectSameAnswer(answer, expected, 1e-3f);
+  // The host's time stands still here: what counts is what the device has measured.
+  EXPECT_EQ(answer.stats.seconds_stalled > 0, answer.stats.units_missed > 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, EngineGpuTest, ::testing::ValuesIn(PolicyNames()),

@@ -9,12 +9,14 @@
 #include "gpuworker/device/cuda_device.h"
 #include "gpuworker/retrieval/policy.h"
 #include "gpuworker/testing/device_answer.h"
+#include "gpuworker/testing/recorded_steps.h"
 
 namespace quire::worker {
 namespace {
 
 using testing::AskDevice;
 using testing::DeviceAnswer;
+using testing::ExpectLaunchesOfSteps;
 using testing::ExpectSameAnswer;
 
 std::atomic<int64_t> graph_launches{0};
@@ -44,6 +46,14 @@ TEST_P(EngineEmulatedTest, TheKernelsOfAGpuAnswerAsTheCpuDoes) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, EngineEmulatedTest, ::testing::ValuesIn(PolicyNames()),
                          [](const auto& info) { return std::string(info.param); });
+
+// Over page boundaries, at which the pools of "full" grow.
+TEST(EngineEmulatedStepTest, AStepThatNeedsNoHostIsOneLaunch) {
+  for (const std::string_view policy : {"streaming", "full", "quest"}) {
+    ExpectLaunchesOfSteps(
+        &EmulatedDevice(), [] { return graph_launches.load(); }, policy, 14, 1e-4f);
+  }
+}
 
 }  // namespace
 }  // namespace quire::worker

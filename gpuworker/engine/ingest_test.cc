@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/base/mutex.h"
 #include "common/page/layout.h"
 #include "gpuworker/testing/engine_fixture.h"
 
@@ -116,53 +115,14 @@ TEST(IngestTest, CallsStayBelowTheBatchSizeAndProgressReachesTheEnd) {
   EXPECT_THAT(done, ::testing::ElementsAre(0, 16, 32, 40));
 }
 
-/// In front of the fake store: holds the first AppendLayers back until it is released.
-class HeldStore final : public CallHandler {
- public:
-  explicit HeldStore(testing::FakeStore* store) : store_(store) {}
-  std::vector<std::string> Methods() const override { return {}; }
-  Status Handle(const CallContext& context, std::string_view method, const CallMessage& request,
-                ReplyWriter& reply) override {
-    if (method.ends_with("AppendLayers") && !WaitForRelease()) {
-      return DeadlineExceeded("the model waited for its layer to be sent");
-    }
-    return store_->Handle(context, method, request, reply);
-  }
-  void Release() {
-    MutexLock lock(mutex_);
-    released_ = true;
-    changed_.NotifyAll();
-  }
-
- private:
-  bool WaitForRelease() {
-    MutexLock lock(mutex_);
-    while (!released_) {
-      if (!changed_.WaitFor(mutex_, std::chrono::minutes(1))) return released_;
-    }
-    return true;
-  }
-
-  testing::FakeStore* const store_;
-  Mutex mutex_;
-  CondVar changed_;
-  bool released_ QUIRE_GUARDED_BY(mutex_) = false;
-};
-
-// With two layers and chunks of a page, four batches may wait while the first is on its way.
 TEST(IngestTest, TheModelGoesOnWhileLayersAreOnTheirWay) {
-  EngineFixture fixture;
-  HeldStore held(&fixture.store());
-  const auto client = Client::Create(
-      {.transport = std::make_shared<LoopbackTransport>(&held, LoopbackTransport::Options{})});
-  ASSERT_TRUE(client.ok()) << client.status();
   EngineOptions options = EngineFixture::Small();
   options.prefill_chunk_tokens = 4;
-  const auto engine = Engine::Create(&fixture.decoder(), client->get(), &CpuDevice(), options);
-  ASSERT_TRUE(engine.ok()) << engine.status();
-  const auto result =
-      (*engine)->Ingest(RandomTokens(24, 1), {.name = "doc"}, [&](const IngestProgress& progress) {
-        if (progress.done_tokens == 8) held.Release();  // Two chunks, and nothing sent yet.
+  EngineFixture fixture({}, options);
+  fixture.store().Hold("Store/AppendLayers");
+  const auto result = fixture.engine().Ingest(
+      RandomTokens(24, 1), {.name = "doc"}, [&](const IngestProgress& progress) {
+        if (progress.done_tokens == 8) fixture.store().Release();  // Two chunks, and nothing sent.
       });
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(fixture.store().calls("Store/AppendLayers"), 12u);

@@ -84,12 +84,9 @@ StatusOr<Payload> Ingestion::ExportTail(uint32_t rows) const {
   if (rows == 0) return tail;
   PageExporter exporter(parts_);
   const auto page = static_cast<uint32_t>(tokens_.size() / parts_.spec->page_tokens);
-  std::vector<std::byte> units(exporter.page_bytes());
-  for (uint32_t layer = 0; layer < cache_->num_layers(); ++layer) {
-    QUIRE_RETURN_IF_ERROR(
-        exporter.Export(*cache_, layer, page, rows, units.data() + layer * exporter.layer_bytes()));
-  }
-  tail.Append(std::move(units));
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<UnitBuffer> units,
+                         exporter.ExportNow(*cache_, page, rows));
+  tail.Append(Slice{{units->bytes.get(), exporter.page_bytes()}, units});
   return tail;
 }
 

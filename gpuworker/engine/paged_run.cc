@@ -33,10 +33,12 @@ void AddRunStats(const RunStats& run, const RetrievalOptions& retrieval, const K
   stats->units_from_host += recall.units_from_host;
   stats->units_hit += recall.units_selected - recall.units_missed - recall.units_from_host;
   stats->units_missed += recall.units_missed;
+  stats->nan_scores += recall.nan_scores;
   stats->recalls += recall.recalls;
   stats->blocking_heads += recall.blocking_heads;
   stats->late_recalls += recall.late_prefetches + recall.late_corrections;
   stats->seconds_stalled += std::chrono::duration<double>(recall.stalled).count();
+  stats->seconds_offload_waits += std::chrono::duration<double>(run.offload_waits).count();
 }
 
 StatusOr<std::unique_ptr<PagedRun>> PagedRun::Open(const EngineParts& parts,
@@ -59,6 +61,7 @@ StatusOr<SuspendedRun> PagedRun::Suspend(std::unique_ptr<PagedRun> run) {
   SuspendedRun suspended;
   QUIRE_ASSIGN_OR_RETURN(suspended.lanes, run->pipeline_->Drain());
   QUIRE_ASSIGN_OR_RETURN(suspended.open_page, run->ExportOpenPage());
+  QUIRE_RETURN_IF_ERROR(run->offloader_->Finish());
   suspended.num_tokens = run->num_tokens();
   suspended.unflushed = std::move(run->unflushed_);
   suspended.policy = std::move(run->policy_);
@@ -115,11 +118,13 @@ void PagedRun::Connect() {
                                    .stats = &stats_->recall,
                                    .host = host_pages_,
                                    .executor = parts_.recall_executor});
-  offloader_.emplace(parts_, policy_.get());
+  offloader_.emplace(parts_, policy_.get(), context_->id(), &stats_->offload_waits);
   backend_.emplace(cache_.get(), &*pipeline_, &*offloader_);
 }
 
 PagedRun::~PagedRun() {
+  // Others may find these pages; private ones go with the context, and need not be sent.
+  if (offloader_ && AttendsToEverything()) (void)offloader_->Finish();
   pipeline_.reset();  // Gives up what is under way.
   seat_.reset();
 }
@@ -218,12 +223,10 @@ StatusOr<std::vector<std::byte>> PagedRun::ExportOpenPage() const {
   const auto rows = static_cast<uint32_t>(num_tokens() % p);
   if (rows == 0) return units;
   PageExporter exporter(parts_);
-  units.resize(exporter.page_bytes());
-  for (uint32_t layer = 0; layer < cache_->num_layers(); ++layer) {
-    QUIRE_RETURN_IF_ERROR(exporter.Export(*cache_, layer, static_cast<uint32_t>(num_tokens() / p),
-                                          rows, units.data() + layer * exporter.layer_bytes()));
-  }
-  QUIRE_RETURN_IF_ERROR(parts_.device->Synchronize());
+  QUIRE_ASSIGN_OR_RETURN(
+      const std::shared_ptr<UnitBuffer> page,
+      exporter.ExportNow(*cache_, static_cast<uint32_t>(num_tokens() / p), rows));
+  units.assign(page->bytes.get(), page->bytes.get() + exporter.page_bytes());
   return units;
 }
 
@@ -258,14 +261,16 @@ Status PagedRun::Forward(std::span<const TokenId> tokens, Decoder::Logits what, 
 
 Status PagedRun::Ran(std::span<const TokenId> tokens) {
   unflushed_.insert(unflushed_.end(), tokens.begin(), tokens.end());
+  QUIRE_RETURN_IF_ERROR(pipeline_->AskForBegun());
+  QUIRE_ASSIGN_OR_RETURN(const Duration held, cache_->TakeHeld());
+  stats_->recall.stalled += held;
   return Flush();
 }
 
 Status PagedRun::Flush() {
   const size_t complete = size_t{offloader_->pending().size()} * parts_.spec->page_tokens;
-  if (complete == 0) return OkStatus();
   QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes,
-                         offloader_->Flush(context_->id(), std::span(unflushed_).first(complete)));
+                         offloader_->Flush(std::span(unflushed_).first(complete)));
   stats_->bytes_appended += bytes;
   unflushed_.erase(unflushed_.begin(), unflushed_.begin() + static_cast<ptrdiff_t>(complete));
   return OkStatus();

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "client/client.h"
+#include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/page/key.h"
 #include "gpuworker/cache/budget_cache.h"
@@ -39,6 +40,7 @@ struct RunStats {
   uint64_t bytes_at_open = 0;
   uint64_t bytes_digests = 0;
   uint64_t bytes_appended = 0;
+  Duration offload_waits = {};  ///< For complete pages to be with the server.
   RecallStats recall;
 };
 
@@ -66,14 +68,15 @@ class PagedRun {
                                                   const RetrievalOptions& retrieval,
                                                   const Document* document, SessionSource* sessions,
                                                   RunStats* stats);
-  /// Takes `run` apart, once what is under way has come.
+  /// Takes `run` apart, once what is under way has come, and what it completed is with the server.
   static StatusOr<SuspendedRun> Suspend(std::unique_ptr<PagedRun> run);
   /// Goes on from `suspended`, with the same options.
   static StatusOr<std::unique_ptr<PagedRun>> Resume(const EngineParts& parts,
                                                     const RetrievalOptions& retrieval,
                                                     SuspendedRun suspended, SessionSource* sessions,
                                                     RunStats* stats);
-  /// Leaves the session and drops the context, as far as the server answers.
+  /// Leaves the session and drops the context, as far as the server answers. Waits for the pages
+  /// that it completed where others may find them, otherwise only for those that are on their way.
   ~PagedRun();
   PagedRun(const PagedRun&) = delete;
   PagedRun& operator=(const PagedRun&) = delete;
@@ -86,8 +89,9 @@ class PagedRun {
   /// Tokens attended to in the last step, a mean over layers and KV heads.
   double ResidentTokens() const;
 
-  /// Runs `tokens` after those that it has (Decoder::Forward) and offloads the pages they complete.
-  /// After an error the run is good for nothing.
+  /// Runs `tokens` after those that it has (Decoder::Forward); the pages they complete are
+  /// offloaded beside what follows. After an error, which may be that of a page that an earlier
+  /// call completed, the run is good for nothing.
   [[nodiscard]] Status Forward(std::span<const TokenId> tokens, Decoder::Logits what,
                                float* logits);
   /// For a pass over several sequences: attention of this one, and, when the pass is over, the
@@ -133,9 +137,9 @@ class PagedRun {
   std::optional<DocumentSeat> shared_;  ///< Over the cache: goes first. Unset without a document.
   std::unique_ptr<SessionSeat> seat_;   ///< Null when no layer has selectable pages.
   std::optional<RecallPipeline> pipeline_;
-  std::optional<Offloader> offloader_;
+  std::optional<Offloader> offloader_;  ///< After the context: it goes before that is dropped.
   std::optional<CacheBackend> backend_;
-  std::vector<TokenId> unflushed_;  ///< Token ids from the first page that is not on the server on.
+  std::vector<TokenId> unflushed_;  ///< Token ids from the first page that is not complete on.
 };
 
 }  // namespace quire::worker

@@ -20,6 +20,7 @@ namespace quire::worker {
 class DocumentShares;
 class HeadCalibration;
 class SessionSource;
+class UnitBuffers;
 
 struct EngineParts {
   const Decoder* decoder = nullptr;
@@ -28,12 +29,14 @@ struct EngineParts {
   const KvSpec* spec = nullptr;
   Clock* clock = nullptr;
   uint32_t prefill_chunk_tokens = 0;
-  uint64_t max_batch_bytes = 0;         ///< Payload of one call.
-  Executor* recall_executor = nullptr;  ///< Takes recalled units in beside the model.
-  HostTier* host_tier = nullptr;        ///< Null for none.
-  DocumentShares* shares = nullptr;     ///< Of a batch's sequences; null: they share nothing.
-  SessionSource* sessions = nullptr;    ///< Null: each sequence opens a session of its own.
-  HeadCalibration* heads = nullptr;     ///< Of the decoder; null: the policy's own choice.
+  uint64_t max_batch_bytes = 0;          ///< Payload of one call.
+  Executor* recall_executor = nullptr;   ///< Takes recalled units in beside the model.
+  Executor* offload_executor = nullptr;  ///< Sends completed pages beside the model.
+  UnitBuffers* unit_buffers = nullptr;   ///< What they are sent from, a page each.
+  HostTier* host_tier = nullptr;         ///< Null for none.
+  DocumentShares* shares = nullptr;      ///< Of a batch's sequences; null: they share nothing.
+  SessionSource* sessions = nullptr;     ///< Null: each sequence opens a session of its own.
+  HeadCalibration* heads = nullptr;      ///< Of the decoder; null: the policy's own choice.
 };
 
 /// Pages of `page_bytes` that one call may carry; at least one.

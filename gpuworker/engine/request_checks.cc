@@ -36,7 +36,8 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> MakeSequencePolicy(const EngineParts&
   PolicyContext context{.spec = *parts.spec,
                         .device = parts.device,
                         .max_context_tokens = parts.decoder->config().max_positions,
-                        .options = retrieval};
+                        .options = retrieval,
+                        .executor = parts.recall_executor};
   if (WantsRetrievalHeads(retrieval) && parts.heads != nullptr) {
     QUIRE_ASSIGN_OR_RETURN(context.options.retrieval_heads, parts.heads->Heads());
   }

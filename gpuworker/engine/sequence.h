@@ -4,8 +4,9 @@
 // per layer and token the policy selects pages, the recall brings those that are missing, and
 // attention runs over what is resident. The cache stays warm from question to question.
 //
-// What fills up is kept: a complete page is appended to an open context on the server, so that it
-// can be recalled once it has left the window. The context is dropped with the Sequence.
+// What fills up is kept: a complete page is appended to an open context on the server, beside the
+// steps that follow, so that it can be recalled once it has left the window; until then nothing
+// waits for it. The context is dropped with the Sequence.
 //
 // Failures. When the server has lost the session or the context, the sequence is opened again over
 // its document and its own tokens are fed anew. When the server or the document is gone too, and
@@ -89,20 +90,23 @@ struct SequenceStats {
   uint64_t steps = 0;             ///< Tokens run through the model.
   uint64_t generated_tokens = 0;  ///< Those of them that were generated.
   MovedBytes moved;
-  uint64_t bytes_appended = 0;   ///< Complete pages sent to the open context.
+  uint64_t bytes_appended = 0;   ///< Complete pages sent to the open context, or on their way.
   uint64_t units_hit = 0;        ///< Selected units that were resident.
   uint64_t units_missed = 0;     ///< Selected units that were fetched.
   uint64_t units_landed = 0;     ///< Those of them that the server wrote to where they are taken.
   uint64_t units_from_host = 0;  ///< Selected units that this worker had kept.
+  uint64_t nan_scores = 0;       ///< Scores that were NaN where this worker selects.
   uint64_t recalls = 0;          ///< Recalls sent.
   uint64_t blocking_heads = 0;   ///< Head-steps whose recall preceded attention.
   uint64_t late_recalls = 0;     ///< Layer-steps that went on without what was late.
-  double seconds_stalled = 0;    ///< Waiting for recalls and taking them in.
+  double seconds_stalled = 0;    ///< Waiting for recalls and taking them in, host and device.
   uint64_t reopened = 0;         ///< Times the sequence was opened again after a loss.
   bool local = false;            ///< Goes on without the server.
   double seconds_open = 0;
   double seconds_append = 0;    ///< In Append().
   double seconds_generate = 0;  ///< In Generate().
+  /// Waiting until complete pages are with the server.
+  double seconds_offload_waits = 0;
 
   uint64_t context_tokens = 0;  ///< Of the sequence now.
   /// Tokens attended to in the last step, a mean over layers and KV heads.

@@ -344,6 +344,33 @@ TEST(ShadowKvSequenceTest, RecallingValuesAloneIsHalfTheBytesAndTheSameAnswer) {
   }
 }
 
+// Rows are copied into the same slots, from what the store sent and from what the worker kept.
+TEST(ArkValeSequenceTest, ThePublishedLayoutRecallsTheSameUnitsAndAnswersTheSame) {
+  for (const uint64_t host_cache_bytes : {0, 1 << 20}) {
+    SCOPED_TRACE(host_cache_bytes);
+    EngineOptions options = EngineFixture::Small();
+    options.host_cache_bytes = host_cache_bytes;
+    const auto published = AsPublished({.policy = "arkvale"}, options.page_tokens);
+    ASSERT_TRUE(published.ok()) << published.status();
+    RetrievalOptions retrieval = *published;
+    retrieval.sink_tokens = options.retrieval.sink_tokens;
+    retrieval.window_tokens = options.retrieval.window_tokens;
+    retrieval.budget_tokens = options.retrieval.budget_tokens;
+    retrieval.select_tokens = 0;
+    ASSERT_EQ(retrieval.recall_layout, RecallLayout::kRows);
+    EngineFixture fixture({}, options);
+    fixture.Ingest(RandomTokens(120, 1));
+    const std::vector<TokenId> question = RandomTokens(40, 2);
+    SequenceStats rows, units;
+    const std::vector<float> expected = AskAll(fixture, retrieval, question, &rows);
+    retrieval.recall_layout = RecallLayout::kUnits;
+    EXPECT_EQ(AskAll(fixture, retrieval, question, &units), expected);
+    EXPECT_GT(rows.units_missed, 0u);
+    EXPECT_EQ(units.units_missed + units.units_from_host, rows.units_missed + rows.units_from_host);
+    EXPECT_EQ(units.reopened, 0u);
+  }
+}
+
 TEST(SequenceTest, ClosingLeavesNothingOnTheServer) {
   EngineFixture fixture;
   fixture.Ingest(RandomTokens(50, 1));

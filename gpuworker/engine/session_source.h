@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SessionSource: where a sequence gets the lanes that its recalls go through. OwnSessions opens a
-// session for each sequence; SharedSessions (shared_sessions.h) seats the sequences of a batch in
-// as few as can be.
+// session for each sequence. BatchSessions holds back what the sequences of a batch ask for until
+// all have asked; SharedSessions (shared_sessions.h) seats them in as few sessions as can be.
 //
 // Thread-safety: none; sessions, seats and what recalls through them belong to one thread.
 #ifndef QUIRE_GPUWORKER_ENGINE_SESSION_SOURCE_H_
@@ -51,6 +51,16 @@ class SessionSource {
   /// StagingArea::Reserve.
   virtual StatusOr<std::unique_ptr<SessionSeat>> Seat(const ContextRef& context,
                                                       const SessionShape& shape) = 0;
+};
+
+/// Of the sequences of a batch: what they ask for leaves together, as few messages.
+class BatchSessions : public SessionSource {
+ public:
+  /// Sends what the sequences have asked for.
+  virtual void Send() = 0;
+  /// Recall messages sent so far, and the lanes that they asked for.
+  virtual uint64_t messages() const = 0;
+  virtual uint64_t lanes() const = 0;
 };
 
 /// The options that a session of `shape` is opened with.

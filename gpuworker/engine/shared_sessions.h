@@ -28,7 +28,7 @@
 
 namespace quire::worker {
 
-class SharedSessions final : public SessionSource {
+class SharedSessions final : public BatchSessions {
  public:
   SharedSessions(Client* client, const KvSpec* spec);
   ~SharedSessions() override;
@@ -37,13 +37,12 @@ class SharedSessions final : public SessionSource {
 
   StatusOr<std::unique_ptr<SessionSeat>> Seat(const ContextRef& context,
                                               const SessionShape& shape) override;
-  /// Sends what the sequences have asked for: a message for each session and priority.
-  void Send();
+  /// A message for each session and priority.
+  void Send() override;
+  uint64_t messages() const override;
+  uint64_t lanes() const override;
 
   size_t num_sessions() const { return sessions_.size(); }
-  /// Recall messages sent so far, and the lanes that they asked for.
-  uint64_t messages() const;
-  uint64_t lanes() const;
 
  private:
   /// What a session is opened as. Sequences that ask for the same may share it.

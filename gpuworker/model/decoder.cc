@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdio>
 #include <utility>
-#include <vector>
 
 #include "gpuworker/model/checkpoint.h"
 #include "gpuworker/model/forward_pass.h"
@@ -49,6 +48,7 @@ class OneSequence final : public BatchAttention {
   Status Attend(std::span<const LayerStep> steps) override {
     return backend_->Attend(steps.front());
   }
+  RecordableAttention* AsRecordable() override { return backend_->AsRecordable(); }
 
  private:
   AttentionBackend* const backend_;
@@ -143,13 +143,14 @@ Status Decoder::Forward(std::span<const TokenId> tokens, uint64_t first_position
   for (size_t done = 0; done < tokens.size(); done += kBlockTokens) {
     const auto block = tokens.subspan(done, std::min<size_t>(tokens.size() - done, kBlockTokens));
     const uint32_t count = static_cast<uint32_t>(block.size());
-    const SequenceTokens sequence{.tokens = block, .first_position = first_position + done};
-    QUIRE_RETURN_IF_ERROR(pass.Run({&sequence, 1}, one));
-    if (what == Logits::kAll) {
-      QUIRE_RETURN_IF_ERROR(pass.Logits(0, count, logits + done * config().vocab_size));
-    } else if (what == Logits::kLast && done + count == tokens.size()) {
-      QUIRE_RETURN_IF_ERROR(pass.Logits(count - 1, 1, logits));
-    }
+    const bool all = what == Logits::kAll;
+    const bool last = what == Logits::kLast && done + count == tokens.size();
+    const SequenceTokens sequence{.tokens = block,
+                                  .first_position = first_position + done,
+                                  .wants_logits = last || (all && count == 1)};
+    float* const own = all ? logits + done * config().vocab_size : logits;
+    QUIRE_RETURN_IF_ERROR(pass.Run({&sequence, 1}, one, own));
+    if (all && count > 1) QUIRE_RETURN_IF_ERROR(pass.Logits(count, own));
   }
   return OkStatus();
 }
@@ -158,7 +159,6 @@ Status Decoder::ForwardBatch(std::span<const SequenceTokens> sequences, BatchAtt
                              float* logits) const {
   if (sequences.empty()) return InvalidArgument("a batch of no sequences");
   size_t tokens = 0;
-  std::vector<uint32_t> rows;  // Whose logits are wanted.
   for (size_t i = 0; i < sequences.size(); ++i) {
     const SequenceTokens& sequence = sequences[i];
     QUIRE_RETURN_IF_ERROR(Annotate(impl_->Check(sequence.tokens, sequence.first_position),
@@ -167,12 +167,10 @@ Status Decoder::ForwardBatch(std::span<const SequenceTokens> sequences, BatchAtt
     if (tokens > kBlockTokens) {
       return InvalidArgument("the batch has more than ", kBlockTokens, " tokens; give it fewer");
     }
-    if (sequence.wants_logits) rows.push_back(static_cast<uint32_t>(tokens - 1));
   }
   QUIRE_ASSIGN_OR_RETURN(const PassPool::Lease pass,
                          impl_->passes().Take(static_cast<uint32_t>(tokens)));
-  QUIRE_RETURN_IF_ERROR(pass->Run(sequences, attention));
-  return pass->LogitsOf(rows, logits);
+  return pass->Run(sequences, attention, logits);
 }
 
 }  // namespace quire::worker

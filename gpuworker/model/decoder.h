@@ -21,6 +21,8 @@
 
 namespace quire::worker {
 
+class RecordableAttention;
+
 /// One layer's attention over consecutive tokens. All arrays are float, row-major, on the device.
 struct LayerStep {
   uint32_t layer = 0;
@@ -38,6 +40,8 @@ class AttentionBackend {
   /// Takes the step's K and V into its cache and writes causal attention of its queries to
   /// step.out.
   [[nodiscard]] virtual Status Attend(const LayerStep& step) = 0;
+  /// This, where a step of one token needs no host between its layers (recordable_attention.h).
+  virtual RecordableAttention* AsRecordable() { return nullptr; }
 };
 
 /// Attention of several sequences at a time.
@@ -49,6 +53,8 @@ class BatchAttention {
   /// whole pass. A sequence that fails alone leaves its `out` as it is: what is computed from it is
   /// of no use, and no other sequence sees it.
   [[nodiscard]] virtual Status Attend(std::span<const LayerStep> steps) = 0;
+  /// As AttentionBackend's, for one token of each sequence.
+  virtual RecordableAttention* AsRecordable() { return nullptr; }
 };
 
 /// What one sequence adds to a batch.

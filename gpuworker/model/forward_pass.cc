@@ -9,8 +9,16 @@
 namespace quire::worker {
 namespace {
 
-/// Rows of logits that are computed at a time: bounds the device memory for large vocabularies.
-constexpr uint32_t kLogitRows = 32;
+/// The tokens of a block whose logits are wanted.
+std::vector<uint32_t> RowsOfLogits(std::span<const SequenceTokens> sequences) {
+  std::vector<uint32_t> rows;
+  uint32_t end = 0;
+  for (const SequenceTokens& sequence : sequences) {
+    end += static_cast<uint32_t>(sequence.tokens.size());
+    if (sequence.wants_logits) rows.push_back(end - 1);
+  }
+  return rows;
+}
 
 }  // namespace
 
@@ -41,27 +49,67 @@ Status ForwardPass::Allocate(uint32_t max_tokens) {
   return OkStatus();
 }
 
-Status ForwardPass::Run(std::span<const SequenceTokens> sequences, BatchAttention& attention) {
+Status ForwardPass::Run(std::span<const SequenceTokens> sequences, BatchAttention& attention,
+                        float* logits) {
   QUIRE_RETURN_IF_ERROR(Begin(sequences));
-  std::vector<LayerStep> steps = StepsOf(sequences);
-  for (uint32_t layer = 0; layer < c_.num_layers; ++layer) {
-    QUIRE_RETURN_IF_ERROR(Annotate(BetweenAttentions(layer), "layer ", layer));
-    for (LayerStep& step : steps) step.layer = layer;
-    QUIRE_RETURN_IF_ERROR(Annotate(attention.Attend(steps), "layer ", layer));
+  const std::vector<LayerStep> steps = StepsOf(sequences);
+  if (IsDecodeStep(sequences)) {
+    RecordableAttention* const recordable = attention.AsRecordable();
+    if (recordable != nullptr) return RunDecodeStep(steps, *recordable, logits);
   }
-  return BetweenAttentions(c_.num_layers);
+  QUIRE_RETURN_IF_ERROR(
+      RunLayers(steps, &ForwardPass::RecordedBetweenAttentions,
+                [&](std::span<const LayerStep> layer) { return attention.Attend(layer); }));
+  return LogitsOf(RowsOfLogits(sequences), logits);
+}
+
+bool ForwardPass::IsDecodeStep(std::span<const SequenceTokens> sequences) const {
+  return sequences.size() == tokens_ && tokens_ <= kLogitRows &&
+         std::ranges::all_of(sequences, &SequenceTokens::wants_logits);
+}
+
+Status ForwardPass::RunDecodeStep(const std::vector<LayerStep>& steps,
+                                  RecordableAttention& attention, float* logits) {
+  QUIRE_RETURN_IF_ERROR(ReserveLogits(tokens_));
+  QUIRE_ASSIGN_OR_RETURN(const StepKey key, attention.Prepare(steps));
+  const auto run = [&](Around around) -> Status {
+    QUIRE_RETURN_IF_ERROR(RunLayers(
+        steps, around, [&](std::span<const LayerStep> layer) { return attention.Launch(layer); }));
+    QUIRE_RETURN_IF_ERROR(Norm(hidden_.as<float>(), model_.weights.final_norm, normed_.as<float>(),
+                               tokens_, c_.hidden_size));
+    return Vocabulary(tokens_);
+  };
+  // A step that is not run again soon is launched in parts, as others are.
+  QUIRE_RETURN_IF_ERROR(steps_.Run(
+      key, [&] { return run(&ForwardPass::BetweenAttentions); },
+      [&] { return run(&ForwardPass::RecordedBetweenAttentions); }));
+  QUIRE_RETURN_IF_ERROR(attention.Finish(steps));
+  return FetchLogits(tokens_, logits);
+}
+
+Status ForwardPass::RunLayers(std::vector<LayerStep> steps, Around around, const Attend& attend) {
+  for (uint32_t layer = 0; layer < c_.num_layers; ++layer) {
+    QUIRE_RETURN_IF_ERROR(Annotate((this->*around)(layer), "layer ", layer));
+    for (LayerStep& step : steps) step.layer = layer;
+    QUIRE_RETURN_IF_ERROR(Annotate(attend(steps), "layer ", layer));
+  }
+  return (this->*around)(c_.num_layers);
 }
 
 Status ForwardPass::BetweenAttentions(uint32_t layer) {
+  if (layer == 0) {
+    QUIRE_RETURN_IF_ERROR(Embed());
+  } else {
+    const LayerWeights& before = model_.weights.layers[layer - 1];
+    QUIRE_RETURN_IF_ERROR(Output(before));
+    QUIRE_RETURN_IF_ERROR(FeedForward(before));
+  }
+  return layer < c_.num_layers ? Queries(layer) : OkStatus();
+}
+
+Status ForwardPass::RecordedBetweenAttentions(uint32_t layer) {
   const uint64_t key = uint64_t{tokens_} * (c_.num_layers + 1) + layer;
-  return between_.Run(key, [this, layer] {
-    if (layer > 0) {
-      const LayerWeights& before = model_.weights.layers[layer - 1];
-      QUIRE_RETURN_IF_ERROR(Output(before));
-      QUIRE_RETURN_IF_ERROR(FeedForward(before));
-    }
-    return layer < c_.num_layers ? Queries(layer) : OkStatus();
-  });
+  return between_.Run(key, [this, layer] { return BetweenAttentions(layer); });
 }
 
 Status ForwardPass::FillRotations(std::span<const SequenceTokens> sequences) {
@@ -111,14 +159,17 @@ Status ForwardPass::Begin(std::span<const SequenceTokens> sequences) {
   QUIRE_RETURN_IF_ERROR(FillRotations(sequences));
   QUIRE_RETURN_IF_ERROR(device.CopyToDevice(positions_.data(), rows.data(), rows.size() * 4));
   QUIRE_RETURN_IF_ERROR(device.CopyToDevice(ids_.data(), ids.data(), ids.size() * sizeof(TokenId)));
-  QUIRE_RETURN_IF_ERROR(device.Synchronize());  // The host copies go away.
+  return device.Synchronize();  // The host copies go away.
+}
+
+Status ForwardPass::Embed() {
   return ToStatus(ops_.embed({.table = model_.weights.embedding.as<float>(),
                               .ids = ids_.as<int32_t>(),
                               .y = hidden_.as<float>(),
                               .rows = tokens_,
                               .vocab = c_.vocab_size,
                               .dim = c_.hidden_size,
-                              .stream = device.stream()}),
+                              .stream = model_.device->stream()}),
                   "embed");
 }
 
@@ -171,13 +222,15 @@ Status ForwardPass::FeedForward(const LayerWeights& w) {
   return AddResidual(delta_.as<float>());
 }
 
-Status ForwardPass::Logits(uint32_t first, uint32_t rows, float* to) {
+Status ForwardPass::Logits(uint32_t rows, float* to) {
+  QUIRE_RETURN_IF_ERROR(ReserveLogits(std::min(kLogitRows, rows)));
   for (uint32_t done = 0; done < rows; done += kLogitRows) {
     const uint32_t count = std::min(kLogitRows, rows - done);
-    const float* x = hidden_.as<float>() + size_t{first + done} * c_.hidden_size;
+    const float* x = hidden_.as<float>() + size_t{done} * c_.hidden_size;
     QUIRE_RETURN_IF_ERROR(
         Norm(x, model_.weights.final_norm, normed_.as<float>(), count, c_.hidden_size));
-    QUIRE_RETURN_IF_ERROR(Vocabulary(count, to + size_t{done} * c_.vocab_size));
+    QUIRE_RETURN_IF_ERROR(Vocabulary(count));
+    QUIRE_RETURN_IF_ERROR(FetchLogits(count, to + size_t{done} * c_.vocab_size));
   }
   return OkStatus();
 }
@@ -185,30 +238,40 @@ Status ForwardPass::Logits(uint32_t first, uint32_t rows, float* to) {
 Status ForwardPass::LogitsOf(std::span<const uint32_t> rows, float* to) {
   const size_t hidden = c_.hidden_size;
   for (size_t done = 0; done < rows.size(); done += kLogitRows) {
-    const size_t count = std::min<size_t>(kLogitRows, rows.size() - done);
+    const auto count = static_cast<uint32_t>(std::min<size_t>(kLogitRows, rows.size() - done));
     for (size_t i = 0; i < count; ++i) {
       QUIRE_RETURN_IF_ERROR(Norm(hidden_.as<float>() + rows[done + i] * hidden,
                                  model_.weights.final_norm, normed_.as<float>() + i * hidden, 1,
                                  c_.hidden_size));
     }
-    QUIRE_RETURN_IF_ERROR(Vocabulary(static_cast<uint32_t>(count), to + done * c_.vocab_size));
+    QUIRE_RETURN_IF_ERROR(ReserveLogits(count));
+    QUIRE_RETURN_IF_ERROR(Vocabulary(count));
+    QUIRE_RETURN_IF_ERROR(FetchLogits(count, to + done * c_.vocab_size));
   }
   return OkStatus();
 }
 
-Status ForwardPass::Vocabulary(uint32_t rows, float* to) {
+Status ForwardPass::ReserveLogits(uint32_t rows) {
   const size_t bytes = size_t{rows} * c_.vocab_size * sizeof(float);
-  if (logits_.size_bytes() < bytes) {
-    QUIRE_ASSIGN_OR_RETURN(logits_, model_.device->Allocate(bytes));
-  }
-  QUIRE_RETURN_IF_ERROR(ToStatus(ops_.matmul({.x = normed_.as<float>(),
-                                              .weight = model_.weights.output(),
-                                              .y = logits_.as<float>(),
-                                              .rows = rows,
-                                              .in = c_.hidden_size,
-                                              .out = c_.vocab_size,
-                                              .stream = model_.device->stream()}),
-                                 "matmul"));
+  if (bytes <= logits_.size_bytes()) return OkStatus();
+  steps_.Clear();  // They write to where the logits were.
+  QUIRE_ASSIGN_OR_RETURN(logits_, model_.device->Allocate(bytes));
+  return OkStatus();
+}
+
+Status ForwardPass::Vocabulary(uint32_t rows) {
+  return ToStatus(ops_.matmul({.x = normed_.as<float>(),
+                               .weight = model_.weights.output(),
+                               .y = logits_.as<float>(),
+                               .rows = rows,
+                               .in = c_.hidden_size,
+                               .out = c_.vocab_size,
+                               .stream = model_.device->stream()}),
+                  "matmul");
+}
+
+Status ForwardPass::FetchLogits(uint32_t rows, float* to) {
+  const size_t bytes = size_t{rows} * c_.vocab_size * sizeof(float);
   QUIRE_RETURN_IF_ERROR(model_.device->CopyToHost(to, logits_.data(), bytes));
   return model_.device->Synchronize();
 }

@@ -7,7 +7,9 @@
 #ifndef QUIRE_GPUWORKER_MODEL_FORWARD_PASS_H_
 #define QUIRE_GPUWORKER_MODEL_FORWARD_PASS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "gpuworker/device/recorded_work.h"
 #include "gpuworker/model/config.h"
 #include "gpuworker/model/decoder.h"
+#include "gpuworker/model/recordable_attention.h"
 #include "gpuworker/model/rope_table.h"
 #include "gpuworker/model/weights.h"
 
@@ -32,35 +35,60 @@ struct Model {
 class ForwardPass {
  public:
   explicit ForwardPass(const Model& model)
-      : model_(model), c_(model.config), ops_(model.device->kernels()), between_(model.device) {}
+      : model_(model),
+        c_(model.config),
+        ops_(model.device->kernels()),
+        between_(model.device),
+        steps_(model.device, kKeptSteps) {}
 
   /// Allocates scratch for blocks of up to `max_tokens` tokens.
   Status Allocate(uint32_t max_tokens);
   uint32_t max_tokens() const { return max_tokens_; }
 
-  /// Runs every layer over the tokens of `sequences`, 1 .. max_tokens valid ids together.
-  Status Run(std::span<const SequenceTokens> sequences, BatchAttention& attention);
+  /// Runs every layer over the tokens of `sequences`, 1 .. max_tokens valid ids together. `logits`,
+  /// in host memory, has room for [vocab] for each of them that wants them.
+  Status Run(std::span<const SequenceTokens> sequences, BatchAttention& attention, float* logits);
 
-  /// Logits of `rows` tokens of the last block, from its token `first` on, to host memory
-  /// [rows][vocab].
-  Status Logits(uint32_t first, uint32_t rows, float* to);
-  /// The same of the tokens `rows`, [rows][vocab].
-  Status LogitsOf(std::span<const uint32_t> rows, float* to);
+  /// Logits of the first `rows` tokens of the last block, to host memory [rows][vocab].
+  Status Logits(uint32_t rows, float* to);
 
  private:
+  /// Rows of logits that are computed at a time: bounds the device memory for large vocabularies.
+  static constexpr uint32_t kLogitRows = 32;
+  /// Decode steps that stay recorded: of sequences that take turns, and batches that change.
+  static constexpr size_t kKeptSteps = 8;
+
+  /// What kernels read of the block, to the device.
   Status Begin(std::span<const SequenceTokens> sequences);
+  /// Whether the block is one token of each of `sequences`, with few enough logits for one product.
+  bool IsDecodeStep(std::span<const SequenceTokens> sequences) const;
+  /// A decode step that needs no host in it: one launch, once it is recorded.
+  Status RunDecodeStep(const std::vector<LayerStep>& steps, RecordableAttention& attention,
+                       float* logits);
+  /// Every layer: what is around attention by `around`, attention by `attend`.
+  using Around = Status (ForwardPass::*)(uint32_t layer);
+  using Attend = std::function<Status(std::span<const LayerStep> steps)>;
+  Status RunLayers(std::vector<LayerStep> steps, Around around, const Attend& attend);
   /// The block's rotations to the device: every token at its own position.
   Status FillRotations(std::span<const SequenceTokens> sequences);
   /// What each of `sequences` hands to attention, with the pointers of its tokens.
   std::vector<LayerStep> StepsOf(std::span<const SequenceTokens> sequences) const;
-  /// Everything between the attention of the layer before `layer` and its own: what ends the one
-  /// and begins the other. `layer` may be num_layers. Recorded, for blocks of as many tokens.
+  /// Everything between the attention of the layer before `layer` and its own: what ends the one,
+  /// or embeds the tokens, and begins the other. `layer` may be num_layers.
   Status BetweenAttentions(uint32_t layer);
+  /// The same, recorded for blocks of as many tokens.
+  Status RecordedBetweenAttentions(uint32_t layer);
+  Status Embed();
   Status Queries(uint32_t layer);
   Status Output(const LayerWeights& weights);
-  /// Logits of the first `rows` of the normed tokens, rows <= kLogitRows.
-  Status Vocabulary(uint32_t rows, float* to);
   Status FeedForward(const LayerWeights& weights);
+  /// Logits of the tokens `rows`, to host memory [rows][vocab].
+  Status LogitsOf(std::span<const uint32_t> rows, float* to);
+  // Logits of the first `rows` of the normed tokens, rows <= kLogitRows: room for them, the
+  // product, and to host memory.
+  Status ReserveLogits(uint32_t rows);
+  Status Vocabulary(uint32_t rows);
+  Status FetchLogits(uint32_t rows, float* to);
 
   Status Norm(const float* x, const DeviceBuffer& weight, float* y, int64_t rows,
               int64_t dim) const;
@@ -87,8 +115,10 @@ class ForwardPass {
   DeviceBuffer attended_;   ///< [t][n_q][d]
   DeviceBuffer gate_up_;    ///< [t][2*intermediate]
   DeviceBuffer gated_;      ///< [t][intermediate]
-  DeviceBuffer logits_;     ///< [rows][vocab] of the last Logits call
-  RecordedWork between_;    ///< After what it points to, so that it goes first.
+  DeviceBuffer logits_;     ///< [rows][vocab] of the last product
+  // After what they point to, so that they go first.
+  RecordedWork<uint64_t> between_;
+  RecordedWork<StepKey> steps_;  ///< Whole decode steps; what attention points to is in their keys.
 };
 
 }  // namespace quire::worker

@@ -15,7 +15,6 @@ class OwnRecall final : public LaneRecall {
   StatusOr<std::optional<RecallPart>> Next(TimePoint deadline) override {
     return recall_->Next(deadline);
   }
-  bool EndsAtOnce() const override { return landing_ == nullptr; }
 
  private:
   const std::shared_ptr<SessionLanding> landing_;  ///< Outlives the recall.

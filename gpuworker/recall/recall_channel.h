@@ -29,9 +29,6 @@ class LaneRecall {
   /// after all of it. Errors, and a part that comes anew, as PendingRecall::Next.
   virtual StatusOr<std::optional<RecallPart>> Next(TimePoint deadline) = 0;
   StatusOr<std::optional<RecallPart>> Next() { return Next(deadline()); }
-  /// Whether giving it up costs no time: where units are written by the server it has to be waited
-  /// for until no more come.
-  virtual bool EndsAtOnce() const = 0;
 };
 
 class RecallChannel {

@@ -119,9 +119,6 @@ class RecallGroup::GroupRecall final : public LaneRecall {
       }
     }
   }
-  bool EndsAtOnce() const override {
-    return ticket_->landing == nullptr || ticket_->state != Ticket::State::kSent;
-  }
 
  private:
   RecallGroup* const group_;

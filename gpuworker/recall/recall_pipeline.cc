@@ -45,8 +45,7 @@ RecallPipeline::Patience RecallPipeline::PatienceOf(uint32_t layer) const {
 }
 
 bool RecallPipeline::Selects(uint32_t layer) const {
-  const CacheLayout& layout = with_.cache->table(layer).layout();
-  return !layout.everything && layout.selectable_pages > 0;
+  return with_.cache->table(layer).layout().selects();
 }
 
 Status RecallPipeline::BeforeAttention(uint32_t layer, const float* q) {
@@ -55,6 +54,7 @@ Status RecallPipeline::BeforeAttention(uint32_t layer, const float* q) {
 }
 
 Status RecallPipeline::Ask(uint32_t layer, const float* q) {
+  QUIRE_RETURN_IF_ERROR(AskForBegun());
   if (!Selects(layer)) return OkStatus();
   const PageTable& table = with_.cache->table(layer);
   const SelectRequest request{.layer = layer,
@@ -86,6 +86,7 @@ Status RecallPipeline::Ask(uint32_t layer, const float* q) {
 StatusOr<Selection> RecallPipeline::Select(const SelectRequest& request) {
   QUIRE_ASSIGN_OR_RETURN(Selection selection, with_.policy->Select(request));
   with_.stats->units_selected += CountUnits(selection.pages);
+  with_.stats->nan_scores += selection.nan_scores;
   return selection;
 }
 
@@ -104,9 +105,8 @@ Status RecallPipeline::Correct(const SelectRequest& request, Selection selection
   const auto heads = static_cast<size_t>(std::count(blocking.begin(), blocking.end(), true));
   with_.stats->blocking_heads += heads;
   ++with_.stats->blocking_layers;
-  const bool stays = lane.under_way != nullptr &&
-                     (lane.purpose == Purpose::kCorrection || !lane.under_way->EndsAtOnce());
-  if (stays && patience) {
+  const bool correcting = lane.under_way != nullptr && lane.purpose == Purpose::kCorrection;
+  if (correcting && patience) {
     ++with_.stats->late_corrections;
     return OkStatus();
   }
@@ -143,6 +143,7 @@ Status RecallPipeline::Await(uint32_t layer) {
 }
 
 StatusOr<std::vector<RecallPipeline::LaneState>> RecallPipeline::Drain() {
+  QUIRE_RETURN_IF_ERROR(AskForBegun());
   std::vector<LaneState> states(lanes_.size());
   for (uint32_t layer = 0; layer < states.size(); ++layer) {
     if (!Selects(layer)) continue;
@@ -174,6 +175,22 @@ Status RecallPipeline::Restore(std::span<const LaneState> lanes) {
 
 Status RecallPipeline::AfterAttention(uint32_t layer) {
   if (with_.executor != nullptr) QUIRE_RETURN_IF_ERROR(ReceiveArrived(layer));
+  if (const std::optional<SelectRequest>& request = lanes_[layer].unselected) {
+    QUIRE_ASSIGN_OR_RETURN(const bool begun, with_.policy->BeginSelect(*request));
+    if (begun) {
+      begun_ = layer;
+      return OkStatus();
+    }
+  }
+  return Prefetch(layer);
+}
+
+Status RecallPipeline::AskForBegun() {
+  const std::optional<uint32_t> layer = std::exchange(begun_, std::nullopt);
+  return layer ? Prefetch(*layer) : OkStatus();
+}
+
+Status RecallPipeline::Prefetch(uint32_t layer) {
   Lane& lane = lanes_[layer];
   if (lane.unselected) QUIRE_RETURN_IF_ERROR(Speculate(layer));
   if (!lane.deferred) return OkStatus();
@@ -202,7 +219,7 @@ Status RecallPipeline::Speculate(uint32_t layer) {
 
 bool RecallPipeline::IsUseless(const Lane& lane, uint32_t layer, const Selection& newer) const {
   const bool known = lane.pages.num_heads() > 0 && !newer.at_server;
-  if (lane.purpose != Purpose::kPrefetch || !known || !lane.under_way->EndsAtOnce()) return false;
+  if (lane.purpose != Purpose::kPrefetch || !known) return false;
   const PageTable& table = with_.cache->table(layer);
   for (uint32_t head = 0; head < lane.pages.num_heads(); ++head) {
     for (const uint32_t page : lane.pages.Head(head)) {

@@ -15,8 +15,11 @@
 // their slots while other layers compute: whoever drives the pipeline looks after each layer
 // whether the next ones' have. A layer has one recall under way at most: a prefetch is given up for
 // a head that blocks, and when a newer selection, if this end knows it, has nothing of what it
-// brings; a correction for nothing, so that every correction arrives. What cannot be given up at
-// once (LaneRecall::EndsAtOnce) is let come where there is a deadline, and counts as late.
+// brings; a correction for nothing, so that every correction arrives.
+//
+// A selection that a device or a thread is still at (RetrievalPolicy::BeginSelect) is not waited
+// for after attention: the rest of the layer is given to the device behind it, or computed beside
+// it. It is looked at, and asked for, when the next layer asks.
 //
 // Deadline (RetrievalOptions::recall_deadline). Where the policy says MayBeLate, a layer's
 // attention waits no longer than that: it goes on with the pages that it has, and what is late
@@ -57,6 +60,7 @@ struct RecallStats {
   uint64_t bytes_moved = 0;       ///< Payload bytes that recalls brought.
   uint64_t selections = 0;        ///< Layer-steps.
   uint64_t units_selected = 0;    ///< Units of every selection, resident or not.
+  uint64_t nan_scores = 0;        ///< Scores that were NaN, of selections made here.
   uint64_t units_missed = 0;      ///< Those of them that were brought.
   uint64_t units_landed = 0;      ///< Those of them that the server wrote into the staging area.
   uint64_t units_from_host = 0;   ///< Units selected that the host tier had.
@@ -64,7 +68,9 @@ struct RecallStats {
   uint64_t blocking_heads = 0;    ///< Heads that blocked, over all layer-steps.
   uint64_t late_prefetches = 0;   ///< Layer-steps whose prefetch missed the deadline.
   uint64_t late_corrections = 0;  ///< Layer-steps that went on without a correction.
-  Duration stalled = {};          ///< Waiting for recalls and taking in what they brought.
+  /// Waiting for recalls and taking in what they brought: the host, and (PagedRun::Ran) attention
+  /// on a device that the host is ahead of.
+  Duration stalled = {};
 };
 
 class RecallPipeline {
@@ -92,6 +98,9 @@ class RecallPipeline {
   [[nodiscard]] Status Await(uint32_t layer);
   /// Call when its attention is done, with the same layer.
   [[nodiscard]] Status AfterAttention(uint32_t layer);
+  /// Asks for what was begun to be selected after attention. Ask and Drain do; call it at the end
+  /// of a step, behind which no layer asks.
+  [[nodiscard]] Status AskForBegun();
 
   /// What a layer holds between two tokens, so that another cache can be brought to the same.
   struct LaneState {
@@ -138,6 +147,8 @@ class RecallPipeline {
   /// Asks for what must precede attention: the selection of heads that block, at least one.
   [[nodiscard]] Status Correct(const SelectRequest& request, Selection selection,
                                const std::vector<bool>& blocking, Patience patience);
+  /// Asks for the next step's pages.
+  [[nodiscard]] Status Prefetch(uint32_t layer);
   /// Selects for a step in which no head has blocked, to be asked for.
   [[nodiscard]] Status Speculate(uint32_t layer);
   /// Whether a newer selection has nothing of what the lane's prefetch brings.
@@ -183,7 +194,8 @@ class RecallPipeline {
   void Notify(uint32_t layer, const RecallPart& part);
 
   const Dependencies with_;
-  std::vector<Lane> lanes_;  ///< [num_layers]
+  std::vector<Lane> lanes_;        ///< [num_layers]
+  std::optional<uint32_t> begun_;  ///< The layer whose selection the device is at.
 };
 
 }  // namespace quire::worker

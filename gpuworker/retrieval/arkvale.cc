@@ -11,9 +11,11 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> ArkValePolicy::Make(const PolicyConte
 
 RetrievalOptions ArkValePolicy::Published(uint32_t page_tokens) {
   // Half of what is resident is attended to.
-  return Divide(
+  RetrievalOptions options = Divide(
       std::string(kName), page_tokens,
       {.sinks = 2 * page_tokens, .window = 2 * page_tokens, .selected = 2048, .total = 4096});
+  options.recall_layout = RecallLayout::kRows;  // Its host keeps pages in the device's order.
+  return options;
 }
 
 ArkValePolicy::ArkValePolicy(const PolicyContext& context)

@@ -59,17 +59,18 @@ Status ClusterKvPolicy::Cluster(Layer* layer) const {
   return OkStatus();
 }
 
-std::vector<uint32_t> ClusterKvPolicy::SelectHead(const SelectRequest& request, const Layer& layer,
-                                                  uint32_t head,
-                                                  std::span<const float> query) const {
+std::vector<float> ClusterKvPolicy::Scores(const KeyClusters& clusters, uint32_t head,
+                                           std::span<const float> query) const {
   const size_t d = spec_.head_dim, group = spec_.group_size();
-  const KeyClusters& clusters = layer.clusters[head];
   std::vector<float> sum(d);
   for (size_t a = head * group; a < (head + 1) * group; ++a) AddTo(query.subspan(a * d, d), sum);
-  std::vector<std::pair<float, size_t>> order;  // Best first, then the earlier one.
-  for (size_t c = 0; c < clusters.size(); ++c)
-    order.emplace_back(-Dot(sum, clusters.centroid(c)), c);
-  std::ranges::sort(order);
+  std::vector<float> scores;
+  for (size_t c = 0; c < clusters.size(); ++c) scores.push_back(Dot(sum, clusters.centroid(c)));
+  return scores;
+}
+
+std::vector<uint32_t> ClusterKvPolicy::PagesOf(const SelectRequest& request, const Layer& layer,
+                                               uint32_t head, std::span<const float> scores) {
   std::vector<uint32_t> selected;
   std::vector<bool> taken(request.candidates.size(), false);
   const auto take = [&](uint32_t page) {
@@ -79,8 +80,8 @@ std::vector<uint32_t> ClusterKvPolicy::SelectHead(const SelectRequest& request, 
     selected.push_back(page);
   };
   for (uint32_t page = request.candidates.end; page > layer.clustered_end; --page) take(page - 1);
-  for (const auto& [score, cluster] : order) {
-    for (const uint32_t page : clusters.pages(cluster)) take(page);
+  for (const uint32_t cluster : BestFirst(scores)) {
+    for (const uint32_t page : layer.clusters[head].pages(cluster)) take(page);
   }
   std::ranges::sort(selected);
   return selected;
@@ -93,7 +94,9 @@ StatusOr<Selection> ClusterKvPolicy::Select(const SelectRequest& request) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<float> query, ReadQuery(spec_, device_, request.q));
   Selection selection;
   for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
-    selection.pages.push_back(SelectHead(request, layer, head, query));
+    const std::vector<float> scores = Scores(layer.clusters[head], head, query);
+    selection.nan_scores += CountNan(scores);
+    selection.pages.push_back(PagesOf(request, layer, head, scores));
   }
   return selection;
 }

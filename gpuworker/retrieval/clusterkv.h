@@ -43,8 +43,12 @@ class ClusterKvPolicy final : public BudgetPolicy {
   explicit ClusterKvPolicy(const PolicyContext& context);
   /// Clusters what waits, when it is the document or enough.
   [[nodiscard]] Status Cluster(Layer* layer) const;
-  std::vector<uint32_t> SelectHead(const SelectRequest& request, const Layer& layer, uint32_t head,
-                                   std::span<const float> query) const;
+  /// How near each of the head's clusters is to its queries.
+  std::vector<float> Scores(const KeyClusters& clusters, uint32_t head,
+                            std::span<const float> query) const;
+  /// What waits to be clustered, then pages of the nearest clusters, while there is room.
+  static std::vector<uint32_t> PagesOf(const SelectRequest& request, const Layer& layer,
+                                       uint32_t head, std::span<const float> scores);
 
   const KvSpec spec_;
   Device* const device_;

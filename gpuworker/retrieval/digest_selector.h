@@ -14,6 +14,7 @@
 #include <optional>
 #include <vector>
 
+#include "common/base/executor.h"
 #include "common/base/status.h"
 #include "gpuworker/retrieval/digest_store.h"
 #include "gpuworker/retrieval/policy.h"
@@ -29,6 +30,10 @@ class DigestSelector {
     SelectionSide side = SelectionSide::kWorker;
   };
   DigestSelector(const PolicyContext& context, const Options& options);
+  /// Waits until neither the device nor the executor uses anything of it any more.
+  ~DigestSelector();
+  DigestSelector(const DigestSelector&) = delete;
+  DigestSelector& operator=(const DigestSelector&) = delete;
 
   bool at_worker() const { return options_.side == SelectionSide::kWorker; }
   /// RetrievalPolicy::OnPrefillLayer. DATA_LOSS unless `digests` are of as many pages.
@@ -37,12 +42,29 @@ class DigestSelector {
   /// RetrievalPolicy::OnPageComplete. FAILED_PRECONDITION when a page has been left out.
   [[nodiscard]] Status OnPageComplete(uint32_t layer, uint32_t page, const void* units);
 
+  /// RetrievalPolicy::BeginSelect. False where nothing is gained, or there is nobody to begin with.
+  StatusOr<bool> Begin(const SelectRequest& request);
   /// RetrievalPolicy::Select.
   StatusOr<Selection> Select(const SelectRequest& request);
   /// Pooled weights of all candidates, [n_kv][candidates], in host memory. At the worker only.
   StatusOr<std::vector<float>> Weights(const SelectRequest& request);
 
  private:
+  /// A selection that the device was given.
+  struct Begun {
+    PinnedBytes found;  ///< As DigestSelector::found_.
+    size_t size_bytes = 0;
+    std::unique_ptr<DeviceEvent> copied;  ///< They are there.
+    bool pending = false;                 ///< Select answers with them.
+  };
+  /// A selection that the executor was given. Thread-safe.
+  class Beside;
+
+  StatusOr<bool> BeginOnDevice(const SelectRequest& request);
+  StatusOr<bool> BeginBeside(const SelectRequest& request);
+  /// Returns when the executor is not at a selection, whose answer stays.
+  void AwaitBeside() const;
+  StatusOr<Selection> SelectNow(const SelectRequest& request);
   /// Scores and pools into pooled_.
   Status Weigh(const SelectRequest& request);
   /// Scores candidates whose digests are in `part` for `n_q` queries.
@@ -51,16 +73,24 @@ class DigestSelector {
   /// Room for `pages` candidates in the scratch buffers.
   Status Reserve(uint32_t pages);
   Status Score(const SelectRequest& request);
-  StatusOr<Selection> TopK(const SelectRequest& request);
+  /// Finds the best of pooled_, and what of it is NaN, into found_.
+  Status TopK(const SelectRequest& request);
+  size_t FoundBytes(const SelectRequest& request) const;
+  /// Of what was found, in host memory.
+  Selection ToSelection(const int32_t* found, uint32_t pages_per_head) const;
 
   const KvSpec spec_;
   Device* const device_;
+  Executor* const executor_;
   const Options options_;
   std::vector<DigestStore> digests_;  ///< [num_layers]; stays empty with selection at the server
   DeviceBuffer pooled_query_;         ///< [n_kv][d] float, for modes that pool the query
   DeviceBuffer scores_;               ///< [n_q][candidates] float
   DeviceBuffer pooled_;               ///< [n_kv][candidates] float
-  DeviceBuffer indices_;              ///< [n_kv][k_sel] int32
+  DeviceBuffer found_;                ///< int32 [n_kv][k_sel] pages, then [n_kv] NaN weights
+  Begun begun_;
+  std::vector<float> query_;        ///< [n_q][d] of the selection beside.
+  std::shared_ptr<Beside> beside_;  ///< Select answers with it; null for none.
 };
 
 /// Every candidate for every head, when they fit; empty lists when there is no room at all.

@@ -90,6 +90,10 @@ StatusOr<std::vector<bool>> FreeKvPolicy::NeedsBlocking(const SelectRequest& req
   return blocking;
 }
 
+StatusOr<bool> FreeKvPolicy::BeginSelect(const SelectRequest& request) {
+  return selector_.Begin(request);
+}
+
 StatusOr<Selection> FreeKvPolicy::Select(const SelectRequest& request) {
   return selector_.Select(request);
 }

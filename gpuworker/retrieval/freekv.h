@@ -30,6 +30,7 @@ class FreeKvPolicy final : public BudgetPolicy {
   Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
                         std::shared_ptr<const StoredDigests> digests) override;
   Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override;
+  StatusOr<bool> BeginSelect(const SelectRequest& request) override;
   StatusOr<Selection> Select(const SelectRequest& request) override;
   StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) override;
   bool MayBeLate(uint32_t layer) const override { return layers_[layer].speculates; }

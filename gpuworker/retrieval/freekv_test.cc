@@ -6,7 +6,9 @@
 
 #include <cmath>
 
+#include "common/base/executor.h"
 #include "common/base/random.h"
+#include "gpuworker/testing/fake_cuda_device.h"
 #include "gpuworker/testing/one_layer_policy.h"
 
 namespace quire::worker {
@@ -14,6 +16,10 @@ namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
+using testing::FakeCudaDevice;
+using testing::FakeCudaHostWaits;
+using testing::FakeCudaStream;
+using testing::LateStreams;
 
 constexpr uint32_t kPages = 30;
 
@@ -31,10 +37,13 @@ std::unique_ptr<RetrievalPolicy> Make(const PolicyContext& context) {
   auto policy = testing::MakeValid(context);
   SeededRandom random(1);
   std::vector<float> units(2 * 2 * 2 * 4);
+  const DeviceBuffer there = *context.device->Allocate(units.size() * sizeof(float));
   EXPECT_EQ(policy->OnPrefillLayer(0, 0, {}), OkStatus());
   for (uint32_t page = 0; page < kPages; ++page) {
     for (float& value : units) value = random.Normal();
-    EXPECT_EQ(policy->OnPageComplete(0, page, units.data()), OkStatus());
+    EXPECT_EQ(context.device->CopyToDevice(there.data(), units.data(), there.size_bytes()),
+              OkStatus());
+    EXPECT_EQ(policy->OnPageComplete(0, page, there.data()), OkStatus());
   }
   return policy;
 }
@@ -110,6 +119,75 @@ TEST(FreeKvPolicyTest, ThresholdsBeyondCosinesCorrectAlwaysOrNever) {
     EXPECT_THAT(a.blocking, Each(true));
     EXPECT_THAT(n.blocking, Each(step == 0));
   }
+}
+
+TEST(FreeKvPolicyTest, OnTheCpuNothingIsBegun) {
+  const auto policy = Make(Context(-1.01f));
+  for (int step = 0; step < 3; ++step) {
+    Advance(*policy, kBefore);
+    EXPECT_FALSE(
+        *policy->BeginSelect({.q = kNow.data(), .candidates = {1, kPages}, .max_pages = 4}));
+  }
+}
+
+TEST(FreeKvPolicyTest, WhatIsBegunIsSelectedWithoutTheHostAndTheQuery) {
+  const LateStreams late({FakeCudaStream::kCompute});
+  PolicyContext context = Context(-1.01f);
+  const auto on_cpu = Make(context);
+  Device& device = FakeCudaDevice();
+  context.device = &device;
+  const auto policy = Make(context);
+  const DeviceBuffer q = *device.Allocate(16 * sizeof(float));
+  const SelectRequest request{.q = q.as<float>(), .candidates = {1, kPages}, .max_pages = 4};
+  SeededRandom random(5);
+  for (int step = 0; step < 6; ++step) {
+    std::vector<float> values(16);
+    for (float& value : values) value = random.Normal();
+    const Step expected = Advance(*on_cpu, values);
+    ASSERT_EQ(device.CopyToDevice(q.data(), values.data(), q.size_bytes()), OkStatus());
+    const std::vector<bool> blocking = policy->NeedsBlocking(request).value();
+    EXPECT_EQ(blocking, expected.blocking);
+    SelectRequest later = request;
+    if (!blocking[0]) {
+      const int64_t waits = FakeCudaHostWaits();
+      ASSERT_TRUE(*policy->BeginSelect(request));
+      EXPECT_EQ(FakeCudaHostWaits(), waits);
+      values.assign(16, 0.0f);
+      ASSERT_EQ(device.CopyToDevice(q.data(), values.data(), q.size_bytes()), OkStatus());
+      later.q = nullptr;
+    }
+    EXPECT_EQ(policy->Select(later).value().pages, expected.pages) << "step " << step;
+  }
+  ASSERT_TRUE(*policy->BeginSelect(request));  // It goes with what the device is at.
+}
+
+TEST(FreeKvPolicyTest, OnTheProcessorASelectionIsMadeBesideTheModel) {
+  ThreadPool beside({.threads = 1, .queue_limit = 1});
+  PolicyContext context = Context(-1.01f);
+  const auto alone = Make(context);
+  context.executor = &beside;
+  const auto policy = Make(context);
+  std::vector<float> q(16);
+  const SelectRequest request{.q = q.data(), .candidates = {1, kPages}, .max_pages = 4};
+  const std::vector<float> units(2 * 2 * 2 * 4, 1.0f);
+  SeededRandom random(5);
+  uint32_t begun = 0;
+  for (uint32_t step = 0; step < 50; ++step) {
+    for (float& value : q) value = random.Normal();
+    const Step expected = Advance(*alone, q);
+    EXPECT_EQ(policy->NeedsBlocking(request).value(), expected.blocking);
+    SelectRequest later = request;
+    if (*policy->BeginSelect(request)) {
+      q.assign(16, 0.0f);
+      later.q = nullptr;
+      // A page that is complete meanwhile is none of the candidates.
+      ASSERT_EQ(policy->OnPageComplete(0, kPages + begun++, units.data()), OkStatus());
+    }
+    EXPECT_EQ(policy->Select(later).value().pages, expected.pages) << "step " << step;
+  }
+  EXPECT_GT(begun, 0u);
+  for (float& value : q) value = random.Normal();
+  (void)policy->BeginSelect(request);  // It goes when that has ended.
 }
 
 TEST(FreeKvPolicyTest, AQueryThatIsNotANumberOrHasNoLengthIsCorrected) {

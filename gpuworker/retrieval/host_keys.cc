@@ -2,12 +2,30 @@
 #include "gpuworker/retrieval/host_keys.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <numeric>
 
 #include "common/page/layout.h"
 
 namespace quire::worker {
+namespace {
+
+/// The first `count` indices of BestFirst.
+std::vector<uint32_t> FirstOf(std::span<const float> scores, size_t count) {
+  std::vector<uint32_t> order(scores.size());
+  std::iota(order.begin(), order.end(), 0u);
+  const auto end = order.begin() + static_cast<ptrdiff_t>(std::min(count, order.size()));
+  std::partial_sort(order.begin(), end, order.end(), [&](uint32_t a, uint32_t b) {
+    if (std::isnan(scores[a]) != std::isnan(scores[b])) return std::isnan(scores[b]);
+    if (scores[a] != scores[b] && !std::isnan(scores[a])) return scores[a] > scores[b];
+    return a < b;
+  });
+  order.erase(end, order.end());
+  return order;
+}
+
+}  // namespace
 
 StatusOr<std::vector<float>> ReadKeys(const KvSpec& spec, Device* device, const void* units) {
   const uint64_t unit_bytes = UnitBytes(spec);
@@ -45,14 +63,17 @@ void AddTo(std::span<const float> a, std::span<float> sum) {
   for (size_t i = 0; i < a.size(); ++i) sum[i] += a[i];
 }
 
+uint64_t CountNan(std::span<const float> scores) {
+  return static_cast<uint64_t>(
+      std::ranges::count_if(scores, [](float score) { return std::isnan(score); }));
+}
+
+std::vector<uint32_t> BestFirst(std::span<const float> scores) {
+  return FirstOf(scores, scores.size());
+}
+
 std::vector<uint32_t> BestPages(std::span<const float> weights, uint32_t first, uint32_t count) {
-  std::vector<uint32_t> pages(weights.size());
-  std::iota(pages.begin(), pages.end(), 0u);
-  const auto end = pages.begin() + std::min<ptrdiff_t>(count, std::ssize(pages));
-  std::partial_sort(pages.begin(), end, pages.end(), [&](uint32_t a, uint32_t b) {
-    return weights[a] > weights[b] || (weights[a] == weights[b] && a < b);
-  });
-  pages.erase(end, pages.end());
+  std::vector<uint32_t> pages = FirstOf(weights, count);
   std::sort(pages.begin(), pages.end());
   for (uint32_t& page : pages) page += first;
   return pages;

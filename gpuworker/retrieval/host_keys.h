@@ -25,8 +25,13 @@ float Dot(std::span<const float> a, std::span<const float> b);
 /// sum += a
 void AddTo(std::span<const float> a, std::span<float> sum);
 
-/// The `count` pages of highest weight, ascending; weight i is of page `first` + i, ties go to the
-/// lower page (spec 0.4).
+/// How many of `scores` are NaN.
+uint64_t CountNan(std::span<const float> scores);
+/// The indices of `scores`, the highest first; ties go to the lower index, NaN after every number
+/// (spec 0.4).
+std::vector<uint32_t> BestFirst(std::span<const float> scores);
+/// The `count` pages of highest weight, ascending; weight i is of page `first` + i, and pages are
+/// ordered as BestFirst does.
 std::vector<uint32_t> BestPages(std::span<const float> weights, uint32_t first, uint32_t count);
 
 }  // namespace quire::worker

@@ -112,23 +112,23 @@ StatusOr<Selection> InfLlmPolicy::Select(const SelectRequest& request) {
     return PageRange{std::max(block * block_pages_, request.candidates.first),
                      std::min((block + 1) * block_pages_, request.candidates.end)};
   };
-  std::vector<std::pair<float, uint32_t>> order;  // Best first, then the earlier one.
+  std::vector<float> scores;
   for (uint32_t block = first_block; block * block_pages_ < request.candidates.end; ++block) {
     const PageRange pages = pages_of(block);
     float score = 0;
     for (uint32_t page = pages.first; page < pages.end; ++page) score += Score(layer, query, page);
-    order.emplace_back(-score / static_cast<float>(pages.size()), block);
+    scores.push_back(score / static_cast<float>(pages.size()));
   }
-  std::ranges::sort(order);
   std::vector<uint32_t> selected;
-  for (const auto& [score, block] : order) {
-    const PageRange pages = pages_of(block);
+  for (const uint32_t block : BestFirst(scores)) {
+    const PageRange pages = pages_of(first_block + block);
     for (uint32_t page = pages.first; page < pages.end; ++page) {
       if (selected.size() < request.max_pages) selected.push_back(page);
     }
   }
   std::ranges::sort(selected);
-  return Selection{.pages = std::vector<std::vector<uint32_t>>(spec_.num_kv_heads, selected)};
+  return Selection{.pages = std::vector<std::vector<uint32_t>>(spec_.num_kv_heads, selected),
+                   .nan_scores = CountNan(scores)};
 }
 
 StatusOr<std::vector<bool>> InfLlmPolicy::NeedsBlocking(const SelectRequest&) {

@@ -26,7 +26,8 @@ enum class SelectionSide : uint8_t {
 enum class RecallLayout : uint8_t {
   kUnits,  ///< A unit is one transfer; the device spreads it over its slot.
   /// Each token's keys and values of a head are a transfer of their own, as they have to be where
-  /// the host keeps pages in the device's order. For comparison: the bytes are the same.
+  /// the host keeps pages in the device's order (ArkVale). For comparison: units come as they
+  /// always do, and the bytes are the same.
   kRows,
 };
 
@@ -52,6 +53,9 @@ struct RetrievalOptions {
   /// Heads that keep every page (RazorAttention), as layer * KV heads + head. Empty: those that the
   /// engine finds in the model (engine/retrieval_heads.h); 15 % evenly spread where there is none.
   std::vector<uint32_t> retrieval_heads = {};
+  /// Rank in which the document's keys are kept (ShadowKV), of a width of KV heads * head_dim
+  /// channels and no more. 0: the share of the width that was published (retrieval/shadowkv.h).
+  uint32_t key_rank = 0;
   /// How long the attention of a layer waits for pages that only correct a selection that it could
   /// attend to instead (FreeKV). 0: as long as it takes.
   Duration recall_deadline = {};

@@ -60,6 +60,8 @@ StatusOr<RetrievalOptions> AsPublished(RetrievalOptions options, uint32_t page_t
   options.window_tokens = published.window_tokens;
   options.uncompressed_layers = published.uncompressed_layers;
   options.pooling = published.pooling;
+  options.recall_layout = published.recall_layout;
+  options.key_rank = published.key_rank;
   return options;
 }
 

@@ -6,9 +6,9 @@
 // name and pass policy_conformance.h.
 //
 // Order of calls for each layer: Layout; OnPrefillLayer once, when the sequence opens; then for
-// each token NeedsBlocking, Select and MayBeLate; and OnPageComplete when a page fills up. OnEvict
-// and OnRecalled tell what recalls did, when their pages are in the slots: that may be a step
-// later. Queries and units are on the device.
+// each token NeedsBlocking, Select (BeginSelect before it where no head blocks) and MayBeLate; and
+// OnPageComplete when a page fills up. OnEvict and OnRecalled tell what recalls did, when their
+// pages are in the slots: that may be a step later. Queries and units are on the device.
 //
 // Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_POLICY_H_
@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/executor.h"
 #include "common/base/status.h"
 #include "common/page/kv_spec.h"
 #include "common/page/layout.h"
@@ -38,6 +39,9 @@ struct PolicyContext {
   Device* device = nullptr;
   uint64_t max_context_tokens = 0;  ///< No sequence is longer; bounds what is allocated.
   RetrievalOptions options;
+  /// Where a selection may be made beside the model, on a device that the processor is; may be
+  /// null. Outlives the policy.
+  Executor* executor = nullptr;
 };
 
 struct SelectRequest {
@@ -52,6 +56,9 @@ struct Selection {
   bool at_server = false;
   /// [n_kv] distinct candidates of each KV head, ascending, at most max_pages.
   std::vector<std::vector<uint32_t>> pages = {};
+  /// Scores of this selection that were NaN; what they are of comes after everything else
+  /// (spec 0.4). The server counts its own.
+  uint64_t nan_scores = 0;
 };
 
 class RetrievalPolicy {
@@ -99,6 +106,14 @@ class RetrievalPolicy {
   /// Called after NeedsBlocking with the same request: before the token's attention when a head
   /// blocks, after it otherwise.
   virtual StatusOr<Selection> Select(const SelectRequest& request) = 0;
+  /// Called after the token's attention when no head blocks, with NeedsBlocking's request. True
+  /// when the device, or a thread of the executor, has been given all that Select takes: Select is
+  /// then called later, before the next NeedsBlocking of any layer, and without the query, which
+  /// goes away. False: it is called at once.
+  virtual StatusOr<bool> BeginSelect(const SelectRequest& request) {
+    static_cast<void>(request);
+    return false;
+  }
   /// True when the heads that NeedsBlocking has just named hold a selection that can be attended to
   /// in place of the new one: then attention goes on without what has not come when the layer's
   /// deadline passes (RetrievalOptions::recall_deadline), and it counts once it comes.
@@ -136,8 +151,9 @@ class RetrievalPolicy {
 /// the known ones, and for options that do not fit (options.h, Validate).
 StatusOr<std::unique_ptr<RetrievalPolicy>> MakePolicy(const PolicyContext& context);
 /// `options` with what was published with their policy (spec E): how it divides its budget, in
-/// whole pages of `page_tokens`, which layers keep everything, and how scores are pooled. The table
-/// in README.md has the figures. INVALID_ARGUMENT as for MakePolicy.
+/// whole pages of `page_tokens`, which layers keep everything, how scores are pooled, how units go
+/// into their slots, and the rank of keys. README.md has the figures. INVALID_ARGUMENT as for
+/// MakePolicy.
 StatusOr<RetrievalOptions> AsPublished(RetrievalOptions options, uint32_t page_tokens);
 /// Whether the policy divides the heads, and the options do not say how.
 bool WantsRetrievalHeads(const RetrievalOptions& options);

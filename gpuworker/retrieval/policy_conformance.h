@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -136,6 +137,24 @@ TEST_P(PolicyConformance, SelectsDistinctCandidatesInOrderAndNoMoreThanThereAreS
         for (uint32_t page : pages) EXPECT_TRUE(candidates.contains(page)) << page;
       }
     }
+  }
+}
+
+TEST_P(PolicyConformance, SelectsAsManyPagesWhenNoScoreIsANumber) {
+  const auto policy = MakeWithPages();
+  if (policy->Layout(0).selectable_pages == 0) return;
+  const PageRange candidates{1, kPages};
+  const Selection usual = Select(*policy, 0, Query(1), candidates);
+  EXPECT_EQ(usual.nan_scores, 0u);
+  const Selection selection =
+      Select(*policy, 0, std::vector<float>(Query(1).size(), NAN), candidates);
+  ASSERT_EQ(selection.pages.size(), usual.pages.size());
+  for (size_t head = 0; head < usual.pages.size(); ++head) {
+    const std::vector<uint32_t>& pages = selection.pages[head];
+    EXPECT_EQ(pages.size(), usual.pages[head].size());
+    EXPECT_TRUE(std::is_sorted(pages.begin(), pages.end()));
+    EXPECT_EQ(std::adjacent_find(pages.begin(), pages.end()), pages.end());
+    for (uint32_t page : pages) EXPECT_TRUE(candidates.contains(page)) << page;
   }
 }
 

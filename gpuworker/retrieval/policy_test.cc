@@ -52,8 +52,15 @@ TEST(PolicyRegistryTest, PublishedOptionsAreThoseOfSpecE) {
     uint32_t sinks, window, selected, kept;  ///< Pages of 16 tokens.
     std::vector<uint32_t> dense_layers;
     kernels::Pooling pooling = kernels::Pooling::kAvgSM;
+    RecallLayout recall_layout = RecallLayout::kUnits;
   };
-  const Row rows[] = {{"arkvale", 2, 2, 128, 252, {}},
+  const Row rows[] = {{.policy = "arkvale",
+                       .sinks = 2,
+                       .window = 2,
+                       .selected = 128,
+                       .kept = 252,
+                       .dense_layers = {},
+                       .recall_layout = RecallLayout::kRows},
                       {"clusterkv", 1, 2, 64, 64, {0, 1}},
                       {"freekv", 8, 8, 112, 112, {0}},
                       {"infllm", 8, 256, 128, 256, {}},
@@ -73,6 +80,7 @@ TEST(PolicyRegistryTest, PublishedOptionsAreThoseOfSpecE) {
     EXPECT_EQ(options->select_tokens, row.kept > row.selected ? row.selected * 16 : 0);
     EXPECT_EQ(options->uncompressed_layers, row.dense_layers);
     EXPECT_EQ(options->pooling, row.pooling);
+    EXPECT_EQ(options->recall_layout, row.recall_layout);
   }
 }
 
@@ -89,6 +97,7 @@ TEST(PolicyRegistryTest, PublishedOptionsFitPagesOfAnySizeAndLeaveTheRestAsItIs)
       EXPECT_EQ(options->correction_threshold, 0.7f);
     }
   }
+  EXPECT_EQ(AsPublished({.policy = "shadowkv", .key_rank = 64}, 32)->key_rank, 0u);
   EXPECT_EQ(AsPublished({.policy = "best"}, 32).status().code(), StatusCode::kInvalidArgument);
 }
 
@@ -128,6 +137,7 @@ TEST(PolicyOptionsTest, BadOptionsAreRefusedByName) {
          o.retrieval_heads = {1, 2};
        },
        "retrieval_heads names head 2"},
+      {[](auto& o) { o.key_rank = 5; }, "key_rank is 5; keys of this model are 4 channels wide"},
       {[](auto& o) { o.recall_deadline = Duration(-1); }, "recall_deadline is negative"},
   };
   for (const Case& c : cases) {

@@ -2,6 +2,7 @@
 #include "gpuworker/retrieval/raas.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "gpuworker/retrieval/host_keys.h"
@@ -49,7 +50,7 @@ std::vector<uint32_t> RaasPolicy::Update(const SelectRequest& request, const Lay
   }
   for (const uint32_t page : entering) kept->push_back({.page = page, .stamp = layer.step});
   float total = 0;
-  for (const Kept& k : *kept) total += weight(k.page);
+  for (const Kept& k : *kept) total += std::isnan(weight(k.page)) ? 0 : weight(k.page);
   for (Kept& k : *kept) {
     if (weight(k.page) > kAlpha * total) k.stamp = layer.step;
   }
@@ -68,7 +69,7 @@ StatusOr<Selection> RaasPolicy::Select(const SelectRequest& request) {
   ++layer.step;
   QUIRE_ASSIGN_OR_RETURN(const std::vector<float> weights, selector_.Weights(request));
   const size_t pages = request.candidates.size();
-  Selection selection;
+  Selection selection{.nan_scores = CountNan(weights)};
   for (uint32_t head = 0; head < num_kv_heads_; ++head) {
     selection.pages.push_back(
         Update(request, layer, std::span(weights).subspan(head * pages, pages), &layer.kept[head]));

@@ -93,6 +93,37 @@ TEST(RivalsTest, TheyAreNotAskedAtTheServer) {
   }
 }
 
+// Spec 0.4. InfLLM scores blocks of pages, ClusterKV clusters of keys.
+TEST(RivalsTest, ScoresThatAreNoNumberComeLastAndAreCounted) {
+  for (const std::string name :
+       {"arkvale", "clusterkv", "freekv", "infllm", "quest", "raas", "shadowkv"}) {
+    SCOPED_TRACE(name);
+    const auto policy = testing::MakeValid(Context(name.c_str(), 4));
+    ASSERT_EQ(policy->OnPrefillLayer(0, 0, {}), OkStatus());
+    for (uint32_t page = 0; page < 20; ++page) {
+      std::vector<float> unit = PageUnit(page);
+      if (page == 6 && name != "clusterkv") unit[0] = NAN;
+      ASSERT_EQ(policy->OnPageComplete(0, page, unit.data()), OkStatus());
+    }
+    std::vector<float> q = Along(2);
+    const SelectRequest request{.q = q.data(), .candidates = {1, 17}, .max_pages = 4};
+    auto selection = policy->Select(request);
+    ASSERT_TRUE(selection.ok()) << selection.status();
+    if (name != "clusterkv") {
+      EXPECT_THAT(selection->pages.at(0), Not(Contains(6)));
+      EXPECT_EQ(selection->nan_scores, 1u);
+    }
+    if (name != "clusterkv" && name != "infllm") {
+      EXPECT_THAT(selection->pages.at(0), ::testing::IsSupersetOf({2, 10, 14}));
+    }
+    std::ranges::fill(q, NAN);
+    selection = policy->Select(request);
+    ASSERT_TRUE(selection.ok()) << selection.status();
+    EXPECT_EQ(selection->pages.at(0).size(), 4u);
+    EXPECT_GT(selection->nan_scores, name == "clusterkv" ? 0u : 1u);
+  }
+}
+
 TEST(RivalsTest, PagesLeftOutAreAnError) {
   for (const char* name : {"arkvale", "infllm", "raas", "shadowkv"}) {
     SCOPED_TRACE(name);
@@ -256,13 +287,14 @@ class ShadowKvPolicyTest : public ::testing::Test {
   static constexpr uint32_t kDocumentPages = 20, kPages = 22;
   static constexpr size_t kHalf = 8 * 8;  ///< Floats of the keys of a unit, and of its values.
 
-  void Make(bool recall_all_keys, DType dtype = DType::kF32) {
+  void Make(bool recall_all_keys, DType dtype = DType::kF32, uint32_t key_rank = 0) {
     PolicyContext context = Context("shadowkv", 4);
     context.spec.num_kv_heads = 2;
     context.spec.head_dim = 8;
     context.spec.rope.rotary_dim = 8;
     context.spec.dtype = dtype;
     context.options.recall_all_keys = recall_all_keys;
+    context.options.key_rank = key_rank;
     dtype_ = dtype;
     policy_ = testing::MakeValid(context);
     ASSERT_EQ(policy_->OnPrefillLayer(0, kDocumentPages, {}), OkStatus());
@@ -326,6 +358,32 @@ TEST_F(ShadowKvPolicyTest, KeysOfTheDocumentAreRebuiltFromLowRankAndValuesStay) 
   }
   // With a budget of 56 tokens one of the candidates is an outlier, and exact.
   EXPECT_EQ(rebuilt, 18);
+}
+
+TEST_F(ShadowKvPolicyTest, TheRankIsThePublishedShareOfTheWidthUnlessItIsNamed) {
+  // What the keys of head 1 have lost, squared and summed.
+  const auto lost = [&](uint32_t key_rank) {
+    units_.clear();
+    Make(false, DType::kF32, key_rank);
+    Choose();
+    double sum = 0;
+    for (uint32_t page = 1; page < kDocumentPages; ++page) {
+      const std::vector<std::byte> unit = Rewritten(page, true), stored = Stored(page);
+      for (size_t i = 0; i < kHalf; ++i) {
+        const auto at = static_cast<int64_t>(i);
+        sum += std::pow(
+            LoadElement(unit.data(), at, DType::kF32) - LoadElement(stored.data(), at, DType::kF32),
+            2);
+      }
+    }
+    return sum;
+  };
+  const double published = lost(0);
+  EXPECT_GT(published, 0);
+  EXPECT_EQ(lost(2), published) << "160 of 1024 are two of 16";
+  EXPECT_NE(lost(1), published);
+  EXPECT_LT(lost(8), lost(1));
+  EXPECT_LT(lost(16), 1e-6 * published) << "of all channels nothing is lost";
 }
 
 TEST_F(ShadowKvPolicyTest, UnitsAreTheSameWhetherKeysAreRecalledOrNot) {

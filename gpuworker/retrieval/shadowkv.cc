@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -19,6 +20,19 @@ namespace {
 float Cosine(std::span<const float> a, std::span<const float> b) {
   return Dot(a, b) / (std::sqrt(Dot(a, a) * Dot(b, b)) + 1e-12f);
 }
+
+/// Of scale * `scores`, in place. NaN takes no part in it and stays NaN.
+void Softmax(float scale, std::span<float> scores) {
+  float most = -std::numeric_limits<float>::infinity(), total = 0;
+  for (const float score : scores) most = std::max(most, score);  // NaN is not above.
+  for (float& score : scores) {
+    score = std::exp(scale * (score - most));
+    if (!std::isnan(score)) total += score;
+  }
+  for (float& score : scores) score /= total;
+}
+
+float MaxOrNan(float a, float b) { return std::isnan(b) ? b : std::isnan(a) ? a : std::max(a, b); }
 
 }  // namespace
 
@@ -37,6 +51,12 @@ RetrievalOptions ShadowKvPolicy::Published(uint32_t page_tokens) {
   return Divide(std::string(kName), page_tokens, {.window = 4 * kChunkTokens, .selected = 2048});
 }
 
+uint32_t ShadowKvPolicy::RankOf(const RetrievalOptions& options, const KvSpec& spec) {
+  if (options.key_rank > 0) return options.key_rank;
+  const uint32_t width = spec.num_kv_heads * spec.head_dim;
+  return std::clamp(width * kRank / kRankChannels, 1u, kRank);
+}
+
 ShadowKvPolicy::ShadowKvPolicy(const PolicyContext& context)
     : BudgetPolicy(context, context.options.window_tokens, SelectableTokens(context.options)),
       spec_(context.spec),
@@ -46,6 +66,7 @@ ShadowKvPolicy::ShadowKvPolicy(const PolicyContext& context)
       outlier_pages_(static_cast<uint32_t>(uint64_t{context.options.budget_tokens} *
                                            kOutlierChunks * kChunkTokens / kOutlierTokens /
                                            spec_.page_tokens)),
+      rank_(RankOf(context.options, spec_)),
       rotation_(spec_.rope),
       layers_(spec_.num_layers) {
   for (Layer& layer : layers_) {
@@ -165,8 +186,7 @@ void ShadowKvPolicy::Compress(const SelectRequest& request, Layer* layer) {
     layer->outliers[head] = BestPages(badness, request.candidates.first, count);
   }
   const uint32_t width = spec_.num_kv_heads * spec_.head_dim;
-  const uint32_t rank = std::min(kRank, std::max(1u, width * kRank / kRankChannels));
-  layer->low_rank.emplace(Unrotated(*layer, pages), width, rank);
+  layer->low_rank.emplace(Unrotated(*layer, pages), width, rank_);
   for (size_t i = 0; i < size_t{pages} * spec_.num_kv_heads; ++i) {
     const std::vector<uint32_t>& outliers = layer->outliers[i % spec_.num_kv_heads];
     const auto page = static_cast<uint32_t>(i / spec_.num_kv_heads);
@@ -190,11 +210,9 @@ std::vector<float> ShadowKvPolicy::Weights(const SelectRequest& request, const L
        .out = static_cast<int64_t>(chunks)});
   for (size_t a = 0; a < group; ++a) {
     const auto scores = std::span(products).subspan(a * chunks, chunks);
-    const float most = *std::ranges::max_element(scores);
-    float total = 0;
-    for (float& score : scores) total += score = std::exp(scale * (score - most));
+    Softmax(scale, scores);
     for (size_t i = 0; i < scores.size(); ++i) {
-      best[i / chunks_] = std::max(best[i / chunks_], scores[i] / total);
+      best[i / chunks_] = MaxOrNan(best[i / chunks_], scores[i]);
     }
   }
   return best;
@@ -212,6 +230,7 @@ StatusOr<Selection> ShadowKvPolicy::Select(const SelectRequest& request) {
   Selection selection;
   for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
     std::vector<float> weights = Weights(request, layer, head, query);
+    selection.nan_scores += CountNan(weights);
     for (const uint32_t page : layer.outliers[head]) {
       weights[page - request.candidates.first] = 2;  // Above every share.
     }

@@ -4,9 +4,10 @@
 // a page only the values are recalled. Chunks of 8 tokens are scored by their mean key
 // (softmax of q.mean/sqrt(d), maximum over the group), a page by the best of its chunks. Pages with
 // the chunks that their mean represents worst (24 chunks for 1024 tokens of budget) are always
-// selected and keep exact keys. The rank is 160 for 1024 channels of all KV heads together, and the
-// same share of others. Pages of the sequence itself keep exact keys. While all candidates fit,
-// nothing is approximated. Recalls precede attention.
+// selected and keep exact keys. The published rank is 160 for 1024 channels of all KV heads
+// together, and here the same share of others, for which none was published;
+// RetrievalOptions::key_rank names another one. Pages of the sequence itself keep exact keys. While
+// all candidates fit, nothing is approximated. Recalls precede attention.
 //
 // Exact keys are kept here, in host memory: of the document until the first choice, from then on of
 // its outliers only. RewriteUnit puts keys, exact or rebuilt, to the values that came
@@ -35,6 +36,8 @@ class ShadowKvPolicy final : public BudgetPolicy {
   static constexpr uint32_t kOutlierTokens = 1024;
   static StatusOr<std::unique_ptr<RetrievalPolicy>> Make(const PolicyContext& context);
   static RetrievalOptions Published(uint32_t page_tokens);
+  /// The rank of the document's keys: what `options` name, or the published share, at least 1.
+  static uint32_t RankOf(const RetrievalOptions& options, const KvSpec& spec);
 
   std::string_view name() const override { return kName; }
   bool WantsUnits(uint32_t layer) const override { return Layout(layer).selectable_pages > 0; }
@@ -85,6 +88,7 @@ class ShadowKvPolicy final : public BudgetPolicy {
   const UnitPart part_;           ///< What recalls bring.
   const uint32_t chunks_;         ///< Of a page.
   const uint32_t outlier_pages_;  ///< Of a KV head, at most.
+  const uint32_t rank_;           ///< Of the document's keys.
   const RopeRotation rotation_;
   std::vector<float> cosines_, sines_;  ///< [positions][rotary_dim/2]
   std::vector<Layer> layers_;

@@ -89,6 +89,7 @@ StatusOr<RetrievalOptions> ParseRetrieval(const v1::GenerateRequest& request,
     }
   }
   if (request.has_units_per_buffer()) retrieval.units_per_buffer = request.units_per_buffer();
+  if (request.has_key_rank()) retrieval.key_rank = request.key_rank();
   switch (request.select()) {
     case v1::SELECTION_SIDE_UNSPECIFIED:
       return retrieval;

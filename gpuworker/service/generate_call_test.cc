@@ -82,6 +82,16 @@ TEST(GenerateCallTest, HowARecallWaitsAndIsTakenInIsAsTheRequestSays) {
             StatusCode::kInvalidArgument);
 }
 
+TEST(GenerateCallTest, TheRankOfKeysIsTheRequestsOrTheDefault) {
+  const RetrievalOptions defaults{.policy = "shadowkv", .key_rank = 32};
+  v1::GenerateRequest request = Request();
+  EXPECT_EQ(ParseGenerate(request, {.retrieval = defaults}, nullptr)->retrieval.key_rank, 32u);
+  request.set_key_rank(0);
+  EXPECT_EQ(ParseGenerate(request, {.retrieval = defaults}, nullptr)->retrieval.key_rank, 0u);
+  request.set_key_rank(64);
+  EXPECT_EQ(ParseGenerate(request, {.retrieval = defaults}, nullptr)->retrieval.key_rank, 64u);
+}
+
 TEST(GenerateCallTest, TheBudgetIsDividedAsTheRequestSays) {
   const RetrievalOptions defaults{
       .sink_tokens = 64, .window_tokens = 96, .uncompressed_layers = {0, 1}};

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -22,11 +23,21 @@ struct DeviceAnswer {
   SequenceStats stats;
 };
 
+struct AskOptions {
+  uint32_t recall_buffers = 2;
+  uint32_t new_tokens = 8;
+  /// Called before the step of each generated token; the last one has none.
+  std::function<void()> before_step = {};
+};
+
+/// Tokens that the sequence has before it generates.
+inline constexpr uint64_t kAskedTokens = 61 + 20;
+
 inline DeviceAnswer AskDevice(Device* device, std::string_view policy,
-                              uint32_t recall_buffers = 2) {
+                              const AskOptions& asked = {}) {
   EngineOptions options = EngineFixture::Small();
   options.retrieval.policy = policy;
-  options.retrieval.recall_buffers = recall_buffers;
+  options.retrieval.recall_buffers = asked.recall_buffers;
   EngineFixture fixture(quire::testing::TinyModel{}, options, device);
   fixture.Ingest(RandomTokens(61, 3));
   DeviceAnswer answer;
@@ -36,7 +47,11 @@ inline DeviceAnswer AskDevice(Device* device, std::string_view policy,
   };
   const auto sequence = fixture.Open(opened);
   EXPECT_EQ(sequence->Append(RandomTokens(20, 4)), OkStatus());
-  const auto generation = sequence->Generate({.max_new_tokens = 8});
+  const auto generation =
+      sequence->Generate({.max_new_tokens = asked.new_tokens, .on_token = [&](TokenId) {
+                            if (asked.before_step) asked.before_step();
+                            return true;
+                          }});
   EXPECT_TRUE(generation.ok()) << generation.status();
   if (generation.ok()) answer.tokens = generation->tokens;
   answer.stats = sequence->stats();

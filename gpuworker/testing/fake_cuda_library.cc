@@ -90,7 +90,7 @@ class Arena {
   std::map<const std::byte*, size_t> taken_;  ///< and their sizes
 };
 
-using Recording = std::vector<std::function<void()>>;
+using Recording = std::vector<std::function<OpStatus()>>;
 
 constexpr char kInvalid[] = "invalid argument";
 constexpr char kIllegalAccess[] = "an illegal memory access was encountered";
@@ -99,16 +99,31 @@ struct alignas(64) PinnedLine {
   std::byte bytes[64];
 };
 
+struct Pinned {
+  std::unique_ptr<PinnedLine[]> lines;
+  size_t bytes = 0;
+};
+
 struct Machine {
   Arena arena;
   FakeStreams streams;
-  std::map<const void*, std::unique_ptr<PinnedLine[]>> pinned;
+  std::map<const void*, Pinned> pinned;
   std::unique_ptr<Recording> recording;
   const char* failure = nullptr;  ///< Of work that ran after its call had returned.
   int64_t launches = 0;
   std::vector<FakeCudaStream>* ran = nullptr;  ///< Of the LateStreams that lives; null without one.
 
+  /// Whether `bytes` from `at` on are in one block of pinned memory.
+  bool IsPinned(const void* at, size_t bytes) const {
+    auto block = pinned.upper_bound(at);
+    if (block == pinned.begin()) return false;
+    --block;
+    const auto offset = static_cast<size_t>(static_cast<const std::byte*>(at) -
+                                            static_cast<const std::byte*>(block->first));
+    return offset <= block->second.bytes && bytes <= block->second.bytes - offset;
+  }
   void NoteRun(const FakeStream* stream) {
+    ++streams.milliseconds;
     if (ran == nullptr) return;
     const auto all = streams.all();
     ran->push_back(static_cast<FakeCudaStream>(std::ranges::find(all, stream) - all.begin()));
@@ -182,16 +197,22 @@ bool ListsOnDevice(const Arena& arena, const kernels::RopeArgs& args) {
 bool ListsOnDevice(const Arena& arena, const kernels::ScoreArgs& args) {
   return arena.Holds(args.q) && arena.Holds(args.digests);
 }
+bool ListsOnDevice(const Arena& arena, const kernels::NarrowArgs& args) {
+  return args.places == nullptr || arena.Holds(args.places);
+}
+bool ListsOnDevice(const Arena& arena, const kernels::DenseAttentionArgs& args) {
+  return args.last_key == nullptr || arena.Holds(args.last_key);
+}
 
 /// An op is the CPU's, over memory that only it can see. Whether its lists are there is looked at
 /// when it runs, as they may be on their way before.
 template <auto Op, typename Args>
-OpStatus GiveOp(Machine& machine, FakeStream* stream, const Args& args) {
-  return Give(machine, stream, OpStatus::kOk, [&machine, args] {
+auto WorkOf(const Machine& machine, const Args& args) {
+  return [&machine, args] {
     if (!ListsOnDevice(machine.arena, args)) return OpStatus::kDeviceError;
     const Arena::Access access(machine.arena);
     return (kernels::CpuKernels().*Op)(args);
-  });
+  };
 }
 
 /// One op of the table.
@@ -201,11 +222,12 @@ OpStatus Run(const Args& args) {
   MutexLock lock(gpu.mutex);
   if (args.stream == &gpu.recorder) {
     if (gpu.machine.recording == nullptr) return OpStatus::kDeviceError;
-    gpu.machine.recording->push_back([args] { (void)(kernels::CpuKernels().*Op)(args); });
+    gpu.machine.recording->push_back(WorkOf<Op>(gpu.machine, args));
     return OpStatus::kOk;
   }
   FakeStream* const stream = gpu.machine.streams.Find(args.stream);
-  return stream == nullptr ? OpStatus::kDeviceError : GiveOp<Op>(gpu.machine, stream, args);
+  if (stream == nullptr) return OpStatus::kDeviceError;
+  return Give(gpu.machine, stream, OpStatus::kOk, WorkOf<Op>(gpu.machine, args));
 }
 
 constexpr KernelTable kTable = {
@@ -302,7 +324,7 @@ Words Pin(size_t bytes, void** memory) {
   auto block =
       std::make_unique<PinnedLine[]>((bytes + sizeof(PinnedLine) - 1) / sizeof(PinnedLine));
   *memory = block.get();
-  gpu.machine.pinned[block.get()] = std::move(block);
+  gpu.machine.pinned[*memory] = {std::move(block), bytes};
   return nullptr;
 }
 
@@ -312,11 +334,14 @@ Words Unpin(void* memory) {
   return gpu.machine.pinned.erase(memory) == 1 ? nullptr : kInvalid;
 }
 
-Words CopyPinned(void* stream, void* to, const void* from, size_t bytes) {
+Words CopyPinned(void* stream, CopyDirection direction, void* to, const void* from, size_t bytes) {
+  const bool to_host = direction == CopyDirection::kToHost;
+  const void* const host = to_host ? to : from;
+  const void* const device = to_host ? from : to;
   return OnStream(stream, [=](Machine& machine, FakeStream* on) -> Words {
-    if (!machine.pinned.contains(from) || !machine.arena.Holds(to)) return kInvalid;
+    if (!machine.IsPinned(host, bytes) || !machine.arena.Holds(device)) return kInvalid;
     return Give(machine, on, Words{}, [=, &machine]() -> Words {
-      if (!machine.pinned.contains(from) || !machine.arena.IsTaken(to)) return kIllegalAccess;
+      if (!machine.IsPinned(host, bytes) || !machine.arena.IsTaken(device)) return kIllegalAccess;
       const Arena::Access access(machine.arena);
       std::memcpy(to, from, bytes);
       return nullptr;
@@ -329,9 +354,14 @@ Words CreateEvent(void** event) {
   return nullptr;
 }
 
+Words CreateTimedEvent(void** event) {
+  *event = new FakeEvent{.timed = true};
+  return nullptr;
+}
+
 Words RecordEvent(void* event, void* stream) {
   return OnStream(stream, [=](Machine& machine, FakeStream* on) -> Words {
-    on->Record(static_cast<FakeEvent*>(event));
+    on->Record(static_cast<FakeEvent*>(event), machine.streams.milliseconds);
     machine.streams.Advance();
     return nullptr;
   });
@@ -350,6 +380,19 @@ Words AwaitEvent(void* event) {
   MutexLock lock(gpu.mutex);
   const std::shared_ptr<const FakePoint> point = static_cast<FakeEvent*>(event)->point;
   return point == nullptr ? nullptr : gpu.machine.Await(point->stream, point.get());
+}
+
+Words Elapsed(void* from, void* to, float* milliseconds) {
+  Gpu& gpu = TheGpu();
+  MutexLock lock(gpu.mutex);
+  const FakeEvent& first = *static_cast<FakeEvent*>(from);
+  const FakeEvent& last = *static_cast<FakeEvent*>(to);
+  for (const FakeEvent* const event : {&first, &last}) {
+    if (!event->timed || event->point == nullptr) return kInvalid;
+  }
+  const bool passed = first.point->passed && last.point->passed;
+  *milliseconds = passed ? static_cast<float>(last.point->at - first.point->at) : -1;
+  return nullptr;
 }
 
 void FreeEvent(void* event) { delete static_cast<FakeEvent*>(event); }
@@ -373,9 +416,10 @@ Words Launch(void* graph, void* stream) {
   return OnStream(stream, [=](Machine& machine, FakeStream* on) {
     ++machine.launches;
     const auto recorded = *static_cast<std::shared_ptr<const Recording>*>(graph);
-    return Give(machine, on, Words{}, [&machine, recorded]() -> Words {
-      const Arena::Access access(machine.arena);
-      for (const auto& op : *recorded) op();
+    return Give(machine, on, Words{}, [recorded]() -> Words {
+      for (const auto& op : *recorded) {
+        if (op() != OpStatus::kOk) return kIllegalAccess;
+      }
       return nullptr;
     });
   });
@@ -396,9 +440,11 @@ const kernels::CudaLibrary& FakeCudaLibrary() {
                                                     .unpin = Unpin,
                                                     .copy_pinned = CopyPinned,
                                                     .create_event = CreateEvent,
+                                                    .create_timed_event = CreateTimedEvent,
                                                     .record_event = RecordEvent,
                                                     .hold = Hold,
                                                     .await_event = AwaitEvent,
+                                                    .elapsed = Elapsed,
                                                     .free_event = FreeEvent,
                                                     .begin_capture = BeginCapture,
                                                     .end_capture = EndCapture,

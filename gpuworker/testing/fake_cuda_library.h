@@ -4,7 +4,8 @@
 // host may not touch: a program that reads or writes it outside copies and kernels ends with a
 // fault. Kernels are the CPU's; those with lists, and copies, answer with an error for memory of
 // the host where the device's is wanted, or for what was given back. Work on the recorder is kept
-// and runs at launches. Work runs when it is given, except on streams that a test makes late.
+// and runs at launches. Work runs when it is given, except on streams that a test makes late; for
+// timed events what runs takes a millisecond, whatever it is, and nothing else takes time.
 // Nothing that ships includes this. Thread-safety: as the library.
 #ifndef QUIRE_GPUWORKER_TESTING_FAKE_CUDA_LIBRARY_H_
 #define QUIRE_GPUWORKER_TESTING_FAKE_CUDA_LIBRARY_H_

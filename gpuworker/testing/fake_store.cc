@@ -2,6 +2,7 @@
 #include "gpuworker/testing/fake_store.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "common/page/layout.h"
@@ -29,24 +30,44 @@ Status Answer(const std::string& control, CallMessage* reply, Body body) {
 }  // namespace
 
 void FakeStore::FailOnce(const std::string& method, uint64_t after, const Status& status) {
-  failures_[method] = {calls(method) + after, status};
+  MutexLock lock(mutex_);
+  failures_[method] = {calls_[method] + after, status};
+}
+
+void FakeStore::Hold(std::string_view method) {
+  MutexLock lock(mutex_);
+  held_ = method;
+  changed_.NotifyAll();
 }
 
 void FakeStore::Restart() {
+  MutexLock lock(mutex_);
   contexts_.clear();
   sessions_.clear();
 }
 
 uint64_t FakeStore::calls(const std::string& method) const {
+  MutexLock lock(mutex_);
   const auto it = calls_.find(method);
   return it == calls_.end() ? 0 : it->second;
 }
 
+void FakeStore::AwaitCalls(const std::string& method, uint64_t count) {
+  MutexLock lock(mutex_);
+  while (calls_[method] < count) changed_.Wait(mutex_);
+}
+
 Status FakeStore::Handle(const CallContext&, std::string_view method, const CallMessage& request,
                          ReplyWriter& reply) {
+  MutexLock lock(mutex_);
   if (dead_) return Unavailable("the fake store is dead");
   std::string name(method.substr(method.find_last_of('.') + 1));
   const uint64_t call = calls_[name]++;
+  changed_.NotifyAll();
+  while (held_ == name) {
+    if (changed_.WaitFor(mutex_, std::chrono::minutes(1)) || held_ != name) continue;
+    return DeadlineExceeded(name, " was held for a minute");
+  }
   if (const auto it = failures_.find(name); it != failures_.end() && it->second.first == call) {
     return it->second.second;
   }

@@ -2,8 +2,8 @@
 //
 // FakeStore: a Quire server in memory for the engine's unit tests: store, registry and sessions
 // over plain maps, f32 pages, selection by the worker only. It follows the wire's rules as
-// literally as it can, keeps no bytes but copies, and fails on demand. Nothing that ships includes
-// this. Thread-safety: one call at a time.
+// literally as it can, keeps no bytes but copies, and fails or does not answer on demand. Nothing
+// that ships includes this. Thread-safety: safe for concurrent use; one call runs at a time.
 #ifndef QUIRE_GPUWORKER_TESTING_FAKE_STORE_H_
 #define QUIRE_GPUWORKER_TESTING_FAKE_STORE_H_
 
@@ -17,6 +17,7 @@
 
 #include "client/client.h"
 #include "common/base/checksum.h"
+#include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/page/key.h"
 #include "common/page/kv_spec.h"
@@ -44,26 +45,56 @@ class FakeStore final : public CallHandler {
  public:
   std::vector<std::string> Methods() const override { return {}; }
   Status Handle(const CallContext& context, std::string_view method, const CallMessage& request,
-                ReplyWriter& reply) override;
+                ReplyWriter& reply) override QUIRE_EXCLUDES(mutex_);
 
   /// Fails the call that is `after` calls of `method` away (0: the next one) with `status`.
-  void FailOnce(const std::string& method, uint64_t after, const Status& status);
+  void FailOnce(const std::string& method, uint64_t after, const Status& status)
+      QUIRE_EXCLUDES(mutex_);
+  /// From now on calls of `method` wait until Release, others go on. One that waits for a minute
+  /// fails.
+  void Hold(std::string_view method) QUIRE_EXCLUDES(mutex_);
+  void Release() QUIRE_EXCLUDES(mutex_) { Hold(""); }
   /// Forgets open contexts and sessions, as a restart does.
-  void Restart();
+  void Restart() QUIRE_EXCLUDES(mutex_);
   /// Forgets every segment.
-  void LoseSegments() { sealed_.clear(); }
+  void LoseSegments() QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    sealed_.clear();
+  }
   /// Fails every call with UNAVAILABLE from now on.
-  void Die() { dead_ = true; }
+  void Die() QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    dead_ = true;
+  }
 
   /// Changes a byte of the unit that is the next recall's `unit`-th to be sent, behind its
   /// checksum.
-  void DamageUnit(uint64_t unit) { damage_ = unit; }
+  void DamageUnit(uint64_t unit) QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    damage_ = unit;
+  }
 
-  uint64_t calls(const std::string& method) const;
+  uint64_t calls(const std::string& method) const QUIRE_EXCLUDES(mutex_);
+  /// Waits until `count` calls of `method` have arrived.
+  void AwaitCalls(const std::string& method, uint64_t count) QUIRE_EXCLUDES(mutex_);
   /// The collection that the last context was opened for.
-  const std::string& last_collection() const { return last_collection_; }
-  size_t open_contexts() const { return contexts_.size(); }
-  size_t open_sessions() const { return sessions_.size(); }
+  std::string last_collection() const QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return last_collection_;
+  }
+  size_t open_contexts() const QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return contexts_.size();
+  }
+  /// Whole pages of the open context that was opened last.
+  size_t last_context_pages() const QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return contexts_.empty() ? 0 : contexts_.rbegin()->second.pages.size();
+  }
+  size_t open_sessions() const QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return sessions_.size();
+  }
 
  private:
   /// A page of which some layers have come.
@@ -136,6 +167,9 @@ class FakeStore final : public CallHandler {
   StatusOr<SequenceState*> FindSequence(SessionState* session, uint32_t number);
   const Pages& PagesOf(const SequenceState& sequence) const;
 
+  mutable Mutex mutex_;  ///< Of everything below, for the whole of a call.
+  CondVar changed_;      ///< Calls have arrived, or what is held has changed.
+  std::string held_;     ///< The method whose calls wait; empty: none.
   uint64_t next_id_ = 1;
   bool dead_ = false;
   std::optional<uint64_t> damage_;

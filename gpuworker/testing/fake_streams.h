@@ -22,10 +22,12 @@ class FakeStream;
 struct FakePoint {
   FakeStream* stream = nullptr;
   bool passed = false;
+  int64_t at = 0;  ///< FakeStreams::milliseconds when it was passed.
 };
 
 struct FakeEvent {
-  std::shared_ptr<FakePoint> point;  ///< Where it was recorded last; null before that.
+  bool timed = false;
+  std::shared_ptr<FakePoint> point = nullptr;  ///< Where it was recorded last; null before that.
 };
 
 /// Work in its order, between which it may be held for points of other streams.
@@ -34,9 +36,13 @@ class FakeStream {
   bool late = false;
 
   void Give(std::function<void()> work) { steps_.push_back({nullptr, std::move(work)}); }
-  void Record(FakeEvent* event) {
+  /// `milliseconds` is the time, and outlives the stream.
+  void Record(FakeEvent* event, const int64_t& milliseconds) {
     event->point = std::make_shared<FakePoint>(FakePoint{.stream = this});
-    Give([point = event->point] { point->passed = true; });
+    Give([point = event->point, &milliseconds] {
+      point->passed = true;
+      point->at = milliseconds;
+    });
   }
   void HoldFor(const FakeEvent& event) {
     if (event.point != nullptr) steps_.push_back({event.point, [] {}});
@@ -73,7 +79,8 @@ class FakeStream {
 
 struct FakeStreams {
   FakeStream compute, copy, convert;
-  int64_t host_waits = 0;  ///< Calls that waited for work that had not run.
+  int64_t host_waits = 0;    ///< Calls that waited for work that had not run.
+  int64_t milliseconds = 0;  ///< Kernels and copies that have run, each in one.
 
   std::array<FakeStream*, 3> all() { return {&compute, &copy, &convert}; }
   /// Null for what is none of them.

@@ -17,8 +17,10 @@
 
 #include "client/client.h"
 #include "common/base/executor.h"
+#include "common/page/layout.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/engine/paged_run.h"
+#include "gpuworker/engine/unit_buffers.h"
 
 namespace quire::worker::testing {
 
@@ -32,18 +34,22 @@ struct FollowedStep {
 class FollowedRun {
  public:
   /// Opens over document "doc" of a fixture (its engine, decoder and client, on the CPU), which
-  /// outlives this.
+  /// outlives this. Pages are sent by `offload_executor`; null: by a thread, as an engine does it.
   template <typename Fixture>
-  FollowedRun(Fixture& fixture, RetrievalOptions retrieval)
+  FollowedRun(Fixture& fixture, RetrievalOptions retrieval, Executor* offload_executor = nullptr)
       : retrieval_(std::move(retrieval)),
-        parts_{.decoder = &fixture.decoder(),
-               .client = &fixture.client(),
-               .device = &CpuDevice(),
-               .spec = &fixture.engine().spec(),
-               .clock = fixture.engine().options().clock,
-               .prefill_chunk_tokens = fixture.engine().options().prefill_chunk_tokens,
-               .max_batch_bytes = fixture.engine().options().max_batch_bytes,
-               .recall_executor = &recall_thread_},
+        unit_buffers_(&CpuDevice(), SegmentBytes(fixture.engine().spec(), 1)),
+        parts_{
+            .decoder = &fixture.decoder(),
+            .client = &fixture.client(),
+            .device = &CpuDevice(),
+            .spec = &fixture.engine().spec(),
+            .clock = fixture.engine().options().clock,
+            .prefill_chunk_tokens = fixture.engine().options().prefill_chunk_tokens,
+            .max_batch_bytes = fixture.engine().options().max_batch_bytes,
+            .recall_executor = &recall_thread_,
+            .offload_executor = offload_executor != nullptr ? offload_executor : &offload_thread_,
+            .unit_buffers = &unit_buffers_},
         sessions_(parts_.client, parts_.spec) {
     const auto document = parts_.client->GetDocument({.name = "doc"});
     EXPECT_TRUE(document.ok()) << document.status();
@@ -84,7 +90,9 @@ class FollowedRun {
 
  private:
   const RetrievalOptions retrieval_;
-  ThreadPool recall_thread_{{.threads = 1}};  ///< As an engine has one.
+  ThreadPool recall_thread_{{.threads = 1}};   ///< As an engine has one,
+  ThreadPool offload_thread_{{.threads = 1}};  ///< and another.
+  UnitBuffers unit_buffers_;
   const EngineParts parts_;
   RunStats stats_;
   OwnSessions sessions_;

@@ -57,6 +57,7 @@ class HeldTransport final : public Transport {
       cancelled_ = true;
       call_->Cancel();
     }
+    bool IsQuiet() const override { return !transport_->held; }
 
    private:
     HeldTransport* const transport_;

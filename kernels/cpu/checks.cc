@@ -310,9 +310,15 @@ OpStatus Check(const MatmulArgs& args) {
   return BadUnless(args.rows == 0 || Given(args.x, args.weight, args.y));
 }
 
+OpStatus CheckSizes(const NarrowArgs& args) {
+  if (args.n < 0 || args.rows < 0 || !IsKnown(args.dtype)) return OpStatus::kBadShape;
+  if (args.places != nullptr && args.y_rows < 1) return OpStatus::kBadShape;
+  return BadUnless(args.n == 0 || args.rows == 0 || Given(args.x, args.y));
+}
+
 OpStatus Check(const NarrowArgs& args) {
-  if (args.n < 0 || !IsKnown(args.dtype)) return OpStatus::kBadShape;
-  return BadUnless(args.n == 0 || Given(args.x, args.y));
+  if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
+  return BadUnless(args.places == nullptr || AllIn(args.places, args.rows, 0, args.y_rows - 1));
 }
 
 OpStatus Check(const AddArgs& args) {

@@ -25,6 +25,7 @@ OpStatus CheckSizes(const MlaAttentionArgs& args);
 OpStatus CheckSizes(const DenseAttentionArgs& args);
 OpStatus CheckSizes(const RopeArgs& args);
 OpStatus CheckSizes(const EmbedArgs& args);
+OpStatus CheckSizes(const NarrowArgs& args);
 
 OpStatus Check(const NhdToHndArgs& args);
 OpStatus Check(const HndToNhdArgs& args);

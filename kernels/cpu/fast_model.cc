@@ -77,7 +77,15 @@ OpStatus Matmul(const MatmulArgs& args) {
 
 OpStatus Narrow(const NarrowArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
-  simd::Narrow(args.x, args.n, args.dtype, args.y);
+  if (args.places == nullptr) {
+    simd::Narrow(args.x, args.rows * args.n, args.dtype, args.y);
+    return OpStatus::kOk;
+  }
+  const int64_t row_bytes = args.n * ElementBytes(args.dtype);
+  for (int64_t r = 0; r < args.rows; ++r) {
+    simd::Narrow(args.x + r * args.n, args.n, args.dtype,
+                 static_cast<char*>(args.y) + args.places[r] * row_bytes);
+  }
   return OpStatus::kOk;
 }
 

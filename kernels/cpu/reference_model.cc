@@ -88,7 +88,12 @@ OpStatus Embed(const EmbedArgs& args) {
 
 OpStatus Narrow(const NarrowArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
-  for (int64_t i = 0; i < args.n; ++i) StoreElement(args.y, i, args.dtype, args.x[i]);
+  for (int64_t r = 0; r < args.rows; ++r) {
+    const int64_t place = args.places != nullptr ? args.places[r] : r;
+    for (int64_t i = 0; i < args.n; ++i) {
+      StoreElement(args.y, place * args.n + i, args.dtype, args.x[r * args.n + i]);
+    }
+  }
   return OpStatus::kOk;
 }
 

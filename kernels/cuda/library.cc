@@ -85,11 +85,15 @@ const char* Release(void* stream, void* memory) {
   return Words(cudaFreeAsync(memory, Stream(stream)));
 }
 
-const char* Copy(void* stream, CopyDirection direction, void* to, const void* from, size_t bytes) {
+cudaError_t StartCopy(void* stream, CopyDirection direction, void* to, const void* from,
+                      size_t bytes) {
   constexpr cudaMemcpyKind kKinds[] = {cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost,
                                        cudaMemcpyDeviceToDevice};
-  const cudaMemcpyKind kind = kKinds[static_cast<int>(direction)];
-  const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, Stream(stream));
+  return cudaMemcpyAsync(to, from, bytes, kKinds[static_cast<int>(direction)], Stream(stream));
+}
+
+const char* Copy(void* stream, CopyDirection direction, void* to, const void* from, size_t bytes) {
+  const cudaError_t error = StartCopy(stream, direction, to, from, bytes);
   if (error != cudaSuccess || direction != CopyDirection::kToHost) return Words(error);
   return Words(cudaStreamSynchronize(Stream(stream)));
 }
@@ -102,16 +106,21 @@ const char* Pin(size_t bytes, void** memory) {
 
 const char* Unpin(void* memory) { return Words(cudaFreeHost(memory)); }
 
-const char* CopyPinned(void* stream, void* to, const void* from, size_t bytes) {
-  return Words(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, Stream(stream)));
+const char* CopyPinned(void* stream, CopyDirection direction, void* to, const void* from,
+                       size_t bytes) {
+  return Words(StartCopy(stream, direction, to, from, bytes));
 }
 
-const char* CreateEvent(void** event) {
+const char* CreateEventWith(unsigned flags, void** event) {
   cudaEvent_t created = nullptr;
-  const cudaError_t error = cudaEventCreateWithFlags(&created, cudaEventDisableTiming);
+  const cudaError_t error = cudaEventCreateWithFlags(&created, flags);
   *event = created;
   return Words(error);
 }
+
+const char* CreateEvent(void** event) { return CreateEventWith(cudaEventDisableTiming, event); }
+
+const char* CreateTimedEvent(void** event) { return CreateEventWith(cudaEventDefault, event); }
 
 const char* RecordEvent(void* event, void* stream) {
   return Words(cudaEventRecord(Event(event), Stream(stream)));
@@ -122,6 +131,14 @@ const char* Hold(void* stream, void* event) {
 }
 
 const char* AwaitEvent(void* event) { return Words(cudaEventSynchronize(Event(event))); }
+
+const char* Elapsed(void* from, void* to, float* milliseconds) {
+  const cudaError_t error = cudaEventElapsedTime(milliseconds, Event(from), Event(to));
+  const char* const words = Words(error);
+  if (error != cudaErrorNotReady) return words;
+  *milliseconds = -1;
+  return nullptr;
+}
 
 void FreeEvent(void* event) { (void)cudaEventDestroy(Event(event)); }
 
@@ -169,9 +186,11 @@ extern "C" const quire::kernels::CudaLibrary* quire_cuda_library() {
                                       .unpin = Unpin,
                                       .copy_pinned = CopyPinned,
                                       .create_event = CreateEvent,
+                                      .create_timed_event = CreateTimedEvent,
                                       .record_event = RecordEvent,
                                       .hold = Hold,
                                       .await_event = AwaitEvent,
+                                      .elapsed = Elapsed,
                                       .free_event = FreeEvent,
                                       .begin_capture = BeginCapture,
                                       .end_capture = EndCapture,

@@ -19,7 +19,7 @@
 namespace quire::kernels {
 
 /// Changes with the meaning of anything below or of an op's arguments.
-inline constexpr int64_t kCudaLibraryVersion = 3;
+inline constexpr int64_t kCudaLibraryVersion = 4;
 
 enum class CopyDirection : int32_t { kToDevice = 0, kToHost = 1, kOnDevice = 2 };
 
@@ -54,21 +54,27 @@ struct CudaLibrary {
                       size_t bytes) = nullptr;
   const char* (*synchronize)(void* stream) = nullptr;
 
-  /// Host memory that the device reads by itself.
+  /// Host memory that the device reads and writes by itself.
   const char* (*pin)(size_t bytes, void** memory) = nullptr;
-  /// Once nothing reads it any more.
+  /// Once nothing uses it any more.
   const char* (*unpin)(void* memory) = nullptr;
-  /// From pinned memory to the device, in the order of the stream: the bytes stay as they are until
-  /// it has passed.
-  const char* (*copy_pinned)(void* stream, void* to, const void* from, size_t bytes) = nullptr;
+  /// Between pinned memory and the device, in the order of the stream: until it has passed, the
+  /// host leaves the pinned bytes alone.
+  const char* (*copy_pinned)(void* stream, CopyDirection direction, void* to, const void* from,
+                             size_t bytes) = nullptr;
 
   const char* (*create_event)(void** event) = nullptr;
+  /// One that `elapsed` takes.
+  const char* (*create_timed_event)(void** event) = nullptr;
   /// Moves the event behind what was put on the stream so far.
   const char* (*record_event)(void* event, void* stream) = nullptr;
   /// What is put on the stream from here on follows where the event is now. Waits for nothing.
   const char* (*hold)(void* stream, void* event) = nullptr;
   /// Waits until the stream has passed where the event is now.
   const char* (*await_event)(void* event) = nullptr;
+  /// From where one timed event is now to where a later one is, as the device saw them pass; less
+  /// than 0 while it has not passed both. Waits for nothing.
+  const char* (*elapsed)(void* from, void* to, float* milliseconds) = nullptr;
   void (*free_event)(void* event) = nullptr;
 
   /// From here what is put on `recorder` is recorded, not run. One capture at a time.

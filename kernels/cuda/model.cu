@@ -70,9 +70,17 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kThreads)
-    NarrowKernel(const float* x, typename T::Raw* y, int64_t n) {
-  ForEach(n, [&](int64_t i) { y[i] = T::Narrow(x[i]); });
+__global__ void __launch_bounds__(kThreads) NarrowKernel(NarrowArgs args) {
+  auto* y = static_cast<typename T::Raw*>(args.y);
+  ForEach(args.rows * args.n, [&](int64_t i) {
+    int64_t at = i;
+    if (args.places != nullptr) {
+      const int64_t row = args.places[i / args.n];
+      if (row < 0 || row >= args.y_rows) return;
+      at = row * args.n + i % args.n;
+    }
+    y[at] = T::Narrow(args.x[i]);
+  });
 }
 
 __global__ void __launch_bounds__(kThreads) EmbedKernel(EmbedArgs args) {
@@ -201,12 +209,12 @@ OpStatus Embed(const EmbedArgs& args) {
 }
 
 OpStatus Narrow(const NarrowArgs& args) {
-  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
-  if (args.n == 0) return OpStatus::kOk;
+  if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
+  const int64_t elements = args.rows * args.n;
+  if (elements == 0) return OpStatus::kOk;
   return WithFormat(args.dtype, [&](auto format) {
-    using T = decltype(format);
-    return Launch(NarrowKernel<T>, GridFor(args.n), Grid(kThreads), 0, args.stream, args.x,
-                  static_cast<typename T::Raw*>(args.y), args.n);
+    return Launch(NarrowKernel<decltype(format)>, GridFor(elements), Grid(kThreads), 0, args.stream,
+                  args);
   });
 }
 

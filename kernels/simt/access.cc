@@ -61,7 +61,6 @@ Range RangeOf(const void* memory, size_t bytes) {
 }
 
 struct Checker {
-  bool on = false;
   Range parameters;
   Range dynamic_shared;
   Range static_shared;     ///< from the first to the last array
@@ -83,6 +82,9 @@ struct Checker {
   std::array<Found, 1024> found;
 };
 Checker checker;
+/// Whether the running OS thread does: what others do meanwhile, launchers among it, is not looked
+/// at.
+thread_local bool runs_kernels = false;
 
 Page& PageOf(uintptr_t address) {
   const uintptr_t number = address / kPageBytes;
@@ -229,10 +231,10 @@ void BeginBlock(void* shared, size_t shared_bytes) {
   checker.dynamic_shared = RangeOf(shared, shared_bytes);
   checker.block_began = checker.block_met = ++checker.time;
   checker.warp_met.fill(checker.time);
-  checker.on = true;
+  runs_kernels = true;
 }
 
-void EndBlock() { checker.on = false; }
+void EndBlock() { runs_kernels = false; }
 
 size_t StaticSharedBytes() {
   size_t bytes = 0;
@@ -255,7 +257,7 @@ void UnwatchMemory(const void* memory) {
 
 void Touch(const void* memory, size_t bytes, Act act, const void* where) {
   const auto address = reinterpret_cast<uintptr_t>(memory);
-  if (!kChecksAccesses || !checker.on || OnOwnStack(address) ||
+  if (!kChecksAccesses || !runs_kernels || OnOwnStack(address) ||
       RangeOf(&here, sizeof here).Holds(address))
     return;
   const Access access{address, bytes, act, where};
@@ -282,7 +284,7 @@ void Touch(const void* memory, size_t bytes, Act act, const void* where) {
 namespace {
 
 void Aligned(const void* memory, size_t bytes, Act act, const void* where) {
-  if (checker.on && reinterpret_cast<uintptr_t>(memory) % bytes != 0 &&
+  if (runs_kernels && reinterpret_cast<uintptr_t>(memory) % bytes != 0 &&
       !OnOwnStack(reinterpret_cast<uintptr_t>(memory))) {
     FailAccess({reinterpret_cast<uintptr_t>(memory), bytes, act, where}, "it is not aligned");
   }

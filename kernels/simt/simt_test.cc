@@ -243,11 +243,24 @@ TEST_F(SimtLibraryTest, WhatCannotBeCapturedEndsTheCapture) {
 TEST_F(SimtLibraryTest, PinnedMemoryIsReadWhenItsCopyRuns) {
   EXPECT_EQ(Get(), 0.0f);
   *pinned_ = 1;
-  ASSERT_EQ(library_.copy_pinned(copy_, value_, pinned_, sizeof *pinned_), nullptr);
+  ASSERT_EQ(library_.copy_pinned(copy_, CopyDirection::kToDevice, value_, pinned_, sizeof *pinned_),
+            nullptr);
   EXPECT_EQ(Get(), 0.0f);  // Nobody has waited for that stream.
   *pinned_ = 2;
   ASSERT_EQ(library_.synchronize(copy_), nullptr);
   EXPECT_EQ(Get(), 2.0f);
+}
+
+TEST_F(SimtLibraryTest, PinnedMemoryIsWrittenWhenItsCopyRuns) {
+  Set(3);
+  *pinned_ = 1;
+  ASSERT_EQ(library_.copy_pinned(stream_, CopyDirection::kToHost, pinned_, value_, sizeof *pinned_),
+            nullptr);
+  ASSERT_EQ(library_.record_event(event_, stream_), nullptr);
+  ASSERT_EQ(Double(stream_), OpStatus::kOk);
+  EXPECT_EQ(*pinned_, 1);  // Nobody has waited for it.
+  ASSERT_EQ(library_.await_event(event_), nullptr);
+  EXPECT_EQ(*pinned_, 3);
 }
 
 TEST_F(SimtLibraryTest, AStreamThatIsHeldFollowsTheEvent) {
@@ -255,7 +268,8 @@ TEST_F(SimtLibraryTest, AStreamThatIsHeldFollowsTheEvent) {
   ASSERT_EQ(library_.record_event(event_, stream_), nullptr);
   ASSERT_EQ(library_.hold(copy_, event_), nullptr);  // The value is there first,
   *pinned_ = 2;
-  ASSERT_EQ(library_.copy_pinned(copy_, value_, pinned_, sizeof *pinned_), nullptr);
+  ASSERT_EQ(library_.copy_pinned(copy_, CopyDirection::kToDevice, value_, pinned_, sizeof *pinned_),
+            nullptr);
   ASSERT_EQ(library_.record_event(event_, copy_), nullptr);
   ASSERT_EQ(library_.hold(stream_, event_), nullptr);
   ASSERT_EQ(Double(stream_), OpStatus::kOk);  // and is doubled when it has changed.
@@ -274,6 +288,28 @@ TEST_F(SimtLibraryTest, AnEventIsWhereItWasRecordedLast) {
   ASSERT_EQ(library_.record_event(event_, stream_), nullptr);
   ASSERT_EQ(library_.await_event(event_), nullptr);
   EXPECT_EQ(*value_, 2.0f);
+}
+
+TEST_F(SimtLibraryTest, TimedEventsTellHowLongAStreamWasHeld) {
+  void* from = nullptr;
+  void* to = nullptr;
+  ASSERT_EQ(library_.create_timed_event(&from), nullptr);
+  ASSERT_EQ(library_.create_timed_event(&to), nullptr);
+  float milliseconds = 0;
+  EXPECT_NE(library_.elapsed(from, to, &milliseconds), nullptr);  // Nowhere yet.
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(Double(copy_), OpStatus::kOk);
+  ASSERT_EQ(library_.record_event(event_, copy_), nullptr);
+  ASSERT_EQ(library_.record_event(from, stream_), nullptr);
+  ASSERT_EQ(library_.hold(stream_, event_), nullptr);
+  ASSERT_EQ(library_.record_event(to, stream_), nullptr);
+  ASSERT_EQ(library_.elapsed(from, to, &milliseconds), nullptr);
+  EXPECT_LT(milliseconds, 0);  // Nobody has waited for it.
+  ASSERT_EQ(library_.synchronize(stream_), nullptr);
+  ASSERT_EQ(library_.elapsed(from, to, &milliseconds), nullptr);
+  EXPECT_EQ(milliseconds, 3);
+  EXPECT_NE(library_.elapsed(from, event_, &milliseconds), nullptr);  // Is not timed.
+  library_.free_event(from);
+  library_.free_event(to);
 }
 
 TEST_F(SimtLibraryTest, CopiesGoBetweenTheHostAndTheDevice) {

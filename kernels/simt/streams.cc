@@ -41,11 +41,13 @@ class Stream {
 struct Point {
   Stream* stream;
   bool passed = false;
+  int64_t at = 0;  ///< When it was passed.
 };
 
 class Event {
  public:
   std::shared_ptr<Point> point;  ///< Where it was recorded last; null before that.
+  bool timed = false;
 };
 
 namespace {
@@ -58,6 +60,7 @@ struct Device {
   std::vector<std::unique_ptr<Stream>> streams;
   std::map<const char*, size_t> memory;  ///< taken by programs
   std::map<const char*, size_t> pinned;  ///< likewise, of the host's
+  int64_t milliseconds = 0;              ///< a kernel each
 };
 Device& TheDevice() {
   static Device* const device = new Device;
@@ -123,9 +126,10 @@ void RunTo(const Point& point) {
   while (!point.passed) RunNext(point.stream);
 }
 
-void CopyPinned(void* to, const void* from, size_t bytes) {
-  if (!IsPinned(from, bytes)) {
-    fputs("kernels/simt: a copy reads pinned memory that was given back\n", stderr);
+/// `pinned` is one of the two.
+void CopyPinned(void* to, const void* from, const void* pinned, size_t bytes) {
+  if (!IsPinned(pinned, bytes)) {
+    fputs("kernels/simt: a copy uses pinned memory that was given back\n", stderr);
     abort();
   }
   memcpy(to, from, bytes);
@@ -145,8 +149,11 @@ bool Launch(const Size& size, void* stream, std::shared_ptr<const Work> work) {
     Run(size, *work);
     return true;
   }
-  return Put(static_cast<Stream*>(stream), [size, work = std::move(work)] { Run(size, *work); }) ==
-         cudaSuccess;
+  const auto run = [size, work = std::move(work)] {
+    Run(size, *work);
+    ++TheDevice().milliseconds;
+  };
+  return Put(static_cast<Stream*>(stream), run) == cudaSuccess;
 }
 
 }  // namespace quire::simt
@@ -165,6 +172,10 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "out of memory";
     case cudaErrorNoDevice:
       return "no CUDA-capable device is detected";
+    case cudaErrorInvalidResourceHandle:
+      return "invalid resource handle";
+    case cudaErrorNotReady:
+      return "device not ready";
     case cudaErrorIllegalState:
       return "the operation cannot be performed in the present state";
     case cudaErrorStreamCaptureUnsupported:
@@ -245,10 +256,11 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
     return Answer(Put(stream, [=] { memcpy(to, from, bytes); }));
   }
   if (stream->capture != nullptr) return Answer(CannotBeCaptured(stream));
-  if (kind == cudaMemcpyDeviceToHost) return Answer(Put(stream, [=] { memcpy(to, from, bytes); }));
-  if (IsPinned(from, bytes)) {
-    return Answer(Put(stream, [=] { CopyPinned(to, from, bytes); }));
+  const void* const host = kind == cudaMemcpyDeviceToHost ? to : from;
+  if (IsPinned(host, bytes)) {
+    return Answer(Put(stream, [=] { CopyPinned(to, from, host, bytes); }));
   }
+  if (kind == cudaMemcpyDeviceToHost) return Answer(Put(stream, [=] { memcpy(to, from, bytes); }));
   // The host's bytes may change after the return.
   const auto* const first = static_cast<const char*>(from);
   return Answer(Put(stream, [to, held = std::vector<char>(first, first + bytes)] {
@@ -275,8 +287,8 @@ cudaError_t cudaFreeHost(void* memory) {
   return cudaSuccess;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = new Event;
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  *event = new Event{.point = nullptr, .timed = flags != cudaEventDisableTiming};
   return cudaSuccess;
 }
 
@@ -285,7 +297,10 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (!IsStream(stream)) return Answer(cudaErrorInvalidValue);
   if (stream->capture != nullptr) return Answer(CannotBeCaptured(stream));
   event->point = std::make_shared<Point>(Point{.stream = stream});
-  return Answer(Put(stream, [point = event->point] { point->passed = true; }));
+  return Answer(Put(stream, [point = event->point] {
+    point->passed = true;
+    point->at = TheDevice().milliseconds;
+  }));
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
@@ -299,6 +314,16 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const Lock lock(TheDevice().mutex);
   if (event->point != nullptr) RunTo(*event->point);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  const Lock lock(TheDevice().mutex);
+  for (const Event* const event : {from, to}) {
+    if (!event->timed || event->point == nullptr) return Answer(cudaErrorInvalidResourceHandle);
+  }
+  if (!from->point->passed || !to->point->passed) return Answer(cudaErrorNotReady);
+  *milliseconds = static_cast<float>(to->point->at - from->point->at);
   return cudaSuccess;
 }
 

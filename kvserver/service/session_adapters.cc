@@ -95,6 +95,9 @@ Status Recall(SessionManager& sessions, const Call& call, const v1::RecallReques
   QUIRE_ASSIGN_OR_RETURN(
       RecallArgs args, RecallArgsFromProto(request, session->shape(), session->SlotsOfSequences()));
   args.priority = call.context.priority;
+  if (call.context.landing != nullptr) {
+    QUIRE_RETURN_IF_ERROR(session->UseLanding(call.context.landing));
+  }
   const ReplyShape shape{.max_parts = call.context.max_parts,
                          .part_bytes = call.context.part_bytes,
                          .deadline = call.context.deadline};

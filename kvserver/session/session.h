@@ -27,6 +27,7 @@
 #include "kvserver/session/recall_run.h"
 #include "kvserver/session/recall_scratch_pool.h"
 #include "kvserver/session/sequence.h"
+#include "kvserver/session/session_landings.h"
 #include "kvserver/session/session_shape.h"
 #include "kvserver/session/unit_cut.h"
 
@@ -64,6 +65,13 @@ class Session {
                                                uint32_t slots_per_head = 0) QUIRE_EXCLUDES(mutex_);
   /// NOT_FOUND when there is none. Waits for calls that use its lanes, until `deadline`.
   [[nodiscard]] Status RemoveSequence(uint32_t sequence, TimePoint deadline) QUIRE_EXCLUDES(mutex_);
+
+  /// As SessionLandings::Use: for a recall whose reply is to be written there.
+  [[nodiscard]] Status UseLanding(const std::shared_ptr<CallLanding>& landing) {
+    return landings_.Use(landing);
+  }
+  /// It was closed: nothing is written to its landings any more, whoever uses it still.
+  void EndLandings() { landings_.End(); }
 
   /// Answers a recall to `sink`, in parts as `reply` allows. INVALID_ARGUMENT for lanes, pages and
   /// queries outside the session. Lanes whose part has been written stay when a later one fails.
@@ -112,6 +120,7 @@ class Session {
   const UnitCut unit_cut_;
   std::vector<int32_t> layer_index_;  ///< Layer -> index in managed_layers, -1 when not managed.
   LaneClaims claims_;
+  SessionLandings landings_;
 
   mutable Mutex mutex_;  ///< Held for look-ups and changes of these only.
   /// Changes while the whole session is claimed.

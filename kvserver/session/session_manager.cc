@@ -185,6 +185,13 @@ StatusOr<std::vector<SequenceMember>> SessionManager::OpenMembers(std::string_vi
   return members;
 }
 
+bool SessionManager::Close(std::string_view tenant, uint64_t id) {
+  const std::shared_ptr<Session> session = sessions_.Remove(tenant, id);
+  if (session == nullptr) return false;
+  session->EndLandings();  // Recalls of it may still run.
+  return true;
+}
+
 void SessionManager::VisitMetrics(MetricsVisitor& visit) const {
   const RecallParts& recall = shared_.recall;
   visit.Gauge("sessions_open", "Open sessions.", sessions_.size());

@@ -88,10 +88,8 @@ class SessionManager {
   }
   /// Forgets sessions that nobody has used for a while.
   void RemoveIdle() { sessions_.RemoveIdle(); }
-  /// False when there was none.
-  bool Close(std::string_view tenant, uint64_t id) {
-    return sessions_.Remove(tenant, id) != nullptr;
-  }
+  /// False when there was none. Its landings are revoked.
+  bool Close(std::string_view tenant, uint64_t id);
 
   void VisitMetrics(MetricsVisitor& visit) const;
 

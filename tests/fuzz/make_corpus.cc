@@ -16,6 +16,7 @@
 #include "common/base/retry_hint.h"
 #include "common/transport/frame.h"
 #include "common/transport/shm_wire.h"
+#include "common/transport/ucx_remote_key.h"
 #include "common/transport/ucx_wire.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
@@ -443,6 +444,9 @@ void WriteUcxSeeds(const fs::path& dir) {
   seed(5, "key_to_sign", key.substr(0, key.size() - 32));
   seed(6, "lanes",
        std::string("# lane[1]: 2:posix/memory.0 md[2] -> md[2]/posix\n# put[1]: 0..<short>\n"));
+  const std::string remote_key =
+      EncodeUcxRemoteKey({.memory_type = 0, .parts = {{0, ""}, {2, std::string(24, 'p')}}});
+  seed(7, "remote_key", remote_key.substr(0, remote_key.size() - kUcxKeyPadding));
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 //
 // What a UCX pipe decodes of its peer. The first byte says which: 0 a header, 1 an index, 2 a
 // hello, 3 a welcome, 4 the key of a landing as it is, 5 one whose signature is made right, so that
-// the fuzzer gets past it, 6 UCX's text about lanes. What is accepted must keep to what the pipe
-// relies on.
+// the fuzzer gets past it, 6 UCX's text about lanes, 7 the key that UCX is to unpack. What is
+// accepted must keep to what the pipe relies on.
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
@@ -15,6 +15,7 @@
 #include <string>
 
 #include "common/transport/ucx_lanes.h"
+#include "common/transport/ucx_remote_key.h"
 #include "common/transport/ucx_wire.h"
 
 namespace {
@@ -48,6 +49,13 @@ void CheckKey(std::string encoded) {
   if (key.ok() && EncodeUcxLandingKey(*key, kSecret) != encoded) std::abort();
 }
 
+void CheckRemoteKey(const std::string& packed) {
+  const auto key = DecodeUcxRemoteKey(packed);
+  if (key.ok() && EncodeUcxRemoteKey(*key) != packed + std::string(kUcxKeyPadding, '\0')) {
+    std::abort();
+  }
+}
+
 /// The bytes, followed by the signature that belongs to them.
 std::string Signed(std::string body) {
   unsigned char signature[EVP_MAX_MD_SIZE];
@@ -66,7 +74,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data + 1), size - 1);
   const std::string text(reinterpret_cast<const char*>(data + 1), size - 1);
-  switch (data[0] % 7) {
+  switch (data[0] % 8) {
     case 0:
       CheckHeader(bytes);
       break;
@@ -87,6 +95,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 6:
       (void)ParseUcxLanes(text);
+      break;
+    case 7:
+      CheckRemoteKey(text);
       break;
   }
   return 0;

@@ -152,5 +152,19 @@ TEST(BenchAnswersProcessTest, ReportsAccuraciesAndWhatMovedForThem) {
   EXPECT_EQ(static_cast<size_t>(std::ranges::count(table, '\n')), 2 + cells.size()) << table;
 }
 
+TEST(BenchAnswersProcessTest, TableAndPlotAreMadeAnewOfAReport) {
+  const TempDir directory;
+  const std::string kept = QUIRE_SOURCE_DIR "/bench/results/answers.json";
+  const json report =
+      testing::BenchReport({"answers", "--from", kept, "--plot", directory / "plot.svg",
+                            "--markdown", directory / "table.md"});
+  EXPECT_EQ(report, json::parse(ReadAll(kept)));
+  EXPECT_THAT(ReadAll(directory / "plot.svg"),
+              AllOf(HasSubstr("KiB moved per token"), HasSubstr("shadowkv"), HasSubstr("</svg>")));
+  const std::string table = ReadAll(directory / "table.md");
+  EXPECT_EQ(static_cast<size_t>(std::ranges::count(table, '\n')), 2 + Part(report, "cells").size())
+      << table;
+}
+
 }  // namespace
 }  // namespace quire

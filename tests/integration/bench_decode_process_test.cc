@@ -11,6 +11,7 @@
 
 #include "common/transport/ucx.h"
 #include "tests/integration/bench_report.h"
+#include "tests/kit/child_process.h"
 
 namespace quire {
 namespace {
@@ -26,6 +27,8 @@ using testing::Part;
 constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
 constexpr int kTurns = 2;
 constexpr int kSteps = 3;  ///< Of a turn.
+constexpr int kBudget = 512;
+constexpr int kPageTokens = 32;
 
 const std::set<std::string> kRivals = {"freekv", "blocking", "arkvale", "shadowkv", "resident"};
 const std::set<std::string> kAblated = {"freekv", "blocking", "one_buffer", "fragmented",
@@ -50,12 +53,40 @@ void ExpectRatios(const json& part, const std::vector<std::string>& keys) {
   }
 }
 
-/// The shape of the model, and what a recall of one of its units moves.
+/// The shape of the model, what a recall of one of its units moves, and the sequences of a step.
 struct Shape {
   double layers = 0;
   double kv_heads = 0;
   double unit_bytes = 0;
+  double batch = 1;
+
+  static Shape Of(const json& report) {
+    return {.layers = Figure(report, "num_layers"),
+            .kv_heads = Figure(report, "num_kv_heads"),
+            .unit_bytes = Figure(report, "unit_bytes"),
+            .batch = Figure(report, "batch")};
+  }
 };
+
+std::vector<std::string> DecodeCommand(const std::vector<std::string>& more) {
+  const std::string turns = std::to_string(kTurns), steps = std::to_string(kSteps);
+  std::vector<std::string> args = {"decode", "--model", kModel, "--context", "2048", "--budget",
+                                   "512",    "--turns", turns,  "--steps",   steps};
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+/// A layer's recalls of all sequences are one message where all precede attention.
+void ExpectMessages(const json& way, const Shape& shape) {
+  const double messages = Figure(way, "messages_per_step");
+  EXPECT_GT(messages, 0);
+  EXPECT_LE(messages, shape.layers);
+  if (shape.batch == 1) {
+    EXPECT_EQ(messages, Figure(way, "recalls_per_step"));
+  } else {
+    EXPECT_LT(messages, Figure(way, "recalls_per_step"));
+  }
+}
 
 /// Step and stall time of every way, and what it recalled for them.
 void ExpectWays(const json& ways, const Shape& shape) {
@@ -65,7 +96,8 @@ void ExpectWays(const json& ways, const Shape& shape) {
     ExpectPositive(way, {"step_ms_p50"});
     EXPECT_LE(Figure(way, "step_ms_p50"), Figure(way, "step_ms_p99"));
     EXPECT_GE(Figure(way, "corrected_heads_per_layer_step"), 0);
-    EXPECT_LE(Figure(way, "corrected_heads_per_layer_step"), shape.kv_heads);
+    const double heads = shape.kv_heads * shape.batch;
+    EXPECT_LE(Figure(way, "corrected_heads_per_layer_step"), heads);
     // ShadowKV recalls values, and has keys of its own.
     const double moved_bytes = shape.unit_bytes / (name == "shadowkv" ? 2 : 1);
     EXPECT_NEAR(Figure(way, "bytes_per_step"),
@@ -73,18 +105,29 @@ void ExpectWays(const json& ways, const Shape& shape) {
     if (name == "resident") {
       EXPECT_EQ(Figure(way, "bytes_per_step"), 0);
       EXPECT_EQ(Figure(way, "recalls_per_step"), 0);
+      EXPECT_EQ(Figure(way, "messages_per_step"), 0);
       EXPECT_EQ(Figure(way, "stall_ms_per_step"), 0);
       continue;
     }
     ExpectPositive(way, {"bytes_per_step", "recalls_per_step", "stall_ms_per_step"});
     if (name == "freekv") continue;
-    EXPECT_EQ(Figure(way, "corrected_heads_per_layer_step"), shape.kv_heads) << "all of them block";
+    EXPECT_EQ(Figure(way, "corrected_heads_per_layer_step"), heads) << "all of them block";
+    ExpectMessages(way, shape);
   }
+}
+
+/// To have all of a budget resident is to attend to as much of it as to select and recall it.
+void ExpectSameBudget(const json& ways, const Shape& shape) {
+  const double resident = Figure(Part(ways, "resident"), "attended_tokens");
+  EXPECT_LE(resident, kBudget * shape.batch);
+  EXPECT_NEAR(resident, Figure(Part(ways, "freekv"), "attended_tokens"),
+              2 * kPageTokens * shape.batch);
 }
 
 void ExpectRivals(const json& part, const Shape& shape) {
   const json ways = Part(part, "ways");
   EXPECT_EQ(KeysOf(ways), kRivals);
+  ExpectSameBudget(ways, shape);
   ExpectRatios(part, kRivalRatios);
   ExpectWays(ways, shape);
 }
@@ -122,17 +165,28 @@ void ExpectOwnRatios(const json& report) {
   }
 }
 
+/// ShadowKV in a batch of four, in a comparison of its own.
+void ExpectShadowBatch(const json& report, Shape shape) {
+  const json part = Part(report, "shadowkv_batch4");
+  shape.batch = Figure(part, "batch");
+  EXPECT_EQ(shape.batch, 4);
+  EXPECT_EQ(part.value("transport", ""), "shm");
+  EXPECT_EQ(KeysOf(Part(part, "ways")), (std::set<std::string>{"freekv", "shadowkv"}));
+  ExpectWays(Part(part, "ways"), shape);
+  ExpectRatios(part, {"vs_shadowkv"});
+  ExpectRatios(report, {"vs_shadowkv_batch4"});
+  EXPECT_EQ(Figure(report, "vs_shadowkv_batch4"), Figure(part, "vs_shadowkv"));
+}
+
 TEST(BenchDecodeProcessTest, ReportsStepAndStallTimesByTransportAndWhatTheyAreMadeOf) {
   std::set<std::string> transports = {"shm", "grpc"};
   if (UcxAvailable()) transports.insert("ucx");
-  const json report = testing::BenchReport(
-      {"decode", "--model", kModel, "--context", "2048", "--budget", "512", "--turns",
-       std::to_string(kTurns), "--steps", std::to_string(kSteps), "--link-us", "100", "--link-gbps",
-       "10", "--transports", UcxAvailable() ? "shm,grpc,ucx" : "shm,grpc"});
+  const json report =
+      testing::BenchReport(DecodeCommand({"--link-us", "100", "--link-gbps", "10", "--transports",
+                                          UcxAvailable() ? "shm,grpc,ucx" : "shm,grpc"}));
   EXPECT_FALSE(report.contains("absent")) << report["absent"];
-  const Shape shape = {.layers = Figure(report, "num_layers"),
-                       .kv_heads = Figure(report, "num_kv_heads"),
-                       .unit_bytes = Figure(report, "unit_bytes")};
+  const Shape shape = Shape::Of(report);
+  EXPECT_EQ(shape.batch, 1);
   const json ablation = Part(report, "ablation");
   const json rival_parts = Part(report, "transports");
   const json ablated_parts = Part(ablation, "transports");
@@ -152,6 +206,7 @@ TEST(BenchDecodeProcessTest, ReportsStepAndStallTimesByTransportAndWhatTheyAreMa
     ExpectLink(Part(ablation, "over_emulated_link"));
   }
   ExpectOwnRatios(report);
+  ExpectShadowBatch(report, shape);
 
   EXPECT_EQ(Figure(report, "context_tokens"), 2048);
   EXPECT_EQ(Figure(report, "budget_tokens"), 512);
@@ -163,6 +218,40 @@ TEST(BenchDecodeProcessTest, ReportsStepAndStallTimesByTransportAndWhatTheyAreMa
   ExpectShares(ablation, {"tau"});
   EXPECT_EQ(report.value("device", ""), "cpu");
   ExpectMachine(report);
+}
+
+/// Over shared memory only, and without a link.
+json ReportOfBatch(int sequences) {
+  return testing::BenchReport(DecodeCommand({"--batch", std::to_string(sequences), "--transports",
+                                             "shm", "--link-us", "0", "--link-gbps", "0"}));
+}
+
+TEST(BenchDecodeProcessTest, EveryWayDecodesTheBatchAndALayersRecallsShareAMessage) {
+  const json report = ReportOfBatch(2);
+  const Shape shape = Shape::Of(report);
+  EXPECT_EQ(shape.batch, 2);
+  ExpectRivals(Part(Part(report, "transports"), "shm"), shape);
+  ExpectAblation(Part(Part(Part(report, "ablation"), "transports"), "shm"), shape);
+  ExpectShadowBatch(report, shape);
+}
+
+TEST(BenchDecodeProcessTest, ABatchOfFourMeetsShadowKvOnce) {
+  const json report = ReportOfBatch(4);
+  EXPECT_EQ(Figure(report, "batch"), 4);
+  EXPECT_FALSE(report.contains("shadowkv_batch4"));
+  ExpectRatios(report, {"vs_shadowkv", "vs_shadowkv_batch4"});
+  EXPECT_EQ(Figure(report, "vs_shadowkv_batch4"), Figure(report, "vs_shadowkv"));
+}
+
+TEST(BenchDecodeProcessTest, ABatchIsOfOneSequenceToTheMostThatThereMayBe) {
+  for (const char* sequences : {"0", "33", "two"}) {
+    SCOPED_TRACE(sequences);
+    const testing::ChildResult refused =
+        testing::RunChild(QUIRE_BINARY_DIR "/bin/quire", {"bench", "decode", "--batch", sequences});
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_NE(refused.err.find("--batch"), std::string::npos) << refused.err;
+    EXPECT_NE(refused.err.find("1 to 32"), std::string::npos) << refused.err;
+  }
 }
 
 }  // namespace

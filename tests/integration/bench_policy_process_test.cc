@@ -77,16 +77,20 @@ void ExpectRelations(const json& trials) {
 void ExpectOrderings(const json& report) {
   const json orderings = Part(report, "orderings");
   EXPECT_EQ(Figure(orderings, "cells"), kCells);
-  for (const char* key :
-       {"oracle_below_quest", "correction_differs_from_quest", "speculation_is_not_a_step_old"}) {
+  for (const char* key : {"oracle_below_quest", "quest_below_streaming",
+                          "correction_differs_from_quest", "speculation_is_not_a_step_old"}) {
     EXPECT_EQ(Figure(orderings, key), 0) << key;
   }
-  EXPECT_LE(Figure(orderings, "quest_below_streaming"), kCells);
   EXPECT_GT(Figure(orderings, "quest_mass"), Figure(orderings, "streaming_mass"));
   // So few steps have next to no jumps: corrections need not have paid.
   const double freekv = Figure(orderings, "jumps_freekv_mass");
   const double speculation = Figure(orderings, "jumps_speculation_mass");
-  EXPECT_EQ(Figure(report, "orderings_hold"), freekv > speculation ? 1 : 0);
+  const double corrected = Figure(orderings, "jumps_corrected");
+  const double not_improved = Figure(orderings, "jumps_not_improved");
+  EXPECT_LE(corrected, kCells);
+  EXPECT_LE(not_improved, corrected);
+  const bool paid = freekv > speculation && 2 * not_improved <= corrected;
+  EXPECT_EQ(Figure(report, "orderings_hold"), paid ? 1 : 0);
 }
 
 /// The stream's masses once more, by value of a parameter.
@@ -124,6 +128,7 @@ TEST(BenchPolicyProcessTest, ReportsWhatEveryPolicyCapturesAndRecalls) {
   EXPECT_EQ(Figure(report, "max_tokens"), 8192);
   EXPECT_EQ(report.value("page_tokens", json()), json::array({64}));
   EXPECT_EQ(report.value("group_sizes", json()), json::array({4}));
+  EXPECT_EQ(Figure(report, "key_rank"), 0) << "the published share";
   ExpectPositive(report, {"seed"});
   ExpectMachine(report);
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // quire bench transport and select as programs. Mooncake Store, which has to be installed first,
-// takes no part; Redis does where it is installed. `elastic` is not here: to calibrate its streams
-// takes a minute (elastic_session_test has what it checks).
+// takes no part; Redis does where it is installed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -533,6 +533,40 @@ TEST_P(ClientServerTest, ACancelledRecallIsTakenBackAndTheLaneGoesOn) {
   EXPECT_TRUE(again->placements.empty());
 }
 
+TEST_P(ClientServerTest, WhatIsGivenUpBeforeItLandedNeverGoesOverWhatTheNewerRecallBrought) {
+  ASSERT_TRUE(PutDocument("a").ok());
+  const auto session =
+      *client_->OpenSession(DocumentName{.name = "a"}, {.spec = spec_, .slots_per_head = 8});
+  std::unique_ptr<SessionLanding> staging;
+  if (session->LandsDirectly()) staging = *session->MakeLanding(1, {}, LandingUse::kStaging);
+  const RecallOptions options = {.priority = Priority::kCorrection, .landing = staging.get()};
+  const LayerWant older = {.num_layers = 2, .pages = {{0, 1, 2, 3, 4, 5, 6, 7}, {8, 9, 10, 11}}};
+  const LayerWant newer = {.num_layers = 2, .pages = {{12, 13, 14, 15, 16}, {12, 13, 14, 15}}};
+  for (int i = 0; i < 200; ++i) {
+    auto prefetch =
+        session->Start({older}, {.priority = Priority::kPrefetch, .landing = staging.get()});
+    ASSERT_TRUE(prefetch.ok()) << prefetch.status();
+    prefetch->reset();
+    const auto result = session->Recall({&newer, 1}, options);
+    ASSERT_TRUE(result.ok()) << result.status();
+    ASSERT_EQ(result->placements.size(), 18u);  // Never applied, so all of it comes each time.
+    const std::vector<std::byte> bytes = Bytes(result->payload);
+    for (size_t j = 0; j < result->placements.size(); ++j) {
+      const Placement& at = result->placements[j];
+      ASSERT_TRUE(
+          std::ranges::equal(std::span(bytes).subspan(j * UnitBytes(spec_), UnitBytes(spec_)),
+                             Unit(at.page, at.layer, at.head)));
+    }
+  }
+  if (staging == nullptr) return;
+  // Once nothing of what was given up can arrive, units land again.
+  for (uint64_t landed = 0; landed == 0;) {
+    const auto result = session->Recall({&newer, 1}, options);
+    ASSERT_TRUE(result.ok()) << result.status();
+    landed = result->landed_bytes;
+  }
+}
+
 TEST_P(ClientServerTest, PagesAppendedToAnOpenContextCanBeRecalled) {
   const auto document = PutDocument("a");
   ASSERT_TRUE(document.ok()) << document.status();

@@ -39,9 +39,6 @@ namespace {
 
 constexpr char kRecall[] = "quire.v1.Session/Recall";
 
-/// A window that a part of a reply is larger than: the next one waits until it was taken.
-constexpr uint64_t kSmallWindow = 64 << 10;
-
 /// A client, and the connection that its recalls come over.
 struct DataClient {
   std::shared_ptr<DataTransport> data;
@@ -66,7 +63,7 @@ class DataFaultsTest : public ::testing::TestWithParam<const char*> {
     options_.data_dir = dir_ / "data";
     options_.dram_bytes = 64 << 20;
     options_.stall_seconds = 2;
-    options_.lease_seconds = 6;
+    options_.lease_seconds = lease_seconds_;
     options_.idle_seconds = kIdleSeconds;
     options_.clock = &clock_;
     if (kind() != "shm_lent") options_.tenants = {"default", "other"};
@@ -120,6 +117,17 @@ class DataFaultsTest : public ::testing::TestWithParam<const char*> {
         Client::Create({.transport = control_, .data_transport = *data, .tenant = tenant});
     return {*data, *std::move(client)};
   }
+  /// A recall_peer of tenant "default" that has said "receiving"; null when it does not.
+  std::unique_ptr<ChildProcess> Peer(const std::string& way) {
+    const std::string transport = kind() == "ucx_direct" ? "ucx-direct" : DataKind();
+    const std::vector<std::string> args = {listener_->address(), transport, "default", way};
+    auto peer =
+        std::make_unique<ChildProcess>(QUIRE_BINARY_DIR "/bin/recall_peer", args, dir_ / "stderr");
+    std::string line;
+    if (peer->ReadLine(&line) && line == "receiving") return peer;
+    ADD_FAILURE() << line << peer->Stderr();
+    return nullptr;
+  }
   /// All of the document, right.
   static void ExpectAllOfIt(ClientSession& session) {
     const auto result = session.Recall(WantAllOfIt());
@@ -161,7 +169,10 @@ class DataFaultsTest : public ::testing::TestWithParam<const char*> {
     while (Metric("sessions_open") != 0) std::this_thread::yield();
   }
 
+  static uint64_t AllBytes() { return FaultUnits() * UnitBytes(FaultSpec()); }
+
   static constexpr uint32_t kIdleSeconds = 60;
+  uint32_t lease_seconds_ = 6;
   TempDir dir_;
   FakeClock clock_;  ///< The server's, for what idles.
   kvserver::ServerOptions options_;
@@ -170,17 +181,14 @@ class DataFaultsTest : public ::testing::TestWithParam<const char*> {
   std::shared_ptr<Transport> control_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Transports, DataFaultsTest,
-                         ::testing::Values("grpc", "shm", "shm_lent", "ucx", "ucx_direct"),
-                         [](const auto& info) { return std::string(info.param); });
+const auto kKinds = ::testing::Values("grpc", "shm", "shm_lent", "ucx", "ucx_direct");
+std::string NameOf(const ::testing::TestParamInfo<const char*>& info) { return info.param; }
+
+INSTANTIATE_TEST_SUITE_P(Transports, DataFaultsTest, kKinds, &NameOf);
 
 TEST_P(DataFaultsTest, AClientKilledInTheMiddleOfARecallLeavesNothing) {
-  const std::string transport = kind() == "ucx_direct" ? "ucx-direct" : DataKind();
-  ChildProcess worker(QUIRE_BINARY_DIR "/bin/recall_peer",
-                      {listener_->address(), transport, "default"}, dir_ / "stderr");
-  std::string line;
-  ASSERT_TRUE(worker.ReadLine(&line)) << worker.Stderr();
-  EXPECT_EQ(line, "receiving");
+  const auto worker = Peer("again");
+  ASSERT_NE(worker, nullptr);
   const DataClient other = Connect(OtherTenant());
   const auto session = OpenSession(other);
   ExpectAllOfIt(*session);
@@ -188,13 +196,50 @@ TEST_P(DataFaultsTest, AClientKilledInTheMiddleOfARecallLeavesNothing) {
   if (kind() == "shm_lent") {
     while (Leased() == 0) std::this_thread::yield();
   }
-  worker.Signal(SIGKILL);
+  worker->Signal(SIGKILL);
   ExpectAllOfIt(*session);
-  EXPECT_EQ(worker.Wait(), -SIGKILL);
+  EXPECT_EQ(worker->Wait(), -SIGKILL);
   AwaitNothingHeld(1);
   ExpectAllOfIt(*session);
   AwaitNothingHeld(1);
   AwaitNoSession();  // The killed one's has idled like any other.
+}
+
+// It has taken a part and runs no more: it gives no credit, reads nothing and returns no lease.
+// What its system takes for it, and what is on its way, is the connection's until that ends.
+TEST_P(DataFaultsTest, AClientFrozenInTheMiddleOfARecallLosesItAndNobodyWaitsForIt) {
+  const DataClient other = Connect(OtherTenant());
+  const auto session = OpenSession(other);
+  const auto worker = Peer("once");
+  ASSERT_NE(worker, nullptr);
+  worker->Stop();
+  EXPECT_EQ(Leased() > 0, kind() == "shm_lent");
+  while (Metric("transport_stalled_total") == 0) ExpectAllOfIt(*session);
+  while (Metric("admission_running{door=\"read\"}") != 0) ExpectAllOfIt(*session);
+  if (DataKind() == "shm") {
+    // The part is lent, or a copy in memory that both have: a lease that ages, and ends the
+    // connection while its client is still there.
+    while (Connections() > 1) ExpectAllOfIt(*session);
+    AwaitNothingHeld(1);
+  }
+  worker->Signal(SIGKILL);
+  ExpectAllOfIt(*session);
+  EXPECT_EQ(worker->Wait(), -SIGKILL);
+  AwaitNothingHeld(1);
+  ExpectAllOfIt(*session);
+  AwaitNothingHeld(1);
+  AwaitNoSession();
+}
+
+TEST_P(DataFaultsTest, AClientFrozenInTheMiddleOfARecallDoesNotKeepTheServerFromEnding) {
+  const auto worker = Peer("once");
+  ASSERT_NE(worker, nullptr);
+  worker->Stop();
+  listener_->Shutdown(std::chrono::milliseconds(100));
+  EXPECT_EQ(Connections(), 0u);
+  EXPECT_EQ(Metric("admission_running{door=\"read\"}"), 0u);
+  worker->Signal(SIGKILL);
+  EXPECT_EQ(worker->Wait(), -SIGKILL);
 }
 
 // Who maps the arena sees all of it.
@@ -220,14 +265,49 @@ TEST_P(DataFaultsTest, AReaderThatTakesNothingLosesItsRecallAndNobodyWaitsForIt)
   ExpectAllOfIt(*OpenSession(stalled));  // Its connection is none the worse.
 }
 
-TEST_P(DataFaultsTest, AReaderThatNeverAcknowledgesIsServedTheSameAgainAndHoldsNothing) {
-  const DataClient reader = Connect("default");
-  const auto session = OpenSession(reader);
-  const DataClient other = Connect(OtherTenant());
-  const auto other_session = OpenSession(other);
-  for (int i = 0; i < 5; ++i) {
-    ExpectAllOfIt(*session);
+/// A reader that keeps all that it was ever sent, for as long as it takes: leases do not age here.
+class KeepingReaderTest : public DataFaultsTest {
+ protected:
+  KeepingReaderTest() { lease_seconds_ = 3600; }
+  /// Nothing of the arena is kept by what is still kept here, which the client lets go then.
+  void TearDown() override {
+    DataFaultsTest::TearDown();
+    kept_.clear();
+    EXPECT_TRUE(staging_.expired());
+  }
+
+  std::vector<RecallResult> kept_;
+  std::weak_ptr<const void> staging_;  ///< The staging area's memory.
+};
+
+INSTANTIATE_TEST_SUITE_P(Transports, KeepingReaderTest, kKinds, &NameOf);
+
+TEST_P(KeepingReaderTest, AReaderThatNeverAcknowledgesIsServedTheSameAgainAndOnlyWhatIsLentIsHeld) {
+  constexpr uint64_t kRecalls = 5;
+  const bool direct = kind() == "ucx_direct";
+  const DataClient reader = Connect("default"), other = Connect(OtherTenant());
+  const auto session = OpenSession(reader), other_session = OpenSession(other);
+  std::unique_ptr<SessionLanding> staging;  // Slots would be applied as they are filled.
+  if (direct) {
+    staging = *session->MakeLanding(1, {}, LandingUse::kStaging);
+    staging_ = staging->owner();
+  }
+  for (uint64_t i = 0; i < kRecalls; ++i) {
+    auto result = session->Recall(WantAllOfIt(), {.landing = staging.get()});
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->payload.size_bytes(), AllBytes());
+    EXPECT_EQ(result->landed_bytes, direct ? AllBytes() : 0);
+    EXPECT_EQ(CheckFaultUnits(result->placements, result->payload), OkStatus());
+    kept_.push_back(*std::move(result));
     ExpectAllOfIt(*other_session);
+  }
+  if (kind() == "shm_lent") {
+    while (Leased() > kRecalls * AllBytes()) std::this_thread::yield();  // The other's.
+    EXPECT_EQ(Leased(), kRecalls * AllBytes());
+    for (const RecallResult& result : kept_) {
+      EXPECT_EQ(CheckFaultUnits(result.placements, result.payload), OkStatus());
+    }
+    kept_.clear();
   }
   AwaitNothingHeld(2);
 }
@@ -357,12 +437,9 @@ class RawDataFaultsTest : public DataFaultsTest {
       outcome.bytes += (*part)->payload.size_bytes() + (*part)->landed_bytes;
     }
   }
-  static uint64_t AllBytes() { return FaultUnits() * UnitBytes(FaultSpec()); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Transports, RawDataFaultsTest,
-                         ::testing::Values("grpc", "shm", "shm_lent", "ucx", "ucx_direct"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Transports, RawDataFaultsTest, kKinds, &NameOf);
 
 TEST_P(RawDataFaultsTest, AReaderThatTakesNoFrameLosesItsConnectionAndNobodyWaitsForIt) {
   const DataClient other = DataFaultsTest::Connect(OtherTenant());
@@ -430,6 +507,17 @@ TEST_P(RawDataFaultsTest, ForgedAndUsedTicketsAdmitNobody) {
   AwaitNothingHeld(1);
 }
 
+TEST_P(RawDataFaultsTest, NoTicketsAndKeysAreHandedOutOverADataConnection) {
+  const auto client = Connect(Offer().ticket());
+  ASSERT_TRUE(client.ok()) << client.status();
+  for (const char* method : {"Offer", "AddLanding", "RemoveLanding"}) {
+    CallMessage reply;
+    EXPECT_EQ((*client)->Call(std::string("quire.v1.DataPlane/") + method, {}, &reply, {}).code(),
+              StatusCode::kPermissionDenied)
+        << method;
+  }
+}
+
 TEST_P(RawDataFaultsTest, AShutdownLetsARecallUnderWayEnd) {
   FrameClient::Options options;
   options.window_bytes = kSmallWindow;
@@ -459,6 +547,14 @@ TEST_P(RawDataFaultsTest, AShutdownLetsARecallUnderWayEnd) {
 /// Where the server writes into memory of the client, for which it is handed keys.
 class LandingKeysTest : public RawDataFaultsTest {
  protected:
+  void CloseSession(uint64_t session) {
+    v1::CloseSessionRequest request;
+    request.set_session_id(session);
+    CallMessage answer;
+    EXPECT_EQ(
+        control_->Call("quire.v1.Session/Close", {request.SerializeAsString(), {}}, &answer, {}),
+        OkStatus());
+  }
   Status Announce(uint64_t connection, uint64_t landing, uint64_t bytes, std::string_view key) {
     v1::AddLandingRequest request;
     request.set_connection_id(connection);
@@ -469,20 +565,48 @@ class LandingKeysTest : public RawDataFaultsTest {
     return control_->Call("quire.v1.DataPlane/AddLanding", {request.SerializeAsString(), {}},
                           &answer, {});
   }
+  /// Of a client whose landings are announced; the key of the last one is left in `*key`.
+  FrameClient::Options Announcing(std::string* key) {
+    FrameClient::Options options;
+    options.announce = [this, key](uint64_t connection, uint64_t landing, uint64_t bytes,
+                                   std::string_view announced) {
+      *key = announced;
+      return Announce(connection, landing, bytes, announced);
+    };
+    return options;
+  }
 };
 
 INSTANTIATE_TEST_SUITE_P(Transports, LandingKeysTest, ::testing::Values("ucx_direct"),
                          [](const auto& info) { return std::string(info.param); });
 
+TEST_P(LandingKeysTest, ALandingIsOfOneSessionAndEndsWithIt) {
+  std::string key;
+  const auto client = Connect(Offer().ticket(), Announcing(&key));
+  ASSERT_TRUE(client.ok()) << client.status();
+  const auto memory = (*client)->AllocateLandingMemory(AllBytes());
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  const auto landing = (*client)->AddLanding(memory->bytes);
+  ASSERT_TRUE(landing.ok()) << landing.status();
+  ASSERT_NE(key, "") << "UCX found no lane for writes";
+  const uint64_t first = OpenSession(), second = OpenSession(), third = OpenSession();
+  const auto recall = [&](uint64_t session, uint64_t exchange) {
+    v1::RecallRequest request = RecallOf(session, 1, exchange);
+    request.set_place(true);
+    return Recall(**client, request, landing->get()).status;
+  };
+  EXPECT_EQ(recall(first, 1), OkStatus());
+  EXPECT_EQ(recall(first, 2), OkStatus());
+  EXPECT_EQ(recall(second, 1).code(), StatusCode::kPermissionDenied);
+  CloseSession(first);
+  // Nobody's any more: what is recalled comes in messages, and is another session's to have.
+  EXPECT_EQ(recall(second, 1), OkStatus());
+  EXPECT_EQ(recall(third, 1), OkStatus());
+}
+
 TEST_P(LandingKeysTest, ForgedAndReplayedKeysOpenNothing) {
   std::string key;
-  FrameClient::Options options;
-  options.announce = [&](uint64_t connection, uint64_t landing, uint64_t bytes,
-                         std::string_view announced) {
-    key = announced;
-    return Announce(connection, landing, bytes, announced);
-  };
-  auto client = Connect(Offer().ticket(), options);
+  auto client = Connect(Offer().ticket(), Announcing(&key));
   const auto other = Connect(Offer().ticket());
   ASSERT_TRUE(client.ok() && other.ok()) << client.status() << other.status();
   std::vector<std::byte> memory(AllBytes());
@@ -512,10 +636,10 @@ TEST_P(LandingKeysTest, ForgedAndReplayedKeysOpenNothing) {
 
   // Keys end with their landing, and with their connection.
   landing->reset();
-  EXPECT_EQ(Announce(id, 2, memory.size(), key).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Announce(id, 1, memory.size(), key).code(), StatusCode::kInvalidArgument);
   client->reset();
   while (Connections() > 1) std::this_thread::yield();
-  EXPECT_EQ(Announce(id, 3, memory.size(), key).code(), StatusCode::kNotFound);
+  EXPECT_EQ(Announce(id, 1, memory.size(), key).code(), StatusCode::kNotFound);
 }
 
 }  // namespace

@@ -22,6 +22,10 @@ namespace quire::testing {
 inline constexpr char kFaultDocument[] = "doc";
 inline constexpr uint32_t kFaultPages = 64;
 
+/// A client's window that a part of a recall of it is larger than: the next part waits until that
+/// one was taken.
+inline constexpr uint64_t kSmallWindow = 64 << 10;
+
 /// 4 layers, 2 KV heads of 64 channels, pages of 16 tokens, segments of 8 pages.
 inline KvSpec FaultSpec() {
   KvSpec spec;

@@ -4,38 +4,90 @@
 #ifndef QUIRE_TESTS_INTEGRATION_UCX_LANE_H_
 #define QUIRE_TESTS_INTEGRATION_UCX_LANE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "common/base/checksum.h"
+#include "common/base/status.h"
 #include "common/transport/ucx.h"
 
 namespace quire::testing {
 
 inline constexpr uint64_t kUcxLandingBytes = uint64_t{4} << 20;
 
-/// "tcp", or "shm": shared memory, written directly.
+/// "tcp"; "shm": shared memory, from which messages are put into a landing in plain memory;
+/// "mapped": shared memory with a landing that the server maps and writes by itself, by UCX's posix
+/// segments; "sysv": the same by System V's.
 inline UcxOptions UcxLaneOptions(const std::string& lane) {
   UcxOptions options;
-  if (lane == "shm") {
+  if (lane != "tcp") {
     options.peer_failure_detection = false;
     options.direct_landings = true;
-    options.transports = "posix,cma,tcp,self";
+    options.transports = lane == "sysv" ? "sysv,cma,tcp,self" : "posix,cma,tcp,self";
   }
   return options;
 }
 
+/// Zeros, for landing 1 of `pipe`. They may outlive it.
+inline StatusOr<OwnedMemory> UcxLandingMemory(FramePipe& pipe, const std::string& lane) {
+  if (lane != "mapped") {
+    const auto plain = std::make_shared<std::vector<std::byte>>(kUcxLandingBytes);
+    return OwnedMemory{*plain, plain};
+  }
+  QUIRE_ASSIGN_OR_RETURN(OwnedMemory memory, pipe.AllocateLandingMemory(kUcxLandingBytes));
+  if (memory.owner == nullptr) return Internal("the pipe allocates no memory for landings");
+  std::ranges::fill(memory.bytes, std::byte{0});
+  return memory;
+}
+
 /// 64 units with places in landing 1.
+inline constexpr uint64_t kUcxUnits = 64, kUcxUnitBytes = 16384;
+inline constexpr std::byte kUcxUnitByte{7};
 inline Frame UcxUnits() {
-  constexpr uint64_t kUnit = 16384;
   Frame frame{.head = "units", .payload = {}, .landing = 1};
-  for (uint64_t i = 0; i < 64; ++i) {
-    frame.payload.Append(std::vector<std::byte>(kUnit, std::byte{7}));
-    frame.places.push_back(i * 2 * kUnit);
+  for (uint64_t i = 0; i < kUcxUnits; ++i) {
+    frame.payload.Append(std::vector<std::byte>(kUcxUnitBytes, kUcxUnitByte));
+    frame.places.push_back(i * 2 * kUcxUnitBytes);
   }
   return frame;
+}
+
+/// How a frame of UcxUnits came: "written" into the landing by the server, which tells what it
+/// wrote; "placed" there by the client's end out of messages; or "delivered" as payload.
+inline std::string HowItCame(const Frame& frame) {
+  if (frame.landed_bytes == 0) return "delivered";
+  return frame.landed_crc32c.empty() ? "placed" : "written";
+}
+inline std::string HowTheyComeOver(const std::string& lane) {
+  return lane == "tcp" ? "delivered" : lane == "shm" ? "placed" : "written";
+}
+
+/// Whether a frame of UcxUnits came whole, and, where it has landed, lies in `memory`. REQUIRES: no
+/// thread of this process puts others there meanwhile; the peer may write the same again.
+inline Status CheckUcxUnits(const Frame& frame, std::span<const std::byte> memory) {
+  constexpr uint64_t kBytes = kUcxUnits * kUcxUnitBytes;
+  if (frame.landed_bytes + frame.payload.size_bytes() != kBytes) {
+    return DataLoss(frame.landed_bytes, " bytes have landed and ", frame.payload.size_bytes(),
+                    " came as payload; there are ", kBytes);
+  }
+  const std::vector<std::byte> unit(kUcxUnitBytes, kUcxUnitByte), none(kUcxUnitBytes);
+  if (!frame.landed_crc32c.empty() &&
+      frame.landed_crc32c != std::vector<uint32_t>(kUcxUnits, Crc32c(unit))) {
+    return DataLoss("the server tells other checksums than the units have");
+  }
+  for (uint64_t at = 0; at < memory.size(); at += kUcxUnitBytes) {
+    const uint64_t number = at / kUcxUnitBytes;
+    const bool has_unit = frame.landed_bytes > 0 && number % 2 == 0 && number / 2 < kUcxUnits;
+    if (!std::ranges::equal(memory.subspan(at, kUcxUnitBytes), has_unit ? unit : none)) {
+      return DataLoss("what lies at ", at, " of the landing is not what was sent there");
+    }
+  }
+  return OkStatus();
 }
 
 }  // namespace quire::testing

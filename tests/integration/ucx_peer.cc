@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One end of a UCX pipe as a process of its own, for tests that kill it.
-//   ucx_peer serve tcp|shm         prints its address; sends frames into landing 1 of its client,
-//                                  whose key is the client's first frame
-//   ucx_peer pull tcp|shm ADDRESS  sends such a key; prints "receiving" after the first frame
+//   ucx_peer serve LANE         prints its address; sends frames into landing 1 of its client,
+//                               whose key is the client's first frame
+//   ucx_peer pull LANE ADDRESS  sends such a key; prints how the first frame came (HowItCame)
+//   ucx_peer open LANE          prints its address; opens a landing with each frame's head for a
+//                               key, prints what came of it, and sends units into it if the frame
+//                               has payload
+// LANE: tcp, shm, mapped or sysv (UcxLaneOptions).
 #include <deque>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/mutex.h"
@@ -18,13 +23,12 @@ namespace {
 
 using namespace quire;
 
-/// Passes the first frame on, then waits for the end of the connection.
-class First final : public FrameReceiver {
+/// Passes the frames on until the connection ends.
+class Frames final : public FrameReceiver {
  public:
   void OnFrame(Frame frame) override {
     MutexLock lock(mutex_);
-    if (!has_first_) first_ = std::move(frame);
-    has_first_ = true;
+    frames_.push_back(std::move(frame));
     changed_.NotifyAll();
   }
   void OnClosed(const Status&) override {
@@ -32,68 +36,101 @@ class First final : public FrameReceiver {
     closed_ = true;
     changed_.NotifyAll();
   }
-  /// The first frame's head; nullopt when the connection was over before there was one.
-  std::optional<std::string> WaitHead() {
+  /// nullopt when the connection is over and there are no more.
+  std::optional<Frame> Next() {
     MutexLock lock(mutex_);
-    while (!has_first_ && !closed_) changed_.Wait(mutex_);
-    return has_first_ ? std::optional(first_.head) : std::nullopt;
-  }
-  void WaitClosed() {
-    MutexLock lock(mutex_);
-    while (!closed_) changed_.Wait(mutex_);
+    while (frames_.empty() && !closed_) changed_.Wait(mutex_);
+    if (frames_.empty()) return std::nullopt;
+    Frame frame = std::move(frames_.front());
+    frames_.pop_front();
+    return frame;
   }
 
  private:
   Mutex mutex_;
   CondVar changed_;
-  Frame first_ QUIRE_GUARDED_BY(mutex_);
-  bool has_first_ QUIRE_GUARDED_BY(mutex_) = false;
+  std::deque<Frame> frames_ QUIRE_GUARDED_BY(mutex_);
   bool closed_ QUIRE_GUARDED_BY(mutex_) = false;
+};
+
+/// Accepts clients, and prints where.
+class Listening {
+ public:
+  Status Start(const UcxOptions& options) {
+    QUIRE_ASSIGN_OR_RETURN(
+        listener_, ListenUcx("127.0.0.1:0", options, [this](std::unique_ptr<FramePipe> pipe) {
+          MutexLock lock(mutex_);
+          pipes_.push_back(std::move(pipe));
+          accepted_.NotifyAll();
+        }));
+    std::cout << listener_->address() << std::endl;
+    return OkStatus();
+  }
+  std::unique_ptr<FramePipe> Take() {
+    MutexLock lock(mutex_);
+    while (pipes_.empty()) accepted_.Wait(mutex_);
+    auto pipe = std::move(pipes_.front());
+    pipes_.pop_front();
+    return pipe;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar accepted_;
+  std::deque<std::unique_ptr<FramePipe>> pipes_ QUIRE_GUARDED_BY(mutex_);
+  std::unique_ptr<PipeListener> listener_;  // Ends before what it accepts into.
 };
 
 /// Serves the first client that has a landing, until it goes.
 int Serve(const UcxOptions& options) {
-  Mutex mutex;
-  CondVar accepted;
-  std::deque<std::unique_ptr<FramePipe>> pipes;
-  const auto listener = ListenUcx("127.0.0.1:0", options, [&](std::unique_ptr<FramePipe> incoming) {
-    MutexLock lock(mutex);
-    pipes.push_back(std::move(incoming));
-    accepted.NotifyAll();
-  });
-  if (!listener.ok()) return 1;
-  std::cout << (*listener)->address() << std::endl;
+  Listening listening;
+  if (!listening.Start(options).ok()) return 1;
   for (;;) {
-    First receiver;  // Outlives the pipe.
-    std::unique_ptr<FramePipe> pipe;
-    {
-      MutexLock lock(mutex);
-      while (pipes.empty()) accepted.Wait(mutex);
-      pipe = std::move(pipes.front());
-      pipes.pop_front();
-    }
-    pipe->Start(&receiver);
-    const std::optional<std::string> key = receiver.WaitHead();
+    Frames frames;  // Outlives the pipe.
+    const std::unique_ptr<FramePipe> pipe = listening.Take();
+    pipe->Start(&frames);
+    const std::optional<Frame> key = frames.Next();
     if (!key) continue;
-    if (!pipe->OpenLanding(1, *key, testing::kUcxLandingBytes).ok()) return 1;
+    if (!pipe->OpenLanding(1, key->head, testing::kUcxLandingBytes).ok()) return 1;
     while (pipe->Send(testing::UcxUnits()).ok()) {
     }
     return 0;
   }
 }
 
-int Pull(const UcxOptions& options, const std::string& address) {
-  const auto pipe = ConnectUcx(address, options);
-  if (!pipe.ok()) return 1;
-  First receiver;
-  (*pipe)->Start(&receiver);
-  std::vector<std::byte> memory(testing::kUcxLandingBytes);
-  const auto key = (*pipe)->AddLanding(1, memory);
-  if (!key.ok() || !(*pipe)->Send({.head = *key, .payload = {}}).ok()) return 1;
-  (void)receiver.WaitHead();
-  std::cout << "receiving" << std::endl;
-  receiver.WaitClosed();
-  return 0;
+/// Serves one client after the other, for ever.
+int Open(const UcxOptions& options) {
+  Listening listening;
+  if (!listening.Start(options).ok()) return 1;
+  for (;;) {
+    Frames frames;
+    const std::unique_ptr<FramePipe> pipe = listening.Take();
+    pipe->Start(&frames);
+    // No id is used twice, as no key is.
+    uint64_t id = 0;
+    while (const std::optional<Frame> key = frames.Next()) {
+      const Status opened = pipe->OpenLanding(++id, key->head, testing::kUcxLandingBytes);
+      std::cout << opened << std::endl;
+      if (opened.ok() && !key->payload.empty()) (void)pipe->Send(testing::UcxUnits());
+      pipe->CloseLanding(id);
+    }
+  }
+}
+
+Status Pull(const std::string& lane, const std::string& address) {
+  QUIRE_ASSIGN_OR_RETURN(const auto pipe, ConnectUcx(address, testing::UcxLaneOptions(lane)));
+  Frames frames;
+  pipe->Start(&frames);
+  QUIRE_ASSIGN_OR_RETURN(const OwnedMemory memory, testing::UcxLandingMemory(*pipe, lane));
+  QUIRE_ASSIGN_OR_RETURN(const std::string key, pipe->AddLanding(1, memory.bytes));
+  QUIRE_RETURN_IF_ERROR(pipe->Send({.head = key, .payload = {}}));
+  const std::optional<Frame> first = frames.Next();
+  if (!first) return Unavailable("the connection was over before a frame came");
+  QUIRE_RETURN_IF_ERROR(testing::CheckUcxUnits(*first, memory.bytes));
+  std::cout << testing::HowItCame(*first) << std::endl;
+  while (frames.Next()) {
+  }
+  return OkStatus();
 }
 
 }  // namespace
@@ -101,7 +138,12 @@ int Pull(const UcxOptions& options, const std::string& address) {
 int main(int argc, char** argv) {
   const std::vector<std::string> args(argv, argv + argc);
   if (argc == 3 && args[1] == "serve") return Serve(testing::UcxLaneOptions(args[2]));
-  if (argc == 4 && args[1] == "pull") return Pull(testing::UcxLaneOptions(args[2]), args[3]);
-  std::cerr << "usage: ucx_peer serve LANE | pull LANE ADDRESS\n";
+  if (argc == 3 && args[1] == "open") return Open(testing::UcxLaneOptions(args[2]));
+  if (argc == 4 && args[1] == "pull") {
+    const Status status = Pull(args[2], args[3]);
+    std::cerr << status << "\n";
+    return status.ok() ? 0 : 1;
+  }
+  std::cerr << "usage: ucx_peer serve LANE | open LANE | pull LANE ADDRESS\n";
   return 2;
 }

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,12 +27,12 @@ using ::testing::HasSubstr;
 /// Far below the timeouts that UcxOptions have by default, which the tests replace.
 constexpr Duration kSoon = std::chrono::seconds(4);
 
-/// Keeps the first frame's head, and the end.
+/// Keeps the first frame and the end.
 class Watcher final : public FrameReceiver {
  public:
   void OnFrame(Frame frame) override {
     MutexLock lock(mutex_);
-    if (!head_) head_ = std::move(frame.head);
+    if (!first_) first_ = std::move(frame);
     changed_.NotifyAll();
   }
   void OnClosed(const Status& why) override {
@@ -38,10 +40,11 @@ class Watcher final : public FrameReceiver {
     closed_ = why;
     changed_.NotifyAll();
   }
-  std::string WaitHead() {
+  /// An empty one when the connection was over before there was any.
+  Frame WaitFirst() {
     MutexLock lock(mutex_);
-    while (!head_ && !closed_) changed_.Wait(mutex_);
-    return head_.value_or("");
+    while (!first_ && !closed_) changed_.Wait(mutex_);
+    return first_.value_or(Frame());
   }
   Status WaitClosed() {
     MutexLock lock(mutex_);
@@ -52,7 +55,7 @@ class Watcher final : public FrameReceiver {
  private:
   Mutex mutex_;
   CondVar changed_;
-  std::optional<std::string> head_ QUIRE_GUARDED_BY(mutex_);
+  std::optional<Frame> first_ QUIRE_GUARDED_BY(mutex_);
   std::optional<Status> closed_ QUIRE_GUARDED_BY(mutex_);
 };
 
@@ -64,11 +67,18 @@ class UcxProcessTest : public ::testing::TestWithParam<const char*> {
   ChildProcess Peer(std::vector<std::string> args) {
     return {QUIRE_BINARY_DIR "/bin/ucx_peer", std::move(args), directory_ / "stderr"};
   }
+  /// Zeros, for landing 1 of `pipe`.
+  static OwnedMemory LandingMemory(FramePipe& pipe) {
+    const auto memory = testing::UcxLandingMemory(pipe, GetParam());
+    EXPECT_TRUE(memory.ok()) << memory.status();
+    return memory.value_or(OwnedMemory());
+  }
+
   const UcxOptions options_ = testing::UcxLaneOptions(GetParam());
   const testing::TempDir directory_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Lanes, UcxProcessTest, ::testing::Values("tcp", "shm"),
+INSTANTIATE_TEST_SUITE_P(Lanes, UcxProcessTest, ::testing::Values("tcp", "shm", "mapped"),
                          [](const auto& lane) { return std::string(lane.param); });
 
 TEST_P(UcxProcessTest, AKilledServerIsToldAndItsLandingIsFree) {
@@ -79,15 +89,22 @@ TEST_P(UcxProcessTest, AKilledServerIsToldAndItsLandingIsFree) {
   ASSERT_TRUE(pipe.ok()) << pipe.status();
   Watcher watcher;
   (*pipe)->Start(&watcher);
-  std::vector<std::byte> memory(testing::kUcxLandingBytes);
-  const auto key = (*pipe)->AddLanding(1, memory);
+  const OwnedMemory memory = LandingMemory(**pipe);
+  const auto key = (*pipe)->AddLanding(1, memory.bytes);
   ASSERT_TRUE(key.ok()) << key.status();
   ASSERT_TRUE((*pipe)->Send({.head = *key, .payload = {}}).ok());
-  EXPECT_EQ(watcher.WaitHead(), "units");
+  const Frame first = watcher.WaitFirst();
+  EXPECT_EQ(first.head, "units");
+  EXPECT_EQ(testing::HowItCame(first), testing::HowTheyComeOver(GetParam()));
   server.Signal(SIGKILL);
   EXPECT_EQ(watcher.WaitClosed().code(), StatusCode::kUnavailable);
   (*pipe)->RemoveLanding(1);
   EXPECT_EQ((*pipe)->Send({.head = "x", .payload = {}}).code(), StatusCode::kUnavailable);
+  // Also where the server had it mapped, what was written is there, and the memory is of use.
+  EXPECT_EQ(testing::CheckUcxUnits(first, memory.bytes), OkStatus());
+  std::ranges::fill(memory.bytes, std::byte{1});
+  EXPECT_EQ(std::ranges::count(memory.bytes, std::byte{1}),
+            static_cast<ptrdiff_t>(memory.bytes.size()));
 }
 
 TEST_P(UcxProcessTest, AStoppedServerIsNotWaitedForLongerThanTheTimeout) {
@@ -111,7 +128,7 @@ TEST_P(UcxProcessTest, AStoppedServerIsNotWaitedForLongerThanTheTimeout) {
 }
 
 TEST_P(UcxProcessTest, ALandingEndsWithoutTheServerThatDoesNotAnswer) {
-  if (!options_.direct_landings) GTEST_SKIP() << "the server does not write there: no wait";
+  if (!options_.direct_landings) GTEST_SKIP() << "the server writes nowhere: no wait";
   ChildProcess server = Peer({"serve", GetParam()});
   std::string address;
   ASSERT_TRUE(server.ReadLine(&address)) << server.Stderr();
@@ -121,11 +138,13 @@ TEST_P(UcxProcessTest, ALandingEndsWithoutTheServerThatDoesNotAnswer) {
   ASSERT_TRUE(pipe.ok()) << pipe.status();
   Watcher watcher;
   (*pipe)->Start(&watcher);
-  std::vector<std::byte> memory(testing::kUcxLandingBytes);
-  const auto key = (*pipe)->AddLanding(1, memory);
+  const OwnedMemory memory = LandingMemory(**pipe);
+  const auto key = (*pipe)->AddLanding(1, memory.bytes);
   ASSERT_TRUE(key.ok()) << key.status();
   ASSERT_TRUE((*pipe)->Send({.head = *key, .payload = {}}).ok());
-  EXPECT_EQ(watcher.WaitHead(), "units");
+  const Frame first = watcher.WaitFirst();
+  EXPECT_EQ(first.head, "units");
+  EXPECT_EQ(testing::HowItCame(first), testing::HowTheyComeOver(GetParam()));
   server.Stop();
   const TimePoint start = SystemClock().Now();
   (*pipe)->RemoveLanding(1);
@@ -156,11 +175,12 @@ TEST_P(UcxProcessTest, AKilledClientIsToldAndTheNextOneIsServed) {
     }
     Watcher watcher;
     pipe->Start(&watcher);
-    ASSERT_TRUE(pipe->OpenLanding(1, watcher.WaitHead(), testing::kUcxLandingBytes).ok());
+    ASSERT_TRUE(pipe->OpenLanding(1, watcher.WaitFirst().head, testing::kUcxLandingBytes).ok());
     ASSERT_TRUE(pipe->Send(testing::UcxUnits()).ok());
     std::string line;
     ASSERT_TRUE(client.ReadLine(&line)) << client.Stderr();
-    EXPECT_EQ(line, "receiving");
+    EXPECT_EQ(line, testing::HowTheyComeOver(GetParam()));
+    for (int i = 0; i < 32; ++i) ASSERT_TRUE(pipe->Send(testing::UcxUnits()).ok());
     client.Signal(SIGKILL);
     Status status;
     while (status.ok()) status = pipe->Send(testing::UcxUnits());

@@ -145,7 +145,10 @@ run_programs() {
     last=$(tail -1 "$work/demo")
     [[ $last == *"\"transport\":\"$transport\""* ]] || die "quire demo --transport $transport answered: $last"
   done
-  echo "programs: quired $(cat "$work/version"); quire demo over shm, ucx and grpc: $last"
+  in_root /quire/bin/engine_device_test --gtest_filter='*/EngineDeviceTest.*/freekv:*/EngineGpuTest.*/freekv' >"$work/tests" ||
+    die "engine_device_test: $(grep -m1 -E 'Failure|FAILED' "$work/tests")"
+  grep -q '^\[==========\] 2 tests .* ran' "$work/tests" || die "engine_device_test has not both of its tests"
+  echo "programs: quired $(cat "$work/version"); engine_device_test; quire demo over shm, ucx and grpc: $last"
 }
 
 check_size

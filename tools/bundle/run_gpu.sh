@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # run_gpu.sh DIR: on a machine with a GPU, after build_cuda.sh: the conformance tests of the kernels
-# (under compute-sanitizer, where it is present), the benchmark against the device's copy bandwidth,
-# attention beside PyTorch and FlashInfer, decoding with pages in a server, and the demo on the device,
-# which must answer as on the processor. One JSON file for each in DIR,
-# and summary.json. A step that fails does not stop those behind it; the exit code says whether one did.
+# (under compute-sanitizer, where it is present), the engine with every policy, which must answer as on
+# the processor, the benchmark against the device's copy bandwidth, attention beside PyTorch and
+# FlashInfer, decoding with pages in a server, and the demo on the device, which must answer as on the
+# processor too. One JSON file for each in DIR, and summary.json. A step that fails does not stop those
+# behind it; the exit code says whether one did.
 set -uo pipefail
 out=$(mkdir -p "${1:?usage: run_gpu.sh DIR}" && cd "$1" && pwd) || exit 1
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
@@ -31,16 +32,24 @@ last_json() {
   fi
 }
 
-conformance() { # conformance STEP [TOOL...]
-  local step=$1 tests=cuda/tests/kernels_cuda_conformance_test
+tests() { # tests STEP COMMAND...: a program of tests, or a tool that runs one
+  local step=$1
   shift
-  if [[ ! -x $tests ]]; then
-    note "$step" "skipped: $tests was not built; run build_cuda.sh"
-  elif "$@" "$tests" --gtest_output="json:$out/$step.json" >"$out/$step.log" 2>&1; then
+  if "$@" --gtest_output="json:$out/$step.json" >"$out/$step.log" 2>&1; then
     if grep -q 'SKIPPED' "$out/$step.log"; then note "$step" "skipped: $(grep -m1 'no CUDA device' "$out/$step.log")"; else note "$step" ran; fi
   else
     failed=1
     note "$step" "failed: $(grep -m1 -E 'FAILED|ERROR' "$out/$step.log")"
+  fi
+}
+
+conformance() { # conformance STEP [TOOL...]
+  local step=$1 program=cuda/tests/kernels_cuda_conformance_test
+  shift
+  if [[ -x $program ]]; then
+    tests "$step" "$@" "$program"
+  else
+    note "$step" "skipped: $program was not built; run build_cuda.sh"
   fi
 }
 
@@ -64,6 +73,7 @@ if command -v compute-sanitizer >/dev/null; then
 else
   note sanitizer "skipped: there is no compute-sanitizer"
 fi
+tests engine bin/engine_device_test --gtest_filter='*/EngineGpuTest.*'
 if [[ -x cuda/bin/quire_bench_cuda_kernels ]]; then
   last_json kernels kernels.json cuda/bin/quire_bench_cuda_kernels
 else

@@ -4,9 +4,9 @@
 // Names and meanings are CUDA's; what is not here, the library does not use.
 //
 // Work on a stream runs when somebody waits for the stream, or for an event behind it, so that what
-// was not waited for is seen not to be there. Pinned memory is read when its copy runs. Stricter
-// than a GPU: on a stream that is being captured nothing is taken but kernels, memset and copies on
-// the device.
+// was not waited for is seen not to be there. Pinned memory is used when its copy runs. A kernel
+// takes a millisecond, and nothing else takes time. Stricter than a GPU: on a stream that is being
+// captured nothing is taken but kernels, memset and copies on the device.
 #ifndef QUIRE_KERNELS_SIMT_INCLUDE_CUDA_RUNTIME_H_
 #define QUIRE_KERNELS_SIMT_INCLUDE_CUDA_RUNTIME_H_
 
@@ -25,7 +25,9 @@ enum cudaError_t {
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
   cudaErrorNoDevice = 100,
+  cudaErrorInvalidResourceHandle = 400,
   cudaErrorIllegalState = 401,
+  cudaErrorNotReady = 600,
   cudaErrorStreamCaptureUnsupported = 900,
   cudaErrorStreamCaptureInvalidated = 901,
   cudaErrorStreamCaptureWrongThread = 908
@@ -38,7 +40,7 @@ enum cudaMemcpyKind {
 enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
 enum { cudaStreamNonBlocking = 1 };
-enum { cudaEventDisableTiming = 2 };
+enum { cudaEventDefault = 0, cudaEventDisableTiming = 2 };
 enum { cudaHostAllocDefault = 0 };
 
 using cudaStream_t = quire::simt::Stream*;
@@ -72,6 +74,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RecordableAttention: attention that needs the host before and after a decode step but not in it,
+// so that a device that records (Device::Record) can have the whole step as one launch. What
+// differs from step to step, kernels read from the device's memory.
+//
+// For each step: Prepare; then the kernels of Launch, of every layer in order, given to the device
+// anew or as a launch of what was recorded; then Finish. After an error the caches are good for
+// nothing.
+#ifndef QUIRE_GPUWORKER_MODEL_RECORDABLE_ATTENTION_H_
+#define QUIRE_GPUWORKER_MODEL_RECORDABLE_ATTENTION_H_
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/base/status.h"
+#include "gpuworker/model/decoder.h"
+
+namespace quire::worker {
+
+/// What the kernels of a step are given besides its LayerSteps, one entry a sequence. Steps of
+/// equal keys have the same kernels and arguments. What an entry points to is compared by its
+/// address only, and holding it keeps the address from another.
+using StepKey = std::vector<std::shared_ptr<const void>>;
+
+class RecordableAttention {
+ public:
+  virtual ~RecordableAttention() = default;
+  /// Takes one token of each sequence into its cache, in all layers; `steps` are those of the
+  /// first.
+  virtual StatusOr<StepKey> Prepare(std::span<const LayerStep> steps) = 0;
+  /// Gives the device the kernels of one layer, and nothing else.
+  [[nodiscard]] virtual Status Launch(std::span<const LayerStep> steps) = 0;
+  /// Once the device was given the kernels of all layers; `steps` as for Prepare.
+  [[nodiscard]] virtual Status Finish(std::span<const LayerStep> steps) = 0;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_MODEL_RECORDABLE_ATTENTION_H_

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// quire bench elastic as a program, over a short context, a few steps and two questions, with so
+// many faults that each kind occurs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/transport/ucx.h"
+#include "tests/integration/bench_report.h"
+#include "tests/kit/temp_dir.h"
+
+namespace quire {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using testing::ChildResult;
+using testing::ExpectMachine;
+using testing::ExpectPositive;
+using testing::ExpectShares;
+using testing::Figure;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using testing::Part;
+using testing::TempDir;
+
+constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
+constexpr int kSteps = 48;
+constexpr int kContextTokens = 4096;
+constexpr int kQuestions = 2;
+constexpr double kFaultRate = 0.05;
+constexpr double kRounding = 1e-9;
+
+/// What is moved of what is selected: something, and no more than all of it.
+void ExpectMoved(const json& report) {
+  const std::vector<std::string> ratios = {"moved_ratio", "moved_ratio_c90", "moved_ratio_model",
+                                           "moved_ratio_free_walk"};
+  ExpectPositive(report, ratios);
+  ExpectShares(report, ratios);
+  ExpectShares(report, {"moved_ratio_model_answers"});
+  EXPECT_LT(Figure(report, "moved_ratio"), Figure(report, "moved_ratio_c90"))
+      << "queries of a smaller cosine select more that is new";
+}
+
+/// What stays is what does not move; of the budget, sinks and window stay besides.
+void ExpectOverlaps(const json& report) {
+  const json shape = Part(report, "shape");
+  const double selected = Figure(shape, "selected_pages");
+  const double budget = selected + Figure(shape, "sink_pages") + Figure(shape, "window_pages");
+  for (const auto& [moved_key, of] : {std::pair{"moved_ratio", "c95"},
+                                      {"moved_ratio_c90", "c90"},
+                                      {"moved_ratio_free_walk", "free_walk"}}) {
+    EXPECT_NEAR(Figure(report, std::string("budget_overlap_") + of),
+                1 - Figure(report, moved_key) * selected / budget, kRounding);
+  }
+  EXPECT_NEAR(Figure(report, "overlap_c95"), 1 - Figure(report, "moved_ratio"), kRounding);
+  EXPECT_NEAR(Figure(report, "overlap_c90"), 1 - Figure(report, "moved_ratio_c90"), kRounding);
+}
+
+/// The bytes are those of the units that the ratio counts.
+void ExpectBytes(const json& report) {
+  const json shape = Part(report, "shape");
+  const double resent = kSteps * Figure(shape, "layers") * Figure(shape, "kv_heads") *
+                        Figure(shape, "selected_pages") * Figure(shape, "unit_bytes");
+  EXPECT_EQ(Figure(report, "bytes_resent_c95"), resent);
+  EXPECT_NEAR(Figure(report, "bytes_moved_c95"), Figure(report, "moved_ratio") * resent, 1);
+}
+
+/// After every step the slots held exactly the selected units, however they came.
+void ExpectExactSlots(const json& report) {
+  EXPECT_EQ(Figure(report, "slots_exact"), 1);
+  EXPECT_EQ(Figure(report, "slots_exact_with_faults"), 1);
+  for (const char* key : {"slots_exact_shm", "slots_exact_landing"}) {
+    EXPECT_EQ(report.value(key, json()), true)
+        << key << ": " << report.value(std::string(key) + "_reason", "");
+  }
+  EXPECT_EQ(report.value("landing_over", ""), UcxAvailable() ? "ucx" : "loopback");
+}
+
+void ExpectFaults(const json& faults) {
+  ExpectPositive(faults, {"dropped", "late", "stale", "duplicated", "replayed"});
+  EXPECT_GE(Figure(faults, "recalls_made_again"),
+            Figure(faults, "dropped") + Figure(faults, "stale") + Figure(faults, "duplicated") +
+                Figure(faults, "replayed"))
+      << "each costs at least the recall that it met";
+  EXPECT_EQ(Figure(faults, "rate_of_each"), kFaultRate);
+}
+
+TEST(BenchElasticProcessTest, ReportsWhatMovesAndThatTheSlotsAreRight) {
+  const json report =
+      testing::BenchReport({"elastic", "--context", std::to_string(kContextTokens), "--steps",
+                            std::to_string(kSteps), "--questions", std::to_string(kQuestions),
+                            "--fault-rate", std::to_string(kFaultRate), "--model", kModel});
+  ExpectMoved(report);
+  ExpectOverlaps(report);
+  ExpectBytes(report);
+  ExpectExactSlots(report);
+  ExpectFaults(Part(report, "faults"));
+  ExpectPositive(report, {"map_overhead_us_per_step", "step_us_c95", "step_us_c90"});
+
+  EXPECT_EQ(Figure(report, "model_questions"), kQuestions);
+  EXPECT_GE(Figure(report, "model_answer_steps"), kQuestions) << "an answer has a token";
+  EXPECT_LT(Figure(report, "model_answer_steps"), Figure(report, "model_steps"));
+  ExpectPositive(report, {"model_units_selected"});
+
+  EXPECT_EQ(Figure(report, "steps"), kSteps);
+  EXPECT_EQ(Figure(report, "seed"), 1);
+  EXPECT_EQ(Figure(Part(report, "shape"), "context_tokens"), kContextTokens);
+  ExpectPositive(Part(report, "shape"),
+                 {"page_tokens", "group_size", "topics", "mean_run_pages", "topic_cosine"});
+  ExpectMachine(report);
+}
+
+ChildResult Elastic(std::vector<std::string> args) {
+  args.insert(args.begin(), {"bench", "elastic"});
+  return testing::RunChild(QUIRE_BINARY_DIR "/bin/quire", std::move(args));
+}
+
+TEST(BenchElasticProcessTest, RefusesOptionsOutOfTheirRange) {
+  struct Wrong {
+    std::string option;
+    std::string value;
+    std::string allowed;
+  };
+  const std::vector<Wrong> wrong = {{"--context", "2048", "4096 to 131072"},
+                                    {"--context", "short", "4096 to 131072"},
+                                    {"--steps", "0", "1 to 100000"},
+                                    {"--questions", "0", "1 to 100000"},
+                                    {"--fault-rate", "0.2", "0.050000"},
+                                    {"--fault-rate", "-0.1", "0.050000"},
+                                    {"--pages", "64", ""}};
+  for (const Wrong& options : wrong) {
+    SCOPED_TRACE(options.option + "=" + options.value);
+    const ChildResult result = Elastic({options.option + "=" + options.value});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err,
+                AllOf(HasSubstr(options.option), HasSubstr(options.allowed), HasSubstr("--help")));
+    EXPECT_THAT(result.out, IsEmpty());
+  }
+}
+
+TEST(BenchElasticProcessTest, SaysWhichModelIsMissingBeforeItMeasures) {
+  const TempDir directory;
+  const std::string missing = directory / "missing";
+  const ChildResult result = Elastic({"--model", missing});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, AllOf(HasSubstr(missing), Not(HasSubstr("selecting pages"))));
+  EXPECT_THAT(result.out, IsEmpty());
+}
+
+}  // namespace
+}  // namespace quire
