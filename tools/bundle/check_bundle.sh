@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# check_bundle.sh ARCHIVE: proves that the bundle needs nothing of a machine but the C library. Its
-# programs run, with an empty environment, in a root directory that holds the bundle, glibc and nothing
-# else; where such a root cannot be made, what the loader takes is checked alone, and that is said.
+# check_bundle.sh ARCHIVE: proves that the bundle needs nothing of a machine. Its programs run, with an
+# empty environment, in a root directory that holds the bundle and nothing else; beside an older C library
+# they take their own, beside one as new the machine's. Where such a root cannot be made, what the loader
+# takes is checked alone, and that is said.
 # What compiles the CUDA part is complete: every header is there, and, where there is nvcc, every source
 # that the build names.
 set -euo pipefail
@@ -29,6 +30,8 @@ unpack() {
   tar -C "$bundle" --strip-components=1 -xzf "$archive"
 }
 
+folder_of() { if is_of_c_library "$1"; then echo "$C_LIBRARY_DIR"; else echo lib; fi; }
+
 check_libraries() {
   local file soname path
   while read -r file; do
@@ -39,19 +42,21 @@ check_libraries() {
   # Libraries and modules by themselves: what they need has to lie in the bundle.
   while read -r file; do
     while read -r soname; do
-      [[ $soname =~ $GLIBC || -f $bundle/lib/$soname ]] || die "${file#"$bundle"/} needs $soname, which the bundle lacks"
+      [[ -f $bundle/$(folder_of "$soname")/$soname ]] || die "${file#"$bundle"/} needs $soname, which the bundle lacks"
     done < <(objdump -p "$file" | awk '$1 == "NEEDED" { print $2 }')
   done < <(elf_files "$bundle")
-  echo "libraries: all from the bundle, but for glibc"
+  echo "libraries: all from the bundle"
 }
 
-check_floor() {
-  local newest
-  newest=$(elf_files "$bundle" | xargs objdump -T | grep -o 'GLIBC_2\.[0-9.]*' | sort -Vu | tail -1)
-  newest=${newest#GLIBC_}
-  [[ $(printf '%s\n' "$newest" "$GLIBC_FLOOR" | sort -V | tail -1) == "$GLIBC_FLOOR" ]] ||
-    die "something needs glibc $newest; the bundle promises to run with $GLIBC_FLOOR"
-  echo "glibc: $newest or newer"
+# Of the symbols that files define or need.
+newest_glibc() { xargs objdump -T | grep -o 'GLIBC_2\.[0-9.]*' | sort -Vu | tail -1; }
+
+check_c_library() {
+  local carried newest
+  carried=$(echo "$bundle/$C_LIBRARY_DIR/libc.so.6" | newest_glibc)
+  newest=$(elf_files "$bundle" | newest_glibc)
+  [[ $newest == "$carried" ]] || die "something needs $newest; the bundle carries $carried"
+  echo "C library: $carried"
 }
 
 check_baseline() {
@@ -89,14 +94,18 @@ check_cuda_build() {
   esac
 }
 
-# A root directory of glibc alone; nothing of it is a program.
-make_root() {
-  local library
-  mkdir -p "$root"/{lib64,lib/x86_64-linux-gnu,tmp,proc,sys,dev}
-  for library in libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1 libresolv.so.2 libutil.so.1; do
-    cp "$(gcc -print-file-name="$library")" "$root/lib/x86_64-linux-gnu/"
-  done
-  cp -L /lib64/ld-linux-x86-64.so.2 "$root/lib64/"
+make_root() { mkdir -p "$root"/{tmp,proc,sys,dev}; }
+
+# Puts this machine's C library into the root directory; one of an old version, by what it says.
+add_c_library() { # add_c_library [old]
+  local name places=$root/lib/x86_64-linux-gnu said
+  mkdir -p "$places" "$root/lib64"
+  for name in "${C_LIBRARY[@]}"; do cp "$(gcc -print-file-name="$name")" "$places/"; done
+  ln -sf ../lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 "$root/lib64/"
+  if [[ ${1:-} == old ]]; then
+    said=$(grep -aoE ' release version [0-9.]+[0-9]' "$places/ld-linux-x86-64.so.2")
+    sed -i "s/$said/${said//[0-9]/1}/" "$places/ld-linux-x86-64.so.2"
+  fi
 }
 
 # The start of one document: the whole main job in a second.
@@ -125,6 +134,29 @@ in_root() {
     exec env -i "$chroot" "$root" "$@"' in_root "$root" "$@"
 }
 
+# The paths of the C library's parts that quired takes in the root directory.
+c_library_taken() {
+  local name path
+  in_root /env LD_TRACE_LOADED_OBJECTS=1 /quire/bin/quired >"$work/taken"
+  awk '$2 == "=>" { print $1, $3 }' "$work/taken" | while read -r name path; do
+    if is_of_c_library "$name"; then dirname "$path"; fi
+  done | sort -u
+}
+
+check_choice() {
+  local taken
+  cp "$(command -v env)" "$root/env"
+  add_c_library old
+  taken=$(c_library_taken)
+  [[ $taken == "/quire/bin/../$C_LIBRARY_DIR" ]] || die "beside an old C library, quired takes $taken"
+  in_root /quire/bin/quired --version >/dev/null
+  add_c_library
+  taken=$(c_library_taken)
+  [[ $taken == /lib/* ]] || die "beside a C library as new as the bundle's, quired takes $taken"
+  in_root /quire/bin/quired --version >/dev/null
+  echo "choice: the bundle's C library beside an old one, the machine's where it is as new"
+}
+
 run_programs() {
   make_root
   if ! in_root /quire/bin/quired --version >"$work/version" 2>"$work/error"; then
@@ -149,12 +181,13 @@ run_programs() {
     die "engine_device_test: $(grep -m1 -E 'Failure|FAILED' "$work/tests")"
   grep -q '^\[==========\] 2 tests .* ran' "$work/tests" || die "engine_device_test has not both of its tests"
   echo "programs: quired $(cat "$work/version"); engine_device_test; quire demo over shm, ucx and grpc: $last"
+  check_choice
 }
 
 check_size
 unpack
 check_libraries
-check_floor
+check_c_library
 check_baseline
 check_headers
 check_cuda_build

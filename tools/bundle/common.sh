@@ -4,9 +4,10 @@
 # shellcheck shell=bash disable=SC2034
 
 readonly LIMIT_MIB=60
-# What every machine has to have by itself: the C library, at least of this version.
-readonly GLIBC='^(ld-linux-x86-64|libc|libm|libdl|libpthread|librt|libresolv|libutil)\.so\.'
-readonly GLIBC_FLOOR=2.36
+# The C library: carried for machines whose own is older, in a folder of its own.
+readonly C_LIBRARY=(ld-linux-x86-64.so.2 libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1
+  libresolv.so.2 libutil.so.1)
+readonly C_LIBRARY_DIR=lib/glibc
 
 die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 
@@ -16,8 +17,13 @@ elf_files() {
   find "$1/bin" "$1/lib" -type f ! -name 'libuct_ib.so*' ! -name 'libuct_rdmacm.so*' | sort
 }
 
+is_of_c_library() { [[ " ${C_LIBRARY[*]} " == *" $1 "* ]]; }
+
 # libraries_of FILE...: "NAME PATH" for each shared library that the loader takes, the C library left
 # out; the path is "not" for one that it does not find.
 libraries_of() {
-  env -i /usr/bin/ldd "$@" | awk '$2 == "=>" { print $1, $3 }' | sort -u | grep -Ev "$GLIBC" || true
+  local name path
+  env -i /usr/bin/ldd "$@" | awk '$2 == "=>" { print $1, $3 }' | sort -u | while read -r name path; do
+    is_of_c_library "$name" || printf '%s %s\n' "$name" "$path"
+  done
 }

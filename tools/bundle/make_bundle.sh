@@ -16,6 +16,7 @@ name=$(basename "$archive" .tar.gz)
 stage=$bundle_dir/$name
 readonly GOOGLETEST=/usr/src/googletest
 readonly COPYRIGHTS=/usr/share/doc
+readonly COMMON_LICENCES=/usr/share/common-licenses
 
 # Nothing may have been compiled for the machine that compiles: what is faster is chosen at run time.
 check_flags() {
@@ -32,6 +33,13 @@ copy_libraries() {
     [[ -f $path ]] || die "there is no $soname to carry"
     install -m 644 "$path" "$stage/lib/$soname"
   done < <(libraries_of "$stage"/bin/*)
+}
+
+copy_c_library() {
+  local name
+  for name in "${C_LIBRARY[@]}"; do
+    install -D -m 755 "$(gcc -print-file-name="$name")" "$stage/$C_LIBRARY_DIR/$name"
+  done
 }
 
 # UCX loads its modules from the folder ucx beside its library, by the file name it was loaded under.
@@ -64,10 +72,12 @@ copy_licences() {
   for package in libgrpc++1.51 libprotobuf32 libabsl20220623 librocksdb7.8 libopenblas0-pthread libucx0 \
     libhwy1 libisal2 liburing2 libzstd1 libsnappy1v5 liblz4-1 libbz2-1.0 zlib1g libssl3 libc-ares2 \
     libre2-9 libcpp-httplib0.11 libbrotli1 libnuma1 libhiredis0.14 libcli11-dev nlohmann-json3-dev \
-    libstdc++6 googletest; do
+    libstdc++6 libc6 googletest; do
     [[ -f $COPYRIGHTS/$package/copyright ]] || continue
     install -m 644 "$COPYRIGHTS/$package/copyright" "$stage/licences/$package"
   done
+  # That of the C library and of libnuma, which their packages only name.
+  install -m 644 "$COMMON_LICENCES/LGPL-2.1" "$stage/licences/"
 }
 
 pack() {
@@ -85,6 +95,7 @@ rm -rf "$stage"
 mkdir -p "$stage"
 cp -r "$bundle_dir/bin" "$stage/bin"
 copy_libraries
+copy_c_library
 copy_ucx_modules
 if [[ -n $cuda_library ]]; then install -m 755 "$cuda_library" "$stage/lib/"; fi
 copy_model
