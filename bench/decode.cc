@@ -48,6 +48,8 @@ struct DecodeOptions {
   std::vector<std::string> transports = {"shm", "ucx", "grpc"};
   double link_us = 200;
   double link_gbps = 25;
+  double deadline_ms = 5;          ///< Of the service's recalls.
+  double host_cache_share = 0.25;  ///< Of the document's bytes.
   std::string model;
   std::string data_dir;
   std::string device = "cpu";
@@ -150,6 +152,12 @@ StatusOr<Setting> Prepare(const DecodeOptions& options) {
   return setting;
 }
 
+/// Of the service's host tier.
+uint64_t HostCacheBytes(const Bed& bed, const DecodeOptions& options) {
+  return static_cast<uint64_t>(options.host_cache_share *
+                               static_cast<double>(SegmentBytes(bed.spec, bed.pages)));
+}
+
 /// A worker whose recalls come over one transport.
 struct Lane {
   std::unique_ptr<Client> client;
@@ -157,33 +165,43 @@ struct Lane {
   cli::LocalWorker worker;
   std::unique_ptr<RowSessions> row_sessions;
   std::unique_ptr<worker::Engine> rows_engine;  ///< The same model with those.
+  std::unique_ptr<worker::Engine> kept_engine;  ///< The same model with a host tier.
   const RowDocument* rows = nullptr;
 
   DecodeEngines engines() const {
     return {.units = worker.engine.get(),
+            .kept = kept_engine.get(),
             .rows = rows_engine.get(),
             .client = client.get(),
             .row_document = rows};
   }
 };
 
+/// The lane's model in an engine of its own.
+StatusOr<std::unique_ptr<worker::Engine>> AnotherEngine(const Lane& lane,
+                                                        const worker::EngineOptions& options,
+                                                        const std::string& device_name) {
+  QUIRE_ASSIGN_OR_RETURN(worker::Device* const device, worker::FindDevice(device_name));
+  return worker::Engine::Create(lane.worker.decoder.get(), lane.client.get(), device, options);
+}
+
 StatusOr<Lane> Connect(const Setting& setting, const Bed& bed, const std::string& transport,
-                       const LinkShape& link, const std::string& device_name) {
+                       const LinkShape& link, const DecodeOptions& wanted) {
   Lane lane;
   QUIRE_ASSIGN_OR_RETURN(auto recalls, setting.server->ConnectRecalls(transport, &lane.detail));
   if (link.emulated()) recalls = std::make_shared<EmulatedLink>(std::move(recalls), link);
   QUIRE_ASSIGN_OR_RETURN(lane.client, Client::Create({.transport = setting.server->control(),
                                                       .data_transport = std::move(recalls)}));
-  QUIRE_ASSIGN_OR_RETURN(
-      lane.worker, cli::LoadLocalWorker(bed.model, lane.client.get(), setting.engine, device_name));
+  QUIRE_ASSIGN_OR_RETURN(lane.worker, cli::LoadLocalWorker(bed.model, lane.client.get(),
+                                                           setting.engine, wanted.device));
   lane.rows = &bed.rows;
   lane.row_sessions = std::make_unique<RowSessions>(lane.client.get(), &bed.spec, lane.rows);
   worker::EngineOptions options = setting.engine;
   options.sessions = lane.row_sessions.get();
-  QUIRE_ASSIGN_OR_RETURN(worker::Device* const device, worker::FindDevice(device_name));
-  QUIRE_ASSIGN_OR_RETURN(
-      lane.rows_engine, worker::Engine::Create(lane.worker.decoder.get(), lane.client.get(), device,
-                                               std::move(options)));
+  QUIRE_ASSIGN_OR_RETURN(lane.rows_engine, AnotherEngine(lane, options, wanted.device));
+  options = setting.engine;
+  options.host_cache_bytes = HostCacheBytes(bed, wanted);
+  QUIRE_ASSIGN_OR_RETURN(lane.kept_engine, AnotherEngine(lane, options, wanted.device));
   return lane;
 }
 
@@ -215,6 +233,7 @@ void AddRatios(const DecodeComparison& comparison, cli::Json* json) {
   add("contiguous_vs_fragmented", "fragmented", "one_buffer");
   add("double_vs_single_buffer", "one_buffer", "blocking");
   add("offloaded_vs_resident", "freekv", "resident");
+  add("service_vs_resident", "service", "resident");
   add("vs_arkvale_blocking", "arkvale", "freekv");
   add("vs_shadowkv", "shadowkv", "freekv");
 }
@@ -230,6 +249,8 @@ cli::Json JsonOf(const DecodeFigures& figures, uint32_t num_layers) {
       {"stall_ms_per_step", totals.stall_seconds * 1e3 / steps},
       {"units_per_layer_step", static_cast<double>(totals.units_recalled) / layer_steps},
       {"bytes_per_step", static_cast<double>(totals.bytes_recalled) / steps},
+      {"host_units_per_layer_step", static_cast<double>(totals.units_from_host) / layer_steps},
+      {"late_layers_per_step", static_cast<double>(totals.late_recalls) / steps},
       {"corrected_heads_per_layer_step", static_cast<double>(totals.blocking_heads) / layer_steps},
       {"recalls_per_step", static_cast<double>(totals.recalls) / steps},
       {"messages_per_step", static_cast<double>(totals.messages) / steps},
@@ -276,7 +297,7 @@ class DecodeBench {
     // Every way over every transport; over the emulated link with the first one that works.
     bool first = true;
     for (const std::string& transport : options_.transports) {
-      auto lane = Connect(setting_, setting_.bed, transport, {}, options_.device);
+      auto lane = Connect(setting_, setting_.bed, transport, {}, options_);
       if (!lane.ok()) {
         report_.json["absent"][transport] = Message(lane.status());
         continue;
@@ -303,6 +324,10 @@ class DecodeBench {
             .bytes_per_second = options_.link_gbps * 1e9 / 8};
   }
 
+  Duration Deadline() const {
+    return std::chrono::nanoseconds(static_cast<int64_t>(options_.deadline_ms * 1e6));
+  }
+
   /// Compares the ways named, each of so many sequences.
   StatusOr<DecodeComparison> Compare(const Lane& lane, const Bed& bed, const Names& names,
                                      uint32_t sequences) {
@@ -311,7 +336,7 @@ class DecodeBench {
       QUIRE_ASSIGN_OR_RETURN(
           tau, CalibrateThreshold(*lane.worker.engine, bed.document, budget_, kCorrectedShare));
     }
-    std::vector<DecodeWay> ways = DecodeWays(budget_, *tau);
+    std::vector<DecodeWay> ways = DecodeWays(budget_, *tau, Deadline());
     std::erase_if(ways, [&](const DecodeWay& way) {
       return std::ranges::find(names, way.name) == names.end();
     });
@@ -357,7 +382,7 @@ class DecodeBench {
 
   Status RunLink(const std::string& transport) {
     QUIRE_ASSIGN_OR_RETURN(const Lane lane,
-                           Connect(setting_, setting_.bed, transport, Link(), options_.device));
+                           Connect(setting_, setting_.bed, transport, Link(), options_));
     QUIRE_ASSIGN_OR_RETURN(const DecodeComparison comparison,
                            Compare(lane, setting_.bed, kWithRivals, options_.batch));
     cli::Json& json = report_.json["over_emulated_link"] =
@@ -371,8 +396,7 @@ class DecodeBench {
   /// those of the link, where there is a transfer to hide.
   Status RunAblation(const std::string& transport, const LinkShape& link) {
     const Bed& bed = setting_.ablation;
-    QUIRE_ASSIGN_OR_RETURN(const Lane lane,
-                           Connect(setting_, bed, transport, link, options_.device));
+    QUIRE_ASSIGN_OR_RETURN(const Lane lane, Connect(setting_, bed, transport, link, options_));
     QUIRE_ASSIGN_OR_RETURN(const DecodeComparison comparison,
                            Compare(lane, bed, kAblated, options_.batch));
     cli::Json& json = report_.json["ablation"];
@@ -407,6 +431,9 @@ class DecodeBench {
                                   {"tau", *taus_[setting_.bed.document.name]},
                                   {"corrected_share_wanted", kCorrectedShare},
                                   {"batch", options_.batch},
+                                  {"service",
+                                   {{"deadline_ms", options_.deadline_ms},
+                                    {"host_cache_bytes", HostCacheBytes(setting_.bed, options_)}}},
                                   {"warm_up_steps", options_.turns.warm_up_steps},
                                   {"turns", options_.turns.turns},
                                   {"steps_per_turn", options_.turns.steps_per_turn},
@@ -421,7 +448,7 @@ class DecodeBench {
   const DecodeOptions& options_;
   const Setting& setting_;
   const worker::RetrievalOptions budget_;
-  const Names kWithRivals = {"freekv", "blocking", "arkvale", "shadowkv", "resident"};
+  const Names kWithRivals = {"freekv", "service", "blocking", "arkvale", "shadowkv", "resident"};
   const Names kAblated = {"freekv", "blocking", "one_buffer", "fragmented", "resident"};
   const Names kShadow = {"freekv", "shadowkv"};
   std::map<std::string, std::optional<float>> taus_;  ///< By document.
@@ -446,7 +473,9 @@ void AddDecodeBench(Benches& benches) {
            "  quire bench decode --batch 4 --transports shm\n"
            "  quire bench decode --model DIR --link-us 500 --link-gbps 10\n"
            "The ratios are of step times, the rival's over ours, except\n"
-           "offloaded_vs_resident, which is ours over that of the same budget resident.\n"
+           "offloaded_vs_resident, which is ours over that of the same budget resident, and\n"
+           "service_vs_resident, which is the same where the worker keeps units in its memory\n"
+           "and its layers do not wait longer than a deadline.\n"
            "A step is a token of every sequence of --batch; all continue one document, and\n"
            "figures per step are of all of them. vs_shadowkv_batch4 is vs_shadowkv at\n"
            "--batch 4 over the first transport, whatever --batch is."},
@@ -480,6 +509,17 @@ void AddDecodeBench(Benches& benches) {
       ->capture_default_str();
   command.add_option("--link-gbps", options->link_gbps, "Gigabits a second of the emulated link")
       ->check(CLI::Range(0.0, 1e4))
+      ->capture_default_str();
+  command
+      .add_option("--deadline-ms", options->deadline_ms,
+                  "The way \"service\": layers go on without what is later than this; 0: never")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  command
+      .add_option("--host-cache-share", options->host_cache_share,
+                  "The way \"service\": units are kept in the worker's memory, in this share of\n"
+                  "the document's bytes")
+      ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   command.add_option("--model", options->model,
                      "Directory of the model (one of random weights when not given)");

@@ -19,10 +19,18 @@ constexpr float kAnyToken = 1e30f;
 /// More than there is: all sequences have their slots from the first step on.
 constexpr uint64_t kSlotBytes = uint64_t{1} << 50;
 
+/// The engine of a sequence that runs alone, or, unless `way` has rows, of a batch.
+const worker::Engine& EngineOf(const DecodeEngines& engines, const DecodeWay& way) {
+  if (way.kept) return *engines.kept;
+  return way.rows ? *engines.rows : *engines.units;
+}
+
 void Add(const worker::SequenceStats& stats, DecodeTotals* totals) {
   totals->stall_seconds += stats.seconds_stalled;
   totals->units_recalled += stats.units_missed;
   totals->bytes_recalled += stats.moved.units;
+  totals->units_from_host += stats.units_from_host;
+  totals->late_recalls += stats.late_recalls;
   totals->blocking_heads += stats.blocking_heads;
   totals->recalls += stats.recalls;
   totals->attended_tokens += stats.resident_tokens;
@@ -36,7 +44,7 @@ class OneSequence final : public DecodeLane {
   static StatusOr<std::unique_ptr<DecodeLane>> Open(const DecodeEngines& engines,
                                                     const DocumentName& document,
                                                     const DecodeWay& way) {
-    const worker::Engine& engine = way.rows ? *engines.rows : *engines.units;
+    const worker::Engine& engine = EngineOf(engines, way);
     QUIRE_ASSIGN_OR_RETURN(auto sequence,
                            engine.OpenSequence(document, {.retrieval = way.retrieval}));
     return std::unique_ptr<DecodeLane>(
@@ -65,7 +73,7 @@ class SequenceBatch final : public DecodeLane {
   static StatusOr<std::unique_ptr<DecodeLane>> Open(const DecodeEngines& engines,
                                                     const DocumentName& document,
                                                     const DecodeWay& way, uint32_t sequences) {
-    const worker::Engine& engine = *engines.units;
+    const worker::Engine& engine = way.kept ? *engines.kept : *engines.units;
     auto lane = std::make_unique<SequenceBatch>();
     if (way.rows) lane->rows_.emplace(engines.client, &engine.spec(), engines.row_document);
     const worker::BatchLimits limits{.max_running = sequences,
@@ -132,6 +140,8 @@ DecodeTotals DecodeTotals::operator-(const DecodeTotals& before) const {
   return {.stall_seconds = stall_seconds - before.stall_seconds,
           .units_recalled = units_recalled - before.units_recalled,
           .bytes_recalled = bytes_recalled - before.bytes_recalled,
+          .units_from_host = units_from_host - before.units_from_host,
+          .late_recalls = late_recalls - before.late_recalls,
           .blocking_heads = blocking_heads - before.blocking_heads,
           .recalls = recalls - before.recalls,
           .messages = messages - before.messages,

@@ -28,11 +28,13 @@ struct DecodeWay {
   std::string name;
   worker::RetrievalOptions retrieval;
   bool rows = false;  ///< Recalls bring rows, not units (row_sessions.h).
+  bool kept = false;  ///< Units that came once are placed from the worker's memory (0018).
 };
 
-/// Engines of one model. The rest is for ways with rows only.
+/// Engines of one model. After `kept`, for ways with rows only.
 struct DecodeEngines {
   const worker::Engine* units = nullptr;
+  const worker::Engine* kept = nullptr;  ///< Has a host tier, for ways that keep units.
   const worker::Engine* rows = nullptr;  ///< Has RowSessions, for sequences that run alone.
   Client* client = nullptr;
   const RowDocument* row_document = nullptr;
@@ -43,6 +45,8 @@ struct DecodeTotals {
   double stall_seconds = 0;  ///< Waiting for recalls and taking them in.
   uint64_t units_recalled = 0;
   uint64_t bytes_recalled = 0;
+  uint64_t units_from_host = 0;  ///< Selected, and placed from the worker's memory.
+  uint64_t late_recalls = 0;     ///< Layers that went on without what was late.
   uint64_t blocking_heads = 0;
   uint64_t recalls = 0;   ///< Each of one layer of one sequence.
   uint64_t messages = 0;  ///< That asked for them.

@@ -55,11 +55,15 @@ DecodeWay Way(std::string name, worker::RetrievalOptions retrieval, std::string 
 
 }  // namespace
 
-std::vector<DecodeWay> DecodeWays(const worker::RetrievalOptions& budget, float tau) {
+std::vector<DecodeWay> DecodeWays(const worker::RetrievalOptions& budget, float tau,
+                                  Duration deadline) {
   std::vector<DecodeWay> ways;
   worker::RetrievalOptions retrieval = budget;
   retrieval.correction_threshold = tau;
   ways.push_back(Way("freekv", retrieval, "freekv"));
+  ways.push_back(Way("service", retrieval, "freekv"));
+  ways.back().kept = true;
+  ways.back().retrieval.recall_deadline = deadline;
   retrieval.correction_threshold = kAlways;
   ways.push_back(Way("blocking", retrieval, "freekv"));
   retrieval.recall_buffers = 1;

@@ -30,7 +30,11 @@ namespace quire::bench {
 ///   "arkvale"     that policy, as "fragmented" otherwise: its host keeps the device's order
 ///   "shadowkv"    that policy, blocking; it recalls values, and puts the keys to them itself
 ///   "resident"    the same budget of sinks and window: nothing is selected or recalled
-std::vector<DecodeWay> DecodeWays(const worker::RetrievalOptions& budget, float tau);
+///   "service"     "freekv" with what the spec has a service do (H3): units that came once are kept
+///                 in the worker's memory, and attention goes on without what is later than
+///                 `deadline`, which is then corrected late
+std::vector<DecodeWay> DecodeWays(const worker::RetrievalOptions& budget, float tau,
+                                  Duration deadline);
 
 struct DecodeFigures {
   std::vector<Duration> steps;  ///< Of one token of every sequence each.

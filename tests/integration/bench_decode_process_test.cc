@@ -30,11 +30,13 @@ constexpr int kSteps = 3;  ///< Of a turn.
 constexpr int kBudget = 512;
 constexpr int kPageTokens = 32;
 
-const std::set<std::string> kRivals = {"freekv", "blocking", "arkvale", "shadowkv", "resident"};
+const std::set<std::string> kRivals = {"freekv",  "service",  "blocking",
+                                       "arkvale", "shadowkv", "resident"};
 const std::set<std::string> kAblated = {"freekv", "blocking", "one_buffer", "fragmented",
                                         "resident"};
 const std::vector<std::string> kRivalRatios = {"speculation_vs_blocking", "offloaded_vs_resident",
-                                               "vs_arkvale_blocking", "vs_shadowkv"};
+                                               "service_vs_resident", "vs_arkvale_blocking",
+                                               "vs_shadowkv"};
 const std::vector<std::string> kAblatedRatios = {"speculation_vs_blocking", "offloaded_vs_resident",
                                                  "contiguous_vs_fragmented",
                                                  "double_vs_single_buffer"};
@@ -98,6 +100,11 @@ void ExpectWays(const json& ways, const Shape& shape) {
     EXPECT_GE(Figure(way, "corrected_heads_per_layer_step"), 0);
     const double heads = shape.kv_heads * shape.batch;
     EXPECT_LE(Figure(way, "corrected_heads_per_layer_step"), heads);
+    // The other ways keep nothing, and wait for everything.
+    EXPECT_EQ(Figure(way, "host_units_per_layer_step") > 0, name == "service");
+    if (name != "service") {
+      EXPECT_EQ(Figure(way, "late_layers_per_step"), 0);
+    }
     // ShadowKV recalls values, and has keys of its own.
     const double moved_bytes = shape.unit_bytes / (name == "shadowkv" ? 2 : 1);
     EXPECT_NEAR(Figure(way, "bytes_per_step"),
@@ -110,7 +117,7 @@ void ExpectWays(const json& ways, const Shape& shape) {
       continue;
     }
     ExpectPositive(way, {"bytes_per_step", "recalls_per_step", "stall_ms_per_step"});
-    if (name == "freekv") continue;
+    if (name == "freekv" || name == "service") continue;
     EXPECT_EQ(Figure(way, "corrected_heads_per_layer_step"), heads) << "all of them block";
     ExpectMessages(way, shape);
   }
