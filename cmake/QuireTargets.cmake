@@ -60,9 +60,11 @@ function(quire_test)
   set_target_properties(${A_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_compile_definitions(${A_NAME} PRIVATE QUIRE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     QUIRE_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  # Optimising assertions takes most of the time of a build, and more so where they are instrumented.
   if(QUIRE_SANITIZE)
-    # Optimising instrumented assertions takes most of the time of these builds.
     target_compile_options(${A_NAME} PRIVATE -O0)
+  else()
+    target_compile_options(${A_NAME} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
   _quire_link(${A_NAME} DEPS ${A_DEPS} EXTERNAL ${A_EXTERNAL} GTest::gmock GTest::gtest_main)
   add_test(NAME ${A_NAME} COMMAND ${A_NAME})
