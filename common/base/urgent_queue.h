@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "common/base/priority.h"
@@ -30,6 +31,8 @@ class UrgentQueue {
   }
   /// The next one. REQUIRES, as for Pop: !empty().
   const T& Next() const { return of_priority_[NextPriority()].front().value; }
+  /// What it waits as.
+  Priority next_priority() const { return static_cast<Priority>(NextPriority()); }
   T Pop() {
     const size_t next = NextPriority();
     overtaken_ = next == OldestPriority() ? 0 : overtaken_ + 1;
@@ -48,6 +51,26 @@ class UrgentQueue {
       return value;
     }
     return std::nullopt;
+  }
+  /// Lets those wait as `priority` that are less urgent and that one with that priority must not
+  /// overtake: the ones that `holds_back` says, and all that came before the last of them.
+  template <typename HoldsBack>
+  void Lift(Priority priority, HoldsBack holds_back) {
+    const std::span<Entries> less_urgent(of_priority_.data(), static_cast<size_t>(priority));
+    uint64_t end = 0;  // Of the arrivals that are lifted.
+    for (const Entries& entries : less_urgent) {
+      for (const Entry& entry : entries) {
+        if (entry.arrival >= end && holds_back(entry.value)) end = entry.arrival + 1;
+      }
+    }
+    Entries& lifted = of_priority_[static_cast<size_t>(priority)];
+    const size_t before = lifted.size();
+    for (Entries& entries : less_urgent) {
+      for (; !entries.empty() && entries.front().arrival < end; entries.pop_front()) {
+        lifted.push_back(std::move(entries.front()));
+      }
+    }
+    if (lifted.size() > before) std::ranges::sort(lifted, {}, &Entry::arrival);
   }
   /// Takes out one that gave up. REQUIRES: it waits.
   void Erase(const T& value) {

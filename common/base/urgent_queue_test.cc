@@ -48,6 +48,31 @@ TEST(UrgentQueueTest, TheOneThatWouldBeServedLastMakesRoomForAMoreUrgentOne) {
   EXPECT_EQ(queue.size(), 0u);
 }
 
+TEST(UrgentQueueTest, WhoMustNotBeOvertakenIsLiftedWithAllThatCameBeforeIt) {
+  UrgentQueue<int> queue;
+  const auto is = [](int value) { return [value](int other) { return other == value; }; };
+  queue.Push(1, Priority::kPrefetch);
+  queue.Push(2, Priority::kCorrection);
+  queue.Push(3, Priority::kNormal);
+  queue.Push(4, Priority::kPrefetch);
+  queue.Push(5, Priority::kNormal);
+  queue.Push(6, Priority::kPrefetch);
+  queue.Lift(Priority::kCorrection, is(7));
+  EXPECT_EQ(queue.Next(), 2);
+  queue.Lift(Priority::kNormal, is(3));
+  EXPECT_EQ(queue.Next(), 2) << "it is not less urgent";
+  queue.Lift(Priority::kCorrection, is(4));
+  queue.Push(7, Priority::kCorrection);
+  for (const int expected : {1, 2, 3, 4, 7}) {
+    EXPECT_EQ(queue.next_priority(), Priority::kCorrection);
+    EXPECT_EQ(queue.Pop(), expected);
+  }
+  EXPECT_EQ(queue.next_priority(), Priority::kNormal);
+  EXPECT_EQ(queue.Pop(), 5);
+  EXPECT_EQ(queue.Pop(), 6);
+  EXPECT_TRUE(queue.empty());
+}
+
 TEST(UrgentQueueTest, WhoGivesUpLeavesNoTrace) {
   UrgentQueue<int> queue;
   for (int i = 0; i < 3; ++i) queue.Push(i, Priority::kNormal);

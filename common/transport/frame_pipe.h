@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FramePipe: an ordered, reliable stream of frames between one client and one server: what a
-// transport has to provide besides a way to connect. Calls, priorities, credit, deadlines and
-// cancellation are made from frames, once for all pipes (frame_client.h, frame_server.h).
+// FramePipe: a reliable stream of frames between one client and one server: what a transport has to
+// provide besides a way to connect. Calls, priorities, credit, deadlines and cancellation are made
+// from frames, once for all pipes (frame_client.h, frame_server.h).
+//
+// Frames of one priority arrive in the order in which they were sent, and so do any two that have a
+// byte of a landing in common. Beyond that a pipe may let a more urgent frame go before less urgent
+// ones that it has taken. All frames of a call have the call's priority, so that each call has its
+// parts in order and its end behind them; no end of a connection counts on an order between calls.
 //
 // A frame is a head, which pipes carry and do not look into, and a payload of slices. A payload may
 // have places in a landing, memory that the client registered: a pipe that can puts the slices
@@ -23,6 +28,7 @@
 #include <vector>
 
 #include "common/base/payload.h"
+#include "common/base/priority.h"
 #include "common/base/status.h"
 #include "common/transport/landing_memory.h"
 #include "common/transport/owned_memory.h"
@@ -38,6 +44,8 @@ struct Frame {
   Payload payload = {};
   uint64_t landing = 0;  ///< Which landing `places` are in; 0 for none. Server to client only.
   std::vector<uint64_t> places = {};  ///< Byte offset in the landing of each payload slice.
+  /// At the sender: its call's, for what a server sends. What is of no call is least urgent.
+  Priority priority = Priority::kPrefetch;
   /// At the receiver: payload bytes that the pipe put into the landing; then `payload` is empty.
   uint64_t landed_bytes = 0;
   /// With `landed_bytes`: CRC-32C of what was put at each place, when the peer computed it as it
@@ -50,8 +58,8 @@ struct Frame {
 class FrameReceiver {
  public:
   virtual ~FrameReceiver() = default;
-  /// The next frame, in the order of Send at the other end. The payload's owners may be kept as
-  /// long as needed; a pipe with memory to spare counts them (shm: leases).
+  /// The next frame, in the order that is said above. The payload's owners may be kept as long as
+  /// needed; a pipe with memory to spare counts them (shm: leases).
   virtual void OnFrame(Frame frame) = 0;
   /// The connection is over, and why; the last call. UNAVAILABLE when the peer closed or died,
   /// INVALID_ARGUMENT when it sent what is no frame.
@@ -83,11 +91,12 @@ class FramePipe {
   /// Begins to deliver what the peer sends; exactly once. `receiver` outlives the pipe or Close().
   virtual void Start(FrameReceiver* receiver) = 0;
 
-  /// Takes a frame to send it after those before; waits while the pipe's own short queue is full.
-  /// The payload's slices are kept until they are sent (slices without an owner are the caller's to
-  /// keep until Close() or until the peer's answer shows that the frame has arrived). UNAVAILABLE
-  /// once the connection is over: a frame that was taken may be lost then. RESOURCE_EXHAUSTED for a
-  /// frame over max_frame_bytes.
+  /// Takes a frame to send it after those before, but for less urgent ones; waits while the pipe's
+  /// own short queue is full. One that waits here need not hold up a more urgent one on another
+  /// thread. The payload's slices are kept until they are sent (slices without an owner are the
+  /// caller's to keep until Close() or until the peer's answer shows that it has arrived).
+  /// UNAVAILABLE once the connection is over: a frame that was taken may be lost then.
+  /// RESOURCE_EXHAUSTED for a frame over max_frame_bytes.
   [[nodiscard]] virtual Status Send(Frame frame) = 0;
 
   /// Client end: memory that the peer can write to with less help than to any other; null without

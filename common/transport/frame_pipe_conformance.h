@@ -227,6 +227,50 @@ TEST_P(FramePipeConformance, FramesKeepTheirOrderInBothDirectionsAtOnce) {
   ExpectNumbered(at_client, "down", kFrames);
 }
 
+TEST_P(FramePipeConformance, FramesOfEachPriorityKeepTheirOrder) {
+  StartBoth();
+  constexpr int kFrames = 100;
+  const std::vector<std::string> names = {"prefetch", "normal", "correction"};
+  for (int i = 0; i < kFrames; ++i) {
+    for (size_t p = 0; p < names.size(); ++p) {
+      Frame frame{.head = names[p] + std::to_string(i)};
+      frame.payload = PayloadFor(server(), {static_cast<size_t>(i % 7) * 1000}, i);
+      frame.priority = static_cast<Priority>(p);
+      ASSERT_TRUE(server().Send(std::move(frame)).ok());
+    }
+  }
+  const std::vector<Frame> frames = at_client_.Take(names.size() * kFrames);
+  for (const std::string& name : names) ExpectNumbered(frames, name, kFrames);
+}
+
+TEST_P(FramePipeConformance, FramesWithAPlaceInCommonKeepTheirOrder) {
+  StartBoth();
+  constexpr size_t kFrames = 60, kUnit = 30000;
+  const auto allocated = client().AllocateLandingMemory(2 * kUnit);
+  ASSERT_TRUE(allocated.ok()) << allocated.status();
+  std::vector<std::byte> plain(2 * kUnit);
+  const std::span<std::byte> memory =
+      allocated->owner == nullptr ? std::span(plain) : allocated->bytes;
+  const auto key = client().AddLanding(7, memory);
+  ASSERT_TRUE(key.ok()) << key.status();
+  ASSERT_TRUE(server().OpenLanding(7, *key, memory.size()).ok());
+  for (size_t i = 0; i < kFrames; ++i) {
+    Frame frame{.head = std::to_string(i), .landing = 7, .places = {i % 2 * (kUnit / 2)}};
+    frame.payload = PayloadFor(server(), {kUnit}, i);
+    frame.priority = static_cast<Priority>(i % kNumPriorities);
+    ASSERT_TRUE(server().Send(std::move(frame)).ok());
+  }
+  const std::vector<Frame> frames = at_client_.Take(kFrames);
+  ASSERT_EQ(frames.size(), kFrames);
+  for (size_t i = 0; i < kFrames; ++i) EXPECT_EQ(frames[i].head, std::to_string(i));
+  if (frames.back().landed_bytes > 0) {
+    const auto last = memory.subspan((kFrames - 1) % 2 * (kUnit / 2), kUnit);
+    EXPECT_TRUE(std::ranges::equal(last, PatternBytes(kUnit, kFrames - 1)));
+  }
+  server().CloseLanding(7);
+  client().RemoveLanding(7);
+}
+
 TEST_P(FramePipeConformance, SendersOnSeveralThreadsLoseNothing) {
   StartBoth();
   constexpr int kThreads = 4, kFrames = 100;

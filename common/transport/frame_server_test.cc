@@ -10,6 +10,7 @@
 #include <atomic>
 #include <deque>
 #include <map>
+#include <set>
 #include <thread>
 #include <tuple>
 
@@ -92,13 +93,73 @@ class FloodHandler final : public CallHandler {
   std::vector<std::weak_ptr<const void>> owners_ QUIRE_GUARDED_BY(mutex_);
 };
 
+/// A server's end in which parts of prefetches wait until it is opened.
+class NarrowPipe final : public FramePipe {
+ public:
+  /// What the test knows of it; thread-safe.
+  class Door {
+   public:
+    void Open() {
+      MutexLock lock(mutex_);
+      open_ = true;
+      changed_.NotifyAll();
+    }
+    void AwaitWaiting() {
+      MutexLock lock(mutex_);
+      while (!waiting_) changed_.Wait(mutex_);
+    }
+    /// The priorities of what was sent for a call.
+    std::set<Priority> PrioritiesOf(uint64_t call) {
+      MutexLock lock(mutex_);
+      return priorities_[call];
+    }
+    void Pass(const Frame& frame) {
+      MutexLock lock(mutex_);
+      priorities_[DecodeFrameHead(frame.head)->id].insert(frame.priority);
+      waiting_ |= !frame.payload.empty() && frame.priority == Priority::kPrefetch;
+      changed_.NotifyAll();
+      while (!frame.payload.empty() && frame.priority == Priority::kPrefetch && !open_) {
+        changed_.Wait(mutex_);
+      }
+    }
+
+   private:
+    Mutex mutex_;
+    CondVar changed_;
+    bool open_ QUIRE_GUARDED_BY(mutex_) = false;
+    bool waiting_ QUIRE_GUARDED_BY(mutex_) = false;
+    std::map<uint64_t, std::set<Priority>> priorities_ QUIRE_GUARDED_BY(mutex_);
+  };
+
+  NarrowPipe(std::unique_ptr<FramePipe> pipe, std::shared_ptr<Door> door)
+      : pipe_(std::move(pipe)), door_(std::move(door)) {}
+  PipeCapabilities capabilities() const override { return pipe_->capabilities(); }
+  void Start(FrameReceiver* receiver) override { pipe_->Start(receiver); }
+  Status Send(Frame frame) override {
+    door_->Pass(frame);
+    return pipe_->Send(std::move(frame));
+  }
+  void Close() override {
+    door_->Open();
+    pipe_->Close();
+  }
+
+ private:
+  const std::unique_ptr<FramePipe> pipe_;
+  const std::shared_ptr<Door> door_;
+};
+
 /// A client's end of a connection, frame by frame.
 class RawClient {
  public:
-  explicit RawClient(FrameServer* server, const InprocOptions& options = {}) {
+  explicit RawClient(FrameServer* server, const InprocOptions& options = {},
+                     std::shared_ptr<NarrowPipe::Door> door = nullptr) {
     InprocPair pair = MakeInprocPair(options);
     pipe_ = std::move(pair.client);
     pipe_->Start(&received);
+    if (door != nullptr) {
+      pair.server = std::make_unique<NarrowPipe>(std::move(pair.server), std::move(door));
+    }
     server->Accept(std::move(pair.server));
   }
   ~RawClient() {
@@ -354,6 +415,30 @@ TEST_F(FrameServerTest, UrgentPartsOvertakeThoseThatWait) {
   int corrections = 0;
   for (int i = 0; i < 2000; ++i) corrections += client.Take().id == 4 ? 1 : 0;
   EXPECT_GT(corrections, 2000 / 4) << "an even share";
+}
+
+TEST_F(FrameServerTest, WhatAPipeKeepsWaitingHoldsUpNothingMoreUrgent) {
+  Start({});
+  const auto door = std::make_shared<NarrowPipe::Door>();
+  RawClient client(server_.get(), {}, door);
+  client.Hello();
+  EXPECT_EQ(client.Take().kind, FrameKind::kHelloReply);
+  client.Request(1, "Flood", Priority::kPrefetch);
+  door->AwaitWaiting();
+  client.Request(2, "Echo", Priority::kCorrection);
+  EXPECT_EQ(client.Take().id, 2u);
+  EXPECT_EQ(client.Take().kind, FrameKind::kEnd);
+  // Nor does what the connection itself says, which is for the client to see at once.
+  client.Request(3, "Flood", Priority::kPrefetch);
+  client.Send({.kind = FrameKind::kCancel, .id = 3});
+  const FrameHead end = client.Take();
+  EXPECT_EQ(end.id, 3u);
+  EXPECT_EQ(end.code, StatusCode::kCancelled);
+  EXPECT_EQ(door->PrioritiesOf(1), std::set{Priority::kPrefetch});
+  EXPECT_EQ(door->PrioritiesOf(2), std::set{Priority::kCorrection});
+  EXPECT_EQ(door->PrioritiesOf(3), std::set{Priority::kPrefetch}) << "behind what it had sent";
+  door->Open();
+  EXPECT_EQ(client.Take().id, 1u);
 }
 
 TEST_F(FrameServerTest, ACancelEndsTheCallForTheClientWhileTheHandlerGoesOn) {

@@ -8,58 +8,32 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <iterator>
-#include <vector>
+#include <map>
 
-#include "common/transport/frame_pipe.h"
+#include "common/transport/frame_ranges.h"
 
 namespace quire {
 
 class PendingPlaces {
  public:
   size_t size() const { return frames_.size(); }
-  /// `frame`, with a place for each slice that overlap nowhere, waits behind the others.
-  void Add(const Frame& frame) {
-    frames_.push_back({frame.landing, RangesOf(frame)});
-    std::ranges::sort(frames_.back().ranges, {}, &Range::begin);
+  /// `frame`, with a place for each slice, waits from now on, under the number that is answered;
+  /// never 0.
+  uint64_t Add(const Frame& frame) {
+    frames_.emplace(++last_, FrameRanges(frame));
+    return last_;
   }
-  /// The frame that has waited longest is written.
-  void PopFront() { frames_.pop_front(); }
+  /// It is written.
+  void Remove(uint64_t number) { frames_.erase(number); }
   /// Whether a frame that waits has any of the bytes that `frame` is for.
   bool Overlap(const Frame& frame) const {
-    const std::vector<Range> ranges = RangesOf(frame);
-    return std::ranges::any_of(frames_, [&](const Waiting& waiting) {
-      return waiting.landing == frame.landing &&
-             std::ranges::any_of(ranges, [&](const Range& range) { return Hits(waiting, range); });
-    });
+    return std::ranges::any_of(frames_,
+                               [&](const auto& waiting) { return waiting.second.Overlap(frame); });
   }
 
  private:
-  struct Range {
-    uint64_t begin = 0;
-    uint64_t end = 0;
-  };
-  struct Waiting {
-    uint64_t landing = 0;
-    std::vector<Range> ranges;  ///< Ascending.
-  };
-
-  static std::vector<Range> RangesOf(const Frame& frame) {
-    std::vector<Range> ranges;
-    ranges.reserve(frame.places.size());
-    for (size_t i = 0; i < frame.places.size(); ++i) {
-      const uint64_t begin = frame.places[i];
-      ranges.push_back({begin, begin + frame.payload.slices()[i].bytes.size()});
-    }
-    return ranges;
-  }
-  static bool Hits(const Waiting& waiting, const Range& range) {
-    const auto after = std::ranges::lower_bound(waiting.ranges, range.end, {}, &Range::begin);
-    return after != waiting.ranges.begin() && std::prev(after)->end > range.begin;
-  }
-
-  std::deque<Waiting> frames_;
+  uint64_t last_ = 0;
+  std::map<uint64_t, FrameRanges> frames_;
 };
 
 }  // namespace quire

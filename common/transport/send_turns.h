@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SendTurns: who may send next on a connection. One at a time; among those that wait and have
-// credit the most urgent goes first, and of those the one that came first. One that has no credit
-// holds up nobody.
+// SendTurns: who may send next on a connection. Among those that wait and have credit the most
+// urgent goes first, and of those the one that came first. One that has no credit holds up nobody.
+// One at a time, but for those that are more urgent than all that is being sent: they do not wait
+// for a pipe to take that, since it may let their frames go first.
 //
 // A policy with its waiting, without I/O: the caller sends between a turn that was granted and
 // Finish. Thread-safety: none of its own; all methods are called under the connection's mutex,
@@ -12,6 +13,7 @@
 
 #include <cstdint>
 #include <list>
+#include <set>
 
 #include "common/base/mutex.h"
 
@@ -22,6 +24,7 @@ class SendTurns {
   /// One that waits to send; lives on its thread's stack.
   struct Turn {
     int urgency = 0;                  ///< Higher goes first.
+    int frame_urgency = 0;            ///< Of what it sends; at most `urgency`.
     uint64_t credit_needed = 0;       ///< In bytes.
     const int64_t* credit = nullptr;  ///< What there is; null when none is needed.
     bool granted = false;
@@ -41,31 +44,34 @@ class SendTurns {
   }
   /// Gives up. REQUIRES: it has not been granted.
   void Leave(Turn* turn) { waiting_.remove(turn); }
-  /// The one that was granted has sent.
-  void Finish() {
-    busy_ = false;
+  /// One that was granted has sent.
+  void Finish(const Turn& turn) {
+    sending_.erase(sending_.find(turn.frame_urgency));
     Grant();
   }
   /// Somebody may have got credit.
   void Grant() {
-    if (busy_) return;
-    for (auto at = waiting_.begin(); at != waiting_.end(); ++at) {
+    for (auto at = waiting_.begin(); at != waiting_.end();) {
       Turn& turn = **at;
-      if (!turn.HasCredit()) continue;
-      waiting_.erase(at);
-      busy_ = turn.granted = true;
+      if (!sending_.empty() && turn.urgency <= *sending_.rbegin()) return;
+      if (!turn.HasCredit()) {
+        ++at;
+        continue;
+      }
+      at = waiting_.erase(at);
+      sending_.insert(turn.frame_urgency);
+      turn.granted = true;
       turn.changed.NotifyAll();
-      return;
     }
   }
   void WakeAll() {
     for (Turn* turn : waiting_) turn->changed.NotifyAll();
   }
-  bool busy() const { return busy_; }
+  bool busy() const { return !sending_.empty(); }
 
  private:
-  std::list<Turn*> waiting_;  ///< The most urgent first.
-  bool busy_ = false;
+  std::list<Turn*> waiting_;    ///< The most urgent first.
+  std::multiset<int> sending_;  ///< How urgent what is being sent is.
 };
 
 }  // namespace quire

@@ -11,24 +11,58 @@ namespace {
 
 TEST(SendTurnsTest, TheMostUrgentGoesFirstAndThenTheOldest) {
   SendTurns turns;
-  SendTurns::Turn running, low1{.urgency = 0}, low2{.urgency = 0}, high{.urgency = 2};
+  SendTurns::Turn running{.urgency = 2, .frame_urgency = 2}, low1, low2;
+  SendTurns::Turn high{.urgency = 2, .frame_urgency = 2};
   turns.Enter(&running);
   EXPECT_TRUE(running.granted);
   for (SendTurns::Turn* turn : {&low1, &low2, &high}) turns.Enter(turn);
-  for (SendTurns::Turn* next : {&high, &low1, &low2}) {
+  const SendTurns::Turn* sends = &running;
+  for (const SendTurns::Turn* next : {&high, &low1, &low2}) {
     EXPECT_FALSE(next->granted);
-    turns.Finish();
+    turns.Finish(*sends);
     EXPECT_TRUE(next->granted);
+    sends = next;
   }
-  turns.Finish();
+  turns.Finish(*sends);
+  EXPECT_FALSE(turns.busy());
+}
+
+TEST(SendTurnsTest, OneThatIsMoreUrgentThanAllThatIsBeingSentDoesNotWait) {
+  SendTurns turns;
+  SendTurns::Turn low1, low2, middle{.urgency = 1, .frame_urgency = 1};
+  SendTurns::Turn high1{.urgency = 2, .frame_urgency = 2};
+  SendTurns::Turn high2{.urgency = 2, .frame_urgency = 2};
+  for (SendTurns::Turn* turn : {&low1, &low2, &high1, &high2, &middle}) turns.Enter(turn);
+  EXPECT_TRUE(low1.granted);
+  EXPECT_TRUE(high1.granted);
+  EXPECT_FALSE(low2.granted || high2.granted || middle.granted);
+  turns.Finish(low1);
+  EXPECT_FALSE(low2.granted || high2.granted || middle.granted) << "high1 is still being sent";
+  turns.Finish(high1);
+  EXPECT_TRUE(high2.granted);
+  turns.Finish(high2);
+  EXPECT_TRUE(middle.granted);
+  turns.Finish(middle);
+  EXPECT_TRUE(low2.granted);
+  turns.Finish(low2);
+  EXPECT_FALSE(turns.busy());
+}
+
+TEST(SendTurnsTest, WhatWaitsAsUrgentAndSendsWhatIsNotHoldsUpNobodyMoreUrgent) {
+  SendTurns turns;
+  SendTurns::Turn low, own{.urgency = 3, .frame_urgency = 0};
+  SendTurns::Turn high{.urgency = 2, .frame_urgency = 2};
+  for (SendTurns::Turn* turn : {&low, &own, &high}) turns.Enter(turn);
+  EXPECT_TRUE(low.granted && own.granted && high.granted);
+  for (const SendTurns::Turn* turn : {&low, &own, &high}) turns.Finish(*turn);
   EXPECT_FALSE(turns.busy());
 }
 
 TEST(SendTurnsTest, OneWithoutCreditHoldsUpNobody) {
   SendTurns turns;
   int64_t none = -5, some = 10;
-  SendTurns::Turn poor{.urgency = 2, .credit_needed = 10, .credit = &none};
-  SendTurns::Turn rich{.urgency = 0, .credit_needed = 10, .credit = &some};
+  SendTurns::Turn poor{.credit_needed = 10, .credit = &none};
+  SendTurns::Turn rich{.credit_needed = 10, .credit = &some};
   turns.Enter(&poor);
   turns.Enter(&rich);
   EXPECT_FALSE(poor.granted);
@@ -36,7 +70,7 @@ TEST(SendTurnsTest, OneWithoutCreditHoldsUpNobody) {
   none = 10;
   turns.Grant();
   EXPECT_FALSE(poor.granted) << "one at a time";
-  turns.Finish();
+  turns.Finish(rich);
   EXPECT_TRUE(poor.granted);
 }
 
@@ -47,7 +81,7 @@ TEST(SendTurnsTest, WhoLeavesIsNotServed) {
   turns.Enter(&gone);
   turns.Enter(&next);
   turns.Leave(&gone);
-  turns.Finish();
+  turns.Finish(running);
   EXPECT_FALSE(gone.granted);
   EXPECT_TRUE(next.granted);
 }

@@ -25,12 +25,7 @@ constexpr size_t kRefusalsPerCall = 4;
 
 Status Cancelled() { return Status(StatusCode::kCancelled, "the client has cancelled the call"); }
 
-Frame EndFrame(uint64_t call, const Status& status) {
-  FrameHead head{.kind = FrameKind::kEnd};
-  head.id = call;
-  SetFrameStatus(status, &head);
-  return {.head = EncodeFrameHead(head)};
-}
+int UrgencyOf(Priority priority) { return static_cast<int>(priority); }
 
 }  // namespace
 
@@ -256,7 +251,7 @@ void ServerConnection::OnRequest(FrameHead head, Payload payload) {
   if (status.ok()) return;
   parts_.counters->calls_refused.Add();
   MutexLock lock(mutex_);
-  QueueEnd(call->id, status);
+  QueueEnd(*call, status);
 }
 
 Status ServerConnection::EnterCall(const CallPtr& call) {
@@ -307,7 +302,7 @@ void ServerConnection::OnCancel(uint64_t id) {
   if (call.turn != nullptr) call.turn->changed.NotifyAll();
   if (call.sending || call.end_sent) return;  // Who sends a part sends the end behind it.
   call.end_sent = true;
-  QueueEnd(id, Cancelled());
+  QueueEnd(call, Cancelled());
 }
 
 void ServerConnection::OnCredit(uint64_t id, uint64_t bytes) {
@@ -327,7 +322,14 @@ void ServerConnection::OnCredit(uint64_t id, uint64_t bytes) {
   turns_.Grant();
 }
 
-void ServerConnection::QueueEnd(uint64_t call, const Status& status) {
+Frame ServerConnection::EndFrame(const Call& call, const Status& status) {
+  FrameHead head{.kind = FrameKind::kEnd};
+  head.id = call.id;
+  SetFrameStatus(status, &head);
+  return {.head = EncodeFrameHead(head), .priority = call.context.priority};
+}
+
+void ServerConnection::QueueEnd(const Call& call, const Status& status) {
   if (over_) return;
   outbox_.push_back(EndFrame(call, status));
   if (outbox_.size() > kRefusalsPerCall * limits_.max_calls) over_ = true;
@@ -376,7 +378,9 @@ Status ServerConnection::WritePart(Call& call, CallMessage part) {
 
 Status ServerConnection::WriteFrame(Call& call, Frame frame, uint64_t credit) {
   const uint64_t bytes = frame.payload.size_bytes();
-  SendTurns::Turn turn{.urgency = static_cast<int>(call.context.priority)};
+  const int urgency = UrgencyOf(call.context.priority);
+  SendTurns::Turn turn{.urgency = urgency, .frame_urgency = urgency};
+  frame.priority = call.context.priority;
   {
     MutexLock lock(mutex_);
     turn.credit = credit > 0 ? &call.credit : nullptr;
@@ -394,9 +398,9 @@ Status ServerConnection::WriteFrame(Call& call, Frame frame, uint64_t credit) {
     if (end) call.end_sent = true;
   }
   if (sent.ok()) parts_.counters->bytes_sent.Add(bytes);
-  if (end) (void)Send(EndFrame(call.id, Cancelled()));
+  if (end) (void)Send(EndFrame(call, Cancelled()));
   MutexLock lock(mutex_);
-  turns_.Finish();
+  turns_.Finish(turn);
   return sent;
 }
 
@@ -424,7 +428,7 @@ Status ServerConnection::AwaitTurn(Call& call, SendTurns::Turn& turn) {
   }
   // Between the grant and now the call may have ended for the client: nothing comes after its end.
   if (why = WhyNot(call, turn, SystemClock().Now()); !why.ok()) {
-    turns_.Finish();
+    turns_.Finish(turn);
     return why;
   }
   send_started_ = SystemClock().Now();
@@ -451,23 +455,24 @@ TimePoint ServerConnection::WakeAt(const Call& call, const SendTurns::Turn& turn
 }
 
 void ServerConnection::EndCall(Call& call, const Status& status) {
+  const int urgency = UrgencyOf(call.context.priority);
+  SendTurns::Turn turn{.urgency = urgency, .frame_urgency = urgency};
   bool tell = false;
   {
     MutexLock lock(mutex_);
     calls_.erase(call.id);  // The client may use its place as soon as it is told.
     request_bytes_ -= call.request_bytes;
-    tell = !call.end_sent && AwaitOwnTurn(static_cast<int>(call.context.priority));
+    tell = !call.end_sent && AwaitOwnTurn(turn);
     call.end_sent = true;
   }
-  if (tell) (void)Send(EndFrame(call.id, status));
+  if (tell) (void)Send(EndFrame(call, status));
   MutexLock lock(mutex_);
-  if (tell) turns_.Finish();
+  if (tell) turns_.Finish(turn);
   --running_;
   changed_.NotifyAll();
 }
 
-bool ServerConnection::AwaitOwnTurn(int urgency) {
-  SendTurns::Turn turn{.urgency = urgency};
+bool ServerConnection::AwaitOwnTurn(SendTurns::Turn& turn) {
   turns_.Enter(&turn);
   while (!turn.granted && !over_) turn.changed.Wait(mutex_);
   if (turn.granted) {
@@ -485,13 +490,14 @@ Status ServerConnection::Send(Frame frame) {
 }
 
 void ServerConnection::SendOut(Frame frame) {
+  SendTurns::Turn turn{.urgency = kMostUrgent, .frame_urgency = UrgencyOf(frame.priority)};
   {
     MutexLock lock(mutex_);
-    if (!AwaitOwnTurn(kMostUrgent)) return;
+    if (!AwaitOwnTurn(turn)) return;
   }
   (void)Send(std::move(frame));
   MutexLock lock(mutex_);
-  turns_.Finish();
+  turns_.Finish(turn);
 }
 
 bool ServerConnection::AwaitOutgoing(Frame* frame) {

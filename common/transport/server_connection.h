@@ -147,10 +147,11 @@ class ServerConnection final : public FrameReceiver,
       QUIRE_REQUIRES(mutex_);
   TimePoint WakeAt(const Call& call, const SendTurns::Turn& turn) const QUIRE_REQUIRES(mutex_);
   /// Waits for a turn that needs no credit; false when the connection is over.
-  bool AwaitOwnTurn(int urgency) QUIRE_REQUIRES(mutex_);
+  bool AwaitOwnTurn(SendTurns::Turn& turn) QUIRE_REQUIRES(mutex_);
+  static Frame EndFrame(const Call& call, const Status& status);
   Status Send(Frame frame) QUIRE_EXCLUDES(mutex_);
   void SendOut(Frame frame);
-  void QueueEnd(uint64_t call, const Status& status) QUIRE_REQUIRES(mutex_);
+  void QueueEnd(const Call& call, const Status& status) QUIRE_REQUIRES(mutex_);
 
   /// The connection's own thread.
   void Run();
@@ -174,7 +175,7 @@ class ServerConnection final : public FrameReceiver,
   uint64_t request_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint32_t running_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Handlers that have not returned.
   SendTurns turns_ QUIRE_GUARDED_BY(mutex_);
-  TimePoint send_started_ QUIRE_GUARDED_BY(mutex_);
+  TimePoint send_started_ QUIRE_GUARDED_BY(mutex_);  ///< The last that was.
   std::deque<Frame> outbox_ QUIRE_GUARDED_BY(mutex_);
   std::map<uint64_t, std::shared_ptr<AnnouncedLanding>> landings_ QUIRE_GUARDED_BY(mutex_);
   bool draining_ QUIRE_GUARDED_BY(mutex_) = false;

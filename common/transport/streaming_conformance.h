@@ -356,9 +356,6 @@ TEST_P(StreamingConformance, SixtyFourCallsRunAtATime) {
 // is, one goes between two of its parts, or a few when its thread is late. Where that is kept from
 // running for long, as many may go, or a flood is over: such rounds do not count.
 TEST_P(StreamingConformance, AnUrgentReplyOvertakesAFloodOfPrefetches) {
-  if (transport().capabilities().name == "ucx") {
-    GTEST_SKIP() << "its queue (UcxOptions::queue_bytes) takes all of this flood at once";
-  }
   constexpr uint64_t kFloods = 31;
   constexpr uint64_t kInTurn = StreamingHandler::kOvertakeParts * kFloods;
   constexpr int kRounds = 20, kEnough = 3;

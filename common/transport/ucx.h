@@ -28,8 +28,12 @@ struct UcxOptions {
   std::string transports = {};  ///< As UCX_TLS, e.g. "posix,cma,tcp,self"; empty for all.
   std::string devices = {};     ///< As UCX_NET_DEVICES; empty: by the address.
   uint64_t max_frame_bytes = uint64_t{64} << 20;
-  /// What the peer may be sent before it has taken it; Send waits while it is that much.
+  /// What the peer may be sent before it has taken it: a frame waits in Send while it is that much,
+  /// not counting less urgent frames that wait behind it. So it is that much for each priority.
   uint64_t queue_bytes = uint64_t{16} << 20;
+  /// What UCX has of that at a time to send, since it sends in order: the rest waits where urgent
+  /// frames pass it. Of each priority and the more urgent ones together.
+  uint64_t given_bytes = uint64_t{2} << 20;
   uint64_t piece_bytes = uint64_t{1} << 20;  ///< Payload is cut into frames of this size.
   /// Of TCP lanes. UCX cuts a frame that does not fit in one, and copies it once more.
   uint64_t segment_bytes = uint64_t{1280} << 10;

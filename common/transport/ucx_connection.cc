@@ -41,6 +41,7 @@ struct UcxConnection::Outgoing {
   UcxGather data;
   std::vector<std::byte> gathered;  ///< The data in one piece, where UCX wants that.
   Frame frame;
+  uint64_t bytes = 0;  ///< What the queue counts it for.
 };
 
 UcxConnection::UcxConnection(Role role, std::shared_ptr<UcxWorker> worker,
@@ -49,6 +50,7 @@ UcxConnection::UcxConnection(Role role, std::shared_ptr<UcxWorker> worker,
       worker_(std::move(worker)),
       options_(options),
       token_(MakeUcxToken(SystemRandom())),
+      queue_(options.given_bytes),
       delivery_([this](uint64_t bytes) {
         worker_->Post([weak = weak_from_this(), bytes] {
           if (const auto self = weak.lock()) self->SendControl(UcxKind::kTaken, 0, bytes, {});
@@ -167,7 +169,7 @@ void UcxConnection::Fail(const Status& why) {
     phase_ = Phase::kClosed;
     why_closed_ = why;
     over_since_ = SystemClock().Now();
-    queue_.clear();
+    queue_.Clear();
     changed_.NotifyAll();
   }
   worker_->RemoveSink(token_);
@@ -191,7 +193,7 @@ void UcxConnection::AwaitReceived() {
   MutexLock lock(mutex_);
   if (phase_ != Phase::kOpen || untaken_bytes_ == 0) return;
   worker_->Post([self = shared_from_this()] {
-    while (self->SendPiece()) {  // Those that are queued now are numbered.
+    while (self->SendPiece(/*all=*/true)) {  // Those that are queued now are numbered.
     }
     self->SendControl(UcxKind::kEnd, 0, self->next_sequence_, {});
   });
@@ -229,11 +231,12 @@ void UcxConnection::Close() {
 // Sending.
 
 Status UcxConnection::Send(Frame frame) {
-  const uint64_t bytes = frame.payload.size_bytes() + frame.head.size();
-  if (bytes > options_.max_frame_bytes) {
-    return ResourceExhausted("a frame of ", bytes, " bytes is over the limit of ",
+  const uint64_t frame_bytes = frame.payload.size_bytes() + frame.head.size();
+  if (frame_bytes > options_.max_frame_bytes) {
+    return ResourceExhausted("a frame of ", frame_bytes, " bytes is over the limit of ",
                              options_.max_frame_bytes);
   }
+  const uint64_t bytes = frame_bytes + UcxHeader::kEncodedBytes;
   if (!frame.places.empty() && frame.places.size() != frame.payload.slices().size()) {
     return InvalidArgument("a frame has ", frame.payload.slices().size(), " slices but ",
                            frame.places.size(), " places");
@@ -243,22 +246,23 @@ Status UcxConnection::Send(Frame frame) {
   std::shared_ptr<UcxRemoteLanding> mapped;
   {
     MutexLock lock(mutex_);
-    while (may_wait && phase_ == Phase::kOpen && untaken_bytes_ >= window_) {
+    while (may_wait && phase_ == Phase::kOpen &&
+           untaken_bytes_ >= window_ + queue_.BytesBehind(frame.priority)) {
       changed_.Wait(mutex_);
     }
     if (phase_ == Phase::kClosed) return why_closed_;
     if (phase_ == Phase::kConnecting) return FailedPrecondition("the connection is not open yet");
-    untaken_bytes_ += bytes + UcxHeader::kEncodedBytes;
+    untaken_bytes_ += bytes;
     mapped = MappedLandingOf(frame);
     if (mapped == nullptr) {
-      Enqueue({std::move(frame), /*to_write=*/false});
+      Enqueue({.frame = std::move(frame), .bytes = bytes});
       return OkStatus();
     }
     // The worker's thread writes while this one prepares and writes others. A frame for the same
     // bytes is left to it as well, lest it be written before.
     if (to_write_.size() < kLeftToWorker || to_write_.Overlap(frame)) {
-      to_write_.Add(frame);
-      Enqueue({std::move(frame), /*to_write=*/true});
+      const uint64_t number = to_write_.Add(frame);
+      Enqueue({.frame = std::move(frame), .bytes = bytes, .to_write = number});
       return OkStatus();
     }
   }
@@ -266,41 +270,46 @@ Status UcxConnection::Send(Frame frame) {
   mapped.reset();  // Whoever closes the landing waits for this.
   MutexLock lock(mutex_);
   if (phase_ == Phase::kClosed) return why_closed_;
-  Enqueue({std::move(frame), /*to_write=*/false});
+  Enqueue({.frame = std::move(frame), .bytes = bytes});
   return OkStatus();
 }
 
-void UcxConnection::Enqueue(Queued queued) {
-  queue_.push_back(std::move(queued));
-  if (std::exchange(send_posted_, true)) return;
+void UcxConnection::Enqueue(SendQueue::Item item) {
+  queue_.Push(std::move(item));
+  PostSending();
+}
+
+void UcxConnection::PostSending() {
+  if (!queue_.HasNext() || std::exchange(send_posted_, true)) return;
   worker_->Post([self = shared_from_this()] { self->SendQueued(); });
 }
 
 void UcxConnection::SendQueued() {
   // UCX sends at once what a socket takes: after a piece it gets to read what the peer reports,
   // which the next ones may be waiting for.
-  if (SendPiece()) worker_->Post([self = shared_from_this()] { self->SendQueued(); });
+  if (SendPiece(/*all=*/false)) {
+    worker_->Post([self = shared_from_this()] { self->SendQueued(); });
+  }
 }
 
-bool UcxConnection::SendPiece() {
+bool UcxConnection::SendPiece(bool all) {
   for (uint64_t bytes = 0; bytes < options_.piece_bytes;) {
-    Queued next;
+    SendQueue::Item next;
     {
       MutexLock lock(mutex_);
-      if (queue_.empty()) {
+      if (all ? queue_.empty() : !queue_.HasNext()) {
         send_posted_ = false;
         return false;
       }
-      next = std::move(queue_.front());
-      queue_.pop_front();
+      next = queue_.Pop();
     }
     bytes += next.frame.payload.size_bytes() + UcxHeader::kEncodedBytes;
     WriteWhereMapped(&next.frame);
-    if (next.to_write) {
+    if (next.to_write != 0) {
       MutexLock lock(mutex_);
-      to_write_.PopFront();
+      to_write_.Remove(next.to_write);
     }
-    SendFrame(std::move(next.frame));
+    SendFrame(std::move(next.frame), next.bytes);
   }
   return true;
 }
@@ -311,9 +320,10 @@ void UcxConnection::WriteWhereMapped(Frame* frame) {
   if (!memory.empty()) WriteMapped(memory, frame);
 }
 
-void UcxConnection::SendFrame(Frame frame) {
+void UcxConnection::SendFrame(Frame frame, uint64_t bytes) {
   auto out = std::make_shared<Outgoing>();
   out->frame = std::move(frame);
+  out->bytes = bytes;
   UcxHeader header;
   header.to = peer_;
   header.sequence = next_sequence_++;
@@ -324,7 +334,9 @@ void UcxConnection::SendFrame(Frame frame) {
     header.argument = out->frame.landed_bytes;
     out->tail = EncodeUcxChecksums(out->frame.landed_crc32c);
     header.index_bytes = out->tail.size();
-    (void)Untake(header.argument);  // Counted as payload when it was not written yet.
+    MutexLock lock(mutex_);  // Counted as payload when it was not written yet.
+    // Whoever waits gets room for several frames at once, instead of a wake-up for each.
+    if (Untake(header.argument) && untaken_bytes_ <= window_ / 2) changed_.NotifyAll();
   } else if (direct) {
     header.argument = out->frame.payload.size_bytes();
   } else {
@@ -417,6 +429,11 @@ UcxDone UcxConnection::SendDone(std::shared_ptr<Outgoing> out) {
 }
 
 void UcxConnection::EndSend(Outgoing& out, ucs_status_t status) {
+  if (out.bytes > 0) {
+    MutexLock lock(mutex_);
+    queue_.Done(out.frame.priority, out.bytes);
+    PostSending();
+  }
   out.frame = {};
   if (status != UCS_OK) {
     Fail(Unavailable("a frame could not be sent: ", ucs_status_string(status)));
@@ -499,22 +516,22 @@ void UcxConnection::ReportEndReached() {
 }
 
 void UcxConnection::ReceiveTaken(uint64_t bytes) {
-  if (Untake(bytes)) return;
+  {
+    MutexLock lock(mutex_);
+    if (Untake(bytes)) return changed_.NotifyAll();
+  }
   Fail(InvalidArgument("the UCX peer has taken ", bytes, " bytes, more than it was sent"));
 }
 
 bool UcxConnection::Untake(uint64_t bytes) {
-  MutexLock lock(mutex_);
   if (bytes > untaken_bytes_) return false;
   untaken_bytes_ -= bytes;
-  // Whoever waits gets room for several frames at once, instead of a wake-up for each report.
-  if (untaken_bytes_ <= window_ / 2) changed_.NotifyAll();
   return true;
 }
 
 void UcxConnection::Process(UcxMessage message) {
   const uint64_t bytes = message.header().WindowBytes();
-  // A peer that keeps to the window is over it by one frame at most, or by what its receiver sent.
+  // A peer has a window for each priority at most, and a frame more, or what its receiver sent.
   if (delivery_.waiting_bytes() > 4 * options_.queue_bytes + options_.max_frame_bytes) {
     return Fail(InvalidArgument("the UCX peer sends more than it may"));
   }

@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -25,6 +24,7 @@
 #include "common/transport/frame_order.h"
 #include "common/transport/frame_pipe.h"
 #include "common/transport/pending_places.h"
+#include "common/transport/send_queue.h"
 #include "common/transport/ucx.h"
 #include "common/transport/ucx_endpoint.h"
 #include "common/transport/ucx_landing.h"
@@ -65,10 +65,6 @@ class UcxConnection final : public UcxMessageSink,
  private:
   enum class Phase { kConnecting, kOpen, kClosed };
   struct Outgoing;
-  struct Queued {
-    Frame frame;
-    bool to_write = false;  ///< Into its mapped landing, by the worker's thread.
-  };
   /// A landing of the client at the server, and who waits for its end.
   struct OpenedLanding {
     std::shared_ptr<UcxRemoteLanding> remote;
@@ -83,11 +79,14 @@ class UcxConnection final : public UcxMessageSink,
   void Fail(const Status& why) QUIRE_EXCLUDES(mutex_);
   void SendControl(UcxKind kind, uint64_t landing, uint64_t argument, std::vector<std::byte> data);
   void SendQueued() QUIRE_EXCLUDES(mutex_);
-  /// Sends about a piece of what is queued; false when nothing is left.
-  bool SendPiece() QUIRE_EXCLUDES(mutex_);
-  /// REQUIRES: WriteWhereMapped.
-  void SendFrame(Frame frame);
-  void Enqueue(Queued queued) QUIRE_REQUIRES(mutex_);
+  /// Sends about a piece of what is queued and may be given to UCX, or of all; false when nothing
+  /// of it is left.
+  bool SendPiece(bool all) QUIRE_EXCLUDES(mutex_);
+  /// REQUIRES: WriteWhereMapped. It counts for `bytes`.
+  void SendFrame(Frame frame, uint64_t bytes);
+  void Enqueue(SendQueue::Item item) QUIRE_REQUIRES(mutex_);
+  /// Has the thread send what may be given to UCX.
+  void PostSending() QUIRE_REQUIRES(mutex_);
   /// Writes a frame that Send has left to this thread, or took when its landing was not open yet.
   void WriteWhereMapped(Frame* frame);
   bool LandsDirectly(const Frame& frame) const;
@@ -100,10 +99,10 @@ class UcxConnection final : public UcxMessageSink,
   void PutFrame(const std::shared_ptr<Outgoing>& out);
   void SendMessage(const std::shared_ptr<Outgoing>& out);
   UcxDone SendDone(std::shared_ptr<Outgoing> out);
-  void EndSend(Outgoing& out, ucs_status_t status);
+  void EndSend(Outgoing& out, ucs_status_t status) QUIRE_EXCLUDES(mutex_);
   void ReceiveTaken(uint64_t bytes) QUIRE_EXCLUDES(mutex_);
   /// Makes room in the window. False when it is more than was sent.
-  bool Untake(uint64_t bytes) QUIRE_EXCLUDES(mutex_);
+  bool Untake(uint64_t bytes) QUIRE_REQUIRES(mutex_);
   void ReceiveWelcome(const UcxMessage& message);
   void ReceiveFrame(UcxMessage message);
   void Process(UcxMessage message);
@@ -144,11 +143,11 @@ class UcxConnection final : public UcxMessageSink,
   Phase phase_ QUIRE_GUARDED_BY(mutex_) = Phase::kConnecting;
   Status why_closed_ QUIRE_GUARDED_BY(mutex_);
   TimePoint over_since_ QUIRE_GUARDED_BY(mutex_);
-  std::deque<Queued> queue_ QUIRE_GUARDED_BY(mutex_);
+  SendQueue queue_ QUIRE_GUARDED_BY(mutex_);
   PendingPlaces to_write_ QUIRE_GUARDED_BY(mutex_);  ///< By the worker's thread.
   uint64_t window_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint64_t untaken_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Of what was sent.
-  bool send_posted_ QUIRE_GUARDED_BY(mutex_) = false;
+  bool send_posted_ QUIRE_GUARDED_BY(mutex_) = false;    ///< SendQueued is, or runs.
   std::string lane_names_ QUIRE_GUARDED_BY(mutex_);
   bool direct_ QUIRE_GUARDED_BY(mutex_) = false;
   bool end_reached_ QUIRE_GUARDED_BY(mutex_) = false;    ///< The client has every frame.

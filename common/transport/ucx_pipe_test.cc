@@ -18,6 +18,7 @@ namespace {
 
 using testing::Collector;
 using testing::Connected;
+using testing::Halted;
 using testing::Pattern;
 using testing::UcxLane;
 
@@ -44,6 +45,16 @@ std::vector<std::byte> BytesOf(const Payload& payload) {
   return bytes;
 }
 
+/// A direct pipe has put a frame's payload into `memory`; from any other the client end does that.
+void LandOrCheck(const FramePipe& pipe, const Frame& frame, std::span<std::byte> memory) {
+  EXPECT_EQ(frame.landed_bytes != 0, pipe.capabilities().direct_landing);
+  EXPECT_NE(frame.landed_bytes != 0, !frame.payload.empty());
+  ASSERT_EQ(frame.places.size(), frame.payload.slices().size());
+  for (size_t i = 0; i < frame.places.size(); ++i) {
+    std::ranges::copy(frame.payload.slices()[i].bytes, memory.begin() + frame.places[i]);
+  }
+}
+
 TEST_P(UcxPipeTest, FramesOfAllSizesArriveInOrderInBothDirections) {
   Connected peers(GetParam().options);
   const std::vector<size_t> sizes = {0, 1, 100, 9000, 65536, 300'000, 1'200'000, 3'000'000, 7, 0};
@@ -58,6 +69,97 @@ TEST_P(UcxPipeTest, FramesOfAllSizesArriveInOrderInBothDirections) {
     const Frame at_client = peers.at_client.Next();
     EXPECT_EQ(at_client.head, std::to_string(i));
     EXPECT_EQ(BytesOf(at_client.payload), Pattern(sizes[i], 50 + i));
+  }
+}
+
+TEST_P(UcxPipeTest, UrgentFramesOvertakeThoseThatWaitToBeSent) {
+  Halted peers(GetParam().options);
+  peers.Halt();
+  const auto send = [&](std::string head, Priority priority) {
+    Frame frame = FrameOf(std::move(head), Pattern(300'000, 1));
+    frame.priority = priority;
+    EXPECT_TRUE(peers.server->Send(std::move(frame)).ok());
+  };
+  for (const char* head : {"p1", "p2", "p3"}) send(head, Priority::kPrefetch);
+  for (const char* head : {"n1", "n2"}) send(head, Priority::kNormal);
+  for (const char* head : {"c1", "c2"}) send(head, Priority::kCorrection);
+  send("p4", Priority::kPrefetch);
+  peers.LetGo();
+  for (const char* head : {"c1", "c2", "n1", "n2", "p1", "p2", "p3", "p4"}) {
+    EXPECT_EQ(peers.at_client.Next().head, head);
+  }
+}
+
+TEST_P(UcxPipeTest, AnUrgentFrameDoesNotWaitForRoomThatLessUrgentOnesTake) {
+  UcxOptions options = GetParam().options;
+  options.queue_bytes = 1 << 20;
+  Halted peers(options);
+  peers.Halt();
+  const auto send = [&](Priority priority) {
+    Frame frame = FrameOf("", Pattern(1 << 20, 1));
+    frame.head = std::to_string(static_cast<int>(priority));
+    frame.priority = priority;
+    return peers.server->Send(std::move(frame));
+  };
+  EXPECT_TRUE(send(Priority::kPrefetch).ok());
+  std::thread waiting([&] { EXPECT_TRUE(send(Priority::kPrefetch).ok()); });
+  EXPECT_TRUE(send(Priority::kCorrection).ok());
+  peers.LetGo();
+  for (const char* head : {"2", "0", "0"}) EXPECT_EQ(peers.at_client.Next().head, head);
+  waiting.join();
+}
+
+TEST_P(UcxPipeTest, AnUrgentFrameStaysBehindThoseForTheSamePlaces) {
+  constexpr size_t kUnit = 100'000;
+  Halted peers(GetParam().options);
+  const auto allocated = peers.client->AllocateLandingMemory(8 * kUnit);
+  ASSERT_TRUE(allocated.ok()) << allocated.status();
+  std::vector<std::byte> plain(8 * kUnit);
+  const std::span<std::byte> memory =
+      allocated->owner == nullptr ? std::span(plain) : allocated->bytes.first(8 * kUnit);
+  const auto key = peers.client->AddLanding(5, memory);
+  ASSERT_TRUE(key.ok()) << key.status();
+  ASSERT_TRUE(peers.server->OpenLanding(5, *key, memory.size()).ok());
+  peers.Halt();
+  const auto send = [&](std::string head, Priority priority, uint64_t place) {
+    Frame frame = FrameOf(head, Pattern(kUnit, std::stoul(head)));
+    frame.landing = 5;
+    frame.places = {place};
+    frame.priority = priority;
+    EXPECT_TRUE(peers.server->Send(std::move(frame)).ok());
+  };
+  send("1", Priority::kPrefetch, 0);
+  send("2", Priority::kPrefetch, 2 * kUnit);
+  send("3", Priority::kPrefetch, 4 * kUnit);
+  send("4", Priority::kCorrection, 6 * kUnit);
+  send("5", Priority::kCorrection, 2 * kUnit - 1);
+  peers.LetGo();
+  for (const char* head : {"1", "2", "4", "5", "3"}) {
+    const Frame got = peers.at_client.Next();
+    EXPECT_EQ(got.head, head);
+    if (got.landed_bytes == 0) LandOrCheck(*peers.client, got, memory);
+  }
+  const auto at = [&](uint64_t place, uint64_t bytes) { return memory.subspan(place, bytes); };
+  EXPECT_TRUE(std::ranges::equal(at(0, kUnit), Pattern(kUnit, 1)));
+  EXPECT_TRUE(std::ranges::equal(at(2 * kUnit - 1, kUnit), Pattern(kUnit, 5)));
+  EXPECT_TRUE(std::ranges::equal(at(4 * kUnit, kUnit), Pattern(kUnit, 3)));
+  EXPECT_TRUE(std::ranges::equal(at(6 * kUnit, kUnit), Pattern(kUnit, 4)));
+  peers.server->CloseLanding(5);
+  peers.client->RemoveLanding(5);
+}
+
+TEST_P(UcxPipeTest, AllArrivesHoweverLittleUcxIsGivenAtATime) {
+  UcxOptions options = GetParam().options;
+  options.given_bytes = 1;
+  Connected peers(options);
+  constexpr size_t kFrames = 40;
+  for (size_t i = 0; i < kFrames; ++i) {
+    ASSERT_TRUE(peers.server->Send(FrameOf(std::to_string(i), Pattern(i * 10'000, i))).ok());
+  }
+  for (size_t i = 0; i < kFrames; ++i) {
+    const Frame got = peers.at_client.Next();
+    EXPECT_EQ(got.head, std::to_string(i));
+    EXPECT_EQ(BytesOf(got.payload), Pattern(i * 10'000, i));
   }
 }
 
@@ -91,16 +193,6 @@ TEST(UcxWithoutALaneTest, UnitsTravelInMessagesThatTheReceiverPutsToTheirPlaces)
   EXPECT_EQ(got.landed_bytes, 30'500u);
   EXPECT_TRUE(std::ranges::equal(std::span(memory).subspan(64'000, 30'000), Pattern(30'000, 1)));
   EXPECT_TRUE(std::ranges::equal(std::span(memory).subspan(100, 500), Pattern(500, 2)));
-}
-
-/// A direct pipe has put a frame's payload into `memory`; from any other the client end does that.
-void LandOrCheck(const FramePipe& pipe, const Frame& frame, std::span<std::byte> memory) {
-  EXPECT_EQ(frame.landed_bytes != 0, pipe.capabilities().direct_landing);
-  EXPECT_NE(frame.landed_bytes != 0, !frame.payload.empty());
-  ASSERT_EQ(frame.places.size(), frame.payload.slices().size());
-  for (size_t i = 0; i < frame.places.size(); ++i) {
-    std::ranges::copy(frame.payload.slices()[i].bytes, memory.begin() + frame.places[i]);
-  }
 }
 
 TEST_P(UcxPipeTest, SlicesGoToTheirPlacesInALanding) {

@@ -234,6 +234,53 @@ class Listening {
   std::deque<std::unique_ptr<FramePipe>> pipes_ QUIRE_GUARDED_BY(mutex_);
 };
 
+/// A server's end whose worker stands still until it is let go: what is sent meanwhile queues up.
+class Halted {
+ public:
+  explicit Halted(const UcxOptions& options) {
+    const SocketAddress address = SocketAddress::Resolve("127.0.0.1:0").value();
+    worker_ = MakeUcxWorker(address, options).value();
+    Mutex mutex;
+    CondVar accepted;
+    listener_ = UcxListener::Listen(worker_, address, options, [&](auto pipe) {
+                  MutexLock lock(mutex);
+                  server = std::move(pipe);
+                  accepted.NotifyAll();
+                }).value();
+    client = ConnectUcx(listener_->address(), options).value();
+    {
+      MutexLock lock(mutex);
+      while (server == nullptr) accepted.Wait(mutex);
+    }
+    client->Start(&at_client);
+    server->Start(&at_server);
+  }
+  ~Halted() { LetGo(); }
+  void Halt() {
+    worker_->Post([this] {
+      MutexLock lock(mutex_);
+      while (!let_go_) changed_.Wait(mutex_);
+    });
+  }
+  void LetGo() {
+    MutexLock lock(mutex_);
+    let_go_ = true;
+    changed_.NotifyAll();
+  }
+
+  Collector at_client, at_server;
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool let_go_ QUIRE_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<UcxWorker> worker_;
+  std::unique_ptr<PipeListener> listener_;
+
+ public:
+  std::unique_ptr<FramePipe> client, server;
+};
+
 /// Two ends of a connection, both started.
 class Connected {
  public:

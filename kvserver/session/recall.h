@@ -94,7 +94,7 @@ class RecallSink {
   /// Whether somebody still waits for the reply; what to end with when not.
   [[nodiscard]] virtual Status CheckWanted() const = 0;
   /// The lanes are valid during the call. When it has returned, no byte of the part can arrive
-  /// after a byte of what is written later. An error ends the recall.
+  /// after one that is written to the same place later. An error ends the recall.
   [[nodiscard]] virtual Status Write(RecallPart part) = 0;
 };
 
