@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/checksum.h"
@@ -55,6 +56,28 @@ inline Frame UcxUnits() {
     frame.places.push_back(i * 2 * kUcxUnitBytes);
   }
   return frame;
+}
+
+/// The same in several frames, which more than one thread of a server may write at once.
+inline std::vector<Frame> UcxUnitsInParts() {
+  constexpr size_t kParts = 8;
+  const Frame whole = UcxUnits();
+  std::vector<Frame> parts(kParts, {.head = "units", .payload = {}, .landing = whole.landing});
+  for (size_t i = 0; i < kUcxUnits; ++i) {
+    Frame& part = parts[i / (kUcxUnits / kParts)];
+    part.payload.Append(whole.payload.slices()[i]);
+    part.places.push_back(whole.places[i]);
+  }
+  return parts;
+}
+/// Whether `part`, the next one that came, makes `whole` a frame of UcxUnits.
+inline bool JoinUcxUnits(Frame part, Frame* whole) {
+  whole->head = std::move(part.head);
+  whole->landed_bytes += part.landed_bytes;
+  whole->landed_crc32c.insert(whole->landed_crc32c.end(), part.landed_crc32c.begin(),
+                              part.landed_crc32c.end());
+  for (const Slice& slice : part.payload.slices()) whole->payload.Append(slice);
+  return whole->landed_bytes + whole->payload.size_bytes() == kUcxUnits * kUcxUnitBytes;
 }
 
 /// How a frame of UcxUnits came: "written" into the landing by the server, which tells what it
