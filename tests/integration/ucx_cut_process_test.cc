@@ -8,9 +8,9 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -56,7 +56,7 @@ class Honest {
   ~Honest() { pipe_->Close(); }
 
   void AskForAll() {
-    std::ranges::fill(memory_.bytes, std::byte{0});
+    std::memset(memory_.bytes.data(), 0, memory_.bytes.size());
     EXPECT_TRUE(pipe_->Send({.head = "all", .payload = {}}).ok());
   }
   /// Waits for units, all of them, and that they are right.

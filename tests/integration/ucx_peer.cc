@@ -155,9 +155,9 @@ class Sharing {
   }
 
  private:
-  static void SendUnits(FramePipe& pipe) {
-    for (Frame& part : testing::UcxUnitsInParts()) {
-      if (!pipe.Send(std::move(part)).ok()) return;
+  void SendUnits(FramePipe& pipe) const {
+    for (const Frame& part : units_) {
+      if (!pipe.Send(part).ok()) return;
     }
   }
   std::set<std::shared_ptr<FramePipe>> Served() {
@@ -165,6 +165,7 @@ class Sharing {
     return served_;
   }
 
+  const std::vector<Frame> units_ = testing::UcxUnitsInParts();
   Mutex mutex_;
   std::set<std::shared_ptr<FramePipe>> served_ QUIRE_GUARDED_BY(mutex_);
 };
