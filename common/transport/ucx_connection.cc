@@ -23,13 +23,17 @@ constexpr size_t kLeftToWorker = 2;
 /// mapping: a frame each, of a megabyte. Hundreds of times what that takes one that runs.
 constexpr Duration kLateWrites = std::chrono::milliseconds(100);
 
-/// Writes the frame's payload to its places in `memory`, the landing as it is mapped here, with
-/// the checksums of what was written.
-void WriteMapped(std::span<std::byte> memory, Frame* frame) {
-  frame->landed_crc32c = CopyToPlaces(frame->payload, frame->places, memory);
+/// Writes the frame's payload to its places in the landing as it is mapped here, with the checksums
+/// of what was written. UNAVAILABLE when the bytes may have gone nowhere: nobody must be told then
+/// that they have landed.
+Status WriteMapped(const UcxRemoteLanding& landing, Frame* frame) {
+  frame->landed_crc32c = CopyToPlaces(frame->payload, frame->places, landing.mapped());
   frame->landed_bytes = frame->payload.size_bytes();
   frame->payload = {};
   frame->places.clear();
+  if (!landing.was_cut()) return OkStatus();
+  return Unavailable("the client has cut the shared memory of landing ", frame->landing,
+                     " short, and what was written there is lost");
 }
 
 }  // namespace
@@ -266,8 +270,12 @@ Status UcxConnection::Send(Frame frame) {
       return OkStatus();
     }
   }
-  WriteMapped(mapped->mapped(), &frame);
+  const Status written = WriteMapped(*mapped, &frame);
   mapped.reset();  // Whoever closes the landing waits for this.
+  if (!written.ok()) {
+    worker_->Post([self = shared_from_this(), written] { self->Fail(written); });
+    return written;
+  }
   MutexLock lock(mutex_);
   if (phase_ == Phase::kClosed) return why_closed_;
   Enqueue({.frame = std::move(frame), .bytes = bytes});
@@ -304,20 +312,24 @@ bool UcxConnection::SendPiece(bool all) {
       next = queue_.Pop();
     }
     bytes += next.frame.payload.size_bytes() + UcxHeader::kEncodedBytes;
-    WriteWhereMapped(&next.frame);
+    const Status written = WriteWhereMapped(&next.frame);
     if (next.to_write != 0) {
       MutexLock lock(mutex_);
       to_write_.Remove(next.to_write);
+    }
+    if (!written.ok()) {
+      Fail(written);  // The queue is empty then.
+      continue;
     }
     SendFrame(std::move(next.frame), next.bytes);
   }
   return true;
 }
 
-void UcxConnection::WriteWhereMapped(Frame* frame) {
-  if (!LandsDirectly(*frame)) return;
-  const auto memory = opened_landings_.at(frame->landing).remote->mapped();
-  if (!memory.empty()) WriteMapped(memory, frame);
+Status UcxConnection::WriteWhereMapped(Frame* frame) {
+  if (!LandsDirectly(*frame)) return OkStatus();
+  const UcxRemoteLanding& landing = *opened_landings_.at(frame->landing).remote;
+  return landing.mapped().empty() ? OkStatus() : WriteMapped(landing, frame);
 }
 
 void UcxConnection::SendFrame(Frame frame, uint64_t bytes) {

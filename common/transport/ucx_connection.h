@@ -88,7 +88,8 @@ class UcxConnection final : public UcxMessageSink,
   /// Has the thread send what may be given to UCX.
   void PostSending() QUIRE_REQUIRES(mutex_);
   /// Writes a frame that Send has left to this thread, or took when its landing was not open yet.
-  void WriteWhereMapped(Frame* frame);
+  /// UNAVAILABLE when the client has taken the landing's memory away.
+  Status WriteWhereMapped(Frame* frame);
   bool LandsDirectly(const Frame& frame) const;
   /// Where the frame's payload can be written by the thread that sends it; null where it cannot.
   std::shared_ptr<UcxRemoteLanding> MappedLandingOf(const Frame& frame) const

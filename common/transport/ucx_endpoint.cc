@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/transport/ucx_fault_guard.h"
 #include "common/transport/ucx_status.h"
 
 namespace quire {
@@ -39,6 +40,17 @@ struct UcxEndpoint::State : std::enable_shared_from_this<State> {
     const OnError notify = std::move(on_error);
     on_error = nullptr;
     if (notify) notify(Unavailable("the UCX peer is gone: ", ucs_status_string(status)));
+  }
+
+  /// Makes a call to UCX that may write to the peer's memory, its queue among it.
+  template <typename Start>
+  void Begin(UcxDone done, const Start& start) {
+    const std::shared_ptr<State> self = shared_from_this();
+    const uint64_t faults = UcxFaultsOfThisThread();
+    worker->operations().Begin(std::move(done), start);
+    if (UcxFaultsOfThisThread() == faults) return;
+    const OnError notify = std::exchange(on_error, nullptr);
+    if (notify) notify(Unavailable("the UCX peer has cut its shared memory short"));
   }
 
   /// Flushes; then closes.
@@ -134,7 +146,7 @@ void UcxEndpoint::KeepUntilClosed(std::shared_ptr<const void> object) {
 
 void UcxEndpoint::Send(std::span<const std::byte> header, UcxGather& data, bool is_hello,
                        UcxDone done) {
-  state_->worker->operations().Begin(std::move(done), [&](ucp_request_param_t* param) {
+  state_->Begin(std::move(done), [&](ucp_request_param_t* param) {
     if (is_hello) {
       param->op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
       param->flags = UCP_AM_SEND_FLAG_REPLY;
@@ -153,13 +165,13 @@ void UcxEndpoint::Send(std::span<const std::byte> header, UcxGather& data, bool 
 
 void UcxEndpoint::Put(std::span<const std::byte> bytes, uint64_t address, ucp_rkey_h key,
                       UcxDone done) {
-  state_->worker->operations().Begin(std::move(done), [&](ucp_request_param_t* param) {
+  state_->Begin(std::move(done), [&](ucp_request_param_t* param) {
     return ucp_put_nbx(state_->handle, bytes.data(), bytes.size(), address, key, param);
   });
 }
 
 void UcxEndpoint::Flush(UcxDone done) {
-  state_->worker->operations().Begin(std::move(done), [&](ucp_request_param_t* param) {
+  state_->Begin(std::move(done), [&](ucp_request_param_t* param) {
     return ucp_ep_flush_nbx(state_->handle, param);
   });
 }

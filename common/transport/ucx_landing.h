@@ -102,6 +102,8 @@ class UcxRemoteLanding {
   std::span<std::byte> mapped() const {
     return segment_ == nullptr ? std::span<std::byte>() : segment_->memory();
   }
+  /// Whether what is mapped is no longer the client's memory: UcxSegment::was_cut.
+  bool was_cut() const { return segment_ != nullptr && segment_->was_cut(); }
   /// REQUIRES: mapped() is empty.
   ucp_rkey_h key() const { return key_; }
 

@@ -10,6 +10,7 @@
 
 #include "common/transport/ucx_connection.h"
 #include "common/transport/ucx_context.h"
+#include "common/transport/ucx_fault_guard.h"
 #include "common/transport/ucx_pipe.h"
 #include "common/transport/ucx_status.h"
 #include "common/transport/ucx_wire.h"
@@ -108,6 +109,8 @@ StatusOr<std::unique_ptr<UcxListener>> UcxListener::Listen(std::shared_ptr<UcxWo
                                                            const SocketAddress& address,
                                                            const UcxOptions& options,
                                                            Accept accept) {
+  // With either of the two UCX may have lanes of shared memory, which its clients can cut short.
+  if (options.direct_landings || !options.peer_failure_detection) InstallUcxFaultGuard();
   auto state = std::make_shared<State>();
   state->worker = worker.get();
   state->options = options;

@@ -20,9 +20,6 @@
 namespace quire {
 namespace {
 
-/// How UCX begins the names of its files of shared memory.
-constexpr std::string_view kFileName = "ucx_shm_posix_";
-
 /// A part of domain posix. What follows is the name of a directory, unless one of the flags is set.
 struct PosixPart {
   static constexpr uint64_t kOfProcess = uint64_t{1} << 63;  ///< The id is a process and its file.
@@ -94,7 +91,7 @@ bool IsOfUcx(const std::string& descriptor, int fd) {
   const std::string_view path(name.data(), static_cast<size_t>(length));
   struct stat file = {};
   struct statfs system = {};
-  return path.substr(path.rfind('/') + 1).starts_with(kFileName) && fstat(fd, &file) == 0 &&
+  return path.substr(path.rfind('/') + 1).starts_with(kUcxFileName) && fstat(fd, &file) == 0 &&
          S_ISREG(file.st_mode) && fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC;
 }
 

@@ -23,6 +23,7 @@
 
 #include "common/base/status.h"
 #include "common/base/unique_fd.h"
+#include "common/transport/ucx_fault_guard.h"
 
 namespace quire {
 
@@ -33,7 +34,8 @@ struct UcxPeerMemory {
 };
 
 /// Ownership: of the mapping, which stays when the peer goes. A file that its owner cuts short
-/// afterwards has no memory there any more, and who writes to it then gets SIGBUS (design 0014).
+/// afterwards has no memory there any more: who writes to it then gets SIGBUS, unless the process
+/// has the guard (ucx_fault_guard.h), and the bytes go nowhere.
 class UcxSegment {
  public:
   static StatusOr<std::unique_ptr<UcxSegment>> MapPosix(std::string_view part,
@@ -46,15 +48,22 @@ class UcxSegment {
 
   /// The peer's memory, as this process has it.
   std::span<std::byte> memory() const { return memory_; }
+  /// Whether the guard has replaced the mapping. False: what this thread has written there before
+  /// is in the peer's memory.
+  bool was_cut() const { return watch_.replaced(); }
 
  private:
   enum class Kind { kPosix, kSysv };
   UcxSegment(Kind kind, std::byte* begin, size_t mapped_bytes)
-      : kind_(kind), begin_(begin), mapped_bytes_(mapped_bytes) {}
+      : kind_(kind),
+        begin_(begin),
+        mapped_bytes_(mapped_bytes),
+        watch_(std::span(begin, mapped_bytes)) {}
 
   const Kind kind_;
   std::byte* const begin_;
-  const size_t mapped_bytes_;
+  const size_t mapped_bytes_;  ///< Of a file; segments of System V keep their size.
+  const UcxFaultWatch watch_;
   std::span<std::byte> memory_;
 };
 

@@ -3,7 +3,11 @@
 // One end of a UCX pipe as a process of its own, for tests that kill it.
 //   ucx_peer serve LANE         prints its address; sends frames into landing 1 of its client,
 //                               whose key is the client's first frame
-//   ucx_peer pull LANE ADDRESS  sends such a key; prints how the first frame came (HowItCame)
+//   ucx_peer pull LANE ADDRESS  sends such a key; prints how the first units came (HowItCame)
+//   ucx_peer share LANE         prints its address; serves all clients at once: the first frame of
+//                               each is the key of its landing 1, and then, as for every frame that
+//                               anybody sends, all get units there, in parts; prints how each
+//                               connection ended
 //   ucx_peer open LANE          prints its address; opens a landing with each frame's head for a
 //                               key, prints what came of it, and sends units into it if the frame
 //                               has payload
@@ -12,7 +16,9 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -31,10 +37,15 @@ class Frames final : public FrameReceiver {
     frames_.push_back(std::move(frame));
     changed_.NotifyAll();
   }
-  void OnClosed(const Status&) override {
+  void OnClosed(const Status& why) override {
     MutexLock lock(mutex_);
-    closed_ = true;
+    closed_ = why;
     changed_.NotifyAll();
+  }
+  /// REQUIRES: Next has answered nullopt.
+  Status why_closed() {
+    MutexLock lock(mutex_);
+    return *closed_;
   }
   /// nullopt when the connection is over and there are no more.
   std::optional<Frame> Next() {
@@ -50,7 +61,7 @@ class Frames final : public FrameReceiver {
   Mutex mutex_;
   CondVar changed_;
   std::deque<Frame> frames_ QUIRE_GUARDED_BY(mutex_);
-  bool closed_ QUIRE_GUARDED_BY(mutex_) = false;
+  std::optional<Status> closed_ QUIRE_GUARDED_BY(mutex_);
 };
 
 /// Accepts clients, and prints where.
@@ -117,6 +128,58 @@ int Open(const UcxOptions& options) {
   }
 }
 
+/// Serves all clients at once.
+class Sharing {
+ public:
+  /// Until its connection ends.
+  void Serve(const std::shared_ptr<FramePipe>& pipe) {
+    Frames frames;
+    pipe->Start(&frames);
+    if (const std::optional<Frame> key = frames.Next()) {
+      if (!pipe->OpenLanding(1, key->head, testing::kUcxLandingBytes).ok()) return;
+      {
+        MutexLock lock(mutex_);
+        served_.insert(pipe);
+      }
+      SendUnits(*pipe);
+    }
+    while (frames.Next()) {
+      for (const auto& each : Served()) SendUnits(*each);
+    }
+    {
+      MutexLock lock(mutex_);
+      served_.erase(pipe);
+      std::cout << frames.why_closed() << std::endl;
+    }
+    pipe->Close();
+  }
+
+ private:
+  void SendUnits(FramePipe& pipe) const {
+    for (const Frame& part : units_) {
+      if (!pipe.Send(part).ok()) return;
+    }
+  }
+  std::set<std::shared_ptr<FramePipe>> Served() {
+    MutexLock lock(mutex_);
+    return served_;
+  }
+
+  const std::vector<Frame> units_ = testing::UcxUnitsInParts();
+  Mutex mutex_;
+  std::set<std::shared_ptr<FramePipe>> served_ QUIRE_GUARDED_BY(mutex_);
+};
+
+int Share(const UcxOptions& options) {
+  Listening listening;
+  if (!listening.Start(options).ok()) return 1;
+  Sharing sharing;
+  std::vector<std::jthread> clients;
+  for (;;) {
+    clients.emplace_back([&, pipe = std::shared_ptr(listening.Take())] { sharing.Serve(pipe); });
+  }
+}
+
 Status Pull(const std::string& lane, const std::string& address) {
   QUIRE_ASSIGN_OR_RETURN(const auto pipe, ConnectUcx(address, testing::UcxLaneOptions(lane)));
   Frames frames;
@@ -124,10 +187,14 @@ Status Pull(const std::string& lane, const std::string& address) {
   QUIRE_ASSIGN_OR_RETURN(const OwnedMemory memory, testing::UcxLandingMemory(*pipe, lane));
   QUIRE_ASSIGN_OR_RETURN(const std::string key, pipe->AddLanding(1, memory.bytes));
   QUIRE_RETURN_IF_ERROR(pipe->Send({.head = key, .payload = {}}));
-  const std::optional<Frame> first = frames.Next();
-  if (!first) return Unavailable("the connection was over before a frame came");
-  QUIRE_RETURN_IF_ERROR(testing::CheckUcxUnits(*first, memory.bytes));
-  std::cout << testing::HowItCame(*first) << std::endl;
+  Frame units;
+  for (bool whole = false; !whole;) {
+    std::optional<Frame> part = frames.Next();
+    if (!part) return Unavailable("the connection was over before the units came");
+    whole = testing::JoinUcxUnits(*std::move(part), &units);
+  }
+  QUIRE_RETURN_IF_ERROR(testing::CheckUcxUnits(units, memory.bytes));
+  std::cout << testing::HowItCame(units) << std::endl;
   while (frames.Next()) {
   }
   return OkStatus();
@@ -139,11 +206,12 @@ int main(int argc, char** argv) {
   const std::vector<std::string> args(argv, argv + argc);
   if (argc == 3 && args[1] == "serve") return Serve(testing::UcxLaneOptions(args[2]));
   if (argc == 3 && args[1] == "open") return Open(testing::UcxLaneOptions(args[2]));
+  if (argc == 3 && args[1] == "share") return Share(testing::UcxLaneOptions(args[2]));
   if (argc == 4 && args[1] == "pull") {
     const Status status = Pull(args[2], args[3]);
     std::cerr << status << "\n";
     return status.ok() ? 0 : 1;
   }
-  std::cerr << "usage: ucx_peer serve LANE | open LANE | pull LANE ADDRESS\n";
+  std::cerr << "usage: ucx_peer serve LANE | open LANE | pull LANE ADDRESS | share LANE\n";
   return 2;
 }

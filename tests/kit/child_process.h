@@ -74,6 +74,7 @@ class ChildProcess {
     return text;
   }
   void Signal(int signal) { kill(pid_, signal); }
+  pid_t pid() const { return pid_; }
   /// Stops it, until SIGCONT. Returns when no thread of it runs any more: a signal that was only
   /// sent leaves it time to answer.
   void Stop() {
