@@ -114,52 +114,55 @@ Status DigestSelector::ScorePart(const SelectRequest& request, const DigestStore
 }
 
 Status DigestSelector::Score(const SelectRequest& request) {
-  const kernels::KernelTable& ops = device_->kernels();
-  const float* q = request.q;
-  int64_t n_q = spec_.num_query_heads;
-  if (kernels::PoolsQuery(options_.pooling)) {
-    QUIRE_RETURN_IF_ERROR(ToStatus(ops.pool_query({.q = q,
-                                                   .pooled = pooled_query_.as<float>(),
-                                                   .n_q = n_q,
-                                                   .n_kv = spec_.num_kv_heads,
-                                                   .head_dim = spec_.head_dim,
-                                                   .pooling = options_.pooling,
-                                                   .stream = device_->stream()}),
-                                   "pool_query"));
-    q = pooled_query_.as<float>();
-    n_q = spec_.num_kv_heads;
-  }
-  for (const DigestStore::Part& part : digests_[request.layer].parts()) {
-    QUIRE_RETURN_IF_ERROR(ScorePart(request, part, q, n_q));
-  }
-  return ToStatus(ops.pool({.scores = scores_.as<float>(),
-                            .pooled = pooled_.as<float>(),
-                            .n_q = n_q,
-                            .n_kv = spec_.num_kv_heads,
-                            .n_pages = request.candidates.size(),
-                            .head_dim = spec_.head_dim,
-                            .pooling = options_.pooling,
-                            .stream = device_->stream()}),
-                  "pool");
-}
-
-Status DigestSelector::Weigh(const SelectRequest& request) {
   if (request.candidates.end > digests_[request.layer].num_pages()) {
     return FailedPrecondition("layer ", request.layer, ": candidates end at page ",
                               request.candidates.end, ", digests at page ",
                               digests_[request.layer].num_pages());
   }
   QUIRE_RETURN_IF_ERROR(Reserve(request.candidates.size()));
-  return Score(request);
+  const float* q = request.q;
+  if (kernels::PoolsQuery(options_.pooling)) {
+    QUIRE_RETURN_IF_ERROR(
+        ToStatus(device_->kernels().pool_query({.q = q,
+                                                .pooled = pooled_query_.as<float>(),
+                                                .n_q = spec_.num_query_heads,
+                                                .n_kv = spec_.num_kv_heads,
+                                                .head_dim = spec_.head_dim,
+                                                .pooling = options_.pooling,
+                                                .stream = device_->stream()}),
+                 "pool_query"));
+    q = pooled_query_.as<float>();
+  }
+  for (const DigestStore::Part& part : digests_[request.layer].parts()) {
+    QUIRE_RETURN_IF_ERROR(ScorePart(request, part, q, ScoreRows()));
+  }
+  return OkStatus();
 }
 
-StatusOr<std::vector<float>> DigestSelector::Weights(const SelectRequest& request) {
-  std::vector<float> weights(size_t{spec_.num_kv_heads} * request.candidates.size());
-  if (weights.empty()) return weights;
-  QUIRE_RETURN_IF_ERROR(Weigh(request));
+int64_t DigestSelector::ScoreRows() const {
+  return kernels::PoolsQuery(options_.pooling) ? spec_.num_kv_heads : spec_.num_query_heads;
+}
+
+Status DigestSelector::Weigh(const SelectRequest& request) {
+  QUIRE_RETURN_IF_ERROR(Score(request));
+  return ToStatus(device_->kernels().pool({.scores = scores_.as<float>(),
+                                           .pooled = pooled_.as<float>(),
+                                           .n_q = ScoreRows(),
+                                           .n_kv = spec_.num_kv_heads,
+                                           .n_pages = request.candidates.size(),
+                                           .head_dim = spec_.head_dim,
+                                           .pooling = options_.pooling,
+                                           .stream = device_->stream()}),
+                  "pool");
+}
+
+StatusOr<std::vector<float>> DigestSelector::Scores(const SelectRequest& request) {
+  std::vector<float> scores(size_t{spec_.num_query_heads} * request.candidates.size());
+  if (scores.empty()) return scores;
+  QUIRE_RETURN_IF_ERROR(Score(request));
   QUIRE_RETURN_IF_ERROR(
-      device_->CopyToHost(weights.data(), pooled_.data(), weights.size() * sizeof(float)));
-  return weights;
+      device_->CopyToHost(scores.data(), scores_.data(), scores.size() * sizeof(float)));
+  return scores;
 }
 
 size_t DigestSelector::FoundBytes(const SelectRequest& request) const {

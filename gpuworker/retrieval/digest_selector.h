@@ -46,8 +46,9 @@ class DigestSelector {
   StatusOr<bool> Begin(const SelectRequest& request);
   /// RetrievalPolicy::Select.
   StatusOr<Selection> Select(const SelectRequest& request);
-  /// Pooled weights of all candidates, [n_kv][candidates], in host memory. At the worker only.
-  StatusOr<std::vector<float>> Weights(const SelectRequest& request);
+  /// Scores of all candidates before pooling, [n_q][candidates], in host memory. At the worker
+  /// only, with a pooling that does not pool the query.
+  StatusOr<std::vector<float>> Scores(const SelectRequest& request);
 
  private:
   /// A selection that the device was given.
@@ -65,14 +66,17 @@ class DigestSelector {
   /// Returns when the executor is not at a selection, whose answer stays.
   void AwaitBeside() const;
   StatusOr<Selection> SelectNow(const SelectRequest& request);
-  /// Scores and pools into pooled_.
+  /// Scores, and pools into pooled_.
   Status Weigh(const SelectRequest& request);
   /// Scores candidates whose digests are in `part` for `n_q` queries.
   Status ScorePart(const SelectRequest& request, const DigestStore::Part& part, const float* q,
                    int64_t n_q);
   /// Room for `pages` candidates in the scratch buffers.
   Status Reserve(uint32_t pages);
+  /// Scores into scores_, [n_q][candidates] or, where the query is pooled, [n_kv][candidates].
   Status Score(const SelectRequest& request);
+  /// Of scores_.
+  int64_t ScoreRows() const;
   /// Finds the best of pooled_, and what of it is NaN, into found_.
   Status TopK(const SelectRequest& request);
   size_t FoundBytes(const SelectRequest& request) const;

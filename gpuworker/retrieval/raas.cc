@@ -2,10 +2,10 @@
 #include "gpuworker/retrieval/raas.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "gpuworker/retrieval/host_keys.h"
+#include "kernels/cpu/cpu_kernels.h"
 
 namespace quire::worker {
 
@@ -39,40 +39,69 @@ Status RaasPolicy::OnPageComplete(uint32_t layer, uint32_t page, const void* uni
   return selector_.OnPageComplete(layer, page, units);
 }
 
-std::vector<uint32_t> RaasPolicy::Update(const SelectRequest& request, const Layer& layer,
-                                         std::span<const float> weights, std::vector<Kept>* kept) {
-  const auto weight = [&](uint32_t page) { return weights[page - request.candidates.first]; };
-  const uint32_t enters = std::max(layer.seen_end, request.candidates.first);
-  std::vector<uint32_t> entering;
-  if (enters < request.candidates.end) {
-    entering = BestPages(weights.subspan(enters - request.candidates.first), enters,
-                         std::max(request.max_pages, 1u));
+std::vector<float> RaasPolicy::Pool(const SelectRequest& request, std::span<const float> scores,
+                                    std::span<const uint32_t> pages) {
+  std::vector<float> weights(pages.size());
+  if (pages.empty()) return weights;
+  const size_t candidates = request.candidates.size(), group = scores.size() / candidates;
+  std::vector<float> theirs;
+  theirs.reserve(group * pages.size());
+  for (size_t a = 0; a < group; ++a) {
+    for (const uint32_t page : pages) {
+      theirs.push_back(scores[a * candidates + page - request.candidates.first]);
+    }
   }
-  for (const uint32_t page : entering) kept->push_back({.page = page, .stamp = layer.step});
-  float total = 0;
-  for (const Kept& k : *kept) total += std::isnan(weight(k.page)) ? 0 : weight(k.page);
-  for (Kept& k : *kept) {
-    if (weight(k.page) > kAlpha * total) k.stamp = layer.step;
+  // Of shapes that are right, so it does not fail.
+  (void)kernels::CpuKernels().pool({.scores = theirs.data(),
+                                    .pooled = weights.data(),
+                                    .n_q = static_cast<int64_t>(group),
+                                    .n_kv = 1,
+                                    .n_pages = static_cast<int64_t>(pages.size()),
+                                    .pooling = kernels::Pooling::kAvgSM});
+  return weights;
+}
+
+void RaasPolicy::Update(const SelectRequest& request, const Layer& layer,
+                        std::span<const float> scores, std::vector<Kept>* kept,
+                        Selection* selection) {
+  const uint32_t enters = std::max(layer.seen_end, request.candidates.first);
+  const uint32_t most = std::max(request.max_pages, 1u);
+  std::vector<uint32_t> pages;
+  for (const Kept& k : *kept) pages.push_back(k.page);
+  for (uint32_t page = enters; page < request.candidates.end; ++page) pages.push_back(page);
+  std::vector<float> weights = Pool(request, scores, pages);
+  selection->nan_scores += CountNan(weights);
+  if (pages.size() - kept->size() > most) {
+    const std::vector<uint32_t> best =
+        BestPages(std::span(weights).subspan(kept->size()), enters, most);
+    pages.resize(kept->size());
+    pages.insert(pages.end(), best.begin(), best.end());
+    weights = Pool(request, scores, pages);
+  }
+  for (size_t i = kept->size(); i < pages.size(); ++i) {
+    kept->push_back({.page = pages[i], .stamp = layer.step});
+  }
+  for (size_t i = 0; i < pages.size(); ++i) {
+    if (weights[i] > kAlpha) (*kept)[i].stamp = layer.step;
   }
   while (kept->size() > request.max_pages) {
     kept->erase(std::ranges::min_element(*kept, {}, [&](const Kept& k) {
       return std::pair(k.page < layer.document_pages, k.stamp);
     }));
   }
-  std::vector<uint32_t> pages;
-  for (const Kept& k : *kept) pages.push_back(k.page);
-  return pages;
+  std::vector<uint32_t>& selected = selection->pages.emplace_back();
+  for (const Kept& k : *kept) selected.push_back(k.page);
 }
 
 StatusOr<Selection> RaasPolicy::Select(const SelectRequest& request) {
   Layer& layer = layers_[request.layer];
   ++layer.step;
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<float> weights, selector_.Weights(request));
-  const size_t pages = request.candidates.size();
-  Selection selection{.nan_scores = CountNan(weights)};
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<float> scores, selector_.Scores(request));
+  const size_t of_group = scores.size() / num_kv_heads_;
+  Selection selection;
   for (uint32_t head = 0; head < num_kv_heads_; ++head) {
-    selection.pages.push_back(
-        Update(request, layer, std::span(weights).subspan(head * pages, pages), &layer.kept[head]));
+    Update(request, layer, std::span(scores).subspan(head * of_group, of_group), &layer.kept[head],
+           &selection);
   }
   layer.seen_end = std::max(layer.seen_end, request.candidates.end);
   return selection;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RaasPolicy (spec E): memory that stays bounded over long generations. A page that enters is kept
-// until it is pushed out; every step stamps the pages whose weight (softmax of Quest's bound over
-// what is kept, mean over the group) is above 1e-4, and when there are too many the one with the
-// oldest stamp goes, for good. Pages of the document go last, and only when they alone are too
-// many: then the first query keeps the best of them. A page is recalled once, when it leaves the
-// window.
+// until it is pushed out; every step stamps the pages whose weight is above 1e-4, and when there
+// are too many the one with the oldest stamp goes, for good. The weight is softmax of Quest's bound
+// over what is kept, for each query head by itself, then the mean over the group: pages that are
+// gone have no share in it. Pages of the document go last, and only when they alone are too many:
+// then the first query keeps the best of them. A page is recalled once, when it leaves the window.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_RAAS_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_RAAS_H_
 
@@ -46,9 +46,13 @@ class RaasPolicy final : public BudgetPolicy {
     std::vector<std::vector<Kept>> kept;  ///< [n_kv], ascending pages
   };
   explicit RaasPolicy(const PolicyContext& context);
-  /// Stamps, evicts, and returns what is kept. `weights` is of the candidates.
-  static std::vector<uint32_t> Update(const SelectRequest& request, const Layer& layer,
-                                      std::span<const float> weights, std::vector<Kept>* kept);
+  /// Weights of `pages`, the softmax over them. `scores` is of the group, [G][candidates].
+  static std::vector<float> Pool(const SelectRequest& request, std::span<const float> scores,
+                                 std::span<const uint32_t> pages);
+  /// Takes in new candidates, stamps and evicts; appends what is kept to `selection`. `scores` as
+  /// for Pool.
+  static void Update(const SelectRequest& request, const Layer& layer,
+                     std::span<const float> scores, std::vector<Kept>* kept, Selection* selection);
 
   const uint32_t num_kv_heads_;
   DigestSelector selector_;

@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "common/base/random.h"
 #include "common/page/dtype.h"
@@ -187,6 +190,80 @@ TEST(RaasPolicyTest, ADocumentThatIsTooLongKeepsWhatTheFirstQueryWeighsMost) {
   Complete(*policy, 20);
   EXPECT_THAT(Select(*policy, Along(2), {1, 17}), ElementsAre(2, 6, 10, 14));
   EXPECT_THAT(Select(*policy, Along(3), {1, 17}), ElementsAre(2, 6, 10, 14));
+}
+
+/// RaaS for one KV head of two query heads, no document and three pages, in double precision.
+class RaasReference {
+ public:
+  /// The softmax of a query head is over the pages that are kept, or over all candidates and is
+  /// made a share of those that are kept when the heads have been averaged.
+  explicit RaasReference(bool over_kept) : over_kept_(over_kept) {}
+
+  std::vector<uint32_t> Select(const std::vector<float>& q, uint32_t end) {
+    ++step_;
+    for (; seen_ < end; ++seen_) kept_.push_back({seen_, step_});
+    const auto is_kept = [&](uint32_t page) {
+      return std::ranges::any_of(kept_, [&](const auto& k) { return k.first == page; });
+    };
+    std::vector<double> weights(end);
+    for (size_t head = 0; head < 2; ++head) {
+      double sum = 0;
+      std::vector<double> e(end);
+      for (uint32_t page = 1; page < end; ++page) {
+        if (over_kept_ && !is_kept(page)) continue;
+        e[page] = std::exp(Bound(std::span(q).subspan(4 * head, 4), page));
+        sum += e[page];
+      }
+      for (uint32_t page = 1; page < end; ++page) weights[page] += e[page] / sum / 2;
+    }
+    double total = 0;
+    for (const auto& [page, stamp] : kept_) total += weights[page];
+    for (auto& [page, stamp] : kept_) {
+      if (weights[page] > 1e-4 * total) stamp = step_;
+    }
+    while (kept_.size() > 3) {
+      kept_.erase(std::ranges::min_element(kept_, {}, [](const auto& k) { return k.second; }));
+    }
+    std::vector<uint32_t> pages;
+    for (const auto& [page, stamp] : kept_) pages.push_back(page);
+    return pages;
+  }
+
+ private:
+  /// The highest q.k of a key within the lowest and highest of each channel.
+  static double Bound(std::span<const float> q, uint32_t page) {
+    const std::vector<float> unit = PageUnit(page);
+    double bound = 0;
+    for (size_t c = 0; c < 4; ++c) {
+      double most = -1e30;
+      for (size_t t = 0; t < 8; ++t) most = std::max(most, double{q[c]} * unit[4 * t + c]);
+      bound += most;
+    }
+    return bound;
+  }
+
+  const bool over_kept_;
+  uint64_t step_ = 0;
+  uint32_t seen_ = 1;
+  std::vector<std::pair<uint32_t, uint64_t>> kept_;  ///< Page and stamp, ascending pages.
+};
+
+TEST(RaasPolicyTest, QueryHeadsShareTheirWeightAmongThePagesThatAreKept) {
+  const auto policy = testing::MakeValid(Context("raas", 3));
+  ASSERT_EQ(policy->OnPrefillLayer(0, 0, {}), OkStatus());
+  Complete(*policy, 40);
+  RaasReference kept(true), all(false);
+  SeededRandom random(5);
+  std::vector<float> q(8);
+  bool differ = false;
+  for (uint32_t step = 0; step < 70; ++step) {
+    for (float& value : q) value = 25 * random.Normal();
+    const uint32_t end = 4 + step / 2;
+    const std::vector<uint32_t> expected = kept.Select(q, end);
+    differ |= all.Select(q, end) != expected;
+    ASSERT_EQ(Select(*policy, q, {1, end}), expected) << "step " << step;
+  }
+  EXPECT_TRUE(differ) << "these queries do not tell the two ways apart";
 }
 
 TEST(InfLlmPolicyTest, BlocksComeWholeAndForAllHeadsAlike) {
