@@ -10,7 +10,7 @@
 // A client has to take what it is sent: one that gives back less than a quarter of its window (or
 // of what it owes, where a part was larger than that) within the stall timeout loses the call,
 // however often it gives back a little; a frame that is on its way into the pipe for longer than
-// that ends the connection.
+// that, while no more urgent one goes in beside it, ends the connection.
 //
 // A call that the client cancels ends at once for the client, also while its handler goes on: from
 // then on the handler's writes fail. What a handler holds is let go when it returns.
