@@ -18,9 +18,8 @@
 namespace quire {
 namespace {
 
-/// One line of /proc/self/maps, which is read character by character, so that its length does not
-/// matter: "begin-end perms offset device inode [path]", with no other space in front of the path
-/// that is not one between fields.
+/// One line of /proc/self/maps, "begin-end permissions offset device inode path", where the path
+/// may be missing. It is taken character by character, so that its length does not matter.
 class MapsLine {
  public:
   void Take(char c) {

@@ -19,7 +19,8 @@ namespace quire {
 
 class UcxListener final : public PipeListener {
  public:
-  /// `worker` serves the pipes, and no other listener.
+  /// `worker` serves the pipes, and no other listener. Where the options allow for shared memory
+  /// the process has UcxFaultGuard from now on: a handler of SIGBUS.
   static StatusOr<std::unique_ptr<UcxListener>> Listen(std::shared_ptr<UcxWorker> worker,
                                                        const SocketAddress& address,
                                                        const UcxOptions& options, Accept accept);
