@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
@@ -56,11 +57,13 @@ std::string HostCongestionControl() {
   return file >> name ? name : kUnknown;
 }
 
-std::map<uint64_t, TcpSenders::Connection> TcpSenders::Now() const {
-  std::map<uint64_t, Connection> connections;
+std::optional<TcpSenders::Connections> TcpSenders::Now() const {
+  Connections connections;
   const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
   for (const int descriptor : DescriptorsOf(pid_)) {
     const UniqueFd socket(static_cast<int>(syscall(SYS_pidfd_getfd, process.get(), descriptor, 0)));
+    if (!socket.valid() && errno == EBADF) continue;  // Closed by now.
+    if (!socket.valid()) return std::nullopt;
     tcp_info info = {};
     socklen_t bytes = sizeof info;
     if (getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) continue;
@@ -71,20 +74,23 @@ std::map<uint64_t, TcpSenders::Connection> TcpSenders::Now() const {
     if (fstat(socket.get(), &status) != 0) continue;
     connections[status.st_ino] = {.sent_bytes = info.tcpi_bytes_acked, .congestion_control = name};
   }
+  if (!process.valid()) return std::nullopt;
   return connections;
 }
 
 std::string TcpSenders::CongestionControls() const {
+  const std::optional<Connections> now = Now();
+  if (!before_ || !now) return kUnknown;
   std::set<std::string> names;
-  for (const auto& [inode, connection] : Now()) {
-    const auto before = before_.find(inode);
-    const uint64_t sent_before = before == before_.end() ? 0 : before->second.sent_bytes;
+  for (const auto& [inode, connection] : *now) {
+    const auto before = before_->find(inode);
+    const uint64_t sent_before = before == before_->end() ? 0 : before->second.sent_bytes;
     if (connection.sent_bytes < sent_before + kSendersBytes) continue;
     names.insert(connection.congestion_control);
   }
   std::string list;
   for (const std::string& name : names) list += (list.empty() ? "" : ",") + name;
-  return list.empty() ? kUnknown : list;
+  return list.empty() ? "none" : list;
 }
 
 }  // namespace quire::bench

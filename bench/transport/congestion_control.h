@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,7 +34,8 @@ class TcpSenders {
   /// Counts from now. The process is this one or one that it has started.
   explicit TcpSenders(pid_t pid) : pid_(pid), before_(Now()) {}
   /// The congestion controls of the connections that have sent a MiB or more since: "cubic", or
-  /// "bbr,cubic". "unknown" when there is none or this process may not look into that one.
+  /// "bbr,cubic"; "none" when there is no such connection, and "unknown" where this process may not
+  /// look into that one.
   std::string CongestionControls() const;
 
  private:
@@ -41,11 +43,11 @@ class TcpSenders {
     uint64_t sent_bytes = 0;
     std::string congestion_control;
   };
-  /// By inode of the socket.
-  std::map<uint64_t, Connection> Now() const;
+  using Connections = std::map<uint64_t, Connection>;  ///< By inode of the socket.
+  std::optional<Connections> Now() const;              ///< nullopt where it may not be seen.
 
   pid_t pid_;
-  std::map<uint64_t, Connection> before_;
+  std::optional<Connections> before_;
 };
 
 }  // namespace quire::bench

@@ -45,18 +45,19 @@ TEST(CongestionControlTest, WhoeverHasSentSinceIsNamed) {
   const std::string name = PacedOrReno(during);
   Send(before, kSentBytes);
   const TcpSenders senders(getpid());
-  EXPECT_EQ(senders.CongestionControls(), "unknown") << "nobody has sent anything";
+  if (senders.CongestionControls() == "unknown") GTEST_SKIP() << "descriptors may not be seen here";
+  EXPECT_EQ(senders.CongestionControls(), "none") << "nobody has sent anything";
   Send(during, kSentBytes);
   // The acknowledgement of the last bytes may be on its way.
   std::string found = senders.CongestionControls();
-  for (int i = 0; i < 1000 && found == "unknown"; ++i) {
+  for (int i = 0; i < 1000 && found == "none"; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     found = senders.CongestionControls();
   }
   EXPECT_EQ(found, name);
 }
 
-TEST(CongestionControlTest, AProcessThatIsNotThereSendsNothing) {
+TEST(CongestionControlTest, OfAProcessThatIsNotThereNothingIsKnown) {
   EXPECT_EQ(TcpSenders(-1).CongestionControls(), "unknown");
 }
 
