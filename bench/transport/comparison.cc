@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/transport/comparison.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -13,6 +15,7 @@
 #include "bench/large_pages.h"
 #include "bench/raw_ucx.h"
 #include "bench/side_by_side.h"
+#include "bench/transport/congestion_control.h"
 #include "bench/transport/raw_grpc.h"
 #include "bench/transport/recall_rounds.h"
 #include "bench/transport/rivals.h"
@@ -221,8 +224,22 @@ class Comparison {
     return OkStatus();
   }
 
+  /// A way to read from Redis.
+  struct RedisWay {
+    const char* name;
+    Redis::Wire wire;
+    size_t connections;
+  };
+  static constexpr RedisWay kRedisWays[] = {
+      {"redis_unix", Redis::Wire::kUnix, 1},
+      {"redis_unix_by_four", Redis::Wire::kUnix, Redis::kMostConnections},
+      {"redis_tcp", Redis::Wire::kTcp, 1},
+      {"redis_tcp_by_four", Redis::Wire::kTcp, Redis::kMostConnections}};
+  static_assert(Redis::kMostConnections == 4);
+
   void AddRedis() {
-    if (!options_.Wants("redis_unix") && !options_.Wants("redis_tcp")) return;
+    const auto wanted = [&](const RedisWay& way) { return options_.Wants(way.name); };
+    if (std::ranges::none_of(kRedisWays, wanted)) return;
     const uint64_t units = shape_.units_per_round() * 2;
     auto redis = Redis::Start(Directory("redis"), figures_.unit_bytes, units);
     if (!redis.ok()) {
@@ -230,16 +247,27 @@ class Comparison {
       return;
     }
     redis_ = *std::move(redis);
-    const auto read = [this, units](Redis::Wire wire) {
-      return Contender{.turn = [this, wire] { return redis_->Read(wire, redis_units_); },
-                       .prepare = [this, units]() -> Status {
-                         redis_units_ = Shuffled(units, random_);
-                         redis_units_.resize(units / 2);
-                         return OkStatus();
-                       }};
-    };
-    Add("redis_unix", read(Redis::Wire::kUnix));
-    Add("redis_tcp", read(Redis::Wire::kTcp));
+    for (const auto& [name, wire, connections] : kRedisWays) {
+      Add(name, {.turn =
+                     [this, wire = wire, connections = connections] {
+                       return redis_->Read(wire, connections, redis_units_);
+                     },
+                 .prepare = [this, units]() -> Status {
+                   redis_units_ = Shuffled(units, random_);
+                   redis_units_.resize(units / 2);
+                   return OkStatus();
+                 }});
+    }
+  }
+
+  /// A read more, not timed, of each way over several connections.
+  Status WatchRedis() {
+    if (redis_ == nullptr) return OkStatus();
+    for (const auto& [name, wire, connections] : kRedisWays) {
+      if (connections == 1 || !options_.Wants(name)) continue;
+      QUIRE_ASSIGN_OR_RETURN(figures_.redis_threads[name], redis_->ReadWatched(wire, redis_units_));
+    }
+    return OkStatus();
   }
 
   void AddMooncake() {
@@ -275,14 +303,33 @@ class Comparison {
     QUIRE_RETURN_IF_ERROR(AddRawGrpc());
     AddRedis();
     AddMooncake();
+    const std::map<std::string, TcpSenders> senders = Senders();
     QUIRE_RETURN_IF_ERROR(Measure("scattered units", &figures_.scattered));
+    for (const auto& [program, sender] : senders) {
+      figures_.congestion_controls[program] = sender.CongestionControls();
+    }
     for (const Lane& lane : lanes_) {
       QUIRE_RETURN_IF_ERROR(Annotate(lane.rounds->Check(), lane.name));
     }
+    if (in_place_.rounds != nullptr) {
+      QUIRE_RETURN_IF_ERROR(Annotate(in_place_.rounds->RunVerified(), "shm_in_place"));
+    }
+    QUIRE_RETURN_IF_ERROR(WatchRedis());
     mooncake_.reset();
     redis_.reset();
     raw_grpc_.reset();
     return OkStatus();
+  }
+
+  /// Programs that send units over TCP, from now on.
+  std::map<std::string, TcpSenders> Senders() const {
+    std::map<std::string, TcpSenders> senders;
+    senders.emplace("this_program", getpid());
+    senders.emplace("quire", main_.server->pid());
+    if (raw_grpc_ != nullptr) senders.emplace("raw_grpc", raw_grpc_->pid());
+    if (redis_ != nullptr) senders.emplace("redis", redis_->pid());
+    if (mooncake_ != nullptr) senders.emplace("mooncake", mooncake_->store_pid());
+    return senders;
   }
 
   Status MeasureContiguous() {

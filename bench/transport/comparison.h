@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bench/raw_ucx.h"
+#include "bench/transport/rivals.h"
 #include "bench/working_set.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
@@ -85,6 +86,11 @@ struct TransportFigures {
   std::map<std::string, std::string> absent = {};  ///< Contender, and why it could not be compared.
   /// By transport or raw program of UCX: what the connection says.
   std::map<std::string, std::string> details = {};
+  /// By contender: of reads over several connections.
+  std::map<std::string, Redis::ThreadUse> redis_threads = {};
+  /// By program: of the TCP connections that it sent units on (TcpSenders). All that the benchmark
+  /// sends itself, as the raw programs of UCX do, is "this_program".
+  std::map<std::string, std::string> congestion_controls = {};
 
   /// How fast `contender` is, of the speed of `limit`; nullopt unless both took part in every set.
   static std::optional<double> Ratio(const TransportTurns& turns, const std::string& contender,

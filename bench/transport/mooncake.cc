@@ -10,6 +10,7 @@
 #include <fstream>
 #include <utility>
 
+#include "bench/transport/congestion_control.h"
 #include "bench/transport/free_port.h"
 #include "bench/transport/mooncake_script.h"
 #include "bench/transport/rivals.h"
@@ -42,6 +43,7 @@ StatusOr<std::unique_ptr<Mooncake>> Mooncake::Start(const std::string& environme
                                                     const MooncakeUnits& units) {
   QUIRE_RETURN_IF_ERROR(Annotate(Install(environment, directory + "/install.log"), kPackage));
   std::unique_ptr<Mooncake> self(new Mooncake(environment, directory, units));
+  self->unpaced_ = UnpacedEnvironment(directory);
   QUIRE_RETURN_IF_ERROR(self->StartStore());
   QUIRE_RETURN_IF_ERROR(self->StartReader());
   return self;
@@ -53,12 +55,13 @@ Status Mooncake::StartStore() {
   QUIRE_ASSIGN_OR_RETURN(master_, Process::Start({environment_ + "/bin/mooncake_master",
                                                   "--rpc_port=" + std::to_string(master_port_),
                                                   "--metrics_port=" + std::to_string(metrics_port)},
-                                                 directory_ + "/master.log"));
+                                                 directory_ + "/master.log", unpaced_));
   std::ofstream(directory_ + "/rival.py") << kMooncakeScript;
   const std::string ready = directory_ + "/ready";
   QUIRE_ASSIGN_OR_RETURN(auto command, Side("store"));
   command.insert(command.end(), {"--ready", ready});
-  QUIRE_ASSIGN_OR_RETURN(store_, Process::Start(std::move(command), directory_ + "/store.log"));
+  QUIRE_ASSIGN_OR_RETURN(store_,
+                         Process::Start(std::move(command), directory_ + "/store.log", unpaced_));
   return store_->WaitUntil([&] { return std::filesystem::exists(ready); }, kStartTime);
 }
 
@@ -71,7 +74,8 @@ Status Mooncake::StartReader() {
   turns_ = UniqueFd(open(turns.c_str(), O_RDWR | O_CLOEXEC));
   QUIRE_ASSIGN_OR_RETURN(auto command, Side("reader"));
   command.insert(command.end(), {"--turns", turns});
-  QUIRE_ASSIGN_OR_RETURN(reader_, Process::Start(std::move(command), directory_ + "/reader.log"));
+  QUIRE_ASSIGN_OR_RETURN(reader_,
+                         Process::Start(std::move(command), directory_ + "/reader.log", unpaced_));
   QUIRE_ASSIGN_OR_RETURN(const auto version, Await("version", kStartTime));
   version_ = version.get<std::string>();
   return OkStatus();

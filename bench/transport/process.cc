@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -24,13 +25,35 @@ constexpr Duration kPoll = std::chrono::milliseconds(5);
 constexpr Duration kTimeToEnd = std::chrono::seconds(5);
 constexpr size_t kShownBytes = 2000;  ///< Of the output, in an error.
 
+/// Ends with a null, as programs take them; into `strings`.
+std::vector<char*> PointersTo(std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (std::string& string : strings) pointers.push_back(string.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+/// `environment`, and what this program's has besides.
+std::vector<std::string> WithOwnEnvironment(std::vector<std::string> environment) {
+  const size_t given = environment.size();
+  for (char** own = environ; *own != nullptr; ++own) {
+    const std::string_view variable(*own);
+    const std::string_view name = variable.substr(0, variable.find('=') + 1);
+    const bool replaced = std::any_of(environment.begin(), environment.begin() + given,
+                                      [&](const std::string& it) { return it.starts_with(name); });
+    if (!replaced) environment.emplace_back(variable);
+  }
+  return environment;
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<Process>> Process::Start(std::vector<std::string> command,
-                                                  const std::string& log) {
-  std::vector<char*> arguments;
-  for (std::string& argument : command) arguments.push_back(argument.data());
-  arguments.push_back(nullptr);
+                                                  const std::string& log,
+                                                  std::vector<std::string> environment) {
+  const std::vector<char*> arguments = PointersTo(command);
+  environment = WithOwnEnvironment(std::move(environment));
+  const std::vector<char*> variables = PointersTo(environment);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -38,7 +61,8 @@ StatusOr<std::unique_ptr<Process>> Process::Start(std::vector<std::string> comma
                                    O_WRONLY | O_CREAT | O_APPEND, 0600);
   posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
   pid_t pid = -1;
-  const int error = posix_spawnp(&pid, arguments[0], &actions, nullptr, arguments.data(), environ);
+  const int error =
+      posix_spawnp(&pid, arguments[0], &actions, nullptr, arguments.data(), variables.data());
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) return Unavailable("cannot start ", command[0], ": ", std::strerror(error));
   return std::unique_ptr<Process>(new Process(pid, command[0], log));

@@ -21,13 +21,16 @@ namespace quire::bench {
 class Process {
  public:
   /// Runs `command`, a program (looked for in PATH) and its arguments; its output is appended to
-  /// the file `log`. UNAVAILABLE when it cannot be started.
+  /// the file `log`. `environment` ("NAME=value") goes before this program's. UNAVAILABLE when it
+  /// cannot be started.
   static StatusOr<std::unique_ptr<Process>> Start(std::vector<std::string> command,
-                                                  const std::string& log);
+                                                  const std::string& log,
+                                                  std::vector<std::string> environment = {});
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
+  pid_t pid() const { return pid_; }  ///< -1 when it is known to have ended.
   /// Waits until `ready` answers true. UNAVAILABLE with the end of its output when it ends before,
   /// or when `timeout` passes.
   Status WaitUntil(const std::function<bool()>& ready, Duration timeout);

@@ -11,6 +11,7 @@
 #include <grpcpp/support/sync_stream.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -18,10 +19,12 @@
 
 #include "bench/large_pages.h"
 #include "common/base/random.h"
+#include "common/transport/local_sockets.h"
 
 namespace quire::bench {
 namespace {
 
+constexpr std::chrono::seconds kConnectTime(10);
 constexpr char kMethod[] = "/quire.bench.Raw/Read";
 using Writer = grpc::ServerWriter<grpc::ByteBuffer>;
 
@@ -45,8 +48,11 @@ class RawService final : public grpc::Service {
     }
     using Handler =
         grpc::internal::ServerStreamingHandler<RawService, grpc::ByteBuffer, grpc::ByteBuffer>;
-    const auto read = [](RawService* self, grpc::ServerContext*, const grpc::ByteBuffer* request,
-                         Writer* writer) { return self->Read(*request, writer); };
+    const auto read = [](RawService* self, grpc::ServerContext* context,
+                         const grpc::ByteBuffer* request, Writer* writer) {
+      DoNotPaceLocalConnectionsTo(PortOf(context->peer()));  // As the transport's server.
+      return self->Read(*request, writer);
+    };
     AddMethod(new grpc::internal::RpcServiceMethod(  // The service takes it over.
         kMethod, grpc::internal::RpcMethod::SERVER_STREAMING, new Handler(read, this)));
   }
@@ -147,7 +153,11 @@ RawGrpcClient::RawGrpcClient(const RawGrpcShape& shape, const std::string& addre
                              std::span<std::byte> places)
     : shape_(shape),
       channel_(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), Arguments())),
-      places_(places) {}
+      places_(places) {
+  if (channel_->WaitForConnected(std::chrono::system_clock::now() + kConnectTime)) {
+    DoNotPaceLocalConnectionsTo(PortOf(address));  // As the transport's client.
+  }
+}
 
 Status RawGrpcClient::Read(uint64_t seed) {
   const grpc::Slice seed_slice(&seed, sizeof seed);

@@ -123,19 +123,47 @@ Status RecallRounds::ShuffleSlots() {
   return OkStatus();
 }
 
-Status RecallRounds::Run(uint64_t expected_units) {
+Status RecallRounds::Run(uint64_t expected_units, bool verify,
+                         const std::function<Status(const RecallPart&)>& visit) {
   RecallOptions options{.landing = landing_.get()};
-  options.verify = delivery_ == Delivery::kSlots;
+  options.verify = verify;
   QUIRE_ASSIGN_OR_RETURN(const auto recall, session_->Start(wants_, options));
   uint64_t units = 0;
   while (true) {
     QUIRE_ASSIGN_OR_RETURN(const std::optional<RecallPart> part, recall->Next());
     if (!part) break;
+    QUIRE_RETURN_IF_ERROR(visit(*part));
     session_->Applied(*part);
     units += part->placements.size();
   }
   if (units == expected_units) return OkStatus();
   return Internal("a recall moved ", units, " units instead of ", expected_units);
+}
+
+Status RecallRounds::Run(uint64_t expected_units) {
+  return Run(expected_units, delivery_ == Delivery::kSlots,
+             [](const RecallPart&) { return OkStatus(); });
+}
+
+Status RecallRounds::RunVerified() {
+  QUIRE_RETURN_IF_ERROR(Prepare(Pattern::kScattered));
+  const uint64_t unit_bytes = UnitBytes(shape_.spec);
+  return Run(shape_.units_per_round(), /*verify=*/true, [&](const RecallPart& part) -> Status {
+    if (part.payload.size_bytes() != part.placements.size() * unit_bytes) {
+      return Internal("a part has ", part.payload.size_bytes(), " bytes for ",
+                      part.placements.size(), " units");
+    }
+    const Slice units = part.payload.Flatten();
+    for (size_t i = 0; i < part.placements.size(); ++i) {
+      const Placement& placement = part.placements[i];
+      uint64_t stamp = 0;
+      std::memcpy(&stamp, units.bytes.data() + i * unit_bytes, sizeof stamp);
+      if (stamp == StampOf(placement.layer, placement.page)) continue;
+      return DataLoss("what came for page ", placement.page, " of layer ", placement.layer,
+                      " is another unit");
+    }
+    return OkStatus();
+  });
 }
 
 Status RecallRounds::Check() const {

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -58,6 +59,9 @@ class RecallRounds {
   Status Prepare(Pattern pattern);
   /// Recalls it: all layers in one message.
   Status Run() { return Run(shape_.units_per_round()); }
+  /// A round, not to be timed, of which every unit is verified: its checksum, and that it says of
+  /// itself that it is the one of its placement. For units in place, whose rounds touch no byte.
+  Status RunVerified();
   /// Whether every slot holds the unit that the session takes it to hold, as far as its beginning
   /// tells. Only for units in slots.
   Status Check() const;
@@ -65,6 +69,9 @@ class RecallRounds {
   Status RunEmpty();
 
  private:
+  /// `visit` sees every part.
+  Status Run(uint64_t expected_units, bool verify,
+             const std::function<Status(const RecallPart&)>& visit);
   Status Run(uint64_t expected_units);
   /// Asks for parts of what is resident, in random groups of pages.
   Status ShuffleSlots();

@@ -6,11 +6,15 @@
 #endif
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <sstream>
 #include <utility>
 #include <vector>
 
+#include "bench/transport/congestion_control.h"
 #include "bench/transport/free_port.h"
+#include "common/transport/local_sockets.h"
 
 namespace quire::bench {
 
@@ -48,7 +52,7 @@ StatusOr<std::unique_ptr<Redis>> Redis::Start(const std::string& directory, uint
       Process::Start({"redis-server", "--port", std::to_string(port), "--bind", "127.0.0.1",
                       "--unixsocket", socket, "--save", "", "--appendonly", "no", "--io-threads",
                       "2", "--io-threads-do-reads", "yes", "--dir", directory},
-                     directory + "/redis.log"));
+                     directory + "/redis.log", UnpacedEnvironment(directory)));
   QUIRE_RETURN_IF_ERROR(
       self->server_->WaitUntil([&] { return self->Connect(socket, port).ok(); }, kStartTime));
   QUIRE_RETURN_IF_ERROR(self->Fill(num_units));
@@ -56,20 +60,31 @@ StatusOr<std::unique_ptr<Redis>> Redis::Start(const std::string& directory, uint
 }
 
 Redis::~Redis() {
-  for (redisContext* const context : {unix_, tcp_}) {
-    if (context != nullptr) redisFree(context);
-  }
+  for (redisContext* const context : unix_) redisFree(context);
+  for (redisContext* const context : tcp_) redisFree(context);
+  if (control_ != nullptr) redisFree(control_);
 }
 
+/// May be called again when it has failed, and goes on where it was.
 Status Redis::Connect(const std::string& socket, int port) {
-  const auto connect = [](redisContext*& context, auto open) -> Status {
+  const auto connected = [](redisContext* context) -> StatusOr<redisContext*> {
+    if (context != nullptr && context->err == 0) return context;
     if (context != nullptr) redisFree(context);
-    context = open();
-    if (context != nullptr && context->err == 0) return OkStatus();
     return Unavailable("redis cannot be connected to");
   };
-  QUIRE_RETURN_IF_ERROR(connect(unix_, [&] { return redisConnectUnix(socket.c_str()); }));
-  return connect(tcp_, [&] { return redisConnect("127.0.0.1", port); });
+  const auto open_unix = [&] { return connected(redisConnectUnix(socket.c_str())); };
+  while (unix_.size() < kMostConnections) {
+    QUIRE_ASSIGN_OR_RETURN(redisContext* const context, open_unix());
+    unix_.push_back(context);
+  }
+  while (tcp_.size() < kMostConnections) {
+    QUIRE_ASSIGN_OR_RETURN(redisContext* const context, connected(redisConnect("127.0.0.1", port)));
+    DoNotPace(context->fd);
+    tcp_.push_back(context);
+  }
+  if (control_ != nullptr) return OkStatus();
+  QUIRE_ASSIGN_OR_RETURN(control_, open_unix());
+  return OkStatus();
 }
 
 Status Redis::Fill(uint64_t num_units) {
@@ -77,8 +92,8 @@ Status Redis::Fill(uint64_t num_units) {
   for (uint64_t i = 0; i < num_units; ++i) {
     std::memcpy(unit.data(), &i, sizeof i);
     const std::string key = KeyOf(i);
-    redisAppendCommand(unix_, "SET %b %b", key.data(), key.size(), unit.data(), unit.size());
-    QUIRE_RETURN_IF_ERROR(NextReply(unix_).status());
+    redisAppendCommand(control_, "SET %b %b", key.data(), key.size(), unit.data(), unit.size());
+    QUIRE_RETURN_IF_ERROR(NextReply(control_).status());
   }
   return OkStatus();
 }
@@ -114,17 +129,68 @@ Status Redis::Receive(redisContext* context, std::span<const uint64_t> units) co
   return OkStatus();
 }
 
-Status Redis::Read(Wire wire, std::span<const uint64_t> units) {
-  redisContext* const context = wire == Wire::kUnix ? unix_ : tcp_;
+StatusOr<Redis::Info> Redis::AskInfo() {
+  redisAppendCommand(control_, "INFO");
+  QUIRE_ASSIGN_OR_RETURN(const Reply reply, NextReply(control_));
+  Info info;
+  std::istringstream lines(std::string(reply->str, reply->len));
+  for (std::string line; std::getline(lines, line);) {
+    const size_t colon = line.find(':');
+    if (line.ends_with('\r')) line.pop_back();
+    if (colon != std::string::npos) info[line.substr(0, colon)] = line.substr(colon + 1);
+  }
+  return info;
+}
+
+Status Redis::Read(Wire wire, size_t connections, std::span<const uint64_t> units,
+                   const std::function<Status()>& midway) {
+  const std::vector<redisContext*>& contexts = wire == Wire::kUnix ? unix_ : tcp_;
   const size_t batches = (units.size() + kBatch - 1) / kBatch;
+  const size_t under_way = kPipeline * connections;
   const auto batch = [&](size_t i) {
     return units.subspan(i * kBatch, std::min(kBatch, units.size() - i * kBatch));
   };
-  for (size_t i = 0; i < batches + kPipeline; ++i) {
-    if (i < batches) QUIRE_RETURN_IF_ERROR(Send(context, batch(i)));
-    if (i >= kPipeline) QUIRE_RETURN_IF_ERROR(Receive(context, batch(i - kPipeline)));
+  // The client's library keeps what is sent until it waits for a reply.
+  const auto flush = [](redisContext* context) -> Status {
+    for (int done = 0; done == 0;) {
+      if (redisBufferWrite(context, &done) != REDIS_OK) {
+        return Unavailable("redis: ", context->errstr);
+      }
+    }
+    return OkStatus();
+  };
+  for (size_t i = 0; i < batches + under_way; ++i) {
+    redisContext* const context = contexts[i % connections];
+    if (i < batches) {
+      QUIRE_RETURN_IF_ERROR(Send(context, batch(i)));
+      QUIRE_RETURN_IF_ERROR(flush(context));
+    }
+    if (i == batches / 2) QUIRE_RETURN_IF_ERROR(midway());
+    if (i >= under_way) QUIRE_RETURN_IF_ERROR(Receive(context, batch(i - under_way)));
   }
   return OkStatus();
+}
+
+Status Redis::Read(Wire wire, size_t connections, std::span<const uint64_t> units) {
+  return Read(wire, connections, units, [] { return OkStatus(); });
+}
+
+StatusOr<Redis::ThreadUse> Redis::ReadWatched(Wire wire, std::span<const uint64_t> units) {
+  const auto count = [](Info& info, const char* name) {
+    return static_cast<double>(std::strtoull(info[name].c_str(), nullptr, 10));
+  };
+  QUIRE_ASSIGN_OR_RETURN(Info before, AskInfo());
+  Info during;
+  QUIRE_RETURN_IF_ERROR(Read(wire, kMostConnections, units, [&]() -> Status {
+    QUIRE_ASSIGN_OR_RETURN(during, AskInfo());
+    return OkStatus();
+  }));
+  QUIRE_ASSIGN_OR_RETURN(Info after, AskInfo());
+  const auto grown = [&](const char* name) { return count(after, name) - count(before, name); };
+  const double writes = grown("total_writes_processed");
+  return ThreadUse{
+      .active = during["io_threads_active"] == "1",
+      .threaded_writes_share = writes > 0 ? grown("io_threaded_writes_processed") / writes : 0};
 }
 
 #else
@@ -133,7 +199,12 @@ StatusOr<std::unique_ptr<Redis>> Redis::Start(const std::string&, uint64_t, uint
   return Unavailable("this program was built without Redis's C client (Debian: libhiredis-dev)");
 }
 Redis::~Redis() = default;
-Status Redis::Read(Wire, std::span<const uint64_t>) { return Unavailable("no Redis client"); }
+Status Redis::Read(Wire, size_t, std::span<const uint64_t>) {
+  return Unavailable("no Redis client");
+}
+StatusOr<Redis::ThreadUse> Redis::ReadWatched(Wire, std::span<const uint64_t>) {
+  return Unavailable("no Redis client");
+}
 
 #endif
 

@@ -8,6 +8,8 @@
 #define QUIRE_BENCH_TRANSPORT_RIVALS_H_
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -29,29 +31,50 @@ class Redis {
  public:
   /// Over a Unix socket, or over TCP on loopback.
   enum class Wire { kUnix, kTcp };
-  /// Starts it in `directory` and stores `num_units` units. UNAVAILABLE, saying why, when it cannot
-  /// be started or this program was built without its client.
+  /// Over how many connections at most. Redis rests its I/O threads while fewer clients than twice
+  /// their number have something to be sent to them.
+  static constexpr size_t kMostConnections = 4;
+  /// How much of a read Redis leaves to its I/O threads.
+  struct ThreadUse {
+    bool active = false;  ///< In the midst of the read, as INFO says (io_threads_active).
+    double threaded_writes_share = 0;  ///< Of its writes to sockets, those of I/O threads.
+  };
+
+  /// Starts it in `directory` and stores `num_units` units. Its TCP connections are not paced where
+  /// that is permitted. UNAVAILABLE, saying why, when it cannot be started or this program was
+  /// built without its client.
   static StatusOr<std::unique_ptr<Redis>> Start(const std::string& directory, uint64_t unit_bytes,
                                                 uint64_t num_units);
   ~Redis();
 
-  /// Reads `units` in this order: MGETs of `kBatch` units, `kPipeline` of them under way.
-  Status Read(Wire wire, std::span<const uint64_t> units);
+  pid_t pid() const { return server_->pid(); }
+  /// Reads `units` in this order: MGETs of `kBatch` units, in turns over so many connections
+  /// (1..kMostConnections), `kPipeline` of them under way on each.
+  Status Read(Wire wire, size_t connections, std::span<const uint64_t> units);
+  /// The same, over all connections.
+  StatusOr<ThreadUse> ReadWatched(Wire wire, std::span<const uint64_t> units);
 
  private:
   static constexpr size_t kBatch = 64;
   static constexpr size_t kPipeline = 4;
+  /// What INFO says, by name.
+  using Info = std::map<std::string, std::string>;
 
   Redis(uint64_t unit_bytes) : unit_bytes_(unit_bytes) {}
   Status Connect(const std::string& socket, int port);
   Status Fill(uint64_t num_units);
   Status Send(redisContext* context, std::span<const uint64_t> units);
   Status Receive(redisContext* context, std::span<const uint64_t> units) const;
+  StatusOr<Info> AskInfo();
+  /// `midway` is called when half of the units have come.
+  Status Read(Wire wire, size_t connections, std::span<const uint64_t> units,
+              const std::function<Status()>& midway);
 
   const uint64_t unit_bytes_;
   std::unique_ptr<Process> server_;
-  redisContext* unix_ = nullptr;
-  redisContext* tcp_ = nullptr;
+  std::vector<redisContext*> unix_;
+  std::vector<redisContext*> tcp_;
+  redisContext* control_ = nullptr;  ///< For what is no reading.
 };
 
 struct MooncakeUnits {
@@ -64,14 +87,15 @@ struct MooncakeUnits {
 /// a process.
 class Mooncake {
  public:
-  /// Starts them in `directory` and stores the units. The Python environment is the one in
-  /// `environment`, which is made, with the package from PyPI, when it is not there: UNAVAILABLE
-  /// with the error when that fails.
+  /// Starts them in `directory` and stores the units. Their TCP connections are not paced where
+  /// that is permitted. The Python environment is the one in `environment`, which is made, with the
+  /// package from PyPI, when it is not there: UNAVAILABLE with the error when that fails.
   static StatusOr<std::unique_ptr<Mooncake>> Start(const std::string& environment,
                                                    const std::string& directory,
                                                    const MooncakeUnits& units);
 
   const std::string& version() const { return version_; }
+  pid_t store_pid() const { return store_->pid(); }
   /// Reads random units to random places; how long that took.
   StatusOr<Duration> Read();
 
@@ -87,6 +111,7 @@ class Mooncake {
   const std::string environment_;
   const std::string directory_;
   const MooncakeUnits units_;
+  std::vector<std::string> unpaced_;  ///< Their environment.
   int master_port_ = 0;
   std::unique_ptr<Process> master_;
   std::unique_ptr<Process> store_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/transport/rivals.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,11 +9,14 @@
 #include <numeric>
 #include <vector>
 
+#include "bench/transport/congestion_control.h"
 #include "common/base/random.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire::bench {
 namespace {
+
+using ::testing::AnyOf;
 
 constexpr uint64_t kUnitBytes = 4096;
 constexpr uint64_t kUnits = 300;
@@ -30,6 +34,17 @@ TEST(ProcessTest, AProgramThatIsNotThereCannotBeStarted) {
   quire::testing::TempDir directory;
   EXPECT_EQ(Process::Start({"/no/such/program"}, directory.path() + "/log").status().code(),
             StatusCode::kUnavailable);
+}
+
+TEST(ProcessTest, AnEnvironmentGoesBeforeOurs) {
+  quire::testing::TempDir directory;
+  ASSERT_EQ(setenv("QUIRE_TEST_REPLACED", "ours", 1), 0);
+  ASSERT_EQ(setenv("QUIRE_TEST_KEPT", "kept", 1), 0);
+  auto process = Process::Start({"sh", "-c", "echo $QUIRE_TEST_REPLACED $QUIRE_TEST_KEPT"},
+                                directory.path() + "/log", {"QUIRE_TEST_REPLACED=theirs"});
+  ASSERT_TRUE(process.ok());
+  ASSERT_EQ((*process)->WaitForEnd(std::chrono::seconds(20)), OkStatus());
+  EXPECT_EQ((*process)->Output(), "theirs kept\n");
 }
 
 TEST(RedisTest, WithoutTheProgramSaysWhatIsMissing) {
@@ -51,10 +66,28 @@ TEST(RedisTest, ReadsEveryUnitOverBothWires) {
   std::iota(units.begin(), units.end(), 0u);
   SeededRandom random(1);
   for (size_t i = units.size() - 1; i > 0; --i) std::swap(units[i], units[random.Below(i + 1)]);
-  EXPECT_EQ((*redis)->Read(Redis::Wire::kUnix, units), OkStatus());
-  EXPECT_EQ((*redis)->Read(Redis::Wire::kTcp, units), OkStatus());
+  for (const auto wire : {Redis::Wire::kUnix, Redis::Wire::kTcp}) {
+    EXPECT_EQ((*redis)->Read(wire, 1, units), OkStatus());
+    EXPECT_EQ((*redis)->Read(wire, Redis::kMostConnections, units), OkStatus());
+    const auto use = (*redis)->ReadWatched(wire, units);
+    ASSERT_TRUE(use.ok()) << use.status();
+    EXPECT_GE(use->threaded_writes_share, 0);
+    EXPECT_LE(use->threaded_writes_share, 1);
+  }
   const std::vector<uint64_t> missing = {kUnits};
-  EXPECT_FALSE((*redis)->Read(Redis::Wire::kUnix, missing).ok());
+  EXPECT_FALSE((*redis)->Read(Redis::Wire::kUnix, 1, missing).ok());
+}
+
+TEST(RedisTest, ItsTcpConnectionsAreNotPaced) {
+  quire::testing::TempDir directory;
+  auto redis = Redis::Start(directory.path(), 128 << 10, 64);
+  if (!redis.ok()) GTEST_SKIP() << redis.status();
+  std::vector<uint64_t> units(64);
+  std::iota(units.begin(), units.end(), 0u);
+  const TcpSenders senders((*redis)->pid());
+  ASSERT_EQ((*redis)->Read(Redis::Wire::kTcp, 1, units), OkStatus());
+  // In a sandbox other processes may be out of sight.
+  EXPECT_THAT(senders.CongestionControls(), AnyOf("cubic", "reno", "unknown"));
 }
 
 }  // namespace

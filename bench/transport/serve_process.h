@@ -29,6 +29,7 @@ class ServeProcess {
   static StatusOr<std::unique_ptr<ServeProcess>> Start(const std::string& directory,
                                                        const std::vector<std::string>& flags);
 
+  pid_t pid() const { return process_->pid(); }
   const std::shared_ptr<Transport>& control() const { return control_; }
   /// A connection for recalls over `transport`; `*detail` gets what it says of itself.
   StatusOr<std::shared_ptr<Transport>> ConnectRecalls(const std::string& transport,

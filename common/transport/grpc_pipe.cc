@@ -12,6 +12,7 @@
 #include "common/transport/grpc_channel.h"
 #include "common/transport/grpc_convert.h"
 #include "common/transport/grpc_stream.h"
+#include "common/transport/local_sockets.h"
 
 namespace quire {
 namespace {
@@ -102,6 +103,7 @@ StatusOr<std::unique_ptr<FramePipe>> ConnectGrpcPipe(const GrpcPipeOptions& opti
   QUIRE_RETURN_IF_ERROR(CheckGrpcTarget(options.address, options.max_message_bytes));
   auto channel = MakeGrpcChannel(options.address, GrpcFrameBytes(options.max_message_bytes));
   QUIRE_RETURN_IF_ERROR(WaitUntilConnected(options, channel.get()));
+  DoNotPaceLocalConnectionsTo(PortOf(options.address));
   return std::make_unique<ClientPipe>(options, std::move(channel));
 }
 

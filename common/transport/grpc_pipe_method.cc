@@ -10,6 +10,7 @@
 #include "common/transport/grpc_convert.h"
 #include "common/transport/grpc_pipe.h"
 #include "common/transport/grpc_stream.h"
+#include "common/transport/local_sockets.h"
 
 namespace quire {
 namespace {
@@ -67,6 +68,7 @@ grpc::Status GrpcPipeMethod::Serve(grpc::ServerContext* context, Stream* stream)
 
 void GrpcPipeMethod::Run(grpc::ServerContext* context, Stream* stream) const {
   const uint64_t max_frame_bytes = GrpcFrameBytes(options_.max_message_bytes);
+  DoNotPaceLocalConnectionsTo(PortOf(context->peer()));
   const auto frames = std::make_shared<GrpcStream>(
       GrpcStream::Ends{.reader = stream,
                        .writer = stream,

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -12,12 +11,17 @@
 #include <string>
 
 #include "common/base/unique_fd.h"
+#include "common/transport/testing/tcp_pair.h"
 #include "common/transport/ucx_test_peer.h"
 
 namespace quire {
 namespace {
 
 using ::testing::AnyOf;
+using testing::CongestionControl;
+using testing::PacedOrReno;
+using testing::SetCongestionControl;
+using testing::TcpPair;
 using ::testing::UnorderedElementsAre;
 
 UniqueFd Epoll(std::initializer_list<int> waited_for) {
@@ -29,43 +33,12 @@ UniqueFd Epoll(std::initializer_list<int> waited_for) {
   return epoll;
 }
 
-std::string CongestionControl(int descriptor) {
-  char name[16] = {};
-  socklen_t bytes = sizeof name;
-  if (getsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, name, &bytes) != 0) return "";
-  return name;
-}
-
 int ReceiveBytes(int descriptor) {
   int value = 0;
   socklen_t bytes = sizeof value;
   EXPECT_EQ(getsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &value, &bytes), 0);
   return value;
 }
-
-bool SetCongestionControl(int descriptor, const std::string& name) {
-  return setsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, name.data(),
-                    static_cast<socklen_t>(name.size())) == 0;
-}
-
-/// The two ends of a TCP connection over loopback.
-struct TcpPair {
-  TcpPair() {
-    const UniqueFd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    auto* const any = reinterpret_cast<sockaddr*>(&address);
-    socklen_t bytes = sizeof address;
-    EXPECT_EQ(bind(listener.get(), any, bytes), 0);
-    EXPECT_EQ(listen(listener.get(), 1), 0);
-    EXPECT_EQ(getsockname(listener.get(), any, &bytes), 0);
-    client = UniqueFd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    EXPECT_EQ(connect(client.get(), any, bytes), 0);
-    server = UniqueFd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  }
-  UniqueFd client, server;
-};
 
 TEST(UcxSocketsTest, DescriptorsAreFoundBehindNestedOnes) {
   const UniqueFd one(eventfd(0, EFD_CLOEXEC)), two(eventfd(0, EFD_CLOEXEC));
@@ -80,10 +53,8 @@ TEST(UcxSocketsTest, OnlyLocalConnectionsBehindTheDescriptorChange) {
   const TcpPair tcp;
   const UniqueFd unconnected(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const UniqueFd event(eventfd(0, EFD_CLOEXEC));
-  const std::string other = SetCongestionControl(tcp.client.get(), "bbr") ? "bbr" : "reno";
-  for (const int descriptor : {tcp.client.get(), tcp.server.get(), unconnected.get()}) {
-    ASSERT_TRUE(SetCongestionControl(descriptor, other)) << other;
-  }
+  const std::string other = PacedOrReno(tcp);
+  ASSERT_TRUE(SetCongestionControl(unconnected.get(), other)) << other;
   const UniqueFd inner = Epoll({tcp.server.get(), unconnected.get(), event.get()});
   TuneLocalConnections(Epoll({inner.get()}).get());
   EXPECT_THAT(CongestionControl(tcp.server.get()), AnyOf("cubic", "reno"));
