@@ -30,7 +30,9 @@ namespace quire::bench {
 ///   "arkvale"     that policy, as "fragmented" otherwise: its host keeps the device's order
 ///   "shadowkv"    that policy, blocking; it recalls values, and puts the keys to them itself
 ///   "resident"    the same budget of sinks and window: nothing is selected or recalled
-std::vector<DecodeWay> DecodeWays(const worker::RetrievalOptions& budget, float tau);
+/// All with what was published for their policy, but for the budget (published_options.h).
+StatusOr<std::vector<DecodeWay>> DecodeWays(const worker::RetrievalOptions& budget,
+                                            uint32_t page_tokens, float tau);
 
 struct DecodeFigures {
   std::vector<Duration> steps;  ///< Of one token of every sequence each.
@@ -69,9 +71,9 @@ StatusOr<DecodeComparison> CompareDecoding(const DecodeEngines& engines,
                                            std::span<const DecodeWay> ways,
                                            const DecodeTurns& turns, uint32_t sequences);
 
-/// The threshold at which about `share` of the KV heads are corrected in a step.
-StatusOr<float> CalibrateThreshold(const worker::Engine& engine, const DocumentName& document,
-                                   const worker::RetrievalOptions& budget, double share);
+/// CalibrateThreshold (calibrate_threshold.h) for steps such as those that ways are compared by.
+StatusOr<float> CalibrateDecoding(const worker::Engine& engine, const DocumentName& document,
+                                  const worker::RetrievalOptions& budget, double share);
 
 }  // namespace quire::bench
 
