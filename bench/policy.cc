@@ -30,6 +30,7 @@ struct PolicyOptions {
 
 StatusOr<FiguresByPolicy> FollowModel(const std::string& model, uint32_t questions,
                                       uint32_t key_rank) {
+  const std::vector<std::string> trials = TrialNames();
   FiguresByPolicy figures;
   QUIRE_RETURN_IF_ERROR(
       RecordModel(model, questions, kModelPageTokens, [&](const RecordedLayer& layer) -> Status {
@@ -42,7 +43,7 @@ StatusOr<FiguresByPolicy> FollowModel(const std::string& model, uint32_t questio
         options.window_tokens = kModelWindow;
         options.uncompressed_layers = {};
         options.key_rank = key_rank;
-        QUIRE_ASSIGN_OR_RETURN(const auto set, TrialSet::Make(rows, options, layer.tokens));
+        QUIRE_ASSIGN_OR_RETURN(const auto set, TrialSet::Make(rows, options, trials, layer.tokens));
         const float scale = 1 / std::sqrt(static_cast<float>(spec.head_dim));
         const size_t row = size_t{spec.num_query_heads} * spec.head_dim;
         for (uint64_t step = 0; step < layer.steps; ++step) {
@@ -172,7 +173,8 @@ void AddPolicyBench(Benches& benches) {
            "one of the two heads.\n"
            "orderings_hold is 1 when the orderings hold: those between policies in every cell;\n"
            "that corrections capture more than speculation alone, in the mean of the cells of\n"
-           "each rate of jumps (rho). A run of so few steps that none of them jumps at some rate\n"
+           "each rate of jumps (rho) in which queries turn otherwise less than the threshold\n"
+           "(c > 0.8). A run of so few steps that none of them jumps at some rate\n"
            "cannot show that, and it is 0."},
       [options](const cli::CommandContext&) { return RunPolicy(*options); });
   command.add_option("--steps", options->grid.steps, "Steps of each cell of the grid")

@@ -28,6 +28,8 @@ constexpr uint32_t kHeadDim = 64;
 constexpr uint32_t kBudgetShare = 16;   ///< The context is so many budgets long.
 constexpr uint32_t kFixedTokens = 128;  ///< Sinks, and window.
 
+constexpr double kTurned = 0.8;  ///< freekv's threshold, as published.
+
 constexpr const char* kOracle = "oracle";
 /// What is compared page for page with freekv that always corrects, which blocks then.
 constexpr const char* kBlocking = "quest_mean_softmax";
@@ -133,7 +135,8 @@ StatusOr<CellResult> RunCell(const StreamContext& context, const PagedRows& rows
   retrieval.window_tokens = kFixedTokens;
   retrieval.uncompressed_layers = {};
   retrieval.key_rank = options.key_rank;
-  QUIRE_ASSIGN_OR_RETURN(const auto set, TrialSet::Make(rows, retrieval, cell.tokens));
+  QUIRE_ASSIGN_OR_RETURN(const auto set,
+                         TrialSet::Make(rows, retrieval, options.trials, cell.tokens));
   LayerQueries queries(context, cell, SeedOf(cell, options.seed));
   for (uint32_t step = 0; step < options.steps; ++step) {
     if (step > 0) queries.Step();
@@ -230,12 +233,17 @@ std::vector<std::string> TrialNames() {
   return names;
 }
 
+std::vector<std::string> OrderedTrials() {
+  return {kOracle, "quest", "streaming", "freekv", "speculation", "correction", kBlocking};
+}
+
 StatusOr<std::unique_ptr<TrialSet>> TrialSet::Make(const PagedRows& rows,
                                                    const worker::RetrievalOptions& options,
+                                                   std::span<const std::string> names,
                                                    uint64_t tokens) {
   auto set = std::unique_ptr<TrialSet>(new TrialSet());
   set->rows_ = &rows;
-  for (const std::string& name : TrialNames()) {
+  for (const std::string& name : names) {
     const uint32_t page_tokens = rows.spec().page_tokens;
     worker::PolicyContext context{.spec = rows.spec(),
                                   .device = &worker::CpuDevice(),
@@ -283,7 +291,7 @@ void Orderings::Add(const GridCell& cell, const TrialSet& set, uint64_t jumps) {
   speculation_is_not_a_step_old += !a_step_old;
   quest_mass += mass("quest");
   streaming_mass += mass("streaming");
-  if (cell.jump_rate == 0) return;
+  if (cell.jump_rate == 0 || cell.cosine <= kTurned) return;
   const bool corrected = set.trials().at("freekv").history() != speculation;
   by_jump_rate[cell.jump_rate].Add(
       {.cells = 1,

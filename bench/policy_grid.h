@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct GridCell {
 /// "correction", which are freekv that never and that always corrects, and "quest_mean_softmax",
 /// quest that pools as freekv does.
 std::vector<std::string> TrialNames();
+/// Those of them that Orderings are between.
+std::vector<std::string> OrderedTrials();
 
 /// Trials that are fed by one stream, and the exact attention that they are measured with.
 class TrialSet {
@@ -37,6 +40,7 @@ class TrialSet {
   /// (published_options.h), and their rank of keys where they name one.
   static StatusOr<std::unique_ptr<TrialSet>> Make(const PagedRows& rows,
                                                   const worker::RetrievalOptions& options,
+                                                  std::span<const std::string> names,
                                                   uint64_t tokens);
   [[nodiscard]] Status Step(uint64_t tokens, std::span<const float> queries, float scale);
   const std::map<std::string, PolicyTrial>& trials() const { return trials_; }
@@ -48,7 +52,9 @@ class TrialSet {
   std::map<std::string, PolicyTrial> trials_;
 };
 
-/// What corrections are worth, over cells of one jump rate.
+/// What corrections are worth, over cells of one jump rate. Where c is no more than freekv's
+/// threshold, queries turn as far in every step, and rounding decides which heads are corrected:
+/// those cells are left out.
 struct JumpOrdering {
   uint64_t cells = 0;
   uint64_t jumps = 0;         ///< Steps in which the queries of a KV head went to another topic.
@@ -90,6 +96,7 @@ struct GridOptions {
   uint32_t threads = 2;          ///< Cells at a time; the result is the same for any number.
   std::vector<uint32_t> page_tokens = {16, 32, 64};
   std::vector<uint32_t> group_sizes = {1, 4, 7};
+  std::vector<std::string> trials = TrialNames();  ///< OrderedTrials() are among them.
 };
 
 /// The figures of a policy over cells.
