@@ -62,7 +62,7 @@ struct AnswerSample {
 
 /// What moved while a set's questions were answered.
 struct AnswerCosts {
-  worker::MovedBytes moved;
+  worker::MovedBytes moved = {};
   uint64_t steps = 0;           ///< Tokens run through the model.
   uint64_t generated = 0;       ///< Those of them that it wrote.
   uint64_t sequences = 0;       ///< Opened.
