@@ -73,6 +73,8 @@ cli::Json ToJson(const Accuracy& accuracy, const AnswerCosts& costs) {
           {"bytes_at_open", costs.moved.at_open},
           {"steps", costs.steps},
           {"generated", costs.generated},
+          {"blocking_heads", costs.blocking_share()},
+          {"head_steps", costs.head_steps},
           {"sequences", costs.sequences},
           {"seconds", costs.seconds}};
 }
@@ -103,6 +105,7 @@ cli::Json CellJson(const AnswerResults& results, const Summary& summary, const C
   json["policy"] = cell.cell.policy;
   json["budget_percent"] = cell.cell.percent_text;
   if (cell.cell.key_rank > 0) json["key_rank"] = cell.cell.key_rank;
+  if (cell.cell.tau) json["tau"] = *cell.cell.tau;
   for (const auto& [name, costs] : cell.costs) {
     const std::string& set = name;
     const auto of_set = [&](const AnswerSample& sample) { return sample.set == set; };
@@ -173,6 +176,8 @@ std::vector<Row> Rows(const cli::Json& json) {
     add("interval", PercentInterval(cell.at("accuracy_95")));
     add("lost to full", full ? "" : Percent(cell.at("loss")));
     add("its interval", full ? "" : PercentInterval(cell.at("loss_95")));
+    // Reports had none once.
+    add("blocked %", cell.contains("blocking_heads") ? Percent(cell.at("blocking_heads")) : "");
     for (const auto& [set, of_set] : cell.at("sets").items()) {
       add(set, Percent(of_set.at("accuracy")));
     }

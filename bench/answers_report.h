@@ -34,7 +34,8 @@ cli::Json AnswersJson(const AnswerResults& results, const AnswerSummaryOptions& 
 /// attention answered.
 [[nodiscard]] Status AddEarlierCells(const cli::Json& earlier, cli::Json* json);
 
-/// The same for people, from AnswersJson's object: a row for each cell. What moved for it is by
+/// The same for people, from AnswersJson's object: a row for each cell. Which share of the heads
+/// blocked is left blank for cells of reports that do not say it. What moved for it is by
 /// what it was for, and all of it, over every token that ran. Of a report that CheckAnswersReport
 /// passes, as those below.
 cli::Table AnswersTable(const cli::Json& json);

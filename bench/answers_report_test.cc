@@ -16,7 +16,11 @@ constexpr size_t kSamples = 40;
 CellAnswers Answers(const AnswerCell& cell, size_t right) {
   CellAnswers answers{.cell = cell, .right = std::vector<uint8_t>(kSamples), .costs = {}};
   std::fill_n(answers.right.begin(), right, uint8_t{1});
-  answers.costs["recall"] = {.moved = {.units = 4000}, .steps = 100, .sequences = 2};
+  answers.costs["recall"] = {.moved = {.units = 4000},
+                             .steps = 100,
+                             .sequences = 2,
+                             .head_steps = 800,
+                             .blocking_heads = 200};
   return answers;
 }
 
@@ -57,12 +61,109 @@ TEST(AnswersReportTest, ACellAsksWithItsRankOfKeysAndSaysWhichItWas) {
                         .cells = {}};
   for (AnswerCell& cell : MakeCells(policies, budgets)) {
     if (cell.policy == "shadowkv") cell.key_rank = 64;
-    EXPECT_EQ(CellRetrieval(cell, 4096, 16).key_rank, cell.key_rank);
+    const auto retrieval = CellRetrieval(cell, 4096, 16);
+    ASSERT_TRUE(retrieval.ok()) << retrieval.status();
+    EXPECT_EQ(retrieval->key_rank, cell.key_rank);
     results.cells.push_back(Answers(cell, 30));
   }
   const cli::Json cells = AnswersJson(results, {.resamples = 50})["cells"];
   EXPECT_EQ(cells["shadowkv_12_5"]["key_rank"], 64);
   EXPECT_FALSE(cells["quest_12_5"].contains("key_rank"));
+}
+
+TEST(AnswersReportTest, ACellHasWhatWasPublishedForItsPolicyUnderTheCommonBudget) {
+  for (const std::string& policy : AnswerPolicies()) {
+    SCOPED_TRACE(policy);
+    const std::vector<std::string> policies = {policy};
+    const std::vector<double> budgets = {12.5};
+    AnswerCell cell = MakeCells(policies, budgets).back();
+    if (policy == kCalibrated) {
+      EXPECT_EQ(CellRetrieval(cell, 4096, 16).status().code(), StatusCode::kInvalidArgument)
+          << "nobody has found its threshold";
+      cell.tau = 0.25;
+    }
+    const auto retrieval = CellRetrieval(cell, 4096, 16);
+    ASSERT_TRUE(retrieval.ok()) << retrieval.status();
+    EXPECT_EQ(retrieval->policy, cell.tau ? "freekv" : policy);
+    EXPECT_EQ(retrieval->budget_tokens, policy == "full" ? 64u : 512u);
+    EXPECT_EQ(retrieval->sink_tokens, 16u);
+    EXPECT_EQ(retrieval->window_tokens, 32u);
+    EXPECT_EQ(retrieval->select_tokens, 0u);
+    EXPECT_TRUE(retrieval->uncompressed_layers.empty());
+    EXPECT_EQ(retrieval->pooling,
+              policy == "quest" ? kernels::Pooling::kMaxS : kernels::Pooling::kAvgSM);
+    if (cell.tau) {
+      EXPECT_EQ(retrieval->correction_threshold, static_cast<float>(*cell.tau));
+    }
+  }
+}
+
+TEST(AnswersReportTest, ThresholdsOfFreeKvAreCellsOfTheirOwn) {
+  const std::vector<std::string> policies = {"freekv", kSpeculating, kCalibrated, "quest"};
+  const std::vector<double> budgets = {6.25, 12.5};
+  AnswerResults results{.samples = std::vector<AnswerSample>(kSamples, {"recall", ""}),
+                        .cells = {}};
+  for (AnswerCell& cell : MakeCells(policies, budgets)) {
+    if (cell.policy == kCalibrated) cell.tau = 0.25;
+    results.cells.push_back(Answers(cell, 30));
+  }
+  const cli::Json json = AnswersJson(results, {.resamples = 50});
+  for (const char* budget : {"6_25", "12_5"}) {
+    const auto cell = [&](const std::string& policy) {
+      return json["cells"][policy + "_" + budget];
+    };
+    EXPECT_FLOAT_EQ(cell("freekv")["tau"], 0.8f);
+    EXPECT_EQ(cell("freekv_tau_-1")["tau"], -1);
+    EXPECT_EQ(cell("freekv_calibrated")["tau"], 0.25);
+    EXPECT_FALSE(cell("quest").contains("tau"));
+    EXPECT_EQ(cell("freekv_calibrated")["policy"], "freekv_calibrated");
+  }
+  EXPECT_EQ(AnswersPlot(json).lines.size(), 4u) << "a line for each";
+}
+
+// A quarter of the heads in recall; none selects in the other set.
+TEST(AnswersReportTest, EveryCellSaysWhichShareOfTheHeadsBlocked) {
+  const std::vector<std::string> policies = {"freekv", "streaming"};
+  const std::vector<double> budgets = {12.5};
+  AnswerResults results{.samples = std::vector<AnswerSample>(kSamples, {"recall", ""}),
+                        .cells = {}};
+  for (const AnswerCell& cell : MakeCells(policies, budgets)) {
+    CellAnswers answers = Answers(cell, 30);
+    answers.costs["multi"] = {.steps = 100, .head_steps = 200, .blocking_heads = 200};
+    if (cell.policy != "freekv") {
+      for (auto& [set, costs] : answers.costs) costs.head_steps = costs.blocking_heads = 0;
+    }
+    results.cells.push_back(std::move(answers));
+  }
+  const cli::Json json = AnswersJson(results, {.resamples = 50});
+  const cli::Json& cell = json["cells"]["freekv_12_5"];
+  EXPECT_DOUBLE_EQ(cell["blocking_heads"], 0.4);
+  EXPECT_EQ(cell["head_steps"], 1000);
+  EXPECT_DOUBLE_EQ(cell["sets"]["recall"]["blocking_heads"], 0.25);
+  EXPECT_DOUBLE_EQ(cell["sets"]["multi"]["blocking_heads"], 1);
+  for (const char* key : {"full", "streaming_12_5"}) {
+    EXPECT_EQ(json["cells"][key]["blocking_heads"], 0) << key;
+    EXPECT_EQ(json["cells"][key]["head_steps"], 0) << key;
+  }
+  EXPECT_NE(AnswersMarkdown(json).find("| blocked % |"), std::string::npos);
+  EXPECT_NE(AnswersMarkdown(json).find("| 40.0 |"), std::string::npos) << AnswersMarkdown(json);
+}
+
+TEST(AnswersReportTest, AReportThatDoesNotSayWhatBlockedIsShownWithoutIt) {
+  const std::vector<std::string> policies = {"freekv"};
+  const std::vector<double> budgets = {12.5};
+  AnswerResults results{.samples = std::vector<AnswerSample>(kSamples, {"recall", ""}),
+                        .cells = {}};
+  for (const AnswerCell& cell : MakeCells(policies, budgets)) {
+    results.cells.push_back(Answers(cell, 30));
+  }
+  cli::Json json = AnswersJson(results, {.resamples = 50});
+  ASSERT_NE(AnswersMarkdown(json).find("| 25.0 |"), std::string::npos) << AnswersMarkdown(json);
+  for (cli::Json& cell : json["cells"]) cell.erase("blocking_heads");
+  EXPECT_EQ(CheckAnswersReport(json), OkStatus());
+  EXPECT_EQ(AnswersMarkdown(json).find("| 25.0 |"), std::string::npos);
+  json["cells"]["freekv_12_5"]["blocking_heads"] = cli::Json::array();
+  EXPECT_EQ(CheckAnswersReport(json).code(), StatusCode::kInvalidArgument);
 }
 
 // The first half of the long set's answers are right, of the others all.

@@ -4,8 +4,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "bench/asking.h"
+#include "bench/published_options.h"
 #include "client/cli/table.h"
 #include "common/base/executor.h"
+#include "gpuworker/retrieval/freekv.h"
+#include "gpuworker/retrieval/policy.h"
 
 namespace quire::bench {
 namespace {
@@ -22,87 +26,32 @@ std::string PercentText(double percent) {
   return text;
 }
 
-AnswerCosts CostsOf(const worker::SequenceStats& stats) {
+/// The tau of a cell of `policy`, as far as it is known before anything is asked.
+std::optional<double> KnownTau(const std::string& policy) {
+  if (policy == kSpeculating) return -1;
+  if (policy != worker::FreeKvPolicy::kName) return std::nullopt;
+  return worker::RetrievalOptions().correction_threshold;
+}
+
+AnswerCosts CostsOf(const worker::SequenceStats& stats, uint32_t num_kv_heads) {
   return {.moved = stats.moved,
           .steps = stats.steps,
           .generated = stats.generated_tokens,
           .sequences = 1,
           .resident_shares = stats.budget_ratio(),
-          .seconds = stats.seconds_open + stats.seconds_append + stats.seconds_generate};
+          .seconds = stats.seconds_open + stats.seconds_append + stats.seconds_generate,
+          .head_steps = stats.selections * num_kv_heads,
+          .blocking_heads = stats.blocking_heads};
 }
 
-/// One conversation: asks its questions in a sequence over its document.
-class Asking {
- public:
-  Asking(const Conversation& conversation, const worker::Tokenizer& tokenizer,
-         worker::Sequence& sequence)
-      : conversation_(conversation),
-        tokenizer_(tokenizer),
-        line_start_(tokenizer.Encode(conversation.line_start)),
-        sequence_(sequence) {}
-
-  /// 1 for every question whose whole answer is right.
-  StatusOr<std::vector<uint8_t>> AskAll() {
-    if (!line_start_.empty()) {
-      QUIRE_RETURN_IF_ERROR(
-          sequence_.CheckRoom(conversation_.context_tokens - sequence_.num_tokens()));
-    }
-    std::vector<uint8_t> right;
-    for (const Question& question : conversation_.questions) {
-      const std::vector<TokenId> asked = tokenizer_.Encode(question.reads + RestOfPrompt(question));
-      const std::vector<TokenId> expected = tokenizer_.Encode(question.answer);
-      // No room is left where line starts went wrong many times. What does not fit is not answered.
-      if (!line_start_.empty() && !sequence_.CheckRoom(asked.size() + expected.size()).ok()) break;
-      QUIRE_RETURN_IF_ERROR(sequence_.Append(asked));
-      QUIRE_ASSIGN_OR_RETURN(const bool answered, Answers(expected));
-      right.push_back(answered ? 1 : 0);
-      QUIRE_ASSIGN_OR_RETURN(line_begun_, BeginsLine());
-    }
-    right.resize(conversation_.questions.size());
-    return right;
-  }
-
- private:
-  /// What the model has not written of it itself.
-  std::string RestOfPrompt(const Question& question) const {
-    return question.prompt.substr(line_begun_ ? conversation_.line_start.size() : 0);
-  }
-
-  /// Generates until the answer is as long as the expected one, or has come to its end.
-  StatusOr<bool> Answers(const std::vector<TokenId>& expected) {
-    QUIRE_ASSIGN_OR_RETURN(
-        const worker::Generation given,
-        sequence_.Generate({.max_new_tokens = static_cast<uint32_t>(expected.size()),
-                            .stop_tokens = {tokenizer_.eos_id()},
-                            .on_token = [&](TokenId token) { return token != expected.back(); }}));
-    return given.tokens == expected;
-  }
-
-  /// Whether the model writes the line start. The first token that is not of it is the last one.
-  StatusOr<bool> BeginsLine() {
-    if (line_start_.empty()) return false;
-    size_t agreed = 0;
-    const auto agrees = [&](TokenId token) {
-      if (token != line_start_[agreed]) return false;
-      ++agreed;
-      return true;
-    };
-    QUIRE_RETURN_IF_ERROR(
-        sequence_
-            .Generate(
-                {.max_new_tokens = static_cast<uint32_t>(line_start_.size()), .on_token = agrees})
-            .status());
-    return agreed == line_start_.size();
-  }
-
-  const Conversation& conversation_;
-  const worker::Tokenizer& tokenizer_;
-  const std::vector<TokenId> line_start_;
-  worker::Sequence& sequence_;
-  bool line_begun_ = false;  ///< The model has begun the next line.
-};
-
 }  // namespace
+
+std::vector<std::string> AnswerPolicies() {
+  std::vector<std::string> policies = {kSpeculating, kCalibrated};
+  for (const std::string_view name : worker::PolicyNames()) policies.emplace_back(name);
+  std::ranges::sort(policies);
+  return policies;
+}
 
 std::vector<AnswerCell> MakeCells(std::span<const std::string> policies,
                                   std::span<const double> percents) {
@@ -113,7 +62,8 @@ std::vector<AnswerCell> MakeCells(std::span<const std::string> policies,
       AnswerCell cell{.key = policy + "_" + PercentText(percent),
                       .policy = policy,
                       .percent = percent,
-                      .percent_text = PercentText(percent)};
+                      .percent_text = PercentText(percent),
+                      .tau = KnownTau(policy)};
       std::ranges::replace(cell.key, '.', '_');
       cells.push_back(std::move(cell));
     }
@@ -121,17 +71,20 @@ std::vector<AnswerCell> MakeCells(std::span<const std::string> policies,
   return cells;
 }
 
-worker::RetrievalOptions CellRetrieval(const AnswerCell& cell, uint64_t context_tokens,
-                                       uint32_t page_tokens) {
+StatusOr<worker::RetrievalOptions> CellRetrieval(const AnswerCell& cell, uint64_t context_tokens,
+                                                 uint32_t page_tokens) {
   const double wanted = static_cast<double>(context_tokens) * cell.percent / 100 / page_tokens;
-  worker::RetrievalOptions options;
-  options.policy = cell.policy;
-  options.budget_tokens =
-      page_tokens * std::max(kSinkPages + kWindowPages + 1, static_cast<uint32_t>(wanted));
-  options.sink_tokens = kSinkPages * page_tokens;
-  options.window_tokens = kWindowPages * page_tokens;
-  options.uncompressed_layers = {};
-  options.key_rank = cell.key_rank;
+  const worker::RetrievalOptions budget{
+      .budget_tokens =
+          page_tokens * std::max(kSinkPages + kWindowPages + 1, static_cast<uint32_t>(wanted)),
+      .sink_tokens = kSinkPages * page_tokens,
+      .window_tokens = kWindowPages * page_tokens,
+      .uncompressed_layers = {}};
+  const std::string policy = cell.tau ? std::string(worker::FreeKvPolicy::kName) : cell.policy;
+  QUIRE_ASSIGN_OR_RETURN(worker::RetrievalOptions options,
+                         PublishedWithin(budget, policy, page_tokens));
+  if (cell.key_rank > 0) options.key_rank = cell.key_rank;
+  if (cell.tau) options.correction_threshold = static_cast<float>(*cell.tau);
   return options;
 }
 
@@ -142,10 +95,17 @@ void AnswerCosts::Add(const AnswerCosts& other) {
   sequences += other.sequences;
   resident_shares += other.resident_shares;
   seconds += other.seconds;
+  head_steps += other.head_steps;
+  blocking_heads += other.blocking_heads;
 }
 
 double AnswerCosts::recalled_per_token() const {
   return steps == 0 ? 0 : static_cast<double>(moved.units) / static_cast<double>(steps);
+}
+
+double AnswerCosts::blocking_share() const {
+  return head_steps == 0 ? 0
+                         : static_cast<double>(blocking_heads) / static_cast<double>(head_steps);
 }
 
 double AnswerCosts::resident_share() const {
@@ -218,8 +178,9 @@ Status AnswerRun::RunJob(const Job& job) {
     cell = results_.cells[job.cell].cell;
   }
   const DocumentName name{.collection = "bench", .name = job.document->name};
-  const worker::RetrievalOptions retrieval =
-      CellRetrieval(cell, job.conversation->context_tokens, local_.engine->options().page_tokens);
+  const worker::EngineOptions& engine = local_.engine->options();
+  QUIRE_ASSIGN_OR_RETURN(const worker::RetrievalOptions retrieval,
+                         CellRetrieval(cell, job.conversation->context_tokens, engine.page_tokens));
   QUIRE_ASSIGN_OR_RETURN(const auto sequence,
                          local_.engine->OpenSequence(name, {.retrieval = retrieval}));
   Asking asking(*job.conversation, *local_.tokenizer, *sequence);
@@ -227,7 +188,8 @@ Status AnswerRun::RunJob(const Job& job) {
   const MutexLock lock(mutex_);
   CellAnswers& answers = results_.cells[job.cell];
   std::ranges::copy(right, answers.right.begin() + static_cast<ptrdiff_t>(job.first_sample));
-  answers.costs[job.conversation->set].Add(CostsOf(sequence->stats()));
+  answers.costs[job.conversation->set].Add(
+      CostsOf(sequence->stats(), local_.engine->spec().num_kv_heads));
   return OkStatus();
 }
 

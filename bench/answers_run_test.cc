@@ -8,10 +8,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "bench/answers/dossier.h"
+#include "bench/answers_calibration.h"
+#include "bench/calibrate_threshold.h"
 #include "embedded/embedded_store.h"
 #include "tests/kit/temp_dir.h"
 
@@ -21,6 +24,7 @@ namespace {
 using ::testing::Each;
 using ::testing::HasSubstr;
 
+constexpr uint32_t kKvHeads = 2;
 constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
 constexpr char kText[] =
     "The old mill was near the river. A bright lamp was behind the door. In Walbury the farmer "
@@ -55,12 +59,17 @@ class AnswerRunTest : public ::testing::Test {
     local_ = cli::LoadLocalWorker(kModel, client_.get(), options).value();
   }
 
+  static std::vector<AskedDocument> Documents(Conversation conversation) {
+    return {{.name = "short", .text = kText, .conversations = {std::move(conversation)}}};
+  }
+  StatusOr<AnswerResults> Run(Conversation conversation, std::span<const AnswerCell> cells) {
+    const std::vector<AskedDocument> documents = Documents(std::move(conversation));
+    return AnswerRun(local_, *client_, documents, cells, 2).Run();
+  }
   StatusOr<AnswerResults> Run(Conversation conversation) {
-    const std::vector<AskedDocument> documents = {
-        {.name = "short", .text = kText, .conversations = {std::move(conversation)}}};
     const std::vector<std::string> policies = {"quest"};
     const std::vector<double> budgets = {50};
-    return AnswerRun(local_, *client_, documents, MakeCells(policies, budgets), 2).Run();
+    return Run(std::move(conversation), MakeCells(policies, budgets));
   }
 
   uint64_t AnswerTokens(const Conversation& conversation) const {
@@ -107,6 +116,47 @@ TEST_F(AnswerRunTest, TheModelBeginsLinesItselfAndItsOwnPagesAreRecalled) {
   const CellAnswers& quest = results->cells[1];
   EXPECT_GT(quest.costs.at(kLongSet).moved.units, 0u);
   EXPECT_GT(std::ranges::count(quest.right, 1), 0);
+}
+
+// The budget is of four pages, which the first steps do not fill yet: speculation blocks in those.
+TEST_F(AnswerRunTest, EveryCellCountsTheHeadsThatBlocked) {
+  const Conversation conversation = AskTwice();
+  const std::vector<std::string> policies = {"quest", "streaming", "freekv", kSpeculating};
+  const std::vector<double> budgets = {6.25};
+  const auto results = Run(conversation, MakeCells(policies, budgets));
+  ASSERT_TRUE(results.ok()) << results.status();
+  const auto costs = [&](size_t cell) { return results->cells[cell].costs.at(kLongSet); };
+  const uint64_t heads = uint64_t{local_.engine->spec().num_layers} * kKvHeads;
+  const AnswerCosts full = costs(0), quest = costs(1), streaming = costs(2), freekv = costs(3),
+                    speculating = costs(4);
+  EXPECT_EQ(quest.head_steps, quest.steps * heads);
+  EXPECT_EQ(quest.blocking_share(), 1);
+  for (const AnswerCosts& nothing : {full, streaming}) {
+    EXPECT_EQ(nothing.head_steps, 0u);
+    EXPECT_EQ(nothing.blocking_share(), 0);
+  }
+  EXPECT_EQ(speculating.head_steps, speculating.steps * heads);
+  EXPECT_GT(speculating.blocking_heads, 0u);
+  EXPECT_GT(freekv.blocking_share(), speculating.blocking_share());
+  EXPECT_LT(freekv.blocking_share(), 1);
+}
+
+TEST_F(AnswerRunTest, AThresholdIsFoundAtWhichAFewHeadsAreCorrected) {
+  const Conversation conversation = AskTwice();
+  const auto tau = CalibrateOnQuestions(local_, *client_, Documents(conversation));
+  ASSERT_TRUE(tau.ok()) << tau.status();
+  const std::vector<std::string> policies = {"freekv", kSpeculating, kCalibrated};
+  const std::vector<double> budgets = {12.5};
+  std::vector<AnswerCell> cells = MakeCells(policies, budgets);
+  cells.back().tau = *tau;
+  const auto results = Run(conversation, cells);
+  ASSERT_TRUE(results.ok()) << results.status();
+  const auto share = [&](size_t cell) {
+    return results->cells[cell].costs.at(kLongSet).blocking_share();
+  };
+  EXPECT_NEAR(share(3) - share(2), kCorrectedShare, 0.08)
+      << "corrected, with tau " << *tau << "; published: " << share(1);
+  EXPECT_LT(share(3), share(1));
 }
 
 TEST_F(AnswerRunTest, ALongConversationThatTheModelHasNoRoomForIsRefused) {

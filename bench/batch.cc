@@ -7,8 +7,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "bench/benchmark.h"
+#include "bench/published_options.h"
 #include "client/cli/data_dir.h"
 #include "client/cli/find_model.h"
 #include "client/cli/local_worker.h"
@@ -32,8 +34,8 @@ struct BatchOptions {
 };
 
 /// One of the sequences: its own prompt after the document that they share.
-worker::BatchRequest MakeRequest(const cli::LocalWorker& local, const BatchOptions& options,
-                                 uint32_t number) {
+StatusOr<worker::BatchRequest> MakeRequest(const cli::LocalWorker& local,
+                                           const BatchOptions& options, uint32_t number) {
   const KvSpec& spec = local.engine->spec();
   SeededRandom random(number + 1);
   worker::BatchRequest request;
@@ -41,11 +43,12 @@ worker::BatchRequest MakeRequest(const cli::LocalWorker& local, const BatchOptio
   for (size_t i = 0; i < kPromptTokens; ++i) {
     request.prompt.push_back(static_cast<TokenId>(random.Below(local.engine->model().vocab_size)));
   }
-  worker::RetrievalOptions& retrieval = request.retrieval.emplace();
-  retrieval.policy = options.policy;
-  retrieval.sink_tokens = spec.page_tokens;
-  retrieval.window_tokens = 2 * spec.page_tokens;
-  retrieval.budget_tokens = std::max(4u, PageCount(spec, options.context) / 4) * spec.page_tokens;
+  const worker::RetrievalOptions budget{
+      .budget_tokens = std::max(4u, PageCount(spec, options.context) / 4) * spec.page_tokens,
+      .sink_tokens = spec.page_tokens,
+      .window_tokens = 2 * spec.page_tokens};
+  QUIRE_ASSIGN_OR_RETURN(request.retrieval,
+                         PublishedWithin(budget, options.policy, spec.page_tokens));
   request.params.max_new_tokens = options.steps;
   return request;
 }
@@ -55,7 +58,7 @@ StatusOr<double> Sequential(const cli::LocalWorker& local, const BatchOptions& o
                             uint32_t count) {
   const TimePoint start = SystemClock().Now();
   for (uint32_t i = 0; i < count; ++i) {
-    const worker::BatchRequest request = MakeRequest(local, options, i);
+    QUIRE_ASSIGN_OR_RETURN(const worker::BatchRequest request, MakeRequest(local, options, i));
     QUIRE_ASSIGN_OR_RETURN(
         const auto sequence,
         local.engine->OpenSequence(request.document, {.retrieval = request.retrieval}));
@@ -77,7 +80,8 @@ StatusOr<Batched> InBatch(const cli::LocalWorker& local, const BatchOptions& opt
   const TimePoint start = SystemClock().Now();
   std::vector<std::shared_ptr<worker::BatchStream>> streams;
   for (uint32_t i = 0; i < count; ++i) {
-    QUIRE_ASSIGN_OR_RETURN(streams.emplace_back(), batch->Submit(MakeRequest(local, options, i)));
+    QUIRE_ASSIGN_OR_RETURN(worker::BatchRequest request, MakeRequest(local, options, i));
+    QUIRE_ASSIGN_OR_RETURN(streams.emplace_back(), batch->Submit(std::move(request)));
   }
   while (batch->Step()) {
   }

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "bench/benchmark.h"
+#include "bench/calibrate_threshold.h"
 #include "bench/decode_run.h"
 #include "bench/emulated_link.h"
 #include "bench/random_model.h"
@@ -27,8 +28,6 @@
 namespace quire::bench {
 namespace {
 
-/// KV heads that trained models correct in a step at their published threshold of 0.8 (FreeKV).
-constexpr double kCorrectedShare = 0.138;
 constexpr uint64_t kServerRoomBytes = 256 << 20;
 /// With the KV heads and units of an 8B model and little else, so that recalls are a large share of
 /// a step, as they are on an accelerator; its context is shorter, since the server has it twice.
@@ -334,9 +333,10 @@ class DecodeBench {
     std::optional<float>& tau = taus_[bed.document.name];
     if (!tau) {
       QUIRE_ASSIGN_OR_RETURN(
-          tau, CalibrateThreshold(*lane.worker.engine, bed.document, budget_, kCorrectedShare));
+          tau, CalibrateDecoding(*lane.worker.engine, bed.document, budget_, kCorrectedShare));
     }
-    std::vector<DecodeWay> ways = DecodeWays(budget_, *tau, Deadline());
+    QUIRE_ASSIGN_OR_RETURN(std::vector<DecodeWay> ways,
+                           DecodeWays(budget_, bed.spec.page_tokens, *tau, Deadline()));
     std::erase_if(ways, [&](const DecodeWay& way) {
       return std::ranges::find(names, way.name) == names.end();
     });

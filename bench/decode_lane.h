@@ -26,7 +26,7 @@ namespace quire::bench {
 /// How a step gets its pages.
 struct DecodeWay {
   std::string name;
-  worker::RetrievalOptions retrieval;
+  worker::RetrievalOptions retrieval = {};
   bool rows = false;  ///< Recalls bring rows, not units (row_sessions.h).
   bool kept = false;  ///< Units that came once are placed from the worker's memory (0018).
 };

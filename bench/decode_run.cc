@@ -5,6 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "bench/calibrate_threshold.h"
+#include "bench/published_options.h"
 #include "bench/side_by_side.h"
 #include "client/cli/progress.h"
 
@@ -12,9 +14,7 @@ namespace quire::bench {
 namespace {
 
 constexpr float kAlways = 1.5f;  ///< tau above every cosine: every recall blocks.
-constexpr float kNever = -1.5f;  ///< tau below every cosine.
 constexpr uint32_t kProbeSteps = 12;
-constexpr int kProbes = 6;
 
 /// A lane, and what its steps take.
 class TimedLane {
@@ -48,33 +48,33 @@ class TimedLane {
   DecodeTotals before_;
 };
 
-DecodeWay Way(std::string name, worker::RetrievalOptions retrieval, std::string policy) {
-  retrieval.policy = std::move(policy);
-  return {std::move(name), std::move(retrieval)};
-}
-
 }  // namespace
 
-std::vector<DecodeWay> DecodeWays(const worker::RetrievalOptions& budget, float tau,
-                                  Duration deadline) {
+StatusOr<std::vector<DecodeWay>> DecodeWays(const worker::RetrievalOptions& budget,
+                                            uint32_t page_tokens, float tau, Duration deadline) {
   std::vector<DecodeWay> ways;
-  worker::RetrievalOptions retrieval = budget;
-  retrieval.correction_threshold = tau;
-  ways.push_back(Way("freekv", retrieval, "freekv"));
-  ways.push_back(Way("service", retrieval, "freekv"));
-  ways.back().kept = true;
+  QUIRE_ASSIGN_OR_RETURN(worker::RetrievalOptions freekv,
+                         PublishedWithin(budget, "freekv", page_tokens));
+  freekv.correction_threshold = tau;
+  ways.push_back({.name = "freekv", .retrieval = freekv});
+  ways.push_back({.name = "service", .retrieval = freekv, .kept = true});
   ways.back().retrieval.recall_deadline = deadline;
-  retrieval.correction_threshold = kAlways;
-  ways.push_back(Way("blocking", retrieval, "freekv"));
-  retrieval.recall_buffers = 1;
-  ways.push_back(Way("one_buffer", retrieval, "freekv"));
-  retrieval.recall_layout = worker::RecallLayout::kRows;
-  ways.push_back(Way("fragmented", retrieval, "freekv"));
-  ways.back().rows = true;
-  ways.push_back(Way("arkvale", retrieval, "arkvale"));
-  ways.back().rows = true;
-  ways.push_back(Way("shadowkv", budget, "shadowkv"));
-  ways.push_back(Way("resident", budget, "streaming"));
+  freekv.correction_threshold = kAlways;
+  ways.push_back({.name = "blocking", .retrieval = freekv});
+  freekv.recall_buffers = 1;
+  ways.push_back({.name = "one_buffer", .retrieval = freekv});
+  freekv.recall_layout = worker::RecallLayout::kRows;
+  ways.push_back({.name = "fragmented", .retrieval = freekv, .rows = true});
+  QUIRE_ASSIGN_OR_RETURN(worker::RetrievalOptions arkvale,
+                         PublishedWithin(budget, "arkvale", page_tokens));
+  arkvale.recall_buffers = 1;
+  ways.push_back({.name = "arkvale", .retrieval = std::move(arkvale), .rows = true});
+  for (const auto& [name, policy] :
+       {std::pair("shadowkv", "shadowkv"), {"resident", "streaming"}}) {
+    QUIRE_ASSIGN_OR_RETURN(worker::RetrievalOptions retrieval,
+                           PublishedWithin(budget, policy, page_tokens));
+    ways.push_back({.name = name, .retrieval = std::move(retrieval)});
+  }
   return ways;
 }
 
@@ -139,25 +139,21 @@ StatusOr<DecodeComparison> CompareDecoding(const DecodeEngines& engines,
   return comparison;
 }
 
-StatusOr<float> CalibrateThreshold(const worker::Engine& engine, const DocumentName& document,
-                                   const worker::RetrievalOptions& budget, double share) {
-  DecodeWay way = Way("freekv", budget, "freekv");
-  float& tau = way.retrieval.correction_threshold;
-  float low = kNever, high = 1;
+StatusOr<float> CalibrateDecoding(const worker::Engine& engine, const DocumentName& document,
+                                  const worker::RetrievalOptions& budget, double share) {
+  DecodeWay way{.name = "freekv", .retrieval = {}};
+  QUIRE_ASSIGN_OR_RETURN(way.retrieval,
+                         PublishedWithin(budget, "freekv", engine.spec().page_tokens));
   const double heads = double{1} * engine.spec().num_layers * engine.spec().num_kv_heads;
-  for (int probe = 0; probe < kProbes; ++probe) {
-    // The first probes narrow the range from all cosines there can be to those that there are.
-    tau = probe == 0 ? 0.8f : (std::max(low, 0.0f) + high) / 2;
+  return CalibrateThreshold(share, [&](float tau) -> StatusOr<double> {
+    way.retrieval.correction_threshold = tau;
     QUIRE_ASSIGN_OR_RETURN(const auto lane,
                            TimedLane::Open({.units = &engine}, document, way, /*sequences=*/1));
     QUIRE_RETURN_IF_ERROR(lane->Step(2));
     lane->Begin();
     QUIRE_RETURN_IF_ERROR(lane->Step(kProbeSteps));
-    const double corrected =
-        static_cast<double>(lane->Figures().totals.blocking_heads) / (heads * kProbeSteps);
-    (corrected > share ? high : low) = tau;
-  }
-  return std::max(low, 0.0f);
+    return static_cast<double>(lane->Figures().totals.blocking_heads) / (heads * kProbeSteps);
+  });
 }
 
 }  // namespace quire::bench

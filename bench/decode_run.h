@@ -33,8 +33,9 @@ namespace quire::bench {
 ///   "service"     "freekv" with what the spec has a service do (H3): units that came once are kept
 ///                 in the worker's memory, and attention goes on without what is later than
 ///                 `deadline`, which is then corrected late
-std::vector<DecodeWay> DecodeWays(const worker::RetrievalOptions& budget, float tau,
-                                  Duration deadline);
+/// All with what was published for their policy, but for the budget (published_options.h).
+StatusOr<std::vector<DecodeWay>> DecodeWays(const worker::RetrievalOptions& budget,
+                                            uint32_t page_tokens, float tau, Duration deadline);
 
 struct DecodeFigures {
   std::vector<Duration> steps;  ///< Of one token of every sequence each.
@@ -73,9 +74,9 @@ StatusOr<DecodeComparison> CompareDecoding(const DecodeEngines& engines,
                                            std::span<const DecodeWay> ways,
                                            const DecodeTurns& turns, uint32_t sequences);
 
-/// The threshold at which about `share` of the KV heads are corrected in a step.
-StatusOr<float> CalibrateThreshold(const worker::Engine& engine, const DocumentName& document,
-                                   const worker::RetrievalOptions& budget, double share);
+/// CalibrateThreshold (calibrate_threshold.h) for steps such as those that ways are compared by.
+StatusOr<float> CalibrateDecoding(const worker::Engine& engine, const DocumentName& document,
+                                  const worker::RetrievalOptions& budget, double share);
 
 }  // namespace quire::bench
 

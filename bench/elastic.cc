@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -76,6 +77,12 @@ struct Run {
   std::vector<Duration> times;  ///< Of the steps.
   Status exact;                 ///< OK when the slots were right after every step, the first too.
 
+  void Add(const ElasticSession::Moved& moved, uint64_t selected, uint64_t unit_bytes) {
+    units_moved += moved.units;
+    bytes_moved += moved.bytes;
+    units_selected += selected;
+    bytes_selected += selected * unit_bytes;
+  }
   double moved_ratio() const {
     return static_cast<double>(units_moved) /
            static_cast<double>(std::max<uint64_t>(units_selected, 1));
@@ -133,9 +140,17 @@ StatusOr<std::vector<StepSelection>> StreamSteps(const StreamContext& context,
   return all;
 }
 
-/// A session over `path` follows `steps`; what it moves is added to `run`.
+/// Steps that are summed up once more by themselves, into `run`.
+struct MarkedSteps {
+  const std::vector<bool>* marked;  ///< By step.
+  Run* run;
+};
+
+/// A session over `path` follows `steps`; what it moves is added to `run`, and what it moves in the
+/// marked steps to theirs. Those are steps of the same session: each after the step before it,
+/// marked or not.
 Status Follow(const Path& path, const Source& source, std::span<const StepSelection> steps,
-              Run* run) {
+              Run* run, const std::optional<MarkedSteps>& also = {}) {
   const KvSpec& spec = source.context->spec();
   QUIRE_ASSIGN_OR_RETURN(const auto client, MakeClient(path));
   SlotCache slots(spec, source.slots_per_head);
@@ -147,13 +162,15 @@ Status Follow(const Path& path, const Source& source, std::span<const StepSelect
     const TimePoint start = SystemClock().Now();
     QUIRE_ASSIGN_OR_RETURN(const auto moved, session.Step(selection, &slots));
     const Duration took = SystemClock().Now() - start;
-    run->exact.Update(slots.Check(selection, *source.context));
-    if (step == 0) continue;
-    run->times.push_back(took);
-    run->units_moved += moved.units;
-    run->bytes_moved += moved.bytes;
-    run->units_selected += CountUnits(selection);
-    run->bytes_selected += CountUnits(selection) * UnitBytes(spec);
+    const Status exact = slots.Check(selection, *source.context);
+    const auto add = [&](Run* to) {
+      to->exact.Update(exact);
+      if (step == 0) return;
+      to->times.push_back(took);
+      to->Add(moved, CountUnits(selection), UnitBytes(spec));
+    };
+    add(run);
+    if (also && (*also->marked)[step]) add(also->run);
   }
   run->failed_recalls += session.failed_recalls();
   return OkStatus();
@@ -167,19 +184,6 @@ Run Count(std::span<const StepSelection> steps) {
     run.units_selected += CountUnits(steps[step]);
   }
   return run;
-}
-
-/// The same of the steps of answers alone, each after the step before it, whatever that was of;
-/// added to `run`. How many there are.
-uint64_t CountAnswers(const ModelTrace& trace, Run* run) {
-  uint64_t steps = 0;
-  for (size_t step = 1; step < trace.steps.size(); ++step) {
-    if (!trace.of_answer[step]) continue;
-    run->units_moved += MissingUnits(trace.steps[step - 1], trace.steps[step]);
-    run->units_selected += CountUnits(trace.steps[step]);
-    ++steps;
-  }
-  return steps;
 }
 
 /// Steps whose selection is resident: messages are made, maps compared, nothing moves.
@@ -232,8 +236,7 @@ struct Measured {
   Duration map_overhead = {};
   LossyTransport::Faults faults;  ///< Of all faulty runs over the loopback's messages.
   uint32_t model_questions = 0;
-  Run model_answers;  ///< Steps of `model`'s answers; counted.
-  uint64_t model_answer_steps = 0;
+  Pair model_answers;  ///< The steps of `model` that are of answers.
   SlotCheck shm;
   SlotCheck landing;
 };
@@ -274,9 +277,9 @@ class ElasticBench {
   Status FollowModel(std::span<const ModelTrace> traces) {
     for (const ModelTrace& trace : traces) {
       QUIRE_ASSIGN_OR_RETURN(const Source source, Put(trace.context, kModelBudget));
-      QUIRE_RETURN_IF_ERROR(FollowBoth(source, trace.steps, &measured_.model));
+      QUIRE_RETURN_IF_ERROR(FollowBoth(source, trace.steps, &measured_.model, &trace.of_answer,
+                                       &measured_.model_answers));
       measured_.model_questions += trace.questions;
-      measured_.model_answer_steps += CountAnswers(trace, &measured_.model_answers);
     }
     return OkStatus();
   }
@@ -291,10 +294,18 @@ class ElasticBench {
     QUIRE_ASSIGN_OR_RETURN(const SegmentKey tip, PutContext(*client_, context, ++stored_));
     return Source{.context = &context, .tip = tip, .slots_per_head = budget.selected_pages};
   }
-  Status FollowBoth(const Source& source, std::span<const StepSelection> steps, Pair* pair) {
+  /// The marked steps, where there are any, are summed up in `of_marked` besides.
+  Status FollowBoth(const Source& source, std::span<const StepSelection> steps, Pair* pair,
+                    const std::vector<bool>* marked = nullptr, Pair* of_marked = nullptr) {
     const std::shared_ptr<Transport> control = store_->transport();
-    QUIRE_RETURN_IF_ERROR(Follow({.control = control}, source, steps, &pair->quiet));
-    return Follow({.control = control, .data = lossy_}, source, steps, &pair->faulty);
+    const auto also = [&](Run Pair::*run) -> std::optional<MarkedSteps> {
+      if (marked == nullptr) return std::nullopt;
+      return MarkedSteps{marked, &(of_marked->*run)};
+    };
+    QUIRE_RETURN_IF_ERROR(
+        Follow({.control = control}, source, steps, &pair->quiet, also(&Pair::quiet)));
+    return Follow({.control = control, .data = lossy_}, source, steps, &pair->faulty,
+                  also(&Pair::faulty));
   }
 
   /// A data connection to the store, which listens: `kind` and nothing else.
@@ -356,14 +367,14 @@ cli::Json ShapeJson(const KvSpec& spec, uint32_t context_pages) {
 }
 
 cli::Json ToJson(const Measured& measured, const ElasticOptions& options) {
-  const auto& [c95, c90, model, walk, map_overhead, faults, model_questions, model_answers,
-               model_answer_steps, shm, landing] = measured;
+  const auto& [c95, c90, model, walk, map_overhead, faults, model_questions, model_answers, shm,
+               landing] = measured;
   const auto flag = [](auto... all) { return (all.ok() && ...) ? 1 : 0; };
   cli::Json json = {{"benchmark", "elastic"}};
   json["moved_ratio"] = c95.quiet.moved_ratio();
   json["moved_ratio_c90"] = c90.quiet.moved_ratio();
   json["moved_ratio_model"] = model.quiet.moved_ratio();
-  json["moved_ratio_model_answers"] = model_answers.moved_ratio();
+  json["moved_ratio_model_answers"] = model_answers.quiet.moved_ratio();
   json["moved_ratio_free_walk"] = walk.moved_ratio();
   json["slots_exact"] = flag(c95.quiet.exact, c90.quiet.exact, model.quiet.exact);
   json["slots_exact_with_faults"] = flag(c95.faulty.exact, c90.faulty.exact, model.faulty.exact);
@@ -391,7 +402,9 @@ cli::Json ToJson(const Measured& measured, const ElasticOptions& options) {
                                                model.faulty.failed_recalls},
                     {"rate_of_each", options.fault_rate}};
   json["model_steps"] = model.quiet.times.size();
-  json["model_answer_steps"] = model_answer_steps;
+  json["model_answer_steps"] = model_answers.quiet.times.size();
+  json["model_question_steps"] = model.quiet.times.size() - model_answers.quiet.times.size();
+  json["slots_exact_model_answers"] = flag(model_answers.quiet.exact, model_answers.faulty.exact);
   json["model_questions"] = model_questions;
   json["model_units_selected"] = model.quiet.units_selected;
   json["shape"] = ShapeJson(BenchSpec(), options.context_pages());
@@ -451,9 +464,12 @@ void AddElasticBench(Benches& benches) {
                    "  quire bench elastic --steps 2048 --seed 7\n"
                    "  quire bench elastic --context 4096 --steps 64 --questions 2   a first look\n"
                    "What moves depends on --context; goals are for its default.\n"
-                   "moved_ratio_model is of every token of the questions and their right answers,\n"
-                   "as if each were decoded by itself; moved_ratio_model_answers is of the steps\n"
-                   "with tokens of answers alone."},
+                   "moved_ratio_model is of a session over the server that follows every token of\n"
+                   "the questions and of their right answers, as if each were decoded by itself:\n"
+                   "model_question_steps and model_answer_steps say how many of each.\n"
+                   "moved_ratio_model_answers is of the answers' steps of that same session, each\n"
+                   "after the step before it; slots_exact_model_answers says that the slots were\n"
+                   "right after each of them, with faults and without."},
       [options](const cli::CommandContext&) { return RunElastic(*options); });
   command
       .add_option("--context", options->context_tokens,

@@ -30,6 +30,7 @@ struct PolicyOptions {
 
 StatusOr<FiguresByPolicy> FollowModel(const std::string& model, uint32_t questions,
                                       uint32_t key_rank) {
+  const std::vector<std::string> trials = TrialNames();
   FiguresByPolicy figures;
   QUIRE_RETURN_IF_ERROR(
       RecordModel(model, questions, kModelPageTokens, [&](const RecordedLayer& layer) -> Status {
@@ -42,7 +43,7 @@ StatusOr<FiguresByPolicy> FollowModel(const std::string& model, uint32_t questio
         options.window_tokens = kModelWindow;
         options.uncompressed_layers = {};
         options.key_rank = key_rank;
-        QUIRE_ASSIGN_OR_RETURN(const auto set, TrialSet::Make(rows, options, layer.tokens));
+        QUIRE_ASSIGN_OR_RETURN(const auto set, TrialSet::Make(rows, options, trials, layer.tokens));
         const float scale = 1 / std::sqrt(static_cast<float>(spec.head_dim));
         const size_t row = size_t{spec.num_query_heads} * spec.head_dim;
         for (uint64_t step = 0; step < layer.steps; ++step) {
@@ -80,17 +81,29 @@ cli::Json MassesJson(const FiguresByPolicy& figures) {
 }
 
 cli::Json ToJson(const Orderings& orderings) {
+  JumpOrdering jumps;
+  cli::Json by_rate = cli::Json::object();
+  for (const auto& [rate, of_rate] : orderings.by_jump_rate) {
+    jumps.Add(of_rate);
+    by_rate["rho=" + cli::FormatRatio(rate, 2)] = {{"cells", of_rate.cells},
+                                                   {"jumps", of_rate.jumps},
+                                                   {"corrected", of_rate.corrected},
+                                                   {"not_improved", of_rate.not_improved},
+                                                   {"freekv_mass", of_rate.freekv_mass},
+                                                   {"speculation_mass", of_rate.speculation_mass}};
+  }
   return {{"cells", orderings.cells},
           {"oracle_below_quest", orderings.oracle_below_quest},
           {"quest_below_streaming", orderings.quest_below_streaming},
           {"correction_differs_from_quest", orderings.correction_differs_from_quest},
           {"speculation_is_not_a_step_old", orderings.speculation_is_not_a_step_old},
-          {"jumps_corrected", orderings.jumps_corrected},
-          {"jumps_not_improved", orderings.jumps_not_improved},
+          {"jumps_corrected", jumps.corrected},
+          {"jumps_not_improved", jumps.not_improved},
           {"quest_mass", orderings.quest_mass},
           {"streaming_mass", orderings.streaming_mass},
-          {"jumps_freekv_mass", orderings.jumps_freekv_mass},
-          {"jumps_speculation_mass", orderings.jumps_speculation_mass}};
+          {"jumps_freekv_mass", jumps.freekv_mass},
+          {"jumps_speculation_mass", jumps.speculation_mass},
+          {"by_jump_rate", std::move(by_rate)}};
 }
 
 void AddRows(const std::string& source, const FiguresByPolicy& figures, cli::Table* table) {
@@ -152,8 +165,17 @@ void AddPolicyBench(Benches& benches) {
            "  quire bench policy --max-tokens 8192 --steps 64\n"
            "  quire bench policy --max-tokens 8192 --page-tokens 32 --group-sizes 4   "
            "a first look\n"
+           "Policies run as they were published, but for the budget, which is the same for all.\n"
+           "Besides: oracle, which knows the attention; freekv_tau_0.9; speculation and\n"
+           "correction, freekv that never and that always corrects; quest_mean_softmax, quest\n"
+           "that pools as freekv does, whose pages correction has to select.\n"
            "On the stream, where no model says which heads retrieve, razor keeps everything for\n"
-           "one of the two heads."},
+           "one of the two heads.\n"
+           "orderings_hold is 1 when the orderings hold: those between policies in every cell;\n"
+           "that corrections capture more than speculation alone, in the mean of the cells of\n"
+           "each rate of jumps (rho) in which queries turn otherwise less than the threshold\n"
+           "(c > 0.8). A run of so few steps that none of them jumps at some rate\n"
+           "cannot show that, and it is 0."},
       [options](const cli::CommandContext&) { return RunPolicy(*options); });
   command.add_option("--steps", options->grid.steps, "Steps of each cell of the grid")
       ->check(CLI::Range(2, 100000))

@@ -2,17 +2,19 @@
 #include "bench/policy_grid.h"
 
 #include <algorithm>
-#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "bench/policy/add_fields.h"
 #include "bench/policy/oracle_policy.h"
+#include "bench/published_options.h"
 #include "bench/stream/query_stream.h"
 #include "bench/stream/stream_context.h"
 #include "client/cli/progress.h"
 #include "client/cli/table.h"
 #include "common/base/executor.h"
 #include "common/base/mutex.h"
+#include "common/base/random.h"
 #include "common/page/layout.h"
 
 namespace quire::bench {
@@ -26,23 +28,37 @@ constexpr uint32_t kHeadDim = 64;
 constexpr uint32_t kBudgetShare = 16;   ///< The context is so many budgets long.
 constexpr uint32_t kFixedTokens = 128;  ///< Sinks, and window.
 
-/// A trial: a registered policy with options of its own.
+constexpr double kTurned = 0.8;  ///< freekv's threshold, as published.
+
+constexpr const char* kOracle = "oracle";
+/// What is compared page for page with freekv that always corrects, which blocks then.
+constexpr const char* kBlocking = "quest_mean_softmax";
+
+/// A trial: a registered policy with something else than what was published.
 struct Variant {
   const char* name;
   const char* policy;
-  float threshold;
+  std::optional<float> threshold = {};
+  std::optional<kernels::Pooling> pooling = {};
 };
 constexpr Variant kVariants[] = {{"freekv_tau_0.9", "freekv", 0.9f},
                                  {"speculation", "freekv", -1.01f},
-                                 {"correction", "freekv", 1.01f}};
+                                 {"correction", "freekv", 1.01f},
+                                 {kBlocking, "quest", {}, kernels::Pooling::kAvgSM}};
 
-worker::RetrievalOptions OptionsOf(const std::string& name, worker::RetrievalOptions options) {
-  options.policy = name;
-  for (const Variant& variant : kVariants) {
-    if (name != variant.name) continue;
-    options.policy = variant.policy;
-    options.correction_threshold = variant.threshold;
-  }
+/// `common` has the budget, and may name a rank of keys.
+StatusOr<worker::RetrievalOptions> OptionsOf(const std::string& name,
+                                             const worker::RetrievalOptions& common,
+                                             uint32_t page_tokens) {
+  if (name == kOracle) return common;
+  const auto* const variant = std::ranges::find(kVariants, name, &Variant::name);
+  const bool varied = variant != std::end(kVariants);
+  QUIRE_ASSIGN_OR_RETURN(
+      worker::RetrievalOptions options,
+      PublishedWithin(common, varied ? std::string(variant->policy) : name, page_tokens));
+  if (common.key_rank > 0) options.key_rank = common.key_rank;
+  if (varied && variant->threshold) options.correction_threshold = *variant->threshold;
+  if (varied && variant->pooling) options.pooling = *variant->pooling;
   return options;
 }
 
@@ -77,12 +93,27 @@ class LayerQueries {
     return all;
   }
   void Step() {
-    for (QueryStream& stream : streams_) stream.Step();
+    for (QueryStream& stream : streams_) {
+      const uint32_t before = stream.topic();
+      stream.Step();
+      jumps_ += stream.topic() != before;
+    }
   }
+  /// Steps of a head that went to another topic.
+  uint64_t jumps() const { return jumps_; }
 
  private:
   std::vector<QueryStream> streams_;
+  uint64_t jumps_ = 0;
 };
+
+/// Of the queries over a context of one shape: where they jump does not depend on c.
+uint64_t SeedOf(const GridCell& cell, uint64_t seed) {
+  for (const uint32_t part : {cell.tokens, cell.page_tokens, cell.group_size}) {
+    seed = SeededRandom(seed + part).Next();
+  }
+  return seed;
+}
 
 std::vector<std::string> ValuesOf(const GridCell& cell) {
   return {"c=" + cli::FormatRatio(cell.cosine, 2), "rho=" + cli::FormatRatio(cell.jump_rate, 2),
@@ -104,16 +135,17 @@ StatusOr<CellResult> RunCell(const StreamContext& context, const PagedRows& rows
   retrieval.window_tokens = kFixedTokens;
   retrieval.uncompressed_layers = {};
   retrieval.key_rank = options.key_rank;
-  QUIRE_ASSIGN_OR_RETURN(const auto set, TrialSet::Make(rows, retrieval, cell.tokens));
-  LayerQueries queries(context, cell, options.seed);
+  QUIRE_ASSIGN_OR_RETURN(const auto set,
+                         TrialSet::Make(rows, retrieval, options.trials, cell.tokens));
+  LayerQueries queries(context, cell, SeedOf(cell, options.seed));
   for (uint32_t step = 0; step < options.steps; ++step) {
+    if (step > 0) queries.Step();
     // The stream's lengths are calibrated for products as they are.
     QUIRE_RETURN_IF_ERROR(set->Step(cell.tokens, queries.queries(), 1.0f));
-    queries.Step();
   }
   CellResult result;
   for (const auto& [name, trial] : set->trials()) result.figures[name] = trial.figures();
-  result.orderings.Add(cell, *set);
+  result.orderings.Add(cell, *set, queries.jumps());
   return result;
 }
 
@@ -195,25 +227,31 @@ class GridRun {
 }  // namespace
 
 std::vector<std::string> TrialNames() {
-  std::vector<std::string> names = {"oracle"};
+  std::vector<std::string> names = {kOracle};
   for (const std::string_view name : worker::PolicyNames()) names.emplace_back(name);
   for (const Variant& variant : kVariants) names.emplace_back(variant.name);
   return names;
 }
 
+std::vector<std::string> OrderedTrials() {
+  return {kOracle, "quest", "streaming", "freekv", "speculation", "correction", kBlocking};
+}
+
 StatusOr<std::unique_ptr<TrialSet>> TrialSet::Make(const PagedRows& rows,
                                                    const worker::RetrievalOptions& options,
+                                                   std::span<const std::string> names,
                                                    uint64_t tokens) {
   auto set = std::unique_ptr<TrialSet>(new TrialSet());
   set->rows_ = &rows;
-  for (const std::string& name : TrialNames()) {
-    const worker::PolicyContext context{
-        .spec = rows.spec(),
-        .device = &worker::CpuDevice(),
-        .max_context_tokens = uint64_t{rows.num_pages()} * rows.spec().page_tokens,
-        .options = OptionsOf(name, options)};
+  for (const std::string& name : names) {
+    const uint32_t page_tokens = rows.spec().page_tokens;
+    worker::PolicyContext context{.spec = rows.spec(),
+                                  .device = &worker::CpuDevice(),
+                                  .max_context_tokens = uint64_t{rows.num_pages()} * page_tokens,
+                                  .options = {}};
+    QUIRE_ASSIGN_OR_RETURN(context.options, OptionsOf(name, options, page_tokens));
     std::unique_ptr<worker::RetrievalPolicy> policy;
-    if (name == "oracle") {
+    if (name == kOracle) {
       policy = std::make_unique<OraclePolicy>(context, &set->exact_);
     } else {
       QUIRE_ASSIGN_OR_RETURN(policy, worker::MakePolicy(context));
@@ -233,34 +271,53 @@ Status TrialSet::Step(uint64_t tokens, std::span<const float> queries, float sca
   return OkStatus();
 }
 
-void Orderings::Add(const GridCell& cell, const TrialSet& set) {
+void JumpOrdering::Add(const JumpOrdering& other) {
+  using J = JumpOrdering;
+  AddFields(other, this, &J::cells, &J::jumps, &J::corrected, &J::not_improved, &J::freekv_mass,
+            &J::speculation_mass);
+}
+
+void Orderings::Add(const GridCell& cell, const TrialSet& set, uint64_t jumps) {
   constexpr double kRounding = 1e-6;  // Masses are kept in float.
   const auto mass = [&](const char* name) { return set.trials().at(name).figures().mean_mass(); };
   ++cells;
   oracle_below_quest += mass("oracle") + kRounding < mass("quest");
   quest_below_streaming += mass("quest") + kRounding < mass("streaming");
-  const auto& quest = set.trials().at("quest").history();
+  const auto& blocking = set.trials().at(kBlocking).history();
   const auto& speculation = set.trials().at("speculation").history();
-  correction_differs_from_quest += set.trials().at("correction").history() != quest;
-  const bool a_step_old = speculation.front() == quest.front() &&
-                          std::equal(speculation.begin() + 1, speculation.end(), quest.begin());
+  correction_differs_from_quest += set.trials().at("correction").history() != blocking;
+  const bool a_step_old = speculation.front() == blocking.front() &&
+                          std::equal(speculation.begin() + 1, speculation.end(), blocking.begin());
   speculation_is_not_a_step_old += !a_step_old;
   quest_mass += mass("quest");
   streaming_mass += mass("streaming");
-  if (cell.jump_rate == 0) return;
+  if (cell.jump_rate == 0 || cell.cosine <= kTurned) return;
   const bool corrected = set.trials().at("freekv").history() != speculation;
-  jumps_corrected += corrected;
-  jumps_not_improved += corrected && mass("freekv") <= mass("speculation");
-  jumps_freekv_mass += mass("freekv");
-  jumps_speculation_mass += mass("speculation");
+  by_jump_rate[cell.jump_rate].Add(
+      {.cells = 1,
+       .jumps = jumps,
+       .corrected = corrected ? uint64_t{1} : 0,
+       .not_improved = corrected && mass("freekv") <= mass("speculation") ? uint64_t{1} : 0,
+       .freekv_mass = mass("freekv"),
+       .speculation_mass = mass("speculation")});
 }
 
 void Orderings::Add(const Orderings& other) {
   using O = Orderings;
   AddFields(other, this, &O::cells, &O::oracle_below_quest, &O::quest_below_streaming,
-            &O::correction_differs_from_quest, &O::speculation_is_not_a_step_old,
-            &O::jumps_corrected, &O::jumps_not_improved, &O::quest_mass, &O::streaming_mass,
-            &O::jumps_freekv_mass, &O::jumps_speculation_mass);
+            &O::correction_differs_from_quest, &O::speculation_is_not_a_step_old, &O::quest_mass,
+            &O::streaming_mass);
+  for (const auto& [rate, of_rate] : other.by_jump_rate) by_jump_rate[rate].Add(of_rate);
+}
+
+bool Orderings::hold() const {
+  return oracle_below_quest + quest_below_streaming + correction_differs_from_quest +
+                 speculation_is_not_a_step_old ==
+             0 &&
+         quest_mass > streaming_mass && !by_jump_rate.empty() &&
+         std::ranges::all_of(by_jump_rate, [](const auto& of_rate) {
+           return of_rate.second.jumps > 0 && of_rate.second.improves();
+         });
 }
 
 StatusOr<GridResult> RunGrid(const GridOptions& options) {

@@ -35,6 +35,7 @@ void AddRunStats(const RunStats& run, const RetrievalOptions& retrieval, const K
   stats->units_missed += recall.units_missed;
   stats->nan_scores += recall.nan_scores;
   stats->recalls += recall.recalls;
+  stats->selections += recall.selections;
   stats->blocking_heads += recall.blocking_heads;
   stats->late_recalls += recall.late_prefetches + recall.late_corrections;
   stats->seconds_stalled += std::chrono::duration<double>(recall.stalled).count();

@@ -97,7 +97,8 @@ struct SequenceStats {
   uint64_t units_from_host = 0;  ///< Selected units that this worker had kept.
   uint64_t nan_scores = 0;       ///< Scores that were NaN where this worker selects.
   uint64_t recalls = 0;          ///< Recalls sent.
-  uint64_t blocking_heads = 0;   ///< Head-steps whose recall preceded attention.
+  uint64_t selections = 0;       ///< Layer-steps that a selection was made for.
+  uint64_t blocking_heads = 0;   ///< Of their KV heads, those whose recall preceded attention.
   uint64_t late_recalls = 0;     ///< Layer-steps that went on without what was late.
   double seconds_stalled = 0;    ///< Waiting for recalls and taking them in, host and device.
   uint64_t reopened = 0;         ///< Times the sequence was opened again after a loss.

@@ -109,8 +109,17 @@ TEST(FreeKvSequenceTest, CorrectingEveryHeadIsBlockingSelectionBitForBit) {
     SequenceStats corrected;
     EXPECT_EQ(AskAll(fixture, retrieval, question, &corrected), expected);
     EXPECT_EQ(corrected.moved.units, blocking.moved.units);
+    const uint64_t heads = fixture.engine().spec().num_kv_heads;
+    EXPECT_GT(blocking.selections, 0u);
+    EXPECT_EQ(blocking.blocking_heads, blocking.selections * heads);
+    EXPECT_EQ(corrected.selections, blocking.selections);
+    EXPECT_EQ(corrected.blocking_heads, blocking.blocking_heads);
     retrieval.correction_threshold = -1.01f;
-    EXPECT_NE(AskAll(fixture, retrieval, question), expected);
+    SequenceStats speculating;
+    EXPECT_NE(AskAll(fixture, retrieval, question, &speculating), expected);
+    EXPECT_EQ(speculating.selections, blocking.selections);
+    EXPECT_EQ(speculating.blocking_heads, blocking.blocking_heads / question.size())
+        << "those of the first step";
   }
 }
 

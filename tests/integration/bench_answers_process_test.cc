@@ -32,8 +32,16 @@ using testing::TempDir;
 constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
 constexpr double kRounding = 1e-9;
 
-std::vector<std::string> KeysOfPolicy(const std::string& policy) {
-  return {policy + "_6_25", policy + "_12_5", policy + "_25"};
+const char* const kPolicies[] = {"freekv", "freekv_tau_-1", "freekv_calibrated", "quest"};
+const char* const kBudgets[] = {"_6_25", "_12_5", "_25"};
+
+/// Of all cells.
+std::set<std::string> CellKeys() {
+  std::set<std::string> keys = {"full"};
+  for (const std::string policy : kPolicies) {
+    for (const char* budget : kBudgets) keys.insert(policy + budget);
+  }
+  return keys;
 }
 
 /// A share and its 95 % interval, from `least` to 1.
@@ -61,20 +69,26 @@ void ExpectAnswers(const json& answers, const json& full) {
   EXPECT_EQ(Figure(answers, "sequences"), Figure(full, "sequences"));
   EXPECT_NEAR(Figure(answers, "recalled_bytes_per_token") * Figure(answers, "steps"),
               Figure(answers, "bytes_units"), 1);
+  ExpectShares(answers, {"blocking_heads"});
 }
 
 /// What is said of a cell is the sum of what is said of its sets.
 void ExpectSumOfSets(const json& cell) {
   const json sets = Part(cell, "sets");
-  double samples = 0, right = 0, bytes = 0;
+  double samples = 0, right = 0, bytes = 0, heads = 0, blocked = 0;
   for (const json& answers : sets) {
     samples += Figure(answers, "samples");
     right += Figure(answers, "samples") * Figure(answers, "accuracy");
     bytes += Figure(answers, "bytes_units");
+    heads += Figure(answers, "head_steps");
+    blocked += Figure(answers, "head_steps") * Figure(answers, "blocking_heads");
   }
   EXPECT_EQ(Figure(cell, "samples"), samples);
   EXPECT_NEAR(Figure(cell, "samples") * Figure(cell, "accuracy"), right, kRounding);
   EXPECT_EQ(Figure(cell, "bytes_units"), bytes);
+  EXPECT_EQ(Figure(cell, "head_steps"), heads);
+  EXPECT_NEAR(Figure(cell, "head_steps") * Figure(cell, "blocking_heads"), blocked,
+              kRounding * heads);
 }
 
 /// Every cell has its accuracy under its key, and the same questions in it.
@@ -108,7 +122,8 @@ void ExpectMoved(const json& cells, const std::string& policy) {
   EXPECT_EQ(Figure(full, "bytes_units"), 0);
   EXPECT_EQ(Figure(full, "resident_share"), 1);
   double smaller = 0;
-  for (const std::string& key : KeysOfPolicy(policy)) {
+  for (const char* budget : kBudgets) {
+    const std::string key = policy + budget;
     SCOPED_TRACE(key);
     const json cell = Part(cells, key);
     ExpectPositive(cell, {"bytes_units", "bytes_digests", "bytes_at_open"});
@@ -116,6 +131,30 @@ void ExpectMoved(const json& cells, const std::string& policy) {
     EXPECT_GT(Figure(cell, "resident_share"), smaller);
     EXPECT_LT(Figure(cell, "resident_share"), 1);
     smaller = Figure(cell, "resident_share");
+  }
+}
+
+/// Which share of the heads blocked, and at which threshold: 1 where every recall blocks, and least
+/// where nothing is corrected.
+void ExpectBlocking(const json& cells) {
+  EXPECT_EQ(Figure(Part(cells, "full"), "blocking_heads"), 0);
+  for (const char* budget : kBudgets) {
+    SCOPED_TRACE(budget);
+    const auto figure = [&](const std::string& policy, const char* key) {
+      return Figure(Part(cells, policy + budget), key);
+    };
+    EXPECT_EQ(figure("quest", "blocking_heads"), 1);
+    EXPECT_GT(figure("quest", "head_steps"), 0);
+    EXPECT_FLOAT_EQ(figure("freekv", "tau"), 0.8);
+    EXPECT_EQ(figure("freekv_tau_-1", "tau"), -1);
+    EXPECT_LT(figure("freekv_calibrated", "tau"), 0.8);
+    EXPECT_GT(figure("freekv_calibrated", "tau"), -1);
+    const double never = figure("freekv_tau_-1", "blocking_heads");
+    const double calibrated = figure("freekv_calibrated", "blocking_heads");
+    EXPECT_GT(never, 0) << "first steps";
+    EXPECT_GT(calibrated, never);
+    EXPECT_LT(calibrated, figure("freekv", "blocking_heads"));
+    EXPECT_LT(figure("freekv", "blocking_heads"), 1);
   }
 }
 
@@ -127,14 +166,18 @@ std::string ReadAll(const std::string& path) {
 TEST(BenchAnswersProcessTest, ReportsAccuraciesAndWhatMovedForThem) {
   const TempDir directory;
   const json report = testing::BenchReport(
-      {"answers", "--model", kModel, "--policies", "freekv,quest", "--sets", "recall,needle",
-       "--samples", "1", "--plot", directory / "plot.svg", "--markdown", directory / "table.md"});
+      {"answers", "--model", kModel, "--policies", "freekv,freekv_tau_-1,freekv_calibrated,quest",
+       "--sets", "recall,needle", "--samples", "1", "--plot", directory / "plot.svg", "--markdown",
+       directory / "table.md"});
   const json cells = Part(report, "cells");
-  EXPECT_EQ(KeysOf(cells), (std::set<std::string>{"full", "freekv_6_25", "freekv_12_5", "freekv_25",
-                                                  "quest_6_25", "quest_12_5", "quest_25"}));
+  EXPECT_EQ(KeysOf(cells), CellKeys());
   ExpectCells(report);
-  ExpectMoved(cells, "freekv");
-  ExpectMoved(cells, "quest");
+  for (const char* policy : kPolicies) {
+    SCOPED_TRACE(policy);
+    ExpectMoved(cells, policy);
+  }
+  ExpectBlocking(cells);
+  EXPECT_EQ(Figure(report, "corrected_share_wanted"), 0.138);
   EXPECT_GT(Figure(report, "full"), 0.5) << "the model answers most";
 
   const double lost = Figure(Part(cells, "freekv_12_5"), "loss");

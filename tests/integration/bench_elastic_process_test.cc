@@ -43,6 +43,7 @@ void ExpectMoved(const json& report) {
                                            "moved_ratio_free_walk"};
   ExpectPositive(report, ratios);
   ExpectShares(report, ratios);
+  ExpectPositive(report, {"moved_ratio_model_answers"});
   ExpectShares(report, {"moved_ratio_model_answers"});
   EXPECT_LT(Figure(report, "moved_ratio"), Figure(report, "moved_ratio_c90"))
       << "queries of a smaller cosine select more that is new";
@@ -76,6 +77,7 @@ void ExpectBytes(const json& report) {
 void ExpectExactSlots(const json& report) {
   EXPECT_EQ(Figure(report, "slots_exact"), 1);
   EXPECT_EQ(Figure(report, "slots_exact_with_faults"), 1);
+  EXPECT_EQ(Figure(report, "slots_exact_model_answers"), 1);
   for (const char* key : {"slots_exact_shm", "slots_exact_landing"}) {
     EXPECT_EQ(report.value(key, json()), true)
         << key << ": " << report.value(std::string(key) + "_reason", "");
@@ -106,7 +108,9 @@ TEST(BenchElasticProcessTest, ReportsWhatMovesAndThatTheSlotsAreRight) {
 
   EXPECT_EQ(Figure(report, "model_questions"), kQuestions);
   EXPECT_GE(Figure(report, "model_answer_steps"), kQuestions) << "an answer has a token";
-  EXPECT_LT(Figure(report, "model_answer_steps"), Figure(report, "model_steps"));
+  EXPECT_GT(Figure(report, "model_question_steps"), 0);
+  EXPECT_EQ(Figure(report, "model_answer_steps") + Figure(report, "model_question_steps"),
+            Figure(report, "model_steps"));
   ExpectPositive(report, {"model_units_selected"});
 
   EXPECT_EQ(Figure(report, "steps"), kSteps);

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/answers_calibration.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/answers_run.h"
+#include "bench/asking.h"
+#include "bench/calibrate_threshold.h"
+
+namespace quire::bench {
+namespace {
+
+constexpr size_t kQuestions = 8;  ///< Of each set.
+constexpr double kPercent = 12.5;
+
+/// Conversations over a document in the store.
+struct Probe {
+  DocumentName document;
+  std::vector<Conversation> conversations;
+};
+
+/// Head-steps in which a head can be corrected, and those in which it was.
+struct Corrected {
+  uint64_t heads = 0;
+  uint64_t corrected = 0;
+};
+
+/// The first questions of each set, and of conversations only as much as they need.
+class QuestionPicker {
+ public:
+  explicit QuestionPicker(const worker::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+
+  std::vector<Conversation> PickOf(const AskedDocument& document) {
+    std::vector<Conversation> picked;
+    for (Conversation conversation : document.conversations) {
+      size_t& asked = asked_[conversation.set];
+      const size_t count = std::min(conversation.questions.size(), kQuestions - asked);
+      if (count == 0) continue;
+      asked += count;
+      conversation.questions.resize(count);
+      conversation.context_tokens = ContextTokens(document, conversation);
+      picked.push_back(std::move(conversation));
+    }
+    return picked;
+  }
+
+ private:
+  /// Of the shortened conversation: what its budget is a share of.
+  uint64_t ContextTokens(const AskedDocument& document, const Conversation& conversation) const {
+    uint64_t tokens = cli::DocumentTokens(tokenizer_, document.text).size();
+    for (const Question& question : conversation.questions) {
+      tokens += tokenizer_.Encode(question.reads + question.prompt + question.answer).size();
+    }
+    return tokens;
+  }
+
+  const worker::Tokenizer& tokenizer_;
+  std::map<std::string, size_t> asked_;  ///< By set.
+};
+
+StatusOr<std::vector<Probe>> StoreProbes(const cli::LocalWorker& local,
+                                         std::span<const AskedDocument> documents) {
+  QuestionPicker picker(*local.tokenizer);
+  std::vector<Probe> probes;
+  for (const AskedDocument& document : documents) {
+    Probe probe{.document = {.collection = "bench", .name = document.name},
+                .conversations = picker.PickOf(document)};
+    if (probe.conversations.empty()) continue;
+    const std::vector<TokenId> tokens = cli::DocumentTokens(*local.tokenizer, document.text);
+    QUIRE_RETURN_IF_ERROR(local.engine->Ingest(tokens, probe.document).status());
+    probes.push_back(std::move(probe));
+  }
+  return probes;
+}
+
+Status Ask(const cli::LocalWorker& local, const DocumentName& document,
+           const Conversation& conversation, double tau, Corrected* total) {
+  const AnswerCell cell{.key = kCalibrated, .policy = kCalibrated, .percent = kPercent, .tau = tau};
+  QUIRE_ASSIGN_OR_RETURN(
+      const worker::RetrievalOptions retrieval,
+      CellRetrieval(cell, conversation.context_tokens, local.engine->options().page_tokens));
+  QUIRE_ASSIGN_OR_RETURN(const auto sequence,
+                         local.engine->OpenSequence(document, {.retrieval = retrieval}));
+  QUIRE_RETURN_IF_ERROR(Asking(conversation, *local.tokenizer, *sequence).AskAll().status());
+  const worker::SequenceStats stats = sequence->stats();
+  if (stats.steps == 0) return OkStatus();
+  const uint64_t heads = stats.selections * local.engine->spec().num_kv_heads;
+  const uint64_t first_step = heads / stats.steps;
+  total->heads += heads - first_step;
+  total->corrected += stats.blocking_heads - first_step;
+  return OkStatus();
+}
+
+}  // namespace
+
+StatusOr<float> CalibrateOnQuestions(const cli::LocalWorker& local, Client& client,
+                                     std::span<const AskedDocument> documents) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<Probe> probes, StoreProbes(local, documents));
+  const auto corrected_share = [&](float tau) -> StatusOr<double> {
+    Corrected total;
+    for (const Probe& probe : probes) {
+      for (const Conversation& conversation : probe.conversations) {
+        QUIRE_RETURN_IF_ERROR(Annotate(Ask(local, probe.document, conversation, tau, &total),
+                                       probe.document.name, ", ", conversation.set));
+      }
+    }
+    if (total.heads == 0) return 0.0;
+    return static_cast<double>(total.corrected) / static_cast<double>(total.heads);
+  };
+  QUIRE_ASSIGN_OR_RETURN(const float tau, CalibrateThreshold(kCorrectedShare, corrected_share));
+  for (const Probe& probe : probes) {
+    QUIRE_RETURN_IF_ERROR(client.DeleteDocument(probe.document).status());
+  }
+  return tau;
+}
+
+}  // namespace quire::bench
