@@ -24,6 +24,19 @@ namespace {
 /// A deadline may be endless; waits are not.
 constexpr Duration kLongestWait = std::chrono::minutes(1);
 
+/// How long a call that finds no server gives gRPC to connect again.
+constexpr Duration kTimeToConnect = std::chrono::milliseconds(10);
+
+/// gRPC makes a connection in the threads that wait for something of it. A call that it refuses at
+/// once waits for nothing: a caller that only tries again would find a server that is back when
+/// gRPC looks by itself, every five seconds.
+void LetConnect(grpc::Channel& channel, TimePoint deadline) {
+  const grpc_connectivity_state state = channel.GetState(/*try_to_connect=*/true);
+  if (state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_SHUTDOWN) return;
+  const Duration left = std::min<Duration>(kTimeToConnect, deadline - SystemClock().Now());
+  if (left > Duration::zero()) (void)channel.WaitForStateChange(state, DeadlineAfter(left));
+}
+
 /// gRPC refuses a message over the server's limit in its own words, before our server sees it.
 Status WithRemedy(const Status& status) {
   if (!absl::IsResourceExhausted(status) ||
@@ -124,6 +137,7 @@ Status GrpcTransport::Run(std::string_view method, const CallMessage& request, C
   const grpc::Status status = grpc::internal::BlockingUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
       channel_.get(), rpc, context, ToByteBuffer(request), &answer);
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    LetConnect(*channel_, deadline);
     return Annotate(FromGrpc(status), "the server at ", options_.address, " cannot be reached");
   }
   if (!status.ok()) return WithRemedy(EndOfCall(status, *context));

@@ -18,7 +18,8 @@ struct Case {
 constexpr Case kCases[] = {{1, 1, 1, 1, 1, true},     {2, 32, 8, 128, 32, true},
                            {3, 32, 2, 128, 31, true}, {2, 31, 3, 33, 1, true},
                            {5, 33, 1, 64, 17, true},  {2, 32, 1, 576, 5, false},
-                           {1, 16, 7, 80, 16, true}};
+                           {1, 16, 7, 80, 16, true},  {3, 32, 2, 96, 9, true},
+                           {2, 16, 3, 256, 16, true}, {2, 32, 1, 256, 31, false}};
 
 template <class Args>
 Args MakeArgs(const Case& c, DType dtype) {

@@ -5,12 +5,17 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "client/connect.h"
 #include "client/data_transport.h"
+#include "common/base/mutex.h"
+#include "common/page/layout.h"
 #include "common/transport/ucx.h"
 #include "tests/integration/fault_document.h"
 #include "tests/kit/child_process.h"
@@ -25,6 +30,85 @@ constexpr char kStats[] = "quire.v1.Admin/Stats";
 constexpr uint64_t kSmallWindow = 64 << 10;
 /// Every deadline here is later.
 constexpr Duration kPromptly = std::chrono::seconds(10);
+
+/// Keeps gRPC from looking after connections by itself now and then, which would hide that nobody
+/// else does.
+class NoBackupPolling final : public ::testing::Environment {
+ public:
+  void SetUp() override { setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", "0", 1); }
+};
+[[maybe_unused]] const auto* const kNoBackupPolling =
+    ::testing::AddGlobalTestEnvironment(new NoBackupPolling);
+
+/// Recalls the whole document again and again on a thread of its own until it fails, so that bytes
+/// move all the time. Nothing is ever applied: each recall brings everything. The parts of a recall
+/// are kept until the next one has come. The session and the landing, which is a staging area or
+/// null, are the thread's until Join.
+class RecallLoop {
+ public:
+  RecallLoop(ClientSession* session, SessionLanding* landing)
+      : session_(session), landing_(landing), thread_([this] { Run(); }) {}
+  ~RecallLoop() { (void)Join(); }
+
+  /// Waits for the first part of the second recall. False when the loop has ended without one.
+  bool AwaitSecondRecall() {
+    MutexLock lock(mutex_);
+    while (!second_ && !ended_) changed_.Wait(mutex_);
+    return second_;
+  }
+  /// Why it ended, once it has.
+  Status Join() {
+    if (thread_.joinable()) thread_.join();
+    return why_;
+  }
+  /// After Join: whether what came is right. Where units land, those of the last recall lie over
+  /// the earlier ones.
+  Status Check() const {
+    std::vector<RecallPart> parts = latest_;
+    if (landing_ == nullptr) parts.insert(parts.end(), held_.begin(), held_.end());
+    for (const RecallPart& part : parts) {
+      QUIRE_RETURN_IF_ERROR(testing::CheckFaultUnits(part.placements, part.payload));
+    }
+    return parts.empty() && landing_ == nullptr ? DataLoss("nothing was kept") : OkStatus();
+  }
+
+ private:
+  void Run() {
+    for (uint64_t recall = 1; why_.ok(); ++recall) why_ = RecallAll(recall);
+    MutexLock lock(mutex_);
+    ended_ = true;
+    changed_.NotifyAll();
+  }
+  Status RecallAll(uint64_t number) {
+    QUIRE_ASSIGN_OR_RETURN(const auto recall,
+                           session_->Start(testing::WantAllOfIt(), {.landing = landing_}));
+    uint64_t units = 0;
+    for (;;) {
+      QUIRE_ASSIGN_OR_RETURN(std::optional<RecallPart> part, recall->Next());
+      if (!part) break;
+      units += part->placements.size();
+      latest_.push_back(*std::move(part));
+      if (number == 2) TellSecond();
+    }
+    held_ = std::exchange(latest_, {});
+    return units == testing::FaultUnits() ? OkStatus() : DataLoss("only ", units, " units");
+  }
+  void TellSecond() {
+    MutexLock lock(mutex_);
+    second_ = true;
+    changed_.NotifyAll();
+  }
+
+  ClientSession* const session_;
+  SessionLanding* const landing_;
+  std::vector<RecallPart> latest_, held_;  ///< The thread's, as is `why_`.
+  Status why_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool second_ QUIRE_GUARDED_BY(mutex_) = false;
+  bool ended_ QUIRE_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  ///< Last: uses the others.
+};
 
 class DataPlaneProcessTest : public ::testing::TestWithParam<const char*> {
  protected:
@@ -63,6 +147,16 @@ class DataPlaneProcessTest : public ::testing::TestWithParam<const char*> {
     return *data;
   }
 
+  /// What `call` returns once the server can be reached again, or after kPromptly: who found a
+  /// server gone backs off for two seconds at most.
+  template <typename Call>
+  static auto Reaching(Call call) {
+    const TimePoint deadline = SystemClock().Now() + kPromptly;
+    auto result = call();
+    while (absl::IsUnavailable(result.status()) && SystemClock().Now() < deadline) result = call();
+    return result;
+  }
+
   testing::TempDir dir_;
   std::string address_ = "127.0.0.1:0";
   std::unique_ptr<testing::ChildProcess> server_;
@@ -87,6 +181,22 @@ TEST_P(DataPlaneProcessTest, AfterARestartTheConnectionIsMadeAgain) {
   } while (absl::IsUnavailable(status));
   EXPECT_EQ(status, OkStatus());
   EXPECT_EQ(data->report().taken, DataKind());
+}
+
+TEST_P(DataPlaneProcessTest, WhoFindsNoServerFindsTheNextOne) {
+  const auto data = Open();
+  CallMessage reply;
+  ASSERT_EQ(control_->Call(kStats, {}, &reply, {}), OkStatus());
+  KillServer();
+  EXPECT_EQ(control_->Call(kStats, {}, &reply, {}).code(), StatusCode::kUnavailable);
+  EXPECT_EQ(control_->Call(kStats, {}, &reply, {}).code(), StatusCode::kUnavailable);
+  StartServer();
+  const auto call = [&](Transport& over) -> StatusOr<CallMessage> {
+    QUIRE_RETURN_IF_ERROR(over.Call(kStats, {}, &reply, {}));
+    return reply;
+  };
+  EXPECT_EQ(Reaching([&] { return call(*control_); }).status(), OkStatus());
+  EXPECT_EQ(Reaching([&] { return call(*data); }).status(), OkStatus());
 }
 
 TEST_P(DataPlaneProcessTest, CallsThatWaitWhenTheServerIsKilledEnd) {
@@ -126,6 +236,40 @@ TEST_P(DataPlaneProcessTest, AServerKilledInTheMiddleOfARecallIsToldPromptly) {
   EXPECT_LT(SystemClock().Now() - killed, kPromptly);
   landing.reset();  // Nothing can arrive there any more, and it does not wait for the dead.
   EXPECT_LT(SystemClock().Now() - killed, kPromptly);
+}
+
+// The client takes all that comes, with the window that it has by default: nobody waits for credit,
+// and the server is sending or about to.
+TEST_P(DataPlaneProcessTest, AServerKilledWhileBytesMoveIsToldPromptlyAndTheNextOneIsOfUse) {
+  const auto data = Open();
+  const Client::Options options = {
+      .transport = control_, .data_transport = data, .retry = {.max_attempts = 1}};
+  {
+    const auto client = *Client::Create(options);
+    ASSERT_EQ(testing::PutFaultDocument(*client), OkStatus());
+    auto session = testing::OpenFaultSession(*client);
+    ASSERT_TRUE(session.ok()) << session.status();
+    std::unique_ptr<SessionLanding> landing;
+    if (direct()) landing = *(*session)->MakeLanding(1, {}, LandingUse::kStaging);
+    RecallLoop loop(session->get(), landing.get());
+    const bool second = loop.AwaitSecondRecall();
+    KillServer();
+    const TimePoint killed = SystemClock().Now();
+    const Status why = loop.Join();
+    EXPECT_LT(SystemClock().Now() - killed, kPromptly);
+    EXPECT_TRUE(second) << why;
+    EXPECT_EQ(why.code(), StatusCode::kUnavailable) << why;
+    EXPECT_EQ(loop.Check(), OkStatus());  // It has what it had, whoever is dead.
+  }
+  StartServer();
+  const auto client = *Client::Create(options);
+  auto session = Reaching([&] { return testing::OpenFaultSession(*client); });
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto result = Reaching([&] { return (*session)->Recall(testing::WantAllOfIt()); });
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->placements.size(), testing::FaultUnits());
+  EXPECT_EQ(testing::CheckFaultUnits(result->placements, result->payload), OkStatus());
+  EXPECT_EQ(data->report().taken, DataKind());
 }
 
 TEST_P(DataPlaneProcessTest, AServerKilledInTheMiddleOfARecallLeavesMemoryBehindAnAccessFree) {
