@@ -110,17 +110,19 @@ Frame FrameFor(uint64_t landing, std::vector<uint64_t> places) {
 TEST(PendingPlacesTest, OnlyTheSameBytesOfTheSameLandingOverlap) {
   PendingPlaces pending;
   EXPECT_FALSE(pending.Overlap(FrameFor(1, {0})));
-  pending.Add(FrameFor(1, {900, 300, 100}));
-  pending.Add(FrameFor(1, {500}));
+  const uint64_t first = pending.Add(FrameFor(1, {900, 300, 100}));
+  const uint64_t second = pending.Add(FrameFor(1, {500}));
   EXPECT_FALSE(pending.Overlap(FrameFor(1, {0, 200, 400, 600, 800, 1000})));
   EXPECT_FALSE(pending.Overlap(FrameFor(2, {100, 300, 500})));
   for (const uint64_t place : {1, 100, 199, 201, 399, 401, 599, 801, 999}) {
     EXPECT_TRUE(pending.Overlap(FrameFor(1, {2000, place}))) << place;
   }
-  pending.PopFront();
+  EXPECT_NE(first, second);
+  pending.Remove(first);
   EXPECT_FALSE(pending.Overlap(FrameFor(1, {100, 300, 900})));
   EXPECT_TRUE(pending.Overlap(FrameFor(1, {500})));
-  pending.PopFront();
+  pending.Remove(second);
+  EXPECT_FALSE(pending.Overlap(FrameFor(1, {500})));
   EXPECT_EQ(pending.size(), 0u);
 }
 
