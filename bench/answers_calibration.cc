@@ -16,6 +16,7 @@ namespace {
 
 constexpr size_t kQuestions = 8;  ///< Of each set.
 constexpr double kPercent = 12.5;
+constexpr double kNever = -1;  ///< No head is corrected.
 
 /// Conversations over a document in the store.
 struct Probe {
@@ -23,10 +24,10 @@ struct Probe {
   std::vector<Conversation> conversations;
 };
 
-/// Head-steps in which a head can be corrected, and those in which it was.
-struct Corrected {
-  uint64_t heads = 0;
-  uint64_t corrected = 0;
+/// Head-steps, and those of them whose recall preceded attention.
+struct HeadSteps {
+  uint64_t all = 0;
+  uint64_t blocking = 0;
 };
 
 /// The first questions of each set, and of conversations only as much as they need.
@@ -78,7 +79,7 @@ StatusOr<std::vector<Probe>> StoreProbes(const cli::LocalWorker& local,
 }
 
 Status Ask(const cli::LocalWorker& local, const DocumentName& document,
-           const Conversation& conversation, double tau, Corrected* total) {
+           const Conversation& conversation, double tau, HeadSteps* total) {
   const AnswerCell cell{.key = kCalibrated, .policy = kCalibrated, .percent = kPercent, .tau = tau};
   QUIRE_ASSIGN_OR_RETURN(
       const worker::RetrievalOptions retrieval,
@@ -87,12 +88,29 @@ Status Ask(const cli::LocalWorker& local, const DocumentName& document,
                          local.engine->OpenSequence(document, {.retrieval = retrieval}));
   QUIRE_RETURN_IF_ERROR(Asking(conversation, *local.tokenizer, *sequence).AskAll().status());
   const worker::SequenceStats stats = sequence->stats();
-  if (stats.steps == 0) return OkStatus();
-  const uint64_t heads = stats.selections * local.engine->spec().num_kv_heads;
-  const uint64_t first_step = heads / stats.steps;
-  total->heads += heads - first_step;
-  total->corrected += stats.blocking_heads - first_step;
+  total->all += stats.selections * local.engine->spec().num_kv_heads;
+  total->blocking += stats.blocking_heads;
   return OkStatus();
+}
+
+/// Of all probes, with that threshold.
+StatusOr<HeadSteps> AskAll(const cli::LocalWorker& local, std::span<const Probe> probes,
+                           double tau) {
+  HeadSteps total;
+  for (const Probe& probe : probes) {
+    for (const Conversation& conversation : probe.conversations) {
+      QUIRE_RETURN_IF_ERROR(Annotate(Ask(local, probe.document, conversation, tau, &total),
+                                     probe.document.name, ", ", conversation.set));
+    }
+  }
+  return total;
+}
+
+/// Of those that do not block whatever the threshold is, as `never` says, which corrects none.
+double CorrectedShareOf(const HeadSteps& steps, const HeadSteps& never) {
+  if (steps.all <= never.blocking) return 0;
+  const uint64_t corrected = steps.blocking - std::min(steps.blocking, never.blocking);
+  return static_cast<double>(corrected) / static_cast<double>(steps.all - never.blocking);
 }
 
 }  // namespace
@@ -100,16 +118,10 @@ Status Ask(const cli::LocalWorker& local, const DocumentName& document,
 StatusOr<float> CalibrateOnQuestions(const cli::LocalWorker& local, Client& client,
                                      std::span<const AskedDocument> documents) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<Probe> probes, StoreProbes(local, documents));
+  QUIRE_ASSIGN_OR_RETURN(const HeadSteps never, AskAll(local, probes, kNever));
   const auto corrected_share = [&](float tau) -> StatusOr<double> {
-    Corrected total;
-    for (const Probe& probe : probes) {
-      for (const Conversation& conversation : probe.conversations) {
-        QUIRE_RETURN_IF_ERROR(Annotate(Ask(local, probe.document, conversation, tau, &total),
-                                       probe.document.name, ", ", conversation.set));
-      }
-    }
-    if (total.heads == 0) return 0.0;
-    return static_cast<double>(total.corrected) / static_cast<double>(total.heads);
+    QUIRE_ASSIGN_OR_RETURN(const HeadSteps steps, AskAll(local, probes, tau));
+    return CorrectedShareOf(steps, never);
   };
   QUIRE_ASSIGN_OR_RETURN(const float tau, CalibrateThreshold(kCorrectedShare, corrected_share));
   for (const Probe& probe : probes) {

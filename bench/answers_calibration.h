@@ -15,9 +15,9 @@
 namespace quire::bench {
 
 /// The threshold at which about kCorrectedShare of the KV heads are corrected while the first few
-/// questions of every set are asked under a budget of 12.5 %. The first step of a sequence, which
-/// blocks whatever the threshold is, does not count. The documents of those questions are stored
-/// meanwhile.
+/// questions of every set are asked under a budget of 12.5 %. What blocks whatever the threshold is
+/// does not count: first steps of sequences, and steps in which everything fits. The documents of
+/// those questions are stored meanwhile.
 StatusOr<float> CalibrateOnQuestions(const cli::LocalWorker& local, Client& client,
                                      std::span<const AskedDocument> documents);
 
