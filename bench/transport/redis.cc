@@ -145,10 +145,11 @@ StatusOr<Redis::Info> Redis::AskInfo() {
 Status Redis::Read(Wire wire, size_t connections, std::span<const uint64_t> units,
                    const std::function<Status()>& midway) {
   const std::vector<redisContext*>& contexts = wire == Wire::kUnix ? unix_ : tcp_;
-  const size_t batches = (units.size() + kBatch - 1) / kBatch;
+  const size_t batch_units = std::max<uint64_t>(1, kBatchBytes / unit_bytes_);
+  const size_t batches = (units.size() + batch_units - 1) / batch_units;
   const size_t under_way = kPipeline * connections;
   const auto batch = [&](size_t i) {
-    return units.subspan(i * kBatch, std::min(kBatch, units.size() - i * kBatch));
+    return units.subspan(i * batch_units, std::min(batch_units, units.size() - i * batch_units));
   };
   // The client's library keeps what is sent until it waits for a reply.
   const auto flush = [](redisContext* context) -> Status {

@@ -16,9 +16,12 @@ namespace quire {
 namespace {
 
 using nlohmann::json;
+using ::testing::AnyOf;
 using testing::BenchReport;
 using testing::ExpectPositive;
+using testing::ExpectShares;
 using ::testing::HasSubstr;
+using testing::Part;
 
 /// Round trips of `transport` with nothing to move.
 void ExpectEmptyRecalls(const json& report, const std::string& transport) {
@@ -27,9 +30,19 @@ void ExpectEmptyRecalls(const json& report, const std::string& transport) {
   EXPECT_LE(report.value(of_transport + "p50_us", 0.0), report.value(of_transport + "p99_us", 0.0));
 }
 
+/// Nobody's units were paced, as far as the kernel tells.
+void ExpectCongestionControls(const json& report, const std::vector<std::string>& programs) {
+  const json names = Part(report, "congestion_control");
+  EXPECT_NE(names.value("host", ""), "") << names;
+  for (const std::string& program : programs) {
+    EXPECT_THAT(names.value(program, ""), AnyOf("cubic", "reno", "unknown")) << program;
+  }
+}
+
 TEST(BenchProcessTest, TransportReportsWhatGoalsAreSetFor) {
-  std::vector<std::string> ways = {"contiguous", "memcpy",   "shm",        "shm_in_place",
-                                   "grpc",       "raw_grpc", "redis_unix", "redis_tcp"};
+  std::vector<std::string> ways = {"contiguous",   "memcpy",    "shm",
+                                   "shm_in_place", "grpc",      "raw_grpc",
+                                   "redis_unix",   "redis_tcp", "redis_tcp_by_four"};
   const bool ucx = UcxAvailable();
   if (ucx) {
     ways.insert(ways.end(), {"ucx_tcp", "raw_ucx_tcp", "raw_ucx_tcp_packed", "ucx_cma",
@@ -42,13 +55,25 @@ TEST(BenchProcessTest, TransportReportsWhatGoalsAreSetFor) {
   EXPECT_EQ(report.value("document_bytes", 0), 32 << 20);
   EXPECT_EQ(report.value("document_capped_by_memory", true), false);
   EXPECT_TRUE(report.contains("last_level_cache_bytes"));
-  ExpectPositive(report,
-                 {"shm_vs_memcpy", "shm_zero_copy_units_per_s", "grpc_vs_raw_stream",
-                  "scatter_vs_contiguous", "encode_us_per_10k_units", "plan_us_per_10k_units"});
+  ExpectPositive(
+      report, {"shm_vs_memcpy", "shm_zero_copy_units_per_s", "grpc_vs_raw_stream",
+               "scatter_vs_contiguous", "scatter_vs_large_units", "scatter_vs_large_units_shm",
+               "scatter_vs_large_units_grpc", "encode_us_per_10k_units", "plan_us_per_10k_units"});
   ExpectEmptyRecalls(report, "shm");
   ExpectEmptyRecalls(report, "grpc");
+  ExpectCongestionControls(report, {"quire", "raw_grpc"});
   const bool redis = !report.value("absent", json::object()).contains("redis");
-  if (redis) ExpectPositive(report, {"shm_vs_redis"});
+  if (redis) {
+    ExpectPositive(report, {"shm_vs_redis", "redis_tcp_by_four_16k_gb_per_s"});
+    EXPECT_THAT(report.value("shm_vs_redis_way", ""), HasSubstr("redis_"));
+    ExpectCongestionControls(report, {"redis"});
+    for (const char* const size : {"16k", "128k"}) {
+      const json threads =
+          Part(Part(report, "redis_io_threads"), "redis_tcp_by_four_" + std::string(size));
+      EXPECT_TRUE(threads.contains("io_threads_active")) << threads;
+      ExpectShares(threads, {"threaded_writes_share"});
+    }
+  }
   EXPECT_FALSE(report.contains("ucx_tcp_vs_mooncake")) << "it took no part";
   if (!ucx) return;
   ExpectPositive(report, {"ucx_tcp_vs_raw", "ucx_cma_vs_raw"});
