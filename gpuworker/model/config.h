@@ -2,7 +2,8 @@
 //
 // ModelConfig: the shape of a Llama-family decoder, read from a Hugging Face config.json. Fields
 // keep Hugging Face's defaults when they are absent; what the decoder cannot compute exactly (other
-// architectures, sliding windows that matter, length-dependent RoPE, quantised weights) is refused.
+// architectures, sliding windows that matter, heads rotated in part, quantised weights) is refused.
+// RoPE that depends on the length is read for the whole context (rope_config.h).
 #ifndef QUIRE_GPUWORKER_MODEL_CONFIG_H_
 #define QUIRE_GPUWORKER_MODEL_CONFIG_H_
 

@@ -233,6 +233,36 @@ TEST_F(Forward, RefusesPositionsPastTheContext) {
   ExpectInvalid({1, 2}, ~uint64_t{0}, "context of 2000");
 }
 
+// Within the context dynamic NTK turns keys as no scaling does; beyond it every cached key would
+// have to be turned anew with each token.
+TEST(DynamicNtk, IsPlainWithinTheContextAndRefusesPositionsBeyondIt) {
+  EditedCheckpoint plain("llama-llama3"), dynamic("llama-llama3");
+  for (EditedCheckpoint* checkpoint : {&plain, &dynamic}) {
+    checkpoint->SetConfig("max_position_embeddings", 64);
+  }
+  plain.SetConfig("rope_parameters", {{"rope_type", "default"}, {"rope_theta", 500.0}});
+  dynamic.SetConfig("rope_parameters",
+                    {{"rope_type", "dynamic"}, {"rope_theta", 500.0}, {"factor", 4.0}});
+  std::vector<std::vector<float>> logits;
+  for (const EditedCheckpoint* checkpoint : {&plain, &dynamic}) {
+    const auto decoder = Loaded(checkpoint->path());
+    ASSERT_NE(decoder, nullptr);
+    DenseCache cache(decoder->config(), &CpuDevice(), 256);
+    logits.emplace_back(decoder->config().vocab_size);
+    ASSERT_EQ(decoder->Forward(Tokens(64), 0, cache, Decoder::Logits::kLast, logits.back().data()),
+              OkStatus());
+    const std::vector<TokenId> next = {1};
+    const Status status =
+        decoder->Forward(next, 64, cache, Decoder::Logits::kLast, logits.back().data());
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("1 tokens from position 64 on pass the end of the model's context of 64 "
+                          "positions; use a shorter prompt or fewer new tokens"));
+    EXPECT_EQ(cache.length(), 64u);
+  }
+  EXPECT_EQ(logits[0], logits[1]);
+}
+
 TEST_F(Forward, TheLastRowIsTheLastOfAll) {
   const std::vector<TokenId> tokens = Tokens(1100);
   const size_t vocab = decoder_->config().vocab_size;

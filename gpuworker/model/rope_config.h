@@ -22,10 +22,17 @@ struct RopeShape {
 };
 
 /// `config` reads the top level of the config file called `name`. INVALID_ARGUMENT names the field.
-/// Stored keys must not change with the length, so the two schemes that follow it are read for the
-/// model's whole context: dynamic, which begins to stretch beyond max_positions, is none, and
-/// longrope takes the long factors when the context is longer than the original one, and otherwise
-/// the short ones.
+///
+/// Keys are stored with their rotation and read by sequences of any length, so a checkpoint has one
+/// rotation for each position, whatever the length. The two schemes that follow the length are read
+/// for the model's whole context:
+///   longrope  the long factors when max_positions is above the original context, otherwise the
+///             short ones. transformers takes the short ones for sequences within the original
+///             context, so those differ from it; sequences beyond it do not.
+///   dynamic   no stretch, as in transformers up to max_positions, where the context ends. The base
+///             that grows beyond it is never computed.
+/// Refused are schemes that are not computed: a partial_rotary_factor other than 1, and YaRN with
+/// truncate false.
 StatusOr<RopeSpec> ParseRope(const JsonFields& config, const std::string& name,
                              const RopeShape& shape);
 

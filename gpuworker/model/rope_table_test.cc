@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <vector>
 
 #include "gpuworker/model/config.h"
 #include "gpuworker/model/json.h"
@@ -29,6 +30,59 @@ TEST(RopeTable, FrequenciesAndMagnitudeEqualTransformersForWellKnownModels) {
       EXPECT_NEAR(table.inverse_frequencies()[i] / expected[i], 1.0, 2e-6) << name << " pair " << i;
     }
   }
+}
+
+/// LongRoPE of eight channels stretched from 64 to 256 positions; `context` is where the model
+/// ends.
+ModelConfig LongRope(int context) {
+  const nlohmann::json config = {{"architectures", {"LlamaForCausalLM"}},
+                                 {"hidden_size", 16},
+                                 {"intermediate_size", 32},
+                                 {"num_hidden_layers", 1},
+                                 {"num_attention_heads", 2},
+                                 {"vocab_size", 100},
+                                 {"rms_norm_eps", 1e-6},
+                                 {"rope_theta", 500.0},
+                                 {"max_position_embeddings", context},
+                                 {"original_max_position_embeddings", 64},
+                                 {"rope_scaling",
+                                  {{"rope_type", "longrope"},
+                                   {"short_factor", {1.0, 1.1, 1.25, 1.5}},
+                                   {"long_factor", {1.0, 2.0, 5.0, 20.0}}}}};
+  auto parsed = ParseModelConfig(config.dump(), "config.json");
+  EXPECT_TRUE(parsed.ok()) << parsed.status();
+  return *parsed;
+}
+
+/// Frequency i is theta^(-2i/d) / factor_i, and cosines and sines are times the magnitude.
+void ExpectLongRope(const ModelConfig& config, const std::vector<double>& factors, double magnitude,
+                    const std::vector<uint64_t>& positions) {
+  const RopeTable table(config.rope);
+  for (const uint64_t position : positions) {
+    std::vector<float> cosines(4), sines(4);
+    table.Fill(position, 1, cosines.data(), sines.data());
+    for (size_t i = 0; i < 4; ++i) {
+      const double frequency = std::pow(500.0, -2.0 * static_cast<double>(i) / 8) / factors[i];
+      EXPECT_NEAR(table.inverse_frequencies()[i], frequency, 1e-12) << i;
+      const double angle = static_cast<double>(position) * frequency;
+      EXPECT_NEAR(cosines[i], magnitude * std::cos(angle), 1e-6) << position << ", " << i;
+      EXPECT_NEAR(sines[i], magnitude * std::sin(angle), 1e-6) << position << ", " << i;
+    }
+  }
+}
+
+// Stored keys mean the same to sequences of any length, so positions within the original context
+// are rotated as those beyond it.
+TEST(RopeTable, LongRopeHasOneRotationForAPositionWithinAndBeyondTheOriginalContext) {
+  const double magnitude = std::sqrt(1 + std::log(256.0 / 64) / std::log(64.0));
+  ExpectLongRope(LongRope(256), {1.0, 2.0, 5.0, 20.0}, magnitude, {0, 1, 10, 63, 64, 65, 255});
+  EXPECT_DOUBLE_EQ(LongRope(256).rope.attention_factor, magnitude);
+}
+
+TEST(RopeTable, LongRopeOfAModelThatEndsWithTheOriginalContextIsShort) {
+  ExpectLongRope(LongRope(64), {1.0, 1.1, 1.25, 1.5}, 1.0, {0, 1, 10, 63});
+  EXPECT_EQ(LongRope(64).rope.attention_factor, 1.0);
+  EXPECT_NE(LongRope(64).rope, LongRope(256).rope) << "their keys must never meet";
 }
 
 TEST(RopeTable, RowsAreCosinesAndSinesTimesTheMagnitude) {
