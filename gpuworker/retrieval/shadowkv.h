@@ -9,6 +9,13 @@
 // RetrievalOptions::key_rank names another one. Pages of the sequence itself keep exact keys. While
 // all candidates fit, nothing is approximated. Recalls precede attention.
 //
+// Not as published: pages of the sequence itself that have left the window compete for the selected
+// slots by their means, as the document's do. Published, every generated token stays attended to
+// beside the budget (FreeKV's port of it makes a new SVD of them now and then). Here a layer has as
+// many slots as its budget from the start (RetrievalPolicy::Layout is constant), and a long answer
+// that kept its pages in them would leave none to the document. Since their keys are exact there is
+// nothing that a new SVD would be made for.
+//
 // Exact keys are kept here, in host memory: of the document until the first choice, from then on of
 // its outliers only. RewriteUnit puts keys, exact or rebuilt, to the values that came
 // (RetrievalOptions::recall_all_keys: over the keys that came, where they are rebuilt).
