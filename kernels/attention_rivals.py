@@ -3,10 +3,10 @@
 """Decode attention of others at the shapes of quire_bench_cuda_kernels, on the same GPU.
 
 PyTorch's scaled_dot_product_attention over KV that was gathered from pages (the gather counted and
-not), and FlashInfer's over the pages themselves. The last line is one JSON object; what could not be
-measured is missing there and "skipped" says why. With the JSON of quire_bench_cuda_kernels it also has
-the ratios attention_vs_sdpa, attention_vs_sdpa_gathered and attention_vs_flashinfer: above 1 is faster
-than the rival.
+not), and FlashInfer's over the pages themselves; each is first compared with the definition. The last
+line is one JSON object; what could not be measured is missing there and "skipped" says why. With the
+JSON of quire_bench_cuda_kernels it also has the ratios attention_vs_sdpa, attention_vs_sdpa_gathered and
+attention_vs_flashinfer: above 1 is faster than the rival.
 
 use: attention_rivals.py [KERNELS_JSON]
 """
@@ -15,6 +15,7 @@ import statistics
 import sys
 
 WARM_UP, REPEATS = 5, 20
+TOLERANCE = 2e-2  # Of the largest value: bf16 has 8 bits.
 # Of quire_bench_cuda_kernels, when its JSON is not given.
 SHAPES = {"batch": 32, "budget_slots": 64, "page_tokens": 32, "query_heads": 32, "kv_heads": 8, "dim": 128}
 
@@ -45,23 +46,52 @@ def make_inputs(torch, s):
 
 
 def gathered(pool, order, s):
-    """[batch][query heads][tokens][d]: keys or values as attention without pages wants them."""
+    """[batch][kv heads][tokens][d]: keys or values as attention without pages wants them. One copy, in the order of
+    the pages' tokens; the swap of dimensions is a view."""
     tokens = s["budget_slots"] * s["page_tokens"]
-    rows = pool[order].view(s["batch"], tokens, s["kv_heads"], s["dim"]).transpose(1, 2)
-    return rows.repeat_interleave(s["query_heads"] // s["kv_heads"], dim=1).contiguous()
+    return pool[order].view(s["batch"], tokens, s["kv_heads"], s["dim"]).transpose(1, 2)
 
 
-def measure_sdpa(torch, s, inputs, results):
+def grouped(q, s):
+    """[batch][kv heads][group][d]: the query heads that share a KV head are rows of its attention. Each row is one
+    query token that sees all keys, so no mask is needed, and keys and values are read once for the group."""
+    return q.view(s["batch"], s["kv_heads"], s["query_heads"] // s["kv_heads"], s["dim"])
+
+
+def expected_answer(torch, s, inputs):
+    """[batch][query heads][d] in f32, one sequence at a time: softmax(q k / sqrt(d)) v."""
     q, k_pool, v_pool, order = inputs
-    query = q.unsqueeze(2)
-    k, v = gathered(k_pool, order, s), gathered(v_pool, order, s)
+    query, k, v = grouped(q, s), gathered(k_pool, order, s), gathered(v_pool, order, s)
+    answers = []
+    for i in range(s["batch"]):
+        weights = torch.softmax(query[i].float() @ k[i].float().transpose(1, 2) / s["dim"] ** 0.5, dim=-1)
+        answers.append((weights @ v[i].float()).reshape(s["query_heads"], s["dim"]))
+    return torch.stack(answers)
+
+
+def check(name, answer, expected):
+    """A rival that computes something else is not compared with."""
+    error = ((answer.float() - expected).abs().max() / expected.abs().max()).item()
+    if not error < TOLERANCE:
+        raise RuntimeError(f"{name} differs from the definition by {error:.2g} of the largest value")
+
+
+def measure_sdpa(torch, s, inputs, expected, results):
+    q, k_pool, v_pool, order = inputs
+    query = grouped(q, s)
+    k, v = gathered(k_pool, order, s).contiguous(), gathered(v_pool, order, s).contiguous()
     attend = torch.nn.functional.scaled_dot_product_attention
+    check("SDPA", attend(query, k, v).reshape(q.shape), expected)
     results["sdpa_us"] = median_us(torch, lambda: attend(query, k, v))
-    results["sdpa_gathered_us"] = median_us(
-        torch, lambda: attend(query, gathered(k_pool, order, s), gathered(v_pool, order, s)))
+
+    def gather_and_attend():
+        return attend(query, gathered(k_pool, order, s), gathered(v_pool, order, s))
+
+    check("SDPA behind a gather", gather_and_attend().reshape(q.shape), expected)
+    results["sdpa_gathered_us"] = median_us(torch, gather_and_attend)
 
 
-def measure_flashinfer(torch, flashinfer, s, inputs, results):
+def measure_flashinfer(torch, flashinfer, s, inputs, expected, results):
     q, k_pool, v_pool, order = inputs
     workspace = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
     wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(workspace, "NHD")
@@ -69,6 +99,7 @@ def measure_flashinfer(torch, flashinfer, s, inputs, results):
     last = torch.full((s["batch"],), s["page_tokens"], dtype=torch.int32, device="cuda")
     wrapper.plan(starts, order.int(), last, s["query_heads"], s["kv_heads"], s["dim"], s["page_tokens"],
                  data_type=torch.bfloat16, q_data_type=torch.bfloat16)
+    check("FlashInfer", wrapper.run(q, (k_pool, v_pool)), expected)
     results["flashinfer_us"] = median_us(torch, lambda: wrapper.run(q, (k_pool, v_pool)))
 
 
@@ -100,10 +131,11 @@ def run(kernels):
     if torch is None:
         return results
     inputs = make_inputs(torch, shapes)
-    measure_sdpa(torch, shapes, inputs, results)
+    expected = expected_answer(torch, shapes, inputs)
+    measure_sdpa(torch, shapes, inputs, expected, results)
     try:
         import flashinfer
-        measure_flashinfer(torch, flashinfer, shapes, inputs, results)
+        measure_flashinfer(torch, flashinfer, shapes, inputs, expected, results)
     except Exception as error:  # It compiles as it is used: whatever stops it is the reason.
         results["skipped"] = f"no FlashInfer: {error}"
     add_ratios(results, kernels)
