@@ -51,7 +51,9 @@ struct BatchRequest {
 
 class Batch {
  public:
-  /// INVALID_ARGUMENT for limits out of range. `sessions` outlives the batch, which is alone in
+  /// Takes the device memory that steps work in, so that only a sequence's own can end later.
+  /// INVALID_ARGUMENT for limits out of range, RESOURCE_EXHAUSTED when the device has no room for
+  /// such steps. `sessions` outlives the batch, which is alone in
   /// using them; null: SharedSessions of its own.
   static StatusOr<std::unique_ptr<Batch>> Create(const Engine* engine, const BatchLimits& limits,
                                                  BatchSessions* sessions = nullptr);
@@ -79,7 +81,7 @@ class Batch {
  private:
   using Id = BatchScheduler::Id;
   Batch(const EngineParts& parts, RetrievalOptions retrieval, const BatchLimits& limits,
-        BatchSessions* sessions);
+        BatchSessions* sessions, Decoder::Scratch scratch);
 
   /// A sequence of a plan that has slots.
   struct Member {
@@ -110,6 +112,7 @@ class Batch {
   DocumentShares shares_;  ///< Outlives the sequences.
   const EngineParts parts_;
   const RetrievalOptions retrieval_;  ///< Of requests that bring none of their own.
+  const Decoder::Scratch scratch_;    ///< Of every step.
   SharedSessions own_sessions_;       ///< Outlives the sequences.
   BatchSessions* const sessions_;     ///< Those, unless there are others.
   BatchMetrics metrics_;
