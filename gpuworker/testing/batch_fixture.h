@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BatchTest: batches over an EngineFixture whose document "doc" has 61 tokens, what is asked of
-// them, and what each request brings alone. Nothing that ships includes this.
+// BatchTest: batches over an EngineFixture with a document "doc", what is asked of them, and what
+// each request brings alone. Nothing that ships includes this.
 #ifndef QUIRE_GPUWORKER_TESTING_BATCH_FIXTURE_H_
 #define QUIRE_GPUWORKER_TESTING_BATCH_FIXTURE_H_
 
@@ -24,9 +24,11 @@ using Stream = std::shared_ptr<BatchStream>;
 
 class BatchTest : public ::testing::Test {
  protected:
-  explicit BatchTest(Device* device = &CpuDevice())
-      : fixture_(quire::testing::TinyModel{}, EngineFixture::Small(), device) {
-    fixture_.Ingest(RandomTokens(61, 1));
+  explicit BatchTest(Device* device = &CpuDevice(),
+                     const EngineOptions& options = EngineFixture::Small(),
+                     size_t document_tokens = 61)
+      : fixture_(quire::testing::TinyModel{}, options, device) {
+    fixture_.Ingest(RandomTokens(document_tokens, 1));
   }
 
   std::unique_ptr<Batch> Make(const BatchLimits& limits = {}) {
@@ -58,7 +60,7 @@ class BatchTest : public ::testing::Test {
   }
 
   RetrievalOptions Retrieval(std::string_view policy = "quest") {
-    RetrievalOptions retrieval = EngineFixture::Small().retrieval;
+    RetrievalOptions retrieval = fixture_.engine().options().retrieval;
     retrieval.policy = policy;
     return retrieval;
   }
