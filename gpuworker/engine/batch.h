@@ -2,8 +2,9 @@
 //
 // Batch: continuous batching. Sequences come and go at any time; each step runs one forward pass
 // over the next tokens of those that have slots: one token of each that generates, and chunks of
-// the prompts of those that have just come. What a step recalls for a layer leaves as one message
-// for all of them. Who runs, and who gives its slots back, is BatchScheduler's to decide.
+// the prompts of those that have just come. What a step recalls for a layer leaves as at most two
+// messages for all of them, a correction and a prefetch. Who runs, and who gives its slots back, is
+// BatchScheduler's to decide.
 //
 //   QUIRE_ASSIGN_OR_RETURN(auto batch, Batch::Create(engine.get(), BatchLimits{}));
 //   std::thread thread([&] { batch->Run(); });
