@@ -2,8 +2,9 @@
 //
 // DecodeLane: the sequences of one way to get pages, decoded together over one document, a token of
 // each at a time. One sequence runs alone (worker::Sequence), and its recalls come in pieces; more
-// are a worker::Batch, which recalls a layer for all of them with one message, in whole parts. The
-// same number of sequences has the same tokens, whatever the way.
+// are a worker::Batch, which recalls a layer for all of them with one message, or with two where
+// some heads block and others do not, in whole parts. The same number of sequences has the same
+// tokens, whatever the way.
 //
 // All sequences continue the one document. Those of a batch share its digests; slots, recalls and
 // whatever else a policy keeps are each one's own.

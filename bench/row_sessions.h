@@ -11,7 +11,7 @@
 // Pages that a sequence appends are not in the second document: a sequence must end before the
 // first of them leaves its window. Selection by the worker only.
 //
-// SharedRowSessions: the same for a batch, whose recalls of a layer are one message.
+// SharedRowSessions: the same for a batch, whose recalls of a layer are as few messages.
 //
 // Thread-safety: as SessionSource.
 #ifndef QUIRE_BENCH_ROW_SESSIONS_H_

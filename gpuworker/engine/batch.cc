@@ -30,14 +30,18 @@ EngineParts Sharing(EngineParts parts, DocumentShares* shares) {
 StatusOr<std::unique_ptr<Batch>> Batch::Create(const Engine* engine, const BatchLimits& limits,
                                                BatchSessions* sessions) {
   QUIRE_RETURN_IF_ERROR(Validate(limits));
+  const EngineParts parts = engine->Parts();
+  QUIRE_ASSIGN_OR_RETURN(Decoder::Scratch scratch,
+                         parts.decoder->ReserveScratch(limits.step_tokens, limits.max_running));
   return std::unique_ptr<Batch>(
-      new Batch(engine->Parts(), engine->options().retrieval, limits, sessions));
+      new Batch(parts, engine->options().retrieval, limits, sessions, std::move(scratch)));
 }
 
 Batch::Batch(const EngineParts& parts, RetrievalOptions retrieval, const BatchLimits& limits,
-             BatchSessions* sessions)
+             BatchSessions* sessions, Decoder::Scratch scratch)
     : parts_(Sharing(parts, &shares_)),
       retrieval_(std::move(retrieval)),
+      scratch_(std::move(scratch)),
       own_sessions_(parts.client, parts.spec),
       sessions_(sessions != nullptr ? sessions : &own_sessions_),
       scheduler_(limits) {}
@@ -177,7 +181,7 @@ void Batch::RunMembers(const std::vector<Member>& members) {
   const size_t vocab = parts_.decoder->config().vocab_size;
   std::vector<float> logits(rows * vocab);
   BatchStep step(std::move(backends), sessions_);
-  const Status pass = parts_.decoder->ForwardBatch(tokens, step, logits.data());
+  const Status pass = parts_.decoder->ForwardBatch(tokens, step, logits.data(), scratch_.get());
   metrics_.CountStep(members.size(), count);
   size_t row = 0;
   for (size_t i = 0; i < members.size(); ++i) {

@@ -2,8 +2,9 @@
 //
 // Batch: continuous batching. Sequences come and go at any time; each step runs one forward pass
 // over the next tokens of those that have slots: one token of each that generates, and chunks of
-// the prompts of those that have just come. What a step recalls for a layer leaves as one message
-// for all of them. Who runs, and who gives its slots back, is BatchScheduler's to decide.
+// the prompts of those that have just come. What a step recalls for a layer leaves as at most two
+// messages for all of them, a correction and a prefetch. Who runs, and who gives its slots back, is
+// BatchScheduler's to decide.
 //
 //   QUIRE_ASSIGN_OR_RETURN(auto batch, Batch::Create(engine.get(), BatchLimits{}));
 //   std::thread thread([&] { batch->Run(); });
@@ -51,7 +52,9 @@ struct BatchRequest {
 
 class Batch {
  public:
-  /// INVALID_ARGUMENT for limits out of range. `sessions` outlives the batch, which is alone in
+  /// Takes the device memory that steps work in, so that only a sequence's own can end later.
+  /// INVALID_ARGUMENT for limits out of range, RESOURCE_EXHAUSTED when the device has no room for
+  /// such steps. `sessions` outlives the batch, which is alone in
   /// using them; null: SharedSessions of its own.
   static StatusOr<std::unique_ptr<Batch>> Create(const Engine* engine, const BatchLimits& limits,
                                                  BatchSessions* sessions = nullptr);
@@ -79,7 +82,7 @@ class Batch {
  private:
   using Id = BatchScheduler::Id;
   Batch(const EngineParts& parts, RetrievalOptions retrieval, const BatchLimits& limits,
-        BatchSessions* sessions);
+        BatchSessions* sessions, Decoder::Scratch scratch);
 
   /// A sequence of a plan that has slots.
   struct Member {
@@ -110,6 +113,7 @@ class Batch {
   DocumentShares shares_;  ///< Outlives the sequences.
   const EngineParts parts_;
   const RetrievalOptions retrieval_;  ///< Of requests that bring none of their own.
+  const Decoder::Scratch scratch_;    ///< Of every step.
   SharedSessions own_sessions_;       ///< Outlives the sequences.
   BatchSessions* const sessions_;     ///< Those, unless there are others.
   BatchMetrics metrics_;

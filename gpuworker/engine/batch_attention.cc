@@ -57,6 +57,10 @@ Status BatchStep::Finish(std::span<const LayerStep> steps) {
 
 void BatchStep::AttendRound(std::span<const LayerStep> steps, uint32_t token) {
   ForEach([&](size_t i) {
+    return HasToken(steps[i], i, token) ? backends_[i]->AskForBegun() : OkStatus();
+  });
+  sessions_->Send();  // What was asked for ahead, before anybody waits.
+  ForEach([&](size_t i) {
     return HasToken(steps[i], i, token) ? backends_[i]->Ask(steps[i], token) : OkStatus();
   });
   sessions_->Send();
@@ -65,7 +69,6 @@ void BatchStep::AttendRound(std::span<const LayerStep> steps, uint32_t token) {
     QUIRE_RETURN_IF_ERROR(backends_[i]->AttendToken(steps[i], token));
     return backends_[i]->Follow(steps[i]);
   });
-  sessions_->Send();
 }
 
 }  // namespace quire::worker

@@ -3,8 +3,10 @@
 // BatchStep: attention of one step of a batch, each sequence over its own cache. Layers that hold
 // everything attend to all tokens of a sequence at once. The others go token by token: of every
 // sequence that has one more token, all ask for their pages before any waits for its own, so that
-// what they miss comes with one message; then they attend one after the other, and what they ask
-// for ahead leaves as one message too.
+// what they miss comes with one message; then they attend one after the other, and ask for pages
+// ahead. These leave as one message too, when the next layer or token begins: by then also the
+// sequences whose selection went on beside the others (BeginSelect) have asked. What the last layer
+// asks for is the caller's to send.
 //
 // A step of one token of each sequence is recordable where all caches are: none of the sequences
 // asks for anything then.

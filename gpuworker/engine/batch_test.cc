@@ -7,88 +7,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+#include <utility>
+
 #include "common/base/retry_hint.h"
 #include "gpuworker/retrieval/policy.h"
-#include "gpuworker/testing/engine_fixture.h"
+#include "gpuworker/testing/batch_fixture.h"
 
 namespace quire::worker {
 namespace {
 
+using testing::BatchTest;
 using testing::EngineFixture;
 using ::testing::HasSubstr;
 using testing::RandomTokens;
-
-using Stream = std::shared_ptr<BatchStream>;
-
-class BatchTest : public ::testing::Test {
- protected:
-  BatchTest() { fixture_.Ingest(RandomTokens(61, 1)); }
-
-  std::unique_ptr<Batch> Make(const BatchLimits& limits = {}) {
-    auto batch = Batch::Create(&fixture_.engine(), limits);
-    EXPECT_TRUE(batch.ok()) << batch.status();
-    return *std::move(batch);
-  }
-  static Stream Submit(Batch& batch, BatchRequest request) {
-    auto stream = batch.Submit(std::move(request));
-    EXPECT_TRUE(stream.ok()) << stream.status();
-    return stream.ok() ? *stream : nullptr;
-  }
-  static void RunToTheEnd(Batch& batch) {
-    while (batch.Step()) {
-    }
-  }
-  /// What a stream that has ended brought.
-  static std::vector<TokenId> Read(BatchStream& stream) {
-    std::vector<TokenId> tokens;
-    for (;;) {
-      const auto token = stream.Next();
-      EXPECT_TRUE(token.ok()) << token.status();
-      if (!token.ok() || !token->has_value()) return tokens;
-      tokens.push_back(**token);
-    }
-  }
-  static uint64_t Value(const Batch& batch, const std::string& metric) {
-    return MetricValuesOf(batch).at(metric);
-  }
-
-  RetrievalOptions Retrieval(std::string_view policy = "quest") {
-    RetrievalOptions retrieval = EngineFixture::Small().retrieval;
-    retrieval.policy = policy;
-    return retrieval;
-  }
-  RetrievalOptions WithBudget(uint32_t tokens) {
-    RetrievalOptions retrieval = Retrieval();
-    retrieval.budget_tokens = tokens;
-    return retrieval;
-  }
-  BatchRequest Request(uint64_t seed, size_t prompt, uint32_t new_tokens,
-                       std::optional<RetrievalOptions> retrieval = {}) {
-    return {.document = DocumentName{.name = "doc"},
-            .prompt = RandomTokens(prompt, seed),
-            .retrieval = std::move(retrieval),
-            .params = {.max_new_tokens = new_tokens}};
-  }
-  std::vector<TokenId> Alone(const BatchRequest& request) {
-    auto sequence =
-        fixture_.engine().OpenSequence(request.document, {.retrieval = request.retrieval});
-    EXPECT_TRUE(sequence.ok()) << sequence.status();
-    EXPECT_EQ((*sequence)->Append(request.prompt), OkStatus());
-    return (*sequence)->Generate(request.params)->tokens;
-  }
-  /// Runs all of `requests` in a batch; each brings what it brings alone.
-  void ExpectAsAlone(Batch& batch, const std::vector<BatchRequest>& requests) {
-    std::vector<Stream> streams;
-    for (const BatchRequest& request : requests) streams.push_back(Submit(batch, request));
-    RunToTheEnd(batch);
-    for (size_t i = 0; i < requests.size(); ++i) {
-      SCOPED_TRACE(i);
-      EXPECT_EQ(Read(*streams[i]), Alone(requests[i]));
-    }
-  }
-
-  EngineFixture fixture_;
-};
+using testing::Stream;
 
 TEST_F(BatchTest, EverySequenceGeneratesWhatItGeneratesAlone) {
   std::vector<BatchRequest> requests;
@@ -179,6 +113,62 @@ TEST_F(BatchTest, ARecallOfALayerIsOneRequestWhateverTheBudgetsAre) {
   EXPECT_EQ(Value(*batch, "batch_recall_messages"), fixture_.store().calls("Session/Recall"));
   EXPECT_EQ(fixture_.store().open_sessions(), 0u);
   for (size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(Read(*streams[i]), Alone(requests[i]));
+}
+
+// Some heads of a step block and others do not; their selections are asked for apart.
+TEST_F(BatchTest, WithSpeculationALayersRecallsAreACorrectionAndAPrefetchAtMost) {
+  const KvSpec& spec = fixture_.engine().spec();
+  RetrievalOptions retrieval = Retrieval("freekv");
+  retrieval.correction_threshold = 0.5f;
+  std::map<std::pair<uint32_t, Priority>, uint64_t> sent, messages;  // By layer and priority.
+  fixture_.WatchRecalls([&](const v1::RecallRequest& request, Priority priority) {
+    std::set<uint32_t> layers;
+    for (const v1::LayerWant& want : request.wants()) layers.insert(want.first_layer());
+    for (const uint32_t layer : layers) ++sent[{layer, priority}];
+    return false;
+  });
+  for (const uint64_t sequences : {1u, 3u, 8u}) {
+    SCOPED_TRACE(sequences);
+    const auto batch = Make();
+    std::vector<BatchRequest> requests;
+    std::vector<Stream> streams;
+    for (uint64_t i = 0; i < sequences; ++i) {
+      requests.push_back(Request(20 + i, 1, 30, retrieval));
+      streams.push_back(Submit(*batch, requests.back()));
+    }
+    ASSERT_TRUE(batch->Step());  // They have come, and generate.
+    const auto heads_blocked = [&] {
+      uint64_t heads = 0;
+      for (const SequenceStats& stats : batch->Stats()) heads += stats.blocking_heads;
+      return heads;
+    };
+    const uint64_t blocked = heads_blocked();
+    const uint64_t lanes = Value(*batch, "batch_recall_lanes");
+    constexpr uint64_t kSteps = 12;
+    messages.clear();
+    for (uint64_t i = 0; i < kSteps; ++i) {
+      sent.clear();
+      ASSERT_TRUE(batch->Step());
+      for (const auto& [what, count] : sent) {
+        EXPECT_EQ(count, 1u) << "layer " << what.first << " in step " << i;
+        EXPECT_NE(what.second, Priority::kNormal);
+        messages[what] += count;
+      }
+    }
+    uint64_t all = 0;
+    for (uint32_t layer = 0; layer < spec.num_layers; ++layer) {
+      EXPECT_GT(messages[(std::pair{layer, Priority::kCorrection})], 0u) << layer;
+      EXPECT_GT(messages[(std::pair{layer, Priority::kPrefetch})], 0u) << layer;
+    }
+    for (const auto& [what, count] : messages) all += count;
+    EXPECT_LE(all, 2 * kSteps * spec.num_layers);
+    EXPECT_GE(Value(*batch, "batch_recall_lanes") - lanes, all * sequences / 2);
+    const uint64_t heads = sequences * kSteps * spec.num_layers * spec.num_kv_heads;
+    EXPECT_GT(heads_blocked(), blocked) << "nothing was corrected";
+    EXPECT_LT(heads_blocked() - blocked, heads) << "everything was corrected";
+    RunToTheEnd(*batch);
+    for (size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(Read(*streams[i]), Alone(requests[i]));
+  }
 }
 
 TEST_F(BatchTest, BudgetsMixWhereUnitsLandInAStagingArea) {

@@ -36,12 +36,14 @@ class CacheBackend final : public AttentionBackend, public RecordableAttention {
   Status Finish(std::span<const LayerStep> steps) override;
 
   // The parts of Attend, for a batch (batch_attention.h): Begin, then AttendDense for a layer that
-  // IsDense, or for each token Ask, AttendToken and Follow, and Export.
+  // IsDense, or for each token AskForBegun, Ask, AttendToken and Follow, and Export.
 
   /// FAILED_PRECONDITION when the step does not continue the cache.
   [[nodiscard]] Status Begin(const LayerStep& step) const;
   bool IsDense(uint32_t layer) const { return cache_->table(layer).layout().everything; }
   [[nodiscard]] Status AttendDense(const LayerStep& step);
+  /// Asks for what a selection that Follow left to be made brings ahead. Ask does it otherwise.
+  [[nodiscard]] Status AskForBegun() { return pipeline_->AskForBegun(); }
   /// Appends token `token` of the step and asks for what its attention needs, once the server has
   /// all that may be asked for.
   [[nodiscard]] Status Ask(const LayerStep& step, uint32_t token);

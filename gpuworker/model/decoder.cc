@@ -155,8 +155,17 @@ Status Decoder::Forward(std::span<const TokenId> tokens, uint64_t first_position
   return OkStatus();
 }
 
+StatusOr<Decoder::Scratch> Decoder::ReserveScratch(uint32_t tokens, uint32_t sequences) const {
+  if (tokens == 0 || tokens > kBlockTokens) {
+    return InvalidArgument("scratch for ", tokens, " tokens: must be 1..", kBlockTokens);
+  }
+  QUIRE_ASSIGN_OR_RETURN(PassPool::Lease pass, impl_->passes().Take(tokens));
+  QUIRE_RETURN_IF_ERROR(pass->AllocateLogits(sequences));
+  return Scratch(std::move(pass));
+}
+
 Status Decoder::ForwardBatch(std::span<const SequenceTokens> sequences, BatchAttention& attention,
-                             float* logits) const {
+                             float* logits, ForwardPass* scratch) const {
   if (sequences.empty()) return InvalidArgument("a batch of no sequences");
   size_t tokens = 0;
   for (size_t i = 0; i < sequences.size(); ++i) {
@@ -167,6 +176,11 @@ Status Decoder::ForwardBatch(std::span<const SequenceTokens> sequences, BatchAtt
     if (tokens > kBlockTokens) {
       return InvalidArgument("the batch has more than ", kBlockTokens, " tokens; give it fewer");
     }
+  }
+  if (scratch != nullptr) {
+    if (tokens <= scratch->max_tokens()) return scratch->Run(sequences, attention, logits);
+    return InvalidArgument("the batch has ", tokens, " tokens, and scratch for ",
+                           scratch->max_tokens());
   }
   QUIRE_ASSIGN_OR_RETURN(const PassPool::Lease pass,
                          impl_->passes().Take(static_cast<uint32_t>(tokens)));

@@ -9,6 +9,7 @@
 #define QUIRE_GPUWORKER_MODEL_DECODER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -64,6 +65,8 @@ struct SequenceTokens {
   bool wants_logits = false;        ///< After the last of them.
 };
 
+class ForwardPass;
+
 class Decoder {
  public:
   /// Loads `directory`/config.json and its *.safetensors. Errors name the file and the tensor.
@@ -85,13 +88,22 @@ class Decoder {
   [[nodiscard]] Status Forward(std::span<const TokenId> tokens, uint64_t first_position,
                                AttentionBackend& attention, Logits what, float* logits) const;
 
+  /// Device memory that passes work in.
+  using Scratch = std::unique_ptr<ForwardPass, std::function<void(ForwardPass*)>>;
+  /// Enough of it for passes over up to `tokens` tokens of up to `sequences` sequences, so that
+  /// none of them has to allocate any. RESOURCE_EXHAUSTED when the device has no room for it. It is
+  /// given back before the decoder ends.
+  StatusOr<Scratch> ReserveScratch(uint32_t tokens, uint32_t sequences) const;
+
   /// One pass over tokens of several sequences, at most kBlockTokens together: matrices are read
   /// once for all of them, and only attention is done one by one. `logits` has room for [vocab]
   /// floats for each sequence that wants them, in order. Equal to Forward of each alone within the
   /// tolerance of matmul, whose order of additions may depend on the number of rows. Errors as
-  /// Forward, naming the sequence.
+  /// Forward, naming the sequence. `scratch`, which one pass uses at a time, has room for as many
+  /// tokens; null: the pass finds its own.
   [[nodiscard]] Status ForwardBatch(std::span<const SequenceTokens> sequences,
-                                    BatchAttention& attention, float* logits) const;
+                                    BatchAttention& attention, float* logits,
+                                    ForwardPass* scratch = nullptr) const;
 
  private:
   class Impl;

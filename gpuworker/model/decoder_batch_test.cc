@@ -11,6 +11,7 @@
 #include "common/base/random.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/model/dense_cache.h"
+#include "gpuworker/testing/limited_device.h"
 #include "tests/kit/temp_dir.h"
 #include "tests/kit/tiny_model.h"
 
@@ -18,6 +19,7 @@ namespace quire::worker {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::LimitedDevice;
 
 /// A dense cache for every sequence; the one at `failing` fails alone.
 class DenseBatch final : public BatchAttention {
@@ -120,6 +122,39 @@ TEST_F(DecoderBatchTest, ManyRowsOfLogitsComeInOrder) {
   ASSERT_EQ(decoder_->ForwardBatch(batch, attention, logits.data()), OkStatus());
   for (size_t i = 0; i < tokens.size(); ++i) {
     ExpectNear(std::span(logits).subspan(i * vocab(), vocab()), Alone({&tokens[i], 1}));
+  }
+}
+
+TEST_F(DecoderBatchTest, PassesInScratchThatWasReservedAllocateNothing) {
+  LimitedDevice device;
+  const auto decoder = *Decoder::Load(directory_.path(), &device);
+  const std::vector<TokenId> tokens = Tokens(90);
+  std::vector<SequenceTokens> batch;
+  for (const size_t first : {0u, 30u, 60u}) {
+    batch.push_back({.tokens = std::span(tokens).subspan(first, 30), .wants_logits = true});
+  }
+  std::vector<float> logits(batch.size() * vocab());
+  std::vector<DenseCache> caches = Caches(batch.size());
+  DenseBatch attention(&caches);
+  const auto scratch = decoder->ReserveScratch(100, 3);
+  ASSERT_TRUE(scratch.ok()) << scratch.status();
+  device.set_limit(device.used());
+  const auto run = [&] {
+    return decoder->ForwardBatch(batch, attention, logits.data(), scratch->get());
+  };
+  ASSERT_EQ(run(), OkStatus());
+  for (size_t i = 0; i < batch.size(); ++i) {
+    ExpectNear(std::span(logits).subspan(i * vocab(), vocab()), Alone(batch[i].tokens));
+  }
+  EXPECT_EQ(decoder->ForwardBatch(batch, attention, logits.data()).code(),
+            StatusCode::kResourceExhausted);
+  EXPECT_EQ(decoder->ReserveScratch(100, 3).status().code(), StatusCode::kResourceExhausted);
+  const std::vector<TokenId> more = Tokens(11);
+  batch.push_back({.tokens = more});
+  EXPECT_THAT(std::string(run().message()), HasSubstr("101 tokens, and scratch for 100"));
+  for (const uint32_t tokens_of_none : {0u, Decoder::kBlockTokens + 1}) {
+    EXPECT_EQ(decoder->ReserveScratch(tokens_of_none, 1).status().code(),
+              StatusCode::kInvalidArgument);
   }
 }
 

@@ -7,6 +7,7 @@
 #ifndef QUIRE_GPUWORKER_MODEL_FORWARD_PASS_H_
 #define QUIRE_GPUWORKER_MODEL_FORWARD_PASS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -43,6 +44,8 @@ class ForwardPass {
 
   /// Allocates scratch for blocks of up to `max_tokens` tokens.
   Status Allocate(uint32_t max_tokens);
+  /// Allocates room for the logits of `rows` tokens, as a run of as many that want theirs does.
+  Status AllocateLogits(uint32_t rows) { return ReserveLogits(std::min(rows, kLogitRows)); }
   uint32_t max_tokens() const { return max_tokens_; }
 
   /// Runs every layer over the tokens of `sequences`, 1 .. max_tokens valid ids together. `logits`,

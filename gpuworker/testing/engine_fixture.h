@@ -75,6 +75,10 @@ class EngineFixture {
   FakeStore& store() { return store_; }
   /// From now on recalls are not answered, or they are again.
   void HoldRecalls(bool held) { transport_->held = held; }
+  /// `watch` is told of every recall from now on (HeldTransport::watch).
+  void WatchRecalls(HeldTransport::Watch watch) { transport_->watch = std::move(watch); }
+  /// What waits passes this time.
+  quire::testing::FakeClock& clock() { return clock_; }
   /// From now on the server counts as writing units into staging areas by itself.
   void LandDirectly() { transport_->lands_directly = true; }
   const Decoder& decoder() const { return *decoder_; }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HeldTransport: replies do not come while they are held; whoever waits for one waits in vain, on
-// the clock it was given. Of landings it says what the test wants to be said. Nothing that ships
-// includes this. Thread-safety: none.
+// HeldTransport: replies to recalls do not come while they are held; whoever waits for one waits in
+// vain, on the clock it was given. Of landings it says what the test wants to be said. Nothing that
+// ships includes this. Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_TESTING_HELD_TRANSPORT_H_
 #define QUIRE_GPUWORKER_TESTING_HELD_TRANSPORT_H_
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/transport/transport.h"
+#include "quire/v1/session.pb.h"
 
 namespace quire::worker::testing {
 
@@ -23,7 +25,10 @@ class HeldTransport final : public Transport {
   HeldTransport(std::shared_ptr<Transport> next, Clock* clock)
       : next_(std::move(next)), clock_(clock) {}
 
-  bool held = false;            ///< Those of recalls.
+  using Watch = std::function<bool(const v1::RecallRequest& request, Priority priority)>;
+
+  bool held = false;            ///< All of them, until it is false again.
+  Watch watch;                  ///< Told of every recall; true: its reply never comes.
   bool lands_directly = false;  ///< What `next` puts into landings counts as written by the server.
   std::vector<Priority> recalls;  ///< Of every recall started.
 
@@ -37,19 +42,27 @@ class HeldTransport final : public Transport {
   }
   StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view method, CallMessage request,
                                                const CallOptions& options) override {
-    if (method == "quire.v1.Session/Recall") recalls.push_back(options.priority);
+    const bool is_recall = method == "quire.v1.Session/Recall";
+    const bool lost = is_recall && Watched(request, options.priority);
+    if (is_recall) recalls.push_back(options.priority);
     QUIRE_ASSIGN_OR_RETURN(auto call, next_->Start(method, std::move(request), options));
-    if (method != "quire.v1.Session/Recall") return call;
-    return std::make_unique<HeldCall>(this, std::move(call));
+    if (!is_recall) return call;
+    return std::make_unique<HeldCall>(this, std::move(call), lost);
   }
 
  private:
+  bool Watched(const CallMessage& request, Priority priority) const {
+    if (watch == nullptr) return false;
+    v1::RecallRequest parsed;
+    return parsed.ParseFromString(request.control) && watch(parsed, priority);
+  }
+
   class HeldCall final : public PendingCall {
    public:
-    HeldCall(HeldTransport* transport, std::unique_ptr<PendingCall> call)
-        : transport_(transport), call_(std::move(call)) {}
+    HeldCall(HeldTransport* transport, std::unique_ptr<PendingCall> call, bool lost)
+        : transport_(transport), call_(std::move(call)), lost_(lost) {}
     StatusOr<std::optional<CallMessage>> Next(TimePoint deadline) override {
-      if (!transport_->held || cancelled_) return call_->Next(deadline);
+      if (!IsHeld() || cancelled_) return call_->Next(deadline);
       transport_->clock_->Sleep(deadline - transport_->clock_->Now());
       return DeadlineExceeded("held");
     }
@@ -57,11 +70,14 @@ class HeldTransport final : public Transport {
       cancelled_ = true;
       call_->Cancel();
     }
-    bool IsQuiet() const override { return !transport_->held; }
+    bool IsQuiet() const override { return !IsHeld(); }
 
    private:
+    bool IsHeld() const { return transport_->held || lost_; }
+
     HeldTransport* const transport_;
     const std::unique_ptr<PendingCall> call_;
+    const bool lost_;
     bool cancelled_ = false;
   };
   const std::shared_ptr<Transport> next_;
