@@ -9,34 +9,19 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <set>
 #include <system_error>
 
 #include "common/base/unique_fd.h"
+#include "common/transport/local_sockets.h"
 
 namespace quire::bench {
 namespace {
 
 constexpr uint64_t kSendersBytes = 1 << 20;
 constexpr char kUnknown[] = "unknown";
-
-/// A process's descriptors, at some moment; none when they may not be seen.
-std::vector<int> DescriptorsOf(pid_t pid) {
-  std::vector<int> descriptors;
-  std::error_code error;
-  std::filesystem::directory_iterator entry("/proc/" + std::to_string(pid) + "/fd", error);
-  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-    const std::string name = entry->path().filename();
-    int descriptor = -1;
-    std::from_chars(name.data(), name.data() + name.size(), descriptor);
-    if (descriptor >= 0) descriptors.push_back(descriptor);
-  }
-  return descriptors;
-}
 
 }  // namespace
 
@@ -60,7 +45,7 @@ std::string HostCongestionControl() {
 std::optional<TcpSenders::Connections> TcpSenders::Now() const {
   Connections connections;
   const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
-  for (const int descriptor : DescriptorsOf(pid_)) {
+  for (const int descriptor : OpenDescriptors(pid_)) {
     const UniqueFd socket(static_cast<int>(syscall(SYS_pidfd_getfd, process.get(), descriptor, 0)));
     if (!socket.valid() && errno == EBADF) continue;  // Closed by now.
     if (!socket.valid()) return std::nullopt;

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <charconv>
 #include <filesystem>
@@ -50,11 +51,12 @@ std::optional<Address> LocalPeerOf(int descriptor) {
   return local ? std::move(peer) : std::nullopt;
 }
 
-/// This process's, at some moment.
-std::vector<int> OpenDescriptors() {
+}  // namespace
+
+std::vector<int> OpenDescriptors(pid_t process) {
   std::vector<int> descriptors;
   std::error_code error;
-  std::filesystem::directory_iterator entry("/proc/self/fd", error);
+  std::filesystem::directory_iterator entry("/proc/" + std::to_string(process) + "/fd", error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     const std::string name = entry->path().filename();
     int descriptor = -1;
@@ -63,8 +65,6 @@ std::vector<int> OpenDescriptors() {
   }
   return descriptors;
 }
-
-}  // namespace
 
 bool IsLocalConnection(int descriptor) { return LocalPeerOf(descriptor).has_value(); }
 
@@ -86,7 +86,7 @@ uint16_t PortOf(std::string_view address) {
 
 void DoNotPaceLocalConnectionsTo(uint16_t peer_port) {
   if (peer_port == 0) return;
-  for (const int descriptor : OpenDescriptors()) {
+  for (const int descriptor : OpenDescriptors(getpid())) {
     if (const auto peer = LocalPeerOf(descriptor); !peer || peer->port != peer_port) continue;
     // Its number may be another socket's by now; a copy stays what it is.
     const UniqueFd copy(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));

@@ -6,10 +6,16 @@
 #ifndef QUIRE_COMMON_TRANSPORT_LOCAL_SOCKETS_H_
 #define QUIRE_COMMON_TRANSPORT_LOCAL_SOCKETS_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 namespace quire {
+
+/// Those of a process, at some moment; none when they may not be seen.
+std::vector<int> OpenDescriptors(pid_t process);
 
 /// Whether `descriptor` is a TCP connection with both ends at one address of this host.
 bool IsLocalConnection(int descriptor);
