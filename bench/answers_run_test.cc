@@ -16,6 +16,7 @@
 #include "bench/answers_calibration.h"
 #include "bench/calibrate_threshold.h"
 #include "embedded/embedded_store.h"
+#include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire::bench {

@@ -7,6 +7,8 @@
 #include <iterator>
 #include <string>
 
+#include "tests/kit/paths.h"
+
 namespace quire {
 namespace {
 

@@ -56,10 +56,9 @@ function(quire_test)
     set(A_TIMEOUT 300)
   endif()
   add_executable(${A_NAME} ${A_SRCS})
-  target_include_directories(${A_NAME} PRIVATE ${PROJECT_SOURCE_DIR})
+  # tests/kit/paths.h is generated.
+  target_include_directories(${A_NAME} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/gen)
   set_target_properties(${A_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  target_compile_definitions(${A_NAME} PRIVATE QUIRE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-    QUIRE_BINARY_DIR="${PROJECT_BINARY_DIR}")
   # Optimising assertions takes most of the time of a build, and more so where they are instrumented.
   if(QUIRE_SANITIZE)
     target_compile_options(${A_NAME} PRIVATE -O0)

@@ -24,6 +24,7 @@
 #include "common/transport/shm_wire.h"
 #include "common/transport/testing/shm_fixture.h"
 #include "tests/kit/child_process.h"
+#include "tests/kit/paths.h"
 
 namespace quire::testing {
 namespace {

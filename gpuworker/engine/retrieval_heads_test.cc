@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "gpuworker/testing/engine_fixture.h"
+#include "tests/kit/paths.h"
 
 namespace quire::worker {
 namespace {

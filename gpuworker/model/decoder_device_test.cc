@@ -10,6 +10,7 @@
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/model/dense_cache.h"
 #include "gpuworker/testing/fake_cuda_device.h"
+#include "tests/kit/paths.h"
 
 namespace quire::worker {
 namespace {

@@ -14,6 +14,7 @@
 #include "gpuworker/model/dense_cache.h"
 #include "gpuworker/model/json.h"
 #include "gpuworker/model/safetensors_builder.h"
+#include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire::worker {

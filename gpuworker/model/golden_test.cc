@@ -18,6 +18,7 @@
 #include "gpuworker/model/json.h"
 #include "gpuworker/model/mapped_file.h"
 #include "gpuworker/model/safetensors.h"
+#include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire::worker {

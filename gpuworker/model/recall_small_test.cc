@@ -16,6 +16,7 @@
 #include "gpuworker/model/json.h"
 #include "gpuworker/model/sampler.h"
 #include "gpuworker/model/tokenizer.h"
+#include "tests/kit/paths.h"
 
 namespace quire::worker {
 namespace {

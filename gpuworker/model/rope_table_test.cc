@@ -8,6 +8,7 @@
 
 #include "gpuworker/model/config.h"
 #include "gpuworker/model/json.h"
+#include "tests/kit/paths.h"
 
 namespace quire::worker {
 namespace {

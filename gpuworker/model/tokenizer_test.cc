@@ -8,6 +8,7 @@
 
 #include "common/base/random.h"
 #include "gpuworker/model/json.h"
+#include "tests/kit/paths.h"
 
 namespace quire::worker {
 namespace {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/kit/paths.h"
+
 namespace quire::worker {
 namespace {
 

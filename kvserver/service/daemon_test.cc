@@ -27,6 +27,7 @@
 #include "quire/v1/store.pb.h"
 #include "tests/kit/caller_tokens.h"
 #include "tests/kit/child_process.h"
+#include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire::kvserver {

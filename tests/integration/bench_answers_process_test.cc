@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/integration/bench_report.h"
+#include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire {

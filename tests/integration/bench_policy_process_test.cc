@@ -10,6 +10,7 @@
 #include <string>
 
 #include "tests/integration/bench_report.h"
+#include "tests/kit/paths.h"
 
 namespace quire {
 namespace {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tests/kit/child_process.h"
+#include "tests/kit/paths.h"
 
 namespace quire::testing {
 

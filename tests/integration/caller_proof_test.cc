@@ -31,6 +31,7 @@
 #include "tests/integration/fault_document.h"
 #include "tests/integration/worker_fixture.h"
 #include "tests/kit/caller_tokens.h"
+#include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire::testing {

@@ -20,6 +20,7 @@
 #include "tests/integration/fault_document.h"
 #include "tests/kit/child_process.h"
 #include "tests/kit/guarded_memory.h"
+#include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire {

@@ -12,6 +12,7 @@
 
 #include "common/transport/ucx.h"
 #include "tests/kit/child_process.h"
+#include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/kit/child_process.h"
+#include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire::testing {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/kit/child_process.h"
+#include "tests/kit/paths.h"
 
 namespace quire {
 namespace {

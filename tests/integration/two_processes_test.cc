@@ -16,6 +16,7 @@
 #include "client/cli/retrieval_flags.h"
 #include "embedded/embedded_store.h"
 #include "tests/kit/child_process.h"
+#include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire {

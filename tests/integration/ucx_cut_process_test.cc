@@ -23,6 +23,7 @@
 #include "common/transport/ucx_test_peer.h"
 #include "tests/integration/ucx_lane.h"
 #include "tests/kit/child_process.h"
+#include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire {

@@ -16,6 +16,7 @@
 #include "common/base/mutex.h"
 #include "tests/integration/ucx_lane.h"
 #include "tests/kit/child_process.h"
+#include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire {

@@ -11,6 +11,7 @@
 
 #include "tests/integration/quire_fixture.h"
 #include "tests/kit/caller_tokens.h"
+#include "tests/kit/paths.h"
 
 namespace quire {
 namespace {

@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/kit/paths.h"
+
 namespace quire::repository {
 
 inline std::filesystem::path Root() { return QUIRE_SOURCE_DIR; }

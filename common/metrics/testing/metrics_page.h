@@ -14,6 +14,7 @@
 
 #include "common/metrics/prometheus_text.h"
 #include "common/metrics/testing/prometheus_parser.h"
+#include "tests/kit/paths.h"
 
 namespace quire::testing {
 
