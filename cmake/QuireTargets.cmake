@@ -30,6 +30,11 @@ function(quire_library)
   if(A_SRCS)
     add_library(${target} STATIC ${A_SRCS})
     target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
+    # Optimising what AddressSanitizer and UndefinedBehaviorSanitizer have instrumented takes twice the
+    # time of compiling it, which only what computes for long gives back.
+    if(QUIRE_SANITIZE MATCHES address AND NOT QUIRE_LAYER MATCHES "^(kernels|gpuworker)$")
+      target_compile_options(${target} PRIVATE -O0)
+    endif()
   else()
     add_library(${target} INTERFACE)
     target_include_directories(${target} INTERFACE ${PROJECT_SOURCE_DIR})
