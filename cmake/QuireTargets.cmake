@@ -30,10 +30,9 @@ function(quire_library)
   if(A_SRCS)
     add_library(${target} STATIC ${A_SRCS})
     target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
-    # Optimising what AddressSanitizer and UndefinedBehaviorSanitizer have instrumented takes twice the
-    # time of compiling it, which only what computes for long gives back.
-    if(QUIRE_SANITIZE MATCHES address AND NOT QUIRE_LAYER MATCHES "^(kernels|gpuworker)$")
-      target_compile_options(${target} PRIVATE -O0)
+    # Optimising instrumented code takes twice the time of compiling it. What computes for long gives that back.
+    if(QUIRE_SANITIZE AND QUIRE_LAYER MATCHES "^(kernels|gpuworker)$")
+      target_compile_options(${target} PRIVATE -O1)
     endif()
   else()
     add_library(${target} INTERFACE)
@@ -64,12 +63,8 @@ function(quire_test)
   # tests/kit/paths.h is generated.
   target_include_directories(${A_NAME} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/gen)
   set_target_properties(${A_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  # Optimising assertions takes most of the time of a build, and more so where they are instrumented.
-  if(QUIRE_SANITIZE)
-    target_compile_options(${A_NAME} PRIVATE -O0)
-  else()
-    target_compile_options(${A_NAME} PRIVATE $<$<CONFIG:Release>:-O1>)
-  endif()
+  # Optimising assertions takes most of the time of a build.
+  target_compile_options(${A_NAME} PRIVATE $<$<CONFIG:Release>:-O1>)
   _quire_link(${A_NAME} DEPS ${A_DEPS} EXTERNAL ${A_EXTERNAL} GTest::gmock GTest::gtest_main)
   add_test(NAME ${A_NAME} COMMAND ${A_NAME})
   foreach(label ${A_LABELS})
