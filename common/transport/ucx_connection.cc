@@ -245,6 +245,7 @@ Status UcxConnection::Send(Frame frame) {
     return InvalidArgument("a frame has ", frame.payload.slices().size(), " slices but ",
                            frame.places.size(), " places");
   }
+  FrameRanges ranges(frame);
   // These threads must not wait for the peer, which may wait for them.
   const bool may_wait = !worker_->OnThread() && !delivery_.OnThread();
   std::shared_ptr<UcxRemoteLanding> mapped;
@@ -259,14 +260,17 @@ Status UcxConnection::Send(Frame frame) {
     untaken_bytes_ += bytes;
     mapped = MappedLandingOf(frame);
     if (mapped == nullptr) {
-      Enqueue({.frame = std::move(frame), .bytes = bytes});
+      Enqueue({.frame = std::move(frame), .ranges = std::move(ranges), .bytes = bytes});
       return OkStatus();
     }
     // The worker's thread writes while this one prepares and writes others. A frame for the same
     // bytes is left to it as well, lest it be written before.
-    if (to_write_.size() < kLeftToWorker || to_write_.Overlap(frame)) {
-      const uint64_t number = to_write_.Add(frame);
-      Enqueue({.frame = std::move(frame), .bytes = bytes, .to_write = number});
+    if (to_write_.size() < kLeftToWorker || to_write_.Overlap(ranges)) {
+      const uint64_t number = to_write_.Add(ranges);
+      Enqueue({.frame = std::move(frame),
+               .ranges = std::move(ranges),
+               .bytes = bytes,
+               .to_write = number});
       return OkStatus();
     }
   }
@@ -278,7 +282,7 @@ Status UcxConnection::Send(Frame frame) {
   }
   MutexLock lock(mutex_);
   if (phase_ == Phase::kClosed) return why_closed_;
-  Enqueue({.frame = std::move(frame), .bytes = bytes});
+  Enqueue({.frame = std::move(frame), .ranges = std::move(ranges), .bytes = bytes});
   return OkStatus();
 }
 

@@ -109,43 +109,56 @@ TEST_P(UcxPipeTest, AnUrgentFrameDoesNotWaitForRoomThatLessUrgentOnesTake) {
   waiting.join();
 }
 
-TEST_P(UcxPipeTest, AnUrgentFrameStaysBehindThoseForTheSamePlaces) {
+/// Of four prefetches, the worker of a mapped landing writes the first two, and their sender the
+/// others; an urgent frame has a byte in common with number `common`.
+void ExpectUrgentStaysBehind(const UcxOptions& options, uint64_t common) {
   constexpr size_t kUnit = 100'000;
-  Halted peers(GetParam().options);
-  const auto allocated = peers.client->AllocateLandingMemory(8 * kUnit);
+  Halted peers(options);
+  const auto allocated = peers.client->AllocateLandingMemory(10 * kUnit);
   ASSERT_TRUE(allocated.ok()) << allocated.status();
-  std::vector<std::byte> plain(8 * kUnit);
+  std::vector<std::byte> plain(10 * kUnit);
   const std::span<std::byte> memory =
-      allocated->owner == nullptr ? std::span(plain) : allocated->bytes.first(8 * kUnit);
+      allocated->owner == nullptr ? std::span(plain) : allocated->bytes.first(10 * kUnit);
   const auto key = peers.client->AddLanding(5, memory);
   ASSERT_TRUE(key.ok()) << key.status();
   ASSERT_TRUE(peers.server->OpenLanding(5, *key, memory.size()).ok());
   peers.Halt();
-  const auto send = [&](std::string head, Priority priority, uint64_t place) {
-    Frame frame = FrameOf(head, Pattern(kUnit, std::stoul(head)));
+  const auto send = [&](uint64_t number, Priority priority, uint64_t place) {
+    Frame frame = FrameOf(std::to_string(number), Pattern(kUnit, number));
     frame.landing = 5;
     frame.places = {place};
     frame.priority = priority;
     EXPECT_TRUE(peers.server->Send(std::move(frame)).ok());
   };
-  send("1", Priority::kPrefetch, 0);
-  send("2", Priority::kPrefetch, 2 * kUnit);
-  send("3", Priority::kPrefetch, 4 * kUnit);
-  send("4", Priority::kCorrection, 6 * kUnit);
-  send("5", Priority::kCorrection, 2 * kUnit - 1);
+  const auto place_of = [](uint64_t number) { return (2 * number - 1) * kUnit; };
+  constexpr uint64_t kPrefetches = 4, kApart = 5, kOver = 6;
+  for (uint64_t i = 1; i <= kPrefetches; ++i) send(i, Priority::kPrefetch, place_of(i));
+  send(kApart, Priority::kCorrection, place_of(kApart));
+  send(kOver, Priority::kCorrection, place_of(common) - kUnit + 1);
   peers.LetGo();
-  for (const char* head : {"1", "2", "4", "5", "3"}) {
+  std::vector<uint64_t> order(common);
+  std::iota(order.begin(), order.end(), 1);
+  order.insert(order.end(), {kApart, kOver});
+  for (uint64_t i = common + 1; i <= kPrefetches; ++i) order.push_back(i);
+  for (const uint64_t number : order) {
     const Frame got = peers.at_client.Next();
-    EXPECT_EQ(got.head, head);
+    EXPECT_EQ(got.head, std::to_string(number));
     if (got.landed_bytes == 0) LandOrCheck(*peers.client, got, memory);
   }
-  const auto at = [&](uint64_t place, uint64_t bytes) { return memory.subspan(place, bytes); };
-  EXPECT_TRUE(std::ranges::equal(at(0, kUnit), Pattern(kUnit, 1)));
-  EXPECT_TRUE(std::ranges::equal(at(2 * kUnit - 1, kUnit), Pattern(kUnit, 5)));
-  EXPECT_TRUE(std::ranges::equal(at(4 * kUnit, kUnit), Pattern(kUnit, 3)));
-  EXPECT_TRUE(std::ranges::equal(at(6 * kUnit, kUnit), Pattern(kUnit, 4)));
+  for (uint64_t i = 1; i <= kOver; ++i) {
+    const uint64_t place = i == kOver ? place_of(common) - kUnit + 1 : place_of(i);
+    if (i == common) continue;  // Its first byte is of the one over it.
+    EXPECT_TRUE(std::ranges::equal(memory.subspan(place, kUnit), Pattern(kUnit, i))) << i;
+  }
   peers.server->CloseLanding(5);
   peers.client->RemoveLanding(5);
+}
+
+TEST_P(UcxPipeTest, AnUrgentFrameStaysBehindThoseForTheSamePlaces) {
+  for (const uint64_t common : {1, 2, 3, 4}) {
+    SCOPED_TRACE(common);
+    ExpectUrgentStaysBehind(GetParam().options, common);
+  }
 }
 
 TEST_P(UcxPipeTest, AllArrivesHoweverLittleUcxIsGivenAtATime) {
