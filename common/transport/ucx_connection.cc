@@ -120,6 +120,7 @@ void UcxConnection::ReceiveWelcome(const UcxMessage& message) {
 }
 
 void UcxConnection::SetOpen(uint64_t peer_window) {
+  if (closed_) return;  // By the message before.
   open_ = true;
   worker_->TuneLocalConnections();
   ReportLanes();
