@@ -36,6 +36,32 @@ Status WriteMapped(const UcxRemoteLanding& landing, Frame* frame) {
                      " short, and what was written there is lost");
 }
 
+/// What one thread tells another that waits for it. Thread-safe.
+class Told {
+ public:
+  void Tell() {
+    MutexLock lock(mutex_);
+    told_ = true;
+    changed_.NotifyAll();
+  }
+  /// False when it is not told in time.
+  bool Await(Duration timeout) {
+    const TimePoint deadline = SystemClock().Now() + timeout;
+    MutexLock lock(mutex_);
+    while (!told_) {
+      const Duration left = deadline - SystemClock().Now();
+      if (left <= Duration::zero()) return false;
+      changed_.WaitFor(mutex_, left);
+    }
+    return true;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool told_ QUIRE_GUARDED_BY(mutex_) = false;
+};
+
 }  // namespace
 
 /// A message on its way, with all that UCX reads from.
@@ -768,22 +794,13 @@ Status UcxConnection::OpenLandingOnThread(uint64_t id, std::string_view encoded,
 }
 
 void UcxConnection::CloseLanding(uint64_t id) {
-  struct Waiting {
-    Mutex mutex;
-    CondVar changed;
-    bool done QUIRE_GUARDED_BY(mutex) = false;
-  };
-  const auto waiting = std::make_shared<Waiting>();
-  worker_->Run([&] {
-    CloseLandingOnThread(id, [waiting] {
-      MutexLock lock(waiting->mutex);
-      waiting->done = true;
-      waiting->changed.NotifyAll();
-    });
+  const auto closed = std::make_shared<Told>();
+  worker_->Run([&] { CloseLandingOnThread(id, [closed] { closed->Tell(); }); });
+  if (worker_->OnThread() || closed->Await(options_.peer_timeout)) return;
+  worker_->Run([this] {
+    Fail(Unavailable("what was written to a landing did not arrive in time at the client"));
   });
-  if (worker_->OnThread()) return;
-  MutexLock lock(waiting->mutex);
-  while (!waiting->done) waiting->changed.Wait(waiting->mutex);
+  worker_->Run([] {});  // What Fail posted has run before this, and has ended the landing.
 }
 
 void UcxConnection::CloseLandingOnThread(uint64_t id, std::function<void()> closed) {

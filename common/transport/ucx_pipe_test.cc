@@ -301,6 +301,70 @@ TEST_P(UcxPipeTest, MemoryBehindAnAccessIsWrittenByUcxAloneOrComesAsPayload) {
   peers.client->RemoveLanding(5);
 }
 
+/// Receives on the thread that does the pipe's work, and holds it up until it is let go.
+class Frozen final : public FrameReceiver {
+ public:
+  void OnFrame(Frame) override {
+    MutexLock lock(mutex_);
+    frozen_ = true;
+    changed_.NotifyAll();
+    while (!thawed_) changed_.Wait(mutex_);
+  }
+  void OnClosed(const Status&) override {}
+  bool NeverWaits() const override { return true; }
+  void AwaitFrozen() {
+    MutexLock lock(mutex_);
+    while (!frozen_) changed_.Wait(mutex_);
+  }
+  void Thaw() {
+    MutexLock lock(mutex_);
+    thawed_ = true;
+    changed_.NotifyAll();
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool frozen_ QUIRE_GUARDED_BY(mutex_) = false;
+  bool thawed_ QUIRE_GUARDED_BY(mutex_) = false;
+};
+
+TEST_P(UcxPipeTest, AClientThatLetsNothingArriveDoesNotKeepItsLandingOpen) {
+  if (!GetParam().writes_slots) GTEST_SKIP() << "nothing is written there";
+  UcxOptions options = GetParam().options;
+  options.peer_timeout = std::chrono::milliseconds(100);
+  // UCX has all that was sent before the landing is closed.
+  options.given_bytes = options.queue_bytes = options.piece_bytes = 64 << 20;
+  testing::Listening listening(options);
+  const auto client = *listening.Dial();
+  const auto server = listening.Take();
+  Frozen at_client;
+  Collector at_server;
+  client->Start(&at_client);
+  server->Start(&at_server);
+  constexpr size_t kUnit = 16384;
+  const auto allocated = client->AllocateLandingMemory(kUnit);
+  ASSERT_TRUE(allocated.ok()) << allocated.status();
+  testing::GuardedMemory memory(allocated->bytes);
+  const auto key = client->AddLanding(5, {memory.bytes(), &memory});
+  ASSERT_TRUE(key.ok()) << key.status();
+  ASSERT_TRUE(server->OpenLanding(5, *key, memory.bytes().size()).ok());
+  ASSERT_TRUE(server->Send({.head = "freeze", .payload = {}}).ok());
+  at_client.AwaitFrozen();
+  // More than shared memory takes: what UCX writes behind it has arrived when this has.
+  ASSERT_TRUE(server->Send(FrameOf("much", Pattern(32 << 20, 1))).ok());
+  Frame frame = FrameOf("unit", Pattern(kUnit, 2));
+  frame.landing = 5;
+  frame.places = {0};
+  ASSERT_TRUE(server->Send(std::move(frame)).ok());
+  server->CloseLanding(5);
+  const Status why = at_server.WaitClosed();
+  EXPECT_EQ(why.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(why.message()), ::testing::HasSubstr("did not arrive in time"));
+  at_client.Thaw();
+  client->Close();
+}
+
 TEST_P(UcxPipeTest, MemoryOfATypeThatUcxDoesNotTakeIsRefusedWhereItIsRegistered) {
   const auto address = SocketAddress::Resolve("127.0.0.1:0");
   const auto context = UcxContext::Create(GetParam().options, *address);
