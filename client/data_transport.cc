@@ -28,7 +28,9 @@ class DataTransport::DataLanding final : public Landing {
       QUIRE_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     if (registered_ == nullptr || registered_->connection != connection) {
+      std::erase_if(past_, [](const auto& past) { return past.use_count() == 1; });
       QUIRE_ASSIGN_OR_RETURN(auto landing, connection->AddLanding(memory_));
+      if (registered_ != nullptr) past_.push_back(std::move(registered_));
       registered_ = std::make_shared<const Registered>(Registered{connection, std::move(landing)});
     }
     return registered_;
@@ -39,6 +41,9 @@ class DataTransport::DataLanding final : public Landing {
   const LandingMemory memory_;
   Mutex mutex_;
   std::shared_ptr<const Registered> registered_ QUIRE_GUARDED_BY(mutex_);
+  /// On connections that are over, which calls may still have. Their end may wait: it comes where
+  /// the memory is announced or ends, which may too, and never with a call.
+  std::vector<std::shared_ptr<const Registered>> past_ QUIRE_GUARDED_BY(mutex_);
 };
 
 /// Options of a call on one connection, and what keeps them valid.

@@ -162,6 +162,28 @@ TEST_F(DataTransportTest, LandingsAreAnnouncedAgainOnANewConnection) {
   EXPECT_EQ(landings_, 2);
 }
 
+TEST_F(DataTransportTest, TheEndOfACallIsNotThatOfTheLandingOnItsConnection) {
+  const auto transport = Open();
+  std::vector<std::byte> memory(100);
+  auto landing = *transport->AddLanding(memory);
+  auto call = *transport->Start("m", {}, {.landing = landing.get()});
+  const auto lose = [&] {
+    const std::weak_ptr<FakeConnection> lost = connection_;
+    clock_.Advance(std::chrono::minutes(1));
+    std::exchange(connection_, nullptr)->Die();
+    EXPECT_EQ(Call(*transport, landing.get()), OkStatus());
+    return lost;
+  };
+  const std::weak_ptr<FakeConnection> first = lose();
+  call.reset();
+  EXPECT_FALSE(first.expired());
+  const std::weak_ptr<FakeConnection> second = lose();
+  EXPECT_TRUE(first.expired()) << "nobody uses it, and who announces the memory may wait";
+  EXPECT_FALSE(second.expired());
+  landing.reset();
+  EXPECT_TRUE(second.expired());
+}
+
 TEST_F(DataTransportTest, ALandingOfAnotherTransportIsRefused) {
   const auto transport = Open(), other = Open();
   std::vector<std::byte> memory(100);

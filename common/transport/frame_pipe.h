@@ -116,7 +116,8 @@ class FramePipe {
   }
   virtual void RemoveLanding(uint64_t id) { (void)id; }
   /// Server end: takes the key of a landing that the client announced over the control channel, and
-  /// forgets it again. INVALID_ARGUMENT for a key that is none.
+  /// forgets it again. INVALID_ARGUMENT for a key that is none. CloseLanding returns when nothing
+  /// more is written there: a client that keeps that from ending loses the connection.
   [[nodiscard]] virtual Status OpenLanding(uint64_t id, std::string_view key, uint64_t bytes) {
     (void)id, (void)key, (void)bytes;
     return OkStatus();

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <map>
 #include <set>
 #include <thread>
@@ -149,18 +150,49 @@ class NarrowPipe final : public FramePipe {
   const std::shared_ptr<Door> door_;
 };
 
+/// A server's end that does something else before it opens a landing.
+class InterruptedPipe final : public FramePipe {
+ public:
+  /// What the test knows of it; of one thread.
+  struct Landings {
+    std::function<void()> before_next_open;
+    std::set<uint64_t> open;
+  };
+
+  InterruptedPipe(std::unique_ptr<FramePipe> pipe, Landings* landings)
+      : pipe_(std::move(pipe)), landings_(landings) {}
+  PipeCapabilities capabilities() const override { return pipe_->capabilities(); }
+  void Start(FrameReceiver* receiver) override { pipe_->Start(receiver); }
+  Status Send(Frame frame) override { return pipe_->Send(std::move(frame)); }
+  Status OpenLanding(uint64_t id, std::string_view key, uint64_t bytes) override {
+    if (const auto before = std::exchange(landings_->before_next_open, nullptr)) before();
+    QUIRE_RETURN_IF_ERROR(pipe_->OpenLanding(id, key, bytes));
+    landings_->open.insert(id);
+    return OkStatus();
+  }
+  void CloseLanding(uint64_t id) override {
+    pipe_->CloseLanding(id);
+    landings_->open.erase(id);
+  }
+  void Close() override { pipe_->Close(); }
+
+ private:
+  const std::unique_ptr<FramePipe> pipe_;
+  Landings* const landings_;
+};
+
 /// A client's end of a connection, frame by frame.
 class RawClient {
  public:
+  using Wrap = std::function<std::unique_ptr<FramePipe>(std::unique_ptr<FramePipe>)>;
+
+  /// `wrap` puts something around the server's end.
   explicit RawClient(FrameServer* server, const InprocOptions& options = {},
-                     std::shared_ptr<NarrowPipe::Door> door = nullptr) {
+                     const Wrap& wrap = nullptr) {
     InprocPair pair = MakeInprocPair(options);
     pipe_ = std::move(pair.client);
     pipe_->Start(&received);
-    if (door != nullptr) {
-      pair.server = std::make_unique<NarrowPipe>(std::move(pair.server), std::move(door));
-    }
-    server->Accept(std::move(pair.server));
+    server->Accept(wrap == nullptr ? std::move(pair.server) : wrap(std::move(pair.server)));
   }
   ~RawClient() {
     received.Resume();
@@ -219,6 +251,18 @@ class FrameServerTest : public ::testing::Test {
     return *server_;
   }
   uint64_t Metric(const std::string& name) { return MetricValuesOf(*server_).at(name); }
+  /// What the handler of a call sees that names `landing`.
+  std::shared_ptr<CallLanding> LandingOfCall(RawClient& client, uint64_t landing) {
+    client.Send({.kind = FrameKind::kRequest,
+                 .id = 100 + landing,
+                 .amount = uint64_t{60} * 1000 * 1000 * 1000,
+                 .landing = landing,
+                 .landing_bytes = 4096,
+                 .max_parts = 1,
+                 .name = "Echo"});
+    while (client.Take().kind != FrameKind::kEnd) continue;
+    return handler_.TakeLanding();
+  }
 
   FloodHandler handler_;
   std::unique_ptr<FrameServer> server_;
@@ -420,7 +464,8 @@ TEST_F(FrameServerTest, UrgentPartsOvertakeThoseThatWait) {
 TEST_F(FrameServerTest, WhatAPipeKeepsWaitingHoldsUpNothingMoreUrgent) {
   Start({});
   const auto door = std::make_shared<NarrowPipe::Door>();
-  RawClient client(server_.get(), {}, door);
+  RawClient client(server_.get(), {},
+                   [&](auto pipe) { return std::make_unique<NarrowPipe>(std::move(pipe), door); });
   client.Hello();
   EXPECT_EQ(client.Take().kind, FrameKind::kHelloReply);
   client.Request(1, "Flood", Priority::kPrefetch);
@@ -516,17 +561,7 @@ TEST_F(FrameServerTest, WhoAnswersACallCanClaimItsLandingAndRevokeIt) {
     const auto key = client.pipe().AddLanding(landing, memory);
     return server_->OpenLanding("default", id, landing, *key, 4096);
   };
-  const auto landing_of = [&](uint64_t landing) {
-    client.Send({.kind = FrameKind::kRequest,
-                 .id = 100 + landing,
-                 .amount = uint64_t{60} * 1000 * 1000 * 1000,
-                 .landing = landing,
-                 .landing_bytes = 4096,
-                 .max_parts = 1,
-                 .name = "Echo"});
-    while (client.Take().kind != FrameKind::kEnd) continue;
-    return handler_.TakeLanding();
-  };
+  const auto landing_of = [&](uint64_t landing) { return LandingOfCall(client, landing); };
   for (uint64_t landing = 1; landing <= wire::kMaxLandings; ++landing) {
     ASSERT_EQ(announce(landing), OkStatus());
   }
@@ -544,6 +579,39 @@ TEST_F(FrameServerTest, WhoAnswersACallCanClaimItsLandingAndRevokeIt) {
   EXPECT_EQ(announce(1), OkStatus());
   first->Revoke();  // Of the one before: the new landing 1 stays.
   EXPECT_NE(landing_of(1), nullptr);
+}
+
+TEST_F(FrameServerTest, CallsHaveTheLandingsThatThePipeHasOpenWhateverComesBetween) {
+  Start({});
+  InterruptedPipe::Landings landings;
+  RawClient client(server_.get(), {.direct_landing = true}, [&](auto pipe) {
+    return std::make_unique<InterruptedPipe>(std::move(pipe), &landings);
+  });
+  client.Hello();
+  const uint64_t id = client.Take().id;
+  std::vector<std::byte> memory(4096);
+  const auto open = [&](uint64_t landing, const std::string& key) {
+    return server_->OpenLanding("default", id, landing, key, 4096).code();
+  };
+  const auto key = [&](uint64_t landing) { return *client.pipe().AddLanding(landing, memory); };
+  const auto expect_open = [&](uint64_t landing, bool expected) {
+    EXPECT_EQ(landings.open.contains(landing), expected) << landing;
+    EXPECT_EQ(LandingOfCall(client, landing) != nullptr, expected) << landing;
+  };
+
+  landings.before_next_open = [&] { EXPECT_TRUE(server_->CloseLanding("default", id, 1).ok()); };
+  EXPECT_EQ(open(1, key(1)), StatusCode::kOk) << "the landing before was closed";
+  expect_open(1, true);
+  landings.before_next_open = [&] { EXPECT_EQ(open(2, key(2)), StatusCode::kOk); };
+  EXPECT_EQ(open(2, "no key"), StatusCode::kInvalidArgument);
+  expect_open(2, true);
+  for (uint64_t landing = 3; landing < wire::kMaxLandings; ++landing) {
+    EXPECT_EQ(open(landing, key(landing)), StatusCode::kOk);
+  }
+  landings.before_next_open = [&] { EXPECT_EQ(open(1000, key(1000)), StatusCode::kOk); };
+  EXPECT_EQ(open(1001, key(1001)), StatusCode::kResourceExhausted);
+  expect_open(1000, true);
+  expect_open(1001, false);
 }
 
 TEST_F(FrameServerTest, ConnectionsAreCountedByKind) {

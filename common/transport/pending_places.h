@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <utility>
 
 #include "common/transport/frame_ranges.h"
 
@@ -17,18 +18,17 @@ namespace quire {
 class PendingPlaces {
  public:
   size_t size() const { return frames_.size(); }
-  /// `frame`, with a place for each slice, waits from now on, under the number that is answered;
-  /// never 0.
-  uint64_t Add(const Frame& frame) {
-    frames_.emplace(++last_, FrameRanges(frame));
+  /// A frame for those bytes waits from now on, under the number that is answered; never 0.
+  uint64_t Add(FrameRanges ranges) {
+    frames_.emplace(++last_, std::move(ranges));
     return last_;
   }
   /// It is written.
   void Remove(uint64_t number) { frames_.erase(number); }
-  /// Whether a frame that waits has any of the bytes that `frame` is for.
-  bool Overlap(const Frame& frame) const {
+  /// Whether a frame that waits is for any of those bytes.
+  bool Overlap(const FrameRanges& ranges) const {
     return std::ranges::any_of(frames_,
-                               [&](const auto& waiting) { return waiting.second.Overlap(frame); });
+                               [&](const auto& waiting) { return waiting.second.Overlap(ranges); });
   }
 
  private:

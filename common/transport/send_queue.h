@@ -26,8 +26,9 @@ class SendQueue {
  public:
   struct Item {
     Frame frame;
-    uint64_t bytes = 0;     ///< What it counts for.
-    uint64_t to_write = 0;  ///< Its number among those that are yet to be written; 0 for none.
+    FrameRanges ranges = {};  ///< Of the frame as it was sent: it may have been written since.
+    uint64_t bytes = 0;       ///< What it counts for.
+    uint64_t to_write = 0;    ///< Its number among those that are yet to be written; 0 for none.
   };
 
   /// At least one frame of each priority is given, whatever `max_given_bytes` is.
@@ -35,9 +36,8 @@ class SendQueue {
 
   void Push(Item item) {
     const Priority priority = item.frame.priority;
-    if (!item.frame.places.empty() && BytesBehind(priority) > 0) {
-      const FrameRanges ranges(item.frame);
-      waiting_.Lift(priority, [&](const Item& other) { return ranges.Overlap(other.frame); });
+    if (!item.ranges.empty() && BytesBehind(priority) > 0) {
+      waiting_.Lift(priority, [&](const Item& other) { return item.ranges.Overlap(other.ranges); });
     }
     waiting_bytes_[Index(priority)] += item.bytes;
     waiting_.Push(std::move(item), priority);

@@ -28,9 +28,19 @@ class SendQueueTest : public ::testing::Test {
  protected:
   void Push(std::string head, Priority priority, uint64_t bytes = 1,
             std::vector<uint64_t> places = {}, uint64_t landing = 1) {
-    queue_.Push({.frame = FrameFor(std::move(head), priority, std::move(places), landing),
+    Frame frame = FrameFor(std::move(head), priority, std::move(places), landing);
+    FrameRanges ranges(frame);
+    queue_.Push({.frame = std::move(frame),
+                 .ranges = std::move(ranges),
                  .bytes = bytes,
                  .to_write = bytes});
+  }
+  /// One whose payload is written, which only its head is sent of.
+  void PushWritten(std::string head, Priority priority, std::vector<uint64_t> places) {
+    const Frame whole = FrameFor({}, priority, std::move(places));
+    queue_.Push({.frame = {.head = std::move(head), .landing = 1, .priority = priority},
+                 .ranges = FrameRanges(whole),
+                 .bytes = 1});
   }
   /// The heads of what may be given now.
   std::string Give() {
@@ -97,6 +107,21 @@ TEST_F(SendQueueTest, FramesWithAPlaceInCommonKeepTheirOrder) {
   EXPECT_EQ(Give(), "abdec") << "those before the one that it waits for go before that";
 }
 
+TEST_F(SendQueueTest, FramesThatAreWrittenKeepTheirOrderAsWell) {
+  Push("a", Priority::kPrefetch, 1, {0});
+  PushWritten("b", Priority::kPrefetch, {500});
+  Push("c", Priority::kPrefetch, 1, {1000});
+  Push("d", Priority::kCorrection, 1, {599});
+  EXPECT_EQ(Give(), "abdc");
+  queue_.Done(Priority::kPrefetch, 3);
+  queue_.Done(Priority::kCorrection, 1);
+  PushWritten("a", Priority::kPrefetch, {500});
+  Push("b", Priority::kPrefetch, 1, {1000});
+  PushWritten("c", Priority::kCorrection, {1000});
+  PushWritten("d", Priority::kCorrection, {0});
+  EXPECT_EQ(Give(), "abcd");
+}
+
 TEST_F(SendQueueTest, WhatWaitsBehindAnUrgentFrameIsKnownAndForgotten) {
   Push("a", Priority::kPrefetch, 3);
   Push("b", Priority::kNormal, 4);
@@ -118,17 +143,18 @@ TEST_F(SendQueueTest, WhatWaitsBehindAnUrgentFrameIsKnownAndForgotten) {
 
 TEST(PendingPlacesTest, WhatIsWrittenIsRemovedInAnyOrder) {
   PendingPlaces pending;
-  const Frame first = FrameFor("", Priority::kPrefetch, {0, 500});
-  const Frame second = FrameFor("", Priority::kPrefetch, {300});
+  const FrameRanges first(FrameFor("", Priority::kPrefetch, {0, 500}));
+  const FrameRanges second(FrameFor("", Priority::kPrefetch, {300}));
   const uint64_t first_number = pending.Add(first), second_number = pending.Add(second);
   EXPECT_NE(first_number, 0u);
   EXPECT_NE(first_number, second_number);
   pending.Remove(first_number);
   EXPECT_EQ(pending.size(), 1u);
   EXPECT_FALSE(pending.Overlap(first));
-  EXPECT_TRUE(pending.Overlap(FrameFor("", Priority::kCorrection, {800, 399})));
-  EXPECT_FALSE(pending.Overlap(FrameFor("", Priority::kCorrection, {200, 400})));
-  EXPECT_FALSE(pending.Overlap(FrameFor("", Priority::kCorrection, {300}, /*landing=*/2)));
+  EXPECT_TRUE(pending.Overlap(FrameRanges(FrameFor("", Priority::kCorrection, {800, 399}))));
+  EXPECT_FALSE(pending.Overlap(FrameRanges(FrameFor("", Priority::kCorrection, {200, 400}))));
+  EXPECT_FALSE(
+      pending.Overlap(FrameRanges(FrameFor("", Priority::kCorrection, {300}, /*landing=*/2))));
   pending.Remove(second_number);
   EXPECT_EQ(pending.size(), 0u);
 }

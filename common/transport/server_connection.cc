@@ -141,22 +141,29 @@ void ServerConnection::BecomeOpen(std::string_view tenant) {
 }
 
 Status ServerConnection::OpenLanding(uint64_t landing, std::string_view key, uint64_t bytes) {
-  bool added = false;
   {
     MutexLock lock(mutex_);
-    if (landings_.size() >= wire::kMaxLandings && !landings_.contains(landing)) {
-      return ResourceExhausted("the connection has ", landings_.size(),
-                               " landings, which is the limit: remove one first");
-    }
-    auto& announced = landings_[landing];
-    added = announced == nullptr;
-    if (added) announced = std::make_shared<AnnouncedLanding>(weak_from_this(), landing);
+    QUIRE_RETURN_IF_ERROR(WhyNoLanding(landing));
   }
-  const Status status = pipe_->OpenLanding(landing, key, bytes);
-  if (status.ok() || !added) return status;  // One that is open stays so whatever else is tried.
-  MutexLock lock(mutex_);
-  landings_.erase(landing);
+  QUIRE_RETURN_IF_ERROR(pipe_->OpenLanding(landing, key, bytes));
+  Status status;
+  {
+    MutexLock lock(mutex_);
+    status = WhyNoLanding(landing);  // Others were announced meanwhile, or the connection is over.
+    // One that is open stays what it is, whatever else is tried.
+    if (status.ok() && !landings_.contains(landing)) {
+      landings_[landing] = std::make_shared<AnnouncedLanding>(weak_from_this(), landing);
+    }
+  }
+  if (!status.ok()) pipe_->CloseLanding(landing);
   return status;
+}
+
+Status ServerConnection::WhyNoLanding(uint64_t landing) const {
+  if (over_) return Unavailable("the connection to the client is over");
+  if (landings_.size() < wire::kMaxLandings || landings_.contains(landing)) return OkStatus();
+  return ResourceExhausted("the connection has ", landings_.size(),
+                           " landings, which is the limit: remove one first");
 }
 
 void ServerConnection::CloseLandingIf(uint64_t landing, const AnnouncedLanding* only) {

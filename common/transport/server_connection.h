@@ -90,7 +90,8 @@ class ServerConnection final : public FrameReceiver,
   /// Over, and nothing of it runs any more: Join returns at once.
   bool IsFinished() const;
 
-  /// As FramePipe; RESOURCE_EXHAUSTED over kMaxLandings.
+  /// As FramePipe; RESOURCE_EXHAUSTED over kMaxLandings. Calls that come while it runs do not have
+  /// the landing yet.
   Status OpenLanding(uint64_t landing, std::string_view key, uint64_t bytes);
   void CloseLanding(uint64_t landing) { CloseLandingIf(landing, nullptr); }
 
@@ -131,6 +132,8 @@ class ServerConnection final : public FrameReceiver,
   /// Why the call may not run now; OK when it was entered.
   Status EnterCall(const CallPtr& call);
   void LeaveCall(Call& call);
+  /// Why the landing may not be open now; OK for one that is.
+  Status WhyNoLanding(uint64_t landing) const QUIRE_REQUIRES(mutex_);
   /// Closes the landing if it is `only`, or whichever it is for null.
   void CloseLandingIf(uint64_t landing, const AnnouncedLanding* only) QUIRE_EXCLUDES(mutex_);
 

@@ -43,7 +43,8 @@ struct UcxOptions {
   /// that nobody sleeps in the middle of a reply.
   Duration busy_poll = std::chrono::microseconds(200);
   Duration connect_timeout = std::chrono::seconds(5);
-  /// How long the peer may take to confirm that it has stopped writing into a landing.
+  /// How long the peer may take to confirm that it has stopped writing into a landing, and to let
+  /// what was written into one of its own arrive: then the connection ends.
   Duration peer_timeout = std::chrono::seconds(10);
   uint32_t max_handshakes = 64;  ///< Connections that a listener is still setting up.
 };

@@ -36,6 +36,32 @@ Status WriteMapped(const UcxRemoteLanding& landing, Frame* frame) {
                      " short, and what was written there is lost");
 }
 
+/// What one thread tells another that waits for it. Thread-safe.
+class Told {
+ public:
+  void Tell() {
+    MutexLock lock(mutex_);
+    told_ = true;
+    changed_.NotifyAll();
+  }
+  /// False when it is not told in time.
+  bool Await(Duration timeout) {
+    const TimePoint deadline = SystemClock().Now() + timeout;
+    MutexLock lock(mutex_);
+    while (!told_) {
+      const Duration left = deadline - SystemClock().Now();
+      if (left <= Duration::zero()) return false;
+      changed_.WaitFor(mutex_, left);
+    }
+    return true;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool told_ QUIRE_GUARDED_BY(mutex_) = false;
+};
+
 }  // namespace
 
 /// A message on its way, with all that UCX reads from.
@@ -120,6 +146,7 @@ void UcxConnection::ReceiveWelcome(const UcxMessage& message) {
 }
 
 void UcxConnection::SetOpen(uint64_t peer_window) {
+  if (closed_) return;  // By the message before.
   open_ = true;
   worker_->TuneLocalConnections();
   ReportLanes();
@@ -245,6 +272,7 @@ Status UcxConnection::Send(Frame frame) {
     return InvalidArgument("a frame has ", frame.payload.slices().size(), " slices but ",
                            frame.places.size(), " places");
   }
+  FrameRanges ranges(frame);
   // These threads must not wait for the peer, which may wait for them.
   const bool may_wait = !worker_->OnThread() && !delivery_.OnThread();
   std::shared_ptr<UcxRemoteLanding> mapped;
@@ -259,14 +287,17 @@ Status UcxConnection::Send(Frame frame) {
     untaken_bytes_ += bytes;
     mapped = MappedLandingOf(frame);
     if (mapped == nullptr) {
-      Enqueue({.frame = std::move(frame), .bytes = bytes});
+      Enqueue({.frame = std::move(frame), .ranges = std::move(ranges), .bytes = bytes});
       return OkStatus();
     }
     // The worker's thread writes while this one prepares and writes others. A frame for the same
     // bytes is left to it as well, lest it be written before.
-    if (to_write_.size() < kLeftToWorker || to_write_.Overlap(frame)) {
-      const uint64_t number = to_write_.Add(frame);
-      Enqueue({.frame = std::move(frame), .bytes = bytes, .to_write = number});
+    if (to_write_.size() < kLeftToWorker || to_write_.Overlap(ranges)) {
+      const uint64_t number = to_write_.Add(ranges);
+      Enqueue({.frame = std::move(frame),
+               .ranges = std::move(ranges),
+               .bytes = bytes,
+               .to_write = number});
       return OkStatus();
     }
   }
@@ -278,7 +309,7 @@ Status UcxConnection::Send(Frame frame) {
   }
   MutexLock lock(mutex_);
   if (phase_ == Phase::kClosed) return why_closed_;
-  Enqueue({.frame = std::move(frame), .bytes = bytes});
+  Enqueue({.frame = std::move(frame), .ranges = std::move(ranges), .bytes = bytes});
   return OkStatus();
 }
 
@@ -763,22 +794,13 @@ Status UcxConnection::OpenLandingOnThread(uint64_t id, std::string_view encoded,
 }
 
 void UcxConnection::CloseLanding(uint64_t id) {
-  struct Waiting {
-    Mutex mutex;
-    CondVar changed;
-    bool done QUIRE_GUARDED_BY(mutex) = false;
-  };
-  const auto waiting = std::make_shared<Waiting>();
-  worker_->Run([&] {
-    CloseLandingOnThread(id, [waiting] {
-      MutexLock lock(waiting->mutex);
-      waiting->done = true;
-      waiting->changed.NotifyAll();
-    });
+  const auto closed = std::make_shared<Told>();
+  worker_->Run([&] { CloseLandingOnThread(id, [closed] { closed->Tell(); }); });
+  if (worker_->OnThread() || closed->Await(options_.peer_timeout)) return;
+  worker_->Run([this] {
+    Fail(Unavailable("what was written to a landing did not arrive in time at the client"));
   });
-  if (worker_->OnThread()) return;
-  MutexLock lock(waiting->mutex);
-  while (!waiting->done) waiting->changed.Wait(waiting->mutex);
+  worker_->Run([] {});  // What Fail posted has run before this, and has ended the landing.
 }
 
 void UcxConnection::CloseLandingOnThread(uint64_t id, std::function<void()> closed) {

@@ -109,43 +109,56 @@ TEST_P(UcxPipeTest, AnUrgentFrameDoesNotWaitForRoomThatLessUrgentOnesTake) {
   waiting.join();
 }
 
-TEST_P(UcxPipeTest, AnUrgentFrameStaysBehindThoseForTheSamePlaces) {
+/// Of four prefetches, the worker of a mapped landing writes the first two, and their sender the
+/// others; an urgent frame has a byte in common with number `common`.
+void ExpectUrgentStaysBehind(const UcxOptions& options, uint64_t common) {
   constexpr size_t kUnit = 100'000;
-  Halted peers(GetParam().options);
-  const auto allocated = peers.client->AllocateLandingMemory(8 * kUnit);
+  Halted peers(options);
+  const auto allocated = peers.client->AllocateLandingMemory(10 * kUnit);
   ASSERT_TRUE(allocated.ok()) << allocated.status();
-  std::vector<std::byte> plain(8 * kUnit);
+  std::vector<std::byte> plain(10 * kUnit);
   const std::span<std::byte> memory =
-      allocated->owner == nullptr ? std::span(plain) : allocated->bytes.first(8 * kUnit);
+      allocated->owner == nullptr ? std::span(plain) : allocated->bytes.first(10 * kUnit);
   const auto key = peers.client->AddLanding(5, memory);
   ASSERT_TRUE(key.ok()) << key.status();
   ASSERT_TRUE(peers.server->OpenLanding(5, *key, memory.size()).ok());
   peers.Halt();
-  const auto send = [&](std::string head, Priority priority, uint64_t place) {
-    Frame frame = FrameOf(head, Pattern(kUnit, std::stoul(head)));
+  const auto send = [&](uint64_t number, Priority priority, uint64_t place) {
+    Frame frame = FrameOf(std::to_string(number), Pattern(kUnit, number));
     frame.landing = 5;
     frame.places = {place};
     frame.priority = priority;
     EXPECT_TRUE(peers.server->Send(std::move(frame)).ok());
   };
-  send("1", Priority::kPrefetch, 0);
-  send("2", Priority::kPrefetch, 2 * kUnit);
-  send("3", Priority::kPrefetch, 4 * kUnit);
-  send("4", Priority::kCorrection, 6 * kUnit);
-  send("5", Priority::kCorrection, 2 * kUnit - 1);
+  const auto place_of = [](uint64_t number) { return (2 * number - 1) * kUnit; };
+  constexpr uint64_t kPrefetches = 4, kApart = 5, kOver = 6;
+  for (uint64_t i = 1; i <= kPrefetches; ++i) send(i, Priority::kPrefetch, place_of(i));
+  send(kApart, Priority::kCorrection, place_of(kApart));
+  send(kOver, Priority::kCorrection, place_of(common) - kUnit + 1);
   peers.LetGo();
-  for (const char* head : {"1", "2", "4", "5", "3"}) {
+  std::vector<uint64_t> order(common);
+  std::iota(order.begin(), order.end(), 1);
+  order.insert(order.end(), {kApart, kOver});
+  for (uint64_t i = common + 1; i <= kPrefetches; ++i) order.push_back(i);
+  for (const uint64_t number : order) {
     const Frame got = peers.at_client.Next();
-    EXPECT_EQ(got.head, head);
+    EXPECT_EQ(got.head, std::to_string(number));
     if (got.landed_bytes == 0) LandOrCheck(*peers.client, got, memory);
   }
-  const auto at = [&](uint64_t place, uint64_t bytes) { return memory.subspan(place, bytes); };
-  EXPECT_TRUE(std::ranges::equal(at(0, kUnit), Pattern(kUnit, 1)));
-  EXPECT_TRUE(std::ranges::equal(at(2 * kUnit - 1, kUnit), Pattern(kUnit, 5)));
-  EXPECT_TRUE(std::ranges::equal(at(4 * kUnit, kUnit), Pattern(kUnit, 3)));
-  EXPECT_TRUE(std::ranges::equal(at(6 * kUnit, kUnit), Pattern(kUnit, 4)));
+  for (uint64_t i = 1; i <= kOver; ++i) {
+    const uint64_t place = i == kOver ? place_of(common) - kUnit + 1 : place_of(i);
+    if (i == common) continue;  // Its first byte is of the one over it.
+    EXPECT_TRUE(std::ranges::equal(memory.subspan(place, kUnit), Pattern(kUnit, i))) << i;
+  }
   peers.server->CloseLanding(5);
   peers.client->RemoveLanding(5);
+}
+
+TEST_P(UcxPipeTest, AnUrgentFrameStaysBehindThoseForTheSamePlaces) {
+  for (const uint64_t common : {1, 2, 3, 4}) {
+    SCOPED_TRACE(common);
+    ExpectUrgentStaysBehind(GetParam().options, common);
+  }
 }
 
 TEST_P(UcxPipeTest, AllArrivesHoweverLittleUcxIsGivenAtATime) {
@@ -286,6 +299,70 @@ TEST_P(UcxPipeTest, MemoryBehindAnAccessIsWrittenByUcxAloneOrComesAsPayload) {
   EXPECT_EQ(got.places, (std::vector<uint64_t>{0}));
   EXPECT_EQ(memory->Read(), then);
   peers.client->RemoveLanding(5);
+}
+
+/// Receives on the thread that does the pipe's work, and holds it up until it is let go.
+class Frozen final : public FrameReceiver {
+ public:
+  void OnFrame(Frame) override {
+    MutexLock lock(mutex_);
+    frozen_ = true;
+    changed_.NotifyAll();
+    while (!thawed_) changed_.Wait(mutex_);
+  }
+  void OnClosed(const Status&) override {}
+  bool NeverWaits() const override { return true; }
+  void AwaitFrozen() {
+    MutexLock lock(mutex_);
+    while (!frozen_) changed_.Wait(mutex_);
+  }
+  void Thaw() {
+    MutexLock lock(mutex_);
+    thawed_ = true;
+    changed_.NotifyAll();
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool frozen_ QUIRE_GUARDED_BY(mutex_) = false;
+  bool thawed_ QUIRE_GUARDED_BY(mutex_) = false;
+};
+
+TEST_P(UcxPipeTest, AClientThatLetsNothingArriveDoesNotKeepItsLandingOpen) {
+  if (!GetParam().writes_slots) GTEST_SKIP() << "nothing is written there";
+  UcxOptions options = GetParam().options;
+  options.peer_timeout = std::chrono::milliseconds(100);
+  // UCX has all that was sent before the landing is closed.
+  options.given_bytes = options.queue_bytes = options.piece_bytes = 64 << 20;
+  testing::Listening listening(options);
+  const auto client = *listening.Dial();
+  const auto server = listening.Take();
+  Frozen at_client;
+  Collector at_server;
+  client->Start(&at_client);
+  server->Start(&at_server);
+  constexpr size_t kUnit = 16384;
+  const auto allocated = client->AllocateLandingMemory(kUnit);
+  ASSERT_TRUE(allocated.ok()) << allocated.status();
+  testing::GuardedMemory memory(allocated->bytes);
+  const auto key = client->AddLanding(5, {memory.bytes(), &memory});
+  ASSERT_TRUE(key.ok()) << key.status();
+  ASSERT_TRUE(server->OpenLanding(5, *key, memory.bytes().size()).ok());
+  ASSERT_TRUE(server->Send({.head = "freeze", .payload = {}}).ok());
+  at_client.AwaitFrozen();
+  // More than shared memory takes: what UCX writes behind it has arrived when this has.
+  ASSERT_TRUE(server->Send(FrameOf("much", Pattern(32 << 20, 1))).ok());
+  Frame frame = FrameOf("unit", Pattern(kUnit, 2));
+  frame.landing = 5;
+  frame.places = {0};
+  ASSERT_TRUE(server->Send(std::move(frame)).ok());
+  server->CloseLanding(5);
+  const Status why = at_server.WaitClosed();
+  EXPECT_EQ(why.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(why.message()), ::testing::HasSubstr("did not arrive in time"));
+  at_client.Thaw();
+  client->Close();
 }
 
 TEST_P(UcxPipeTest, MemoryOfATypeThatUcxDoesNotTakeIsRefusedWhereItIsRegistered) {

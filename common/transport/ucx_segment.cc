@@ -174,6 +174,7 @@ StatusOr<std::unique_ptr<UcxSegment>> UcxSegment::MapSysv(std::string_view part,
 }
 
 UcxSegment::~UcxSegment() {
+  watch_.reset();  // Whoever maps these addresses next is not what it watches.
   if (kind_ == Kind::kSysv) {
     shmdt(begin_);
   } else {

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,7 +51,7 @@ class UcxSegment {
   std::span<std::byte> memory() const { return memory_; }
   /// Whether the guard has replaced the mapping. False: what this thread has written there before
   /// is in the peer's memory.
-  bool was_cut() const { return watch_.replaced(); }
+  bool was_cut() const { return watch_->replaced(); }
 
  private:
   enum class Kind { kPosix, kSysv };
@@ -58,12 +59,12 @@ class UcxSegment {
       : kind_(kind),
         begin_(begin),
         mapped_bytes_(mapped_bytes),
-        watch_(std::span(begin, mapped_bytes)) {}
+        watch_(std::in_place, std::span(begin, mapped_bytes)) {}
 
   const Kind kind_;
   std::byte* const begin_;
-  const size_t mapped_bytes_;  ///< Of a file; segments of System V keep their size.
-  const UcxFaultWatch watch_;
+  const size_t mapped_bytes_;           ///< Of a file; segments of System V keep their size.
+  std::optional<UcxFaultWatch> watch_;  ///< Until the mapping ends.
   std::span<std::byte> memory_;
 };
 

@@ -6,10 +6,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -31,7 +33,10 @@ namespace quire::testing {
 inline std::vector<std::byte> Pattern(size_t bytes, uint64_t seed) {
   SeededRandom random(seed + 1);
   std::vector<std::byte> out(bytes);
-  for (std::byte& byte : out) byte = static_cast<std::byte>(random.Next());
+  for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
+    const uint64_t word = random.Next();
+    std::memcpy(&out[at], &word, std::min(sizeof(word), bytes - at));
+  }
   return out;
 }
 

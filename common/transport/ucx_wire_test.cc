@@ -99,30 +99,30 @@ TEST(FrameOrderTest, WhatComesEarlyWaits) {
   EXPECT_FALSE(order.Keep(1, 10).ok()) << "passed";
 }
 
-Frame FrameFor(uint64_t landing, std::vector<uint64_t> places) {
+FrameRanges RangesFor(uint64_t landing, std::vector<uint64_t> places) {
   Frame frame{.head = {}, .payload = {}, .landing = landing, .places = std::move(places)};
   for (size_t i = 0; i < frame.places.size(); ++i) {
     frame.payload.Append(std::vector<std::byte>(100));
   }
-  return frame;
+  return FrameRanges(frame);
 }
 
 TEST(PendingPlacesTest, OnlyTheSameBytesOfTheSameLandingOverlap) {
   PendingPlaces pending;
-  EXPECT_FALSE(pending.Overlap(FrameFor(1, {0})));
-  const uint64_t first = pending.Add(FrameFor(1, {900, 300, 100}));
-  const uint64_t second = pending.Add(FrameFor(1, {500}));
-  EXPECT_FALSE(pending.Overlap(FrameFor(1, {0, 200, 400, 600, 800, 1000})));
-  EXPECT_FALSE(pending.Overlap(FrameFor(2, {100, 300, 500})));
+  EXPECT_FALSE(pending.Overlap(RangesFor(1, {0})));
+  const uint64_t first = pending.Add(RangesFor(1, {900, 300, 100}));
+  const uint64_t second = pending.Add(RangesFor(1, {500}));
+  EXPECT_FALSE(pending.Overlap(RangesFor(1, {0, 200, 400, 600, 800, 1000})));
+  EXPECT_FALSE(pending.Overlap(RangesFor(2, {100, 300, 500})));
   for (const uint64_t place : {1, 100, 199, 201, 399, 401, 599, 801, 999}) {
-    EXPECT_TRUE(pending.Overlap(FrameFor(1, {2000, place}))) << place;
+    EXPECT_TRUE(pending.Overlap(RangesFor(1, {2000, place}))) << place;
   }
   EXPECT_NE(first, second);
   pending.Remove(first);
-  EXPECT_FALSE(pending.Overlap(FrameFor(1, {100, 300, 900})));
-  EXPECT_TRUE(pending.Overlap(FrameFor(1, {500})));
+  EXPECT_FALSE(pending.Overlap(RangesFor(1, {100, 300, 900})));
+  EXPECT_TRUE(pending.Overlap(RangesFor(1, {500})));
   pending.Remove(second);
-  EXPECT_FALSE(pending.Overlap(FrameFor(1, {500})));
+  EXPECT_FALSE(pending.Overlap(RangesFor(1, {500})));
   EXPECT_EQ(pending.size(), 0u);
 }
 

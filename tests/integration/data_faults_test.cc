@@ -232,9 +232,17 @@ TEST_P(KilledClientTest, AClientKilledInTheMiddleOfARecallLeavesNothing) {
   AwaitNoSession();  // The killed one's has idled like any other.
 }
 
+/// A lease is still there when its client has been stopped, however slow the machine is.
+class FrozenClientTest : public DataFaultsTest {
+ protected:
+  FrozenClientTest() { lease_seconds_ = 20; }
+};
+
+INSTANTIATE_TEST_SUITE_P(Transports, FrozenClientTest, kKinds, &NameOf);
+
 // It has taken a part and runs no more: it gives no credit, reads nothing and returns no lease.
 // What its system takes for it, and what is on its way, is the connection's until that ends.
-TEST_P(DataFaultsTest, AClientFrozenInTheMiddleOfARecallLosesItAndNobodyWaitsForIt) {
+TEST_P(FrozenClientTest, AClientFrozenInTheMiddleOfARecallLosesItAndNobodyWaitsForIt) {
   const DataClient other = Connect(OtherTenant());
   const auto session = OpenSession(other);
   const auto worker = Peer("once");

@@ -136,7 +136,7 @@ class Sharing {
     Frames frames;
     pipe->Start(&frames);
     if (const std::optional<Frame> key = frames.Next()) {
-      if (!pipe->OpenLanding(1, key->head, testing::kUcxLandingBytes).ok()) return;
+      if (!pipe->OpenLanding(1, key->head, testing::kUcxLandingBytes).ok()) return pipe->Close();
       {
         MutexLock lock(mutex_);
         served_.insert(pipe);

@@ -25,8 +25,8 @@ namespace {
 using testing::ChildProcess;
 using ::testing::HasSubstr;
 
-/// Far below the timeouts that UcxOptions have by default, which the tests replace.
-constexpr Duration kSoon = std::chrono::seconds(4);
+/// Below the timeout that UcxOptions have by default for a peer, which the tests replace.
+constexpr Duration kSoon = std::chrono::seconds(8);
 
 /// Keeps the first frame and the end.
 class Watcher final : public FrameReceiver {
