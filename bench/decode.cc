@@ -204,6 +204,13 @@ StatusOr<Lane> Connect(const Setting& setting, const Bed& bed, const std::string
   return lane;
 }
 
+/// The name of the GPU that the device is; null for the processor.
+cli::Json GpuOf(const std::string& device_name) {
+  const auto device = worker::FindDevice(device_name);
+  if (!device.ok() || (*device)->hardware().empty()) return nullptr;
+  return (*device)->hardware();
+}
+
 double Milliseconds(Duration time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
@@ -428,6 +435,7 @@ class DecodeBench {
                                   {"page_tokens", spec.page_tokens},
                                   {"unit_bytes", UnitBytes(spec)},
                                   {"device", options_.device},
+                                  {"gpu", GpuOf(options_.device)},
                                   {"tau", *taus_[setting_.bed.document.name]},
                                   {"corrected_share_wanted", kCorrectedShare},
                                   {"batch", options_.batch},

@@ -30,10 +30,12 @@ void AddUncompressedLayers(CLI::App& command, RetrievalFlags& flags) {
     flags.uncompressed_layers.emplace(layers->begin(), layers->end());
   };
   command
-      .add_option_function<std::string>("--uncompressed-layers", parse,
-                                        "Layers that keep every page, as 0,1,... or none")
-      ->type_name("LIST")
-      ->default_str(kNoLayers);
+      .add_option_function<std::string>(
+          "--uncompressed-layers", parse,
+          "Layers that keep every page, as 0,1,... or none; not given: "
+          "none for quest, for another policy those published with "
+          "it (freekv: 0)")
+      ->type_name("LIST");
 }
 
 void AddRecallFlags(CLI::App& command, RetrievalFlags& flags) {
@@ -69,7 +71,9 @@ worker::RetrievalOptions DefaultRetrieval() {
 
 StatusOr<worker::RetrievalOptions> RetrievalFlags::Options(uint32_t page_tokens) const {
   worker::RetrievalOptions options = DefaultRetrieval();
-  options.policy = policy.value_or(options.policy);
+  if (policy) {
+    QUIRE_ASSIGN_OR_RETURN(options, worker::WithPolicy(std::move(options), *policy));
+  }
   if (published) {
     QUIRE_ASSIGN_OR_RETURN(options, worker::AsPublished(std::move(options), page_tokens));
   }

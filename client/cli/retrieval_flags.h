@@ -19,7 +19,8 @@ class App;
 namespace quire::cli {
 
 /// What `ask`, `demo` and `worker` retrieve with unless told otherwise: `quest` at the worker, 768
-/// tokens a head, 32 of them sinks and 64 window, in every layer.
+/// tokens a head, 32 of them sinks and 64 window, in every layer. Another policy has all of that
+/// but the layers: those published with it keep everything (worker::WithPolicy).
 worker::RetrievalOptions DefaultRetrieval();
 
 /// What the command line says; unset: not given.
@@ -39,8 +40,8 @@ struct RetrievalFlags {
   /// recall_deadline_ms in whole microseconds.
   std::optional<uint32_t> RecallDeadlineMicros() const;
 
-  /// DefaultRetrieval(), or what was published with the policy in pages of `page_tokens`, with what
-  /// was given.
+  /// DefaultRetrieval() with the policy, or what was published with it in pages of `page_tokens`,
+  /// with what was given.
   StatusOr<worker::RetrievalOptions> Options(uint32_t page_tokens) const;
 };
 

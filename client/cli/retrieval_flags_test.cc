@@ -58,6 +58,18 @@ TEST_F(RetrievalFlagsTest, PublishedOptionsAreThePolicysAndWhatIsGivenGoesBefore
   EXPECT_THAT(options.uncompressed_layers, ElementsAre(0, 1));
 }
 
+TEST_F(RetrievalFlagsTest, ALayerThatAPolicyKeepsIsKeptUnlessTheFlagSaysOtherwise) {
+  app_.parse("--policy freekv", false);
+  EXPECT_THAT(flags_.Options(32)->uncompressed_layers, ElementsAre(0));
+  EXPECT_EQ(flags_.Options(32)->budget_tokens, 768u);
+  flags_.policy = "clusterkv";
+  EXPECT_THAT(flags_.Options(32)->uncompressed_layers, ElementsAre(0, 1));
+  flags_.policy = "quest";  // The default's own.
+  EXPECT_THAT(flags_.Options(32)->uncompressed_layers, IsEmpty());
+  app_.parse("--policy freekv --uncompressed-layers none", false);
+  EXPECT_THAT(flags_.Options(32)->uncompressed_layers, IsEmpty());
+}
+
 TEST_F(RetrievalFlagsTest, TheLayoutOfRecallsIsThePublishedOneOnlyWhereItIsAskedFor) {
   app_.parse("--policy arkvale", false);
   EXPECT_EQ(flags_.Options(32)->recall_layout, worker::RecallLayout::kUnits);
@@ -103,7 +115,7 @@ TEST_F(RetrievalFlagsTest, NoneIsAListOfLayersToo) {
 
 TEST_F(RetrievalFlagsTest, TheHelpShowsTheDefaults) {
   const std::string help = app_.help();
-  for (const char* value : {"=quest", "=768", "=32", "=64", "=none", "=worker"}) {
+  for (const char* value : {"=quest", "=768", "=32", "=64", "freekv: 0", "=worker"}) {
     EXPECT_THAT(help, ::testing::HasSubstr(value));
   }
 }

@@ -26,7 +26,7 @@ enum class RopeScaling : uint8_t {
   kLlama3 = 3,
   kYarn = 4,
   kDynamic = 5,
-  kLongRope = 6,
+  kLongRope = 6,  ///< Any scheme that is a factor for each pair, at every length.
 };
 
 /// How positions were rotated into the keys. Fields that a scaling does not use stay zero.

@@ -35,15 +35,24 @@ double PairOfRotations(const RopeSpec& spec, double rotations) {
          (2.0 * std::log(spec.theta));
 }
 
-/// YaRN: pairs below `low` keep their frequency, those above `high` are stretched, with a ramp
-/// between.
-void ApplyYarn(const RopeSpec& spec, std::vector<double>& frequencies) {
-  const double low = std::max(std::floor(PairOfRotations(spec, spec.beta_fast)), 0.0);
-  double high = std::min(std::ceil(PairOfRotations(spec, spec.beta_slow)), spec.rotary_dim - 1.0);
+/// YaRN: how much of each pair is stretched, [rotary_dim/2]: nothing below the pair `first`, all
+/// above `last`, with a ramp between.
+std::vector<double> YarnRamp(const RopeSpec& spec, double first, double last) {
+  const double low = std::max(first, 0.0);
+  double high = std::min(last, spec.rotary_dim - 1.0);
   if (low == high) high += 0.001;
+  std::vector<double> ramp(spec.rotary_dim / 2);
+  for (size_t i = 0; i < ramp.size(); ++i) {
+    ramp[i] = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+  }
+  return ramp;
+}
+
+void ApplyYarn(const RopeSpec& spec, std::vector<double>& frequencies) {
+  const std::vector<double> ramp = YarnRamp(spec, std::floor(PairOfRotations(spec, spec.beta_fast)),
+                                            std::ceil(PairOfRotations(spec, spec.beta_slow)));
   for (size_t i = 0; i < frequencies.size(); ++i) {
-    const double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
-    frequencies[i] = frequencies[i] / spec.factor * ramp + frequencies[i] * (1.0 - ramp);
+    frequencies[i] = frequencies[i] / spec.factor * ramp[i] + frequencies[i] * (1.0 - ramp[i]);
   }
 }
 
@@ -69,6 +78,13 @@ RopeRotation::RopeRotation(const RopeSpec& spec) : inverse_frequencies_(Unscaled
     case RopeScaling::kDynamic:
       break;
   }
+}
+
+std::vector<double> UntruncatedYarnFactors(const RopeSpec& spec) {
+  std::vector<double> factors =
+      YarnRamp(spec, PairOfRotations(spec, spec.beta_fast), PairOfRotations(spec, spec.beta_slow));
+  for (double& factor : factors) factor = 1.0 / (factor / spec.factor + (1.0 - factor));
+  return factors;
 }
 
 void RopeRotation::FillMove(int64_t delta, float* cosines, float* sines) const {

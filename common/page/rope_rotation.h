@@ -30,6 +30,11 @@ class RopeRotation {
   std::vector<double> inverse_frequencies_;
 };
 
+/// What YaRN divides the frequency of each pair by when its ramp begins and ends between pairs,
+/// [rotary_dim/2]; that of RopeScaling::kYarn has its ends at whole ones. `spec` has what kYarn
+/// reads. Such a scheme is a spec of RopeScaling::kLongRope with these as its pair_factors.
+std::vector<double> UntruncatedYarnFactors(const RopeSpec& spec);
+
 }  // namespace quire
 
 #endif  // QUIRE_COMMON_PAGE_ROPE_ROTATION_H_

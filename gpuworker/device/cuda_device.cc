@@ -143,10 +143,11 @@ class Graph final : public DeviceGraph {
 
 class Cuda final : public Device {
  public:
-  Cuda(const CudaLibrary* library, const CudaStreams& streams)
-      : library_(library), streams_(streams) {}
+  Cuda(const CudaLibrary* library, const CudaStreams& streams, std::string_view hardware)
+      : library_(library), streams_(streams), hardware_(hardware) {}
 
   std::string_view name() const override { return "cuda"; }
+  std::string_view hardware() const override { return hardware_; }
   const kernels::KernelTable& kernels() const override { return *library_->kernels; }
   void* stream() const override {
     return recording_on_this_thread_ ? streams_.recorder : streams_.compute;
@@ -207,6 +208,7 @@ class Cuda final : public Device {
 
   const CudaLibrary* const library_;
   const CudaStreams streams_;
+  const std::string hardware_;
   Mutex recording_;  ///< One recording at a time.
   static thread_local bool recording_on_this_thread_;
 };
@@ -269,7 +271,7 @@ StatusOr<std::unique_ptr<Device>> MakeCudaDevice(const CudaLibrary& library) {
   CudaStreams streams;
   kernels::CudaFacts facts;
   if (const char* words = library.open(&streams, &facts)) return NoDevice(words);
-  return std::unique_ptr<Device>(std::make_unique<Cuda>(&library, streams));
+  return std::unique_ptr<Device>(std::make_unique<Cuda>(&library, streams, facts.device));
 }
 
 StatusOr<Device*> CudaDevice() {

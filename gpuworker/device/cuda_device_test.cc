@@ -54,6 +54,8 @@ TEST(CudaDeviceTest, ALibraryOfOtherSourcesIsRefused) {
 
 TEST(CudaDeviceTest, ADeviceIsFoundByItsName) {
   EXPECT_EQ(*FindDevice("cpu"), &CpuDevice());
+  EXPECT_EQ(CpuDevice().hardware(), "");
+  EXPECT_EQ(FakeCudaDevice().hardware(), "fake");
   const auto cuda = FindDevice("cuda");
   if (cuda.ok()) {
     EXPECT_EQ((*cuda)->name(), "cuda");

@@ -108,6 +108,8 @@ class Device {
   virtual ~Device() = default;
   /// For flags and errors: "cpu", "cuda".
   virtual std::string_view name() const = 0;
+  /// The GPU's name, for reports; empty where it is the processor.
+  virtual std::string_view hardware() const { return ""; }
   /// The kernels of this device; null entries do not exist.
   virtual const kernels::KernelTable& kernels() const = 0;
   /// The stream that kernels of this device are given, of kCompute; null on the CPU. Within Record

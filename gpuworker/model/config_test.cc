@@ -155,6 +155,40 @@ TEST(ModelConfig, LongRopeTakesTheFactorsOfTheModelsWholeContext) {
   EXPECT_TRUE(longer.CanRebase());
 }
 
+TEST(ModelConfig, APartOfEachHeadIsRotatedWhereTheConfigSaysSo) {
+  const auto rotated = [](const char* changes) {
+    return Parsed(Config("LlamaForCausalLM", changes)).rope.rotary_dim;
+  };
+  EXPECT_EQ(rotated(R"({"partial_rotary_factor": 0.5})"), 4u);
+  EXPECT_EQ(rotated(R"({"partial_rotary_factor": 0.75, "head_dim": 128})"), 96u);
+  // That of the rotation's own object goes before.
+  EXPECT_EQ(rotated(R"({"partial_rotary_factor": 1.0,
+      "rope_parameters": {"partial_rotary_factor": 0.25}})"),
+            2u);
+}
+
+TEST(ModelConfig, AYarnRampBetweenPairsIsKeptAsFactorsOfPairs) {
+  const auto rope = [](const char* truncate) {
+    return Parsed(Config("LlamaForCausalLM",
+                         std::string(R"({"rope_scaling": {"type": "yarn", "factor": 4,
+      "beta_fast": 8, "beta_slow": 0.5, "truncate": )") +
+                             truncate + "}}"))
+        .rope;
+  };
+  EXPECT_EQ(rope("true").scaling, RopeScaling::kYarn);
+  const RopeSpec between = rope("false");
+  EXPECT_EQ(between.scaling, RopeScaling::kLongRope);
+  EXPECT_EQ(between.attention_factor, rope("true").attention_factor);
+  // The ramp goes from the pair that turns 8 times in 256 positions to that which turns half a
+  // time: log(256 / (2 pi turns)) * 8 / (2 log 10000) is 0.70697 and 1.91109.
+  const double stretched = (1 - 0.70697) / (1.91109 - 0.70697);
+  ASSERT_EQ(between.pair_factors.size(), 4u);
+  EXPECT_EQ(between.pair_factors[0], 1.0);
+  EXPECT_NEAR(between.pair_factors[1], 1 / (stretched / 4 + 1 - stretched), 1e-5);
+  EXPECT_DOUBLE_EQ(between.pair_factors[2], 4.0);
+  EXPECT_DOUBLE_EQ(between.pair_factors[3], 4.0);
+}
+
 struct BadConfig {
   const char* label;
   std::string text;
@@ -214,7 +248,10 @@ INSTANTIATE_TEST_SUITE_P(
         Llama("BosOutsideVocabulary", R"({"bos_token_id": 100})", "bos_token_id"),
         Llama("EosOutsideVocabulary", R"({"eos_token_id": [1, 100]})", "eos_token_id"),
         Llama("EosIsAString", R"({"eos_token_id": "</s>"})", "eos_token_id"),
-        Llama("PartialRotation", R"({"partial_rotary_factor": 0.5})", "partial_rotary_factor"),
+        Llama("NothingRotated", R"({"partial_rotary_factor": 0})", "partial_rotary_factor"),
+        Llama("OddRotation", R"({"partial_rotary_factor": 0.4})", "3 of the 8 channels"),
+        Rope("OddRotationOfTheScaling", R"({"partial_rotary_factor": 0.4})",
+             "rope_scaling: partial_rotary_factor"),
         Llama("ZeroTheta", R"({"rope_theta": 0})", "rope_theta"),
         Llama("ThetaOfOne", R"({"rope_theta": 1})", "rope_theta"),
         BadConfig{"InfiniteTheta", R"({"rope_theta": 1e999})", "not valid JSON"},
@@ -222,7 +259,7 @@ INSTANTIATE_TEST_SUITE_P(
         Rope("DynamicWithoutFactor", R"({"type": "dynamic"})", "factor is missing"),
         Rope("LongRopeWithoutFactors", R"({"rope_type": "longrope"})", "short_factor is missing"),
         Rope("LongRopeWithTooFewFactors", R"({"type": "su", "short_factor": [1, 1, 1]})",
-             "head_dim / 2 = 4"),
+             "a list of 4 numbers"),
         Rope("LongRopeWithAFactorOfZero",
              R"({"rope_type": "longrope", "short_factor": [1, 0, 1, 1]})", "short_factor has 0"),
         Rope("LongRopeWithAWord", R"({"rope_type": "longrope", "short_factor": [1, "2", 1, 1]})",
@@ -234,8 +271,6 @@ INSTANTIATE_TEST_SUITE_P(
         Rope("Llama3BandsReversed",
              R"({"rope_type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 1})",
              "high_freq_factor"),
-        Rope("YarnUntruncated", R"({"rope_type": "yarn", "factor": 4, "truncate": false})",
-             "truncate"),
         Rope("YarnZeroBeta", R"({"rope_type": "yarn", "factor": 4, "beta_fast": 0})", "beta_fast"),
         BadConfig{"MistralWindow", Config("MistralForCausalLM", R"({"sliding_window": 64})"),
                   "sliding_window is 64"},

@@ -115,8 +115,8 @@ TEST_P(GoldenTest, UnevenChunksEqualTransformers) {
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, GoldenTest,
                          ::testing::Values("llama-llama3", "llama-linear-bias", "llama-yarn",
-                                           "llama-yarn-mscale", "mistral-sharded", "qwen2-bf16",
-                                           "qwen3-head-dim"),
+                                           "llama-yarn-mscale", "mistral-sharded",
+                                           "llama-yarn-partial", "qwen2-bf16", "qwen3-head-dim"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -163,6 +163,9 @@ INSTANTIATE_TEST_SUITE_P(
         Control{"YarnMagnitude", "llama-yarn", "/rope_parameters/attention_factor", "1.0"},
         Control{"YarnOtherRamp", "llama-yarn-mscale", "/rope_scaling/beta_fast", "32.0"},
         Control{"YarnOtherMscale", "llama-yarn-mscale", "/rope_scaling/mscale_all_dim", "1.0"},
+        Control{"PartAsWholeHeads", "llama-yarn-partial", "/rope_parameters/partial_rotary_factor",
+                "1.0"},
+        Control{"RampAtWholePairs", "llama-yarn-partial", "/rope_parameters/truncate", "true"},
         Control{"OtherTheta", "qwen3-head-dim", "/rope_parameters/rope_theta", "10000.0"},
         Control{"OtherEpsilon", "mistral-sharded", "/rms_norm_eps", "0.1"}),
     [](const auto& info) { return std::string(info.param.label); });

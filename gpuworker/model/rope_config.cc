@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "common/page/rope_rotation.h"
+
 namespace quire::worker {
 namespace {
 
@@ -22,8 +24,7 @@ class RopeParser {
       : config_(config), scaling_(scaling), shape_(shape) {}
 
   StatusOr<RopeSpec> Parse() {
-    rope_.rotary_dim = shape_.head_dim;
-    QUIRE_RETURN_IF_ERROR(ReadPartialRotation());
+    QUIRE_RETURN_IF_ERROR(ReadRotaryDim());
     QUIRE_RETURN_IF_ERROR(ReadTheta());
     QUIRE_ASSIGN_OR_RETURN(const std::string old_type, scaling_.String("type", "default"));
     QUIRE_ASSIGN_OR_RETURN(const std::string type, scaling_.String("rope_type", old_type));
@@ -32,13 +33,15 @@ class RopeParser {
   }
 
  private:
-  Status ReadPartialRotation() {
-    for (const JsonFields* fields : {&config_, &scaling_}) {
-      QUIRE_ASSIGN_OR_RETURN(const double part, fields->Number("partial_rotary_factor", 0, 1, 1.0));
-      if (part != 1.0) {
-        return fields->Error("partial_rotary_factor", "is ", part,
-                             "; only models that rotate whole heads (1.0) are computed");
-      }
+  Status ReadRotaryDim() {
+    const char* const field = "partial_rotary_factor";
+    QUIRE_ASSIGN_OR_RETURN(const double outer, config_.Number(field, 0, 1, 1.0));
+    QUIRE_ASSIGN_OR_RETURN(const double part, scaling_.Number(field, 0, 1, outer));
+    rope_.rotary_dim = static_cast<uint32_t>(shape_.head_dim * part);
+    if (rope_.rotary_dim == 0 || rope_.rotary_dim % 2 != 0) {
+      return (scaling_.Has(field) ? scaling_ : config_)
+          .Error(field, "is ", part, ", so that ", rope_.rotary_dim, " of the ", shape_.head_dim,
+                 " channels of a head are rotated; it must be an even number above 0");
     }
     return OkStatus();
   }
@@ -108,9 +111,19 @@ class RopeParser {
     QUIRE_RETURN_IF_ERROR(ReadFactor());
     QUIRE_ASSIGN_OR_RETURN(rope_.beta_fast, scaling_.Number("beta_fast", 1e-6, kMaxFactor, 32.0));
     QUIRE_ASSIGN_OR_RETURN(rope_.beta_slow, scaling_.Number("beta_slow", 1e-6, kMaxFactor, 1.0));
+    QUIRE_RETURN_IF_ERROR(ReadYarnMagnitude());
     QUIRE_ASSIGN_OR_RETURN(const bool truncate, scaling_.Bool("truncate", true));
-    if (!truncate) return scaling_.Error("truncate", "is false; only true is computed");
-    return ReadYarnMagnitude();
+    if (!truncate) rope_ = ByPairFactors(rope_);
+    return OkStatus();
+  }
+
+  /// YaRN whose ramp begins and ends between pairs, as factors of pairs.
+  static RopeSpec ByPairFactors(const RopeSpec& yarn) {
+    return {.scaling = RopeScaling::kLongRope,
+            .rotary_dim = yarn.rotary_dim,
+            .theta = yarn.theta,
+            .attention_factor = yarn.attention_factor,
+            .pair_factors = UntruncatedYarnFactors(yarn)};
   }
 
   Status ReadYarnMagnitude() {
@@ -148,7 +161,8 @@ class RopeParser {
     const size_t wanted = rope_.rotary_dim / 2;
     if (list == nullptr) return scaling_.Error(field, "is missing");
     if (!list->is_array() || list->size() != wanted) {
-      return scaling_.Error(field, "must be a list of head_dim / 2 = ", wanted, " numbers");
+      return scaling_.Error(field, "must be a list of ", wanted,
+                            " numbers, one for each pair of channels that is rotated");
     }
     for (const nlohmann::json& factor : *list) {
       if (!factor.is_number() || !(factor.get<double>() >= 1e-6) ||

@@ -31,8 +31,9 @@ struct RopeShape {
 ///             context, so those differ from it; sequences beyond it do not.
 ///   dynamic   no stretch, as in transformers up to max_positions, where the context ends. The base
 ///             that grows beyond it is never computed.
-/// Refused are schemes that are not computed: a partial_rotary_factor other than 1, and YaRN with
-/// truncate false.
+/// A partial_rotary_factor says how many of a head's leading channels are rotated, an even number
+/// of them. YaRN with truncate false has a factor of its own for each pair and nothing else that
+/// kYarn lacks, so it is read as RopeScaling::kLongRope with those factors.
 StatusOr<RopeSpec> ParseRope(const JsonFields& config, const std::string& name,
                              const RopeShape& shape);
 

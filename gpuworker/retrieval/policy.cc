@@ -51,6 +51,14 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> MakePolicy(const PolicyContext& conte
   return entry.make(context);
 }
 
+StatusOr<RetrievalOptions> WithPolicy(RetrievalOptions options, std::string_view policy) {
+  if (options.policy == policy) return options;
+  QUIRE_ASSIGN_OR_RETURN(const Entry entry, Find(policy));
+  options.policy = policy;
+  options.uncompressed_layers = entry.published(/*page_tokens=*/1).uncompressed_layers;
+  return options;
+}
+
 StatusOr<RetrievalOptions> AsPublished(RetrievalOptions options, uint32_t page_tokens) {
   QUIRE_ASSIGN_OR_RETURN(const Entry entry, Find(options.policy));
   const RetrievalOptions published = entry.published(page_tokens);

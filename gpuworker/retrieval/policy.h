@@ -150,6 +150,10 @@ class RetrievalPolicy {
 /// The policy that `context.options.policy` names. INVALID_ARGUMENT for an unknown name, listing
 /// the known ones, and for options that do not fit (options.h, Validate).
 StatusOr<std::unique_ptr<RetrievalPolicy>> MakePolicy(const PolicyContext& context);
+/// `options` for `policy`. Of another policy than theirs, with the layers that keep everything that
+/// were published with it: which those are belongs to a policy, the budget to who uses it.
+/// INVALID_ARGUMENT as for MakePolicy.
+StatusOr<RetrievalOptions> WithPolicy(RetrievalOptions options, std::string_view policy);
 /// `options` with what was published with their policy (spec E): how it divides its budget, in
 /// whole pages of `page_tokens`, which layers keep everything, how scores are pooled, how units go
 /// into their slots, and the rank of keys. README.md has the figures. INVALID_ARGUMENT as for

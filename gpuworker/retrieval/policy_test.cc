@@ -101,6 +101,23 @@ TEST(PolicyRegistryTest, PublishedOptionsFitPagesOfAnySizeAndLeaveTheRestAsItIs)
   EXPECT_EQ(AsPublished({.policy = "best"}, 32).status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST(PolicyRegistryTest, AnotherPolicyComesWithItsLayersAndKeepsTheBudget) {
+  const RetrievalOptions options{
+      .policy = "quest", .budget_tokens = 768, .sink_tokens = 32, .uncompressed_layers = {}};
+  EXPECT_EQ(WithPolicy(options, "quest")->uncompressed_layers, std::vector<uint32_t>());
+  for (const std::string& policy : Registered()) {
+    if (policy == options.policy) continue;
+    const auto other = WithPolicy(options, policy);
+    ASSERT_TRUE(other.ok()) << other.status();
+    EXPECT_EQ(other->policy, policy);
+    EXPECT_EQ(other->uncompressed_layers, AsPublished({.policy = policy}, 16)->uncompressed_layers);
+    EXPECT_EQ(other->budget_tokens, 768u);
+    EXPECT_EQ(other->sink_tokens, 32u);
+  }
+  EXPECT_EQ(WithPolicy(options, "freekv")->uncompressed_layers, std::vector<uint32_t>{0});
+  EXPECT_EQ(WithPolicy(options, "best").status().code(), StatusCode::kInvalidArgument);
+}
+
 TEST(PolicyOptionsTest, FewerPagesAreSelectedThanThereAreSlots) {
   PolicyContext context = Context();
   context.options.policy = "quest";

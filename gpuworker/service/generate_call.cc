@@ -63,7 +63,9 @@ Status AddStopTexts(const v1::GenerateRequest& request, const Tokenizer* tokeniz
 StatusOr<RetrievalOptions> DefaultsFor(const v1::GenerateRequest& request,
                                        const GenerateDefaults& defaults) {
   RetrievalOptions retrieval = defaults.retrieval;
-  if (!request.policy().empty()) retrieval.policy = request.policy();
+  if (!request.policy().empty()) {
+    QUIRE_ASSIGN_OR_RETURN(retrieval, WithPolicy(std::move(retrieval), request.policy()));
+  }
   if (!request.published_options()) return retrieval;
   return AsPublished(std::move(retrieval), defaults.page_tokens);
 }

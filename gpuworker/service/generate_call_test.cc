@@ -119,6 +119,24 @@ TEST(GenerateCallTest, TheBudgetIsDividedAsTheRequestSays) {
       ElementsAre(3));
 }
 
+TEST(GenerateCallTest, APolicyOtherThanTheWorkersComesWithItsLayers) {
+  const GenerateDefaults defaults{
+      .retrieval = {.policy = "quest", .budget_tokens = 768, .uncompressed_layers = {}}};
+  v1::GenerateRequest request = Request();
+  const auto layers = [&] {
+    return ParseGenerate(request, defaults, nullptr)->retrieval.uncompressed_layers;
+  };
+  request.set_policy("quest");
+  EXPECT_THAT(layers(), ElementsAre());
+  request.set_policy("freekv");
+  EXPECT_THAT(layers(), ElementsAre(0));
+  EXPECT_EQ(ParseGenerate(request, defaults, nullptr)->retrieval.budget_tokens, 768u);
+  request.mutable_uncompressed_layers();  // Present and empty: none.
+  EXPECT_THAT(layers(), ElementsAre());
+  request.set_policy("best");
+  ExpectRefused(request, "no retrieval policy 'best'");
+}
+
 TEST(GenerateCallTest, ATextIsEndedByItsStopTextsAndTheEndOfTheSequence) {
   const auto tokenizer = Tokenizer::Load(QUIRE_SOURCE_DIR "/models/recall-small/tokenizer.json");
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();

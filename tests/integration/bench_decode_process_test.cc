@@ -229,6 +229,7 @@ TEST(BenchDecodeProcessTest, ReportsStepAndStallTimesByTransportAndWhatTheyAreMa
   ExpectShares(report, {"tau"});
   ExpectShares(ablation, {"tau"});
   EXPECT_EQ(report.value("device", ""), "cpu");
+  EXPECT_TRUE(report.contains("gpu") && report["gpu"].is_null()) << "there is none in use";
   ExpectMachine(report);
 }
 

@@ -114,7 +114,9 @@ TEST(DemoProcessTest, SpeculationAnswersAsFullAttentionDoes) {
   EXPECT_EQ(questions, 12);
   EXPECT_GE(demo["full_correct"], 0.9 * questions);
   EXPECT_GE(demo["sparse_correct"].get<double>(), demo["full_correct"].get<double>() - 1);
-  EXPECT_LE(demo["budget_ratio"], 0.25);
+  // Of the model's four layers the first keeps every page, the others a quarter of them at most.
+  EXPECT_GT(demo["budget_ratio"], 0.25);
+  EXPECT_LE(demo["budget_ratio"], (1 + 3 * 0.25) / 4);
   EXPECT_GT(demo["bytes_units"], 0) << "nothing was recalled";
   EXPECT_LE(demo["dense_max_abs_logit_diff"], 1e-3);
 }

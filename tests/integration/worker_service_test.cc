@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "gpuworker/retrieval/policy.h"
 #include "gpuworker/service/worker_server.h"
 #include "quire/v1/worker.grpc.pb.h"
 #include "tests/integration/worker_fixture.h"
@@ -112,8 +113,8 @@ TEST_P(TogetherTest, EachCallGetsTheTokensThatItGetsAlone) {
     SCOPED_TRACE(i);
     ASSERT_TRUE(status[i].ok()) << status[i].error_message();
     worker::SequenceOptions options;
-    options.retrieval = fixture_.engine().options().retrieval;
-    options.retrieval->policy = policies[i];
+    options.retrieval =
+        worker::WithPolicy(fixture_.engine().options().retrieval, policies[i]).value();
     const auto sequence = fixture_.Open(options);
     std::vector<TokenId> prompt = kPrompt;
     prompt.push_back(static_cast<TokenId>(10 + i));

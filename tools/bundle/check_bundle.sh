@@ -5,7 +5,7 @@
 # empty environment, in a root directory that holds the bundle and nothing else; beside an older C library
 # they take their own, beside one as new the machine's. Where such a root cannot be made, what the loader
 # takes is checked alone, and that is said.
-# What compiles the CUDA part is complete: every header is there, and, where there is nvcc, every source
+# What runs on a GPU plans the steps that it lists. What compiles the CUDA part is complete: every header is there, and, where there is nvcc, every source
 # that the build names.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -92,6 +92,23 @@ check_cuda_build() {
       die "build_cuda.sh --dry-run failed"
       ;;
   esac
+}
+
+# A lent machine runs it step by step; here nothing of it can run but what says so.
+check_gpu_steps() {
+  local out=$work/gpu said step code=0
+  while read -r step; do
+    said=$("$bundle/run_gpu.sh" --dry-run "$out" "$step") || die "run_gpu.sh --dry-run $step failed"
+    [[ $said == "$step "* ]] || die "run_gpu.sh --dry-run $step says: $said"
+  done < <("$bundle/run_gpu.sh" --list)
+  said=$("$bundle/run_gpu.sh" --dry-run "$out" | awk '{ print $1 }')
+  [[ $said == "$("$bundle/run_gpu.sh" --list)" ]] || die "run_gpu.sh plans other steps than it lists: $said"
+  "$bundle/run_gpu.sh" --dry-run "$out" no_such_step 2>/dev/null || code=$?
+  [[ $code == 2 && ! -e $out ]] || die "run_gpu.sh took an unknown step, or a dry run wrote to $out"
+  "$bundle/run_gpu.sh" "$out" same_answers >/dev/null || die "run_gpu.sh same_answers failed without demos"
+  "$bundle/run_gpu.sh" "$out" conformance >/dev/null || true # Whatever is built and there.
+  [[ $(cat "$out/summary.json") == *'"conformance":'*'"same_answers":'* ]] || die "summary.json lacks the step of the call before"
+  echo "GPU steps: $("$bundle/run_gpu.sh" --list | tr '\n' ' ')"
 }
 
 make_root() { mkdir -p "$root"/{tmp,proc,sys,dev}; }
@@ -191,4 +208,5 @@ check_c_library
 check_baseline
 check_headers
 check_cuda_build
+check_gpu_steps
 run_programs

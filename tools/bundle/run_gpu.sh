@@ -1,99 +1,161 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# run_gpu.sh DIR: on a machine with a GPU, after build_cuda.sh: the conformance tests of the kernels
-# (under compute-sanitizer, where it is present), the engine with every policy, which must answer as on
-# the processor, the benchmark against the device's copy bandwidth, attention beside PyTorch and
-# FlashInfer, decoding with pages in a server, and the demo on the device, which must answer as on the
-# processor too. One JSON file for each in DIR, and summary.json. A step that fails does not stop those
-# behind it; the exit code says whether one did.
+# run_gpu.sh DIR [STEP...]: on a machine with a GPU, after build_cuda.sh: all steps, or those named, one
+# after the other. A machine that ends commands after some minutes gets a call for each; what they say comes
+# together in DIR. --list names the steps; --dry-run DIR [STEP...] says what they would run, and runs nothing.
+#
+#   conformance   the conformance tests of the kernels
+#   sanitizer     the same under compute-sanitizer, where it is present
+#   engine        the engine with every policy, which must answer as on the processor
+#   kernels       the kernels against the device's copy bandwidth
+#   attention     attention beside PyTorch and FlashInfer, with the figures of `kernels`, where they are in DIR
+#   demo_cuda     the demo on the device
+#   decode_cuda   decoding with pages in a server
+#   demo_cpu      the demo on the processor
+#   same_answers  whether both demos in DIR answered alike
+#
+# Each prints how it ended and its seconds. One JSON file for each in DIR, its output in STEP.log, how it
+# ended in STEP.result, and summary.json of all steps that have ended. A step that fails does not stop
+# those behind it; the exit code is 1 when one did, 2 for wrong usage.
 set -uo pipefail
-out=$(mkdir -p "${1:?usage: run_gpu.sh DIR}" && cd "$1" && pwd) || exit 1
-cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
-failed=0
-summary=''
 
-# note STEP RESULT: ran, failed, or skipped with the reason.
-note() {
-  printf '%-14s %s\n' "$1" "$2"
-  summary+="${summary:+,}\"$1\":\"${2//\"/\'}\""
+readonly STEPS=(conformance sanitizer engine kernels attention demo_cuda decode_cuda demo_cpu same_answers)
+readonly CONFORMANCE=cuda/tests/kernels_cuda_conformance_test
+
+usage() {
+  echo "run_gpu.sh: $1; usage: run_gpu.sh [--dry-run] DIR [STEP...], or run_gpu.sh --list" >&2
+  exit 2
 }
 
-# last_json STEP FILE COMMAND...: keeps the last line, which is JSON, of a command that writes some.
-last_json() {
-  local step=$1 file=$2
-  shift 2
-  if "$@" >"$out/$step.log" 2>&1; then
-    tail -1 "$out/$step.log" >"$out/$file"
-    if grep -q '^{"skipped"' "$out/$file"; then note "$step" "skipped: see $file"; else note "$step" ran; fi
-  else
-    failed=1
-    note "$step" "failed: $(tail -1 "$out/$step.log")"
-  fi
+# plan STEP: sets kind (tests: a program of tests, or a tool that runs one; json: its last line is JSON;
+# answers), command, and needs: a file that it takes besides what the command names.
+plan() {
+  needs=''
+  command=()
+  case $1 in
+    conformance) kind=tests command=("$CONFORMANCE") ;;
+    sanitizer) kind=tests command=(compute-sanitizer --error-exitcode 1 "$CONFORMANCE") ;;
+    engine) kind=tests command=(bin/engine_device_test '--gtest_filter=*/EngineGpuTest.*') ;;
+    kernels) kind=json command=(cuda/bin/quire_bench_cuda_kernels) ;;
+    attention)
+      kind=json command=(python3 src/kernels/attention_rivals.py)
+      if [[ -f $out/kernels.json ]]; then command+=("$out/kernels.json"); fi
+      ;;
+    demo_cuda) kind=json needs=lib/libquire_cuda.so command=(bin/quire demo --device cuda --json) ;;
+    decode_cuda) kind=json needs=lib/libquire_cuda.so command=(bin/quire bench decode --device cuda --json) ;;
+    demo_cpu) kind=json command=(bin/quire demo --json) ;;
+    same_answers) kind=answers ;;
+    *) usage "there is no step '$1'; there are ${STEPS[*]}" ;;
+  esac
 }
 
-tests() { # tests STEP COMMAND...: a program of tests, or a tool that runs one
+# Sets missing: which of what the planned step takes is not there, and what to do about it.
+find_missing() {
+  missing=''
+  local part
+  for part in "$needs" "${command[@]}"; do
+    case $part in
+      cuda/* | lib/*) [[ -f $part ]] || missing="$part was not built; run build_cuda.sh" ;;
+      compute-sanitizer | python3) command -v "$part" >/dev/null || missing="there is no $part" ;;
+    esac
+    if [[ -n $missing ]]; then return; fi
+  done
+}
+
+# The runners set result: ran, failed, or skipped with the reason.
+run_tests() {
   local step=$1
-  shift
-  if "$@" --gtest_output="json:$out/$step.json" >"$out/$step.log" 2>&1; then
-    if grep -q 'SKIPPED' "$out/$step.log"; then note "$step" "skipped: $(grep -m1 'no CUDA device' "$out/$step.log")"; else note "$step" ran; fi
+  if "${command[@]}" --gtest_output="json:$out/$step.json" >"$out/$step.log" 2>&1; then
+    result=ran
+    if grep -q SKIPPED "$out/$step.log"; then result="skipped: $(grep -m1 'no CUDA device' "$out/$step.log")"; fi
   else
-    failed=1
-    note "$step" "failed: $(grep -m1 -E 'FAILED|ERROR' "$out/$step.log")"
+    result="failed: $(grep -m1 -E 'FAILED|ERROR' "$out/$step.log" || tail -1 "$out/$step.log")"
   fi
 }
 
-conformance() { # conformance STEP [TOOL...]
-  local step=$1 program=cuda/tests/kernels_cuda_conformance_test
-  shift
-  if [[ -x $program ]]; then
-    tests "$step" "$@" "$program"
+run_json() {
+  local step=$1
+  if "${command[@]}" >"$out/$step.log" 2>&1; then
+    tail -1 "$out/$step.log" >"$out/$step.json"
+    result=ran
+    if grep -q '^{"skipped"' "$out/$step.json"; then result="skipped: see $step.json"; fi
   else
-    note "$step" "skipped: $program was not built; run build_cuda.sh"
+    result="failed: $(tail -1 "$out/$step.log")"
   fi
 }
 
 # How many questions a demo answered rightly, of those it asked.
 answered() { grep -oE '"(questions|sparse_correct)":[0-9]+' "$out/$1" | sort; }
 
-same_answers() {
+run_answers() {
   if [[ ! -s $out/demo_cuda.json || ! -s $out/demo_cpu.json ]]; then
-    note same_answers "skipped: there are not both demos"
+    result='skipped: there are not both demos'
   elif [[ $(answered demo_cuda.json) == "$(answered demo_cpu.json)" ]]; then
-    note same_answers ran
+    result=ran
   else
-    failed=1
-    note same_answers "failed: $(answered demo_cuda.json | tr '\n' ' ') on the device, not as in demo_cpu.json"
+    result="failed: $(answered demo_cuda.json | tr '\n' ' ') on the device, not as in demo_cpu.json"
   fi
 }
 
-conformance conformance
-if command -v compute-sanitizer >/dev/null; then
-  conformance sanitizer compute-sanitizer --error-exitcode 1
-else
-  note sanitizer "skipped: there is no compute-sanitizer"
+run_step() {
+  local step=$1 began=$SECONDS
+  plan "$step"
+  find_missing
+  rm -f "$out/$step.json" # What a call before left there.
+  if [[ -n $missing ]]; then
+    result="skipped: $missing"
+  else
+    case $kind in
+      tests) run_tests "$step" ;;
+      json) run_json "$step" ;;
+      answers) run_answers ;;
+    esac
+  fi
+  if [[ $result == failed* ]]; then failed=1; fi
+  printf '%-14s %s (%d s)\n' "$step" "$result" $((SECONDS - began))
+  printf '%s\n' "$result" >"$out/$step.result"
+}
+
+# Of every step that has ended, by this call or by one before.
+summarise() {
+  local step text summary=''
+  for step in "${STEPS[@]}"; do
+    if [[ ! -f $out/$step.result ]]; then continue; fi
+    text=$(tr -d '\\\000-\037' <"$out/$step.result")
+    summary+="${summary:+,}\"$step\":\"${text//\"/\'}\""
+  done
+  printf '{%s}\n' "$summary" | tee "$out/summary.json"
+}
+
+dry_run=0
+case ${1:-} in
+  --list)
+    printf '%s\n' "${STEPS[@]}"
+    exit
+    ;;
+  --dry-run)
+    dry_run=1
+    shift
+    ;;
+  -*) usage "there is no option $1" ;;
+esac
+if (($# == 0)); then usage 'DIR is missing'; fi
+out=$1
+shift
+chosen=("${STEPS[@]}")
+if (($# > 0)); then chosen=("$@"); fi
+for step in "${chosen[@]}"; do plan "$step"; done # An unknown one is refused before any runs.
+if ((dry_run)); then
+  for step in "${chosen[@]}"; do
+    plan "$step"
+    printf '%-14s %s\n' "$step" "${command[*]:-compares demo_cuda.json with demo_cpu.json}"
+  done
+  exit
 fi
-tests engine bin/engine_device_test --gtest_filter='*/EngineGpuTest.*'
-if [[ -x cuda/bin/quire_bench_cuda_kernels ]]; then
-  last_json kernels kernels.json cuda/bin/quire_bench_cuda_kernels
-else
-  note kernels "skipped: cuda/bin/quire_bench_cuda_kernels was not built; run build_cuda.sh"
-fi
-if command -v python3 >/dev/null; then
-  kernels_json=()
-  if [[ -f $out/kernels.json ]]; then kernels_json=("$out/kernels.json"); fi
-  last_json attention attention.json python3 src/kernels/attention_rivals.py "${kernels_json[@]}"
-else
-  note attention "skipped: there is no python3"
-fi
-if [[ -f lib/libquire_cuda.so ]]; then
-  last_json demo_cuda demo_cuda.json bin/quire demo --device cuda --json
-  last_json decode_cuda decode_cuda.json bin/quire bench decode --device cuda --json
-else
-  note demo_cuda "skipped: there is no lib/libquire_cuda.so; run build_cuda.sh"
-  note decode_cuda "skipped: as demo_cuda"
-fi
-last_json demo_cpu demo_cpu.json bin/quire demo --json
-same_answers
-printf '{%s}\n' "$summary" | tee "$out/summary.json"
+out=$(mkdir -p "$out" && cd "$out" && pwd) || exit 1
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
+failed=0
+for step in "${chosen[@]}"; do run_step "$step"; done
+summarise
 exit "$failed"

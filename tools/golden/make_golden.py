@@ -19,7 +19,12 @@ import sys
 
 import torch
 import transformers
+from transformers.models.llama import modeling_llama
+from transformers.models.phi3 import modeling_phi3
 from safetensors.torch import load_file, save_file
+
+# Llama's own fails where only a part of a head is rotated; Phi-3's is the same where all of it is.
+modeling_llama.apply_rotary_pos_emb = modeling_phi3.apply_rotary_pos_emb
 
 TOKENS = 72
 MIN_EFFECT = 1e-2  # A hundred times the tolerance that the decoder is held to.
@@ -60,6 +65,8 @@ CASES = {
     "qwen2-bf16": case("Qwen2", plain(1e6), ("theta", "bias"), tie_word_embeddings=True, dtype=torch.bfloat16),
     "qwen3-head-dim": case("Qwen3", plain(1e6), ("theta", "qk_norm"), head_dim=12, tie_word_embeddings=True,
                            dtype=torch.float16),
+    "llama-yarn-partial": case("Llama", YARN | dict(truncate=False, partial_rotary_factor=0.5, beta_fast=4.0),
+                               ("rope", "truncate", "part"), head_dim=32),
 }
 
 
@@ -124,6 +131,8 @@ ALTERATIONS = {
     "theta": lambda spec, seed, model: build(with_rope(spec, lambda r: r.update(rope_theta=500.0)), seed),
     "attention_factor": lambda spec, seed, model: build(with_rope(spec, lambda r: r.update(attention_factor=1.0)), seed),
     "betas": lambda spec, seed, model: build(with_rope(spec, lambda r: r.update(beta_fast=32.0, beta_slow=1.0)), seed),
+    "truncate": lambda spec, seed, model: build(with_rope(spec, lambda r: r.update(truncate=True)), seed),
+    "part": lambda spec, seed, model: build(with_rope(spec, lambda r: r.update(partial_rotary_factor=1.0)), seed),
     "bias": lambda spec, seed, model: with_weights(model, ".bias", 0.0),
     "qk_norm": lambda spec, seed, model: with_weights(model, "_norm.weight", 1.0),
 }
@@ -181,6 +190,10 @@ ROPE_CASES = {
                                      mscale=1.0, mscale_all_dim=0.7, original_max_position_embeddings=4096)),
     "yarn-attention-factor": (64, 32768, dict(rope_type="yarn", rope_theta=10000.0, factor=8.0, attention_factor=0.9,
                                               original_max_position_embeddings=4096)),
+    "gpt-oss-20b": (64, 131072, dict(rope_type="yarn", rope_theta=150000.0, factor=32.0, beta_fast=32.0, beta_slow=1.0,
+                                     truncate=False, original_max_position_embeddings=4096)),
+    "yarn-partial": (128, 131072, dict(rope_type="yarn", rope_theta=10000.0, factor=32.0, truncate=False,
+                                       partial_rotary_factor=0.75, original_max_position_embeddings=4096)),
     "dynamic": (64, 8192, dict(rope_type="dynamic", rope_theta=10000.0, factor=4.0)),
     "longrope": (96, 4096, LONGROPE | dict(factor=1.0)),
     "longrope-128k": (96, 131072, LONGROPE | dict(factor=32.0)),
