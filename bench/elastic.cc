@@ -2,14 +2,16 @@
 //
 // Elastic: bytes that recalls move when only what is missing of a selection is sent, against
 // sending each selection again. Selections come from the synthetic stream (bench/stream), at
-// published settings, and from recorded steps of a model. After every step the slots must hold
-// exactly the selected units, byte for byte; also while replies are dropped, come late or to a
+// published settings, and from a recorded decode trace of a model. After every step the slots must
+// hold exactly the selected units, byte for byte; also while replies are dropped, come late or to a
 // later recall, twice or once more. With such replies that is checked over shared memory too, and
 // of slots that units land in.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
+#include <functional>
+#include <initializer_list>
 #include <memory>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -54,7 +56,8 @@ struct ElasticOptions {
   uint32_t context_tokens = 32768;  ///< N
   uint32_t steps = 512;
   uint32_t questions = 60;
-  double fault_rate = 0.01;  ///< Of the replies meet each fault of LossyTransport.
+  uint32_t decoded_tokens = 128;  ///< After each of them.
+  double fault_rate = 0.01;       ///< Of the replies meet each fault of LossyTransport.
   uint64_t seed = 1;
   std::string model;
   std::string data_dir;
@@ -82,6 +85,15 @@ struct Run {
     bytes_moved += moved.bytes;
     units_selected += selected;
     bytes_selected += selected * unit_bytes;
+  }
+  void Add(const Run& other) {
+    units_moved += other.units_moved;
+    units_selected += other.units_selected;
+    bytes_moved += other.bytes_moved;
+    bytes_selected += other.bytes_selected;
+    failed_recalls += other.failed_recalls;
+    times.insert(times.end(), other.times.begin(), other.times.end());
+    exact.Update(other.exact);
   }
   double moved_ratio() const {
     return static_cast<double>(units_moved) /
@@ -140,17 +152,12 @@ StatusOr<std::vector<StepSelection>> StreamSteps(const StreamContext& context,
   return all;
 }
 
-/// Steps that are summed up once more by themselves, into `run`.
-struct MarkedSteps {
-  const std::vector<bool>* marked;  ///< By step.
-  Run* run;
-};
+/// Where a step is added up.
+using RunOfStep = std::function<Run*(size_t step)>;
 
-/// A session over `path` follows `steps`; what it moves is added to `run`, and what it moves in the
-/// marked steps to theirs. Those are steps of the same session: each after the step before it,
-/// marked or not.
+/// A session over `path` follows `steps`, each of which is added to its run.
 Status Follow(const Path& path, const Source& source, std::span<const StepSelection> steps,
-              Run* run, const std::optional<MarkedSteps>& also = {}) {
+              const RunOfStep& run_of) {
   const KvSpec& spec = source.context->spec();
   QUIRE_ASSIGN_OR_RETURN(const auto client, MakeClient(path));
   SlotCache slots(spec, source.slots_per_head);
@@ -159,21 +166,22 @@ Status Follow(const Path& path, const Source& source, std::span<const StepSelect
   if (path.lands) QUIRE_RETURN_IF_ERROR(session.LandIn(&slots));
   for (size_t step = 0; step < steps.size(); ++step) {
     const StepSelection& selection = steps[step];
+    Run* const run = run_of(step);
+    const uint64_t failed_before = session.failed_recalls();
     const TimePoint start = SystemClock().Now();
     QUIRE_ASSIGN_OR_RETURN(const auto moved, session.Step(selection, &slots));
     const Duration took = SystemClock().Now() - start;
-    const Status exact = slots.Check(selection, *source.context);
-    const auto add = [&](Run* to) {
-      to->exact.Update(exact);
-      if (step == 0) return;
-      to->times.push_back(took);
-      to->Add(moved, CountUnits(selection), UnitBytes(spec));
-    };
-    add(run);
-    if (also && (*also->marked)[step]) add(also->run);
+    run->failed_recalls += session.failed_recalls() - failed_before;
+    run->exact.Update(slots.Check(selection, *source.context));
+    if (step == 0) continue;
+    run->times.push_back(took);
+    run->Add(moved, CountUnits(selection), UnitBytes(spec));
   }
-  run->failed_recalls += session.failed_recalls();
   return OkStatus();
+}
+Status Follow(const Path& path, const Source& source, std::span<const StepSelection> steps,
+              Run* run) {
+  return Follow(path, source, steps, [run](size_t) { return run; });
 }
 
 /// The same without a server, from the selections alone.
@@ -212,6 +220,26 @@ struct Pair {
   Run faulty;
 };
 
+/// What the model's decoder follows, by the kind of its steps. Each step comes after the one
+/// before it, of whichever kind: a trace is one session.
+struct ModelRuns {
+  std::array<Pair, kStepKinds> by_kind;
+
+  Pair& of(StepKind kind) { return by_kind[static_cast<size_t>(kind)]; }
+  Pair Sum(std::initializer_list<StepKind> kinds) const {
+    Pair sum;
+    for (const StepKind kind : kinds) {
+      const Pair& pair = by_kind[static_cast<size_t>(kind)];
+      sum.quiet.Add(pair.quiet);
+      sum.faulty.Add(pair.faulty);
+    }
+    return sum;
+  }
+  Pair answers() const { return Sum({StepKind::kAnswer}); }
+  Pair decoded() const { return Sum({StepKind::kAnswer, StepKind::kRunOn}); }
+  Pair all() const { return Sum({StepKind::kQuestion, StepKind::kAnswer, StepKind::kRunOn}); }
+};
+
 /// The faults' run at c = 0.95 over another path than the loopback's messages.
 struct SlotCheck {
   std::string over = {};  ///< "shm", "ucx", "loopback"
@@ -231,12 +259,11 @@ struct SlotCheck {
 struct Measured {
   Pair c95;
   Pair c90;
-  Pair model;
+  ModelRuns model;
   Run walk;  ///< c = 0.95, queries that never turn back to a topic; counted.
   Duration map_overhead = {};
   LossyTransport::Faults faults;  ///< Of all faulty runs over the loopback's messages.
   uint32_t model_questions = 0;
-  Pair model_answers;  ///< The steps of `model` that are of answers.
   SlotCheck shm;
   SlotCheck landing;
 };
@@ -259,7 +286,7 @@ class ElasticBench {
       QueryOptions queries = published;
       queries.cosine = cosine;
       QUIRE_ASSIGN_OR_RETURN(const auto steps, StreamSteps(context, queries, options_.steps));
-      QUIRE_RETURN_IF_ERROR(FollowBoth(source, steps, pair));
+      QUIRE_RETURN_IF_ERROR(FollowBoth(source, steps, [pair = pair](size_t) { return pair; }));
       if (cosine == 0.90) continue;
       QUIRE_ASSIGN_OR_RETURN(
           measured_.map_overhead,
@@ -277,8 +304,8 @@ class ElasticBench {
   Status FollowModel(std::span<const ModelTrace> traces) {
     for (const ModelTrace& trace : traces) {
       QUIRE_ASSIGN_OR_RETURN(const Source source, Put(trace.context, kModelBudget));
-      QUIRE_RETURN_IF_ERROR(FollowBoth(source, trace.steps, &measured_.model, &trace.of_answer,
-                                       &measured_.model_answers));
+      const auto pair_of = [&](size_t step) { return &measured_.model.of(trace.kinds[step]); };
+      QUIRE_RETURN_IF_ERROR(FollowBoth(source, trace.steps, pair_of));
       measured_.model_questions += trace.questions;
     }
     return OkStatus();
@@ -294,18 +321,14 @@ class ElasticBench {
     QUIRE_ASSIGN_OR_RETURN(const SegmentKey tip, PutContext(*client_, context, ++stored_));
     return Source{.context = &context, .tip = tip, .slots_per_head = budget.selected_pages};
   }
-  /// The marked steps, where there are any, are summed up in `of_marked` besides.
-  Status FollowBoth(const Source& source, std::span<const StepSelection> steps, Pair* pair,
-                    const std::vector<bool>* marked = nullptr, Pair* of_marked = nullptr) {
+  /// Once with the store's replies as they are, and once with faults.
+  Status FollowBoth(const Source& source, std::span<const StepSelection> steps,
+                    const std::function<Pair*(size_t step)>& pair_of) {
     const std::shared_ptr<Transport> control = store_->transport();
-    const auto also = [&](Run Pair::*run) -> std::optional<MarkedSteps> {
-      if (marked == nullptr) return std::nullopt;
-      return MarkedSteps{marked, &(of_marked->*run)};
-    };
-    QUIRE_RETURN_IF_ERROR(
-        Follow({.control = control}, source, steps, &pair->quiet, also(&Pair::quiet)));
-    return Follow({.control = control, .data = lossy_}, source, steps, &pair->faulty,
-                  also(&Pair::faulty));
+    QUIRE_RETURN_IF_ERROR(Follow({.control = control}, source, steps,
+                                 [&](size_t step) { return &pair_of(step)->quiet; }));
+    return Follow({.control = control, .data = lossy_}, source, steps,
+                  [&](size_t step) { return &pair_of(step)->faulty; });
   }
 
   /// A data connection to the store, which listens: `kind` and nothing else.
@@ -367,17 +390,23 @@ cli::Json ShapeJson(const KvSpec& spec, uint32_t context_pages) {
 }
 
 cli::Json ToJson(const Measured& measured, const ElasticOptions& options) {
-  const auto& [c95, c90, model, walk, map_overhead, faults, model_questions, model_answers, shm,
-               landing] = measured;
+  const auto& [c95, c90, model_runs, walk, map_overhead, faults, model_questions, shm, landing] =
+      measured;
+  const Pair model = model_runs.decoded();
+  const Pair model_answers = model_runs.answers();
+  const Pair model_all = model_runs.all();
   const auto flag = [](auto... all) { return (all.ok() && ...) ? 1 : 0; };
   cli::Json json = {{"benchmark", "elastic"}};
   json["moved_ratio"] = c95.quiet.moved_ratio();
   json["moved_ratio_c90"] = c90.quiet.moved_ratio();
   json["moved_ratio_model"] = model.quiet.moved_ratio();
   json["moved_ratio_model_answers"] = model_answers.quiet.moved_ratio();
+  json["moved_ratio_model_with_questions"] = model_all.quiet.moved_ratio();
   json["moved_ratio_free_walk"] = walk.moved_ratio();
-  json["slots_exact"] = flag(c95.quiet.exact, c90.quiet.exact, model.quiet.exact);
-  json["slots_exact_with_faults"] = flag(c95.faulty.exact, c90.faulty.exact, model.faulty.exact);
+  json["slots_exact"] = flag(c95.quiet.exact, c90.quiet.exact, model_all.quiet.exact);
+  json["slots_exact_with_faults"] =
+      flag(c95.faulty.exact, c90.faulty.exact, model_all.faulty.exact);
+  json["slots_exact_model"] = flag(model_all.quiet.exact, model_all.faulty.exact);
   json["slots_exact_shm"] = shm.exact();
   json["slots_exact_landing"] = landing.exact();
   json["landing_over"] = landing.over;
@@ -399,12 +428,12 @@ cli::Json ToJson(const Measured& measured, const ElasticOptions& options) {
                     {"duplicated", faults.duplicated},
                     {"replayed", faults.replayed},
                     {"recalls_made_again", c95.faulty.failed_recalls + c90.faulty.failed_recalls +
-                                               model.faulty.failed_recalls},
+                                               model_all.faulty.failed_recalls},
                     {"rate_of_each", options.fault_rate}};
-  json["model_steps"] = model.quiet.times.size();
+  json["model_decode_steps"] = model.quiet.times.size();
   json["model_answer_steps"] = model_answers.quiet.times.size();
-  json["model_question_steps"] = model.quiet.times.size() - model_answers.quiet.times.size();
-  json["slots_exact_model_answers"] = flag(model_answers.quiet.exact, model_answers.faulty.exact);
+  json["model_question_steps"] = model_all.quiet.times.size() - model.quiet.times.size();
+  json["model_decoded_tokens_per_question"] = options.decoded_tokens;
   json["model_questions"] = model_questions;
   json["model_units_selected"] = model.quiet.units_selected;
   json["shape"] = ShapeJson(BenchSpec(), options.context_pages());
@@ -421,9 +450,10 @@ cli::Table ToTable(const Measured& measured) {
                     {"BYTES", cli::Table::kRight},
                     {"PER STEP", cli::Table::kRight},
                     {"SLOTS"}});
+  const Pair model = measured.model.decoded();
   for (const auto& [name, pair] : {std::pair{"stream, c = 0.95", &measured.c95},
                                    {"stream, c = 0.90", &measured.c90},
-                                   {"model", &measured.model}}) {
+                                   {"model", &model}}) {
     AddRow(name, pair->quiet, &table);
     AddRow(std::string(name) + ", faults", pair->faulty, &table);
   }
@@ -439,8 +469,11 @@ cli::Table ToTable(const Measured& measured) {
 StatusOr<BenchReport> RunElastic(const ElasticOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const std::string model, cli::FindModel(options.model));
   // First, so that a model that cannot be read is told at once.
-  QUIRE_ASSIGN_OR_RETURN(const auto traces,
-                         RecordTraces(model, options.questions, kModelPageTokens, kModelBudget));
+  QUIRE_ASSIGN_OR_RETURN(const auto traces, RecordTraces(model,
+                                                         {.questions = options.questions,
+                                                          .page_tokens = kModelPageTokens,
+                                                          .decoded_tokens = options.decoded_tokens},
+                                                         kModelBudget));
   QUIRE_ASSIGN_OR_RETURN(const auto directory, cli::DataDir::Make(options.data_dir));
   const uint64_t dram = SegmentBytes(BenchSpec(), options.context_pages()) + kModelStoreBytes;
   QUIRE_ASSIGN_OR_RETURN(const auto store,
@@ -460,16 +493,18 @@ void AddElasticBench(Benches& benches) {
   CLI::App& command = benches.Add(
       {.name = "elastic",
        .summary = "Bytes moved with diffs against sending each selection, slots checked every step",
-       .examples = "  quire bench elastic --json\n"
-                   "  quire bench elastic --steps 2048 --seed 7\n"
-                   "  quire bench elastic --context 4096 --steps 64 --questions 2   a first look\n"
-                   "What moves depends on --context; goals are for its default.\n"
-                   "moved_ratio_model is of a session over the server that follows every token of\n"
-                   "the questions and of their right answers, as if each were decoded by itself:\n"
-                   "model_question_steps and model_answer_steps say how many of each.\n"
-                   "moved_ratio_model_answers is of the answers' steps of that same session, each\n"
-                   "after the step before it; slots_exact_model_answers says that the slots were\n"
-                   "right after each of them, with faults and without."},
+       .examples =
+           "  quire bench elastic --json\n"
+           "  quire bench elastic --steps 2048 --seed 7\n"
+           "  quire bench elastic --context 4096 --steps 64 --questions 2   a first look\n"
+           "What moves depends on --context; goals are for its default.\n"
+           "moved_ratio_model is of the steps that the model decodes, greedily, after each\n"
+           "question: its answer, and what it goes on with up to --decoded-tokens;\n"
+           "moved_ratio_model_answers is of those of the answers alone. One session follows\n"
+           "a document, its questions and what is decoded, token by token, so every step\n"
+           "is measured after the one before it; moved_ratio_model_with_questions is of all\n"
+           "its steps, and slots_exact_model says that the slots were right after each, with\n"
+           "faults and without."},
       [options](const cli::CommandContext&) { return RunElastic(*options); });
   command
       .add_option("--context", options->context_tokens,
@@ -481,6 +516,11 @@ void AddElasticBench(Benches& benches) {
       ->capture_default_str();
   command.add_option("--questions", options->questions, "Questions asked of the model")
       ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command
+      .add_option("--decoded-tokens", options->decoded_tokens,
+                  "Tokens that the model decodes after each question, its answer's included")
+      ->check(CLI::Range(0, 4096))
       ->capture_default_str();
   command
       .add_option("--fault-rate", options->fault_rate,

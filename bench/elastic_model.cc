@@ -4,7 +4,6 @@
 #include <span>
 #include <utility>
 
-#include "bench/policy_model.h"
 #include "common/page/layout.h"
 
 namespace quire::bench {
@@ -19,24 +18,18 @@ class TraceRecorder {
 
   /// Layers come in order, question after question.
   Status Add(const RecordedLayer& layer) {
-    // Of the units of a document only those of its first question are kept: all have the same.
     if (layer.document != document_) {
       QUIRE_RETURN_IF_ERROR(Finish());
       document_ = layer.document;
-      spec_ = layer.spec;
-      spec_.segment_pages = kSegmentPages;
-      const uint64_t segment_tokens = uint64_t{kSegmentPages} * spec_.page_tokens;
-      pages_ = static_cast<uint32_t>(layer.tokens / segment_tokens * kSegmentPages);
     }
-    if (layer.layer == 0) questions_.emplace_back();
-    if (questions_.size() == 1) {
-      const std::span<const float> units = layer.units;
-      const auto bytes = std::as_bytes(units).first(SegmentBytes(layer.spec, pages_));
-      units_.insert(units_.end(), bytes.begin(), bytes.end());
-      spec_.num_layers = layer.layer + 1;
+    if (layer.layer == 0) {
+      questions_.push_back({.first_token = layer.tokens,
+                            .question_steps = layer.question_steps,
+                            .answer_steps = layer.answer_steps});
+      units_.clear();
     }
-    questions_.back().question_steps = layer.question_steps;
     questions_.back().queries.push_back(layer.queries);
+    AddUnits(layer);
     return OkStatus();
   }
   /// Nothing more comes.
@@ -47,9 +40,28 @@ class TraceRecorder {
 
  private:
   struct Question {
+    uint64_t first_token = 0;  ///< Position of its first step.
     uint64_t question_steps = 0;
+    uint64_t answer_steps = 0;
     std::vector<std::vector<float>> queries = {};  ///< [layers] of [steps][n_q][d]
+
+    StepKind KindOf(uint64_t step) const {
+      if (step < question_steps) return StepKind::kQuestion;
+      return step < question_steps + answer_steps ? StepKind::kAnswer : StepKind::kRunOn;
+    }
   };
+
+  /// The pages of the last question are those of all before it, and its own. Those that fill the
+  /// last segment are complete at no step.
+  void AddUnits(const RecordedLayer& layer) {
+    spec_ = layer.spec;
+    spec_.segment_pages = kSegmentPages;
+    spec_.num_layers = layer.layer + 1;
+    const auto bytes = std::as_bytes(std::span(layer.units));
+    units_.insert(units_.end(), bytes.begin(), bytes.end());
+    const uint64_t segment = SegmentBytes(layer.spec, kSegmentPages);
+    units_.resize(spec_.num_layers * DivideRoundUp(bytes.size(), segment) * segment);
+  }
 
   /// Of the document at hand.
   Status Finish() {
@@ -59,7 +71,7 @@ class TraceRecorder {
     ModelTrace trace{.document = document_,
                      .context = std::move(context),
                      .steps = {},
-                     .of_answer = {},
+                     .kinds = {},
                      .questions = static_cast<uint32_t>(questions_.size())};
     for (const Question& question : std::exchange(questions_, {})) {
       QUIRE_RETURN_IF_ERROR(AddSteps(question, &trace));
@@ -71,14 +83,16 @@ class TraceRecorder {
   Status AddSteps(const Question& question, ModelTrace* trace) const {
     const std::vector<std::vector<float>>& queries = question.queries;
     const size_t row = size_t{spec_.num_query_heads} * spec_.head_dim;
-    for (size_t at = 0; at < queries[0].size(); at += row) {
-      trace->of_answer.push_back(at / row >= question.question_steps);
+    for (uint64_t at = 0; at < queries[0].size() / row; ++at) {
+      const auto pages = static_cast<uint32_t>((question.first_token + at + 1) / spec_.page_tokens);
+      trace->kinds.push_back(question.KindOf(at));
       StepSelection& step = trace->steps.emplace_back();
       for (uint32_t layer = 0; layer < queries.size(); ++layer) {
         QUIRE_ASSIGN_OR_RETURN(
-            auto pages,
-            trace->context.Select(layer, std::span(queries[layer]).subspan(at, row), budget_));
-        step.push_back(std::move(pages));
+            auto selected,
+            trace->context.Select(layer, std::span(queries[layer]).subspan(at * row, row), budget_,
+                                  pages));
+        step.push_back(std::move(selected));
       }
     }
     return OkStatus();
@@ -89,20 +103,18 @@ class TraceRecorder {
   // Of the document at hand.
   std::string document_;
   KvSpec spec_;
-  uint32_t pages_ = 0;
-  std::vector<std::byte> units_;
+  std::vector<std::byte> units_;  ///< Of its last question.
   std::vector<Question> questions_;
 };
 
 }  // namespace
 
 StatusOr<std::vector<ModelTrace>> RecordTraces(const std::string& model_directory,
-                                               uint32_t questions, uint32_t page_tokens,
+                                               const RecordOptions& options,
                                                const PageBudget& budget) {
   TraceRecorder recorder(budget);
-  QUIRE_RETURN_IF_ERROR(
-      RecordModel(model_directory, questions, page_tokens,
-                  [&](const RecordedLayer& layer) { return recorder.Add(layer); }));
+  QUIRE_RETURN_IF_ERROR(RecordModel(
+      model_directory, options, [&](const RecordedLayer& layer) { return recorder.Add(layer); }));
   return recorder.Take();
 }
 

@@ -31,28 +31,28 @@ struct PolicyOptions {
 StatusOr<FiguresByPolicy> FollowModel(const std::string& model, uint32_t questions,
                                       uint32_t key_rank) {
   const std::vector<std::string> trials = TrialNames();
+  const RecordOptions recorded{.questions = questions, .page_tokens = kModelPageTokens};
   FiguresByPolicy figures;
-  QUIRE_RETURN_IF_ERROR(
-      RecordModel(model, questions, kModelPageTokens, [&](const RecordedLayer& layer) -> Status {
-        const KvSpec& spec = layer.spec;
-        QUIRE_ASSIGN_OR_RETURN(const PagedRows rows, PagedRows::Make(spec, layer.units));
-        worker::RetrievalOptions options;
-        options.budget_tokens =
-            static_cast<uint32_t>(layer.tokens / kModelShare / kModelPageTokens * kModelPageTokens);
-        options.sink_tokens = kModelSinks;
-        options.window_tokens = kModelWindow;
-        options.uncompressed_layers = {};
-        options.key_rank = key_rank;
-        QUIRE_ASSIGN_OR_RETURN(const auto set, TrialSet::Make(rows, options, trials, layer.tokens));
-        const float scale = 1 / std::sqrt(static_cast<float>(spec.head_dim));
-        const size_t row = size_t{spec.num_query_heads} * spec.head_dim;
-        for (uint64_t step = 0; step < layer.steps; ++step) {
-          QUIRE_RETURN_IF_ERROR(set->Step(
-              layer.tokens + step + 1, std::span(layer.queries).subspan(step * row, row), scale));
-        }
-        for (const auto& [name, trial] : set->trials()) figures[name].Add(trial.figures());
-        return OkStatus();
-      }));
+  QUIRE_RETURN_IF_ERROR(RecordModel(model, recorded, [&](const RecordedLayer& layer) -> Status {
+    const KvSpec& spec = layer.spec;
+    QUIRE_ASSIGN_OR_RETURN(const PagedRows rows, PagedRows::Make(spec, layer.units));
+    worker::RetrievalOptions options;
+    options.budget_tokens =
+        static_cast<uint32_t>(layer.tokens / kModelShare / kModelPageTokens * kModelPageTokens);
+    options.sink_tokens = kModelSinks;
+    options.window_tokens = kModelWindow;
+    options.uncompressed_layers = {};
+    options.key_rank = key_rank;
+    QUIRE_ASSIGN_OR_RETURN(const auto set, TrialSet::Make(rows, options, trials, layer.tokens));
+    const float scale = 1 / std::sqrt(static_cast<float>(spec.head_dim));
+    const size_t row = size_t{spec.num_query_heads} * spec.head_dim;
+    for (uint64_t step = 0; step < layer.steps; ++step) {
+      QUIRE_RETURN_IF_ERROR(set->Step(layer.tokens + step + 1,
+                                      std::span(layer.queries).subspan(step * row, row), scale));
+    }
+    for (const auto& [name, trial] : set->trials()) figures[name].Add(trial.figures());
+    return OkStatus();
+  }));
   return figures;
 }
 

@@ -11,6 +11,7 @@
 #include "common/page/layout.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/model/dense_cache.h"
+#include "gpuworker/model/sampler.h"
 #include "gpuworker/model/tokenizer.h"
 
 namespace quire::bench {
@@ -18,7 +19,7 @@ namespace {
 
 constexpr size_t kChunkTokens = 512;
 
-/// Dense attention that keeps the queries of every step from a position on.
+/// Dense attention that keeps the queries of every step since it was last told to.
 class RecordingCache final : public worker::AttentionBackend {
  public:
   RecordingCache(const worker::ModelConfig& config, uint64_t max_tokens)
@@ -33,11 +34,10 @@ class RecordingCache final : public worker::AttentionBackend {
     }
     return cache_.Attend(step);
   }
-  /// From now on, with `tokens` tokens.
-  Status RecordFrom(uint64_t tokens) {
+  /// Forgets the queries so far, and keeps those that come.
+  void Record() {
     recording_ = true;
     for (std::vector<float>& queries : queries_) queries.clear();
-    return cache_.Truncate(tokens);
   }
 
   const worker::DenseCache& cache() const { return cache_; }
@@ -75,34 +75,43 @@ Status ReadDocument(const worker::Decoder& decoder, std::span<const TokenId> doc
   return OkStatus();
 }
 
-/// A question and its right answer.
-struct AskedTokens {
-  std::vector<TokenId> all;
-  size_t of_question = 0;  ///< The first of them.
-};
-
-AskedTokens Tokenize(const worker::Tokenizer& tokenizer, const cli::DemoQuestion& question) {
-  AskedTokens asked{.all = tokenizer.Encode(question.prompt + question.answer)};
-  // A token of both belongs to the answer.
-  const std::vector<TokenId> prompt = tokenizer.Encode(question.prompt);
-  asked.of_question =
-      static_cast<size_t>(std::ranges::mismatch(asked.all, prompt).in1 - asked.all.begin());
-  return asked;
+/// Decodes greedily from `logits`, which are those after the last token of `cache`, until the end
+/// of the sequence or `tokens` tokens, each of which is run. How many there were.
+StatusOr<uint64_t> Decode(const worker::Decoder& decoder, TokenId eos, uint64_t tokens,
+                          std::vector<float>* logits, RecordingCache* cache) {
+  QUIRE_ASSIGN_OR_RETURN(worker::Sampler greedy, worker::Sampler::Create({}));
+  for (uint64_t decoded = 0; decoded < tokens; ++decoded) {
+    QUIRE_ASSIGN_OR_RETURN(const TokenId token, greedy.Sample(*logits));
+    if (token == eos) return decoded;
+    QUIRE_RETURN_IF_ERROR(decoder.Forward(std::span(&token, 1), cache->cache().length(), *cache,
+                                          worker::Decoder::Logits::kLast, logits->data()));
+  }
+  return tokens;
 }
 
-/// Runs `asked` after the first `document` tokens of `cache`, which are those of `name`.
-Status RecordQuestion(const worker::Decoder& decoder, const std::string& name, uint64_t document,
-                      const AskedTokens& asked, uint32_t page_tokens, RecordingCache* cache,
+/// Asks `question` after all that `cache` has, and decodes.
+Status RecordQuestion(const worker::Decoder& decoder, const worker::Tokenizer& tokenizer,
+                      const std::string& document, const cli::DemoQuestion& question,
+                      const RecordOptions& options, RecordingCache* cache,
                       const RecordedLayerVisitor& visit) {
-  QUIRE_RETURN_IF_ERROR(cache->RecordFrom(document));
+  const std::vector<TokenId> prompt = tokenizer.Encode(question.prompt);
+  const uint64_t answer = tokenizer.Encode(question.answer).size();
+  const uint64_t before = cache->cache().length();
+  std::vector<float> logits(decoder.config().vocab_size);
+  cache->Record();
   QUIRE_RETURN_IF_ERROR(
-      decoder.Forward(asked.all, document, *cache, worker::Decoder::Logits::kNone, nullptr));
-  RecordedLayer recorded{.spec = decoder.MakeKvSpec(DType::kF32, page_tokens, 1),
+      decoder.Forward(prompt, before, *cache, worker::Decoder::Logits::kLast, logits.data()));
+  QUIRE_ASSIGN_OR_RETURN(
+      const uint64_t decoded,
+      Decode(decoder, tokenizer.eos_id(), std::max<uint64_t>(answer, options.decoded_tokens),
+             &logits, cache));
+  RecordedLayer recorded{.spec = decoder.MakeKvSpec(DType::kF32, options.page_tokens, 1),
                          .layer = 0,
-                         .document = name,
-                         .tokens = document,
-                         .steps = asked.all.size(),
-                         .question_steps = asked.of_question,
+                         .document = document,
+                         .tokens = before,
+                         .steps = prompt.size() + decoded,
+                         .question_steps = prompt.size(),
+                         .answer_steps = std::min(answer, decoded),
                          .units = {},
                          .queries = {}};
   recorded.spec.num_layers = 1;
@@ -117,23 +126,22 @@ Status RecordQuestion(const worker::Decoder& decoder, const std::string& name, u
 
 }  // namespace
 
-Status RecordModel(const std::string& model_directory, uint32_t questions, uint32_t page_tokens,
+Status RecordModel(const std::string& model_directory, const RecordOptions& options,
                    const RecordedLayerVisitor& visit) {
   QUIRE_ASSIGN_OR_RETURN(const auto decoder,
                          worker::Decoder::Load(model_directory, &worker::CpuDevice()));
   QUIRE_ASSIGN_OR_RETURN(const worker::Tokenizer tokenizer,
                          worker::Tokenizer::Load(model_directory + "/tokenizer.json"));
-  cli::ProgressBar progress("following a model", questions);
+  cli::ProgressBar progress("following a model", options.questions);
   return VisitQuestions(
-      model_directory, questions,
+      model_directory, options.questions,
       [&](const cli::DemoDocument& text, std::span<const cli::DemoQuestion> asked) -> Status {
-        const std::vector<TokenId> document = cli::DocumentTokens(tokenizer, text.text);
+        const std::vector<TokenId> tokens = cli::DocumentTokens(tokenizer, text.text);
         RecordingCache cache(decoder->config(), decoder->config().max_positions);
-        QUIRE_RETURN_IF_ERROR(ReadDocument(*decoder, document, &cache));
+        QUIRE_RETURN_IF_ERROR(ReadDocument(*decoder, tokens, &cache));
         for (const cli::DemoQuestion& question : asked) {
-          QUIRE_RETURN_IF_ERROR(RecordQuestion(*decoder, text.name, document.size(),
-                                               Tokenize(tokenizer, question), page_tokens, &cache,
-                                               visit));
+          QUIRE_RETURN_IF_ERROR(
+              RecordQuestion(*decoder, tokenizer, text.name, question, options, &cache, visit));
           progress.Advance(1, text.name);
         }
         return OkStatus();

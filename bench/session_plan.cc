@@ -204,6 +204,7 @@ StatusOr<SessionPlanFigures> MeasureSessionPlan(uint32_t rounds) {
                             .units_sent = static_cast<uint64_t>(Median(drift.sent)),
                             .plan_us_per_10k_units = Median(drift.plan) * kPer10k,
                             .plan_all_us_per_10k_units = Median(all.plan) * kPer10k,
+                            .recall_all_us_per_10k_units = Median(all.whole) * kPer10k,
                             .recall_us_per_10k_units = Median(drift.whole) * kPer10k};
 }
 

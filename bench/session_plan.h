@@ -19,7 +19,10 @@ struct SessionPlanFigures {
   double plan_us_per_10k_units = 0;
   /// The same when every slot is replaced.
   double plan_all_us_per_10k_units = 0;
-  /// A whole recall as the service makes it, with checks, hand-out and the parts of the reply.
+  /// A whole recall as the service makes it, with checks, hand-out and the parts of the reply, when
+  /// every slot is replaced.
+  double recall_all_us_per_10k_units = 0;
+  /// The same of a step that drifts.
   double recall_us_per_10k_units = 0;
 };
 

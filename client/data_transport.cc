@@ -76,11 +76,12 @@ StatusOr<std::shared_ptr<DataTransport>> DataTransport::Open(Options options) {
   return self;
 }
 
-StatusOr<std::shared_ptr<DataTransport>> DataTransport::Open(std::shared_ptr<Transport> control,
-                                                             const DataOptions& options) {
-  return Open({.connect = [control = std::move(control), options] {
-    return ConnectData(control, options);
-  }});
+StatusOr<std::shared_ptr<DataTransport>> DataTransport::Open(
+    std::shared_ptr<Transport> control, const DataOptions& options,
+    std::function<void(const DataReport&)> on_other_way) {
+  return Open(
+      {.connect = [control = std::move(control), options] { return ConnectData(control, options); },
+       .on_other_way = std::move(on_other_way)});
 }
 
 DataReport DataTransport::report() const {
@@ -151,7 +152,14 @@ Status DataTransport::Call(std::string_view method, const CallMessage& request, 
 StatusOr<DataTransport::Connection> DataTransport::Current(Duration timeout) {
   QUIRE_ASSIGN_OR_RETURN(Connection current, CurrentOrTurn(timeout));
   if (current != nullptr) return current;
-  StatusOr<DataConnection> made = options_.connect();
+  std::optional<DataReport> other_way;
+  StatusOr<Connection> took = Took(options_.connect(), &other_way);
+  if (other_way && options_.on_other_way) options_.on_other_way(*other_way);
+  return took;
+}
+
+StatusOr<DataTransport::Connection> DataTransport::Took(StatusOr<DataConnection> made,
+                                                        std::optional<DataReport>* other_way) {
   MutexLock lock(mutex_);
   connecting_ = false;
   changed_.NotifyAll();
@@ -161,7 +169,8 @@ StatusOr<DataTransport::Connection> DataTransport::Current(Duration timeout) {
   }
   connection_ = std::move(made->transport);
   capabilities_ = connection_->capabilities();
-  report_ = std::move(made->report);
+  const std::string before = std::exchange(report_, std::move(made->report)).taken;
+  if (!before.empty() && report_.taken != before) *other_way = report_;
   made_at_ = options_.clock->Now();
   return connection_;
 }

@@ -10,6 +10,7 @@
 //   own timeout. After a failure, or the loss of a young
 //   connection, nobody connects for a while that grows with each (retry.h): calls are UNAVAILABLE
 //   at once in that time.
+// - The next connection chooses its way anew; whoever opened this is told when that is another one.
 // - Landings stay: they are announced again on the connection that a call uses.
 //
 // Thread-safety: as Transport.
@@ -19,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -37,6 +39,9 @@ class DataTransport final : public Transport {
   struct Options {
     /// Makes a connection; called by one thread at a time.
     std::function<StatusOr<DataConnection>()> connect;
+    /// Told of every connection after the first that another way than the one before was taken for,
+    /// by the thread that made it. May be empty.
+    std::function<void(const DataReport&)> on_other_way = {};
     RetryOptions retry = {};  ///< Waits between connections.
     Clock* clock = &SystemClock();
     Random* random = &SystemRandom();  ///< Of the jitter; used by one thread at a time.
@@ -44,8 +49,9 @@ class DataTransport final : public Transport {
   /// Connects for the first time. Errors are those of `connect`.
   static StatusOr<std::shared_ptr<DataTransport>> Open(Options options);
   /// Of connections that ConnectData makes.
-  static StatusOr<std::shared_ptr<DataTransport>> Open(std::shared_ptr<Transport> control,
-                                                       const DataOptions& options);
+  static StatusOr<std::shared_ptr<DataTransport>> Open(
+      std::shared_ptr<Transport> control, const DataOptions& options,
+      std::function<void(const DataReport&)> on_other_way = {});
 
   /// Of the latest connection.
   DataReport report() const;
@@ -70,6 +76,9 @@ class DataTransport final : public Transport {
   StatusOr<Connection> Current(Duration timeout) QUIRE_EXCLUDES(mutex_);
   /// The connection; null when the caller is to make it.
   StatusOr<Connection> CurrentOrTurn(Duration timeout) QUIRE_EXCLUDES(mutex_);
+  /// Takes what `connect` made, or its failure; `other_way` is set when it is to be told of.
+  StatusOr<Connection> Took(StatusOr<DataConnection> made, std::optional<DataReport>* other_way)
+      QUIRE_EXCLUDES(mutex_);
   /// Drops `connection`, which is dead, unless that has been done.
   void Lost(const Connection& connection, const Status& why) QUIRE_EXCLUDES(mutex_);
   /// Nobody connects for a while that grows.

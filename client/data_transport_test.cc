@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/data_transport.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -12,6 +15,9 @@
 
 namespace quire::testing {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 /// Answers every call with one empty part until it is dead.
 class FakeConnection final : public Transport {
@@ -56,6 +62,7 @@ class DataTransportTest : public ::testing::Test {
   std::shared_ptr<DataTransport> Open() {
     auto opened = DataTransport::Open(
         {.connect = [this] { return Connect(); },
+         .on_other_way = [this](const DataReport& report) { told_.push_back(report.taken); },
          .retry = {.first_backoff = std::chrono::milliseconds(100), .jitter = 0},
          .clock = &clock_});
     EXPECT_TRUE(opened.ok()) << opened.status();
@@ -65,9 +72,10 @@ class DataTransportTest : public ::testing::Test {
     ++attempts_;
     if (!reachable_) return Unavailable("nobody there");
     connection_ = std::make_shared<FakeConnection>(&landings_);
-    return DataConnection{
-        connection_,
-        {.taken = "fake" + std::to_string(attempts_), .detail = {}, .passed_over = {}}};
+    return DataConnection{connection_,
+                          {.taken = way_.value_or("fake" + std::to_string(attempts_)),
+                           .detail = {},
+                           .passed_over = {}}};
   }
   static Status Call(Transport& transport, Landing* landing = nullptr) {
     const auto call = transport.Start("m", {}, {.landing = landing});
@@ -77,6 +85,8 @@ class DataTransportTest : public ::testing::Test {
   FakeClock clock_;
   std::atomic<int> attempts_{0};
   std::atomic<bool> reachable_{true};
+  std::optional<std::string> way_;  ///< The same for all connections from now on.
+  std::vector<std::string> told_;   ///< Ways that were told of.
   int landings_ = 0;
   std::shared_ptr<FakeConnection> connection_;
 };
@@ -104,6 +114,18 @@ TEST_F(DataTransportTest, ADeadConnectionIsReplacedByTheCallThatFindsIt) {
   EXPECT_EQ(Call(*transport), OkStatus());
   EXPECT_EQ(attempts_, 2);
   EXPECT_EQ(transport->report().taken, "fake2");
+}
+
+TEST_F(DataTransportTest, WhoOpenedItIsToldWhenAnotherWayIsTaken) {
+  const auto transport = Open();
+  EXPECT_THAT(told_, IsEmpty()) << "of the first one Open says it";
+  for (const char* way : {"a", "a", "b"}) {
+    way_ = way;
+    clock_.Advance(std::chrono::minutes(1));
+    connection_->Die();
+    EXPECT_EQ(Call(*transport), OkStatus());
+  }
+  EXPECT_THAT(told_, ElementsAre("a", "b"));
 }
 
 TEST_F(DataTransportTest, AWholeCallIsNotRepeatedButTheNextOneHasANewConnection) {

@@ -52,9 +52,10 @@ Status PagedContext::MakeDigests() {
 
 StatusOr<std::vector<std::vector<uint32_t>>> PagedContext::Select(uint32_t layer,
                                                                   std::span<const float> queries,
-                                                                  const PageBudget& budget) const {
+                                                                  const PageBudget& budget,
+                                                                  uint32_t pages) const {
   const kernels::KernelTable& ops = kernels::CpuKernels();
-  const size_t candidates = num_pages_ - budget.sink_pages - budget.window_pages;
+  const size_t candidates = pages - budget.sink_pages - budget.window_pages;
   std::vector<float> scores(spec_.num_query_heads * candidates);
   std::vector<float> pooled(spec_.num_kv_heads * candidates);
   std::vector<int32_t> best(size_t{spec_.num_kv_heads} * budget.selected_pages);

@@ -38,10 +38,13 @@ class PagedContext {
   uint32_t num_pages() const { return num_pages_; }
   /// The unit as the store has it.
   std::span<const std::byte> unit(uint32_t layer, uint32_t page, uint32_t head) const;
-  /// What queries of `layer`, [n_q][d], select: [n_kv] pages, ascending.
+  /// What queries of `layer`, [n_q][d], select of the first `pages` pages, which are those that
+  /// there are at their step: [n_kv] pages, ascending. REQUIRES: no fewer than the budget has, and
+  /// no more than the context.
   StatusOr<std::vector<std::vector<uint32_t>>> Select(uint32_t layer,
                                                       std::span<const float> queries,
-                                                      const PageBudget& budget) const;
+                                                      const PageBudget& budget,
+                                                      uint32_t pages) const;
 
  private:
   PagedContext(const KvSpec& spec, std::vector<std::byte> units);

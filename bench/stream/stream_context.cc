@@ -83,7 +83,8 @@ Status StreamSelections::Select() {
       std::ranges::copy(streams_[size_t{layer} * spec.num_kv_heads + head].queries(),
                         std::back_inserter(queries));
     }
-    QUIRE_ASSIGN_OR_RETURN(auto selected, context_->Select(layer, queries, budget_));
+    QUIRE_ASSIGN_OR_RETURN(auto selected,
+                           context_->Select(layer, queries, budget_, context_->num_pages()));
     selection.push_back(std::move(selected));
   }
   selection_ = std::move(selection);

@@ -56,7 +56,7 @@ TEST(StreamContextTest, SelectionsHoldMoreAttentionThanTheWindowAndLessThanTheOr
   const PageBudget budget;
   double oracle = 0, quest = 0, fixed_only = 0;
   for (int step = 0; step < 12; ++step, stream.Step()) {
-    const auto selected = context->Select(0, stream.queries(), budget);
+    const auto selected = context->Select(0, stream.queries(), budget, context->num_pages());
     ASSERT_TRUE(selected.ok()) << selected.status();
     for (uint32_t head = 0; head < 4; ++head) {
       const auto masses =

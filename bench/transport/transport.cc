@@ -233,6 +233,9 @@ StatusOr<BenchReport> Run(Options options) {
   // The worst case, every slot replaced; and what a decode step is like, a tenth missing.
   report.json["plan_us_per_10k_units"] = plan.plan_all_us_per_10k_units;
   report.json["plan_step_us_per_10k_units"] = plan.plan_us_per_10k_units;
+  // Of the same recalls all that the session does: planning is a part of it.
+  report.json["recall_us_per_10k_units"] = plan.recall_all_us_per_10k_units;
+  report.json["recall_step_us_per_10k_units"] = plan.recall_us_per_10k_units;
   AddFigures(sizes, &report.json);
   report.json["document_bytes"] = options.compare.document_bytes;
   report.json["document_capped_by_memory"] = capped;

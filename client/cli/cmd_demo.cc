@@ -36,7 +36,8 @@ struct DemoArgs {
 };
 
 /// A client of `store`: a call in this process away, or over a real transport.
-StatusOr<SessionClient> Connect(const std::string& transport, EmbeddedStore* store) {
+StatusOr<SessionClient> Connect(const std::string& transport, EmbeddedStore* store,
+                                std::ostream& notes) {
   SessionClient connected{.client = nullptr, .path = {.name = "loopback", .summary = "loopback"}};
   std::shared_ptr<Transport> control = store->transport();
   if (transport != "loopback") {
@@ -44,7 +45,8 @@ StatusOr<SessionClient> Connect(const std::string& transport, EmbeddedStore* sto
     QUIRE_ASSIGN_OR_RETURN(control, ConnectGrpc(store->address()));
     QUIRE_ASSIGN_OR_RETURN(
         connected.path,
-        ChooseDataPath(control, {.transport = transport, .control_address = store->address()}));
+        ChooseDataPath(control, {.transport = transport, .control_address = store->address()},
+                       notes));
   }
   QUIRE_ASSIGN_OR_RETURN(
       connected.client,
@@ -62,7 +64,8 @@ Status RunCommand(const DemoArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(
       const auto store,
       EmbeddedStore::Open({.data_dir = data_dir->path(), .dram_bytes = args.dram_mib << 20}));
-  QUIRE_ASSIGN_OR_RETURN(const SessionClient connected, Connect(args.transport, store.get()));
+  QUIRE_ASSIGN_OR_RETURN(const SessionClient connected,
+                         Connect(args.transport, store.get(), context.err));
   Client* const client = connected.client.get();
   QUIRE_RETURN_IF_ERROR(client->SetCollection(options.collection, {.codec = args.codec}).status());
   worker::EngineOptions engine;

@@ -120,11 +120,13 @@ StatusOr<SessionClient> CommandContext::ConnectForSessions(const std::string& tr
   QUIRE_ASSIGN_OR_RETURN(const BearerToken token, Token());
   QUIRE_ASSIGN_OR_RETURN(auto control, Control(options, token));
   QUIRE_ASSIGN_OR_RETURN(DataPath path,
-                         ChooseDataPath(control, {.transport = transport,
-                                                  .tenant = options.tenant_name(),
-                                                  .token = token,
-                                                  .control_address = options.server,
-                                                  .max_message_bytes = options.max_message_bytes}));
+                         ChooseDataPath(control,
+                                        {.transport = transport,
+                                         .tenant = options.tenant_name(),
+                                         .token = token,
+                                         .control_address = options.server,
+                                         .max_message_bytes = options.max_message_bytes},
+                                        err));
   QUIRE_ASSIGN_OR_RETURN(auto client, MakeClient(options, std::move(control), path.transport));
   return SessionClient{std::move(client), std::move(path)};
 }

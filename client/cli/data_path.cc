@@ -31,13 +31,15 @@ kvserver::ListenerOptions ListenersFor(const std::string& transport) {
 }
 
 StatusOr<DataPath> ChooseDataPath(const std::shared_ptr<Transport>& control,
-                                  const DataOptions& asked) {
+                                  const DataOptions& asked, std::ostream& notes) {
   DataOptions options = asked;
   if (options.transport == kUcxDirect) {
     options.transport = "ucx";
     options.direct_landings = true;
   }
-  const auto data = DataTransport::Open(control, options);
+  const auto data = DataTransport::Open(control, options, [&notes](const DataReport& report) {
+    notes << "pages now come over " + report.Summary() + "\n" << std::flush;
+  });
   if (data.ok()) {
     const DataReport report = (*data)->report();
     return DataPath{.transport = *data, .name = report.taken, .summary = report.Summary()};

@@ -5,6 +5,7 @@
 #define QUIRE_CLIENT_CLI_DATA_PATH_H_
 
 #include <memory>
+#include <ostream>
 #include <string>
 
 #include "client/data_transport.h"
@@ -34,9 +35,10 @@ struct DataPath {
 
 /// Chooses as `options.transport` says; "ucx-direct" is ucx with DataOptions::direct_landings. A
 /// transport that is named must work; without one ("auto") the control channel is good enough where
-/// nothing else works.
+/// nothing else works. A connection that is made after a loss chooses anew; when it takes another
+/// way, that is said on `notes`, which outlives the transport.
 StatusOr<DataPath> ChooseDataPath(const std::shared_ptr<Transport>& control,
-                                  const DataOptions& options);
+                                  const DataOptions& options, std::ostream& notes);
 
 }  // namespace quire::cli
 

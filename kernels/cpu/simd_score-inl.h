@@ -16,6 +16,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "kernels/cpu/plain_scores.h"
@@ -43,6 +44,26 @@ constexpr int64_t kScoreLanes = hn::MaxLanes(ScoreTag());
 constexpr int kTilePages = HWY_TARGET == HWY_AVX2 ? 2 : 4;
 constexpr int kTileHeads = 4;
 constexpr int kTileSums = kTilePages * kTileHeads;
+
+/// What a digest's row is. One term after whole vectors, a radius, has code of its own, which would
+/// cost the others registers.
+enum class Row { kCorners, kTerms, kTermsAndOne };
+
+/// The first lane from memory, zeros above. LoadTail goes by way of the stack, and waits there.
+template <typename T>
+HWY_INLINE ScoreVec LoadFirst(const T* from) {
+  const ScoreTag tag;
+#if QUIRE_HAS_F16C
+  if constexpr (sizeof(T) == sizeof(uint16_t)) {
+    uint16_t bits;
+    memcpy(&bits, from, sizeof(bits));
+    const hn::Rebind<uint16_t, ScoreTag> bits16;
+    return hn::PromoteTo(
+        tag, hn::BitCast(hn::Rebind<T, ScoreTag>(), hn::InsertLane(hn::Zero(bits16), 0, bits)));
+  }
+#endif
+  return LoadTail(tag, from, 1);
+}
 
 /// Digests of the pages of a tile, for one KV head.
 template <typename T>
@@ -74,7 +95,7 @@ class Fetcher {
 };
 
 /// Adds the terms of one vector of channels, loaded by `load`, to the sums [heads][pages].
-template <bool kCorners, typename T, class Load, int... kHead, int... kPage>
+template <Row kRow, typename T, class Load, int... kHead, int... kPage>
 HWY_INLINE void AddTerms(const float* q, int64_t q_stride, const DigestRows<T>& rows, int64_t c,
                          const Load& load, ScoreVec* HWY_RESTRICT sums,
                          std::integer_sequence<int, kHead...>,
@@ -83,19 +104,19 @@ HWY_INLINE void AddTerms(const float* q, int64_t q_stride, const DigestRows<T>& 
   constexpr int kPages = sizeof...(kPage);
   const ScoreVec low[] = {load(rows.first + kPage * rows.stride + c)...};
   ScoreVec high[] = {low[kPage]...};
-  if constexpr (kCorners) {
+  if constexpr (kRow == Row::kCorners) {
     ((high[kPage] = load(rows.first + kPage * rows.stride + rows.terms + c)), ...);
   }
   const auto add_head = [&](auto head) HWY_ATTR {
-    constexpr int kRow = decltype(head)::value;
-    const ScoreVec query = hn::LoadU(tag, q + kRow * q_stride + c);
-    if constexpr (kCorners) {
+    constexpr int kAt = decltype(head)::value;
+    const ScoreVec query = hn::LoadU(tag, q + kAt * q_stride + c);
+    if constexpr (kRow == Row::kCorners) {
       const auto upper = hn::Ge(query, hn::Zero(tag));
-      ((sums[kRow * kPages + kPage] = hn::MulAdd(
-            query, hn::IfThenElse(upper, high[kPage], low[kPage]), sums[kRow * kPages + kPage])),
+      ((sums[kAt * kPages + kPage] = hn::MulAdd(
+            query, hn::IfThenElse(upper, high[kPage], low[kPage]), sums[kAt * kPages + kPage])),
        ...);
     } else {
-      ((sums[kRow * kPages + kPage] = hn::MulAdd(query, low[kPage], sums[kRow * kPages + kPage])),
+      ((sums[kAt * kPages + kPage] = hn::MulAdd(query, low[kPage], sums[kAt * kPages + kPage])),
        ...);
     }
   };
@@ -103,27 +124,34 @@ HWY_INLINE void AddTerms(const float* q, int64_t q_stride, const DigestRows<T>& 
 }
 
 /// partials[head * pages + page][8], for one KV head's digests and some heads of its group.
-template <bool kCorners, int kHeads, int kPages, typename T>
+template <Row kRow, int kHeads, int kPages, typename T>
 HWY_INLINE void PartialSums(const float* q, int64_t q_stride, const DigestRows<T>& rows,
                             Fetcher& fetcher, float* HWY_RESTRICT partials) {
   const ScoreTag tag;
   constexpr std::make_integer_sequence<int, kHeads> heads;
   constexpr std::make_integer_sequence<int, kPages> pages;
   // As much as a step reads of this tile.
-  constexpr int64_t kStepBytes = kPages * (kCorners ? 2 : 1) * kScoreLanes * int64_t{sizeof(T)};
+  constexpr int64_t kStepBytes =
+      kPages * (kRow == Row::kCorners ? 2 : 1) * kScoreLanes * int64_t{sizeof(T)};
   for (int64_t part = 0; part < kPartialSums; part += kScoreLanes) {
     ScoreVec sums[kHeads * kPages];
     for (ScoreVec& sum : sums) sum = hn::Zero(tag);
     int64_t c = part;
     for (; c + kScoreLanes <= rows.terms; c += kPartialSums) {
       fetcher.template Step<kStepBytes>();
-      AddTerms<kCorners>(
+      AddTerms<kRow>(
           q, q_stride, rows, c, [tag](const T* from) HWY_ATTR { return LoadWide(tag, from); }, sums,
           heads, pages);
     }
-    if (c < rows.terms) {
+    if constexpr (kRow == Row::kTermsAndOne) {
+      if (c < rows.terms) {
+        AddTerms<kRow>(
+            q, q_stride, rows, c, [](const T* from) HWY_ATTR { return LoadFirst(from); }, sums,
+            heads, pages);
+      }
+    } else if (c < rows.terms) {
       const size_t rest = static_cast<size_t>(rows.terms - c);
-      AddTerms<kCorners>(
+      AddTerms<kRow>(
           q, q_stride, rows, c,
           [tag, rest](const T* from) HWY_ATTR { return LoadTail(tag, from, rest); }, sums, heads,
           pages);
@@ -153,7 +181,7 @@ HWY_INLINE Four FoldFour(const float* partials) {
 }
 
 /// Scores of kHeads query rows over kPages pages.
-template <bool kCorners, int kHeads, int kPages, typename T>
+template <Row kRow, int kHeads, int kPages, typename T>
 HWY_INLINE void ScoreTile(const ScoreRun& run, const float* q, const DigestRows<T>& rows,
                           Fetcher& fetcher, float* out) {
   const FourTag tag;
@@ -162,7 +190,7 @@ HWY_INLINE void ScoreTile(const ScoreRun& run, const float* q, const DigestRows<
   HWY_ALIGN float partials[kRounded * kPartialSums];
   [[maybe_unused]] HWY_ALIGN float totals[kRounded];
   std::fill(partials + kSums * kPartialSums, partials + kRounded * kPartialSums, 0.0f);
-  PartialSums<kCorners, kHeads, kPages>(q, run.q_stride, rows, fetcher, partials);
+  PartialSums<kRow, kHeads, kPages>(q, run.q_stride, rows, fetcher, partials);
   for (int i = 0; i < kSums; i += 4) {
     const Four four = hn::Mul(hn::Set(tag, run.scale), FoldFour(partials + i * kPartialSums));
     if constexpr (kPages == 4) {
@@ -177,32 +205,32 @@ HWY_INLINE void ScoreTile(const ScoreRun& run, const float* q, const DigestRows<
 }
 
 /// Scores of a whole group over kPages pages.
-template <bool kCorners, int kPages, typename T>
+template <Row kRow, int kPages, typename T>
 HWY_INLINE void ScoreGroup(const ScoreRun& run, const float* q, const DigestRows<T>& rows,
                            Fetcher fetcher, float* out) {
   int64_t head = 0;
   for (; head + kTileHeads <= run.group; head += kTileHeads) {
-    ScoreTile<kCorners, kTileHeads, kPages>(run, q + head * run.q_stride, rows, fetcher,
-                                            out + head * run.score_stride);
+    ScoreTile<kRow, kTileHeads, kPages>(run, q + head * run.q_stride, rows, fetcher,
+                                        out + head * run.score_stride);
   }
   q += head * run.q_stride;
   out += head * run.score_stride;
   switch (run.group - head) {
     case 3:
-      return ScoreTile<kCorners, 3, kPages>(run, q, rows, fetcher, out);
+      return ScoreTile<kRow, 3, kPages>(run, q, rows, fetcher, out);
     case 2:
-      return ScoreTile<kCorners, 2, kPages>(run, q, rows, fetcher, out);
+      return ScoreTile<kRow, 2, kPages>(run, q, rows, fetcher, out);
     case 1:
-      return ScoreTile<kCorners, 1, kPages>(run, q, rows, fetcher, out);
+      return ScoreTile<kRow, 1, kPages>(run, q, rows, fetcher, out);
     default:
       return;
   }
 }
 
-template <bool kCorners, typename T>
+template <Row kRow, typename T>
 HWY_INLINE void ScoreRunTyped(const ScoreRun& run, const T* digests, const ScorePages& now,
                               const ScorePages& next, float* out) {
-  const int64_t elements = (kCorners ? 2 : 1) * run.terms;
+  const int64_t elements = (kRow == Row::kCorners ? 2 : 1) * run.terms;
   const int64_t page_elements = run.n_kv * elements;
   for (int64_t j = 0; j < now.pages;) {
     const int64_t pages = now.pages - j >= kTilePages ? kTilePages : 1;
@@ -217,9 +245,9 @@ HWY_INLINE void ScoreRunTyped(const ScoreRun& run, const T* digests, const Score
       float* to = out + g * run.group * run.score_stride + j;
       const Fetcher fetcher(reinterpret_cast<const char*>(ahead) + g * ahead_bytes, ahead_bytes);
       if (pages == kTilePages) {
-        ScoreGroup<kCorners, kTilePages>(run, q, rows, fetcher, to);
+        ScoreGroup<kRow, kTilePages>(run, q, rows, fetcher, to);
       } else {
-        ScoreGroup<kCorners, 1>(run, q, rows, fetcher, to);
+        ScoreGroup<kRow, 1>(run, q, rows, fetcher, to);
       }
     }
     j += pages;
@@ -229,8 +257,11 @@ HWY_INLINE void ScoreRunTyped(const ScoreRun& run, const T* digests, const Score
 HWY_NOINLINE void ScoresImpl(const ScoreRun& run, const ScorePages& now, const ScorePages& next,
                              float* out) {
   WithElements(now.digests, run.dtype, [&](const auto* digests) HWY_ATTR {
-    if (run.corners) return ScoreRunTyped<true>(run, digests, now, next, out);
-    return ScoreRunTyped<false>(run, digests, now, next, out);
+    if (run.corners) return ScoreRunTyped<Row::kCorners>(run, digests, now, next, out);
+    if (run.terms % kPartialSums == 1) {
+      return ScoreRunTyped<Row::kTermsAndOne>(run, digests, now, next, out);
+    }
+    return ScoreRunTyped<Row::kTerms>(run, digests, now, next, out);
   });
 }
 

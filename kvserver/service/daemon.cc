@@ -196,8 +196,9 @@ void AddTransportFlags(CLI::App* app, DaemonOptions* options) {
                   "host:port of the ucx transport (the host of --listen and any free port when not "
                   "given)");
   app->add_flag("--ucx-direct-landings", options->ucx_direct_landings,
-                "ucx: write into the slots of workers, which have to trust this server with their "
-                "memory; also lets ucx use shared memory, for which it gives up telling dead peers "
+                "ucx: write units into memory that clients register (their slots, or a staging "
+                "area for each as workers do), who have to trust this server with their memory; "
+                "also lets ucx use shared memory, for which it gives up telling dead peers "
                 "on every lane; a client with --transport auto passes over ucx then, one with "
                 "--transport ucx-direct takes it; needs --tenant-tokens where other hosts can "
                 "reach --listen");

@@ -27,7 +27,8 @@ struct ListenerOptions {
   std::string shm_socket = {};  ///< A path; empty: DefaultShmSocket.
   bool shm_any_user = false;    ///< Or only processes of the server's own user, and root.
   std::string ucx_listen = "127.0.0.1:0";  ///< "host:port"; port 0 takes a free one.
-  /// UCX: write into the slots of workers, which have to trust the server that much.
+  /// UCX: write into memory that clients register, slots or a worker's staging areas for them, who
+  /// have to trust the server that much.
   bool ucx_direct_landings = false;
 
   /// Whether `kind` is asked for, by name or as one of all.

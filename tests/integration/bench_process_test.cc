@@ -20,6 +20,7 @@ using ::testing::AnyOf;
 using testing::BenchReport;
 using testing::ExpectPositive;
 using testing::ExpectShares;
+using testing::Figure;
 using ::testing::HasSubstr;
 using testing::Part;
 
@@ -56,9 +57,12 @@ TEST(BenchProcessTest, TransportReportsWhatGoalsAreSetFor) {
   EXPECT_EQ(report.value("document_capped_by_memory", true), false);
   EXPECT_TRUE(report.contains("last_level_cache_bytes"));
   ExpectPositive(
-      report, {"shm_vs_memcpy", "shm_zero_copy_units_per_s", "grpc_vs_raw_stream",
-               "scatter_vs_contiguous", "scatter_vs_large_units", "scatter_vs_large_units_shm",
-               "scatter_vs_large_units_grpc", "encode_us_per_10k_units", "plan_us_per_10k_units"});
+      report,
+      {"shm_vs_memcpy", "shm_zero_copy_units_per_s", "grpc_vs_raw_stream", "scatter_vs_contiguous",
+       "scatter_vs_large_units", "scatter_vs_large_units_shm", "scatter_vs_large_units_grpc",
+       "encode_us_per_10k_units", "plan_us_per_10k_units", "plan_step_us_per_10k_units",
+       "recall_us_per_10k_units", "recall_step_us_per_10k_units"});
+  EXPECT_GT(Figure(report, "recall_us_per_10k_units"), Figure(report, "plan_us_per_10k_units"));
   ExpectEmptyRecalls(report, "shm");
   ExpectEmptyRecalls(report, "grpc");
   ExpectCongestionControls(report, {"quire", "raw_grpc"});
@@ -87,6 +91,9 @@ TEST(BenchProcessTest, TransportReportsWhatGoalsAreSetFor) {
 TEST(BenchProcessTest, SelectReportsWhatGoalsAreSetFor) {
   const json report = BenchReport({"select", "--mib", "16", "--rounds", "1", "--trials", "1"});
   ExpectPositive(report, {"select_vs_stream", "ms_1m_tokens_one_layer"});
+  EXPECT_LE(Figure(report, "select_vs_stream_worst"), Figure(report, "select_vs_stream"));
+  EXPECT_EQ(Figure(report, report.value("select_worst", "") + "_vs_stream"),
+            Figure(report, "select_vs_stream_worst"));
   EXPECT_EQ(report.value("exact_sets", false), true);
   EXPECT_THAT(report.value("select_stream", ""), ::testing::AnyOf("words", "vectors"));
   EXPECT_EQ(report.value("digest_mib", 0), 16);
