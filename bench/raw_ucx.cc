@@ -58,6 +58,14 @@ class Links final : public RawUcx {
   const std::vector<std::unique_ptr<RawUcxLink>> links_;
 };
 
+/// Of the part [begin, end) of the memory that is divided among the threads.
+StatusOr<std::unique_ptr<RawUcxLink>> ConnectLink(const RawUcxLane& lane, const RawUcxUnits& units,
+                                                  uint64_t begin, uint64_t end) {
+  if (IsMessages(lane.way)) return ConnectRawMessages(lane.options, lane.way, units);
+  if (IsFetched(lane.way)) return ConnectRawFetched(lane.options, lane.way, units);
+  return ConnectRawMemory(lane.options, lane.way, units, begin, end);
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<RawUcx>> RawUcx::Connect(const RawUcxLane& lane,
@@ -67,8 +75,7 @@ StatusOr<std::unique_ptr<RawUcx>> RawUcx::Connect(const RawUcxLane& lane,
   if (unit_bytes == 0 || source.size() < unit_bytes || destination.size() < unit_bytes) {
     return InvalidArgument("a region holds no unit of ", unit_bytes, " bytes");
   }
-  const bool messages = IsMessages(lane.way);
-  if (lane.threads == 0 || (messages && lane.threads > 1)) {
+  if (lane.threads == 0 || (IsMessages(lane.way) && lane.threads > 1)) {
     return InvalidArgument("units are moved by ", lane.threads, " threads; messages are sent by 1");
   }
   const RawUcxUnits units{.source = source, .destination = destination, .unit_bytes = unit_bytes};
@@ -78,9 +85,7 @@ StatusOr<std::unique_ptr<RawUcx>> RawUcx::Connect(const RawUcxLane& lane,
   std::vector<std::unique_ptr<RawUcxLink>> links;
   for (uint64_t begin = 0; begin < places * unit_bytes; begin += part_bytes) {
     const uint64_t end = std::min(begin + part_bytes, places * unit_bytes);
-    QUIRE_ASSIGN_OR_RETURN(links.emplace_back(),
-                           messages ? ConnectRawMessages(lane.options, lane.way, units)
-                                    : ConnectRawMemory(lane.options, lane.way, units, begin, end));
+    QUIRE_ASSIGN_OR_RETURN(links.emplace_back(), ConnectLink(lane, units, begin, end));
   }
   return std::make_unique<Links>(lane.way, unit_bytes, part_bytes, std::move(links));
 }

@@ -18,23 +18,29 @@
 
 namespace quire::bench {
 
-/// How units get to memory of the receiver. All but messages need options.direct_landings, and one
-/// end's memory is then UCX's.
+/// How units get to memory of the receiver. Puts, gets and copies through a mapping need
+/// options.direct_landings, and one end's memory is then UCX's.
 enum class RawUcxWay {
   kMessages,  ///< Of 1 MiB, with their places; the receiver copies them there.
   /// The same, which this program copies into UCX's send buffers, fetching the next unit meanwhile.
   kPackedMessages,
-  kPuts,       ///< UCX writes them into the receiver's memory, 64 under way.
-  kGets,       ///< UCX reads them out of the sender's memory, 64 under way.
-  kCopiesOut,  ///< The sender copies them into the receiver's memory, as UCX has it mapped.
-  kCopiesIn,   ///< The receiver copies them out of the sender's memory, as UCX has it mapped.
+  kPuts,          ///< UCX writes them into the receiver's memory, 64 under way.
+  kGets,          ///< UCX reads them out of the sender's memory, 64 under way.
+  kCopiesOut,     ///< The sender copies them into the receiver's memory, as UCX has it mapped.
+  kCopiesIn,      ///< The receiver copies them out of the sender's memory, as UCX has it mapped.
+  kFetchedUnits,  ///< A message of each, which the receiver's UCX fetches to its place, 64 under
+                  ///< way.
+  /// Messages of 1 MiB, gathered, which the receiver's UCX fetches, and the receiver copies to
+  /// their places.
+  kFetchedMessages,
+  kAttachedCopies,  ///< Without UCX: the kernel copies 1 MiB of units at a time to their places.
 };
 
 struct RawUcxLane {
   UcxOptions options;  ///< As the pipe's.
   RawUcxWay way = RawUcxWay::kMessages;
   /// That move units, each over a connection of its own, an equal part of UCX's memory each.
-  /// Messages have one, and a thread that receives.
+  /// Messages that are not fetched have one, and a thread that receives.
   uint32_t threads = 1;
 };
 

@@ -40,6 +40,15 @@ constexpr bool IsMessages(RawUcxWay way) {
 StatusOr<std::unique_ptr<RawUcxLink>> ConnectRawMessages(const UcxOptions& options, RawUcxWay way,
                                                          const RawUcxUnits& units);
 
+constexpr bool IsFetched(RawUcxWay way) {
+  return way == RawUcxWay::kFetchedUnits || way == RawUcxWay::kFetchedMessages ||
+         way == RawUcxWay::kAttachedCopies;
+}
+
+/// For which IsFetched.
+StatusOr<std::unique_ptr<RawUcxLink>> ConnectRawFetched(const UcxOptions& options, RawUcxWay way,
+                                                        const RawUcxUnits& units);
+
 /// Whether a way moves units into memory of UCX, or out of it.
 constexpr bool MovesIntoUcxMemory(RawUcxWay way) {
   return way == RawUcxWay::kPuts || way == RawUcxWay::kCopiesOut;

@@ -110,6 +110,7 @@ class MessageLink final : public RawUcxLink {
   }
 
   void Begin(RawUcxWindow& window, UnitsMessage& message) {
+    message.under_way = true;
     window.Begin(
         [&](ucp_request_param_t* param) {
           param->op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
@@ -120,7 +121,7 @@ class MessageLink final : public RawUcxLink {
                                  message.places.size() * sizeof(uint64_t), data,
                                  packed_ ? 1 : message.slices.size(), param);
         },
-        &message.under_way);
+        [&message] { message.under_way = false; });
   }
 
   const bool packed_;

@@ -9,8 +9,10 @@
 #include <ucp/api/ucp.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "common/base/status.h"
 #include "common/transport/ucx.h"
@@ -47,15 +49,14 @@ class RawUcxWindow {
  public:
   explicit RawUcxWindow(RawUcxSide& side) : side_(side) {}
 
-  /// `start(&param)` calls UCX and returns its request. `*busy` is true until it has ended.
+  /// `start(&param)` calls UCX and returns its request. `ended` is called when that has ended.
   template <typename Start>
-  void Begin(Start start, bool* busy = nullptr) {
+  void Begin(Start start, std::function<void()> ended = nullptr) {
     ++under_way_;
-    if (busy != nullptr) *busy = true;
     side_.operations->Begin(
-        [this, busy](ucs_status_t status) {
+        [this, ended = std::move(ended)](ucs_status_t status) {
           --under_way_;
-          if (busy != nullptr) *busy = false;
+          if (ended) ended();
           if (status != UCS_OK) status_ = status;
         },
         start);

@@ -63,6 +63,18 @@ TEST(RawUcxTest, EveryWayOverSharedMemoryMovesTheUnits) {
   }
 }
 
+TEST(RawUcxTest, EveryWayOverCrossMemoryAttachMovesTheUnits) {
+  for (const RawUcxWay way : {RawUcxWay::kPuts, RawUcxWay::kGets, RawUcxWay::kFetchedUnits,
+                              RawUcxWay::kFetchedMessages, RawUcxWay::kAttachedCopies}) {
+    for (const uint32_t threads : {1, 2}) {
+      SCOPED_TRACE(::testing::Message() << "way " << static_cast<int>(way) << ", " << threads);
+      RawUcxLane lane = SharedMemory(way, threads);
+      lane.options.transports = "cma,tcp,self";
+      ExpectMoved(lane);
+    }
+  }
+}
+
 TEST(RawUcxTest, BothEndsNameTheirLanes) {
   if (!UcxAvailable()) GTEST_SKIP() << "built without UCX";
   std::vector<std::byte> source(kUnit), destination(kUnit);

@@ -21,13 +21,25 @@
 #include "bench/transport/rivals.h"
 #include "bench/transport/serve_process.h"
 #include "client/cli/progress.h"
+#include "client/pipe_dialers.h"
 #include "common/base/random.h"
 #include "common/page/layout.h"
+#include "common/transport/ucx.h"
 
 namespace quire::bench {
 namespace {
 
+/// TCP sets the connections up, and carries what is small.
+constexpr char kAttachTransports[] = "cma,tcp,self";
 constexpr uint64_t kPartBytes = 1 << 20;  ///< Of the connections, and of the raw gRPC program.
+
+UcxOptions AttachOptions() {
+  UcxOptions options = DirectUcxOptions();
+  options.transports = kAttachTransports;
+  return options;
+}
+constexpr PipeDialer kAttachDialers[] = {
+    {"ucx", [](const DialTarget& target) { return ConnectUcx(target.address, AttachOptions()); }}};
 
 std::vector<uint64_t> Shuffled(uint64_t count, SeededRandom& random) {
   std::vector<uint64_t> order(count);
@@ -44,7 +56,7 @@ struct Source {
 
 /// A transport of ours under measurement.
 struct Lane {
-  std::string name;  ///< "shm", "ucx_tcp", "ucx_cma", "grpc"
+  std::string name;  ///< "shm", "ucx_tcp", "ucx_cma", "ucx_mapped", "grpc"
   std::unique_ptr<Client> client;
   std::unique_ptr<LargePages> slots;
   std::unique_ptr<RecallRounds> rounds;
@@ -82,21 +94,26 @@ class Comparison {
   }
 
   Status StartServers() {
-    // One that detects dead peers, and one that trusts them: only the latter lets UCX use shared
-    // memory and write to slots.
-    QUIRE_RETURN_IF_ERROR(Start("main", {}, &main_));
-    QUIRE_RETURN_IF_ERROR(Start("trusting", {"--ucx-direct-landings"}, &trusting_));
+    // One that detects dead peers, and two that trust them: only those let UCX use what carries
+    // bytes within a host. One of them has all of it, and the other cross-memory attach alone.
+    QUIRE_RETURN_IF_ERROR(Start("main", {}, {}, &main_));
+    QUIRE_RETURN_IF_ERROR(Start("mapping", {"--ucx-direct-landings"}, {}, &mapping_));
+    QUIRE_RETURN_IF_ERROR(Start("attaching", {"--ucx-direct-landings"},
+                                {"UCX_TLS=" + std::string(kAttachTransports)}, &attaching_));
     QUIRE_RETURN_IF_ERROR(Open(main_, "shm", "shm"));
     QUIRE_RETURN_IF_ERROR(Open(main_, "ucx", "ucx_tcp"));
-    QUIRE_RETURN_IF_ERROR(Open(trusting_, "ucx", "ucx_cma"));
+    QUIRE_RETURN_IF_ERROR(Open(attaching_, "ucx", "ucx_cma"));
+    QUIRE_RETURN_IF_ERROR(Open(mapping_, "ucx", "ucx_mapped"));
     QUIRE_RETURN_IF_ERROR(Open(main_, "grpc", "grpc"));
     return OpenInPlace();
   }
 
-  Status Start(const std::string& name, std::vector<std::string> flags, Source* source) {
+  Status Start(const std::string& name, std::vector<std::string> flags,
+               const std::vector<std::string>& environment, Source* source) {
     const std::string dram = std::to_string(options_.document_bytes + (256 << 20));
     flags.insert(flags.end(), {"--dram-bytes", dram, "--dram-prefault"});
-    QUIRE_ASSIGN_OR_RETURN(source->server, ServeProcess::Start(Directory(name), flags));
+    QUIRE_ASSIGN_OR_RETURN(source->server,
+                           ServeProcess::Start(Directory(name), flags, environment));
     QUIRE_ASSIGN_OR_RETURN(const auto client,
                            Client::Create({.transport = source->server->control()}));
     QUIRE_ASSIGN_OR_RETURN(source->document, PutDocument(*client, shape_));
@@ -108,7 +125,9 @@ class Comparison {
     if (!options_.Wants(name)) return OkStatus();
     Lane lane;
     lane.name = name;
-    auto client = source.server->Connect(transport, &figures_.details[name]);
+    const auto dialers =
+        name == "ucx_cma" ? std::span<const PipeDialer>(kAttachDialers) : PipeDialers();
+    auto client = source.server->Connect(transport, &figures_.details[name], dialers);
     if (!client.ok()) {
       figures_.absent[name] = std::string(Message(client.status()));
       return OkStatus();
@@ -116,7 +135,7 @@ class Comparison {
     lane.client = *std::move(client);
     // Where the server writes by itself the slots are of the memory that it can map.
     std::span<std::byte> slots;
-    if (name != "ucx_cma") {
+    if (name != "ucx_mapped") {
       lane.slots = std::make_unique<LargePages>(shape_.bytes_per_round());
       slots = lane.slots->bytes();
     }
@@ -295,8 +314,11 @@ class Comparison {
     AddMemcpy();
     AddLane("shm");
     AddLane("ucx_cma");
-    QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_cma", DirectUcxOptions(), kRawUcxCmaPrograms));
-    QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_cma", DirectUcxOptions(), kMappedCopies));
+    QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_cma", AttachOptions(), kRawUcxCmaPrograms));
+    QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_cma", AttachOptions(), kAttachedCopies));
+    AddLane("ucx_mapped");
+    QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_mapped", DirectUcxOptions(), kRawUcxMappedPrograms));
+    QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_mapped", DirectUcxOptions(), kMappedCopies));
     AddLane("ucx_tcp");
     QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_tcp", {}, kRawUcxTcpPrograms));
     AddLane("grpc");
@@ -377,7 +399,8 @@ class Comparison {
   SeededRandom random_;
 
   Source main_;
-  Source trusting_;
+  Source mapping_;
+  Source attaching_;
   std::unique_ptr<Process> raw_grpc_;
   std::unique_ptr<Redis> redis_;
   std::unique_ptr<Mooncake> mooncake_;

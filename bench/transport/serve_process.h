@@ -6,12 +6,14 @@
 #define QUIRE_BENCH_TRANSPORT_SERVE_PROCESS_H_
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "bench/transport/process.h"
 #include "client/client.h"
 #include "client/data_connection.h"
+#include "client/pipe_dialers.h"
 #include "common/base/status.h"
 #include "common/transport/transport.h"
 
@@ -25,19 +27,24 @@ StatusOr<std::string> AwaitAddress(Process& process, const std::string& port_fil
 
 class ServeProcess {
  public:
-  /// Serves from `directory`, with `flags` besides those that say where.
-  static StatusOr<std::unique_ptr<ServeProcess>> Start(const std::string& directory,
-                                                       const std::vector<std::string>& flags);
+  /// Serves from `directory`, with `flags` besides those that say where. `environment`
+  /// ("NAME=value") goes before this program's.
+  static StatusOr<std::unique_ptr<ServeProcess>> Start(
+      const std::string& directory, const std::vector<std::string>& flags,
+      const std::vector<std::string>& environment = {});
 
   pid_t pid() const { return process_->pid(); }
   const std::shared_ptr<Transport>& control() const { return control_; }
   /// A connection for recalls over `transport`; `*detail` gets what it says of itself.
-  StatusOr<std::shared_ptr<Transport>> ConnectRecalls(const std::string& transport,
-                                                      std::string* detail) const;
+  /// `dialers`: DataOptions::dialers.
+  StatusOr<std::shared_ptr<Transport>> ConnectRecalls(
+      const std::string& transport, std::string* detail,
+      std::span<const PipeDialer> dialers = PipeDialers()) const;
   /// A client whose recalls come over `transport` ("shm", "ucx", "grpc"); `*detail` gets what the
   /// connection says of itself.
-  StatusOr<std::unique_ptr<Client>> Connect(const std::string& transport,
-                                            std::string* detail) const;
+  StatusOr<std::unique_ptr<Client>> Connect(
+      const std::string& transport, std::string* detail,
+      std::span<const PipeDialer> dialers = PipeDialers()) const;
 
  private:
   std::unique_ptr<Process> process_;

@@ -76,7 +76,7 @@ struct PipeCapabilities {
   /// The payload that a frame should have at most when it can be cut.
   uint64_t piece_bytes = UINT64_MAX;
   bool in_place = false;        ///< Received payload lies where the sender keeps it.
-  bool direct_landing = false;  ///< Payload with places is written by the sender's device.
+  bool direct_landing = false;  ///< Payload with places lands until its call has ended.
   bool lends_payload = false;   ///< Payload with places is lent to receivers that never wait.
   std::string detail = {};      ///< For people: lanes, addresses.
 };

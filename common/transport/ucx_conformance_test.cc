@@ -39,6 +39,8 @@ INSTANTIATE_TEST_SUITE_P(UcxCrossMemoryAttach, FramePipeConformance, ::testing::
 INSTANTIATE_TEST_SUITE_P(UcxPosixDirect, FramePipeConformance, ::testing::Values(&Make<5>));
 INSTANTIATE_TEST_SUITE_P(UcxCrossMemoryAttachBesidePosix, FramePipeConformance,
                          ::testing::Values(&Make<6>));
+INSTANTIATE_TEST_SUITE_P(UcxCrossMemoryAttachDirect, FramePipeConformance,
+                         ::testing::Values(&Make<7>));
 INSTANTIATE_TEST_SUITE_P(UcxSelf, FramePipeConformance,
                          ::testing::Values(+[]() -> std::unique_ptr<PipesUnderTest> {
                            return std::make_unique<UcxUnderTest>(SelfLane());

@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/random.h"
 #include "common/base/unit_copy.h"
+#include "common/transport/ucx_remote_key.h"
 #include "common/transport/ucx_status.h"
 
 namespace quire {
@@ -61,6 +62,18 @@ class Told {
   CondVar changed_;
   bool told_ QUIRE_GUARDED_BY(mutex_) = false;
 };
+
+std::vector<std::byte> LentIndexOf(const Frame& frame) {
+  const std::vector<Slice>& slices = frame.payload.slices();
+  std::vector<std::byte> index;
+  index.reserve(slices.size() * UcxLentSlice::kEncodedBytes + frame.head.size());
+  for (size_t i = 0; i < slices.size(); ++i) {
+    AppendUcxLentSlice({.place = {frame.places[i], slices[i].bytes.size()},
+                        .address = reinterpret_cast<uintptr_t>(slices[i].bytes.data())},
+                       &index);
+  }
+  return index;
+}
 
 }  // namespace
 
@@ -128,8 +141,12 @@ void UcxConnection::Welcome(const UcxHello& hello) {
   peer_ = hello.client;
   wants_keys_ = options_.direct_landings && hello.direct_landings;
   SystemRandom().Fill(secret_);
-  SendControl(UcxKind::kWelcome, 0, 0,
-              EncodeUcxWelcome({token_, secret_, wants_keys_, options_.queue_bytes}));
+  UcxWelcome welcome{token_, secret_, wants_keys_, options_.queue_bytes};
+  if (Attaches(endpoint_->Lanes())) {
+    welcome.process = PeerMemory::OwnProcess();
+    welcome.secret_address = reinterpret_cast<uintptr_t>(secret_.data());
+  }
+  SendControl(UcxKind::kWelcome, 0, 0, EncodeUcxWelcome(welcome));
   SetOpen(hello.window_bytes);
 }
 
@@ -142,6 +159,10 @@ void UcxConnection::ReceiveWelcome(const UcxMessage& message) {
   peer_ = welcome->server;
   secret_ = welcome->secret;
   wants_keys_ = options_.direct_landings && welcome->direct_landings;
+  const PeerMemory memory(welcome->process);
+  if (Attaches(endpoint_->Lanes()) && memory.Has(welcome->secret_address, secret_)) {
+    server_memory_ = memory;
+  }
   SetOpen(welcome->window_bytes);
 }
 
@@ -169,11 +190,18 @@ Status UcxConnection::WaitUntilOpen(Duration timeout) {
   return phase_ == Phase::kOpen ? OkStatus() : why_closed_;
 }
 
+bool UcxConnection::Attaches(const UcxLanes& lanes) const {
+  return wants_keys_ && !lanes.within_host &&
+         std::ranges::any_of(lanes.domains,
+                             [](const auto& domain) { return IsMemoryAttach(domain.second); });
+}
+
 void UcxConnection::ReportLanes() {
   const UcxLanes lanes = endpoint_->Lanes();
   MutexLock lock(mutex_);
   lane_names_ = lanes.names;
-  direct_ = wants_keys_ && lanes.remote_write;
+  const bool fetches = role_ == Role::kClient ? server_memory_.has_value() : Attaches(lanes);
+  direct_ = wants_keys_ && (lanes.remote_write || fetches);
 }
 
 PipeCapabilities UcxConnection::capabilities() {
@@ -212,6 +240,7 @@ void UcxConnection::Fail(const Status& why) {
       if (landing.remote) self->endpoint_->KeepUntilClosed(std::move(landing.remote));
     }
     self->endpoint_.reset();
+    self->lent_.clear();
     for (auto& [id, landing] : self->opened_landings_) {
       for (const auto& idle : landing.when_idle) idle();
     }
@@ -373,6 +402,7 @@ void UcxConnection::SendFrame(Frame frame, uint64_t bytes) {
   header.landing = out->frame.landing;
   header.head_bytes = out->frame.head.size();
   const bool direct = LandsDirectly(out->frame);
+  const bool lent = !direct && IsLent(out->frame);
   if (out->frame.landed_bytes > 0) {
     header.argument = out->frame.landed_bytes;
     out->tail = EncodeUcxChecksums(out->frame.landed_crc32c);
@@ -382,6 +412,11 @@ void UcxConnection::SendFrame(Frame frame, uint64_t bytes) {
     if (Untake(header.argument) && untaken_bytes_ <= window_ / 2) changed_.NotifyAll();
   } else if (direct) {
     header.argument = out->frame.payload.size_bytes();
+  } else if (lent) {
+    header.kind = UcxKind::kLentFrame;
+    header.argument = out->frame.payload.size_bytes();
+    out->tail = LentIndexOf(out->frame);
+    header.index_bytes = out->tail.size();
   } else {
     header.payload_bytes = out->frame.payload.size_bytes();
     const std::vector<Slice>& slices = out->frame.payload.slices();
@@ -400,6 +435,8 @@ void UcxConnection::SendFrame(Frame frame, uint64_t bytes) {
   out->header = EncodeUcxHeader(header);
   if (direct) {
     PutFrame(out);
+  } else if (lent) {
+    LendFrame(header.sequence, out);
   } else {
     SendMessage(out);
   }
@@ -434,6 +471,28 @@ bool UcxConnection::LandsDirectly(const Frame& frame) const {
     if (!landing.remote->Holds(place)) return false;  // The client refuses it.
   }
   return true;
+}
+
+bool UcxConnection::IsLent(const Frame& frame) const {
+  const auto found = opened_landings_.find(frame.landing);
+  return !frame.places.empty() && frame.landed_bytes == 0 && found != opened_landings_.end() &&
+         found->second.remote == nullptr && found->second.when_idle.empty();
+}
+
+void UcxConnection::LendFrame(uint64_t sequence, const std::shared_ptr<Outgoing>& out) {
+  if (closed_ || endpoint_ == nullptr) return EndSend(*out, UCS_ERR_CANCELED);
+  lent_.emplace(sequence, out);
+  endpoint_->Send(out->header, out->data, /*is_hello=*/false,
+                  [weak = weak_from_this(), out](ucs_status_t status) {
+                    const auto self = weak.lock();
+                    if (self != nullptr && status != UCS_OK) self->EndSend(*out, status);
+                  });
+}
+
+void UcxConnection::ReceiveFetched(uint64_t sequence) {
+  const auto lent = lent_.extract(sequence);
+  if (lent.empty()) return Fail(InvalidArgument("the UCX peer has fetched what it was not lent"));
+  EndSend(*lent.mapped(), UCS_OK);
 }
 
 void UcxConnection::PutFrame(const std::shared_ptr<Outgoing>& out) {
@@ -484,12 +543,13 @@ void UcxConnection::EndSend(Outgoing& out, ucs_status_t status) {
 }
 
 void UcxConnection::SendControl(UcxKind kind, uint64_t landing, uint64_t argument,
-                                std::vector<std::byte> data) {
+                                std::vector<std::byte> data, uint64_t sequence) {
   if (closed_) return;
   auto out = std::make_shared<Outgoing>();
   UcxHeader header;
   header.kind = kind;
   header.to = peer_;
+  header.sequence = sequence;
   header.landing = landing;
   header.argument = argument;
   header.payload_bytes = data.size();
@@ -506,7 +566,7 @@ void UcxConnection::OnMessage(UcxMessage message) {
   if (header.kind == UcxKind::kWelcome) return ReceiveWelcome(message);
   if (!open_) return Fail(InvalidArgument("the UCX peer sent a frame before the handshake"));
   const bool from_client = role_ == Role::kServer;
-  if (header.kind == UcxKind::kFrame) {
+  if (header.kind == UcxKind::kFrame || header.kind == UcxKind::kLentFrame) {
     if (from_client && header.landing != 0) {
       return Fail(InvalidArgument("a UCX client sent a frame with places in a landing"));
     }
@@ -525,6 +585,7 @@ void UcxConnection::OnMessage(UcxMessage message) {
     return changed_.NotifyAll();
   }
   if (header.kind == UcxKind::kTaken) return ReceiveTaken(header.argument);
+  if (header.kind == UcxKind::kFetched && from_client) return ReceiveFetched(header.sequence);
   if (header.kind == UcxKind::kEnd && !from_client) {
     end_ = header.argument;
     return ReportEndReached();
@@ -594,6 +655,10 @@ StatusOr<Frame> UcxConnection::FrameOf(UcxMessage& message) {
   Frame frame;
   frame.head.assign(reinterpret_cast<const char*>(head.data()), head.size());
   frame.landing = header.landing;
+  if (header.kind == UcxKind::kLentFrame) {
+    QUIRE_RETURN_IF_ERROR(FetchFrame(message, &frame));
+    return frame;
+  }
   frame.landed_bytes = header.argument;
   if (header.argument > 0) {
     const auto landing = local_landings_.find(header.landing);
@@ -640,6 +705,46 @@ Status UcxConnection::PlaceFrame(UcxMessage& message, std::span<const std::byte>
   return OkStatus();
 }
 
+Status UcxConnection::FetchFrame(const UcxMessage& message, Frame* frame) {
+  const UcxHeader& header = message.header();
+  if (!server_memory_ || header.argument > options_.max_frame_bytes) {
+    return InvalidArgument("a UCX frame lends what this end does not fetch");
+  }
+  QUIRE_ASSIGN_OR_RETURN(
+      const auto slices,
+      DecodeUcxLentIndex(message.data().first(header.index_bytes), header.argument));
+  const auto landing = local_landings_.find(header.landing);
+  const bool lands = landing != local_landings_.end() && landing->second.is_host();
+  std::span<std::byte> to;
+  std::shared_ptr<std::byte[]> buffer;
+  if (lands) {
+    to = landing->second.bytes();
+  } else {  // It was taken back meanwhile: the receiver knows for whom this is.
+    buffer = std::make_shared_for_overwrite<std::byte[]>(header.argument);
+    to = {buffer.get(), header.argument};
+  }
+  std::vector<PeerMemory::Piece> pieces;
+  pieces.reserve(slices.size());
+  uint64_t at = 0;
+  for (const UcxLentSlice& slice : slices) {
+    const auto& [offset, bytes] = slice.place;
+    if (lands) QUIRE_RETURN_IF_ERROR(CheckPlace(pieces.size(), offset, bytes, to.size()));
+    pieces.push_back({.from = slice.address, .to = to.subspan(lands ? offset : at, bytes)});
+    at += bytes;
+  }
+  QUIRE_RETURN_IF_ERROR(server_memory_->Read(pieces));
+  SendControl(UcxKind::kFetched, 0, 0, {}, header.sequence);
+  if (lands) {
+    frame->landed_bytes = header.argument;
+    return OkStatus();
+  }
+  for (size_t i = 0; i < slices.size(); ++i) {
+    frame->payload.Append(Slice{pieces[i].to, buffer});
+    frame->places.push_back(slices[i].place.offset);
+  }
+  return OkStatus();
+}
+
 void UcxConnection::Start(FrameReceiver* receiver) { delivery_.Start(receiver); }
 
 // Landings.
@@ -648,7 +753,8 @@ StatusOr<OwnedMemory> UcxConnection::AllocateLandingMemory(uint64_t bytes) {
   StatusOr<OwnedMemory> memory = Unavailable("the connection is over");
   worker_->Run([&] {
     if (closed_) return;
-    memory = wants_keys_ ? AllocateOnThread(bytes) : StatusOr<OwnedMemory>(OwnedMemory());
+    const bool written = wants_keys_ && endpoint_->Lanes().remote_write;
+    memory = written ? AllocateOnThread(bytes) : StatusOr<OwnedMemory>(OwnedMemory());
   });
   return memory;
 }
@@ -681,7 +787,8 @@ void UcxConnection::AddLandingOnThread(uint64_t id, const LandingMemory& memory,
     return;
   }
   std::shared_ptr<UcxMemory> registered;
-  if (wants_keys_) {
+  // What no processor may touch is delivered where no lane writes there.
+  if (wants_keys_ && (memory.is_host() || endpoint_->Lanes().remote_write)) {
     registered = AllocatedAround(memory.bytes);
     if (registered == nullptr) {
       auto mapped = UcxMemory::Map(worker_->context().shared_from_this(), memory);
@@ -693,7 +800,8 @@ void UcxConnection::AddLandingOnThread(uint64_t id, const LandingMemory& memory,
     }
   }
   const UcxLocalLanding landing(memory, next_serial_++, std::move(registered));
-  *key = landing.Key(id, secret_);
+  *key = wants_keys_ ? landing.Key(id, secret_, /*fetches=*/server_memory_.has_value())
+                     : StatusOr<std::string>(std::string());
   if (key->ok()) local_landings_.emplace(id, landing);
 }
 
@@ -778,12 +886,16 @@ Status UcxConnection::OpenLandingOnThread(uint64_t id, std::string_view encoded,
     return InvalidArgument("the key of landing ", id, " was used before");
   }
   ReportLanes();
-  {
-    MutexLock lock(mutex_);
-    if (!direct_) return OkStatus();
+  const UcxLanes lanes = endpoint_->Lanes();
+  std::shared_ptr<UcxRemoteLanding> remote;
+  if (lanes.remote_write) {
+    QUIRE_ASSIGN_OR_RETURN(remote, UcxRemoteLanding::Open(*endpoint_, key));
   }
-  QUIRE_ASSIGN_OR_RETURN(auto remote, UcxRemoteLanding::Open(*endpoint_, key));
-  if (remote == nullptr) return OkStatus();  // Messages, which the client puts to their places.
+  if (remote == nullptr) {
+    // Else messages, which the client puts to their places.
+    if (key.is_host && key.fetches && Attaches(lanes)) opened_landings_[id];
+    return OkStatus();
+  }
   OpenedLanding& opened = opened_landings_[id];
   opened.remote = remote;
   if (!remote->mapped().empty()) {

@@ -23,6 +23,7 @@
 #include "common/transport/frame_delivery.h"
 #include "common/transport/frame_order.h"
 #include "common/transport/frame_pipe.h"
+#include "common/transport/peer_memory.h"
 #include "common/transport/pending_places.h"
 #include "common/transport/send_queue.h"
 #include "common/transport/ucx.h"
@@ -67,7 +68,7 @@ class UcxConnection final : public UcxMessageSink,
   struct Outgoing;
   /// A landing of the client at the server, and who waits for its end.
   struct OpenedLanding {
-    std::shared_ptr<UcxRemoteLanding> remote;
+    std::shared_ptr<UcxRemoteLanding> remote;  ///< Null where the client fetches.
     uint32_t frames_under_way = 0;
     std::vector<std::function<void()>> when_idle;
   };
@@ -77,7 +78,8 @@ class UcxConnection final : public UcxMessageSink,
   UcxEndpoint::OnError ErrorHandler();
   void SetOpen(uint64_t peer_window) QUIRE_EXCLUDES(mutex_);
   void Fail(const Status& why) QUIRE_EXCLUDES(mutex_);
-  void SendControl(UcxKind kind, uint64_t landing, uint64_t argument, std::vector<std::byte> data);
+  void SendControl(UcxKind kind, uint64_t landing, uint64_t argument, std::vector<std::byte> data,
+                   uint64_t sequence = 0);
   void SendQueued() QUIRE_EXCLUDES(mutex_);
   /// Sends about a piece of what is queued and may be given to UCX, or of all; false when nothing
   /// of it is left.
@@ -91,6 +93,8 @@ class UcxConnection final : public UcxMessageSink,
   /// UNAVAILABLE when the client has taken the landing's memory away.
   Status WriteWhereMapped(Frame* frame);
   bool LandsDirectly(const Frame& frame) const;
+  /// Whether the client fetches the frame's payload itself.
+  bool IsLent(const Frame& frame) const;
   /// Where the frame's payload can be written by the thread that sends it; null where it cannot.
   std::shared_ptr<UcxRemoteLanding> MappedLandingOf(const Frame& frame) const
       QUIRE_REQUIRES(mutex_);
@@ -99,9 +103,12 @@ class UcxConnection final : public UcxMessageSink,
       QUIRE_EXCLUDES(mutex_);
   void PutFrame(const std::shared_ptr<Outgoing>& out);
   void SendMessage(const std::shared_ptr<Outgoing>& out);
+  /// Tells where the payload is, and keeps it until the client has it.
+  void LendFrame(uint64_t sequence, const std::shared_ptr<Outgoing>& out);
   UcxDone SendDone(std::shared_ptr<Outgoing> out);
   void EndSend(Outgoing& out, ucs_status_t status) QUIRE_EXCLUDES(mutex_);
   void ReceiveTaken(uint64_t bytes) QUIRE_EXCLUDES(mutex_);
+  void ReceiveFetched(uint64_t sequence);
   /// Makes room in the window. False when it is more than was sent.
   bool Untake(uint64_t bytes) QUIRE_REQUIRES(mutex_);
   void ReceiveWelcome(const UcxMessage& message);
@@ -109,6 +116,9 @@ class UcxConnection final : public UcxMessageSink,
   void Process(UcxMessage message);
   StatusOr<Frame> FrameOf(UcxMessage& message);
   Status PlaceFrame(UcxMessage& message, std::span<const std::byte> payload, Frame* frame);
+  /// Reads a lent payload out of the server's memory: to its places, or for the receiver to put it
+  /// there.
+  Status FetchFrame(const UcxMessage& message, Frame* frame);
   /// Waits, for a moment at most, until the client has every frame that Send has taken. That UCX
   /// has sent one is not enough: what the client has not read is lost when the endpoint is closed.
   void AwaitReceived() QUIRE_EXCLUDES(mutex_);
@@ -132,6 +142,9 @@ class UcxConnection final : public UcxMessageSink,
   /// Calls `closed` when nothing more is written there.
   void CloseLandingOnThread(uint64_t id, std::function<void()> closed);
   void FrameLanded(uint64_t landing);
+  /// Whether the kernel may copy from process to process, as far as UCX says, where both ends take
+  /// part in direct landings and messages would go by a network.
+  bool Attaches(const UcxLanes& lanes) const;
   void ReportLanes() QUIRE_EXCLUDES(mutex_);
 
   const Role role_;
@@ -167,12 +180,14 @@ class UcxConnection final : public UcxMessageSink,
   bool closed_ = false;
   UcxToken peer_;
   UcxSecret secret_ = {};
+  std::optional<PeerMemory> server_memory_;  ///< Of a client that reads it.
   uint64_t next_sequence_ = 0;
   uint64_t next_serial_ = 1;
   FrameOrder<UcxMessage> order_{4096};
   std::optional<uint64_t> end_;  ///< How many frames the server sends in all, once it says so.
   std::map<uint64_t, UcxLocalLanding> local_landings_;
   std::map<uint64_t, OpenedLanding> opened_landings_;
+  std::map<uint64_t, std::shared_ptr<Outgoing>> lent_;  ///< By sequence.
   ReplayWindow used_serials_;
   std::vector<std::weak_ptr<UcxMemory>> allocated_;
 };

@@ -31,6 +31,7 @@ struct UcxEndpoint::State : std::enable_shared_from_this<State> {
   ucp_ep_h handle = nullptr;
   bool failed = false;
   bool closing = false;
+  void* close = nullptr;  ///< The request, while UCX closes it.
   std::vector<std::shared_ptr<const void>> kept;
 
   void Fail(ucs_status_t status) {
@@ -70,14 +71,18 @@ struct UcxEndpoint::State : std::enable_shared_from_this<State> {
     closing = true;
     // From inside a callback of the endpoint's own flush UCX cannot close it.
     worker->Post([self = shared_from_this()] {
-      self->worker->operations().Begin([self](ucs_status_t) { self->Release(); },
-                                       [&](ucp_request_param_t* param) {
-                                         if (self->peer_mode || self->failed) {
-                                           param->op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
-                                           param->flags = UCP_EP_CLOSE_FLAG_FORCE;
-                                         }
-                                         return ucp_ep_close_nbx(self->handle, param);
-                                       });
+      const auto start = [&](ucp_request_param_t* param) {
+        if (self->peer_mode || self->failed) {
+          param->op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+          param->flags = UCP_EP_CLOSE_FLAG_FORCE;
+        }
+        return ucp_ep_close_nbx(self->handle, param);
+      };
+      const auto closed = [self](ucs_status_t) {
+        self->close = nullptr;
+        self->Release();
+      };
+      self->close = self->worker->operations().Begin(closed, start);
     });
     // A peer that answers nothing must not hold the worker.
     worker->After(kUcxLinger, [weak = weak_from_this()] {
@@ -87,6 +92,7 @@ struct UcxEndpoint::State : std::enable_shared_from_this<State> {
 
   void Release() {
     kept.clear();
+    if (close != nullptr) UcxOperations::Forget(std::exchange(close, nullptr));
     // The last reference may end the worker, which must not happen inside its own callback.
     if (worker == nullptr) return;
     UcxWorker* const raw = worker.get();

@@ -80,6 +80,8 @@ TEST(UcxHostileTest, WhatNoClientSendsEndsItsConnectionAndNoOther) {
       {"more taken than sent", {.kind = UcxKind::kTaken, .argument = UINT64_MAX}},
       {"the end of its frames", {.kind = UcxKind::kEnd}},
       {"the end of a landing of its own", {.kind = UcxKind::kLandingClosed}},
+      {"payload that it lends", {.kind = UcxKind::kLentFrame, .index_bytes = 64, .landing = 1}},
+      {"what it was not lent", {.kind = UcxKind::kFetched, .sequence = 7}},
       {"an index that leads outside", {.index_bytes = 32}},
       {"an index that is none", {.index_bytes = 31}},
   };

@@ -118,15 +118,18 @@ StatusOr<std::string> UcxMemory::RemoteKey() const {
   return key;
 }
 
-StatusOr<std::string> UcxLocalLanding::Key(uint64_t id, const UcxSecret& secret) const {
-  if (registered_ == nullptr) return std::string();
+StatusOr<std::string> UcxLocalLanding::Key(uint64_t id, const UcxSecret& secret,
+                                           bool fetches) const {
   UcxLandingKey key;
   key.serial = serial_;
   key.landing = id;
   key.is_host = memory_.is_host();
+  key.fetches = fetches;
   key.address = reinterpret_cast<uintptr_t>(memory_.bytes.data());
   key.bytes = memory_.bytes.size();
-  QUIRE_ASSIGN_OR_RETURN(key.remote_key, registered_->RemoteKey());
+  if (registered_ != nullptr) {
+    QUIRE_ASSIGN_OR_RETURN(key.remote_key, registered_->RemoteKey());
+  }
   if (key.remote_key.size() > UcxLandingKey::kMaxRemoteKeyBytes) {
     return Internal("UCX made a key of ", key.remote_key.size(), " bytes");
   }

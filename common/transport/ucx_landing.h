@@ -70,7 +70,8 @@ class UcxLocalLanding {
   bool is_direct() const { return registered_ != nullptr; }
   /// Whether this processor may write there.
   bool is_host() const { return memory_.is_host(); }
-  StatusOr<std::string> Key(uint64_t id, const UcxSecret& secret) const;
+  /// `fetches`: see UcxLandingKey.
+  StatusOr<std::string> Key(uint64_t id, const UcxSecret& secret, bool fetches) const;
   /// Copies a payload to its places. INVALID_ARGUMENT, with nothing copied, when one is outside.
   /// REQUIRES: is_host().
   Status Place(std::span<const UcxPlace> places, std::span<const std::byte> payload);

@@ -24,23 +24,44 @@ class UcxOperations {
   /// `start(&param)` calls UCX and returns its request; it may add to `param` before. `done` is
   /// called once, inside this call when the operation ended at once. UCX never ends some: where it
   /// does not detect dead peers, what only the peer could end. Those are dropped uncalled with the
-  /// worker, until which UCX may read what `done` owns.
+  /// worker, until which UCX may read what `done` owns. Answers the request until `done` is called,
+  /// for Forget; null when it was.
   template <typename Start>
-  void Begin(UcxDone done, Start start) {
-    const auto begun = begun_.insert(begun_.end(), {std::move(done), this, {}});
-    begun->place = begun;
+  void* Begin(UcxDone done, Start start) {
     ucp_request_param_t param = {};
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
     param.cb.send = [](void* request, ucs_status_t status, void* arg) {
       ucp_request_free(request);
       static_cast<Begun*>(arg)->End(status);
     };
-    param.user_data = &*begun;
-    void* const request = start(&param);
-    if (request == nullptr || UCS_PTR_IS_ERR(request)) begun->End(UCS_PTR_RAW_STATUS(request));
+    return Begin(std::move(done), start, param);
+  }
+  /// `done` will not be called. Whoever ends the worker while it closes an endpoint does this
+  /// before, or UCX takes the request for one that is waited for, and ends the process.
+  static void Forget(void* request) { ucp_request_free(request); }
+  /// Begin for the data of an active message.
+  template <typename Start>
+  void BeginReceive(UcxDone done, Start start) {
+    ucp_request_param_t param = {};
+    param.cb.recv_am = [](void* request, ucs_status_t status, size_t, void* arg) {
+      ucp_request_free(request);
+      static_cast<Begun*>(arg)->End(status);
+    };
+    Begin(std::move(done), start, param);
   }
 
  private:
+  template <typename Start>
+  void* Begin(UcxDone done, Start start, ucp_request_param_t param) {
+    const auto begun = begun_.insert(begun_.end(), {std::move(done), this, {}});
+    begun->place = begun;
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    param.user_data = &*begun;
+    void* const request = start(&param);
+    if (request != nullptr && !UCS_PTR_IS_ERR(request)) return request;
+    begun->End(UCS_PTR_RAW_STATUS(request));
+    return nullptr;
+  }
+
   struct Begun {
     UcxDone done;
     UcxOperations* all;

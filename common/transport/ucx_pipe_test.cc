@@ -184,7 +184,8 @@ TEST_P(UcxPipeTest, TheLanesAreThoseThatWereAllowed) {
       const bool expected = std::ranges::count(GetParam().carriers, transport) > 0;
       EXPECT_EQ(detail.find(transport) != std::string::npos, expected) << detail;
     }
-    EXPECT_EQ(end->capabilities().direct_landing, GetParam().writes_slots) << detail;
+    EXPECT_EQ(end->capabilities().direct_landing, GetParam().writes_slots || GetParam().fetches)
+        << detail;
   }
 }
 
@@ -206,6 +207,36 @@ TEST(UcxWithoutALaneTest, UnitsTravelInMessagesThatTheReceiverPutsToTheirPlaces)
   EXPECT_EQ(got.landed_bytes, 30'500u);
   EXPECT_TRUE(std::ranges::equal(std::span(memory).subspan(64'000, 30'000), Pattern(30'000, 1)));
   EXPECT_TRUE(std::ranges::equal(std::span(memory).subspan(100, 500), Pattern(500, 2)));
+}
+
+TEST(UcxAttachTest, WhatIsLentIsKeptUntilTheClientHasIt) {
+  const testing::UcxLane lane{
+      .name = "attach", .options = testing::AttachOptions(), .carriers = {"tcp/", "cma/"}};
+  if (const std::string why = testing::WhyNoLane(lane); !why.empty()) GTEST_SKIP() << why;
+  Connected peers(lane.options);
+  if (!peers.client->capabilities().direct_landing) {
+    GTEST_SKIP() << "processes may not read each other here";
+  }
+  std::vector<std::byte> memory(1 << 20);
+  const auto key = peers.client->AddLanding(5, memory);
+  ASSERT_TRUE(key.ok()) << key.status();
+  ASSERT_TRUE(peers.server->OpenLanding(5, *key, memory.size()).ok());
+  auto bytes = std::make_shared<const std::vector<std::byte>>(Pattern(200'000, 4));
+  const std::weak_ptr<const void> watch = bytes;
+  Frame frame{.head = "lent", .payload = {}, .landing = 5, .places = {4096}};
+  frame.payload.Append(Slice{*bytes, bytes});
+  bytes.reset();
+  ASSERT_TRUE(peers.server->Send(std::move(frame)).ok());
+  const Frame got = peers.at_client.Next();
+  EXPECT_EQ(got.head, "lent");
+  EXPECT_EQ(got.landed_bytes, 200'000u);
+  EXPECT_TRUE(got.payload.empty());
+  EXPECT_TRUE(std::ranges::equal(std::span(memory).subspan(4096, 200'000), Pattern(200'000, 4)));
+  // The answer is behind the word that it was fetched.
+  ASSERT_TRUE(peers.client->Send({.head = "got it", .payload = {}}).ok());
+  (void)peers.at_server.Next();
+  peers.server->Close();
+  EXPECT_TRUE(watch.expired());
 }
 
 TEST_P(UcxPipeTest, SlicesGoToTheirPlacesInALanding) {
@@ -261,7 +292,7 @@ TEST_P(UcxPipeTest, MemoryBehindAnAccessIsWrittenByUcxAloneOrComesAsPayload) {
   Connected peers(GetParam().options);
   const auto allocated = peers.client->AllocateLandingMemory(kUnits * kUnit);
   ASSERT_TRUE(allocated.ok()) << allocated.status();
-  const bool direct = peers.client->capabilities().direct_landing;
+  const bool direct = GetParam().writes_slots;
   EXPECT_EQ(direct, allocated->owner != nullptr);
   std::optional<testing::GuardedMemory> memory;
   direct ? memory.emplace(allocated->bytes) : memory.emplace(kUnits * kUnit);
@@ -376,7 +407,7 @@ TEST_P(UcxPipeTest, MemoryOfATypeThatUcxDoesNotTakeIsRefusedWhereItIsRegistered)
   Connected peers(GetParam().options);
   testing::GuardedMemory memory(4096);
   const auto key = peers.client->AddLanding(5, {memory.bytes(), &memory});
-  if (!GetParam().options.direct_landings) {
+  if (!GetParam().writes_slots) {
     EXPECT_EQ(key.status(), OkStatus()) << "the client end puts units there by its access";
     return;
   }

@@ -56,6 +56,8 @@ std::string EncodeUcxRemoteKey(const UcxRemoteKey& key) {
   return packed.append(parts).append(kUcxKeyPadding, '\0');
 }
 
+bool IsMemoryAttach(std::string_view component) { return component == "cma"; }
+
 UcxDomainKind UcxDomainKindOf(std::string_view component) {
   constexpr std::array<std::string_view, 5> kPlain = {"cma", "ib", "knem", "self", "tcp"};
   if (component == "posix") return UcxDomainKind::kPosix;

@@ -54,6 +54,8 @@ enum class UcxDomainKind {
   kPlain,    ///< UCX unpacks it by copying numbers: there is nothing to refuse.
   kUnknown,  ///< UCX is not given it.
 };
+/// Whether the domain is of the kernel's copies out of other processes of the host.
+bool IsMemoryAttach(std::string_view component);
 /// `component`: as UCX calls what the domain is of, "posix".
 UcxDomainKind UcxDomainKindOf(std::string_view component);
 

@@ -104,6 +104,7 @@ struct UcxLane {
   UcxOptions options;
   std::vector<std::string> carriers = {};  ///< Transports whose names the connection reports.
   bool writes_slots = false;               ///< One of them does, and both ends agree to it.
+  bool fetches = false;                    ///< The client reads payload out of the server's memory.
   bool one_worker = false;                 ///< It serves both ends.
 };
 
@@ -131,6 +132,13 @@ inline UcxOptions DirectOptions() {
   options.peer_failure_detection = false;
   options.direct_landings = true;
   options.transports = "posix,cma,tcp,self";
+  return options;
+}
+
+/// Frames go by TCP, and the client reads payload out of the server's memory.
+inline UcxOptions AttachOptions() {
+  UcxOptions options = DirectOptions();
+  options.transports = "cma,tcp,self";
   return options;
 }
 
@@ -169,7 +177,11 @@ inline std::vector<UcxLane> UcxLanesHere() {
            .writes_slots = true},
           {.name = "CrossMemoryAttachBesidePosix",
            .options = attach_beside_posix,
-           .carriers = {"posix/", "cma/"}}};
+           .carriers = {"posix/", "cma/"}},
+          {.name = "CrossMemoryAttachDirect",
+           .options = AttachOptions(),
+           .carriers = {"tcp/", "cma/"},
+           .fetches = true}};
 }
 
 /// Both ends on one worker, which is whom UCX's `self` connects. TCP sets the connection up.

@@ -56,18 +56,58 @@ TEST(UcxWireTest, AnIndexMustCoverItsPayload) {
   EXPECT_FALSE(DecodeUcxIndex(std::span(index).first(31), 100).ok());
 }
 
+TEST(UcxWireTest, TheIndexOfALentFrameMustCoverItsPayload) {
+  std::vector<std::byte> index;
+  AppendUcxLentSlice({.place = {0, 60}, .address = 7}, &index);
+  AppendUcxLentSlice({.place = {4096, 40}, .address = UINT64_MAX}, &index);
+  const auto decoded = DecodeUcxLentIndex(index, 100);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->front().address, 7);
+  EXPECT_EQ(decoded->back().place.offset, 4096);
+  EXPECT_EQ(decoded->back().address, UINT64_MAX);
+  for (const uint64_t bytes : {0, 60, 99, 101}) {
+    EXPECT_FALSE(DecodeUcxLentIndex(index, bytes).ok()) << bytes;
+  }
+  EXPECT_FALSE(DecodeUcxLentIndex(std::span(index).first(47), 100).ok());
+}
+
+TEST(UcxWireTest, ALentFrameHasNoPayloadAndALandingAndCountsForWhatIsFetched) {
+  UcxHeader header = SomeHeader();
+  header.kind = UcxKind::kLentFrame;
+  EXPECT_FALSE(DecodeUcxHeader(EncodeUcxHeader(header), 137).ok());
+  header.payload_bytes = 0;
+  header.argument = 1000;
+  EXPECT_EQ(header.WindowBytes(), 1000 + header.head_bytes + UcxHeader::kEncodedBytes);
+  EXPECT_TRUE(DecodeUcxHeader(EncodeUcxHeader(header), 37).ok());
+  header.landing = 0;
+  EXPECT_FALSE(DecodeUcxHeader(EncodeUcxHeader(header), 37).ok());
+}
+
+TEST(UcxWireTest, TheWelcomeNamesTheProcess) {
+  UcxWelcome welcome{.server = {}, .secret = {1}, .direct_landings = true, .window_bytes = 9};
+  welcome.process = 77;
+  welcome.secret_address = 1234;
+  const auto decoded = DecodeUcxWelcome(EncodeUcxWelcome(welcome));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->process, 77);
+  EXPECT_EQ(decoded->secret_address, 1234);
+  EXPECT_EQ(decoded->secret, welcome.secret);
+}
+
 TEST(UcxWireTest, AKeyOpensOnlyWithItsSecret) {
   UcxSecret secret = {1, 2, 3};
-  const std::string encoded = EncodeUcxLandingKey({1, 2, 4096, 100, true, "remote"}, secret);
+  const std::string encoded = EncodeUcxLandingKey({1, 2, 4096, 100, true, false, "remote"}, secret);
   const auto key = DecodeUcxLandingKey(encoded, secret);
   ASSERT_TRUE(key.ok()) << key.status();
   EXPECT_EQ(key->remote_key, "remote");
   EXPECT_EQ(key->address, 4096);
   EXPECT_TRUE(key->is_host);
-  const auto device =
-      DecodeUcxLandingKey(EncodeUcxLandingKey({1, 2, 4096, 100, false, "remote"}, secret), secret);
+  EXPECT_FALSE(key->fetches);
+  const auto device = DecodeUcxLandingKey(
+      EncodeUcxLandingKey({1, 2, 4096, 100, false, true, "remote"}, secret), secret);
   ASSERT_TRUE(device.ok()) << device.status();
   EXPECT_FALSE(device->is_host);
+  EXPECT_TRUE(device->fetches);
   EXPECT_EQ(device->remote_key, "remote");
   secret[31] = 1;
   EXPECT_EQ(DecodeUcxLandingKey(encoded, secret).status().code(), StatusCode::kInvalidArgument);

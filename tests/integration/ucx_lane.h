@@ -24,13 +24,16 @@ inline constexpr uint64_t kUcxLandingBytes = uint64_t{4} << 20;
 
 /// "tcp"; "shm": shared memory, from which messages are put into a landing in plain memory;
 /// "mapped": shared memory with a landing that the server maps and writes by itself, by UCX's posix
-/// segments; "sysv": the same by System V's.
+/// segments; "sysv": the same by System V's; "attach": TCP, and the client reads what is lent to
+/// it.
 inline UcxOptions UcxLaneOptions(const std::string& lane) {
   UcxOptions options;
   if (lane != "tcp") {
     options.peer_failure_detection = false;
     options.direct_landings = true;
-    options.transports = lane == "sysv" ? "sysv,cma,tcp,self" : "posix,cma,tcp,self";
+    options.transports = lane == "sysv"     ? "sysv,cma,tcp,self"
+                         : lane == "attach" ? "cma,tcp,self"
+                                            : "posix,cma,tcp,self";
   }
   return options;
 }
@@ -88,7 +91,7 @@ inline std::string HowItCame(const Frame& frame) {
   return frame.landed_crc32c.empty() ? "placed" : "written";
 }
 inline std::string HowTheyComeOver(const std::string& lane) {
-  return lane == "tcp" ? "delivered" : lane == "shm" ? "placed" : "written";
+  return lane == "tcp" ? "delivered" : lane == "mapped" || lane == "sysv" ? "written" : "placed";
 }
 
 /// Whether a frame of UcxUnits came whole, and, where it has landed, lies in `memory`. REQUIRES: no

@@ -79,7 +79,7 @@ class UcxProcessTest : public ::testing::TestWithParam<const char*> {
   const testing::TempDir directory_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Lanes, UcxProcessTest, ::testing::Values("tcp", "shm", "mapped"),
+INSTANTIATE_TEST_SUITE_P(Lanes, UcxProcessTest, ::testing::Values("tcp", "shm", "mapped", "attach"),
                          [](const auto& lane) { return std::string(lane.param); });
 
 TEST_P(UcxProcessTest, AKilledServerIsToldAndItsLandingIsFree) {
