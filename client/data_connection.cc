@@ -68,6 +68,11 @@ FrameClient::Options ClientOptions(const ControlChannel& control, const std::str
   return client;
 }
 
+/// As people call it.
+std::string NameOf(const v1::TransportOffer& offer) {
+  return offer.direct_landings() ? offer.kind() + "-direct" : offer.kind();
+}
+
 /// Why `offer` is not even tried; empty when it may be.
 std::string WhyNot(const v1::TransportOffer& offer, const DataOptions& options) {
   if (options.transport != "auto" && offer.kind() != options.transport) return "not asked for";
@@ -94,6 +99,9 @@ StatusOr<std::unique_ptr<FrameClient>> Connect(const v1::TransportOffer& offer,
                     .direct_landings = offer.direct_landings(),
                     .tenant = options.tenant,
                     .token = options.token}));
+  if (offer.direct_landings() && !pipe->capabilities().direct_landing) {
+    return Unavailable("its lanes write no remote memory: ", pipe->capabilities().detail);
+  }
   return FrameClient::Connect(std::move(pipe), ClientOptions(control, offer.ticket(), options));
 }
 
@@ -145,13 +153,13 @@ StatusOr<DataConnection> ConnectData(const std::shared_ptr<Transport>& control,
     if (why_not.empty()) {
       auto client = Connect(offer, channel, options);
       if (client.ok()) {
-        report.taken = offer.kind();
+        report.taken = NameOf(offer);
         report.detail = (*client)->capabilities().detail;
         return DataConnection{*std::move(client), std::move(report)};
       }
       why_not = Message(client.status());
     }
-    report.passed_over.push_back({offer.kind(), std::move(why_not)});
+    report.passed_over.push_back({NameOf(offer), std::move(why_not)});
   }
   return Unavailable("no data connection (", options.transport,
                      ") to the server: ", Reasons(report));

@@ -48,12 +48,13 @@ class FakeControl final : public CallHandler {
     return reply.Write(std::move(answer));
   }
   void Offer(const std::string& kind, const std::string& host = "",
-             const std::string& ticket = kTicket) {
+             const std::string& ticket = kTicket, bool direct = false) {
     MutexLock lock(mutex_);
     v1::TransportOffer* const offer = offers_.add_offers();
     offer->set_kind(kind);
     offer->set_ticket(ticket);
     offer->set_host(host);
+    offer->set_direct_landings(direct);
   }
   std::map<uint64_t, uint64_t> landings() const {
     MutexLock lock(mutex_);
@@ -91,16 +92,30 @@ class DataConnectionTest : public ::testing::Test {
   }
 
   StatusOr<DataConnection> Connect(const std::string& transport = "auto",
-                                   std::span<const PipeDialer> dialers = PipeDialers()) {
+                                   std::span<const PipeDialer> dialers = PipeDialers(),
+                                   bool direct_landings = false) {
     auto control = ConnectGrpc(server_->address());
     EXPECT_TRUE(control.ok()) << control.status();
     return ConnectData(*control, {.transport = transport,
                                   .control_address = server_->address(),
                                   .host_id = "this host",
+                                  .direct_landings = direct_landings,
                                   .dialers = dialers});
   }
   static StatusOr<std::unique_ptr<FramePipe>> DialInproc(const DialTarget&) {
     InprocPair pipes = MakeInprocPair({.direct_landing = true});
+    inproc_target_->Accept(std::move(pipes.server));
+    return std::move(pipes.client);
+  }
+  /// Whose lanes write remote memory where that was offered.
+  static StatusOr<std::unique_ptr<FramePipe>> DialNative(const DialTarget& target) {
+    return DialLanes(target.direct_landings);
+  }
+  static StatusOr<std::unique_ptr<FramePipe>> DialMessages(const DialTarget&) {
+    return DialLanes(false);
+  }
+  static StatusOr<std::unique_ptr<FramePipe>> DialLanes(bool direct) {
+    InprocPair pipes = MakeInprocPair({.direct_landing = direct});
     inproc_target_->Accept(std::move(pipes.server));
     return std::move(pipes.client);
   }
@@ -137,6 +152,30 @@ TEST_F(DataConnectionTest, SharedMemoryIsTakenOnTheSameHost) {
   const auto connection = Connect("auto", kShm);
   ASSERT_TRUE(connection.ok()) << connection.status();
   EXPECT_EQ(connection->report.taken, "shm");
+}
+
+TEST_F(DataConnectionTest, DirectUcxIsTakenWhereItIsGrantedAndItsLanesWriteAndElsePlainUcxIs) {
+  handler_.Offer("ucx", "", kTicket, /*direct=*/true);
+  handler_.Offer("ucx");
+  handler_.Offer("grpc");
+  const PipeDialer native[] = {{"ucx", &DialNative}, PipeDialers()[0]};
+  const PipeDialer messages[] = {{"ucx", &DialMessages}, PipeDialers()[0]};
+  for (const std::string transport : {"auto", "ucx"}) {
+    SCOPED_TRACE(transport);
+    const auto direct = Connect(transport, native, /*direct_landings=*/true);
+    ASSERT_TRUE(direct.ok()) << direct.status();
+    EXPECT_EQ(direct->report.taken, "ucx-direct");
+    EXPECT_TRUE(direct->transport->capabilities().direct_landing);
+    const auto not_granted = Connect(transport, native);
+    ASSERT_TRUE(not_granted.ok()) << not_granted.status();
+    EXPECT_EQ(not_granted->report.taken, "ucx");
+    EXPECT_FALSE(not_granted->transport->capabilities().direct_landing);
+    EXPECT_THAT(not_granted->report.Summary(), HasSubstr("not ucx-direct: the server asks for"));
+    const auto no_lane = Connect(transport, messages, /*direct_landings=*/true);
+    ASSERT_TRUE(no_lane.ok()) << no_lane.status();
+    EXPECT_EQ(no_lane->report.taken, "ucx");
+    EXPECT_THAT(no_lane->report.Summary(), HasSubstr("not ucx-direct: its lanes write no"));
+  }
 }
 
 TEST_F(DataConnectionTest, AnOfferThatDoesNotWorkIsPassedOver) {

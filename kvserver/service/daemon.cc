@@ -194,13 +194,13 @@ void AddTransportFlags(CLI::App* app, DaemonOptions* options) {
                 "the tickets of the control channel still decide for whom");
   app->add_option("--ucx-listen", options->ucx_listen,
                   "host:port of the ucx transport (the host of --listen and any free port when not "
-                  "given)");
+                  "given); --ucx-direct-landings also takes the next port");
   app->add_flag("--ucx-direct-landings", options->ucx_direct_landings,
-                "ucx: write units into memory that clients register (their slots, or a staging "
-                "area for each as workers do), who have to trust this server with their memory; "
-                "also lets ucx use shared memory, for which it gives up telling dead peers "
-                "on every lane; a client with --transport auto passes over ucx then, one with "
-                "--transport ucx-direct takes it; needs --tenant-tokens where other hosts can "
+                "ucx: also listen for clients that let this server write units into memory that they "
+                "register (their slots, or a staging area for each as workers do), who have to "
+                "trust it that much (--transport ucx-direct); lets ucx use shared memory for them, "
+                "for which it gives up telling dead peers on every lane; all others connect as "
+                "without it; needs --tenant-tokens where other hosts can "
                 "reach --listen");
 }
 
@@ -302,6 +302,7 @@ void LogTransports(const Server& server, const NetworkServer& network) {
   }
   for (const DataPlane::Way& way : server.data_plane().ways()) {
     LogInfo("transport", {{"transport", way.kind},
+                          {"direct_landings", way.direct_landings ? "yes" : "no"},
                           {"address", way.address.empty() ? network.address() : way.address}});
   }
 }

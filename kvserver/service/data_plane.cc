@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -12,8 +13,10 @@ namespace {
 /// Of the kinds that there are.
 constexpr std::array<std::string_view, 3> kFastestFirst = {"shm", "ucx", "grpc"};
 
+/// Of one kind, that which writes to landings is the faster.
 auto RankOf(const DataPlane::Way& way) {
-  return std::ranges::find(kFastestFirst, way.kind) - kFastestFirst.begin();
+  return std::pair(std::ranges::find(kFastestFirst, way.kind) - kFastestFirst.begin(),
+                   !way.direct_landings);
 }
 
 }  // namespace
@@ -93,10 +96,14 @@ void DataPlane::VisitMetrics(MetricsVisitor& visit) const {
   frames_.VisitMetrics(visit);
   {
     MutexLock lock(mutex_);
-    for (const auto& listener : listeners_) {
+    std::map<std::string_view, uint64_t> leased;  // There may be two listeners of a kind.
+    for (const auto& listener : listeners_) leased[listener->kind()] += listener->leased_bytes();
+    for (const auto& [kind, bytes] : leased) {
       visit.Gauge("transport_leased_bytes",
-                  "Bytes of the server's memory that clients of a listener hold leases on.",
-                  listener->leased_bytes(), {{"kind", listener->kind()}});
+                  "Bytes of the server's memory that clients of a listener hold leases on.", bytes,
+                  {{"kind", kind}});
+    }
+    for (const auto& listener : listeners_) {
       const std::optional<SentPayload> sent = listener->sent_payload();
       if (!sent) continue;
       visit.Counter("transport_lent_bytes",

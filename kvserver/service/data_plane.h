@@ -50,7 +50,7 @@ class DataPlane {
   struct Way {
     std::string kind;
     std::string address;           ///< Empty: that of the control channel.
-    bool direct_landings = false;  ///< See PipeListener.
+    bool direct_landings = false;  ///< See PipeListener; there may be both of one kind.
   };
   /// The fastest first.
   std::vector<Way> ways() const;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cinttypes>
 #include <cstdio>
 #include <filesystem>
@@ -55,11 +56,24 @@ StatusOr<std::unique_ptr<PipeListener>> ListenShm(const ListenerContext& context
   return ShmListener::Listen(options, std::move(accept));
 }
 
+StatusOr<std::unique_ptr<PipeListener>> ListenUcxAt(const std::string& address, UcxOptions options,
+                                                    const ListenerContext& context,
+                                                    PipeListener::Accept accept) {
+  options.max_frame_bytes = context.server_options.max_message_bytes + kMaxFrameHeadBytes;
+  return ListenUcx(address, options, std::move(accept));
+}
+
 StatusOr<std::unique_ptr<PipeListener>> ListenUcxPipes(const ListenerContext& context,
                                                        PipeListener::Accept accept) {
-  UcxOptions options = context.options.ucx_direct_landings ? DirectUcxOptions() : UcxOptions();
-  options.max_frame_bytes = context.server_options.max_message_bytes + kMaxFrameHeadBytes;
-  return ListenUcx(context.options.ucx_listen, options, std::move(accept));
+  return ListenUcxAt(context.options.ucx_listen, UcxOptions(), context, std::move(accept));
+}
+
+/// Null where it is not asked for.
+StatusOr<std::unique_ptr<PipeListener>> ListenUcxDirect(const ListenerContext& context,
+                                                        PipeListener::Accept accept) {
+  if (!context.options.ucx_direct_landings) return nullptr;
+  return ListenUcxAt(UcxDirectListen(context.options.ucx_listen), DirectUcxOptions(), context,
+                     std::move(accept));
 }
 
 }  // namespace
@@ -69,9 +83,9 @@ bool ListenerOptions::Wants(std::string_view kind) const {
 }
 
 std::span<const ListenerKind> ListenerKinds() {
-  static constexpr std::array<ListenerKind, 2> kAll = {
-      {{"shm", &ListenShm}, {"ucx", &ListenUcxPipes}}};
-  return std::span(kAll).first(UcxAvailable() ? 2 : 1);
+  static constexpr std::array<ListenerKind, 3> kAll = {
+      {{"shm", &ListenShm}, {"ucx", &ListenUcxPipes}, {"ucx", &ListenUcxDirect}}};
+  return std::span(kAll).first(UcxAvailable() ? 3 : 1);
 }
 
 StatusOr<std::vector<LeftOut>> StartListeners(const ListenerContext& context,
@@ -85,7 +99,7 @@ StatusOr<std::vector<LeftOut>> StartListeners(const ListenerContext& context,
     if (!options.Wants(kind.kind)) continue;
     auto listener = kind.listen(context, data_plane.accept());
     if (listener.ok()) {
-      data_plane.Add(*std::move(listener));
+      if (*listener != nullptr) data_plane.Add(*std::move(listener));
     } else if (options.transports.empty()) {
       left_out.emplace_back(kind.kind, listener.status());
     } else {
@@ -109,6 +123,16 @@ std::string DefaultUcxListen(const std::string& listen) {
   const size_t colon = listen.rfind(':');
   const bool has_host = colon != std::string::npos && !listen.starts_with("unix:");
   return (has_host ? listen.substr(0, colon) : "127.0.0.1") + ":0";
+}
+
+std::string UcxDirectListen(const std::string& ucx_listen) {
+  const size_t colon = ucx_listen.rfind(':');
+  uint16_t port = 0;
+  const char* const end = ucx_listen.data() + ucx_listen.size();
+  if (colon == std::string::npos) return ucx_listen;
+  const auto parsed = std::from_chars(ucx_listen.data() + colon + 1, end, port);
+  if (parsed.ec != std::errc() || parsed.ptr != end || port == 0) return ucx_listen;
+  return ucx_listen.substr(0, colon + 1) + std::to_string(uint32_t{port} + 1);
 }
 
 }  // namespace quire::kvserver

@@ -194,7 +194,21 @@ TEST_P(DataPlaneProcessTest, AfterARestartTheConnectionIsMadeAgain) {
     status = data->Call(kStats, {}, &reply, {});
   } while (absl::IsUnavailable(status));
   EXPECT_EQ(status, OkStatus());
-  EXPECT_EQ(data->report().taken, DataKind());
+  EXPECT_EQ(data->report().taken, direct() ? "ucx-direct" : DataKind());
+}
+
+TEST_P(DataPlaneProcessTest, WhoGrantsNothingConnectsAsToAnyOtherServer) {
+  if (!direct()) GTEST_SKIP() << "nothing is asked for";
+  control_ = *ConnectGrpc(address_);
+  for (const std::string transport : {"auto", "ucx"}) {
+    const auto data =
+        DataTransport::Open(control_, {.transport = transport, .control_address = address_});
+    ASSERT_TRUE(data.ok()) << data.status();
+    EXPECT_EQ((*data)->report().taken, "ucx");
+    EXPECT_FALSE((*data)->capabilities().direct_landing);
+    CallMessage reply;
+    EXPECT_EQ((*data)->Call(kStats, {}, &reply, {}), OkStatus());
+  }
 }
 
 TEST_P(DataPlaneProcessTest, WhoFindsNoServerFindsTheNextOne) {
@@ -283,7 +297,7 @@ TEST_P(DataPlaneProcessTest, AServerKilledWhileBytesMoveIsToldPromptlyAndTheNext
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->placements.size(), testing::FaultUnits());
   EXPECT_EQ(testing::CheckFaultUnits(result->placements, result->payload), OkStatus());
-  EXPECT_EQ(data->report().taken, DataKind());
+  EXPECT_EQ(data->report().taken, direct() ? "ucx-direct" : DataKind());
 }
 
 TEST_P(DataPlaneProcessTest, AServerKilledInTheMiddleOfARecallLeavesMemoryBehindAnAccessFree) {
