@@ -302,8 +302,8 @@ void LogTransports(const Server& server, const NetworkServer& network) {
   }
   for (const DataPlane::Way& way : server.data_plane().ways()) {
     LogInfo("transport", {{"transport", way.kind},
-                          {"direct_landings", way.direct_landings ? "yes" : "no"},
-                          {"address", way.address.empty() ? network.address() : way.address}});
+                          {"address", way.address.empty() ? network.address() : way.address},
+                          {"direct_landings", way.direct_landings ? "yes" : "no"}});
   }
 }
 
