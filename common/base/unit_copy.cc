@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "common/base/checksum.h"
+#include "common/base/folded_copy.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -63,17 +64,19 @@ bool StartsALine(const std::byte* address) {
 /// Fetches the beginning of the page that a copy of `from` gets to a while after the one at `done`:
 /// of `from`, or behind it of what begins at `next`, if that is known. The processor fetches the
 /// rest of a page itself once it sees the beginning being read, and faster than it is told to. Into
-/// the second-level cache: the first has no room for what is used so much later. What lies behind a
+/// the second-level cache: the first has no room for what is used so much later; but one line, for
+/// which also those processors look up the page that drop other fetches then. What lies behind a
 /// unit is no harm: it does not have to be there. Inline, because GCC drops calls of a function
 /// that does nothing but fetch.
 [[gnu::always_inline]] inline void FetchAhead(std::span<const std::byte> from, size_t done,
                                               const std::byte* next) {
   constexpr int kRead = 0;
-  constexpr int kSecondLevel = 2;
+  constexpr int kFirstLevel = 3, kSecondLevel = 2;
   const size_t wanted = done + std::min(kAheadBytes, from.size());
   if (done % kPageBytes != 0 || (wanted >= from.size() && next == nullptr)) return;
   const std::byte* const page =
       wanted < from.size() ? from.data() + wanted : next + (wanted - from.size());
+  __builtin_prefetch(page, kRead, kFirstLevel);
   for (size_t i = 0; i < kFetchedBytes; i += kLineBytes) {
     __builtin_prefetch(page + i, kRead, kSecondLevel);
   }
@@ -100,6 +103,19 @@ void StreamPieces(std::span<const std::byte> from, std::byte* to, const std::byt
   read(rest);
 }
 
+/// How much of `from` FoldedCopy can copy to `to`.
+size_t FoldedBytes(std::span<const std::byte> from, const std::byte* to) {
+  return HasFoldedCopy() && StartsALine(to) ? from.size() / kFoldedBlockBytes * kFoldedBlockBytes
+                                            : 0;
+}
+
+/// Copies the end of something whose beginning has the checksum `crc32c`: that of both.
+uint32_t CopyRest(std::span<const std::byte> rest, std::byte* to, uint32_t crc32c) {
+  if (rest.empty()) return crc32c;
+  std::memcpy(to, rest.data(), rest.size());
+  return Crc32c(rest, crc32c);
+}
+
 }  // namespace
 
 void CopyFetchingAhead(std::span<const std::byte> from, std::byte* to, const std::byte* next) {
@@ -111,6 +127,10 @@ void CopyFetchingAhead(std::span<const std::byte> from, std::byte* to, const std
 }
 
 uint32_t CopyWithCrc32c(std::span<const std::byte> from, std::byte* to, const std::byte* next) {
+  if (const size_t folded = FoldedBytes(from, to); folded > 0) {
+    const uint32_t crc32c = FoldedCopy(from.first(folded), to, next, CopyChecksum::kCrc32c);
+    return CopyRest(from.subspan(folded), to + folded, crc32c);
+  }
   uint32_t crc32c = 0;
   StreamPieces(from, to, next,
                [&](std::span<const std::byte> piece) { crc32c = Crc32c(piece, crc32c); });
@@ -118,6 +138,11 @@ uint32_t CopyWithCrc32c(std::span<const std::byte> from, std::byte* to, const st
 }
 
 void CopyAroundCache(std::span<const std::byte> from, std::byte* to, const std::byte* next) {
+  if (const size_t folded = FoldedBytes(from, to); folded > 0) {
+    FoldedCopy(from.first(folded), to, next, CopyChecksum::kNone);
+    std::memcpy(to + folded, from.data() + folded, from.size() - folded);
+    return;
+  }
   StreamPieces(from, to, next, [](std::span<const std::byte>) {});
 }
 

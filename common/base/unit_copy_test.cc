@@ -33,7 +33,7 @@ void CopyAndCompare(size_t bytes, size_t offset, bool with_next, Copy copy) {
 }
 
 TEST(UnitCopyTest, CopiesAndTellsTheChecksum) {
-  for (const size_t bytes : {0u, 1u, 63u, 1024u, 1025u, 5000u, 16384u, 131072u}) {
+  for (const size_t bytes : {0u, 1u, 63u, 256u, 511u, 1024u, 1025u, 5000u, 16384u, 131072u}) {
     for (const size_t offset : {0u, 1u, 32u}) {
       for (const bool with_next : {false, true}) {
         CopyAndCompare(bytes, offset, with_next, [](const auto& from, auto* to, auto* next) {
