@@ -34,6 +34,8 @@ class SendQueue {
   /// At least one frame of each priority is given, whatever `max_given_bytes` is.
   explicit SendQueue(uint64_t max_given_bytes) : max_given_bytes_(max_given_bytes) {}
 
+  void set_max_given_bytes(uint64_t bytes) { max_given_bytes_ = bytes; }
+
   void Push(Item item) {
     const Priority priority = item.frame.priority;
     if (!item.ranges.empty() && BytesBehind(priority) > 0) {
@@ -76,7 +78,7 @@ class SendQueue {
   using Bytes = std::array<uint64_t, kNumPriorities>;
   static size_t Index(Priority priority) { return static_cast<size_t>(priority); }
 
-  const uint64_t max_given_bytes_;
+  uint64_t max_given_bytes_;
   UrgentQueue<Item> waiting_;
   Bytes waiting_bytes_ = {};
   Bytes given_ = {};

@@ -17,6 +17,8 @@ namespace quire {
 namespace {
 
 constexpr uint32_t kMaxPuts = 64;
+/// A frame that the client fetches costs two messages, and nothing is copied on the way to it.
+constexpr uint64_t kLargerWhereFetched = 2;
 /// Frames for mapped landings that are left to the worker's thread: one that it writes, and one
 /// that it finds when it has written that, while the thread that sends them writes another.
 constexpr size_t kLeftToWorker = 2;
@@ -94,6 +96,7 @@ UcxConnection::UcxConnection(Role role, std::shared_ptr<UcxWorker> worker,
       options_(options),
       token_(MakeUcxToken(SystemRandom())),
       queue_(options.given_bytes),
+      piece_bytes_(options.piece_bytes),
       delivery_([this](uint64_t bytes) {
         worker_->Post([weak = weak_from_this(), bytes] {
           if (const auto self = weak.lock()) self->SendControl(UcxKind::kTaken, 0, bytes, {});
@@ -202,13 +205,15 @@ void UcxConnection::ReportLanes() {
   lane_names_ = lanes.names;
   const bool fetches = role_ == Role::kClient ? server_memory_.has_value() : Attaches(lanes);
   direct_ = wants_keys_ && (lanes.remote_write || fetches);
+  piece_bytes_ = (fetches ? kLargerWhereFetched : 1) * options_.piece_bytes;
+  queue_.set_max_given_bytes((fetches ? kLargerWhereFetched : 1) * options_.given_bytes);
 }
 
 PipeCapabilities UcxConnection::capabilities() {
   MutexLock lock(mutex_);
   return {.name = "ucx",
           .max_frame_bytes = options_.max_frame_bytes,
-          .piece_bytes = options_.piece_bytes,
+          .piece_bytes = piece_bytes_,
           .in_place = false,
           .direct_landing = direct_,
           .lends_payload = true,

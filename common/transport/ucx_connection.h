@@ -158,6 +158,7 @@ class UcxConnection final : public UcxMessageSink,
   Status why_closed_ QUIRE_GUARDED_BY(mutex_);
   TimePoint over_since_ QUIRE_GUARDED_BY(mutex_);
   SendQueue queue_ QUIRE_GUARDED_BY(mutex_);
+  uint64_t piece_bytes_ QUIRE_GUARDED_BY(mutex_);
   PendingPlaces to_write_ QUIRE_GUARDED_BY(mutex_);  ///< By the worker's thread.
   uint64_t window_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint64_t untaken_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Of what was sent.
