@@ -37,7 +37,8 @@ struct UcxOptions {
   uint64_t piece_bytes = uint64_t{1} << 20;  ///< Payload is cut into frames of this size.
   /// Of TCP lanes. UCX cuts a frame that does not fit in one, and copies it once more.
   uint64_t segment_bytes = uint64_t{1280} << 10;
-  /// Frames from this size on go by rendezvous; UINT64_MAX for none.
+  /// Frames from this size on go by rendezvous; UINT64_MAX for none. None do without
+  /// peer_failure_detection (docs/design/0014).
   uint64_t rendezvous_bytes = UINT64_MAX;
   /// How long an idle worker polls before it sleeps: longer than the peer takes to fill a frame, so
   /// that nobody sleeps in the middle of a reply.

@@ -35,12 +35,9 @@ INSTANTIATE_TEST_SUITE_P(UcxTcp, FramePipeConformance, ::testing::Values(&Make<0
 INSTANTIATE_TEST_SUITE_P(UcxTcpRendezvous, FramePipeConformance, ::testing::Values(&Make<1>));
 INSTANTIATE_TEST_SUITE_P(UcxSharedMemory, FramePipeConformance, ::testing::Values(&Make<2>));
 INSTANTIATE_TEST_SUITE_P(UcxSharedMemoryDirect, FramePipeConformance, ::testing::Values(&Make<3>));
-INSTANTIATE_TEST_SUITE_P(UcxCrossMemoryAttach, FramePipeConformance, ::testing::Values(&Make<4>));
-INSTANTIATE_TEST_SUITE_P(UcxPosixDirect, FramePipeConformance, ::testing::Values(&Make<5>));
-INSTANTIATE_TEST_SUITE_P(UcxCrossMemoryAttachBesidePosix, FramePipeConformance,
-                         ::testing::Values(&Make<6>));
+INSTANTIATE_TEST_SUITE_P(UcxPosixDirect, FramePipeConformance, ::testing::Values(&Make<4>));
 INSTANTIATE_TEST_SUITE_P(UcxCrossMemoryAttachDirect, FramePipeConformance,
-                         ::testing::Values(&Make<7>));
+                         ::testing::Values(&Make<5>));
 INSTANTIATE_TEST_SUITE_P(UcxSelf, FramePipeConformance,
                          ::testing::Values(+[]() -> std::unique_ptr<PipesUnderTest> {
                            return std::make_unique<UcxUnderTest>(SelfLane());

@@ -61,11 +61,11 @@ std::unique_ptr<TransportUnderTest> MakeShortSelf(CallHandler* handler,
   return MakeOver(WithShortQueue(SelfLane()), handler, max_message_bytes);
 }
 
-constexpr std::array<TransportFactory, 9> kLanes = {
-    &Make<0>, &Make<1>, &Make<2>, &Make<3>, &Make<4>, &Make<5>, &Make<6>, &Make<7>, &MakeSelf};
-constexpr std::array<TransportFactory, 9> kShortLanes = {
-    &MakeShort<0>, &MakeShort<1>, &MakeShort<2>, &MakeShort<3>, &MakeShort<4>,
-    &MakeShort<5>, &MakeShort<6>, &MakeShort<7>, &MakeShortSelf};
+constexpr std::array<TransportFactory, 7> kLanes = {&Make<0>, &Make<1>, &Make<2>, &Make<3>,
+                                                    &Make<4>, &Make<5>, &MakeSelf};
+constexpr std::array<TransportFactory, 7> kShortLanes = {
+    &MakeShort<0>, &MakeShort<1>, &MakeShort<2>, &MakeShort<3>,
+    &MakeShort<4>, &MakeShort<5>, &MakeShortSelf};
 
 std::string NameOf(const ::testing::TestParamInfo<TransportFactory>& info) {
   const std::vector<UcxLane> lanes = UcxLanesHere();

@@ -35,8 +35,13 @@ UcxSettings ChooseUcxSettings(const UcxOptions& options, bool loopback,
     by_default("NET_DEVICES", "lo");
   }
 
-  const bool rendezvous = options.rendezvous_bytes != UINT64_MAX;
-  if (rendezvous) {
+  // Without the detection UCX (1.13) names a rendezvous by the address of its request, and follows
+  // it when the peer reports the end of one that was given up.
+  const bool safe = options.peer_failure_detection;
+  const bool rendezvous = safe && options.rendezvous_bytes != UINT64_MAX;
+  if (!safe) {
+    ask("RNDV_THRESH", "inf");
+  } else if (rendezvous) {
     ask("RNDV_THRESH", std::to_string(options.rendezvous_bytes));
     settings.gather_bytes = options.rendezvous_bytes;
   } else {

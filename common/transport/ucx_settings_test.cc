@@ -43,6 +43,13 @@ TEST(UcxSettingsTest, RendezvousLeavesUcxItsZeroCopyAndTellsWhatHasToBeInOnePiec
   EXPECT_EQ(settings.gather_bytes, 5000u);
 }
 
+TEST(UcxSettingsTest, WithoutDetectionOfDeadPeersNothingGoesByRendezvous) {
+  const UcxOptions options{.peer_failure_detection = false, .rendezvous_bytes = 5000};
+  const UcxSettings settings = Choose(options, {"UCX_RNDV_THRESH"});
+  EXPECT_EQ(settings.values.at("RNDV_THRESH"), "inf") << "whatever the variable says";
+  EXPECT_EQ(settings.gather_bytes, UINT64_MAX);
+}
+
 TEST(UcxSettingsTest, LoopbackMeansItsDevice) {
   EXPECT_EQ(Choose({}, {}, /*loopback=*/true).values.at("NET_DEVICES"), "lo");
   EXPECT_EQ(Choose({.devices = "eth0"}, {}, /*loopback=*/true).values.at("NET_DEVICES"), "eth0");

@@ -154,13 +154,6 @@ inline std::vector<UcxLane> UcxLanesHere() {
   rendezvous.rendezvous_bytes = 100'000;
   UcxOptions shared_memory = DirectOptions();
   shared_memory.direct_landings = false;
-  // Without shared memory, small frames go by TCP and large ones are fetched by cross-memory
-  // attach.
-  UcxOptions attach = shared_memory;
-  attach.transports = "cma,tcp,self";
-  attach.rendezvous_bytes = 100'000;
-  UcxOptions attach_beside_posix = shared_memory;
-  attach_beside_posix.rendezvous_bytes = 100'000;
   UcxOptions posix = DirectOptions();
   posix.transports = "posix,tcp,self";
   return {{.name = "Tcp", .options = {}, .carriers = {"tcp/"}},
@@ -170,14 +163,10 @@ inline std::vector<UcxLane> UcxLanesHere() {
            .options = DirectOptions(),
            .carriers = {"posix/", "cma/"},
            .writes_slots = true},
-          {.name = "CrossMemoryAttach", .options = attach, .carriers = {"tcp/", "cma/"}},
           {.name = "PosixDirect",
            .options = posix,
            .carriers = {"posix/", "tcp/"},
            .writes_slots = true},
-          {.name = "CrossMemoryAttachBesidePosix",
-           .options = attach_beside_posix,
-           .carriers = {"posix/", "cma/"}},
           {.name = "CrossMemoryAttachDirect",
            .options = AttachOptions(),
            .carriers = {"tcp/", "cma/"},
