@@ -7,6 +7,7 @@
 #include "common/base/folded_copy.h"
 
 #include <algorithm>
+#include <atomic>
 #include <iterator>
 
 #if defined(__x86_64__)
@@ -143,13 +144,6 @@ __attribute__((target("avx512f,avx512vl,vpclmulqdq,pclmul,sse4.2"))) uint32_t Co
 
 }  // namespace
 
-bool HasFoldedCopy() {
-  static const bool has = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-                          __builtin_cpu_supports("vpclmulqdq") &&
-                          __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.2");
-  return has;
-}
-
 uint32_t FoldedCopy(std::span<const std::byte> from, std::byte* to, const std::byte* next,
                     CopyChecksum checksum) {
   return checksum == CopyChecksum::kCrc32c ? Copy<CopyChecksum::kCrc32c>(from, to, next)
@@ -158,11 +152,33 @@ uint32_t FoldedCopy(std::span<const std::byte> from, std::byte* to, const std::b
 
 #else
 
-bool HasFoldedCopy() { return false; }
 uint32_t FoldedCopy(std::span<const std::byte>, std::byte*, const std::byte*, CopyChecksum) {
   return 0;
 }
 
 #endif
+
+namespace {
+
+bool CanFold() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("pclmul") &&
+         __builtin_cpu_supports("sse4.2");
+#else
+  return false;
+#endif
+}
+
+std::atomic<bool> hidden{false};
+
+}  // namespace
+
+bool HasFoldedCopy() {
+  static const bool can = CanFold();
+  return can && !hidden.load(std::memory_order_relaxed);
+}
+
+void HideFoldedCopyForTesting(bool hide) { hidden.store(hide, std::memory_order_relaxed); }
 
 }  // namespace quire

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/checksum.h"
+#include "common/base/folded_copy.h"
 #include "common/base/random.h"
 
 namespace quire {
@@ -32,7 +33,7 @@ void CopyAndCompare(size_t bytes, size_t offset, bool with_next, Copy copy) {
       std::all_of(to + bytes, room.data() + room.size(), [&](std::byte b) { return b == kGuard; }));
 }
 
-TEST(UnitCopyTest, CopiesAndTellsTheChecksum) {
+void CopyInAllWays() {
   for (const size_t bytes : {0u, 1u, 63u, 256u, 511u, 1024u, 1025u, 5000u, 16384u, 131072u}) {
     for (const size_t offset : {0u, 1u, 32u}) {
       for (const bool with_next : {false, true}) {
@@ -48,6 +49,15 @@ TEST(UnitCopyTest, CopiesAndTellsTheChecksum) {
       }
     }
   }
+}
+
+TEST(UnitCopyTest, CopiesAndTellsTheChecksum) { CopyInAllWays(); }
+
+TEST(UnitCopyTest, CopiesAlikeOnProcessorsThatDoNotFold) {
+  if (!HasFoldedCopy()) GTEST_SKIP() << "this is one: the test above was of it";
+  HideFoldedCopyForTesting(true);
+  CopyInAllWays();
+  HideFoldedCopyForTesting(false);
 }
 
 }  // namespace
