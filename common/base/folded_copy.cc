@@ -19,8 +19,8 @@ namespace quire {
 #if defined(__x86_64__)
 namespace {
 
-#define QUIRE_FOLDED_TARGET \
-  __attribute__((target("avx512f,avx512vl,vpclmulqdq,pclmul,sse4.2"), always_inline))
+#define QUIRE_FOLDED_CODE __attribute__((target("avx512f,avx512vl,vpclmulqdq,pclmul,sse4.2")))
+#define QUIRE_FOLDED_TARGET QUIRE_FOLDED_CODE __attribute__((always_inline))
 
 /// x^n modulo the polynomial of CRC-32C, its bits in the reflected order of the checksum, and one
 /// place up: the product of two reflected numbers comes out one place down.
@@ -118,8 +118,8 @@ QUIRE_FOLDED_TARGET inline void FetchAhead(std::span<const std::byte> from, size
 }
 
 template <CopyChecksum kChecksum>
-__attribute__((target("avx512f,avx512vl,vpclmulqdq,pclmul,sse4.2"))) uint32_t Copy(
-    std::span<const std::byte> from, std::byte* to, const std::byte* next) {
+QUIRE_FOLDED_CODE uint32_t Copy(std::span<const std::byte> from, std::byte* to,
+                                const std::byte* next) {
   constexpr bool kFold = kChecksum == CopyChecksum::kCrc32c;
   const __m512i by_block = Factors<8 * kFoldedBlockBytes>::Line();
   const __m512i none = _mm512_setzero_si512();

@@ -54,7 +54,8 @@ void CopyInAllWays() {
 TEST(UnitCopyTest, CopiesAndTellsTheChecksum) { CopyInAllWays(); }
 
 TEST(UnitCopyTest, CopiesAlikeOnProcessorsThatDoNotFold) {
-  if (!HasFoldedCopy()) GTEST_SKIP() << "this is one: the test above was of it";
+  if (!HasFoldedCopy())
+    GTEST_SKIP() << "this processor is one, and the test above was of its copies";
   HideFoldedCopyForTesting(true);
   CopyInAllWays();
   HideFoldedCopyForTesting(false);
