@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "gpuworker/device/device.h"
@@ -12,6 +13,9 @@
 namespace quire::worker {
 namespace {
 
+/// Of Assign: no cluster.
+constexpr uint32_t kNone = UINT32_MAX;
+
 /// Scales to length 1; a vector of length 0 stays.
 void Normalise(std::span<float> vector) {
   const float length = std::sqrt(Dot(vector, vector));
@@ -19,7 +23,8 @@ void Normalise(std::span<float> vector) {
   for (float& value : vector) value /= length;
 }
 
-/// The cluster of each key: the centroid of highest product, the first of equal ones.
+/// The cluster of each key: the centroid of highest product, the first of equal ones; kNone for
+/// keys that are no numbers, whose products are none.
 StatusOr<std::vector<uint32_t>> Assign(std::span<const float> keys,
                                        std::span<const float> centroids, size_t d) {
   constexpr size_t kBlock = 256;  // Keys at a time, so that their products stay in the cache.
@@ -39,7 +44,9 @@ StatusOr<std::vector<uint32_t>> Assign(std::span<const float> keys,
     for (size_t row = 0; row < rows; ++row) {
       const auto of_key = std::span(products).subspan(row * count, count);
       clusters[first + row] =
-          static_cast<uint32_t>(std::ranges::max_element(of_key) - of_key.begin());
+          std::isnan(of_key.front())
+              ? kNone
+              : static_cast<uint32_t>(std::ranges::max_element(of_key) - of_key.begin());
     }
   }
   return clusters;
@@ -50,22 +57,26 @@ StatusOr<std::vector<uint32_t>> Assign(std::span<const float> keys,
 Status KeyClusters::Add(std::span<const float> keys, uint32_t first_page, uint32_t page_tokens,
                         uint32_t count, uint32_t iterations) {
   const size_t d = head_dim_, tokens = keys.size() / d;
-  count = static_cast<uint32_t>(std::min<size_t>(count, tokens));
-  if (count == 0) return OkStatus();
   std::vector<float> directions(keys.begin(), keys.end());
-  for (size_t t = 0; t < tokens; ++t) Normalise(std::span(directions).subspan(t * d, d));
+  std::vector<uint32_t> numbers;  // Tokens whose key is one.
+  for (uint32_t t = 0; t < tokens; ++t) {
+    const auto direction = std::span(directions).subspan(t * d, d);
+    Normalise(direction);
+    if (std::isfinite(Dot(direction, direction))) numbers.push_back(t);
+  }
+  count = static_cast<uint32_t>(std::min<size_t>(count, numbers.size()));
   std::vector<float> centroids;
   for (uint32_t i = 0; i < count; ++i) {
-    const auto start = std::span(directions).subspan(i * tokens / count * d, d);
+    const auto start = std::span(directions).subspan(numbers[i * numbers.size() / count] * d, d);
     centroids.insert(centroids.end(), start.begin(), start.end());
   }
-  std::vector<uint32_t> clusters;
-  for (uint32_t i = 0; i < iterations; ++i) {
+  std::vector<uint32_t> clusters(tokens, kNone);
+  for (uint32_t i = 0; i < iterations && count > 0; ++i) {
     QUIRE_ASSIGN_OR_RETURN(std::vector<uint32_t> next, Assign(directions, centroids, d));
     if (next == clusters) break;
     clusters.swap(next);
     std::vector<float> sums(centroids.size());
-    for (size_t t = 0; t < tokens; ++t) {
+    for (const uint32_t t : numbers) {
       AddTo(std::span(directions).subspan(t * d, d), std::span(sums).subspan(clusters[t] * d, d));
     }
     for (uint32_t c = 0; c < count; ++c) {
@@ -74,6 +85,10 @@ Status KeyClusters::Add(std::span<const float> keys, uint32_t first_page, uint32
       Normalise(sum);
       std::ranges::copy(sum, centroids.begin() + static_cast<ptrdiff_t>(c * d));
     }
+  }
+  if (numbers.size() < tokens) {
+    std::ranges::replace(clusters, kNone, count++);
+    centroids.resize(centroids.size() + d, std::numeric_limits<float>::quiet_NaN());
   }
   std::vector<std::map<uint32_t, uint32_t>> counts(count);  // Page -> keys.
   for (size_t t = 0; t < tokens; ++t) {

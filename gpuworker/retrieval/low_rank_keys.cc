@@ -29,11 +29,13 @@ void Orthonormalise(std::vector<float>* basis, size_t width) {
   }
 }
 
-/// Products of all pairs of columns, [width][width].
+/// Products of all pairs of columns, [width][width]. Rows that are no numbers are left out: they
+/// would leave no other a number.
 std::vector<float> Gram(std::span<const float> rows, size_t width) {
   std::vector<float> gram(width * width);
   for (size_t at = 0; at < rows.size(); at += width) {
     const auto row = rows.subspan(at, width);
+    if (!std::isfinite(Dot(row, row))) continue;
     for (size_t i = 0; i < width; ++i) {
       const auto sums = std::span(gram).subspan(i * width, width);
       for (size_t j = 0; j < width; ++j) sums[j] += row[i] * row[j];

@@ -23,8 +23,10 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::FloatNear;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::Pointwise;
 
 /// One layer, one KV head of two query heads, four channels, pages of 8 tokens; one sink page, a
 /// window of two, k_sel = `selectable`.
@@ -96,7 +98,8 @@ TEST(RivalsTest, TheyAreNotAskedAtTheServer) {
   }
 }
 
-// Spec 0.4. InfLLM scores blocks of pages, ClusterKV clusters of keys.
+// Spec 0.4. InfLLM scores blocks of pages, ClusterKV clusters of keys: page 6 may come for its other
+// keys.
 TEST(RivalsTest, ScoresThatAreNoNumberComeLastAndAreCounted) {
   for (const std::string name :
        {"arkvale", "clusterkv", "freekv", "infllm", "quest", "raas", "shadowkv"}) {
@@ -105,7 +108,7 @@ TEST(RivalsTest, ScoresThatAreNoNumberComeLastAndAreCounted) {
     ASSERT_EQ(policy->OnPrefillLayer(0, 0, {}), OkStatus());
     for (uint32_t page = 0; page < 20; ++page) {
       std::vector<float> unit = PageUnit(page);
-      if (page == 6 && name != "clusterkv") unit[0] = NAN;
+      if (page == 6) unit[0] = NAN;
       ASSERT_EQ(policy->OnPageComplete(0, page, unit.data()), OkStatus());
     }
     std::vector<float> q = Along(2);
@@ -114,8 +117,8 @@ TEST(RivalsTest, ScoresThatAreNoNumberComeLastAndAreCounted) {
     ASSERT_TRUE(selection.ok()) << selection.status();
     if (name != "clusterkv") {
       EXPECT_THAT(selection->pages.at(0), Not(Contains(6)));
-      EXPECT_EQ(selection->nan_scores, 1u);
     }
+    EXPECT_EQ(selection->nan_scores, 1u);
     if (name != "clusterkv" && name != "infllm") {
       EXPECT_THAT(selection->pages.at(0), ::testing::IsSupersetOf({2, 10, 14}));
     }
@@ -319,6 +322,33 @@ TEST(KeyClustersTest, SeparatesDirectionsAndListsPagesByTheirShare) {
   EXPECT_THAT(clusters.pages(x), ElementsAre(5, 6));
   EXPECT_THAT(clusters.pages(1 - x), ElementsAre(6, 5));
   EXPECT_NEAR(clusters.centroid(x)[0], 1, 1e-6);
+}
+
+TEST(KeyClustersTest, KeysThatAreNoNumbersAreAClusterOfTheirOwn) {
+  const std::vector<float> keys = {NAN, 0, 2, 0, 0, 1, 3, 0, 0, 2, 0, 3, INFINITY, 0, 0, 1};
+  KeyClusters clusters(2);
+  ASSERT_TRUE(clusters.Add(keys, 5, 4, 2, 20).ok());
+  ASSERT_EQ(clusters.size(), 3u);
+  const size_t x = clusters.centroid(0)[0] > 0.5f ? 0 : 1;
+  EXPECT_THAT(clusters.pages(x), ElementsAre(5));
+  EXPECT_THAT(clusters.pages(1 - x), ElementsAre(6, 5));
+  EXPECT_TRUE(std::isnan(clusters.centroid(2)[0]));
+  EXPECT_THAT(clusters.pages(2), ElementsAre(5, 6));
+
+  KeyClusters none(2);
+  ASSERT_TRUE(none.Add(std::vector<float>(8, NAN), 5, 4, 2, 20).ok());
+  ASSERT_EQ(none.size(), 1u);
+  EXPECT_THAT(none.pages(0), ElementsAre(5));
+}
+
+TEST(LowRankKeysTest, ARowThatIsNoNumberLeavesTheOthersAsTheyAre) {
+  const std::vector<float> rows = {1, 2, 0, NAN, 0, 0, 2, 4, 0, INFINITY, 1, 1};
+  const LowRankKeys keys(rows, /*width=*/3, /*rank=*/1);
+  std::vector<float> rebuilt(3);
+  keys.Rebuild(2, 0, 3, rebuilt);
+  EXPECT_THAT(rebuilt, Pointwise(FloatNear(1e-4f), {2.0f, 4.0f, 0.0f}));
+  keys.Rebuild(1, 0, 3, rebuilt);
+  EXPECT_TRUE(std::isnan(rebuilt[0]));
 }
 
 TEST(LowRankKeysTest, RowsOfLowRankComeBackAndTheRestIsTheLeastThatCanBeLost) {
