@@ -257,6 +257,7 @@ cli::Json JsonOf(const DecodeFigures& figures, uint32_t num_layers) {
       {"bytes_per_step", static_cast<double>(totals.bytes_recalled) / steps},
       {"host_units_per_layer_step", static_cast<double>(totals.units_from_host) / layer_steps},
       {"late_layers_per_step", static_cast<double>(totals.late_recalls) / steps},
+      {"late_corrections_per_step", static_cast<double>(totals.late_corrections) / steps},
       {"corrected_heads_per_layer_step", static_cast<double>(totals.blocking_heads) / layer_steps},
       {"recalls_per_step", static_cast<double>(totals.recalls) / steps},
       {"messages_per_step", static_cast<double>(totals.messages) / steps},

@@ -31,6 +31,7 @@ void Add(const worker::SequenceStats& stats, DecodeTotals* totals) {
   totals->bytes_recalled += stats.moved.units;
   totals->units_from_host += stats.units_from_host;
   totals->late_recalls += stats.late_recalls;
+  totals->late_corrections += stats.late_corrections;
   totals->blocking_heads += stats.blocking_heads;
   totals->recalls += stats.recalls;
   totals->attended_tokens += stats.resident_tokens;
@@ -142,6 +143,7 @@ DecodeTotals DecodeTotals::operator-(const DecodeTotals& before) const {
           .bytes_recalled = bytes_recalled - before.bytes_recalled,
           .units_from_host = units_from_host - before.units_from_host,
           .late_recalls = late_recalls - before.late_recalls,
+          .late_corrections = late_corrections - before.late_corrections,
           .blocking_heads = blocking_heads - before.blocking_heads,
           .recalls = recalls - before.recalls,
           .messages = messages - before.messages,

@@ -46,8 +46,9 @@ struct DecodeTotals {
   double stall_seconds = 0;  ///< Waiting for recalls and taking them in.
   uint64_t units_recalled = 0;
   uint64_t bytes_recalled = 0;
-  uint64_t units_from_host = 0;  ///< Selected, and placed from the worker's memory.
-  uint64_t late_recalls = 0;     ///< Layers that went on without what was late.
+  uint64_t units_from_host = 0;   ///< Selected, and placed from the worker's memory.
+  uint64_t late_recalls = 0;      ///< Layers that went on without what was late.
+  uint64_t late_corrections = 0;  ///< Those of them whose query had turned.
   uint64_t blocking_heads = 0;
   uint64_t recalls = 0;   ///< Each of one layer of one sequence.
   uint64_t messages = 0;  ///< That asked for them.

@@ -100,6 +100,7 @@ void Measure(const worker::SequenceStats& stats, Answer* answer) {
   json["units_landed"] = stats.units_landed;
   json["units_from_host"] = stats.units_from_host;
   json["late_recalls"] = stats.late_recalls;
+  json["late_corrections"] = stats.late_corrections;
   json["recomputed_here"] = stats.local;
   json["seconds"] = stats.seconds_open + stats.seconds_append + stats.seconds_generate;
   answer->summary =

@@ -130,7 +130,7 @@ void Batch::Count() {
   if (held > was) metrics_.held_digest_bytes.Add(held - was);
   if (held < was) metrics_.held_digest_bytes.Sub(was - held);
   MutexLock lock(mutex_);
-  for (const auto& [id, sequence] : sequences_) metrics_.nan_scores.Add(sequence->TakeNanScores());
+  for (const auto& [id, sequence] : sequences_) metrics_.CountRecalls(sequence->TakeRecallStats());
 }
 
 void Batch::EndCancelled() {
@@ -180,7 +180,7 @@ void Batch::RunMembers(const std::vector<Member>& members) {
   }
   const size_t vocab = parts_.decoder->config().vocab_size;
   std::vector<float> logits(rows * vocab);
-  BatchStep step(std::move(backends), sessions_);
+  BatchStep step(std::move(backends), sessions_, parts_.clock);
   const Status pass = parts_.decoder->ForwardBatch(tokens, step, logits.data(), scratch_.get());
   metrics_.CountStep(members.size(), count);
   size_t row = 0;
@@ -223,7 +223,7 @@ void Batch::End(Id id, Status status) {
    : absl::IsCancelled(status) ? metrics_.cancelled
                                : metrics_.failed)
       .Add();
-  metrics_.nan_scores.Add(sequence->TakeNanScores());
+  metrics_.CountRecalls(sequence->TakeRecallStats());
   sequence->Finish(std::move(status));
 }
 

@@ -56,12 +56,16 @@ Status BatchStep::Finish(std::span<const LayerStep> steps) {
 }
 
 void BatchStep::AttendRound(std::span<const LayerStep> steps, uint32_t token) {
+  const TimePoint began = clock_->Now();
+  bool waits = false;
   ForEach([&](size_t i) {
-    return HasToken(steps[i], i, token) ? backends_[i]->AskForBegun() : OkStatus();
+    if (!HasToken(steps[i], i, token)) return OkStatus();
+    waits |= !backends_[i]->HasCome(steps[i].layer);
+    return backends_[i]->AskForBegun();
   });
-  sessions_->Send();  // What was asked for ahead, before anybody waits.
+  if (waits) sessions_->Send();  // What was asked for ahead; otherwise corrections leave before it.
   ForEach([&](size_t i) {
-    return HasToken(steps[i], i, token) ? backends_[i]->Ask(steps[i], token) : OkStatus();
+    return HasToken(steps[i], i, token) ? backends_[i]->Ask(steps[i], token, began) : OkStatus();
   });
   sessions_->Send();
   ForEach([&](size_t i) -> Status {

@@ -5,15 +5,16 @@
 // sequence that has one more token, all ask for their pages before any waits for its own, so that
 // what they miss comes with one message; then they attend one after the other, and ask for pages
 // ahead. These leave as one message too, when the next layer or token begins: by then also the
-// sequences whose selection went on beside the others (BeginSelect) have asked. What the last layer
-// asks for is the caller's to send.
+// sequences whose selection went on beside the others (BeginSelect) have asked. They leave behind
+// what that layer's attention waits for, unless somebody waits for an earlier one. What the last
+// layer asks for is the caller's to send. A layer has one deadline for all sequences.
 //
 // A step of one token of each sequence is recordable where all caches are: none of the sequences
 // asks for anything then.
 //
 // A sequence that fails takes no further part in the step, and the others do not notice.
 //
-// Thread-safety: none. Ownership: backends and sessions outlive it.
+// Thread-safety: none. Ownership: backends, sessions and clock outlive it.
 #ifndef QUIRE_GPUWORKER_ENGINE_BATCH_ATTENTION_H_
 #define QUIRE_GPUWORKER_ENGINE_BATCH_ATTENTION_H_
 
@@ -32,8 +33,11 @@ namespace quire::worker {
 class BatchStep final : public BatchAttention, public RecordableAttention {
  public:
   /// Of the sequences of one Decoder::ForwardBatch, in its order.
-  BatchStep(std::vector<CacheBackend*> backends, BatchSessions* sessions)
-      : backends_(std::move(backends)), sessions_(sessions), status_(backends_.size()) {}
+  BatchStep(std::vector<CacheBackend*> backends, BatchSessions* sessions, const Clock* clock)
+      : backends_(std::move(backends)),
+        sessions_(sessions),
+        clock_(clock),
+        status_(backends_.size()) {}
 
   /// Always OK; status() has what became of each sequence.
   Status Attend(std::span<const LayerStep> steps) override;
@@ -59,6 +63,7 @@ class BatchStep final : public BatchAttention, public RecordableAttention {
 
   const std::vector<CacheBackend*> backends_;
   BatchSessions* const sessions_;
+  const Clock* const clock_;
   std::vector<Status> status_;  ///< By sequence.
 };
 

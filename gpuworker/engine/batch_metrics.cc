@@ -18,6 +18,15 @@ void BatchMetrics::CountStep(size_t sequences, uint64_t step_tokens) {
   tokens.Add(step_tokens);
 }
 
+void BatchMetrics::CountRecalls(const RecallStats& recalls) {
+  nan_scores.Add(recalls.nan_scores);
+  selections.Add(recalls.selections);
+  corrected_heads.Add(recalls.blocking_heads);
+  late_prefetches.Add(recalls.late_prefetches);
+  late_corrections.Add(recalls.late_corrections);
+  if (recalls.selections > 0) recall_waits.Record(recalls.stalled);
+}
+
 void BatchMetrics::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("batch_submitted", "Sequences taken in.", submitted.Get());
   visit.Counter("batch_refused", "Sequences refused because enough were waiting.", refused.Get());
@@ -32,6 +41,17 @@ void BatchMetrics::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("batch_tokens", "Tokens run through the model.", tokens.Get());
   visit.Counter("batch_nan_scores", "Scores that were no number; their pages are selected last.",
                 nan_scores.Get());
+  visit.Counter("batch_selections", "Selections of pages, for a layer of a sequence each.",
+                selections.Get());
+  visit.Counter("batch_corrected_heads",
+                "KV heads whose pages attention waited for, of all selections.",
+                corrected_heads.Get());
+  visit.Counter("batch_late_prefetches",
+                "Selections that attention went on without before they had come.",
+                late_prefetches.Get());
+  visit.Counter("batch_late_corrections",
+                "Corrections that attention went on without at the deadline.",
+                late_corrections.Get());
   visit.Counter("batch_recall_messages", "Requests for pages sent to the store.",
                 recall_messages.Get());
   visit.Counter("batch_recall_lanes", "Layers of sequences that requests for pages asked for.",
@@ -48,6 +68,9 @@ void BatchMetrics::VisitMetrics(MetricsVisitor& visit) const {
   visit.Histogram("batch_offload_wait_seconds",
                   "Time that a sequence waited in a step for complete pages to be with the store.",
                   offload_waits);
+  visit.Histogram("batch_recall_wait_seconds",
+                  "Time that a sequence waited in a step for pages and took them in.",
+                  recall_waits);
   for (size_t i = 0; i < kSizes; ++i) {
     visit.Counter("batch_steps", "Forward passes, by how many sequences they ran.", steps[i].Get(),
                   {{"sequences", kSizeNames[i]}});

@@ -11,6 +11,7 @@
 #include "common/base/counters.h"
 #include "common/base/latency_histogram.h"
 #include "common/base/metrics.h"
+#include "gpuworker/recall/recall_pipeline.h"
 
 namespace quire::worker {
 
@@ -24,6 +25,10 @@ struct BatchMetrics {
   Counter restarted;
   Counter tokens;
   Counter nan_scores;
+  Counter selections;
+  Counter corrected_heads;
+  Counter late_prefetches;
+  Counter late_corrections;
   Counter recall_messages;
   Counter recall_lanes;
   Counter shared_digest_bytes;
@@ -32,9 +37,12 @@ struct BatchMetrics {
   static constexpr size_t kSizes = 5;
   std::array<Counter, kSizes> steps;  ///< By the sequences of a step: 1, 2-3, 4-7, 8-15, more.
   LatencyHistogram offload_waits;     ///< Of a sequence in a step.
+  LatencyHistogram recall_waits;      ///< Likewise, in a step that selects.
 
   /// A step over `sequences` sequences and `tokens` tokens.
   void CountStep(size_t sequences, uint64_t step_tokens);
+  /// What the recalls of a sequence came to in a step.
+  void CountRecalls(const RecallStats& recalls);
   void VisitMetrics(MetricsVisitor& visit) const;
 };
 

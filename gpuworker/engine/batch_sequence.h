@@ -68,10 +68,10 @@ class BatchSequence {
   /// Time that it has waited for its complete pages to be sent, since this was asked last.
   Duration TakeOffloadWaits();
 
-  /// Scores that were NaN since it was last asked.
-  uint64_t TakeNanScores() {
-    const uint64_t all = run_stats_.recall.nan_scores;
-    return all - std::exchange(nan_scores_taken_, all);
+  /// What its recalls came to since it was last asked.
+  RecallStats TakeRecallStats() {
+    const RecallStats all = run_stats_.recall;
+    return all - std::exchange(recalls_taken_, all);
   }
 
   /// True when `loss` may be made up for: the sequence has come further since the last one.
@@ -111,7 +111,7 @@ class BatchSequence {
   uint64_t reopened_ = 0;
   uint64_t preempted_ = 0;
   uint64_t generated_ = 0;
-  uint64_t nan_scores_taken_ = 0;
+  RecallStats recalls_taken_;
   double resident_tokens_ = 0;
   bool stopped_ = false;
 };

@@ -58,7 +58,7 @@ Status CacheBackend::AttendDense(const LayerStep& step) {
   return cache_->AttendDense(step.layer, step.q, step.num_tokens, step.out);
 }
 
-Status CacheBackend::Ask(const LayerStep& step, uint32_t token) {
+Status CacheBackend::Ask(const LayerStep& step, uint32_t token, std::optional<TimePoint> began) {
   const KvSpec& spec = cache_->spec();
   const size_t kv_row = size_t{spec.num_kv_heads} * spec.head_dim;
   QUIRE_RETURN_IF_ERROR(
@@ -67,7 +67,7 @@ Status CacheBackend::Ask(const LayerStep& step, uint32_t token) {
   if (table.layout().selectable_pages > 0) {
     QUIRE_RETURN_IF_ERROR(sink_->Await(table.candidates().end));
   }
-  return pipeline_->Ask(step.layer, Row(step.q, token));
+  return pipeline_->Ask(step.layer, Row(step.q, token), began);
 }
 
 Status CacheBackend::AttendToken(const LayerStep& step, uint32_t token) {

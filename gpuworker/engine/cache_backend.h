@@ -44,9 +44,12 @@ class CacheBackend final : public AttentionBackend, public RecordableAttention {
   [[nodiscard]] Status AttendDense(const LayerStep& step);
   /// Asks for what a selection that Follow left to be made brings ahead. Ask does it otherwise.
   [[nodiscard]] Status AskForBegun() { return pipeline_->AskForBegun(); }
+  /// Whether Ask would not wait.
+  bool HasCome(uint32_t layer) const { return pipeline_->HasCome(layer); }
   /// Appends token `token` of the step and asks for what its attention needs, once the server has
-  /// all that may be asked for.
-  [[nodiscard]] Status Ask(const LayerStep& step, uint32_t token);
+  /// all that may be asked for. `began` as RecallPipeline::Ask.
+  [[nodiscard]] Status Ask(const LayerStep& step, uint32_t token,
+                           std::optional<TimePoint> began = {});
   /// Waits for it and attends.
   [[nodiscard]] Status AttendToken(const LayerStep& step, uint32_t token);
   /// Asks for what the next token needs.

@@ -38,6 +38,7 @@ void AddRunStats(const RunStats& run, const RetrievalOptions& retrieval, const K
   stats->selections += recall.selections;
   stats->blocking_heads += recall.blocking_heads;
   stats->late_recalls += recall.late_prefetches + recall.late_corrections;
+  stats->late_corrections += recall.late_corrections;
   stats->seconds_stalled += std::chrono::duration<double>(recall.stalled).count();
   stats->seconds_offload_waits += std::chrono::duration<double>(run.offload_waits).count();
 }

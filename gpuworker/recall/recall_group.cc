@@ -164,6 +164,8 @@ void RecallGroup::Send() {
 }
 
 void RecallGroup::SendAll(Tickets waiting) {
+  std::ranges::stable_sort(waiting, std::greater<>(),
+                           [](const auto& ticket) { return ticket->options.priority; });
   while (!waiting.empty()) {
     const RecallOptions& options = waiting.front()->options;
     const auto rest = std::stable_partition(

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RecallGroup: the recalls of the sequences that share a session, in as few messages as can be.
-// What the sequences ask for collects until Send, and leaves as one message for each priority; each
-// sequence then takes its own lane out of the reply. A decode step of a batch thus makes at most
-// two requests a layer, a correction and a prefetch, however many sequences it has.
+// What the sequences ask for collects until Send, and leaves as one message for each priority, the
+// most urgent first; each sequence then takes its own lane out of the reply. A decode step of a
+// batch thus makes at most two requests a layer, a correction and a prefetch, however many
+// sequences it has.
 //
 // Failures stay where they belong. When a shared message fails, nobody can tell whose lane it was:
 // every lane that has not come is asked for once more, in a message of its own, and only the ones

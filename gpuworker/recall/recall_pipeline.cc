@@ -35,13 +35,29 @@ uint64_t CountUnits(const std::vector<std::vector<uint32_t>>& pages) {
 
 }  // namespace
 
+RecallStats RecallStats::operator-(const RecallStats& before) const {
+  return {.recalls = recalls - before.recalls,
+          .bytes_moved = bytes_moved - before.bytes_moved,
+          .selections = selections - before.selections,
+          .units_selected = units_selected - before.units_selected,
+          .nan_scores = nan_scores - before.nan_scores,
+          .units_missed = units_missed - before.units_missed,
+          .units_landed = units_landed - before.units_landed,
+          .units_from_host = units_from_host - before.units_from_host,
+          .blocking_layers = blocking_layers - before.blocking_layers,
+          .blocking_heads = blocking_heads - before.blocking_heads,
+          .late_prefetches = late_prefetches - before.late_prefetches,
+          .late_corrections = late_corrections - before.late_corrections,
+          .stalled = stalled - before.stalled};
+}
+
 RecallPipeline::RecallPipeline(const Dependencies& dependencies)
     : with_(dependencies), lanes_(dependencies.cache->num_layers()) {}
 
-RecallPipeline::Patience RecallPipeline::PatienceOf(uint32_t layer) const {
+RecallPipeline::Patience RecallPipeline::PatienceOf(uint32_t layer, TimePoint began) const {
   const Duration deadline = with_.options->recall_deadline;
   if (deadline == Duration::zero() || !with_.policy->MayBeLate(layer)) return {};
-  return with_.clock->Now() + deadline;
+  return began + deadline;
 }
 
 bool RecallPipeline::Selects(uint32_t layer) const {
@@ -53,9 +69,20 @@ Status RecallPipeline::BeforeAttention(uint32_t layer, const float* q) {
   return Await(layer);
 }
 
-Status RecallPipeline::Ask(uint32_t layer, const float* q) {
-  QUIRE_RETURN_IF_ERROR(AskForBegun());
-  if (!Selects(layer)) return OkStatus();
+Status RecallPipeline::Ask(uint32_t layer, const float* q, std::optional<TimePoint> began) {
+  // A correction leaves before what was begun, which has until the next step: it need not queue
+  // behind that reply. A layer that waits for an earlier prefetch lets others leave before.
+  if (begun_ == layer || !HasCome(layer)) {
+    QUIRE_RETURN_IF_ERROR(AskForBegun());
+  } else if (begun_ && lanes_[*begun_].unselected) {
+    QUIRE_RETURN_IF_ERROR(Speculate(*begun_));
+  }
+  if (Selects(layer))
+    QUIRE_RETURN_IF_ERROR(AskForLayer(layer, q, began.value_or(with_.clock->Now())));
+  return AskForBegun();
+}
+
+Status RecallPipeline::AskForLayer(uint32_t layer, const float* q, TimePoint began) {
   const PageTable& table = with_.cache->table(layer);
   const SelectRequest request{.layer = layer,
                               .q = q,
@@ -67,7 +94,7 @@ Status RecallPipeline::Ask(uint32_t layer, const float* q) {
   if (AnyBlocks(blocking)) {  // While the prefetch may be on its way.
     QUIRE_ASSIGN_OR_RETURN(selection, Select(request));
   }
-  Patience patience = PatienceOf(layer);
+  Patience patience = PatienceOf(layer, began);
   QUIRE_RETURN_IF_ERROR(TakePrefetched(layer, patience));
   if (std::exchange(lanes_[layer].failed, false)) {
     blocking.assign(blocking.size(), true);

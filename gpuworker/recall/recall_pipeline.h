@@ -19,7 +19,7 @@
 //
 // A selection that a device or a thread is still at (RetrievalPolicy::BeginSelect) is not waited
 // for after attention: the rest of the layer is given to the device behind it, or computed beside
-// it. It is looked at, and asked for, when the next layer asks.
+// it. It is looked at when the next layer asks, and asked for behind that layer's correction.
 //
 // Deadline (RetrievalOptions::recall_deadline). Where the policy says MayBeLate, a layer's
 // attention waits no longer than that: it goes on with the pages that it has, and what is late
@@ -71,6 +71,9 @@ struct RecallStats {
   /// Waiting for recalls and taking in what they brought: the host, and (PagedRun::Ran) attention
   /// on a device that the host is ahead of.
   Duration stalled = {};
+
+  /// What was added since `before`.
+  RecallStats operator-(const RecallStats& before) const;
 };
 
 class RecallPipeline {
@@ -93,9 +96,15 @@ class RecallPipeline {
   /// Call when the token's K and V are in the cache; `q` is its [n_q][d] query on the device, which
   /// stays until AfterAttention.
   [[nodiscard]] Status BeforeAttention(uint32_t layer, const float* q);
-  /// BeforeAttention in two halves: the sequences of a batch all ask before any of them waits.
-  [[nodiscard]] Status Ask(uint32_t layer, const float* q);
+  /// BeforeAttention in two halves: the sequences of a batch all ask before any of them waits. The
+  /// deadline counts from `began`, so that a layer has one for all of them; from now when not
+  /// given.
+  [[nodiscard]] Status Ask(uint32_t layer, const float* q, std::optional<TimePoint> began = {});
   [[nodiscard]] Status Await(uint32_t layer);
+  /// False while what the layer has asked for ahead is on its way, so that Ask would wait for it.
+  bool HasCome(uint32_t layer) const {
+    return lanes_[layer].under_way == nullptr || lanes_[layer].came();
+  }
   /// Call when its attention is done, with the same layer.
   [[nodiscard]] Status AfterAttention(uint32_t layer);
   /// Asks for what was begun to be selected after attention. Ask and Drain do; call it at the end
@@ -139,8 +148,10 @@ class RecallPipeline {
 
     bool came() const { return part && bytes_to_come == 0; }
   };
-  Patience PatienceOf(uint32_t layer) const;
+  Patience PatienceOf(uint32_t layer, TimePoint began) const;
 
+  /// Asks for what this token's attention waits for.
+  [[nodiscard]] Status AskForLayer(uint32_t layer, const float* q, TimePoint began);
   /// Takes in what the step before asked for. Sets Lane::failed when it came to nothing.
   [[nodiscard]] Status TakePrefetched(uint32_t layer, Patience patience);
   StatusOr<Selection> Select(const SelectRequest& request);

@@ -195,6 +195,42 @@ TEST_P(RecallPipelineTest, ASelectionThatIsBegunIsAskedForWhenTheNextLayerAsks) 
   EXPECT_THAT((*lanes)[1].active.Head(0), ElementsAre(7, 8));
 }
 
+TEST_P(RecallPipelineTest, ACorrectionLeavesBeforeWhatWasBegun) {
+  policy_.begins = true;
+  ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
+  ASSERT_EQ(pipeline_->AfterAttention(0), OkStatus());
+  ASSERT_EQ(Before({{5, 6}, {3, 4}}, {false, false}), OkStatus());
+  ASSERT_EQ(pipeline_->AfterAttention(0), OkStatus());
+  policy_.blocking = {true, true};
+  ASSERT_EQ(pipeline_->BeforeAttention(1, query_.data()), OkStatus());
+  EXPECT_THAT(transport_->recalls,
+              ElementsAre(Priority::kCorrection, Priority::kCorrection, Priority::kPrefetch));
+}
+
+TEST_P(RecallPipelineTest, WhatWasBegunDoesNotWaitForALayersLatePrefetch) {
+  policy_.begins = true;
+  policy_.may_be_late = true;
+  options_.recall_deadline = std::chrono::milliseconds(5);
+  for (const std::vector<bool>& blocking : {std::vector{true, true}, {false, false}}) {
+    policy_.blocking = blocking;
+    for (const uint32_t layer : {0u, 1u}) {
+      policy_.next = blocking[0] ? Pages{{1, 2}, {3, 4}} : Pages{{5, 6}, {3, 4}};
+      ASSERT_EQ(pipeline_->BeforeAttention(layer, query_.data()), OkStatus());
+      ASSERT_EQ(pipeline_->AfterAttention(layer), OkStatus());
+    }
+  }
+  ASSERT_EQ(pipeline_->AskForBegun(), OkStatus());
+  ASSERT_EQ(Before({{7, 8}, {3, 4}}, {false, false}), OkStatus());
+  ASSERT_EQ(pipeline_->AfterAttention(0), OkStatus());
+  transport_->held = true;  // Layer 1's prefetch is late.
+  policy_.blocking = {true, true};
+  ASSERT_EQ(pipeline_->Ask(1, query_.data()), OkStatus());
+  ASSERT_EQ(transport_->recalls.size(), 6u);
+  EXPECT_EQ(transport_->recalls[4], Priority::kPrefetch);
+  EXPECT_EQ(transport_->recalls[5], Priority::kCorrection);
+  transport_->held = false;
+}
+
 TEST_P(RecallPipelineTest, ASelectionThatIsBegunCountsFromTheLayersNextTokenOn) {
   ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
   ASSERT_EQ(pipeline_->AfterAttention(0), OkStatus());
