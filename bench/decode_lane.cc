@@ -27,6 +27,7 @@ const worker::Engine& EngineOf(const DecodeEngines& engines, const DecodeWay& wa
 
 void Add(const worker::SequenceStats& stats, DecodeTotals* totals) {
   totals->stall_seconds += stats.seconds_stalled;
+  totals->units_selected += stats.units_hit + stats.units_missed + stats.units_from_host;
   totals->units_recalled += stats.units_missed;
   totals->bytes_recalled += stats.moved.units;
   totals->units_from_host += stats.units_from_host;
@@ -139,6 +140,7 @@ class SequenceBatch final : public DecodeLane {
 
 DecodeTotals DecodeTotals::operator-(const DecodeTotals& before) const {
   return {.stall_seconds = stall_seconds - before.stall_seconds,
+          .units_selected = units_selected - before.units_selected,
           .units_recalled = units_recalled - before.units_recalled,
           .bytes_recalled = bytes_recalled - before.bytes_recalled,
           .units_from_host = units_from_host - before.units_from_host,

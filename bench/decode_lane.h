@@ -44,6 +44,7 @@ struct DecodeEngines {
 /// What all sequences of a lane did.
 struct DecodeTotals {
   double stall_seconds = 0;  ///< Waiting for recalls and taking them in.
+  uint64_t units_selected = 0;
   uint64_t units_recalled = 0;
   uint64_t bytes_recalled = 0;
   uint64_t units_from_host = 0;   ///< Selected, and placed from the worker's memory.

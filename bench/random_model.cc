@@ -15,7 +15,6 @@ namespace {
 
 constexpr uint64_t kSeed = 11;
 constexpr double kRopeTheta = 500000.0;
-constexpr float kOwnShare = 0.3f;  ///< Of embeddings: as alike as trained models' queries.
 /// Values of which a document's pages are made; a prime, so that no two pages begin alike.
 constexpr uint64_t kPoolValues = 4194301;
 
@@ -30,7 +29,7 @@ Status WriteRandomModel(const std::string& directory, const RandomModel& m) {
                                                    .vocab_size = m.vocab_size,
                                                    .max_positions = m.max_positions,
                                                    .rope_theta = kRopeTheta,
-                                                   .own_share = kOwnShare,
+                                                   .own_share = m.own_share,
                                                    .seed = kSeed});
 }
 

@@ -2,8 +2,7 @@
 //
 // A model of the usual shapes and no particular answers, and a long document for it, both random
 // and always the same: for what a decode step costs. The tokens' embeddings have most of their
-// direction in common, so that the queries of consecutive steps are as alike as those of trained
-// models are.
+// direction in common, and so have the queries of consecutive steps.
 #ifndef QUIRE_BENCH_RANDOM_MODEL_H_
 #define QUIRE_BENCH_RANDOM_MODEL_H_
 
@@ -28,6 +27,9 @@ struct RandomModel {
   uint32_t intermediate_size = 3584;
   uint32_t vocab_size = 256;
   uint32_t max_positions = 65536;
+  /// Of an embedding, what is its token's own: the larger, the more of the pages selected in a step
+  /// are others than in the step before.
+  float own_share = 0.3f;
 
   uint32_t hidden_size() const { return num_query_heads * head_dim; }
 };
