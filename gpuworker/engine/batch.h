@@ -11,6 +11,10 @@
 //   QUIRE_ASSIGN_OR_RETURN(auto stream, batch->Submit({.prompt = question_ids}));
 //   while (auto token = stream->Next(); token.ok() && token->has_value()) { ... **token ... }
 //
+// A prompt attends as what follows it does: in a layer that selects, each of its tokens selects. A
+// long text that is to be read with attention to everything is a document (Engine::Ingest), and the
+// prompt what is asked about it.
+//
 // A sequence generates what it generates alone (Sequence), within the tolerance of matmul
 // (Decoder::ForwardBatch), whoever else is in the batch and however often it is preempted. A
 // sequence that fails ends alone; one that the server has lost is opened anew once, as Sequence
