@@ -65,7 +65,8 @@ __device__ bool FindSide(const Shape& shape, Side* side) {
   return true;
 }
 
-/// Moves rows of `row_bytes`, zeros from `valid` on. Vectors are as wide as rows and pool allow.
+/// Moves rows of `row_bytes`, zeros from `valid` on, kBytes at a time: rows and pool are aligned to
+/// it.
 template <int kBytes>
 __device__ void CopyRows(const Shape& shape, const Side& side, uint8_t* pool, int64_t row_bytes) {
   using Value = Chunk<uint8_t, kBytes>;
@@ -80,10 +81,17 @@ __device__ void CopyRows(const Shape& shape, const Side& side, uint8_t* pool, in
     StoreAligned(pool + r * shape.n_kv * row_bytes + at, value);
   }
 }
+/// Vectors are as wide as rows, pool and codes allow. The codes of every other fp8 unit lie on a
+/// multiple of 8 only: 8 bytes of parameters precede them, and units are an odd number of times 8.
+/// Where codes are not even aligned to 4, they are loaded byte by byte and stored as wide as can
+/// be.
 __device__ inline void CopySide(const Shape& shape, const Side& side, uint8_t* pool,
                                 int64_t row_bytes) {
-  const uint64_t bits = reinterpret_cast<uintptr_t>(pool) | static_cast<uint64_t>(row_bytes);
+  const uint64_t to = reinterpret_cast<uintptr_t>(pool) | static_cast<uint64_t>(row_bytes);
+  const uint64_t from = reinterpret_cast<uintptr_t>(side.codes);
+  const uint64_t bits = from % 4 == 0 ? to | from : to;
   if (bits % 16 == 0) return CopyRows<16>(shape, side, pool, row_bytes);
+  if (bits % 8 == 0) return CopyRows<8>(shape, side, pool, row_bytes);
   if (bits % 4 == 0) return CopyRows<4>(shape, side, pool, row_bytes);
   if (bits % 2 == 0) return CopyRows<2>(shape, side, pool, row_bytes);
   CopyRows<1>(shape, side, pool, row_bytes);

@@ -2,6 +2,7 @@
 //
 // place_units: decode, rotate and scatter in one pass. Units are encoded by the reference.
 #include <cmath>
+#include <optional>
 
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/testing/op_conformance.h"
@@ -44,11 +45,12 @@ std::vector<uint8_t> Encode(const UnitShape& shape, UnitCodec codec,
 }
 
 /// How a check goes: units behind one address, or many and all rows of theirs; how far off
-/// alignment; fp8 pools.
+/// alignment; fp8 pools; how far off alignment those are, else that is up to chance.
 struct Way {
   bool scattered;
   size_t shift;
   bool fp8_pools;
+  std::optional<size_t> pool_shift = std::nullopt;
 };
 
 void ExpectSameBytes(Tensor<uint8_t>& tensor) { EXPECT_EQ(tensor.Fetch(), tensor.host_array()); }
@@ -87,7 +89,7 @@ void CheckPlace(Workbench& bench, const Case& c, UnitCodec codec, DType dtype, c
   }
   Tensor<float> cos_table(device, cos, 1), sin_table(device, sin, 1);
   Tensor<int32_t> rotations(device, bench.Ints(c.units, -1, n_rotations - 1));
-  const size_t shift = bench.Shift(element);
+  const size_t shift = way.pool_shift ? *way.pool_shift : bench.Shift(element);
   Tensor<uint8_t> k(device, std::vector<uint8_t>(pool_bytes, 0x11), shift);
   Tensor<uint8_t> v(device, std::vector<uint8_t>(pool_bytes, 0x11), shift);
   Tensor<float> k_scales(device, std::vector<float>(c.slots() * c.n_kv, -3.0f));
@@ -154,6 +156,22 @@ TEST_P(OpConformance, PlaceUnitsKeepsFp8Codes) {
   for (const Case& c : kCases) {
     CheckPlace(bench_, c, UnitCodec::kFp8E4M3, DType::kBF16, {false, 0, true});
     CheckPlace(bench_, c, UnitCodec::kFp8E4M3, DType::kBF16, {true, 1, true});
+  }
+}
+
+// Codes move in vectors, as wide as where they lie and where they go allow. Of units that follow
+// each other every second one lies 8 bytes off what the others are aligned to.
+TEST_P(OpConformance, PlaceUnitsKeepsFp8CodesOfEveryAlignment) {
+  QUIRE_REQUIRE_OP(place_units);
+  constexpr Case kCase = {4, 32, 2, 128, true, 0, -1, false};
+  ASSERT_EQ(EncodedUnitBytes(UnitCodec::kFp8E4M3, kCase.Shape(DType::kBF16)) % 16, 8);
+  for (const size_t units_at : {0, 1, 2, 4, 8, 12}) {
+    for (const size_t pools_at : {0, 1, 2, 4, 8}) {
+      for (const bool scattered : {false, true}) {
+        CheckPlace(bench_, kCase, UnitCodec::kFp8E4M3, DType::kBF16,
+                   {scattered, units_at, true, pools_at});
+      }
+    }
   }
 }
 
