@@ -61,6 +61,10 @@ class CudaLibraryTestDevice : public CudaTestDevice {
   }
   const KernelTable& table() const override { return *library_.kernels; }
   void* stream() const override { return stream_; }
+  // In the order of the stream, which does not wait for cudaMemcpy.
+  void CopyIn(void* device, const void* host, size_t bytes) override {
+    EXPECT_EQ(library_.copy(stream_, CopyDirection::kToDevice, device, host, bytes), nullptr);
+  }
   void CopyOut(void* host, const void* device, size_t bytes) override {
     EXPECT_EQ(library_.copy(stream_, CopyDirection::kToHost, host, device, bytes), nullptr);
   }
