@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cuda_runtime.h>
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -20,6 +21,7 @@ constexpr int64_t kFewRows = 8;            ///< As CudaKernels() has a kernel fo
 
 struct Functions {
   int (*create)(Handle*) = nullptr;
+  int (*destroy)(Handle) = nullptr;
   int (*set_stream)(Handle, cudaStream_t) = nullptr;
   int (*set_workspace)(Handle, void*, size_t) = nullptr;
   int (*sgemm)(Handle, int, int, int, int, int, const float*, const float*, int, const float*, int,
@@ -48,6 +50,7 @@ bool Load(Functions* functions) {
     void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) continue;
     return Find(library, "cublasCreate_v2", &functions->create) &&
+           Find(library, "cublasDestroy_v2", &functions->destroy) &&
            Find(library, "cublasSetStream_v2", &functions->set_stream) &&
            Find(library, "cublasSetWorkspace_v2", &functions->set_workspace) &&
            Find(library, "cublasSgemm_v2", &functions->sgemm);
@@ -55,13 +58,41 @@ bool Load(Functions* functions) {
   return false;
 }
 
-/// A handle for one stream. Setting the stream drops the workspace, so that comes second.
-bool Start(const Functions& functions, void* stream, Handle* handle) {
+/// A handle for one stream, with a workspace.
+struct Started {
+  Handle handle = nullptr;
   void* workspace = nullptr;
-  return functions.create(handle) == kSuccess &&
-         functions.set_stream(*handle, static_cast<cudaStream_t>(stream)) == kSuccess &&
-         cudaMalloc(&workspace, kWorkspaceBytes) == cudaSuccess &&
-         functions.set_workspace(*handle, workspace, kWorkspaceBytes) == kSuccess;
+};
+
+/// A product of zeros: what cuBLAS makes at the first one, it has then. Waits for it.
+bool WarmUp(const Functions& functions, cudaStream_t stream, const Started& started) {
+  constexpr int kSize = 64;
+  constexpr size_t kMatrix = size_t{kSize} * kSize, kBytes = 3 * kMatrix * sizeof(float);
+  void* memory = nullptr;
+  if (cudaMallocAsync(&memory, kBytes, stream) != cudaSuccess) return false;
+  float* const x = static_cast<float*>(memory);
+  const float one = 1.0f, nothing = 0.0f;
+  const bool given =
+      cudaMemsetAsync(memory, 0, kBytes, stream) == cudaSuccess &&
+      functions.sgemm(started.handle, kTranspose, kNoTranspose, kSize, kSize, kSize, &one, x, kSize,
+                      x + kMatrix, kSize, &nothing, x + 2 * kMatrix, kSize) == kSuccess;
+  const bool freed = cudaFreeAsync(memory, stream) == cudaSuccess;
+  return cudaStreamSynchronize(stream) == cudaSuccess && given && freed;
+}
+
+/// Fills `started` as far as it gets. Setting the stream drops the workspace, so that comes second.
+bool Start(const Functions& functions, cudaStream_t stream, Started* started) {
+  return functions.create(&started->handle) == kSuccess &&
+         functions.set_stream(started->handle, stream) == kSuccess &&
+         cudaMallocAsync(&started->workspace, kWorkspaceBytes, stream) == cudaSuccess &&
+         functions.set_workspace(started->handle, started->workspace, kWorkspaceBytes) ==
+             kSuccess &&
+         WarmUp(functions, stream, *started);
+}
+
+void Stop(const Functions& functions, cudaStream_t stream, const Started& started) {
+  if (started.handle != nullptr) (void)functions.destroy(started.handle);
+  if (started.workspace != nullptr) (void)cudaFreeAsync(started.workspace, stream);
 }
 
 Handle HandleOf(void* stream) {
@@ -88,14 +119,22 @@ bool FitsInt(int64_t value) { return value <= std::numeric_limits<int>::max(); }
 }  // namespace
 
 bool StartCublas(void* stream, void* recorder) {
-  State started;
-  if (!Load(&started.functions)) return false;
-  void* const streams[2] = {stream, recorder};
-  for (int i = 0; i < 2; ++i) {
-    if (!Start(started.functions, streams[i], &started.handles[i])) return false;
-    started.streams[i] = streams[i];
+  Functions functions;
+  if (!Load(&functions)) return false;
+  const cudaStream_t streams[2] = {static_cast<cudaStream_t>(stream),
+                                   static_cast<cudaStream_t>(recorder)};
+  Started started[2];
+  if (!Start(functions, streams[0], &started[0]) || !Start(functions, streams[1], &started[1])) {
+    for (int i = 0; i < 2; ++i) Stop(functions, streams[i], started[i]);
+    (void)cudaGetLastError();  // Else the next launch would be taken for what failed here.
+    return false;
   }
-  TheState() = started;
+  State& state = TheState();
+  state.functions = functions;
+  for (int i = 0; i < 2; ++i) {
+    state.streams[i] = streams[i];
+    state.handles[i] = started[i].handle;
+  }
   return true;
 }
 
@@ -118,7 +157,9 @@ OpStatus MatmulByCublas(const MatmulArgs& args) {
   const int status =
       TheState().functions.sgemm(handle, kTranspose, kNoTranspose, out, static_cast<int>(args.rows),
                                  in, &one, args.weight, in, args.x, in, &onto, args.y, out);
-  return status == kSuccess ? OpStatus::kOk : OpStatus::kDeviceError;
+  if (status == kSuccess) return OpStatus::kOk;
+  (void)cudaGetLastError();
+  return OpStatus::kDeviceError;
 }
 
 }  // namespace quire::kernels::cuda

@@ -10,9 +10,10 @@
 
 namespace quire::kernels::cuda {
 
-/// Loads cuBLAS and gives each stream a handle and a workspace, so that it allocates nothing later
-/// and can be captured. False when it is not there, or does not start. Called once, before the
-/// products.
+/// Loads cuBLAS and gives each stream a handle and a workspace, and each handle a first product, so
+/// that it allocates nothing later and can be captured. False when it is not there, or does not
+/// start: then nothing of it stays, and no error behind. Waits for the streams. Called once, before
+/// the products and captures.
 bool StartCublas(void* stream, void* recorder);
 
 /// As the matmul op. Products of few rows, which only read the weights, and those on other streams
