@@ -2,8 +2,9 @@
 //
 // RecordedWork: stretches of kernels that are the same whenever they run. On a device that records,
 // a stretch runs as it is the first time, which loads what it needs, is recorded the second time,
-// and is one launch from then on. Elsewhere it always runs as it is. Ownership: borrows the device;
-// what a stretch points to is there whenever it runs. Thread-safety: none.
+// and is one launch from then on. Elsewhere it always runs as it is, and so does a stretch that the
+// device could not record. Ownership: borrows the device; what a stretch points to is there
+// whenever it runs. Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_DEVICE_RECORDED_WORK_H_
 #define QUIRE_GPUWORKER_DEVICE_RECORDED_WORK_H_
 
@@ -30,7 +31,9 @@ class RecordedWork {
       : device_(device), most_(most) {}
 
   /// Gives the device the stretch `key`: `work` as Device::Record wants it, with the same kernels
-  /// and arguments at every call with this key. An error forgets the stretch.
+  /// and arguments at every call with this key. An error of the work forgets the stretch; one of
+  /// its recording alone is none: it runs as the first time, then and, as long as it is kept, at
+  /// every call.
   [[nodiscard]] Status Run(const Key& key, const Work& work) { return Run(key, work, work); }
   /// The first time `first` runs in its place, which may give the device the same in other ways.
   [[nodiscard]] Status Run(const Key& key, const Work& work, const Work& first);
@@ -39,8 +42,9 @@ class RecordedWork {
 
  private:
   struct Stretch {
-    std::unique_ptr<DeviceGraph> graph;  ///< Null when it ran once.
-    uint64_t ran = 0;                    ///< In which of all runs it did last.
+    std::unique_ptr<DeviceGraph> graph;  ///< Null when it ran once, or is not recorded.
+    bool cannot_be_recorded = false;
+    uint64_t ran = 0;  ///< In which of all runs it did last.
   };
   void MakeRoom();
 
@@ -61,14 +65,15 @@ Status RecordedWork<Key>::Run(const Key& key, const Work& work, const Work& firs
   }
   Stretch& stretch = found->second;
   stretch.ran = ++runs_;
-  if (stretch.graph == nullptr) {
+  if (stretch.graph == nullptr && !stretch.cannot_be_recorded) {
     auto graph = device_->Record(work);
-    if (!graph.ok()) stretches_.erase(found);
-    QUIRE_RETURN_IF_ERROR(graph.status());
-    if (*graph == nullptr) return work();
-    stretch.graph = *std::move(graph);
+    stretch.cannot_be_recorded = !graph.ok();  // Where the work is at fault, it fails below, too.
+    if (graph.ok()) stretch.graph = *std::move(graph);
   }
-  return stretch.graph->Launch();
+  if (stretch.graph != nullptr) return stretch.graph->Launch();
+  const Status status = stretch.cannot_be_recorded ? first() : work();
+  if (!status.ok()) stretches_.erase(found);
+  return status;
 }
 
 template <typename Key>

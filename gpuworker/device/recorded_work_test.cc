@@ -10,6 +10,7 @@ namespace {
 
 using testing::FakeCudaDevice;
 using testing::FakeCudaLaunches;
+using testing::FakeCudaLibrary;
 
 /// y += 1 on a device, and how often the host did anything for it.
 class Counter {
@@ -108,6 +109,52 @@ TEST(RecordedWorkTest, TheStretchesThatRanLastAreKept) {
   for (const int expected : {1, 1, 0}) EXPECT_EQ(calls_of(2), expected);  // In that of 3.
   counter.Clear();
   for (const int expected : {1, 1, 0}) EXPECT_EQ(calls_of(1), expected);
+}
+
+int captures = 0;
+
+kernels::CudaLibrary WithoutABegin() {
+  kernels::CudaLibrary library = FakeCudaLibrary();
+  library.begin_capture = [](void*) -> const char* {
+    ++captures;
+    return "operation not permitted";
+  };
+  return library;
+}
+
+kernels::CudaLibrary WithoutAnEnd() {
+  kernels::CudaLibrary library = FakeCudaLibrary();
+  library.end_capture = [](void* recorder, void** graph) -> const char* {
+    ++captures;
+    (void)FakeCudaLibrary().end_capture(recorder, graph);
+    FakeCudaLibrary().free_graph(*graph);
+    *graph = nullptr;
+    return "operation failed due to a previous error during capture";
+  };
+  return library;
+}
+
+TEST(RecordedWorkTest, WhatCannotBeRecordedRunsAsTheFirstTimeAndIsNotTriedAgain) {
+  for (const kernels::CudaLibrary& library : {WithoutABegin(), WithoutAnEnd()}) {
+    const auto device = MakeCudaDevice(library);
+    ASSERT_TRUE(device.ok());
+    Counter counter(**device);
+    captures = 0;
+    const int64_t before = FakeCudaLaunches();
+    for (int run = 1; run <= 4; ++run) {
+      ASSERT_EQ(counter.RunWithFirst(7), OkStatus());
+      EXPECT_EQ(counter.value(), static_cast<float>(run));
+      EXPECT_EQ(counter.firsts(), run);
+      EXPECT_EQ(captures, run == 1 ? 0 : 1);
+    }
+    counter.set_fails(true);
+    EXPECT_EQ(counter.Run(7).code(), StatusCode::kDataLoss);
+    counter.set_fails(false);
+    for (int run = 0; run < 2; ++run) ASSERT_EQ(counter.Run(7), OkStatus());
+    EXPECT_EQ(counter.value(), 6);
+    EXPECT_EQ(captures, 2);  // The error has made it a new stretch.
+    EXPECT_EQ(FakeCudaLaunches(), before);
+  }
 }
 
 TEST(RecordedWorkTest, AnErrorForgetsTheStretch) {

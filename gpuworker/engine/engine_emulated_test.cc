@@ -55,5 +55,21 @@ TEST(EngineEmulatedStepTest, AStepThatNeedsNoHostIsOneLaunch) {
   }
 }
 
+// Here what is captured breaks in the middle, as by work that a capture cannot hold.
+TEST(EngineEmulatedStepTest, WhereNothingCanBeRecordedStepsRunAsTheyAre) {
+  kernels::CudaLibrary library = *quire_cuda_library();
+  library.begin_capture = [](void* recorder) {
+    const char* const begun = quire_cuda_library()->begin_capture(recorder);
+    (void)quire_cuda_library()->synchronize(recorder);
+    return begun;
+  };
+  library.launch = [](void*, void*) -> const char* { return "nothing was recorded"; };
+  const auto device = MakeCudaDevice(library);
+  ASSERT_TRUE(device.ok()) << device.status();
+  for (const std::string_view policy : {"full", "quest"}) {
+    ExpectSameAnswer(AskDevice(device->get(), policy), AskDevice(&CpuDevice(), policy), 1e-4f);
+  }
+}
+
 }  // namespace
 }  // namespace quire::worker
