@@ -3,6 +3,7 @@
 // The decoder on a device whose memory the host cannot touch and that records.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@ namespace {
 
 using testing::FakeCudaDevice;
 using testing::FakeCudaLaunches;
+using testing::FakeCudaLibrary;
 
 constexpr char kModel[] = QUIRE_SOURCE_DIR "/tests/data/golden/llama-llama3";
 
@@ -77,6 +79,68 @@ TEST(DecoderDeviceTest, BlocksOfOtherLengthsBetweenStepsDoNotMix) {
   }
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(results[i], results[i + 4]) << i;
   EXPECT_EQ(results[0], results[2]);
+}
+
+int64_t kept_graphs = 0;
+int64_t most_graphs = 0;
+
+/// The fake library, with the graphs counted that it keeps.
+kernels::CudaLibrary CountingLibrary() {
+  kept_graphs = most_graphs = 0;
+  kernels::CudaLibrary library = FakeCudaLibrary();
+  library.end_capture = [](void* recorder, void** graph) {
+    most_graphs = std::max(most_graphs, ++kept_graphs);
+    return FakeCudaLibrary().end_capture(recorder, graph);
+  };
+  library.free_graph = [](void* graph) {
+    --kept_graphs;
+    FakeCudaLibrary().free_graph(graph);
+  };
+  return library;
+}
+
+TEST(DecoderDeviceTest, OfBlocksOfManyLengthsTheLastEightLengthsStayRecorded) {
+  const kernels::CudaLibrary library = CountingLibrary();
+  const auto device = std::move(MakeCudaDevice(library)).value();
+  constexpr size_t kLongest = 20;
+  std::vector<TokenId> prompt(kLongest);
+  for (size_t i = 0; i < kLongest; ++i) prompt[i] = static_cast<TokenId>(i + 1);
+  std::vector<std::vector<float>> results;
+  for (Device* const one : {&CpuDevice(), device.get()}) {
+    Generation run(*one);
+    DenseCache cache(run.decoder().config(), one, 64);
+    for (size_t length = kLongest; length > 0; --length) {  // In the pass of the longest.
+      std::vector<float> logits(run.decoder().config().vocab_size);
+      for (int repeat = 0; repeat < 3; ++repeat) {
+        ASSERT_EQ(cache.Truncate(0), OkStatus());
+        ASSERT_EQ(run.decoder().Forward({prompt.data(), length}, 0, cache, Decoder::Logits::kLast,
+                                        logits.data()),
+                  OkStatus());
+      }
+      results.push_back(logits);
+    }
+    const int64_t stretches = run.decoder().config().num_layers + 1;
+    EXPECT_EQ(most_graphs, one == device.get() ? 8 * stretches : 0);
+  }
+  for (size_t i = 0; i < kLongest; ++i) EXPECT_EQ(results[i], results[i + kLongest]) << i;
+  EXPECT_EQ(kept_graphs, 0);  // They went with the passes.
+}
+
+TEST(DecoderDeviceTest, LongBlocksAreNotRecorded) {
+  Generation run(FakeCudaDevice());
+  DenseCache cache(run.decoder().config(), &FakeCudaDevice(), 128);
+  std::vector<float> logits(run.decoder().config().vocab_size);
+  for (const size_t length : {64, 65}) {
+    const std::vector<TokenId> prompt(length, 7);
+    const int64_t before = FakeCudaLaunches();
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      ASSERT_EQ(cache.Truncate(0), OkStatus());
+      ASSERT_EQ(run.decoder().Forward(prompt, 0, cache, Decoder::Logits::kLast, logits.data()),
+                OkStatus());
+    }
+    const int64_t stretches = run.decoder().config().num_layers + 1;
+    EXPECT_EQ(FakeCudaLaunches() - before, length == 64 ? 2 * stretches : 0);
+  }
 }
 
 }  // namespace

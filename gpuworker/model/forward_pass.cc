@@ -108,6 +108,7 @@ Status ForwardPass::BetweenAttentions(uint32_t layer) {
 }
 
 Status ForwardPass::RecordedBetweenAttentions(uint32_t layer) {
+  if (tokens_ > kRecordedTokens) return BetweenAttentions(layer);
   const uint64_t key = uint64_t{tokens_} * (c_.num_layers + 1) + layer;
   return between_.Run(key, [this, layer] { return BetweenAttentions(layer); });
 }

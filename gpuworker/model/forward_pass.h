@@ -39,7 +39,7 @@ class ForwardPass {
       : model_(model),
         c_(model.config),
         ops_(model.device->kernels()),
-        between_(model.device),
+        between_(model.device, kKeptBlocks * (size_t{model.config.num_layers} + 1)),
         steps_(model.device, kKeptSteps) {}
 
   /// Allocates scratch for blocks of up to `max_tokens` tokens.
@@ -60,6 +60,10 @@ class ForwardPass {
   static constexpr uint32_t kLogitRows = 32;
   /// Decode steps that stay recorded: of sequences that take turns, and batches that change.
   static constexpr size_t kKeptSteps = 8;
+  /// Lengths of blocks whose stretches between attentions stay recorded.
+  static constexpr size_t kKeptBlocks = 8;
+  /// Longer blocks are not recorded: the device is busy while the host gives it their kernels.
+  static constexpr uint32_t kRecordedTokens = 64;
 
   /// What kernels read of the block, to the device.
   Status Begin(std::span<const SequenceTokens> sequences);
@@ -79,7 +83,7 @@ class ForwardPass {
   /// Everything between the attention of the layer before `layer` and its own: what ends the one,
   /// or embeds the tokens, and begins the other. `layer` may be num_layers.
   Status BetweenAttentions(uint32_t layer);
-  /// The same, recorded for blocks of as many tokens.
+  /// The same, recorded for blocks of as many tokens, where they are few.
   Status RecordedBetweenAttentions(uint32_t layer);
   Status Embed();
   Status Queries(uint32_t layer);
