@@ -3,8 +3,14 @@
 """Decode attention of others at the shapes of quire_bench_cuda_kernels, on the same GPU.
 
 PyTorch's scaled_dot_product_attention over KV that was gathered from pages (the gather counted and
-not), and FlashInfer's over the pages themselves; each is first compared with the definition. The last
-line is one JSON object; what could not be measured is missing there and "skipped" says why. With the
+not), and FlashInfer's over the pages themselves; each is first compared with the definition. Calls are
+timed as the device sees them: CALLS of them, one after the other, are recorded as a CUDA graph, and a replay
+is timed between two events, so that no call waits for Python. What cannot be recorded is called as often
+between two events; its RIVAL_timed is "calls" then, not "graph", and has the gaps in it that Python
+leaves. (quire_bench_cuda_kernels gives its calls one by one to an idle stream: what that costs is in its
+own figure alone.)
+
+The last line is one JSON object; what could not be measured is missing there and "skipped" says why. With the
 JSON of quire_bench_cuda_kernels it also has the ratios attention_vs_sdpa, attention_vs_sdpa_gathered and
 attention_vs_flashinfer: above 1 is faster than the rival.
 
@@ -14,24 +20,56 @@ import json
 import statistics
 import sys
 
-WARM_UP, REPEATS = 5, 20
+WARM_UP, CALLS, REPEATS = 5, 20, 20
 TOLERANCE = 2e-2  # Of the largest value: bf16 has 8 bits.
 # Of quire_bench_cuda_kernels, when its JSON is not given.
 SHAPES = {"batch": 32, "budget_slots": 64, "page_tokens": 32, "query_heads": 32, "kv_heads": 8, "dim": 128}
 
 
-def median_us(torch, job):
-    """Median microseconds on the device."""
+def recorded(torch, job):
+    """CALLS calls as one CUDA graph; None where the job cannot be recorded."""
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            for _ in range(CALLS):
+                job()
+    except RuntimeError:
+        torch.cuda.synchronize()
+        return None
+    return graph
+
+
+def warm_up(torch, job):
+    """On another stream than the default one, as recording wants it."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(WARM_UP):
+            job()
+    torch.cuda.synchronize()
+
+
+def measure(torch, name, job, results):
+    """Median microseconds of a call on the device, and how it was timed."""
+    warm_up(torch, job)
+    graph = recorded(torch, job)
+
+    def calls():
+        for _ in range(CALLS):
+            job()
+
+    run_all = calls if graph is None else graph.replay
     times = []
     for repeat in range(-WARM_UP, REPEATS):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         start.record()
-        job()
+        run_all()
         end.record()
         end.synchronize()
         if repeat >= 0:
-            times.append(1e3 * start.elapsed_time(end))
-    return statistics.median(times)
+            times.append(1e3 * start.elapsed_time(end) / CALLS)
+    results[f"{name}_us"] = statistics.median(times)
+    results[f"{name}_timed"] = "calls" if graph is None else "graph"
 
 
 def make_inputs(torch, s):
@@ -82,13 +120,13 @@ def measure_sdpa(torch, s, inputs, expected, results):
     k, v = gathered(k_pool, order, s).contiguous(), gathered(v_pool, order, s).contiguous()
     attend = torch.nn.functional.scaled_dot_product_attention
     check("SDPA", attend(query, k, v).reshape(q.shape), expected)
-    results["sdpa_us"] = median_us(torch, lambda: attend(query, k, v))
+    measure(torch, "sdpa", lambda: attend(query, k, v), results)
 
     def gather_and_attend():
         return attend(query, gathered(k_pool, order, s), gathered(v_pool, order, s))
 
     check("SDPA behind a gather", gather_and_attend().reshape(q.shape), expected)
-    results["sdpa_gathered_us"] = median_us(torch, gather_and_attend)
+    measure(torch, "sdpa_gathered", gather_and_attend, results)
 
 
 def measure_flashinfer(torch, flashinfer, s, inputs, expected, results):
@@ -100,7 +138,7 @@ def measure_flashinfer(torch, flashinfer, s, inputs, expected, results):
     wrapper.plan(starts, order.int(), last, s["query_heads"], s["kv_heads"], s["dim"], s["page_tokens"],
                  data_type=torch.bfloat16, q_data_type=torch.bfloat16)
     check("FlashInfer", wrapper.run(q, (k_pool, v_pool)), expected)
-    results["flashinfer_us"] = median_us(torch, lambda: wrapper.run(q, (k_pool, v_pool)))
+    measure(torch, "flashinfer", lambda: wrapper.run(q, (k_pool, v_pool)), results)
 
 
 def import_torch(results):
