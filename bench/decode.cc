@@ -207,13 +207,6 @@ StatusOr<Lane> Connect(const Setting& setting, const Bed& bed, const std::string
   return lane;
 }
 
-/// The name of the GPU that the device is; null for the processor.
-cli::Json GpuOf(const std::string& device_name) {
-  const auto device = worker::FindDevice(device_name);
-  if (!device.ok() || (*device)->hardware().empty()) return nullptr;
-  return (*device)->hardware();
-}
-
 double Milliseconds(Duration time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
@@ -437,13 +430,12 @@ class DecodeBench {
   void AddSizes() {
     const KvSpec& spec = setting_.bed.spec;
     report_.json.update(setting_.bed.shape);
+    report_.json.update(cli::DescribeDevice(options_.device));
     report_.json.update(cli::Json{{"budget_tokens", options_.budget_tokens},
                                   {"sink_tokens", budget_.sink_tokens},
                                   {"window_tokens", budget_.window_tokens},
                                   {"page_tokens", spec.page_tokens},
                                   {"unit_bytes", UnitBytes(spec)},
-                                  {"device", options_.device},
-                                  {"gpu", GpuOf(options_.device)},
                                   {"tau", *taus_[setting_.bed.document.name]},
                                   {"corrected_share_wanted", kCorrectedShare},
                                   {"batch", options_.batch},

@@ -85,7 +85,7 @@ Status RunCommand(const DemoArgs& args, const CommandContext& context) {
   if (context.options.json) {
     Json json = DemoJson(report, options);
     json["transport"] = connected.path.name;
-    json["device"] = args.device;
+    json.update(DescribeDevice(args.device));
     PrintJsonLine(context.out, json);
   }
   return OkStatus();

@@ -37,6 +37,16 @@ void AddDeviceFlag(CLI::App& command, std::string* device) {
       ->capture_default_str();
 }
 
+Json DescribeDevice(const std::string& device_name) {
+  Json json = {{"device", device_name}, {"gpu", nullptr}, {"cublas", nullptr}};
+  const auto device = worker::FindDevice(device_name);
+  if (device.ok() && !(*device)->hardware().empty()) {
+    json["gpu"] = (*device)->hardware();
+    json["cublas"] = (*device)->has_cublas();
+  }
+  return json;
+}
+
 std::vector<TokenId> DocumentTokens(const worker::Tokenizer& tokenizer, std::string_view text) {
   std::vector<TokenId> tokens = tokenizer.Encode(text);
   tokens.insert(tokens.begin(), tokenizer.bos_id());

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "client/cli/json_output.h"
 #include "client/client.h"
 #include "common/base/status.h"
 #include "gpuworker/engine/engine.h"
@@ -42,6 +43,10 @@ StatusOr<LocalWorker> LoadLocalWorker(const std::string& model_directory, Client
 
 /// Adds --device, which `device` holds the default of.
 void AddDeviceFlag(CLI::App& command, std::string* device);
+
+/// For reports: {"device", "gpu", "cublas"}: of a GPU its name, and whether products of many rows
+/// are cuBLAS's; null for the processor.
+Json DescribeDevice(const std::string& device_name);
 
 /// Token ids of a document's text: BOS, then the text. What `put` stores and `ask` continues.
 std::vector<TokenId> DocumentTokens(const worker::Tokenizer& tokenizer, std::string_view text);

@@ -143,11 +143,12 @@ class Graph final : public DeviceGraph {
 
 class Cuda final : public Device {
  public:
-  Cuda(const CudaLibrary* library, const CudaStreams& streams, std::string_view hardware)
-      : library_(library), streams_(streams), hardware_(hardware) {}
+  Cuda(const CudaLibrary* library, const CudaStreams& streams, const kernels::CudaFacts& facts)
+      : library_(library), streams_(streams), hardware_(facts.device), has_cublas_(facts.cublas) {}
 
   std::string_view name() const override { return "cuda"; }
   std::string_view hardware() const override { return hardware_; }
+  bool has_cublas() const override { return has_cublas_; }
   const kernels::KernelTable& kernels() const override { return *library_->kernels; }
   void* stream() const override {
     return recording_on_this_thread_ ? streams_.recorder : streams_.compute;
@@ -209,6 +210,7 @@ class Cuda final : public Device {
   const CudaLibrary* const library_;
   const CudaStreams streams_;
   const std::string hardware_;
+  const bool has_cublas_;
   Mutex recording_;  ///< One recording at a time.
   static thread_local bool recording_on_this_thread_;
 };
@@ -271,7 +273,7 @@ StatusOr<std::unique_ptr<Device>> MakeCudaDevice(const CudaLibrary& library) {
   CudaStreams streams;
   kernels::CudaFacts facts;
   if (const char* words = library.open(&streams, &facts)) return NoDevice(words);
-  return std::unique_ptr<Device>(std::make_unique<Cuda>(&library, streams, facts.device));
+  return std::unique_ptr<Device>(std::make_unique<Cuda>(&library, streams, facts));
 }
 
 StatusOr<Device*> CudaDevice() {

@@ -67,6 +67,18 @@ TEST(CudaDeviceTest, ADeviceIsFoundByItsName) {
   EXPECT_THAT(std::string(Message(other.status())), HasSubstr("cpu and cuda"));
 }
 
+TEST(CudaDeviceTest, ItTellsWhetherProductsAreThoseOfCublas) {
+  kernels::CudaLibrary library = FakeCudaLibrary();
+  EXPECT_FALSE((*MakeCudaDevice(library))->has_cublas());
+  library.open = [](kernels::CudaStreams* streams, kernels::CudaFacts* facts) {
+    const char* const words = FakeCudaLibrary().open(streams, facts);
+    facts->cublas = true;
+    return words;
+  };
+  EXPECT_TRUE((*MakeCudaDevice(library))->has_cublas());
+  EXPECT_FALSE(CpuDevice().has_cublas());
+}
+
 TEST(CudaDeviceTest, WithoutPinnedMemoryItIsOutOfMemory) {
   kernels::CudaLibrary library = FakeCudaLibrary();
   library.pin = [](size_t, void**) -> const char* { return "out of memory"; };

@@ -110,6 +110,8 @@ class Device {
   virtual std::string_view name() const = 0;
   /// The GPU's name, for reports; empty where it is the processor.
   virtual std::string_view hardware() const { return ""; }
+  /// Whether products of many rows are cuBLAS's, for reports; else they are the device's own.
+  virtual bool has_cublas() const { return false; }
   /// The kernels of this device; null entries do not exist.
   virtual const kernels::KernelTable& kernels() const = 0;
   /// The stream that kernels of this device are given, of kCompute; null on the CPU. Within Record
