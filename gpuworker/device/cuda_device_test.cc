@@ -91,7 +91,7 @@ TEST(CudaDeviceTest, WithoutPinnedMemoryItIsOutOfMemory) {
 }
 
 /// A value on the fake device, and kernels that change it.
-class LateStreamsTest : public ::testing::Test {
+class CudaStreamsTest : public ::testing::Test {
  protected:
   Status Add(const DeviceBuffer& other, void* stream) {
     return ToStatus(device_.kernels().add({.a = other.as<float>(),
@@ -114,7 +114,7 @@ class LateStreamsTest : public ::testing::Test {
   const std::unique_ptr<DeviceEvent> event_ = *device_.MakeEvent();
 };
 
-TEST_F(LateStreamsTest, WhatNobodyWaitsForIsNotThere) {
+TEST_F(CudaStreamsTest, WhatNobodyWaitsForIsNotThere) {
   ASSERT_EQ(Set(1), OkStatus());
   {
     const LateStreams late({FakeCudaStream::kConvert});
@@ -124,7 +124,7 @@ TEST_F(LateStreamsTest, WhatNobodyWaitsForIsNotThere) {
   EXPECT_EQ(Get(), 2);
 }
 
-TEST_F(LateStreamsTest, WhoIsHeldGetsIt) {
+TEST_F(CudaStreamsTest, WhoIsHeldGetsIt) {
   ASSERT_EQ(Set(1), OkStatus());
   const LateStreams late({FakeCudaStream::kConvert});
   ASSERT_EQ(Double(device_.convert_stream()), OkStatus());
@@ -135,7 +135,7 @@ TEST_F(LateStreamsTest, WhoIsHeldGetsIt) {
   EXPECT_EQ(FakeCudaHostWaits(), before + 1);
 }
 
-TEST_F(LateStreamsTest, ATimerTellsHowLongTheDeviceWaitedAndTheHostDoesNot) {
+TEST_F(CudaStreamsTest, ATimerTellsHowLongTheDeviceWaitedAndTheHostDoesNot) {
   using std::chrono::milliseconds;
   const std::unique_ptr<HoldTimer> timer = device_.MakeHoldTimer();
   ASSERT_EQ(Set(1), OkStatus());
@@ -157,7 +157,7 @@ TEST_F(LateStreamsTest, ATimerTellsHowLongTheDeviceWaitedAndTheHostDoesNot) {
   EXPECT_EQ(*timer->Take(), Duration::zero());
 }
 
-TEST_F(LateStreamsTest, RecordedWorkIsHeldAsOtherWorkIs) {
+TEST_F(CudaStreamsTest, RecordedWorkIsHeldAsOtherWorkIs) {
   const DeviceBuffer one = *device_.Allocate(sizeof(float));
   const float host_one = 1;
   ASSERT_EQ(device_.CopyToDevice(one.data(), &host_one, sizeof host_one), OkStatus());

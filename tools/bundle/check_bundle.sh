@@ -187,7 +187,7 @@ run_programs() {
   in_root /quire/bin/quired --help >/dev/null
   in_root /quire/bin/quire --help >/dev/null
   make_documents
-  local transport last
+  local transport last suite
   for transport in shm ucx grpc; do
     in_root /quire/bin/quire demo --json --docs /docs --questions-per-document 2 --transport "$transport" >"$work/demo" 2>"$work/error" ||
       die "quire demo --transport $transport: $(tail -3 "$work/error")"
@@ -197,6 +197,11 @@ run_programs() {
   in_root /quire/bin/engine_device_test --gtest_filter='*/EngineDeviceTest.*/freekv:*/EngineGpuTest.*/freekv' >"$work/tests" ||
     die "engine_device_test: $(grep -m1 -E 'Failure|FAILED' "$work/tests")"
   grep -q '^\[==========\] 2 tests .* ran' "$work/tests" || die "engine_device_test has not both of its tests"
+  in_root /quire/bin/engine_device_test --gtest_filter='Fake/Device*:Cuda/Device*' >"$work/tests" ||
+    die "engine_device_test: $(grep -m1 -E 'Failure|FAILED' "$work/tests")"
+  for suite in DeviceConformance DeviceMemoryTest; do
+    grep -q " Cuda/$suite\." "$work/tests" || die "engine_device_test has no $suite for a GPU"
+  done
   echo "programs: quired $(cat "$work/version"); engine_device_test; quire demo over shm, ucx and grpc: $last"
   check_choice
 }

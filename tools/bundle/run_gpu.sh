@@ -5,28 +5,43 @@
 # after the other. A machine that ends commands after some minutes gets a call for each; what they say comes
 # together in DIR. --list names the steps; --dry-run DIR [STEP...] says what they would run, and runs nothing.
 #
-#   conformance   the conformance tests of the kernels
-#   sanitizer     the same under compute-sanitizer, where it is present
-#   engine        the engine with every policy, which must answer as on the processor
-#   kernels       the kernels against the device's copy bandwidth
-#   attention     attention beside PyTorch and FlashInfer, with the figures of `kernels`, where they are in DIR
-#   demo_cuda     the demo on the device
-#   decode_cuda   decoding with pages in a server
-#   demo_cpu      the demo on the processor
-#   same_answers  whether both demos in DIR answered alike
+#   conformance       the conformance tests of the kernels
+#   device            those of the device and of its memory
+#   engine            the engine with every policy, which must answer as on the processor
+#   kernels           the kernels against the device's copy bandwidth
+#   attention         attention beside PyTorch and FlashInfer, with the figures of `kernels`, where they are in DIR
+#   demo_cuda         the demo on the device
+#   decode_cuda       decoding with pages in a server
+#   demo_cpu          the demo on the processor
+#   same_answers      whether both demos in DIR answered alike
+#   sanitizer         conformance under compute-sanitizer, where it is present: memcheck
+#   sanitizer_race    that of the kernels' own table under its racecheck,
+#   sanitizer_init    its initcheck,
+#   sanitizer_sync    and its synccheck
+#   sanitizer_engine  the engine with a few policies under memcheck
 #
 # Each prints how it ended and its seconds. One JSON file for each in DIR, its output in STEP.log, how it
 # ended in STEP.result, and summary.json of all steps that have ended. A step that fails does not stop
 # those behind it; the exit code is 1 when one did, 2 for wrong usage.
 set -uo pipefail
 
-readonly STEPS=(conformance sanitizer engine kernels attention demo_cuda decode_cuda demo_cpu same_answers)
+readonly STEPS=(conformance device engine kernels attention demo_cuda decode_cuda demo_cpu same_answers
+  sanitizer sanitizer_race sanitizer_init sanitizer_sync sanitizer_engine)
+readonly LIBRARY=lib/libquire_cuda.so
 readonly CONFORMANCE=cuda/tests/kernels_cuda_conformance_test
+# The library's table differs from that of the kernels by cuBLAS alone; memcheck looks at both.
+readonly OWN_TABLE='--gtest_filter=*/CudaKernels'
+# With recalls, with recalls ahead of their step, and steps of one launch.
+readonly FEW_POLICIES='*/EngineGpuTest.*/quest:*/EngineGpuTest.*/freekv:*/EngineGpuTest.*/full'
+PATH+=:${CUDA_HOME:-/usr/local/cuda}/bin # Of compute-sanitizer.
 
 usage() {
   echo "run_gpu.sh: $1; usage: run_gpu.sh [--dry-run] DIR [STEP...], or run_gpu.sh --list" >&2
   exit 2
 }
+
+# sanitized TOOL [OPTION...] COMMAND...: plans the command under a tool of compute-sanitizer.
+sanitized() { kind=tests command=(compute-sanitizer --error-exitcode 1 --tool "$@"); }
 
 # plan STEP: sets kind (tests: a program of tests, or a tool that runs one; json: its last line is JSON;
 # answers), command, and needs: a file that it takes besides what the command names.
@@ -35,17 +50,26 @@ plan() {
   command=()
   case $1 in
     conformance) kind=tests command=("$CONFORMANCE") ;;
-    sanitizer) kind=tests command=(compute-sanitizer --error-exitcode 1 "$CONFORMANCE") ;;
-    engine) kind=tests command=(bin/engine_device_test '--gtest_filter=*/EngineGpuTest.*') ;;
+    device) kind=tests needs=$LIBRARY command=(bin/engine_device_test '--gtest_filter=Cuda/Device*') ;;
+    engine) kind=tests needs=$LIBRARY command=(bin/engine_device_test '--gtest_filter=*/EngineGpuTest.*') ;;
     kernels) kind=json command=(cuda/bin/quire_bench_cuda_kernels) ;;
     attention)
       kind=json command=(python3 src/kernels/attention_rivals.py)
       if [[ -f $out/kernels.json ]]; then command+=("$out/kernels.json"); fi
       ;;
-    demo_cuda) kind=json needs=lib/libquire_cuda.so command=(bin/quire demo --device cuda --json) ;;
-    decode_cuda) kind=json needs=lib/libquire_cuda.so command=(bin/quire bench decode --device cuda --json) ;;
+    demo_cuda) kind=json needs=$LIBRARY command=(bin/quire demo --device cuda --json) ;;
+    decode_cuda) kind=json needs=$LIBRARY command=(bin/quire bench decode --device cuda --json) ;;
     demo_cpu) kind=json command=(bin/quire demo --json) ;;
     same_answers) kind=answers ;;
+    sanitizer) sanitized memcheck "$CONFORMANCE" ;;
+    sanitizer_race) sanitized racecheck "$CONFORMANCE" "$OWN_TABLE" ;;
+    sanitizer_init) sanitized initcheck "$CONFORMANCE" "$OWN_TABLE" ;;
+    sanitizer_sync) sanitized synccheck "$CONFORMANCE" "$OWN_TABLE" ;;
+    sanitizer_engine)
+      needs=$LIBRARY
+      # It asks how long the device waited before that is known, which the tool would call an error.
+      sanitized memcheck --report-api-errors no bin/engine_device_test "--gtest_filter=$FEW_POLICIES"
+      ;;
     *) usage "there is no step '$1'; there are ${STEPS[*]}" ;;
   esac
 }
@@ -64,11 +88,18 @@ find_missing() {
 }
 
 # The runners set result: ran, failed, or skipped with the reason.
+
+# On a GPU, too, single tests are skipped: of ops that it does not have.
 run_tests() {
-  local step=$1
+  local step=$1 why
   if "${command[@]}" --gtest_output="json:$out/$step.json" >"$out/$step.log" 2>&1; then
-    result=ran
-    if grep -q SKIPPED "$out/$step.log"; then result="skipped: $(grep -m1 'no CUDA device' "$out/$step.log")"; fi
+    if grep -qE '^\[  PASSED  \] [1-9]' "$out/$step.log"; then
+      result=ran
+    elif why=$(grep -m1 'no CUDA device' "$out/$step.log"); then
+      result="skipped: $why"
+    else
+      result='failed: no test ran'
+    fi
   else
     result="failed: $(grep -m1 -E 'FAILED|ERROR' "$out/$step.log" || tail -1 "$out/$step.log")"
   fi
@@ -113,7 +144,7 @@ run_step() {
     esac
   fi
   if [[ $result == failed* ]]; then failed=1; fi
-  printf '%-14s %s (%d s)\n' "$step" "$result" $((SECONDS - began))
+  printf '%-17s %s (%d s)\n' "$step" "$result" $((SECONDS - began))
   printf '%s\n' "$result" >"$out/$step.result"
 }
 
@@ -149,7 +180,7 @@ for step in "${chosen[@]}"; do plan "$step"; done # An unknown one is refused be
 if ((dry_run)); then
   for step in "${chosen[@]}"; do
     plan "$step"
-    printf '%-14s %s\n' "$step" "${command[*]:-compares demo_cuda.json with demo_cpu.json}"
+    printf '%-17s %s\n' "$step" "${command[*]:-compares demo_cuda.json with demo_cpu.json}"
   done
   exit
 fi
