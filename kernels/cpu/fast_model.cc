@@ -62,10 +62,28 @@ OpStatus Add(const AddArgs& args) {
   return OpStatus::kOk;
 }
 
+namespace {
+
+/// So many rows take what reading the weights takes; BLAS libraries copy those first.
+constexpr int64_t kFewRows = 8;
+
+OpStatus MultiplyFewRows(const MatmulArgs& args) {
+  simd::Dots(args.x, args.rows, args.weight, args.in, args.out, args.in, args.y);
+  if (args.bias == nullptr) return OpStatus::kOk;
+  for (int64_t r = 0; r < args.rows; ++r) {
+    float* const y = args.y + r * args.out;
+    simd::Add(y, args.bias, args.out, y);
+  }
+  return OpStatus::kOk;
+}
+
+}  // namespace
+
 OpStatus Matmul(const MatmulArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   if (args.rows == 0) return OpStatus::kOk;
   if (!FitsGemm(args.rows, args.in, args.out)) return OpStatus::kUnsupported;
+  if (args.rows <= kFewRows) return MultiplyFewRows(args);
   const bool biased = args.bias != nullptr;
   for (int64_t r = 0; biased && r < args.rows; ++r) {
     std::copy(args.bias, args.bias + args.out, args.y + r * args.out);

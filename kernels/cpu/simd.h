@@ -62,7 +62,8 @@ struct ScorePages {
 void Scores(const ScoreRun& run, const ScorePages& now, const ScorePages& next, float* out);
 
 float Dot(const float* a, const float* b, int64_t n);
-/// out[i][j] = a[i] . b[j]; a is [m][d], b is [n] rows of d spaced b_stride, out is [m][n].
+/// out[i][j] = a[i] . b[j]; a is [m][d], b is [n] rows of d spaced b_stride, out is [m][n]. A row
+/// of out is the same to the bit whatever other rows a has.
 void Dots(const float* a, int64_t m, const float* b, int64_t b_stride, int64_t n, int64_t d,
           float* out);
 /// acc[i] += sum_j w[i][j] * v[j]; w is [m][n], v is [n] rows of d spaced v_stride, acc is [m][d].

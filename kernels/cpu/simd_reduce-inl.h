@@ -54,12 +54,47 @@ HWY_INLINE void FourDots(const float* a, const float* b, int64_t b_stride, int64
   out[3] = Total(s3);
 }
 
+/// FourDots of two rows of a, the same to the bit.
+HWY_INLINE void TwiceFourDots(const float* a, const float* b, int64_t b_stride, int64_t d,
+                              float* out, int64_t out_stride) {
+  const Tag tag;
+  Vec s0 = hn::Zero(tag), s1 = s0, s2 = s0, s3 = s0, t0 = s0, t1 = s0, t2 = s0, t3 = s0;
+  ForVectors(d, [&](int64_t c, const auto& load, const auto&) HWY_ATTR {
+    const Vec first = load(a + c), second = load(a + d + c);
+    const Vec b0 = load(b + c), b1 = load(b + b_stride + c);
+    s0 = hn::MulAdd(first, b0, s0);
+    t0 = hn::MulAdd(second, b0, t0);
+    s1 = hn::MulAdd(first, b1, s1);
+    t1 = hn::MulAdd(second, b1, t1);
+    const Vec b2 = load(b + 2 * b_stride + c), b3 = load(b + 3 * b_stride + c);
+    s2 = hn::MulAdd(first, b2, s2);
+    t2 = hn::MulAdd(second, b2, t2);
+    s3 = hn::MulAdd(first, b3, s3);
+    t3 = hn::MulAdd(second, b3, t3);
+  });
+  out[0] = Total(s0);
+  out[1] = Total(s1);
+  out[2] = Total(s2);
+  out[3] = Total(s3);
+  out += out_stride;
+  out[0] = Total(t0);
+  out[1] = Total(t1);
+  out[2] = Total(t2);
+  out[3] = Total(t3);
+}
+
+/// Goes over b once: four rows of it are in the cache while all of a meet them.
 HWY_NOINLINE void DotsImpl(const float* a, int64_t m, const float* b, int64_t b_stride, int64_t n,
                            int64_t d, float* out) {
-  for (int64_t i = 0; i < m; ++i) {
-    int64_t j = 0;
-    for (; j + 4 <= n; j += 4) FourDots(a + i * d, b + j * b_stride, b_stride, d, out + i * n + j);
-    for (; j < n; ++j) out[i * n + j] = DotImpl(a + i * d, b + j * b_stride, d);
+  int64_t j = 0;
+  for (; j + 4 <= n; j += 4) {
+    const float* const rows = b + j * b_stride;
+    int64_t i = 0;
+    for (; i + 2 <= m; i += 2) TwiceFourDots(a + i * d, rows, b_stride, d, out + i * n + j, n);
+    if (i < m) FourDots(a + i * d, rows, b_stride, d, out + i * n + j);
+  }
+  for (; j < n; ++j) {
+    for (int64_t i = 0; i < m; ++i) out[i * n + j] = DotImpl(a + i * d, b + j * b_stride, d);
   }
 }
 

@@ -157,6 +157,29 @@ TEST(Simd, MaxNumberPassesOverNaN) {
   EXPECT_EQ(MaxNumber(x.data(), 40), -5);
 }
 
+TEST(Simd, ARowOfDotsDoesNotDependOnTheOthers) {
+  std::minstd_rand random(5);
+  std::normal_distribution<float> normal;
+  const auto values = [&](int64_t count) {
+    std::vector<float> all(count);
+    for (float& value : all) value = normal(random);
+    return all;
+  };
+  for (const int64_t d : {1, 16, 33, 130}) {
+    constexpr int64_t kRows = 9, kOthers = 7;
+    const std::vector<float> a = values(kRows * d), b = values(kOthers * d);
+    std::vector<float> alone(kOthers);
+    for (int64_t m = 1; m <= kRows; ++m) {
+      std::vector<float> out(m * kOthers);
+      Dots(a.data(), m, b.data(), d, kOthers, d, out.data());
+      for (int64_t i = 0; i < m; ++i) {
+        Dots(a.data() + i * d, 1, b.data(), d, kOthers, d, alone.data());
+        EXPECT_TRUE(std::equal(alone.begin(), alone.end(), out.begin() + i * kOthers)) << m;
+      }
+    }
+  }
+}
+
 TEST(Simd, SumsOfAnyLength) {
   for (const int64_t d : {0, 1, 15, 16, 31, 32, 33, 130}) {
     std::vector<float> a(5 * d), b(5 * d), out(25), acc(5 * d, 1.0f), w(25, 0.5f);
