@@ -10,8 +10,8 @@
 namespace quire::worker {
 namespace {
 
-/// Blocks that a head's slots are split over, at most: with 8 KV heads as many as the largest
-/// devices run at a time.
+/// Blocks that a head's slots, or its keys where the layer holds everything, are split over for one
+/// token, at most: with 8 KV heads as many as the largest devices run at a time.
 constexpr size_t kAttentionSplits = 64;
 
 }  // namespace
@@ -346,6 +346,8 @@ Status BudgetCache::AttendRows(const Layer& layer, const float* q, int64_t count
                        .head_dim = spec_.head_dim,
                        .scale = 1.0f / std::sqrt(static_cast<float>(spec_.head_dim)),
                        .dtype = spec_.dtype,
+                       .workspace = attention_workspace_.data(),
+                       .workspace_bytes = static_cast<int64_t>(attention_workspace_.size_bytes()),
                        .stream = device_->stream()}),
                   "dense_attention");
 }

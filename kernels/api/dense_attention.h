@@ -3,16 +3,24 @@
 // dense_attention: causal attention of t query tokens over n contiguous keys, the last t of which
 // are their own by default (prefill, also of a chunk after a reused prefix).
 //
-// Precondition: all n rows of k and v are finite; a hidden row may be multiplied by a zero weight.
+// For few query tokens a device splits the keys over as many blocks as its workspace has room for,
+// of AttentionSplitBytes(t * n_q, d) each, and merges them. How it splits follows from the sizes
+// alone, not from last_key, so a recorded launch may be over memory that has room for more keys.
+// The CPU needs no workspace.
+//
+// Precondition: all n rows of k and v are finite, or with last_key those up to the last that is
+// visible; a hidden row may be multiplied by a zero weight.
 // Tolerance: kAttentionTolerance (tolerance.h). The CPU may allocate scratch.
 // Errors: kBadShape for a size < 1 (t may be 0), t > n without last_key, last_key out of range, n_q
-// not a multiple of n_kv, scale that is not finite, a missing pointer.
+// not a multiple of n_kv, scale that is not finite, a missing pointer, a workspace of negative
+// size. A device that cannot read last_key answers a row whose last key is out of range with zeros.
 #ifndef QUIRE_KERNELS_API_DENSE_ATTENTION_H_
 #define QUIRE_KERNELS_API_DENSE_ATTENTION_H_
 
 #include <cstdint>
 
 #include "common/page/dtype.h"
+#include "kernels/api/paged_attention.h"
 #include "kernels/api/status.h"
 #include "kernels/api/tolerance.h"
 
@@ -33,6 +41,8 @@ struct DenseAttentionArgs {
   int64_t head_dim = 0;       ///< d
   float scale = 0.0f;         ///< usually 1/sqrt(d)
   DType dtype = DType::kF32;  ///< of k and v
+  void* workspace = nullptr;  ///< device scratch, 4 byte aligned; null on the CPU
+  int64_t workspace_bytes = 0;
   void* stream = nullptr;
 };
 using DenseAttentionFn = OpStatus (*)(const DenseAttentionArgs&);

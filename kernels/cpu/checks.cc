@@ -262,7 +262,7 @@ OpStatus Check(const MergeAttentionArgs& args) {
 OpStatus CheckSizes(const DenseAttentionArgs& args) {
   if (!IsKnown(args.dtype)) return OpStatus::kUnsupported;
   if (args.t < 0 || !Positive(args.n, args.head_dim) || !Groups(args.n_q, args.n_kv) ||
-      !std::isfinite(args.scale)) {
+      !std::isfinite(args.scale) || args.workspace_bytes < 0) {
     return OpStatus::kBadShape;
   }
   if (args.t == 0) return OpStatus::kOk;

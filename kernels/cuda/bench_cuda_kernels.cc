@@ -371,6 +371,32 @@ void BenchPrefill(const Timer& timer, Report* report) {
   });
 }
 
+/// One token over as many keys as all slots hold.
+void BenchToken(const Timer& timer, Report* report) {
+  const int64_t keys = kSlots * kPageTokens;
+  const Array k = DeviceElements(keys * kKvHeads * kDim),
+              v = DeviceElements(keys * kKvHeads * kDim);
+  const Array q = Array::Of(RandomFloats(kQueryHeads * kDim));
+  const Array out(kQueryHeads * kDim * 4);
+  const Array workspace(64 * AttentionSplitBytes(kQueryHeads, kDim));
+  report->Moves("dense_attention_token", KvBytes(kSlots), [&] {
+    return CudaKernels().dense_attention({.q = q.as<float>(),
+                                          .k = k.data(),
+                                          .v = v.data(),
+                                          .out = out.as<float>(),
+                                          .t = 1,
+                                          .n = keys,
+                                          .n_q = kQueryHeads,
+                                          .n_kv = kKvHeads,
+                                          .head_dim = kDim,
+                                          .scale = kScale,
+                                          .dtype = DType::kBF16,
+                                          .workspace = workspace.data(),
+                                          .workspace_bytes = workspace.bytes(),
+                                          .stream = timer.stream()});
+  });
+}
+
 int Run(int repeats) {
   int devices = 0;
   cudaError_t error = cudaGetDeviceCount(&devices);
@@ -388,6 +414,7 @@ int Run(int repeats) {
   BenchAttention(timer, &report);
   BenchLatents(timer, &report);
   BenchPrefill(timer, &report);
+  BenchToken(timer, &report);
   report.Print(device.name);
   return 0;
 }

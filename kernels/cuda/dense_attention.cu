@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prefill attention. Block (tile of query rows, KV head): a query row is one token and one query
-// head of the group, and sees the keys up to its own last one.
+// Prefill attention, and that of single tokens over many keys. Block (tile of query rows, KV head,
+// split) takes a stretch of the keys: a query row is one token and one query head of the group, and
+// sees the keys up to its own last one. With more than one split the results go to the workspace,
+// and merge_attention puts them together on the same stream.
 #include "kernels/cpu/checks.h"
 #include "kernels/cuda/attention_tile.cuh"
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/split_plan.h"
 
 namespace quire::kernels::cuda {
 namespace {
 
-constexpr int kRows = 8;
-constexpr int64_t kStaticBytes = kRows * sizeof(int64_t);  ///< of shared memory beside the tile
+constexpr int64_t kBlocksPerProcessor = 6;
 
 struct Shape {
   TileShape tile;
@@ -18,8 +20,9 @@ struct Shape {
   const void* k;
   const void* v;
   const int32_t* last_key;
-  float* out;
-  int64_t t, n, n_q, n_kv, group;
+  float* out;  ///< [splits][t * n_q][d]
+  float* lse;  ///< [splits][t * n_q] or null
+  int64_t t, n, n_q, n_kv, group, keys_per_split;
   float scale;
 };
 
@@ -30,10 +33,10 @@ __device__ inline int64_t LastKey(const Shape& shape, int64_t token) {
   return last < shape.n ? last : -1;
 }
 
-template <typename T>
+template <typename T, int kRows>
 __global__ void __launch_bounds__(kTileThreads) DenseKernel(Shape shape) {
   using Raw = typename T::Raw;
-  __shared__ int64_t last_keys[kRows];  // kStaticBytes
+  __shared__ int64_t last_keys[kRows];
   const int64_t g = blockIdx.y;
   const int64_t first_row = int64_t{blockIdx.x} * kRows;
   const int64_t rows = shape.t * shape.group;
@@ -42,19 +45,23 @@ __global__ void __launch_bounds__(kTileThreads) DenseKernel(Shape shape) {
     last_keys[threadIdx.x] = row < rows ? LastKey(shape, row / shape.group) : int64_t{-1};
   }
   __syncthreads();
+  const int64_t from = blockIdx.z * shape.keys_per_split;
   int64_t end = 0;
   for (int h = 0; h < kRows; ++h) end = last_keys[h] + 1 > end ? last_keys[h] + 1 : end;
+  if (end > from + shape.keys_per_split) end = from + shape.keys_per_split;
 
-  // Element of query row h in q and out.
-  const auto element = [&](int h) {
+  // Query row h among those of all tokens.
+  const auto row_of = [&](int h) {
     const int64_t row = first_row + h;
-    const int64_t head = g * shape.group + row % shape.group;
-    return (row / shape.group * shape.n_q + head) * shape.tile.key_dim;
+    return row / shape.group * shape.n_q + g * shape.group + row % shape.group;
   };
   AttentionTile<T, kRows> tile(shape.tile);
-  tile.LoadQueries([&](int h) { return first_row + h < rows ? shape.q + element(h) : nullptr; },
-                   shape.scale);
-  for (int64_t first = 0; first < end; first += tile.tokens()) {
+  tile.LoadQueries(
+      [&](int h) {
+        return first_row + h < rows ? shape.q + row_of(h) * shape.tile.key_dim : nullptr;
+      },
+      shape.scale);
+  for (int64_t first = from; first < end; first += tile.tokens()) {
     const int t = static_cast<int>(threadIdx.x);
     if (t < tile.tokens()) {
       const int64_t key = first + t;
@@ -63,8 +70,53 @@ __global__ void __launch_bounds__(kTileThreads) DenseKernel(Shape shape) {
     tile.Attend(static_cast<const Raw*>(shape.k), static_cast<const Raw*>(shape.v),
                 [&](int h, int token) { return first + token <= last_keys[h]; });
   }
-  tile.Finish([&](int h) { return first_row + h < rows ? shape.out + element(h) : nullptr; },
-              [](int) { return static_cast<float*>(nullptr); });
+  const int64_t part = blockIdx.z * shape.t * shape.n_q;
+  tile.Finish(
+      [&](int h) {
+        return first_row + h < rows ? shape.out + (part + row_of(h)) * shape.tile.value_dim
+                                    : nullptr;
+      },
+      [&](int h) {
+        return first_row + h < rows && shape.lse != nullptr ? shape.lse + part + row_of(h)
+                                                            : nullptr;
+      });
+}
+
+template <typename T, int kRows>
+OpStatus LaunchDense(const DenseAttentionArgs& args, Shape shape) {
+  shape.tile = PlanTile(args.head_dim, args.head_dim, true,
+                        static_cast<int64_t>(sizeof(typename T::Raw)), kRows,
+                        /*static_bytes=*/kRows * sizeof(int64_t));
+  const int64_t row_tiles = DivideUp(args.t * shape.group, kRows);
+  if (shape.tile.tokens == 0 || args.n_kv > kMaxGridYZ || row_tiles > kMaxGridX) {
+    return OpStatus::kUnsupported;
+  }
+  const int64_t rows = args.t * args.n_q;
+  const SplitPlan plan =
+      PlanSplits({.n_slots = DivideUp(args.n, shape.tile.tokens),
+                  .page_tokens = shape.tile.tokens,
+                  .tile_tokens = shape.tile.tokens,
+                  .blocks_per_split = row_tiles * args.n_kv,
+                  .wanted_blocks = Multiprocessors() * kBlocksPerProcessor,
+                  .split_bytes = AttentionSplitBytes(rows, args.head_dim),
+                  .workspace_bytes = args.workspace != nullptr ? args.workspace_bytes : 0});
+  shape.keys_per_split = plan.slots_per_split * shape.tile.tokens;
+  if (plan.splits > kMaxGridYZ) return OpStatus::kUnsupported;
+  if (plan.splits > 1) {
+    shape.out = static_cast<float*>(args.workspace);
+    shape.lse = shape.out + plan.splits * rows * args.head_dim;
+  }
+  const OpStatus status =
+      Launch(DenseKernel<T, kRows>, Grid(row_tiles, args.n_kv, plan.splits), Grid(kTileThreads),
+             static_cast<size_t>(TileLayout(shape.tile, kRows).bytes), args.stream, shape);
+  if (status != OpStatus::kOk || plan.splits == 1) return status;
+  return MergeAttention({.parts = shape.out,
+                         .part_lse = shape.lse,
+                         .out = args.out,
+                         .n_parts = plan.splits,
+                         .rows = rows,
+                         .dim = args.head_dim,
+                         .stream = args.stream});
 }
 
 }  // namespace
@@ -84,16 +136,13 @@ OpStatus DenseAttention(const DenseAttentionArgs& args) {
   shape.n_kv = args.n_kv;
   shape.group = args.n_q / args.n_kv;
   shape.scale = args.scale;
-  shape.tile =
-      PlanTile(args.head_dim, args.head_dim, true, ElementBytes(args.dtype), kRows, kStaticBytes);
-  const int64_t row_tiles = DivideUp(args.t * shape.group, kRows);
-  if (shape.tile.tokens == 0 || args.n_kv > kMaxGridYZ || row_tiles > kMaxGridX) {
-    return OpStatus::kUnsupported;
-  }
+  const int64_t rows = args.t * shape.group;
   return WithFormat(args.dtype, [&](auto format) {
     using T = decltype(format);
-    return Launch(DenseKernel<T>, Grid(row_tiles, args.n_kv), Grid(kTileThreads),
-                  static_cast<size_t>(TileLayout(shape.tile, kRows).bytes), args.stream, shape);
+    if (rows == 1) return LaunchDense<T, 1>(args, shape);
+    if (rows == 2) return LaunchDense<T, 2>(args, shape);
+    if (rows <= 4) return LaunchDense<T, 4>(args, shape);
+    return LaunchDense<T, 8>(args, shape);
   });
 }
 

@@ -299,8 +299,9 @@ void CheckMerge(Workbench& bench, int64_t n_parts, int64_t rows, int64_t d,
 
 struct DenseCase {
   int64_t t, n;
-  bool listed;       ///< random last_key instead of the causal default
-  float spread = 1;  ///< standard deviation of queries and keys
+  bool listed;         ///< random last_key instead of the causal default
+  float spread = 1;    ///< standard deviation of queries and keys
+  int64_t splits = 0;  ///< that the workspace has room for; 0: none is given
 };
 
 Distances DenseDistances(const DenseCase& c, const Heads& h, const int32_t* last,
@@ -333,6 +334,8 @@ void CheckDense(Workbench& bench, const DenseCase& c, const Heads& h, DType dtyp
   Tensor<uint8_t> v(device, bench.Elements(c.n * h.n_kv * h.d, dtype), shift);
   Tensor<int32_t> last(device, bench.Ints(c.t, 0, static_cast<int32_t>(c.n - 1)));
   Tensor<float> out(device, std::vector<float>(c.t * h.n_q * h.d), 1);
+  Tensor<uint8_t> workspace(device,
+                            std::vector<uint8_t>(c.splits * AttentionSplitBytes(c.t * h.n_q, h.d)));
 
   DenseAttentionArgs args{.t = c.t,
                           .n = c.n,
@@ -347,6 +350,8 @@ void CheckDense(Workbench& bench, const DenseCase& c, const Heads& h, DType dtyp
   args.v = v.data();
   args.last_key = c.listed ? last.data() : nullptr;
   args.out = out.data();
+  args.workspace = c.splits > 0 ? workspace.data() : nullptr;
+  args.workspace_bytes = static_cast<int64_t>(workspace.size());
   args.stream = device.stream();
   const OpStatus status = bench.table().dense_attention(args);
   if (limited && status == OpStatus::kUnsupported) return;
@@ -508,6 +513,20 @@ TEST_P(OpConformance, DenseAttentionOfModelHeadsEqualsReference) {
   }
 }
 
+// Few tokens over many keys: in splits, the last ones of which may have no key that is seen.
+TEST_P(OpConformance, DenseAttentionOfFewTokensEqualsReference) {
+  QUIRE_REQUIRE_OP(dense_attention);
+  const DenseCase cases[] = {{1, 1, false, 1, 4},   {1, 63, true, 1, 4},  {1, 64, false, 1, 4},
+                             {1, 65, false, 1, 4},  {1, 300, true, 1, 1}, {1, 300, true, 1, 7},
+                             {3, 200, false, 1, 3}, {2, 150, true, 1, 9}};
+  for (const DenseCase& c : cases) {
+    for (const Heads& h : kHeads) CheckDense(bench_, c, h, DType::kF32);
+  }
+  for (const Heads& h : ModelHeads()) {
+    for (const DType dtype : kAllDTypes) CheckDense(bench_, {1, 140, true, 1, 4}, h, dtype);
+  }
+}
+
 // Rows as long as a block of a device has room for, and longer: computed, or refused as such.
 TEST_P(OpConformance, DenseAttentionOfLongRowsEqualsReferenceOrIsUnsupported) {
   QUIRE_REQUIRE_OP(dense_attention);
@@ -623,6 +642,7 @@ TEST_P(OpConformance, DenseAttentionRefusesBadShapes) {
   EXPECT_TRUE(refused([](auto& a) { a.n = 0; }));
   EXPECT_TRUE(refused([](auto& a) { a.v = nullptr; }));
   EXPECT_TRUE(refused([](auto& a) { a.scale = INFINITY; }));
+  EXPECT_TRUE(refused([](auto& a) { a.workspace_bytes = -1; }));
   if (bench_.device().checks_lists()) {
     EXPECT_TRUE(refused([&](auto& a) { a.last_key = last.data(); }));
   }
