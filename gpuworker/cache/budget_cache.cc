@@ -92,28 +92,39 @@ Status BudgetCache::Reserve(Layer& layer) {
   return OkStatus();
 }
 
-Status BudgetCache::WriteRow(Layer& layer, TokenPlace place, const float* k, const float* v) {
-  const uint64_t at = place.slot * SlotBytes() + place.row * RowBytes();
-  const auto write = [&](const DeviceBuffer& pool, const float* row) {
-    return ToStatus(device_->kernels().narrow({.x = row,
-                                               .y = pool.as<std::byte>() + at,
-                                               .n = int64_t{spec_.num_kv_heads} * spec_.head_dim,
-                                               .dtype = spec_.dtype,
-                                               .stream = device_->stream()}),
-                    "narrow");
-  };
-  QUIRE_RETURN_IF_ERROR(write(layer.k, k));
-  return write(layer.v, v);
+Status BudgetCache::WriteTokens(const Layer& layer, uint64_t row, const float* k, const float* v,
+                                uint32_t count) {
+  for (const auto& [pool, rows] : {std::pair(&layer.k, k), std::pair(&layer.v, v)}) {
+    QUIRE_RETURN_IF_ERROR(
+        ToStatus(device_->kernels().narrow({.x = rows,
+                                            .y = pool->as<std::byte>() + row * RowBytes(),
+                                            .n = int64_t{spec_.num_kv_heads} * spec_.head_dim,
+                                            .rows = count,
+                                            .dtype = spec_.dtype,
+                                            .stream = device_->stream()}),
+                 "narrow"));
+  }
+  return OkStatus();
 }
 
 Status BudgetCache::AppendTokens(uint32_t layer_index, const float* k, const float* v,
                                  uint32_t count) {
   Layer& layer = layers_[layer_index];
-  const size_t row = size_t{spec_.num_kv_heads} * spec_.head_dim;
-  for (uint32_t i = 0; i < count; ++i) {
+  // Tokens whose rows follow each other are written together: in a layer that holds everything all
+  // of them, in a ring those up to its end.
+  std::vector<uint64_t> rows(count);
+  for (uint64_t& row : rows) {
     const TokenPlace place = layer.table.AppendToken();
-    QUIRE_RETURN_IF_ERROR(Reserve(layer));
-    QUIRE_RETURN_IF_ERROR(WriteRow(layer, place, k + i * row, v + i * row));
+    row = uint64_t{place.slot} * spec_.page_tokens + place.row;
+  }
+  QUIRE_RETURN_IF_ERROR(Reserve(layer));
+  const size_t token = size_t{spec_.num_kv_heads} * spec_.head_dim;
+  for (uint32_t first = 0; first < count;) {
+    uint32_t end = first + 1;
+    while (end < count && rows[end] == rows[end - 1] + 1) ++end;
+    QUIRE_RETURN_IF_ERROR(
+        WriteTokens(layer, rows[first], k + first * token, v + first * token, end - first));
+    first = end;
   }
   return OkStatus();
 }

@@ -129,7 +129,9 @@ class BudgetCache {
   Status MakeEvents(Layer& layer);
   /// Staging for a device that needs it, where units are recalled.
   Status MakeStaging(uint32_t buffers);
-  Status WriteRow(Layer& layer, TokenPlace place, const float* k, const float* v);
+  /// Puts `count` tokens into both pools, from row `row`, slot * p + row in it, on.
+  Status WriteTokens(const Layer& layer, uint64_t row, const float* k, const float* v,
+                     uint32_t count);
   /// Attention over the slots of a layer that `lists` name.
   Status AttendSlots(const Layer& layer, const StepLists::Lists& lists, const float* q,
                      float* out) const;
