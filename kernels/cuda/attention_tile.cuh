@@ -6,6 +6,11 @@
 // A thread scores one token for some of the rows; a warp turns the scores of a row into weights;
 // then a thread sums 8 channels of the values for all rows over its share of the tokens. Rows in
 // shared memory are 16 bytes longer than their data, which spreads them over its banks.
+//
+// There is room for two tiles of rows, and one is on its way while the other is used: the next
+// keys come while values are summed, the next values while keys are scored; where values are keys,
+// the next tile comes while this one is used for both. Which rows a tile has is known a tile
+// before that.
 #ifndef QUIRE_KERNELS_CUDA_ATTENTION_TILE_CUH_
 #define QUIRE_KERNELS_CUDA_ATTENTION_TILE_CUH_
 
@@ -17,37 +22,37 @@ namespace quire::kernels::cuda {
 inline constexpr int kTileThreads = 128;
 inline constexpr int kMaxTileTokens = 64;
 inline constexpr int kMinTileTokens = 8;
+/// Dynamic shared memory of a block, at most: three blocks fit a multiprocessor of 228 KiB.
+inline constexpr int kMaxTileBytes = 74 * 1024;
 
 /// Sizes of a block's shared memory. Filled by PlanTile.
 struct TileShape {
   int key_dim, value_dim;
   int key_padded, value_padded;  ///< up to a multiple of 8
-  int key_bytes, value_bytes;    ///< between rows in shared memory; value_bytes 0: values are keys
+  int row_bytes;                 ///< between rows in shared memory
   int tokens;                    ///< of a tile: a power of two
 };
 
 /// Where everything is in dynamic shared memory, in bytes. Host and device agree by using this.
 struct TileLayout {
-  int queries, keys, values, weights, rows, scales, running, bytes;
+  int queries, tiles, weights, rows, scales, running, bytes;
 
   __host__ __device__ TileLayout(const TileShape& shape, int heads) {
     queries = 0;
-    keys = queries + heads * shape.key_padded * 4;
-    values = keys + shape.tokens * shape.key_bytes;
-    weights = values + shape.tokens * shape.value_bytes;
+    tiles = queries + heads * shape.key_padded * 4;
+    weights = tiles + 2 * shape.tokens * shape.row_bytes;
     rows = weights + heads * shape.tokens * 4;
-    scales = rows + shape.tokens * 8;
+    scales = rows + 2 * shape.tokens * 8;
     // Finish sums 8 channels of every thread in the place of all this.
-    running = scales + shape.tokens * 8;
+    running = scales + 2 * shape.tokens * 4;
     if (running < kTileThreads * 8 * 4) running = kTileThreads * 8 * 4;
     bytes = running + heads * 3 * 4;
   }
 };
 
-/// The shape with the largest tile that fits beside `static_bytes` of shared memory that the kernel
-/// declares itself, or tokens = 0 when none does.
-inline TileShape PlanTile(int64_t key_dim, int64_t value_dim, bool own_values, int64_t raw_bytes,
-                          int heads, int64_t static_bytes = 0) {
+/// The shape with the largest tile that fits kMaxTileBytes, or tokens = 0 when none does. Values
+/// are rows of their own, as long as keys, or the first channels of the keys.
+inline TileShape PlanTile(int64_t key_dim, int64_t value_dim, int64_t raw_bytes, int heads) {
   constexpr int64_t kMaxDim = kTileThreads * 8;  // channels that the threads of a block sum
   TileShape shape{};
   if (key_dim > 4 * kMaxDim || value_dim > kMaxDim) return shape;
@@ -56,16 +61,19 @@ inline TileShape PlanTile(int64_t key_dim, int64_t value_dim, bool own_values, i
   shape.key_padded = static_cast<int>(RoundUp(key_dim, 8));
   shape.value_padded = static_cast<int>(RoundUp(value_dim, 8));
   // 8 one-byte elements are half a vector; rows stay multiples of 16.
-  shape.key_bytes = static_cast<int>(RoundUp(shape.key_padded * raw_bytes, 16) + 16);
-  shape.value_bytes =
-      own_values ? static_cast<int>(RoundUp(shape.value_padded * raw_bytes, 16) + 16) : 0;
+  shape.row_bytes = static_cast<int>(RoundUp(shape.key_padded * raw_bytes, 16) + 16);
   shape.tokens = kMaxTileTokens;
-  while (TileLayout(shape, heads).bytes + static_bytes > kSharedBytes) {
+  while (TileLayout(shape, heads).bytes > kMaxTileBytes) {
     shape.tokens /= 2;
     if (shape.tokens < kMinTileTokens) return TileShape{};
   }
   return shape;
 }
+
+/// What the key and the value of a token are multiplied with.
+struct TokenScales {
+  float key, value;
+};
 
 /// The block's view of its shared memory, and the output that a thread sums.
 template <typename T, int kHeads>
@@ -77,8 +85,7 @@ class AttentionTile {
     const TileLayout at(shape, kHeads);
     uint8_t* memory = DynamicShared<uint8_t>();
     queries_ = reinterpret_cast<float*>(memory + at.queries);
-    keys_ = memory + at.keys;
-    values_ = shape.value_bytes > 0 ? memory + at.values : keys_;
+    tiles_ = memory + at.tiles;
     weights_ = reinterpret_cast<float*>(memory + at.weights);
     rows_ = reinterpret_cast<int64_t*>(memory + at.rows);
     key_scales_ = reinterpret_cast<float*>(memory + at.scales);
@@ -86,10 +93,16 @@ class AttentionTile {
     tops_ = reinterpret_cast<float*>(memory + at.running);
     sums_ = tops_ + kHeads;
     shrinks_ = sums_ + kHeads;
-    lanes_ = shape.value_padded / 8;
-    parts_ = kTileThreads / lanes_;
-    part_ = static_cast<int>(threadIdx.x) / lanes_;
-    channel_ = static_cast<int>(threadIdx.x) % lanes_ * 8;
+    const int thread = static_cast<int>(threadIdx.x);
+    const int lanes = shape.value_padded / 8;
+    parts_ = kTileThreads / lanes;
+    part_ = thread / lanes;
+    channel_ = thread % lanes * 8;
+    // Threads copy 16 bytes each: as many rows at once as they do, or a part of one row.
+    const int vectors = RowVectors();
+    copied_rows_ = vectors < kTileThreads ? kTileThreads / vectors : 1;
+    first_row_ = thread / vectors < copied_rows_ ? thread / vectors : shape.tokens;
+    first_vector_ = thread % vectors;
   }
 
   __device__ int tokens() const { return shape_.tokens; }
@@ -97,11 +110,13 @@ class AttentionTile {
   /// Row `h` is query(h) times scale, or zeros where that is null.
   template <typename Query>
   __device__ void LoadQueries(const Query& query, float scale) {
-    for (int i = threadIdx.x; i < kHeads * shape_.key_padded; i += kTileThreads) {
-      const int h = i / shape_.key_padded;
-      const int c = i % shape_.key_padded;
+#pragma unroll
+    for (int h = 0; h < kHeads; ++h) {
       const float* row = query(h);
-      queries_[i] = row != nullptr && c < shape_.key_dim ? scale * row[c] : 0.0f;
+      for (int c = threadIdx.x; c < shape_.key_padded; c += kTileThreads) {
+        const bool there = row != nullptr && c < shape_.key_dim;
+        queries_[h * shape_.key_padded + c] = there ? scale * row[c] : 0.0f;
+      }
     }
     if (threadIdx.x < kHeads) {
       tops_[threadIdx.x] = -Infinity();
@@ -109,30 +124,67 @@ class AttentionTile {
     }
   }
 
-  /// Token t of the tile is row `row` of the arrays (of key_dim and value_dim elements), or none
-  /// when negative. Called for every t by some thread, before Attend.
-  __device__ void SetToken(int t, int64_t row, float key_scale, float value_scale) {
-    rows_[t] = row;
-    key_scales_[t] = key_scale;
-    value_scales_[t] = value_scale;
-  }
-
-  /// Adds the tile. sees(h, t) says whether row h uses token t, which is then not none.
-  template <typename Sees>
-  __device__ void Attend(const Raw* keys, const Raw* values, const Sees& sees) {
-    __syncthreads();
-    StageRows(keys, shape_.key_dim, shape_.key_padded, shape_.key_bytes, keys_);
-    if (values != nullptr) {
-      StageRows(values, shape_.value_dim, shape_.value_padded, shape_.value_bytes, values_);
+  /// Adds `n` tiles. `values` is null where they are the first channels of the keys. Of thread t,
+  /// `list` is about token t of every tile:
+  ///   Fetch()   starts to load where the token of the next tile is, of the first one at first;
+  ///   Row()     its row of the arrays, or negative for none;
+  ///   FetchScales() and Scales(), of that token: what its key and value are multiplied with.
+  /// sees(h, i) says whether row h uses token i, counted over all tiles, which is then not none.
+  template <typename List, typename Sees>
+  __device__ void Attend(const Raw* keys, const Raw* values, int n, List list, const Sees& sees) {
+    if (n <= 0) return;
+    const int t = static_cast<int>(threadIdx.x);
+    const bool listed = t < shape_.tokens;
+    const bool own_values = values != nullptr;
+    const int tile_bytes = shape_.tokens * shape_.row_bytes;
+    if (listed) {
+      list.Fetch();
+      rows_[t] = list.Row();
+      list.FetchScales();
+      if (n > 1) list.Fetch();
     }
-    AwaitCopies();
     __syncthreads();
-    ScoreTokens();
-    __syncthreads();
-    WeighTokens(sees);
-    __syncthreads();
-    SumValues();
-    __syncthreads();
+    CopyRows(keys, rows_, tiles_);
+    CommitCopies();
+    if (own_values) CopyRows(values, rows_, tiles_ + tile_bytes);
+    CommitCopies();
+    for (int i = 0; i < n; ++i) {
+      const bool more = i + 1 < n;
+      const int64_t* rows = rows_ + i % 2 * shape_.tokens;
+      int64_t* next_rows = rows_ + (i + 1) % 2 * shape_.tokens;
+      const uint8_t* key_tile = own_values ? tiles_ : tiles_ + i % 2 * tile_bytes;
+      const uint8_t* value_tile = own_values ? tiles_ + tile_bytes : key_tile;
+      if (listed) {
+        const TokenScales scales = list.Scales();
+        key_scales_[t] = scales.key;
+        value_scales_[t] = scales.value;
+        if (more) {
+          next_rows[t] = list.Row();
+          list.FetchScales();
+          if (i + 2 < n) list.Fetch();
+        }
+      }
+      AwaitCopiesBut<1>();  // the keys, which were asked for before the values
+      __syncthreads();
+      if (!own_values) {
+        if (more) CopyRows(keys, next_rows, tiles_ + (i + 1) % 2 * tile_bytes);
+        CommitCopies();
+      }
+      ScoreTokens(key_tile);
+      __syncthreads();
+      if (own_values) {
+        if (more) CopyRows(keys, next_rows, tiles_);
+        CommitCopies();
+      }
+      WeighTokens(rows, [&](int h, int token) { return sees(h, i * shape_.tokens + token); });
+      AwaitCopiesBut<1>();  // the values, if they were not keys
+      __syncthreads();
+      SumValues(value_tile);
+      __syncthreads();
+      if (own_values && more) CopyRows(values, next_rows, tiles_ + tile_bytes);
+      CommitCopies();
+    }
+    AwaitCopiesBut<0>();
   }
 
   /// Writes row h to out(h) unless that is null, and its log-sum-exp to lse(h) likewise. Without
@@ -163,25 +215,31 @@ class AttentionTile {
   }
 
  private:
-  /// Rows of the tile, filled up with zeros to `padded`; zeros where there is no token.
-  __device__ void StageRows(const Raw* from, int dim, int padded, int row_bytes, uint8_t* to) {
-    const int bytes = dim * static_cast<int>(sizeof(Raw));
-    if (dim == padded && bytes % 16 == 0 && IsAligned(from, 16)) {
-      const int vectors = bytes / 16;
-      for (int i = threadIdx.x; i < shape_.tokens * vectors; i += kTileThreads) {
-        const int t = i / vectors;
-        const int at = i % vectors * 16;
-        const int64_t row = rows_[t];
-        const auto* source = reinterpret_cast<const uint8_t*>(from) + (row < 0 ? 0 : row) * bytes;
-        CopyAsync16(to + t * row_bytes + at, source + at, row >= 0);
+  /// 16-byte vectors of a row of the arrays, rounded up.
+  __device__ int RowVectors() const {
+    return (shape_.key_dim * static_cast<int>(sizeof(Raw)) + 15) / 16;
+  }
+
+  /// Starts to copy the rows of a tile, filled up with zeros; zeros where there is no token.
+  __device__ void CopyRows(const Raw* from, const int64_t* rows, uint8_t* to) {
+    const int bytes = shape_.key_dim * static_cast<int>(sizeof(Raw));
+    if (shape_.key_dim == shape_.key_padded && bytes % 16 == 0 && IsAligned(from, 16)) {
+      const auto* source = reinterpret_cast<const uint8_t*>(from);
+      for (int t = first_row_; t < shape_.tokens; t += copied_rows_) {
+        const int64_t row = rows[t];
+        const uint8_t* row_source = source + (row < 0 ? 0 : row) * bytes;
+        for (int at = first_vector_ * 16; at < bytes; at += kTileThreads * 16) {
+          CopyAsync16(to + t * shape_.row_bytes + at, row_source + at, row >= 0);
+        }
       }
       return;
     }
-    for (int i = threadIdx.x; i < shape_.tokens * padded; i += kTileThreads) {
-      const int t = i / padded;
-      const int c = i % padded;
-      const bool there = rows_[t] >= 0 && c < dim;
-      reinterpret_cast<Raw*>(to + t * row_bytes)[c] = there ? from[rows_[t] * dim + c] : Raw{};
+    for (int t = static_cast<int>(threadIdx.x) / 32; t < shape_.tokens; t += kTileThreads / 32) {
+      const int64_t row = rows[t];
+      auto* row_to = reinterpret_cast<Raw*>(to + t * shape_.row_bytes);
+      for (int c = static_cast<int>(threadIdx.x) % 32; c < shape_.key_padded; c += 32) {
+        row_to[c] = row >= 0 && c < shape_.key_dim ? from[row * shape_.key_dim + c] : Raw{};
+      }
     }
   }
 
@@ -191,23 +249,25 @@ class AttentionTile {
   }
 
   /// weights_[h][t] = query h . key t. Threads of one token share its rows between them.
-  __device__ void ScoreTokens() {
+  __device__ void ScoreTokens(const uint8_t* keys) {
     const int t = static_cast<int>(threadIdx.x) % shape_.tokens;
     const int share = static_cast<int>(threadIdx.x) / shape_.tokens;
     const int shares = kTileThreads / shape_.tokens;
-    const uint8_t* key = keys_ + t * shape_.key_bytes;
+    const uint8_t* key = keys + t * shape_.row_bytes;
     float dots[kHeads] = {};
-    for (int c = 0; c < shape_.key_padded; c += 8) {
-      float k[8];
-      Load8(key, c, k);
+    if (share < kHeads) {
+      for (int c = 0; c < shape_.key_padded; c += 8) {
+        float k[8];
+        Load8(key, c, k);
 #pragma unroll
-      for (int i = 0; i < kHeads; ++i) {
-        const int h = share + i * shares;
-        if (h >= kHeads) break;
-        float q[8];
-        Widen8<F32>(queries_ + h * shape_.key_padded + c, q);
+        for (int i = 0; i < kHeads; ++i) {
+          const int h = share + i * shares;
+          if (h >= kHeads) break;
+          float q[8];
+          Widen8<F32>(queries_ + h * shape_.key_padded + c, q);
 #pragma unroll
-        for (int j = 0; j < 8; ++j) dots[i] += q[j] * k[j];
+          for (int j = 0; j < 8; ++j) dots[i] += q[j] * k[j];
+        }
       }
     }
 #pragma unroll
@@ -220,19 +280,19 @@ class AttentionTile {
   /// Scores become weights relative to the running maximum; shrinks_ is what came before must be
   /// multiplied with. A warp takes a row.
   template <typename Sees>
-  __device__ void WeighTokens(const Sees& sees) {
+  __device__ void WeighTokens(const int64_t* rows, const Sees& sees) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     for (int h = static_cast<int>(threadIdx.x) / 32; h < kHeads; h += kTileThreads / 32) {
       float* weights = weights_ + h * shape_.tokens;
       const float before = tops_[h];
       float top = before;
       for (int t = lane; t < shape_.tokens; t += 32) {
-        if (rows_[t] >= 0 && sees(h, t)) top = fmaxf(top, weights[t]);
+        if (rows[t] >= 0 && sees(h, t)) top = fmaxf(top, weights[t]);
       }
       top = WarpReduce(top, Max());
       float sum = 0;
       for (int t = lane; t < shape_.tokens; t += 32) {
-        const bool used = rows_[t] >= 0 && sees(h, t);
+        const bool used = rows[t] >= 0 && sees(h, t);
         const float weight = used ? expf(weights[t] - top) : 0.0f;
         sum += weight;
         weights[t] = used ? weight * value_scales_[t] : 0.0f;
@@ -246,17 +306,16 @@ class AttentionTile {
     }
   }
 
-  __device__ void SumValues() {
+  __device__ void SumValues(const uint8_t* values) {
     if (part_ >= parts_) return;
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) {
 #pragma unroll
       for (int i = 0; i < 8; ++i) acc_[h][i] *= shrinks_[h];
     }
-    const int row_bytes = shape_.value_bytes > 0 ? shape_.value_bytes : shape_.key_bytes;
     for (int t = part_; t < shape_.tokens; t += parts_) {
       float v[8];
-      Load8(values_ + t * row_bytes, channel_, v);
+      Load8(values + t * shape_.row_bytes, channel_, v);
 #pragma unroll
       for (int h = 0; h < kHeads; ++h) {
         const float weight = weights_[h * shape_.tokens + t];
@@ -268,16 +327,16 @@ class AttentionTile {
 
   const TileShape& shape_;
   float* queries_;  ///< [kHeads][key_padded]
-  uint8_t* keys_;
-  uint8_t* values_;
+  uint8_t* tiles_;  ///< [2][tokens][row_bytes]
   float* weights_;  ///< [kHeads][tokens]
-  int64_t* rows_;   ///< [tokens]
+  int64_t* rows_;   ///< [2][tokens]: of every second tile
   float* key_scales_;
   float* value_scales_;
   float* tops_;
   float* sums_;
   float* shrinks_;
-  int lanes_, parts_, part_, channel_;
+  int parts_, part_, channel_;
+  int copied_rows_, first_row_, first_vector_;  ///< of CopyRows
   float acc_[kHeads][8] = {};
 };
 

@@ -12,7 +12,7 @@
 namespace quire::kernels::cuda {
 namespace {
 
-constexpr int64_t kBlocksPerProcessor = 6;
+constexpr int64_t kMaxKeys = int64_t{1} << 30;  ///< they are counted in 32 bits
 
 struct Shape {
   TileShape tile;
@@ -22,7 +22,8 @@ struct Shape {
   const int32_t* last_key;
   float* out;  ///< [splits][t * n_q][d]
   float* lse;  ///< [splits][t * n_q] or null
-  int64_t t, n, n_q, n_kv, group, keys_per_split;
+  int64_t t, n, n_q, n_kv, group;
+  int keys_per_split;
   float scale;
 };
 
@@ -33,22 +34,48 @@ __device__ inline int64_t LastKey(const Shape& shape, int64_t token) {
   return last < shape.n ? last : -1;
 }
 
+/// Where one key of each tile is: the thread's, from one tile to the next.
+class KeyList {
+ public:
+  __device__ KeyList(const Shape& shape, int64_t g, int first, int end, int tile_tokens)
+      : n_kv_(shape.n_kv),
+        g_(g),
+        at_(first + static_cast<int>(threadIdx.x)),
+        end_(end),
+        tile_tokens_(tile_tokens) {}
+  __device__ void Fetch() {
+    key_ = at_;
+    at_ += tile_tokens_;
+  }
+  __device__ int64_t Row() const { return key_ < end_ ? key_ * n_kv_ + g_ : -1; }
+  __device__ void FetchScales() {}
+  __device__ TokenScales Scales() const { return {1, 1}; }
+
+ private:
+  const int64_t n_kv_, g_;
+  int at_;
+  const int end_, tile_tokens_;
+  int key_ = 0;
+};
+
 template <typename T, int kRows>
-__global__ void __launch_bounds__(kTileThreads) DenseKernel(Shape shape) {
+__global__ void __launch_bounds__(kTileThreads, kRows > 4 ? 4 : 5) DenseKernel(Shape shape) {
   using Raw = typename T::Raw;
-  __shared__ int64_t last_keys[kRows];
+  __shared__ int last_keys[kRows];
   const int64_t g = blockIdx.y;
   const int64_t first_row = int64_t{blockIdx.x} * kRows;
   const int64_t rows = shape.t * shape.group;
   if (threadIdx.x < kRows) {
     const int64_t row = first_row + threadIdx.x;
-    last_keys[threadIdx.x] = row < rows ? LastKey(shape, row / shape.group) : int64_t{-1};
+    last_keys[threadIdx.x] = row < rows ? static_cast<int>(LastKey(shape, row / shape.group)) : -1;
   }
   __syncthreads();
-  const int64_t from = blockIdx.z * shape.keys_per_split;
-  int64_t end = 0;
-  for (int h = 0; h < kRows; ++h) end = last_keys[h] + 1 > end ? last_keys[h] + 1 : end;
-  if (end > from + shape.keys_per_split) end = from + shape.keys_per_split;
+  const int from = static_cast<int>(blockIdx.z) * shape.keys_per_split;
+  int keys = 0;  // of this split
+  for (int h = 0; h < kRows; ++h) {
+    keys = last_keys[h] + 1 - from > keys ? last_keys[h] + 1 - from : keys;
+  }
+  if (keys > shape.keys_per_split) keys = shape.keys_per_split;
 
   // Query row h among those of all tokens.
   const auto row_of = [&](int h) {
@@ -61,15 +88,10 @@ __global__ void __launch_bounds__(kTileThreads) DenseKernel(Shape shape) {
         return first_row + h < rows ? shape.q + row_of(h) * shape.tile.key_dim : nullptr;
       },
       shape.scale);
-  for (int64_t first = from; first < end; first += tile.tokens()) {
-    const int t = static_cast<int>(threadIdx.x);
-    if (t < tile.tokens()) {
-      const int64_t key = first + t;
-      tile.SetToken(t, key < end ? key * shape.n_kv + g : int64_t{-1}, 1.0f, 1.0f);
-    }
-    tile.Attend(static_cast<const Raw*>(shape.k), static_cast<const Raw*>(shape.v),
-                [&](int h, int token) { return first + token <= last_keys[h]; });
-  }
+  tile.Attend(static_cast<const Raw*>(shape.k), static_cast<const Raw*>(shape.v),
+              (keys + tile.tokens() - 1) / tile.tokens(),
+              KeyList(shape, g, from, from + keys, tile.tokens()),
+              [&](int h, int i) { return from + i <= last_keys[h]; });
   const int64_t part = blockIdx.z * shape.t * shape.n_q;
   tile.Finish(
       [&](int h) {
@@ -84,31 +106,35 @@ __global__ void __launch_bounds__(kTileThreads) DenseKernel(Shape shape) {
 
 template <typename T, int kRows>
 OpStatus LaunchDense(const DenseAttentionArgs& args, Shape shape) {
-  shape.tile = PlanTile(args.head_dim, args.head_dim, true,
-                        static_cast<int64_t>(sizeof(typename T::Raw)), kRows,
-                        /*static_bytes=*/kRows * sizeof(int64_t));
+  shape.tile =
+      PlanTile(args.head_dim, args.head_dim, static_cast<int64_t>(sizeof(typename T::Raw)), kRows);
   const int64_t row_tiles = DivideUp(args.t * shape.group, kRows);
-  if (shape.tile.tokens == 0 || args.n_kv > kMaxGridYZ || row_tiles > kMaxGridX) {
+  if (shape.tile.tokens == 0 || args.n_kv > kMaxGridYZ || row_tiles > kMaxGridX ||
+      args.n > kMaxKeys) {
     return OpStatus::kUnsupported;
   }
+  const auto bytes = static_cast<size_t>(TileLayout(shape.tile, kRows).bytes);
+  const auto kernel = DenseKernel<T, kRows>;
+  if (const OpStatus status = AskForShared(kernel, kMaxTileBytes); status != OpStatus::kOk) {
+    return status;
+  }
   const int64_t rows = args.t * args.n_q;
-  const SplitPlan plan =
-      PlanSplits({.n_slots = DivideUp(args.n, shape.tile.tokens),
-                  .page_tokens = shape.tile.tokens,
-                  .tile_tokens = shape.tile.tokens,
-                  .blocks_per_split = row_tiles * args.n_kv,
-                  .wanted_blocks = Multiprocessors() * kBlocksPerProcessor,
-                  .split_bytes = AttentionSplitBytes(rows, args.head_dim),
-                  .workspace_bytes = args.workspace != nullptr ? args.workspace_bytes : 0});
-  shape.keys_per_split = plan.slots_per_split * shape.tile.tokens;
+  const SplitPlan plan = PlanSplits(
+      {.n_slots = DivideUp(args.n, shape.tile.tokens),
+       .page_tokens = shape.tile.tokens,
+       .tile_tokens = shape.tile.tokens,
+       .blocks_per_split = row_tiles * args.n_kv,
+       .resident_blocks = Multiprocessors() * BlocksPerMultiprocessor(kernel, kTileThreads, bytes),
+       .split_bytes = AttentionSplitBytes(rows, args.head_dim),
+       .workspace_bytes = args.workspace != nullptr ? args.workspace_bytes : 0});
+  shape.keys_per_split = static_cast<int>(plan.slots_per_split) * shape.tile.tokens;
   if (plan.splits > kMaxGridYZ) return OpStatus::kUnsupported;
   if (plan.splits > 1) {
     shape.out = static_cast<float*>(args.workspace);
     shape.lse = shape.out + plan.splits * rows * args.head_dim;
   }
-  const OpStatus status =
-      Launch(DenseKernel<T, kRows>, Grid(row_tiles, args.n_kv, plan.splits), Grid(kTileThreads),
-             static_cast<size_t>(TileLayout(shape.tile, kRows).bytes), args.stream, shape);
+  const OpStatus status = Launch(kernel, Grid(row_tiles, args.n_kv, plan.splits),
+                                 Grid(kTileThreads), bytes, args.stream, shape);
   if (status != OpStatus::kOk || plan.splits == 1) return status;
   return MergeAttention({.parts = shape.out,
                          .part_lse = shape.lse,

@@ -11,7 +11,7 @@
 namespace quire::kernels::cuda {
 namespace {
 
-constexpr int64_t kBlocksPerProcessor = 6;
+constexpr int64_t kMaxTokens = int64_t{1} << 30;  ///< of a sequence: they are counted in 32 bits
 
 struct Shape {
   TileShape tile;
@@ -24,51 +24,86 @@ struct Shape {
   const int32_t* valid;
   float* out;  ///< [splits][batch * n_q][value_dim]
   float* lse;  ///< [splits][batch * n_q] or null
-  int64_t batch, num_slots, n_slots, slots_per_split, p, n_q, n_kv, group, head_tiles;
+  int64_t batch, num_slots, n_slots, n_q, n_kv;
+  int slots_per_split, p, group, head_tiles;
+  int tile_slots, tile_rows;  ///< a tile is so many whole slots and rows
   float scale;
 };
 
-/// Sets the tile's tokens from the flat index `first` on: row r of slot s is s * p + r.
-template <typename Tile>
-__device__ void ListTokens(const Shape& shape, Tile* tile, int64_t first, int64_t end, int64_t g) {
-  const int t = static_cast<int>(threadIdx.x);
-  if (t >= tile->tokens()) return;
-  const int64_t s = (first + t) / shape.p;
-  const int64_t r = (first + t) % shape.p;
-  int64_t row = -1;
-  float k_scale = 1;
-  float v_scale = 1;
-  if (first + t < end) {
-    const int64_t slot = shape.slots[blockIdx.z * shape.n_slots + s];
-    const int64_t valid = shape.valid[(blockIdx.z * shape.n_kv + g) * shape.n_slots + s];
-    if (slot >= 0 && slot < shape.num_slots && r < valid) {
-      row = (slot * shape.p + r) * shape.n_kv + g;
-      if (shape.k_scales != nullptr) k_scale = shape.k_scales[slot * shape.n_kv + g];
-      if (shape.v_scales != nullptr) v_scale = shape.v_scales[slot * shape.n_kv + g];
+/// Where one token of each tile is: the thread's, from one tile to the next.
+class TokenList {
+ public:
+  __device__ TokenList(const Shape& shape, int64_t g, int first_slot, int end_slot)
+      : shape_(shape), g_(g), end_(end_slot) {
+    const auto t = static_cast<unsigned>(threadIdx.x), p = static_cast<unsigned>(shape.p);
+    at_ = first_slot + static_cast<int>(t / p);
+    at_row_ = static_cast<int>(t % p);
+    slots_ = shape.slots + blockIdx.z * shape.n_slots;
+    valid_ = shape.valid + (blockIdx.z * shape.n_kv + g) * shape.n_slots;
+  }
+
+  __device__ void Fetch() {
+    slot_ = -1;
+    valid_rows_ = 0;
+    row_ = at_row_;
+    if (at_ < end_) {
+      slot_ = slots_[at_];
+      valid_rows_ = valid_[at_];
+    }
+    at_ += shape_.tile_slots;
+    at_row_ += shape_.tile_rows;
+    if (at_row_ >= shape_.p) {
+      at_row_ -= shape_.p;
+      ++at_;
     }
   }
-  tile->SetToken(t, row, k_scale, v_scale);
-}
+  __device__ int64_t Row() const {
+    return Seen() ? (int64_t{slot_} * shape_.p + row_) * shape_.n_kv + g_ : -1;
+  }
+  __device__ void FetchScales() {
+    scales_ = {1, 1};
+    if (!Seen()) return;
+    const int64_t unit = slot_ * shape_.n_kv + g_;
+    if (shape_.k_scales != nullptr) scales_.key = shape_.k_scales[unit];
+    if (shape_.v_scales != nullptr) scales_.value = shape_.v_scales[unit];
+  }
+  __device__ TokenScales Scales() const { return scales_; }
+
+ private:
+  __device__ bool Seen() const {
+    return slot_ >= 0 && slot_ < shape_.num_slots && row_ < valid_rows_;
+  }
+
+  const Shape& shape_;
+  const int64_t g_;
+  const int end_;
+  const int32_t* slots_;
+  const int32_t* valid_;
+  int at_, at_row_;              ///< of the tile to fetch: index into the lists, row of the slot
+  int slot_, valid_rows_, row_;  ///< of the tile that was fetched
+  TokenScales scales_{1, 1};
+};
 
 template <typename T, int kHeads>
-__global__ void __launch_bounds__(kTileThreads) PagedKernel(Shape shape) {
+__global__ void __launch_bounds__(kTileThreads, kHeads > 4 ? 4 : 5) PagedKernel(Shape shape) {
   using Raw = typename T::Raw;
-  const int64_t g = blockIdx.y / shape.head_tiles;
-  const int64_t first_head = blockIdx.y % shape.head_tiles * kHeads;
+  const auto head_tiles = static_cast<unsigned>(shape.head_tiles);
+  const int64_t g = blockIdx.y / head_tiles;
+  const int first_head = static_cast<int>(blockIdx.y % head_tiles) * kHeads;
   const int64_t first_row = blockIdx.z * shape.n_q + g * shape.group + first_head;
-  const int64_t heads = shape.group - first_head;  // at least 1, maybe more than kHeads
+  const int heads = shape.group - first_head;  // at least 1, maybe more than kHeads
   AttentionTile<T, kHeads> tile(shape.tile);
   tile.LoadQueries(
       [&](int h) { return h < heads ? shape.q + (first_row + h) * shape.tile.key_dim : nullptr; },
       shape.scale);
-  const int64_t from = blockIdx.x * shape.slots_per_split;
-  const int64_t to = from + shape.slots_per_split;
-  const int64_t end = (to < shape.n_slots ? to : shape.n_slots) * shape.p;
-  for (int64_t first = from * shape.p; first < end; first += tile.tokens()) {
-    ListTokens(shape, &tile, first, end, g);
-    tile.Attend(static_cast<const Raw*>(shape.k), static_cast<const Raw*>(shape.v),
-                [](int, int) { return true; });
-  }
+  const int from = static_cast<int>(blockIdx.x) * shape.slots_per_split;
+  const int left = static_cast<int>(shape.n_slots) - from;
+  const int slots = left < shape.slots_per_split ? left : shape.slots_per_split;
+  const auto tokens = static_cast<unsigned>(slots * shape.p);
+  const auto tile_tokens = static_cast<unsigned>(tile.tokens());
+  tile.Attend(static_cast<const Raw*>(shape.k), static_cast<const Raw*>(shape.v),
+              static_cast<int>((tokens + tile_tokens - 1) / tile_tokens),
+              TokenList(shape, g, from, from + slots), [](int, int) { return true; });
   const int64_t part = blockIdx.x * shape.batch * shape.n_q + first_row;
   tile.Finish(
       [&](int h) { return h < heads ? shape.out + (part + h) * shape.tile.value_dim : nullptr; },
@@ -83,32 +118,38 @@ struct Workspace {
 template <typename T, int kHeads>
 OpStatus LaunchPaged(Shape shape, const Workspace& workspace, void* stream) {
   const int64_t value_dim = shape.tile.value_dim;
-  shape.tile = PlanTile(shape.tile.key_dim, value_dim, shape.v != nullptr,
+  shape.tile = PlanTile(shape.tile.key_dim, value_dim,
                         static_cast<int64_t>(sizeof(typename T::Raw)), kHeads);
-  shape.head_tiles = DivideUp(shape.group, kHeads);
+  shape.head_tiles = static_cast<int>(DivideUp(shape.group, kHeads));
   const int64_t rows = shape.batch * shape.n_q;
   const int64_t heads = shape.n_kv * shape.head_tiles;
   if (shape.tile.tokens == 0 || heads > kMaxGridYZ || shape.batch > kMaxGridYZ) {
     return OpStatus::kUnsupported;
   }
-  const SplitPlan plan =
-      PlanSplits({.n_slots = shape.n_slots,
-                  .page_tokens = shape.p,
-                  .tile_tokens = shape.tile.tokens,
-                  .blocks_per_split = heads * shape.batch,
-                  .wanted_blocks = Multiprocessors() * kBlocksPerProcessor,
-                  .split_bytes = AttentionSplitBytes(rows, value_dim),
-                  .workspace_bytes = workspace.data != nullptr ? workspace.bytes : 0});
-  shape.slots_per_split = plan.slots_per_split;
+  shape.tile_slots = shape.tile.tokens / shape.p;
+  shape.tile_rows = shape.tile.tokens % shape.p;
+  const auto bytes = static_cast<size_t>(TileLayout(shape.tile, kHeads).bytes);
+  const auto kernel = PagedKernel<T, kHeads>;
+  if (const OpStatus status = AskForShared(kernel, kMaxTileBytes); status != OpStatus::kOk) {
+    return status;
+  }
+  const SplitPlan plan = PlanSplits(
+      {.n_slots = shape.n_slots,
+       .page_tokens = shape.p,
+       .tile_tokens = shape.tile.tokens,
+       .blocks_per_split = heads * shape.batch,
+       .resident_blocks = Multiprocessors() * BlocksPerMultiprocessor(kernel, kTileThreads, bytes),
+       .split_bytes = AttentionSplitBytes(rows, value_dim),
+       .workspace_bytes = workspace.data != nullptr ? workspace.bytes : 0});
+  shape.slots_per_split = static_cast<int>(plan.slots_per_split);
   float* const out = shape.out;
   float* const lse = shape.lse;
   if (plan.splits > 1) {
     shape.out = static_cast<float*>(workspace.data);
     shape.lse = shape.out + plan.splits * rows * value_dim;
   }
-  const OpStatus status =
-      Launch(PagedKernel<T, kHeads>, Grid(plan.splits, heads, shape.batch), Grid(kTileThreads),
-             static_cast<size_t>(TileLayout(shape.tile, kHeads).bytes), stream, shape);
+  const OpStatus status = Launch(kernel, Grid(plan.splits, heads, shape.batch), Grid(kTileThreads),
+                                 bytes, stream, shape);
   if (status != OpStatus::kOk || plan.splits == 1) return status;
   return MergeAttention({.parts = shape.out,
                          .part_lse = shape.lse,
@@ -131,10 +172,15 @@ OpStatus Attend(const Shape& shape, DType dtype, bool fp8, const Workspace& work
   });
 }
 
+bool TooLong(int64_t n_slots, int64_t page_tokens, int64_t n_q) {
+  return n_slots > kMaxTokens / page_tokens || n_q > kMaxTokens;
+}
+
 }  // namespace
 
 OpStatus PagedAttention(const PagedAttentionArgs& args) {
   if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
+  if (TooLong(args.n_slots, args.page_tokens, args.n_q)) return OpStatus::kUnsupported;
   Shape shape{};
   shape.tile.key_dim = shape.tile.value_dim = static_cast<int>(args.head_dim);
   shape.q = args.q;
@@ -149,10 +195,10 @@ OpStatus PagedAttention(const PagedAttentionArgs& args) {
   shape.batch = args.batch;
   shape.num_slots = args.num_slots;
   shape.n_slots = args.n_slots;
-  shape.p = args.page_tokens;
+  shape.p = static_cast<int>(args.page_tokens);
   shape.n_q = args.n_q;
   shape.n_kv = args.n_kv;
-  shape.group = args.n_q / args.n_kv;
+  shape.group = static_cast<int>(args.n_q / args.n_kv);
   shape.scale = args.scale;
   return Attend(shape, args.dtype, args.fp8_pools, {args.workspace, args.workspace_bytes},
                 args.stream);
@@ -160,6 +206,7 @@ OpStatus PagedAttention(const PagedAttentionArgs& args) {
 
 OpStatus MlaAttention(const MlaAttentionArgs& args) {
   if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
+  if (TooLong(args.n_slots, args.page_tokens, args.n_q)) return OpStatus::kUnsupported;
   Shape shape{};
   shape.tile.key_dim = static_cast<int>(args.latent_dim + args.rope_dim);
   shape.tile.value_dim = static_cast<int>(args.latent_dim);
@@ -173,10 +220,10 @@ OpStatus MlaAttention(const MlaAttentionArgs& args) {
   shape.batch = args.batch;
   shape.num_slots = args.num_slots;
   shape.n_slots = args.n_slots;
-  shape.p = args.page_tokens;
+  shape.p = static_cast<int>(args.page_tokens);
   shape.n_q = args.n_q;
   shape.n_kv = 1;
-  shape.group = args.n_q;
+  shape.group = static_cast<int>(args.n_q);
   shape.scale = args.scale;
   return Attend(shape, args.dtype, args.fp8_pool, {args.workspace, args.workspace_bytes},
                 args.stream);

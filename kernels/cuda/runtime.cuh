@@ -21,7 +21,7 @@ namespace quire::kernels::cuda {
 
 inline constexpr int64_t kMaxGridX = 2147483647;
 inline constexpr int64_t kMaxGridYZ = 65535;
-/// Dynamic shared memory that a block has without asking for more.
+/// Shared memory that a block has without asking for more.
 inline constexpr int64_t kSharedBytes = 48 * 1024;
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
@@ -59,6 +59,38 @@ __device__ inline void CopyAsync16(void* to, const void* from, bool there) {
 }
 /// Waits for this thread's copies; a barrier makes them visible to others.
 __device__ inline void AwaitCopies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+/// What this thread has started to copy since the last call is a group, or an empty one.
+__device__ inline void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// Waits for this thread's groups but the newest kGroups.
+template <int kGroups>
+__device__ inline void AwaitCopiesBut() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
+}
+
+/// Lets launches of the kernel have up to `bytes` of dynamic shared memory. The same number at
+/// every call, as it holds for all threads of the program.
+template <typename... Params>
+OpStatus AskForShared(void (*kernel)(Params...), int bytes) {
+  if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) ==
+      cudaSuccess) {
+    return OpStatus::kOk;
+  }
+  (void)cudaGetLastError();
+  return OpStatus::kDeviceError;
+}
+
+/// Blocks of the kernel that a multiprocessor runs at a time; 1 when that is not known, so that the
+/// launch reports it.
+template <typename... Params>
+int64_t BlocksPerMultiprocessor(void (*kernel)(Params...), int threads, size_t shared_bytes) {
+  int blocks = 1;
+  if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, shared_bytes) !=
+      cudaSuccess) {
+    (void)cudaGetLastError();
+    return 1;
+  }
+  return blocks > 0 ? blocks : 1;
+}
 
 /// Puts a kernel of 1 or more blocks on the stream.
 template <typename... Params, typename... Args>
@@ -76,7 +108,23 @@ T* DynamicShared() {
 }
 
 using simt::AwaitCopies;
+using simt::CommitCopies;
 using simt::CopyAsync16;
+template <int kGroups>
+void AwaitCopiesBut() {
+  simt::AwaitCopiesBut(kGroups);
+}
+
+template <typename... Params>
+OpStatus AskForShared(void (*kernel)(Params...), int bytes) {
+  const bool given = simt::AskForShared(reinterpret_cast<const void*>(kernel), bytes);
+  return given ? OpStatus::kOk : OpStatus::kDeviceError;
+}
+
+template <typename... Params>
+int64_t BlocksPerMultiprocessor(void (*)(Params...), int, size_t) {
+  return 3;
+}
 
 template <typename... Params, typename... Args>
 OpStatus Launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes, void* stream,

@@ -19,23 +19,35 @@ struct SplitRequest {
   int64_t page_tokens = 0;
   int64_t tile_tokens = 0;
   int64_t blocks_per_split = 0;  ///< blocks that one split launches
-  int64_t wanted_blocks = 0;     ///< that fill the device
+  int64_t resident_blocks = 0;   ///< that the device runs at a time
   int64_t split_bytes = 0;       ///< workspace of one split
   int64_t workspace_bytes = 0;
 };
 
-/// As many splits as fill the device, have a whole tile each, and fit the workspace. One split
-/// writes its result itself and needs no workspace.
+/// The splits with which the last block ends soonest, if blocks end in rounds of as many as the
+/// device runs at a time, and a block takes as long as its tiles and one more, for its queries and
+/// its result. They have a whole tile each, and fit the workspace. One split writes its result
+/// itself and needs no workspace.
 inline SplitPlan PlanSplits(const SplitRequest& r) {
   const auto divide_up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   const int64_t useful = divide_up(r.n_slots * r.page_tokens, r.tile_tokens);
   const int64_t room = r.workspace_bytes / r.split_bytes;
-  const int64_t splits =
-      std::min({divide_up(r.wanted_blocks, r.blocks_per_split), useful, r.n_slots, room});
-  SplitPlan plan;
-  plan.slots_per_split = divide_up(r.n_slots, std::max<int64_t>(splits, 1));
-  plan.splits = divide_up(r.n_slots, plan.slots_per_split);
-  return plan;
+  // More than a few rounds of blocks never end sooner by much.
+  const int64_t rounds = 4 * divide_up(r.resident_blocks, r.blocks_per_split);
+  const int64_t most = std::max<int64_t>(1, std::min({useful, r.n_slots, room, rounds}));
+  SplitPlan best;
+  int64_t soonest = 0;
+  for (int64_t splits = 1; splits <= most; ++splits) {
+    const int64_t slots = divide_up(r.n_slots, splits);
+    if (splits > 1 && slots == best.slots_per_split) continue;
+    const int64_t blocks = divide_up(r.n_slots, slots) * r.blocks_per_split;
+    const int64_t tiles = divide_up(slots * r.page_tokens, r.tile_tokens) + 1;
+    const int64_t end = divide_up(blocks, r.resident_blocks) * tiles;
+    if (splits > 1 && end >= soonest) continue;
+    soonest = end;
+    best = {.splits = divide_up(r.n_slots, slots), .slots_per_split = slots};
+  }
+  return best;
 }
 
 }  // namespace quire::kernels::cuda

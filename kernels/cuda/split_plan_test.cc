@@ -6,12 +6,12 @@
 namespace quire::kernels::cuda {
 namespace {
 
-// 64 slots of 32 tokens in tiles of 64: 32 tiles. A device that wants 800 blocks.
+// 64 slots of 32 tokens in tiles of 64: 32 tiles. A device that runs 800 blocks at a time.
 constexpr SplitRequest kRequest = {.n_slots = 64,
                                    .page_tokens = 32,
                                    .tile_tokens = 64,
                                    .blocks_per_split = 8,
-                                   .wanted_blocks = 800,
+                                   .resident_blocks = 800,
                                    .split_bytes = 1000,
                                    .workspace_bytes = 1000000};
 
@@ -26,6 +26,25 @@ TEST(SplitPlan, ManyBlocksNeedNoSplit) {
   request.blocks_per_split = 800;
   EXPECT_EQ(PlanSplits(request).splits, 1);
   EXPECT_EQ(PlanSplits(request).slots_per_split, 64);
+}
+
+// 11 splits would be 704 blocks, and 44 of them would wait for the others.
+TEST(SplitPlan, AllBlocksRunAtATime) {
+  SplitRequest request = kRequest;
+  request.blocks_per_split = 64;
+  request.resident_blocks = 660;
+  const SplitPlan plan = PlanSplits(request);
+  EXPECT_EQ(plan.splits, 8);
+  EXPECT_EQ(plan.slots_per_split, 8);
+}
+
+// 300 blocks on a device that runs 200: the second round is half empty, but not that of shorter
+// blocks.
+TEST(SplitPlan, ALastRoundThatIsHalfEmptyIsShorterInSplits) {
+  SplitRequest request = kRequest;
+  request.blocks_per_split = 300;
+  request.resident_blocks = 200;
+  EXPECT_EQ(PlanSplits(request).splits, 2);
 }
 
 TEST(SplitPlan, TheWorkspaceBoundsTheSplits) {

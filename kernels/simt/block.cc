@@ -7,9 +7,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <random>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "kernels/simt/access.h"
@@ -27,6 +29,7 @@ struct PendingCopy {
   void* to;
   const void* from;
   bool there;
+  uint64_t group;
 };
 
 enum class State { kReady, kAtBarrier, kInWarp, kReturned };
@@ -43,6 +46,7 @@ struct Thread {
   uint64_t value = 0;
   uint64_t result = 0;
   std::vector<PendingCopy> copies;
+  uint64_t groups = 0;  ///< of copies that were committed
 };
 
 /// The block that runs. Threads are kept from one block to the next.
@@ -59,6 +63,10 @@ struct Block {
   std::minstd_rand random{1};
 };
 Block block;
+
+/// By kernel: launchers ask on threads of their own.
+std::mutex asked_mutex;
+std::unordered_map<const void*, size_t> asked_shared;
 
 Thread& Mine() { return *block.threads[block.current]; }
 
@@ -104,23 +112,26 @@ void Wake(unsigned i) {
   block.ready.push_back(i);
 }
 
-void LandCopies(Thread* thread) {
-  for (const PendingCopy& copy : thread->copies) {
+/// Those of the groups before `end`.
+void LandCopies(Thread* thread, uint64_t end) {
+  std::erase_if(thread->copies, [end](const PendingCopy& copy) {
+    if (copy.group >= end) return false;
     if (copy.there) {
       memcpy(copy.to, copy.from, 16);
     } else {
       memset(copy.to, 0, 16);
     }
-  }
-  thread->copies.clear();
+    return true;
+  });
 }
+constexpr uint64_t kEveryGroup = ~uint64_t{0};
 
 /// The start of every fiber: the kernel, once for each block.
 void Body() {
   Mine().fiber.Arrived();
   for (;;) {
     block.work->Thread();
-    LandCopies(&Mine());
+    LandCopies(&Mine(), kEveryGroup);
     --block.running;
     Wait(State::kReturned, {});
   }
@@ -207,6 +218,16 @@ bool Refuse(const Size& size, const Work& work, const char* why) {
   return false;
 }
 
+/// Dynamic shared memory that a block of the kernel may have, and static and dynamic together.
+size_t MaxShared(const void* kernel) {
+  const std::lock_guard lock(asked_mutex);
+  const auto asked = asked_shared.find(kernel);
+  return asked == asked_shared.end() ? kMaxShared : asked->second;
+}
+size_t MaxSharedTogether(const void* kernel) {
+  return MaxShared(kernel) > kMaxShared ? kMaxAskedShared : kMaxShared;
+}
+
 /// The lanes of this warp that the block has.
 unsigned LanesOf(unsigned warp) {
   const unsigned left = block.size - warp * kWarp;
@@ -276,6 +297,13 @@ bool OnAnyStack(uintptr_t address) {
                      [&](const auto& thread) { return thread->fiber.Holds(address); });
 }
 
+bool AskForShared(const void* kernel, int bytes) {
+  if (bytes < 0 || static_cast<size_t>(bytes) > kMaxAskedShared) return false;
+  const std::lock_guard lock(asked_mutex);
+  asked_shared[kernel] = static_cast<size_t>(bytes);
+  return true;
+}
+
 bool MayLaunch(const Size& size, const Work& work) {
   constexpr uint64_t kMaxGridX = 2147483647;
   constexpr unsigned kMaxGrid = 65535;
@@ -289,7 +317,9 @@ bool MayLaunch(const Size& size, const Work& work) {
   if (count == 0 || count > kMaxThreads || threads.z > 64) {
     return Refuse(size, work, "a block has 1 to 1024 threads");
   }
-  if (size.shared_bytes > kMaxShared) return Refuse(size, work, "too much shared memory");
+  if (size.shared_bytes > MaxShared(work.kernel())) {
+    return Refuse(size, work, "too much shared memory");
+  }
   return true;
 }
 
@@ -310,7 +340,7 @@ void Run(const Size& size, const Work& work) {
     BeginBlock(block.shared.get(), size.shared_bytes);
     RunBlock();
     EndBlock();
-    if (n == 0 && size.shared_bytes + StaticSharedBytes() > kMaxShared) {
+    if (n == 0 && size.shared_bytes + StaticSharedBytes() > MaxSharedTogether(work.kernel())) {
       Fail("%zu bytes of static and %zu of dynamic shared memory are too much together",
            StaticSharedBytes(), size.shared_bytes);
     }
@@ -392,13 +422,28 @@ void CopyAsync16(void* to, const void* from, bool there) {
   if (there) Touch(from, 16, Act::kRead, where);
   Touch(to, 16, Act::kWrite, where);
   memset(to, kSpoilt, 16);
-  Mine().copies.push_back({to, from, there});
+  Mine().copies.push_back({to, from, there, Mine().groups});
 }
 
-void AwaitCopies() {
-  const void* const where = __builtin_return_address(0);
-  for (const PendingCopy& copy : Mine().copies) Touch(copy.to, 16, Act::kWrite, where);
-  LandCopies(&Mine());
+namespace {
+
+void AwaitBefore(uint64_t end, const void* where) {
+  for (const PendingCopy& copy : Mine().copies) {
+    if (copy.group < end) Touch(copy.to, 16, Act::kWrite, where);
+  }
+  LandCopies(&Mine(), end);
+}
+
+}  // namespace
+
+void AwaitCopies() { AwaitBefore(kEveryGroup, __builtin_return_address(0)); }
+
+void CommitCopies() { ++Mine().groups; }
+
+void AwaitCopiesBut(int groups) {
+  const uint64_t newest = static_cast<uint64_t>(groups);
+  if (Mine().groups <= newest) return;
+  AwaitBefore(Mine().groups - newest, __builtin_return_address(0));
 }
 
 }  // namespace quire::simt

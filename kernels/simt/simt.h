@@ -63,8 +63,9 @@ namespace quire::simt {
 
 inline constexpr unsigned kWarp = 32;
 inline constexpr unsigned kMaxThreads = 1024;
-/// What a block has without asking for more; no kernel asks.
+/// What a block has without asking for more, and what it gets for asking.
 inline constexpr size_t kMaxShared = 48 * 1024;
+inline constexpr size_t kMaxAskedShared = 99 * 1024;
 inline constexpr size_t kMaxParameters = 4096;
 
 /// Of the thread that has its turn.
@@ -114,6 +115,9 @@ struct Size {
 /// null stream. False when a GPU would refuse it.
 bool Launch(const Size& size, void* stream, std::shared_ptr<const Work> work);
 
+/// Lets launches of the kernel have so much dynamic shared memory. False when a GPU would not.
+bool AskForShared(const void* kernel, int bytes);
+
 /// Whether a GPU would take it; if not, stderr has the reason.
 bool MayLaunch(const Size& size, const Work& work);
 /// Runs `work` for every thread of a grid that MayLaunch.
@@ -142,6 +146,9 @@ unsigned Ballot(unsigned mask, bool vote, Place place);
 int AtomicAdd(int* at, int value);
 void CopyAsync16(void* to, const void* from, bool there);
 void AwaitCopies();
+void CommitCopies();
+/// Waits for the groups of copies that the thread has committed, but the newest of them.
+void AwaitCopiesBut(int groups);
 
 template <typename T>
 uint64_t Bits(T value) {

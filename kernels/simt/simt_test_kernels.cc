@@ -31,7 +31,21 @@ __global__ void CopyKernel(const uint4* from, unsigned* to, bool await) {
   to[threadIdx.x] = shared[threadIdx.x].z;
 }
 
+__global__ void GroupsKernel(const uint4* from, unsigned* to, int but) {
+  uint4* shared = DynamicShared<uint4>();
+  for (int i = 0; i < 3; ++i) {
+    CopyAsync16(&shared[i], &from[i], true);
+    CommitCopies();
+  }
+  if (but == 0) AwaitCopiesBut<0>();
+  if (but == 1) AwaitCopiesBut<1>();
+  if (but == 2) AwaitCopiesBut<2>();
+  if (but == 3) AwaitCopiesBut<3>();
+  for (int i = 0; i < 3; ++i) to[i] = shared[i].z;
+}
+
 __global__ void IdleKernel() {}
+__global__ void AskingKernel() {}
 
 __global__ void BarrierKernel(Barrier kind) {
   if (kind == Barrier::kSomeReturn) {
@@ -139,6 +153,14 @@ OpStatus VoteOfOddLanes(unsigned* votes) {
 }
 OpStatus CopyThroughShared(const uint4* from, unsigned* to, bool await) {
   return Launch(CopyKernel, Grid(1), Grid(2), 32, nullptr, from, to, await);
+}
+OpStatus CopyInGroups(const uint4* from, unsigned* to, int but) {
+  return Launch(GroupsKernel, Grid(1), Grid(1), 48, nullptr, from, to, but);
+}
+OpStatus LaunchAsking(int asked, size_t shared_bytes) {
+  const OpStatus status = AskForShared(AskingKernel, asked);
+  if (status != OpStatus::kOk) return status;
+  return Launch(AskingKernel, Grid(1), Grid(1), shared_bytes, nullptr);
 }
 OpStatus DoNothing(dim3 grid, dim3 block, size_t shared_bytes) {
   return Launch(IdleKernel, grid, block, shared_bytes, nullptr);

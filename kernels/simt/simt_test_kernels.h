@@ -20,6 +20,10 @@ OpStatus SumOfIndices(int blocks, int threads, int* sums);
 OpStatus VoteOfOddLanes(unsigned* votes);
 /// to[0] = z of *from, to[1] = 0, by copies to shared memory.
 OpStatus CopyThroughShared(const uint4* from, unsigned* to, bool await);
+/// Starts three copies, each a group, and waits for all but the newest `but` of them.
+OpStatus CopyInGroups(const uint4* from, unsigned* to, int but);
+/// Launches with so much dynamic shared memory once `asked` bytes have been asked for.
+OpStatus LaunchAsking(int asked, size_t shared_bytes);
 OpStatus DoNothing(dim3 grid, dim3 block, size_t shared_bytes);
 
 enum class Barrier { kSomeReturn, kTwoPlaces, kSomeInWarp };

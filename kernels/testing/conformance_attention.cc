@@ -392,6 +392,23 @@ TEST_P(OpConformance, PagedAttentionOverFp8EqualsReference) {
   }
 }
 
+// Pages that tiles of a device end within, or that end within tiles: one token, a power of two and
+// one more, longer than a tile; one tile and a token, and many tiles.
+TEST_P(OpConformance, PagedAttentionOfAnyPageSizeEqualsReference) {
+  QUIRE_REQUIRE_OP(paged_attention);
+  const PagedCase cases[] = {{70, 1, 1, 2, false},  {43, 3, 1, 3, false}, {9, 7, 2, 0, false},
+                             {1, 65, 1, 2, false},  {2, 64, 1, 2, false}, {3, 100, 1, 3, false},
+                             {2, 129, 2, 0, false}, {13, 24, 1, 5, false}};
+  for (const PagedCase& c : cases) {
+    for (const Heads& h : {Heads{4, 2, 64}, Heads{3, 1, 80}, Heads{9, 1, 33}}) {
+      CheckPaged(bench_, c, h, DType::kBF16);
+      PagedCase fp8 = c;
+      fp8.fp8 = true;
+      CheckPaged(bench_, fp8, h, DType::kF16);
+    }
+  }
+}
+
 // What models have, over more tokens than a tile of a device holds, in two splits.
 TEST_P(OpConformance, PagedAttentionOfModelHeadsEqualsReference) {
   QUIRE_REQUIRE_OP(paged_attention);
@@ -412,6 +429,7 @@ TEST_P(OpConformance, MlaAttentionEqualsReference) {
   const MlaCase cases[] = {{{2, 16, 1, 0, false}, 1, 5, 2},
                            {{3, 33, 2, 2, false}, 16, 512, 64},
                            {{7, 16, 1, 3, false}, 9, 128, 0},
+                           {{4, 19, 1, 2, false}, 3, 64, 16},
                            {{3, 16, 2, 2, true}, 20, 512, 64}};
   for (const MlaCase& c : cases) {
     for (const DType dtype : kAllDTypes) CheckMla(bench_, c, dtype);
