@@ -12,6 +12,7 @@
 
 #if defined(__CUDACC__)
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 #include <cuda_runtime.h>
 #else
 #include "kernels/simt/simt.h"
