@@ -30,6 +30,7 @@ struct Cut {
 /// The whole block calls it.
 __device__ inline Cut FindCut(const float* scores, int64_t n, int k) {
   constexpr int kDigits = 256;
+  constexpr int kWarp = 32;
   __shared__ int counts[kDigits];
   __shared__ uint32_t chosen;
   __shared__ int still;
@@ -46,12 +47,32 @@ __device__ inline Cut FindCut(const float* scores, int64_t n, int k) {
       }
     }
     __syncthreads();
-    if (threadIdx.x == 0) {
-      int digit = kDigits - 1;
-      int wanted = k;
-      while (digit > 0 && counts[digit] < wanted) wanted -= counts[digit--];
-      chosen = prefix | static_cast<uint32_t>(digit) << shift;
-      still = wanted;
+    // The first warp adds up the counts from the largest digit down, 8 digits a lane. The lane in
+    // whose digits the k-th rank is says which.
+    if (threadIdx.x < kWarp) {
+      constexpr int kEach = kDigits / kWarp;
+      const int last = kDigits - 1 - static_cast<int>(threadIdx.x) * kEach;
+      int mine[kEach];
+      int sum = 0;
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) sum += mine[i] = counts[last - i];
+      int up_to = sum;
+#pragma unroll
+      for (unsigned distance = 1; distance < kWarp; distance *= 2) {
+        const int above = __shfl_up_sync(kAllLanes, up_to, distance);
+        if (threadIdx.x >= distance) up_to += above;
+      }
+      int above = up_to - sum;
+      if (above < k && k <= up_to) {
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) {
+          if (above < k && k <= above + mine[i]) {
+            chosen = prefix | static_cast<uint32_t>(last - i) << shift;
+            still = k - above;
+          }
+          above += mine[i];
+        }
+      }
     }
     __syncthreads();
     prefix = chosen;

@@ -28,7 +28,7 @@ __device__ void WriteKept(const float* scores, int64_t n, Cut cut, int32_t offse
   }
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 1)
     TopKKernel(const float* __restrict__ all_scores, int64_t n, int64_t width, int32_t offset,
                int32_t* __restrict__ indices, int32_t* __restrict__ nan_counts) {
   const float* scores = all_scores + blockIdx.x * n;
