@@ -93,28 +93,86 @@ __global__ void __launch_bounds__(kThreads) EmbedKernel(EmbedArgs args) {
 
 constexpr int64_t kWarp = 32;
 constexpr int64_t kFewRows = 8;
+constexpr int64_t kFewThreads = 128;  ///< small blocks: all processors have some of a short matrix
 
-/// For few rows, where reading the weights is all the work: a warp takes one output for all rows.
-__global__ void __launch_bounds__(kThreads) MatmulFewRowsKernel(MatmulArgs args) {
-  const int64_t lane = threadIdx.x % kWarp;
-  const int64_t o = (int64_t{blockIdx.x} * kThreads + threadIdx.x) / kWarp;
-  if (o >= args.out) return;  // the same for the whole warp
-  const float* weight = args.weight + o * args.in;
-  float sums[kFewRows] = {};
-  for (int64_t i = lane; i < args.in; i += kWarp) {
-    const float w = weight[i];
+/// Adds the products of kSteps vectors of kWide inputs, a warp's width apart, for kOuts outputs and
+/// all rows. The weights are all on their way before the first is used.
+template <int kRows, int kOuts, int kWide, int kSteps>
+__device__ void AddProducts(const float* const* weights, const float* const* rows, int64_t i,
+                            float (*sums)[kOuts]) {
+  using Inputs = Chunk<float, kWide>;
+  Inputs w[kSteps][kOuts];
 #pragma unroll
-    for (int64_t r = 0; r < kFewRows; ++r) {
-      if (r < args.rows) sums[r] += args.x[r * args.in + i] * w;
+  for (int s = 0; s < kSteps; ++s) {
+#pragma unroll
+    for (int o = 0; o < kOuts; ++o) {
+      w[s][o] = LoadAligned<Inputs>(weights[o] + i + s * kWarp * kWide);
     }
   }
 #pragma unroll
-  for (int64_t r = 0; r < kFewRows; ++r) {
-    const float sum = WarpReduce(sums[r], Sum());
-    if (lane == 0 && r < args.rows) {
-      args.y[r * args.out + o] = sum + (args.bias != nullptr ? args.bias[o] : 0.0f);
+  for (int s = 0; s < kSteps; ++s) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const auto x = LoadAligned<Inputs>(rows[r] + i + s * kWarp * kWide);
+#pragma unroll
+      for (int o = 0; o < kOuts; ++o) {
+#pragma unroll
+        for (int j = 0; j < kWide; ++j) sums[r][o] += x.at[j] * w[s][o].at[j];
+      }
     }
   }
+}
+
+/// For few rows, where reading the weights is all the work: a warp takes kOuts outputs for all
+/// rows, of which there are at most kRows. A lane reads kWide inputs at a time.
+template <int kRows, int kOuts, int kWide>
+__device__ void SumFewRows(const MatmulArgs& args, int64_t first, float (*sums)[kOuts]) {
+  constexpr int kSteps = kOuts > 2 ? 2 : 4;
+  constexpr int64_t kStep = kWarp * kWide;
+  const float* weights[kOuts];
+  const float* rows[kRows];
+#pragma unroll
+  for (int o = 0; o < kOuts; ++o) {  // those beyond the last are the last
+    weights[o] = args.weight + (first + o < args.out ? first + o : args.out - 1) * args.in;
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) rows[r] = args.x + (r < args.rows ? r : args.rows - 1) * args.in;
+  int64_t i = threadIdx.x % kWarp * kWide;
+  for (; i + (kSteps - 1) * kStep < args.in; i += kSteps * kStep) {
+    AddProducts<kRows, kOuts, kWide, kSteps>(weights, rows, i, sums);
+  }
+#pragma unroll 1
+  for (; i < args.in; i += kStep) AddProducts<kRows, kOuts, kWide, 1>(weights, rows, i, sums);
+}
+
+template <int kRows, int kOuts>
+__global__ void __launch_bounds__(kFewThreads, kRows > 4 ? 4 : 6)
+    MatmulFewRowsKernel(MatmulArgs args) {
+  const int64_t first = (int64_t{blockIdx.x} * kFewThreads + threadIdx.x) / kWarp * kOuts;
+  if (first >= args.out) return;  // the same for the whole warp
+  float sums[kRows][kOuts] = {};
+  if (args.in % 4 == 0 && IsAligned(args.weight, 16) && IsAligned(args.x, 16)) {
+    SumFewRows<kRows, kOuts, 4>(args, first, sums);
+  } else {
+    SumFewRows<kRows, kOuts, 1>(args, first, sums);
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+    for (int o = 0; o < kOuts; ++o) {
+      const float sum = WarpReduce(sums[r][o], Sum());
+      if (threadIdx.x % kWarp != 0 || r >= args.rows || first + o >= args.out) continue;
+      args.y[r * args.out + first + o] = sum + (args.bias != nullptr ? args.bias[first + o] : 0.0f);
+    }
+  }
+}
+
+template <int kRows, int kOuts>
+OpStatus LaunchFewRows(const MatmulArgs& args) {
+  const int64_t blocks = DivideUp(args.out, kFewThreads / kWarp * kOuts);
+  if (blocks > kMaxGridX) return OpStatus::kUnsupported;
+  return Launch(MatmulFewRowsKernel<kRows, kOuts>, Grid(blocks), Grid(kFewThreads), 0, args.stream,
+                args);
 }
 
 constexpr int kSide = 64;  ///< outputs of a block, in both directions
@@ -221,11 +279,10 @@ OpStatus Narrow(const NarrowArgs& args) {
 OpStatus Matmul(const MatmulArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   if (args.rows == 0) return OpStatus::kOk;
-  if (args.rows <= kFewRows) {
-    const int64_t blocks = DivideUp(args.out, kThreads / kWarp);
-    if (blocks > kMaxGridX) return OpStatus::kUnsupported;
-    return Launch(MatmulFewRowsKernel, Grid(blocks), Grid(kThreads), 0, args.stream, args);
-  }
+  if (args.rows == 1) return LaunchFewRows<1, 2>(args);
+  if (args.rows == 2) return LaunchFewRows<2, 2>(args);
+  if (args.rows <= 4) return LaunchFewRows<4, 2>(args);
+  if (args.rows <= kFewRows) return LaunchFewRows<8, 4>(args);
   const dim3 grid = Grid(DivideUp(args.out, kSide), DivideUp(args.rows, kSide));
   if (args.out > kMaxGridX || DivideUp(args.rows, kSide) > kMaxGridYZ) {
     return OpStatus::kUnsupported;

@@ -67,10 +67,13 @@ std::vector<double> MatmulDistances(const MatmulCase& c, Tensor<float>& x, Tenso
   return distances;
 }
 
-void CheckMatmul(Workbench& bench, const MatmulCase& c, bool biased) {
+/// `shift`: elements between aligned addresses and the inputs.
+void CheckMatmul(Workbench& bench, const MatmulCase& c, bool biased, size_t shift) {
+  SCOPED_TRACE(std::to_string(c.rows) + " rows, " + std::to_string(c.in) + " to " +
+               std::to_string(c.out) + ", shift " + std::to_string(shift));
   TestDevice& device = bench.device();
-  Tensor<float> x(device, bench.Floats(c.rows * c.in), 1);
-  Tensor<float> weight(device, bench.Floats(c.out * c.in), 1);
+  Tensor<float> x(device, bench.Floats(c.rows * c.in), shift);
+  Tensor<float> weight(device, bench.Floats(c.out * c.in), shift);
   Tensor<float> bias(device, bench.Floats(c.out), 1);
   Tensor<float> y(device,
                   std::vector<float>(c.rows * c.out, std::numeric_limits<float>::quiet_NaN()), 1);
@@ -176,11 +179,14 @@ TEST_P(OpConformance, SiluMulEqualsReference) {
 
 TEST_P(OpConformance, MatmulEqualsReference) {
   QUIRE_REQUIRE_OP(matmul);
-  const MatmulCase cases[] = {{0, 4, 4},  {1, 1, 1},   {1, 64, 96},   {1, 33, 7},
-                              {3, 33, 7}, {17, 80, 5}, {64, 256, 130}};
+  const MatmulCase cases[] = {{0, 4, 4},    {1, 1, 1},  {1, 64, 96},  {1, 33, 7},    {1, 516, 9},
+                              {2, 260, 11}, {3, 33, 7}, {4, 1100, 3}, {5, 128, 13},  {7, 132, 6},
+                              {8, 640, 17}, {9, 36, 5}, {17, 80, 5},  {64, 256, 130}};
   for (const MatmulCase& c : cases) {
-    CheckMatmul(bench_, c, false);
-    CheckMatmul(bench_, c, true);
+    for (const size_t shift : {size_t{0}, size_t{1}}) {
+      CheckMatmul(bench_, c, false, shift);
+      CheckMatmul(bench_, c, true, shift);
+    }
   }
   EXPECT_EQ(table().matmul({.rows = 1, .in = 4, .out = 4}), OpStatus::kBadShape);
   EXPECT_EQ(table().matmul({.rows = 0, .in = 0, .out = 4}), OpStatus::kBadShape);
