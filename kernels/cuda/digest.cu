@@ -10,6 +10,7 @@ namespace quire::kernels::cuda {
 namespace {
 
 constexpr int64_t kThreads = 128;
+constexpr int kWide = 8;  ///< channels that a thread reads at a time, where it can
 
 struct Shape {
   const void* units;
@@ -20,6 +21,18 @@ struct Shape {
   int64_t rotary_dim;
   bool interleaved;
 };
+
+/// Smallest and largest of some keys, both NaN when one of them is.
+struct Range {
+  float low, high;
+};
+__device__ inline Range RangeOfOne(float key) { return {key, key}; }
+/// Of equal keys the first stays, and of several NaN.
+__device__ inline Range Joined(Range first, Range second) {
+  if (!IsNaN(first.low) && !(second.low >= first.low)) first.low = second.low;
+  if (!IsNaN(first.high) && !(second.high <= first.high)) first.high = second.high;
+  return first;
+}
 
 /// The keys of one unit, and where its digest goes.
 template <typename Key, typename Out>
@@ -36,22 +49,21 @@ struct Unit {
   }
   __device__ double Stored(int64_t element) const { return Out::Widen(out[element]); }
 
-  __device__ double Extreme(int64_t channel, bool largest) const {
-    double extreme = At(0, channel);
-    for (int64_t r = 0; r < rows; ++r) {
-      const double key = At(r, channel);
-      if (key != key) return key;
-      if (largest ? key > extreme : key < extreme) extreme = key;
+  __device__ Range RangeOf(int64_t channel) const {
+    Range range = RangeOfOne(Key::Widen(keys[channel]));
+#pragma unroll 4
+    for (int64_t r = 1; r < rows; ++r) {
+      range = Joined(range, RangeOfOne(Key::Widen(keys[r * d + channel])));
     }
-    return extreme;
+    return range;
   }
   __device__ void StoreMean(int64_t channel) const {
     double sum = 0;
     for (int64_t r = 0; r < rows; ++r) sum = __dadd_rn(sum, At(r, channel));
     Store(channel, __dadd_rn(sum / static_cast<double>(rows), __dmul_rn(0, sum)));
   }
-  __device__ void StoreCentre(int64_t channel) const {
-    const double middle = __dadd_rn(Extreme(channel, false), Extreme(channel, true)) / 2;
+  __device__ void StoreCentre(int64_t channel, Range range) const {
+    const double middle = __dadd_rn(range.low, range.high) / 2;
     Store(channel, __dadd_rn(middle, __dmul_rn(0, middle)));
   }
   __device__ void StoreDeviation(int64_t channel) const {
@@ -123,25 +135,72 @@ __device__ void StoreBall(const U& unit, const Shape& shape) {
   unit.StoreRoundedUp(shape.d, radius);
 }
 
+/// Calls use(channel, range) for each channel, whose keys are read once. Threads read kWide
+/// channels at a time of stretches of the rows that follow each other, and join them in order.
+template <typename Key, typename Out, typename Use>
+__device__ void ForEachRange(const Unit<Key, Out>& unit, const Use& use) {
+  using Keys = Chunk<typename Key::Raw, kWide>;
+  __shared__ Range ranges[kThreads * kWide];  // [parts][d]
+  const auto d = static_cast<int>(unit.d);
+  const auto rows = static_cast<int>(unit.rows);
+  if (unit.d % kWide != 0 || unit.d > kThreads * kWide || !IsAligned(unit.keys, 16)) {
+    for (int64_t c = threadIdx.x; c < unit.d; c += kThreads) use(c, unit.RangeOf(c));
+    return;
+  }
+  const int lanes = d / kWide;
+  const int most_parts = static_cast<int>(kThreads) / lanes;
+  const int part_rows = (rows + most_parts - 1) / most_parts;
+  const int parts = (rows + part_rows - 1) / part_rows;
+  const int part = static_cast<int>(threadIdx.x) / lanes;
+  const int channel = static_cast<int>(threadIdx.x) % lanes * kWide;
+  if (part < parts) {
+    const int first = part * part_rows;
+    const int end = first + part_rows < rows ? first + part_rows : rows;
+    const typename Key::Raw* keys = unit.keys + channel;
+    Range mine[kWide];
+    const auto begin = LoadAligned<Keys>(keys + int64_t{first} * d);
+#pragma unroll
+    for (int i = 0; i < kWide; ++i) mine[i] = RangeOfOne(Key::Widen(begin.at[i]));
+#pragma unroll 4
+    for (int r = first + 1; r < end; ++r) {
+      const auto row = LoadAligned<Keys>(keys + int64_t{r} * d);
+#pragma unroll
+      for (int i = 0; i < kWide; ++i) {
+        mine[i] = Joined(mine[i], RangeOfOne(Key::Widen(row.at[i])));
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kWide; ++i) ranges[part * d + channel + i] = mine[i];
+  }
+  __syncthreads();
+  for (int c = static_cast<int>(threadIdx.x); c < d; c += static_cast<int>(kThreads)) {
+    Range range = ranges[c];
+    for (int i = 1; i < parts; ++i) range = Joined(range, ranges[i * d + c]);
+    use(c, range);
+  }
+}
+
 template <typename Key, typename Out>
-__global__ void __launch_bounds__(kThreads) DigestKernel(Shape shape) {
+__global__ void __launch_bounds__(kThreads, 8) DigestKernel(Shape shape) {
   const int64_t u = blockIdx.x;
   const int64_t rows = shape.valid_rows == nullptr ? shape.p : shape.valid_rows[u];
   if (rows < 1 || rows > shape.p) return;
   const Unit<Key, Out> unit{
       static_cast<const typename Key::Raw*>(shape.units) + u * shape.unit_stride,
       static_cast<typename Out::Raw*>(shape.digests) + u * shape.elements, rows, shape.d};
-  for (int64_t c = threadIdx.x; c < shape.d; c += kThreads) {
-    if (shape.kind == DigestKind::kMean) {
-      unit.StoreMean(c);
-    } else if (shape.kind == DigestKind::kMinMax) {
-      unit.Store(c, unit.Extreme(c, false));
-      unit.Store(shape.d + c, unit.Extreme(c, true));
+  if (shape.kind == DigestKind::kMean) {
+    for (int64_t c = threadIdx.x; c < shape.d; c += kThreads) unit.StoreMean(c);
+    return;
+  }
+  ForEachRange(unit, [&](int64_t c, Range range) {
+    if (shape.kind == DigestKind::kMinMax) {
+      unit.Store(c, range.low);
+      unit.Store(shape.d + c, range.high);
     } else {
-      unit.StoreCentre(c);
+      unit.StoreCentre(c, range);
       if (shape.kind == DigestKind::kCentreDeviation) unit.StoreDeviation(c);
     }
-  }
+  });
   __syncthreads();  // radii are measured from centres that other threads have stored
   if (shape.kind == DigestKind::kDisc) StoreDiscs(unit, shape);
   if (shape.kind == DigestKind::kCentreRadius) StoreBall(unit, shape);

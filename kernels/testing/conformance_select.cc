@@ -232,7 +232,7 @@ TEST_P(OpConformance, DigestEqualsReference) {
   const DigestCase cases[] = {{1, 1, 1, true},     {3, 32, 128, true}, {2, 31, 33, false},
                               {2, 33, 80, true},   {4, 2, 7, true},    {2, 16, 256, true},
                               {1, 16, 576, false}, {2, 16, 64, true},  {2, 7, 96, false},
-                              {2, 9, 576, false}};
+                              {2, 9, 576, false},  {1, 5, 1024, true}, {1, 3, 1032, false}};
   for (const DigestCase& c : cases) {
     for (const DigestKind kind : kDigestKinds) {
       if (!Fits(kind, c.d)) continue;
