@@ -154,7 +154,9 @@ __device__ inline bool IsAligned(const void* address, size_t bytes) {
 template <typename Value>
 __device__ Value LoadAligned(const void* from) {
   using Vector = typename VectorOf<static_cast<int>(sizeof(Value))>::Type;
-  return BitsAs<Value>(*static_cast<const Vector*>(from));
+  // A copy first: bytes that are read through a reference would be loaded one by one.
+  const Vector vector = *static_cast<const Vector*>(from);
+  return BitsAs<Value>(vector);
 }
 template <typename Value>
 __device__ void StoreAligned(void* to, const Value& value) {

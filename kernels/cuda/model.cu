@@ -127,7 +127,7 @@ __device__ void AddProducts(const float* const* weights, const float* const* row
 /// rows, of which there are at most kRows. A lane reads kWide inputs at a time.
 template <int kRows, int kOuts, int kWide>
 __device__ void SumFewRows(const MatmulArgs& args, int64_t first, float (*sums)[kOuts]) {
-  constexpr int kSteps = kOuts > 2 ? 2 : 4;
+  constexpr int kSteps = kOuts > 2 ? 1 : 4;
   constexpr int64_t kStep = kWarp * kWide;
   const float* weights[kOuts];
   const float* rows[kRows];
@@ -146,7 +146,7 @@ __device__ void SumFewRows(const MatmulArgs& args, int64_t first, float (*sums)[
 }
 
 template <int kRows, int kOuts>
-__global__ void __launch_bounds__(kFewThreads, kRows > 4 ? 4 : 6)
+__global__ void __launch_bounds__(kFewThreads, kRows > 2 ? 4 : 5)
     MatmulFewRowsKernel(MatmulArgs args) {
   const int64_t first = (int64_t{blockIdx.x} * kFewThreads + threadIdx.x) / kWarp * kOuts;
   if (first >= args.out) return;  // the same for the whole warp
