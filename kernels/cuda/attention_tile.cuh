@@ -94,6 +94,9 @@ class AttentionTile {
     sums_ = tops_ + kHeads;
     shrinks_ = sums_ + kHeads;
     const int thread = static_cast<int>(threadIdx.x);
+    token_ = thread % shape.tokens;
+    share_ = thread / shape.tokens;
+    shares_ = kTileThreads / shape.tokens;
     const int lanes = shape.value_padded / 8;
     parts_ = kTileThreads / lanes;
     part_ = thread / lanes;
@@ -110,7 +113,7 @@ class AttentionTile {
   /// Row `h` is query(h) times scale, or zeros where that is null.
   template <typename Query>
   __device__ void LoadQueries(const Query& query, float scale) {
-#pragma unroll
+#pragma unroll 1
     for (int h = 0; h < kHeads; ++h) {
       const float* row = query(h);
       for (int c = threadIdx.x; c < shape_.key_padded; c += kTileThreads) {
@@ -215,6 +218,9 @@ class AttentionTile {
   }
 
  private:
+  /// Steps of a loop that are done together: as many as there are registers for.
+  static constexpr int kUnrolled = kHeads > 2 ? 1 : 2;
+
   /// 16-byte vectors of a row of the arrays, rounded up.
   __device__ int RowVectors() const {
     return (shape_.key_dim * static_cast<int>(sizeof(Raw)) + 15) / 16;
@@ -248,32 +254,38 @@ class AttentionTile {
     Widen8<T>(reinterpret_cast<const Raw*>(row) + c, to);
   }
 
-  /// weights_[h][t] = query h . key t. Threads of one token share its rows between them.
+  /// weights_[t][h] = query h . key t. Threads of one token share its rows between them, every
+  /// shares_-th to each.
   __device__ void ScoreTokens(const uint8_t* keys) {
-    const int t = static_cast<int>(threadIdx.x) % shape_.tokens;
-    const int share = static_cast<int>(threadIdx.x) / shape_.tokens;
-    const int shares = kTileThreads / shape_.tokens;
-    const uint8_t* key = keys + t * shape_.row_bytes;
-    float dots[kHeads] = {};
-    if (share < kHeads) {
-      for (int c = 0; c < shape_.key_padded; c += 8) {
-        float k[8];
-        Load8(key, c, k);
+    if constexpr (kHeads >= 8) {
+      if (4 * shares_ == kHeads) return ScoreRows<4>(keys);
+    }
+    if constexpr (kHeads >= 4) {
+      if (2 * shares_ == kHeads) return ScoreRows<2>(keys);
+    }
+    if (share_ < kHeads) ScoreRows<1>(keys);
+  }
+  template <int kEach>
+  __device__ void ScoreRows(const uint8_t* keys) {
+    const uint8_t* key = keys + token_ * shape_.row_bytes;
+    const float* queries = queries_ + share_ * shape_.key_padded;
+    const int step = shares_ * shape_.key_padded;
+    float dots[kEach] = {};
+#pragma unroll kUnrolled
+    for (int c = 0; c < shape_.key_padded; c += 8) {
+      float k[8];
+      Load8(key, c, k);
 #pragma unroll
-        for (int i = 0; i < kHeads; ++i) {
-          const int h = share + i * shares;
-          if (h >= kHeads) break;
-          float q[8];
-          Widen8<F32>(queries_ + h * shape_.key_padded + c, q);
+      for (int i = 0; i < kEach; ++i) {
+        float q[8];
+        Widen8<F32>(queries + i * step + c, q);
 #pragma unroll
-          for (int j = 0; j < 8; ++j) dots[i] += q[j] * k[j];
-        }
+        for (int j = 0; j < 8; ++j) dots[i] += q[j] * k[j];
       }
     }
 #pragma unroll
-    for (int i = 0; i < kHeads; ++i) {
-      const int h = share + i * shares;
-      if (h < kHeads) weights_[h * shape_.tokens + t] = dots[i] * key_scales_[t];
+    for (int i = 0; i < kEach; ++i) {
+      weights_[token_ * kHeads + share_ + i * shares_] = dots[i] * key_scales_[token_];
     }
   }
 
@@ -281,21 +293,29 @@ class AttentionTile {
   /// multiplied with. A warp takes a row.
   template <typename Sees>
   __device__ void WeighTokens(const int64_t* rows, const Sees& sees) {
+    constexpr int kEach = kMaxTileTokens / 32;  // tokens of a lane
     const int lane = static_cast<int>(threadIdx.x) % 32;
     for (int h = static_cast<int>(threadIdx.x) / 32; h < kHeads; h += kTileThreads / 32) {
-      float* weights = weights_ + h * shape_.tokens;
       const float before = tops_[h];
       float top = before;
-      for (int t = lane; t < shape_.tokens; t += 32) {
-        if (rows[t] >= 0 && sees(h, t)) top = fmaxf(top, weights[t]);
+      float scores[kEach];
+      bool used[kEach];
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        const int t = lane + i * 32;
+        used[i] = t < shape_.tokens && rows[t] >= 0 && sees(h, t);
+        scores[i] = used[i] ? weights_[t * kHeads + h] : -Infinity();
+        top = fmaxf(top, scores[i]);
       }
       top = WarpReduce(top, Max());
       float sum = 0;
-      for (int t = lane; t < shape_.tokens; t += 32) {
-        const bool used = rows[t] >= 0 && sees(h, t);
-        const float weight = used ? expf(weights[t] - top) : 0.0f;
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        const int t = lane + i * 32;
+        const float weight = used[i] ? expf(scores[i] - top) : 0.0f;
         sum += weight;
-        weights[t] = used ? weight * value_scales_[t] : 0.0f;
+        if (t < shape_.tokens)
+          weights_[t * kHeads + h] = used[i] ? weight * value_scales_[t] : 0.0f;
       }
       sum = WarpReduce(sum, Sum());
       if (lane == 0) {
@@ -313,14 +333,19 @@ class AttentionTile {
 #pragma unroll
       for (int i = 0; i < 8; ++i) acc_[h][i] *= shrinks_[h];
     }
+#pragma unroll kUnrolled
     for (int t = part_; t < shape_.tokens; t += parts_) {
       float v[8];
       Load8(values + t * shape_.row_bytes, channel_, v);
+      constexpr int kTogether = kHeads < 4 ? kHeads : 4;
 #pragma unroll
-      for (int h = 0; h < kHeads; ++h) {
-        const float weight = weights_[h * shape_.tokens + t];
+      for (int first = 0; first < kHeads; first += kTogether) {
+        const auto weights = LoadAligned<Chunk<float, kTogether>>(weights_ + t * kHeads + first);
 #pragma unroll
-        for (int i = 0; i < 8; ++i) acc_[h][i] += weight * v[i];
+        for (int h = 0; h < kTogether; ++h) {
+#pragma unroll
+          for (int i = 0; i < 8; ++i) acc_[first + h][i] += weights.at[h] * v[i];
+        }
       }
     }
   }
@@ -328,14 +353,15 @@ class AttentionTile {
   const TileShape& shape_;
   float* queries_;  ///< [kHeads][key_padded]
   uint8_t* tiles_;  ///< [2][tokens][row_bytes]
-  float* weights_;  ///< [kHeads][tokens]
+  float* weights_;  ///< [tokens][kHeads]
   int64_t* rows_;   ///< [2][tokens]: of every second tile
   float* key_scales_;
   float* value_scales_;
   float* tops_;
   float* sums_;
   float* shrinks_;
-  int parts_, part_, channel_;
+  int token_, share_, shares_;                  ///< of ScoreTokens
+  int parts_, part_, channel_;                  ///< of SumValues
   int copied_rows_, first_row_, first_vector_;  ///< of CopyRows
   float acc_[kHeads][8] = {};
 };

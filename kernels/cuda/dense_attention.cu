@@ -12,7 +12,8 @@
 namespace quire::kernels::cuda {
 namespace {
 
-constexpr int64_t kMaxKeys = int64_t{1} << 30;  ///< they are counted in 32 bits
+/// Of keys, and of the query rows of a KV head: they are counted in 32 bits.
+constexpr int64_t kMaxKeys = int64_t{1} << 30;
 
 struct Shape {
   TileShape tile;
@@ -22,8 +23,8 @@ struct Shape {
   const int32_t* last_key;
   float* out;  ///< [splits][t * n_q][d]
   float* lse;  ///< [splits][t * n_q] or null
-  int64_t t, n, n_q, n_kv, group;
-  int keys_per_split;
+  int64_t t, n, n_q, n_kv;
+  int group, keys_per_split;
   float scale;
 };
 
@@ -34,27 +35,23 @@ __device__ inline int64_t LastKey(const Shape& shape, int64_t token) {
   return last < shape.n ? last : -1;
 }
 
-/// Where one key of each tile is: the thread's, from one tile to the next.
+/// Where one key of each tile is, for KV head blockIdx.y: the thread's, from one tile to the next.
 class KeyList {
  public:
-  __device__ KeyList(const Shape& shape, int64_t g, int first, int end, int tile_tokens)
-      : n_kv_(shape.n_kv),
-        g_(g),
-        at_(first + static_cast<int>(threadIdx.x)),
-        end_(end),
-        tile_tokens_(tile_tokens) {}
+  __device__ KeyList(const Shape& shape, int first, int end)
+      : shape_(shape), at_(first + static_cast<int>(threadIdx.x)), end_(end) {}
   __device__ void Fetch() {
     key_ = at_;
-    at_ += tile_tokens_;
+    at_ += shape_.tile.tokens;
   }
-  __device__ int64_t Row() const { return key_ < end_ ? key_ * n_kv_ + g_ : -1; }
+  __device__ int64_t Row() const { return key_ < end_ ? key_ * shape_.n_kv + blockIdx.y : -1; }
   __device__ void FetchScales() {}
   __device__ TokenScales Scales() const { return {1, 1}; }
 
  private:
-  const int64_t n_kv_, g_;
+  const Shape& shape_;
   int at_;
-  const int end_, tile_tokens_;
+  const int end_;
   int key_ = 0;
 };
 
@@ -63,10 +60,10 @@ __global__ void __launch_bounds__(kTileThreads, kRows > 4 ? 4 : 5) DenseKernel(S
   using Raw = typename T::Raw;
   __shared__ int last_keys[kRows];
   const int64_t g = blockIdx.y;
-  const int64_t first_row = int64_t{blockIdx.x} * kRows;
-  const int64_t rows = shape.t * shape.group;
+  const auto first_row = static_cast<int>(blockIdx.x * kRows);
+  const int rows = static_cast<int>(shape.t) * shape.group;
   if (threadIdx.x < kRows) {
-    const int64_t row = first_row + threadIdx.x;
+    const int row = first_row + static_cast<int>(threadIdx.x);
     last_keys[threadIdx.x] = row < rows ? static_cast<int>(LastKey(shape, row / shape.group)) : -1;
   }
   __syncthreads();
@@ -79,7 +76,7 @@ __global__ void __launch_bounds__(kTileThreads, kRows > 4 ? 4 : 5) DenseKernel(S
 
   // Query row h among those of all tokens.
   const auto row_of = [&](int h) {
-    const int64_t row = first_row + h;
+    const int row = first_row + h;
     return row / shape.group * shape.n_q + g * shape.group + row % shape.group;
   };
   AttentionTile<T, kRows> tile(shape.tile);
@@ -89,8 +86,7 @@ __global__ void __launch_bounds__(kTileThreads, kRows > 4 ? 4 : 5) DenseKernel(S
       },
       shape.scale);
   tile.Attend(static_cast<const Raw*>(shape.k), static_cast<const Raw*>(shape.v),
-              (keys + tile.tokens() - 1) / tile.tokens(),
-              KeyList(shape, g, from, from + keys, tile.tokens()),
+              (keys + tile.tokens() - 1) / tile.tokens(), KeyList(shape, from, from + keys),
               [&](int h, int i) { return from + i <= last_keys[h]; });
   const int64_t part = blockIdx.z * shape.t * shape.n_q;
   tile.Finish(
@@ -110,7 +106,7 @@ OpStatus LaunchDense(const DenseAttentionArgs& args, Shape shape) {
       PlanTile(args.head_dim, args.head_dim, static_cast<int64_t>(sizeof(typename T::Raw)), kRows);
   const int64_t row_tiles = DivideUp(args.t * shape.group, kRows);
   if (shape.tile.tokens == 0 || args.n_kv > kMaxGridYZ || row_tiles > kMaxGridX ||
-      args.n > kMaxKeys) {
+      args.n > kMaxKeys || args.t > kMaxKeys / shape.group) {
     return OpStatus::kUnsupported;
   }
   const auto bytes = static_cast<size_t>(TileLayout(shape.tile, kRows).bytes);
@@ -150,6 +146,7 @@ OpStatus LaunchDense(const DenseAttentionArgs& args, Shape shape) {
 OpStatus DenseAttention(const DenseAttentionArgs& args) {
   if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
   if (args.t == 0) return OpStatus::kOk;
+  if (args.n_q > kMaxKeys) return OpStatus::kUnsupported;
   Shape shape{};
   shape.q = args.q;
   shape.k = args.k;
@@ -160,7 +157,7 @@ OpStatus DenseAttention(const DenseAttentionArgs& args) {
   shape.n = args.n;
   shape.n_q = args.n_q;
   shape.n_kv = args.n_kv;
-  shape.group = args.n_q / args.n_kv;
+  shape.group = static_cast<int>(args.n_q / args.n_kv);
   shape.scale = args.scale;
   const int64_t rows = args.t * shape.group;
   return WithFormat(args.dtype, [&](auto format) {

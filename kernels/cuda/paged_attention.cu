@@ -11,7 +11,8 @@
 namespace quire::kernels::cuda {
 namespace {
 
-constexpr int64_t kMaxTokens = int64_t{1} << 30;  ///< of a sequence: they are counted in 32 bits
+/// Of a sequence's tokens, and of query rows: they are counted in 32 bits.
+constexpr int64_t kMaxTokens = int64_t{1} << 30;
 
 struct Shape {
   TileShape tile;
@@ -30,16 +31,19 @@ struct Shape {
   float scale;
 };
 
+/// Blocks of a multiprocessor that there are registers for, at least.
+constexpr int MinBlocks(int heads, size_t raw_bytes) {
+  return heads <= 4 ? 5 : raw_bytes > 1 ? 4 : 3;
+}
+
 /// Where one token of each tile is: the thread's, from one tile to the next.
 class TokenList {
  public:
-  __device__ TokenList(const Shape& shape, int64_t g, int first_slot, int end_slot)
+  __device__ TokenList(const Shape& shape, int g, int first_slot, int end_slot)
       : shape_(shape), g_(g), end_(end_slot) {
     const auto t = static_cast<unsigned>(threadIdx.x), p = static_cast<unsigned>(shape.p);
     at_ = first_slot + static_cast<int>(t / p);
     at_row_ = static_cast<int>(t % p);
-    slots_ = shape.slots + blockIdx.z * shape.n_slots;
-    valid_ = shape.valid + (blockIdx.z * shape.n_kv + g) * shape.n_slots;
   }
 
   __device__ void Fetch() {
@@ -47,8 +51,8 @@ class TokenList {
     valid_rows_ = 0;
     row_ = at_row_;
     if (at_ < end_) {
-      slot_ = slots_[at_];
-      valid_rows_ = valid_[at_];
+      slot_ = shape_.slots[blockIdx.z * shape_.n_slots + at_];
+      valid_rows_ = shape_.valid[(blockIdx.z * shape_.n_kv + g_) * shape_.n_slots + at_];
     }
     at_ += shape_.tile_slots;
     at_row_ += shape_.tile_rows;
@@ -75,22 +79,21 @@ class TokenList {
   }
 
   const Shape& shape_;
-  const int64_t g_;
+  const int g_;
   const int end_;
-  const int32_t* slots_;
-  const int32_t* valid_;
   int at_, at_row_;              ///< of the tile to fetch: index into the lists, row of the slot
   int slot_, valid_rows_, row_;  ///< of the tile that was fetched
   TokenScales scales_{1, 1};
 };
 
 template <typename T, int kHeads>
-__global__ void __launch_bounds__(kTileThreads, kHeads > 4 ? 4 : 5) PagedKernel(Shape shape) {
+__global__ void __launch_bounds__(kTileThreads, MinBlocks(kHeads, sizeof(typename T::Raw)))
+    PagedKernel(Shape shape) {
   using Raw = typename T::Raw;
   const auto head_tiles = static_cast<unsigned>(shape.head_tiles);
-  const int64_t g = blockIdx.y / head_tiles;
+  const auto g = static_cast<int>(blockIdx.y / head_tiles);
   const int first_head = static_cast<int>(blockIdx.y % head_tiles) * kHeads;
-  const int64_t first_row = blockIdx.z * shape.n_q + g * shape.group + first_head;
+  const int64_t first_row = blockIdx.z * shape.n_q + int64_t{g} * shape.group + first_head;
   const int heads = shape.group - first_head;  // at least 1, maybe more than kHeads
   AttentionTile<T, kHeads> tile(shape.tile);
   tile.LoadQueries(
@@ -172,15 +175,15 @@ OpStatus Attend(const Shape& shape, DType dtype, bool fp8, const Workspace& work
   });
 }
 
-bool TooLong(int64_t n_slots, int64_t page_tokens, int64_t n_q) {
-  return n_slots > kMaxTokens / page_tokens || n_q > kMaxTokens;
+bool TooLong(int64_t n_slots, int64_t page_tokens, int64_t batch, int64_t n_q) {
+  return n_slots > kMaxTokens / page_tokens || n_q > kMaxTokens / batch;
 }
 
 }  // namespace
 
 OpStatus PagedAttention(const PagedAttentionArgs& args) {
   if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
-  if (TooLong(args.n_slots, args.page_tokens, args.n_q)) return OpStatus::kUnsupported;
+  if (TooLong(args.n_slots, args.page_tokens, args.batch, args.n_q)) return OpStatus::kUnsupported;
   Shape shape{};
   shape.tile.key_dim = shape.tile.value_dim = static_cast<int>(args.head_dim);
   shape.q = args.q;
@@ -206,7 +209,7 @@ OpStatus PagedAttention(const PagedAttentionArgs& args) {
 
 OpStatus MlaAttention(const MlaAttentionArgs& args) {
   if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
-  if (TooLong(args.n_slots, args.page_tokens, args.n_q)) return OpStatus::kUnsupported;
+  if (TooLong(args.n_slots, args.page_tokens, args.batch, args.n_q)) return OpStatus::kUnsupported;
   Shape shape{};
   shape.tile.key_dim = static_cast<int>(args.latent_dim + args.rope_dim);
   shape.tile.value_dim = static_cast<int>(args.latent_dim);
