@@ -32,7 +32,7 @@ struct Shape {
 };
 
 /// Blocks of a multiprocessor that there are registers for, at least.
-constexpr int MinBlocks(int heads, size_t raw_bytes) {
+[[maybe_unused]] constexpr int MinBlocks(int heads, size_t raw_bytes) {
   return heads <= 4 ? 5 : raw_bytes > 1 ? 4 : 3;
 }
 
