@@ -112,21 +112,23 @@ Status BudgetCache::AppendTokens(uint32_t layer_index, const float* k, const flo
   Layer& layer = layers_[layer_index];
   // Tokens whose rows follow each other are written together: in a layer that holds everything all
   // of them, in a ring those up to its end.
-  std::vector<uint64_t> rows(count);
-  for (uint64_t& row : rows) {
-    const TokenPlace place = layer.table.AppendToken();
-    row = uint64_t{place.slot} * spec_.page_tokens + place.row;
-  }
-  QUIRE_RETURN_IF_ERROR(Reserve(layer));
   const size_t token = size_t{spec_.num_kv_heads} * spec_.head_dim;
-  for (uint32_t first = 0; first < count;) {
-    uint32_t end = first + 1;
-    while (end < count && rows[end] == rows[end - 1] + 1) ++end;
-    QUIRE_RETURN_IF_ERROR(
-        WriteTokens(layer, rows[first], k + first * token, v + first * token, end - first));
-    first = end;
+  uint32_t first = 0;  // Of the tokens that are not written yet,
+  uint64_t row = 0;    // which begin there.
+  const auto write_until = [&](uint32_t end) -> Status {
+    if (first == end) return OkStatus();
+    QUIRE_RETURN_IF_ERROR(Reserve(layer));
+    return WriteTokens(layer, row, k + first * token, v + first * token, end - first);
+  };
+  for (uint32_t i = 0; i < count; ++i) {
+    const TokenPlace place = layer.table.AppendToken();
+    const uint64_t next = uint64_t{place.slot} * spec_.page_tokens + place.row;
+    if (next == row + (i - first)) continue;
+    QUIRE_RETURN_IF_ERROR(write_until(i));
+    first = i;
+    row = next;
   }
-  return OkStatus();
+  return write_until(count);
 }
 
 Status BudgetCache::StartAt(uint64_t num_tokens) {
