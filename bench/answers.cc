@@ -131,6 +131,7 @@ StatusOr<BenchReport> Run(const AnswersOptions& options) {
                                                                 .dram_bytes = 256u << 20}));
   QUIRE_ASSIGN_OR_RETURN(const auto client, Client::Create({.transport = store->transport()}));
   worker::EngineOptions engine;
+  engine.representatives = true;  // For InfLLM; the others do not look at them.
   engine.page_tokens = options.page_tokens;
   engine.segment_pages = kSegmentTokens / options.page_tokens;
   QUIRE_ASSIGN_OR_RETURN(const cli::LocalWorker local,

@@ -63,6 +63,10 @@ class HandOutStore final : public PageStore {
                                        kernels::DigestKind) override {
     return Nothing();
   }
+  StatusOr<bool> PutRepresentatives(std::string_view, const SegmentKey&,
+                                    std::span<const std::byte>) override {
+    return Nothing();
+  }
   StatusOr<ChainStat> StatChain(std::string_view, const Chain&) override { return Nothing(); }
   Status DeleteSegment(std::string_view, const SegmentKey&) override { return Nothing(); }
   Status PinSegments(std::string_view, std::span<const SegmentKey>) override { return Nothing(); }

@@ -194,6 +194,9 @@ class Client {
   /// Reads units; the payload has them in order of range, page, head, verified against their
   /// checksums.
   StatusOr<Payload> Fetch(const ContextRef& context, std::span<const UnitRange> ranges);
+  /// Gives a stored segment's pages representatives, [num_layers][pages][n_kv][key_dim] in the KV
+  /// dtype (kernels/api/digest.h, kRepresentatives). False when it has some already, which stay.
+  StatusOr<bool> PutRepresentatives(const SegmentKey& segment, const Payload& digests);
   StatusOr<ContextStat> Stat(const ContextRef& context);
   StatusOr<uint32_t> DeleteSegments(std::span<const SegmentKey> keys);
 

@@ -23,6 +23,7 @@ constexpr CallSpec kSeal = {"quire.v1.Store/Seal", Repeat::kSafe};
 constexpr CallSpec kDropContext = {"quire.v1.Store/DropContext", Repeat::kOnlyIfRefused};
 constexpr CallSpec kLookup = {"quire.v1.Store/Lookup", Repeat::kSafe};
 constexpr CallSpec kFetch = {"quire.v1.Store/Fetch", Repeat::kSafe};
+constexpr CallSpec kPutRepresentatives = {"quire.v1.Store/PutRepresentatives", Repeat::kSafe};
 constexpr CallSpec kStat = {"quire.v1.Store/Stat", Repeat::kSafe};
 constexpr CallSpec kDelete = {"quire.v1.Store/Delete", Repeat::kOnlyIfRefused};
 
@@ -216,6 +217,15 @@ StatusOr<Payload> Client::Fetch(const ContextRef& context, std::span<const UnitR
   const Status checked = CheckFetched(reply, ranges, payload);
   if (!checked.ok()) return BadReply(kFetch.method, Message(checked));
   return payload;
+}
+
+StatusOr<bool> Client::PutRepresentatives(const SegmentKey& segment, const Payload& digests) {
+  v1::PutRepresentativesRequest request;
+  request.set_key(wire::KeyToBytes(segment));
+  request.set_payload_crc32c(PayloadCrc32c(digests));
+  v1::PutRepresentativesReply reply;
+  QUIRE_RETURN_IF_ERROR(Call(kPutRepresentatives, request, digests, NewDeadline(), &reply, nullptr));
+  return !reply.existed();
 }
 
 StatusOr<ContextStat> Client::Stat(const ContextRef& context) {

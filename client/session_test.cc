@@ -375,7 +375,7 @@ TEST_F(SessionTest, DigestsOfEveryKindHaveTheSizeOfTheKind) {
     EXPECT_EQ(LastRequest<v1::DigestsRequest>().kind(), static_cast<int>(kind));
   }
   EXPECT_TRUE(absl::IsInvalidArgument(
-      session_->Digests(layers, 1, 4, 0, 0, static_cast<DigestKind>(6)).status()));
+      session_->Digests(layers, 1, 4, 0, 0, static_cast<DigestKind>(7)).status()));
 }
 
 TEST_F(SessionTest, OpeningAsksForDigestsToBeHeld) {

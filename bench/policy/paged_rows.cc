@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/policy/paged_rows.h"
 
+#include "kernels/api/page_digest.h"
 #include "kernels/cpu/cpu_kernels.h"
 
 namespace quire::bench {
 
 StatusOr<PagedRows> PagedRows::Make(const KvSpec& spec, std::span<const float> units) {
   PagedRows rows(spec, units);
-  rows.digests_.resize(rows.num_pages() * rows.page_digest_bytes() / sizeof(float));
-  const kernels::OpStatus status =
-      kernels::CpuKernels().digest({.units = units.data(),
-                                    .unit_stride = static_cast<int64_t>(rows.unit_values()),
-                                    .digests = rows.digests_.data(),
-                                    .n_units = int64_t{rows.num_pages()} * spec.num_kv_heads,
-                                    .page_tokens = spec.page_tokens,
-                                    .head_dim = spec.head_dim,
-                                    .dtype = DType::kF32,
-                                    .out_dtype = DType::kF32});
-  if (status != kernels::OpStatus::kOk) {
-    return Internal("kernel digest: ", kernels::Describe(status));
-  }
   for (uint32_t head = 0; head < spec.num_kv_heads; ++head) {
     for (uint32_t page = 0; page < rows.num_pages(); ++page) {
       rows.key_blocks_.push_back(rows.key(head, uint64_t{page} * spec.page_tokens).data());
     }
   }
   return rows;
+}
+
+StatusOr<std::vector<std::byte>> PagedRows::Digests(kernels::DigestKind kind,
+                                                    uint32_t pages) const {
+  std::vector<std::byte> digests(pages * kernels::PageDigestBytes(spec_, kind));
+  kernels::DigestArgs args = kernels::PageDigestArgs(spec_, kind);
+  args.units = units_.data();
+  args.digests = digests.data();
+  args.n_units = int64_t{pages} * spec_.num_kv_heads;
+  const kernels::OpStatus status = kernels::CpuKernels().digest(args);
+  if (status == kernels::OpStatus::kOk) return digests;
+  return Internal("kernel digest: ", kernels::Describe(status));
 }
 
 Status PagedRows::Scores(uint32_t head, std::span<const float> queries, uint64_t tokens,

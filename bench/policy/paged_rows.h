@@ -12,6 +12,7 @@
 
 #include "common/base/status.h"
 #include "common/page/kv_spec.h"
+#include "kernels/api/digest.h"
 
 namespace quire::bench {
 
@@ -32,18 +33,14 @@ class PagedRows {
   /// `scale`: [count][tokens].
   [[nodiscard]] Status Scores(uint32_t head, std::span<const float> queries, uint64_t tokens,
                               float scale, std::span<float> scores) const;
-  /// Of the first `pages` pages, [pages][n_kv][2][d].
-  std::span<const std::byte> digests(uint32_t pages) const {
-    return std::as_bytes(std::span(digests_)).first(pages * page_digest_bytes());
-  }
+  /// Of the first `pages` pages, [pages][n_kv][DigestElements].
+  [[nodiscard]] StatusOr<std::vector<std::byte>> Digests(kernels::DigestKind kind,
+                                                         uint32_t pages) const;
 
  private:
   PagedRows(const KvSpec& spec, std::span<const float> units) : spec_(spec), units_(units) {}
   size_t unit_values() const { return size_t{2} * spec_.page_tokens * spec_.head_dim; }
   size_t page_values() const { return spec_.num_kv_heads * unit_values(); }
-  size_t page_digest_bytes() const {
-    return size_t{spec_.num_kv_heads} * 2 * spec_.head_dim * sizeof(float);
-  }
   std::span<const float> Row(uint32_t head, uint64_t token, size_t part) const {
     const size_t p = spec_.page_tokens, d = spec_.head_dim;
     const size_t unit = token / p * spec_.num_kv_heads + head;
@@ -52,7 +49,6 @@ class PagedRows {
 
   KvSpec spec_;
   std::span<const float> units_;
-  std::vector<float> digests_;
   std::vector<const void*> key_blocks_;  ///< [n_kv][pages] keys of a unit, [p][d]
 };
 

@@ -79,11 +79,12 @@ StatusOr<PolicyTrial> PolicyTrial::Make(const worker::PolicyContext& context, co
   trial.nominal_.StartAt(tokens);
   trial.complete_pages_ = static_cast<uint32_t>(tokens / context.spec.page_tokens);
   std::shared_ptr<const worker::StoredDigests> digests;
-  if (trial.policy_->WantsDigests(0)) {
-    QUIRE_ASSIGN_OR_RETURN(
-        digests,
-        worker::StoredDigests::Make(rows.spec(), context.options.digest, context.device,
-                                    trial.complete_pages_, rows.digests(trial.complete_pages_)));
+  if (const auto kind = trial.policy_->WantedDigests(0)) {
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes,
+                           rows.Digests(*kind, trial.complete_pages_));
+    QUIRE_ASSIGN_OR_RETURN(digests,
+                           worker::StoredDigests::Make(rows.spec(), *kind, context.device,
+                                                       trial.complete_pages_, bytes));
   }
   QUIRE_RETURN_IF_ERROR(trial.policy_->OnPrefillLayer(0, trial.complete_pages_, digests));
   for (uint32_t page = 0; page < trial.complete_pages_ && trial.policy_->WantsUnits(0); ++page) {

@@ -30,6 +30,7 @@ struct PutArgs {
   std::optional<uint64_t> ttl_seconds;
   std::string model;
   DType dtype = DType::kF32;
+  bool representatives = false;
 };
 
 struct Reading {
@@ -127,6 +128,7 @@ Status RunPut(const PutArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
   worker::EngineOptions options;
   options.dtype = args.dtype;
+  options.representatives = args.representatives;
   QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadLocalWorker(model, client.get(), options));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<Reading> readings, ReadAll(args, local));
   QUIRE_ASSIGN_OR_RETURN(const auto results, IngestAll(readings, args.ttl_seconds, *local.engine));
@@ -177,6 +179,9 @@ void AddPutCommand(Commands& commands) {
   command.add_option("--dtype", args->dtype, "Element type of the pages: f32, f16 or bf16")
       ->transform(CLI::Transformer(dtypes))
       ->default_str("f32");
+  command.add_flag("--representatives", args->representatives,
+                   "Also find which tokens represent the pages, and store that with them: what the "
+                   "policy infllm scores pages by. Pages that are stored already keep what they have");
   command.parse_complete_callback([args, files, ids] {
     if (files->empty() && ids->empty()) throw CLI::RequiredError("FILE or --token-ids");
     if (!ids->empty() && args->name.empty()) throw CLI::RequiredError("--name of the token ids");

@@ -23,7 +23,12 @@ StatusOr<std::unique_ptr<Engine>> Engine::Create(const Decoder* decoder, Client*
     return InvalidArgument("the engine's pages cannot be described: ", problem);
   }
   // The policy's own checks of the default options, without keeping it.
-  QUIRE_RETURN_IF_ERROR(MakeSequencePolicy(engine->Parts(), engine->options_.retrieval).status());
+  QUIRE_ASSIGN_OR_RETURN(const auto policy,
+                         MakeSequencePolicy(engine->Parts(), engine->options_.retrieval));
+  for (uint32_t layer = 0; layer < engine->spec_.num_layers; ++layer) {
+    engine->representatives_ |=
+        policy->WantedDigests(layer) == kernels::DigestKind::kRepresentatives;
+  }
   return engine;
 }
 
@@ -33,6 +38,8 @@ Engine::Engine(const Decoder* decoder, Client* client, Device* device, EngineOpt
       device_(device),
       options_(std::move(options)),
       spec_(decoder->MakeKvSpec(options_.dtype, options_.page_tokens, options_.segment_pages)),
+      representatives_(options_.representatives ||
+                       options_.retrieval.digest == kernels::DigestKind::kRepresentatives),
       host_tier_(options_.host_cache_bytes > 0
                      ? std::make_unique<HostTier>(options_.host_cache_bytes)
                      : nullptr),
@@ -49,6 +56,7 @@ EngineParts Engine::Parts() const {
           .clock = options_.clock,
           .prefill_chunk_tokens = std::min(options_.prefill_chunk_tokens, Decoder::kBlockTokens),
           .max_batch_bytes = options_.max_batch_bytes,
+          .representatives = representatives_,
           .recall_executor = recall_thread_.get(),
           .offload_executor = offload_thread_.get(),
           .unit_buffers = unit_buffers_.get(),

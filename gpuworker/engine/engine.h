@@ -48,6 +48,9 @@ struct EngineOptions {
   uint32_t segment_pages = 8;           ///< g
   RetrievalOptions retrieval;           ///< Of sequences that bring none of their own.
   uint32_t prefill_chunk_tokens = 512;  ///< Tokens of one forward pass while reading a document.
+  /// Finds which tokens represent the pages of documents while they are read, and stores that with
+  /// them (represented_pages.h). Always done where `retrieval` scores pages by it.
+  bool representatives = false;
   /// Payload of one call, at least one page of all layers. A sequence, or a document that is read,
   /// has at most five of them in memory on their way to the store.
   uint64_t max_batch_bytes = 8u << 20;
@@ -121,6 +124,7 @@ class Engine {
   Device* const device_;
   const EngineOptions options_;
   const KvSpec spec_;
+  bool representatives_;  ///< Set by Create, too.
   const std::unique_ptr<HostTier> host_tier_;  ///< Null for none.
   mutable HeadCalibration heads_;
   const std::unique_ptr<UnitBuffers> unit_buffers_;

@@ -2,7 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "client/session.h"
 #include "common/page/layout.h"
+#include "gpuworker/engine/represented_pages.h"
+#include "gpuworker/model/dense_cache.h"
 #include "gpuworker/testing/engine_fixture.h"
 
 namespace quire::worker {
@@ -153,6 +160,120 @@ TEST(IngestTest, BadTokensAreRefusedBeforeAnythingIsSent) {
   EXPECT_THAT(message(RandomTokens(513, 1)),
               HasSubstr("513 tokens are more than the model's context of 512"));
   EXPECT_EQ(fixture.store().calls("Store/Lookup"), 0u);
+}
+
+/// What represents `pages` of `tokens`, found by another prefill than Ingest's: dense, and a few
+/// tokens at a time.
+std::vector<std::byte> RepresentedAlone(const EngineFixture& fixture,
+                                        const std::vector<TokenId>& tokens, uint32_t first,
+                                        PageRange pages) {
+  const KvSpec& spec = fixture.engine().spec();
+  const uint32_t start = first * spec.page_tokens;
+  DenseCache dense(fixture.engine().model(), &CpuDevice(), tokens.size());
+  RepresentedPages represented(&dense, spec, &CpuDevice(), first);
+  for (size_t at = 0; at < tokens.size();) {
+    const size_t count =
+        std::min<size_t>(at < start ? start - at : 5, tokens.size() - at);
+    AttentionBackend& attention =
+        at < start ? static_cast<AttentionBackend&>(dense) : represented;
+    EXPECT_EQ(fixture.decoder().Forward(std::span(tokens).subspan(at, count), at, attention,
+                                        Decoder::Logits::kNone, nullptr),
+              OkStatus());
+    at += count;
+  }
+  represented.Finish();
+  return represented.Digests(pages);
+}
+
+std::vector<float> AsFloats(std::span<const std::byte> bytes) {
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+/// Representatives of the pages [0, end) of document "doc" at every layer, as the store has them.
+std::vector<float> StoredRepresentatives(EngineFixture& fixture, uint32_t end) {
+  const KvSpec& spec = fixture.engine().spec();
+  const auto document = fixture.client().GetDocument({.name = "doc"});
+  EXPECT_TRUE(document.ok()) << document.status();
+  auto session = fixture.client().OpenSession(ContextRef(document->chain_tip),
+                                              {.spec = spec, .slots_per_head = 1});
+  EXPECT_TRUE(session.ok()) << session.status();
+  std::vector<uint32_t> layers(spec.num_layers);
+  std::iota(layers.begin(), layers.end(), 0u);
+  const auto digests =
+      (*session)->Digests(layers, 0, end, 0, 0, kernels::DigestKind::kRepresentatives);
+  EXPECT_TRUE(digests.ok()) << digests.status();
+  return AsFloats(digests->Flatten().bytes);
+}
+
+EngineOptions WithRepresentatives() {
+  EngineOptions options = EngineFixture::Small();
+  options.representatives = true;
+  options.prefill_chunk_tokens = 16;
+  return options;
+}
+
+TEST(IngestTest, RepresentativesAreThoseThatTheDocumentsOwnQueriesFind) {
+  for (const size_t length : {3u, 64u, 173u}) {
+    SCOPED_TRACE(length);
+    EngineFixture fixture({}, WithRepresentatives());
+    const std::vector<TokenId> tokens = RandomTokens(length, length);
+    fixture.Ingest(tokens);
+    const uint32_t pages = PageCount(fixture.engine().spec(), length);
+    EXPECT_EQ(fixture.store().calls("Store/PutRepresentatives"), (pages + 1) / 2);
+    EXPECT_LE(MaxDifference(StoredRepresentatives(fixture, pages),
+                            AsFloats(RepresentedAlone(fixture, tokens, 0, {0, pages}))),
+              1e-4f);
+  }
+  EngineFixture without;
+  without.Ingest(RandomTokens(64, 1));
+  EXPECT_EQ(without.store().calls("Store/PutRepresentatives"), 0u);
+}
+
+TEST(IngestTest, APolicyThatScoresByRepresentativesHasThemFound) {
+  EngineOptions options = EngineFixture::Small();
+  options.retrieval.policy = "infllm";
+  EngineFixture fixture({}, options);
+  fixture.Ingest(RandomTokens(64, 1));
+  EXPECT_EQ(fixture.store().calls("Store/PutRepresentatives"), 8u);
+  const auto sequence = fixture.Open();
+  ASSERT_EQ(sequence->Append(RandomTokens(9, 2)), OkStatus());
+  const KvSpec& spec = fixture.engine().spec();
+  EXPECT_EQ(sequence->stats().moved.digests, 16 * spec.num_layers * spec.num_kv_heads *
+                                                 spec.head_dim * sizeof(float));
+}
+
+// Segments have what they were given when they were computed, and only the others are looked at.
+TEST(IngestTest, ReusedPagesKeepTheirRepresentatives) {
+  EngineFixture fixture({}, WithRepresentatives());
+  std::vector<TokenId> tokens = RandomTokens(45, 1);
+  fixture.Ingest(tokens);
+  const std::vector<float> first = StoredRepresentatives(fixture, 6);
+  for (size_t i = 30; i < tokens.size(); ++i) tokens[i] = (tokens[i] + 1) % 64;
+  fixture.Ingest(tokens);
+  EXPECT_EQ(fixture.store().calls("Store/PutRepresentatives"), 6u + 3u);
+  EXPECT_EQ(StoredRepresentatives(fixture, 6), first);
+  const std::vector<float> all = StoredRepresentatives(fixture, 12);
+  const std::vector<float> own =
+      AsFloats(RepresentedAlone(fixture, tokens, 6, {6, 12}));
+  const size_t layers = fixture.engine().spec().num_layers;
+  for (size_t layer = 0; layer < layers; ++layer) {
+    const size_t of_layer = own.size() / layers;
+    EXPECT_LE(MaxDifference(std::span(all).subspan((2 * layer + 1) * of_layer, of_layer),
+                            std::span(own).subspan(layer * of_layer, of_layer)),
+              1e-4f);
+  }
+}
+
+TEST(IngestTest, WithoutItsRepresentativesADocumentIsNotRegistered) {
+  EngineFixture fixture({}, WithRepresentatives());
+  fixture.store().FailOnce("Store/PutRepresentatives", 1, ResourceExhausted("the disk is full"));
+  const std::vector<TokenId> tokens = RandomTokens(45, 1);
+  EXPECT_EQ(fixture.engine().Ingest(tokens, {.name = "doc"}).status().code(),
+            StatusCode::kResourceExhausted);
+  EXPECT_EQ(fixture.store().calls("Registry/Register"), 0u);
+  EXPECT_EQ(fixture.store().open_contexts(), 0u);
 }
 
 }  // namespace

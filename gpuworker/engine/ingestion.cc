@@ -35,7 +35,9 @@ StatusOr<SegmentKey> Ingestion::Run() {
   if (CanRecompute(started) && stored.num_tokens > 0) started = Start({});
   QUIRE_RETURN_IF_ERROR(started);
   QUIRE_RETURN_IF_ERROR(Prefill());
-  return Seal();
+  QUIRE_ASSIGN_OR_RETURN(const SegmentKey tip, Seal());
+  QUIRE_RETURN_IF_ERROR(PutRepresentatives());
+  return tip;
 }
 
 Status Ingestion::Start(const LookupResult& stored) {
@@ -66,11 +68,16 @@ Status Ingestion::LoadPrefix(const LookupResult& stored) {
 
 Status Ingestion::Prefill() {
   sender_.emplace(parts_, *context_id_, tokens_, &sending_);
-  CacheBackend backend(cache_.get(), nullptr, &*sender_);
+  CacheBackend dense(cache_.get(), nullptr, &*sender_);
+  AttentionBackend* attention = &dense;
+  if (parts_.representatives) {
+    const auto first = static_cast<uint32_t>(reused_tokens_ / parts_.spec->page_tokens);
+    attention = &represented_.emplace(&dense, *parts_.spec, parts_.device, first);
+  }
   Report(reused_tokens_);
   for (uint64_t at = reused_tokens_; at < tokens_.size();) {
     const uint64_t count = std::min<uint64_t>(parts_.prefill_chunk_tokens, tokens_.size() - at);
-    QUIRE_RETURN_IF_ERROR(parts_.decoder->Forward(tokens_.subspan(at, count), at, backend,
+    QUIRE_RETURN_IF_ERROR(parts_.decoder->Forward(tokens_.subspan(at, count), at, *attention,
                                                   Decoder::Logits::kNone, nullptr));
     at += count;
     Report(at);
@@ -99,6 +106,29 @@ StatusOr<SegmentKey> Ingestion::Seal() {
   bytes_sent_ += tail.size_bytes();
   if (sealed.num_tokens == tokens_.size()) return sealed.chain_tip;
   return DataLoss("the server sealed ", sealed.num_tokens, " of ", tokens_.size(), " tokens");
+}
+
+Status Ingestion::PutRepresentatives() {
+  if (!represented_) return OkStatus();
+  represented_->Finish();
+  QUIRE_ASSIGN_OR_RETURN(const LookupResult stored, parts_.client->Lookup(*parts_.spec, tokens_));
+  if (stored.num_tokens != tokens_.size()) {
+    return NotFound("of the ", tokens_.size(), " tokens that were stored ", stored.num_tokens,
+                    " are there; read the document again");
+  }
+  const uint32_t g = parts_.spec->segment_pages;
+  const uint32_t num_pages = PageCount(*parts_.spec, tokens_.size());
+  for (uint64_t at = reused_tokens_ / parts_.spec->segment_tokens();
+       at < stored.segment_keys.size(); ++at) {
+    const auto first = static_cast<uint32_t>(at * g);
+    auto digests = std::make_shared<const std::vector<std::byte>>(
+        represented_->Digests({first, std::min(first + g, num_pages)}));
+    Payload payload;
+    payload.Append(Slice{*digests, digests});
+    QUIRE_RETURN_IF_ERROR(
+        parts_.client->PutRepresentatives(stored.segment_keys[at], payload).status());
+  }
+  return OkStatus();
 }
 
 void Ingestion::Report(uint64_t done_tokens) const {

@@ -2,8 +2,9 @@
 //
 // Ingestion: reads one list of tokens into the store. Dense prefill in chunks; the pages of a chunk
 // are sent to an open context layer by layer while the model goes on (layer_sender.h), and the
-// context is sealed at the end. What the store has
-// already is fetched instead of computed. One object for one document.
+// context is sealed at the end. What the store has already is fetched instead of computed. Where
+// representatives are wanted, those of the pages that were computed follow. One object for one
+// document.
 //
 // Thread-safety: none. Ownership: what it is given outlives it.
 #ifndef QUIRE_GPUWORKER_ENGINE_INGESTION_H_
@@ -23,6 +24,7 @@
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/engine/layer_sender.h"
 #include "gpuworker/engine/parts.h"
+#include "gpuworker/engine/represented_pages.h"
 
 namespace quire::worker {
 
@@ -50,6 +52,9 @@ class Ingestion {
   Status LoadPrefix(const LookupResult& stored);
   Status Prefill();
   StatusOr<SegmentKey> Seal();
+  /// Gives the segments that were computed what represents their pages. Those that were reused have
+  /// what they were given when they were.
+  Status PutRepresentatives();
   /// The short last page, [num_layers][n_kv] units of `rows` tokens.
   StatusOr<Payload> ExportTail(uint32_t rows) const;
   void Report(uint64_t done_tokens) const;
@@ -59,6 +64,7 @@ class Ingestion {
   const std::string_view collection_;
   const IngestObserver& observer_;
   std::unique_ptr<BudgetCache> cache_;
+  std::optional<RepresentedPages> represented_;
   std::optional<uint64_t> context_id_;
   ThreadPool sending_{ThreadPool::Options{.threads = 1, .queue_limit = 1}};
   std::optional<LayerSender> sender_;  ///< After the thread that it sends on.

@@ -66,15 +66,15 @@ StatusOr<uint64_t> LoadFixedPages(const EngineParts& parts, const ContextRef& co
 
 StatusOr<uint64_t> LoadDigests(const EngineParts& parts, SessionSeat* seat,
                                const DocumentSeat* document, uint32_t num_pages,
-                               kernels::DigestKind kind, RetrievalPolicy* policy) {
+                               RetrievalPolicy* policy) {
   uint64_t bytes = 0;
   for (uint32_t layer = 0; layer < parts.spec->num_layers; ++layer) {
     std::shared_ptr<const StoredDigests> digests;
-    const bool wanted = policy->WantsDigests(layer) && num_pages > 0;
-    if (wanted && document != nullptr) digests = document->FindDigests(layer, kind);
-    if (wanted && digests == nullptr) {
-      QUIRE_ASSIGN_OR_RETURN(digests, ReadLayerDigests(parts, seat, layer, num_pages, kind));
-      if (document != nullptr) document->PutDigests(layer, kind, digests);
+    const auto kind = num_pages > 0 ? policy->WantedDigests(layer) : std::nullopt;
+    if (kind && document != nullptr) digests = document->FindDigests(layer, *kind);
+    if (kind && digests == nullptr) {
+      QUIRE_ASSIGN_OR_RETURN(digests, ReadLayerDigests(parts, seat, layer, num_pages, *kind));
+      if (document != nullptr) document->PutDigests(layer, *kind, digests);
       bytes += digests->size_bytes();
     }
     QUIRE_RETURN_IF_ERROR(policy->OnPrefillLayer(layer, num_pages, std::move(digests)));

@@ -26,13 +26,13 @@ StatusOr<uint64_t> LoadFixedPages(const EngineParts& parts, const ContextRef& co
                                   const DocumentSeat* document, BudgetCache* cache,
                                   uint32_t end_page = UINT32_MAX);
 
-/// Tells `policy` of the first `num_pages` pages of every layer, with their digests of `kind` where
-/// it wants them: those that others at `document` (null: none; otherwise its whole pages are those
+/// Tells `policy` of the first `num_pages` pages of every layer, with their digests where it
+/// wants some: those that others at `document` (null: none; otherwise its whole pages are those
 /// pages) hold, or else from the sequence of `seat` (null: it wants none). Returns the bytes of
 /// digests read.
 StatusOr<uint64_t> LoadDigests(const EngineParts& parts, SessionSeat* seat,
                                const DocumentSeat* document, uint32_t num_pages,
-                               kernels::DigestKind kind, RetrievalPolicy* policy);
+                               RetrievalPolicy* policy);
 
 /// Gives the first `num_pages` pages of `context` to `policy`, one after the other, for every layer
 /// that it wants units of (RetrievalPolicy::WantsUnits). Returns the payload bytes read.

@@ -210,8 +210,8 @@ Status PagedRun::TakeSeat(SessionSource* sessions) {
 
 Status PagedRun::LoadPolicy() {
   const auto complete = static_cast<uint32_t>(num_tokens() / parts_.spec->page_tokens);
-  QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, LoadDigests(parts_, seat_.get(), shared(), complete,
-                                                           retrieval_.digest, policy_.get()));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes,
+                         LoadDigests(parts_, seat_.get(), shared(), complete, policy_.get()));
   stats_->bytes_digests += bytes;
   QUIRE_ASSIGN_OR_RETURN(const uint64_t unit_bytes,
                          LoadUnits(parts_, ContextRef(context_->id()), complete, policy_.get()));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/retrieval/arkvale.h"
 
+#include <utility>
+
 namespace quire::worker {
 
 StatusOr<std::unique_ptr<RetrievalPolicy>> ArkValePolicy::Make(const PolicyContext& context) {
@@ -24,8 +26,19 @@ ArkValePolicy::ArkValePolicy(const PolicyContext& context)
       selector_(context, {.kind = kernels::DigestKind::kCentreDeviation,
                           .pooling = kernels::Pooling::kAvgS}) {}
 
+std::optional<kernels::DigestKind> ArkValePolicy::WantedDigests(uint32_t layer) const {
+  if (Layout(layer).selectable_pages == 0) return std::nullopt;
+  return selector_.WantedDigests();
+}
+
+Status ArkValePolicy::OnPrefillLayer(uint32_t layer, uint32_t num_pages,
+                                     std::shared_ptr<const StoredDigests> digests) {
+  if (!WantedDigests(layer)) return OkStatus();
+  return selector_.OnPrefillLayer(layer, num_pages, std::move(digests));
+}
+
 Status ArkValePolicy::OnPageComplete(uint32_t layer, uint32_t page, const void* units) {
-  if (!WantsUnits(layer)) return OkStatus();
+  if (!WantedDigests(layer)) return OkStatus();
   return selector_.OnPageComplete(layer, page, units);
 }
 

@@ -20,7 +20,9 @@ class ArkValePolicy final : public BudgetPolicy {
   static RetrievalOptions Published(uint32_t page_tokens);
 
   std::string_view name() const override { return kName; }
-  bool WantsUnits(uint32_t layer) const override { return Layout(layer).selectable_pages > 0; }
+  std::optional<kernels::DigestKind> WantedDigests(uint32_t layer) const override;
+  Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
+                        std::shared_ptr<const StoredDigests> digests) override;
   Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override;
   StatusOr<Selection> Select(const SelectRequest& request) override;
   StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) override;

@@ -36,6 +36,10 @@ class DigestSelector {
   DigestSelector& operator=(const DigestSelector&) = delete;
 
   bool at_worker() const { return options_.side == SelectionSide::kWorker; }
+  /// RetrievalPolicy::WantedDigests of a layer with pages to select from.
+  std::optional<kernels::DigestKind> WantedDigests() const {
+    return at_worker() ? std::optional(options_.kind) : std::nullopt;
+  }
   /// RetrievalPolicy::OnPrefillLayer. DATA_LOSS unless `digests` are of as many pages.
   [[nodiscard]] Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
                                       std::shared_ptr<const StoredDigests> digests);

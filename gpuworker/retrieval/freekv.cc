@@ -29,18 +29,19 @@ FreeKvPolicy::FreeKvPolicy(const PolicyContext& context)
                           .side = context.options.side}),
       layers_(context.spec.num_layers) {}
 
-bool FreeKvPolicy::WantsDigests(uint32_t layer) const {
-  return selector_.at_worker() && Layout(layer).selectable_pages > 0;
+std::optional<kernels::DigestKind> FreeKvPolicy::WantedDigests(uint32_t layer) const {
+  if (Layout(layer).selectable_pages == 0) return std::nullopt;
+  return selector_.WantedDigests();
 }
 
 Status FreeKvPolicy::OnPrefillLayer(uint32_t layer, uint32_t num_pages,
                                     std::shared_ptr<const StoredDigests> digests) {
-  if (!WantsDigests(layer)) return OkStatus();
+  if (!WantedDigests(layer)) return OkStatus();
   return selector_.OnPrefillLayer(layer, num_pages, std::move(digests));
 }
 
 Status FreeKvPolicy::OnPageComplete(uint32_t layer, uint32_t page, const void* units) {
-  if (!WantsDigests(layer)) return OkStatus();
+  if (!WantedDigests(layer)) return OkStatus();
   return selector_.OnPageComplete(layer, page, units);
 }
 

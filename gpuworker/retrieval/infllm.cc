@@ -2,7 +2,6 @@
 #include "gpuworker/retrieval/infllm.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "gpuworker/retrieval/digest_selector.h"
@@ -22,90 +21,81 @@ RetrievalOptions InfLlmPolicy::Published(uint32_t page_tokens) {
   return Divide(std::string(kName), page_tokens,
                 {.sinks = kSinks,
                  .window = kWindow,
-                 .selected = kBlocks / 2 * kBlockTokens,
-                 .total = kSinks + kWindow + kBlocks * kBlockTokens});
+                 .selected = kBlocks / 2 * Representatives::kBlockTokens,
+                 .total = kSinks + kWindow + kBlocks * Representatives::kBlockTokens});
 }
 
 InfLlmPolicy::InfLlmPolicy(const PolicyContext& context)
     : BudgetPolicy(context, context.options.window_tokens, SelectableTokens(context.options)),
       spec_(context.spec),
       device_(context.device),
-      block_pages_(std::max(1u, kBlockTokens / spec_.page_tokens)),
-      representatives_(
-          std::clamp(kRepresentatives * spec_.page_tokens / kBlockTokens, 1u, spec_.page_tokens)),
+      block_pages_(Representatives::BlockPages(spec_)),
       layers_(spec_.num_layers) {}
 
-Status InfLlmPolicy::OnPageComplete(uint32_t layer_index, uint32_t, const void* units) {
-  if (!WantsUnits(layer_index)) return OkStatus();
-  Layer& layer = layers_[layer_index];
-  QUIRE_ASSIGN_OR_RETURN(std::vector<float> keys, ReadKeys(spec_, device_, units));
-  layer.recent.push_back(
-      {.keys = std::move(keys),
-       .received = std::vector<float>(size_t{spec_.num_kv_heads} * spec_.page_tokens)});
-  // The window holds the open page as well.
-  if (layer.recent.size() >= Layout(layer_index).window_pages) Represent(&layer);
+std::optional<kernels::DigestKind> InfLlmPolicy::WantedDigests(uint32_t layer) const {
+  if (Layout(layer).selectable_pages == 0) return std::nullopt;
+  return kernels::DigestKind::kRepresentatives;
+}
+
+Status InfLlmPolicy::OnPrefillLayer(uint32_t layer, uint32_t num_pages,
+                                    std::shared_ptr<const StoredDigests> digests) {
+  if (digests == nullptr || !WantedDigests(layer)) return OkStatus();
+  if (digests->num_pages() != num_pages) {
+    return DataLoss("layer ", layer, " has ", num_pages, " pages, and digests of ",
+                    digests->num_pages());
+  }
+  std::vector<std::byte> bytes(digests->size_bytes());
+  QUIRE_RETURN_IF_ERROR(device_->CopyToHost(bytes.data(), digests->data(), bytes.size()));
+  std::vector<float>& stored = layers_[layer].stored;
+  stored.resize(bytes.size() / ElementBytes(spec_.dtype));
+  for (size_t i = 0; i < stored.size(); ++i) {
+    stored[i] = LoadElement(bytes.data(), static_cast<int64_t>(i), spec_.dtype);
+  }
   return OkStatus();
 }
 
-void InfLlmPolicy::Represent(Layer* layer) const {
-  const Recent page = std::move(layer->recent.front());
-  layer->recent.pop_front();
-  const size_t p = spec_.page_tokens, d = spec_.head_dim;
-  for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
-    const auto received = std::span(page.received).subspan(head * p, p);
-    const bool attended = std::ranges::any_of(received, [](float weight) { return weight > 0; });
-    const std::vector<uint32_t> tokens =
-        BestPages(received, 0, attended ? representatives_ : spec_.page_tokens);
-    std::vector<float> mean(d);
-    for (const uint32_t token : tokens)
-      AddTo(std::span(page.keys).subspan((head * p + token) * d, d), mean);
-    for (float& value : mean) value /= static_cast<float>(tokens.size());
-    layer->keys.insert(layer->keys.end(), mean.begin(), mean.end());
+Representatives& InfLlmPolicy::Own(uint32_t layer) {
+  std::optional<Representatives>& own = layers_[layer].own;
+  if (!own) {
+    const size_t stored = layers_[layer].stored.size() / (spec_.num_kv_heads * spec_.head_dim);
+    own.emplace(spec_, static_cast<uint32_t>(stored), Layout(layer).window_pages);
   }
+  return *own;
 }
 
-void InfLlmPolicy::Attend(std::span<const float> query, Layer* layer) const {
-  const size_t p = spec_.page_tokens, d = spec_.head_dim, group = spec_.group_size();
-  const float scale = 1 / std::sqrt(static_cast<float>(d));
-  std::vector<float> weights(layer->recent.size() * p);
-  for (uint32_t a = 0; a < spec_.num_query_heads && !weights.empty(); ++a) {
-    const size_t head = a / group;
-    for (size_t i = 0; i < weights.size(); ++i) {
-      const auto keys = std::span(layer->recent[i / p].keys);
-      weights[i] = scale * Dot(query.subspan(a * d, d), keys.subspan((head * p + i % p) * d, d));
-    }
-    const float most = *std::ranges::max_element(weights);
-    float total = 0;
-    for (float& weight : weights) total += weight = std::exp(weight - most);
-    for (size_t i = 0; i < weights.size(); ++i) {
-      layer->recent[i / p].received[head * p + i % p] += weights[i] / total;
-    }
-  }
+Status InfLlmPolicy::OnPageComplete(uint32_t layer, uint32_t, const void* units) {
+  if (!WantedDigests(layer)) return OkStatus();
+  QUIRE_ASSIGN_OR_RETURN(std::vector<float> keys, ReadKeys(spec_, device_, units));
+  Own(layer).AddPage(std::move(keys));
+  return OkStatus();
+}
+
+std::span<const float> InfLlmPolicy::MeanOf(const Layer& layer, uint32_t page) const {
+  const size_t size = size_t{spec_.num_kv_heads} * spec_.head_dim;
+  if (page >= layer.own->first_page()) return layer.own->mean(page);
+  return std::span(layer.stored).subspan(page * size, size);
 }
 
 float InfLlmPolicy::Score(const Layer& layer, std::span<const float> query, uint32_t page) const {
   const size_t d = spec_.head_dim;
+  const std::span<const float> mean = MeanOf(layer, page);
   float score = 0;
   for (uint32_t a = 0; a < spec_.num_query_heads; ++a) {
-    const size_t row = size_t{page} * spec_.num_kv_heads + a / spec_.group_size();
-    score += Dot(query.subspan(a * d, d), std::span(layer.keys).subspan(row * d, d));
+    score += Dot(query.subspan(a * d, d), mean.subspan(a / spec_.group_size() * d, d));
   }
   return score;
 }
 
 StatusOr<Selection> InfLlmPolicy::Select(const SelectRequest& request) {
   Layer& layer = layers_[request.layer];
+  Representatives& own = Own(request.layer);
   QUIRE_ASSIGN_OR_RETURN(const std::vector<float> query, ReadQuery(spec_, device_, request.q));
-  Attend(query, &layer);
+  QUIRE_RETURN_IF_ERROR(own.Attend(query));
   if (auto selection = SelectWithoutChoice(request, spec_.num_kv_heads)) return *selection;
-  const size_t page_values = size_t{spec_.num_kv_heads} * spec_.head_dim;
-  while (layer.keys.size() / page_values < request.candidates.end && !layer.recent.empty()) {
-    Represent(&layer);
-  }
-  if (layer.keys.size() / page_values < request.candidates.end) {
+  while (own.end_page() < request.candidates.end && own.in_window() > 0) own.Leave();
+  if (own.end_page() < request.candidates.end) {
     return FailedPrecondition("layer ", request.layer, ": candidates end at page ",
-                              request.candidates.end, ", complete pages at ",
-                              layer.keys.size() / page_values);
+                              request.candidates.end, ", complete pages at ", own.end_page());
   }
   const uint32_t first_block = request.candidates.first / block_pages_;
   const auto pages_of = [&](uint32_t block) {

@@ -81,7 +81,7 @@ Status Validate(const RetrievalOptions& options, const KvSpec& spec) {
   }
   if (!kernels::HasDigest(spec, options.digest)) {
     return InvalidArgument("digest is ", static_cast<int>(options.digest),
-                           ", which is none of the known kinds (1 to 5), or discs of keys with an "
+                           ", which is none of the known kinds (1 to 6), or discs of keys with an "
                            "odd number of channels");
   }
   if (!std::isfinite(options.correction_threshold)) {

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -69,10 +70,10 @@ class RetrievalPolicy {
   /// How the slots of `layer` are divided; constant. Layers that have selectable pages have as many
   /// as each other, since a sequence has one number of slots for all its lanes.
   virtual CacheLayout Layout(uint32_t layer) const = 0;
-  /// True when OnPrefillLayer needs the digests of the pages that are stored already.
-  virtual bool WantsDigests(uint32_t layer) const {
+  /// The kind of digests of the pages that are stored already, when OnPrefillLayer needs some.
+  virtual std::optional<kernels::DigestKind> WantedDigests(uint32_t layer) const {
     static_cast<void>(layer);
-    return false;
+    return std::nullopt;
   }
 
   /// True when the policy needs the keys of pages that are stored already: each of them is then
@@ -85,8 +86,8 @@ class RetrievalPolicy {
   /// True when Layout has more room than the budget, because some heads keep everything.
   virtual bool ExceedsBudget() const { return false; }
 
-  /// The sequence starts with pages [0, num_pages) complete. `digests` are theirs, of the kind
-  /// that the options name; null when they are not wanted or there are no pages.
+  /// The sequence starts with pages [0, num_pages) complete. `digests` are theirs, of the
+  /// kind that is wanted; null when none is or there are no pages.
   [[nodiscard]] virtual Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
                                               std::shared_ptr<const StoredDigests> digests) {
     static_cast<void>(layer), static_cast<void>(num_pages), static_cast<void>(digests);

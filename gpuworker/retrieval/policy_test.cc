@@ -148,7 +148,7 @@ TEST(PolicyOptionsTest, BadOptionsAreRefusedByName) {
       {[](auto& o) { o.uncompressed_layers = {2}; }, "names layer 2"},
       {[](auto& o) { o.pooling = static_cast<kernels::Pooling>(9); }, "pooling is 9"},
       {[](auto& o) { o.score_scale = -1; }, "score_scale is -1"},
-      {[](auto& o) { o.digest = static_cast<kernels::DigestKind>(6); }, "digest is 6"},
+      {[](auto& o) { o.digest = static_cast<kernels::DigestKind>(7); }, "digest is 7"},
       {[](auto& o) { o.correction_threshold = NAN; }, "correction_threshold is nan"},
       {[](auto& o) {
          o.retrieval_heads = {1, 2};

@@ -25,18 +25,19 @@ QuestPolicy::QuestPolicy(const PolicyContext& context)
                           .scale = context.options.score_scale,
                           .side = context.options.side}) {}
 
-bool QuestPolicy::WantsDigests(uint32_t layer) const {
-  return selector_.at_worker() && Layout(layer).selectable_pages > 0;
+std::optional<kernels::DigestKind> QuestPolicy::WantedDigests(uint32_t layer) const {
+  if (Layout(layer).selectable_pages == 0) return std::nullopt;
+  return selector_.WantedDigests();
 }
 
 Status QuestPolicy::OnPrefillLayer(uint32_t layer, uint32_t num_pages,
                                    std::shared_ptr<const StoredDigests> digests) {
-  if (!WantsDigests(layer)) return OkStatus();
+  if (!WantedDigests(layer)) return OkStatus();
   return selector_.OnPrefillLayer(layer, num_pages, std::move(digests));
 }
 
 Status QuestPolicy::OnPageComplete(uint32_t layer, uint32_t page, const void* units) {
-  if (!WantsDigests(layer)) return OkStatus();
+  if (!WantedDigests(layer)) return OkStatus();
   return selector_.OnPageComplete(layer, page, units);
 }
 

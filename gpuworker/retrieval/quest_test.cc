@@ -107,7 +107,7 @@ TEST(QuestPolicyTest, ServerSideSelectionNeedsNoDigestsAndAsksOnlyWhenThereIsACh
   PolicyContext context = SmallContext();
   context.options.side = SelectionSide::kServer;
   const auto policy = testing::MakeValid(context);
-  EXPECT_FALSE(policy->WantsDigests(0));
+  EXPECT_FALSE(policy->WantedDigests(0));
   EXPECT_TRUE(
       policy->Select({.q = kWorkedQuery.data(), .candidates = {0, 3}, .max_pages = 2})->at_server);
   EXPECT_FALSE(

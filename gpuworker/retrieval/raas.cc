@@ -27,15 +27,20 @@ RaasPolicy::RaasPolicy(const PolicyContext& context)
   for (Layer& layer : layers_) layer.kept.resize(num_kv_heads_);
 }
 
+std::optional<kernels::DigestKind> RaasPolicy::WantedDigests(uint32_t layer) const {
+  if (Layout(layer).selectable_pages == 0) return std::nullopt;
+  return selector_.WantedDigests();
+}
+
 Status RaasPolicy::OnPrefillLayer(uint32_t layer, uint32_t num_pages,
                                   std::shared_ptr<const StoredDigests> digests) {
   layers_[layer].document_pages = num_pages;
-  if (!WantsDigests(layer)) return OkStatus();
+  if (!WantedDigests(layer)) return OkStatus();
   return selector_.OnPrefillLayer(layer, num_pages, std::move(digests));
 }
 
 Status RaasPolicy::OnPageComplete(uint32_t layer, uint32_t page, const void* units) {
-  if (!WantsDigests(layer)) return OkStatus();
+  if (!WantedDigests(layer)) return OkStatus();
   return selector_.OnPageComplete(layer, page, units);
 }
 

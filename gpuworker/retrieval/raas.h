@@ -27,7 +27,7 @@ class RaasPolicy final : public BudgetPolicy {
   static RetrievalOptions Published(uint32_t page_tokens);
 
   std::string_view name() const override { return kName; }
-  bool WantsDigests(uint32_t layer) const override { return Layout(layer).selectable_pages > 0; }
+  std::optional<kernels::DigestKind> WantedDigests(uint32_t layer) const override;
   Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
                         std::shared_ptr<const StoredDigests> digests) override;
   Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override;

@@ -77,11 +77,11 @@ void Complete(RetrievalPolicy& policy, uint32_t pages) {
   }
 }
 
-TEST(RivalsTest, PoliciesThatReadKeysFindThePagesThatTheQueryLooksAt) {
-  for (const char* name : {"arkvale", "clusterkv", "shadowkv"}) {
+TEST(RivalsTest, PoliciesFindThePagesThatTheQueryLooksAt) {
+  for (const std::string name : {"arkvale", "clusterkv", "shadowkv"}) {
     SCOPED_TRACE(name);
-    const auto policy = testing::MakeValid(Context(name, 4));
-    ASSERT_TRUE(policy->WantsUnits(0));
+    const auto policy = testing::MakeValid(Context(name.c_str(), 4));
+    EXPECT_EQ(policy->WantsUnits(0), name != "arkvale") << "ArkVale has digests of stored pages";
     Complete(*policy, 64);
     EXPECT_THAT(Select(*policy, Along(2), {1, 17}), ElementsAre(2, 6, 10, 14));
     EXPECT_THAT(Select(*policy, Along(3), {1, 17}), ElementsAre(3, 7, 11, 15));
@@ -310,6 +310,30 @@ TEST(InfLlmPolicyTest, TokensThatTheWindowAttendsToRepresentTheirPage) {
   // the next block has 0.03.
   EXPECT_THAT(Select(*attended, Along(0), {1, 33}), Contains(1));
   EXPECT_THAT(Select(*unattended, Along(0), {1, 33}), Not(Contains(1)));
+}
+
+// Two blocks of a document are scored by the means that came with it, whatever their keys are; pages
+// of the sequence by what its own queries find.
+TEST(InfLlmPolicyTest, StoredPagesAreScoredByTheirRepresentatives) {
+  PolicyContext context = Context("infllm", 16);
+  const auto policy = testing::MakeValid(context);
+  ASSERT_EQ(policy->WantedDigests(0), kernels::DigestKind::kRepresentatives);
+  EXPECT_FALSE(policy->WantsUnits(0));
+  std::vector<float> means(32 * 4);
+  for (uint32_t page = 0; page < 32; ++page) means[page * 4 + page / 16] = 1;
+  auto digests = StoredDigests::Make(context.spec, kernels::DigestKind::kRepresentatives,
+                                     context.device, 32, std::as_bytes(std::span(means)));
+  ASSERT_TRUE(digests.ok()) << digests.status();
+  EXPECT_EQ(policy->OnPrefillLayer(0, 31, *digests).code(), StatusCode::kDataLoss);
+  ASSERT_EQ(policy->OnPrefillLayer(0, 32, *digests), OkStatus());
+  for (uint32_t page = 32; page < 64; ++page) {
+    ASSERT_EQ(policy->OnPageComplete(0, page, Unit({0, 0, 1, 0}, page).data()), OkStatus());
+  }
+  std::vector<uint32_t> block(16);
+  for (const uint32_t first : {16u, 32u}) {
+    std::iota(block.begin(), block.end(), first);
+    EXPECT_EQ(Select(*policy, Along(first / 16), {1, 48}), block);
+  }
 }
 
 TEST(KeyClustersTest, SeparatesDirectionsAndListsPagesByTheirShare) {

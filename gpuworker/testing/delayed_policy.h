@@ -31,7 +31,9 @@ class DelayedPolicy final : public RetrievalPolicy {
 
   std::string_view name() const override { return "delayed"; }
   CacheLayout Layout(uint32_t layer) const override { return next_->Layout(layer); }
-  bool WantsDigests(uint32_t layer) const override { return next_->WantsDigests(layer); }
+  std::optional<kernels::DigestKind> WantedDigests(uint32_t layer) const override {
+    return next_->WantedDigests(layer);
+  }
   Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
                         std::shared_ptr<const StoredDigests> digests) override {
     return next_->OnPrefillLayer(layer, num_pages, std::move(digests));

@@ -14,6 +14,8 @@
 #include "common/wire/lane_records.h"
 #include "common/wire/unit_list.h"
 #include "gpuworker/testing/fake_store.h"
+#include "kernels/api/page_digest.h"
+#include "kernels/cpu/cpu_kernels.h"
 
 namespace quire::worker::testing {
 
@@ -223,25 +225,38 @@ Status FakeStore::Resync(const v1::ResyncRequest& request) {
   return OkStatus();
 }
 
+std::optional<std::string> FakeStore::RepresentativesOf(const Pages& pages, uint32_t layer,
+                                                        uint32_t page) const {
+  const std::vector<SegmentKey> keys = ChainKeys(kFakeSalt, pages.spec, pages.tokens);
+  const auto given = representatives_.find(keys.at(page / pages.spec.segment_pages));
+  if (given == representatives_.end()) return std::nullopt;
+  const size_t bytes =
+      kernels::PageDigestBytes(pages.spec, kernels::DigestKind::kRepresentatives);
+  const size_t of_segment = given->second.size() / bytes / pages.spec.num_layers;
+  return given->second.substr((layer * of_segment + page % pages.spec.segment_pages) * bytes,
+                              bytes);
+}
+
 Status FakeStore::Digests(const v1::DigestsRequest& request, std::string* payload) {
   QUIRE_ASSIGN_OR_RETURN(SessionState * session, FindSession(request.session_id()));
   QUIRE_ASSIGN_OR_RETURN(const SequenceState* sequence, FindSequence(session, request.sequence()));
   const Pages& pages = PagesOf(*sequence);
   const KvSpec& spec = pages.spec;
+  const auto kind = static_cast<kernels::DigestKind>(request.kind());
   for (uint32_t layer : request.layers()) {
     for (uint32_t page = request.first_page(); page < request.end_page(); ++page) {
-      for (uint32_t head = 0; head < spec.num_kv_heads; ++head) {
-        const std::string unit = UnitOf(spec, pages.pages.at(page), layer, head);
-        const auto* keys = reinterpret_cast<const float*>(unit.data());
-        std::vector<float> lo(keys, keys + spec.head_dim);
-        std::vector<float> hi = lo;
-        for (uint32_t i = 0; i < spec.page_tokens * spec.head_dim; ++i) {
-          lo[i % spec.head_dim] = std::min(lo[i % spec.head_dim], keys[i]);
-          hi[i % spec.head_dim] = std::max(hi[i % spec.head_dim], keys[i]);
-        }
-        payload->append(reinterpret_cast<const char*>(lo.data()), lo.size() * sizeof(float));
-        payload->append(reinterpret_cast<const char*>(hi.data()), hi.size() * sizeof(float));
+      std::string digests(kernels::PageDigestBytes(spec, kind), '\0');
+      kernels::DigestArgs args = kernels::PageDigestArgs(spec, kind);
+      args.units = pages.pages.at(page).data() + layer * ExtentBytes(spec, 1);
+      args.digests = digests.data();
+      args.n_units = spec.num_kv_heads;
+      if (const auto status = kernels::CpuKernels().digest(args); status != kernels::OpStatus::kOk) {
+        return InvalidArgument("digests: ", kernels::Describe(status));
       }
+      if (kind == kernels::DigestKind::kRepresentatives) {
+        digests = RepresentativesOf(pages, layer, page).value_or(digests);
+      }
+      *payload += digests;
     }
   }
   return OkStatus();

@@ -103,6 +103,10 @@ Status FakeStore::Dispatch(std::string_view method, const std::string& control,
   if (method == "Store/Fetch")
     return Answer<v1::FetchRequest, v1::FetchReply>(
         control, reply, [&](auto& in, auto* out, auto* bytes) { return Fetch(in, out, bytes); });
+  if (method == "Store/PutRepresentatives")
+    return Answer<v1::PutRepresentativesRequest, v1::PutRepresentativesReply>(
+        control, reply,
+        [&](auto& in, auto* out, auto*) { return PutRepresentatives(in, payload, out); });
   if (method == "Registry/Register")
     return Answer<v1::RegisterRequest, v1::RegisterReply>(
         control, reply, [&](auto& in, auto* out, auto*) { return Register(in, out); });
@@ -258,6 +262,15 @@ Status FakeStore::Lookup(const v1::LookupRequest& request, v1::LookupReply* repl
     reply->add_segment_keys(wire::KeyToBytes(key));
     reply->set_num_tokens(it->second.tokens.size());
   }
+  return OkStatus();
+}
+
+Status FakeStore::PutRepresentatives(const v1::PutRepresentativesRequest& request,
+                                     const std::string& payload,
+                                     v1::PutRepresentativesReply* reply) {
+  QUIRE_ASSIGN_OR_RETURN(const SegmentKey key, wire::KeyFromBytes(request.key(), "key"));
+  if (!sealed_.contains(key)) return NotFound("no such segment");
+  reply->set_existed(!representatives_.try_emplace(key, payload).second);
   return OkStatus();
 }
 

@@ -143,6 +143,8 @@ class FakeStore final : public CallHandler {
   Status Seal(const v1::SealRequest& request, const std::string& payload, v1::SealReply* reply);
   Status Lookup(const v1::LookupRequest& request, v1::LookupReply* reply);
   Status Fetch(const v1::FetchRequest& request, v1::FetchReply* reply, std::string* payload);
+  Status PutRepresentatives(const v1::PutRepresentativesRequest& request,
+                            const std::string& payload, v1::PutRepresentativesReply* reply);
   Status Register(const v1::RegisterRequest& request, v1::RegisterReply* reply);
   Status Get(const v1::GetDocumentRequest& request, v1::GetDocumentReply* reply);
   /// Of a session that has so many slots.
@@ -160,6 +162,9 @@ class FakeStore final : public CallHandler {
                     std::string* payload);
   Status Resync(const v1::ResyncRequest& request);
   Status Digests(const v1::DigestsRequest& request, std::string* payload);
+  /// Representatives of a page's heads at a layer; nullopt where none were put.
+  std::optional<std::string> RepresentativesOf(const Pages& pages, uint32_t layer,
+                                               uint32_t page) const;
 
   StatusOr<const Pages*> Find(const v1::ContextRef& ref) const;
   StatusOr<SessionState*> FindSession(uint64_t id);
@@ -178,6 +183,7 @@ class FakeStore final : public CallHandler {
   std::string last_collection_;
   std::map<uint64_t, SessionState> sessions_;
   std::map<SegmentKey, Pages> sealed_;  ///< By the key of the last segment of each prefix.
+  std::map<SegmentKey, std::string> representatives_;  ///< By segment.
   std::map<std::string, v1::Document> documents_;
   std::map<std::string, uint64_t, std::less<>> calls_;
   std::map<std::string, std::pair<uint64_t, Status>, std::less<>> failures_;

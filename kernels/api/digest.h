@@ -11,6 +11,9 @@
 //   kCentreRadius     [d + 1]        centre, then the radius of the ball around it
 //   kDisc             [d + d/2]      centre, then the radius of the disc of every pair of channels
 //                                    (spec 0.3): a rotation moves the centres and keeps the radii
+//   kRepresentatives  [d]            mean_t over the tokens that represent the page (spec E,
+//                                    InfLLM). Which those are the keys do not tell: the op takes
+//                                    all, as kMean; who saw the queries knows better
 //
 // A centre is (lo + hi) / 2 per channel, rounded to the output type; what follows it is measured
 // from the rounded one, and radii are rounded up, so that the bound holds for what is stored (spec
@@ -44,14 +47,20 @@ enum class DigestKind : uint8_t {
   kCentreDeviation = 3,
   kCentreRadius = 4,
   kDisc = 5,
+  kRepresentatives = 6,
 };
 
-inline constexpr DigestKind kDigestKinds[] = {DigestKind::kMinMax, DigestKind::kMean,
-                                              DigestKind::kCentreDeviation,
-                                              DigestKind::kCentreRadius, DigestKind::kDisc};
+inline constexpr DigestKind kDigestKinds[] = {
+    DigestKind::kMinMax,       DigestKind::kMean, DigestKind::kCentreDeviation,
+    DigestKind::kCentreRadius, DigestKind::kDisc, DigestKind::kRepresentatives};
 
 constexpr bool IsKnown(DigestKind kind) {
-  return kind >= DigestKind::kMinMax && kind <= DigestKind::kDisc;
+  return kind >= DigestKind::kMinMax && kind <= DigestKind::kRepresentatives;
+}
+
+/// Of the keys alone: the mean, over all of them or over the tokens that represent them.
+QUIRE_HOST_DEVICE constexpr bool IsMean(DigestKind kind) {
+  return kind == DigestKind::kMean || kind == DigestKind::kRepresentatives;
 }
 
 /// Elements of the digest of one unit.
@@ -61,6 +70,7 @@ constexpr int64_t DigestElements(DigestKind kind, int64_t head_dim) {
     case DigestKind::kCentreDeviation:
       return 2 * head_dim;
     case DigestKind::kMean:
+    case DigestKind::kRepresentatives:
       return head_dim;
     case DigestKind::kCentreRadius:
       return head_dim + 1;

@@ -9,6 +9,7 @@
 //   kCentreDeviation  q.centre + sum_c |q_c| deviation_c              no
 //   kCentreRadius     q.centre + |q| radius                           upper
 //   kDisc             q.centre + sum_pairs |q_pair| radius_pair       upper
+//   kRepresentatives  q.mean, as kMean                                no
 //
 // Tolerance: exact, all tables give the same number (the sign of a zero is unspecified), so that
 // all select the same pages. A score is a sum of terms a_i b_i in f32, in this order: term i goes

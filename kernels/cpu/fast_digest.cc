@@ -32,7 +32,7 @@ class UnitDigester {
     rows_ = args_.valid_rows != nullptr ? args_.valid_rows[unit] : args_.page_tokens;
     keys_ = Widened(unit);
     out_ = unit * DigestElements(args_.kind, d_);
-    if (args_.kind == DigestKind::kMean) return StoreMean();
+    if (IsMean(args_.kind)) return StoreMean();
     StoreCentre();
     if (args_.kind == DigestKind::kCentreDeviation) return StoreDeviation();
     if (args_.kind == DigestKind::kCentreRadius) return StoreRadius();

@@ -122,6 +122,7 @@ void StoreDigest(const Unit& unit) {
     case DigestKind::kMinMax:
       return StoreMinMax(unit);
     case DigestKind::kMean:
+    case DigestKind::kRepresentatives:
       return StoreMean(unit);
     case DigestKind::kCentreDeviation:
       return StoreCentreDeviation(unit);

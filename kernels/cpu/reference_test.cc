@@ -217,6 +217,7 @@ TEST(Reference, EveryKindOfDigestByHand) {
   const auto root = [](float x) { return std::sqrt(x); };
   expect({DigestKind::kMinMax}, {0, -2, 1, 0, 3, 2, 1, 8}, 3 + 4 + 3 + 0);
   expect({DigestKind::kMean}, {2, 0, 1, 4}, 2 - 0 + 3 - 2);
+  expect({DigestKind::kRepresentatives}, {2, 0, 1, 4}, 2 - 0 + 3 - 2);
   // Distances from the centre (1.5, 0, 1, 4): (1.5, 2, 0, 4), (1.5, 2, 0, 4), (1.5, 0, 0, 0).
   const float at_centre = 1.5f - 0 + 3 - 2;
   expect({DigestKind::kCentreDeviation}, {1.5, 0, 1, 4, 1.5, 4 / 3.f, 0, 8 / 3.f},
@@ -280,6 +281,7 @@ TEST(Reference, BoundsHoldForWhatIsStored) {
 TEST(Reference, DigestsOfKeysThatAreNoNumbersScoreNaN) {
   const std::vector<float> q = {1, 1, 1, 1};
   for (const Summary& summary : {Summary{DigestKind::kMean},
+                                 {DigestKind::kRepresentatives},
                                  {DigestKind::kCentreDeviation},
                                  {DigestKind::kCentreRadius},
                                  {DigestKind::kDisc, 4}}) {

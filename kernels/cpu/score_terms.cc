@@ -18,6 +18,7 @@ void FillExtra(const ScoreArgs& args, const float* q, float* extra) {
   switch (args.kind) {
     case DigestKind::kMinMax:
     case DigestKind::kMean:
+    case DigestKind::kRepresentatives:
       return;
     case DigestKind::kCentreDeviation:
       std::transform(q, q + d, extra, [](float value) { return std::abs(value); });

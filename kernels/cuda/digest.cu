@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(kThreads, 8) DigestKernel(Shape shape) {
   const Unit<Key, Out> unit{
       static_cast<const typename Key::Raw*>(shape.units) + u * shape.unit_stride,
       static_cast<typename Out::Raw*>(shape.digests) + u * shape.elements, rows, shape.d};
-  if (shape.kind == DigestKind::kMean) {
+  if (IsMean(shape.kind)) {
     for (int64_t c = threadIdx.x; c < shape.d; c += kThreads) unit.StoreMean(c);
     return;
   }

@@ -531,8 +531,8 @@ TEST(SelectorTest, ChecksShapesBeforeAnythingIsRead) {
   }
   EXPECT_THAT(problem([](auto& q) { q.pooling = static_cast<kernels::Pooling>(0); }),
               HasSubstr("pooling 0"));
-  EXPECT_THAT(problem([](auto& q) { q.digest = static_cast<kernels::DigestKind>(6); }),
-              HasSubstr("digest kind 6"));
+  EXPECT_THAT(problem([](auto& q) { q.digest = static_cast<kernels::DigestKind>(7); }),
+              HasSubstr("digest kind 7"));
   PageQuery discs = good;
   discs.digest = kernels::DigestKind::kDisc;
   EXPECT_TRUE(Selector::Check(spec, discs, members).ok());

@@ -370,7 +370,7 @@ TEST_F(SessionServiceTest, AQueryIsAnsweredWithWhatTheServerSelected) {
   EXPECT_TRUE(refused([](Want&, Query& q) { q.set_num_pages(5); }));
   EXPECT_TRUE(refused([](Want&, Query& q) { q.set_pooling(static_cast<v1::Pooling>(99)); }));
   EXPECT_TRUE(refused([](Want&, Query& q) { q.set_scale(-1); }));
-  EXPECT_TRUE(refused([](Want&, Query& q) { q.set_digest(static_cast<v1::DigestKind>(6)); }));
+  EXPECT_TRUE(refused([](Want&, Query& q) { q.set_digest(static_cast<v1::DigestKind>(7)); }));
   EXPECT_TRUE(refused([](Want&, Query& q) { q.set_digest(static_cast<v1::DigestKind>(-1)); }));
 }
 
@@ -466,7 +466,7 @@ TEST_F(SessionServiceTest, DigestsComeAsOnePayload) {
   request.set_kind(v1::DIGEST_KIND_CENTRE_RADIUS);
   ASSERT_TRUE(Call<v1::DigestsReply>("Session/Digests", request, {}, &payload).ok());
   EXPECT_EQ(payload.size_bytes(), 2u * 9 * 2 * 9 * 4);
-  request.set_kind(static_cast<v1::DigestKind>(6));
+  request.set_kind(static_cast<v1::DigestKind>(7));
   EXPECT_EQ(Call<v1::DigestsReply>("Session/Digests", request).status().code(),
             StatusCode::kInvalidArgument);
   request.clear_kind();
@@ -509,7 +509,7 @@ TEST_F(SessionServiceTest, DigestsToHoldAreNamedAtOpen) {
   };
   EXPECT_EQ(code(v1::DIGEST_KIND_UNSPECIFIED, {}), StatusCode::kOk);
   EXPECT_EQ(code(v1::DIGEST_KIND_DISC, {2}), StatusCode::kOk);
-  EXPECT_EQ(code(6, {}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(7, {}), StatusCode::kInvalidArgument);
   EXPECT_EQ(code(v1::DIGEST_KIND_MEAN, {1}), StatusCode::kInvalidArgument);
 }
 

@@ -135,6 +135,17 @@ class StoreAdapters {
     return OkStatus();
   }
 
+  Status PutRepresentatives(const Call& call, const v1::PutRepresentativesRequest& request,
+                            v1::PutRepresentativesReply* reply) const {
+    QUIRE_ASSIGN_OR_RETURN(const SegmentKey key, wire::KeyFromBytes(request.key(), "key"));
+    QUIRE_RETURN_IF_ERROR(CheckPayload(call.payload, request.payload_crc32c()));
+    const Slice digests = Contiguous(call.payload);
+    QUIRE_ASSIGN_OR_RETURN(const bool existed,
+                           deps_.store->PutRepresentatives(call.tenant, key, digests.bytes));
+    reply->set_existed(existed);
+    return OkStatus();
+  }
+
   Status Stat(const Call& call, const v1::StatRequest& request, v1::StatReply* reply) const {
     QUIRE_ASSIGN_OR_RETURN(const ContextViewPtr view, Resolve(call, request.context()));
     QUIRE_ASSIGN_OR_RETURN(const ChainStat stat, StatContext(*deps_.store, call.tenant, *view));
@@ -231,6 +242,7 @@ void AddStoreMethods(const StoreAdapterDeps& deps, Dispatcher* dispatcher) {
   Bind(adapters, "DropContext", &StoreAdapters::DropContext, dispatcher);
   Bind(adapters, "Lookup", &StoreAdapters::Lookup, dispatcher);
   Bind(adapters, "Fetch", &StoreAdapters::Fetch, dispatcher);
+  Bind(adapters, "PutRepresentatives", &StoreAdapters::PutRepresentatives, dispatcher);
   Bind(adapters, "Stat", &StoreAdapters::Stat, dispatcher);
   Bind(adapters, "Delete", &StoreAdapters::Delete, dispatcher);
 }

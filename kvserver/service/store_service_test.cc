@@ -378,5 +378,32 @@ TEST_F(CodecOfPutsTest, AContextKeepsTheCodecThatItsCollectionHadWhenItWasOpened
             StatusCode::kInvalidArgument);
 }
 
+TEST_F(StoreServiceTest, RepresentativesAreCheckedAndPutOnce) {
+  const uint64_t context = OpenContext();
+  ASSERT_TRUE(Append(context, 0, spec_.segment_pages).ok());
+  const auto sealed = Seal(context, spec_.segment_pages, 0);
+  ASSERT_TRUE(sealed.ok()) << sealed.status();
+  const size_t bytes = size_t{spec_.num_layers} * spec_.segment_pages * spec_.num_kv_heads *
+                       spec_.key_dim() * ElementBytes(spec_.dtype);
+  const auto put = [&](const std::string& key, std::vector<std::byte> digests, uint32_t flip = 0) {
+    v1::PutRepresentativesRequest request;
+    request.set_key(key);
+    request.set_payload_crc32c(Crc(digests) ^ flip);
+    return Call<v1::PutRepresentativesReply>("Store/PutRepresentatives", request,
+                                             std::move(digests));
+  };
+  const std::string& tip = sealed->context().chain_tip();
+  const std::vector<std::byte> digests(bytes, std::byte{1});
+  EXPECT_EQ(put("short", digests).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(put(std::string(32, 'x'), digests).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(put(tip, digests, 1).status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(put(tip, {}).status().code(), StatusCode::kInvalidArgument);
+  for (const bool existed : {false, true}) {
+    const auto reply = put(tip, digests);
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    EXPECT_EQ(reply->existed(), existed);
+  }
+}
+
 }  // namespace
 }  // namespace quire::kvserver::testing

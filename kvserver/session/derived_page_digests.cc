@@ -29,13 +29,15 @@ StatusOr<std::vector<std::byte>> Make(const KvSpec& spec, DigestKind kind, const
 uint64_t DerivedPageDigests::MaxBytes(const KvSpec& spec) {
   uint64_t bytes = 0;
   for (const DigestKind kind : kernels::kDigestKinds) {
-    if (kind != DigestKind::kMinMax) bytes += kernels::PageDigestBytes(spec, kind);
+    if (kind != DigestKind::kMinMax && kind != DigestKind::kRepresentatives) bytes += kernels::PageDigestBytes(spec, kind);
   }
   return bytes * spec.num_layers;
 }
 
 Status DerivedPageDigests::CopyTo(const KvSpec& spec, DigestKind kind, const LayerUnits& from,
                                   std::byte* out) {
+  // Nobody has said yet which tokens represent an open page.
+  if (kind == DigestKind::kRepresentatives) kind = DigestKind::kMean;
   MutexLock lock(mutex_);
   std::vector<std::byte>& digests = made_[{kind, from.layer}];
   if (digests.empty()) {

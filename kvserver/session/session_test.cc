@@ -405,7 +405,7 @@ TEST_F(SessionTest, EveryKindOfDigestSelectsAtTheServerAsAtTheWorker) {
           << "kind " << static_cast<int>(kind) << " pooling " << pooling;
     }
   }
-  EXPECT_EQ(session->Digests(0, 0, std::vector<uint32_t>{1}, 0, 1, static_cast<DigestKind>(6))
+  EXPECT_EQ(session->Digests(0, 0, std::vector<uint32_t>{1}, 0, 1, static_cast<DigestKind>(7))
                 .status()
                 .code(),
             StatusCode::kInvalidArgument);

@@ -11,6 +11,8 @@
 namespace quire::kvserver {
 namespace {
 
+using kernels::DigestKind;
+
 /// One array of all units, aligned for their dtype.
 std::vector<std::byte> Join(std::span<const UnitBytes> units, uint64_t unit_bytes) {
   std::vector<std::byte> joined(units.size() * unit_bytes);
@@ -23,8 +25,9 @@ std::vector<std::byte> Join(std::span<const UnitBytes> units, uint64_t unit_byte
 }  // namespace
 
 StatusOr<DigestBytes> DigestDeriver::Read(const DigestId& id, const SegmentRecord& record) {
-  QUIRE_ASSIGN_OR_RETURN(DigestBytes digests, parts_.digests->FindDerived(id, record));
+  QUIRE_ASSIGN_OR_RETURN(DigestBytes digests, parts_.digests->FindKept(id, record));
   if (digests != nullptr) return digests;
+  if (id.kind == DigestKind::kRepresentatives) return Read({id.extent, DigestKind::kMean}, record);
   QUIRE_ASSIGN_OR_RETURN(digests, Derive(id, record));
   derived_.Add();
   Keep(id, record, digests);

@@ -2,7 +2,8 @@
 //
 // DigestDeriver: digests of the kinds that no put makes, computed from the stored units when they
 // are first asked for and kept in the DigestStore. So every kind can be asked of every segment,
-// whenever it was put, and its units are read for that once.
+// whenever it was put, and its units are read for that once. Representatives that nobody gave are
+// the means.
 // Thread-safety: all methods may be called concurrently. Two that want the same at once both
 // compute it.
 #ifndef QUIRE_KVSERVER_STORE_DIGEST_DERIVER_H_

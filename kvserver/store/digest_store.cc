@@ -13,7 +13,7 @@ namespace {
 
 using kernels::DigestKind;
 
-/// Derived digests are not written when the file system has less left: puts need it more.
+/// Such digests are not written when the file system has less left: puts need it more.
 constexpr uint64_t kMinFreeBytes = uint64_t{256} << 20;
 /// What a cached entry takes besides its digests.
 constexpr uint64_t kEntryBytes = 256;
@@ -116,7 +116,7 @@ StatusOr<DigestBytes> DigestStore::Read(const ExtentId& id, const SegmentRecord&
   return digests;
 }
 
-StatusOr<DigestBytes> DigestStore::FindDerived(const DigestId& id, const SegmentRecord& record) {
+StatusOr<DigestBytes> DigestStore::FindKept(const DigestId& id, const SegmentRecord& record) {
   if (auto cached = cache_.Find(id)) {
     hits_.Add();
     return *std::move(cached);
@@ -140,13 +140,38 @@ StatusOr<DigestBytes> DigestStore::FindDerived(const DigestId& id, const Segment
 void DigestStore::KeepDerived(const DigestId& id, const SegmentRecord& record,
                               const DigestBytes& digests) {
   cache_.Insert(id, digests, digests->size() + kEntryBytes, cache_.epoch());
-  const StatusOr<uint64_t> free_bytes = database_->FreeBytes();
-  if (!free_bytes.ok() || *free_bytes < kMinFreeBytes + 2 * digests->size()) return;
-  const auto source = EncodeTrailer(SourceCrc32c(id.extent, record));
-  const auto trailer = EncodeTrailer(Crc32c(AsBytes(AsText(source)), Crc32c(std::span(*digests))));
+  if (!CheckRoom(digests->size()).ok()) return;
   Database::Batch batch = database_->NewBatch();
-  batch.Put(Table::kDigests, DigestKey(id), {AsText(*digests), AsText(source), AsText(trailer)});
+  StageKept(id, record, *digests, batch);
   (void)database_->Commit(batch, /*sync=*/false);  // The database counts what fails.
+}
+
+Status DigestStore::KeepRepresentatives(const SegmentKey& key, const SegmentRecord& record,
+                                        std::span<const std::byte> digests) {
+  QUIRE_RETURN_IF_ERROR(CheckRoom(digests.size()));
+  const uint64_t bytes = DigestBytesPerLayer(record, DigestKind::kRepresentatives);
+  Database::Batch batch = database_->NewBatch();
+  for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
+    StageKept({{key, layer}, DigestKind::kRepresentatives}, record,
+              digests.subspan(layer * bytes, bytes), batch);
+  }
+  return database_->Commit(batch, /*sync=*/true);
+}
+
+Status DigestStore::CheckRoom(uint64_t bytes) const {
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t free_bytes, database_->FreeBytes());
+  const uint64_t needed = kMinFreeBytes + 2 * bytes;
+  if (free_bytes >= needed) return OkStatus();
+  return ResourceExhausted("the data directory has ", free_bytes, " bytes free, ", bytes,
+                           " bytes of digests need ", needed,
+                           "; free space or delete documents, then retry");
+}
+
+void DigestStore::StageKept(const DigestId& id, const SegmentRecord& record,
+                            std::span<const std::byte> digests, Database::Batch& batch) {
+  const auto source = EncodeTrailer(SourceCrc32c(id.extent, record));
+  const auto trailer = EncodeTrailer(Crc32c(AsBytes(AsText(source)), Crc32c(digests)));
+  batch.Put(Table::kDigests, DigestKey(id), {AsText(digests), AsText(source), AsText(trailer)});
 }
 
 bool DigestStore::IsKey(std::string_view key, uint32_t layers) {

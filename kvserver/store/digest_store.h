@@ -3,9 +3,9 @@
 // DigestStore: digests of stored units, in the database and in a bounded cache. One value holds one
 // segment's digests of one kind at one layer: [pages][n_kv][DigestElements(kind, key_dim)] in the
 // KV dtype. Minima and maxima (FreeKV, page digests) are made once when a segment is put and
-// committed with it. Digests of other kinds are derived (digest_deriver.h) and kept here; they
-// carry the checksum of the units that they were made of, and do not count when those are no longer
-// stored. Thread-safety: all methods may be called concurrently. I/O happens outside the lock.
+// committed with it. Digests of other kinds are derived (digest_deriver.h) or, representatives,
+// given by a client, and kept here; they carry the checksum of the units that they were made of,
+// and do not count when those are no longer stored. Thread-safety: all methods may be called concurrently. I/O happens outside the lock.
 #ifndef QUIRE_KVSERVER_STORE_DIGEST_STORE_H_
 #define QUIRE_KVSERVER_STORE_DIGEST_STORE_H_
 
@@ -56,12 +56,17 @@ class DigestStore {
   StatusOr<DigestBytes> Read(const ExtentId& id, const SegmentRecord& record,
                              Priority priority = Priority::kNormal);
 
-  /// Derived digests that were kept; null when there are none of the units that `record` describes.
-  /// RESOURCE_EXHAUSTED of the gate.
-  StatusOr<DigestBytes> FindDerived(const DigestId& id, const SegmentRecord& record);
+  /// Digests of another kind that were kept; null when there are none of the units that `record`
+  /// describes. RESOURCE_EXHAUSTED of the gate.
+  StatusOr<DigestBytes> FindKept(const DigestId& id, const SegmentRecord& record);
   /// Keeps what was derived from the units that `record` describes. What does not find room is not
   /// kept. REQUIRES: no writer of the segment but the caller.
   void KeepDerived(const DigestId& id, const SegmentRecord& record, const DigestBytes& digests);
+  /// Keeps representatives that a client made, [layers][pages][n_kv][key_dim] of the units that
+  /// `record` describes; FindKept finds them from then on. RESOURCE_EXHAUSTED when the file system
+  /// is full. REQUIRES: as KeepDerived.
+  [[nodiscard]] Status KeepRepresentatives(const SegmentKey& key, const SegmentRecord& record,
+                                           std::span<const std::byte> digests);
 
   /// Whether `key` is one of digests of `layers` layers, of any kind.
   static bool IsKey(std::string_view key, uint32_t layers);
@@ -70,6 +75,12 @@ class DigestStore {
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
+  /// Whether the file system has room for `bytes`.
+  [[nodiscard]] Status CheckRoom(uint64_t bytes) const;
+  /// Adds `digests`, of what `record` describes, to `batch`.
+  static void StageKept(const DigestId& id, const SegmentRecord& record,
+                        std::span<const std::byte> digests, Database::Batch& batch);
+
   Database* const database_;
   IoGate* const gate_;
   BoundedCache<DigestId, DigestBytes, DigestIdHash> cache_;

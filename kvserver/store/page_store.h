@@ -142,6 +142,14 @@ class PageStore {
     return ReadDigests(caller, key, layer, kernels::DigestKind::kMinMax);
   }
 
+  /// Gives a segment the digests of DigestKind::kRepresentatives, which the store cannot make:
+  /// [layers][pages][n_kv][key_dim] in the KV dtype. Those that are there already stay; true then.
+  /// Until they are given, that kind reads as the means. Durable when it returns. NOT_FOUND when
+  /// the segment is not stored, INVALID_ARGUMENT for another size, RESOURCE_EXHAUSTED when the file
+  /// system is full.
+  virtual StatusOr<bool> PutRepresentatives(std::string_view tenant, const SegmentKey& key,
+                                            std::span<const std::byte> digests) = 0;
+
   virtual StatusOr<ChainStat> StatChain(std::string_view tenant, const Chain& chain) = 0;
 
   /// Removes a segment from every tier. NOT_FOUND when it is not stored. Readers that hold its

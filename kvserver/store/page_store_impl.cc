@@ -237,6 +237,23 @@ StatusOr<SegmentDigests> PageStoreImpl::ReadDigests(const Caller& caller, const 
   return SegmentDigests{.bytes = *std::move(digests), .num_pages = record->num_pages()};
 }
 
+StatusOr<bool> PageStoreImpl::PutRepresentatives(std::string_view tenant, const SegmentKey& key,
+                                                 std::span<const std::byte> digests) {
+  QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
+  const KeyedLock::Guard guard = writers_.Acquire(key);
+  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(tenant, key));
+  constexpr auto kKind = kernels::DigestKind::kRepresentatives;
+  const uint64_t bytes = record->spec.num_layers * DigestBytesPerLayer(*record, kKind);
+  if (digests.size() != bytes) {
+    return InvalidArgument("representatives of segment ", key.Hex(), " are ", bytes, " bytes, not ",
+                           digests.size());
+  }
+  QUIRE_ASSIGN_OR_RETURN(const DigestBytes kept, digests_.FindKept({{key, 0}, kKind}, *record));
+  if (kept != nullptr) return true;
+  QUIRE_RETURN_IF_ERROR(digests_.KeepRepresentatives(key, *record, digests));
+  return false;
+}
+
 StatusOr<ChainStat> PageStoreImpl::StatChain(std::string_view tenant, const Chain& chain) {
   QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
   ChainStat stat;

@@ -58,6 +58,8 @@ class PageStoreImpl final : public PageStore {
   using PageStore::ReadDigests;
   StatusOr<SegmentDigests> ReadDigests(const Caller& caller, const SegmentKey& key, uint32_t layer,
                                        kernels::DigestKind kind) override;
+  StatusOr<bool> PutRepresentatives(std::string_view tenant, const SegmentKey& key,
+                                    std::span<const std::byte> digests) override;
   StatusOr<ChainStat> StatChain(std::string_view tenant, const Chain& chain) override;
   Status DeleteSegment(std::string_view tenant, const SegmentKey& key) override;
   Status PinSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;

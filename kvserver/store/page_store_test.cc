@@ -121,7 +121,7 @@ TEST_F(PageStoreTest, DerivedDigestsGoWithTheirSegmentAndKindsThatCannotBeAreRef
   EXPECT_EQ(store_->ReadDigests("default", segment->key, 2, DigestKind::kMean).status().code(),
             StatusCode::kInvalidArgument);
   EXPECT_EQ(
-      store_->ReadDigests("default", segment->key, 1, static_cast<DigestKind>(6)).status().code(),
+      store_->ReadDigests("default", segment->key, 1, static_cast<DigestKind>(7)).status().code(),
       StatusCode::kInvalidArgument);
   ASSERT_TRUE(store_->DeleteSegment("default", segment->key).ok());
   EXPECT_EQ(store_->ReadDigests("default", segment->key, 1, DigestKind::kMean).status().code(),
@@ -133,6 +133,46 @@ TEST_F(PageStoreTest, DerivedDigestsGoWithTheirSegmentAndKindsThatCannotBeAreRef
   EXPECT_EQ(store_->ReadDigests("default", odd->key, 0, DigestKind::kDisc).status().code(),
             StatusCode::kInvalidArgument);
   EXPECT_TRUE(store_->ReadDigests("default", odd->key, 0, DigestKind::kCentreRadius).ok());
+}
+
+TEST_F(PageStoreTest, RepresentativesThatNobodyGaveAreMeansAndTheFirstGivenStay) {
+  using kernels::DigestKind;
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  const auto read = [&](DigestKind kind, uint32_t layer) {
+    const auto digests = store_->ReadDigests("default", segment->key, layer, kind);
+    EXPECT_TRUE(digests.ok()) << digests.status();
+    return *digests->bytes;
+  };
+  EXPECT_EQ(read(DigestKind::kRepresentatives, 1), read(DigestKind::kMean, 1));
+  EXPECT_EQ(Count("digests_derived"), 1u) << "one of both";
+  const size_t bytes = read(DigestKind::kMean, 0).size();
+  std::vector<std::byte> given(spec_.num_layers * bytes);
+  for (size_t i = 0; i < given.size(); ++i) given[i] = static_cast<std::byte>(i % 61);
+  const auto put = [&](std::string_view tenant, std::span<const std::byte> digests) {
+    return store_->PutRepresentatives(tenant, segment->key, digests);
+  };
+  EXPECT_EQ(put("default", std::span(given).first(bytes)).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(put("other", given).status().code(), StatusCode::kNotFound);
+  const auto first = put("default", given);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_FALSE(*first);
+  const auto second = put("default", std::vector<std::byte>(given.size()));
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_TRUE(*second) << "there are some";
+  for (const bool reopened : {false, true}) {
+    if (reopened) Open();
+    for (uint32_t layer = 0; layer < spec_.num_layers; ++layer) {
+      EXPECT_EQ(read(DigestKind::kRepresentatives, layer),
+                std::vector(given.begin() + layer * bytes, given.begin() + (layer + 1) * bytes));
+    }
+  }
+  EXPECT_NE(read(DigestKind::kMean, 1), read(DigestKind::kRepresentatives, 1));
+  ASSERT_TRUE(store_->DeleteSegment("default", segment->key).ok());
+  EXPECT_EQ(put("default", given).status().code(), StatusCode::kNotFound);
+  ASSERT_TRUE(PutTestSegment(*store_, spec_, 1).ok());
+  EXPECT_EQ(read(DigestKind::kRepresentatives, 1), read(DigestKind::kMean, 1))
+      << "they have gone with the segment";
 }
 
 TEST_F(PageStoreTest, APayloadMayStartAtAnyByte) {

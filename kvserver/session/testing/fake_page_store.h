@@ -140,6 +140,10 @@ class FakePageStore : public PageStore {
     return SegmentDigests{std::move(digests), pages};
   }
 
+  StatusOr<bool> PutRepresentatives(std::string_view, const SegmentKey&,
+                                    std::span<const std::byte>) override {
+    return Unimplemented("representatives");
+  }
   StatusOr<ChainStat> StatChain(std::string_view, const Chain& chain) override {
     return ChainStat{SegmentBytes(chain.spec, PageCount(chain.spec, chain.num_tokens)),
                      static_cast<uint32_t>(chain.keys.size()), 0};
