@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 #include <thread>
 
@@ -150,7 +151,7 @@ TEST(WorkerSequenceTest, ScoresThatAreNoNumberAreCountedWherePagesAreSelected) {
 }
 
 TEST(WorkerSequenceTest, EveryKindOfDigestAnswersTheSameOnBothSides) {
-  EngineOptions options = WorkerFixture::Small();
+  worker::EngineOptions options = WorkerFixture::Small();
   options.representatives = true;
   WorkerFixture fixture(options, {.num_layers = 3, .num_query_heads = 6});
   fixture.Ingest(RandomTokens(150, 4));
