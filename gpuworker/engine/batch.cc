@@ -44,6 +44,7 @@ Batch::Batch(const EngineParts& parts, RetrievalOptions retrieval, const BatchLi
       scratch_(std::move(scratch)),
       own_sessions_(parts.client, parts.spec),
       sessions_(sessions != nullptr ? sessions : &own_sessions_),
+      slot_bytes_(limits.slot_bytes),
       scheduler_(limits) {}
 
 Batch::~Batch() {
@@ -58,7 +59,7 @@ StatusOr<BatchScheduler::Request> Batch::MakeRequest(const BatchRequest& request
   QUIRE_ASSIGN_OR_RETURN(const auto policy, MakeSequencePolicy(parts_, retrieval));
   const std::vector<CacheLayout> layouts = LayoutsOf(*policy, parts_.spec->num_layers);
   const uint64_t prompt = request.prompt.size();
-  return BatchScheduler::Request{
+  BatchScheduler::Request asked{
       .priority = request.priority,
       .demand = SlotDemand::Of(layouts, *parts_.spec),
       .num_tokens = document_tokens,
@@ -66,6 +67,11 @@ StatusOr<BatchScheduler::Request> Batch::MakeRequest(const BatchRequest& request
       .most_tokens = std::min<uint64_t>(model.max_positions,
                                         document_tokens + prompt + request.params.max_new_tokens),
       .max_step_tokens = MaxStepTokens(layouts, *parts_.spec)};
+  if (request.document || !PagedRun::MayBeDense(*policy, prompt, *parts_.spec)) return asked;
+  const std::vector<CacheLayout> everything(layouts.size(), {.everything = true});
+  asked.dense = SlotDemand::Of(everything, *parts_.spec);
+  if (asked.dense.Bytes(prompt) <= slot_bytes_) asked.dense_tokens = prompt;
+  return asked;
 }
 
 StatusOr<std::shared_ptr<BatchStream>> Batch::Submit(BatchRequest request) {
@@ -85,6 +91,7 @@ StatusOr<std::shared_ptr<BatchStream>> Batch::Submit(BatchRequest request) {
   QUIRE_ASSIGN_OR_RETURN(const BatchScheduler::Request asked,
                          MakeRequest(request, setup.retrieval, document_tokens));
   setup.prompt = std::move(request.prompt);
+  setup.dense_prompt = asked.dense_tokens > 0;
   QUIRE_ASSIGN_OR_RETURN(auto sequence, BatchSequence::Create(parts_, sessions_, std::move(setup)));
   auto stream = sequence->stream();
 
@@ -206,10 +213,10 @@ void Batch::Fail(Id id, BatchSequence* sequence, const Status& status) {
   if (!sequence->CanRestart(status)) {
     return End(id, Annotate(status, "this sequence cannot go on"));
   }
-  sequence->Lose();
+  sequence->Lose(status);
   metrics_.restarted.Add();
   MutexLock lock(mutex_);
-  scheduler_.Restart(id, sequence->num_tokens(), sequence->pending());
+  scheduler_.Restart(id, sequence->num_tokens(), sequence->pending(), sequence->dense_tokens());
 }
 
 void Batch::End(Id id, Status status) {

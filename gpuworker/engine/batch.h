@@ -11,9 +11,10 @@
 //   QUIRE_ASSIGN_OR_RETURN(auto stream, batch->Submit({.prompt = question_ids}));
 //   while (auto token = stream->Next(); token.ok() && token->has_value()) { ... **token ... }
 //
-// A prompt attends as what follows it does: in a layer that selects, each of its tokens selects. A
-// long text that is to be read with attention to everything is a document (Engine::Ingest), and the
-// prompt what is asked about it.
+// A prompt without a document attends densely, many tokens in a step, where its pages fit in
+// slot_bytes and the device has the memory; when it has run the sequence goes on within its budget.
+// Otherwise, and over a document, a prompt attends as what follows it does: in a layer that selects,
+// each of its tokens selects.
 //
 // A sequence generates what it generates alone (Sequence), within the tolerance of matmul
 // (Decoder::ForwardBatch), whoever else is in the batch and however often it is preempted. A
@@ -120,6 +121,7 @@ class Batch {
   const Decoder::Scratch scratch_;    ///< Of every step.
   SharedSessions own_sessions_;       ///< Outlives the sequences.
   BatchSessions* const sessions_;     ///< Those, unless there are others.
+  const uint64_t slot_bytes_;         ///< BatchLimits::slot_bytes.
   BatchMetrics metrics_;
 
   mutable Mutex mutex_;

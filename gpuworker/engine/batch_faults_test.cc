@@ -103,6 +103,24 @@ TEST_F(LimitedBatchTest, MemoryThatEndsInOneSequenceEndsItAloneAndComesBack) {
   EXPECT_EQ(fixture_.store().open_sessions(), 0u);
 }
 
+TEST_F(LimitedBatchTest, APromptThatTheDeviceCannotHoldRunsWithinItsBudget) {
+  const auto batch = Make();
+  BatchRequest bare = Request(9, 301, 8, Retrieval("quest"));
+  bare.document.reset();
+  const std::vector<TokenId> dense = Alone(bare);
+  // 301 tokens take 76 pages of 1 KiB, and while they grow the pages before beside them.
+  device_.set_limit(device_.used() + 80000);
+  const Stream stream = Submit(*batch, bare);
+  RunToTheEnd(*batch);
+  const std::vector<TokenId> tokens = Read(*stream);
+  EXPECT_EQ(tokens.size(), 8u);
+  EXPECT_EQ(tokens, Alone(bare)) << "one alone has no more room";
+  EXPECT_GT(stream->result().stats.selections, 300u);
+  EXPECT_EQ(stream->result().stats.reopened, 0u) << "the server lost nothing";
+  EXPECT_EQ(Value(*batch, "batch_failed"), 0u);
+  EXPECT_EQ(Value(*batch, "batch_restarted"), 1u);
+}
+
 TEST_F(LimitedBatchTest, ASequenceThatDoesNotFitBesideTheOthersIsRefusedAlone) {
   const auto batch = Make();
   std::vector<Stream> streams;

@@ -77,12 +77,13 @@ uint64_t BatchScheduler::NextPage(const Sequence& sequence) {
   const Request& request = sequence.request;
   const uint64_t next = std::min(request.num_tokens + 1 + request.demand.page_tokens,
                                  std::max(request.most_tokens, request.num_tokens + 1));
-  return request.demand.Bytes(next) - request.demand.Bytes(request.num_tokens + 1);
+  const SlotDemand& demand = request.demand_now();
+  return demand.Bytes(next) - demand.Bytes(request.num_tokens + 1);
 }
 
 bool BatchScheduler::Fits(const Sequence& sequence, const Room& room) {
   if (room.places == 0 || room.tokens == 0) return false;
-  const uint64_t bytes = sequence.request.demand.Bytes(sequence.request.num_tokens + 1);
+  const uint64_t bytes = sequence.request.demand_now().Bytes(sequence.request.num_tokens + 1);
   if (bytes > room.bytes) return false;
   if (sequence.phase == Phase::kRunning || !room.somebody) return true;
   return bytes + room.next_pages + NextPage(sequence) <= room.bytes;
@@ -91,18 +92,21 @@ bool BatchScheduler::Fits(const Sequence& sequence, const Room& room) {
 void BatchScheduler::Take(const Sequence& sequence, Room* room) {
   --room->places;
   --room->tokens;
-  room->bytes -= sequence.request.demand.Bytes(sequence.request.num_tokens + 1);
+  room->bytes -= sequence.request.demand_now().Bytes(sequence.request.num_tokens + 1);
   room->next_pages += NextPage(sequence);
   room->somebody = true;
 }
 
 uint32_t BatchScheduler::Extra(const Sequence& sequence, const Room& room) {
   const Request& request = sequence.request;
-  uint64_t tokens = std::min<uint64_t>(request.pending, request.max_step_tokens);
+  const SlotDemand& demand = request.demand_now();
+  uint64_t tokens = std::min(request.pending, request.is_dense()
+                                                  ? request.dense_tokens - request.num_tokens
+                                                  : uint64_t{request.max_step_tokens});
   tokens = std::min<uint64_t>(tokens, uint64_t{1} + room.tokens);
-  const uint64_t held = request.demand.Bytes(request.num_tokens + 1);
-  while (tokens > 1 && request.demand.Bytes(request.num_tokens + tokens) - held > room.bytes) {
-    tokens -= std::min<uint64_t>(tokens - 1, request.demand.page_tokens);
+  const uint64_t held = demand.Bytes(request.num_tokens + 1);
+  while (tokens > 1 && demand.Bytes(request.num_tokens + tokens) - held > room.bytes) {
+    tokens -= std::min<uint64_t>(tokens - 1, demand.page_tokens);
   }
   return static_cast<uint32_t>(tokens - 1);
 }
@@ -132,7 +136,7 @@ BatchScheduler::Plan BatchScheduler::Next() {
     const uint32_t extra = Extra(sequence, room);
     share.tokens += extra;
     room.tokens -= extra;
-    const SlotDemand& demand = sequence.request.demand;
+    const SlotDemand& demand = sequence.request.demand_now();
     room.bytes -= demand.Bytes(sequence.request.num_tokens + share.tokens) -
                   demand.Bytes(sequence.request.num_tokens + 1);
   }
@@ -145,11 +149,13 @@ void BatchScheduler::Ran(Id id, uint64_t tokens, uint64_t pending) {
   request.pending = pending;
 }
 
-void BatchScheduler::Restart(Id id, uint64_t num_tokens, uint64_t pending) {
+void BatchScheduler::Restart(Id id, uint64_t num_tokens, uint64_t pending,
+                             uint64_t dense_tokens) {
   Sequence& sequence = Find(id);
   sequence.phase = Phase::kPreempted;
   sequence.request.num_tokens = num_tokens;
   sequence.request.pending = pending;
+  sequence.request.dense_tokens = dense_tokens;
 }
 
 void BatchScheduler::Remove(Id id) {
@@ -169,7 +175,7 @@ uint64_t BatchScheduler::slot_bytes() const {
   uint64_t bytes = 0;
   for (const auto& [rank, sequence] : sequences_) {
     if (sequence.phase != Phase::kRunning) continue;
-    bytes += sequence.request.demand.Bytes(sequence.request.num_tokens);
+    bytes += sequence.request.demand_now().Bytes(sequence.request.num_tokens);
   }
   return bytes;
 }

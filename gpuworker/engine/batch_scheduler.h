@@ -71,10 +71,17 @@ class BatchScheduler {
   struct Request {
     uint32_t priority = 0;  ///< 0 to kMaxPriority, higher goes first.
     SlotDemand demand;
+    /// While it has fewer than `dense_tokens` it takes `dense` instead, and no step goes beyond
+    /// them: its prompt is attended to densely. They fit alone.
+    SlotDemand dense = {};
+    uint64_t dense_tokens = 0;
     uint64_t num_tokens = 0;       ///< That it starts with.
     uint64_t pending = 0;          ///< To be run after those; at least one.
     uint64_t most_tokens = 0;      ///< That it can ever have.
-    uint32_t max_step_tokens = 1;  ///< Of it, in one step.
+    uint32_t max_step_tokens = 1;  ///< Of it, in one step that is not dense.
+
+    bool is_dense() const { return num_tokens < dense_tokens; }
+    const SlotDemand& demand_now() const { return is_dense() ? dense : demand; }
   };
   /// Queues a sequence. INVALID_ARGUMENT, naming the numbers, when it could not run even alone;
   /// RESOURCE_EXHAUSTED, with a retry hint, when enough are waiting.
@@ -98,8 +105,9 @@ class BatchScheduler {
 
   /// It has run `tokens` more, and then has `pending` to run, at least one.
   void Ran(Id id, uint64_t tokens, uint64_t pending);
-  /// It lost what it ran: it waits, in its rank, to run `pending` after `num_tokens`.
-  void Restart(Id id, uint64_t num_tokens, uint64_t pending);
+  /// It lost what it ran: it waits, in its rank, to run `pending` after `num_tokens`; without
+  /// dense steps when `dense_tokens` is 0.
+  void Restart(Id id, uint64_t num_tokens, uint64_t pending, uint64_t dense_tokens);
   /// It is over, wherever it was.
   void Remove(Id id);
 

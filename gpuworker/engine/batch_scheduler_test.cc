@@ -110,13 +110,32 @@ TEST(BatchSchedulerTest, AChunkIsCutToTheMemoryThereIs) {
   EXPECT_THAT(scheduler.Next().run, ElementsAre(Share{a, 20}, Share{b, 4}));
 }
 
+TEST(BatchSchedulerTest, APromptThatIsDenseTakesItsPagesUntilItHasRun) {
+  BatchScheduler scheduler({.max_running = 2, .step_tokens = 64, .slot_bytes = 100});
+  Request request = Sequence(30, 10);
+  request.most_tokens = 60;
+  request.max_step_tokens = 2;
+  request.dense = {.page_bytes = 2, .page_tokens = 1};
+  request.dense_tokens = 20;  // Ten more came back with it.
+  const Id id = *scheduler.Add(request);
+  EXPECT_THAT(scheduler.Next().run, ElementsAre(Share{id, 20})) << "not beyond the prompt";
+  scheduler.Ran(id, 12, 18);
+  EXPECT_EQ(scheduler.slot_bytes(), 2 * PooledPages(12));
+  EXPECT_THAT(scheduler.Next().run, ElementsAre(Share{id, 8}));
+  scheduler.Ran(id, 8, 10);
+  EXPECT_EQ(scheduler.slot_bytes(), 10u);
+  EXPECT_THAT(scheduler.Next().run, ElementsAre(Share{id, 2}));
+  scheduler.Restart(id, 0, 30, 0);
+  EXPECT_THAT(scheduler.Next().run, ElementsAre(Share{id, 2})) << "the device had no room for it";
+}
+
 TEST(BatchSchedulerTest, OneThatLostWhatItRanWaitsInItsRank) {
   BatchScheduler scheduler({.max_running = 1, .step_tokens = 16, .slot_bytes = 100});
   const Id a = *scheduler.Add(Sequence(4));
   const Id b = *scheduler.Add(Sequence(4));
   EXPECT_THAT(scheduler.Next().run, ElementsAre(Share{a, 4}));
   scheduler.Ran(a, 4, 1);
-  scheduler.Restart(a, 0, 5);
+  scheduler.Restart(a, 0, 5, 0);
   const Plan plan = scheduler.Next();
   EXPECT_THAT(plan.start, ElementsAre(a));
   EXPECT_THAT(plan.run, ElementsAre(Share{a, 5}));

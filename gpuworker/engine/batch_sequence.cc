@@ -25,6 +25,10 @@ Status BatchSequence::Start() {
                                                   sessions_, &run_stats_));
     return OkStatus();
   }
+  if (IsDense()) {
+    QUIRE_ASSIGN_OR_RETURN(run_, PagedRun::OpenDense(parts_, setup_.retrieval, &run_stats_));
+    return OkStatus();
+  }
   QUIRE_ASSIGN_OR_RETURN(
       run_, PagedRun::Open(parts_, setup_.retrieval, setup_.document ? &*setup_.document : nullptr,
                            sessions_, &run_stats_));
@@ -53,6 +57,9 @@ StatusOr<bool> BatchSequence::Ran(uint32_t tokens, std::span<const float> logits
   QUIRE_RETURN_IF_ERROR(run_->Ran(std::span(own_).subspan(ran_, tokens)));
   ran_ += tokens;
   steps_ += tokens;
+  if (ran_ == dense_tokens()) {
+    QUIRE_ASSIGN_OR_RETURN(run_, PagedRun::WithinBudget(std::move(run_), sessions_));
+  }
   if (pending() > 0) return false;
   if (!MayGenerate()) return true;
   QUIRE_ASSIGN_OR_RETURN(const bool goes_on, Generate(logits));
@@ -76,16 +83,21 @@ Duration BatchSequence::TakeOffloadWaits() {
 }
 
 bool BatchSequence::CanRestart(const Status& loss) const {
+  if (IsOutOfDeviceMemory(loss)) return IsDense();
   return IsLoss(loss) && (reopened_ == 0 || ran_ > lost_at_);
 }
 
-void BatchSequence::Lose() {
+void BatchSequence::Lose(const Status& loss) {
   if (run_ != nullptr) run_->Lose();
   run_.reset();
   suspended_.reset();
-  lost_at_ = ran_;
+  if (IsOutOfDeviceMemory(loss)) {
+    dense_prompt_ = false;
+  } else {
+    lost_at_ = ran_;
+    ++reopened_;
+  }
   ran_ = 0;
-  ++reopened_;
 }
 
 SequenceStats BatchSequence::Stats() const {

@@ -42,6 +42,7 @@ class BatchSequence {
     std::vector<TokenId> prompt = {};  ///< At least one.
     RetrievalOptions retrieval = {};
     GenerateParams params = {};
+    bool dense_prompt = false;  ///< PagedRun::OpenDense for the prompt; without a document only.
   };
   /// INVALID_ARGUMENT for sampling options out of their range.
   static StatusOr<std::unique_ptr<BatchSequence>> Create(const EngineParts& parts,
@@ -58,6 +59,8 @@ class BatchSequence {
   /// Tokens of the document and its own that it has run, or will have when it starts.
   uint64_t num_tokens() const { return document_tokens() + ran_; }
   uint64_t pending() const { return own_.size() - ran_; }
+  /// Tokens of the prompt, when it attends densely; 0 otherwise.
+  uint64_t dense_tokens() const { return dense_prompt_ ? setup_.prompt.size() : 0; }
   /// What it adds to a step of `tokens` of its pending tokens; valid until it generates.
   SequenceTokens Tokens(uint32_t tokens) const;
   CacheBackend& backend() { return run_->backend(); }
@@ -74,10 +77,12 @@ class BatchSequence {
     return all - std::exchange(recalls_taken_, all);
   }
 
-  /// True when `loss` may be made up for: the sequence has come further since the last one.
+  /// True when `loss` may be made up for: the sequence has come further since the last one, or the
+  /// device has no room for a dense prompt.
   bool CanRestart(const Status& loss) const;
-  /// Throws away what hangs on the server; its own tokens are to be run again.
-  void Lose();
+  /// Throws away what hangs on the server; its own tokens are to be run again, within the budget
+  /// when it was the device that had no room. REQUIRES: CanRestart(loss).
+  void Lose(const Status& loss);
   /// Gives everything back and tells the reader.
   void Finish(Status status);
   /// Totals so far.
@@ -89,9 +94,12 @@ class BatchSequence {
         sessions_(sessions),
         setup_(std::move(setup)),
         sampler_(std::move(sampler)),
-        own_(setup_.prompt) {}
+        own_(setup_.prompt),
+        dense_prompt_(setup_.dense_prompt) {}
   uint64_t document_tokens() const { return setup_.document ? setup_.document->num_tokens : 0; }
   bool MayGenerate() const;
+  /// Whether what runs next attends densely.
+  bool IsDense() const { return ran_ < dense_tokens(); }
   /// Chooses a token from `logits`. False when it was a stop token.
   StatusOr<bool> Generate(std::span<const float> logits);
 
@@ -105,6 +113,7 @@ class BatchSequence {
   std::unique_ptr<PagedRun> run_;          ///< While running.
   std::optional<SuspendedRun> suspended_;  ///< While suspended.
   std::vector<TokenId> own_;               ///< The prompt and what was generated.
+  bool dense_prompt_;
   size_t ran_ = 0;                         ///< Of own_, those that the current run has.
   size_t lost_at_ = 0;                     ///< Of own_, those that had run at the last loss.
   uint64_t steps_ = 0;                     ///< Tokens run, those that were lost counted.

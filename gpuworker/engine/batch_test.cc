@@ -309,6 +309,52 @@ TEST_F(BatchTest, ARestartedServerCostsARerunOfEverySequence) {
   EXPECT_EQ(fixture_.store().open_sessions(), 0u);
 }
 
+TEST_F(BatchTest, PromptsWithoutADocumentAttendDenselyChunkByChunk) {
+  const auto batch = Make({.step_tokens = 32});
+  BatchRequest bare = Request(81, 100, 12);
+  bare.document.reset();
+  const BatchRequest other = Request(82, 5, 40);
+  const Stream a = Submit(*batch, other), b = Submit(*batch, bare);
+  const auto stats = [&] { return batch->Stats().back(); };
+  ASSERT_TRUE(batch->Step());
+  EXPECT_EQ(stats().context_tokens, 28u) << "all that the other leaves; the window is of 8";
+  while (stats().context_tokens < 89) ASSERT_TRUE(batch->Step());
+  const uint64_t dense_bytes = Value(*batch, "batch_slot_bytes");
+  while (stats().generated_tokens == 0) ASSERT_TRUE(batch->Step());
+  EXPECT_EQ(stats().selections, 0u);
+  EXPECT_LT(Value(*batch, "batch_slot_bytes"), dense_bytes / 2) << "it is within its budget now";
+  RunToTheEnd(*batch);
+  EXPECT_EQ(Read(*a), Alone(other));
+  EXPECT_EQ(Read(*b), Alone(bare));
+}
+
+TEST_F(BatchTest, ADensePromptGivesItsSlotsBackAndGoesOn) {
+  // 200 tokens take 50 pages of 1 KiB, 100 tokens 25.
+  const auto batch = Make({.step_tokens = 16, .slot_bytes = 56000});
+  BatchRequest first = Request(83, 200, 8), second = Request(84, 100, 8);
+  first.document.reset();
+  second.document.reset();
+  second.priority = 15;
+  const Stream a = Submit(*batch, first);
+  while (batch->Stats().front().context_tokens < 150) ASSERT_TRUE(batch->Step());
+  const Stream b = Submit(*batch, second);
+  RunToTheEnd(*batch);
+  EXPECT_EQ(Read(*a), Alone(first));
+  EXPECT_EQ(Read(*b), Alone(second));
+  EXPECT_GT(Value(*batch, "batch_preempted"), 0u);
+}
+
+TEST_F(BatchTest, APromptThatDoesNotFitDenselyRunsWithinItsBudget) {
+  const auto batch = Make({.slot_bytes = 20000});
+  BatchRequest bare = Request(85, 100, 8);
+  bare.document.reset();
+  const Stream stream = Submit(*batch, bare);
+  ASSERT_NE(stream, nullptr);
+  RunToTheEnd(*batch);
+  EXPECT_EQ(Read(*stream).size(), 8u);
+  EXPECT_GT(stream->result().stats.selections, 100u);
+}
+
 TEST_F(BatchTest, ALostDocumentEndsItsSequencesOnly) {
   const auto batch = Make();
   BatchRequest bare = Request(71, 30, 12);

@@ -14,16 +14,20 @@ namespace quire::worker {
 
 class OwnedContext {
  public:
-  OwnedContext(Client* client, uint64_t id) : client_(client), id_(id) {}
+  /// `private_pages` as it was opened with.
+  OwnedContext(Client* client, uint64_t id, bool private_pages)
+      : client_(client), id_(id), private_pages_(private_pages) {}
   ~OwnedContext() { (void)client_->DropContext(id_); }
   OwnedContext(const OwnedContext&) = delete;
   OwnedContext& operator=(const OwnedContext&) = delete;
 
   uint64_t id() const { return id_; }
+  bool private_pages() const { return private_pages_; }
 
  private:
   Client* const client_;
   const uint64_t id_;
+  const bool private_pages_;
 };
 
 }  // namespace quire::worker

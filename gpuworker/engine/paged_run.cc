@@ -7,6 +7,7 @@
 #include "common/page/layout.h"
 #include "gpuworker/engine/page_loader.h"
 #include "gpuworker/engine/request_checks.h"
+#include "gpuworker/retrieval/full.h"
 
 namespace quire::worker {
 
@@ -17,6 +18,12 @@ uint64_t BudgetUnits(const RecallStats& recall, const RetrievalOptions& retrieva
                      const KvSpec& spec) {
   const uint64_t fixed_pages = (retrieval.sink_tokens + retrieval.window_tokens) / spec.page_tokens;
   return recall.units_selected + recall.selections * fixed_pages * spec.num_kv_heads;
+}
+
+/// Whether attention leaves something out: what comes of it is not what the tokens give, so nobody
+/// else may have it.
+bool LeavesOut(const RetrievalPolicy& policy, const KvSpec& spec) {
+  return !std::ranges::all_of(LayoutsOf(policy, spec.num_layers), &CacheLayout::everything);
 }
 
 }  // namespace
@@ -50,9 +57,42 @@ StatusOr<std::unique_ptr<PagedRun>> PagedRun::Open(const EngineParts& parts,
   auto run = std::unique_ptr<PagedRun>(new PagedRun(parts, retrieval, stats));
   QUIRE_ASSIGN_OR_RETURN(run->policy_, MakeSequencePolicy(parts, retrieval));
   QUIRE_RETURN_IF_ERROR(run->MakeCache());
-  QUIRE_RETURN_IF_ERROR(run->OpenContext(document));
+  QUIRE_RETURN_IF_ERROR(run->OpenContext(document, LeavesOut(*run->policy_, *parts.spec)));
   if (document != nullptr) QUIRE_RETURN_IF_ERROR(run->LoadDocument(*document));
   run->host_pages_ = run->MakeHostPages(document);
+  QUIRE_RETURN_IF_ERROR(run->TakeSeat(sessions));
+  QUIRE_RETURN_IF_ERROR(run->LoadPolicy());
+  run->Connect();
+  return run;
+}
+
+bool PagedRun::MayBeDense(const RetrievalPolicy& policy, uint64_t tokens, const KvSpec& spec) {
+  return tokens > spec.page_tokens && LeavesOut(policy, spec);
+}
+
+StatusOr<std::unique_ptr<PagedRun>> PagedRun::OpenDense(const EngineParts& parts,
+                                                        const RetrievalOptions& retrieval,
+                                                        RunStats* stats) {
+  auto run = std::unique_ptr<PagedRun>(new PagedRun(parts, retrieval, stats));
+  QUIRE_ASSIGN_OR_RETURN(run->after_prompt_, MakeSequencePolicy(parts, retrieval));
+  QUIRE_ASSIGN_OR_RETURN(run->policy_,
+                         MakeSequencePolicy(parts, {.policy = std::string(FullPolicy::kName)}));
+  QUIRE_RETURN_IF_ERROR(run->MakeCache());
+  // What is appended once the budget holds goes into the same context.
+  QUIRE_RETURN_IF_ERROR(run->OpenContext(nullptr, LeavesOut(*run->after_prompt_, *parts.spec)));
+  run->host_pages_ = run->MakeHostPages(nullptr);
+  run->Connect();
+  return run;
+}
+
+StatusOr<std::unique_ptr<PagedRun>> PagedRun::WithinBudget(std::unique_ptr<PagedRun> dense,
+                                                           SessionSource* sessions) {
+  auto run = std::unique_ptr<PagedRun>(
+      new PagedRun(dense->parts_, dense->retrieval_, dense->stats_));
+  QUIRE_ASSIGN_OR_RETURN(SuspendedRun suspended, Suspend(std::move(dense)));
+  run->policy_ = std::move(suspended.after_prompt);
+  QUIRE_RETURN_IF_ERROR(run->Reload(&suspended));
+  run->host_pages_ = run->MakeHostPages(nullptr);
   QUIRE_RETURN_IF_ERROR(run->TakeSeat(sessions));
   QUIRE_RETURN_IF_ERROR(run->LoadPolicy());
   run->Connect();
@@ -67,6 +107,7 @@ StatusOr<SuspendedRun> PagedRun::Suspend(std::unique_ptr<PagedRun> run) {
   suspended.num_tokens = run->num_tokens();
   suspended.unflushed = std::move(run->unflushed_);
   suspended.policy = std::move(run->policy_);
+  suspended.after_prompt = std::move(run->after_prompt_);
   suspended.context = std::move(run->context_);
   suspended.host_pages = run->host_pages_;
   suspended.document = run->document_;
@@ -79,22 +120,27 @@ StatusOr<std::unique_ptr<PagedRun>> PagedRun::Resume(const EngineParts& parts,
                                                      SessionSource* sessions, RunStats* stats) {
   auto run = std::unique_ptr<PagedRun>(new PagedRun(parts, retrieval, stats));
   run->policy_ = std::move(suspended.policy);
-  run->context_ = std::move(suspended.context);
+  run->after_prompt_ = std::move(suspended.after_prompt);
   run->host_pages_ = suspended.host_pages;
-  run->unflushed_ = std::move(suspended.unflushed);
-  QUIRE_RETURN_IF_ERROR(run->MakeCache());
-  QUIRE_RETURN_IF_ERROR(run->cache_->StartAt(suspended.num_tokens));
-  if (suspended.document) run->ShareDocument(*suspended.document);
-  const auto complete = static_cast<uint32_t>(suspended.num_tokens / parts.spec->page_tokens);
-  QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes,
-                         LoadFixedPages(parts, ContextRef(run->context_->id()), run->shared(),
-                                        run->cache_.get(), complete));
-  stats->bytes_at_open += bytes;
-  QUIRE_RETURN_IF_ERROR(run->ImportOpenPage(std::move(suspended.open_page)));
+  QUIRE_RETURN_IF_ERROR(run->Reload(&suspended));
   QUIRE_RETURN_IF_ERROR(run->TakeSeat(sessions));
   run->Connect();
   QUIRE_RETURN_IF_ERROR(run->pipeline_->Restore(suspended.lanes));
   return run;
+}
+
+Status PagedRun::Reload(SuspendedRun* suspended) {
+  context_ = std::move(suspended->context);
+  unflushed_ = std::move(suspended->unflushed);
+  QUIRE_RETURN_IF_ERROR(MakeCache());
+  QUIRE_RETURN_IF_ERROR(cache_->StartAt(suspended->num_tokens));
+  if (suspended->document) ShareDocument(*suspended->document);
+  const auto complete = static_cast<uint32_t>(suspended->num_tokens / parts_.spec->page_tokens);
+  QUIRE_ASSIGN_OR_RETURN(
+      const uint64_t bytes,
+      LoadFixedPages(parts_, ContextRef(context_->id()), shared(), cache_.get(), complete));
+  stats_->bytes_at_open += bytes;
+  return ImportOpenPage(std::move(suspended->open_page));
 }
 
 void PagedRun::ShareDocument(const DocumentPages& document) {
@@ -126,7 +172,8 @@ void PagedRun::Connect() {
 
 PagedRun::~PagedRun() {
   // Others may find these pages; private ones go with the context, and need not be sent.
-  if (offloader_ && AttendsToEverything()) (void)offloader_->Finish();
+  const bool suspended = context_ == nullptr;
+  if (offloader_ && !suspended && !context_->private_pages()) (void)offloader_->Finish();
   pipeline_.reset();  // Gives up what is under way.
   seat_.reset();
 }
@@ -147,17 +194,9 @@ Status PagedRun::MakeCache() {
   return OkStatus();
 }
 
-bool PagedRun::AttendsToEverything() const {
-  for (uint32_t layer = 0; layer < cache_->num_layers(); ++layer) {
-    if (!cache_->table(layer).layout().everything) return false;
-  }
-  return true;
-}
-
-Status PagedRun::OpenContext(const Document* document) {
+Status PagedRun::OpenContext(const Document* document, bool private_pages) {
   std::optional<ContextRef> continues;
-  // What sparse attention gives is not what the tokens give: nobody else may have it.
-  ContextOptions options{.private_pages = !AttendsToEverything()};
+  ContextOptions options{.private_pages = private_pages};
   if (document != nullptr) {
     continues = ContextRef(document->chain_tip);
     options.collection = document->name.collection;  // What is appended is kept as the document is.
@@ -169,7 +208,7 @@ Status PagedRun::OpenContext(const Document* document) {
                                : Annotate(reply.status(), "document ", document->name.name);
   }
   const OpenedContext& opened = *reply;
-  context_ = std::make_unique<OwnedContext>(parts_.client, opened.id);
+  context_ = std::make_unique<OwnedContext>(parts_.client, opened.id, private_pages);
   const uint32_t p = parts_.spec->page_tokens;
   const uint64_t expected = document == nullptr ? 0 : document->num_tokens / p * p;
   if (opened.num_tokens == expected) return OkStatus();

@@ -8,6 +8,10 @@
 // context. Resumed, it goes on as if nothing had happened, bit for bit where the store keeps pages
 // as they are (a lossy codec rounds the pages of the window once more).
 //
+// A prompt without a document may run densely first: every page of every layer stays on the device,
+// so that its tokens attend to everything and many at a time, and goes to the open context beside.
+// WithinBudget then keeps of it what the policy keeps.
+//
 // Thread-safety: none. Ownership: what it is given outlives it.
 #ifndef QUIRE_GPUWORKER_ENGINE_PAGED_RUN_H_
 #define QUIRE_GPUWORKER_ENGINE_PAGED_RUN_H_
@@ -51,6 +55,7 @@ void AddRunStats(const RunStats& run, const RetrievalOptions& retrieval, const K
 /// A run without slots. What it keeps is small: the policy with its digests, and one page a layer.
 struct SuspendedRun {
   std::unique_ptr<RetrievalPolicy> policy;
+  std::unique_ptr<RetrievalPolicy> after_prompt;  ///< PagedRun::after_prompt_
   std::unique_ptr<OwnedContext> context;
   HostPages host_pages;
   std::optional<DocumentPages> document;
@@ -68,6 +73,17 @@ class PagedRun {
                                                   const RetrievalOptions& retrieval,
                                                   const Document* document, SessionSource* sessions,
                                                   RunStats* stats);
+  /// Whether OpenDense is worth it for a prompt of `tokens` without a document: `policy` leaves
+  /// something out, and there is more than a page to gain on.
+  static bool MayBeDense(const RetrievalPolicy& policy, uint64_t tokens, const KvSpec& spec);
+  /// Opens over nothing, for a prompt that attends densely.
+  static StatusOr<std::unique_ptr<PagedRun>> OpenDense(const EngineParts& parts,
+                                                       const RetrievalOptions& retrieval,
+                                                       RunStats* stats);
+  /// What OpenDense opened, once the prompt has run, as a run of its policy: with the slots that it
+  /// has room for, and the pages that belong into them. On an error nothing is left of it.
+  static StatusOr<std::unique_ptr<PagedRun>> WithinBudget(std::unique_ptr<PagedRun> dense,
+                                                          SessionSource* sessions);
   /// Takes `run` apart, once what is under way has come, and what it completed is with the server.
   static StatusOr<SuspendedRun> Suspend(std::unique_ptr<PagedRun> run);
   /// Goes on from `suspended`, with the same options.
@@ -109,9 +125,9 @@ class PagedRun {
   PagedRun(const EngineParts& parts, const RetrievalOptions& retrieval, RunStats* stats)
       : parts_(parts), retrieval_(retrieval), stats_(stats) {}
   Status MakeCache();
-  /// Whether no layer leaves anything out.
-  bool AttendsToEverything() const;
-  Status OpenContext(const Document* document);
+  Status OpenContext(const Document* document, bool private_pages);
+  /// Takes over the context of `suspended`, and brings back what has a fixed slot.
+  Status Reload(SuspendedRun* suspended);
   Status LoadDocument(const Document& document);
   Status TakeSeat(SessionSource* sessions);
   Status LoadPolicy();
@@ -130,6 +146,7 @@ class PagedRun {
   const RetrievalOptions& retrieval_;
   RunStats* const stats_;
   std::unique_ptr<RetrievalPolicy> policy_;
+  std::unique_ptr<RetrievalPolicy> after_prompt_;  ///< Of a dense run: the policy for later.
   std::unique_ptr<BudgetCache> cache_;
   std::unique_ptr<OwnedContext> context_;
   HostPages host_pages_;

@@ -46,8 +46,8 @@ Status Sequence::Impl::OpenRun() {
   ran_ = 0;
   QUIRE_ASSIGN_OR_RETURN(
       run_,
-      PagedRun::Open(parts_, *options_.retrieval, document_ ? &*document_ : nullptr,
-                     parts_.sessions != nullptr ? parts_.sessions : &own_sessions_, &run_stats_));
+      PagedRun::Open(parts_, *options_.retrieval, document_ ? &*document_ : nullptr, Sessions(),
+                     &run_stats_));
   return OkStatus();
 }
 
@@ -121,10 +121,35 @@ Status Sequence::Impl::RunStep(std::span<const TokenId> tokens, bool last) {
 }
 
 Status Sequence::Impl::RunPending() {
+  if (run_ != nullptr && ran_ == 0) QUIRE_RETURN_IF_ERROR(RunPrompt());
+  return RunUntil(own_.size());
+}
+
+Status Sequence::Impl::RunPrompt() {
+  if (document_ || !dense_prompt_) return OkStatus();
+  QUIRE_ASSIGN_OR_RETURN(const auto policy, MakeSequencePolicy(parts_, *options_.retrieval));
+  if (!PagedRun::MayBeDense(*policy, prompt_, *parts_.spec)) return OkStatus();
+  run_.reset();
+  auto opened = PagedRun::OpenDense(parts_, *options_.retrieval, &run_stats_);
+  Status status = opened.status();
+  if (status.ok()) {
+    run_ = *std::move(opened);
+    status = RunUntil(prompt_);
+  }
+  if (IsOutOfDeviceMemory(status)) {
+    dense_prompt_ = false;
+    return OpenRun();
+  }
+  QUIRE_RETURN_IF_ERROR(status);
+  QUIRE_ASSIGN_OR_RETURN(run_, PagedRun::WithinBudget(std::move(run_), Sessions()));
+  return OkStatus();
+}
+
+Status Sequence::Impl::RunUntil(size_t end) {
   uint32_t step = run_ != nullptr ? run_->max_step_tokens() : Decoder::kBlockTokens;
   if (options_.logits_observer) step = std::min(step, kObservedStepTokens);
-  while (ran_ < own_.size()) {
-    const size_t count = std::min<size_t>(step, own_.size() - ran_);
+  while (ran_ < end) {
+    const size_t count = std::min<size_t>(step, end - ran_);
     QUIRE_RETURN_IF_ERROR(
         RunStep(std::span(own_).subspan(ran_, count), ran_ + count == own_.size()));
     ran_ += count;
@@ -141,6 +166,7 @@ Status Sequence::Impl::Append(std::span<const TokenId> tokens) {
   QUIRE_RETURN_IF_ERROR(CheckRoom(tokens.size()));
   QUIRE_RETURN_IF_ERROR(CheckVocabulary(parts_.decoder->config(), tokens));
   const TimePoint start = parts_.clock->Now();
+  if (own_.empty()) prompt_ = tokens.size();
   own_.insert(own_.end(), tokens.begin(), tokens.end());
   const Status status = Advance();
   stats_.seconds_append += SecondsSince(*parts_.clock, start);

@@ -39,9 +39,14 @@ class Sequence::Impl {
 
  private:
   uint64_t document_tokens() const;
+  SessionSource* Sessions() {
+    return parts_.sessions != nullptr ? parts_.sessions : &own_sessions_;
+  }
   Status FindDocument(const DocumentName& name);
   /// Opens a run over the store; the own tokens are to be run again.
   Status OpenRun();
+  /// The prompt (the tokens appended first) is attended to densely, where there is no document.
+  Status RunPrompt();
   /// Recomputes the document here; the own tokens are to be run again.
   Status GoLocal();
   /// After `loss`: opens anew, or goes local, and runs the own tokens again.
@@ -49,6 +54,8 @@ class Sequence::Impl {
   /// Runs the own tokens that have not run yet, recovering when the server lost something.
   Status Advance();
   Status RunPending();
+  /// Runs the own tokens below `end` that have not run yet.
+  Status RunUntil(size_t end);
   Status Forward(std::span<const TokenId> tokens, Decoder::Logits what, float* logits);
   /// Runs `tokens`; the last of the sequence so far when `last`. Shows logits to the observer.
   Status RunStep(std::span<const TokenId> tokens, bool last);
@@ -63,6 +70,8 @@ class Sequence::Impl {
   std::unique_ptr<PagedRun> run_;      ///< Null when local.
   std::unique_ptr<DenseCache> local_;  ///< Null unless local.
   std::vector<TokenId> own_;           ///< Tokens after the document's.
+  size_t prompt_ = 0;                  ///< Of own_, those that were appended first.
+  bool dense_prompt_ = true;           ///< The device has had room for it so far.
   size_t ran_ = 0;                     ///< Of own_, those that the current run has.
   size_t observed_ = 0;                ///< Of own_, those whose logits were shown.
   std::vector<float> logits_;

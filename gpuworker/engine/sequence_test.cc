@@ -242,6 +242,36 @@ TEST(SequenceTest, WorksWithoutADocument) {
   EXPECT_EQ((*sequence)->stats().bytes_appended, 13 * 4 * 2 * 2 * 2 * 8 * sizeof(float));
 }
 
+// A prompt attends to all of itself, and from then on the sequence is what it would be over a document
+// of the same tokens.
+TEST(SequenceTest, APromptWithoutADocumentAttendsDenselyAndGoesOnWithinTheBudget) {
+  EngineFixture fixture({.num_layers = 4});
+  for (const size_t length : {48u, 61u}) {
+    const std::vector<TokenId> prompt = RandomTokens(length, length), next = RandomTokens(9, 3);
+    fixture.Ingest(prompt);
+    const std::vector<float> dense = *fixture.engine().DenseLogits(prompt, 1);
+    for (const std::string_view policy : PolicyNames()) {
+      SCOPED_TRACE(::testing::Message() << policy << " after " << length << " tokens");
+      RetrievalOptions retrieval = EngineFixture::Small().retrieval;
+      retrieval.policy = policy;
+      const auto over_document = fixture.Open({.retrieval = retrieval});
+      auto prompted = fixture.engine().OpenSequence(std::nullopt, {.retrieval = retrieval});
+      ASSERT_TRUE(prompted.ok()) << prompted.status();
+      ASSERT_EQ((*prompted)->Append(prompt), OkStatus());
+      EXPECT_LE(MaxDifference((*prompted)->logits(), dense), 1e-3f);
+      EXPECT_EQ((*prompted)->stats().selections, 0u);
+      for (Sequence* sequence : {over_document.get(), prompted->get()}) {
+        ASSERT_EQ(sequence->Append(next), OkStatus());
+      }
+      EXPECT_LE(MaxDifference((*prompted)->logits(), over_document->logits()), 1e-3f);
+      EXPECT_EQ((*prompted)->stats().resident_tokens, over_document->stats().resident_tokens);
+      EXPECT_EQ((*prompted)->stats().selections, over_document->stats().selections);
+    }
+  }
+  EXPECT_EQ(fixture.store().open_contexts(), 0u);
+  EXPECT_EQ(fixture.store().open_sessions(), 0u);
+}
+
 TEST(SequenceTest, EveryPolicyGoesOnPastItsBudget) {
   EngineFixture fixture({.num_layers = 4});
   fixture.Ingest(RandomTokens(90, 1));
