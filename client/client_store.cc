@@ -224,7 +224,8 @@ StatusOr<bool> Client::PutRepresentatives(const SegmentKey& segment, const Paylo
   request.set_key(wire::KeyToBytes(segment));
   request.set_payload_crc32c(PayloadCrc32c(digests));
   v1::PutRepresentativesReply reply;
-  QUIRE_RETURN_IF_ERROR(Call(kPutRepresentatives, request, digests, NewDeadline(), &reply, nullptr));
+  QUIRE_RETURN_IF_ERROR(
+      Call(kPutRepresentatives, request, digests, NewDeadline(), &reply, nullptr));
   return !reply.existed();
 }
 

@@ -22,8 +22,7 @@ namespace {
 static_assert(static_cast<int>(RecallPooling::kMaxQ) + 1 == v1::POOLING_MAX_Q);
 static_assert(static_cast<int>(RecallPooling::kAvgSdM) + 1 == v1::POOLING_AVG_SDM);
 static_assert(static_cast<int>(DigestKind::kMinMax) == v1::DIGEST_KIND_MIN_MAX);
-static_assert(static_cast<int>(DigestKind::kRepresentatives) ==
-              v1::DIGEST_KIND_REPRESENTATIVES);
+static_assert(static_cast<int>(DigestKind::kRepresentatives) == v1::DIGEST_KIND_REPRESENTATIVES);
 
 bool IsAscending(std::span<const uint32_t> pages) {
   return std::adjacent_find(pages.begin(), pages.end(), std::greater_equal<>()) == pages.end();

@@ -82,9 +82,8 @@ StatusOr<PolicyTrial> PolicyTrial::Make(const worker::PolicyContext& context, co
   if (const auto kind = trial.policy_->WantedDigests(0)) {
     QUIRE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes,
                            rows.Digests(*kind, trial.complete_pages_));
-    QUIRE_ASSIGN_OR_RETURN(digests,
-                           worker::StoredDigests::Make(rows.spec(), *kind, context.device,
-                                                       trial.complete_pages_, bytes));
+    QUIRE_ASSIGN_OR_RETURN(digests, worker::StoredDigests::Make(rows.spec(), *kind, context.device,
+                                                                trial.complete_pages_, bytes));
   }
   QUIRE_RETURN_IF_ERROR(trial.policy_->OnPrefillLayer(0, trial.complete_pages_, digests));
   for (uint32_t page = 0; page < trial.complete_pages_ && trial.policy_->WantsUnits(0); ++page) {

@@ -148,6 +148,7 @@ void AddPutCommand(Commands& commands) {
                    "  quire put draft.txt --name report.txt   a new "
                    "version of report.txt\n"
                    "  quire put draft.txt --ttl 7d   deleted a week from now\n"
+                   "  quire put draft.txt --representatives   to be asked with --policy infllm\n"
                    "  quire put --token-ids @ids.txt --name ids --model DIR\n"
                    "Each file becomes a document under its file name; putting it again makes a new "
                    "version, and what\n"
@@ -179,9 +180,10 @@ void AddPutCommand(Commands& commands) {
   command.add_option("--dtype", args->dtype, "Element type of the pages: f32, f16 or bf16")
       ->transform(CLI::Transformer(dtypes))
       ->default_str("f32");
-  command.add_flag("--representatives", args->representatives,
-                   "Also find which tokens represent the pages, and store that with them: what the "
-                   "policy infllm scores pages by. Pages that are stored already keep what they have");
+  command.add_flag(
+      "--representatives", args->representatives,
+      "Also find which tokens represent the pages, and store that with them: what the "
+      "policy infllm scores pages by. Pages that are stored already keep what they have");
   command.parse_complete_callback([args, files, ids] {
     if (files->empty() && ids->empty()) throw CLI::RequiredError("FILE or --token-ids");
     if (!ids->empty() && args->name.empty()) throw CLI::RequiredError("--name of the token ids");

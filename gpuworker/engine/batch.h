@@ -13,8 +13,8 @@
 //
 // A prompt without a document attends densely, many tokens in a step, where its pages fit in
 // slot_bytes and the device has the memory; when it has run the sequence goes on within its budget.
-// Otherwise, and over a document, a prompt attends as what follows it does: in a layer that selects,
-// each of its tokens selects.
+// Otherwise, and over a document, a prompt attends as what follows it does: in a layer that
+// selects, each of its tokens selects.
 //
 // A sequence generates what it generates alone (Sequence), within the tolerance of matmul
 // (Decoder::ForwardBatch), whoever else is in the batch and however often it is preempted. A

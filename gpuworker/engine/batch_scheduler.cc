@@ -100,9 +100,9 @@ void BatchScheduler::Take(const Sequence& sequence, Room* room) {
 uint32_t BatchScheduler::Extra(const Sequence& sequence, const Room& room) {
   const Request& request = sequence.request;
   const SlotDemand& demand = request.demand_now();
-  uint64_t tokens = std::min(request.pending, request.is_dense()
-                                                  ? request.dense_tokens - request.num_tokens
-                                                  : uint64_t{request.max_step_tokens});
+  uint64_t tokens =
+      std::min(request.pending, request.is_dense() ? request.dense_tokens - request.num_tokens
+                                                   : uint64_t{request.max_step_tokens});
   tokens = std::min<uint64_t>(tokens, uint64_t{1} + room.tokens);
   const uint64_t held = demand.Bytes(request.num_tokens + 1);
   while (tokens > 1 && demand.Bytes(request.num_tokens + tokens) - held > room.bytes) {
@@ -149,8 +149,7 @@ void BatchScheduler::Ran(Id id, uint64_t tokens, uint64_t pending) {
   request.pending = pending;
 }
 
-void BatchScheduler::Restart(Id id, uint64_t num_tokens, uint64_t pending,
-                             uint64_t dense_tokens) {
+void BatchScheduler::Restart(Id id, uint64_t num_tokens, uint64_t pending, uint64_t dense_tokens) {
   Sequence& sequence = Find(id);
   sequence.phase = Phase::kPreempted;
   sequence.request.num_tokens = num_tokens;

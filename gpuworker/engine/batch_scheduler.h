@@ -35,9 +35,9 @@
 namespace quire::worker {
 
 struct BatchLimits {
-  uint32_t max_running = 8;                 ///< Sequences that have slots; at most step_tokens.
-  uint32_t max_waiting = 64;                ///< Sequences that have not started yet.
-  uint32_t step_tokens = 128;               ///< Tokens of one step, over all sequences.
+  uint32_t max_running = 8;    ///< Sequences that have slots; at most step_tokens.
+  uint32_t max_waiting = 64;   ///< Sequences that have not started yet.
+  uint32_t step_tokens = 128;  ///< Tokens of one step, over all sequences.
   /// Slot memory of all sequences. Digests are not of it: 3 % of a document's cache where the
   /// policy scores here (spec H7), once for all sequences over it.
   uint64_t slot_bytes = uint64_t{4} << 30;

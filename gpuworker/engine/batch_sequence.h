@@ -114,9 +114,9 @@ class BatchSequence {
   std::optional<SuspendedRun> suspended_;  ///< While suspended.
   std::vector<TokenId> own_;               ///< The prompt and what was generated.
   bool dense_prompt_;
-  size_t ran_ = 0;                         ///< Of own_, those that the current run has.
-  size_t lost_at_ = 0;                     ///< Of own_, those that had run at the last loss.
-  uint64_t steps_ = 0;                     ///< Tokens run, those that were lost counted.
+  size_t ran_ = 0;      ///< Of own_, those that the current run has.
+  size_t lost_at_ = 0;  ///< Of own_, those that had run at the last loss.
+  uint64_t steps_ = 0;  ///< Tokens run, those that were lost counted.
   uint64_t reopened_ = 0;
   uint64_t preempted_ = 0;
   uint64_t generated_ = 0;

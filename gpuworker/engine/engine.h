@@ -124,7 +124,7 @@ class Engine {
   Device* const device_;
   const EngineOptions options_;
   const KvSpec spec_;
-  bool representatives_;  ///< Set by Create, too.
+  bool representatives_;                       ///< Set by Create, too.
   const std::unique_ptr<HostTier> host_tier_;  ///< Null for none.
   mutable HeadCalibration heads_;
   const std::unique_ptr<UnitBuffers> unit_buffers_;

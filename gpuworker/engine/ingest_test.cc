@@ -172,10 +172,8 @@ std::vector<std::byte> RepresentedAlone(const EngineFixture& fixture,
   DenseCache dense(fixture.engine().model(), &CpuDevice(), tokens.size());
   RepresentedPages represented(&dense, spec, &CpuDevice(), first);
   for (size_t at = 0; at < tokens.size();) {
-    const size_t count =
-        std::min<size_t>(at < start ? start - at : 5, tokens.size() - at);
-    AttentionBackend& attention =
-        at < start ? static_cast<AttentionBackend&>(dense) : represented;
+    const size_t count = std::min<size_t>(at < start ? start - at : 5, tokens.size() - at);
+    AttentionBackend& attention = at < start ? static_cast<AttentionBackend&>(dense) : represented;
     EXPECT_EQ(fixture.decoder().Forward(std::span(tokens).subspan(at, count), at, attention,
                                         Decoder::Logits::kNone, nullptr),
               OkStatus());
@@ -240,8 +238,8 @@ TEST(IngestTest, APolicyThatScoresByRepresentativesHasThemFound) {
   const auto sequence = fixture.Open();
   ASSERT_EQ(sequence->Append(RandomTokens(9, 2)), OkStatus());
   const KvSpec& spec = fixture.engine().spec();
-  EXPECT_EQ(sequence->stats().moved.digests, 16 * spec.num_layers * spec.num_kv_heads *
-                                                 spec.head_dim * sizeof(float));
+  EXPECT_EQ(sequence->stats().moved.digests,
+            16 * spec.num_layers * spec.num_kv_heads * spec.head_dim * sizeof(float));
 }
 
 // Segments have what they were given when they were computed, and only the others are looked at.
@@ -255,8 +253,7 @@ TEST(IngestTest, ReusedPagesKeepTheirRepresentatives) {
   EXPECT_EQ(fixture.store().calls("Store/PutRepresentatives"), 6u + 3u);
   EXPECT_EQ(StoredRepresentatives(fixture, 6), first);
   const std::vector<float> all = StoredRepresentatives(fixture, 12);
-  const std::vector<float> own =
-      AsFloats(RepresentedAlone(fixture, tokens, 6, {6, 12}));
+  const std::vector<float> own = AsFloats(RepresentedAlone(fixture, tokens, 6, {6, 12}));
   const size_t layers = fixture.engine().spec().num_layers;
   for (size_t layer = 0; layer < layers; ++layer) {
     const size_t of_layer = own.size() / layers;

@@ -87,8 +87,8 @@ StatusOr<std::unique_ptr<PagedRun>> PagedRun::OpenDense(const EngineParts& parts
 
 StatusOr<std::unique_ptr<PagedRun>> PagedRun::WithinBudget(std::unique_ptr<PagedRun> dense,
                                                            SessionSource* sessions) {
-  auto run = std::unique_ptr<PagedRun>(
-      new PagedRun(dense->parts_, dense->retrieval_, dense->stats_));
+  auto run =
+      std::unique_ptr<PagedRun>(new PagedRun(dense->parts_, dense->retrieval_, dense->stats_));
   QUIRE_ASSIGN_OR_RETURN(SuspendedRun suspended, Suspend(std::move(dense)));
   run->policy_ = std::move(suspended.after_prompt);
   QUIRE_RETURN_IF_ERROR(run->Reload(&suspended));
@@ -136,9 +136,8 @@ Status PagedRun::Reload(SuspendedRun* suspended) {
   QUIRE_RETURN_IF_ERROR(cache_->StartAt(suspended->num_tokens));
   if (suspended->document) ShareDocument(*suspended->document);
   const auto complete = static_cast<uint32_t>(suspended->num_tokens / parts_.spec->page_tokens);
-  QUIRE_ASSIGN_OR_RETURN(
-      const uint64_t bytes,
-      LoadFixedPages(parts_, ContextRef(context_->id()), shared(), cache_.get(), complete));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, LoadFixedPages(parts_, ContextRef(context_->id()),
+                                                              shared(), cache_.get(), complete));
   stats_->bytes_at_open += bytes;
   return ImportOpenPage(std::move(suspended->open_page));
 }

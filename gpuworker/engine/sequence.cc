@@ -45,9 +45,8 @@ Status Sequence::Impl::OpenRun() {
   run_.reset();
   ran_ = 0;
   QUIRE_ASSIGN_OR_RETURN(
-      run_,
-      PagedRun::Open(parts_, *options_.retrieval, document_ ? &*document_ : nullptr, Sessions(),
-                     &run_stats_));
+      run_, PagedRun::Open(parts_, *options_.retrieval, document_ ? &*document_ : nullptr,
+                           Sessions(), &run_stats_));
   return OkStatus();
 }
 

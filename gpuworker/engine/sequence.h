@@ -127,8 +127,8 @@ class Sequence {
   /// INVALID_ARGUMENT, naming the numbers, when `tokens` more do not fit in the model's context.
   [[nodiscard]] Status CheckRoom(size_t tokens) const;
   /// Runs `tokens` through the model. Those of the first call, when there is no document, attend to
-  /// everything, as far as the device has the memory (batch.h). INVALID_ARGUMENT, with nothing run, for an unknown token id
-  /// or more tokens than the model's context has room for.
+  /// everything, as far as the device has the memory (batch.h). INVALID_ARGUMENT, with nothing run,
+  /// for an unknown token id or more tokens than the model's context has room for.
   [[nodiscard]] Status Append(std::span<const TokenId> tokens);
   /// Generates from the last token on. FAILED_PRECONDITION before the first Append. Ends without
   /// error when the model's context is full.

@@ -242,8 +242,8 @@ TEST(SequenceTest, WorksWithoutADocument) {
   EXPECT_EQ((*sequence)->stats().bytes_appended, 13 * 4 * 2 * 2 * 2 * 8 * sizeof(float));
 }
 
-// A prompt attends to all of itself, and from then on the sequence is what it would be over a document
-// of the same tokens.
+// A prompt attends to all of itself, and from then on the sequence is what it would be over a
+// document of the same tokens.
 TEST(SequenceTest, APromptWithoutADocumentAttendsDenselyAndGoesOnWithinTheBudget) {
   EngineFixture fixture({.num_layers = 4});
   for (const size_t length : {48u, 61u}) {

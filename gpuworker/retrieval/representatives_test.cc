@@ -91,8 +91,7 @@ TEST(RepresentativesTest, TheTokensPaidTheMostWhileInTheWindowStandForTheirBlock
     const std::vector<float> queries = RandomRows(3 * kHeads * kGroup, ++seed);
     ASSERT_EQ(found.Attend(queries), OkStatus());
     for (auto at = queries.begin(); at != queries.end(); at += kHeads * kGroup * kDim) {
-      reference.queries.emplace_back(page + 1,
-                                     std::vector(at, at + kHeads * kGroup * kDim));
+      reference.queries.emplace_back(page + 1, std::vector(at, at + kHeads * kGroup * kDim));
     }
   }
   while (found.in_window() > 0) found.Leave();
@@ -118,7 +117,8 @@ TEST(RepresentativesTest, AllTokensStandForABlockThatWasPaidNothing) {
   EXPECT_THAT(found.mean(4).subspan(kDim), Each(3));
 }
 
-// A page of its own block is followed by a short one of the same block: both get the mean over both.
+// A page of its own block is followed by a short one of the same block: both get the mean over
+// both.
 TEST(RepresentativesTest, AShortLastPageIsOfItsBlock) {
   Representatives found(Spec(), 0, 8);
   found.AddPage(std::vector<float>(kHeads * kRows * kDim, 1));

@@ -98,8 +98,8 @@ TEST(RivalsTest, TheyAreNotAskedAtTheServer) {
   }
 }
 
-// Spec 0.4. InfLLM scores blocks of pages, ClusterKV clusters of keys: page 6 may come for its other
-// keys.
+// Spec 0.4. InfLLM scores blocks of pages, ClusterKV clusters of keys: page 6 may come for its
+// other keys.
 TEST(RivalsTest, ScoresThatAreNoNumberComeLastAndAreCounted) {
   for (const std::string name :
        {"arkvale", "clusterkv", "freekv", "infllm", "quest", "raas", "shadowkv"}) {
@@ -312,8 +312,8 @@ TEST(InfLlmPolicyTest, TokensThatTheWindowAttendsToRepresentTheirPage) {
   EXPECT_THAT(Select(*unattended, Along(0), {1, 33}), Not(Contains(1)));
 }
 
-// Two blocks of a document are scored by the means that came with it, whatever their keys are; pages
-// of the sequence by what its own queries find.
+// Two blocks of a document are scored by the means that came with it, whatever their keys are;
+// pages of the sequence by what its own queries find.
 TEST(InfLlmPolicyTest, StoredPagesAreScoredByTheirRepresentatives) {
   PolicyContext context = Context("infllm", 16);
   const auto policy = testing::MakeValid(context);

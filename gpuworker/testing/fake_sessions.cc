@@ -230,8 +230,7 @@ std::optional<std::string> FakeStore::RepresentativesOf(const Pages& pages, uint
   const std::vector<SegmentKey> keys = ChainKeys(kFakeSalt, pages.spec, pages.tokens);
   const auto given = representatives_.find(keys.at(page / pages.spec.segment_pages));
   if (given == representatives_.end()) return std::nullopt;
-  const size_t bytes =
-      kernels::PageDigestBytes(pages.spec, kernels::DigestKind::kRepresentatives);
+  const size_t bytes = kernels::PageDigestBytes(pages.spec, kernels::DigestKind::kRepresentatives);
   const size_t of_segment = given->second.size() / bytes / pages.spec.num_layers;
   return given->second.substr((layer * of_segment + page % pages.spec.segment_pages) * bytes,
                               bytes);
@@ -250,7 +249,8 @@ Status FakeStore::Digests(const v1::DigestsRequest& request, std::string* payloa
       args.units = pages.pages.at(page).data() + layer * ExtentBytes(spec, 1);
       args.digests = digests.data();
       args.n_units = spec.num_kv_heads;
-      if (const auto status = kernels::CpuKernels().digest(args); status != kernels::OpStatus::kOk) {
+      if (const auto status = kernels::CpuKernels().digest(args);
+          status != kernels::OpStatus::kOk) {
         return InvalidArgument("digests: ", kernels::Describe(status));
       }
       if (kind == kernels::DigestKind::kRepresentatives) {

@@ -25,8 +25,7 @@ namespace {
 static_assert(static_cast<int>(kernels::Pooling::kMaxQ) == v1::POOLING_MAX_Q);
 static_assert(static_cast<int>(kernels::Pooling::kAvgSdM) == v1::POOLING_AVG_SDM);
 static_assert(static_cast<int>(DigestKind::kMinMax) == v1::DIGEST_KIND_MIN_MAX);
-static_assert(static_cast<int>(DigestKind::kRepresentatives) ==
-              v1::DIGEST_KIND_REPRESENTATIVES);
+static_assert(static_cast<int>(DigestKind::kRepresentatives) == v1::DIGEST_KIND_REPRESENTATIVES);
 static_assert(wire::kMaxSequences == SessionShape::kMaxSequences);
 static_assert(wire::kMaxMembers == SessionShape::kMaxMembers);
 static_assert(wire::kMaxSlotsPerHead == SessionShape::kMaxSlotsPerHead);
@@ -166,7 +165,8 @@ StatusOr<DigestKind> DigestKindFromProto(int proto) {
   if (proto >= v1::DIGEST_KIND_MIN_MAX && proto <= v1::DIGEST_KIND_REPRESENTATIVES) {
     return static_cast<DigestKind>(proto);
   }
-  return InvalidArgument("the kind of digests is ", proto, ": must be 0..", v1::DIGEST_KIND_REPRESENTATIVES);
+  return InvalidArgument("the kind of digests is ", proto, ": must be 0..",
+                         v1::DIGEST_KIND_REPRESENTATIVES);
 }
 
 StatusOr<SessionManager::OpenArgs> OpenArgsFromProto(const v1::OpenSessionRequest& proto) {

@@ -29,7 +29,8 @@ StatusOr<std::vector<std::byte>> Make(const KvSpec& spec, DigestKind kind, const
 uint64_t DerivedPageDigests::MaxBytes(const KvSpec& spec) {
   uint64_t bytes = 0;
   for (const DigestKind kind : kernels::kDigestKinds) {
-    if (kind != DigestKind::kMinMax && kind != DigestKind::kRepresentatives) bytes += kernels::PageDigestBytes(spec, kind);
+    if (kind != DigestKind::kMinMax && kind != DigestKind::kRepresentatives)
+      bytes += kernels::PageDigestBytes(spec, kind);
   }
   return bytes * spec.num_layers;
 }

@@ -5,7 +5,8 @@
 // KV dtype. Minima and maxima (FreeKV, page digests) are made once when a segment is put and
 // committed with it. Digests of other kinds are derived (digest_deriver.h) or, representatives,
 // given by a client, and kept here; they carry the checksum of the units that they were made of,
-// and do not count when those are no longer stored. Thread-safety: all methods may be called concurrently. I/O happens outside the lock.
+// and do not count when those are no longer stored. Thread-safety: all methods may be called
+// concurrently. I/O happens outside the lock.
 #ifndef QUIRE_KVSERVER_STORE_DIGEST_STORE_H_
 #define QUIRE_KVSERVER_STORE_DIGEST_STORE_H_
 
