@@ -97,6 +97,13 @@ StatusOr<std::vector<worker::IngestResult>> IngestAll(const std::vector<Reading>
   return results;
 }
 
+void Warn(const worker::IngestResult& result, std::ostream& err) {
+  if (result.representatives.ok()) return;
+  err << "warning: " << FormatName(result.document.name)
+      << ": not all pages have representatives, those without are scored by their means: "
+      << Message(result.representatives) << '\n';
+}
+
 void PrintResults(const std::vector<worker::IngestResult>& results, const CommandContext& context) {
   Json json = {{"documents", Json::array()}};
   Table table({{"DOCUMENT"},
@@ -105,6 +112,7 @@ void PrintResults(const std::vector<worker::IngestResult>& results, const Comman
                {"SENT", Table::kRight},
                {"TIME", Table::kRight}});
   for (const worker::IngestResult& result : results) {
+    Warn(result, context.err);
     Json document = ToJson(result.document);
     document["reused_tokens"] = result.reused_tokens;
     document["bytes_sent"] = result.bytes_sent;
@@ -180,10 +188,10 @@ void AddPutCommand(Commands& commands) {
   command.add_option("--dtype", args->dtype, "Element type of the pages: f32, f16 or bf16")
       ->transform(CLI::Transformer(dtypes))
       ->default_str("f32");
-  command.add_flag(
-      "--representatives", args->representatives,
-      "Also find which tokens represent the pages, and store that with them: what the "
-      "policy infllm scores pages by. Pages that are stored already keep what they have");
+  command.add_flag("--representatives", args->representatives,
+                   "Also find which tokens represent the pages, and store that with them: what the "
+                   "policy infllm scores pages by. Takes longer; pages that are stored already "
+                   "keep what they have");
   command.parse_complete_callback([args, files, ids] {
     if (files->empty() && ids->empty()) throw CLI::RequiredError("FILE or --token-ids");
     if (!ids->empty() && args->name.empty()) throw CLI::RequiredError("--name of the token ids");

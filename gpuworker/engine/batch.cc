@@ -197,6 +197,12 @@ void Batch::RunMembers(const std::vector<Member>& members) {
     Conclude(members[i], pass.ok() ? step.status(i) : pass, own);
   }
   sessions_->Send();  // What the last layer asks for ahead.
+  for (const Member& member : members) {
+    BatchSequence* const sequence = Find(member.id);
+    if (sequence == nullptr || !sequence->HasRunPrompt()) continue;
+    const Status within = sequence->GoOnWithinBudget();
+    if (!within.ok()) Fail(member.id, sequence, within);
+  }
 }
 
 void Batch::Conclude(const Member& member, const Status& status, std::span<const float> logits) {

@@ -21,9 +21,6 @@ Status BatchStep::Attend(std::span<const LayerStep> steps) {
     return OkStatus();
   });
   for (uint32_t token = 0; token < rounds; ++token) AttendRound(steps, token);
-  ForEach([&](size_t i) {
-    return backends_[i]->IsDense(steps[i].layer) ? OkStatus() : backends_[i]->Export(steps[i]);
-  });
   return OkStatus();
 }
 
@@ -71,7 +68,7 @@ void BatchStep::AttendRound(std::span<const LayerStep> steps, uint32_t token) {
   ForEach([&](size_t i) -> Status {
     if (!HasToken(steps[i], i, token)) return OkStatus();
     QUIRE_RETURN_IF_ERROR(backends_[i]->AttendToken(steps[i], token));
-    return backends_[i]->Follow(steps[i]);
+    return backends_[i]->Follow(steps[i], token);
   });
 }
 

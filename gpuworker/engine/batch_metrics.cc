@@ -36,7 +36,9 @@ void BatchMetrics::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("batch_cancelled", "Sequences that were cancelled.", cancelled.Get());
   visit.Counter("batch_preempted", "Times that a sequence gave its slots back before its end.",
                 preempted.Get());
-  visit.Counter("batch_restarted", "Times that a sequence was opened anew after a loss.",
+  visit.Counter("batch_restarted",
+                "Times that a sequence was opened anew after a loss, or since the device had no "
+                "room for its dense prompt.",
                 restarted.Get());
   visit.Counter("batch_tokens", "Tokens run through the model.", tokens.Get());
   visit.Counter("batch_nan_scores", "Scores that were no number; their pages are selected last.",

@@ -77,13 +77,12 @@ uint64_t BatchScheduler::NextPage(const Sequence& sequence) {
   const Request& request = sequence.request;
   const uint64_t next = std::min(request.num_tokens + 1 + request.demand.page_tokens,
                                  std::max(request.most_tokens, request.num_tokens + 1));
-  const SlotDemand& demand = request.demand_now();
-  return demand.Bytes(next) - demand.Bytes(request.num_tokens + 1);
+  return request.BytesAt(next) - request.BytesAt(request.num_tokens + 1);
 }
 
 bool BatchScheduler::Fits(const Sequence& sequence, const Room& room) {
   if (room.places == 0 || room.tokens == 0) return false;
-  const uint64_t bytes = sequence.request.demand_now().Bytes(sequence.request.num_tokens + 1);
+  const uint64_t bytes = sequence.request.BytesAt(sequence.request.num_tokens + 1);
   if (bytes > room.bytes) return false;
   if (sequence.phase == Phase::kRunning || !room.somebody) return true;
   return bytes + room.next_pages + NextPage(sequence) <= room.bytes;
@@ -92,21 +91,20 @@ bool BatchScheduler::Fits(const Sequence& sequence, const Room& room) {
 void BatchScheduler::Take(const Sequence& sequence, Room* room) {
   --room->places;
   --room->tokens;
-  room->bytes -= sequence.request.demand_now().Bytes(sequence.request.num_tokens + 1);
+  room->bytes -= sequence.request.BytesAt(sequence.request.num_tokens + 1);
   room->next_pages += NextPage(sequence);
   room->somebody = true;
 }
 
 uint32_t BatchScheduler::Extra(const Sequence& sequence, const Room& room) {
   const Request& request = sequence.request;
-  const SlotDemand& demand = request.demand_now();
   uint64_t tokens =
       std::min(request.pending, request.is_dense() ? request.dense_tokens - request.num_tokens
                                                    : uint64_t{request.max_step_tokens});
   tokens = std::min<uint64_t>(tokens, uint64_t{1} + room.tokens);
-  const uint64_t held = demand.Bytes(request.num_tokens + 1);
-  while (tokens > 1 && demand.Bytes(request.num_tokens + tokens) - held > room.bytes) {
-    tokens -= std::min<uint64_t>(tokens - 1, demand.page_tokens);
+  const uint64_t held = request.BytesAt(request.num_tokens + 1);
+  while (tokens > 1 && request.BytesAt(request.num_tokens + tokens) - held > room.bytes) {
+    tokens -= std::min<uint64_t>(tokens - 1, request.demand.page_tokens);
   }
   return static_cast<uint32_t>(tokens - 1);
 }
@@ -136,9 +134,9 @@ BatchScheduler::Plan BatchScheduler::Next() {
     const uint32_t extra = Extra(sequence, room);
     share.tokens += extra;
     room.tokens -= extra;
-    const SlotDemand& demand = sequence.request.demand_now();
-    room.bytes -= demand.Bytes(sequence.request.num_tokens + share.tokens) -
-                  demand.Bytes(sequence.request.num_tokens + 1);
+    const Request& request = sequence.request;
+    room.bytes -= request.BytesAt(request.num_tokens + share.tokens) -
+                  request.BytesAt(request.num_tokens + 1);
   }
   return plan;
 }
@@ -174,7 +172,7 @@ uint64_t BatchScheduler::slot_bytes() const {
   uint64_t bytes = 0;
   for (const auto& [rank, sequence] : sequences_) {
     if (sequence.phase != Phase::kRunning) continue;
-    bytes += sequence.request.demand_now().Bytes(sequence.request.num_tokens);
+    bytes += sequence.request.BytesAt(sequence.request.num_tokens);
   }
   return bytes;
 }

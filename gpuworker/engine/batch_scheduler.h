@@ -22,6 +22,7 @@
 #ifndef QUIRE_GPUWORKER_ENGINE_BATCH_SCHEDULER_H_
 #define QUIRE_GPUWORKER_ENGINE_BATCH_SCHEDULER_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -71,8 +72,9 @@ class BatchScheduler {
   struct Request {
     uint32_t priority = 0;  ///< 0 to kMaxPriority, higher goes first.
     SlotDemand demand;
-    /// While it has fewer than `dense_tokens` it takes `dense` instead, and no step goes beyond
-    /// them: its prompt is attended to densely. They fit alone.
+    /// While it has fewer than `dense_tokens` its prompt is attended to densely: it takes `dense`,
+    /// and is charged for `demand` too where that is more, since it takes that next; no step goes
+    /// beyond them. They fit alone.
     SlotDemand dense = {};
     uint64_t dense_tokens = 0;
     uint64_t num_tokens = 0;       ///< That it starts with.
@@ -81,7 +83,11 @@ class BatchScheduler {
     uint32_t max_step_tokens = 1;  ///< Of it, in one step that is not dense.
 
     bool is_dense() const { return num_tokens < dense_tokens; }
-    const SlotDemand& demand_now() const { return is_dense() ? dense : demand; }
+    /// What it is charged for once it has `tokens`.
+    uint64_t BytesAt(uint64_t tokens) const {
+      const uint64_t within_budget = demand.Bytes(tokens);
+      return is_dense() ? std::max(dense.Bytes(tokens), within_budget) : within_budget;
+    }
   };
   /// Queues a sequence. INVALID_ARGUMENT, naming the numbers, when it could not run even alone;
   /// RESOURCE_EXHAUSTED, with a retry hint, when enough are waiting.

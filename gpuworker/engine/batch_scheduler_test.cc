@@ -121,6 +121,13 @@ TEST(BatchSchedulerTest, APromptThatIsDenseTakesItsPagesUntilItHasRun) {
   EXPECT_THAT(scheduler.Next().run, ElementsAre(Share{id, 20})) << "not beyond the prompt";
   scheduler.Ran(id, 12, 18);
   EXPECT_EQ(scheduler.slot_bytes(), 2 * PooledPages(12));
+  request.dense_tokens = 4;
+  request.pending = 4;
+  scheduler.Remove(*scheduler.Add(request));
+  EXPECT_EQ(
+      (Request{.demand = request.demand, .dense = request.dense, .dense_tokens = 4}.BytesAt(4)),
+      10u)
+      << "it takes that next";
   EXPECT_THAT(scheduler.Next().run, ElementsAre(Share{id, 8}));
   scheduler.Ran(id, 8, 10);
   EXPECT_EQ(scheduler.slot_bytes(), 10u);
@@ -192,6 +199,12 @@ class Simulation {
     request.pending = 1 + random_.Below(20);
     request.most_tokens = request.num_tokens + request.pending + random_.Below(20);
     request.max_step_tokens = static_cast<uint32_t>(1 + random_.Below(8));
+    const SlotDemand dense{.page_bytes = 1 + random_.Below(6), .page_tokens = 4};
+    if (random_.Below(2) == 0 && dense.Bytes(request.pending) <= limits_.slot_bytes) {
+      request.num_tokens = 0;
+      request.dense = dense;
+      request.dense_tokens = request.pending;
+    }
     const auto id = scheduler_.Add(request);
     if (!id.ok()) return;
     live_[*id] = request;
@@ -212,14 +225,23 @@ class Simulation {
       ASSERT_TRUE(ran.insert(share.id).second);
       ASSERT_GE(share.tokens, 1u);
       ASSERT_LE(share.tokens, request.pending);
-      ASSERT_LE(share.tokens, request.max_step_tokens);
+      if (request.is_dense()) {
+        ASSERT_LE(request.num_tokens + share.tokens, request.dense_tokens);
+      } else {
+        ASSERT_LE(share.tokens, request.max_step_tokens);
+      }
       tokens += share.tokens;
-      bytes += request.demand.Bytes(request.num_tokens + share.tokens);
+      bytes += request.BytesAt(request.num_tokens + share.tokens);
     }
     ASSERT_EQ(ran, running_);  // Whoever has slots runs.
     ASSERT_LE(tokens, limits_.step_tokens);
     ASSERT_LE(bytes, limits_.slot_bytes);
     for (const Share& share : plan.run) Run(share);
+    // Those whose prompt has run have taken the slots of their budget by now.
+    bytes = 0;
+    for (const Id id : running_) bytes += live_.at(id).BytesAt(live_.at(id).num_tokens);
+    ASSERT_LE(bytes, limits_.slot_bytes);
+    ASSERT_EQ(scheduler_.slot_bytes(), bytes);
   }
 
   bool idle() const { return live_.empty(); }

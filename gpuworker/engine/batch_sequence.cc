@@ -57,9 +57,6 @@ StatusOr<bool> BatchSequence::Ran(uint32_t tokens, std::span<const float> logits
   QUIRE_RETURN_IF_ERROR(run_->Ran(std::span(own_).subspan(ran_, tokens)));
   ran_ += tokens;
   steps_ += tokens;
-  if (ran_ == dense_tokens()) {
-    QUIRE_ASSIGN_OR_RETURN(run_, PagedRun::WithinBudget(std::move(run_), sessions_));
-  }
   if (pending() > 0) return false;
   if (!MayGenerate()) return true;
   QUIRE_ASSIGN_OR_RETURN(const bool goes_on, Generate(logits));
@@ -75,6 +72,11 @@ StatusOr<bool> BatchSequence::Generate(std::span<const float> logits) {
   ++generated_;
   stream_->Push(token);
   return true;
+}
+
+Status BatchSequence::GoOnWithinBudget() {
+  QUIRE_ASSIGN_OR_RETURN(run_, PagedRun::WithinBudget(std::move(run_), sessions_));
+  return OkStatus();
 }
 
 Duration BatchSequence::TakeOffloadWaits() {
@@ -93,6 +95,7 @@ void BatchSequence::Lose(const Status& loss) {
   suspended_.reset();
   if (IsOutOfDeviceMemory(loss)) {
     dense_prompt_ = false;
+    lost_at_ = 0;  // It comes there more slowly now.
   } else {
     lost_at_ = ran_;
     ++reopened_;

@@ -4,8 +4,8 @@
 // and what it generates. It decides nothing about when it runs. Internal to gpuworker/engine.
 //
 //   waiting ── Start ──► running ── Suspend ──► suspended ── Start ──► running ...
-//                           └── after a loss: Lose ──► waiting, all of its own tokens to be run
-//                           anew
+//                           └── after a loss, or with no room for a dense prompt: Lose ──► waiting,
+//                           all of its own tokens to be run anew
 //
 // Thread-safety: none; it belongs to the thread of its batch. Ownership: what it is given outlives
 // it.
@@ -68,6 +68,12 @@ class BatchSequence {
   /// The step has run `tokens`; `logits` are those after the last when it wanted them. Generates.
   /// True when the sequence has come to its end.
   StatusOr<bool> Ran(uint32_t tokens, std::span<const float> logits);
+  /// Whether a dense prompt has run, and the sequence, which goes on, still has all its pages.
+  bool HasRunPrompt() const {
+    return run_ != nullptr && run_->is_dense() && ran_ == dense_tokens();
+  }
+  /// Then gives back what is beyond its budget. After an error it holds nothing; see CanRestart.
+  [[nodiscard]] Status GoOnWithinBudget();
   /// Time that it has waited for its complete pages to be sent, since this was asked last.
   Duration TakeOffloadWaits();
 

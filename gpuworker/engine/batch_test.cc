@@ -328,6 +328,42 @@ TEST_F(BatchTest, PromptsWithoutADocumentAttendDenselyChunkByChunk) {
   EXPECT_EQ(Read(*b), Alone(bare));
 }
 
+TEST_F(BatchTest, FailuresAroundADensePromptChangeNoToken) {
+  BatchRequest bare = Request(86, 60, 8);
+  bare.document.reset();
+  const std::vector<TokenId> expected = Alone(bare);
+  for (const char* method :
+       {"Store/AppendPages", "Store/Fetch", "Session/Open", "Session/Digests", "Session/Recall"}) {
+    SCOPED_TRACE(method);
+    const auto batch = Make({.step_tokens = 16});
+    const Stream stream = Submit(*batch, bare);
+    ASSERT_TRUE(batch->Step());
+    fixture_.store().FailOnce(method, 0, DataLoss("a unit is bad"));
+    RunToTheEnd(*batch);
+    EXPECT_EQ(Read(*stream), expected);
+    EXPECT_EQ(Value(*batch, "batch_restarted"), 1u);
+  }
+  const auto batch = Make({.step_tokens = 16});
+  const Stream stream = Submit(*batch, bare);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(batch->Step());
+  fixture_.store().Restart();
+  RunToTheEnd(*batch);
+  EXPECT_EQ(Read(*stream), expected);
+  EXPECT_EQ(fixture_.store().open_contexts(), 0u);
+  EXPECT_EQ(fixture_.store().open_sessions(), 0u);
+}
+
+TEST_F(BatchTest, APromptThatNothingFollowsKeepsItsPagesToTheEnd) {
+  const auto batch = Make({.step_tokens = 64});
+  BatchRequest bare = Request(87, 60, 1);
+  bare.document.reset();
+  const uint64_t sessions = fixture_.store().calls("Session/Open");
+  const Stream stream = Submit(*batch, bare);
+  RunToTheEnd(*batch);
+  EXPECT_EQ(Read(*stream).size(), 1u);
+  EXPECT_EQ(fixture_.store().calls("Session/Open"), sessions) << "there was nothing to select";
+}
+
 TEST_F(BatchTest, ADensePromptGivesItsSlotsBackAndGoesOn) {
   // 200 tokens take 50 pages of 1 KiB, 100 tokens 25.
   const auto batch = Make({.step_tokens = 16, .slot_bytes = 56000});

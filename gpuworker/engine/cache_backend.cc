@@ -21,9 +21,9 @@ Status CacheBackend::Attend(const LayerStep& step) {
   for (uint32_t token = 0; token < step.num_tokens; ++token) {
     QUIRE_RETURN_IF_ERROR(Ask(step, token));
     QUIRE_RETURN_IF_ERROR(AttendToken(step, token));
-    QUIRE_RETURN_IF_ERROR(Follow(step));
+    QUIRE_RETURN_IF_ERROR(Follow(step, token));
   }
-  return Export(step);
+  return OkStatus();
 }
 
 StatusOr<StepKey> CacheBackend::Prepare(std::span<const LayerStep> steps) {
@@ -40,7 +40,7 @@ Status CacheBackend::Launch(std::span<const LayerStep> steps) {
 Status CacheBackend::Finish(std::span<const LayerStep> steps) {
   LayerStep step = steps.front();
   for (step.layer = 0; step.layer < cache_->num_layers(); ++step.layer) {
-    QUIRE_RETURN_IF_ERROR(Export(step));
+    QUIRE_RETURN_IF_ERROR(Export(step, 0, 1));
   }
   return OkStatus();
 }
@@ -54,7 +54,7 @@ Status CacheBackend::Begin(const LayerStep& step) const {
 
 Status CacheBackend::AttendDense(const LayerStep& step) {
   QUIRE_RETURN_IF_ERROR(cache_->AppendTokens(step.layer, step.k, step.v, step.num_tokens));
-  QUIRE_RETURN_IF_ERROR(Export(step));
+  QUIRE_RETURN_IF_ERROR(Export(step, 0, step.num_tokens));
   return cache_->AttendDense(step.layer, step.q, step.num_tokens, step.out);
 }
 
@@ -75,13 +75,15 @@ Status CacheBackend::AttendToken(const LayerStep& step, uint32_t token) {
   return cache_->Attend(step.layer, Row(step.q, token), Row(step.out, token));
 }
 
-Status CacheBackend::Follow(const LayerStep& step) { return pipeline_->AfterAttention(step.layer); }
+Status CacheBackend::Follow(const LayerStep& step, uint32_t token) {
+  QUIRE_RETURN_IF_ERROR(pipeline_->AfterAttention(step.layer));
+  return Export(step, token, token + 1);
+}
 
-Status CacheBackend::Export(const LayerStep& step) {
+Status CacheBackend::Export(const LayerStep& step, uint32_t first, uint32_t end) {
   const uint32_t p = cache_->spec().page_tokens;
-  const PageRange complete{
-      .first = static_cast<uint32_t>(step.first_position / p),
-      .end = static_cast<uint32_t>((step.first_position + step.num_tokens) / p)};
+  const PageRange complete{.first = static_cast<uint32_t>((step.first_position + first) / p),
+                           .end = static_cast<uint32_t>((step.first_position + end) / p)};
   return sink_->Export(*cache_, step.layer, complete);
 }
 

@@ -36,7 +36,7 @@ class CacheBackend final : public AttentionBackend, public RecordableAttention {
   Status Finish(std::span<const LayerStep> steps) override;
 
   // The parts of Attend, for a batch (batch_attention.h): Begin, then AttendDense for a layer that
-  // IsDense, or for each token AskForBegun, Ask, AttendToken and Follow, and Export.
+  // IsDense, or for each token AskForBegun, Ask, AttendToken and Follow.
 
   /// FAILED_PRECONDITION when the step does not continue the cache.
   [[nodiscard]] Status Begin(const LayerStep& step) const;
@@ -52,16 +52,17 @@ class CacheBackend final : public AttentionBackend, public RecordableAttention {
                            std::optional<TimePoint> began = {});
   /// Waits for it and attends.
   [[nodiscard]] Status AttendToken(const LayerStep& step, uint32_t token);
-  /// Asks for what the next token needs.
-  [[nodiscard]] Status Follow(const LayerStep& step);
-  /// Hands the pages that the step completed to the sink.
-  [[nodiscard]] Status Export(const LayerStep& step);
+  /// Asks for what the token after `token` needs, and hands the page that it completed to the sink:
+  /// policies hear of it between the same tokens, however many a step has.
+  [[nodiscard]] Status Follow(const LayerStep& step, uint32_t token);
 
   /// Tokens that one forward pass may have, so that it is one step a layer, and a page that fills
   /// up in it is still in the window at its end.
   static uint32_t MaxStepTokens(const BudgetCache& cache);
 
  private:
+  /// Hands the pages that the step's tokens [first, end) completed to the sink.
+  Status Export(const LayerStep& step, uint32_t first, uint32_t end);
   /// A token's row of queries, [n_q][d].
   template <typename T>
   T* Row(T* rows, uint32_t token) const {

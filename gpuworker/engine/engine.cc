@@ -86,7 +86,8 @@ StatusOr<IngestResult> Engine::Ingest(std::span<const TokenId> tokens, const Doc
   return IngestResult{.document = std::move(document),
                       .reused_tokens = ingestion.reused_tokens(),
                       .bytes_sent = ingestion.bytes_sent(),
-                      .seconds = SecondsSince(*options_.clock, start)};
+                      .seconds = SecondsSince(*options_.clock, start),
+                      .representatives = ingestion.representatives()};
 }
 
 StatusOr<std::unique_ptr<Sequence>> Engine::OpenSequence(

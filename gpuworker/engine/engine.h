@@ -49,7 +49,9 @@ struct EngineOptions {
   RetrievalOptions retrieval;           ///< Of sequences that bring none of their own.
   uint32_t prefill_chunk_tokens = 512;  ///< Tokens of one forward pass while reading a document.
   /// Finds which tokens represent the pages of documents while they are read, and stores that with
-  /// them (represented_pages.h). Always done where `retrieval` scores pages by it.
+  /// them (represented_pages.h). Always done where `retrieval` scores pages by it. It is computed
+  /// on the processor, the attention of each token over the 4096 before it once more, and keeps
+  /// that many keys of every layer there: for a small model, or to compare.
   bool representatives = false;
   /// Payload of one call, at least one page of all layers. A sequence, or a document that is read,
   /// has at most five of them in memory on their way to the store.
@@ -75,6 +77,9 @@ struct IngestResult {
   uint64_t reused_tokens = 0;
   uint64_t bytes_sent = 0;  ///< Payload bytes of pages that were not stored yet.
   double seconds = 0;
+  /// Why not all pages that were computed got their representatives, where those are wanted: pages
+  /// without are scored by the means of their keys, also when the document is read again.
+  Status representatives;
 };
 
 class Engine {

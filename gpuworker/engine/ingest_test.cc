@@ -263,13 +263,16 @@ TEST(IngestTest, ReusedPagesKeepTheirRepresentatives) {
   }
 }
 
-TEST(IngestTest, WithoutItsRepresentativesADocumentIsNotRegistered) {
+TEST(IngestTest, ADocumentIsGoodWithoutItsRepresentativesAndSaysSo) {
   EngineFixture fixture({}, WithRepresentatives());
   fixture.store().FailOnce("Store/PutRepresentatives", 1, ResourceExhausted("the disk is full"));
   const std::vector<TokenId> tokens = RandomTokens(45, 1);
-  EXPECT_EQ(fixture.engine().Ingest(tokens, {.name = "doc"}).status().code(),
-            StatusCode::kResourceExhausted);
-  EXPECT_EQ(fixture.store().calls("Registry/Register"), 0u);
+  const auto result = fixture.engine().Ingest(tokens, {.name = "doc"});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->representatives.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(fixture.store().calls("Registry/Register"), 1u);
+  EXPECT_EQ(StoredRepresentatives(fixture, 12).size(),
+            AsFloats(RepresentedAlone(fixture, tokens, 0, {0, 12})).size());
   EXPECT_EQ(fixture.store().open_contexts(), 0u);
 }
 

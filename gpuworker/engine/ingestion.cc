@@ -36,7 +36,7 @@ StatusOr<SegmentKey> Ingestion::Run() {
   QUIRE_RETURN_IF_ERROR(started);
   QUIRE_RETURN_IF_ERROR(Prefill());
   QUIRE_ASSIGN_OR_RETURN(const SegmentKey tip, Seal());
-  QUIRE_RETURN_IF_ERROR(PutRepresentatives());
+  representatives_ = PutRepresentatives();  // The document is good without.
   return tip;
 }
 
@@ -114,7 +114,7 @@ Status Ingestion::PutRepresentatives() {
   QUIRE_ASSIGN_OR_RETURN(const LookupResult stored, parts_.client->Lookup(*parts_.spec, tokens_));
   if (stored.num_tokens != tokens_.size()) {
     return NotFound("of the ", tokens_.size(), " tokens that were stored ", stored.num_tokens,
-                    " are there; read the document again");
+                    " are there");
   }
   const uint32_t g = parts_.spec->segment_pages;
   const uint32_t num_pages = PageCount(*parts_.spec, tokens_.size());

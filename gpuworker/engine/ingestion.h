@@ -45,6 +45,8 @@ class Ingestion {
 
   uint64_t reused_tokens() const { return reused_tokens_; }
   uint64_t bytes_sent() const { return bytes_sent_; }
+  /// IngestResult::representatives
+  const Status& representatives() const { return representatives_; }
 
  private:
   /// Opens a context, and a cache that starts with the stored prefix.
@@ -52,8 +54,8 @@ class Ingestion {
   Status LoadPrefix(const LookupResult& stored);
   Status Prefill();
   StatusOr<SegmentKey> Seal();
-  /// Gives the segments that were computed what represents their pages. Those that were reused have
-  /// what they were given when they were.
+  /// Gives the segments that were computed what represents their pages. Those that were reused keep
+  /// what they have.
   Status PutRepresentatives();
   /// The short last page, [num_layers][n_kv] units of `rows` tokens.
   StatusOr<Payload> ExportTail(uint32_t rows) const;
@@ -70,6 +72,7 @@ class Ingestion {
   std::optional<LayerSender> sender_;  ///< After the thread that it sends on.
   uint64_t reused_tokens_ = 0;
   uint64_t bytes_sent_ = 0;
+  Status representatives_;
 };
 
 }  // namespace quire::worker

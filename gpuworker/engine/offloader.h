@@ -37,7 +37,7 @@ class Offloader final : public PageSink {
         exporter_(parts),
         sender_(parts, context_id, parts.offload_executor, waited) {}
 
-  /// Every layer exports the same pages before Flush.
+  /// Every layer exports the same pages before Flush, as they are complete or several at a time.
   Status Export(const BudgetCache& cache, uint32_t layer, PageRange pages) override;
   Status Await(uint32_t end_page) override { return sender_.Await(end_page); }
   /// Pages exported and not flushed.
@@ -54,6 +54,7 @@ class Offloader final : public PageSink {
   RetrievalPolicy* const policy_;
   PageExporter exporter_;
   PageRange pending_;
+  uint64_t exported_ = 0;                             ///< Pages, over all layers.
   std::vector<std::shared_ptr<UnitBuffer>> staging_;  ///< [pending pages]
   PageSender sender_;
 };

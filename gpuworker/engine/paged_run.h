@@ -98,6 +98,8 @@ class PagedRun {
   PagedRun& operator=(const PagedRun&) = delete;
 
   uint64_t num_tokens() const { return cache_->table(0).num_tokens(); }
+  /// Whether OpenDense opened it.
+  bool is_dense() const { return after_prompt_ != nullptr; }
   /// Tokens that one Forward may have.
   uint32_t max_step_tokens() const { return CacheBackend::MaxStepTokens(*cache_); }
   /// What each layer holds, and what it attended to in the last step.

@@ -24,7 +24,8 @@ uint64_t Sequence::Impl::document_tokens() const {
 Status Sequence::Impl::Open(const std::optional<DocumentName>& document) {
   const TimePoint start = parts_.clock->Now();
   Status status = document ? FindDocument(*document) : OkStatus();
-  if (status.ok()) status = OpenRun();
+  // Without a document there is nothing to read before the prompt has come.
+  if (status.ok()) status = document ? OpenRun() : CheckRetrieval();
   if (IsLoss(status) && !options_.document_tokens.empty()) status = GoLocal();
   stats_.seconds_open = SecondsSince(*parts_.clock, start);
   return status;
@@ -41,9 +42,22 @@ Status Sequence::Impl::FindDocument(const DocumentName& name) {
   return OkStatus();
 }
 
+Status Sequence::Impl::CheckRetrieval() const {
+  return MakeSequencePolicy(parts_, *options_.retrieval).status();
+}
+
 Status Sequence::Impl::OpenRun() {
   run_.reset();
   ran_ = 0;
+  QUIRE_ASSIGN_OR_RETURN(const auto policy, MakeSequencePolicy(parts_, *options_.retrieval));
+  if (!document_ && dense_prompt_ && PagedRun::MayBeDense(*policy, prompt_, *parts_.spec)) {
+    auto dense = PagedRun::OpenDense(parts_, *options_.retrieval, &run_stats_);
+    dense_prompt_ = !IsOutOfDeviceMemory(dense.status());
+    if (dense_prompt_) {
+      QUIRE_ASSIGN_OR_RETURN(run_, std::move(dense));
+      return OkStatus();
+    }
+  }
   QUIRE_ASSIGN_OR_RETURN(
       run_, PagedRun::Open(parts_, *options_.retrieval, document_ ? &*document_ : nullptr,
                            Sessions(), &run_stats_));
@@ -120,21 +134,13 @@ Status Sequence::Impl::RunStep(std::span<const TokenId> tokens, bool last) {
 }
 
 Status Sequence::Impl::RunPending() {
-  if (run_ != nullptr && ran_ == 0) QUIRE_RETURN_IF_ERROR(RunPrompt());
+  if (run_ == nullptr && local_ == nullptr) QUIRE_RETURN_IF_ERROR(OpenRun());
+  if (run_ != nullptr && run_->is_dense()) QUIRE_RETURN_IF_ERROR(RunPrompt());
   return RunUntil(own_.size());
 }
 
 Status Sequence::Impl::RunPrompt() {
-  if (document_ || !dense_prompt_) return OkStatus();
-  QUIRE_ASSIGN_OR_RETURN(const auto policy, MakeSequencePolicy(parts_, *options_.retrieval));
-  if (!PagedRun::MayBeDense(*policy, prompt_, *parts_.spec)) return OkStatus();
-  run_.reset();
-  auto opened = PagedRun::OpenDense(parts_, *options_.retrieval, &run_stats_);
-  Status status = opened.status();
-  if (status.ok()) {
-    run_ = *std::move(opened);
-    status = RunUntil(prompt_);
-  }
+  const Status status = RunUntil(prompt_);
   if (IsOutOfDeviceMemory(status)) {
     dense_prompt_ = false;
     return OpenRun();

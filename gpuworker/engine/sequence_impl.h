@@ -43,9 +43,11 @@ class Sequence::Impl {
     return parts_.sessions != nullptr ? parts_.sessions : &own_sessions_;
   }
   Status FindDocument(const DocumentName& name);
-  /// Opens a run over the store; the own tokens are to be run again.
+  Status CheckRetrieval() const;
+  /// Opens a run over the store, a dense one for a prompt without a document where the device has
+  /// the memory; the own tokens are to be run again.
   Status OpenRun();
-  /// The prompt (the tokens appended first) is attended to densely, where there is no document.
+  /// Runs the prompt in a dense run, and goes on within the budget.
   Status RunPrompt();
   /// Recomputes the document here; the own tokens are to be run again.
   Status GoLocal();
@@ -67,7 +69,7 @@ class Sequence::Impl {
   std::optional<Document> document_;
   RunStats run_stats_;
   OwnSessions own_sessions_;
-  std::unique_ptr<PagedRun> run_;      ///< Null when local.
+  std::unique_ptr<PagedRun> run_;      ///< Null when local, and before the prompt of a bare one.
   std::unique_ptr<DenseCache> local_;  ///< Null unless local.
   std::vector<TokenId> own_;           ///< Tokens after the document's.
   size_t prompt_ = 0;                  ///< Of own_, those that were appended first.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/retrieval/representatives.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -26,6 +27,12 @@ void Softmax(std::span<float> scores) {
 }
 
 }  // namespace
+
+uint32_t Representatives::BlockPages(const KvSpec& spec) {
+  uint32_t pages = std::clamp(kBlockTokens / spec.page_tokens, 1u, spec.segment_pages);
+  while (spec.segment_pages % pages != 0) --pages;
+  return pages;
+}
 
 Representatives::Representatives(const KvSpec& spec, uint32_t first_page, uint32_t window_pages)
     : spec_(spec), first_page_(first_page), window_pages_(window_pages) {}

@@ -2,7 +2,8 @@
 //
 // Representatives: which tokens stand for the pages of one layer, and the mean of their keys, by
 // which a page is scored (kernels::DigestKind::kRepresentatives; spec E, InfLLM). Pages form blocks
-// of kBlockTokens tokens; kPerBlock of a block's tokens represent it, for each KV head those that
+// of kBlockTokens tokens; kPerBlock of a block's tokens represent it (of smaller or larger ones as
+// many in proportion), for each KV head those that
 // were paid the most attention while they were in the window of recent pages. All pages of a block
 // have the same representatives; all tokens represent a block that was paid none.
 //
@@ -12,7 +13,6 @@
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_REPRESENTATIVES_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_REPRESENTATIVES_H_
 
-#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <span>
@@ -28,10 +28,9 @@ class Representatives {
   static constexpr uint32_t kBlockTokens = 128;
   static constexpr uint32_t kPerBlock = 4;  ///< Tokens.
 
-  /// Pages of a block; the first block starts at page 0.
-  static uint32_t BlockPages(const KvSpec& spec) {
-    return std::max(1u, kBlockTokens / spec.page_tokens);
-  }
+  /// Pages of a block; the first block starts at page 0. Blocks do not go beyond a segment, since
+  /// others may share it and not the next: where kBlockTokens do not fit they are smaller.
+  static uint32_t BlockPages(const KvSpec& spec);
 
   /// Of the pages from `first_page` on. The window is of `window_pages` pages, 2 or more, the page
   /// that is being filled counted.

@@ -130,6 +130,22 @@ TEST(RepresentativesTest, AShortLastPageIsOfItsBlock) {
   EXPECT_THAT(found.mean(1), Each(2));
 }
 
+TEST(RepresentativesTest, BlocksEndWithTheirSegment) {
+  const auto pages = [](uint32_t page_tokens, uint32_t segment_pages) {
+    KvSpec spec = Spec();
+    spec.page_tokens = page_tokens;
+    spec.segment_pages = segment_pages;
+    return Representatives::BlockPages(spec);
+  };
+  EXPECT_EQ(pages(32, 8), 4u);
+  EXPECT_EQ(pages(16, 8), 8u);
+  EXPECT_EQ(pages(16, 4), 4u);
+  EXPECT_EQ(pages(32, 7), 1u);
+  EXPECT_EQ(pages(24, 6), 3u) << "not 5, which is 120 tokens";
+  EXPECT_EQ(pages(128, 8), 1u);
+  EXPECT_EQ(pages(256, 8), 1u);
+}
+
 TEST(RepresentativesTest, WhatIsNoNumberIsPaidNothing) {
   Representatives found(Spec(), 0, 3);
   std::vector<float> keys(kHeads * kRows * kDim, 1);

@@ -31,11 +31,13 @@ using ::testing::Pointwise;
 /// One layer, one KV head of two query heads, four channels, pages of 8 tokens; one sink page, a
 /// window of two, k_sel = `selectable`.
 PolicyContext Context(const char* policy, uint32_t selectable) {
-  return testing::OneLayerContext(1, 4, 8,
-                                  {.policy = policy,
-                                   .budget_tokens = 8 * (3 + selectable),
-                                   .sink_tokens = 8,
-                                   .window_tokens = 16});
+  PolicyContext context = testing::OneLayerContext(1, 4, 8,
+                                                   {.policy = policy,
+                                                    .budget_tokens = 8 * (3 + selectable),
+                                                    .sink_tokens = 8,
+                                                    .window_tokens = 16});
+  context.spec.segment_pages = 16;
+  return context;
 }
 
 /// A unit whose keys are `direction` with a little noise.

@@ -129,7 +129,9 @@ StatusOr<DigestBytes> DigestStore::FindKept(const DigestId& id, const SegmentRec
   const auto source = EncodeTrailer(SourceCrc32c(id.extent, record));
   if (!checked || checked->bytes.size() != bytes + source.size() ||
       AsText(checked->bytes.subspan(bytes)) != AsText(source)) {
-    return DigestBytes();  // Missing, damaged, or of units that are gone: they are made anew.
+    // Missing, damaged, or of units that are gone. Others than representatives are made anew.
+    if (id.kind == DigestKind::kRepresentatives) cache_.Insert(id, nullptr, kEntryBytes, epoch);
+    return DigestBytes();
   }
   reads_.Add();
   const DigestBytes digests = Copy(checked->bytes.first(bytes));
@@ -155,7 +157,11 @@ Status DigestStore::KeepRepresentatives(const SegmentKey& key, const SegmentReco
     StageKept({{key, layer}, DigestKind::kRepresentatives}, record,
               digests.subspan(layer * bytes, bytes), batch);
   }
-  return database_->Commit(batch, /*sync=*/true);
+  QUIRE_RETURN_IF_ERROR(database_->Commit(batch, /*sync=*/true));
+  for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
+    cache_.Invalidate({{key, layer}, DigestKind::kRepresentatives});
+  }
+  return OkStatus();
 }
 
 Status DigestStore::CheckRoom(uint64_t bytes) const {

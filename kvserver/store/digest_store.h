@@ -57,8 +57,8 @@ class DigestStore {
   StatusOr<DigestBytes> Read(const ExtentId& id, const SegmentRecord& record,
                              Priority priority = Priority::kNormal);
 
-  /// Digests of another kind that were kept; null when there are none of the units that `record`
-  /// describes. RESOURCE_EXHAUSTED of the gate.
+  /// Digests of another kind that were kept, from memory when a recent call looked; null when there
+  /// are none of the units that `record` describes. RESOURCE_EXHAUSTED of the gate.
   StatusOr<DigestBytes> FindKept(const DigestId& id, const SegmentRecord& record);
   /// Keeps what was derived from the units that `record` describes. What does not find room is not
   /// kept. REQUIRES: no writer of the segment but the caller.

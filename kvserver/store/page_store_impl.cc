@@ -248,8 +248,13 @@ StatusOr<bool> PageStoreImpl::PutRepresentatives(std::string_view tenant, const 
     return InvalidArgument("representatives of segment ", key.Hex(), " are ", bytes, " bytes, not ",
                            digests.size());
   }
-  QUIRE_ASSIGN_OR_RETURN(const DigestBytes kept, digests_.FindKept({{key, 0}, kKind}, *record));
-  if (kept != nullptr) return true;
+  bool existed = true;
+  for (uint32_t layer = 0; layer < record->spec.num_layers && existed; ++layer) {
+    QUIRE_ASSIGN_OR_RETURN(const DigestBytes kept,
+                           digests_.FindKept({{key, layer}, kKind}, *record));
+    existed = kept != nullptr;
+  }
+  if (existed) return true;
   QUIRE_RETURN_IF_ERROR(digests_.KeepRepresentatives(key, *record, digests));
   return false;
 }
