@@ -23,6 +23,7 @@
 #include "bench/transport/serve_process.h"
 #include "client/cli/data_dir.h"
 #include "client/cli/local_worker.h"
+#include "client/cli/progress.h"
 #include "common/page/layout.h"
 #include "gpuworker/device/cuda_device.h"
 
@@ -35,6 +36,10 @@ constexpr uint64_t kServerRoomBytes = 256 << 20;
 constexpr RandomModel kAblationModel = {
     .num_layers = 4, .num_query_heads = 8, .num_kv_heads = 8, .intermediate_size = 512};
 constexpr uint32_t kAblationContextTokens = 8192;
+/// Layers of Llama 3.1 8B, of which --model-layers says how many: what offloading costs a step
+/// depends on how much else the step does, so the goal is met with the weights of a model in use.
+constexpr RandomModel kModelLayers = {
+    .num_query_heads = 32, .num_kv_heads = 8, .intermediate_size = 14336, .own_share = 0.15f};
 constexpr uint32_t kMostSequences = 32;  ///< Of a batch.
 constexpr uint32_t kShadowBatch = 4;     ///< Sequences that ShadowKV is met with besides.
 constexpr char kShadowBatchRatio[] = "vs_shadowkv_batch4";
@@ -51,6 +56,7 @@ struct DecodeOptions {
   double deadline_ms = 5;          ///< Of the service's recalls.
   float drift = 0.15f;             ///< RandomModel::own_share, but for the ablation.
   double host_cache_share = 0.25;  ///< Of the document's bytes.
+  uint32_t model_layers = 2;       ///< Of kModelLayers; 0 leaves them out.
   std::string model;
   std::string data_dir;
   std::string device = "cpu";
@@ -84,15 +90,25 @@ struct Setting {
   /// For what recalls are made of: a model of which they are a large share of a step, as in the
   /// paper's ablation. In the other one they are a small one.
   Bed ablation;
+  std::optional<Bed> model_layers;  ///< For offloading against the same budget resident.
+
+  std::vector<Bed*> Beds() {
+    std::vector<Bed*> beds = {&bed, &ablation};
+    if (model_layers) beds.push_back(&*model_layers);
+    return beds;
+  }
 };
 
-StatusOr<Bed> MakeBed(const DecodeOptions& options, const worker::EngineOptions& engine,
+/// A bed of the model in a directory, or of a random one, which is written into `directory`.
+StatusOr<Bed> MakeBed(const std::string& model, const worker::EngineOptions& engine,
                       const std::string& directory, const std::string& name,
                       const RandomModel& random, uint32_t context_tokens) {
-  Bed bed{.model = options.model, .document = {.collection = "bench", .name = name}};
+  Bed bed{.model = model, .document = {.collection = "bench", .name = name}};
   if (bed.model.empty()) {
     bed.model = directory + "/" + name;
+    cli::ProgressBar progress("writing weights, " + name, 1);
     QUIRE_RETURN_IF_ERROR(WriteRandomModel(bed.model, random));
+    progress.Advance(1);
   }
   QUIRE_ASSIGN_OR_RETURN(const auto decoder,
                          worker::Decoder::Load(bed.model, &worker::CpuDevice()));
@@ -102,7 +118,7 @@ StatusOr<Bed> MakeBed(const DecodeOptions& options, const worker::EngineOptions&
     return InvalidArgument("--context is ", context_tokens, "; give ", bed.spec.segment_tokens(),
                            " or more, and less than the model's ", decoder->config().max_positions);
   }
-  bed.shape = {{"model", options.model.empty() ? "random weights" : options.model},
+  bed.shape = {{"model", model.empty() ? "random weights" : model},
                {"context_tokens", context_tokens},
                {"num_layers", bed.spec.num_layers},
                {"num_query_heads", bed.spec.num_query_heads},
@@ -133,21 +149,28 @@ StatusOr<Setting> Prepare(const DecodeOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(setting.directory, cli::DataDir::Make(options.data_dir));
   const std::string& directory = setting.directory->path();
   QUIRE_ASSIGN_OR_RETURN(setting.bed,
-                         MakeBed(options, setting.engine, directory, "decode",
+                         MakeBed(options.model, setting.engine, directory, "decode",
                                  {.own_share = options.drift}, options.context_tokens));
-  QUIRE_ASSIGN_OR_RETURN(setting.ablation,
-                         MakeBed(options, setting.engine, directory, "ablation", kAblationModel,
-                                 std::min(options.context_tokens, kAblationContextTokens)));
-  const uint64_t dram = 2 * (SegmentBytes(setting.bed.spec, setting.bed.pages) +
-                             SegmentBytes(setting.ablation.spec, setting.ablation.pages)) +
-                        kServerRoomBytes;
+  QUIRE_ASSIGN_OR_RETURN(
+      setting.ablation,
+      MakeBed(options.model, setting.engine, directory, "ablation", kAblationModel,
+              std::min(options.context_tokens, kAblationContextTokens)));
+  if (options.model.empty() && options.model_layers > 0) {
+    RandomModel layers = kModelLayers;
+    layers.num_layers = options.model_layers;
+    QUIRE_ASSIGN_OR_RETURN(
+        setting.model_layers,
+        MakeBed("", setting.engine, directory, "model-layers", layers, options.context_tokens));
+  }
+  uint64_t dram = kServerRoomBytes;
+  for (const Bed* bed : setting.Beds()) dram += 2 * SegmentBytes(bed->spec, bed->pages);
   const uint32_t contexts = kMostWays * std::max(options.batch, kShadowBatch);
   QUIRE_ASSIGN_OR_RETURN(
       setting.server, ServeProcess::Start(directory, {"--dram-bytes", std::to_string(dram),
                                                       "--max-contexts", std::to_string(contexts)}));
   QUIRE_ASSIGN_OR_RETURN(const auto client,
                          Client::Create({.transport = setting.server->control()}));
-  for (Bed* bed : {&setting.bed, &setting.ablation}) {
+  for (Bed* bed : setting.Beds()) {
     QUIRE_RETURN_IF_ERROR(PutRandomDocument(*client, bed->spec, bed->pages, bed->document));
     QUIRE_ASSIGN_OR_RETURN(bed->rows, PutRowDocument(*client, bed->spec, bed->pages));
   }
@@ -312,9 +335,11 @@ class DecodeBench {
       QUIRE_RETURN_IF_ERROR(RunTransport(transport, *lane, first));
       if (first) QUIRE_RETURN_IF_ERROR(RunShadowBatch(transport, *lane));
       QUIRE_RETURN_IF_ERROR(RunAblation(transport, {}));
+      QUIRE_RETURN_IF_ERROR(RunModelLayers(transport, {}));
       if (first && Link().emulated()) {
         QUIRE_RETURN_IF_ERROR(RunLink(transport));
         QUIRE_RETURN_IF_ERROR(RunAblation(transport, Link()));
+        QUIRE_RETURN_IF_ERROR(RunModelLayers(transport, Link()));
       }
       first = false;
     }
@@ -403,22 +428,47 @@ class DecodeBench {
   /// What recalls are made of, over a transport or over the link. The report's own two ratios are
   /// those of the link, where there is a transfer to hide.
   Status RunAblation(const std::string& transport, const LinkShape& link) {
-    const Bed& bed = setting_.ablation;
-    QUIRE_ASSIGN_OR_RETURN(const Lane lane, Connect(setting_, bed, transport, link, options_));
-    QUIRE_ASSIGN_OR_RETURN(const DecodeComparison comparison,
-                           Compare(lane, bed, kAblated, options_.batch));
     cli::Json& json = report_.json["ablation"];
-    cli::Json& part = link.emulated() ? json["over_emulated_link"] : json["transports"][transport];
-    part = JsonOf(comparison, bed.spec.num_layers);
-    if (link.emulated()) DescribeLink(transport, &part);
+    QUIRE_ASSIGN_OR_RETURN(const cli::Json part,
+                           RunBed(setting_.ablation, kAblated, "ablation", transport, link, &json));
     for (const char* key : {"contiguous_vs_fragmented", "double_vs_single_buffer"}) {
       if (report_.json.contains(key) && !link.emulated()) continue;
-      report_.json[key] = part[key];
-      report_.json["spread"][key] = part["spread"][key];
+      Lead(key, part);
     }
-    AddRows("ablation, " + (link.emulated() ? std::string("link") : transport), comparison,
-            &report_.table);
     return OkStatus();
+  }
+
+  /// What offloading costs a model in use, over a transport or over the link. The report's own
+  /// offloaded_vs_resident is that of the first transport.
+  Status RunModelLayers(const std::string& transport, const LinkShape& link) {
+    if (!setting_.model_layers) return OkStatus();
+    cli::Json& json = report_.json["model_layers"];
+    const bool leading = json.empty();
+    QUIRE_ASSIGN_OR_RETURN(const cli::Json part, RunBed(*setting_.model_layers, kOffloaded,
+                                                        "model layers", transport, link, &json));
+    if (leading) Lead("offloaded_vs_resident", part);
+    return OkStatus();
+  }
+
+  /// Compares the ways named over a transport or over the link. Returns what it puts into `json`.
+  StatusOr<cli::Json> RunBed(const Bed& bed, const Names& names, const std::string& title,
+                             const std::string& transport, const LinkShape& link, cli::Json* json) {
+    QUIRE_ASSIGN_OR_RETURN(const Lane lane, Connect(setting_, bed, transport, link, options_));
+    QUIRE_ASSIGN_OR_RETURN(const DecodeComparison comparison,
+                           Compare(lane, bed, names, options_.batch));
+    cli::Json& part =
+        link.emulated() ? (*json)["over_emulated_link"] : (*json)["transports"][transport];
+    part = JsonOf(comparison, bed.spec.num_layers);
+    if (link.emulated()) DescribeLink(transport, &part);
+    AddRows(title + ", " + (link.emulated() ? std::string("link") : transport), comparison,
+            &report_.table);
+    return part;
+  }
+
+  /// Makes one of the ratios of `part` the report's own.
+  void Lead(const char* key, const cli::Json& part) {
+    report_.json[key] = part[key];
+    report_.json["spread"][key] = part["spread"][key];
   }
 
   void DescribeLink(const std::string& transport, cli::Json* json) const {
@@ -451,6 +501,10 @@ class DecodeBench {
                                               {"fragment_bytes", UnitBytes(ablation.rows.spec)},
                                               {"fragments_per_unit", ablation.spec.page_tokens},
                                               {"tau", *taus_[ablation.document.name]}});
+    if (!setting_.model_layers) return;
+    const Bed& layers = *setting_.model_layers;
+    report_.json["model_layers"].update(
+        cli::Json{{"shape", layers.shape}, {"tau", *taus_[layers.document.name]}});
   }
 
   const DecodeOptions& options_;
@@ -459,6 +513,7 @@ class DecodeBench {
   const Names kWithRivals = {"freekv", "service", "blocking", "arkvale", "shadowkv", "resident"};
   const Names kAblated = {"freekv", "blocking", "one_buffer", "fragmented", "resident"};
   const Names kShadow = {"freekv", "shadowkv"};
+  const Names kOffloaded = {"freekv", "blocking", "resident"};
   std::map<std::string, std::optional<float>> taus_;  ///< By document.
   BenchReport report_;
 };
@@ -480,10 +535,12 @@ void AddDecodeBench(Benches& benches) {
            "  quire bench decode --context 8192 --budget 1024 --transports shm\n"
            "  quire bench decode --batch 4 --transports shm\n"
            "  quire bench decode --model DIR --link-us 500 --link-gbps 10\n"
+           "  quire bench decode --model-layers 0\n"
            "The ratios are of step times, the rival's over ours, except\n"
            "offloaded_vs_resident, which is ours over that of the same budget resident, and\n"
            "service_vs_resident, which is the same where the worker keeps units in its memory\n"
-           "and its layers do not wait longer than a deadline.\n"
+           "and its layers do not wait longer than a deadline. The first is of --model-layers\n"
+           "layers with the shapes of Llama 3.1 8B, of 0.9 GB of weights each, unless that is 0.\n"
            "A step is a token of every sequence of --batch; all continue one document, and\n"
            "figures per step are of all of them. vs_shadowkv_batch4 is vs_shadowkv at\n"
            "--batch 4 over the first transport, whatever --batch is."},
@@ -534,6 +591,12 @@ void AddDecodeBench(Benches& benches) {
                   "The way \"service\": units are kept in the worker's memory, in this share of\n"
                   "the document's bytes")
       ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command
+      .add_option("--model-layers", options->model_layers,
+                  "Layers with the shapes of Llama 3.1 8B that offloading is measured with, too,\n"
+                  "as many GB of memory and disk; 0: none; --model has none")
+      ->check(CLI::Range(0u, 32u))
       ->capture_default_str();
   command.add_option("--model", options->model,
                      "Directory of the model (one of random weights when not given)");

@@ -10,6 +10,7 @@
 #ifndef QUIRE_COMMON_TRANSPORT_CLIENT_CONNECTION_H_
 #define QUIRE_COMMON_TRANSPORT_CLIENT_CONNECTION_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -43,6 +44,7 @@ class ClientConnection final : public FrameReceiver {
     TimePoint deadline;
     Landing* landing = nullptr;
     CondVar changed;
+    std::atomic<uint32_t> changes = 0;  ///< How often `changed` was told.
     std::deque<CallMessage> parts;
     uint64_t queued_bytes = 0;       ///< Of `parts`.
     uint64_t taken_bytes = 0;        ///< Of parts taken; the server has no credit for them yet.
@@ -51,6 +53,12 @@ class ClientConnection final : public FrameReceiver {
     bool landed_untaken = false;     ///< Something landed of parts that nobody takes any more.
     std::optional<Status> end;       ///< The server's last word, or the connection's.
     std::optional<Status> given_up;  ///< Why nobody waits any more.
+
+    /// With the connection's mutex held.
+    void Tell() {
+      ++changes;
+      changed.NotifyAll();
+    }
   };
   using CallPtr = std::shared_ptr<Call>;
 
@@ -91,6 +99,8 @@ class ClientConnection final : public FrameReceiver {
   enum class Event { kPart, kEnd, kGivenUp, kTimedOut, kNotYet };
 
   Event Await(Call& call, TimePoint deadline) QUIRE_REQUIRES(mutex_);
+  /// Lets go of the mutex until the call changes or it is `until`, without sleeping.
+  void LookUntil(Call& call, TimePoint until) QUIRE_REQUIRES(mutex_);
   StatusOr<std::optional<CallMessage>> TakePart(Call& call) QUIRE_EXCLUDES(mutex_);
   /// The credit to give for what has been taken; 0 for not yet.
   uint64_t CreditDue(Call& call) QUIRE_REQUIRES(mutex_);
@@ -114,6 +124,7 @@ class ClientConnection final : public FrameReceiver {
   mutable Mutex mutex_;
   CondVar changed_;
   std::map<uint64_t, CallPtr> calls_ QUIRE_GUARDED_BY(mutex_);  ///< Without end.
+  bool somebody_looks_ QUIRE_GUARDED_BY(mutex_) = false;        ///< In LookUntil.
   uint64_t next_id_ QUIRE_GUARDED_BY(mutex_) = 1;
   uint64_t connection_id_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint64_t window_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "gpuworker/device/device.h"
 #include "kernels/cpu/cpu_kernels.h"
@@ -10,7 +11,10 @@
 namespace quire::worker {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};  // A cache line, and the widest vector register.
+constexpr size_t kAlignment = 64;  // A cache line, and the widest vector register.
+/// What holds so much is made of large pages where the machine has them: slots are read all over in
+/// every step, and small pages have each read wait for its address.
+constexpr size_t kLargePageBytes = 2 << 20;
 
 /// The machine's memory: more can never be had, whatever the allocator would promise.
 size_t PhysicalBytes() {
@@ -38,11 +42,14 @@ class Cpu final : public Device {
  protected:
   void* AllocateBytes(size_t bytes) override {
     if (bytes > physical_bytes_) return nullptr;
-    void* data = ::operator new(bytes, kAlignment, std::nothrow);
-    if (data != nullptr) std::memset(data, 0, bytes);
+    const bool large = bytes >= kLargePageBytes;
+    void* data = nullptr;
+    if (posix_memalign(&data, large ? kLargePageBytes : kAlignment, bytes) != 0) return nullptr;
+    if (large) (void)madvise(data, bytes, MADV_HUGEPAGE);  // Small pages do as well.
+    std::memset(data, 0, bytes);
     return data;
   }
-  void FreeBytes(void* data) override { ::operator delete(data, kAlignment); }
+  void FreeBytes(void* data) override { std::free(data); }
 
  private:
   static Status Copy(void* to, const void* from, size_t bytes) {

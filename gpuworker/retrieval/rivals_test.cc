@@ -338,6 +338,39 @@ TEST(InfLlmPolicyTest, StoredPagesAreScoredByTheirRepresentatives) {
   }
 }
 
+// Spec J.1, with pages whose keys are all alike, so that a bound is a product: the two query heads
+// score A 1 and -0.1, B 1 and 6, C 1.5 and -2.8. Means of raw scores choose A and B, means of
+// softmaxes B and C.
+TEST(ArkValePolicyTest, QueryHeadsAgreeByTheMeanOfTheirRawScores) {
+  const auto policy = testing::MakeValid(Context("arkvale", 2));
+  ASSERT_EQ(policy->OnPrefillLayer(0, 0, {}), OkStatus());
+  const std::vector<std::vector<float>> pages = {{0, 0}, {1, -.1f}, {1, 6}, {1.5f, -2.8f}};
+  for (uint32_t page = 0; page < pages.size(); ++page) {
+    std::vector<float> unit(64);
+    for (size_t t = 0; t < 8; ++t) std::ranges::copy(pages[page], unit.begin() + t * 4);
+    ASSERT_EQ(policy->OnPageComplete(0, page, unit.data()), OkStatus());
+  }
+  EXPECT_THAT(Select(*policy, {1, 0, 0, 0, 0, 1, 0, 0}, {1, 4}), ElementsAre(1, 2));
+}
+
+// The document is 504 tokens behind a sink page. What is generated waits, selected before all
+// clusters, until it is 320 tokens.
+TEST(ClusterKvPolicyTest, GeneratedTokensAreClusteredEvery320) {
+  const auto policy = testing::MakeValid(Context("clusterkv", 4));
+  Complete(*policy, 64);
+  EXPECT_THAT(Select(*policy, Along(2), {1, 62}), ElementsAre(2, 6, 10, 14));
+  for (uint32_t page = 64; page < 103; ++page) {
+    ASSERT_EQ(policy->OnPageComplete(0, page, PageUnit(page).data()), OkStatus());
+  }
+  EXPECT_THAT(Select(*policy, Along(2), {1, 101}), ElementsAre(97, 98, 99, 100));
+  ASSERT_EQ(policy->OnPageComplete(0, 103, PageUnit(103).data()), OkStatus());
+  const std::vector<uint32_t> pages = Select(*policy, Along(2), {1, 102});
+  EXPECT_EQ(pages.size(), 4u);
+  for (const uint32_t page : pages) EXPECT_EQ(page % 4, 2u);
+  // Four clusters of its own, where nothing of the document is a candidate.
+  EXPECT_THAT(Select(*policy, Along(3), {64, 102}), ::testing::IsSupersetOf({67, 71}));
+}
+
 TEST(KeyClustersTest, SeparatesDirectionsAndListsPagesByTheirShare) {
   // Two pages of four keys; page 0 has three keys along x, page 1 one.
   const std::vector<float> keys = {1, 0, 2, 0, 0, 1, 3, 0, 0, 2, 0, 3, 1, 0, 0, 1};
@@ -411,6 +444,38 @@ TEST(LowRankKeysTest, RowsOfLowRankComeBackAndTheRestIsTheLeastThatCanBeLost) {
   }
   EXPECT_GT(lost, 1e-3 * total);
   EXPECT_LT(lost, 0.5 * total);
+}
+
+// The first query head looks at A most and at B next, the second at C and at B.
+TEST(ShadowKvSelectionTest, QueryHeadsAgreeByTheLargestOfTheirShares) {
+  const auto policy = testing::MakeValid(Context("shadowkv", 2));
+  const std::vector<std::vector<float>> pages = {
+      {0, 0, 0, 0}, {1, 0, 0, 0}, {.95f, .95f, 0, 0}, {0, 1, 0, 0}};
+  for (uint32_t page = 0; page < pages.size(); ++page) {
+    ASSERT_EQ(policy->OnPageComplete(0, page, Unit(pages[page], page).data()), OkStatus());
+  }
+  const std::vector<float> q = {8, 0, 0, 0, 0, 8, 0, 0};  // By their mean B is the best.
+  EXPECT_THAT(Select(*policy, q, {1, 4}), ElementsAre(1, 3));
+}
+
+TEST(ShadowKvSelectionTest, TheDocumentPageWithAKeyFarthestFromItsMeanIsAnOutlierAndStays) {
+  const auto policy = testing::MakeValid(Context("shadowkv", 4));
+  ASSERT_EQ(policy->OnPrefillLayer(0, 20, {}), OkStatus());
+  const auto unit_of = [](uint32_t page) {
+    std::vector<float> unit = PageUnit(page);
+    if (page == 9) unit[1] = -1;  // Of a page along channel 1.
+    return unit;
+  };
+  for (uint32_t page = 0; page < 20; ++page) {
+    ASSERT_EQ(policy->OnPageComplete(0, page, unit_of(page).data()), OkStatus());
+  }
+  // With a budget of 56 tokens there is one outlier.
+  for (const uint32_t channel : {2u, 3u}) {
+    const std::vector<uint32_t> pages = Select(*policy, Along(channel), {1, 17});
+    EXPECT_EQ(pages.size(), 4u);
+    for (const uint32_t page : pages) EXPECT_TRUE(page == 9 || page % 4 == channel) << page;
+    EXPECT_THAT(pages, Contains(9));
+  }
 }
 
 /// Two KV heads of eight rotated channels; the document has pages 0 to 19, and the sequence itself

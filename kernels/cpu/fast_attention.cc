@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "kernels/cpu/checks.h"
@@ -227,14 +228,13 @@ class PagedHead {
         running_(rows, pools.value_dim),
         q_(rows * pools.key_dim),
         scores_(rows * pools.p),
-        k_scratch_(pools.p * pools.key_dim),
-        v_scratch_(pools.v == nullptr ? 0 : pools.p * pools.value_dim) {}
+        k_scratch_(ReadsStored() ? 0 : pools.p * pools.key_dim),
+        v_scratch_(ReadsStored() || pools.v == nullptr ? 0 : pools.p * pools.value_dim) {}
 
   void Run(const Group& group) {
     CopyScaled(group.q, rows_ * pools_.key_dim, scale_, q_.data());
     running_.Reset(rows_);
     for (int64_t s = 0; s < n_slots_; ++s) {
-      if (s + 1 < n_slots_) Prefetch(group, s + 1);
       if (group.valid[s] > 0) AddSlot(group, s);
     }
     for (int64_t row = 0; row < rows_; ++row) {
@@ -244,37 +244,45 @@ class PagedHead {
   }
 
  private:
-  Stored Keys(const Group& group, int64_t s) const {
-    return RowsOf(group, s, pools_.k, pools_.key_dim);
-  }
-  Stored Values(const Group& group, int64_t s) const {
-    return RowsOf(group, s, pools_.v, pools_.value_dim);
-  }
+  /// Rows that many queries meet are widened once for all of them.
+  static constexpr int64_t kMostRowsOfStored = 8;
+  bool ReadsStored() const { return !pools_.format.fp8 && rows_ <= kMostRowsOfStored; }
+
   Stored RowsOf(const Group& group, int64_t s, const void* pool, int64_t d) const {
     const int64_t stride = pools_.n_kv * d;
     const int64_t element = group.slots[s] * pools_.p * stride + group.head * d;
     return StoredAt(pool, element, stride, group.valid[s], d, pools_.format);
   }
 
-  void Prefetch(const Group& group, int64_t s) const {
-    PrefetchRows(Keys(group, s));
-    if (pools_.v != nullptr) PrefetchRows(Values(group, s));
-  }
-
-  float ScaleOf(const float* scales, const Group& group, int64_t s) const {
-    return pools_.format.fp8 ? scales[group.slots[s] * pools_.n_kv + group.head] : 1.0f;
+  /// A slot's rows of one of the pools, for sums over them; the next slot's are asked for, by now
+  /// or with the sum.
+  simd::StoredRows Load(const Group& group, int64_t s, const void* pool, int64_t d,
+                        const float* scales, std::vector<float>& scratch) const {
+    const Stored rows = RowsOf(group, s, pool, d);
+    const std::optional<Stored> next =
+        s + 1 < n_slots_ ? std::optional(RowsOf(group, s + 1, pool, d)) : std::nullopt;
+    if (ReadsStored()) {
+      return {.data = rows.data,
+              .stride = rows.stride,
+              .dtype = rows.format.dtype,
+              .next = next ? next->data : nullptr};
+    }
+    if (next) PrefetchRows(*next);
+    const float scale = pools_.format.fp8 ? scales[group.slots[s] * pools_.n_kv + group.head] : 1;
+    const Rows wide = AsFloat(rows, scale, scratch);
+    return {.data = wide.data, .stride = wide.stride};
   }
 
   void AddSlot(const Group& group, int64_t s) {
     const int64_t n = group.valid[s];
-    const Rows k = AsFloat(Keys(group, s), ScaleOf(pools_.k_scales, group, s), k_scratch_);
-    const Rows v = pools_.v == nullptr
-                       ? k
-                       : AsFloat(Values(group, s), ScaleOf(pools_.v_scales, group, s), v_scratch_);
-    simd::Dots(q_.data(), rows_, k.data, k.stride, n, pools_.key_dim, scores_.data());
+    const simd::StoredRows k =
+        Load(group, s, pools_.k, pools_.key_dim, pools_.k_scales, k_scratch_);
+    simd::Dots(q_.data(), rows_, k, n, pools_.key_dim, scores_.data());
     for (int64_t row = 0; row < rows_; ++row) running_.Weigh(row, scores_.data() + row * n, n);
-    simd::WeightedSum(scores_.data(), rows_, v.data, v.stride, n, pools_.value_dim,
-                      running_.acc.data());
+    const simd::StoredRows v = pools_.v == nullptr ? k
+                                                   : Load(group, s, pools_.v, pools_.value_dim,
+                                                          pools_.v_scales, v_scratch_);
+    simd::WeightedSum(scores_.data(), rows_, v, n, pools_.value_dim, running_.acc.data());
   }
 
   const Pools pools_;
@@ -304,7 +312,7 @@ void MergeRow(const MergeAttentionArgs& args, int64_t row, float* weights) {
     if (part_lse(i) == kNone) continue;
     const auto weight = static_cast<float>(weights[i] / sum);
     const float* part = args.parts + (i * args.rows + row) * args.dim;
-    simd::WeightedSum(&weight, 1, part, args.dim, 1, args.dim, out);
+    simd::WeightedSum(&weight, 1, {.data = part, .stride = args.dim}, 1, args.dim, out);
   }
   if (args.lse == nullptr) return;
   args.lse[row] = sum == 0 ? kNone : static_cast<float>(top + std::log(sum));

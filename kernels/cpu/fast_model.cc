@@ -68,7 +68,8 @@ namespace {
 constexpr int64_t kFewRows = 8;
 
 OpStatus MultiplyFewRows(const MatmulArgs& args) {
-  simd::Dots(args.x, args.rows, args.weight, args.in, args.out, args.in, args.y);
+  simd::Dots(args.x, args.rows, {.data = args.weight, .stride = args.in}, args.out, args.in,
+             args.y);
   if (args.bias == nullptr) return OpStatus::kOk;
   for (int64_t r = 0; r < args.rows; ++r) {
     float* const y = args.y + r * args.out;

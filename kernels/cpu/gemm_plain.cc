@@ -17,7 +17,7 @@ void GemmTransposed(const GemmShape& s, const float* a, const float* b, float* c
     const int64_t rows = std::min(kRows, s.n - j);
     for (int64_t i = 0; i < s.m; ++i) {
       float dots[kRows];
-      simd::Dots(a + i * s.lda, 1, b + j * s.ldb, s.ldb, rows, s.k, dots);
+      simd::Dots(a + i * s.lda, 1, {.data = b + j * s.ldb, .stride = s.ldb}, rows, s.k, dots);
       float* out = c + i * s.ldc + j;
       for (int64_t r = 0; r < rows; ++r) out[r] = s.accumulate ? out[r] + dots[r] : dots[r];
     }
@@ -27,7 +27,7 @@ void GemmTransposed(const GemmShape& s, const float* a, const float* b, float* c
 void Gemm(const GemmShape& s, const float* a, const float* b, float* c) {
   for (int64_t i = 0; i < s.m; ++i) {
     if (!s.accumulate) std::fill_n(c + i * s.ldc, s.n, 0.0f);
-    simd::WeightedSum(a + i * s.lda, 1, b, s.ldb, s.k, s.n, c + i * s.ldc);
+    simd::WeightedSum(a + i * s.lda, 1, {.data = b, .stride = s.ldb}, s.k, s.n, c + i * s.ldc);
   }
 }
 

@@ -77,6 +77,20 @@ TEST_F(WorkedSelection, ScoreIsTheBound) {
   for (int i = 0; i < 6; ++i) EXPECT_NEAR(scores_[i], want[i], 1e-6) << i;
 }
 
+TEST_F(WorkedSelection, TheBoundIsNoLessThanTheLargestDotAndNoMoreWhereAKeyIsInTheCorner) {
+  const float largest[] = {1, 1, 1, -.2f, 6, -2.8f};
+  for (int query = 0; query < 2; ++query) {
+    for (int page = 0; page < 3; ++page) {
+      const float* q = q_.data() + query * 2;
+      const float* keys = keys_.data() + page * 4;
+      const float got = std::max(q[0] * keys[0] + q[1] * keys[1], q[0] * keys[2] + q[1] * keys[3]);
+      const int i = query * 3 + page;
+      EXPECT_NEAR(got, largest[i], 1e-6) << i;
+      EXPECT_GE(scores_[i], got - 1e-6f) << i;
+    }
+  }
+}
+
 TEST_F(WorkedSelection, PoolingsDisagreeAsInTheSpec) {
   const auto expect = [&](Pooling pooling, float a, float b, float c, float tolerance) {
     const std::vector<float> got = Pooled(pooling);
@@ -292,28 +306,42 @@ TEST(Reference, DigestsOfKeysThatAreNoNumbersScoreNaN) {
   }
 }
 
-// Spec J.2: digests of means move with their document, those of extremes do not.
+// Spec J.2: digests of means move with their document, those of extremes do not. 16 keys of eight
+// channels at positions 0 to 15, moved by 777.
 TEST(Reference, RotationCommutesWithTheMeanAndNotWithTheMinimum) {
-  constexpr int kKeys = 16, kDim = 4;
-  const std::vector<float> cos = {std::cos(777.0f), std::cos(7.77f)};
-  const std::vector<float> sin = {std::sin(777.0f), std::sin(7.77f)};
-  const std::vector<int32_t> positions(kKeys, 0);
-  const auto rotate = [&](std::vector<float> rows) {
+  constexpr int kKeys = 16, kDim = 8, kMoved = 777;
+  const auto rotated = [](std::vector<float> rows, int first) {
+    const int count = static_cast<int>(rows.size()) / kDim;
+    std::vector<float> cos, sin;
+    std::vector<int32_t> positions(count);
+    for (int i = 0; i < count; ++i) {
+      positions[i] = i;
+      for (int pair = 0; pair < kDim / 2; ++pair) {
+        const double angle = (first + i) * std::pow(10000.0, -2.0 * pair / kDim);
+        cos.push_back(static_cast<float>(std::cos(angle)));
+        sin.push_back(static_cast<float>(std::sin(angle)));
+      }
+    }
     EXPECT_EQ(ref.rope({.rows = rows.data(),
                         .positions = positions.data(),
                         .cos_table = cos.data(),
                         .sin_table = sin.data(),
-                        .t = static_cast<uint32_t>(rows.size() / kDim),
+                        .t = static_cast<uint32_t>(count),
                         .heads = 1,
                         .head_dim = kDim,
                         .rotary_dim = kDim,
-                        .n_positions = 1}),
+                        .n_positions = static_cast<uint32_t>(count)}),
               OpStatus::kOk);
     return rows;
   };
-  const auto fold = [](const std::vector<float>& rows, auto both) {
+  const auto mean = [](const std::vector<float>& rows) {
+    std::vector<float> one(kDim);
+    for (size_t i = 0; i < rows.size(); ++i) one[i % kDim] += rows[i] / kKeys;
+    return one;
+  };
+  const auto least = [](const std::vector<float>& rows) {
     std::vector<float> one(rows.begin(), rows.begin() + kDim);
-    for (size_t i = kDim; i < rows.size(); ++i) one[i % kDim] = both(one[i % kDim], rows[i]);
+    for (size_t i = kDim; i < rows.size(); ++i) one[i % kDim] = std::min(one[i % kDim], rows[i]);
     return one;
   };
   const auto distance = [](const std::vector<float>& a, const std::vector<float>& b) {
@@ -323,10 +351,9 @@ TEST(Reference, RotationCommutesWithTheMeanAndNotWithTheMinimum) {
   };
   std::vector<float> keys(size_t{kKeys} * kDim);
   for (size_t i = 0; i < keys.size(); ++i) keys[i] = std::sin(static_cast<float>(i * i + 1));
-  const auto sum = [](float a, float b) { return a + b; };
-  const auto least = [](float a, float b) { return std::min(a, b); };
-  EXPECT_LT(distance(fold(rotate(keys), sum), rotate(fold(keys, sum))), 1e-5f * kKeys);
-  EXPECT_GT(distance(fold(rotate(keys), least), rotate(fold(keys, least))), 0.5f);
+  const std::vector<float> here = rotated(keys, 0), there = rotated(keys, kMoved);
+  EXPECT_LT(distance(rotated(mean(here), kMoved), mean(there)), 1e-5f);
+  EXPECT_GT(distance(rotated(least(here), kMoved), least(there)), 0.5f);
 }
 
 // Spec J.2: the tables hold position 5, the delta 1000 and position 1005.

@@ -61,14 +61,23 @@ struct ScorePages {
 /// pages) is fetched into the cache meanwhile.
 void Scores(const ScoreRun& run, const ScorePages& now, const ScorePages& next, float* out);
 
+/// Rows as they are stored, spaced `stride` elements. A sum over them is the same to the bit as
+/// over the same rows widened first.
+struct StoredRows {
+  const void* data = nullptr;
+  int64_t stride = 0;
+  DType dtype = DType::kF32;
+  /// Rows spaced alike that will be read soon, asked for one by one meanwhile, since the CPU would
+  /// not guess where they lie; or null.
+  const void* next = nullptr;
+};
+
 float Dot(const float* a, const float* b, int64_t n);
-/// out[i][j] = a[i] . b[j]; a is [m][d], b is [n] rows of d spaced b_stride, out is [m][n]. A row
-/// of out is the same to the bit whatever other rows a has.
-void Dots(const float* a, int64_t m, const float* b, int64_t b_stride, int64_t n, int64_t d,
-          float* out);
-/// acc[i] += sum_j w[i][j] * v[j]; w is [m][n], v is [n] rows of d spaced v_stride, acc is [m][d].
-void WeightedSum(const float* w, int64_t m, const float* v, int64_t v_stride, int64_t n, int64_t d,
-                 float* acc);
+/// out[i][j] = a[i] . b[j]; a is [m][d], b is [n] rows of d, out is [m][n]. A row of out is the
+/// same to the bit whatever other rows a has.
+void Dots(const float* a, int64_t m, const StoredRows& b, int64_t n, int64_t d, float* out);
+/// acc[i] += sum_j w[i][j] * v[j]; w is [m][n], v is [n] rows of d, acc is [m][d].
+void WeightedSum(const float* w, int64_t m, const StoredRows& v, int64_t n, int64_t d, float* acc);
 
 /// Largest number of x; NaN is passed over. -infinity when there is none.
 float MaxNumber(const float* x, int64_t n);

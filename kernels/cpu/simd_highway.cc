@@ -85,13 +85,11 @@ void Scores(const ScoreRun& run, const ScorePages& now, const ScorePages& next, 
 float Dot(const float* a, const float* b, int64_t n) {
   return HWY_DYNAMIC_DISPATCH(DotImpl)(a, b, n);
 }
-void Dots(const float* a, int64_t m, const float* b, int64_t b_stride, int64_t n, int64_t d,
-          float* out) {
-  HWY_DYNAMIC_DISPATCH(DotsImpl)(a, m, b, b_stride, n, d, out);
+void Dots(const float* a, int64_t m, const StoredRows& b, int64_t n, int64_t d, float* out) {
+  HWY_DYNAMIC_DISPATCH(DotsImpl)(a, m, b, n, d, out);
 }
-void WeightedSum(const float* w, int64_t m, const float* v, int64_t v_stride, int64_t n, int64_t d,
-                 float* acc) {
-  HWY_DYNAMIC_DISPATCH(WeightedSumImpl)(w, m, v, v_stride, n, d, acc);
+void WeightedSum(const float* w, int64_t m, const StoredRows& v, int64_t n, int64_t d, float* acc) {
+  HWY_DYNAMIC_DISPATCH(WeightedSumImpl)(w, m, v, n, d, acc);
 }
 float MaxNumber(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(MaxNumberImpl)(x, n); }
 float ExpInPlace(float* x, int64_t n, float shift) {

@@ -74,18 +74,19 @@ float Dot(const float* a, const float* b, int64_t n) {
   return sum;
 }
 
-void Dots(const float* a, int64_t m, const float* b, int64_t b_stride, int64_t n, int64_t d,
-          float* out) {
-  for (int64_t i = 0; i < m; ++i) {
-    for (int64_t j = 0; j < n; ++j) out[i * n + j] = Dot(a + i * d, b + j * b_stride, d);
+void Dots(const float* a, int64_t m, const StoredRows& b, int64_t n, int64_t d, float* out) {
+  std::vector<float> row(static_cast<size_t>(d));
+  for (int64_t j = 0; j < n; ++j) {
+    for (int64_t c = 0; c < d; ++c) row[c] = LoadElement(b.data, j * b.stride + c, b.dtype);
+    for (int64_t i = 0; i < m; ++i) out[i * n + j] = Dot(a + i * d, row.data(), d);
   }
 }
 
-void WeightedSum(const float* w, int64_t m, const float* v, int64_t v_stride, int64_t n, int64_t d,
-                 float* acc) {
-  for (int64_t i = 0; i < m; ++i) {
-    for (int64_t j = 0; j < n; ++j) {
-      for (int64_t c = 0; c < d; ++c) acc[i * d + c] += w[i * n + j] * v[j * v_stride + c];
+void WeightedSum(const float* w, int64_t m, const StoredRows& v, int64_t n, int64_t d, float* acc) {
+  for (int64_t j = 0; j < n; ++j) {
+    for (int64_t c = 0; c < d; ++c) {
+      const float value = LoadElement(v.data, j * v.stride + c, v.dtype);
+      for (int64_t i = 0; i < m; ++i) acc[i * d + c] += w[i * n + j] * value;
     }
   }
 }

@@ -22,23 +22,37 @@ namespace HWY_NAMESPACE {
 
 HWY_INLINE float Total(Vec v) { return hn::GetLane(hn::SumOfLanes(Tag(), v)); }
 
-HWY_NOINLINE float DotImpl(const float* a, const float* b, int64_t n) {
+/// Asks for n elements. Not for the nearest cache, which rows that lie a power of two apart would
+/// push each other out of.
+template <typename T>
+HWY_INLINE void Prefetch(const T* from, int64_t n) {
+  const char* const bytes = reinterpret_cast<const char*>(from);
+  for (int64_t i = 0; i < n * static_cast<int64_t>(sizeof(T)); i += 64) {
+    __builtin_prefetch(bytes + i, /*rw=*/0, /*locality=*/2);
+  }
+}
+
+template <typename T>
+HWY_INLINE float DotTyped(const float* a, const T* b, int64_t n) {
   const Tag tag;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(tag));
   Vec even = hn::Zero(tag);
   Vec odd = hn::Zero(tag);
   int64_t i = 0;
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    even = hn::MulAdd(hn::LoadU(tag, a + i), hn::LoadU(tag, b + i), even);
-    odd = hn::MulAdd(hn::LoadU(tag, a + i + lanes), hn::LoadU(tag, b + i + lanes), odd);
+    even = hn::MulAdd(LoadWide(tag, a + i), LoadWide(tag, b + i), even);
+    odd = hn::MulAdd(LoadWide(tag, a + i + lanes), LoadWide(tag, b + i + lanes), odd);
   }
   ForVectors(n - i, [&](int64_t j, const auto& load, const auto&)
                         HWY_ATTR { even = hn::MulAdd(load(a + i + j), load(b + i + j), even); });
   return Total(hn::Add(even, odd));
 }
 
+HWY_NOINLINE float DotImpl(const float* a, const float* b, int64_t n) { return DotTyped(a, b, n); }
+
 /// out[0..3] = a . (four rows of b).
-HWY_INLINE void FourDots(const float* a, const float* b, int64_t b_stride, int64_t d, float* out) {
+template <typename T>
+HWY_INLINE void FourDots(const float* a, const T* b, int64_t b_stride, int64_t d, float* out) {
   const Tag tag;
   Vec s0 = hn::Zero(tag), s1 = s0, s2 = s0, s3 = s0;
   ForVectors(d, [&](int64_t c, const auto& load, const auto&) HWY_ATTR {
@@ -55,8 +69,9 @@ HWY_INLINE void FourDots(const float* a, const float* b, int64_t b_stride, int64
 }
 
 /// FourDots of two rows of a, the same to the bit.
-HWY_INLINE void TwiceFourDots(const float* a, const float* b, int64_t b_stride, int64_t d,
-                              float* out, int64_t out_stride) {
+template <typename T>
+HWY_INLINE void TwiceFourDots(const float* a, const T* b, int64_t b_stride, int64_t d, float* out,
+                              int64_t out_stride) {
   const Tag tag;
   Vec s0 = hn::Zero(tag), s1 = s0, s2 = s0, s3 = s0, t0 = s0, t1 = s0, t2 = s0, t3 = s0;
   ForVectors(d, [&](int64_t c, const auto& load, const auto&) HWY_ATTR {
@@ -84,55 +99,89 @@ HWY_INLINE void TwiceFourDots(const float* a, const float* b, int64_t b_stride, 
 }
 
 /// Goes over b once: four rows of it are in the cache while all of a meet them.
-HWY_NOINLINE void DotsImpl(const float* a, int64_t m, const float* b, int64_t b_stride, int64_t n,
-                           int64_t d, float* out) {
+template <typename T>
+HWY_INLINE void DotsTyped(const float* a, int64_t m, const T* b, const StoredRows& rows, int64_t n,
+                          int64_t d, float* out) {
+  const auto* const next = static_cast<const T*>(rows.next);
   int64_t j = 0;
-  for (; j + 4 <= n; j += 4) {
-    const float* const rows = b + j * b_stride;
+  for (; j + 4 <= n; j += 4, b += 4 * rows.stride) {
+    if (next != nullptr) {
+      for (int64_t r = j; r < j + 4; ++r) Prefetch(next + r * rows.stride, d);
+    }
     int64_t i = 0;
-    for (; i + 2 <= m; i += 2) TwiceFourDots(a + i * d, rows, b_stride, d, out + i * n + j, n);
-    if (i < m) FourDots(a + i * d, rows, b_stride, d, out + i * n + j);
+    for (; i + 2 <= m; i += 2) TwiceFourDots(a + i * d, b, rows.stride, d, out + i * n + j, n);
+    if (i < m) FourDots(a + i * d, b, rows.stride, d, out + i * n + j);
   }
-  for (; j < n; ++j) {
-    for (int64_t i = 0; i < m; ++i) out[i * n + j] = DotImpl(a + i * d, b + j * b_stride, d);
+  for (; j < n; ++j, b += rows.stride) {
+    for (int64_t i = 0; i < m; ++i) out[i * n + j] = DotTyped(a + i * d, b, d);
   }
 }
 
-/// WeightedSum for kRows rows of w at once: each element of v is loaded once per kRows.
-template <int kRows>
-HWY_INLINE void WeightedSumRows(const float* w, const float* v, int64_t v_stride, int64_t n,
-                                int64_t d, float* acc) {
+HWY_NOINLINE void DotsImpl(const float* a, int64_t m, const StoredRows& b, int64_t n, int64_t d,
+                           float* out) {
+  WithElements(b.data, b.dtype,
+               [&](const auto* data) HWY_ATTR { DotsTyped(a, m, data, b, n, d, out); });
+}
+
+/// WeightedSum for kRows rows of w and the kVectors vectors of channels at `v` and `acc`, in
+/// registers. n elements of v, and of `next` unless it is null, are a row apart.
+template <int kRows, int kVectors, typename T>
+HWY_INLINE void WeightedSumBlock(const float* w, const T* v, const T* next, int64_t stride,
+                                 int64_t n, int64_t d, float* acc) {
   const Tag tag;
-  ForVectors(d, [&](int64_t c, const auto& load, const auto& store) HWY_ATTR {
-    Vec s0 = load(acc + c), s1 = s0, s2 = s0, s3 = s0;
-    if constexpr (kRows == 4) {
-      s1 = load(acc + d + c);
-      s2 = load(acc + 2 * d + c);
-      s3 = load(acc + 3 * d + c);
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(tag));
+  Vec sums[kRows][kVectors];
+  for (int i = 0; i < kRows; ++i) {
+    for (int x = 0; x < kVectors; ++x) sums[i][x] = hn::LoadU(tag, acc + i * d + x * lanes);
+  }
+  for (int64_t j = 0; j < n; ++j) {
+    if (next != nullptr) Prefetch(next + j * stride, kVectors * lanes);
+    Vec values[kVectors];
+    for (int x = 0; x < kVectors; ++x) values[x] = LoadWide(tag, v + j * stride + x * lanes);
+    for (int i = 0; i < kRows; ++i) {
+      const Vec weight = hn::Set(tag, w[i * n + j]);
+      for (int x = 0; x < kVectors; ++x) sums[i][x] = hn::MulAdd(weight, values[x], sums[i][x]);
     }
-    for (int64_t j = 0; j < n; ++j) {
-      const Vec value = load(v + j * v_stride + c);
-      s0 = hn::MulAdd(hn::Set(tag, w[j]), value, s0);
-      if constexpr (kRows == 4) {
-        s1 = hn::MulAdd(hn::Set(tag, w[n + j]), value, s1);
-        s2 = hn::MulAdd(hn::Set(tag, w[2 * n + j]), value, s2);
-        s3 = hn::MulAdd(hn::Set(tag, w[3 * n + j]), value, s3);
+  }
+  for (int i = 0; i < kRows; ++i) {
+    for (int x = 0; x < kVectors; ++x) hn::StoreU(sums[i][x], tag, acc + i * d + x * lanes);
+  }
+}
+
+/// WeightedSum for kRows rows of w. Four vectors of channels at a time: of 16-bit elements and
+/// eight lanes that is a cache line of each row of v, read once.
+template <int kRows, typename T>
+HWY_INLINE void WeightedSumRows(const float* w, const T* v, const T* next, int64_t stride,
+                                int64_t n, int64_t d, float* acc) {
+  constexpr int kVectors = 4;
+  const Tag tag;
+  const int64_t step = kVectors * static_cast<int64_t>(hn::Lanes(tag));
+  int64_t c = 0;
+  for (; c + step <= d; c += step) {
+    WeightedSumBlock<kRows, kVectors>(w, v + c, next == nullptr ? nullptr : next + c, stride, n, d,
+                                      acc + c);
+  }
+  ForVectors(d - c, [&](int64_t e, const auto& load, const auto& store) HWY_ATTR {
+    for (int i = 0; i < kRows; ++i) {
+      Vec sum = load(acc + i * d + c + e);
+      for (int64_t j = 0; j < n; ++j) {
+        sum = hn::MulAdd(hn::Set(tag, w[i * n + j]), load(v + j * stride + c + e), sum);
       }
-    }
-    store(s0, acc + c);
-    if constexpr (kRows == 4) {
-      store(s1, acc + d + c);
-      store(s2, acc + 2 * d + c);
-      store(s3, acc + 3 * d + c);
+      store(sum, acc + i * d + c + e);
     }
   });
 }
 
-HWY_NOINLINE void WeightedSumImpl(const float* w, int64_t m, const float* v, int64_t v_stride,
-                                  int64_t n, int64_t d, float* acc) {
-  int64_t i = 0;
-  for (; i + 4 <= m; i += 4) WeightedSumRows<4>(w + i * n, v, v_stride, n, d, acc + i * d);
-  for (; i < m; ++i) WeightedSumRows<1>(w + i * n, v, v_stride, n, d, acc + i * d);
+HWY_NOINLINE void WeightedSumImpl(const float* w, int64_t m, const StoredRows& v, int64_t n,
+                                  int64_t d, float* acc) {
+  WithElements(v.data, v.dtype, [&](const auto* data) HWY_ATTR {
+    const auto* next = static_cast<decltype(data)>(v.next);
+    int64_t i = 0;
+    for (; i + 2 <= m; i += 2, next = nullptr) {
+      WeightedSumRows<2>(w + i * n, data, next, v.stride, n, d, acc + i * d);
+    }
+    if (i < m) WeightedSumRows<1>(w + i * n, data, next, v.stride, n, d, acc + i * d);
+  });
 }
 
 HWY_NOINLINE float MaxNumberImpl(const float* x, int64_t n) {

@@ -171,10 +171,42 @@ TEST(Simd, ARowOfDotsDoesNotDependOnTheOthers) {
     std::vector<float> alone(kOthers);
     for (int64_t m = 1; m <= kRows; ++m) {
       std::vector<float> out(m * kOthers);
-      Dots(a.data(), m, b.data(), d, kOthers, d, out.data());
+      Dots(a.data(), m, {b.data(), d}, kOthers, d, out.data());
       for (int64_t i = 0; i < m; ++i) {
-        Dots(a.data() + i * d, 1, b.data(), d, kOthers, d, alone.data());
+        Dots(a.data() + i * d, 1, {b.data(), d}, kOthers, d, alone.data());
         EXPECT_TRUE(std::equal(alone.begin(), alone.end(), out.begin() + i * kOthers)) << m;
+      }
+    }
+  }
+}
+
+TEST(Simd, SumsOverStoredRowsAreThoseOverTheSameRowsWidened) {
+  std::minstd_rand random(7);
+  std::normal_distribution<float> normal;
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    for (const int64_t d : {1, 16, 33, 64, 80, 130}) {
+      constexpr int64_t kRows = 5, kOthers = 7;
+      const int64_t stride = d + 3;
+      std::vector<uint16_t> stored(kOthers * stride);
+      for (int64_t i = 0; i < kOthers * stride; ++i) {
+        StoreElement(stored.data(), i, dtype, normal(random));
+      }
+      std::vector<float> wide(kOthers * d);
+      WidenRows(stored.data(), stride, dtype, kOthers, d, wide.data());
+      std::vector<float> a(kRows * d), w(kRows * kOthers);
+      for (std::vector<float>* values : {&a, &w}) {
+        for (float& value : *values) value = normal(random);
+      }
+      const StoredRows rows = {stored.data(), stride, dtype, /*next=*/stored.data()};
+      for (int64_t m = 1; m <= kRows; ++m) {
+        std::vector<float> dots(m * kOthers), want_dots(m * kOthers);
+        Dots(a.data(), m, rows, kOthers, d, dots.data());
+        Dots(a.data(), m, {wide.data(), d}, kOthers, d, want_dots.data());
+        EXPECT_EQ(dots, want_dots) << m << " rows of " << d;
+        std::vector<float> sums(m * d, 0.5f), want_sums = sums;
+        WeightedSum(w.data(), m, rows, kOthers, d, sums.data());
+        WeightedSum(w.data(), m, {wide.data(), d}, kOthers, d, want_sums.data());
+        EXPECT_EQ(sums, want_sums) << m << " rows of " << d;
       }
     }
   }
@@ -187,8 +219,8 @@ TEST(Simd, SumsOfAnyLength) {
       a[i] = static_cast<float>(i % 7);
       b[i] = static_cast<float>(i % 5);
     }
-    Dots(a.data(), 5, b.data(), d, 5, d, out.data());
-    WeightedSum(w.data(), 5, b.data(), d, 5, d, acc.data());
+    Dots(a.data(), 5, {b.data(), d}, 5, d, out.data());
+    WeightedSum(w.data(), 5, {b.data(), d}, 5, d, acc.data());
     for (int64_t i = 0; i < 5; ++i) {
       for (int64_t j = 0; j < 5; ++j) {
         float want = 0;  // exact: small integers

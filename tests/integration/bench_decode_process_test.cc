@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// quire bench decode as a program, over a short document, with the bundled model in place of large
-// ones of random weights.
+// quire bench decode as a program, over a short document: with the bundled model in place of large
+// ones of random weights, and once with those.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/transport/ucx.h"
@@ -233,6 +234,36 @@ TEST(BenchDecodeProcessTest, ReportsStepAndStallTimesByTransportAndWhatTheyAreMa
     EXPECT_TRUE(report.contains(key) && report[key].is_null()) << "there is none in use";
   }
   ExpectMachine(report);
+}
+
+TEST(BenchDecodeProcessTest, LayersOfTheShapesOfAModelInUseSayWhatOffloadingCosts) {
+  const json report =
+      testing::BenchReport({"decode", "--model-layers", "1", "--context", "1024", "--budget", "512",
+                            "--turns", std::to_string(kTurns), "--steps", std::to_string(kSteps),
+                            "--transports", "shm", "--link-us", "100", "--link-gbps", "10"});
+  const json layers = Part(report, "model_layers");
+  const json shape = Part(layers, "shape");
+  const std::vector<std::pair<const char*, double>> llama = {
+      {"num_layers", 1},       {"num_query_heads", 32}, {"num_kv_heads", 8},
+      {"head_dim", 128},       {"hidden_size", 4096},   {"intermediate_size", 14336},
+      {"context_tokens", 1024}};
+  for (const auto& [key, value] : llama) EXPECT_EQ(Figure(shape, key), value) << key;
+  ExpectShares(layers, {"tau"});
+  const Shape recalled = {
+      .layers = 1, .kv_heads = 8, .unit_bytes = Figure(report, "unit_bytes"), .batch = 1};
+  const json shm = Part(Part(layers, "transports"), "shm");
+  const json link = Part(layers, "over_emulated_link");
+  ExpectLink(link);
+  for (const json& part : {shm, link}) {
+    const json ways = Part(part, "ways");
+    EXPECT_EQ(KeysOf(ways), (std::set<std::string>{"freekv", "blocking", "resident"}));
+    ExpectRatios(part, {"speculation_vs_blocking", "offloaded_vs_resident"});
+    ExpectSameBudget(ways, recalled);
+    ExpectWays(ways, recalled);
+  }
+  EXPECT_EQ(Figure(report, "offloaded_vs_resident"), Figure(shm, "offloaded_vs_resident"));
+  EXPECT_EQ(Part(report, "spread").at("offloaded_vs_resident"),
+            Part(shm, "spread").at("offloaded_vs_resident"));
 }
 
 /// Over shared memory only, and without a link.
