@@ -31,6 +31,12 @@ constexpr Goal kGoals[] = {
     // A decode step with its pages in a server, on a processor.
     {.file = "decode", .figure = "/offloaded_vs_resident", .most = 1.10},
     {.file = "decode", .figure = "/speculation_vs_blocking", .least = 1},
+    {.file = "decode",
+     .figure = "/model_layers/over_emulated_link/offloaded_vs_resident",
+     .most = 1.10},
+    {.file = "decode",
+     .figure = "/model_layers/transports/grpc/offloaded_vs_resident",
+     .most = 1.10},
     {.file = "decode", .figure = "/contiguous_vs_fragmented", .least = 1},
     {.file = "decode", .figure = "/double_vs_single_buffer", .least = 1},
     {.file = "decode", .figure = "/vs_arkvale_blocking", .least = 1},
@@ -81,6 +87,34 @@ TEST(ResultsTest, EveryPolicyHasAnAccuracyAtEveryBudget) {
       EXPECT_LE(answers.at(key).get<double>(), 1) << key;
     }
   }
+}
+
+TEST(ResultsTest, RatiosOfADecodeStepPointTheRightWayOverEveryTransport) {
+  const nlohmann::json decode = Results("decode");
+  for (const char* transport : {"shm", "ucx", "grpc"}) {
+    SCOPED_TRACE(transport);
+    const nlohmann::json& ratios = decode.at("transports").at(transport);
+    for (const char* ratio : {"speculation_vs_blocking", "vs_arkvale_blocking", "vs_shadowkv"}) {
+      EXPECT_GT(ratios.at(ratio).get<double>(), 1) << ratio;
+    }
+    const nlohmann::json& ablation = decode.at("ablation").at("transports").at(transport);
+    for (const char* ratio : {"speculation_vs_blocking", "contiguous_vs_fragmented"}) {
+      EXPECT_GT(ablation.at(ratio).get<double>(), 1) << ratio;
+    }
+  }
+}
+
+TEST(ResultsTest, AnswersAreOfEnoughSamplesAndFreeKvIsWithinAPointOfFullAttention) {
+  const nlohmann::json answers = Results("answers");
+  EXPECT_EQ(answers.at("freekv_within_1_point_at_12_5_by_interval").get<int>(), 1);
+  size_t cells = 0;
+  for (const auto& [name, cell] : answers.at("cells").items()) {
+    for (const auto& [set, figures] : cell.at("sets").items()) {
+      EXPECT_GE(figures.at("samples").get<int>(), 200) << name << ", " << set;
+      ++cells;
+    }
+  }
+  EXPECT_GT(cells, 100u);
 }
 
 TEST(ResultsTest, EveryBenchmarkSaysOnWhichMachineItRan) {
