@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "kernels/cpu/plain_rows.h"
 #include "kernels/cpu/plain_scores.h"
