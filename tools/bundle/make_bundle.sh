@@ -82,7 +82,7 @@ copy_licences() {
 
 pack() {
   tar -C "$bundle_dir" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cf - "$name" |
-    gzip -n -6 >"$archive.part"
+    gzip -n -9 >"$archive.part"
   local bytes
   bytes=$(stat -c %s "$archive.part")
   ((bytes <= LIMIT_MIB << 20)) || die "$archive has $bytes bytes, more than $LIMIT_MIB MiB"
