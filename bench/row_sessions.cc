@@ -72,6 +72,7 @@ class RowChannel final : public worker::RecallChannel {
                                                       const RecallOptions& options) override;
   void Applied(const RecallPart& part) override { lane_->Applied(Taken(part)); }
   void Spoiled(const RecallPart& part) override { lane_->Spoiled(Taken(part)); }
+  void Mismatched(MismatchedUnit unit) override { lane_->Mismatched(unit); }
 
  private:
   class RowRecall;

@@ -46,6 +46,13 @@ class HandOutStore final : public PageStore {
     out->assign(units.size(), kvserver::UnitBytes{Slice{bytes_, nullptr}, 1});
     return OkStatus();
   }
+  Status ReadVerified(const kvserver::Caller&, std::span<const UnitAddress>,
+                      std::vector<kvserver::VerifiedBytes>*) override {
+    return Nothing();
+  }
+  Status Recheck(const kvserver::Caller&, std::span<const UnitAddress>) override {
+    return Nothing();
+  }
   StatusOr<PutSegmentResult> PutSegment(std::string_view, const PutSegmentArgs&) override {
     return Nothing();
   }
@@ -69,6 +76,24 @@ class HandOutStore final : public PageStore {
   }
   StatusOr<ChainStat> StatChain(std::string_view, const Chain&) override { return Nothing(); }
   Status DeleteSegment(std::string_view, const SegmentKey&) override { return Nothing(); }
+  StatusOr<kvserver::SegmentHold> HoldSegments(std::string_view,
+                                               std::span<const SegmentKey>) override {
+    return kvserver::SegmentHold();
+  }
+  Status NameSegments(std::string_view, std::span<const SegmentKey>) override { return Nothing(); }
+  void UnnameSegments(std::string_view, std::span<const SegmentKey>) override {}
+  void RestoreNames(const SegmentNames&) override {}
+  std::vector<uint64_t> ForsakeSegments(std::string_view, std::span<const SegmentKey>) override {
+    return {};
+  }
+  void WantSegments(std::string_view, std::span<const SegmentKey>) override {}
+  Status RemoveForsaken(std::string_view, const SegmentKey&, uint64_t) override {
+    return Nothing();
+  }
+  std::vector<uint64_t> Incarnations(std::span<const SegmentKey> keys) const override {
+    return std::vector<uint64_t>(keys.size());
+  }
+  StatusOr<uint64_t> Sweep() override { return uint64_t{0}; }
   Status PinSegments(std::string_view, std::span<const SegmentKey>) override { return Nothing(); }
   Status UnpinSegments(std::string_view, std::span<const SegmentKey>) override { return Nothing(); }
   Status CheckTenant(std::string_view) const override { return OkStatus(); }

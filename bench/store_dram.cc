@@ -66,8 +66,9 @@ class StoreReader {
     QUIRE_RETURN_IF_ERROR(store_.ReadUnits("default", to_copy_.Next(), &out_));
     std::byte* to = destination.data();
     for (const UnitBytes& unit : out_) {
-      std::memcpy(to, unit.slice.bytes.data(), unit.slice.bytes.size());
-      to += unit.slice.bytes.size();
+      const std::span<const std::byte> bytes = unit.ToSend().slice.bytes;
+      std::memcpy(to, bytes.data(), bytes.size());
+      to += bytes.size();
     }
     return OkStatus();
   }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/client.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "client/call.h"
+#include "client/lease_keeper.h"
 #include "common/transport/message_limit.h"
 #include "common/wire/convert.h"
 
@@ -39,33 +41,38 @@ StatusOr<std::unique_ptr<Client>> Client::Create(Options options) {
 }
 
 Client::Client(Options options)
-    : options_(std::move(options)), next_jitter_seed_(SystemRandom().Next()) {}
+    : options_(std::move(options)),
+      next_jitter_seed_(SystemRandom().Next()),
+      leases_(std::make_unique<LeaseKeeper>(options_.transport, options_.tenant)) {}
+Client::~Client() = default;
 
-TimePoint Client::NewDeadline() const { return options_.clock->Now() + options_.deadline; }
+TimePoint Client::NewDeadline(Duration timeout) const {
+  return std::min(options_.clock->Now() + timeout, options_.limit);
+}
 
 Status Client::CallWithRetries(const CallSpec& spec, const CallMessage& request, TimePoint deadline,
                                CallMessage* reply) {
   const uint64_t limit = options_.transport->capabilities().max_message_bytes;
   QUIRE_RETURN_IF_ERROR(Annotate(CheckMessageBytes(request, limit, "request"), spec.method));
   SeededRandom random(next_jitter_seed_.fetch_add(1, std::memory_order_relaxed));
-  Status status = DeadlineExceeded(spec.method, ": the deadline passed before the first attempt");
-  for (uint32_t attempt = 1;; ++attempt) {
-    const Duration left = deadline - options_.clock->Now();
-    if (left <= Duration::zero()) break;
-    status = options_.transport->Call(spec.method, request, reply,
-                                      {.tenant = options_.tenant, .timeout = left});
-    if (status.ok() || !IsRetriable(status, spec.repeat) || attempt == options_.retry.max_attempts)
+  Clock& clock = *options_.clock;
+  Attempts attempts(options_.retry, random, server_, deadline);
+  for (;;) {
+    const Duration left = deadline - clock.Now();
+    if (left <= Duration::zero()) {
+      return DeadlineExceeded(spec.method, ": the deadline passed before the call began");
+    }
+    const Status status = options_.transport->Call(spec.method, request, reply,
+                                                   {.tenant = options_.tenant, .timeout = left});
+    if (status.ok() || !IsRetriable(status, spec.repeat)) {
+      server_.Note(status, clock.Now());
       return status;
-    const Duration wait = WaitAfter(status, options_.retry, attempt, random);
-    if (options_.clock->Now() + wait >= deadline) break;
-    options_.clock->Sleep(wait);
+    }
+    const auto next = attempts.Next(status, clock.Now());
+    if (absl::IsDeadlineExceeded(next.status())) return Annotate(next.status(), spec.method);
+    QUIRE_RETURN_IF_ERROR(next.status());
+    clock.Sleep(*next - clock.Now());
   }
-  return absl::IsDeadlineExceeded(status)
-             ? status
-             : DeadlineExceeded(
-                   spec.method,
-                   ": the deadline leaves no time for another attempt; the last said: ",
-                   Message(status));
 }
 
 }  // namespace quire

@@ -38,6 +38,7 @@
 namespace quire {
 
 class ClientSession;
+class LeaseKeeper;
 class PendingRecall;
 struct CallSpec;  // client/call.h
 
@@ -102,8 +103,12 @@ struct ContextInfo {
 
 struct OpenedContext {
   uint64_t id = 0;
-  uint64_t num_tokens =
-      0;  ///< Tokens it starts with: the complete pages of the chain it continues.
+  /// Tokens it starts with: the complete pages of the chain it continues.
+  uint64_t num_tokens = 0;
+  /// The server ends a context that nobody needs any more. While a copy of this lives, and the
+  /// client that opened the context, the client says so from a thread of its own; without it, calls
+  /// on the context have to come within half a minute of each other (--idle-seconds).
+  std::shared_ptr<const void> lease = nullptr;
 };
 
 struct LookupResult {
@@ -116,6 +121,12 @@ struct UnitRange {
   uint32_t layer = 0;
   std::vector<uint32_t> pages = {};
   std::vector<uint32_t> heads = {};
+};
+
+/// What a context has become.
+struct SealedContext : ContextInfo {
+  /// Segments for which other bytes were stored before its own came; the first stand.
+  uint32_t segments_differing = 0;
 };
 
 struct ContextStat {
@@ -147,6 +158,23 @@ struct ContextOptions {
   /// They come of approximate attention: nobody else finds them, they are gone with the context,
   /// and it cannot be sealed.
   bool private_pages = false;
+  /// What is stored first for some tokens stands, and the context takes it when its own bytes are
+  /// others. A strict one is refused then: ALREADY_EXISTS of the append or the seal.
+  bool strict = false;
+};
+
+/// How a segment is put.
+struct PutOptions {
+  PutDurability durability = PutDurability::kServerDefault;
+  std::string_view collection = {};  ///< Whose codec it is stored with; empty: the server's.
+  bool strict = false;               ///< Other bytes than those stored are ALREADY_EXISTS.
+};
+
+/// A segment that was put.
+struct PutSegmentReply {
+  SegmentKey key;
+  bool existed = false;
+  bool differs = false;  ///< It existed with other bytes, which stand: read it back.
 };
 
 class Client {
@@ -157,10 +185,15 @@ class Client {
     std::shared_ptr<Transport> data_transport = nullptr;
     std::string tenant = "default";
     Duration deadline = std::chrono::seconds(60);  ///< Of one method, retries included.
+    /// Of everything that is done with the client, on its clock: no method goes on after it.
+    TimePoint limit = TimePoint::max();
     RetryOptions retry = {};
     Clock* clock = nullptr;  ///< SystemClock() when null.
   };
   static StatusOr<std::unique_ptr<Client>> Create(Options options);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
 
   /// Puts one whole segment; `payload` is [num_layers][pages][n_kv] units. It is stored with the
   /// codec of `collection`, the server's default when that is empty. Returns its key.
@@ -168,8 +201,14 @@ class Client {
                                   std::span<const TokenId> tokens, const Payload& payload,
                                   PutDurability durability = PutDurability::kServerDefault,
                                   std::string_view collection = {});
+  /// The same, telling what was found. The first bytes under a key stand: when others are stored
+  /// they are not replaced, unless they are damaged.
+  StatusOr<PutSegmentReply> PutSegment(const KvSpec& spec, const SegmentKey& parent,
+                                       std::span<const TokenId> tokens, const Payload& payload,
+                                       const PutOptions& options);
 
-  /// Opens a context to append pages to, continuing `continues` when given.
+  /// Opens a context to append pages to, continuing `continues` when given. Keep what is returned
+  /// for as long as the context is needed.
   StatusOr<OpenedContext> OpenContext(const KvSpec& spec,
                                       const std::optional<ContextRef>& continues,
                                       const ContextOptions& options = {});
@@ -185,9 +224,9 @@ class Client {
                                   const Payload& payload);
   /// Seals; `tail_payload` is [num_layers][n_kv] units of the short last page, empty without tail
   /// tokens.
-  StatusOr<ContextInfo> Seal(uint64_t context_id, std::span<const TokenId> tail_tokens,
-                             const Payload& tail_payload,
-                             PutDurability durability = PutDurability::kServerDefault);
+  StatusOr<SealedContext> Seal(uint64_t context_id, std::span<const TokenId> tail_tokens,
+                               const Payload& tail_payload,
+                               PutDurability durability = PutDurability::kServerDefault);
   Status DropContext(uint64_t context_id);
 
   StatusOr<LookupResult> Lookup(const KvSpec& spec, std::span<const TokenId> tokens);
@@ -217,7 +256,7 @@ class Client {
     Document document;
     bool was_pinned = false;
   };
-  /// Keeps a document in the server's DRAM until it is unpinned or goes, or the server ends.
+  /// Keeps a document in the server's DRAM until it is unpinned or goes, also over restarts.
   StatusOr<PinnedDocument> PinDocument(const DocumentName& name);
   /// Takes the pin back, if there is one.
   StatusOr<PinnedDocument> UnpinDocument(const DocumentName& name);
@@ -261,7 +300,9 @@ class Client {
   explicit Client(Options options);
 
   /// When a method that starts now must be over.
-  TimePoint NewDeadline() const;
+  TimePoint NewDeadline() const { return NewDeadline(options_.deadline); }
+  /// The same for one that may take `timeout`.
+  TimePoint NewDeadline(Duration timeout) const;
   /// One call with the retries that `spec` allows, all of them before `deadline`.
   Status CallWithRetries(const CallSpec& spec, const CallMessage& request, TimePoint deadline,
                          CallMessage* reply);
@@ -273,6 +314,8 @@ class Client {
 
   Options options_;
   std::atomic<uint64_t> next_jitter_seed_;
+  Reachability server_;
+  const std::unique_ptr<LeaseKeeper> leases_;
 };
 
 }  // namespace quire

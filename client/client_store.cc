@@ -6,6 +6,7 @@
 
 #include "client/call.h"
 #include "client/client.h"
+#include "client/lease_keeper.h"
 #include "client/validate.h"
 #include "common/page/layout.h"
 #include "common/wire/convert.h"
@@ -67,12 +68,41 @@ bool AnswersRanges(std::span<const UnitRange> ranges, uint64_t units) {
 
 /// Checks a fetched payload, whose unit size only the server knows: it divides the payload evenly.
 Status CheckFetched(const v1::FetchReply& reply, std::span<const UnitRange> ranges,
-                    const Payload& payload) {
+                    const Payload& payload, std::vector<UnitMismatch>* mismatches) {
   const uint64_t units = reply.num_units();
   if (!AnswersRanges(ranges, units)) return DataLoss(units, " units do not answer the ranges");
   const std::span<const uint32_t> checksums(reply.unit_crc32c().data(), reply.unit_crc32c().size());
   if (units == 0 || payload.size_bytes() < units) return CheckUnits(payload, units, 1, checksums);
-  return CheckUnits(payload, units, payload.size_bytes() / units, checksums);
+  return CheckUnits(payload, units, payload.size_bytes() / units, checksums, mismatches);
+}
+
+/// Names the units of a reply that answers `ranges` which did not match.
+void MismatchedToProto(std::span<const UnitRange> ranges, uint64_t units,
+                       std::span<const UnitMismatch> mismatches, v1::FetchRequest* request) {
+  uint64_t named = 0;
+  uint64_t pages_of_all_heads = 0;
+  for (const UnitRange& range : ranges) {
+    (range.heads.empty() ? pages_of_all_heads : named) +=
+        range.pages.size() * std::max<uint64_t>(range.heads.size(), 1);
+  }
+  const uint64_t all_heads = pages_of_all_heads == 0 ? 0 : (units - named) / pages_of_all_heads;
+  uint64_t first = 0;
+  auto mismatch = mismatches.begin();
+  for (const UnitRange& range : ranges) {
+    const uint64_t heads = range.heads.empty() ? all_heads : range.heads.size();
+    const uint64_t end = first + range.pages.size() * heads;
+    for (; mismatch != mismatches.end() && mismatch->unit < end; ++mismatch) {
+      if (static_cast<uint32_t>(request->mismatched_size()) == wire::kMaxMismatchedUnits) return;
+      const uint64_t at = mismatch->unit - first;
+      v1::MismatchedUnit* proto = request->add_mismatched();
+      proto->set_layer(range.layer);
+      proto->set_page(range.pages[at / heads]);
+      proto->set_head(range.heads.empty() ? static_cast<uint32_t>(at % heads)
+                                          : range.heads[at % heads]);
+      proto->set_crc32c(mismatch->crc32c);
+    }
+    first = end;
+  }
 }
 
 }  // namespace
@@ -80,8 +110,18 @@ Status CheckFetched(const v1::FetchReply& reply, std::span<const UnitRange> rang
 StatusOr<SegmentKey> Client::PutSegment(const KvSpec& spec, const SegmentKey& parent,
                                         std::span<const TokenId> tokens, const Payload& payload,
                                         PutDurability durability, std::string_view collection) {
+  QUIRE_ASSIGN_OR_RETURN(
+      const PutSegmentReply put,
+      PutSegment(spec, parent, tokens, payload,
+                 PutOptions{.durability = durability, .collection = collection}));
+  return put.key;
+}
+
+StatusOr<PutSegmentReply> Client::PutSegment(const KvSpec& spec, const SegmentKey& parent,
+                                             std::span<const TokenId> tokens,
+                                             const Payload& payload, const PutOptions& options) {
   QUIRE_RETURN_IF_ERROR(CheckSpec(spec));
-  QUIRE_RETURN_IF_ERROR(CheckCollection(collection));
+  QUIRE_RETURN_IF_ERROR(CheckCollection(options.collection));
   if (tokens.empty() || tokens.size() > spec.segment_tokens()) {
     return InvalidArgument("a segment has 1 to ", spec.segment_tokens(), " tokens, not ",
                            tokens.size());
@@ -92,14 +132,15 @@ StatusOr<SegmentKey> Client::PutSegment(const KvSpec& spec, const SegmentKey& pa
   wire::KvSpecToProto(spec, request.mutable_spec());
   if (parent != kRootKey) request.set_parent(wire::KeyToBytes(parent));
   SetTokens(tokens, request.mutable_tokens());
-  request.set_durability(ToProto(durability));
-  request.set_collection(std::string(collection));
+  request.set_durability(ToProto(options.durability));
+  request.set_collection(std::string(options.collection));
+  request.set_strict(options.strict);
   request.set_payload_crc32c(PayloadCrc32c(payload));
   v1::PutSegmentReply reply;
   QUIRE_RETURN_IF_ERROR(Call(kPutSegment, request, payload, NewDeadline(), &reply, nullptr));
-  auto key = wire::KeyFromBytes(reply.key(), "key");
+  const auto key = wire::KeyFromBytes(reply.key(), "key");
   if (!key.ok()) return BadReply(kPutSegment.method, Message(key.status()));
-  return key;
+  return PutSegmentReply{.key = *key, .existed = reply.existed(), .differs = reply.differs()};
 }
 
 StatusOr<OpenedContext> Client::OpenContext(const KvSpec& spec,
@@ -110,6 +151,7 @@ StatusOr<OpenedContext> Client::OpenContext(const KvSpec& spec,
   v1::OpenContextRequest request;
   request.set_collection(std::string(options.collection));
   request.set_private_pages(options.private_pages);
+  request.set_strict(options.strict);
   wire::KvSpecToProto(spec, request.mutable_spec());
   if (continues) {
     QUIRE_RETURN_IF_ERROR(CheckRef(*continues));
@@ -120,7 +162,10 @@ StatusOr<OpenedContext> Client::OpenContext(const KvSpec& spec,
   if (reply.num_tokens() % spec.page_tokens != 0 || (!continues && reply.num_tokens() != 0)) {
     return BadReply(kOpenContext.method, "the context starts with ", reply.num_tokens(), " tokens");
   }
-  return OpenedContext{.id = reply.context_id(), .num_tokens = reply.num_tokens()};
+  return OpenedContext{.id = reply.context_id(),
+                       .num_tokens = reply.num_tokens(),
+                       .lease = leases_->Keep(LeaseKeeper::Kind::kContext, reply.context_id(),
+                                              std::chrono::seconds(reply.lease_seconds()))};
 }
 
 StatusOr<uint64_t> Client::AppendPages(uint64_t context_id, uint32_t first_page,
@@ -159,8 +204,8 @@ StatusOr<uint64_t> Client::AppendLayers(uint64_t context_id, uint32_t first_page
   return reply.num_tokens();
 }
 
-StatusOr<ContextInfo> Client::Seal(uint64_t context_id, std::span<const TokenId> tail_tokens,
-                                   const Payload& tail_payload, PutDurability durability) {
+StatusOr<SealedContext> Client::Seal(uint64_t context_id, std::span<const TokenId> tail_tokens,
+                                     const Payload& tail_payload, PutDurability durability) {
   if (tail_tokens.empty() != tail_payload.empty()) {
     return InvalidArgument("Seal needs both the tail's tokens and its payload, or neither");
   }
@@ -175,7 +220,7 @@ StatusOr<ContextInfo> Client::Seal(uint64_t context_id, std::span<const TokenId>
   if (info.chain_tip == kRootKey || info.num_tokens % info.spec.page_tokens != tail_tokens.size()) {
     return BadReply(kSeal.method, "it does not name a sealed chain with this tail");
   }
-  return info;
+  return SealedContext{std::move(info), reply.segments_differing()};
 }
 
 Status Client::DropContext(uint64_t context_id) {
@@ -211,12 +256,21 @@ StatusOr<Payload> Client::Fetch(const ContextRef& context, std::span<const UnitR
   v1::FetchRequest request;
   wire::ContextRefToProto<DocumentName>(context, request.mutable_context());
   for (const UnitRange& range : ranges) wire::UnitRangeToProto(range, request.add_ranges());
-  v1::FetchReply reply;
-  Payload payload;
-  QUIRE_RETURN_IF_ERROR(Call(kFetch, request, {}, NewDeadline(), &reply, &payload));
-  const Status checked = CheckFetched(reply, ranges, payload);
-  if (!checked.ok()) return BadReply(kFetch.method, Message(checked));
-  return payload;
+  const TimePoint deadline = NewDeadline();
+  for (uint32_t rechecks = 0;; ++rechecks) {
+    v1::FetchReply reply;
+    Payload payload;
+    QUIRE_RETURN_IF_ERROR(Call(kFetch, request, {}, deadline, &reply, &payload));
+    std::vector<UnitMismatch> mismatches;
+    const Status checked = CheckFetched(reply, ranges, payload, &mismatches);
+    if (checked.ok()) return payload;
+    // The server hears of it with the next attempt, and mends what it has.
+    if (mismatches.empty() || rechecks == kMaxRechecks) {
+      return BadReply(kFetch.method, Message(checked));
+    }
+    request.clear_mismatched();
+    MismatchedToProto(ranges, reply.num_units(), mismatches, &request);
+  }
 }
 
 StatusOr<bool> Client::PutRepresentatives(const SegmentKey& segment, const Payload& digests) {

@@ -179,16 +179,26 @@ TEST_F(ClientStoreTest, FetchedBytesThatAreWrongInAnyWayAreNotReturned) {
   Payload flipped;
   flipped.Append(bytes);
 
-  ReplyFetch(2, flipped, checksums);
   ReplyFetch(2, good, {checksums[0]});
   ReplyFetch(3, good, checksums);
   ReplyFetch(UINT64_MAX, good, checksums);
   ReplyFetch(2, RandomPayload(2 * unit - 1, 2), checksums);
   ReplyFetch(2, {}, checksums);
   ReplyFetch(0, good, {});
-  for (int i = 0; i < 7; ++i) {
+  for (int i = 0; i < 6; ++i) {
     EXPECT_TRUE(absl::IsDataLoss(client_->Fetch(KeyOf(1), ranges).status())) << "reply " << i;
   }
+  // Promise 2: the server hears which unit did not match, and is asked again.
+  ReplyFetch(2, flipped, checksums);
+  ReplyFetch(2, good, checksums);
+  const auto fetched = client_->Fetch(KeyOf(1), ranges);
+  ASSERT_TRUE(fetched.ok()) << fetched.status();
+  EXPECT_EQ(testing::Bytes(*fetched), testing::Bytes(good));
+  const auto request = server_.RequestOf<v1::FetchRequest>(server_.calls().size() - 1);
+  ASSERT_EQ(request.mismatched_size(), 1);
+  EXPECT_EQ(request.mismatched(0).page(), 2u);
+  EXPECT_EQ(request.mismatched(0).head(), 1u);
+  EXPECT_NE(request.mismatched(0).crc32c(), checksums[1]);
 }
 
 TEST_F(ClientStoreTest, LookupMustCoverWhatItsSegmentsCover) {

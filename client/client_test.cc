@@ -57,6 +57,23 @@ TEST_F(RetryingClientTest, OneDeadlineCoversAllAttempts) {
   for (const auto& call : server_.calls()) EXPECT_EQ(call.deadline, start + seconds(3));
 }
 
+// Whatever the attempts, a server that is back before the deadline is found.
+TEST_F(RetryingClientTest, AServerThatIsBackWithinTheDeadlineIsFound) {
+  for (int i = 0; i < 18; ++i) server_.Fail(kStats, Unavailable("restarting"));
+  server_.Reply(kStats, v1::StatsReply());
+  EXPECT_EQ(MakeClient({.deadline = seconds(60)})->Stats().status(), OkStatus());
+}
+
+TEST_F(RetryingClientTest, NothingGoesOnAfterTheLimitOfAll) {
+  const TimePoint limit = clock_.Now() + seconds(3);
+  const auto client = MakeClient({.deadline = seconds(60), .limit = limit});
+  for (int i = 0; i < 100; ++i) server_.Fail(kStats, Unavailable("down"));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(absl::IsDeadlineExceeded(client->Stats().status()));
+    EXPECT_LE(clock_.Now(), limit);
+  }
+}
+
 TEST_F(RetryingClientTest, ErrorsThatARepetitionCannotCureAreReturnedAtOnce) {
   server_.Fail(kStats, PermissionDenied("no"));
   EXPECT_TRUE(absl::IsPermissionDenied(MakeClient()->Stats().status()));

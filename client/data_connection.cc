@@ -19,17 +19,29 @@ constexpr std::array<std::string_view, 3> kKinds = {"shm", "ucx", "grpc"};
 /// Of one server; it lists each way once.
 constexpr int kMostOffers = 16;
 
+/// How long a step may take that has `step` for itself, and until `deadline` with all others.
+StatusOr<Duration> StepTime(Duration step, TimePoint deadline) {
+  const TimePoint now = SystemClock().Now();
+  if (now < deadline) return std::min<Duration>(step, deadline - now);
+  return DeadlineExceeded("the deadline leaves no time to connect");
+}
+
 /// Calls of quire.v1.DataPlane. A value; may be kept by callbacks.
 class ControlChannel {
  public:
   ControlChannel(std::shared_ptr<Transport> transport, const DataOptions& options)
-      : transport_(std::move(transport)), tenant_(options.tenant), timeout_(options.timeout) {}
+      : transport_(std::move(transport)),
+        tenant_(options.tenant),
+        step_(options.timeout),
+        limit_(options.limit) {}
 
   template <typename Request, typename Reply>
-  Status Call(std::string_view method, const Request& request, Reply* reply) const {
+  Status Call(std::string_view method, const Request& request, Reply* reply,
+              TimePoint deadline = TimePoint::max()) const {
+    QUIRE_ASSIGN_OR_RETURN(const Duration timeout, StepTime(step_, std::min(deadline, limit_)));
     CallMessage answer;
     QUIRE_RETURN_IF_ERROR(transport_->Call(method, {request.SerializeAsString(), {}}, &answer,
-                                           {.tenant = tenant_, .timeout = timeout_}));
+                                           {.tenant = tenant_, .timeout = timeout}));
     if (reply->ParseFromString(answer.control)) return OkStatus();
     return BadReply(method, "it cannot be parsed");
   }
@@ -37,16 +49,17 @@ class ControlChannel {
  private:
   std::shared_ptr<Transport> transport_;
   std::string tenant_;
-  Duration timeout_;
+  Duration step_;
+  TimePoint limit_;
 };
 
 FrameClient::Options ClientOptions(const ControlChannel& control, const std::string& ticket,
-                                   const DataOptions& options) {
+                                   const DataOptions& options, Duration hello_timeout) {
   FrameClient::Options client{.tenant = options.tenant,
                               .ticket = ticket,
                               .max_message_bytes = options.max_message_bytes,
                               .window_bytes = options.window_bytes,
-                              .hello_timeout = options.timeout};
+                              .hello_timeout = hello_timeout};
   client.announce = [control](uint64_t connection_id, uint64_t landing_id, uint64_t bytes,
                               std::string_view key) {
     v1::AddLandingRequest request;
@@ -89,20 +102,23 @@ std::string WhyNot(const v1::TransportOffer& offer, const DataOptions& options) 
 
 StatusOr<std::unique_ptr<FrameClient>> Connect(const v1::TransportOffer& offer,
                                                const ControlChannel& control,
-                                               const DataOptions& options) {
+                                               const DataOptions& options, TimePoint deadline) {
+  QUIRE_ASSIGN_OR_RETURN(const Duration to_dial, StepTime(options.timeout, deadline));
   const auto dialer = std::ranges::find(options.dialers, offer.kind(), &PipeDialer::kind);
   QUIRE_ASSIGN_OR_RETURN(
       auto pipe,
       dialer->dial({.address = ReachableAddress(offer.address(), options.control_address),
                     .max_message_bytes = options.max_message_bytes,
-                    .timeout = options.timeout,
+                    .timeout = to_dial,
                     .direct_landings = offer.direct_landings(),
                     .tenant = options.tenant,
                     .token = options.token}));
   if (offer.direct_landings() && !pipe->capabilities().direct_landing) {
     return Unavailable("its lanes write no remote memory: ", pipe->capabilities().detail);
   }
-  return FrameClient::Connect(std::move(pipe), ClientOptions(control, offer.ticket(), options));
+  QUIRE_ASSIGN_OR_RETURN(const Duration to_greet, StepTime(options.timeout, deadline));
+  return FrameClient::Connect(std::move(pipe),
+                              ClientOptions(control, offer.ticket(), options, to_greet));
 }
 
 std::vector<DataReport::PassedOver> NotOffered(const v1::OfferReply& reply) {
@@ -113,6 +129,11 @@ std::vector<DataReport::PassedOver> NotOffered(const v1::OfferReply& reply) {
     }
   }
   return missing;
+}
+
+/// Where the server is, for an error.
+std::string At(const DataOptions& options) {
+  return options.control_address.empty() ? "" : " at " + options.control_address;
 }
 
 /// What did not work, for an error.
@@ -136,14 +157,15 @@ std::string DataReport::Summary() const {
 }
 
 StatusOr<DataConnection> ConnectData(const std::shared_ptr<Transport>& control,
-                                     const DataOptions& options) {
+                                     const DataOptions& options, TimePoint deadline) {
+  deadline = std::min(deadline, options.limit);
   if (options.transport != "auto" && std::ranges::find(kKinds, options.transport) == kKinds.end()) {
     return InvalidArgument("there is no transport '", options.transport,
                            "': there are auto, grpc, shm and ucx");
   }
   const ControlChannel channel(control, options);
   v1::OfferReply offers;
-  QUIRE_RETURN_IF_ERROR(channel.Call(kOffer, v1::OfferRequest(), &offers));
+  QUIRE_RETURN_IF_ERROR(channel.Call(kOffer, v1::OfferRequest(), &offers, deadline));
   if (offers.offers_size() > kMostOffers) {
     return BadReply(kOffer, offers.offers_size(), " offers, more than ", kMostOffers);
   }
@@ -151,7 +173,7 @@ StatusOr<DataConnection> ConnectData(const std::shared_ptr<Transport>& control,
   for (const v1::TransportOffer& offer : offers.offers()) {
     std::string why_not = WhyNot(offer, options);
     if (why_not.empty()) {
-      auto client = Connect(offer, channel, options);
+      auto client = Connect(offer, channel, options, deadline);
       if (client.ok()) {
         report.taken = NameOf(offer);
         report.detail = (*client)->capabilities().detail;
@@ -161,8 +183,12 @@ StatusOr<DataConnection> ConnectData(const std::shared_ptr<Transport>& control,
     }
     report.passed_over.push_back({NameOf(offer), std::move(why_not)});
   }
-  return Unavailable("no data connection (", options.transport,
-                     ") to the server: ", Reasons(report));
+  if (SystemClock().Now() >= deadline) {
+    return DeadlineExceeded("no data connection (", options.transport, ") to the server",
+                            At(options), " until the deadline: ", Reasons(report));
+  }
+  return Unavailable("no data connection (", options.transport, ") to the server", At(options),
+                     ": ", Reasons(report));
 }
 
 }  // namespace quire

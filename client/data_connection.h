@@ -30,7 +30,9 @@ struct DataOptions {
   uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.
   uint64_t window_bytes = uint64_t{32} << 20;  ///< Of a reply, that nobody has taken yet.
   Duration timeout = std::chrono::seconds(5);  ///< Of each step.
-  std::string host_id = ReadHostId();          ///< Of this process.
+  /// Of all that is done with the connection's control channel, on SystemClock().
+  TimePoint limit = TimePoint::max();
+  std::string host_id = ReadHostId();  ///< Of this process.
   /// Give a server that asks for it remote access to this process' memory (TransportOffer).
   bool direct_landings = false;
   std::span<const PipeDialer> dialers = PipeDialers();
@@ -55,12 +57,14 @@ struct DataConnection {
   DataReport report;
 };
 
-/// Connects once. Errors: INVALID_ARGUMENT for a transport that nobody knows; those of the control
-/// channel (UNIMPLEMENTED from a server without data connections); UNAVAILABLE, with the reason of
-/// each offer, when none works. Ownership: the connection keeps `control`, over which landings are
+/// Connects once, and gives up at `deadline` (SystemClock()), whatever steps are left. Errors:
+/// INVALID_ARGUMENT for a transport that nobody knows; those of the control channel (UNIMPLEMENTED
+/// from a server without data connections); UNAVAILABLE, with the reason of each offer, when none
+/// works; DEADLINE_EXCEEDED. Ownership: the connection keeps `control`, over which landings are
 /// announced. Thread-safety: as often and from as many threads as wanted.
 [[nodiscard]] StatusOr<DataConnection> ConnectData(const std::shared_ptr<Transport>& control,
-                                                   const DataOptions& options);
+                                                   const DataOptions& options,
+                                                   TimePoint deadline = TimePoint::max());
 
 }  // namespace quire
 

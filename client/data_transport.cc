@@ -72,7 +72,7 @@ class DataTransport::HeldCall final : public PendingCall {
 
 StatusOr<std::shared_ptr<DataTransport>> DataTransport::Open(Options options) {
   std::shared_ptr<DataTransport> self(new DataTransport(std::move(options)));
-  QUIRE_RETURN_IF_ERROR(self->Current(Duration::zero()).status());
+  QUIRE_RETURN_IF_ERROR(self->Current(Duration::max()).status());
   return self;
 }
 
@@ -80,7 +80,8 @@ StatusOr<std::shared_ptr<DataTransport>> DataTransport::Open(
     std::shared_ptr<Transport> control, const DataOptions& options,
     std::function<void(const DataReport&)> on_other_way) {
   return Open(
-      {.connect = [control = std::move(control), options] { return ConnectData(control, options); },
+      {.connect = [control = std::move(control),
+                   options](TimePoint deadline) { return ConnectData(control, options, deadline); },
        .on_other_way = std::move(on_other_way)});
 }
 
@@ -153,7 +154,10 @@ StatusOr<DataTransport::Connection> DataTransport::Current(Duration timeout) {
   QUIRE_ASSIGN_OR_RETURN(Connection current, CurrentOrTurn(timeout));
   if (current != nullptr) return current;
   std::optional<DataReport> other_way;
-  StatusOr<Connection> took = Took(options_.connect(), &other_way);
+  const TimePoint now = SystemClock().Now();
+  const bool endless = timeout > TimePoint::max() - now;
+  StatusOr<Connection> took =
+      Took(options_.connect(endless ? TimePoint::max() : now + timeout), &other_way);
   if (other_way && options_.on_other_way) options_.on_other_way(*other_way);
   return took;
 }

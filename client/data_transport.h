@@ -6,7 +6,8 @@
 // - A call that is started and finds the connection dead makes a new one, with new offers, and goes
 //   over that. A call whose reply was lost, and any Call(), is UNAVAILABLE; whoever may repeat it
 //   does, and that makes the new connection.
-// - One thread connects, for as long as that takes; the others wait for what it finds, until their
+// - One thread connects, within the timeout of its call; the others wait for what it finds, until
+// their
 //   own timeout. After a failure, or the loss of a young
 //   connection, nobody connects for a while that grows with each (retry.h): calls are UNAVAILABLE
 //   at once in that time.
@@ -37,8 +38,9 @@ namespace quire {
 class DataTransport final : public Transport {
  public:
   struct Options {
-    /// Makes a connection; called by one thread at a time.
-    std::function<StatusOr<DataConnection>()> connect;
+    /// Makes a connection, or gives up at `deadline` (SystemClock()); called by one thread at a
+    /// time.
+    std::function<StatusOr<DataConnection>(TimePoint deadline)> connect;
     /// Told of every connection after the first that another way than the one before was taken for,
     /// by the thread that made it. May be empty.
     std::function<void(const DataReport&)> on_other_way = {};
@@ -71,8 +73,8 @@ class DataTransport final : public Transport {
 
   explicit DataTransport(Options options) : options_(std::move(options)) {}
 
-  /// The connection, made anew when there is none; waits for at most `timeout` while another thread
-  /// makes it.
+  /// The connection, made anew when there is none, within `timeout`; waits for no longer than that
+  /// while another thread makes it.
   StatusOr<Connection> Current(Duration timeout) QUIRE_EXCLUDES(mutex_);
   /// The connection; null when the caller is to make it.
   StatusOr<Connection> CurrentOrTurn(Duration timeout) QUIRE_EXCLUDES(mutex_);

@@ -61,7 +61,7 @@ class DataTransportTest : public ::testing::Test {
  protected:
   std::shared_ptr<DataTransport> Open() {
     auto opened = DataTransport::Open(
-        {.connect = [this] { return Connect(); },
+        {.connect = [this](TimePoint) { return Connect(); },
          .on_other_way = [this](const DataReport& report) { told_.push_back(report.taken); },
          .retry = {.first_backoff = std::chrono::milliseconds(100), .jitter = 0},
          .clock = &clock_});
@@ -103,7 +103,7 @@ TEST_F(DataTransportTest, OneConnectionServesManyCalls) {
 
 TEST_F(DataTransportTest, WithoutAConnectionItDoesNotOpen) {
   reachable_ = false;
-  const auto opened = DataTransport::Open({.connect = [this] { return Connect(); }});
+  const auto opened = DataTransport::Open({.connect = [this](TimePoint) { return Connect(); }});
   EXPECT_EQ(opened.status().code(), StatusCode::kUnavailable);
 }
 

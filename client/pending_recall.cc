@@ -8,6 +8,7 @@
 #include "client/call.h"
 #include "client/recall_codec.h"
 #include "client/session.h"
+#include "client/validate.h"
 #include "common/base/retry_hint.h"
 #include "quire/v1/session.pb.h"
 
@@ -29,6 +30,7 @@ PendingRecall::PendingRecall(ClientSession* session, std::vector<LayerWant> owne
       options_(options),
       deadline_(deadline),
       jitter_(session->client_->next_jitter_seed_.fetch_add(1, std::memory_order_relaxed)),
+      attempts_(session->client_->options_.retry, jitter_, session->client_->server_, deadline),
       not_before_(TimePoint::min()) {
   for (const WantedLane& lane : lanes_) {
     session_->map_.lane(lane.want->sequence, lane.layer).under_way = true;
@@ -118,6 +120,9 @@ Status PendingRecall::Send() {
   request.set_place(landing_ != nullptr);
   request.set_piece_bytes(options_.piece_bytes);
   LanesToProto(missing(), session_->map_, options_.query_dtype, &request);
+  told_ = std::exchange(session_->mismatched_, {});
+  MismatchedToProto(told_, &request);
+  mismatched_ = false;
   // What was offered and not applied is given up: the server takes it back.
   for (const WantedLane& lane : missing()) {
     session_->map_.lane(lane.want->sequence, lane.layer).offered = 0;
@@ -143,10 +148,12 @@ StatusOr<std::optional<RecallPart>> PendingRecall::Receive(TimePoint deadline) {
   // After DEADLINE_EXCEEDED it may go on, and bytes may land.
   call_over_ = !absl::IsDeadlineExceeded(body.status()) && !(body.ok() && body->has_value());
   QUIRE_RETURN_IF_ERROR(body.status());
+  session_->client_->server_.Note(OkStatus(), TimePoint());
   if (!body->has_value() && missing().empty()) {
     End(OkStatus());
     return std::nullopt;
   }
+  if (body->has_value()) told_.clear();  // The server has done what there was to do.
   auto part = body->has_value() ? Take(**std::move(body)) : StatusOr<RecallPart>(EndsEarly());
   if (part.ok()) return std::optional<RecallPart>(*std::move(part));
   session_->needs_resync_ = true;
@@ -163,6 +170,7 @@ StatusOr<RecallPart> PendingRecall::Take(CallMessage body) {
   if (body.landed_bytes > 0 && fills_slots()) touched_ = SlotsTouched::kAny;
   v1::RecallReply reply;
   if (!reply.ParseFromString(body.control)) return DataLoss("it cannot be parsed");
+  std::vector<MismatchedUnit> mismatched;
   const ExpectedPart expected{.epoch = session_->epoch_,
                               .exchange = exchange_,
                               .lanes = missing(),
@@ -170,6 +178,7 @@ StatusOr<RecallPart> PendingRecall::Take(CallMessage body) {
                               .map = &session_->map_,
                               .landing = options_.landing,
                               .touched = &touched_,
+                              .mismatched = &mismatched,
                               .verify = options_.verify,
                               .pieces = options_.piece_bytes > 0};
   if (in_pieces_ > 0) {
@@ -179,7 +188,10 @@ StatusOr<RecallPart> PendingRecall::Take(CallMessage body) {
     if (bytes_to_come_ == 0) Arrive(std::exchange(in_pieces_, 0));
     return piece;
   }
-  QUIRE_ASSIGN_OR_RETURN(RecallPart part, PartFromProto(reply, std::move(body), expected));
+  StatusOr<RecallPart> taken = PartFromProto(reply, std::move(body), expected);
+  for (const MismatchedUnit& unit : mismatched) session_->Mismatched(unit);
+  mismatched_ = !mismatched.empty();
+  QUIRE_ASSIGN_OR_RETURN(RecallPart part, std::move(taken));
   touched_ = SlotsTouched::kNone;
   bytes_to_come_ = part.bytes_to_come;
   if (bytes_to_come_ > 0) {
@@ -213,17 +225,20 @@ void PendingRecall::OnFailure(const Status& status) {
     resynced_ = true;
     return;
   }
+  // The server hears of it with the next attempt, and mends what it has.
+  if (mismatched_ && ++rechecks_ <= kMaxRechecks) return;
+  // What does not come to be answered is told again.
+  if (!absl::IsDataLoss(status) && !absl::IsNotFound(status)) {
+    for (const MismatchedUnit& unit : std::exchange(told_, {})) session_->Mismatched(unit);
+  }
   // Parts have come, so the server was not out of reach of this request for good.
   const bool overloaded_midway = arrived_ > 0 && absl::IsResourceExhausted(status);
   const bool passes = overloaded_midway || IsRetriable(status, Repeat::kSafe);
-  if (!passes || ++attempts_ == client.retry.max_attempts) {
-    return End(status);
-  }
-  not_before_ = client.clock->Now() + WaitAfter(status, client.retry, attempts_, jitter_);
-  if (not_before_ < deadline_) return;
-  End(DeadlineExceeded(
-      kRecall,
-      ": the deadline leaves no time for another attempt; the last said: ", Message(status)));
+  if (!passes) return End(status);
+  const auto next = attempts_.Next(status, client.clock->Now());
+  if (absl::IsDeadlineExceeded(next.status())) return End(Annotate(next.status(), kRecall));
+  if (!next.ok()) return End(next.status());
+  not_before_ = *next;
 }
 
 void PendingRecall::Abandon(bool may_have_landed) {

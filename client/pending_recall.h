@@ -35,6 +35,7 @@
 
 #include "client/direct_landing.h"
 #include "client/recall.h"
+#include "client/retry.h"
 #include "common/base/clock.h"
 #include "common/base/random.h"
 #include "common/base/status.h"
@@ -108,13 +109,16 @@ class PendingRecall {
   const RecallOptions options_;
   const TimePoint deadline_;
   SeededRandom jitter_;
+  Attempts attempts_;
   std::unique_ptr<PendingCall> call_;  ///< Null between attempts.
   Landing* landing_ = nullptr;         ///< Of the attempt under way (ChooseLanding).
   bool call_over_ = false;             ///< Nothing of call_ will arrive any more.
   SlotsTouched touched_{};             ///< By a part that turned out to be wrong.
   uint64_t exchange_ = 0;              ///< Of the attempt under way.
-  uint32_t attempts_ = 0;              ///< That failed in a way that passes.
   bool resynced_ = false;              ///< After FAILED_PRECONDITION, which is done once.
+  std::vector<MismatchedUnit> told_;   ///< Of the session's, what this attempt tells the server.
+  bool mismatched_ = false;            ///< A unit of this attempt did not match its checksum.
+  uint32_t rechecks_ = 0;              ///< Times that it was asked for again for that reason.
   TimePoint not_before_;               ///< When the next attempt may be made.
   size_t arrived_ = 0;                 ///< Of lanes_.
   size_t in_pieces_ = 0;               ///< Of missing(): lanes of which units are to come,

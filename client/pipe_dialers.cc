@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "common/base/net_address.h"
 #include "common/transport/grpc_pipe.h"
 #include "common/transport/shm_pipe.h"
 #include "common/transport/ucx.h"
@@ -40,12 +41,10 @@ std::span<const PipeDialer> PipeDialers() {
 
 std::string ReachableAddress(const std::string& offered, const std::string& control) {
   if (offered.empty()) return control;
-  const size_t colon = control.rfind(':');
-  if (colon == std::string::npos || control.starts_with("unix:")) return offered;
-  for (const std::string_view all : {"0.0.0.0:", "[::]:", "*:"}) {
-    if (offered.starts_with(all)) return control.substr(0, colon + 1) + offered.substr(all.size());
-  }
-  return offered;
+  const auto there = NetAddress::ParseServer(offered);
+  const auto here = NetAddress::ParseServer(control);
+  if (!there.ok() || !there->IsEveryAddress() || !here.ok() || here->is_unix()) return offered;
+  return here->WithPort(there->port()).Text();
 }
 
 }  // namespace quire

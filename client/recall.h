@@ -109,6 +109,15 @@ struct RecalledLane {
   PageLists selected = {};  ///< What the server selected; no heads where the caller did.
 };
 
+/// A unit that came and did not match its checksum.
+struct MismatchedUnit {
+  uint32_t sequence = 0;
+  uint32_t layer = 0;
+  uint32_t head = 0;
+  uint32_t page = 0;
+  uint32_t crc32c = 0;  ///< Of the bytes that came.
+};
+
 /// Whole lanes, in the order asked, verified against the request, the resident map and the
 /// checksums (RecallOptions::verify). Or, without lanes, a further piece of the units of the part
 /// before it.

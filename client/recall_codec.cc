@@ -198,7 +198,10 @@ class PartReader {
  public:
   /// `bytes` of units came with the part.
   PartReader(const ExpectedPart& expected, uint64_t bytes)
-      : map_(*expected.map), unit_bytes_(expected.unit_bytes), exchange_(expected.exchange) {
+      : map_(*expected.map),
+        unit_bytes_(expected.unit_bytes),
+        exchange_(expected.exchange),
+        mismatched_(expected.mismatched) {
     part_.placements.reserve(bytes / unit_bytes_);
     part_.checksums.reserve(bytes / unit_bytes_);
   }
@@ -405,7 +408,13 @@ class PartReader {
   Status CheckPayload(const Payload& payload) const {
     std::vector<uint32_t> checksums;
     VisitSent([&](size_t i) { checksums.push_back(part_.checksums[i]); });
-    return CheckUnits(payload, checksums.size(), unit_bytes_, checksums);
+    std::vector<UnitMismatch> mismatches;
+    Status status = CheckUnits(payload, checksums.size(), unit_bytes_, checksums, &mismatches);
+    if (mismatches.empty()) return status;
+    std::vector<size_t> sent;
+    VisitSent([&](size_t i) { sent.push_back(i); });
+    for (const UnitMismatch& mismatch : mismatches) Note(sent[mismatch.unit], mismatch.crc32c);
+    return status;
   }
 
   /// Whether the units in their slots are right. A copy has told the checksums; what a device wrote
@@ -470,18 +479,30 @@ class PartReader {
   /// Compares what `checksum` tells of every unit's slot, in payload order, with what it must be.
   template <typename Checksum>
   Status CheckEach(const Checksum& checksum, const SessionLanding& landing) const {
+    Status status = OkStatus();
     for (size_t i = 0; i < part_.placements.size(); ++i) {
       const Placement& at = part_.placements[i];
-      if (checksum(SlotOf(i, landing)) == part_.checksums[i]) continue;
-      return DataLoss("the unit for slot ", at.slot, " of ", NameOf(at.sequence, at.layer),
-                      ", head ", at.head, " does not match its checksum");
+      const uint32_t crc32c = checksum(SlotOf(i, landing));
+      if (crc32c == part_.checksums[i]) continue;
+      Note(i, crc32c);
+      if (!status.ok()) continue;
+      status = DataLoss("the unit for slot ", at.slot, " of ", NameOf(at.sequence, at.layer),
+                        ", head ", at.head, " does not match its checksum");
     }
-    return OkStatus();
+    return status;
+  }
+
+  /// The unit of a placement does not match its checksum.
+  void Note(size_t placement, uint32_t crc32c) const {
+    if (mismatched_ == nullptr) return;
+    const Placement& at = part_.placements[placement];
+    mismatched_->push_back({at.sequence, at.layer, at.head, at.page, crc32c});
   }
 
   const ResidentMap& map_;
   const uint64_t unit_bytes_;
   const uint64_t exchange_;
+  std::vector<MismatchedUnit>* const mismatched_;  ///< May be null.
   RecallPart part_;
   wire::LaneUnits scratch_units_;
   std::vector<int32_t> scratch_pages_;
@@ -506,6 +527,22 @@ std::vector<WantedLane> LanesOf(std::span<const LayerWant> wants) {
     for (uint32_t i = 0; i < want.num_layers; ++i) lanes.push_back({&want, want.layer + i});
   }
   return lanes;
+}
+
+void MismatchedToProto(std::span<const MismatchedUnit> units, v1::RecallRequest* request) {
+  for (const MismatchedUnit& unit : units) {
+    const int last = request->mismatched_size() - 1;
+    v1::SequenceMismatch* sequence =
+        last >= 0 && request->mismatched(last).sequence() == unit.sequence
+            ? request->mutable_mismatched(last)
+            : request->add_mismatched();
+    sequence->set_sequence(unit.sequence);
+    v1::MismatchedUnit* proto = sequence->add_units();
+    proto->set_layer(unit.layer);
+    proto->set_head(unit.head);
+    proto->set_page(unit.page);
+    proto->set_crc32c(unit.crc32c);
+  }
 }
 
 void LanesToProto(std::span<const WantedLane> lanes, const ResidentMap& map, DType query_dtype,

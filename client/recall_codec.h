@@ -47,10 +47,11 @@ struct ExpectedPart {
   std::span<const WantedLane> lanes;  ///< That have not come; the part brings the first of them.
   uint64_t unit_bytes = 0;            ///< Of what the session brings of a unit.
   const ResidentMap* map = nullptr;
-  const SessionLanding* landing = nullptr;  ///< Null when no unit can have landed.
-  SlotsTouched* touched = nullptr;          ///< With a landing of slots: kept up to date.
-  bool verify = true;                       ///< Units that stay payload.
-  bool pieces = false;                      ///< Units may be missing at the end of the payload.
+  const SessionLanding* landing = nullptr;            ///< Null when no unit can have landed.
+  SlotsTouched* touched = nullptr;                    ///< With a landing of slots: kept up to date.
+  std::vector<MismatchedUnit>* mismatched = nullptr;  ///< Takes the units that do not match.
+  bool verify = true;                                 ///< Units that stay payload.
+  bool pieces = false;  ///< Units may be missing at the end of the payload.
 };
 /// The part in `reply`, with `body`, the message that it was in. With a landing of slots, units
 /// that have not landed by themselves are put there; otherwise the payload, or what landed in a
@@ -62,6 +63,9 @@ struct ExpectedPart {
 [[nodiscard]] StatusOr<RecallPart> PieceFromProto(const v1::RecallReply& reply, CallMessage body,
                                                   const ExpectedPart& expected,
                                                   uint64_t bytes_to_come);
+
+/// Adds `units` to `request`.
+void MismatchedToProto(std::span<const MismatchedUnit> units, v1::RecallRequest* request);
 
 /// Adds every lane that has ever been recalled to `request`.
 void MapToProto(const ResidentMap& map, v1::ResyncRequest* request);

@@ -9,6 +9,8 @@ namespace quire {
 
 namespace {
 
+constexpr Duration kShortestLastWait = std::chrono::milliseconds(1);
+
 Duration Backoff(const RetryOptions& options, uint32_t attempt, Random& random) {
   const double cap = static_cast<double>(options.max_backoff.count());
   double wait = static_cast<double>(options.first_backoff.count());
@@ -27,6 +29,34 @@ bool IsRetriable(const Status& status, Repeat repeat) {
 Duration WaitAfter(const Status& status, const RetryOptions& options, uint32_t attempt,
                    Random& random) {
   return std::max(Backoff(options, attempt, random), RetryAfter(status).value_or(Duration::zero()));
+}
+
+StatusOr<TimePoint> Attempts::Next(const Status& status, TimePoint now) {
+  peer_.Note(status, now);
+  if (++failed_ >= options_.max_attempts) return status;
+  const bool bounded = absl::IsUnavailable(status) && options_.unreachable_for != Duration::max();
+  if (bounded) {
+    const Duration left = options_.unreachable_for - (now - peer_.MissedSince(now));
+    const auto wait = WaitWithin(status, left);
+    if (!wait) return status;
+    if (*wait < deadline_ - now) return now + *wait;
+  } else if (const auto wait = WaitWithin(status, deadline_ - now)) {
+    return now + *wait;
+  }
+  return absl::IsDeadlineExceeded(status)
+             ? status
+             : DeadlineExceeded("the deadline leaves no time for another attempt; the last said: ",
+                                Message(status));
+}
+
+std::optional<Duration> Attempts::WaitWithin(const Status& status, Duration left) {
+  const Duration wait = WaitAfter(status, options_, failed_, random_);
+  if (wait < left) return wait;
+  // The last attempts come closer together, so that the time that was given is used.
+  const Duration shorter = left / 2;
+  const Duration least =
+      std::max(RetryAfter(status).value_or(kShortestLastWait), options_.first_backoff);
+  return shorter >= least ? std::optional(shorter) : std::nullopt;
 }
 
 }  // namespace quire

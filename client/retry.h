@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Retry policy: when to try again and how long to wait. Pure decisions, no I/O.
+// Retry policy: when to try again and how long to wait. Pure decisions, no I/O. By default what may
+// be repeated is repeated until the method's deadline, which is the caller's.
 #ifndef QUIRE_CLIENT_RETRY_H_
 #define QUIRE_CLIENT_RETRY_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "common/base/clock.h"
 #include "common/base/random.h"
@@ -18,7 +21,10 @@ struct RetryOptions {
   Duration max_backoff = std::chrono::seconds(2);
   double multiplier = 2.0;
   double jitter = 0.2;  ///< Each wait is scaled by a factor uniform in [1 - jitter, 1 + jitter].
-  uint32_t max_attempts = 8;  ///< At least 1; 1 = never retry.
+  uint32_t max_attempts = UINT32_MAX;  ///< At least 1; 1 = never retry.
+  /// For how long a peer that cannot be reached (UNAVAILABLE) is tried again, from the first time
+  /// that it could not. The method's deadline ends it in any case.
+  Duration unreachable_for = Duration::max();
 };
 
 /// Whether a call may be sent again although it may have been carried out.
@@ -35,6 +41,53 @@ bool IsRetriable(const Status& status, Repeat repeat);
 /// as the status's retry hint asks.
 Duration WaitAfter(const Status& status, const RetryOptions& options, uint32_t attempt,
                    Random& random);
+
+/// Since when a peer cannot be reached, over all that is asked of it: who has waited for it in one
+/// method does not wait as long again in the next. Thread-safety: any thread.
+class Reachability {
+ public:
+  /// Takes in how an attempt ended, now. UNAVAILABLE means that the peer was not reached.
+  void Note(const Status& status, TimePoint now) {
+    if (!absl::IsUnavailable(status)) {
+      missed_since_ = kReached;
+      return;
+    }
+    int64_t reached = kReached;
+    missed_since_.compare_exchange_strong(reached, now.time_since_epoch().count());
+  }
+  /// `now` for a peer that was reached last.
+  TimePoint MissedSince(TimePoint now) const {
+    const int64_t since = missed_since_;
+    return since == kReached ? now : TimePoint(TimePoint::duration(since));
+  }
+
+ private:
+  static constexpr int64_t kReached = INT64_MIN;
+  std::atomic<int64_t> missed_since_{kReached};
+};
+
+/// The attempts of one method. Thread-safety: none.
+class Attempts {
+ public:
+  /// All outlive it; `deadline` is of the clock that Next is told.
+  Attempts(const RetryOptions& options, Random& random, Reachability& peer, TimePoint deadline)
+      : options_(options), random_(random), peer_(peer), deadline_(deadline) {}
+
+  /// When the next attempt may be made, after one that ended with `status` now, which another may
+  /// cure. When there is to be none, what the method returns: `status`, or DEADLINE_EXCEEDED with
+  /// its words where the deadline leaves no time.
+  StatusOr<TimePoint> Next(const Status& status, TimePoint now);
+
+ private:
+  /// The wait before an attempt of which `left` is the time; nullopt when there is none for it.
+  std::optional<Duration> WaitWithin(const Status& status, Duration left);
+
+  const RetryOptions& options_;
+  Random& random_;
+  Reachability& peer_;
+  const TimePoint deadline_;
+  uint32_t failed_ = 0;
+};
 
 }  // namespace quire
 

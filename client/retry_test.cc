@@ -61,5 +61,60 @@ TEST(RetryTest, JitterSpreadsWaitsOverItsRangeOnly) {
   EXPECT_GT(most, milliseconds(118));
 }
 
+/// Attempts that all fail, on a clock that only the waits move.
+class AttemptsTest : public ::testing::Test {
+ protected:
+  /// Makes attempts until there is none more; how the last wait ended.
+  Status Exhaust(const Status& failure, TimePoint deadline) {
+    SeededRandom random(3);
+    Attempts attempts(options_, random, peer_, deadline);
+    for (count_ = 1;; ++count_) {
+      const auto next = attempts.Next(failure, now_);
+      if (!next.ok()) return next.status();
+      EXPECT_GT(*next, now_);
+      now_ = *next;
+    }
+  }
+  const TimePoint start_{std::chrono::hours(1)};
+  TimePoint now_ = start_;
+  RetryOptions options_;
+  Reachability peer_;
+  int count_ = 0;
+};
+
+TEST_F(AttemptsTest, GoOnUntilTheDeadlineByThemselves) {
+  const Status end = Exhaust(Unavailable("down"), start_ + std::chrono::seconds(20));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(end)) << end;
+  EXPECT_GT(now_ - start_, milliseconds(19'900));
+  EXPECT_LT(now_ - start_, std::chrono::seconds(20));
+  EXPECT_LT(count_, 40);
+}
+
+TEST_F(AttemptsTest, WaitForAPeerAsLongAsIsGivenAndNotAsLongAgain) {
+  options_.unreachable_for = std::chrono::seconds(5);
+  EXPECT_EQ(Exhaust(Unavailable("down"), start_ + std::chrono::seconds(60)), Unavailable("down"));
+  EXPECT_GT(now_ - start_, milliseconds(4'900));
+  EXPECT_LE(now_ - start_, std::chrono::seconds(5));
+  const TimePoint second = now_;
+  EXPECT_TRUE(absl::IsUnavailable(Exhaust(Unavailable("down"), now_ + std::chrono::seconds(60))));
+  EXPECT_LT(now_ - second, milliseconds(100));
+  peer_.Note(OkStatus(), now_);
+  EXPECT_TRUE(absl::IsUnavailable(Exhaust(Unavailable("down"), now_ + std::chrono::seconds(60))));
+  EXPECT_GT(now_ - second, milliseconds(4'900));
+}
+
+TEST_F(AttemptsTest, HeedTheTimeThatARefusalNames) {
+  const Status busy = WithRetryAfter(ResourceExhausted("busy"), milliseconds(700));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(Exhaust(busy, start_ + std::chrono::seconds(10))));
+  EXPECT_GT(now_ - start_, std::chrono::seconds(8));
+  EXPECT_LE(count_, 11);
+}
+
+TEST_F(AttemptsTest, EndAtTheMaximum) {
+  options_.max_attempts = 3;
+  EXPECT_TRUE(absl::IsUnavailable(Exhaust(Unavailable("x"), start_ + std::chrono::hours(1))));
+  EXPECT_EQ(count_, 3);
+}
+
 }  // namespace
 }  // namespace quire

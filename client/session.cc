@@ -107,7 +107,7 @@ Status ClientSession::CheckRecall(std::span<const LayerWant> wants,
 
 TimePoint ClientSession::DeadlineOf(const RecallOptions& options) const {
   return options.timeout == Duration::zero() ? client_->NewDeadline()
-                                             : client_->options_.clock->Now() + options.timeout;
+                                             : client_->NewDeadline(options.timeout);
 }
 
 StatusOr<std::unique_ptr<PendingRecall>> ClientSession::Start(std::vector<LayerWant> wants,
@@ -194,6 +194,10 @@ void ClientSession::ForgetAll(const SessionLanding& landing) {
   }
 }
 
+void ClientSession::Mismatched(const MismatchedUnit& unit) {
+  if (mismatched_.size() < wire::kMaxMismatchedUnits) mismatched_.push_back(unit);
+}
+
 Status ClientSession::Ack() {
   QUIRE_RETURN_IF_ERROR(CheckOpen());
   v1::AckRequest request;
@@ -274,6 +278,7 @@ Status ClientSession::RemoveSequence(uint32_t sequence) {
     return status;
   }
   map_.RemoveSequence(sequence);
+  std::erase_if(mismatched_, [&](const auto& unit) { return unit.sequence == sequence; });
   members_[sequence].clear();
   return OkStatus();
 }
@@ -323,6 +328,7 @@ Status ClientSession::Close() {
 
 Status ClientSession::CloseBefore(TimePoint deadline) {
   closed_ = true;
+  lease_.reset();
   const std::vector<PendingRecall*> under_way = under_way_;
   for (PendingRecall* recall : under_way) recall->Cancel();
   for (const auto& made : landings_) {

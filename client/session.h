@@ -22,8 +22,11 @@
 // valid, or a lane is unknown (pending_recall.h), the session sends its own maps under a higher
 // epoch; what is under way then starts again by itself for the lanes that have not come.
 //
-// Errors: NOT_FOUND when the server no longer has the session (it restarted, or the session idled
-// too long): open a new one. DATA_LOSS when a reply breaks the protocol or a checksum: nothing of
+// The client renews the session's lease from a thread of its own, so that it lives on the server
+// between two recalls, however far apart, and ends soon after the process has.
+//
+// Errors: NOT_FOUND when the server no longer has the session (it restarted, or could not be reached
+// for longer than the lease): open a new one. DATA_LOSS when a reply breaks the protocol or a checksum: nothing of
 // that part is handed out. INVALID_ARGUMENT for a lane that another recall is under way for. Others
 // as for Client.
 //
@@ -102,13 +105,16 @@ class ClientSession {
   StatusOr<RecallResult> Recall(std::span<const LayerWant> wants,
                                 const RecallOptions& options = {});
   /// The units of the part are in their slots: from now on the map counts them as resident. Doing
-  /// it twice, or for a part that is in its slots, changes nothing. A part that was superseded by a later
-  /// recall of its lane must not be applied: the lane is unknown afterwards. Of one that a resync
-  /// came over the server hears before the next recall.
+  /// it twice, or for a part that is in its slots, changes nothing. A part that was superseded by a
+  /// later recall of its lane must not be applied: the lane is unknown afterwards. Of one that a
+  /// resync came over the server hears before the next recall.
   void Applied(const RecallPart& part);
   /// The units of the part got into their slots in part only, and nobody knows what these hold: its
   /// lanes count as empty from now on, and the server hears of it before the next recall.
   void Spoiled(const RecallPart& part);
+  /// A unit of a part that the caller verifies (RecallOptions::verify) does not match its checksum:
+  /// the server hears of it with the next recall, and mends what it has.
+  void Mismatched(const MismatchedUnit& unit);
   /// Acknowledges at once what was applied (otherwise the next recall of the lane does).
   Status Ack();
 
@@ -164,8 +170,10 @@ class ClientSession {
   bool needs_resync_ = false;
   bool closed_ = false;
   ResidentMap map_;
+  std::vector<MismatchedUnit> mismatched_;  ///< That the server has not heard of; bounded.
   std::vector<PendingRecall*> under_way_;
   std::vector<std::weak_ptr<DirectLanding>> landings_;
+  std::shared_ptr<const void> lease_;  ///< The client renews it while it is there (lease_keeper.h).
 };
 
 }  // namespace quire

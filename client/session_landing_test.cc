@@ -173,7 +173,8 @@ TEST_F(SessionLandingTest, ARecallWhoseTimeIsUpWaitsUntilNothingCanLandAnyMore) 
   EXPECT_TRUE(call->gone);
 }
 
-TEST_F(SessionLandingTest, UnitsThatDoNotMatchTheirChecksumMakeTheLaneUnknown) {
+// Promise 2: the server hears what did not match, and the same recall asks once more.
+TEST_F(SessionLandingTest, Promise2UnitsThatDoNotMatchMakeTheLaneUnknownAndAreAskedForAgain) {
   Land(3, 1, -1);
   const auto damaged = [this](const testing::ScriptedCall& call) {
     auto part = Part({{0, 0, {{0, 0, 2, 4, 3}}}})(call);
@@ -181,11 +182,16 @@ TEST_F(SessionLandingTest, UnitsThatDoNotMatchTheirChecksumMakeTheLaneUnknown) {
     return part;
   };
   Expect({damaged});
+  server_.Reply(kResync, v1::ResyncReply());
+  const auto again = Expect({Part({{0, 0, {{0, 0, 2, 4}}}}), End()});
   const LayerWant want = Want(0, 4);
   const Status status = session_->Recall({&want, 1}, {.landing = landing_.get()}).status();
-  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
-  EXPECT_EQ(PageIn(0, 0), -1);
-  EXPECT_EQ(NextResync().lanes_size(), 1);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(PageIn(0, 0), 4);
+  EXPECT_TRUE(IsUnit(0, 0, 0, 0, 4));
+  ASSERT_EQ(again->request.mismatched_size(), 1);
+  ASSERT_EQ(again->request.mismatched(0).units_size(), 1);
+  EXPECT_EQ(again->request.mismatched(0).units(0).page(), 4u);
 }
 
 TEST_F(SessionLandingTest, UnitsThatLandedElsewhereMakeTheLaneUnknown) {
@@ -241,12 +247,12 @@ TEST_F(SessionLandingTest, ChecksumsThatTheCopyToldAreNotComputedAgain) {
   };
   const uint32_t right = Crc32c(testing::UnitOfPage(spec_, 4));
   Expect({told(right ^ 1)});
-  Expect({told(right), End()});
+  const auto again = Expect({told(right), End()});
   const LayerWant want = Want(0, 4);
-  EXPECT_TRUE(absl::IsDataLoss(session_->Recall({&want, 1}, {.landing = landing_.get()}).status()));
   server_.Reply(kResync, v1::ResyncReply());
   const auto result = session_->Recall({&want, 1}, {.landing = landing_.get()});
   ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(again->request.mismatched(0).units(0).crc32c(), right ^ 1);
   EXPECT_TRUE(IsUnit(0, 0, 0, 0, 4));
 }
 
@@ -316,10 +322,11 @@ TEST_F(CopiedLandingTest, ADamagedUnitMakesItsLaneUnknown) {
     return part;
   };
   Expect({damaged});
+  server_.Reply(kResync, v1::ResyncReply());
+  Expect({Fail(DataLoss("it is nowhere else"))});
   const LayerWant want = Want(0, 4);
   EXPECT_TRUE(absl::IsDataLoss(session_->Recall({&want, 1}, {.landing = landing_.get()}).status()));
   EXPECT_EQ(PageIn(0, 0), -1);
-  EXPECT_EQ(NextResync().lanes_size(), 1);
 }
 
 TEST_F(CopiedLandingTest, UnitsThatReceivedBuffersCutArePutTogether) {
@@ -447,6 +454,8 @@ TEST_F(StagingTest, UnitsAreVerifiedWhereTheCallerDoesNot) {
   };
   Expect({damaged, End()});
   Expect({damaged});
+  server_.Reply(kResync, v1::ResyncReply());
+  Expect({Fail(DataLoss("it is nowhere else"))});
   const LayerWant want = Want(0, 4);
   const auto unseen = session_->Recall({&want, 1}, {.landing = landing_.get(), .verify = false});
   ASSERT_TRUE(unseen.ok()) << unseen.status();
@@ -563,6 +572,8 @@ TEST_F(GuardedLandingTest, WhatADeviceWroteIsCheckedByTheAccess) {
 TEST_F(GuardedLandingTest, ADamagedUnitThatADeviceWroteMakesItsLaneUnknown) {
   Make();
   Expect({Put(TwoUnits(), std::byte{1})});
+  server_.Reply(kResync, v1::ResyncReply());
+  Expect({Fail(DataLoss("it is nowhere else"))});
   const Status status = session_->Recall({&want_, 1}, {.landing = landing_.get()}).status();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_EQ(PageIn(0, 2), -1);
@@ -617,6 +628,8 @@ TEST_F(GuardedLandingTest, DamagedPayloadReachesNoSlot) {
     return part;
   };
   Expect({damaged});
+  server_.Reply(kResync, v1::ResyncReply());
+  Expect({Fail(DataLoss("it is nowhere else"))});
   EXPECT_TRUE(
       absl::IsDataLoss(session_->Recall({&want_, 1}, {.landing = landing_.get()}).status()));
   EXPECT_EQ(memory_.Read(), before);

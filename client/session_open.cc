@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/call.h"
+#include "client/lease_keeper.h"
 #include "client/session.h"
 #include "client/validate.h"
 #include "common/page/layout.h"
@@ -168,9 +169,12 @@ StatusOr<std::unique_ptr<ClientSession>> Client::OpenSession(
                                             sequences[i], options.spec));
     map.AddSequence(i, SlotsOf(sequences[i], options.slots_per_head));
   }
-  return std::unique_ptr<ClientSession>(new ClientSession(this, reply.session_id(), reply.epoch(),
-                                                          options.spec, options.part,
-                                                          std::move(map), std::move(members)));
+  std::unique_ptr<ClientSession> session(new ClientSession(this, reply.session_id(), reply.epoch(),
+                                                           options.spec, options.part,
+                                                           std::move(map), std::move(members)));
+  session->lease_ = leases_->Keep(LeaseKeeper::Kind::kSession, reply.session_id(),
+                                  std::chrono::seconds(reply.lease_seconds()));
+  return session;
 }
 
 StatusOr<uint32_t> ClientSession::AddSequence(const SequenceSpec& sequence) {

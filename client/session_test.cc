@@ -467,6 +467,8 @@ TEST_F(ValuesSessionTest, APartIsOfHalvesAndVerifiedAsSuch) {
 TEST_F(ValuesSessionTest, BytesThatAreNotThoseOfTheChecksumAreRefused) {
   const LayerWant want = Want(1, 6);
   Expect({Brings(spec_, UnitBytes(half_))});  // With the checksum of the whole unit.
+  server_.Reply("quire.v1.Session/Resync", v1::ResyncReply());
+  Expect({Fail(DataLoss("it is nowhere else"))});
   EXPECT_TRUE(absl::IsDataLoss(session_->Recall({&want, 1}).status()));
 }
 

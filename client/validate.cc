@@ -54,7 +54,7 @@ uint32_t PayloadCrc32c(const Payload& payload) {
 }
 
 Status CheckUnits(const Payload& payload, uint64_t num_units, uint64_t unit_bytes,
-                  std::span<const uint32_t> unit_crc32c) {
+                  std::span<const uint32_t> unit_crc32c, std::vector<UnitMismatch>* mismatches) {
   if (unit_crc32c.size() != num_units) {
     return DataLoss(unit_crc32c.size(), " checksums for ", num_units, " units");
   }
@@ -62,6 +62,7 @@ Status CheckUnits(const Payload& payload, uint64_t num_units, uint64_t unit_byte
     return DataLoss(payload.size_bytes(), " payload bytes for ", num_units, " units of ",
                     unit_bytes);
   }
+  Status status = OkStatus();
   uint64_t unit = 0;
   uint64_t filled = 0;  // Bytes of `unit` that earlier slices held.
   uint32_t crc = 0;
@@ -73,13 +74,17 @@ Status CheckUnits(const Payload& payload, uint64_t num_units, uint64_t unit_byte
       filled += part.size();
       rest = rest.subspan(part.size());
       if (filled < unit_bytes) continue;
-      if (crc != unit_crc32c[unit]) return DataLoss("unit ", unit, " does not match its checksum");
+      if (crc != unit_crc32c[unit]) {
+        if (status.ok()) status = DataLoss("unit ", unit, " does not match its checksum");
+        if (mismatches == nullptr) return status;
+        mismatches->push_back({unit, crc});
+      }
       ++unit;
       filled = 0;
       crc = 0;
     }
   }
-  return OkStatus();
+  return status;
 }
 
 }  // namespace quire

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "client/client.h"
 #include "common/base/payload.h"
@@ -34,11 +35,23 @@ namespace quire {
 /// Checksum of all bytes in order.
 [[nodiscard]] uint32_t PayloadCrc32c(const Payload& payload);
 
+/// Times that a client asks again for units that did not match. A reply names all that it has, so
+/// more than one is for those that are damaged in between, or on the way.
+inline constexpr uint32_t kMaxRechecks = 3;
+
+/// A unit that does not match its checksum: its place in the payload, and what it has instead.
+struct UnitMismatch {
+  uint64_t unit = 0;
+  uint32_t crc32c = 0;
+};
+
 /// Checks a received payload of `num_units` units of `unit_bytes` bytes (> 0) against one checksum
 /// each. A non-OK status says what is wrong: the size, the number of checksums, or the first unit
-/// that does not match. Units may lie across slices.
+/// that does not match; all of those are added to `mismatches` when it is given. Units may lie
+/// across slices.
 [[nodiscard]] Status CheckUnits(const Payload& payload, uint64_t num_units, uint64_t unit_bytes,
-                                std::span<const uint32_t> unit_crc32c);
+                                std::span<const uint32_t> unit_crc32c,
+                                std::vector<UnitMismatch>* mismatches = nullptr);
 
 }  // namespace quire
 

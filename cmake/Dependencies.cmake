@@ -10,7 +10,6 @@ find_package(nlohmann_json CONFIG REQUIRED)
 find_package(OpenSSL REQUIRED)
 find_package(GTest CONFIG REQUIRED)
 find_package(PkgConfig REQUIRED)
-pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)
 # Only for the rival of a benchmark, which says so when it is absent.
 pkg_check_modules(HIREDIS QUIET IMPORTED_TARGET hiredis)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)

@@ -2,7 +2,11 @@
 #
 # quire_library(NAME <dir_name> [SRCS ...] [DEPS ...] [EXTERNAL ...])
 # quire_test(NAME <name> SRCS ... [DEPS ...] [LABELS unit|integration|e2e] [TIMEOUT s])
+# quire_test_library(NAME <name> SRCS ... [DEPS ...]): fakes and suites of several tests, compiled once
 # quire_binary(NAME <name> SRCS ... [DEPS ...] [EXTERNAL ...])
+#
+# GLUE marks what only parses arguments and prints: it is optimised as little as tests are, since optimising
+# CLI11, which is inlined into every command, takes most of the time of compiling one.
 #
 # DEPS names targets of ours, without the prefix; EXTERNAL names targets of libraries. A library's
 # layer is the first folder of its path (for kvserver the first two). DEPS outside what
@@ -24,15 +28,68 @@ function(_quire_link target)
   endif()
 endfunction()
 
+# _quire_precompile(TARGET KIND [OPTION...]): has TARGET read the headers that nearly all of its kind include in
+# compiled form. KIND is `core` (libraries), `app` (programs and what only they use) or `test`; OPTIONs are those
+# of TARGET that the compiler wants to find again. Each combination is compiled once for the whole build.
+# Headers of ours are left out: each change of one would compile everything anew.
+set(QUIRE_PRECOMPILED_core
+  <algorithm> <array> <atomic> <chrono> <cstddef> <cstdint> <functional> <map> <memory> <optional> <span>
+  <sstream> <string> <string_view> <tuple> <unordered_map> <utility> <vector>
+  <absl/status/status.h> <absl/status/statusor.h>)
+set(QUIRE_PRECOMPILED_app ${QUIRE_PRECOMPILED_core} <iostream> <CLI/CLI.hpp> <nlohmann/json.hpp>)
+set(QUIRE_PRECOMPILED_test ${QUIRE_PRECOMPILED_core} <gmock/gmock.h> <gtest/gtest.h>)
+
+function(_quire_precompile target kind)
+  if(NOT QUIRE_PCH OR QUIRE_LAYER STREQUAL "kernels")  # Kernels need nothing but a compiler.
+    return()
+  endif()
+  string(MAKE_C_IDENTIFIER "quire_precompiled_${kind}${ARGN}" precompiled)
+  if(NOT TARGET ${precompiled})
+    file(WRITE ${PROJECT_BINARY_DIR}/gen/precompiled.cc "// Gives the compiled headers a target.\n")
+    add_library(${precompiled} OBJECT ${PROJECT_BINARY_DIR}/gen/precompiled.cc)
+    set(libraries Threads::Threads)
+    if(kind STREQUAL "test")
+      list(APPEND libraries GTest::gmock GTest::gtest)
+    endif()
+    target_link_libraries(${precompiled} PRIVATE ${libraries})
+    target_compile_options(${precompiled} PRIVATE ${ARGN})
+    target_precompile_headers(${precompiled} PRIVATE ${QUIRE_PRECOMPILED_${kind}})
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${precompiled})
+endfunction()
+
+# What optimises least and still counts as optimised, where the build optimises.
+function(_quire_optimise_little target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
+# Flags and include directories of test code.
+function(_quire_compile_as_test target)
+  # tests/kit/paths.h is generated.
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/gen)
+  _quire_optimise_little(${target})  # Optimising assertions takes most of the time of a build.
+  _quire_precompile(${target} test)
+endfunction()
+
 function(quire_library)
-  cmake_parse_arguments(A "" "NAME" "SRCS;DEPS;EXTERNAL" ${ARGN})
+  cmake_parse_arguments(A "GLUE" "NAME" "SRCS;DEPS;EXTERNAL" ${ARGN})
   set(target quire_${A_NAME})
   if(A_SRCS)
     add_library(${target} STATIC ${A_SRCS})
     target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
+    set(options)
     # Optimising instrumented code takes twice the time of compiling it. What computes for long gives that back.
     if(QUIRE_SANITIZE AND QUIRE_LAYER MATCHES "^(kernels|gpuworker)$")
-      target_compile_options(${target} PRIVATE -O1)
+      set(options -O1)
+    endif()
+    target_compile_options(${target} PRIVATE ${options})
+    if(A_GLUE)
+      _quire_optimise_little(${target})
+    endif()
+    if(QUIRE_LAYER STREQUAL "app" OR A_GLUE)
+      _quire_precompile(${target} app ${options})
+    else()
+      _quire_precompile(${target} core ${options})
     endif()
   else()
     add_library(${target} INTERFACE)
@@ -44,11 +101,25 @@ function(quire_library)
 endfunction()
 
 function(quire_binary)
-  cmake_parse_arguments(A "" "NAME" "SRCS;DEPS;EXTERNAL" ${ARGN})
+  cmake_parse_arguments(A "GLUE" "NAME" "SRCS;DEPS;EXTERNAL" ${ARGN})
   add_executable(${A_NAME} ${A_SRCS})
   target_include_directories(${A_NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   set_target_properties(${A_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+  if(A_GLUE)
+    _quire_optimise_little(${A_NAME})
+  endif()
+  _quire_precompile(${A_NAME} app)
   _quire_link(${A_NAME} DEPS ${A_DEPS} EXTERNAL ${A_EXTERNAL})
+endfunction()
+
+function(quire_test_library)
+  cmake_parse_arguments(A "" "NAME" "SRCS;DEPS" ${ARGN})
+  # Object files: a static library would leave out those that only register tests.
+  add_library(quire_${A_NAME} OBJECT ${A_SRCS})
+  _quire_compile_as_test(quire_${A_NAME})
+  add_library(quire::${A_NAME} ALIAS quire_${A_NAME})
+  set_property(GLOBAL PROPERTY QUIRE_LAYER_${A_NAME} ${QUIRE_LAYER})
+  _quire_link(quire_${A_NAME} DEPS ${A_DEPS} EXTERNAL GTest::gmock)
 endfunction()
 
 function(quire_test)
@@ -60,11 +131,8 @@ function(quire_test)
     set(A_TIMEOUT 300)
   endif()
   add_executable(${A_NAME} ${A_SRCS})
-  # tests/kit/paths.h is generated.
-  target_include_directories(${A_NAME} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/gen)
   set_target_properties(${A_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  # Optimising assertions takes most of the time of a build.
-  target_compile_options(${A_NAME} PRIVATE $<$<CONFIG:Release>:-O1>)
+  _quire_compile_as_test(${A_NAME})
   _quire_link(${A_NAME} DEPS ${A_DEPS} EXTERNAL ${A_EXTERNAL} GTest::gmock GTest::gtest_main)
   add_test(NAME ${A_NAME} COMMAND ${A_NAME})
   foreach(label ${A_LABELS})

@@ -69,7 +69,8 @@ PolicyTrial::PolicyTrial(const worker::PolicyContext& context, const PagedRows& 
                                      context.options.window_tokens) /
                                     context.spec.page_tokens},
                context.spec.page_tokens, context.spec.num_kv_heads),
-      heads_(context.spec.num_kv_heads) {}
+      heads_(context.spec.num_kv_heads),
+      held_(context.spec.num_kv_heads, 0) {}
 
 StatusOr<PolicyTrial> PolicyTrial::Make(const worker::PolicyContext& context, const PagedRows& rows,
                                         std::unique_ptr<worker::RetrievalPolicy> policy,
@@ -113,11 +114,14 @@ Status PolicyTrial::Step(const ExactAttention& exact, std::span<const float> que
 }
 
 Status PolicyTrial::Decide(std::span<const float> queries) {
-  const worker::SelectRequest request{.layer = 0,
-                                      .q = queries.data(),
-                                      .candidates = table_.candidates(),
-                                      .max_pages = table_.layout().selectable_pages};
+  worker::SelectRequest request{.layer = 0,
+                                .q = queries.data(),
+                                .candidates = table_.candidates(),
+                                .max_pages = table_.layout().selectable_pages,
+                                .position = table_.num_tokens(),
+                                .held = held_};
   QUIRE_ASSIGN_OR_RETURN(const std::vector<bool> blocking, policy_->NeedsBlocking(request));
+  request.held = {};
   QUIRE_ASSIGN_OR_RETURN(const worker::Selection selection, policy_->Select(request));
   bool any = false;
   for (size_t i = 0; i < heads_.size(); ++i) {
@@ -134,6 +138,7 @@ Status PolicyTrial::Decide(std::span<const float> queries) {
   for (size_t i = 0; i < heads_.size(); ++i) {
     if (!blocking[i]) Recall(&heads_[i], selection.pages[i]);
     heads_[i].expected = selection.pages[i];
+    held_[i] = request.position;
   }
   return OkStatus();
 }

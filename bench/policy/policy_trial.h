@@ -95,6 +95,7 @@ class PolicyTrial {
   worker::PageTable nominal_;  ///< Of the options' sinks and window, for the oracle's candidates.
   uint32_t complete_pages_ = 0;
   std::vector<Head> heads_;
+  std::vector<uint64_t> held_;  ///< [n_kv] position of the query that chose `expected`; 0 for none.
   std::vector<std::vector<std::vector<uint32_t>>> history_;
   PolicyFigures figures_;
 };

@@ -70,6 +70,18 @@ bool Child::Read(Event* event) {
   return true;
 }
 
+bool Child::ReadLine(std::string* line) {
+  line->clear();
+  for (;;) {
+    char c = 0;
+    const ssize_t got = read(events_, &c, 1);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    if (c == '\n') return true;
+    line->push_back(c);
+  }
+}
+
 void Child::Kill() { kill(pid_, SIGKILL); }
 
 int Child::Wait() {

@@ -27,6 +27,9 @@ class Child {
   /// Blocks for the next event; false when there is none any more. An event of which only a part
   /// arrived does not count.
   bool Read(Event* event);
+  /// For a program that writes lines instead: blocks for the next one, without its end. False when
+  /// there is none any more.
+  bool ReadLine(std::string* line);
   void Kill();
   /// Waits for its end. OK when it was killed; INTERNAL with what it did when it ended otherwise.
   Status AwaitKilled();

@@ -22,7 +22,14 @@ Load::Load(PageStore* store, const Corpus* corpus, const TenantSalt& salt, Event
       corpus_(corpus),
       sink_(sink),
       options_(options),
-      keys_(AllKeys(*corpus, salt)) {}
+      keys_(AllKeys(*corpus, salt)) {
+  // Nothing of it is a cache: what is acknowledged has to be there.
+  PageStore::SegmentNames names;
+  for (const std::vector<SegmentKey>& chain : keys_) {
+    for (const SegmentKey& key : chain) names[key] = 1;
+  }
+  store->RestoreNames(names);
+}
 
 void Load::Run() {
   std::vector<std::thread> threads;
@@ -104,12 +111,16 @@ bool Load::Put(SegmentId id, Durability durability) {
   args.payload = payload;
   args.expected_key = KeyOf(id);
   args.durability = durability;
+  kvserver::SegmentHold hold;  // Until it is named.
+  args.hold = &hold;
+  args.strict = true;  // Nothing but these bytes is ever put under this key.
   Tell(id, Operation::kPut, Outcome::kStarted);
   const auto result = store_->PutSegment(kTenant, args);
   Tell(id, Operation::kPut,
        !result.ok()      ? OutcomeOf(result.status())
        : result->existed ? Outcome::kExisted
                          : Outcome::kDone);
+  if (result.ok()) (void)store_->NameSegments(kTenant, {&result->key, 1});
   return result.ok();
 }
 
@@ -143,7 +154,7 @@ Outcome Load::OutcomeOf(const Status& error) const {
     case StatusCode::kInvalidArgument:
       return Outcome::kRefused;
     case StatusCode::kAlreadyExists:
-      return Outcome::kWrongBytes;  // Nothing but these bytes was ever put under this key.
+      return Outcome::kWrongBytes;
     default:
       return Outcome::kFailed;
   }

@@ -27,7 +27,7 @@ std::vector<UnitAddress> UnitsOf(const KvSpec& spec, size_t tokens, const Segmen
 
 bool IsPayload(std::span<const UnitBytes> units, std::span<const std::byte> payload) {
   for (const UnitBytes& unit : units) {
-    const auto bytes = unit.slice.bytes;
+    const auto bytes = unit.ToSend().slice.bytes;
     if (bytes.size() > payload.size() || !std::ranges::equal(bytes, payload.first(bytes.size()))) {
       return false;
     }

@@ -20,6 +20,7 @@
 #include "client/cli/table.h"
 #include "client/cli/target.h"
 #include "client/cli/token_ids.h"
+#include "common/wire/limits.h"
 #include "tests/kit/caller_tokens.h"
 #include "tests/kit/fake_clock.h"
 #include "tests/kit/temp_dir.h"
@@ -111,24 +112,90 @@ TEST_F(ProgressTest, ATerminalLineIsRedrawnAtMostTenTimesASecond) {
 
 TEST(TargetTest, DocumentsAreNamedWithOrWithoutCollectionAndVersion) {
   const auto parse = [](std::string_view text) {
-    return FormatName(*ParseDocumentName(text, "default"));
+    return FormatName(ParseDocumentName(text, "default")->first);
   };
   EXPECT_EQ(parse("a.txt"), "default/a.txt");
   EXPECT_EQ(parse("manuals/a.txt"), "manuals/a.txt");
   EXPECT_EQ(parse("manuals/a.txt@12"), "manuals/a.txt@12");
   EXPECT_EQ(parse("me@home"), "default/me@home");
-  EXPECT_EQ(parse("a@3@0"), "default/a@3");
-  for (const char* bad : {"", "/a", "c/", "a/b/c", "@3", "a@99999999999999999999"}) {
+  EXPECT_EQ(parse("a@3@0"), "default/a@3@0");
+  for (const char* bad : {"", "/a", "c/", "a/b/c", "a\n@3"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(ParseDocumentName(bad, "default").status())) << bad;
   }
+}
+
+// Texts that look like a name and a version, and others that only nearly do.
+TEST(TargetTest, ANameMayEndLikeAVersion) {
+  const auto ambiguous = ParseDocumentName("manuals/report@2026", "default");
+  ASSERT_TRUE(ambiguous.ok()) << ambiguous.status();
+  EXPECT_EQ(ambiguous->first.name, "report");
+  EXPECT_EQ(ambiguous->first.version, 2026u);
+  ASSERT_TRUE(ambiguous->second.has_value());
+  EXPECT_EQ(ambiguous->second->name, "report@2026");
+  EXPECT_EQ(ambiguous->second->collection, "manuals");
+  EXPECT_EQ(ambiguous->second->version, 0u);
+  for (const char* name : {"@3", "a@", "a@01", "a@+1", "a@-1", "a@99999999999999999999", "a@3b"}) {
+    const auto plain = ParseDocumentName(name, "default");
+    ASSERT_TRUE(plain.ok()) << plain.status();
+    EXPECT_EQ(plain->first.name, name);
+    EXPECT_EQ(plain->first.version, 0u);
+    EXPECT_FALSE(plain->second.has_value()) << name;
+  }
+}
+
+TEST(TargetTest, WhatIsPrintedReadsBackAsTheSameDocumentForEveryName) {
+  SegmentKey key;
+  key.bytes.fill(0xab);
+  const std::string longest(wire::kMaxNameBytes, 'x');
+  for (const std::string& name :
+       {std::string("report.txt"), std::string("report@2026"), std::string("report@2026@1"),
+        std::string("@"), std::string("@7"), std::string("a@0"), std::string("-x"),
+        std::string("[a,b]"), std::string(" a "), std::string("\"q\""), std::string("中文@12"),
+        key.Hex(), longest, std::string(wire::kMaxNameBytes - 3, 'y') + "@12"}) {
+    for (const uint64_t version : {uint64_t{1}, uint64_t{2026}, UINT64_MAX}) {
+      const DocumentName document{.collection = "c@1", .name = name, .version = version};
+      const auto target = ParseTarget(FormatName(document), "default");
+      ASSERT_TRUE(target.ok()) << target.status();
+      const auto& read = std::get<DocumentName>(target->first);
+      EXPECT_EQ(read.collection, document.collection);
+      EXPECT_EQ(read.name, document.name);
+      EXPECT_EQ(read.version, document.version);
+    }
+    const DocumentName latest{.name = name};
+    const auto read = ParseDocumentName(FormatName(latest), "other");
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->first.name, name);
+    EXPECT_EQ(read->first.version, 0u);
+  }
+}
+
+TEST(TargetTest, TheStoreDecidesBetweenTwoReadings) {
+  const auto readings = *ParseDocumentName("report@2026", "default");
+  const auto has = [](std::vector<std::string> names) {
+    return [names](const DocumentName& name) -> StatusOr<std::string> {
+      const std::string text = FormatName(name);
+      if (std::ranges::find(names, text) != names.end()) return text;
+      return NotFound(text, " is not there");
+    };
+  };
+  const std::string version = "default/report@2026";
+  const std::string whole = "default/report@2026@0";
+  EXPECT_EQ(*FirstFound(readings, has({version})), version);
+  EXPECT_EQ(*FirstFound(readings, has({whole})), whole);
+  EXPECT_EQ(*FirstFound(readings, has({version, whole})), version);
+  EXPECT_THAT(std::string(Message(FirstFound(readings, has({})).status())), HasSubstr(version));
+  const auto fails = [](const DocumentName&) { return Unavailable("down"); };
+  EXPECT_TRUE(absl::IsUnavailable(FirstFound(readings, fails)));
 }
 
 TEST(TargetTest, SixtyFourHexDigitsAreAKey) {
   SegmentKey key;
   key.bytes.fill(0xab);
   const auto target = ParseTarget(key.Hex(), "default");
-  EXPECT_EQ(std::get<SegmentKey>(*target), key);
-  EXPECT_TRUE(std::holds_alternative<DocumentName>(*ParseTarget(key.Hex().substr(1), "default")));
+  EXPECT_EQ(std::get<SegmentKey>(target->first), key);
+  EXPECT_EQ(std::get<DocumentName>(*target->second).name, key.Hex());
+  const auto shorter = ParseTarget(key.Hex().substr(1), "default");
+  EXPECT_TRUE(std::holds_alternative<DocumentName>(shorter->first));
 }
 
 TEST(TokenIdsTest, NumbersAreSeparatedByCommasSpacesAndLines) {

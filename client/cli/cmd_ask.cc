@@ -50,6 +50,7 @@ struct AskArgs {
 };
 
 struct Answer {
+  DocumentName document;  ///< That was asked about.
   std::vector<TokenId> tokens;
   Json measures;        ///< What --json adds.
   std::string summary;  ///< The same for people.
@@ -63,22 +64,33 @@ std::string Piece(const AskArgs& args, TokenId token, std::string text) {
   return args.by_ids() ? " " + std::to_string(token) : std::move(text);
 }
 
+/// What is asked about.
+struct Asked {
+  DocumentName document;
+  worker::EngineOptions options;
+};
+
 /// The engine must make pages of the stored document's kind: its element type, p and g. A document
 /// that is lost has none; whoever has its text (`may_be_lost`) goes on with the usual ones.
-StatusOr<worker::EngineOptions> EngineOptionsFor(const DocumentName& document, Client& client,
-                                                 bool may_be_lost) {
+StatusOr<Asked> FindDocument(const Readings<DocumentName>& names, Client& client,
+                             bool may_be_lost) {
+  DocumentName document = names.first;
+  const auto stat = FirstFound(names, [&](const DocumentName& name) {
+    auto found = client.Stat(name);
+    if (found.ok()) document = name;
+    return found;
+  });
   worker::EngineOptions options;
-  const auto stat = client.Stat(document);
   if (!stat.ok()) {
     const bool lost = absl::IsNotFound(stat.status()) || absl::IsUnavailable(stat.status()) ||
                       absl::IsDataLoss(stat.status());
-    if (lost && may_be_lost) return options;
+    if (lost && may_be_lost) return Asked{document, options};
     return stat.status();
   }
   options.dtype = stat->context.spec.dtype;
   options.page_tokens = stat->context.spec.page_tokens;
   options.segment_pages = stat->context.spec.segment_pages;
-  return options;
+  return Asked{document, options};
 }
 
 std::string Fetched(const worker::MovedBytes& moved) {
@@ -147,12 +159,12 @@ Status AppendPrompt(std::span<const TokenId> prompt, worker::Sequence* sequence)
   return OkStatus();
 }
 
-StatusOr<Answer> AskHere(const AskArgs& args, const DocumentName& document,
+StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& names,
                          const CommandContext& context, const PieceObserver& on_piece) {
   QUIRE_ASSIGN_OR_RETURN(const SessionClient connected, context.ConnectForSessions(args.transport));
   Client* const client = connected.client.get();
-  QUIRE_ASSIGN_OR_RETURN(worker::EngineOptions options,
-                         EngineOptionsFor(document, *client, !args.text_file.empty()));
+  QUIRE_ASSIGN_OR_RETURN(Asked asked, FindDocument(names, *client, !args.text_file.empty()));
+  worker::EngineOptions& options = asked.options;
   options.host_cache_bytes = args.host_cache_bytes;
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
   QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadLocalWorker(model, client, options));
@@ -165,7 +177,7 @@ StatusOr<Answer> AskHere(const AskArgs& args, const DocumentName& document,
   ProgressBar recompute("reading the lost document", sequence_options.document_tokens.size());
   sequence_options.recompute_observer = [&](uint64_t tokens) { recompute.Advance(tokens); };
   QUIRE_ASSIGN_OR_RETURN(const auto sequence,
-                         local.engine->OpenSequence(document, sequence_options));
+                         local.engine->OpenSequence(asked.document, sequence_options));
   QUIRE_RETURN_IF_ERROR(AppendPrompt(prompt, sequence.get()));
   Status undecodable;
   params.on_token = [&](TokenId token) {
@@ -178,7 +190,10 @@ StatusOr<Answer> AskHere(const AskArgs& args, const DocumentName& document,
   };
   QUIRE_ASSIGN_OR_RETURN(worker::Generation generation, sequence->Generate(params));
   QUIRE_RETURN_IF_ERROR(undecodable);
-  Answer answer{.tokens = std::move(generation.tokens), .measures = {}, .summary = {}};
+  Answer answer{.document = asked.document,
+                .tokens = std::move(generation.tokens),
+                .measures = {},
+                .summary = {}};
   answer.measures["policy"] = sequence_options.retrieval->policy;
   Measure(sequence->stats(), &answer);
   answer.measures["transport"] = connected.path.name;
@@ -231,19 +246,30 @@ StatusOr<v1::GenerateRequest> MakeRequest(const AskArgs& args, const DocumentNam
   return request;
 }
 
-StatusOr<Answer> AskThere(const AskArgs& args, const DocumentName& document,
-                          const CommandContext& context, const PieceObserver& on_piece) {
+/// Asks the worker about one document.
+StatusOr<WorkerAnswer> AskThereAbout(const AskArgs& args, const DocumentName& document,
+                                     const CommandContext& context, const PieceObserver& on_piece) {
   QUIRE_ASSIGN_OR_RETURN(const v1::GenerateRequest request, MakeRequest(args, document, context));
   QUIRE_ASSIGN_OR_RETURN(const BearerToken token, context.Token());
-  const auto timeout = std::chrono::duration<double>(context.options.timeout_seconds);
-  QUIRE_ASSIGN_OR_RETURN(WorkerAnswer given,
-                         AskWorker(args.worker, request,
-                                   {.timeout = std::chrono::duration_cast<Duration>(timeout),
-                                    .token = token,
-                                    .on_token = [&](TokenId id, const std::string& text) {
-                                      on_piece(Piece(args, id, text));
-                                    }}));
-  Answer answer{.tokens = std::move(given.tokens), .measures = {}, .summary = {}};
+  const TimePoint now = SystemClock().Now();
+  const TimePoint limit = std::min(context.options.limit(), now + context.options.call_timeout());
+  return AskWorker(
+      args.worker, request,
+      {.timeout = limit - now,
+       .unreachable_for = context.options.unreachable_for(),
+       .token = token,
+       .on_token = [&](TokenId id, const std::string& text) { on_piece(Piece(args, id, text)); }});
+}
+
+StatusOr<Answer> AskThere(const AskArgs& args, const Readings<DocumentName>& names,
+                          const CommandContext& context, const PieceObserver& on_piece) {
+  DocumentName document;
+  QUIRE_ASSIGN_OR_RETURN(WorkerAnswer given, FirstFound(names, [&](const DocumentName& name) {
+                           document = name;
+                           return AskThereAbout(args, name, context, on_piece);
+                         }));
+  Answer answer{
+      .document = document, .tokens = std::move(given.tokens), .measures = {}, .summary = {}};
   answer.measures["policy"] = given.policy;
   answer.measures["budget_ratio"] = given.budget_ratio;
   AddMoved(given.moved, &answer.measures);
@@ -257,7 +283,7 @@ StatusOr<Answer> AskThere(const AskArgs& args, const DocumentName& document,
 }
 
 Status RunAsk(const AskArgs& args, const CommandContext& context) {
-  QUIRE_ASSIGN_OR_RETURN(const DocumentName document,
+  QUIRE_ASSIGN_OR_RETURN(const Readings<DocumentName> names,
                          ParseDocumentName(args.document, args.collection));
   const bool live = context.out_is_terminal && !context.options.json;
   AnswerLine line(live ? &context.out : nullptr);
@@ -269,7 +295,7 @@ Status RunAsk(const AskArgs& args, const CommandContext& context) {
     if (progress) progress->Advance();
   };
   const auto ask = args.worker.empty() ? AskHere : AskThere;
-  const auto answer = ask(args, document, context, on_piece);
+  const auto answer = ask(args, names, context, on_piece);
   progress.reset();
   if (live && !line.text().empty()) context.out << '\n';
   QUIRE_RETURN_IF_ERROR(answer.status());
@@ -279,7 +305,7 @@ Status RunAsk(const AskArgs& args, const CommandContext& context) {
                 << ")\n";
     return OkStatus();
   }
-  Json json = {{"answer", line.text()}, {"document", FormatName(document)}};
+  Json json = {{"answer", line.text()}, {"document", FormatName(answer->document)}};
   if (!args.by_ids()) json["question"] = args.question;
   json["tokens"] = answer->tokens;
   json.update(answer->measures);

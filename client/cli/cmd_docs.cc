@@ -44,9 +44,11 @@ Status RunList(const DocsArgs& args, const CommandContext& context) {
 }
 
 Status RunGet(const DocsArgs& args, const CommandContext& context) {
-  QUIRE_ASSIGN_OR_RETURN(const DocumentName name, ParseDocumentName(args.name, "default"));
+  QUIRE_ASSIGN_OR_RETURN(const auto names, ParseDocumentName(args.name, "default"));
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, context.Connect());
-  QUIRE_ASSIGN_OR_RETURN(const Document document, client->GetDocument(name));
+  QUIRE_ASSIGN_OR_RETURN(const Document document, FirstFound(names, [&](const DocumentName& name) {
+                           return client->GetDocument(name);
+                         }));
   if (context.options.json) {
     PrintJsonLine(context.out, ToJson(document));
     return OkStatus();

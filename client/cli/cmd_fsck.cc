@@ -10,6 +10,7 @@
 #include "client/cli/json_output.h"
 #include "client/cli/progress.h"
 #include "client/cli/table.h"
+#include "kvserver/registry/document_keys.h"
 #include "kvserver/store/fsck.h"
 
 namespace quire::cli {
@@ -34,6 +35,8 @@ Json ToJson(const kvserver::FsckReport& report) {
           {"extents", report.extents},
           {"units", report.units},
           {"payload_bytes", report.payload_bytes},
+          {"cached_segments", report.cached_segments},
+          {"cached_bytes", report.cached_bytes},
           {"detached_segments", report.detached},
           {"segments_dropped", report.segments_dropped},
           {"orphans_dropped", report.orphans_dropped},
@@ -53,6 +56,10 @@ void PrintForPeople(const kvserver::FsckReport& report, std::ostream& out) {
   out << FormatCount(report.segments) << " segments, " << FormatCount(report.units) << " units, "
       << FormatBytes(report.payload_bytes) << " in " << report.volumes << " volumes: "
       << (report.clean() ? "clean" : FormatCount(report.problem_count) + " problems") << "\n";
+  if (report.cached_segments > 0) {
+    out << FormatCount(report.cached_segments) << " of them, " << FormatBytes(report.cached_bytes)
+        << ", belong to no document: a server keeps them as a cache\n";
+  }
   if (report.segments_dropped > 0) {
     out << FormatCount(report.segments_dropped)
         << " segments were dropped; put their documents again to bring them back\n";
@@ -67,9 +74,10 @@ Status RunFsck(const FsckArgs& args, const CommandContext& context) {
     bar->Advance(segments - shown);
     shown = segments;
   };
-  QUIRE_ASSIGN_OR_RETURN(
-      const kvserver::FsckReport report,
-      kvserver::Fsck(args.directory, {.repair = args.repair, .progress = progress}));
+  QUIRE_ASSIGN_OR_RETURN(const kvserver::FsckReport report,
+                         kvserver::Fsck(args.directory, {.repair = args.repair,
+                                                         .reference = kvserver::SegmentOfReference,
+                                                         .progress = progress}));
   if (bar) bar->Finish();
   if (context.options.json) {
     PrintJsonLine(context.out, ToJson(report));

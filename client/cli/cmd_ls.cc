@@ -8,6 +8,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/json_output.h"
 #include "client/cli/table.h"
+#include "client/cli/target.h"
 
 namespace quire::cli {
 namespace {
@@ -38,16 +39,13 @@ Status RunLs(const LsArgs& args, const CommandContext& context) {
     PrintJsonLine(context.out, DocumentsJson(documents));
     return OkStatus();
   }
-  Table table({{"COLLECTION"},
-               {"NAME"},
-               {"VERSION", Table::kRight},
+  Table table({{"DOCUMENT"},
                {"TOKENS", Table::kRight},
                {"SIZE", Table::kRight},
                {"CREATED (UTC)"},
                {"EXPIRES (UTC)"}});
   for (const Document& document : documents) {
-    table.AddRow({document.name.collection, document.name.name,
-                  std::to_string(document.name.version), FormatCount(document.num_tokens),
+    table.AddRow({FormatName(document.name), FormatCount(document.num_tokens),
                   FormatBytes(document.bytes), FormatTime(document.created_unix_micros),
                   FormatTime(document.expires_unix_micros)});
   }
@@ -64,7 +62,8 @@ void AddLsCommand(Commands& commands) {
        .summary = "List documents, the latest version of each (all versions: quire docs)",
        .examples = "  quire ls\n"
                    "  quire ls --collection manuals\n"
-                   "  quire ls --json | jq -r '.documents[].name'"},
+                   "  quire ls --json | jq -r '.documents[].document'\n"
+                   "What stands under DOCUMENT names that version to every other command."},
       [args](const CommandContext& context) { return RunLs(*args, context); });
   command.add_option("--collection", args->collection, "Only this collection (all when not given)");
 }

@@ -21,15 +21,16 @@ struct PinArgs {
 using PinMethod = StatusOr<Client::PinnedDocument> (Client::*)(const DocumentName&);
 
 Status RunPin(const PinArgs& args, PinMethod method, bool pinned, const CommandContext& context) {
-  std::vector<DocumentName> names;  // All are understood before the first is pinned.
+  std::vector<Readings<DocumentName>> names;  // All are understood before the first is pinned.
   for (const std::string& text : args.names) {
     QUIRE_ASSIGN_OR_RETURN(names.emplace_back(), ParseDocumentName(text, args.collection));
   }
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, context.Connect());
   Json json = {{"documents", Json::array()}};
-  for (const DocumentName& name : names) {
-    const auto result = ((*client).*method)(name);
-    QUIRE_RETURN_IF_ERROR(Annotate(result.status(), FormatName(name)));
+  for (const Readings<DocumentName>& named : names) {
+    const auto result =
+        FirstFound(named, [&](const DocumentName& name) { return ((*client).*method)(name); });
+    QUIRE_RETURN_IF_ERROR(Annotate(result.status(), FormatName(named.first)));
     const DocumentName& exact = result->document.name;
     json["documents"].push_back({{"collection", exact.collection},
                                  {"name", exact.name},
@@ -60,10 +61,10 @@ void AddOne(Commands& commands, const Commands::Spec& spec, PinMethod method, bo
 void AddPinCommands(Commands& commands) {
   AddOne(commands,
          {.name = "pin",
-          .summary = "Keep documents in the server's DRAM until they are unpinned or it ends",
+          .summary = "Keep documents in the server's DRAM until they are unpinned",
           .examples = "  quire pin report.txt               the latest version\n"
                       "  quire pin manuals/pump.txt@2 manuals/valve.txt\n"
-                      "Pins are not kept across a restart of the server."},
+                      "Pins are kept over a restart of the server."},
          &Client::PinDocument, /*pinned=*/true);
   AddOne(commands,
          {.name = "unpin",

@@ -24,6 +24,7 @@ Status Remove(const ContextRef& target, const RmArgs& args, Client& client,
               Client::DeletedDocuments* total) {
   if (const auto* key = std::get_if<SegmentKey>(&target)) {
     QUIRE_ASSIGN_OR_RETURN(const uint32_t segments, client.DeleteSegments({key, 1}));
+    if (segments == 0) return NotFound("there is no such segment");
     total->segments += segments;
     return OkStatus();
   }
@@ -35,14 +36,15 @@ Status Remove(const ContextRef& target, const RmArgs& args, Client& client,
 }
 
 Status RunRm(const RmArgs& args, const CommandContext& context) {
-  std::vector<ContextRef> targets;  // All are understood before the first is deleted.
+  std::vector<Readings<ContextRef>> targets;  // All are understood before the first is deleted.
   for (const std::string& text : args.targets) {
     QUIRE_ASSIGN_OR_RETURN(targets.emplace_back(), ParseTarget(text, args.collection));
   }
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, context.Connect());
   Client::DeletedDocuments total;
   for (size_t i = 0; i < targets.size(); ++i) {
-    QUIRE_RETURN_IF_ERROR(Annotate(Remove(targets[i], args, *client, &total), args.targets[i]));
+    const auto remove = [&](const ContextRef& ref) { return Remove(ref, args, *client, &total); };
+    QUIRE_RETURN_IF_ERROR(Annotate(FirstFound(targets[i], remove), args.targets[i]));
   }
   if (context.options.json) {
     PrintJsonLine(context.out, {{"documents", total.documents}, {"segments", total.segments}});

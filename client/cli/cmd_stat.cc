@@ -19,8 +19,10 @@ struct StatArgs {
 };
 
 Status StatContext(const StatArgs& args, Client& client, const CommandContext& context) {
-  QUIRE_ASSIGN_OR_RETURN(const ContextRef target, ParseTarget(args.target, args.collection));
-  QUIRE_ASSIGN_OR_RETURN(const ContextStat stat, client.Stat(target));
+  QUIRE_ASSIGN_OR_RETURN(const auto targets, ParseTarget(args.target, args.collection));
+  QUIRE_ASSIGN_OR_RETURN(const ContextStat stat, FirstFound(targets, [&](const ContextRef& target) {
+                           return client.Stat(target);
+                         }));
   if (context.options.json) {
     PrintJsonLine(context.out, ToJson(stat));
     return OkStatus();

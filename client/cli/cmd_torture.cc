@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// quire torture: the store is killed, damaged and worn out, and must neither lose nor change what
-// it holds (bench/torture).
+// quire torture: the store is killed, loses power, is damaged and worn out, and must neither lose
+// nor change what it holds (bench/torture).
 #include <CLI/CLI.hpp>
 #include <memory>
 
 #include "bench/torture/crash_child.h"
 #include "bench/torture/crash_run.h"
 #include "bench/torture/fault_run.h"
+#include "bench/torture/load_run.h"
+#include "bench/torture/power_run.h"
 #include "bench/torture/soak_run.h"
 #include "client/cli/commands.h"
 #include "client/cli/data_dir.h"
@@ -54,12 +56,14 @@ Json CrashJson(const torture::CrashReport& crash, const torture::FaultReport& fa
           {"seed", seed}};
 }
 
-Table CrashTable(const Json& json) {
+Table ReportTable(const Json& json) {
   Table table({{"WHAT"}, {"VALUE", Table::kRight}});
   for (const auto& [name, value] : json.items()) {
     if (!value.is_object()) table.AddRow({name, value.dump()});
   }
-  for (const auto& [point, count] : json["killed_at"].items()) {
+  const auto killed_at = json.find("killed_at");
+  if (killed_at == json.end()) return table;
+  for (const auto& [point, count] : killed_at->items()) {
     table.AddRow({"killed at " + point, count.dump()});
   }
   return table;
@@ -69,7 +73,7 @@ void Print(const Json& json, const CommandContext& context) {
   if (context.options.json) {
     PrintJsonLine(context.out, json);
   } else {
-    CrashTable(json).Print(context.out);
+    ReportTable(json).Print(context.out);
   }
 }
 
@@ -142,6 +146,61 @@ void AddCrashChild(Commands& commands, CLI::App& parent) {
   command.add_option("--kill-point", options->kill_point);
   command.add_option("--kill-skip", options->kill_skip);
   command.add_option("--fill-bytes", options->fill_bytes);
+}
+
+Json PowerJson(const torture::PowerReport& report, uint64_t seed) {
+  const torture::PowerHistory::Totals& totals = report.totals;
+  return {{"rounds", report.rounds},
+          {"acknowledged", totals.acknowledged},
+          {"persisted", totals.persisted},
+          {"lost", totals.lost},
+          {"corrupt_served", totals.corrupt},
+          {"half", totals.half},
+          {"appeared", totals.appeared},
+          {"refused_to_open", report.refused_to_open},
+          {"cut_while_opening", report.cut_while_opening},
+          {"failed", totals.failed},
+          {"changes_forgotten", report.changes_forgotten},
+          {"changes_survived", report.changes_survived},
+          {"seed", seed}};
+}
+
+Status RunPower(const torture::PowerOptions& options, const CommandContext& context) {
+  context.err << "seed " << options.seed << "\n";
+  ProgressBar bar("torture", options.rounds);
+  QUIRE_ASSIGN_OR_RETURN(const torture::PowerReport report,
+                         torture::RunPowerFailures(options, ProgressOf(bar)));
+  bar.Finish();
+  Print(PowerJson(report, options.seed), context);
+  if (report.sound()) return OkStatus();
+  return Reported(
+      DataLoss("the store lost or changed what it held; repeat with --seed ", options.seed));
+}
+
+void AddPower(Commands& commands, CLI::App& parent) {
+  const auto options = std::make_shared<torture::PowerOptions>();
+  CLI::App& command = commands.Add(
+      {.name = "power",
+       .summary = "Cut the power of a store under load, and look for losses",
+       .examples = "  quire torture power\n"
+                   "  quire torture power --rounds 500 --json\n"
+                   "  quire torture power --rounds 50 --seed 4711   the same choices again\n"
+                   "The store and its database lie on a simulated disk in memory. Each round cuts\n"
+                   "the power after a random operation of that disk, which then forgets what was\n"
+                   "not synced: bytes, sizes, names and renames, any of them. The store is opened\n"
+                   "on what is left and compared with what it had acknowledged.\n"
+                   "The exit code is 1 when anything was lost or changed, or does not open."},
+      [options](const CommandContext& context) { return RunPower(*options, context); }, &parent);
+  command.add_option("--rounds", options->rounds, "Power failures")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  command.add_option("--seed", options->seed, "Of everything that is random")
+      ->capture_default_str();
+  command
+      .add_option("--operations", options->operations,
+                  "The power fails after so many changes and syncs of the disk at the latest")
+      ->check(CLI::Range(1, 100000000))
+      ->capture_default_str();
 }
 
 struct SoakArgs {
@@ -219,17 +278,106 @@ void AddSoak(Commands& commands, CLI::App& parent) {
   AddDataDirOption(command, &args->data_dir);
 }
 
+struct LoadArgs {
+  torture::LoadOptions load;
+  std::string data_dir;
+};
+
+Json LoadJson(const torture::LoadReport& report, const torture::LoadOptions& options) {
+  Json operations = Json::object();
+  for (const auto& [name, counts] : report.totals.operations) {
+    operations[name] = {
+        {"done", counts.done}, {"failed", counts.failed()}, {"failures", counts.failures}};
+  }
+  return {{"not_found_of_acknowledged", report.totals.not_found},
+          {"wrong_bytes", report.totals.wrong_bytes},
+          {"bytes_left", report.bytes_left},
+          {"failed", report.totals.failed()},
+          {"seconds_until_empty", report.seconds_until_empty},
+          {"seconds", report.seconds},
+          {"clients", options.clients},
+          {"seed", options.seed},
+          {"operations", operations}};
+}
+
+Table LoadTable(const Json& json) {
+  Table table({{"WHAT"}, {"VALUE", Table::kRight}});
+  for (const auto& [name, value] : json.items()) {
+    if (!value.is_object()) table.AddRow({name, value.dump()});
+  }
+  for (const auto& [name, counts] : json["operations"].items()) {
+    table.AddRow({name, counts["done"].dump()});
+    for (const auto& [what, count] : counts["failures"].items()) {
+      table.AddRow({name + " failed: " + what, count.dump()});
+    }
+  }
+  return table;
+}
+
+Status RunLoad(LoadArgs args, const CommandContext& context) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<DataDir> data_dir, DataDir::Make(args.data_dir));
+  args.load.directory = data_dir->path();
+  args.load.command = {kThisProgram, "serve"};
+  ProgressBar bar("load, seconds", args.load.seconds);
+  QUIRE_ASSIGN_OR_RETURN(const torture::LoadReport report,
+                         torture::RunLoad(args.load, ProgressOf(bar)));
+  bar.Finish();
+  const Json json = LoadJson(report, args.load);
+  if (context.options.json) {
+    PrintJsonLine(context.out, json);
+  } else {
+    LoadTable(json).Print(context.out);
+  }
+  if (!report.totals.first_failure.empty()) {
+    context.err << "first failure: " << report.totals.first_failure << "\n";
+  }
+  if (report.sound()) return OkStatus();
+  return Reported(DataLoss(
+      "something that was acknowledged was not there, or stayed after it was deleted; repeat with "
+      "--seed ",
+      args.load.seed));
+}
+
+void AddLoad(Commands& commands, CLI::App& parent) {
+  const auto args = std::make_shared<LoadArgs>();
+  CLI::App& command = commands.Add(
+      {.name = "load",
+       .summary = "Put, continue, read and delete overlapping documents by many clients at a time",
+       .examples =
+           "  quire torture load\n"
+           "  quire torture load --clients 8 --seconds 120 --json\n"
+           "  quire torture load --seconds 10 --seed 4711\n"
+           "The server is a process of its own, each client has its own connection, and\n"
+           "only the client that put a document deletes it: no call may answer NOT_FOUND.\n"
+           "Everything is deleted in the end, and the store must be empty within a minute.\n"
+           "The exit code is 1 when something was missing, wrong, or left behind."},
+      [args](const CommandContext& context) { return RunLoad(*args, context); }, &parent);
+  command.add_option("--clients", args->load.clients, "At a time")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  command.add_option("--seconds", args->load.seconds, "How long")
+      ->check(CLI::Range(1, 30 * 24 * 3600))
+      ->capture_default_str();
+  command.add_option("--seed", args->load.seed, "Of everything that is random")
+      ->capture_default_str();
+  AddDataDirOption(command, &args->data_dir);
+}
+
 }  // namespace
 
 void AddTortureCommand(Commands& commands) {
-  CLI::App& command =
-      commands.AddGroup({.name = "torture",
-                         .summary = "Try to make the store lose something: crashes, damage, wear",
-                         .examples = "  quire torture crash --rounds 50\n"
-                                     "  quire torture soak --seconds 600\n"
-                                     "Both have their own help: quire torture NAME --help"});
+  CLI::App& command = commands.AddGroup(
+      {.name = "torture",
+       .summary = "Try to make the store lose something: crashes, power failures, wear",
+       .examples = "  quire torture crash --rounds 50\n"
+                   "  quire torture power --rounds 500\n"
+                   "  quire torture load --seconds 120\n"
+                   "  quire torture soak --seconds 600\n"
+                   "They have their own help: quire torture NAME --help"});
   AddCrash(commands, command);
   AddCrashChild(commands, command);
+  AddPower(commands, command);
+  AddLoad(commands, command);
   AddSoak(commands, command);
 }
 

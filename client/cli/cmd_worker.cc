@@ -11,9 +11,9 @@
 #include "client/cli/json_output.h"
 #include "client/cli/local_worker.h"
 #include "client/cli/retrieval_flags.h"
+#include "common/base/net_address.h"
 #include "common/base/stop_signals.h"
 #include "common/metrics/admin_server.h"
-#include "common/transport/listen_address.h"
 #include "common/transport/tenant_tokens.h"
 #include "gpuworker/service/worker_server.h"
 
@@ -56,11 +56,14 @@ StatusOr<std::shared_ptr<const TenantTokens>> ReadTenantTokens(const std::string
 
 Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<StopSignals> stop, StopSignals::Install());
+  const auto listen = NetAddress::ParseListen(args.listen);
+  QUIRE_RETURN_IF_ERROR(Annotate(listen.status(), "--listen"));
   const std::string tenant = context.options.tenant_name();
   QUIRE_ASSIGN_OR_RETURN(const auto tokens, ReadTenantTokens(args.tenant_tokens, tenant));
   // Before the model is loaded, which may take a while: the process is alive and not ready.
   QUIRE_ASSIGN_OR_RETURN(const auto admin, StartAdmin(args.admin_listen));
-  QUIRE_ASSIGN_OR_RETURN(const SessionClient connected, context.ConnectForSessions(args.transport));
+  QUIRE_ASSIGN_OR_RETURN(const SessionClient connected,
+                         context.ConnectForSessions(args.transport, TimeoutOf::kCall));
   Client* const client = connected.client.get();
   QUIRE_RETURN_IF_ERROR(client->Stats().status());  // Is the store there?
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
@@ -77,7 +80,7 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
                                                       .tenant = tenant,
                                                       .tokens = tokens},
                                                      local.engine.get()));
-  if (tokens == nullptr && !StaysOnThisHost(server->address())) {
+  if (tokens == nullptr && !listen->StaysOnThisHost()) {
     context.err << "warning: whoever reaches " << server->address() << " may ask as tenant '"
                 << tenant << "'; --tenant-tokens FILE asks for proof\n";
   }
@@ -127,7 +130,9 @@ void AddWorkerCommand(Commands& commands) {
       [args](const CommandContext& context) { return RunWorker(*args, context); });
   command.add_option("--model", args->model,
                      "Directory of the model (the bundled one when not given)");
-  command.add_option("--listen", args->listen, "Address to listen on; port 0 takes a free one")
+  command
+      .add_option("--listen", args->listen,
+                  "host:port, [IPv6]:port (port 0: any free one) or unix:/path")
       ->capture_default_str();
   command.add_option("--admin-listen", args->admin_listen,
                      "host:port for GET /metrics (Prometheus), /healthz and /readyz, e.g. "

@@ -8,12 +8,16 @@
 
 #include "client/cli/json_output.h"
 #include "client/connect.h"
+#include "common/base/retry_hint.h"
 
 namespace quire::cli {
 namespace {
 
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
+constexpr double kDefaultCallSeconds = 60;
+/// A person is waiting, and a server may be restarting.
+constexpr Duration kDefaultPatience = std::chrono::seconds(5);
 
 constexpr const char* kDescription =
     "quire: keeps the KV caches of documents as pages and sends a worker only the pages it "
@@ -25,8 +29,11 @@ constexpr const char* kReported = "quire/reported";
 /// Says with an UNAVAILABLE what a person can do about it.
 Status Advise(const Status& status, const std::string& server) {
   if (!absl::IsUnavailable(status)) return status;
-  return Unavailable(Message(status), "\nIs quired running? Start it with: quire serve --listen ",
-                     server, " --data-dir DIR\nor name another server with --server ADDRESS.");
+  Status advised =
+      Unavailable(Message(status), "\nIs quired running? Start it with: quire serve --listen ",
+                  server, " --data-dir DIR\nor name another server with --server ADDRESS.");
+  if (const auto wait = RetryAfter(status)) return WithRetryAfter(std::move(advised), *wait);
+  return advised;
 }
 
 class AdvisingCall final : public PendingCall {
@@ -84,19 +91,36 @@ StatusOr<std::shared_ptr<Transport>> Control(const GlobalOptions& options,
   return std::make_shared<AdvisingTransport>(std::move(grpc), options.server);
 }
 
-/// A person is waiting: a server that is not there is told after four attempts, not after eight.
+TimePoint LimitOf(const GlobalOptions& options, TimeoutOf timeout) {
+  return timeout == TimeoutOf::kCommand ? options.limit() : TimePoint::max();
+}
+
 StatusOr<std::unique_ptr<Client>> MakeClient(const GlobalOptions& options,
                                              std::shared_ptr<Transport> control,
-                                             std::shared_ptr<Transport> data) {
-  const auto deadline = std::chrono::duration<double>(options.timeout_seconds);
+                                             std::shared_ptr<Transport> data, TimeoutOf timeout,
+                                             Duration unreachable_for) {
   return Client::Create({.transport = std::move(control),
                          .data_transport = std::move(data),
                          .tenant = options.tenant_name(),
-                         .deadline = std::chrono::duration_cast<Duration>(deadline),
-                         .retry = {.max_attempts = 4}});
+                         .deadline = options.call_timeout(),
+                         .limit = LimitOf(options, timeout),
+                         .retry = {.unreachable_for = unreachable_for}});
 }
 
 }  // namespace
+
+Duration GlobalOptions::call_timeout() const {
+  const std::chrono::duration<double> seconds(timeout_seconds.value_or(kDefaultCallSeconds));
+  return std::chrono::duration_cast<Duration>(seconds);
+}
+
+Duration GlobalOptions::unreachable_for() const {
+  return timeout_seconds ? call_timeout() : kDefaultPatience;
+}
+
+TimePoint GlobalOptions::limit() const {
+  return timeout_seconds ? start + call_timeout() : TimePoint::max();
+}
 
 StatusOr<BearerToken> CommandContext::Token() const {
   if (!options.token_file.empty()) {
@@ -113,21 +137,32 @@ StatusOr<BearerToken> CommandContext::Token() const {
 StatusOr<std::unique_ptr<Client>> CommandContext::Connect() const {
   QUIRE_ASSIGN_OR_RETURN(const BearerToken token, Token());
   QUIRE_ASSIGN_OR_RETURN(auto control, Control(options, token));
-  return MakeClient(options, std::move(control), nullptr);
+  return MakeClient(options, std::move(control), nullptr, TimeoutOf::kCommand,
+                    options.unreachable_for());
 }
 
-StatusOr<SessionClient> CommandContext::ConnectForSessions(const std::string& transport) const {
+StatusOr<SessionClient> CommandContext::ConnectForSessions(const std::string& transport,
+                                                           TimeoutOf timeout) const {
   QUIRE_ASSIGN_OR_RETURN(const BearerToken token, Token());
   QUIRE_ASSIGN_OR_RETURN(auto control, Control(options, token));
+  // A server that starts again meanwhile is waited for; how pages come is decided once.
+  QUIRE_ASSIGN_OR_RETURN(auto first,
+                         MakeClient(options, control, nullptr, timeout, options.unreachable_for()));
+  const Status reached = first->Stats().status();
+  if (!reached.ok() && transport != "auto") return reached;
   QUIRE_ASSIGN_OR_RETURN(DataPath path,
                          ChooseDataPath(control,
                                         {.transport = transport,
                                          .tenant = options.tenant_name(),
                                          .token = token,
                                          .control_address = options.server,
-                                         .max_message_bytes = options.max_message_bytes},
+                                         .max_message_bytes = options.max_message_bytes,
+                                         .limit = LimitOf(options, timeout)},
                                         err));
-  QUIRE_ASSIGN_OR_RETURN(auto client, MakeClient(options, std::move(control), path.transport));
+  QUIRE_ASSIGN_OR_RETURN(
+      auto client,
+      MakeClient(options, std::move(control), path.transport, timeout,
+                 absl::IsUnavailable(reached) ? Duration::zero() : options.unreachable_for()));
   return SessionClient{std::move(client), std::move(path)};
 }
 
@@ -153,9 +188,10 @@ Commands::Commands(std::ostream& out, std::ostream& err, bool out_is_terminal,
       ->type_name("FILE");
   app_->add_flag("--json", options_.json, "Print one line of JSON instead of tables");
   app_->add_option("--timeout", options_.timeout_seconds,
-                   "Seconds that one call may take, retries included")
-      ->check(CLI::Range(0.001, 86400.0))
-      ->capture_default_str();
+                   "Seconds that the command may take from its start to the last answer of the "
+                   "server, retries included (of `quire worker`: each call to the store). Not "
+                   "given: 60 for each call, and 5 for a server that cannot be reached")
+      ->check(CLI::Range(0.001, 86400.0));
   app_->add_option("--max-message-bytes", options_.max_message_bytes,
                    "Largest request and reply; the server's own limit counts too (e.g. 256MiB)")
       ->transform(CLI::AsSizeValue(true).description(""))
@@ -196,6 +232,7 @@ CLI::App& Commands::AddGroup(const Spec& spec) {
 
 int Commands::Run(int argc, const char* const* argv) {
   chosen_ = nullptr;
+  options_.start = SystemClock().Now();
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -22,6 +22,7 @@
 
 #include "client/cli/data_path.h"
 #include "client/client.h"
+#include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/transport/bearer_token.h"
 #include "common/wire/limits.h"
@@ -39,9 +40,24 @@ struct GlobalOptions {
   std::string token_file = {};             ///< Of the tenant's token; empty: not given.
   bool json = false;
   uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.
-  double timeout_seconds = 60;  ///< Of one call to the server, retries included.
+  std::optional<double> timeout_seconds = {};  ///< Of the command, retries included.
+  /// When the command began (SystemClock()).
+  TimePoint start = {};
 
   std::string tenant_name() const { return tenant.value_or("default"); }
+  /// Of one call, where the command has no limit of its own.
+  Duration call_timeout() const;
+  /// How long a server or worker that cannot be reached is tried again: as long as the user gave,
+  /// and without a word for long enough to see it restart.
+  Duration unreachable_for() const;
+  /// When a command is over; never without a word, because it may have much to compute itself.
+  TimePoint limit() const;
+};
+
+/// What --timeout limits.
+enum class TimeoutOf : uint8_t {
+  kCommand,  ///< All that the client does.
+  kCall      ///< Each call, of a program that goes on until it is stopped.
 };
 
 /// A client, and how pages come to it.
@@ -66,7 +82,8 @@ struct CommandContext {
   StatusOr<std::unique_ptr<Client>> Connect() const;
   /// The same for a command that opens sessions. It connects now; pages come as `transport` says
   /// (AddTransportFlag).
-  StatusOr<SessionClient> ConnectForSessions(const std::string& transport) const;
+  StatusOr<SessionClient> ConnectForSessions(const std::string& transport,
+                                             TimeoutOf timeout = TimeoutOf::kCommand) const;
 };
 
 /// `failure` of a command that has printed its result, which says what failed: no error object

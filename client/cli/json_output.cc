@@ -4,6 +4,8 @@
 #include <ostream>
 #include <string>
 
+#include "client/cli/target.h"
+
 namespace quire::cli {
 
 void PrintJsonLine(std::ostream& out, const Json& value) {
@@ -37,6 +39,7 @@ Json ToJson(const Collection& collection) {
 
 Json ToJson(const Document& document) {
   Json json;
+  json["document"] = FormatName(document.name);
   json["collection"] = document.name.collection;
   json["name"] = document.name.name;
   json["version"] = document.name.version;

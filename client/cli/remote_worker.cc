@@ -2,28 +2,24 @@
 #include "client/cli/remote_worker.h"
 
 #include <grpcpp/client_context.h>
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
 
 #include <memory>
 
 #include "client/retry.h"
 #include "common/base/random.h"
-#include "common/base/retry_hint.h"
 #include "common/transport/grpc_auth.h"
+#include "common/transport/grpc_channel.h"
 #include "common/transport/grpc_convert.h"
+#include "common/wire/limits.h"
 #include "quire/v1/worker.grpc.pb.h"
 
 namespace quire::cli {
 namespace {
 
-/// Of a worker that cannot be reached: a person is waiting to be told.
-constexpr uint32_t kMaxUnreachableAttempts = 4;
-
 /// Names the worker and, when it cannot be reached, says how to start one.
-Status Advise(const Status& status, const std::string& address) {
+Status Advise(const Status& status, const std::string& address, bool answered) {
   const Status named = Annotate(status, "the worker at ", address);
-  if (!absl::IsUnavailable(named)) return named;
+  if (answered || !absl::IsUnavailable(named)) return named;
   return Unavailable(Message(named), "\nStart one with: quire worker --listen ", address);
 }
 
@@ -40,9 +36,10 @@ void TakeTotals(const v1::GenerateReply& reply, WorkerAnswer* answer) {
   answer->units_from_host = reply.units_from_host();
 }
 
-/// One attempt. What came before an error is in `*answer`.
+/// One attempt. What came before an error is in `*answer`, and whether the error is the worker's
+/// own in `*answered`.
 Status AskOnce(v1::Worker::Stub* stub, const v1::GenerateRequest& request, Duration timeout,
-               const AskWorkerOptions& options, WorkerAnswer* answer) {
+               const AskWorkerOptions& options, WorkerAnswer* answer, bool* answered) {
   grpc::ClientContext context;
   context.set_deadline(DeadlineAfter(timeout));
   AddToken(options.token, &context);
@@ -60,14 +57,10 @@ Status AskOnce(v1::Worker::Stub* stub, const v1::GenerateRequest& request, Durat
   }
   if (done) context.TryCancel();  // Whatever would follow the totals is not wanted.
   const grpc::Status status = stream->Finish();
+  *answered = WasAnswered(context);
   if (done) return OkStatus();
   if (!status.ok()) return EndOfCall(status, context);
   return DataLoss("the answer ended without totals");
-}
-
-bool MayRepeat(const Status& status, const WorkerAnswer& answer, uint32_t attempt) {
-  if (!IsRetriable(status, Repeat::kSafe) || !answer.tokens.empty()) return false;
-  return RetryAfter(status) || attempt < kMaxUnreachableAttempts;
 }
 
 }  // namespace
@@ -76,20 +69,22 @@ StatusOr<WorkerAnswer> AskWorker(const std::string& address, const v1::GenerateR
                                  const AskWorkerOptions& options) {
   Clock& clock = options.clock != nullptr ? *options.clock : SystemClock();
   const TimePoint deadline = clock.Now() + options.timeout;
-  const auto stub =
-      v1::Worker::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
-  for (uint32_t attempt = 1;; ++attempt) {
+  QUIRE_ASSIGN_OR_RETURN(auto channel, MakeGrpcChannel(address, wire::kDefaultMaxMessageBytes));
+  const auto stub = v1::Worker::NewStub(std::move(channel));
+  const RetryOptions retry{.unreachable_for = options.unreachable_for};
+  Reachability worker;
+  Attempts attempts(retry, SystemRandom(), worker, deadline);
+  for (;;) {
     WorkerAnswer answer;
-    const Status status = AskOnce(stub.get(), request, deadline - clock.Now(), options, &answer);
+    bool answered = false;
+    const Status status =
+        AskOnce(stub.get(), request, deadline - clock.Now(), options, &answer, &answered);
     if (status.ok()) return answer;
-    if (!MayRepeat(status, answer, attempt)) return Advise(status, address);
-    const Duration wait = WaitAfter(status, {}, attempt, SystemRandom());
-    if (clock.Now() + wait >= deadline) {
-      return DeadlineExceeded(
-          "the worker at ", address,
-          ": the deadline leaves no time for another attempt; the last said: ", Message(status));
-    }
-    clock.Sleep(wait);
+    const bool may_repeat = IsRetriable(status, Repeat::kSafe) && answer.tokens.empty();
+    if (!may_repeat) return Advise(status, address, answered);
+    const auto next = attempts.Next(status, clock.Now());
+    if (!next.ok()) return Advise(next.status(), address, answered);
+    clock.Sleep(*next - clock.Now());
   }
 }
 

@@ -31,17 +31,18 @@ struct WorkerAnswer {
 
 struct AskWorkerOptions {
   Duration timeout = std::chrono::seconds(60);  ///< Of everything, waits and retries included.
+  Duration unreachable_for = Duration::max();   ///< As RetryOptions::unreachable_for.
   BearerToken token = {};  ///< Of the worker's tenant, for a worker that asks for proof.
   /// Called with each token and its text (empty without a tokenizer) as it comes.
   std::function<void(TokenId, const std::string& text)> on_token = {};
   Clock* clock = nullptr;  ///< SystemClock() when null.
 };
 
-/// A worker that has no room for another call is asked again, with growing waits, as long as the
-/// timeout allows; one that cannot be reached, a few times. A call that has answered with a token
-/// is not repeated.
-/// Errors: the worker's own; UNAVAILABLE naming the address when it cannot be reached;
-/// DEADLINE_EXCEEDED after the timeout; DATA_LOSS when the stream ends without its totals.
+/// A worker that has no room for another call, that cannot be reached or that cannot reach its
+/// store is asked again, with growing waits, as long as the options allow. A call that has answered
+/// with a token is not repeated. Errors: the worker's own; UNAVAILABLE naming the address when it
+/// cannot be reached, or with its words when it answers that its store cannot; DEADLINE_EXCEEDED
+/// after the timeout; DATA_LOSS when the stream ends without its totals.
 StatusOr<WorkerAnswer> AskWorker(const std::string& address, const v1::GenerateRequest& request,
                                  const AskWorkerOptions& options);
 

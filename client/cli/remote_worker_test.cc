@@ -23,6 +23,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// What a worker does: it refuses the first `refusals` calls; then it answers with tokens 4 and 9,
 /// and with the totals or the error `end`.
@@ -88,6 +89,7 @@ class RemoteWorkerTest : public ::testing::Test {
   StatusOr<WorkerAnswer> Ask(const BearerToken& token = {}) {
     return AskWorker(address_, {},
                      {.timeout = std::chrono::seconds(60),
+                      .unreachable_for = std::chrono::seconds(5),
                       .token = token,
                       .on_token = [this](TokenId, const std::string& text) { text_ += text; },
                       .clock = &clock_});
@@ -138,13 +140,26 @@ TEST_F(RemoteWorkerTest, AWorkerThatStaysBusyIsGivenUpWithinTheDeadline) {
   EXPECT_LE(clock_.Now() - start, std::chrono::seconds(60));
 }
 
-TEST_F(RemoteWorkerTest, AnUnreachableWorkerIsGivenUpSoonWithTheRemedy) {
-  worker_.Follow({.refusals = 1'000'000, .refusal = Unavailable("going away")});
+TEST_F(RemoteWorkerTest, AnUnreachableWorkerIsGivenUpAfterTheTimeGivenWithTheRemedy) {
+  server_->Shutdown();
+  const TimePoint start = clock_.Now();
   const auto answer = Ask();
   EXPECT_EQ(answer.status().code(), StatusCode::kUnavailable);
-  EXPECT_EQ(worker_.calls, 4u);
+  EXPECT_GT(clock_.Now() - start, std::chrono::seconds(4));
+  EXPECT_LE(clock_.Now() - start, std::chrono::seconds(5));
   EXPECT_THAT(std::string(answer.status().message()),
               HasSubstr("Start one with: quire worker --listen " + address_));
+}
+
+// The worker is there; what has to be looked at is what it says it cannot reach.
+TEST_F(RemoteWorkerTest, AWorkersOwnErrorIsNotTakenForItsAbsence) {
+  worker_.Follow({.refusals = 1'000'000, .refusal = Unavailable("the server at S is gone")});
+  const auto answer = Ask();
+  EXPECT_EQ(answer.status().code(), StatusCode::kUnavailable);
+  EXPECT_GT(worker_.calls, 4u) << "it may be back";
+  const std::string message(answer.status().message());
+  EXPECT_THAT(message, HasSubstr("the worker at " + address_ + ": the server at S is gone"));
+  EXPECT_THAT(message, Not(HasSubstr("quire worker")));
 }
 
 TEST_F(RemoteWorkerTest, AnAnswerThatHasBegunIsNotRepeated) {

@@ -6,40 +6,62 @@
 #include "common/wire/convert.h"
 
 namespace quire::cli {
+namespace {
 
-StatusOr<DocumentName> ParseDocumentName(std::string_view text, std::string_view collection) {
-  DocumentName name;
-  const size_t slash = text.find('/');
-  name.collection = slash == std::string_view::npos ? collection : text.substr(0, slash);
-  std::string_view rest = slash == std::string_view::npos ? text : text.substr(slash + 1);
-  const size_t at = rest.rfind('@');
-  if (at != std::string_view::npos) {
-    const char* const end = rest.data() + rest.size();
-    const auto parsed = std::from_chars(rest.data() + at + 1, end, name.version);
-    if (parsed.ec == std::errc() && parsed.ptr == end) {
-      rest = rest.substr(0, at);
-    } else if (parsed.ec == std::errc::result_out_of_range) {
-      return InvalidArgument("the version in '", text, "' is too large");
-    } else {
-      name.version = 0;
-    }
-  }
-  name.name = rest;
-  const Status status = wire::CheckName(name.collection, "collection");
-  if (!status.ok()) return Annotate(status, "'", text, "'");
-  QUIRE_RETURN_IF_ERROR(Annotate(wire::CheckName(name.name, "name"), "'", text, "'"));
-  return name;
+/// Splits "NAME@VERSION", the version written as FormatName writes it; nullopt for other texts.
+std::optional<std::pair<std::string_view, uint64_t>> SplitVersion(std::string_view text) {
+  const size_t at = text.rfind('@');
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view digits = text.substr(at + 1);
+  uint64_t version = 0;
+  const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), version);
+  if (parsed.ec != std::errc() || std::to_string(version) != digits) return std::nullopt;
+  return std::pair(text.substr(0, at), version);
 }
 
-StatusOr<ContextRef> ParseTarget(std::string_view text, std::string_view collection) {
-  if (const auto key = SegmentKey::FromHex(text)) return ContextRef(*key);
-  QUIRE_ASSIGN_OR_RETURN(DocumentName name, ParseDocumentName(text, collection));
-  return ContextRef(std::move(name));
+Status Check(const DocumentName& name) {
+  QUIRE_RETURN_IF_ERROR(wire::CheckName(name.collection, "collection"));
+  return wire::CheckName(name.name, "name");
+}
+
+}  // namespace
+
+StatusOr<Readings<DocumentName>> ParseDocumentName(std::string_view text,
+                                                   std::string_view collection) {
+  const size_t slash = text.find('/');
+  const bool qualified = slash != std::string_view::npos;
+  const std::string_view rest = qualified ? text.substr(slash + 1) : text;
+  const DocumentName whole{
+      .collection = std::string(qualified ? text.substr(0, slash) : collection),
+      .name = std::string(rest)};
+  const auto split = SplitVersion(rest);
+  if (!split || split->first.empty()) {
+    QUIRE_RETURN_IF_ERROR(Annotate(Check(whole), "'", text, "'"));
+    return Readings<DocumentName>{whole};
+  }
+  const DocumentName versioned{
+      .collection = whole.collection, .name = std::string(split->first), .version = split->second};
+  QUIRE_RETURN_IF_ERROR(Annotate(Check(versioned), "'", text, "'"));
+  Readings<DocumentName> readings{versioned};
+  if (Check(whole).ok()) readings.second = whole;  // With the version it may be too long.
+  return readings;
+}
+
+StatusOr<Readings<ContextRef>> ParseTarget(std::string_view text, std::string_view collection) {
+  QUIRE_ASSIGN_OR_RETURN(const Readings<DocumentName> names, ParseDocumentName(text, collection));
+  if (const auto key = SegmentKey::FromHex(text)) {
+    return Readings<ContextRef>{ContextRef(*key), ContextRef(names.first)};
+  }
+  Readings<ContextRef> targets{ContextRef(names.first)};
+  if (names.second) targets.second = ContextRef(*names.second);
+  return targets;
 }
 
 std::string FormatName(const DocumentName& name) {
   std::string text = name.collection + "/" + name.name;
-  if (name.version != 0) text.append(1, '@').append(std::to_string(name.version));
+  if (name.version != 0 || SplitVersion(name.name)) {
+    text.append(1, '@').append(std::to_string(name.version));
+  }
   return text;
 }
 

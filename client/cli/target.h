@@ -2,28 +2,61 @@
 //
 // How people name things on the command line.
 //
-//   document  [COLLECTION/]NAME[@VERSION]   without a version (or @0): the latest, for rm all.
-//             A name that itself ends in @digits is written with @0 after it.
+//   document  [COLLECTION/]NAME[@VERSION]   without a version (or @0): the latest, for rm all
 //   segment   its key, 64 hexadecimal digits
+//
+// A name may itself end in @digits, or be 64 hexadecimal digits. Such a text means the version, or
+// the segment, where there is one, and the document of that whole name otherwise. What commands
+// print (FormatName of a document with its version) has a collection and a version at its end, and
+// so can only be read as that document.
 #ifndef QUIRE_CLIENT_CLI_TARGET_H_
 #define QUIRE_CLIENT_CLI_TARGET_H_
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "client/client.h"
 #include "common/base/status.h"
 
 namespace quire::cli {
 
+/// What a text may mean. Which of the two, the store decides: the second when it has not the first.
+template <typename Ref>
+struct Readings {
+  Ref first;
+  std::optional<Ref> second = std::nullopt;
+};
+
 /// `collection` is meant when the text names none. INVALID_ARGUMENT when the text is not of that
 /// form.
-StatusOr<DocumentName> ParseDocumentName(std::string_view text, std::string_view collection);
+StatusOr<Readings<DocumentName>> ParseDocumentName(std::string_view text,
+                                                   std::string_view collection);
 
-/// A key for 64 hexadecimal digits, a document for everything else.
-StatusOr<ContextRef> ParseTarget(std::string_view text, std::string_view collection);
+/// The same, and a key for 64 hexadecimal digits.
+StatusOr<Readings<ContextRef>> ParseTarget(std::string_view text, std::string_view collection);
 
-/// COLLECTION/NAME@VERSION; without "@VERSION" for version 0.
+/// What `use` answers to the first reading, and where that is not there to the second. Where
+/// neither is, the answer to the first.
+template <typename Ref, typename Use>
+auto FirstFound(const Readings<Ref>& readings, const Use& use) -> decltype(use(readings.first)) {
+  auto result = use(readings.first);
+  const auto is_missing = [](const auto& answer) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(answer)>, Status>) {
+      return absl::IsNotFound(answer);
+    } else {
+      return absl::IsNotFound(answer.status());
+    }
+  };
+  if (!readings.second || !is_missing(result)) return result;
+  auto other = use(*readings.second);
+  return is_missing(other) ? result : other;
+}
+
+/// COLLECTION/NAME@VERSION; without "@VERSION" for version 0, unless the name would be read without
+/// its end then.
 std::string FormatName(const DocumentName& name);
 
 }  // namespace quire::cli

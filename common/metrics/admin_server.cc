@@ -1,217 +1,112 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// One thread moves the bytes of all connections and waits for none of them; another one makes
+// metrics, which may take a while and hold up nobody but who asked for them.
 #include "common/metrics/admin_server.h"
 
-#include <httplib.h>
+#include <fcntl.h>
+#include <netdb.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
-#include <deque>
-#include <string_view>
+#include <list>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "common/base/net_address.h"
+#include "common/base/unique_fd.h"
+#include "common/metrics/http_request.h"
 #include "common/metrics/prometheus_text.h"
 
 namespace quire {
 namespace {
 
-constexpr size_t kThreads = 2;
-constexpr size_t kMaxWaiting = 16;
+constexpr size_t kMaxConnections = 64;
 constexpr size_t kMaxRequestBytes = 16 << 10;
 constexpr Duration kConnectionTime = std::chrono::seconds(5);
+constexpr int kBacklog = 64;
+/// How long the listener waits while the process has no descriptor left.
+constexpr std::chrono::milliseconds kWaitForDescriptor{100};
+constexpr char kPlain[] = "text/plain";
 
-/// Tells threads that wait for a client that nobody waits any more.
-class StopEvent {
- public:
-  StopEvent() : fd_(::eventfd(0, EFD_CLOEXEC)) {}
-  ~StopEvent() {
-    if (fd_ >= 0) ::close(fd_);
+/// A connection and what has been moved of its request and answer. The thread of connections owns
+/// it; `id` names it to the thread of metrics.
+struct Connection {
+  UniqueFd fd;
+  uint64_t id = 0;
+  TimePoint end;
+  std::string received = {};
+  bool waits_for_metrics = false;
+  std::string answer = {};
+  size_t sent = 0;
+
+  bool is_answered() const { return !answer.empty(); }
+  /// What it waits for, as poll has it.
+  short events() const {
+    if (is_answered()) return POLLOUT;
+    return waits_for_metrics ? 0 : POLLIN;
   }
-  StopEvent(const StopEvent&) = delete;
-  StopEvent& operator=(const StopEvent&) = delete;
-
-  /// Readable once it has happened; negative (never) when the system had no descriptor left.
-  int fd() const { return fd_; }
-  void Set() {
-    const uint64_t one = 1;
-    (void)!::write(fd_, &one, sizeof one);  // Without it clients have until their deadline.
-  }
-
- private:
-  const int fd_;
 };
 
-/// A connection that ends when it has sent too much or taken too long. The library reads lines of
-/// any length, so it is here that they are bounded.
-class BoundedStream final : public httplib::Stream {
- public:
-  BoundedStream(int fd, const StopEvent& stop)
-      : fd_(fd), stop_(stop), end_(SystemClock().Now() + kConnectionTime) {}
-
-  bool is_readable() const override { return begin_ < filled_ || Await(POLLIN, stop_.fd()); }
-  bool is_writable() const override { return Await(POLLOUT, /*stop_fd=*/-1); }
-  ssize_t read(char* out, size_t size) override {
-    if (begin_ == filled_ && !Fill()) return -1;
-    const size_t taken = std::min(size, filled_ - begin_);
-    std::memcpy(out, buffer_.data() + begin_, taken);
-    begin_ += taken;
-    return static_cast<ssize_t>(taken);
-  }
-  ssize_t write(const char* bytes, size_t size) override {
-    if (!is_writable()) return -1;
-    return ::send(fd_, bytes, size, MSG_NOSIGNAL);
-  }
-  void get_remote_ip_and_port(std::string& ip, int& port) const override { Unknown(ip, port); }
-  void get_local_ip_and_port(std::string& ip, int& port) const override { Unknown(ip, port); }
-  int socket() const override { return fd_; }
-
- private:
-  /// Nothing here depends on who asks.
-  static void Unknown(std::string& ip, int& port) {
-    ip.clear();
-    port = 0;
-  }
-  /// False when the time is over, or `stop_fd` says so.
-  bool Await(short events, int stop_fd) const {
-    for (;;) {
-      const auto left =
-          std::chrono::ceil<std::chrono::milliseconds>(end_ - SystemClock().Now()).count();
-      if (left <= 0) return false;
-      std::array<pollfd, 2> entries = {{{fd_, events, 0}, {stop_fd, POLLIN, 0}}};
-      const int ready = ::poll(entries.data(), entries.size(), static_cast<int>(left));
-      if (ready > 0) return entries[1].revents == 0;
-      if (ready < 0 && errno != EINTR) return false;
-    }
-  }
-  bool Fill() {
-    if (received_ == kMaxRequestBytes || !Await(POLLIN, stop_.fd())) return false;
-    const size_t room = std::min(buffer_.size(), kMaxRequestBytes - received_);
-    const ssize_t got = ::recv(fd_, buffer_.data(), room, 0);
-    if (got <= 0) return false;
-    begin_ = 0;
-    filled_ = static_cast<size_t>(got);
-    received_ += filled_;
-    return true;
-  }
-
-  const int fd_;
-  const StopEvent& stop_;
-  const TimePoint end_;
-  std::array<char, 4096> buffer_;
-  size_t begin_ = 0;   ///< Of what was received and not read yet.
-  size_t filled_ = 0;  ///< Its end.
-  size_t received_ = 0;
-};
-
-/// A fixed number of threads; who finds the queue full waits, and with it the listener.
-class BoundedQueue final : public httplib::TaskQueue {
- public:
-  BoundedQueue() {
-    for (size_t i = 0; i < kThreads; ++i) threads_.emplace_back([this] { Run(); });
-  }
-  void enqueue(std::function<void()> task) override {
-    MutexLock lock(mutex_);
-    while (tasks_.size() >= kMaxWaiting) changed_.Wait(mutex_);
-    tasks_.push_back(std::move(task));
-    changed_.NotifyAll();
-  }
-  void shutdown() override {
-    {
-      MutexLock lock(mutex_);
-      stopping_ = true;
-      changed_.NotifyAll();
-    }
-    for (std::thread& thread : threads_) thread.join();
-  }
-
- private:
-  void Run() {
-    for (;;) {
-      std::function<void()> task;
-      {
-        MutexLock lock(mutex_);
-        while (tasks_.empty() && !stopping_) changed_.Wait(mutex_);
-        if (tasks_.empty()) return;
-        task = std::move(tasks_.front());
-        tasks_.pop_front();
-        changed_.NotifyAll();
-      }
-      task();
-    }
-  }
-
-  Mutex mutex_;
-  CondVar changed_;
-  std::deque<std::function<void()>> tasks_ QUIRE_GUARDED_BY(mutex_);
-  bool stopping_ QUIRE_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_;
-};
-
-/// Answers are whole and plain: compressing them, or cutting them into the ranges that a client
-/// names, can cost far more than making them.
-void AskForAllOfIt(httplib::Request& request) {
-  request.headers.erase("Accept-Encoding");
-  request.ranges.clear();
+StatusOr<NetAddress> ParseAdminAddress(const std::string& text) {
+  auto address = NetAddress::ParseListen(text);
+  if (!address.ok()) return Annotate(address.status(), "the admin address");
+  if (!address->is_unix()) return address;
+  return InvalidArgument("the admin address '", text,
+                         "' is a Unix socket: write host:port, as in 127.0.0.1:7411");
 }
 
-/// One bounded request per connection.
-class BoundedHttpServer final : public httplib::Server {
- public:
-  void StopNow() {
-    stop_event_.Set();
-    stop();
-  }
-
- private:
-  bool process_and_close_socket(int fd) override {
-    BoundedStream stream(fd, stop_event_);
-    bool closed = false;
-    const bool answered = process_request(stream, /*close_connection=*/true, closed, AskForAllOfIt);
-    ::shutdown(fd, SHUT_RDWR);
-    ::close(fd);
-    return answered;
-  }
-
-  StopEvent stop_event_;
-};
-
-struct HostPort {
-  std::string host;
-  int port = 0;
-};
-
-StatusOr<HostPort> ParseAddress(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  HostPort result;
-  if (colon != std::string::npos && colon > 0) {
-    result.host = address.substr(0, colon);
-    const char* const end = address.data() + address.size();
-    const auto [parsed, error] = std::from_chars(address.data() + colon + 1, end, result.port);
-    if (error == std::errc() && parsed == end && result.port >= 0 && result.port <= 65535) {
-      if (result.host.front() == '[' && result.host.back() == ']') {
-        result.host = result.host.substr(1, result.host.size() - 2);
-      }
-      return result;
-    }
-  }
-  return InvalidArgument("the admin address '", address,
-                         "' is not host:port with a port of 0..65535, as in 127.0.0.1:7411");
+Status CannotListen(const NetAddress& at, std::string_view reason) {
+  return Unavailable("cannot listen on ", at.Text(), " (", reason,
+                     "): the port is taken or the address is not this machine's; choose another "
+                     "one with --admin-listen, port 0 for any that is free, or \"\" for none");
 }
 
-/// A port has one listener: the library's own choice would let two servers share it.
-void TakePortAlone(int fd) {
-  const int yes = 1;
-  (void)::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);  // Binding fails then.
+/// A listening socket at the first address of `at` that takes it, which nobody shares.
+StatusOr<UniqueFd> ListenAt(const NetAddress& at) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | AI_PASSIVE;
+  addrinfo* found = nullptr;
+  const std::string port = std::to_string(at.port());
+  if (const int failed = getaddrinfo(at.host().c_str(), port.c_str(), &hints, &found);
+      failed != 0) {
+    return CannotListen(at, gai_strerror(failed));
+  }
+  int error = 0;
+  UniqueFd listening;
+  for (const addrinfo* each = found; each != nullptr && !listening.valid(); each = each->ai_next) {
+    UniqueFd fd(socket(each->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    const int yes = 1;
+    (void)setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (bind(fd.get(), each->ai_addr, each->ai_addrlen) == 0 && listen(fd.get(), kBacklog) == 0) {
+      listening = std::move(fd);
+    } else {
+      error = errno;
+    }
+  }
+  freeaddrinfo(found);
+  if (!listening.valid()) return CannotListen(at, std::strerror(error));
+  return listening;
+}
+
+uint16_t PortOf(int fd) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof address;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  // The port is at the same place for both families.
+  return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
 }
 
 }  // namespace
@@ -219,100 +114,220 @@ void TakePortAlone(int fd) {
 struct AdminServer::Rep {
   std::string address;
   int port = 0;
-  BoundedHttpServer http;
-  std::thread listener;
+  UniqueFd listening;
+  UniqueFd wake;  ///< An eventfd: `stopping` or `answers` have changed.
   std::atomic<bool> ready{false};
+  std::thread moving;    ///< Connections.
+  std::thread scraping;  ///< Metrics.
 
-  Mutex mutex;  ///< Held while metrics are visited: one scrape at a time.
-  CondVar started_changed;
-  bool started QUIRE_GUARDED_BY(mutex) = false;
-  VisitMetrics visit QUIRE_GUARDED_BY(mutex);
+  Mutex visit_mutex;  ///< Held while metrics are visited: one scrape at a time.
+  VisitMetrics visit QUIRE_GUARDED_BY(visit_mutex);
 
-  void AddPages();
-  void AnswerMetrics(httplib::Response& response);
-  Status Bind(const HostPort& at);
-  void Listen();
+  Mutex mutex;
+  CondVar changed;
+  bool stopping QUIRE_GUARDED_BY(mutex) = false;
+  std::vector<uint64_t> asking QUIRE_GUARDED_BY(mutex);  ///< Connections that want metrics.
+  std::vector<std::pair<uint64_t, std::string>> answers QUIRE_GUARDED_BY(mutex);
+
+  // Of the thread of connections:
+  std::list<Connection> connections;  ///< The oldest first.
+  uint64_t next_id = 1;
+
+  void Wake();
+  void Stop();
+  /// Thread bodies.
+  void Move();
+  void Scrape();
+
+  std::string MetricsAnswer();
+  /// False when it is time to stop.
+  bool TakeAnswers();
+  void Accept();
+  /// Moves what can be moved; false when the connection is over.
+  bool Serve(Connection& connection);
+  bool IsOver(Connection& connection, short happened, TimePoint now);
+  bool Receive(Connection& connection);
+  void Answer(Connection& connection);
+  int MillisToNextEnd() const;
 };
 
-void AdminServer::Rep::AnswerMetrics(httplib::Response& response) {
-  PrometheusText text;
+void AdminServer::Rep::Wake() {
+  const uint64_t one = 1;
+  (void)!::write(wake.get(), &one, sizeof one);
+}
+
+void AdminServer::Rep::Stop() {
   {
     MutexLock lock(mutex);
-    if (visit == nullptr) {
-      response.status = 503;
-      response.set_content("the server is not running yet, or not any more\n", "text/plain");
+    stopping = true;
+    changed.NotifyAll();
+  }
+  Wake();
+  moving.join();
+  scraping.join();
+}
+
+std::string AdminServer::Rep::MetricsAnswer() {
+  MutexLock lock(visit_mutex);
+  if (visit == nullptr) {
+    return HttpAnswer(503, kPlain, "the server is not running yet, or not any more\n");
+  }
+  PrometheusText text;
+  visit(text);
+  return HttpAnswer(200, PrometheusText::kContentType, text.Text());
+}
+
+void AdminServer::Rep::Scrape() {
+  for (;;) {
+    std::vector<uint64_t> asked;
+    {
+      MutexLock lock(mutex);
+      while (asking.empty() && !stopping) changed.Wait(mutex);
+      if (stopping) return;
+      asked.swap(asking);
+    }
+    // All that asked before it began have the same answer.
+    const std::string answer = MetricsAnswer();
+    {
+      MutexLock lock(mutex);
+      for (const uint64_t id : asked) answers.emplace_back(id, answer);
+    }
+    Wake();
+  }
+}
+
+bool AdminServer::Rep::TakeAnswers() {
+  uint64_t ignored = 0;
+  (void)!::read(wake.get(), &ignored, sizeof ignored);
+  MutexLock lock(mutex);
+  for (auto& [id, answer] : answers) {
+    const auto it = std::ranges::find(connections, id, &Connection::id);
+    if (it != connections.end()) it->answer = std::move(answer);
+  }
+  answers.clear();
+  return !stopping;
+}
+
+void AdminServer::Rep::Accept() {
+  for (;;) {
+    UniqueFd fd(accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!fd.valid()) {
+      const bool full = errno == EMFILE || errno == ENFILE;
+      if (full && !connections.empty()) {
+        connections.pop_front();
+        continue;
+      }
+      if (full) std::this_thread::sleep_for(kWaitForDescriptor);
       return;
     }
-    visit(text);
+    // The one that has had the most time makes room.
+    if (connections.size() >= kMaxConnections) connections.pop_front();
+    connections.push_back(
+        {.fd = std::move(fd), .id = next_id++, .end = SystemClock().Now() + kConnectionTime});
   }
-  response.set_content(text.Text(), PrometheusText::kContentType);
 }
 
-void AdminServer::Rep::AddPages() {
-  http.Get("/healthz", [](const httplib::Request&, httplib::Response& response) {
-    response.set_content("ok\n", "text/plain");
-  });
-  http.Get("/readyz", [this](const httplib::Request&, httplib::Response& response) {
+void AdminServer::Rep::Answer(Connection& connection) {
+  const auto request = ParseHttpRequest(connection.received);
+  std::string& answer = connection.answer;
+  if (!request) {
+    answer = HttpAnswer(400, kPlain, "this is no request of HTTP/1.1\n");
+  } else if (request->method != "GET") {
+    answer = HttpAnswer(405, kPlain, "there is only GET here\n");
+  } else if (request->path == "/healthz") {
+    answer = HttpAnswer(200, kPlain, "ok\n");
+  } else if (request->path == "/readyz") {
     const bool is_ready = ready.load();
-    response.status = is_ready ? 200 : 503;
-    response.set_content(is_ready ? "ready\n" : "not ready\n", "text/plain");
-  });
-  http.Get("/metrics", [this](const httplib::Request&, httplib::Response& response) {
-    AnswerMetrics(response);
-  });
-}
-
-Status AdminServer::Rep::Bind(const HostPort& at) {
-  http.set_payload_max_length(0);
-  http.set_socket_options(TakePortAlone);
-  errno = 0;
-  port = at.port == 0                          ? http.bind_to_any_port(at.host)
-         : http.bind_to_port(at.host, at.port) ? at.port
-                                               : -1;
-  if (port > 0) return OkStatus();
-  const std::string reason = errno == 0 ? "" : std::string(" (") + std::strerror(errno) + ")";
-  return Unavailable("cannot listen on ", address, reason,
-                     ": the port is taken or the address is not this machine's; choose another "
-                     "one with --admin-listen, port 0 for any that is free, or \"\" for none");
-}
-
-/// Returns once the library can be told to stop: it makes its queue after it began to listen.
-void AdminServer::Rep::Listen() {
-  http.new_task_queue = [this] {
+    answer = HttpAnswer(is_ready ? 200 : 503, kPlain, is_ready ? "ready\n" : "not ready\n");
+  } else if (request->path == "/metrics") {
+    connection.waits_for_metrics = true;
     MutexLock lock(mutex);
-    started = true;
-    started_changed.NotifyAll();
-    return new BoundedQueue;  // The library takes it over.
-  };
-  listener = std::thread([this] { (void)http.listen_after_bind(); });
-  MutexLock lock(mutex);
-  while (!started) started_changed.Wait(mutex);
+    asking.push_back(connection.id);
+    changed.NotifyAll();
+  } else {
+    answer = HttpAnswer(404, kPlain, "there are /metrics, /healthz and /readyz\n");
+  }
+}
+
+bool AdminServer::Rep::Receive(Connection& connection) {
+  std::array<char, 4096> buffer;
+  const ssize_t got = recv(connection.fd.get(), buffer.data(), buffer.size(), 0);
+  if (got < 0) return errno == EAGAIN || errno == EINTR;
+  if (got == 0) return false;
+  connection.received.append(buffer.data(), static_cast<size_t>(got));
+  if (HasWholeHead(connection.received)) {
+    Answer(connection);
+  } else if (connection.received.size() > kMaxRequestBytes) {
+    connection.answer = HttpAnswer(431, kPlain, "the request is too long\n");
+  }
+  return true;
+}
+
+bool AdminServer::Rep::Serve(Connection& connection) {
+  if (!connection.is_answered()) return Receive(connection);
+  const std::string_view rest = std::string_view(connection.answer).substr(connection.sent);
+  const ssize_t sent = send(connection.fd.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
+  if (sent < 0) return errno == EAGAIN || errno == EINTR;
+  connection.sent += static_cast<size_t>(sent);
+  return connection.sent < connection.answer.size();
+}
+
+bool AdminServer::Rep::IsOver(Connection& connection, short happened, TimePoint now) {
+  if (now >= connection.end || (happened & (POLLERR | POLLNVAL)) != 0) return true;
+  if (connection.events() == 0) return (happened & POLLHUP) != 0;
+  return happened != 0 && !Serve(connection);
+}
+
+int AdminServer::Rep::MillisToNextEnd() const {
+  if (connections.empty()) return -1;
+  const Duration left = connections.front().end - SystemClock().Now();
+  const auto millis = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+  return static_cast<int>(std::max<int64_t>(millis, 0));
+}
+
+void AdminServer::Rep::Move() {
+  std::vector<pollfd> entries;
+  for (;;) {
+    entries.assign({{wake.get(), POLLIN, 0}, {listening.get(), POLLIN, 0}});
+    for (const Connection& each : connections) {
+      entries.push_back({each.fd.get(), each.events(), 0});
+    }
+    (void)poll(entries.data(), entries.size(), MillisToNextEnd());
+    const TimePoint now = SystemClock().Now();
+    size_t at = 2;
+    for (auto it = connections.begin(); it != connections.end(); ++at) {
+      const short happened = entries[at].revents;
+      const bool over = IsOver(*it, happened, now);
+      it = over ? connections.erase(it) : std::next(it);
+    }
+    if ((entries[0].revents & POLLIN) != 0 && !TakeAnswers()) return;
+    if ((entries[1].revents & POLLIN) != 0) Accept();
+  }
 }
 
 StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(const std::string& address) {
-  QUIRE_ASSIGN_OR_RETURN(const HostPort at, ParseAddress(address));
+  QUIRE_ASSIGN_OR_RETURN(const NetAddress at, ParseAdminAddress(address));
   auto rep = std::make_unique<Rep>();
-  rep->address = address;
-  QUIRE_RETURN_IF_ERROR(rep->Bind(at));
-  rep->address = address.substr(0, address.rfind(':') + 1) + std::to_string(rep->port);
-  rep->AddPages();
-  rep->Listen();
+  QUIRE_ASSIGN_OR_RETURN(rep->listening, ListenAt(at));
+  rep->wake = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!rep->wake.valid()) return ResourceExhausted("no descriptor is left for the admin port");
+  rep->port = PortOf(rep->listening.get());
+  rep->address = at.WithPort(static_cast<uint16_t>(rep->port)).Text();
+  rep->moving = std::thread([raw = rep.get()] { raw->Move(); });
+  rep->scraping = std::thread([raw = rep.get()] { raw->Scrape(); });
   return std::unique_ptr<AdminServer>(new AdminServer(std::move(rep)));
 }
 
 AdminServer::AdminServer(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
 
-AdminServer::~AdminServer() {
-  rep_->http.StopNow();
-  rep_->listener.join();
-}
+AdminServer::~AdminServer() { rep_->Stop(); }
 
 const std::string& AdminServer::address() const { return rep_->address; }
 int AdminServer::port() const { return rep_->port; }
 
 AdminServer::Serving AdminServer::Serve(VisitMetrics visit) {
   {
-    MutexLock lock(rep_->mutex);
+    MutexLock lock(rep_->visit_mutex);
     rep_->visit = std::move(visit);
   }
   rep_->ready = true;
@@ -323,7 +338,7 @@ void AdminServer::Serving::Drain() { rep_->ready = false; }
 
 void AdminServer::Serving::End() {
   rep_->ready = false;
-  MutexLock lock(rep_->mutex);
+  MutexLock lock(rep_->visit_mutex);
   rep_->visit = nullptr;
 }
 

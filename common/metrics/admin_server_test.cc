@@ -4,10 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/metrics/testing/http_get.h"
 #include "common/metrics/testing/prometheus_parser.h"
 
@@ -91,6 +93,42 @@ TEST_F(AdminServerTest, WhatAClientSendsIsBounded) {
     EXPECT_THAT(client.ReadAll(), Not(HasSubstr(" 200 "))) << bytes;
   }
   EXPECT_THAT(Get("/healthz"), StartsWith("HTTP/1.1 200"));
+}
+
+// Nobody's silence holds up others, neither of those that ask nothing nor of those that take
+// nothing of what they asked for.
+TEST_F(AdminServerTest, SilentClientsHoldUpNobody) {
+  const auto serving = admin_->Serve([](MetricsVisitor& visit) {
+    static const std::string kLong(256, 'x');
+    for (int i = 0; i < 4000; ++i) {
+      visit.Gauge("wide", "Wide.", 1, {{"name", kLong}, {"n", std::to_string(i)}});
+    }
+  });
+  std::vector<std::unique_ptr<TcpClient>> silent;
+  for (int i = 0; i < 200; ++i) silent.push_back(std::make_unique<TcpClient>(admin_->port()));
+  for (int i = 0; i < 8; ++i) {
+    silent.push_back(std::make_unique<TcpClient>(admin_->port()));
+    silent.back()->Send("GET /metrics HTTP/1.1\r\n\r\n");
+  }
+  const TimePoint start = SystemClock().Now();
+  for (int i = 0; i < 20; ++i) EXPECT_THAT(Get("/healthz"), StartsWith("HTTP/1.1 200"));
+  EXPECT_LT(SystemClock().Now() - start, std::chrono::seconds(2));
+}
+
+TEST_F(AdminServerTest, HealthIsToldWhileMetricsAreMade) {
+  std::promise<void> began, go_on;
+  auto serving = admin_->Serve([&](MetricsVisitor& visit) {
+    began.set_value();
+    go_on.get_future().wait();
+    OneGauge(visit);
+  });
+  TcpClient scrape(admin_->port());
+  scrape.Send("GET /metrics HTTP/1.1\r\n\r\n");
+  began.get_future().wait();
+  EXPECT_THAT(Get("/healthz"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(Get("/readyz"), StartsWith("HTTP/1.1 200"));
+  go_on.set_value();
+  EXPECT_THAT(scrape.ReadAll(), HasSubstr("quire_held 42"));
 }
 
 TEST_F(AdminServerTest, StopsAlthoughClientsSayNothing) {

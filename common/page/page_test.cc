@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/random.h"
@@ -157,6 +159,87 @@ TEST(KvSpecTest, FingerprintDependsOnEveryField) {
   EXPECT_EQ(FirstDifference(variants[13], variants[0]), "rope.pair_factors");
 }
 
+/// Every field of a spec, each changed alone. A field that is added to KvSpec or RopeSpec breaks
+/// the bindings below until it is listed here.
+std::vector<std::pair<std::string, KvSpec>> OneFieldChanged(const KvSpec& base) {
+  std::vector<std::pair<std::string, KvSpec>> changed;
+  [[maybe_unused]] const auto& [model, weights_hash, attention, dtype, num_layers, num_query_heads,
+                                num_kv_heads, head_dim, latent_dim, latent_rope_dim, page_tokens,
+                                segment_pages, rope] = base;
+  [[maybe_unused]] const auto& [state, scaling, interleaved, rotary_dim, theta, factor,
+                                low_freq_factor, high_freq_factor, original_context, beta_fast,
+                                beta_slow, attention_factor, pair_factors] = rope;
+  const auto add = [&](const char* name, auto change) {
+    changed.emplace_back(name, base);
+    change(changed.back().second);
+  };
+  add("model", [](KvSpec& s) { s.model = s.model + "b"; });
+  add("weights_hash", [](KvSpec& s) { s.weights_hash[31] = s.weights_hash[31] ^ 1; });
+  add("attention", [](KvSpec& s) {
+    s.attention = s.attention == AttentionKind::kMha ? AttentionKind::kGqa : AttentionKind::kMha;
+  });
+  add("dtype", [](KvSpec& s) { s.dtype = s.dtype == DType::kBF16 ? DType::kF16 : DType::kBF16; });
+  add("num_layers", [](KvSpec& s) { s.num_layers = s.num_layers + 1; });
+  add("num_query_heads", [](KvSpec& s) { s.num_query_heads = s.num_query_heads + 1; });
+  add("num_kv_heads", [](KvSpec& s) { s.num_kv_heads = s.num_kv_heads + 1; });
+  add("head_dim", [](KvSpec& s) { s.head_dim = s.head_dim + 1; });
+  add("latent_dim", [](KvSpec& s) { s.latent_dim = s.latent_dim + 1; });
+  add("latent_rope_dim", [](KvSpec& s) { s.latent_rope_dim = s.latent_rope_dim + 1; });
+  add("page_tokens", [](KvSpec& s) { s.page_tokens = s.page_tokens + 1; });
+  add("segment_pages", [](KvSpec& s) { s.segment_pages = s.segment_pages + 1; });
+  add("rope.state", [](KvSpec& s) {
+    s.rope.state = s.rope.state == RopeState::kPre ? RopeState::kPost : RopeState::kPre;
+  });
+  add("rope.scaling", [](KvSpec& s) {
+    s.rope.scaling =
+        s.rope.scaling == RopeScaling::kYarn ? RopeScaling::kLinear : RopeScaling::kYarn;
+  });
+  add("rope.interleaved", [](KvSpec& s) { s.rope.interleaved = !s.rope.interleaved; });
+  add("rope.rotary_dim", [](KvSpec& s) { s.rope.rotary_dim = s.rope.rotary_dim + 2; });
+  add("rope.theta", [](KvSpec& s) { s.rope.theta = s.rope.theta + 1; });
+  add("rope.factor", [](KvSpec& s) { s.rope.factor = s.rope.factor + 1; });
+  add("rope.low_freq_factor",
+      [](KvSpec& s) { s.rope.low_freq_factor = s.rope.low_freq_factor + 1; });
+  add("rope.high_freq_factor",
+      [](KvSpec& s) { s.rope.high_freq_factor = s.rope.high_freq_factor + 1; });
+  add("rope.original_context",
+      [](KvSpec& s) { s.rope.original_context = s.rope.original_context + 1; });
+  add("rope.beta_fast", [](KvSpec& s) { s.rope.beta_fast = s.rope.beta_fast + 1; });
+  add("rope.beta_slow", [](KvSpec& s) { s.rope.beta_slow = s.rope.beta_slow + 1; });
+  add("rope.attention_factor",
+      [](KvSpec& s) { s.rope.attention_factor = s.rope.attention_factor + 1; });
+  add("rope.pair_factors", [](KvSpec& s) { s.rope.pair_factors.push_back(1.0); });
+  return changed;
+}
+
+// Promise 1: caches of different specs never meet, whichever field differs.
+TEST(KvSpecTest, EveryFieldAloneChangesTheFingerprintAndIsNamed) {
+  KvSpec long_rope = Llama8B();
+  long_rope.rope.scaling = RopeScaling::kLongRope;
+  long_rope.rope.pair_factors.assign(64, 1.5);
+  for (const KvSpec& base : {Llama8B(), Mla(), long_rope}) {
+    std::set<SpecFingerprint> seen = {Fingerprint(base)};
+    const auto variants = OneFieldChanged(base);
+    EXPECT_EQ(variants.size(), 25u);
+    for (const auto& [field, spec] : variants) {
+      SCOPED_TRACE(field);
+      EXPECT_TRUE(seen.insert(Fingerprint(spec)).second);
+      EXPECT_NE(spec, base);
+      EXPECT_EQ(FirstDifference(base, spec).rfind(field, 0), 0u) << FirstDifference(base, spec);
+    }
+    for (size_t i = 0; i < base.rope.pair_factors.size(); ++i) {
+      KvSpec spec = base;
+      spec.rope.pair_factors[i] = 2.5;
+      EXPECT_TRUE(seen.insert(Fingerprint(spec)).second) << "pair " << i;
+    }
+    for (size_t i = 0; i < base.weights_hash.size(); ++i) {
+      KvSpec spec = base;
+      spec.weights_hash[i] ^= 0x80;
+      EXPECT_TRUE(seen.insert(Fingerprint(spec)).second) << "byte " << i << " of the weights' hash";
+    }
+  }
+}
+
 class KeyTest : public testing::Test {
  protected:
   KvSpec spec_ = Llama8B();
@@ -194,6 +277,39 @@ TEST_F(KeyTest, TenantsAndSpecsNeverShareKeys) {
   const auto base = ChainKeys(salt_, spec_, tokens_);
   EXPECT_NE(base[0], ChainKeys(other_salt, spec_, tokens_)[0]);
   EXPECT_NE(base[0], ChainKeys(salt_, other_spec, tokens_)[0]);
+}
+
+// Promises 1 and 7: nothing that a key is made of can be left out of it. Each token, each byte of
+// the parent, the salt and the fingerprint is changed alone, and each token is dropped.
+TEST_F(KeyTest, EveryTokenTheParentTheSaltAndTheFingerprintAloneChangeTheKey) {
+  const SpecFingerprint spec = Fingerprint(spec_);
+  const SegmentKey parent = ChainKeys(salt_, spec_, tokens_)[0];
+  const std::vector<TokenId> tokens(tokens_.begin(), tokens_.begin() + 40);
+  std::set<SegmentKey> seen = {ComputeKey(salt_, spec, parent, tokens)};
+  const auto expect_new = [&](const SegmentKey& key, const char* what, size_t i) {
+    EXPECT_TRUE(seen.insert(key).second) << what << " " << i;
+  };
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    std::vector<TokenId> other = tokens;
+    other.erase(other.begin() + static_cast<ptrdiff_t>(i));
+    expect_new(ComputeKey(salt_, spec, parent, other), "without token", i);
+    for (int bit = 0; bit < 32; ++bit) {
+      other = tokens;
+      other[i] = static_cast<TokenId>(static_cast<uint32_t>(other[i]) ^ uint32_t{1} << bit);
+      expect_new(ComputeKey(salt_, spec, parent, other), "a bit of token", i);
+    }
+  }
+  for (size_t i = 0; i < 32; ++i) {
+    TenantSalt salt = salt_;
+    salt[i] ^= 0x10;
+    expect_new(ComputeKey(salt, spec, parent, tokens), "byte of the salt", i);
+    SpecFingerprint other_spec = spec;
+    other_spec[i] ^= 0x10;
+    expect_new(ComputeKey(salt_, other_spec, parent, tokens), "byte of the fingerprint", i);
+    SegmentKey other_parent = parent;
+    other_parent.bytes[i] ^= 0x10;
+    expect_new(ComputeKey(salt_, spec, other_parent, tokens), "byte of the parent", i);
+  }
 }
 
 TEST_F(KeyTest, HexRoundTripAndRejection) {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 
+#include "common/base/net_address.h"
 #include "common/base/status.h"
 
 namespace quire {
@@ -36,13 +37,21 @@ inline uint64_t GrpcFrameBytes(uint64_t max_message_bytes) {
   return std::min<uint64_t>(max_message_bytes + kGrpcFrameRoomBytes, INT_MAX - 4096);
 }
 
-/// INVALID_ARGUMENT for an empty address or a limit out of range.
-[[nodiscard]] Status CheckGrpcTarget(const std::string& address, uint64_t max_message_bytes);
+/// The address as gRPC reads it: as a URI, whose scheme it would otherwise guess.
+std::string GrpcTarget(const NetAddress& address);
 
-/// A channel to `address` with a connection of its own, without security, that finds a restarted
-/// server within a second. It connects at its first call. Messages may have `max_message_bytes`.
-std::shared_ptr<grpc::Channel> MakeGrpcChannel(const std::string& address,
-                                               uint64_t max_message_bytes);
+/// What travels on a channel, and decides how large its messages may be.
+enum class GrpcMessages : uint8_t {
+  kCalls,  ///< Messages of max_message_bytes.
+  kFrames  ///< Frames of streams around such messages.
+};
+
+/// A channel to `address` (NetAddress::ParseServer) with a connection of its own, without security,
+/// that finds a restarted server within a second. It connects at its first call. INVALID_ARGUMENT
+/// for what is no address and for a limit out of range.
+[[nodiscard]] StatusOr<std::shared_ptr<grpc::Channel>> MakeGrpcChannel(
+    const std::string& address, uint64_t max_message_bytes,
+    GrpcMessages messages = GrpcMessages::kCalls);
 
 }  // namespace quire
 

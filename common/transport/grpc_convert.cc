@@ -21,6 +21,8 @@ namespace {
 constexpr size_t kMaxStatusMessageBytes = 2048;
 /// The trailing metadata with a refusal's retry hint, in milliseconds.
 constexpr char kRetryAfterMetadata[] = "quire-retry-after-ms";
+/// The trailing metadata of an error that a handler, and not gRPC on the way to it, has made.
+constexpr char kAnsweredMetadata[] = "quire-answered";
 constexpr std::array<std::string_view, kNumPriorities> kPriorityNames = {"prefetch", "normal",
                                                                          "correction"};
 
@@ -98,7 +100,12 @@ grpc::Status EndCall(const Status& status, grpc::ServerContext* context) {
     const auto millis = std::chrono::ceil<std::chrono::milliseconds>(*wait).count();
     context->AddTrailingMetadata(kRetryAfterMetadata, std::to_string(millis));
   }
+  if (!status.ok()) context->AddTrailingMetadata(kAnsweredMetadata, "1");
   return ToGrpc(status);
+}
+
+bool WasAnswered(const grpc::ClientContext& context) {
+  return context.GetServerTrailingMetadata().contains(kAnsweredMetadata);
 }
 
 Status EndOfCall(const grpc::Status& status, const grpc::ClientContext& context) {

@@ -37,6 +37,9 @@ Status FromGrpc(const grpc::Status& status);
 /// The same for the end of a call, with the retry hint as trailing metadata.
 grpc::Status EndCall(const Status& status, grpc::ServerContext* context);
 Status EndOfCall(const grpc::Status& status, const grpc::ClientContext& context);
+/// Whether the error that a call ended with is its handler's (EndCall), and not gRPC's, which found
+/// no server or lost it.
+bool WasAnswered(const grpc::ClientContext& context);
 
 /// The message as one buffer: control, payload header, payload. Slices with an owner are referenced
 /// and keep it; those without are copied, because gRPC may hold a message longer than the call

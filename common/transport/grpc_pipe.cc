@@ -100,8 +100,8 @@ class ClientPipe final : public FramePipe {
 }  // namespace
 
 StatusOr<std::unique_ptr<FramePipe>> ConnectGrpcPipe(const GrpcPipeOptions& options) {
-  QUIRE_RETURN_IF_ERROR(CheckGrpcTarget(options.address, options.max_message_bytes));
-  auto channel = MakeGrpcChannel(options.address, GrpcFrameBytes(options.max_message_bytes));
+  QUIRE_ASSIGN_OR_RETURN(auto channel, MakeGrpcChannel(options.address, options.max_message_bytes,
+                                                       GrpcMessages::kFrames));
   QUIRE_RETURN_IF_ERROR(WaitUntilConnected(options, channel.get()));
   DoNotPaceLocalConnectionsTo(PortOf(options.address));
   return std::make_unique<ClientPipe>(options, std::move(channel));

@@ -32,6 +32,9 @@ class GrpcPipeMethod {
   };
   explicit GrpcPipeMethod(Options options) : options_(std::move(options)) {}
 
+  /// That are open.
+  int streams() const { return streams_; }
+
   /// For grpc::Service::AddMethod, which takes it over.
   grpc::internal::RpcServiceMethod* New();
 

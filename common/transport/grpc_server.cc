@@ -11,16 +11,20 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/method_handler.h>
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <string_view>
 #include <utility>
 
 #include "common/transport/grpc_auth.h"
+#include "common/transport/grpc_calls.h"
 #include "common/transport/grpc_channel.h"
 #include "common/transport/grpc_convert.h"
+#include "common/transport/grpc_listening.h"
 #include "common/transport/grpc_pipe.h"
 #include "common/transport/grpc_pipe_method.h"
+#include "common/transport/grpc_shutdown.h"
 #include "common/transport/message_limit.h"
 #include "common/transport/part_collector.h"
 
@@ -28,6 +32,27 @@ namespace quire {
 namespace {
 
 constexpr int kFewestThreads = 4;
+
+/// Tells of the calls of another handler, until their answers are sent.
+class CountedHandler final : public grpc::internal::MethodHandler {
+ public:
+  CountedHandler(std::unique_ptr<grpc::internal::MethodHandler> inner, GrpcCalls* calls)
+      : inner_(std::move(inner)), calls_(calls) {}
+  void RunHandler(const HandlerParameter& parameter) override {
+    auto* const context = static_cast<grpc::ServerContext*>(parameter.server_context);
+    calls_->Entered(context);
+    inner_->RunHandler(parameter);
+    calls_->Left(context);
+  }
+  void* Deserialize(grpc_call* call, grpc_byte_buffer* request, grpc::Status* status,
+                    void** handler_data) override {
+    return inner_->Deserialize(call, request, status, handler_data);
+  }
+
+ private:
+  const std::unique_ptr<grpc::internal::MethodHandler> inner_;
+  GrpcCalls* const calls_;
+};
 
 CallContext ContextOf(const grpc::ServerContext& context, uint64_t max_message_bytes) {
   CallContext result{.tenant = TenantOf(context),
@@ -44,28 +69,36 @@ CallContext ContextOf(const grpc::ServerContext& context, uint64_t max_message_b
 /// The methods of one service, each answered through the handler as raw bytes.
 class HandlerService final : public grpc::Service {
  public:
-  HandlerService(CallHandler* handler, CallerCheck* callers, uint64_t max_message_bytes)
-      : handler_(handler), callers_(callers), max_message_bytes_(max_message_bytes) {}
+  HandlerService(CallHandler* handler, CallerCheck* callers, uint64_t max_message_bytes,
+                 GrpcCalls* calls)
+      : handler_(handler),
+        callers_(callers),
+        max_message_bytes_(max_message_bytes),
+        calls_(calls) {}
 
   void Add(const std::string& method) {
     auto answer = [method](HandlerService* self, grpc::ServerContext* context,
                            const grpc::ByteBuffer* request, grpc::ByteBuffer* reply) {
-      return EndCall(self->Answer(method, *context, *request, reply), context);
+      const grpc::Status ended = EndCall(self->Answer(method, context, *request, reply), context);
+      self->calls_->Answering(context, ended.ok() ? reply->Length() : 0);
+      return ended;
     };
     using Handler =
         grpc::internal::RpcMethodHandler<HandlerService, grpc::ByteBuffer, grpc::ByteBuffer>;
     std::string& path = paths_.emplace_back("/");
     path += method;
     AddMethod(new grpc::internal::RpcServiceMethod(  // The service takes it over.
-        path.c_str(), grpc::internal::RpcMethod::NORMAL_RPC, new Handler(answer, this)));
+        path.c_str(), grpc::internal::RpcMethod::NORMAL_RPC,
+        new CountedHandler(std::make_unique<Handler>(answer, this), calls_)));
   }
   void Add(GrpcPipeMethod& pipes) { AddMethod(pipes.New()); }
 
  private:
-  Status Answer(std::string_view method, const grpc::ServerContext& context,
+  Status Answer(std::string_view method, grpc::ServerContext* context,
                 const grpc::ByteBuffer& request, grpc::ByteBuffer* reply) {
-    const CallContext call = ContextOf(context, max_message_bytes_);
-    QUIRE_RETURN_IF_ERROR(callers_->Check(context, call.tenant));
+    const CallContext call = ContextOf(*context, max_message_bytes_);
+    QUIRE_RETURN_IF_ERROR(callers_->Check(*context, call.tenant));
+    QUIRE_RETURN_IF_ERROR(calls_->Admit(context, call.tenant));
     CallMessage message;
     QUIRE_RETURN_IF_ERROR(FromByteBuffer(request, &message));
     // Streams may have raised gRPC's own limit.
@@ -80,13 +113,11 @@ class HandlerService final : public grpc::Service {
   CallHandler* const handler_;
   CallerCheck* const callers_;
   const uint64_t max_message_bytes_;
+  GrpcCalls* const calls_;
   std::deque<std::string> paths_;  ///< gRPC keeps pointers into them.
 };
 
 Status Check(const GrpcServer::Options& options) {
-  if (options.address.empty()) {
-    return InvalidArgument("the address to listen on is empty: give host:port or unix:/path");
-  }
   if (options.max_message_bytes < 1 || options.max_message_bytes > wire::kLargestMaxMessageBytes) {
     return InvalidArgument("max_message_bytes is ", options.max_message_bytes, ": must be 1..",
                            wire::kLargestMaxMessageBytes);
@@ -104,11 +135,13 @@ Status Check(const GrpcServer::Options& options) {
 
 /// One service for each part of a method name before the '/'. `pipes` may be null.
 std::vector<std::unique_ptr<grpc::Service>> ServicesOf(CallHandler* handler, CallerCheck* callers,
-                                                       uint64_t max_bytes, GrpcPipeMethod* pipes) {
+                                                       uint64_t max_bytes, GrpcPipeMethod* pipes,
+                                                       GrpcCalls* calls) {
   std::map<std::string, std::unique_ptr<HandlerService>> by_name;
   const auto service_of = [&](const std::string& method) -> HandlerService& {
     auto& service = by_name[method.substr(0, method.find('/'))];
-    if (service == nullptr) service = std::make_unique<HandlerService>(handler, callers, max_bytes);
+    if (service == nullptr)
+      service = std::make_unique<HandlerService>(handler, callers, max_bytes, calls);
     return *service;
   };
   for (const std::string& method : handler->Methods()) service_of(method).Add(method);
@@ -130,18 +163,13 @@ void Configure(const GrpcServer::Options& options, grpc::ServerBuilder* builder)
   grpc::ResourceQuota quota("quire");
   quota.SetMaxThreads(options.max_threads);
   builder->SetResourceQuota(quota);
+  // One connection does not get all threads; its further calls wait at the client.
+  const int share = std::max(kFewestThreads, (options.max_threads - options.max_streams) / 2);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, share);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kGrpcKeepaliveMillis);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kGrpcKeepaliveMillis);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                               kGrpcFewestMillisBetweenPings);
-  // Two servers on one port would share its connections: the second one is refused instead.
-  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-}
-
-/// `address` with its port replaced by the one that was taken.
-std::string WithPort(const std::string& address, int port) {
-  if (address.rfind("unix:", 0) == 0) return address;
-  return address.substr(0, address.rfind(':')) + ":" + std::to_string(port);
 }
 
 }  // namespace
@@ -153,6 +181,7 @@ StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& options,
                                                         CallHandler* handler) {
   QUIRE_RETURN_IF_ERROR(Check(options));
   std::unique_ptr<GrpcServer> self(new GrpcServer(options.tokens));
+  QUIRE_ASSIGN_OR_RETURN(self->listening_, GrpcListening::Claim(options.address));
   if (options.accept_pipe != nullptr) {
     self->pipes_ = std::make_unique<GrpcPipeMethod>(
         GrpcPipeMethod::Options{.accept = options.accept_pipe,
@@ -160,24 +189,19 @@ StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& options,
                                 .max_message_bytes = options.max_message_bytes,
                                 .max_streams = options.max_streams});
   }
-  self->services_ =
-      ServicesOf(handler, self->callers_.get(), options.max_message_bytes, self->pipes_.get());
+  self->calls_ = std::make_unique<GrpcCalls>(GrpcCalls::Limits{
+      .max_per_tenant = options.max_calls_per_tenant, .stall_timeout = options.stall_timeout});
+  self->services_ = ServicesOf(handler, self->callers_.get(), options.max_message_bytes,
+                               self->pipes_.get(), self->calls_.get());
 
   grpc::ServerBuilder builder;
   Configure(options, &builder);
   self->callers_->Configure(&builder);
-  int port = 0;
-  builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &port);
+  self->listening_->AddTo(&builder);
   for (const auto& service : self->services_) builder.RegisterService(service.get());
   self->server_ = builder.BuildAndStart();
-  if (self->server_ == nullptr) {
-    return Unavailable("cannot listen on ", options.address,
-                       ": the port is taken or the address is not this machine's; choose another "
-                       "one, or port 0 for any that is free");
-  }
-  const bool is_unix = options.address.rfind("unix:", 0) == 0;
-  self->port_ = is_unix ? 0 : port;
-  self->address_ = WithPort(options.address, port);
+  if (self->server_ == nullptr) return self->listening_->CannotListen();
+  self->address_ = self->listening_->address();
   return self;
 }
 
@@ -185,17 +209,25 @@ GrpcServer::~GrpcServer() {
   if (server_ != nullptr) Shutdown(Duration::zero());
 }
 
+int GrpcServer::port() const { return listening_->port(); }
+
 void GrpcServer::Shutdown(Duration grace) {
   if (grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService()) {
     health->SetServingStatus(false);
   }
-  server_->Shutdown(DeadlineAfter(grace));
-  server_->Wait();
+  ShutDownGrpc(*server_, grace, [this] {
+    return calls_->size() == 0 && (pipes_ == nullptr || pipes_->streams() == 0);
+  });
 }
 
 void GrpcServer::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("calls_unauthenticated", "Calls that did not prove their tenant, and were refused.",
                 callers_->refused());
+  visit.Counter("calls_over_tenant_limit",
+                "Calls refused because their tenant had too many at the gRPC port.",
+                calls_->refused());
+  visit.Counter("calls_stalled", "Calls ended because the client did not take the answer in time.",
+                calls_->stalled());
 }
 
 }  // namespace quire

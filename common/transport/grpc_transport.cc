@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "common/base/mutex.h"
+#include "common/base/retry_hint.h"
 #include "common/transport/grpc_auth.h"
 #include "common/transport/grpc_channel.h"
 #include "common/transport/grpc_convert.h"
@@ -37,8 +38,21 @@ void LetConnect(grpc::Channel& channel, TimePoint deadline) {
   if (left > Duration::zero()) (void)channel.WaitForStateChange(state, DeadlineAfter(left));
 }
 
-/// gRPC refuses a message over the server's limit in its own words, before our server sees it.
+/// What gRPC says of a call that found no connection, and so was not sent.
+constexpr std::string_view kNotSent = "failed to connect to all addresses";
+/// After which such a call may be made again, whatever it does.
+constexpr Duration kRetryAfter = std::chrono::milliseconds(10);
+
+/// What gRPC says where every thread of the server is taken: the call has not begun.
+constexpr std::string_view kNoThread = "Server Threadpool Exhausted";
+constexpr Duration kRetryWithoutThread = std::chrono::milliseconds(100);
+
+/// gRPC refuses in its own words what our server never sees.
 Status WithRemedy(const Status& status) {
+  if (absl::IsResourceExhausted(status) && Message(status) == kNoThread) {
+    return WithRetryAfter(ResourceExhausted("every thread of the server is taken; retry later"),
+                          kRetryWithoutThread);
+  }
   if (!absl::IsResourceExhausted(status) ||
       Message(status).find("message larger than max") == std::string_view::npos) {
     return status;
@@ -50,8 +64,7 @@ Status WithRemedy(const Status& status) {
 }  // namespace
 
 StatusOr<std::unique_ptr<GrpcTransport>> GrpcTransport::Create(const Options& options) {
-  QUIRE_RETURN_IF_ERROR(CheckGrpcTarget(options.address, options.max_message_bytes));
-  auto channel = MakeGrpcChannel(options.address, options.max_message_bytes);
+  QUIRE_ASSIGN_OR_RETURN(auto channel, MakeGrpcChannel(options.address, options.max_message_bytes));
   return std::unique_ptr<GrpcTransport>(new GrpcTransport(options, std::move(channel)));
 }
 
@@ -137,8 +150,12 @@ Status GrpcTransport::Run(std::string_view method, const CallMessage& request, C
   const grpc::Status status = grpc::internal::BlockingUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
       channel_.get(), rpc, context, ToByteBuffer(request), &answer);
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    const Status ended = EndOfCall(status, *context);
+    if (WasAnswered(*context)) return Annotate(ended, "the server at ", options_.address);
     LetConnect(*channel_, deadline);
-    return Annotate(FromGrpc(status), "the server at ", options_.address, " cannot be reached");
+    const Status lost = Annotate(ended, "the server at ", options_.address, " cannot be reached");
+    const bool sent = Message(lost).find(kNotSent) == std::string_view::npos;
+    return sent ? lost : WithRetryAfter(lost, kRetryAfter);
   }
   if (!status.ok()) return WithRemedy(EndOfCall(status, *context));
   if (SystemClock().Now() >= deadline)

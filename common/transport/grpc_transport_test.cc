@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/transport/grpc_transport.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <thread>
+#include <utility>
+
+#include "common/base/metrics.h"
+#include "common/base/retry_hint.h"
+#include "common/base/unique_fd.h"
 #include "common/transport/grpc_convert.h"
 #include "common/transport/grpc_server.h"
 #include "common/transport/transport_conformance.h"
@@ -188,6 +197,106 @@ TEST_F(GrpcServerTest, AnswersTheStandardHealthService) {
   const Status status = Call(server->address(), "grpc.health.v1.Health/Check", {}, &reply);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(reply.control, "\x08\x01");  // HealthCheckResponse{status = SERVING}
+}
+
+/// A connection of HTTP/2 by hand that asks and takes nothing: its window for answers is 0.
+class TakesNothing {
+ public:
+  explicit TakesNothing(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in to = {};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<uint16_t>(port));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+  }
+  void Greet() {
+    Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    SendFrame(4, 0, 0, std::string("\0\4\0\0\0\0", 6));  // SETTINGS_INITIAL_WINDOW_SIZE = 0
+  }
+  /// Calls `path` with an empty message.
+  void Call(const std::string& path) {
+    std::string headers = "\x83\x86";  // :method POST, :scheme http
+    for (const auto& [name, value] : {std::pair<std::string, std::string>{":path", path},
+                                      {":authority", "x"},
+                                      {"content-type", "application/grpc"},
+                                      {"te", "trailers"}}) {
+      headers += std::string(1, 0) + static_cast<char>(name.size()) + name +
+                 static_cast<char>(value.size()) + value;
+    }
+    SendFrame(1, 4, stream_, headers);               // HEADERS, END_HEADERS
+    SendFrame(0, 1, stream_, std::string(5, '\0'));  // DATA, END_STREAM
+    stream_ += 2;
+  }
+
+ private:
+  void SendFrame(uint8_t type, uint8_t flags, uint32_t stream, const std::string& body) {
+    std::string head;
+    for (const int shift : {16, 8, 0}) head.push_back(static_cast<char>(body.size() >> shift));
+    head.push_back(static_cast<char>(type));
+    head.push_back(static_cast<char>(flags));
+    for (const int shift : {24, 16, 8, 0}) head.push_back(static_cast<char>(stream >> shift));
+    Send(head + body);
+  }
+  void Send(const std::string& bytes) {
+    EXPECT_EQ(send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+
+  const UniqueFd fd_;
+  uint32_t stream_ = 1;
+};
+
+// One caller that takes no answers does not stop the others.
+TEST_F(GrpcServerTest, WhoTakesNoAnswersKeepsNoOthersFromTheirs) {
+  const auto server = Start(
+      {.max_threads = 8, .max_calls_per_tenant = 4, .stall_timeout = std::chrono::seconds(60)});
+  std::vector<std::unique_ptr<TakesNothing>> greedy;
+  for (int i = 0; i < 3; ++i) {
+    greedy.push_back(std::make_unique<TakesNothing>(server->port()));
+    greedy.back()->Greet();
+    for (int call = 0; call < 100; ++call) greedy.back()->Call("/quire.test.A/Echo");
+  }
+  const auto transport = GrpcTransport::Create({.address = server->address()});
+  ASSERT_TRUE(transport.ok()) << transport.status();
+  const CallOptions other{.tenant = "other", .timeout = std::chrono::seconds(20)};
+  for (int i = 0; i < 50; ++i) {
+    CallMessage reply;
+    Status status;
+    do {  // A refusal says when to come back.
+      status = (*transport)->Call("quire.test.A/Echo", {}, &reply, other);
+    } while (RetryAfter(status));
+    ASSERT_EQ(status, OkStatus());
+  }
+}
+
+TEST_F(GrpcServerTest, AnAnswerThatNobodyTakesIsGivenUp) {
+  const auto server = Start({.max_threads = 8,
+                             .max_calls_per_tenant = 2,
+                             .stall_timeout = std::chrono::milliseconds(200)});
+  TakesNothing greedy(server->port());
+  greedy.Greet();
+  for (int call = 0; call < 2; ++call) greedy.Call("/quire.test.A/Echo");
+  const auto stalled = [&] { return MetricValuesOf(*server)["calls_stalled"]; };
+  while (stalled() < 2) std::this_thread::yield();
+  CallMessage reply;
+  Status status;
+  do {
+    status = Call(server->address(), "quire.test.A/Echo", {}, &reply);
+  } while (RetryAfter(status));
+  EXPECT_EQ(status, OkStatus());
+}
+
+// Promise: a shutdown waits for calls, and for nobody who says nothing.
+TEST_F(GrpcServerTest, SilentConnectionsDoNotDelayAShutdown) {
+  const auto server = Start({});
+  TakesNothing silent(server->port());
+  TakesNothing greeted(server->port());
+  greeted.Greet();
+  CallMessage reply;
+  ASSERT_EQ(Call(server->address(), "quire.test.A/Echo", {}, &reply), OkStatus());
+  const TimePoint start = SystemClock().Now();
+  server->Shutdown(std::chrono::seconds(30));
+  EXPECT_LT(SystemClock().Now() - start, std::chrono::seconds(5));
 }
 
 TEST_F(GrpcServerTest, ShutdownIsIdempotent) {

@@ -19,7 +19,7 @@ namespace quire {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof address.sun_path) {
-    return InvalidArgument("the path of the shared-memory socket, '", path, "', has ", path.size(),
+    return InvalidArgument("the path of the Unix socket, '", path, "', has ", path.size(),
                            " bytes; it must have 1..", sizeof address.sun_path - 1,
                            ": choose another directory");
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/transport/shm_address.h"
+#include "common/transport/unix_socket_path.h"
 
 namespace quire {
 namespace {
@@ -16,24 +17,6 @@ constexpr int kBacklog = 64;
 
 int Bind(int fd, const sockaddr_un& address) {
   return bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
-}
-
-/// Removes the file of a server that is gone.
-Status RemoveStale(const std::string& path, const sockaddr_un& address) {
-  struct stat file = {};
-  if (lstat(path.c_str(), &file) == 0 && !S_ISSOCK(file.st_mode)) {
-    return AlreadyExists(path, " is there and is no socket: choose another path for it");
-  }
-  const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
-      errno != ECONNREFUSED) {
-    return AlreadyExists("another server listens on ", path, ": stop it, or choose another path");
-  }
-  if (unlink(path.c_str()) != 0 && errno != ENOENT) {
-    return PermissionDenied("cannot remove the socket ", path,
-                            " of a server that is gone: ", std::strerror(errno));
-  }
-  return OkStatus();
 }
 
 }  // namespace
@@ -46,7 +29,7 @@ StatusOr<ShmSocketFile> ShmSocketFile::Listen(const std::string& path, mode_t mo
   (void)fchmod(fd.get(), mode);
   int bound = Bind(fd.get(), address);
   if (bound != 0 && errno == EADDRINUSE) {
-    QUIRE_RETURN_IF_ERROR(RemoveStale(path, address));
+    QUIRE_RETURN_IF_ERROR(RemoveStaleSocket(path));
     bound = Bind(fd.get(), address);
   }
   ShmSocketFile file(std::move(fd), path);

@@ -9,27 +9,20 @@
 namespace quire {
 
 StatusOr<SocketAddress> SocketAddress::Resolve(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0 || colon + 1 == text.size()) {
-    return InvalidArgument("\"", text, "\" is no address; write host:port");
+  QUIRE_ASSIGN_OR_RETURN(const NetAddress parsed, NetAddress::ParseListen(text));
+  if (parsed.is_unix()) {
+    return InvalidArgument("'", text,
+                           "' is a Unix socket, which UCX does not use; write host:port");
   }
-  std::string host = text.substr(0, colon);
-  const std::string port = text.substr(colon + 1);
-  SocketAddress address;
-  address.host_ = host;
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
-  if (port.size() > 5 || port.find_first_not_of("0123456789") != std::string::npos ||
-      std::stoul(port) > UINT16_MAX) {
-    return InvalidArgument("\"", port, "\" in \"", text, "\" is no port; it is 0 to 65535");
-  }
+  SocketAddress address(parsed);
+  const std::string port = std::to_string(parsed.port());
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  if (const int failed = getaddrinfo(host.c_str(), port.c_str(), &hints, &found); failed != 0) {
-    return NotFound("host \"", host, "\" has no address: ", gai_strerror(failed));
+  if (const int failed = getaddrinfo(parsed.host().c_str(), port.c_str(), &hints, &found);
+      failed != 0) {
+    return NotFound("host '", parsed.host(), "' has no address: ", gai_strerror(failed));
   }
   std::memcpy(&address.storage_, found->ai_addr, found->ai_addrlen);
   address.size_ = found->ai_addrlen;
@@ -48,8 +41,6 @@ bool SocketAddress::IsLoopback() const {
   return ntohl(v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
-std::string SocketAddress::WithPort(uint16_t port) const {
-  return host_ + ":" + std::to_string(port);
-}
+std::string SocketAddress::WithPort(uint16_t port) const { return written_.WithPort(port).Text(); }
 
 }  // namespace quire

@@ -9,15 +9,17 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
+#include "common/base/net_address.h"
 #include "common/base/status.h"
 
 namespace quire {
 
 class SocketAddress {
  public:
-  /// Resolves "host:port" or "[v6]:port". INVALID_ARGUMENT for what has no such form, NOT_FOUND for
-  /// a host that has no address.
+  /// Resolves the first address of "host:port" or "[v6]:port". INVALID_ARGUMENT for what has no
+  /// such form (NetAddress), NOT_FOUND for a host that has no address.
   static StatusOr<SocketAddress> Resolve(const std::string& text);
 
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage_); }
@@ -27,9 +29,11 @@ class SocketAddress {
   std::string WithPort(uint16_t port) const;
 
  private:
+  explicit SocketAddress(NetAddress written) : written_(std::move(written)) {}
+
   sockaddr_storage storage_ = {};
   socklen_t size_ = 0;
-  std::string host_;
+  NetAddress written_;
 };
 
 }  // namespace quire

@@ -25,7 +25,8 @@ inline constexpr uint64_t kMaxTtlSeconds = 3'155'760'000;  ///< A hundred years.
 inline constexpr uint64_t kMaxContextTokens = uint64_t{1} << 24;
 inline constexpr uint32_t kMaxContextPages = 1u << 24;  ///< At p = 1.
 inline constexpr uint32_t kMaxDeleteKeys = 65536;
-inline constexpr uint32_t kMaxUnitRanges = 65536;  ///< Of one fetch.
+inline constexpr uint32_t kMaxUnitRanges = 65536;      ///< Of one fetch.
+inline constexpr uint32_t kMaxMismatchedUnits = 4096;  ///< Named in one request.
 inline constexpr uint32_t kMaxSlotsPerHead = 65536;
 
 inline constexpr uint32_t kMaxSequences = 256;  ///< Of one session.
@@ -34,6 +35,8 @@ inline constexpr uint32_t kMaxMembers = 64;     ///< Contexts that one sequence 
 inline constexpr uint32_t kMemberShift = quire::kMemberShift;
 /// Every such name is below this.
 inline constexpr uint32_t kEndOfUnitPages = kMaxMembers << kMemberShift;
+
+inline constexpr uint32_t kMaxRenewedIds = 4096;  ///< Of a kind, in one call.
 
 inline constexpr size_t kTicketBytes = 16;
 inline constexpr uint32_t kMaxLandings = 64;  ///< Of one connection.

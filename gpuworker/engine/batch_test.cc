@@ -341,7 +341,9 @@ TEST_F(BatchTest, FailuresAroundADensePromptChangeNoToken) {
     fixture_.store().FailOnce(method, 0, DataLoss("a unit is bad"));
     RunToTheEnd(*batch);
     EXPECT_EQ(Read(*stream), expected);
-    EXPECT_EQ(Value(*batch, "batch_restarted"), 1u);
+    // A recall that came damaged is asked for once more.
+    const bool mended = std::string_view(method) == "Session/Recall";
+    EXPECT_EQ(Value(*batch, "batch_restarted"), mended ? 0u : 1u);
   }
   const auto batch = Make({.step_tokens = 16});
   const Stream stream = Submit(*batch, bare);

@@ -11,6 +11,12 @@
 #include "gpuworker/model/dense_cache.h"
 
 namespace quire::worker {
+namespace {
+
+/// Times that a document is ingested before it is given up whose segments go meanwhile.
+constexpr int kMostIngestions = 4;
+
+}  // namespace
 
 StatusOr<std::unique_ptr<Engine>> Engine::Create(const Decoder* decoder, Client* client,
                                                  Device* device, EngineOptions options) {
@@ -79,15 +85,20 @@ StatusOr<IngestResult> Engine::Ingest(std::span<const TokenId> tokens, const Doc
                                       std::optional<uint64_t> ttl_seconds) const {
   QUIRE_RETURN_IF_ERROR(CheckTokens(tokens));
   const TimePoint start = options_.clock->Now();
-  Ingestion ingestion(Parts(), tokens, name.collection, observer);
-  QUIRE_ASSIGN_OR_RETURN(const SegmentKey tip, ingestion.Run());
-  QUIRE_ASSIGN_OR_RETURN(Document document,
-                         client_->RegisterDocument(name, tip, /*content_hash=*/{}, ttl_seconds));
-  return IngestResult{.document = std::move(document),
-                      .reused_tokens = ingestion.reused_tokens(),
-                      .bytes_sent = ingestion.bytes_sent(),
-                      .seconds = SecondsSince(*options_.clock, start),
-                      .representatives = ingestion.representatives()};
+  for (int tries = 1;; ++tries) {
+    Ingestion ingestion(Parts(), tokens, name.collection, observer);
+    QUIRE_ASSIGN_OR_RETURN(const SegmentKey tip, ingestion.Run());
+    StatusOr<Document> document =
+        client_->RegisterDocument(name, tip, /*content_hash=*/{}, ttl_seconds);
+    // A delete of another document can take what was found before this one names it.
+    if (absl::IsNotFound(document.status()) && tries < kMostIngestions) continue;
+    QUIRE_RETURN_IF_ERROR(document.status());
+    return IngestResult{.document = *std::move(document),
+                        .reused_tokens = ingestion.reused_tokens(),
+                        .bytes_sent = ingestion.bytes_sent(),
+                        .seconds = SecondsSince(*options_.clock, start),
+                        .representatives = ingestion.representatives()};
+  }
 }
 
 StatusOr<std::unique_ptr<Sequence>> Engine::OpenSequence(

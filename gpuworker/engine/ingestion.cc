@@ -21,7 +21,12 @@ bool CanRecompute(const Status& status) {
 
 Ingestion::~Ingestion() {
   sender_.reset();
-  if (context_id_) (void)parts_.client->DropContext(*context_id_);
+  DropContext();
+}
+
+void Ingestion::DropContext() {
+  if (context_) (void)parts_.client->DropContext(context_->id);
+  context_.reset();
 }
 
 StatusOr<SegmentKey> Ingestion::Run() {
@@ -41,15 +46,13 @@ StatusOr<SegmentKey> Ingestion::Run() {
 }
 
 Status Ingestion::Start(const LookupResult& stored) {
-  if (context_id_) (void)parts_.client->DropContext(*std::exchange(context_id_, std::nullopt));
+  DropContext();
   std::optional<ContextRef> continues;
   if (!stored.segment_keys.empty()) continues = ContextRef(stored.segment_keys.back());
   QUIRE_ASSIGN_OR_RETURN(
-      const OpenedContext opened,
-      parts_.client->OpenContext(*parts_.spec, continues, {.collection = collection_}));
-  context_id_ = opened.id;
-  if (opened.num_tokens != stored.num_tokens) {
-    return DataLoss("the server continues the stored prefix at token ", opened.num_tokens,
+      context_, parts_.client->OpenContext(*parts_.spec, continues, {.collection = collection_}));
+  if (context_->num_tokens != stored.num_tokens) {
+    return DataLoss("the server continues the stored prefix at token ", context_->num_tokens,
                     ", not at ", stored.num_tokens);
   }
   const std::vector<CacheLayout> layouts(parts_.spec->num_layers, {.everything = true});
@@ -67,7 +70,7 @@ Status Ingestion::LoadPrefix(const LookupResult& stored) {
 }
 
 Status Ingestion::Prefill() {
-  sender_.emplace(parts_, *context_id_, tokens_, &sending_);
+  sender_.emplace(parts_, context_->id, tokens_, &sending_);
   CacheBackend dense(cache_.get(), nullptr, &*sender_);
   AttentionBackend* attention = &dense;
   if (parts_.representatives) {
@@ -101,8 +104,8 @@ StatusOr<SegmentKey> Ingestion::Seal() {
   const auto rows = static_cast<uint32_t>(tokens_.size() % parts_.spec->page_tokens);
   QUIRE_ASSIGN_OR_RETURN(const Payload tail, ExportTail(rows));
   QUIRE_ASSIGN_OR_RETURN(const ContextInfo sealed,
-                         parts_.client->Seal(*context_id_, tokens_.last(rows), tail));
-  context_id_.reset();
+                         parts_.client->Seal(context_->id, tokens_.last(rows), tail));
+  context_.reset();
   bytes_sent_ += tail.size_bytes();
   if (sealed.num_tokens == tokens_.size()) return sealed.chain_tip;
   return DataLoss("the server sealed ", sealed.num_tokens, " of ", tokens_.size(), " tokens");

@@ -49,6 +49,8 @@ class Ingestion {
   const Status& representatives() const { return representatives_; }
 
  private:
+  /// Drops the open context, if there is one.
+  void DropContext();
   /// Opens a context, and a cache that starts with the stored prefix.
   Status Start(const LookupResult& stored);
   Status LoadPrefix(const LookupResult& stored);
@@ -67,7 +69,7 @@ class Ingestion {
   const IngestObserver& observer_;
   std::unique_ptr<BudgetCache> cache_;
   std::optional<RepresentedPages> represented_;
-  std::optional<uint64_t> context_id_;
+  std::optional<OpenedContext> context_;  ///< Until it is sealed.
   ThreadPool sending_{ThreadPool::Options{.threads = 1, .queue_limit = 1}};
   std::optional<LayerSender> sender_;  ///< After the thread that it sends on.
   uint64_t reused_tokens_ = 0;

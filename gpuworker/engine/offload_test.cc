@@ -69,7 +69,7 @@ class CheckedPolicy final : public RetrievalPolicy {
     if (request.candidates.end > store_->last_context_pages()) ++lacking_;
     return next_->NeedsBlocking(request);
   }
-  bool MayBeLate(uint32_t layer) const override { return next_->MayBeLate(layer); }
+  bool MayBeLate(const SelectRequest& request) const override { return next_->MayBeLate(request); }
 
  private:
   const std::unique_ptr<RetrievalPolicy> next_;

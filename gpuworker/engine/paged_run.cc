@@ -207,7 +207,7 @@ Status PagedRun::OpenContext(const Document* document, bool private_pages) {
                                : Annotate(reply.status(), "document ", document->name.name);
   }
   const OpenedContext& opened = *reply;
-  context_ = std::make_unique<OwnedContext>(parts_.client, opened.id, private_pages);
+  context_ = std::make_unique<OwnedContext>(parts_.client, opened, private_pages);
   const uint32_t p = parts_.spec->page_tokens;
   const uint64_t expected = document == nullptr ? 0 : document->num_tokens / p * p;
   if (opened.num_tokens == expected) return OkStatus();

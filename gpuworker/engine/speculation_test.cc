@@ -4,6 +4,8 @@
 // step ago, above every cosine what quest selects. Pages and logits, bit for bit.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -100,6 +102,50 @@ TEST_P(SpeculationTest, ASequenceHasTheSameLogits) {
       const std::span<const float> logits = sequence->logits();
       ASSERT_EQ(run.Next(token).logits, std::vector<float>(logits.begin(), logits.end()));
     }
+  }
+}
+
+/// Largest difference of the logits of each step.
+std::vector<float> Errors(const std::vector<FollowedStep>& steps,
+                          const std::vector<FollowedStep>& exact) {
+  std::vector<float> errors;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    errors.push_back(testing::MaxDifference(steps[i].logits, exact[i].logits));
+  }
+  return errors;
+}
+
+// Promise 8, of a link that is too slow for every step: the queries of a single layer do not depend
+// on what was attended to, so each step can be held against selections of a known age.
+TEST(LateSpeculationTest, ARecallThatIsAlwaysLateCostsTheErrorOfOneStepMore) {
+  EngineFixture fixture{TinyModel{.num_layers = 1, .num_query_heads = 6, .seed = 3}};
+  fixture.Ingest(RandomTokens(61, 7));
+  const std::vector<TokenId> question = RandomTokens(50, 8);
+  const std::vector<FollowedStep> exact = FollowedRun(fixture, Options("quest")).Steps(question);
+  std::vector<std::vector<float>> delayed;
+  for (const size_t age : {1u, 2u}) {
+    FollowedRun run(fixture, Options("quest"));
+    run.Wrap([&](std::unique_ptr<RetrievalPolicy> quest) {
+      return std::make_unique<DelayedPolicy>(std::move(quest), age);
+    });
+    delayed.push_back(Errors(run.Steps(question), exact));
+  }
+
+  RetrievalOptions options = Options("freekv", -1.5f);
+  options.recall_deadline = std::chrono::milliseconds(1);
+  fixture.DelayRecalls(std::chrono::milliseconds(50));
+  FollowedRun run(fixture, options);
+  const std::vector<FollowedStep> late = run.Steps(question);
+  const std::vector<float> errors = Errors(late, exact);
+  EXPECT_GT(run.recalls().late_prefetches, 10u);
+  for (size_t i = 2; i < late.size(); ++i) {
+    SCOPED_TRACE(i);
+    for (size_t head = 0; head < late[i].pages[0].size(); ++head) {
+      const auto selected = [&](size_t step) { return exact[step].pages[0][head]; };
+      const auto& pages = late[i].pages[0][head];
+      EXPECT_TRUE(pages == selected(i) || pages == selected(i - 1) || pages == selected(i - 2));
+    }
+    EXPECT_LE(errors[i], std::max(delayed[0][i], delayed[1][i]));
   }
 }
 

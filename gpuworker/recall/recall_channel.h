@@ -44,6 +44,8 @@ class RecallChannel {
   virtual void Applied(const RecallPart& part) = 0;
   /// ClientSession::Spoiled.
   virtual void Spoiled(const RecallPart& part) = 0;
+  /// ClientSession::Mismatched, of a unit of the channel's sequence.
+  virtual void Mismatched(MismatchedUnit unit) = 0;
 };
 
 /// A message for each want.
@@ -58,6 +60,10 @@ class SessionChannel final : public RecallChannel {
                                               const RecallOptions& options) override;
   void Applied(const RecallPart& part) override { session_->Applied(part); }
   void Spoiled(const RecallPart& part) override { session_->Spoiled(part); }
+  void Mismatched(MismatchedUnit unit) override {
+    unit.sequence = sequence_;
+    session_->Mismatched(unit);
+  }
 
  private:
   ClientSession* const session_;

@@ -139,6 +139,10 @@ class RecallGroup::GroupChannel final : public RecallChannel {
   }
   void Applied(const RecallPart& part) override { group_->session_->Applied(part); }
   void Spoiled(const RecallPart& part) override { group_->session_->Spoiled(part); }
+  void Mismatched(MismatchedUnit unit) override {
+    unit.sequence = sequence_;
+    group_->session_->Mismatched(unit);
+  }
 
  private:
   RecallGroup* const group_;

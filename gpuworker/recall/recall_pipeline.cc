@@ -23,8 +23,19 @@ RecallPooling ToRecallPooling(kernels::Pooling pooling) {
   return static_cast<RecallPooling>(static_cast<int>(pooling) - 1);
 }
 
-bool AnyBlocks(const std::vector<bool>& blocking) {
-  return std::find(blocking.begin(), blocking.end(), true) != blocking.end();
+bool Any(const std::vector<bool>& heads) {
+  return std::find(heads.begin(), heads.end(), true) != heads.end();
+}
+
+bool All(const std::vector<bool>& heads) {
+  return std::find(heads.begin(), heads.end(), false) == heads.end();
+}
+
+/// Adds `more` to `heads`; as many.
+void AddTo(std::vector<bool>& heads, const std::vector<bool>& more) {
+  for (size_t head = 0; head < heads.size(); ++head) {
+    if (more[head]) heads[head] = true;
+  }
 }
 
 uint64_t CountUnits(const std::vector<std::vector<uint32_t>>& pages) {
@@ -52,11 +63,21 @@ RecallStats RecallStats::operator-(const RecallStats& before) const {
 }
 
 RecallPipeline::RecallPipeline(const Dependencies& dependencies)
-    : with_(dependencies), lanes_(dependencies.cache->num_layers()) {}
+    : with_(dependencies), lanes_(dependencies.cache->num_layers()) {
+  const uint32_t heads = with_.cache->spec().num_kv_heads;
+  for (Lane& lane : lanes_) {
+    lane.held.assign(heads, 0);
+    lane.expected.assign(heads, 0);
+    lane.late.assign(heads, false);
+  }
+}
 
-RecallPipeline::Patience RecallPipeline::PatienceOf(uint32_t layer, TimePoint began) const {
+bool RecallPipeline::Lane::keeps_heads() const { return pages.num_heads() == 0 && !All(heads); }
+
+RecallPipeline::Patience RecallPipeline::PatienceOf(const SelectRequest& request,
+                                                    TimePoint began) const {
   const Duration deadline = with_.options->recall_deadline;
-  if (deadline == Duration::zero() || !with_.policy->MayBeLate(layer)) return {};
+  if (deadline == Duration::zero() || !with_.policy->MayBeLate(request)) return {};
   return began + deadline;
 }
 
@@ -82,32 +103,91 @@ Status RecallPipeline::Ask(uint32_t layer, const float* q, std::optional<TimePoi
   return AskForBegun();
 }
 
-Status RecallPipeline::AskForLayer(uint32_t layer, const float* q, TimePoint began) {
+SelectRequest RecallPipeline::RequestFor(uint32_t layer, const float* q) const {
   const PageTable& table = with_.cache->table(layer);
-  const SelectRequest request{.layer = layer,
-                              .q = q,
-                              .candidates = table.candidates(),
-                              .max_pages = table.layout().most_selected()};
+  return {.layer = layer,
+          .q = q,
+          .candidates = table.candidates(),
+          .max_pages = table.layout().most_selected(),
+          .position = table.num_tokens(),
+          .held = lanes_[layer].held};
+}
+
+void RecallPipeline::Expect(Lane& lane) {
+  lane.expected = lane.held;
+  if (lane.under_way == nullptr) return;
+  for (size_t head = 0; head < lane.expected.size(); ++head) {
+    if (lane.heads[head]) lane.expected[head] = lane.position;
+  }
+}
+
+std::vector<bool> RecallPipeline::MustBlock(const Lane& lane, uint64_t position) const {
+  std::vector<bool> blocking = lane.late;
+  for (size_t head = 0; head < blocking.size(); ++head) {
+    if (lane.failed || lane.expected[head] + 1 < position) blocking[head] = true;
+  }
+  return blocking;
+}
+
+Status RecallPipeline::AskForLayer(uint32_t layer, const float* q, TimePoint began) {
+  Lane& lane = lanes_[layer];
+  SelectRequest request = RequestFor(layer, q);
   ++with_.stats->selections;
+  Expect(lane);
+  const std::vector<bool> must_block = MustBlock(lane, request.position);
+  Patience patience;
+  if (!Any(must_block)) patience = PatienceOf(request, began);
+  // A recall that is waited for as long as it takes will be held, so it is selected while that is
+  // on its way. With a deadline only time tells which query there is to compare with.
+  if (patience) {
+    QUIRE_RETURN_IF_ERROR(TakePrefetched(layer, patience));
+    if (lane.under_way != nullptr) QUIRE_RETURN_IF_ERROR(ActivateResident(layer));
+  } else {
+    request.held = lane.expected;
+  }
   QUIRE_ASSIGN_OR_RETURN(std::vector<bool> blocking, with_.policy->NeedsBlocking(request));
+  request.held = {};
+  AddTo(blocking, must_block);
+  if (patience && lane.under_way != nullptr) {
+    GoOnWithout(lane, blocking);
+    lane.unselected = request;
+    return OkStatus();
+  }
   std::optional<Selection> selection;
-  if (AnyBlocks(blocking)) {  // While the prefetch may be on its way.
+  if (Any(blocking)) {
     QUIRE_ASSIGN_OR_RETURN(selection, Select(request));
   }
-  Patience patience = PatienceOf(layer, began);
-  QUIRE_RETURN_IF_ERROR(TakePrefetched(layer, patience));
-  if (std::exchange(lanes_[layer].failed, false)) {
-    blocking.assign(blocking.size(), true);
+  QUIRE_RETURN_IF_ERROR(TakePrefetched(layer, {}));
+  lane.late.assign(lane.late.size(), false);
+  if (std::exchange(lane.failed, false)) {
+    blocking = AllHeads();
     patience = {};
   }
-  if (!AnyBlocks(blocking)) {
-    lanes_[layer].unselected = request;
+  if (!Any(blocking)) {
+    lane.unselected = request;
     return OkStatus();
   }
   if (!selection) {
     QUIRE_ASSIGN_OR_RETURN(selection, Select(request));
   }
   return Correct(request, *std::move(selection), blocking, patience);
+}
+
+Status RecallPipeline::ActivateResident(uint32_t layer) {
+  Lane& lane = lanes_[layer];
+  std::vector<bool> resident = lane.heads;
+  for (uint32_t head = 0; head < lane.pages.num_heads(); ++head) {
+    if (!IsResident(layer, head, lane.pages.Head(head))) resident[head] = false;
+  }
+  return Activate(layer, lane.pages, lane.position, resident);
+}
+
+void RecallPipeline::GoOnWithout(Lane& lane, const std::vector<bool>& turned) {
+  if (Any(turned)) ++with_.stats->late_corrections;
+  lane.late = turned;
+  for (size_t head = 0; head < lane.late.size(); ++head) {
+    if (lane.held[head] < lane.expected[head]) lane.late[head] = true;
+  }
 }
 
 StatusOr<Selection> RecallPipeline::Select(const SelectRequest& request) {
@@ -122,49 +202,61 @@ Status RecallPipeline::TakePrefetched(uint32_t layer, Patience patience) {
   if (lane.under_way == nullptr) return OkStatus();
   const StatusOr<bool> came = Wait(layer, patience);
   if (!came.ok()) return lane.failed ? OkStatus() : came.status();
-  if (!*came && lane.purpose == Purpose::kPrefetch) ++with_.stats->late_prefetches;
+  if (!*came) ++with_.stats->late_prefetches;
   return OkStatus();
 }
 
 Status RecallPipeline::Correct(const SelectRequest& request, Selection selection,
                                const std::vector<bool>& blocking, Patience patience) {
   Lane& lane = lanes_[request.layer];
-  const auto heads = static_cast<size_t>(std::count(blocking.begin(), blocking.end(), true));
-  with_.stats->blocking_heads += heads;
+  with_.stats->blocking_heads +=
+      static_cast<size_t>(std::count(blocking.begin(), blocking.end(), true));
   ++with_.stats->blocking_layers;
-  const bool correcting = lane.under_way != nullptr && lane.purpose == Purpose::kCorrection;
-  if (correcting && patience) {
-    ++with_.stats->late_corrections;
-    return OkStatus();
+  lane.deferred.reset();
+  if (!All(blocking) && !selection.at_server) {  // At the server it comes with the recall (Settle).
+    QUIRE_ASSIGN_OR_RETURN(lane.deferred, MakeWish(request, selection, AllHeads()));
   }
-  Drop(request.layer);
-  const bool split = heads < blocking.size();
-  std::vector<bool> keep;
-  if (split) {
-    keep = blocking;
-    keep.flip();
-  }
-  if (split && !selection.at_server) {  // At the server it comes with the recall (Settle).
-    QUIRE_ASSIGN_OR_RETURN(lane.deferred, MakeWant(request, selection, {}));
-  }
-  QUIRE_ASSIGN_OR_RETURN(LayerWant now, MakeWant(request, std::move(selection), keep));
-  QUIRE_RETURN_IF_ERROR(Start(std::move(now), Purpose::kCorrection));
-  if (lane.under_way != nullptr) lane.awaited = patience;
+  QUIRE_ASSIGN_OR_RETURN(Wish wish, MakeWish(request, std::move(selection), blocking));
+  lane.again = lane.deferred ? *lane.deferred : wish;
+  lane.again->want.kept_heads.clear();  // What comes damaged empties the slots of all heads.
+  lane.again->heads = AllHeads();
+  QUIRE_RETURN_IF_ERROR(Start(std::move(wish), Purpose::kCorrection));
+  if (lane.under_way == nullptr) return OkStatus();
+  // The time is up before the correction has left where another sequence of the batch was waited
+  // for without a deadline.
+  const TimePoint now = with_.clock->Now();
+  if (patience && *patience <= now) patience = now + with_.options->recall_deadline;
+  lane.awaited = patience;
   return OkStatus();
 }
 
 Status RecallPipeline::Await(uint32_t layer) {
-  const std::optional<Patience> patience = std::exchange(lanes_[layer].awaited, std::nullopt);
+  Lane& lane = lanes_[layer];
+  const std::optional<Patience> patience = std::exchange(lane.awaited, std::nullopt);
   if (!patience) return OkStatus();
-  QUIRE_ASSIGN_OR_RETURN(const bool came, Wait(layer, *patience));
+  const uint64_t position = lane.position;
+  std::optional<Wish> again = std::exchange(lane.again, std::nullopt);
+  StatusOr<bool> arrived = Wait(layer, *patience);
+  if (absl::IsDataLoss(arrived.status()) && again) {
+    // The server hears with it what came damaged, and mends what it has.
+    lane.failed = false;
+    lane.deferred.reset();
+    QUIRE_RETURN_IF_ERROR(Start(*std::move(again), Purpose::kCorrection));
+    arrived = lane.under_way == nullptr ? StatusOr<bool>(true) : Wait(layer, {});
+  }
+  QUIRE_ASSIGN_OR_RETURN(const bool came, std::move(arrived));
   if (!came) {
     ++with_.stats->late_corrections;
+    lane.late = lane.heads;
     return OkStatus();
   }
-  if (lanes_[layer].told.num_heads() > 0) {
-    LayerWant& next = lanes_[layer].deferred.emplace();
-    next.layer = layer;
-    next.pages = std::exchange(lanes_[layer].told, {});
+  if (lane.told.num_heads() > 0) {
+    Wish next;
+    next.want.layer = layer;
+    next.want.pages = std::exchange(lane.told, {});
+    next.position = position;
+    next.heads = AllHeads();
+    lane.deferred = std::move(next);
   }
   return OkStatus();
 }
@@ -179,6 +271,8 @@ StatusOr<std::vector<RecallPipeline::LaneState>> RecallPipeline::Drain() {
     for (uint32_t head = 0; head < with_.cache->spec().num_kv_heads; ++head) {
       states[layer].active.AppendHead(table.ActivePages(head));
     }
+    states[layer].held = lanes_[layer].held;
+    states[layer].late = lanes_[layer].late;
     states[layer].failed = lanes_[layer].failed;
   }
   return states;
@@ -187,15 +281,16 @@ StatusOr<std::vector<RecallPipeline::LaneState>> RecallPipeline::Drain() {
 Status RecallPipeline::Restore(std::span<const LaneState> lanes) {
   for (uint32_t layer = 0; layer < lanes.size(); ++layer) {
     lanes_[layer].failed = lanes[layer].failed;
-    if (lanes[layer].active.num_pages() == 0) continue;
-    LayerWant want;
-    want.layer = layer;
-    want.pages = lanes[layer].active;
-    QUIRE_RETURN_IF_ERROR(Start(std::move(want), Purpose::kCorrection));
+    if (lanes[layer].active.num_heads() == 0) continue;
+    lanes_[layer].late = lanes[layer].late;
+    Wish wish{.want = {}, .position = 0, .heads = AllHeads()};
+    wish.want.layer = layer;
+    wish.want.pages = lanes[layer].active;
+    QUIRE_RETURN_IF_ERROR(Start(std::move(wish), Purpose::kCorrection));
   }
   for (uint32_t layer = 0; layer < lanes.size(); ++layer) {
-    if (lanes_[layer].under_way == nullptr) continue;
-    QUIRE_RETURN_IF_ERROR(Wait(layer, {}).status());
+    if (lanes_[layer].under_way != nullptr) QUIRE_RETURN_IF_ERROR(Wait(layer, {}).status());
+    if (lanes[layer].active.num_heads() > 0) lanes_[layer].held = lanes[layer].held;
   }
   return OkStatus();
 }
@@ -220,10 +315,10 @@ Status RecallPipeline::AskForBegun() {
 Status RecallPipeline::Prefetch(uint32_t layer) {
   Lane& lane = lanes_[layer];
   if (lane.unselected) QUIRE_RETURN_IF_ERROR(Speculate(layer));
-  if (!lane.deferred) return OkStatus();
-  LayerWant want = *std::exchange(lane.deferred, std::nullopt);
-  if (lane.under_way != nullptr) return OkStatus();
-  lane.failed = !Start(std::move(want), Purpose::kPrefetch).ok();
+  // Behind a correction that is late it does not leave; its heads block at the next step.
+  if (!lane.deferred || lane.under_way != nullptr) return OkStatus();
+  Wish wish = *std::exchange(lane.deferred, std::nullopt);
+  lane.failed = !Start(std::move(wish), Purpose::kPrefetch).ok();
   return OkStatus();
 }
 
@@ -233,20 +328,17 @@ Status RecallPipeline::Speculate(uint32_t layer) {
   QUIRE_ASSIGN_OR_RETURN(Selection selection, Select(request));
   if (lane.under_way != nullptr) {
     // What is late is most of what this step would ask for, since selections overlap: it is let
-    // come, and heads keep what they have until then. Cancelling it for each newer step would bring
-    // nothing at all where a round trip takes longer than a step.
+    // come, and what is missing then is asked for by the next step, which blocks.
     if (!IsUseless(lane, layer, selection)) return OkStatus();
-    if (!lane.silent_until) lane.silent_until = lane.under_way->deadline();
-    if (with_.clock->Now() >= *lane.silent_until) return OkStatus();
     Drop(layer);
   }
-  QUIRE_ASSIGN_OR_RETURN(lane.deferred, MakeWant(request, std::move(selection), {}));
+  QUIRE_ASSIGN_OR_RETURN(lane.deferred, MakeWish(request, std::move(selection), AllHeads()));
   return OkStatus();
 }
 
 bool RecallPipeline::IsUseless(const Lane& lane, uint32_t layer, const Selection& newer) const {
   const bool known = lane.pages.num_heads() > 0 && !newer.at_server;
-  if (lane.purpose != Purpose::kPrefetch || !known) return false;
+  if (!known) return false;
   const PageTable& table = with_.cache->table(layer);
   for (uint32_t head = 0; head < lane.pages.num_heads(); ++head) {
     for (const uint32_t page : lane.pages.Head(head)) {
@@ -257,20 +349,26 @@ bool RecallPipeline::IsUseless(const Lane& lane, uint32_t layer, const Selection
   return true;
 }
 
-StatusOr<LayerWant> RecallPipeline::MakeWant(const SelectRequest& request, Selection selection,
-                                             const std::vector<bool>& keep) const {
-  LayerWant want;
+std::vector<bool> RecallPipeline::AllHeads() const {
+  return std::vector<bool>(with_.cache->spec().num_kv_heads, true);
+}
+
+StatusOr<RecallPipeline::Wish> RecallPipeline::MakeWish(const SelectRequest& request,
+                                                        Selection selection,
+                                                        std::vector<bool> heads) const {
+  Wish wish{.want = {}, .position = request.position, .heads = std::move(heads)};
+  LayerWant& want = wish.want;
   want.layer = request.layer;
   if (!selection.at_server) {
     const PageTable& table = with_.cache->table(request.layer);
     for (uint32_t head = 0; head < selection.pages.size(); ++head) {
-      if (head < keep.size() && keep[head]) {
-        want.pages.AppendHead(table.ActivePages(head));
-      } else {
+      if (wish.heads[head]) {
         want.pages.AppendHead(selection.pages[head]);
+      } else {
+        want.pages.AppendHead(table.ActivePages(head));
       }
     }
-    return want;
+    return wish;
   }
   const KvSpec& spec = with_.cache->spec();
   want.query.resize(size_t{spec.num_query_heads} * spec.head_dim);
@@ -281,21 +379,24 @@ StatusOr<LayerWant> RecallPipeline::MakeWant(const SelectRequest& request, Selec
   want.pooling = ToRecallPooling(with_.options->pooling);
   want.scale = with_.options->score_scale;
   want.digest = with_.options->digest;
-  for (uint32_t head = 0; head < keep.size(); ++head) {
-    if (keep[head]) want.kept_heads.push_back(head);
+  for (uint32_t head = 0; head < wish.heads.size(); ++head) {
+    if (!wish.heads[head]) want.kept_heads.push_back(head);
   }
-  return want;
+  return wish;
 }
 
-Status RecallPipeline::Start(LayerWant want, Purpose purpose) {
+Status RecallPipeline::Start(Wish wish, Purpose purpose) {
+  LayerWant& want = wish.want;
   const uint32_t layer = want.layer;
-  if (want.query.empty() && IsResident(want)) return Activate(layer, want.pages);
+  if (!wish.by_query() && IsResident(want)) {
+    return Activate(layer, want.pages, wish.position, wish.heads);
+  }
   Lane& lane = lanes_[layer];
-  lane.purpose = purpose;
   lane.pages = want.pages;
-  lane.kept_heads = want.kept_heads;
+  lane.position = wish.position;
+  lane.heads = std::move(wish.heads);
   lane.told.Clear();
-  lane.held = TakeFromHost(&want);
+  lane.held_units = TakeFromHost(&want);
   const Priority priority =
       purpose == Purpose::kCorrection ? Priority::kCorrection : Priority::kPrefetch;
   QUIRE_ASSIGN_OR_RETURN(lane.under_way,
@@ -328,7 +429,6 @@ StatusOr<bool> RecallPipeline::Receive(uint32_t layer, Patience deadline) {
     const bool goes_on = deadline && now >= *deadline && now < lane.under_way->deadline();
     if (goes_on && absl::IsDeadlineExceeded(part.status())) return false;
     lane.failed = !part.ok();
-    if (lane.failed) lane.silent_until.reset();
     Status status = part.status();
     if (status.ok() && !part->has_value()) {
       status = Internal("a recall of layer ", layer, " came without its lane");
@@ -376,8 +476,9 @@ uint32_t RecallPipeline::PieceBytes(uint32_t layer) const {
   // Units that are being put into slots cannot be late; what the host tier has lies between what
   // comes; and when a reply breaks off, heads that keep what they hold would lose it.
   const bool streams = with_.executor != nullptr && options.recall_buffers > 1 &&
-                       options.recall_deadline == Duration::zero() && lanes_[layer].held.empty() &&
-                       lanes_[layer].kept_heads.empty() && !with_.policy->RewritesUnits(layer);
+                       options.recall_deadline == Duration::zero() &&
+                       lanes_[layer].held_units.empty() && !lanes_[layer].keeps_heads() &&
+                       !with_.policy->RewritesUnits(layer);
   if (!streams) return 0;
   const uint64_t bytes = options.units_per_buffer * UnitBytesRecalled();
   return bytes == 0 ? kPieceBytes : static_cast<uint32_t>(std::min<uint64_t>(bytes, UINT32_MAX));
@@ -420,7 +521,7 @@ StatusOr<ArrivedUnits> RecallPipeline::Gather(uint32_t layer) const {
   PayloadCutter cutter(part.payload);
   const uint64_t unit_bytes = UnitBytesRecalled();
   auto held = part.held.begin();
-  auto kept = lane.held.begin();  // Both ascend by head and page.
+  auto kept = lane.held_units.begin();  // Both ascend by head and page.
   for (size_t i = 0; i < part.placements.size(); ++i) {
     const Placement& at = part.placements[i];
     if (at.layer != layer) {
@@ -438,10 +539,10 @@ StatusOr<ArrivedUnits> RecallPipeline::Gather(uint32_t layer) const {
       continue;
     }
     ++held;
-    kept = std::find_if(kept, lane.held.end(), [&](const HostPages::Unit& unit) {
+    kept = std::find_if(kept, lane.held_units.end(), [&](const HostPages::Unit& unit) {
       return unit.head == at.head && unit.page == at.page;
     });
-    if (kept == lane.held.end()) return Internal("page ", at.page, " is held, but not here");
+    if (kept == lane.held_units.end()) return Internal("page ", at.page, " is held, but not here");
     arrived.units.Append(kept->bytes);
     arrived.checksums[i] = kept->crc32c;
   }
@@ -488,12 +589,17 @@ Status RecallPipeline::StartPlacing(uint32_t layer) {
 
 Status RecallPipeline::Settle(uint32_t layer, Patience patience) {
   Lane& lane = lanes_[layer];
-  lane.silent_until.reset();
   const std::unique_ptr<LaneRecall> recall = std::move(lane.under_way);
   const RecallPart part = *std::exchange(lane.part, std::nullopt);
-  const Status placed = std::exchange(lane.placing, nullptr)->Finish();
+  const std::unique_ptr<StreamedPlacement> placing = std::move(lane.placing);
+  const Status placed = placing->Finish();
   if (!placed.ok()) {
     lane.failed = absl::IsDataLoss(placed);
+    for (const StreamedPlacement::Mismatch& mismatch : placing->mismatches()) {
+      const Placement& at = part.placements.at(mismatch.placement);
+      with_.channel->Mismatched(
+          {.layer = layer, .head = at.head, .page = at.page, .crc32c = mismatch.crc32c});
+    }
     with_.channel->Spoiled(part);
     return placed;
   }
@@ -503,35 +609,39 @@ Status RecallPipeline::Settle(uint32_t layer, Patience patience) {
   with_.stats->bytes_moved += units * UnitBytesRecalled();
   with_.stats->units_missed += units;
   with_.stats->units_from_host += part.held.size();
-  lane.held.clear();
+  lane.held_units.clear();
   KeepEvicted(layer, part);
   Notify(layer, part);
   const PageLists& selected = part.lanes.at(0).selected;
   with_.stats->units_selected += selected.num_pages();
-  QUIRE_RETURN_IF_ERROR(
-      Activate(layer, selected.num_heads() == 0 ? lane.pages : selected, lane.kept_heads));
-  if (!lane.kept_heads.empty()) lane.told = selected;
+  QUIRE_RETURN_IF_ERROR(Activate(layer, selected.num_heads() == 0 ? lane.pages : selected,
+                                 lane.position, lane.heads));
+  if (lane.keeps_heads()) lane.told = selected;
   // All is there: of the end that follows only a failure matters, and it is not waited for longer.
   const Status end = recall->Next(patience.value_or(recall->deadline())).status();
   return patience && absl::IsDeadlineExceeded(end) ? OkStatus() : end;
 }
 
 bool RecallPipeline::IsResident(const LayerWant& want) const {
-  const PageTable& table = with_.cache->table(want.layer);
   for (uint32_t head = 0; head < want.pages.num_heads(); ++head) {
-    for (const uint32_t page : want.pages.Head(head)) {
-      if (!table.IsResident(head, page)) return false;
-    }
+    if (!IsResident(want.layer, head, want.pages.Head(head))) return false;
   }
   return true;
 }
 
-Status RecallPipeline::Activate(uint32_t layer, const PageLists& pages,
-                                std::span<const uint32_t> kept_heads) {
+bool RecallPipeline::IsResident(uint32_t layer, uint32_t head,
+                                std::span<const uint32_t> pages) const {
+  const PageTable& table = with_.cache->table(layer);
+  return std::ranges::all_of(pages, [&](uint32_t page) { return table.IsResident(head, page); });
+}
+
+Status RecallPipeline::Activate(uint32_t layer, const PageLists& pages, uint64_t position,
+                                const std::vector<bool>& heads) {
   PageTable& table = with_.cache->table(layer);
   for (uint32_t head = 0; head < pages.num_heads(); ++head) {
-    if (std::ranges::binary_search(kept_heads, head)) continue;
+    if (!heads[head]) continue;
     QUIRE_RETURN_IF_ERROR(Annotate(table.Activate(head, pages.Head(head)), "layer ", layer));
+    lanes_[layer].held[head] = position;
   }
   return OkStatus();
 }

@@ -13,18 +13,23 @@
 //
 // So a prefetch has a whole step's time. With an executor, units that have come are taken into
 // their slots while other layers compute: whoever drives the pipeline looks after each layer
-// whether the next ones' have. A layer has one recall under way at most: a prefetch is given up for
-// a head that blocks, and when a newer selection, if this end knows it, has nothing of what it
-// brings; a correction for nothing, so that every correction arrives.
+// whether the next ones' have. A layer has one recall under way at most.
 //
 // A selection that a device or a thread is still at (RetrievalPolicy::BeginSelect) is not waited
 // for after attention: the rest of the layer is given to the device behind it, or computed beside
 // it. It is looked at when the next layer asks, and asked for behind that layer's correction.
 //
+// Staleness. Every head has the position of the query whose selection it holds, and the policy
+// compares with that query (SelectRequest::held). A head speculates on the selection of the token
+// before, and blocks when that one has not been asked for.
+//
 // Deadline (RetrievalOptions::recall_deadline). Where the policy says MayBeLate, a layer's
-// attention waits no longer than that: it goes on with the pages that it has, and what is late
-// counts from the step in which it comes. Without a deadline, or where heads hold nothing to attend
-// to instead, it waits as long as the recall takes.
+// attention waits no longer than that: it goes on with the pages that it has. A head that went on
+// without what it waited for blocks at the next token, without a deadline. So a head attends to the
+// selection of its query of two tokens ago at the oldest, however slow the link. What is late is
+// let come, and given up only where a newer selection, if this end knows it, has nothing of what it
+// brings. Without a deadline, or where heads hold nothing to attend to instead, attention waits as
+// long as the recall takes.
 //
 // Errors. A prefetch that failed is asked for again before the next attention, and waited for
 // without a deadline. A recall that is waited for and fails leaves the token without its attention:
@@ -113,8 +118,10 @@ class RecallPipeline {
 
   /// What a layer holds between two tokens, so that another cache can be brought to the same.
   struct LaneState {
-    PageLists active;     ///< [n_kv] pages in attention; none for a layer without selectable pages.
-    bool failed = false;  ///< The next token recalls before its attention.
+    PageLists active;  ///< [n_kv] pages in attention; none for a layer without selectable pages.
+    std::vector<uint64_t> held;  ///< [n_kv] the positions of the queries that selected them.
+    std::vector<bool> late;      ///< [n_kv] heads that block at the next token.
+    bool failed = false;         ///< All of them do.
   };
   /// Waits for what is under way, and returns every layer's state, [num_layers].
   StatusOr<std::vector<LaneState>> Drain();
@@ -125,31 +132,52 @@ class RecallPipeline {
   /// Until when something is waited for; nullopt: for as long as it takes.
   using Patience = std::optional<TimePoint>;
   enum class Purpose : uint8_t { kPrefetch, kCorrection };
+  /// A recall that is to be asked for, or has been.
+  struct Wish {
+    LayerWant want;
+    uint64_t position = 0;    ///< The query that selects has it.
+    std::vector<bool> heads;  ///< [n_kv] those that it selects for; the others keep their pages.
+
+    bool by_query() const { return !want.query.empty(); }
+  };
   /// What a layer waits for, and what is to be asked for after its attention.
   struct Lane {
     std::unique_ptr<LaneRecall> under_way;
     std::optional<RecallPart> part;              ///< What under_way brings, while
     std::unique_ptr<StreamedPlacement> placing;  ///< it is put into its slots,
     uint64_t bytes_to_come = 0;                  ///< of which so much has not come.
-    Purpose purpose = Purpose::kPrefetch;        ///< Of what is under way.
-    PageLists pages;  ///< To be active when it has come; none for a query.
+    PageLists pages;        ///< To be active when it has come; none for a query.
+    uint64_t position = 0;  ///< As in the wish that is under way.
+    std::vector<bool> heads;
     /// Of `pages`, those that the host tier gave when the recall was sent: not sent with it.
-    std::vector<HostPages::Unit> held;
+    std::vector<HostPages::Unit> held_units;
     bool failed = false;  ///< A recall came to nothing; no slot pretends otherwise.
-    /// The deadline of the first of the prefetches that were given up one after the other: from
-    /// then on none is, so that a server that does not answer is found out.
-    std::optional<TimePoint> silent_until;
     std::optional<SelectRequest> unselected;  ///< Of a step in which no head blocks.
-    std::optional<LayerWant> deferred;
-    std::optional<Patience> awaited;  ///< Attention waits for what is under way.
-    /// Of a query under way: heads that are only told what it selects.
-    std::vector<uint32_t> kept_heads;
-    PageLists told;  ///< What it selected of all heads, once it has come.
+    std::optional<Wish> deferred;             ///< Leaves once nothing is under way.
+    std::optional<Patience> awaited;          ///< Attention waits for what is under way.
+    std::optional<Wish>
+        again;       ///< For what is awaited, of all heads: when units of it are damaged.
+    PageLists told;  ///< A query's selection of all heads, when some keep their pages.
+    std::vector<uint64_t> held;      ///< [n_kv] as in LaneState.
+    std::vector<uint64_t> expected;  ///< [n_kv] held, once what is under way has come.
+    std::vector<bool> late;          ///< [n_kv] as in LaneState.
 
     bool came() const { return part && bytes_to_come == 0; }
+    /// Whether heads keep what they hold while a query selects.
+    bool keeps_heads() const;
   };
-  Patience PatienceOf(uint32_t layer, TimePoint began) const;
-
+  /// How long attention that `request` is for waits, from `began` on.
+  Patience PatienceOf(const SelectRequest& request, TimePoint began) const;
+  /// A selection for the token that the layer has just taken.
+  SelectRequest RequestFor(uint32_t layer, const float* q) const;
+  /// Heads, [n_kv], that may not speculate at `position`, whatever the policy says.
+  std::vector<bool> MustBlock(const Lane& lane, uint64_t position) const;
+  /// Computes lane.expected.
+  static void Expect(Lane& lane);
+  /// Has the heads whose part of what is under way is resident attend to it.
+  [[nodiscard]] Status ActivateResident(uint32_t layer);
+  /// The deadline has passed for what is under way, and for the correction of heads that `turned`.
+  void GoOnWithout(Lane& lane, const std::vector<bool>& turned);
   /// Asks for what this token's attention waits for.
   [[nodiscard]] Status AskForLayer(uint32_t layer, const float* q, TimePoint began);
   /// Takes in what the step before asked for. Sets Lane::failed when it came to nothing.
@@ -164,13 +192,14 @@ class RecallPipeline {
   [[nodiscard]] Status Speculate(uint32_t layer);
   /// Whether a newer selection has nothing of what the lane's prefetch brings.
   bool IsUseless(const Lane& lane, uint32_t layer, const Selection& newer) const;
-  /// A want for `selection`; heads with `keep` set want what they hold.
-  StatusOr<LayerWant> MakeWant(const SelectRequest& request, Selection selection,
-                               const std::vector<bool>& keep) const;
+  /// A wish for `selection` of `heads`.
+  StatusOr<Wish> MakeWish(const SelectRequest& request, Selection selection,
+                          std::vector<bool> heads) const;
+  std::vector<bool> AllHeads() const;
   /// True for a layer that a selection is made for.
   bool Selects(uint32_t layer) const;
-  /// Asks for `want`, or makes it active when it is resident.
-  [[nodiscard]] Status Start(LayerWant want, Purpose purpose);
+  /// Asks for `wish`, or makes it active when it is resident.
+  [[nodiscard]] Status Start(Wish wish, Purpose purpose);
   /// Waits for what is under way and takes it in. True when it has come, false when the deadline
   /// passed first. After an error nothing is under way; Lane::failed tells whether it may be made
   /// up for.
@@ -199,9 +228,10 @@ class RecallPipeline {
   /// Takes in the part that is being put into its slots.
   [[nodiscard]] Status Settle(uint32_t layer, Patience patience);
   bool IsResident(const LayerWant& want) const;
-  /// Makes `pages` the selection of all heads but `kept_heads`.
-  [[nodiscard]] Status Activate(uint32_t layer, const PageLists& pages,
-                                std::span<const uint32_t> kept_heads = {});
+  bool IsResident(uint32_t layer, uint32_t head, std::span<const uint32_t> pages) const;
+  /// Makes `pages` the selection of `heads`, chosen by the query of `position`.
+  [[nodiscard]] Status Activate(uint32_t layer, const PageLists& pages, uint64_t position,
+                                const std::vector<bool>& heads);
   void Notify(uint32_t layer, const RecallPart& part);
 
   const Dependencies with_;

@@ -72,6 +72,10 @@ class StreamedPlacement::Stream {
     return DataLoss("layer ", arrived_.layer, ": of ", arrived_.placements.size(),
                     " units only those before unit ", buffers_[filled_].first, " have come");
   }
+  std::vector<Mismatch> mismatches() QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return mismatches_;
+  }
   /// No buffer is begun any more.
   void Stop() QUIRE_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
@@ -116,7 +120,7 @@ class StreamedPlacement::Stream {
     changed_.NotifyAll();
   }
 
-  Status TakeIn(const Buffer& buffer) const {
+  Status TakeIn(const Buffer& buffer) QUIRE_EXCLUDES(mutex_) {
     QUIRE_RETURN_IF_ERROR(Verify(buffer));
     if (with_.on_verified) with_.on_verified(buffer.first, buffer.units);
     const auto placements =
@@ -127,10 +131,15 @@ class StreamedPlacement::Stream {
                : with_.cache->WriteRows(arrived_.layer, placements, units);
   }
 
-  Status Verify(const Buffer& buffer) const {
+  Status Verify(const Buffer& buffer) QUIRE_EXCLUDES(mutex_) {
     PayloadCutter cutter(buffer.units);
     for (size_t unit = buffer.first; unit < buffer.end; ++unit) {
-      if (ChecksumOf(cutter.Cut(unit_bytes_)) == arrived_.checksums[unit]) continue;
+      const uint32_t crc32c = ChecksumOf(cutter.Cut(unit_bytes_));
+      if (crc32c == arrived_.checksums[unit]) continue;
+      {
+        MutexLock lock(mutex_);
+        mismatches_.push_back({unit, crc32c});
+      }
       const SlotPlacement& at = arrived_.placements[unit];
       return DataLoss("layer ", arrived_.layer, ": the unit of page ", at.page, " of KV head ",
                       at.head, " does not match its checksum");
@@ -163,6 +172,7 @@ class StreamedPlacement::Stream {
   size_t next_ QUIRE_GUARDED_BY(mutex_) = 0;    ///< Of buffers_, the next to begin.
   uint32_t in_work_ QUIRE_GUARDED_BY(mutex_) = 0;
   Status status_ QUIRE_GUARDED_BY(mutex_);
+  std::vector<Mismatch> mismatches_ QUIRE_GUARDED_BY(mutex_);
 };
 
 StreamedPlacement::StreamedPlacement(const Dependencies& with, std::shared_ptr<Stream> stream)
@@ -205,6 +215,10 @@ StreamedPlacement::~StreamedPlacement() {
   stream_->Stop();
   (void)stream_->Result();  // Nothing is in work any more.
   cache_->table(stream_->layer()).EmptySelectable();
+}
+
+std::vector<StreamedPlacement::Mismatch> StreamedPlacement::mismatches() const {
+  return stream_->mismatches();
 }
 
 Status StreamedPlacement::Finish() {

@@ -1,12 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/retrieval/freekv.h"
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace quire::worker {
+namespace {
+
+std::vector<HeldQueries> MakeQueries(const PolicyContext& context) {
+  std::vector<HeldQueries> queries;
+  for (uint32_t layer = 0; layer < context.spec.num_layers; ++layer) {
+    queries.emplace_back(context.spec, context.device);
+  }
+  return queries;
+}
+
+}  // namespace
 
 StatusOr<std::unique_ptr<RetrievalPolicy>> FreeKvPolicy::Make(const PolicyContext& context) {
   QUIRE_RETURN_IF_ERROR(Validate(context.options, context.spec));
@@ -27,7 +39,7 @@ FreeKvPolicy::FreeKvPolicy(const PolicyContext& context)
                           .pooling = context.options.pooling,
                           .scale = context.options.score_scale,
                           .side = context.options.side}),
-      layers_(context.spec.num_layers) {}
+      queries_(MakeQueries(context)) {}
 
 std::optional<kernels::DigestKind> FreeKvPolicy::WantedDigests(uint32_t layer) const {
   if (Layout(layer).selectable_pages == 0) return std::nullopt;
@@ -45,16 +57,26 @@ Status FreeKvPolicy::OnPageComplete(uint32_t layer, uint32_t page, const void* u
   return selector_.OnPageComplete(layer, page, units);
 }
 
-StatusOr<std::vector<bool>> FreeKvPolicy::TurnedHeads(const float* query,
-                                                      const DeviceBuffer& before) {
+bool FreeKvPolicy::MayBeLate(const SelectRequest& request) const {
+  const HeldQueries& queries = queries_[request.layer];
+  return request.held.size() == spec_.num_kv_heads &&
+         std::ranges::all_of(request.held,
+                             [&](uint64_t position) { return queries.Has(position); });
+}
+
+StatusOr<std::vector<bool>> FreeKvPolicy::TurnedHeads(const SelectRequest& request) {
   const uint32_t n_kv = spec_.num_kv_heads;
+  HeldQueries& queries = queries_[request.layer];
+  QUIRE_ASSIGN_OR_RETURN(const float* before, queries.Gather(request.held));
+  std::vector<bool> heads(n_kv, true);
+  if (before == nullptr) return heads;
   if (cosines_.data() == nullptr) {
     QUIRE_ASSIGN_OR_RETURN(cosines_, device_->Allocate(n_kv * sizeof(float)));
     QUIRE_ASSIGN_OR_RETURN(turned_, device_->Allocate((1 + n_kv) * sizeof(int32_t)));
   }
   QUIRE_RETURN_IF_ERROR(
-      ToStatus(device_->kernels().correct_heads({.q = query,
-                                                 .before = before.as<float>(),
+      ToStatus(device_->kernels().correct_heads({.q = request.q,
+                                                 .before = before,
                                                  .cosines = cosines_.as<float>(),
                                                  .corrected = turned_.as<int32_t>() + 1,
                                                  .n_corrected = turned_.as<int32_t>(),
@@ -67,27 +89,16 @@ StatusOr<std::vector<bool>> FreeKvPolicy::TurnedHeads(const float* query,
   std::vector<int32_t> turned(1 + n_kv);
   QUIRE_RETURN_IF_ERROR(
       device_->CopyToHost(turned.data(), turned_.data(), turned.size() * sizeof(int32_t)));
-  std::vector<bool> heads(n_kv);
+  for (uint32_t head = 0; head < n_kv; ++head) heads[head] = !queries.Has(request.held[head]);
   for (const int32_t head : std::span(turned).subspan(1, turned[0])) heads[head] = true;
   return heads;
 }
 
 StatusOr<std::vector<bool>> FreeKvPolicy::NeedsBlocking(const SelectRequest& request) {
-  LayerState& state = layers_[request.layer];
   const bool over_budget = request.candidates.size() > request.max_pages;
-  const bool chose_before = std::exchange(state.chose_before, over_budget);
-  state.speculates = over_budget && chose_before;
-  std::vector<bool> blocking(spec_.num_kv_heads, !state.speculates);
-  if (state.speculates) {
-    QUIRE_ASSIGN_OR_RETURN(blocking, TurnedHeads(request.q, state.before));
-  }
-  if (over_budget) {
-    const size_t bytes = size_t{spec_.num_query_heads} * spec_.head_dim * sizeof(float);
-    if (state.before.data() == nullptr) {
-      QUIRE_ASSIGN_OR_RETURN(state.before, device_->Allocate(bytes));
-    }
-    QUIRE_RETURN_IF_ERROR(device_->CopyOnDevice(state.before.data(), request.q, bytes));
-  }
+  if (!over_budget) return std::vector<bool>(spec_.num_kv_heads, true);
+  QUIRE_ASSIGN_OR_RETURN(std::vector<bool> blocking, TurnedHeads(request));
+  QUIRE_RETURN_IF_ERROR(queries_[request.layer].Keep(request.position, request.q, request.held));
   return blocking;
 }
 

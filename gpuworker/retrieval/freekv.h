@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FreeKvPolicy: speculative retrieval with fine-grained correction (spec A). Pages are selected as
-// quest selects them, but a step attends to what the query of the step before selected, so that the
-// recall has a whole step's time. A KV head whose query turned since then (the mean over its group
-// of the cosines with the earlier queries is below tau) is corrected: its recall precedes
-// attention. One selection serves corrected heads and the others.
+// quest selects them, but a step attends to what an earlier query selected, the last step's unless
+// a recall was late, so that the recall has a whole step's time. A KV head whose query turned since
+// that query (the mean over its group of the cosines with it is below tau) is corrected: its recall
+// precedes attention. One selection serves corrected heads and the others.
 //
-// While all candidates fit, attention is full, so every recall blocks; so it does at the first step
-// over the budget, which has nothing to speculate with.
+// While all candidates fit, attention is full, so every recall blocks; so does that of a head which
+// holds no selection that there was a choice for: at the first step over the budget it has nothing
+// to speculate with.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_FREEKV_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_FREEKV_H_
 
@@ -16,6 +17,7 @@
 
 #include "gpuworker/retrieval/budget_policy.h"
 #include "gpuworker/retrieval/digest_selector.h"
+#include "gpuworker/retrieval/held_queries.h"
 
 namespace quire::worker {
 
@@ -33,24 +35,19 @@ class FreeKvPolicy final : public BudgetPolicy {
   StatusOr<bool> BeginSelect(const SelectRequest& request) override;
   StatusOr<Selection> Select(const SelectRequest& request) override;
   StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) override;
-  bool MayBeLate(uint32_t layer) const override { return layers_[layer].speculates; }
+  bool MayBeLate(const SelectRequest& request) const override;
 
  private:
-  struct LayerState {
-    DeviceBuffer before;        ///< [n_q][d] query of the last step that had a choice to make.
-    bool chose_before = false;  ///< There was a choice at the last step.
-    bool speculates = false;    ///< Heads hold what the step before selected.
-  };
   explicit FreeKvPolicy(const PolicyContext& context);
-  /// Which heads' queries, [n_kv], have turned since `before`. The queries stay on the device, the
-  /// heads' numbers come.
-  StatusOr<std::vector<bool>> TurnedHeads(const float* query, const DeviceBuffer& before);
+  /// The heads, [n_kv], whose query has turned since the one whose selection they hold. The queries
+  /// stay on the device, the heads' numbers come. True for a head that holds no choice.
+  StatusOr<std::vector<bool>> TurnedHeads(const SelectRequest& request);
 
   const KvSpec spec_;
   Device* const device_;
   const float threshold_;
   DigestSelector selector_;
-  std::vector<LayerState> layers_;
+  std::vector<HeldQueries> queries_;  ///< [num_layers], of steps that had a choice to make.
   // What the kernel answers.
   DeviceBuffer cosines_;  ///< [n_kv]
   DeviceBuffer turned_;   ///< How many heads, and which, ascending.

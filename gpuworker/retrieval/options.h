@@ -47,8 +47,8 @@ struct RetrievalOptions {
   float score_scale = 1.0f;  ///< Multiplies scores before pooling: 1, or 1/sqrt(d).
   kernels::DigestKind digest = kernels::DigestKind::kMinMax;  ///< What pages are scored by.
   SelectionSide side = SelectionSide::kWorker;
-  /// tau: a KV head whose queries' mean cosine with those of the step before is below it is
-  /// recalled for before attention (FreeKV). Above 1 always, below -1 never.
+  /// tau: a KV head whose queries' mean cosine with those that selected what it holds is below it
+  /// is recalled for before attention (FreeKV). Above 1 always, below -1 never.
   float correction_threshold = 0.8f;
   /// Heads that keep every page (RazorAttention), as layer * KV heads + head. Empty: those that the
   /// engine finds in the model (engine/retrieval_heads.h); 15 % evenly spread where there is none.
@@ -57,7 +57,8 @@ struct RetrievalOptions {
   /// channels and no more. 0: the share of the width that was published (retrieval/shadowkv.h).
   uint32_t key_rank = 0;
   /// How long the attention of a layer waits for pages that only correct a selection that it could
-  /// attend to instead (FreeKV). 0: as long as it takes.
+  /// attend to instead (FreeKV). A head that went on without them waits for as long as it takes at
+  /// the next token. 0: always as long as it takes.
   Duration recall_deadline = {};
   /// Units of a recall that are taken in at a time (spec A.5). 0: all of one KV head.
   uint32_t units_per_buffer = 0;

@@ -6,7 +6,7 @@
 // name and pass policy_conformance.h.
 //
 // Order of calls for each layer: Layout; OnPrefillLayer once, when the sequence opens; then for
-// each token NeedsBlocking, Select (BeginSelect before it where no head blocks) and MayBeLate; and
+// each token MayBeLate, NeedsBlocking and Select (BeginSelect before it where no head blocks); and
 // OnPageComplete when a page fills up. OnEvict and OnRecalled tell what recalls did, when their
 // pages are in the slots: that may be a step later. Queries and units are on the device.
 //
@@ -50,6 +50,12 @@ struct SelectRequest {
   const float* q = nullptr;  ///< [n_q][d] of the token, rotated, on the device
   PageRange candidates;      ///< Complete pages outside sinks and window.
   uint32_t max_pages = 0;    ///< k_sel (CacheLayout::most_selected).
+  /// Tokens of the sequence, this one counted. A selection is known by the position of its query.
+  uint64_t position = 0;
+  /// [n_kv] the position whose selection each head attends to at this token unless it blocks; 0 for
+  /// none. It may differ from head to head, and be older than the token before. Valid in
+  /// NeedsBlocking and MayBeLate; empty elsewhere.
+  std::span<const uint64_t> held = {};
 };
 
 struct Selection {
@@ -101,8 +107,8 @@ class RetrievalPolicy {
   }
 
   /// For each KV head: must its recall precede this token's attention? Heads that need not attend
-  /// to what was selected before, and are recalled after it. Called once for each token, for layers
-  /// with selectable pages only; a policy that compares queries keeps the earlier ones.
+  /// to what they hold, and are recalled after it. Called once for each token, for layers with
+  /// selectable pages only; a policy that compares queries keeps the earlier ones (held_queries.h).
   virtual StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) = 0;
   /// Called after NeedsBlocking with the same request: before the token's attention when a head
   /// blocks, after it otherwise.
@@ -115,11 +121,12 @@ class RetrievalPolicy {
     static_cast<void>(request);
     return false;
   }
-  /// True when the heads that NeedsBlocking has just named hold a selection that can be attended to
-  /// in place of the new one: then attention goes on without what has not come when the layer's
-  /// deadline passes (RetrievalOptions::recall_deadline), and it counts once it comes.
-  virtual bool MayBeLate(uint32_t layer) const {
-    static_cast<void>(layer);
+  /// True when what every head holds can be attended to in place of a new selection: then attention
+  /// goes on without what has not come when the layer's deadline passes
+  /// (RetrievalOptions::recall_deadline), and it counts once it comes. Called before NeedsBlocking,
+  /// with what the heads hold by then.
+  virtual bool MayBeLate(const SelectRequest& request) const {
+    static_cast<void>(request);
     return false;
   }
 

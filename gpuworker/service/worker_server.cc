@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "common/metrics/build_info.h"
-#include "common/transport/grpc_convert.h"
+#include "common/transport/grpc_shutdown.h"
 
 namespace quire::worker {
 namespace {
@@ -26,16 +26,14 @@ StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(const Options& optio
   if (options.max_calls == 0 || options.max_calls > kMostCalls) {
     return InvalidArgument("max_calls is ", options.max_calls, "; it must be 1 to ", kMostCalls);
   }
-  if (options.address.empty()) {
-    return InvalidArgument("the address to listen on is empty: give host:port");
-  }
+  QUIRE_ASSIGN_OR_RETURN(auto listening, GrpcListening::Claim(options.address));
   BatchLimits limits = options.batch;
   limits.max_waiting = options.max_calls;
   QUIRE_ASSIGN_OR_RETURN(auto batch, Batch::Create(engine, limits));
   auto self = std::unique_ptr<WorkerServer>(new WorkerServer(
       options,
       {.retrieval = engine->options().retrieval, .page_tokens = engine->spec().page_tokens},
-      std::move(batch)));
+      std::move(batch), std::move(listening)));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -43,25 +41,19 @@ StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(const Options& optio
   quota.SetMaxThreads(static_cast<int>(options.max_calls) + kSpareThreads);
   builder.SetResourceQuota(quota);
   self->callers_.Configure(&builder);
-  // Two servers on one port would share its connections: the second one is refused instead.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &self->port_);
+  self->listening_->AddTo(&builder);
   builder.RegisterService(&self->service_);
   self->server_ = builder.BuildAndStart();
-  if (self->server_ == nullptr) {
-    return Unavailable("cannot listen on ", options.address,
-                       ": the port is taken or the address is not this machine's; choose another "
-                       "one, or port 0 for any that is free");
-  }
+  if (self->server_ == nullptr) return self->listening_->CannotListen();
   self->running_ = std::thread([batch = self->batch_.get()] { batch->Run(); });
-  self->address_ =
-      options.address.substr(0, options.address.rfind(':')) + ":" + std::to_string(self->port_);
+  self->address_ = self->listening_->address();
   return self;
 }
 
 WorkerServer::WorkerServer(const Options& options, GenerateDefaults defaults,
-                           std::unique_ptr<Batch> batch)
+                           std::unique_ptr<Batch> batch, std::unique_ptr<GrpcListening> listening)
     : batch_(std::move(batch)),
+      listening_(std::move(listening)),
       callers_(options.tokens),
       service_(batch_.get(), std::move(defaults), options.tokenizer, options.max_calls,
                options.tenant, &callers_) {}
@@ -83,8 +75,7 @@ void WorkerServer::Shutdown(Duration grace) {
   if (grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService()) {
     health->SetServingStatus(false);
   }
-  server_->Shutdown(DeadlineAfter(grace));
-  server_->Wait();
+  ShutDownGrpc(*server_, grace, [this] { return service_.calls() == 0; });
 }
 
 }  // namespace quire::worker

@@ -16,6 +16,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/transport/grpc_auth.h"
+#include "common/transport/grpc_listening.h"
 #include "common/transport/tenant_tokens.h"
 #include "gpuworker/engine/batch.h"
 #include "gpuworker/engine/engine.h"
@@ -31,7 +32,8 @@ namespace quire::worker {
 class WorkerServer {
  public:
   struct Options {
-    std::string address = "127.0.0.1:0";   ///< "host:port"; port 0 takes a free one.
+    /// "host:port" (port 0 takes a free one) or "unix:/path".
+    std::string address = "127.0.0.1:0";
     uint32_t max_calls = 8;                ///< Calls that are there at a time, 1 to 1024.
     BatchLimits batch = {};                ///< As many calls as there are may wait.
     const Tokenizer* tokenizer = nullptr;  ///< Null: token ids only.
@@ -39,8 +41,8 @@ class WorkerServer {
     /// Of which those of `tenant` admit a call; null: every caller is believed.
     std::shared_ptr<const TenantTokens> tokens = nullptr;
   };
-  /// Errors: INVALID_ARGUMENT for options out of range; UNAVAILABLE, naming the address, when it
-  /// cannot be listened on.
+  /// Errors: INVALID_ARGUMENT for options out of range; those of GrpcListening, UNAVAILABLE naming
+  /// the address when it cannot be listened on.
   static StatusOr<std::unique_ptr<WorkerServer>> Start(const Options& options,
                                                        const Engine* engine);
   /// Shuts down at once.
@@ -48,7 +50,7 @@ class WorkerServer {
 
   /// Where clients connect: the address asked for, with the port that was taken.
   const std::string& address() const { return address_; }
-  int port() const { return port_; }
+  int port() const { return listening_->port(); }  ///< 0 for a Unix socket.
 
   /// Takes no more calls, waits up to `grace` for those that run, then cancels them; returns when
   /// all have ended. Idempotent.
@@ -58,14 +60,15 @@ class WorkerServer {
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
-  WorkerServer(const Options& options, GenerateDefaults defaults, std::unique_ptr<Batch> batch);
+  WorkerServer(const Options& options, GenerateDefaults defaults, std::unique_ptr<Batch> batch,
+               std::unique_ptr<GrpcListening> listening);
 
   const std::unique_ptr<Batch> batch_;
+  const std::unique_ptr<GrpcListening> listening_;
   CallerCheck callers_;
   WorkerService service_;
   std::thread running_;  ///< Runs the batch.
   std::string address_;
-  int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };
 

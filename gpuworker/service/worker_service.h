@@ -44,6 +44,11 @@ class WorkerService final : public v1::Worker::Service {
                         grpc::ServerWriter<v1::GenerateReply>* writer) override;
 
   void VisitMetrics(MetricsVisitor& visit) const;
+  /// That are there.
+  uint32_t calls() const {
+    MutexLock lock(mutex_);
+    return calls_;
+  }
 
  private:
   Status Enter();

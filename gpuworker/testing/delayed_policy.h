@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DelayedPolicy: selects what another policy selected with the query of the step before, and waits
+// DelayedPolicy: selects what another policy selected with the query of an earlier step, and waits
 // for it: what speculation attends to, without a recall that is late by design. Nothing that ships
 // includes this. Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_TESTING_DELAYED_POLICY_H_
@@ -22,7 +22,8 @@ using HeadPages = std::vector<std::vector<uint32_t>>;
 class DelayedPolicy final : public RetrievalPolicy {
  public:
   /// `next` selects at the worker, and every head of it blocks.
-  explicit DelayedPolicy(std::unique_ptr<RetrievalPolicy> next) : next_(std::move(next)) {}
+  explicit DelayedPolicy(std::unique_ptr<RetrievalPolicy> next, size_t steps = 1)
+      : next_(std::move(next)), steps_(steps) {}
 
   /// What the other policy selected with each step's own query.
   const std::vector<HeadPages>& undelayed(uint32_t layer) { return lanes_[layer].undelayed; }
@@ -41,17 +42,17 @@ class DelayedPolicy final : public RetrievalPolicy {
   Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override {
     return next_->OnPageComplete(layer, page, units);
   }
-  /// While all candidates fit there is nothing to delay; nor is there at the first step that has to
-  /// choose.
+  /// While all candidates fit there is nothing to delay; nor is there at the first steps that have
+  /// to choose.
   StatusOr<Selection> Select(const SelectRequest& request) override {
     QUIRE_ASSIGN_OR_RETURN(Selection now, next_->Select(request));
     Lane& lane = lanes_[request.layer];
-    const bool chose_before =
-        std::exchange(lane.chose, request.candidates.size() > request.max_pages);
+    const size_t chosen_before = lane.chosen;
+    if (request.candidates.size() > request.max_pages) ++lane.chosen;
     lane.undelayed.push_back(now.pages);
-    if (!lane.chose || !chose_before) return now;
+    if (chosen_before < steps_) return now;
     ++lane.delayed;
-    return Selection{.pages = lane.undelayed[lane.undelayed.size() - 2]};
+    return Selection{.pages = lane.undelayed[lane.undelayed.size() - 1 - steps_]};
   }
   StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) override {
     return next_->NeedsBlocking(request);
@@ -61,9 +62,10 @@ class DelayedPolicy final : public RetrievalPolicy {
   struct Lane {
     std::vector<HeadPages> undelayed;  ///< [steps]
     uint64_t delayed = 0;
-    bool chose = false;  ///< There was a choice to make at the last step.
+    size_t chosen = 0;  ///< Steps that had a choice to make.
   };
   const std::unique_ptr<RetrievalPolicy> next_;
+  const size_t steps_;
   std::map<uint32_t, Lane> lanes_;
 };
 

@@ -75,6 +75,11 @@ class EngineFixture {
   FakeStore& store() { return store_; }
   /// From now on recalls are not answered, or they are again.
   void HoldRecalls(bool held) { transport_->held = held; }
+  /// Recalls that are made from now on are answered after `latency`, prefetches `more` later.
+  void DelayRecalls(Duration latency, Duration more = {}) {
+    transport_->latency = latency;
+    transport_->prefetch_latency = more;
+  }
   /// `watch` is told of every recall from now on (HeldTransport::watch).
   void WatchRecalls(HeldTransport::Watch watch) { transport_->watch = std::move(watch); }
   /// What waits passes this time.

@@ -102,6 +102,9 @@ const FakeStore::Pages& FakeStore::PagesOf(const SequenceState& sequence) const 
 
 Status FakeStore::Recall(const v1::RecallRequest& request, v1::RecallReply* reply,
                          std::string* payload) {
+  for (const v1::SequenceMismatch& sequence : request.mismatched()) {
+    mismatched_units_ += static_cast<uint64_t>(sequence.units_size());
+  }
   QUIRE_ASSIGN_OR_RETURN(SessionState * session, FindSession(request.session_id()));
   if (request.epoch() != session->epoch) return FailedPrecondition("stale epoch");
   reply->set_exchange(request.exchange());
@@ -187,6 +190,7 @@ Status FakeStore::RecallLane(const SessionState& session, const SequenceState& s
       const bool is_held = std::ranges::binary_search(held.Head(head), static_cast<uint32_t>(page));
       units.crc32c.push_back(is_held ? 0 : UnitChecksum(unit));
       if (is_held) continue;
+      if (damage_all_) unit[0] = static_cast<char>(unit[0] ^ 1);
       if (damage_ && (*damage_)-- == 0) {
         unit[0] = static_cast<char>(unit[0] ^ 1);
         damage_.reset();

@@ -73,6 +73,16 @@ class FakeStore final : public CallHandler {
     MutexLock lock(mutex_);
     damage_ = unit;
   }
+  /// Changes a byte of every unit that a recall sends, while set.
+  void DamageEveryUnit(bool damage) QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    damage_all_ = damage;
+  }
+  /// Units that recalls have named as not matching their checksums.
+  uint64_t mismatched_units() const QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return mismatched_units_;
+  }
 
   uint64_t calls(const std::string& method) const QUIRE_EXCLUDES(mutex_);
   /// Waits until `count` calls of `method` have arrived.
@@ -178,6 +188,8 @@ class FakeStore final : public CallHandler {
   uint64_t next_id_ = 1;
   bool dead_ = false;
   std::optional<uint64_t> damage_;
+  bool damage_all_ = false;
+  uint64_t mismatched_units_ = 0;
   std::vector<uint64_t> places_;  ///< Of the units of the recall at hand.
   std::map<uint64_t, Pages> contexts_;
   std::string last_collection_;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HeldTransport: replies to recalls do not come while they are held; whoever waits for one waits in
-// vain, on the clock it was given. Of landings it says what the test wants to be said. Nothing that
-// ships includes this. Thread-safety: none.
+// HeldTransport: replies to recalls do not come while they are held, or before their latency is
+// over; whoever waits for one waits on the clock it was given. Of landings it says what the test
+// wants to be said. Nothing that ships includes this. Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_TESTING_HELD_TRANSPORT_H_
 #define QUIRE_GPUWORKER_TESTING_HELD_TRANSPORT_H_
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -27,8 +28,10 @@ class HeldTransport final : public Transport {
 
   using Watch = std::function<bool(const v1::RecallRequest& request, Priority priority)>;
 
-  bool held = false;            ///< All of them, until it is false again.
-  Watch watch;                  ///< Told of every recall; true: its reply never comes.
+  bool held = false;               ///< All of them, until it is false again.
+  Watch watch;                     ///< Told of every recall; true: its reply never comes.
+  Duration latency = {};           ///< Time that recalls started from now on take,
+  Duration prefetch_latency = {};  ///< and of those that are prefetches, besides.
   bool lands_directly = false;  ///< What `next` puts into landings counts as written by the server.
   std::vector<Priority> recalls;  ///< Of every recall started.
 
@@ -47,7 +50,10 @@ class HeldTransport final : public Transport {
     if (is_recall) recalls.push_back(options.priority);
     QUIRE_ASSIGN_OR_RETURN(auto call, next_->Start(method, std::move(request), options));
     if (!is_recall) return call;
-    return std::make_unique<HeldCall>(this, std::move(call), lost);
+    const bool prefetch = options.priority == Priority::kPrefetch;
+    const TimePoint comes_at =
+        clock_->Now() + latency + (prefetch ? prefetch_latency : Duration::zero());
+    return std::make_unique<HeldCall>(this, std::move(call), lost, comes_at);
   }
 
  private:
@@ -59,18 +65,22 @@ class HeldTransport final : public Transport {
 
   class HeldCall final : public PendingCall {
    public:
-    HeldCall(HeldTransport* transport, std::unique_ptr<PendingCall> call, bool lost)
-        : transport_(transport), call_(std::move(call)), lost_(lost) {}
+    HeldCall(HeldTransport* transport, std::unique_ptr<PendingCall> call, bool lost,
+             TimePoint comes_at)
+        : transport_(transport), call_(std::move(call)), lost_(lost), comes_at_(comes_at) {}
     StatusOr<std::optional<CallMessage>> Next(TimePoint deadline) override {
-      if (!IsHeld() || cancelled_) return call_->Next(deadline);
-      transport_->clock_->Sleep(deadline - transport_->clock_->Now());
-      return DeadlineExceeded("held");
+      if (cancelled_) return call_->Next(deadline);
+      const TimePoint until = IsHeld() ? deadline : std::min(deadline, comes_at_);
+      const Duration wait = until - transport_->clock_->Now();
+      if (wait > Duration::zero()) transport_->clock_->Sleep(wait);
+      if (IsHeld() || deadline < comes_at_) return DeadlineExceeded("held");
+      return call_->Next(deadline);
     }
     void Cancel() override {
       cancelled_ = true;
       call_->Cancel();
     }
-    bool IsQuiet() const override { return !IsHeld(); }
+    bool IsQuiet() const override { return !IsHeld() && transport_->clock_->Now() >= comes_at_; }
 
    private:
     bool IsHeld() const { return transport_->held || lost_; }
@@ -78,6 +88,7 @@ class HeldTransport final : public Transport {
     HeldTransport* const transport_;
     const std::unique_ptr<PendingCall> call_;
     const bool lost_;
+    const TimePoint comes_at_;
     bool cancelled_ = false;
   };
   const std::shared_ptr<Transport> next_;

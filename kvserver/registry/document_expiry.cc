@@ -52,7 +52,13 @@ StatusOr<DocumentRegistry::ExpiryResult> DocumentRegistryImpl::RemoveExpired() {
   for (;;) {
     MutexLock lock(write_mutex_);
     const auto due = expiries_.PopExpired(clock_->UnixMicros(), kExpiryBatch);
-    if (due.empty()) return result;
+    if (due.empty()) {
+      // Some wait for those who hold them.
+      if (orphans_pending_.load(std::memory_order_relaxed) > 0) {
+        QUIRE_RETURN_IF_ERROR(RemoveOrphansLocked().status());
+      }
+      return result;
+    }
     QUIRE_RETURN_IF_ERROR(ExpireBatch(due, &result));
   }
 }

@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <initializer_list>
+#include <span>
 #include <vector>
 
 namespace quire::kvserver {
@@ -80,6 +81,23 @@ bool IsName(std::string_view text) {
   return true;
 }
 
+/// The name that the last three fields of a key are; nullopt when they are none.
+std::optional<DocumentName> NameInLast(std::span<const std::string_view> fields) {
+  const auto last = fields.last(3);
+  const std::optional<uint64_t> version = ParseVersion(last[2]);
+  if (!version || !IsName(last[0]) || !IsName(last[1])) return std::nullopt;
+  return DocumentName{std::string(last[0]), std::string(last[1]), *version};
+}
+
+/// What a key of `kind`, tenant and name names; nullopt for any other.
+std::optional<TenantDocument> ParseTenantDocument(std::string_view key, std::string_view kind) {
+  const std::vector<std::string_view> fields = Split(key);
+  if (fields.size() != 5 || fields[0] != kind) return std::nullopt;
+  auto name = NameInLast(fields);
+  if (!name) return std::nullopt;
+  return TenantDocument{std::string(fields[1]), *std::move(name)};
+}
+
 Status CheckField(std::string_view what, std::string_view text) {
   if (IsName(text)) return OkStatus();
   return InvalidArgument("the ", what, " is not a name of 1..", kMaxNameBytes,
@@ -107,6 +125,9 @@ std::string DocumentKey(std::string_view tenant, const DocumentName& name) {
 std::string ChainKey(std::string_view tenant, const DocumentName& name) {
   return Join({"chn", tenant, name.collection, name.name, VersionText(name.version)});
 }
+std::string PinKey(std::string_view tenant, const DocumentName& name) {
+  return Join({"pin", tenant, name.collection, name.name, VersionText(name.version)});
+}
 std::string ReferenceKey(std::string_view tenant, const SegmentKey& segment,
                          const DocumentName& name) {
   return Join(
@@ -129,9 +150,11 @@ std::string VersionsPrefix(std::string_view tenant, const DocumentName& name) {
 std::string ReferencesPrefix(std::string_view tenant, const SegmentKey& segment) {
   return Prefix({"ref", tenant, segment.Hex()});
 }
+std::string AllReferencesPrefix() { return Prefix({"ref"}); }
 std::string PendingDeletesPrefix() { return Prefix({"del"}); }
 std::string CollectionsPrefix(std::string_view tenant) { return Prefix({"col", tenant}); }
 std::string AllDocumentsPrefix() { return Prefix({"doc"}); }
+std::string AllPinsPrefix() { return Prefix({"pin"}); }
 std::string AllCollectionsPrefix() { return Prefix({"col"}); }
 
 std::optional<DocumentName> ParseDocumentName(std::string_view key) {
@@ -139,18 +162,14 @@ std::optional<DocumentName> ParseDocumentName(std::string_view key) {
   const bool is_document = fields.size() == 5 && fields[0] == "doc";
   const bool is_reference = fields.size() == 6 && fields[0] == "ref";
   if (!is_document && !is_reference) return std::nullopt;
-  const size_t at = fields.size() - 3;
-  const std::optional<uint64_t> version = ParseVersion(fields[at + 2]);
-  if (!version || !IsName(fields[at]) || !IsName(fields[at + 1])) return std::nullopt;
-  return DocumentName{std::string(fields[at]), std::string(fields[at + 1]), *version};
+  return NameInLast(fields);
 }
 
 std::optional<TenantDocument> ParseDocumentKey(std::string_view key) {
-  const std::vector<std::string_view> fields = Split(key);
-  if (fields.size() != 5 || fields[0] != "doc") return std::nullopt;
-  auto name = ParseDocumentName(key);
-  if (!name) return std::nullopt;
-  return TenantDocument{std::string(fields[1]), *std::move(name)};
+  return ParseTenantDocument(key, "doc");
+}
+std::optional<TenantDocument> ParsePinKey(std::string_view key) {
+  return ParseTenantDocument(key, "pin");
 }
 
 std::optional<TenantCollection> ParseCollectionKey(std::string_view key) {
@@ -158,6 +177,16 @@ std::optional<TenantCollection> ParseCollectionKey(std::string_view key) {
   if (fields.size() != 3 || fields[0] != "col" || !IsName(fields[2])) return std::nullopt;
   return TenantCollection{std::string(fields[1]), std::string(fields[2])};
 }
+
+std::optional<SegmentKey> SegmentOfReference(std::string_view key) {
+  const std::vector<std::string_view> fields = Split(key);
+  if (fields.size() != 6 || fields[0] != "ref") return std::nullopt;
+  return SegmentKey::FromHex(fields[2]);
+}
+
+std::string EncodePendingDelete(uint64_t incarnation) { return VersionText(incarnation); }
+
+uint64_t DecodePendingDelete(std::string_view value) { return ParseVersion(value).value_or(0); }
 
 std::optional<PendingDelete> ParsePendingDelete(std::string_view key) {
   const std::vector<std::string_view> fields = Split(key);

@@ -6,8 +6,10 @@
 //
 //   doc <tenant> <collection> <name> <version>            -> DocumentRecord
 //   chn <tenant> <collection> <name> <version>            -> keys of the chain's segments, 32 bytes
-//   each ref <tenant> <segment> <collection> <name> <version>  -> nothing: that document refers to
-//   it del <tenant> <segment>                                -> nothing: it is still to be removed
+//                                                            each
+//   pin <tenant> <collection> <name> <version>            -> nothing: that document is pinned
+//   ref <tenant> <segment> <collection> <name> <version>  -> nothing: that document refers to it
+//   del <tenant> <segment>                                -> nothing: it is still to be removed
 //   col <tenant> <collection>                             -> CollectionSettings
 //
 // Versions are 16 and segments 64 hexadecimal digits.
@@ -36,6 +38,7 @@ std::string Describe(const DocumentName& name);
 // Keys. REQUIRES: valid names.
 std::string DocumentKey(std::string_view tenant, const DocumentName& name);
 std::string ChainKey(std::string_view tenant, const DocumentName& name);
+std::string PinKey(std::string_view tenant, const DocumentName& name);
 std::string ReferenceKey(std::string_view tenant, const SegmentKey& segment,
                          const DocumentName& name);
 std::string PendingDeleteKey(std::string_view tenant, const SegmentKey& segment);
@@ -46,9 +49,12 @@ std::string DocumentsPrefix(std::string_view tenant);
 std::string CollectionPrefix(std::string_view tenant, std::string_view collection);
 std::string VersionsPrefix(std::string_view tenant, const DocumentName& name);
 std::string ReferencesPrefix(std::string_view tenant, const SegmentKey& segment);
+/// Of the references of all documents.
+std::string AllReferencesPrefix();
 std::string PendingDeletesPrefix();
 std::string CollectionsPrefix(std::string_view tenant);  ///< Settings, not documents.
 std::string AllDocumentsPrefix();                        ///< Of every tenant.
+std::string AllPinsPrefix();                             ///< Likewise.
 std::string AllCollectionsPrefix();                      ///< Likewise.
 
 /// The document that a DocumentKey or ReferenceKey names; nullopt for anything else.
@@ -58,8 +64,9 @@ struct TenantDocument {
   std::string tenant;
   DocumentName name;
 };
-/// nullopt for anything but a DocumentKey.
+/// nullopt for anything but a DocumentKey, or a PinKey.
 std::optional<TenantDocument> ParseDocumentKey(std::string_view key);
+std::optional<TenantDocument> ParsePinKey(std::string_view key);
 
 struct TenantCollection {
   std::string tenant;
@@ -67,6 +74,15 @@ struct TenantCollection {
 };
 /// nullopt for anything but a CollectionKey.
 std::optional<TenantCollection> ParseCollectionKey(std::string_view key);
+
+/// The segment that `key`, a ReferenceKey, refers to; nullopt for any other key.
+std::optional<SegmentKey> SegmentOfReference(std::string_view key);
+
+/// The value of a PendingDeleteKey: which incarnation is to be removed. One that is put again later
+/// is another, and stays.
+std::string EncodePendingDelete(uint64_t incarnation);
+/// 0 for notes of before there were incarnations, and for what is no such value.
+uint64_t DecodePendingDelete(std::string_view value);
 
 struct PendingDelete {
   std::string tenant;

@@ -1,43 +1,120 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DocumentRegistryImpl: documents whose segments stay in DRAM.
+// DocumentRegistryImpl: documents whose segments stay in DRAM. That a document is pinned is noted
+// beside it; the pins of its segments are the store's, and are taken anew after a restart.
+#include <algorithm>
 #include <utility>
 
 #include "kvserver/registry/document_keys.h"
 #include "kvserver/registry/document_registry_impl.h"
 
 namespace quire::kvserver {
+namespace {
+
+constexpr Duration kPinRetry = std::chrono::minutes(1);
+
+}  // namespace
+
+Status DocumentRegistryImpl::LoadPins() {
+  MutexLock lock(write_mutex_);
+  return ForEachEntry(
+      *metadata_, AllPinsPrefix(), [&](const MetadataEntry& entry) QUIRE_REQUIRES(write_mutex_) {
+        const auto pinned = ParsePinKey(entry.key);
+        if (!pinned) return;
+        waiting_pins_.emplace(DocumentKey(pinned->tenant, pinned->name), TimePoint::min());
+        pinned_.Add();
+        pins_waiting_.Add();
+      });
+}
 
 StatusOr<DocumentRegistry::PinResult> DocumentRegistryImpl::Pin(std::string_view tenant,
                                                                 const DocumentName& name) {
   MutexLock lock(write_mutex_);
   QUIRE_ASSIGN_OR_RETURN(Document document, Get(tenant, name));
-  std::string key = DocumentKey(tenant, document.name);
-  if (pins_.contains(key)) return PinResult{.document = std::move(document), .was_pinned = true};
-  QUIRE_ASSIGN_OR_RETURN(const ChainPtr chain, store_->ResolveChain(tenant, document.chain_tip));
-  QUIRE_RETURN_IF_ERROR(store_->PinSegments(tenant, chain->keys));
-  pins_.emplace(std::move(key), chain->keys);
-  pinned_.Add();
-  return PinResult{.document = std::move(document), .was_pinned = false};
+  const std::string key = DocumentKey(tenant, document.name);
+  const bool was_pinned = IsPinned(key);
+  if (!pins_.contains(key)) QUIRE_RETURN_IF_ERROR(PinInDram(tenant, document));
+  if (!was_pinned) {
+    pinned_.Add();
+    MetadataBatch batch;
+    batch.Put(PinKey(tenant, document.name), "");
+    if (const Status noted = metadata_->Apply(batch); !noted.ok()) {
+      ForgetPin(tenant, key);
+      return noted;
+    }
+  }
+  return PinResult{.document = std::move(document), .was_pinned = was_pinned};
 }
 
 StatusOr<DocumentRegistry::PinResult> DocumentRegistryImpl::Unpin(std::string_view tenant,
                                                                   const DocumentName& name) {
   MutexLock lock(write_mutex_);
   QUIRE_ASSIGN_OR_RETURN(Document document, Get(tenant, name));
-  const bool was_pinned = ReleasePin(tenant, document.name);
+  const std::string key = DocumentKey(tenant, document.name);
+  const bool was_pinned = IsPinned(key);
+  if (was_pinned) {
+    MetadataBatch batch;
+    batch.Delete(PinKey(tenant, document.name));
+    QUIRE_RETURN_IF_ERROR(metadata_->Apply(batch));
+    ForgetPin(tenant, key);
+  }
   return PinResult{.document = std::move(document), .was_pinned = was_pinned};
 }
 
-bool DocumentRegistryImpl::ReleasePin(std::string_view tenant, const DocumentName& name) {
-  const auto it = pins_.find(DocumentKey(tenant, name));
-  if (it == pins_.end()) return false;
+DocumentRegistry::RestoredPins DocumentRegistryImpl::RestorePins(TimePoint deadline) {
+  RestoredPins result;
+  do {
+    MutexLock lock(write_mutex_);  // For one document: others get in between.
+    const std::optional<std::string> due = DuePin();
+    if (!due) return result;
+    const Status status = RestorePin(*due);
+    if (status.ok()) {
+      ++result.restored;
+      continue;
+    }
+    waiting_pins_[*due] = clock_->Now() + kPinRetry;
+    ++result.failed;
+    result.first_failure.Update(status);
+  } while (clock_->Now() < deadline);
+  return result;
+}
+
+std::optional<std::string> DocumentRegistryImpl::DuePin() {
+  const TimePoint now = clock_->Now();
+  const auto due = std::ranges::find_if(
+      waiting_pins_, [now](const auto& waiting) { return waiting.second <= now; });
+  return due == waiting_pins_.end() ? std::nullopt : std::optional(due->first);
+}
+
+Status DocumentRegistryImpl::RestorePin(const std::string& document_key) {
+  const auto pinned = ParseDocumentKey(document_key);
+  if (!pinned) return Internal("a pinned document has a malformed key");
+  const auto restore = [&]() QUIRE_REQUIRES(write_mutex_) -> Status {
+    QUIRE_ASSIGN_OR_RETURN(const Document document, ReadDocument(pinned->tenant, pinned->name));
+    return PinInDram(pinned->tenant, document);
+  };
+  return Annotate(restore(), "pin of ", pinned->tenant, "/", Describe(pinned->name));
+}
+
+Status DocumentRegistryImpl::PinInDram(std::string_view tenant, const Document& document) {
+  QUIRE_ASSIGN_OR_RETURN(const ChainPtr chain, store_->ResolveChain(tenant, document.chain_tip));
+  QUIRE_RETURN_IF_ERROR(store_->PinSegments(tenant, chain->keys));
+  const std::string key = DocumentKey(tenant, document.name);
+  pins_.emplace(key, chain->keys);
+  if (waiting_pins_.erase(key) > 0) pins_waiting_.Sub(1);
+  return OkStatus();
+}
+
+void DocumentRegistryImpl::ForgetPin(std::string_view tenant, const std::string& document_key) {
+  if (!IsPinned(document_key)) return;
+  pinned_.Sub(1);
+  if (waiting_pins_.erase(document_key) > 0) pins_waiting_.Sub(1);
+  const auto it = pins_.find(document_key);
+  if (it == pins_.end()) return;
   // One by one: a segment that was lost meanwhile has lost its pins, too, and those after it have
   // not.
   for (const SegmentKey& segment : it->second) (void)store_->UnpinSegments(tenant, {&segment, 1});
   pins_.erase(it);
-  pinned_.Sub(1);
-  return true;
 }
 
 }  // namespace quire::kvserver

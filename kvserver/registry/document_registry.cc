@@ -25,9 +25,21 @@ Status NoSuchDocument(const DocumentName& name) {
 StatusOr<std::unique_ptr<DocumentRegistry>> DocumentRegistry::Open(
     PageStore* store, MetadataStore* metadata, Clock* clock, const CodecParams& default_codec) {
   auto registry = std::make_unique<DocumentRegistryImpl>(store, metadata, clock, default_codec);
+  QUIRE_RETURN_IF_ERROR(registry->RestoreNames());
   QUIRE_RETURN_IF_ERROR(registry->RemoveOrphans().status());
   QUIRE_RETURN_IF_ERROR(registry->BuildIndex());
+  QUIRE_RETURN_IF_ERROR(registry->LoadPins());
   return std::unique_ptr<DocumentRegistry>(std::move(registry));
+}
+
+Status DocumentRegistryImpl::RestoreNames() {
+  PageStore::SegmentNames names;
+  QUIRE_RETURN_IF_ERROR(
+      ForEachEntry(*metadata_, AllReferencesPrefix(), [&](const MetadataEntry& entry) {
+        if (const auto segment = SegmentOfReference(entry.key)) ++names[*segment];
+      }));
+  store_->RestoreNames(names);
+  return OkStatus();
 }
 
 StatusOr<DocumentRegistry::RegisterResult> DocumentRegistryImpl::Register(
@@ -41,7 +53,9 @@ StatusOr<DocumentRegistry::RegisterResult> DocumentRegistryImpl::Register(
                            kContentHashBytes, " (SHA-256)");
   }
   MutexLock lock(write_mutex_);
-  QUIRE_ASSIGN_OR_RETURN(const ChainPtr chain, store_->ResolveChain(tenant, chain_tip));
+  // Held until the document names it.
+  QUIRE_ASSIGN_OR_RETURN(const HeldChain held, store_->HoldChain(tenant, chain_tip));
+  const ChainPtr& chain = held.chain;
   DocumentName versioned = name;
   QUIRE_ASSIGN_OR_RETURN(std::optional<Document> stored,
                          ClaimVersion(tenant, chain_tip, &versioned));
@@ -56,6 +70,7 @@ StatusOr<DocumentRegistry::RegisterResult> DocumentRegistryImpl::Register(
   document.ttl_seconds = ttl_seconds;
   QUIRE_ASSIGN_OR_RETURN(document.expires_unix_micros, ExpiryOfDocument(tenant, document));
   QUIRE_RETURN_IF_ERROR(Write(tenant, document, *chain));
+  QUIRE_RETURN_IF_ERROR(store_->NameSegments(tenant, chain->keys));
   expiries_.Add(tenant, document);
   registered_.Add();
   return RegisterResult{.document = std::move(document), .existed = false};
@@ -228,22 +243,43 @@ StatusOr<DocumentRegistry::DeleteResult> DocumentRegistryImpl::Delete(std::strin
 Status DocumentRegistryImpl::DeleteVersion(std::string_view tenant, const DocumentName& name,
                                            bool keep_segments) {
   MetadataBatch batch;
-  batch.Delete(DocumentKey(tenant, name));
+  const std::string document_key = DocumentKey(tenant, name);
+  batch.Delete(document_key);
   batch.Delete(ChainKey(tenant, name));
+  if (IsPinned(document_key)) batch.Delete(PinKey(tenant, name));
   QUIRE_ASSIGN_OR_RETURN(const std::string chain, metadata_->Get(ChainKey(tenant, name)));
-  const StatusOr<std::vector<SegmentKey>> segments = DecodeSegmentKeys(chain);
   // With a damaged list the document can still be deleted; its segments then stay referenced.
-  for (const SegmentKey& segment : segments.value_or(std::vector<SegmentKey>())) {
-    const std::string reference = ReferenceKey(tenant, segment, name);
-    batch.Delete(reference);
-    if (keep_segments) continue;
-    QUIRE_ASSIGN_OR_RETURN(const bool orphan, OnlyReferenceIs(tenant, segment, reference));
-    if (orphan) batch.Put(PendingDeleteKey(tenant, segment), "");
+  const std::vector<SegmentKey> segments =
+      DecodeSegmentKeys(chain).value_or(std::vector<SegmentKey>());
+  std::vector<SegmentKey> orphans;
+  if (!keep_segments) {
+    QUIRE_ASSIGN_OR_RETURN(orphans, OrphansOf(tenant, name, segments));
   }
-  QUIRE_RETURN_IF_ERROR(metadata_->Apply(batch));
+  for (const SegmentKey& segment : segments) batch.Delete(ReferenceKey(tenant, segment, name));
+  // First: what is put from now on is another incarnation than the notes say.
+  const std::vector<uint64_t> incarnations = store_->ForsakeSegments(tenant, orphans);
+  for (size_t i = 0; i < orphans.size(); ++i) {
+    batch.Put(PendingDeleteKey(tenant, orphans[i]), EncodePendingDelete(incarnations[i]));
+  }
+  if (Status applied = metadata_->Apply(batch); !applied.ok()) {
+    store_->WantSegments(tenant, orphans);
+    return applied;
+  }
+  store_->UnnameSegments(tenant, segments);
   expiries_.Remove(tenant, name);
-  ReleasePin(tenant, name);
+  ForgetPin(tenant, document_key);
   return OkStatus();
+}
+
+StatusOr<std::vector<SegmentKey>> DocumentRegistryImpl::OrphansOf(
+    std::string_view tenant, const DocumentName& name, std::span<const SegmentKey> segments) {
+  std::vector<SegmentKey> orphans;
+  for (const SegmentKey& segment : segments) {
+    QUIRE_ASSIGN_OR_RETURN(const bool orphan,
+                           OnlyReferenceIs(tenant, segment, ReferenceKey(tenant, segment, name)));
+    if (orphan) orphans.push_back(segment);
+  }
+  return orphans;
 }
 
 StatusOr<bool> DocumentRegistryImpl::OnlyReferenceIs(std::string_view tenant,
@@ -269,7 +305,7 @@ StatusOr<uint32_t> DocumentRegistryImpl::RemoveOrphansLocked() {
                            metadata_->Scan(prefix, after, MetadataStore::kMaxScanEntries));
     MetadataBatch done;
     for (const MetadataEntry& entry : entries) {
-      const Orphan orphan = RemoveOrphan(entry.key);
+      const Orphan orphan = RemoveOrphan(entry);
       if (orphan == Orphan::kRemoved) ++removed;
       if (orphan == Orphan::kStays) {
         ++pending;
@@ -286,11 +322,12 @@ StatusOr<uint32_t> DocumentRegistryImpl::RemoveOrphansLocked() {
   return removed;
 }
 
-DocumentRegistryImpl::Orphan DocumentRegistryImpl::RemoveOrphan(std::string_view note) {
-  const auto orphan = ParsePendingDelete(note);
+DocumentRegistryImpl::Orphan DocumentRegistryImpl::RemoveOrphan(const MetadataEntry& note) {
+  const auto orphan = ParsePendingDelete(note.key);
   if (!orphan) return Orphan::kGone;
   if (!store_->CheckTenant(orphan->tenant).ok()) return Orphan::kStays;  // not served now
-  const Status status = store_->DeleteSegment(orphan->tenant, orphan->segment);
+  const Status status =
+      store_->RemoveForsaken(orphan->tenant, orphan->segment, DecodePendingDelete(note.value));
   if (status.ok()) return Orphan::kRemoved;
   return status.code() == StatusCode::kNotFound ? Orphan::kGone : Orphan::kStays;
 }
@@ -309,7 +346,14 @@ Status DocumentRegistryImpl::CheckUnreferenced(std::string_view tenant, const Se
 Status DocumentRegistryImpl::DeleteSegment(std::string_view tenant, const SegmentKey& key) {
   MutexLock lock(write_mutex_);
   QUIRE_RETURN_IF_ERROR(CheckUnreferenced(tenant, key));
-  return store_->DeleteSegment(tenant, key);
+  const uint64_t incarnation = store_->Incarnations({&key, 1}).front();
+  QUIRE_RETURN_IF_ERROR(store_->DeleteSegment(tenant, key));
+  if (store_->Incarnations({&key, 1}).front() != incarnation) return OkStatus();
+  // Somebody holds it: it goes with the last holder, also when that is a restart.
+  MetadataBatch batch;
+  batch.Put(PendingDeleteKey(tenant, key), EncodePendingDelete(incarnation));
+  orphans_pending_.fetch_add(1, std::memory_order_relaxed);
+  return metadata_->Apply(batch);
 }
 
 void DocumentRegistryImpl::VisitMetrics(MetricsVisitor& visit) const {
@@ -318,6 +362,10 @@ void DocumentRegistryImpl::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("documents_expired", "Documents deleted because their time was over.",
                 expired_.Get());
   visit.Gauge("documents_pinned", "Documents that are pinned.", pinned_.Get());
+  visit.Gauge("document_pins_waiting",
+              "Documents that are pinned and are not in DRAM since the server was started: they do "
+              "not fit, or have still to be read.",
+              pins_waiting_.Get());
   visit.Counter("expiry_failures", "Failed tries to delete what had expired; tried again.",
                 expiry_failures_.Get());
   visit.Gauge("collections", "Collections with settings of their own.", collections_.size());

@@ -91,7 +91,8 @@ class DocumentRegistry {
     uint32_t num_segments = 0;
   };
   /// Deletes one version, or all when version is 0, and, unless `keep_segments`, every segment of
-  /// them that no other document refers to. NOT_FOUND when there is no such document.
+  /// them that no other document refers to; those that somebody holds go with their last holder,
+  /// and are not counted. NOT_FOUND when there is no such document.
   virtual StatusOr<DeleteResult> Delete(std::string_view tenant, const DocumentName& name,
                                         bool keep_segments) = 0;
 
@@ -99,12 +100,23 @@ class DocumentRegistry {
     Document document;
     bool was_pinned = false;
   };
-  /// Keeps the segments of a document in DRAM until it is unpinned, deleted or expired, or the
-  /// registry goes; pins are not kept on disk. Version 0 is the latest one. A document is pinned
-  /// once, however often this is called. Errors as Get and PageStore::PinSegments.
+  /// Keeps the segments of a document in DRAM until it is unpinned, deleted or expired, also over
+  /// a restart. Version 0 is the latest one. A document is pinned once, however often this is
+  /// called. Errors as Get and PageStore::PinSegments; a document that was not pinned before is not
+  /// pinned then.
   virtual StatusOr<PinResult> Pin(std::string_view tenant, const DocumentName& name) = 0;
   /// Takes the pin back; a document that is not pinned stays as it is.
   virtual StatusOr<PinResult> Unpin(std::string_view tenant, const DocumentName& name) = 0;
+
+  struct RestoredPins {
+    uint32_t restored = 0;
+    uint32_t failed = 0;
+    Status first_failure;
+  };
+  /// Brings documents to DRAM that were pinned when the registry was opened, until `deadline`, the
+  /// first of them in any case. One that does not fit or cannot be read stays pinned, waits, and is
+  /// tried again a minute later.
+  virtual RestoredPins RestorePins(TimePoint deadline) = 0;
 
   struct ExpiryResult {
     uint32_t num_documents = 0;
@@ -137,8 +149,8 @@ class DocumentRegistry {
   /// OK when no document refers to `key`; FAILED_PRECONDITION naming one that does.
   virtual Status CheckUnreferenced(std::string_view tenant, const SegmentKey& key) = 0;
 
-  /// Removes a segment that no document refers to; errors as CheckUnreferenced and
-  /// PageStore::DeleteSegment. No document can come to refer to it meanwhile.
+  /// Removes a segment that no document refers to, now or when nobody holds it any more; errors as
+  /// CheckUnreferenced and PageStore::DeleteSegment. No document can come to refer to it meanwhile.
   virtual Status DeleteSegment(std::string_view tenant, const SegmentKey& key) = 0;
 
   /// documents_registered, documents_deleted, documents_expired, documents_pinned, expiry_failures,

@@ -4,9 +4,10 @@
 // document and segment, rather than counts: writing them twice changes nothing, and the question
 // "who still needs this segment" is a scan of one prefix.
 //
-// A deletion removes the document and notes its orphans as still to be removed in one batch,
-// removes them from the store, and then the notes; so a crash in between leaves nothing behind for
-// ever.
+// A deletion forsakes the document's orphans in the store, removes the document and notes them as
+// still to be removed in one batch, takes the names back, removes what nobody holds, and then the
+// notes; so a crash in between leaves nothing behind for ever. A note is about one incarnation: a
+// segment that is put again while it waits is another, which the store does not give up.
 //
 // Whether a document has expired is read from its record and its collection's settings each time;
 // the index of expiries, which is rebuilt at open, only says where RemoveExpired is to look.
@@ -52,6 +53,7 @@ class DocumentRegistryImpl final : public DocumentRegistry {
                                 bool keep_segments) override;
   StatusOr<PinResult> Pin(std::string_view tenant, const DocumentName& name) override;
   StatusOr<PinResult> Unpin(std::string_view tenant, const DocumentName& name) override;
+  RestoredPins RestorePins(TimePoint deadline) override;
   StatusOr<ExpiryResult> RemoveExpired() override;
   StatusOr<Collection> GetCollection(std::string_view tenant, std::string_view collection) override;
   StatusOr<Collection> SetCollection(std::string_view tenant, std::string_view collection,
@@ -65,6 +67,10 @@ class DocumentRegistryImpl final : public DocumentRegistry {
 
   /// Reads collections and documents into the index of expiries.
   [[nodiscard]] Status BuildIndex() QUIRE_EXCLUDES(write_mutex_);
+  /// Tells the store which segments documents refer to.
+  [[nodiscard]] Status RestoreNames();
+  /// Reads which documents are pinned; RestorePins brings them to DRAM.
+  [[nodiscard]] Status LoadPins() QUIRE_EXCLUDES(write_mutex_);
   /// Removes the segments that are noted as still to be removed; returns how many it removed. What
   /// cannot be removed now stays noted.
   StatusOr<uint32_t> RemoveOrphans() QUIRE_EXCLUDES(write_mutex_);
@@ -89,8 +95,17 @@ class DocumentRegistryImpl final : public DocumentRegistry {
       QUIRE_REQUIRES(write_mutex_);
   Status DeleteVersion(std::string_view tenant, const DocumentName& name, bool keep_segments)
       QUIRE_REQUIRES(write_mutex_);
-  /// Takes the pins of a document back; false when it has none.
-  bool ReleasePin(std::string_view tenant, const DocumentName& name) QUIRE_REQUIRES(write_mutex_);
+  bool IsPinned(const std::string& document_key) const QUIRE_REQUIRES(write_mutex_) {
+    return pins_.contains(document_key) || waiting_pins_.contains(document_key);
+  }
+  /// Brings a document's segments to DRAM and keeps them there. What is noted on disk stays.
+  Status PinInDram(std::string_view tenant, const Document& document) QUIRE_REQUIRES(write_mutex_);
+  /// Lets go of them again, and of a pin that waits.
+  void ForgetPin(std::string_view tenant, const std::string& document_key)
+      QUIRE_REQUIRES(write_mutex_);
+  /// A pin that waits and is to be tried now; nullopt when there is none.
+  std::optional<std::string> DuePin() QUIRE_REQUIRES(write_mutex_);
+  Status RestorePin(const std::string& document_key) QUIRE_REQUIRES(write_mutex_);
   /// Deletes what is due. A document whose record cannot be read is left alone.
   Status Expire(const TenantDocument& due, ExpiryResult* result) QUIRE_REQUIRES(write_mutex_);
   Status ExpireBatch(std::span<const TenantDocument> batch, ExpiryResult* result)
@@ -98,9 +113,12 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   Collection MakeCollection(std::string_view name, const CollectionSettings& settings) const;
   StatusOr<bool> OnlyReferenceIs(std::string_view tenant, const SegmentKey& segment,
                                  std::string_view reference_key);
+  /// Those of `segments` that no other document than `name` refers to.
+  StatusOr<std::vector<SegmentKey>> OrphansOf(std::string_view tenant, const DocumentName& name,
+                                              std::span<const SegmentKey> segments);
   enum class Orphan { kRemoved, kGone, kStays };
-  /// Removes the segment that `note`, a PendingDeleteKey, names.
-  Orphan RemoveOrphan(std::string_view note);
+  /// Removes the segment that `note`, of a PendingDeleteKey, names.
+  Orphan RemoveOrphan(const MetadataEntry& note);
   StatusOr<uint32_t> RemoveOrphansLocked() QUIRE_REQUIRES(write_mutex_);
 
   PageStore* const store_;
@@ -110,9 +128,12 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   CollectionTable collections_;
   Mutex write_mutex_;
   ExpiryIndex expiries_ QUIRE_GUARDED_BY(write_mutex_);
-  /// By DocumentKey: the segments that were pinned for it.
+  /// By DocumentKey: the segments that are pinned in DRAM for it.
   std::map<std::string, std::vector<SegmentKey>> pins_ QUIRE_GUARDED_BY(write_mutex_);
-  Counter registered_, deleted_, expired_, pinned_, expiry_failures_, orphans_deleted_;
+  /// By DocumentKey: documents that are pinned and are not in DRAM yet, and when to try.
+  std::map<std::string, TimePoint> waiting_pins_ QUIRE_GUARDED_BY(write_mutex_);
+  Counter registered_, deleted_, expired_, pinned_, pins_waiting_, expiry_failures_,
+      orphans_deleted_;
   std::atomic<uint64_t> orphans_pending_{0};
 };
 

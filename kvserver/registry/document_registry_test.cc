@@ -173,13 +173,82 @@ TEST_F(DocumentRegistryTest, ADeletionThatWasCutOffIsFinishedAtOpen) {
   EXPECT_EQ(registry_->Delete("default", {"books", "a", 0}, false).status().code(),
             StatusCode::kUnavailable);
   EXPECT_EQ(registry_->Get("default", {"books", "a", 0}).status().code(), StatusCode::kNotFound);
-  // One of the segments is back, as after a crash that lost the store's unsynced deletions.
   metadata_.applies_left = 1 << 30;
-  ASSERT_EQ(Chain({1})[0].key, chain[0].key);
   OpenRegistry();
-  EXPECT_FALSE(IsStored(chain[0]));
+  for (const TestSegment& segment : chain) EXPECT_FALSE(IsStored(segment));
   EXPECT_EQ(CountersOf(*registry_)["orphans_pending"], 0u);
   EXPECT_EQ(metadata_.Scan("", "", 10)->size(), 0u) << "nothing is left behind";
+}
+
+// Promise 3: an acknowledged put is never undone by an older delete, finished or not.
+TEST_F(DocumentRegistryTest, Promise3ASegmentThatIsPutAgainSurvivesTheNoteOfAnOlderDelete) {
+  const auto chain = Chain({1, 2});
+  ASSERT_TRUE(Register("a", chain).ok());
+  SegmentHold reader = store_->HoldSegments("default", {{chain[0].key}}).value();
+  metadata_.applies_left = 1;
+  EXPECT_FALSE(registry_->Delete("default", {"books", "a", 0}, false).ok());
+  metadata_.applies_left = 1 << 30;
+  // The first one was there all the time, the second came anew.
+  ASSERT_EQ(Chain({1, 2})[1].key, chain[1].key);
+  reader.Release();
+  OpenRegistry();
+  ASSERT_TRUE(registry_->RemoveExpired().ok());
+  for (const TestSegment& segment : chain) EXPECT_TRUE(IsStored(segment));
+  EXPECT_EQ(metadata_.Scan("", "", 10)->size(), 0u) << "the notes are gone";
+}
+
+// Promise 3: the same when the put comes after a restart, and the note is all that was left.
+TEST_F(DocumentRegistryTest, ADeletionIsFinishedAfterARestartOfTheStoreToo) {
+  const auto chain = Chain({1, 2}), other = Chain({3});
+  ASSERT_TRUE(Register("a", chain).ok());
+  ASSERT_TRUE(Register("b", other).ok());
+  SegmentHold reader = store_->HoldSegments("default", {{chain[0].key}}).value();
+  EXPECT_EQ(registry_->Delete("default", {"books", "a", 0}, false)->num_segments, 1u);
+  EXPECT_TRUE(IsStored(chain[0])) << "somebody reads it";
+  EXPECT_EQ(CountersOf(*registry_)["orphans_pending"], 1u);
+  reader.Detach();  // As a server that is killed.
+  ReopenStore();
+  EXPECT_FALSE(IsStored(chain[0]));
+  EXPECT_EQ(CountersOf(*registry_)["orphans_pending"], 0u);
+  EXPECT_EQ(CountersOf(*store_)["segments"], 1u);
+  EXPECT_EQ(CountersOf(*store_)["segments_cached"], 0u) << "names are known again";
+}
+
+TEST_F(DocumentRegistryTest, WhatSomebodyHoldsGoesWithTheLastHolder) {
+  const auto chain = Chain({1, 2});
+  ASSERT_TRUE(Register("a", chain).ok());
+  SegmentHold reader = store_->HoldChain("default", chain.back().key).value().hold;
+  EXPECT_EQ(registry_->Delete("default", {"books", "a", 0}, false)->num_segments, 0u);
+  for (const TestSegment& segment : chain) {
+    EXPECT_EQ(*ReadSegment(*store_, spec_, segment), segment.payload);
+  }
+  reader.Release();
+  EXPECT_EQ(CountersOf(*store_)["segments"], 0u);
+  EXPECT_EQ(CountersOf(*store_)["ssd_bytes_used"], 0u);
+  ASSERT_TRUE(registry_->RemoveExpired().ok());
+  EXPECT_EQ(metadata_.Scan("", "", 10)->size(), 0u) << "the notes are gone";
+}
+
+TEST_F(DocumentRegistryTest, ADocumentCanNameWhatADeleteWantsGone) {
+  const auto chain = Chain({1, 2});
+  ASSERT_TRUE(Register("a", chain).ok());
+  SegmentHold context = store_->HoldChain("default", chain.back().key).value().hold;
+  ASSERT_TRUE(registry_->Delete("default", {"books", "a", 0}, false).ok());
+  ASSERT_TRUE(Register("b", chain).ok());
+  context.Release();
+  ASSERT_TRUE(registry_->RemoveExpired().ok());
+  ReopenStore();
+  for (const TestSegment& segment : chain) EXPECT_TRUE(IsStored(segment));
+}
+
+TEST_F(DocumentRegistryTest, ASegmentThatIsHeldAndDeletedOneByOneGoesAfterARestartToo) {
+  const auto chain = Chain({1});
+  SegmentHold reader = store_->HoldSegments("default", {{chain[0].key}}).value();
+  ASSERT_TRUE(registry_->DeleteSegment("default", chain[0].key).ok());
+  EXPECT_TRUE(IsStored(chain[0]));
+  reader.Detach();
+  ReopenStore();
+  EXPECT_FALSE(IsStored(chain[0]));
 }
 
 TEST_F(DocumentRegistryTest, RegisteringAgainSavesSegmentsThatAreStillToBeRemoved) {

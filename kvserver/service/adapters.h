@@ -32,7 +32,13 @@ void AddStoreMethods(const StoreAdapterDeps& deps, Dispatcher* dispatcher);
 
 void AddSessionMethods(SessionManager* sessions, Dispatcher* dispatcher);
 
-void AddRegistryMethods(DocumentRegistry* registry, Dispatcher* dispatcher);
+void AddLeaseMethods(ContextTable* contexts, SessionManager* sessions, Dispatcher* dispatcher);
+/// A lease as replies name it.
+inline uint32_t LeaseSeconds(Duration lease) {
+  return static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::seconds>(lease).count());
+}
+
+void AddRegistryMethods(DocumentRegistry* registry, ContextTable* contexts, Dispatcher* dispatcher);
 
 void AddDataPlaneMethods(DataPlane* data_plane, Dispatcher* dispatcher);
 

@@ -9,10 +9,10 @@
 #include <memory>
 #include <optional>
 
+#include "common/base/net_address.h"
 #include "common/base/quantity.h"
 #include "common/base/stop_signals.h"
 #include "common/metrics/admin_server.h"
-#include "common/transport/listen_address.h"
 #include "common/transport/tenant_tokens.h"
 #include "kvserver/service/data_plane.h"
 #include "kvserver/service/listeners.h"
@@ -78,9 +78,21 @@ void AddStoreFlags(CLI::App* app, ServerOptions* server) {
   app->add_option("--dram-low-watermark", server->dram_low_watermark,
                   "Share of the DRAM tier down to which they are")
       ->capture_default_str();
-  app->add_option("--ssd-bytes", server->ssd_bytes, "Payload allowed on SSD; 0 = no limit of ours")
+  app->add_option("--ssd-bytes", server->ssd_bytes,
+                  "Payload allowed on SSD; 0 = 80 % of what its file system has at start. Segments "
+                  "that no document refers to are a cache there, and leave when room is needed")
       ->transform(CLI::AsSizeValue(true).description(""))
       ->type_name("SIZE")
+      ->capture_default_str();
+  app->add_option("--cached-ttl", server->cached_ttl_seconds,
+                  "How long segments that no document refers to stay on SSD unused (e.g. 90s, 10m, "
+                  "2h); 0 = until room is needed")
+      ->transform(
+          CLI::AsNumberWithUnit(
+              std::map<std::string, uint64_t>{{"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}},
+              CLI::AsNumberWithUnit::CASE_INSENSITIVE)
+              .description(""))
+      ->type_name("TIME")
       ->capture_default_str();
   app->add_option("--ssd-write-bytes-per-second", server->ssd_write_bytes_per_second,
                   "Written to SSD in the long run; beyond it, puts that need not persist stay in "
@@ -147,7 +159,8 @@ void AddLimitFlags(CLI::App* app, DaemonOptions* options) {
       ->type_name("SIZE")
       ->capture_default_str();
   app->add_option("--idle-seconds", server->idle_seconds,
-                  "Sessions and open contexts are forgotten when unused for this long")
+                  "Sessions and open contexts end when their client has neither used nor renewed "
+                  "them for this long; clients renew by themselves")
       ->capture_default_str();
   app->add_option("--max-concurrent-calls", server->max_concurrent_calls,
                   "Calls that run at the same time; a quarter of them may write")
@@ -195,13 +208,14 @@ void AddTransportFlags(CLI::App* app, DaemonOptions* options) {
   app->add_option("--ucx-listen", options->ucx_listen,
                   "host:port of the ucx transport (the host of --listen and any free port when not "
                   "given); --ucx-direct-landings also takes the next port");
-  app->add_flag("--ucx-direct-landings", options->ucx_direct_landings,
-                "ucx: also listen for clients that let this server write units into memory that they "
-                "register (their slots, or a staging area for each as workers do), who have to "
-                "trust it that much (--transport ucx-direct); lets ucx use shared memory for them, "
-                "for which it gives up telling dead peers on every lane; all others connect as "
-                "without it; needs --tenant-tokens where other hosts can "
-                "reach --listen");
+  app->add_flag(
+      "--ucx-direct-landings", options->ucx_direct_landings,
+      "ucx: also listen for clients that let this server write units into memory that they "
+      "register (their slots, or a staging area for each as workers do), who have to "
+      "trust it that much (--transport ucx-direct); lets ucx use shared memory for them, "
+      "for which it gives up telling dead peers on every lane; all others connect as "
+      "without it; needs --tenant-tokens where other hosts can "
+      "reach --listen");
 }
 
 /// Writes nothing when `path` is empty.
@@ -250,6 +264,22 @@ StatusOr<std::shared_ptr<const TenantTokens>> ReadTenantTokens(const DaemonOptio
   auto tokens = TenantTokens::ReadFile(options.tenant_tokens, options.server.tenants);
   if (!tokens.ok()) return Annotate(tokens.status(), "--tenant-tokens");
   return std::make_shared<const TenantTokens>(*std::move(tokens));
+}
+
+/// Refuses what is no address before the store is opened, which may take a while.
+Status CheckAddresses(const DaemonOptions& options) {
+  QUIRE_RETURN_IF_ERROR(Annotate(NetAddress::ParseListen(options.listen).status(), "--listen"));
+  if (options.ucx_listen.empty()) return OkStatus();
+  const auto ucx = NetAddress::ParseListen(options.ucx_listen);
+  QUIRE_RETURN_IF_ERROR(Annotate(ucx.status(), "--ucx-listen"));
+  if (!ucx->is_unix()) return OkStatus();
+  return InvalidArgument("--ucx-listen '", options.ucx_listen,
+                         "' is a Unix socket: write host:port");
+}
+
+bool StaysOnThisHost(const std::string& address) {
+  const auto parsed = NetAddress::ParseListen(address);
+  return parsed.ok() && parsed->StaysOnThisHost();
 }
 
 /// Keys to workers' memory come over the control channel, so its callers have to prove who they
@@ -322,7 +352,8 @@ void AddDaemonFlags(CLI::App* app, DaemonOptions* options) {
   app->set_config("--config", "", "File with the same options, as name = value")
       ->check(CLI::ExistingFile);
   app->allow_config_extras(CLI::config_extras_mode::error);
-  app->add_option("--listen", options->listen, "host:port (port 0: any free one) or unix:/path")
+  app->add_option("--listen", options->listen,
+                  "host:port, [IPv6]:port (port 0: any free one) or unix:/path")
       ->capture_default_str();
   app->add_option("--port-file", options->port_file, "Write the port here once it is listened on");
   app->add_option("--tenant-tokens", options->tenant_tokens,
@@ -346,6 +377,7 @@ void PrintListening(const std::string& address) {
 
 Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listening) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<StopSignals> stop, StopSignals::Install());
+  QUIRE_RETURN_IF_ERROR(CheckAddresses(options));
   QUIRE_ASSIGN_OR_RETURN(const int threads, Threads(options));
   QUIRE_ASSIGN_OR_RETURN(const int streams, Streams(options));
   QUIRE_ASSIGN_OR_RETURN(const auto tokens, ReadTenantTokens(options));

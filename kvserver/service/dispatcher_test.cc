@@ -22,7 +22,7 @@ TEST_F(DispatcherTest, AnswersEveryMethodOfTheWireServices) {
   for (const google::protobuf::FileDescriptor* file :
        {v1::FetchRequest::descriptor()->file(), v1::RecallRequest::descriptor()->file(),
         v1::Document::descriptor()->file(), v1::StatsReply::descriptor()->file(),
-        v1::OfferReply::descriptor()->file()}) {
+        v1::OfferReply::descriptor()->file(), v1::RenewReply::descriptor()->file()}) {
     for (int s = 0; s < file->service_count(); ++s) {
       const auto* service = file->service(s);
       for (int m = 0; m < service->method_count(); ++m) {
@@ -33,7 +33,7 @@ TEST_F(DispatcherTest, AnswersEveryMethodOfTheWireServices) {
   }
   const auto methods = server_->handler()->Methods();
   EXPECT_EQ(std::set<std::string>(methods.begin(), methods.end()), defined);
-  EXPECT_EQ(defined.size(), 32u);
+  EXPECT_EQ(defined.size(), 33u);
 }
 
 TEST_F(DispatcherTest, EveryMethodThatIsSaidToReadExists) {
@@ -43,6 +43,7 @@ TEST_F(DispatcherTest, EveryMethodThatIsSaidToReadExists) {
     EXPECT_TRUE(known.contains(method)) << method;
   EXPECT_EQ(DoorOf("quire.v1.Admin/Stats"), Door::kControl);
   EXPECT_EQ(DoorOf("quire.v1.DataPlane/RemoveLanding"), Door::kControl);
+  EXPECT_EQ(DoorOf("quire.v1.Leases/Renew"), Door::kControl);
   EXPECT_EQ(DoorOf("quire.v1.Store/Fetch"), Door::kRead);
   EXPECT_EQ(DoorOf("quire.v1.Store/PutSegment"), Door::kWrite);
 }

@@ -3,7 +3,8 @@
 // Which door of the server a method goes through. Calls that write have places of their own, so
 // that a device that does not take bytes any more leaves those that read alone; calls about the
 // server itself need no place at all, so that an operator gets through when nobody else does, and
-// neither do those that make connections, which touch memory only and have bounds of their own.
+// neither do those that make connections or renew leases, which touch memory only and have bounds of
+// their own: a lease must not run out because the server is busy.
 // Pure function.
 #ifndef QUIRE_KVSERVER_SERVICE_DOOR_H_
 #define QUIRE_KVSERVER_SERVICE_DOOR_H_
@@ -38,7 +39,8 @@ inline constexpr std::array<std::string_view, 15> kReadingMethods = {
 
 /// The door of "quire.v1.Service/Method"; that of writes when it is not known to do without.
 inline Door DoorOf(std::string_view method) {
-  if (method.starts_with("quire.v1.Admin/") || method.starts_with("quire.v1.DataPlane/")) {
+  if (method.starts_with("quire.v1.Admin/") || method.starts_with("quire.v1.DataPlane/") ||
+      method.starts_with("quire.v1.Leases/")) {
     return Door::kControl;
   }
   return std::ranges::find(kReadingMethods, method) != kReadingMethods.end() ? Door::kRead

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cinttypes>
 #include <cstdio>
 #include <filesystem>
 
 #include "common/base/checksum.h"
+#include "common/base/net_address.h"
 #include "common/transport/shm_listener.h"
 #include "common/transport/ucx.h"
 #include "kvserver/service/data_plane.h"
@@ -120,19 +120,15 @@ std::string DefaultShmSocket(const std::string& data_dir) {
 }
 
 std::string DefaultUcxListen(const std::string& listen) {
-  const size_t colon = listen.rfind(':');
-  const bool has_host = colon != std::string::npos && !listen.starts_with("unix:");
-  return (has_host ? listen.substr(0, colon) : "127.0.0.1") + ":0";
+  const auto address = NetAddress::ParseListen(listen);
+  return address.ok() && !address->is_unix() ? address->WithPort(0).Text() : "127.0.0.1:0";
 }
 
 std::string UcxDirectListen(const std::string& ucx_listen) {
-  const size_t colon = ucx_listen.rfind(':');
-  uint16_t port = 0;
-  const char* const end = ucx_listen.data() + ucx_listen.size();
-  if (colon == std::string::npos) return ucx_listen;
-  const auto parsed = std::from_chars(ucx_listen.data() + colon + 1, end, port);
-  if (parsed.ec != std::errc() || parsed.ptr != end || port == 0) return ucx_listen;
-  return ucx_listen.substr(0, colon + 1) + std::to_string(uint32_t{port} + 1);
+  const auto address = NetAddress::ParseListen(ucx_listen);
+  if (!address.ok() || address->port() == 0) return ucx_listen;
+  const std::string text = address->Text();
+  return text.substr(0, text.rfind(':') + 1) + std::to_string(uint32_t{address->port()} + 1);
 }
 
 }  // namespace quire::kvserver

@@ -40,8 +40,9 @@ template <typename RepeatedField>
 void AppendUnits(const std::vector<UnitBytes>& units, RepeatedField* crc32c, Payload* payload) {
   crc32c->Reserve(static_cast<int>(units.size()));
   for (const UnitBytes& unit : units) {
-    crc32c->Add(unit.crc32c);
-    payload->Append(unit.slice);
+    OutboundBytes sent = unit.ToSend();
+    crc32c->Add(sent.crc32c);
+    payload->Append(std::move(sent.slice));
   }
 }
 

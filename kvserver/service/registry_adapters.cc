@@ -45,8 +45,8 @@ StatusOr<CollectionChange> ChangeFromProto(const v1::SetCollectionRequest& reque
   return change;
 }
 
-Status Register(DocumentRegistry& registry, const Call& call, const v1::RegisterRequest& request,
-                v1::RegisterReply* reply) {
+Status Register(DocumentRegistry& registry, ContextTable& contexts, const Call& call,
+                const v1::RegisterRequest& request, v1::RegisterReply* reply) {
   QUIRE_ASSIGN_OR_RETURN(const auto name,
                          wire::DocumentNameFromProto<DocumentName>(request.name()));
   QUIRE_ASSIGN_OR_RETURN(const auto tip, wire::KeyFromBytes(request.chain_tip(), "chain_tip"));
@@ -54,6 +54,8 @@ Status Register(DocumentRegistry& registry, const Call& call, const v1::Register
   QUIRE_ASSIGN_OR_RETURN(const auto ttl_seconds, wire::TtlFromProto(request.ttl_seconds()));
   QUIRE_ASSIGN_OR_RETURN(const auto result, registry.Register(call.tenant, name, tip,
                                                               request.content_hash(), ttl_seconds));
+  // The document keeps the segments from now on.
+  contexts.Named(call.tenant, tip);
   wire::DocumentToProto(result.document, reply->mutable_document());
   reply->set_existed(result.existed);
   return OkStatus();
@@ -158,8 +160,14 @@ void Bind(DocumentRegistry* registry, const std::string& name,
 
 }  // namespace
 
-void AddRegistryMethods(DocumentRegistry* registry, Dispatcher* dispatcher) {
-  Bind(registry, "Register", &Register, dispatcher);
+void AddRegistryMethods(DocumentRegistry* registry, ContextTable* contexts,
+                        Dispatcher* dispatcher) {
+  dispatcher->Add<v1::RegisterRequest, v1::RegisterReply>(
+      "quire.v1.Registry/Register",
+      [registry, contexts](const Call& call, const v1::RegisterRequest& request,
+                           v1::RegisterReply* reply) {
+        return Register(*registry, *contexts, call, request, reply);
+      });
   Bind(registry, "Get", &Get, dispatcher);
   Bind(registry, "List", &List, dispatcher);
   Bind(registry, "Delete", &Delete, dispatcher);

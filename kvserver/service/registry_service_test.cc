@@ -66,6 +66,29 @@ TEST_F(RegistryServiceTest, ADocumentIsFoundReadAndDeleted) {
             StatusCode::kNotFound);
 }
 
+// Promise 3: what a client was told exists stays for it, whatever others delete meanwhile; nothing
+// stays when everybody has gone.
+TEST_F(RegistryServiceTest, Promise3ADeleteTakesNothingThatAnOpenContextCovers) {
+  const std::string tip = Sealed(8).chain_tip();
+  ASSERT_TRUE(Register("a", tip).ok());
+  const uint64_t context = OpenContext();
+  ASSERT_TRUE(Append(context, 0, 8).ok()) << "both segments existed";
+  v1::DeleteDocumentRequest remove;
+  *remove.mutable_name() = Named("a").name();
+  EXPECT_EQ(Call<v1::DeleteDocumentReply>("Registry/Delete", remove)->num_segments(), 0u);
+  const auto sealed = Seal(context, 8, 2);
+  ASSERT_TRUE(sealed.ok()) << sealed.status();
+  ASSERT_TRUE(Register("b", sealed->context().chain_tip()).ok());
+  Start();
+  v1::StatRequest stat;
+  *stat.mutable_context()->mutable_document() = Named("b").name();
+  EXPECT_EQ(Call<v1::StatReply>("Store/Stat", stat)->segments_on_ssd(), 3u);
+  *remove.mutable_name() = Named("b").name();
+  EXPECT_EQ(Call<v1::DeleteDocumentReply>("Registry/Delete", remove)->num_segments(), 3u);
+  EXPECT_EQ(CounterOf("segments"), 0u);
+  EXPECT_EQ(CounterOf("ssd_bytes_used"), 0u);
+}
+
 TEST_F(RegistryServiceTest, ListsInPages) {
   const std::string tip = Sealed(4).chain_tip();
   for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(Register(name, tip).ok());
@@ -158,7 +181,7 @@ TEST_F(RegistryServiceTest, SettingsOfACollectionAreChangedReadAndListed) {
   EXPECT_EQ(CounterOf("collections"), 1u);
 }
 
-TEST_F(RegistryServiceTest, ADocumentIsPinnedUntilItIsUnpinnedOrTheServerEnds) {
+TEST_F(RegistryServiceTest, ADocumentIsPinnedUntilItIsUnpinnedAlsoOverARestart) {
   ASSERT_TRUE(Register("a", Sealed(4).chain_tip()).ok());
   v1::PinDocumentRequest pin;
   v1::UnpinDocumentRequest unpin;
@@ -173,6 +196,8 @@ TEST_F(RegistryServiceTest, ADocumentIsPinnedUntilItIsUnpinnedOrTheServerEnds) {
   EXPECT_FALSE(Call<v1::UnpinDocumentReply>("Registry/UnpinDocument", unpin)->was_pinned());
   ASSERT_TRUE(Call<v1::PinDocumentReply>("Registry/PinDocument", pin).ok());
   Start();
+  EXPECT_EQ(CounterOf("documents_pinned"), 1u);
+  EXPECT_TRUE(Call<v1::UnpinDocumentReply>("Registry/UnpinDocument", unpin)->was_pinned());
   EXPECT_FALSE(Call<v1::UnpinDocumentReply>("Registry/UnpinDocument", unpin)->was_pinned());
   *pin.mutable_name() = Named("b").name();
   EXPECT_EQ(Call<v1::PinDocumentReply>("Registry/PinDocument", pin).status().code(),

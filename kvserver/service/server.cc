@@ -23,10 +23,13 @@
 namespace quire::kvserver {
 namespace {
 
-/// How long the segments of an expired document may stay, and idle sessions and contexts. The wall
+/// How long the segments of an expired document may stay, and sessions and contexts whose lease has
+/// run out. The wall
 /// clock can jump, so the registry is asked at intervals instead of at the next expiry; when
 /// nothing is due that costs nothing.
 constexpr Duration kExpiryPeriod = std::chrono::seconds(1);
+/// How much of such an interval goes to pins that were there before a restart.
+constexpr Duration kPinRestoreTime = std::chrono::milliseconds(500);
 
 /// The payload that fits in a message beside its control bytes: at most an eighth is left to those
 /// (a unit takes some 20 bytes there, and is rarely below 256).
@@ -43,6 +46,7 @@ PageStore::Options StoreOptions(const ServerOptions& options) {
   store.dram_high_watermark = options.dram_high_watermark;
   store.dram_low_watermark = options.dram_low_watermark;
   store.ssd_bytes = options.ssd_bytes;
+  store.cached_ttl = std::chrono::seconds(options.cached_ttl_seconds);
   store.ssd_write_bytes_per_second = options.ssd_write_bytes_per_second;
   store.ssd_write_burst_bytes = options.ssd_write_burst_bytes;
   store.tenants = options.tenants;
@@ -59,7 +63,7 @@ PageStore::Options StoreOptions(const ServerOptions& options) {
 ContextTable::Options ContextOptions(const ServerOptions& options, PageStore* store, Clock* clock) {
   return {.max_contexts_per_tenant = options.max_contexts,
           .max_bytes_per_tenant = options.context_bytes,
-          .idle_expiry = std::chrono::seconds(options.idle_seconds),
+          .lease = std::chrono::seconds(options.idle_seconds),
           .store = store,
           .ops = &kernels::CpuKernels(),
           .clock = clock};
@@ -75,7 +79,7 @@ SessionManager::Options SessionOptions(const ServerOptions& options, PageStore* 
           .max_reply_bytes = MaxReplyBytes(options),
           .digests = {.max_bytes = options.digest_bytes,
                       .max_bytes_per_tenant = options.max_tenant_digest_bytes()},
-          .idle_expiry = std::chrono::seconds(options.idle_seconds),
+          .lease = std::chrono::seconds(options.idle_seconds),
           .store = store,
           .resolver = resolver,
           .ops = &kernels::CpuKernels(),
@@ -119,8 +123,12 @@ struct Server::Parts {
         expiry(kExpiryPeriod, [this] {
           // A failure is counted by the registry, which tries again by itself.
           (void)registry->RemoveExpired();
-          sessions.RemoveIdle();
-          contexts.RemoveIdle();
+          (void)store->Sweep();  // The same.
+          // A pin that does not fit waits, and is counted.
+          (void)registry->RestorePins(this->clock->Now() + kPinRestoreTime);
+          sessions.RemoveExpired();
+          contexts.RemoveExpired();
+          contexts.LetGoUnnamed();
         }) {}
 
   void VisitMetrics(MetricsVisitor& visit) const {
@@ -174,7 +182,8 @@ StatusOr<std::unique_ptr<Server>> Server::Over(std::unique_ptr<PageStore> store,
                    .default_durability = options.default_durability},
                   &parts->dispatcher);
   AddSessionMethods(&parts->sessions, &parts->dispatcher);
-  AddRegistryMethods(parts->registry.get(), &parts->dispatcher);
+  AddLeaseMethods(&parts->contexts, &parts->sessions, &parts->dispatcher);
+  AddRegistryMethods(parts->registry.get(), &parts->contexts, &parts->dispatcher);
   AddDataPlaneMethods(&parts->data_plane, &parts->dispatcher);
   AddAdminMethods([raw = parts.get()](MetricsVisitor& visit) { raw->VisitMetrics(visit); }, clock,
                   &parts->dispatcher);

@@ -58,6 +58,7 @@ Status ServerOptions::Validate() const {
     return InvalidArgument("--tenant-digest-bytes is ", tenant_digest_bytes,
                            ": must be at most --digest-bytes, ", digest_bytes);
   }
+  QUIRE_RETURN_IF_ERROR(CheckRange("--cached-ttl", cached_ttl_seconds, 0, 10ull * 365 * 24 * 3600));
   QUIRE_RETURN_IF_ERROR(CheckRange("--max-sessions", max_sessions, 1, 1000000));
   QUIRE_RETURN_IF_ERROR(CheckRange("--max-contexts", max_contexts, 1, 1000000));
   QUIRE_RETURN_IF_ERROR(CheckRange("--max-concurrent-calls", max_concurrent_calls, 16, 4096));

@@ -25,7 +25,10 @@ struct ServerOptions {
   bool dram_prefault = false;               ///< Fill the arena at start.
   double dram_high_watermark = 1;           ///< Shares of the arena between which extents are
   double dram_low_watermark = 1;            ///< evicted ahead of need; both 1 = never.
-  uint64_t ssd_bytes = 0;  ///< Payload bytes allowed on SSD; 0 = what the file system has.
+  /// Payload bytes allowed on SSD; 0 = 80 % of what the file system has for it at start.
+  uint64_t ssd_bytes = 0;
+  /// Segments that no document refers to stay on SSD this long unused; 0 = until room is needed.
+  uint64_t cached_ttl_seconds = 3600;
   uint64_t ssd_write_bytes_per_second = 0;  ///< Of puts that need not persist; 0 = no budget.
   uint64_t ssd_write_burst_bytes = uint64_t{1} << 30;  ///< What that budget saves up at most.
   std::vector<std::string> tenants = {"default"};
@@ -47,7 +50,9 @@ struct ServerOptions {
   /// several tenants.
   uint64_t digest_bytes = uint64_t{1} << 30;
   uint64_t tenant_digest_bytes = 0;
-  uint32_t idle_seconds = 600;  ///< Sessions and open contexts live this long unused.
+  /// Sessions and open contexts live this long after the last call on them or renewal of their
+  /// lease.
+  uint32_t idle_seconds = 30;
   /// Calls that run at a time. A quarter of them may write, another quarter may be at the SSD.
   uint32_t max_concurrent_calls = 128;
   uint32_t max_queued_calls_per_tenant =

@@ -15,6 +15,7 @@ Status Open(SessionManager& sessions, const Call& call, const v1::OpenSessionReq
   QUIRE_ASSIGN_OR_RETURN(const SessionManager::Opened opened, sessions.Open(call.tenant, args));
   reply->set_session_id(opened.id);
   reply->set_epoch(opened.epoch);
+  reply->set_lease_seconds(LeaseSeconds(sessions.lease()));
   for (const auto& sequence : opened.sequences) OpenedToProto(sequence, reply->add_sequences());
   return OkStatus();
 }

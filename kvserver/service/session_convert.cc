@@ -228,6 +228,14 @@ StatusOr<RecallArgs> RecallArgsFromProto(const v1::RecallRequest& proto, const S
     }
     args.wants.push_back(*std::move(parsed));
   }
+  for (const v1::SequenceMismatch& sequence : proto.mismatched()) {
+    for (const v1::MismatchedUnit& unit : sequence.units()) {
+      if (args.mismatched.size() == wire::kMaxMismatchedUnits) {
+        return InvalidArgument("mismatched: at most ", wire::kMaxMismatchedUnits, " units");
+      }
+      args.mismatched.push_back({sequence.sequence(), unit.layer(), unit.head(), unit.page()});
+    }
+  }
   return args;
 }
 

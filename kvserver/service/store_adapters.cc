@@ -30,6 +30,7 @@ class StoreAdapters {
     QUIRE_ASSIGN_OR_RETURN(args.expected_key, wire::OptionalKeyFromBytes(request.key(), "key"));
     QUIRE_ASSIGN_OR_RETURN(args.durability, DurabilityFromProto(request.durability()));
     QUIRE_ASSIGN_OR_RETURN(args.codec, CodecOf(call, request.collection()));
+    args.strict = request.strict();
     QUIRE_RETURN_IF_ERROR(CheckPayload(call.payload, request.payload_crc32c()));
     const Slice payload = Contiguous(call.payload);
     args.payload = payload.bytes;
@@ -37,6 +38,8 @@ class StoreAdapters {
                            deps_.store->PutSegment(call.tenant, args));
     reply->set_key(wire::KeyToBytes(result.key));
     reply->set_existed(result.existed);
+    reply->set_differs(result.differs);
+    reply->mutable_stored_crc32c()->Add(result.stored_crc32c.begin(), result.stored_crc32c.end());
     return OkStatus();
   }
 
@@ -50,9 +53,11 @@ class StoreAdapters {
     QUIRE_ASSIGN_OR_RETURN(const CodecParams codec, CodecOf(call, request.collection()));
     QUIRE_ASSIGN_OR_RETURN(
         const ContextTable::Opened opened,
-        deps_.contexts->Open(call.tenant, spec, chain, {codec, request.private_pages()}));
+        deps_.contexts->Open(call.tenant, spec, chain,
+                             {codec, request.private_pages(), request.strict()}));
     reply->set_context_id(opened.id);
     reply->set_num_tokens(opened.context->view()->num_tokens);
+    reply->set_lease_seconds(LeaseSeconds(deps_.contexts->lease()));
     return OkStatus();
   }
 
@@ -103,13 +108,14 @@ class StoreAdapters {
     QUIRE_ASSIGN_OR_RETURN(const ContextViewPtr view, context->Seal(tail, units.bytes, durability));
     deps_.contexts->Retire(call.tenant, request.context_id());
     wire::ContextInfoToProto(InfoOf(*view), reply->mutable_context());
+    reply->set_segments_differing(context->num_differing());
     return OkStatus();
   }
 
   Status DropContext(const Call& call, const v1::DropContextRequest& request,
                      v1::DropContextReply*) const {
     if (deps_.contexts->Drop(call.tenant, request.context_id())) return OkStatus();
-    return NotFound("no open context ", request.context_id(), ": it is forgotten already");
+    return NotFound("no open context ", request.context_id(), ": it has ended already");
   }
 
   Status Lookup(const Call& call, const v1::LookupRequest& request, v1::LookupReply* reply) const {
@@ -128,6 +134,7 @@ class StoreAdapters {
     QUIRE_ASSIGN_OR_RETURN(const ContextViewPtr view, Resolve(call, request.context()));
     QUIRE_ASSIGN_OR_RETURN(const std::vector<UnitRange> ranges, RangesFromProto(request, *view));
     const Caller caller(call.tenant, call.context.priority);
+    QUIRE_RETURN_IF_ERROR(RecheckMismatched(request, caller, *view));
     QUIRE_ASSIGN_OR_RETURN(const auto units,
                            FetchRanges(*deps_.store, caller, view, ranges, deps_.max_reply_bytes));
     reply->set_num_units(units.size());
@@ -199,6 +206,25 @@ class StoreAdapters {
     QUIRE_ASSIGN_OR_RETURN(const ReadableContext context,
                            deps_.resolver->Resolve(call.tenant, ref));
     return context.view();
+  }
+
+  Status RecheckMismatched(const v1::FetchRequest& request, const Caller& caller,
+                           const ContextView& view) const {
+    if (request.mismatched().empty()) return OkStatus();
+    if (static_cast<uint32_t>(request.mismatched_size()) > wire::kMaxMismatchedUnits) {
+      return InvalidArgument(request.mismatched_size(), " mismatched units: at most ",
+                             wire::kMaxMismatchedUnits);
+    }
+    std::vector<UnitRef> units;
+    for (const v1::MismatchedUnit& unit : request.mismatched()) {
+      if (unit.layer() >= view.spec->num_layers || unit.head() >= view.spec->num_kv_heads ||
+          unit.page() >= view.num_pages()) {
+        return InvalidArgument("mismatched: the context has no unit of layer ", unit.layer(),
+                               " head ", unit.head(), " page ", unit.page());
+      }
+      units.push_back({unit.layer(), unit.page(), unit.head()});
+    }
+    return Recheck(*deps_.store, caller, view, units);
   }
 
   static StatusOr<std::vector<UnitRange>> RangesFromProto(const v1::FetchRequest& request,

@@ -67,8 +67,13 @@ TEST_F(StoreServiceTest, APutSegmentIsIdempotentAndItsBytesNeverChange) {
   EXPECT_TRUE(again->existed());
   EXPECT_EQ(again->key(), first->key());
   const auto different = PutRequest(&other, /*seed=*/2);
-  const auto refused = Put(different, other);
-  EXPECT_EQ(refused.status().code(), StatusCode::kAlreadyExists);
+  const auto taken = Put(different, other);
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_TRUE(taken->existed() && taken->differs());
+  EXPECT_FALSE(again->differs());
+  auto strict = different;
+  strict.set_strict(true);
+  EXPECT_EQ(Put(strict, other).status().code(), StatusCode::kAlreadyExists);
   ExpectFetch(RefTo(first->key()), 1, {0, 3}, spec_.segment_tokens());
 }
 
@@ -232,7 +237,7 @@ TEST_F(StoreServiceTest, HostileLayersAreRefusedAndTakeNothing) {
   EXPECT_EQ(AppendLayers(context, 0, 2, {1}).status().code(), StatusCode::kNotFound);
 }
 
-TEST_F(StoreServiceTest, ContextsAreBoundedDroppedAndForgottenWhenIdle) {
+TEST_F(StoreServiceTest, ContextsAreBoundedDroppedAndEndWhenNobodyRenewsThem) {
   v1::DropContextRequest drop;
   for (int i = 0; i < 4; ++i) drop.set_context_id(OpenContext());
   v1::OpenContextRequest open;
@@ -245,6 +250,34 @@ TEST_F(StoreServiceTest, ContextsAreBoundedDroppedAndForgottenWhenIdle) {
   EXPECT_NE(OpenContext(), 0u);
   clock_.Advance(std::chrono::minutes(11));
   EXPECT_NE(OpenContext(), 0u);
+}
+
+TEST_F(StoreServiceTest, ALeaseIsNamedInTheReplyAndRenewedForManyAtOnce) {
+  v1::OpenContextRequest open;
+  *open.mutable_spec() = SpecProto();
+  const auto opened = Call<v1::OpenContextReply>("Store/OpenContext", open);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ(opened->lease_seconds(), ServerOptions().idle_seconds);
+  const uint64_t left = OpenContext();
+  v1::RenewRequest renew;
+  renew.add_context_ids(opened->context_id());
+  for (int i = 0; i < 3; ++i) {
+    clock_.Advance(std::chrono::seconds(opened->lease_seconds()) * 2 / 3);
+    const auto renewed = Call<v1::RenewReply>("Leases/Renew", renew);
+    ASSERT_TRUE(renewed.ok()) << renewed.status();
+    EXPECT_EQ(renewed->gone_context_ids_size(), 0);
+  }
+  renew.add_context_ids(left);
+  renew.add_session_ids(7);
+  const auto renewed = Call<v1::RenewReply>("Leases/Renew", renew);
+  ASSERT_TRUE(renewed.ok()) << renewed.status();
+  EXPECT_THAT(renewed->gone_context_ids(), ::testing::ElementsAre(left));
+  EXPECT_THAT(renewed->gone_session_ids(), ::testing::ElementsAre(7u));
+  tenant_ = "team-b";
+  EXPECT_EQ(Call<v1::RenewReply>("Leases/Renew", renew)->gone_context_ids_size(), 2);
+  renew.mutable_context_ids()->Resize(4097, 1);
+  EXPECT_EQ(Call<v1::RenewReply>("Leases/Renew", renew).status().code(),
+            StatusCode::kInvalidArgument);
 }
 
 TEST_F(StoreServiceTest, ContinuingUnderAnotherSpecNamesTheField) {

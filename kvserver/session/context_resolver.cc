@@ -17,8 +17,8 @@ StatusOr<ReadableContext> ContextResolver::Resolve(std::string_view tenant, cons
   } else {
     tip = std::get<SegmentKey>(ref);
   }
-  QUIRE_ASSIGN_OR_RETURN(const ChainPtr chain, store_->ResolveChain(tenant, tip));
-  return ReadableContext(ViewOfChain(chain));
+  QUIRE_ASSIGN_OR_RETURN(HeldChain held, store_->HoldChain(tenant, tip));
+  return ReadableContext(ViewOfChain(held.chain, std::move(held.hold)));
 }
 
 }  // namespace quire::kvserver

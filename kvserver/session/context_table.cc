@@ -11,7 +11,7 @@ ContextTable::ContextTable(const Options& options)
       open_({.noun = "context",
              .option = "--max-contexts",
              .max_per_tenant = options.max_contexts_per_tenant,
-             .idle_expiry = options.idle_expiry,
+             .lease = options.lease,
              .clock = options.clock}) {}
 
 StatusOr<ContextTable::Opened> ContextTable::Open(std::string_view tenant, const KvSpec& spec,
@@ -28,7 +28,8 @@ StatusOr<ContextTable::Opened> ContextTable::Open(std::string_view tenant, const
                          .ops = options_.ops,
                          .budget = BudgetOf(tenant),
                          .codec = storage.codec,
-                         .private_pages = storage.private_pages};
+                         .private_pages = storage.private_pages,
+                         .strict = storage.strict};
   QUIRE_ASSIGN_OR_RETURN(auto context, OpenContext::Create(std::move(deps), spec, chain));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t id, open_.Insert(tenant, context));
   return Opened{id, std::move(context)};
@@ -47,28 +48,76 @@ StatusOr<std::shared_ptr<OpenContext>> ContextTable::Find(std::string_view tenan
 }
 
 void ContextTable::Retire(std::string_view tenant, uint64_t id) {
+  std::shared_ptr<OpenContext> forgotten;  // Let go of when the lock is.
   MutexLock lock(mutex_);
   std::shared_ptr<OpenContext> context = open_.Remove(tenant, id);
   if (context == nullptr) return;  // Retired or dropped by another call.
   std::deque<Sealed>& known = sealed_[std::string(tenant)];
-  known.push_back({id, std::move(context)});
-  if (known.size() > options_.max_contexts_per_tenant) known.pop_front();
+  known.push_back({id, std::move(context), options_.clock->Now() + kNamingTime});
+  if (known.size() > options_.max_contexts_per_tenant) {
+    forgotten = std::move(known.front().context);
+    known.pop_front();
+  }
+}
+
+std::vector<std::shared_ptr<OpenContext>> ContextTable::TakeHolders(std::deque<Sealed>& known,
+                                                                    const SealedWanted& wanted) {
+  std::vector<std::shared_ptr<OpenContext>> holders;
+  for (Sealed& sealed : known) {
+    if (sealed.holds_until == TimePoint::max() || !wanted(sealed)) continue;
+    sealed.holds_until = TimePoint::max();
+    holders.push_back(sealed.context);
+  }
+  return holders;
+}
+
+void ContextTable::Named(std::string_view tenant, const SegmentKey& tip) {
+  std::vector<std::shared_ptr<OpenContext>> holders;
+  {
+    MutexLock lock(mutex_);
+    const auto known = sealed_.find(tenant);
+    if (known == sealed_.end()) return;
+    holders = TakeHolders(known->second, [&](const Sealed& sealed) {
+      return sealed.context->view()->chain_tip() == tip;
+    });
+  }
+  for (const auto& context : holders) context->LetGo();
+}
+
+void ContextTable::LetGoUnnamed() {
+  std::vector<std::shared_ptr<OpenContext>> holders;
+  {
+    MutexLock lock(mutex_);
+    const TimePoint now = options_.clock->Now();
+    for (auto& [tenant, known] : sealed_) {
+      for (auto& context :
+           TakeHolders(known, [now](const Sealed& sealed) { return sealed.holds_until <= now; })) {
+        holders.push_back(std::move(context));
+      }
+    }
+  }
+  for (const auto& context : holders) context->LetGo();
 }
 
 bool ContextTable::Drop(std::string_view tenant, uint64_t id) {
   if (open_.Remove(tenant, id) != nullptr) return true;
+  std::shared_ptr<OpenContext> dropped;  // Let go of when the lock is.
   MutexLock lock(mutex_);
   const auto known = sealed_.find(tenant);
   if (known == sealed_.end()) return false;
-  return std::erase_if(known->second, [id](const Sealed& sealed) { return sealed.id == id; }) > 0;
+  return std::erase_if(known->second, [&](Sealed& sealed) {
+           if (sealed.id == id) dropped = std::move(sealed.context);
+           return sealed.id == id;
+         }) > 0;
 }
 
 std::shared_ptr<MemoryBudget> ContextTable::BudgetOf(std::string_view tenant) {
   MutexLock lock(mutex_);
   auto it = budgets_.find(tenant);
   if (it == budgets_.end()) {
-    auto budget = std::make_shared<MemoryBudget>(options_.max_bytes_per_tenant,
-                                                 "the tenant's open contexts", "--context-bytes");
+    auto budget = std::make_shared<MemoryBudget>(
+        options_.max_bytes_per_tenant, "the tenant's open contexts", "--context-bytes",
+        [this, name = std::string(tenant)] { return open_.RemoveIdle(name); });
     it = budgets_.emplace(std::string(tenant), std::move(budget)).first;
   }
   return it->second;
@@ -76,6 +125,11 @@ std::shared_ptr<MemoryBudget> ContextTable::BudgetOf(std::string_view tenant) {
 
 void ContextTable::VisitMetrics(MetricsVisitor& visit) const {
   visit.Gauge("contexts_open", "Open contexts.", open_.size());
+  visit.Counter("contexts_expired", "Open contexts that ended because nobody renewed their lease.",
+                open_.expired());
+  visit.Counter("contexts_displaced",
+                "Open contexts that were idle and ended to make room for others of their tenant.",
+                open_.displaced());
   uint64_t bytes = 0;
   MutexLock lock(mutex_);
   for (const auto& [tenant, budget] : budgets_) bytes += budget->used_bytes();

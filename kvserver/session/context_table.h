@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ContextTable: the open contexts of all tenants, bounded in number and in bytes held in memory.
-// A context that nobody used for a while is forgotten; what it stored stays, unless it is private.
+// A context lives for as long as its lease is renewed (tenant_table.h); what it stored stays,
+// unless it is private. Over a bound, contexts that were left idle go before anything is refused.
 // Thread-safety: safe for concurrent use. Ownership: the store and the kernels outlive it.
 #ifndef QUIRE_KVSERVER_SESSION_CONTEXT_TABLE_H_
 #define QUIRE_KVSERVER_SESSION_CONTEXT_TABLE_H_
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/metrics.h"
@@ -28,6 +32,7 @@ namespace quire::kvserver {
 struct ContextStorage {
   CodecParams codec = {};
   bool private_pages = false;
+  bool strict = false;
 };
 
 class ContextTable {
@@ -35,10 +40,10 @@ class ContextTable {
   struct Options {
     uint32_t max_contexts_per_tenant = 64;
     uint64_t max_bytes_per_tenant = uint64_t{1} << 30;  ///< Pages not yet stored.
-    Duration idle_expiry = std::chrono::minutes(10);
-    PageStore* store = nullptr;                 ///< Required.
-    const kernels::KernelTable* ops = nullptr;  ///< Required.
-    Clock* clock = nullptr;                     ///< Required.
+    Duration lease = std::chrono::seconds(30);          ///< Of a context, without a sign of life.
+    PageStore* store = nullptr;                         ///< Required.
+    const kernels::KernelTable* ops = nullptr;          ///< Required.
+    Clock* clock = nullptr;                             ///< Required.
   };
   explicit ContextTable(const Options& options);
 
@@ -47,17 +52,30 @@ class ContextTable {
     std::shared_ptr<OpenContext> context;
   };
   /// Opens a context, continuing `chain` when it is not null: its spec must be `spec`
-  /// (INVALID_ARGUMENT names the difference). RESOURCE_EXHAUSTED over a limit.
+  /// (INVALID_ARGUMENT names the difference). RESOURCE_EXHAUSTED over a limit when none of the
+  /// tenant's contexts is idle.
   [[nodiscard]] StatusOr<Opened> Open(std::string_view tenant, const KvSpec& spec,
                                       const ContextViewPtr& chain,
                                       const ContextStorage& storage = {});
   /// An open context, or one sealed a little while ago. NOT_FOUND otherwise.
   [[nodiscard]] StatusOr<std::shared_ptr<OpenContext>> Find(std::string_view tenant, uint64_t id);
-  /// Forgets open contexts that nobody has used for a while.
-  void RemoveIdle() { open_.RemoveIdle(); }
+  /// Renews leases of open contexts; the ids of which there are none any more, in order.
+  [[nodiscard]] std::vector<uint64_t> Renew(std::string_view tenant,
+                                            std::span<const uint64_t> ids) {
+    return open_.Renew(tenant, ids);
+  }
+  Duration lease() const { return options_.lease; }
+  /// Ends open contexts whose lease has run out.
+  void RemoveExpired() { open_.RemoveExpired(); }
   /// The context was sealed: it no longer counts as open. The tenant's last ones, as many as it may
   /// have open, stay known to Find, so that a seal whose reply was lost can be repeated.
   void Retire(std::string_view tenant, uint64_t id);
+  /// The tenant's chain that ends with `tip` has a name now: its sealed contexts need not hold it.
+  void Named(std::string_view tenant, const SegmentKey& tip);
+  /// A sealed context holds its segments for this long, in which its client may name them.
+  static constexpr Duration kNamingTime = std::chrono::seconds(30);
+  /// Has sealed contexts whose time is over let go.
+  void LetGoUnnamed();
   /// Forgets a context; false when there was none.
   bool Drop(std::string_view tenant, uint64_t id);
 
@@ -67,7 +85,12 @@ class ContextTable {
   struct Sealed {
     uint64_t id = 0;
     std::shared_ptr<OpenContext> context;
+    TimePoint holds_until;  ///< TimePoint::max(): it does not hold its segments any more.
   };
+  using SealedWanted = std::function<bool(const Sealed&)>;
+  /// Has those sealed contexts of `known` let go that hold segments and `wanted` agrees to.
+  static std::vector<std::shared_ptr<OpenContext>> TakeHolders(std::deque<Sealed>& known,
+                                                               const SealedWanted& wanted);
   std::shared_ptr<MemoryBudget> BudgetOf(std::string_view tenant) QUIRE_EXCLUDES(mutex_);
 
   const Options options_;

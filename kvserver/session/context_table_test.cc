@@ -56,18 +56,69 @@ TEST_F(ContextTableTest, SealedContextsAreKnownToTheirTenantWhateverOthersSeal) 
   EXPECT_FALSE(contexts_.Find(kTenant, mine).ok());
 }
 
+// Between the seal and the registration nothing takes the segments; afterwards the document has
+// them, or nobody wanted them.
+TEST_F(ContextTableTest, ASealedContextHoldsItsSegmentsUntilTheyAreNamedOrItsTimeIsOver) {
+  for (const bool named : {true, false}) {
+    ContextViewPtr view = SealedWith(5);
+    const SegmentKey tip = view->chain_tip();
+    const std::vector<SegmentKey> keys = *view->keys;
+    view.reset();
+    (void)store_.ForsakeSegments(kTenant, keys);
+    EXPECT_EQ(store_.num_segments(), 2u);
+    EXPECT_EQ(store_.RemoveForsaken(kTenant, keys[0], store_.Incarnations(keys)[0]).code(),
+              StatusCode::kFailedPrecondition);
+    if (named) {
+      contexts_.Named(kTenant, tip);
+    } else {
+      clock_.Advance(ContextTable::kNamingTime);
+      contexts_.LetGoUnnamed();
+    }
+    EXPECT_EQ(store_.num_segments(), 0u);
+  }
+}
+
 TEST_F(ContextTableTest, BoundsTheBytesThatOneTenantsTailsHold) {
-  SealedWith(4);  // Makes the context below diverge, so that its tail grows.
   const auto opened = OpenWith(0);
   Status status;
   uint32_t page = 0;
   for (; status.ok() && page < 2000; ++page) {
-    status = Append(*opened.context, page, 1, /*seed=*/2).status();
+    status = AppendLayers(*opened.context, page, 1, {0}).status();  // A page that is not whole.
   }
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(Message(status)), HasSubstr("--context-bytes"));
   EXPECT_LT(page, 2000u);
   contexts_.Drop(kTenant, opened.id);
+}
+
+// Promise 6: the bound holds, and those who died do not count against those who live.
+TEST_F(ContextTableTest, WhatDeadClientsLeaveDoesNotBlockTheirTenant) {
+  std::vector<uint64_t> dead;
+  for (int i = 0; i < 4; ++i) dead.push_back(OpenWith(1).id);
+  ASSERT_EQ(contexts_.Open(kTenant, spec_, nullptr).status().code(),
+            StatusCode::kResourceExhausted);
+  clock_.Advance(contexts_.lease() / 3 + std::chrono::seconds(1));
+  const uint64_t living = OpenWith(0).id;
+  EXPECT_TRUE(contexts_.Find(kTenant, living).ok());
+  EXPECT_EQ(contexts_.Renew(kTenant, dead).size(), 1u) << "one makes room";
+}
+
+TEST_F(ContextTableTest, BytesThatDeadClientsHoldAreGivenBack) {
+  // Pages of which layers are missing take their bytes in full.
+  const auto append = [&](OpenContext& context, uint32_t page) {
+    return AppendLayers(context, page, 1, {0}).status();
+  };
+  auto dead = OpenWith(0);
+  Status status;
+  for (uint32_t page = 0; status.ok(); ++page) status = append(*dead.context, page);
+  ASSERT_EQ(status.code(), StatusCode::kResourceExhausted);
+  dead.context.reset();
+  const auto living = OpenWith(0);
+  ASSERT_FALSE(append(*living.context, 0).ok());
+  clock_.Advance(contexts_.lease() / 3 + std::chrono::seconds(1));
+  EXPECT_EQ(append(*living.context, 0), OkStatus());
+  EXPECT_FALSE(contexts_.Find(kTenant, dead.id).ok());
+  EXPECT_TRUE(contexts_.Find(kTenant, living.id).ok());
 }
 
 TEST_F(ContextTableTest, RefusesToContinueUnderAnotherSpecNamingTheField) {

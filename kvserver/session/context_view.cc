@@ -14,7 +14,9 @@ namespace {
 Status CopyDigests(const KvSpec& spec, const TailPage& page, uint32_t layer, DigestKind kind,
                    std::byte* out) {
   if (kind != DigestKind::kMinMax) {
+    const size_t heads = spec.num_kv_heads;
     const LayerUnits units{layer, page.units.data() + layer * ExtentBytes(spec, 1),
+                           std::span(page.crc32c).subspan(layer * heads, heads),
                            static_cast<uint32_t>(page.tokens.size())};
     return page.derived.CopyTo(spec, kind, units, out);
   }
@@ -41,6 +43,26 @@ Status AppendTailDigests(const ContextView& view, const DigestRange& range, Dige
   return OkStatus();
 }
 
+/// Addresses of those of `units` that are not in the view's tail, in order.
+std::vector<UnitAddress> StoredUnits(const ContextView& view, std::span<const UnitRef> units) {
+  const uint32_t g = view.spec->segment_pages;
+  std::vector<UnitAddress> stored;
+  stored.reserve(units.size());
+  for (const UnitRef& ref : units) {
+    if (ref.page >= view.tail_first_page()) continue;
+    stored.push_back(
+        {(*view.keys)[ref.page / g], ref.layer, UnitIndex(*view.spec, ref.page % g, ref.head)});
+  }
+  return stored;
+}
+
+/// Pages of a tail are in memory only.
+Status DamagedTail(const UnitRef& ref) {
+  return DataLoss("page ", ref.page, " layer ", ref.layer, " KV head ", ref.head,
+                  " of the open context was damaged in memory; open another context and send its "
+                  "pages again");
+}
+
 }  // namespace
 
 UnitBytes TailUnitOf(const ContextView& view, const UnitRef& ref) {
@@ -52,26 +74,20 @@ UnitBytes TailUnitOf(const ContextView& view, const UnitRef& ref) {
 
 uint32_t ContextView::num_pages() const { return PageCount(*spec, num_tokens); }
 
-ContextViewPtr ViewOfChain(const ChainPtr& chain) {
+ContextViewPtr ViewOfChain(const ChainPtr& chain, SegmentHold hold) {
   auto view = std::make_shared<ContextView>();
   view->spec = std::shared_ptr<const KvSpec>(chain, &chain->spec);
   view->keys = std::shared_ptr<const std::vector<SegmentKey>>(chain, &chain->keys);
   view->num_tokens = chain->num_tokens;
   view->sealed = true;
+  view->hold = std::make_shared<SegmentHold>(std::move(hold));
   return view;
 }
 
 Status ReadUnits(PageStore& store, const Caller& caller, const ContextViewPtr& view,
                  std::span<const UnitRef> units, std::vector<UnitBytes>* out) {
-  const uint32_t g = view->spec->segment_pages;
   const uint32_t tail_first_page = view->tail_first_page();
-  std::vector<UnitAddress> stored;
-  stored.reserve(units.size());
-  for (const UnitRef& ref : units) {
-    if (ref.page >= tail_first_page) continue;
-    stored.push_back(
-        {(*view->keys)[ref.page / g], ref.layer, UnitIndex(*view->spec, ref.page % g, ref.head)});
-  }
+  const std::vector<UnitAddress> stored = StoredUnits(*view, units);
   std::vector<UnitBytes> read;
   if (!stored.empty()) QUIRE_RETURN_IF_ERROR(store.ReadUnits(caller, stored, &read));
   if (stored.size() == units.size()) {
@@ -85,6 +101,37 @@ Status ReadUnits(PageStore& store, const Caller& caller, const ContextViewPtr& v
     merged.push_back(ref.page < tail_first_page ? std::move(*next++) : TailUnitOf(*view, ref));
   }
   *out = std::move(merged);
+  return OkStatus();
+}
+
+Status ReadVerified(PageStore& store, const Caller& caller, const ContextView& view,
+                    std::span<const UnitRef> units, std::vector<VerifiedBytes>* out) {
+  std::vector<VerifiedBytes> stored;
+  QUIRE_RETURN_IF_ERROR(store.ReadVerified(caller, StoredUnits(view, units), &stored));
+  std::vector<VerifiedBytes> merged;
+  merged.reserve(units.size());
+  auto next = stored.begin();
+  for (const UnitRef& ref : units) {
+    if (ref.page < view.tail_first_page()) {
+      merged.push_back(std::move(*next++));
+      continue;
+    }
+    auto verified = TailUnitOf(view, ref).Verify();
+    if (!verified) return DamagedTail(ref);
+    merged.push_back(*std::move(verified));
+  }
+  *out = std::move(merged);
+  return OkStatus();
+}
+
+Status Recheck(PageStore& store, const Caller& caller, const ContextView& view,
+               std::span<const UnitRef> units) {
+  QUIRE_RETURN_IF_ERROR(store.Recheck(caller, StoredUnits(view, units)));
+  for (const UnitRef& ref : units) {
+    if (ref.page >= view.tail_first_page() && !TailUnitOf(view, ref).Matches()) {
+      return DamagedTail(ref);
+    }
+  }
   return OkStatus();
 }
 

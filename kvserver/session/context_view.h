@@ -30,7 +30,7 @@ namespace quire::kvserver {
 struct TailPage {
   std::vector<TokenId> tokens;         ///< p ids
   std::vector<std::byte> units;        ///< [num_layers][n_kv] units
-  std::vector<uint32_t> crc32c;        ///< [num_layers][n_kv], of the units
+  std::vector<uint32_t> crc32c;        ///< [num_layers][n_kv], of the units as they arrived
   std::vector<std::byte> digests;      ///< [num_layers][n_kv][2][key_dim], minima and maxima
   mutable DerivedPageDigests derived;  ///< Of other kinds.
   MemoryBudget::Lease lease;
@@ -42,8 +42,10 @@ struct ContextView {
   uint64_t num_tokens = 0;                              ///< Tokens stored and in the tail.
   std::vector<std::shared_ptr<const TailPage>> tail;    ///< Pages after the stored segments.
   bool sealed = false;
-  /// Keeps the stored segments of a private context; null for one whose pages are shared.
-  std::shared_ptr<PrivateSegments> private_segments = nullptr;
+  /// What makes the segments of a private context its own; null for one whose pages are shared.
+  std::shared_ptr<const PrivateSegments> private_segments = nullptr;
+  /// Keeps at least `keys` stored; its context adds to it, readers only keep it. May be null.
+  std::shared_ptr<SegmentHold> hold = nullptr;
 
   /// Pages, the last one possibly short in a sealed context.
   uint32_t num_pages() const;
@@ -55,7 +57,7 @@ struct ContextView {
 using ContextViewPtr = std::shared_ptr<const ContextView>;
 
 /// The view of a sealed chain, which it keeps and does not copy.
-ContextViewPtr ViewOfChain(const ChainPtr& chain);
+ContextViewPtr ViewOfChain(const ChainPtr& chain, SegmentHold hold = {});
 
 /// Names a unit by page.
 struct UnitRef {
@@ -67,10 +69,17 @@ struct UnitRef {
 /// A unit of a page of the view's tail.
 UnitBytes TailUnitOf(const ContextView& view, const UnitRef& ref);
 
-/// Reads units, wherever they are, verified; `out` has one entry per reference in order and is set
-/// only on OK. References must be inside the view.
+/// Reads units, wherever they are, to be handed out; `out` has one entry per reference in order and
+/// is set only on OK. References must be inside the view.
 [[nodiscard]] Status ReadUnits(PageStore& store, const Caller& caller, const ContextViewPtr& view,
                                std::span<const UnitRef> units, std::vector<UnitBytes>* out);
+/// The same for use on the server. DATA_LOSS also for a page of the tail that is damaged: it is
+/// nowhere else.
+[[nodiscard]] Status ReadVerified(PageStore& store, const Caller& caller, const ContextView& view,
+                                  std::span<const UnitRef> units, std::vector<VerifiedBytes>* out);
+/// As PageStore::Recheck, for units inside the view.
+[[nodiscard]] Status Recheck(PageStore& store, const Caller& caller, const ContextView& view,
+                             std::span<const UnitRef> units);
 
 /// Digests of at least the range, which must be inside the view; from `resident` when that holds
 /// them for all stored pages of the range (the same context, layer and kind).

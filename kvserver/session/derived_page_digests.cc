@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "common/base/checksum.h"
+#include "common/page/layout.h"
 #include "kernels/api/page_digest.h"
 #include "kernels/cpu/cpu_kernels.h"
 
@@ -12,6 +14,12 @@ namespace {
 using kernels::DigestKind;
 
 StatusOr<std::vector<std::byte>> Make(const KvSpec& spec, DigestKind kind, const LayerUnits& from) {
+  const uint64_t unit_bytes = UnitBytes(spec);
+  for (uint32_t head = 0; head < spec.num_kv_heads; ++head) {
+    if (Crc32c({from.units + head * unit_bytes, unit_bytes}) == from.crc32c[head]) continue;
+    return DataLoss("layer ", from.layer, " KV head ", head,
+                    " of a page in memory does not match the checksum that it came with");
+  }
   std::vector<std::byte> digests(kernels::PageDigestBytes(spec, kind));
   const std::vector<int32_t> valid_rows(spec.num_kv_heads, static_cast<int32_t>(from.rows));
   kernels::DigestArgs args = kernels::PageDigestArgs(spec, kind);

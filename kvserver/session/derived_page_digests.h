@@ -20,10 +20,12 @@
 
 namespace quire::kvserver {
 
-/// The [n_kv] units of one layer of a page, aligned for the dtype, and how many rows hold tokens.
+/// The [n_kv] units of one layer of a page, aligned for the dtype, their checksums, and how many
+/// rows hold tokens.
 struct LayerUnits {
   uint32_t layer = 0;
   const std::byte* units = nullptr;
+  std::span<const uint32_t> crc32c = {};  ///< [n_kv]
   uint32_t rows = 0;
 };
 
@@ -33,7 +35,8 @@ class DerivedPageDigests {
   static uint64_t MaxBytes(const KvSpec& spec);
 
   /// Copies the digests of `kind`, which the spec has and is not kMinMax, to `out`,
-  /// PageDigestBytes(spec, kind) bytes. Units are the same at every call for a layer.
+  /// PageDigestBytes(spec, kind) bytes. Units are the same at every call for a layer. DATA_LOSS
+  /// when they would be made of a unit that does not match its checksum.
   [[nodiscard]] Status CopyTo(const KvSpec& spec, kernels::DigestKind kind, const LayerUnits& from,
                               std::byte* out) QUIRE_EXCLUDES(mutex_);
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MemoryBudget: a bound on bytes held, given out as leases that return them when they go.
-// Thread-safety: safe for concurrent use. Ownership: leases keep the budget alive.
+// MemoryBudget: a bound on bytes held, given out as leases that return them when they go. Where
+// there is no room, it asks for some before it refuses. Thread-safety: safe for concurrent use.
+// Ownership: leases keep the budget alive.
 #ifndef QUIRE_KVSERVER_SESSION_MEMORY_BUDGET_H_
 #define QUIRE_KVSERVER_SESSION_MEMORY_BUDGET_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -22,20 +24,26 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
   /// Returns its bytes at destruction.
   using Lease = std::shared_ptr<const void>;
 
-  /// `what` names what is bounded and `option` where the limit is set, for errors.
-  MemoryBudget(uint64_t limit_bytes, std::string what, std::string option)
-      : limit_bytes_(limit_bytes), what_(std::move(what)), option_(std::move(option)) {}
+  /// Lets go of what holds bytes and is not needed; false when there is nothing of the kind.
+  using Reclaim = std::function<bool()>;
 
-  /// RESOURCE_EXHAUSTED when fewer than `bytes` are left.
+  /// `what` names what is bounded and `option` where the limit is set, for errors. `reclaim` may be
+  /// null; it is called without a lock.
+  MemoryBudget(uint64_t limit_bytes, std::string what, std::string option, Reclaim reclaim = {})
+      : limit_bytes_(limit_bytes),
+        what_(std::move(what)),
+        option_(std::move(option)),
+        reclaim_(std::move(reclaim)) {}
+
+  /// RESOURCE_EXHAUSTED when fewer than `bytes` are left and nothing can be reclaimed.
   [[nodiscard]] StatusOr<Lease> Take(uint64_t bytes) {
-    MutexLock lock(mutex_);
-    if (bytes > limit_bytes_ - used_bytes_) {
+    while (!TryTake(bytes)) {
+      if (bytes <= limit_bytes_ && reclaim_ && reclaim_()) continue;
       const Status refusal =
-          ResourceExhausted(what_, " hold ", used_bytes_, " of ", limit_bytes_, " bytes; ", bytes,
+          ResourceExhausted(what_, " hold ", used_bytes(), " of ", limit_bytes_, " bytes; ", bytes,
                             " more do not fit: seal or drop some, or raise ", option_);
       return bytes > limit_bytes_ ? refusal : WithRetryAfter(refusal, kRetryWhenFull);
     }
-    used_bytes_ += bytes;
     auto self = shared_from_this();
     return Lease(self.get(), [self, bytes](const void*) { self->Return(bytes); });
   }
@@ -48,6 +56,12 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
  private:
   static constexpr Duration kRetryWhenFull = std::chrono::seconds(1);
 
+  bool TryTake(uint64_t bytes) {
+    MutexLock lock(mutex_);
+    if (bytes > limit_bytes_ - used_bytes_) return false;
+    used_bytes_ += bytes;
+    return true;
+  }
   void Return(uint64_t bytes) {
     MutexLock lock(mutex_);
     used_bytes_ -= bytes;
@@ -56,6 +70,7 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
   const uint64_t limit_bytes_;
   const std::string what_;
   const std::string option_;
+  const Reclaim reclaim_;
   mutable Mutex mutex_;
   uint64_t used_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;
 };

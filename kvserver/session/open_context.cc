@@ -63,6 +63,8 @@ StatusOr<std::shared_ptr<OpenContext>> OpenContext::Create(Deps deps, const KvSp
     keys.resize(std::min<uint64_t>(keys.size(), chain->num_tokens / spec.segment_tokens()));
     view.num_tokens = keys.size() * uint64_t{spec.segment_tokens()};
   }
+  QUIRE_ASSIGN_OR_RETURN(SegmentHold hold, deps.store->HoldSegments(deps.tenant, keys));
+  view.hold = std::make_shared<SegmentHold>(std::move(hold));
   view.keys = std::make_shared<const std::vector<SegmentKey>>(std::move(keys));
   const auto continued = chain == nullptr ? nullptr : chain->private_segments;
   if (continued != nullptr && continued->depth() == PrivateSegments::kMaxDepth) {
@@ -71,7 +73,8 @@ StatusOr<std::shared_ptr<OpenContext>> OpenContext::Create(Deps deps, const KvSp
         " deep, which is the limit; continue the document that the first of them continues");
   }
   if (deps.private_pages || continued != nullptr) {
-    view.private_segments = std::make_shared<PrivateSegments>(deps.store, deps.tenant, continued);
+    view.private_segments =
+        std::make_shared<const PrivateSegments>(continued != nullptr ? continued->depth() + 1 : 1);
   }
   std::shared_ptr<OpenContext> context(
       new OpenContext(std::move(deps), std::make_shared<const ContextView>(std::move(view))));
@@ -89,13 +92,19 @@ Status OpenContext::CopyPages(const ContextViewPtr& chain) {
   for (uint32_t page = view()->num_pages(); page < end; ++page) {
     QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> tokens,
                            TokensOfPage(*deps_.store, deps_.tenant, *chain, page));
-    std::vector<UnitBytes> units;
+    std::vector<VerifiedBytes> units;
     QUIRE_RETURN_IF_ERROR(
-        ReadUnits(*deps_.store, deps_.tenant, chain, UnitsOfPage(spec, layers, page), &units));
+        ReadVerified(*deps_.store, deps_.tenant, *chain, UnitsOfPage(spec, layers, page), &units));
     Payload payload;
-    for (const UnitBytes& unit : units) payload.Append(unit.slice);
+    std::vector<uint32_t> crc32c;
+    for (const VerifiedBytes& unit : units) {
+      payload.Append(unit.slice());
+      crc32c.push_back(unit.crc32c());
+    }
     const Slice bytes = payload.Flatten();
-    QUIRE_ASSIGN_OR_RETURN(auto copy, MakeTailPage(RowsOfPage(spec, layers, bytes.bytes), tokens));
+    LayerRows rows = RowsOfPage(spec, layers, bytes.bytes);
+    rows.unit_crc32c = crc32c;
+    QUIRE_ASSIGN_OR_RETURN(auto copy, MakeTailPage(rows, tokens));
     QUIRE_RETURN_IF_ERROR(AppendPage(std::move(copy)));
   }
   return OkStatus();
@@ -108,8 +117,16 @@ ContextViewPtr OpenContext::view() const {
 
 void OpenContext::SetView(ContextView view) {
   auto next = std::make_shared<const ContextView>(std::move(view));
+  // The one before goes after the lock: segments may go with its hold.
   MutexLock lock(view_mutex_);
-  view_ = std::move(next);
+  view_.swap(next);
+}
+
+void OpenContext::LetGo() {
+  MutexLock lock(write_mutex_);
+  ContextView next = *view();
+  next.hold = nullptr;
+  SetView(std::move(next));
 }
 
 Status OpenContext::CheckAppend(uint32_t first_page, std::span<const TokenId> tokens,
@@ -233,14 +250,14 @@ Status OpenContext::CheckSame(uint32_t page, std::span<const TokenId> tokens,
 
 Status OpenContext::CheckSameBytes(const ContextViewPtr& view, uint32_t page,
                                    const LayerRows& rows) const {
-  std::vector<UnitBytes> known;
-  QUIRE_RETURN_IF_ERROR(ReadUnits(*deps_.store, deps_.tenant, view,
-                                  UnitsOfPage(*view->spec, rows.layers, page), &known));
+  std::vector<VerifiedBytes> known;
+  QUIRE_RETURN_IF_ERROR(ReadVerified(*deps_.store, deps_.tenant, *view,
+                                     UnitsOfPage(*view->spec, rows.layers, page), &known));
   const uint64_t unit_bytes = quire::UnitBytes(*view->spec);
   const uint32_t heads = view->spec->num_kv_heads;
   for (size_t i = 0; i < known.size(); ++i) {
     const std::byte* const given = rows.row(i / heads).data() + i % heads * unit_bytes;
-    if (std::memcmp(known[i].slice.bytes.data(), given, unit_bytes) != 0) {
+    if (std::memcmp(known[i].bytes().data(), given, unit_bytes) != 0) {
       return OtherThanKnown(page, "bytes");
     }
   }
@@ -259,17 +276,13 @@ Status OpenContext::AppendPage(std::shared_ptr<const TailPage> page) {
   ContextView next = *view();
   const KvSpec& spec = *next.spec;
   next.tail.push_back(page);
-  if (next.tail.size() >= spec.segment_pages && !diverged_) {
+  if (next.tail.size() == spec.segment_pages) {
     // Persisted, whatever the seal will ask for: a chain is as durable as its weakest segment. What
     // is private does not outlive the server anyway.
     const auto durability =
         next.private_segments == nullptr ? Durability::kPersisted : Durability::kMemory;
-    const auto key = Store(*view(), next.tail, durability);
-    diverged_ = absl::IsAlreadyExists(key.status());
-    if (!diverged_) {
-      QUIRE_RETURN_IF_ERROR(key.status());
-      next = Advance(next, *key);
-    }
+    QUIRE_ASSIGN_OR_RETURN(const SegmentKey key, Store(*view(), next.tail, durability));
+    next = Advance(next, key);
   }
   next.num_tokens += page->tokens.size();
   SetView(std::move(next));
@@ -282,16 +295,21 @@ Status OpenContext::AppendPage(std::shared_ptr<const TailPage> page) {
 
 StatusOr<SegmentKey> OpenContext::Store(const ContextView& view,
                                         std::span<const std::shared_ptr<const TailPage>> pages,
-                                        Durability durability) const {
+                                        Durability durability) {
   const KvSpec& spec = *view.spec;
   const uint64_t row_bytes = ExtentBytes(spec, 1);  // One page at one layer.
   std::vector<std::byte> payload(SegmentBytes(spec, static_cast<uint32_t>(pages.size())));
+  std::vector<uint32_t> crc32c;
+  crc32c.reserve(size_t{spec.num_layers} * pages.size() * spec.num_kv_heads);
   std::vector<TokenId> tokens;
   std::byte* out = payload.data();
   for (uint32_t layer = 0; layer < spec.num_layers; ++layer) {
     for (const auto& page : pages) {
       std::memcpy(out, page->units.data() + layer * row_bytes, row_bytes);
       out += row_bytes;
+      const auto row =
+          page->crc32c.begin() + static_cast<std::ptrdiff_t>(layer * spec.num_kv_heads);
+      crc32c.insert(crc32c.end(), row, row + spec.num_kv_heads);
     }
   }
   for (const auto& page : pages) {
@@ -302,12 +320,17 @@ StatusOr<SegmentKey> OpenContext::Store(const ContextView& view,
   args.parent = view.keys->empty() ? kRootKey : view.keys->back();
   args.tokens = tokens;
   args.payload = payload;
+  args.unit_crc32c = crc32c;
   args.durability = durability;
   args.codec = deps_.codec;
+  args.strict = deps_.strict;
   if (view.private_segments != nullptr) args.private_salt = &view.private_segments->salt();
+  SegmentHold hold;
+  args.hold = &hold;
   QUIRE_ASSIGN_OR_RETURN(const PutSegmentResult result,
                          deps_.store->PutSegment(deps_.tenant, args));
-  if (view.private_segments != nullptr) view.private_segments->Add(result.key);
+  view.hold->Add(std::move(hold));
+  if (result.differs) num_differing_.fetch_add(1, std::memory_order_relaxed);
   return result.key;
 }
 
@@ -347,11 +370,6 @@ StatusOr<ContextViewPtr> OpenContext::Seal(std::span<const TokenId> tail_tokens,
     return FailedPrecondition("page ", next.num_pages(), " of the context lacks layer ",
                               *arriving_.front().missing_layer(),
                               ": append the layers that are missing, then seal");
-  }
-  if (diverged_) {
-    return AlreadyExists(
-        "other bytes are stored for this context's tokens: it cannot be sealed; "
-        "drop it, or register the stored chain");
   }
   if (!tail_tokens.empty()) {
     const std::vector<uint32_t> layers = AllLayers(spec);

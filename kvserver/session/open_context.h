@@ -5,9 +5,9 @@
 // become a segment of the page store; sealing stores the rest. A page whose layers are not all
 // there takes its bytes of the budget, and nobody sees it.
 //
-// Two sequences can produce different bytes for the same tokens (another attention policy, another
-// batch). The store keeps what came first and refuses the other; such a context goes on privately:
-// its pages stay in its tail, within the tenant's memory budget, and it cannot be sealed.
+// Two sequences can produce different bytes for the same tokens (another batch, chunk or
+// processor). The first bytes that were stored stand, and the context goes on over them, unless it
+// was opened as strict: then the append or seal that would take them is ALREADY_EXISTS.
 //
 // A private context is one whose pages must never be taken for what their tokens give, because
 // they come of approximate attention: its segments are its own (private_segments.h), and it cannot
@@ -19,6 +19,7 @@
 #ifndef QUIRE_KVSERVER_SESSION_OPEN_CONTEXT_H_
 #define QUIRE_KVSERVER_SESSION_OPEN_CONTEXT_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -48,6 +49,7 @@ class OpenContext {
     std::shared_ptr<MemoryBudget> budget;       ///< For tail pages.
     CodecParams codec = {};                     ///< Of the segments that it stores.
     bool private_pages = false;                 ///< Private; so is what continues such a one.
+    bool strict = false;                        ///< Takes no stored bytes but its own.
   };
 
   /// An empty context, or one that continues `chain` (null for none): whole segments are shared,
@@ -85,6 +87,13 @@ class OpenContext {
                                               std::span<const std::byte> tail_units,
                                               Durability durability) QUIRE_EXCLUDES(write_mutex_);
 
+  /// Ends its hold of the segments, which whoever reads it may find gone from then on. For a sealed
+  /// context, when somebody else keeps them or nobody asked for them.
+  void LetGo() QUIRE_EXCLUDES(write_mutex_, view_mutex_);
+
+  /// Segments of it for which other bytes were stored before its own came.
+  uint32_t num_differing() const { return num_differing_.load(std::memory_order_relaxed); }
+
  private:
   OpenContext(Deps deps, ContextViewPtr view)
       : deps_(std::move(deps)), view_(std::move(view)), first_appended_(view_->num_pages()) {}
@@ -110,7 +119,7 @@ class OpenContext {
   /// Stores `pages`, the last one possibly short, as the segment after the view's.
   StatusOr<SegmentKey> Store(const ContextView& view,
                              std::span<const std::shared_ptr<const TailPage>> pages,
-                             Durability durability) const;
+                             Durability durability) QUIRE_REQUIRES(write_mutex_);
   /// `view` with `key` after its segments, holding what its tail and `num_tokens` say.
   static ContextView Advance(const ContextView& view, const SegmentKey& key);
   void SetView(ContextView view) QUIRE_EXCLUDES(view_mutex_);
@@ -123,7 +132,6 @@ class OpenContext {
 
   const Deps deps_;
   Mutex write_mutex_;  ///< Held by one writer at a time, also while it stores; before view_mutex_.
-  bool diverged_ QUIRE_GUARDED_BY(write_mutex_) = false;  ///< The store has other bytes for it.
   std::optional<SealRequest> sealed_ QUIRE_GUARDED_BY(write_mutex_);
   /// Pages after those of the view, in order, of which some layers have come.
   std::deque<PageAssembly> arriving_ QUIRE_GUARDED_BY(write_mutex_);
@@ -132,6 +140,7 @@ class OpenContext {
   mutable Mutex view_mutex_;
   ContextViewPtr view_ QUIRE_GUARDED_BY(view_mutex_);
   const uint32_t first_appended_;
+  std::atomic<uint32_t> num_differing_{0};
 };
 
 }  // namespace quire::kvserver

@@ -214,13 +214,16 @@ TEST_F(OpenContextLayersTest, RepeatsAreKnownWhenTheCodecLosesBits) {
   EXPECT_EQ(CodeOf(AppendLayers(context, 2, 1, {1}, /*seed=*/2)), StatusCode::kAlreadyExists);
 }
 
-TEST_F(OpenContextLayersTest, AContextThatDivergedGoesOnPrivately) {
+// Promise 1: the first bytes stand, also when a segment's pages came layer by layer.
+TEST_F(OpenContextLayersTest, AContextGoesOnOverTheBytesThatWereStoredFirst) {
   SealedWith(4);
   OpenContext& context = *OpenWith(0).context;
-  ASSERT_TRUE(AppendLayers(context, 0, 6, {0}, /*seed=*/2).ok());
-  EXPECT_EQ(*AppendLayers(context, 0, 6, {1, 2}, /*seed=*/2), 6u * spec_.page_tokens);
+  ASSERT_TRUE(AppendLayers(context, 0, 4, {0}, /*seed=*/2).ok());
+  EXPECT_EQ(*AppendLayers(context, 0, 4, {1, 2}, /*seed=*/2), 4u * spec_.page_tokens);
+  EXPECT_EQ(*AppendLayers(context, 4, 2, {0, 1, 2}), 6u * spec_.page_tokens);
   EXPECT_EQ(store_.num_segments(), 1u);
-  EXPECT_EQ(context.view()->tail.size(), 6u);
+  EXPECT_EQ(context.num_differing(), 1u);
+  ExpectContents(context.view());
 }
 
 }  // namespace

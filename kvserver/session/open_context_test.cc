@@ -95,7 +95,7 @@ TEST_F(PrivateContextTest, NobodyElseFindsItsPagesAndOthersMayPutTheirOwn) {
   ASSERT_TRUE(Append(*own.context, 4, 4, /*seed=*/2).ok());
   EXPECT_EQ(own.context->view()->tail.size(), 0u) << "stored, not kept in memory";
   EXPECT_EQ(Found(8), shared);
-  // Other bytes for the same tokens do not make the other context diverge.
+  // Other bytes for the same tokens do not stand in the other context's way.
   const auto exact = OpenWith(4, chain);
   ASSERT_TRUE(Seal(*exact.context, 8, 0).ok());
   ExpectContents(exact.context->view());
@@ -116,7 +116,7 @@ TEST_F(PrivateContextTest, ItsSegmentsGoWithTheLastView) {
   EXPECT_EQ(store_.num_segments(), before);
 }
 
-TEST_F(PrivateContextTest, AnIdleOneTakesItsSegmentsAlong) {
+TEST_F(PrivateContextTest, OneThatEndsTakesItsSegmentsAlong) {
   const size_t before = store_.num_segments();
   {
     const auto own = OpenPrivate(nullptr);
@@ -124,7 +124,7 @@ TEST_F(PrivateContextTest, AnIdleOneTakesItsSegmentsAlong) {
   }
   EXPECT_GT(store_.num_segments(), before);
   clock_.Advance(std::chrono::hours(1));
-  contexts_.RemoveIdle();
+  contexts_.RemoveExpired();
   EXPECT_EQ(store_.num_segments(), before);
 }
 
@@ -160,9 +160,9 @@ TEST_F(PrivateContextTest, AChainOfThemIsBounded) {
   EXPECT_EQ(depth, PrivateSegments::kMaxDepth);
   ExpectContents(last.context->view());
   last.context.reset();
-  contexts_.RemoveIdle();
+  contexts_.RemoveExpired();
   clock_.Advance(std::chrono::hours(1));
-  contexts_.RemoveIdle();
+  contexts_.RemoveExpired();
   EXPECT_EQ(store_.num_segments(), before);
 }
 
@@ -243,17 +243,41 @@ TEST_F(OpenContextTest, RefusesToSealNothingOrAWrongTail) {
   EXPECT_FALSE(opened.context->Seal(tokens, {}, Durability::kMemory).ok());
 }
 
-TEST_F(OpenContextTest, OtherBytesForKnownTokensStayPrivate) {
-  SealedWith(4);
+// Promise 1: the first bytes under a key stand, and a context whose own are others goes on over
+// them: its segments are those that are stored, and its tail is its own.
+TEST_F(OpenContextTest, AContextGoesOnOverTheBytesThatWereStoredFirst) {
+  const SegmentKey tip = SealedWith(8)->chain_tip();
   const auto opened = OpenWith(0);
-  ASSERT_TRUE(Append(*opened.context, 0, 6, /*seed=*/2).ok());
-  const ContextViewPtr view = opened.context->view();
-  EXPECT_EQ(store_.num_segments(), 1u);
-  EXPECT_EQ(view->tail.size(), 6u);
+  OpenContext& context = *opened.context;
+  ASSERT_TRUE(Append(context, 0, 6, /*seed=*/2).ok());
+  EXPECT_EQ(store_.num_segments(), 2u);
+  EXPECT_EQ(context.num_differing(), 1u);
+  const ContextViewPtr view = context.view();
+  ASSERT_EQ(view->tail.size(), 2u);
+  const std::vector<UnitRef> refs = {{1, 3, 1}, {1, 4, 1}};
   std::vector<UnitBytes> units;
-  ASSERT_TRUE(ReadUnits(store_, kTenant, view, std::vector<UnitRef>{{1, 3, 1}}, &units).ok());
-  EXPECT_EQ(BytesOf(units[0]), TestUnit(spec_, 3, 1, 1, spec_.page_tokens, 2));
-  EXPECT_EQ(Seal(*opened.context, 6, 0).status().code(), StatusCode::kAlreadyExists);
+  ASSERT_TRUE(ReadUnits(store_, kTenant, view, refs, &units).ok());
+  EXPECT_EQ(BytesOf(units[0]), TestUnit(spec_, 3, 1, 1, spec_.page_tokens, 1));
+  EXPECT_EQ(BytesOf(units[1]), TestUnit(spec_, 4, 1, 1, spec_.page_tokens, 2));
+  EXPECT_TRUE(Append(context, 2, 3, /*seed=*/2).ok()) << "what it sent is known to be its own";
+  ASSERT_TRUE(Append(context, 6, 2, /*seed=*/2).ok());
+  const auto sealed = Seal(context, 8, 0);
+  ASSERT_TRUE(sealed.ok()) << sealed.status();
+  EXPECT_EQ((*sealed)->chain_tip(), tip);
+  EXPECT_EQ(context.num_differing(), 2u);
+  ExpectContents(*sealed);
+}
+
+TEST_F(OpenContextTest, AStrictContextIsRefusedOtherBytesAndKeepsWhatItHas) {
+  SealedWith(4);
+  const auto opened = contexts_.Open(kTenant, spec_, nullptr, {.strict = true});
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  OpenContext& context = *opened->context;
+  EXPECT_EQ(Append(context, 0, 6, /*seed=*/2).status().code(), StatusCode::kAlreadyExists);
+  EXPECT_EQ(context.view()->num_pages(), 3u);
+  const auto same = contexts_.Open(kTenant, spec_, nullptr, {.strict = true});
+  EXPECT_EQ(*Append(*same->context, 0, 6), 6u * spec_.page_tokens);
+  EXPECT_EQ(same->context->num_differing(), 0u);
 }
 
 TEST_F(OpenContextTest, TailDigestsEqualThoseOfTheStore) {

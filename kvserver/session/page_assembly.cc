@@ -64,25 +64,30 @@ Status PageAssembly::Put(const LayerRows& rows, const kernels::KernelTable& ops)
   for (size_t i = 0; i < rows.layers.size(); ++i) {
     const uint32_t layer = rows.layers[i];
     if (arrived_[layer]) continue;
-    QUIRE_RETURN_IF_ERROR(PutRow(layer, rows.row(i), ops));
+    QUIRE_RETURN_IF_ERROR(PutRow(rows, i, ops));
     arrived_[layer] = true;
   }
   return OkStatus();
 }
 
-Status PageAssembly::PutRow(uint32_t layer, std::span<const std::byte> row,
-                            const kernels::KernelTable& ops) {
+Status PageAssembly::PutRow(const LayerRows& rows, size_t index, const kernels::KernelTable& ops) {
   const KvSpec& spec = *spec_;
+  const uint32_t layer = rows.layers[index];
+  const std::span<const std::byte> row = rows.row(index);
   const uint64_t unit_bytes = quire::UnitBytes(spec);
-  std::byte* const units = page_->units.data() + layer * row.size();
-  std::memcpy(units, row.data(), row.size());
+  const size_t first = size_t{layer} * spec.num_kv_heads;
   for (uint32_t head = 0; head < spec.num_kv_heads; ++head) {
-    page_->crc32c[size_t{layer} * spec.num_kv_heads + head] =
-        Crc32c(row.subspan(head * unit_bytes, unit_bytes));
+    const uint32_t crc32c = Crc32c(row.subspan(head * unit_bytes, unit_bytes));
+    if (!rows.unit_crc32c.empty() && rows.unit_crc32c[index * spec.num_kv_heads + head] != crc32c) {
+      return DataLoss("layer ", layer, " KV head ", head,
+                      " of a page does not match the checksum that it came with");
+    }
+    page_->crc32c[first + head] = crc32c;
   }
+  std::memcpy(page_->units.data() + layer * row.size(), row.data(), row.size());
   const std::vector<int32_t> valid(spec.num_kv_heads, static_cast<int32_t>(page_->tokens.size()));
   kernels::DigestArgs args = kernels::PageDigestArgs(spec, DigestKind::kMinMax);
-  args.units = units;
+  args.units = row.data();
   args.valid_rows = valid.data();
   args.digests = page_->digests.data() + layer * PageDigestBytes(spec);
   args.n_units = spec.num_kv_heads;

@@ -6,6 +6,9 @@
 // Ownership: an assembly owns its page, and the bytes of the budget that the page takes; what it
 // has become is shared. Thread-safety: none; its context holds a lock.
 // Errors: ALREADY_EXISTS for tokens or bytes other than those that are there.
+//
+// The checksum of a unit is made when the unit arrives, of the bytes that arrived, and stays with
+// it: whatever happens to the page's copy is noticed by whoever uses it (store/unit.h).
 #ifndef QUIRE_KVSERVER_SESSION_PAGE_ASSEMBLY_H_
 #define QUIRE_KVSERVER_SESSION_PAGE_ASSEMBLY_H_
 
@@ -31,6 +34,9 @@ struct LayerRows {
   const std::byte* first = nullptr;  ///< Aligned for the dtype.
   uint64_t stride_bytes = 0;
   uint64_t row_bytes = 0;  ///< Of the units of one layer.
+  /// [layers][n_kv], those that the units came with when they have been kept since; empty for units
+  /// that have just arrived.
+  std::span<const uint32_t> unit_crc32c = {};
 
   std::span<const std::byte> row(size_t i) const { return {first + i * stride_bytes, row_bytes}; }
 };
@@ -51,7 +57,8 @@ class PageAssembly {
   /// `page` names the page in the error.
   [[nodiscard]] Status Check(uint32_t page, std::span<const TokenId> tokens,
                              const LayerRows& rows) const;
-  /// Puts the rows of layers that are not there yet. Layers are below num_layers.
+  /// Puts the rows of layers that are not there yet. Layers are below num_layers. DATA_LOSS, and
+  /// nothing is put of that layer, when a unit does not match the checksum that it came with.
   [[nodiscard]] Status Put(const LayerRows& rows, const kernels::KernelTable& ops);
 
   /// The lowest layer that has not arrived; nullopt when the page is whole.
@@ -62,8 +69,8 @@ class PageAssembly {
  private:
   PageAssembly(std::shared_ptr<const KvSpec> spec, std::span<const TokenId> tokens,
                MemoryBudget::Lease lease);
-  [[nodiscard]] Status PutRow(uint32_t layer, std::span<const std::byte> row,
-                              const kernels::KernelTable& ops);
+  /// Puts the row of `rows.layers[index]`.
+  [[nodiscard]] Status PutRow(const LayerRows& rows, size_t index, const kernels::KernelTable& ops);
 
   std::shared_ptr<const KvSpec> spec_;
   std::vector<bool> arrived_;  ///< [num_layers]

@@ -54,12 +54,22 @@ struct LayerWant {
   }
 };
 
+/// A unit that did not match its checksum when it came to the worker.
+struct MismatchedUnit {
+  uint32_t sequence = 0;
+  uint32_t layer = 0;
+  uint32_t head = 0;
+  uint32_t page = 0;  ///< As the sequence names it.
+};
+
 struct RecallArgs {
   uint64_t epoch = 0;
   uint64_t exchange = 0;
   std::vector<LayerWant> wants = {};      ///< Each lane at most once.
   bool place = false;                     ///< Name the place of every unit in the landing.
   Priority priority = Priority::kNormal;  ///< Among the tenant's calls that wait for the SSD.
+  /// Of earlier recalls: verified, and mended where they are damaged, before anything is read.
+  std::vector<MismatchedUnit> mismatched = {};
 };
 
 /// What was placed in one lane.

@@ -250,7 +250,7 @@ void RecallRun::AppendUnits(LanePlacement& lane, std::span<UnitBytes> units,
     for (const size_t end = i + placed.counts[head]; i < end; ++i) {
       placed.crc32c[i] = 0;
       if (lane.want->Holds(head, placed.pages[i])) continue;
-      UnitBytes sent = cut_.Of(std::move(*unit));
+      OutboundBytes sent = cut_.Of(std::move(*unit));
       placed.crc32c[i] = sent.crc32c;
       part->payload.Append(std::move(sent.slice));
       if (args_.place) part->places.push_back((first_slot + placed.slots[i]) * unit_bytes);

@@ -183,8 +183,39 @@ Status Session::Recall(const RecallArgs& args, const ReplyShape& reply, RecallSi
                                    target.want->lanes.sequence, " layer ",
                                    target.want->lanes.first_layer));
   }
+  if (!args.mismatched.empty()) QUIRE_RETURN_IF_ERROR(RecheckMismatched(args));
   QUIRE_RETURN_IF_ERROR(TakeRecall(args, *scratch));
   return RecallRun(shared_.recall, shape_, unit_cut_, args, reply, sink, claim, *scratch).Run();
+}
+
+StatusOr<SequencePtr> Session::FindMismatched(const MismatchedUnit& unit) const {
+  MutexLock lock(mutex_);
+  return Find(unit.sequence);
+}
+
+Status Session::RecheckMismatched(const RecallArgs& args) const {
+  const auto is_wanted = [&](const MismatchedUnit& unit) {
+    return std::ranges::any_of(args.wants, [&](const LayerWant& want) {
+      const AppliedLanes& lanes = want.lanes;
+      return lanes.sequence == unit.sequence && unit.layer >= lanes.first_layer &&
+             unit.layer - lanes.first_layer < lanes.num_layers();
+    });
+  };
+  for (const MismatchedUnit& unit : args.mismatched) {
+    QUIRE_ASSIGN_OR_RETURN(const SequencePtr sequence, FindMismatched(unit));
+    const std::vector<uint32_t> member_pages = PagesOf(*sequence);
+    if (!IsPage(unit.page, member_pages)) return NoSuchPage(unit.page, member_pages);
+    if (unit.layer >= shape_.spec.num_layers || unit.head >= shape_.spec.num_kv_heads) {
+      return InvalidArgument("mismatched: the model has no layer ", unit.layer, " with KV head ",
+                             unit.head);
+    }
+    const ContextViewPtr view = sequence->members()[MemberOf(unit.page)].context.view();
+    const UnitRef ref{unit.layer, PageOf(unit.page), unit.head};
+    const Status mended =
+        Recheck(*shared_.recall.store, {shape_.tenant, args.priority}, *view, {&ref, 1});
+    if (!mended.ok() && is_wanted(unit)) return mended;
+  }
+  return OkStatus();
 }
 
 Status Session::FindTargets(const RecallArgs& args, RecallScratch& scratch) const {

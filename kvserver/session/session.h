@@ -109,6 +109,10 @@ class Session {
   Status CheckWant(const RecallTarget& target, RecallScratch& scratch) const;
   Status CheckUnits(const RecallTarget& target, std::span<const uint32_t> member_pages) const;
   Status CheckQuery(const RecallTarget& target, RecallScratch& scratch) const;
+  /// Has the units that came wrong verified and mended. An error is that of one in a lane that is
+  /// wanted; others are for whoever wants them.
+  Status RecheckMismatched(const RecallArgs& args) const QUIRE_EXCLUDES(mutex_);
+  StatusOr<SequencePtr> FindMismatched(const MismatchedUnit& unit) const QUIRE_EXCLUDES(mutex_);
   /// Takes the recall in every lane, or in none.
   Status TakeRecall(const RecallArgs& args, const RecallScratch& scratch);
   Status CheckMap(const LaneMap& map, const Sequence& sequence) const;

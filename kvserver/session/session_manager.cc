@@ -78,7 +78,7 @@ SessionManager::SessionManager(const Options& options)
       sessions_({.noun = "session",
                  .option = "--max-sessions",
                  .max_per_tenant = options.max_sessions_per_tenant,
-                 .idle_expiry = options.idle_expiry,
+                 .lease = options.lease,
                  .clock = options.clock}) {
   shared_.recall.store = options.store;
   shared_.recall.selector = &selector_;
@@ -195,6 +195,11 @@ bool SessionManager::Close(std::string_view tenant, uint64_t id) {
 void SessionManager::VisitMetrics(MetricsVisitor& visit) const {
   const RecallParts& recall = shared_.recall;
   visit.Gauge("sessions_open", "Open sessions.", sessions_.size());
+  visit.Counter("sessions_expired", "Sessions that ended because nobody renewed their lease.",
+                sessions_.expired());
+  visit.Counter("sessions_displaced",
+                "Sessions that were idle and ended to make room for others of their tenant.",
+                sessions_.displaced());
   visit.Counter("session_recalls", "Recalls answered.", recall.recalls.Get());
   visit.Counter("session_recalls_stopped",
                 "Recalls that ended between two lanes because nobody waited any more.",

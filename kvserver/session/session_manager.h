@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SessionManager: the sessions of all tenants: bounded in number and size, forgotten when idle.
+// SessionManager: the sessions of all tenants, bounded in number and size. A session lives for as
+// long as its lease is renewed (tenant_table.h).
 // Thread-safety: safe for concurrent use. Ownership: store, resolver and kernels outlive it.
 #ifndef QUIRE_KVSERVER_SESSION_SESSION_MANAGER_H_
 #define QUIRE_KVSERVER_SESSION_SESSION_MANAGER_H_
@@ -32,7 +33,7 @@ class SessionManager {
     uint64_t max_map_bytes = uint64_t{64} << 20;    ///< Resident maps of one session.
     uint64_t max_reply_bytes = uint64_t{60} << 20;  ///< Payload of one part of a reply.
     DigestTable::Limits digests = DigestResidency::kDefaultLimits;  ///< Held for sessions.
-    Duration idle_expiry = std::chrono::minutes(10);
+    Duration lease = std::chrono::seconds(30);  ///< Of a session, without a sign of life.
     PageStore* store = nullptr;                 ///< Required.
     ContextResolver* resolver = nullptr;        ///< Required.
     const kernels::KernelTable* ops = nullptr;  ///< Required.
@@ -86,8 +87,14 @@ class SessionManager {
   [[nodiscard]] StatusOr<std::shared_ptr<Session>> Find(std::string_view tenant, uint64_t id) {
     return sessions_.Find(tenant, id);
   }
-  /// Forgets sessions that nobody has used for a while.
-  void RemoveIdle() { sessions_.RemoveIdle(); }
+  /// Renews leases; the ids of which there are no sessions any more, in order.
+  [[nodiscard]] std::vector<uint64_t> Renew(std::string_view tenant,
+                                            std::span<const uint64_t> ids) {
+    return sessions_.Renew(tenant, ids);
+  }
+  Duration lease() const { return options_.lease; }
+  /// Ends sessions whose lease has run out.
+  void RemoveExpired() { sessions_.RemoveExpired(); }
   /// False when there was none. Its landings are revoked.
   bool Close(std::string_view tenant, uint64_t id);
 

@@ -333,7 +333,7 @@ TEST_F(ValuesTest, AnyByteOfKeysOrValuesThatHasChangedMakesTheChecksumWrong) {
   for (size_t at = 0; at < stored.size(); ++at) {
     std::vector<std::byte> read = stored;
     read[at] ^= std::byte{0x10};
-    const UnitBytes sent = cut.Of({Slice{read, nullptr}, Crc32c(stored)});
+    const OutboundBytes sent = cut.Of({Slice{read, nullptr}, Crc32c(stored)});
     EXPECT_EQ(sent.slice.bytes.size(), half_);
     EXPECT_NE(sent.crc32c, Crc32c(sent.slice.bytes)) << at;
   }
@@ -511,7 +511,7 @@ TEST_F(HeldDigestsTest, TheyGoWithTheirSequenceAndWithTheSession) {
   RunTasks();
   EXPECT_EQ(Metric("digest_bytes_resident"), 2 * bytes);
   clock_.Advance(std::chrono::minutes(11));
-  sessions_.RemoveIdle();
+  sessions_.RemoveExpired();
   EXPECT_EQ(Metric("digest_bytes_resident"), 0u);
 }
 

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TenantTable: objects that tenants open and name by an id: random and unguessable, bounded per
-// tenant, forgotten when nobody has used them for a while. An id of another tenant is NOT_FOUND,
-// as one that never was.
-// Thread-safety: safe for concurrent use. Ownership: shared; an object that is removed while it is
-// in use lives until that use ends.
+// TenantTable: objects that tenants open and name by an id: random and unguessable, and bounded per
+// tenant. Each has a lease that Find and Renew renew; it ends when the lease has run out. Somebody
+// else who owns an object too (a call on it, a session that reads a context) uses it: its lease
+// does not run out meanwhile. A client renews several times in a lease, so that what has not been
+// renewed for a third of it is taken to be left behind (idle): over the bound, what has been idle
+// for longest goes before anything is refused. An id of another tenant is NOT_FOUND, as one that
+// never was. Thread-safety: safe for concurrent use. Ownership: shared; an object that is removed
+// while it is in use lives until that use ends.
 #ifndef QUIRE_KVSERVER_SESSION_TENANT_TABLE_H_
 #define QUIRE_KVSERVER_SESSION_TENANT_TABLE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -19,6 +23,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/counters.h"
 #include "common/base/mutex.h"
 #include "common/base/random.h"
 #include "common/base/retry_hint.h"
@@ -33,50 +38,65 @@ class TenantTable {
     std::string noun;    ///< What is held, for errors: "session".
     std::string option;  ///< Where max_per_tenant is set, for errors: "--max-sessions".
     uint32_t max_per_tenant = 64;
-    Duration idle_expiry = std::chrono::minutes(10);
+    Duration lease = std::chrono::seconds(30);
     Clock* clock = nullptr;            ///< Required.
     Random* random = &SystemRandom();  ///< Of the ids: nobody may guess another's.
   };
   explicit TenantTable(Options options) : options_(std::move(options)) {}
 
-  /// RESOURCE_EXHAUSTED when the tenant has max_per_tenant objects that are not idle.
+  /// RESOURCE_EXHAUSTED when the tenant has max_per_tenant objects and none of them is idle; the
+  /// retry hint says when one may be.
   [[nodiscard]] StatusOr<uint64_t> Insert(std::string_view tenant, std::shared_ptr<T> object)
       QUIRE_EXCLUDES(mutex_) {
-    Idle idle;  // Goes after the lock: what a context keeps is deleted from disk.
+    Objects ended;  // Goes after the lock: what a context keeps is deleted from disk.
     MutexLock lock(mutex_);
-    DropIdle(idle);
-    uint32_t& count = counts_[std::string(tenant)];
-    if (count >= options_.max_per_tenant) {
-      return WithRetryAfter(
-          ResourceExhausted("tenant ", tenant, " has ", count, " open ", options_.noun,
-                            "s, which is the limit: close one or raise ", options_.option),
-          kRetryWhenFull);
-    }
-    ++count;
+    const TimePoint now = options_.clock->Now();
+    const auto count = [&]() QUIRE_REQUIRES(mutex_) {
+      const auto it = counts_.find(tenant);
+      return it == counts_.end() ? 0 : it->second;
+    };
+    if (count() >= options_.max_per_tenant) EndExpired(now, ended);
+    if (count() >= options_.max_per_tenant) EndIdle(tenant, now, ended);
+    if (count() >= options_.max_per_tenant) return Refusal(tenant, now);
+    ++counts_[std::string(tenant)];
     const uint64_t id = NewId();
-    entries_.emplace(id, Entry{std::string(tenant), std::move(object), options_.clock->Now()});
+    entries_.emplace(id, Entry{std::string(tenant), std::move(object), now});
     return id;
   }
 
-  /// Forgets what nobody has used for a while; otherwise that waits for the next Insert.
-  void RemoveIdle() QUIRE_EXCLUDES(mutex_) {
-    Idle idle;
+  /// Ends what has a lease that has run out.
+  void RemoveExpired() QUIRE_EXCLUDES(mutex_) {
+    Objects ended;
     MutexLock lock(mutex_);
-    DropIdle(idle);
+    EndExpired(options_.clock->Now(), ended);
+  }
+  /// Ends what has been idle for longest of what the tenant has; false when nothing is idle.
+  bool RemoveIdle(std::string_view tenant) QUIRE_EXCLUDES(mutex_) {
+    Objects ended;
+    MutexLock lock(mutex_);
+    return EndIdle(tenant, options_.clock->Now(), ended);
   }
 
-  /// The object, which counts as used now. NOT_FOUND when there is none.
+  /// The object, whose lease is renewed. NOT_FOUND when there is none.
   [[nodiscard]] StatusOr<std::shared_ptr<T>> Find(std::string_view tenant, uint64_t id)
       QUIRE_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    const auto it = entries_.find(id);
-    if (it == entries_.end() || it->second.tenant != tenant || IsIdle(it->second)) {
-      return NotFound("no ", options_.noun, " ", id,
-                      ": it was closed, was idle for too long, or the server has restarted; open a "
-                      "new one");
+    Entry* const entry = Renewed(tenant, id);
+    if (entry != nullptr) return entry->object;
+    return NotFound("no ", options_.noun, " ", id,
+                    ": it was closed, was not used or renewed in time, or the server has "
+                    "restarted; open a new one");
+  }
+
+  /// Renews leases; the ids of which there is nothing any more, in order.
+  [[nodiscard]] std::vector<uint64_t> Renew(std::string_view tenant, std::span<const uint64_t> ids)
+      QUIRE_EXCLUDES(mutex_) {
+    std::vector<uint64_t> gone;
+    MutexLock lock(mutex_);
+    for (const uint64_t id : ids) {
+      if (Renewed(tenant, id) == nullptr) gone.push_back(id);
     }
-    it->second.last_used = options_.clock->Now();
-    return it->second.object;
+    return gone;
   }
 
   /// The object that was removed, null when there was none.
@@ -93,16 +113,22 @@ class TenantTable {
     MutexLock lock(mutex_);
     return entries_.size();
   }
+  /// What ended because its lease had run out, and what made room for another.
+  uint64_t expired() const { return expired_.Get(); }
+  uint64_t displaced() const { return displaced_.Get(); }
 
  private:
-  static constexpr Duration kRetryWhenFull = std::chrono::seconds(1);
+  /// Bounds of the retry hint: an object may be closed at any time, and clients give up after some
+  /// attempts.
+  static constexpr Duration kShortestRetry = std::chrono::milliseconds(100);
+  static constexpr Duration kLongestRetry = std::chrono::seconds(2);
   struct Entry {
     std::string tenant;
     std::shared_ptr<T> object;
-    TimePoint last_used;
+    TimePoint renewed;
   };
   using Entries = std::unordered_map<uint64_t, Entry>;
-  using Idle = std::vector<std::shared_ptr<T>>;
+  using Objects = std::vector<std::shared_ptr<T>>;
 
   /// Random, not 0, not in use.
   uint64_t NewId() QUIRE_REQUIRES(mutex_) {
@@ -113,28 +139,80 @@ class TenantTable {
     return id;
   }
   typename Entries::iterator Erase(typename Entries::iterator it) QUIRE_REQUIRES(mutex_) {
-    if (--counts_[it->second.tenant] == 0) counts_.erase(it->second.tenant);
+    const auto count = counts_.find(it->second.tenant);
+    if (--count->second == 0) counts_.erase(count);
     return entries_.erase(it);
   }
-  bool IsIdle(const Entry& entry) const {
-    return entry.last_used < options_.clock->Now() - options_.idle_expiry;
+  /// The entry, renewed now; null when there is none any more.
+  Entry* Renewed(std::string_view tenant, uint64_t id) QUIRE_REQUIRES(mutex_) {
+    const auto it = entries_.find(id);
+    const TimePoint now = options_.clock->Now();
+    if (it == entries_.end() || it->second.tenant != tenant || HasExpired(it->second, now)) {
+      return nullptr;
+    }
+    it->second.renewed = now;
+    return &it->second;
   }
-  /// Moves what nobody has used for a while to `idle`.
-  void DropIdle(Idle& idle) QUIRE_REQUIRES(mutex_) {
+  bool HasExpired(const Entry& entry, TimePoint now) const {
+    return entry.renewed + options_.lease < now && !InUse(entry);
+  }
+  /// Whether somebody besides the table owns the object. New owners come from Find, under the lock,
+  /// or from those that there are.
+  static bool InUse(const Entry& entry) { return entry.object.use_count() > 1; }
+  void RenewUsed(TimePoint now) QUIRE_REQUIRES(mutex_) {
+    for (auto& [id, entry] : entries_) {
+      if (InUse(entry)) entry.renewed = now;
+    }
+  }
+  Duration idle_after() const { return options_.lease / 3; }
+
+  /// Moves what has expired to `ended`.
+  void EndExpired(TimePoint now, Objects& ended) QUIRE_REQUIRES(mutex_) {
+    RenewUsed(now);
     for (auto it = entries_.begin(); it != entries_.end();) {
-      if (!IsIdle(it->second)) {
+      if (!HasExpired(it->second, now)) {
         ++it;
         continue;
       }
-      idle.push_back(std::move(it->second.object));
+      ended.push_back(std::move(it->second.object));
       it = Erase(it);
+      expired_.Add();
     }
+  }
+  /// What the tenant has not renewed for longest; end() when it has nothing.
+  typename Entries::iterator Oldest(std::string_view tenant) QUIRE_REQUIRES(mutex_) {
+    auto oldest = entries_.end();
+    for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+      if (it->second.tenant != tenant) continue;
+      if (oldest == entries_.end() || it->second.renewed < oldest->second.renewed) oldest = it;
+    }
+    return oldest;
+  }
+  /// Moves what the tenant has left idle for longest to `ended`; false when nothing is idle.
+  bool EndIdle(std::string_view tenant, TimePoint now, Objects& ended) QUIRE_REQUIRES(mutex_) {
+    RenewUsed(now);
+    const auto oldest = Oldest(tenant);
+    if (oldest == entries_.end() || oldest->second.renewed + idle_after() > now) return false;
+    ended.push_back(std::move(oldest->second.object));
+    Erase(oldest);
+    displaced_.Add();
+    return true;
+  }
+  Status Refusal(std::string_view tenant, TimePoint now) QUIRE_REQUIRES(mutex_) {
+    const Duration until_idle = Oldest(tenant)->second.renewed + idle_after() - now;
+    return WithRetryAfter(ResourceExhausted("tenant ", tenant, " has ", options_.max_per_tenant,
+                                            " open ", options_.noun,
+                                            "s, which is the limit, and all of them are in use: "
+                                            "close one or raise ",
+                                            options_.option),
+                          std::clamp(until_idle, kShortestRetry, kLongestRetry));
   }
 
   const Options options_;
   mutable Mutex mutex_;
   Entries entries_ QUIRE_GUARDED_BY(mutex_);
-  std::map<std::string, uint32_t> counts_ QUIRE_GUARDED_BY(mutex_);
+  std::map<std::string, uint32_t, std::less<>> counts_ QUIRE_GUARDED_BY(mutex_);
+  Counter expired_, displaced_;
 };
 
 }  // namespace quire::kvserver

@@ -22,8 +22,9 @@ class UnitCut {
   UnitCut(const KvSpec& spec, UnitPart part)
       : offset_(PartOffsetBytes(spec, part)), suffix_(quire::UnitBytes(spec, part)) {}
 
-  /// `unit` is a whole one of the spec.
-  UnitBytes Of(UnitBytes unit) const {
+  /// `whole` is one of the spec.
+  OutboundBytes Of(UnitBytes whole) const {
+    OutboundBytes unit = std::move(whole).ToSend();
     if (offset_ == 0) return unit;
     const uint32_t before = Crc32c(unit.slice.bytes.first(offset_));
     unit.crc32c = suffix_.Of(unit.crc32c, before);

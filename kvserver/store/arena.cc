@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/store/arena.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
+
+#include "common/base/memory_limit.h"
 
 namespace quire::kvserver {
 namespace {
@@ -22,13 +22,11 @@ uint64_t SlabBytes(uint64_t arena_bytes) {
 }
 
 Status CheckSize(uint64_t bytes) {
-  const uint64_t machine_bytes =
-      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  if (bytes < Arena::kMinBytes || bytes > machine_bytes) {
-    return InvalidArgument("dram_bytes is ", bytes, ", must be ", Arena::kMinBytes, "..",
-                           machine_bytes, " (the memory of this machine)");
-  }
-  return OkStatus();
+  // Beyond a control group's limit the kernel would end the process once the arena has filled.
+  const MemoryLimit limit = ReadMemoryLimit();
+  if (bytes >= Arena::kMinBytes && bytes <= limit.bytes) return OkStatus();
+  return InvalidArgument("dram_bytes is ", bytes, ", must be ", Arena::kMinBytes, "..", limit.bytes,
+                         " (", limit.whose, ")");
 }
 
 }  // namespace

@@ -2,20 +2,19 @@
 #include "kvserver/store/data_directory.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <filesystem>
 #include <string_view>
+
+#include "kvserver/store/format_proof.h"
 
 namespace quire::kvserver {
 namespace {
 
 constexpr std::string_view kFormatPrefix = "quire-data-format ";
+constexpr size_t kMostFormatBytes = 64;
 
 /// The status of a failed system call on `path`.
 Status FromErrno(int error, std::string_view what, const std::string& path) {
@@ -36,44 +35,16 @@ Status FromErrno(int error, std::string_view what, const std::string& path) {
   }
 }
 
-Status EnsureDirectory(const std::string& path) {
+Status EnsureDirectory(Disk& disk, const std::string& path) {
   if (path.empty()) {
     return InvalidArgument("no data directory given; set ssd_path to a directory on SSD");
   }
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  struct stat info;
-  if (stat(path.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) {
+  const int error = MakeDurableDirectory(disk, path);
+  if (error == EEXIST) {
     return InvalidArgument("data directory ", path,
                            " is not a directory; remove the file or choose another path");
   }
-  if (error) return FromErrno(error.value(), "create data directory", path);
-  return OkStatus();
-}
-
-StatusOr<std::string> ReadSmallFile(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return errno == ENOENT ? NotFound(path) : FromErrno(errno, "read", path);
-  char buffer[64];
-  const ssize_t size = read(fd, buffer, sizeof buffer);
-  const int error = errno;
-  close(fd);
-  if (size < 0) return FromErrno(error, "read", path);
-  return std::string(buffer, static_cast<size_t>(size));
-}
-
-/// Writes `text` so that a crash leaves either nothing or all of it under `path`.
-Status WriteSmallFile(const std::string& path, std::string_view text) {
-  const std::string temporary = path + ".tmp";
-  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return FromErrno(errno, "write", temporary);
-  const ssize_t written = write(fd, text.data(), text.size());
-  const bool ok = written == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
-  const int error = written >= 0 && static_cast<size_t>(written) < text.size() ? ENOSPC : errno;
-  close(fd);
-  if (!ok) return FromErrno(error, "write", temporary);
-  if (rename(temporary.c_str(), path.c_str()) != 0) return FromErrno(errno, "write", path);
-  return OkStatus();
+  return error != 0 ? FromErrno(error, "create data directory", path) : OkStatus();
 }
 
 /// The number in a FORMAT file's text; 0 when it is not one.
@@ -88,37 +59,30 @@ int ParseFormat(std::string_view text) {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<DataDirectory>> DataDirectory::Open(const std::string& path) {
-  QUIRE_RETURN_IF_ERROR(EnsureDirectory(path));
-  const std::string lock_path = path + "/LOCK";
-  const int fd = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) return FromErrno(errno, "write in data directory", path);
-  std::unique_ptr<DataDirectory> directory(new DataDirectory(path, fd));
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+StatusOr<std::unique_ptr<DataDirectory>> DataDirectory::Open(const std::string& path, Disk& disk,
+                                                             rocksdb::Env* env) {
+  QUIRE_RETURN_IF_ERROR(EnsureDirectory(disk, path));
+  const int fd = disk.Open(path + "/LOCK", O_RDWR | O_CREAT);
+  if (fd < 0) return FromErrno(-fd, "write in data directory", path);
+  std::unique_ptr<DataDirectory> directory(new DataDirectory(&disk, path, fd));
+  if (disk.Lock(fd) != 0) {
     return FailedPrecondition("data directory ", path,
                               " is in use by another server; stop that one or choose another path");
   }
-  QUIRE_RETURN_IF_ERROR(directory->CheckFormat());
+  QUIRE_RETURN_IF_ERROR(directory->CheckFormat(env));
+  QUIRE_RETURN_IF_ERROR(directory->MakeFolders());
   return directory;
 }
 
-DataDirectory::~DataDirectory() { close(lock_fd_); }
+DataDirectory::~DataDirectory() { disk_.Close(lock_fd_); }
 
-Status DataDirectory::CheckFormat() const {
+Status DataDirectory::CheckFormat(rocksdb::Env* env) const {
   const std::string file = path_ + "/FORMAT";
-  const StatusOr<std::string> text = ReadSmallFile(file);
-  if (text.status().code() == StatusCode::kNotFound) {
-    if (std::filesystem::exists(metadata_path())) {
-      return DataLoss(file, " is missing although ", metadata_path(),
-                      " exists; restore it from a backup or choose an empty directory");
-    }
-    return WriteSmallFile(file, std::string(kFormatPrefix) + std::to_string(kFormatVersion) + "\n");
-  }
-  QUIRE_RETURN_IF_ERROR(text.status());
-  const int version = ParseFormat(*text);
-  if (version == 0) {
-    return DataLoss(file, " is damaged; restore it from a backup or choose an empty directory");
-  }
+  std::string text;
+  const int error = ReadSmallFile(disk_, file, kMostFormatBytes, &text);
+  if (error != 0 && error != ENOENT && error != EFBIG) return FromErrno(error, "read", file);
+  const int version = error == 0 ? ParseFormat(text) : 0;
+  if (version == 0) return RebuildFormat(error == ENOENT, env);
   if (version > kFormatVersion) {
     return FailedPrecondition("data directory ", path_, " has format version ", version,
                               ", this server reads versions up to ", kFormatVersion,
@@ -130,6 +94,33 @@ Status DataDirectory::CheckFormat() const {
                               " on; choose another directory and put the documents again");
   }
   return OkStatus();
+}
+
+Status DataDirectory::RebuildFormat(bool is_missing, rocksdb::Env* env) const {
+  const std::string file = path_ + "/FORMAT";
+  const Status proven = ProveFormat(disk_, metadata_path(), env);
+  const bool is_new = is_missing && proven.code() == StatusCode::kNotFound;
+  if (proven.code() == StatusCode::kNotFound && !is_missing) {
+    return DataLoss(file, " is damaged, and there is no database that says what it was; ",
+                    "restore it from a backup or choose an empty directory");
+  }
+  if (!proven.ok() && !is_new) {
+    return Annotate(proven, file, is_missing ? " is missing" : " is damaged");
+  }
+  const std::string text = std::string(kFormatPrefix) + std::to_string(kFormatVersion) + "\n";
+  const int error = WriteDurableFile(disk_, file, text);
+  return error != 0 ? FromErrno(error, "write", file) : OkStatus();
+}
+
+// After FORMAT, so that they are never there without it. The sync also covers a FORMAT that a
+// server wrote which died before it was durable.
+Status DataDirectory::MakeFolders() const {
+  for (const std::string& folder : {metadata_path(), payload_path()}) {
+    const int error = disk_.MakeDirectory(folder);
+    if (error != 0 && error != EEXIST) return FromErrno(error, "create", folder);
+  }
+  const int error = SyncDirectory(disk_, path_);
+  return error != 0 ? FromErrno(error, "sync", path_) : OkStatus();
 }
 
 }  // namespace quire::kvserver

@@ -7,10 +7,15 @@
 //   <path>/metadata/   RocksDB
 //   <path>/payload/    volumes (payload/volume_set.h)
 //
+// All of these names are durable when Open returns, FORMAT before the others, so that no power
+// failure separates them. A FORMAT that is missing or damaged all the same is written anew where
+// the database proves what it said (format_proof.h).
+//
 // Ownership: the lock is held until destruction (and gone when the process dies).
 // Errors: INVALID_ARGUMENT (no path, not a directory), PERMISSION_DENIED (not writable),
 // FAILED_PRECONDITION (in use, or of a newer version), RESOURCE_EXHAUSTED (no space), DATA_LOSS
-// (FORMAT is damaged). Each names the path and the remedy.
+// (FORMAT is damaged and the database does not say what it was). Each names the path and the
+// remedy.
 #ifndef QUIRE_KVSERVER_STORE_DATA_DIRECTORY_H_
 #define QUIRE_KVSERVER_STORE_DATA_DIRECTORY_H_
 
@@ -18,6 +23,11 @@
 #include <string>
 
 #include "common/base/status.h"
+#include "kvserver/store/payload/disk.h"
+
+namespace rocksdb {
+class Env;
+}  // namespace rocksdb
 
 namespace quire::kvserver {
 
@@ -27,8 +37,11 @@ class DataDirectory {
   static constexpr int kFormatVersion = 2;
   static constexpr int kOldestFormatVersion = 2;
 
-  /// Creates the directory when it is missing.
-  static StatusOr<std::unique_ptr<DataDirectory>> Open(const std::string& path);
+  /// Creates the directory when it is missing. The disk outlives the directory; `env` is the same
+  /// disk as RocksDB sees it, null: the machine's.
+  static StatusOr<std::unique_ptr<DataDirectory>> Open(const std::string& path,
+                                                       Disk& disk = SystemDisk(),
+                                                       rocksdb::Env* env = nullptr);
   ~DataDirectory();
   DataDirectory(const DataDirectory&) = delete;
   DataDirectory& operator=(const DataDirectory&) = delete;
@@ -38,9 +51,14 @@ class DataDirectory {
   std::string payload_path() const { return path_ + "/payload"; }
 
  private:
-  DataDirectory(std::string path, int lock_fd) : path_(std::move(path)), lock_fd_(lock_fd) {}
-  Status CheckFormat() const;
+  DataDirectory(Disk* disk, std::string path, int lock_fd)
+      : disk_(*disk), path_(std::move(path)), lock_fd_(lock_fd) {}
+  Status CheckFormat(rocksdb::Env* env) const;
+  /// Writes a FORMAT that is missing or damaged, in a new directory or one that proves what it is.
+  Status RebuildFormat(bool is_missing, rocksdb::Env* env) const;
+  Status MakeFolders() const;
 
+  Disk& disk_;
   const std::string path_;
   const int lock_fd_;
 };

@@ -10,6 +10,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "kvserver/store/checked_value.h"
+#include "kvserver/store/database.h"
+#include "kvserver/store/format_proof.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire::kvserver::testing {
@@ -83,10 +86,68 @@ TEST(DataDirectoryTest, ADamagedFormatFileIsDataLoss) {
   }
 }
 
-TEST(DataDirectoryTest, AMissingFormatFileNextToDataIsDataLoss) {
-  TempDir dir;
+/// What FORMAT says after the directory was opened.
+std::string FormatAfterOpening(const std::string& path) {
+  const auto opened = DataDirectory::Open(path);
+  EXPECT_TRUE(opened.ok()) << opened.status();
+  std::stringstream format;
+  format << std::ifstream(path + "/FORMAT").rdbuf();
+  return format.str();
+}
+
+// Promise 3: a directory whose FORMAT a power failure took, or never let come to be, opens.
+TEST(DataDirectoryTest, Promise3AFormatThatTheDatabaseProvesIsWrittenAnew) {
+  const TempDir dir;
+  ASSERT_TRUE(DataDirectory::Open(dir.path()).ok());
+  ASSERT_TRUE(NoteFormat(**Database::Open({.path = dir / "metadata"})).ok());
+  std::filesystem::remove(dir / "FORMAT");
+  EXPECT_EQ(FormatAfterOpening(dir.path()), "quire-data-format 2\n");
+  for (const char* text : {"", "quire-data-fo", "quire-data-format 2\nquire-data-format 2\n"}) {
+    WriteFile(dir / "FORMAT", text);
+    EXPECT_EQ(FormatAfterOpening(dir.path()), "quire-data-format 2\n") << text;
+  }
+}
+
+TEST(DataDirectoryTest, AFormatIsWrittenAnewForADatabaseOfBeforeItNotedOne) {
+  const TempDir dir;
+  { ASSERT_TRUE(Database::Open({.path = dir / "metadata"}).ok()); }
+  EXPECT_EQ(FormatAfterOpening(dir.path()), "quire-data-format 2\n");
+}
+
+TEST(DataDirectoryTest, AFormatIsWrittenAnewWhereNoDatabaseCameToBe) {
+  const TempDir dir;
   std::filesystem::create_directory(dir / "metadata");
+  WriteFile(dir / "metadata/MANIFEST-000001", "");
+  EXPECT_EQ(FormatAfterOpening(dir.path()), "quire-data-format 2\n");
+}
+
+TEST(DataDirectoryTest, AMissingFormatNextToADatabaseThatProvesNothingIsRefused) {
+  const TempDir dir;
+  std::filesystem::create_directory(dir / "metadata");
+  WriteFile(dir / "metadata/CURRENT", "MANIFEST-000009\n");
   EXPECT_EQ(OpenError(dir.path()).code(), StatusCode::kDataLoss);
+  const TempDir other;
+  {
+    const auto database = Database::Open({.path = other / "metadata"}).value();
+    Database::Batch batch = database->NewBatch();
+    batch.Put(Table::kSegments, "a key", {"of another program"});
+    ASSERT_TRUE(database->Commit(batch, /*sync=*/true).ok());
+  }
+  EXPECT_EQ(OpenError(other.path()).code(), StatusCode::kDataLoss);
+  EXPECT_FALSE(std::filesystem::exists(other / "FORMAT"));
+}
+
+TEST(DataDirectoryTest, AMissingFormatNextToADatabaseOfAnotherVersionIsRefused) {
+  const TempDir dir;
+  {
+    const auto database = Database::Open({.path = dir / "metadata"}).value();
+    ASSERT_TRUE(NoteFormat(*database).ok());
+    const uint32_t crc32c = Crc32c(AsBytes("3"));
+    Database::Batch batch = database->NewBatch();
+    batch.Put(Table::kMetadata, "quire-data-format", {"3", AsText(EncodeTrailer(crc32c))});
+    ASSERT_TRUE(database->Commit(batch, /*sync=*/true).ok());
+  }
+  EXPECT_EQ(OpenError(dir.path()).code(), StatusCode::kFailedPrecondition);
 }
 
 TEST(DataDirectoryTest, APlaceThatCannotBeWrittenIsPermissionDenied) {

@@ -4,6 +4,7 @@
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
+#include <rocksdb/file_system.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/listener.h>
 #include <rocksdb/table.h>
@@ -94,9 +95,38 @@ class Listener final : public rocksdb::EventListener {
   std::atomic<bool> anchored_{false};
 };
 
+/// RocksDB makes a manifest, names it in CURRENT and only then syncs the directory: a power failure
+/// between the two may keep CURRENT and lose what it names. Here the names before it are durable
+/// first.
+class OrderedFileSystem final : public rocksdb::FileSystemWrapper {
+ public:
+  explicit OrderedFileSystem(const std::shared_ptr<rocksdb::FileSystem>& files)
+      : FileSystemWrapper(files) {}
+  const char* Name() const override { return "OrderedFileSystem"; }
+
+  rocksdb::IOStatus RenameFile(const std::string& from, const std::string& to,
+                               const rocksdb::IOOptions& options,
+                               rocksdb::IODebugContext* debug) override {
+    constexpr std::string_view kCurrent = "/CURRENT";
+    if (to.ends_with(kCurrent)) {
+      std::unique_ptr<rocksdb::FSDirectory> directory;
+      const std::string path = to.substr(0, to.size() - kCurrent.size());
+      rocksdb::IOStatus status = NewDirectory(path, options, &directory, debug);
+      if (status.ok()) status = directory->Fsync(options, debug);
+      if (!status.ok()) return status;
+    }
+    return FileSystemWrapper::RenameFile(from, to, options, debug);
+  }
+};
+
+std::unique_ptr<rocksdb::Env> MakeOrderedEnv(rocksdb::Env* env) {
+  return rocksdb::NewCompositeEnv(std::make_shared<OrderedFileSystem>(
+      env != nullptr ? env->GetFileSystem() : rocksdb::FileSystem::Default()));
+}
+
 rocksdb::DBOptions DbOptions(rocksdb::Env* env, std::shared_ptr<Listener> listener) {
   rocksdb::DBOptions options;
-  if (env != nullptr) options.env = env;
+  options.env = env;
   options.create_if_missing = true;
   options.create_missing_column_families = true;
   options.avoid_flush_during_shutdown = true;  // the anchor alone is in no log
@@ -124,6 +154,7 @@ std::string PrefixEnd(std::string_view prefix) {
 struct Database::Rep {
   std::string path;
   bool read_only = false;
+  std::unique_ptr<rocksdb::Env> env;  // Outlives the database.
   std::unique_ptr<rocksdb::DB> db;
   std::shared_ptr<rocksdb::Cache> cache;
   std::vector<rocksdb::ColumnFamilyHandle*> tables;
@@ -181,7 +212,8 @@ StatusOr<std::unique_ptr<Database>> Database::Open(const Options& options) {
   rep->cache = cache;
   rocksdb::DB* db = nullptr;
   rep->read_only = options.read_only;
-  const rocksdb::DBOptions db_options = DbOptions(options.env, rep->listener);
+  rep->env = MakeOrderedEnv(options.env);
+  const rocksdb::DBOptions db_options = DbOptions(rep->env.get(), rep->listener);
   const rocksdb::Status status =
       options.read_only
           ? rocksdb::DB::OpenForReadOnly(db_options, options.path, families, &rep->tables, &db)

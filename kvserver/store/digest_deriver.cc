@@ -14,33 +14,37 @@ namespace {
 using kernels::DigestKind;
 
 /// One array of all units, aligned for their dtype.
-std::vector<std::byte> Join(std::span<const UnitBytes> units, uint64_t unit_bytes) {
+std::vector<std::byte> Join(std::span<const VerifiedBytes> units, uint64_t unit_bytes) {
   std::vector<std::byte> joined(units.size() * unit_bytes);
   for (size_t i = 0; i < units.size(); ++i) {
-    std::memcpy(joined.data() + i * unit_bytes, units[i].slice.bytes.data(), unit_bytes);
+    std::memcpy(joined.data() + i * unit_bytes, units[i].bytes().data(), unit_bytes);
   }
   return joined;
 }
 
 }  // namespace
 
-StatusOr<DigestBytes> DigestDeriver::Read(const DigestId& id, const SegmentRecord& record) {
-  QUIRE_ASSIGN_OR_RETURN(DigestBytes digests, parts_.digests->FindKept(id, record));
+StatusOr<DigestBytes> DigestDeriver::Read(const DigestId& id, const SegmentRecord& record,
+                                          Priority priority) {
+  QUIRE_ASSIGN_OR_RETURN(DigestBytes digests, parts_.digests->Find(id, record, priority));
   if (digests != nullptr) return digests;
-  if (id.kind == DigestKind::kRepresentatives) return Read({id.extent, DigestKind::kMean}, record);
-  QUIRE_ASSIGN_OR_RETURN(digests, Derive(id, record));
-  derived_.Add();
+  if (id.kind == DigestKind::kRepresentatives) {
+    return Read({id.extent, DigestKind::kMean}, record, priority);
+  }
+  QUIRE_ASSIGN_OR_RETURN(digests, Derive(id, record, priority));
+  (id.kind == DigestKind::kMinMax ? mended_ : derived_).Add();
   Keep(id, record, digests);
   return digests;
 }
 
-StatusOr<DigestBytes> DigestDeriver::Derive(const DigestId& id, const SegmentRecord& record) {
+StatusOr<DigestBytes> DigestDeriver::Derive(const DigestId& id, const SegmentRecord& record,
+                                            Priority priority) {
   std::vector<UnitAddress> addresses;
   for (uint32_t unit = 0; unit < record.units_per_layer(); ++unit) {
     addresses.push_back({id.extent.segment, id.extent.layer, unit});
   }
-  std::vector<UnitBytes> units;
-  QUIRE_RETURN_IF_ERROR(parts_.reader->Read(record.tenant, addresses, &units));
+  std::vector<VerifiedBytes> units;
+  QUIRE_RETURN_IF_ERROR(parts_.reader->ReadVerified({record.tenant, priority}, addresses, &units));
   const std::vector<std::byte> joined = Join(units, quire::UnitBytes(record.spec));
   const std::vector<int32_t> valid_rows = ValidRows(record);
   auto digests = std::make_shared<std::vector<std::byte>>(DigestBytesPerLayer(record, id.kind));
@@ -72,6 +76,10 @@ void DigestDeriver::VisitMetrics(MetricsVisitor& visit) const {
                 "Digests of one segment and layer computed from its stored units, for a kind that "
                 "was not there.",
                 derived_.Get());
+  visit.Counter("digests_mended",
+                "Minima and maxima of one segment and layer computed anew from its stored units, "
+                "because what was stored of them was damaged or gone.",
+                mended_.Get());
 }
 
 }  // namespace quire::kvserver

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DigestDeriver: digests of the kinds that no put makes, computed from the stored units when they
-// are first asked for and kept in the DigestStore. So every kind can be asked of every segment,
-// whenever it was put, and its units are read for that once. Representatives that nobody gave are
-// the means.
+// DigestDeriver: digests of every kind, of every segment, whenever it was put. Those that a put
+// does not make are computed from the stored units when they are first asked for, and kept in the
+// DigestStore, so that the units are read for that once; so are those that it makes, when what was
+// stored of them fails its checksum or is gone. Units are verified before anything is made of them.
+// Representatives that nobody gave, or that are damaged, are the means.
 // Thread-safety: all methods may be called concurrently. Two that want the same at once both
 // compute it.
 #ifndef QUIRE_KVSERVER_STORE_DIGEST_DERIVER_H_
@@ -32,19 +33,20 @@ class DigestDeriver {
   };
   explicit DigestDeriver(const Parts& parts) : parts_(parts) {}
 
-  /// Digests of an extent, of a kind other than kMinMax that the spec has (HasDigest). Errors are
-  /// those of reading its units.
-  StatusOr<DigestBytes> Read(const DigestId& id, const SegmentRecord& record);
+  /// Digests of an extent, of a kind that the spec has (HasDigest). Errors are those of reading its
+  /// units.
+  StatusOr<DigestBytes> Read(const DigestId& id, const SegmentRecord& record,
+                             Priority priority = Priority::kNormal);
 
-  /// digests_derived.
+  /// digests_derived, digests_mended.
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
-  StatusOr<DigestBytes> Derive(const DigestId& id, const SegmentRecord& record);
+  StatusOr<DigestBytes> Derive(const DigestId& id, const SegmentRecord& record, Priority priority);
   void Keep(const DigestId& id, const SegmentRecord& record, const DigestBytes& digests);
 
   const Parts parts_;
-  Counter derived_;
+  Counter derived_, mended_;
 };
 
 }  // namespace quire::kvserver

@@ -77,8 +77,7 @@ Status DigestStore::StagePut(const SegmentKey& key, const SegmentRecord& record,
     if (status != kernels::OpStatus::kOk) {
       return Internal("cannot compute digests: ", kernels::Describe(status));
     }
-    const auto trailer = EncodeTrailer(Crc32c(digests));
-    batch.Put(Table::kDigests, DigestKey({{key, layer}}), {AsText(digests), AsText(trailer)});
+    StageKept({{key, layer}, DigestKind::kMinMax}, record, digests, batch);
   }
   return OkStatus();
 }
@@ -95,53 +94,69 @@ void DigestStore::Forget(const SegmentKey& key, const SegmentRecord& record) {
 
 StatusOr<DigestBytes> DigestStore::Read(const ExtentId& id, const SegmentRecord& record,
                                         Priority priority) {
-  const DigestId digest_id{id, DigestKind::kMinMax};
-  if (auto cached = cache_.Find(digest_id)) {
-    hits_.Add();
-    return *std::move(cached);
+  QUIRE_ASSIGN_OR_RETURN(DigestBytes digests, Find({id, DigestKind::kMinMax}, record, priority));
+  if (digests != nullptr) return digests;
+  return DataLoss("digests of segment ", id.segment.Hex(), " layer ", id.layer,
+                  " are missing or fail their checksum; put the segment again");
+}
+
+StatusOr<DigestBytes> DigestStore::Find(const DigestId& id, const SegmentRecord& record,
+                                        Priority priority) {
+  if (const std::optional<Cached> cached = cache_.Find(id)) {
+    if (cached->intact()) {
+      hits_.Add();
+      return cached->bytes;
+    }
+    damaged_.Add();
+    cache_.Invalidate(id);
   }
   QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass, gate_->Enter(record.tenant, priority));
   const uint64_t epoch = cache_.epoch();
-  const StatusOr<std::string> value = database_->Get(Table::kDigests, DigestKey(digest_id));
-  QUIRE_RETURN_IF_ERROR(
-      Annotate(value.status(), "digests of segment ", id.segment.Hex(), " layer ", id.layer));
-  reads_.Add();
-  const auto checked = VerifyTrailer(*value);
-  if (!checked || checked->bytes.size() != DigestBytesPerLayer(record, DigestKind::kMinMax)) {
-    return DataLoss("digests of segment ", id.segment.Hex(), " layer ", id.layer,
-                    " fail their checksum; put the segment again");
+  const StatusOr<std::string> value = database_->Get(Table::kDigests, DigestKey(id));
+  const StatusCode code = value.status().code();
+  if (!value.ok() && code != StatusCode::kNotFound && code != StatusCode::kDataLoss) {
+    return Annotate(value.status(), "digests of segment ", id.extent.segment.Hex(), " layer ",
+                    id.extent.layer);
   }
-  const DigestBytes digests = Copy(checked->bytes);
-  cache_.Insert(digest_id, digests, digests->size() + kEntryBytes, epoch);
+  if (value.ok()) reads_.Add();
+  const auto stored =
+      value.ok() ? StoredIn(*value, id, record) : std::optional<std::span<const std::byte>>();
+  if (!stored) {
+    if (code == StatusCode::kDataLoss || (value.ok() && !VerifyTrailer(*value))) damaged_.Add();
+    // Others than representatives are made anew.
+    if (id.kind == DigestKind::kRepresentatives) cache_.Insert(id, Cached(), kEntryBytes, epoch);
+    return DigestBytes();
+  }
+  const DigestBytes digests = Copy(*stored);
+  Remember(id, digests, epoch);
   return digests;
 }
 
-StatusOr<DigestBytes> DigestStore::FindKept(const DigestId& id, const SegmentRecord& record) {
-  if (auto cached = cache_.Find(id)) {
-    hits_.Add();
-    return *std::move(cached);
-  }
-  QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass, gate_->Enter(record.tenant));
-  const uint64_t epoch = cache_.epoch();
-  const StatusOr<std::string> value = database_->Get(Table::kDigests, DigestKey(id));
-  const auto checked = value.ok() ? VerifyTrailer(*value) : std::nullopt;
+void DigestStore::Remember(const DigestId& id, const DigestBytes& digests, uint64_t epoch) {
+  cache_.Insert(id, {digests, Crc32c(*digests)}, digests->size() + kEntryBytes, epoch);
+}
+
+std::optional<std::span<const std::byte>> DigestStore::StoredIn(std::string_view value,
+                                                                const DigestId& id,
+                                                                const SegmentRecord& record) {
+  const auto checked = VerifyTrailer(value);
   const uint64_t bytes = DigestBytesPerLayer(record, id.kind);
-  const auto source = EncodeTrailer(SourceCrc32c(id.extent, record));
-  if (!checked || checked->bytes.size() != bytes + source.size() ||
-      AsText(checked->bytes.subspan(bytes)) != AsText(source)) {
-    // Missing, damaged, or of units that are gone. Others than representatives are made anew.
-    if (id.kind == DigestKind::kRepresentatives) cache_.Insert(id, nullptr, kEntryBytes, epoch);
-    return DigestBytes();
+  if (!checked) return std::nullopt;
+  if (id.kind == DigestKind::kMinMax) {
+    if (checked->bytes.size() != bytes) return std::nullopt;
+    return checked->bytes;
   }
-  reads_.Add();
-  const DigestBytes digests = Copy(checked->bytes.first(bytes));
-  cache_.Insert(id, digests, digests->size() + kEntryBytes, epoch);
-  return digests;
+  const auto source = EncodeTrailer(SourceCrc32c(id.extent, record));
+  if (checked->bytes.size() != bytes + source.size() ||
+      AsText(checked->bytes.subspan(bytes)) != AsText(source)) {
+    return std::nullopt;  // Of units that are gone.
+  }
+  return checked->bytes.first(bytes);
 }
 
 void DigestStore::KeepDerived(const DigestId& id, const SegmentRecord& record,
                               const DigestBytes& digests) {
-  cache_.Insert(id, digests, digests->size() + kEntryBytes, cache_.epoch());
+  Remember(id, digests, cache_.epoch());
   if (!CheckRoom(digests->size()).ok()) return;
   Database::Batch batch = database_->NewBatch();
   StageKept(id, record, *digests, batch);
@@ -175,6 +190,11 @@ Status DigestStore::CheckRoom(uint64_t bytes) const {
 
 void DigestStore::StageKept(const DigestId& id, const SegmentRecord& record,
                             std::span<const std::byte> digests, Database::Batch& batch) {
+  if (id.kind == DigestKind::kMinMax) {
+    const auto trailer = EncodeTrailer(Crc32c(digests));
+    batch.Put(Table::kDigests, DigestKey(id), {AsText(digests), AsText(trailer)});
+    return;
+  }
   const auto source = EncodeTrailer(SourceCrc32c(id.extent, record));
   const auto trailer = EncodeTrailer(Crc32c(AsBytes(AsText(source)), Crc32c(digests)));
   batch.Put(Table::kDigests, DigestKey(id), {AsText(digests), AsText(source), AsText(trailer)});
@@ -195,6 +215,10 @@ bool DigestStore::IsKey(std::string_view key, uint32_t layers) {
 void DigestStore::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("digest_reads", "Digests read from the database.", reads_.Get());
   visit.Counter("digest_cache_hits", "Digests found in memory.", hits_.Get());
+  visit.Counter("digests_damaged",
+                "Digests of one segment and layer that failed their checksum, in memory or in the "
+                "database; they are read again or made anew.",
+                damaged_.Get());
   visit.Gauge("digest_bytes_cached", "Digests held in memory.", cache_.used_bytes());
 }
 

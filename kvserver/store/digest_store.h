@@ -5,8 +5,9 @@
 // KV dtype. Minima and maxima (FreeKV, page digests) are made once when a segment is put and
 // committed with it. Digests of other kinds are derived (digest_deriver.h) or, representatives,
 // given by a client, and kept here; they carry the checksum of the units that they were made of,
-// and do not count when those are no longer stored. Thread-safety: all methods may be called
-// concurrently. I/O happens outside the lock.
+// and do not count when those are no longer stored. All carry their own checksum, in the database
+// and in the cache, and are compared with it whenever they are found. Thread-safety: all methods
+// may be called concurrently. I/O happens outside the lock.
 #ifndef QUIRE_KVSERVER_STORE_DIGEST_STORE_H_
 #define QUIRE_KVSERVER_STORE_DIGEST_STORE_H_
 
@@ -19,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/checksum.h"
 #include "common/base/counters.h"
 #include "common/base/metrics.h"
 #include "common/base/status.h"
@@ -51,20 +53,21 @@ class DigestStore {
   void StageErase(const SegmentKey& key, Database::Batch& batch);
   /// After a commit that erased or replaced the segment.
   void Forget(const SegmentKey& key, const SegmentRecord& record);
+  /// The same where the segment's record could not be read.
+  void ForgetAll() { cache_.Clear(); }
 
-  /// Minima and maxima. NOT_FOUND when the segment has none, DATA_LOSS when they fail their
-  /// checksum, RESOURCE_EXHAUSTED of the gate.
+  /// Minima and maxima. DATA_LOSS when there are none that match their checksum; the rest as Find.
   StatusOr<DigestBytes> Read(const ExtentId& id, const SegmentRecord& record,
                              Priority priority = Priority::kNormal);
-
-  /// Digests of another kind that were kept, from memory when a recent call looked; null when there
-  /// are none of the units that `record` describes. RESOURCE_EXHAUSTED of the gate.
-  StatusOr<DigestBytes> FindKept(const DigestId& id, const SegmentRecord& record);
+  /// Digests of any kind, from memory when a recent call looked; null when there are none that
+  /// match their checksum, of the units that `record` describes. RESOURCE_EXHAUSTED of the gate.
+  StatusOr<DigestBytes> Find(const DigestId& id, const SegmentRecord& record,
+                             Priority priority = Priority::kNormal);
   /// Keeps what was derived from the units that `record` describes. What does not find room is not
   /// kept. REQUIRES: no writer of the segment but the caller.
   void KeepDerived(const DigestId& id, const SegmentRecord& record, const DigestBytes& digests);
   /// Keeps representatives that a client made, [layers][pages][n_kv][key_dim] of the units that
-  /// `record` describes; FindKept finds them from then on. RESOURCE_EXHAUSTED when the file system
+  /// `record` describes; Find finds them from then on. RESOURCE_EXHAUSTED when the file system
   /// is full. REQUIRES: as KeepDerived.
   [[nodiscard]] Status KeepRepresentatives(const SegmentKey& key, const SegmentRecord& record,
                                            std::span<const std::byte> digests);
@@ -72,10 +75,22 @@ class DigestStore {
   /// Whether `key` is one of digests of `layers` layers, of any kind.
   static bool IsKey(std::string_view key, uint32_t layers);
 
-  /// digest_reads, digest_cache_hits, digest_bytes_cached.
+  /// The digests in a row of the database; nullopt when it is damaged, or of units that are gone.
+  static std::optional<std::span<const std::byte>> StoredIn(std::string_view value,
+                                                            const DigestId& id,
+                                                            const SegmentRecord& record);
+
+  /// digest_reads, digest_cache_hits, digests_damaged, digest_bytes_cached.
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
+  /// What the cache holds. No bytes: there are none.
+  struct Cached {
+    DigestBytes bytes;
+    uint32_t crc32c = 0;
+    bool intact() const { return bytes == nullptr || Crc32c(*bytes) == crc32c; }
+  };
+  void Remember(const DigestId& id, const DigestBytes& digests, uint64_t epoch);
   /// Whether the file system has room for `bytes`.
   [[nodiscard]] Status CheckRoom(uint64_t bytes) const;
   /// Adds `digests`, of what `record` describes, to `batch`.
@@ -84,8 +99,8 @@ class DigestStore {
 
   Database* const database_;
   IoGate* const gate_;
-  BoundedCache<DigestId, DigestBytes, DigestIdHash> cache_;
-  Counter reads_, hits_;
+  BoundedCache<DigestId, Cached, DigestIdHash> cache_;
+  Counter reads_, hits_, damaged_;
 };
 
 }  // namespace quire::kvserver

@@ -32,7 +32,7 @@ size_t DramIndex::ReadSegment(std::string_view tenant, std::span<const UnitAddre
     const size_t handed_out_before = handed_out;
     for (; first < units.size() && units[first].layer == layer; ++first) {
       if (resident == nullptr || units[first].unit >= (*resident)->num_units()) {
-        out[first] = UnitBytes{};
+        out[first] = UnitBytes();
         continue;
       }
       out[first] = Resident::Unit(*resident, units[first].unit);
@@ -74,6 +74,31 @@ std::optional<UnitBytes> DramIndex::ReadUnit(const ExtentId& id, uint32_t unit) 
   if (resident == nullptr || unit >= (*resident)->num_units()) return std::nullopt;
   Note(id, shard);
   return Resident::Unit(*resident, unit);
+}
+
+ResidentPtr DramIndex::Get(const ExtentId& id) const {
+  const Shard& shard = ShardOf(id.segment);
+  MutexLock lock(shard.mutex);
+  const ResidentPtr* const resident = shard.Find(id);
+  return resident == nullptr ? nullptr : *resident;
+}
+
+bool DramIndex::Walk(Cursor* cursor, std::vector<ExtentId>* out) const {
+  constexpr size_t kBuckets = 16;
+  if (cursor->shard == kShards) return false;
+  const Shard& shard = shards_[cursor->shard];
+  MutexLock lock(shard.mutex);
+  const size_t end = std::min(cursor->bucket + kBuckets, shard.segments.bucket_count());
+  for (; cursor->bucket < end; ++cursor->bucket) {
+    for (auto it = shard.segments.begin(cursor->bucket); it != shard.segments.end(cursor->bucket);
+         ++it) {
+      for (uint32_t layer = 0; layer < it->second.layers.size(); ++layer) {
+        if (it->second.At(layer) != nullptr) out->push_back({it->first, layer});
+      }
+    }
+  }
+  if (cursor->bucket >= shard.segments.bucket_count()) *cursor = {cursor->shard + 1, 0};
+  return true;
 }
 
 bool DramIndex::Has(const ExtentId& id) const { return Peek(id) != nullptr; }

@@ -7,9 +7,9 @@
 // A read does not tell the eviction policy, which has a lock that writers hold for long; it leaves
 // a note in the shard. Notes are bounded: when a shard's are full, more are dropped and counted.
 //
-// Thread-safety: reads (Read, ReadUnit, Has, HasAny) may be called concurrently with everything.
-// Changes (Insert, Remove) exclude each other and Peek and LayersOf by a lock of the caller's.
-// Locks: one shard's at a time, below all others.
+// Thread-safety: reads (Read, ReadUnit, Get, Has, HasAny, Walk) may be called concurrently with
+// everything. Changes (Insert, Remove) exclude each other and Peek and LayersOf by a lock of the
+// caller's. Locks: one shard's at a time, below all others.
 #ifndef QUIRE_KVSERVER_STORE_DRAM_INDEX_H_
 #define QUIRE_KVSERVER_STORE_DRAM_INDEX_H_
 
@@ -44,6 +44,8 @@ class DramIndex {
               std::span<UnitBytes> out);
   /// One unit, whosever it is; nullopt when it is not there.
   std::optional<UnitBytes> ReadUnit(const ExtentId& id, uint32_t unit);
+  /// The extent; null when it is not there. Leaves no note.
+  ResidentPtr Get(const ExtentId& id) const;
   bool Has(const ExtentId& id) const;
   /// Whether any extent of `segment` is there.
   bool HasAny(const SegmentKey& segment) const;
@@ -54,6 +56,16 @@ class DramIndex {
   /// Whether a shard's notes are full.
   bool notes_full() const { return notes_full_.load(std::memory_order_relaxed); }
   uint64_t notes_dropped() const { return notes_dropped_.Get(); }
+
+  /// A walk over all that is there.
+  struct Cursor {
+    uint32_t shard = 0;
+    size_t bucket = 0;
+  };
+  /// Appends some of what is there to `out` and moves `cursor` on; false at the end of the walk. A
+  /// shard is locked for few of its segments at a time. What comes or goes during the walk may be
+  /// met or not; in a shard that grows meanwhile, others may be missed, too, or met twice.
+  bool Walk(Cursor* cursor, std::vector<ExtentId>* out) const;
 
   /// REQUIRES: the extent is not there.
   void Insert(const ExtentId& id, ResidentPtr resident);

@@ -185,7 +185,7 @@ void DramTier::Publish(const ExtentView& extent, ResidentToBe resident) {
                    .parent = extent.parent,
                    .seconds_per_token = extent.seconds_per_token});
   extents_.Add();
-  payload_bytes_.Add(resident->bytes().size());
+  payload_bytes_.Add(resident->size_bytes());
   index_.Insert(extent.id, std::move(resident));
 }
 
@@ -196,13 +196,26 @@ Status DramTier::Erase(const SegmentKey& segment) {
   return OkStatus();
 }
 
+void DramTier::DropExtents(const SegmentKey& segment) {
+  MutexLock lock(mutex_);
+  for (const uint32_t layer : index_.LayersOf(segment)) Drop({segment, layer});
+}
+
+bool DramTier::EraseExtent(const ExtentId& id, const ResidentPtr& resident) {
+  MutexLock lock(mutex_);
+  const ResidentPtr* const held = index_.Peek(id);
+  if (held == nullptr || *held != resident) return false;
+  Drop(id);
+  return true;
+}
+
 void DramTier::Drop(const ExtentId& id) {
   const ResidentPtr resident = index_.Remove(id);
   if (resident == nullptr) return;
   policy_->Remove(id);
   quotas_.Release(resident->tenant(), TierName::kDram, resident->slot_bytes());
   extents_.Sub(1);
-  payload_bytes_.Sub(resident->bytes().size());
+  payload_bytes_.Sub(resident->size_bytes());
 }
 
 // --- Making room.
@@ -285,7 +298,7 @@ StatusOr<DramTier::Leased> DramTier::Lease(const ExtentId& id, Duration duration
   if (!lease.ok()) return WithRetryAfter(lease.status(), kRetryWhenHeld);
   if (leased_.size() <= lease->slot) leased_.resize(lease->slot + 1);
   leased_[lease->slot] = *resident;
-  return Leased{.id = *lease, .bytes = (*resident)->bytes()};
+  return Leased{.id = *lease, .bytes = (*resident)->bytes_to_send()};
 }
 
 Status DramTier::Renew(const LeaseId& lease, Duration duration) {

@@ -14,11 +14,11 @@
 // never leave for it. Quotas count slots of extents that are held.
 //
 // Ownership: see tier.h; slices may outlive the tier. Thread-safety: all methods may be called
-// concurrently. Reads (ReadUnits, ReadUnit, Has, HasAny) take one shard's lock of the index at a
-// time and nothing else; ReadUnits neither allocates nor calls the system. Locks: `mutex_`, then a
-// shard's or the arena's; bytes are copied outside all of them. Errors: RESOURCE_EXHAUSTED when
-// every extent that could make room is held, with a hint when to try again, or when an extent is
-// larger than a slab.
+// concurrently. Reads (ReadUnits, ReadUnit, Get, Walk, Has, HasAny) take one shard's lock of the
+// index at a time and nothing else; ReadUnits neither allocates nor calls the system. Locks:
+// `mutex_`, then a shard's or the arena's; bytes are copied outside all of them. Errors:
+// RESOURCE_EXHAUSTED when every extent that could make room is held, with a hint when to try again,
+// or when an extent is larger than a slab.
 #ifndef QUIRE_KVSERVER_STORE_DRAM_TIER_H_
 #define QUIRE_KVSERVER_STORE_DRAM_TIER_H_
 
@@ -79,6 +79,19 @@ class DramTier final : public Tier {
   /// See DramIndex::Read.
   size_t ReadUnits(std::string_view tenant, std::span<const UnitAddress> units,
                    std::span<UnitBytes> out);
+
+  /// Forgets every extent of `segment`, as Erase does, but its pins stay: it is about to be
+  /// replaced.
+  void DropExtents(const SegmentKey& segment);
+  /// The extent in its slot; null when it is not held. The policy is not told.
+  ResidentPtr Get(const ExtentId& id) const { return index_.Get(id); }
+  /// See DramIndex::Walk.
+  bool Walk(DramIndex::Cursor* cursor, std::vector<ExtentId>* out) const {
+    return index_.Walk(cursor, out);
+  }
+  /// Forgets `id` when it is `resident` that is held there; whether it was. Pins of the segment
+  /// stay, and keep what comes in its place.
+  bool EraseExtent(const ExtentId& id, const ResidentPtr& resident);
 
   /// Whether any extent of `segment` is held.
   bool HasAny(const SegmentKey& segment) const { return index_.HasAny(segment); }

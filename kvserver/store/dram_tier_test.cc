@@ -72,13 +72,13 @@ TEST_F(DramTierTest, ABatchHandsOutWhatIsThereInPlaceAndLeavesTheRestEmpty) {
       {c.id.segment, 0, 1}, {OwnedExtent::SegmentNumber(9), 0, 0}};
   std::vector<UnitBytes> out(units.size());
   EXPECT_EQ(tier_->ReadUnits("t", units, out), 3u);
-  EXPECT_TRUE(std::ranges::equal(out[0].slice.bytes, a.Unit(3)));
-  EXPECT_TRUE(std::ranges::equal(out[1].slice.bytes, b.Unit(0)));
-  EXPECT_TRUE(std::ranges::equal(out[4].slice.bytes, c.Unit(1)));
-  EXPECT_EQ(out[4].crc32c, c.crcs[1]);
-  for (const size_t miss : {2, 3, 5}) EXPECT_TRUE(out[miss].slice.bytes.empty());
+  EXPECT_TRUE(std::ranges::equal(out[0].ToSend().slice.bytes, a.Unit(3)));
+  EXPECT_TRUE(std::ranges::equal(out[1].ToSend().slice.bytes, b.Unit(0)));
+  EXPECT_TRUE(std::ranges::equal(out[4].ToSend().slice.bytes, c.Unit(1)));
+  EXPECT_EQ(out[4].crc32c(), c.crcs[1]);
+  for (const size_t miss : {2, 3, 5}) EXPECT_TRUE(out[miss].empty());
   const auto again = tier_->ReadUnit(a.id, 3);
-  EXPECT_EQ(again->slice.bytes.data(), out[0].slice.bytes.data()) << "no copy";
+  EXPECT_EQ(again->ToSend().slice.bytes.data(), out[0].ToSend().slice.bytes.data()) << "no copy";
   EXPECT_EQ(Count("dram_unit_hits"), 4u);
   EXPECT_EQ(Count("dram_unit_misses"), 3u);
 }
@@ -89,7 +89,7 @@ TEST_F(DramTierTest, Promise7ABatchOfAnotherTenantFindsNothing) {
   std::vector<UnitBytes> out(1);
   const UnitAddress unit{OwnedExtent::SegmentNumber(1), 0, 0};
   EXPECT_EQ(tier_->ReadUnits("other", {&unit, 1}, out), 0u);
-  EXPECT_TRUE(out[0].slice.bytes.empty());
+  EXPECT_TRUE(out[0].empty());
   EXPECT_EQ(tier_->ReadUnits("owner", {&unit, 1}, out), 1u);
 }
 
@@ -98,8 +98,8 @@ TEST_F(DramTierTest, AMissEmptiesWhatStoodInItsPlace) {
   std::vector<UnitBytes> out = {tier_->ReadUnit(Id(1), 0).value()};
   const UnitAddress missing{OwnedExtent::SegmentNumber(2), 0, 0};
   EXPECT_EQ(tier_->ReadUnits("", {&missing, 1}, out), 0u);
-  EXPECT_TRUE(out[0].slice.bytes.empty());
-  EXPECT_EQ(out[0].slice.owner, nullptr);
+  EXPECT_TRUE(out[0].empty());
+  EXPECT_EQ(out[0].ToSend().slice.owner, nullptr);
 }
 
 TEST_F(DramTierTest, ReadsWithoutAnyPutReachThePolicy) {
@@ -137,8 +137,8 @@ TEST_F(DramTierTest, BatchesReadWholeUnitsWhileExtentsComeAndGo) {
   while (!stop) {
     tier_->ReadUnits("", units, out);
     for (const UnitBytes& unit : out) {
-      if (unit.slice.bytes.empty()) continue;
-      ASSERT_EQ(Crc32c(unit.slice.bytes), unit.crc32c);
+      if (unit.empty()) continue;
+      ASSERT_EQ(Crc32c(unit.ToSend().slice.bytes), unit.crc32c());
     }
     out.assign(units.size(), {});
   }
@@ -163,7 +163,7 @@ TEST_F(DramTierTest, EvictionWorksAroundExtentsThatReadersHold) {
   ASSERT_TRUE(held.ok());
   TurnOver();
   EXPECT_TRUE(Has(0)) << "the coldest extent, but held";
-  EXPECT_TRUE(std::ranges::equal(held->slice.bytes, held_extent.Unit(0)));
+  EXPECT_TRUE(std::ranges::equal(held->ToSend().slice.bytes, held_extent.Unit(0)));
 }
 
 // Promise 6: nothing is unbounded; over the limit the caller gets RESOURCE_EXHAUSTED.
@@ -219,7 +219,7 @@ TEST_F(DramTierTest, BytesOutliveTheTier) {
   ASSERT_TRUE(PutOne(extent).ok());
   const auto held = tier_->ReadUnit(extent.id, 0);
   tier_.reset();
-  EXPECT_TRUE(std::ranges::equal(held->slice.bytes, extent.Unit(0)));
+  EXPECT_TRUE(std::ranges::equal(held->ToSend().slice.bytes, extent.Unit(0)));
 }
 
 TEST_F(DramTierTest, ASpecWithoutRoomTakesOverTheColdestSlabOfAnother) {

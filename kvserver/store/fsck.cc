@@ -70,6 +70,8 @@ class Checker {
   StatusOr<bool> OpenDatabase();
   Status CheckVolumes();
   Status CheckTenants();
+  /// Finds out which segments documents refer to.
+  void FindNamed();
   Status CheckSegments();
   Status CheckSegment(std::string_view key, std::string_view value);
   /// What is wrong with the record under `key`, other than its encoding.
@@ -96,6 +98,7 @@ class Checker {
   std::unique_ptr<DigestStore> digests_;
   std::map<std::string, TenantSalt, std::less<>> salts_;
   std::set<std::string, std::less<>> unknown_tenants_;
+  std::set<SegmentKey> named_;
   uint64_t of_segments_ = 0;
 };
 
@@ -122,6 +125,7 @@ Status Checker::Run() {
   QUIRE_ASSIGN_OR_RETURN(const bool opened, OpenDatabase());
   if (!opened) return OkStatus();
   QUIRE_RETURN_IF_ERROR(CheckTenants());
+  FindNamed();
   QUIRE_RETURN_IF_ERROR(CheckSegments());
   QUIRE_RETURN_IF_ERROR(CheckOrphans(Table::kExtents, "extents"));
   return CheckOrphans(Table::kDigests, "digests");
@@ -150,7 +154,8 @@ Status Checker::CheckVolumes() {
 }
 
 StatusOr<bool> Checker::OpenDatabase() {
-  if (!std::filesystem::exists(directory_.metadata_path())) return false;  // Nothing was ever put.
+  // Nothing was ever put.
+  if (!std::filesystem::exists(directory_.metadata_path() + "/CURRENT")) return false;
   auto database = Database::Open({.path = directory_.metadata_path(), .read_only = true});
   if (!database.ok()) {
     Add(Kind::kMetadata,
@@ -189,6 +194,15 @@ Status Checker::CheckTenants() {
   return OkStatus();
 }
 
+void Checker::FindNamed() {
+  const auto visit = [&](std::string_view key, std::string_view) {
+    const auto segment = options_.reference ? options_.reference(key) : std::nullopt;
+    if (segment) named_.insert(*segment);
+    return true;
+  };
+  TableFailed("metadata", database_->Scan(Table::kMetadata, "", visit));
+}
+
 Status Checker::CheckSegments() {
   const auto count = [&](std::string_view, std::string_view) {
     ++of_segments_;
@@ -223,6 +237,10 @@ Status Checker::CheckSegment(std::string_view raw_key, std::string_view value) {
     CheckKey(*key, *record);
     // They went with the server that had them; what is private was never synced.
     if (record->dram_only || record->private_pages) return OkStatus();
+    if (!named_.contains(*key)) {
+      ++report.cached_segments;
+      report.cached_bytes += record->stored_bytes();
+    }
     for (uint32_t layer = 0; layer < record->spec.num_layers; ++layer) {
       QUIRE_RETURN_IF_ERROR(CheckExtent({*key, layer}, *record));
       CheckDigests({*key, layer}, *record);
@@ -289,7 +307,7 @@ void Checker::CheckUnits(const ExtentId& id, const SegmentRecord& record) {
     for (const SsdTier::UnitRead& read : reads) {
       Status status = read.result.status();
       const uint32_t put = record.unit_crc32c[size_t{id.layer} * units + read.unit];
-      if (status.ok() && read.result->crc32c != put) {
+      if (status.ok() && read.result->crc32c() != put) {
         status = DataLoss("unit ", read.unit, " is not the one that was put");
       }
       const bool damage =
@@ -388,11 +406,13 @@ std::string_view Name(FsckProblem::Kind kind) {
 }
 
 StatusOr<FsckReport> Fsck(const std::string& path, const FsckOptions& options) {
-  // Opening a data directory makes one where there is none.
-  if (!std::filesystem::exists(path + "/FORMAT")) {
-    return InvalidArgument(path,
-                           " is no data directory, it has no file FORMAT; name the directory "
-                           "that the server was given with --data-dir");
+  // Opening a data directory makes one where there is none, and mends a FORMAT that was lost.
+  if (!std::filesystem::exists(path + "/FORMAT") &&
+      !std::filesystem::exists(path + "/metadata/CURRENT")) {
+    return InvalidArgument(
+        path,
+        " is no data directory, it has neither FORMAT nor a database; name the directory "
+        "that the server was given with --data-dir");
   }
   QUIRE_ASSIGN_OR_RETURN(const auto directory, DataDirectory::Open(path));
   QUIRE_ASSIGN_OR_RETURN(const EngineChoice choice, ChooseEngine(EngineKind::kAuto, {}));

@@ -2,9 +2,10 @@
 //
 // Fsck: checks a data directory that no server has open. Every record is read and compared with
 // those that belong to it (segment, extents, digests, volumes), every unit is read and verified
-// against its checksum, and what belongs to nothing is found. Nothing is changed unless it is told
-// to repair: then segments that are damaged, records that belong to no segment, and volumes without
-// a readable header are dropped. A dropped segment is missing afterwards, and a put brings it back.
+// against its checksum, and what belongs to nothing is found. Nothing is changed, but for a FORMAT
+// that is missing and that the database proves (data_directory.h), unless it is told to repair:
+// then segments that are damaged, records that belong to no segment, and volumes without a readable
+// header are dropped. A dropped segment is missing afterwards, and a put brings it back.
 //
 // Units: bytes. Thread-safety: one call at a time for a directory, which its lock ensures.
 #ifndef QUIRE_KVSERVER_STORE_FSCK_H_
@@ -12,11 +13,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/page/key.h"
 #include "kvserver/store/payload/io_engine.h"
 
 namespace quire::kvserver {
@@ -52,6 +55,9 @@ struct FsckReport {
   uint64_t payload_bytes = 0;
   /// Segments whose parent is not stored. That is no damage: a parent can be deleted first.
   uint64_t detached = 0;
+  /// Segments that no document refers to, which a server keeps as a cache, and their payload.
+  uint64_t cached_segments = 0;
+  uint64_t cached_bytes = 0;
 
   uint64_t problem_count = 0;
   std::vector<FsckProblem> problems;  ///< The first kMostListed.
@@ -65,6 +71,9 @@ struct FsckReport {
 struct FsckOptions {
   bool repair = false;
   IoEngine* engine = nullptr;  ///< The machine's when null; outlives the call.
+  /// The segment that a document refers to by this key of the metadata, nullopt for any other key
+  /// (registry/document_keys.h); without it no document refers to any.
+  std::function<std::optional<SegmentKey>(std::string_view metadata_key)> reference = {};
   /// Told after each segment; may be empty.
   std::function<void(uint64_t segments, uint64_t of_segments)> progress = {};
 };

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "kvserver/store/page_store_impl.h"
 #include "kvserver/store/payload/engine_choice.h"
@@ -91,6 +92,28 @@ TEST_F(FsckTest, ASoundDirectoryIsCleanAndCounted) {
   EXPECT_EQ(report->units, 24u);
   EXPECT_EQ(report->payload_bytes, 3 * SegmentBytes(spec_, spec_.segment_pages));
   EXPECT_EQ(report->detached, 0u);
+}
+
+TEST_F(FsckTest, WhatNoDocumentRefersToIsCountedAsTheServerCountsIt) {
+  std::map<std::string, uint64_t> server;
+  {
+    const auto store = OpenStore();
+    MetadataBatch batch;
+    for (size_t i = 0; i < 2; ++i) batch.Put("document " + chain_[i].key.Hex(), "");
+    ASSERT_TRUE(store->metadata().Apply(batch).ok());
+    ASSERT_TRUE(store->NameSegments("default", {{chain_[0].key, chain_[1].key}}).ok());
+    server = CountersOf(*store);
+  }
+  const auto report = Fsck(
+      dir_.path(), {.reference = [](std::string_view key) {
+        return key.starts_with("document ") ? SegmentKey::FromHex(key.substr(9)) : std::nullopt;
+      }});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->clean());
+  EXPECT_EQ(report->cached_segments, 1u);
+  EXPECT_EQ(report->cached_segments, server.at("segments_cached"));
+  EXPECT_EQ(report->cached_bytes, server.at("ssd_bytes_cached"));
+  EXPECT_EQ(report->payload_bytes, server.at("ssd_bytes_used"));
 }
 
 TEST_F(FsckTest, ADirectoryThatAServerUsesOrThatIsNoneIsRefused) {

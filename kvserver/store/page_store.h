@@ -4,9 +4,9 @@
 // writes through to SSD, serves units from DRAM or SSD, and resolves chains. Tiers move bytes,
 // policies decide; this class routes. It knows nothing of sessions, documents or the wire.
 //
-// Promises kept here: a sealed segment never changes (ALREADY_EXISTS); bytes that fail their
-// checksum are never returned (DATA_LOSS); every bound answers RESOURCE_EXHAUSTED; tenants never
-// share segments.
+// Promises kept here: a sealed segment never changes, the first bytes under a key stand; bytes that
+// fail their checksum are never returned (DATA_LOSS); every bound answers RESOURCE_EXHAUSTED;
+// tenants never share segments.
 //
 // Thread-safety: all methods may be called concurrently.
 #ifndef QUIRE_KVSERVER_STORE_PAGE_STORE_H_
@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -34,6 +35,7 @@
 #include "kvserver/store/metadata_store.h"
 #include "kvserver/store/policy/prefill_cost.h"
 #include "kvserver/store/policy/quota_table.h"
+#include "kvserver/store/segment_hold.h"
 #include "kvserver/store/unit.h"
 
 namespace quire::kvserver {
@@ -51,8 +53,12 @@ struct PutSegmentArgs {
   const KvSpec* spec = nullptr;
   SegmentKey parent =
       kRootKey;  ///< kRootKey, or a stored full segment of the same tenant and spec.
-  std::span<const TokenId> tokens;         ///< 1 .. p*g
-  std::span<const std::byte> payload;      ///< [num_layers][pages][n_kv] units
+  std::span<const TokenId> tokens;     ///< 1 .. p*g
+  std::span<const std::byte> payload;  ///< [num_layers][pages][n_kv] units
+  /// [num_layers][pages][n_kv], of the units: those that they had when they arrived, for a payload
+  /// that has been kept since. DATA_LOSS when a unit does not match. Empty for a payload that has
+  /// just arrived: its checksums are made here.
+  std::span<const uint32_t> unit_crc32c = {};
   std::optional<SegmentKey> expected_key;  ///< Checked when given.
   Durability durability = Durability::kPersisted;
   /// How the units are stored. Readers get what they decode to, and digests come from that. A
@@ -61,10 +67,20 @@ struct PutSegmentArgs {
   /// Makes the key in the place of the tenant's salt. Such a segment is private to the context that
   /// has the salt: lookups and chains of others do not find it, and it is gone at the next open.
   const TenantSalt* private_salt = nullptr;
+  /// Other bytes than those stored under the key are ALREADY_EXISTS, instead of taking the stored
+  /// ones.
+  bool strict = false;
+  /// Gets a hold of the segment, from the moment at which it is stored; may be null. A private
+  /// segment goes when nobody holds it.
+  SegmentHold* hold = nullptr;
 };
 struct PutSegmentResult {
   SegmentKey key;
   bool existed = false;
+  /// It existed with other bytes than those that were put, which are dropped: the first stand.
+  bool differs = false;
+  /// With `differs`: checksums of the units as they are stored, [layers][pages][n_kv].
+  std::vector<uint32_t> stored_crc32c = {};
 };
 
 struct ChainStat {
@@ -73,8 +89,16 @@ struct ChainStat {
   uint32_t segments_on_ssd = 0;   ///< All but those that are in DRAM only.
 };
 
+/// A chain, and what keeps its segments stored.
+struct HeldChain {
+  ChainPtr chain;
+  SegmentHold hold;
+};
+
 class PageStore {
  public:
+  static constexpr double kSsdShare = 0.8;
+
   struct Options {
     std::string ssd_path;              ///< Data directory; created when missing. Required.
     uint64_t dram_bytes = 1ull << 30;  ///< Arena, reserved at open.
@@ -86,7 +110,11 @@ class PageStore {
     double dram_low_watermark = 1;
     /// DRAM that single tenants may use; the others: all of it.
     TenantBytes tenant_dram_quota_bytes = {};
-    uint64_t ssd_bytes = 0;  ///< Payload bytes allowed on SSD; 0 = what the file system has.
+    /// Payload bytes allowed on SSD; 0: kSsdShare of what the file system has for it at open.
+    uint64_t ssd_bytes = 0;
+    /// How long a segment that no document refers to stays on SSD unused; zero: until its room is
+    /// needed.
+    Duration cached_ttl = Duration::zero();
     /// Payload bytes that single tenants may have on SSD; the others: what ssd_bytes leaves.
     TenantBytes tenant_ssd_quota_bytes = {};
     /// What may be written to SSD in the long run, and at once; 0: no budget. Puts that need not
@@ -98,7 +126,8 @@ class PageStore {
         "default"};  ///< Who may use the store; 1..64 bytes of [A-Za-z0-9_.-] each.
     /// Requests that read an extent from SSD before it is brought back to DRAM; at least 1.
     uint32_t promote_after_touches = 2;
-    std::string eviction_policy = "lru";      ///< Of DRAM; a name of policy/eviction_factory.h.
+    /// Of DRAM, and of what is cached on SSD; a name of policy/eviction_factory.h.
+    std::string eviction_policy = "lru";
     PrefillCost prefill_cost = {};            ///< For policies that weigh what eviction costs.
     uint64_t catalog_cache_bytes = 64 << 20;  ///< Segment records and chains kept in memory.
     uint64_t digest_cache_bytes = 64 << 20;   ///< Digests kept in memory.
@@ -114,6 +143,9 @@ class PageStore {
   static StatusOr<std::unique_ptr<PageStore>> Open(const Options& options);
   virtual ~PageStore() = default;
 
+  /// Stores a segment. The first bytes under a key stand: what is stored and not known to be
+  /// damaged stays as it is, and the result says whether it is what was put. A damaged or lost
+  /// segment is replaced by these bytes, whatever it was.
   virtual StatusOr<PutSegmentResult> PutSegment(std::string_view tenant,
                                                 const PutSegmentArgs& args) = 0;
 
@@ -127,11 +159,20 @@ class PageStore {
   /// Token ids of one segment.
   virtual StatusOr<std::vector<TokenId>> Tokens(std::string_view tenant, const SegmentKey& key) = 0;
 
-  /// Reads units, verified; `out` has one entry per address in order, or none when it fails. Give
-  /// the same vector again and again: then units that are in DRAM are handed out without
-  /// allocating.
+  /// Reads units, to be handed out: who receives them verifies, and calls Recheck for those that do
+  /// not match. `out` has one entry per address in order, or none when it fails. Give the same
+  /// vector again and again: then units that are in DRAM are handed out without allocating.
   virtual Status ReadUnits(const Caller& caller, std::span<const UnitAddress> units,
                            std::vector<UnitBytes>* out) = 0;
+  /// Reads units for use on the server. Those that are damaged in DRAM are read from SSD instead,
+  /// and the extent comes back to DRAM; DATA_LOSS when there is no other copy. Such a segment
+  /// counts as missing from then on, for lookups and reads (NOT_FOUND), until it is put again.
+  virtual Status ReadVerified(const Caller& caller, std::span<const UnitAddress> units,
+                              std::vector<VerifiedBytes>* out) = 0;
+  /// Somebody found these units not to match their checksums. They are verified here, and what is
+  /// damaged is mended; what is intact stays, whatever was said of it. OK when a read will bring
+  /// the right bytes; errors as of ReadVerified.
+  virtual Status Recheck(const Caller& caller, std::span<const UnitAddress> units) = 0;
   /// Digests of one segment at one layer, from memory when a recent call read them. Puts make those
   /// of minima and maxima; other kinds are computed from the stored units when they are first asked
   /// for, and kept. INVALID_ARGUMENT for a layer or a kind that the segment cannot have.
@@ -152,9 +193,43 @@ class PageStore {
 
   virtual StatusOr<ChainStat> StatChain(std::string_view tenant, const Chain& chain) = 0;
 
-  /// Removes a segment from every tier. NOT_FOUND when it is not stored. Readers that hold its
-  /// bytes keep them.
+  /// Removes a segment from every tier, whatever refers to it, damaged or not: now, or when the
+  /// last SegmentHold of it goes. NOT_FOUND when it is not stored. Readers that hold its bytes keep
+  /// them.
   virtual Status DeleteSegment(std::string_view tenant, const SegmentKey& key) = 0;
+
+  // Who needs what: see policy/segment_lives.h for the rules.
+
+  /// Keeps the segments stored while the hold lives. NOT_FOUND when one is not stored.
+  virtual StatusOr<SegmentHold> HoldSegments(std::string_view tenant,
+                                             std::span<const SegmentKey> keys) = 0;
+  /// ResolveChain and HoldSegments.
+  StatusOr<HeldChain> HoldChain(std::string_view tenant, const SegmentKey& tip);
+  /// One more document refers to the segments: they stay until it does not. Names are kept in
+  /// memory; the registry gives them back after a restart. NOT_FOUND when one is not stored.
+  virtual Status NameSegments(std::string_view tenant, std::span<const SegmentKey> keys) = 0;
+  /// One document less refers to them: what none refers to is cached from now on.
+  virtual void UnnameSegments(std::string_view tenant, std::span<const SegmentKey> keys) = 0;
+  /// How many documents refer to each segment; to all others none does.
+  using SegmentNames = std::unordered_map<SegmentKey, uint64_t, SegmentKeyHash>;
+  virtual void RestoreNames(const SegmentNames& names) = 0;
+  /// A delete wants the segments gone, once nobody names or holds them; naming or putting one again
+  /// takes that back. Their incarnations, 0 for one that is not stored.
+  virtual std::vector<uint64_t> ForsakeSegments(std::string_view tenant,
+                                                std::span<const SegmentKey> keys) = 0;
+  /// Takes ForsakeSegments back.
+  virtual void WantSegments(std::string_view tenant, std::span<const SegmentKey> keys) = 0;
+  /// Finishes what ForsakeSegments began, also before a restart. NOT_FOUND when the segment is not
+  /// stored, was put again since, or is named: there is nothing to do. FAILED_PRECONDITION while
+  /// somebody holds it.
+  virtual Status RemoveForsaken(std::string_view tenant, const SegmentKey& key,
+                                uint64_t incarnation) = 0;
+  /// The incarnations of stored segments, 0 for one that is not stored.
+  virtual std::vector<uint64_t> Incarnations(std::span<const SegmentKey> keys) const = 0;
+  /// Removes what nobody needs any more: forsaken segments that could not be removed at once,
+  /// cached ones that nobody has used for cached_ttl, and those that continue a segment which is
+  /// gone. Returns how many. Call it about once a second.
+  virtual StatusOr<uint64_t> Sweep() = 0;
 
   /// Brings segments to DRAM and keeps them there until they are unpinned as often, deleted, or the
   /// store is closed. All of `keys` are pinned, or none: NOT_FOUND for one that is not stored,

@@ -104,6 +104,8 @@ TEST_F(PageStoreTest, APrivateSegmentIsFoundByItsKeyOnlyAndGoneAtTheNextOpen) {
   args.tokens = tokens;
   args.payload = payload;
   args.private_salt = &salt;
+  SegmentHold hold;
+  args.hold = &hold;
   args.durability = Durability::kPersisted;
   const auto own = store_->PutSegment("default", args);
   ASSERT_TRUE(own.ok()) << own.status();
@@ -121,6 +123,7 @@ TEST_F(PageStoreTest, APrivateSegmentIsFoundByItsKeyOnlyAndGoneAtTheNextOpen) {
   // Exact pages of the same tokens, of other bytes, are another segment.
   EXPECT_TRUE(Put(tokens, MakePayload(spec_, tokens.size(), 4), shared->key).ok());
 
+  hold.Detach();  // As a server that is killed.
   Open();
   EXPECT_EQ(Count("segments"), stored);  // The private one went, and that of exact pages came.
   EXPECT_EQ(store_->ReadUnits("default", all, &units).code(), StatusCode::kNotFound);

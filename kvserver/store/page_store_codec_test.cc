@@ -135,7 +135,9 @@ TEST_P(PageStoreCodecTest, Promise1ALaterPutKeepsTheCodecAndIsComparedByIt) {
   EXPECT_EQ(Read(*segment), before);
   std::vector<std::byte> different = segment->payload;
   StoreElement(different.data(), 0, spec_.dtype, 40.0f);
-  EXPECT_EQ(Put(segment->tokens, different).status().code(), StatusCode::kAlreadyExists);
+  EXPECT_TRUE(Put(segment->tokens, different)->differs);
+  EXPECT_EQ(PutStrictly(segment->tokens, different).status().code(), StatusCode::kAlreadyExists);
+  EXPECT_EQ(Read(*segment), before);
 }
 
 TEST_P(PageStoreCodecTest, SpaceComesBackWhenTheSegmentIsDeleted) {

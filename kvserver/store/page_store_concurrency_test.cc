@@ -100,30 +100,37 @@ TEST_F(PageStoreConcurrencyTest, EveryReadIsExactOrNotFoundAndAccountsEndAtZero)
   EXPECT_EQ(counters["ssd_checksum_failures"], 0u);
 }
 
-// Promise 1 under a race: one of two different puts under one key wins, the other is refused.
+// Promise 1 under a race: of two different puts under one key the first stands, and the other takes
+// it or, where it asks for strictness, is refused.
 TEST_F(PageStoreConcurrencyTest, Promise1OneOfTwoRacingPutsWins) {
   for (uint64_t round = 0; round < 20; ++round) {
     const auto tokens = MakeTokens(8, 1000 + round);
     const std::vector<std::byte> payloads[2] = {MakePayload(spec_, 8, 1), MakePayload(spec_, 8, 2)};
-    StatusCode codes[2] = {};
-    SegmentKey key;
+    StatusOr<PutSegmentResult> results[2] = {Internal("not run"), Internal("not run")};
+    const bool strict = round % 2 == 1;
     const auto put = [&](int which) {
       PutSegmentArgs args;
       args.spec = &spec_;
       args.tokens = tokens;
       args.payload = payloads[which];
       args.durability = Durability::kMemory;
-      const auto result = store_->PutSegment("default", args);
-      codes[which] = result.status().code();
-      if (result.ok()) key = result->key;
+      args.strict = strict;
+      results[which] = store_->PutSegment("default", args);
     };
     std::thread other(put, 1);
     put(0);
     other.join();
-    ASSERT_EQ((codes[0] == StatusCode::kOk) + (codes[1] == StatusCode::kOk), 1);
-    const int winner = codes[0] == StatusCode::kOk ? 0 : 1;
-    EXPECT_EQ(codes[1 - winner], StatusCode::kAlreadyExists);
-    EXPECT_EQ(*ReadSegment(*store_, spec_, {key, tokens, {}}), payloads[winner]);
+    const int winner = results[0].ok() && !results[0]->existed ? 0 : 1;
+    ASSERT_TRUE(results[winner].ok()) << results[winner].status();
+    EXPECT_FALSE(results[winner]->existed);
+    const auto& second = results[1 - winner];
+    if (strict) {
+      EXPECT_EQ(second.status().code(), StatusCode::kAlreadyExists);
+    } else {
+      ASSERT_TRUE(second.ok()) << second.status();
+      EXPECT_TRUE(second->existed && second->differs);
+    }
+    EXPECT_EQ(*ReadSegment(*store_, spec_, {results[winner]->key, tokens, {}}), payloads[winner]);
   }
 }
 

@@ -65,6 +65,38 @@ TEST_F(PageStoreFaultsTest, Promise2ABitFlippedOnTheWayIsDataLossUntilTheSegment
   EXPECT_EQ(*ReadSegment(*store_, spec_, *segment), segment->payload);
 }
 
+// Promise 1: a damaged segment is replaced by what is put, whatever its bits; what DRAM had of it
+// is not mixed with them.
+TEST_F(PageStoreFaultsTest, Promise1ADamagedSegmentIsReplacedByOtherBytes) {
+  options_.promote_after_touches = 1;
+  Open();
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  Open();
+  // Layer 0 comes to DRAM, layer 1 is found to be damaged.
+  std::vector<UnitBytes> units;
+  const std::vector<UnitAddress> all = AllUnits(spec_, segment->key, segment->tokens.size());
+  ASSERT_TRUE(store_->ReadUnits("default", std::span(all).first(1), &units).ok());
+  units.clear();
+  engine_.Inject(Kind::kRead, IoFault::kBitFlip);
+  (void)store_->ReadUnits("default", std::span(all).last(1), &units);
+  ASSERT_FALSE(IsStored(1));
+  const auto other = MakePayload(spec_, segment->tokens.size(), /*seed=*/2);
+  PutSegmentArgs args;
+  args.spec = &spec_;
+  args.tokens = segment->tokens;
+  args.payload = other;
+  args.strict = true;
+  const auto put = store_->PutSegment("default", args);
+  ASSERT_TRUE(put.ok()) << put.status();
+  EXPECT_FALSE(put->existed);
+  EXPECT_EQ(Count("ssd_bytes_used"), other.size());
+  for (int times = 0; times < 2; ++times) {
+    EXPECT_EQ(*ReadSegment(*store_, spec_, *segment), other);
+    Open();
+  }
+}
+
 TEST_F(PageStoreFaultsTest, Promise2AWriteThatWasTornInSilenceIsDataLoss) {
   engine_.Inject(Kind::kWrite, IoFault::kTornWrite);
   const auto segment = PutTestSegment(*store_, spec_, 1);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/api/page_digest.h"
+#include "kvserver/store/format_proof.h"
 #include "kvserver/store/payload/engine_choice.h"
 #include "kvserver/store/policy/eviction_factory.h"
 #include "kvserver/store/policy/touch_promotion.h"
@@ -48,6 +49,16 @@ StatusOr<uint64_t> FreeForVolumes(Database& database) {
   return bytes - std::min(bytes, kLeftForMetadata);
 }
 
+/// What the payload may take on SSD: a share of what is free and what its volumes have already.
+StatusOr<uint64_t> SsdLimit(const PageStore::Options& options, Database& database,
+                            const PayloadStore& payload) {
+  if (options.ssd_bytes != 0) return options.ssd_bytes;
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t free_bytes, database.FreeBytes());
+  const uint64_t bytes = free_bytes + payload.volume_bytes();
+  return std::max<uint64_t>(
+      static_cast<uint64_t>(PageStore::kSsdShare * static_cast<double>(bytes)), 1);
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& options,
@@ -58,20 +69,25 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<EvictionPolicy> eviction,
                          MakeEvictionPolicy(options.eviction_policy));
   Parts parts;
+  QUIRE_ASSIGN_OR_RETURN(parts.cached_eviction, MakeEvictionPolicy(options.eviction_policy));
   parts.latencies =
       std::make_unique<StoreLatencies>(options.clock != nullptr ? *options.clock : SystemClock());
-  QUIRE_ASSIGN_OR_RETURN(parts.directory, DataDirectory::Open(options.ssd_path));
+  Disk& disk = machine.disk != nullptr ? *machine.disk : SystemDisk();
+  QUIRE_ASSIGN_OR_RETURN(parts.directory, DataDirectory::Open(options.ssd_path, disk, machine.env));
   QUIRE_ASSIGN_OR_RETURN(parts.dram, DramTier::Open(DramOptions(options), std::move(eviction)));
   QUIRE_ASSIGN_OR_RETURN(parts.database, Database::Open({.path = parts.directory->metadata_path(),
                                                          .env = machine.env}));
+  QUIRE_RETURN_IF_ERROR(NoteFormat(*parts.database));
   QUIRE_RETURN_IF_ERROR(OpenPayload(options, machine, &parts));
   QUIRE_ASSIGN_OR_RETURN(parts.tenants,
                          TenantDirectory::Open(parts.database.get(), options.tenants));
   SsdTier ssd(parts.database.get(), parts.payload.get(), 0);
   QUIRE_ASSIGN_OR_RETURN(const SsdTier::Recovered recovered, ssd.Recover());
   SegmentCatalog catalog(parts.database.get(), 0);
-  QUIRE_ASSIGN_OR_RETURN(const SegmentCatalog::Totals stored, catalog.CountAll());
+  QUIRE_ASSIGN_OR_RETURN(const SegmentCatalog::Totals stored,
+                         catalog.CountAll(recovered.whole_extents));
   QUIRE_RETURN_IF_ERROR(catalog.Drop(stored.dram_only));
+  QUIRE_ASSIGN_OR_RETURN(parts.ssd_bytes, SsdLimit(options, *parts.database, *parts.payload));
   auto store = std::unique_ptr<PageStoreImpl>(
       new PageStoreImpl(options, machine, std::move(parts), stored, recovered));
   // One of a tenant that the server has no more stays until the server has it again, and one that
@@ -95,7 +111,8 @@ Status PageStoreImpl::OpenPayload(const Options& options, const Machine& machine
       .directory = parts->directory->payload_path(),
       .volume_bytes = options.ssd_volume_bytes,
       .free_bytes = [database = parts->database.get()] { return FreeForVolumes(*database); },
-      .faults = machine.faults};
+      .faults = machine.faults,
+      .disk = machine.disk};
   QUIRE_ASSIGN_OR_RETURN(
       parts->payload,
       PayloadStore::Open({.volumes = volumes, .buffers = {}, .faults = machine.faults},
@@ -106,8 +123,7 @@ Status PageStoreImpl::OpenPayload(const Options& options, const Machine& machine
 PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Parts parts,
                              const SegmentCatalog::Totals& stored,
                              const SsdTier::Recovered& recovered)
-    : faults_(machine.faults),
-      latencies_(std::move(parts.latencies)),
+    : latencies_(std::move(parts.latencies)),
       directory_(std::move(parts.directory)),
       database_(std::move(parts.database)),
       engine_(std::move(parts.engine)),
@@ -118,10 +134,12 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
       metadata_(database_.get()),
       ssd_(database_.get(), payload_.get(), options.extent_cache_bytes),
       catalog_(database_.get(), options.catalog_cache_bytes),
+      damage_(dram_.get(), &catalog_),
       gate_(options.ssd_gate),
       digests_(database_.get(), options.digest_cache_bytes, &gate_),
       reader_({.catalog = &catalog_,
                .dram = dram_.get(),
+               .damage = &damage_,
                .ssd = &ssd_,
                .writers = &writers_,
                .buffers = &payload_->buffers(),
@@ -131,16 +149,27 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
               std::make_unique<TouchPromotion>(options.promote_after_touches, kPromotionMemory)),
       deriver_(
           {.digests = &digests_, .reader = &reader_, .catalog = &catalog_, .writers = &writers_}),
-      space_(options.ssd_bytes, options.tenant_ssd_quota_bytes),
-      writer_({.database = database_.get(),
-               .payload = payload_.get(),
+      space_(parts.ssd_bytes, options.tenant_ssd_quota_bytes),
+      keeper_({.database = database_.get(),
                .catalog = &catalog_,
                .digests = &digests_,
                .dram = dram_.get(),
                .ssd = &ssd_,
                .writers = &writers_,
                .space = &space_,
-               .segments = &segments_,
+               .faults = machine.faults,
+               .latencies = latencies_.get(),
+               .clock = ClockOf(options)},
+              std::move(parts.cached_eviction), options.cached_ttl),
+      writer_({.database = database_.get(),
+               .catalog = &catalog_,
+               .digests = &digests_,
+               .dram = dram_.get(),
+               .damage = &damage_,
+               .ssd = &ssd_,
+               .writers = &writers_,
+               .space = &space_,
+               .keeper = &keeper_,
                .faults = machine.faults,
                .latencies = latencies_.get(),
                .clock = ClockOf(options),
@@ -153,11 +182,26 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
                  .writers = &writers_,
                  .clock = ClockOf(options)},
                 options.scrub_bytes_per_second) {
-  for (const auto& [tenant, bytes] : stored.bytes) space_.ChargeStored(tenant, bytes);
-  segments_.Add(stored.segments);
+  std::vector<SegmentCatalog::Listed> segments = stored.segments;
+  // What was put first counts as used longest ago.
+  std::ranges::sort(segments, {}, &SegmentCatalog::Listed::incarnation);
+  for (const SegmentCatalog::Listed& segment : segments) {
+    if (!segment.tenant.empty()) space_.ChargeStored(segment.tenant, segment.bytes);
+    keeper_.Stored({.key = segment.key,
+                    .tenant = segment.tenant,
+                    .parent = segment.parent,
+                    .bytes = segment.bytes,
+                    .incarnation = segment.incarnation});
+  }
+  for (const SegmentKey& key : stored.incomplete) catalog_.MarkDamaged(key);
   dropped_.Add(recovered.dropped);
+  torn_.Add(recovered.torn.size());
   lost_bytes_.Add(recovered.lost_bytes);
 }
+
+// When it fails, what was acknowledged without a sync keeps its promise all the same, and the next
+// open looks at it; so there is nobody to tell.
+PageStoreImpl::~PageStoreImpl() { (void)ssd_.Sync(); }
 
 StatusOr<PutSegmentResult> PageStoreImpl::PutSegment(std::string_view tenant,
                                                      const PutSegmentArgs& args) {
@@ -214,6 +258,17 @@ Status PageStoreImpl::ReadUnits(const Caller& caller, std::span<const UnitAddres
   return reader_.Read(caller, units, out);
 }
 
+Status PageStoreImpl::ReadVerified(const Caller& caller, std::span<const UnitAddress> units,
+                                   std::vector<VerifiedBytes>* out) {
+  QUIRE_RETURN_IF_ERROR(CheckTenant(caller.tenant));
+  return reader_.ReadVerified(caller, units, out);
+}
+
+Status PageStoreImpl::Recheck(const Caller& caller, std::span<const UnitAddress> units) {
+  QUIRE_RETURN_IF_ERROR(CheckTenant(caller.tenant));
+  return reader_.Recheck(caller, units);
+}
+
 StatusOr<SegmentDigests> PageStoreImpl::ReadDigests(const Caller& caller, const SegmentKey& key,
                                                     uint32_t layer, kernels::DigestKind kind) {
   const LatencyTimer timer(latencies_->digests, latencies_->clock);
@@ -228,13 +283,9 @@ StatusOr<SegmentDigests> PageStoreImpl::ReadDigests(const Caller& caller, const 
                            static_cast<int>(kind), ": discs pair channels, and it has ",
                            record->spec.key_dim());
   }
-  const ExtentId id{key, layer};
-  StatusOr<DigestBytes> digests = kind == kernels::DigestKind::kMinMax
-                                      ? digests_.Read(id, *record, caller.priority)
-                                      : deriver_.Read({id, kind}, *record);
-  if (digests.status().code() == StatusCode::kDataLoss) catalog_.MarkDamaged(key);
-  QUIRE_RETURN_IF_ERROR(digests.status());
-  return SegmentDigests{.bytes = *std::move(digests), .num_pages = record->num_pages()};
+  QUIRE_ASSIGN_OR_RETURN(DigestBytes digests,
+                         deriver_.Read({{key, layer}, kind}, *record, caller.priority));
+  return SegmentDigests{.bytes = std::move(digests), .num_pages = record->num_pages()};
 }
 
 StatusOr<bool> PageStoreImpl::PutRepresentatives(std::string_view tenant, const SegmentKey& key,
@@ -250,8 +301,7 @@ StatusOr<bool> PageStoreImpl::PutRepresentatives(std::string_view tenant, const 
   }
   bool existed = true;
   for (uint32_t layer = 0; layer < record->spec.num_layers && existed; ++layer) {
-    QUIRE_ASSIGN_OR_RETURN(const DigestBytes kept,
-                           digests_.FindKept({{key, layer}, kKind}, *record));
+    QUIRE_ASSIGN_OR_RETURN(const DigestBytes kept, digests_.Find({{key, layer}, kKind}, *record));
     existed = kept != nullptr;
   }
   if (existed) return true;
@@ -274,26 +324,33 @@ StatusOr<ChainStat> PageStoreImpl::StatChain(std::string_view tenant, const Chai
 Status PageStoreImpl::DeleteSegment(std::string_view tenant, const SegmentKey& key) {
   const LatencyTimer timer(latencies_->erase, latencies_->clock);
   QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
-  const KeyedLock::Guard guard = writers_.Acquire(key);
-  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(tenant, key));
-  Database::Batch batch = database_->NewBatch();
-  catalog_.StageErase(key, batch);
-  digests_.StageErase(key, batch);
-  QUIRE_ASSIGN_OR_RETURN(SsdTier::Change change, ssd_.StageErase(key, batch));
-  Reach(faults_, FaultPoint::kBeforeCommit);
-  {
-    const LatencyTimer commit_timer(latencies_->commit, latencies_->clock);
-    QUIRE_RETURN_IF_ERROR(database_->Commit(batch, /*sync=*/false));
-  }
-  Reach(faults_, FaultPoint::kCommitted);
-  change.Committed();
-  QUIRE_RETURN_IF_ERROR(dram_->Erase(key));
-  catalog_.Forget(key, *record);
-  digests_.Forget(key, *record);
-  if (!record->dram_only) space_.Release(tenant, record->stored_bytes());
-  segments_.Sub(1);
-  deletes_.Add();
-  return OkStatus();
+  QUIRE_RETURN_IF_ERROR(CheckMayRemove(tenant, key));
+  return keeper_.Delete(key);
+}
+
+// The owner of a damaged record cannot be told; whoever has its key may remove it.
+Status PageStoreImpl::CheckMayRemove(std::string_view tenant, const SegmentKey& key) {
+  const Status found = catalog_.Find(tenant, key).status();
+  return absl::IsDataLoss(found) ? OkStatus() : found;
+}
+
+StatusOr<SegmentHold> PageStoreImpl::HoldSegments(std::string_view tenant,
+                                                  std::span<const SegmentKey> keys) {
+  QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
+  return keeper_.Hold(keys);
+}
+
+Status PageStoreImpl::NameSegments(std::string_view tenant, std::span<const SegmentKey> keys) {
+  QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
+  return keeper_.Name(keys);
+}
+
+Status PageStoreImpl::RemoveForsaken(std::string_view tenant, const SegmentKey& key,
+                                     uint64_t incarnation) {
+  const LatencyTimer timer(latencies_->erase, latencies_->clock);
+  QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
+  QUIRE_RETURN_IF_ERROR(CheckMayRemove(tenant, key));
+  return keeper_.RemoveForsaken(key, incarnation);
 }
 
 Status PageStoreImpl::PinSegments(std::string_view tenant, std::span<const SegmentKey> keys) {
@@ -302,7 +359,7 @@ Status PageStoreImpl::PinSegments(std::string_view tenant, std::span<const Segme
     const Status pinned = PinSegment(tenant, keys[i]);
     if (pinned.ok()) continue;
     // A segment that was deleted meanwhile has no pin to take back.
-    for (const SegmentKey& key : keys.first(i)) (void)dram_->Unpin(key);
+    for (const SegmentKey& key : keys.first(i)) (void)UnpinSegment(key);
     return pinned;
   }
   return OkStatus();
@@ -312,18 +369,29 @@ Status PageStoreImpl::PinSegment(std::string_view tenant, const SegmentKey& key)
   QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(tenant, key));
   const uint64_t slot_bytes =
       Arena::SlotBytes(record->stored_extent_bytes(record->spec.segment_pages));
+  QUIRE_ASSIGN_OR_RETURN(SegmentHold hold, keeper_.Hold({&key, 1}));
   // Before it comes, so that no part of it leaves while the rest is on its way.
   QUIRE_RETURN_IF_ERROR(dram_->Pin(key, record->spec.num_layers * slot_bytes));
   const Status brought = reader_.BringToDram(tenant, key);
-  if (!brought.ok()) (void)dram_->Unpin(key);
+  if (brought.ok()) {
+    hold.Detach();  // UnpinSegment takes it back.
+  } else {
+    (void)dram_->Unpin(key);
+  }
   return brought;
+}
+
+Status PageStoreImpl::UnpinSegment(const SegmentKey& key) {
+  QUIRE_RETURN_IF_ERROR(dram_->Unpin(key));
+  keeper_.ReleaseSegments({&key, 1});
+  return OkStatus();
 }
 
 Status PageStoreImpl::UnpinSegments(std::string_view tenant, std::span<const SegmentKey> keys) {
   QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
   for (const SegmentKey& key : keys) {
     QUIRE_RETURN_IF_ERROR(catalog_.Find(tenant, key).status());
-    QUIRE_RETURN_IF_ERROR(dram_->Unpin(key));
+    QUIRE_RETURN_IF_ERROR(UnpinSegment(key));
   }
   return OkStatus();
 }
@@ -333,8 +401,7 @@ Status PageStoreImpl::CheckTenant(std::string_view tenant) const {
 }
 
 void PageStoreImpl::VisitMetrics(MetricsVisitor& visit) const {
-  visit.Gauge("segments", "Segments stored.", segments_.Get());
-  visit.Counter("deletes", "Segments deleted.", deletes_.Get());
+  keeper_.VisitMetrics(visit);
   space_.VisitMetrics(visit);
   writer_.VisitMetrics(visit);
   latencies_->VisitMetrics(visit);
@@ -344,10 +411,15 @@ void PageStoreImpl::VisitMetrics(MetricsVisitor& visit) const {
   digests_.VisitMetrics(visit);
   deriver_.VisitMetrics(visit);
   dram_->VisitMetrics(visit);
+  damage_.VisitMetrics(visit);
   ssd_.VisitMetrics(visit);
   visit.Counter("ssd_extents_dropped",
                 "Extents whose records could not be used when the store was opened.",
                 dropped_.Get());
+  visit.Counter(
+      "segments_torn",
+      "Segments that were put without a sync and were not whole when the store was opened.",
+      torn_.Get());
   visit.Counter("ssd_bytes_lost",
                 "Payload in volumes that were missing or cut when the store was opened.",
                 lost_bytes_.Get());

@@ -25,6 +25,7 @@
 #include "kvserver/store/rocksdb_metadata_store.h"
 #include "kvserver/store/scrubber.h"
 #include "kvserver/store/segment_catalog.h"
+#include "kvserver/store/segment_keeper.h"
 #include "kvserver/store/segment_writer.h"
 #include "kvserver/store/space_accounts.h"
 #include "kvserver/store/ssd_tier.h"
@@ -39,13 +40,16 @@ class PageStoreImpl final : public PageStore {
  public:
   /// What tests put in the place of the machine; null: the machine's own.
   struct Machine {
-    rocksdb::Env* env = nullptr;
-    IoEngine* engine = nullptr;
+    rocksdb::Env* env = nullptr;  ///< Files of the database.
+    IoEngine* engine = nullptr;   ///< Bytes of the payload volumes.
     FaultPoints* faults = nullptr;
+    Disk* disk = nullptr;  ///< The data directory, and the volumes' names and sizes.
   };
   /// As PageStore::Open, on the files of `machine`, which outlives the store.
   static StatusOr<std::unique_ptr<PageStoreImpl>> Open(const Options& options,
                                                        const Machine& machine);
+  /// Everything that was acknowledged is durable after an orderly end.
+  ~PageStoreImpl() override;
 
   StatusOr<PutSegmentResult> PutSegment(std::string_view tenant,
                                         const PutSegmentArgs& args) override;
@@ -55,6 +59,9 @@ class PageStoreImpl final : public PageStore {
   StatusOr<std::vector<TokenId>> Tokens(std::string_view tenant, const SegmentKey& key) override;
   Status ReadUnits(const Caller& caller, std::span<const UnitAddress> units,
                    std::vector<UnitBytes>* out) override;
+  Status ReadVerified(const Caller& caller, std::span<const UnitAddress> units,
+                      std::vector<VerifiedBytes>* out) override;
+  Status Recheck(const Caller& caller, std::span<const UnitAddress> units) override;
   using PageStore::ReadDigests;
   StatusOr<SegmentDigests> ReadDigests(const Caller& caller, const SegmentKey& key, uint32_t layer,
                                        kernels::DigestKind kind) override;
@@ -62,6 +69,26 @@ class PageStoreImpl final : public PageStore {
                                     std::span<const std::byte> digests) override;
   StatusOr<ChainStat> StatChain(std::string_view tenant, const Chain& chain) override;
   Status DeleteSegment(std::string_view tenant, const SegmentKey& key) override;
+  StatusOr<SegmentHold> HoldSegments(std::string_view tenant,
+                                     std::span<const SegmentKey> keys) override;
+  Status NameSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;
+  void UnnameSegments(std::string_view, std::span<const SegmentKey> keys) override {
+    keeper_.Unname(keys);
+  }
+  void RestoreNames(const SegmentNames& names) override { keeper_.RestoreNames(names); }
+  std::vector<uint64_t> ForsakeSegments(std::string_view,
+                                        std::span<const SegmentKey> keys) override {
+    return keeper_.Forsake(keys);
+  }
+  void WantSegments(std::string_view, std::span<const SegmentKey> keys) override {
+    keeper_.Want(keys);
+  }
+  Status RemoveForsaken(std::string_view tenant, const SegmentKey& key,
+                        uint64_t incarnation) override;
+  std::vector<uint64_t> Incarnations(std::span<const SegmentKey> keys) const override {
+    return keeper_.Incarnations(keys);
+  }
+  StatusOr<uint64_t> Sweep() override { return keeper_.Sweep(); }
   Status PinSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;
   Status UnpinSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;
   Status CheckTenant(std::string_view tenant) const override;
@@ -81,6 +108,8 @@ class PageStoreImpl final : public PageStore {
 
  private:
   struct Parts {
+    std::unique_ptr<EvictionPolicy> cached_eviction;
+    uint64_t ssd_bytes = 0;  ///< The limit.
     std::unique_ptr<StoreLatencies> latencies;
     std::unique_ptr<DataDirectory> directory;
     std::unique_ptr<Database> database;
@@ -95,8 +124,9 @@ class PageStoreImpl final : public PageStore {
                 const SegmentCatalog::Totals& stored, const SsdTier::Recovered& recovered);
 
   Status PinSegment(std::string_view tenant, const SegmentKey& key);
+  Status UnpinSegment(const SegmentKey& key);
+  Status CheckMayRemove(std::string_view tenant, const SegmentKey& key);
 
-  FaultPoints* const faults_;  ///< May be null.
   // Constant after construction; each provides its own synchronisation.
   const std::unique_ptr<StoreLatencies> latencies_;
   const std::unique_ptr<DataDirectory> directory_;
@@ -109,13 +139,15 @@ class PageStoreImpl final : public PageStore {
   RocksDbMetadataStore metadata_;
   SsdTier ssd_;
   SegmentCatalog catalog_;
+  DramDamage damage_;
   IoGate gate_;
   DigestStore digests_;
   KeyedLock writers_;
   UnitReader reader_;
   DigestDeriver deriver_;
   SpaceAccounts space_;
-  Counter segments_, deletes_, dropped_, lost_bytes_;
+  SegmentKeeper keeper_;
+  Counter dropped_, torn_, lost_bytes_;
   SegmentWriter writer_;
   Scrubber scrubber_;  ///< Last: it stops before what it reads goes.
 };

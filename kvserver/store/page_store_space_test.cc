@@ -3,8 +3,12 @@
 // What may go to SSD: quotas of tenants, and the write budget with what stays in DRAM only.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "kvserver/store/database.h"
 #include "kvserver/store/testing/page_store_fixture.h"
 #include "tests/kit/fake_clock.h"
 
@@ -28,14 +32,17 @@ class PageStoreSpaceTest : public PageStoreTest {
 TEST_F(PageStoreSpaceTest, ATenantStopsAtItsQuotaAndOthersGoOn) {
   options_.tenant_ssd_quota_bytes = {{"other", 2 * segment_bytes()}};
   Open();
-  ASSERT_TRUE(PutNumber(1, Durability::kMemory, kRootKey, "other").ok());
+  const auto first = PutNumber(1, Durability::kMemory, kRootKey, "other");
+  ASSERT_TRUE(first.ok());
   const auto second = PutNumber(2, Durability::kMemory, kRootKey, "other");
   ASSERT_TRUE(second.ok());
+  ASSERT_TRUE(store_->NameSegments("other", {{first->key, second->key}}).ok());
   const Status refused = PutNumber(3, Durability::kMemory, kRootKey, "other").status();
   EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
   EXPECT_NE(std::string(refused.message()).find("tenant 'other'"), std::string::npos) << refused;
   EXPECT_TRUE(PutNumber(3, Durability::kMemory).ok());
   Open();  // What is stored counts again.
+  store_->RestoreNames({{first->key, 1}, {second->key, 1}});
   EXPECT_FALSE(PutNumber(3, Durability::kMemory, kRootKey, "other").ok());
   ASSERT_TRUE(store_->DeleteSegment("other", second->key).ok());
   EXPECT_TRUE(PutNumber(3, Durability::kMemory, kRootKey, "other").ok());
@@ -47,6 +54,214 @@ TEST_F(PageStoreSpaceTest, AStoredSegmentThatIsPutAgainIsNotChargedAgain) {
   ASSERT_TRUE(PutNumber(1, Durability::kMemory).ok());
   EXPECT_TRUE(PutNumber(1, Durability::kPersisted).ok());
   EXPECT_EQ(Count("ssd_bytes_used"), segment_bytes());
+}
+
+/// A store of four segments, of which what no document refers to is a cache.
+class CachedSegmentsTest : public PageStoreSpaceTest {
+ protected:
+  void SetUp() override {
+    options_.ssd_bytes = 4 * segment_bytes();
+    options_.cached_ttl = std::chrono::minutes(10);
+    options_.clock = &clock_;
+    Open();
+  }
+  TestSegment PutOne(uint64_t seed, const SegmentKey& parent = kRootKey) {
+    clock_.Advance(std::chrono::seconds(1));
+    auto segment = PutNumber(seed, Durability::kMemory, parent);
+    EXPECT_TRUE(segment.ok()) << segment.status();
+    return *std::move(segment);
+  }
+  SegmentHold HoldOne(const TestSegment& segment) {
+    return store_->HoldSegments("default", {{segment.key}}).value();
+  }
+  bool IsThere(const TestSegment& segment) { return store_->Tokens("default", segment.key).ok(); }
+
+  quire::testing::FakeClock clock_;
+};
+
+// Promise 6: a full SSD evicts what it caches, used longest ago first, before anybody is refused.
+TEST_F(CachedSegmentsTest, Promise6AFullSsdEvictsCachedSegmentsBeforeAnybodyIsRefused) {
+  std::vector<TestSegment> segments;
+  for (uint64_t seed = 1; seed <= 4; ++seed) segments.push_back(PutOne(seed));
+  ASSERT_TRUE(store_->NameSegments("default", {{segments[0].key}}).ok());
+  const SegmentHold reader = HoldOne(segments[1]);
+  HoldOne(segments[2]).Release();  // Used after the fourth.
+  PutOne(5);
+  EXPECT_FALSE(IsThere(segments[3]));
+  PutOne(6);
+  EXPECT_FALSE(IsThere(segments[2]));
+  EXPECT_TRUE(IsRead(segments[0]));
+  EXPECT_TRUE(IsRead(segments[1]));
+  for (uint64_t seed = 7; seed < 30; ++seed) PutOne(seed);
+  EXPECT_TRUE(IsRead(segments[0])) << "a document refers to it";
+  EXPECT_TRUE(IsRead(segments[1])) << "somebody holds it";
+  EXPECT_EQ(Count("ssd_bytes_used"), options_.ssd_bytes);
+  EXPECT_EQ(Count("cached_evictions"), 25u);
+  EXPECT_EQ(Count("segments"), 4u);
+  EXPECT_EQ(Count("segments_cached"), 3u);
+  EXPECT_EQ(Count("ssd_bytes_cached"), 3 * segment_bytes());
+}
+
+TEST_F(CachedSegmentsTest, APutThatDoesNotFitStopsAndFillsNothingForGood) {
+  // A chain of five: its beginning is held while it is put, as by a context.
+  SegmentHold context;
+  SegmentKey parent = kRootKey;
+  Status refused;
+  for (uint64_t seed = 1; refused.ok(); ++seed) {
+    const auto segment = PutNumber(seed, Durability::kMemory, parent);
+    refused = segment.status();
+    if (!segment.ok()) break;
+    parent = segment->key;
+    context.Add(HoldOne(*segment));
+  }
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted) << refused;
+  EXPECT_EQ(Count("segments"), 4u);
+  context.Release();
+  for (uint64_t seed = 100; seed < 104; ++seed) PutOne(seed);
+  EXPECT_EQ(Count("segments"), 4u);
+}
+
+TEST_F(CachedSegmentsTest, ATenantOverItsQuotaEvictsItsOwn) {
+  options_.tenant_ssd_quota_bytes = {{"other", 2 * segment_bytes()}};
+  Open();
+  const TestSegment mine = PutOne(1);
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    EXPECT_TRUE(PutNumber(seed, Durability::kMemory, kRootKey, "other").ok());
+  }
+  EXPECT_TRUE(IsRead(mine));
+  EXPECT_EQ(Count("segments"), 3u);
+}
+
+TEST_F(CachedSegmentsTest, WhatNobodyUsesExpiresAndWhatIsNamedDoesNot) {
+  const TestSegment named = PutOne(1), unused = PutOne(2), used = PutOne(3), held = PutOne(4);
+  ASSERT_TRUE(store_->NameSegments("default", {{named.key}}).ok());
+  SegmentHold reader = HoldOne(held);
+  clock_.Advance(std::chrono::minutes(6));
+  EXPECT_EQ(*store_->Sweep(), 0u);
+  HoldOne(used).Release();
+  clock_.Advance(std::chrono::minutes(6));
+  EXPECT_EQ(*store_->Sweep(), 1u);
+  EXPECT_FALSE(IsThere(unused));
+  reader.Release();
+  clock_.Advance(std::chrono::minutes(20));
+  EXPECT_EQ(*store_->Sweep(), 2u);
+  EXPECT_TRUE(IsThere(named));
+  EXPECT_EQ(Count("cached_expired"), 3u);
+  EXPECT_EQ(Count("ssd_bytes_used"), segment_bytes());
+}
+
+TEST_F(CachedSegmentsTest, WhatContinuesADeletedSegmentGoesAtTheNextSweep) {
+  const TestSegment first = PutOne(1), second = PutOne(2, first.key), third = PutOne(3, second.key);
+  ASSERT_TRUE(store_->DeleteSegment("default", first.key).ok());
+  const SegmentHold reader = HoldOne(third);
+  EXPECT_EQ(*store_->Sweep(), 1u);
+  EXPECT_FALSE(IsThere(second));
+  EXPECT_TRUE(IsRead(third));
+}
+
+TEST_F(CachedSegmentsTest, ASegmentWithADamagedRecordIsDeletedAndPutAgainAndCountedOnce) {
+  const TestSegment segment = PutOne(1);
+  const auto damage = [&] {
+    store_.reset();
+    const auto database = Database::Open({.path = dir_ / "metadata"}).value();
+    Database::Batch batch = database->NewBatch();
+    batch.Put(Table::kSegments, segment.key.view(), {"no record"});
+    ASSERT_TRUE(database->Commit(batch, /*sync=*/true).ok());
+  };
+  damage();
+  Open();
+  PutOne(1);
+  EXPECT_EQ(Count("segments"), 1u);
+  EXPECT_EQ(Count("ssd_bytes_used"), segment_bytes());
+  damage();
+  Open();
+  EXPECT_TRUE(store_->DeleteSegment("default", segment.key).ok());
+  EXPECT_EQ(Count("segments"), 0u);
+  EXPECT_EQ(Count("ssd_bytes_used"), 0u);
+  ASSERT_TRUE(store_->Sweep().ok());
+  EXPECT_EQ(Count("payload_used_bytes"), 0u);
+  EXPECT_EQ(store_->DeleteSegment("default", segment.key).code(), StatusCode::kNotFound);
+}
+
+// Promise 3: an acknowledged put is never undone by an older delete.
+TEST_F(CachedSegmentsTest, Promise3ASegmentThatIsPutAgainIsAnotherOneAndStays) {
+  const TestSegment segment = PutOne(1);
+  SegmentHold reader = HoldOne(segment);
+  const uint64_t before = store_->ForsakeSegments("default", {{segment.key}}).front();
+  PutOne(1);
+  reader.Release();
+  EXPECT_EQ(store_->RemoveForsaken("default", segment.key, before).code(), StatusCode::kNotFound);
+  Open();
+  EXPECT_TRUE(IsRead(segment));
+  EXPECT_EQ(store_->RemoveForsaken("default", segment.key, before).code(), StatusCode::kNotFound);
+  const uint64_t after = store_->Incarnations({{segment.key}}).front();
+  EXPECT_GT(after, before);
+  EXPECT_TRUE(store_->RemoveForsaken("default", segment.key, after).ok());
+  EXPECT_FALSE(IsThere(segment));
+}
+
+TEST_F(CachedSegmentsTest, IncarnationsGrowOverDeletesAndRestarts) {
+  uint64_t last = 0;
+  for (int times = 0; times < 3; ++times) {
+    const TestSegment segment = PutOne(1);
+    const uint64_t incarnation = store_->Incarnations({{segment.key}}).front();
+    EXPECT_GT(incarnation, last);
+    last = incarnation;
+    Open();
+    EXPECT_EQ(store_->Incarnations({{segment.key}}).front(), last);
+    ASSERT_TRUE(store_->DeleteSegment("default", segment.key).ok());
+    EXPECT_EQ(store_->Incarnations({{segment.key}}).front(), 0u);
+    Open();
+  }
+}
+
+// Puts, holds, deletes and sweeps of few keys at a time, in a store that is always full: nobody is
+// refused, what is held is read, and the accounts are right at the end.
+TEST_F(CachedSegmentsTest, HoldersReadWhatTheyHoldWhileEverythingIsPutEvictedAndDeleted) {
+  options_.ssd_bytes = 24 * segment_bytes();
+  Open();
+  std::atomic<int> wrong{0}, refused{0};
+  const auto work = [&](uint64_t number) {
+    SeededRandom random(number);
+    for (int step = 0; step < 400; ++step) {
+      const uint64_t seed = 1 + random.Below(48);
+      SegmentHold hold;
+      const auto tokens = MakeTokens(spec_.segment_tokens(), seed);
+      const auto payload = MakePayload(spec_, tokens.size(), seed);
+      PutSegmentArgs args;
+      args.spec = &spec_;
+      args.tokens = tokens;
+      args.payload = payload;
+      args.durability = Durability::kMemory;
+      args.hold = &hold;
+      const auto put = store_->PutSegment("default", args);
+      if (!put.ok()) {
+        ++refused;
+        continue;
+      }
+      if (random.Below(4) == 0) (void)store_->DeleteSegment("default", put->key);
+      if (random.Below(16) == 0) (void)store_->Sweep();
+      const TestSegment segment{put->key, tokens, payload};
+      const auto read = ReadSegment(*store_, spec_, segment);
+      if (!read.ok() || *read != payload) ++wrong;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (uint64_t number = 1; number <= 4; ++number) threads.emplace_back(work, number);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(refused, 0);
+  EXPECT_GT(Count("cached_evictions"), 0u);
+  EXPECT_EQ(Count("segments_held"), 0u);
+  const uint64_t used = Count("ssd_bytes_used");
+  EXPECT_EQ(used, Count("segments") * segment_bytes());
+  EXPECT_EQ(Count("ssd_bytes_cached"), used);
+  Open();
+  EXPECT_EQ(Count("ssd_bytes_used"), used);
+  clock_.Advance(std::chrono::hours(1));
+  ASSERT_TRUE(store_->Sweep().ok());
+  EXPECT_EQ(Count("ssd_bytes_used"), 0u);
+  EXPECT_EQ(Count("payload_used_bytes"), 0u);
 }
 
 /// A budget of one segment at once, and one in a second.

@@ -5,8 +5,10 @@
 #include "kvserver/store/page_store.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "common/base/checksum.h"
+#include "kvserver/store/payload/location.h"
 #include "kvserver/store/testing/page_store_fixture.h"
 
 namespace quire::kvserver::testing {
@@ -19,13 +21,13 @@ TEST_F(PageStoreTest, ReadsBackEveryUnitWithItsChecksum) {
     std::vector<UnitBytes> units;
     ASSERT_TRUE(store_->ReadUnits("default", AllUnits(spec_, segment->key, tokens), &units).ok());
     EXPECT_EQ(Concatenate(units), segment->payload);
-    for (const UnitBytes& unit : units) EXPECT_EQ(Crc32c(unit.slice.bytes), unit.crc32c);
+    for (const UnitBytes& unit : units) EXPECT_EQ(Crc32c(unit.ToSend().slice.bytes), unit.crc32c());
     EXPECT_EQ(*store_->Tokens("default", segment->key), segment->tokens);
   }
 }
 
-// Promise 1: a sealed segment never changes; the same key is the same bytes.
-TEST_F(PageStoreTest, Promise1TheSameBytesAgainExistedAndOtherBytesAreRefused) {
+// Promise 1: a sealed segment never changes; the first bytes under a key stand.
+TEST_F(PageStoreTest, Promise1TheFirstBytesStandAndTheCallerIsToldOfOthers) {
   const auto tokens = MakeTokens(8, 1);
   const auto payload = MakePayload(spec_, 8, 1);
   const auto first = Put(tokens, payload);
@@ -34,18 +36,55 @@ TEST_F(PageStoreTest, Promise1TheSameBytesAgainExistedAndOtherBytesAreRefused) {
   const auto again = Put(tokens, payload);
   ASSERT_TRUE(again.ok());
   EXPECT_TRUE(again->existed);
+  EXPECT_FALSE(again->differs);
   EXPECT_EQ(again->key, first->key);
+  std::vector<UnitBytes> units;
+  ASSERT_TRUE(store_->ReadUnits("default", AllUnits(spec_, first->key, 8), &units).ok());
+  std::vector<uint32_t> checksums;
+  for (const UnitBytes& unit : units) checksums.push_back(unit.crc32c());
   for (const size_t at : {size_t{0}, payload.size() / 2, payload.size() - 1}) {
     auto other = payload;
     other[at] ^= std::byte{1};
-    EXPECT_EQ(Put(tokens, other).status().code(), StatusCode::kAlreadyExists) << "byte " << at;
+    const auto taken = Put(tokens, other);
+    ASSERT_TRUE(taken.ok()) << taken.status();
+    EXPECT_TRUE(taken->existed && taken->differs) << "byte " << at;
+    EXPECT_EQ(taken->stored_crc32c, checksums);
+    EXPECT_EQ(PutStrictly(tokens, other).status().code(), StatusCode::kAlreadyExists);
   }
+  EXPECT_EQ(Count("puts_differed"), 3u);
   EXPECT_EQ(*ReadSegment(*store_, spec_, {first->key, tokens, payload}), payload);
   EXPECT_EQ(Count("segments"), 1u);
   Open();
   auto other = payload;
   other[3] ^= std::byte{1};
-  EXPECT_EQ(Put(tokens, other).status().code(), StatusCode::kAlreadyExists) << "after reopening";
+  EXPECT_TRUE(Put(tokens, other)->differs) << "after reopening";
+  EXPECT_EQ(PutStrictly(tokens, other).status().code(), StatusCode::kAlreadyExists);
+  EXPECT_TRUE(PutStrictly(tokens, payload)->existed);
+  EXPECT_EQ(*ReadSegment(*store_, spec_, {first->key, tokens, payload}), payload);
+}
+
+// Promise 1: what was lost with a volume stands in nobody's way, whatever the bits of a later put.
+TEST_F(PageStoreTest, Promise1ASegmentOfAVolumeThatWasCutIsReplacedByOtherBytes) {
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  store_.reset();
+  for (const auto& volume : std::filesystem::directory_iterator(dir_ / "payload")) {
+    std::filesystem::resize_file(volume.path(), kBlockBytes);
+  }
+  for (int times = 0; times < 2; ++times) {
+    Open();
+    EXPECT_TRUE(store_->Lookup("default", spec_, segment->tokens)->empty());
+  }
+  const auto other = MakePayload(spec_, 8, 2);
+  const auto put = PutStrictly(segment->tokens, other);
+  ASSERT_TRUE(put.ok()) << put.status();
+  EXPECT_FALSE(put->existed);
+  EXPECT_EQ(Count("segments"), 1u);
+  EXPECT_EQ(Count("ssd_bytes_used"), other.size());
+  for (int times = 0; times < 2; ++times) {
+    EXPECT_EQ(*ReadSegment(*store_, spec_, *segment), other);
+    Open();
+  }
 }
 
 TEST_F(PageStoreTest, TheKeyIsCheckedAgainstTheCallersOwn) {
@@ -215,10 +254,10 @@ TEST_F(PageStoreTest, UnitsComeInTheOrderAsked) {
   const auto expected = [&](size_t segment, size_t unit) {
     return std::span((*chain)[segment].payload).subspan(unit * bytes, bytes);
   };
-  EXPECT_TRUE(std::ranges::equal(units[0].slice.bytes, expected(1, 7)));
-  EXPECT_TRUE(std::ranges::equal(units[1].slice.bytes, expected(0, 2)));
-  EXPECT_TRUE(std::ranges::equal(units[2].slice.bytes, expected(1, 0)));
-  EXPECT_TRUE(std::ranges::equal(units[3].slice.bytes, expected(0, 2)));
+  EXPECT_TRUE(std::ranges::equal(units[0].ToSend().slice.bytes, expected(1, 7)));
+  EXPECT_TRUE(std::ranges::equal(units[1].ToSend().slice.bytes, expected(0, 2)));
+  EXPECT_TRUE(std::ranges::equal(units[2].ToSend().slice.bytes, expected(1, 0)));
+  EXPECT_TRUE(std::ranges::equal(units[3].ToSend().slice.bytes, expected(0, 2)));
 }
 
 TEST_F(PageStoreTest, DeleteRemovesASegmentFromEveryTier) {
@@ -245,14 +284,18 @@ TEST_F(PageStoreTest, Promise6TheSsdLimitIsKeptAndNothingIsStoredHalf) {
   Open();
   const auto chain = PutTestChain(*store_, spec_, 1, 2);
   ASSERT_TRUE(chain.ok());
+  // Documents refer to them, so that they make no room.
+  ASSERT_TRUE(store_->NameSegments("default", {{(*chain)[0].key, (*chain)[1].key}}).ok());
   const auto third = PutTestSegment(*store_, spec_, 3, chain->back().key);
   EXPECT_EQ(third.status().code(), StatusCode::kResourceExhausted);
   EXPECT_NE(Message(third.status()).find("ssd_bytes"), std::string_view::npos);
   EXPECT_EQ(Count("segments"), 2u);
   EXPECT_TRUE(PutTestSegment(*store_, spec_, 1).ok()) << "what exists needs no room";
   ASSERT_TRUE(store_->DeleteSegment("default", chain->back().key).ok());
-  EXPECT_TRUE(PutTestSegment(*store_, spec_, 4, chain->front().key).ok());
+  const auto fourth = PutTestSegment(*store_, spec_, 4, chain->front().key);
+  ASSERT_TRUE(fourth.ok()) << fourth.status();
   Open();
+  store_->RestoreNames({{chain->front().key, 1}, {fourth->key, 1}});
   EXPECT_EQ(Count("ssd_bytes_used"), options_.ssd_bytes) << "counted again at open";
   EXPECT_EQ(PutTestSegment(*store_, spec_, 5).status().code(), StatusCode::kResourceExhausted);
 }

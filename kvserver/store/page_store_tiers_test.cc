@@ -172,7 +172,10 @@ TEST_F(PageStoreTiersTest, Promise6PinsAreBoundedAndAllOfARequestOrNone) {
   ASSERT_TRUE(store_->PinSegments("default", keys).ok());
   EXPECT_EQ(store_->PinSegments("nobody", keys).code(), StatusCode::kNotFound);
   ASSERT_TRUE(store_->DeleteSegment("default", keys[0]).ok());
-  EXPECT_EQ(Count("dram_bytes_pinned"), SegmentBytes(spec_, 2)) << "a deleted segment has no pins";
+  EXPECT_EQ(Count("dram_bytes_pinned"), 2 * SegmentBytes(spec_, 2)) << "a pin holds its segment";
+  ASSERT_TRUE(store_->UnpinSegments("default", {{keys[0]}}).ok());
+  EXPECT_EQ(Count("dram_bytes_pinned"), SegmentBytes(spec_, 2));
+  EXPECT_EQ(store_->Tokens("default", keys[0]).status().code(), StatusCode::kNotFound);
 }
 
 TEST_F(PageStoreTiersTest, ATenantOverItsDramQuotaIsServedFromSsd) {
@@ -291,15 +294,18 @@ TEST_F(PageStoreTiersTest, ADamagedRecordIsDataLossUntilTheSegmentIsPutAgain) {
   EXPECT_EQ(Count("segments"), 1u);
 }
 
-TEST_F(PageStoreTiersTest, DamagedDigestsAreDataLoss) {
+TEST_F(PageStoreTiersTest, DigestsOfAPutThatAreDamagedAreMadeAnewAndKept) {
   const auto segment = PutTestSegment(*store_, spec_, 1);
   std::string key(segment->key.view());
   key.append(4, '\0');
+  const std::string put = *store_->database().Get(Table::kDigests, key);
   OverwriteRecord(Table::kDigests, key, "damaged");
-  EXPECT_EQ(store_->ReadDigests("default", segment->key, 0).status().code(), StatusCode::kDataLoss);
-  EXPECT_TRUE(store_->ReadDigests("default", segment->key, 1).ok());
-  ASSERT_TRUE(PutTestSegment(*store_, spec_, 1).ok());
-  EXPECT_TRUE(store_->ReadDigests("default", segment->key, 0).ok()) << "repaired by the put";
+  const auto digests = store_->ReadDigests("default", segment->key, 0);
+  ASSERT_TRUE(digests.ok()) << digests.status();
+  EXPECT_EQ(*store_->database().Get(Table::kDigests, key), put);
+  EXPECT_EQ(Count("digests_damaged"), 1u);
+  EXPECT_EQ(Count("digests_mended"), 1u);
+  EXPECT_EQ(Count("segments_damaged"), 0u) << "its units are as they were put";
 }
 
 TEST_F(PageStoreTiersTest, DerivedDigestsThatAreDamagedOrOfOtherUnitsAreMadeAnew) {

@@ -26,6 +26,10 @@ Status CheckPutArguments(const PutSegmentArgs& args) {
                            " tokens of this KvSpec take ", expected, " bytes, and at most ",
                            kMaxSegmentBytes, " are allowed (lower segment_pages)");
   }
+  const uint64_t units = expected / quire::UnitBytes(spec);
+  if (!args.unit_crc32c.empty() && args.unit_crc32c.size() != units) {
+    return InvalidArgument(args.unit_crc32c.size(), " checksums for ", units, " units");
+  }
   return OkStatus();
 }
 
@@ -60,12 +64,26 @@ Status EncodeUnits(const PutSegmentArgs& args, SegmentToStore& segment) {
   return OkStatus();
 }
 
-void ChecksumUnits(SegmentToStore& segment) {
-  const uint64_t unit_bytes = segment.record.stored_unit_bytes();
-  segment.record.unit_crc32c.reserve(segment.bytes.size() / unit_bytes);
-  for (uint64_t at = 0; at < segment.bytes.size(); at += unit_bytes) {
-    segment.record.unit_crc32c.push_back(Crc32c(segment.bytes.subspan(at, unit_bytes)));
+/// Of every unit of the payload.
+std::vector<uint32_t> ChecksumsOf(const PutSegmentArgs& args) {
+  const uint64_t unit_bytes = quire::UnitBytes(*args.spec);
+  std::vector<uint32_t> crc32c;
+  crc32c.reserve(args.payload.size() / unit_bytes);
+  for (uint64_t at = 0; at < args.payload.size(); at += unit_bytes) {
+    crc32c.push_back(Crc32c(args.payload.subspan(at, unit_bytes)));
   }
+  return crc32c;
+}
+
+/// Those that the units came with, when they still match; of units that have just arrived, theirs.
+StatusOr<std::vector<uint32_t>> VerifiedChecksums(const PutSegmentArgs& args) {
+  std::vector<uint32_t> now = ChecksumsOf(args);
+  if (args.unit_crc32c.empty()) return now;
+  const auto differs = std::ranges::mismatch(now, args.unit_crc32c).in1;
+  if (differs == now.end()) return now;
+  return DataLoss("unit ", differs - now.begin(), " of ", now.size(),
+                  " to put does not match the checksum that it arrived with: it was damaged in "
+                  "memory; send the pages again to a new context");
 }
 
 }  // namespace
@@ -81,8 +99,9 @@ StatusOr<SegmentToStore> EncodeSegment(std::string_view tenant, const PutSegment
   segment.record.private_pages = args.private_salt != nullptr;
   if (codec.id == CodecId::kRaw) {
     segment.bytes = args.payload;
-    ChecksumUnits(segment);
+    QUIRE_ASSIGN_OR_RETURN(segment.record.unit_crc32c, VerifiedChecksums(args));
   } else {
+    if (!args.unit_crc32c.empty()) QUIRE_RETURN_IF_ERROR(VerifiedChecksums(args).status());
     QUIRE_RETURN_IF_ERROR(EncodeUnits(args, segment));
   }
   return segment;

@@ -30,14 +30,15 @@ struct SegmentToStore {
   std::vector<std::byte> encoded;    ///< Owns `bytes`; empty for raw units, which the caller owns.
 };
 
-/// Encodes what `args` puts and takes the checksum of every encoded unit.
-/// REQUIRES: CheckPutArguments. Errors: INTERNAL.
+/// Verifies the units that came with checksums, encodes what `args` puts and takes the checksum of
+/// every encoded unit. REQUIRES: CheckPutArguments. Errors: DATA_LOSS, INTERNAL.
 [[nodiscard]] StatusOr<SegmentToStore> EncodeSegment(std::string_view tenant,
                                                      const PutSegmentArgs& args,
                                                      const CodecParams& codec);
 
 /// What readers of `segment` will see, [layers][pages][n_kv] units: digests come from it. Decoded
-/// into `scratch` unless the units are raw.
+/// into `scratch` unless the units are raw. REQUIRES: `segment` was just made, of bytes that had
+/// arrived or were verified.
 [[nodiscard]] StatusOr<std::span<const std::byte>> ReadablePayload(const SegmentToStore& segment,
                                                                    std::vector<std::byte>& scratch);
 

@@ -12,10 +12,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
 
+#include "common/base/checksum.h"
 #include "kvserver/store/arena.h"
 #include "kvserver/store/tier.h"
 
@@ -45,14 +47,24 @@ class Resident {
   /// REQUIRES: `self` has the unit.
   static UnitBytes Unit(const std::shared_ptr<const Resident>& self, uint32_t unit) {
     const std::byte* const begin = self->begin_ + unit * self->unit_bytes_;
-    return {.slice = {.bytes = {begin, self->unit_bytes_}, .owner = self},
-            .crc32c = self->unit_crc32c_[unit],
-            .encoded = self->encoded_};
+    return {Slice{.bytes = {begin, self->unit_bytes_}, .owner = self}, self->unit_crc32c_[unit],
+            self->encoded_};
+  }
+
+  /// The whole extent, for use on the server; nullopt when a unit does not match its checksum.
+  std::optional<std::span<const std::byte>> Verify() const {
+    for (uint32_t unit = 0; unit < num_units_; ++unit) {
+      const std::span<const std::byte> bytes(begin_ + unit * unit_bytes_, unit_bytes_);
+      if (Crc32c(bytes) != unit_crc32c_[unit]) return std::nullopt;
+    }
+    return bytes_to_send();
   }
 
   uint32_t num_units() const { return num_units_; }
   std::string_view tenant() const { return tenant_; }
-  std::span<const std::byte> bytes() const { return {begin_, num_units_ * unit_bytes_}; }
+  uint64_t size_bytes() const { return num_units_ * unit_bytes_; }
+  /// Verified or not: whoever receives them verifies.
+  std::span<const std::byte> bytes_to_send() const { return {begin_, size_bytes()}; }
   /// For whoever made it, before it is shared.
   std::span<std::byte> mutable_bytes() { return {begin_, num_units_ * unit_bytes_}; }
   const Arena::Slot& slot() const { return slot_; }

@@ -128,13 +128,13 @@ Scrubber::Verdict Scrubber::ScrubUnits(const Segment& segment, uint32_t layer, u
   for (const SsdTier::UnitRead& read : reads) {
     units_.Add();
     const bool other =
-        read.result.ok() && read.result->crc32c != segment.record.unit_crc32c[row + read.unit];
+        read.result.ok() && read.result->crc32c() != segment.record.unit_crc32c[row + read.unit];
     if (other || IsDamage(read.result.status())) {
       FoundDamage(segment.key);
       return Verdict::kLeaveSegment;
     }
     if (read.result.ok()) {
-      bytes_.Add(read.result->slice.bytes.size());
+      bytes_.Add(read.result->size_bytes());
     } else {
       errors_.Add();
     }

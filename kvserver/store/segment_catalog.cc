@@ -24,7 +24,7 @@ Status NotStored(const SegmentKey& key) {
 SegmentCatalog::SegmentCatalog(Database* database, uint64_t cache_bytes)
     : database_(database), records_(cache_bytes / 4 * 3), chains_(cache_bytes / 4) {}
 
-StatusOr<SegmentCatalog::Totals> SegmentCatalog::CountAll() {
+StatusOr<SegmentCatalog::Totals> SegmentCatalog::CountAll(const ExtentCounts& whole_extents) {
   Totals totals;
   Status newer;
   const auto visit = [&](std::string_view key, std::string_view value) {
@@ -35,10 +35,20 @@ StatusOr<SegmentCatalog::Totals> SegmentCatalog::CountAll() {
     } else if (record.ok()) {
       if (known && record->private_pages)
         totals.private_segments.emplace_back(record->tenant, *known);
-      ++totals.segments;
-      totals.bytes[record->tenant] += record->stored_bytes();
+      const auto whole = known ? whole_extents.find(*known) : whole_extents.end();
+      const uint32_t layers = whole != whole_extents.end() ? whole->second : 0;
+      if (known && layers != record->spec.num_layers) totals.incomplete.push_back(*known);
+      if (known) {
+        totals.segments.push_back({.key = *known,
+                                   .tenant = record->tenant,
+                                   .parent = record->parent,
+                                   .bytes = record->stored_bytes(),
+                                   .incarnation = record->incarnation});
+      }
     } else if (record.status().code() != StatusCode::kDataLoss) {
       newer = record.status();
+    } else if (known) {
+      totals.segments.push_back({.key = *known, .tenant = {}, .parent = kRootKey});
     }
     return newer.ok();
   };
@@ -121,9 +131,9 @@ void SegmentCatalog::Remember(const SegmentKey& key, SegmentRecordPtr record) {
   repaired_.Add(damaged_.erase(key));
 }
 
-void SegmentCatalog::Forget(const SegmentKey& key, const SegmentRecord& record) {
+void SegmentCatalog::Forget(const SegmentKey& key, bool was_private) {
   records_.Invalidate(key);
-  if (!record.private_pages) chains_.Clear();  // Any chain may go through it.
+  if (!was_private) chains_.Clear();  // Any chain may go through it.
   MutexLock lock(damaged_mutex_);
   damaged_.erase(key);
 }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -34,16 +35,27 @@ class SegmentCatalog {
   /// `database` outlives the catalog; `cache_bytes` bounds the cached records and chains together.
   SegmentCatalog(Database* database, uint64_t cache_bytes);
 
+  /// A segment as its record says; of a damaged record only the key is known.
+  struct Listed {
+    SegmentKey key;
+    std::string tenant;
+    SegmentKey parent;
+    uint64_t bytes = 0;  ///< As stored.
+    uint64_t incarnation = 0;
+  };
   struct Totals {
-    uint64_t segments = 0;
-    TenantBytes bytes;                  ///< As stored.
-    std::vector<SegmentKey> dram_only;  ///< Gone with the DRAM they were in; not counted above.
+    std::vector<Listed> segments;
+    std::vector<SegmentKey> dram_only;  ///< Gone with the DRAM they were in; not listed above.
     /// On SSD, and of no use without the contexts that they were private to: tenant and key.
     std::vector<std::pair<std::string, SegmentKey>> private_segments;
+    /// With another number of layers on SSD than their records say.
+    std::vector<SegmentKey> incomplete;
   };
+  using ExtentCounts = std::unordered_map<SegmentKey, uint32_t, SegmentKeyHash>;
   /// Reads every record, for the accounting at open. A damaged record counts as nothing, as reading
   /// its segment does; FAILED_PRECONDITION for a record of a newer version.
-  StatusOr<Totals> CountAll();
+  /// `whole_extents`: of each segment, on SSD.
+  StatusOr<Totals> CountAll(const ExtentCounts& whole_extents);
   /// Drops the records of segments that were in DRAM only.
   [[nodiscard]] Status Drop(const std::vector<SegmentKey>& dram_only);
 
@@ -55,8 +67,8 @@ class SegmentCatalog {
   void StageErase(const SegmentKey& key, Database::Batch& batch);
   /// After the commit of StagePut; the segment is whole again if it was damaged.
   void Remember(const SegmentKey& key, SegmentRecordPtr record);
-  /// After the commit of StageErase.
-  void Forget(const SegmentKey& key, const SegmentRecord& record);
+  /// After the commit of StageErase. `was_private`: no chain goes through it.
+  void Forget(const SegmentKey& key, bool was_private);
 
   /// The segment's stored bytes failed a check.
   void MarkDamaged(const SegmentKey& key);

@@ -14,7 +14,9 @@ namespace {
 constexpr uint32_t kMagic = 0x47455351;  // "QSEG"
 // Version 2 says how the segment is stored; one with nothing to say is written as version 1.
 constexpr uint16_t kPlainVersion = 1;
-constexpr uint16_t kVersion = 2;
+constexpr uint16_t kStorageVersion = 2;
+// Version 3 says that, too, and has an incarnation.
+constexpr uint16_t kVersion = 3;
 
 constexpr uint8_t kEntropyFlag = 1;
 constexpr uint8_t kDramOnlyFlag = 2;
@@ -85,7 +87,11 @@ void ReadStorage(ByteReader& in, SegmentRecord& record) {
   record.codec = {.id = *id, .entropy = (flags & kEntropyFlag) != 0};
   record.dram_only = (flags & kDramOnlyFlag) != 0;
   record.private_pages = (flags & kPrivateFlag) != 0;
-  if (IsPlain(record)) in.Fail();  // That is version 1.
+}
+
+uint16_t VersionOf(const SegmentRecord& record) {
+  if (record.incarnation != 0) return kVersion;
+  return IsPlain(record) ? kPlainVersion : kStorageVersion;
 }
 
 Status Damaged(std::string_view what) {
@@ -123,13 +129,15 @@ Status CheckRecord(const SegmentRecord& record) {
 std::string EncodeSegmentRecord(const SegmentRecord& record) {
   ByteWriter out;
   out.Number(kMagic);
-  out.Number(IsPlain(record) ? kPlainVersion : kVersion);
+  const uint16_t version = VersionOf(record);
+  out.Number(version);
   out.ShortText(record.tenant);
   WriteSpec(record.spec, out);
   out.Raw(record.parent.view());
   out.Number(record.first_token);
   out.Array(record.tokens);
-  if (!IsPlain(record)) WriteStorage(record, out);
+  if (version >= kStorageVersion) WriteStorage(record, out);
+  if (version >= kVersion) out.Number(record.incarnation);
   out.Array(record.unit_crc32c);
   out.Raw(AsText(EncodeTrailer(Crc32c(AsBytes(out.bytes())))));
   return out.Take();
@@ -151,10 +159,11 @@ StatusOr<SegmentRecord> DecodeSegmentRecord(std::string_view encoded) {
   record.parent.bytes = in.Bytes<32>();
   record.first_token = in.Number<uint64_t>();
   record.tokens = in.Array<TokenId>();
-  if (version != kPlainVersion) ReadStorage(in, record);
+  if (version >= kStorageVersion) ReadStorage(in, record);
+  if (version >= kVersion) record.incarnation = in.Number<uint64_t>();
+  if (version != VersionOf(record)) in.Fail();  // It would have been written as another one.
   record.unit_crc32c = in.Array<uint32_t>();
-  if (version == 0 || !in.ok() || !in.at_end())
-    return Damaged("its length does not fit its fields");
+  if (!in.ok() || !in.at_end()) return Damaged("its length does not fit its fields");
   QUIRE_RETURN_IF_ERROR(CheckRecord(record));
   return record;
 }

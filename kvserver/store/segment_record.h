@@ -27,6 +27,9 @@ struct SegmentRecord {
   CodecParams codec;            ///< How its units are stored.
   bool dram_only = false;       ///< Its extents are not on SSD: it is gone after a restart.
   bool private_pages = false;   ///< Of a private context: it is gone with that or at the next open.
+  /// Tells what is stored under the key from what was there before (policy/segment_lives.h); 0 for
+  /// what was put before there were any.
+  uint64_t incarnation = 0;
   std::vector<uint32_t> unit_crc32c;  ///< Of the encoded units, [layer][page][head].
 
   uint32_t num_pages() const { return PageCount(spec, tokens.size()); }

@@ -145,7 +145,7 @@ TEST(SegmentRecordTest, RefusesWhatDoesNotFitTogether) {
 
 TEST(SegmentRecordTest, ANewerVersionIsRefusedAsSuch) {
   std::string encoded = EncodeSegmentRecord(ValidRecord());
-  encoded[4] = 3;
+  encoded[4] = 4;
   const Status status = DecodeSegmentRecord(Reseal(encoded)).status();
   EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
   EXPECT_NE(Message(status).find("upgrade"), std::string_view::npos);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/store/segment_writer.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace quire::kvserver {
@@ -16,6 +17,9 @@ uint64_t MetadataBytes(const SegmentRecord& record) {
   return 2 * record.unit_crc32c.size() * (rows + 2 * sizeof(uint32_t));
 }
 
+/// What was stored is gone or damaged: a put replaces it.
+bool IsLost(const Status& status) { return absl::IsNotFound(status) || absl::IsDataLoss(status); }
+
 }  // namespace
 
 StatusOr<PutSegmentResult> SegmentWriter::Put(std::string_view tenant, const TenantSalt& salt,
@@ -28,47 +32,108 @@ StatusOr<PutSegmentResult> SegmentWriter::Put(std::string_view tenant, const Ten
                            args.expected_key->Hex(),
                            "; compute keys with this server's salt, spec, parent and tokens");
   }
-  const bool persist = args.durability == Durability::kPersisted;
-  if (persist) QUIRE_RETURN_IF_ERROR(PersistChain(tenant, args.parent));
+  if (args.durability == Durability::kPersisted)
+    QUIRE_RETURN_IF_ERROR(PersistChain(tenant, args.parent));
+  // Let go of after the writer lock: what it held may go then.
+  SegmentHold held;
+  if (args.parent != kRootKey) {
+    // One that cannot be held is missing, which is told below.
+    if (auto parent = parts_.keeper->Hold({&args.parent, 1}); parent.ok()) {
+      held.Add(*std::move(parent));
+    }
+  }
   const KeyedLock::Guard guard = parts_.writers->Acquire(key);
+  const bool was_stored = parts_.keeper->IsStored(key);
+  SegmentHold own = parts_.keeper->HoldForPut({.key = key,
+                                               .tenant = tenant,
+                                               .parent = args.parent,
+                                               .forsaken = args.private_salt != nullptr});
+  StatusOr<PutSegmentResult> result = PutHeld(tenant, key, args);
+  if (!result.ok() && !was_stored) parts_.keeper->Withdraw(key);
+  if (result.ok() && args.hold != nullptr) {
+    args.hold->Add(std::move(own));
+  } else {
+    held.Add(std::move(own));
+  }
+  return result;
+}
+
+StatusOr<PutSegmentResult> SegmentWriter::PutHeld(std::string_view tenant, const SegmentKey& key,
+                                                  const PutSegmentArgs& args) {
+  const bool persist = args.durability == Durability::kPersisted;
   QUIRE_ASSIGN_OR_RETURN(const KnownRecord known, FindKnown(tenant, key));
   QUIRE_ASSIGN_OR_RETURN(SegmentToStore segment,
                          EncodeSegment(tenant, args, known ? (*known)->codec : args.codec));
-  QUIRE_ASSIGN_OR_RETURN(const Stored stored, CompareStored(key, known, segment.record));
+  Stored stored = HowStored(key, known);
+  if (stored == Stored::kDramOnly && persist) {
+    const Status written = WriteOut(key, **known);
+    if (!written.ok() && !IsLost(written)) return written;
+    stored = written.ok() ? Stored::kWhole : Stored::kNot;
+  }
   puts_.Add();
-  if (stored == Stored::kWhole || (stored == Stored::kDramOnly && !persist)) {
-    existed_.Add();
-    // Nothing is written here that would follow a delete of the segment which failed.
-    QUIRE_RETURN_IF_ERROR(persist ? Sync() : parts_.database->Settle());
-    return PutSegmentResult{.key = key, .existed = true};
+  if (stored == Stored::kWhole || stored == Stored::kDramOnly) {
+    return TakeStored(key, **known, segment.record, args);
   }
   QUIRE_ASSIGN_OR_RETURN(segment.record.first_token, FirstToken(tenant, args));
+  segment.record.incarnation = parts_.keeper->NextIncarnation();
   QUIRE_RETURN_IF_ERROR(Write(key, segment, args.durability, stored));
-  if (!known) parts_.segments->Add();
-  return PutSegmentResult{.key = key, .existed = stored == Stored::kDramOnly};
+  return PutSegmentResult{.key = key};
+}
+
+StatusOr<PutSegmentResult> SegmentWriter::TakeStored(const SegmentKey& key,
+                                                     const SegmentRecord& stored,
+                                                     const SegmentRecord& put,
+                                                     const PutSegmentArgs& args) {
+  PutSegmentResult result{.key = key, .existed = true};
+  result.differs = stored.unit_crc32c != put.unit_crc32c;
+  if (result.differs && args.strict) {
+    return AlreadyExists("segment ", key.Hex(),
+                         " is stored with other bytes, and the first under a key stand; put it "
+                         "without asking for strictness to take them, or use another weights_hash "
+                         "when the model differs");
+  }
+  existed_.Add();
+  if (result.differs) {
+    differed_.Add();
+    result.stored_crc32c = stored.unit_crc32c;
+  }
+  const bool persist = args.durability == Durability::kPersisted;
+  if (parts_.keeper->IsForsaken(key) && !stored.private_pages) {
+    QUIRE_RETURN_IF_ERROR(Renew(key, stored, persist));
+  }
+  // Nothing is written here that would follow a delete of the segment which failed.
+  QUIRE_RETURN_IF_ERROR(persist ? Sync() : parts_.database->Settle());
+  return result;
+}
+
+Status SegmentWriter::Renew(const SegmentKey& key, const SegmentRecord& stored, bool sync) {
+  auto record = std::make_shared<SegmentRecord>(stored);
+  record->incarnation = parts_.keeper->NextIncarnation();
+  Database::Batch batch = parts_.database->NewBatch();
+  parts_.catalog->StagePut(key, *record, batch);
+  QUIRE_RETURN_IF_ERROR(CommitBatch(batch, sync));
+  parts_.keeper->Renew(key, record->incarnation);
+  parts_.catalog->Remember(key, std::move(record));
+  return OkStatus();
 }
 
 StatusOr<SegmentWriter::KnownRecord> SegmentWriter::FindKnown(std::string_view tenant,
                                                               const SegmentKey& key) {
   StatusOr<SegmentRecordPtr> found = parts_.catalog->Find(tenant, key);
-  const StatusCode code = found.status().code();
   // A record that cannot be read any more is written anew.
-  if (code == StatusCode::kNotFound || code == StatusCode::kDataLoss) return KnownRecord();
+  if (IsLost(found.status())) return KnownRecord();
   QUIRE_RETURN_IF_ERROR(found.status());
   return KnownRecord(*std::move(found));
 }
 
-StatusOr<SegmentWriter::Stored> SegmentWriter::CompareStored(const SegmentKey& key,
-                                                             const KnownRecord& known,
-                                                             const SegmentRecord& record) const {
+SegmentWriter::Stored SegmentWriter::HowStored(const SegmentKey& key,
+                                               const KnownRecord& known) const {
   if (!known) return Stored::kNot;
-  if ((*known)->unit_crc32c != record.unit_crc32c) {
-    return AlreadyExists("segment ", key.Hex(),
-                         " is stored with different bytes, and a sealed segment never changes; "
-                         "use other weights_hash when the model differs, or delete it first");
+  const bool damaged = parts_.catalog->IsDamaged(key);
+  if ((*known)->dram_only) {
+    return !damaged && IsThere(key, **known) ? Stored::kDramOnly : Stored::kNot;
   }
-  if ((*known)->dram_only) return IsThere(key, **known) ? Stored::kDramOnly : Stored::kNot;
-  return parts_.catalog->IsDamaged(key) ? Stored::kDamaged : Stored::kWhole;
+  return damaged ? Stored::kDamaged : Stored::kWhole;
 }
 
 bool SegmentWriter::IsThere(const SegmentKey& key, const SegmentRecord& record) const {
@@ -104,10 +169,7 @@ StatusOr<uint64_t> SegmentWriter::FirstToken(std::string_view tenant, const PutS
   return first_token;
 }
 
-Status SegmentWriter::Sync() {
-  QUIRE_RETURN_IF_ERROR(parts_.payload->Sync());
-  return parts_.database->Sync();
-}
+Status SegmentWriter::Sync() { return parts_.ssd->Sync(); }
 
 bool SegmentWriter::Admit(const SegmentToStore& segment, Durability durability) {
   if (!admission_) return true;
@@ -137,7 +199,9 @@ Status SegmentWriter::Write(const SegmentKey& key, SegmentToStore& segment, Dura
     if (kept) return OkStatus();
   }
   const bool sync = durability == Durability::kPersisted;
-  QUIRE_RETURN_IF_ERROR(WriteToSsd(key, segment, extents, sync, before));
+  QUIRE_RETURN_IF_ERROR(WriteToSsd(key, segment, extents, sync));
+  // The bytes may be others than those that DRAM still has of a segment that was damaged or lost.
+  parts_.dram->DropExtents(key);
   // What finds no room in DRAM is on SSD, and that is enough; the tier counts it.
   const LatencyTimer timer(parts_.latencies->dram_put, parts_.latencies->clock);
   for (const ExtentView& extent : extents) (void)parts_.dram->Put({&extent, 1});
@@ -145,18 +209,27 @@ Status SegmentWriter::Write(const SegmentKey& key, SegmentToStore& segment, Dura
 }
 
 Status SegmentWriter::WriteToSsd(const SegmentKey& key, const SegmentToStore& segment,
-                                 std::span<const ExtentView> extents, bool sync, Stored before) {
+                                 std::span<const ExtentView> extents, bool sync) {
   const SegmentRecord& record = segment.record;
-  const uint64_t charge = before == Stored::kDamaged ? 0 : record.stored_bytes();
-  QUIRE_RETURN_IF_ERROR(parts_.space->Charge(record.tenant, charge));
-  Database::Batch batch = parts_.database->NewBatch();
-  StatusOr<SsdTier::Change> change = StageOnSsd(extents, sync, batch);
-  const Status status = change.ok() ? Commit(key, segment, batch, sync) : change.status();
+  // What a segment that is replaced was charged with goes on to count for this one.
+  const uint64_t before_bytes = parts_.keeper->BytesOf(key);
+  const uint64_t charge = record.stored_bytes() - std::min(before_bytes, record.stored_bytes());
+  QUIRE_RETURN_IF_ERROR(parts_.keeper->Charge(record.tenant, charge));
+  const Status status = WriteCharged(key, segment, extents, sync);
   if (!status.ok()) {
     parts_.space->Release(record.tenant, charge);
-    return status;
+  } else if (before_bytes > record.stored_bytes()) {
+    parts_.space->Release(record.tenant, before_bytes - record.stored_bytes());
   }
-  change->Committed();
+  return status;
+}
+
+Status SegmentWriter::WriteCharged(const SegmentKey& key, const SegmentToStore& segment,
+                                   std::span<const ExtentView> extents, bool sync) {
+  Database::Batch batch = parts_.database->NewBatch();
+  QUIRE_ASSIGN_OR_RETURN(SsdTier::Change change, StageOnSsd(extents, sync, batch));
+  QUIRE_RETURN_IF_ERROR(Commit(key, segment, batch, sync));
+  change.Committed();
   return OkStatus();
 }
 
@@ -182,7 +255,16 @@ Status SegmentWriter::Commit(const SegmentKey& key, const SegmentToStore& segmen
   Reach(parts_.faults, FaultPoint::kBeforeCommit);
   QUIRE_RETURN_IF_ERROR(CommitBatch(batch, sync));
   Reach(parts_.faults, FaultPoint::kCommitted);
-  parts_.catalog->Remember(key, std::make_shared<const SegmentRecord>(segment.record));
+  const SegmentRecord& record = segment.record;
+  parts_.keeper->Stored({.key = key,
+                         .tenant = record.tenant,
+                         .parent = record.parent,
+                         .bytes = record.dram_only ? 0 : record.stored_bytes(),
+                         .incarnation = record.incarnation,
+                         .seconds_per_token = parts_.prefill_cost.SecondsPerToken(
+                             record.first_token, record.tokens.size()),
+                         .forsaken = record.private_pages});
+  parts_.catalog->Remember(key, std::make_shared<const SegmentRecord>(record));
   parts_.digests->Forget(key, segment.record);
   return OkStatus();
 }
@@ -190,7 +272,11 @@ Status SegmentWriter::Commit(const SegmentKey& key, const SegmentToStore& segmen
 StatusOr<SsdTier::Change> SegmentWriter::StageOnSsd(std::span<const ExtentView> extents, bool sync,
                                                     Database::Batch& batch) {
   const LatencyTimer timer(parts_.latencies->ssd_write, parts_.latencies->clock);
-  return parts_.ssd->StagePut(extents, sync, batch);
+  for (;;) {
+    StatusOr<SsdTier::Change> change = parts_.ssd->StagePut(extents, sync, batch);
+    // The file system is full: cached segments make room before anybody is refused.
+    if (!absl::IsResourceExhausted(change.status()) || !parts_.keeper->MakeRoom()) return change;
+  }
 }
 
 Status SegmentWriter::CommitBatch(Database::Batch& batch, bool sync) {
@@ -215,10 +301,12 @@ Status SegmentWriter::PersistChain(std::string_view tenant, const SegmentKey& ti
 Status SegmentWriter::PersistFromDram(std::string_view tenant, const SegmentKey& key) {
   const KeyedLock::Guard guard = parts_.writers->Acquire(key);
   QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, parts_.catalog->Find(tenant, key));
-  if (!record->dram_only) return OkStatus();
-  QUIRE_ASSIGN_OR_RETURN(const SegmentToStore segment, FromDram(key, *record));
-  return WriteToSsd(key, segment, SplitExtents(key, segment, parts_.prefill_cost), /*sync=*/true,
-                    Stored::kDramOnly);
+  return record->dram_only ? WriteOut(key, *record) : OkStatus();
+}
+
+Status SegmentWriter::WriteOut(const SegmentKey& key, const SegmentRecord& record) {
+  QUIRE_ASSIGN_OR_RETURN(const SegmentToStore segment, FromDram(key, record));
+  return WriteToSsd(key, segment, SplitExtents(key, segment, parts_.prefill_cost), /*sync=*/true);
 }
 
 StatusOr<SegmentToStore> SegmentWriter::FromDram(const SegmentKey& key,
@@ -227,13 +315,18 @@ StatusOr<SegmentToStore> SegmentWriter::FromDram(const SegmentKey& key,
   segment.record.dram_only = false;
   segment.encoded.reserve(record.stored_bytes());
   for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
-    for (uint32_t unit = 0; unit < record.units_per_layer(); ++unit) {
-      const StatusOr<UnitBytes> read = parts_.dram->ReadUnit({key, layer}, unit);
-      QUIRE_RETURN_IF_ERROR(Annotate(read.status(), "segment ", key.Hex(),
-                                     " was kept in DRAM only and has left it; put it again"));
-      const auto bytes = read->slice.bytes;
-      segment.encoded.insert(segment.encoded.end(), bytes.begin(), bytes.end());
+    const ExtentId id{key, layer};
+    const ResidentPtr resident = parts_.dram->Get(id);
+    if (resident == nullptr) {
+      return NotFound("segment ", key.Hex(),
+                      " was kept in DRAM only and has left it; put it again");
     }
+    const auto bytes = resident->Verify();
+    if (!bytes) {
+      parts_.damage->Drop(id, resident);
+      return parts_.damage->Lose(id);
+    }
+    segment.encoded.insert(segment.encoded.end(), bytes->begin(), bytes->end());
   }
   segment.bytes = segment.encoded;
   return segment;
@@ -242,6 +335,9 @@ StatusOr<SegmentToStore> SegmentWriter::FromDram(const SegmentKey& key,
 void SegmentWriter::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("puts", "Segments put.", puts_.Get());
   visit.Counter("puts_existed", "Segments put that were stored already.", existed_.Get());
+  visit.Counter("puts_differed",
+                "Segments put that were stored already with other bytes, which stood.",
+                differed_.Get());
   visit.Counter("puts_dram_only", "Segments kept in DRAM only, over the write budget.",
                 dram_only_.Get());
 }

@@ -8,6 +8,12 @@
 // and readers then get NOT_FOUND; a put that persists, of it or of a segment that continues it,
 // writes it out. What finds no room in DRAM is written to SSD whatever the budget says.
 //
+// The first bytes under a key stand (docs/design/0027): a put of others finds the stored ones,
+// unless they are known to be damaged or gone; then it replaces them.
+//
+// A put holds its segment and the one before it, so that nothing is removed under it. What it found
+// and a delete had wanted gone gets another incarnation, so that the older delete does not undo it.
+//
 // Thread-safety: all methods may be called concurrently; writes of one segment exclude each other
 // through `writers`. Errors: as PageStore::PutSegment.
 #ifndef QUIRE_KVSERVER_STORE_SEGMENT_WRITER_H_
@@ -25,6 +31,7 @@
 #include "common/base/status.h"
 #include "kvserver/store/database.h"
 #include "kvserver/store/digest_store.h"
+#include "kvserver/store/dram_damage.h"
 #include "kvserver/store/dram_tier.h"
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/page_store.h"
@@ -32,6 +39,7 @@
 #include "kvserver/store/policy/admission_policy.h"
 #include "kvserver/store/put_request.h"
 #include "kvserver/store/segment_catalog.h"
+#include "kvserver/store/segment_keeper.h"
 #include "kvserver/store/space_accounts.h"
 #include "kvserver/store/ssd_tier.h"
 #include "kvserver/store/store_latencies.h"
@@ -43,14 +51,14 @@ class SegmentWriter {
   /// What it writes to; all outlive the writer.
   struct Parts {
     Database* database = nullptr;
-    PayloadStore* payload = nullptr;
     SegmentCatalog* catalog = nullptr;
     DigestStore* digests = nullptr;
     DramTier* dram = nullptr;
+    DramDamage* damage = nullptr;
     SsdTier* ssd = nullptr;
     KeyedLock* writers = nullptr;
     SpaceAccounts* space = nullptr;
-    Counter* segments = nullptr;    ///< Segments that are stored.
+    SegmentKeeper* keeper = nullptr;
     FaultPoints* faults = nullptr;  ///< May be null.
     StoreLatencies* latencies = nullptr;
     Clock* clock = nullptr;
@@ -68,7 +76,7 @@ class SegmentWriter {
   /// Whether what `record` stands for can be read: what is in DRAM only is gone when it left.
   bool IsThere(const SegmentKey& key, const SegmentRecord& record) const;
 
-  /// puts, puts_existed, puts_dram_only.
+  /// puts, puts_existed, puts_differed, puts_dram_only.
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
@@ -78,8 +86,13 @@ class SegmentWriter {
 
   /// The record of a stored segment; none when there is none that can be read.
   StatusOr<KnownRecord> FindKnown(std::string_view tenant, const SegmentKey& key);
-  StatusOr<Stored> CompareStored(const SegmentKey& key, const KnownRecord& known,
-                                 const SegmentRecord& record) const;
+  Stored HowStored(const SegmentKey& key, const KnownRecord& known) const;
+  /// Puts the segment, which the caller holds and has the writer lock of.
+  StatusOr<PutSegmentResult> PutHeld(std::string_view tenant, const SegmentKey& key,
+                                     const PutSegmentArgs& args);
+  /// Answers a put that found the segment. REQUIRES: the caller holds the segment's writer lock.
+  StatusOr<PutSegmentResult> TakeStored(const SegmentKey& key, const SegmentRecord& stored,
+                                        const SegmentRecord& put, const PutSegmentArgs& args);
   StatusOr<uint64_t> FirstToken(std::string_view tenant, const PutSegmentArgs& args);
   /// Everything that was put so far is durable when this returns OK.
   Status Sync();
@@ -89,10 +102,14 @@ class SegmentWriter {
   Status Write(const SegmentKey& key, SegmentToStore& segment, Durability durability,
                Stored before);
   Status WriteToSsd(const SegmentKey& key, const SegmentToStore& segment,
-                    std::span<const ExtentView> extents, bool sync, Stored before);
+                    std::span<const ExtentView> extents, bool sync);
+  Status WriteCharged(const SegmentKey& key, const SegmentToStore& segment,
+                      std::span<const ExtentView> extents, bool sync);
   /// False when DRAM has no room for all of it.
   StatusOr<bool> WriteToDramOnly(const SegmentKey& key, SegmentToStore& segment,
                                  std::span<const ExtentView> extents);
+  /// A delete wanted the segment gone before it was put again: from now on it is another one.
+  Status Renew(const SegmentKey& key, const SegmentRecord& stored, bool sync);
   StatusOr<SsdTier::Change> StageOnSsd(std::span<const ExtentView> extents, bool sync,
                                        Database::Batch& batch);
   Status Commit(const SegmentKey& key, const SegmentToStore& segment, Database::Batch& batch,
@@ -101,12 +118,15 @@ class SegmentWriter {
   /// Writes out what is in DRAM only of the chain that ends with `tip`.
   Status PersistChain(std::string_view tenant, const SegmentKey& tip);
   Status PersistFromDram(std::string_view tenant, const SegmentKey& key);
+  /// Writes out a segment that is in DRAM only. REQUIRES: the caller holds its writer lock.
+  Status WriteOut(const SegmentKey& key, const SegmentRecord& record);
+  /// Verified. DATA_LOSS when it is damaged: it is nowhere else.
   StatusOr<SegmentToStore> FromDram(const SegmentKey& key, const SegmentRecord& record);
 
   const Parts parts_;
   Mutex admission_mutex_;
   const std::unique_ptr<AdmissionPolicy> admission_ QUIRE_PT_GUARDED_BY(admission_mutex_);
-  Counter puts_, existed_, dram_only_;
+  Counter puts_, existed_, differed_, dram_only_;
 };
 
 }  // namespace quire::kvserver

@@ -26,6 +26,19 @@ Status SpaceAccounts::Charge(std::string_view tenant, uint64_t bytes) {
   return OkStatus();
 }
 
+bool SpaceAccounts::CanFit(std::string_view tenant, uint64_t bytes) const {
+  MutexLock lock(mutex_);
+  return (limit_bytes_ == 0 || bytes <= limit_bytes_) &&
+         bytes <= tenants_.quota_bytes(tenant, TierName::kSsd);
+}
+
+bool SpaceAccounts::IsOverQuota(std::string_view tenant, uint64_t bytes) const {
+  MutexLock lock(mutex_);
+  const uint64_t used = tenants_.used_bytes(tenant, TierName::kSsd);
+  const uint64_t quota = tenants_.quota_bytes(tenant, TierName::kSsd);
+  return used > quota || bytes > quota - used;
+}
+
 void SpaceAccounts::Release(std::string_view tenant, uint64_t bytes) {
   MutexLock lock(mutex_);
   used_bytes_ -= bytes;

@@ -26,6 +26,10 @@ class SpaceAccounts {
   /// Charges `bytes`. RESOURCE_EXHAUSTED, naming the limit or the quota and the remedy, when they
   /// do not fit, and nothing changes.
   [[nodiscard]] Status Charge(std::string_view tenant, uint64_t bytes);
+  /// Whether `bytes` are within the limit and the tenant's quota when nothing else is stored.
+  bool CanFit(std::string_view tenant, uint64_t bytes) const;
+  /// Whether it is the tenant's quota that `bytes` do not fit in.
+  bool IsOverQuota(std::string_view tenant, uint64_t bytes) const;
   /// REQUIRES: as many are charged.
   void Release(std::string_view tenant, uint64_t bytes);
 

@@ -10,6 +10,13 @@
 namespace quire::kvserver {
 namespace {
 
+/// Payload that may be without a sync, which bounds what is read again after a crash.
+constexpr uint64_t kMostUnsyncedBytes = 256 << 20;
+/// Space that is worth a sync rather than another volume, as a share of that.
+constexpr uint64_t kWorthASyncShare = 4;
+/// Read together when a segment is verified.
+constexpr size_t kUnitsAtOnce = 64;
+
 void AppendBigEndian(uint32_t value, std::string& out) {
   for (int shift = 24; shift >= 0; shift -= 8) out.push_back(static_cast<char>(value >> shift));
 }
@@ -53,18 +60,32 @@ std::string SsdTier::RecordKey(const ExtentId& id) {
   return key;
 }
 
+// A commit that failed may be found in the log when the database is opened again.
 SsdTier::Change::~Change() {
   if (tier_ == nullptr) return;
-  for (const Location& location : written_) tier_->payload_->Release(location);
+  for (Location& location : written_) {
+    if (is_staged_) {
+      tier_->unsynced_.AddSpace(std::move(location));
+    } else {
+      tier_->payload_->Release(location);
+    }
+  }
+  tier_->unsynced_.GiveBack(std::move(taken_));
 }
 
 // The record leaves the cache before its space is released: who finds it there has a guard that is
 // older than the release, and may read.
 void SsdTier::Change::Committed() {
-  for (const auto& [id, location] : replaced_) {
+  for (auto& [id, location] : replaced_) {
     tier_->records_.Invalidate(id);
-    tier_->payload_->Release(location);
+    if (is_sync_) {
+      tier_->payload_->Release(location);
+    } else {
+      tier_->unsynced_.AddSpace(std::move(location));
+    }
   }
+  for (const Location& location : taken_.space) tier_->payload_->Release(location);
+  tier_->unsynced_.AddNotes(std::move(notes_));
   tier_ = nullptr;
 }
 
@@ -82,6 +103,7 @@ StatusOr<OnSsd> Prepare(const ExtentView& extent) {
   out.record.unit_crc32c.assign(extent.unit_crc32c.begin(), extent.unit_crc32c.end());
   out.bytes = extent.bytes;
   if (!extent.entropy) return out;
+  QUIRE_RETURN_IF_ERROR(extent.Verify());
   const EntropyShape shape{.units = static_cast<uint32_t>(extent.unit_crc32c.size()),
                            .unit_bytes = static_cast<uint32_t>(extent.unit_bytes())};
   QUIRE_ASSIGN_OR_RETURN(out.container, EncodeEntropy(extent.bytes, shape));
@@ -111,7 +133,7 @@ StatusOr<SsdTier::Change> SsdTier::StagePut(std::span<const ExtentView> extents,
     bytes += on_ssd.bytes.size();
     prepared.push_back(std::move(on_ssd));
   }
-  QUIRE_ASSIGN_OR_RETURN(Location location, payload_->Write(spans));
+  QUIRE_ASSIGN_OR_RETURN(Location location, WritePayload(spans, bytes));
   std::span<BlockRun> runs(location.runs);
   for (size_t i = 0; i < extents.size(); ++i) {
     ExtentRecord& record = prepared[i].record;
@@ -119,10 +141,61 @@ StatusOr<SsdTier::Change> SsdTier::StagePut(std::span<const ExtentView> extents,
     batch.Put(Table::kExtents, RecordKey(extents[i].id), {EncodeExtentRecord(record)});
     change.written_.push_back(std::move(record.location));
   }
-  if (sync) QUIRE_RETURN_IF_ERROR(payload_->Sync());
+  change.is_sync_ = sync;
+  if (sync) {
+    change.taken_ = unsynced_.Take();
+    QUIRE_RETURN_IF_ERROR(payload_->Sync());
+    UnsyncedChanges::StageForget(change.taken_.notes, batch);
+  } else {
+    for (size_t i = 0; i < extents.size(); ++i) {
+      const SegmentKey& segment = extents[i].id.segment;
+      if (i > 0 && segment == extents[i - 1].id.segment) continue;
+      change.notes_.numbers.push_back(unsynced_.StageNote(segment, batch));
+    }
+    change.notes_.bytes = bytes;
+  }
+  change.is_staged_ = true;
   write_bytes_.Add(bytes);
   return change;
 }
+
+Status SsdTier::MakeRoom(uint64_t bytes) {
+  const bool many_notes = unsynced_.noted_bytes() >= kMostUnsyncedBytes;
+  const bool much_waits =
+      unsynced_.waiting_bytes() >= payload_->new_volume_bytes() / kWorthASyncShare;
+  if (!many_notes && !(much_waits && !payload_->HasRoom(bytes))) return OkStatus();
+  return Sync();
+}
+
+StatusOr<Location> SsdTier::WritePayload(std::span<const std::span<const std::byte>> spans,
+                                         uint64_t bytes) {
+  QUIRE_RETURN_IF_ERROR(MakeRoom(bytes));
+  StatusOr<Location> location = payload_->Write(spans);
+  const bool full = location.status().code() == StatusCode::kResourceExhausted;
+  if (!full || unsynced_.waiting_bytes() == 0) return location;
+  QUIRE_RETURN_IF_ERROR(Sync());
+  return payload_->Write(spans);
+}
+
+Status SsdTier::Sync() {
+  UnsyncedChanges::Taken taken = unsynced_.Take();
+  Database::Batch batch = database_->NewBatch();
+  UnsyncedChanges::StageForget(taken.notes, batch);
+  Status status = payload_->Sync();
+  // Without notes there may still be commits of others that are to be durable.
+  if (status.ok()) {
+    status =
+        taken.notes.numbers.empty() ? database_->Sync() : database_->Commit(batch, /*sync=*/true);
+  }
+  if (!status.ok()) {
+    unsynced_.GiveBack(std::move(taken));
+    return status;
+  }
+  for (const Location& location : taken.space) payload_->Release(location);
+  return OkStatus();
+}
+
+Status SsdTier::ReclaimSpace() { return unsynced_.waiting_bytes() == 0 ? OkStatus() : Sync(); }
 
 StatusOr<SsdTier::Change> SsdTier::StageErase(const SegmentKey& segment, Database::Batch& batch) {
   Change change(this);
@@ -137,6 +210,7 @@ StatusOr<SsdTier::Change> SsdTier::StageErase(const SegmentKey& segment, Databas
         return true;
       }));
   batch.DeletePrefix(Table::kExtents, segment.view());
+  change.is_staged_ = true;
   return change;
 }
 
@@ -273,7 +347,7 @@ StatusOr<UnitBytes> SsdTier::Verified(Pending pending, EntropyDecoder& decoder) 
     return DataLoss("segment ", read.id.segment.Hex(), " layer ", read.id.layer, " unit ",
                     read.unit, ": the bytes on SSD fail their checksum; put the segment again");
   }
-  return UnitBytes{.slice = std::move(buffer).ToSlice(), .crc32c = crc32c};
+  return UnitBytes(std::move(buffer).ToSlice(), crc32c);
 }
 
 StatusOr<SsdTier::Recovered> SsdTier::Recover() {
@@ -292,6 +366,8 @@ StatusOr<SsdTier::Recovered> SsdTier::Recover() {
         if (lost.ok()) {
           ++recovered.extents;
           recovered.lost_bytes += *lost;
+          const auto segment = SegmentKey::FromBytes(key.substr(0, sizeof(SegmentKey::bytes)));
+          if (*lost == 0 && segment) ++recovered.whole_extents[*segment];
         } else {
           drop.Delete(Table::kExtents, key);
           ++recovered.dropped;
@@ -301,7 +377,69 @@ StatusOr<SsdTier::Recovered> SsdTier::Recover() {
   QUIRE_RETURN_IF_ERROR(newer);
   if (recovered.dropped > 0) QUIRE_RETURN_IF_ERROR(database_->Commit(drop, /*sync=*/true));
   payload_->FinishRecovery();
+  QUIRE_RETURN_IF_ERROR(RecoverUnsynced(&recovered));
   return recovered;
+}
+
+StatusOr<bool> SsdTier::IsWhole(const SegmentKey& segment) {
+  std::vector<UnitRead> reads;
+  bool whole = true;
+  QUIRE_RETURN_IF_ERROR(database_->Scan(
+      Table::kExtents, segment.view(), [&](std::string_view key, std::string_view value) {
+        if (!key.starts_with(segment.view())) return false;
+        const StatusOr<ExtentRecord> record = DecodeExtentRecord(value);
+        const auto layer = LayerOf(key);
+        whole = whole && record.ok() && layer;
+        const size_t units = whole ? record->unit_crc32c.size() : 0;
+        for (uint32_t unit = 0; unit < units; ++unit) {
+          reads.push_back({.id = {segment, *layer}, .unit = unit});
+        }
+        return whole;
+      }));
+  for (size_t first = 0; whole && first < reads.size(); first += kUnitsAtOnce) {
+    const auto part = std::span(reads).subspan(first, std::min(kUnitsAtOnce, reads.size() - first));
+    ReadUnits(part);
+    for (UnitRead& read : part) {
+      const StatusCode code = read.result.status().code();
+      // What the device does not answer now is no reason to drop anything.
+      if (!read.result.ok() && code != StatusCode::kDataLoss) return read.result.status();
+      whole = whole && read.result.ok();
+      read.result = Status(StatusCode::kUnknown, "");  // Gives its buffer back.
+    }
+  }
+  return whole;
+}
+
+// After a crash the payload is in the page cache and whole; after a power failure it may not be.
+Status SsdTier::RecoverUnsynced(Recovered* recovered) {
+  UnsyncedChanges::Notes notes;
+  std::vector<SegmentKey> segments;
+  QUIRE_RETURN_IF_ERROR(
+      UnsyncedChanges::VisitNotes(*database_, [&](uint64_t number, const SegmentKey& segment) {
+        notes.numbers.push_back(number);
+        segments.push_back(segment);
+      }));
+  if (notes.numbers.empty()) return OkStatus();
+  std::ranges::sort(segments);
+  segments.erase(std::unique(segments.begin(), segments.end()), segments.end());
+  for (const SegmentKey& segment : segments) {
+    QUIRE_ASSIGN_OR_RETURN(const bool whole, IsWhole(segment));
+    if (whole) continue;
+    QUIRE_RETURN_IF_ERROR(Erase(segment));
+    recovered->torn.push_back(segment);
+  }
+  payload_->MarkAllDirty();
+  UnsyncedChanges::Taken taken = unsynced_.Take();  // The space of what was erased.
+  QUIRE_RETURN_IF_ERROR(payload_->Sync());
+  Database::Batch batch = database_->NewBatch();
+  UnsyncedChanges::StageForget(notes, batch);
+  for (const SegmentKey& segment : recovered->torn) {
+    batch.Delete(Table::kSegments, segment.view());
+    batch.DeletePrefix(Table::kDigests, segment.view());
+  }
+  QUIRE_RETURN_IF_ERROR(database_->Commit(batch, /*sync=*/true));
+  for (const Location& location : taken.space) payload_->Release(location);
+  return OkStatus();
 }
 
 void SsdTier::VisitMetrics(MetricsVisitor& visit) const {

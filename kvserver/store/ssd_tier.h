@@ -5,7 +5,8 @@
 //
 // Stage* prepare a change instead of making it: bytes are written and records are added to a batch,
 // which the caller commits together with its own. Until that commit nothing of it can be seen; what
-// a change wrote or replaced is given back when it is known how the commit ended.
+// a change wrote or replaced is given back when it is known how the commit ended, and that no power
+// failure can undo it (unsynced_changes.h).
 //
 // Ownership: database and payload outlive the tier; slices own what they show.
 // Thread-safety: all methods may be called concurrently; callers exclude changes of the same extent
@@ -15,6 +16,7 @@
 
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -23,6 +25,7 @@
 #include "kvserver/store/extent_record.h"
 #include "kvserver/store/payload/payload_store.h"
 #include "kvserver/store/tier.h"
+#include "kvserver/store/unsynced_changes.h"
 
 namespace quire::kvserver {
 
@@ -56,18 +59,27 @@ class SsdTier final : public Tier {
     uint64_t extents = 0;
     uint64_t dropped = 0;
     uint64_t lost_bytes = 0;  ///< Of volumes that are missing or were cut.
+    /// Extents of each segment of which nothing is lost, as far as that can be told without
+    /// reading.
+    std::unordered_map<SegmentKey, uint32_t, SegmentKeyHash> whole_extents = {};
+    /// What was put without a sync before the server or its machine stopped and is not whole. Their
+    /// extents are erased; the rest of them is the caller's to erase.
+    std::vector<SegmentKey> torn = {};
   };
   StatusOr<Recovered> Recover();
 
   class Change;
-  /// Writes the extents' bytes, durable at once with `sync`, and adds their records to `batch`.
+  /// Writes the extents' bytes, durable at once with `sync`, and adds their records to `batch`,
+  /// which is to be committed with the same `sync`.
   [[nodiscard]] StatusOr<Change> StagePut(std::span<const ExtentView> extents, bool sync,
                                           Database::Batch& batch);
   /// Adds the deletion of the segment's records to `batch`.
   [[nodiscard]] StatusOr<Change> StageErase(const SegmentKey& segment, Database::Batch& batch);
 
-  /// Everything that was put so far is as durable as its records can be.
-  [[nodiscard]] Status Sync() { return payload_->Sync(); }
+  /// Everything that was put and erased so far is durable when this returns OK.
+  [[nodiscard]] Status Sync();
+  /// Makes space usable that waits for its erasure to be durable. Free when none waits.
+  [[nodiscard]] Status ReclaimSpace();
 
   /// Database key of an extent's record.
   static std::string RecordKey(const ExtentId& id);
@@ -84,23 +96,37 @@ class SsdTier final : public Tier {
   /// The unit that was read, unpacked, when it matches its checksum.
   StatusOr<UnitBytes> Verified(Pending pending, EntropyDecoder& decoder);
   Status Finish(Database::Batch& batch, StatusOr<Change> change);
+  /// Keeps what hangs on a sync within bounds, before `bytes` more are written.
+  Status MakeRoom(uint64_t bytes);
+  StatusOr<Location> WritePayload(std::span<const std::span<const std::byte>> spans,
+                                  uint64_t bytes);
+  /// Whether every unit of a segment's extents can be read and matches its checksum.
+  StatusOr<bool> IsWhole(const SegmentKey& segment);
+  /// Erases the extents of segments that were put without a sync and are not whole, and makes the
+  /// others durable.
+  Status RecoverUnsynced(Recovered* recovered);
 
   Database* const database_;
   PayloadStore* const payload_;
   BoundedCache<ExtentId, LookupPtr, ExtentIdHash> records_;
+  UnsyncedChanges unsynced_;
   Counter unit_reads_, read_bytes_, write_bytes_, checksum_failures_;
 };
 
 /// Space that hangs on a commit: `written` goes back when it did not happen, `replaced` when it
-/// did.
+/// did; both wait for a commit that is durable, but for what was never to be committed.
 class SsdTier::Change {
  public:
   explicit Change(SsdTier* tier) : tier_(tier) {}
   ~Change();
   Change(Change&& other) noexcept
       : tier_(std::exchange(other.tier_, nullptr)),
+        is_staged_(other.is_staged_),
+        is_sync_(other.is_sync_),
         written_(std::move(other.written_)),
-        replaced_(std::move(other.replaced_)) {}
+        replaced_(std::move(other.replaced_)),
+        notes_(std::move(other.notes_)),
+        taken_(std::move(other.taken_)) {}
   Change& operator=(Change&&) = delete;
 
   /// The batch was committed.
@@ -108,9 +134,13 @@ class SsdTier::Change {
 
  private:
   friend class SsdTier;
-  SsdTier* tier_;  ///< Null when nothing is left to decide.
+  SsdTier* tier_;           ///< Null when nothing is left to decide.
+  bool is_staged_ = false;  ///< A commit may be tried.
+  bool is_sync_ = false;    ///< The commit is a durable one.
   std::vector<Location> written_;
   std::vector<std::pair<ExtentId, Location>> replaced_;
+  UnsyncedChanges::Notes notes_;  ///< Of what was written without a sync.
+  UnsyncedChanges::Taken taken_;  ///< What becomes durable with this change.
 };
 
 }  // namespace quire::kvserver

@@ -33,10 +33,13 @@ struct ExtentView {
   std::string_view tenant = {};  ///< Whose it is.
   SegmentKey parent = kRootKey;  ///< As NewExtent::parent.
   double seconds_per_token = 0;  ///< As NewExtent::seconds_per_token.
-  bool encoded = false;          ///< As UnitBytes::encoded.
+  bool encoded = false;          ///< As UnitBytes::encoded().
   bool entropy = false;          ///< Worth compressing at rest: the SSD tier does.
 
   uint64_t unit_bytes() const { return bytes.size() / unit_crc32c.size(); }
+  /// DATA_LOSS naming the first unit that does not match its checksum. A tier that stores the bytes
+  /// as they are need not ask; one that makes other bytes of them does. REQUIRES: CheckShape.
+  [[nodiscard]] Status Verify() const;
 };
 
 /// What is wrong with the shape of `extent`; OK when a tier can take it.
@@ -47,6 +50,15 @@ struct ExtentView {
     return InvalidArgument("extent of ", extent.bytes.size(), " bytes with ",
                            extent.unit_crc32c.size(), " checksums in a slot of ", extent.full_bytes,
                            " bytes: give a whole number of units and one checksum for each");
+  }
+  return OkStatus();
+}
+
+inline Status ExtentView::Verify() const {
+  for (size_t unit = 0; unit < unit_crc32c.size(); ++unit) {
+    if (Crc32c(bytes.subspan(unit * unit_bytes(), unit_bytes())) == unit_crc32c[unit]) continue;
+    return DataLoss("segment ", id.segment.Hex(), " layer ", id.layer, " unit ", unit,
+                    " does not match its checksum; put the segment again");
   }
   return OkStatus();
 }

@@ -23,6 +23,13 @@ Status CheckAddress(const UnitAddress& address, const SegmentRecord& record) {
                          " layers of ", record.units_per_layer(), " units");
 }
 
+Status Unmendable(const UnitAddress& address) {
+  return DataLoss("segment ", address.segment.Hex(), " layer ", address.layer, " unit ",
+                  address.unit,
+                  " does not match its checksum, though it was just read from SSD: this machine's "
+                  "memory changes what is written to it");
+}
+
 uint32_t ExpectedCrc(const SegmentRecord& record, uint32_t layer, uint32_t unit) {
   return record.unit_crc32c[size_t{layer} * record.units_per_layer() + unit];
 }
@@ -39,10 +46,47 @@ Status UnitReader::Read(const Caller& caller, std::span<const UnitAddress> units
     status = ReadMisses(caller, units, *out);
   }
   if (status.ok() && std::ranges::any_of(*out, &UnitBytes::encoded)) {
-    status = Decode(caller.tenant, units, *out);
+    status = Decode(caller, units, *out);
   }
   if (!status.ok()) out->clear();
   return status;
+}
+
+Status UnitReader::ReadVerified(const Caller& caller, std::span<const UnitAddress> units,
+                                std::vector<VerifiedBytes>* out) {
+  out->clear();
+  std::vector<UnitBytes> read;
+  QUIRE_RETURN_IF_ERROR(Read(caller, units, &read));
+  std::vector<VerifiedBytes> verified;
+  verified.reserve(units.size());
+  for (size_t i = 0; i < units.size(); ++i) {
+    std::optional<VerifiedBytes> bytes = read[i].Verify();
+    if (!bytes) {
+      QUIRE_ASSIGN_OR_RETURN(read[i], Mend(caller, units[i]));
+      if (read[i].encoded()) {
+        QUIRE_RETURN_IF_ERROR(Decode(caller, units.subspan(i, 1), {&read[i], 1}));
+      }
+      bytes = read[i].Verify();
+    }
+    if (!bytes) return Unmendable(units[i]);
+    verified.push_back(*std::move(bytes));
+  }
+  *out = std::move(verified);
+  return OkStatus();
+}
+
+Status UnitReader::Recheck(const Caller& caller, std::span<const UnitAddress> units) {
+  reported_.Add(units.size());
+  const UnitAddress* last = nullptr;
+  bool damaged = false;
+  for (const UnitAddress& unit : units) {
+    if (last == nullptr || last->segment != unit.segment || last->layer != unit.layer) {
+      QUIRE_ASSIGN_OR_RETURN(damaged, MendExtent(caller, {unit.segment, unit.layer}));
+    }
+    if (!damaged) reported_intact_.Add();
+    last = &unit;
+  }
+  return OkStatus();
 }
 
 Status UnitReader::ReadMisses(const Caller& caller, std::span<const UnitAddress> units,
@@ -66,7 +110,7 @@ StatusOr<std::vector<UnitReader::Miss>> UnitReader::FindMisses(std::string_view 
                                                                std::span<UnitBytes> out) {
   std::vector<Miss> misses;
   for (size_t i = 0; i < units.size(); ++i) {
-    if (!out[i].slice.bytes.empty()) continue;
+    if (!out[i].empty()) continue;
     const UnitAddress& address = units[i];
     SegmentRecordPtr record;
     if (!misses.empty() && misses.back().address.segment == address.segment) {
@@ -99,14 +143,16 @@ Status UnitReader::ReadFromSsd(std::span<const Miss> misses) {
   for (size_t i = 0; i < misses.size(); ++i) {
     const SegmentRecord& record = *misses[i].record;
     QUIRE_ASSIGN_OR_RETURN(*misses[i].out, Checked(record, reads[i]));
-    misses[i].out->encoded = record.codec.id != CodecId::kRaw;
   }
   return OkStatus();
 }
 
 StatusOr<UnitBytes> UnitReader::Checked(const SegmentRecord& record, SsdTier::UnitRead& read) {
   StatusOr<UnitBytes> result = std::move(read.result);
-  if (result.ok() && result->crc32c == ExpectedCrc(record, read.id.layer, read.unit)) return result;
+  if (result.ok() && result->crc32c() == ExpectedCrc(record, read.id.layer, read.unit)) {
+    OutboundBytes stored = std::move(*result).ToSend();
+    return UnitBytes(std::move(stored.slice), stored.crc32c, record.codec.id != CodecId::kRaw);
+  }
   if (result.ok()) {
     result =
         DataLoss("segment ", read.id.segment.Hex(), " layer ", read.id.layer, " unit ", read.unit,
@@ -124,29 +170,61 @@ StatusOr<UnitBytes> UnitReader::Checked(const SegmentRecord& record, SsdTier::Un
   return result;
 }
 
-Status UnitReader::Decode(std::string_view tenant, std::span<const UnitAddress> addresses,
+Status UnitReader::Decode(const Caller& caller, std::span<const UnitAddress> addresses,
                           std::span<UnitBytes> units) {
   SegmentKey of;
   SegmentRecordPtr record;
   std::optional<ExtentCodec> codec;
   for (size_t i = 0; i < units.size(); ++i) {
-    if (!units[i].encoded) continue;
+    if (!units[i].encoded()) continue;
     const UnitAddress& address = addresses[i];
     if (!record || of != address.segment) {
       of = address.segment;
-      QUIRE_ASSIGN_OR_RETURN(record, parts_.catalog->Find(tenant, of));
+      QUIRE_ASSIGN_OR_RETURN(record, parts_.catalog->Find(caller.tenant, of));
       QUIRE_ASSIGN_OR_RETURN(codec, ExtentCodec::Make(record->spec, record->codec.id));
     }
     QUIRE_ASSIGN_OR_RETURN(AlignedBuffer buffer, parts_.buffers->Take(codec->unit_bytes()));
     const uint32_t page = address.unit / record->spec.num_kv_heads;
     const uint32_t rows = TokensInPage(record->spec, record->tokens.size(), page);
-    QUIRE_RETURN_IF_ERROR(Annotate(
-        codec->DecodeUnit(units[i].slice.bytes, units[i].crc32c, rows, buffer.bytes()), "segment ",
-        address.segment.Hex(), " layer ", address.layer, " unit ", address.unit));
+    Status decoded = codec->DecodeUnit(units[i], rows, buffer.bytes());
+    if (decoded.code() == StatusCode::kDataLoss) {
+      QUIRE_ASSIGN_OR_RETURN(units[i], Mend(caller, address));
+      decoded = codec->DecodeUnit(units[i], rows, buffer.bytes());
+    }
+    QUIRE_RETURN_IF_ERROR(Annotate(decoded, "segment ", address.segment.Hex(), " layer ",
+                                   address.layer, " unit ", address.unit));
     const uint32_t crc32c = Crc32c(buffer.bytes());
-    units[i] = {.slice = std::move(buffer).ToSlice(), .crc32c = crc32c};
+    units[i] = UnitBytes(std::move(buffer).ToSlice(), crc32c);
   }
   return OkStatus();
+}
+
+// --- Damage in DRAM.
+
+// Under the writers' lock, so that of many who met the same damage one mends it and the others find
+// it mended, and that a put which replaces the segment meanwhile is not taken for damaged.
+StatusOr<bool> UnitReader::MendExtent(const Caller& caller, const ExtentId& id) {
+  const KeyedLock::Guard guard = parts_.writers->Acquire(id.segment);
+  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record,
+                         parts_.catalog->Find(caller.tenant, id.segment));
+  const ResidentPtr resident = parts_.dram->Get(id);
+  if (resident == nullptr || resident->Verify()) return false;
+  parts_.damage->Drop(id, resident);
+  if (record->dram_only) return parts_.damage->Lose(id);
+  QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass,
+                         parts_.gate->Enter(caller.tenant, caller.priority));
+  if (PromoteLocked(caller.tenant, *record, id)) parts_.damage->Mended();
+  return true;
+}
+
+StatusOr<UnitBytes> UnitReader::Mend(const Caller& caller, const UnitAddress& address) {
+  QUIRE_RETURN_IF_ERROR(MendExtent(caller, {address.segment, address.layer}).status());
+  std::vector<UnitBytes> unit(1);
+  if (parts_.dram->ReadUnits(caller.tenant, {&address, 1}, unit) == 0) {
+    QUIRE_RETURN_IF_ERROR(ReadMisses(caller, {&address, 1}, unit));
+  }
+  if (!unit.front().Matches()) return Unmendable(address);
+  return std::move(unit.front());
 }
 
 bool UnitReader::WorthPromoting(const ExtentId& id) {
@@ -159,6 +237,11 @@ bool UnitReader::WorthPromoting(const ExtentId& id) {
 bool UnitReader::Promote(std::string_view tenant, const SegmentRecord& known, const ExtentId& id) {
   const auto guard = parts_.writers->TryAcquire(id.segment);
   if (!guard || !parts_.catalog->Find(tenant, id.segment).ok()) return false;
+  return PromoteLocked(tenant, known, id);
+}
+
+bool UnitReader::PromoteLocked(std::string_view tenant, const SegmentRecord& known,
+                               const ExtentId& id) {
   const LatencyTimer timer(parts_.latencies->promotion, parts_.latencies->clock);
   std::vector<SsdTier::UnitRead> reads;
   for (uint32_t unit = 0; unit < known.units_per_layer(); ++unit) {
@@ -168,9 +251,10 @@ bool UnitReader::Promote(std::string_view tenant, const SegmentRecord& known, co
   std::vector<std::byte> bytes;
   bytes.reserve(known.stored_extent_bytes(known.num_pages()));
   for (SsdTier::UnitRead& read : reads) {
-    const StatusOr<UnitBytes> unit = Checked(known, read);
+    StatusOr<UnitBytes> unit = Checked(known, read);
     if (!unit.ok()) return false;
-    bytes.insert(bytes.end(), unit->slice.bytes.begin(), unit->slice.bytes.end());
+    const std::span<const std::byte> stored = unit->ToSend().slice.bytes;
+    bytes.insert(bytes.end(), stored.begin(), stored.end());
   }
   const auto crcs = std::span(known.unit_crc32c)
                         .subspan(size_t{id.layer} * known.units_per_layer(), reads.size());
@@ -208,6 +292,11 @@ Status UnitReader::BringToDram(std::string_view tenant, const SegmentKey& key) {
 void UnitReader::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("promotions", "Extents brought back from SSD to DRAM.", promotions_.Get());
   visit.Counter("promotions_refused", "Promotions that found no room in DRAM.", refused_.Get());
+  visit.Counter("units_reported", "Units that a client found not to match their checksums.",
+                reported_.Get());
+  visit.Counter("units_reported_intact",
+                "Units that a client found not to match, and that are intact here.",
+                reported_intact_.Get());
 }
 
 }  // namespace quire::kvserver

@@ -3,9 +3,17 @@
 // UnitReader: the read path. A unit in DRAM is handed out in place, without a look at the segment's
 // record; one that is only on SSD is read by itself, checked against that record, and served around
 // DRAM until the promotion policy finds its extent worth a place there. When everything is in DRAM
-// nothing is allocated. Thread-safety: all methods may be called concurrently. `promotion_mutex_`
-// is never held over I/O. Errors: NOT_FOUND, INVALID_ARGUMENT (a layer or unit that the segment
-// does not have), DATA_LOSS, RESOURCE_EXHAUSTED (of the gate).
+// nothing is allocated.
+//
+// Units in DRAM are not verified for a hand-out: whoever receives them does that, and has them
+// rechecked when they do not match (docs/design/0028-damage-in-memory.md). For use on the server
+// there is ReadVerified. However damage in DRAM is found, the extent is mended in one place: it is
+// dropped and read from SSD again; one that was nowhere else is lost, and its segment damaged.
+//
+// Thread-safety: all methods may be called concurrently; the caller holds none of `writers`.
+// `promotion_mutex_` is never held over I/O. Mending waits for the gate with the segment's lock
+// held, never for that lock with a place of the gate. Errors: NOT_FOUND, INVALID_ARGUMENT (a layer
+// or unit that the segment does not have), DATA_LOSS, RESOURCE_EXHAUSTED (of the gate).
 #ifndef QUIRE_KVSERVER_STORE_UNIT_READER_H_
 #define QUIRE_KVSERVER_STORE_UNIT_READER_H_
 
@@ -19,6 +27,7 @@
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "kvserver/store/caller.h"
+#include "kvserver/store/dram_damage.h"
 #include "kvserver/store/dram_tier.h"
 #include "kvserver/store/io_gate.h"
 #include "kvserver/store/keyed_lock.h"
@@ -37,6 +46,7 @@ class UnitReader {
   struct Parts {
     SegmentCatalog* catalog = nullptr;
     DramTier* dram = nullptr;
+    DramDamage* damage = nullptr;
     SsdTier* ssd = nullptr;
     KeyedLock* writers = nullptr;
     AlignedBufferPool* buffers = nullptr;  ///< For decoded units.
@@ -51,11 +61,21 @@ class UnitReader {
   Status Read(const Caller& caller, std::span<const UnitAddress> units,
               std::vector<UnitBytes>* out);
 
+  /// See PageStore::ReadVerified.
+  Status ReadVerified(const Caller& caller, std::span<const UnitAddress> units,
+                      std::vector<VerifiedBytes>* out);
+  /// See PageStore::Recheck.
+  Status Recheck(const Caller& caller, std::span<const UnitAddress> units);
+
+  /// Verifies an extent in DRAM, whole, and puts what is on SSD in its place when it is damaged.
+  /// Whether it was. DATA_LOSS when it was, and was nowhere else.
+  StatusOr<bool> MendExtent(const Caller& caller, const ExtentId& id);
+
   /// Brings those extents of the segment to DRAM that are not there. RESOURCE_EXHAUSTED with a
-  /// retry hint when one cannot come now. The caller holds none of `writers`.
+  /// retry hint when one cannot come now.
   Status BringToDram(std::string_view tenant, const SegmentKey& key);
 
-  /// promotions, promotions_refused.
+  /// promotions, promotions_refused, units_reported, units_reported_intact.
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
@@ -77,11 +97,16 @@ class UnitReader {
                                          std::span<UnitBytes> out);
   /// Promotes the extents that are worth it. `misses` are in order of extents.
   void PromoteWorthy(std::string_view tenant, std::span<Miss> misses);
-  /// Replaces encoded units, each intact, by what they decode to.
-  Status Decode(std::string_view tenant, std::span<const UnitAddress> addresses,
+  /// Replaces encoded units by what they decode to; those that are damaged are mended first.
+  Status Decode(const Caller& caller, std::span<const UnitAddress> addresses,
                 std::span<UnitBytes> units);
+  /// A unit that did not match its checksum, as it is when its extent has been mended.
+  StatusOr<UnitBytes> Mend(const Caller& caller, const UnitAddress& address);
   bool WorthPromoting(const ExtentId& id);
+  /// Unless somebody writes or deletes the segment.
   bool Promote(std::string_view tenant, const SegmentRecord& known, const ExtentId& id);
+  /// REQUIRES: the segment's lock is held.
+  bool PromoteLocked(std::string_view tenant, const SegmentRecord& known, const ExtentId& id);
   /// All at once, each checked against its segment's record.
   Status ReadFromSsd(std::span<const Miss> misses);
   /// What was read when it is what was put; otherwise the segment is damaged from now on.
@@ -91,6 +116,7 @@ class UnitReader {
   Mutex promotion_mutex_;
   const std::unique_ptr<PromotionPolicy> promotion_ QUIRE_PT_GUARDED_BY(promotion_mutex_);
   Counter promotions_, refused_;
+  Counter reported_, reported_intact_;
 };
 
 }  // namespace quire::kvserver

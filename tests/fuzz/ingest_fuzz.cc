@@ -147,7 +147,7 @@ class IngestFuzz {
       const auto expected =
           testing::TestUnit(spec_, refs[i].page, refs[i].layer, refs[i].head, spec_.page_tokens,
                             pages_[refs[i].page].layers.at(refs[i].layer));
-      Require(std::ranges::equal(units[i].slice.bytes, expected));
+      Require(std::ranges::equal(units[i].ToSend().slice.bytes, expected));
     }
   }
 

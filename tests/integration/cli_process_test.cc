@@ -9,7 +9,11 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <thread>
 
+#include "client/client.h"
+#include "client/connect.h"
+#include "common/base/clock.h"
 #include "tests/integration/quire_fixture.h"
 #include "tests/kit/caller_tokens.h"
 #include "tests/kit/paths.h"
@@ -40,8 +44,8 @@ class CliTest : public testing::QuireFixture {
 TEST_F(CliTest, ListsAreTablesOrOneJsonObject) {
   const ChildResult table = Quire({"ls"});
   EXPECT_EQ(table.exit_code, 0) << table.err;
-  EXPECT_THAT(table.out, HasSubstr("COLLECTION  NAME     VERSION"));
-  EXPECT_THAT(table.out, HasSubstr("default     example        1     256  256.0 KiB"));
+  EXPECT_THAT(table.out, HasSubstr("DOCUMENT           TOKENS"));
+  EXPECT_THAT(table.out, HasSubstr("default/example@1     256  256.0 KiB"));
 
   const auto json = QuireJson({"docs", "list"});
   ASSERT_EQ(json["documents"].size(), 1u);
@@ -70,6 +74,71 @@ TEST_F(CliTest, RmDeletesTheDocumentAndItsSegments) {
   EXPECT_EQ(deleted["documents"], 1);
   EXPECT_EQ(deleted["segments"], 1);
   EXPECT_EQ(Quire({"stat", key}).exit_code, 1);
+}
+
+// What `ls` and `docs` print names the document to every command, for names that look like others.
+TEST_F(CliTest, WhatIsListedIsAcceptedByEveryCommand) {
+  const auto tip = QuireJson({"docs", "get", "example"})["chain_tip"].get<std::string>();
+  const auto transport = ConnectGrpc(address_);
+  ASSERT_TRUE(transport.ok()) << transport.status();
+  const auto client = Client::Create({.transport = *transport});
+  ASSERT_TRUE(client.ok()) << client.status();
+  const std::vector<std::string> names = {"report@2026", "example@2", "-x", tip, "[a,b]", "@7"};
+  for (const std::string& name : names) {
+    const auto made = (*client)->RegisterDocument({.name = name}, *SegmentKey::FromHex(tip));
+    ASSERT_TRUE(made.ok()) << made.status();
+  }
+  EXPECT_EQ(QuireJson({"docs", "get", "report@2026"})["name"], "report@2026");
+  EXPECT_EQ(Quire({"pin", "report@2026"}).out, "default/report@2026@1 is pinned\n");
+  const auto listed = QuireJson({"ls"});
+  for (const auto& document : listed["documents"]) {
+    const auto text = document["document"].get<std::string>();
+    EXPECT_THAT(Quire({"ls"}).out, HasSubstr(text));
+    EXPECT_EQ(QuireJson({"docs", "get", text})["name"], document["name"]) << text;
+    EXPECT_EQ(QuireJson({"stat", text})["tokens"], 256) << text;
+    EXPECT_EQ(QuireJson({"pin", text})["documents"][0]["name"], document["name"]) << text;
+    EXPECT_EQ(QuireJson({"unpin", text})["documents"][0]["name"], document["name"]) << text;
+  }
+  for (const std::string& name : names) {
+    EXPECT_EQ(QuireJson({"rm", "default/" + name + "@1"})["documents"], 1) << name;
+  }
+  EXPECT_EQ(QuireJson({"ls"})["documents"].size(), 1u);
+  EXPECT_EQ(QuireJson({"rm", "report@2026"})["error"]["code"], "NOT_FOUND");
+  EXPECT_EQ(QuireJson({"rm", std::string(64, 'a')})["error"]["code"], "NOT_FOUND");
+}
+
+// The limit that a user gives is the command's, over all steps, retries and ways to connect.
+TEST_F(CliTest, ACommandEndsAtItsTimeoutAlthoughTheServerIsStopped) {
+  server_->Signal(SIGSTOP);
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"ls"},
+        {"rm", "a", "b", "c"},
+        {"ask", "--document", "example", "--question", "q"},
+        {"ask", "--document", "example", "--question", "q", "--transport", "grpc"},
+        {"ask", "--document", "example", "--question", "q", "--transport", "shm"}}) {
+    std::vector<std::string> timed = args;
+    timed.insert(timed.end(), {"--timeout", "2"});
+    const TimePoint start = SystemClock().Now();
+    const ChildResult result = Quire(timed);
+    const Duration took = SystemClock().Now() - start;
+    EXPECT_EQ(result.exit_code, 1) << args.back();
+    EXPECT_GE(took, std::chrono::milliseconds(1500)) << args.back() << ": " << result.err;
+    EXPECT_LT(took, std::chrono::milliseconds(3500)) << args.back() << ": " << result.err;
+  }
+  server_->Signal(SIGCONT);
+}
+
+// A server that restarts is waited for, also by what asks it first of all.
+TEST_F(CliTest, AServerThatIsDownForASecondIsWaitedFor) {
+  EXPECT_EQ(StopServer(SIGTERM), 0);
+  std::thread restart([this, address = address_] {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    StartServer({}, address);
+  });
+  const ChildResult result = Quire({"ls", "--timeout", "20"});
+  restart.join();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("default/example@1"));
 }
 
 TEST_F(CliTest, ACollectionIsSetReadAndListedAndSurvivesARestart) {

@@ -97,6 +97,7 @@ class DataFaultsTest : public ::testing::TestWithParam<const char*> {
       const auto client = *Client::Create({.transport = transport, .tenant = tenant});
       EXPECT_EQ(client->DeleteDocument({.name = kFaultDocument}).status(), OkStatus());
     }
+    AwaitNoSession();  // Sessions hold what they read.
     EXPECT_TRUE(Await([&] { return Metric("dram_bytes_used") == 0; }));
   }
   std::string_view kind() const { return GetParam(); }

@@ -25,9 +25,10 @@ class QuireFixture : public ::testing::Test {
   }
 
   /// With `flags` besides those that say where.
-  void StartServer(const std::vector<std::string>& flags = {}) {
-    std::vector<std::string> args = {"serve",       "--data-dir",   dir_ / "data", "--listen",
-                                     "127.0.0.1:0", "--dram-bytes", "128MiB"};
+  void StartServer(const std::vector<std::string>& flags = {},
+                   const std::string& listen = "127.0.0.1:0") {
+    std::vector<std::string> args = {"serve", "--data-dir",   dir_ / "data", "--listen",
+                                     listen,  "--dram-bytes", "128MiB"};
     args.insert(args.end(), flags.begin(), flags.end());
     server_ = std::make_unique<ChildProcess>(Binary("quire"), args, dir_ / "serve.err");
     std::string line;

@@ -46,6 +46,23 @@ TEST(TortureProcessTest, AFewRoundsOfCrashesAndFaultsLoseNothing) {
   EXPECT_GE(json["killed_at"].size(), 4u) << json["killed_at"];
 }
 
+// Promise 3, of the program; bench/torture/power_run_test.cc has more rounds.
+TEST(TortureProcessTest, AFewPowerFailuresLoseNothing) {
+  const ChildResult result = Torture({"power", "--rounds", "12", "--seed", "20", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err << result.out;
+  EXPECT_THAT(result.err, HasSubstr("seed 20"));
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json["rounds"], 12);
+  EXPECT_EQ(json["seed"], 20);
+  for (const char* key : {"lost", "corrupt_served", "half", "appeared", "refused_to_open"}) {
+    EXPECT_EQ(json[key], 0) << key;
+  }
+  EXPECT_GT(json["acknowledged"], 0);
+  EXPECT_GT(json["persisted"], 0);
+  EXPECT_GT(json["changes_forgotten"], 0);
+  EXPECT_EQ(Torture({"power", "--rounds", "0"}).exit_code, 2);
+}
+
 TEST(TortureProcessTest, ASoakReportsTurnoversAndMemory) {
   const ChildResult result =
       Torture({"soak", "--seconds", "4", "--ssd-bytes", "16MiB", "--dram-bytes", "8MiB", "--json"});

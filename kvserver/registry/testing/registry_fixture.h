@@ -42,10 +42,21 @@ class FlakyMetadata final : public MetadataStore {
 class RegistryFixture : public ::testing::Test {
  protected:
   void SetUp() override {
-    store_ = PageStore::Open(
-                 {.ssd_path = dir_.path(), .dram_bytes = 1 << 20, .tenants = {"default", "other"}})
-                 .value();
+    OpenStore(1 << 20);
     OpenRegistry();
+  }
+  /// As after a restart: what is in memory only is forgotten.
+  void ReopenStore(uint64_t dram_bytes = 1 << 20) {
+    registry_.reset();
+    OpenStore(dram_bytes);
+    OpenRegistry();
+  }
+  void OpenStore(uint64_t dram_bytes) {
+    store_.reset();
+    store_ =
+        PageStore::Open(
+            {.ssd_path = dir_.path(), .dram_bytes = dram_bytes, .tenants = {"default", "other"}})
+            .value();
   }
   void OpenRegistry() {
     auto opened = DocumentRegistry::Open(store_.get(), &metadata_, &clock_);

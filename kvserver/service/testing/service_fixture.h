@@ -19,6 +19,7 @@
 #include "kvserver/service/server.h"
 #include "kvserver/session/testing/test_pages.h"
 #include "quire/v1/admin.pb.h"
+#include "quire/v1/lease.pb.h"
 #include "quire/v1/registry.pb.h"
 #include "quire/v1/session.pb.h"
 #include "quire/v1/store.pb.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FakePageStore: a PageStore in a map, for tests of what stands on it. It keeps the promises that
-// its users rely on (content addressing, refusal of other bytes, chains) and fails when told to.
+// its users rely on (content addressing, the first bytes stand, chains) and fails when told to.
 // Thread-safe. Only tests link it.
 #ifndef QUIRE_KVSERVER_SESSION_TESTING_FAKE_PAGE_STORE_H_
 #define QUIRE_KVSERVER_SESSION_TESTING_FAKE_PAGE_STORE_H_
@@ -20,10 +20,12 @@
 #include "kernels/cpu/cpu_kernels.h"
 #include "kvserver/store/memory_metadata_store.h"
 #include "kvserver/store/page_store.h"
+#include "kvserver/store/policy/lru.h"
+#include "kvserver/store/policy/segment_lives.h"
 
 namespace quire::kvserver::testing {
 
-class FakePageStore : public PageStore {
+class FakePageStore : public PageStore, public SegmentHold::Owner {
  public:
   /// Puts and reads answer this status until it is OK again.
   void FailPuts(Status status) { Set(&put_failure_, std::move(status)); }
@@ -60,8 +62,18 @@ class FakePageStore : public PageStore {
     const TenantSalt salt = args.private_salt != nullptr ? *args.private_salt : Salt(tenant);
     const SegmentKey key = ComputeKey(salt, Fingerprint(spec), args.parent, args.tokens);
     const auto [it, added] = segments_.emplace(key, segment);
-    if (!added && *it->second.payload != *segment.payload) return AlreadyExists("other bytes");
-    return PutSegmentResult{key, !added};
+    if (added) {
+      lives_.Add({.key = key,
+                  .tenant = tenant,
+                  .parent = args.parent,
+                  .incarnation = lives_.NextIncarnation(0),
+                  .forsaken = args.private_salt != nullptr},
+                 {});
+    }
+    const bool differs = !added && *it->second.payload != *segment.payload;
+    if (differs && args.strict) return AlreadyExists("other bytes");
+    if (args.hold != nullptr && lives_.Hold(key, {})) args.hold->Add(SegmentHold(this, {key}));
+    return PutSegmentResult{.key = key, .existed = !added, .differs = differs};
   }
 
   StatusOr<std::vector<SegmentKey>> Lookup(std::string_view tenant, const KvSpec& spec,
@@ -113,6 +125,16 @@ class FakePageStore : public PageStore {
     return OkStatus();
   }
 
+  Status ReadVerified(const Caller& caller, std::span<const UnitAddress> units,
+                      std::vector<VerifiedBytes>* out) override {
+    std::vector<UnitBytes> read;
+    QUIRE_RETURN_IF_ERROR(ReadUnits(caller, units, &read));
+    out->clear();
+    for (const UnitBytes& unit : read) out->push_back(unit.Verify().value());
+    return OkStatus();
+  }
+  Status Recheck(const Caller&, std::span<const UnitAddress>) override { return OkStatus(); }
+
   using PageStore::ReadDigests;
   StatusOr<SegmentDigests> ReadDigests(const Caller& caller, const SegmentKey& key, uint32_t layer,
                                        kernels::DigestKind kind) override {
@@ -151,8 +173,61 @@ class FakePageStore : public PageStore {
   Status DeleteSegment(std::string_view, const SegmentKey& key) override {
     MutexLock lock(mutex_);
     pins_.erase(key);
-    return segments_.erase(key) > 0 ? OkStatus() : NotFound("no segment ", key.Hex());
+    if (!lives_.Forsake(key)) return NotFound("no segment ", key.Hex());
+    Drop(key);
+    return OkStatus();
   }
+  StatusOr<SegmentHold> HoldSegments(std::string_view, std::span<const SegmentKey> keys) override {
+    MutexLock lock(mutex_);
+    for (const SegmentKey& key : keys) QUIRE_RETURN_IF_ERROR(Find(key).status());
+    for (const SegmentKey& key : keys) (void)lives_.Hold(key, {});
+    return SegmentHold(this, {keys.begin(), keys.end()});
+  }
+  void ReleaseSegments(std::span<const SegmentKey> keys) override {
+    MutexLock lock(mutex_);
+    for (const SegmentKey& key : keys) {
+      if (lives_.Release(key, {})) Drop(key);
+    }
+  }
+  Status NameSegments(std::string_view, std::span<const SegmentKey> keys) override {
+    MutexLock lock(mutex_);
+    for (const SegmentKey& key : keys) (void)lives_.Name(key);
+    return OkStatus();
+  }
+  void UnnameSegments(std::string_view, std::span<const SegmentKey> keys) override {
+    MutexLock lock(mutex_);
+    for (const SegmentKey& key : keys) lives_.Unname(key, {});
+  }
+  void RestoreNames(const SegmentNames& names) override {
+    MutexLock lock(mutex_);
+    lives_.RestoreNames(names, {});
+  }
+  std::vector<uint64_t> ForsakeSegments(std::string_view,
+                                        std::span<const SegmentKey> keys) override {
+    MutexLock lock(mutex_);
+    std::vector<uint64_t> incarnations;
+    for (const SegmentKey& key : keys) incarnations.push_back(lives_.Forsake(key).value_or(0));
+    return incarnations;
+  }
+  void WantSegments(std::string_view, std::span<const SegmentKey> keys) override {
+    MutexLock lock(mutex_);
+    for (const SegmentKey& key : keys) lives_.Want(key);
+  }
+  Status RemoveForsaken(std::string_view, const SegmentKey& key, uint64_t incarnation) override {
+    MutexLock lock(mutex_);
+    if (lives_.IncarnationOf(key) != incarnation) return NotFound("no segment ", key.Hex());
+    (void)lives_.Forsake(key);
+    return Drop(key) ? OkStatus() : FailedPrecondition("it is held");
+  }
+  std::vector<uint64_t> Incarnations(std::span<const SegmentKey> keys) const override {
+    MutexLock lock(mutex_);
+    std::vector<uint64_t> incarnations;
+    for (const SegmentKey& key : keys) {
+      incarnations.push_back(lives_.IncarnationOf(key).value_or(0));
+    }
+    return incarnations;
+  }
+  StatusOr<uint64_t> Sweep() override { return uint64_t{0}; }
   Status PinSegments(std::string_view, std::span<const SegmentKey> keys) override {
     MutexLock lock(mutex_);
     for (const SegmentKey& key : keys) QUIRE_RETURN_IF_ERROR(Find(key).status());
@@ -191,6 +266,12 @@ class FakePageStore : public PageStore {
     if (it == segments_.end()) return NotFound("no segment ", key.Hex());
     return &it->second;
   }
+  /// Removes what is forsaken and may leave.
+  bool Drop(const SegmentKey& key) QUIRE_REQUIRES(mutex_) {
+    if (!lives_.Leave(key, Leaving::kForsaken)) return false;
+    lives_.Remove(key);
+    return segments_.erase(key) > 0;
+  }
   void Set(Status* target, Status status) {
     MutexLock lock(mutex_);
     *target = std::move(status);
@@ -200,6 +281,7 @@ class FakePageStore : public PageStore {
   mutable Mutex mutex_;
   std::map<SegmentKey, Segment> segments_ QUIRE_GUARDED_BY(mutex_);
   std::map<SegmentKey, int> pins_ QUIRE_GUARDED_BY(mutex_);
+  SegmentLives lives_ QUIRE_GUARDED_BY(mutex_){std::make_unique<Lru>()};
   Priority last_priority_ QUIRE_GUARDED_BY(mutex_) = Priority::kNormal;
   Status put_failure_ QUIRE_GUARDED_BY(mutex_);
   Status read_failure_ QUIRE_GUARDED_BY(mutex_);

@@ -64,7 +64,7 @@ class SessionFixture : public ::testing::Test {
       const uint32_t rows = TokensInPage(spec_, view->num_tokens, refs[i].page);
       EXPECT_EQ(BytesOf(units[i]),
                 TestUnit(spec_, refs[i].page, refs[i].layer, refs[i].head, rows));
-      EXPECT_EQ(units[i].crc32c, Crc32c(units[i].slice.bytes));
+      EXPECT_EQ(units[i].crc32c(), Crc32c(units[i].ToSend().slice.bytes));
     }
   }
   /// A sealed chain of whole pages and `tail` more tokens.
@@ -93,7 +93,7 @@ class SessionFixture : public ::testing::Test {
   }
 
   static std::vector<std::byte> BytesOf(const UnitBytes& unit) {
-    return {unit.slice.bytes.begin(), unit.slice.bytes.end()};
+    return {unit.ToSend().slice.bytes.begin(), unit.ToSend().slice.bytes.end()};
   }
 
   const KvSpec spec_ = TestSpec();

@@ -2,6 +2,7 @@
 #include "kvserver/store/codec/codec.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "common/base/checksum.h"
 #include "common/page/layout.h"
@@ -92,7 +93,7 @@ ExtentCodec::ExtentCodec(const KvSpec& spec, CodecId id)
     : spec_(spec),
       id_(id),
       shape_(ShapeOf(spec)),
-      unit_bytes_(UnitBytes(spec)),
+      unit_bytes_(quire::UnitBytes(spec)),
       encoded_unit_bytes_(EncodedUnitBytes(spec, id)) {}
 
 uint64_t ExtentCodec::units(uint32_t tokens) const {
@@ -149,15 +150,16 @@ Status ExtentCodec::Decode(std::span<const std::byte> encoded, std::span<const u
   return DecodeUnits(encoded, ValidRows(tokens), extent);
 }
 
-Status ExtentCodec::DecodeUnit(std::span<const std::byte> encoded, uint32_t crc, uint32_t rows,
+Status ExtentCodec::DecodeUnit(const UnitBytes& encoded, uint32_t rows,
                                std::span<std::byte> unit) const {
   if (rows < 1 || rows > spec_.page_tokens) {
     return InvalidArgument("a unit has 1..", spec_.page_tokens, " tokens, not ", rows);
   }
   QUIRE_RETURN_IF_ERROR(CheckSize("bytes", unit.size(), unit_bytes_));
-  QUIRE_RETURN_IF_ERROR(CheckSize("encoded bytes", encoded.size(), encoded_unit_bytes_));
-  if (Crc32c(encoded) != crc) return DataLoss("the encoded unit does not match its checksum");
-  return DecodeUnits(encoded, {static_cast<int32_t>(rows)}, unit);
+  QUIRE_RETURN_IF_ERROR(CheckSize("encoded bytes", encoded.size_bytes(), encoded_unit_bytes_));
+  const std::optional<VerifiedBytes> verified = encoded.Verify();
+  if (!verified) return DataLoss("the encoded unit does not match its checksum");
+  return DecodeUnits(verified->bytes(), {static_cast<int32_t>(rows)}, unit);
 }
 
 Status ExtentCodec::DecodeUnits(std::span<const std::byte> encoded,

@@ -26,6 +26,7 @@
 #include "common/page/kv_spec.h"
 #include "kernels/api/codec.h"
 #include "kernels/api/table.h"
+#include "kvserver/store/unit.h"
 
 namespace quire::kvserver {
 
@@ -76,7 +77,7 @@ class ExtentCodec {
   [[nodiscard]] Status Decode(std::span<const std::byte> encoded, std::span<const uint32_t> crcs,
                               uint32_t tokens, std::span<std::byte> extent) const;
   /// One unit of a page of `rows` tokens (1..p). Errors as Decode.
-  [[nodiscard]] Status DecodeUnit(std::span<const std::byte> encoded, uint32_t crc, uint32_t rows,
+  [[nodiscard]] Status DecodeUnit(const UnitBytes& encoded, uint32_t rows,
                                   std::span<std::byte> unit) const;
 
  private:

@@ -98,11 +98,12 @@ TEST(Codec, SizesAreThoseOfTheFormat) {
   for (const uint32_t d : {64u, 128u}) {
     KvSpec spec = SmallSpec();
     spec.head_dim = d;
-    const double raw = static_cast<double>(UnitBytes(spec));
-    EXPECT_EQ(EncodedUnitBytes(spec, CodecId::kRaw), UnitBytes(spec));
-    EXPECT_EQ(EncodedUnitBytes(spec, CodecId::kFp8E4M3), UnitBytes(spec) / 2 + 8);
-    EXPECT_EQ(EncodedUnitBytes(spec, CodecId::kInt8), UnitBytes(spec) / 2 + 2 * 32 * 2);
-    EXPECT_EQ(EncodedUnitBytes(spec, CodecId::kInt4), UnitBytes(spec) / 4 + d * 4 + d / 32 * 128);
+    const double raw = static_cast<double>(quire::UnitBytes(spec));
+    EXPECT_EQ(EncodedUnitBytes(spec, CodecId::kRaw), quire::UnitBytes(spec));
+    EXPECT_EQ(EncodedUnitBytes(spec, CodecId::kFp8E4M3), quire::UnitBytes(spec) / 2 + 8);
+    EXPECT_EQ(EncodedUnitBytes(spec, CodecId::kInt8), quire::UnitBytes(spec) / 2 + 2 * 32 * 2);
+    EXPECT_EQ(EncodedUnitBytes(spec, CodecId::kInt4),
+              quire::UnitBytes(spec) / 4 + d * 4 + d / 32 * 128);
     EXPECT_LE(static_cast<double>(EncodedUnitBytes(spec, CodecId::kInt8)), 0.52 * raw);
     EXPECT_LE(static_cast<double>(EncodedUnitBytes(spec, CodecId::kInt4)), 0.32 * raw);
   }
@@ -144,7 +145,7 @@ TEST(Codec, EachUnitDecodesAlone) {
       const auto bytes = std::span(encoded.bytes)
                              .subspan(i * codec.encoded_unit_bytes(), codec.encoded_unit_bytes());
       const uint32_t rows = TokensInPage(spec, kTokens, i / spec.num_kv_heads);
-      ASSERT_TRUE(codec.DecodeUnit(bytes, encoded.crcs[i], rows, unit).ok());
+      ASSERT_TRUE(codec.DecodeUnit({Slice{bytes, nullptr}, encoded.crcs[i]}, rows, unit).ok());
       EXPECT_EQ(0, std::memcmp(unit.data(), whole.data() + i * unit.size(), unit.size())) << i;
       EXPECT_EQ(Crc32c(bytes), encoded.crcs[i]);
     }
@@ -179,8 +180,8 @@ TEST(Codec, RefusesSizesThatDoNotFit) {
   EXPECT_TRUE(refused(codec.Encode(extent, 40, bytes, crcs.first(1))));
   std::vector<std::byte> back(extent.size());
   EXPECT_TRUE(refused(codec.Decode(bytes.first(bytes.size() - 1), crcs, 40, back)));
-  EXPECT_TRUE(refused(codec.DecodeUnit(bytes.first(codec.encoded_unit_bytes()), crcs[0], 33,
-                                       std::span(back).first(codec.unit_bytes()))));
+  const UnitBytes first(Slice{bytes.first(codec.encoded_unit_bytes()), nullptr}, crcs[0]);
+  EXPECT_TRUE(refused(codec.DecodeUnit(first, 33, std::span(back).first(codec.unit_bytes()))));
   KvSpec broken = spec;
   broken.page_tokens = 0;
   EXPECT_TRUE(refused(ExtentCodec::Make(broken, CodecId::kRaw).status()));

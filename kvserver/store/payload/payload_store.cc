@@ -183,6 +183,16 @@ void PayloadStore::MarkDirty(const Location& location) {
   for (const BlockRun& run : location.runs) dirty_.insert(volumes_->Find(run.volume));
 }
 
+void PayloadStore::MarkAllDirty() {
+  MutexLock lock(dirty_mutex_);
+  for (VolumeFile* volume : volumes_->All()) dirty_.insert(volume);
+}
+
+bool PayloadStore::HasRoom(uint64_t bytes) const {
+  MutexLock lock(space_mutex_);
+  return space_.free_bytes() >= bytes;
+}
+
 Status PayloadStore::Sync() {
   syncs_.Add();
   return sync_.Sync();
@@ -201,6 +211,8 @@ Status PayloadStore::SyncDirty() {
       return FromErrno(error, "sync " + volume->path());
     }
   }
+  // All of them: what was synced before is acknowledged anew when a put finds it.
+  for (const VolumeFile* volume : volumes_->All()) QUIRE_RETURN_IF_ERROR(volume->CheckNamed());
   return OkStatus();
 }
 

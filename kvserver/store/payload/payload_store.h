@@ -78,9 +78,16 @@ class PayloadStore {
   /// now or in a Sync before. After an error nothing is stored.
   StatusOr<Location> Write(std::span<const ByteSpan> spans);
   /// Makes everything durable that was written before the call. Concurrent calls share the work;
-  /// only volumes written to since their last sync are synced. After a failure no later Sync or
+  /// only volumes written to since their last sync are synced. A volume that was removed meanwhile
+  /// is noticed, and is a failure. After a failure no later Sync or
   /// Write can succeed (UNAVAILABLE): open the store again, reads go on.
   Status Sync();
+  /// The next Sync covers every volume, as after a crash, when nobody knows which were synced.
+  void MarkAllDirty();
+  /// Whether so many bytes are free without another volume, though perhaps in too many pieces.
+  bool HasRoom(uint64_t bytes) const;
+  /// Size of the next volume, unless a limit cuts it.
+  uint64_t new_volume_bytes() const { return options_.volumes.volume_bytes; }
 
   /// Protects what is looked up from now on from being overwritten while it is read.
   [[nodiscard]] ReadGuard StartReading();
@@ -92,6 +99,9 @@ class PayloadStore {
 
   /// Buffers to read into: aligned, so that nothing is copied.
   AlignedBufferPool& buffers() { return buffers_; }
+
+  /// Size of all volumes together.
+  uint64_t volume_bytes() const { return volumes_->total_bytes(); }
 
   std::string_view engine_name() const { return engine_->name(); }
   /// "direct" or "buffered".

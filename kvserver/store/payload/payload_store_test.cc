@@ -331,5 +331,18 @@ TEST_F(PayloadStoreTest, AfterAFailedSyncNothingIsWrittenButReadsGoOn) {
   EXPECT_TRUE(Write(bytes).ok() && store_->Sync().ok());
 }
 
+// Promise 3: what is acknowledged as persisted is not in a file that goes with the process.
+TEST_F(PayloadStoreTest, Promise3ARemovedVolumeIsNoticedByTheNextSync) {
+  const auto first = Write(MakeBytes(10'000, 1));
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_TRUE(store_->Sync().ok());
+  std::filesystem::remove(VolumePath(0));
+  const Status noticed = store_->Sync();
+  EXPECT_EQ(noticed.code(), StatusCode::kUnavailable) << noticed;
+  EXPECT_NE(Message(noticed).find(VolumePath(0)), std::string_view::npos) << noticed;
+  EXPECT_FALSE(Write(MakeBytes(10'000, 2)).ok()) << "nothing more is written to it";
+  EXPECT_EQ(*Read(*first), MakeBytes(10'000, 1)) << "reads go on";
+}
+
 }  // namespace
 }  // namespace quire::kvserver::testing

@@ -4,7 +4,7 @@
 // made. The first block is a VolumeHeader; the rest belongs to whoever the SpaceMap gives it to.
 // It is opened for direct I/O where the file system allows it, which is found out by doing it.
 //
-// Ownership: the descriptor is open while the object lives.
+// Ownership: the descriptor is open while the object lives; the disk outlives it.
 // Thread-safety: all const methods may be called concurrently.
 // Units: bytes.
 // Errors: RESOURCE_EXHAUSTED (the file system is full), DATA_LOSS (foreign, damaged or cut-off
@@ -18,6 +18,7 @@
 #include <string>
 
 #include "common/base/status.h"
+#include "kvserver/store/payload/disk.h"
 #include "kvserver/store/payload/fault_points.h"
 #include "kvserver/store/payload/volume_header.h"
 
@@ -36,14 +37,15 @@ class VolumeFile {
     uint64_t memory = 1;  ///< Of buffers.
   };
 
-  /// Makes a volume of header.size_bytes under `path`; after a crash there is all of it or nothing.
-  /// `faults` may be null.
+  /// Makes a volume of header.size_bytes under `path`; after a crash or a power failure there is
+  /// all of it or nothing, and all of it once this has returned. `faults` may be null.
   static StatusOr<std::unique_ptr<VolumeFile>> Create(const std::string& path,
                                                       const VolumeHeader& header, DirectIo direct,
-                                                      FaultPoints* faults = nullptr);
+                                                      FaultPoints* faults = nullptr,
+                                                      Disk& disk = SystemDisk());
   /// Opens a volume; its header must say that it is number `volume`.
   static StatusOr<std::unique_ptr<VolumeFile>> Open(const std::string& path, uint32_t volume,
-                                                    DirectIo direct);
+                                                    DirectIo direct, Disk& disk = SystemDisk());
   ~VolumeFile();
   VolumeFile(const VolumeFile&) = delete;
   VolumeFile& operator=(const VolumeFile&) = delete;
@@ -55,6 +57,9 @@ class VolumeFile {
   uint64_t size_bytes() const { return header_.size_bytes; }
   /// Whole blocks that were there when the file was opened, at most size_bytes().
   uint64_t present_bytes() const { return present_bytes_; }
+  /// OK while the file has a name; UNAVAILABLE once somebody removed it, for then it goes with this
+  /// process.
+  [[nodiscard]] Status CheckNamed() const;
   bool direct() const { return alignment_.offset > 1; }
   const Alignment& alignment() const { return alignment_; }
 
@@ -62,13 +67,14 @@ class VolumeFile {
   static std::string TemporaryPath(const std::string& path) { return path + ".tmp"; }
 
  private:
-  VolumeFile(std::string path, int fd, const VolumeHeader& header)
-      : path_(std::move(path)), fd_(fd), header_(header) {}
+  VolumeFile(Disk* disk, std::string path, int fd)
+      : disk_(*disk), path_(std::move(path)), fd_(fd) {}
   Status ReadHeader(uint32_t volume);
   Status MeasurePresent();
   /// Switches direct I/O on if a read shows that it works.
   void ProbeDirect();
 
+  Disk& disk_;
   const std::string path_;
   const int fd_;
   VolumeHeader header_;

@@ -2,8 +2,8 @@
 #include "kvserver/store/payload/volume_set.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
-#include <filesystem>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -40,15 +40,11 @@ bool IsHalfMade(const std::string& name) {
 }
 
 /// Names in a directory; none when it does not exist.
-StatusOr<std::vector<std::string>> NamesIn(const std::string& directory) {
+StatusOr<std::vector<std::string>> NamesIn(Disk& disk, const std::string& directory) {
   std::vector<std::string> names;
-  std::error_code error;
-  std::filesystem::directory_iterator entries(directory, error);
-  if (error == std::errc::no_such_file_or_directory) return names;
-  for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
-    names.push_back(entries->path().filename().string());
-  }
-  if (error) return FromErrno(error.value(), "read directory " + directory);
+  const int error = disk.List(directory, &names);
+  if (error == ENOENT) return names;
+  if (error != 0) return FromErrno(error, "read directory " + directory);
   return names;
 }
 
@@ -76,10 +72,14 @@ StatusOr<std::unique_ptr<VolumeSet>> VolumeSet::Open(const Options& options) {
     QUIRE_RETURN_IF_ERROR(set->OpenAll());
     return set;
   }
-  std::error_code error;
-  std::filesystem::create_directories(options.directory, error);
-  if (error) return FromErrno(error.value(), "make directory " + options.directory);
+  if (const int error = MakeDurableDirectory(set->disk_, options.directory); error != 0) {
+    return FromErrno(error, "make directory " + options.directory);
+  }
   QUIRE_RETURN_IF_ERROR(set->RemoveHalfMade());
+  // A server that died may have named a volume and not made the name durable.
+  if (const int error = SyncDirectory(set->disk_, options.directory); error != 0) {
+    return FromErrno(error, "sync directory " + options.directory);
+  }
   QUIRE_RETURN_IF_ERROR(set->OpenAll());
   QUIRE_RETURN_IF_ERROR(set->Probe());
   return set;
@@ -93,16 +93,16 @@ Status VolumeSet::Probe() {
   }
   const std::string path = options_.directory + "/probe";
   const VolumeHeader header{.volume = 0, .size_bytes = kMinVolumeBytes};
-  QUIRE_ASSIGN_OR_RETURN(const auto volume, VolumeFile::Create(path, header, options_.direct));
+  QUIRE_ASSIGN_OR_RETURN(const auto volume,
+                         VolumeFile::Create(path, header, options_.direct, nullptr, disk_));
   direct_ = volume->direct();
-  std::error_code error;
-  std::filesystem::remove(path, error);
-  return error ? FromErrno(error.value(), "remove " + path) : OkStatus();
+  const int error = disk_.Remove(path);
+  return error != 0 ? FromErrno(error, "remove " + path) : OkStatus();
 }
 
-StatusOr<std::vector<uint32_t>> VolumeSet::NumbersIn(const std::string& directory) {
+StatusOr<std::vector<uint32_t>> VolumeSet::NumbersIn(const std::string& directory, Disk& disk) {
   std::vector<uint32_t> numbers;
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(disk, directory));
   for (const std::string& name : names) {
     if (const auto number = NumberOf(name)) numbers.push_back(*number);
   }
@@ -115,21 +115,20 @@ std::string VolumeSet::PathIn(const std::string& directory, uint32_t number) {
 }
 
 Status VolumeSet::RemoveHalfMade() {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(options_.directory));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(disk_, options_.directory));
   for (const std::string& name : names) {
     if (!IsHalfMade(name)) continue;
-    std::error_code error;
-    std::filesystem::remove(options_.directory + "/" + name, error);
-    if (error) return FromErrno(error.value(), "remove " + options_.directory + "/" + name);
+    const std::string path = options_.directory + "/" + name;
+    if (const int error = disk_.Remove(path); error != 0) return FromErrno(error, "remove " + path);
   }
   return OkStatus();
 }
 
 Status VolumeSet::OpenAll() {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<uint32_t> numbers, NumbersIn(options_.directory));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<uint32_t> numbers, NumbersIn(options_.directory, disk_));
   for (const uint32_t number : numbers) {
     StatusOr<std::unique_ptr<VolumeFile>> volume =
-        VolumeFile::Open(PathOf(number), number, options_.direct);
+        VolumeFile::Open(PathOf(number), number, options_.direct, disk_);
     if (volume.ok()) {
       Add(*std::move(volume));
     } else if (!options_.read_only) {
@@ -190,7 +189,7 @@ StatusOr<VolumeFile*> VolumeSet::Grow() {
   QUIRE_ASSIGN_OR_RETURN(VolumeHeader header, NextHeader());
   for (;;) {
     StatusOr<std::unique_ptr<VolumeFile>> volume =
-        VolumeFile::Create(PathOf(header.volume), header, options_.direct, options_.faults);
+        VolumeFile::Create(PathOf(header.volume), header, options_.direct, options_.faults, disk_);
     if (volume.ok()) {
       VolumeFile* const made = volume->get();
       Add(*std::move(volume));

@@ -33,6 +33,7 @@ class VolumeSet {
     /// What volumes may still take of the file system; null: all that it has.
     std::function<StatusOr<uint64_t>()> free_bytes = nullptr;
     FaultPoints* faults = nullptr;  ///< Told of volumes that are made; may be null.
+    Disk* disk = nullptr;           ///< SystemDisk() when null; outlives the set.
     /// Makes and removes nothing, and passes over volumes that cannot be opened.
     bool read_only = false;
   };
@@ -43,7 +44,8 @@ class VolumeSet {
 
   /// Numbers of the volumes that `directory` has, readable or not, in order; none when there is no
   /// such directory.
-  static StatusOr<std::vector<uint32_t>> NumbersIn(const std::string& directory);
+  static StatusOr<std::vector<uint32_t>> NumbersIn(const std::string& directory,
+                                                   Disk& disk = SystemDisk());
   /// The file of one.
   static std::string PathIn(const std::string& directory, uint32_t number);
 
@@ -63,7 +65,8 @@ class VolumeSet {
   bool direct() const { return direct_; }
 
  private:
-  explicit VolumeSet(const Options& options) : options_(options) {}
+  explicit VolumeSet(const Options& options)
+      : options_(options), disk_(options.disk != nullptr ? *options.disk : SystemDisk()) {}
   /// Removes what a crash left of volumes that were being made.
   Status RemoveHalfMade();
   Status OpenAll();
@@ -75,6 +78,7 @@ class VolumeSet {
   void Add(std::unique_ptr<VolumeFile> volume);
 
   const Options options_;
+  Disk& disk_;
   bool direct_ = false;  ///< Constant once the set is open.
   mutable Mutex mutex_;
   std::map<uint32_t, std::unique_ptr<VolumeFile>> volumes_ QUIRE_GUARDED_BY(mutex_);

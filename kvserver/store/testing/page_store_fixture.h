@@ -27,13 +27,18 @@ class PageStoreTest : public ::testing::Test {
   }
   StatusOr<PutSegmentResult> Put(const std::vector<TokenId>& tokens,
                                  const std::vector<std::byte>& payload,
-                                 const SegmentKey& parent = kRootKey) {
+                                 const SegmentKey& parent = kRootKey, bool strict = false) {
     PutSegmentArgs args;
+    args.strict = strict;
     args.spec = &spec_;
     args.parent = parent;
     args.tokens = tokens;
     args.payload = payload;
     return store_->PutSegment("default", args);
+  }
+  StatusOr<PutSegmentResult> PutStrictly(const std::vector<TokenId>& tokens,
+                                         const std::vector<std::byte>& payload) {
+    return Put(tokens, payload, kRootKey, /*strict=*/true);
   }
   uint64_t Count(const std::string& name) { return CountersOf(*store_)[name]; }
 

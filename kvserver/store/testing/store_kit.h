@@ -119,7 +119,8 @@ inline std::vector<UnitAddress> AllUnits(const KvSpec& spec, const SegmentKey& k
 inline std::vector<std::byte> Concatenate(const std::vector<UnitBytes>& units) {
   std::vector<std::byte> out;
   for (const UnitBytes& unit : units) {
-    out.insert(out.end(), unit.slice.bytes.begin(), unit.slice.bytes.end());
+    const std::span<const std::byte> bytes = unit.ToSend().slice.bytes;
+    out.insert(out.end(), bytes.begin(), bytes.end());
   }
   return out;
 }

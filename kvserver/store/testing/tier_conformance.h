@@ -39,8 +39,9 @@ class TierConformanceTest : public ::testing::TestWithParam<MakeTierHarness> {
     for (uint32_t unit = 0; unit < extent.crcs.size(); ++unit) {
       const auto read = tier().ReadUnit(extent.id, unit);
       ASSERT_TRUE(read.ok()) << read.status();
-      EXPECT_TRUE(std::ranges::equal(read->slice.bytes, extent.Unit(unit))) << "unit " << unit;
-      EXPECT_EQ(read->crc32c, extent.crcs[unit]);
+      EXPECT_TRUE(std::ranges::equal(read->ToSend().slice.bytes, extent.Unit(unit)))
+          << "unit " << unit;
+      EXPECT_EQ(read->crc32c(), extent.crcs[unit]);
     }
   }
 
@@ -127,7 +128,7 @@ TEST_P(TierConformanceTest, AReadersBytesOutliveReplacementAndErase) {
   ASSERT_TRUE(PutOne(after).ok());
   ASSERT_TRUE(tier().Erase(before.id.segment).ok());
   for (uint64_t other = 10; other < 20; ++other) ASSERT_TRUE(PutOne({other, 0, 2, 4096}).ok());
-  EXPECT_TRUE(std::ranges::equal(held->slice.bytes, before.Unit(1)));
+  EXPECT_TRUE(std::ranges::equal(held->ToSend().slice.bytes, before.Unit(1)));
 }
 
 TEST_P(TierConformanceTest, ConcurrentReadersSeeWholeExtentsOrNone) {
@@ -147,7 +148,7 @@ TEST_P(TierConformanceTest, ConcurrentReadersSeeWholeExtentsOrNone) {
       EXPECT_EQ(read.status().code(), StatusCode::kNotFound);
       continue;
     }
-    EXPECT_EQ(Crc32c(read->slice.bytes), read->crc32c);
+    EXPECT_EQ(Crc32c(read->ToSend().slice.bytes), read->crc32c());
   }
   writer.join();
 }

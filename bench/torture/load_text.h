@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LoadText: texts that overlap, and the pages that they give. A text is a common beginning and an
+// ending; texts of one beginning share its segments. The bytes of a page follow from the tokens up
+// to its end, as those of a model do, so that whoever has the text can say what a unit holds.
+// Thread-safety: immutable.
+#ifndef QUIRE_BENCH_TORTURE_LOAD_TEXT_H_
+#define QUIRE_BENCH_TORTURE_LOAD_TEXT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/base/random.h"
+#include "common/page/key.h"
+#include "common/page/kv_spec.h"
+
+namespace quire::torture {
+
+class LoadText {
+ public:
+  /// One of the overlapping texts of `seed`, drawn by `random`: whole pages.
+  static LoadText Draw(const KvSpec& spec, uint64_t seed, SeededRandom& random);
+  /// This text with `pages` more pages, which no other text has.
+  LoadText ContinuedBy(uint32_t pages, SeededRandom& random) const;
+  /// Its first pages.
+  LoadText First(uint32_t pages) const;
+
+  const std::vector<TokenId>& tokens() const { return tokens_; }
+  uint32_t num_pages() const { return static_cast<uint32_t>(page_seeds_.size()); }
+  std::vector<std::byte> Unit(uint32_t page, uint32_t layer, uint32_t head) const;
+  /// Pages [first, num_pages()) as [pages][layers][n_kv] units.
+  std::vector<std::byte> PagesFrom(uint32_t first) const;
+  std::span<const TokenId> TokensFrom(uint32_t first_page) const;
+
+ private:
+  explicit LoadText(const KvSpec& spec) : spec_(spec) {}
+  void AddPage(SeededRandom& random);
+
+  KvSpec spec_;
+  std::vector<TokenId> tokens_;
+  std::vector<uint64_t> page_seeds_;  ///< Of the tokens up to the end of each page.
+};
+
+}  // namespace quire::torture
+
+#endif  // QUIRE_BENCH_TORTURE_LOAD_TEXT_H_

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GrpcCalls: the calls of a gRPC server that hold a thread, from their request to the end of their
+// answer: how many of whom, and since when the client takes nothing of an answer. One that does not
+// take it in time is cancelled, so that nobody keeps threads by taking nothing.
+// Thread-safety: all methods may be called concurrently.
+#ifndef QUIRE_COMMON_TRANSPORT_GRPC_CALLS_H_
+#define QUIRE_COMMON_TRANSPORT_GRPC_CALLS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/base/counters.h"
+#include "common/base/mutex.h"
+#include "common/base/periodic_task.h"
+#include "common/base/status.h"
+
+namespace grpc {
+class ServerContext;
+}
+
+namespace quire {
+
+class GrpcCalls {
+ public:
+  struct Limits {
+    uint32_t max_per_tenant = UINT32_MAX;
+    /// For an answer, besides the time that it takes at kSlowestBytesPerSecond.
+    Duration stall_timeout = std::chrono::seconds(30);
+  };
+  static constexpr uint64_t kSlowestBytesPerSecond = uint64_t{1} << 20;
+
+  explicit GrpcCalls(const Limits& limits);
+
+  /// `context` has a thread; it stays valid until Left.
+  void Entered(grpc::ServerContext* context) QUIRE_EXCLUDES(mutex_);
+  /// Its call is of `tenant`. RESOURCE_EXHAUSTED with a retry hint when that one has enough.
+  [[nodiscard]] Status Admit(grpc::ServerContext* context, const std::string& tenant)
+      QUIRE_EXCLUDES(mutex_);
+  /// Its handler has made an answer of so many bytes, which is sent from now on.
+  void Answering(grpc::ServerContext* context, uint64_t bytes) QUIRE_EXCLUDES(mutex_);
+  void Left(grpc::ServerContext* context) QUIRE_EXCLUDES(mutex_);
+
+  /// That are there.
+  size_t size() const QUIRE_EXCLUDES(mutex_);
+  uint64_t refused() const { return refused_.Get(); }
+  uint64_t stalled() const { return stalled_.Get(); }
+
+ private:
+  struct Call {
+    std::string tenant;                       ///< Empty: not admitted.
+    TimePoint answer_end = TimePoint::max();  ///< When the answer must be taken.
+  };
+  void CancelStalled() QUIRE_EXCLUDES(mutex_);
+
+  const Limits limits_;
+  Counter refused_, stalled_;
+  mutable Mutex mutex_;
+  std::map<grpc::ServerContext*, Call> calls_ QUIRE_GUARDED_BY(mutex_);
+  std::map<std::string, uint32_t> of_tenants_ QUIRE_GUARDED_BY(mutex_);
+  PeriodicTask sweeper_;  ///< The last member: it uses the others.
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_TRANSPORT_GRPC_CALLS_H_

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/store/policy/segment_lives.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace quire::kvserver {
+namespace {
+
+ExtentId IdOf(const SegmentKey& key) { return {.segment = key, .layer = 0}; }
+
+}  // namespace
+
+SegmentLives::SegmentLives(std::unique_ptr<EvictionPolicy> eviction)
+    : eviction_(std::move(eviction)) {}
+
+SegmentLives::Entry* SegmentLives::Find(const SegmentKey& key) {
+  const auto it = entries_.find(key);
+  return it != entries_.end() ? &it->second : nullptr;
+}
+
+const SegmentLives::Entry* SegmentLives::Find(const SegmentKey& key) const {
+  const auto it = entries_.find(key);
+  return it != entries_.end() ? &it->second : nullptr;
+}
+
+// --- What is stored.
+
+void SegmentLives::Add(const StoredSegment& segment, TimePoint now) {
+  const SegmentKey& key = segment.key;
+  uint64_t names = 0, holds = 0;
+  bool forsaken = segment.forsaken;
+  if (const Entry* const before = Find(key)) {
+    names = before->names;
+    holds = before->holds;
+    forsaken |= before->forsaken && before->incarnation == segment.incarnation;
+    Remove(key);
+  }
+  Entry& entry = entries_[key];
+  entry = {.tenant = std::string(segment.tenant),
+           .parent = segment.parent,
+           .bytes = segment.bytes,
+           .incarnation = segment.incarnation,
+           .names = names,
+           .holds = holds,
+           .seconds_per_token = segment.seconds_per_token,
+           .forsaken = forsaken,
+           .last_use = now};
+  last_incarnation_ = std::max(last_incarnation_, segment.incarnation);
+  if (holds > 0) ++num_held_;
+  if (forsaken) forsaken_.insert(key);
+  if (segment.parent != kRootKey) children_[segment.parent].insert(key);
+  if (names == 0) EnterCache(key, entry, now);
+  if (const auto children = children_.find(key); children != children_.end()) {
+    for (const SegmentKey& child : children->second) detached_.erase(child);
+  }
+}
+
+void SegmentLives::Remove(const SegmentKey& key) {
+  const auto it = entries_.find(key);
+  if (it == entries_.end()) return;
+  Entry& entry = it->second;
+  if (entry.names == 0) LeaveCache(key, entry);
+  if (entry.holds > 0) --num_held_;
+  forsaken_.erase(key);
+  if (const auto siblings = children_.find(entry.parent); siblings != children_.end()) {
+    siblings->second.erase(key);
+    if (siblings->second.empty()) children_.erase(siblings);
+  }
+  entries_.erase(it);
+  if (const auto children = children_.find(key); children != children_.end()) {
+    for (const SegmentKey& child : children->second) {
+      if (Find(child)->names == 0) detached_.insert(child);
+    }
+  }
+}
+
+uint64_t SegmentLives::NextIncarnation(int64_t unix_micros) {
+  const uint64_t now = unix_micros > 0 ? static_cast<uint64_t>(unix_micros) : 0;
+  last_incarnation_ = std::max(last_incarnation_ + 1, now);
+  return last_incarnation_;
+}
+
+void SegmentLives::EnterCache(const SegmentKey& key, Entry& entry, TimePoint now) {
+  entry.place = by_use_.insert(by_use_.end(), key);
+  entry.last_use = now;
+  cached_bytes_ += entry.bytes;
+  eviction_->Insert({.id = IdOf(key),
+                     .bytes = std::max<uint64_t>(entry.bytes, 1),
+                     .parent = entry.parent,
+                     .seconds_per_token = entry.seconds_per_token});
+  if (IsDetached(entry)) detached_.insert(key);
+}
+
+void SegmentLives::LeaveCache(const SegmentKey& key, Entry& entry) {
+  by_use_.erase(entry.place);
+  cached_bytes_ -= entry.bytes;
+  entry.evicted ? eviction_->Evict(IdOf(key)) : eviction_->Remove(IdOf(key));
+  detached_.erase(key);
+}
+
+// --- Who needs it.
+
+void SegmentLives::Touch(const SegmentKey& key, Entry& entry, TimePoint now) {
+  entry.last_use = now;
+  if (entry.names > 0) return;
+  by_use_.splice(by_use_.end(), by_use_, entry.place);
+  eviction_->Touch(IdOf(key));
+}
+
+bool SegmentLives::Hold(const SegmentKey& key, TimePoint now) {
+  Entry* const entry = Find(key);
+  if (entry == nullptr || entry->leaving) return false;
+  if (entry->holds++ == 0) ++num_held_;
+  Touch(key, *entry, now);
+  return true;
+}
+
+bool SegmentLives::Release(const SegmentKey& key, TimePoint now) {
+  Entry* const entry = Find(key);
+  if (entry == nullptr || entry->holds == 0) return false;
+  if (--entry->holds == 0) --num_held_;
+  Touch(key, *entry, now);
+  return entry->forsaken && IsFree(*entry);
+}
+
+bool SegmentLives::Name(const SegmentKey& key) {
+  Entry* const entry = Find(key);
+  if (entry == nullptr || entry->leaving) return false;
+  Want(key);
+  if (entry->names == 0) LeaveCache(key, *entry);
+  ++entry->names;
+  return true;
+}
+
+void SegmentLives::Unname(const SegmentKey& key, TimePoint now) {
+  Entry* const entry = Find(key);
+  if (entry == nullptr || entry->names == 0) return;
+  if (--entry->names == 0) EnterCache(key, *entry, now);
+}
+
+void SegmentLives::RestoreNames(const Names& names, TimePoint now) {
+  for (auto& [key, entry] : entries_) {
+    const auto it = names.find(key);
+    const uint64_t count = it != names.end() ? it->second : 0;
+    if (entry.names == 0 && count > 0) LeaveCache(key, entry);
+    const bool unnamed = entry.names > 0 && count == 0;
+    entry.names = count;
+    if (unnamed) EnterCache(key, entry, now);
+  }
+}
+
+std::optional<uint64_t> SegmentLives::Forsake(const SegmentKey& key) {
+  Entry* const entry = Find(key);
+  if (entry == nullptr) return std::nullopt;
+  entry->forsaken = true;
+  forsaken_.insert(key);
+  return entry->incarnation;
+}
+
+void SegmentLives::Want(const SegmentKey& key) {
+  Entry* const entry = Find(key);
+  if (entry == nullptr) return;
+  entry->forsaken = false;
+  forsaken_.erase(key);
+}
+
+void SegmentLives::Renew(const SegmentKey& key, uint64_t incarnation) {
+  Entry* const entry = Find(key);
+  if (entry == nullptr) return;
+  Want(key);
+  entry->incarnation = incarnation;
+  last_incarnation_ = std::max(last_incarnation_, incarnation);
+}
+
+bool SegmentLives::IsForsaken(const SegmentKey& key) const {
+  const Entry* const entry = Find(key);
+  return entry != nullptr && entry->forsaken;
+}
+
+bool SegmentLives::IsNamed(const SegmentKey& key) const {
+  const Entry* const entry = Find(key);
+  return entry != nullptr && entry->names > 0;
+}
+
+std::optional<uint64_t> SegmentLives::IncarnationOf(const SegmentKey& key) const {
+  const Entry* const entry = Find(key);
+  if (entry == nullptr) return std::nullopt;
+  return entry->incarnation;
+}
+
+std::string SegmentLives::TenantOf(const SegmentKey& key) const {
+  const Entry* const entry = Find(key);
+  return entry != nullptr ? entry->tenant : std::string();
+}
+
+uint64_t SegmentLives::BytesOf(const SegmentKey& key) const {
+  const Entry* const entry = Find(key);
+  return entry != nullptr ? entry->bytes : 0;
+}
+
+// --- Who leaves.
+
+std::optional<SegmentKey> SegmentLives::Victim(const Wanted& wanted) {
+  const auto victim = eviction_->Victim([&](const ExtentId& id) {
+    const Entry& entry = *Find(id.segment);
+    return IsFree(entry) && !entry.leaving && !IsContinued(id.segment) &&
+           wanted(id.segment, entry.tenant);
+  });
+  if (!victim) return std::nullopt;
+  return victim->segment;
+}
+
+std::vector<SegmentKey> SegmentLives::UnusedSince(TimePoint before, size_t limit) const {
+  std::vector<SegmentKey> unused;
+  for (const SegmentKey& key : by_use_) {
+    const Entry& entry = *Find(key);
+    if (unused.size() >= limit || entry.last_use >= before) break;
+    if (IsFree(entry) && !entry.leaving) unused.push_back(key);
+  }
+  return unused;
+}
+
+std::vector<SegmentKey> SegmentLives::FreeOnes(const Keys& keys, size_t limit) const {
+  std::vector<SegmentKey> free;
+  for (const SegmentKey& key : keys) {
+    if (free.size() >= limit) break;
+    const Entry& entry = *Find(key);
+    if (IsFree(entry) && !entry.leaving) free.push_back(key);
+  }
+  return free;
+}
+
+bool SegmentLives::Leave(const SegmentKey& key, Leaving why) {
+  Entry* const entry = Find(key);
+  if (entry == nullptr || entry->leaving || !IsFree(*entry)) return false;
+  if (why == Leaving::kForsaken && !entry->forsaken) return false;
+  if (why == Leaving::kDetached && !IsDetached(*entry)) return false;
+  if (why == Leaving::kEvicted && IsContinued(key)) return false;
+  entry->leaving = true;
+  entry->evicted = why == Leaving::kEvicted;
+  return true;
+}
+
+void SegmentLives::Stay(const SegmentKey& key) {
+  Entry* const entry = Find(key);
+  if (entry != nullptr) entry->leaving = entry->evicted = false;
+}
+
+}  // namespace quire::kvserver

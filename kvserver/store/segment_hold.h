@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SegmentHold: keeps stored segments stored for as long as it lives. Contexts, sessions and puts
+// under way have one; while somebody holds a segment no delete removes it and no eviction takes it.
+// What a delete wanted gone meanwhile goes with the last hold, in the destructor.
+//
+// Ownership: its owner, the store, outlives it. Thread-safety: none; a hold may be let go of on any
+// thread that has no lock of the store.
+#ifndef QUIRE_KVSERVER_STORE_SEGMENT_HOLD_H_
+#define QUIRE_KVSERVER_STORE_SEGMENT_HOLD_H_
+
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "common/page/key.h"
+
+namespace quire::kvserver {
+
+class SegmentHold {
+ public:
+  /// Who counts holds.
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    /// Takes one hold of each of `keys` back; in order of their chain.
+    virtual void ReleaseSegments(std::span<const SegmentKey> keys) = 0;
+  };
+
+  /// Of nothing.
+  SegmentHold() = default;
+  /// `owner` has counted one hold of each of `keys`.
+  SegmentHold(Owner* owner, std::vector<SegmentKey> keys) : owner_(owner), keys_(std::move(keys)) {}
+  ~SegmentHold() { Release(); }
+  SegmentHold(SegmentHold&& other) noexcept
+      : owner_(std::exchange(other.owner_, nullptr)), keys_(std::exchange(other.keys_, {})) {}
+  SegmentHold& operator=(SegmentHold&& other) noexcept {
+    if (this == &other) return *this;
+    Release();
+    owner_ = std::exchange(other.owner_, nullptr);
+    keys_ = std::exchange(other.keys_, {});
+    return *this;
+  }
+
+  /// Takes over what `other`, of the same owner, holds.
+  void Add(SegmentHold other) {
+    if (other.owner_ == nullptr) return;
+    owner_ = std::exchange(other.owner_, nullptr);
+    keys_.insert(keys_.end(), other.keys_.begin(), other.keys_.end());
+  }
+  /// Lets go of everything.
+  void Release() {
+    Owner* const owner = std::exchange(owner_, nullptr);
+    const std::vector<SegmentKey> keys = std::exchange(keys_, {});
+    if (owner != nullptr && !keys.empty()) owner->ReleaseSegments(keys);
+  }
+
+  /// Leaves the holds counted: the caller gives them back to the owner.
+  void Detach() {
+    owner_ = nullptr;
+    keys_.clear();
+  }
+
+  std::span<const SegmentKey> keys() const { return keys_; }
+
+ private:
+  Owner* owner_ = nullptr;
+  std::vector<SegmentKey> keys_;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_STORE_SEGMENT_HOLD_H_

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/store/segment_keeper.h"
+
+#include <string>
+#include <unordered_set>
+#include <utility>
+
+namespace quire::kvserver {
+namespace {
+
+/// Segments that one step of a sweep looks for at once.
+constexpr size_t kSweepBatch = 256;
+
+Status NotStored(const SegmentKey& key) {
+  return NotFound("segment ", key.Hex(), " is not stored; put it again");
+}
+
+}  // namespace
+
+// --- For puts.
+
+SegmentHold SegmentKeeper::HoldForPut(const StoredSegment& segment) {
+  MutexLock lock(mutex_);
+  const TimePoint now = parts_.clock->Now();
+  if (!lives_.IsStored(segment.key)) lives_.Add(segment, now);
+  // Nothing is leaving while its put has the writer lock.
+  if (!lives_.Hold(segment.key, now)) return {};
+  return SegmentHold(this, {segment.key});
+}
+
+void SegmentKeeper::Withdraw(const SegmentKey& key) {
+  MutexLock lock(mutex_);
+  lives_.Remove(key);
+}
+
+void SegmentKeeper::Stored(const StoredSegment& segment) {
+  MutexLock lock(mutex_);
+  lives_.Add(segment, parts_.clock->Now());
+}
+
+uint64_t SegmentKeeper::NextIncarnation() {
+  MutexLock lock(mutex_);
+  return lives_.NextIncarnation(parts_.clock->UnixMicros());
+}
+
+bool SegmentKeeper::IsStored(const SegmentKey& key) const {
+  MutexLock lock(mutex_);
+  return lives_.IsStored(key);
+}
+
+bool SegmentKeeper::IsForsaken(const SegmentKey& key) const {
+  MutexLock lock(mutex_);
+  return lives_.IsForsaken(key);
+}
+
+void SegmentKeeper::Renew(const SegmentKey& key, uint64_t incarnation) {
+  MutexLock lock(mutex_);
+  lives_.Renew(key, incarnation);
+}
+
+uint64_t SegmentKeeper::BytesOf(const SegmentKey& key) const {
+  MutexLock lock(mutex_);
+  return lives_.BytesOf(key);
+}
+
+Status SegmentKeeper::Charge(std::string_view tenant, uint64_t bytes) {
+  if (Status charged = parts_.space->Charge(tenant, bytes);
+      charged.ok() || !parts_.space->CanFit(tenant, bytes)) {
+    return charged;
+  }
+  MutexLock evicting(evict_mutex_);
+  for (;;) {
+    Status charged = parts_.space->Charge(tenant, bytes);
+    if (charged.ok()) return charged;
+    // A tenant over its quota makes room among its own.
+    const bool own = parts_.space->IsOverQuota(tenant, bytes);
+    if (!EvictOne(own ? std::optional(tenant) : std::nullopt)) return charged;
+  }
+}
+
+bool SegmentKeeper::MakeRoom() {
+  MutexLock evicting(evict_mutex_);
+  return EvictOne(std::nullopt);
+}
+
+bool SegmentKeeper::EvictOne(std::optional<std::string_view> tenant) {
+  std::unordered_set<SegmentKey, SegmentKeyHash> busy;
+  for (;;) {
+    std::optional<SegmentKey> victim;
+    {
+      MutexLock lock(mutex_);
+      victim = lives_.Victim([&](const SegmentKey& key, std::string_view of) {
+        return (!tenant || of == *tenant) && !busy.contains(key);
+      });
+    }
+    if (!victim) return false;
+    const auto guard = parts_.writers->TryAcquire(*victim);
+    if (guard && RemoveLocked(*victim, Leaving::kEvicted).ok()) {
+      evictions_.Add();
+      return true;
+    }
+    busy.insert(*victim);
+  }
+}
+
+// --- For those who need segments.
+
+StatusOr<SegmentHold> SegmentKeeper::Hold(std::span<const SegmentKey> keys) {
+  MutexLock lock(mutex_);
+  const TimePoint now = parts_.clock->Now();
+  // From the last one on, so that the beginning of a chain counts as used after its end.
+  for (size_t i = keys.size(); i-- > 0;) {
+    if (lives_.Hold(keys[i], now)) continue;
+    for (const SegmentKey& held : keys.subspan(i + 1)) (void)lives_.Release(held, now);
+    return NotStored(keys[i]);
+  }
+  return SegmentHold(this, {keys.begin(), keys.end()});
+}
+
+void SegmentKeeper::ReleaseSegments(std::span<const SegmentKey> keys) {
+  std::vector<SegmentKey> forsaken;
+  {
+    MutexLock lock(mutex_);
+    const TimePoint now = parts_.clock->Now();
+    for (size_t i = keys.size(); i-- > 0;) {
+      if (lives_.Release(keys[i], now)) forsaken.push_back(keys[i]);
+    }
+  }
+  // A sweep tries those again that cannot be removed now.
+  for (const SegmentKey& key : forsaken) (void)Remove(key, Leaving::kForsaken);
+}
+
+Status SegmentKeeper::Name(std::span<const SegmentKey> keys) {
+  MutexLock lock(mutex_);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (lives_.Name(keys[i])) continue;
+    for (const SegmentKey& named : keys.first(i)) lives_.Unname(named, parts_.clock->Now());
+    return NotStored(keys[i]);
+  }
+  return OkStatus();
+}
+
+void SegmentKeeper::Unname(std::span<const SegmentKey> keys) {
+  MutexLock lock(mutex_);
+  const TimePoint now = parts_.clock->Now();
+  for (size_t i = keys.size(); i-- > 0;) lives_.Unname(keys[i], now);
+}
+
+std::vector<uint64_t> SegmentKeeper::Forsake(std::span<const SegmentKey> keys) {
+  std::vector<uint64_t> incarnations;
+  incarnations.reserve(keys.size());
+  MutexLock lock(mutex_);
+  for (const SegmentKey& key : keys) incarnations.push_back(lives_.Forsake(key).value_or(0));
+  return incarnations;
+}
+
+void SegmentKeeper::Want(std::span<const SegmentKey> keys) {
+  MutexLock lock(mutex_);
+  for (const SegmentKey& key : keys) lives_.Want(key);
+}
+
+Status SegmentKeeper::RemoveForsaken(const SegmentKey& key, uint64_t incarnation) {
+  {
+    MutexLock lock(mutex_);
+    if (lives_.IncarnationOf(key) != incarnation || lives_.IsNamed(key)) {
+      return NotFound("segment ", key.Hex(), " is not stored as it was");
+    }
+    lives_.Forsake(key);
+  }
+  return Remove(key, Leaving::kForsaken);
+}
+
+std::vector<uint64_t> SegmentKeeper::Incarnations(std::span<const SegmentKey> keys) const {
+  std::vector<uint64_t> incarnations;
+  incarnations.reserve(keys.size());
+  MutexLock lock(mutex_);
+  for (const SegmentKey& key : keys) {
+    incarnations.push_back(lives_.IncarnationOf(key).value_or(0));
+  }
+  return incarnations;
+}
+
+void SegmentKeeper::RestoreNames(const SegmentLives::Names& names) {
+  MutexLock lock(mutex_);
+  lives_.RestoreNames(names, parts_.clock->Now());
+}
+
+Status SegmentKeeper::Delete(const SegmentKey& key) {
+  {
+    MutexLock lock(mutex_);
+    if (!lives_.Forsake(key)) return NotStored(key);
+    while (lives_.IsNamed(key)) lives_.Unname(key, parts_.clock->Now());
+  }
+  const Status removed = Remove(key, Leaving::kForsaken);
+  // Held: it goes with its last holder.
+  return removed.code() == StatusCode::kFailedPrecondition ? OkStatus() : removed;
+}
+
+StatusOr<uint64_t> SegmentKeeper::Sweep() {
+  uint64_t removed = 0;
+  Status first_failure;
+  for (uint64_t before = 0; first_failure.ok();) {
+    std::vector<SegmentKey> forsaken, detached, unused;
+    {
+      MutexLock lock(mutex_);
+      forsaken = lives_.Forsaken(kSweepBatch);
+      detached = lives_.Detached(kSweepBatch);
+      if (cached_ttl_ > Duration::zero()) {
+        unused = lives_.UnusedSince(parts_.clock->Now() - cached_ttl_, kSweepBatch);
+      }
+    }
+    removed += RemoveAll(forsaken, Leaving::kForsaken, &first_failure);
+    const uint64_t detached_now = RemoveAll(detached, Leaving::kDetached, &first_failure);
+    const uint64_t expired_now = RemoveAll(unused, Leaving::kExpired, &first_failure);
+    detached_.Add(detached_now);
+    expired_.Add(expired_now);
+    removed += detached_now + expired_now;
+    if (removed == before) break;
+    before = removed;
+  }
+  QUIRE_RETURN_IF_ERROR(first_failure);
+  QUIRE_RETURN_IF_ERROR(parts_.ssd->ReclaimSpace());
+  return removed;
+}
+
+uint64_t SegmentKeeper::RemoveAll(std::span<const SegmentKey> keys, Leaving why,
+                                  Status* first_failure) {
+  uint64_t removed = 0;
+  for (const SegmentKey& key : keys) {
+    const Status status = Remove(key, why);
+    if (status.ok()) ++removed;
+    // Somebody needs it by now.
+    if (status.code() != StatusCode::kFailedPrecondition) first_failure->Update(status);
+  }
+  return removed;
+}
+
+// --- Removal.
+
+Status SegmentKeeper::Remove(const SegmentKey& key, Leaving why) {
+  const KeyedLock::Guard guard = parts_.writers->Acquire(key);
+  return RemoveLocked(key, why);
+}
+
+Status SegmentKeeper::RemoveLocked(const SegmentKey& key, Leaving why) {
+  std::string tenant;
+  uint64_t bytes = 0;
+  {
+    MutexLock lock(mutex_);
+    if (!lives_.Leave(key, why)) {
+      return FailedPrecondition("segment ", key.Hex(), " is in use, and goes with its last user");
+    }
+    tenant = lives_.TenantOf(key);
+    bytes = lives_.BytesOf(key);
+  }
+  const Status erased = Erase(key, tenant, bytes);
+  MutexLock lock(mutex_);
+  if (erased.ok()) {
+    lives_.Remove(key);
+  } else {
+    lives_.Stay(key);
+  }
+  return erased;
+}
+
+Status SegmentKeeper::Erase(const SegmentKey& key, const std::string& tenant, uint64_t bytes) {
+  const StatusOr<SegmentRecordPtr> record = parts_.catalog->Find(tenant, key);
+  const bool lost = absl::IsNotFound(record.status()) || absl::IsDataLoss(record.status());
+  if (!record.ok() && !lost) return record.status();
+  Database::Batch batch = parts_.database->NewBatch();
+  parts_.catalog->StageErase(key, batch);
+  parts_.digests->StageErase(key, batch);
+  QUIRE_ASSIGN_OR_RETURN(SsdTier::Change change, parts_.ssd->StageErase(key, batch));
+  Reach(parts_.faults, FaultPoint::kBeforeCommit);
+  {
+    const LatencyTimer timer(parts_.latencies->commit, parts_.latencies->clock);
+    QUIRE_RETURN_IF_ERROR(parts_.database->Commit(batch, /*sync=*/false));
+  }
+  Reach(parts_.faults, FaultPoint::kCommitted);
+  change.Committed();
+  (void)parts_.dram->Erase(key);
+  const bool was_private = record.ok() && (*record)->private_pages;
+  parts_.catalog->Forget(key, was_private);
+  if (record.ok()) {
+    parts_.digests->Forget(key, **record);
+  } else {
+    parts_.digests->ForgetAll();
+  }
+  parts_.space->Release(tenant, bytes);
+  deletes_.Add();
+  return OkStatus();
+}
+
+void SegmentKeeper::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Counter("deletes", "Segments removed, for whatever reason.", deletes_.Get());
+  visit.Counter("cached_evictions", "Cached segments that left SSD to make room.",
+                evictions_.Get());
+  visit.Counter("cached_expired", "Cached segments that left SSD because nobody had used them.",
+                expired_.Get());
+  visit.Counter("segments_detached",
+                "Cached segments that left SSD because the one that they continue was removed.",
+                detached_.Get());
+  MutexLock lock(mutex_);
+  visit.Gauge("segments", "Segments stored.", lives_.size());
+  visit.Gauge("segments_cached", "Segments stored that no document refers to.",
+              lives_.num_cached());
+  visit.Gauge("segments_held", "Segments that contexts, sessions, puts and pins hold.",
+              lives_.num_held());
+  visit.Gauge("ssd_bytes_cached", "Payload on SSD of segments that no document refers to.",
+              lives_.cached_bytes());
+}
+
+}  // namespace quire::kvserver
