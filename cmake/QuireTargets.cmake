@@ -6,7 +6,7 @@
 # quire_binary(NAME <name> SRCS ... [DEPS ...] [EXTERNAL ...])
 #
 # GLUE marks what only parses arguments and prints: it is optimised as little as tests are, since optimising
-# CLI11, which is inlined into every command, takes most of the time of compiling one.
+# CLI11, whose objects every file that reads the header defines anew, takes most of the time of compiling one.
 #
 # DEPS names targets of ours, without the prefix; EXTERNAL names targets of libraries. A library's
 # layer is the first folder of its path (for kvserver the first two). DEPS outside what
@@ -29,14 +29,15 @@ function(_quire_link target)
 endfunction()
 
 # _quire_precompile(TARGET KIND [OPTION...]): has TARGET read the headers that nearly all of its kind include in
-# compiled form. KIND is `core` (libraries), `app` (programs and what only they use) or `test`; OPTIONs are those
-# of TARGET that the compiler wants to find again. Each combination is compiled once for the whole build.
-# Headers of ours are left out: each change of one would compile everything anew.
+# compiled form. KIND is `core` (libraries and programs), `glue` or `test`; OPTIONs are those of TARGET that the
+# compiler wants to find again. Each combination is compiled once for the whole build.
+# Headers of ours are left out: each change of one would compile everything anew. So is what few files of a kind
+# use: a compiled header costs each file the templates and objects that it defines, CLI11 two to five seconds.
 set(QUIRE_PRECOMPILED_core
   <algorithm> <array> <atomic> <chrono> <cstddef> <cstdint> <functional> <map> <memory> <optional> <span>
   <sstream> <string> <string_view> <tuple> <unordered_map> <utility> <vector>
   <absl/status/status.h> <absl/status/statusor.h>)
-set(QUIRE_PRECOMPILED_app ${QUIRE_PRECOMPILED_core} <iostream> <CLI/CLI.hpp> <nlohmann/json.hpp>)
+set(QUIRE_PRECOMPILED_glue ${QUIRE_PRECOMPILED_core} <iostream> <CLI/CLI.hpp> <nlohmann/json.hpp>)
 set(QUIRE_PRECOMPILED_test ${QUIRE_PRECOMPILED_core} <gmock/gmock.h> <gtest/gtest.h>)
 
 function(_quire_precompile target kind)
@@ -63,12 +64,22 @@ function(_quire_optimise_little target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
-# Flags and include directories of test code.
+# Flags and include directories of test code. Optimising assertions takes most of the time of a build, and so does
+# instrumenting them: tests are watched for what they do to the memory and the threads of what they test, and leave
+# undefined behaviour, the coverage that fuzzers steer by and line tables to the code under test.
 function(_quire_compile_as_test target)
   # tests/kit/paths.h is generated.
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/gen)
-  _quire_optimise_little(${target})  # Optimising assertions takes most of the time of a build.
-  _quire_precompile(${target} test)
+  _quire_optimise_little(${target})
+  set(options)
+  if(QUIRE_SANITIZE)
+    set(options -fno-sanitize=undefined -g0)
+  endif()
+  if(QUIRE_FUZZ)
+    list(APPEND options -fno-sanitize=fuzzer-no-link)
+  endif()
+  target_compile_options(${target} PRIVATE ${options})
+  _quire_precompile(${target} test ${options})
 endfunction()
 
 function(quire_library)
@@ -85,9 +96,7 @@ function(quire_library)
     target_compile_options(${target} PRIVATE ${options})
     if(A_GLUE)
       _quire_optimise_little(${target})
-    endif()
-    if(QUIRE_LAYER STREQUAL "app" OR A_GLUE)
-      _quire_precompile(${target} app ${options})
+      _quire_precompile(${target} glue ${options})
     else()
       _quire_precompile(${target} core ${options})
     endif()
@@ -107,8 +116,10 @@ function(quire_binary)
   set_target_properties(${A_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
   if(A_GLUE)
     _quire_optimise_little(${A_NAME})
+    _quire_precompile(${A_NAME} glue)
+  else()
+    _quire_precompile(${A_NAME} core)
   endif()
-  _quire_precompile(${A_NAME} app)
   _quire_link(${A_NAME} DEPS ${A_DEPS} EXTERNAL ${A_EXTERNAL})
 endfunction()
 

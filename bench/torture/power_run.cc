@@ -22,6 +22,8 @@ using kvserver::PowerDisk;
 constexpr uint32_t kRoundsOfADisk = 8;
 constexpr uint64_t kStepsPerThread = 400;
 constexpr uint64_t kOperationsOfOpening = 120;  ///< About.
+constexpr uint64_t kLies = 8;
+constexpr uint64_t kOperationsAfterLie = 32;
 
 /// A simulated disk, and everything that a store sees of it.
 struct Machine {
@@ -104,6 +106,8 @@ class PowerRun {
     const bool while_opening = random_.Below(4) == 0;
     disk.CutAfter(while_opening ? random_.Below(kOperationsOfOpening)
                                 : kOperationsOfOpening + random_.Below(options_.operations));
+    // What a sync left out does is seen where the power goes soon afterwards.
+    disk.CutAfterLie(1 + random_.Below(kLies), random_.Below(kOperationsAfterLie));
     const uint64_t load_seed = random_.Next() >> 16;
     const uint64_t cut_seed = random_.Next() >> 16;
     {

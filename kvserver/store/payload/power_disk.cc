@@ -255,7 +255,10 @@ int PowerDisk::Sync(int fd) {
   if (off_) return EIO;
   if (node == nullptr) return EBADF;
   if (const int error = Spend(); error != 0) return error;
-  if (ignores_ && ignores_(open_.at(fd).path)) return 0;
+  if (ignores_ && ignores_(open_.at(fd).path)) {
+    CountLie();
+    return 0;
+  }
   if (node->is_directory) {
     node->synced_names = node->names;
     node->name_changes.clear();
@@ -355,6 +358,17 @@ void PowerDisk::LieAbout(IgnoresSync ignores) {
   ignores_ = std::move(ignores);
 }
 
+void PowerDisk::CutAfterLie(uint64_t lies, uint64_t operations) {
+  MutexLock lock(mutex_);
+  lies_until_cut_ = lies;
+  operations_after_lie_ = operations;
+}
+
+void PowerDisk::CountLie() {
+  if (lies_until_cut_ == 0 || --lies_until_cut_ > 0) return;
+  cut_at_ = std::min(cut_at_, operations_ + operations_after_lie_);
+}
+
 uint64_t PowerDisk::forgotten() const {
   MutexLock lock(mutex_);
   return forgotten_;
@@ -371,6 +385,7 @@ void PowerDisk::Restart(uint64_t seed) {
   open_.clear();
   off_ = false;
   cut_at_ = UINT64_MAX;
+  lies_until_cut_ = 0;
   ++restarts_;
   Settle(*root_, random);
 }

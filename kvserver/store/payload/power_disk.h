@@ -76,6 +76,9 @@ class PowerDisk final : public Disk {
   /// From now on this disk lies about some syncs, for tests that show that each is needed. Null:
   /// about none.
   void LieAbout(IgnoresSync ignores);
+  /// The power goes `operations` changes and syncs after the `lies`-th sync from now on that is
+  /// ignored, unless it goes before. A restart takes that back.
+  void CutAfterLie(uint64_t lies, uint64_t operations);
   /// Changes that were forgotten, and those that survived without a sync, over all restarts.
   uint64_t forgotten() const;
   uint64_t survived() const;
@@ -97,6 +100,7 @@ class PowerDisk final : public Disk {
   /// The directory of `path` and the last name in it.
   int FindPlace(const std::string& path, Place* place) const QUIRE_REQUIRES(mutex_);
   NodePtr OfDescriptor(int fd) const QUIRE_REQUIRES(mutex_);
+  void CountLie() QUIRE_REQUIRES(mutex_);
   int Resize(int fd, uint64_t bytes, bool may_shrink) QUIRE_REQUIRES(mutex_);
   void Remember(Node& directory, NameChange change) QUIRE_REQUIRES(mutex_);
   /// What is left of a file or a directory when the power comes back.
@@ -112,6 +116,8 @@ class PowerDisk final : public Disk {
   uint64_t cut_at_ QUIRE_GUARDED_BY(mutex_) = UINT64_MAX;
   bool off_ QUIRE_GUARDED_BY(mutex_) = false;
   IgnoresSync ignores_ QUIRE_GUARDED_BY(mutex_);
+  uint64_t lies_until_cut_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< 0: lies cut nothing.
+  uint64_t operations_after_lie_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint64_t forgotten_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint64_t survived_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint64_t restarts_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Marks the nodes that were settled.
