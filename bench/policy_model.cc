@@ -9,6 +9,7 @@
 #include "client/cli/local_worker.h"
 #include "client/cli/progress.h"
 #include "common/page/layout.h"
+#include "gpuworker/model/companions.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/model/dense_cache.h"
 #include "gpuworker/model/sampler.h"
@@ -130,8 +131,9 @@ Status RecordModel(const std::string& model_directory, const RecordOptions& opti
                    const RecordedLayerVisitor& visit) {
   QUIRE_ASSIGN_OR_RETURN(const auto decoder,
                          worker::Decoder::Load(model_directory, &worker::CpuDevice()));
-  QUIRE_ASSIGN_OR_RETURN(const worker::Tokenizer tokenizer,
-                         worker::Tokenizer::Load(model_directory + "/tokenizer.json"));
+  const std::string tokens_file = model_directory + "/tokenizer.json";
+  QUIRE_ASSIGN_OR_RETURN(const worker::Tokenizer tokenizer, worker::Tokenizer::Load(tokens_file));
+  QUIRE_RETURN_IF_ERROR(worker::CheckTokenizer(tokenizer, tokens_file, decoder->config()));
   cli::ProgressBar progress("following a model", options.questions);
   return VisitQuestions(
       model_directory, options.questions,

@@ -14,9 +14,12 @@
 #ifndef QUIRE_CLIENT_CALL_H_
 #define QUIRE_CLIENT_CALL_H_
 
+#include <google/protobuf/message.h>
+
 #include <string_view>
 
 #include "client/client.h"
+#include "common/wire/message.h"
 
 namespace quire {
 
@@ -25,25 +28,29 @@ struct CallSpec {
   Repeat repeat = Repeat::kSafe;
 };
 
-/// A reply that breaks the protocol: DATA_LOSS naming the method; nothing of it is used.
+/// A reply that says what it must not: DATA_LOSS naming the method; nothing of it is used.
 template <typename... Parts>
 [[nodiscard]] Status BadReply(std::string_view method, const Parts&... parts) {
   return DataLoss("the server's reply to ", method, " is not valid: ", parts...,
                   "; nothing of it was used. Check that client and server are of the same version");
 }
 
+/// Takes a reply to `method` apart. INTERNAL, which no attempt repeats, when it cannot be parsed.
+[[nodiscard]] inline Status DecodeReply(std::string_view method, std::string_view bytes,
+                                        google::protobuf::Message* reply) {
+  return Annotate(wire::Decode(bytes, reply), "the server's reply to ", method);
+}
+
 template <typename Request, typename Reply>
 Status Client::Call(const CallSpec& spec, const Request& request, const Payload& payload,
                     TimePoint deadline, Reply* reply, Payload* reply_payload) {
   CallMessage out;
-  if (!request.SerializeToString(&out.control)) {
-    return InvalidArgument("the request to ", spec.method,
-                           " cannot be serialised: it is larger than 2 GiB");
-  }
+  QUIRE_RETURN_IF_ERROR(
+      Annotate(wire::Encode(request, &out.control), "the request to ", spec.method));
   out.payload = payload;
   CallMessage in;
   QUIRE_RETURN_IF_ERROR(CallWithRetries(spec, out, deadline, &in));
-  if (!reply->ParseFromString(in.control)) return BadReply(spec.method, "it cannot be parsed");
+  QUIRE_RETURN_IF_ERROR(DecodeReply(spec.method, in.control, reply));
   if (reply_payload != nullptr) {
     *reply_payload = std::move(in.payload);
   } else if (!in.payload.empty()) {

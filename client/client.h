@@ -3,7 +3,8 @@
 // Client: a tenant's connection to a Quire store over any Transport. Every method blocks, retries
 // what is safe to retry (with exponential back-off and jitter, until the deadline; which method on
 // which error is written in call.h) and returns a status that names what went wrong. Every reply is
-// checked before it is used: one that breaks the protocol or its checksums is DATA_LOSS.
+// checked before it is used: one that breaks the protocol or its checksums is DATA_LOSS,
+// one that cannot be parsed INTERNAL; neither is asked for again.
 //
 //   QUIRE_ASSIGN_OR_RETURN(auto transport, ConnectGrpc("127.0.0.1:7410"));
 //   QUIRE_ASSIGN_OR_RETURN(auto client, Client::Create({.transport = transport}));

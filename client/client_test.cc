@@ -3,6 +3,8 @@
 // What holds for every method: retries, deadlines, tenants, limits.
 #include "client/client.h"
 
+#include <gmock/gmock.h>
+
 #include "client/client_test_kit.h"
 #include "client/session.h"
 #include "common/base/retry_hint.h"
@@ -154,10 +156,22 @@ TEST_F(RetryingClientTest, ARequestOverTheTransportsLimitIsRefusedBeforeItIsSent
   EXPECT_TRUE(server_.calls().empty());
 }
 
-TEST_F(RetryingClientTest, RepliesThatCannotBeParsedOrBringUnexpectedBytesAreDataLoss) {
+TEST_F(RetryingClientTest, AReplyThatCannotBeParsedIsInternalAtOnce) {
   const auto client = MakeClient();
-  server_.Push(kStats, [](const CallMessage&) { return CallMessage{"\xff\xff\xff", {}}; });
-  EXPECT_TRUE(absl::IsDataLoss(client->Stats().status()));
+  // No message at all, and one whose text is half a character.
+  const std::string half("\x0a\x01\xc3");
+  for (const std::string& reply : {std::string("\xff\xff\xff"), half}) {
+    const size_t calls = server_.calls().size();
+    server_.Push(kStats, [reply](const CallMessage&) { return CallMessage{reply, {}}; });
+    const Status status = client->Stats().status();
+    EXPECT_TRUE(absl::IsInternal(status)) << status;
+    EXPECT_THAT(std::string(Message(status)), ::testing::HasSubstr("the server's reply to "));
+    EXPECT_EQ(server_.calls().size(), calls + 1) << "it was asked for again";
+  }
+}
+
+TEST_F(RetryingClientTest, RepliesThatBringUnexpectedBytesAreDataLoss) {
+  const auto client = MakeClient();
   server_.Reply(kStats, v1::StatsReply(), RandomPayload(3, 1));
   EXPECT_TRUE(absl::IsDataLoss(client->Stats().status()));
 }

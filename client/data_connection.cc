@@ -7,6 +7,7 @@
 
 #include "client/call.h"
 #include "common/transport/frame_client.h"
+#include "common/wire/message.h"
 #include "quire/v1/data_plane.pb.h"
 
 namespace quire {
@@ -39,11 +40,11 @@ class ControlChannel {
   Status Call(std::string_view method, const Request& request, Reply* reply,
               TimePoint deadline = TimePoint::max()) const {
     QUIRE_ASSIGN_OR_RETURN(const Duration timeout, StepTime(step_, std::min(deadline, limit_)));
-    CallMessage answer;
-    QUIRE_RETURN_IF_ERROR(transport_->Call(method, {request.SerializeAsString(), {}}, &answer,
-                                           {.tenant = tenant_, .timeout = timeout}));
-    if (reply->ParseFromString(answer.control)) return OkStatus();
-    return BadReply(method, "it cannot be parsed");
+    CallMessage message, answer;
+    QUIRE_RETURN_IF_ERROR(wire::Encode(request, &message.control));
+    QUIRE_RETURN_IF_ERROR(
+        transport_->Call(method, message, &answer, {.tenant = tenant_, .timeout = timeout}));
+    return DecodeReply(method, answer.control, reply);
   }
 
  private:

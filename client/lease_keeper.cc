@@ -8,6 +8,7 @@
 
 #include "client/call.h"
 #include "common/wire/limits.h"
+#include "common/wire/message.h"
 #include "quire/v1/lease.pb.h"
 
 namespace quire {
@@ -118,7 +119,8 @@ Status LeaseKeeper::RenewSome(std::vector<uint64_t> contexts, std::vector<uint64
   v1::RenewRequest request;
   request.mutable_context_ids()->Add(contexts.begin(), contexts.end());
   request.mutable_session_ids()->Add(sessions.begin(), sessions.end());
-  CallMessage message{.control = request.SerializeAsString(), .payload = {}};
+  CallMessage message;
+  QUIRE_RETURN_IF_ERROR(wire::Encode(request, &message.control));
   const TimePoint deadline = SystemClock().Now() + timeout;
   QUIRE_ASSIGN_OR_RETURN(
       const std::unique_ptr<PendingCall> pending,
@@ -126,9 +128,8 @@ Status LeaseKeeper::RenewSome(std::vector<uint64_t> contexts, std::vector<uint64
   const Call call(this, pending.get());
   QUIRE_ASSIGN_OR_RETURN(const std::optional<CallMessage> answer, pending->Next(deadline));
   v1::RenewReply reply;
-  if (!answer || !reply.ParseFromString(answer->control)) {
-    return BadReply(kRenew, "it cannot be parsed");
-  }
+  if (!answer) return BadReply(kRenew, "it is empty");
+  QUIRE_RETURN_IF_ERROR(DecodeReply(kRenew, answer->control, &reply));
   for (const uint64_t id : reply.gone_context_ids()) held_->Remove(Kind::kContext, id);
   for (const uint64_t id : reply.gone_session_ids()) held_->Remove(Kind::kSession, id);
   return OkStatus();

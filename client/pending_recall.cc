@@ -10,6 +10,7 @@
 #include "client/session.h"
 #include "client/validate.h"
 #include "common/base/retry_hint.h"
+#include "common/wire/message.h"
 #include "quire/v1/session.pb.h"
 
 namespace quire {
@@ -129,9 +130,8 @@ Status PendingRecall::Send() {
   }
   call_over_ = false;
   CallMessage message;
-  if (!request.SerializeToString(&message.control)) {
-    return InvalidArgument("the request to ", kRecall, " is larger than 2 GiB; ask for less");
-  }
+  QUIRE_RETURN_IF_ERROR(
+      Annotate(wire::Encode(request, &message.control), "the request to ", kRecall));
   const Client::Options& client = session_->client_->options_;
   const Duration left = deadline_ - client.clock->Now();
   if (left <= Duration::zero()) return DeadlineExceeded(kRecall, ": no time is left");
@@ -157,7 +157,7 @@ StatusOr<std::optional<RecallPart>> PendingRecall::Receive(TimePoint deadline) {
   auto part = body->has_value() ? Take(**std::move(body)) : StatusOr<RecallPart>(EndsEarly());
   if (part.ok()) return std::optional<RecallPart>(*std::move(part));
   session_->needs_resync_ = true;
-  // The memory of the landing has failed, and not the server.
+  // The memory of the landing has failed and not the server, or nothing of the reply is readable.
   if (absl::IsInternal(part.status())) return part.status();
   return BadReply(kRecall, Message(part.status()));
 }
@@ -169,7 +169,7 @@ Status PendingRecall::EndsEarly() const {
 StatusOr<RecallPart> PendingRecall::Take(CallMessage body) {
   if (body.landed_bytes > 0 && fills_slots()) touched_ = SlotsTouched::kAny;
   v1::RecallReply reply;
-  if (!reply.ParseFromString(body.control)) return DataLoss("it cannot be parsed");
+  QUIRE_RETURN_IF_ERROR(DecodeReply(kRecall, body.control, &reply));
   std::vector<MismatchedUnit> mismatched;
   const ExpectedPart expected{.epoch = session_->epoch_,
                               .exchange = exchange_,

@@ -57,7 +57,8 @@ class PendingRecall {
   /// Waits for the next part; nullopt when all lanes have come. DEADLINE_EXCEEDED when `deadline`
   /// passed first: the recall goes on and Next may be called again, unless its own time is up. Any
   /// other error ends it, and Next returns it again: CANCELLED after Cancel; DATA_LOSS for a part
-  /// that breaks the protocol or a checksum; INTERNAL when the memory of the landing has failed;
+  /// that breaks the protocol or a checksum; INTERNAL when the memory of the landing has failed
+  /// or a part cannot be parsed;
   /// the rest as for Client.
   [[nodiscard]] StatusOr<std::optional<RecallPart>> Next(TimePoint deadline);
   [[nodiscard]] StatusOr<std::optional<RecallPart>> Next() { return Next(deadline_); }

@@ -14,6 +14,7 @@
 #include "client/cli/answer_line.h"
 #include "client/cli/command.h"
 #include "client/cli/duration_flag.h"
+#include "client/cli/given.h"
 #include "client/cli/json_output.h"
 #include "client/cli/progress.h"
 #include "client/cli/read_file.h"
@@ -223,6 +224,9 @@ TEST(ReadFileTest, AFileComesWholeAndEverythingElseIsNamed) {
   EXPECT_EQ(*ReadTextFile(dir / "f"), bytes);
   std::ofstream(dir / "empty").flush();
   EXPECT_EQ(*ReadTextFile(dir / "empty"), "");
+  EXPECT_EQ(*ReadDocumentFile(dir / "f"), bytes);
+  EXPECT_THAT(std::string(ReadDocumentFile(dir / "empty").status().message()),
+              HasSubstr("empty is empty; name a file with text in it"));
   EXPECT_EQ(ReadTextFile(dir / "none").status().code(), StatusCode::kNotFound);
   EXPECT_EQ(ReadTextFile(dir.path()).status().code(), StatusCode::kInvalidArgument);
   std::ofstream(dir / "huge").flush();
@@ -277,7 +281,7 @@ TEST_F(CommandsTest, DurationsHaveUnitsAndBadOnesAreWrongUsage) {
   EXPECT_EQ(FormatTtl(ttl), "7d");
   EXPECT_EQ(FormatTtl({}), "none");
   EXPECT_EQ(Run({"act", "--ttl", "none"}), 2);
-  EXPECT_EQ(Run({"act", "--or-none", "0"}), 2);
+  EXPECT_EQ(Run({"act", "--or-none", "0"}), 1);
   EXPECT_EQ(Run({"act", "--ttl", "soon"}), 2);
   EXPECT_THAT(err_.str(), HasSubstr("--ttl: 'soon' is no duration"));
 }
@@ -343,6 +347,66 @@ TEST_F(CommandsTest, WrongUsageIsExitCodeTwoAndPointsToTheHelp) {
   EXPECT_EQ(Run({"act", "--timeout", "-1"}), 2);
   EXPECT_THAT(err_.str(), HasSubstr("--help"));
   EXPECT_EQ(out_.str(), "");
+}
+
+// One rule for every option and argument, so that no command has to think of it.
+TEST_F(CommandsTest, WhatIsGivenAndSaysNothingIsAFailureThatNamesIt) {
+  std::string name, prefix;
+  std::vector<std::string> files;
+  uint32_t rounds = 1;
+  double seconds = 1;
+  std::optional<uint64_t> ttl;
+  bool ran = false;
+  CLI::App& command =
+      commands_.Add({.name = "act", .summary = "", .examples = ""}, [&ran](const CommandContext&) {
+        ran = true;
+        return OkStatus();
+      });
+  command.add_option("--name", name, "Name of the thing");
+  commands_.MayBeEmpty(command.add_option("--prefix", prefix, ""));
+  command.add_option("FILE", files, "Text files");
+  command.add_option("--rounds", rounds, "")->check(CLI::Range(1, 10));
+  command.add_option("--seconds", seconds, "")->check(CLI::Range(0.5, 10.0));
+  AddDurationFlag(command, "--ttl", "", &ttl);
+  struct Given {
+    std::vector<const char*> args;
+    const char* message;
+  };
+  const std::vector<Given> nothing = {
+      {{"--name", ""}, "--name is empty; give it what it is for, or leave it away: Name of the"},
+      {{"--name", " \n"}, "--name is empty"},
+      {{""}, "FILE is empty"},
+      {{"a", ""}, "FILE is empty"},
+      {{"--rounds", ""}, "--rounds is empty"},
+      {{"--rounds", "0"}, "--rounds: Value 0 not in range 1 to 10"},
+      {{"--seconds", "0.0"}, "--seconds: Value 0"},
+      {{"--ttl", "0s"}, "--ttl: '0s' is nothing"},
+      {{"--server", ""}, "--server is empty"},
+      {{"--tenant", ""}, "--tenant is empty"},
+      {{"--timeout", "0"}, "--timeout: Value 0 not in range"},
+  };
+  for (Given given : nothing) {
+    given.args.insert(given.args.begin(), {"act", "--json"});
+    out_.str("");
+    err_.str("");
+    EXPECT_EQ(Run(given.args), 1) << given.message;
+    EXPECT_THAT(err_.str(), HasSubstr(given.message));
+    const Json json = Json::parse(out_.str());
+    EXPECT_EQ(json["error"]["code"], "INVALID_ARGUMENT") << given.message;
+  }
+  EXPECT_FALSE(ran);
+  EXPECT_EQ(Run({"act", "--prefix", "", "--name", "0", "a"}), 0);
+  EXPECT_TRUE(ran);
+  EXPECT_EQ(Run({"act", "--rounds", "11"}), 2) << "that is something, and too much";
+}
+
+TEST(CheckIsTextTest, TheByteThatIsNoTextIsNamed) {
+  EXPECT_EQ(CheckIsText("--question", "Café déjà"), OkStatus());
+  const Status bad = CheckIsText("--question", "Caf\xe9");
+  EXPECT_EQ(bad.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Message(bad)), HasSubstr("--question is not UTF-8 at byte 3"));
+  EXPECT_THAT(std::string(Message(ParseDocumentName("a\xff", "default").status())),
+              HasSubstr("name is not UTF-8 at byte 1"));
 }
 
 TEST_F(CommandsTest, HelpIsOnStdoutWithExamples) {

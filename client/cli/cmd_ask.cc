@@ -24,6 +24,7 @@
 #include "client/cli/target.h"
 #include "client/cli/token_ids.h"
 #include "common/wire/convert_context.h"
+#include "gpuworker/model/text_stream.h"
 
 namespace quire::cli {
 namespace {
@@ -59,9 +60,11 @@ struct Answer {
 /// Told of each piece of the answer as it comes.
 using PieceObserver = std::function<void(const std::string& piece)>;
 
-/// The piece of the answer that one token adds: its text, or its id in an answer by ids.
-std::string Piece(const AskArgs& args, TokenId token, std::string text) {
-  return args.by_ids() ? " " + std::to_string(token) : std::move(text);
+/// The piece of the answer that one token adds: the text that it completes, or its id in an answer
+/// by ids. The end of the text may come without a token.
+std::string Piece(const AskArgs& args, std::optional<TokenId> token, std::string text) {
+  if (!args.by_ids()) return text;
+  return token ? " " + std::to_string(*token) : "";
 }
 
 /// What is asked about.
@@ -144,7 +147,7 @@ StatusOr<std::vector<TokenId>> StopTokens(const AskArgs& args, const LocalWorker
 StatusOr<std::vector<TokenId>> TextAtHand(const AskArgs& args, const LocalWorker& local) {
   if (args.text_file.empty()) return std::vector<TokenId>{};
   QUIRE_RETURN_IF_ERROR(local.NeedsTokenizer("leave --text away"));
-  QUIRE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(args.text_file));
+  QUIRE_ASSIGN_OR_RETURN(const std::string text, ReadDocumentFile(args.text_file));
   return DocumentTokens(*local.tokenizer, text);
 }
 
@@ -179,10 +182,12 @@ StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& name
   QUIRE_ASSIGN_OR_RETURN(const auto sequence,
                          local.engine->OpenSequence(asked.document, sequence_options));
   QUIRE_RETURN_IF_ERROR(AppendPrompt(prompt, sequence.get()));
+  std::optional<worker::TextStream> words;
+  if (!args.by_ids()) words.emplace(*local.tokenizer);
   Status undecodable;
   params.on_token = [&](TokenId token) {
     StatusOr<std::string> text = std::string();
-    if (!args.by_ids()) text = local.tokenizer->Decode({&token, 1});
+    if (words) text = words->Add(token);
     undecodable = text.status();
     if (!text.ok()) return false;
     on_piece(Piece(args, token, *std::move(text)));
@@ -190,6 +195,7 @@ StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& name
   };
   QUIRE_ASSIGN_OR_RETURN(worker::Generation generation, sequence->Generate(params));
   QUIRE_RETURN_IF_ERROR(undecodable);
+  if (words) on_piece(words->Finish());
   Answer answer{.document = asked.document,
                 .tokens = std::move(generation.tokens),
                 .measures = {},
@@ -253,12 +259,13 @@ StatusOr<WorkerAnswer> AskThereAbout(const AskArgs& args, const DocumentName& do
   QUIRE_ASSIGN_OR_RETURN(const BearerToken token, context.Token());
   const TimePoint now = SystemClock().Now();
   const TimePoint limit = std::min(context.options.limit(), now + context.options.call_timeout());
-  return AskWorker(
-      args.worker, request,
-      {.timeout = limit - now,
-       .unreachable_for = context.options.unreachable_for(),
-       .token = token,
-       .on_token = [&](TokenId id, const std::string& text) { on_piece(Piece(args, id, text)); }});
+  return AskWorker(args.worker, request,
+                   {.timeout = limit - now,
+                    .unreachable_for = context.options.unreachable_for(),
+                    .token = token,
+                    .on_token = [&](std::optional<TokenId> id, const std::string& text) {
+                      on_piece(Piece(args, id, text));
+                    }});
 }
 
 StatusOr<Answer> AskThere(const AskArgs& args, const Readings<DocumentName>& names,
@@ -283,6 +290,8 @@ StatusOr<Answer> AskThere(const AskArgs& args, const Readings<DocumentName>& nam
 }
 
 Status RunAsk(const AskArgs& args, const CommandContext& context) {
+  QUIRE_RETURN_IF_ERROR(CheckIsText("--question", args.question));
+  QUIRE_RETURN_IF_ERROR(CheckIsText("--prefix", args.prefix));
   QUIRE_ASSIGN_OR_RETURN(const Readings<DocumentName> names,
                          ParseDocumentName(args.document, args.collection));
   const bool live = context.out_is_terminal && !context.options.json;
@@ -329,7 +338,7 @@ void AddGenerateFlags(CLI::App& command, worker::GenerateParams& params) {
   command.add_option("--seed", params.seed, "Of the sampling")->capture_default_str();
 }
 
-void AddPromptFlags(CLI::App& command, AskArgs& args) {
+void AddPromptFlags(Commands& commands, CLI::App& command, AskArgs& args) {
   CLI::Option* const question = command.add_option(
       "--question", args.question, "The question, as the model was trained to read it");
   CLI::Option* const ids =
@@ -338,10 +347,12 @@ void AddPromptFlags(CLI::App& command, AskArgs& args) {
                       "The question as token ids, or @FILE with them; the answer is token ids then")
           ->type_name("IDS")
           ->excludes(question);
-  command
-      .add_option("--prefix", args.prefix,
-                  "What stands between document and question (a line 'Question: ')")
-      ->excludes(ids);
+  commands.MayBeEmpty(
+      command
+          .add_option(
+              "--prefix", args.prefix,
+              "What stands between document and question (a line 'Question: '); may be empty")
+          ->excludes(ids));
   command
       .add_option("--stop-ids", args.stop_ids,
                   "Token ids that end the answer, besides the line end of one in words")
@@ -377,7 +388,7 @@ void AddAskCommand(Commands& commands) {
   command.add_option("--document", args->document, "[COLLECTION/]NAME[@VERSION]")->required();
   command.add_option("--collection", args->collection, "Collection of a name without one")
       ->capture_default_str();
-  AddPromptFlags(command, *args);
+  AddPromptFlags(commands, command, *args);
   CLI::Option* const text = command.add_option(
       "--text", args->text_file,
       "File with the document's text: if the store has lost it, it is read again from here");

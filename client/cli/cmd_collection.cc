@@ -64,6 +64,10 @@ Status RunLs(const CommandContext& context) {
     PrintJsonLine(context.out, json);
     return OkStatus();
   }
+  if (collections.empty()) {
+    context.err << "no collection has settings of its own\n";
+    return OkStatus();
+  }
   Table table({{"COLLECTION"}, {"CODEC"}, {"TIME TO LIVE"}});
   for (const Collection& collection : collections) {
     table.AddRow({collection.name, CodecText(collection), FormatTtl(collection.ttl_seconds)});

@@ -26,6 +26,7 @@ Status RunList(const DocsArgs& args, const CommandContext& context) {
     PrintJsonLine(context.out, DocumentsJson(documents));
     return OkStatus();
   }
+  if (documents.empty()) return SayNoDocuments(args.collection, context);
   Table table({{"DOCUMENT"},
                {"TOKENS", Table::kRight},
                {"SIZE", Table::kRight},

@@ -39,6 +39,7 @@ Status RunLs(const LsArgs& args, const CommandContext& context) {
     PrintJsonLine(context.out, DocumentsJson(documents));
     return OkStatus();
   }
+  if (documents.empty()) return SayNoDocuments(args.collection, context);
   Table table({{"DOCUMENT"},
                {"TOKENS", Table::kRight},
                {"SIZE", Table::kRight},

@@ -18,6 +18,7 @@
 #include "client/cli/table.h"
 #include "client/cli/target.h"
 #include "client/cli/token_ids.h"
+#include "common/base/utf8.h"
 
 namespace quire::cli {
 namespace {
@@ -52,15 +53,24 @@ StatusOr<std::vector<Reading>> ReadIds(const PutArgs& args) {
       {"--token-ids", DocumentName{args.collection, args.name, 0}, std::move(tokens)}};
 }
 
-StatusOr<std::vector<Reading>> ReadFiles(const PutArgs& args, const LocalWorker& local) {
+/// Says of a file that is not text what becomes of it.
+void NoteBytes(const std::string& file, std::string_view text, std::ostream& err) {
+  const auto wrong = FirstInvalidUtf8(text);
+  if (!wrong) return;
+  err << "note: " << file << " is not UTF-8 at byte " << *wrong
+      << "; every byte is read as it is, and answers show U+FFFD for bytes that are no character\n";
+}
+
+StatusOr<std::vector<Reading>> ReadFiles(const PutArgs& args, const LocalWorker& local,
+                                         std::ostream& err) {
   QUIRE_RETURN_IF_ERROR(
       local.NeedsTokenizer("give the document as token ids with --token-ids and --name"));
   std::vector<Reading> readings;
   for (const std::string& file : args.files) {
     const std::string name =
         args.name.empty() ? std::filesystem::path(file).filename().string() : args.name;
-    QUIRE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file));
-    if (text.empty()) return InvalidArgument(file, " is empty; there is nothing to store");
+    QUIRE_ASSIGN_OR_RETURN(const std::string text, ReadDocumentFile(file));
+    NoteBytes(file, text, err);
     readings.push_back(
         {file, DocumentName{args.collection, name, 0}, DocumentTokens(*local.tokenizer, text)});
   }
@@ -68,10 +78,12 @@ StatusOr<std::vector<Reading>> ReadFiles(const PutArgs& args, const LocalWorker&
 }
 
 /// Reads and tokenizes everything before the first is stored, so that a wrong name costs nothing.
-StatusOr<std::vector<Reading>> ReadAll(const PutArgs& args, const LocalWorker& local) {
+StatusOr<std::vector<Reading>> ReadAll(const PutArgs& args, const LocalWorker& local,
+                                       std::ostream& err) {
   QUIRE_ASSIGN_OR_RETURN(std::vector<Reading> readings,
-                         args.token_ids.empty() ? ReadFiles(args, local) : ReadIds(args));
+                         args.token_ids.empty() ? ReadFiles(args, local, err) : ReadIds(args));
   for (const Reading& reading : readings) {
+    QUIRE_RETURN_IF_ERROR(Annotate(CheckDocumentName(reading.name), reading.file));
     QUIRE_RETURN_IF_ERROR(CheckLength(reading, *local.engine));
   }
   return readings;
@@ -138,7 +150,7 @@ Status RunPut(const PutArgs& args, const CommandContext& context) {
   options.dtype = args.dtype;
   options.representatives = args.representatives;
   QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadLocalWorker(model, client.get(), options));
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<Reading> readings, ReadAll(args, local));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<Reading> readings, ReadAll(args, local, context.err));
   QUIRE_ASSIGN_OR_RETURN(const auto results, IngestAll(readings, args.ttl_seconds, *local.engine));
   PrintResults(results, context);
   return OkStatus();
@@ -160,7 +172,9 @@ void AddPutCommand(Commands& commands) {
                    "  quire put --token-ids @ids.txt --name ids --model DIR\n"
                    "Each file becomes a document under its file name; putting it again makes a new "
                    "version, and what\n"
-                   "is stored already is not computed or sent again."},
+                   "is stored already is not computed or sent again. Files need not be UTF-8: the "
+                   "bundled model reads\n"
+                   "any byte as a token of its own."},
       [args](const CommandContext& context) { return RunPut(*args, context); });
   const std::map<std::string, DType> dtypes = {
       {"f32", DType::kF32}, {"f16", DType::kF16}, {"bf16", DType::kBF16}};

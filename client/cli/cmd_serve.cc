@@ -57,6 +57,7 @@ void AddServeCommand(Commands& commands) {
            "Stop it with Ctrl-C: what runs is finished and the store is closed."},
       [options](const CommandContext& context) { return RunServe(*options, context); });
   kvserver::AddDaemonFlags(&command, options.get());
+  commands.MayBeEmpty(command.get_option("--admin-listen"));
   CLI::Option* const data_dir = command.get_option("--data-dir")->required(false);
   command.parse_complete_callback([&command, data_dir] {
     ApplyConfig(command);

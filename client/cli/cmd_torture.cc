@@ -143,7 +143,7 @@ void AddCrashChild(Commands& commands, CLI::App& parent) {
   command.add_option("--corpus-seed", options->corpus_seed);
   command.add_option("--load-seed", options->load_seed);
   command.add_option("--threads", options->threads);
-  command.add_option("--kill-point", options->kill_point);
+  commands.MayBeEmpty(command.add_option("--kill-point", options->kill_point));
   command.add_option("--kill-skip", options->kill_skip);
   command.add_option("--fill-bytes", options->fill_bytes);
 }

@@ -134,9 +134,10 @@ void AddWorkerCommand(Commands& commands) {
       .add_option("--listen", args->listen,
                   "host:port, [IPv6]:port (port 0: any free one) or unix:/path")
       ->capture_default_str();
-  command.add_option("--admin-listen", args->admin_listen,
-                     "host:port for GET /metrics (Prometheus), /healthz and /readyz, e.g. "
-                     "127.0.0.1:7412 (port 0: any free one); none when empty");
+  commands.MayBeEmpty(
+      command.add_option("--admin-listen", args->admin_listen,
+                         "host:port for GET /metrics (Prometheus), /healthz and /readyz, e.g. "
+                         "127.0.0.1:7412 (port 0: any free one); none when empty"));
   command
       .add_option("--tenant-tokens", args->tenant_tokens,
                   "File as quired's: callers have to prove that they are of --tenant. Without it "

@@ -166,6 +166,13 @@ StatusOr<SessionClient> CommandContext::ConnectForSessions(const std::string& tr
   return SessionClient{std::move(client), std::move(path)};
 }
 
+Status SayNoDocuments(const std::string& collection, const CommandContext& context) {
+  context.err << "no documents of tenant " << context.options.tenant_name();
+  if (!collection.empty()) context.err << " in collection " << collection;
+  context.err << '\n';
+  return OkStatus();
+}
+
 Status Reported(const Status& failure) {
   Status marked = failure;
   marked.SetPayload(kReported, absl::Cord());
@@ -203,7 +210,7 @@ Commands::Commands(std::ostream& out, std::ostream& err, bool out_is_terminal,
   app_->footer(
       "Every command has its own help with examples: quire COMMAND --help\n"
       "A server that asks who calls: quire --tenant team-a --token-file team-a.token ls\n"
-      "Exit codes: 0 done, 1 failed, 2 wrong usage.");
+      "Exit codes: 0 done, 1 failed, also for want of anything to do, 2 wrong usage.");
 }
 
 Commands::~Commands() = default;
@@ -236,10 +243,20 @@ int Commands::Run(int argc, const char* const* argv) {
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app_->exit(error, out_, err_) == 0 ? 0 : kExitUsage;
+    return Refuse(error);
   }
+  const Status given = CheckGiven(*app_, may_be_empty_, nullptr);
+  if (!given.ok()) return Report(given);
   return Report(
       chosen_(CommandContext{options_, out_, err_, out_is_terminal_, environment_token_}));
+}
+
+int Commands::Refuse(const CLI::ParseError& error) {
+  const bool is_help = error.get_exit_code() == 0;
+  options_.json = app_->count("--json") > 0;
+  const Status given = is_help ? OkStatus() : CheckGiven(*app_, may_be_empty_, &error);
+  if (!given.ok()) return Report(given);
+  return app_->exit(error, out_, err_) == 0 ? 0 : kExitUsage;
 }
 
 int Commands::Report(const Status& status) {

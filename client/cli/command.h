@@ -4,7 +4,9 @@
 // function that adds it (commands.h); this class parses, runs the one that was named and turns its
 // status into messages and the exit code.
 //
-//   exit code 0 done, 1 failed, 2 wrong usage
+//   exit code 0 done, 1 failed, 2 wrong usage; what was given and is empty, or no number of things
+//   at
+//             all, is a failure like an empty file
 //   stdout    results: tables, or one JSON line with --json (errors too, see json_output.h)
 //   stderr    progress and errors
 //
@@ -21,6 +23,7 @@
 #include <string_view>
 
 #include "client/cli/data_path.h"
+#include "client/cli/given.h"
 #include "client/client.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
@@ -86,6 +89,10 @@ struct CommandContext {
                                              TimeoutOf timeout = TimeoutOf::kCommand) const;
 };
 
+/// Says on stderr that there are no documents, in `collection` unless that is empty: an answer, and
+/// no failure.
+Status SayNoDocuments(const std::string& collection, const CommandContext& context);
+
 /// `failure` of a command that has printed its result, which says what failed: no error object
 /// follows it on stdout. The message goes to stderr and the exit code is 1 as always.
 [[nodiscard]] Status Reported(const Status& failure);
@@ -109,12 +116,17 @@ class Commands {
   CLI::App& Add(const Spec& spec, Body body, CLI::App* parent = nullptr);
   /// Adds a command that does nothing by itself and needs one of its subcommands.
   CLI::App& AddGroup(const Spec& spec);
+  /// Marks an option of a command as one that means something when it is given empty text. All
+  /// others are refused then.
+  void MayBeEmpty(const CLI::Option* option) { may_be_empty_.insert(option); }
 
   /// Parses, runs, reports. Returns the exit code.
   int Run(int argc, const char* const* argv);
 
  private:
   CLI::App& AddApp(const Spec& spec, CLI::App* parent);
+  /// What is said of arguments that are not understood; the exit code.
+  int Refuse(const CLI::ParseError& error);
   int Report(const Status& status);
 
   std::ostream& out_;
@@ -123,6 +135,7 @@ class Commands {
   const std::string environment_token_;
   GlobalOptions options_;
   std::unique_ptr<CLI::App> app_;
+  OptionSet may_be_empty_;
   Body chosen_;
 };
 

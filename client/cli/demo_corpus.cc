@@ -24,7 +24,7 @@ StatusOr<std::vector<DemoDocument>> ReadDocuments(const std::string& directory) 
     if (!text.empty()) documents.push_back({path.filename().string(), std::move(text)});
   }
   if (error) return NotFound("cannot list ", directory, ": ", error.message());
-  if (documents.empty()) return NotFound(directory, " has no *.txt or *.md file to read");
+  if (documents.empty()) return NotFound(directory, " has no *.txt or *.md file with text in it");
   std::ranges::sort(documents, {}, &DemoDocument::name);
   return documents;
 }
@@ -99,6 +99,7 @@ StatusOr<DemoCorpus> LoadDemoCorpus(const std::string& directory, size_t questio
   const fs::path questions = fs::path(directory) / "questions.jsonl";
   if (fs::exists(questions)) {
     QUIRE_ASSIGN_OR_RETURN(corpus.questions, ReadQuestions(questions.string(), corpus.documents));
+    if (corpus.questions.empty()) return InvalidArgument(questions.string(), " has no question");
     return corpus;
   }
   for (size_t i = 0; i < corpus.documents.size(); ++i) {
@@ -107,6 +108,12 @@ StatusOr<DemoCorpus> LoadDemoCorpus(const std::string& directory, size_t questio
       question.document = i;
       corpus.questions.push_back(std::move(question));
     }
+  }
+  if (corpus.questions.empty()) {
+    return InvalidArgument("no text of ", directory, " has a sentence of more than ",
+                           kMinSentenceWords,
+                           " words that begins as no other does, to ask for its last word; put a "
+                           "questions.jsonl beside the texts");
   }
   return corpus;
 }

@@ -53,10 +53,24 @@ TEST(LoadDemoCorpusTest, NamesTheFileAndLineThatIsWrong) {
   EXPECT_EQ(LoadDemoCorpus(dir.path(), 5).status().code(), StatusCode::kNotFound);
   EXPECT_EQ(LoadDemoCorpus(dir / "missing", 5).status().code(), StatusCode::kNotFound);
   std::ofstream(dir / "b.txt") << kText;
+  std::ofstream(dir / "questions.jsonl") << "\n\n";
+  EXPECT_EQ(LoadDemoCorpus(dir.path(), 5).status().code(), StatusCode::kInvalidArgument);
   std::ofstream(dir / "questions.jsonl") << "\n{\"document\":\"b.txt\"}\n";
   const Status status = LoadDemoCorpus(dir.path(), 5).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(Message(status).find("questions.jsonl:2"), std::string_view::npos);
+}
+
+TEST(LoadDemoCorpusTest, WithNothingToReadOrToAskForThereIsNoDemo) {
+  TempDir dir;
+  std::ofstream(dir / "empty.txt").flush();
+  const Status empty = LoadDemoCorpus(dir.path(), 5).status();
+  EXPECT_EQ(empty.code(), StatusCode::kNotFound);
+  EXPECT_NE(Message(empty).find("file with text in it"), std::string_view::npos);
+  std::ofstream(dir / "short.txt") << "Short.\n";
+  const Status unasked = LoadDemoCorpus(dir.path(), 5).status();
+  EXPECT_EQ(unasked.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(Message(unasked).find("put a questions.jsonl beside"), std::string_view::npos);
 }
 
 }  // namespace

@@ -79,13 +79,6 @@ void PrintDemoTable(const DemoReport& report, std::ostream& out) {
   }
   table.Print(out);
   const DemoTotals totals = Sum(report);
-  if (totals.questions == 0) {
-    out << "\nNo questions were asked, so nothing moved and the logits are not compared: the texts "
-           "have no sentence of "
-        << kMinSentenceWords
-        << " words and one more that begins like no other; put a questions.jsonl beside them\n";
-    return;
-  }
   out << "\nAnswered right, all pages resident:   " << totals.full_correct << " of "
       << totals.questions << "\nAnswered right, " << FormatRatio(totals.budget_ratio)
       << " of them resident: " << totals.sparse_correct << " of " << totals.questions << "\nMoved "

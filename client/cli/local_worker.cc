@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gpuworker/device/cuda_device.h"
+#include "gpuworker/model/companions.h"
 
 namespace quire::cli {
 
@@ -20,9 +21,11 @@ StatusOr<LocalWorker> LoadLocalWorker(const std::string& model_directory, Client
   QUIRE_ASSIGN_OR_RETURN(worker::Device* const device, worker::FindDevice(device_name));
   LocalWorker local;
   QUIRE_ASSIGN_OR_RETURN(local.decoder, worker::Decoder::Load(model_directory, device));
-  auto tokenizer = worker::Tokenizer::Load(model_directory + "/tokenizer.json");
+  const std::string tokens = model_directory + "/tokenizer.json";
+  auto tokenizer = worker::Tokenizer::Load(tokens);
   local.no_tokenizer = tokenizer.status();
   if (tokenizer.ok()) {
+    QUIRE_RETURN_IF_ERROR(worker::CheckTokenizer(*tokenizer, tokens, local.decoder->config()));
     local.tokenizer = std::make_unique<worker::Tokenizer>(*std::move(tokenizer));
   }
   QUIRE_ASSIGN_OR_RETURN(local.engine,

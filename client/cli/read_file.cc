@@ -27,4 +27,10 @@ StatusOr<std::string> ReadTextFile(const std::string& path) {
   return text;
 }
 
+StatusOr<std::string> ReadDocumentFile(const std::string& path) {
+  QUIRE_ASSIGN_OR_RETURN(std::string text, ReadTextFile(path));
+  if (text.empty()) return InvalidArgument(path, " is empty; name a file with text in it");
+  return text;
+}
+
 }  // namespace quire::cli

@@ -14,6 +14,9 @@ namespace quire::cli {
 /// INVALID_ARGUMENT when it is a directory or too large, UNAVAILABLE when reading fails.
 StatusOr<std::string> ReadTextFile(const std::string& path);
 
+/// The same for a file whose text is to be read by a model: INVALID_ARGUMENT when it has none.
+StatusOr<std::string> ReadDocumentFile(const std::string& path);
+
 }  // namespace quire::cli
 
 #endif  // QUIRE_CLIENT_CLI_READ_FILE_H_

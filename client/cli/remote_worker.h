@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,9 @@ struct AskWorkerOptions {
   Duration timeout = std::chrono::seconds(60);  ///< Of everything, waits and retries included.
   Duration unreachable_for = Duration::max();   ///< As RetryOptions::unreachable_for.
   BearerToken token = {};  ///< Of the worker's tenant, for a worker that asks for proof.
-  /// Called with each token and its text (empty without a tokenizer) as it comes.
-  std::function<void(TokenId, const std::string& text)> on_token = {};
+  /// Called with each token and the text that it completes (empty without a tokenizer) as it comes,
+  /// and at the end without a token where there is text left.
+  std::function<void(std::optional<TokenId>, const std::string& text)> on_token = {};
   Clock* clock = nullptr;  ///< SystemClock() when null.
 };
 
@@ -42,7 +44,8 @@ struct AskWorkerOptions {
 /// store is asked again, with growing waits, as long as the options allow. A call that has answered
 /// with a token is not repeated. Errors: the worker's own; UNAVAILABLE naming the address when it
 /// cannot be reached, or with its words when it answers that its store cannot; DEADLINE_EXCEEDED
-/// after the timeout; DATA_LOSS when the stream ends without its totals.
+/// after the timeout; INTERNAL at once for a reply that cannot be parsed; DATA_LOSS when the stream
+/// ends without its totals; INVALID_ARGUMENT for text in `request` that is not UTF-8.
 StatusOr<WorkerAnswer> AskWorker(const std::string& address, const v1::GenerateRequest& request,
                                  const AskWorkerOptions& options);
 

@@ -10,6 +10,8 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
+#include <thread>
 
 #include "common/base/mutex.h"
 #include "common/base/retry_hint.h"
@@ -33,6 +35,8 @@ struct Script {
       WithRetryAfter(ResourceExhausted("1 calls at a time"), std::chrono::milliseconds(100));
   grpc::Status end = grpc::Status::OK;
   bool with_totals = true;
+  std::string last_text = {};     ///< Comes with the totals.
+  bool half_a_character = false;  ///< In place of all that: such text, and silence.
 };
 
 class ScriptedWorker final : public v1::Worker::Service {
@@ -43,6 +47,12 @@ class ScriptedWorker final : public v1::Worker::Service {
     with_token = context->client_metadata().contains(kAuthorizationMetadata);
     if (++calls <= script.refusals) return EndCall(script.refusal, context);
     v1::GenerateReply reply;
+    if (script.half_a_character) {
+      reply.set_text("\xc3");
+      writer->Write(reply);
+      while (!context->IsCancelled()) std::this_thread::yield();
+      return grpc::Status::CANCELLED;
+    }
     for (const int token : {4, 9}) {
       reply.set_token_id(token);
       reply.set_text("t" + std::to_string(token));
@@ -57,6 +67,7 @@ class ScriptedWorker final : public v1::Worker::Service {
     totals.set_bytes_at_open(30);
     totals.set_bytes_full(200);
     totals.set_policy("quest");
+    totals.set_text(script.last_text);
     if (script.with_totals) writer->Write(totals);
     return grpc::Status::OK;
   }
@@ -87,12 +98,13 @@ class RemoteWorkerTest : public ::testing::Test {
     address_ = "127.0.0.1:" + std::to_string(port);
   }
   StatusOr<WorkerAnswer> Ask(const BearerToken& token = {}) {
-    return AskWorker(address_, {},
-                     {.timeout = std::chrono::seconds(60),
-                      .unreachable_for = std::chrono::seconds(5),
-                      .token = token,
-                      .on_token = [this](TokenId, const std::string& text) { text_ += text; },
-                      .clock = &clock_});
+    return AskWorker(
+        address_, {},
+        {.timeout = std::chrono::seconds(60),
+         .unreachable_for = std::chrono::seconds(5),
+         .token = token,
+         .on_token = [this](std::optional<TokenId>, const std::string& text) { text_ += text; },
+         .clock = &clock_});
   }
 
   quire::testing::FakeClock clock_;
@@ -167,6 +179,33 @@ TEST_F(RemoteWorkerTest, AnAnswerThatHasBegunIsNotRepeated) {
   EXPECT_EQ(Ask().status().code(), StatusCode::kUnavailable);
   EXPECT_EQ(worker_.calls, 1u);
   EXPECT_EQ(text_, "t4t9");
+}
+
+TEST_F(RemoteWorkerTest, TextThatIsHeldBackComesWithTheTotals) {
+  worker_.Follow({.last_text = "\xEF\xBF\xBD"});
+  const auto answer = Ask();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(answer->tokens, ElementsAre(4, 9));
+  EXPECT_EQ(text_, "t4t9\xEF\xBF\xBD");
+}
+
+TEST_F(RemoteWorkerTest, AReplyThatDoesNotParseIsInternalAtOnce) {
+  worker_.Follow({.half_a_character = true});
+  const TimePoint start = clock_.Now();
+  const auto answer = Ask();
+  EXPECT_EQ(answer.status().code(), StatusCode::kInternal) << answer.status();
+  EXPECT_THAT(std::string(answer.status().message()), HasSubstr("the worker at " + address_));
+  EXPECT_EQ(worker_.calls, 1u);
+  EXPECT_EQ(clock_.Now(), start);
+}
+
+TEST_F(RemoteWorkerTest, ARequestThatIsNotTextIsNotSent) {
+  v1::GenerateRequest request;
+  request.set_text("Caf\xc3");
+  const auto answer = AskWorker(address_, request, {.clock = &clock_});
+  EXPECT_EQ(answer.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(answer.status().message()), HasSubstr("text is not UTF-8 at byte 3"));
+  EXPECT_EQ(worker_.calls, 0u);
 }
 
 TEST_F(RemoteWorkerTest, OtherErrorsAndMissingTotalsAreToldAtOnce) {

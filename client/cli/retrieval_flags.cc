@@ -111,10 +111,12 @@ void AddRetrievalFlags(CLI::App& command, RetrievalFlags& flags) {
   command
       .add_option("--budget", flags.budget_tokens,
                   "Tokens resident per KV head, sinks and window included")
+      ->check(CLI::Range(uint32_t{1}, UINT32_MAX))
       ->default_str(std::to_string(defaults.budget_tokens));
   command.add_option("--sinks", flags.sink_tokens, "First tokens, always resident")
       ->default_str(std::to_string(defaults.sink_tokens));
   command.add_option("--window", flags.window_tokens, "Most recent tokens, always resident")
+      ->check(CLI::Range(uint32_t{1}, UINT32_MAX))
       ->default_str(std::to_string(defaults.window_tokens));
   AddUncompressedLayers(command, flags);
   command.add_option("--select", flags.side, "Where pages are scored: worker or server")

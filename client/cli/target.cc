@@ -19,12 +19,12 @@ std::optional<std::pair<std::string_view, uint64_t>> SplitVersion(std::string_vi
   return std::pair(text.substr(0, at), version);
 }
 
-Status Check(const DocumentName& name) {
+}  // namespace
+
+Status CheckDocumentName(const DocumentName& name) {
   QUIRE_RETURN_IF_ERROR(wire::CheckName(name.collection, "collection"));
   return wire::CheckName(name.name, "name");
 }
-
-}  // namespace
 
 StatusOr<Readings<DocumentName>> ParseDocumentName(std::string_view text,
                                                    std::string_view collection) {
@@ -36,14 +36,15 @@ StatusOr<Readings<DocumentName>> ParseDocumentName(std::string_view text,
       .name = std::string(rest)};
   const auto split = SplitVersion(rest);
   if (!split || split->first.empty()) {
-    QUIRE_RETURN_IF_ERROR(Annotate(Check(whole), "'", text, "'"));
+    QUIRE_RETURN_IF_ERROR(Annotate(CheckDocumentName(whole), "'", text, "'"));
     return Readings<DocumentName>{whole};
   }
   const DocumentName versioned{
       .collection = whole.collection, .name = std::string(split->first), .version = split->second};
-  QUIRE_RETURN_IF_ERROR(Annotate(Check(versioned), "'", text, "'"));
+  QUIRE_RETURN_IF_ERROR(Annotate(CheckDocumentName(versioned), "'", text, "'"));
   Readings<DocumentName> readings{versioned};
-  if (Check(whole).ok()) readings.second = whole;  // With the version it may be too long.
+  if (CheckDocumentName(whole).ok())
+    readings.second = whole;  // With the version it may be too long.
   return readings;
 }
 

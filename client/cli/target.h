@@ -30,6 +30,9 @@ struct Readings {
   std::optional<Ref> second = std::nullopt;
 };
 
+/// INVALID_ARGUMENT naming what is wrong, and for text that is not UTF-8 at which byte.
+Status CheckDocumentName(const DocumentName& name);
+
 /// `collection` is meant when the text names none. INVALID_ARGUMENT when the text is not of that
 /// form.
 StatusOr<Readings<DocumentName>> ParseDocumentName(std::string_view text,

@@ -268,11 +268,23 @@ void ClientConnection::Close() {
 
 void ClientConnection::Fail(const Status& why) {
   MutexLock lock(mutex_);
-  if (!over_) over_ = why;
+  EndCalls(why, why);
+}
+
+void ClientConnection::Break(std::string_view what) {
+  MutexLock lock(mutex_);
+  EndCalls(Unavailable("the server broke the protocol: ", what),
+           Internal("the server broke the protocol: ", what,
+                    "; check that client and server are of the same version"));
+}
+
+void ClientConnection::EndCalls(const Status& over, const Status& end) {
+  const Status& why = over_ ? *over_ : end;
   for (auto& [id, call] : calls_) {
-    if (!call->end) call->end = *over_;
+    if (!call->end) call->end = why;
     call->Tell();
   }
+  if (!over_) over_ = over;
   calls_.clear();
   changed_.NotifyAll();
 }
@@ -282,12 +294,14 @@ void ClientConnection::OnClosed(const Status& why) {
     MutexLock lock(mutex_);
     pipe_quiet_ = true;
   }
+  // That is how pipes say that what came is malformed.
+  if (absl::IsInvalidArgument(why)) return Break(Message(why));
   Fail(Unavailable("the connection to the server is over: ", Message(why)));
 }
 
 void ClientConnection::OnFrame(Frame frame) {
   const auto head = DecodeFrameHead(frame.head);
-  if (!head.ok()) return Fail(Unavailable("the server broke the protocol: ", head.status()));
+  if (!head.ok()) return Break(Message(head.status()));
   switch (head->kind) {
     case FrameKind::kHelloReply:
       return OnHelloReply(*head);
@@ -297,14 +311,14 @@ void ClientConnection::OnFrame(Frame frame) {
     case FrameKind::kEnd:
       return OnEnd(*head);
     default:
-      return Fail(Unavailable("the server broke the protocol: it sent what only clients send"));
+      return Break("it sent what only clients send");
   }
 }
 
 void ClientConnection::OnHelloReply(const FrameHead& head) {
   if (head.code != StatusCode::kOk) return Fail(FrameStatus(head));
   if (head.id == 0 || head.name != options_.tenant || head.amount > options_.window_bytes) {
-    return Fail(Unavailable("the server broke the protocol: its hello is not for this connection"));
+    return Break("its hello is not for this connection");
   }
   MutexLock lock(mutex_);
   connection_id_ = head.id;
@@ -321,7 +335,7 @@ void ClientConnection::OnPart(const FrameHead& head, Frame frame) {
     if (const Status kept = Keep(head, call->landing, &*piece); !kept.ok()) piece = kept;
   }
   const Status status = EndPart(*call, std::move(piece), head.kind == FrameKind::kPart);
-  if (!status.ok()) Fail(Unavailable("the server broke the protocol: ", Message(status)));
+  if (!status.ok()) Break(Message(status));
 }
 
 ClientConnection::CallPtr ClientConnection::BeginPart(uint64_t id) {

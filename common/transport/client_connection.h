@@ -112,8 +112,13 @@ class ClientConnection final : public FrameReceiver {
   /// takes parts. Errors are the server's.
   Status EndPart(Call& call, StatusOr<CallMessage> piece, bool is_last) QUIRE_EXCLUDES(mutex_);
   void OnEnd(const FrameHead& head);
-  /// Ends the connection and all calls.
-  void Fail(const Status& why);
+  /// Ends the connection and all calls with `why`.
+  void Fail(const Status& why) QUIRE_EXCLUDES(mutex_);
+  /// The same for a server that sent `what`. Its calls end with INTERNAL, which nobody repeats;
+  /// later ones are told that the connection is over, and go to the next.
+  void Break(std::string_view what) QUIRE_EXCLUDES(mutex_);
+  /// Ends the calls with `end`, unless the connection was over before; it is with `over` now.
+  void EndCalls(const Status& over, const Status& end) QUIRE_REQUIRES(mutex_);
   Status SendHead(const FrameHead& head) { return pipe_->Send({.head = EncodeFrameHead(head)}); }
 
   const Options options_;

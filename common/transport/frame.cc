@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "common/base/retry_hint.h"
+#include "common/base/utf8.h"
 #include "common/wire/limits.h"
 
 namespace quire {
@@ -186,7 +187,7 @@ StatusOr<FrameHead> DecodeFrameHead(std::string_view bytes) {
 
 void SetFrameStatus(const Status& status, FrameHead* head) {
   head->code = status.code();
-  head->text = std::string(Message(status).substr(0, kMaxFrameStatusBytes));
+  head->text = CutUtf8(ReplaceInvalidUtf8(Message(status)), kMaxFrameStatusBytes);
   if (const auto wait = RetryAfter(status)) {
     const auto millis = std::chrono::ceil<std::chrono::milliseconds>(*wait).count();
     head->retry_millis =

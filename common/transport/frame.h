@@ -76,7 +76,8 @@ std::string EncodeFrameHead(const FrameHead& head);
 /// INVALID_ARGUMENT for anything that EncodeFrameHead does not make of a valid head.
 StatusOr<FrameHead> DecodeFrameHead(std::string_view bytes);
 
-/// Puts a status, with its retry hint, into an end or a hello_reply. A long message is cut.
+/// Puts a status, with its retry hint, into an end or a hello_reply. Bytes that are not UTF-8
+/// are replaced, and a long message is cut.
 void SetFrameStatus(const Status& status, FrameHead* head);
 Status FrameStatus(const FrameHead& head);
 

@@ -3,7 +3,8 @@
 // FrameClient: calls over one connection, which is one pipe to a FrameServer, for one tenant. Calls
 // run side by side; each reply may take `window_bytes` of payload that nobody has taken yet, so a
 // caller that is slow holds up its own call only. When the pipe dies every call ends with
-// UNAVAILABLE, and the client is of no use any more.
+// UNAVAILABLE, and where the server sent what does not belong there with INTERNAL, which no attempt
+// cures; the client is of no use any more and refuses further calls with UNAVAILABLE.
 //
 // Request slices without an owner are copied. Parts that name places are put into the call's
 // landing by the pipe where it can do that, otherwise by the thread that takes them; without a

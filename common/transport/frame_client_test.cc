@@ -139,7 +139,7 @@ TEST_F(FrameClientTest, AServerThatFloodsLosesTheConnection) {
   EXPECT_EQ(refused.code(), StatusCode::kUnavailable) << refused;
   Status end;
   while (end.ok()) end = call->Next(kEver).status();
-  EXPECT_EQ(end.code(), StatusCode::kUnavailable) << end;
+  EXPECT_EQ(end.code(), StatusCode::kInternal) << end;
 }
 
 TEST_F(FrameClientTest, WhatIsNoFrameEndsEveryCall) {
@@ -147,7 +147,9 @@ TEST_F(FrameClientTest, WhatIsNoFrameEndsEveryCall) {
   const auto call = Start();
   (void)server_->Take();
   server_->Send({.kind = FrameKind::kCancel, .id = 1});
-  EXPECT_EQ(call->Next(kEver).status().code(), StatusCode::kUnavailable);
+  // Another attempt would be answered in the same way; other calls go over the next connection.
+  EXPECT_EQ(call->Next(kEver).status().code(), StatusCode::kInternal);
+  EXPECT_EQ(client_->Start("a.B/C", {}, {}).status().code(), StatusCode::kUnavailable);
 }
 
 TEST_F(FrameClientTest, FramesOfCallsThatAreOverAreLetGo) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/retry_hint.h"
+#include "common/base/utf8.h"
 #include "common/wire/wire_split.h"
 #include "quire/v1/data_plane.pb.h"
 
@@ -86,8 +87,9 @@ Priority PriorityOf(std::string_view name) {
 
 grpc::Status ToGrpc(const Status& status) {
   if (status.ok()) return grpc::Status::OK;
+  const std::string text = ReplaceInvalidUtf8(Message(status));
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
-                      std::string(Message(status).substr(0, kMaxStatusMessageBytes)));
+                      std::string(CutUtf8(text, kMaxStatusMessageBytes)));
 }
 
 Status FromGrpc(const grpc::Status& status) {

@@ -30,8 +30,8 @@ std::string_view PriorityName(Priority priority);
 /// kNormal for what is no name.
 Priority PriorityOf(std::string_view name);
 
-/// The codes are the same numbers on both sides. A message longer than what fits in HTTP/2 trailers
-/// is cut.
+/// The codes are the same numbers on both sides. Bytes of a message that are
+/// not UTF-8 are replaced, and one longer than what fits in HTTP/2 trailers is cut.
 grpc::Status ToGrpc(const Status& status);
 Status FromGrpc(const grpc::Status& status);
 /// The same for the end of a call, with the retry hint as trailing metadata.

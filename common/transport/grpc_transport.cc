@@ -162,7 +162,9 @@ Status GrpcTransport::Run(std::string_view method, const CallMessage& request, C
     return DeadlineExceeded(method, ": the answer came too late");
 
   CallMessage message;
-  QUIRE_RETURN_IF_ERROR(FromByteBuffer(answer, &message));
+  if (const Status read = FromByteBuffer(answer, &message); !read.ok()) {
+    return Internal("the server's reply to ", method, " cannot be parsed: ", Message(read));
+  }
   *reply = std::move(message);
   return OkStatus();
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "common/base/utf8.h"
 #include "common/wire/limits.h"
 
 namespace quire::wire {
@@ -64,22 +65,6 @@ void RopeToProto(const RopeSpec& rope, v1::RopeSpec* proto) {
 bool IsTenantChar(char c) {
   return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
          c == '.' || c == '-';
-}
-
-/// Length of the UTF-8 sequence at the start of `text`, 0 when it is none.
-size_t Utf8Length(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  const size_t length = lead < 0x80 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead > 0xf4 || (lead >= 0x80 && lead < 0xc2) || text.size() < length) return 0;
-  uint32_t code = length == 1 ? lead : lead & (0x7fu >> length);
-  for (size_t i = 1; i < length; ++i) {
-    const auto next = static_cast<unsigned char>(text[i]);
-    if ((next & 0xc0) != 0x80) return 0;
-    code = (code << 6) | (next & 0x3f);
-  }
-  constexpr uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  return code < kSmallest[length] || code > 0x10ffff || surrogate ? 0 : length;
 }
 
 }  // namespace

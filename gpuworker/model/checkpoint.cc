@@ -14,6 +14,9 @@ namespace quire::worker {
 namespace {
 
 constexpr size_t kMaxIndexBytes = 64 << 20;
+constexpr char kSingleFile[] = "model.safetensors";
+/// `metadata` holds sizes, which the files have themselves.
+constexpr std::string_view kIndexFields[] = {"metadata", "weight_map"};
 
 /// A running SHA-256. Strings and numbers are hashed with their lengths, so that no two sequences
 /// of calls feed the same bytes.
@@ -54,6 +57,8 @@ StatusOr<std::map<std::string, std::string>> ParseShardIndex(std::string_view te
   if (map == index.end() || !map->is_object() || map->empty()) {
     return InvalidArgument(name, ": weight_map is missing or empty");
   }
+  const JsonFields fields(index, name);
+  QUIRE_RETURN_IF_ERROR(fields.CheckAllRead(kIndexFields));
   std::map<std::string, std::string> shards;
   for (const auto& [tensor, file] : map->items()) {
     if (!file.is_string() || !IsPlainFileName(file.get_ref<const std::string&>())) {
@@ -66,16 +71,16 @@ StatusOr<std::map<std::string, std::string>> ParseShardIndex(std::string_view te
 }
 
 StatusOr<Checkpoint> Checkpoint::Open(const std::string& directory) {
-  const std::string single = directory + "/model.safetensors";
+  const std::string single = directory + "/" + kSingleFile;
   const std::string index = directory + "/model.safetensors.index.json";
-  if (std::filesystem::exists(single)) {
-    Checkpoint checkpoint(single);
-    QUIRE_RETURN_IF_ERROR(checkpoint.AddFile(single));
-    return checkpoint;
-  }
   if (!std::filesystem::exists(index)) {
-    return NotFound(directory,
-                    ": holds neither model.safetensors nor model.safetensors.index.json");
+    if (!std::filesystem::exists(single)) {
+      return NotFound(directory,
+                      ": holds neither model.safetensors nor model.safetensors.index.json");
+    }
+    Checkpoint checkpoint(single);
+    QUIRE_RETURN_IF_ERROR(checkpoint.AddFile(single).status());
+    return checkpoint;
   }
   Checkpoint checkpoint(index);
   QUIRE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(index, kMaxIndexBytes));
@@ -83,34 +88,43 @@ StatusOr<Checkpoint> Checkpoint::Open(const std::string& directory) {
   return checkpoint;
 }
 
-Status Checkpoint::AddFile(const std::string& file) {
+StatusOr<std::vector<std::string>> Checkpoint::AddFile(const std::string& file) {
   QUIRE_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(file));
   QUIRE_ASSIGN_OR_RETURN(SafetensorsFile parsed, ParseSafetensors(mapped.bytes(), file));
   files_.push_back(std::move(mapped));
+  std::vector<std::string> names;
+  for (const auto& [name, view] : parsed.tensors) names.push_back(name);
   tensors_.merge(parsed.tensors);
   if (!parsed.tensors.empty()) {  // What merge left behind was there already.
     return InvalidArgument(file, ": tensor ", parsed.tensors.begin()->first,
                            " is in another shard too");
   }
-  return OkStatus();
+  return names;
 }
 
 Status Checkpoint::AddShards(const std::string& directory, std::string_view index_text) {
   QUIRE_ASSIGN_OR_RETURN(const auto shards, ParseShardIndex(index_text, path_));
   std::set<std::string> files;
   for (const auto& [tensor, file] : shards) files.insert(file);
+  if (!files.contains(kSingleFile) && std::filesystem::exists(directory + "/" + kSingleFile)) {
+    return InvalidArgument(path_, ": names other files than the ", kSingleFile,
+                           " beside it; take away what is out of date");
+  }
   for (const std::string& file : files) {
-    QUIRE_RETURN_IF_ERROR(AddFile(directory + "/" + file));
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> names, AddFile(directory + "/" + file));
+    for (const std::string& tensor : names) {
+      const auto indexed = shards.find(tensor);
+      if (indexed == shards.end()) {
+        return InvalidArgument(path_, ": tensor ", tensor, " is in a shard but not in the index");
+      }
+      if (indexed->second == file) continue;
+      return InvalidArgument(path_, ": tensor ", tensor, " is in ", file, ", not in ",
+                             indexed->second);
+    }
   }
   for (const auto& [tensor, file] : shards) {
     if (!tensors_.contains(tensor)) {
       return InvalidArgument(path_, ": tensor ", tensor, " is not in ", file);
-    }
-  }
-  if (tensors_.size() == shards.size()) return OkStatus();
-  for (const auto& [tensor, view] : tensors_) {
-    if (!shards.contains(tensor)) {
-      return InvalidArgument(path_, ": tensor ", tensor, " is in a shard but not in the index");
     }
   }
   return OkStatus();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoint: the tensors of a model directory, from model.safetensors or, when that is not there,
-// from the shards that model.safetensors.index.json names.
+// Checkpoint: the tensors of a model directory, from the files that model.safetensors.index.json
+// names or, when that is not there, from model.safetensors. What index and files say differently is
+// refused.
 // Ownership: keeps the files mapped; views borrow from it. Thread-safety: const use is safe.
 // Errors: NOT_FOUND and INVALID_ARGUMENT naming the file and the tensor.
 #ifndef QUIRE_GPUWORKER_MODEL_CHECKPOINT_H_
@@ -36,8 +37,8 @@ class Checkpoint {
 
  private:
   explicit Checkpoint(std::string path) : path_(std::move(path)) {}
-  /// Maps `file` and takes its tensors. INVALID_ARGUMENT when one is there already.
-  Status AddFile(const std::string& file);
+  /// Maps `file` and takes its tensors; their names. INVALID_ARGUMENT when one is there already.
+  StatusOr<std::vector<std::string>> AddFile(const std::string& file);
   Status AddShards(const std::string& directory, std::string_view index_text);
 
   std::string path_;

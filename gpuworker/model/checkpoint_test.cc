@@ -123,6 +123,28 @@ TEST_F(Sharded, ATensorThatIsNotInTheIndexIsNamed) {
               "tensor d is in a shard but not in the index");
 }
 
+TEST_F(Sharded, ATensorThatIsInAnotherShardThanTheIndexSaysIsNamed) {
+  ExpectError(OpenWith(R"({"a":"x.safetensors","b":"y.safetensors",)" + y_ + "}"),
+              StatusCode::kInvalidArgument, "tensor b is in x.safetensors, not in y.safetensors");
+}
+
+TEST_F(Sharded, AnIndexBesideASingleFileMustNameThatFile) {
+  WriteFile(directory_ / "model.safetensors", FileOf("ab"));
+  ExpectError(OpenWith("{" + x_ + "," + y_ + "}"), StatusCode::kInvalidArgument,
+              "names other files than the model.safetensors beside it");
+  const auto single = OpenWith(R"({"a":"model.safetensors","b":"model.safetensors"})");
+  EXPECT_TRUE(single.ok()) << single.status();
+  ExpectError(OpenWith(R"({"a":"model.safetensors"})"), StatusCode::kInvalidArgument,
+              "tensor b is in a shard but not in the index");
+}
+
+TEST_F(Sharded, AFieldOfTheIndexThatIsNotKnownIsNamed) {
+  WriteFile(directory_ / "model.safetensors.index.json",
+            R"({"metadata": {"total_size": 4}, "quantization": 4, "weight_map": {)" + x_ + "," +
+                y_ + "}}");
+  ExpectError(Checkpoint::Open(directory_.path()), StatusCode::kInvalidArgument, "quantization");
+}
+
 TEST_F(Sharded, ATensorInTwoShardsIsNamed) {
   WriteFile(directory_ / "y.safetensors", FileOf("bcd"));
   ExpectError(OpenWith("{" + x_ + "," + y_ + "}"), StatusCode::kInvalidArgument,

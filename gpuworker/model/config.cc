@@ -16,6 +16,47 @@ constexpr uint32_t kMaxVocab = 1 << 24;
 constexpr uint32_t kMaxPositions = 1 << 30;
 constexpr size_t kMaxEosIds = 64;
 
+constexpr char kFullAttention[] = "full_attention";
+constexpr char kSlidingAttention[] = "sliding_attention";
+
+/// Fields that change nothing of what the model computes from its tokens.
+constexpr std::string_view kHarmless[] = {
+    // Notes of who wrote the file.
+    "_commit_hash", "is_llama_config", "transformers.js_config", "transformers_version",
+    "unsloth_fixed", "unsloth_version",
+    // Training, and the drawing of weights that are read here instead.
+    "attention_dropout", "initializer_range",
+    // How others compute the same: caches, kernels, split products, what is handed out besides.
+    "_attn_implementation", "_attn_implementation_autoset", "_flash_attn_2_enabled",
+    "attn_implementation", "output_attentions", "output_hidden_states", "pretraining_tp",
+    "return_dict", "torchscript", "use_bfloat16", "use_cache",
+    // Padding of batches, which there is none of.
+    "pad_token_id",
+    // Classification heads.
+    "finetuning_task", "id2label", "label2id", "num_labels", "problem_type",
+    // How the next token is chosen, which every call says itself.
+    "do_sample", "max_length", "max_new_tokens", "min_length", "num_beams", "num_return_sequences",
+    "repetition_penalty", "temperature", "top_k", "top_p"};
+
+/// Fields that stand for another computation when they are true.
+constexpr const char* kMustBeFalse[] = {"add_cross_attention", "is_encoder_decoder",
+                                        "rope_interleaved",    "rope_traditional",
+                                        "tie_encoder_decoder", "use_mrope"};
+
+std::string_view ModelType(Architecture architecture) {
+  switch (architecture) {
+    case Architecture::kLlama:
+      return "llama";
+    case Architecture::kMistral:
+      return "mistral";
+    case Architecture::kQwen2:
+      return "qwen2";
+    case Architecture::kQwen3:
+      return "qwen3";
+  }
+  return "unknown";
+}
+
 /// Fills a ModelConfig; one method for each group of fields.
 class ConfigParser {
  public:
@@ -30,9 +71,14 @@ class ConfigParser {
     QUIRE_RETURN_IF_ERROR(ReadBlocks());
     QUIRE_RETURN_IF_ERROR(ReadBiases());
     QUIRE_RETURN_IF_ERROR(ReadTokenIds());
+    QUIRE_RETURN_IF_ERROR(ReadLayerTypes());
     QUIRE_RETURN_IF_ERROR(CheckSlidingWindow());
-    const RopeShape shape{.head_dim = out_.head_dim, .max_positions = out_.max_positions};
+    const RopeShape shape{.head_dim = out_.head_dim,
+                          .max_positions = out_.max_positions,
+                          .layer_types = layer_types_};
     QUIRE_ASSIGN_OR_RETURN(out_.rope, ParseRope(fields_, name_, shape));
+    QUIRE_RETURN_IF_ERROR(CheckFixed());
+    QUIRE_RETURN_IF_ERROR(fields_.CheckAllRead(kHarmless));
     return out_;
   }
 
@@ -48,11 +94,19 @@ class ConfigParser {
                                Architecture::kQwen3}) {
       if (given != Name(known)) continue;
       out_.architecture = known;
-      return OkStatus();
+      return CheckModelType();
     }
     return fields_.Error(field, "is ", given,
                          "; LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM and "
                          "Qwen3ForCausalLM are computed");
+  }
+
+  Status CheckModelType() const {
+    const std::string_view expected = ModelType(out_.architecture);
+    QUIRE_ASSIGN_OR_RETURN(const std::string type, fields_.String("model_type", expected));
+    if (type == expected) return OkStatus();
+    return fields_.Error("model_type", "is ", type, ", but that of ", Name(out_.architecture),
+                         " is ", expected, "; is architectures right?");
   }
 
   Status ReadName() {
@@ -127,26 +181,47 @@ class ConfigParser {
     if (fields_.Has("quantization_config")) {
       return fields_.Error("quantization_config", "is set; export the model in F32, F16 or BF16");
     }
-    return OkStatus();
+    return ReadDtype();
+  }
+
+  /// Of the stored weights, by its older and its newer name.
+  Status ReadDtype() {
+    QUIRE_ASSIGN_OR_RETURN(const std::string older, fields_.String("torch_dtype", ""));
+    QUIRE_ASSIGN_OR_RETURN(out_.dtype, fields_.String("dtype", older));
+    if (!older.empty() && older != out_.dtype) {
+      return fields_.Error("torch_dtype", "is ", older, ", but dtype is ", out_.dtype);
+    }
+    for (const std::string_view known : {"", "float32", "float16", "bfloat16"}) {
+      if (out_.dtype == known) return OkStatus();
+    }
+    return fields_.Error(older.empty() ? "dtype" : "torch_dtype", "is ", out_.dtype,
+                         "; export the model in float32, float16 or bfloat16");
   }
 
   Status ReadBiases() {
-    QUIRE_ASSIGN_OR_RETURN(const bool attention_bias, fields_.Bool("attention_bias", false));
-    QUIRE_ASSIGN_OR_RETURN(const bool mlp_bias, fields_.Bool("mlp_bias", false));
-    switch (out_.architecture) {
-      case Architecture::kLlama:
-        out_.mlp_bias = mlp_bias;
-        [[fallthrough]];
-      case Architecture::kQwen3:
-        out_.qkv_bias = out_.output_bias = attention_bias;
-        break;
-      case Architecture::kQwen2:
-        out_.qkv_bias = true;
-        break;
-      case Architecture::kMistral:
-        break;
+    const bool llama = out_.architecture == Architecture::kLlama;
+    const bool qwen2 = out_.architecture == Architecture::kQwen2;
+    const bool qwen3 = out_.architecture == Architecture::kQwen3;
+    QUIRE_ASSIGN_OR_RETURN(out_.qkv_bias, fields_.Bool("attention_bias", qwen2));
+    QUIRE_ASSIGN_OR_RETURN(out_.mlp_bias, fields_.Bool("mlp_bias", false));
+    out_.output_bias = out_.qkv_bias && !qwen2;
+    out_.qk_norm = qwen3;
+    if (out_.mlp_bias && !llama) return HasNoChoice("mlp_bias", false);
+    if (llama || qwen3 || out_.qkv_bias == qwen2) return OkStatus();
+    return HasNoChoice("attention_bias", qwen2);
+  }
+
+  Status HasNoChoice(const char* field, bool fixed) const {
+    return fields_.Error(field, "is ", fixed ? "false" : "true", ", but it is always ",
+                         fixed ? "true" : "false", " in a ", Name(out_.architecture));
+  }
+
+  /// Fields that say with every other value that something else is computed.
+  Status CheckFixed() const {
+    for (const char* field : kMustBeFalse) {
+      QUIRE_ASSIGN_OR_RETURN(const bool set, fields_.Bool(field, false));
+      if (set) return fields_.Error(field, "is true, which is not computed");
     }
-    out_.qk_norm = out_.architecture == Architecture::kQwen3;
     return OkStatus();
   }
 
@@ -180,19 +255,34 @@ class ConfigParser {
     return OkStatus();
   }
 
+  /// Kinds of attention that the layers have, each once.
+  Status ReadLayerTypes() {
+    const char* const field = "layer_types";
+    const nlohmann::json* const types = fields_.Find(field);
+    if (types == nullptr) return OkStatus();
+    if (!types->is_array() || types->size() != out_.num_layers) {
+      return fields_.Error(field, "must list one type for each of the ", out_.num_layers,
+                           " layers");
+    }
+    layer_types_.clear();
+    for (const nlohmann::json& type : *types) {
+      if (type != kFullAttention && type != kSlidingAttention) {
+        return fields_.Error(field, "has ", type.dump(), "; ", kFullAttention, " and ",
+                             kSlidingAttention, " are known");
+      }
+      const auto& name = type.get_ref<const std::string&>();
+      if (std::ranges::find(layer_types_, name) == layer_types_.end()) layer_types_.push_back(name);
+    }
+    return OkStatus();
+  }
+
   /// A window that no position reaches changes nothing; any other is refused.
   Status CheckSlidingWindow() const {
-    const bool mistral = out_.architecture == Architecture::kMistral;
-    QUIRE_ASSIGN_OR_RETURN(const bool used, fields_.Bool("use_sliding_window", false));
-    if (out_.architecture == Architecture::kLlama || (!mistral && !used)) return OkStatus();
-    if (fields_.Given("sliding_window") && !fields_.Has("sliding_window")) return OkStatus();
+    const bool off = fields_.Given("sliding_window") && !fields_.Has("sliding_window");
     QUIRE_ASSIGN_OR_RETURN(const uint32_t window,
                            fields_.UInt("sliding_window", 1, kMaxPositions, 4096));
-    if (window >= out_.max_positions) return OkStatus();
-    if (!mistral) {
-      QUIRE_ASSIGN_OR_RETURN(const bool slides, QwenLayersSlide());
-      if (!slides) return OkStatus();
-    }
+    QUIRE_ASSIGN_OR_RETURN(const bool slides, SomeLayersSlide());
+    if (!slides || off || window >= out_.max_positions) return OkStatus();
     return fields_.Error("sliding_window", "is ", window, ", smaller than max_position_embeddings ",
                          out_.max_positions,
                          ", and sliding-window attention is not computed; set "
@@ -201,19 +291,30 @@ class ConfigParser {
                          window);
   }
 
-  StatusOr<bool> QwenLayersSlide() const {
-    const nlohmann::json* types = fields_.Find("layer_types");
-    if (types == nullptr) {
-      QUIRE_ASSIGN_OR_RETURN(const uint32_t full,
-                             fields_.UInt("max_window_layers", 0, kMaxWidth, 28));
-      return full < out_.num_layers;
+  /// Whether a window, if there is one, belongs to some layer. Each architecture says it in another
+  /// way; a list of layer types goes before.
+  StatusOr<bool> SomeLayersSlide() const {
+    QUIRE_ASSIGN_OR_RETURN(const bool used, fields_.Bool("use_sliding_window", false));
+    QUIRE_ASSIGN_OR_RETURN(const uint32_t full,
+                           fields_.UInt("max_window_layers", 0, kMaxWidth, 28));
+    const bool mistral = out_.architecture == Architecture::kMistral;
+    const bool listed = fields_.Has("layer_types");
+    if (listed && std::ranges::find(layer_types_, kSlidingAttention) != layer_types_.end()) {
+      if (fields_.Has("sliding_window")) return true;
+      return fields_.Error("layer_types", "has ", kSlidingAttention,
+                           ", but there is no sliding_window");
     }
-    const auto is_full = [](const nlohmann::json& type) { return type == "full_attention"; };
-    return !types->is_array() || !std::all_of(types->begin(), types->end(), is_full);
+    if (mistral) return true;
+    if (listed) return false;
+    if (out_.architecture == Architecture::kLlama) {
+      return fields_.Has("sliding_window") && (used || !fields_.Given("use_sliding_window"));
+    }
+    return used && full < out_.num_layers;
   }
 
   const JsonFields fields_;
   const std::string& name_;
+  std::vector<std::string> layer_types_ = {kFullAttention};
   ModelConfig out_;
 };
 

@@ -3,7 +3,9 @@
 // ModelConfig: the shape of a Llama-family decoder, read from a Hugging Face config.json. Fields
 // keep Hugging Face's defaults when they are absent; what the decoder cannot compute exactly (other
 // architectures, sliding windows that matter, heads rotated in part, quantised weights) is refused.
-// RoPE that depends on the length is read for the whole context (rope_config.h).
+// Every field of the file is read, is on the list of those that change nothing, or is refused by
+// its name; so are fields that contradict each other. RoPE that depends on the length is read for
+// the whole context (rope_config.h).
 #ifndef QUIRE_GPUWORKER_MODEL_CONFIG_H_
 #define QUIRE_GPUWORKER_MODEL_CONFIG_H_
 
@@ -26,7 +28,7 @@ std::string_view Name(Architecture architecture);
 
 struct ModelConfig {
   Architecture architecture = Architecture::kLlama;
-  std::string model_name;          ///< Last part of _name_or_path; empty when that is not given.
+  std::string model_name = {};     ///< Last part of _name_or_path; empty when that is not given.
   uint32_t hidden_size = 0;        ///< h
   uint32_t intermediate_size = 0;  ///< Width of the feed-forward block.
   uint32_t num_layers = 0;         ///< L
@@ -41,9 +43,10 @@ struct ModelConfig {
   bool mlp_bias = false;         ///< gate_proj, up_proj and down_proj have biases.
   bool qk_norm = false;          ///< RMSNorm over each head of q and k before RoPE.
   bool tied_embeddings = false;  ///< The output projection is the embedding table.
-  std::optional<TokenId> bos_id;
-  std::vector<TokenId> eos_ids;  ///< Any of them ends a sequence.
-  RopeSpec rope;                 ///< Complete: attention_factor is resolved.
+  std::string dtype = {};        ///< Of the weights, "bfloat16" for example; empty when not given.
+  std::optional<TokenId> bos_id = {};
+  std::vector<TokenId> eos_ids = {};  ///< Any of them ends a sequence.
+  RopeSpec rope = {};                 ///< Complete: attention_factor is resolved.
 };
 
 /// Parses the text of a config.json. `name` starts every message. INVALID_ARGUMENT names the field

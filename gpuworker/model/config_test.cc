@@ -8,6 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "gpuworker/model/json.h"
+#include "tests/kit/paths.h"
+
 namespace quire::worker {
 namespace {
 
@@ -60,14 +63,95 @@ TEST(ModelConfig, ArchitecturesDecideBiasesAndNorms) {
   const char* bias = R"({"attention_bias": true, "mlp_bias": true, "head_dim": 8})";
   const ModelConfig llama = Parsed(Config("LlamaForCausalLM", bias));
   EXPECT_TRUE(llama.qkv_bias && llama.output_bias && llama.mlp_bias && !llama.qk_norm);
-  const ModelConfig mistral = Parsed(Config("MistralForCausalLM", bias));
+  const ModelConfig mistral = Parsed(Config("MistralForCausalLM"));
   EXPECT_FALSE(mistral.qkv_bias || mistral.output_bias || mistral.mlp_bias || mistral.qk_norm);
   const ModelConfig qwen2 = Parsed(Config("Qwen2ForCausalLM"));
   EXPECT_TRUE(qwen2.qkv_bias && !qwen2.output_bias && !qwen2.mlp_bias && !qwen2.qk_norm);
   const ModelConfig qwen3 = Parsed(Config("Qwen3ForCausalLM"));
   EXPECT_TRUE(!qwen3.qkv_bias && !qwen3.output_bias && !qwen3.mlp_bias && qwen3.qk_norm);
   EXPECT_EQ(qwen3.head_dim, 128u);  // The class's default, whatever the hidden size.
-  EXPECT_TRUE(Parsed(Config("Qwen3ForCausalLM", bias)).output_bias);
+  EXPECT_TRUE(
+      Parsed(Config("Qwen3ForCausalLM", R"({"attention_bias": true, "head_dim": 8})")).output_bias);
+}
+
+// The fields of the files that are published, and not only those that are needed.
+TEST(ModelConfig, PublishedConfigsAreAccepted) {
+  struct Published {
+    const char* name;
+    double theta;
+    RopeScaling scaling;
+  };
+  auto text = ReadTextFile(QUIRE_SOURCE_DIR "/tests/data/published_configs.json", 1 << 20);
+  ASSERT_TRUE(text.ok()) << text.status();
+  const nlohmann::json all = nlohmann::json::parse(*text);
+  const std::vector<Published> expected = {
+      {"Llama-2-7b-hf", 1e4, RopeScaling::kNone},
+      {"Meta-Llama-3-8B", 5e5, RopeScaling::kNone},
+      {"Llama-3.1-8B-Instruct", 5e5, RopeScaling::kLlama3},
+      {"Llama-3.2-1B", 5e5, RopeScaling::kLlama3},
+      {"Mistral-7B-v0.3", 1e6, RopeScaling::kNone},
+      {"Qwen2-7B-Instruct", 1e6, RopeScaling::kNone},
+      {"Qwen2.5-7B", 1e6, RopeScaling::kNone},
+      {"Qwen3-8B", 1e6, RopeScaling::kNone},
+      {"Qwen3-8B as transformers 5 writes it", 1e6, RopeScaling::kNone},
+      {"Qwen3-8B with parameters by layer type", 1e6, RopeScaling::kNone},
+      {"SmolLM2-135M", 1e5, RopeScaling::kNone},
+  };
+  ASSERT_EQ(all.size(), expected.size());
+  for (const Published& published : expected) {
+    const auto config = ParseModelConfig(all.at(published.name).dump(), published.name);
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->rope.theta, published.theta) << published.name;
+    EXPECT_EQ(config->rope.scaling, published.scaling) << published.name;
+  }
+}
+
+// A setting that nobody reads gives other numbers than its author meant: each is named.
+TEST(ModelConfig, NoFieldOfAPublishedConfigGoesUnread) {
+  auto text = ReadTextFile(QUIRE_SOURCE_DIR "/tests/data/published_configs.json", 1 << 20);
+  ASSERT_TRUE(text.ok()) << text.status();
+  nlohmann::json config = nlohmann::json::parse(*text).at("Llama-3.1-8B-Instruct");
+  for (const auto& [field, value] : nlohmann::json(config).items()) {
+    nlohmann::json renamed = config;
+    renamed.erase(field);
+    renamed[field + "_"] = value;
+    if (value.is_null()) continue;
+    EXPECT_FALSE(ParseModelConfig(renamed.dump(), "config.json").ok()) << field;
+  }
+  for (const auto& [field, value] : nlohmann::json(config["rope_scaling"]).items()) {
+    nlohmann::json renamed = config;
+    renamed["rope_scaling"].erase(field);
+    renamed["rope_scaling"][field + "_"] = value;
+    EXPECT_FALSE(ParseModelConfig(renamed.dump(), "config.json").ok()) << field;
+  }
+}
+
+TEST(ModelConfig, ParametersByLayerTypeAreThoseOfTheLayersThatThereAre) {
+  const auto rope = [](const char* changes) {
+    return Parsed(Config("Qwen3ForCausalLM", changes)).rope;
+  };
+  EXPECT_EQ(rope(R"({"rope_parameters": {"full_attention": {"rope_theta": 5e5}}})").theta, 5e5);
+  // No layer slides.
+  EXPECT_EQ(rope(R"({"layer_types": ["full_attention", "full_attention"], "rope_parameters": {
+      "full_attention": {"rope_theta": 5e5}, "sliding_attention": {"rope_theta": 1e4}}})")
+                .theta,
+            5e5);
+  // Some do, in a window that is never left, and are rotated as the others.
+  EXPECT_EQ(rope(R"({"layer_types": ["full_attention", "sliding_attention"],
+      "sliding_window": 256, "use_sliding_window": true, "rope_parameters": {
+      "full_attention": {"rope_theta": 5e5}, "sliding_attention": {"rope_theta": 5e5}}})")
+                .theta,
+            5e5);
+}
+
+TEST(ModelConfig, TwoSpellingsThatAgreeAreOne) {
+  const RopeSpec both = Parsed(Config("LlamaForCausalLM", R"({"rope_theta": 5e5,
+      "rope_scaling": {"type": "linear", "factor": 4},
+      "rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 500000}})"))
+                            .rope;
+  EXPECT_EQ(both.theta, 5e5);
+  EXPECT_EQ(both.scaling, RopeScaling::kLinear);
+  EXPECT_EQ(both.factor, 4);
 }
 
 TEST(ModelConfig, AbsentKeyValueHeadsTakeTheClassDefaultAndNullTheQueryHeads) {
@@ -161,8 +245,7 @@ TEST(ModelConfig, APartOfEachHeadIsRotatedWhereTheConfigSaysSo) {
   };
   EXPECT_EQ(rotated(R"({"partial_rotary_factor": 0.5})"), 4u);
   EXPECT_EQ(rotated(R"({"partial_rotary_factor": 0.75, "head_dim": 128})"), 96u);
-  // That of the rotation's own object goes before.
-  EXPECT_EQ(rotated(R"({"partial_rotary_factor": 1.0,
+  EXPECT_EQ(rotated(R"({"partial_rotary_factor": 0.25,
       "rope_parameters": {"partial_rotary_factor": 0.25}})"),
             2u);
 }
@@ -255,6 +338,62 @@ INSTANTIATE_TEST_SUITE_P(
         Llama("ZeroTheta", R"({"rope_theta": 0})", "rope_theta"),
         Llama("ThetaOfOne", R"({"rope_theta": 1})", "rope_theta"),
         BadConfig{"InfiniteTheta", R"({"rope_theta": 1e999})", "not valid JSON"},
+        Llama("UnknownField", R"({"logit_scale": 0.5})", "logit_scale is 0.5"),
+        Llama("FieldOfAnotherFamily", R"({"attn_logit_softcapping": 50})",
+              "attn_logit_softcapping"),
+        Llama("CodeOfItsOwn", R"({"auto_map": {"AutoModel": "modeling.M"}})", "auto_map"),
+        Llama("OtherModelType", R"({"model_type": "gemma"})", "model_type is gemma"),
+        Llama("InterleavedRotation", R"({"rope_interleaved": true})", "rope_interleaved is true"),
+        Llama("WeightsInEightBits", R"({"torch_dtype": "float8_e4m3fn"})",
+              "torch_dtype is float8_e4m3fn"),
+        Llama("TwoDtypes", R"({"torch_dtype": "float16", "dtype": "bfloat16"})",
+              "dtype is bfloat16"),
+        Llama("LlamaWithAWindow", R"({"sliding_window": 64})", "sliding_window is 64"),
+        Llama("LlamaWithSlidingLayers",
+              R"({"sliding_window": 64, "layer_types": ["full_attention", "sliding_attention"]})",
+              "sliding_window is 64"),
+        Llama("SlidingLayersWithoutAWindow",
+              R"({"layer_types": ["full_attention", "sliding_attention"]})",
+              "there is no sliding_window"),
+        Llama("LayerTypesOfAnotherDepth", R"({"layer_types": ["full_attention"]})",
+              "one type for each of the 2 layers"),
+        Llama("UnknownLayerType", R"({"layer_types": ["full_attention", "linear_attention"]})",
+              "linear_attention"),
+        BadConfig{"MistralWithBias", Config("MistralForCausalLM", R"({"attention_bias": true})"),
+                  "attention_bias is true"},
+        BadConfig{"Qwen2WithoutBias", Config("Qwen2ForCausalLM", R"({"attention_bias": false})"),
+                  "attention_bias is false"},
+        BadConfig{"Qwen3WithBiasInTheMlp", Config("Qwen3ForCausalLM", R"({"mlp_bias": true})"),
+                  "mlp_bias is true"},
+        Llama("TwoThetas", R"({"rope_theta": 1e4, "rope_parameters": {"rope_theta": 5e5}})",
+              "rope_theta is 500000, but 10000 at the top level"),
+        Llama(
+            "TwoPartsRotated",
+            R"({"partial_rotary_factor": 1.0, "rope_parameters": {"partial_rotary_factor": 0.5}})",
+            "partial_rotary_factor is 0.5, but 1 at the top level"),
+        Llama("TwoScalings",
+              R"({"rope_scaling": {"type": "linear", "factor": 4},
+                  "rope_parameters": {"rope_type": "linear", "factor": 8}})",
+              "says factor 8, which contradicts 4"),
+        Llama("ScalingInOneSpellingOnly",
+              R"({"rope_scaling": {"type": "linear", "factor": 4},
+                  "rope_parameters": {"rope_type": "default", "rope_theta": 10000}})",
+              "contradicts \"linear\""),
+        Rope("TwoTypes", R"({"type": "linear", "rope_type": "yarn", "factor": 4})", "contradicts"),
+        Rope("UnknownParameter", R"({"rope_type": "linear", "factor": 4, "mrope_section": [1]})",
+             "rope_scaling: mrope_section"),
+        Rope("FactorOfNothing", R"({"rope_type": "default", "factor": 4})", "factor is 4"),
+        Llama("ParametersOfOtherLayers",
+              R"({"rope_parameters": {"sliding_attention": {"rope_theta": 5e5}}})",
+              "rope_parameters has no parameters of full_attention layers"),
+        Llama("ParametersBesideLayerTypes",
+              R"({"rope_parameters": {"rope_theta": 1e4, "full_attention": {"rope_theta": 5e5}}})",
+              "give one or the other"),
+        Llama("LayersRotatedDifferently",
+              R"({"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 256,
+                  "rope_parameters": {"full_attention": {"rope_theta": 5e5},
+                                      "sliding_attention": {"rope_theta": 1e4}}})",
+              "differs between full_attention and sliding_attention"),
         Llama("RopeIsAList", R"({"rope_parameters": [1]})", "rope_parameters"),
         Rope("DynamicWithoutFactor", R"({"type": "dynamic"})", "factor is missing"),
         Rope("LongRopeWithoutFactors", R"({"rope_type": "longrope"})", "short_factor is missing"),

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "gpuworker/model/checkpoint.h"
+#include "gpuworker/model/companions.h"
 #include "gpuworker/model/forward_pass.h"
 #include "gpuworker/model/pass_pool.h"
 
@@ -118,6 +119,7 @@ Decoder::~Decoder() = default;
 StatusOr<std::unique_ptr<Decoder>> Decoder::Load(const std::string& directory, Device* device) {
   QUIRE_RETURN_IF_ERROR(CheckKernels(*device));
   QUIRE_ASSIGN_OR_RETURN(ModelConfig config, LoadModelConfig(directory + "/config.json"));
+  QUIRE_RETURN_IF_ERROR(CheckCompanions(directory, config));
   QUIRE_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(directory));
   QUIRE_ASSIGN_OR_RETURN(Weights weights, LoadWeights(checkpoint, config, device));
   const std::array<uint8_t, 32> hash = checkpoint.Hash(NumericSettings(config));

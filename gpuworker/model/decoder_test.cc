@@ -164,6 +164,27 @@ TEST(DecoderLoad, UntiedEmbeddingsNeedAnOutputProjection) {
   ExpectLoadError(checkpoint.path(), StatusCode::kInvalidArgument, {"lm_head.weight", "missing"});
 }
 
+TEST(DecoderLoad, AnOutputThatIsTiedToTheEmbeddingMustEqualIt) {
+  EditedCheckpoint checkpoint("llama-yarn");
+  checkpoint.SetConfig("tie_word_embeddings", true);
+  ExpectLoadError(checkpoint.path(), StatusCode::kInvalidArgument,
+                  {"lm_head.weight differs from model.embed_tokens.weight"});
+}
+
+TEST(DecoderLoad, WeightsOfAnotherTypeThanTheConfigSaysAreRefused) {
+  EditedCheckpoint checkpoint("llama-yarn");
+  checkpoint.SetConfig("dtype", "bfloat16");
+  ExpectLoadError(checkpoint.path(), StatusCode::kInvalidArgument,
+                  {"model.embed_tokens.weight is F32, but config.json says bfloat16"});
+}
+
+TEST(DecoderLoad, AGenerationConfigOfAnotherModelIsRefused) {
+  EditedCheckpoint checkpoint("llama-yarn");
+  testing::WriteFile(checkpoint / "generation_config.json", R"({"eos_token_id": 7})");
+  ExpectLoadError(checkpoint.path(), StatusCode::kInvalidArgument,
+                  {"generation_config.json: eos_token_id is 7"});
+}
+
 TEST(DecoderLoad, ATypeThatIsNotAFloatIsNamed) {
   EditedCheckpoint checkpoint("llama-yarn");
   checkpoint.EditHeader(R"("model.norm.weight":{"dtype":"F32")",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/model/json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <set>
@@ -79,7 +80,25 @@ StatusOr<std::string> ReadTextFile(const std::string& path, size_t max_bytes) {
   return text;
 }
 
+bool JsonFields::Given(const char* field) const {
+  read_.insert(field);
+  return object_.contains(field);
+}
+
+Status JsonFields::CheckAllRead(std::span<const std::string_view> harmless) const {
+  for (const auto& [field, value] : object_.items()) {
+    if (value.is_null() || read_.contains(field)) continue;
+    if (std::ranges::find(harmless, field) != harmless.end()) continue;
+    return Error(
+        field.c_str(), "is ", Shown(value),
+        ", which is not known here: what it asks for would be left out. Take it out of the "
+        "file if it changes nothing that the model computes");
+  }
+  return OkStatus();
+}
+
 const nlohmann::json* JsonFields::Find(const char* field) const {
+  read_.insert(field);
   const auto it = object_.find(field);
   return it == object_.end() || it->is_null() ? nullptr : &*it;
 }

@@ -6,8 +6,11 @@
 #define QUIRE_GPUWORKER_MODEL_JSON_H_
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,8 +27,9 @@ StatusOr<nlohmann::json> ParseJson(std::string_view text, std::string_view name)
 /// larger than `max_bytes`.
 StatusOr<std::string> ReadTextFile(const std::string& path, size_t max_bytes);
 
-/// Typed, ranged access to the fields of one JSON object. A null field counts as absent. The object
-/// and the name outlive the reader.
+/// Typed, ranged access to the fields of one JSON object, which remembers what it was asked for:
+/// who has read everything asks whether something is left (CheckAllRead). A null field counts as
+/// absent. The object outlives the reader. Thread-safety: none.
 class JsonFields {
  public:
   /// `object` must be an object; `name` starts every error message.
@@ -36,7 +40,7 @@ class JsonFields {
   const nlohmann::json* Find(const char* field) const;
   bool Has(const char* field) const { return Find(field) != nullptr; }
   /// True also for a field that is null.
-  bool Given(const char* field) const { return object_.contains(field); }
+  bool Given(const char* field) const;
 
   /// INVALID_ARGUMENT naming the field when it is absent without a default, of another type or
   /// outside [low, high].
@@ -48,6 +52,10 @@ class JsonFields {
   StatusOr<bool> Bool(const char* field, bool absent) const;
   StatusOr<std::string> String(const char* field, std::string_view absent) const;
 
+  /// INVALID_ARGUMENT naming a field that is set, that no method was asked for and that is not
+  /// among `harmless`: it says something that would be left out.
+  Status CheckAllRead(std::span<const std::string_view> harmless = {}) const;
+
   /// INVALID_ARGUMENT: "<name>: <field> <what>".
   template <typename... Parts>
   Status Error(const char* field, const Parts&... what) const {
@@ -57,6 +65,7 @@ class JsonFields {
  private:
   const nlohmann::json& object_;
   const std::string name_;
+  mutable std::set<std::string, std::less<>> read_;
 };
 
 }  // namespace quire::worker

@@ -65,5 +65,19 @@ TEST(ReadTextFile, IsBoundedAndNamesTheFile) {
   EXPECT_FALSE(ReadTextFile(directory.path(), 4).ok());
 }
 
+TEST(JsonFields, AFieldThatNobodyAskedForIsNamed) {
+  const nlohmann::json object = {{"a", 1}, {"b", "x"}, {"c", nullptr}, {"d", 4}};
+  const JsonFields fields(object, "file");
+  EXPECT_TRUE(fields.UInt("a", 0, 9).ok());
+  EXPECT_FALSE(fields.Given("absent"));
+  constexpr std::string_view kHarmless[] = {"d"};
+  const Status left = fields.CheckAllRead(kHarmless);
+  EXPECT_EQ(left.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Message(left)), HasSubstr("file: b is \"x\""));
+  EXPECT_TRUE(fields.Has("b"));
+  EXPECT_EQ(fields.CheckAllRead(kHarmless), OkStatus());
+  EXPECT_FALSE(fields.CheckAllRead().ok());
+}
+
 }  // namespace
 }  // namespace quire::worker

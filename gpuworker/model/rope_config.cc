@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/model/rope_config.h"
 
+#include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "common/page/rope_rotation.h"
 
@@ -11,6 +13,8 @@ namespace {
 constexpr double kMaxTheta = 1e15;
 constexpr double kMaxFactor = 1e6;
 constexpr double kMaxContext = 1 << 30;
+/// Says of a YaRN model that it was trained further.
+constexpr std::string_view kHarmless[] = {"finetuned"};
 
 /// The magnitude factor of YaRN (Peng et al., 2023) for a context stretched by `scale`.
 double Magnitude(double scale, double mscale) {
@@ -26,17 +30,24 @@ class RopeParser {
   StatusOr<RopeSpec> Parse() {
     QUIRE_RETURN_IF_ERROR(ReadRotaryDim());
     QUIRE_RETURN_IF_ERROR(ReadTheta());
-    QUIRE_ASSIGN_OR_RETURN(const std::string old_type, scaling_.String("type", "default"));
-    QUIRE_ASSIGN_OR_RETURN(const std::string type, scaling_.String("rope_type", old_type));
+    QUIRE_ASSIGN_OR_RETURN(const std::string type, scaling_.String("rope_type", "default"));
     QUIRE_RETURN_IF_ERROR(ReadScaling(type));
+    QUIRE_RETURN_IF_ERROR(scaling_.CheckAllRead(kHarmless));
     return rope_;
   }
 
  private:
+  /// A number that stands at the top level, in the rotation's object, or in both alike.
+  StatusOr<double> Number(const char* field, double low, double high, double absent) const {
+    QUIRE_ASSIGN_OR_RETURN(const double outer, config_.Number(field, low, high, absent));
+    QUIRE_ASSIGN_OR_RETURN(const double inner, scaling_.Number(field, low, high, outer));
+    if (!config_.Has(field) || inner == outer) return inner;
+    return scaling_.Error(field, "is ", inner, ", but ", outer, " at the top level of the file");
+  }
+
   Status ReadRotaryDim() {
     const char* const field = "partial_rotary_factor";
-    QUIRE_ASSIGN_OR_RETURN(const double outer, config_.Number(field, 0, 1, 1.0));
-    QUIRE_ASSIGN_OR_RETURN(const double part, scaling_.Number(field, 0, 1, outer));
+    QUIRE_ASSIGN_OR_RETURN(const double part, Number(field, 0, 1, 1.0));
     rope_.rotary_dim = static_cast<uint32_t>(shape_.head_dim * part);
     if (rope_.rotary_dim == 0 || rope_.rotary_dim % 2 != 0) {
       return (scaling_.Has(field) ? scaling_ : config_)
@@ -47,8 +58,7 @@ class RopeParser {
   }
 
   Status ReadTheta() {
-    QUIRE_ASSIGN_OR_RETURN(const double outer, config_.Number("rope_theta", 1, kMaxTheta, 10000.0));
-    QUIRE_ASSIGN_OR_RETURN(rope_.theta, scaling_.Number("rope_theta", 1, kMaxTheta, outer));
+    QUIRE_ASSIGN_OR_RETURN(rope_.theta, Number("rope_theta", 1, kMaxTheta, 10000.0));
     if (rope_.theta == 1.0) return scaling_.Error("rope_theta", "is 1, must be greater");
     return OkStatus();
   }
@@ -72,9 +82,8 @@ class RopeParser {
   /// Tokens of context before the stretch: from the top level, the scaling object, or the context.
   Status ReadOriginalContext() {
     const char* const field = "original_max_position_embeddings";
-    QUIRE_ASSIGN_OR_RETURN(const double inner,
-                           scaling_.Number(field, 2, kMaxContext, shape_.max_positions));
-    QUIRE_ASSIGN_OR_RETURN(rope_.original_context, config_.Number(field, 2, kMaxContext, inner));
+    QUIRE_ASSIGN_OR_RETURN(rope_.original_context,
+                           Number(field, 2, kMaxContext, shape_.max_positions));
     return OkStatus();
   }
 
@@ -153,10 +162,14 @@ class RopeParser {
             : std::sqrt(1.0 + std::log(rope_.factor) / std::log(rope_.original_context));
     QUIRE_ASSIGN_OR_RETURN(rope_.attention_factor,
                            scaling_.Number("attention_factor", 1e-6, kMaxFactor, suggested));
-    return ReadPairFactors(stretch > 1.0 ? "long_factor" : "short_factor");
+    const char* const used = stretch > 1.0 ? "long_factor" : "short_factor";
+    const char* const other = stretch > 1.0 ? "short_factor" : "long_factor";
+    if (scaling_.Has(other)) QUIRE_RETURN_IF_ERROR(PairFactors(other).status());
+    QUIRE_ASSIGN_OR_RETURN(rope_.pair_factors, PairFactors(used));
+    return OkStatus();
   }
 
-  Status ReadPairFactors(const char* field) {
+  StatusOr<std::vector<double>> PairFactors(const char* field) const {
     const nlohmann::json* const list = scaling_.Find(field);
     const size_t wanted = rope_.rotary_dim / 2;
     if (list == nullptr) return scaling_.Error(field, "is missing");
@@ -164,14 +177,15 @@ class RopeParser {
       return scaling_.Error(field, "must be a list of ", wanted,
                             " numbers, one for each pair of channels that is rotated");
     }
+    std::vector<double> factors;
     for (const nlohmann::json& factor : *list) {
       if (!factor.is_number() || !(factor.get<double>() >= 1e-6) ||
           factor.get<double>() > kMaxFactor) {
         return scaling_.Error(field, "has ", factor.dump(), ", must be within 1e-06..", kMaxFactor);
       }
-      rope_.pair_factors.push_back(factor.get<double>());
+      factors.push_back(factor.get<double>());
     }
-    return OkStatus();
+    return factors;
   }
 
   const JsonFields& config_;
@@ -180,23 +194,57 @@ class RopeParser {
   RopeSpec rope_;
 };
 
+/// The rotation's parameters of the layers that there are, when `object` has them by layer type;
+/// otherwise `object` itself.
+StatusOr<nlohmann::json> ForLayers(const JsonFields& config, const char* field,
+                                   const nlohmann::json& object, const RopeShape& shape) {
+  const auto is_object = [](const nlohmann::json& value) { return value.is_object(); };
+  if (std::ranges::none_of(object, is_object)) return object;
+  if (!std::ranges::all_of(object, is_object)) {
+    return config.Error(field,
+                        "has parameters of layer types beside others; give one or the other");
+  }
+  const std::string& first = shape.layer_types.front();
+  for (const std::string& type : shape.layer_types) {
+    if (!object.contains(type))
+      return config.Error(field, "has no parameters of ", type, " layers");
+    if (object[type] == object[first]) continue;
+    return config.Error(field, "differs between ", first, " and ", type,
+                        " layers; models are computed whose layers are all rotated alike");
+  }
+  return object[first];
+}
+
+/// Adds what `from` says to `*all`, older names as newer ones.
+Status Join(const JsonFields& config, const char* field, const nlohmann::json& from,
+            nlohmann::json* all) {
+  for (const auto& [key, value] : from.items()) {
+    if (value.is_null()) continue;
+    const std::string name = key == "type" ? "rope_type" : key;
+    const nlohmann::json meaning = value == "su" ? nlohmann::json("longrope") : value;
+    const auto [known, added] = all->emplace(name, meaning);
+    if (added || *known == meaning) continue;
+    return config.Error(field, "says ", key, " ", value.dump(), ", which contradicts ",
+                        known->dump(), " elsewhere in this file; take the wrong one out");
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 StatusOr<RopeSpec> ParseRope(const JsonFields& config, const std::string& name,
                              const RopeShape& shape) {
-  const nlohmann::json none = nlohmann::json::object();
-  const nlohmann::json* object = &none;
-  const char* used = "rope_parameters";
+  nlohmann::json all = nlohmann::json::object();
+  std::string used;
   for (const char* field : {"rope_scaling", "rope_parameters"}) {
     const nlohmann::json* value = config.Find(field);
     if (value == nullptr) continue;
     if (!value->is_object()) return config.Error(field, "must be an object");
-    if (value->empty() || object != &none)
-      continue;  // rope_scaling comes first, as in transformers.
-    object = value;
-    used = field;
+    QUIRE_ASSIGN_OR_RETURN(const nlohmann::json object, ForLayers(config, field, *value, shape));
+    QUIRE_RETURN_IF_ERROR(Join(config, field, object, &all));
+    if (!object.empty()) used += (used.empty() ? "" : " and ") + std::string(field);
   }
-  const JsonFields scaling(*object, name + ": " + used);
+  const JsonFields scaling(all, name + ": " + (used.empty() ? "rope_parameters" : used));
   return RopeParser(config, scaling, shape).Parse();
 }
 

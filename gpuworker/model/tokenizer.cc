@@ -75,6 +75,7 @@ StatusOr<Tokenizer> Tokenizer::Parse(std::string_view text, const std::string& n
   QUIRE_RETURN_IF_ERROR(fields.UInt("bos_id", 0, 0).status());
   QUIRE_RETURN_IF_ERROR(fields.UInt("eos_id", 1, 1).status());
   QUIRE_ASSIGN_OR_RETURN(std::vector<std::string> tokens, ReadTokens(fields));
+  QUIRE_RETURN_IF_ERROR(fields.CheckAllRead());
 
   Tokenizer tokenizer;
   tokenizer.bytes_.resize(kFirstByte);

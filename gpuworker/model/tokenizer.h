@@ -9,7 +9,8 @@
 //   piece   an optional space, then a maximal run of ASCII letters, one ASCII digit, or one byte
 //           that is neither these nor a space; a space before none of them is a piece by itself
 //
-// Thread-safety: const use is safe. Errors: INVALID_ARGUMENT naming the file and the token.
+// A file with any other field is refused: added tokens, normalizers and the like are not known
+// here. Thread-safety: const use is safe. Errors: INVALID_ARGUMENT naming the file and the token.
 #ifndef QUIRE_GPUWORKER_MODEL_TOKENIZER_H_
 #define QUIRE_GPUWORKER_MODEL_TOKENIZER_H_
 

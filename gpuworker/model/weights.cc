@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/model/weights.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -11,6 +12,12 @@ namespace quire::worker {
 namespace {
 
 using Shape = std::vector<uint64_t>;
+
+constexpr char kEmbedding[] = "model.embed_tokens.weight";
+constexpr char kOutput[] = "lm_head.weight";
+/// Element types as configs and as tensors name them.
+constexpr std::pair<std::string_view, std::string_view> kDtypes[] = {
+    {"float32", "F32"}, {"float16", "F16"}, {"bfloat16", "BF16"}};
 
 /// Copies tensors to the device and remembers which ones were asked for.
 class Loader {
@@ -56,13 +63,44 @@ class Loader {
     return linear;
   }
 
+  /// INVALID_ARGUMENT when the weights are not of the type that the config says: one of the two is
+  /// of another export.
+  Status CheckDtype(const ModelConfig& config) const {
+    if (config.dtype.empty()) return OkStatus();
+    const std::string_view stored = Name(checkpoint_.tensors().at(kEmbedding).type);
+    for (const auto& [dtype, name] : kDtypes) {
+      if (config.dtype == dtype && stored == name) return OkStatus();
+    }
+    return InvalidArgument(checkpoint_.path(), ": tensor ", kEmbedding, " is ", stored,
+                           ", but config.json says ", config.dtype,
+                           "; take both from the same checkpoint, or write what the tensors are as "
+                           "torch_dtype");
+  }
+
+  /// INVALID_ARGUMENT when a config that ties the output to the embedding comes with another
+  /// output.
+  Status CheckTied(const ModelConfig& config) const {
+    const auto output = checkpoint_.tensors().find(kOutput);
+    if (!config.tied_embeddings || output == checkpoint_.tensors().end()) return OkStatus();
+    const TensorView& embedding = checkpoint_.tensors().at(kEmbedding);
+    const TensorView& view = output->second;
+    if (view.type == embedding.type && view.shape == embedding.shape &&
+        std::ranges::equal(view.data, embedding.data)) {
+      return OkStatus();
+    }
+    return InvalidArgument(
+        checkpoint_.path(), ": tensor ", kOutput, " differs from ", kEmbedding,
+        ", which config.json ties it to; set tie_word_embeddings to false if the "
+        "model has an output of its own");
+  }
+
   /// INVALID_ARGUMENT for a tensor that nothing asked for: the config does not describe this
   /// checkpoint.
   Status CheckAllUsed(const ModelConfig& config) const {
     for (const auto& [name, view] : checkpoint_.tensors()) {
       // Old exports carry the RoPE frequencies; tied ones may repeat the embedding.
       if (used_.contains(name) || name.ends_with(".rotary_emb.inv_freq")) continue;
-      if (config.tied_embeddings && name == "lm_head.weight") continue;
+      if (config.tied_embeddings && name == kOutput) continue;
       return InvalidArgument(checkpoint_.path(), ": tensor ", name, " has no place in a ",
                              Name(config.architecture),
                              " of this config.json; do the two belong together?");
@@ -134,14 +172,16 @@ StatusOr<Weights> LoadWeights(const Checkpoint& checkpoint, const ModelConfig& c
   const uint64_t hidden = config.hidden_size;
   const Shape table = {config.vocab_size, hidden};
   Weights weights;
-  QUIRE_ASSIGN_OR_RETURN(weights.embedding, loader.One("model.embed_tokens.weight", table));
+  QUIRE_ASSIGN_OR_RETURN(weights.embedding, loader.One(kEmbedding, table));
+  QUIRE_RETURN_IF_ERROR(loader.CheckDtype(config));
+  QUIRE_RETURN_IF_ERROR(loader.CheckTied(config));
   for (uint32_t i = 0; i < config.num_layers; ++i) {
     QUIRE_ASSIGN_OR_RETURN(LayerWeights layer, LoadLayer(loader, config, i));
     weights.layers.push_back(std::move(layer));
   }
   QUIRE_ASSIGN_OR_RETURN(weights.final_norm, loader.One("model.norm.weight", {hidden}));
   if (!config.tied_embeddings) {
-    QUIRE_ASSIGN_OR_RETURN(weights.lm_head, loader.One("lm_head.weight", table));
+    QUIRE_ASSIGN_OR_RETURN(weights.lm_head, loader.One(kOutput, table));
   }
   QUIRE_RETURN_IF_ERROR(loader.CheckAllUsed(config));
   return weights;

@@ -7,6 +7,7 @@
 
 #include "common/base/retry_hint.h"
 #include "common/transport/grpc_convert.h"
+#include "common/wire/message.h"
 
 namespace quire::worker {
 namespace {
@@ -18,6 +19,24 @@ constexpr Duration kRetryWhenBusy = std::chrono::milliseconds(100);
 
 Status Cancelled() {
   return MakeStatus(StatusCode::kCancelled, "the client cancelled, or its deadline has passed");
+}
+
+/// One token's message.
+StatusOr<v1::GenerateReply> TokenReply(TokenId token, TextStream* text) {
+  v1::GenerateReply reply;
+  reply.set_token_id(token);
+  if (text != nullptr) {
+    QUIRE_ASSIGN_OR_RETURN(*reply.mutable_text(), text->Add(token));
+  }
+  return reply;
+}
+
+/// Sends a message whose text has been checked.
+Status Write(const v1::GenerateReply& reply, grpc::ServerWriter<v1::GenerateReply>* writer) {
+  if (const Status whole = wire::CheckText(reply); !whole.ok()) {
+    return Internal("the reply cannot be sent: ", Message(whole));
+  }
+  return writer->Write(reply) ? OkStatus() : Cancelled();
 }
 
 /// The message after the last token.
@@ -84,14 +103,6 @@ void WorkerService::VisitMetrics(MetricsVisitor& visit) const {
   visit.Gauge("worker_calls_running", "Calls that are there.", calls_);
 }
 
-v1::GenerateReply WorkerService::TokenReply(TokenId token) const {
-  v1::GenerateReply reply;
-  reply.set_token_id(token);
-  if (tokenizer_ == nullptr) return reply;
-  if (auto text = tokenizer_->Decode({&token, 1}); text.ok()) reply.set_text(*std::move(text));
-  return reply;
-}
-
 Status WorkerService::CheckTenant(const std::string& tenant) const {
   if (tenant.empty() || tenant == tenant_) return OkStatus();
   return PermissionDenied("this worker reads the store as tenant '", tenant_, "', not as '", tenant,
@@ -99,13 +110,15 @@ Status WorkerService::CheckTenant(const std::string& tenant) const {
 }
 
 Status WorkerService::Forward(const grpc::ServerContext& context, BatchStream& stream,
+                              TextStream* text,
                               grpc::ServerWriter<v1::GenerateReply>* writer) const {
   for (;;) {
     if (context.IsCancelled()) return Cancelled();
     if (!stream.WaitFor(kLookAfter)) continue;
     QUIRE_ASSIGN_OR_RETURN(const std::optional<TokenId> token, stream.Next());
     if (!token) return OkStatus();
-    if (!writer->Write(TokenReply(*token))) return Cancelled();
+    QUIRE_ASSIGN_OR_RETURN(const v1::GenerateReply reply, TokenReply(*token, text));
+    QUIRE_RETURN_IF_ERROR(Write(reply, writer));
   }
 }
 
@@ -119,11 +132,16 @@ Status WorkerService::Run(const grpc::ServerContext& context, const v1::Generate
                                                             .prompt = std::move(call.prompt),
                                                             .retrieval = std::move(call.retrieval),
                                                             .params = std::move(call.params)}));
-  if (const Status status = Forward(context, *stream, writer); !status.ok()) {
+  std::optional<TextStream> text;
+  if (tokenizer_ != nullptr) text.emplace(*tokenizer_);
+  TextStream* const text_or_null = text ? &*text : nullptr;
+  if (const Status status = Forward(context, *stream, text_or_null, writer); !status.ok()) {
     stream->Cancel();
     return status;
   }
-  return writer->Write(Totals(stream->result(), prompt_tokens, policy)) ? OkStatus() : Cancelled();
+  v1::GenerateReply last = Totals(stream->result(), prompt_tokens, policy);
+  if (text) last.set_text(text->Finish());
+  return Write(last, writer);
 }
 
 }  // namespace quire::worker

@@ -20,6 +20,7 @@
 #include "common/base/status.h"
 #include "common/transport/grpc_auth.h"
 #include "gpuworker/engine/batch.h"
+#include "gpuworker/model/text_stream.h"
 #include "gpuworker/model/tokenizer.h"
 #include "gpuworker/service/generate_call.h"
 #include "quire/v1/worker.grpc.pb.h"
@@ -56,11 +57,9 @@ class WorkerService final : public v1::Worker::Service {
   Status CheckTenant(const std::string& tenant) const;
   Status Run(const grpc::ServerContext& context, const v1::GenerateRequest& request,
              grpc::ServerWriter<v1::GenerateReply>* writer) const;
-  /// Writes the tokens of `stream` as they come, until its end.
-  Status Forward(const grpc::ServerContext& context, BatchStream& stream,
+  /// Writes the tokens of `stream` as they come, until its end. `text` is null without a tokenizer.
+  Status Forward(const grpc::ServerContext& context, BatchStream& stream, TextStream* text,
                  grpc::ServerWriter<v1::GenerateReply>* writer) const;
-  /// One token's message.
-  v1::GenerateReply TokenReply(TokenId token) const;
 
   Batch* const batch_;
   const GenerateDefaults defaults_;

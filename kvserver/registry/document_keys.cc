@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "common/base/utf8.h"
+
 namespace quire::kvserver {
 namespace {
 
@@ -50,24 +52,6 @@ std::optional<uint64_t> ParseVersion(std::string_view text) {
   const auto [stopped, error] = std::from_chars(text.data(), end, version, 16);
   if (text.size() != 16 || error != std::errc() || stopped != end) return std::nullopt;
   return version;
-}
-
-/// Length of the UTF-8 sequence at the start of `text`; 0 when it is not one.
-size_t Utf8Length(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return 1;
-  const size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  // Overlong forms, surrogates and values past U+10FFFF.
-  if (lead == 0xe0 && byte(1) < 0xa0) return 0;
-  if (lead == 0xed && byte(1) > 0x9f) return 0;
-  if (lead == 0xf0 && byte(1) < 0x90) return 0;
-  if (lead == 0xf4 && byte(1) > 0x8f) return 0;
-  return length;
 }
 
 bool IsName(std::string_view text) {

@@ -27,6 +27,7 @@
 #include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/transport/transport.h"
+#include "common/wire/message.h"
 #include "kvserver/service/admission.h"
 #include "kvserver/store/page_store.h"
 
@@ -40,6 +41,14 @@ struct Call {
   const CallContext& context;
 };
 
+/// The reply's bytes. INTERNAL when it holds what cannot be sent: the caller is not to blame.
+[[nodiscard]] inline Status EncodeReply(const google::protobuf::Message& reply,
+                                        std::string* bytes) {
+  const Status encoded = wire::Encode(reply, bytes);
+  if (encoded.ok()) return encoded;
+  return Internal("the reply cannot be sent: ", Message(encoded));
+}
+
 /// Writes the parts of a reply; Reply is a protobuf message without its `payload` field.
 template <typename Reply>
 class PartWriter {
@@ -50,9 +59,7 @@ class PartWriter {
   [[nodiscard]] Status Write(const Reply& reply, Payload payload = {},
                              std::vector<uint64_t> places = {}) {
     CallMessage part{.control = {}, .payload = std::move(payload), .places = std::move(places)};
-    if (!reply.SerializeToString(&part.control)) {
-      return Internal("the reply could not be serialized");
-    }
+    QUIRE_RETURN_IF_ERROR(EncodeReply(reply, &part.control));
     return out_.Write(std::move(part));
   }
 
@@ -82,8 +89,7 @@ class Dispatcher final : public CallHandler {
                 Reply reply;
                 QUIRE_RETURN_IF_ERROR(Parse(control, &request));
                 QUIRE_RETURN_IF_ERROR(adapter(call, request, &reply));
-                if (reply.SerializeToString(reply_control)) return OkStatus();
-                return Internal("the reply could not be serialized");
+                return EncodeReply(reply, reply_control);
               }));
   }
 
@@ -124,7 +130,7 @@ class Dispatcher final : public CallHandler {
 
   template <typename Request>
   static Status Parse(const std::string& control, Request* request) {
-    if (request->ParseFromString(control)) return OkStatus();
+    if (wire::Decode(control, request).ok()) return OkStatus();
     return InvalidArgument("the request is no ", request->GetTypeName(), " message");
   }
 

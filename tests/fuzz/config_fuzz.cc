@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The checkpoint's JSON files: config.json, the shard index, and the RoPE table of what is
-// accepted.
+// The checkpoint's JSON files: config.json and its companions, the shard index, and the RoPE table
+// of what is accepted. Besides, text that is made whole.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "common/base/utf8.h"
 #include "gpuworker/model/checkpoint.h"
+#include "gpuworker/model/companions.h"
 #include "gpuworker/model/config.h"
 #include "gpuworker/model/rope_table.h"
 #include "gpuworker/model/tokenizer.h"
@@ -26,6 +29,17 @@ void CheckRope(const quire::RopeSpec& rope) {
   }
 }
 
+/// Text comes out whole however its bytes are cut.
+void CheckText(std::string_view text) {
+  const std::string whole = quire::ReplaceInvalidUtf8(text);
+  quire::Utf8Joiner joiner;
+  std::string joined;
+  for (const char byte : text) joined += joiner.Add({&byte, 1});
+  joined += joiner.Finish();
+  if (joined != whole || quire::FirstInvalidUtf8(whole)) std::abort();
+  if (!quire::FirstInvalidUtf8(text) && whole != text) std::abort();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -34,5 +48,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (config.ok()) CheckRope(config->rope);
   (void)quire::worker::ParseShardIndex(text, "fuzz");
   (void)quire::worker::Tokenizer::Parse(text, "fuzz");
+  std::vector<quire::TokenId> ends = {1};
+  (void)quire::worker::CheckGenerationConfig(text, "fuzz", &ends);
+  (void)quire::worker::CheckTokenizerConfig(text, "fuzz", ends);
+  CheckText(text);
   return 0;
 }

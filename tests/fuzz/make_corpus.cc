@@ -324,6 +324,15 @@ void WriteConfigSeeds(const fs::path& dir) {
       R"({"architectures":["LlamaForCausalLM"],"head_dim":8,"original_max_position_embeddings":512,)" +
           shape +
           R"(,"rope_scaling":{"type":"longrope","short_factor":[1,1,1,1.5],"long_factor":[1,2,4,8.5]}})");
+  Write(
+      dir / "layer_types.json",
+      R"({"architectures":["Qwen3ForCausalLM"],"head_dim":32,"layer_types":["full_attention","sliding_attention"],)" +
+          shape +
+          R"(,"sliding_window":4096,"rope_parameters":{"full_attention":{"rope_theta":5e5},)"
+          R"("sliding_attention":{"rope_theta":5e5}}})");
+  Write(dir / "generation_config.json", R"({"eos_token_id":[1,2],"temperature":0.6})");
+  Write(dir / "tokenizer_config.json",
+        R"({"eos_token":{"content":"</s>"},"added_tokens_decoder":{"1":{"content":"</s>"}}})");
   Write(dir / "index.json",
         R"({"metadata":{"total_size":10},"weight_map":{"a":"model-00001-of-00002.safetensors"}})");
   std::string tokenizer =

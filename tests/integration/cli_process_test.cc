@@ -190,6 +190,79 @@ TEST_F(CliTest, ADocumentIsPinnedAndUnpinned) {
   EXPECT_EQ(Quire({"unpin", "example"}).out, "default/example@1 was not pinned already\n");
 }
 
+TEST_F(CliTest, NothingToDoIsAFailureInTheSameWayEverywhere) {
+  const std::string model = QUIRE_SOURCE_DIR "/models/recall-small";
+  const std::string empty = dir_ / "empty.txt", folder = dir_ / "folder";
+  std::ofstream(empty).flush();
+  std::filesystem::create_directory(folder);
+  const std::vector<std::vector<std::string>> all = {
+      {"put", ""},
+      {"put", empty},
+      {"put", empty, "--name", ""},
+      {"put", empty, "--collection", ""},
+      {"put", empty, "--ttl", "0s"},
+      {"put", "--token-ids", "", "--name", "a"},
+      {"put", "--token-ids", "@" + empty, "--name", "a", "--model", model},
+      {"ask", "--document", "", "--question", "q"},
+      {"ask", "--document", "example", "--question", ""},
+      {"ask", "--document", "example", "--question", " "},
+      {"ask", "--document", "example", "--token-ids", ""},
+      {"ask", "--document", "example", "--token-ids", "@" + empty, "--worker", "127.0.0.1:1"},
+      {"ask", "--document", "example", "--question", "q", "--max-new-tokens", "0"},
+      {"ask", "--document", "example", "--question", "q", "--budget", "0"},
+      {"ask", "--document", "example", "--question", "q", "--worker", ""},
+      {"stat", ""},
+      {"rm", ""},
+      {"rm", "example", ""},
+      {"pin", ""},
+      {"unpin", ""},
+      {"ls", "--collection", ""},
+      {"docs", "list", "--collection", ""},
+      {"docs", "get", ""},
+      {"collection", "set", "", "--codec", "raw"},
+      {"collection", "set", "c", "--codec", ""},
+      {"collection", "get", ""},
+      {"fsck", ""},
+      {"fsck", folder},
+      {"serve", "--data-dir", ""},
+      {"worker", "--model", ""},
+      {"worker", "--max-calls", "0"},
+      {"demo", "--docs", ""},
+      {"demo", "--docs", folder, "--model", model},
+      {"demo", "--questions-per-document", "0"},
+      {"torture", "crash", "--rounds", "0"},
+      {"torture", "power", "--rounds", "0"},
+      {"bench", "recall", "--steps", "0"},
+      {"bench", "trace", "--trace", empty},
+      {"bench", "answers", "--policies", ""},
+      {"ls", "--tenant", ""},
+      {"ls", "--timeout", "0"},
+  };
+  for (const auto& args : all) {
+    SCOPED_TRACE(::testing::PrintToString(args));
+    std::vector<std::string> with_json = args;
+    with_json.push_back("--json");
+    const ChildResult result = Quire(with_json);
+    EXPECT_EQ(result.exit_code, 1) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("quire: "));
+    const auto json = nlohmann::json::parse(result.out, nullptr, /*allow_exceptions=*/false);
+    EXPECT_TRUE(json.is_object() && json.contains("error")) << result.out;
+  }
+  EXPECT_EQ(QuireJson({"ls"})["documents"].size(), 1u) << "nothing of `rm example ''` was done";
+}
+
+TEST_F(CliTest, TextThatIsNoTextIsNamedWithItsByte) {
+  EXPECT_THAT(Quire({"ask", "--document", "example", "--question", "Caf\xe9"}).err,
+              HasSubstr("--question is not UTF-8 at byte 3"));
+  EXPECT_THAT(Quire({"stat", "caf\xe9"}).err, HasSubstr("name is not UTF-8 at byte 3"));
+  EXPECT_THAT(Quire({"rm", "c\xff/a"}).err, HasSubstr("collection is not UTF-8 at byte 1"));
+  EXPECT_THAT(Quire({"ls", "--collection", "c\xff"}).err, HasSubstr("is not UTF-8 at byte 1"));
+  std::ofstream(dir_ / "caf\xe9.txt") << "Some words.\n";
+  const ChildResult put = Quire({"put", dir_ / "caf\xe9.txt"});
+  EXPECT_EQ(put.exit_code, 1);
+  EXPECT_THAT(put.err, HasSubstr("name is not UTF-8 at byte 3"));
+}
+
 TEST_F(CliTest, AnUnknownDocumentIsNamed) {
   for (const std::vector<std::string>& args : {std::vector<std::string>{"stat", "nope"},
                                                {"docs", "get", "nope"},
@@ -274,6 +347,23 @@ TEST_F(CliTest, APortOrDirectoryThatIsTakenIsNamed) {
       RunChild(Binary("quire"), {"serve", "--data-dir", dir_ / "data", "--listen", "127.0.0.1:0"});
   EXPECT_EQ(data.exit_code, 1);
   EXPECT_THAT(data.err, HasSubstr(dir_ / "data"));
+}
+
+// An answer, and no failure: the store has nothing.
+TEST_F(CliTest, AnEmptyStoreSaysSo) {
+  EXPECT_EQ(Quire({"rm", "example"}).exit_code, 0);
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"ls"}, {"docs"}, {"docs", "list", "--collection", "c"}}) {
+    const ChildResult result = Quire(args);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err, HasSubstr("no documents of tenant default"));
+    EXPECT_THAT(QuireJson(args)["documents"], IsEmpty());
+  }
+  const ChildResult collections = Quire({"collection", "ls"});
+  EXPECT_EQ(collections.exit_code, 0);
+  EXPECT_EQ(collections.out, "");
+  EXPECT_THAT(collections.err, HasSubstr("no collection has settings of its own"));
 }
 
 /// Names of a command's subcommands, from its help.
@@ -400,7 +490,6 @@ TEST(CliUsageTest, WrongUsageIsExitCodeTwo) {
       {"put", "a", "b", "--name", "c"},
       {"put", "--token-ids", "1"},
       {"put", "a", "--ttl", "soon"},
-      {"put", "a", "--ttl", "0s"},
       {"pin"},
       {"collection"},
       {"collection", "set", "c"},

@@ -148,18 +148,14 @@ TEST(DemoProcessTest, EveryTransportBringsTheSamePages) {
   }
 }
 
-TEST(DemoProcessTest, WhatWasNotComparedIsNull) {
+TEST(DemoProcessTest, TextsWithNothingToAskForAreRefusedBeforeTheyAreRead) {
   const TempDir dir;
   std::ofstream(dir / "a.txt") << "Short.\n";
   std::ofstream(dir / "b.txt") << "Shorter.\n";
   const ChildResult result = Demo({"--docs", dir.path(), "--json"});
-  const nlohmann::json demo = LastLine(result.out);
-  EXPECT_EQ(demo["documents"], 2) << result.out;
-  EXPECT_EQ(demo["questions"], 0);
-  EXPECT_EQ(demo["logits_compared"], 0);
-  ASSERT_TRUE(demo.contains("dense_max_abs_logit_diff"));
-  EXPECT_TRUE(demo["dense_max_abs_logit_diff"].is_null()) << demo;
-  EXPECT_THAT(result.out, HasSubstr("not compared"));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(LastLine(result.out)["error"]["code"], "INVALID_ARGUMENT") << result.out;
+  EXPECT_THAT(result.err, HasSubstr("put a questions.jsonl beside the texts"));
 }
 
 TEST(DemoProcessTest, AModelWithoutATokenizerIsRefusedWithTheRemedy) {

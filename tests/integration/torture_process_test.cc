@@ -60,7 +60,7 @@ TEST(TortureProcessTest, AFewPowerFailuresLoseNothing) {
   EXPECT_GT(json["acknowledged"], 0);
   EXPECT_GT(json["persisted"], 0);
   EXPECT_GT(json["changes_forgotten"], 0);
-  EXPECT_EQ(Torture({"power", "--rounds", "0"}).exit_code, 2);
+  EXPECT_EQ(Torture({"power", "--rounds", "0"}).exit_code, 1);
 }
 
 TEST(TortureProcessTest, ASoakReportsTurnoversAndMemory) {
@@ -81,7 +81,7 @@ TEST(TortureProcessTest, HelpHasExamplesAndNonsenseIsRefused) {
   const ChildResult help = Torture({"crash", "--help"});
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_THAT(help.out, HasSubstr("quire torture crash --rounds 50 --json"));
-  EXPECT_EQ(Torture({"crash", "--rounds", "0"}).exit_code, 2);
+  EXPECT_EQ(Torture({"crash", "--rounds", "0"}).exit_code, 1);
   EXPECT_EQ(Torture({}).exit_code, 2);
 }
 

@@ -90,6 +90,29 @@ TEST_F(WorkerProcessTest, AWorkerInAThirdProcessAnswersAsThisOneDoes) {
   StopWorker();
 }
 
+// Every token of such a text is a part of a character.
+TEST_F(WorkerProcessTest, AnswersInOtherScriptsAreWholeText) {
+  std::ofstream file(dir_ / "u.txt");
+  for (int i = 0; i < 12; ++i) file << "Café déjà vu 中文 🙂\n";
+  file.close();
+  EXPECT_EQ(QuireJson({"put", dir_ / "u.txt", "--model", kModel})["documents"].size(), 1u);
+  std::ofstream(dir_ / "bytes.bin") << "\xff\xfe some \xc3";
+  const testing::ChildResult put = Quire({"put", dir_ / "bytes.bin", "--model", kModel});
+  EXPECT_EQ(put.exit_code, 0) << put.err;
+  EXPECT_THAT(put.err, HasSubstr("bytes.bin is not UTF-8 at byte 0"));
+  const std::string address = StartWorker({});
+  for (const char* document : {"u.txt", "bytes.bin"}) {
+    const auto ask = [&](const std::string& option, const std::string& value) {
+      return QuireJson({"ask", "--document", document, "--question", "Café déjà", "--timeout", "30",
+                        "--temperature", "2", "--seed", "3", option, value});
+    };
+    const auto there = ask("--worker", address);
+    ASSERT_TRUE(there.contains("answer")) << there;
+    EXPECT_EQ(there["answer"], ask("--model", kModel)["answer"]);
+  }
+  StopWorker();
+}
+
 TEST_F(WorkerProcessTest, WhatIsNotGivenIsTheWorkersOwnDefault) {
   const std::string address = StartWorker({"--budget", "256", "--policy", "streaming"});
   const auto answer = Ask({"--worker", address});

@@ -7,14 +7,18 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "common/base/utf8.h"
+#include "gpuworker/model/tokenizer.h"
 #include "gpuworker/retrieval/policy.h"
 #include "gpuworker/service/worker_server.h"
 #include "quire/v1/worker.grpc.pb.h"
 #include "tests/integration/worker_fixture.h"
+#include "tests/kit/paths.h"
 
 namespace quire {
 namespace {
@@ -164,6 +168,54 @@ TEST_F(WorkerServiceTest, BadRequestsNameTheFault) {
   request = Request(1);
   request.mutable_token_ids()->add_ids(64);
   refused(request, grpc::StatusCode::INVALID_ARGUMENT, "id 64");
+}
+
+/// A worker whose model knows the bytes only: nearly every token is a part of a character, or of
+/// none.
+class BytesTest : public ::testing::Test {
+ protected:
+  BytesTest() {
+    auto tokenizer =
+        worker::Tokenizer::Load(QUIRE_SOURCE_DIR "/models/recall-small/tokenizer.json");
+    EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
+    tokenizer_.emplace(*std::move(tokenizer));
+    auto server = worker::WorkerServer::Start({.tokenizer = &*tokenizer_}, &fixture_.engine());
+    EXPECT_TRUE(server.ok()) << server.status();
+    server_ = std::move(server).value();
+  }
+
+  WorkerFixture fixture_{WorkerFixture::Small(), {.vocab_size = 258}};
+  std::optional<worker::Tokenizer> tokenizer_;
+  std::unique_ptr<worker::WorkerServer> server_;
+};
+
+TEST_F(BytesTest, TextComesInWholeCharactersWhateverTheTokensAre) {
+  const auto stub = v1::Worker::NewStub(
+      grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  v1::GenerateRequest request;
+  request.set_text("Café déjà vu 中文 🙂");
+  request.set_max_new_tokens(120);
+  request.mutable_sampling()->set_temperature(2);
+  size_t tokens = 0;
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    request.mutable_sampling()->set_seed(seed);
+    grpc::ClientContext context;
+    const auto reader = stub->Generate(&context, request);
+    std::string text, bytes;
+    v1::GenerateReply reply;
+    while (reader->Read(&reply)) {
+      EXPECT_EQ(FirstInvalidUtf8(reply.text()), std::nullopt);
+      text += reply.text();
+      if (reply.done()) break;
+      const TokenId token = reply.token_id();
+      bytes += tokenizer_->Decode({&token, 1}).value();
+      ++tokens;
+    }
+    EXPECT_TRUE(reply.done()) << "a reply did not parse";
+    EXPECT_TRUE(reader->Finish().ok());
+    EXPECT_EQ(text, ReplaceInvalidUtf8(bytes));
+  }
+  EXPECT_GT(tokens, 100u);
 }
 
 class OneCallTest : public WorkerServiceTest {

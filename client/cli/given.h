@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What people give that says nothing, or is no text: looked for in the same way whatever the
+// command and the option. Pure functions.
+#ifndef QUIRE_CLIENT_CLI_GIVEN_H_
+#define QUIRE_CLIENT_CLI_GIVEN_H_
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "common/base/status.h"
+
+namespace CLI {
+class App;
+class Option;
+class ParseError;
+}  // namespace CLI
+
+namespace quire::cli {
+
+using OptionSet = std::set<const CLI::Option*>;
+
+/// INVALID_ARGUMENT naming the first option of `app` or of the command that was named which was
+/// given blank text, or a zero that `refused` (may be null: nothing was) is about. Those of
+/// `may_be_empty` mean something when they are empty.
+Status CheckGiven(const CLI::App& app, const OptionSet& may_be_empty,
+                  const CLI::ParseError* refused);
+
+/// INVALID_ARGUMENT naming `what` and the offset of the byte where `text` stops being UTF-8.
+Status CheckIsText(std::string_view what, std::string_view text);
+
+}  // namespace quire::cli
+
+#endif  // QUIRE_CLIENT_CLI_GIVEN_H_

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/model/companions.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "gpuworker/model/json.h"
+
+namespace quire::worker {
+namespace {
+
+constexpr size_t kMaxFileBytes = 64 << 20;
+
+/// The text of `path`; nullopt when there is no such file.
+StatusOr<std::optional<std::string>> ReadIfThere(const std::string& path) {
+  auto text = ReadTextFile(path, kMaxFileBytes);
+  if (absl::IsNotFound(text.status())) return std::optional<std::string>();
+  QUIRE_RETURN_IF_ERROR(text.status());
+  return std::optional<std::string>(*std::move(text));
+}
+
+StatusOr<nlohmann::json> ParseObject(std::string_view text, const std::string& name) {
+  QUIRE_ASSIGN_OR_RETURN(nlohmann::json object, ParseJson(text, name));
+  if (!object.is_object()) return InvalidArgument(name, ": not a JSON object");
+  return object;
+}
+
+/// An id or a list of ids; empty when it is neither.
+std::vector<TokenId> Ids(const nlohmann::json& value) {
+  std::vector<TokenId> ids;
+  const auto add = [&ids](const nlohmann::json& id) {
+    if (id.is_number_unsigned() && id.get<uint64_t>() <= INT32_MAX) {
+      ids.push_back(id.get<TokenId>());
+    }
+  };
+  if (!value.is_array()) add(value);
+  if (value.is_array()) std::ranges::for_each(value, add);
+  return ids;
+}
+
+std::string Shown(const std::vector<TokenId>& ids) {
+  std::string text;
+  for (const TokenId id : ids) text += (text.empty() ? "" : ", ") + std::to_string(id);
+  return text;
+}
+
+bool Shares(const std::vector<TokenId>& a, const std::vector<TokenId>& b) {
+  return std::ranges::find_first_of(a, b) != a.end();
+}
+
+/// The text of a token, which is a string or an object around it.
+std::string Content(const nlohmann::json& token) {
+  const nlohmann::json& text = token.is_object() ? token.value("content", nlohmann::json()) : token;
+  return text.is_string() ? text.get<std::string>() : "";
+}
+
+/// Ids of the added tokens that are `text`.
+std::vector<TokenId> AddedIds(const nlohmann::json& config, const std::string& text) {
+  std::vector<TokenId> ids;
+  const auto added = config.find("added_tokens_decoder");
+  if (text.empty() || added == config.end() || !added->is_object()) return ids;
+  for (const auto& [id, token] : added->items()) {
+    const nlohmann::json number = nlohmann::json::parse(id, nullptr, /*allow_exceptions=*/false);
+    if (Content(token) == text) std::ranges::copy(Ids(number), std::back_inserter(ids));
+  }
+  return ids;
+}
+
+/// INVALID_ARGUMENT when `theirs` are some, and none of them ends a sequence of `known`.
+Status CheckEnds(const JsonFields& fields, const char* field, const std::vector<TokenId>& theirs,
+                 const std::vector<TokenId>& known) {
+  if (theirs.empty() || known.empty() || Shares(theirs, known)) return OkStatus();
+  return fields.Error(field, "is ", Shown(theirs), ", but eos_token_id of config.json is ",
+                      Shown(known), "; take both files from the same checkpoint");
+}
+
+}  // namespace
+
+Status CheckGenerationConfig(std::string_view text, const std::string& name,
+                             std::vector<TokenId>* ends) {
+  QUIRE_ASSIGN_OR_RETURN(const nlohmann::json object, ParseObject(text, name));
+  const std::vector<TokenId> theirs = Ids(object.value("eos_token_id", nlohmann::json()));
+  QUIRE_RETURN_IF_ERROR(CheckEnds(JsonFields(object, name), "eos_token_id", theirs, *ends));
+  ends->insert(ends->end(), theirs.begin(), theirs.end());
+  return OkStatus();
+}
+
+Status CheckTokenizerConfig(std::string_view text, const std::string& name,
+                            const std::vector<TokenId>& ends) {
+  QUIRE_ASSIGN_OR_RETURN(const nlohmann::json object, ParseObject(text, name));
+  const std::string end = Content(object.value("eos_token", nlohmann::json()));
+  return CheckEnds(JsonFields(object, name), "eos_token", AddedIds(object, end), ends);
+}
+
+Status CheckCompanions(const std::string& directory, const ModelConfig& config) {
+  std::vector<TokenId> ends = config.eos_ids;
+  const std::string generation = directory + "/generation_config.json";
+  QUIRE_ASSIGN_OR_RETURN(const auto generated, ReadIfThere(generation));
+  if (generated) QUIRE_RETURN_IF_ERROR(CheckGenerationConfig(*generated, generation, &ends));
+  const std::string tokenizer = directory + "/tokenizer_config.json";
+  QUIRE_ASSIGN_OR_RETURN(const auto tokens, ReadIfThere(tokenizer));
+  return tokens ? CheckTokenizerConfig(*tokens, tokenizer, ends) : OkStatus();
+}
+
+Status CheckTokenizer(const Tokenizer& tokenizer, const std::string& name,
+                      const ModelConfig& config) {
+  if (tokenizer.vocab_size() > config.vocab_size) {
+    return InvalidArgument(name, ": has ", tokenizer.vocab_size(),
+                           " tokens, but vocab_size of config.json is ", config.vocab_size,
+                           "; take both files from the same checkpoint");
+  }
+  if (config.bos_id && *config.bos_id != tokenizer.bos_id()) {
+    return InvalidArgument(name, ": bos_id is ", tokenizer.bos_id(),
+                           ", but bos_token_id of config.json is ", *config.bos_id);
+  }
+  const auto& ends = config.eos_ids;
+  if (ends.empty() || std::ranges::find(ends, tokenizer.eos_id()) != ends.end()) return OkStatus();
+  return InvalidArgument(name, ": eos_id is ", tokenizer.eos_id(),
+                         ", but eos_token_id of config.json is ", Shown(ends));
+}
+
+}  // namespace quire::worker

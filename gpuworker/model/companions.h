@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the other files of a checkpoint say about its model, against config.json: a file of another
+// checkpoint, or of another state of this one, is refused instead of giving other answers.
+// Pure but for reading files; thread-safe.
+#ifndef QUIRE_GPUWORKER_MODEL_COMPANIONS_H_
+#define QUIRE_GPUWORKER_MODEL_COMPANIONS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "gpuworker/model/config.h"
+#include "gpuworker/model/tokenizer.h"
+
+namespace quire::worker {
+
+/// The text of a generation_config.json called `name`: INVALID_ARGUMENT when it ends no sequence
+/// that one of `*ends` does; otherwise its ends are added to those.
+Status CheckGenerationConfig(std::string_view text, const std::string& name,
+                             std::vector<TokenId>* ends);
+/// The text of a tokenizer_config.json: INVALID_ARGUMENT when its end of a sequence has an id there
+/// that is not among `ends`.
+Status CheckTokenizerConfig(std::string_view text, const std::string& name,
+                            const std::vector<TokenId>& ends);
+
+/// Looks into generation_config.json and tokenizer_config.json of `directory`, where there are any.
+/// INVALID_ARGUMENT naming the file and the field when an answer ends otherwise there: when
+/// generation_config.json shares no end of sequence with config.json, or the tokenizer's is in
+/// neither. They may name further ones, as those of chat models do. What else they say is about
+/// sampling and about text, which calls bring themselves.
+Status CheckCompanions(const std::string& directory, const ModelConfig& config);
+
+/// INVALID_ARGUMENT when `tokenizer`, read from the file called `name`, makes ids that the model
+/// does not know, or begins or ends sequences with others than the model's config.
+Status CheckTokenizer(const Tokenizer& tokenizer, const std::string& name,
+                      const ModelConfig& config);
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_MODEL_COMPANIONS_H_

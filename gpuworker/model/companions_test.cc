@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/model/companions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "gpuworker/model/safetensors_builder.h"
+#include "tests/kit/paths.h"
+#include "tests/kit/temp_dir.h"
+
+namespace quire::worker {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::TempDir;
+using testing::WriteFile;
+
+void ExpectRefused(const Status& status, const std::string& part) {
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Message(status)), HasSubstr(part));
+}
+
+class CompanionsTest : public ::testing::Test {
+ protected:
+  Status Check(const std::string& generation, const std::string& tokenizer) {
+    if (!generation.empty()) WriteFile(directory_ / "generation_config.json", generation);
+    if (!tokenizer.empty()) WriteFile(directory_ / "tokenizer_config.json", tokenizer);
+    return CheckCompanions(directory_.path(), {.vocab_size = 200000, .eos_ids = {128001}});
+  }
+  const TempDir directory_;
+};
+
+TEST_F(CompanionsTest, ACheckpointNeedsNone) { EXPECT_EQ(Check("", ""), OkStatus()); }
+
+TEST_F(CompanionsTest, FurtherEndsOfAChatModelAreAccepted) {
+  const char* tokenizer =
+      R"({"eos_token": "<|eot_id|>", "added_tokens_decoder": {
+          "128001": {"content": "<|end_of_text|>"}, "128009": {"content": "<|eot_id|>"}}})";
+  EXPECT_EQ(Check(R"({"eos_token_id": [128001, 128009], "temperature": 0.6})", tokenizer),
+            OkStatus());
+  EXPECT_EQ(Check("", R"({"eos_token": {"content": "</s>"}})"), OkStatus()) << "it has no id";
+}
+
+TEST_F(CompanionsTest, AnEndOfAnotherCheckpointIsRefused) {
+  ExpectRefused(Check(R"({"eos_token_id": 2})", ""),
+                "generation_config.json: eos_token_id is 2, but eos_token_id of config.json is "
+                "128001");
+  ExpectRefused(Check(R"({"eos_token_id": 128001})", R"({"eos_token": {"content": "</s>"},
+      "added_tokens_decoder": {"2": {"content": "</s>"}}})"),
+                "tokenizer_config.json: eos_token is 2");
+  ExpectRefused(Check("[]", ""), "not a JSON object");
+  ExpectRefused(Check("{", ""), "not valid JSON");
+}
+
+TEST(CheckTokenizerTest, AVocabularyAndItsEndsMustBeTheModels) {
+  const auto tokenizer = Tokenizer::Load(QUIRE_SOURCE_DIR "/models/recall-small/tokenizer.json");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  const auto check = [&](const ModelConfig& config) {
+    return CheckTokenizer(*tokenizer, "tokenizer.json", config);
+  };
+  const auto size = static_cast<uint32_t>(tokenizer->vocab_size());
+  EXPECT_EQ(check({.vocab_size = size}), OkStatus());
+  EXPECT_EQ(check({.vocab_size = size + 64, .bos_id = 0, .eos_ids = {5, 1}}), OkStatus());
+  ExpectRefused(check({.vocab_size = size - 1}), "tokens, but vocab_size of config.json is");
+  ExpectRefused(check({.vocab_size = size, .bos_id = 1}), "bos_id is 0");
+  ExpectRefused(check({.vocab_size = size, .eos_ids = {2}}), "eos_id is 1");
+}
+
+}  // namespace
+}  // namespace quire::worker
