@@ -60,6 +60,8 @@ struct Document {
   std::string content_hash;
   std::optional<uint64_t> ttl_seconds = {};  ///< Its own; unset: its collection's.
   int64_t expires_unix_micros = 0;           ///< By whichever holds for it; 0: never.
+  /// Known to be lost or damaged: put the document again. Of ListDocuments and GetDocument only.
+  uint32_t segments_lost = 0;
 };
 
 /// What a tenant's collection has set, or the server's defaults.
@@ -135,15 +137,24 @@ struct ContextStat {
   uint64_t bytes = 0;
   uint32_t segments_in_dram = 0;
   uint32_t segments_on_ssd = 0;
+  uint32_t segments_lost = 0;       ///< Known to be lost or damaged; they count as missing.
   int64_t expires_unix_micros = 0;  ///< Of the document that was asked about; 0: never, or none.
 };
 
 enum class PutDurability { kServerDefault, kMemory, kReplicated, kPersisted };
 
+/// A trouble that lasts: the server is degraded until its cause is gone.
+struct Degradation {
+  std::string reason;  ///< "disk_full", ...; docs/metrics.md has them all.
+  std::string detail;  ///< What happened and what to do.
+  int64_t since_unix_micros = 0;
+};
+
 struct ServerStats {
   std::string version;
   int64_t uptime_seconds = 0;
   std::vector<std::pair<std::string, uint64_t>> counters;  ///< Sorted by name.
+  std::vector<Degradation> degradations;                   ///< None of a sound server.
 };
 
 /// Digests that the server reads into memory as the sequences of a session are opened, so that

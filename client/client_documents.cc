@@ -193,10 +193,16 @@ StatusOr<std::vector<Collection>> Client::ListCollections() {
 StatusOr<ServerStats> Client::Stats() {
   v1::StatsReply reply;
   QUIRE_RETURN_IF_ERROR(Call(kStats, v1::StatsRequest(), {}, NewDeadline(), &reply, nullptr));
-  ServerStats stats{
-      .version = reply.version(), .uptime_seconds = reply.uptime_seconds(), .counters = {}};
+  ServerStats stats{.version = reply.version(),
+                    .uptime_seconds = reply.uptime_seconds(),
+                    .counters = {},
+                    .degradations = {}};
   for (const v1::CounterValue& counter : reply.counters()) {
     stats.counters.emplace_back(counter.name(), counter.value());
+  }
+  for (const v1::Degradation& degradation : reply.degradations()) {
+    stats.degradations.push_back(
+        {degradation.reason(), degradation.detail(), degradation.since_unix_micros()});
   }
   return stats;
 }

@@ -294,6 +294,7 @@ StatusOr<ContextStat> Client::Stat(const ContextRef& context) {
   stat.bytes = reply.bytes();
   stat.segments_in_dram = reply.segments_in_dram();
   stat.segments_on_ssd = reply.segments_on_ssd();
+  stat.segments_lost = reply.segments_lost();
   stat.expires_unix_micros = reply.expires_unix_micros();
   return stat;
 }

@@ -83,10 +83,8 @@ class PowerRun {
   }
 
   StatusOr<Opened> Open() {
-    // Large enough for all of the corpus: nothing is evicted from SSD or refused.
     kvserver::PageStore::Options options{.ssd_path = kPowerDirectory,
                                          .dram_bytes = 1 << 20,
-                                         .ssd_bytes = 64 << 20,
                                          .ssd_volume_bytes = 1 << 20,
                                          .catalog_cache_bytes = 256 << 10,
                                          .digest_cache_bytes = 256 << 10};

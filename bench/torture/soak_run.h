@@ -23,7 +23,7 @@ struct SoakOptions {
   std::string directory;  ///< Exists; its subdirectory "soak" is used and removed.
   uint32_t seconds = 600;
   uint64_t dram_bytes = 256 << 20;
-  uint64_t ssd_bytes = 2ull << 30;  ///< Payload that the store may hold.
+  uint64_t ssd_bytes = 2ull << 30;  ///< Disk that the store may take.
   uint32_t threads = 2;
   uint64_t seed = 1;
 };

@@ -41,7 +41,7 @@ bool IsPayload(std::span<const UnitBytes> units, std::span<const std::byte> payl
 PageStore::Options SmallStore(const std::string& directory) {
   return {.ssd_path = directory,
           .dram_bytes = 1 << 20,
-          .ssd_bytes = 8 << 20,
+          .ssd_bytes = 16 << 20,
           .ssd_volume_bytes = 1 << 20,
           .catalog_cache_bytes = 256 << 10,
           .digest_cache_bytes = 256 << 10};

@@ -2,6 +2,7 @@
 //
 // quire ls: one row per document, its latest version.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -40,15 +41,25 @@ Status RunLs(const LsArgs& args, const CommandContext& context) {
     return OkStatus();
   }
   if (documents.empty()) return SayNoDocuments(args.collection, context);
-  Table table({{"DOCUMENT"},
-               {"TOKENS", Table::kRight},
-               {"SIZE", Table::kRight},
-               {"CREATED (UTC)"},
-               {"EXPIRES (UTC)"}});
+  const bool some_lost = std::ranges::any_of(
+      documents, [](const Document& document) { return document.segments_lost > 0; });
+  std::vector<Table::Column> columns = {{"DOCUMENT"},
+                                        {"TOKENS", Table::kRight},
+                                        {"SIZE", Table::kRight},
+                                        {"CREATED (UTC)"},
+                                        {"EXPIRES (UTC)"}};
+  if (some_lost) columns.push_back({"STATE"});
+  Table table(columns);
   for (const Document& document : documents) {
-    table.AddRow({FormatName(document.name), FormatCount(document.num_tokens),
-                  FormatBytes(document.bytes), FormatTime(document.created_unix_micros),
-                  FormatTime(document.expires_unix_micros)});
+    std::vector<std::string> row = {
+        FormatName(document.name), FormatCount(document.num_tokens), FormatBytes(document.bytes),
+        FormatTime(document.created_unix_micros), FormatTime(document.expires_unix_micros)};
+    if (some_lost) {
+      row.push_back(document.segments_lost == 0
+                        ? "whole"
+                        : FormatCount(document.segments_lost) + " segments lost: put it again");
+    }
+    table.AddRow(std::move(row));
   }
   table.Print(context.out);
   return OkStatus();

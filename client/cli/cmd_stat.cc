@@ -37,6 +37,9 @@ Status StatContext(const StatArgs& args, Client& client, const CommandContext& c
                                 std::to_string(spec.segment_pages) + " pages; " +
                                 std::to_string(stat.segments_in_dram) + " in DRAM, " +
                                 std::to_string(stat.segments_on_ssd) + " on SSD"});
+  if (stat.segments_lost > 0) {
+    table.AddRow({"lost", FormatCount(stat.segments_lost) + " segments; put the document again"});
+  }
   table.AddRow({"size", FormatBytes(stat.bytes)});
   table.AddRow({"model", spec.model});
   table.AddRow({"KV", std::to_string(spec.num_layers) + " layers, " +
@@ -57,6 +60,11 @@ Status StatServer(Client& client, const CommandContext& context) {
   Table table({{"COUNTER"}, {"VALUE", Table::kRight}});
   table.AddRow({"version", stats.version});
   table.AddRow({"uptime", FormatDuration(std::chrono::seconds(stats.uptime_seconds))});
+  for (const Degradation& degradation : stats.degradations) {
+    table.AddRow({"degraded", degradation.reason + " since " +
+                                  FormatTime(degradation.since_unix_micros) + ": " +
+                                  degradation.detail});
+  }
   for (const auto& [name, value] : stats.counters) table.AddRow({name, FormatCount(value)});
   table.Print(context.out);
   return OkStatus();

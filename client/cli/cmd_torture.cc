@@ -266,7 +266,7 @@ void AddSoak(Commands& commands, CLI::App& parent) {
       ->transform(CLI::AsSizeValue(true).description(""))
       ->type_name("SIZE")
       ->capture_default_str();
-  command.add_option("--ssd-bytes", args->soak.ssd_bytes, "Payload that the store may hold")
+  command.add_option("--ssd-bytes", args->soak.ssd_bytes, "Disk that the store may take")
       ->transform(CLI::AsSizeValue(true).description(""))
       ->type_name("SIZE")
       ->capture_default_str();

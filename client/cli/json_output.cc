@@ -48,6 +48,7 @@ Json ToJson(const Document& document) {
   json["model"] = document.model;
   json["created_unix_micros"] = document.created_unix_micros;
   json["expires_unix_micros"] = ExpiryJson(document.expires_unix_micros);
+  json["segments_lost"] = document.segments_lost;
   json["chain_tip"] = document.chain_tip.Hex();
   return json;
 }
@@ -68,6 +69,7 @@ Json ToJson(const ContextStat& stat) {
   json["bytes"] = stat.bytes;
   json["segments_in_dram"] = stat.segments_in_dram;
   json["segments_on_ssd"] = stat.segments_on_ssd;
+  json["segments_lost"] = stat.segments_lost;
   json["expires_unix_micros"] = ExpiryJson(stat.expires_unix_micros);
   json["model"] = context.spec.model;
   json["dtype"] = Name(context.spec.dtype);
@@ -86,6 +88,12 @@ Json ToJson(const ServerStats& stats) {
   Json json;
   json["version"] = stats.version;
   json["uptime_seconds"] = stats.uptime_seconds;
+  json["degradations"] = Json::array();
+  for (const Degradation& degradation : stats.degradations) {
+    json["degradations"].push_back({{"reason", degradation.reason},
+                                    {"detail", degradation.detail},
+                                    {"since_unix_micros", degradation.since_unix_micros}});
+  }
   json["counters"] = Json::object();
   for (const auto& [name, value] : stats.counters) json["counters"][name] = value;
   return json;

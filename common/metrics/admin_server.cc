@@ -114,6 +114,7 @@ uint16_t PortOf(int fd) {
 struct AdminServer::Rep {
   std::string address;
   int port = 0;
+  const Health* health = nullptr;
   UniqueFd listening;
   UniqueFd wake;  ///< An eventfd: `stopping` or `answers` have changed.
   std::atomic<bool> ready{false};
@@ -140,6 +141,7 @@ struct AdminServer::Rep {
   void Scrape();
 
   std::string MetricsAnswer();
+  std::string ReadyAnswer() const;
   /// False when it is time to stop.
   bool TakeAnswers();
   void Accept();
@@ -175,6 +177,18 @@ std::string AdminServer::Rep::MetricsAnswer() {
   PrometheusText text;
   visit(text);
   return HttpAnswer(200, PrometheusText::kContentType, text.Text());
+}
+
+std::string AdminServer::Rep::ReadyAnswer() const {
+  const bool is_ready = ready.load();
+  std::string body = is_ready ? "ready\n" : "not ready\n";
+  if (health != nullptr) {
+    for (const Health::Degradation& degradation : health->Degradations()) {
+      body.append("degraded: ").append(Name(degradation.trouble)).append(": ");
+      body.append(degradation.detail).append("\n");
+    }
+  }
+  return HttpAnswer(is_ready ? 200 : 503, kPlain, body);
 }
 
 void AdminServer::Rep::Scrape() {
@@ -237,8 +251,7 @@ void AdminServer::Rep::Answer(Connection& connection) {
   } else if (request->path == "/healthz") {
     answer = HttpAnswer(200, kPlain, "ok\n");
   } else if (request->path == "/readyz") {
-    const bool is_ready = ready.load();
-    answer = HttpAnswer(is_ready ? 200 : 503, kPlain, is_ready ? "ready\n" : "not ready\n");
+    answer = ReadyAnswer();
   } else if (request->path == "/metrics") {
     connection.waits_for_metrics = true;
     MutexLock lock(mutex);
@@ -305,9 +318,11 @@ void AdminServer::Rep::Move() {
   }
 }
 
-StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(const std::string& address) {
+StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(const std::string& address,
+                                                          const Health* health) {
   QUIRE_ASSIGN_OR_RETURN(const NetAddress at, ParseAdminAddress(address));
   auto rep = std::make_unique<Rep>();
+  rep->health = health;
   QUIRE_ASSIGN_OR_RETURN(rep->listening, ListenAt(at));
   rep->wake = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!rep->wake.valid()) return ResourceExhausted("no descriptor is left for the admin port");

@@ -4,7 +4,8 @@
 // use. It answers
 //   GET /metrics  Prometheus text (prometheus_text.h); 503 until there is a server to ask
 //   GET /healthz  200 as long as the process answers
-//   GET /readyz   200 while calls are served, 503 before and after
+//   GET /readyz   200 while calls are served, 503 before and after; what the server is degraded by
+//                 is listed either way
 // and nothing can be changed through it.
 //
 // What a client may cost is fixed: two threads for all, a bounded number of connections, of which
@@ -20,6 +21,7 @@
 #include <memory>
 #include <string>
 
+#include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "common/base/status.h"
 
@@ -30,8 +32,10 @@ class AdminServer {
   using VisitMetrics = std::function<void(MetricsVisitor&)>;
   class Serving;
 
-  /// Listens on "host:port" (port 0: any free one). Not ready at first.
-  static StatusOr<std::unique_ptr<AdminServer>> Start(const std::string& address);
+  /// Listens on "host:port" (port 0: any free one). Not ready at first. `health` may be null, and
+  /// outlives the server.
+  static StatusOr<std::unique_ptr<AdminServer>> Start(const std::string& address,
+                                                      const Health* health = nullptr);
   /// Stops listening and finishes what runs.
   ~AdminServer();
 

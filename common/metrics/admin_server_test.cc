@@ -33,6 +33,19 @@ class AdminServerTest : public ::testing::Test {
   std::unique_ptr<AdminServer> admin_;
 };
 
+TEST_F(AdminServerTest, SaysWhatTheServerIsDegradedByAndStaysReady) {
+  Health health(&SystemClock());
+  health.Raise(Trouble::kDataDamaged, "3 segments are lost");
+  const auto admin = AdminServer::Start("127.0.0.1:0", &health).value();
+  EXPECT_THAT(HttpGet(admin->port(), "/readyz"), StartsWith("HTTP/1.1 503"));
+  const auto serving = admin->Serve(OneGauge);
+  const std::string degraded = HttpGet(admin->port(), "/readyz");
+  EXPECT_THAT(degraded, StartsWith("HTTP/1.1 200"));
+  EXPECT_EQ(HttpBody(degraded), "ready\ndegraded: data_damaged: 3 segments are lost\n");
+  health.Clear(Trouble::kDataDamaged);
+  EXPECT_EQ(HttpBody(HttpGet(admin->port(), "/readyz")), "ready\n");
+}
+
 TEST_F(AdminServerTest, IsReadyWhileSomethingIsServed) {
   EXPECT_EQ(admin_->address(), "127.0.0.1:" + std::to_string(admin_->port()));
   EXPECT_THAT(Get("/healthz"), StartsWith("HTTP/1.1 200"));

@@ -38,7 +38,14 @@ Status CallerCheck::Check(const grpc::ServerContext& context, std::string_view t
   const auto& metadata = context.client_metadata();
   const auto it = metadata.find(kAuthorizationMetadata);
   Status status = tokens_->Check(tenant, it == metadata.end() ? "" : View(it->second));
-  if (!status.ok()) refused_.Add();
+  if (status.ok()) return status;
+  refused_.Add();
+  if (health_ != nullptr) {
+    health_->Note(Trouble::kCallerUnproven,
+                  "a call from " + context.peer() +
+                      " has no token of the tenant that it names; "
+                      "give its program the token (deploy/README.md), or look who that is");
+  }
   return status;
 }
 

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "common/base/counters.h"
+#include "common/base/health.h"
 #include "common/base/status.h"
 #include "common/transport/bearer_token.h"
 #include "common/transport/tenant_tokens.h"
@@ -37,8 +38,10 @@ std::string TenantOf(const grpc::ServerContext& context);
 /// One server's. Thread-safe.
 class CallerCheck {
  public:
-  /// Without tokens every caller is believed.
-  explicit CallerCheck(std::shared_ptr<const TenantTokens> tokens) : tokens_(std::move(tokens)) {}
+  /// Without tokens every caller is believed. `health` is told of those that are not; it may be
+  /// null, and outlives the check.
+  CallerCheck(std::shared_ptr<const TenantTokens> tokens, Health* health)
+      : tokens_(std::move(tokens)), health_(health) {}
 
   /// OK when the call proves that it is `tenant`'s; otherwise UNAUTHENTICATED, in words that are
   /// the same for every caller.
@@ -52,6 +55,7 @@ class CallerCheck {
 
  private:
   const std::shared_ptr<const TenantTokens> tokens_;
+  Health* const health_;
   Counter refused_;
 };
 

@@ -174,13 +174,13 @@ void Configure(const GrpcServer::Options& options, grpc::ServerBuilder* builder)
 
 }  // namespace
 
-GrpcServer::GrpcServer(std::shared_ptr<const TenantTokens> tokens)
-    : callers_(std::make_unique<CallerCheck>(std::move(tokens))) {}
+GrpcServer::GrpcServer(std::shared_ptr<const TenantTokens> tokens, Health* health)
+    : callers_(std::make_unique<CallerCheck>(std::move(tokens), health)) {}
 
 StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& options,
                                                         CallHandler* handler) {
   QUIRE_RETURN_IF_ERROR(Check(options));
-  std::unique_ptr<GrpcServer> self(new GrpcServer(options.tokens));
+  std::unique_ptr<GrpcServer> self(new GrpcServer(options.tokens, options.health));
   QUIRE_ASSIGN_OR_RETURN(self->listening_, GrpcListening::Claim(options.address));
   if (options.accept_pipe != nullptr) {
     self->pipes_ = std::make_unique<GrpcPipeMethod>(

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/transport/frame_pipe.h"
@@ -53,6 +54,7 @@ class GrpcServer {
     PipeListener::Accept accept_pipe = nullptr;            ///< Null: there are no streams.
     int max_streams = 0;                                   ///< At a time; each holds a thread.
     std::shared_ptr<const TenantTokens> tokens = nullptr;  ///< Null: every caller is believed.
+    Health* health = nullptr;  ///< Told of callers that are not; may be null, outlives the server.
   };
   /// Errors: INVALID_ARGUMENT for options out of range, and for what is no address; ALREADY_EXISTS
   /// for a Unix socket in use; UNAVAILABLE, naming the address, when it cannot be listened on.
@@ -73,7 +75,7 @@ class GrpcServer {
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
-  explicit GrpcServer(std::shared_ptr<const TenantTokens> tokens);
+  GrpcServer(std::shared_ptr<const TenantTokens> tokens, Health* health);
 
   const std::unique_ptr<CallerCheck> callers_;
   std::unique_ptr<GrpcListening> listening_;

@@ -61,6 +61,7 @@ StatusOr<Document> DocumentFromProto(const v1::Document& proto) {
                            ": must not be negative");
   }
   document.expires_unix_micros = proto.expires_unix_micros();
+  document.segments_lost = proto.segments_lost();
   return document;
 }
 template <typename Document>
@@ -74,6 +75,7 @@ void DocumentToProto(const Document& document, v1::Document* proto) {
   proto->set_content_hash(document.content_hash);
   proto->set_ttl_seconds(document.ttl_seconds.value_or(0));
   proto->set_expires_unix_micros(document.expires_unix_micros);
+  proto->set_segments_lost(document.segments_lost);
 }
 
 /// What a request reads: a chain's last key, an open context's id, or a document.

@@ -101,6 +101,10 @@ StatusOr<Document> DocumentRegistryImpl::MakeDocument(std::string_view tenant,
                                                       const DocumentName& name,
                                                       const Chain& chain) {
   QUIRE_ASSIGN_OR_RETURN(const ChainStat stat, store_->StatChain(tenant, chain));
+  if (stat.segments_lost > 0) {
+    return NotFound(stat.segments_lost, " segments of the chain ", chain.keys.back().Hex(),
+                    " are lost or damaged; put the document's pages again, then register it");
+  }
   Document document;
   document.name = name;
   document.chain_tip = chain.keys.back();
@@ -162,7 +166,9 @@ StatusOr<Document> DocumentRegistryImpl::Get(std::string_view tenant, const Docu
     StatusOr<Document> document = ReadDocument(tenant, *it);
     if (absl::IsNotFound(document.status())) continue;  // Deleted meanwhile.
     QUIRE_RETURN_IF_ERROR(document.status());
-    if (!HasExpired(*document)) return document;
+    if (HasExpired(*document)) continue;
+    document->segments_lost = store_->LostSegments(tenant, document->chain_tip);
+    return document;
   }
   return NoSuchDocument(name);
 }
@@ -184,7 +190,11 @@ StatusOr<DocumentRegistry::ListResult> DocumentRegistryImpl::List(std::string_vi
     QUIRE_ASSIGN_OR_RETURN(const std::vector<MetadataEntry> entries,
                            metadata_->Scan(prefix, after, wanted + 1));
     const size_t taken = std::min<size_t>(entries.size(), wanted);
+    const size_t first = result.documents.size();
     QUIRE_RETURN_IF_ERROR(AppendLive(tenant, std::span(entries).first(taken), &result.documents));
+    for (Document& document : std::span(result.documents).subspan(first)) {
+      document.segments_lost = store_->LostSegments(tenant, document.chain_tip);
+    }
     if (taken == entries.size()) return result;
     after = entries[taken - 1].key;
     if (result.documents.size() == limit) {

@@ -44,6 +44,8 @@ struct Document {
   std::string content_hash;                  ///< 0 or 32 bytes
   std::optional<uint64_t> ttl_seconds = {};  ///< Its own; nullopt: its collection's.
   int64_t expires_unix_micros = 0;           ///< By whichever holds for it; 0 = never. Not stored.
+  /// Known to be lost or damaged, when it was listed or asked for. Not stored.
+  uint32_t segments_lost = 0;
 };
 
 /// A collection as the server treats it.

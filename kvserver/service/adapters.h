@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "common/base/clock.h"
+#include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "kvserver/registry/document_registry.h"
 #include "kvserver/service/data_plane.h"
@@ -43,8 +44,8 @@ void AddRegistryMethods(DocumentRegistry* registry, ContextTable* contexts, Disp
 void AddDataPlaneMethods(DataPlane* data_plane, Dispatcher* dispatcher);
 
 /// `visit_metrics` reports every metric of the server.
-void AddAdminMethods(std::function<void(MetricsVisitor&)> visit_metrics, Clock* clock,
-                     Dispatcher* dispatcher);
+void AddAdminMethods(std::function<void(MetricsVisitor&)> visit_metrics, const Health* health,
+                     Clock* clock, Dispatcher* dispatcher);
 
 }  // namespace quire::kvserver
 

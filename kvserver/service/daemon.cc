@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "common/base/memory_limit.h"
 #include "common/base/net_address.h"
 #include "common/base/quantity.h"
 #include "common/base/stop_signals.h"
@@ -79,8 +80,9 @@ void AddStoreFlags(CLI::App* app, ServerOptions* server) {
                   "Share of the DRAM tier down to which they are")
       ->capture_default_str();
   app->add_option("--ssd-bytes", server->ssd_bytes,
-                  "Payload allowed on SSD; 0 = 80 % of what its file system has at start. Segments "
-                  "that no document refers to are a cache there, and leave when room is needed")
+                  "Disk that the data directory may take, payload and metadata together, at least "
+                  "16MiB; 0 = 80 % of what its file system has at start. Segments that no document "
+                  "refers to are a cache there, and leave when room is needed")
       ->transform(CLI::AsSizeValue(true).description(""))
       ->type_name("SIZE")
       ->capture_default_str();
@@ -326,6 +328,21 @@ NetworkServer::Options NetworkOptions(const DaemonOptions& options, int threads,
               .ucx_direct_landings = options.ucx_direct_landings}};
 }
 
+/// Says when the limits of memory together are more than there is: the kernel would end the server
+/// once they are used. The DRAM tier alone is refused then.
+void LogMemory(const ServerOptions& server) {
+  const MemoryLimit limit = ReadMemoryLimit();
+  const uint64_t bytes = server.max_memory_bytes();
+  if (bytes <= limit.bytes) return;
+  LogWarning("memory_may_not_suffice",
+             {{"may_take", std::to_string(bytes)},
+              {"limit", std::to_string(limit.bytes)},
+              {"whose", limit.whose},
+              {"why",
+               "--dram-bytes, --digest-bytes, --context-bytes of each tenant and the caches "
+               "are more than that together; lower some of them"}});
+}
+
 void LogTransports(const Server& server, const NetworkServer& network) {
   for (const auto& [kind, why] : network.left_out()) {
     LogWarning("transport_left_out", {{"transport", kind}, {"why", std::string(Message(why))}});
@@ -337,11 +354,21 @@ void LogTransports(const Server& server, const NetworkServer& network) {
   }
 }
 
+void LogTrouble(const Health::Line& line) {
+  const std::string event(Name(line.trouble));
+  if (line.is_over) {
+    LogInfo(event, {{"state", "over"}, {"was", line.detail}});
+  } else {
+    LogWarning(event, {{"detail", line.detail}, {"left_out", std::to_string(line.left_out)}});
+  }
+}
+
 /// Null when none is asked for.
-StatusOr<std::unique_ptr<AdminServer>> StartAdmin(const DaemonOptions& options) {
+StatusOr<std::unique_ptr<AdminServer>> StartAdmin(const DaemonOptions& options,
+                                                  const Health& health) {
   if (options.admin_listen.empty()) return nullptr;
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<AdminServer> admin,
-                         AdminServer::Start(options.admin_listen));
+                         AdminServer::Start(options.admin_listen, &health));
   QUIRE_RETURN_IF_ERROR(WritePortFile("--admin-port-file", options.admin_port_file, admin->port()));
   return admin;
 }
@@ -383,10 +410,13 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
   QUIRE_ASSIGN_OR_RETURN(const auto tokens, ReadTenantTokens(options));
   QUIRE_RETURN_IF_ERROR(CheckDirectLandings(options, tokens.get()));
   // Before the store is opened, which may take a while: the process is alive and not ready.
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<AdminServer> admin, StartAdmin(options));
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Open(options.server));
+  Health health(&SystemClock(), LogTrouble);
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<AdminServer> admin, StartAdmin(options, health));
+  ServerOptions server_options = options.server;
+  server_options.health = &health;
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Open(server_options));
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<NetworkServer> listener,
-                         NetworkServer::Start(*server, options.server,
+                         NetworkServer::Start(*server, server_options,
                                               NetworkOptions(options, threads, streams, tokens)));
   QUIRE_RETURN_IF_ERROR(WritePortFile("--port-file", options.port_file, listener->port()));
   std::optional<AdminServer::Serving> serving;
@@ -403,6 +433,7 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
                         {"dram", server->dram_mode()},
                         {"ssd", server->ssd_mode()}});
   LogTrust(options, tokens.get(), listener->address());
+  LogMemory(server_options);
   LogTransports(*server, *listener);
   const int signal = stop->Wait();
   if (serving) serving->Drain();

@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -257,6 +258,66 @@ TEST_F(QuiredTest, MetricsMoveWithCallsAndThePortsGoWithTheDaemon) {
   EXPECT_EQ(quire::testing::HttpGet(port, "/healthz"), "") << "nobody listens any more";
 }
 
+// What was lost while the server was stopped is said at its start, everywhere, and mended by a put.
+TEST_F(QuiredTest, AVolumeThatIsMissingAtTheStartIsSaidUntilItsSegmentsArePutAgain) {
+  auto args = Args();
+  args.insert(args.end(),
+              {"--admin-listen", "127.0.0.1:0", "--admin-port-file", dir_ / "admin-port"});
+  const SegmentPut put(testing::TestSpec());
+  CallMessage reply;
+  {
+    const auto quired = Run(args);
+    auto transport = Connect(Address(*quired));
+    ASSERT_EQ(Call(*transport, "quire.v1.Store/PutSegment", &reply, put.message), OkStatus());
+    transport.reset();
+    quired->Signal(SIGTERM);
+    ASSERT_EQ(quired->Wait(), 0);
+  }
+  const std::string volume = dir_ / "data/payload/00000000.vol";
+  ASSERT_TRUE(std::filesystem::remove(volume));
+  const auto quired = Run(args);
+  auto transport = Connect(Address(*quired));
+  EXPECT_THAT(
+      quired->Stderr(),
+      AllOf(HasSubstr("warning data_damaged detail=\"1 segments are lost"), HasSubstr(volume)));
+  const auto ready = [&] {
+    return quire::testing::HttpGet(std::stoi(ReadFile(dir_ / "admin-port")), "/readyz");
+  };
+  EXPECT_THAT(ready(), AllOf(HasSubstr(" 200 OK"), HasSubstr("degraded: data_damaged: "),
+                             HasSubstr(volume)));
+  ASSERT_EQ(Call(*transport, "quire.v1.Admin/Stats", &reply), OkStatus());
+  v1::StatsReply stats;
+  ASSERT_TRUE(stats.ParseFromString(reply.control));
+  ASSERT_EQ(stats.degradations_size(), 1);
+  EXPECT_EQ(stats.degradations(0).reason(), "data_damaged");
+  EXPECT_GT(stats.degradations(0).since_unix_micros(), 0);
+  auto counters = Counters(*transport);
+  EXPECT_EQ(counters["segments_lost"], 1u);
+  EXPECT_EQ(counters["degraded{reason=\"data_damaged\"}"], 1u);
+  ASSERT_EQ(Call(*transport, "quire.v1.Store/PutSegment", &reply, put.message), OkStatus());
+  v1::PutSegmentReply stored;
+  ASSERT_TRUE(stored.ParseFromString(reply.control));
+  EXPECT_FALSE(stored.existed());
+  EXPECT_THAT(ready(), Not(HasSubstr("degraded")));
+  transport.reset();
+  quired->Signal(SIGTERM);
+  EXPECT_EQ(quired->Wait(), 0);
+  EXPECT_THAT(quired->Stderr(), HasSubstr("info data_damaged state=over"));
+}
+
+TEST_F(QuiredTest, LimitsThatAreMoreThanThereIsAreSaidAndADramTierThatIsIsRefused) {
+  auto args = Args();
+  args.insert(args.end(), {"--digest-bytes", "1000TiB"});
+  const auto quired = Run(args);
+  ASSERT_NE(Address(*quired), "") << quired->Stderr();
+  quired->Signal(SIGTERM);
+  EXPECT_EQ(quired->Wait(), 0);
+  EXPECT_THAT(quired->Stderr(), HasSubstr("warning memory_may_not_suffice may_take=10995"));
+  ExpectFailure(
+      {"--data-dir", dir_ / "other", "--listen", "127.0.0.1:0", "--dram-bytes", "1000TiB"},
+      "dram_bytes is 1099511627776000");
+}
+
 TEST_F(QuiredTest, ATakenAdminPortIsNamed) {
   auto args = Args();
   args.insert(args.end(),
@@ -301,6 +362,8 @@ TEST_F(QuiredTest, FailsToStartWithAReason) {
   ExpectFailure({"--data-dir", dir_ / "d", "--max-streams", "10000"}, "--max-streams");
   ExpectFailure({"--data-dir", dir_ / "d", "--stall-seconds", "0"}, "--stall-seconds");
   ExpectFailure({"--data-dir", dir_ / "d", "--default-codec", "int7"}, "--default-codec");
+  ExpectFailure({"--data-dir", dir_ / "d", "--dram-bytes", "8MiB", "--ssd-bytes", "1MiB"},
+                "at least 16777216");
   for (const char* quota : {"default", "=4GiB", "default=lots", "default=1GiB,default=2GiB"}) {
     ExpectFailure({"--data-dir", dir_ / "d", "--tenant-ssd-quota", quota}, "--tenant-ssd-quota");
   }
@@ -371,6 +434,7 @@ TEST_F(QuiredTest, WithTenantTokensCallersHaveToProveWhoTheyAre) {
   quired->Signal(SIGTERM);
   EXPECT_EQ(quired->Wait(), 0);
   EXPECT_THAT(quired->Stderr(), HasSubstr("warning tenant_without_token tenant=third"));
+  EXPECT_THAT(quired->Stderr(), HasSubstr("warning caller_unproven detail=\"a call from "));
   EXPECT_THAT(quired->Stderr(), Not(HasSubstr("tenant_without_token tenant=other")));
 }
 

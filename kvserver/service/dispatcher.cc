@@ -75,7 +75,15 @@ Status Dispatcher::HandleKnown(Method& method, const CallContext& context, std::
   if (status.ok()) status = Run(method, context, request, counted);
   method.reply_bytes.Add(counted.bytes());
   if (!status.ok()) method.errors[static_cast<size_t>(status.code())].Add();
+  if (absl::IsResourceExhausted(status)) TellRefusal(context, name, status);
   return status;
+}
+
+void Dispatcher::TellRefusal(const CallContext& context, std::string_view method,
+                             const Status& why) const {
+  if (parts_.health == nullptr) return;
+  parts_.health->Note(Trouble::kCallRefused, std::string(method) + " of tenant '" + context.tenant +
+                                                 "': " + std::string(Message(why)));
 }
 
 Status Dispatcher::Check(const CallContext& context, std::string_view method) const {
@@ -83,7 +91,11 @@ Status Dispatcher::Check(const CallContext& context, std::string_view method) co
     return DeadlineExceeded(method, ": the deadline had passed before the call began");
   }
   QUIRE_RETURN_IF_ERROR(wire::CheckTenantName(context.tenant));
-  return parts_.store->CheckTenant(context.tenant);
+  Status known = parts_.store->CheckTenant(context.tenant);
+  if (!known.ok() && parts_.health != nullptr) {
+    parts_.health->Note(Trouble::kCallerUnproven, Message(known));
+  }
+  return known;
 }
 
 StatusOr<std::optional<Admission::Pass>> Dispatcher::Enter(const Method& method,

@@ -24,6 +24,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/counters.h"
+#include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/transport/transport.h"
@@ -75,6 +76,7 @@ class Dispatcher final : public CallHandler {
     Admission* reads = nullptr;        ///< The door of methods that only read.
     Admission* writes = nullptr;       ///< That of the others.
     const Clock* clock = nullptr;      ///< Of the latencies.
+    Health* health = nullptr;          ///< Told of calls that are refused; may be null.
   };
   explicit Dispatcher(const Parts& parts) : parts_(parts) {}
 
@@ -138,6 +140,7 @@ class Dispatcher final : public CallHandler {
   Status HandleKnown(Method& method, const CallContext& context, std::string_view name,
                      const CallMessage& request, ReplyWriter& reply) const;
   Status Check(const CallContext& context, std::string_view method) const;
+  void TellRefusal(const CallContext& context, std::string_view method, const Status& why) const;
   StatusOr<std::optional<Admission::Pass>> Enter(const Method& method, const CallContext& context,
                                                  const CallMessage& request) const;
   Status Run(const Method& method, const CallContext& context, const CallMessage& request,

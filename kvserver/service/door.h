@@ -3,9 +3,8 @@
 // Which door of the server a method goes through. Calls that write have places of their own, so
 // that a device that does not take bytes any more leaves those that read alone; calls about the
 // server itself need no place at all, so that an operator gets through when nobody else does, and
-// neither do those that make connections or renew leases, which touch memory only and have bounds of
-// their own: a lease must not run out because the server is busy.
-// Pure function.
+// neither do those that make connections or renew leases, which touch memory only and have bounds
+// of their own: a lease must not run out because the server is busy. Pure function.
 #ifndef QUIRE_KVSERVER_SERVICE_DOOR_H_
 #define QUIRE_KVSERVER_SERVICE_DOOR_H_
 

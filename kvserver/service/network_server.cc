@@ -15,11 +15,11 @@ StatusOr<std::unique_ptr<NetworkServer>> NetworkServer::Start(Server& server,
   GrpcServer::Options grpc{.address = options.listen,
                            .max_message_bytes = server_options.max_message_bytes,
                            .max_threads = options.max_call_threads,
-                           .max_calls_per_tenant =
-                               server_options.max_concurrent_calls +
-                               2 * server_options.max_queued_calls_per_tenant,
+                           .max_calls_per_tenant = server_options.max_concurrent_calls +
+                                                   2 * server_options.max_queued_calls_per_tenant,
                            .stall_timeout = std::chrono::seconds(server_options.stall_seconds),
-                           .tokens = options.tokens};
+                           .tokens = options.tokens,
+                           .health = server_options.health};
   if (streams) {
     grpc.accept_pipe = server.data_plane().accept();
     grpc.max_streams = options.max_streams;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <utility>
 
 #include "common/base/executor.h"
@@ -28,6 +29,8 @@ namespace {
 /// clock can jump, so the registry is asked at intervals instead of at the next expiry; when
 /// nothing is due that costs nothing.
 constexpr Duration kExpiryPeriod = std::chrono::seconds(1);
+/// How often I/O that is in flight is looked at.
+constexpr Duration kDeviceCheckPeriod = std::chrono::seconds(1);
 /// How much of such an interval goes to pins that were there before a restart.
 constexpr Duration kPinRestoreTime = std::chrono::milliseconds(500);
 
@@ -35,6 +38,18 @@ constexpr Duration kPinRestoreTime = std::chrono::milliseconds(500);
 /// (a unit takes some 20 bytes there, and is rarely below 256).
 uint64_t MaxReplyBytes(const ServerOptions& options) {
   return options.max_message_bytes - options.max_message_bytes / 8;
+}
+
+Clock* ClockOf(const ServerOptions& options) {
+  return options.clock != nullptr ? options.clock : &SystemClock();
+}
+
+/// Gives `options` a board where it has none; who owns it.
+std::unique_ptr<Health> TakeBoard(ServerOptions* options) {
+  if (options->health != nullptr) return nullptr;
+  auto board = std::make_unique<Health>(ClockOf(*options));
+  options->health = board.get();
+  return board;
 }
 
 PageStore::Options StoreOptions(const ServerOptions& options) {
@@ -57,6 +72,7 @@ PageStore::Options StoreOptions(const ServerOptions& options) {
   store.scrub_bytes_per_second = options.scrub_bytes_per_second;
   store.ssd_gate = SsdGateOf(options);
   store.clock = options.clock;
+  store.health = options.health;
   return store;
 }
 
@@ -106,9 +122,11 @@ DataPlane::Options DataPlaneOptions(const ServerOptions& options, CallHandler* h
 
 /// In order of construction: each uses those before it.
 struct Server::Parts {
-  Parts(const ServerOptions& options, Clock* clock, std::unique_ptr<PageStore> page_store,
-        std::unique_ptr<DocumentRegistry> document_registry)
-      : store(std::move(page_store)),
+  Parts(const ServerOptions& options, Clock* clock, std::unique_ptr<Health> board,
+        std::unique_ptr<PageStore> page_store, std::unique_ptr<DocumentRegistry> document_registry)
+      : own_health(std::move(board)),
+        health(options.health),
+        store(std::move(page_store)),
         registry(std::move(document_registry)),
         contexts(ContextOptions(options, store.get(), clock)),
         resolver(store.get(), registry.get(), &contexts),
@@ -116,22 +134,30 @@ struct Server::Parts {
         sessions(SessionOptions(options, store.get(), &resolver, &digest_threads, clock)),
         reads(AdmissionOf(options, Door::kRead)),
         writes(AdmissionOf(options, Door::kWrite)),
-        dispatcher({.store = store.get(), .reads = &reads, .writes = &writes, .clock = clock}),
+        dispatcher({.store = store.get(),
+                    .reads = &reads,
+                    .writes = &writes,
+                    .clock = clock,
+                    .health = health}),
         data_plane(DataPlaneOptions(options, &dispatcher, clock)),
         clock(clock),
         start(clock->Now()),
-        expiry(kExpiryPeriod, [this] {
-          // A failure is counted by the registry, which tries again by itself.
-          (void)registry->RemoveExpired();
-          (void)store->Sweep();  // The same.
-          // A pin that does not fit waits, and is counted.
-          (void)registry->RestorePins(this->clock->Now() + kPinRestoreTime);
-          sessions.RemoveExpired();
-          contexts.RemoveExpired();
-          contexts.LetGoUnnamed();
-        }) {}
+        expiry(kExpiryPeriod,
+               [this] {
+                 // A failure is counted by the registry, which tries again by itself.
+                 (void)registry->RemoveExpired();
+                 (void)store->Sweep();  // The same.
+                 // A pin that does not fit waits, and is counted.
+                 (void)registry->RestorePins(this->clock->Now() + kPinRestoreTime);
+                 sessions.RemoveExpired();
+                 contexts.RemoveExpired();
+                 contexts.LetGoUnnamed();
+               }),
+        // Apart from the expiry, which waits for the device.
+        device_check(kDeviceCheckPeriod, std::bind_front(&PageStore::CheckDevice, store.get())) {}
 
   void VisitMetrics(MetricsVisitor& visit) const {
+    health->VisitMetrics(visit);
     store->VisitMetrics(visit);
     registry->VisitMetrics(visit);
     contexts.VisitMetrics(visit);
@@ -145,6 +171,8 @@ struct Server::Parts {
                 std::chrono::duration_cast<std::chrono::seconds>(clock->Now() - start).count());
   }
 
+  const std::unique_ptr<Health> own_health;  ///< Null when it is the caller's.
+  Health* const health;
   std::unique_ptr<PageStore> store;
   std::unique_ptr<DocumentRegistry> registry;
   ContextTable contexts;
@@ -158,22 +186,34 @@ struct Server::Parts {
   const Clock* const clock;
   const TimePoint start;
   PeriodicTask expiry;
+  PeriodicTask device_check;
 };
 
 StatusOr<std::unique_ptr<Server>> Server::Open(const ServerOptions& options) {
   QUIRE_RETURN_IF_ERROR(options.Validate());
-  QUIRE_ASSIGN_OR_RETURN(auto store, PageStore::Open(StoreOptions(options)));
-  return Over(std::move(store), options);
+  ServerOptions with_board = options;
+  std::unique_ptr<Health> own_health = TakeBoard(&with_board);
+  QUIRE_ASSIGN_OR_RETURN(auto store, PageStore::Open(StoreOptions(with_board)));
+  return Make(std::move(store), with_board, &own_health);
 }
 
 StatusOr<std::unique_ptr<Server>> Server::Over(std::unique_ptr<PageStore> store,
                                                const ServerOptions& options) {
   QUIRE_RETURN_IF_ERROR(options.Validate());
-  Clock* const clock = options.clock != nullptr ? options.clock : &SystemClock();
+  ServerOptions with_board = options;
+  std::unique_ptr<Health> own_health = TakeBoard(&with_board);
+  return Make(std::move(store), with_board, &own_health);
+}
+
+StatusOr<std::unique_ptr<Server>> Server::Make(std::unique_ptr<PageStore> store,
+                                               const ServerOptions& options,
+                                               std::unique_ptr<Health>* own_health) {
+  Clock* const clock = ClockOf(options);
   QUIRE_ASSIGN_OR_RETURN(const CodecParams default_codec, CodecByName(options.default_codec));
   QUIRE_ASSIGN_OR_RETURN(
       auto registry, DocumentRegistry::Open(store.get(), &store->metadata(), clock, default_codec));
-  auto parts = std::make_unique<Parts>(options, clock, std::move(store), std::move(registry));
+  auto parts = std::make_unique<Parts>(options, clock, std::move(*own_health), std::move(store),
+                                       std::move(registry));
   AddStoreMethods({.store = parts->store.get(),
                    .registry = parts->registry.get(),
                    .contexts = &parts->contexts,
@@ -185,8 +225,8 @@ StatusOr<std::unique_ptr<Server>> Server::Over(std::unique_ptr<PageStore> store,
   AddLeaseMethods(&parts->contexts, &parts->sessions, &parts->dispatcher);
   AddRegistryMethods(parts->registry.get(), &parts->contexts, &parts->dispatcher);
   AddDataPlaneMethods(&parts->data_plane, &parts->dispatcher);
-  AddAdminMethods([raw = parts.get()](MetricsVisitor& visit) { raw->VisitMetrics(visit); }, clock,
-                  &parts->dispatcher);
+  AddAdminMethods([raw = parts.get()](MetricsVisitor& visit) { raw->VisitMetrics(visit); },
+                  parts->health, clock, &parts->dispatcher);
   return std::unique_ptr<Server>(new Server(std::move(parts)));
 }
 

@@ -49,6 +49,10 @@ class Server {
 
  private:
   struct Parts;
+  /// `*own_health`: the board of `options`, unless it is the caller's; taken when all is well.
+  static StatusOr<std::unique_ptr<Server>> Make(std::unique_ptr<PageStore> store,
+                                                const ServerOptions& options,
+                                                std::unique_ptr<Health>* own_health);
   explicit Server(std::unique_ptr<Parts> parts);
 
   std::unique_ptr<Parts> parts_;

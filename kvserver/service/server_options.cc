@@ -33,6 +33,16 @@ Status CheckQuotas(std::string_view option, const TenantBytes& quotas,
 
 }  // namespace
 
+uint64_t ServerOptions::max_memory_bytes() const {
+  const PageStore::Options store;
+  double bytes = static_cast<double>(dram_bytes) + static_cast<double>(digest_bytes) +
+                 static_cast<double>(context_bytes) * static_cast<double>(tenants.size());
+  bytes += static_cast<double>(store.catalog_cache_bytes + store.digest_cache_bytes +
+                               store.extent_cache_bytes);
+  constexpr auto kMost = static_cast<double>(uint64_t{1} << 63);
+  return static_cast<uint64_t>(std::min(bytes, kMost));
+}
+
 Status ServerOptions::Validate() const {
   if (data_dir.empty()) {
     return InvalidArgument("no data directory: name one with --data-dir PATH");

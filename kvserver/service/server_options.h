@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/health.h"
 #include "common/base/status.h"
 #include "common/wire/limits.h"
 #include "kvserver/store/page_store.h"
@@ -25,7 +26,7 @@ struct ServerOptions {
   bool dram_prefault = false;               ///< Fill the arena at start.
   double dram_high_watermark = 1;           ///< Shares of the arena between which extents are
   double dram_low_watermark = 1;            ///< evicted ahead of need; both 1 = never.
-  /// Payload bytes allowed on SSD; 0 = 80 % of what the file system has for it at start.
+  /// Disk that the data directory may take; 0 = 80 % of what the file system has for it at start.
   uint64_t ssd_bytes = 0;
   /// Segments that no document refers to stay on SSD this long unused; 0 = until room is needed.
   uint64_t cached_ttl_seconds = 3600;
@@ -63,7 +64,8 @@ struct ServerOptions {
   uint32_t stall_seconds = 10;  ///< How long a client may take nothing of what it asked for.
   uint32_t lease_seconds = 60;  ///< How long it may hold what shared memory lends it.
 
-  Clock* clock = nullptr;  ///< SystemClock() when null.
+  Clock* clock = nullptr;    ///< SystemClock() when null.
+  Health* health = nullptr;  ///< The server has one of its own when null; outlives the server.
 
   /// Calls that can be in the server at once, running or waiting.
   uint64_t max_calls() const {
@@ -73,6 +75,9 @@ struct ServerOptions {
     if (tenant_digest_bytes > 0) return tenant_digest_bytes;
     return tenants.size() > 1 ? digest_bytes / 2 : digest_bytes;
   }
+  /// What the server may have in memory by its own limits: the DRAM tier, what is held for sessions
+  /// and contexts of every tenant, and the caches. Saturates.
+  uint64_t max_memory_bytes() const;
   /// INVALID_ARGUMENT naming the option that is out of range.
   [[nodiscard]] Status Validate() const;
 };

@@ -160,6 +160,7 @@ class StoreAdapters {
     reply->set_bytes(stat.bytes);
     reply->set_segments_in_dram(stat.segments_in_dram);
     reply->set_segments_on_ssd(stat.segments_on_ssd);
+    reply->set_segments_lost(stat.segments_lost);
     if (request.context().has_document()) {
       QUIRE_ASSIGN_OR_RETURN(
           const auto name, wire::DocumentNameFromProto<DocumentName>(request.context().document()));

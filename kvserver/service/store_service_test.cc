@@ -57,6 +57,19 @@ class StoreServiceTest : public ServiceFixture {
   }
 };
 
+TEST_F(StoreServiceTest, ATenantThatIsRefusedIsToldToOperators) {
+  for (int i = 0; i < 4; ++i) OpenContext();
+  v1::OpenContextRequest request;
+  *request.mutable_spec() = SpecProto();
+  ASSERT_EQ(Call<v1::OpenContextReply>("Store/OpenContext", request).status().code(),
+            StatusCode::kResourceExhausted);
+  tenant_ = "nobody";
+  ASSERT_FALSE(Call<v1::OpenContextReply>("Store/OpenContext", request).ok());
+  auto counters = MetricValuesOf(*server_);
+  EXPECT_EQ(counters["troubles{reason=\"call_refused\"}"], 1u);
+  EXPECT_EQ(counters["troubles{reason=\"caller_unproven\"}"], 1u);
+}
+
 TEST_F(StoreServiceTest, APutSegmentIsIdempotentAndItsBytesNeverChange) {
   std::vector<std::byte> payload, other;
   const auto request = PutRequest(&payload);

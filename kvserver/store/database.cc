@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "kvserver/store/policy/ssd_budget.h"
+
 namespace quire::kvserver {
 namespace {
 
@@ -22,11 +24,16 @@ namespace {
 constexpr std::array<const char*, 5> kTableNames = {"segments", "extents", "digests", "metadata",
                                                     "tenants"};
 constexpr size_t kBlockCacheBytes = 32 << 20;
-constexpr size_t kPayloadBufferBytes = 32 << 20;
-constexpr size_t kOtherBufferBytes = 8 << 20;
-// Of all tables together, what is being flushed included.
-constexpr size_t kAllBuffersBytes = 64 << 20;
-constexpr size_t kBlobFileBytes = 256 << 20;
+// Of what all tables have in memory together, what is being flushed included.
+constexpr uint64_t kPayloadBufferShare = 2;
+constexpr uint64_t kOtherBufferShare = 8;
+// As many times that.
+constexpr uint64_t kLogBuffers = 2;
+constexpr uint64_t kBlobFileBuffers = 4;
+// Taken of the disk ahead of need.
+constexpr size_t kManifestAheadBytes = 64 << 10;
+// Of what RocksDB says of itself; it keeps two such files.
+constexpr size_t kLogFileBytes = 512 << 10;
 // Resuming writes what is buffered; when that fails too, only a restart helps.
 constexpr uint64_t kResumeFreeBytes = 128 << 20;
 constexpr size_t kResumeProbeBytes = 1 << 20;
@@ -59,7 +66,7 @@ Status Convert(const rocksdb::Status& status, std::string_view what) {
 }
 
 rocksdb::ColumnFamilyOptions TableOptions(const std::shared_ptr<rocksdb::Cache>& cache,
-                                          bool payload) {
+                                          uint64_t buffer_bytes, bool payload) {
   rocksdb::ColumnFamilyOptions options;
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = cache;
@@ -67,10 +74,10 @@ rocksdb::ColumnFamilyOptions TableOptions(const std::shared_ptr<rocksdb::Cache>&
   table.cache_index_and_filter_blocks = true;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   options.compression = payload ? rocksdb::kNoCompression : rocksdb::kLZ4Compression;
-  options.write_buffer_size = payload ? kPayloadBufferBytes : kOtherBufferBytes;
+  options.write_buffer_size = buffer_bytes / (payload ? kPayloadBufferShare : kOtherBufferShare);
   if (payload) {
     options.enable_blob_files = true;
-    options.blob_file_size = kBlobFileBytes;
+    options.blob_file_size = kBlobFileBuffers * buffer_bytes;
     options.enable_blob_garbage_collection = true;
     options.blob_garbage_collection_force_threshold = 0.5;
   }
@@ -124,7 +131,8 @@ std::unique_ptr<rocksdb::Env> MakeOrderedEnv(rocksdb::Env* env) {
       env != nullptr ? env->GetFileSystem() : rocksdb::FileSystem::Default()));
 }
 
-rocksdb::DBOptions DbOptions(rocksdb::Env* env, std::shared_ptr<Listener> listener) {
+rocksdb::DBOptions DbOptions(rocksdb::Env* env, uint64_t buffer_bytes,
+                             std::shared_ptr<Listener> listener) {
   rocksdb::DBOptions options;
   options.env = env;
   options.create_if_missing = true;
@@ -133,12 +141,30 @@ rocksdb::DBOptions DbOptions(rocksdb::Env* env, std::shared_ptr<Listener> listen
   options.atomic_flush = true;  // one table must not get ahead of a log that another still needs
   options.track_and_verify_wals_in_manifest = true;  // a log that lost synced bytes is noticed
   options.max_background_jobs = 2;
-  options.max_total_wal_size = 128 << 20;
-  options.db_write_buffer_size = kAllBuffersBytes;
+  options.max_total_wal_size = kLogBuffers * buffer_bytes;
+  options.db_write_buffer_size = buffer_bytes;
+  options.manifest_preallocation_size = kManifestAheadBytes;
+  options.max_manifest_file_size = buffer_bytes;  // then it is written anew
+  options.max_log_file_size = kLogFileBytes;
   options.keep_log_file_num = 2;
   options.info_log_level = rocksdb::WARN_LEVEL;
   options.listeners.push_back(std::move(listener));
   return options;
+}
+
+/// 0 when there is no such directory.
+StatusOr<uint64_t> BytesOfFiles(rocksdb::Env& env, const std::string& path) {
+  std::vector<std::string> names;
+  const rocksdb::Status listed = env.GetChildren(path, &names);
+  if (listed.IsNotFound()) return uint64_t{0};
+  QUIRE_RETURN_IF_ERROR(Convert(listed, "cannot list " + path));
+  uint64_t total = 0;
+  for (const std::string& name : names) {
+    uint64_t bytes = 0;
+    // One that is gone by now has none.
+    if (env.GetFileSize(path + "/" + name, &bytes).ok()) total += bytes;
+  }
+  return total;
 }
 
 /// The first key after every key that starts with `prefix`.
@@ -153,7 +179,10 @@ std::string PrefixEnd(std::string_view prefix) {
 
 struct Database::Rep {
   std::string path;
+  uint64_t limit_bytes = 0;
+  uint64_t buffer_bytes = 0;
   bool read_only = false;
+  StallWatch* watch = nullptr;
   std::unique_ptr<rocksdb::Env> env;  // Outlives the database.
   std::unique_ptr<rocksdb::DB> db;
   std::shared_ptr<rocksdb::Cache> cache;
@@ -175,6 +204,7 @@ struct Database::Rep {
 struct Database::Batch::Rep {
   const Database::Rep* database = nullptr;
   rocksdb::WriteBatch batch;
+  bool deletes = false;
 };
 
 Database::Batch::Batch() : rep_(std::make_unique<Rep>()) {}
@@ -191,10 +221,12 @@ void Database::Batch::Put(Table table, std::string_view key,
 }
 
 void Database::Batch::Delete(Table table, std::string_view key) {
+  rep_->deletes = true;
   rep_->batch.Delete(rep_->database->Of(table), ToSlice(key));
 }
 
 void Database::Batch::DeletePrefix(Table table, std::string_view prefix) {
+  rep_->deletes = true;
   rep_->batch.DeleteRange(rep_->database->Of(table), ToSlice(prefix), PrefixEnd(prefix));
 }
 
@@ -204,23 +236,32 @@ StatusOr<std::unique_ptr<Database>> Database::Open(const Options& options) {
   for (size_t i = 0; i < kTableNames.size(); ++i) {
     const auto table = static_cast<Table>(i);
     const bool payload = table == Table::kDigests;
-    families.emplace_back(kTableNames[i], TableOptions(cache, payload));
+    families.emplace_back(kTableNames[i], TableOptions(cache, options.buffer_bytes, payload));
   }
-  families.emplace_back(rocksdb::kDefaultColumnFamilyName, TableOptions(cache, false));
+  families.emplace_back(rocksdb::kDefaultColumnFamilyName,
+                        TableOptions(cache, options.buffer_bytes, false));
   auto rep = std::make_unique<Rep>();
   rep->path = options.path;
+  rep->limit_bytes = options.limit_bytes;
+  rep->buffer_bytes = options.buffer_bytes;
   rep->cache = cache;
   rocksdb::DB* db = nullptr;
   rep->read_only = options.read_only;
+  rep->watch = options.watch;
   rep->env = MakeOrderedEnv(options.env);
-  const rocksdb::DBOptions db_options = DbOptions(rep->env.get(), rep->listener);
+  const rocksdb::DBOptions db_options =
+      DbOptions(rep->env.get(), options.buffer_bytes, rep->listener);
   const rocksdb::Status status =
       options.read_only
           ? rocksdb::DB::OpenForReadOnly(db_options, options.path, families, &rep->tables, &db)
           : rocksdb::DB::Open(db_options, options.path, families, &rep->tables, &db);
   rep->db.reset(db);
   QUIRE_RETURN_IF_ERROR(Convert(status, "cannot open the database in " + options.path));
-  return std::unique_ptr<Database>(new Database(std::move(rep)));
+  std::unique_ptr<Database> database(new Database(std::move(rep)));
+  QUIRE_RETURN_IF_ERROR(database->MeasureFiles());
+  // What was deleted before counts as much as what is deleted now.
+  database->has_deleted_ = true;
+  return database;
 }
 
 Database::Database(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
@@ -266,9 +307,12 @@ Status Database::Commit(Batch& batch, bool sync) {
 
 rocksdb::Status Database::Write(Batch& batch, bool sync) {
   SharedLock lock(resume_mutex_);
+  const StallWatch::Operation operation(rep_->watch, "a write to the metadata");
   rep_->Anchor();
   rocksdb::WriteOptions options;
   options.sync = sync;
+  written_bytes_ += batch.rep_->batch.GetDataSize();
+  if (batch.rep_->deletes) has_deleted_ = true;
   rocksdb::Status status = rep_->db->Write(options, &batch.rep_->batch);
   if (!status.ok()) in_doubt_ = true;
   return status;
@@ -318,6 +362,64 @@ Status Database::Sync() {
 
 Status Database::Settle() { return in_doubt_ ? Resume() : OkStatus(); }
 
+StatusOr<Database::Space> Database::Measure(const std::string& path, rocksdb::Env* env) {
+  if (env == nullptr) env = rocksdb::Env::Default();
+  Space space;
+  const std::string parent = path.substr(0, path.rfind('/'));
+  QUIRE_RETURN_IF_ERROR(Convert(env->GetFreeSpace(parent, &space.free_bytes),
+                                "cannot ask for the free space of " + parent));
+  QUIRE_ASSIGN_OR_RETURN(space.used_bytes, BytesOfFiles(*env, path));
+  return space;
+}
+
+// --- Room.
+
+Status Database::MeasureFiles() {
+  // Before the look: what is written meanwhile counts twice, rather than not at all.
+  written_bytes_ = 0;
+  QUIRE_ASSIGN_OR_RETURN(measured_bytes_, BytesOfFiles(*rep_->db->GetEnv(), rep_->path));
+  return OkStatus();
+}
+
+bool Database::Fits(uint64_t bytes) const {
+  return rep_->limit_bytes == 0 || MetadataFits(measured_bytes_ + written_bytes_ + bytes,
+                                                rep_->limit_bytes, rep_->buffer_bytes);
+}
+
+Status Database::CheckRoom(uint64_t bytes) {
+  if (Fits(bytes)) return OkStatus();
+  MutexLock lock(room_mutex_);
+  // Logs that were counted may be gone.
+  QUIRE_RETURN_IF_ERROR(MeasureFiles());
+  if (Fits(bytes)) return OkStatus();
+  return ResourceExhausted("the metadata in ", rep_->path, " has ", measured_bytes_.load(),
+                           " bytes, and ssd_bytes leaves ", rep_->limit_bytes,
+                           " to it and its compaction; delete documents or raise ssd_bytes, then "
+                           "retry");
+}
+
+Status Database::MakeRoom(uint64_t bytes) {
+  Status room = CheckRoom(bytes);
+  if (!absl::IsResourceExhausted(room) || !has_deleted_) return room;
+  QUIRE_RETURN_IF_ERROR(Compact());
+  return CheckRoom(bytes);
+}
+
+Status Database::Compact() {
+  MutexLock lock(room_mutex_);
+  if (!has_deleted_.exchange(false)) return OkStatus();  // Somebody else has just done it.
+  rocksdb::CompactRangeOptions options;
+  options.exclusive_manual_compaction = false;
+  options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
+  options.blob_garbage_collection_policy = rocksdb::BlobGarbageCollectionPolicy::kForce;
+  options.blob_garbage_collection_age_cutoff = 1;
+  for (rocksdb::ColumnFamilyHandle* const table : rep_->tables) {
+    QUIRE_RETURN_IF_ERROR(Convert(rep_->db->CompactRange(options, table, nullptr, nullptr),
+                                  "cannot compact " + rep_->path));
+  }
+  return OkStatus();
+}
+
 StatusOr<uint64_t> Database::FreeBytes() {
   uint64_t bytes = 0;
   const rocksdb::Status status = rep_->db->GetEnv()->GetFreeSpace(rep_->path, &bytes);
@@ -334,6 +436,8 @@ void Database::VisitMetrics(MetricsVisitor& visit) const {
               rep_->MemoryOf(rocksdb::DB::Properties::kSizeAllMemTables));
   visit.Gauge("db_table_bytes", "Memory of the readers of open tables of metadata.",
               rep_->MemoryOf(rocksdb::DB::Properties::kEstimateTableReadersMem));
+  visit.Gauge("db_file_bytes", "Files of metadata, logs included, about.",
+              measured_bytes_ + written_bytes_);
   visit.Gauge("db_block_cache_bytes", "Memory of cached blocks of metadata.",
               rep_->cache->GetUsage());
 }

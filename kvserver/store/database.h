@@ -27,8 +27,10 @@
 
 #include "common/base/counters.h"
 #include "common/base/metrics.h"
+#include "common/base/mutex.h"
 #include "common/base/shared_mutex.h"
 #include "common/base/status.h"
+#include "kvserver/store/stall_watch.h"
 
 namespace rocksdb {
 class Env;
@@ -46,6 +48,10 @@ class Database {
     std::string path;             ///< Created when missing; its parent exists.
     rocksdb::Env* env = nullptr;  ///< The machine's when null; tests inject faults through it.
     bool read_only = false;       ///< The database exists and no file of it is changed.
+    StallWatch* watch = nullptr;  ///< Over writes; may be null, outlives the database.
+    uint64_t limit_bytes = 0;     ///< Of all its files; 0: none. CheckRoom and MakeRoom hold it.
+    /// Of all tables, in memory before it is in a file; the log has at most twice as much.
+    uint64_t buffer_bytes = uint64_t{64} << 20;
   };
 
   class Batch {
@@ -66,6 +72,12 @@ class Database {
   };
 
   static StatusOr<std::unique_ptr<Database>> Open(const Options& options);
+  /// What there is at `path`, before a database is opened there.
+  struct Space {
+    uint64_t free_bytes = 0;  ///< That the file system has left.
+    uint64_t used_bytes = 0;  ///< Of the database's files; 0 when there is none.
+  };
+  static StatusOr<Space> Measure(const std::string& path, rocksdb::Env* env);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
@@ -86,9 +98,16 @@ class Database {
   /// Bytes that the file system has left.
   [[nodiscard]] StatusOr<uint64_t> FreeBytes();
 
+  /// OK when the files stay within the limit with `bytes` more, whatever the database does;
+  /// otherwise RESOURCE_EXHAUSTED.
+  [[nodiscard]] Status CheckRoom(uint64_t bytes);
+  /// The same; where it does not fit and something was deleted, compacts first, which takes a
+  /// while.
+  [[nodiscard]] Status MakeRoom(uint64_t bytes);
+
   /// db_commits, db_commit_failures, db_recoveries (writes resumed after a failure); memory:
   /// db_memtable_bytes (written and not yet in a table), db_block_cache_bytes, db_table_bytes (of
-  /// readers of open tables).
+  /// readers of open tables). db_file_bytes: of all its files.
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
@@ -96,11 +115,19 @@ class Database {
   explicit Database(std::unique_ptr<Rep> rep);
   rocksdb::Status Write(Batch& batch, bool sync);
   Status Resume();
+  /// Finds out how large the files are.
+  Status MeasureFiles();
+  Status Compact();
+  bool Fits(uint64_t bytes) const;
 
   const std::unique_ptr<Rep> rep_;
   SharedMutex resume_mutex_;  ///< Shared by writes; a recovery runs alone.
   /// A write failed since the last recovery. Set with `resume_mutex_` shared, cleared under it.
   std::atomic<bool> in_doubt_{false};
+  /// Of the files when they were last looked at, and written to the log since.
+  std::atomic<uint64_t> measured_bytes_{0}, written_bytes_{0};
+  Mutex room_mutex_;  ///< Held while files are looked at or compacted to make room.
+  std::atomic<bool> has_deleted_{false};  ///< Since the last compaction to make room.
   Counter commits_, failures_, recoveries_;
 };
 

@@ -182,7 +182,7 @@ Status DigestStore::KeepRepresentatives(const SegmentKey& key, const SegmentReco
 Status DigestStore::CheckRoom(uint64_t bytes) const {
   QUIRE_ASSIGN_OR_RETURN(const uint64_t free_bytes, database_->FreeBytes());
   const uint64_t needed = kMinFreeBytes + 2 * bytes;
-  if (free_bytes >= needed) return OkStatus();
+  if (free_bytes >= needed) return database_->CheckRoom(4 * bytes);
   return ResourceExhausted("the data directory has ", free_bytes, " bytes free, ", bytes,
                            " bytes of digests need ", needed,
                            "; free space or delete documents, then retry");

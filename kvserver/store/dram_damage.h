@@ -7,7 +7,10 @@
 #ifndef QUIRE_KVSERVER_STORE_DRAM_DAMAGE_H_
 #define QUIRE_KVSERVER_STORE_DRAM_DAMAGE_H_
 
+#include <string>
+
 #include "common/base/counters.h"
+#include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "kvserver/store/dram_tier.h"
@@ -17,12 +20,17 @@ namespace quire::kvserver {
 
 class DramDamage {
  public:
-  /// Both outlive it.
-  DramDamage(DramTier* dram, SegmentCatalog* catalog) : dram_(dram), catalog_(catalog) {}
+  /// All outlive it.
+  DramDamage(DramTier* dram, SegmentCatalog* catalog, Health* health)
+      : dram_(dram), catalog_(catalog), health_(*health) {}
 
   /// Drops `resident`, which is damaged and may have been evicted meanwhile. Pins stay.
   void Drop(const ExtentId& id, const ResidentPtr& resident) {
     damaged_.Add();
+    health_.Note(Trouble::kMemoryDamaged,
+                 "segment " + id.segment.Hex() + " layer " + std::to_string(id.layer) +
+                     " did not match its checksums in DRAM and is read from SSD again; check the "
+                     "memory of this machine when it happens again");
     (void)dram_->EraseExtent(id, resident);
   }
   /// The extent is in its place again, from SSD.
@@ -51,6 +59,7 @@ class DramDamage {
  private:
   DramTier* const dram_;
   SegmentCatalog* const catalog_;
+  Health& health_;
   Counter damaged_, mended_, lost_;
 };
 

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "common/base/shared_memory.h"
 #include "common/base/status.h"
@@ -87,6 +88,7 @@ struct ChainStat {
   uint64_t bytes = 0;
   uint32_t segments_in_dram = 0;  ///< With at least one extent in DRAM.
   uint32_t segments_on_ssd = 0;   ///< All but those that are in DRAM only.
+  uint32_t segments_lost = 0;     ///< Known to be lost or damaged; they count as missing.
 };
 
 /// A chain, and what keeps its segments stored.
@@ -110,7 +112,8 @@ class PageStore {
     double dram_low_watermark = 1;
     /// DRAM that single tenants may use; the others: all of it.
     TenantBytes tenant_dram_quota_bytes = {};
-    /// Payload bytes allowed on SSD; 0: kSsdShare of what the file system has for it at open.
+    /// Of the disk: all files of the data directory together. Payload has a part of it
+    /// (policy/ssd_budget.h). 0: kSsdShare of what the file system has for them at open.
     uint64_t ssd_bytes = 0;
     /// How long a segment that no document refers to stays on SSD unused; zero: until its room is
     /// needed.
@@ -136,6 +139,7 @@ class PageStore {
     uint64_t scrub_bytes_per_second = 0;
     IoGate::Options ssd_gate = {};  ///< How many calls may wait for the SSD at once.
     Clock* clock = nullptr;         ///< SystemClock() when null; outlives the store.
+    Health* health = nullptr;       ///< The store has one of its own when null; outlives the store.
   };
   /// Opens or creates the store and recovers to the last acknowledged state.
   /// Errors name the path and the remedy: not a directory, not writable, locked by another server,
@@ -197,6 +201,12 @@ class PageStore {
   /// last SegmentHold of it goes. NOT_FOUND when it is not stored. Readers that hold its bytes keep
   /// them.
   virtual Status DeleteSegment(std::string_view tenant, const SegmentKey& key) = 0;
+  /// Segments of the chain that ends with `tip` which are known to be lost or damaged; one, when
+  /// the chain cannot be followed. Costs nothing while there are none in the whole store.
+  virtual uint32_t LostSegments(std::string_view tenant, const SegmentKey& tip) {
+    (void)tenant, (void)tip;
+    return 0;
+  }
 
   // Who needs what: see policy/segment_lives.h for the rules.
 
@@ -253,6 +263,10 @@ class PageStore {
   /// What is stored, what was done, and how long it took: of the store itself, its tiers and
   /// caches, and the database. docs/metrics.md has all of them.
   virtual void VisitMetrics(MetricsVisitor& visit) const = 0;
+
+  /// Tells Health of I/O that is in flight for too long, and that it has ended. Does none itself;
+  /// call it about once a second, from a thread that waits for no I/O.
+  virtual void CheckDevice() {}
 
   /// How the SSD tier moves bytes on this machine, for people: "io_uring, direct".
   virtual std::string ssd_mode() const = 0;

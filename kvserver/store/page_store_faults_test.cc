@@ -6,13 +6,25 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
 
+#include "common/base/health.h"
 #include "kvserver/store/testing/faulty_store_fixture.h"
+#include "tests/kit/fake_clock.h"
 
 namespace quire::kvserver::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::AnyOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
 using Kind = IoRequest::Kind;
 
 class PageStoreFaultsTest : public FaultyStoreTest {
@@ -186,6 +198,162 @@ TEST_F(PageStoreFaultsTest, Promise3PowerLossKeepsWhatWasPersistedAndNothingIsWr
     }
   }
   EXPECT_GT(lost, 0u) << "the device never lost anything: the test shows nothing";
+}
+
+/// A store whose operators are told what happens.
+class WatchedStoreTest : public PageStoreFaultsTest {
+ protected:
+  void SetUp() override {
+    options_.health = &health_;
+    options_.clock = &clock_;
+    Open();
+  }
+  void TearDown() override { store_.reset(); }
+  /// What the server is degraded by.
+  std::vector<std::string> Degraded() {
+    std::vector<std::string> names;
+    for (const auto& degradation : health_.Degradations())
+      names.emplace_back(Name(degradation.trouble));
+    return names;
+  }
+  std::string Volume(int number) {
+    return dir_ / ("payload/0000000" + std::to_string(number) + ".vol");
+  }
+
+  quire::testing::FakeClock clock_;
+  std::vector<std::string> lines_;
+  Health health_{&clock_, [this](const Health::Line& line) {
+                   lines_.push_back(std::string(Name(line.trouble)) +
+                                    (line.is_over ? " over" : "") + ": " + line.detail);
+                 }};
+};
+
+// Promise 8: a miss costs a recompute, never a wrong answer. What was lost while nobody looked is
+// said at the start, misses, and is stored anew.
+TEST_F(WatchedStoreTest, Promise8WhatIsLostAtStartMissesIsToldAndIsStoredAnew) {
+  constexpr uint64_t kSegments = 50;  // Of 64 KiB, in volumes of a MiB.
+  for (uint64_t seed = 1; seed <= kSegments; ++seed) {
+    ASSERT_TRUE(PutTestSegment(*store_, spec_, seed).ok());
+  }
+  store_.reset();
+  std::filesystem::remove(Volume(0));
+  std::filesystem::resize_file(Volume(1), (512 << 10) + 100);
+  std::filesystem::resize_file(Volume(2), 0);
+  Open();
+  ASSERT_EQ(lines_.size(), 1u);
+  for (const std::string& word : {std::string("data_damaged: "), Volume(0), Volume(1), Volume(2),
+                                  std::to_string(Count("segments_lost")) + " segments are lost"}) {
+    EXPECT_THAT(lines_[0], HasSubstr(word));
+  }
+  EXPECT_THAT(Degraded(), ElementsAre("data_damaged"));
+  uint64_t lost = 0;
+  for (uint64_t seed = 1; seed <= kSegments; ++seed) {
+    const bool was_lost = !IsStored(seed);
+    lost += was_lost ? 1 : 0;
+    const auto segment = PutTestSegment(*store_, spec_, seed);
+    ASSERT_TRUE(segment.ok()) << segment.status();
+    const auto read = ReadSegment(*store_, spec_, *segment);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(*read, segment->payload);
+  }
+  EXPECT_GT(lost, 32u);
+  EXPECT_LT(lost, kSegments);
+  EXPECT_EQ(Count("segments_lost"), lost);
+  EXPECT_EQ(Count("segments_repaired"), lost);
+  EXPECT_THAT(Degraded(), IsEmpty());
+  EXPECT_THAT(lines_.back(), StartsWith("data_damaged over"));
+  Open();
+  EXPECT_EQ(Count("segments_lost"), 0u) << "the volumes that stayed short have nothing that counts";
+}
+
+TEST_F(WatchedStoreTest, AChainOfLostSegmentsIsCountedAndCannotBeNamedByADocument) {
+  const auto chain = PutTestChain(*store_, spec_, /*seed=*/1, /*num_segments=*/3);
+  ASSERT_TRUE(chain.ok()) << chain.status();
+  EXPECT_EQ(store_->LostSegments("default", chain->back().key), 0u);
+  store_.reset();
+  std::filesystem::remove(Volume(0));
+  Open();
+  EXPECT_EQ(store_->LostSegments("default", chain->back().key), 3u);
+  EXPECT_EQ(store_->StatChain("default", **store_->ResolveChain("default", chain->back().key))
+                ->segments_lost,
+            3u);
+  ASSERT_TRUE(PutTestSegment(*store_, spec_, 1).ok());
+  EXPECT_EQ(store_->LostSegments("default", chain->back().key), 2u);
+  for (const TestSegment& segment : *chain) {
+    EXPECT_TRUE(store_->DeleteSegment("default", segment.key).ok());
+  }
+  EXPECT_EQ(store_->LostSegments("default", chain->back().key), 0u);
+  EXPECT_THAT(Degraded(), IsEmpty());
+}
+
+// Promise 3: what is acknowledged as persisted is not in a file that goes with the process.
+TEST_F(WatchedStoreTest, Promise3AVolumeThatIsDeletedUnderTheServerIsNoticedBeforeAPutIsPersisted) {
+  const auto first = PutTestSegment(*store_, spec_, 1, kRootKey, 0, Durability::kPersisted);
+  ASSERT_TRUE(first.ok()) << first.status();
+  std::filesystem::remove(Volume(0));
+  for (const uint64_t seed : {1, 2}) {
+    const auto put = PutTestSegment(*store_, spec_, seed, kRootKey, 0, Durability::kPersisted);
+    EXPECT_EQ(put.status().code(), StatusCode::kUnavailable) << put.status();
+  }
+  EXPECT_THAT(Degraded(), ElementsAre("device_failed", "sync_failed"));
+  EXPECT_THAT(lines_, Contains(HasSubstr(Volume(0))));
+  EXPECT_EQ(*ReadSegment(*store_, spec_, *first), first->payload) << "reads go on";
+}
+
+TEST_F(WatchedStoreTest, APutThatFailsDegradesUntilOneSucceeds) {
+  const auto fails_with = [&](IoFault fault, const char* trouble) {
+    SCOPED_TRACE(trouble);
+    engine_.Inject(Kind::kWrite, fault);
+    EXPECT_FALSE(PutTestSegment(*store_, spec_, 1).ok());
+    EXPECT_THAT(Degraded(), ElementsAre(trouble));
+    EXPECT_TRUE(PutTestSegment(*store_, spec_, 1).ok());
+    EXPECT_THAT(Degraded(), IsEmpty());
+    EXPECT_TRUE(
+        store_
+            ->DeleteSegment("default",
+                            *store_->Lookup("default", spec_, MakeTokens(spec_.segment_tokens(), 1))
+                                 .value()
+                                 .begin())
+            .ok());
+  };
+  fails_with(IoFault::kIoError, "device_failed");
+  fails_with(IoFault::kNoSpace, "disk_full");
+  env_.faults.free_bytes = 0;
+  EXPECT_EQ(PutTestSegment(*store_, spec_, 2).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(Degraded(), ElementsAre("disk_full"));
+}
+
+TEST_F(WatchedStoreTest, AScrubFindingAndAReadThatFailsAreTold) {
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  engine_.Inject(Kind::kRead, IoFault::kIoError);
+  ASSERT_TRUE(store_->scrubber().RunRound().ok());
+  EXPECT_THAT(lines_, ElementsAre(StartsWith("read_failed: ")));
+  EXPECT_THAT(Degraded(), IsEmpty());
+  engine_.Inject(Kind::kRead, IoFault::kBitFlip);
+  ASSERT_TRUE(store_->scrubber().RunRound().ok());
+  EXPECT_THAT(lines_.back(), AllOf(StartsWith("data_damaged: "), HasSubstr(segment->key.Hex())));
+  EXPECT_THAT(Degraded(), ElementsAre("data_damaged"));
+  ASSERT_TRUE(PutTestSegment(*store_, spec_, 1).ok());
+  EXPECT_THAT(Degraded(), IsEmpty());
+}
+
+TEST_F(WatchedStoreTest, IoThatDoesNotReturnIsToldWhileItIsInFlight) {
+  engine_.Inject(Kind::kWrite, IoFault::kPause);
+  std::thread putting([&] { EXPECT_TRUE(PutTestSegment(*store_, spec_, 1).ok()); });
+  engine_.AwaitPaused(1);
+  clock_.Advance(std::chrono::seconds(5));
+  store_->CheckDevice();
+  EXPECT_THAT(Degraded(), IsEmpty());
+  clock_.Advance(std::chrono::seconds(1));
+  store_->CheckDevice();
+  EXPECT_THAT(Degraded(), ElementsAre("device_stalled"));
+  EXPECT_THAT(lines_,
+              ElementsAre(HasSubstr("a write to the payload volumes has been in flight for 6 s")));
+  engine_.Resume();
+  putting.join();
+  store_->CheckDevice();
+  EXPECT_THAT(Degraded(), IsEmpty());
 }
 
 }  // namespace

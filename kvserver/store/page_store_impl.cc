@@ -19,6 +19,10 @@ constexpr uint64_t kLeftForMetadata = 128 << 20;
 constexpr size_t kMaxLookupTokens = size_t{1} << 24;
 // Extents that were read from SSD and may be read again; 64 bytes each or so.
 constexpr size_t kPromotionMemory = 65536;
+// I/O that takes longer is told. A batch has 8 MiB at most, so no device that works needs that.
+constexpr Duration kStallBound = std::chrono::seconds(5);
+// Of volumes that are named in one line.
+constexpr size_t kMostNamedVolumes = 3;
 
 std::unique_ptr<AdmissionPolicy> MakeAdmission(const PageStore::Options& options) {
   if (options.ssd_write_bytes_per_second == 0) return nullptr;
@@ -49,14 +53,25 @@ StatusOr<uint64_t> FreeForVolumes(Database& database) {
   return bytes - std::min(bytes, kLeftForMetadata);
 }
 
-/// What the payload may take on SSD: a share of what is free and what its volumes have already.
-StatusOr<uint64_t> SsdLimit(const PageStore::Options& options, Database& database,
-                            const PayloadStore& payload) {
-  if (options.ssd_bytes != 0) return options.ssd_bytes;
-  QUIRE_ASSIGN_OR_RETURN(const uint64_t free_bytes, database.FreeBytes());
-  const uint64_t bytes = free_bytes + payload.volume_bytes();
-  return std::max<uint64_t>(
-      static_cast<uint64_t>(PageStore::kSsdShare * static_cast<double>(bytes)), 1);
+/// Divides what the store may take of the disk: what the options say, or a share of what is free
+/// and what its files have already.
+StatusOr<SsdBudget> BudgetOf(const PageStore::Options& options, const DataDirectory& directory,
+                             Disk& disk, rocksdb::Env* env) {
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t volumes,
+                         VolumeSet::BytesIn(directory.payload_path(), disk));
+  if (options.ssd_bytes != 0) {
+    return DivideSsd(options.ssd_bytes, options.ssd_volume_bytes, volumes);
+  }
+  QUIRE_ASSIGN_OR_RETURN(const Database::Space space,
+                         Database::Measure(directory.metadata_path(), env));
+  const uint64_t bytes = space.free_bytes + space.used_bytes + volumes;
+  const auto share = static_cast<uint64_t>(PageStore::kSsdShare * static_cast<double>(bytes));
+  // Nobody asked for this limit, so it keeps nothing from being opened.
+  const uint64_t least = volumes + SsdBudget::kLeastBytes;
+  QUIRE_ASSIGN_OR_RETURN(SsdBudget budget,
+                         DivideSsd(std::max(share, least), options.ssd_volume_bytes, volumes));
+  budget.volume_bytes = options.ssd_volume_bytes;
+  return budget;
 }
 
 }  // namespace
@@ -70,15 +85,26 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
                          MakeEvictionPolicy(options.eviction_policy));
   Parts parts;
   QUIRE_ASSIGN_OR_RETURN(parts.cached_eviction, MakeEvictionPolicy(options.eviction_policy));
+  parts.health = options.health;
+  if (parts.health == nullptr) {
+    parts.own_health = std::make_unique<Health>(ClockOf(options));
+    parts.health = parts.own_health.get();
+  }
+  parts.watch = std::make_unique<StallWatch>(ClockOf(options), kStallBound);
   parts.latencies =
       std::make_unique<StoreLatencies>(options.clock != nullptr ? *options.clock : SystemClock());
   Disk& disk = machine.disk != nullptr ? *machine.disk : SystemDisk();
   QUIRE_ASSIGN_OR_RETURN(parts.directory, DataDirectory::Open(options.ssd_path, disk, machine.env));
   QUIRE_ASSIGN_OR_RETURN(parts.dram, DramTier::Open(DramOptions(options), std::move(eviction)));
-  QUIRE_ASSIGN_OR_RETURN(parts.database, Database::Open({.path = parts.directory->metadata_path(),
-                                                         .env = machine.env}));
+  QUIRE_ASSIGN_OR_RETURN(parts.budget, BudgetOf(options, *parts.directory, disk, machine.env));
+  QUIRE_ASSIGN_OR_RETURN(parts.database,
+                         Database::Open({.path = parts.directory->metadata_path(),
+                                         .env = machine.env,
+                                         .watch = parts.watch.get(),
+                                         .limit_bytes = parts.budget.metadata_bytes,
+                                         .buffer_bytes = parts.budget.buffer_bytes}));
   QUIRE_RETURN_IF_ERROR(NoteFormat(*parts.database));
-  QUIRE_RETURN_IF_ERROR(OpenPayload(options, machine, &parts));
+  QUIRE_RETURN_IF_ERROR(OpenPayload(machine, &parts));
   QUIRE_ASSIGN_OR_RETURN(parts.tenants,
                          TenantDirectory::Open(parts.database.get(), options.tenants));
   SsdTier ssd(parts.database.get(), parts.payload.get(), 0);
@@ -87,7 +113,6 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
   QUIRE_ASSIGN_OR_RETURN(const SegmentCatalog::Totals stored,
                          catalog.CountAll(recovered.whole_extents));
   QUIRE_RETURN_IF_ERROR(catalog.Drop(stored.dram_only));
-  QUIRE_ASSIGN_OR_RETURN(parts.ssd_bytes, SsdLimit(options, *parts.database, *parts.payload));
   auto store = std::unique_ptr<PageStoreImpl>(
       new PageStoreImpl(options, machine, std::move(parts), stored, recovered));
   // One of a tenant that the server has no more stays until the server has it again, and one that
@@ -99,31 +124,37 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
   return store;
 }
 
-Status PageStoreImpl::OpenPayload(const Options& options, const Machine& machine, Parts* parts) {
+Status PageStoreImpl::OpenPayload(const Machine& machine, Parts* parts) {
   IoEngine* engine = machine.engine;
   if (engine == nullptr) {
     QUIRE_ASSIGN_OR_RETURN(EngineChoice choice, ChooseEngine(EngineKind::kAuto, {}));
     parts->engine = std::move(choice.engine);
     engine = parts->engine.get();
   }
-  parts->timed_engine = std::make_unique<TimedEngine>(engine, parts->latencies.get());
+  parts->timed_engine =
+      std::make_unique<TimedEngine>(engine, parts->latencies.get(), parts->watch.get());
   const VolumeSet::Options volumes{
       .directory = parts->directory->payload_path(),
-      .volume_bytes = options.ssd_volume_bytes,
+      .volume_bytes = parts->budget.volume_bytes,
+      .limit_bytes = parts->budget.volumes_bytes,
       .free_bytes = [database = parts->database.get()] { return FreeForVolumes(*database); },
       .faults = machine.faults,
       .disk = machine.disk};
   QUIRE_ASSIGN_OR_RETURN(
       parts->payload,
-      PayloadStore::Open({.volumes = volumes, .buffers = {}, .faults = machine.faults},
-                         parts->timed_engine.get()));
+      PayloadStore::Open(
+          {.volumes = volumes, .buffers = {}, .faults = machine.faults, .health = parts->health},
+          parts->timed_engine.get()));
   return OkStatus();
 }
 
 PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Parts parts,
                              const SegmentCatalog::Totals& stored,
                              const SsdTier::Recovered& recovered)
-    : latencies_(std::move(parts.latencies)),
+    : own_health_(std::move(parts.own_health)),
+      health_(*parts.health),
+      watch_(std::move(parts.watch)),
+      latencies_(std::move(parts.latencies)),
       directory_(std::move(parts.directory)),
       database_(std::move(parts.database)),
       engine_(std::move(parts.engine)),
@@ -131,10 +162,11 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
       payload_(std::move(parts.payload)),
       dram_(std::move(parts.dram)),
       tenants_(std::move(parts.tenants)),
+      budget_(parts.budget),
       metadata_(database_.get()),
       ssd_(database_.get(), payload_.get(), options.extent_cache_bytes),
-      catalog_(database_.get(), options.catalog_cache_bytes),
-      damage_(dram_.get(), &catalog_),
+      catalog_(database_.get(), options.catalog_cache_bytes, &health_),
+      damage_(dram_.get(), &catalog_, &health_),
       gate_(options.ssd_gate),
       digests_(database_.get(), options.digest_cache_bytes, &gate_),
       reader_({.catalog = &catalog_,
@@ -149,7 +181,7 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
               std::make_unique<TouchPromotion>(options.promote_after_touches, kPromotionMemory)),
       deriver_(
           {.digests = &digests_, .reader = &reader_, .catalog = &catalog_, .writers = &writers_}),
-      space_(parts.ssd_bytes, options.tenant_ssd_quota_bytes),
+      space_(parts.budget.payload_bytes, options.tenant_ssd_quota_bytes),
       keeper_({.database = database_.get(),
                .catalog = &catalog_,
                .digests = &digests_,
@@ -158,6 +190,7 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
                .writers = &writers_,
                .space = &space_,
                .faults = machine.faults,
+               .health = &health_,
                .latencies = latencies_.get(),
                .clock = ClockOf(options)},
               std::move(parts.cached_eviction), options.cached_ttl),
@@ -171,6 +204,7 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
                .space = &space_,
                .keeper = &keeper_,
                .faults = machine.faults,
+               .health = &health_,
                .latencies = latencies_.get(),
                .clock = ClockOf(options),
                .prefill_cost = options.prefill_cost,
@@ -193,10 +227,41 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
                     .bytes = segment.bytes,
                     .incarnation = segment.incarnation});
   }
-  for (const SegmentKey& key : stored.incomplete) catalog_.MarkDamaged(key);
   dropped_.Add(recovered.dropped);
   torn_.Add(recovered.torn.size());
   lost_bytes_.Add(recovered.lost_bytes);
+  lost_segments_.Add(stored.incomplete.size());
+  TellWhatIsLost(stored, recovered);
+}
+
+void PageStoreImpl::TellWhatIsLost(const SegmentCatalog::Totals& stored,
+                                   const SsdTier::Recovered& recovered) {
+  if (!stored.incomplete.empty()) {
+    std::string where;
+    const std::vector<std::string> volumes = payload_->LostVolumes();
+    for (size_t i = 0; i < std::min(volumes.size(), kMostNamedVolumes); ++i) {
+      where += (i > 0 ? ", " : "") + volumes[i];
+    }
+    if (volumes.size() > kMostNamedVolumes) {
+      where += " and " + std::to_string(volumes.size() - kMostNamedVolumes) + " more";
+    }
+    catalog_.MarkDamaged(
+        stored.incomplete,
+        std::to_string(stored.incomplete.size()) + " segments are lost, " +
+            std::to_string(recovered.lost_bytes) +
+            " bytes of their payload with volumes that are " + "missing or were cut (" +
+            (where.empty() ? "none" : where) + "), " + std::to_string(recovered.dropped) +
+            " extents with records that cannot be used; they count as missing: stop the server and "
+            "give the volumes back if they are elsewhere, or put the documents again of which "
+            "`quire ls` says that segments are lost");
+  }
+  if (!recovered.torn.empty()) {
+    health_.Note(Trouble::kDataTorn,
+                 std::to_string(recovered.torn.size()) +
+                     " segments that were put without a sync were not whole after the machine or "
+                     "the server had stopped, and were dropped; put their documents again, at "
+                     "durability persisted when they are to survive that");
+  }
 }
 
 // When it fails, what was acknowledged without a sync keeps its promise all the same, and the next
@@ -317,6 +382,7 @@ StatusOr<ChainStat> PageStoreImpl::StatChain(std::string_view tenant, const Chai
     stat.bytes += record->payload_bytes();
     if (!record->dram_only) ++stat.segments_on_ssd;
     if (dram_->HasAny(key)) ++stat.segments_in_dram;
+    if (catalog_.IsDamaged(key)) ++stat.segments_lost;
   }
   return stat;
 }
@@ -326,6 +392,23 @@ Status PageStoreImpl::DeleteSegment(std::string_view tenant, const SegmentKey& k
   QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
   QUIRE_RETURN_IF_ERROR(CheckMayRemove(tenant, key));
   return keeper_.Delete(key);
+}
+
+uint32_t PageStoreImpl::LostSegments(std::string_view tenant, const SegmentKey& tip) {
+  if (!catalog_.HasDamaged() && torn_.Get() == 0) return 0;
+  const StatusOr<ChainPtr> chain = catalog_.Resolve(tenant, tip);
+  if (!chain.ok()) return 1;
+  return static_cast<uint32_t>(std::ranges::count_if(
+      (*chain)->keys, [&](const SegmentKey& key) { return catalog_.IsDamaged(key); }));
+}
+
+void PageStoreImpl::CheckDevice() {
+  const auto stall = watch_->Find();
+  if (!stall) return health_.Clear(Trouble::kDeviceStalled);
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(stall->in_flight).count();
+  health_.Raise(Trouble::kDeviceStalled, std::string(stall->what) + " has been in flight for " +
+                                             std::to_string(seconds) + " s in " +
+                                             directory_->path() + "; check the device");
 }
 
 // The owner of a damaged record cannot be told; whoever has its key may remove it.
@@ -401,6 +484,7 @@ Status PageStoreImpl::CheckTenant(std::string_view tenant) const {
 }
 
 void PageStoreImpl::VisitMetrics(MetricsVisitor& visit) const {
+  if (own_health_ != nullptr) own_health_->VisitMetrics(visit);
   keeper_.VisitMetrics(visit);
   space_.VisitMetrics(visit);
   writer_.VisitMetrics(visit);
@@ -423,6 +507,11 @@ void PageStoreImpl::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("ssd_bytes_lost",
                 "Payload in volumes that were missing or cut when the store was opened.",
                 lost_bytes_.Get());
+  visit.Gauge("ssd_disk_bytes_limit", "Disk that the data directory may take.",
+              budget_.limit_bytes);
+  visit.Counter("segments_lost",
+                "Segments of which payload or records were gone when the store was opened.",
+                lost_segments_.Get());
   payload_->VisitMetrics(visit);
   database_->VisitMetrics(visit);
   scrubber_.VisitMetrics(visit);

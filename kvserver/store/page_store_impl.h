@@ -22,6 +22,7 @@
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/page_store.h"
 #include "kvserver/store/policy/pin_table.h"
+#include "kvserver/store/policy/ssd_budget.h"
 #include "kvserver/store/rocksdb_metadata_store.h"
 #include "kvserver/store/scrubber.h"
 #include "kvserver/store/segment_catalog.h"
@@ -29,6 +30,7 @@
 #include "kvserver/store/segment_writer.h"
 #include "kvserver/store/space_accounts.h"
 #include "kvserver/store/ssd_tier.h"
+#include "kvserver/store/stall_watch.h"
 #include "kvserver/store/store_latencies.h"
 #include "kvserver/store/tenant_directory.h"
 #include "kvserver/store/timed_engine.h"
@@ -69,6 +71,8 @@ class PageStoreImpl final : public PageStore {
                                     std::span<const std::byte> digests) override;
   StatusOr<ChainStat> StatChain(std::string_view tenant, const Chain& chain) override;
   Status DeleteSegment(std::string_view tenant, const SegmentKey& key) override;
+  uint32_t LostSegments(std::string_view tenant, const SegmentKey& tip) override;
+  void CheckDevice() override;
   StatusOr<SegmentHold> HoldSegments(std::string_view tenant,
                                      std::span<const SegmentKey> keys) override;
   Status NameSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;
@@ -109,7 +113,10 @@ class PageStoreImpl final : public PageStore {
  private:
   struct Parts {
     std::unique_ptr<EvictionPolicy> cached_eviction;
-    uint64_t ssd_bytes = 0;  ///< The limit.
+    SsdBudget budget;
+    std::unique_ptr<Health> own_health;  ///< Null when it is the caller's.
+    Health* health = nullptr;
+    std::unique_ptr<StallWatch> watch;
     std::unique_ptr<StoreLatencies> latencies;
     std::unique_ptr<DataDirectory> directory;
     std::unique_ptr<Database> database;
@@ -119,15 +126,20 @@ class PageStoreImpl final : public PageStore {
     std::unique_ptr<DramTier> dram;
     TenantDirectory tenants;
   };
-  static Status OpenPayload(const Options& options, const Machine& machine, Parts* parts);
+  static Status OpenPayload(const Machine& machine, Parts* parts);
   PageStoreImpl(const Options& options, const Machine& machine, Parts parts,
                 const SegmentCatalog::Totals& stored, const SsdTier::Recovered& recovered);
 
+  /// Of what the store has lost since it was last open.
+  void TellWhatIsLost(const SegmentCatalog::Totals& stored, const SsdTier::Recovered& recovered);
   Status PinSegment(std::string_view tenant, const SegmentKey& key);
   Status UnpinSegment(const SegmentKey& key);
   Status CheckMayRemove(std::string_view tenant, const SegmentKey& key);
 
   // Constant after construction; each provides its own synchronisation.
+  const std::unique_ptr<Health> own_health_;
+  Health& health_;
+  const std::unique_ptr<StallWatch> watch_;
   const std::unique_ptr<StoreLatencies> latencies_;
   const std::unique_ptr<DataDirectory> directory_;
   const std::unique_ptr<Database> database_;
@@ -136,6 +148,7 @@ class PageStoreImpl final : public PageStore {
   const std::unique_ptr<PayloadStore> payload_;
   const std::unique_ptr<DramTier> dram_;
   const TenantDirectory tenants_;
+  const SsdBudget budget_;
   RocksDbMetadataStore metadata_;
   SsdTier ssd_;
   SegmentCatalog catalog_;
@@ -147,7 +160,7 @@ class PageStoreImpl final : public PageStore {
   DigestDeriver deriver_;
   SpaceAccounts space_;
   SegmentKeeper keeper_;
-  Counter dropped_, torn_, lost_bytes_;
+  Counter dropped_, torn_, lost_bytes_, lost_segments_;
   SegmentWriter writer_;
   Scrubber scrubber_;  ///< Last: it stops before what it reads goes.
 };

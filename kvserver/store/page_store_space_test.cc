@@ -2,13 +2,17 @@
 //
 // What may go to SSD: quotas of tenants, and the write budget with what stays in DRAM only.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "kvserver/store/database.h"
+#include "kvserver/store/policy/ssd_budget.h"
 #include "kvserver/store/testing/page_store_fixture.h"
 #include "tests/kit/fake_clock.h"
 
@@ -39,6 +43,8 @@ TEST_F(PageStoreSpaceTest, ATenantStopsAtItsQuotaAndOthersGoOn) {
   ASSERT_TRUE(store_->NameSegments("other", {{first->key, second->key}}).ok());
   const Status refused = PutNumber(3, Durability::kMemory, kRootKey, "other").status();
   EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(Count("troubles{reason=\"over_quota\"}"), 1u);
+  EXPECT_EQ(Count("degraded{reason=\"disk_full\"}"), 0u) << "the others go on";
   EXPECT_NE(std::string(refused.message()).find("tenant 'other'"), std::string::npos) << refused;
   EXPECT_TRUE(PutNumber(3, Durability::kMemory).ok());
   Open();  // What is stored counts again.
@@ -56,11 +62,94 @@ TEST_F(PageStoreSpaceTest, AStoredSegmentThatIsPutAgainIsNotChargedAgain) {
   EXPECT_EQ(Count("ssd_bytes_used"), segment_bytes());
 }
 
-/// A store of four segments, of which what no document refers to is a cache.
+/// A store that may take 16 MiB of the disk, of segments of 64 KiB with a quarter as many digests.
+class DiskLimitTest : public PageStoreSpaceTest {
+ protected:
+  void SetUp() override {
+    options_.ssd_bytes = SsdBudget::kLeastBytes;
+    options_.ssd_volume_bytes = 256 << 20;
+    spec_ = LargeUnitSpec();
+    Open();
+  }
+  /// What the directory takes of the disk, in whole blocks of its files.
+  uint64_t DiskBytes() {
+    uint64_t bytes = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(dir_.path())) {
+      struct stat file = {};
+      // One that is gone by now has none.
+      if (stat(entry.path().c_str(), &file) == 0)
+        bytes += 512 * static_cast<uint64_t>(file.st_blocks);
+    }
+    return bytes;
+  }
+};
+
+// Promise 6: over the limit the caller gets RESOURCE_EXHAUSTED; the server neither grows nor dies.
+TEST_F(DiskLimitTest, Promise6TheLimitIsOfTheDiskAndNothingIsStoredHalf) {
+  std::vector<TestSegment> named;
+  Status full;
+  for (uint64_t seed = 1; full.ok() && seed < 1000; ++seed) {
+    auto put = PutNumber(seed, Durability::kMemory);
+    full = put.status();
+    if (!full.ok()) break;
+    ASSERT_TRUE(store_->NameSegments("default", {{put->key}}).ok());
+    named.push_back(*std::move(put));
+    EXPECT_LE(DiskBytes(), options_.ssd_bytes) << seed;
+  }
+  EXPECT_EQ(full.code(), StatusCode::kResourceExhausted) << full;
+  EXPECT_NE(Message(full).find("ssd_bytes"), std::string_view::npos) << full;
+  EXPECT_GE(named.size() * segment_bytes(), options_.ssd_bytes / 3);
+  EXPECT_EQ(Count("segments"), named.size());
+  EXPECT_EQ(Count("degraded{reason=\"disk_full\"}"), 1u);
+  EXPECT_TRUE(PutNumber(1, Durability::kMemory).ok()) << "what exists needs no room";
+  store_->UnnameSegments("default", {{named.back().key}});
+  ASSERT_TRUE(store_->DeleteSegment("default", named.back().key).ok());
+  EXPECT_EQ(Count("degraded{reason=\"disk_full\"}"), 0u);
+  EXPECT_TRUE(PutNumber(1000, Durability::kMemory).ok());
+  Open();
+  EXPECT_LE(DiskBytes(), options_.ssd_bytes);
+  EXPECT_EQ(Count("ssd_bytes_used"), named.size() * segment_bytes()) << "counted again at open";
+}
+
+TEST_F(DiskLimitTest, ACacheThatTurnsOverManyTimesStaysWithinTheLimit) {
+  uint64_t most = 0;
+  for (uint64_t seed = 1; seed < 400; ++seed) {
+    const auto put = PutNumber(seed, seed % 4 == 0 ? Durability::kPersisted : Durability::kMemory);
+    ASSERT_TRUE(put.ok()) << put.status() << " " << seed;
+    if (seed % 8 == 0) most = std::max(most, DiskBytes());
+  }
+  EXPECT_LE(most, options_.ssd_bytes);
+  EXPECT_GT(Count("cached_evictions"), 250u);
+}
+
+TEST_F(DiskLimitTest, ALimitThatCannotWorkIsRefusedWithTheLeastThatDoes) {
+  for (uint64_t seed = 1; seed < 100; ++seed) {
+    ASSERT_TRUE(PutNumber(seed, Durability::kMemory).ok());
+  }
+  store_.reset();
+  const auto refusal = [&](uint64_t bytes) {
+    PageStore::Options options = options_;
+    options.ssd_bytes = bytes;
+    const Status status = PageStore::Open(options).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+    return std::string(Message(status));
+  };
+  EXPECT_NE(refusal(1 << 20).find("at least "), std::string::npos);
+  options_.ssd_bytes = 64 << 20;
+  Open();
+  for (uint64_t seed = 100; seed < 500; ++seed) {
+    ASSERT_TRUE(PutNumber(seed, Durability::kMemory).ok());
+  }
+  store_.reset();
+  // The volumes do not shrink.
+  EXPECT_NE(refusal(SsdBudget::kLeastBytes).find("do not shrink"), std::string::npos);
+}
+
+/// A tenant of four segments, of which what no document refers to is a cache.
 class CachedSegmentsTest : public PageStoreSpaceTest {
  protected:
   void SetUp() override {
-    options_.ssd_bytes = 4 * segment_bytes();
+    options_.tenant_ssd_quota_bytes = {{"default", 4 * segment_bytes()}};
     options_.cached_ttl = std::chrono::minutes(10);
     options_.clock = &clock_;
     Open();
@@ -79,8 +168,9 @@ class CachedSegmentsTest : public PageStoreSpaceTest {
   quire::testing::FakeClock clock_;
 };
 
-// Promise 6: a full SSD evicts what it caches, used longest ago first, before anybody is refused.
-TEST_F(CachedSegmentsTest, Promise6AFullSsdEvictsCachedSegmentsBeforeAnybodyIsRefused) {
+// Promise 6: a full tenant evicts what it caches, used longest ago first, before anybody is
+// refused.
+TEST_F(CachedSegmentsTest, Promise6AFullQuotaEvictsCachedSegmentsBeforeAnybodyIsRefused) {
   std::vector<TestSegment> segments;
   for (uint64_t seed = 1; seed <= 4; ++seed) segments.push_back(PutOne(seed));
   ASSERT_TRUE(store_->NameSegments("default", {{segments[0].key}}).ok());
@@ -95,7 +185,7 @@ TEST_F(CachedSegmentsTest, Promise6AFullSsdEvictsCachedSegmentsBeforeAnybodyIsRe
   for (uint64_t seed = 7; seed < 30; ++seed) PutOne(seed);
   EXPECT_TRUE(IsRead(segments[0])) << "a document refers to it";
   EXPECT_TRUE(IsRead(segments[1])) << "somebody holds it";
-  EXPECT_EQ(Count("ssd_bytes_used"), options_.ssd_bytes);
+  EXPECT_EQ(Count("ssd_bytes_used"), 4 * segment_bytes());
   EXPECT_EQ(Count("cached_evictions"), 25u);
   EXPECT_EQ(Count("segments"), 4u);
   EXPECT_EQ(Count("segments_cached"), 3u);
@@ -122,7 +212,7 @@ TEST_F(CachedSegmentsTest, APutThatDoesNotFitStopsAndFillsNothingForGood) {
 }
 
 TEST_F(CachedSegmentsTest, ATenantOverItsQuotaEvictsItsOwn) {
-  options_.tenant_ssd_quota_bytes = {{"other", 2 * segment_bytes()}};
+  options_.tenant_ssd_quota_bytes["other"] = 2 * segment_bytes();
   Open();
   const TestSegment mine = PutOne(1);
   for (uint64_t seed = 1; seed <= 8; ++seed) {
@@ -218,7 +308,7 @@ TEST_F(CachedSegmentsTest, IncarnationsGrowOverDeletesAndRestarts) {
 // Puts, holds, deletes and sweeps of few keys at a time, in a store that is always full: nobody is
 // refused, what is held is read, and the accounts are right at the end.
 TEST_F(CachedSegmentsTest, HoldersReadWhatTheyHoldWhileEverythingIsPutEvictedAndDeleted) {
-  options_.ssd_bytes = 24 * segment_bytes();
+  options_.tenant_ssd_quota_bytes = {{"default", 24 * segment_bytes()}};
   Open();
   std::atomic<int> wrong{0}, refused{0};
   const auto work = [&](uint64_t number) {
@@ -348,6 +438,19 @@ TEST_F(WriteBudgetTest, PuttingItAgainToPersistWritesItOut) {
   EXPECT_TRUE(IsRead(*second));
   ASSERT_TRUE(store_->DeleteSegment("default", second->key).ok());
   EXPECT_EQ(Count("ssd_bytes_used"), segment_bytes());
+}
+
+TEST_F(WriteBudgetTest, WhatIsWrittenOutLaterTakesOfTheBudgetToo) {
+  ASSERT_TRUE(PutNumber(1, Durability::kMemory).ok());  // spends the budget
+  ASSERT_TRUE(PutNumber(2, Durability::kMemory).ok());
+  ASSERT_EQ(Count("puts_dram_only"), 1u);
+  ASSERT_TRUE(PutNumber(2, Durability::kPersisted).ok());  // a second's worth of debt
+  clock_.Advance(std::chrono::seconds(1));
+  ASSERT_TRUE(PutNumber(3, Durability::kMemory).ok());
+  EXPECT_EQ(Count("puts_dram_only"), 2u) << "the second paid the debt";
+  clock_.Advance(std::chrono::seconds(1));
+  ASSERT_TRUE(PutNumber(4, Durability::kMemory).ok());
+  EXPECT_EQ(Count("puts_dram_only"), 2u);
 }
 
 TEST_F(WriteBudgetTest, DeletingItGivesNothingBackThatWasNotCharged) {

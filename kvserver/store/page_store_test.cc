@@ -278,28 +278,6 @@ TEST_F(PageStoreTest, DeleteRemovesASegmentFromEveryTier) {
   EXPECT_EQ(ReadSegment(*store_, spec_, *segment).status().code(), StatusCode::kNotFound);
 }
 
-// Promise 6: over the limit the caller gets RESOURCE_EXHAUSTED; the server neither grows nor dies.
-TEST_F(PageStoreTest, Promise6TheSsdLimitIsKeptAndNothingIsStoredHalf) {
-  options_.ssd_bytes = 2 * SegmentBytes(spec_, 2);
-  Open();
-  const auto chain = PutTestChain(*store_, spec_, 1, 2);
-  ASSERT_TRUE(chain.ok());
-  // Documents refer to them, so that they make no room.
-  ASSERT_TRUE(store_->NameSegments("default", {{(*chain)[0].key, (*chain)[1].key}}).ok());
-  const auto third = PutTestSegment(*store_, spec_, 3, chain->back().key);
-  EXPECT_EQ(third.status().code(), StatusCode::kResourceExhausted);
-  EXPECT_NE(Message(third.status()).find("ssd_bytes"), std::string_view::npos);
-  EXPECT_EQ(Count("segments"), 2u);
-  EXPECT_TRUE(PutTestSegment(*store_, spec_, 1).ok()) << "what exists needs no room";
-  ASSERT_TRUE(store_->DeleteSegment("default", chain->back().key).ok());
-  const auto fourth = PutTestSegment(*store_, spec_, 4, chain->front().key);
-  ASSERT_TRUE(fourth.ok()) << fourth.status();
-  Open();
-  store_->RestoreNames({{chain->front().key, 1}, {fourth->key, 1}});
-  EXPECT_EQ(Count("ssd_bytes_used"), options_.ssd_bytes) << "counted again at open";
-  EXPECT_EQ(PutTestSegment(*store_, spec_, 5).status().code(), StatusCode::kResourceExhausted);
-}
-
 TEST_F(PageStoreTest, RefusesOptionsThatMakeNoSense) {
   store_.reset();
   const auto error = [&](auto change) {

@@ -7,9 +7,6 @@
 namespace quire::kvserver {
 namespace {
 
-// Beyond this many a damaged segment is reported at each read but no longer remembered.
-constexpr size_t kMaxDamaged = 65536;
-
 uint64_t ChargeOf(const SegmentRecord& record) {
   return sizeof(SegmentRecord) + 256 + record.tokens.size() * sizeof(TokenId) +
          record.unit_crc32c.size() * sizeof(uint32_t);
@@ -21,8 +18,11 @@ Status NotStored(const SegmentKey& key) {
 
 }  // namespace
 
-SegmentCatalog::SegmentCatalog(Database* database, uint64_t cache_bytes)
-    : database_(database), records_(cache_bytes / 4 * 3), chains_(cache_bytes / 4) {}
+SegmentCatalog::SegmentCatalog(Database* database, uint64_t cache_bytes, Health* health)
+    : database_(database),
+      health_(health),
+      records_(cache_bytes / 4 * 3),
+      chains_(cache_bytes / 4) {}
 
 StatusOr<SegmentCatalog::Totals> SegmentCatalog::CountAll(const ExtentCounts& whole_extents) {
   Totals totals;
@@ -127,20 +127,44 @@ void SegmentCatalog::StageErase(const SegmentKey& key, Database::Batch& batch) {
 void SegmentCatalog::Remember(const SegmentKey& key, SegmentRecordPtr record) {
   const uint64_t charge = ChargeOf(*record);
   records_.Insert(key, std::move(record), charge, records_.epoch());
-  MutexLock lock(damaged_mutex_);
-  repaired_.Add(damaged_.erase(key));
+  repaired_.Add(ForgetDamage(key));
 }
 
 void SegmentCatalog::Forget(const SegmentKey& key, bool was_private) {
   records_.Invalidate(key);
   if (!was_private) chains_.Clear();  // Any chain may go through it.
-  MutexLock lock(damaged_mutex_);
-  damaged_.erase(key);
+  (void)ForgetDamage(key);
 }
 
-void SegmentCatalog::MarkDamaged(const SegmentKey& key) {
+void SegmentCatalog::MarkDamaged(std::span<const SegmentKey> keys, std::string_view detail) {
+  size_t fresh = 0;
+  {
+    MutexLock lock(damaged_mutex_);
+    for (const SegmentKey& key : keys) fresh += damaged_.insert(key).second ? 1 : 0;
+  }
+  if (fresh == 0 || health_ == nullptr) return;
+  if (!detail.empty()) return health_->Raise(Trouble::kDataDamaged, detail);
+  health_->Raise(Trouble::kDataDamaged,
+                 "segment " + keys.front().Hex() +
+                     " failed its checksums or is gone, and counts as missing; check the device, "
+                     "and put the documents again of which `quire ls` says that segments are lost");
+}
+
+size_t SegmentCatalog::ForgetDamage(const SegmentKey& key) {
+  size_t erased = 0;
+  bool none_left = false;
+  {
+    MutexLock lock(damaged_mutex_);
+    erased = damaged_.erase(key);
+    none_left = damaged_.empty();
+  }
+  if (erased > 0 && none_left && health_ != nullptr) health_->Clear(Trouble::kDataDamaged);
+  return erased;
+}
+
+bool SegmentCatalog::HasDamaged() const {
   MutexLock lock(damaged_mutex_);
-  if (damaged_.size() < kMaxDamaged) damaged_.insert(key);
+  return !damaged_.empty();
 }
 
 bool SegmentCatalog::IsDamaged(const SegmentKey& key) const {

@@ -9,6 +9,7 @@
 #define QUIRE_KVSERVER_STORE_SEGMENT_CATALOG_H_
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "common/base/counters.h"
+#include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
@@ -32,8 +34,9 @@ using SegmentRecordPtr = std::shared_ptr<const SegmentRecord>;
 
 class SegmentCatalog {
  public:
-  /// `database` outlives the catalog; `cache_bytes` bounds the cached records and chains together.
-  SegmentCatalog(Database* database, uint64_t cache_bytes);
+  /// `database` outlives the catalog, and so does `health`, which may be null; `cache_bytes` bounds
+  /// the cached records and chains together.
+  SegmentCatalog(Database* database, uint64_t cache_bytes, Health* health = nullptr);
 
   /// A segment as its record says; of a damaged record only the key is known.
   struct Listed {
@@ -70,9 +73,12 @@ class SegmentCatalog {
   /// After the commit of StageErase. `was_private`: no chain goes through it.
   void Forget(const SegmentKey& key, bool was_private);
 
-  /// The segment's stored bytes failed a check.
-  void MarkDamaged(const SegmentKey& key);
+  /// The segment's stored bytes failed a check, or are gone.
+  void MarkDamaged(const SegmentKey& key) { MarkDamaged({&key, 1}, ""); }
+  /// The same of several; `detail` tells operators of all of them.
+  void MarkDamaged(std::span<const SegmentKey> keys, std::string_view detail);
   bool IsDamaged(const SegmentKey& key) const;
+  bool HasDamaged() const;
 
   /// segments_damaged, segments_repaired, catalog_bytes_cached.
   void VisitMetrics(MetricsVisitor& visit) const;
@@ -83,8 +89,11 @@ class SegmentCatalog {
     ChainPtr chain;
   };
   StatusOr<ChainPtr> Walk(std::string_view tenant, const SegmentKey& tip);
+  /// It is whole, or gone for good. How many there were: 0 or 1.
+  size_t ForgetDamage(const SegmentKey& key);
 
   Database* const database_;
+  Health* const health_;  ///< May be null.
   BoundedCache<SegmentKey, SegmentRecordPtr, SegmentKeyHash> records_;
   BoundedCache<SegmentKey, CachedChain, SegmentKeyHash> chains_;
   mutable Mutex damaged_mutex_;

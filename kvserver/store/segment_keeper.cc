@@ -10,6 +10,8 @@ namespace {
 
 /// Segments that one step of a sweep looks for at once.
 constexpr size_t kSweepBatch = 256;
+/// What EvictShare evicts of those that are cached.
+constexpr uint64_t kEvictShare = 8;
 
 Status NotStored(const SegmentKey& key) {
   return NotFound("segment ", key.Hex(), " is not stored; put it again");
@@ -81,6 +83,18 @@ Status SegmentKeeper::Charge(std::string_view tenant, uint64_t bytes) {
 bool SegmentKeeper::MakeRoom() {
   MutexLock evicting(evict_mutex_);
   return EvictOne(std::nullopt);
+}
+
+uint64_t SegmentKeeper::EvictShare() {
+  uint64_t wanted = 1;
+  {
+    MutexLock lock(mutex_);
+    wanted += lives_.num_cached() / kEvictShare;
+  }
+  MutexLock evicting(evict_mutex_);
+  uint64_t evicted = 0;
+  while (evicted < wanted && EvictOne(std::nullopt)) ++evicted;
+  return evicted;
 }
 
 bool SegmentKeeper::EvictOne(std::optional<std::string_view> tenant) {
@@ -287,6 +301,7 @@ Status SegmentKeeper::Erase(const SegmentKey& key, const std::string& tenant, ui
     parts_.digests->ForgetAll();
   }
   parts_.space->Release(tenant, bytes);
+  parts_.health->Clear(Trouble::kDiskFull);  // The next put that finds no room says so again.
   deletes_.Add();
   return OkStatus();
 }

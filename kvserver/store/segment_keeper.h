@@ -22,6 +22,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/counters.h"
+#include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
@@ -51,6 +52,7 @@ class SegmentKeeper final : public SegmentHold::Owner {
     KeyedLock* writers = nullptr;
     SpaceAccounts* space = nullptr;
     FaultPoints* faults = nullptr;  ///< May be null.
+    Health* health = nullptr;
     StoreLatencies* latencies = nullptr;
     Clock* clock = nullptr;
   };
@@ -79,6 +81,8 @@ class SegmentKeeper final : public SegmentHold::Owner {
   [[nodiscard]] Status Charge(std::string_view tenant, uint64_t bytes) QUIRE_EXCLUDES(mutex_);
   /// Evicts one cached segment; false when there is none.
   bool MakeRoom() QUIRE_EXCLUDES(mutex_);
+  /// Evicts a share of the cached segments, for room that is only had by the many; how many.
+  uint64_t EvictShare() QUIRE_EXCLUDES(mutex_);
 
   // --- For those who need segments. See PageStore.
 

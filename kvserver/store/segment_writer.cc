@@ -10,11 +10,16 @@ namespace {
 // Left free on the file system, so that the database can still compact and log.
 constexpr uint64_t kMinFreeBytes = 64 << 20;
 
-/// What a segment adds to the database, which writes it to the log and to a table: the digests of
-/// each unit's keys (two rows) and checksums in both records.
+/// Of a segment and of each of its extents besides what is counted: keys, spec, places.
+constexpr uint64_t kRecordBytes = 256;
+
+/// What a segment adds to the database, which writes it to the log and to a table: its tokens, the
+/// digests of each unit's keys (two rows) and checksums in both records.
 uint64_t MetadataBytes(const SegmentRecord& record) {
   const uint64_t rows = quire::UnitBytes(record.spec) / record.spec.page_tokens;
-  return 2 * record.unit_crc32c.size() * (rows + 2 * sizeof(uint32_t));
+  return 2 * (record.tokens.size() * sizeof(TokenId) +
+              record.unit_crc32c.size() * (rows + 2 * sizeof(uint32_t)) +
+              (record.spec.num_layers + 1) * kRecordBytes);
 }
 
 /// What was stored is gone or damaged: a put replaces it.
@@ -102,7 +107,9 @@ StatusOr<PutSegmentResult> SegmentWriter::TakeStored(const SegmentKey& key,
     QUIRE_RETURN_IF_ERROR(Renew(key, stored, persist));
   }
   // Nothing is written here that would follow a delete of the segment which failed.
-  QUIRE_RETURN_IF_ERROR(persist ? Sync() : parts_.database->Settle());
+  if (const Status durable = persist ? Sync() : parts_.database->Settle(); !durable.ok()) {
+    return Told(durable);
+  }
   return result;
 }
 
@@ -180,21 +187,27 @@ bool SegmentWriter::Admit(const SegmentToStore& segment, Durability durability) 
       parts_.clock->Now());
 }
 
-Status SegmentWriter::CheckFreeBytes(const SegmentRecord& record) {
+Status SegmentWriter::MakeMetadataRoom(const SegmentRecord& record) {
   QUIRE_ASSIGN_OR_RETURN(const uint64_t free_bytes, parts_.database->FreeBytes());
   const uint64_t needed = kMinFreeBytes + MetadataBytes(record);
-  if (free_bytes >= needed) return OkStatus();
-  return ResourceExhausted("data directory ", parts_.directory, " has ", free_bytes,
-                           " bytes free, the metadata of a segment needs ", needed,
-                           "; free space or delete documents, then retry");
+  if (free_bytes < needed) {
+    return ResourceExhausted("data directory ", parts_.directory, " has ", free_bytes,
+                             " bytes free, the metadata of a segment needs ", needed,
+                             "; free space or delete documents, then retry");
+  }
+  for (;;) {
+    Status room = parts_.database->MakeRoom(MetadataBytes(record));
+    // A compaction is worth it for many: one segment at a time would have one for each put.
+    if (!absl::IsResourceExhausted(room) || parts_.keeper->EvictShare() == 0) return room;
+  }
 }
 
 Status SegmentWriter::Write(const SegmentKey& key, SegmentToStore& segment, Durability durability,
                             Stored before) {
-  QUIRE_RETURN_IF_ERROR(CheckFreeBytes(segment.record));
+  if (const Status room = MakeMetadataRoom(segment.record); !room.ok()) return Told(room);
   const std::vector<ExtentView> extents = SplitExtents(key, segment, parts_.prefill_cost);
-  // A damaged one is mended where it is.
-  if (before != Stored::kDamaged && !Admit(segment, durability)) {
+  // A damaged one is mended where it is, and takes of the budget all the same.
+  if (!Admit(segment, before == Stored::kDamaged ? Durability::kPersisted : durability)) {
     QUIRE_ASSIGN_OR_RETURN(const bool kept, WriteToDramOnly(key, segment, extents));
     if (kept) return OkStatus();
   }
@@ -214,8 +227,12 @@ Status SegmentWriter::WriteToSsd(const SegmentKey& key, const SegmentToStore& se
   // What a segment that is replaced was charged with goes on to count for this one.
   const uint64_t before_bytes = parts_.keeper->BytesOf(key);
   const uint64_t charge = record.stored_bytes() - std::min(before_bytes, record.stored_bytes());
-  QUIRE_RETURN_IF_ERROR(parts_.keeper->Charge(record.tenant, charge));
-  const Status status = WriteCharged(key, segment, extents, sync);
+  if (const Status charged = parts_.keeper->Charge(record.tenant, charge); !charged.ok()) {
+    if (!parts_.space->IsOverQuota(record.tenant, charge)) return Told(charged);
+    parts_.health->Note(Trouble::kOverQuota, Message(charged));
+    return charged;
+  }
+  const Status status = Told(WriteCharged(key, segment, extents, sync));
   if (!status.ok()) {
     parts_.space->Release(record.tenant, charge);
   } else if (before_bytes > record.stored_bytes()) {
@@ -279,6 +296,19 @@ StatusOr<SsdTier::Change> SegmentWriter::StageOnSsd(std::span<const ExtentView> 
   }
 }
 
+Status SegmentWriter::Told(Status status) {
+  Health& health = *parts_.health;
+  if (status.ok()) {
+    health.Clear(Trouble::kDiskFull);
+    health.Clear(Trouble::kDeviceFailed);
+  } else if (absl::IsResourceExhausted(status)) {
+    health.Raise(Trouble::kDiskFull, Message(status));
+  } else if (absl::IsUnavailable(status) || absl::IsInternal(status)) {
+    health.Raise(Trouble::kDeviceFailed, Message(status));
+  }
+  return status;
+}
+
 Status SegmentWriter::CommitBatch(Database::Batch& batch, bool sync) {
   const LatencyTimer timer(parts_.latencies->commit, parts_.latencies->clock);
   return parts_.database->Commit(batch, sync);
@@ -306,6 +336,7 @@ Status SegmentWriter::PersistFromDram(std::string_view tenant, const SegmentKey&
 
 Status SegmentWriter::WriteOut(const SegmentKey& key, const SegmentRecord& record) {
   QUIRE_ASSIGN_OR_RETURN(const SegmentToStore segment, FromDram(key, record));
+  (void)Admit(segment, Durability::kPersisted);  // It has to; the budget knows of it.
   return WriteToSsd(key, segment, SplitExtents(key, segment, parts_.prefill_cost), /*sync=*/true);
 }
 

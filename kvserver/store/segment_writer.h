@@ -60,6 +60,7 @@ class SegmentWriter {
     SpaceAccounts* space = nullptr;
     SegmentKeeper* keeper = nullptr;
     FaultPoints* faults = nullptr;  ///< May be null.
+    Health* health = nullptr;
     StoreLatencies* latencies = nullptr;
     Clock* clock = nullptr;
     PrefillCost prefill_cost = {};  ///< What it costs to compute an extent again.
@@ -98,7 +99,9 @@ class SegmentWriter {
   Status Sync();
   /// Whether it goes to SSD now.
   bool Admit(const SegmentToStore& segment, Durability durability);
-  Status CheckFreeBytes(const SegmentRecord& record);
+  /// Sees to it that the metadata has room for the segment's, on the file system and under the
+  /// limit.
+  Status MakeMetadataRoom(const SegmentRecord& record);
   Status Write(const SegmentKey& key, SegmentToStore& segment, Durability durability,
                Stored before);
   Status WriteToSsd(const SegmentKey& key, const SegmentToStore& segment,
@@ -115,6 +118,8 @@ class SegmentWriter {
   Status Commit(const SegmentKey& key, const SegmentToStore& segment, Database::Batch& batch,
                 bool sync);
   Status CommitBatch(Database::Batch& batch, bool sync);
+  /// Tells operators how something that had to reach the disk ended; the status.
+  Status Told(Status status);
   /// Writes out what is in DRAM only of the chain that ends with `tip`.
   Status PersistChain(std::string_view tenant, const SegmentKey& tip);
   Status PersistFromDram(std::string_view tenant, const SegmentKey& key);

@@ -17,9 +17,10 @@ void SpaceAccounts::ChargeStored(std::string_view tenant, uint64_t bytes) {
 Status SpaceAccounts::Charge(std::string_view tenant, uint64_t bytes) {
   MutexLock lock(mutex_);
   if (limit_bytes_ != 0 && (used_bytes_ > limit_bytes_ || bytes > limit_bytes_ - used_bytes_)) {
-    return ResourceExhausted("the store holds ", used_bytes_, " of ssd_bytes ", limit_bytes_,
-                             " and a segment needs ", bytes,
-                             "; delete documents or raise ssd_bytes, then retry");
+    return ResourceExhausted(
+        "the store holds ", used_bytes_, " of the ", limit_bytes_,
+        " bytes of payload that ssd_bytes leaves room for, and a segment needs ", bytes,
+        "; delete documents or raise ssd_bytes, then retry");
   }
   QUIRE_RETURN_IF_ERROR(tenants_.TryCharge(tenant, TierName::kSsd, bytes));
   used_bytes_ += bytes;
@@ -48,7 +49,7 @@ void SpaceAccounts::Release(std::string_view tenant, uint64_t bytes) {
 void SpaceAccounts::VisitMetrics(MetricsVisitor& visit) const {
   MutexLock lock(mutex_);
   visit.Gauge("ssd_bytes_used", "Payload stored on SSD.", used_bytes_);
-  visit.Gauge("ssd_bytes_limit", "Payload allowed on SSD; 0 where only the file system limits it.",
+  visit.Gauge("ssd_bytes_limit", "Payload that the limit of the disk leaves room for.",
               limit_bytes_);
 }
 

@@ -162,9 +162,10 @@ StatusOr<UnitBytes> UnitReader::Checked(const SegmentRecord& record, SsdTier::Un
     return NotFound("segment ", read.id.segment.Hex(),
                     " was kept in DRAM only and has left it; put it again");
   }
-  // Not found: lost, or deleted since its record was looked up; a put mends both.
+  // Not found: lost, or deleted since its record was looked up.
   const StatusCode code = result.status().code();
-  if (code == StatusCode::kDataLoss || code == StatusCode::kNotFound) {
+  if ((code == StatusCode::kDataLoss || code == StatusCode::kNotFound) &&
+      parts_.catalog->Find(record.tenant, read.id.segment).ok()) {
     parts_.catalog->MarkDamaged(read.id.segment);
   }
   return result;

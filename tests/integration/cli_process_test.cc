@@ -65,6 +65,24 @@ TEST_F(CliTest, StatShowsADocumentItsChainAndTheServer) {
   EXPECT_EQ(Quire({"stat", "example", "--counters"}).exit_code, 2);
 }
 
+// A document that cannot be read whole says so, and is mended by putting it again.
+TEST_F(CliTest, ADocumentWithLostSegmentsSaysSoUntilItIsPutAgain) {
+  EXPECT_THAT(Quire({"ls"}).out, Not(HasSubstr("STATE")));
+  EXPECT_EQ(StopServer(SIGTERM), 0);
+  ASSERT_TRUE(std::filesystem::remove(dir_ / "data/payload/00000000.vol"));
+  StartServer();
+  EXPECT_THAT(Quire({"ls"}).out, HasSubstr("1 segments lost: put it again"));
+  EXPECT_EQ(QuireJson({"ls"})["documents"][0]["segments_lost"], 1);
+  EXPECT_THAT(Quire({"stat", "example"}).out, HasSubstr("1 segments; put the document again"));
+  EXPECT_EQ(QuireJson({"stat", "example"})["segments_lost"], 1);
+  EXPECT_THAT(Quire({"stat", "--counters"}).out, HasSubstr("data_damaged since "));
+  EXPECT_EQ(QuireJson({"stat", "--counters"})["degradations"][0]["reason"], "data_damaged");
+  EXPECT_EQ(RunChild(Binary("client_example"), {address_}).exit_code, 0);
+  EXPECT_THAT(Quire({"ls"}).out, Not(HasSubstr("STATE")));
+  EXPECT_EQ(QuireJson({"stat", "example"})["segments_lost"], 0);
+  EXPECT_THAT(QuireJson({"stat", "--counters"})["degradations"], IsEmpty());
+}
+
 TEST_F(CliTest, RmDeletesTheDocumentAndItsSegments) {
   const auto key = QuireJson({"stat", "example"})["chain_tip"].get<std::string>();
   const ChildResult refused = Quire({"rm", key});

@@ -70,6 +70,11 @@ std::vector<BlockRun> PayloadStore::Present(const Location& location) const {
   return present;
 }
 
+bool PayloadStore::IsPresent(const BlockRun& run) const {
+  const VolumeFile* const volume = volumes_->Find(run.volume);
+  return volume != nullptr && run.offset + run.length <= volume->present_bytes();
+}
+
 StatusOr<uint64_t> PayloadStore::Recover(const Location& location) {
   QUIRE_RETURN_IF_ERROR(CheckShape(location));
   for (const BlockRun& run : location.runs) volumes_->SkipPast(run.volume);
@@ -78,10 +83,24 @@ StatusOr<uint64_t> PayloadStore::Recover(const Location& location) {
   MutexLock lock(space_mutex_);
   QUIRE_RETURN_IF_ERROR(space_.Reserve(present));
   const uint64_t room = TotalBytes(present);
+  if (room < location.bytes) {
+    for (const BlockRun& run : location.runs) {
+      if (!IsPresent(run)) lost_volumes_.insert(run.volume);
+    }
+  }
   return location.bytes - std::min(location.bytes, room);
 }
 
 void PayloadStore::FinishRecovery() { recovered_.store(true); }
+
+std::vector<std::string> PayloadStore::LostVolumes() const {
+  std::vector<std::string> paths;
+  MutexLock lock(space_mutex_);
+  for (const uint32_t number : lost_volumes_) {
+    paths.push_back(VolumeSet::PathIn(options_.volumes.directory, number));
+  }
+  return paths;
+}
 
 Status PayloadStore::CheckWrite(uint64_t bytes) {
   if (bytes == 0) return InvalidArgument("a write of no bytes");
@@ -195,7 +214,13 @@ bool PayloadStore::HasRoom(uint64_t bytes) const {
 
 Status PayloadStore::Sync() {
   syncs_.Add();
-  return sync_.Sync();
+  Status status = sync_.Sync();
+  if (!status.ok() && options_.health != nullptr) {
+    options_.health->Raise(
+        Trouble::kSyncFailed,
+        std::string(Message(status)) + "; nothing more is written until the server is restarted");
+  }
+  return status;
 }
 
 Status PayloadStore::SyncDirty() {
@@ -232,6 +257,9 @@ Status PayloadStore::Read(const ReadGuard& /*guard*/, std::span<ReadRequest> req
   for (const ReadRequest& request : requests) {
     if (request.status.ok()) read_bytes_.Add(request.destination.size());
     if (first.ok()) first = request.status;
+    if (absl::IsUnavailable(request.status) && options_.health != nullptr) {
+      options_.health->Note(Trouble::kReadFailed, Message(request.status));
+    }
   }
   return first;
 }

@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "common/base/counters.h"
+#include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
@@ -56,6 +57,7 @@ class PayloadStore {
     VolumeSet::Options volumes;
     AlignedBufferPool::Options buffers;
     FaultPoints* faults = nullptr;  ///< May be null; outlives the store.
+    Health* health = nullptr;       ///< The same.
   };
   class ReadGuard;
 
@@ -71,6 +73,8 @@ class PayloadStore {
   StatusOr<uint64_t> Recover(const Location& location);
   /// Everything that was not recovered is free from now on.
   void FinishRecovery();
+  /// Files of volumes of which Recover found bytes to be lost, by number.
+  std::vector<std::string> LostVolumes() const;
 
   /// Stores the spans one after the other. Durable after the next Sync.
   /// INVALID_ARGUMENT for no bytes or more than a write can have, FAILED_PRECONDITION before
@@ -125,6 +129,8 @@ class PayloadStore {
   Status SyncDirty();
   /// The parts of a location's runs that their volumes have.
   std::vector<BlockRun> Present(const Location& location) const;
+  /// Whether its volume has all of a run.
+  bool IsPresent(const BlockRun& run) const;
   std::string PathOf(int fd) const;
   void LeaveEpoch(ReadEpochs::Epoch epoch);
 
@@ -140,6 +146,7 @@ class PayloadStore {
   Mutex grow_mutex_;  ///< Held while a volume is made; taken before space_mutex_.
   mutable Mutex space_mutex_;
   SpaceMap space_ QUIRE_GUARDED_BY(space_mutex_);
+  std::set<uint32_t> lost_volumes_ QUIRE_GUARDED_BY(space_mutex_);
   Mutex dirty_mutex_;
   std::set<VolumeFile*> dirty_ QUIRE_GUARDED_BY(dirty_mutex_);
 

@@ -110,6 +110,20 @@ StatusOr<std::vector<uint32_t>> VolumeSet::NumbersIn(const std::string& director
   return numbers;
 }
 
+StatusOr<uint64_t> VolumeSet::BytesIn(const std::string& directory, Disk& disk) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<uint32_t> numbers, NumbersIn(directory, disk));
+  uint64_t bytes = 0;
+  for (const uint32_t number : numbers) {
+    DiskEntry entry;
+    const std::string path = PathIn(directory, number);
+    if (const int error = disk.Examine(path, &entry); error != 0) {
+      return FromErrno(error, "examine volume " + path);
+    }
+    bytes += entry.size_bytes;
+  }
+  return bytes;
+}
+
 std::string VolumeSet::PathIn(const std::string& directory, uint32_t number) {
   return directory + "/" + FileName(number);
 }
@@ -124,9 +138,24 @@ Status VolumeSet::RemoveHalfMade() {
   return OkStatus();
 }
 
+StatusOr<bool> VolumeSet::HasHeader(const std::string& path) const {
+  DiskEntry entry;
+  if (const int error = disk_.Examine(path, &entry); error != 0) {
+    return FromErrno(error, "examine volume " + path);
+  }
+  return entry.size_bytes >= kBlockBytes;
+}
+
 Status VolumeSet::OpenAll() {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<uint32_t> numbers, NumbersIn(options_.directory, disk_));
   for (const uint32_t number : numbers) {
+    if (!options_.read_only) {
+      // One that was cut to less than its header is lost as one that is missing is; whoever names
+      // it in metadata finds out.
+      QUIRE_ASSIGN_OR_RETURN(const bool has_header, HasHeader(PathOf(number)));
+      SkipPast(number);
+      if (!has_header) continue;
+    }
     StatusOr<std::unique_ptr<VolumeFile>> volume =
         VolumeFile::Open(PathOf(number), number, options_.direct, disk_);
     if (volume.ok()) {

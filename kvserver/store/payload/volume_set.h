@@ -39,13 +39,17 @@ class VolumeSet {
   };
   static constexpr uint64_t kMinVolumeBytes = 64 << 10;
 
-  /// Opens every volume in the directory and removes those that were half made.
+  /// Opens every volume in the directory and removes those that were half made. One that was cut
+  /// off in its header counts as missing; one with another header is an error, for it may be
+  /// somebody's mistake with file names.
   static StatusOr<std::unique_ptr<VolumeSet>> Open(const Options& options);
 
   /// Numbers of the volumes that `directory` has, readable or not, in order; none when there is no
   /// such directory.
   static StatusOr<std::vector<uint32_t>> NumbersIn(const std::string& directory,
                                                    Disk& disk = SystemDisk());
+  /// Bytes of the files of all of them.
+  static StatusOr<uint64_t> BytesIn(const std::string& directory, Disk& disk = SystemDisk());
   /// The file of one.
   static std::string PathIn(const std::string& directory, uint32_t number);
 
@@ -73,6 +77,7 @@ class VolumeSet {
   /// Makes a small volume and removes it, to see what the directory allows.
   Status Probe();
   std::string PathOf(uint32_t number) const;
+  StatusOr<bool> HasHeader(const std::string& path) const;
   /// Of the volume to make next, by the limit and the free space.
   StatusOr<VolumeHeader> NextHeader();
   void Add(std::unique_ptr<VolumeFile> volume);

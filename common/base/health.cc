@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/base/health.h"
+
+#include <utility>
+
+namespace quire {
+namespace {
+
+constexpr std::array<std::string_view, kNumTroubles> kNames = {
+    "data_damaged", "disk_full",    "device_failed",  "device_stalled",
+    "sync_failed",  "data_torn",    "memory_damaged", "read_failed",
+    "over_quota",   "call_refused", "caller_unproven"};
+/// Of a detail.
+constexpr size_t kMostDetailBytes = 1024;
+
+/// Parts of a detail may be what callers sent, or names of files: it becomes one line of ASCII,
+/// that any log, page and message can hold.
+std::string Plain(std::string_view detail) {
+  std::string text(detail.substr(0, kMostDetailBytes));
+  for (char& c : text) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string_view Name(Trouble trouble) { return kNames[static_cast<size_t>(trouble)]; }
+
+void Health::Tell(Trouble trouble, std::string_view detail, bool lasts) {
+  std::optional<Line> line;
+  {
+    MutexLock lock(mutex_);
+    State& state = Of(trouble);
+    state.count.Add();
+    if (lasts) {
+      if (!state.is_raised) state.since_unix_micros = clock_.UnixMicros();
+      state.is_raised = true;
+      state.detail = Plain(detail);
+    }
+    line = NextLine(trouble, /*is_over=*/false, detail);
+  }
+  if (line && log_) log_(*line);
+}
+
+void Health::Clear(Trouble trouble) {
+  if (!Of(trouble).is_raised) return;
+  std::optional<Line> line;
+  {
+    MutexLock lock(mutex_);
+    State& state = Of(trouble);
+    if (!state.is_raised) return;
+    state.is_raised = false;
+    line = NextLine(trouble, /*is_over=*/true, state.detail);
+  }
+  if (line && log_) log_(*line);
+}
+
+std::optional<Health::Line> Health::NextLine(Trouble trouble, bool is_over,
+                                             std::string_view detail) {
+  State& state = Of(trouble);
+  const TimePoint now = clock_.Now();
+  // That it is over is said whenever that it began was said: each of the two has its turn.
+  const bool may = !state.last_line || now - *state.last_line >= kLineInterval ||
+                   (is_over && state.left_out == 0);
+  if (!may) {
+    ++state.left_out;
+    return std::nullopt;
+  }
+  if (!is_over) state.last_line = now;
+  return Line{.trouble = trouble,
+              .is_over = is_over,
+              .detail = Plain(detail),
+              .left_out = std::exchange(state.left_out, 0)};
+}
+
+bool Health::IsRaised(Trouble trouble) const { return Of(trouble).is_raised; }
+
+std::vector<Health::Degradation> Health::Degradations() const {
+  std::vector<Degradation> raised;
+  MutexLock lock(mutex_);
+  for (size_t i = 0; i < kNumTroubles; ++i) {
+    const State& state = states_[i];
+    if (!state.is_raised) continue;
+    raised.push_back({static_cast<Trouble>(i), state.detail, state.since_unix_micros});
+  }
+  return raised;
+}
+
+void Health::VisitMetrics(MetricsVisitor& visit) const {
+  for (size_t i = 0; i < kNumTroubles; ++i) {
+    visit.Counter("troubles", "What operators have to know of, by reason.", states_[i].count.Get(),
+                  {{"reason", kNames[i]}});
+    visit.Gauge("degraded", "1 while the server is degraded for this reason.",
+                states_[i].is_raised ? 1 : 0, {{"reason", kNames[i]}});
+  }
+}
+
+}  // namespace quire

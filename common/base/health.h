@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Health: the one board on which components post what an operator has to know of. Each trouble is
+// counted by its reason, gets a log line, and, while it lasts, is listed as a degradation of the
+// server (/readyz, the Admin service). The reasons are a fixed set.
+//
+// A component raises a trouble that lasts where it meets it, as often as it meets it, and clears it
+// where it sees that the cause is gone. What is over as soon as it was told is noted.
+//
+// Lines are limited: one for each reason and interval; the next one says how many were left out.
+// Thread-safety: all methods may be called concurrently. The log is called without a lock.
+#ifndef QUIRE_COMMON_BASE_HEALTH_H_
+#define QUIRE_COMMON_BASE_HEALTH_H_
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/counters.h"
+#include "common/base/metrics.h"
+#include "common/base/mutex.h"
+
+namespace quire {
+
+enum class Trouble : uint8_t {
+  // They last: the server is degraded until they are cleared.
+  kDataDamaged,    ///< Stored segments are lost or damaged, and count as missing.
+  kDiskFull,       ///< A put found no room on SSD.
+  kDeviceFailed,   ///< A put could not be written.
+  kDeviceStalled,  ///< I/O has been in flight for too long.
+  kSyncFailed,     ///< Nothing can be made durable any more; only a restart helps.
+  // They are over when they are told.
+  kDataTorn,        ///< What was put without a sync was not whole at the start.
+  kMemoryDamaged,   ///< Bytes in DRAM did not match their checksum.
+  kReadFailed,      ///< The device failed a read.
+  kOverQuota,       ///< A tenant was refused room on SSD by its quota.
+  kCallRefused,     ///< A call was refused for a limit of its tenant or of the server.
+  kCallerUnproven,  ///< A call did not prove its tenant, or named one that there is not.
+};
+inline constexpr size_t kNumTroubles = 11;
+
+/// As logs, metrics and wire have it: "disk_full".
+std::string_view Name(Trouble trouble);
+
+class Health {
+ public:
+  /// A line for the log.
+  struct Line {
+    Trouble trouble = Trouble::kDataDamaged;
+    bool is_over = false;  ///< It was cleared.
+    std::string detail =
+        {};  ///< What happened and what to do: one line of ASCII, 1024 bytes at most.
+    uint64_t left_out = 0;  ///< Lines of this reason since the last one that was written.
+  };
+  using Log = std::function<void(const Line&)>;
+  static constexpr Duration kLineInterval = std::chrono::seconds(10);
+
+  /// `clock` outlives the board. Without a `log` there are no lines.
+  explicit Health(const Clock* clock, Log log = nullptr) : clock_(*clock), log_(std::move(log)) {}
+
+  /// Counts and logs.
+  void Note(Trouble trouble, std::string_view detail) { Tell(trouble, detail, /*lasts=*/false); }
+  /// Counts and logs; the server is degraded until Clear.
+  void Raise(Trouble trouble, std::string_view detail) { Tell(trouble, detail, /*lasts=*/true); }
+  /// Costs nothing unless it was raised.
+  void Clear(Trouble trouble);
+  bool IsRaised(Trouble trouble) const;
+
+  struct Degradation {
+    Trouble trouble = Trouble::kDataDamaged;
+    std::string detail = {};  ///< As it was last raised.
+    int64_t since_unix_micros = 0;
+  };
+  /// What is raised now, in order of Trouble.
+  std::vector<Degradation> Degradations() const;
+
+  /// troubles and degraded, by reason.
+  void VisitMetrics(MetricsVisitor& visit) const;
+
+ private:
+  struct State {
+    Counter count;
+    std::atomic<bool> is_raised{false};
+    std::string detail = {};        ///< Guarded by mutex_, as what follows.
+    int64_t since_unix_micros = 0;  ///< While it is raised.
+    std::optional<TimePoint> last_line = {};
+    uint64_t left_out = 0;
+  };
+  State& Of(Trouble trouble) { return states_[static_cast<size_t>(trouble)]; }
+  const State& Of(Trouble trouble) const { return states_[static_cast<size_t>(trouble)]; }
+  void Tell(Trouble trouble, std::string_view detail, bool lasts);
+  /// The line to write now, if one may be.
+  std::optional<Line> NextLine(Trouble trouble, bool is_over, std::string_view detail)
+      QUIRE_REQUIRES(mutex_);
+
+  const Clock& clock_;
+  const Log log_;
+  mutable Mutex mutex_;
+  std::array<State, kNumTroubles> states_;
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_COMMON_BASE_HEALTH_H_

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// StallWatch: which operations of the device are in flight, and since when, so that one that does
+// not return is noticed while it runs.
+//
+// Ownership: the watch outlives its operations. An operation is on the stack of its caller, and the
+// watch links those that there are, so that neither allocates.
+// Thread-safety: all methods may be called concurrently. No lock is held over I/O.
+#ifndef QUIRE_KVSERVER_STORE_STALL_WATCH_H_
+#define QUIRE_KVSERVER_STORE_STALL_WATCH_H_
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+
+namespace quire::kvserver {
+
+class StallWatch {
+ public:
+  /// `clock` outlives the watch. An operation that takes longer than `bound` is stalled.
+  StallWatch(const Clock* clock, Duration bound) : clock_(*clock), bound_(bound) {}
+  StallWatch(const StallWatch&) = delete;
+  StallWatch& operator=(const StallWatch&) = delete;
+
+  /// In flight while it lives.
+  class Operation {
+   public:
+    /// `what` it is, for people: "a read of the payload volumes". A literal. `watch` may be null.
+    Operation(StallWatch* watch, std::string_view what) : watch_(watch), what_(what) {
+      if (watch_ != nullptr) watch_->Begin(this);
+    }
+    ~Operation() {
+      if (watch_ != nullptr) watch_->End(this);
+    }
+    Operation(const Operation&) = delete;
+    Operation& operator=(const Operation&) = delete;
+
+   private:
+    friend class StallWatch;
+    StallWatch* const watch_;
+    const std::string_view what_;
+    TimePoint begin_ = {};  // This and the links: guarded by the watch's mutex.
+    Operation* older_ = nullptr;
+    Operation* newer_ = nullptr;
+  };
+
+  struct Stall {
+    std::string_view what;
+    Duration in_flight{0};
+  };
+  /// The operation that has been in flight for longest, if that is longer than the bound.
+  std::optional<Stall> Find() const QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    if (oldest_ == nullptr) return std::nullopt;
+    const Duration in_flight = clock_.Now() - oldest_->begin_;
+    if (in_flight <= bound_) return std::nullopt;
+    return Stall{oldest_->what_, in_flight};
+  }
+
+ private:
+  void Begin(Operation* operation) QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    operation->begin_ = clock_.Now();
+    operation->older_ = newest_;
+    (newest_ != nullptr ? newest_->newer_ : oldest_) = operation;
+    newest_ = operation;
+  }
+  void End(Operation* operation) QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    (operation->older_ != nullptr ? operation->older_->newer_ : oldest_) = operation->newer_;
+    (operation->newer_ != nullptr ? operation->newer_->older_ : newest_) = operation->older_;
+  }
+
+  const Clock& clock_;
+  const Duration bound_;
+  mutable Mutex mutex_;
+  Operation* oldest_ QUIRE_GUARDED_BY(mutex_) = nullptr;
+  Operation* newest_ QUIRE_GUARDED_BY(mutex_) = nullptr;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_STORE_STALL_WATCH_H_
