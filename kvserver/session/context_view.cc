@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "common/page/layout.h"
@@ -139,8 +140,11 @@ StatusOr<DigestBlocks> ReadDigests(PageStore& store, const Caller& caller, const
                                    const DigestRange& range, const ResidentDigests* resident) {
   DigestRange stored = range;
   stored.end_page = std::min(range.end_page, view.tail_first_page());
-  const bool held = resident != nullptr && resident->num_pages() >= stored.end_page;
-  auto blocks = held ? resident->Blocks(range.layer, stored.first_page, stored.end_page)
+  std::optional<DigestBlocks> held;
+  if (resident != nullptr && resident->num_pages() >= stored.end_page) {
+    held = resident->Blocks(range.layer, stored.first_page, stored.end_page);
+  }
+  auto blocks = held ? StatusOr<DigestBlocks>(*std::move(held))
                      : ReadDigestBlocks(store, caller, *view.spec, *view.keys, stored);
   if (blocks.ok() && range.end_page > view.tail_first_page()) {
     QUIRE_RETURN_IF_ERROR(AppendTailDigests(view, range, &*blocks));
