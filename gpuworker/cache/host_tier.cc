@@ -66,6 +66,18 @@ void HostTier::Touch(const HostUnitName& name) {
   (void)Use(name);
 }
 
+void HostTier::DropDamaged(const HostUnitName& name) {
+  Order dropped;  // Freed after the lock.
+  MutexLock lock(mutex_);
+  const auto found = units_.find(name);
+  if (found == units_.end()) return;
+  stats_.bytes -= found->second->unit.bytes.bytes.size();
+  ++stats_.damaged;
+  dropped.splice(dropped.end(), order_, found->second);
+  units_.erase(found);
+  stats_.units = units_.size();
+}
+
 HostUnitName HostPages::NameOf(uint32_t layer, uint32_t head, uint32_t page) const {
   HostUnitName name{.page = page, .layer = layer, .head = head, .part = part_};
   if (page < document_pages_) {

@@ -7,7 +7,8 @@
 // Bounded: the units in the tier are `capacity_bytes` at most; over that the one goes that was not
 // put, got or touched for longest (LRU). A unit that somebody has got stays until he lets it go,
 // and counts no more once it has left the tier. Sealed pages never change, so nothing is ever
-// stale; a unit carries its checksum, which whoever places it compares.
+// stale; a unit carries its checksum, which whoever places it compares, and drops the unit here
+// when it differs.
 //
 // HostPages: the pages of one sequence in a tier, or of none.
 //
@@ -55,8 +56,9 @@ class HostTier {
     uint64_t hits = 0;
     uint64_t misses = 0;
     uint64_t evictions = 0;
-    uint64_t units = 0;  ///< In the tier now.
-    uint64_t bytes = 0;  ///< Of them.
+    uint64_t damaged = 0;  ///< Units that were dropped because they did not match their checksums.
+    uint64_t units = 0;    ///< In the tier now.
+    uint64_t bytes = 0;    ///< Of them.
   };
   Stats stats() const QUIRE_EXCLUDES(mutex_);
 
@@ -66,6 +68,9 @@ class HostTier {
   std::optional<HostUnit> Get(const HostUnitName& name) QUIRE_EXCLUDES(mutex_);
   /// Makes the unit, if it is here, the one that was used last.
   void Touch(const HostUnitName& name) QUIRE_EXCLUDES(mutex_);
+  /// Whoever placed the unit found that it does not match its checksum: it goes, if it is here, and
+  /// comes anew from the store.
+  void DropDamaged(const HostUnitName& name) QUIRE_EXCLUDES(mutex_);
 
  private:
   struct Hash {
@@ -117,6 +122,9 @@ class HostPages {
   std::optional<Unit> Get(uint32_t layer, uint32_t head, uint32_t page) const;
   void Touch(uint32_t layer, uint32_t head, uint32_t page) const {
     tier_->Touch(NameOf(layer, head, page));
+  }
+  void DropDamaged(uint32_t layer, uint32_t head, uint32_t page) const {
+    tier_->DropDamaged(NameOf(layer, head, page));
   }
 
  private:

@@ -49,6 +49,21 @@ TEST(HostTierTest, DropsTheOneNotUsedForLongestAndStaysWithinItsBytes) {
   EXPECT_EQ(tier.stats().evictions, 1u);
 }
 
+TEST(HostTierTest, ADamagedUnitGoesAndOneThatComesAnewIsKept) {
+  HostTier tier(4 * kUnitBytes);
+  tier.Put(Page(0), UnitOf(0), 0);
+  tier.Put(Page(1), UnitOf(1), 0);
+  tier.DropDamaged(Page(0));
+  tier.DropDamaged(Page(0));
+  EXPECT_FALSE(tier.Get(Page(0)).has_value());
+  EXPECT_TRUE(tier.Get(Page(1)).has_value());
+  EXPECT_EQ(tier.stats().damaged, 1u);
+  EXPECT_EQ(tier.stats().bytes, kUnitBytes);
+  tier.Put(Page(0), UnitOf(9), 5);
+  ASSERT_TRUE(tier.Get(Page(0)).has_value());
+  EXPECT_EQ(tier.Get(Page(0))->bytes.bytes.front(), std::byte{9});
+}
+
 TEST(HostTierTest, PuttingAgainMakesItTheLastUsedAndKeepsOne) {
   HostTier tier(2 * kUnitBytes);
   tier.Put(Page(0), UnitOf(0), 0);

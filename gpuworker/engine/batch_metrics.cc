@@ -24,6 +24,7 @@ void BatchMetrics::CountRecalls(const RecallStats& recalls) {
   corrected_heads.Add(recalls.blocking_heads);
   late_prefetches.Add(recalls.late_prefetches);
   late_corrections.Add(recalls.late_corrections);
+  damaged_units.Add(recalls.units_damaged);
   if (recalls.selections > 0) recall_waits.Record(recalls.stalled);
 }
 
@@ -54,6 +55,10 @@ void BatchMetrics::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("batch_late_corrections",
                 "Corrections that attention went on without at the deadline.",
                 late_corrections.Get());
+  visit.Counter("batch_damaged_units",
+                "Units, sent or held in host memory, that did not match their checksums and were "
+                "asked for again.",
+                damaged_units.Get());
   visit.Counter("batch_recall_messages", "Requests for pages sent to the store.",
                 recall_messages.Get());
   visit.Counter("batch_recall_lanes", "Layers of sequences that requests for pages asked for.",

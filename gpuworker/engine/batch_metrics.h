@@ -29,6 +29,7 @@ struct BatchMetrics {
   Counter corrected_heads;
   Counter late_prefetches;
   Counter late_corrections;
+  Counter damaged_units;
   Counter recall_messages;
   Counter recall_lanes;
   Counter shared_digest_bytes;

@@ -13,6 +13,9 @@ namespace {
 /// A recall comes in pieces of this size: a buffer is put into its slots while the next one is on
 /// its way.
 constexpr uint32_t kPieceBytes = 256 << 10;
+/// How often a recall that came damaged is asked for again. Each time the server hears what was
+/// damaged and mends what it has, so more than once is for damage that comes meanwhile.
+constexpr int kMostAskedAgain = 3;
 
 /// The kernels' pooling and the client's name the same modes in the same order.
 RecallPooling ToRecallPooling(kernels::Pooling pooling) {
@@ -55,6 +58,7 @@ RecallStats RecallStats::operator-(const RecallStats& before) const {
           .units_missed = units_missed - before.units_missed,
           .units_landed = units_landed - before.units_landed,
           .units_from_host = units_from_host - before.units_from_host,
+          .units_damaged = units_damaged - before.units_damaged,
           .blocking_layers = blocking_layers - before.blocking_layers,
           .blocking_heads = blocking_heads - before.blocking_heads,
           .late_prefetches = late_prefetches - before.late_prefetches,
@@ -238,11 +242,8 @@ Status RecallPipeline::Await(uint32_t layer) {
   std::optional<Wish> again = std::exchange(lane.again, std::nullopt);
   StatusOr<bool> arrived = Wait(layer, *patience);
   if (absl::IsDataLoss(arrived.status()) && again) {
-    // The server hears with it what came damaged, and mends what it has.
-    lane.failed = false;
     lane.deferred.reset();
-    QUIRE_RETURN_IF_ERROR(Start(*std::move(again), Purpose::kCorrection));
-    arrived = lane.under_way == nullptr ? StatusOr<bool>(true) : Wait(layer, {});
+    arrived = AskAgain(*again);
   }
   QUIRE_ASSIGN_OR_RETURN(const bool came, std::move(arrived));
   if (!came) {
@@ -259,6 +260,19 @@ Status RecallPipeline::Await(uint32_t layer) {
     lane.deferred = std::move(next);
   }
   return OkStatus();
+}
+
+StatusOr<bool> RecallPipeline::AskAgain(const Wish& wish) {
+  const uint32_t layer = wish.want.layer;
+  StatusOr<bool> came = false;
+  for (int times = 0; times < kMostAskedAgain; ++times) {
+    lanes_[layer].failed = false;
+    QUIRE_RETURN_IF_ERROR(Start(wish, Purpose::kCorrection));
+    if (lanes_[layer].under_way == nullptr) return true;
+    came = Wait(layer, {});
+    if (!absl::IsDataLoss(came.status())) break;
+  }
+  return came;
 }
 
 StatusOr<std::vector<RecallPipeline::LaneState>> RecallPipeline::Drain() {
@@ -278,18 +292,26 @@ StatusOr<std::vector<RecallPipeline::LaneState>> RecallPipeline::Drain() {
   return states;
 }
 
+RecallPipeline::Wish RecallPipeline::WishOf(uint32_t layer, const LaneState& lane) const {
+  Wish wish{.want = {}, .position = 0, .heads = AllHeads()};
+  wish.want.layer = layer;
+  wish.want.pages = lane.active;
+  return wish;
+}
+
 Status RecallPipeline::Restore(std::span<const LaneState> lanes) {
   for (uint32_t layer = 0; layer < lanes.size(); ++layer) {
     lanes_[layer].failed = lanes[layer].failed;
     if (lanes[layer].active.num_heads() == 0) continue;
     lanes_[layer].late = lanes[layer].late;
-    Wish wish{.want = {}, .position = 0, .heads = AllHeads()};
-    wish.want.layer = layer;
-    wish.want.pages = lanes[layer].active;
-    QUIRE_RETURN_IF_ERROR(Start(std::move(wish), Purpose::kCorrection));
+    QUIRE_RETURN_IF_ERROR(Start(WishOf(layer, lanes[layer]), Purpose::kCorrection));
   }
   for (uint32_t layer = 0; layer < lanes.size(); ++layer) {
-    if (lanes_[layer].under_way != nullptr) QUIRE_RETURN_IF_ERROR(Wait(layer, {}).status());
+    if (lanes_[layer].under_way != nullptr) {
+      StatusOr<bool> came = Wait(layer, {});
+      if (absl::IsDataLoss(came.status())) came = AskAgain(WishOf(layer, lanes[layer]));
+      QUIRE_RETURN_IF_ERROR(came.status());
+    }
     if (lanes[layer].active.num_heads() > 0) lanes_[layer].held = lanes[layer].held;
   }
   return OkStatus();
@@ -596,9 +618,7 @@ Status RecallPipeline::Settle(uint32_t layer, Patience patience) {
   if (!placed.ok()) {
     lane.failed = absl::IsDataLoss(placed);
     for (const StreamedPlacement::Mismatch& mismatch : placing->mismatches()) {
-      const Placement& at = part.placements.at(mismatch.placement);
-      with_.channel->Mismatched(
-          {.layer = layer, .head = at.head, .page = at.page, .crc32c = mismatch.crc32c});
+      TellDamage(layer, part, mismatch);
     }
     with_.channel->Spoiled(part);
     return placed;
@@ -620,6 +640,18 @@ Status RecallPipeline::Settle(uint32_t layer, Patience patience) {
   // All is there: of the end that follows only a failure matters, and it is not waited for longer.
   const Status end = recall->Next(patience.value_or(recall->deadline())).status();
   return patience && absl::IsDeadlineExceeded(end) ? OkStatus() : end;
+}
+
+void RecallPipeline::TellDamage(uint32_t layer, const RecallPart& part,
+                                const StreamedPlacement::Mismatch& mismatch) const {
+  const Placement& at = part.placements.at(mismatch.placement);
+  ++with_.stats->units_damaged;
+  if (std::ranges::binary_search(part.held, mismatch.placement)) {
+    with_.host.DropDamaged(layer, at.head, at.page);
+    return;
+  }
+  with_.channel->Mismatched(
+      {.layer = layer, .head = at.head, .page = at.page, .crc32c = mismatch.crc32c});
 }
 
 bool RecallPipeline::IsResident(const LayerWant& want) const {

@@ -35,7 +35,8 @@
 // without a deadline. A recall that is waited for and fails leaves the token without its attention:
 // the caller must not go on with this cache. A reply that contradicts the page table is
 // FAILED_PRECONDITION. Units that do not match their checksums are a failure like others: none of
-// the lane's slots is attended to any more, here and in the session's map.
+// the lane's slots is attended to any more, here and in the session's map. They are asked for again
+// a few times, with the server told which they were (docs/design/0028-damage-in-memory.md).
 //
 // Thread-safety: none. Ownership: everything it is given outlives it.
 #ifndef QUIRE_GPUWORKER_RECALL_RECALL_PIPELINE_H_
@@ -69,6 +70,7 @@ struct RecallStats {
   uint64_t units_missed = 0;      ///< Those of them that were brought.
   uint64_t units_landed = 0;      ///< Those of them that the server wrote into the staging area.
   uint64_t units_from_host = 0;   ///< Units selected that the host tier had.
+  uint64_t units_damaged = 0;     ///< Units sent, or of the host tier, that did not match.
   uint64_t blocking_layers = 0;   ///< Layer-steps with a head that blocked.
   uint64_t blocking_heads = 0;    ///< Heads that blocked, over all layer-steps.
   uint64_t late_prefetches = 0;   ///< Layer-steps whose prefetch missed the deadline.
@@ -183,6 +185,11 @@ class RecallPipeline {
   /// Takes in what the step before asked for. Sets Lane::failed when it came to nothing.
   [[nodiscard]] Status TakePrefetched(uint32_t layer, Patience patience);
   StatusOr<Selection> Select(const SelectRequest& request);
+  /// Asks for `wish` again after a recall that came damaged, a few times, and waits for it. As
+  /// Wait.
+  StatusOr<bool> AskAgain(const Wish& wish);
+  /// A wish for what `lane` holds.
+  Wish WishOf(uint32_t layer, const LaneState& lane) const;
   /// Asks for what must precede attention: the selection of heads that block, at least one.
   [[nodiscard]] Status Correct(const SelectRequest& request, Selection selection,
                                const std::vector<bool>& blocking, Patience patience);
@@ -227,6 +234,10 @@ class RecallPipeline {
   [[nodiscard]] Status StartPlacing(uint32_t layer);
   /// Takes in the part that is being put into its slots.
   [[nodiscard]] Status Settle(uint32_t layer, Patience patience);
+  /// A unit of `part` does not match its checksum: the server is told of what it sent, and what the
+  /// host tier had is dropped there.
+  void TellDamage(uint32_t layer, const RecallPart& part,
+                  const StreamedPlacement::Mismatch& mismatch) const;
   bool IsResident(const LayerWant& want) const;
   bool IsResident(uint32_t layer, uint32_t head, std::span<const uint32_t> pages) const;
   /// Makes `pages` the selection of `heads`, chosen by the query of `position`.

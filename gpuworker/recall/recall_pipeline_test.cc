@@ -431,6 +431,7 @@ TEST_P(RecallPipelineTest, Promise2ADamagedUnitIsReportedAndAskedForOnceMore) {
   store_.DamageUnit(2);
   ASSERT_EQ(Before({{5, 6}, {7, 8}}, {true, true}), OkStatus());
   EXPECT_EQ(store_.mismatched_units(), 1u);
+  EXPECT_EQ(stats_.units_damaged, 1u);
   EXPECT_THAT(Active(0), ElementsAre(5, 6));
   EXPECT_THAT(Active(1), ElementsAre(7, 8));
   EXPECT_EQ(stats_.units_missed, 8u);
@@ -526,6 +527,24 @@ TEST_P(HostTierPipelineTest, AUnitThatWasTakenForARecallStaysThoughTheTierDropsI
   EXPECT_THAT(Active(1), ElementsAre(5, 6));
   EXPECT_LE(small.stats().bytes, UnitBytes(spec_) * 4);
   EXPECT_GT(small.stats().evictions, 0u);
+}
+
+// Promise 2: what is damaged in the worker's own memory comes anew from the server, which is not
+// blamed for it.
+TEST_P(HostTierPipelineTest, Promise2AUnitDamagedHereIsDroppedAndSentAgain) {
+  ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
+  ASSERT_EQ(Before({{5, 6}, {7, 8}}, {true, true}), OkStatus());
+  for (const uint32_t page : {1u, 2u}) {
+    const auto kept = kept_.Get({.context = context_, .page = page, .layer = 0, .head = 0});
+    ASSERT_TRUE(kept.has_value());
+    *const_cast<std::byte*>(kept->bytes.bytes.data()) ^= std::byte{4};
+  }
+  ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
+  EXPECT_THAT(Active(0), ElementsAre(1, 2));
+  EXPECT_THAT(Active(1), ElementsAre(3, 4));
+  EXPECT_EQ(kept_.stats().damaged, 2u);
+  EXPECT_EQ(store_.mismatched_units(), 0u);
+  EXPECT_EQ(stats_.units_from_host, 2u) << "those that are intact";
 }
 
 TEST_P(HostTierPipelineTest, ALostSessionTakesNothingFromTheTierThatItCannotPlace) {

@@ -68,7 +68,8 @@ class StreamedPlacement::Stream {
   Status Result() QUIRE_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     while (in_work_ > 0) changed_.Wait(mutex_);
-    if (!status_.ok() || filled_ == buffers_.size()) return status_;
+    if (!status_.ok()) return status_;
+    if (filled_ == buffers_.size()) return damage_;
     return DataLoss("layer ", arrived_.layer, ": of ", arrived_.placements.size(),
                     " units only those before unit ", buffers_[filled_].first, " have come");
   }
@@ -121,7 +122,8 @@ class StreamedPlacement::Stream {
   }
 
   Status TakeIn(const Buffer& buffer) QUIRE_EXCLUDES(mutex_) {
-    QUIRE_RETURN_IF_ERROR(Verify(buffer));
+    // The buffers after it are looked at all the same, so that all damage is told at once.
+    if (!Verify(buffer)) return OkStatus();
     if (with_.on_verified) with_.on_verified(buffer.first, buffer.units);
     const auto placements =
         std::span(arrived_.placements).subspan(buffer.first, buffer.end - buffer.first);
@@ -131,20 +133,26 @@ class StreamedPlacement::Stream {
                : with_.cache->WriteRows(arrived_.layer, placements, units);
   }
 
-  Status Verify(const Buffer& buffer) QUIRE_EXCLUDES(mutex_) {
+  /// Whether every unit matches its checksum; notes those that do not.
+  bool Verify(const Buffer& buffer) QUIRE_EXCLUDES(mutex_) {
     PayloadCutter cutter(buffer.units);
+    bool matches = true;
     for (size_t unit = buffer.first; unit < buffer.end; ++unit) {
       const uint32_t crc32c = ChecksumOf(cutter.Cut(unit_bytes_));
       if (crc32c == arrived_.checksums[unit]) continue;
-      {
-        MutexLock lock(mutex_);
-        mismatches_.push_back({unit, crc32c});
-      }
-      const SlotPlacement& at = arrived_.placements[unit];
-      return DataLoss("layer ", arrived_.layer, ": the unit of page ", at.page, " of KV head ",
-                      at.head, " does not match its checksum");
+      matches = false;
+      NoteMismatch({unit, crc32c});
     }
-    return OkStatus();
+    return matches;
+  }
+
+  void NoteMismatch(const Mismatch& mismatch) QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    mismatches_.push_back(mismatch);
+    if (!damage_.ok()) return;
+    const SlotPlacement& at = arrived_.placements[mismatch.placement];
+    damage_ = DataLoss("layer ", arrived_.layer, ": the unit of page ", at.page, " of KV head ",
+                       at.head, " does not match its checksum");
   }
 
   Payload Rewritten(std::span<const SlotPlacement> placements, const Payload& units) const {
@@ -171,7 +179,8 @@ class StreamedPlacement::Stream {
   size_t filled_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Of buffers_, so many have all their units.
   size_t next_ QUIRE_GUARDED_BY(mutex_) = 0;    ///< Of buffers_, the next to begin.
   uint32_t in_work_ QUIRE_GUARDED_BY(mutex_) = 0;
-  Status status_ QUIRE_GUARDED_BY(mutex_);
+  Status status_ QUIRE_GUARDED_BY(mutex_);  ///< What ended the work.
+  Status damage_ QUIRE_GUARDED_BY(mutex_);  ///< Of the first unit in mismatches_.
   std::vector<Mismatch> mismatches_ QUIRE_GUARDED_BY(mutex_);
 };
 

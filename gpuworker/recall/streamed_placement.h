@@ -85,7 +85,7 @@ class StreamedPlacement {
   /// Works along until every unit is in its slot, or the device has been given it, and records the
   /// placements. Called once, when all units have come: DATA_LOSS otherwise.
   [[nodiscard]] Status Finish();
-  /// Units that did not match their checksums: the placement of each, and what its bytes have.
+  /// All units that did not match their checksums: the placement of each, and what its bytes have.
   /// Valid when Finish has returned.
   struct Mismatch {
     size_t placement = 0;

@@ -251,6 +251,25 @@ TEST_P(StreamedPlacementTest, AnErrorInALateUnitLeavesNothingActive) {
   }
 }
 
+TEST_P(StreamedPlacementTest, AllDamagedUnitsAreToldAtOnce) {
+  ThreadPool pool({.threads = 1});
+  for (Executor* const executor :
+       {static_cast<Executor*>(nullptr), static_cast<Executor*>(&pool)}) {
+    const auto cache = MakeCache(spec_);
+    ArrivedUnits arrived = RandomUnits(spec_, UnitBytes(spec_));
+    const std::set<size_t> damaged = {0, 1, 5, kUnits - 1};
+    for (const size_t unit : damaged) arrived.checksums[unit] ^= 1;
+    auto placing = StreamedPlacement::Start(
+        {.cache = cache.get(), .executor = executor, .options = {.units_per_buffer = 2}},
+        std::move(arrived));
+    ASSERT_TRUE(placing.ok()) << placing.status();
+    EXPECT_EQ((*placing)->Finish().code(), StatusCode::kDataLoss);
+    std::set<size_t> told;
+    for (const auto& mismatch : (*placing)->mismatches()) told.insert(mismatch.placement);
+    EXPECT_EQ(told, damaged);
+  }
+}
+
 TEST_P(StreamedPlacementTest, WhatIsGivenUpLeavesNothingActive) {
   quire::testing::ManualExecutor beside;
   const auto cache = MakeCache(spec_);

@@ -152,6 +152,9 @@ std::optional<DocumentName> ParseDocumentName(std::string_view key) {
 std::optional<TenantDocument> ParseDocumentKey(std::string_view key) {
   return ParseTenantDocument(key, "doc");
 }
+std::optional<TenantDocument> ParseChainKey(std::string_view key) {
+  return ParseTenantDocument(key, "chn");
+}
 std::optional<TenantDocument> ParsePinKey(std::string_view key) {
   return ParseTenantDocument(key, "pin");
 }

@@ -64,8 +64,9 @@ struct TenantDocument {
   std::string tenant;
   DocumentName name;
 };
-/// nullopt for anything but a DocumentKey, or a PinKey.
+/// nullopt for anything but a DocumentKey, a ChainKey, or a PinKey.
 std::optional<TenantDocument> ParseDocumentKey(std::string_view key);
+std::optional<TenantDocument> ParseChainKey(std::string_view key);
 std::optional<TenantDocument> ParsePinKey(std::string_view key);
 
 struct TenantCollection {

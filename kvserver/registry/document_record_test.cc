@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "kvserver/registry/collection_settings.h"
 #include "kvserver/registry/document_keys.h"
+#include "kvserver/registry/registry_row.h"
 
 namespace quire::kvserver::testing {
 namespace {
@@ -30,6 +32,26 @@ TEST(DocumentRecordTest, DecodesWhatItEncodesAndSeesEveryFlippedBit) {
   EXPECT_EQ(*DecodeSegmentKeys(EncodeSegmentKeys(keys)), keys);
   EXPECT_EQ(DecodeSegmentKeys(EncodeSegmentKeys(keys).substr(1)).status().code(),
             StatusCode::kDataLoss);
+}
+
+TEST(RegistryRowTest, ARowThatCannotBeReadAnyMoreIsNamedWithTheRemedy) {
+  const DocumentName name{"books", "dossier", 3};
+  Document document;
+  document.name = name;
+  CollectionSettings settings;
+  settings.ttl_seconds = 7;
+  const std::pair<std::string, std::string> rows[] = {
+      {DocumentKey("t", name), EncodeDocument(document)},
+      {ChainKey("t", name), EncodeSegmentKeys({SegmentKey{{1}}})},
+      {CollectionKey("t", "books"), EncodeCollection(settings)}};
+  for (const auto& [key, value] : rows) {
+    EXPECT_EQ(CheckRegistryRow(key, value), OkStatus());
+    const Status damaged = CheckRegistryRow(key, value.substr(1));
+    EXPECT_EQ(damaged.code(), StatusCode::kDataLoss) << damaged;
+    EXPECT_NE(Message(damaged).find("books"), std::string_view::npos) << damaged;
+  }
+  EXPECT_EQ(CheckRegistryRow(PinKey("t", name), ""), OkStatus());
+  EXPECT_EQ(CheckRegistryRow("somebody else's", "x"), OkStatus());
 }
 
 TEST(DocumentRecordTest, ATimeToLiveMakesItAVersionOfItsOwn) {

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "kvserver/select/held_digest_scrub.h"
+
 namespace quire::kvserver {
 
 ResidentDigests::ResidentDigests(std::shared_ptr<DigestTable> table, std::string_view tenant,
@@ -11,13 +13,16 @@ ResidentDigests::ResidentDigests(std::shared_ptr<DigestTable> table, std::string
 
 ResidentDigests::~ResidentDigests() { table_->Release(tenant_, ids_); }
 
-DigestBlocks ResidentDigests::Blocks(uint32_t layer, uint32_t first_page, uint32_t end_page) const {
+std::optional<DigestBlocks> ResidentDigests::Blocks(uint32_t layer, uint32_t first_page,
+                                                    uint32_t end_page) const {
   const uint32_t first_segment = first_page / spec_.segment_pages;
   DigestBlocks blocks(spec_, first_segment * spec_.segment_pages, kind_);
   size_t row = 0;  // Of the layer.
   while (row < ids_.size() && ids_[row].extent.layer != layer) row += num_segments_;
   for (size_t s = first_segment; s < num_segments_ && blocks.end_page() < end_page; ++s) {
-    blocks.Append(slices_[row + s]);
+    const ResidentBytes& block = blocks_[row + s];
+    if (block->damaged()) return std::nullopt;
+    blocks.Append(Slice{block->bytes(), block});
   }
   return blocks;
 }
@@ -43,14 +48,13 @@ StatusOr<std::shared_ptr<const ResidentDigests>> DigestResidency::Hold(const Cal
   std::shared_ptr<ResidentDigests> held(
       new ResidentDigests(table_, caller.tenant, spec, args.kind, std::move(ids)));
   held->num_segments_ = static_cast<uint32_t>(args.keys.size());
-  held->slices_.reserve(held->ids_.size());
+  held->blocks_.reserve(held->ids_.size());
   uint64_t bytes = 0;
   for (const DigestId& id : held->ids_) {
     const bool last = id.extent.segment == args.keys.back();
     QUIRE_ASSIGN_OR_RETURN(ResidentBytes digests, Bytes(caller, spec, id, last));
-    bytes += digests->size();
-    const std::span<const std::byte> span(*digests);
-    held->slices_.push_back(Slice{span, std::move(digests)});
+    bytes += digests->bytes().size();
+    held->blocks_.push_back(std::move(digests));
   }
   if (bytes > 0) held->num_pages_ = static_cast<uint32_t>(bytes / args.layers.size() / page_bytes);
   holds_.Add();
@@ -80,10 +84,15 @@ StatusOr<ResidentBytes> DigestResidency::Read(const Caller& caller, const KvSpec
   const bool whole =
       digests.num_pages == spec.segment_pages || (last && digests.num_pages < spec.segment_pages);
   if (whole && digests.bytes->size() == digests.num_pages * PageDigestBytes(spec, id.kind)) {
-    return std::move(digests.bytes);
+    return std::make_shared<ResidentBlock>(caller.tenant, id, std::move(digests.bytes),
+                                           digests.crc32c);
   }
   return Internal("digests of segment ", id.extent.segment.Hex(), " have ", digests.bytes->size(),
                   " bytes for ", digests.num_pages, " pages");
+}
+
+std::unique_ptr<ScrubWork> DigestResidency::Scrub() const {
+  return std::make_unique<HeldDigestScrub>(table_);
 }
 
 void DigestResidency::VisitMetrics(MetricsVisitor& visit) const {

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,11 +26,12 @@
 #include "kvserver/select/digest_blocks.h"
 #include "kvserver/select/digest_table.h"
 #include "kvserver/store/page_store.h"
+#include "kvserver/store/scrub.h"
 
 namespace quire::kvserver {
 
 /// Digests of one kind of the segments of a chain at some layers, held until the handle goes.
-/// Immutable.
+/// Immutable, but for what is found damaged.
 class ResidentDigests {
  public:
   ~ResidentDigests();
@@ -38,8 +40,9 @@ class ResidentDigests {
 
   /// Pages of the chain that are held, from its first on.
   uint32_t num_pages() const { return num_pages_; }
-  /// Digests at `layer`, which is held, of at least pages [first_page, end_page) of num_pages().
-  DigestBlocks Blocks(uint32_t layer, uint32_t first_page, uint32_t end_page) const;
+  /// Digests at `layer`, which is held, of at least pages [first_page, end_page) of num_pages();
+  /// nullopt when some of them were found damaged since they were read.
+  std::optional<DigestBlocks> Blocks(uint32_t layer, uint32_t first_page, uint32_t end_page) const;
 
  private:
   friend class DigestResidency;
@@ -55,7 +58,7 @@ class ResidentDigests {
   const std::vector<DigestId> ids_;  ///< [layers][segments]
   uint32_t num_pages_ = 0;
   uint32_t num_segments_ = 0;
-  std::vector<Slice> slices_;  ///< As ids_.
+  std::vector<ResidentBytes> blocks_;  ///< As ids_.
 };
 
 /// What to hold: digests of the stored segments `keys`, the first of a chain in order, of which
@@ -82,6 +85,8 @@ class DigestResidency {
   [[nodiscard]] StatusOr<std::shared_ptr<const ResidentDigests>> Hold(const Caller& caller,
                                                                       const KvSpec& spec,
                                                                       const HoldArgs& args);
+  /// Verifies what is held; may outlive this.
+  std::unique_ptr<ScrubWork> Scrub() const;
   /// Changes when room is given back: what did not fit may fit then.
   uint64_t frees() const { return table_->frees(); }
 

@@ -5,6 +5,8 @@
 
 #include <thread>
 
+#include "kvserver/store/scrubber.h"
+#include "kvserver/store/testing/memory_damage.h"
 #include "kvserver/store/testing/page_store_fixture.h"
 
 namespace quire::kvserver::testing {
@@ -58,7 +60,7 @@ TEST_F(DigestResidencyTest, GivesWhatTheStoreHasAndReadsItNoMore) {
   const uint64_t reads = Count("digest_reads");
   for (const uint32_t layer : {0u, 1u}) {
     for (const auto& [first, end] : {std::pair{0u, 5u}, {1u, 2u}, {3u, 5u}, {4u, 5u}}) {
-      const DigestBlocks blocks = held->Blocks(layer, first, end);
+      const DigestBlocks blocks = held->Blocks(layer, first, end).value();
       EXPECT_EQ(blocks.first_page(), first / 2 * 2);
       got.push_back(BytesOf(blocks, first, end));
     }
@@ -81,7 +83,7 @@ TEST_F(DigestResidencyTest, SessionsOverTheSameSegmentsShareThemUntilTheLastOneG
   EXPECT_EQ(Count("digest_reads"), reads);
   EXPECT_EQ(Value(residency, "digest_bytes_resident"), bytes);
   EXPECT_EQ(Value(residency, "digest_extents_shared"), 3u);
-  const DigestBlocks kept = two->Blocks(0, 0, 5);
+  const DigestBlocks kept = two->Blocks(0, 0, 5).value();
   one.reset();
   EXPECT_EQ(Value(residency, "digest_bytes_resident"), bytes);
   two.reset();
@@ -155,11 +157,34 @@ TEST_F(DigestResidencyTest, KindsAreHeldBesideEachOther) {
     EXPECT_EQ((*digests)->num_pages(), 5u);
     const auto stored = ReadDigestBlocks(*store_, "default", spec_, keys_, {0, 1, 5, kind});
     ASSERT_TRUE(stored.ok()) << stored.status();
-    EXPECT_EQ(BytesOf((*digests)->Blocks(0, 1, 5), 1, 5), BytesOf(*stored, 1, 5));
+    EXPECT_EQ(BytesOf((*digests)->Blocks(0, 1, 5).value(), 1, 5), BytesOf(*stored, 1, 5));
     held.push_back(*std::move(digests));
   }
   held.clear();
   EXPECT_EQ(Value(residency, "digest_bytes_resident"), 0u);
+}
+
+TEST_F(DigestResidencyTest, Promise2WhatAScrubFindsDamagedServesNobodyAndIsReadAnew) {
+  DigestResidency residency(store_.get());
+  const auto held = Hold(residency, {0, 1});
+  Scrubber scrubber(residency.Scrub(), {.clock = &SystemClock()});
+  const auto count = [&](const std::string& what) {
+    return MetricValuesOf(scrubber).at("scrub_" + what + "{kind=\"held_digests\"}");
+  };
+  ASSERT_TRUE(scrubber.RunRound().ok());
+  EXPECT_EQ(count("checked"), 6u);
+  EXPECT_EQ(count("damaged"), 0u);
+  const std::vector<std::byte> right = Stored(1, 0, 5);
+  FlipBit(std::as_bytes(
+      std::span(static_cast<const std::byte*>(held->Blocks(1, 0, 2)->pointers()[0]), size_t{1})));
+  ASSERT_TRUE(scrubber.RunRound().ok());
+  EXPECT_EQ(count("damaged"), 1u);
+  EXPECT_EQ(held->Blocks(1, 0, 5), std::nullopt) << "the store is asked instead";
+  EXPECT_EQ(BytesOf(held->Blocks(1, 2, 5).value(), 2, 5), Stored(1, 2, 5)) << "intact ones serve";
+  const auto again = Hold(residency, {0, 1});
+  EXPECT_EQ(BytesOf(again->Blocks(1, 0, 5).value(), 0, 5), right);
+  ASSERT_TRUE(scrubber.RunRound().ok());
+  EXPECT_EQ(count("damaged"), 1u) << "it is found once";
 }
 
 DigestId IdOf(uint8_t segment) { return {{SegmentKey{.bytes = {segment}}, 0}}; }
@@ -171,7 +196,8 @@ TEST(DigestTableTest, OneHolderLoadsAndTheOthersWaitForItOrTakeOverFromIt) {
   ASSERT_TRUE(table.Hold("t", ids, 40)) << "shared: no more room is needed";
   EXPECT_FALSE(table.Hold("t", std::vector{IdOf(1), IdOf(3)}, 40));
   EXPECT_EQ(table.used_bytes(), 80u);
-  const auto bytes = std::make_shared<const std::vector<std::byte>>(30);
+  const auto bytes = std::make_shared<ResidentBlock>(
+      "t", ids[0], std::make_shared<const std::vector<std::byte>>(30), 0);
   ASSERT_EQ(table.Take("t", ids[0]), nullptr);
   ASSERT_EQ(table.Take("t", ids[1]), nullptr);
   ResidentBytes loaded, after_failure = bytes;
@@ -216,7 +242,7 @@ TEST_F(DigestResidencyTest, HandlesMayOutliveTheResidency) {
   auto residency = std::make_unique<DigestResidency>(store_.get());
   const auto held = Hold(*residency, {0});
   residency.reset();
-  EXPECT_EQ(BytesOf(held->Blocks(0, 0, 5), 0, 5), Stored(0, 0, 5));
+  EXPECT_EQ(BytesOf(held->Blocks(0, 0, 5).value(), 0, 5), Stored(0, 0, 5));
 }
 
 TEST_F(DigestResidencyTest, ConcurrentHoldsOfTheSameSegmentsAddUp) {

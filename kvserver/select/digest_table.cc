@@ -55,8 +55,8 @@ ResidentBytes DigestTable::Take(std::string_view tenant, const DigestId& id) {
 void DigestTable::Loaded(std::string_view tenant, const DigestId& id, ResidentBytes bytes) {
   MutexLock lock(mutex_);
   Entry& entry = Find(tenant, id);
-  const uint64_t rest = entry.charged - bytes->size();
-  entry.charged = bytes->size();
+  const uint64_t rest = entry.charged - bytes->bytes().size();
+  entry.charged = bytes->bytes().size();
   entry.bytes = std::move(bytes);
   entry.state = State::kLoaded;
   if (rest > 0) GiveBack(tenants_.find(tenant)->second, rest);
@@ -67,6 +67,28 @@ void DigestTable::Failed(std::string_view tenant, const DigestId& id) {
   MutexLock lock(mutex_);
   Find(tenant, id).state = State::kWanted;
   settled_.NotifyAll();
+}
+
+std::vector<std::weak_ptr<ResidentBlock>> DigestTable::Blocks() const {
+  std::vector<std::weak_ptr<ResidentBlock>> blocks;
+  MutexLock lock(mutex_);
+  for (const auto& [name, tenant] : tenants_) {
+    for (const auto& [id, entry] : tenant.entries) {
+      if (entry.bytes != nullptr) blocks.emplace_back(entry.bytes);
+    }
+  }
+  return blocks;
+}
+
+void DigestTable::Drop(const ResidentBytes& block) {
+  block->MarkDamaged();
+  MutexLock lock(mutex_);
+  const auto tenant = tenants_.find(block->tenant());
+  if (tenant == tenants_.end()) return;
+  const auto entry = tenant->second.entries.find(block->id());
+  if (entry == tenant->second.entries.end() || entry->second.bytes != block) return;
+  entry->second.bytes.reset();
+  entry->second.state = State::kWanted;
 }
 
 DigestTable::Entry& DigestTable::Find(std::string_view tenant, const DigestId& id) {

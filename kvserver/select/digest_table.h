@@ -8,6 +8,7 @@
 #ifndef QUIRE_KVSERVER_SELECT_DIGEST_TABLE_H_
 #define QUIRE_KVSERVER_SELECT_DIGEST_TABLE_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -16,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "common/base/mutex.h"
@@ -23,7 +25,29 @@
 
 namespace quire::kvserver {
 
-using ResidentBytes = std::shared_ptr<const std::vector<std::byte>>;
+/// Digests of one kind of an extent, held for a tenant, with the checksum that they came with.
+class ResidentBlock {
+ public:
+  ResidentBlock(std::string_view tenant, const DigestId& id,
+                std::shared_ptr<const std::vector<std::byte>> bytes, uint32_t crc32c)
+      : tenant_(tenant), id_(id), bytes_(std::move(bytes)), crc32c_(crc32c) {}
+
+  const std::string& tenant() const { return tenant_; }
+  const DigestId& id() const { return id_; }
+  const std::vector<std::byte>& bytes() const { return *bytes_; }
+  uint32_t crc32c() const { return crc32c_; }
+  /// Whether the bytes were found not to match: nothing is made of them any more.
+  bool damaged() const { return damaged_.load(std::memory_order_relaxed); }
+  void MarkDamaged() { damaged_.store(true, std::memory_order_relaxed); }
+
+ private:
+  const std::string tenant_;
+  const DigestId id_;
+  const std::shared_ptr<const std::vector<std::byte>> bytes_;
+  const uint32_t crc32c_;
+  std::atomic<bool> damaged_{false};
+};
+using ResidentBytes = std::shared_ptr<ResidentBlock>;
 
 class DigestTable {
  public:
@@ -47,6 +71,12 @@ class DigestTable {
   void Loaded(std::string_view tenant, const DigestId& id, ResidentBytes bytes)
       QUIRE_EXCLUDES(mutex_);
   void Failed(std::string_view tenant, const DigestId& id) QUIRE_EXCLUDES(mutex_);
+
+  /// Everything that is loaded now.
+  std::vector<std::weak_ptr<ResidentBlock>> Blocks() const QUIRE_EXCLUDES(mutex_);
+  /// `block` is damaged: whoever takes its entry next loads it anew, and holders are told by the
+  /// block itself.
+  void Drop(const ResidentBytes& block) QUIRE_EXCLUDES(mutex_);
 
   uint64_t used_bytes() const QUIRE_EXCLUDES(mutex_);
   /// Times that room was given back: what was refused may fit when this has changed.

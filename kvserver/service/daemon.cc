@@ -19,6 +19,7 @@
 #include "kvserver/service/listeners.h"
 #include "kvserver/service/log.h"
 #include "kvserver/service/network_server.h"
+#include "kvserver/service/scrub_log.h"
 #include "kvserver/service/server.h"
 #include "kvserver/store/codec/codec.h"
 #include "kvserver/store/policy/eviction_factory.h"
@@ -56,6 +57,20 @@ void AddQuotaFlag(CLI::App* app, const std::string& option, const std::string& t
          "Payload that a tenant may have " + tier + "; may be given for several tenants")
       ->type_name("TENANT=SIZE")
       ->delimiter(',');
+}
+
+void AddScrubFlags(CLI::App* app, ScrubRates* rates) {
+  const auto add = [app](const std::string& option, uint64_t* rate, const std::string& what) {
+    app->add_option(option, *rate, what + " verified in the background a second; 0 = none")
+        ->transform(CLI::AsSizeValue(true).description(""))
+        ->type_name("SIZE")
+        ->capture_default_str();
+  };
+  add("--scrub-bytes-per-second", &rates->payload, "Payload on SSD");
+  add("--scrub-dram-bytes-per-second", &rates->dram, "Payload in DRAM");
+  add("--scrub-digest-bytes-per-second", &rates->digests,
+      "Page digests, on SSD and of open sessions,");
+  add("--scrub-record-bytes-per-second", &rates->records, "Rows of the database");
 }
 
 void AddStoreFlags(CLI::App* app, ServerOptions* server) {
@@ -124,11 +139,7 @@ void AddStoreFlags(CLI::App* app, ServerOptions* server) {
   app->add_option("--eviction", server->eviction_policy, "Which extents leave the DRAM tier first")
       ->check(CLI::IsMember(EvictionPolicyNames()))
       ->capture_default_str();
-  app->add_option("--scrub-bytes-per-second", server->scrub_bytes_per_second,
-                  "Stored bytes verified in the background; 0 = none")
-      ->transform(CLI::AsSizeValue(true).description(""))
-      ->type_name("SIZE")
-      ->capture_default_str();
+  AddScrubFlags(app, &server->scrub_bytes_per_second);
   app->add_option("--promote-after-touches", server->promote_after_touches,
                   "SSD reads of an extent before it comes back to DRAM")
       ->capture_default_str();
@@ -412,7 +423,9 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
   // Before the store is opened, which may take a while: the process is alive and not ready.
   Health health(&SystemClock(), LogTrouble);
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<AdminServer> admin, StartAdmin(options, health));
+  ScrubLog scrub_log;
   ServerOptions server_options = options.server;
+  server_options.scrub_observer = &scrub_log;
   server_options.health = &health;
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Open(server_options));
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<NetworkServer> listener,

@@ -22,6 +22,7 @@
 #include "common/transport/grpc_transport.h"
 #include "common/wire/convert.h"
 #include "kvserver/service/log.h"
+#include "kvserver/service/scrub_log.h"
 #include "kvserver/session/testing/test_pages.h"
 #include "quire/v1/admin.pb.h"
 #include "quire/v1/data_plane.pb.h"
@@ -407,6 +408,39 @@ TEST_F(QuiredTest, TransportFlagsAreRead) {
   EXPECT_EQ(options.transports, (std::vector<std::string>{"grpc", "shm"}));
   EXPECT_EQ(options.shm_socket, "/run/quire.sock");
   EXPECT_EQ(options.ucx_listen, "10.0.0.1:9");
+}
+
+TEST_F(QuiredTest, EachKindOfScrubHasARateOfItsOwn) {
+  DaemonOptions options;
+  CLI::App app;
+  AddDaemonFlags(&app, &options);
+  const char* args[] = {"quired", "--data-dir",
+                        "d",      "--scrub-bytes-per-second",
+                        "1KiB",   "--scrub-dram-bytes-per-second",
+                        "2KiB",   "--scrub-digest-bytes-per-second",
+                        "0"};
+  app.parse(static_cast<int>(std::size(args)), args);
+  const ScrubRates& rates = options.server.scrub_bytes_per_second;
+  EXPECT_EQ(rates.payload, 1024u);
+  EXPECT_EQ(rates.dram, 2048u);
+  EXPECT_EQ(rates.digests, 0u);
+  EXPECT_EQ(rates.records, ScrubRates(ServerOptions().scrub_bytes_per_second).records);
+}
+
+TEST(ScrubLogTest, DamageAndRoundsAreLines) {
+  ::testing::internal::CaptureStderr();
+  ScrubLog log;
+  log.OnDamage("dram", "segment 12 layer 3 in DRAM: it was read from SSD again");
+  ScrubRound round{"dram", {.bytes = 4096, .checked = 8, .damaged = 1, .mended = 1}};
+  round.took = std::chrono::milliseconds(5);
+  log.OnRound(round);
+  round.status = DataLoss("the table ends here");
+  log.OnRound(round);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("warning scrub_damage kind=dram what=\"segment 12 layer 3"),
+                    HasSubstr("info scrub_round kind=dram checked=8 bytes=4096 damaged=1 mended=1 "
+                              "skipped=0 errors=0 ms=5\n"),
+                    HasSubstr("warning scrub_failed kind=dram why=\"the table ends here\"")));
 }
 
 TEST_F(QuiredTest, WithTenantTokensCallersHaveToProveWhoTheyAre) {

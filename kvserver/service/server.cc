@@ -11,6 +11,7 @@
 #include "common/metrics/build_info.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kvserver/registry/document_registry.h"
+#include "kvserver/registry/registry_row.h"
 #include "kvserver/service/adapters.h"
 #include "kvserver/service/admission.h"
 #include "kvserver/service/call_limits.h"
@@ -20,6 +21,7 @@
 #include "kvserver/session/context_table.h"
 #include "kvserver/session/session_manager.h"
 #include "kvserver/store/page_store.h"
+#include "kvserver/store/scrubber.h"
 
 namespace quire::kvserver {
 namespace {
@@ -70,6 +72,8 @@ PageStore::Options StoreOptions(const ServerOptions& options) {
   store.eviction_policy = options.eviction_policy;
   store.promote_after_touches = options.promote_after_touches;
   store.scrub_bytes_per_second = options.scrub_bytes_per_second;
+  store.scrub_observer = options.scrub_observer;
+  store.check_metadata = &CheckRegistryRow;
   store.ssd_gate = SsdGateOf(options);
   store.clock = options.clock;
   store.health = options.health;
@@ -140,6 +144,10 @@ struct Server::Parts {
                     .clock = clock,
                     .health = health}),
         data_plane(DataPlaneOptions(options, &dispatcher, clock)),
+        held_digest_scrub(sessions.ScrubHeldDigests(),
+                          {.bytes_per_second = options.scrub_bytes_per_second.digests,
+                           .clock = clock,
+                           .observer = options.scrub_observer}),
         clock(clock),
         start(clock->Now()),
         expiry(kExpiryPeriod,
@@ -154,7 +162,9 @@ struct Server::Parts {
                  contexts.LetGoUnnamed();
                }),
         // Apart from the expiry, which waits for the device.
-        device_check(kDeviceCheckPeriod, std::bind_front(&PageStore::CheckDevice, store.get())) {}
+        device_check(kDeviceCheckPeriod, std::bind_front(&PageStore::CheckDevice, store.get())) {
+    if (options.scrub_bytes_per_second.digests > 0) held_digest_scrub.Start();
+  }
 
   void VisitMetrics(MetricsVisitor& visit) const {
     health->VisitMetrics(visit);
@@ -166,6 +176,7 @@ struct Server::Parts {
     writes.VisitMetrics(visit);
     dispatcher.VisitMetrics(visit);
     data_plane.VisitMetrics(visit);
+    held_digest_scrub.VisitMetrics(visit);
     VisitBuildInfo(visit);
     visit.Gauge("uptime_seconds", "Time since the server started.",
                 std::chrono::duration_cast<std::chrono::seconds>(clock->Now() - start).count());
@@ -183,6 +194,7 @@ struct Server::Parts {
   Admission writes;
   Dispatcher dispatcher;
   DataPlane data_plane;
+  Scrubber held_digest_scrub;
   const Clock* const clock;
   const TimePoint start;
   PeriodicTask expiry;

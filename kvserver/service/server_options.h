@@ -38,9 +38,12 @@ struct ServerOptions {
   /// Payload bytes that a tenant may have in each tier; no quota for those that are not named.
   TenantBytes tenant_dram_quota_bytes = {};
   TenantBytes tenant_ssd_quota_bytes = {};
-  std::string eviction_policy = "lru";        ///< Which extents leave DRAM first; store/policy/.
-  uint32_t promote_after_touches = 2;         ///< SSD reads before an extent comes back to DRAM.
-  uint64_t scrub_bytes_per_second = 8 << 20;  ///< Verified in the background; 0 = none.
+  std::string eviction_policy = "lru";  ///< Which extents leave DRAM first; store/policy/.
+  uint32_t promote_after_touches = 2;   ///< SSD reads before an extent comes back to DRAM.
+  /// Verified in the background, of each kind; 0 = none.
+  ScrubRates scrub_bytes_per_second = {
+      .payload = 8 << 20, .dram = 32 << 20, .digests = 1 << 20, .records = 1 << 20};
+  ScrubObserver* scrub_observer = nullptr;  ///< Gets told of it; may be null.
 
   // Limits.
   uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
+#include "common/base/checksum.h"
 #include "common/page/layout.h"
 
 namespace quire::kvserver {
@@ -13,16 +15,17 @@ namespace {
 /// Copies the digests of one kind of a page at one layer.
 Status CopyDigests(const KvSpec& spec, const TailPage& page, uint32_t layer, DigestKind kind,
                    std::byte* out) {
-  if (kind != DigestKind::kMinMax) {
-    const size_t heads = spec.num_kv_heads;
-    const LayerUnits units{layer, page.units.data() + layer * ExtentBytes(spec, 1),
-                           std::span(page.crc32c).subspan(layer * heads, heads),
-                           static_cast<uint32_t>(page.tokens.size())};
-    return page.derived.CopyTo(spec, kind, units, out);
-  }
   const uint64_t bytes = PageDigestBytes(spec);
-  std::memcpy(out, page.digests.data() + layer * bytes, bytes);
-  return OkStatus();
+  const auto made = std::span(page.digests).subspan(layer * bytes, bytes);
+  if (kind == DigestKind::kMinMax && Crc32c(made) == page.digest_crc32c[layer]) {
+    std::memcpy(out, made.data(), bytes);
+    return OkStatus();
+  }
+  const size_t heads = spec.num_kv_heads;
+  const LayerUnits units{layer, page.units.data() + layer * ExtentBytes(spec, 1),
+                         std::span(page.crc32c).subspan(layer * heads, heads),
+                         static_cast<uint32_t>(page.tokens.size())};
+  return page.derived.CopyTo(spec, kind, units, out);
 }
 
 /// Appends the digests of the tail's pages from the blocks' end on, g pages to a block.
@@ -139,8 +142,11 @@ StatusOr<DigestBlocks> ReadDigests(PageStore& store, const Caller& caller, const
                                    const DigestRange& range, const ResidentDigests* resident) {
   DigestRange stored = range;
   stored.end_page = std::min(range.end_page, view.tail_first_page());
-  const bool held = resident != nullptr && resident->num_pages() >= stored.end_page;
-  auto blocks = held ? resident->Blocks(range.layer, stored.first_page, stored.end_page)
+  std::optional<DigestBlocks> held;
+  if (resident != nullptr && resident->num_pages() >= stored.end_page) {
+    held = resident->Blocks(range.layer, stored.first_page, stored.end_page);
+  }
+  auto blocks = held ? StatusOr<DigestBlocks>(*std::move(held))
                      : ReadDigestBlocks(store, caller, *view.spec, *view.keys, stored);
   if (blocks.ok() && range.end_page > view.tail_first_page()) {
     QUIRE_RETURN_IF_ERROR(AppendTailDigests(view, range, &*blocks));

@@ -28,11 +28,12 @@ namespace quire::kvserver {
 
 /// A complete page of an open context that is not in the store yet.
 struct TailPage {
-  std::vector<TokenId> tokens;         ///< p ids
-  std::vector<std::byte> units;        ///< [num_layers][n_kv] units
-  std::vector<uint32_t> crc32c;        ///< [num_layers][n_kv], of the units as they arrived
-  std::vector<std::byte> digests;      ///< [num_layers][n_kv][2][key_dim], minima and maxima
-  mutable DerivedPageDigests derived;  ///< Of other kinds.
+  std::vector<TokenId> tokens;          ///< p ids
+  std::vector<std::byte> units;         ///< [num_layers][n_kv] units
+  std::vector<uint32_t> crc32c;         ///< [num_layers][n_kv], of the units as they arrived
+  std::vector<std::byte> digests;       ///< [num_layers][n_kv][2][key_dim], minima and maxima
+  std::vector<uint32_t> digest_crc32c;  ///< [num_layers], of the digests as they were made
+  mutable DerivedPageDigests derived;   ///< Of other kinds, and these when they are damaged.
   MemoryBudget::Lease lease;
 };
 

@@ -48,11 +48,12 @@ Status DerivedPageDigests::CopyTo(const KvSpec& spec, DigestKind kind, const Lay
   // Nobody has said yet which tokens represent an open page.
   if (kind == DigestKind::kRepresentatives) kind = DigestKind::kMean;
   MutexLock lock(mutex_);
-  std::vector<std::byte>& digests = made_[{kind, from.layer}];
-  if (digests.empty()) {
-    QUIRE_ASSIGN_OR_RETURN(digests, Make(spec, kind, from));
+  Made& made = made_[{kind, from.layer}];
+  if (made.digests.empty() || Crc32c(made.digests) != made.crc32c) {
+    QUIRE_ASSIGN_OR_RETURN(made.digests, Make(spec, kind, from));
+    made.crc32c = Crc32c(made.digests);
   }
-  std::memcpy(out, digests.data(), digests.size());
+  std::memcpy(out, made.digests.data(), made.digests.size());
   return OkStatus();
 }
 

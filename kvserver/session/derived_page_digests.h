@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DerivedPageDigests: digests of a page in memory of the kinds that are not made on arrival,
-// computed from its units when they are first asked for and kept as long as the page.
+// computed from its units when they are first asked for and kept as long as the page, with a
+// checksum: those that do not match it are computed anew.
 // Thread-safety: safe for concurrent use.
 #ifndef QUIRE_KVSERVER_SESSION_DERIVED_PAGE_DIGESTS_H_
 #define QUIRE_KVSERVER_SESSION_DERIVED_PAGE_DIGESTS_H_
@@ -34,16 +35,20 @@ class DerivedPageDigests {
   /// What all kinds take of one page, at all layers.
   static uint64_t MaxBytes(const KvSpec& spec);
 
-  /// Copies the digests of `kind`, which the spec has and is not kMinMax, to `out`,
-  /// PageDigestBytes(spec, kind) bytes. Units are the same at every call for a layer. DATA_LOSS
-  /// when they would be made of a unit that does not match its checksum.
+  /// Copies the digests of `kind`, which the spec has, to `out`, PageDigestBytes(spec, kind) bytes.
+  /// Units are the same at every call for a layer. DATA_LOSS when they would be made of a unit that
+  /// does not match its checksum.
   [[nodiscard]] Status CopyTo(const KvSpec& spec, kernels::DigestKind kind, const LayerUnits& from,
                               std::byte* out) QUIRE_EXCLUDES(mutex_);
 
  private:
+  struct Made {
+    std::vector<std::byte> digests;
+    uint32_t crc32c = 0;
+  };
+
   Mutex mutex_;
-  std::map<std::pair<kernels::DigestKind, uint32_t>, std::vector<std::byte>> made_
-      QUIRE_GUARDED_BY(mutex_);
+  std::map<std::pair<kernels::DigestKind, uint32_t>, Made> made_ QUIRE_GUARDED_BY(mutex_);
 };
 
 }  // namespace quire::kvserver

@@ -104,6 +104,25 @@ TEST_F(OpenContextDamageTest, Promise2APageThatFlippedSinceItArrivedIsNotStored)
   EXPECT_EQ(CountersOf(*store_)["segments"], 0u);
 }
 
+TEST_F(OpenContextDamageTest, DigestsThatFlippedSinceTheyWereMadeAreMadeAnew) {
+  const auto context = Open();
+  ASSERT_TRUE(Append(*context, 0, 2).ok());
+  const ContextViewPtr view = context->view();
+  const auto read = [&] {
+    Payload payload;
+    const auto blocks = ReadDigests(*store_, kTenant, *view, {1, 0, 2});
+    EXPECT_TRUE(blocks.ok()) << blocks.status();
+    blocks->AppendTo(0, 2, &payload);
+    std::vector<std::byte> bytes(payload.size_bytes());
+    payload.CopyTo(bytes.data());
+    return bytes;
+  };
+  const std::vector<std::byte> right = read();
+  const uint64_t bytes = PageDigestBytes(spec_);
+  FlipBit(std::span(view->tail[1]->digests).subspan(bytes, bytes));
+  EXPECT_EQ(read(), right);
+}
+
 TEST_F(OpenContextDamageTest, Promise2NothingIsMadeOfAPageThatFlippedSinceItArrived) {
   const auto context = Open();
   ASSERT_TRUE(Append(*context, 0, 2).ok());

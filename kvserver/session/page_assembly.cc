@@ -43,6 +43,7 @@ PageAssembly::PageAssembly(std::shared_ptr<const KvSpec> spec, std::span<const T
   page_->units.resize(SegmentBytes(*spec_, 1));
   page_->crc32c.resize(size_t{spec_->num_layers} * spec_->num_kv_heads);
   page_->digests.resize(PageDigestBytes(*spec_) * spec_->num_layers);
+  page_->digest_crc32c.resize(spec_->num_layers);
   page_->lease = std::move(lease);
 }
 
@@ -89,11 +90,16 @@ Status PageAssembly::PutRow(const LayerRows& rows, size_t index, const kernels::
   kernels::DigestArgs args = kernels::PageDigestArgs(spec, DigestKind::kMinMax);
   args.units = row.data();
   args.valid_rows = valid.data();
-  args.digests = page_->digests.data() + layer * PageDigestBytes(spec);
+  const uint64_t digest_bytes = PageDigestBytes(spec);
+  args.digests = page_->digests.data() + layer * digest_bytes;
   args.n_units = spec.num_kv_heads;
   const kernels::OpStatus status = ops.digest(args);
-  if (status == kernels::OpStatus::kOk) return OkStatus();
-  return Internal("kernel digest: ", kernels::Describe(status));
+  if (status != kernels::OpStatus::kOk) {
+    return Internal("kernel digest: ", kernels::Describe(status));
+  }
+  page_->digest_crc32c[layer] =
+      Crc32c(std::span(page_->digests).subspan(layer * digest_bytes, digest_bytes));
+  return OkStatus();
 }
 
 std::optional<uint32_t> PageAssembly::missing_layer() const {

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "common/page/page_name.h"
 
@@ -201,6 +204,13 @@ Status Session::RecheckMismatched(const RecallArgs& args) const {
              unit.layer - lanes.first_layer < lanes.num_layers();
     });
   };
+  /// Of one layer of one context.
+  struct Named {
+    MismatchedUnit first;
+    ContextViewPtr view;
+    std::vector<UnitRef> units;
+  };
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, Named> named;
   for (const MismatchedUnit& unit : args.mismatched) {
     QUIRE_ASSIGN_OR_RETURN(const SequencePtr sequence, FindMismatched(unit));
     const std::vector<uint32_t> member_pages = PagesOf(*sequence);
@@ -209,11 +219,16 @@ Status Session::RecheckMismatched(const RecallArgs& args) const {
       return InvalidArgument("mismatched: the model has no layer ", unit.layer, " with KV head ",
                              unit.head);
     }
-    const ContextViewPtr view = sequence->members()[MemberOf(unit.page)].context.view();
-    const UnitRef ref{unit.layer, PageOf(unit.page), unit.head};
-    const Status mended =
-        Recheck(*shared_.recall.store, {shape_.tenant, args.priority}, *view, {&ref, 1});
-    if (!mended.ok() && is_wanted(unit)) return mended;
+    const uint32_t member = MemberOf(unit.page);
+    Named& of_layer = named[{unit.sequence, member, unit.layer}];
+    of_layer.first = unit;
+    of_layer.view = sequence->members()[member].context.view();
+    of_layer.units.push_back({unit.layer, PageOf(unit.page), unit.head});
+  }
+  const Caller caller(shape_.tenant, args.priority);
+  for (const auto& [where, of_layer] : named) {
+    const Status mended = Recheck(*shared_.recall.store, caller, *of_layer.view, of_layer.units);
+    if (!mended.ok() && is_wanted(of_layer.first)) return mended;
   }
   return OkStatus();
 }

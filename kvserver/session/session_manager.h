@@ -98,6 +98,9 @@ class SessionManager {
   /// False when there was none. Its landings are revoked.
   bool Close(std::string_view tenant, uint64_t id);
 
+  /// Verifies the digests that are held for sessions; may outlive this.
+  std::unique_ptr<ScrubWork> ScrubHeldDigests() const { return residency_->Scrub(); }
+
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:

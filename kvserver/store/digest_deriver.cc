@@ -47,28 +47,42 @@ StatusOr<DigestBytes> DigestDeriver::Derive(const DigestId& id, const SegmentRec
   QUIRE_RETURN_IF_ERROR(parts_.reader->ReadVerified({record.tenant, priority}, addresses, &units));
   const std::vector<std::byte> joined = Join(units, quire::UnitBytes(record.spec));
   const std::vector<int32_t> valid_rows = ValidRows(record);
-  auto digests = std::make_shared<std::vector<std::byte>>(DigestBytesPerLayer(record, id.kind));
+  std::vector<std::byte> digests(DigestBytesPerLayer(record, id.kind));
   kernels::DigestArgs args = kernels::PageDigestArgs(record.spec, id.kind);
   args.units = joined.data();
   args.valid_rows = valid_rows.data();
-  args.digests = digests->data();
+  args.digests = digests.data();
   args.n_units = record.units_per_layer();
   const kernels::OpStatus status = kernels::CpuKernels().digest(args);
   if (status != kernels::OpStatus::kOk) {
     return Internal("cannot compute digests: ", kernels::Describe(status));
   }
-  return DigestBytes(std::move(digests));
+  return std::make_shared<const KeptDigests>(std::move(digests));
+}
+
+Status DigestDeriver::Mend(const DigestId& id, const SegmentRecord& record) {
+  if (id.kind == DigestKind::kRepresentatives) {
+    const KeyedLock::Guard guard = parts_.writers->Acquire(id.extent.segment);
+    QUIRE_RETURN_IF_ERROR(parts_.digests->Drop(id));
+  } else {
+    QUIRE_ASSIGN_OR_RETURN(const DigestBytes digests, Derive(id, record, Priority::kPrefetch));
+    if (!Keep(id, record, digests)) {
+      return Unavailable("there is no room for them, or somebody writes the segment");
+    }
+  }
+  mended_.Add();
+  return OkStatus();
 }
 
 // The writers' lock keeps a delete from finishing between the look and the put, which would leave
 // digests that no segment stands for.
-void DigestDeriver::Keep(const DigestId& id, const SegmentRecord& record,
+bool DigestDeriver::Keep(const DigestId& id, const SegmentRecord& record,
                          const DigestBytes& digests) {
   const auto guard = parts_.writers->TryAcquire(id.extent.segment);
-  if (!guard) return;
+  if (!guard) return false;
   const StatusOr<SegmentRecordPtr> now = parts_.catalog->Find(record.tenant, id.extent.segment);
-  if (!now.ok() || (*now)->unit_crc32c != record.unit_crc32c) return;
-  parts_.digests->KeepDerived(id, record, digests);
+  if (!now.ok() || (*now)->unit_crc32c != record.unit_crc32c) return false;
+  return parts_.digests->KeepDerived(id, record, digests);
 }
 
 void DigestDeriver::VisitMetrics(MetricsVisitor& visit) const {
@@ -77,8 +91,8 @@ void DigestDeriver::VisitMetrics(MetricsVisitor& visit) const {
                 "was not there.",
                 derived_.Get());
   visit.Counter("digests_mended",
-                "Minima and maxima of one segment and layer computed anew from its stored units, "
-                "because what was stored of them was damaged or gone.",
+                "Digests of one segment and layer computed anew from its stored units, because "
+                "what was stored of them was damaged or gone.",
                 mended_.Get());
 }
 

@@ -38,12 +38,18 @@ class DigestDeriver {
   StatusOr<DigestBytes> Read(const DigestId& id, const SegmentRecord& record,
                              Priority priority = Priority::kNormal);
 
+  /// Makes digests anew whose row in the database is damaged, though the cache may have them. Those
+  /// that only a client can make are dropped: they read as the means until one gives them again.
+  /// Errors are those of reading units; UNAVAILABLE when they could not be kept now.
+  [[nodiscard]] Status Mend(const DigestId& id, const SegmentRecord& record);
+
   /// digests_derived, digests_mended.
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
   StatusOr<DigestBytes> Derive(const DigestId& id, const SegmentRecord& record, Priority priority);
-  void Keep(const DigestId& id, const SegmentRecord& record, const DigestBytes& digests);
+  /// Whether they are in the database now.
+  bool Keep(const DigestId& id, const SegmentRecord& record, const DigestBytes& digests);
 
   const Parts parts_;
   Counter derived_, mended_;

@@ -37,7 +37,7 @@ uint32_t SourceCrc32c(const ExtentId& id, const SegmentRecord& record) {
 }
 
 DigestBytes Copy(std::span<const std::byte> bytes) {
-  return std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
+  return std::make_shared<const KeptDigests>(std::vector<std::byte>(bytes.begin(), bytes.end()));
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ Status DigestStore::StagePut(const SegmentKey& key, const SegmentRecord& record,
     if (status != kernels::OpStatus::kOk) {
       return Internal("cannot compute digests: ", kernels::Describe(status));
     }
-    StageKept({{key, layer}, DigestKind::kMinMax}, record, digests, batch);
+    StageKept({{key, layer}, DigestKind::kMinMax}, record, digests, Crc32c(digests), batch);
   }
   return OkStatus();
 }
@@ -102,10 +102,10 @@ StatusOr<DigestBytes> DigestStore::Read(const ExtentId& id, const SegmentRecord&
 
 StatusOr<DigestBytes> DigestStore::Find(const DigestId& id, const SegmentRecord& record,
                                         Priority priority) {
-  if (const std::optional<Cached> cached = cache_.Find(id)) {
-    if (cached->intact()) {
+  if (const std::optional<DigestBytes> cached = cache_.Find(id)) {
+    if (*cached == nullptr || (*cached)->Matches()) {
       hits_.Add();
-      return cached->bytes;
+      return *cached;
     }
     damaged_.Add();
     cache_.Invalidate(id);
@@ -124,7 +124,7 @@ StatusOr<DigestBytes> DigestStore::Find(const DigestId& id, const SegmentRecord&
   if (!stored) {
     if (code == StatusCode::kDataLoss || (value.ok() && !VerifyTrailer(*value))) damaged_.Add();
     // Others than representatives are made anew.
-    if (id.kind == DigestKind::kRepresentatives) cache_.Insert(id, Cached(), kEntryBytes, epoch);
+    if (id.kind == DigestKind::kRepresentatives) cache_.Insert(id, nullptr, kEntryBytes, epoch);
     return DigestBytes();
   }
   const DigestBytes digests = Copy(*stored);
@@ -133,7 +133,7 @@ StatusOr<DigestBytes> DigestStore::Find(const DigestId& id, const SegmentRecord&
 }
 
 void DigestStore::Remember(const DigestId& id, const DigestBytes& digests, uint64_t epoch) {
-  cache_.Insert(id, {digests, Crc32c(*digests)}, digests->size() + kEntryBytes, epoch);
+  cache_.Insert(id, digests, digests->bytes().size() + kEntryBytes, epoch);
 }
 
 std::optional<std::span<const std::byte>> DigestStore::StoredIn(std::string_view value,
@@ -154,13 +154,13 @@ std::optional<std::span<const std::byte>> DigestStore::StoredIn(std::string_view
   return checked->bytes.first(bytes);
 }
 
-void DigestStore::KeepDerived(const DigestId& id, const SegmentRecord& record,
+bool DigestStore::KeepDerived(const DigestId& id, const SegmentRecord& record,
                               const DigestBytes& digests) {
   Remember(id, digests, cache_.epoch());
-  if (!CheckRoom(digests->size()).ok()) return;
+  if (!CheckRoom(digests->bytes().size()).ok()) return false;
   Database::Batch batch = database_->NewBatch();
-  StageKept(id, record, *digests, batch);
-  (void)database_->Commit(batch, /*sync=*/false);  // The database counts what fails.
+  StageKept(id, record, digests->bytes(), digests->crc32c(), batch);
+  return database_->Commit(batch, /*sync=*/false).ok();  // The database counts what fails.
 }
 
 Status DigestStore::KeepRepresentatives(const SegmentKey& key, const SegmentRecord& record,
@@ -169,8 +169,9 @@ Status DigestStore::KeepRepresentatives(const SegmentKey& key, const SegmentReco
   const uint64_t bytes = DigestBytesPerLayer(record, DigestKind::kRepresentatives);
   Database::Batch batch = database_->NewBatch();
   for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
-    StageKept({{key, layer}, DigestKind::kRepresentatives}, record,
-              digests.subspan(layer * bytes, bytes), batch);
+    const auto of_layer = digests.subspan(layer * bytes, bytes);
+    StageKept({{key, layer}, DigestKind::kRepresentatives}, record, of_layer, Crc32c(of_layer),
+              batch);
   }
   QUIRE_RETURN_IF_ERROR(database_->Commit(batch, /*sync=*/true));
   for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
@@ -189,27 +190,42 @@ Status DigestStore::CheckRoom(uint64_t bytes) const {
 }
 
 void DigestStore::StageKept(const DigestId& id, const SegmentRecord& record,
-                            std::span<const std::byte> digests, Database::Batch& batch) {
+                            std::span<const std::byte> digests, uint32_t crc32c,
+                            Database::Batch& batch) {
   if (id.kind == DigestKind::kMinMax) {
-    const auto trailer = EncodeTrailer(Crc32c(digests));
+    const auto trailer = EncodeTrailer(crc32c);
     batch.Put(Table::kDigests, DigestKey(id), {AsText(digests), AsText(trailer)});
     return;
   }
   const auto source = EncodeTrailer(SourceCrc32c(id.extent, record));
-  const auto trailer = EncodeTrailer(Crc32c(AsBytes(AsText(source)), Crc32c(digests)));
+  const auto trailer = EncodeTrailer(Crc32c(AsBytes(AsText(source)), crc32c));
   batch.Put(Table::kDigests, DigestKey(id), {AsText(digests), AsText(source), AsText(trailer)});
 }
 
-bool DigestStore::IsKey(std::string_view key, uint32_t layers) {
-  if (key.size() != kExtentKeyBytes && key.size() != kExtentKeyBytes + 1) return false;
-  uint32_t layer = 0;
-  for (const char byte : key.substr(sizeof(SegmentKey::bytes), sizeof(layer))) {
-    layer = layer << 8 | static_cast<uint8_t>(byte);
+Status DigestStore::Drop(const DigestId& id) {
+  Database::Batch batch = database_->NewBatch();
+  batch.Delete(Table::kDigests, DigestKey(id));
+  QUIRE_RETURN_IF_ERROR(database_->Commit(batch, /*sync=*/false));
+  cache_.Invalidate(id);
+  return OkStatus();
+}
+
+std::optional<DigestId> DigestStore::IdOf(std::string_view key) {
+  if (key.size() != kExtentKeyBytes && key.size() != kExtentKeyBytes + 1) return std::nullopt;
+  DigestId id;
+  id.extent.segment = *SegmentKey::FromBytes(key.substr(0, sizeof(SegmentKey::bytes)));
+  for (const char byte : key.substr(sizeof(SegmentKey::bytes), sizeof(uint32_t))) {
+    id.extent.layer = id.extent.layer << 8 | static_cast<uint8_t>(byte);
   }
-  if (layer >= layers) return false;
-  if (key.size() == kExtentKeyBytes) return true;
-  const auto kind = static_cast<DigestKind>(key.back());
-  return kernels::IsKnown(kind) && kind != DigestKind::kMinMax;
+  if (key.size() == kExtentKeyBytes) return id;
+  id.kind = static_cast<DigestKind>(key.back());
+  if (!kernels::IsKnown(id.kind) || id.kind == DigestKind::kMinMax) return std::nullopt;
+  return id;
+}
+
+bool DigestStore::IsKey(std::string_view key, uint32_t layers) {
+  const std::optional<DigestId> id = IdOf(key);
+  return id && id->extent.layer < layers;
 }
 
 void DigestStore::VisitMetrics(MetricsVisitor& visit) const {

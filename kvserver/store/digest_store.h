@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/checksum.h"
@@ -32,7 +33,23 @@
 
 namespace quire::kvserver {
 
-using DigestBytes = std::shared_ptr<const std::vector<std::byte>>;
+/// Digests in memory, and the checksum that they had when they were made, or when the database
+/// gave them and they had been verified.
+class KeptDigests {
+ public:
+  explicit KeptDigests(std::vector<std::byte> bytes)
+      : bytes_(std::move(bytes)), crc32c_(Crc32c(bytes_)) {}
+
+  const std::vector<std::byte>& bytes() const { return bytes_; }
+  uint32_t crc32c() const { return crc32c_; }
+  /// Whether the bytes match their checksum now.
+  bool Matches() const { return Crc32c(bytes_) == crc32c_; }
+
+ private:
+  const std::vector<std::byte> bytes_;
+  const uint32_t crc32c_;
+};
+using DigestBytes = std::shared_ptr<const KeptDigests>;
 
 /// Bytes of the digests of one kind of a segment at one layer.
 uint64_t DigestBytesPerLayer(const SegmentRecord& record, kernels::DigestKind kind);
@@ -64,14 +81,19 @@ class DigestStore {
   StatusOr<DigestBytes> Find(const DigestId& id, const SegmentRecord& record,
                              Priority priority = Priority::kNormal);
   /// Keeps what was derived from the units that `record` describes. What does not find room is not
-  /// kept. REQUIRES: no writer of the segment but the caller.
-  void KeepDerived(const DigestId& id, const SegmentRecord& record, const DigestBytes& digests);
+  /// kept. Whether it is in the database now. REQUIRES: no writer of the segment but the caller.
+  bool KeepDerived(const DigestId& id, const SegmentRecord& record, const DigestBytes& digests);
   /// Keeps representatives that a client made, [layers][pages][n_kv][key_dim] of the units that
   /// `record` describes; Find finds them from then on. RESOURCE_EXHAUSTED when the file system
   /// is full. REQUIRES: as KeepDerived.
   [[nodiscard]] Status KeepRepresentatives(const SegmentKey& key, const SegmentRecord& record,
                                            std::span<const std::byte> digests);
 
+  /// Removes digests of one kind of one extent. REQUIRES: as KeepDerived.
+  [[nodiscard]] Status Drop(const DigestId& id);
+
+  /// Which digests have the key `key` in the database; nullopt when none can.
+  static std::optional<DigestId> IdOf(std::string_view key);
   /// Whether `key` is one of digests of `layers` layers, of any kind.
   static bool IsKey(std::string_view key, uint32_t layers);
 
@@ -84,22 +106,17 @@ class DigestStore {
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
-  /// What the cache holds. No bytes: there are none.
-  struct Cached {
-    DigestBytes bytes;
-    uint32_t crc32c = 0;
-    bool intact() const { return bytes == nullptr || Crc32c(*bytes) == crc32c; }
-  };
   void Remember(const DigestId& id, const DigestBytes& digests, uint64_t epoch);
   /// Whether the file system has room for `bytes`.
   [[nodiscard]] Status CheckRoom(uint64_t bytes) const;
-  /// Adds `digests`, of what `record` describes, to `batch`.
+  /// Adds `digests`, of what `record` describes and with this checksum, to `batch`.
   static void StageKept(const DigestId& id, const SegmentRecord& record,
-                        std::span<const std::byte> digests, Database::Batch& batch);
+                        std::span<const std::byte> digests, uint32_t crc32c,
+                        Database::Batch& batch);
 
   Database* const database_;
   IoGate* const gate_;
-  BoundedCache<DigestId, Cached, DigestIdHash> cache_;
+  BoundedCache<DigestId, DigestBytes, DigestIdHash> cache_;  ///< Null: there are none.
   Counter reads_, hits_, damaged_;
 };
 

@@ -36,6 +36,7 @@
 #include "kvserver/store/metadata_store.h"
 #include "kvserver/store/policy/prefill_cost.h"
 #include "kvserver/store/policy/quota_table.h"
+#include "kvserver/store/scrub.h"
 #include "kvserver/store/segment_hold.h"
 #include "kvserver/store/unit.h"
 
@@ -48,6 +49,7 @@ enum class Durability : uint8_t { kMemory, kReplicated, kPersisted };
 struct SegmentDigests {
   std::shared_ptr<const std::vector<std::byte>> bytes;
   uint32_t num_pages = 0;
+  uint32_t crc32c = 0;  ///< Of the bytes when they were made, or verified.
 };
 
 struct PutSegmentArgs {
@@ -135,8 +137,11 @@ class PageStore {
     uint64_t catalog_cache_bytes = 64 << 20;  ///< Segment records and chains kept in memory.
     uint64_t digest_cache_bytes = 64 << 20;   ///< Digests kept in memory.
     uint64_t extent_cache_bytes = 64 << 20;   ///< Records of extents on SSD kept in memory.
-    /// Stored bytes that are read and verified in the background; 0: none are.
-    uint64_t scrub_bytes_per_second = 0;
+    ScrubRates scrub_bytes_per_second = {};   ///< What is verified in the background.
+    ScrubObserver* scrub_observer = nullptr;  ///< May be null; outlives the store.
+    /// Whether a row of the metadata is what was written, for the scrub: DATA_LOSS when it is not.
+    /// Null: the database's own checksums have to do.
+    Status (*check_metadata)(std::string_view key, std::string_view value) = nullptr;
     IoGate::Options ssd_gate = {};  ///< How many calls may wait for the SSD at once.
     Clock* clock = nullptr;         ///< SystemClock() when null; outlives the store.
     Health* health = nullptr;       ///< The store has one of its own when null; outlives the store.

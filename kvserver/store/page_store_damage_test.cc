@@ -239,6 +239,24 @@ TEST_F(DramOnlyDamageTest, Promise2IsDataLossOnceAndIsThenMissingUntilItIsPutAga
   EXPECT_EQ(*ReadSegment(*store_, spec_, segment_), segment_.payload);
 }
 
+TEST_F(DramOnlyDamageTest, Promise2IsNotOfferedThoughNobodyHasReadItSince) {
+  ASSERT_TRUE(IsOffered(segment_));
+  Flip(segment_, 1, 2);
+  EXPECT_FALSE(IsOffered(segment_));
+  EXPECT_EQ(Count("dram_extents_lost"), 1u);
+  ASSERT_TRUE(PutAgain(segment_).ok());
+  EXPECT_EQ(*ReadSegment(*store_, spec_, segment_), segment_.payload);
+}
+
+TEST_F(DramOnlyDamageTest, Promise2APutMendsItThoughNobodyHasReadItSince) {
+  Flip(segment_, 0, 3);
+  const auto put = PutAgain(segment_);
+  ASSERT_TRUE(put.ok()) << put.status();
+  EXPECT_FALSE(put->existed);
+  EXPECT_EQ(*ReadSegment(*store_, spec_, segment_), segment_.payload);
+  EXPECT_TRUE(PutAgain(segment_)->existed) << "it is whole now";
+}
+
 TEST_F(DramOnlyDamageTest, Promise2AReportOfItIsDataLoss) {
   Flip(segment_, 1, 0);
   const std::vector<UnitAddress> seen = {{segment_.key, 1, 0}};

@@ -5,11 +5,15 @@
 #include <utility>
 
 #include "kernels/api/page_digest.h"
+#include "kvserver/store/digest_scrub.h"
+#include "kvserver/store/dram_scrub.h"
 #include "kvserver/store/format_proof.h"
 #include "kvserver/store/payload/engine_choice.h"
+#include "kvserver/store/payload_scrub.h"
 #include "kvserver/store/policy/eviction_factory.h"
 #include "kvserver/store/policy/touch_promotion.h"
 #include "kvserver/store/policy/write_budget.h"
+#include "kvserver/store/record_scrub.h"
 
 namespace quire::kvserver {
 namespace {
@@ -120,7 +124,7 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
   for (const auto& [tenant, key] : stored.private_segments) {
     (void)store->DeleteSegment(tenant, key);
   }
-  if (options.scrub_bytes_per_second > 0) store->scrubber_.Start();
+  store->StartScrubbing(options);
   return store;
 }
 
@@ -209,13 +213,7 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
                .clock = ClockOf(options),
                .prefill_cost = options.prefill_cost,
                .directory = directory_->path()},
-              MakeAdmission(options)),
-      scrubber_({.database = database_.get(),
-                 .catalog = &catalog_,
-                 .ssd = &ssd_,
-                 .writers = &writers_,
-                 .clock = ClockOf(options)},
-                options.scrub_bytes_per_second) {
+              MakeAdmission(options)) {
   std::vector<SegmentCatalog::Listed> segments = stored.segments;
   // What was put first counts as used longest ago.
   std::ranges::sort(segments, {}, &SegmentCatalog::Listed::incarnation);
@@ -262,6 +260,24 @@ void PageStoreImpl::TellWhatIsLost(const SegmentCatalog::Totals& stored,
                      "the server had stopped, and were dropped; put their documents again, at "
                      "durability persisted when they are to survive that");
   }
+}
+
+void PageStoreImpl::StartScrubbing(const Options& options) {
+  const auto add = [&](std::unique_ptr<ScrubWork> work, uint64_t bytes_per_second) {
+    scrubbers_.push_back(std::make_unique<Scrubber>(
+        std::move(work),
+        Scrubber::Options{bytes_per_second, ClockOf(options), options.scrub_observer}));
+    if (bytes_per_second > 0) scrubbers_.back()->Start();
+  };
+  Database* const database = database_.get();
+  const ScrubRates& rates = options.scrub_bytes_per_second;
+  add(std::make_unique<PayloadScrub>(PayloadScrub::Parts{database, &catalog_, &ssd_, &writers_}),
+      rates.payload);
+  add(std::make_unique<DramScrub>(DramScrub::Parts{dram_.get(), &reader_, &catalog_}), rates.dram);
+  add(std::make_unique<DigestScrub>(DigestScrub::Parts{database, &deriver_}), rates.digests);
+  add(std::make_unique<RecordScrub>(
+          RecordScrub::Parts{database, &catalog_, options.check_metadata}),
+      rates.records);
 }
 
 // When it fails, what was acknowledged without a sync keeps its promise all the same, and the next
@@ -350,7 +366,9 @@ StatusOr<SegmentDigests> PageStoreImpl::ReadDigests(const Caller& caller, const 
   }
   QUIRE_ASSIGN_OR_RETURN(DigestBytes digests,
                          deriver_.Read({{key, layer}, kind}, *record, caller.priority));
-  return SegmentDigests{.bytes = std::move(digests), .num_pages = record->num_pages()};
+  return SegmentDigests{.bytes = {digests, &digests->bytes()},
+                        .num_pages = record->num_pages(),
+                        .crc32c = digests->crc32c()};
 }
 
 StatusOr<bool> PageStoreImpl::PutRepresentatives(std::string_view tenant, const SegmentKey& key,
@@ -514,7 +532,7 @@ void PageStoreImpl::VisitMetrics(MetricsVisitor& visit) const {
                 lost_segments_.Get());
   payload_->VisitMetrics(visit);
   database_->VisitMetrics(visit);
-  scrubber_.VisitMetrics(visit);
+  for (const auto& scrubber : scrubbers_) scrubber->VisitMetrics(visit);
 }
 
 }  // namespace quire::kvserver

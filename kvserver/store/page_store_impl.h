@@ -10,7 +10,9 @@
 #ifndef QUIRE_KVSERVER_STORE_PAGE_STORE_IMPL_H_
 #define QUIRE_KVSERVER_STORE_PAGE_STORE_IMPL_H_
 
+#include <algorithm>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "kvserver/store/data_directory.h"
@@ -108,7 +110,10 @@ class PageStoreImpl final : public PageStore {
   DramTier& dram() { return *dram_; }
   Database& database() { return *database_; }
   PayloadStore& payload() { return *payload_; }
-  Scrubber& scrubber() { return scrubber_; }
+  /// Of one kind of stored bytes. REQUIRES: there is one.
+  Scrubber& scrubber(std::string_view kind) {
+    return **std::ranges::find(scrubbers_, kind, [](const auto& scrub) { return scrub->kind(); });
+  }
 
  private:
   struct Parts {
@@ -132,6 +137,8 @@ class PageStoreImpl final : public PageStore {
 
   /// Of what the store has lost since it was last open.
   void TellWhatIsLost(const SegmentCatalog::Totals& stored, const SsdTier::Recovered& recovered);
+  /// A scrubber of each kind, of which those that have a rate run by themselves.
+  void StartScrubbing(const Options& options);
   Status PinSegment(std::string_view tenant, const SegmentKey& key);
   Status UnpinSegment(const SegmentKey& key);
   Status CheckMayRemove(std::string_view tenant, const SegmentKey& key);
@@ -162,7 +169,7 @@ class PageStoreImpl final : public PageStore {
   SegmentKeeper keeper_;
   Counter dropped_, torn_, lost_bytes_, lost_segments_;
   SegmentWriter writer_;
-  Scrubber scrubber_;  ///< Last: it stops before what it reads goes.
+  std::vector<std::unique_ptr<Scrubber>> scrubbers_;  ///< Last: they stop before what they read.
 };
 
 }  // namespace quire::kvserver

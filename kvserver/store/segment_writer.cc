@@ -138,17 +138,41 @@ SegmentWriter::Stored SegmentWriter::HowStored(const SegmentKey& key,
   if (!known) return Stored::kNot;
   const bool damaged = parts_.catalog->IsDamaged(key);
   if ((*known)->dram_only) {
-    return !damaged && IsThere(key, **known) ? Stored::kDramOnly : Stored::kNot;
+    return !damaged && KeepIntact(key, **known) ? Stored::kDramOnly : Stored::kNot;
   }
   return damaged ? Stored::kDamaged : Stored::kWhole;
 }
 
 bool SegmentWriter::IsThere(const SegmentKey& key, const SegmentRecord& record) const {
   if (!record.dram_only) return true;
+  const std::vector<ResidentPtr> extents = OnlyCopy(key, record);
+  if (extents.empty()) return false;
+  const auto matches = [](const ResidentPtr& extent) { return extent->Verify().has_value(); };
+  if (std::ranges::all_of(extents, matches)) return true;
+  const KeyedLock::Guard guard = parts_.writers->Acquire(key);
+  return KeepIntact(key, record);
+}
+
+std::vector<ResidentPtr> SegmentWriter::OnlyCopy(const SegmentKey& key,
+                                                 const SegmentRecord& record) const {
+  std::vector<ResidentPtr> extents;
   for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
-    if (!parts_.dram->Has({key, layer}).value_or(false)) return false;
+    extents.push_back(parts_.dram->Get({key, layer}));
+    if (extents.back() == nullptr) return {};
   }
-  return true;
+  return extents;
+}
+
+bool SegmentWriter::KeepIntact(const SegmentKey& key, const SegmentRecord& record) const {
+  const std::vector<ResidentPtr> extents = OnlyCopy(key, record);
+  for (uint32_t layer = 0; layer < extents.size(); ++layer) {
+    if (extents[layer]->Verify()) continue;
+    const ExtentId id{key, layer};
+    parts_.damage->Drop(id, extents[layer]);
+    (void)parts_.damage->Lose(id);  // The caller takes it for missing.
+    return false;
+  }
+  return !extents.empty();
 }
 
 StatusOr<uint64_t> SegmentWriter::FirstToken(std::string_view tenant, const PutSegmentArgs& args) {

@@ -74,7 +74,9 @@ class SegmentWriter {
   StatusOr<PutSegmentResult> Put(std::string_view tenant, const TenantSalt& salt,
                                  const PutSegmentArgs& args);
 
-  /// Whether what `record` stands for can be read: what is in DRAM only is gone when it left.
+  /// Whether what `record` stands for can be read: what is in DRAM only is gone when it left, and
+  /// verified here, since no other copy would come in its place; it is lost when it is damaged. The
+  /// caller does not hold the segment's writer lock.
   bool IsThere(const SegmentKey& key, const SegmentRecord& record) const;
 
   /// puts, puts_existed, puts_differed, puts_dram_only.
@@ -85,6 +87,11 @@ class SegmentWriter {
   enum class Stored { kNot, kWhole, kDamaged, kDramOnly };
   using KnownRecord = std::optional<SegmentRecordPtr>;
 
+  /// The extents of a segment that is in DRAM only; none when one of them has left.
+  std::vector<ResidentPtr> OnlyCopy(const SegmentKey& key, const SegmentRecord& record) const;
+  /// Whether they are all there and intact. What is damaged is lost. REQUIRES: the caller holds the
+  /// segment's writer lock.
+  bool KeepIntact(const SegmentKey& key, const SegmentRecord& record) const;
   /// The record of a stored segment; none when there is none that can be read.
   StatusOr<KnownRecord> FindKnown(std::string_view tenant, const SegmentKey& key);
   Stored HowStored(const SegmentKey& key, const KnownRecord& known) const;

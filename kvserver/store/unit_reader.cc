@@ -2,6 +2,7 @@
 #include "kvserver/store/unit_reader.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -77,16 +78,15 @@ Status UnitReader::ReadVerified(const Caller& caller, std::span<const UnitAddres
 
 Status UnitReader::Recheck(const Caller& caller, std::span<const UnitAddress> units) {
   reported_.Add(units.size());
-  const UnitAddress* last = nullptr;
-  bool damaged = false;
-  for (const UnitAddress& unit : units) {
-    if (last == nullptr || last->segment != unit.segment || last->layer != unit.layer) {
-      QUIRE_ASSIGN_OR_RETURN(damaged, MendExtent(caller, {unit.segment, unit.layer}));
-    }
-    if (!damaged) reported_intact_.Add();
-    last = &unit;
+  std::map<ExtentId, uint64_t> extents;  // Each is verified once, however many units are named.
+  for (const UnitAddress& unit : units) ++extents[{unit.segment, unit.layer}];
+  Status first_error = OkStatus();
+  for (const auto& [id, count] : extents) {
+    const StatusOr<bool> damaged = MendExtent(caller, id);
+    if (damaged.ok() && !*damaged) reported_intact_.Add(count);
+    if (first_error.ok()) first_error = damaged.status();
   }
-  return OkStatus();
+  return first_error;
 }
 
 Status UnitReader::ReadMisses(const Caller& caller, std::span<const UnitAddress> units,

@@ -2,10 +2,18 @@
 //
 // The server and the worker in processes of their own, with the bundled model: `quired` keeps the
 // documents, `quire put` and `quire ask` come and go, and neither a clean restart nor SIGKILL of
-// the server between them changes an answer.
+// the server between them changes an answer, nor do bits that flip in the server's memory.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -14,6 +22,7 @@
 #include "client/cli/demo_corpus.h"
 #include "client/cli/local_worker.h"
 #include "client/cli/retrieval_flags.h"
+#include "common/base/unique_fd.h"
 #include "embedded/embedded_store.h"
 #include "tests/kit/child_process.h"
 #include "tests/kit/paths.h"
@@ -39,12 +48,11 @@ class TwoProcessesTest : public ::testing::Test {
     corpus_ = *std::move(corpus);
   }
 
-  void StartServer() {
-    server_ = std::make_unique<ChildProcess>(
-        QUIRE_BINARY_DIR "/bin/quired",
-        std::vector<std::string>{"--data-dir", dir_ / "data", "--dram-bytes", "8MiB", "--listen",
-                                 "127.0.0.1:0"},
-        dir_ / "quired.err");
+  void StartServer(const std::vector<std::string>& flags = {"--dram-bytes", "8MiB"}) {
+    std::vector<std::string> args = {"--data-dir", dir_ / "data", "--listen", "127.0.0.1:0"};
+    args.insert(args.end(), flags.begin(), flags.end());
+    server_ =
+        std::make_unique<ChildProcess>(QUIRE_BINARY_DIR "/bin/quired", args, dir_ / "quired.err");
     std::string line;
     ASSERT_TRUE(server_->ReadLine(&line)) << server_->Stderr();
     address_ = line.substr(line.rfind(' ') + 1);
@@ -61,6 +69,16 @@ class TwoProcessesTest : public ::testing::Test {
     const std::string out = quire.ReadAll();
     EXPECT_EQ(quire.Wait(), 0) << quire.Stderr();
     return nlohmann::json::parse(out, nullptr, /*allow_exceptions=*/false);
+  }
+
+  /// The first question about the first document, as if that were `document`.
+  nlohmann::json AskAbout(const std::string& document) {
+    const cli::DemoQuestion& question = corpus_.questions.front();
+    return Quire({"ask", "--document", document, "--question", question.prompt, "--prefix", "",
+                  "--model", kModel, "--max-new-tokens", std::to_string(kAnswerTokens)});
+  }
+  uint64_t Count(const std::string& counter) {
+    return Quire({"stat", "--counters"})["counters"].value(counter, uint64_t{0});
   }
 
   std::vector<std::string> AskAll() {
@@ -130,6 +148,80 @@ TEST_F(TwoProcessesTest, AnswersAreTheSameInOneProcessInTwoAndAfterRestarts) {
   StopServer(SIGTERM, 0);
   StartServer();
   EXPECT_EQ(AskAll(), answers);
+  StopServer(SIGTERM, 0);
+}
+
+/// Flips a bit in every block of 4 KiB that the server keeps extents in, as if its memory were bad.
+void FlipArena(pid_t pid) {
+  const std::string process = "/proc/" + std::to_string(pid);
+  std::ifstream maps(process + "/maps");
+  const UniqueFd memory(open((process + "/mem").c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_GE(memory.get(), 0) << std::strerror(errno);
+  uint64_t flipped = 0;
+  std::string line;
+  while (std::getline(maps, line)) {
+    if (line.find("quire-arena") == std::string::npos) continue;
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    ASSERT_EQ(std::sscanf(line.c_str(), "%lx-%lx", &begin, &end), 2) << line;
+    std::vector<char> block(4096);
+    for (uint64_t at = begin; at < end; at += block.size()) {
+      const auto offset = static_cast<off_t>(at);
+      ASSERT_EQ(pread(memory.get(), block.data(), block.size(), offset), ssize_t{4096});
+      const auto used = std::ranges::find_if(block, [](char byte) { return byte != 0; });
+      if (used == block.end()) continue;
+      *used = static_cast<char>(*used ^ 0x10);
+      ASSERT_EQ(pwrite(memory.get(), &*used, 1, offset + (used - block.begin())), 1)
+          << std::strerror(errno);
+      ++flipped;
+    }
+  }
+  EXPECT_GT(flipped, 100u);
+}
+
+// Promise 2: whatever the memory of a server does to what it keeps, answers stay what they were.
+TEST_F(TwoProcessesTest, Promise2AnswersStayRightWhenTheServersMemoryFlipsBits) {
+  StartServer({"--dram-bytes", "64MiB"});
+  Quire({"collection", "set", "coded", "--codec", "int8+zstd"});
+  std::map<std::string, nlohmann::json> right;
+  for (const std::string name : {"raw", "coded"}) {
+    // The same tokens would be the same segments, whose codec is that of the first put.
+    const cli::DemoDocument& document = corpus_.documents[name == "raw" ? 0 : 1];
+    Quire({"put", "--model", kModel, std::string(kModel) + "/documents/" + document.name,
+           "--collection", name, "--name", "document"});
+    right[name] = AskAbout(name + "/document")["tokens"];
+  }
+  for (const bool pinned : {false, true}) {
+    if (pinned) Quire({"pin", "raw/document", "coded/document"});
+    FlipArena(server_->pid());
+    const uint64_t mended = Count("dram_extents_mended");
+    for (const auto& [name, tokens] : right) {
+      EXPECT_EQ(AskAbout(name + "/document")["tokens"], tokens) << name << pinned;
+    }
+    EXPECT_GT(Count("units_reported"), 0u);
+    EXPECT_GT(Count("dram_extents_mended"), mended);
+    EXPECT_EQ(Count("dram_extents_lost"), 0u);
+  }
+  StopServer(SIGTERM, 0);
+}
+
+TEST_F(TwoProcessesTest, Promise2WhatOnlyDamagedMemoryHadIsMendedByPuttingItAgain) {
+  StartServer({"--dram-bytes", "64MiB", "--durability", "memory", "--ssd-write-bytes-per-second",
+               "1", "--ssd-write-burst-bytes", "1"});
+  const std::vector<std::string> put = {
+      "put",    "--model", kModel, std::string(kModel) + "/documents/" + corpus_.documents[0].name,
+      "--name", "document"};
+  Quire(put);
+  ASSERT_GT(Count("puts_dram_only"), 0u);
+  const nlohmann::json right = AskAbout("document")["tokens"];
+  FlipArena(server_->pid());
+  const auto lost = testing::RunChild(QUIRE_BINARY_DIR "/bin/quire",
+                                      {"ask", "--server", address_, "--document", "document",
+                                       "--question", "q", "--model", kModel});
+  EXPECT_EQ(lost.exit_code, 1) << lost.out;
+  EXPECT_GT(Count("dram_extents_lost"), 0u);
+  Quire(put);
+  EXPECT_EQ(AskAbout("document")["tokens"], right);
   StopServer(SIGTERM, 0);
 }
 

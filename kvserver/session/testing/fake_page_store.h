@@ -159,7 +159,8 @@ class FakePageStore : public PageStore, public SegmentHold::Owner {
     args.n_units = static_cast<int64_t>(rows.size());
     const kernels::OpStatus status = kernels::CpuReference().digest(args);
     if (status != kernels::OpStatus::kOk) return Internal(kernels::Describe(status));
-    return SegmentDigests{std::move(digests), pages};
+    const uint32_t crc32c = Crc32c(*digests);
+    return SegmentDigests{std::move(digests), pages, crc32c};
   }
 
   StatusOr<bool> PutRepresentatives(std::string_view, const SegmentKey&,

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/store/record_scrub.h"
+
+#include <string>
+
+#include "kvserver/store/checked_value.h"
+#include "kvserver/store/extent_record.h"
+
+namespace quire::kvserver {
+namespace {
+
+/// Rows and bytes that one step reads.
+constexpr size_t kRowsAtOnce = 256;
+constexpr uint64_t kBytesAtOnce = 64 << 10;
+
+}  // namespace
+
+RecordScrub::RecordScrub(const Parts& parts) : parts_(parts) {
+  const std::pair<Table, std::string_view> tables[] = {{Table::kSegments, "segments"},
+                                                       {Table::kExtents, "extents"},
+                                                       {Table::kTenants, "tenants"},
+                                                       {Table::kMetadata, "metadata"}};
+  for (const auto& [table, name] : tables) {
+    tables_.push_back({table, name, RowCursor(parts.database, table)});
+  }
+}
+
+void RecordScrub::Begin() {
+  table_ = 0;
+  for (TableRows& from : tables_) from.rows.Begin();
+}
+
+StatusOr<std::optional<ScrubStep>> RecordScrub::Next() {
+  if (table_ == tables_.size()) return std::nullopt;
+  TableRows& from = tables_[table_];
+  ScrubStep step;
+  const auto visit = [&](std::string_view key, std::string_view value) {
+    Check(from, key, value, &step);
+    return step.counts.checked < kRowsAtOnce && step.counts.bytes < kBytesAtOnce;
+  };
+  const StatusOr<size_t> rows = from.rows.Visit(visit);
+  if (!rows.ok()) {
+    // The rest of the table cannot be found from here; the other tables can be read.
+    ++step.counts.errors;
+    if (absl::IsDataLoss(rows.status())) ++step.counts.damaged;
+    step.found = "table " + std::string(from.name) +
+                 " cannot be read to its end: " + std::string(Message(rows.status()));
+  }
+  if (!rows.ok() || *rows == 0) ++table_;
+  return step;
+}
+
+void RecordScrub::Check(const TableRows& from, std::string_view key, std::string_view value,
+                        ScrubStep* step) {
+  ++step->counts.checked;
+  step->counts.bytes += key.size() + value.size();
+  const Status status = Verify(from.table, key, value);
+  if (!absl::IsDataLoss(status)) return;
+  std::string what = "a record of table " + std::string(from.name);
+  if (from.table == Table::kSegments || from.table == Table::kExtents) {
+    const auto segment = SegmentKey::FromBytes(key.substr(0, sizeof(SegmentKey::bytes)));
+    if (!segment || parts_.catalog->IsDamaged(*segment)) return;
+    parts_.catalog->MarkDamaged(*segment);
+    what += ", of segment " + segment->Hex() + ", which counts as missing until it is put again";
+  }
+  ++step->counts.damaged;
+  step->found = what + ": " + std::string(Message(status));
+}
+
+Status RecordScrub::Verify(Table table, std::string_view key, std::string_view value) const {
+  switch (table) {
+    case Table::kSegments:
+      return DecodeSegmentRecord(value).status();
+    case Table::kExtents:
+      return DecodeExtentRecord(value).status();
+    case Table::kTenants:
+      if (VerifyTrailer(value)) return OkStatus();
+      return DataLoss("the salt of tenant '", key,
+                      "' is damaged; restore the directory from a backup before a restart");
+    case Table::kMetadata:
+      return parts_.check_metadata == nullptr ? OkStatus() : parts_.check_metadata(key, value);
+    case Table::kDigests:
+      break;
+  }
+  return OkStatus();
+}
+
+}  // namespace quire::kvserver

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RecordScrub: reads every row of the database that is no digest and verifies it. A segment with a
+// damaged record counts as missing from then on, and the next put of it writes it anew; of all
+// other rows damage is told, and whoever needs one gets DATA_LOSS. Thread-safety: none. Ownership:
+// everything given outlives it.
+#ifndef QUIRE_KVSERVER_STORE_RECORD_SCRUB_H_
+#define QUIRE_KVSERVER_STORE_RECORD_SCRUB_H_
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "kvserver/store/row_cursor.h"
+#include "kvserver/store/scrub.h"
+#include "kvserver/store/segment_catalog.h"
+
+namespace quire::kvserver {
+
+class RecordScrub final : public ScrubWork {
+ public:
+  /// Whether the row of Table::kMetadata is what it was when it was written: DATA_LOSS.
+  using MetadataCheck = Status (*)(std::string_view key, std::string_view value);
+  struct Parts {
+    Database* database = nullptr;
+    SegmentCatalog* catalog = nullptr;
+    MetadataCheck check_metadata = nullptr;  ///< Null: the database's own checksums are all.
+  };
+  explicit RecordScrub(const Parts& parts);
+
+  std::string_view kind() const override { return "records"; }
+  void Begin() override;
+  StatusOr<std::optional<ScrubStep>> Next() override;
+
+ private:
+  struct TableRows {
+    Table table;
+    std::string_view name;
+    RowCursor rows;
+  };
+
+  void Check(const TableRows& from, std::string_view key, std::string_view value, ScrubStep* step);
+  Status Verify(Table table, std::string_view key, std::string_view value) const;
+
+  const Parts parts_;
+  std::vector<TableRows> tables_;
+  size_t table_ = 0;  ///< Whose rows come next.
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_STORE_RECORD_SCRUB_H_
