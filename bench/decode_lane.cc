@@ -152,6 +152,21 @@ DecodeTotals DecodeTotals::operator-(const DecodeTotals& before) const {
           .attended_tokens = attended_tokens};
 }
 
+DecodeTotals& DecodeTotals::operator+=(const DecodeTotals& more) {
+  stall_seconds += more.stall_seconds;
+  units_selected += more.units_selected;
+  units_recalled += more.units_recalled;
+  bytes_recalled += more.bytes_recalled;
+  units_from_host += more.units_from_host;
+  late_recalls += more.late_recalls;
+  late_corrections += more.late_corrections;
+  blocking_heads += more.blocking_heads;
+  recalls += more.recalls;
+  messages += more.messages;
+  attended_tokens = more.attended_tokens;
+  return *this;
+}
+
 StatusOr<std::unique_ptr<DecodeLane>> DecodeLane::Open(const DecodeEngines& engines,
                                                        const DocumentName& document,
                                                        const DecodeWay& way, uint32_t sequences) {

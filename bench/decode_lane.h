@@ -53,10 +53,12 @@ struct DecodeTotals {
   uint64_t blocking_heads = 0;
   uint64_t recalls = 0;   ///< Each of one layer of one sequence.
   uint64_t messages = 0;  ///< That asked for them.
-  /// In the last step, by all sequences; a mean over layers and KV heads. No difference is taken.
+  /// In the last step, by all sequences; a mean over layers and KV heads. No difference is taken,
+  /// and no sum.
   double attended_tokens = 0;
 
   DecodeTotals operator-(const DecodeTotals& before) const;
+  DecodeTotals& operator+=(const DecodeTotals& more);
 };
 
 class DecodeLane {

@@ -2,13 +2,17 @@
 #include "bench/decode_run.h"
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "bench/calibrate_threshold.h"
+#include "bench/median.h"
 #include "bench/published_options.h"
 #include "bench/side_by_side.h"
 #include "client/cli/progress.h"
+#include "kernels/cpu/gemm.h"
 
 namespace quire::bench {
 namespace {
@@ -16,37 +20,43 @@ namespace {
 constexpr float kAlways = 1.5f;  ///< tau above every cosine: every recall blocks.
 constexpr uint32_t kProbeSteps = 12;
 
-/// A lane, and what its steps take.
-class TimedLane {
- public:
-  static StatusOr<std::unique_ptr<TimedLane>> Open(const DecodeEngines& engines,
-                                                   const DocumentName& document,
-                                                   const DecodeWay& way, uint32_t sequences) {
-    auto timed = std::make_unique<TimedLane>();
-    QUIRE_ASSIGN_OR_RETURN(timed->lane_, DecodeLane::Open(engines, document, way, sequences));
-    return timed;
-  }
+/// How long OpenBLAS's threads look for more work before they rest, and a little more.
+constexpr Duration kProductThreadsRest = std::chrono::milliseconds(40);
 
-  Status Step(uint32_t count) {
-    for (uint32_t i = 0; i < count; ++i) {
-      const TimePoint start = SystemClock().Now();
-      QUIRE_RETURN_IF_ERROR(lane_->Step());
-      times_.push_back(SystemClock().Now() - start);
-    }
-    return OkStatus();
-  }
-  /// What follows is measured.
-  void Begin() {
-    times_.clear();
-    before_ = lane_->Totals();
-  }
-  DecodeFigures Figures() const { return {.steps = times_, .totals = lane_->Totals() - before_}; }
+/// Has products use `threads` threads, when those that they do not use any more have come to rest.
+void UseThreads(uint32_t threads) {
+  const uint32_t before = kernels::GemmThreads();
+  if (threads == before) return;
+  kernels::SetGemmThreads(threads);
+  if (threads < before) SystemClock().Sleep(kProductThreadsRest);
+}
+
+/// Gives the process back the number of threads that it had.
+class KeepThreads {
+ public:
+  KeepThreads() : threads_(kernels::GemmThreads()) {}
+  ~KeepThreads() { kernels::SetGemmThreads(threads_); }
+  KeepThreads(const KeepThreads&) = delete;
+  KeepThreads& operator=(const KeepThreads&) = delete;
 
  private:
-  std::unique_ptr<DecodeLane> lane_;
-  std::vector<Duration> times_;
-  DecodeTotals before_;
+  const uint32_t threads_;
 };
+
+/// Steps of a lane, added to `run`.
+Status Step(DecodeLane& lane, uint32_t count, DecodeRun* run) {
+  const DecodeTotals before = lane.Totals();
+  Duration turn = {};
+  for (uint32_t i = 0; i < count; ++i) {
+    const TimePoint start = SystemClock().Now();
+    QUIRE_RETURN_IF_ERROR(lane.Step());
+    run->steps.push_back(SystemClock().Now() - start);
+    turn += run->steps.back();
+  }
+  run->turns.push_back(turn);
+  run->totals += lane.Totals() - before;
+  return OkStatus();
+}
 
 }  // namespace
 
@@ -94,48 +104,68 @@ RatioSpread SpreadOf(std::vector<double> ratios) {
   return spread;
 }
 
+uint32_t DecodeComparison::BestThreads(const std::string& way) const {
+  const auto least = std::ranges::min_element(
+      ways.at(way), {}, [](const auto& run) { return Median(run.second.steps); });
+  return least->first;
+}
+
 std::optional<RatioSpread> DecodeComparison::Ratio(const std::string& slower,
                                                    const std::string& faster) const {
-  const auto a = turns.find(slower), b = turns.find(faster);
-  if (a == turns.end() || b == turns.end()) return std::nullopt;
+  if (!ways.contains(slower) || !ways.contains(faster)) return std::nullopt;
+  const std::vector<Duration>&a = Best(slower).turns, &b = Best(faster).turns;
   std::vector<double> ratios;
-  for (size_t i = 0; i < std::min(a->second.size(), b->second.size()); ++i) {
-    ratios.push_back(static_cast<double>(a->second[i].count()) /
-                     static_cast<double>(b->second[i].count()));
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    ratios.push_back(static_cast<double>(a[i].count()) / static_cast<double>(b[i].count()));
   }
   return SpreadOf(std::move(ratios));
+}
+
+std::vector<uint32_t> ThreadsToTry() {
+  const uint32_t cpus = std::max(1u, std::thread::hardware_concurrency());
+  // Products that have one thread only have nothing to try.
+  const KeepThreads keep;
+  kernels::SetGemmThreads(cpus);
+  if (cpus == 1 || kernels::GemmThreads() == 1) return {1};
+  return {1, cpus};
 }
 
 StatusOr<DecodeComparison> CompareDecoding(const DecodeEngines& engines,
                                            const DocumentName& document,
                                            std::span<const DecodeWay> ways,
                                            const DecodeTurns& turns, uint32_t sequences) {
+  const KeepThreads keep;
   cli::ProgressBar progress(
       sequences == 1 ? "decoding" : "decoding " + std::to_string(sequences) + " sequences",
-      ways.size() * (turns.turns + 1));
+      ways.size() * (turns.turns * turns.threads.size() + 1));
   DecodeComparison comparison;
-  std::vector<std::unique_ptr<TimedLane>> lanes;
-  std::vector<SideBySide::Contender> contenders;
+  std::vector<std::unique_ptr<DecodeLane>> lanes;
   for (const DecodeWay& way : ways) {
     progress.Advance(0, way.name);
-    QUIRE_ASSIGN_OR_RETURN(auto lane, TimedLane::Open(engines, document, way, sequences));
-    QUIRE_RETURN_IF_ERROR(Annotate(lane->Step(turns.warm_up_steps), way.name));
-    lane->Begin();
-    contenders.push_back(
-        SideBySide::Timing([&progress, &comparison, lane = lane.get(), name = way.name,
-                            steps = turns.steps_per_turn]() -> StatusOr<Duration> {
-          const TimePoint start = SystemClock().Now();
-          QUIRE_RETURN_IF_ERROR(Annotate(lane->Step(steps), name));
-          const Duration took = SystemClock().Now() - start;
-          comparison.turns[name].push_back(took);
-          progress.Advance(1, name);
-          return took;
-        }));
+    QUIRE_ASSIGN_OR_RETURN(auto lane, DecodeLane::Open(engines, document, way, sequences));
+    DecodeRun not_measured;
+    QUIRE_RETURN_IF_ERROR(Annotate(Step(*lane, turns.warm_up_steps, &not_measured), way.name));
     lanes.push_back(std::move(lane));
     progress.Advance(1, way.name);
   }
+  // Ways with the same number of threads are neighbours: those of a library rest seldom.
+  std::vector<SideBySide::Contender> contenders;
+  for (const uint32_t threads : turns.threads) {
+    for (size_t i = 0; i < lanes.size(); ++i) {
+      const std::string& name = ways[i].name;
+      DecodeRun* const run = &comparison.ways[name][threads];
+      contenders.push_back({.turn = [&progress, &name, run, lane = lanes[i].get(),
+                                     steps = turns.steps_per_turn]() -> Status {
+                              progress.Advance(1, name);
+                              return Annotate(Step(*lane, steps, run), name);
+                            },
+                            .prepare = [threads]() -> Status {
+                              UseThreads(threads);
+                              return OkStatus();
+                            }});
+    }
+  }
   QUIRE_RETURN_IF_ERROR(SideBySide(std::move(contenders)).Run(turns.turns));
-  for (size_t i = 0; i < lanes.size(); ++i) comparison.ways[ways[i].name] = lanes[i]->Figures();
   return comparison;
 }
 
@@ -148,11 +178,11 @@ StatusOr<float> CalibrateDecoding(const worker::Engine& engine, const DocumentNa
   return CalibrateThreshold(share, [&](float tau) -> StatusOr<double> {
     way.retrieval.correction_threshold = tau;
     QUIRE_ASSIGN_OR_RETURN(const auto lane,
-                           TimedLane::Open({.units = &engine}, document, way, /*sequences=*/1));
-    QUIRE_RETURN_IF_ERROR(lane->Step(2));
-    lane->Begin();
-    QUIRE_RETURN_IF_ERROR(lane->Step(kProbeSteps));
-    return static_cast<double>(lane->Figures().totals.blocking_heads) / (heads * kProbeSteps);
+                           DecodeLane::Open({.units = &engine}, document, way, /*sequences=*/1));
+    DecodeRun not_measured, probe;
+    QUIRE_RETURN_IF_ERROR(Step(*lane, 2, &not_measured));
+    QUIRE_RETURN_IF_ERROR(Step(*lane, kProbeSteps, &probe));
+    return static_cast<double>(probe.totals.blocking_heads) / (heads * kProbeSteps);
   });
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DecodeRun: decode steps of one model over one long document whose pages are in a server of
-// another process, by several ways side by side: each way has sequences of its own that run the
-// same tokens, a few at a time, in turns. Thread-safety: none.
+// Decode steps of one model over one long document whose pages are in a server of another process,
+// by several ways side by side: each way has sequences of its own that run the same tokens, a few
+// at a time, in turns. Every way has its turns with each number of threads for the model's
+// products, and counts with the one that is fastest for it. Thread-safety: none.
 #ifndef QUIRE_BENCH_DECODE_RUN_H_
 #define QUIRE_BENCH_DECODE_RUN_H_
 
@@ -37,9 +38,11 @@ namespace quire::bench {
 StatusOr<std::vector<DecodeWay>> DecodeWays(const worker::RetrievalOptions& budget,
                                             uint32_t page_tokens, float tau, Duration deadline);
 
-struct DecodeFigures {
-  std::vector<Duration> steps;  ///< Of one token of every sequence each.
-  DecodeTotals totals;          ///< Of all steps.
+/// What a way did with one number of threads.
+struct DecodeRun {
+  std::vector<Duration> turns = {};
+  std::vector<Duration> steps = {};  ///< Of one token of every sequence each.
+  DecodeTotals totals = {};          ///< Of all steps.
 };
 
 /// A ratio over the turns.
@@ -53,22 +56,35 @@ struct RatioSpread {
 RatioSpread SpreadOf(std::vector<double> ratios);
 
 struct DecodeComparison {
-  std::map<std::string, DecodeFigures> ways;
-  /// How much longer `slower` took than `faster` in the same turn; nullopt unless both took part.
-  std::optional<RatioSpread> Ratio(const std::string& slower, const std::string& faster) const;
+  /// By way, and by the threads that products had.
+  std::map<std::string, std::map<uint32_t, DecodeRun>> ways;
 
-  std::map<std::string, std::vector<Duration>> turns;  ///< By way.
+  /// The number of threads with which the median of a way's steps is least. REQUIRES: it took part.
+  uint32_t BestThreads(const std::string& way) const;
+  const DecodeRun& Best(const std::string& way) const { return ways.at(way).at(BestThreads(way)); }
+  /// How much longer `slower` took than `faster` in the same turn, each at its best number of
+  /// threads; nullopt unless both took part.
+  std::optional<RatioSpread> Ratio(const std::string& slower, const std::string& faster) const;
 };
 
 /// Steps of every way.
 struct DecodeTurns {
   uint32_t warm_up_steps = 8;  ///< Not measured.
-  uint32_t turns = 12;
+  uint32_t turns = 11;         ///< With each number of threads.
   uint32_t steps_per_turn = 4;
-};
+  /// For the model's products, ascending.
+  std::vector<uint32_t> threads = {1};
 
-/// Runs `ways`, of so many `sequences` each, in turns: each round every way runs one, each time
-/// another first.
+  /// That a sequence runs.
+  uint64_t steps() const {
+    return warm_up_steps + uint64_t{turns} * steps_per_turn * threads.size();
+  }
+};
+/// Numbers of threads to try for a model on the processor: one, and one for each CPU.
+std::vector<uint32_t> ThreadsToTry();
+
+/// Runs `ways`, of so many `sequences` each, in turns: each round every way runs one with every
+/// number of threads, each time another first.
 StatusOr<DecodeComparison> CompareDecoding(const DecodeEngines& engines,
                                            const DocumentName& document,
                                            std::span<const DecodeWay> ways,

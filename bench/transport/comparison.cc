@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -16,6 +15,8 @@
 #include "bench/raw_ucx.h"
 #include "bench/side_by_side.h"
 #include "bench/transport/congestion_control.h"
+#include "bench/transport/copy_loops.h"
+#include "bench/transport/cpu_time.h"
 #include "bench/transport/raw_grpc.h"
 #include "bench/transport/recall_rounds.h"
 #include "bench/transport/rivals.h"
@@ -161,12 +162,27 @@ class Comparison {
 
   using Contender = SideBySide::Contender;
 
-  void Add(const std::string& name, Contender contender) {
-    if (options_.Wants(name)) AddAlways(name, std::move(contender));
+  /// `peers`: processes that take part besides this one.
+  void Add(const std::string& name, Contender contender, const std::vector<pid_t>& peers = {}) {
+    if (options_.Wants(name)) AddAlways(name, Metered(name, std::move(contender), peers));
   }
   void AddAlways(const std::string& name, Contender contender) {
     index_[name] = contenders_.size();
     contenders_.push_back(std::move(contender));
+  }
+  /// Adds up the processors' time of its turns, those that are not timed as well.
+  Contender Metered(const std::string& name, Contender contender, std::vector<pid_t> peers) {
+    contender.turn = [this, name, peers = std::move(peers),
+                      turn = std::move(contender.turn)]() -> Status {
+      QUIRE_ASSIGN_OR_RETURN(const Duration before, CpuTime(peers));
+      QUIRE_RETURN_IF_ERROR(turn());
+      QUIRE_ASSIGN_OR_RETURN(const Duration after, CpuTime(peers));
+      CpuUse& use = figures_.cpu[name];
+      use.time += after - before;
+      use.bytes += shape_.bytes_per_round();
+      return OkStatus();
+    };
+    return contender;
   }
 
   static Contender RoundsOf(RecallRounds& rounds, RecallRounds::Pattern pattern) {
@@ -185,25 +201,25 @@ class Comparison {
     return moves;
   }
 
-  void AddMemcpy() {
-    Add("memcpy", {.turn = [this]() -> Status {
-                     for (const RawUcxMove& move : moves_) {
-                       std::memcpy(copied_.bytes().data() + move.to,
-                                   source_.bytes().data() + move.from, figures_.unit_bytes);
-                     }
-                     return OkStatus();
-                   },
-                   .prepare = [this]() -> Status {
-                     moves_ = Moves();
-                     return OkStatus();
-                   }});
+  void AddCopyLoops() {
+    for (const CopyLoop& loop : CopyLoops()) {
+      Add(loop.name, {.turn = [this, &loop]() -> Status {
+                        RunCopyLoop(loop, moves_, source_.bytes(), copied_.bytes(),
+                                    figures_.unit_bytes);
+                        return OkStatus();
+                      },
+                      .prepare = [this]() -> Status {
+                        moves_ = Moves();
+                        return OkStatus();
+                      }});
+    }
   }
 
   /// When there is such a lane.
-  void AddLane(const std::string& name) {
+  void AddLane(const std::string& name, const Source& source) {
     for (const Lane& lane : lanes_) {
       if (lane.name != name) continue;
-      Add(name, RoundsOf(*lane.rounds, RecallRounds::Pattern::kScattered));
+      Add(name, RoundsOf(*lane.rounds, RecallRounds::Pattern::kScattered), {source.server->pid()});
     }
   }
 
@@ -239,7 +255,8 @@ class Comparison {
                                   directory + "/log"));
     QUIRE_ASSIGN_OR_RETURN(const std::string address, AwaitAddress(*raw_grpc_, port_file));
     const auto client = std::make_shared<RawGrpcClient>(shape, address, copied_.bytes());
-    Add("raw_grpc", {.turn = [this, client] { return client->Read(random_.Next()); }});
+    Add("raw_grpc", {.turn = [this, client] { return client->Read(random_.Next()); }},
+        {raw_grpc_->pid()});
     return OkStatus();
   }
 
@@ -267,15 +284,16 @@ class Comparison {
     }
     redis_ = *std::move(redis);
     for (const auto& [name, wire, connections] : kRedisWays) {
-      Add(name, {.turn =
-                     [this, wire = wire, connections = connections] {
-                       return redis_->Read(wire, connections, redis_units_);
-                     },
-                 .prepare = [this, units]() -> Status {
-                   redis_units_ = Shuffled(units, random_);
-                   redis_units_.resize(units / 2);
-                   return OkStatus();
-                 }});
+      Add(name,
+          {.turn = [this, wire = wire,
+                    connections =
+                        connections] { return redis_->Read(wire, connections, redis_units_); },
+           .prepare = [this, units]() -> Status {
+             redis_units_ = Shuffled(units, random_);
+             redis_units_.resize(units / 2);
+             return OkStatus();
+           }},
+          {redis_->pid()});
     }
   }
 
@@ -301,27 +319,29 @@ class Comparison {
     }
     mooncake_ = *std::move(mooncake);
     figures_.details["mooncake"] = mooncake_->version();
-    Add("mooncake_tcp", SideBySide::Timing([this] { return mooncake_->Read(); }));
+    Add("mooncake_tcp", SideBySide::Timing([this] { return mooncake_->Read(); }),
+        mooncake_->pids());
   }
 
   // ----------------------------------------------------------------------------- measurements
 
   Status MeasureScattered() {
     if (in_place_.rounds != nullptr) {
-      Add("shm_in_place", RoundsOf(*in_place_.rounds, RecallRounds::Pattern::kScattered));
+      Add("shm_in_place", RoundsOf(*in_place_.rounds, RecallRounds::Pattern::kScattered),
+          {main_.server->pid()});
     }
     // Each lane beside what it is compared with.
-    AddMemcpy();
-    AddLane("shm");
-    AddLane("ucx_cma");
+    AddCopyLoops();
+    AddLane("shm", main_);
+    AddLane("ucx_cma", attaching_);
     QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_cma", AttachOptions(), kRawUcxCmaPrograms));
     QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_cma", AttachOptions(), kAttachedCopies));
-    AddLane("ucx_mapped");
+    AddLane("ucx_mapped", mapping_);
     QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_mapped", DirectUcxOptions(), kRawUcxMappedPrograms));
     QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_mapped", DirectUcxOptions(), kMappedCopies));
-    AddLane("ucx_tcp");
+    AddLane("ucx_tcp", main_);
     QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_tcp", {}, kRawUcxTcpPrograms));
-    AddLane("grpc");
+    AddLane("grpc", main_);
     QUIRE_RETURN_IF_ERROR(AddRawGrpc());
     AddRedis();
     AddMooncake();
@@ -359,7 +379,7 @@ class Comparison {
     contenders_.clear();
     index_.clear();
     for (const Lane& lane : lanes_) {
-      Add(lane.name, RoundsOf(*lane.rounds, RecallRounds::Pattern::kScattered));
+      AddAlways(lane.name, RoundsOf(*lane.rounds, RecallRounds::Pattern::kScattered));
       AddAlways(lane.name + "_contiguous",
                 RoundsOf(*lane.contiguous, RecallRounds::Pattern::kContiguous));
     }

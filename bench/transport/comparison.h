@@ -82,6 +82,7 @@ struct TransportBenchOptions {
   uint32_t sets = 3;
   uint32_t rounds = 5;  ///< Of a set.
   uint32_t empty_recalls = 2000;
+  uint32_t step_recalls = 1000;        ///< Of a decode step's size, by every contender and tenant.
   std::vector<std::string> ways = {};  ///< By the names of the figures; all when empty.
 
   bool Wants(const std::string& way) const {
@@ -91,6 +92,12 @@ struct TransportBenchOptions {
 
 /// What turns took, by contender. Turn i of all of them is of the same round.
 using TransportTurns = std::map<std::string, std::vector<Duration>>;
+
+/// What moving bytes took of all processors' time, of every process that took part.
+struct CpuUse {
+  Duration time = {};
+  uint64_t bytes = 0;
+};
 
 /// What one size of units came to, over all sets.
 struct TransportFigures {
@@ -104,6 +111,7 @@ struct TransportFigures {
   std::map<std::string, std::string> details = {};
   /// By contender: of reads over several connections.
   std::map<std::string, Redis::ThreadUse> redis_threads = {};
+  std::map<std::string, CpuUse> cpu = {};  ///< By contender.
   /// By program: of the TCP connections that it sent units on (TcpSenders). All that the benchmark
   /// sends itself, as the raw programs of UCX do, is "this_program".
   std::map<std::string, std::string> congestion_controls = {};

@@ -81,11 +81,24 @@ Status Mooncake::StartReader() {
   return OkStatus();
 }
 
-StatusOr<Duration> Mooncake::Read() {
-  const char line = '\n';
-  if (write(turns_.get(), &line, 1) != 1) return Unavailable("cannot tell the Mooncake reader");
+StatusOr<std::vector<Duration>> Mooncake::Read(uint64_t units, uint32_t count) {
+  const std::string line = std::to_string(units) + " " + std::to_string(count) + "\n";
+  if (write(turns_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
+    return Unavailable("cannot tell the Mooncake reader");
+  }
   QUIRE_ASSIGN_OR_RETURN(const auto seconds, Await("seconds", kReadTime));
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds.get<double>()));
+  std::vector<Duration> times;
+  for (const auto& read : seconds) {
+    times.push_back(
+        std::chrono::duration_cast<Duration>(std::chrono::duration<double>(read.get<double>())));
+  }
+  if (times.size() == count) return times;
+  return Internal("the Mooncake reader has read ", times.size(), " times instead of ", count);
+}
+
+StatusOr<Duration> Mooncake::Read() {
+  QUIRE_ASSIGN_OR_RETURN(const auto times, Read(units_.units_per_read, 1));
+  return times.front();
 }
 
 StatusOr<nlohmann::json> Mooncake::Await(const std::string& key, Duration timeout) {

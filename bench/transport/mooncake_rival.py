@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One side of a Mooncake Store over TCP: a store that holds units, or a reader of random ones of
 them with batch_get_into, to random places. The reader prints a JSON line with its version when it is
-ready, and one with the seconds that it took for every line that comes by the file --turns. The first
-8 bytes of unit i are i, and the reader checks them."""
+ready. Every line that comes by the file --turns says how many units to read, and how many times; a
+JSON line with the seconds that each time took answers it. The first 8 bytes of unit i are i, and the
+reader checks them."""
 
 import argparse
 import contextlib
@@ -75,18 +76,18 @@ def read_all(store, memory, address, size, order, places):
 def run_reader(options):
     store, memory, address = connect(options, 0, options.units_per_read)
     generator = random.Random(1)
-    order, places = list(range(options.units)), list(range(options.units_per_read))
 
-    def turn():
-        generator.shuffle(order)
-        generator.shuffle(places)
-        return read_all(store, memory, address, options.unit_bytes, order[:options.units_per_read], places)
+    def turn(units):
+        order = generator.sample(range(options.units), units)
+        places = generator.sample(range(options.units_per_read), units)
+        return read_all(store, memory, address, options.unit_bytes, order, places)
 
-    turn()  # Warms up.
+    turn(options.units_per_read)  # Warms up.
     print(json.dumps({"version": metadata.version(PACKAGE)}), flush=True)
     with open(options.turns, encoding="ascii") as turns:
-        for _ in turns:
-            print(json.dumps({"seconds": turn()}), flush=True)
+        for line in turns:
+            units, count = map(int, line.split())
+            print(json.dumps({"seconds": [turn(units) for _ in range(count)]}), flush=True)
 
 
 def main():

@@ -166,12 +166,14 @@ Status RecallRounds::RunVerified() {
   });
 }
 
-Status RecallRounds::Check() const {
-  for (uint32_t layer = 0; layer < shape_.spec.num_layers; ++layer) {
-    const auto pages = session_->resident_map().Pages(0, layer);
+Status CheckSlots(const ClientSession& session, const SessionLanding& landing,
+                  const RecallShape& shape) {
+  for (uint32_t layer = 0; layer < shape.spec.num_layers; ++layer) {
+    const auto pages = session.resident_map().Pages(0, layer);
     for (uint32_t slot = 0; slot < pages.size(); ++slot) {
+      if (pages[slot] < 0) continue;  // It has held nothing yet.
       uint64_t stamp = 0;
-      std::memcpy(&stamp, landing_->Unit(0, layer, 0, slot).data(), sizeof stamp);
+      std::memcpy(&stamp, landing.Unit(0, layer, 0, slot).data(), sizeof stamp);
       if (stamp == StampOf(layer, static_cast<uint32_t>(pages[slot]))) continue;
       return DataLoss("slot ", slot, " of layer ", layer, " does not hold page ", pages[slot]);
     }

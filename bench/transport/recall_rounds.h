@@ -40,6 +40,11 @@ RecallShape ShapeOf(uint64_t unit_bytes, uint64_t document_bytes);
 /// Puts the document; its tip.
 StatusOr<SegmentKey> PutDocument(Client& client, const RecallShape& shape);
 
+/// Whether every slot of a landing holds the unit that its session takes it to hold, as far as its
+/// beginning tells.
+Status CheckSlots(const ClientSession& session, const SessionLanding& landing,
+                  const RecallShape& shape);
+
 class RecallRounds {
  public:
   enum class Pattern { kScattered, kContiguous };
@@ -62,9 +67,8 @@ class RecallRounds {
   /// A round, not to be timed, of which every unit is verified: its checksum, and that it says of
   /// itself that it is the one of its placement. For units in place, whose rounds touch no byte.
   Status RunVerified();
-  /// Whether every slot holds the unit that the session takes it to hold, as far as its beginning
-  /// tells. Only for units in slots.
-  Status Check() const;
+  /// CheckSlots. Only for units in slots.
+  Status Check() const { return CheckSlots(*session_, *landing_, shape_); }
   /// Asks for what is resident: a round trip that moves nothing.
   Status RunEmpty();
 

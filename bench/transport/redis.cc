@@ -176,6 +176,12 @@ Status Redis::Read(Wire wire, size_t connections, std::span<const uint64_t> unit
   return Read(wire, connections, units, [] { return OkStatus(); });
 }
 
+Status Redis::Get(Wire wire, std::span<const uint64_t> units) {
+  redisContext* const context = (wire == Wire::kUnix ? unix_ : tcp_).front();
+  QUIRE_RETURN_IF_ERROR(Send(context, units));
+  return Receive(context, units);
+}
+
 StatusOr<Redis::ThreadUse> Redis::ReadWatched(Wire wire, std::span<const uint64_t> units) {
   const auto count = [](Info& info, const char* name) {
     return static_cast<double>(std::strtoull(info[name].c_str(), nullptr, 10));
@@ -203,6 +209,7 @@ Redis::~Redis() = default;
 Status Redis::Read(Wire, size_t, std::span<const uint64_t>) {
   return Unavailable("no Redis client");
 }
+Status Redis::Get(Wire, std::span<const uint64_t>) { return Unavailable("no Redis client"); }
 StatusOr<Redis::ThreadUse> Redis::ReadWatched(Wire, std::span<const uint64_t>) {
   return Unavailable("no Redis client");
 }

@@ -51,7 +51,9 @@ class Redis {
   /// Reads `units` in this order: MGETs of `kBatchBytes`, or of one unit, in turns over so many
   /// connections (1..kMostConnections), `kPipeline` of them under way on each.
   Status Read(Wire wire, size_t connections, std::span<const uint64_t> units);
-  /// The same, over all connections.
+  /// Reads `units` by one MGET over one connection.
+  Status Get(Wire wire, std::span<const uint64_t> units);
+  /// The same as Read, over all connections.
   StatusOr<ThreadUse> ReadWatched(Wire wire, std::span<const uint64_t> units);
 
  private:
@@ -98,7 +100,12 @@ class Mooncake {
 
   const std::string& version() const { return version_; }
   pid_t store_pid() const { return store_->pid(); }
-  /// Reads random units to random places; how long that took.
+  /// Of all of its processes.
+  std::vector<pid_t> pids() const { return {master_->pid(), store_->pid(), reader_->pid()}; }
+  /// Reads `units` random units (at most units_per_read) to random places, `count` times; how long
+  /// each took.
+  StatusOr<std::vector<Duration>> Read(uint64_t units, uint32_t count);
+  /// Reads units_per_read once.
   StatusOr<Duration> Read();
 
  private:

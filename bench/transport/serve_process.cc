@@ -43,8 +43,10 @@ StatusOr<std::unique_ptr<ServeProcess>> ServeProcess::Start(
 }
 
 StatusOr<std::shared_ptr<Transport>> ServeProcess::ConnectRecalls(
-    const std::string& transport, std::string* detail, std::span<const PipeDialer> dialers) const {
+    const std::string& transport, std::string* detail, std::span<const PipeDialer> dialers,
+    const std::string& tenant) const {
   QUIRE_ASSIGN_OR_RETURN(DataConnection data, ConnectData(control_, {.transport = transport,
+                                                                     .tenant = tenant,
                                                                      .control_address = address_,
                                                                      .direct_landings = true,
                                                                      .dialers = dialers}));
@@ -54,9 +56,11 @@ StatusOr<std::shared_ptr<Transport>> ServeProcess::ConnectRecalls(
 
 StatusOr<std::unique_ptr<Client>> ServeProcess::Connect(const std::string& transport,
                                                         std::string* detail,
-                                                        std::span<const PipeDialer> dialers) const {
-  QUIRE_ASSIGN_OR_RETURN(auto recalls, ConnectRecalls(transport, detail, dialers));
-  return Client::Create({.transport = control_, .data_transport = std::move(recalls)});
+                                                        std::span<const PipeDialer> dialers,
+                                                        const std::string& tenant) const {
+  QUIRE_ASSIGN_OR_RETURN(auto recalls, ConnectRecalls(transport, detail, dialers, tenant));
+  return Client::Create(
+      {.transport = control_, .data_transport = std::move(recalls), .tenant = tenant});
 }
 
 }  // namespace quire::bench

@@ -39,12 +39,13 @@ class ServeProcess {
   /// `dialers`: DataOptions::dialers.
   StatusOr<std::shared_ptr<Transport>> ConnectRecalls(
       const std::string& transport, std::string* detail,
-      std::span<const PipeDialer> dialers = PipeDialers()) const;
-  /// A client whose recalls come over `transport` ("shm", "ucx", "grpc"); `*detail` gets what the
-  /// connection says of itself.
-  StatusOr<std::unique_ptr<Client>> Connect(
-      const std::string& transport, std::string* detail,
-      std::span<const PipeDialer> dialers = PipeDialers()) const;
+      std::span<const PipeDialer> dialers = PipeDialers(),
+      const std::string& tenant = "default") const;
+  /// A tenant's client whose recalls come over `transport` ("shm", "ucx", "grpc"); `*detail` gets
+  /// what the connection says of itself.
+  StatusOr<std::unique_ptr<Client>> Connect(const std::string& transport, std::string* detail,
+                                            std::span<const PipeDialer> dialers = PipeDialers(),
+                                            const std::string& tenant = "default") const;
 
  private:
   std::unique_ptr<Process> process_;

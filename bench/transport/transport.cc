@@ -25,8 +25,10 @@
 #include "bench/side_by_side.h"
 #include "bench/transport/comparison.h"
 #include "bench/transport/congestion_control.h"
+#include "bench/transport/copy_loops.h"
 #include "bench/transport/raw_grpc.h"
 #include "bench/transport/request_encoding.h"
+#include "bench/transport/step_comparison.h"
 #include "client/cli/data_dir.h"
 #include "common/base/stop_signals.h"
 
@@ -124,7 +126,8 @@ void AddLargeUnitRatios(const std::vector<TransportFigures>& sizes, cli::Json* j
 
 void AddRatios(const std::vector<TransportFigures>& sizes, cli::Json* json) {
   const Ratio ratios[] = {
-      {"shm_vs_memcpy", "shm", {"memcpy"}},
+      {"shm_vs_memcpy", "shm", CopyLoopNamesByOne(), "memcpy_way"},
+      {"shm_vs_memcpy_by_two", "shm", CopyLoopNames(), "memcpy_by_two_way"},
       {"ucx_cma_vs_raw", "ucx_cma", NamesOf(kRawUcxCmaPrograms), "raw_ucx_cma_way"},
       {"ucx_cma_vs_copies", "ucx_cma", NamesOf(kAttachedCopies)},
       {"ucx_mapped_vs_raw", "ucx_mapped", NamesOf(kRawUcxMappedPrograms), "raw_ucx_mapped_way"},
@@ -148,6 +151,18 @@ void AddRatios(const std::vector<TransportFigures>& sizes, cli::Json* json) {
   }
   if (worst) (*json)["scatter_vs_contiguous"] = *worst;
   AddLargeUnitRatios(sizes, json);
+}
+
+/// Processors' seconds for each GiB that a contender has moved, of both of its ends.
+void AddCpuTimes(const std::vector<TransportFigures>& sizes, cli::Json* json) {
+  cli::Json& all = (*json)["cpu_s_per_gib"];
+  for (const TransportFigures& size : sizes) {
+    for (const auto& [name, use] : size.cpu) {
+      const std::chrono::duration<double> seconds = use.time;
+      all[name + "_" + SizeOf(size)] =
+          seconds.count() * static_cast<double>(1 << 30) / static_cast<double>(use.bytes);
+    }
+  }
 }
 
 double Micros(Duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
@@ -175,6 +190,79 @@ void AddFigures(const std::vector<TransportFigures>& sizes, cli::Json* json) {
     }
   }
   (*json)["congestion_control"]["host"] = HostCongestionControl();
+}
+
+/// A quantile of latencies, in microseconds.
+double MicrosAt(std::vector<Duration> times, double share) {
+  if (times.empty()) return 0;
+  std::ranges::sort(times);
+  const auto index = static_cast<size_t>(share * static_cast<double>(times.size()));
+  return Micros(times[std::min(index, times.size() - 1)]);
+}
+
+constexpr std::pair<const char*, double> kLatencies[] = {{"p50", 0.5}, {"p99", 0.99}};
+
+/// How much longer the best of a rival's ways takes than each of ours, by p50 and by p99.
+void AddStepRatios(const StepFigures& figures, const std::string& rival, cli::Json* json) {
+  for (const auto& [quantile, share] : kLatencies) {
+    std::optional<double> best;
+    for (const auto& [name, times] : figures.times) {
+      if (!name.starts_with(rival)) continue;
+      const double took = MicrosAt(times, share);
+      best = std::min(best.value_or(took), took);
+    }
+    if (!best) continue;
+    for (const char* const ours : {"shm", "ucx_tcp", "grpc"}) {
+      const auto times = figures.times.find(ours);
+      if (times == figures.times.end()) continue;
+      (*json)[std::string(ours) + "_vs_" + rival + "_" + quantile] =
+          *best / MicrosAt(times->second, share);
+    }
+  }
+}
+
+void AddSteps(const std::vector<StepFigures>& steps, BenchReport* report) {
+  for (const StepFigures& figures : steps) {
+    cli::Json& json = report->json["step_recalls"]["units_" + std::to_string(figures.units)];
+    AddStepRatios(figures, "redis", &json);
+    AddStepRatios(figures, "mooncake", &json);
+    json["bytes"] = figures.units * kStepUnitBytes;
+    for (const auto& [name, times] : figures.times) {
+      for (const auto& [quantile, share] : kLatencies) {
+        json[name][std::string(quantile) + "_us"] = MicrosAt(times, share);
+      }
+      json[name]["recalls"] = times.size();
+      const double seconds = MicrosAt(times, 0.5) / 1e6;
+      report->table.AddRow({std::to_string(figures.units) + " units", name,
+                            cli::FormatRatio(figures.units * kStepUnitBytes / 1e9 / seconds)});
+    }
+    for (const auto& [name, why] : figures.absent) json["absent"][name] = why;
+  }
+}
+
+/// Several tenants of one server, beside one of them alone.
+void AddTenants(const std::vector<TenantFigures>& tenants, BenchReport* report) {
+  for (const TenantFigures& figures : tenants) {
+    cli::Json& json = report->json["tenants"][figures.transport];
+    if (!figures.absent.empty()) {
+      json["absent"] = figures.absent;
+      continue;
+    }
+    const double total = figures.total_bytes_per_second();
+    json["total_vs_alone"] = total / figures.alone_bytes_per_second;
+    json["slowest_vs_fastest"] = figures.slowest_vs_fastest();
+    json["total_gb_per_s"] = total / 1e9;
+    json["alone_gb_per_s"] = figures.alone_bytes_per_second / 1e9;
+    for (const double rate : figures.bytes_per_second) json["gb_per_s"].push_back(rate / 1e9);
+    for (const auto& [quantile, share] : kLatencies) {
+      json[std::string(quantile) + "_us"] = MicrosAt(figures.times, share);
+    }
+    json["recalls"] = figures.times.size();
+    json["tenants"] = figures.bytes_per_second.size();
+    json["units_per_recall"] = kTenantUnits;
+    report->table.AddRow({std::to_string(figures.bytes_per_second.size()) + " tenants",
+                          figures.transport, cli::FormatRatio(total / 1e9)});
+  }
 }
 
 cli::Table TableOf(const std::vector<TransportFigures>& sizes) {
@@ -221,10 +309,24 @@ StatusOr<BenchReport> Run(Options options) {
     QUIRE_ASSIGN_OR_RETURN(TransportFigures figures, CompareTransports(compare, unit_bytes));
     sizes.push_back(std::move(figures));
   }
+  TransportBenchOptions few = options.compare;
+  few.directory = directory->path();
+  few.mooncake_environment =
+      options.rivals_dir.empty() ? directory->path() + "/mooncake" : options.rivals_dir;
+  std::vector<StepFigures> steps;
+  if (few.Wants("step_recalls")) {
+    QUIRE_ASSIGN_OR_RETURN(steps, CompareSteps(few));
+  }
+  std::vector<TenantFigures> tenants;
+  if (few.Wants("tenants")) {
+    QUIRE_ASSIGN_OR_RETURN(tenants, CompareTenants(few));
+  }
   const RequestEncoding encoding = MeasureRequestEncoding(kPureRounds);
   QUIRE_ASSIGN_OR_RETURN(const SessionPlanFigures plan, MeasureSessionPlan(kPureRounds));
   BenchReport report{.json = {{"benchmark", "transport"}}, .table = TableOf(sizes)};
   AddRatios(sizes, &report.json);
+  AddSteps(steps, &report);
+  AddTenants(tenants, &report);
   const TransportFigures& small = sizes.front();
   if (const auto in_place = small.scattered.find("shm_in_place");
       in_place != small.scattered.end()) {
@@ -238,6 +340,7 @@ StatusOr<BenchReport> Run(Options options) {
   // Of the same recalls all that the session does: planning is a part of it.
   report.json["recall_us_per_10k_units"] = plan.recall_all_us_per_10k_units;
   report.json["recall_step_us_per_10k_units"] = plan.recall_us_per_10k_units;
+  AddCpuTimes(sizes, &report.json);
   AddFigures(sizes, &report.json);
   report.json["document_bytes"] = options.compare.document_bytes;
   report.json["document_capped_by_memory"] = capped;
@@ -248,6 +351,7 @@ StatusOr<BenchReport> Run(Options options) {
   report.json["sets"] = options.compare.sets;
   report.json["rounds_per_set"] = options.compare.rounds;
   report.json["empty_recalls"] = options.compare.empty_recalls;
+  report.json["step_recalls_each"] = options.compare.step_recalls;
   report.json["machine"] = Machine();
   return report;
 }
@@ -299,6 +403,11 @@ void AddTransportBench(Benches& benches) {
            "Each is compared with the fastest raw program of UCX on the same lanes (_vs_raw),\n"
            "and with bare copies of the same kind, by threads that know all places from the\n"
            "start (_vs_copies).\n"
+           "shm_vs_memcpy is against the fastest loop by one thread that only copies\n"
+           "(memcpy_way), and shm_vs_memcpy_by_two against the fastest by one or two.\n"
+           "step_recalls has latencies of recalls as large as a decode step's, and tenants\n"
+           "the rates of four tenants of one server that recall at once, over shared memory,\n"
+           "UCX and gRPC.\n"
            "scatter_vs_contiguous is scattered units against units in order, of one size\n"
            "and one by one; scatter_vs_large_units is scattered units of 16 KiB against\n"
            "the same transport with units of 128 KiB."},
@@ -325,9 +434,14 @@ void AddTransportBench(Benches& benches) {
       ->check(CLI::Range(1, 10000000))
       ->capture_default_str();
   command
+      .add_option("--step-recalls", options->compare.step_recalls,
+                  "Recalls of 16, 32 and 64 units of 16 KiB, by everybody, and of each tenant")
+      ->check(CLI::Range(10, 10000000))
+      ->capture_default_str();
+  command
       .add_option("--ways", options->compare.ways,
                   "Only these, by the names of the figures (shm, ucx_tcp, raw_ucx_tcp, contiguous, "
-                  "...); all when not given")
+                  "step_recalls, tenants, ...); all when not given")
       ->delimiter(',')
       ->type_name("NAMES");
   command.add_option("--rivals-dir", options->rivals_dir,

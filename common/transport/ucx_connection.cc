@@ -201,6 +201,7 @@ bool UcxConnection::Attaches(const UcxLanes& lanes) const {
 
 void UcxConnection::ReportLanes() {
   const UcxLanes lanes = endpoint_->Lanes();
+  in_place_ = lanes.tcp && worker_->context().sends_in_place();
   MutexLock lock(mutex_);
   lane_names_ = lanes.names;
   const bool fetches = role_ == Role::kClient ? server_memory_.has_value() : Attaches(lanes);
@@ -443,6 +444,7 @@ void UcxConnection::SendFrame(Frame frame, uint64_t bytes) {
   } else if (lent) {
     LendFrame(header.sequence, out);
   } else {
+    if (in_place_ && out->data.FewAndLarge()) out->data.SendInPlace();
     SendMessage(out);
   }
 }

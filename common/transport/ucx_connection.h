@@ -183,6 +183,7 @@ class UcxConnection final : public UcxMessageSink,
   UcxSecret secret_ = {};
   std::optional<PeerMemory> server_memory_;  ///< Of a client that reads it.
   uint64_t next_sequence_ = 0;
+  bool in_place_ = false;  ///< Few large slices are sent from where they lie.
   uint64_t next_serial_ = 1;
   FrameOrder<UcxMessage> order_{4096};
   std::optional<uint64_t> end_;  ///< How many frames the server sends in all, once it says so.

@@ -157,6 +157,12 @@ void UcxEndpoint::Send(std::span<const std::byte> header, UcxGather& data, bool 
       param->op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
       param->flags = UCP_AM_SEND_FLAG_REPLY;
     }
+    if (const auto pieces = data.pieces(); !pieces.empty()) {
+      param->op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+      param->datatype = ucp_dt_make_iov();
+      return ucp_am_send_nbx(state_->handle, kUcxMessageId, header.data(), header.size(),
+                             pieces.data(), pieces.size(), param);
+    }
     if (data.parts().size() > 1) {
       param->op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
       param->datatype = UcxGather::Type();

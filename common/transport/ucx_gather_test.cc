@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "common/base/random.h"
@@ -36,6 +37,31 @@ TEST(UcxGatherTest, PacksPartsInWhateverPiecesAreAskedFor) {
     }
     EXPECT_TRUE(std::equal(whole.begin(), whole.end(), packed.begin())) << piece;
     EXPECT_EQ(packed.back(), std::byte{0x5a});
+  }
+}
+
+/// So many parts of a size.
+UcxGather Of(std::span<const std::byte> part, size_t count) {
+  UcxGather gather;
+  for (size_t i = 0; i < count; ++i) gather.Append(part);
+  return gather;
+}
+
+TEST(UcxGatherTest, FewLargePartsMayBeSentFromWhereTheyLie) {
+  const std::vector<std::byte> part(UcxGather::kPartBytesInPlace);
+  EXPECT_TRUE(Of(part, 2).FewAndLarge());
+  EXPECT_TRUE(Of(part, UcxGather::kMaxPartsInPlace).FewAndLarge());
+  EXPECT_FALSE(Of(part, UcxGather::kMaxPartsInPlace + 1).FewAndLarge()) << "UCX has no more pieces";
+  EXPECT_FALSE(Of(part, 1).FewAndLarge()) << "it is in one piece";
+  EXPECT_FALSE(Of(std::span(part).first(part.size() - 1), 2).FewAndLarge()) << "they are small";
+
+  UcxGather gather = Of(part, 3);
+  EXPECT_TRUE(gather.pieces().empty());
+  gather.SendInPlace();
+  ASSERT_EQ(gather.pieces().size(), 3u);
+  for (const ucp_dt_iov_t& piece : gather.pieces()) {
+    EXPECT_EQ(piece.buffer, part.data());
+    EXPECT_EQ(piece.length, part.size());
   }
 }
 

@@ -12,6 +12,7 @@ namespace {
 
 /// What UCX calls the device of every lane that is shared memory.
 constexpr std::string_view kSharedMemoryDevice = "/memory";
+constexpr std::string_view kTcpTransport = "tcp/";
 
 /// The name in "lane[1]:  2:posix/memory.0 md[2] -> ...", empty for lanes without one.
 std::string_view LaneName(std::string_view line) {
@@ -56,6 +57,7 @@ UcxLanes ParseUcxLanes(std::string_view info) {
     if (name.empty()) continue;
     lanes.within_host =
         (lanes.names.empty() || lanes.within_host) && name.ends_with(kSharedMemoryDevice);
+    lanes.tcp = (lanes.names.empty() || lanes.tcp) && name.starts_with(kTcpTransport);
     if (!lanes.names.empty()) lanes.names += ' ';
     lanes.names += name;
     if (auto domain = LaneDomain(line)) lanes.domains.insert(*std::move(domain));

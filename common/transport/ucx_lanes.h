@@ -18,6 +18,7 @@ struct UcxLanes {
   /// All of them are shared memory, which writes what it has mapped itself, and has messages stand
   /// in for writes to any other memory of the host.
   bool within_host = false;
+  bool tcp = false;  ///< All of them are TCP.
   /// The memory domains of the peer that lanes lead to: by number, what UCX calls them, "posix".
   std::map<uint32_t, std::string> domains = {};
 };

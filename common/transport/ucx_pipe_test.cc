@@ -72,6 +72,29 @@ TEST_P(UcxPipeTest, FramesOfAllSizesArriveInOrderInBothDirections) {
   }
 }
 
+// Those of few large slices are sent from where they lie, where the lanes allow it, and others are
+// packed; many frames are more than a socket takes at once.
+TEST_P(UcxPipeTest, FramesOfFewLargeSlicesArriveAmongThoseOfManySmallOnes) {
+  Connected peers(GetParam().options);
+  constexpr size_t kFrames = 24;
+  const auto bytes_of = [](size_t i) { return Pattern(1 << 20, i); };
+  const auto slices_of = [](size_t i) -> size_t { return i % 3 == 0 ? 64 : 8; };
+  for (size_t i = 0; i < kFrames; ++i) {
+    const auto whole = std::make_shared<const std::vector<std::byte>>(bytes_of(i));
+    Frame frame{.head = std::to_string(i)};
+    const size_t each = whole->size() / slices_of(i);
+    for (size_t slice = 0; slice < slices_of(i); ++slice) {
+      frame.payload.Append(Slice{std::span(*whole).subspan(slice * each, each), whole});
+    }
+    ASSERT_TRUE(peers.server->Send(std::move(frame)).ok());
+  }
+  for (size_t i = 0; i < kFrames; ++i) {
+    const Frame frame = peers.at_client.Next();
+    EXPECT_EQ(frame.head, std::to_string(i));
+    EXPECT_EQ(BytesOf(frame.payload), bytes_of(i)) << i;
+  }
+}
+
 TEST_P(UcxPipeTest, UrgentFramesOvertakeThoseThatWaitToBeSent) {
   Halted peers(GetParam().options);
   peers.Halt();

@@ -8,9 +8,14 @@
 namespace quire {
 namespace {
 
+/// Messages from this size on are sent from where they lie, unless this program packs them.
+constexpr char kInPlaceBytes[] = "65536";
+/// Of one message; UCX has no more.
+constexpr char kMostPieces[] = "16";
+
 /// The variables that decide a setting: UCX takes one for a single transport's as well.
 std::vector<std::string> VariablesOf(const std::string& name) {
-  if (name.ends_with("_SEG_SIZE")) return {"UCX_" + name, "UCX_TCP_" + name};
+  if (name.ends_with("_SEG_SIZE") || name == "MAX_IOV") return {"UCX_" + name, "UCX_TCP_" + name};
   return {"UCX_" + name};
 }
 
@@ -49,9 +54,14 @@ UcxSettings ChooseUcxSettings(const UcxOptions& options, bool loopback,
     // Only UCX knows then what goes by rendezvous.
     if (!settings.values.contains("RNDV_THRESH")) settings.gather_bytes = 0;
   }
-  // The one threshold is for messages and for puts. Messages gain nothing by it: what has several
-  // parts is packed anyway. But puts without it go through UCX's own buffers.
-  if (!rendezvous && !options.direct_landings) by_default("ZCOPY_THRESH", "inf");
+  // The one threshold is for messages and for puts, and puts of direct landings have UCX's own.
+  // What is packed by this program never goes by it.
+  if (!rendezvous && !options.direct_landings) {
+    by_default("ZCOPY_THRESH", kInPlaceBytes);
+    by_default("MAX_IOV", kMostPieces);
+    settings.in_place =
+        settings.values.contains("ZCOPY_THRESH") && settings.values.contains("MAX_IOV");
+  }
 
   const std::string segment = std::to_string(options.segment_bytes);
   by_default("TX_SEG_SIZE", segment);

@@ -183,12 +183,15 @@ TEST(UcxLanesTest, LanesAreReadFromUcxsText) {
   EXPECT_EQ(tcp.names, "tcp/lo");
   EXPECT_FALSE(tcp.remote_write);
   EXPECT_FALSE(tcp.within_host);
+  EXPECT_TRUE(tcp.tcp);
+  EXPECT_FALSE(shared.tcp);
   const UcxLanes both = ParseUcxLanes(
       "#  lane[0]:  2:posix/memory.0 md[2]   -> md[2]/posix/sysdev[255] am\n"
       "#  lane[1]:  0:rc_mlx5/mlx5_0:1.0 md[0]   -> md[0]/ib/sysdev[0] rma_bw#0\n"
       "#  put[1]: 0..<short>..4294967296..<bcopy>..(inf)\n");
   EXPECT_TRUE(both.remote_write);
   EXPECT_FALSE(both.within_host);
+  EXPECT_FALSE(both.tcp);
   EXPECT_EQ(both.domains, (std::map<uint32_t, std::string>{{0, "ib"}, {2, "posix"}}));
   for (const char* const strange :
        {"-> md[x]/posix/", "-> md[]/posix/", "-> md[2]", "-> md[99999999999]/a/"}) {

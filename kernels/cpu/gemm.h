@@ -12,6 +12,12 @@ namespace quire::kernels {
 /// "openblas" or "plain", for benchmarks.
 const char* GemmName();
 
+/// Threads that products may use, those of whoever calls included. 1 where "plain" is linked.
+uint32_t GemmThreads();
+/// Sets that for the process, 1 or more; changes nothing where "plain" is linked. REQUIRES: no
+/// product runs.
+void SetGemmThreads(uint32_t threads);
+
 template <typename... Sizes>
 constexpr bool FitsGemm(Sizes... sizes) {
   return ((sizes <= INT32_MAX) && ...);

@@ -18,6 +18,9 @@ void Run(CBLAS_TRANSPOSE transpose_b, const GemmShape& s, const float* a, const 
 
 const char* GemmName() { return "openblas"; }
 
+uint32_t GemmThreads() { return static_cast<uint32_t>(openblas_get_num_threads()); }
+void SetGemmThreads(uint32_t threads) { openblas_set_num_threads(static_cast<int>(threads)); }
+
 void GemmTransposed(const GemmShape& s, const float* a, const float* b, float* c) {
   if (s.m == 1) {
     cblas_sgemv(CblasRowMajor, CblasNoTrans, Int(s.n), Int(s.k), 1.0f, b, Int(s.ldb), a, 1,

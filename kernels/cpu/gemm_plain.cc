@@ -10,6 +10,9 @@ namespace quire::kernels {
 
 const char* GemmName() { return "plain"; }
 
+uint32_t GemmThreads() { return 1; }
+void SetGemmThreads(uint32_t) {}
+
 void GemmTransposed(const GemmShape& s, const float* a, const float* b, float* c) {
   // Four rows of b at a time stay in the first-level cache while all rows of a pass over them.
   constexpr int64_t kRows = 4;

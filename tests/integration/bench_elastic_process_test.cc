@@ -41,16 +41,21 @@ constexpr double kRounding = 1e-9;
 
 /// What is moved of what is selected: something, and no more than all of it.
 void ExpectMoved(const json& report) {
-  const std::vector<std::string> ratios = {"moved_ratio",
-                                           "moved_ratio_c90",
-                                           "moved_ratio_model",
-                                           "moved_ratio_model_answers",
-                                           "moved_ratio_model_with_questions",
-                                           "moved_ratio_free_walk"};
-  ExpectPositive(report, ratios);
-  ExpectShares(report, ratios);
-  EXPECT_LT(Figure(report, "moved_ratio"), Figure(report, "moved_ratio_c90"))
-      << "queries of a smaller cosine select more that is new";
+  const std::vector<std::string> of_model = {"moved_ratio_model", "moved_ratio_model_answers",
+                                             "moved_ratio_model_with_questions"};
+  ExpectPositive(report, of_model);
+  ExpectShares(report, of_model);
+  const json pulled = Part(report, "pulled_walk");
+  for (const json& walk : {report, pulled}) {
+    const std::vector<std::string> ratios = {"moved_ratio", "moved_ratio_c90", "moved_of_budget",
+                                             "moved_of_budget_c90"};
+    ExpectPositive(walk, ratios);
+    ExpectShares(walk, ratios);
+    EXPECT_LT(Figure(walk, "moved_ratio"), Figure(walk, "moved_ratio_c90"))
+        << "queries of a smaller cosine select more that is new";
+  }
+  EXPECT_LT(Figure(pulled, "moved_ratio"), Figure(report, "moved_ratio"))
+      << "the plain figure is not that of the walk that is pulled to its topic";
 }
 
 /// What stays is what does not move; of the budget, sinks and window stay besides.
@@ -58,14 +63,15 @@ void ExpectOverlaps(const json& report) {
   const json shape = Part(report, "shape");
   const double selected = Figure(shape, "selected_pages");
   const double budget = selected + Figure(shape, "sink_pages") + Figure(shape, "window_pages");
-  for (const auto& [moved_key, of] : {std::pair{"moved_ratio", "c95"},
-                                      {"moved_ratio_c90", "c90"},
-                                      {"moved_ratio_free_walk", "free_walk"}}) {
-    EXPECT_NEAR(Figure(report, std::string("budget_overlap_") + of),
-                1 - Figure(report, moved_key) * selected / budget, kRounding);
+  for (const json& walk : {report, Part(report, "pulled_walk")}) {
+    for (const std::string of : {"", "_c90"}) {
+      const double moved = Figure(walk, "moved_ratio" + of);
+      const std::string overlap = "overlap" + (of.empty() ? "_c95" : of);
+      EXPECT_NEAR(Figure(walk, overlap), 1 - moved, kRounding);
+      EXPECT_NEAR(Figure(walk, "moved_of_budget" + of), moved * selected / budget, kRounding);
+      EXPECT_NEAR(Figure(walk, "budget_" + overlap), 1 - moved * selected / budget, kRounding);
+    }
   }
-  EXPECT_NEAR(Figure(report, "overlap_c95"), 1 - Figure(report, "moved_ratio"), kRounding);
-  EXPECT_NEAR(Figure(report, "overlap_c90"), 1 - Figure(report, "moved_ratio_c90"), kRounding);
 }
 
 /// The bytes are those of the units that the ratio counts.
@@ -73,14 +79,18 @@ void ExpectBytes(const json& report) {
   const json shape = Part(report, "shape");
   const double resent = kSteps * Figure(shape, "layers") * Figure(shape, "kv_heads") *
                         Figure(shape, "selected_pages") * Figure(shape, "unit_bytes");
-  EXPECT_EQ(Figure(report, "bytes_resent_c95"), resent);
-  EXPECT_NEAR(Figure(report, "bytes_moved_c95"), Figure(report, "moved_ratio") * resent, 1);
+  for (const json& walk : {report, Part(report, "pulled_walk")}) {
+    EXPECT_EQ(Figure(walk, "bytes_resent_c95"), resent);
+    EXPECT_NEAR(Figure(walk, "bytes_moved_c95"), Figure(walk, "moved_ratio") * resent, 1);
+  }
 }
 
 /// After every step the slots held exactly the selected units, however they came.
 void ExpectExactSlots(const json& report) {
-  EXPECT_EQ(Figure(report, "slots_exact"), 1);
-  EXPECT_EQ(Figure(report, "slots_exact_with_faults"), 1);
+  for (const json& walk : {report, Part(report, "pulled_walk")}) {
+    EXPECT_EQ(Figure(walk, "slots_exact"), 1);
+    EXPECT_EQ(Figure(walk, "slots_exact_with_faults"), 1);
+  }
   EXPECT_EQ(Figure(report, "slots_exact_model"), 1);
   for (const char* key : {"slots_exact_shm", "slots_exact_landing"}) {
     EXPECT_EQ(report.value(key, json()), true)
@@ -128,8 +138,8 @@ TEST(BenchElasticProcessTest, ReportsWhatMovesAndThatTheSlotsAreRight) {
   EXPECT_EQ(Figure(report, "steps"), kSteps);
   EXPECT_EQ(Figure(report, "seed"), 1);
   EXPECT_EQ(Figure(Part(report, "shape"), "context_tokens"), kContextTokens);
-  ExpectPositive(Part(report, "shape"),
-                 {"page_tokens", "group_size", "topics", "mean_run_pages", "topic_cosine"});
+  ExpectPositive(Part(report, "shape"), {"page_tokens", "group_size", "topics", "mean_run_pages"});
+  ExpectPositive(Part(report, "pulled_walk"), {"topic_cosine", "step_us_c95", "step_us_c90"});
   ExpectMachine(report);
 }
 

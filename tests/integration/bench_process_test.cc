@@ -32,6 +32,46 @@ void ExpectEmptyRecalls(const json& report, const std::string& transport) {
   EXPECT_LE(report.value(of_transport + "p50_us", 0.0), report.value(of_transport + "p99_us", 0.0));
 }
 
+/// What a part of the report says of `way`: how long its recalls took.
+void ExpectLatencies(const json& part, const std::string& way) {
+  const json latencies = Part(part, way);
+  ExpectPositive(latencies, {"p50_us", "p99_us", "recalls"});
+  EXPECT_LE(Figure(latencies, "p50_us"), Figure(latencies, "p99_us")) << way;
+}
+
+/// Recalls as large as a decode step's, of every size, beside Redis where it takes part.
+void ExpectStepRecalls(const json& report, const std::vector<std::string>& ours) {
+  for (const int units : {16, 32, 64}) {
+    const json part = Part(Part(report, "step_recalls"), "units_" + std::to_string(units));
+    EXPECT_EQ(Figure(part, "bytes"), units * 16384);
+    for (const std::string& way : ours) ExpectLatencies(part, way);
+    if (part.value("absent", json::object()).contains("redis")) continue;
+    for (const char* const way :
+         {"redis_unix", "redis_unix_by_four", "redis_tcp", "redis_tcp_by_four"}) {
+      ExpectLatencies(part, way);
+    }
+    for (const std::string& way : ours) {
+      ExpectPositive(part, {way + "_vs_redis_p50", way + "_vs_redis_p99"});
+    }
+    EXPECT_FALSE(part.contains("shm_vs_mooncake_p50")) << "it took no part";
+  }
+}
+
+/// Tenants of one server, all of which got something.
+void ExpectTenants(const json& report, const std::vector<std::string>& ours) {
+  for (const std::string& way : ours) {
+    const json part = Part(Part(report, "tenants"), way);
+    EXPECT_EQ(Figure(part, "tenants"), 4);
+    ExpectPositive(part, {"total_gb_per_s", "alone_gb_per_s", "total_vs_alone",
+                          "slowest_vs_fastest", "p50_us", "recalls"});
+    ExpectShares(part, {"slowest_vs_fastest"});
+    double total = 0;
+    for (const json& rate : Part(part, "gb_per_s")) total += rate.get<double>();
+    EXPECT_NEAR(total, Figure(part, "total_gb_per_s"), 1e-6);
+    EXPECT_LE(Figure(part, "p50_us"), Figure(part, "p99_us"));
+  }
+}
+
 /// Nobody's units were paced, as far as the kernel tells.
 void ExpectCongestionControls(const json& report, const std::vector<std::string>& programs) {
   const json names = Part(report, "congestion_control");
@@ -42,11 +82,26 @@ void ExpectCongestionControls(const json& report, const std::vector<std::string>
 }
 
 TEST(BenchProcessTest, TransportReportsWhatGoalsAreSetFor) {
-  std::vector<std::string> ways = {"contiguous",   "memcpy",    "shm",
-                                   "shm_in_place", "grpc",      "raw_grpc",
-                                   "redis_unix",   "redis_tcp", "redis_tcp_by_four"};
+  std::vector<std::string> ways = {"contiguous",
+                                   "memcpy",
+                                   "copy_around_cache",
+                                   "copy_checked",
+                                   "copy_checked_by_two",
+                                   "copy_fetching_ahead",
+                                   "shm",
+                                   "shm_in_place",
+                                   "grpc",
+                                   "raw_grpc",
+                                   "redis_unix",
+                                   "redis_unix_by_four",
+                                   "redis_tcp",
+                                   "redis_tcp_by_four",
+                                   "step_recalls",
+                                   "tenants"};
   const bool ucx = UcxAvailable();
+  std::vector<std::string> ours = {"shm", "grpc"};
   if (ucx) {
+    ours.push_back("ucx_tcp");
     ways.insert(ways.end(),
                 {"ucx_tcp", "raw_ucx_tcp", "raw_ucx_tcp_packed", "ucx_cma", "raw_ucx_cma_units",
                  "raw_ucx_cma_messages_by_two", "attached_copy", "ucx_mapped",
@@ -54,8 +109,9 @@ TEST(BenchProcessTest, TransportReportsWhatGoalsAreSetFor) {
   }
   std::string names;
   for (const std::string& way : ways) names += (names.empty() ? "" : ",") + way;
-  const json report = BenchReport({"transport", "--document-bytes", "32MiB", "--sets", "1",
-                                   "--rounds", "1", "--empty-recalls", "20", "--ways", names});
+  const json report =
+      BenchReport({"transport", "--document-bytes", "32MiB", "--sets", "1", "--rounds", "1",
+                   "--empty-recalls", "20", "--step-recalls", "20", "--ways", names});
   EXPECT_EQ(report.value("document_bytes", 0), 32 << 20);
   EXPECT_EQ(report.value("document_capped_by_memory", true), false);
   EXPECT_TRUE(report.contains("last_level_cache_bytes"));
@@ -66,6 +122,12 @@ TEST(BenchProcessTest, TransportReportsWhatGoalsAreSetFor) {
        "encode_us_per_10k_units", "plan_us_per_10k_units", "plan_step_us_per_10k_units",
        "recall_us_per_10k_units", "recall_step_us_per_10k_units"});
   EXPECT_GT(Figure(report, "recall_us_per_10k_units"), Figure(report, "plan_us_per_10k_units"));
+  EXPECT_LE(Figure(report, "shm_vs_memcpy_by_two"), Figure(report, "shm_vs_memcpy"));
+  EXPECT_THAT(report.value("memcpy_way", ""),
+              AnyOf("memcpy", "copy_around_cache", "copy_checked", "copy_fetching_ahead"));
+  ExpectPositive(Part(report, "cpu_s_per_gib"), {"shm_16k", "shm_128k", "grpc_16k", "memcpy_16k"});
+  ExpectStepRecalls(report, ours);
+  ExpectTenants(report, ours);
   ExpectEmptyRecalls(report, "shm");
   ExpectEmptyRecalls(report, "grpc");
   ExpectCongestionControls(report, {"quire", "raw_grpc"});
@@ -73,6 +135,8 @@ TEST(BenchProcessTest, TransportReportsWhatGoalsAreSetFor) {
   if (redis) {
     ExpectPositive(report, {"shm_vs_redis", "redis_tcp_by_four_16k_gb_per_s"});
     EXPECT_THAT(report.value("shm_vs_redis_way", ""), HasSubstr("redis_"));
+    ExpectPositive(Part(report, "cpu_s_per_gib"),
+                   {"redis_unix_16k", "redis_tcp_by_four_16k", "redis_tcp_by_four_128k"});
     ExpectCongestionControls(report, {"redis"});
     for (const char* const size : {"16k", "128k"}) {
       const json threads =
@@ -86,6 +150,7 @@ TEST(BenchProcessTest, TransportReportsWhatGoalsAreSetFor) {
   ExpectPositive(report, {"ucx_tcp_vs_raw", "ucx_cma_vs_raw", "ucx_cma_vs_raw_16k",
                           "ucx_cma_vs_copies", "ucx_mapped_vs_raw", "ucx_mapped_vs_copies"});
   if (redis) ExpectPositive(report, {"ucx_tcp_vs_redis"});
+  ExpectPositive(Part(report, "cpu_s_per_gib"), {"ucx_tcp_16k", "ucx_tcp_128k"});
   EXPECT_THAT(report.value("raw_ucx_tcp_way", ""), HasSubstr("raw_ucx_tcp"));
   EXPECT_THAT(report.value("raw_ucx_cma_way", ""), HasSubstr("raw_ucx_cma_"));
   EXPECT_THAT(report.value("raw_ucx_mapped_way", ""), HasSubstr("raw_ucx_mapped_"));

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CpuTime: what processes have used of the processors' time, by the kernel's clock of each.
+// Thread-safety: pure function.
+#ifndef QUIRE_BENCH_TRANSPORT_CPU_TIME_H_
+#define QUIRE_BENCH_TRANSPORT_CPU_TIME_H_
+
+#include <sys/types.h>
+
+#include <span>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+
+namespace quire::bench {
+
+/// Of this process and `others`, user and system, since each was started. UNAVAILABLE when one of
+/// them has ended.
+StatusOr<Duration> CpuTime(std::span<const pid_t> others);
+
+}  // namespace quire::bench
+
+#endif  // QUIRE_BENCH_TRANSPORT_CPU_TIME_H_

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CompareSteps: how long a recall of a decode step's size takes, beside Redis and Mooncake Store
+// with as many bytes, in turns in one run. Every contender has blocks of recalls, one after the
+// other, as a decoder that keeps its connection has. CompareTenants: the same recalls of several
+// tenants of one server at once. Thread-safety: none.
+#ifndef QUIRE_BENCH_TRANSPORT_STEP_COMPARISON_H_
+#define QUIRE_BENCH_TRANSPORT_STEP_COMPARISON_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bench/transport/comparison.h"
+#include "common/base/clock.h"
+#include "common/base/status.h"
+
+namespace quire::bench {
+
+inline constexpr uint64_t kStepUnitBytes = 16 << 10;
+/// Units of a recall.
+inline constexpr uint32_t kStepUnits[] = {16, 32, 64};
+inline constexpr uint32_t kTenants = 4;
+inline constexpr uint32_t kTenantUnits = 64;  ///< Of each of their recalls.
+
+/// What recalls of one size took.
+struct StepFigures {
+  uint32_t units = 0;
+  std::map<std::string, std::vector<Duration>> times = {};  ///< By contender.
+  std::map<std::string, std::string> absent = {};           ///< Contender, and why.
+};
+
+/// Of options.step_recalls recalls each.
+StatusOr<std::vector<StepFigures>> CompareSteps(const TransportBenchOptions& options);
+
+/// What tenants of one server came to over one transport, each with a session and a document of its
+/// own and one recall at a time.
+struct TenantFigures {
+  std::string transport;
+  std::string absent = {};            ///< Why there are no figures.
+  double alone_bytes_per_second = 0;  ///< Of one of them while the others rest.
+  /// Of each, until the first of them has made all its recalls.
+  std::vector<double> bytes_per_second = {};
+  std::vector<Duration> times = {};  ///< Of everybody's recalls in that time.
+
+  double total_bytes_per_second() const;
+  /// The slowest tenant's rate, of the fastest one's.
+  double slowest_vs_fastest() const;
+};
+
+StatusOr<std::vector<TenantFigures>> CompareTenants(const TransportBenchOptions& options);
+
+}  // namespace quire::bench
+
+#endif  // QUIRE_BENCH_TRANSPORT_STEP_COMPARISON_H_
