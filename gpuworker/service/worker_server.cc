@@ -59,7 +59,7 @@ WorkerServer::WorkerServer(const Options& options, GenerateDefaults defaults,
                            std::unique_ptr<Batch> batch, std::unique_ptr<GrpcListening> listening)
     : batch_(std::move(batch)),
       listening_(std::move(listening)),
-      callers_(options.tokens),
+      callers_(options.tokens, /*health=*/nullptr),
       calls_({.max_per_tenant = options.max_calls,
               .max_refusals = kSpareThreads / 2,
               .stall_timeout = options.stall_timeout}),
