@@ -83,6 +83,7 @@ class HandOutStore final : public PageStore {
   Status NameSegments(std::string_view, std::span<const SegmentKey>) override { return Nothing(); }
   void UnnameSegments(std::string_view, std::span<const SegmentKey>) override {}
   void RestoreNames(const SegmentNames&) override {}
+  uint64_t CountNames(const SegmentKey&) const override { return 0; }
   std::vector<uint64_t> ForsakeSegments(std::string_view, std::span<const SegmentKey>) override {
     return {};
   }

@@ -101,9 +101,25 @@ std::string WhyNot(const v1::TransportOffer& offer, const DataOptions& options) 
   return "";
 }
 
+/// The same way to connect, with a ticket that was not shown yet.
+StatusOr<v1::TransportOffer> OfferAgain(const v1::TransportOffer& offer,
+                                        const ControlChannel& control, TimePoint deadline) {
+  v1::OfferReply reply;
+  QUIRE_RETURN_IF_ERROR(control.Call(kOffer, v1::OfferRequest(), &reply, deadline));
+  for (v1::TransportOffer& again : *reply.mutable_offers()) {
+    if (again.kind() == offer.kind() && again.address() == offer.address() &&
+        again.direct_landings() == offer.direct_landings()) {
+      return std::move(again);
+    }
+  }
+  return Unavailable("the server does not offer it any more");
+}
+
+/// `*shown` is set when the server may have seen the ticket, which uses up those of all the offers.
 StatusOr<std::unique_ptr<FrameClient>> Connect(const v1::TransportOffer& offer,
                                                const ControlChannel& control,
-                                               const DataOptions& options, TimePoint deadline) {
+                                               const DataOptions& options, TimePoint deadline,
+                                               bool* shown) {
   QUIRE_ASSIGN_OR_RETURN(const Duration to_dial, StepTime(options.timeout, deadline));
   const auto dialer = std::ranges::find(options.dialers, offer.kind(), &PipeDialer::kind);
   QUIRE_ASSIGN_OR_RETURN(
@@ -118,9 +134,31 @@ StatusOr<std::unique_ptr<FrameClient>> Connect(const v1::TransportOffer& offer,
     return Unavailable("its lanes write no remote memory: ", pipe->capabilities().detail);
   }
   QUIRE_ASSIGN_OR_RETURN(const Duration to_greet, StepTime(options.timeout, deadline));
+  *shown = true;
   return FrameClient::Connect(std::move(pipe),
                               ClientOptions(control, offer.ticket(), options, to_greet));
 }
+
+/// Tries offers one after the other. Thread-safety: none.
+class OfferTrier {
+ public:
+  OfferTrier(const ControlChannel* control, const DataOptions* options, TimePoint deadline)
+      : control_(control), options_(options), deadline_(deadline) {}
+
+  StatusOr<std::unique_ptr<FrameClient>> Try(const v1::TransportOffer& offer) {
+    v1::TransportOffer usable = offer;
+    if (shown_) {
+      QUIRE_ASSIGN_OR_RETURN(usable, OfferAgain(offer, *control_, deadline_));
+    }
+    return Connect(usable, *control_, *options_, deadline_, &shown_);
+  }
+
+ private:
+  const ControlChannel* const control_;
+  const DataOptions* const options_;
+  const TimePoint deadline_;
+  bool shown_ = false;  ///< A ticket was.
+};
 
 std::vector<DataReport::PassedOver> NotOffered(const v1::OfferReply& reply) {
   std::vector<DataReport::PassedOver> missing;
@@ -171,10 +209,11 @@ StatusOr<DataConnection> ConnectData(const std::shared_ptr<Transport>& control,
     return BadReply(kOffer, offers.offers_size(), " offers, more than ", kMostOffers);
   }
   DataReport report{.taken = {}, .detail = {}, .passed_over = NotOffered(offers)};
+  OfferTrier trier(&channel, &options, deadline);
   for (const v1::TransportOffer& offer : offers.offers()) {
     std::string why_not = WhyNot(offer, options);
     if (why_not.empty()) {
-      auto client = Connect(offer, channel, options, deadline);
+      auto client = trier.Try(offer);
       if (client.ok()) {
         report.taken = NameOf(offer);
         report.detail = (*client)->capabilities().detail;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "client/connect.h"
 #include "common/base/mutex.h"
@@ -33,7 +34,12 @@ class FakeControl final : public CallHandler {
     {
       MutexLock lock(mutex_);
       if (method == "quire.v1.DataPlane/Offer") {
-        answer.control = offers_.SerializeAsString();
+        v1::OfferReply offers = offers_;
+        if (single_use_) {
+          const std::string ticket = "issue " + std::to_string(++issues_);
+          for (auto& offer : *offers.mutable_offers()) offer.set_ticket(ticket);
+        }
+        answer.control = offers.SerializeAsString();
       } else if (method == "quire.v1.DataPlane/AddLanding") {
         v1::AddLandingRequest landing;
         EXPECT_TRUE(landing.ParseFromString(request.control));
@@ -56,6 +62,15 @@ class FakeControl final : public CallHandler {
     offer->set_host(host);
     offer->set_direct_landings(direct);
   }
+  /// From now on all offers of an answer share a ticket, which is good once.
+  void OfferOnce() {
+    MutexLock lock(mutex_);
+    single_use_ = true;
+  }
+  bool IsGood(std::string_view ticket) {
+    MutexLock lock(mutex_);
+    return single_use_ ? shown_.insert(std::string(ticket)).second : ticket == kTicket;
+  }
   std::map<uint64_t, uint64_t> landings() const {
     MutexLock lock(mutex_);
     return landings_;
@@ -64,6 +79,9 @@ class FakeControl final : public CallHandler {
  private:
   mutable Mutex mutex_;
   v1::OfferReply offers_ QUIRE_GUARDED_BY(mutex_);
+  bool single_use_ QUIRE_GUARDED_BY(mutex_) = false;
+  int issues_ QUIRE_GUARDED_BY(mutex_) = 0;
+  std::set<std::string> shown_ QUIRE_GUARDED_BY(mutex_);
   std::map<uint64_t, uint64_t> landings_ QUIRE_GUARDED_BY(mutex_);  ///< Bytes by id.
 };
 
@@ -72,8 +90,10 @@ class DataConnectionTest : public ::testing::Test {
   DataConnectionTest() {
     frames_ = std::make_unique<FrameServer>(
         &handler_,
-        [](std::string_view, std::string_view ticket) -> StatusOr<std::string> {
-          if (ticket == kTicket) return std::string("default");
+        [this](std::string_view kind, std::string_view ticket) -> StatusOr<std::string> {
+          const bool good = handler_.IsGood(ticket);
+          if (kind == refused_kind_) return Unavailable("no connection of this kind is taken");
+          if (good) return std::string("default");
           return MakeStatus(StatusCode::kUnauthenticated, "no such ticket");
         },
         FrameServer::Options{});
@@ -125,6 +145,7 @@ class DataConnectionTest : public ::testing::Test {
 
   static FrameServer* inproc_target_;
   FakeControl handler_;
+  std::string refused_kind_;  ///< By the frame server, which takes the ticket.
   std::unique_ptr<FrameServer> frames_;
   std::unique_ptr<GrpcServer> server_;
 };
@@ -188,6 +209,19 @@ TEST_F(DataConnectionTest, AnOfferThatDoesNotWorkIsPassedOver) {
   EXPECT_EQ(connection->report.taken, "grpc");
   EXPECT_THAT(connection->report.Summary(), HasSubstr("not shm: nobody listens"));
   EXPECT_THAT(connection->report.Summary(), HasSubstr("no such ticket"));
+}
+
+TEST_F(DataConnectionTest, AfterAConnectionThatWasRefusedTheNextIsTriedWithATicketOfItsOwn) {
+  handler_.Offer("shm");
+  handler_.Offer("grpc");
+  handler_.OfferOnce();
+  refused_kind_ = "inproc";
+  const PipeDialer dialers[] = {{"shm", &DialInproc}, PipeDialers()[0]};
+  const auto connection = Connect("auto", dialers);
+  ASSERT_TRUE(connection.ok()) << connection.status();
+  EXPECT_EQ(connection->report.Summary(),
+            "grpc (not shm: no connection of this kind is taken; not ucx: the server does not "
+            "offer it)");
 }
 
 TEST_F(DataConnectionTest, ATransportThatIsNamedIsTheOnlyOneTried) {

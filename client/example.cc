@@ -4,6 +4,7 @@
 // Usage: client_example ADDRESS
 #include <iostream>
 #include <numeric>
+#include <vector>
 
 #include "client/client.h"
 #include "client/connect.h"
@@ -49,6 +50,10 @@ quire::Status StoreAndRecall(const std::string& address) {
     for (const Placement& placement : result.placements) {
       std::cout << "page " << placement.page << " to slot " << placement.slot << '\n';
     }
+    std::vector<std::byte> units(result.payload.size_bytes());
+    result.payload.CopyTo(units.data());
+    // Over shared memory units are lent for a time: a use counts when they were good to its end.
+    if (!result.StillGood()) return Unavailable("the units were held for too long; try again");
     session->Applied(result);
   }
 

@@ -133,7 +133,8 @@ Status PendingRecall::Send() {
   QUIRE_RETURN_IF_ERROR(
       Annotate(wire::Encode(request, &message.control), "the request to ", kRecall));
   const Client::Options& client = session_->client_->options_;
-  const Duration left = deadline_ - client.clock->Now();
+  asked_at_ = client.clock->Now();
+  const Duration left = deadline_ - asked_at_;
   if (left <= Duration::zero()) return DeadlineExceeded(kRecall, ": no time is left");
   QUIRE_ASSIGN_OR_RETURN(call_, client.data_transport->Start(kRecall, std::move(message),
                                                              {.tenant = client.tenant,
@@ -155,7 +156,10 @@ StatusOr<std::optional<RecallPart>> PendingRecall::Receive(TimePoint deadline) {
   }
   if (body->has_value()) told_.clear();  // The server has done what there was to do.
   auto part = body->has_value() ? Take(**std::move(body)) : StatusOr<RecallPart>(EndsEarly());
-  if (part.ok()) return std::optional<RecallPart>(*std::move(part));
+  if (part.ok()) {
+    part->CountLeasesFrom(asked_at_);
+    return std::optional<RecallPart>(*std::move(part));
+  }
   session_->needs_resync_ = true;
   // The memory of the landing has failed and not the server, or nothing of the reply is readable.
   if (absl::IsInternal(part.status())) return part.status();

@@ -116,6 +116,7 @@ class PendingRecall {
   bool call_over_ = false;             ///< Nothing of call_ will arrive any more.
   SlotsTouched touched_{};             ///< By a part that turned out to be wrong.
   uint64_t exchange_ = 0;              ///< Of the attempt under way.
+  TimePoint asked_at_;                 ///< Before its request was sent.
   bool resynced_ = false;              ///< After FAILED_PRECONDITION, which is done once.
   std::vector<MismatchedUnit> told_;   ///< Of the session's, what this attempt tells the server.
   bool mismatched_ = false;            ///< A unit of this attempt did not match its checksum.

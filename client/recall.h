@@ -15,6 +15,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/payload.h"
+#include "common/base/status.h"
 #include "common/page/dtype.h"
 #include "common/page/page_lists.h"
 #include "common/transport/transport.h"
@@ -121,6 +122,12 @@ struct MismatchedUnit {
 /// Whole lanes, in the order asked, verified against the request, the resident map and the
 /// checksums (RecallOptions::verify). Or, without lanes, a further piece of the units of the part
 /// before it.
+///
+/// Over shared memory the units lie in the server's memory, which lends them for a time
+/// (`--lease-seconds` of the server). They are certain until `good_until`. Whoever uses them for
+/// longer asks StillGood after the use, renews the lease (ClientSession::Renew), or takes a copy
+/// (OwnUnits); when they were not good, what was made of them is discarded and they are recalled
+/// anew.
 struct RecallPart {
   std::vector<RecalledLane> lanes = {};
   std::vector<Placement> placements = {};  ///< Of all the lanes, one after the other.
@@ -131,6 +138,19 @@ struct RecallPart {
   Payload payload = {};
   uint64_t landed_bytes = 0;   ///< Bytes of units that were put into the landing.
   uint64_t bytes_to_come = 0;  ///< Of these lanes' units: the payloads of the parts that follow.
+  /// Until when nobody else uses the payload's memory, on the client's clock, counted from before
+  /// the request was sent. TimePoint::max() where nothing is lent: units that came by a copy, or
+  /// into a landing.
+  TimePoint good_until = TimePoint::max();
+
+  /// Whether the units are as they came until now: asked after a use, it says whether that saw the
+  /// right bytes. False stays false.
+  bool StillGood() const { return payload.StillGood(); }
+  /// The payload's leases are counted from `asked`, on the client's clock.
+  void CountLeasesFrom(TimePoint asked);
+  /// Copies the units, unless they are the holder's already; they are good for ever then, and no
+  /// lease is held for them. FAILED_PRECONDITION when they were not good any more.
+  [[nodiscard]] Status OwnUnits();
 
   std::span<const Placement> PlacementsOf(const RecalledLane& lane) const {
     return std::span(placements)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/session.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -34,7 +35,8 @@ void AppendPart(RecallPart part, RecallResult* result) {
                             part.placements.end());
   for (const size_t held : part.held) result->held.push_back(held + shift);
   result->checksums.insert(result->checksums.end(), part.checksums.begin(), part.checksums.end());
-  for (const Slice& slice : part.payload.slices()) result->payload.Append(slice);
+  result->payload.Append(part.payload);
+  result->good_until = std::min(result->good_until, part.good_until);
   result->landed_bytes += part.landed_bytes;
 }
 
@@ -136,6 +138,18 @@ StatusOr<RecallResult> ClientSession::Recall(std::span<const LayerWant> wants,
     if (!part->has_value()) return result;
     AppendPart(**std::move(part), &result);
   }
+}
+
+Status ClientSession::Renew(RecallPart* part, Duration timeout) {
+  QUIRE_RETURN_IF_ERROR(CheckOpen());
+  Clock& clock = *client_->options_.clock;
+  const TimePoint asked = clock.Now();
+  for (const auto& lease : part->payload.leases()) {
+    const Duration left = timeout - (clock.Now() - asked);
+    QUIRE_RETURN_IF_ERROR(lease->Renew(std::max(left, Duration::zero())));
+  }
+  part->CountLeasesFrom(asked);
+  return OkStatus();
 }
 
 void ClientSession::Applied(const RecallPart& part) {

@@ -25,22 +25,29 @@
 // The client renews the session's lease from a thread of its own, so that it lives on the server
 // between two recalls, however far apart, and ends soon after the process has.
 //
-// Errors: NOT_FOUND when the server no longer has the session (it restarted, or could not be reached
-// for longer than the lease): open a new one. DATA_LOSS when a reply breaks the protocol or a checksum: nothing of
-// that part is handed out. INVALID_ARGUMENT for a lane that another recall is under way for. Others
-// as for Client.
+// Errors: NOT_FOUND when the server no longer has the session (it restarted, or could not be
+// reached for longer than the lease): open a new one. DATA_LOSS when a reply breaks the protocol or
+// a checksum: nothing of that part is handed out. INVALID_ARGUMENT for a lane that another recall
+// is under way for. Others as for Client.
 //
 // A session may be opened for the values of units alone (Client::SessionOptions::part). Then what
 // is said here, in recall.h and in session_landing.h of units in payload, pieces and landings is
 // said of their values, and checksums are those of the values.
 //
 // Recalls go over Client::Options::data_transport, everything else over the control transport.
+// Where that is shared memory the units of a part are lent: RecallPart says until when they are
+// certain, and afterwards whether they were.
+//
+//   QUIRE_ASSIGN_OR_RETURN(RecallResult result, session->Recall(wants));
+//   Use(result.payload);                             // before result.good_until
+//   if (!result.StillGood()) { ... discard, recall again ... }
 //
 // Thread-safety: none; one thread at a time drives a session and its recalls. Ownership: the Client
 // outlives the session; the session its recalls and landings.
 #ifndef QUIRE_CLIENT_SESSION_H_
 #define QUIRE_CLIENT_SESSION_H_
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -109,6 +116,11 @@ class ClientSession {
   /// later recall of its lane must not be applied: the lane is unknown afterwards. Of one that a
   /// resync came over the server hears before the next recall.
   void Applied(const RecallPart& part);
+  /// The units of the part are lent for as long again, from now on: moves `part->good_until`. OK
+  /// for a part that is not lent. FAILED_PRECONDITION when the lease has ended, when its connection
+  /// is over, or when the session is closed: a lease ends at its time then. DEADLINE_EXCEEDED when
+  /// the server does not answer within `timeout`; the units are as good as before.
+  [[nodiscard]] Status Renew(RecallPart* part, Duration timeout = std::chrono::seconds(1));
   /// The units of the part got into their slots in part only, and nobody knows what these hold: its
   /// lanes count as empty from now on, and the server hears of it before the next recall.
   void Spoiled(const RecallPart& part);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "client/recall_test_kit.h"
+#include "tests/kit/fake_lease.h"
 
 namespace quire {
 namespace {
@@ -241,6 +242,83 @@ TEST_F(FewerSlotsTest, ALandingHasRoomForTheSessionsSlots) {
   const auto result = session_->Recall({&want, 1}, {.landing = landing->get()});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_TRUE(std::ranges::equal((*landing)->Unit(2, 1, 1, 1), testing::UnitOfPage(spec_, 6)));
+}
+
+/// Recalls whose parts are lent.
+class LentPartsTest : public SessionTest {
+ protected:
+  /// Brings pages `first` and `first + 1`, in a part each that `leases` lend, a second after the
+  /// request was sent.
+  StatusOr<RecallResult> RecallLent(uint32_t first,
+                                    std::vector<std::shared_ptr<testing::FakeLease>> leases) {
+    std::deque<testing::ScriptedCall::Step> steps;
+    for (uint32_t layer = 0; layer < 2; ++layer) {
+      steps.push_back(
+          [this, layer, first, lease = leases[layer]](const testing::ScriptedCall& call) {
+            clock_.Advance(std::chrono::seconds(1));
+            auto part = Part({{0, layer, {{0, 0, 1, first + layer}}}})(call);
+            (*part)->payload.AddLease(lease);
+            return part;
+          });
+    }
+    steps.push_back(End());
+    Expect(std::move(steps));
+    const std::vector<LayerWant> wants = {Want(0, first), Want(1, first + 1)};
+    return session_->Recall(wants);
+  }
+  static std::shared_ptr<testing::FakeLease> Lease(int seconds) {
+    return std::make_shared<testing::FakeLease>(std::chrono::seconds(seconds));
+  }
+};
+
+TEST_F(LentPartsTest, UnitsAreGoodUntilTheFirstLeaseEndsCountedFromBeforeTheRequest) {
+  const TimePoint before = clock_.Now();
+  const auto longer = Lease(10), shorter = Lease(5);
+  const auto result = RecallLent(3, {longer, shorter});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->good_until, before + std::chrono::seconds(5));
+  EXPECT_TRUE(result->StillGood());
+  longer->EndAfter(0);
+  EXPECT_FALSE(result->StillGood());
+}
+
+TEST_F(LentPartsTest, WhatIsNotLentIsGoodForEver) {
+  const RecallResult result = Recalled(3);
+  EXPECT_EQ(result.good_until, TimePoint::max());
+  EXPECT_TRUE(result.StillGood());
+}
+
+TEST_F(LentPartsTest, ARenewedLeaseCountsFromBeforeItsRenewalAndOnlyWhileTheSessionIsOpen) {
+  const auto first = Lease(10), second = Lease(5);
+  auto result = RecallLent(3, {first, second});
+  ASSERT_TRUE(result.ok()) << result.status();
+  clock_.Advance(std::chrono::seconds(2));
+  ASSERT_EQ(session_->Renew(&*result), OkStatus());
+  EXPECT_EQ(result->good_until, clock_.Now() + std::chrono::seconds(5));
+  const TimePoint good_until = result->good_until;
+  second->renewal = FailedPrecondition("it has ended");
+  EXPECT_EQ(session_->Renew(&*result).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(result->good_until, good_until);
+  second->renewal = OkStatus();
+  server_.Reply("quire.v1.Session/Close", v1::CloseSessionReply());
+  ASSERT_EQ(session_->Close(), OkStatus());
+  EXPECT_EQ(session_->Renew(&*result).code(), StatusCode::kFailedPrecondition);
+}
+
+TEST_F(LentPartsTest, OwnedUnitsNeedNoLease) {
+  const auto lease = Lease(5);
+  auto result = RecallLent(3, {lease, Lease(5)});
+  ASSERT_TRUE(result.ok()) << result.status();
+  RecallPart own = *result, late = *result;
+  ASSERT_EQ(own.OwnUnits(), OkStatus());
+  EXPECT_EQ(own.good_until, TimePoint::max());
+  EXPECT_TRUE(own.payload.leases().empty());
+  lease->EndAfter(0);
+  EXPECT_TRUE(own.StillGood());
+  const Slice units = own.payload.Flatten();
+  const auto unit = testing::UnitOfPage(spec_, 3);
+  EXPECT_TRUE(std::ranges::equal(units.bytes.first(unit.size()), unit));
+  EXPECT_EQ(late.OwnUnits().code(), StatusCode::kFailedPrecondition);
 }
 
 TEST_F(SessionTest, AnAppliedRecallIsAcknowledgedByTheNextOfItsLane) {

@@ -41,7 +41,7 @@ struct AskArgs {
   std::string prefix = "\nQuestion: ";
   std::string text_file;
   std::string model;
-  std::string worker;  ///< Address; empty: answer in this process.
+  std::optional<std::string> worker;  ///< Address; without: answer in this process.
   std::string transport = "auto";
   uint64_t host_cache_bytes = 0;
   RetrievalFlags retrieval;
@@ -259,7 +259,7 @@ StatusOr<WorkerAnswer> AskThereAbout(const AskArgs& args, const DocumentName& do
   QUIRE_ASSIGN_OR_RETURN(const BearerToken token, context.Token());
   const TimePoint now = SystemClock().Now();
   const TimePoint limit = std::min(context.options.limit(), now + context.options.call_timeout());
-  return AskWorker(args.worker, request,
+  return AskWorker(*args.worker, request,
                    {.timeout = limit - now,
                     .unreachable_for = context.options.unreachable_for(),
                     .token = token,
@@ -285,7 +285,7 @@ StatusOr<Answer> AskThere(const AskArgs& args, const Readings<DocumentName>& nam
   answer.measures["units_landed"] = given.units_landed;
   answer.measures["units_from_host"] = given.units_from_host;
   answer.summary = std::to_string(answer.tokens.size()) + " tokens from the worker at " +
-                   args.worker + ", " + Fetched(given.moved);
+                   *args.worker + ", " + Fetched(given.moved);
   return answer;
 }
 
@@ -303,7 +303,7 @@ Status RunAsk(const AskArgs& args, const CommandContext& context) {
     line.Add(piece);
     if (progress) progress->Advance();
   };
-  const auto ask = args.worker.empty() ? AskHere : AskThere;
+  const auto ask = args.worker ? AskThere : AskHere;
   const auto answer = ask(args, names, context, on_piece);
   progress.reset();
   if (live && !line.text().empty()) context.out << '\n';

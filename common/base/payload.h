@@ -2,16 +2,21 @@
 //
 // Payload: bulk bytes as a list of slices that may lie anywhere, each kept alive by its owner. It
 // is how units travel from a tier to a transport without being copied. Ownership: a slice's bytes
-// are valid while a copy of its `owner` lives. Thread-safety: a value type.
+// are valid while a copy of its `owner` lives, and, where they are lent, for as long as the lease
+// lasts (payload_lease.h). Who takes slices out of a payload takes its leases along. Thread-safety:
+// a value type.
 #ifndef QUIRE_COMMON_BASE_PAYLOAD_H_
 #define QUIRE_COMMON_BASE_PAYLOAD_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <memory>
 #include <span>
 #include <utility>
 #include <vector>
+
+#include "common/base/payload_lease.h"
 
 namespace quire {
 
@@ -36,6 +41,24 @@ class Payload {
     auto owner = std::make_shared<const std::vector<std::byte>>(std::move(buffer));
     const std::span<const std::byte> bytes(*owner);
     Append(Slice{bytes, std::move(owner)});
+  }
+
+  /// Everything of `other`.
+  void Append(const Payload& other) {
+    for (const Slice& slice : other.slices_) Append(slice);
+    AddLeases(other);
+  }
+  /// Some of the slices are lent by it.
+  void AddLease(std::shared_ptr<PayloadLease> lease) { leases_.push_back(std::move(lease)); }
+  /// Those of `other`, which slices were taken from.
+  void AddLeases(const Payload& other) {
+    leases_.insert(leases_.end(), other.leases_.begin(), other.leases_.end());
+  }
+  const std::vector<std::shared_ptr<PayloadLease>>& leases() const { return leases_; }
+  /// Whether all bytes are as they came (PayloadLease::StillGood).
+  bool StillGood() const {
+    return std::all_of(leases_.begin(), leases_.end(),
+                       [](const auto& lease) { return lease->StillGood(); });
   }
 
   size_t size_bytes() const { return size_bytes_; }
@@ -65,6 +88,7 @@ class Payload {
 
  private:
   std::vector<Slice> slices_;
+  std::vector<std::shared_ptr<PayloadLease>> leases_;  ///< Few: one for each message that came.
   size_t size_bytes_ = 0;
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PayloadCutter: takes a payload apart from its front, without copying bytes. Thread-safety: none.
-// Ownership: the payload outlives the cutter; what is cut keeps the owners of its bytes.
+// Ownership: the payload outlives the cutter; what is cut keeps the owners of its bytes, and not
+// its leases.
 #ifndef QUIRE_COMMON_BASE_PAYLOAD_CUTTER_H_
 #define QUIRE_COMMON_BASE_PAYLOAD_CUTTER_H_
 

@@ -14,6 +14,7 @@ namespace {
 /// several received ones is copied.
 Payload Cut(const Payload& payload, const std::vector<FramePlace>& places) {
   Payload cut;
+  cut.AddLeases(payload);
   const std::vector<Slice>& slices = payload.slices();
   size_t slice = 0, offset = 0;
   for (const FramePlace& place : places) {
@@ -59,6 +60,7 @@ size_t EndOfPiece(std::span<const Slice> slices, size_t first, uint64_t piece_by
 
 Payload WithOwners(Payload payload) {
   Payload owned;
+  owned.AddLeases(payload);
   owned.Reserve(payload.slices().size());
   for (Slice& slice : std::move(payload).TakeSlices()) {
     if (slice.owner != nullptr) {
@@ -150,7 +152,7 @@ Status AddPiece(CallMessage piece, CallMessage* part) {
     return InvalidArgument("a part has landed by half");
   }
   part->control = std::move(piece.control);
-  for (const Slice& slice : piece.payload.slices()) part->payload.Append(slice);
+  part->payload.Append(piece.payload);
   part->landed_bytes += piece.landed_bytes;
   part->places.insert(part->places.end(), piece.places.begin(), piece.places.end());
   part->landed_crc32c.insert(part->landed_crc32c.end(), piece.landed_crc32c.begin(),

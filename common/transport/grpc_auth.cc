@@ -1,23 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/transport/grpc_auth.h"
 
-#include <grpcpp/impl/server_builder_option.h>
-
-#include <vector>
-
 namespace quire {
 namespace {
 
 constexpr char kDefaultTenant[] = "default";
-
-/// Reflection is a plugin that gRPC gives to every server of a process, and the only one here.
-class WithoutPlugins final : public grpc::ServerBuilderOption {
- public:
-  void UpdateArguments(grpc::ChannelArguments*) override {}
-  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
-    plugins->clear();
-  }
-};
 
 std::string_view View(grpc::string_ref text) { return {text.data(), text.size()}; }
 
@@ -47,10 +34,6 @@ Status CallerCheck::Check(const grpc::ServerContext& context, std::string_view t
                       "give its program the token (deploy/README.md), or look who that is");
   }
   return status;
-}
-
-void CallerCheck::Configure(grpc::ServerBuilder* builder) const {
-  if (tokens_ != nullptr) builder->SetOption(std::make_unique<WithoutPlugins>());
 }
 
 }  // namespace quire

@@ -7,7 +7,6 @@
 #define QUIRE_COMMON_TRANSPORT_GRPC_AUTH_H_
 
 #include <grpcpp/client_context.h>
-#include <grpcpp/server_builder.h>
 #include <grpcpp/server_context.h>
 
 #include <cstdint>
@@ -48,10 +47,6 @@ class CallerCheck {
   [[nodiscard]] Status Check(const grpc::ServerContext& context, std::string_view tenant);
   /// Calls that were not OK.
   uint64_t refused() const { return refused_.Get(); }
-
-  /// Where callers are not believed, takes server reflection, which asks for no proof, out of what
-  /// `builder` makes.
-  void Configure(grpc::ServerBuilder* builder) const;
 
  private:
   const std::shared_ptr<const TenantTokens> tokens_;

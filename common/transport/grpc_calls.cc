@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/transport/grpc_calls.h"
 
+#include <grpcpp/impl/rpc_service_method.h>
 #include <grpcpp/server_context.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "common/base/retry_hint.h"
 
@@ -14,6 +16,31 @@ constexpr Duration kLookAfter = std::chrono::milliseconds(500);
 constexpr Duration kRetryAfter = std::chrono::milliseconds(50);
 
 }  // namespace
+
+class GrpcCalls::Handler final : public grpc::internal::MethodHandler {
+ public:
+  Handler(std::unique_ptr<grpc::internal::MethodHandler> inner, GrpcCalls* calls)
+      : inner_(std::move(inner)), calls_(calls) {}
+  void RunHandler(const HandlerParameter& parameter) override {
+    auto* const context = static_cast<grpc::ServerContext*>(parameter.server_context);
+    calls_->Entered(context);
+    inner_->RunHandler(parameter);
+    calls_->Left(context);
+  }
+  void* Deserialize(grpc_call* call, grpc_byte_buffer* request, grpc::Status* status,
+                    void** handler_data) override {
+    return inner_->Deserialize(call, request, status, handler_data);
+  }
+
+ private:
+  const std::unique_ptr<grpc::internal::MethodHandler> inner_;
+  GrpcCalls* const calls_;
+};
+
+std::unique_ptr<grpc::internal::MethodHandler> GrpcCalls::Count(
+    std::unique_ptr<grpc::internal::MethodHandler> inner) {
+  return std::make_unique<Handler>(std::move(inner), this);
+}
 
 GrpcCalls::GrpcCalls(const Limits& limits)
     : limits_(limits),
@@ -47,12 +74,24 @@ void GrpcCalls::Answering(grpc::ServerContext* context, uint64_t bytes) {
   const auto to_send = std::chrono::seconds(bytes / kSlowestBytesPerSecond);
   const TimePoint end = SystemClock().Now() + limits_.stall_timeout + to_send;
   MutexLock lock(mutex_);
-  calls_[context].answer_end = end;
+  Call& call = calls_[context];
+  call.answer_end = end;
+  if (!call.tenant.empty() || call.refused) return;
+  call.refused = true;
+  if (++refusals_ <= limits_.max_refusals) return;
+  context->TryCancel();  // Its thread waits for nobody then.
+  cut_off_.Add();
+}
+
+void GrpcCalls::Taken(grpc::ServerContext* context) {
+  MutexLock lock(mutex_);
+  calls_[context].answer_end = TimePoint::max();
 }
 
 void GrpcCalls::Left(grpc::ServerContext* context) {
   MutexLock lock(mutex_);
   const auto call = calls_.find(context);
+  if (call->second.refused) --refusals_;
   if (!call->second.tenant.empty()) {
     const auto of_tenant = of_tenants_.find(call->second.tenant);
     if (--of_tenant->second == 0) of_tenants_.erase(of_tenant);
@@ -63,6 +102,18 @@ void GrpcCalls::Left(grpc::ServerContext* context) {
 size_t GrpcCalls::size() const {
   MutexLock lock(mutex_);
   return calls_.size();
+}
+
+void GrpcCalls::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Counter("calls_over_tenant_limit",
+                "Calls refused because their tenant had too many at the gRPC port.",
+                refused_.Get());
+  visit.Counter("calls_cut_off",
+                "Refused calls that were ended without a word, because too many others were being "
+                "told of theirs.",
+                cut_off_.Get());
+  visit.Counter("calls_stalled", "Calls ended because the client did not take the answer in time.",
+                stalled_.Get());
 }
 
 void GrpcCalls::CancelStalled() {

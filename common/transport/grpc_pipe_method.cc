@@ -50,20 +50,25 @@ grpc::internal::RpcServiceMethod* GrpcPipeMethod::New() {
     return Serve(context, stream);
   };
   return new grpc::internal::RpcServiceMethod(
-      kGrpcPipePath, grpc::internal::RpcMethod::BIDI_STREAMING, new Handler(serve));
+      kGrpcPipePath, grpc::internal::RpcMethod::BIDI_STREAMING,
+      options_.calls->Count(std::make_unique<Handler>(serve)).release());
 }
 
 grpc::Status GrpcPipeMethod::Serve(grpc::ServerContext* context, Stream* stream) {
-  if (const Status status = options_.callers->Check(*context, TenantOf(*context)); !status.ok()) {
-    return ToGrpc(status);
-  }
+  const Status served = Take(context, stream);
+  if (!served.ok()) options_.calls->Answering(context, 0);
+  return ToGrpc(served);
+}
+
+Status GrpcPipeMethod::Take(grpc::ServerContext* context, Stream* stream) {
+  QUIRE_RETURN_IF_ERROR(options_.callers->Check(*context, TenantOf(*context)));
   const bool room = ++streams_ <= options_.max_streams;
   if (room) Run(context, stream);
   --streams_;
-  if (room) return grpc::Status::OK;
-  return ToGrpc(ResourceExhausted("the server has ", options_.max_streams,
-                                  " gRPC streams open and takes no more; close one, or raise the "
-                                  "server's limit"));
+  if (room) return OkStatus();
+  return ResourceExhausted("the server has ", options_.max_streams,
+                           " gRPC streams open and takes no more; close one, or raise the "
+                           "server's limit");
 }
 
 void GrpcPipeMethod::Run(grpc::ServerContext* context, Stream* stream) const {

@@ -19,6 +19,7 @@
 
 #include "common/transport/frame_pipe.h"
 #include "common/transport/grpc_auth.h"
+#include "common/transport/grpc_calls.h"
 
 namespace quire {
 
@@ -26,14 +27,12 @@ class GrpcPipeMethod {
  public:
   struct Options {
     PipeListener::Accept accept;
-    CallerCheck* callers = nullptr;  ///< Outlives the method.
+    CallerCheck* callers = nullptr;  ///< Outlives the method, as `calls`.
+    GrpcCalls* calls = nullptr;
     uint64_t max_message_bytes = 0;  ///< As in GrpcPipeOptions.
     int max_streams = 0;             ///< At a time.
   };
   explicit GrpcPipeMethod(Options options) : options_(std::move(options)) {}
-
-  /// That are open.
-  int streams() const { return streams_; }
 
   /// For grpc::Service::AddMethod, which takes it over.
   grpc::internal::RpcServiceMethod* New();
@@ -42,6 +41,7 @@ class GrpcPipeMethod {
   using Stream = grpc::ServerReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 
   grpc::Status Serve(grpc::ServerContext* context, Stream* stream);
+  Status Take(grpc::ServerContext* context, Stream* stream);
   void Run(grpc::ServerContext* context, Stream* stream) const;
 
   const Options options_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/transport/grpc_server.h"
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/impl/rpc_service_method.h>
 #include <grpcpp/impl/service_type.h>
@@ -32,27 +31,6 @@ namespace quire {
 namespace {
 
 constexpr int kFewestThreads = 4;
-
-/// Tells of the calls of another handler, until their answers are sent.
-class CountedHandler final : public grpc::internal::MethodHandler {
- public:
-  CountedHandler(std::unique_ptr<grpc::internal::MethodHandler> inner, GrpcCalls* calls)
-      : inner_(std::move(inner)), calls_(calls) {}
-  void RunHandler(const HandlerParameter& parameter) override {
-    auto* const context = static_cast<grpc::ServerContext*>(parameter.server_context);
-    calls_->Entered(context);
-    inner_->RunHandler(parameter);
-    calls_->Left(context);
-  }
-  void* Deserialize(grpc_call* call, grpc_byte_buffer* request, grpc::Status* status,
-                    void** handler_data) override {
-    return inner_->Deserialize(call, request, status, handler_data);
-  }
-
- private:
-  const std::unique_ptr<grpc::internal::MethodHandler> inner_;
-  GrpcCalls* const calls_;
-};
 
 CallContext ContextOf(const grpc::ServerContext& context, uint64_t max_message_bytes) {
   CallContext result{.tenant = TenantOf(context),
@@ -89,7 +67,7 @@ class HandlerService final : public grpc::Service {
     path += method;
     AddMethod(new grpc::internal::RpcServiceMethod(  // The service takes it over.
         path.c_str(), grpc::internal::RpcMethod::NORMAL_RPC,
-        new CountedHandler(std::make_unique<Handler>(answer, this), calls_)));
+        calls_->Count(std::make_unique<Handler>(answer, this)).release()));
   }
   void Add(GrpcPipeMethod& pipes) { AddMethod(pipes.New()); }
 
@@ -153,7 +131,6 @@ std::vector<std::unique_ptr<grpc::Service>> ServicesOf(CallHandler* handler, Cal
 
 void Configure(const GrpcServer::Options& options, grpc::ServerBuilder* builder) {
   grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   const bool streams = options.accept_pipe != nullptr;
   const int limit =
       GrpcLimit(streams ? GrpcFrameBytes(options.max_message_bytes) : options.max_message_bytes);
@@ -182,21 +159,23 @@ StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& options,
   QUIRE_RETURN_IF_ERROR(Check(options));
   std::unique_ptr<GrpcServer> self(new GrpcServer(options.tokens, options.health));
   QUIRE_ASSIGN_OR_RETURN(self->listening_, GrpcListening::Claim(options.address));
+  self->calls_ = std::make_unique<GrpcCalls>(GrpcCalls::Limits{
+      .max_per_tenant = options.max_calls_per_tenant,
+      .max_refusals = static_cast<uint32_t>(options.max_threads - options.max_streams) / 4,
+      .stall_timeout = options.stall_timeout});
   if (options.accept_pipe != nullptr) {
     self->pipes_ = std::make_unique<GrpcPipeMethod>(
         GrpcPipeMethod::Options{.accept = options.accept_pipe,
                                 .callers = self->callers_.get(),
+                                .calls = self->calls_.get(),
                                 .max_message_bytes = options.max_message_bytes,
                                 .max_streams = options.max_streams});
   }
-  self->calls_ = std::make_unique<GrpcCalls>(GrpcCalls::Limits{
-      .max_per_tenant = options.max_calls_per_tenant, .stall_timeout = options.stall_timeout});
   self->services_ = ServicesOf(handler, self->callers_.get(), options.max_message_bytes,
                                self->pipes_.get(), self->calls_.get());
 
   grpc::ServerBuilder builder;
   Configure(options, &builder);
-  self->callers_->Configure(&builder);
   self->listening_->AddTo(&builder);
   for (const auto& service : self->services_) builder.RegisterService(service.get());
   self->server_ = builder.BuildAndStart();
@@ -215,19 +194,13 @@ void GrpcServer::Shutdown(Duration grace) {
   if (grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService()) {
     health->SetServingStatus(false);
   }
-  ShutDownGrpc(*server_, grace, [this] {
-    return calls_->size() == 0 && (pipes_ == nullptr || pipes_->streams() == 0);
-  });
+  ShutDownGrpc(*server_, grace, [this] { return calls_->size() == 0; });
 }
 
 void GrpcServer::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("calls_unauthenticated", "Calls that did not prove their tenant, and were refused.",
                 callers_->refused());
-  visit.Counter("calls_over_tenant_limit",
-                "Calls refused because their tenant had too many at the gRPC port.",
-                calls_->refused());
-  visit.Counter("calls_stalled", "Calls ended because the client did not take the answer in time.",
-                calls_->stalled());
+  calls_->VisitMetrics(visit);
 }
 
 }  // namespace quire

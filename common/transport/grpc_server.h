@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // GrpcServer: listens, and hands every call to a CallHandler. Besides the handler's methods it
-// answers the standard health service (grpc.health.v1.Health) and server reflection.
+// answers the standard health service (grpc.health.v1.Health). There is no server reflection: each
+// of its streams would hold a thread for as long as any caller likes.
 //
 // The tenant comes from the call metadata "quire-tenant" ("default" when absent), and how urgent
 // the call is from "quire-priority" (normal when absent). With tokens a call has to prove its
-// tenant (grpc_auth.h), health checks excepted, and there is no server reflection. Calls run on
-// gRPC's threads, at most `max_threads` at a time and of a tenant `max_calls_per_tenant`; further
-// ones get RESOURCE_EXHAUSTED and a retry hint. One connection has no more than half of the
-// threads; a call whose answer is not taken in time is cancelled. Streams of
-// quire.v1.DataPlane/Frames are handed on as pipes where somebody accepts them.
+// tenant (grpc_auth.h), health checks excepted. Calls run on gRPC's threads, at most `max_threads`
+// at a time and of a tenant `max_calls_per_tenant`; further ones get RESOURCE_EXHAUSTED and a retry
+// hint. One connection has no more than half of the threads; a call whose answer is not taken in
+// time is cancelled, and one that would be refused while a quarter of the threads sends refusals
+// is cancelled at once. Streams of quire.v1.DataPlane/Frames are handed on as pipes where somebody
+// accepts them.
 // Thread-safety: Shutdown and the accessors may be called from any thread.
 // Ownership: the handler and who accepts pipes outlive the server.
 #ifndef QUIRE_COMMON_TRANSPORT_GRPC_SERVER_H_
@@ -80,7 +82,7 @@ class GrpcServer {
   const std::unique_ptr<CallerCheck> callers_;
   std::unique_ptr<GrpcListening> listening_;
   std::string address_;
-  std::unique_ptr<GrpcCalls> calls_;       ///< Without streams.
+  std::unique_ptr<GrpcCalls> calls_;
   std::unique_ptr<GrpcPipeMethod> pipes_;  ///< Null without streams.
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;

@@ -7,6 +7,7 @@
 #include <grpcpp/impl/rpc_method.h>
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -86,6 +87,7 @@ class GrpcTransport::UnaryCall final : public PendingCall {
             [this, transport, method = std::string(method), request = std::move(request), options] {
               CallMessage reply;
               Status status = transport->Run(method, request, &reply, options, &context_);
+              if (!status.ok() && cancelled_) status = Status(StatusCode::kCancelled, "cancelled");
               MutexLock lock(mutex_);
               status_ = std::move(status);
               reply_ = std::move(reply);
@@ -106,10 +108,14 @@ class GrpcTransport::UnaryCall final : public PendingCall {
     QUIRE_RETURN_IF_ERROR(status_);
     return std::exchange(reply_, std::nullopt);
   }
-  void Cancel() override { context_.TryCancel(); }
+  void Cancel() override {
+    cancelled_ = true;
+    context_.TryCancel();
+  }
 
  private:
   grpc::ClientContext context_;
+  std::atomic<bool> cancelled_ = false;
   Mutex mutex_;
   CondVar changed_;
   bool done_ QUIRE_GUARDED_BY(mutex_) = false;
@@ -156,6 +162,12 @@ Status GrpcTransport::Run(std::string_view method, const CallMessage& request, C
     const Status lost = Annotate(ended, "the server at ", options_.address, " cannot be reached");
     const bool sent = Message(lost).find(kNotSent) == std::string_view::npos;
     return sent ? lost : WithRetryAfter(lost, kRetryAfter);
+  }
+  if (status.error_code() == grpc::StatusCode::CANCELLED && !WasAnswered(*context)) {
+    // Where it was the caller, the caller knows.
+    return Unavailable("the server at ", options_.address,
+                       " broke the call off: it answers too many at a time, or nobody took the "
+                       "answer in time");
   }
   if (!status.ok()) return WithRemedy(EndOfCall(status, *context));
   if (SystemClock().Now() >= deadline)

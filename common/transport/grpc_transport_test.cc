@@ -199,22 +199,28 @@ TEST_F(GrpcServerTest, AnswersTheStandardHealthService) {
   EXPECT_EQ(reply.control, "\x08\x01");  // HealthCheckResponse{status = SERVING}
 }
 
-/// A connection of HTTP/2 by hand that asks and takes nothing: its window for answers is 0.
+/// A connection of HTTP/2 by hand that asks and takes nothing: its window for answers is 0, or its
+/// socket takes few bytes.
 class TakesNothing {
  public:
-  explicit TakesNothing(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit TakesNothing(int port, int receive_bytes = 0)
+      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    if (receive_bytes > 0) {
+      EXPECT_EQ(setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes),
+                0);
+    }
     sockaddr_in to = {};
     to.sin_family = AF_INET;
     to.sin_port = htons(static_cast<uint16_t>(port));
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(connect(fd_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
   }
-  void Greet() {
+  void Greet(uint32_t window = 0) {
     Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-    SendFrame(4, 0, 0, std::string("\0\4\0\0\0\0", 6));  // SETTINGS_INITIAL_WINDOW_SIZE = 0
+    SendFrame(4, 0, 0, std::string("\0\4", 2) + BigEndian(window));  // SETTINGS_INITIAL_WINDOW_SIZE
+    if (window > 0) SendFrame(8, 0, 0, BigEndian(window));           // WINDOW_UPDATE
   }
-  /// Calls `path` with an empty message.
-  void Call(const std::string& path) {
+  void Call(const std::string& path, const std::string& message = "") {
     std::string headers = "\x83\x86";  // :method POST, :scheme http
     for (const auto& [name, value] : {std::pair<std::string, std::string>{":path", path},
                                       {":authority", "x"},
@@ -223,19 +229,23 @@ class TakesNothing {
       headers += std::string(1, 0) + static_cast<char>(name.size()) + name +
                  static_cast<char>(value.size()) + value;
     }
-    SendFrame(1, 4, stream_, headers);               // HEADERS, END_HEADERS
-    SendFrame(0, 1, stream_, std::string(5, '\0'));  // DATA, END_STREAM
+    SendFrame(1, 4, stream_, headers);  // HEADERS, END_HEADERS
+    const std::string size = BigEndian(static_cast<uint32_t>(message.size()));
+    SendFrame(0, 1, stream_, std::string(1, 0) + size + message);  // DATA, END_STREAM
     stream_ += 2;
   }
 
  private:
+  static std::string BigEndian(uint32_t value) {
+    std::string bytes;
+    for (const int shift : {24, 16, 8, 0}) bytes.push_back(static_cast<char>(value >> shift));
+    return bytes;
+  }
   void SendFrame(uint8_t type, uint8_t flags, uint32_t stream, const std::string& body) {
-    std::string head;
-    for (const int shift : {16, 8, 0}) head.push_back(static_cast<char>(body.size() >> shift));
+    std::string head = BigEndian(static_cast<uint32_t>(body.size())).substr(1);
     head.push_back(static_cast<char>(type));
     head.push_back(static_cast<char>(flags));
-    for (const int shift : {24, 16, 8, 0}) head.push_back(static_cast<char>(stream >> shift));
-    Send(head + body);
+    Send(head + BigEndian(stream) + body);
   }
   void Send(const std::string& bytes) {
     EXPECT_EQ(send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
@@ -263,6 +273,31 @@ TEST_F(GrpcServerTest, WhoTakesNoAnswersKeepsNoOthersFromTheirs) {
     CallMessage reply;
     Status status;
     do {  // A refusal says when to come back.
+      status = (*transport)->Call("quire.test.A/Echo", {}, &reply, other);
+    } while (RetryAfter(status));
+    ASSERT_EQ(status, OkStatus());
+  }
+}
+
+// Neither do many connections whose sockets take nothing, not even refusals.
+TEST_F(GrpcServerTest, WhoReadsNothingAtAllKeepsNoOthersFromTheirs) {
+  const auto server = Start(
+      {.max_threads = 16, .max_calls_per_tenant = 8, .stall_timeout = std::chrono::seconds(600)});
+  const std::string large = Control("", 100000);
+  std::vector<std::unique_ptr<TakesNothing>> greedy;
+  for (int i = 0; i < 6; ++i) {
+    greedy.push_back(std::make_unique<TakesNothing>(server->port(), /*receive_bytes=*/1024));
+    greedy.back()->Greet(/*window=*/1 << 30);
+    for (int call = 0; call < 200; ++call) greedy.back()->Call("/quire.test.B/Produce", large);
+  }
+  while (MetricValuesOf(*server)["calls_over_tenant_limit"] == 0) std::this_thread::yield();
+  const auto transport = GrpcTransport::Create({.address = server->address()});
+  ASSERT_TRUE(transport.ok()) << transport.status();
+  const CallOptions other{.tenant = "other", .timeout = std::chrono::seconds(20)};
+  for (int i = 0; i < 50; ++i) {
+    CallMessage reply;
+    Status status;
+    do {
       status = (*transport)->Call("quire.test.A/Echo", {}, &reply, other);
     } while (RetryAfter(status));
     ASSERT_EQ(status, OkStatus());

@@ -291,7 +291,15 @@ TEST_F(ShmFaultsTest, LyingClientsAreCutOff) {
   ExpectOthersAreServed();
 }
 
-TEST_F(ShmFaultsTest, WhatIsGivenBackMustHaveBeenLent) {
+/// What a client says of a lease that it never had.
+class UnknownLeaseTest : public ShmFaultsTest,
+                         public ::testing::WithParamInterface<ShmLeaseWord> {};
+
+INSTANTIATE_TEST_SUITE_P(Words, UnknownLeaseTest,
+                         ::testing::Values(ShmLeaseWord::kGivenBack, ShmLeaseWord::kRenew,
+                                           ShmLeaseWord::kRenewed, ShmLeaseWord::kRefused));
+
+TEST_P(UnknownLeaseTest, WhatIsGivenBackOrRenewedMustHaveBeenLent) {
   Listen();
   RawPeer liar = RawPeer::Connect(options_.path);
   ShmEnd server = Accepted();
@@ -314,7 +322,7 @@ TEST_F(ShmFaultsTest, WhatIsGivenBackMustHaveBeenLent) {
   EXPECT_LT(pwrite(region.get(), "x", 1, 0), 0);
   EXPECT_NE(ftruncate(again.get(), 0), 0);
 
-  const uint64_t never_lent = 99;
+  const uint64_t never_lent = ShmWordOf(99, GetParam());
   ASSERT_EQ(send(channel.get(), &never_lent, sizeof never_lent, MSG_NOSIGNAL),
             static_cast<ssize_t>(sizeof never_lent));
   EXPECT_EQ(server.frames->Closed().code(), StatusCode::kInvalidArgument);
@@ -477,6 +485,16 @@ class LyingServerTest : public ShmFaultsTest {
 
   static constexpr ShmHeader kGreeting{
       .type = ShmPacketType::kGreeting, .number = kShmVersion, .bytes = 1 << 20};
+  static constexpr ShmHeader kChannelHeader{.type = ShmPacketType::kLeaseChannel,
+                                            .bytes = 60'000'000};
+  static constexpr ShmHeader kRegionHeader{
+      .type = ShmPacketType::kRegion, .number = 1, .bytes = kArenaBytes};
+  /// Says `words` on the channel that was made last.
+  void Say(const std::vector<uint64_t>& words) const {
+    const std::span<const uint64_t> all(words);
+    EXPECT_EQ(send(other_end_.get(), all.data(), all.size_bytes(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(all.size_bytes()));
+  }
   ShmSocketFile socket_;
   std::optional<RawPeer> peer_;
   std::optional<ShmEnd> client_;
@@ -512,7 +530,7 @@ TEST_F(LyingServerTest, SlicesMustLieInRegionsAndCarryALease) {
                                       ShmDescriptor{.offset = 0, .bytes = 1, .region = 2}}) {
     const RawPeer server = Greet();
     const UniqueFd channel = Channel();
-    ASSERT_TRUE(server.SendWithDescriptor({.type = ShmPacketType::kLeaseChannel}, channel.get()));
+    ASSERT_TRUE(server.SendWithDescriptor(kChannelHeader, channel.get()));
     ASSERT_TRUE(server.SendWithDescriptor(region, arena_->view().fd));
     ASSERT_TRUE(server.Send(Packet({.lease = 1}, {&outside, 1})));
     ExpectClientEnds("that is not there");
@@ -527,14 +545,50 @@ TEST_F(LyingServerTest, SlicesMustLieInRegionsAndCarryALease) {
 TEST_F(LyingServerTest, AChannelMustBeASocketAndTheOnlyOne) {
   {
     const RawPeer server = Greet();
-    ASSERT_TRUE(
-        server.SendWithDescriptor({.type = ShmPacketType::kLeaseChannel}, arena_->view().fd));
+    ASSERT_TRUE(server.SendWithDescriptor(kChannelHeader, arena_->view().fd));
     ExpectClientEnds("no lease channel");
   }
   const RawPeer server = Greet();
-  ASSERT_TRUE(server.SendWithDescriptor({.type = ShmPacketType::kLeaseChannel}, Channel().get()));
-  ASSERT_TRUE(server.SendWithDescriptor({.type = ShmPacketType::kLeaseChannel}, Channel().get()));
+  ASSERT_TRUE(server.SendWithDescriptor(kChannelHeader, Channel().get()));
+  ASSERT_TRUE(server.SendWithDescriptor(kChannelHeader, Channel().get()));
   ExpectClientEnds("no lease channel");
+}
+
+TEST_F(LyingServerTest, ALeaseThatEndedBeforeItsFrameCameIsNotGoodAndNoneIsGivenTwice) {
+  const RawPeer server = Greet();
+  ASSERT_TRUE(server.SendWithDescriptor(kChannelHeader, Channel().get()));
+  ASSERT_TRUE(server.SendWithDescriptor(kRegionHeader, arena_->view().fd));
+  const ShmDescriptor inside{.offset = 0, .bytes = 1, .region = 1};
+  ASSERT_TRUE(server.Send(Packet({.lease = 1}, {&inside, 1})));
+  const std::optional<Frame> first = client_->frames->Next();
+  ASSERT_TRUE(first);
+  Say({ShmWordOf(2, ShmLeaseWord::kEnded), ShmWordOf(1, ShmLeaseWord::kRenewed), 77});
+  EXPECT_TRUE(first->payload.StillGood());
+  ASSERT_TRUE(server.Send(Packet({.lease = 2}, {&inside, 1})));
+  const std::optional<Frame> second = client_->frames->Next();
+  ASSERT_TRUE(second);
+  EXPECT_FALSE(second->payload.StillGood());
+  EXPECT_TRUE(first->payload.StillGood());
+  ASSERT_TRUE(server.Send(Packet({.lease = 1}, {&inside, 1})));
+  const Status closed = client_->frames->Closed();
+  EXPECT_EQ(closed.code(), StatusCode::kInvalidArgument) << closed;
+  // Who cannot be told any more trusts nothing.
+  other_end_.Reset();
+  EXPECT_FALSE(first->payload.StillGood());
+  EXPECT_EQ(first->payload.leases()[0]->Renew(kPatience).code(), StatusCode::kFailedPrecondition);
+}
+
+TEST_F(LyingServerTest, ARenewalThatIsNotAnsweredEndsInTime) {
+  const RawPeer server = Greet();
+  ASSERT_TRUE(server.SendWithDescriptor(kChannelHeader, Channel().get()));
+  ASSERT_TRUE(server.SendWithDescriptor(kRegionHeader, arena_->view().fd));
+  const ShmDescriptor inside{.offset = 0, .bytes = 1, .region = 1};
+  ASSERT_TRUE(server.Send(Packet({.lease = 1}, {&inside, 1})));
+  const std::optional<Frame> frame = client_->frames->Next();
+  ASSERT_TRUE(frame);
+  EXPECT_EQ(frame->payload.leases()[0]->Renew(std::chrono::milliseconds(20)).code(),
+            StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(frame->payload.StillGood());
 }
 
 TEST_F(LyingServerTest, AServerThatSaysNothingOrAnotherVersionIsNotConnectedTo) {

@@ -28,9 +28,10 @@ StatusOr<Frame> TakeShmFrame(ShmPacket& packet, ShmBorrower* borrower) {
   frame.head = std::move(packet.head);
   frame.landing = packet.header.landing;
   frame.places = std::move(packet.places);
-  std::shared_ptr<const void> lent;
+  std::shared_ptr<PayloadLease> lent;
   if (packet.header.lease != 0 && borrower != nullptr) {
     QUIRE_ASSIGN_OR_RETURN(lent, borrower->Borrow(packet.header.lease));
+    frame.payload.AddLease(lent);
   }
   const std::shared_ptr<const std::byte[]> here = std::move(packet.inline_bytes);
   uint64_t offset = 0;

@@ -4,11 +4,14 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 #include <vector>
+
+#include "common/transport/shm_wire.h"
 
 namespace quire {
 namespace {
@@ -45,28 +48,20 @@ ShmLeases::ShmLeases(ShmLoop* loop, const Limits& limits, std::shared_ptr<ShmUse
       channel_(std::move(channel)) {}
 
 ShmLeases::~ShmLeases() {
+  (void)shutdown(channel_.get(), SHUT_RDWR);  // The client learns of it before anything goes.
   MutexLock lock(mutex_);
   use_->leased_bytes -= bytes_;
 }
 
 uint64_t ShmLeases::Reserve(uint64_t bytes) {
-  ShmLoop::Token set_deadline = 0;
-  TimePoint deadline = {};
-  uint64_t number = 0;
-  {
-    MutexLock lock(mutex_);
-    if (ended_ || orphaned_ || bytes > limits_.max_bytes - bytes_) return 0;
-    const TimePoint now = SystemClock().Now();
-    number = next_number_++;
-    held_.emplace(number, Held{.lease = {}, .bytes = bytes, .since = now});
-    bytes_ += bytes;
-    use_->leased_bytes += bytes;
-    if (!std::exchange(deadline_set_, true)) {
-      set_deadline = token_;
-      deadline = now + limits_.max_age;
-    }
-  }
-  if (set_deadline != 0) loop_->SetDeadline(set_deadline, deadline);
+  MutexLock lock(mutex_);
+  if (ended_ || orphaned_ || bytes > limits_.max_bytes - bytes_) return 0;
+  const TimePoint now = SystemClock().Now();
+  const uint64_t number = next_number_++;
+  held_.emplace(number, Held{.lease = {}, .bytes = bytes, .since = now});
+  bytes_ += bytes;
+  use_->leased_bytes += bytes;
+  if (!std::exchange(deadline_set_, true)) loop_->SetDeadline(token_, now + limits_.max_age);
   return number;
 }
 
@@ -74,6 +69,19 @@ void ShmLeases::Fill(uint64_t number, Lease lease) {
   MutexLock lock(mutex_);
   const auto it = held_.find(number);  // Gone when the client, or its end, was quicker.
   if (it != held_.end()) std::swap(it->second.lease, lease);
+}
+
+bool ShmLeases::Take(std::span<const uint64_t> words) {
+  std::vector<uint64_t> given_back;
+  given_back.reserve(words.size());
+  for (const uint64_t word : words) {
+    if (Says(word, ShmLeaseWord::kGivenBack)) {
+      given_back.push_back(word);
+    } else if (!Says(word, ShmLeaseWord::kRenew) || !Renew(word & kShmLeaseNumberMask)) {
+      return false;
+    }
+  }
+  return Release(given_back);
 }
 
 bool ShmLeases::Release(std::span<const uint64_t> numbers) {
@@ -84,6 +92,7 @@ bool ShmLeases::Release(std::span<const uint64_t> numbers) {
     MutexLock lock(mutex_);
     for (const uint64_t number : numbers) {
       const auto it = held_.find(number);
+      if (it == held_.end() && ended_early_.erase(number) > 0) continue;
       if (it == held_.end()) return false;
       bytes_ -= it->second.bytes;
       use_->leased_bytes -= it->second.bytes;
@@ -92,6 +101,34 @@ bool ShmLeases::Release(std::span<const uint64_t> numbers) {
     if (orphaned_ && held_.empty() && !std::exchange(ended_, true)) finished = token_;
   }
   if (finished != 0) loop_->Remove(finished);
+  return true;
+}
+
+bool ShmLeases::Renew(uint64_t number) {
+  ShmLeaseWord answer = ShmLeaseWord::kRefused;
+  {
+    MutexLock lock(mutex_);
+    const auto it = held_.find(number);
+    if (it == held_.end() && !ended_early_.contains(number)) return false;
+    if (it != held_.end() && !orphaned_) {
+      it->second.since = SystemClock().Now();
+      answer = ShmLeaseWord::kRenewed;
+    }
+  }
+  const uint64_t word = ShmWordOf(number, answer);
+  (void)Say({&word, 1});  // A client that takes no answers does not know of its luck.
+  return true;
+}
+
+bool ShmLeases::Say(std::span<const uint64_t> words) const {
+  while (!words.empty()) {
+    const auto some = words.first(std::min(words.size(), kNumbersAtOnce));
+    const ssize_t sent =
+        send(channel_.get(), some.data(), some.size_bytes(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0) return false;
+    words = words.subspan(some.size());
+  }
   return true;
 }
 
@@ -132,7 +169,7 @@ void ShmLeases::OnReady(uint32_t events) {
     if (got <= 0) return EndAll();
     const auto bytes = static_cast<size_t>(got);
     if (bytes % sizeof numbers[0] != 0 || bytes > sizeof numbers ||
-        !Release(std::span(numbers).first(bytes / sizeof numbers[0]))) {
+        !Take(std::span(numbers).first(bytes / sizeof numbers[0]))) {
       EndAll();
       return on_broken_(
           InvalidArgument("shared-memory connection: the client gave back what it does not hold"));
@@ -140,21 +177,38 @@ void ShmLeases::OnReady(uint32_t events) {
   }
 }
 
-void ShmLeases::OnDeadline(TimePoint now) {
-  ShmLoop::Token token = 0;
+TimePoint ShmLeases::TakeTooOld(TimePoint now, Table* over, std::vector<uint64_t>* words) {
   TimePoint next = ShmLoop::kNever;
+  for (auto it = held_.begin(); it != held_.end();) {
+    const auto lease = it++;
+    const TimePoint end = lease->second.since + limits_.max_age;
+    if (end > now) {
+      next = std::min(next, end);
+      continue;
+    }
+    bytes_ -= lease->second.bytes;
+    use_->leased_bytes -= lease->second.bytes;
+    words->push_back(ShmWordOf(lease->first, ShmLeaseWord::kEnded));
+    ended_early_.insert(lease->first);
+    over->insert(held_.extract(lease));
+  }
+  deadline_set_ = !held_.empty();
+  return next;
+}
+
+void ShmLeases::OnDeadline(TimePoint now) {
+  Table over;  // Let go when the client has been told.
+  std::vector<uint64_t> words;
   {
     MutexLock lock(mutex_);
-    token = token_;
-    deadline_set_ = !held_.empty();
-    if (!held_.empty()) next = held_.begin()->second.since + limits_.max_age;
+    loop_->SetDeadline(token_, TakeTooOld(now, &over, &words));
   }
-  if (next > now) return loop_->SetDeadline(token, next);
-  EndAll();
+  if (words.empty()) return;
+  if (!Say(words)) EndAll();
   on_broken_(
       Unavailable("shared-memory connection: the client has held payload for longer than ",
                   std::chrono::duration_cast<std::chrono::milliseconds>(limits_.max_age).count(),
-                  " ms; copy what is needed for longer"));
+                  " ms; copy what is needed for longer, or renew its lease"));
 }
 
 }  // namespace quire

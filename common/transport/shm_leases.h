@@ -4,8 +4,11 @@
 // keeps the owners of what it sent under lease numbers; the client gives numbers back over a socket
 // of their own, the lease channel. That socket is the life of the leases: it outlasts the
 // connection while the client holds payload, and when it hangs up, because the client closed it or
-// died, all leases end at once. So they do when the oldest has been held for longer than max_age,
-// and when the client gives back what it does not have; both end the connection too.
+// died, all leases end at once. So they do when the client gives back what it does not have, which
+// ends the connection too. A lease that has been held for longer than max_age since it began, or
+// was last renewed, ends alone, and so does the connection; the others stay until they are too old.
+// The client is told of an end before what was lent is let go: who has read it asks its end of the
+// channel afterwards, and knows whether the bytes were the right ones.
 //
 // Ownership: shared by the pipe and, until the last lease is over, by the loop. Thread-safety: all
 // methods may be called concurrently.
@@ -17,7 +20,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
@@ -78,11 +83,20 @@ class ShmLeases final : public ShmLoop::Handler, public std::enable_shared_from_
     TimePoint since;
   };
   using Table = std::map<uint64_t, Held>;
+  /// Takes out what is too old, and says so in `*words`; when to look again.
+  TimePoint TakeTooOld(TimePoint now, Table* over, std::vector<uint64_t>* words)
+      QUIRE_REQUIRES(mutex_);
 
   ShmLeases(ShmLoop* loop, const Limits& limits, std::shared_ptr<ShmUse> use, OnBroken on_broken,
             UniqueFd channel);
+  /// Takes what the client says; false when it speaks of a lease that it does not have.
+  bool Take(std::span<const uint64_t> words);
   /// False when one of `numbers` is not held.
   bool Release(std::span<const uint64_t> numbers);
+  /// False when `number` was never the client's.
+  bool Renew(uint64_t number);
+  /// Tells the client; false when it cannot be told now.
+  bool Say(std::span<const uint64_t> words) const;
   void EndAll();
 
   ShmLoop* const loop_;
@@ -93,7 +107,8 @@ class ShmLeases final : public ShmLoop::Handler, public std::enable_shared_from_
 
   Mutex mutex_;
   ShmLoop::Token token_ QUIRE_GUARDED_BY(mutex_) = 0;
-  Table held_ QUIRE_GUARDED_BY(mutex_);  // The oldest first.
+  Table held_ QUIRE_GUARDED_BY(mutex_);
+  std::set<uint64_t> ended_early_ QUIRE_GUARDED_BY(mutex_);  // Those will be given back, too.
   uint64_t bytes_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint64_t next_number_ QUIRE_GUARDED_BY(mutex_) = 1;
   bool deadline_set_ QUIRE_GUARDED_BY(mutex_) = false;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/transport/shm_lender.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -14,6 +16,12 @@ ShmOutgoing Announcement(ShmPacketType type, uint16_t number, uint64_t bytes, in
   ShmOutgoing packet{.bytes = {}, .fd = fd, .fd_owner = std::move(owner)};
   AppendShmPacket({.type = type, .number = number, .bytes = bytes}, {}, {}, {}, &packet.bytes);
   return packet;
+}
+
+/// At least 1.
+uint64_t MicrosOf(Duration duration) {
+  const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
+  return static_cast<uint64_t>(std::max<int64_t>(micros, 1));
 }
 
 }  // namespace
@@ -118,8 +126,8 @@ std::shared_ptr<ShmLeases> ShmLender::Channel(uint64_t* needs) {
     if (leases.ok()) {
       leases_ = *std::move(leases);
       auto owner = std::make_shared<const UniqueFd>(std::move(client_end));
-      channel_needs_ = stream_->AddPrelude(
-          Announcement(ShmPacketType::kLeaseChannel, 0, 0, owner->get(), owner));
+      channel_needs_ = stream_->AddPrelude(Announcement(
+          ShmPacketType::kLeaseChannel, 0, MicrosOf(options_.leases.max_age), owner->get(), owner));
     }
   }
   *needs |= channel_needs_;

@@ -84,7 +84,10 @@ class ShmClientPipe final : public FramePipe, private ShmStream::Receiver {
     switch (packet.header.type) {
       case ShmPacketType::kLeaseChannel: {
         QUIRE_ASSIGN_OR_RETURN(UniqueFd fd, stream_->TakeDescriptor());
-        return borrower->SetChannel(std::move(fd));
+        constexpr auto kLongest =
+            std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::hours(24 * 365));
+        const auto micros = std::min<uint64_t>(packet.header.bytes, kLongest.count());
+        return borrower->SetChannel(std::move(fd), std::chrono::microseconds(micros));
       }
       case ShmPacketType::kRegion: {
         QUIRE_ASSIGN_OR_RETURN(UniqueFd fd, stream_->TakeDescriptor());

@@ -4,9 +4,10 @@
 // (shm_listener.h). Payload that it receives lies in the server's memory, which is mapped here read
 // only; its owner is a lease, given back with the last copy. Payload may outlive the pipe.
 //
-// A server ends connections whose leases are held for too long (ShmListener::Options::max_lease),
-// and may then use the memory for something else: whoever needs bytes for longer copies them, and
-// trusts a copy that was made before the end of the connection or that passes its checksum.
+// A server ends leases that are held for too long, and their connections
+// (ShmListener::Options::max_lease), and may then use the memory for something else: whoever needs
+// bytes for longer copies them, and trusts a copy that was made before the end of the connection or
+// that passes its checksum.
 #ifndef QUIRE_COMMON_TRANSPORT_SHM_PIPE_H_
 #define QUIRE_COMMON_TRANSPORT_SHM_PIPE_H_
 

@@ -234,12 +234,53 @@ TEST_F(ShmPipeTest, WhoHoldsPayloadForTooLongLosesTheConnectionAndTheLease) {
   auto gone = std::make_shared<Event>();
   ASSERT_TRUE(server.pipe->Send(UnitsInArena(3, 4096, gone)).ok());
   const std::optional<Frame> held = client.frames->Next();
+  ASSERT_EQ(held->payload.leases().size(), 1u);
+  EXPECT_EQ(held->payload.leases()[0]->duration(), options_.max_lease);
   EXPECT_TRUE(gone->Wait());
+  EXPECT_FALSE(held->payload.StillGood()) << "it is known before the memory is let go";
+  EXPECT_EQ(held->payload.leases()[0]->Renew(kPatience).code(), StatusCode::kFailedPrecondition);
   const Status why = server.frames->Closed();
   EXPECT_EQ(why.code(), StatusCode::kUnavailable);
   EXPECT_THAT(std::string(why.message()), HasSubstr("30 ms"));
   EXPECT_EQ(client.frames->Closed().code(), StatusCode::kUnavailable);
   EXPECT_EQ(listener_->leased_bytes(), 0u);
+}
+
+TEST_F(ShmPipeTest, ALeaseThatIsRenewedGoesOnWhenAnOlderOneHasEnded) {
+  options_.max_lease = std::chrono::milliseconds(400);
+  Listen();
+  ShmEnd client = Connect(), server = Accepted();
+  auto old_gone = std::make_shared<Event>(), young_gone = std::make_shared<Event>();
+  ASSERT_TRUE(server.pipe->Send(UnitsInArena(3, 4096, old_gone)).ok());
+  ASSERT_TRUE(server.pipe->Send(UnitsInArena(3, 4096, young_gone)).ok());
+  const std::optional<Frame> old = client.frames->Next();
+  std::optional<Frame> young = client.frames->Next();
+  ASSERT_TRUE(old && young);
+  Status renewed;
+  while (renewed.ok() && !old_gone->IsSet()) renewed = young->payload.leases()[0]->Renew(kPatience);
+  EXPECT_TRUE(old_gone->Wait());
+  EXPECT_FALSE(old->payload.StillGood());
+  EXPECT_TRUE(young->payload.StillGood());
+  EXPECT_FALSE(young_gone->IsSet());
+  // The connection is over; what is lent stays for its time, and no longer.
+  EXPECT_EQ(client.frames->Closed().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(young->payload.leases()[0]->Renew(kPatience).code(), StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(young_gone->Wait());
+  EXPECT_FALSE(young->payload.StillGood());
+}
+
+TEST_F(ShmPipeTest, WhatIsStillLentIsGoodAfterTheClientHasClosed) {
+  Listen();
+  ShmEnd client = Connect(), server = Accepted();
+  auto gone = std::make_shared<Event>();
+  ASSERT_TRUE(server.pipe->Send(UnitsInArena(3, 4096, gone)).ok());
+  std::optional<Frame> held = client.frames->Next();
+  client.pipe->Close();
+  EXPECT_EQ(server.frames->Closed().code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(held->payload.StillGood());
+  EXPECT_FALSE(gone->IsSet());
+  held.reset();
+  EXPECT_TRUE(gone->Wait());
 }
 
 TEST_F(ShmPipeTest, FramesOverTheLimitsAreRefusedAndTheConnectionGoesOn) {

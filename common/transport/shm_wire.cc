@@ -52,7 +52,7 @@ Status CheckServerPacket(const ShmHeader& header) {
     case ShmPacketType::kGreeting:
       return CheckGreeting(header);
     case ShmPacketType::kLeaseChannel:
-      if (header.number == 0 && header.flags == 0 && header.bytes == 0) return OkStatus();
+      if (header.number == 0 && header.flags == 0 && header.bytes > 0) return OkStatus();
       return Malformed("a lease channel that is none");
     case ShmPacketType::kRegion:
       if (header.number >= 1 && header.number <= kMaxShmRegions && header.flags == 0 &&

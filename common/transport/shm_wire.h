@@ -5,8 +5,8 @@
 // memory. Both ends run on one machine, so integers are in its byte order.
 //
 //   greeting       server, first: who it is and what it takes
-//   lease channel  server, with a descriptor: the socket on which leases come back, as an array of
-//                  lease numbers (uint64_t) in each message
+//   lease channel  server, with a descriptor: the socket on which leases come back, are renewed and
+//                  end, as an array of words (uint64_t) in each message (ShmLeaseWord)
 //   region         server, with a descriptor: memory that descriptors name from now on
 //   frame          both; only the server's may name regions and carry a lease
 //
@@ -24,7 +24,7 @@
 
 namespace quire {
 
-inline constexpr uint16_t kShmVersion = 1;
+inline constexpr uint16_t kShmVersion = 2;
 inline constexpr uint32_t kMaxShmSlices = 1 << 20;        ///< Of one frame.
 inline constexpr uint16_t kMaxShmRegions = 32;            ///< Of one connection; numbers 1..
 inline constexpr uint64_t kLargestShmFrame = 0xffffffff;  ///< max_frame_bytes at most.
@@ -42,9 +42,11 @@ struct ShmHeader {
   uint16_t number = 0;      ///< Greeting: the version. Region: its number.
   uint32_t head_bytes = 0;  ///< Frame.
   uint32_t num_slices = 0;  ///< Frame.
-  uint64_t bytes = 0;       ///< Greeting: max_frame_bytes. Region: its size. Frame: inline payload.
-  uint64_t lease = 0;       ///< Frame: what to give back when the slices in regions are not used.
-  uint64_t landing = 0;     ///< Frame.
+  /// Greeting: max_frame_bytes. Lease channel: microseconds that a lease lasts. Region: its size.
+  /// Frame: inline payload.
+  uint64_t bytes = 0;
+  uint64_t lease = 0;    ///< Frame: what to give back when the slices in regions are not used.
+  uint64_t landing = 0;  ///< Frame.
 
   bool has_places() const { return (flags & kHasPlaces) != 0; }
   /// Head, descriptors and places: what stands between the header and the inline payload.
@@ -53,6 +55,22 @@ struct ShmHeader {
   }
 };
 static_assert(sizeof(ShmHeader) == 40);
+
+/// What is said of a lease, above its number.
+enum class ShmLeaseWord : uint64_t {
+  kGivenBack = 0,                ///< Client: nobody reads it any more.
+  kRenew = uint64_t{1} << 62,    ///< Client: let it last from now on anew.
+  kEnded = uint64_t{1} << 62,    ///< Server: it was held for too long.
+  kRenewed = uint64_t{1} << 63,  ///< Server: it lasts from now on anew.
+  kRefused = uint64_t{3} << 62,  ///< Server: it has ended, or ends when it would have anyway.
+};
+inline constexpr uint64_t kShmLeaseNumberMask = (uint64_t{1} << 62) - 1;
+constexpr uint64_t ShmWordOf(uint64_t lease, ShmLeaseWord word) {
+  return lease | static_cast<uint64_t>(word);
+}
+constexpr bool Says(uint64_t word, ShmLeaseWord what) {
+  return (word & ~kShmLeaseNumberMask) == static_cast<uint64_t>(what);
+}
 
 /// Where a slice is.
 struct ShmDescriptor {

@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <optional>
 #include <unordered_map>
@@ -62,8 +63,12 @@ class HostTier {
   };
   Stats stats() const QUIRE_EXCLUDES(mutex_);
 
-  /// Keeps a copy of `unit`, unless it is there already or larger than the tier.
-  void Put(const HostUnitName& name, const Payload& unit, uint32_t crc32c) QUIRE_EXCLUDES(mutex_);
+  /// Asked when a unit has been copied: whether it was the right one until then.
+  using StillGood = std::function<bool()>;
+  /// Keeps a copy of `unit`, unless it is there already, is larger than the tier, or was not good
+  /// when the copy was made. `still_good` may be empty.
+  void Put(const HostUnitName& name, const Payload& unit, uint32_t crc32c,
+           const StillGood& still_good = {}) QUIRE_EXCLUDES(mutex_);
   /// The unit, which nobody changes; nullopt when it is not here.
   std::optional<HostUnit> Get(const HostUnitName& name) QUIRE_EXCLUDES(mutex_);
   /// Makes the unit, if it is here, the one that was used last.
@@ -115,9 +120,9 @@ class HostPages {
 
   bool enabled() const { return tier_ != nullptr; }
   // The rest as HostTier; only when enabled.
-  void Put(uint32_t layer, uint32_t head, uint32_t page, const Payload& unit,
-           uint32_t crc32c) const {
-    tier_->Put(NameOf(layer, head, page), unit, crc32c);
+  void Put(uint32_t layer, uint32_t head, uint32_t page, const Payload& unit, uint32_t crc32c,
+           const HostTier::StillGood& still_good = {}) const {
+    tier_->Put(NameOf(layer, head, page), unit, crc32c, still_good);
   }
   std::optional<Unit> Get(uint32_t layer, uint32_t head, uint32_t page) const;
   void Touch(uint32_t layer, uint32_t head, uint32_t page) const {

@@ -35,6 +35,14 @@ TEST(HostTierTest, GivesBackWhatWasPutWithItsChecksum) {
   EXPECT_EQ(tier.stats().misses, 1u);
 }
 
+TEST(HostTierTest, AUnitThatWasNotGoodToTheEndOfItsCopyIsNotKept) {
+  HostTier tier(4 * kUnitBytes);
+  tier.Put(Page(1), UnitOf(9), 77, [] { return false; });
+  EXPECT_FALSE(tier.Get(Page(1)).has_value());
+  tier.Put(Page(1), UnitOf(9), 77, [] { return true; });
+  EXPECT_TRUE(tier.Get(Page(1)).has_value());
+}
+
 TEST(HostTierTest, DropsTheOneNotUsedForLongestAndStaysWithinItsBytes) {
   HostTier tier(3 * kUnitBytes + 1);
   for (uint8_t page = 0; page < 3; ++page) tier.Put(Page(page), UnitOf(page), 0);

@@ -11,6 +11,7 @@ namespace {
 /// Bytes [from, from + count) of `payload`.
 Payload SubPayload(const Payload& payload, size_t from, size_t count) {
   Payload result;
+  result.AddLeases(payload);
   for (const Slice& slice : payload.slices()) {
     const size_t size = slice.bytes.size();
     if (from >= size) {
@@ -47,6 +48,7 @@ RecallPart LanePart(const RecallPart& part, const RecalledLane& lane) {
   const size_t skipped = first - static_cast<size_t>(held_before - part.held.begin());
   const size_t unit = part.payload.size_bytes() / total;
   own.payload = SubPayload(part.payload, skipped * unit, sent * unit);
+  own.good_until = part.good_until;
   own.landed_bytes = part.landed_bytes / total * sent;
   return own;
 }

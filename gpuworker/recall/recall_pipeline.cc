@@ -538,7 +538,11 @@ StatusOr<ArrivedUnits> RecallPipeline::Gather(uint32_t layer) const {
   const Lane& lane = lanes_[layer];
   const RecallPart& part = *lane.part;
   ArrivedUnits arrived{.layer = layer, .placements = {}, .checksums = part.checksums, .units = {}};
-  if (part.held.empty()) arrived.units = part.payload;  // All that has come of it.
+  if (part.held.empty()) {
+    arrived.units = part.payload;  // All that has come of it.
+  } else {
+    arrived.units.AddLeases(part.payload);
+  }
   arrived.placements.reserve(part.placements.size());
   PayloadCutter cutter(part.payload);
   const uint64_t unit_bytes = UnitBytesRecalled();
@@ -601,7 +605,7 @@ Status RecallPipeline::StartPlacing(uint32_t layer) {
       const uint64_t unit_bytes = UnitBytesRecalled();
       for (size_t i = first; i < first + units.size_bytes() / unit_bytes; ++i) {
         with_.host.Put(layer, placements[i].head, placements[i].page, cutter.Cut(unit_bytes),
-                       checksums[i]);
+                       checksums[i], [&units] { return units.StillGood(); });
       }
     };
   }

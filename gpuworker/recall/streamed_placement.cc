@@ -48,7 +48,8 @@ class StreamedPlacement::Stream {
       Buffer& buffer = buffers_[filled_];  // Nobody reads it yet.
       const uint64_t room = (buffer.end - buffer.first) * unit_bytes_ - buffer.units.size_bytes();
       const Payload part = cutter.Cut(std::min(left, room));
-      for (const Slice& slice : part.slices()) buffer.units.Append(slice);
+      buffer.units.Append(part);
+      buffer.units.AddLeases(units);
       left -= part.size_bytes();
       if (part.size_bytes() == room) ++filled_;
     }
@@ -122,28 +123,36 @@ class StreamedPlacement::Stream {
   }
 
   Status TakeIn(const Buffer& buffer) QUIRE_EXCLUDES(mutex_) {
-    // The buffers after it are looked at all the same, so that all damage is told at once.
-    if (!Verify(buffer)) return OkStatus();
+    if (const std::vector<Mismatch> damaged = Verify(buffer); !damaged.empty()) {
+      // What has changed since it came is not the server's to mend.
+      if (!buffer.units.StillGood()) return LeaseRanOut();
+      for (const Mismatch& mismatch : damaged) NoteMismatch(mismatch);
+      return OkStatus();  // The buffers after it are looked at, so that all damage is told at once.
+    }
     if (with_.on_verified) with_.on_verified(buffer.first, buffer.units);
     const auto placements =
         std::span(arrived_.placements).subspan(buffer.first, buffer.end - buffer.first);
     const Payload units = with_.rewrite ? Rewritten(placements, buffer.units) : buffer.units;
-    return with_.options.layout == RecallLayout::kUnits
-               ? with_.cache->WriteUnits(arrived_.layer, placements, units)
-               : with_.cache->WriteRows(arrived_.layer, placements, units);
+    QUIRE_RETURN_IF_ERROR(with_.options.layout == RecallLayout::kUnits
+                              ? with_.cache->WriteUnits(arrived_.layer, placements, units)
+                              : with_.cache->WriteRows(arrived_.layer, placements, units));
+    // The lender may have changed what was read since it was verified.
+    return buffer.units.StillGood() ? OkStatus() : LeaseRanOut();
+  }
+  Status LeaseRanOut() const {
+    return DataLoss("layer ", arrived_.layer,
+                    ": the units were not in their slots before their lease ran out");
   }
 
-  /// Whether every unit matches its checksum; notes those that do not.
-  bool Verify(const Buffer& buffer) QUIRE_EXCLUDES(mutex_) {
+  /// The units that do not match their checksums.
+  std::vector<Mismatch> Verify(const Buffer& buffer) const {
     PayloadCutter cutter(buffer.units);
-    bool matches = true;
+    std::vector<Mismatch> damaged;
     for (size_t unit = buffer.first; unit < buffer.end; ++unit) {
       const uint32_t crc32c = ChecksumOf(cutter.Cut(unit_bytes_));
-      if (crc32c == arrived_.checksums[unit]) continue;
-      matches = false;
-      NoteMismatch({unit, crc32c});
+      if (crc32c != arrived_.checksums[unit]) damaged.push_back({unit, crc32c});
     }
-    return matches;
+    return damaged;
   }
 
   void NoteMismatch(const Mismatch& mismatch) QUIRE_EXCLUDES(mutex_) {

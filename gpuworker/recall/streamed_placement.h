@@ -16,8 +16,9 @@
 // Until Finish has returned OK the cache's table knows nothing of the units, and nobody may attend
 // to the layer. Afterwards a device with streams may still be at it: attention comes after it there
 // (BudgetCache::RecordPlacements). When it returns an error (DATA_LOSS for a unit that does not
-// match its checksum) some slots hold other bytes than the table says: Finish has emptied the
-// layer's selectable slots, so that nothing of them is attended to.
+// match its checksum, or whose lease ran out before it was in its slot) some slots hold other bytes
+// than the table says: Finish has emptied the layer's selectable slots, so that nothing of them is
+// attended to.
 //
 // Thread-safety: none; Finish and the destructor are called by the thread that owns the cache.
 // Ownership: keeps the units' bytes; everything else outlives it. Destroying it drops what has not

@@ -16,6 +16,7 @@
 #include "common/base/random.h"
 #include "common/page/layout.h"
 #include "gpuworker/testing/fake_cuda_device.h"
+#include "tests/kit/fake_lease.h"
 #include "tests/kit/manual_executor.h"
 
 namespace quire::worker {
@@ -267,6 +268,28 @@ TEST_P(StreamedPlacementTest, AllDamagedUnitsAreToldAtOnce) {
     std::set<size_t> told;
     for (const auto& mismatch : (*placing)->mismatches()) told.insert(mismatch.placement);
     EXPECT_EQ(told, damaged);
+  }
+}
+
+TEST_P(StreamedPlacementTest, UnitsWhoseLeaseRanOutWhileTheyWerePlacedLeaveNothingActive) {
+  for (const bool lasts : {true, false}) {
+    SCOPED_TRACE(lasts);
+    const auto cache = MakeCache(spec_);
+    ArrivedUnits arrived = RandomUnits(spec_, UnitBytes(spec_));
+    const auto lease = std::make_shared<quire::testing::FakeLease>();
+    arrived.units.AddLease(lease);
+    if (!lasts) lease->EndAfter(1);  // The first buffer is in its slots by then, and no other.
+    auto placing = StreamedPlacement::Start({.cache = cache.get()}, std::move(arrived));
+    ASSERT_TRUE(placing.ok()) << placing.status();
+    const Status placed = (*placing)->Finish();
+    EXPECT_EQ(cache->table(0).IsResident(0, 0), lasts);
+    if (lasts) {
+      EXPECT_EQ(placed, OkStatus());
+      continue;
+    }
+    EXPECT_EQ(placed.code(), StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(placed.message()), HasSubstr("lease ran out"));
+    EXPECT_THAT((*placing)->mismatches(), IsEmpty()) << "the server's copy is not to blame";
   }
 }
 

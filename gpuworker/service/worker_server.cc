@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/service/worker_server.h"
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "common/metrics/build_info.h"
+#include "common/transport/grpc_channel.h"
 #include "common/transport/grpc_shutdown.h"
 
 namespace quire::worker {
@@ -35,12 +35,17 @@ StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(const Options& optio
       {.retrieval = engine->options().retrieval, .page_tokens = engine->spec().page_tokens},
       std::move(batch), std::move(listening)));
   grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   grpc::ResourceQuota quota("quire-worker");
   quota.SetMaxThreads(static_cast<int>(options.max_calls) + kSpareThreads);
   builder.SetResourceQuota(quota);
-  self->callers_.Configure(&builder);
+  // A connection's calls beyond those that run, and some that are refused, wait at the client.
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             static_cast<int>(options.max_calls) + kSpareThreads / 2);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kGrpcKeepaliveMillis);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kGrpcKeepaliveMillis);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             kGrpcFewestMillisBetweenPings);
   self->listening_->AddTo(&builder);
   builder.RegisterService(&self->service_);
   self->server_ = builder.BuildAndStart();
@@ -54,9 +59,12 @@ WorkerServer::WorkerServer(const Options& options, GenerateDefaults defaults,
                            std::unique_ptr<Batch> batch, std::unique_ptr<GrpcListening> listening)
     : batch_(std::move(batch)),
       listening_(std::move(listening)),
-      callers_(options.tokens),
-      service_(batch_.get(), std::move(defaults), options.tokenizer, options.max_calls,
-               options.tenant, &callers_) {}
+      callers_(options.tokens, /*health=*/nullptr),
+      calls_({.max_per_tenant = options.max_calls,
+              .max_refusals = kSpareThreads / 2,
+              .stall_timeout = options.stall_timeout}),
+      service_(batch_.get(), std::move(defaults), options.tokenizer, options.tenant, &callers_,
+               &calls_) {}
 
 void WorkerServer::VisitMetrics(MetricsVisitor& visit) const {
   VisitBuildInfo(visit);
@@ -75,7 +83,7 @@ void WorkerServer::Shutdown(Duration grace) {
   if (grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService()) {
     health->SetServingStatus(false);
   }
-  ShutDownGrpc(*server_, grace, [this] { return service_.calls() == 0; });
+  ShutDownGrpc(*server_, grace, [this] { return calls_.size() == 0; });
 }
 
 }  // namespace quire::worker

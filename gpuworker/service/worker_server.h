@@ -16,6 +16,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/transport/grpc_auth.h"
+#include "common/transport/grpc_calls.h"
 #include "common/transport/grpc_listening.h"
 #include "common/transport/tenant_tokens.h"
 #include "gpuworker/engine/batch.h"
@@ -34,7 +35,9 @@ class WorkerServer {
   struct Options {
     /// "host:port" (port 0 takes a free one) or "unix:/path".
     std::string address = "127.0.0.1:0";
-    uint32_t max_calls = 8;                ///< Calls that are there at a time, 1 to 1024.
+    uint32_t max_calls = 8;  ///< Calls that are there at a time, 1 to 1024.
+    /// How long a client may take nothing of an answer.
+    Duration stall_timeout = std::chrono::seconds(10);
     BatchLimits batch = {};                ///< As many calls as there are may wait.
     const Tokenizer* tokenizer = nullptr;  ///< Null: token ids only.
     std::string tenant = "default";        ///< Of the engine's client.
@@ -66,6 +69,7 @@ class WorkerServer {
   const std::unique_ptr<Batch> batch_;
   const std::unique_ptr<GrpcListening> listening_;
   CallerCheck callers_;
+  GrpcCalls calls_;
   WorkerService service_;
   std::thread running_;  ///< Runs the batch.
   std::string address_;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/service/worker_service.h"
 
+#include <grpcpp/impl/rpc_service_method.h>
+#include <grpcpp/support/method_handler.h>
+
 #include <memory>
 #include <optional>
 #include <utility>
 
-#include "common/base/retry_hint.h"
 #include "common/transport/grpc_convert.h"
 #include "common/wire/message.h"
 
@@ -15,7 +17,7 @@ namespace {
 /// Between two looks at whether the client of a call that waits is still there.
 constexpr Duration kLookAfter = std::chrono::milliseconds(20);
 
-constexpr Duration kRetryWhenBusy = std::chrono::milliseconds(100);
+constexpr char kGenerate[] = "/quire.v1.Worker/Generate";
 
 Status Cancelled() {
   return MakeStatus(StatusCode::kCancelled, "the client cancelled, or its deadline has passed");
@@ -29,14 +31,6 @@ StatusOr<v1::GenerateReply> TokenReply(TokenId token, TextStream* text) {
     QUIRE_ASSIGN_OR_RETURN(*reply.mutable_text(), text->Add(token));
   }
   return reply;
-}
-
-/// Sends a message whose text has been checked.
-Status Write(const v1::GenerateReply& reply, grpc::ServerWriter<v1::GenerateReply>* writer) {
-  if (const Status whole = wire::CheckText(reply); !whole.ok()) {
-    return Internal("the reply cannot be sent: ", Message(whole));
-  }
-  return writer->Write(reply) ? OkStatus() : Cancelled();
 }
 
 /// The message after the last token.
@@ -60,47 +54,60 @@ v1::GenerateReply Totals(const BatchResult& result, size_t prompt_tokens,
 
 }  // namespace
 
-Status WorkerService::Enter() {
-  MutexLock lock(mutex_);
-  if (calls_ >= max_calls_) {
-    calls_refused_.Add();
-    return WithRetryAfter(ResourceExhausted("this worker runs ", max_calls_,
-                                            " calls at a time; try again in a moment"),
-                          kRetryWhenBusy);
-  }
-  ++calls_;
-  ++calls_taken_;
-  return OkStatus();
-}
-
-void WorkerService::Leave() {
-  MutexLock lock(mutex_);
-  --calls_;
+WorkerService::WorkerService(Batch* batch, GenerateDefaults defaults, const Tokenizer* tokenizer,
+                             std::string tenant, CallerCheck* callers, GrpcCalls* calls)
+    : batch_(batch),
+      defaults_(std::move(defaults)),
+      tokenizer_(tokenizer),
+      tenant_(std::move(tenant)),
+      callers_(callers),
+      calls_(calls) {
+  // As the generated v1::Worker::Service does, but that a call counts until its answer was sent.
+  using Handler =
+      grpc::internal::ServerStreamingHandler<WorkerService, v1::GenerateRequest, v1::GenerateReply>;
+  auto handler = std::make_unique<Handler>(
+      [](WorkerService* self, grpc::ServerContext* context, const v1::GenerateRequest* request,
+         grpc::ServerWriter<v1::GenerateReply>* writer) {
+        return self->Generate(context, request, writer);
+      },
+      this);
+  AddMethod(new grpc::internal::RpcServiceMethod(  // The service takes it over.
+      kGenerate, grpc::internal::RpcMethod::SERVER_STREAMING,
+      calls_->Count(std::move(handler)).release()));
 }
 
 grpc::Status WorkerService::Generate(grpc::ServerContext* context,
                                      const v1::GenerateRequest* request,
                                      grpc::ServerWriter<v1::GenerateReply>* writer) {
-  if (const Status proven = callers_->Check(*context, tenant_); !proven.ok()) {
-    return EndCall(proven, context);
-  }
-  if (const Status entered = Enter(); !entered.ok()) return EndCall(entered, context);
-  const Status status = Run(*context, *request, writer);
+  const Status served = Serve(context, *request, writer);
+  calls_->Answering(context, 0);
+  return EndCall(served, context);
+}
+
+Status WorkerService::Serve(grpc::ServerContext* context, const v1::GenerateRequest& request,
+                            grpc::ServerWriter<v1::GenerateReply>* writer) {
+  QUIRE_RETURN_IF_ERROR(callers_->Check(*context, tenant_));
+  QUIRE_RETURN_IF_ERROR(calls_->Admit(context, tenant_));
+  calls_taken_.Add();
+  calls_running_.Add();
+  Status status = Run(context, request, writer);
   if (!status.ok()) calls_failed_.Add();
-  Leave();
-  return EndCall(status, context);
+  calls_running_.Sub(1);
+  return status;
 }
 
 void WorkerService::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("worker_calls_refused", "Calls refused because enough were there.",
-                calls_refused_.Get());
+                calls_->refused());
+  visit.Counter("worker_calls_stalled",
+                "Calls ended because the client did not take the answer in time.",
+                calls_->stalled());
   visit.Counter("worker_calls_failed", "Calls taken that ended with an error or were cancelled.",
                 calls_failed_.Get());
   visit.Counter("worker_calls_unauthenticated",
                 "Calls that did not prove their tenant, and were refused.", callers_->refused());
-  MutexLock lock(mutex_);
-  visit.Counter("worker_calls", "Calls taken.", calls_taken_);
-  visit.Gauge("worker_calls_running", "Calls that are there.", calls_);
+  visit.Counter("worker_calls", "Calls taken.", calls_taken_.Get());
+  visit.Gauge("worker_calls_running", "Calls that are there.", calls_running_.Get());
 }
 
 Status WorkerService::CheckTenant(const std::string& tenant) const {
@@ -109,20 +116,30 @@ Status WorkerService::CheckTenant(const std::string& tenant) const {
                           "'; ask a worker of that tenant (quire worker --tenant NAME)");
 }
 
-Status WorkerService::Forward(const grpc::ServerContext& context, BatchStream& stream,
-                              TextStream* text,
+Status WorkerService::Write(grpc::ServerContext* context, const v1::GenerateReply& reply,
+                            grpc::ServerWriter<v1::GenerateReply>* writer) const {
+  if (const Status whole = wire::CheckText(reply); !whole.ok()) {
+    return Internal("the reply cannot be sent: ", Message(whole));
+  }
+  calls_->Answering(context, reply.ByteSizeLong());
+  if (!writer->Write(reply)) return Cancelled();
+  calls_->Taken(context);
+  return OkStatus();
+}
+
+Status WorkerService::Forward(grpc::ServerContext* context, BatchStream& stream, TextStream* text,
                               grpc::ServerWriter<v1::GenerateReply>* writer) const {
   for (;;) {
-    if (context.IsCancelled()) return Cancelled();
+    if (context->IsCancelled()) return Cancelled();
     if (!stream.WaitFor(kLookAfter)) continue;
     QUIRE_ASSIGN_OR_RETURN(const std::optional<TokenId> token, stream.Next());
     if (!token) return OkStatus();
     QUIRE_ASSIGN_OR_RETURN(const v1::GenerateReply reply, TokenReply(*token, text));
-    QUIRE_RETURN_IF_ERROR(Write(reply, writer));
+    QUIRE_RETURN_IF_ERROR(Write(context, reply, writer));
   }
 }
 
-Status WorkerService::Run(const grpc::ServerContext& context, const v1::GenerateRequest& request,
+Status WorkerService::Run(grpc::ServerContext* context, const v1::GenerateRequest& request,
                           grpc::ServerWriter<v1::GenerateReply>* writer) const {
   QUIRE_RETURN_IF_ERROR(CheckTenant(request.tenant()));
   QUIRE_ASSIGN_OR_RETURN(GenerateCall call, ParseGenerate(request, defaults_, tokenizer_));
@@ -141,7 +158,7 @@ Status WorkerService::Run(const grpc::ServerContext& context, const v1::Generate
   }
   v1::GenerateReply last = Totals(stream->result(), prompt_tokens, policy);
   if (text) last.set_text(text->Finish());
-  return Write(last, writer);
+  return Write(context, last, writer);
 }
 
 }  // namespace quire::worker

@@ -10,8 +10,8 @@
 namespace quire::kvserver {
 namespace {
 
-/// Expired documents that are removed while others wait to write.
-constexpr size_t kExpiryBatch = 64;
+/// The pause in which whoever waits to write gets the lock.
+constexpr Duration kBetweenSlices = std::chrono::microseconds(500);
 constexpr int64_t kExpiryRetryMicros = 60'000'000;
 
 }  // namespace
@@ -50,36 +50,50 @@ bool DocumentRegistryImpl::HasExpired(const Document& document) const {
 StatusOr<DocumentRegistry::ExpiryResult> DocumentRegistryImpl::RemoveExpired() {
   ExpiryResult result;
   for (;;) {
-    MutexLock lock(write_mutex_);
-    const auto due = expiries_.PopExpired(clock_->UnixMicros(), kExpiryBatch);
-    if (due.empty()) {
-      // Some wait for those who hold them.
-      if (orphans_pending_.load(std::memory_order_relaxed) > 0) {
-        QUIRE_RETURN_IF_ERROR(RemoveOrphansLocked().status());
-      }
-      return result;
+    {
+      MutexLock lock(write_mutex_);
+      QUIRE_ASSIGN_OR_RETURN(const bool more, ExpireSlice(&result));
+      if (!more) break;
     }
-    QUIRE_RETURN_IF_ERROR(ExpireBatch(due, &result));
+    clock_->Sleep(kBetweenSlices);
   }
+  // Some wait for those who hold them.
+  if (orphans_pending_.load(std::memory_order_relaxed) > 0) {
+    QUIRE_RETURN_IF_ERROR(RemoveOrphans().status());
+  }
+  return result;
 }
 
-Status DocumentRegistryImpl::ExpireBatch(std::span<const TenantDocument> batch,
-                                         ExpiryResult* result) {
+StatusOr<bool> DocumentRegistryImpl::ExpireSlice(ExpiryResult* result) {
+  const int64_t now = clock_->UnixMicros();
+  const auto due = expiries_.PopExpired(now, Deletion::kMostDocuments);
+  Deletion deletion;
   Status first_failure;
-  for (const TenantDocument& due : batch) {
-    const Status status = Expire(due, result);
-    if (status.ok()) continue;
-    expiries_.AddAt(due.tenant, due.name, clock_->UnixMicros() + kExpiryRetryMicros);
-    expiry_failures_.Add();
-    first_failure.Update(Annotate(status, "expiry of ", Describe(due.name)));
+  for (const TenantDocument& document : due) {
+    if (deletion.IsFull()) {
+      expiries_.AddAt(document.tenant, document.name, now);  // For the next slice.
+      continue;
+    }
+    const Status added = AddExpired(document, &deletion);
+    if (added.ok()) continue;
+    Postpone(document);
+    first_failure.Update(Annotate(added, "expiry of ", Describe(document.name)));
   }
-  const StatusOr<uint32_t> removed = RemoveOrphansLocked();
+  const StatusOr<Notes> notes = Commit(deletion, /*keep_segments=*/false);
+  if (!notes.ok()) {
+    for (const Deletion::Entry& entry : deletion.documents) Postpone(entry.document);
+    return Annotate(notes.status(), "expiry of ", deletion.documents.size(), " documents");
+  }
+  expired_.Add(deletion.documents.size());
+  result->num_documents += static_cast<uint32_t>(deletion.documents.size());
+  const StatusOr<uint32_t> removed = RemoveNoted(*notes);
   if (removed.ok()) result->num_segments += *removed;
   first_failure.Update(removed.status());
-  return first_failure;
+  QUIRE_RETURN_IF_ERROR(first_failure);
+  return !due.empty();
 }
 
-Status DocumentRegistryImpl::Expire(const TenantDocument& due, ExpiryResult* result) {
+Status DocumentRegistryImpl::AddExpired(const TenantDocument& due, Deletion* deletion) {
   const StatusOr<Document> document = ReadDocument(due.tenant, due.name);
   if (absl::IsNotFound(document.status()) || absl::IsDataLoss(document.status())) return OkStatus();
   QUIRE_RETURN_IF_ERROR(document.status());
@@ -87,10 +101,12 @@ Status DocumentRegistryImpl::Expire(const TenantDocument& due, ExpiryResult* res
     expiries_.Add(due.tenant, *document);
     return OkStatus();
   }
-  QUIRE_RETURN_IF_ERROR(DeleteVersion(due.tenant, due.name, /*keep_segments=*/false));
-  expired_.Add();
-  ++result->num_documents;
-  return OkStatus();
+  return AddTo(due, deletion);
+}
+
+void DocumentRegistryImpl::Postpone(const TenantDocument& due) {
+  expiries_.AddAt(due.tenant, due.name, clock_->UnixMicros() + kExpiryRetryMicros);
+  expiry_failures_.Add();
 }
 
 }  // namespace quire::kvserver

@@ -3,6 +3,8 @@
 // Documents with a time to live, their own or their collection's, on the test's clock.
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "kvserver/registry/document_keys.h"
 #include "kvserver/registry/document_record.h"
 #include "kvserver/registry/testing/registry_fixture.h"
@@ -177,6 +179,151 @@ TEST_F(DocumentExpiryTest, ManyAreRemovedInOneGo) {
   EXPECT_EQ(RemoveExpired(), 50);
   EXPECT_FALSE(IsStored(chain[0]));
   EXPECT_EQ(metadata_.Scan("", "", 10)->size(), 0u) << "nothing is left behind";
+}
+
+/// Counts commits.
+class CountedMetadata final : public MetadataStore {
+ public:
+  explicit CountedMetadata(MetadataStore* store) : store_(store) {}
+  StatusOr<std::string> Get(std::string_view key) override { return store_->Get(key); }
+  Status Apply(const MetadataBatch& batch) override {
+    ++commits;
+    return store_->Apply(batch);
+  }
+  StatusOr<std::vector<MetadataEntry>> Scan(std::string_view prefix, std::string_view after,
+                                            uint32_t limit) override {
+    return store_->Scan(prefix, after, limit);
+  }
+  int commits = 0;
+
+ private:
+  MetadataStore* const store_;
+};
+
+/// Calls `on_sleep` in place of sleeping; the time is another clock's.
+class InterruptedClock final : public Clock {
+ public:
+  explicit InterruptedClock(const Clock* clock) : clock_(clock) {}
+  TimePoint Now() const override { return clock_->Now(); }
+  int64_t UnixMicros() const override { return clock_->UnixMicros(); }
+  void Sleep(Duration) override { on_sleep(); }
+  std::function<void()> on_sleep = [] {};
+
+ private:
+  const Clock* const clock_;
+};
+
+class ManyExpireTest : public DocumentExpiryTest {
+ protected:
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  static constexpr int kDocuments = 4'000;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+  static constexpr int kDocuments = 4'000;
+#else
+  static constexpr int kDocuments = 80'000;
+#endif
+#else
+  static constexpr int kDocuments = 80'000;
+#endif
+  static constexpr int kChains = 64;
+
+  /// Documents of one segment each, written as the registry writes them; they expire together.
+  void WriteDocuments(const std::vector<std::vector<TestSegment>>& chains) {
+    MetadataBatch batch;
+    for (int i = 0; i < kDocuments; ++i) {
+      const SegmentKey tip = chains[i % kChains].back().key;
+      Document document;
+      document.name = {"books", "d" + std::to_string(i), 1};
+      document.chain_tip = tip;
+      document.created_unix_micros = clock_.UnixMicros();
+      document.ttl_seconds = 60;
+      batch.Put(DocumentKey("default", document.name), EncodeDocument(document));
+      batch.Put(ChainKey("default", document.name), EncodeSegmentKeys({tip}));
+      batch.Put(ReferenceKey("default", tip, document.name), "");
+      if (batch.operations.size() < 6'000 && i + 1 < kDocuments) continue;
+      ASSERT_EQ(metadata_in_store_.Apply(batch), OkStatus());
+      batch.operations.clear();
+    }
+  }
+  size_t Count(const std::string& prefix) { return metadata_in_store_.Scan(prefix, "", 2)->size(); }
+
+  CountedMetadata metadata_in_store_{&store_->metadata()};
+};
+
+TEST_F(ManyExpireTest, EightyThousandThatExpireTogetherGoInAFewHundredCommits) {
+  std::vector<std::vector<TestSegment>> chains;
+  for (int i = 0; i < kChains; ++i) chains.push_back(Chain({static_cast<uint64_t>(i)}));
+  WriteDocuments(chains);
+  InterruptedClock clock(&clock_);
+  auto registry = DocumentRegistry::Open(store_.get(), &metadata_in_store_, &clock).value();
+  clock_.Advance(seconds(60));
+
+  // Between slices others write: none waits for more than a slice.
+  int others = 0;
+  clock.on_sleep = [&] {
+    const DocumentName name{"letters", "between", 0};
+    EXPECT_TRUE(registry->Register("default", name, chains[0].back().key, "", 1000).ok());
+    ++others;
+  };
+  metadata_in_store_.commits = 0;
+  const TimePoint start = SystemClock().Now();
+  const auto result = registry->RemoveExpired();
+  const Duration took = SystemClock().Now() - start;
+  RecordProperty("seconds", std::to_string(std::chrono::duration<double>(took).count()));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->num_documents, static_cast<uint32_t>(kDocuments));
+  EXPECT_EQ(result->num_segments, static_cast<uint32_t>(kChains - 1)) << "one is named anew";
+  EXPECT_GE(others, kDocuments / 256);
+  // Of a slice: its documents, the notes of its orphans, and the other's registration.
+  EXPECT_LE(metadata_in_store_.commits, 3 * (kDocuments / 256 + 2));
+  for (int i = 0; i < kChains; ++i) EXPECT_EQ(IsStored(chains[i][0]), i == 0) << "chain " << i;
+  EXPECT_EQ(Count(CollectionPrefix("default", "books")), 0u);
+  EXPECT_EQ(Count(PendingDeletesPrefix()), 0u);
+}
+
+TEST_F(DocumentExpiryTest, SegmentsOfItsOwnGoWithEachDocument) {
+  constexpr int kOwnSegments = 1'000;
+  for (int i = 0; i < kOwnSegments; ++i) {
+    const auto chain = Chain({static_cast<uint64_t>(i)});
+    ASSERT_TRUE(Register("d" + std::to_string(i), chain, 1, "books", 60).ok());
+  }
+  clock_.Advance(seconds(60));
+  const TimePoint start = SystemClock().Now();
+  const auto result = registry_->RemoveExpired();
+  const Duration took = SystemClock().Now() - start;
+  RecordProperty("seconds", std::to_string(std::chrono::duration<double>(took).count()));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->num_documents, static_cast<uint32_t>(kOwnSegments));
+  EXPECT_EQ(result->num_segments, static_cast<uint32_t>(kOwnSegments));
+  EXPECT_EQ(CountersOf(*store_)["segments"], 0u);
+  EXPECT_EQ(CountersOf(*store_)["ssd_bytes_used"], 0u);
+}
+
+TEST_F(DocumentExpiryTest, DocumentsThatGoTogetherTakeWhatOnlyTheyShare) {
+  const auto shared = Chain({1, 2}), longer = Chain({1, 2, 3}), stays = Chain({1, 4});
+  ASSERT_TRUE(Register("a", shared, 0, "books", 60).ok());
+  ASSERT_TRUE(Register("b", longer, 0, "books", 60).ok());
+  ASSERT_TRUE(Register("c", stays).ok());
+  clock_.Advance(seconds(60));
+  const auto result = registry_->RemoveExpired();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->num_documents, 2u);
+  EXPECT_EQ(result->num_segments, 2u);
+  EXPECT_TRUE(IsStored(shared[0])) << "c needs it";
+  EXPECT_FALSE(IsStored(shared[1]));
+  EXPECT_FALSE(IsStored(longer[2]));
+  EXPECT_TRUE(IsStored(stays[1]));
+}
+
+TEST_F(DocumentExpiryTest, AnExpiredVersionThatIsReplacedLeavesNoOrphanBehind) {
+  const auto chain = Chain({1, 2}), other = Chain({3});
+  ASSERT_TRUE(Register("a", chain, 7, "books", 5).ok());
+  clock_.Advance(seconds(5));
+  ASSERT_TRUE(Register("a", other, 7).ok());
+  EXPECT_EQ(RemoveExpired(), 0);
+  for (const TestSegment& segment : chain) EXPECT_FALSE(IsStored(segment));
+  EXPECT_EQ(CountersOf(*registry_)["orphans_pending"], 0u);
 }
 
 TEST_F(DocumentExpiryTest, WhatCannotBeRemovedIsTriedAgainAMinuteLater) {

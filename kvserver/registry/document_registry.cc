@@ -88,7 +88,11 @@ StatusOr<std::optional<Document>> DocumentRegistryImpl::ClaimVersion(std::string
   if (absl::IsNotFound(stored.status())) return std::optional<Document>();
   QUIRE_RETURN_IF_ERROR(stored.status());
   if (HasExpired(*stored)) {
-    QUIRE_RETURN_IF_ERROR(DeleteVersion(tenant, *name, /*keep_segments=*/false));
+    Deletion deletion;
+    QUIRE_RETURN_IF_ERROR(AddTo({std::string(tenant), *name}, &deletion));
+    QUIRE_ASSIGN_OR_RETURN(const Notes notes, Commit(deletion, /*keep_segments=*/false));
+    // The next sweep removes those of the orphans that the new document does not name.
+    orphans_pending_.fetch_add(notes.size(), std::memory_order_relaxed);
     expired_.Add();
     return std::optional<Document>();
   }
@@ -241,105 +245,18 @@ StatusOr<DocumentRegistry::DeleteResult> DocumentRegistryImpl::Delete(std::strin
   });
   if (versions.empty()) return NoSuchDocument(name);
   DeleteResult result;
-  for (const DocumentName& version : versions) {
-    QUIRE_RETURN_IF_ERROR(DeleteVersion(tenant, version, keep_segments));
-    deleted_.Add();
-    ++result.num_documents;
-  }
-  QUIRE_ASSIGN_OR_RETURN(result.num_segments, RemoveOrphansLocked());
-  return result;
-}
-
-Status DocumentRegistryImpl::DeleteVersion(std::string_view tenant, const DocumentName& name,
-                                           bool keep_segments) {
-  MetadataBatch batch;
-  const std::string document_key = DocumentKey(tenant, name);
-  batch.Delete(document_key);
-  batch.Delete(ChainKey(tenant, name));
-  if (IsPinned(document_key)) batch.Delete(PinKey(tenant, name));
-  QUIRE_ASSIGN_OR_RETURN(const std::string chain, metadata_->Get(ChainKey(tenant, name)));
-  // With a damaged list the document can still be deleted; its segments then stay referenced.
-  const std::vector<SegmentKey> segments =
-      DecodeSegmentKeys(chain).value_or(std::vector<SegmentKey>());
-  std::vector<SegmentKey> orphans;
-  if (!keep_segments) {
-    QUIRE_ASSIGN_OR_RETURN(orphans, OrphansOf(tenant, name, segments));
-  }
-  for (const SegmentKey& segment : segments) batch.Delete(ReferenceKey(tenant, segment, name));
-  // First: what is put from now on is another incarnation than the notes say.
-  const std::vector<uint64_t> incarnations = store_->ForsakeSegments(tenant, orphans);
-  for (size_t i = 0; i < orphans.size(); ++i) {
-    batch.Put(PendingDeleteKey(tenant, orphans[i]), EncodePendingDelete(incarnations[i]));
-  }
-  if (Status applied = metadata_->Apply(batch); !applied.ok()) {
-    store_->WantSegments(tenant, orphans);
-    return applied;
-  }
-  store_->UnnameSegments(tenant, segments);
-  expiries_.Remove(tenant, name);
-  ForgetPin(tenant, document_key);
-  return OkStatus();
-}
-
-StatusOr<std::vector<SegmentKey>> DocumentRegistryImpl::OrphansOf(
-    std::string_view tenant, const DocumentName& name, std::span<const SegmentKey> segments) {
-  std::vector<SegmentKey> orphans;
-  for (const SegmentKey& segment : segments) {
-    QUIRE_ASSIGN_OR_RETURN(const bool orphan,
-                           OnlyReferenceIs(tenant, segment, ReferenceKey(tenant, segment, name)));
-    if (orphan) orphans.push_back(segment);
-  }
-  return orphans;
-}
-
-StatusOr<bool> DocumentRegistryImpl::OnlyReferenceIs(std::string_view tenant,
-                                                     const SegmentKey& segment,
-                                                     std::string_view reference_key) {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<MetadataEntry> references,
-                         metadata_->Scan(ReferencesPrefix(tenant, segment), "", 2));
-  return references.size() == 1 && references.front().key == reference_key;
-}
-
-StatusOr<uint32_t> DocumentRegistryImpl::RemoveOrphans() {
-  MutexLock lock(write_mutex_);
-  return RemoveOrphansLocked();
-}
-
-StatusOr<uint32_t> DocumentRegistryImpl::RemoveOrphansLocked() {
-  const std::string prefix = PendingDeletesPrefix();
-  uint32_t removed = 0;
-  uint64_t pending = 0;
-  std::string after;
-  for (;;) {
-    QUIRE_ASSIGN_OR_RETURN(const std::vector<MetadataEntry> entries,
-                           metadata_->Scan(prefix, after, MetadataStore::kMaxScanEntries));
-    MetadataBatch done;
-    for (const MetadataEntry& entry : entries) {
-      const Orphan orphan = RemoveOrphan(entry);
-      if (orphan == Orphan::kRemoved) ++removed;
-      if (orphan == Orphan::kStays) {
-        ++pending;
-      } else {
-        done.Delete(entry.key);
-      }
+  for (auto version = versions.begin(); version != versions.end();) {
+    Deletion deletion;
+    for (; version != versions.end() && !deletion.IsFull(); ++version) {
+      QUIRE_RETURN_IF_ERROR(AddTo({std::string(tenant), *version}, &deletion));
     }
-    if (!done.operations.empty()) QUIRE_RETURN_IF_ERROR(metadata_->Apply(done));
-    if (entries.size() < MetadataStore::kMaxScanEntries) break;
-    after = entries.back().key;
+    QUIRE_ASSIGN_OR_RETURN(const Notes notes, Commit(deletion, keep_segments));
+    deleted_.Add(deletion.documents.size());
+    result.num_documents += static_cast<uint32_t>(deletion.documents.size());
+    QUIRE_ASSIGN_OR_RETURN(const uint32_t removed, RemoveNoted(notes));
+    result.num_segments += removed;
   }
-  orphans_deleted_.Add(removed);
-  orphans_pending_.store(pending, std::memory_order_relaxed);
-  return removed;
-}
-
-DocumentRegistryImpl::Orphan DocumentRegistryImpl::RemoveOrphan(const MetadataEntry& note) {
-  const auto orphan = ParsePendingDelete(note.key);
-  if (!orphan) return Orphan::kGone;
-  if (!store_->CheckTenant(orphan->tenant).ok()) return Orphan::kStays;  // not served now
-  const Status status =
-      store_->RemoveForsaken(orphan->tenant, orphan->segment, DecodePendingDelete(note.value));
-  if (status.ok()) return Orphan::kRemoved;
-  return status.code() == StatusCode::kNotFound ? Orphan::kGone : Orphan::kStays;
+  return result;
 }
 
 Status DocumentRegistryImpl::CheckUnreferenced(std::string_view tenant, const SegmentKey& key) {

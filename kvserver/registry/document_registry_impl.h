@@ -4,10 +4,12 @@
 // document and segment, rather than counts: writing them twice changes nothing, and the question
 // "who still needs this segment" is a scan of one prefix.
 //
-// A deletion forsakes the document's orphans in the store, removes the document and notes them as
-// still to be removed in one batch, takes the names back, removes what nobody holds, and then the
-// notes; so a crash in between leaves nothing behind for ever. A note is about one incarnation: a
-// segment that is put again while it waits is another, which the store does not give up.
+// A deletion forsakes the documents' orphans in the store, removes the documents and notes the
+// orphans as still to be removed in one batch, takes the names back, removes what nobody holds, and
+// then the notes; so a crash in between leaves nothing behind for ever. A note is about one
+// incarnation: a segment that is put again while it waits is another, which the store does not give
+// up. Documents that expire together are deleted many to a batch, in slices between which others
+// write.
 //
 // Whether a document has expired is read from its record and its collection's settings each time;
 // the index of expiries, which is rebuilt at open, only says where RemoveExpired is to look.
@@ -21,6 +23,7 @@
 #include <atomic>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -71,11 +74,29 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   [[nodiscard]] Status RestoreNames();
   /// Reads which documents are pinned; RestorePins brings them to DRAM.
   [[nodiscard]] Status LoadPins() QUIRE_EXCLUDES(write_mutex_);
-  /// Removes the segments that are noted as still to be removed; returns how many it removed. What
-  /// cannot be removed now stays noted.
+  /// Removes the segments that are noted as still to be removed, a slice at a time; returns how
+  /// many it removed. What cannot be removed now stays noted.
   StatusOr<uint32_t> RemoveOrphans() QUIRE_EXCLUDES(write_mutex_);
 
  private:
+  /// Documents that are deleted in one commit.
+  struct Deletion {
+    struct Entry {
+      TenantDocument document;
+      std::vector<SegmentKey> segments;
+    };
+    static constexpr size_t kMostDocuments = 256;
+    static constexpr size_t kMostSegments = 1024;  ///< A longer document goes alone.
+
+    std::vector<Entry> documents;
+    size_t num_segments = 0;
+    bool IsFull() const {
+      return documents.size() >= kMostDocuments || num_segments >= kMostSegments;
+    }
+  };
+  /// Entries of PendingDeleteKey.
+  using Notes = std::vector<MetadataEntry>;
+
   StatusOr<std::vector<DocumentName>> Versions(std::string_view tenant, const DocumentName& name);
   /// Also one that has expired.
   StatusOr<Document> ReadDocument(std::string_view tenant, const DocumentName& name);
@@ -93,8 +114,15 @@ class DocumentRegistryImpl final : public DocumentRegistry {
                                   const Chain& chain);
   Status Write(std::string_view tenant, const Document& document, const Chain& chain)
       QUIRE_REQUIRES(write_mutex_);
-  Status DeleteVersion(std::string_view tenant, const DocumentName& name, bool keep_segments)
-      QUIRE_REQUIRES(write_mutex_);
+  /// Also a document that has expired, or whose record is damaged.
+  Status AddTo(const TenantDocument& document, Deletion* deletion);
+  /// Deletes the documents, and returns the notes of the segments that nobody refers to any more.
+  StatusOr<Notes> Commit(const Deletion& deletion, bool keep_segments) QUIRE_REQUIRES(write_mutex_);
+  /// Removes the segments that `notes` name, and the notes of those that are gone then; returns how
+  /// many it removed.
+  StatusOr<uint32_t> RemoveNoted(const Notes& notes) QUIRE_REQUIRES(write_mutex_);
+  /// The same for the next notes behind `*after`; false when there are none.
+  StatusOr<bool> SweepSlice(std::string* after, uint32_t* removed) QUIRE_EXCLUDES(write_mutex_);
   bool IsPinned(const std::string& document_key) const QUIRE_REQUIRES(write_mutex_) {
     return pins_.contains(document_key) || waiting_pins_.contains(document_key);
   }
@@ -106,20 +134,26 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   /// A pin that waits and is to be tried now; nullopt when there is none.
   std::optional<std::string> DuePin() QUIRE_REQUIRES(write_mutex_);
   Status RestorePin(const std::string& document_key) QUIRE_REQUIRES(write_mutex_);
-  /// Deletes what is due. A document whose record cannot be read is left alone.
-  Status Expire(const TenantDocument& due, ExpiryResult* result) QUIRE_REQUIRES(write_mutex_);
-  Status ExpireBatch(std::span<const TenantDocument> batch, ExpiryResult* result)
-      QUIRE_REQUIRES(write_mutex_);
+  /// Adds what is due. A document whose record cannot be read is left alone.
+  Status AddExpired(const TenantDocument& due, Deletion* deletion) QUIRE_REQUIRES(write_mutex_);
+  /// Deletes a slice of what has expired; false when nothing has.
+  StatusOr<bool> ExpireSlice(ExpiryResult* result) QUIRE_REQUIRES(write_mutex_);
+  /// The removal of `due` failed.
+  void Postpone(const TenantDocument& due) QUIRE_REQUIRES(write_mutex_);
   Collection MakeCollection(std::string_view name, const CollectionSettings& settings) const;
-  StatusOr<bool> OnlyReferenceIs(std::string_view tenant, const SegmentKey& segment,
-                                 std::string_view reference_key);
-  /// Those of `segments` that no other document than `name` refers to.
-  StatusOr<std::vector<SegmentKey>> OrphansOf(std::string_view tenant, const DocumentName& name,
-                                              std::span<const SegmentKey> segments);
+  /// A segment that loses its last references; `references`: the keys of those.
+  struct Loss {
+    std::string_view tenant;
+    SegmentKey segment;
+    std::set<std::string> references;
+  };
+  /// Whether no other reference is left.
+  StatusOr<bool> LosesAll(const Loss& loss);
+  /// Segments to which only documents of the deletion refer.
+  StatusOr<std::vector<Loss>> OrphansOf(const Deletion& deletion);
   enum class Orphan { kRemoved, kGone, kStays };
   /// Removes the segment that `note`, of a PendingDeleteKey, names.
   Orphan RemoveOrphan(const MetadataEntry& note);
-  StatusOr<uint32_t> RemoveOrphansLocked() QUIRE_REQUIRES(write_mutex_);
 
   PageStore* const store_;
   MetadataStore* const metadata_;

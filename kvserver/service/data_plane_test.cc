@@ -184,6 +184,19 @@ TEST_F(DataPlaneTest, UnusedTicketsAreBoundedPerTenant) {
   EXPECT_EQ(Offer().offers_size(), 1);
 }
 
+TEST_F(DataPlaneTest, ManyShortConnectionsLeaveNoTicketBehind) {
+  Listen("inproc");
+  data_plane().OfferGrpc();
+  for (int connection = 0; connection < 150; ++connection) {
+    const v1::OfferReply reply = Offer();
+    ASSERT_EQ(reply.offers_size(), 2) << "connection " << connection;
+    const bool first = reply.offers(0).kind() == "inproc";
+    const auto client = Connect(reply.offers(first ? 0 : 1).ticket());
+    ASSERT_TRUE(client.ok()) << "connection " << connection << ": " << client.status();
+  }
+  EXPECT_EQ(MetricValuesOf(*server_)["transport_tickets"], 0u);
+}
+
 TEST_F(DataPlaneTest, ShutdownEndsConnectionsAndOffersNothing) {
   Listen("inproc");
   const auto client = Connect(Ticket());

@@ -27,8 +27,13 @@ StatusOr<std::vector<std::string>> TicketTable::Issue(std::string_view tenant,
   QUIRE_RETURN_IF_ERROR(CheckRoom(tenant, kinds.size()));
   std::vector<std::string> tickets;
   const TimePoint expires = options_.clock->Now() + options_.lifetime;
+  const uint64_t issue = issues_++;
   for (const std::string& kind : kinds) {
-    Entry entry{.bits = {}, .tenant = std::string(tenant), .kind = kind, .expires = expires};
+    Entry entry{.bits = {},
+                .tenant = std::string(tenant),
+                .kind = kind,
+                .expires = expires,
+                .issue = issue};
     options_.random->Fill(entry.bits);
     tickets.emplace_back(entry.bits.begin(), entry.bits.end());
     entries_.push_back(std::move(entry));
@@ -52,7 +57,7 @@ StatusOr<std::string> TicketTable::Redeem(std::string_view ticket, std::string_v
                  " s; ask for offers again");
   if (found == entries_.end()) return refused;
   const Entry entry = std::move(*found);
-  entries_.erase(found);
+  std::erase_if(entries_, [&](const Entry& other) { return other.issue == entry.issue; });
   if (entry.kind != kind) return refused;
   return entry.tenant;
 }

@@ -2,7 +2,8 @@
 //
 // TicketTable: what admits connections of the data plane. A ticket is 128 random bits that the
 // control channel hands to a tenant; the first frame of a connection shows it. It is good for one
-// connection of one kind, and for a short time. Tickets are compared in a time that does not depend
+// connection of one kind, and for a short time. Tickets that are issued together are alternatives:
+// the first of them that is shown uses up all. Tickets are compared in a time that does not depend
 // on how much of them is right.
 // Thread-safety: all methods may be called concurrently.
 #ifndef QUIRE_KVSERVER_SERVICE_TICKET_TABLE_H_
@@ -40,8 +41,9 @@ class TicketTable {
   [[nodiscard]] StatusOr<std::vector<std::string>> Issue(std::string_view tenant,
                                                          std::span<const std::string> kinds);
 
-  /// The tenant that `ticket` was issued to; it is used up. UNAUTHENTICATED for one that is
-  /// forged, was used, has expired or is for another kind, without saying which.
+  /// The tenant that `ticket` was issued to; it is used up, with all that were issued with it.
+  /// UNAUTHENTICATED for one that is forged, was used, has expired or is for another kind, without
+  /// saying which.
   [[nodiscard]] StatusOr<std::string> Redeem(std::string_view ticket, std::string_view kind);
 
   size_t unused() const;
@@ -52,6 +54,7 @@ class TicketTable {
     Bits bits;
     std::string tenant, kind;
     TimePoint expires;
+    uint64_t issue = 0;  ///< The same for those that were issued together.
   };
 
   void DropExpired() QUIRE_REQUIRES(mutex_);
@@ -61,6 +64,7 @@ class TicketTable {
   const Options options_;
   mutable Mutex mutex_;
   std::deque<Entry> entries_ QUIRE_GUARDED_BY(mutex_);  ///< The first to expire first.
+  uint64_t issues_ QUIRE_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace quire::kvserver

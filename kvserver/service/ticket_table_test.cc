@@ -79,6 +79,20 @@ TEST_F(TicketTableTest, UnusedTicketsAreBoundedPerTenantUntilTheyExpire) {
   EXPECT_TRUE(tickets_.Issue("a", kinds).ok());
 }
 
+TEST_F(TicketTableTest, TheFirstOfAnIssueThatIsShownUsesUpTheOthers) {
+  const std::vector<std::string> kinds = {"shm", "grpc"};
+  for (int connection = 0; connection < 200; ++connection) {
+    const auto tickets = tickets_.Issue("a", kinds);
+    ASSERT_TRUE(tickets.ok()) << "connection " << connection << ": " << tickets.status();
+    const size_t shown = connection % 2;
+    EXPECT_EQ(tickets_.Redeem((*tickets)[shown], kinds[shown]).value(), "a");
+    ExpectRefused((*tickets)[1 - shown], kinds[1 - shown]);
+  }
+  const auto kept = tickets_.Issue("a", kinds);
+  EXPECT_TRUE(tickets_.Redeem(Issue("a"), "shm").ok());
+  EXPECT_TRUE(tickets_.Redeem(kept->front(), "shm").ok()) << "another issue leaves it alone";
+}
+
 TEST_F(TicketTableTest, TicketsDiffer) {
   std::set<std::string> seen;
   for (int i = 0; i < 100; ++i) {

@@ -286,6 +286,11 @@ StatusOr<std::string> Database::Get(Table table, std::string_view key) {
   return value;
 }
 
+bool Database::MayHave(Table table, std::string_view key) {
+  std::string value;
+  return rep_->db->KeyMayExist(rocksdb::ReadOptions(), rep_->Of(table), ToSlice(key), &value);
+}
+
 Status Database::Scan(Table table, std::string_view start,
                       const std::function<bool(std::string_view, std::string_view)>& visit) {
   rocksdb::ReadOptions options;

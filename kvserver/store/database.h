@@ -62,7 +62,9 @@ class Database {
     /// The value is the concatenation of `parts`; everything is copied.
     void Put(Table table, std::string_view key, std::initializer_list<std::string_view> parts);
     void Delete(Table table, std::string_view key);
-    /// Deletes every key that starts with `prefix`, which is not empty nor all 0xff.
+    /// Deletes every key that starts with `prefix`, which is not empty nor all 0xff. Every read
+    /// looks through all prefixes that were deleted lately: not for what is deleted by the
+    /// thousand.
     void DeletePrefix(Table table, std::string_view prefix);
 
    private:
@@ -85,6 +87,9 @@ class Database {
   /// A batch for this database.
   Batch NewBatch();
   [[nodiscard]] StatusOr<std::string> Get(Table table, std::string_view key);
+  /// False when there is no such key; told without reading from the device, so that true may be
+  /// wrong.
+  bool MayHave(Table table, std::string_view key);
   /// Calls visit(key, value) in order of keys from `start` on until it returns false.
   [[nodiscard]] Status Scan(Table table, std::string_view start,
                             const std::function<bool(std::string_view, std::string_view)>& visit);

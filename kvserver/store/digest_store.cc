@@ -82,8 +82,18 @@ Status DigestStore::StagePut(const SegmentKey& key, const SegmentRecord& record,
   return OkStatus();
 }
 
-void DigestStore::StageErase(const SegmentKey& key, Database::Batch& batch) {
-  batch.DeletePrefix(Table::kDigests, key.view());
+void DigestStore::StageErase(const SegmentKey& key, const SegmentRecord* record,
+                             Database::Batch& batch) {
+  if (record == nullptr) return batch.DeletePrefix(Table::kDigests, key.view());
+  for (uint32_t layer = 0; layer < record->spec.num_layers; ++layer) {
+    for (const DigestKind kind : kernels::kDigestKinds) {
+      const std::string digests = DigestKey({{key, layer}, kind});
+      // Few segments have digests of other kinds than the one that every put makes.
+      if (kind == DigestKind::kMinMax || database_->MayHave(Table::kDigests, digests)) {
+        batch.Delete(Table::kDigests, digests);
+      }
+    }
+  }
 }
 
 void DigestStore::Forget(const SegmentKey& key, const SegmentRecord& record) {

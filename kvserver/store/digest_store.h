@@ -66,8 +66,9 @@ class DigestStore {
   /// says, over the rows that hold tokens, and adds them to `batch`.
   Status StagePut(const SegmentKey& key, const SegmentRecord& record,
                   std::span<const std::byte> payload, Database::Batch& batch);
-  /// Digests of every kind.
-  void StageErase(const SegmentKey& key, Database::Batch& batch);
+  /// Digests of every kind. `record`: null where it could not be read. Nobody keeps digests of the
+  /// segment meanwhile.
+  void StageErase(const SegmentKey& key, const SegmentRecord* record, Database::Batch& batch);
   /// After a commit that erased or replaced the segment.
   void Forget(const SegmentKey& key, const SegmentRecord& record);
   /// The same where the segment's record could not be read.

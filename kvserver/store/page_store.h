@@ -228,6 +228,8 @@ class PageStore {
   /// How many documents refer to each segment; to all others none does.
   using SegmentNames = std::unordered_map<SegmentKey, uint64_t, SegmentKeyHash>;
   virtual void RestoreNames(const SegmentNames& names) = 0;
+  /// How many refer to one; 0 when it is not stored.
+  virtual uint64_t CountNames(const SegmentKey& key) const = 0;
   /// A delete wants the segments gone, once nobody names or holds them; naming or putting one again
   /// takes that back. Their incarnations, 0 for one that is not stored.
   virtual std::vector<uint64_t> ForsakeSegments(std::string_view tenant,

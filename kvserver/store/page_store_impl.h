@@ -82,6 +82,7 @@ class PageStoreImpl final : public PageStore {
     keeper_.Unname(keys);
   }
   void RestoreNames(const SegmentNames& names) override { keeper_.RestoreNames(names); }
+  uint64_t CountNames(const SegmentKey& key) const override { return keeper_.CountNames(key); }
   std::vector<uint64_t> ForsakeSegments(std::string_view,
                                         std::span<const SegmentKey> keys) override {
     return keeper_.Forsake(keys);

@@ -199,6 +199,11 @@ void SegmentKeeper::RestoreNames(const SegmentLives::Names& names) {
   lives_.RestoreNames(names, parts_.clock->Now());
 }
 
+uint64_t SegmentKeeper::CountNames(const SegmentKey& key) const {
+  MutexLock lock(mutex_);
+  return lives_.CountNames(key);
+}
+
 Status SegmentKeeper::Delete(const SegmentKey& key) {
   {
     MutexLock lock(mutex_);
@@ -283,7 +288,7 @@ Status SegmentKeeper::Erase(const SegmentKey& key, const std::string& tenant, ui
   if (!record.ok() && !lost) return record.status();
   Database::Batch batch = parts_.database->NewBatch();
   parts_.catalog->StageErase(key, batch);
-  parts_.digests->StageErase(key, batch);
+  parts_.digests->StageErase(key, record.ok() ? record->get() : nullptr, batch);
   QUIRE_ASSIGN_OR_RETURN(SsdTier::Change change, parts_.ssd->StageErase(key, batch));
   Reach(parts_.faults, FaultPoint::kBeforeCommit);
   {

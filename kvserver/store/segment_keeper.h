@@ -96,6 +96,7 @@ class SegmentKeeper final : public SegmentHold::Owner {
       QUIRE_EXCLUDES(mutex_);
   std::vector<uint64_t> Incarnations(std::span<const SegmentKey> keys) const QUIRE_EXCLUDES(mutex_);
   void RestoreNames(const SegmentLives::Names& names) QUIRE_EXCLUDES(mutex_);
+  uint64_t CountNames(const SegmentKey& key) const QUIRE_EXCLUDES(mutex_);
   /// Removes it now, or as soon as nobody holds it. NOT_FOUND when it is not stored.
   [[nodiscard]] Status Delete(const SegmentKey& key) QUIRE_EXCLUDES(mutex_);
   StatusOr<uint64_t> Sweep() QUIRE_EXCLUDES(mutex_);

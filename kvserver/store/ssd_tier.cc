@@ -199,17 +199,17 @@ Status SsdTier::ReclaimSpace() { return unsynced_.waiting_bytes() == 0 ? OkStatu
 
 StatusOr<SsdTier::Change> SsdTier::StageErase(const SegmentKey& segment, Database::Batch& batch) {
   Change change(this);
-  // Damaged records have no space to give back.
+  // Damaged records have no space to give back. Key by key: see DeletePrefix.
   QUIRE_RETURN_IF_ERROR(database_->Scan(
       Table::kExtents, segment.view(), [&](std::string_view key, std::string_view value) {
         if (!key.starts_with(segment.view())) return false;
+        batch.Delete(Table::kExtents, key);
         StatusOr<ExtentRecord> record = DecodeExtentRecord(value);
         if (const auto layer = LayerOf(key); layer && record.ok()) {
           change.replaced_.emplace_back(ExtentId{segment, *layer}, std::move(record->location));
         }
         return true;
       }));
-  batch.DeletePrefix(Table::kExtents, segment.view());
   change.is_staged_ = true;
   return change;
 }

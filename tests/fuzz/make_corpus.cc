@@ -402,7 +402,7 @@ void WriteShmPacketSeeds(const fs::path& dir) {
   bytes.clear();
   AppendShmPacket({.type = ShmPacketType::kGreeting, .number = kShmVersion, .bytes = 1 << 20}, "",
                   {}, {}, &bytes);
-  AppendShmPacket({.type = ShmPacketType::kLeaseChannel}, "", {}, {}, &bytes);
+  AppendShmPacket({.type = ShmPacketType::kLeaseChannel, .bytes = 60'000'000}, "", {}, {}, &bytes);
   AppendShmPacket({.type = ShmPacketType::kRegion, .number = 1, .bytes = 4096}, "", {}, {}, &bytes);
   AppendShmPacket({.lease = 9}, "units",
                   std::vector<ShmDescriptor>{{.offset = 64, .bytes = 32, .region = 1}}, {}, &bytes);

@@ -318,6 +318,13 @@ TEST_F(CliTest, AWorkerThatCannotBeReachedIsNamedWithTheRemedy) {
               HasSubstr("Start one with: quire worker --listen unix:/nonexistent/worker"));
 }
 
+TEST_F(CliTest, AnEmptyWorkerAddressIsNoAddress) {
+  const ChildResult result =
+      Quire({"ask", "--document", "example", "--question", "q", "--worker", ""});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("'' is no address"));
+}
+
 TEST(CliServeTest, OptionsComeFromTheConfigFileUnlessTheyAreGiven) {
   const testing::TempDir dir;
   const std::string quire = std::string(QUIRE_BINARY_DIR) + "/bin/quire";

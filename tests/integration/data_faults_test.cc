@@ -301,6 +301,78 @@ TEST_P(DataFaultsTest, AReaderThatTakesNothingLosesItsRecallAndNobodyWaitsForIt)
   ExpectAllOfIt(*OpenSession(stalled));  // Its connection is none the worse.
 }
 
+/// Leases end soon, and what the arena has is given out again.
+class EndedLeaseTest : public DataFaultsTest {
+ protected:
+  EndedLeaseTest() { lease_seconds_ = 1; }
+  void SetUp() override {
+    DataFaultsTest::SetUp();
+    clients_ = Connect("default");
+    session_ = OpenSession(clients_);
+  }
+  void TearDown() override {
+    EXPECT_EQ(clients_.client->DeleteSegments(put_).status(), OkStatus());
+    session_.reset();
+    DataFaultsTest::TearDown();
+  }
+  /// Puts other bytes where there is room in the arena.
+  void PutOthers() {
+    const KvSpec spec = FaultSpec();
+    std::vector<TokenId> tokens(spec.segment_tokens(), static_cast<TokenId>(put_.size()));
+    Payload pages;
+    pages.Append(std::vector<std::byte>(SegmentBytes(spec, spec.segment_pages)));
+    const auto key = clients_.client->PutSegment(spec, kRootKey, tokens, pages);
+    ASSERT_TRUE(key.ok()) << key.status();
+    put_.push_back(*key);
+  }
+  StatusOr<RecallResult> RecallAll() { return session_->Recall(WantAllOfIt()); }
+
+  DataClient clients_;
+  std::unique_ptr<ClientSession> session_;
+  std::vector<SegmentKey> put_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Transports, EndedLeaseTest, ::testing::Values("shm", "shm_lent"), &NameOf);
+
+TEST_P(EndedLeaseTest, WhoHoldsUnitsForLongerThanTheyAreLentIsToldAndNothingChangesBefore) {
+  const TimePoint before = SystemClock().Now();
+  auto held = RecallAll(), renewed = RecallAll(), owned = RecallAll();
+  ASSERT_TRUE(held.ok() && renewed.ok() && owned.ok());
+  EXPECT_GE(held->good_until, before + std::chrono::seconds(1));
+  EXPECT_LE(held->good_until, SystemClock().Now() + std::chrono::seconds(1));
+  ASSERT_EQ(owned->OwnUnits(), OkStatus());
+  // Nothing but the leases keeps the extents where they are.
+  EXPECT_EQ(clients_.client->DeleteDocument({.name = kFaultDocument}).status(), OkStatus());
+  ASSERT_EQ(session_->RemoveSequence(0), OkStatus());
+
+  // As long as they are said to be good they are, whatever is put meanwhile.
+  Status compared;
+  for (;;) {
+    PutOthers();
+    compared = CheckFaultUnits(held->placements, held->payload);
+    if (!held->StillGood()) break;
+    ASSERT_EQ(compared, OkStatus());
+    (void)session_->Renew(&*renewed);  // Refused when the connection has just ended.
+  }
+  EXPECT_GE(SystemClock().Now(), held->good_until);
+  EXPECT_EQ(held->OwnUnits().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(session_->Renew(&*held).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(CheckFaultUnits(owned->placements, owned->payload), OkStatus());
+
+  // The other was renewed until just now, and outlives the first and its connection.
+  EXPECT_GT(renewed->good_until, held->good_until);
+  compared = CheckFaultUnits(renewed->placements, renewed->payload);
+  EXPECT_TRUE(renewed->StillGood());
+  EXPECT_EQ(compared, OkStatus());
+  if (kind() == "shm_lent") {
+    while (CheckFaultUnits(held->placements, held->payload).ok())
+      PutOthers();  // Such is the danger.
+  }
+  held->payload = renewed->payload = {};
+  EXPECT_EQ(PutFaultDocument(*clients_.client), OkStatus());
+  ExpectAllOfIt(*OpenSession(clients_));  // Over a connection that is made anew.
+}
+
 /// A reader that keeps all that it was ever sent, for as long as it takes: leases do not age here.
 class KeepingReaderTest : public DataFaultsTest {
  protected:

@@ -31,9 +31,11 @@ const std::vector<TokenId> kPrompt = {1, 2, 3, 4, 5};
 
 class WorkerServiceTest : public ::testing::Test {
  protected:
-  explicit WorkerServiceTest(uint32_t max_calls = 4) {
+  explicit WorkerServiceTest(uint32_t max_calls = 4,
+                             Duration stall_timeout = std::chrono::seconds(10)) {
     fixture_.Ingest(kDocument);
-    auto server = worker::WorkerServer::Start({.max_calls = max_calls}, &fixture_.engine());
+    auto server = worker::WorkerServer::Start(
+        {.max_calls = max_calls, .stall_timeout = stall_timeout}, &fixture_.engine());
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = std::move(server).value();
     stub_ = v1::Worker::NewStub(
@@ -247,6 +249,36 @@ TEST_F(OneCallTest, FurtherCallsAreRefusedAndACancelledOneMakesRoom) {
     third = Run(Request(1), &replies);
   } while (third.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_TRUE(third.ok()) << third.error_message();
+}
+
+class StalledCallTest : public WorkerServiceTest {
+ protected:
+  StalledCallTest() : WorkerServiceTest(1, std::chrono::milliseconds(200)) {}
+};
+
+// A caller that takes no answers does not keep the worker's places.
+TEST_F(StalledCallTest, AnAnswerThatNobodyTakesIsGivenUp) {
+  grpc::ChannelArguments narrow;
+  narrow.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 5);
+  narrow.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  const auto greedy = v1::Worker::NewStub(
+      grpc::CreateCustomChannel(server_->address(), grpc::InsecureChannelCredentials(), narrow));
+  grpc::ClientContext context;
+  const auto unread = greedy->Generate(&context, Request(4));
+  unread->WaitForInitialMetadata();
+  grpc::Status status;
+  std::vector<v1::GenerateReply> replies;
+  do {
+    replies.clear();
+    status = Run(Request(1), &replies);
+  } while (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(MetricValuesOf(*server_).at("worker_calls_stalled"), 1u);
+  context.TryCancel();
+  v1::GenerateReply reply;
+  while (unread->Read(&reply)) {
+  }
+  (void)unread->Finish();
 }
 
 TEST(WorkerServerTest, AnAddressThatCannotBeListenedOnIsNamed) {

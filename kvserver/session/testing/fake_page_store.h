@@ -203,6 +203,10 @@ class FakePageStore : public PageStore, public SegmentHold::Owner {
     MutexLock lock(mutex_);
     lives_.RestoreNames(names, {});
   }
+  uint64_t CountNames(const SegmentKey& key) const override {
+    MutexLock lock(mutex_);
+    return lives_.CountNames(key);
+  }
   std::vector<uint64_t> ForsakeSegments(std::string_view,
                                         std::span<const SegmentKey> keys) override {
     MutexLock lock(mutex_);

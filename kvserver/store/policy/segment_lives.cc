@@ -178,9 +178,9 @@ bool SegmentLives::IsForsaken(const SegmentKey& key) const {
   return entry != nullptr && entry->forsaken;
 }
 
-bool SegmentLives::IsNamed(const SegmentKey& key) const {
+uint64_t SegmentLives::CountNames(const SegmentKey& key) const {
   const Entry* const entry = Find(key);
-  return entry != nullptr && entry->names > 0;
+  return entry == nullptr ? 0 : entry->names;
 }
 
 std::optional<uint64_t> SegmentLives::IncarnationOf(const SegmentKey& key) const {

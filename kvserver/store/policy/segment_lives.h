@@ -90,7 +90,9 @@ class SegmentLives {
 
   bool IsStored(const SegmentKey& key) const { return entries_.contains(key); }
   bool IsForsaken(const SegmentKey& key) const;
-  bool IsNamed(const SegmentKey& key) const;
+  bool IsNamed(const SegmentKey& key) const { return CountNames(key) > 0; }
+  /// Documents that refer to it; 0 when it is not stored.
+  uint64_t CountNames(const SegmentKey& key) const;
   std::optional<uint64_t> IncarnationOf(const SegmentKey& key) const;
   /// Empty when it is not stored, or its record is damaged.
   std::string TenantOf(const SegmentKey& key) const;

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/recall.h"
+
+#include <utility>
+
+namespace quire {
+
+void RecallPart::CountLeasesFrom(TimePoint asked) {
+  good_until = TimePoint::max();
+  for (const auto& lease : payload.leases()) {
+    if (lease->duration() < good_until - asked) good_until = asked + lease->duration();
+  }
+}
+
+Status RecallPart::OwnUnits() {
+  if (payload.leases().empty()) return OkStatus();
+  std::vector<std::byte> bytes(payload.size_bytes());
+  payload.CopyTo(bytes.data());
+  if (!StillGood()) {
+    return FailedPrecondition(
+        "the units were held for longer than the server lends them; recall them again");
+  }
+  payload = {};
+  payload.Append(std::move(bytes));
+  good_until = TimePoint::max();
+  return OkStatus();
+}
+
+}  // namespace quire

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FakeLease: a payload's lease that ends, and is renewed, as a test says.
+#ifndef QUIRE_TESTS_KIT_FAKE_LEASE_H_
+#define QUIRE_TESTS_KIT_FAKE_LEASE_H_
+
+#include <atomic>
+
+#include "common/base/payload_lease.h"
+
+namespace quire::testing {
+
+class FakeLease final : public PayloadLease {
+ public:
+  explicit FakeLease(Duration duration = std::chrono::seconds(60)) : duration_(duration) {}
+  Duration duration() const override { return duration_; }
+  bool StillGood() override { return uses_left_.fetch_sub(1) > 0; }
+  Status Renew(Duration) override { return renewal; }
+
+  /// It ends before it is asked once more than `uses` times.
+  void EndAfter(int uses) { uses_left_ = uses; }
+  Status renewal;
+
+ private:
+  const Duration duration_;
+  std::atomic<int> uses_left_{1 << 30};
+};
+
+}  // namespace quire::testing
+
+#endif  // QUIRE_TESTS_KIT_FAKE_LEASE_H_
