@@ -7,6 +7,7 @@
 
 #include "client/call.h"
 #include "client/recall_codec.h"
+#include "client/validate.h"
 #include "common/page/layout.h"
 #include "common/wire/limits.h"
 #include "kernels/api/page_digest.h"
@@ -323,16 +324,23 @@ StatusOr<Payload> ClientSession::Digests(std::span<const uint32_t> layers, uint3
   request.set_sequence(sequence);
   request.set_member(member);
   request.set_kind(static_cast<v1::DigestKind>(kind));
-  v1::DigestsReply reply;
-  Payload payload;
-  QUIRE_RETURN_IF_ERROR(
-      client_->Call(kDigests, request, {}, client_->NewDeadline(), &reply, &payload));
   const uint64_t bytes =
       layers.size() * uint64_t{end_page - first_page} * kernels::PageDigestBytes(spec_, kind);
-  if (payload.size_bytes() != bytes) {
-    return BadReply(kDigests.method, payload.size_bytes(), " bytes of digests instead of ", bytes);
+  const TimePoint deadline = client_->NewDeadline();
+  for (uint32_t rechecks = 0;; ++rechecks) {
+    v1::DigestsReply reply;
+    Payload payload;
+    QUIRE_RETURN_IF_ERROR(client_->Call(kDigests, request, {}, deadline, &reply, &payload));
+    if (payload.size_bytes() != bytes) {
+      return BadReply(kDigests.method, payload.size_bytes(), " bytes of digests instead of ",
+                      bytes);
+    }
+    if (PayloadCrc32c(payload) == reply.payload_crc32c()) return payload;
+    // The server verifies digests before it sends them: asking again is all there is to say.
+    if (rechecks == kMaxRechecks) {
+      return BadReply(kDigests.method, "the digests do not match their checksum");
+    }
   }
-  return payload;
 }
 
 Status ClientSession::Close() {

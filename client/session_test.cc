@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "client/recall_test_kit.h"
+#include "client/validate.h"
 #include "tests/kit/fake_lease.h"
 
 namespace quire {
@@ -429,10 +430,31 @@ TEST_F(SessionTest, AnAckThatIsRefusedBecomesAResync) {
   EXPECT_EQ(server_.calls().size(), before);
 }
 
+v1::DigestsReply DigestsReplyOf(const Payload& payload) {
+  v1::DigestsReply reply;
+  reply.set_payload_crc32c(PayloadCrc32c(payload));
+  return reply;
+}
+
+// Promise 2: digests that change on the way are not used, and asked for again.
+TEST_F(SessionTest, Promise2DigestsMustMatchTheirChecksum) {
+  const std::vector<uint32_t> layers = {0};
+  const Payload digests = RandomPayload(3 * 2 * 2 * 8 * 4, 1);
+  const Payload others = RandomPayload(3 * 2 * 2 * 8 * 4, 2);
+  server_.Reply(kDigests, DigestsReplyOf(digests), others);
+  server_.Reply(kDigests, DigestsReplyOf(digests), digests);
+  EXPECT_EQ(PayloadCrc32c(*session_->Digests(layers, 1, 4)), PayloadCrc32c(digests));
+  for (uint32_t times = 0; times <= kMaxRechecks; ++times) {
+    server_.Reply(kDigests, DigestsReplyOf(digests), others);
+  }
+  EXPECT_TRUE(absl::IsDataLoss(session_->Digests(layers, 1, 4).status()));
+}
+
 TEST_F(SessionTest, DigestsMustHaveTheSizeAskedFor) {
   const std::vector<uint32_t> layers = {0, 1};
   const uint64_t bytes = 2 * 3 * 2 * 2 * 8 * 4;  // [layers][pages][n_kv][2][d] of 4 bytes
-  server_.Reply(kDigests, v1::DigestsReply(), RandomPayload(bytes, 1));
+  const Payload right = RandomPayload(bytes, 1);
+  server_.Reply(kDigests, DigestsReplyOf(right), right);
   EXPECT_EQ(session_->Digests(layers, 1, 4, 1)->size_bytes(), bytes);
   EXPECT_EQ(LastRequest<v1::DigestsRequest>().sequence(), 1u);
   server_.Reply(kDigests, v1::DigestsReply(), RandomPayload(bytes - 4, 1));
@@ -447,7 +469,8 @@ TEST_F(SessionTest, DigestsOfEveryKindHaveTheSizeOfTheKind) {
   const std::vector<uint32_t> layers = {0, 1};
   for (const DigestKind kind : kernels::kDigestKinds) {
     const auto elements = static_cast<uint64_t>(kernels::DigestElements(kind, 8));
-    server_.Reply(kDigests, v1::DigestsReply(), RandomPayload(2 * 3 * 2 * elements * 4, 1));
+    const Payload sent = RandomPayload(2 * 3 * 2 * elements * 4, 1);
+    server_.Reply(kDigests, DigestsReplyOf(sent), sent);
     const auto digests = session_->Digests(layers, 1, 4, 0, 0, kind);
     EXPECT_TRUE(digests.ok()) << digests.status();
     EXPECT_EQ(LastRequest<v1::DigestsRequest>().kind(), static_cast<int>(kind));

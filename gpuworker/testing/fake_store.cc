@@ -128,7 +128,11 @@ Status FakeStore::Dispatch(std::string_view method, const std::string& control,
         control, reply, [&](auto& in, auto*, auto*) { return Resync(in); });
   if (method == "Session/Digests")
     return Answer<v1::DigestsRequest, v1::DigestsReply>(
-        control, reply, [&](auto& in, auto*, auto* bytes) { return Digests(in, bytes); });
+        control, reply, [&](auto& in, auto* out, auto* bytes) {
+          const Status status = Digests(in, bytes);
+          out->set_payload_crc32c(Crc32c(std::as_bytes(std::span(*bytes))));
+          return status;
+        });
   if (method == "Session/Close")
     return Answer<v1::CloseSessionRequest, v1::CloseSessionReply>(
         control, reply, [&](auto& in, auto*, auto*) {

@@ -15,10 +15,15 @@
 
 namespace quire::kvserver {
 
+inline uint32_t PayloadCrc32c(const Payload& payload) {
+  uint32_t crc32c = 0;
+  for (const Slice& slice : payload.slices()) crc32c = Crc32c(slice.bytes, crc32c);
+  return crc32c;
+}
+
 /// DATA_LOSS when the bytes are not those that the sender counted.
 [[nodiscard]] inline Status CheckPayload(const Payload& payload, uint32_t crc32c) {
-  uint32_t actual = 0;
-  for (const Slice& slice : payload.slices()) actual = Crc32c(slice.bytes, actual);
+  const uint32_t actual = PayloadCrc32c(payload);
   if (actual == crc32c) return OkStatus();
   return DataLoss("the payload of ", payload.size_bytes(), " bytes has checksum ", actual,
                   ", not the stated ", crc32c, ": it was damaged on the way; send it again");

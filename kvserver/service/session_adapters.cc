@@ -3,6 +3,7 @@
 
 #include "common/base/payload_cutter.h"
 #include "kvserver/service/adapters.h"
+#include "kvserver/service/payload_check.h"
 #include "kvserver/service/session_convert.h"
 #include "quire/v1/session.pb.h"
 
@@ -122,13 +123,14 @@ Status Resync(SessionManager& sessions, const Call& call, const v1::ResyncReques
 }
 
 Status Digests(SessionManager& sessions, const Call& call, const v1::DigestsRequest& request,
-               v1::DigestsReply*) {
+               v1::DigestsReply* reply) {
   QUIRE_ASSIGN_OR_RETURN(const auto session, sessions.Find(call.tenant, request.session_id()));
   const std::vector<uint32_t> layers(request.layers().begin(), request.layers().end());
   QUIRE_ASSIGN_OR_RETURN(const DigestKind kind, DigestKindFromProto(request.kind()));
   QUIRE_ASSIGN_OR_RETURN(*call.reply_payload,
                          session->Digests(request.sequence(), request.member(), layers,
                                           request.first_page(), request.end_page(), kind));
+  reply->set_payload_crc32c(PayloadCrc32c(*call.reply_payload));
   return OkStatus();
 }
 
