@@ -82,8 +82,7 @@ OpStatus Score(const ScoreArgs& args) {
   const ScoreQueries queries = MakeScoreQueries(args);
   const int64_t page_elements = args.n_kv * DigestElements(args.kind, args.head_dim);
   simd::ScoreRun run;
-  run.q = queries.rows.data();
-  run.q_stride = queries.stride;
+  run.q = queries.terms[0].values;
   run.terms = ScoreTerms(args.kind, args.head_dim);
   run.corners = args.kind == DigestKind::kMinMax;
   run.dtype = args.dtype;

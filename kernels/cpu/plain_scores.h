@@ -14,6 +14,7 @@ namespace quire::kernels::simd {
 
 inline void PlainScores(const ScoreRun& run, const ScorePages& pages, float* out) {
   const int64_t elements = (run.corners ? 2 : 1) * run.terms;
+  const int64_t blocks = (run.terms + kPartialSums - 1) / kPartialSums;
   std::vector<float> digest(static_cast<size_t>(elements));
   for (int64_t j = 0; j < pages.pages; ++j) {
     for (int64_t g = 0; g < run.n_kv; ++g) {
@@ -21,13 +22,14 @@ inline void PlainScores(const ScoreRun& run, const ScorePages& pages, float* out
         digest[static_cast<size_t>(e)] =
             LoadElement(pages.digests, (j * run.n_kv + g) * elements + e, run.dtype);
       }
-      for (int64_t a = g * run.group; a < (g + 1) * run.group; ++a) {
-        const float* q = run.q + a * run.q_stride;
+      for (int64_t head = 0; head < run.group; ++head) {
+        const float* terms = run.q + (g * blocks * run.group + head) * kPartialSums;
         OrderedSum sum;
         for (int64_t i = 0; i < run.terms; ++i) {
-          sum.Add(q[i], digest[static_cast<size_t>(run.corners && q[i] >= 0 ? i + run.terms : i)]);
+          const float q = terms[i / kPartialSums * run.group * kPartialSums + i % kPartialSums];
+          sum.Add(q, digest[static_cast<size_t>(run.corners && q >= 0 ? i + run.terms : i)]);
         }
-        out[a * run.score_stride + j] = run.scale * sum.Total();
+        out[(g * run.group + head) * run.score_stride + j] = run.scale * sum.Total();
       }
     }
   }

@@ -68,15 +68,15 @@ OpStatus Score(const ScoreArgs& args) {
   const int64_t elements = DigestElements(args.kind, args.head_dim);
   const bool corners = args.kind == DigestKind::kMinMax;
   for (int64_t a = 0; a < args.n_q; ++a) {
-    const float* q = queries.rows.data() + a * queries.stride;
     const int64_t g = a / (args.n_q / args.n_kv);
     for (int64_t j = 0; j < args.n_pages; ++j) {
       const DigestPage page = FindDigestPage(args, args.first_page + j);
       const int64_t digest = (page.index * args.n_kv + g) * elements;
       OrderedSum sum;
       for (int64_t i = 0; i < terms; ++i) {
-        const int64_t element = corners && q[i] >= 0 ? i + args.head_dim : i;
-        sum.Add(q[i], LoadElement(page.block, digest + element, args.dtype));
+        const float q = queries.terms[queries.Place(a, i / kPartialSums)].values[i % kPartialSums];
+        const int64_t element = corners && q >= 0 ? i + args.head_dim : i;
+        sum.Add(q, LoadElement(page.block, digest + element, args.dtype));
       }
       args.scores[a * ScoreStride(args) + j] = args.scale * sum.Total();
     }

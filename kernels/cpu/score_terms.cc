@@ -2,6 +2,7 @@
 #include "kernels/cpu/score_terms.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace quire::kernels {
 namespace {
@@ -41,13 +42,18 @@ void FillExtra(const ScoreArgs& args, const float* q, float* extra) {
 ScoreQueries MakeScoreQueries(const ScoreArgs& args) {
   const int64_t terms = ScoreTerms(args.kind, args.head_dim);
   ScoreQueries queries;
-  queries.stride = (terms + kPartialSums - 1) / kPartialSums * kPartialSums;
-  queries.rows.resize(static_cast<size_t>(args.n_q * queries.stride));
+  queries.blocks = (terms + kPartialSums - 1) / kPartialSums;
+  queries.group = args.n_q / args.n_kv;
+  queries.terms.resize(static_cast<size_t>(args.n_q * queries.blocks));
+  std::vector<float> row(static_cast<size_t>(queries.blocks * kPartialSums));
   for (int64_t a = 0; a < args.n_q; ++a) {
     const float* q = args.q + a * args.head_dim;
-    float* row = queries.rows.data() + a * queries.stride;
-    std::copy(q, q + args.head_dim, row);
-    FillExtra(args, q, row + args.head_dim);
+    std::copy(q, q + args.head_dim, row.begin());
+    FillExtra(args, q, row.data() + args.head_dim);
+    QueryTerms* to = &queries.terms[queries.Place(a, 0)];
+    for (int64_t block = 0; block < queries.blocks; ++block, to += queries.group) {
+      std::memcpy(to->values, row.data() + block * kPartialSums, sizeof(to->values));
+    }
   }
   return queries;
 }

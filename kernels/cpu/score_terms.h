@@ -35,10 +35,22 @@ inline int64_t ScoreTerms(DigestKind kind, int64_t head_dim) {
   return kind == DigestKind::kMinMax ? head_dim : DigestElements(kind, head_dim);
 }
 
-/// Query rows, each followed by zeros up to a multiple of kPartialSums.
+/// What one term of each partial sum is multiplied with; a vector of them crosses no cache line.
+struct alignas(kPartialSums * sizeof(float)) QueryTerms {
+  float values[kPartialSums] = {};
+};
+
+/// Queries as a kernel reads them while it goes over a digest: the heads of a group lie beside each
+/// other.
 struct ScoreQueries {
-  std::vector<float> rows;  ///< [n_q][stride]: what the elements of a digest are multiplied with
-  int64_t stride = 0;
+  std::vector<QueryTerms> terms;  ///< [n_kv][blocks][group]; zeros after the last term
+  int64_t blocks = 0;             ///< of kPartialSums terms
+  int64_t group = 0;              ///< query heads of a KV head
+
+  /// Where a block of query head a is among the terms; its next one is `group` further.
+  size_t Place(int64_t a, int64_t block) const {
+    return static_cast<size_t>((a / group * blocks + block) * group + a % group);
+  }
 };
 /// Of arguments that passed Check, with n_pages > 0.
 ScoreQueries MakeScoreQueries(const ScoreArgs& args);

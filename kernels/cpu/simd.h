@@ -41,8 +41,8 @@ void SquaredDistances(const float* rows, int64_t n_rows, int64_t d, const float*
 
 /// What is the same for all pages of a score op (ScoreArgs), in the order that score.h fixes.
 struct ScoreRun {
-  const float* q = nullptr;  ///< [n_kv * group] rows of `terms`, zeros up to a multiple of 8 after
-  int64_t q_stride = 0;      ///< between rows
+  /// [n_kv][terms / 8, rounded up][group][8], aligned to 32 bytes; zeros after the last term
+  const float* q = nullptr;
   int64_t terms = 0;
   /// Each digest is [2][terms], lo then hi, and the sign of q chooses; otherwise [terms].
   bool corners = false;
