@@ -94,6 +94,10 @@ class HandOutStore final : public PageStore {
   std::vector<uint64_t> Incarnations(std::span<const SegmentKey> keys) const override {
     return std::vector<uint64_t>(keys.size());
   }
+  std::vector<uint64_t> WrittenAs(std::span<const SegmentKey> keys) const override {
+    return std::vector<uint64_t>(keys.size());
+  }
+  uint64_t num_replaced() const override { return 0; }
   StatusOr<uint64_t> Sweep() override { return uint64_t{0}; }
   Status PinSegments(std::string_view, std::span<const SegmentKey>) override { return Nothing(); }
   Status UnpinSegments(std::string_view, std::span<const SegmentKey>) override { return Nothing(); }

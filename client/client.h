@@ -108,6 +108,11 @@ struct OpenedContext {
   uint64_t id = 0;
   /// Tokens it starts with: the complete pages of the chain it continues.
   uint64_t num_tokens = 0;
+  /// Names the bytes of the chain that it continues, together with the chain's last key: they may
+  /// be others when that is put again after a delete, or in the place of damaged ones. Whoever
+  /// keeps units or digests for longer than the context keeps them under both. 0 where it continues
+  /// none.
+  uint64_t incarnation = 0;
   /// The server ends a context that nobody needs any more. While a copy of this lives, and the
   /// client that opened the context, the client says so from a thread of its own; without it, calls
   /// on the context have to come within half a minute of each other (--idle-seconds).

@@ -164,6 +164,7 @@ StatusOr<OpenedContext> Client::OpenContext(const KvSpec& spec,
   }
   return OpenedContext{.id = reply.context_id(),
                        .num_tokens = reply.num_tokens(),
+                       .incarnation = reply.incarnation(),
                        .lease = leases_->Keep(LeaseKeeper::Kind::kContext, reply.context_id(),
                                               std::chrono::seconds(reply.lease_seconds()))};
 }

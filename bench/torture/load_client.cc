@@ -13,6 +13,8 @@ namespace quire::torture {
 namespace {
 
 constexpr size_t kMostDocuments = 24;
+/// Of a put whose prefix is deleted meanwhile.
+constexpr int kMostAttempts = 8;
 
 const KvSpec& Spec() {
   static const KvSpec spec = SmallSpecs().front();
@@ -42,6 +44,7 @@ void LoadTotals::Add(const LoadTotals& other) {
   for (const auto& [name, counts] : other.operations) operations[name].Add(counts);
   not_found += other.not_found;
   wrong_bytes += other.wrong_bytes;
+  begun_anew += other.begun_anew;
   if (first_failure.empty()) first_failure = other.first_failure;
 }
 
@@ -88,16 +91,26 @@ void LoadClient::Count(const std::string& operation, const Outcome& outcome) {
 }
 
 LoadClient::Outcome LoadClient::Put() {
-  LoadText text = LoadText::Draw(Spec(), seed_, random_);
-  SegmentKey tip;
-  Outcome outcome = Store(text, &tip);
-  if (!outcome.status.ok()) return outcome;
-  return Register(std::move(text), tip);
+  const LoadText text = LoadText::Draw(Spec(), seed_, random_);
+  for (int attempt = 1;; ++attempt) {
+    bool others = false;
+    Outcome outcome = TryPut(text, &others);
+    if (!others || !absl::IsNotFound(outcome.status) || attempt == kMostAttempts) return outcome;
+    ++totals_.begun_anew;
+  }
 }
 
-LoadClient::Outcome LoadClient::Store(const LoadText& text, SegmentKey* tip) {
+LoadClient::Outcome LoadClient::TryPut(const LoadText& text, bool* others) {
+  SegmentKey tip;
+  Outcome outcome = Store(text, &tip, others);
+  if (!outcome.status.ok()) return outcome;
+  return Register(text, tip);
+}
+
+LoadClient::Outcome LoadClient::Store(const LoadText& text, SegmentKey* tip, bool* others) {
   const auto found = client_->Lookup(Spec(), text.tokens());
   if (!found.ok()) return {found.status(), "lookup"};
+  *others = !found->segment_keys.empty();
   if (found->num_tokens == text.tokens().size()) {
     *tip = found->segment_keys.back();
     return {OkStatus(), ""};
@@ -106,6 +119,7 @@ LoadClient::Outcome LoadClient::Store(const LoadText& text, SegmentKey* tip) {
   if (!found->segment_keys.empty()) continues = ContextRef(found->segment_keys.back());
   const auto context = client_->OpenContext(Spec(), continues);
   if (!context.ok()) return {context.status(), "open"};
+  *others = false;  // The context holds them.
   Outcome outcome = AppendRest(*context, text);
   if (outcome.status.ok()) {
     const auto sealed = client_->Seal(context->id, {}, {});
@@ -122,7 +136,7 @@ LoadClient::Outcome LoadClient::Store(const LoadText& text, SegmentKey* tip) {
 LoadClient::Outcome LoadClient::AppendRest(const OpenedContext& context, const LoadText& text) {
   const auto first = static_cast<uint32_t>(context.num_tokens / Spec().page_tokens);
   const auto appended = client_->AppendPages(context.id, first, text.TokensFrom(first),
-                                             PayloadOf(text.PagesFrom(first)));
+                                             PayloadOf(text.PagesFrom(first, random_)));
   return {appended.status(), "append"};
 }
 
@@ -174,9 +188,14 @@ LoadClient::Outcome LoadClient::FetchAndCompare(const ContextRef& context, const
     const std::vector<std::byte> unit = text.Unit(page, layer, head);
     expected.insert(expected.end(), unit.begin(), unit.end());
   }
-  std::vector<std::byte> got(fetched->size_bytes());
-  fetched->CopyTo(got.data());
-  return {OkStatus(), "fetch", got != expected};
+  return {OkStatus(), "fetch", !IsExpected(*fetched, expected)};
+}
+
+bool LoadClient::IsExpected(const Payload& payload, const std::vector<std::byte>& expected) {
+  std::vector<std::byte> got(payload.size_bytes());
+  payload.CopyTo(got.data());
+  LoadText::RemoveNoise(got);
+  return got == expected;
 }
 
 LoadClient::Outcome LoadClient::Ask() {
@@ -198,9 +217,7 @@ LoadClient::Outcome LoadClient::Ask() {
       const auto unit = stored.text.Unit(placement.page, placement.layer, placement.head);
       expected.insert(expected.end(), unit.begin(), unit.end());
     }
-    std::vector<std::byte> got(result->payload.size_bytes());
-    result->payload.CopyTo(got.data());
-    if (got != expected) return {OkStatus(), "recall", true};
+    if (!IsExpected(result->payload, expected)) return {OkStatus(), "recall", true};
     (*session)->Applied(*result);
   }
   return {(*session)->Close(), "close"};

@@ -1,46 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/torture/load_run.h"
 
-#include <algorithm>
-#include <atomic>
+#include <array>
 #include <filesystem>
 #include <memory>
-#include <thread>
+#include <string_view>
 #include <utility>
 
 #include "bench/torture/child.h"
+#include "bench/torture/load_child.h"
 #include "client/client.h"
 #include "client/connect.h"
 #include "common/base/clock.h"
+#include "kvserver/store/fsck.h"
 
 namespace quire::torture {
 namespace {
 
 constexpr std::string_view kListening = "quired listening on ";
-constexpr Duration kMostUntilEmpty = std::chrono::seconds(60);
+/// Counters of the server that are 0 when it holds nothing: payload that is named or cached, the
+/// pages of it in the volumes and in DRAM, and pages of open contexts.
+constexpr std::array<std::string_view, 5> kLeftovers = {"contexts_open_bytes", "dram_bytes_payload",
+                                                        "payload_used_bytes", "ssd_bytes_cached",
+                                                        "ssd_bytes_used"};
 
 double SecondsSince(TimePoint start) {
   return std::chrono::duration<double>(SystemClock().Now() - start).count();
 }
 
-StatusOr<std::unique_ptr<Client>> Connect(const std::string& address) {
-  QUIRE_ASSIGN_OR_RETURN(auto transport, ConnectGrpc(address));
-  return Client::Create({.transport = std::move(transport)});
-}
-
-StatusOr<uint64_t> StoredBytes(Client& client) {
+StatusOr<std::map<std::string, uint64_t>> CountersOf(Client& client) {
   QUIRE_ASSIGN_OR_RETURN(const ServerStats stats, client.Stats());
-  for (const auto& [name, value] : stats.counters) {
-    if (name == "ssd_bytes_used") return value;
+  std::map<std::string, uint64_t> counters(stats.counters.begin(), stats.counters.end());
+  for (const std::string_view name : kLeftovers) {
+    if (!counters.contains(std::string(name))) {
+      return Internal("the server does not count ", name);
+    }
   }
-  return Internal("the server does not count ssd_bytes_used");
+  return counters;
 }
-
-/// One client and the thread that it runs on.
-struct Driver {
-  std::unique_ptr<Client> client;
-  std::unique_ptr<LoadClient> load;
-};
 
 class LoadRun {
  public:
@@ -48,29 +45,23 @@ class LoadRun {
       : options_(options), progress_(progress), directory_(options.directory + "/load") {}
 
   StatusOr<LoadReport> Run() {
-    QUIRE_ASSIGN_OR_RETURN(const std::string address, StartServer());
-    std::vector<Driver> drivers;
-    for (uint32_t number = 0; number < options_.clients; ++number) {
-      QUIRE_ASSIGN_OR_RETURN(auto client, Connect(address));
-      auto load = std::make_unique<LoadClient>(client.get(), number, options_.seed);
-      drivers.push_back({std::move(client), std::move(load)});
-    }
+    QUIRE_RETURN_IF_ERROR(StartServer());
     LoadReport report;
     const TimePoint start = SystemClock().Now();
-    Drive(drivers);
+    QUIRE_RETURN_IF_ERROR(RunClients(&report.totals));
     report.seconds = SecondsSince(start);
-    for (const Driver& driver : drivers) report.totals.Add(driver.load->totals());
-    QUIRE_RETURN_IF_ERROR(AwaitEmpty(*drivers.front().client, &report));
-    drivers.clear();
-    server_.reset();
+    QUIRE_RETURN_IF_ERROR(AwaitEmpty(&report));
+    server_.reset();  // Killed: what it leaves is right at any moment.
+    QUIRE_ASSIGN_OR_RETURN(const kvserver::FsckReport checked, kvserver::Fsck(directory_, {}));
+    report.fsck_problems = checked.problem_count;
+    report.fsck_segments = checked.segments;
     std::error_code ignored;  // What stays behind is in a directory of the caller's.
     std::filesystem::remove_all(directory_, ignored);
     return report;
   }
 
  private:
-  /// The address that it listens on.
-  StatusOr<std::string> StartServer() {
+  Status StartServer() {
     std::vector<std::string> command = options_.command;
     for (const std::string& argument : std::vector<std::string>{
              "--data-dir", directory_, "--listen", "127.0.0.1:0", "--dram-bytes", "16MiB"}) {
@@ -79,36 +70,52 @@ class LoadRun {
     QUIRE_ASSIGN_OR_RETURN(server_, Child::Start(command));
     std::string line;
     if (server_->ReadLine(&line) && line.starts_with(kListening)) {
-      return line.substr(kListening.size());
+      address_ = line.substr(kListening.size());
+      return OkStatus();
     }
     return Unavailable("the server did not start, it said: ", line);
   }
 
-  /// Runs the load until its time is over, and deletes what it has left.
-  void Drive(std::vector<Driver>& drivers) {
-    std::atomic<bool> stop{false};
-    std::vector<std::thread> threads;
-    for (Driver& driver : drivers) {
-      threads.emplace_back([&stop, load = driver.load.get()] {
-        while (!stop.load(std::memory_order_relaxed)) load->Step();
-        load->DeleteAll();
-      });
+  StatusOr<std::unique_ptr<Child>> StartClient(uint32_t number) const {
+    std::vector<std::string> command = options_.client_command;
+    const LoadChildOptions child{
+        .address = address_, .number = number, .seed = options_.seed, .seconds = options_.seconds};
+    for (std::string& argument : child.ToArguments()) command.push_back(std::move(argument));
+    return Child::Start(command);
+  }
+
+  /// Runs the clients until their time is over and they have deleted what they had left.
+  Status RunClients(LoadTotals* totals) {
+    std::vector<std::unique_ptr<Child>> clients;
+    for (uint32_t number = 0; number < options_.clients; ++number) {
+      QUIRE_ASSIGN_OR_RETURN(clients.emplace_back(), StartClient(number));
     }
     for (uint32_t second = 0; second < options_.seconds; ++second) {
       SystemClock().Sleep(std::chrono::seconds(1));
       progress_("load");
     }
-    stop.store(true);
-    for (std::thread& thread : threads) thread.join();
+    for (const auto& client : clients) {
+      std::string line;
+      (void)client->ReadLine(&line);  // Nothing, when it died.
+      QUIRE_ASSIGN_OR_RETURN(const LoadTotals its, ParseLoadTotals(line));
+      totals->Add(its);
+    }
+    return OkStatus();
   }
 
-  static Status AwaitEmpty(Client& client, LoadReport* report) {
+  Status AwaitEmpty(LoadReport* report) const {
+    QUIRE_ASSIGN_OR_RETURN(auto transport, ConnectGrpc(address_));
+    QUIRE_ASSIGN_OR_RETURN(const auto client, Client::Create({.transport = std::move(transport)}));
     const TimePoint start = SystemClock().Now();
     for (;;) {
-      QUIRE_ASSIGN_OR_RETURN(report->bytes_left, StoredBytes(client));
+      QUIRE_ASSIGN_OR_RETURN(auto counters, CountersOf(*client));
+      for (const std::string_view name : kLeftovers) {
+        report->left[std::string(name)] = counters[std::string(name)];
+      }
+      report->puts_differed = counters["puts_differed"];
       report->seconds_until_empty = SecondsSince(start);
-      if (report->bytes_left == 0) return OkStatus();
-      if (SystemClock().Now() - start > kMostUntilEmpty) return OkStatus();
+      if (report->bytes_left() == 0) return OkStatus();
+      if (report->seconds_until_empty > LoadReport::kMostSecondsUntilEmpty) return OkStatus();
       SystemClock().Sleep(std::chrono::milliseconds(200));
     }
   }
@@ -117,9 +124,16 @@ class LoadRun {
   const Progress& progress_;
   const std::string directory_;
   std::unique_ptr<Child> server_;
+  std::string address_;
 };
 
 }  // namespace
+
+uint64_t LoadReport::bytes_left() const {
+  uint64_t bytes = 0;
+  for (const auto& [name, value] : left) bytes += value;
+  return bytes;
+}
 
 StatusOr<LoadReport> RunLoad(const LoadOptions& options, const Progress& progress) {
   return LoadRun(options, progress).Run();

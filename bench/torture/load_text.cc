@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "common/page/layout.h"
 
@@ -16,6 +17,19 @@ constexpr uint32_t kMostEndingPages = 7;
 constexpr uint64_t kVocabulary = 32000;
 /// Clears the highest exponent bit of four 16-bit floats, so that each is finite.
 constexpr uint64_t kFinite = 0xbfffbfffbfffbfff;
+/// The last bits of four of them.
+constexpr uint64_t kNoise = 0x0001000100010001;
+
+/// Gives each 8 bytes of `units` what `change` makes of them.
+void ChangeWords(std::span<std::byte> units, const std::function<uint64_t(uint64_t)>& change) {
+  for (size_t at = 0; at < units.size(); at += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    const size_t bytes = std::min(sizeof word, units.size() - at);
+    std::memcpy(&word, units.data() + at, bytes);
+    word = change(word);
+    std::memcpy(units.data() + at, &word, bytes);
+  }
+}
 
 }  // namespace
 
@@ -56,14 +70,15 @@ void LoadText::AddPage(SeededRandom& random) {
 std::vector<std::byte> LoadText::Unit(uint32_t page, uint32_t layer, uint32_t head) const {
   SeededRandom random(page_seeds_[page] ^ (uint64_t{layer} << 32 | head));
   std::vector<std::byte> unit(UnitBytes(spec_));
-  for (size_t at = 0; at < unit.size(); at += sizeof(uint64_t)) {
-    const uint64_t word = random.Next() & kFinite;
-    std::memcpy(unit.data() + at, &word, std::min(sizeof word, unit.size() - at));
-  }
+  ChangeWords(unit, [&](uint64_t) { return random.Next() & kFinite & ~kNoise; });
   return unit;
 }
 
-std::vector<std::byte> LoadText::PagesFrom(uint32_t first) const {
+void LoadText::RemoveNoise(std::span<std::byte> units) {
+  ChangeWords(units, [](uint64_t word) { return word & ~kNoise; });
+}
+
+std::vector<std::byte> LoadText::PagesFrom(uint32_t first, SeededRandom& random) const {
   std::vector<std::byte> bytes;
   for (uint32_t page = first; page < num_pages(); ++page) {
     for (uint32_t layer = 0; layer < spec_.num_layers; ++layer) {
@@ -73,6 +88,7 @@ std::vector<std::byte> LoadText::PagesFrom(uint32_t first) const {
       }
     }
   }
+  ChangeWords(bytes, [&](uint64_t word) { return word | (random.Next() & kNoise); });
   return bytes;
 }
 

@@ -2,7 +2,8 @@
 //
 // LoadText: texts that overlap, and the pages that they give. A text is a common beginning and an
 // ending; texts of one beginning share its segments. The bytes of a page follow from the tokens up
-// to its end, as those of a model do, so that whoever has the text can say what a unit holds.
+// to its end, as those of a model do, so that whoever has the text can say what a unit holds: but
+// for the last bit of each number, which is noise, as between processors of different makes.
 // Thread-safety: immutable.
 #ifndef QUIRE_BENCH_TORTURE_LOAD_TEXT_H_
 #define QUIRE_BENCH_TORTURE_LOAD_TEXT_H_
@@ -29,9 +30,12 @@ class LoadText {
 
   const std::vector<TokenId>& tokens() const { return tokens_; }
   uint32_t num_pages() const { return static_cast<uint32_t>(page_seeds_.size()); }
+  /// Without noise.
   std::vector<std::byte> Unit(uint32_t page, uint32_t layer, uint32_t head) const;
-  /// Pages [first, num_pages()) as [pages][layers][n_kv] units.
-  std::vector<std::byte> PagesFrom(uint32_t first) const;
+  /// Pages [first, num_pages()) as [pages][layers][n_kv] units, with noise drawn by `random`.
+  std::vector<std::byte> PagesFrom(uint32_t first, SeededRandom& random) const;
+  /// Takes the noise out of whole units.
+  static void RemoveNoise(std::span<std::byte> units);
   std::span<const TokenId> TokensFrom(uint32_t first_page) const;
 
  private:

@@ -8,6 +8,7 @@
 #include "bench/torture/crash_child.h"
 #include "bench/torture/crash_run.h"
 #include "bench/torture/fault_run.h"
+#include "bench/torture/load_child.h"
 #include "bench/torture/load_run.h"
 #include "bench/torture/power_run.h"
 #include "bench/torture/soak_run.h"
@@ -24,6 +25,7 @@ namespace {
 /// This very program; the kernel resolves it also when the file was replaced meanwhile.
 constexpr const char* kThisProgram = "/proc/self/exe";
 constexpr const char* kChildCommand = "crash-child";
+constexpr const char* kLoadChildCommand = "load-child";
 
 struct CrashArgs {
   torture::CrashOptions crash;
@@ -291,12 +293,24 @@ Json LoadJson(const torture::LoadReport& report, const torture::LoadOptions& opt
   }
   return {{"not_found_of_acknowledged", report.totals.not_found},
           {"wrong_bytes", report.totals.wrong_bytes},
-          {"bytes_left", report.bytes_left},
+          {"bytes_left", report.bytes_left()},
+          {"fsck_problems", report.fsck_problems},
+          {"fsck_segments", report.fsck_segments},
+          {"bounds",
+           {{"not_found_of_acknowledged", 0},
+            {"wrong_bytes", 0},
+            {"bytes_left", 0},
+            {"seconds_until_empty", torture::LoadReport::kMostSecondsUntilEmpty},
+            {"fsck_problems", 0},
+            {"fsck_segments", 0}}},
           {"failed", report.totals.failed()},
+          {"puts_begun_anew", report.totals.begun_anew},
+          {"segments_put_differing", report.puts_differed},
           {"seconds_until_empty", report.seconds_until_empty},
           {"seconds", report.seconds},
           {"clients", options.clients},
           {"seed", options.seed},
+          {"left", report.left},
           {"operations", operations}};
 }
 
@@ -318,6 +332,7 @@ Status RunLoad(LoadArgs args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<DataDir> data_dir, DataDir::Make(args.data_dir));
   args.load.directory = data_dir->path();
   args.load.command = {kThisProgram, "serve"};
+  args.load.client_command = {kThisProgram, "torture", kLoadChildCommand};
   ProgressBar bar("load, seconds", args.load.seconds);
   QUIRE_ASSIGN_OR_RETURN(const torture::LoadReport report,
                          torture::RunLoad(args.load, ProgressOf(bar)));
@@ -347,9 +362,10 @@ void AddLoad(Commands& commands, CLI::App& parent) {
            "  quire torture load\n"
            "  quire torture load --clients 8 --seconds 120 --json\n"
            "  quire torture load --seconds 10 --seed 4711\n"
-           "The server is a process of its own, each client has its own connection, and\n"
-           "only the client that put a document deletes it: no call may answer NOT_FOUND.\n"
-           "Everything is deleted in the end, and the store must be empty within a minute.\n"
+           "Server and clients are processes of their own, and what the clients compute for\n"
+           "the same tokens differs in its last bits. Only the client that put a document\n"
+           "deletes it: no call may answer NOT_FOUND. Everything is deleted in the end, and\n"
+           "the store must be empty within a minute, also for fsck after it was killed.\n"
            "The exit code is 1 when something was missing, wrong, or left behind."},
       [args](const CommandContext& context) { return RunLoad(*args, context); }, &parent);
   command.add_option("--clients", args->load.clients, "At a time")
@@ -361,6 +377,22 @@ void AddLoad(Commands& commands, CLI::App& parent) {
   command.add_option("--seed", args->load.seed, "Of everything that is random")
       ->capture_default_str();
   AddDataDirOption(command, &args->data_dir);
+}
+
+/// A client of a load, which `load` starts.
+void AddLoadChild(Commands& commands, CLI::App& parent) {
+  const auto options = std::make_shared<torture::LoadChildOptions>();
+  CLI::App& command = commands.Add(
+      {.name = kLoadChildCommand, .summary = "", .examples = ""},
+      [options](const CommandContext& context) {
+        return torture::RunLoadChild(*options, context.out);
+      },
+      &parent);
+  command.group("");  // Not in the help.
+  command.add_option("--address", options->address)->required();
+  command.add_option("--number", options->number);
+  command.add_option("--seed", options->seed);
+  command.add_option("--seconds", options->seconds);
 }
 
 }  // namespace
@@ -378,6 +410,7 @@ void AddTortureCommand(Commands& commands) {
   AddCrashChild(commands, command);
   AddPower(commands, command);
   AddLoad(commands, command);
+  AddLoadChild(commands, command);
   AddSoak(commands, command);
 }
 

@@ -10,7 +10,8 @@ namespace quire::worker {
 size_t HostTier::Hash::operator()(const HostUnitName& name) const {
   const uint64_t place = uint64_t{name.page} << 32 | uint64_t{name.layer} << 16 |
                          uint64_t{name.head} << 1 | static_cast<uint64_t>(name.part);
-  uint64_t mixed = (SegmentKeyHash()(name.chain) ^ name.context ^ place) * 0x9e3779b97f4a7c15u;
+  uint64_t mixed = (SegmentKeyHash()(name.chain) ^ name.incarnation ^ name.context ^ place) *
+                   0x9e3779b97f4a7c15u;
   mixed ^= mixed >> 32;
   return static_cast<size_t>(mixed * 0xd6e8feb86659fd93u);
 }
@@ -82,8 +83,9 @@ void HostTier::DropDamaged(const HostUnitName& name) {
 
 HostUnitName HostPages::NameOf(uint32_t layer, uint32_t head, uint32_t page) const {
   HostUnitName name{.page = page, .layer = layer, .head = head, .part = part_};
-  if (page < document_pages_) {
-    name.chain = document_;
+  if (page < document_.num_pages) {
+    name.chain = document_.tip;
+    name.incarnation = document_.incarnation;
   } else {
     name.context = context_;
   }

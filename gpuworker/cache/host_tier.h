@@ -6,9 +6,9 @@
 //
 // Bounded: the units in the tier are `capacity_bytes` at most; over that the one goes that was not
 // put, got or touched for longest (LRU). A unit that somebody has got stays until he lets it go,
-// and counts no more once it has left the tier. Sealed pages never change, so nothing is ever
-// stale; a unit carries its checksum, which whoever places it compares, and drops the unit here
-// when it differs.
+// and counts no more once it has left the tier. A unit is named by the bytes that it has, so
+// nothing is ever stale; it carries its checksum, which whoever places it compares, and drops the
+// unit here when it differs.
 //
 // HostPages: the pages of one sequence in a tier, or of none.
 //
@@ -27,14 +27,16 @@
 #include "common/base/payload.h"
 #include "common/page/key.h"
 #include "common/page/layout.h"
+#include "gpuworker/cache/document_pages.h"
 
 namespace quire::worker {
 
 /// Which unit: of a sealed chain, or of an open context, whose pages are sealed one by one. The
 /// values of a unit that came by themselves are another one: they have a checksum of their own.
 struct HostUnitName {
-  SegmentKey chain = {};  ///< Its tip; zero for a page of an open context.
-  uint64_t context = 0;   ///< The open context; 0 for a page of a chain.
+  SegmentKey chain = {};     ///< Its tip; zero for a page of an open context.
+  uint64_t incarnation = 0;  ///< Of the chain, as DocumentPages.
+  uint64_t context = 0;      ///< The open context; 0 for a page of a chain.
   uint32_t page = 0;
   uint32_t layer = 0;
   uint32_t head = 0;
@@ -108,15 +110,11 @@ class HostPages {
 
   /// Keeps nothing.
   HostPages() = default;
-  /// Pages [0, document_pages) are of the chain that ends with `document`, later ones of open
-  /// context `context`; `part` of their units is kept. `tier`, which may be null, outlives this.
-  HostPages(HostTier* tier, const SegmentKey& document, uint32_t document_pages, uint64_t context,
+  /// The first pages are those of `document`, later ones are of open context `context`; `part` of
+  /// their units is kept. `tier`, which may be null, outlives this.
+  HostPages(HostTier* tier, const DocumentPages& document, uint64_t context,
             UnitPart part = UnitPart::kWhole)
-      : tier_(tier),
-        document_(document),
-        document_pages_(document_pages),
-        context_(context),
-        part_(part) {}
+      : tier_(tier), document_(document), context_(context), part_(part) {}
 
   bool enabled() const { return tier_ != nullptr; }
   // The rest as HostTier; only when enabled.
@@ -136,8 +134,7 @@ class HostPages {
   HostUnitName NameOf(uint32_t layer, uint32_t head, uint32_t page) const;
 
   HostTier* tier_ = nullptr;
-  SegmentKey document_ = {};
-  uint32_t document_pages_ = 0;
+  DocumentPages document_;
   uint64_t context_ = 0;
   UnitPart part_ = UnitPart::kWhole;
 };

@@ -118,8 +118,8 @@ TEST(HostPagesTest, SequencesShareTheDocumentsPagesAndNotTheirOwn) {
   HostTier tier(100 * kUnitBytes);
   SegmentKey document;
   document.bytes[0] = 1;
-  const HostPages first(&tier, document, 10, 1);
-  const HostPages second(&tier, document, 10, 2);
+  const HostPages first(&tier, {document, 10}, 1);
+  const HostPages second(&tier, {document, 10}, 2);
   first.Put(0, 0, 9, UnitOf(1), 1);
   first.Put(0, 0, 10, UnitOf(2), 2);
   const auto shared = second.Get(0, 0, 9);
@@ -131,12 +131,26 @@ TEST(HostPagesTest, SequencesShareTheDocumentsPagesAndNotTheirOwn) {
   EXPECT_FALSE(HostPages().enabled());
 }
 
+// Promise 1: the same tokens may be stored with other bytes once a delete has taken the first.
+TEST(HostPagesTest, PagesOfAnotherIncarnationAreOtherPages) {
+  HostTier tier(100 * kUnitBytes);
+  SegmentKey document;
+  document.bytes[0] = 1;
+  const HostPages before(&tier, {document, 10, 5}, 1);
+  const HostPages after(&tier, {document, 10, 6}, 2);
+  before.Put(0, 0, 3, UnitOf(1), 1);
+  EXPECT_FALSE(after.Get(0, 0, 3).has_value());
+  after.Put(0, 0, 3, UnitOf(2), 2);
+  EXPECT_EQ(before.Get(0, 0, 3)->crc32c, 1u);
+  EXPECT_EQ(after.Get(0, 0, 3)->crc32c, 2u);
+}
+
 TEST(HostPagesTest, ValuesAreNotTakenForUnits) {
   HostTier tier(100 * kUnitBytes);
   SegmentKey document;
   document.bytes[0] = 1;
-  const HostPages whole(&tier, document, 10, 1);
-  const HostPages values(&tier, document, 10, 1, UnitPart::kValues);
+  const HostPages whole(&tier, {document, 10}, 1);
+  const HostPages values(&tier, {document, 10}, 1, UnitPart::kValues);
   for (const uint32_t page : {3u, 12u}) {
     values.Put(0, 0, page, UnitOf(1), 1);
     EXPECT_FALSE(whole.Get(0, 0, page).has_value());

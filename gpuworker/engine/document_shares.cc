@@ -23,7 +23,7 @@ DocumentSeat::~DocumentSeat() {
 std::shared_ptr<const StoredDigests> DocumentSeat::FindDigests(uint32_t layer,
                                                                kernels::DigestKind kind) const {
   if (shares_ == nullptr) return nullptr;
-  const auto it = shares_->digests_.find({document_.tip, layer, kind});
+  const auto it = shares_->digests_.find({document_, layer, kind});
   if (it == shares_->digests_.end()) return nullptr;
   auto digests = it->second.lock();
   if (digests == nullptr || digests->num_pages() != document_.num_pages) return nullptr;
@@ -35,7 +35,7 @@ void DocumentSeat::PutDigests(uint32_t layer, kernels::DigestKind kind,
                               const std::shared_ptr<const StoredDigests>& digests) const {
   if (shares_ == nullptr) return;
   std::erase_if(shares_->digests_, [](const auto& entry) { return entry.second.expired(); });
-  shares_->digests_[{document_.tip, layer, kind}] = digests;
+  shares_->digests_[{document_, layer, kind}] = digests;
 }
 
 StatusOr<std::vector<uint32_t>> DocumentSeat::CopyPages(uint32_t layer, std::vector<uint32_t> pages,
@@ -43,7 +43,7 @@ StatusOr<std::vector<uint32_t>> DocumentSeat::CopyPages(uint32_t layer, std::vec
   if (shares_ == nullptr) return pages;
   for (const DocumentSeat* const other : shares_->offers_) {
     if (pages.empty()) break;
-    if (other->document_.tip != document_.tip) continue;
+    if (other->document_ != document_) continue;
     // A page behind them is short, and its slot has tokens of its sequence, too.
     const auto end = std::ranges::lower_bound(pages, document_.num_pages);
     const std::vector<uint32_t> wanted(pages.begin(), end);

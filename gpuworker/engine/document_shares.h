@@ -4,8 +4,9 @@
 // the store. Digests of stored pages are shared: whoever opens first reads them, the others point
 // to the same memory. Pages with fixed slots (sinks, window, all pages of a layer that holds
 // everything) are copied from the slots of a sequence that has them, since every sequence's slots
-// are its own. Everything is of the document's stored pages, which never change; pages that a
-// sequence appends are never shared.
+// are its own. Everything is of the document's stored pages and the bytes that they have; those
+// who find other bytes in the store share with each other only. Pages that a sequence appends are
+// never shared.
 //
 // Bounded: nothing is kept for later. Digests live as long as a sequence holds them, and pages can
 // be copied as long as the sequence that offers them runs.
@@ -24,18 +25,12 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/page/key.h"
 #include "gpuworker/cache/budget_cache.h"
+#include "gpuworker/cache/document_pages.h"
 #include "gpuworker/retrieval/stored_digests.h"
 #include "kernels/api/digest.h"
 
 namespace quire::worker {
-
-/// The whole pages of a document.
-struct DocumentPages {
-  SegmentKey tip = {};
-  uint32_t num_pages = 0;
-};
 
 class DocumentSeat;
 
@@ -54,7 +49,7 @@ class DocumentShares {
  private:
   friend class DocumentSeat;
   struct DigestName {
-    SegmentKey tip = {};
+    DocumentPages document = {};
     uint32_t layer = 0;
     kernels::DigestKind kind = {};
     friend auto operator<=>(const DigestName&, const DigestName&) = default;

@@ -51,7 +51,7 @@ SegmentKey KeyOf(uint8_t first) {
 TEST(DocumentSharesTest, DigestsAreFoundByDocumentLayerAndKindWhileSomebodyHoldsThem) {
   DocumentShares shares;
   const DocumentSeat seat(&shares, {KeyOf(1), 3}), same(&shares, {KeyOf(1), 3}),
-      other(&shares, {KeyOf(2), 3});
+      other(&shares, {KeyOf(2), 3}), put_again(&shares, {KeyOf(1), 3, 9});
   auto digests = MakeDigests(3);
   const uint64_t bytes = digests->size_bytes();
   seat.PutDigests(1, kKind, digests);
@@ -59,6 +59,7 @@ TEST(DocumentSharesTest, DigestsAreFoundByDocumentLayerAndKindWhileSomebodyHolds
   EXPECT_EQ(same.FindDigests(0, kKind), nullptr);
   EXPECT_EQ(same.FindDigests(1, kernels::DigestKind::kMean), nullptr);
   EXPECT_EQ(other.FindDigests(1, kKind), nullptr);
+  EXPECT_EQ(put_again.FindDigests(1, kKind), nullptr) << "it may have other bytes";
   EXPECT_EQ(shares.digest_bytes_shared(), bytes);
   EXPECT_EQ(shares.digest_bytes_held(), bytes);
   digests.reset();

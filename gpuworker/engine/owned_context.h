@@ -23,6 +23,7 @@ class OwnedContext {
   OwnedContext& operator=(const OwnedContext&) = delete;
 
   uint64_t id() const { return opened_.id; }
+  uint64_t incarnation() const { return opened_.incarnation; }
   bool private_pages() const { return private_pages_; }
 
  private:

@@ -59,7 +59,7 @@ StatusOr<std::unique_ptr<PagedRun>> PagedRun::Open(const EngineParts& parts,
   QUIRE_RETURN_IF_ERROR(run->MakeCache());
   QUIRE_RETURN_IF_ERROR(run->OpenContext(document, LeavesOut(*run->policy_, *parts.spec)));
   if (document != nullptr) QUIRE_RETURN_IF_ERROR(run->LoadDocument(*document));
-  run->host_pages_ = run->MakeHostPages(document);
+  run->host_pages_ = run->MakeHostPages();
   QUIRE_RETURN_IF_ERROR(run->TakeSeat(sessions));
   QUIRE_RETURN_IF_ERROR(run->LoadPolicy());
   run->Connect();
@@ -80,7 +80,7 @@ StatusOr<std::unique_ptr<PagedRun>> PagedRun::OpenDense(const EngineParts& parts
   QUIRE_RETURN_IF_ERROR(run->MakeCache());
   // What is appended once the budget holds goes into the same context.
   QUIRE_RETURN_IF_ERROR(run->OpenContext(nullptr, LeavesOut(*run->after_prompt_, *parts.spec)));
-  run->host_pages_ = run->MakeHostPages(nullptr);
+  run->host_pages_ = run->MakeHostPages();
   run->Connect();
   return run;
 }
@@ -92,7 +92,7 @@ StatusOr<std::unique_ptr<PagedRun>> PagedRun::WithinBudget(std::unique_ptr<Paged
   QUIRE_ASSIGN_OR_RETURN(SuspendedRun suspended, Suspend(std::move(dense)));
   run->policy_ = std::move(suspended.after_prompt);
   QUIRE_RETURN_IF_ERROR(run->Reload(&suspended));
-  run->host_pages_ = run->MakeHostPages(nullptr);
+  run->host_pages_ = run->MakeHostPages();
   QUIRE_RETURN_IF_ERROR(run->TakeSeat(sessions));
   QUIRE_RETURN_IF_ERROR(run->LoadPolicy());
   run->Connect();
@@ -147,11 +147,9 @@ void PagedRun::ShareDocument(const DocumentPages& document) {
   shared_.emplace(parts_.shares, document);
 }
 
-HostPages PagedRun::MakeHostPages(const Document* document) const {
-  const UnitPart part = policy_->RecalledPart();
-  if (document == nullptr) return {parts_.host_tier, {}, 0, context_->id(), part};
-  const auto whole = static_cast<uint32_t>(document->num_tokens / parts_.spec->page_tokens);
-  return {parts_.host_tier, document->chain_tip, whole, context_->id(), part};
+HostPages PagedRun::MakeHostPages() const {
+  return {parts_.host_tier, document_.value_or(DocumentPages()), context_->id(),
+          policy_->RecalledPart()};
 }
 
 void PagedRun::Connect() {
@@ -218,7 +216,9 @@ Status PagedRun::OpenContext(const Document* document, bool private_pages) {
 Status PagedRun::LoadDocument(const Document& document) {
   QUIRE_RETURN_IF_ERROR(cache_->StartAt(document.num_tokens));
   const uint32_t p = parts_.spec->page_tokens;
-  ShareDocument({document.chain_tip, static_cast<uint32_t>(document.num_tokens / p)});
+  ShareDocument({.tip = document.chain_tip,
+                 .num_pages = static_cast<uint32_t>(document.num_tokens / p),
+                 .incarnation = context_->incarnation()});
   QUIRE_ASSIGN_OR_RETURN(
       const uint64_t bytes,
       LoadFixedPages(parts_, ContextRef(document.chain_tip), shared(), cache_.get()));

@@ -137,7 +137,7 @@ class PagedRun {
   void ShareDocument(const DocumentPages& document);
   const DocumentSeat* shared() const { return shared_ ? &*shared_ : nullptr; }
   /// Which units of the host tier are this run's.
-  HostPages MakeHostPages(const Document* document) const;
+  HostPages MakeHostPages() const;
   /// What attention goes through, once there are cache, policy and seat.
   void Connect();
   StatusOr<std::vector<std::byte>> ExportOpenPage() const;

@@ -8,7 +8,7 @@
 namespace quire::kvserver {
 
 ResidentDigests::ResidentDigests(std::shared_ptr<DigestTable> table, std::string_view tenant,
-                                 const KvSpec& spec, DigestKind kind, std::vector<DigestId> ids)
+                                 const KvSpec& spec, DigestKind kind, std::vector<ResidentId> ids)
     : table_(std::move(table)), tenant_(tenant), spec_(spec), kind_(kind), ids_(std::move(ids)) {}
 
 ResidentDigests::~ResidentDigests() { table_->Release(tenant_, ids_); }
@@ -18,7 +18,7 @@ std::optional<DigestBlocks> ResidentDigests::Blocks(uint32_t layer, uint32_t fir
   const uint32_t first_segment = first_page / spec_.segment_pages;
   DigestBlocks blocks(spec_, first_segment * spec_.segment_pages, kind_);
   size_t row = 0;  // Of the layer.
-  while (row < ids_.size() && ids_[row].extent.layer != layer) row += num_segments_;
+  while (row < ids_.size() && ids_[row].id.extent.layer != layer) row += num_segments_;
   for (size_t s = first_segment; s < num_segments_ && blocks.end_page() < end_page; ++s) {
     const ResidentBytes& block = blocks_[row + s];
     if (block->damaged()) return std::nullopt;
@@ -35,10 +35,13 @@ StatusOr<std::shared_ptr<const ResidentDigests>> DigestResidency::Hold(const Cal
                                                                        const KvSpec& spec,
                                                                        const HoldArgs& args) {
   const uint64_t page_bytes = PageDigestBytes(spec, args.kind);
-  std::vector<DigestId> ids;
+  const std::vector<uint64_t> written_as = store_->WrittenAs(args.keys);
+  std::vector<ResidentId> ids;
   ids.reserve(args.layers.size() * args.keys.size());
   for (const uint32_t layer : args.layers) {
-    for (const SegmentKey& key : args.keys) ids.push_back({{key, layer}, args.kind});
+    for (size_t i = 0; i < args.keys.size(); ++i) {
+      ids.push_back({{{args.keys[i], layer}, args.kind}, written_as[i]});
+    }
   }
   if (!table_->Hold(caller.tenant, ids, spec.segment_pages * page_bytes)) {
     refused_.Add();
@@ -50,8 +53,8 @@ StatusOr<std::shared_ptr<const ResidentDigests>> DigestResidency::Hold(const Cal
   held->num_segments_ = static_cast<uint32_t>(args.keys.size());
   held->blocks_.reserve(held->ids_.size());
   uint64_t bytes = 0;
-  for (const DigestId& id : held->ids_) {
-    const bool last = id.extent.segment == args.keys.back();
+  for (const ResidentId& id : held->ids_) {
+    const bool last = id.id.extent.segment == args.keys.back();
     QUIRE_ASSIGN_OR_RETURN(ResidentBytes digests, Bytes(caller, spec, id, last));
     bytes += digests->bytes().size();
     held->blocks_.push_back(std::move(digests));
@@ -62,7 +65,7 @@ StatusOr<std::shared_ptr<const ResidentDigests>> DigestResidency::Hold(const Cal
 }
 
 StatusOr<ResidentBytes> DigestResidency::Bytes(const Caller& caller, const KvSpec& spec,
-                                               const DigestId& id, bool last) {
+                                               const ResidentId& id, bool last) {
   if (ResidentBytes resident = table_->Take(caller.tenant, id)) {
     shared_.Add();
     return resident;
@@ -78,13 +81,14 @@ StatusOr<ResidentBytes> DigestResidency::Bytes(const Caller& caller, const KvSpe
 }
 
 StatusOr<ResidentBytes> DigestResidency::Read(const Caller& caller, const KvSpec& spec,
-                                              const DigestId& id, bool last) {
+                                              const ResidentId& resident, bool last) {
+  const DigestId& id = resident.id;
   QUIRE_ASSIGN_OR_RETURN(SegmentDigests digests,
                          store_->ReadDigests(caller, id.extent.segment, id.extent.layer, id.kind));
   const bool whole =
       digests.num_pages == spec.segment_pages || (last && digests.num_pages < spec.segment_pages);
   if (whole && digests.bytes->size() == digests.num_pages * PageDigestBytes(spec, id.kind)) {
-    return std::make_shared<ResidentBlock>(caller.tenant, id, std::move(digests.bytes),
+    return std::make_shared<ResidentBlock>(caller.tenant, resident, std::move(digests.bytes),
                                            digests.crc32c);
   }
   return Internal("digests of segment ", id.extent.segment.Hex(), " have ", digests.bytes->size(),

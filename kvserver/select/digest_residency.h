@@ -49,13 +49,13 @@ class ResidentDigests {
 
   /// `ids` are held.
   ResidentDigests(std::shared_ptr<DigestTable> table, std::string_view tenant, const KvSpec& spec,
-                  DigestKind kind, std::vector<DigestId> ids);
+                  DigestKind kind, std::vector<ResidentId> ids);
 
   const std::shared_ptr<DigestTable> table_;
   const std::string tenant_;
   const KvSpec spec_;
   const DigestKind kind_;
-  const std::vector<DigestId> ids_;  ///< [layers][segments]
+  const std::vector<ResidentId> ids_;  ///< [layers][segments]
   uint32_t num_pages_ = 0;
   uint32_t num_segments_ = 0;
   std::vector<ResidentBytes> blocks_;  ///< As ids_.
@@ -96,9 +96,9 @@ class DigestResidency {
 
  private:
   /// The bytes of an entry that is held: read now, unless they are there or somebody reads them.
-  StatusOr<ResidentBytes> Bytes(const Caller& caller, const KvSpec& spec, const DigestId& id,
+  StatusOr<ResidentBytes> Bytes(const Caller& caller, const KvSpec& spec, const ResidentId& id,
                                 bool last);
-  StatusOr<ResidentBytes> Read(const Caller& caller, const KvSpec& spec, const DigestId& id,
+  StatusOr<ResidentBytes> Read(const Caller& caller, const KvSpec& spec, const ResidentId& resident,
                                bool last);
 
   PageStore* const store_;

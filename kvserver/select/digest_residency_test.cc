@@ -187,11 +187,13 @@ TEST_F(DigestResidencyTest, Promise2WhatAScrubFindsDamagedServesNobodyAndIsReadA
   EXPECT_EQ(count("damaged"), 1u) << "it is found once";
 }
 
-DigestId IdOf(uint8_t segment) { return {{SegmentKey{.bytes = {segment}}, 0}}; }
+ResidentId IdOf(uint8_t segment) {
+  return {.id = {.extent = {.segment = SegmentKey{.bytes = {segment}}, .layer = 0}}};
+}
 
 TEST(DigestTableTest, OneHolderLoadsAndTheOthersWaitForItOrTakeOverFromIt) {
   DigestTable table({100, 100});
-  const std::vector<DigestId> ids = {IdOf(1), IdOf(2)};
+  const std::vector<ResidentId> ids = {IdOf(1), IdOf(2)};
   ASSERT_TRUE(table.Hold("t", ids, 40));
   ASSERT_TRUE(table.Hold("t", ids, 40)) << "shared: no more room is needed";
   EXPECT_FALSE(table.Hold("t", std::vector{IdOf(1), IdOf(3)}, 40));

@@ -6,7 +6,7 @@
 
 namespace quire::kvserver {
 
-bool DigestTable::Hold(std::string_view tenant, std::span<const DigestId> ids,
+bool DigestTable::Hold(std::string_view tenant, std::span<const ResidentId> ids,
                        uint64_t entry_bytes) {
   if (ids.empty()) return true;
   MutexLock lock(mutex_);
@@ -14,7 +14,7 @@ bool DigestTable::Hold(std::string_view tenant, std::span<const DigestId> ids,
   uint64_t fresh = ids.size();
   if (it != tenants_.end()) {
     fresh = static_cast<uint64_t>(std::ranges::count_if(
-        ids, [&](const DigestId& id) { return !it->second.entries.contains(id); }));
+        ids, [&](const ResidentId& id) { return !it->second.entries.contains(id); }));
   }
   const uint64_t used = it == tenants_.end() ? 0 : it->second.used_bytes;
   const uint64_t room =
@@ -22,7 +22,7 @@ bool DigestTable::Hold(std::string_view tenant, std::span<const DigestId> ids,
                limits_.max_bytes_per_tenant - std::min(used, limits_.max_bytes_per_tenant));
   if (fresh > 0 && entry_bytes > room / fresh) return false;
   if (it == tenants_.end()) it = tenants_.emplace(std::string(tenant), Tenant()).first;
-  for (const DigestId& id : ids) {
+  for (const ResidentId& id : ids) {
     Entry& entry = it->second.entries[id];
     if (entry.holders++ == 0) entry.charged = entry_bytes;
   }
@@ -31,11 +31,11 @@ bool DigestTable::Hold(std::string_view tenant, std::span<const DigestId> ids,
   return true;
 }
 
-void DigestTable::Release(std::string_view tenant, std::span<const DigestId> ids) {
+void DigestTable::Release(std::string_view tenant, std::span<const ResidentId> ids) {
   if (ids.empty()) return;
   MutexLock lock(mutex_);
   const auto it = tenants_.find(tenant);
-  for (const DigestId& id : ids) {
+  for (const ResidentId& id : ids) {
     const auto entry = it->second.entries.find(id);
     if (--entry->second.holders > 0) continue;
     GiveBack(it->second, entry->second.charged);
@@ -44,7 +44,7 @@ void DigestTable::Release(std::string_view tenant, std::span<const DigestId> ids
   if (it->second.entries.empty()) tenants_.erase(it);
 }
 
-ResidentBytes DigestTable::Take(std::string_view tenant, const DigestId& id) {
+ResidentBytes DigestTable::Take(std::string_view tenant, const ResidentId& id) {
   MutexLock lock(mutex_);
   Entry& entry = Find(tenant, id);
   while (entry.state == State::kLoading) settled_.Wait(mutex_);
@@ -52,7 +52,7 @@ ResidentBytes DigestTable::Take(std::string_view tenant, const DigestId& id) {
   return entry.bytes;
 }
 
-void DigestTable::Loaded(std::string_view tenant, const DigestId& id, ResidentBytes bytes) {
+void DigestTable::Loaded(std::string_view tenant, const ResidentId& id, ResidentBytes bytes) {
   MutexLock lock(mutex_);
   Entry& entry = Find(tenant, id);
   const uint64_t rest = entry.charged - bytes->bytes().size();
@@ -63,7 +63,7 @@ void DigestTable::Loaded(std::string_view tenant, const DigestId& id, ResidentBy
   settled_.NotifyAll();
 }
 
-void DigestTable::Failed(std::string_view tenant, const DigestId& id) {
+void DigestTable::Failed(std::string_view tenant, const ResidentId& id) {
   MutexLock lock(mutex_);
   Find(tenant, id).state = State::kWanted;
   settled_.NotifyAll();
@@ -91,7 +91,7 @@ void DigestTable::Drop(const ResidentBytes& block) {
   entry->second.state = State::kWanted;
 }
 
-DigestTable::Entry& DigestTable::Find(std::string_view tenant, const DigestId& id) {
+DigestTable::Entry& DigestTable::Find(std::string_view tenant, const ResidentId& id) {
   return tenants_.find(tenant)->second.entries.find(id)->second;
 }
 

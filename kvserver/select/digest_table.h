@@ -25,15 +25,29 @@
 
 namespace quire::kvserver {
 
+/// Digests of the bytes that a segment has now (PageStore::WrittenAs): when damaged ones were
+/// replaced, those who hold digests of the old bytes share with nobody who comes later.
+struct ResidentId {
+  DigestId id;
+  uint64_t written_as = 0;
+  friend auto operator<=>(const ResidentId&, const ResidentId&) = default;
+};
+
+struct ResidentIdHash {
+  size_t operator()(const ResidentId& resident) const {
+    return DigestIdHash()(resident.id) ^ (resident.written_as * 0x9e3779b97f4a7c15ull);
+  }
+};
+
 /// Digests of one kind of an extent, held for a tenant, with the checksum that they came with.
 class ResidentBlock {
  public:
-  ResidentBlock(std::string_view tenant, const DigestId& id,
+  ResidentBlock(std::string_view tenant, const ResidentId& id,
                 std::shared_ptr<const std::vector<std::byte>> bytes, uint32_t crc32c)
       : tenant_(tenant), id_(id), bytes_(std::move(bytes)), crc32c_(crc32c) {}
 
   const std::string& tenant() const { return tenant_; }
-  const DigestId& id() const { return id_; }
+  const ResidentId& id() const { return id_; }
   const std::vector<std::byte>& bytes() const { return *bytes_; }
   uint32_t crc32c() const { return crc32c_; }
   /// Whether the bytes were found not to match: nothing is made of them any more.
@@ -42,7 +56,7 @@ class ResidentBlock {
 
  private:
   const std::string tenant_;
-  const DigestId id_;
+  const ResidentId id_;
   const std::shared_ptr<const std::vector<std::byte>> bytes_;
   const uint32_t crc32c_;
   std::atomic<bool> damaged_{false};
@@ -59,18 +73,18 @@ class DigestTable {
 
   /// One holder more for each of `ids`, which are distinct; those that are new take `entry_bytes`
   /// each. All or none: false when they do not fit.
-  [[nodiscard]] bool Hold(std::string_view tenant, std::span<const DigestId> ids,
+  [[nodiscard]] bool Hold(std::string_view tenant, std::span<const ResidentId> ids,
                           uint64_t entry_bytes) QUIRE_EXCLUDES(mutex_);
   /// One holder less for each; an entry goes with its last one.
-  void Release(std::string_view tenant, std::span<const DigestId> ids) QUIRE_EXCLUDES(mutex_);
+  void Release(std::string_view tenant, std::span<const ResidentId> ids) QUIRE_EXCLUDES(mutex_);
 
   /// The bytes of an entry that the caller holds. Null: the caller is the one to load it and must
   /// call Loaded or Failed. Waits while somebody else loads it.
-  ResidentBytes Take(std::string_view tenant, const DigestId& id) QUIRE_EXCLUDES(mutex_);
+  ResidentBytes Take(std::string_view tenant, const ResidentId& id) QUIRE_EXCLUDES(mutex_);
   /// `bytes` are at most what Hold took; the rest is given back.
-  void Loaded(std::string_view tenant, const DigestId& id, ResidentBytes bytes)
+  void Loaded(std::string_view tenant, const ResidentId& id, ResidentBytes bytes)
       QUIRE_EXCLUDES(mutex_);
-  void Failed(std::string_view tenant, const DigestId& id) QUIRE_EXCLUDES(mutex_);
+  void Failed(std::string_view tenant, const ResidentId& id) QUIRE_EXCLUDES(mutex_);
 
   /// Everything that is loaded now.
   std::vector<std::weak_ptr<ResidentBlock>> Blocks() const QUIRE_EXCLUDES(mutex_);
@@ -92,12 +106,12 @@ class DigestTable {
   };
   /// Keys are hashes with a salt of the tenant, but nobody may share by naming another's key.
   struct Tenant {
-    std::unordered_map<DigestId, Entry, DigestIdHash> entries;
+    std::unordered_map<ResidentId, Entry, ResidentIdHash> entries;
     uint64_t used_bytes = 0;
   };
 
   /// Of an entry that is held.
-  Entry& Find(std::string_view tenant, const DigestId& id) QUIRE_REQUIRES(mutex_);
+  Entry& Find(std::string_view tenant, const ResidentId& id) QUIRE_REQUIRES(mutex_);
   void GiveBack(Tenant& tenant, uint64_t bytes) QUIRE_REQUIRES(mutex_);
 
   const Limits limits_;

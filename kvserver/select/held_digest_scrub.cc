@@ -19,8 +19,8 @@ StatusOr<std::optional<ScrubStep>> HeldDigestScrub::Next() {
   table_->Drop(block);
   step.counts.damaged = 1;
   step.counts.mended = 1;
-  step.found = "digests of segment " + block->id().extent.segment.Hex() + " layer " +
-               std::to_string(block->id().extent.layer) +
+  step.found = "digests of segment " + block->id().id.extent.segment.Hex() + " layer " +
+               std::to_string(block->id().id.extent.layer) +
                " in memory: those of the store are used instead";
   return step;
 }

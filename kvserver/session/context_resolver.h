@@ -20,16 +20,21 @@ namespace quire::kvserver {
 
 using ContextRef = std::variant<SegmentKey, uint64_t, DocumentName>;
 
-/// A context to read from. An open one grows: take a new view for each request.
+/// A context to read from, whose segments it holds. An open one grows: take a new view for each
+/// request.
 class ReadableContext {
  public:
   explicit ReadableContext(ContextViewPtr sealed) : sealed_(std::move(sealed)) {}
-  explicit ReadableContext(std::shared_ptr<OpenContext> open) : open_(std::move(open)) {}
+  explicit ReadableContext(std::shared_ptr<OpenContext> open)
+      : open_(std::move(open)), hold_(open_->view()->hold) {}
   ContextViewPtr view() const { return open_ != nullptr ? open_->view() : sealed_; }
+  /// False for one that had let go of its segments before it was found: it is sealed.
+  bool holds() const { return open_ == nullptr || hold_ != nullptr; }
 
  private:
   ContextViewPtr sealed_;
   std::shared_ptr<OpenContext> open_;
+  std::shared_ptr<const SegmentHold> hold_;  ///< Of `open_`, which lets go once it is named.
 };
 
 class ContextResolver {

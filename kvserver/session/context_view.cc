@@ -77,14 +77,22 @@ UnitBytes TailUnitOf(const ContextView& view, const UnitRef& ref) {
 
 uint32_t ContextView::num_pages() const { return PageCount(*spec, num_tokens); }
 
-ContextViewPtr ViewOfChain(const ChainPtr& chain, SegmentHold hold) {
+ContextViewPtr ViewOfChain(const ChainPtr& chain, SegmentHold hold,
+                           std::vector<uint64_t> written_as) {
   auto view = std::make_shared<ContextView>();
   view->spec = std::shared_ptr<const KvSpec>(chain, &chain->spec);
   view->keys = std::shared_ptr<const std::vector<SegmentKey>>(chain, &chain->keys);
+  if (!written_as.empty()) {
+    view->written_as = std::make_shared<const std::vector<uint64_t>>(std::move(written_as));
+  }
   view->num_tokens = chain->num_tokens;
   view->sealed = true;
   view->hold = std::make_shared<SegmentHold>(std::move(hold));
   return view;
+}
+
+bool WasReplaced(const PageStore& store, const ContextView& view) {
+  return view.written_as != nullptr && store.WrittenAs(*view.keys) != *view.written_as;
 }
 
 Status ReadUnits(PageStore& store, const Caller& caller, const ContextViewPtr& view,

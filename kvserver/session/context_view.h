@@ -40,8 +40,10 @@ struct TailPage {
 struct ContextView {
   std::shared_ptr<const KvSpec> spec;
   std::shared_ptr<const std::vector<SegmentKey>> keys;  ///< Stored segments, in order.
-  uint64_t num_tokens = 0;                              ///< Tokens stored and in the tail.
-  std::vector<std::shared_ptr<const TailPage>> tail;    ///< Pages after the stored segments.
+  /// PageStore::WrittenAs of `keys` when they were held; null where nobody asked.
+  std::shared_ptr<const std::vector<uint64_t>> written_as = nullptr;
+  uint64_t num_tokens = 0;                            ///< Tokens stored and in the tail.
+  std::vector<std::shared_ptr<const TailPage>> tail;  ///< Pages after the stored segments.
   bool sealed = false;
   /// What makes the segments of a private context its own; null for one whose pages are shared.
   std::shared_ptr<const PrivateSegments> private_segments = nullptr;
@@ -58,7 +60,12 @@ struct ContextView {
 using ContextViewPtr = std::shared_ptr<const ContextView>;
 
 /// The view of a sealed chain, which it keeps and does not copy.
-ContextViewPtr ViewOfChain(const ChainPtr& chain, SegmentHold hold = {});
+ContextViewPtr ViewOfChain(const ChainPtr& chain, SegmentHold hold = {},
+                           std::vector<uint64_t> written_as = {});
+
+/// Whether damaged or lost segments of the view were replaced, maybe by other bytes, since they
+/// were held.
+bool WasReplaced(const PageStore& store, const ContextView& view);
 
 /// Names a unit by page.
 struct UnitRef {

@@ -24,6 +24,11 @@ std::vector<UnitRef> UnitsOfPage(const KvSpec& spec, std::span<const uint32_t> l
   return units;
 }
 
+uint64_t GreatestIncarnation(const PageStore& store, const ContextView& view) {
+  const std::vector<uint64_t> written_as = store.WrittenAs(*view.keys);
+  return written_as.empty() ? 0 : *std::ranges::max_element(written_as);
+}
+
 /// Token ids of one page of a view.
 StatusOr<std::vector<TokenId>> TokensOfPage(PageStore& store, std::string_view tenant,
                                             const ContextView& view, uint32_t page) {
@@ -65,7 +70,9 @@ StatusOr<std::shared_ptr<OpenContext>> OpenContext::Create(Deps deps, const KvSp
   }
   QUIRE_ASSIGN_OR_RETURN(SegmentHold hold, deps.store->HoldSegments(deps.tenant, keys));
   view.hold = std::make_shared<SegmentHold>(std::move(hold));
+  view.written_as = std::make_shared<const std::vector<uint64_t>>(deps.store->WrittenAs(keys));
   view.keys = std::make_shared<const std::vector<SegmentKey>>(std::move(keys));
+  const uint64_t incarnation = chain == nullptr ? 0 : GreatestIncarnation(*deps.store, *chain);
   const auto continued = chain == nullptr ? nullptr : chain->private_segments;
   if (continued != nullptr && continued->depth() == PrivateSegments::kMaxDepth) {
     return ResourceExhausted(
@@ -76,8 +83,8 @@ StatusOr<std::shared_ptr<OpenContext>> OpenContext::Create(Deps deps, const KvSp
     view.private_segments =
         std::make_shared<const PrivateSegments>(continued != nullptr ? continued->depth() + 1 : 1);
   }
-  std::shared_ptr<OpenContext> context(
-      new OpenContext(std::move(deps), std::make_shared<const ContextView>(std::move(view))));
+  std::shared_ptr<OpenContext> context(new OpenContext(
+      std::move(deps), std::make_shared<const ContextView>(std::move(view)), incarnation));
   if (chain != nullptr) {
     MutexLock lock(context->write_mutex_);
     QUIRE_RETURN_IF_ERROR(context->CopyPages(chain));
@@ -334,11 +341,14 @@ StatusOr<SegmentKey> OpenContext::Store(const ContextView& view,
   return result.key;
 }
 
-ContextView OpenContext::Advance(const ContextView& view, const SegmentKey& key) {
+ContextView OpenContext::Advance(const ContextView& view, const SegmentKey& key) const {
   ContextView next = view;
   std::vector<SegmentKey> keys = *view.keys;
   keys.push_back(key);
   next.keys = std::make_shared<const std::vector<SegmentKey>>(std::move(keys));
+  std::vector<uint64_t> written_as = *view.written_as;
+  written_as.push_back(deps_.store->WrittenAs({&key, 1}).front());
+  next.written_as = std::make_shared<const std::vector<uint64_t>>(std::move(written_as));
   next.tail.clear();
   return next;
 }

@@ -58,6 +58,10 @@ class OpenContext {
                                                        const ContextViewPtr& chain);
 
   ContextViewPtr view() const QUIRE_EXCLUDES(view_mutex_);
+  /// Names the bytes of the chain that it continues, together with the chain's last key: the
+  /// greatest incarnation that its segments were written as. Whatever is put later gets a greater
+  /// one. 0 where it continues nothing.
+  uint64_t continued_incarnation() const { return continued_incarnation_; }
 
   /// Appends pages from `first_page` on. `units` is [pages][num_layers][n_kv] units, aligned for
   /// the dtype. Pages that the context has must be the same (ALREADY_EXISTS; pages that were
@@ -95,8 +99,11 @@ class OpenContext {
   uint32_t num_differing() const { return num_differing_.load(std::memory_order_relaxed); }
 
  private:
-  OpenContext(Deps deps, ContextViewPtr view)
-      : deps_(std::move(deps)), view_(std::move(view)), first_appended_(view_->num_pages()) {}
+  OpenContext(Deps deps, ContextViewPtr view, uint64_t continued_incarnation)
+      : deps_(std::move(deps)),
+        view_(std::move(view)),
+        first_appended_(view_->num_pages()),
+        continued_incarnation_(continued_incarnation) {}
 
   /// Appends copies of the chain's complete pages that the shared segments do not cover.
   Status CopyPages(const ContextViewPtr& chain) QUIRE_REQUIRES(write_mutex_);
@@ -120,8 +127,8 @@ class OpenContext {
   StatusOr<SegmentKey> Store(const ContextView& view,
                              std::span<const std::shared_ptr<const TailPage>> pages,
                              Durability durability) QUIRE_REQUIRES(write_mutex_);
-  /// `view` with `key` after its segments, holding what its tail and `num_tokens` say.
-  static ContextView Advance(const ContextView& view, const SegmentKey& key);
+  /// `view` with `key`, which it holds, after its segments, without the tail.
+  ContextView Advance(const ContextView& view, const SegmentKey& key) const;
   void SetView(ContextView view) QUIRE_EXCLUDES(view_mutex_);
 
   struct SealRequest {
@@ -140,6 +147,7 @@ class OpenContext {
   mutable Mutex view_mutex_;
   ContextViewPtr view_ QUIRE_GUARDED_BY(view_mutex_);
   const uint32_t first_appended_;
+  const uint64_t continued_incarnation_;
   std::atomic<uint32_t> num_differing_{0};
 };
 

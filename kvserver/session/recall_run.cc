@@ -217,6 +217,7 @@ uint64_t RecallRun::CostOf(const LanePlacement& lane) const {
 
 Status RecallRun::WritePart() {
   QUIRE_RETURN_IF_ERROR(scratch_.gather.Read(*parts_.store, CallerOf()));
+  QUIRE_RETURN_IF_ERROR(CheckBytes());
   const std::span<LanePlacement> lanes = std::span(scratch_.part).first(in_part_);
   RecallPart part{.lanes = lanes, .payload = {}, .places = {}};
   std::span<UnitBytes> units = scratch_.gather.units();
@@ -236,6 +237,17 @@ Status RecallRun::WritePart() {
   QUIRE_RETURN_IF_ERROR(sink_.Write(std::move(part)));
   claim_.ReleaseFirst(lanes_written_);
   parts_.units_sent.Add(num_units);
+  return OkStatus();
+}
+
+Status RecallRun::CheckBytes() {
+  for (const RecallTarget& target : scratch_.targets) {
+    const Status status = target.sequence->CheckBytes(*parts_.store, MembersOf(target));
+    if (!status.ok()) {
+      parts_.replaced.Add();
+      return Annotate(status, "sequence ", target.want->lanes.sequence);
+    }
+  }
   return OkStatus();
 }
 

@@ -47,6 +47,7 @@ struct RecallParts {
   Counter units_wanted;
   Counter units_sent;
   Counter rolled_back;
+  Counter replaced;
   LatencyHistogram plan_times;
 };
 
@@ -126,6 +127,8 @@ class RecallRun {
   bool MayCut() const { return parts_written_ + 1 < reply_.max_parts; }
   /// Reads and writes the lanes that are in the part.
   Status WritePart();
+  /// As Sequence::CheckBytes, of all targets. What was read before is of those bytes.
+  Status CheckBytes();
   void AppendUnits(LanePlacement& lane, std::span<UnitBytes> units, RecallPart* part) const;
   /// The lanes of no part that was written are as before.
   void AbandonUnwritten();

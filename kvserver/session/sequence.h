@@ -7,8 +7,10 @@
 #ifndef QUIRE_KVSERVER_SESSION_SEQUENCE_H_
 #define QUIRE_KVSERVER_SESSION_SEQUENCE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -50,6 +52,21 @@ class Sequence {
 
   const std::vector<SequenceMember>& members() const { return members_; }
   uint32_t slots_per_head() const { return slots_per_head_; }
+  /// OK while the stored segments in `views`, of its members in order, have the bytes that they had
+  /// when the members were opened: of these are the slots, the digests that are held, and what the
+  /// worker keeps. NOT_FOUND once damaged or lost ones were replaced.
+  [[nodiscard]] Status CheckBytes(const PageStore& store, std::span<const MemberView> views) {
+    const uint64_t replaced = store.num_replaced();
+    if (checked_at_.load(std::memory_order_relaxed) == replaced) return OkStatus();
+    for (const MemberView& member : views) {
+      if (!WasReplaced(store, *member.view)) continue;
+      return NotFound(
+          "damaged segments of a context were replaced since it was opened, and may have other "
+          "bytes now; open it, and a sequence over it, again");
+    }
+    checked_at_.store(replaced, std::memory_order_relaxed);
+    return OkStatus();
+  }
   /// Of the managed layer that is `index`th in the session.
   SessionLane& lane(uint32_t index) { return lanes_[index]; }
   std::vector<SessionLane>& lanes() { return lanes_; }
@@ -59,6 +76,7 @@ class Sequence {
   const std::shared_ptr<const HeldDigests> held_digests_;
   const uint32_t slots_per_head_;
   std::vector<SessionLane> lanes_;
+  std::atomic<uint64_t> checked_at_{0};  ///< num_replaced of the store when nothing was replaced.
 };
 using SequencePtr = std::shared_ptr<Sequence>;
 

@@ -481,6 +481,9 @@ StatusOr<Payload> Session::Digests(uint32_t sequence, uint32_t member,
                                        {layer, first_page, end_page, kind}));
     blocks.AppendTo(first_page, end_page, &payload);
   }
+  std::vector<MemberView> views;
+  for (const SequenceMember& each : found->members()) views.emplace_back(each);
+  QUIRE_RETURN_IF_ERROR(found->CheckBytes(*shared_.recall.store, views));
   return payload;
 }
 

@@ -74,7 +74,8 @@ class Session {
   void EndLandings() { landings_.End(); }
 
   /// Answers a recall to `sink`, in parts as `reply` allows. INVALID_ARGUMENT for lanes, pages and
-  /// queries outside the session. Lanes whose part has been written stay when a later one fails.
+  /// queries outside the session; NOT_FOUND once segments of a sequence were damaged and replaced
+  /// (Sequence::CheckBytes). Lanes whose part has been written stay when a later one fails.
   [[nodiscard]] Status Recall(const RecallArgs& args, const ReplyShape& reply, RecallSink& sink)
       QUIRE_EXCLUDES(mutex_);
   /// All of the lanes are acknowledged, or none. Each at most once.

@@ -207,6 +207,10 @@ void SessionManager::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("session_lanes_rolled_back",
                 "Lanes whose last recall was answered and not applied by its worker.",
                 recall.rolled_back.Get());
+  visit.Counter("session_recalls_of_replaced",
+                "Recalls refused because segments of their sequence were damaged and replaced "
+                "since it was opened.",
+                recall.replaced.Get());
   visit.Histogram("session_plan_seconds",
                   "Time of a recall to find what is missing and where it goes, without selecting, "
                   "reading and sending.",

@@ -769,6 +769,73 @@ TEST_F(SessionTest, PagesAppendedAfterTheOpeningCanBeRecalled) {
   EXPECT_EQ(BytesOf(sink.units()[1]), WholeUnit(4, 0, 1));
 }
 
+// Promise 1: what a sequence reads does not change under it. Once it has, the sequence ends before
+// it is sent bytes that do not belong to those that it has.
+TEST_F(SessionTest, ASequenceWhoseSegmentsWereReplacedEndsAndANewOneReadsTheNewBytes) {
+  const ContextViewPtr sealed = SealedWith(8);  // Two segments.
+  const auto session = SessionOver(sealed->chain_tip(), 4);
+  const auto beginning = SessionOver(SealedWith(4)->chain_tip(), 4);
+  ASSERT_EQ(CodeOf(*session, {1, 1, {Want(0, {{0, 4}, {}})}}), StatusCode::kOk);
+  store_.Replace(sealed->keys->back(), std::byte{0x3c});
+  for (const PageLists& pages : {PageLists{{0, 4}, {}}, PageLists{{5}, {}}}) {
+    EXPECT_EQ(CodeOf(*session, {1, 2, {Want(0, pages, 1)}}), StatusCode::kNotFound);
+  }
+  EXPECT_EQ(session->Digests(0, 0, std::vector{0u}, 0, 4).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(CodeOf(*beginning, {1, 1, {Want(0, {{0, 3}, {}})}}), StatusCode::kOk);
+  EXPECT_EQ(MetricValuesOf(sessions_).at("session_recalls_of_replaced"), 2u);
+  const auto again = SessionOver(sealed->chain_tip(), 4);
+  const CollectingSink sink = Answer(*again, {1, 1, {Want(0, {{4}, {}})}});
+  EXPECT_EQ(BytesOf(sink.units()[0]),
+            std::vector<std::byte>(quire::UnitBytes(spec_), std::byte{0x3c}));
+}
+
+// An open context that was continued over them ends, too; its own append is no change to it.
+TEST_F(SessionTest, AContextOverSegmentsThatWereReplacedIsReadNoMore) {
+  const ContextViewPtr sealed = SealedWith(4);
+  const auto open = OpenWith(5, sealed);  // Stores a segment of its own.
+  EXPECT_EQ(CodeOf(*SessionOver(open.id, 4), {1, 1, {Want(0, {{0, 8}, {}})}}), StatusCode::kOk);
+  store_.Replace(sealed->keys->back(), std::byte{0x3c});
+  ASSERT_TRUE(Append(*open.context, 9, 4).ok());
+  EXPECT_EQ(CodeOf(*SessionOver(open.id, 4), {1, 1, {Want(0, {{0}, {}})}}), StatusCode::kNotFound);
+  EXPECT_EQ(CodeOf(*SessionOver(OpenWith(1, sealed).id, 4), {1, 1, {Want(0, {{0, 4}, {}})}}),
+            StatusCode::kOk);
+}
+
+TEST_F(SessionTest, DigestsOfBytesThatWereReplacedAreSharedWithNobodyWhoComesLater) {
+  const ContextViewPtr sealed = SealedWith(8);
+  const auto select = [&] {
+    const LayerWant want = Query(1, 1, {{.first_page = 0, .end_page = 8}}, 2);
+    const auto session = SessionOver(sealed->chain_tip(), 4);
+    EXPECT_EQ(CodeOf(*session, {1, 1, {want}}), StatusCode::kOk);
+    return session;
+  };
+  const auto first = select(), second = select();
+  EXPECT_EQ(MetricValuesOf(sessions_).at("digest_extents_loaded"), 2u);
+  EXPECT_EQ(MetricValuesOf(sessions_).at("digest_extents_shared"), 2u);
+  store_.Replace(sealed->keys->back(), std::byte{0x3c});
+  const auto later = select();
+  EXPECT_EQ(MetricValuesOf(sessions_).at("digest_extents_loaded"), 3u);
+  EXPECT_EQ(MetricValuesOf(sessions_).at("digest_extents_shared"), 3u) << "of the first segment";
+}
+
+// The context lets go of its segments once a document names them; who reads it does not.
+TEST_F(SessionTest, ASessionHoldsTheSegmentsOfAContextThatWasSealedNamedAndDeleted) {
+  const auto open = OpenWith(4);
+  const uint64_t before = OpenSession(open.id, 4).id;
+  const SegmentKey key = (*Seal(*open.context, 4, 0))->chain_tip();
+  contexts_.Retire(kTenant, open.id);
+  contexts_.Named(kTenant, key);
+  const uint64_t later = OpenSession(open.id, 4).id;
+  (void)store_.DeleteSegment(kTenant, key);
+  for (const uint64_t id : {before, later}) {
+    EXPECT_EQ(store_.num_segments(), 1u);
+    EXPECT_EQ(CodeOf(**sessions_.Find(kTenant, id), {1, 1, {Want(0, {{0}, {3}})}}),
+              StatusCode::kOk);
+    EXPECT_TRUE(sessions_.Close(kTenant, id));
+  }
+  EXPECT_EQ(store_.num_segments(), 0u) << "the delete is finished";
+}
+
 TEST_F(SessionTest, MalformedRecallsAreRefusedAndChangeNothing) {
   const auto session = SessionOver(SealedWith(4)->chain_tip(), 2);
   const CandidateRange all{.first_page = 0, .end_page = 4};

@@ -15,7 +15,8 @@ StatusOr<std::unique_ptr<PageStore>> PageStore::Open(const Options& options) {
 StatusOr<HeldChain> PageStore::HoldChain(std::string_view tenant, const SegmentKey& tip) {
   QUIRE_ASSIGN_OR_RETURN(ChainPtr chain, ResolveChain(tenant, tip));
   QUIRE_ASSIGN_OR_RETURN(SegmentHold hold, HoldSegments(tenant, chain->keys));
-  return HeldChain{std::move(chain), std::move(hold)};
+  std::vector<uint64_t> written_as = WrittenAs(chain->keys);
+  return HeldChain{std::move(chain), std::move(hold), std::move(written_as)};
 }
 
 }  // namespace quire::kvserver

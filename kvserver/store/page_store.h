@@ -97,6 +97,7 @@ struct ChainStat {
 struct HeldChain {
   ChainPtr chain;
   SegmentHold hold;
+  std::vector<uint64_t> written_as;  ///< Of chain->keys, as PageStore::WrittenAs.
 };
 
 class PageStore {
@@ -243,6 +244,11 @@ class PageStore {
                                 uint64_t incarnation) = 0;
   /// The incarnations of stored segments, 0 for one that is not stored.
   virtual std::vector<uint64_t> Incarnations(std::span<const SegmentKey> keys) const = 0;
+  /// The incarnations that the bytes of stored segments were written as, 0 for one that is not
+  /// stored. Under a SegmentHold one changes only when damaged or lost bytes are replaced, maybe by
+  /// others; num_replaced grows then, before anybody is handed the new bytes.
+  virtual std::vector<uint64_t> WrittenAs(std::span<const SegmentKey> keys) const = 0;
+  virtual uint64_t num_replaced() const = 0;
   /// Removes what nobody needs any more: forsaken segments that could not be removed at once,
   /// cached ones that nobody has used for cached_ttl, and those that continue a segment which is
   /// gone. Returns how many. Call it about once a second.

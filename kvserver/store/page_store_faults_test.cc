@@ -85,6 +85,7 @@ TEST_F(PageStoreFaultsTest, Promise1ADamagedSegmentIsReplacedByOtherBytes) {
   const auto segment = PutTestSegment(*store_, spec_, 1);
   ASSERT_TRUE(segment.ok()) << segment.status();
   Open();
+  const uint64_t written_as = store_->WrittenAs({{segment->key}}).front();
   // Layer 0 comes to DRAM, layer 1 is found to be damaged.
   std::vector<UnitBytes> units;
   const std::vector<UnitAddress> all = AllUnits(spec_, segment->key, segment->tokens.size());
@@ -102,6 +103,8 @@ TEST_F(PageStoreFaultsTest, Promise1ADamagedSegmentIsReplacedByOtherBytes) {
   const auto put = store_->PutSegment("default", args);
   ASSERT_TRUE(put.ok()) << put.status();
   EXPECT_FALSE(put->existed);
+  EXPECT_GT(store_->WrittenAs({{segment->key}}).front(), written_as);
+  EXPECT_EQ(store_->num_replaced(), 1u) << "those who read it meanwhile are told";
   EXPECT_EQ(Count("ssd_bytes_used"), other.size());
   for (int times = 0; times < 2; ++times) {
     EXPECT_EQ(*ReadSegment(*store_, spec_, *segment), other);

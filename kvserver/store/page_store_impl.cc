@@ -223,7 +223,8 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
                     .tenant = segment.tenant,
                     .parent = segment.parent,
                     .bytes = segment.bytes,
-                    .incarnation = segment.incarnation});
+                    // 0 is what is about to be put; what was put before there were any has 1.
+                    .incarnation = std::max<uint64_t>(segment.incarnation, 1)});
   }
   dropped_.Add(recovered.dropped);
   torn_.Add(recovered.torn.size());

@@ -95,6 +95,10 @@ class PageStoreImpl final : public PageStore {
   std::vector<uint64_t> Incarnations(std::span<const SegmentKey> keys) const override {
     return keeper_.Incarnations(keys);
   }
+  std::vector<uint64_t> WrittenAs(std::span<const SegmentKey> keys) const override {
+    return keeper_.WrittenAs(keys);
+  }
+  uint64_t num_replaced() const override { return keeper_.num_replaced(); }
   StatusOr<uint64_t> Sweep() override { return keeper_.Sweep(); }
   Status PinSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;
   Status UnpinSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;

@@ -62,6 +62,21 @@ TEST_F(PageStoreSpaceTest, AStoredSegmentThatIsPutAgainIsNotChargedAgain) {
   EXPECT_EQ(Count("ssd_bytes_used"), segment_bytes());
 }
 
+// The limit that nobody gave: a share of what the file system has, which its other users and the
+// metadata have to share with.
+TEST_F(PageStoreSpaceTest, WithoutALimitAShareOfTheFileSystemMayBeUsed) {
+  options_.ssd_bytes = 0;
+  Open();
+  // Others write to the same file system meanwhile, and root may use what is kept for it.
+  const auto space = std::filesystem::space(dir_.path());
+  const auto payload_of = [&](double share, uint64_t bytes) {
+    const auto limit = static_cast<uint64_t>(share * static_cast<double>(bytes));
+    return DivideSsd(limit, options_.ssd_volume_bytes, 0).value().payload_bytes;
+  };
+  EXPECT_GT(Count("ssd_bytes_limit"), payload_of(PageStore::kSsdShare - 0.05, space.available));
+  EXPECT_LT(Count("ssd_bytes_limit"), payload_of(PageStore::kSsdShare + 0.05, space.free));
+}
+
 /// A store that may take 16 MiB of the disk, of segments of 64 KiB with a quarter as many digests.
 class DiskLimitTest : public PageStoreSpaceTest {
  protected:
@@ -279,6 +294,8 @@ TEST_F(CachedSegmentsTest, Promise3ASegmentThatIsPutAgainIsAnotherOneAndStays) {
   SegmentHold reader = HoldOne(segment);
   const uint64_t before = store_->ForsakeSegments("default", {{segment.key}}).front();
   PutOne(1);
+  EXPECT_EQ(store_->WrittenAs({{segment.key}}).front(), before) << "the bytes are the same";
+  EXPECT_EQ(store_->num_replaced(), 0u);
   reader.Release();
   EXPECT_EQ(store_->RemoveForsaken("default", segment.key, before).code(), StatusCode::kNotFound);
   Open();

@@ -142,10 +142,25 @@ void SegmentCatalog::MarkDamaged(std::span<const SegmentKey> keys, std::string_v
     MutexLock lock(damaged_mutex_);
     for (const SegmentKey& key : keys) fresh += damaged_.insert(key).second ? 1 : 0;
   }
-  if (fresh == 0 || health_ == nullptr) return;
+  if (fresh > 0) Tell(keys.front(), detail);
+}
+
+void SegmentCatalog::MarkDamaged(const SegmentKey& key, const SegmentRecord& record) {
+  {
+    // Remember takes marks back after it has inserted the new record.
+    MutexLock lock(damaged_mutex_);
+    const auto now = records_.Find(key);
+    if (now && (*now)->incarnation != record.incarnation) return;
+    if (!damaged_.insert(key).second) return;
+  }
+  Tell(key, "");
+}
+
+void SegmentCatalog::Tell(const SegmentKey& key, std::string_view detail) {
+  if (health_ == nullptr) return;
   if (!detail.empty()) return health_->Raise(Trouble::kDataDamaged, detail);
   health_->Raise(Trouble::kDataDamaged,
-                 "segment " + keys.front().Hex() +
+                 "segment " + key.Hex() +
                      " failed its checksums or is gone, and counts as missing; check the device, "
                      "and put the documents again of which `quire ls` says that segments are lost");
 }

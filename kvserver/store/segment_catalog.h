@@ -77,6 +77,9 @@ class SegmentCatalog {
   void MarkDamaged(const SegmentKey& key) { MarkDamaged({&key, 1}, ""); }
   /// The same of several; `detail` tells operators of all of them.
   void MarkDamaged(std::span<const SegmentKey> keys, std::string_view detail);
+  /// The same of bytes that were read as `record` says, by a caller without the segment's writer
+  /// lock: nothing is marked when others have come in their place meanwhile.
+  void MarkDamaged(const SegmentKey& key, const SegmentRecord& record);
   bool IsDamaged(const SegmentKey& key) const;
   bool HasDamaged() const;
 
@@ -84,6 +87,8 @@ class SegmentCatalog {
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
+  /// Tells operators of damage that was not known.
+  void Tell(const SegmentKey& key, std::string_view detail);
   struct CachedChain {
     std::string tenant;
     ChainPtr chain;

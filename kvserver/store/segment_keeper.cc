@@ -40,6 +40,12 @@ void SegmentKeeper::Stored(const StoredSegment& segment) {
   lives_.Add(segment, parts_.clock->Now());
 }
 
+void SegmentKeeper::Rewriting(const SegmentKey& key, uint64_t incarnation) {
+  MutexLock lock(mutex_);
+  lives_.Rewrite(key, incarnation);
+  num_replaced_.store(lives_.num_replaced(), std::memory_order_release);
+}
+
 uint64_t SegmentKeeper::NextIncarnation() {
   MutexLock lock(mutex_);
   return lives_.NextIncarnation(parts_.clock->UnixMicros());
@@ -194,6 +200,14 @@ std::vector<uint64_t> SegmentKeeper::Incarnations(std::span<const SegmentKey> ke
   return incarnations;
 }
 
+std::vector<uint64_t> SegmentKeeper::WrittenAs(std::span<const SegmentKey> keys) const {
+  std::vector<uint64_t> written;
+  written.reserve(keys.size());
+  MutexLock lock(mutex_);
+  for (const SegmentKey& key : keys) written.push_back(lives_.WrittenAs(key).value_or(0));
+  return written;
+}
+
 void SegmentKeeper::RestoreNames(const SegmentLives::Names& names) {
   MutexLock lock(mutex_);
   lives_.RestoreNames(names, parts_.clock->Now());
@@ -320,6 +334,9 @@ void SegmentKeeper::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("segments_detached",
                 "Cached segments that left SSD because the one that they continue was removed.",
                 detached_.Get());
+  visit.Counter("segments_replaced",
+                "Damaged or lost segments whose bytes were put again, maybe others.",
+                num_replaced());
   MutexLock lock(mutex_);
   visit.Gauge("segments", "Segments stored.", lives_.size());
   visit.Gauge("segments_cached", "Segments stored that no document refers to.",

@@ -13,6 +13,7 @@
 #ifndef QUIRE_KVSERVER_STORE_SEGMENT_KEEPER_H_
 #define QUIRE_KVSERVER_STORE_SEGMENT_KEEPER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -69,6 +70,8 @@ class SegmentKeeper final : public SegmentHold::Owner {
   void Withdraw(const SegmentKey& key) QUIRE_EXCLUDES(mutex_);
   /// The segment is stored from now on, as `segment` says.
   void Stored(const StoredSegment& segment) QUIRE_EXCLUDES(mutex_);
+  /// Before any tier has other bytes than those that it may have.
+  void Rewriting(const SegmentKey& key, uint64_t incarnation) QUIRE_EXCLUDES(mutex_);
   /// An incarnation that was never given.
   uint64_t NextIncarnation() QUIRE_EXCLUDES(mutex_);
   bool IsStored(const SegmentKey& key) const QUIRE_EXCLUDES(mutex_);
@@ -95,14 +98,16 @@ class SegmentKeeper final : public SegmentHold::Owner {
   [[nodiscard]] Status RemoveForsaken(const SegmentKey& key, uint64_t incarnation)
       QUIRE_EXCLUDES(mutex_);
   std::vector<uint64_t> Incarnations(std::span<const SegmentKey> keys) const QUIRE_EXCLUDES(mutex_);
+  std::vector<uint64_t> WrittenAs(std::span<const SegmentKey> keys) const QUIRE_EXCLUDES(mutex_);
+  uint64_t num_replaced() const { return num_replaced_.load(std::memory_order_acquire); }
   void RestoreNames(const SegmentLives::Names& names) QUIRE_EXCLUDES(mutex_);
   uint64_t CountNames(const SegmentKey& key) const QUIRE_EXCLUDES(mutex_);
   /// Removes it now, or as soon as nobody holds it. NOT_FOUND when it is not stored.
   [[nodiscard]] Status Delete(const SegmentKey& key) QUIRE_EXCLUDES(mutex_);
   StatusOr<uint64_t> Sweep() QUIRE_EXCLUDES(mutex_);
 
-  /// segments, segments_cached, segments_held, ssd_bytes_cached, deletes, cached_evictions,
-  /// cached_expired, segments_detached.
+  /// segments, segments_cached, segments_held, segments_replaced, ssd_bytes_cached, deletes,
+  /// cached_evictions, cached_expired, segments_detached.
   void VisitMetrics(MetricsVisitor& visit) const QUIRE_EXCLUDES(mutex_);
 
  private:
@@ -120,6 +125,7 @@ class SegmentKeeper final : public SegmentHold::Owner {
   Mutex evict_mutex_;  ///< One evicts at a time: the others find the room that it made.
   mutable Mutex mutex_;
   SegmentLives lives_ QUIRE_GUARDED_BY(mutex_);
+  std::atomic<uint64_t> num_replaced_{0};  ///< Of lives_.
   Counter deletes_, evictions_, expired_, detached_;
 };
 

@@ -229,6 +229,7 @@ Status SegmentWriter::MakeMetadataRoom(const SegmentRecord& record) {
 Status SegmentWriter::Write(const SegmentKey& key, SegmentToStore& segment, Durability durability,
                             Stored before) {
   if (const Status room = MakeMetadataRoom(segment.record); !room.ok()) return Told(room);
+  parts_.keeper->Rewriting(key, segment.record.incarnation);
   const std::vector<ExtentView> extents = SplitExtents(key, segment, parts_.prefill_cost);
   // A damaged one is mended where it is, and takes of the budget all the same.
   if (!Admit(segment, before == Stored::kDamaged ? Durability::kPersisted : durability)) {

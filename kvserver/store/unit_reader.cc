@@ -166,7 +166,7 @@ StatusOr<UnitBytes> UnitReader::Checked(const SegmentRecord& record, SsdTier::Un
   const StatusCode code = result.status().code();
   if ((code == StatusCode::kDataLoss || code == StatusCode::kNotFound) &&
       parts_.catalog->Find(record.tenant, read.id.segment).ok()) {
-    parts_.catalog->MarkDamaged(read.id.segment);
+    parts_.catalog->MarkDamaged(read.id.segment, record);
   }
   return result;
 }

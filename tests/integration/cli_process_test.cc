@@ -8,12 +8,14 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <sstream>
 #include <thread>
 
 #include "client/client.h"
 #include "client/connect.h"
 #include "common/base/clock.h"
+#include "common/page/layout.h"
 #include "tests/integration/quire_fixture.h"
 #include "tests/kit/caller_tokens.h"
 #include "tests/kit/paths.h"
@@ -279,6 +281,46 @@ TEST_F(CliTest, TextThatIsNoTextIsNamedWithItsByte) {
   const ChildResult put = Quire({"put", dir_ / "caf\xe9.txt"});
   EXPECT_EQ(put.exit_code, 1);
   EXPECT_THAT(put.err, HasSubstr("name is not UTF-8 at byte 3"));
+}
+
+// What clients left that died before they registered it is counted, by both alike, and is no
+// damage.
+TEST_F(CliTest, FsckCountsWhatNoDocumentNamesAsTheServerDoes) {
+  const auto client = *Client::Create({.transport = *ConnectGrpc(address_)});
+  const auto stat = client->Stat(ContextRef(DocumentName{.name = "example"}));
+  ASSERT_TRUE(stat.ok()) << stat.status();
+  const KvSpec& spec = stat->context.spec;
+  const std::vector<TokenId> tokens(spec.page_tokens, 5);
+  Payload page;
+  page.Append(std::vector<std::byte>(SegmentBytes(spec, 1)));
+  ASSERT_TRUE(client->PutSegment(spec, kRootKey, tokens, page).ok());
+  std::map<std::string, uint64_t> counters;
+  for (const auto& [name, value] : client->Stats()->counters) counters[name] = value;
+  EXPECT_EQ(counters["segments_cached"], 1u);
+  EXPECT_EQ(counters["ssd_bytes_cached"], page.size_bytes());
+  EXPECT_EQ(StopServer(SIGTERM), 0);
+  const ChildResult fsck = RunChild(Binary("quire"), {"fsck", dir_ / "data", "--json"});
+  EXPECT_EQ(fsck.exit_code, 0) << fsck.err;
+  const auto report = nlohmann::json::parse(fsck.out, nullptr, /*allow_exceptions=*/false);
+  EXPECT_EQ(report["clean"], true);
+  EXPECT_EQ(report["segments"], counters["segments"]);
+  EXPECT_EQ(report["cached_segments"], counters["segments_cached"]);
+  EXPECT_EQ(report["cached_bytes"], counters["ssd_bytes_cached"]);
+  EXPECT_EQ(report["payload_bytes"], counters["ssd_bytes_used"]);
+  // Nothing else gets it back: it makes room when room is needed, and a delete takes it.
+  StartServer();
+  EXPECT_EQ(Quire({"rm", "example"}).exit_code, 0);
+  const auto left = QuireJson({"stat", "--counters"})["counters"];
+  EXPECT_EQ(left["ssd_bytes_cached"], counters["ssd_bytes_cached"]);
+  EXPECT_EQ(left["ssd_bytes_used"], counters["ssd_bytes_cached"]);
+}
+
+// Promise 3, of what the registry knows: a pin is a fact of the document, not of the process.
+TEST_F(CliTest, APinIsKeptOverARestart) {
+  EXPECT_EQ(Quire({"pin", "example"}).exit_code, 0);
+  EXPECT_EQ(StopServer(SIGKILL), -SIGKILL);
+  StartServer();
+  EXPECT_EQ(Quire({"pin", "example"}).out, "default/example@1 was pinned already\n");
 }
 
 TEST_F(CliTest, AnUnknownDocumentIsNamed) {

@@ -63,6 +63,23 @@ TEST(TortureProcessTest, AFewPowerFailuresLoseNothing) {
   EXPECT_EQ(Torture({"power", "--rounds", "0"}).exit_code, 1);
 }
 
+// Promises 1, 3 and 6: clients of different hardware share what they put, nothing that was
+// acknowledged goes before it is deleted, and everything goes then.
+TEST(TortureProcessTest, ALoadOfClientProcessesMissesNothingAndLeavesNothing) {
+  const ChildResult result = Torture({"load", "--seconds", "2", "--clients", "4", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err << result.out;
+  const auto json = nlohmann::json::parse(result.out);
+  for (const char* key : {"not_found_of_acknowledged", "wrong_bytes", "bytes_left", "failed",
+                          "fsck_problems", "fsck_segments"}) {
+    EXPECT_EQ(json[key], 0) << key << result.out;
+  }
+  EXPECT_LE(json["seconds_until_empty"], json["bounds"]["seconds_until_empty"]);
+  EXPECT_GT(json["segments_put_differing"], 0) << "the clients never met";
+  for (const char* operation : {"put", "continue", "read", "ask", "delete"}) {
+    EXPECT_GT(json["operations"][operation]["done"], 0) << operation;
+  }
+}
+
 TEST(TortureProcessTest, ASoakReportsTurnoversAndMemory) {
   const ChildResult result =
       Torture({"soak", "--seconds", "4", "--ssd-bytes", "16MiB", "--dram-bytes", "8MiB", "--json"});

@@ -15,8 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/checksum.h"
+#include "common/base/random.h"
 #include "embedded/embedded_store.h"
 #include "gpuworker/engine/engine.h"
+#include "quire/v1/store.pb.h"
 #include "tests/kit/fake_clock.h"
 #include "tests/kit/temp_dir.h"
 #include "tests/kit/tiny_model.h"
@@ -34,6 +37,10 @@ class DisturbedTransport final : public Transport {
   void BreakEvery(uint64_t period) { break_period_ = period; }
   uint64_t broken() const { return broken_; }
 
+  /// Changes the last bits of the f32 pages that are sent from now on, as another processor would
+  /// have computed them.
+  void AddNoise(uint64_t seed) { noise_.emplace(seed); }
+
   /// Whether what is put into landings counts as written by the server.
   void LandDirectly(bool lands) { lands_directly_ = lands; }
 
@@ -47,6 +54,7 @@ class DisturbedTransport final : public Transport {
   }
   StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view method, CallMessage request,
                                                const CallOptions& options) override {
+    QUIRE_RETURN_IF_ERROR(Disturb(method, &request));
     QUIRE_ASSIGN_OR_RETURN(auto call, inner_->Start(method, std::move(request), options));
     if (LosesThisOne()) return std::make_unique<LostCall>();
     if (break_period_ == 0 || ++recalls_ % break_period_ != 0) return call;
@@ -54,8 +62,9 @@ class DisturbedTransport final : public Transport {
   }
   Status Call(std::string_view method, const CallMessage& request, CallMessage* reply,
               const CallOptions& options) override {
-    CallMessage answer;
-    QUIRE_RETURN_IF_ERROR(inner_->Call(method, request, &answer, options));
+    CallMessage answer, sent = request;
+    QUIRE_RETURN_IF_ERROR(Disturb(method, &sent));
+    QUIRE_RETURN_IF_ERROR(inner_->Call(method, sent, &answer, options));
     if (LosesThisOne()) return Lost();
     *reply = std::move(answer);
     return OkStatus();
@@ -87,6 +96,29 @@ class DisturbedTransport final : public Transport {
     uint64_t* const broken_;
     bool first_ = true;
   };
+  Status Disturb(std::string_view method, CallMessage* request) {
+    if (!noise_) return OkStatus();
+    if (method.ends_with("/AppendPages")) return Noisy<v1::AppendPagesRequest>(request);
+    if (method.ends_with("/AppendLayers")) return Noisy<v1::AppendLayersRequest>(request);
+    if (method.ends_with("/Seal")) return Noisy<v1::SealRequest>(request);
+    return OkStatus();
+  }
+  template <typename Request>
+  Status Noisy(CallMessage* request) {
+    Request message;
+    if (!message.ParseFromString(request->control)) return Internal("a malformed request");
+    if (request->payload.size_bytes() == 0) return OkStatus();
+    std::vector<std::byte> bytes(request->payload.size_bytes());
+    request->payload.CopyTo(bytes.data());
+    for (size_t i = 0; i < bytes.size(); i += sizeof(float)) {
+      bytes[i] ^= static_cast<std::byte>(noise_->Below(4));
+    }
+    message.set_payload_crc32c(Crc32c(bytes));
+    request->control = message.SerializeAsString();
+    request->payload = {};
+    request->payload.Append(std::move(bytes));
+    return OkStatus();
+  }
   bool LosesThisOne() {
     if (period_ == 0 || ++calls_ % period_ != 0) return false;
     ++lost_;
@@ -94,6 +126,7 @@ class DisturbedTransport final : public Transport {
   }
 
   std::shared_ptr<Transport> inner_;
+  std::optional<SeededRandom> noise_;
   bool lands_directly_ = false;
   uint64_t period_ = 0;
   uint64_t calls_ = 0;
@@ -114,10 +147,7 @@ class WorkerFixture {
     auto client = Client::Create({.transport = transport_, .clock = &clock_});
     EXPECT_TRUE(client.ok()) << client.status();
     client_ = std::move(client).value();
-    auto engine = worker::Engine::Create(decoder_.get(), client_.get(), &worker::CpuDevice(),
-                                         std::move(options));
-    EXPECT_TRUE(engine.ok()) << engine.status();
-    engine_ = std::move(engine).value();
+    engine_ = MakeEngine(client_.get(), std::move(options));
   }
 
   /// Pages of four tokens, segments of two, a budget of 24 tokens at every layer.
@@ -143,6 +173,16 @@ class WorkerFixture {
   }
 
   DisturbedTransport& transport() { return *transport_; }
+  /// Another connection to the server that runs now.
+  std::shared_ptr<Transport> Connect() { return store_->transport(); }
+  const TempDir& data_directory() const { return data_directory_; }
+  /// A worker of its own over `client`, with the fixture's model.
+  std::unique_ptr<worker::Engine> MakeEngine(Client* client, worker::EngineOptions options) {
+    auto engine =
+        worker::Engine::Create(decoder_.get(), client, &worker::CpuDevice(), std::move(options));
+    EXPECT_TRUE(engine.ok()) << engine.status();
+    return engine.ok() ? std::move(engine).value() : nullptr;
+  }
   const worker::Decoder& decoder() const { return *decoder_; }
   const worker::Engine& engine() const { return *engine_; }
   Client& client() { return *client_; }

@@ -5,6 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <barrier>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <set>
 #include <thread>
@@ -19,6 +24,7 @@
 namespace quire {
 namespace {
 
+using testing::DisturbedTransport;
 using testing::TinyModel;
 using testing::WorkerFixture;
 using worker::RetrievalOptions;
@@ -539,6 +545,195 @@ TEST(WorkerSequenceTest, PrefixesAreSharedBetweenDocuments) {
   const auto again = fixture.engine().Ingest(tokens, {.name = "second"});
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->bytes_sent, 0u);
+}
+
+/// Units of `tokens` that no model has computed: the same tokens as another model might see them.
+Payload OtherPages(const KvSpec& spec, std::span<const TokenId> tokens, uint64_t seed) {
+  SeededRandom random(seed);
+  std::vector<float> values(SegmentBytes(spec, PageCount(spec, tokens.size())) / sizeof(float));
+  const size_t unit = UnitBytes(spec) / sizeof(float), dim = spec.head_dim;
+  const size_t rows = tokens.size() % spec.page_tokens;
+  for (float& value : values) value = random.Normal();
+  // Rows past the last token are zero.
+  const size_t heads = spec.num_kv_heads, pages = PageCount(spec, tokens.size());
+  for (size_t at = 0; rows != 0 && at < values.size(); ++at) {
+    const bool last_page = at / unit % (pages * heads) / heads == pages - 1;
+    if (last_page && at % (unit / 2) / dim >= rows) values[at] = 0;
+  }
+  std::vector<std::byte> bytes(values.size() * sizeof(float));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  Payload payload;
+  payload.Append(std::move(bytes));
+  return payload;
+}
+
+/// Puts every segment of `tokens` with other bytes, and registers them as "doc". How many were
+/// stored.
+uint32_t PutOther(WorkerFixture& fixture, std::span<const TokenId> tokens) {
+  const KvSpec& spec = fixture.engine().spec();
+  SegmentKey parent = kRootKey;
+  uint32_t stored = 0;
+  for (size_t at = 0; at < tokens.size(); at += spec.segment_tokens()) {
+    const auto segment =
+        tokens.subspan(at, std::min<size_t>(spec.segment_tokens(), tokens.size() - at));
+    const auto put = fixture.client().PutSegment(spec, parent, segment,
+                                                 OtherPages(spec, segment, at), PutOptions{});
+    EXPECT_TRUE(put.ok()) << put.status();
+    if (!put.ok()) return stored;
+    stored += put->existed ? 0 : 1;
+    parent = put->key;
+  }
+  EXPECT_TRUE(fixture.client().RegisterDocument({.name = "doc"}, parent).ok());
+  return stored;
+}
+
+// Promise 1: what a worker has kept of a document is not taken for what is stored under the same
+// tokens after a delete.
+TEST(WorkerSequenceTest, OtherBytesUnderTheSameTokensAreRecalledAnew) {
+  for (const SelectionSide side : {SelectionSide::kWorker, SelectionSide::kServer}) {
+    worker::EngineOptions options = WorkerFixture::Small();
+    options.host_cache_bytes = 1 << 20;
+    options.retrieval.side = side;
+    WorkerFixture fixture(options);
+    const std::vector<TokenId> text = RandomTokens(150, 1), question = RandomTokens(40, 2);
+    fixture.Ingest(text);
+    worker::SequenceStats warm, first, second;
+    const std::vector<float> before = Ask(fixture, options.retrieval, question);
+    EXPECT_EQ(Ask(fixture, options.retrieval, question, &warm), before);
+    // A recall by query names nothing that the worker has.
+    const bool names = side == SelectionSide::kWorker;
+    EXPECT_EQ(warm.units_from_host > 0, names);
+    ASSERT_TRUE(fixture.client().DeleteDocument({.name = "doc"}).ok());
+    ASSERT_EQ(Segments(fixture), 0u);
+    EXPECT_EQ(PutOther(fixture, text), 19u);
+    const std::vector<float> after = Ask(fixture, options.retrieval, question, &first);
+    EXPECT_GT(MaxDifference(after, before), 0.1f);
+    options.host_cache_bytes = 0;
+    const auto without = fixture.MakeEngine(&fixture.client(), options);
+    SequenceOptions sequence_options;
+    std::vector<float> expected;
+    sequence_options.logits_observer = [&](uint64_t, std::span<const float> values) {
+      expected.insert(expected.end(), values.begin(), values.end());
+    };
+    auto sequence = without->OpenSequence(DocumentName{.name = "doc"}, sequence_options);
+    ASSERT_TRUE(sequence.ok()) << sequence.status();
+    ASSERT_EQ((*sequence)->Append(question), OkStatus());
+    EXPECT_LE(MaxDifference(after, expected), 1e-4f);
+    EXPECT_EQ(Ask(fixture, options.retrieval, question, &second), after);
+    EXPECT_EQ(second.units_from_host > first.units_from_host, names) << "the new bytes are kept";
+  }
+}
+
+/// Changes every block of the payload on SSD, of which there is little.
+void DamagePayload(const WorkerFixture& fixture) {
+  constexpr uint64_t kHeaderBytes = 4096, kMostBytes = 1 << 20;
+  for (const auto& file :
+       std::filesystem::directory_iterator(fixture.data_directory().path() + "/payload")) {
+    std::fstream volume(file.path(), std::ios::in | std::ios::out | std::ios::binary);
+    for (uint64_t at = kHeaderBytes; at < std::min(file.file_size(), kMostBytes); at += 256) {
+      volume.seekp(static_cast<std::streamoff>(at));
+      volume.put('\x5a');
+    }
+  }
+}
+
+// Promises 1 and 8: damaged segments are replaced by other bytes while a sequence is over them. It
+// begins anew instead of going on with some of each.
+TEST(WorkerSequenceTest, ASequenceGoesOnOverSegmentsThatWereReplacedAsANewOneDoes) {
+  for (const SelectionSide side : {SelectionSide::kWorker, SelectionSide::kServer}) {
+    worker::EngineOptions options = WorkerFixture::Small();
+    options.host_cache_bytes = 1 << 20;
+    options.retrieval.side = side;
+    WorkerFixture fixture(options);
+    const std::vector<TokenId> text = RandomTokens(150, 1), question = RandomTokens(60, 2);
+    fixture.Ingest(text);
+    fixture.StartServer();  // Nothing is in DRAM.
+    const auto sequence = fixture.Open();
+    ASSERT_EQ(sequence->Append(std::span(question).first(20)), OkStatus());
+    DamagePayload(fixture);
+    const KvSpec& spec = fixture.engine().spec();
+    for (uint32_t page = 0; page < PageCount(spec, text.size()); ++page) {
+      for (uint32_t layer = 0; layer < spec.num_layers; ++layer) {
+        const UnitRange range{.layer = layer, .pages = {page}};
+        (void)fixture.client().Fetch(ContextRef(DocumentName{.name = "doc"}), {&range, 1});
+      }
+    }
+    // What had come to DRAM before is intact, and stays.
+    const uint64_t damaged = Counted(fixture, "segments_damaged");
+    EXPECT_GT(damaged, 0u);
+    EXPECT_EQ(PutOther(fixture, text), damaged);
+    ASSERT_EQ(sequence->Append(std::span(question).subspan(20)), OkStatus());
+    EXPECT_EQ(sequence->stats().reopened, 1u);
+    const auto fresh = fixture.Open();
+    ASSERT_EQ(fresh->Append(question), OkStatus());
+    EXPECT_LE(MaxDifference(sequence->logits(), fresh->logits()), 1e-4f);
+  }
+}
+
+// Promise 1, between workers on different hardware: of what they compute for the same tokens the
+// last bits differ, and whatever came first serves both.
+TEST(WorkerSequenceTest, TwoWorkersWhosePagesDifferInTheirLastBitsShareAStore) {
+  WorkerFixture fixture;
+  struct Worker {
+    std::shared_ptr<DisturbedTransport> transport = std::make_shared<DisturbedTransport>();
+    testing::FakeClock clock;
+    std::unique_ptr<Client> client;
+    std::unique_ptr<worker::Engine> engine;
+  };
+  std::array<Worker, 2> workers;
+  for (Worker& worker : workers) {
+    worker.transport->ConnectTo(fixture.Connect());
+    worker.transport->AddNoise(static_cast<uint64_t>(&worker - workers.data()) + 1);
+    worker.client = *Client::Create({.transport = worker.transport, .clock = &worker.clock});
+    worker.engine = fixture.MakeEngine(worker.client.get(), WorkerFixture::Small());
+  }
+  const std::vector<TokenId> question = RandomTokens(40, 2);
+  std::vector<std::vector<TokenId>> texts;  // Each begins as the one before it.
+  for (const size_t tokens : {90, 150, 161}) texts.push_back(RandomTokens(tokens, 1));
+  std::vector<std::vector<float>> dense;
+  for (std::vector<TokenId> text : texts) {
+    text.insert(text.end(), question.begin(), question.end());
+    auto logits = *fixture.engine().DenseLogits(text, 1);
+    dense.push_back(std::move(logits));
+  }
+  const auto name_of = [](size_t worker, size_t text) {
+    return DocumentName{.name = std::to_string(worker) + "-" + std::to_string(text)};
+  };
+  // Everything covered, so that the answer is that of dense attention but for the noise.
+  const auto ask = [&](Worker& worker, const DocumentName& name, size_t text,
+                       std::string_view policy) {
+    SequenceOptions options;
+    options.retrieval = WorkerFixture::Small().retrieval;
+    options.retrieval->policy = policy;
+    options.retrieval->budget_tokens = 256;
+    auto sequence = worker.engine->OpenSequence(name, options);
+    ASSERT_TRUE(sequence.ok()) << sequence.status();
+    ASSERT_EQ((*sequence)->Append(question), OkStatus());
+    EXPECT_LE(MaxDifference((*sequence)->logits(), dense[text]), 1e-2f) << policy;
+    EXPECT_EQ((*sequence)->stats().reopened, 0u);
+  };
+  std::barrier together(2);
+  const auto work = [&](size_t number) {
+    Worker& worker = workers[number];
+    for (size_t text = 0; text < texts.size(); ++text) {
+      together.arrive_and_wait();
+      const auto ingested = worker.engine->Ingest(texts[text], name_of(number, text));
+      EXPECT_TRUE(ingested.ok()) << ingested.status();
+      together.arrive_and_wait();
+      // "full" continues the document in a context that others share; both append to it now.
+      ask(worker, name_of(number, text), text, "full");
+      ask(worker, name_of(1 - number, text), text, "quest");
+    }
+  };
+  std::thread other(work, 1);
+  work(0);
+  other.join();
+  EXPECT_GT(Counted(fixture, "puts_differed"), 0u) << "the workers never met";
+  for (size_t number = 0; number < workers.size(); ++number) {
+    for (size_t text = 0; text < texts.size(); ++text) {
+      EXPECT_TRUE(fixture.client().DeleteDocument(name_of(number, text)).ok());
+    }
+  }
 }
 
 // A question and its answer, put as a document of their own later, are computed exactly: what the

@@ -232,6 +232,24 @@ class FakePageStore : public PageStore, public SegmentHold::Owner {
     }
     return incarnations;
   }
+  std::vector<uint64_t> WrittenAs(std::span<const SegmentKey> keys) const override {
+    MutexLock lock(mutex_);
+    std::vector<uint64_t> written_as;
+    for (const SegmentKey& key : keys) written_as.push_back(lives_.WrittenAs(key).value_or(0));
+    return written_as;
+  }
+  uint64_t num_replaced() const override {
+    MutexLock lock(mutex_);
+    return lives_.num_replaced();
+  }
+  /// The segment was damaged, and somebody has put it again: with this byte all over.
+  void Replace(const SegmentKey& key, std::byte byte) {
+    MutexLock lock(mutex_);
+    Segment& segment = segments_.at(key);
+    segment.payload = std::make_shared<const std::vector<std::byte>>(segment.payload->size(), byte);
+    lives_.Add({.key = key, .parent = segment.parent, .incarnation = lives_.NextIncarnation(0)},
+               {});
+  }
   StatusOr<uint64_t> Sweep() override { return uint64_t{0}; }
   Status PinSegments(std::string_view, std::span<const SegmentKey> keys) override {
     MutexLock lock(mutex_);

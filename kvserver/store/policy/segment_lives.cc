@@ -28,12 +28,17 @@ const SegmentLives::Entry* SegmentLives::Find(const SegmentKey& key) const {
 
 void SegmentLives::Add(const StoredSegment& segment, TimePoint now) {
   const SegmentKey& key = segment.key;
-  uint64_t names = 0, holds = 0;
+  uint64_t names = 0, holds = 0, written_as = segment.incarnation;
   bool forsaken = segment.forsaken;
   if (const Entry* const before = Find(key)) {
     names = before->names;
     holds = before->holds;
-    forsaken |= before->forsaken && before->incarnation == segment.incarnation;
+    if (before->incarnation == segment.incarnation) {
+      forsaken |= before->forsaken;
+      written_as = before->written_as;
+    } else {
+      Rewrite(key, segment.incarnation);
+    }
     Remove(key);
   }
   Entry& entry = entries_[key];
@@ -41,6 +46,7 @@ void SegmentLives::Add(const StoredSegment& segment, TimePoint now) {
            .parent = segment.parent,
            .bytes = segment.bytes,
            .incarnation = segment.incarnation,
+           .written_as = written_as,
            .names = names,
            .holds = holds,
            .seconds_per_token = segment.seconds_per_token,
@@ -165,6 +171,14 @@ void SegmentLives::Want(const SegmentKey& key) {
   forsaken_.erase(key);
 }
 
+void SegmentLives::Rewrite(const SegmentKey& key, uint64_t incarnation) {
+  Entry* const entry = Find(key);
+  // A put adds what it is about to store without an incarnation.
+  if (entry == nullptr || entry->written_as == 0 || entry->written_as == incarnation) return;
+  entry->written_as = incarnation;
+  ++num_replaced_;
+}
+
 void SegmentLives::Renew(const SegmentKey& key, uint64_t incarnation) {
   Entry* const entry = Find(key);
   if (entry == nullptr) return;
@@ -187,6 +201,12 @@ std::optional<uint64_t> SegmentLives::IncarnationOf(const SegmentKey& key) const
   const Entry* const entry = Find(key);
   if (entry == nullptr) return std::nullopt;
   return entry->incarnation;
+}
+
+std::optional<uint64_t> SegmentLives::WrittenAs(const SegmentKey& key) const {
+  const Entry* const entry = Find(key);
+  if (entry == nullptr) return std::nullopt;
+  return entry->written_as;
 }
 
 std::string SegmentLives::TenantOf(const SegmentKey& key) const {

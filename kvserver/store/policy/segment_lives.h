@@ -14,7 +14,9 @@
 //              leaves
 //
 // An incarnation tells what is stored under a key now from what was stored there before. It grows
-// from one put to the next, also over restarts.
+// from one put to the next, also over restarts. A put that finds the bytes of a segment that a
+// delete wants gone makes another incarnation of the same bytes; `WrittenAs` tells which one the
+// bytes came with.
 //
 // Bookkeeping only: no I/O, no locks, no clock: calls say what time it is, which does not go back.
 // Hold, Release, Name, Touch and the changes of what is stored are O(log n) or better. Memory is
@@ -85,6 +87,9 @@ class SegmentLives {
   std::optional<uint64_t> Forsake(const SegmentKey& key);
   /// Takes a Forsake back.
   void Want(const SegmentKey& key);
+  /// Other bytes are about to be written under this incarnation, where there are some. Readers who
+  /// find the new ones find that WrittenAs has changed.
+  void Rewrite(const SegmentKey& key, uint64_t incarnation);
   /// It was put again: from now on it has another incarnation, and nobody wants it gone.
   void Renew(const SegmentKey& key, uint64_t incarnation);
 
@@ -94,6 +99,11 @@ class SegmentLives {
   /// Documents that refer to it; 0 when it is not stored.
   uint64_t CountNames(const SegmentKey& key) const;
   std::optional<uint64_t> IncarnationOf(const SegmentKey& key) const;
+  /// The incarnation that its bytes were written as; nullopt when it is not stored. For a segment
+  /// that is held all the time, another value means that damaged or lost bytes were replaced.
+  std::optional<uint64_t> WrittenAs(const SegmentKey& key) const;
+  /// Times that the bytes of a stored segment were replaced.
+  uint64_t num_replaced() const { return num_replaced_; }
   /// Empty when it is not stored, or its record is damaged.
   std::string TenantOf(const SegmentKey& key) const;
   /// What it is charged with; 0 when it is not stored.
@@ -129,6 +139,7 @@ class SegmentLives {
     SegmentKey parent;
     uint64_t bytes = 0;
     uint64_t incarnation = 0;
+    uint64_t written_as = 0;
     uint64_t names = 0;
     uint64_t holds = 0;
     double seconds_per_token = 0;
@@ -164,6 +175,7 @@ class SegmentLives {
   uint64_t cached_bytes_ = 0;
   size_t num_held_ = 0;
   uint64_t last_incarnation_ = 0;
+  uint64_t num_replaced_ = 0;
 };
 
 }  // namespace quire::kvserver

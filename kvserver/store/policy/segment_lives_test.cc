@@ -63,6 +63,34 @@ INSTANTIATE_TEST_SUITE_P(Policies, SegmentLivesTest, ::testing::ValuesIn(Evictio
                            return name;
                          });
 
+TEST_P(SegmentLivesTest, BytesKeepTheirIncarnationUntilOthersAreWritten) {
+  Add(1);
+  ASSERT_TRUE(lives_.Hold(Key(1), now_));
+  const uint64_t written = lives_.WrittenAs(Key(1)).value();
+  EXPECT_EQ(written, lives_.IncarnationOf(Key(1)));
+  // Put again after a delete, and written out from DRAM: the same bytes.
+  (void)lives_.Forsake(Key(1));
+  const uint64_t renewed = lives_.NextIncarnation(1000);
+  lives_.Renew(Key(1), renewed);
+  lives_.Add({.key = Key(1), .bytes = 200, .incarnation = renewed}, now_);
+  EXPECT_EQ(lives_.IncarnationOf(Key(1)), renewed);
+  EXPECT_EQ(lives_.WrittenAs(Key(1)), written);
+  EXPECT_EQ(lives_.num_replaced(), 0u);
+  // Its bytes were damaged: readers can tell before others are written.
+  const uint64_t replaced = lives_.NextIncarnation(1000);
+  lives_.Rewrite(Key(1), replaced);
+  EXPECT_EQ(lives_.WrittenAs(Key(1)), replaced);
+  EXPECT_EQ(lives_.num_replaced(), 1u);
+  lives_.Add({.key = Key(1), .bytes = 200, .incarnation = replaced}, now_);
+  EXPECT_EQ(lives_.WrittenAs(Key(1)), replaced);
+  EXPECT_EQ(lives_.num_replaced(), 1u);
+  // What is about to be put for the first time replaces nothing.
+  lives_.Add({.key = Key(3)}, now_);
+  lives_.Rewrite(Key(3), lives_.NextIncarnation(1000));
+  EXPECT_EQ(lives_.num_replaced(), 1u);
+  EXPECT_EQ(lives_.WrittenAs(Key(2)), std::nullopt);
+}
+
 TEST_P(SegmentLivesTest, WhatIsNamedOrHeldNeverLeaves) {
   Add(1);
   Add(2);

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The process of one client of a load. It works on documents of its own until its time is over,
+// deletes what it has left, and says on standard output what came of its calls.
+#ifndef QUIRE_BENCH_TORTURE_LOAD_CHILD_H_
+#define QUIRE_BENCH_TORTURE_LOAD_CHILD_H_
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "bench/torture/load_client.h"
+#include "common/base/status.h"
+
+namespace quire::torture {
+
+struct LoadChildOptions {
+  std::string address;  ///< Of the server.
+  uint32_t number = 0;  ///< Of the client; clients of one seed draw from the same texts.
+  uint64_t seed = 1;
+  uint32_t seconds = 120;
+
+  /// As arguments of the command that runs RunLoadChild.
+  std::vector<std::string> ToArguments() const;
+};
+
+/// Runs the client, and writes its totals to `out` as one line.
+[[nodiscard]] Status RunLoadChild(const LoadChildOptions& options, std::ostream& out);
+
+/// What a client wrote. INTERNAL for anything else.
+StatusOr<LoadTotals> ParseLoadTotals(const std::string& line);
+
+}  // namespace quire::torture
+
+#endif  // QUIRE_BENCH_TORTURE_LOAD_CHILD_H_
