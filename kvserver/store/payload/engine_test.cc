@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -38,7 +39,7 @@ std::unique_ptr<IoEngine> MakeShallowUring() { return MakeUring(1, 1); }
 class FaultEngineOverPlain final : public IoEngine {
  public:
   std::string_view name() const override { return faults_.name(); }
-  void Run(std::span<IoRequest> requests) override { faults_.Run(requests); }
+  void Run(IoStream& stream) override { faults_.Run(stream); }
   int Sync(int fd) override { return faults_.Sync(fd); }
 
  private:
@@ -119,8 +120,8 @@ TEST(EngineChoiceDeathTest, WhereUringIsForbiddenAutoTakesPreadAndSaysWhy) {
     writes.push_back(IoRequest::Write(fd, at, std::span(bytes).subspan(at, 4096)));
     reads.push_back(IoRequest::Read(fd, at, std::span(read).subspan(at, 4096)));
   }
-  (*engine)->Run(writes);
-  (*engine)->Run(reads);
+  (*engine)->RunAll(writes);
+  (*engine)->RunAll(reads);
   std::filesystem::remove_all(dir.path());
   std::exit(read == bytes && reads.back().complete() ? 0 : 1);
 }
@@ -130,19 +131,58 @@ TEST(UringEngineDeathTest, RequestsOfARingThatStopsWorkingAreFinishedAnotherWay)
   EXPECT_EXIT(RunWithABrokenRing(), ::testing::ExitedWithCode(0), "");
 }
 
+/// A read of a pipe, which ends when something is written to it, and one of a file.
+class PipeAndFile final : public IoStream {
+ public:
+  PipeAndFile(int pipe, int writer, int file)
+      : writer_(writer),
+        requests_{IoRequest::Read(pipe, 0, of_pipe_), IoRequest::Read(file, 0, of_file_)} {}
+  IoRequest* Next() override { return next_ < 2 ? &requests_[next_++] : nullptr; }
+  void Ended(IoRequest& request) override {
+    order_.push_back(&request - requests_.data());
+    if (&request == &requests_[1]) wrote_ = write(writer_, "x", 1) == 1;
+  }
+  const std::vector<int64_t>& order() const { return order_; }
+  bool wrote() const { return wrote_; }
+
+ private:
+  const int writer_;
+  std::array<std::byte, 1> of_pipe_{};
+  std::array<std::byte, 4096> of_file_{};
+  std::array<IoRequest, 2> requests_;
+  size_t next_ = 0;
+  std::vector<int64_t> order_;
+  bool wrote_ = false;
+};
+
+TEST(UringEngineTest, TellsWhatHasEndedWhileOthersAreInFlight) {
+  const auto engine = MakeDeepUring();
+  if (engine == nullptr) GTEST_SKIP() << "this machine cannot run the engine";
+  const quire::testing::TempDir dir;
+  const int file = open((dir / "file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  std::array<int, 2> ends;
+  ASSERT_EQ(pipe(ends.data()), 0);
+  // An engine that tells at the end waits for ever.
+  PipeAndFile stream(ends[0], ends[1], file);
+  engine->Run(stream);
+  EXPECT_TRUE(stream.wrote());
+  EXPECT_EQ(stream.order(), (std::vector<int64_t>{1, 0}));
+  for (const int fd : {ends[0], ends[1], file}) close(fd);
+}
+
 class FaultEngineTest : public ::testing::Test {
  protected:
   FaultEngineTest() { Write(bytes_); }
   ~FaultEngineTest() override { close(fd_); }
   IoRequest Write(std::span<const std::byte> bytes) {
     IoRequest write = IoRequest::Write(fd_, 0, bytes);
-    faults_.Run({&write, 1});
+    faults_.RunAll({&write, 1});
     return write;
   }
   std::vector<std::byte> Read() {
     std::vector<std::byte> bytes(bytes_.size());
     IoRequest read = IoRequest::Read(fd_, 0, bytes);
-    faults_.Run({&read, 1});
+    faults_.RunAll({&read, 1});
     EXPECT_TRUE(read.complete());
     return bytes;
   }

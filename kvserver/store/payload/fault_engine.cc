@@ -35,33 +35,31 @@ std::optional<IoFault> FaultEngine::Next(Kind kind) {
 
 void FaultEngine::FailEverything(int error) { gone_error_.store(error); }
 
-void FaultEngine::Run(std::span<IoRequest> requests) {
+void FaultEngine::Run(IoStream& stream) {
+  while (IoRequest* const request = stream.Next()) {
+    RunNext(*request);
+    stream.Ended(*request);
+  }
+}
+
+void FaultEngine::RunNext(IoRequest& request) {
   if (const int error = gone_error_.load(); error != 0) {
-    for (IoRequest& request : requests) request.error = error;
-    hits_.Add(requests.size());
+    request.error = error;
+    hits_.Add();
     return;
   }
-  std::vector<IoRequest> sound;
-  std::vector<size_t> places;
   std::vector<Replaced> replaced;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    if (requests[i].kind == Kind::kWrite) {
-      std::ranges::move(BlocksUnder(requests[i]), std::back_inserter(replaced));
-    }
-    if (const auto fault = Next(requests[i].kind)) {
-      RunFaulty(requests[i], *fault);
-    } else {
-      sound.push_back(requests[i]);
-      places.push_back(i);
-    }
+  if (request.kind == Kind::kWrite) replaced = BlocksUnder(request);
+  if (const auto fault = Next(request.kind)) {
+    RunFaulty(request, *fault);
+  } else {
+    RunOne(request);
   }
-  inner_->Run(sound);
-  for (size_t i = 0; i < sound.size(); ++i) requests[places[i]] = sound[i];
   MutexLock lock(mutex_);
   std::ranges::move(replaced, std::back_inserter(replaced_));
 }
 
-void FaultEngine::RunOne(IoRequest& request) { inner_->Run({&request, 1}); }
+void FaultEngine::RunOne(IoRequest& request) { inner_->RunAll({&request, 1}); }
 
 void FaultEngine::RunHalf(IoRequest& request) {
   IoRequest half = request;

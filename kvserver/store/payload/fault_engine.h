@@ -38,7 +38,7 @@ class FaultEngine final : public IoEngine {
   explicit FaultEngine(IoEngine* inner) : inner_(inner) {}
 
   std::string_view name() const override { return inner_->name(); }
-  void Run(std::span<IoRequest> requests) override;
+  void Run(IoStream& stream) override;
   int Sync(int fd) override;
 
   /// The next request of `kind`, after `skip` others of it, gets `fault`. Several wait in line.
@@ -74,6 +74,8 @@ class FaultEngine final : public IoEngine {
   };
 
   std::optional<IoFault> Next(Kind kind);
+  /// As the faults that are injected want it.
+  void RunNext(IoRequest& request);
   void RunOne(IoRequest& request);
   void RunFaulty(IoRequest& request, IoFault fault);
   /// Moves the first half, rounded to sectors.

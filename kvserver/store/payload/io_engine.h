@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// IoEngine: batches of reads and writes on files, many in flight. It moves bytes and reports what
-// the system said; what an error means is its caller's business.
+// IoEngine: reads and writes on files, many in flight. It moves bytes and reports what the system
+// said; what an error means is its caller's business.
+//
+// A caller gives requests one after the other, while those before are in flight (IoStream): so it
+// prepares what is written next, and verifies what was read, while the device works.
 //
 // An implementation is done when it passes testing/engine_conformance.h.
 //
-// Ownership: files and buffers stay the caller's and are not used after Run returns, whatever
-// happened.
+// Ownership: files and buffers stay the caller's. Those of a request are not used after it has
+// ended, and none after Run returns, whatever happened.
 // Thread-safety: every implementation may be called concurrently; calls do not wait for each other
 // but where the device makes them.
 // Units: bytes. With a file opened for direct I/O, offset, length and buffer keep its alignment.
@@ -19,6 +22,10 @@
 #include <string_view>
 
 namespace quire::kvserver {
+
+/// The largest single transfer that callers ask for; longer ones are cut so that their parts are in
+/// flight together.
+inline constexpr uint64_t kMaxIoBytes = 1 << 20;
 
 /// One read or write, and how it ended. Short transfers are continued by the engine, so
 /// `done < length` without an error means: a read reached the end of the file.
@@ -44,18 +51,52 @@ struct IoRequest {
   bool complete() const { return error == 0 && done == length; }
 };
 
+/// Requests of one caller, made while others of it are in flight. The engine calls it from the
+/// thread that called Run.
+class IoStream {
+ public:
+  virtual ~IoStream() = default;
+  /// The next request, with `done` and `error` 0. It stays where it is until it has ended. Null
+  /// when there is none now: the engine asks again after another one has ended, and stops when none
+  /// is in flight.
+  virtual IoRequest* Next() = 0;
+  /// `request` has ended.
+  virtual void Ended(IoRequest& request) = 0;
+};
+
 class IoEngine {
  public:
   virtual ~IoEngine() = default;
   /// For people and reports: "io_uring", "pread".
   virtual std::string_view name() const = 0;
-  /// Runs all requests, in any order and at once, and returns when every one has ended. REQUIRES:
-  /// `done` and `error` are 0.
-  virtual void Run(std::span<IoRequest> requests) = 0;
+  /// Runs the requests of `stream`, in any order and at once, and returns when it has no more and
+  /// every one has ended.
+  virtual void Run(IoStream& stream) = 0;
+  /// Runs all requests. REQUIRES: `done` and `error` are 0.
+  void RunAll(std::span<IoRequest> requests);
   /// Makes durable what was written to `fd` by requests that have ended. An errno value, 0 for
   /// success.
   [[nodiscard]] virtual int Sync(int fd) = 0;
 };
+
+inline void IoEngine::RunAll(std::span<IoRequest> requests) {
+  class All final : public IoStream {
+   public:
+    explicit All(std::span<IoRequest> requests) : left_(requests) {}
+    IoRequest* Next() override {
+      if (left_.empty()) return nullptr;
+      IoRequest* const next = &left_.front();
+      left_ = left_.subspan(1);
+      return next;
+    }
+    void Ended(IoRequest&) override {}
+
+   private:
+    std::span<IoRequest> left_;
+  };
+  All all(requests);
+  Run(all);
+}
 
 }  // namespace quire::kvserver
 

@@ -2,15 +2,13 @@
 #include "kvserver/store/payload/payload_store.h"
 
 #include <algorithm>
-#include <string>
+#include <utility>
 
 #include "kvserver/store/payload/io_status.h"
+#include "kvserver/store/payload/write_batch.h"
 
 namespace quire::kvserver {
 namespace {
-
-/// Of one wave of a write; what is gathered, that is, not written from the caller's memory.
-constexpr uint64_t kWaveBufferBytes = 8 << 20;
 
 uint64_t BytesOf(std::span<const ByteSpan> spans) {
   uint64_t bytes = 0;
@@ -114,16 +112,24 @@ Status PayloadStore::CheckWrite(uint64_t bytes) {
 }
 
 StatusOr<Location> PayloadStore::Write(std::span<const ByteSpan> spans) {
+  auto next = spans.begin();
+  return Write(BytesOf(spans), [&next]() -> StatusOr<ByteSpan> {
+    while (next->empty()) ++next;
+    return *next++;
+  });
+}
+
+StatusOr<Location> PayloadStore::Write(uint64_t bytes, SpanSource source) {
+  QUIRE_RETURN_IF_ERROR(CheckWrite(bytes));
   Location location;
-  location.bytes = BytesOf(spans);
-  QUIRE_RETURN_IF_ERROR(CheckWrite(location.bytes));
-  QUIRE_ASSIGN_OR_RETURN(location.runs, AllocateSpace(location.bytes));
-  if (const Status status = WriteAll(location, spans); !status.ok()) {
+  location.bytes = bytes;
+  QUIRE_ASSIGN_OR_RETURN(location.runs, AllocateSpace(bytes));
+  if (const Status status = WriteAll(location, std::move(source)); !status.ok()) {
     FreeSpace(location.runs);
     return status;
   }
   MarkDirty(location);
-  write_bytes_.Add(location.bytes);
+  write_bytes_.Add(bytes);
   return location;
 }
 
@@ -155,46 +161,15 @@ void PayloadStore::FreeSpace(std::span<const BlockRun> runs) {
   }
 }
 
-Status PayloadStore::WriteAll(const Location& location, std::span<const ByteSpan> spans) {
-  WritePlan plan(spans);
-  while (plan.left() > 0) {
-    QUIRE_RETURN_IF_ERROR(WriteWave(location, plan));
-    Reach(options_.faults, FaultPoint::kDataWritten);
-  }
+Status PayloadStore::WriteAll(const Location& location, SpanSource source) {
+  WriteBatch batch(*volumes_, buffers_, location, std::move(source));
+  engine_->Run(batch);
+  device_writes_.Add(batch.totals().writes);
+  device_write_bytes_.Add(batch.totals().bytes);
+  device_errors_.Add(batch.totals().errors);
+  QUIRE_RETURN_IF_ERROR(batch.status());
+  Reach(options_.faults, FaultPoint::kDataWritten);
   return OkStatus();
-}
-
-Status PayloadStore::WriteWave(const Location& location, WritePlan& plan) {
-  std::vector<IoRequest> writes;
-  std::vector<AlignedBuffer> gathered;
-  uint64_t gathered_bytes = 0;
-  while (plan.left() > 0 && gathered_bytes < kWaveBufferBytes) {
-    const uint64_t position = location.bytes - plan.left();
-    const LocatedPiece place = FirstPiece(location.runs, position, kMaxIoBytes);
-    const VolumeFile& volume = *volumes_->Find(place.volume);
-    StatusOr<PlannedWrite> write = plan.Next(place.length, volume.alignment().memory, buffers_);
-    if (!write.ok() && writes.empty()) return write.status();
-    if (!write.ok()) break;  // This wave's buffers come back before the next.
-    writes.push_back(IoRequest::Write(volume.fd(), place.file_offset, write->bytes));
-    gathered_bytes += write->buffer.bytes().size();
-    gathered.push_back(std::move(write->buffer));
-  }
-  return RunWrites(writes);
-}
-
-Status PayloadStore::RunWrites(std::span<IoRequest> writes) {
-  engine_->Run(writes);
-  Status status;
-  for (const IoRequest& write : writes) {
-    device_writes_.Add();
-    device_write_bytes_.Add(write.done);
-    if (write.complete()) continue;
-    device_errors_.Add();
-    status = FromErrno(write.error != 0 ? write.error : EIO,
-                       "write " + std::to_string(write.length) + " bytes at offset " +
-                           std::to_string(write.offset) + " of " + PathOf(write.fd));
-  }
-  return status;
 }
 
 void PayloadStore::MarkDirty(const Location& location) {
@@ -241,27 +216,26 @@ Status PayloadStore::SyncDirty() {
   return OkStatus();
 }
 
-Status PayloadStore::Read(const ReadGuard& /*guard*/, std::span<ReadRequest> requests) {
-  ReadBatch batch(*volumes_, buffers_, requests);
-  for (auto reads = batch.Next(); !reads.empty(); reads = batch.Next()) {
-    engine_->Run(reads);
-    batch.Finish();
-    device_reads_.Add(reads.size());
-    for (const IoRequest& read : reads) {
-      device_read_bytes_.Add(read.done);
-      if (read.error != 0) device_errors_.Add();
-    }
-  }
-  buffered_reads_.Add(batch.buffered());
-  Status first;
-  for (const ReadRequest& request : requests) {
+void PayloadStore::Read(const ReadGuard& /*guard*/, std::span<ReadRequest> requests,
+                        const ReadDone& done) {
+  ReadBatch batch(*volumes_, buffers_, requests, [&](ReadRequest& request) {
     if (request.status.ok()) read_bytes_.Add(request.destination.size());
-    if (first.ok()) first = request.status;
     if (absl::IsUnavailable(request.status) && options_.health != nullptr) {
       options_.health->Note(Trouble::kReadFailed, Message(request.status));
     }
-  }
-  return first;
+    done(request);
+  });
+  engine_->Run(batch);
+  device_reads_.Add(batch.totals().reads);
+  device_read_bytes_.Add(batch.totals().bytes);
+  device_errors_.Add(batch.totals().errors);
+  buffered_reads_.Add(batch.totals().buffered);
+}
+
+Status PayloadStore::Read(const ReadGuard& guard, std::span<ReadRequest> requests) {
+  Read(guard, requests, [](ReadRequest&) {});
+  for (const ReadRequest& request : requests) QUIRE_RETURN_IF_ERROR(request.status);
+  return OkStatus();
 }
 
 void PayloadStore::Release(const Location& location) {
@@ -271,13 +245,6 @@ void PayloadStore::Release(const Location& location) {
 
 void PayloadStore::LeaveEpoch(ReadEpochs::Epoch epoch) {
   if (const auto unread = epochs_.Leave(epoch); !unread.empty()) FreeSpace(unread);
-}
-
-std::string PayloadStore::PathOf(int fd) const {
-  for (const VolumeFile* volume : volumes_->All()) {
-    if (volume->fd() == fd) return volume->path();
-  }
-  return "a volume";
 }
 
 void PayloadStore::VisitMetrics(MetricsVisitor& visit) const {

@@ -76,6 +76,10 @@ class PayloadStore {
   /// Files of volumes of which Recover found bytes to be lost, by number.
   std::vector<std::string> LostVolumes() const;
 
+  /// Stores what `source` gives, `bytes` bytes. A span is asked for while those before it are being
+  /// written, and stays as it is until this returns. Durable after the next Sync. Errors of the
+  /// source are passed on.
+  StatusOr<Location> Write(uint64_t bytes, SpanSource source);
   /// Stores the spans one after the other. Durable after the next Sync.
   /// INVALID_ARGUMENT for no bytes or more than a write can have, FAILED_PRECONDITION before
   /// FinishRecovery, RESOURCE_EXHAUSTED when there is no space, UNAVAILABLE when the device failed
@@ -95,7 +99,10 @@ class PayloadStore {
 
   /// Protects what is looked up from now on from being overwritten while it is read.
   [[nodiscard]] ReadGuard StartReading();
-  /// Reads all requests, many at once; each has its own status. Returns the first that is not OK.
+  /// Reads all requests, many at once; each has its own status. `done` is called for each as soon
+  /// as it has one, while others are being read.
+  void Read(const ReadGuard& guard, std::span<ReadRequest> requests, const ReadDone& done);
+  /// Returns the first status that is not OK.
   Status Read(const ReadGuard& guard, std::span<ReadRequest> requests);
 
   /// The caller's metadata does not name the location any more.
@@ -122,16 +129,13 @@ class PayloadStore {
   std::optional<std::vector<BlockRun>> TryAllocate(uint64_t bytes);
   /// Gives space out again. Runs that are not in use are counted, not freed.
   void FreeSpace(std::span<const BlockRun> runs);
-  Status WriteAll(const Location& location, std::span<const ByteSpan> spans);
-  Status WriteWave(const Location& location, WritePlan& plan);
-  Status RunWrites(std::span<IoRequest> writes);
+  Status WriteAll(const Location& location, SpanSource source);
   void MarkDirty(const Location& location);
   Status SyncDirty();
   /// The parts of a location's runs that their volumes have.
   std::vector<BlockRun> Present(const Location& location) const;
   /// Whether its volume has all of a run.
   bool IsPresent(const BlockRun& run) const;
-  std::string PathOf(int fd) const;
   void LeaveEpoch(ReadEpochs::Epoch epoch);
 
   const Options options_;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "kvserver/store/payload/plain_engine.h"
 #include "kvserver/store/payload/testing/payload_fixture.h"
 
 namespace quire::kvserver::testing {
@@ -70,6 +71,96 @@ TEST_F(PayloadStoreTest, SpansAreStoredOneAfterTheOtherHoweverTheyLie) {
     ASSERT_EQ(*Read(*location), expected) << "round " << round << " of seed " << kSeed;
     store_->Release(*location);
   }
+}
+
+/// One request after the other; counts those that have ended.
+class CountingEngine final : public IoEngine {
+ public:
+  std::string_view name() const override { return plain_.name(); }
+  void Run(IoStream& stream) override {
+    while (IoRequest* const request = stream.Next()) {
+      plain_.RunAll({request, 1});
+      ++ended_;
+      stream.Ended(*request);
+    }
+  }
+  int Sync(int fd) override { return plain_.Sync(fd); }
+  size_t ended() const { return ended_; }
+
+ private:
+  PlainEngine plain_;
+  size_t ended_ = 0;
+};
+
+class StreamedPayloadTest : public PayloadFixture {
+ protected:
+  void SetUp() override {
+    store_ = *PayloadStore::Open(options_, &counting_);
+    store_->FinishRecovery();
+  }
+  CountingEngine counting_;
+};
+
+TEST_F(StreamedPayloadTest, ASpanIsMadeWhenWhatIsBeforeItIsOnItsWay) {
+  constexpr size_t kSpans = 4, kSpanBytes = 128 << 10;
+  AlignedBufferPool pool({});
+  // A gap after each, so that no two are one write.
+  const AlignedBuffer memory = *pool.Take(2 * kSpans * kSpanBytes);
+  Bytes expected;
+  std::vector<size_t> ended;
+  const auto location = store_->Write(kSpans * kSpanBytes, [&]() -> StatusOr<ByteSpan> {
+    const auto span = memory.bytes().subspan(2 * ended.size() * kSpanBytes, kSpanBytes);
+    ended.push_back(counting_.ended());
+    std::ranges::copy(MakeBytes(kSpanBytes, ended.size()), span.begin());
+    expected.insert(expected.end(), span.begin(), span.end());
+    return span;
+  });
+  ASSERT_TRUE(location.ok()) << location.status();
+  EXPECT_EQ(ended, (std::vector<size_t>{0, 1, 2, 3}));
+  EXPECT_EQ(*Read(*location), expected);
+}
+
+TEST_F(StreamedPayloadTest, ASourceThatFailsStoresNothing) {
+  const Bytes bytes = MakeBytes(200'000, 1);
+  const auto of = [&](Status end) {
+    return [&bytes, end, calls = 0]() mutable -> StatusOr<ByteSpan> {
+      if (++calls == 1) return ByteSpan(bytes);
+      return end.ok() ? StatusOr<ByteSpan>(ByteSpan()) : end;
+    };
+  };
+  const Status damaged = DataLoss("a unit was damaged");
+  EXPECT_EQ(store_->Write(2 * bytes.size(), of(damaged)).status(), damaged);
+  EXPECT_EQ(store_->Write(2 * bytes.size(), of(OkStatus())).status().code(), StatusCode::kInternal);
+  EXPECT_EQ(CounterOf("payload_used_bytes"), 0u);
+  EXPECT_EQ(CounterOf("payload_write_bytes"), 0u);
+}
+
+TEST_F(StreamedPayloadTest, ARequestIsToldWhenItIsDoneAndOthersAreNot) {
+  constexpr size_t kReads = 5, kBytes = 8192;
+  const Bytes bytes = MakeBytes(kReads * kBytes, 1);
+  const auto location = Write(bytes);
+  ASSERT_TRUE(location.ok()) << location.status();
+  std::vector<Bytes> read(kReads, Bytes(kBytes));
+  std::vector<ReadRequest> requests(kReads);
+  for (size_t i = 0; i < kReads; ++i) {
+    requests[i].location = &*location;
+    requests[i].offset = i * kBytes;
+    requests[i].destination = read[i];
+  }
+  requests[2].offset = bytes.size();  // Past the end.
+  const size_t before = counting_.ended();
+  std::vector<size_t> told, ended;
+  store_->Read(store_->StartReading(), requests, [&](ReadRequest& request) {
+    told.push_back(static_cast<size_t>(&request - requests.data()));
+    ended.push_back(counting_.ended() - before);
+    if (!request.status.ok()) return;
+    const auto at = bytes.begin() + static_cast<std::ptrdiff_t>(request.offset);
+    EXPECT_TRUE(std::equal(request.destination.begin(), request.destination.end(), at));
+  });
+  EXPECT_EQ(told, (std::vector<size_t>{0, 1, 2, 3, 4}));
+  // In buffers or not, a read of 8 KiB is one request.
+  EXPECT_EQ(ended, (std::vector<size_t>{1, 2, 2, 3, 4}));
+  EXPECT_EQ(requests[2].status.code(), StatusCode::kInvalidArgument);
 }
 
 TEST_F(PayloadStoreTest, AnyPartCanBeReadAlone) {

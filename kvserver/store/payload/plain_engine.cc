@@ -20,9 +20,10 @@ void PlainEngine::Finish(IoRequest& request) {
   } while (Continues(request, moved < 0 ? -errno : moved));
 }
 
-void PlainEngine::Run(std::span<IoRequest> requests) {
-  for (IoRequest& request : requests) {
-    if (request.length > 0) Finish(request);
+void PlainEngine::Run(IoStream& stream) {
+  while (IoRequest* const request = stream.Next()) {
+    if (request->length > 0) Finish(*request);
+    stream.Ended(*request);
   }
 }
 

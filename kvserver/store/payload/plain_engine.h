@@ -13,7 +13,7 @@ namespace quire::kvserver {
 class PlainEngine final : public IoEngine {
  public:
   std::string_view name() const override { return "pread"; }
-  void Run(std::span<IoRequest> requests) override;
+  void Run(IoStream& stream) override;
   int Sync(int fd) override;
 
   /// Runs one request from where it is (`done`) to its end.

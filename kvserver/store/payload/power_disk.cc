@@ -463,20 +463,25 @@ void PowerDisk::SettleFile(Node& file, Random& random) {
   file.bytes = std::move(bytes);
 }
 
-void DiskEngine::Run(std::span<IoRequest> requests) {
-  for (IoRequest& request : requests) {
-    const std::span<std::byte> buffer(request.buffer, request.length);
-    if (request.kind == IoRequest::Kind::kWrite) {
-      request.error = disk_.Write(request.fd, request.offset, buffer);
-      if (request.error == 0) request.done = request.length;
-      continue;
-    }
-    const int64_t read = disk_.Read(request.fd, request.offset, buffer);
-    if (read < 0) {
-      request.error = static_cast<int>(-read);
-    } else {
-      request.done = static_cast<size_t>(read);
-    }
+void DiskEngine::Run(IoStream& stream) {
+  while (IoRequest* const request = stream.Next()) {
+    RunOne(*request);
+    stream.Ended(*request);
+  }
+}
+
+void DiskEngine::RunOne(IoRequest& request) {
+  const std::span<std::byte> buffer(request.buffer, request.length);
+  if (request.kind == IoRequest::Kind::kWrite) {
+    request.error = disk_.Write(request.fd, request.offset, buffer);
+    if (request.error == 0) request.done = request.length;
+    return;
+  }
+  const int64_t read = disk_.Read(request.fd, request.offset, buffer);
+  if (read < 0) {
+    request.error = static_cast<int>(-read);
+  } else {
+    request.done = static_cast<size_t>(read);
   }
 }
 

@@ -129,10 +129,12 @@ class DiskEngine final : public IoEngine {
   /// `disk` outlives the engine.
   explicit DiskEngine(Disk* disk) : disk_(*disk) {}
   std::string_view name() const override { return "disk"; }
-  void Run(std::span<IoRequest> requests) override;
+  void Run(IoStream& stream) override;
   int Sync(int fd) override { return disk_.Sync(fd); }
 
  private:
+  void RunOne(IoRequest& request);
+
   Disk& disk_;
 };
 

@@ -10,8 +10,8 @@
 namespace quire::kvserver {
 namespace {
 
-constexpr size_t kWaveRequests = 4096;
-constexpr uint64_t kWaveBufferBytes = 8 << 20;
+/// Memory of buffers in flight at most.
+constexpr uint64_t kMostBufferBytes = 8 << 20;
 
 bool IsAligned(const VolumeFile::Alignment& alignment, uint64_t offset,
                std::span<const std::byte> memory) {
@@ -21,91 +21,93 @@ bool IsAligned(const VolumeFile::Alignment& alignment, uint64_t offset,
 
 }  // namespace
 
-ReadBatch::ReadBatch(const VolumeSet& volumes, AlignedBufferPool& pool,
-                     std::span<ReadRequest> requests)
-    : volumes_(volumes), pool_(pool), left_(requests) {
-  wave_.reserve(std::min(requests.size(), kWaveRequests));
-  pieces_.reserve(wave_.capacity());
+IoRequest* ReadBatch::Next() {
+  Piece* piece = nullptr;
+  while (!left_.empty() && piece == nullptr && Plan(&piece)) continue;
+  return piece;
 }
 
-std::span<IoRequest> ReadBatch::Next() {
-  wave_.clear();
-  pieces_.clear();
-  buffer_bytes_ = 0;
-  while (!left_.empty() && wave_.size() < kWaveRequests && AddPiece()) {
-  }
-  return wave_;
-}
-
-bool ReadBatch::AddPiece() {
+bool ReadBatch::Plan(Piece** piece) {
   ReadRequest& request = left_.front();
   const uint64_t size = request.destination.size();
   if (position_ == 0) {
     request.status = OkStatus();
+    request.parts = 1;  // That all of it is planned.
     if (size > request.location->bytes || request.offset > request.location->bytes - size) {
-      EndRequest(InvalidArgument("read of ", size, " bytes at ", request.offset,
-                                 " of a location of ", request.location->bytes));
+      EndFirst(InvalidArgument("read of ", size, " bytes at ", request.offset, " of a location of ",
+                               request.location->bytes));
       return true;
     }
   }
-  if (position_ == size || !request.status.ok()) {  // Whole, or a part failed in an earlier wave.
-    EndRequest(request.status);
+  if (position_ == size || !request.status.ok()) {  // Whole, or a part has failed already.
+    EndFirst(request.status);
     return true;
   }
   const LocatedPiece located = FirstPiece(request.location->runs, request.offset + position_,
                                           std::min(size - position_, kMaxIoBytes));
   if (located.length == 0) {
-    EndRequest(InvalidArgument("a location of ", request.location->bytes, " bytes has runs of ",
-                               TotalBytes(request.location->runs)));
+    EndFirst(InvalidArgument("a location of ", request.location->bytes, " bytes has runs of ",
+                             TotalBytes(request.location->runs)));
     return true;
   }
-  return Plan(request, located, request.destination.subspan(position_, located.length));
+  return PlanAt(request, located, request.destination.subspan(position_, located.length), piece);
 }
 
-bool ReadBatch::Plan(ReadRequest& request, const LocatedPiece& located,
-                     std::span<std::byte> destination) {
+bool ReadBatch::PlanAt(ReadRequest& request, const LocatedPiece& located,
+                       std::span<std::byte> destination, Piece** piece) {
   const VolumeFile* const volume = Volume(located.volume);
   if (volume == nullptr) {
-    EndRequest(DataLoss("volume ", located.volume, " is missing; put the segment again"));
+    EndFirst(DataLoss("volume ", located.volume, " is missing; put the segment again"));
     return true;
   }
   const VolumeFile::Alignment& alignment = volume->alignment();
-  Piece piece;
-  piece.request = &request;
-  piece.volume = volume;
-  piece.destination = destination;
   if (IsAligned(alignment, located.file_offset, destination)) {
-    Add(std::move(piece), located.file_offset, destination);
+    *piece = Add(request, *volume, located.file_offset, destination, destination);
     return true;
   }
   const uint64_t begin = RoundDown(located.file_offset, alignment.offset);
   const uint64_t end = RoundUp(located.file_offset + located.length, alignment.offset);
-  if (buffer_bytes_ > 0 && buffer_bytes_ + (end - begin) > kWaveBufferBytes) return false;
+  if (buffer_bytes_ > 0 && buffer_bytes_ + (end - begin) > kMostBufferBytes) return false;
   StatusOr<AlignedBuffer> buffer = pool_.Take(end - begin);
   if (!buffer.ok()) {
-    if (buffer_bytes_ > 0) return false;  // This wave's buffers come back before the next.
-    EndRequest(buffer.status());
+    if (buffer_bytes_ > 0) return false;  // Those in flight come back.
+    EndFirst(buffer.status());
     return true;
   }
-  piece.skip = located.file_offset - begin;
-  piece.buffer = *std::move(buffer);
+  *piece = Add(request, *volume, begin, buffer->bytes(), destination);
+  (*piece)->skip = located.file_offset - begin;
+  (*piece)->through = *std::move(buffer);
   buffer_bytes_ += end - begin;
-  ++buffered_;
-  const std::span<std::byte> into = piece.buffer.bytes();
-  Add(std::move(piece), begin, into);
+  ++totals_.buffered;
   return true;
 }
 
-void ReadBatch::Add(Piece piece, uint64_t file_offset, std::span<std::byte> into) {
-  position_ += piece.destination.size();
-  wave_.push_back(IoRequest::Read(piece.volume->fd(), file_offset, into));
-  pieces_.push_back(std::move(piece));
+ReadBatch::Piece* ReadBatch::Add(ReadRequest& request, const VolumeFile& volume,
+                                 uint64_t file_offset, std::span<std::byte> into,
+                                 std::span<std::byte> destination) {
+  if (free_.empty()) free_.push_back(&room_.emplace_back());
+  Piece* const piece = free_.back();
+  free_.pop_back();
+  static_cast<IoRequest&>(*piece) = IoRequest::Read(volume.fd(), file_offset, into);
+  piece->wanted = &request;
+  piece->volume = &volume;
+  piece->destination = destination;
+  piece->skip = 0;
+  position_ += destination.size();
+  ++request.parts;
+  return piece;
 }
 
-void ReadBatch::EndRequest(Status status) {
-  left_.front().status = std::move(status);
+void ReadBatch::EndFirst(Status status) {
+  ReadRequest& request = left_.front();
+  request.status = std::move(status);
   left_ = left_.subspan(1);
   position_ = 0;
+  PartDone(request);
+}
+
+void ReadBatch::PartDone(ReadRequest& request) {
+  if (--request.parts == 0) done_(request);
 }
 
 const VolumeFile* ReadBatch::Volume(uint32_t number) {
@@ -115,27 +117,33 @@ const VolumeFile* ReadBatch::Volume(uint32_t number) {
   return last_volume_;
 }
 
-void ReadBatch::Finish() {
-  for (size_t i = 0; i < wave_.size(); ++i) {
-    const Piece& piece = pieces_[i];
-    Status status = Result(piece, wave_[i]);
-    if (!status.ok()) {
-      if (piece.request->status.ok()) piece.request->status = std::move(status);
-    } else if (!piece.buffer.bytes().empty()) {
-      std::memcpy(piece.destination.data(), piece.buffer.bytes().data() + piece.skip,
-                  piece.destination.size());
-    }
+void ReadBatch::Ended(IoRequest& request) {
+  Piece& piece = static_cast<Piece&>(request);
+  ReadRequest& wanted = *piece.wanted;
+  ++totals_.reads;
+  totals_.bytes += piece.done;
+  if (piece.error != 0) ++totals_.errors;
+  Status status = Result(piece);
+  const std::span<const std::byte> through = piece.through.bytes();
+  if (!status.ok()) {
+    if (wanted.status.ok()) wanted.status = std::move(status);
+  } else if (!through.empty()) {
+    std::memcpy(piece.destination.data(), through.data() + piece.skip, piece.destination.size());
   }
+  buffer_bytes_ -= through.size();
+  piece.through = AlignedBuffer();
+  free_.push_back(&piece);
+  PartDone(wanted);
 }
 
-Status ReadBatch::Result(const Piece& piece, const IoRequest& io) {
-  if (io.error != 0) {
-    return FromErrno(io.error, "read " + std::to_string(io.length) + " bytes at offset " +
-                                   std::to_string(io.offset) + " of " + piece.volume->path());
+Status ReadBatch::Result(const Piece& piece) {
+  if (piece.error != 0) {
+    return FromErrno(piece.error, "read " + std::to_string(piece.length) + " bytes at offset " +
+                                      std::to_string(piece.offset) + " of " + piece.volume->path());
   }
-  if (io.done < piece.skip + piece.destination.size()) {
-    return DataLoss(piece.volume->path(), " ends at ", io.offset + io.done, ", before the ",
-                    io.length, " bytes at offset ", io.offset,
+  if (piece.done < piece.skip + piece.destination.size()) {
+    return DataLoss(piece.volume->path(), " ends at ", piece.offset + piece.done, ", before the ",
+                    piece.length, " bytes at offset ", piece.offset,
                     "; the file was cut, put the segment again");
   }
   return OkStatus();

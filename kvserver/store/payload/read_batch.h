@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReadBatch: turns the read requests of one call into I/O requests and their results back into
-// statuses. A destination that keeps the file's alignment is read straight into; for any other the
-// blocks around it are read into a buffer and copied. Large batches come in waves, so that the
-// buffers stay within bounds.
+// ReadBatch: turns the read requests of one call into the I/O requests that an engine runs, and
+// their results back into statuses. A destination that keeps the file's alignment is read straight
+// into; for any other the blocks around it are read into a buffer and copied. The memory of these
+// buffers stays within bounds. Each request that is done is told while others are in flight.
 //
-//   ReadBatch batch(volumes, pool, requests);
-//   for (auto io = batch.Next(); !io.empty(); io = batch.Next()) {
-//     engine.Run(io);
-//     batch.Finish();
-//   }
+//   ReadBatch batch(volumes, pool, requests, done);
+//   engine.Run(batch);
 //
 // Ownership: everything given outlives the batch. Thread-safety: none.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_READ_BATCH_H_
@@ -17,7 +14,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
@@ -28,9 +28,6 @@
 
 namespace quire::kvserver {
 
-/// The largest single transfer; longer ones are cut so that their parts are in flight together.
-inline constexpr uint64_t kMaxIoBytes = 1 << 20;
-
 /// Bytes [offset, offset + destination.size()) of a location.
 struct ReadRequest {
   const Location* location = nullptr;
@@ -39,48 +36,59 @@ struct ReadRequest {
   /// Result. INVALID_ARGUMENT: past the end of the location. DATA_LOSS: the volume, or that part of
   /// its file, is gone. UNAVAILABLE: the device failed. RESOURCE_EXHAUSTED: no buffer.
   Status status;
+  uint32_t parts = 0;  ///< The batch's: what is left to happen before it is done.
 };
+/// Told of a request that has its status, and its bytes when that is OK.
+using ReadDone = std::function<void(ReadRequest&)>;
 
-class ReadBatch {
+class ReadBatch final : public IoStream {
  public:
-  ReadBatch(const VolumeSet& volumes, AlignedBufferPool& pool, std::span<ReadRequest> requests);
+  ReadBatch(const VolumeSet& volumes, AlignedBufferPool& pool, std::span<ReadRequest> requests,
+            ReadDone done)
+      : volumes_(volumes), pool_(pool), left_(requests), done_(std::move(done)) {}
 
-  /// The next requests to run; empty when all are done.
-  std::span<IoRequest> Next();
-  /// Takes over the results of what Next returned.
-  void Finish();
+  IoRequest* Next() override;
+  void Ended(IoRequest& request) override;
 
-  /// Pieces that went through a buffer.
-  uint64_t buffered() const { return buffered_; }
+  struct Totals {
+    uint64_t reads = 0, bytes = 0, errors = 0;  ///< Of the device.
+    uint64_t buffered = 0;                      ///< Reads that went through a buffer.
+  };
+  const Totals& totals() const { return totals_; }
 
  private:
   /// What one I/O request is for.
-  struct Piece {
-    ReadRequest* request = nullptr;
+  struct Piece : IoRequest {
+    ReadRequest* wanted = nullptr;
     const VolumeFile* volume = nullptr;
     std::span<std::byte> destination;
-    AlignedBuffer buffer;  ///< Empty when read straight into the destination.
-    size_t skip = 0;       ///< Of the buffer, before the bytes that are wanted.
+    AlignedBuffer through;  ///< Empty when read straight into the destination.
+    size_t skip = 0;        ///< Of the buffer, before the bytes that are wanted.
   };
 
-  /// Adds the next piece of the first request that is left. False when the wave is full.
-  bool AddPiece();
-  /// False when there is no room for its buffer now.
-  bool Plan(ReadRequest& request, const LocatedPiece& located, std::span<std::byte> destination);
-  void Add(Piece piece, uint64_t file_offset, std::span<std::byte> into);
-  void EndRequest(Status status);
+  /// Plans the next piece of the first request that is left. False when there is no room for its
+  /// buffer now; `piece` stays null when the request has ended instead.
+  bool Plan(Piece** piece);
+  bool PlanAt(ReadRequest& request, const LocatedPiece& located, std::span<std::byte> destination,
+              Piece** piece);
+  Piece* Add(ReadRequest& request, const VolumeFile& volume, uint64_t file_offset,
+             std::span<std::byte> into, std::span<std::byte> destination);
+  /// No more of the first request is planned.
+  void EndFirst(Status status);
+  void PartDone(ReadRequest& request);
   const VolumeFile* Volume(uint32_t number);
-  static Status Result(const Piece& piece, const IoRequest& io);
+  static Status Result(const Piece& piece);
 
   const VolumeSet& volumes_;
   AlignedBufferPool& pool_;
   std::span<ReadRequest> left_;
+  const ReadDone done_;
   uint64_t position_ = 0;  ///< Bytes of the first request in left_ that are planned.
   const VolumeFile* last_volume_ = nullptr;
-  std::vector<IoRequest> wave_;
-  std::vector<Piece> pieces_;  ///< One per request of the wave.
-  uint64_t buffer_bytes_ = 0;  ///< Of the wave.
-  uint64_t buffered_ = 0;
+  std::deque<Piece> room_;     ///< Of all pieces so far.
+  std::vector<Piece*> free_;   ///< Those of room_ that are not in flight.
+  uint64_t buffer_bytes_ = 0;  ///< In flight.
+  Totals totals_;
 };
 
 }  // namespace quire::kvserver

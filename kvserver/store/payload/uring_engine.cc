@@ -32,22 +32,31 @@ class UringEngine::Ring {
   }
 
   bool Supports(int opcode);
-  /// Runs all requests. False when the ring stopped working: then none is in flight any more, and
-  /// those that are neither complete nor failed are to be finished elsewhere, as is the ring.
-  bool Run(std::span<IoRequest> requests);
+  /// Runs all requests of `stream`. False when the ring stopped working: then nothing is with the
+  /// system any more, and what Unfinished returns and the rest of the stream is to be run
+  /// elsewhere, as is the ring.
+  bool Run(IoStream& stream);
+  /// Requests that have not ended.
+  std::vector<IoRequest*> Unfinished() { return std::exchange(in_flight_, {}); }
 
  private:
-  explicit Ring(uint32_t depth) : depth_(depth) {}
+  explicit Ring(uint32_t depth) : depth_(depth) { in_flight_.reserve(depth); }
+  /// Prepares what is left of a request that is in flight.
   void Push(IoRequest& request);
-  /// Pushes requests from `next` on while there is room.
-  void Fill(std::span<IoRequest>::iterator& next, std::span<IoRequest>::iterator end);
+  /// Pushes requests while the stream has some and there is room.
+  void Fill(IoStream& stream);
   bool SubmitAndWait();
   /// Takes what has completed; continues what was short.
   void Reap();
+  void End(IoRequest& request);
+  /// Tells the stream what has ended.
+  void Tell(IoStream& stream);
 
   const uint32_t depth_;
   bool set_up_ = false;
-  uint32_t in_flight_ = 0;  ///< Pushed and not reaped, with the system or still in the queue.
+  /// Pushed and not reaped, with the system or still in the queue; a few dozen.
+  std::vector<IoRequest*> in_flight_;
+  std::vector<IoRequest*> ended_;  ///< Reaped, and the stream does not know yet.
   io_uring ring_{};
 };
 
@@ -85,13 +94,12 @@ void UringEngine::Ring::Push(IoRequest& request) {
     io_uring_prep_write(sqe, request.fd, buffer, length, offset);
   }
   io_uring_sqe_set_data(sqe, &request);
-  ++in_flight_;
 }
 
 bool UringEngine::Ring::SubmitAndWait() {
   const int result = io_uring_submit_and_wait(&ring_, 1);
   if (result >= 0 || result == -EINTR) return true;
-  if (in_flight_ == io_uring_sq_ready(&ring_)) return false;  // Nothing is with the system.
+  if (in_flight_.size() == io_uring_sq_ready(&ring_)) return false;  // Nothing is with the system.
   io_uring_cqe* cqe = nullptr;
   while (io_uring_wait_cqe(&ring_, &cqe) == -EINTR) {
   }
@@ -104,29 +112,55 @@ void UringEngine::Ring::Reap() {
     IoRequest& request = *static_cast<IoRequest*>(io_uring_cqe_get_data(cqe));
     const int result = cqe->res;
     io_uring_cqe_seen(&ring_, cqe);
-    --in_flight_;
-    if (Continues(request, result)) Push(request);
+    if (Continues(request, result)) {
+      Push(request);
+    } else {
+      End(request);
+    }
   }
 }
 
-void UringEngine::Ring::Fill(std::span<IoRequest>::iterator& next,
-                             std::span<IoRequest>::iterator end) {
+void UringEngine::Ring::End(IoRequest& request) {
+  const auto place = std::ranges::find(in_flight_, &request);
+  *place = in_flight_.back();
+  in_flight_.pop_back();
+  ended_.push_back(&request);
+}
+
+void UringEngine::Ring::Tell(IoStream& stream) {
+  for (IoRequest* const request : ended_) stream.Ended(*request);
+  ended_.clear();
+}
+
+void UringEngine::Ring::Fill(IoStream& stream) {
   uint64_t bytes = 0;
-  for (; next != end && in_flight_ < depth_; ++next) {
-    if (next->length == 0) continue;
+  while (in_flight_.size() < depth_) {
+    IoRequest* const next = stream.Next();
+    if (next == nullptr) break;
+    if (next->length == 0) {
+      ended_.push_back(next);
+      continue;
+    }
+    in_flight_.push_back(next);
     Push(*next);
     bytes += next->length;
     if (bytes < kSubmitBytes) continue;
     (void)io_uring_submit(&ring_);  // What it leaves is submitted, or reported, by SubmitAndWait.
     bytes = 0;
   }
+  // What replaces requests that have ended goes to the device before those are looked at.
+  if (bytes > 0 && !ended_.empty()) (void)io_uring_submit(&ring_);
 }
 
-bool UringEngine::Ring::Run(std::span<IoRequest> requests) {
-  auto next = requests.begin();
+bool UringEngine::Ring::Run(IoStream& stream) {
   for (;;) {
-    Fill(next, requests.end());
-    if (in_flight_ == 0) return true;
+    Fill(stream);
+    const bool told = !ended_.empty();
+    Tell(stream);
+    if (in_flight_.empty()) {
+      if (told) continue;  // The stream may have had to wait for those.
+      return true;
+    }
     if (!SubmitAndWait()) return false;
     Reap();
   }
@@ -183,14 +217,16 @@ void UringEngine::Forget() {
   --lent_;
 }
 
-void UringEngine::Run(std::span<IoRequest> requests) {
+void UringEngine::Run(IoStream& stream) {
   std::unique_ptr<Ring> ring = Borrow();
-  if (ring == nullptr) return plain_.Run(requests);
-  if (ring->Run(requests)) return GiveBack(std::move(ring));
+  if (ring == nullptr) return plain_.Run(stream);
+  if (ring->Run(stream)) return GiveBack(std::move(ring));
   Forget();
-  for (IoRequest& request : requests) {
-    if (request.error == 0 && request.done < request.length) PlainEngine::Finish(request);
+  for (IoRequest* const request : ring->Unfinished()) {
+    PlainEngine::Finish(*request);
+    stream.Ended(*request);
   }
+  plain_.Run(stream);
 }
 
 }  // namespace quire::kvserver

@@ -4,6 +4,9 @@
 // `queue_depth` requests in flight on it and gives it back, so no lock is held while anything is in
 // flight. When all rings are lent, or one fails, the caller's requests go through PlainEngine
 // instead of waiting.
+//
+// A request that has ended is replaced by the next one before its caller is told, so that the
+// device has work while the caller looks at what it got.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_URING_ENGINE_H_
 #define QUIRE_KVSERVER_STORE_PAYLOAD_URING_ENGINE_H_
 
@@ -31,7 +34,7 @@ class UringEngine final : public IoEngine {
   ~UringEngine() override;
 
   std::string_view name() const override { return "io_uring"; }
-  void Run(std::span<IoRequest> requests) override;
+  void Run(IoStream& stream) override;
   int Sync(int fd) override { return plain_.Sync(fd); }
 
  private:

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cerrno>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -45,7 +46,7 @@ class EngineConformanceTest : public ::testing::TestWithParam<MakeEngine> {
   void TearDown() override {
     if (fd_ >= 0) close(fd_);
   }
-  void RunOne(IoRequest& request) { engine_->Run({&request, 1}); }
+  void RunOne(IoRequest& request) { engine_->RunAll({&request, 1}); }
   void Write(uint64_t offset, const std::vector<std::byte>& bytes) {
     IoRequest write = IoRequest::Write(fd_, offset, bytes);
     RunOne(write);
@@ -81,7 +82,7 @@ TEST_P(EngineConformanceTest, RunsBatchesLargerThanAnyQueue) {
     const auto part = std::span(bytes).subspan(i * kBytes, kBytes);
     requests.push_back(IoRequest::Write(fd_, i * kBytes, part));
   }
-  engine_->Run(requests);
+  engine_->RunAll(requests);
   for (const IoRequest& request : requests) ASSERT_TRUE(request.complete()) << request.error;
   std::vector<std::byte> read(bytes.size());
   requests.clear();
@@ -89,13 +90,66 @@ TEST_P(EngineConformanceTest, RunsBatchesLargerThanAnyQueue) {
     requests.push_back(
         IoRequest::Read(fd_, i * kBytes, std::span(read).subspan(i * kBytes, kBytes)));
   }
-  engine_->Run(requests);
+  engine_->RunAll(requests);
   for (const IoRequest& request : requests) ASSERT_TRUE(request.complete()) << request.error;
   EXPECT_EQ(read, bytes);
 }
 
+/// Reads blocks, of which no more than so many are out at a time.
+class BoundedReads final : public IoStream {
+ public:
+  BoundedReads(int fd, size_t blocks, size_t most, size_t block_bytes)
+      : fd_(fd), most_(most), block_bytes_(block_bytes), read_(blocks * block_bytes) {
+    requests_.reserve(blocks);
+  }
+  IoRequest* Next() override {
+    if (out_ == most_ || requests_.size() == requests_.capacity()) return nullptr;
+    const uint64_t at = requests_.size() * block_bytes_;
+    ++out_;
+    requests_.push_back(IoRequest::Read(fd_, at, std::span(read_).subspan(at, block_bytes_)));
+    return &requests_.back();
+  }
+  void Ended(IoRequest& request) override {
+    --out_;
+    complete_ += request.complete() ? 1 : 0;
+    // Whole when its caller is told: it may be looked at while others are in flight.
+    seen_.emplace_back(request.buffer, request.buffer + request.length);
+  }
+  size_t complete() const { return complete_; }
+  size_t out() const { return out_; }
+  const std::vector<std::byte>& read() const { return read_; }
+  const std::vector<std::vector<std::byte>>& seen() const { return seen_; }
+
+ private:
+  const int fd_;
+  const size_t most_, block_bytes_;
+  std::vector<IoRequest> requests_;
+  std::vector<std::byte> read_;
+  std::vector<std::vector<std::byte>> seen_;
+  size_t out_ = 0, complete_ = 0;
+};
+
+TEST_P(EngineConformanceTest, AsksForMoreOnceSomethingHasEnded) {
+  constexpr size_t kBlocks = 200, kBlockBytes = 512;
+  const auto bytes = RandomBytes(kBlocks * kBlockBytes, 3);
+  Write(0, bytes);
+  for (const size_t most : {1, 3, 150}) {
+    BoundedReads reads(fd_, kBlocks, most, kBlockBytes);
+    engine_->Run(reads);
+    EXPECT_EQ(reads.complete(), kBlocks) << most;
+    EXPECT_EQ(reads.out(), 0u);
+    EXPECT_EQ(reads.read(), bytes);
+    std::set<std::vector<std::byte>> blocks;
+    for (size_t i = 0; i < kBlocks; ++i) {
+      const auto block = bytes.begin() + static_cast<std::ptrdiff_t>(i * kBlockBytes);
+      blocks.emplace(block, block + kBlockBytes);
+    }
+    for (const auto& block : reads.seen()) EXPECT_EQ(blocks.count(block), 1u);
+  }
+}
+
 TEST_P(EngineConformanceTest, NothingToDoIsDone) {
-  engine_->Run({});
+  engine_->RunAll({});
   IoRequest none = IoRequest::Read(fd_, 0, {});
   RunOne(none);
   EXPECT_TRUE(none.complete());
@@ -124,7 +178,7 @@ TEST_P(EngineConformanceTest, AFailureIsItsOwnRequestsOnly) {
   std::vector<std::byte> a(4096), b(4096), c(4096);
   std::vector<IoRequest> requests = {IoRequest::Read(fd_, 0, a), IoRequest::Read(-1, 0, b),
                                      IoRequest::Read(fd_, 0, c)};
-  engine_->Run(requests);
+  engine_->RunAll(requests);
   EXPECT_TRUE(requests[0].complete());
   EXPECT_EQ(requests[1].error, EBADF);
   EXPECT_TRUE(requests[2].complete());
@@ -167,8 +221,8 @@ TEST_P(EngineConformanceTest, CallersOnManyThreadsDoNotMixTheirBytes) {
         writes.push_back(IoRequest::Write(fd_, base + at, std::span(bytes).subspan(at, kBytes)));
         reads.push_back(IoRequest::Read(fd_, base + at, std::span(read).subspan(at, kBytes)));
       }
-      engine_->Run(writes);
-      engine_->Run(reads);
+      engine_->RunAll(writes);
+      engine_->RunAll(reads);
       if (read != bytes) ++wrong;
     }
   };

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// WriteBatch: one write of the payload store as the requests that an engine runs. What is written
+// later is made, or gathered, while what comes before it is in flight; the memory of gathered parts
+// stays within bounds. After a failure no more is started.
+//
+//   WriteBatch batch(volumes, pool, location, source);
+//   engine.Run(batch);
+//   QUIRE_RETURN_IF_ERROR(batch.status());
+//
+// Ownership: everything given outlives the batch. Thread-safety: none.
+#ifndef QUIRE_KVSERVER_STORE_PAYLOAD_WRITE_BATCH_H_
+#define QUIRE_KVSERVER_STORE_PAYLOAD_WRITE_BATCH_H_
+
+#include <cstdint>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "common/base/status.h"
+#include "kvserver/store/payload/aligned_buffer.h"
+#include "kvserver/store/payload/io_engine.h"
+#include "kvserver/store/payload/location.h"
+#include "kvserver/store/payload/volume_set.h"
+#include "kvserver/store/payload/write_plan.h"
+
+namespace quire::kvserver {
+
+class WriteBatch final : public IoStream {
+ public:
+  /// `source` gives location.bytes bytes.
+  WriteBatch(const VolumeSet& volumes, AlignedBufferPool& pool, const Location& location,
+             SpanSource source)
+      : volumes_(volumes),
+        pool_(pool),
+        location_(location),
+        plan_(location.bytes, std::move(source)) {}
+
+  IoRequest* Next() override;
+  void Ended(IoRequest& request) override;
+
+  /// The first failure. UNAVAILABLE and the like of the device name file and place; errors of the
+  /// source are passed on.
+  const Status& status() const { return status_; }
+  struct Totals {
+    uint64_t writes = 0, bytes = 0, errors = 0;  ///< Of the device.
+  };
+  const Totals& totals() const { return totals_; }
+
+ private:
+  struct Write : IoRequest {
+    const VolumeFile* volume = nullptr;
+    AlignedBuffer gathered;  ///< Holds the bytes when they were gathered.
+  };
+
+  /// Null when there is no buffer now.
+  StatusOr<Write*> Plan();
+  Write* TakeRoom();
+
+  const VolumeSet& volumes_;
+  AlignedBufferPool& pool_;
+  const Location& location_;
+  WritePlan plan_;
+  std::deque<Write> room_;     ///< Of all writes so far.
+  std::vector<Write*> free_;   ///< Those of room_ that are not in flight.
+  uint64_t buffer_bytes_ = 0;  ///< Gathered and in flight.
+  Status status_;
+  Totals totals_;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_STORE_PAYLOAD_WRITE_BATCH_H_
