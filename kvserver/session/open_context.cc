@@ -305,15 +305,14 @@ StatusOr<SegmentKey> OpenContext::Store(const ContextView& view,
                                         Durability durability) {
   const KvSpec& spec = *view.spec;
   const uint64_t row_bytes = ExtentBytes(spec, 1);  // One page at one layer.
-  std::vector<std::byte> payload(SegmentBytes(spec, static_cast<uint32_t>(pages.size())));
+  std::vector<std::span<const std::byte>> rows;
   std::vector<uint32_t> crc32c;
+  rows.reserve(spec.num_layers * pages.size());
   crc32c.reserve(size_t{spec.num_layers} * pages.size() * spec.num_kv_heads);
   std::vector<TokenId> tokens;
-  std::byte* out = payload.data();
   for (uint32_t layer = 0; layer < spec.num_layers; ++layer) {
     for (const auto& page : pages) {
-      std::memcpy(out, page->units.data() + layer * row_bytes, row_bytes);
-      out += row_bytes;
+      rows.push_back(std::span(page->units).subspan(layer * row_bytes, row_bytes));
       const auto row =
           page->crc32c.begin() + static_cast<std::ptrdiff_t>(layer * spec.num_kv_heads);
       crc32c.insert(crc32c.end(), row, row + spec.num_kv_heads);
@@ -326,7 +325,7 @@ StatusOr<SegmentKey> OpenContext::Store(const ContextView& view,
   args.spec = &spec;
   args.parent = view.keys->empty() ? kRootKey : view.keys->back();
   args.tokens = tokens;
-  args.payload = payload;
+  args.payload_rows = rows;
   args.unit_crc32c = crc32c;
   args.durability = durability;
   args.codec = deps_.codec;

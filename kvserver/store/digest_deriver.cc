@@ -5,9 +5,6 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/api/page_digest.h"
-#include "kernels/cpu/cpu_kernels.h"
-
 namespace quire::kvserver {
 namespace {
 
@@ -46,17 +43,9 @@ StatusOr<DigestBytes> DigestDeriver::Derive(const DigestId& id, const SegmentRec
   std::vector<VerifiedBytes> units;
   QUIRE_RETURN_IF_ERROR(parts_.reader->ReadVerified({record.tenant, priority}, addresses, &units));
   const std::vector<std::byte> joined = Join(units, quire::UnitBytes(record.spec));
-  const std::vector<int32_t> valid_rows = ValidRows(record);
   std::vector<std::byte> digests(DigestBytesPerLayer(record, id.kind));
-  kernels::DigestArgs args = kernels::PageDigestArgs(record.spec, id.kind);
-  args.units = joined.data();
-  args.valid_rows = valid_rows.data();
-  args.digests = digests.data();
-  args.n_units = record.units_per_layer();
-  const kernels::OpStatus status = kernels::CpuKernels().digest(args);
-  if (status != kernels::OpStatus::kOk) {
-    return Internal("cannot compute digests: ", kernels::Describe(status));
-  }
+  QUIRE_RETURN_IF_ERROR(
+      ComputeDigests(record.spec, id.kind, joined.data(), ValidRows(record), digests.data()));
   return std::make_shared<const KeptDigests>(std::move(digests));
 }
 

@@ -56,30 +56,25 @@ std::vector<int32_t> ValidRows(const SegmentRecord& record) {
   return rows;
 }
 
-Status DigestStore::StagePut(const SegmentKey& key, const SegmentRecord& record,
-                             std::span<const std::byte> payload, Database::Batch& batch) {
-  const KvSpec& spec = record.spec;
-  const std::vector<int32_t> valid_rows = ValidRows(record);
-  const uint64_t extent_bytes = ExtentBytes(spec, record.num_pages());
-  std::vector<std::byte> digests(DigestBytesPerLayer(record, DigestKind::kMinMax));
-  std::vector<std::byte> aligned;
-  if (reinterpret_cast<uintptr_t>(payload.data()) % ElementBytes(spec.dtype) != 0) {
-    aligned.assign(payload.begin(), payload.end());  // a slice of a message may start anywhere
-    payload = aligned;
+Status ComputeDigests(const KvSpec& spec, DigestKind kind, const std::byte* units,
+                      std::span<const int32_t> valid_rows, std::byte* digests) {
+  kernels::DigestArgs args = kernels::PageDigestArgs(spec, kind);
+  args.units = units;
+  args.valid_rows = valid_rows.data();
+  args.digests = digests;
+  args.n_units = static_cast<int64_t>(valid_rows.size());
+  const kernels::OpStatus status = kernels::CpuKernels().digest(args);
+  if (status == kernels::OpStatus::kOk) return OkStatus();
+  return Internal("cannot compute digests: ", kernels::Describe(status));
+}
+
+void DigestStore::StagePut(const SegmentKey& key, const SegmentRecord& record,
+                           std::span<const std::byte> digests, Database::Batch& batch) {
+  const uint64_t bytes = DigestBytesPerLayer(record, DigestKind::kMinMax);
+  for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
+    const auto of_layer = digests.subspan(layer * bytes, bytes);
+    StageKept({{key, layer}, DigestKind::kMinMax}, record, of_layer, Crc32c(of_layer), batch);
   }
-  for (uint32_t layer = 0; layer < spec.num_layers; ++layer) {
-    kernels::DigestArgs args = kernels::PageDigestArgs(spec, DigestKind::kMinMax);
-    args.units = payload.data() + layer * extent_bytes;
-    args.valid_rows = valid_rows.data();
-    args.digests = digests.data();
-    args.n_units = record.units_per_layer();
-    const kernels::OpStatus status = kernels::CpuKernels().digest(args);
-    if (status != kernels::OpStatus::kOk) {
-      return Internal("cannot compute digests: ", kernels::Describe(status));
-    }
-    StageKept({{key, layer}, DigestKind::kMinMax}, record, digests, Crc32c(digests), batch);
-  }
-  return OkStatus();
 }
 
 void DigestStore::StageErase(const SegmentKey& key, const SegmentRecord* record,

@@ -55,6 +55,11 @@ using DigestBytes = std::shared_ptr<const KeptDigests>;
 uint64_t DigestBytesPerLayer(const SegmentRecord& record, kernels::DigestKind kind);
 /// Rows that hold tokens, for every unit of one of the segment's extents.
 std::vector<int32_t> ValidRows(const SegmentRecord& record);
+/// Digests of one kind of units of `spec` that follow each other, aligned for their dtype, over the
+/// rows of each that hold tokens. `digests` has room for them. INTERNAL when the kernels refuse.
+[[nodiscard]] Status ComputeDigests(const KvSpec& spec, kernels::DigestKind kind,
+                                    const std::byte* units, std::span<const int32_t> valid_rows,
+                                    std::byte* digests);
 
 class DigestStore {
  public:
@@ -62,10 +67,10 @@ class DigestStore {
   DigestStore(Database* database, uint64_t cache_bytes, IoGate* gate)
       : database_(database), gate_(gate), cache_(cache_bytes) {}
 
-  /// Computes minima and maxima of `payload`, [layers][pages][n_kv] units laid out as `record`
-  /// says, over the rows that hold tokens, and adds them to `batch`.
-  Status StagePut(const SegmentKey& key, const SegmentRecord& record,
-                  std::span<const std::byte> payload, Database::Batch& batch);
+  /// Adds minima and maxima of the segment's units to `batch`: `digests` of all layers,
+  /// DigestBytesPerLayer each.
+  void StagePut(const SegmentKey& key, const SegmentRecord& record,
+                std::span<const std::byte> digests, Database::Batch& batch);
   /// Digests of every kind. `record`: null where it could not be read. Nobody keeps digests of the
   /// segment meanwhile.
   void StageErase(const SegmentKey& key, const SegmentRecord* record, Database::Batch& batch);

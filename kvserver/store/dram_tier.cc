@@ -99,42 +99,58 @@ void DramTier::TellPolicy() {
 
 Status DramTier::Put(std::span<const ExtentView> extents) {
   for (const ExtentView& extent : extents) QUIRE_RETURN_IF_ERROR(CheckShape(extent));
+  Room room = Reserve(extents);
+  if (!room.refusal().ok()) {
+    refused_.Add(extents.size());
+    return room.refusal();
+  }
+  for (size_t i = 0; i < extents.size(); ++i) {
+    std::memcpy(room.bytes(i).data(), extents[i].bytes.data(), extents[i].bytes.size());
+  }
+  Publish(extents, std::move(room));
+  return OkStatus();
+}
+
+DramTier::Room DramTier::Reserve(std::span<const ExtentView> extents) {
   const UnderWay under_way(puts_under_way_);
-  std::vector<ResidentToBe> residents;
+  Room room(this);
+  room.residents_.reserve(extents.size());
   {
     MutexLock lock(mutex_);
     TellPolicy();
     leases_.EndExpired(clock_->Now());
-    QUIRE_ASSIGN_OR_RETURN(residents, AllocateAll(extents));
+    for (const ExtentView& extent : extents) {
+      StatusOr<ResidentToBe> resident = Allocate(extent);
+      if (!resident.ok()) {
+        room.refusal_ = resident.status();
+        break;
+      }
+      room.residents_.push_back(*std::move(resident));
+    }
   }
-  for (size_t i = 0; i < extents.size(); ++i) {
-    arena_->Prepare(residents[i]->slot());
-    std::memcpy(residents[i]->mutable_bytes().data(), extents[i].bytes.data(),
-                extents[i].bytes.size());
-  }
-  MutexLock lock(mutex_);
-  for (size_t i = 0; i < extents.size(); ++i) Publish(extents[i], std::move(residents[i]));
-  TellPolicy();
-  EvictToLowMark();
-  return OkStatus();
+  for (const ResidentToBe& resident : room.residents_) arena_->Prepare(resident->slot());
+  return room;
 }
 
-StatusOr<std::vector<DramTier::ResidentToBe>> DramTier::AllocateAll(
-    std::span<const ExtentView> extents) {
-  std::vector<ResidentToBe> residents;
-  residents.reserve(extents.size());
-  for (const ExtentView& extent : extents) {
-    StatusOr<ResidentToBe> resident = Allocate(extent);
-    if (!resident.ok()) {
-      for (const ResidentToBe& other : residents) {
-        quotas_.Release(other->tenant(), TierName::kDram, other->slot_bytes());
-      }
-      refused_.Add(extents.size());
-      return resident.status();
-    }
-    residents.push_back(*std::move(resident));
+void DramTier::Publish(std::span<const ExtentView> extents, Room room) {
+  const UnderWay under_way(puts_under_way_);
+  room.tier_ = nullptr;
+  for (size_t i = 0; i < extents.size(); ++i) {
+    room.residents_[i]->SetChecksums(extents[i].unit_crc32c);
   }
-  return residents;
+  MutexLock lock(mutex_);
+  for (size_t i = 0; i < extents.size(); ++i) {
+    Publish(extents[i], std::move(room.residents_[i]));
+  }
+  TellPolicy();
+  EvictToLowMark();
+}
+
+void DramTier::Release(std::span<const ResidentToBe> residents) {
+  MutexLock lock(mutex_);
+  for (const ResidentToBe& resident : residents) {
+    quotas_.Release(resident->tenant(), TierName::kDram, resident->slot_bytes());
+  }
 }
 
 StatusOr<DramTier::ResidentToBe> DramTier::Allocate(const ExtentView& extent) {

@@ -28,6 +28,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -75,6 +76,14 @@ class DramTier final : public Tier {
   /// dram_quota_refused (those of a tenant at its quota), dram_bytes_pinned, dram_leases,
   /// dram_notes_dropped (reads that the policy was not told of).
   void VisitMetrics(MetricsVisitor& visit) const override;
+
+  class Room;
+  /// Slots for those of `extents` that find one, from the first on. The bytes are the caller's to
+  /// fill, and nobody sees them before Publish. Of the extents only ids and sizes are looked at.
+  Room Reserve(std::span<const ExtentView> extents);
+  /// Holds the extents that `room` has slots for: `extents` are those, with their checksums, and
+  /// their bytes are in the slots.
+  void Publish(std::span<const ExtentView> extents, Room room);
 
   /// See DramIndex::Read.
   size_t ReadUnits(std::string_view tenant, std::span<const UnitAddress> units,
@@ -129,9 +138,8 @@ class DramTier final : public Tier {
   DramTier(const Options& options, std::unique_ptr<Arena> arena, const Watermarks& watermarks,
            std::unique_ptr<EvictionPolicy> policy);
 
-  /// Slots for all of `extents`, or for none.
-  StatusOr<std::vector<ResidentToBe>> AllocateAll(std::span<const ExtentView> extents)
-      QUIRE_REQUIRES(mutex_);
+  /// The slots go back.
+  void Release(std::span<const ResidentToBe> residents);
   StatusOr<ResidentToBe> Allocate(const ExtentView& extent) QUIRE_REQUIRES(mutex_);
   /// The same name, for as long as the tier lives.
   std::string_view Interned(std::string_view tenant) QUIRE_REQUIRES(mutex_);
@@ -172,6 +180,38 @@ class DramTier final : public Tier {
   Watermarks watermarks_ QUIRE_GUARDED_BY(mutex_);
 
   Counter extents_, payload_bytes_, hits_, misses_, evictions_, refused_, quota_refused_;
+};
+
+/// Slots of extents that are about to be put. They go back when they are not published. Outlived by
+/// its tier. Thread-safety: none.
+class DramTier::Room {
+ public:
+  ~Room() {
+    if (tier_ != nullptr) tier_->Release(residents_);
+  }
+  Room(Room&& other) noexcept
+      : tier_(std::exchange(other.tier_, nullptr)),
+        residents_(std::move(other.residents_)),
+        refusal_(std::move(other.refusal_)) {}
+  Room& operator=(Room&&) = delete;
+
+  /// Extents that found a slot.
+  size_t size() const { return residents_.size(); }
+  /// Where the bytes of an extent go; empty when it found no slot.
+  std::span<std::byte> bytes(size_t extent) const {
+    return extent < residents_.size() ? residents_[extent]->mutable_bytes()
+                                      : std::span<std::byte>();
+  }
+  /// Why the others found no slot; OK when every extent has one.
+  const Status& refusal() const { return refusal_; }
+
+ private:
+  friend class DramTier;
+  explicit Room(DramTier* tier) : tier_(tier) {}
+
+  DramTier* tier_;  ///< Null when nothing goes back.
+  std::vector<ResidentToBe> residents_;
+  Status refusal_;
 };
 
 }  // namespace quire::kvserver

@@ -194,6 +194,40 @@ TEST_F(DramTierTest, APutThatDoesNotFitWholeLeavesNoneOfItsExtents) {
   EXPECT_EQ(Count("dram_bytes_used"), kSlotBytes);
 }
 
+TEST_F(DramTierTest, ReservedRoomIsSeenByNobodyUntilItIsPublished) {
+  const OwnedExtent extent(1, 0, 4, 1024);
+  const ExtentView view = extent.view();
+  {
+    DramTier::Room room = tier_->Reserve({&view, 1});
+    ASSERT_TRUE(room.refusal().ok());
+    std::ranges::copy(extent.bytes, room.bytes(0).begin());
+    EXPECT_FALSE(Has(1));
+    EXPECT_EQ(Count("dram_bytes_used"), kSlotBytes);
+    tier_->Publish({&view, 1}, std::move(room));
+  }
+  const auto unit = tier_->ReadUnit(extent.id, 3);
+  ASSERT_TRUE(unit.ok()) << unit.status();
+  EXPECT_TRUE(std::ranges::equal(unit->Verify()->bytes(), extent.Unit(3)));
+}
+
+TEST_F(DramTierTest, RoomThatIsNotPublishedGoesBackWithItsCharge) {
+  options_.tenant_quota_bytes = 2 * kSlotBytes;
+  Open(std::make_unique<Lru>());
+  std::vector<OwnedExtent> extents;
+  std::vector<ExtentView> views;
+  for (uint32_t layer = 0; layer < 3; ++layer) extents.emplace_back(1, layer, 1, kSlotBytes);
+  for (const OwnedExtent& extent : extents) views.push_back(extent.view());
+  {
+    const DramTier::Room room = tier_->Reserve(views);
+    EXPECT_EQ(room.refusal().code(), StatusCode::kResourceExhausted);
+    EXPECT_FALSE(room.bytes(1).empty()) << "what the quota has room for";
+    EXPECT_TRUE(room.bytes(2).empty());
+    EXPECT_FALSE(tier_->Reserve(views).refusal().ok()) << "it is reserved";
+  }
+  EXPECT_EQ(Count("dram_bytes_used"), 0u);
+  EXPECT_TRUE(tier_->Reserve(std::span(views).first(2)).refusal().ok());
+}
+
 TEST_F(DramTierTest, AnExtentLargerThanASlabIsRefused) {
   EXPECT_EQ(PutOne({1, 0, 1, 3 * kSlotBytes}).code(), StatusCode::kResourceExhausted);
 }

@@ -58,6 +58,8 @@ struct PutSegmentArgs {
       kRootKey;  ///< kRootKey, or a stored full segment of the same tenant and spec.
   std::span<const TokenId> tokens;     ///< 1 .. p*g
   std::span<const std::byte> payload;  ///< [num_layers][pages][n_kv] units
+  /// In its place: [num_layers][pages], each [n_kv] units, which lie wherever they do.
+  std::span<const std::span<const std::byte>> payload_rows = {};
   /// [num_layers][pages][n_kv], of the units: those that they had when they arrived, for a payload
   /// that has been kept since. DATA_LOSS when a unit does not match. Empty for a payload that has
   /// just arrived: its checksums are made here.

@@ -8,7 +8,8 @@
 #include <functional>
 #include <thread>
 
-#include "kvserver/store/page_store.h"
+#include "kvserver/store/page_store_impl.h"
+#include "kvserver/store/payload/engine_choice.h"
 #include "kvserver/store/testing/store_kit.h"
 #include "tests/kit/temp_dir.h"
 
@@ -132,6 +133,54 @@ TEST_F(PageStoreConcurrencyTest, Promise1OneOfTwoRacingPutsWins) {
     }
     EXPECT_EQ(*ReadSegment(*store_, spec_, {results[winner]->key, tokens, {}}), payloads[winner]);
   }
+}
+
+/// An engine whose first sync, once it is armed, takes until `wait` returns.
+class SlowSyncEngine final : public IoEngine {
+ public:
+  explicit SlowSyncEngine(IoEngine* inner) : inner_(*inner) {}
+  void Arm(std::function<void()> wait) { wait_ = std::move(wait); }
+  std::string_view name() const override { return inner_.name(); }
+  void Run(IoStream& stream) override { inner_.Run(stream); }
+  int Sync(int fd) override {
+    if (wait_ && !waited_.exchange(true)) wait_();
+    return inner_.Sync(fd);
+  }
+
+ private:
+  IoEngine& inner_;
+  std::function<void()> wait_;
+  std::atomic<bool> waited_{false};
+};
+
+TEST(GroupCommitTest, PutsThatWaitForASyncShareTheNext) {
+  constexpr uint64_t kPuts = 8;
+  const TempDir dir;
+  const auto device = ChooseEngine(EngineKind::kAuto, {}).value().engine;
+  SlowSyncEngine engine(device.get());
+  const auto store = PageStoreImpl::Open({.ssd_path = dir.path(), .dram_bytes = 1 << 20},
+                                         {.env = nullptr, .engine = &engine});
+  ASSERT_TRUE(store.ok()) << store.status();
+  const KvSpec spec = SmallSpec();
+  // Makes the volume.
+  ASSERT_TRUE(PutTestSegment(**store, spec, 1, kRootKey, 0, Durability::kPersisted).ok());
+  const auto syncs = [&] { return CountersOf(**store)["payload_syncs"]; };
+  const uint64_t syncs_before = syncs();
+  const uint64_t device_before = CountersOf(**store)["payload_device_syncs"];
+  engine.Arm([&] {
+    while (syncs() < syncs_before + kPuts) std::this_thread::yield();
+  });
+  std::vector<std::thread> threads;
+  for (uint64_t seed = 2; seed < 2 + kPuts; ++seed) {
+    threads.emplace_back([&, seed] {
+      const auto put = PutTestSegment(**store, spec, seed, kRootKey, 0, Durability::kPersisted);
+      EXPECT_TRUE(put.ok()) << put.status();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(syncs(), syncs_before + kPuts);
+  // The slow one, one for those that came meanwhile, and few for who was late even then.
+  EXPECT_LT(CountersOf(**store)["payload_device_syncs"], device_before + kPuts);
 }
 
 }  // namespace

@@ -4,8 +4,20 @@
 #include <algorithm>
 
 #include "common/base/checksum.h"
+#include "common/base/unit_copy.h"
+#include "kvserver/store/digest_store.h"
 
 namespace quire::kvserver {
+
+namespace {
+
+uint64_t PayloadBytes(const PutSegmentArgs& args) {
+  uint64_t bytes = args.payload.size();
+  for (const std::span<const std::byte> row : args.payload_rows) bytes += row.size();
+  return bytes;
+}
+
+}  // namespace
 
 Status CheckPutArguments(const PutSegmentArgs& args) {
   if (args.spec == nullptr) return InvalidArgument("no KvSpec given");
@@ -21,10 +33,19 @@ Status CheckPutArguments(const PutSegmentArgs& args) {
     return InvalidArgument("a token id is negative; token ids count from 0");
   }
   const uint64_t expected = SegmentBytes(spec, PageCount(spec, args.tokens.size()));
-  if (args.payload.size() != expected || expected > kMaxSegmentBytes) {
-    return InvalidArgument("payload of ", args.payload.size(), " bytes; ", args.tokens.size(),
+  const uint64_t given = PayloadBytes(args);
+  if (given != expected || expected > kMaxSegmentBytes) {
+    return InvalidArgument("payload of ", given, " bytes; ", args.tokens.size(),
                            " tokens of this KvSpec take ", expected, " bytes, and at most ",
                            kMaxSegmentBytes, " are allowed (lower segment_pages)");
+  }
+  const uint64_t row_bytes = ExtentBytes(spec, 1);
+  if (!args.payload_rows.empty() &&
+      (!args.payload.empty() || std::ranges::any_of(args.payload_rows, [&](const auto row) {
+        return row.size() != row_bytes;
+      }))) {
+    return InvalidArgument("payload in rows that are not of ", row_bytes,
+                           " bytes each, or beside a payload in one piece");
   }
   const uint64_t units = expected / quire::UnitBytes(spec);
   if (!args.unit_crc32c.empty() && args.unit_crc32c.size() != units) {
@@ -35,114 +56,218 @@ Status CheckPutArguments(const PutSegmentArgs& args) {
 
 namespace {
 
-/// The payload at an address where its elements may be read; a slice of a message starts anywhere.
-std::span<const std::byte> Aligned(std::span<const std::byte> payload, DType dtype,
-                                   std::vector<std::byte>& scratch) {
-  if (reinterpret_cast<uintptr_t>(payload.data()) % ElementBytes(dtype) == 0) return payload;
-  scratch.assign(payload.begin(), payload.end());
-  return scratch;
-}
+/// Taken in at a time: small enough that a digest finds in the cache what was just copied.
+constexpr uint64_t kStepBytes = 16 << 10;
 
-Status EncodeUnits(const PutSegmentArgs& args, SegmentToStore& segment) {
-  SegmentRecord& record = segment.record;
-  QUIRE_ASSIGN_OR_RETURN(const ExtentCodec codec, ExtentCodec::Make(record.spec, record.codec.id));
-  std::vector<std::byte> scratch;
-  const auto payload = Aligned(args.payload, record.spec.dtype, scratch);
-  const auto tokens = static_cast<uint32_t>(record.tokens.size());
-  const uint64_t from = ExtentBytes(record.spec, record.num_pages());
-  const uint64_t to = codec.encoded_bytes(tokens);
-  const uint32_t units = record.units_per_layer();
-  segment.encoded.resize(record.spec.num_layers * to);
-  record.unit_crc32c.resize(size_t{record.spec.num_layers} * units);
-  for (size_t layer = 0; layer < record.spec.num_layers; ++layer) {
-    QUIRE_RETURN_IF_ERROR(
-        codec.Encode(payload.subspan(layer * from, from), tokens,
-                     std::span(segment.encoded).subspan(layer * to, to),
-                     std::span(record.unit_crc32c).subspan(layer * units, units)));
+}  // namespace
+
+StatusOr<SegmentIntake> SegmentIntake::Make(std::string_view tenant, const PutSegmentArgs& args,
+                                            const CodecParams& codec) {
+  QUIRE_ASSIGN_OR_RETURN(const ExtentCodec extent_codec, ExtentCodec::Make(*args.spec, codec.id));
+  SegmentIntake intake(args, extent_codec);
+  SegmentRecord& record = intake.record_;
+  record.tenant = tenant;
+  record.spec = *args.spec;
+  record.parent = args.parent;
+  record.tokens.assign(args.tokens.begin(), args.tokens.end());
+  record.codec = codec;
+  record.private_pages = args.private_salt != nullptr;
+  const uint32_t layers = record.spec.num_layers;
+  record.unit_crc32c.resize(size_t{layers} * record.units_per_layer());
+  intake.valid_rows_ = ValidRows(record);
+  intake.digests_.resize(layers * DigestBytesPerLayer(record, kernels::DigestKind::kMinMax));
+  intake.places_.resize(layers);
+  if (!intake.stays()) {
+    intake.home_ = std::make_unique_for_overwrite<std::byte[]>(record.stored_bytes());
   }
-  segment.bytes = segment.encoded;
-  return OkStatus();
+  intake.PlaceAtHome();
+  return intake;
 }
 
-/// Of every unit of the payload.
-std::vector<uint32_t> ChecksumsOf(const PutSegmentArgs& args) {
-  const uint64_t unit_bytes = quire::UnitBytes(*args.spec);
-  std::vector<uint32_t> crc32c;
-  crc32c.reserve(args.payload.size() / unit_bytes);
-  for (uint64_t at = 0; at < args.payload.size(); at += unit_bytes) {
-    crc32c.push_back(Crc32c(args.payload.subspan(at, unit_bytes)));
+void SegmentIntake::PlaceAtHome() {
+  const uint64_t bytes = record_.stored_extent_bytes(record_.num_pages());
+  for (uint32_t layer = 0; layer < record_.spec.num_layers; ++layer) {
+    if (stays()) {
+      places_[layer] = {.shown = args_->payload.subspan(layer * bytes, bytes), .memory = {}};
+    } else {
+      Place(layer, {home_.get() + layer * bytes, bytes});
+    }
   }
-  return crc32c;
 }
 
-/// Those that the units came with, when they still match; of units that have just arrived, theirs.
-StatusOr<std::vector<uint32_t>> VerifiedChecksums(const PutSegmentArgs& args) {
-  std::vector<uint32_t> now = ChecksumsOf(args);
-  if (args.unit_crc32c.empty()) return now;
-  const auto differs = std::ranges::mismatch(now, args.unit_crc32c).in1;
-  if (differs == now.end()) return now;
-  return DataLoss("unit ", differs - now.begin(), " of ", now.size(),
+void SegmentIntake::Place(uint32_t layer, std::span<std::byte> memory) {
+  places_[layer] = {.shown = memory, .memory = memory};
+}
+
+std::span<const std::byte> SegmentIntake::Row(uint32_t layer, uint32_t page) const {
+  const size_t index = size_t{layer} * record_.num_pages() + page;
+  if (!args_->payload_rows.empty()) return args_->payload_rows[index];
+  const uint64_t bytes = ExtentBytes(record_.spec, 1);
+  return args_->payload.subspan(index * bytes, bytes);
+}
+
+std::span<const std::byte> SegmentIntake::Arrived(uint32_t layer) {
+  const uint64_t bytes = ExtentBytes(record_.spec, record_.num_pages());
+  if (args_->payload_rows.empty()) return Aligned(args_->payload.subspan(layer * bytes, bytes));
+  scratch_.clear();
+  for (uint32_t page = 0; page < record_.num_pages(); ++page) {
+    const std::span<const std::byte> row = Row(layer, page);
+    scratch_.insert(scratch_.end(), row.begin(), row.end());
+  }
+  return scratch_;
+}
+
+std::span<uint32_t> SegmentIntake::Checksums(uint32_t layer) {
+  const size_t units = record_.units_per_layer();
+  return std::span(record_.unit_crc32c).subspan(layer * units, units);
+}
+
+Status SegmentIntake::CheckUnit(size_t unit, uint32_t crc32c) const {
+  if (args_->unit_crc32c.empty() || args_->unit_crc32c[unit] == crc32c) return OkStatus();
+  return DataLoss("unit ", unit, " of ", args_->unit_crc32c.size(),
                   " to put does not match the checksum that it arrived with: it was damaged in "
                   "memory; send the pages again to a new context");
 }
 
+Status SegmentIntake::Take(uint32_t layer) {
+  if (places_[layer].taken) return OkStatus();
+  QUIRE_RETURN_IF_ERROR(is_raw() ? TakeRaw(layer) : TakeEncoded(layer));
+  places_[layer].taken = true;
+  return OkStatus();
+}
+
+Status SegmentIntake::TakeAll() {
+  for (uint32_t layer = 0; layer < record_.spec.num_layers; ++layer) {
+    QUIRE_RETURN_IF_ERROR(Take(layer));
+  }
+  return OkStatus();
+}
+
+Status SegmentIntake::TakeRaw(uint32_t layer) {
+  const uint64_t row_bytes = ExtentBytes(record_.spec, 1);
+  std::byte* to = places_[layer].memory.data();
+  for (uint32_t page = 0; page < record_.num_pages(); ++page) {
+    QUIRE_RETURN_IF_ERROR(TakeRow(layer, page, to));
+    if (to != nullptr) to += row_bytes;
+  }
+  return OkStatus();
+}
+
+Status SegmentIntake::TakeRow(uint32_t layer, uint32_t page, std::byte* to) {
+  const uint64_t unit_bytes = codec_.unit_bytes();
+  const uint32_t first_unit = page * record_.spec.num_kv_heads;
+  const std::span<const std::byte> row = Row(layer, page);
+  const bool is_last = page + 1 == record_.num_pages();
+  const std::byte* const next_row = is_last ? nullptr : Row(layer, page + 1).data();
+  const uint64_t step = std::max<uint64_t>(kStepBytes / unit_bytes, 1) * unit_bytes;
+  for (uint64_t at = 0; at < row.size(); at += step) {
+    const auto units = row.subspan(at, std::min(step, row.size() - at));
+    const std::byte* const next = at + step < row.size() ? row.data() + at + step : next_row;
+    const auto first = static_cast<uint32_t>(first_unit + at / unit_bytes);
+    QUIRE_RETURN_IF_ERROR(Copy(layer, first, units, to == nullptr ? to : to + at, next));
+    QUIRE_RETURN_IF_ERROR(Digest(layer, first, Aligned(units)));
+  }
+  return OkStatus();
+}
+
+Status SegmentIntake::Copy(uint32_t layer, uint32_t first, std::span<const std::byte> units,
+                           std::byte* to, const std::byte* next) {
+  const uint64_t unit_bytes = codec_.unit_bytes();
+  const std::span<uint32_t> crc32c = Checksums(layer);
+  for (uint64_t at = 0; at < units.size(); at += unit_bytes) {
+    const auto unit = units.subspan(at, unit_bytes);
+    const bool is_last = at + unit_bytes == units.size();
+    const uint32_t sum =
+        to == nullptr ? Crc32c(unit)
+                      : CopyWithCrc32c(unit, to + at, is_last ? next : unit.data() + unit_bytes);
+    const size_t number = first + at / unit_bytes;
+    crc32c[number] = sum;
+    QUIRE_RETURN_IF_ERROR(CheckUnit(layer * crc32c.size() + number, sum));
+  }
+  return OkStatus();
+}
+
+Status SegmentIntake::TakeEncoded(uint32_t layer) {
+  const std::span<std::byte> encoded = places_[layer].memory;
+  QUIRE_RETURN_IF_ERROR(Encode(layer, encoded));
+  decoded_.resize(ExtentBytes(record_.spec, record_.num_pages()));
+  QUIRE_RETURN_IF_ERROR(codec_.Decode(encoded, Checksums(layer),
+                                      static_cast<uint32_t>(record_.tokens.size()), decoded_));
+  return Digest(layer, 0, decoded_);
+}
+
+Status SegmentIntake::Encode(uint32_t layer, std::span<std::byte> encoded) {
+  if (!args_->unit_crc32c.empty()) QUIRE_RETURN_IF_ERROR(TakeChecksums(layer));
+  return codec_.Encode(Arrived(layer), static_cast<uint32_t>(record_.tokens.size()), encoded,
+                       Checksums(layer));
+}
+
+Status SegmentIntake::TakeChecksums(uint32_t layer) {
+  const uint32_t units = record_.spec.num_kv_heads;
+  for (uint32_t page = 0; page < record_.num_pages(); ++page) {
+    QUIRE_RETURN_IF_ERROR(Copy(layer, page * units, Row(layer, page), nullptr, nullptr));
+  }
+  return OkStatus();
+}
+
+Status SegmentIntake::TakeChecksums() {
+  std::vector<std::byte> encoded(is_raw() ? 0 : record_.stored_extent_bytes(record_.num_pages()));
+  for (uint32_t layer = 0; layer < record_.spec.num_layers; ++layer) {
+    QUIRE_RETURN_IF_ERROR(is_raw() ? TakeChecksums(layer) : Encode(layer, encoded));
+  }
+  return OkStatus();
+}
+
+Status SegmentIntake::Digest(uint32_t layer, uint32_t first, std::span<const std::byte> units) {
+  const uint64_t unit_bytes = codec_.unit_bytes();
+  const uint64_t layer_bytes = digests_.size() / record_.spec.num_layers;
+  const uint64_t digest_bytes = layer_bytes / record_.units_per_layer();
+  return ComputeDigests(record_.spec, kernels::DigestKind::kMinMax, units.data(),
+                        std::span(valid_rows_).subspan(first, units.size() / unit_bytes),
+                        digests_.data() + layer * layer_bytes + first * digest_bytes);
+}
+
+std::span<const std::byte> SegmentIntake::Aligned(std::span<const std::byte> bytes) {
+  const uint64_t element_bytes = ElementBytes(record_.spec.dtype);
+  if (reinterpret_cast<uintptr_t>(bytes.data()) % element_bytes == 0) return bytes;
+  scratch_.assign(bytes.begin(), bytes.end());
+  return scratch_;
+}
+
+namespace {
+
+ExtentView ViewOf(const ExtentId& id, const SegmentRecord& record, std::span<const std::byte> bytes,
+                  const PrefillCost& cost) {
+  const size_t units = record.units_per_layer();
+  return {.id = id,
+          .bytes = bytes,
+          .unit_crc32c = std::span(record.unit_crc32c).subspan(id.layer * units, units),
+          .full_bytes = record.stored_extent_bytes(record.spec.segment_pages),
+          .tenant = record.tenant,
+          .parent = record.parent,
+          .seconds_per_token = cost.SecondsPerToken(record.first_token, record.tokens.size()),
+          .encoded = record.codec.id != CodecId::kRaw,
+          .entropy = record.codec.entropy};
+}
+
 }  // namespace
 
-StatusOr<SegmentToStore> EncodeSegment(std::string_view tenant, const PutSegmentArgs& args,
-                                       const CodecParams& codec) {
-  SegmentToStore segment;
-  segment.record.tenant = tenant;
-  segment.record.spec = *args.spec;
-  segment.record.parent = args.parent;
-  segment.record.tokens.assign(args.tokens.begin(), args.tokens.end());
-  segment.record.codec = codec;
-  segment.record.private_pages = args.private_salt != nullptr;
-  if (codec.id == CodecId::kRaw) {
-    segment.bytes = args.payload;
-    QUIRE_ASSIGN_OR_RETURN(segment.record.unit_crc32c, VerifiedChecksums(args));
-  } else {
-    if (!args.unit_crc32c.empty()) QUIRE_RETURN_IF_ERROR(VerifiedChecksums(args).status());
-    QUIRE_RETURN_IF_ERROR(EncodeUnits(args, segment));
-  }
-  return segment;
-}
-
-StatusOr<std::span<const std::byte>> ReadablePayload(const SegmentToStore& segment,
-                                                     std::vector<std::byte>& scratch) {
-  const SegmentRecord& record = segment.record;
-  if (record.codec.id == CodecId::kRaw) return segment.bytes;
-  QUIRE_ASSIGN_OR_RETURN(const ExtentCodec codec, ExtentCodec::Make(record.spec, record.codec.id));
-  const uint64_t from = record.stored_extent_bytes(record.num_pages());
-  const uint64_t to = ExtentBytes(record.spec, record.num_pages());
-  const uint32_t units = record.units_per_layer();
-  scratch.resize(record.payload_bytes());
-  for (size_t layer = 0; layer < record.spec.num_layers; ++layer) {
-    QUIRE_RETURN_IF_ERROR(codec.Decode(segment.bytes.subspan(layer * from, from),
-                                       std::span(record.unit_crc32c).subspan(layer * units, units),
-                                       static_cast<uint32_t>(record.tokens.size()),
-                                       std::span(scratch).subspan(layer * to, to)));
-  }
-  return std::span<const std::byte>(scratch);
-}
-
-std::vector<ExtentView> SplitExtents(const SegmentKey& key, const SegmentToStore& segment,
+std::vector<ExtentView> SplitExtents(const SegmentKey& key, const SegmentIntake& intake,
                                      const PrefillCost& cost) {
-  const SegmentRecord& record = segment.record;
-  const uint64_t bytes = record.stored_extent_bytes(record.num_pages());
-  const uint32_t units = record.units_per_layer();
-  const std::span<const uint32_t> crcs(record.unit_crc32c);
-  const double seconds_per_token = cost.SecondsPerToken(record.first_token, record.tokens.size());
+  std::vector<ExtentView> extents;
+  for (uint32_t layer = 0; layer < intake.record().spec.num_layers; ++layer) {
+    extents.push_back(ViewOf({key, layer}, intake.record(), intake.extent(layer), cost));
+  }
+  return extents;
+}
+
+std::vector<ExtentView> SplitExtents(const SegmentKey& key, const SegmentRecord& record,
+                                     std::span<const std::byte> bytes, const PrefillCost& cost) {
+  const uint64_t extent_bytes = record.stored_extent_bytes(record.num_pages());
   std::vector<ExtentView> extents;
   for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
-    extents.push_back({.id = {key, layer},
-                       .bytes = segment.bytes.subspan(layer * bytes, bytes),
-                       .unit_crc32c = crcs.subspan(size_t{layer} * units, units),
-                       .full_bytes = record.stored_extent_bytes(record.spec.segment_pages),
-                       .tenant = record.tenant,
-                       .parent = record.parent,
-                       .seconds_per_token = seconds_per_token,
-                       .encoded = record.codec.id != CodecId::kRaw,
-                       .entropy = record.codec.entropy});
+    extents.push_back(
+        ViewOf({key, layer}, record, bytes.subspan(layer * extent_bytes, extent_bytes), cost));
   }
   return extents;
 }

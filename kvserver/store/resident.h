@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Resident: an extent in its slot, and all that a reader needs to hand out units of it. It is made
-// once, when the extent is put; a hand-out is a copy of its shared pointer, that is, one addition
-// (docs/design/0010-hand-out.md). The slot goes back to the arena with the last reference, which
-// may be a reader's, after the extent was evicted and the tier destroyed.
+// once, when the extent is put, and filled before anybody sees it; a hand-out is a copy of its
+// shared pointer, that is, one addition (docs/design/0010-hand-out.md). The slot goes back to the
+// arena with the last reference, which may be a reader's, after the extent was evicted and the tier
+// destroyed.
 //
 // Thread-safety: constant once it is shared; whoever made it fills its bytes before.
 #ifndef QUIRE_KVSERVER_STORE_RESIDENT_H_
@@ -25,8 +26,8 @@ namespace quire::kvserver {
 
 class Resident {
  public:
-  /// REQUIRES: `slot` is live and has room for the extent; `tenant` outlives every call of
-  /// tenant().
+  /// Of the size and the number of units that `extent` has. REQUIRES: `slot` is live and has room
+  /// for it; `tenant` outlives every call of tenant().
   Resident(std::shared_ptr<Arena> arena, const Arena::Slot& slot, const ExtentView& extent,
            std::string_view tenant)
       : begin_(arena->Bytes(slot).data()),
@@ -37,9 +38,7 @@ class Resident {
         encoded_(extent.encoded),
         slot_(slot),
         slot_bytes_(Arena::SlotBytes(extent.full_bytes)),
-        arena_(std::move(arena)) {
-    std::ranges::copy(extent.unit_crc32c, unit_crc32c_.get());
-  }
+        arena_(std::move(arena)) {}
   ~Resident() { arena_->Free(slot_); }
   Resident(const Resident&) = delete;
   Resident& operator=(const Resident&) = delete;
@@ -67,6 +66,9 @@ class Resident {
   std::span<const std::byte> bytes_to_send() const { return {begin_, size_bytes()}; }
   /// For whoever made it, before it is shared.
   std::span<std::byte> mutable_bytes() { return {begin_, num_units_ * unit_bytes_}; }
+  void SetChecksums(std::span<const uint32_t> unit_crc32c) {
+    std::ranges::copy(unit_crc32c, unit_crc32c_.get());
+  }
   const Arena::Slot& slot() const { return slot_; }
   uint64_t slot_bytes() const { return slot_bytes_; }
 

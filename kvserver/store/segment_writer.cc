@@ -67,8 +67,8 @@ StatusOr<PutSegmentResult> SegmentWriter::PutHeld(std::string_view tenant, const
                                                   const PutSegmentArgs& args) {
   const bool persist = args.durability == Durability::kPersisted;
   QUIRE_ASSIGN_OR_RETURN(const KnownRecord known, FindKnown(tenant, key));
-  QUIRE_ASSIGN_OR_RETURN(SegmentToStore segment,
-                         EncodeSegment(tenant, args, known ? (*known)->codec : args.codec));
+  QUIRE_ASSIGN_OR_RETURN(SegmentIntake intake,
+                         SegmentIntake::Make(tenant, args, known ? (*known)->codec : args.codec));
   Stored stored = HowStored(key, known);
   if (stored == Stored::kDramOnly && persist) {
     const Status written = WriteOut(key, **known);
@@ -77,11 +77,12 @@ StatusOr<PutSegmentResult> SegmentWriter::PutHeld(std::string_view tenant, const
   }
   puts_.Add();
   if (stored == Stored::kWhole || stored == Stored::kDramOnly) {
-    return TakeStored(key, **known, segment.record, args);
+    QUIRE_RETURN_IF_ERROR(intake.TakeChecksums());
+    return TakeStored(key, **known, intake.record(), args);
   }
-  QUIRE_ASSIGN_OR_RETURN(segment.record.first_token, FirstToken(tenant, args));
-  segment.record.incarnation = parts_.keeper->NextIncarnation();
-  QUIRE_RETURN_IF_ERROR(Write(key, segment, args.durability, stored));
+  QUIRE_ASSIGN_OR_RETURN(intake.record().first_token, FirstToken(tenant, args));
+  intake.record().incarnation = parts_.keeper->NextIncarnation();
+  QUIRE_RETURN_IF_ERROR(Write(key, intake, args.durability, stored));
   return PutSegmentResult{.key = key};
 }
 
@@ -202,12 +203,12 @@ StatusOr<uint64_t> SegmentWriter::FirstToken(std::string_view tenant, const PutS
 
 Status SegmentWriter::Sync() { return parts_.ssd->Sync(); }
 
-bool SegmentWriter::Admit(const SegmentToStore& segment, Durability durability) {
+bool SegmentWriter::Admit(const SegmentRecord& record, Durability durability) {
   if (!admission_) return true;
   MutexLock lock(admission_mutex_);
   return admission_->Admit(
-      {.bytes = segment.record.stored_bytes(),
-       .must_persist = durability == Durability::kPersisted || segment.record.private_pages},
+      {.bytes = record.stored_bytes(),
+       .must_persist = durability == Durability::kPersisted || record.private_pages},
       parts_.clock->Now());
 }
 
@@ -226,29 +227,22 @@ Status SegmentWriter::MakeMetadataRoom(const SegmentRecord& record) {
   }
 }
 
-Status SegmentWriter::Write(const SegmentKey& key, SegmentToStore& segment, Durability durability,
+Status SegmentWriter::Write(const SegmentKey& key, SegmentIntake& intake, Durability durability,
                             Stored before) {
-  if (const Status room = MakeMetadataRoom(segment.record); !room.ok()) return Told(room);
-  parts_.keeper->Rewriting(key, segment.record.incarnation);
-  const std::vector<ExtentView> extents = SplitExtents(key, segment, parts_.prefill_cost);
+  if (const Status room = MakeMetadataRoom(intake.record()); !room.ok()) return Told(room);
+  parts_.keeper->Rewriting(key, intake.record().incarnation);
   // A damaged one is mended where it is, and takes of the budget all the same.
-  if (!Admit(segment, before == Stored::kDamaged ? Durability::kPersisted : durability)) {
-    QUIRE_ASSIGN_OR_RETURN(const bool kept, WriteToDramOnly(key, segment, extents));
+  if (!Admit(intake.record(), before == Stored::kDamaged ? Durability::kPersisted : durability)) {
+    QUIRE_ASSIGN_OR_RETURN(const bool kept, WriteToDramOnly(key, intake));
     if (kept) return OkStatus();
   }
-  const bool sync = durability == Durability::kPersisted;
-  QUIRE_RETURN_IF_ERROR(WriteToSsd(key, segment, extents, sync));
-  // The bytes may be others than those that DRAM still has of a segment that was damaged or lost.
-  parts_.dram->DropExtents(key);
-  // What finds no room in DRAM is on SSD, and that is enough; the tier counts it.
-  const LatencyTimer timer(parts_.latencies->dram_put, parts_.latencies->clock);
-  for (const ExtentView& extent : extents) (void)parts_.dram->Put({&extent, 1});
-  return OkStatus();
+  return Charged(key, intake.record(), [&] {
+    return WriteToSsd(key, intake, /*sync=*/durability == Durability::kPersisted);
+  });
 }
 
-Status SegmentWriter::WriteToSsd(const SegmentKey& key, const SegmentToStore& segment,
-                                 std::span<const ExtentView> extents, bool sync) {
-  const SegmentRecord& record = segment.record;
+Status SegmentWriter::Charged(const SegmentKey& key, const SegmentRecord& record,
+                              const std::function<Status()>& write) {
   // What a segment that is replaced was charged with goes on to count for this one.
   const uint64_t before_bytes = parts_.keeper->BytesOf(key);
   const uint64_t charge = record.stored_bytes() - std::min(before_bytes, record.stored_bytes());
@@ -257,7 +251,7 @@ Status SegmentWriter::WriteToSsd(const SegmentKey& key, const SegmentToStore& se
     parts_.health->Note(Trouble::kOverQuota, Message(charged));
     return charged;
   }
-  const Status status = Told(WriteCharged(key, segment, extents, sync));
+  const Status status = Told(write());
   if (!status.ok()) {
     parts_.space->Release(record.tenant, charge);
   } else if (before_bytes > record.stored_bytes()) {
@@ -266,21 +260,46 @@ Status SegmentWriter::WriteToSsd(const SegmentKey& key, const SegmentToStore& se
   return status;
 }
 
-Status SegmentWriter::WriteCharged(const SegmentKey& key, const SegmentToStore& segment,
-                                   std::span<const ExtentView> extents, bool sync) {
+DramTier::Room SegmentWriter::Reserve(const SegmentKey& key, SegmentIntake& intake) {
+  DramTier::Room room = parts_.dram->Reserve(SplitExtents(key, intake, parts_.prefill_cost));
+  for (uint32_t layer = 0; layer < intake.record().spec.num_layers; ++layer) {
+    if (const auto memory = room.bytes(layer); !memory.empty()) intake.Place(layer, memory);
+  }
+  return room;
+}
+
+Status SegmentWriter::WriteToSsd(const SegmentKey& key, SegmentIntake& intake, bool sync) {
+  DramTier::Room room = Reserve(key, intake);
+  const std::vector<ExtentView> extents = SplitExtents(key, intake, parts_.prefill_cost);
+  const auto take = [&intake](size_t layer) { return intake.Take(static_cast<uint32_t>(layer)); };
   Database::Batch batch = parts_.database->NewBatch();
-  QUIRE_ASSIGN_OR_RETURN(SsdTier::Change change, StageOnSsd(extents, sync, batch));
-  QUIRE_RETURN_IF_ERROR(Commit(key, segment, batch, sync));
+  QUIRE_ASSIGN_OR_RETURN(SsdTier::Change change, StageOnSsd(extents, take, sync, batch));
+  parts_.digests->StagePut(key, intake.record(), intake.digests(), batch);
+  QUIRE_RETURN_IF_ERROR(Commit(key, intake.record(), batch, sync));
   change.Committed();
+  // The bytes may be others than those that DRAM still has of a segment that was damaged or lost.
+  parts_.dram->DropExtents(key);
+  const LatencyTimer timer(parts_.latencies->dram_put, parts_.latencies->clock);
+  const std::span all(extents);
+  const size_t reserved = room.size();
+  parts_.dram->Publish(all.first(reserved), std::move(room));
+  // There may be room by now. What finds none is on SSD, and that is enough; the tier counts it.
+  for (size_t i = reserved; i < all.size(); ++i) (void)parts_.dram->Put(all.subspan(i, 1));
   return OkStatus();
 }
 
-StatusOr<bool> SegmentWriter::WriteToDramOnly(const SegmentKey& key, SegmentToStore& segment,
-                                              std::span<const ExtentView> extents) {
-  if (!parts_.dram->Put(extents).ok()) return false;
-  segment.record.dram_only = true;
+StatusOr<bool> SegmentWriter::WriteToDramOnly(const SegmentKey& key, SegmentIntake& intake) {
+  DramTier::Room room = Reserve(key, intake);
+  if (!room.refusal().ok()) {
+    intake.PlaceAtHome();
+    return false;
+  }
+  QUIRE_RETURN_IF_ERROR(intake.TakeAll());
+  intake.record().dram_only = true;
+  parts_.dram->Publish(SplitExtents(key, intake, parts_.prefill_cost), std::move(room));
   Database::Batch batch = parts_.database->NewBatch();
-  if (const Status status = Commit(key, segment, batch, /*sync=*/false); !status.ok()) {
+  parts_.digests->StagePut(key, intake.record(), intake.digests(), batch);
+  if (const Status status = Commit(key, intake.record(), batch, /*sync=*/false); !status.ok()) {
     (void)parts_.dram->Erase(key);
     return status;
   }
@@ -288,16 +307,12 @@ StatusOr<bool> SegmentWriter::WriteToDramOnly(const SegmentKey& key, SegmentToSt
   return true;
 }
 
-Status SegmentWriter::Commit(const SegmentKey& key, const SegmentToStore& segment,
+Status SegmentWriter::Commit(const SegmentKey& key, const SegmentRecord& record,
                              Database::Batch& batch, bool sync) {
-  std::vector<std::byte> scratch;
-  QUIRE_ASSIGN_OR_RETURN(const auto payload, ReadablePayload(segment, scratch));
-  QUIRE_RETURN_IF_ERROR(parts_.digests->StagePut(key, segment.record, payload, batch));
-  parts_.catalog->StagePut(key, segment.record, batch);
+  parts_.catalog->StagePut(key, record, batch);
   Reach(parts_.faults, FaultPoint::kBeforeCommit);
   QUIRE_RETURN_IF_ERROR(CommitBatch(batch, sync));
   Reach(parts_.faults, FaultPoint::kCommitted);
-  const SegmentRecord& record = segment.record;
   parts_.keeper->Stored({.key = key,
                          .tenant = record.tenant,
                          .parent = record.parent,
@@ -307,15 +322,16 @@ Status SegmentWriter::Commit(const SegmentKey& key, const SegmentToStore& segmen
                              record.first_token, record.tokens.size()),
                          .forsaken = record.private_pages});
   parts_.catalog->Remember(key, std::make_shared<const SegmentRecord>(record));
-  parts_.digests->Forget(key, segment.record);
+  parts_.digests->Forget(key, record);
   return OkStatus();
 }
 
-StatusOr<SsdTier::Change> SegmentWriter::StageOnSsd(std::span<const ExtentView> extents, bool sync,
+StatusOr<SsdTier::Change> SegmentWriter::StageOnSsd(std::span<const ExtentView> extents,
+                                                    const SsdTier::MakeExtent& make, bool sync,
                                                     Database::Batch& batch) {
   const LatencyTimer timer(parts_.latencies->ssd_write, parts_.latencies->clock);
   for (;;) {
-    StatusOr<SsdTier::Change> change = parts_.ssd->StagePut(extents, sync, batch);
+    StatusOr<SsdTier::Change> change = parts_.ssd->StagePut(extents, make, sync, batch);
     // The file system is full: cached segments make room before anybody is refused.
     if (!absl::IsResourceExhausted(change.status()) || !parts_.keeper->MakeRoom()) return change;
   }
@@ -359,17 +375,27 @@ Status SegmentWriter::PersistFromDram(std::string_view tenant, const SegmentKey&
   return record->dram_only ? WriteOut(key, *record) : OkStatus();
 }
 
-Status SegmentWriter::WriteOut(const SegmentKey& key, const SegmentRecord& record) {
-  QUIRE_ASSIGN_OR_RETURN(const SegmentToStore segment, FromDram(key, record));
-  (void)Admit(segment, Durability::kPersisted);  // It has to; the budget knows of it.
-  return WriteToSsd(key, segment, SplitExtents(key, segment, parts_.prefill_cost), /*sync=*/true);
+Status SegmentWriter::WriteOut(const SegmentKey& key, const SegmentRecord& kept) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, FromDram(key, kept));
+  SegmentRecord record = kept;
+  record.dram_only = false;
+  (void)Admit(record, Durability::kPersisted);  // It has to; the budget knows of it.
+  const auto extents = SplitExtents(key, record, bytes, parts_.prefill_cost);
+  return Charged(key, record, [&]() -> Status {
+    const auto made = [](size_t) { return OkStatus(); };
+    Database::Batch batch = parts_.database->NewBatch();
+    QUIRE_ASSIGN_OR_RETURN(SsdTier::Change change, StageOnSsd(extents, made, /*sync=*/true, batch));
+    // Its digests are in the database.
+    QUIRE_RETURN_IF_ERROR(Commit(key, record, batch, /*sync=*/true));
+    change.Committed();
+    return OkStatus();
+  });
 }
 
-StatusOr<SegmentToStore> SegmentWriter::FromDram(const SegmentKey& key,
-                                                 const SegmentRecord& record) {
-  SegmentToStore segment{.record = record, .bytes = {}, .encoded = {}};
-  segment.record.dram_only = false;
-  segment.encoded.reserve(record.stored_bytes());
+StatusOr<std::vector<std::byte>> SegmentWriter::FromDram(const SegmentKey& key,
+                                                         const SegmentRecord& record) {
+  std::vector<std::byte> stored;
+  stored.reserve(record.stored_bytes());
   for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
     const ExtentId id{key, layer};
     const ResidentPtr resident = parts_.dram->Get(id);
@@ -382,10 +408,9 @@ StatusOr<SegmentToStore> SegmentWriter::FromDram(const SegmentKey& key,
       parts_.damage->Drop(id, resident);
       return parts_.damage->Lose(id);
     }
-    segment.encoded.insert(segment.encoded.end(), bytes->begin(), bytes->end());
+    stored.insert(stored.end(), bytes->begin(), bytes->end());
   }
-  segment.bytes = segment.encoded;
-  return segment;
+  return stored;
 }
 
 void SegmentWriter::VisitMetrics(MetricsVisitor& visit) const {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SegmentWriter: the write path. A segment is checked, encoded, charged to its tenant, written to
-// SSD and committed, and put into DRAM. Durability decides whether the commit is synced.
+// SegmentWriter: the write path. A segment is checked, charged to its tenant, taken in (encoded,
+// checksummed and digested) to where DRAM has room for it while what was taken in before is on its
+// way to SSD, committed, and shown in DRAM. Durability decides whether the commit is synced; puts
+// that wait for a sync at the same time share one.
 //
 // Under a write budget, what need not persist may be kept in DRAM only: its record and digests are
 // committed, its extents are not written. It is gone when it leaves DRAM or the store is closed,
@@ -19,6 +21,7 @@
 #ifndef QUIRE_KVSERVER_STORE_SEGMENT_WRITER_H_
 #define QUIRE_KVSERVER_STORE_SEGMENT_WRITER_H_
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -105,24 +108,25 @@ class SegmentWriter {
   /// Everything that was put so far is durable when this returns OK.
   Status Sync();
   /// Whether it goes to SSD now.
-  bool Admit(const SegmentToStore& segment, Durability durability);
+  bool Admit(const SegmentRecord& record, Durability durability);
   /// Sees to it that the metadata has room for the segment's, on the file system and under the
   /// limit.
   Status MakeMetadataRoom(const SegmentRecord& record);
-  Status Write(const SegmentKey& key, SegmentToStore& segment, Durability durability,
-               Stored before);
-  Status WriteToSsd(const SegmentKey& key, const SegmentToStore& segment,
-                    std::span<const ExtentView> extents, bool sync);
-  Status WriteCharged(const SegmentKey& key, const SegmentToStore& segment,
-                      std::span<const ExtentView> extents, bool sync);
+  Status Write(const SegmentKey& key, SegmentIntake& intake, Durability durability, Stored before);
+  /// Charges the tenant with what `write` writes to SSD under the key, if it does.
+  Status Charged(const SegmentKey& key, const SegmentRecord& record,
+                 const std::function<Status()>& write);
+  Status WriteToSsd(const SegmentKey& key, SegmentIntake& intake, bool sync);
   /// False when DRAM has no room for all of it.
-  StatusOr<bool> WriteToDramOnly(const SegmentKey& key, SegmentToStore& segment,
-                                 std::span<const ExtentView> extents);
+  StatusOr<bool> WriteToDramOnly(const SegmentKey& key, SegmentIntake& intake);
+  /// Room for the segment in DRAM, and has its extents taken in there as far as there is any.
+  DramTier::Room Reserve(const SegmentKey& key, SegmentIntake& intake);
   /// A delete wanted the segment gone before it was put again: from now on it is another one.
   Status Renew(const SegmentKey& key, const SegmentRecord& stored, bool sync);
-  StatusOr<SsdTier::Change> StageOnSsd(std::span<const ExtentView> extents, bool sync,
+  StatusOr<SsdTier::Change> StageOnSsd(std::span<const ExtentView> extents,
+                                       const SsdTier::MakeExtent& make, bool sync,
                                        Database::Batch& batch);
-  Status Commit(const SegmentKey& key, const SegmentToStore& segment, Database::Batch& batch,
+  Status Commit(const SegmentKey& key, const SegmentRecord& record, Database::Batch& batch,
                 bool sync);
   Status CommitBatch(Database::Batch& batch, bool sync);
   /// Tells operators how something that had to reach the disk ended; the status.
@@ -132,8 +136,8 @@ class SegmentWriter {
   Status PersistFromDram(std::string_view tenant, const SegmentKey& key);
   /// Writes out a segment that is in DRAM only. REQUIRES: the caller holds its writer lock.
   Status WriteOut(const SegmentKey& key, const SegmentRecord& record);
-  /// Verified. DATA_LOSS when it is damaged: it is nowhere else.
-  StatusOr<SegmentToStore> FromDram(const SegmentKey& key, const SegmentRecord& record);
+  /// Its bytes, verified. DATA_LOSS when it is damaged: it is nowhere else.
+  StatusOr<std::vector<std::byte>> FromDram(const SegmentKey& key, const SegmentRecord& record);
 
   const Parts parts_;
   Mutex admission_mutex_;

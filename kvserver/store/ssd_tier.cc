@@ -93,17 +93,15 @@ namespace {
 
 /// What an extent becomes on SSD.
 struct OnSsd {
-  ExtentRecord record;  // without its location
+  ExtentRecord record;  // without its location and its checksums
   std::span<const std::byte> bytes;
   std::vector<std::byte> container;  // owns `bytes` of a packed extent
 };
 
-StatusOr<OnSsd> Prepare(const ExtentView& extent) {
-  OnSsd out;
-  out.record.unit_crc32c.assign(extent.unit_crc32c.begin(), extent.unit_crc32c.end());
-  out.bytes = extent.bytes;
-  if (!extent.entropy) return out;
+/// Packs an extent that is made.
+StatusOr<OnSsd> Packed(const ExtentView& extent) {
   QUIRE_RETURN_IF_ERROR(extent.Verify());
+  OnSsd out;
   const EntropyShape shape{.units = static_cast<uint32_t>(extent.unit_crc32c.size()),
                            .unit_bytes = static_cast<uint32_t>(extent.unit_bytes())};
   QUIRE_ASSIGN_OR_RETURN(out.container, EncodeEntropy(extent.bytes, shape));
@@ -114,30 +112,64 @@ StatusOr<OnSsd> Prepare(const ExtentView& extent) {
   return out;
 }
 
+/// The extents of a put one after the other, each with what fills its last block. Made as they are
+/// asked for, but for packed ones, whose size was to be known before.
+class ExtentSpans {
+ public:
+  ExtentSpans(std::span<const ExtentView> extents, std::span<const OnSsd> on_ssd,
+              const SsdTier::MakeExtent& make)
+      : extents_(extents), on_ssd_(on_ssd), make_(make) {}
+
+  StatusOr<ByteSpan> Next() {
+    if (!padding_.empty()) return std::exchange(padding_, {});
+    const size_t extent = next_++;
+    if (!extents_[extent].entropy) QUIRE_RETURN_IF_ERROR(make_(extent));
+    padding_ = Padding(on_ssd_[extent].bytes.size());
+    return on_ssd_[extent].bytes;
+  }
+
+ private:
+  const std::span<const ExtentView> extents_;
+  const std::span<const OnSsd> on_ssd_;
+  const SsdTier::MakeExtent& make_;
+  size_t next_ = 0;
+  ByteSpan padding_;  ///< Of the extent before.
+};
+
+/// With what fills their last blocks.
+uint64_t BytesWithPadding(std::span<const OnSsd> extents) {
+  uint64_t bytes = 0;
+  for (const OnSsd& extent : extents) bytes += RoundUp(extent.bytes.size(), kBlockBytes);
+  return bytes;
+}
+
 }  // namespace
 
-StatusOr<SsdTier::Change> SsdTier::StagePut(std::span<const ExtentView> extents, bool sync,
+StatusOr<SsdTier::Change> SsdTier::StagePut(std::span<const ExtentView> extents,
+                                            const MakeExtent& make, bool sync,
                                             Database::Batch& batch) {
   Change change(this);
-  std::vector<OnSsd> prepared;
-  std::vector<std::span<const std::byte>> spans;
+  std::vector<OnSsd> on_ssd(extents.size());
   uint64_t bytes = 0;
-  for (const ExtentView& extent : extents) {
-    const StatusOr<ExtentRecord> before = FindRecord(extent.id);
-    if (before.ok()) change.replaced_.emplace_back(extent.id, before->location);
-    QUIRE_ASSIGN_OR_RETURN(OnSsd on_ssd, Prepare(extent));
-    spans.push_back(on_ssd.bytes);
-    if (const auto padding = Padding(on_ssd.bytes.size()); !padding.empty()) {
-      spans.push_back(padding);
+  for (size_t i = 0; i < extents.size(); ++i) {
+    const StatusOr<ExtentRecord> before = FindRecord(extents[i].id);
+    if (before.ok()) change.replaced_.emplace_back(extents[i].id, before->location);
+    on_ssd[i].bytes = extents[i].bytes;
+    if (extents[i].entropy) {
+      QUIRE_RETURN_IF_ERROR(make(i));
+      QUIRE_ASSIGN_OR_RETURN(on_ssd[i], Packed(extents[i]));
     }
-    bytes += on_ssd.bytes.size();
-    prepared.push_back(std::move(on_ssd));
+    bytes += on_ssd[i].bytes.size();
   }
-  QUIRE_ASSIGN_OR_RETURN(Location location, WritePayload(spans, bytes));
+  QUIRE_ASSIGN_OR_RETURN(
+      Location location, WritePayload(BytesWithPadding(on_ssd), [&]() -> SpanSource {
+        return [spans = ExtentSpans(extents, on_ssd, make)]() mutable { return spans.Next(); };
+      }));
   std::span<BlockRun> runs(location.runs);
   for (size_t i = 0; i < extents.size(); ++i) {
-    ExtentRecord& record = prepared[i].record;
-    record.location = TakeFront(prepared[i].bytes.size(), runs);
+    ExtentRecord& record = on_ssd[i].record;
+    record.unit_crc32c.assign(extents[i].unit_crc32c.begin(), extents[i].unit_crc32c.end());
+    record.location = TakeFront(on_ssd[i].bytes.size(), runs);
     batch.Put(Table::kExtents, RecordKey(extents[i].id), {EncodeExtentRecord(record)});
     change.written_.push_back(std::move(record.location));
   }
@@ -167,14 +199,14 @@ Status SsdTier::MakeRoom(uint64_t bytes) {
   return Sync();
 }
 
-StatusOr<Location> SsdTier::WritePayload(std::span<const std::span<const std::byte>> spans,
-                                         uint64_t bytes) {
+StatusOr<Location> SsdTier::WritePayload(uint64_t bytes,
+                                         const std::function<SpanSource()>& source) {
   QUIRE_RETURN_IF_ERROR(MakeRoom(bytes));
-  StatusOr<Location> location = payload_->Write(spans);
+  StatusOr<Location> location = payload_->Write(bytes, source());
   const bool full = location.status().code() == StatusCode::kResourceExhausted;
   if (!full || unsynced_.waiting_bytes() == 0) return location;
   QUIRE_RETURN_IF_ERROR(Sync());
-  return payload_->Write(spans);
+  return payload_->Write(bytes, source());
 }
 
 Status SsdTier::Sync() {
@@ -224,7 +256,8 @@ Status SsdTier::Finish(Database::Batch& batch, StatusOr<Change> change) {
 Status SsdTier::Put(std::span<const ExtentView> extents) {
   for (const ExtentView& extent : extents) QUIRE_RETURN_IF_ERROR(CheckShape(extent));
   Database::Batch batch = database_->NewBatch();
-  return Finish(batch, StagePut(extents, /*sync=*/false, batch));
+  const auto made = [](size_t) { return OkStatus(); };
+  return Finish(batch, StagePut(extents, made, /*sync=*/false, batch));
 }
 
 Status SsdTier::Erase(const SegmentKey& segment) {
@@ -307,15 +340,11 @@ void SsdTier::ReadUnits(std::span<UnitRead> reads) {
                         .status = OkStatus()});
     pending.push_back(*std::move(planned));
   }
-  (void)payload_->Read(guard, requests);  // Each request has its own status.
   EntropyDecoder decoder;
-  for (size_t i = 0; i < pending.size(); ++i) {
-    UnitRead& read = *pending[i].read;
-    read.result = requests[i].status.ok()
-                      ? Verified(std::move(pending[i]), decoder)
-                      : Annotate(requests[i].status, "segment ", read.id.segment.Hex(), " layer ",
-                                 read.id.layer, " unit ", read.unit);
-  }
+  payload_->Read(guard, requests, [&](ReadRequest& request) {
+    Pending& done = pending[static_cast<size_t>(&request - requests.data())];
+    done.read->result = Finished(request, done, decoder);
+  });
   for (const UnitRead& read : reads) {
     if (read.result.status().code() == StatusCode::kDataLoss) checksum_failures_.Add();
   }
@@ -330,7 +359,15 @@ StatusOr<SsdTier::Pending> SsdTier::Plan(UnitRead& read, LookupPtr from) {
   return Pending{&read, std::move(from), std::move(buffer)};
 }
 
-StatusOr<UnitBytes> SsdTier::Verified(Pending pending, EntropyDecoder& decoder) {
+StatusOr<UnitBytes> SsdTier::Finished(const ReadRequest& request, Pending& pending,
+                                      EntropyDecoder& decoder) {
+  if (request.status.ok()) return Verified(pending, decoder);
+  const UnitRead& read = *pending.read;
+  return Annotate(request.status, "segment ", read.id.segment.Hex(), " layer ", read.id.layer,
+                  " unit ", read.unit);
+}
+
+StatusOr<UnitBytes> SsdTier::Verified(Pending& pending, EntropyDecoder& decoder) {
   const UnitRead& read = *pending.read;
   AlignedBuffer buffer = std::move(pending.buffer);
   unit_reads_.Add();

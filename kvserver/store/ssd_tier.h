@@ -14,6 +14,7 @@
 #ifndef QUIRE_KVSERVER_STORE_SSD_TIER_H_
 #define QUIRE_KVSERVER_STORE_SSD_TIER_H_
 
+#include <functional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -69,9 +70,14 @@ class SsdTier final : public Tier {
   StatusOr<Recovered> Recover();
 
   class Change;
+  /// Makes what the extent of that number in a put shows, bytes and checksums; may be asked more
+  /// than once.
+  using MakeExtent = std::function<Status(size_t)>;
   /// Writes the extents' bytes, durable at once with `sync`, and adds their records to `batch`,
-  /// which is to be committed with the same `sync`.
-  [[nodiscard]] StatusOr<Change> StagePut(std::span<const ExtentView> extents, bool sync,
+  /// which is to be committed with the same `sync`. Each extent is made, in their order, while
+  /// those before it are being written; of its views only the sizes are looked at before.
+  [[nodiscard]] StatusOr<Change> StagePut(std::span<const ExtentView> extents,
+                                          const MakeExtent& make, bool sync,
                                           Database::Batch& batch);
   /// Adds the deletion of the segment's records to `batch`.
   [[nodiscard]] StatusOr<Change> StageErase(const SegmentKey& segment, Database::Batch& batch);
@@ -93,13 +99,15 @@ class SsdTier final : public Tier {
   StatusOr<LookupPtr> LookUp(const ExtentId& id);
   /// Where to read a unit from, and a buffer to read it into.
   StatusOr<Pending> Plan(UnitRead& read, LookupPtr from);
-  /// The unit that was read, unpacked, when it matches its checksum.
-  StatusOr<UnitBytes> Verified(Pending pending, EntropyDecoder& decoder);
+  /// What came of a read: the unit, unpacked, when it matches its checksum.
+  StatusOr<UnitBytes> Finished(const ReadRequest& request, Pending& pending,
+                               EntropyDecoder& decoder);
+  StatusOr<UnitBytes> Verified(Pending& pending, EntropyDecoder& decoder);
   Status Finish(Database::Batch& batch, StatusOr<Change> change);
   /// Keeps what hangs on a sync within bounds, before `bytes` more are written.
   Status MakeRoom(uint64_t bytes);
-  StatusOr<Location> WritePayload(std::span<const std::span<const std::byte>> spans,
-                                  uint64_t bytes);
+  /// `source` is asked for a new stream of spans for every try.
+  StatusOr<Location> WritePayload(uint64_t bytes, const std::function<SpanSource()>& source);
   /// Whether every unit of a segment's extents can be read and matches its checksum.
   StatusOr<bool> IsWhole(const SegmentKey& segment);
   /// Erases the extents of segments that were put without a sync and are not whole, and makes the
