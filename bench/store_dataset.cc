@@ -79,8 +79,8 @@ Status Dataset::Pin(uint64_t bytes) {
   return store_->PinSegments("default", keys.first(bytes / kSegmentBytes));
 }
 
-Status Dataset::Put(kvserver::Durability durability) {
-  SeededRandom random(keys_.size());
+StatusOr<SegmentKey> Dataset::PutSegment(uint64_t number, kvserver::Durability durability) {
+  SeededRandom random(number);
   std::vector<TokenId> tokens(spec_.segment_tokens());
   for (TokenId& token : tokens) token = static_cast<TokenId>(random.Below(32000));
   kvserver::PutSegmentArgs args;
@@ -89,7 +89,13 @@ Status Dataset::Put(kvserver::Durability durability) {
   args.payload = segment_;
   args.durability = durability;
   QUIRE_ASSIGN_OR_RETURN(const kvserver::PutSegmentResult put, store_->PutSegment("default", args));
-  keys_.push_back(put.key);
+  return put.key;
+}
+
+Status Dataset::Put() {
+  QUIRE_ASSIGN_OR_RETURN(const SegmentKey key,
+                         PutSegment(keys_.size(), kvserver::Durability::kMemory));
+  keys_.push_back(key);
   return OkStatus();
 }
 

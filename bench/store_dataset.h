@@ -28,6 +28,7 @@ struct StoreBenchOptions {
   uint32_t read_units = 1024;           ///< Read from SSD in a round.
   uint32_t read_rounds = 51;
   uint64_t write_bytes = 512ull << 20;  ///< Written in a round.
+  uint32_t writers = 2;                 ///< Puts at a time that the store takes in.
   uint32_t write_rounds = 7;
   uint32_t depth = 32;          ///< Requests in flight.
   uint32_t batch_units = 128;   ///< Units of one call that reads from SSD, at most.
@@ -79,8 +80,9 @@ class Dataset {
   Status Reopen();
   /// Pins the first `bytes` bytes of the dataset.
   Status Pin(uint64_t bytes);
-  /// Puts a segment that was not put before.
-  Status Put(kvserver::Durability durability = kvserver::Durability::kMemory);
+  /// Puts the segment of that number, another one for each, and does not count it to the units.
+  /// Thread-safe.
+  StatusOr<SegmentKey> PutSegment(uint64_t number, kvserver::Durability durability);
 
   kvserver::PageStoreImpl& store() { return *store_; }
   uint64_t unit_bytes() const { return unit_bytes_; }
@@ -90,6 +92,8 @@ class Dataset {
 
  private:
   Dataset(const StoreBenchOptions& options, uint64_t unit_bytes);
+  /// Puts the next segment, which need not persist.
+  Status Put();
 
   const StoreBenchOptions options_;
   const uint64_t unit_bytes_;

@@ -27,13 +27,18 @@ struct SsdReads {
 /// Random units of `dataset`, none of which is in DRAM.
 StatusOr<SsdReads> MeasureSsdReads(const StoreBenchOptions& options, Dataset& dataset);
 
+/// Sequential ingest of segments into something empty.
 struct SsdWrites {
-  SsdRate tier;   ///< SsdTier::Put of segments.
-  SsdRate store;  ///< PageStore::PutSegment: checksums, digests and the copy to DRAM besides.
+  /// PageStore::PutSegment at the default durability: checksums, digests, the copy to DRAM and the
+  /// commit besides. `writers` puts at a time, which share syncs; against `raw`.
+  SsdRate store;
+  /// The same, one put after the other, so that each has its sync; against `raw_each_synced`.
+  SsdRate store_each_synced;
+  SsdRate tier;  ///< SsdTier::Put of segments and a sync at the end; against `raw`.
   SsdRate blobdb;
-  double raw_gb_per_s = 0;
+  double raw_gb_per_s = 0;              ///< A sync at the end.
+  double raw_each_synced_gb_per_s = 0;  ///< A sync for each segment.
 };
-/// Sequential ingest of segments into an empty store, with a sync at its end.
 StatusOr<SsdWrites> MeasureSsdWrites(const StoreBenchOptions& options);
 
 }  // namespace quire::bench

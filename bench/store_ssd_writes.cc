@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -100,21 +102,41 @@ class TierIngest final : public Ingest {
   std::optional<SsdTier> tier_;
 };
 
-/// The whole store.
+/// The whole store: every put is durable when it is acknowledged.
 class StoreIngest final : public Ingest {
  public:
-  static StatusOr<std::unique_ptr<Ingest>> Make(const StoreBenchOptions& options) {
-    auto ingest = std::make_unique<StoreIngest>();
+  static StatusOr<std::unique_ptr<Ingest>> Make(const StoreBenchOptions& options,
+                                                uint32_t writers) {
+    auto ingest = std::make_unique<StoreIngest>(writers);
     QUIRE_ASSIGN_OR_RETURN(ingest->dataset_, Dataset::Make(options, kUnitBytes, 0));
     return ingest;
   }
+  explicit StoreIngest(uint32_t writers) : results_(writers) {}
+
   Status Write(std::span<const std::byte>, uint64_t times) override {
-    for (uint64_t i = 0; i + 1 < times; ++i) QUIRE_RETURN_IF_ERROR(dataset_->Put());
-    return dataset_->Put(Durability::kPersisted);  // And with it all before.
+    next_.store(0);
+    std::vector<std::thread> others;
+    for (size_t writer = 1; writer < results_.size(); ++writer) {
+      others.emplace_back([this, writer, times] { results_[writer] = WriteSome(times); });
+    }
+    results_[0] = WriteSome(times);
+    for (std::thread& other : others) other.join();
+    for (const Status& result : results_) QUIRE_RETURN_IF_ERROR(result);
+    return OkStatus();
   }
 
  private:
+  /// Segments that no other writer took, until there are no more.
+  Status WriteSome(uint64_t times) {
+    for (uint64_t i = next_.fetch_add(1); i < times; i = next_.fetch_add(1)) {
+      QUIRE_RETURN_IF_ERROR(dataset_->PutSegment(i, Durability::kPersisted).status());
+    }
+    return OkStatus();
+  }
+
   std::unique_ptr<Dataset> dataset_;
+  std::vector<Status> results_;  ///< Of each writer.
+  std::atomic<uint64_t> next_{0};
 };
 
 class BlobIngest final : public Ingest {
@@ -142,31 +164,41 @@ class BlobIngest final : public Ingest {
 /// A loop of writes into one file whose space was taken ahead.
 class RawIngest final : public Ingest {
  public:
+  enum class Syncs { kAtTheEnd, kEachSegment };
+
   static StatusOr<std::unique_ptr<Ingest>> Make(const StoreBenchOptions& options,
-                                                std::span<std::byte> segment) {
-    auto ingest = std::make_unique<RawIngest>(options);
+                                                std::span<std::byte> segment, Syncs syncs) {
+    auto ingest = std::make_unique<RawIngest>(options, syncs);
     QUIRE_ASSIGN_OR_RETURN(ingest->raw_, RawUring::Create(options.depth, kRawWriteBytes, segment));
     const std::string path = ingest->directory_.path() + "/raw";
     QUIRE_ASSIGN_OR_RETURN(ingest->fd_, ingest->files_.Open(path, O_RDWR | O_CREAT));
     return ingest;
   }
-  explicit RawIngest(const StoreBenchOptions& options)
-      : directory_(options.directory, "quire-bench-raw") {}
+  RawIngest(const StoreBenchOptions& options, Syncs syncs)
+      : directory_(options.directory, "quire-bench-raw"), syncs_(syncs) {}
   Status Write(std::span<const std::byte> segment, uint64_t times) override {
     const uint64_t bytes = segment.size() * times;
     if (fallocate(fd_, 0, 0, static_cast<off_t>(bytes)) != 0) return Failed("preallocate");
-    std::vector<RawTransfer> transfers;
-    for (uint64_t at = 0; at < bytes; at += kRawWriteBytes) transfers.push_back({fd_, at});
-    QUIRE_RETURN_IF_ERROR(raw_->Run(RawUring::Kind::kWrite, transfers));
-    return fdatasync(fd_) == 0 ? OkStatus() : Failed("sync");
+    const uint64_t bytes_of_sync = syncs_ == Syncs::kAtTheEnd ? bytes : segment.size();
+    for (uint64_t at = 0; at < bytes; at += bytes_of_sync) {
+      QUIRE_RETURN_IF_ERROR(WriteAndSync(at, at + bytes_of_sync));
+    }
+    return OkStatus();
   }
 
  private:
+  Status WriteAndSync(uint64_t begin, uint64_t end) {
+    std::vector<RawTransfer> transfers;
+    for (uint64_t at = begin; at < end; at += kRawWriteBytes) transfers.push_back({fd_, at});
+    QUIRE_RETURN_IF_ERROR(raw_->Run(RawUring::Kind::kWrite, transfers));
+    return fdatasync(fd_) == 0 ? OkStatus() : Failed("sync");
+  }
   static Status Failed(const char* what) {
     return Unavailable("cannot ", what, " the raw file: ", std::strerror(errno));
   }
 
   const ScratchDirectory directory_;
+  const Syncs syncs_;
   DirectFiles files_;
   int fd_ = -1;
   std::unique_ptr<RawUring> raw_;
@@ -217,22 +249,33 @@ StatusOr<SsdWrites> MeasureSsdWrites(const StoreBenchOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const AlignedBuffer buffer, pool.Take(kSegmentBytes));
   const std::span<std::byte> segment = buffer.bytes();
   std::ranges::copy(MakeSegmentBytes(), segment.begin());
+  using Syncs = RawIngest::Syncs;
+  Turns raw(options, segment, [&] { return RawIngest::Make(options, segment, Syncs::kAtTheEnd); });
+  Turns raw_each(options, segment,
+                 [&] { return RawIngest::Make(options, segment, Syncs::kEachSegment); });
+  Turns store(options, segment, [&] { return StoreIngest::Make(options, options.writers); });
+  Turns store_each(options, segment, [&] { return StoreIngest::Make(options, 1); });
   Turns tier(options, segment, [&] { return TierIngest::Make(options, segment); });
-  Turns raw(options, segment, [&] { return RawIngest::Make(options, segment); });
-  Turns store(options, segment, [&] { return StoreIngest::Make(options); });
   Turns blobs(options, segment, [&] { return BlobIngest::Make(options); });
-  SideBySide contest({tier.contender(), raw.contender(), store.contender(), blobs.contender()});
+  enum Contenders : size_t { kStore, kRaw, kTier, kStoreEach, kRawEach, kBlobs };
+  SideBySide contest({store.contender(), raw.contender(), tier.contender(), store_each.contender(),
+                      raw_each.contender(), blobs.contender()});
   QUIRE_RETURN_IF_ERROR(contest.Run(options.write_rounds));
   const uint64_t round_bytes = options.write_bytes / kSegmentBytes * kSegmentBytes;
-  const auto rate = [&](size_t contender, const Turns& turns) {
-    return SsdRate{.vs_raw = contest.Ratio(contender, 1),
-                   .gb_per_s = contest.PerSecond(contender, round_bytes) / 1e9,
+  const auto gb_per_s = [&](size_t contender) {
+    return contest.PerSecond(contender, round_bytes) / 1e9;
+  };
+  const auto rate = [&](size_t contender, const Turns& turns, size_t limit) {
+    return SsdRate{.vs_raw = contest.Ratio(contender, limit),
+                   .gb_per_s = gb_per_s(contender),
                    .amplification = turns.Amplification()};
   };
-  return SsdWrites{.tier = rate(0, tier),
-                   .store = rate(2, store),
-                   .blobdb = rate(3, blobs),
-                   .raw_gb_per_s = contest.PerSecond(1, round_bytes) / 1e9};
+  return SsdWrites{.store = rate(kStore, store, kRaw),
+                   .store_each_synced = rate(kStoreEach, store_each, kRawEach),
+                   .tier = rate(kTier, tier, kRaw),
+                   .blobdb = rate(kBlobs, blobs, kRaw),
+                   .raw_gb_per_s = gb_per_s(kRaw),
+                   .raw_each_synced_gb_per_s = gb_per_s(kRawEach)};
 }
 
 }  // namespace quire::bench
