@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # quire_library(NAME <dir_name> [SRCS ...] [DEPS ...] [EXTERNAL ...])
-# quire_test(NAME <name> SRCS ... [DEPS ...] [LABELS unit|integration|e2e] [TIMEOUT s])
+# quire_test([ONE_THREAD] NAME <name> SRCS ... [DEPS ...] [LABELS unit|integration|e2e] [TIMEOUT s])
 # quire_test_library(NAME <name> SRCS ... [DEPS ...]): fakes and suites of several tests, compiled once
 # quire_binary(NAME <name> SRCS ... [DEPS ...] [EXTERNAL ...])
 #
 # GLUE marks what only parses arguments and prints: it is optimised as little as tests are, since optimising
 # CLI11, whose objects every file that reads the header defines anew, takes most of the time of compiling one.
+#
+# ONE_THREAD marks tests of code that has one thread: ThreadSanitizer has nothing to find there.
 #
 # DEPS names targets of ours, without the prefix; EXTERNAL names targets of libraries. A library's
 # layer is the first folder of its path (for kvserver the first two). DEPS outside what
@@ -134,7 +136,10 @@ function(quire_test_library)
 endfunction()
 
 function(quire_test)
-  cmake_parse_arguments(A "" "NAME;TIMEOUT" "SRCS;DEPS;EXTERNAL;LABELS" ${ARGN})
+  cmake_parse_arguments(A "ONE_THREAD" "NAME;TIMEOUT" "SRCS;DEPS;EXTERNAL;LABELS" ${ARGN})
+  if(A_ONE_THREAD AND QUIRE_SANITIZE MATCHES "thread")
+    return()
+  endif()
   if(NOT A_LABELS)
     set(A_LABELS unit)
   endif()
