@@ -330,11 +330,11 @@ TEST_F(WatchedStoreTest, AScrubFindingAndAReadThatFailsAreTold) {
   const auto segment = PutTestSegment(*store_, spec_, 1);
   ASSERT_TRUE(segment.ok()) << segment.status();
   engine_.Inject(Kind::kRead, IoFault::kIoError);
-  ASSERT_TRUE(store_->scrubber().RunRound().ok());
+  ASSERT_TRUE(store_->scrubber("payload").RunRound().ok());
   EXPECT_THAT(lines_, ElementsAre(StartsWith("read_failed: ")));
   EXPECT_THAT(Degraded(), IsEmpty());
   engine_.Inject(Kind::kRead, IoFault::kBitFlip);
-  ASSERT_TRUE(store_->scrubber().RunRound().ok());
+  ASSERT_TRUE(store_->scrubber("payload").RunRound().ok());
   EXPECT_THAT(lines_.back(), AllOf(StartsWith("data_damaged: "), HasSubstr(segment->key.Hex())));
   EXPECT_THAT(Degraded(), ElementsAre("data_damaged"));
   ASSERT_TRUE(PutTestSegment(*store_, spec_, 1).ok());
