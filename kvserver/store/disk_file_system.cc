@@ -128,6 +128,8 @@ class SilentLogger final : public rocksdb::Logger {
  public:
   using Logger::Logv;
   void Logv(const char*, va_list) override {}
+  /// Asked for where the size of the log is bounded.
+  size_t GetLogFileSize() const override { return 0; }
 };
 
 class DiskFileSystem final : public rocksdb::FileSystem {
