@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/transport/grpc_calls.h"
 
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/impl/rpc_service_method.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/server_builder.h>
 #include <grpcpp/server_context.h>
 
 #include <algorithm>
@@ -14,6 +17,7 @@ namespace {
 
 constexpr Duration kLookAfter = std::chrono::milliseconds(500);
 constexpr Duration kRetryAfter = std::chrono::milliseconds(50);
+constexpr uint32_t kBurstThreads = 1024;
 
 }  // namespace
 
@@ -44,9 +48,19 @@ std::unique_ptr<grpc::internal::MethodHandler> GrpcCalls::Count(
 
 GrpcCalls::GrpcCalls(const Limits& limits)
     : limits_(limits),
+      unknown_(std::make_unique<grpc::CallbackGenericService>()),
       sweeper_(
           std::clamp<Duration>(limits.stall_timeout / 4, std::chrono::milliseconds(1), kLookAfter),
           [this] { CancelStalled(); }) {}
+
+GrpcCalls::~GrpcCalls() = default;
+
+void GrpcCalls::Configure(uint32_t threads, grpc::ServerBuilder* builder) {
+  grpc::ResourceQuota quota("quire");
+  quota.SetMaxThreads(static_cast<int>(threads + kBurstThreads));
+  builder->SetResourceQuota(quota);
+  builder->RegisterCallbackGenericService(unknown_.get());
+}
 
 void GrpcCalls::Entered(grpc::ServerContext* context) {
   MutexLock lock(mutex_);
@@ -65,6 +79,13 @@ Status GrpcCalls::Admit(grpc::ServerContext* context, const std::string& tenant)
                           "later"),
         kRetryAfter);
   }
+  if (admitted_ >= limits_.max_calls) {
+    refused_.Add();
+    return WithRetryAfter(
+        ResourceExhausted("the server has ", admitted_, " calls, which is its limit; retry later"),
+        kRetryAfter);
+  }
+  ++admitted_;
   ++of_tenants_[tenant];
   calls_[context].tenant = tenant;
   return OkStatus();
@@ -93,6 +114,7 @@ void GrpcCalls::Left(grpc::ServerContext* context) {
   const auto call = calls_.find(context);
   if (call->second.refused) --refusals_;
   if (!call->second.tenant.empty()) {
+    --admitted_;
     const auto of_tenant = of_tenants_.find(call->second.tenant);
     if (--of_tenant->second == 0) of_tenants_.erase(of_tenant);
   }

@@ -22,6 +22,8 @@
 #include "common/base/status.h"
 
 namespace grpc {
+class CallbackGenericService;
+class ServerBuilder;
 class ServerContext;
 namespace internal {
 class MethodHandler;
@@ -33,6 +35,7 @@ namespace quire {
 class GrpcCalls {
  public:
   struct Limits {
+    uint32_t max_calls = UINT32_MAX;  ///< Of all tenants, that were admitted.
     uint32_t max_per_tenant = UINT32_MAX;
     uint32_t max_refusals = UINT32_MAX;  ///< Of all callers, that are being sent.
     /// For an answer, besides the time that it takes at kSlowestBytesPerSecond.
@@ -41,13 +44,19 @@ class GrpcCalls {
   static constexpr uint64_t kSlowestBytesPerSecond = uint64_t{1} << 20;
 
   explicit GrpcCalls(const Limits& limits);
+  ~GrpcCalls();
+
+  /// For a server whose calls these are: `threads` may hold one. Where gRPC has none for a call,
+  /// its last one says so and waits for the client to take it, for ever; so the server has more,
+  /// for calls that are refused or cut off here, each in a moment. Unknown methods take none.
+  void Configure(uint32_t threads, grpc::ServerBuilder* builder);
 
   /// A handler that tells of the calls of `inner`. The calls outlive it.
   std::unique_ptr<grpc::internal::MethodHandler> Count(
       std::unique_ptr<grpc::internal::MethodHandler> inner);
 
-  /// Its call is of `tenant`. RESOURCE_EXHAUSTED with a retry hint when that one has enough, until
-  /// the answers of its others have been sent.
+  /// Its call is of `tenant`. RESOURCE_EXHAUSTED with a retry hint when that one, or all together,
+  /// have enough, until answers have been sent.
   [[nodiscard]] Status Admit(grpc::ServerContext* context, const std::string& tenant)
       QUIRE_EXCLUDES(mutex_);
   /// Its handler has made an answer of so many bytes, which is sent from now on. For a call that
@@ -75,10 +84,12 @@ class GrpcCalls {
   void CancelStalled() QUIRE_EXCLUDES(mutex_);
 
   const Limits limits_;
+  const std::unique_ptr<grpc::CallbackGenericService> unknown_;  ///< Answers what nobody does.
   Counter refused_, cut_off_, stalled_;
   mutable Mutex mutex_;
   std::map<grpc::ServerContext*, Call> calls_ QUIRE_GUARDED_BY(mutex_);
   std::map<std::string, uint32_t> of_tenants_ QUIRE_GUARDED_BY(mutex_);
+  uint32_t admitted_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint32_t refusals_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< That are being sent.
   PeriodicTask sweeper_;                            ///< The last member: it uses the others.
 };

@@ -4,7 +4,6 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/impl/rpc_service_method.h>
 #include <grpcpp/impl/service_type.h>
-#include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 #include <grpcpp/server_context.h>
@@ -137,9 +136,6 @@ void Configure(const GrpcServer::Options& options, grpc::ServerBuilder* builder)
   builder->SetMaxReceiveMessageSize(limit);
   builder->SetMaxSendMessageSize(limit);
   builder->SetDefaultCompressionAlgorithm(GRPC_COMPRESS_NONE);
-  grpc::ResourceQuota quota("quire");
-  quota.SetMaxThreads(options.max_threads);
-  builder->SetResourceQuota(quota);
   // One connection does not get all threads; its further calls wait at the client.
   const int share = std::max(kFewestThreads, (options.max_threads - options.max_streams) / 2);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, share);
@@ -159,10 +155,12 @@ StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& options,
   QUIRE_RETURN_IF_ERROR(Check(options));
   std::unique_ptr<GrpcServer> self(new GrpcServer(options.tokens, options.health));
   QUIRE_ASSIGN_OR_RETURN(self->listening_, GrpcListening::Claim(options.address));
-  self->calls_ = std::make_unique<GrpcCalls>(GrpcCalls::Limits{
-      .max_per_tenant = options.max_calls_per_tenant,
-      .max_refusals = static_cast<uint32_t>(options.max_threads - options.max_streams) / 4,
-      .stall_timeout = options.stall_timeout});
+  const auto call_threads = static_cast<uint32_t>(options.max_threads - options.max_streams);
+  self->calls_ =
+      std::make_unique<GrpcCalls>(GrpcCalls::Limits{.max_calls = call_threads,
+                                                    .max_per_tenant = options.max_calls_per_tenant,
+                                                    .max_refusals = call_threads / 4,
+                                                    .stall_timeout = options.stall_timeout});
   if (options.accept_pipe != nullptr) {
     self->pipes_ = std::make_unique<GrpcPipeMethod>(
         GrpcPipeMethod::Options{.accept = options.accept_pipe,
@@ -178,6 +176,7 @@ StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& options,
   Configure(options, &builder);
   self->listening_->AddTo(&builder);
   for (const auto& service : self->services_) builder.RegisterService(service.get());
+  self->calls_->Configure(static_cast<uint32_t>(options.max_threads), &builder);
   self->server_ = builder.BuildAndStart();
   if (self->server_ == nullptr) return self->listening_->CannotListen();
   self->address_ = self->listening_->address();

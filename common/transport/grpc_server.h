@@ -9,7 +9,7 @@
 // tenant (grpc_auth.h), health checks excepted. Calls run on gRPC's threads, at most `max_threads`
 // at a time and of a tenant `max_calls_per_tenant`; further ones get RESOURCE_EXHAUSTED and a retry
 // hint. One connection has no more than half of the threads; a call whose answer is not taken in
-// time is cancelled, and one that would be refused while a quarter of the threads sends refusals
+// time is cancelled, and one that would be refused while a quarter as many refusals are being sent
 // is cancelled at once. Streams of quire.v1.DataPlane/Frames are handed on as pipes where somebody
 // accepts them.
 // Thread-safety: Shutdown and the accessors may be called from any thread.

@@ -2,7 +2,6 @@
 #include "gpuworker/service/worker_server.h"
 
 #include <grpcpp/health_check_service_interface.h>
-#include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
@@ -36,9 +35,7 @@ StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(const Options& optio
       std::move(batch), std::move(listening)));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
-  grpc::ResourceQuota quota("quire-worker");
-  quota.SetMaxThreads(static_cast<int>(options.max_calls) + kSpareThreads);
-  builder.SetResourceQuota(quota);
+  self->calls_.Configure(options.max_calls + kSpareThreads, &builder);
   // A connection's calls beyond those that run, and some that are refused, wait at the client.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              static_cast<int>(options.max_calls) + kSpareThreads / 2);
