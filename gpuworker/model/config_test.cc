@@ -110,15 +110,15 @@ TEST(ModelConfig, PublishedConfigsAreAccepted) {
 TEST(ModelConfig, NoFieldOfAPublishedConfigGoesUnread) {
   auto text = ReadTextFile(QUIRE_SOURCE_DIR "/tests/data/published_configs.json", 1 << 20);
   ASSERT_TRUE(text.ok()) << text.status();
-  nlohmann::json config = nlohmann::json::parse(*text).at("Llama-3.1-8B-Instruct");
-  for (const auto& [field, value] : nlohmann::json(config).items()) {
+  const nlohmann::json config = nlohmann::json::parse(*text).at("Llama-3.1-8B-Instruct");
+  for (const auto& [field, value] : config.items()) {
     nlohmann::json renamed = config;
     renamed.erase(field);
     renamed[field + "_"] = value;
     if (value.is_null()) continue;
     EXPECT_FALSE(ParseModelConfig(renamed.dump(), "config.json").ok()) << field;
   }
-  for (const auto& [field, value] : nlohmann::json(config["rope_scaling"]).items()) {
+  for (const auto& [field, value] : config["rope_scaling"].items()) {
     nlohmann::json renamed = config;
     renamed["rope_scaling"].erase(field);
     renamed["rope_scaling"][field + "_"] = value;

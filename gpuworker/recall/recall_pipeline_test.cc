@@ -499,7 +499,7 @@ class HostTierPipelineTest : public RecallPipelineTest {
                                                    .clock = &clock_,
                                                    .options = &options_,
                                                    .stats = &stats_,
-                                                   .host = {tier, {}, 0, context_}});
+                                                   .host = {tier, {}, context_}});
   }
   HostTier kept_{1 << 20};
 };
