@@ -295,7 +295,9 @@ TEST_F(CliTest, FsckCountsWhatNoDocumentNamesAsTheServerDoes) {
   page.Append(std::vector<std::byte>(SegmentBytes(spec, 1)));
   ASSERT_TRUE(client->PutSegment(spec, kRootKey, tokens, page).ok());
   std::map<std::string, uint64_t> counters;
-  for (const auto& [name, value] : client->Stats()->counters) counters[name] = value;
+  const auto stats = client->Stats();
+  ASSERT_TRUE(stats.ok()) << stats.status();
+  for (const auto& [name, value] : stats->counters) counters[name] = value;
   EXPECT_EQ(counters["segments_cached"], 1u);
   EXPECT_EQ(counters["ssd_bytes_cached"], page.size_bytes());
   EXPECT_EQ(StopServer(SIGTERM), 0);
