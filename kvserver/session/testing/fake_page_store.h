@@ -51,10 +51,11 @@ class FakePageStore : public PageStore, public SegmentHold::Owner {
     QUIRE_RETURN_IF_ERROR(put_failure_);
     const KvSpec& spec = *args.spec;
     Segment segment{spec, args.parent, {args.tokens.begin(), args.tokens.end()}, nullptr};
-    if (args.payload.size() != SegmentBytes(spec, PageCount(spec, args.tokens.size()))) {
+    std::vector<std::byte> kept(args.payload.begin(), args.payload.end());
+    for (const auto row : args.payload_rows) kept.insert(kept.end(), row.begin(), row.end());
+    if (kept.size() != SegmentBytes(spec, PageCount(spec, args.tokens.size()))) {
       return InvalidArgument("the payload has the wrong size");
     }
-    std::vector<std::byte> kept(args.payload.begin(), args.payload.end());
     if (args.codec.id != CodecId::kRaw) {  // Lossy: the lowest byte of each float goes.
       for (size_t i = 0; i < kept.size(); i += sizeof(float)) kept[i] = std::byte{0};
     }
