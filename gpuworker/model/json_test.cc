@@ -66,7 +66,7 @@ TEST(ReadTextFile, IsBoundedAndNamesTheFile) {
 }
 
 TEST(JsonFields, AFieldThatNobodyAskedForIsNamed) {
-  const nlohmann::json object = {{"a", 1}, {"b", "x"}, {"c", nullptr}, {"d", 4}};
+  const nlohmann::json object = {{"a", 1u}, {"b", "x"}, {"c", nullptr}, {"d", 4}};
   const JsonFields fields(object, "file");
   EXPECT_TRUE(fields.UInt("a", 0, 9).ok());
   EXPECT_FALSE(fields.Given("absent"));
