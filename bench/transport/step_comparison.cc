@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <filesystem>
+#include <latch>
 #include <memory>
 #include <numeric>
 #include <thread>
@@ -218,12 +220,18 @@ struct Tenant {
 /// Bytes per second of each of `tenants`, all of which recall at once.
 StatusOr<std::vector<double>> RunAtOnce(std::span<Tenant> tenants, uint32_t count) {
   std::atomic<bool> stop = false;
-  const TimePoint start = SystemClock().Now();
+  std::latch begun(static_cast<std::ptrdiff_t>(tenants.size()) + 1);
+  TimePoint start;
   {
     std::vector<std::jthread> threads;
     for (Tenant& tenant : tenants) {
-      threads.emplace_back([&tenant, count, &stop] { tenant.Run(count, &stop); });
+      threads.emplace_back([&tenant, count, &begun, &stop] {
+        begun.arrive_and_wait();
+        tenant.Run(count, &stop);
+      });
     }
+    begun.arrive_and_wait();
+    start = SystemClock().Now();
   }
   const std::chrono::duration<double> seconds = SystemClock().Now() - start;
   std::vector<double> rates;

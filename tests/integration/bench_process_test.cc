@@ -62,8 +62,9 @@ void ExpectTenants(const json& report, const std::vector<std::string>& ours) {
   for (const std::string& way : ours) {
     const json part = Part(Part(report, "tenants"), way);
     EXPECT_EQ(Figure(part, "tenants"), 4);
-    ExpectPositive(part, {"total_gb_per_s", "alone_gb_per_s", "total_vs_alone",
-                          "slowest_vs_fastest", "p50_us", "recalls"});
+    ExpectPositive(part,
+                   {"total_gb_per_s", "alone_gb_per_s", "total_vs_alone", "p50_us", "recalls"});
+    // Of a few recalls on a busy machine somebody may have made none before the first had all.
     ExpectShares(part, {"slowest_vs_fastest"});
     double total = 0;
     for (const json& rate : Part(part, "gb_per_s")) total += rate.get<double>();
