@@ -44,15 +44,16 @@ KvSpec SpecOfUnits(uint64_t unit_bytes) {
   return spec;
 }
 
-Dataset::Dataset(const StoreBenchOptions& options, uint64_t unit_bytes)
+Dataset::Dataset(const StoreBenchOptions& options, uint64_t unit_bytes, const std::string& name)
     : options_(options),
       unit_bytes_(unit_bytes),
       spec_(SpecOfUnits(unit_bytes)),
-      directory_(options.directory, "quire-bench-" + std::to_string(unit_bytes)) {}
+      directory_(options.directory, name) {}
 
 StatusOr<std::unique_ptr<Dataset>> Dataset::Make(const StoreBenchOptions& options,
-                                                 uint64_t unit_bytes, uint64_t bytes) {
-  std::unique_ptr<Dataset> dataset(new Dataset(options, unit_bytes));
+                                                 uint64_t unit_bytes, uint64_t bytes,
+                                                 const std::string& name) {
+  std::unique_ptr<Dataset> dataset(new Dataset(options, unit_bytes, name));
   QUIRE_ASSIGN_OR_RETURN(kvserver::EngineChoice choice,
                          kvserver::ChooseEngine(kvserver::EngineKind::kAuto,
                                                 {.queue_depth = options.depth_of_call()}));

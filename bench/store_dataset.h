@@ -72,9 +72,11 @@ KvSpec SpecOfUnits(uint64_t unit_bytes);
 
 class Dataset {
  public:
-  /// Puts `bytes` of segments; the store is empty before.
+  /// Puts `bytes` of segments; the store is empty before. `name`: of its directory, another one for
+  /// each that is there at the same time.
   static StatusOr<std::unique_ptr<Dataset>> Make(const StoreBenchOptions& options,
-                                                 uint64_t unit_bytes, uint64_t bytes);
+                                                 uint64_t unit_bytes, uint64_t bytes,
+                                                 const std::string& name = "quire-bench-store");
 
   /// Opens the store again: nothing is in DRAM then.
   Status Reopen();
@@ -91,7 +93,7 @@ class Dataset {
   std::string payload_path() const { return directory_.path() + "/payload"; }
 
  private:
-  Dataset(const StoreBenchOptions& options, uint64_t unit_bytes);
+  Dataset(const StoreBenchOptions& options, uint64_t unit_bytes, const std::string& name);
   /// Puts the next segment, which need not persist.
   Status Put();
 

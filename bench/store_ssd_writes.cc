@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -105,10 +106,10 @@ class TierIngest final : public Ingest {
 /// The whole store: every put is durable when it is acknowledged.
 class StoreIngest final : public Ingest {
  public:
-  static StatusOr<std::unique_ptr<Ingest>> Make(const StoreBenchOptions& options,
-                                                uint32_t writers) {
+  static StatusOr<std::unique_ptr<Ingest>> Make(const StoreBenchOptions& options, uint32_t writers,
+                                                const std::string& name) {
     auto ingest = std::make_unique<StoreIngest>(writers);
-    QUIRE_ASSIGN_OR_RETURN(ingest->dataset_, Dataset::Make(options, kUnitBytes, 0));
+    QUIRE_ASSIGN_OR_RETURN(ingest->dataset_, Dataset::Make(options, kUnitBytes, 0, name));
     return ingest;
   }
   explicit StoreIngest(uint32_t writers) : results_(writers) {}
@@ -175,7 +176,9 @@ class RawIngest final : public Ingest {
     return ingest;
   }
   RawIngest(const StoreBenchOptions& options, Syncs syncs)
-      : directory_(options.directory, "quire-bench-raw"), syncs_(syncs) {}
+      : directory_(options.directory,
+                   syncs == Syncs::kAtTheEnd ? "quire-bench-raw" : "quire-bench-raw-synced"),
+        syncs_(syncs) {}
   Status Write(std::span<const std::byte> segment, uint64_t times) override {
     const uint64_t bytes = segment.size() * times;
     if (fallocate(fd_, 0, 0, static_cast<off_t>(bytes)) != 0) return Failed("preallocate");
@@ -253,8 +256,10 @@ StatusOr<SsdWrites> MeasureSsdWrites(const StoreBenchOptions& options) {
   Turns raw(options, segment, [&] { return RawIngest::Make(options, segment, Syncs::kAtTheEnd); });
   Turns raw_each(options, segment,
                  [&] { return RawIngest::Make(options, segment, Syncs::kEachSegment); });
-  Turns store(options, segment, [&] { return StoreIngest::Make(options, options.writers); });
-  Turns store_each(options, segment, [&] { return StoreIngest::Make(options, 1); });
+  Turns store(options, segment,
+              [&] { return StoreIngest::Make(options, options.writers, "quire-bench-ingest"); });
+  Turns store_each(options, segment,
+                   [&] { return StoreIngest::Make(options, 1, "quire-bench-ingest-synced"); });
   Turns tier(options, segment, [&] { return TierIngest::Make(options, segment); });
   Turns blobs(options, segment, [&] { return BlobIngest::Make(options); });
   enum Contenders : size_t { kStore, kRaw, kTier, kStoreEach, kRawEach, kBlobs };
