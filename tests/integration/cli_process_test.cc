@@ -362,11 +362,11 @@ TEST_F(CliTest, AWorkerThatCannotBeReachedIsNamedWithTheRemedy) {
               HasSubstr("Start one with: quire worker --listen unix:/nonexistent/worker"));
 }
 
-TEST_F(CliTest, AnEmptyWorkerAddressIsNoAddress) {
+TEST_F(CliTest, AnEmptyWorkerAddressIsNotThisProcess) {
   const ChildResult result =
       Quire({"ask", "--document", "example", "--question", "q", "--worker", ""});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, HasSubstr("'' is no address"));
+  EXPECT_THAT(result.err, HasSubstr("--worker is empty"));
 }
 
 TEST(CliServeTest, OptionsComeFromTheConfigFileUnlessTheyAreGiven) {

@@ -152,7 +152,9 @@ TEST(DemoProcessTest, TextsWithNothingToAskForAreRefusedBeforeTheyAreRead) {
   const TempDir dir;
   std::ofstream(dir / "a.txt") << "Short.\n";
   std::ofstream(dir / "b.txt") << "Shorter.\n";
-  const ChildResult result = Demo({"--docs", dir.path(), "--json"});
+  const ChildResult result =
+      testing::RunChild(std::string(QUIRE_BINARY_DIR) + "/bin/quire",
+                        {"demo", "--model", kModel, "--docs", dir.path(), "--json"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(LastLine(result.out)["error"]["code"], "INVALID_ARGUMENT") << result.out;
   EXPECT_THAT(result.err, HasSubstr("put a questions.jsonl beside the texts"));
