@@ -319,8 +319,9 @@ TEST_F(WatchedStoreTest, APutThatFailsDegradesUntilOneSucceeds) {
                                  .begin())
             .ok());
   };
-  fails_with(IoFault::kIoError, "device_failed");
+  // First: after a delete a full device is tried again, once what the delete freed is durable.
   fails_with(IoFault::kNoSpace, "disk_full");
+  fails_with(IoFault::kIoError, "device_failed");
   env_.faults.free_bytes = 0;
   EXPECT_EQ(PutTestSegment(*store_, spec_, 2).status().code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(Degraded(), ElementsAre("disk_full"));
