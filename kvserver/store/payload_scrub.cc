@@ -30,16 +30,15 @@ StatusOr<std::optional<ScrubStep>> PayloadScrub::Next() {
   std::string value;
   QUIRE_ASSIGN_OR_RETURN(const bool found, rows_.Next(&key, &value));
   if (!found) return std::nullopt;
-  Take(key, std::move(value), &step);
+  Take(key, std::move(value));
   return step;
 }
 
-void PayloadScrub::Take(const std::string& raw_key, std::string value, ScrubStep* step) {
+void PayloadScrub::Take(const std::string& raw_key, std::string value) {
   const auto key = SegmentKey::FromBytes(raw_key);
   if (!key || parts_.catalog->IsDamaged(*key)) return;
   StatusOr<SegmentRecord> record = DecodeSegmentRecord(value);
-  if (IsDamage(record.status())) FoundDamage(*key, record.status(), step);
-  if (!record.ok() || record->dram_only) return;
+  if (!record.ok() || record->dram_only) return;  // Damaged records are RecordScrub's to find.
   segment_.emplace(Segment{*key, std::move(value), *std::move(record)});
 }
 

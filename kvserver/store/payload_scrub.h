@@ -47,11 +47,12 @@ class PayloadScrub final : public ScrubWork {
   };
 
   /// Goes on with the segment of a row, if it has payload on SSD.
-  void Take(const std::string& raw_key, std::string value, ScrubStep* step);
+  void Take(const std::string& raw_key, std::string value);
   /// A few units of the segment, which ends with its last.
   void ReadUnits(ScrubStep* step);
   /// Whether the segment is stored as it was read. REQUIRES: its lock is held.
   bool IsSame() const;
+  /// REQUIRES: the segment's lock is held.
   void FoundDamage(const SegmentKey& key, const Status& what, ScrubStep* step);
 
   const Parts parts_;

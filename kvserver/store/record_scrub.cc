@@ -34,11 +34,13 @@ StatusOr<std::optional<ScrubStep>> RecordScrub::Next() {
   if (table_ == tables_.size()) return std::nullopt;
   TableRows& from = tables_[table_];
   ScrubStep step;
+  std::vector<std::string> damaged;
   const auto visit = [&](std::string_view key, std::string_view value) {
-    Check(from, key, value, &step);
+    if (!Check(from.table, key, value, &step)) damaged.emplace_back(key);
     return step.counts.checked < kRowsAtOnce && step.counts.bytes < kBytesAtOnce;
   };
   const StatusOr<size_t> rows = from.rows.Visit(visit);
+  for (const std::string& key : damaged) FoundDamage(from, key, &step);
   if (!rows.ok()) {
     // The rest of the table cannot be found from here; the other tables can be read.
     ++step.counts.errors;
@@ -50,16 +52,27 @@ StatusOr<std::optional<ScrubStep>> RecordScrub::Next() {
   return step;
 }
 
-void RecordScrub::Check(const TableRows& from, std::string_view key, std::string_view value,
-                        ScrubStep* step) {
+bool RecordScrub::Check(Table table, std::string_view key, std::string_view value,
+                        ScrubStep* step) const {
   ++step->counts.checked;
   step->counts.bytes += key.size() + value.size();
-  const Status status = Verify(from.table, key, value);
+  return !absl::IsDataLoss(Verify(table, key, value));
+}
+
+void RecordScrub::FoundDamage(const TableRows& from, const std::string& key, ScrubStep* step) {
+  const bool of_segment = from.table == Table::kSegments || from.table == Table::kExtents;
+  const auto segment = SegmentKey::FromBytes(key.substr(0, sizeof(SegmentKey::bytes)));
+  if (of_segment && (!segment || parts_.catalog->IsDamaged(*segment))) return;
+  const auto guard = of_segment ? parts_.writers->TryAcquire(*segment) : std::nullopt;
+  const StatusOr<std::string> now = parts_.database->Get(from.table, key);
+  if ((of_segment && !guard) || !now.ok()) {
+    ++step->counts.skipped;
+    return;
+  }
+  const Status status = Verify(from.table, key, *now);
   if (!absl::IsDataLoss(status)) return;
   std::string what = "a record of table " + std::string(from.name);
-  if (from.table == Table::kSegments || from.table == Table::kExtents) {
-    const auto segment = SegmentKey::FromBytes(key.substr(0, sizeof(SegmentKey::bytes)));
-    if (!segment || parts_.catalog->IsDamaged(*segment)) return;
+  if (of_segment) {
     parts_.catalog->MarkDamaged(*segment);
     what += ", of segment " + segment->Hex() + ", which counts as missing until it is put again";
   }

@@ -9,9 +9,11 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/row_cursor.h"
 #include "kvserver/store/scrub.h"
 #include "kvserver/store/segment_catalog.h"
@@ -25,6 +27,7 @@ class RecordScrub final : public ScrubWork {
   struct Parts {
     Database* database = nullptr;
     SegmentCatalog* catalog = nullptr;
+    KeyedLock* writers = nullptr;
     MetadataCheck check_metadata = nullptr;  ///< Null: the database's own checksums are all.
   };
   explicit RecordScrub(const Parts& parts);
@@ -40,7 +43,11 @@ class RecordScrub final : public ScrubWork {
     RowCursor rows;
   };
 
-  void Check(const TableRows& from, std::string_view key, std::string_view value, ScrubStep* step);
+  /// Whether the row is what was written; counts it.
+  bool Check(Table table, std::string_view key, std::string_view value, ScrubStep* step) const;
+  /// Says what is damaged, and marks the segment that it is of. A row that somebody has written or
+  /// is writing meanwhile is left to the next round.
+  void FoundDamage(const TableRows& from, const std::string& key, ScrubStep* step);
   Status Verify(Table table, std::string_view key, std::string_view value) const;
 
   const Parts parts_;
