@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Select: scoring digests against reading them. The digests lie as a server holds them, a block for
-// each segment, and are twice the last level cache; the limit is summing the same bytes, by the
-// fastest of the stream readers. Every kind of digest, dtype and group size takes turns with its
-// own limit; one thread throughout. Then a whole selection over a context of a million tokens, and
-// whether the reference picks the same pages.
+// each segment, and are twice the last level cache; the stream is summing the same bytes, by the
+// fastest of the stream readers. Where a group has many heads the products take longer than that:
+// the limit is the slower of the stream and the products alone. Every kind of digest, dtype and
+// group size takes turns with its own limits; one thread throughout. Then a whole selection over a
+// context of a million tokens, and whether the reference picks the same pages.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -63,16 +65,40 @@ KvSpec SpecOf(DType dtype, uint32_t group) {
 
 /// What is scored in one comparison.
 struct Subject {
-  std::string name;
   DigestKind kind = DigestKind::kMinMax;
   DType dtype = DType::kF16;
   uint32_t group = 4;  ///< Query heads of a KV head.
 };
 
+/// Kinds that are scored each in a way of its own; representatives are means to a kernel.
+struct NamedKind {
+  DigestKind kind;
+  const char* name;
+};
+constexpr NamedKind kKinds[] = {{DigestKind::kMinMax, "min_max"},
+                                {DigestKind::kMean, "mean"},
+                                {DigestKind::kCentreDeviation, "centre_deviation"},
+                                {DigestKind::kCentreRadius, "centre_radius"},
+                                {DigestKind::kDisc, "disc"}};
+constexpr DType kDTypes[] = {DType::kF16, DType::kBF16, DType::kF32};
+constexpr uint32_t kGroups[] = {1, 2, 4, 8};
+/// FreeKV's own, of a model with four query heads to a KV head.
+constexpr char kHeadline[] = "min_max_f16_g4";
+
+std::string NameOf(const NamedKind& kind, DType dtype, uint32_t group) {
+  return std::string(kind.name) + "_" + Name(dtype) + "_g" + std::to_string(group);
+}
+
 /// Bytes of the digests of one page.
 uint64_t PageBytes(const Subject& subject) {
   const auto elements = static_cast<uint64_t>(kernels::DigestElements(subject.kind, kDim));
   return kKvHeads * elements * ElementBytes(subject.dtype);
+}
+
+/// Products of one score.
+uint64_t TermsOf(DigestKind kind) {
+  if (kind == DigestKind::kMinMax) return kDim;  // Of one corner of two.
+  return static_cast<uint64_t>(kernels::DigestElements(kind, kDim));
 }
 
 Status FromOp(kernels::OpStatus status) {
@@ -152,29 +178,44 @@ std::vector<Reader> Readers() {
 
 struct Speed {
   double of_stream = 0;
+  std::optional<double> of_products;  ///< Absent without Highway.
   double units_per_second = 0;
   double gb_per_second = 0;
   double stream_gb_per_second = 0;
   std::string stream;  ///< The fastest reader's name.
+
+  /// Of the limit that is farther away.
+  double of_limit() const { return std::max(of_stream, of_products.value_or(0)); }
 };
 
-/// Of one turn: short, so that the median passes over turns that were interrupted.
-constexpr uint64_t kPartBytes = uint64_t{8} << 20;
+/// Digests of one turn: few, so that the median passes over turns that were interrupted, and a
+/// whole number of segments.
+struct Part {
+  uint32_t blocks = 0;
+  uint32_t pages = 0;
+};
+Part MakePart(const Subject& subject, const SelectOptions& options) {
+  constexpr uint64_t kPartBytes = uint64_t{8} << 20;
+  const uint32_t segment_pages = SpecOf(subject.dtype, subject.group).segment_pages;
+  const uint64_t bytes = std::min(kPartBytes, options.mebibytes << 19);
+  const uint64_t blocks = std::max<uint64_t>(1, bytes / (PageBytes(subject) * segment_pages));
+  return {.blocks = static_cast<uint32_t>(blocks),
+          .pages = static_cast<uint32_t>(blocks * segment_pages)};
+}
 
 /// All readers and the kernel go round all the digests part by part, equally far apart, so that
 /// none finds in a cache what another has read.
-StatusOr<Speed> MeasureSpeed(const Subject& subject, const SelectOptions& options) {
+StatusOr<Speed> MeasureSpeed(const Subject& subject, const Digests& digests,
+                             const SelectOptions& options) {
   const KvSpec spec = SpecOf(subject.dtype, subject.group);
   const uint64_t page_bytes = PageBytes(subject);
-  const auto blocks = static_cast<uint32_t>(kPartBytes / (page_bytes * spec.segment_pages));
-  const uint32_t pages = blocks * spec.segment_pages;
-  const auto parts = static_cast<uint32_t>((options.mebibytes << 20) / (pages * page_bytes));
-  QUIRE_ASSIGN_OR_RETURN(const Digests digests, Digests::Make(subject, parts * pages, 64));
+  const auto [blocks, pages] = MakePart(subject, options);
+  const auto parts = static_cast<uint32_t>(digests.blocks().size() / blocks);
   SeededRandom random(kSeed);
   const std::vector<float> query = RandomFloats(size_t{spec.num_query_heads} * kDim, random);
   std::vector<float> scores(size_t{spec.num_query_heads} * pages);
   const std::vector<Reader> readers = Readers();
-  const auto score = [&, part = 0u]() mutable {
+  const auto score = [&, pages = pages, part = 0u]() mutable {
     return FromOp(kernels::CpuKernels().score({.q = query.data(),
                                                .blocks = digests.pointers().data(),
                                                .n_blocks = std::ssize(digests.pointers()),
@@ -193,13 +234,22 @@ StatusOr<Speed> MeasureSpeed(const Subject& subject, const SelectOptions& option
   volatile uint64_t sink = 0;
   for (size_t i = 0; i < readers.size(); ++i) {
     const auto first = static_cast<uint32_t>((i + 1) * parts / (readers.size() + 1));
-    contenders.push_back({.turn = [&, read = readers[i].read, part = first]() mutable {
-      const std::span<const std::vector<uint64_t>> all = digests.blocks();
-      const size_t begin = size_t{part++ % parts} * blocks;
-      for (size_t block = begin; block < begin + blocks; ++block) {
-        const bool more = block + 1 < begin + blocks;
-        sink = sink + read(all[block], more ? all[block + 1] : std::span<const uint64_t>());
-      }
+    contenders.push_back(
+        {.turn = [&, blocks = blocks, read = readers[i].read, part = first]() mutable {
+          const std::span<const std::vector<uint64_t>> all = digests.blocks();
+          const size_t begin = size_t{part++ % parts} * blocks;
+          for (size_t block = begin; block < begin + blocks; ++block) {
+            const bool more = block + 1 < begin + blocks;
+            sink = sink + read(all[block], more ? all[block + 1] : std::span<const uint64_t>());
+          }
+          return OkStatus();
+        }});
+  }
+  volatile float sum = 0;
+  const uint64_t products = uint64_t{pages} * kKvHeads * subject.group * TermsOf(subject.kind);
+  if (VectorProducts() != nullptr) {
+    contenders.push_back({.turn = [&sum, products] {
+      sum = VectorProducts()(products);
       return OkStatus();
     }});
   }
@@ -209,11 +259,14 @@ StatusOr<Speed> MeasureSpeed(const Subject& subject, const SelectOptions& option
   for (size_t i = 1; i < readers.size(); ++i) {
     if (sides.Ratio(0, i + 1) < sides.Ratio(0, fastest + 1)) fastest = i;
   }
-  return Speed{.of_stream = sides.Ratio(0, fastest + 1),
-               .units_per_second = sides.PerSecond(0, uint64_t{pages} * kKvHeads),
-               .gb_per_second = sides.PerSecond(0, pages * page_bytes) / 1e9,
-               .stream_gb_per_second = sides.PerSecond(fastest + 1, pages * page_bytes) / 1e9,
-               .stream = readers[fastest].name};
+  Speed speed{.of_stream = sides.Ratio(0, fastest + 1),
+              .of_products = {},
+              .units_per_second = sides.PerSecond(0, uint64_t{pages} * kKvHeads),
+              .gb_per_second = sides.PerSecond(0, pages * page_bytes) / 1e9,
+              .stream_gb_per_second = sides.PerSecond(fastest + 1, pages * page_bytes) / 1e9,
+              .stream = readers[fastest].name};
+  if (VectorProducts() != nullptr) speed.of_products = sides.Ratio(0, readers.size() + 1);
+  return speed;
 }
 
 /// A query over digests of minima and maxima as a session asks it.
@@ -241,8 +294,7 @@ StatusOr<uint32_t> EqualSelections(const SelectOptions& options) {
   SeededRandom random(kSeed + 1);
   uint32_t equal = 0;
   for (const DigestKind kind : kernels::kDigestKinds) {
-    QUIRE_ASSIGN_OR_RETURN(const Digests digests,
-                           Digests::Make({.name = "", .kind = kind}, kPages, kPages));
+    QUIRE_ASSIGN_OR_RETURN(const Digests digests, Digests::Make({.kind = kind}, kPages, kPages));
     const kvserver::DigestBlocks blocks = AsBlocks(spec, digests, kind);
     for (uint32_t trial = 0; trial < options.trials; ++trial) {
       kvserver::PageQuery query = MakeQuery(spec, kPages, random);
@@ -311,6 +363,79 @@ StatusOr<Selection> MeasureSelection(const SelectOptions& options) {
   return Selection{milliseconds(0), milliseconds(1), milliseconds(2), milliseconds(3)};
 }
 
+/// The least of some figures, and whose it is.
+class Worst {
+ public:
+  void Add(double figure, const std::string& name) {
+    if (figure >= figure_) return;
+    figure_ = figure;
+    name_ = name;
+  }
+  double figure() const { return figure_; }
+  const std::string& name() const { return name_; }
+
+ private:
+  double figure_ = std::numeric_limits<double>::infinity();
+  std::string name_;
+};
+
+/// Figures of every kind, dtype and group size, as they are measured.
+class SpeedReport {
+ public:
+  explicit SpeedReport(BenchReport& report) : report_(report) {}
+
+  void Add(const std::string& name, const Speed& speed) {
+    of_stream_.Add(speed.of_stream, name);
+    of_limit_.Add(speed.of_limit(), name);
+    if (name == kHeadline) {
+      report_.json["select_vs_stream"] = speed.of_stream;
+      report_.json["select_stream"] = speed.stream;
+    }
+    ratios_[name + "_vs_stream"] = speed.of_stream;
+    ratios_[name + "_vs_limit"] = speed.of_limit();
+    raw_[name + "_stream"] = speed.stream;
+    raw_[name + "_units_per_s"] = speed.units_per_second;
+    raw_[name + "_gb_per_s"] = speed.gb_per_second;
+    raw_[name + "_stream_gb_per_s"] = speed.stream_gb_per_second;
+    report_.table.AddRow(
+        {name, cli::FormatRatio(speed.of_stream, 2), cli::FormatRatio(speed.of_limit(), 2),
+         cli::FormatRatio(speed.units_per_second, 0), cli::FormatRatio(speed.gb_per_second, 2),
+         cli::FormatRatio(speed.stream_gb_per_second, 2), speed.stream});
+  }
+  void WriteRatios() {
+    report_.json["select_vs_stream_worst"] = of_stream_.figure();
+    report_.json["select_worst"] = of_stream_.name();
+    report_.json["select_vs_limit_worst"] = of_limit_.figure();
+    report_.json["select_limit_worst"] = of_limit_.name();
+    report_.json.update(ratios_);
+  }
+  void WriteRaw() { report_.json.update(raw_); }
+
+ private:
+  BenchReport& report_;
+  cli::Json ratios_;
+  cli::Json raw_;
+  Worst of_stream_;
+  Worst of_limit_;
+};
+
+/// Every group size scores the same digests, which are in memory once.
+Status MeasureKind(const NamedKind& kind, DType dtype, const SelectOptions& options,
+                   SpeedReport* report) {
+  const Part part = MakePart({.kind = kind.kind, .dtype = dtype}, options);
+  const uint64_t page_bytes = PageBytes({.kind = kind.kind, .dtype = dtype});
+  const auto parts = static_cast<uint32_t>((options.mebibytes << 20) / (part.pages * page_bytes));
+  QUIRE_ASSIGN_OR_RETURN(
+      const Digests digests,
+      Digests::Make({.kind = kind.kind, .dtype = dtype}, std::max(1u, parts) * part.pages, 64));
+  for (const uint32_t group : kGroups) {
+    const Subject subject = {.kind = kind.kind, .dtype = dtype, .group = group};
+    QUIRE_ASSIGN_OR_RETURN(const Speed speed, MeasureSpeed(subject, digests, options));
+    report->Add(NameOf(kind, dtype, group), speed);
+  }
+  return OkStatus();
+}
+
 StatusOr<BenchReport> Run(SelectOptions options) {
   const uint64_t cache_bytes = LastLevelCacheBytes();
   bool capped = false;
@@ -319,46 +444,21 @@ StatusOr<BenchReport> Run(SelectOptions options) {
     options.mebibytes = set.bytes >> 20;
     capped = set.capped;
   }
-  const Subject subjects[] = {
-      {.name = "min_max_f16_g4"},
-      {.name = "min_max_f16_g1", .group = 1},
-      {.name = "min_max_f16_g8", .group = 8},
-      {.name = "min_max_bf16_g4", .dtype = DType::kBF16},
-      {.name = "min_max_f32_g4", .dtype = DType::kF32},
-      {.name = "mean_f16_g4", .kind = DigestKind::kMean},
-      {.name = "centre_deviation_f16_g4", .kind = DigestKind::kCentreDeviation},
-      {.name = "centre_radius_f16_g4", .kind = DigestKind::kCentreRadius},
-      {.name = "disc_f16_g4", .kind = DigestKind::kDisc}};
   BenchReport report{.json = {{"benchmark", "select"}},
                      .table = cli::Table({{"DIGESTS"},
                                           {"OF STREAM", cli::Table::kRight},
+                                          {"OF LIMIT", cli::Table::kRight},
                                           {"UNITS/S", cli::Table::kRight},
                                           {"GB/S", cli::Table::kRight},
                                           {"STREAM GB/S", cli::Table::kRight},
                                           {"STREAM"}})};
-  cli::Json raw;
-  double worst = std::numeric_limits<double>::infinity();
-  for (const Subject& subject : subjects) {
-    QUIRE_ASSIGN_OR_RETURN(const Speed speed, MeasureSpeed(subject, options));
-    if (&subject == &subjects[0]) {
-      report.json["select_vs_stream"] = speed.of_stream;
-      report.json["select_stream"] = speed.stream;
+  SpeedReport speeds(report);
+  for (const NamedKind& kind : kKinds) {
+    for (const DType dtype : kDTypes) {
+      QUIRE_RETURN_IF_ERROR(MeasureKind(kind, dtype, options, &speeds));
     }
-    if (speed.of_stream < worst) {
-      worst = speed.of_stream;
-      report.json["select_vs_stream_worst"] = worst;
-      report.json["select_worst"] = subject.name;
-    }
-    report.json[subject.name + "_vs_stream"] = speed.of_stream;
-    raw[subject.name + "_stream"] = speed.stream;
-    raw[subject.name + "_units_per_s"] = speed.units_per_second;
-    raw[subject.name + "_gb_per_s"] = speed.gb_per_second;
-    raw[subject.name + "_stream_gb_per_s"] = speed.stream_gb_per_second;
-    report.table.AddRow({subject.name, cli::FormatRatio(speed.of_stream, 2),
-                         cli::FormatRatio(speed.units_per_second, 0),
-                         cli::FormatRatio(speed.gb_per_second, 2),
-                         cli::FormatRatio(speed.stream_gb_per_second, 2), speed.stream});
   }
+  speeds.WriteRatios();
   QUIRE_ASSIGN_OR_RETURN(const uint32_t equal, EqualSelections(options));
   QUIRE_ASSIGN_OR_RETURN(const Selection selection, MeasureSelection(options));
   const auto trials = static_cast<uint32_t>(options.trials * std::size(kernels::kDigestKinds));
@@ -368,7 +468,7 @@ StatusOr<BenchReport> Run(SelectOptions options) {
   report.json["ms_1m_tokens_score"] = selection.score;
   report.json["ms_1m_tokens_pool"] = selection.pool;
   report.json["ms_1m_tokens_topk"] = selection.topk;
-  report.json.update(raw);
+  speeds.WriteRaw();
   report.json["digest_mib"] = options.mebibytes;
   report.json["digests_capped_by_memory"] = capped;
   report.json["last_level_cache_bytes"] = cache_bytes;
@@ -379,14 +479,14 @@ StatusOr<BenchReport> Run(SelectOptions options) {
   report.json["seed"] = kSeed;
   report.json["machine"] = Machine();
   report.table.AddRow(
-      {"1M tokens, one layer, ms", "", "", cli::FormatRatio(selection.all, 2), "", ""});
-  report.table.AddRow({"same sets as reference", "", "", std::to_string(equal),
+      {"1M tokens, one layer, ms", "", "", "", cli::FormatRatio(selection.all, 2), "", ""});
+  report.table.AddRow({"same sets as reference", "", "", "", std::to_string(equal),
                        "of " + std::to_string(trials), ""});
   if (capped) {
     report.table.AddRow({"digests of " + std::to_string(options.mebibytes) + " MiB, less than " +
                              std::to_string(kDigestNeeds.caches) + " times the cache of " +
                              cli::FormatBytes(cache_bytes) + ": memory holds no more",
-                         "", "", "", "", ""});
+                         "", "", "", "", "", ""});
   }
   return report;
 }
@@ -402,16 +502,18 @@ void AddSelectBench(Benches& benches) {
            "  quire bench select --json\n"
            "  quire bench select --mib 512 --rounds 15\n"
            "One thread, 8 KV heads, d = 128, 32 tokens a page. G is the number of query\n"
-           "heads of a KV head. The limit is summing the bytes of the same digests, word by\n"
-           "word or in wide vectors that fetch ahead, whichever is faster.\n"
+           "heads of a KV head. The stream is summing the bytes of the same digests, word by\n"
+           "word or in wide vectors that fetch ahead, whichever is faster. The limit is the\n"
+           "slower of the stream and the products of the scores alone, out of registers.\n"
            "select_vs_stream is of minima and maxima in f16, G = 4; select_vs_stream_worst of\n"
-           "the digests that are farthest from their limit, which select_worst names."},
+           "the digests that are farthest from the stream, which select_worst names, and\n"
+           "select_vs_limit_worst of those farthest from their limit (select_limit_worst)."},
       [options](const cli::CommandContext&) { return Run(*options); });
   command
       .add_option("--mib", options->mebibytes,
                   "Mebibytes of digests (twice the last level cache when not given, as far as "
                   "memory holds them)")
-      ->check(CLI::Range(16, 65536));
+      ->check(CLI::Range(2, 65536));
   command.add_option("--rounds", options->rounds, "Times that every digest is scored")
       ->check(CLI::Range(1, 10000));
   command.add_option("--trials", options->trials, "Selections compared with the reference's")

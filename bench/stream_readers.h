@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stream readers: as little as it takes to read memory once, which is the limit of what computes
-// with it. Thread-safety: pure functions.
+// Limits of what computes with memory: as little as it takes to read it once, and the products
+// alone, without reading. Thread-safety: pure functions.
 #ifndef QUIRE_BENCH_STREAM_READERS_H_
 #define QUIRE_BENCH_STREAM_READERS_H_
 
@@ -20,6 +20,13 @@ uint64_t SumWords(std::span<const uint64_t> words, std::span<const uint64_t> nex
 /// In the widest vectors that this processor has, a page ahead of itself; null when this program
 /// was built without Highway.
 StreamReader VectorReader();
+
+/// Multiplies and adds f32 out of registers, `products` times or up to one step more, and returns
+/// the sum: 1/8 for each.
+using ProductLoop = float (*)(uint64_t products);
+
+/// In the widest vectors that this processor has; null when this program was built without Highway.
+ProductLoop VectorProducts();
 
 }  // namespace quire::bench
 

@@ -31,5 +31,13 @@ TEST(StreamReadersTest, VectorsAreAllRead) {
   ExpectSums(VectorReader());
 }
 
+TEST(StreamReadersTest, ProductsAreAllMade) {
+  if (VectorProducts() == nullptr) GTEST_SKIP() << "built without Highway";
+  EXPECT_EQ(VectorProducts()(0), 0);
+  for (const uint64_t products : {4096, 65536}) {
+    EXPECT_EQ(VectorProducts()(products), static_cast<float>(products) / 8) << products;
+  }
+}
+
 }  // namespace
 }  // namespace quire::bench

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// VectorReader with Highway. This file is compiled once per instruction set by foreach_target.h;
-// the function at the end chooses at run time.
+// VectorReader and VectorProducts with Highway. This file is compiled once per instruction set by
+// foreach_target.h; the functions at the end choose at run time.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "bench/stream_vectors.cc"
 #include <hwy/foreach_target.h>  // Must come before highway.h.
@@ -49,6 +49,28 @@ HWY_NOINLINE uint64_t SumVectorsImpl(const uint64_t* words, size_t n, const uint
   return sum;
 }
 
+HWY_NOINLINE float SumProductsImpl(uint64_t products) {
+  using Tag = hn::ScalableTag<float>;
+  const Tag tag;
+  const uint64_t step = 8 * hn::Lanes(tag);
+  const auto x = hn::Set(tag, 0.5f), y = hn::Set(tag, 0.25f);
+  // Eight sums, so that none waits for the one before.
+  auto a = hn::Zero(tag), b = a, c = a, d = a, e = a, f = a, g = a, h = a;
+  for (uint64_t i = 0; i < products; i += step) {
+    a = hn::MulAdd(x, y, a);
+    b = hn::MulAdd(x, y, b);
+    c = hn::MulAdd(x, y, c);
+    d = hn::MulAdd(x, y, d);
+    e = hn::MulAdd(x, y, e);
+    f = hn::MulAdd(x, y, f);
+    g = hn::MulAdd(x, y, g);
+    h = hn::MulAdd(x, y, h);
+  }
+  const auto ad = hn::Add(hn::Add(a, b), hn::Add(c, d));
+  const auto eh = hn::Add(hn::Add(e, f), hn::Add(g, h));
+  return hn::GetLane(hn::SumOfLanes(tag, hn::Add(ad, eh)));
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace quire::bench
 HWY_AFTER_NAMESPACE();
@@ -59,12 +81,17 @@ HWY_AFTER_NAMESPACE();
 namespace quire::bench {
 
 HWY_EXPORT(SumVectorsImpl);
+HWY_EXPORT(SumProductsImpl);
 
 StreamReader VectorReader() {
   return [](std::span<const uint64_t> words, std::span<const uint64_t> next) {
     return HWY_DYNAMIC_DISPATCH(SumVectorsImpl)(words.data(), words.size(), next.data(),
                                                 next.size());
   };
+}
+
+ProductLoop VectorProducts() {
+  return [](uint64_t products) { return HWY_DYNAMIC_DISPATCH(SumProductsImpl)(products); };
 }
 
 }  // namespace quire::bench

@@ -4,5 +4,6 @@
 namespace quire::bench {
 
 StreamReader VectorReader() { return nullptr; }
+ProductLoop VectorProducts() { return nullptr; }
 
 }  // namespace quire::bench

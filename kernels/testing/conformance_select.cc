@@ -300,6 +300,19 @@ TEST_P(OpConformance, ScoreIsExactlyTheReference) {
   }
 }
 
+// Whole tiles of heads, and what is left of them.
+TEST_P(OpConformance, ScoreOfEveryGroupSizeIsExactlyTheReference) {
+  QUIRE_REQUIRE_OP(score);
+  for (int64_t group = 1; group <= 17; ++group) {
+    SCOPED_TRACE("group of " + std::to_string(group));
+    for (const DigestKind kind : kDigestKinds) {
+      for (const DType dtype : kAllDTypes) {
+        CheckScore(bench_, {7, 2, 0}, {2 * group, 2, 16}, kind, dtype);
+      }
+    }
+  }
+}
+
 TEST_P(OpConformance, ScoreRefusesBadShapes) {
   QUIRE_REQUIRE_OP(score);
   std::vector<float> memory(256);

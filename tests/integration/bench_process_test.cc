@@ -169,14 +169,22 @@ TEST(BenchProcessTest, TransportReportsWhatGoalsAreSetFor) {
 }
 
 TEST(BenchProcessTest, SelectReportsWhatGoalsAreSetFor) {
-  const json report = BenchReport({"select", "--mib", "16", "--rounds", "1", "--trials", "1"});
+  const json report = BenchReport({"select", "--mib", "2", "--rounds", "1", "--trials", "1"});
   ExpectPositive(report, {"select_vs_stream", "ms_1m_tokens_one_layer"});
-  EXPECT_LE(Figure(report, "select_vs_stream_worst"), Figure(report, "select_vs_stream"));
-  EXPECT_EQ(Figure(report, report.value("select_worst", "") + "_vs_stream"),
-            Figure(report, "select_vs_stream_worst"));
+  EXPECT_EQ(Figure(report, "min_max_f16_g4_vs_stream"), Figure(report, "select_vs_stream"));
+  for (const std::string limit : {"stream", "limit"}) {
+    const char* const worst = limit == "stream" ? "select_worst" : "select_limit_worst";
+    const double least = Figure(report, "select_vs_" + limit + "_worst");
+    EXPECT_EQ(Figure(report, report.value(worst, "") + "_vs_" + limit), least);
+    for (const char* kind : {"min_max", "mean", "centre_deviation", "centre_radius", "disc"}) {
+      for (const char* shape : {"f16_g1", "f16_g8", "bf16_g2", "f32_g4"}) {
+        EXPECT_GE(Figure(report, std::string(kind) + "_" + shape + "_vs_" + limit), least);
+      }
+    }
+  }
   EXPECT_EQ(report.value("exact_sets", false), true);
   EXPECT_THAT(report.value("select_stream", ""), ::testing::AnyOf("words", "vectors"));
-  EXPECT_EQ(report.value("digest_mib", 0), 16);
+  EXPECT_EQ(report.value("digest_mib", 0), 2);
   EXPECT_TRUE(report.contains("last_level_cache_bytes"));
 }
 
