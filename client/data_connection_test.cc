@@ -220,8 +220,8 @@ TEST_F(DataConnectionTest, AfterAConnectionThatWasRefusedTheNextIsTriedWithATick
   const auto connection = Connect("auto", dialers);
   ASSERT_TRUE(connection.ok()) << connection.status();
   EXPECT_EQ(connection->report.Summary(),
-            "grpc (not shm: no connection of this kind is taken; not ucx: the server does not "
-            "offer it)");
+            "grpc (not ucx: the server does not offer it; not shm: no connection of this kind is "
+            "taken)");
 }
 
 TEST_F(DataConnectionTest, ATransportThatIsNamedIsTheOnlyOneTried) {

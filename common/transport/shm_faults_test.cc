@@ -601,7 +601,7 @@ TEST_F(LyingServerTest, AServerThatSaysNothingOrAnotherVersionIsNotConnectedTo) 
 
   for (const auto& [first, code] : std::vector<std::pair<ShmHeader, StatusCode>>{
            {{.type = ShmPacketType::kGreeting, .number = 9}, StatusCode::kFailedPrecondition},
-           {{.type = ShmPacketType::kLeaseChannel}, StatusCode::kUnavailable},
+           {kChannelHeader, StatusCode::kUnavailable},
            {{.magic = 1}, StatusCode::kInvalidArgument}}) {
     std::thread server([&, header = first] {
       UniqueFd fd;

@@ -205,6 +205,7 @@ void ShmLeases::OnDeadline(TimePoint now) {
   }
   if (words.empty()) return;
   if (!Say(words)) EndAll();
+  Orphan();
   on_broken_(
       Unavailable("shared-memory connection: the client has held payload for longer than ",
                   std::chrono::duration_cast<std::chrono::milliseconds>(limits_.max_age).count(),

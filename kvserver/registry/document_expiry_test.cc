@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 
 #include "kvserver/registry/document_keys.h"
 #include "kvserver/registry/document_record.h"
@@ -228,6 +229,11 @@ class ManyExpireTest : public DocumentExpiryTest {
 #endif
   static constexpr int kChains = 64;
 
+  void SetUp() override {
+    DocumentExpiryTest::SetUp();
+    metadata_in_store_.emplace(&store_->metadata());
+  }
+
   /// Documents of one segment each, written as the registry writes them; they expire together.
   void WriteDocuments(const std::vector<std::vector<TestSegment>>& chains) {
     MetadataBatch batch;
@@ -242,13 +248,13 @@ class ManyExpireTest : public DocumentExpiryTest {
       batch.Put(ChainKey("default", document.name), EncodeSegmentKeys({tip}));
       batch.Put(ReferenceKey("default", tip, document.name), "");
       if (batch.operations.size() < 6'000 && i + 1 < kDocuments) continue;
-      ASSERT_EQ(metadata_in_store_.Apply(batch), OkStatus());
+      ASSERT_EQ(metadata_in_store_->Apply(batch), OkStatus());
       batch.operations.clear();
     }
   }
-  size_t Count(const std::string& prefix) { return metadata_in_store_.Scan(prefix, "", 2)->size(); }
+  size_t Count(const std::string& prefix) { return metadata_in_store_->Scan(prefix, "", 2)->size(); }
 
-  CountedMetadata metadata_in_store_{&store_->metadata()};
+  std::optional<CountedMetadata> metadata_in_store_;
 };
 
 TEST_F(ManyExpireTest, EightyThousandThatExpireTogetherGoInAFewHundredCommits) {
@@ -256,7 +262,7 @@ TEST_F(ManyExpireTest, EightyThousandThatExpireTogetherGoInAFewHundredCommits) {
   for (int i = 0; i < kChains; ++i) chains.push_back(Chain({static_cast<uint64_t>(i)}));
   WriteDocuments(chains);
   InterruptedClock clock(&clock_);
-  auto registry = DocumentRegistry::Open(store_.get(), &metadata_in_store_, &clock).value();
+  auto registry = DocumentRegistry::Open(store_.get(), &*metadata_in_store_, &clock).value();
   clock_.Advance(seconds(60));
 
   // Between slices others write: none waits for more than a slice.
@@ -266,7 +272,7 @@ TEST_F(ManyExpireTest, EightyThousandThatExpireTogetherGoInAFewHundredCommits) {
     EXPECT_TRUE(registry->Register("default", name, chains[0].back().key, "", 1000).ok());
     ++others;
   };
-  metadata_in_store_.commits = 0;
+  metadata_in_store_->commits = 0;
   const TimePoint start = SystemClock().Now();
   const auto result = registry->RemoveExpired();
   const Duration took = SystemClock().Now() - start;
@@ -276,7 +282,7 @@ TEST_F(ManyExpireTest, EightyThousandThatExpireTogetherGoInAFewHundredCommits) {
   EXPECT_EQ(result->num_segments, static_cast<uint32_t>(kChains - 1)) << "one is named anew";
   EXPECT_GE(others, kDocuments / 256);
   // Of a slice: its documents, the notes of its orphans, and the other's registration.
-  EXPECT_LE(metadata_in_store_.commits, 3 * (kDocuments / 256 + 2));
+  EXPECT_LE(metadata_in_store_->commits, 3 * (kDocuments / 256 + 2));
   for (int i = 0; i < kChains; ++i) EXPECT_EQ(IsStored(chains[i][0]), i == 0) << "chain " << i;
   EXPECT_EQ(Count(CollectionPrefix("default", "books")), 0u);
   EXPECT_EQ(Count(PendingDeletesPrefix()), 0u);
