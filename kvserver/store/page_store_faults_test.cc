@@ -319,8 +319,9 @@ TEST_F(WatchedStoreTest, APutThatFailsDegradesUntilOneSucceeds) {
                                  .begin())
             .ok());
   };
-  fails_with(IoFault::kIoError, "device_failed");
+  // A full device first: once something was deleted, a put makes its space usable and tries again.
   fails_with(IoFault::kNoSpace, "disk_full");
+  fails_with(IoFault::kIoError, "device_failed");
   env_.faults.free_bytes = 0;
   EXPECT_EQ(PutTestSegment(*store_, spec_, 2).status().code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(Degraded(), ElementsAre("disk_full"));
