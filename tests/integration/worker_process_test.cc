@@ -81,11 +81,11 @@ class DiskLimitTest : public testing::QuireFixture {
     }
     return bytes;
   }
-  /// A text of its own, of some thousand tokens; its path.
+  /// A text of its own, of more than a thousand tokens; its path.
   std::string WriteText(int number) const {
     const std::string path = dir_ / ("text-" + std::to_string(number) + ".txt");
     std::ofstream text(path);
-    for (int line = 0; line < 150; ++line) {
+    for (int line = 0; line < 50; ++line) {
       text << "Text " << number << ", line " << line << ": the record of case "
            << 1000 * number + line << ".\n";
     }
