@@ -319,7 +319,7 @@ TEST_F(WatchedStoreTest, APutThatFailsDegradesUntilOneSucceeds) {
                                  .begin())
             .ok());
   };
-  // First: after a delete a full device is tried again, once what the delete freed is durable.
+  // A full device first: once something was deleted, a put makes its space usable and tries again.
   fails_with(IoFault::kNoSpace, "disk_full");
   fails_with(IoFault::kIoError, "device_failed");
   env_.faults.free_bytes = 0;

@@ -2,8 +2,11 @@
 //
 // Server, worker and asker as three processes, with the bundled model.
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
+#include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -63,6 +66,53 @@ class WorkerProcessTest : public testing::QuireFixture {
   nlohmann::json bundled_;
   std::unique_ptr<testing::ChildProcess> worker_;
 };
+
+class DiskLimitTest : public testing::QuireFixture {
+ protected:
+  /// What the data directory takes of the disk, in whole blocks of its files.
+  uint64_t DiskBytes() const {
+    uint64_t bytes = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(dir_ / "data")) {
+      struct stat file = {};
+      // One that is gone by now has none.
+      if (stat(entry.path().c_str(), &file) == 0) {
+        bytes += 512 * static_cast<uint64_t>(file.st_blocks);
+      }
+    }
+    return bytes;
+  }
+  /// A text of its own, of more than a thousand tokens; its path.
+  std::string WriteText(int number) const {
+    const std::string path = dir_ / ("text-" + std::to_string(number) + ".txt");
+    std::ofstream text(path);
+    for (int line = 0; line < 50; ++line) {
+      text << "Text " << number << ", line " << line << ": the record of case "
+           << 1000 * number + line << ".\n";
+    }
+    return path;
+  }
+};
+
+// A limit of the disk is the user's: what is put until the store is full stays within it.
+TEST_F(DiskLimitTest, WhatIsPutStaysWithinTheLimit) {
+  constexpr uint64_t kLimit = 32 << 20;
+  StartServer({"--ssd-bytes", "32MiB"});
+  int stored = 0;
+  testing::ChildResult put;
+  for (; stored < 20; ++stored) {
+    put = Quire({"put", WriteText(stored), "--model", kModel, "--timeout", "20"});
+    EXPECT_LE(DiskBytes(), kLimit) << stored;
+    if (put.exit_code != 0) break;
+  }
+  EXPECT_GT(stored, 0);
+  EXPECT_NE(put.exit_code, 0);
+  EXPECT_THAT(put.err, HasSubstr("ssd_bytes"));
+  const auto counters = QuireJson({"stat", "--counters"})["counters"];
+  EXPECT_GT(counters.value("troubles{reason=\"disk_full\"}", 0), 0);
+  ASSERT_EQ(Quire({"rm", "text-0.txt"}).exit_code, 0);
+  EXPECT_EQ(Quire({"put", WriteText(100), "--model", kModel}).exit_code, 0);
+  EXPECT_LE(DiskBytes(), kLimit);
+}
 
 TEST_F(WorkerProcessTest, AWorkerInAThirdProcessAnswersAsThisOneDoes) {
   const std::string address = StartWorker({});
