@@ -346,12 +346,12 @@ TEST_F(CliTest, AnUnknownTenantIsNamed) {
 
 TEST_F(CliTest, AServerEndsCleanlyAndThenItIsSaidHowToStartOne) {
   EXPECT_EQ(StopServer(SIGTERM), 0);
-  const ChildResult result = Quire({"ls"});
+  const ChildResult result = Quire({"ls", "--timeout", "1"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr(address_));
   EXPECT_THAT(result.err,
               HasSubstr("Is quired running? Start it with: quire serve --listen " + address_));
-  EXPECT_EQ(QuireJson({"ls"})["error"]["code"], "UNAVAILABLE");
+  EXPECT_EQ(QuireJson({"ls", "--timeout", "1"})["error"]["code"], "UNAVAILABLE");
 }
 
 TEST_F(CliTest, AWorkerThatCannotBeReachedIsNamedWithTheRemedy) {
