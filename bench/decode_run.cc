@@ -148,24 +148,28 @@ StatusOr<DecodeComparison> CompareDecoding(const DecodeEngines& engines,
     lanes.push_back(std::move(lane));
     progress.Advance(1, way.name);
   }
-  // Ways with the same number of threads are neighbours: those of a library rest seldom.
-  std::vector<SideBySide::Contender> contenders;
+  // All ways have their turns with one number of threads before any has them with another, so that
+  // the turns of a round that have the same number run the same tokens.
+  std::vector<SideBySide> sides;
   for (const uint32_t threads : turns.threads) {
+    std::vector<SideBySide::Contender> contenders;
     for (size_t i = 0; i < lanes.size(); ++i) {
       const std::string& name = ways[i].name;
       DecodeRun* const run = &comparison.ways[name][threads];
       contenders.push_back({.turn = [&progress, &name, run, lane = lanes[i].get(),
                                      steps = turns.steps_per_turn]() -> Status {
-                              progress.Advance(1, name);
-                              return Annotate(Step(*lane, steps, run), name);
-                            },
-                            .prepare = [threads]() -> Status {
-                              UseThreads(threads);
-                              return OkStatus();
-                            }});
+        progress.Advance(1, name);
+        return Annotate(Step(*lane, steps, run), name);
+      }});
+    }
+    sides.emplace_back(std::move(contenders));
+  }
+  for (uint32_t round = 0; round < turns.turns; ++round) {
+    for (size_t side = 0; side < sides.size(); ++side) {
+      UseThreads(turns.threads[side]);
+      QUIRE_RETURN_IF_ERROR(sides[side].Run(1));
     }
   }
-  QUIRE_RETURN_IF_ERROR(SideBySide(std::move(contenders)).Run(turns.turns));
   return comparison;
 }
 

@@ -37,11 +37,12 @@ struct Path {
 constexpr Path kPaths[] = {{"shm", "shm"}, {"ucx_tcp", "ucx"}, {"grpc", "grpc"}};
 
 StatusOr<std::unique_ptr<ServeProcess>> StartServer(const std::string& directory,
-                                                    uint64_t document_bytes) {
+                                                    uint64_t document_bytes,
+                                                    const std::string& tenants = "default") {
   std::filesystem::create_directories(directory);
-  return ServeProcess::Start(
-      directory,
-      {"--dram-bytes", std::to_string(document_bytes + kServerRoomBytes), "--dram-prefault"});
+  return ServeProcess::Start(directory,
+                             {"--dram-bytes", std::to_string(document_bytes + kServerRoomBytes),
+                              "--dram-prefault", "--tenants", tenants});
 }
 
 /// Contenders of one size of recalls, all of which read a document of the same size.
@@ -295,11 +296,15 @@ double TenantFigures::slowest_vs_fastest() const {
 }
 
 StatusOr<std::vector<TenantFigures>> CompareTenants(const TransportBenchOptions& options) {
-  QUIRE_ASSIGN_OR_RETURN(const auto server, StartServer(options.directory + "/tenants",
-                                                        kTenants * kTenantDocumentBytes));
   std::vector<Tenant> tenants(kTenants);
+  std::string names;
   for (uint32_t i = 0; i < kTenants; ++i) {
     tenants[i].name = "tenant" + std::to_string(i);
+    names += (names.empty() ? "" : ",") + tenants[i].name;
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto server, StartServer(options.directory + "/tenants",
+                                                        kTenants * kTenantDocumentBytes, names));
+  for (uint32_t i = 0; i < kTenants; ++i) {
     QUIRE_ASSIGN_OR_RETURN(const auto client, Client::Create({.transport = server->control(),
                                                               .tenant = tenants[i].name}));
     QUIRE_ASSIGN_OR_RETURN(tenants[i].document,

