@@ -91,8 +91,8 @@ struct Setting {
   std::unique_ptr<ServeProcess> server;
   worker::EngineOptions engine;
   Bed bed;
-  /// For what recalls are made of: a model of which they are a large share of a step, as in the
-  /// paper's ablation. In the other one they are a small one.
+  /// A model for measuring the parts of a recall: recalls are a large share of its steps, as in the
+  /// paper's ablation. In `bed` they are a small share.
   Bed ablation;
   std::optional<Bed> model_layers;  ///< For offloading against the same budget resident.
 
@@ -430,14 +430,14 @@ class DecodeBench {
     return OkStatus();
   }
 
-  /// What recalls are made of where they are a large share of a step, over a transport or over the
-  /// link.
+  /// Measures what the parts of a recall contribute, over a transport or over the link. Recalls are
+  /// a large share of this model's steps.
   Status RunAblation(const std::string& transport, const LinkShape& link) {
     return RunBed(setting_.ablation, kAblated, "ablation", transport, link,
                   &report_.json["ablation"]);
   }
 
-  /// What offloading costs a model in use, over a transport or over the link.
+  /// Measures what offloading costs a model in use, over a transport or over the link.
   Status RunModelLayers(const std::string& transport, const LinkShape& link) {
     if (!setting_.model_layers) return OkStatus();
     return RunBed(*setting_.model_layers, kOffloaded, "model layers", transport, link,

@@ -38,11 +38,11 @@ namespace quire::bench {
 StatusOr<std::vector<DecodeWay>> DecodeWays(const worker::RetrievalOptions& budget,
                                             uint32_t page_tokens, float tau, Duration deadline);
 
-/// What a way did with one number of threads.
+/// Measurements of one way with one number of threads.
 struct DecodeRun {
   std::vector<Duration> turns = {};
-  std::vector<Duration> steps = {};  ///< Of one token of every sequence each.
-  DecodeTotals totals = {};          ///< Of all steps.
+  std::vector<Duration> steps = {};  ///< Each computes one token of every sequence.
+  DecodeTotals totals = {};          ///< Sums over all steps.
 };
 
 /// A ratio over the turns.
@@ -52,7 +52,7 @@ struct RatioSpread {
   double upper_quartile = 0;
   size_t turns = 0;
 };
-/// Of `ratios`, in any order; zeros for none.
+/// Spread of `ratios`, in any order; zeros for none.
 RatioSpread SpreadOf(std::vector<double> ratios);
 
 struct DecodeComparison {
@@ -72,10 +72,10 @@ struct DecodeTurns {
   uint32_t warm_up_steps = 8;  ///< Not measured.
   uint32_t turns = 11;         ///< With each number of threads.
   uint32_t steps_per_turn = 4;
-  /// For the model's products, ascending.
+  /// Numbers of threads for the model's products, ascending.
   std::vector<uint32_t> threads = {1};
 
-  /// That a sequence runs.
+  /// Steps that a sequence runs.
   uint64_t steps() const {
     return warm_up_steps + uint64_t{turns} * steps_per_turn * threads.size();
   }

@@ -101,7 +101,7 @@ struct Run {
     return static_cast<double>(units_moved) /
            static_cast<double>(std::max<uint64_t>(units_selected, 1));
   }
-  /// Of the budget, sinks and window included, the share that moves from step to step.
+  /// Share of the budget, sinks and window included, that moves from step to step.
   double moved_of_budget(const PageBudget& budget) const {
     const uint32_t all = budget.sink_pages + budget.window_pages + budget.selected_pages;
     return moved_ratio() * budget.selected_pages / all;
@@ -403,7 +403,7 @@ int AllExact(const Statuses&... all) {
   return (all.ok() && ...) ? 1 : 0;
 }
 
-/// What moved of a walk.
+/// Adds the shares of units that moved in a walk.
 void AddMoved(const Walk& walk, cli::Json* json) {
   const Run &c95 = walk.c95.quiet, &c90 = walk.c90.quiet;
   (*json)["moved_ratio"] = c95.moved_ratio();
@@ -412,7 +412,7 @@ void AddMoved(const Walk& walk, cli::Json* json) {
   (*json)["moved_of_budget_c90"] = c90.moved_of_budget(kBudget);
 }
 
-/// What stayed of a walk, and what its steps took.
+/// Adds the shares of units that stayed in a walk, the times of its steps and their bytes.
 void AddSteps(const Walk& walk, cli::Json* json) {
   for (const auto& [of, pair] : {std::pair{"_c95", &walk.c95}, {"_c90", &walk.c90}}) {
     const Run& quiet = pair->quiet;

@@ -184,7 +184,7 @@ struct Speed {
   double stream_gb_per_second = 0;
   std::string stream;  ///< The fastest reader's name.
 
-  /// Of the limit that is farther away.
+  /// Speed as a share of the slower limit: the stream, or the products alone.
   double of_limit() const { return std::max(of_stream, of_products.value_or(0)); }
 };
 

@@ -108,10 +108,10 @@ struct OpenedContext {
   uint64_t id = 0;
   /// Tokens it starts with: the complete pages of the chain it continues.
   uint64_t num_tokens = 0;
-  /// Names the bytes of the chain that it continues, together with the chain's last key: they may
-  /// be others when that is put again after a delete, or in the place of damaged ones. Whoever
-  /// keeps units or digests for longer than the context keeps them under both. 0 where it continues
-  /// none.
+  /// Names the bytes of the chain that it continues, together with the chain's last key. The bytes
+  /// may be others when the chain is put again after a delete, or in the place of damaged ones.
+  /// Units and digests that are kept for longer than the context are kept under both. 0 where it
+  /// continues none.
   uint64_t incarnation = 0;
   /// The server ends a context that nobody needs any more. While a copy of this lives, and the
   /// client that opened the context, the client says so from a thread of its own; without it, calls
@@ -131,7 +131,7 @@ struct UnitRange {
   std::vector<uint32_t> heads = {};
 };
 
-/// What a context has become.
+/// A context after its seal.
 struct SealedContext : ContextInfo {
   /// Segments for which other bytes were stored before its own came; the first stand.
   uint32_t segments_differing = 0;
@@ -172,11 +172,11 @@ struct HeldDigests {
 /// How the pages of a context are kept.
 struct ContextOptions {
   std::string_view collection = {};  ///< Whose codec they are stored with; empty: the server's.
-  /// They come of approximate attention: nobody else finds them, they are gone with the context,
-  /// and it cannot be sealed.
+  /// Pages come of approximate attention. Nobody else finds them, and they are gone with the
+  /// context, which cannot be sealed.
   bool private_pages = false;
-  /// What is stored first for some tokens stands, and the context takes it when its own bytes are
-  /// others. A strict one is refused then: ALREADY_EXISTS of the append or the seal.
+  /// Refuses an append or a seal with ALREADY_EXISTS when other bytes are stored for its tokens.
+  /// Without it the context takes the stored bytes. The bytes that are stored first always stand.
   bool strict = false;
 };
 
@@ -198,11 +198,11 @@ class Client {
  public:
   struct Options {
     std::shared_ptr<Transport> transport = nullptr;
-    /// What recalls go over; `transport` when null.
+    /// Transport of recalls; `transport` when null.
     std::shared_ptr<Transport> data_transport = nullptr;
     std::string tenant = "default";
-    Duration deadline = std::chrono::seconds(60);  ///< Of one method, retries included.
-    /// Of everything that is done with the client, on its clock: no method goes on after it.
+    Duration deadline = std::chrono::seconds(60);  ///< Limit of one method, retries included.
+    /// End of everything done with the client, on its clock: no method goes on after it.
     TimePoint limit = TimePoint::max();
     RetryOptions retry = {};
     Clock* clock = nullptr;  ///< SystemClock() when null.

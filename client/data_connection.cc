@@ -170,12 +170,12 @@ std::vector<DataReport::PassedOver> NotOffered(const v1::OfferReply& reply) {
   return missing;
 }
 
-/// Where the server is, for an error.
+/// The server's address for an error, after " at "; empty when it is not known.
 std::string At(const DataOptions& options) {
   return options.control_address.empty() ? "" : " at " + options.control_address;
 }
 
-/// What did not work, for an error.
+/// Kinds that did not work, each with its reason, for an error.
 std::string Reasons(const DataReport& report) {
   std::string reasons;
   for (const auto& [kind, why] : report.passed_over) {

@@ -29,8 +29,8 @@ struct DataOptions {
   std::string control_address;  ///< Of the control channel, for offers that mean its host.
   uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.
   uint64_t window_bytes = uint64_t{32} << 20;  ///< Of a reply, that nobody has taken yet.
-  Duration timeout = std::chrono::seconds(5);  ///< Of each step.
-  /// Of all that is done with the connection's control channel, on SystemClock().
+  Duration timeout = std::chrono::seconds(5);  ///< Limit of each step.
+  /// End of everything done with the connection's control channel, on SystemClock().
   TimePoint limit = TimePoint::max();
   std::string host_id = ReadHostId();  ///< Of this process.
   /// Give a server that asks for it remote access to this process' memory (TransportOffer).
@@ -38,7 +38,7 @@ struct DataOptions {
   std::span<const PipeDialer> dialers = PipeDialers();
 };
 
-/// What was chosen, for people.
+/// Outcome of the choice, for people.
 struct DataReport {
   struct PassedOver {
     std::string kind;

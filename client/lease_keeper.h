@@ -29,7 +29,7 @@ namespace quire {
 class LeaseKeeper {
  public:
   enum class Kind : uint8_t { kContext, kSession };
-  /// What keeps one alive: renewing it ends with the last copy.
+  /// Keeps one lease alive: its renewals end with the last copy.
   using Kept = std::shared_ptr<const void>;
 
   /// Calls go out as `tenant`'s.
@@ -40,17 +40,17 @@ class LeaseKeeper {
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
 
-  /// Renews the lease of what was just opened; null when `lease` is not positive, as from a server
-  /// that has none.
+  /// Renews the lease of a context or session that was just opened. Null when `lease` is not
+  /// positive, as from a server that has none.
   [[nodiscard]] Kept Keep(Kind kind, uint64_t id, Duration lease) QUIRE_EXCLUDES(mutex_);
 
-  /// Renews everything once, waiting until the answers are there or `timeout` has passed. What the
-  /// server says is gone is not asked for again. The thread calls it.
+  /// Renews everything once, waiting until the answers are there or `timeout` has passed. Leases
+  /// that the server says are gone are not renewed again. The thread calls it.
   Status Renew(Duration timeout) QUIRE_EXCLUDES(mutex_);
 
  private:
   using Ids = std::set<uint64_t>;
-  /// What is kept, shared with what Keep has returned.
+  /// Ids whose leases are renewed, shared with what Keep has returned.
   struct Held {
     Mutex mutex;
     Ids contexts QUIRE_GUARDED_BY(mutex);

@@ -231,7 +231,7 @@ void PendingRecall::OnFailure(const Status& status) {
   }
   // The server hears of it with the next attempt, and mends what it has.
   if (mismatched_ && ++rechecks_ <= kMaxRechecks) return;
-  // What does not come to be answered is told again.
+  // Mismatched units that were told without an answer are told again with a later request.
   if (!absl::IsDataLoss(status) && !absl::IsNotFound(status)) {
     for (const MismatchedUnit& unit : std::exchange(told_, {})) session_->Mismatched(unit);
   }

@@ -35,8 +35,8 @@
 // said of their values, and checksums are those of the values.
 //
 // Recalls go over Client::Options::data_transport, everything else over the control transport.
-// Where that is shared memory the units of a part are lent: RecallPart says until when they are
-// certain, and afterwards whether they were.
+// Units of a part are lent when the data transport is shared memory. RecallPart says until when
+// they are certain, and afterwards whether they were.
 //
 //   QUIRE_ASSIGN_OR_RETURN(RecallResult result, session->Recall(wants));
 //   Use(result.payload);                             // before result.good_until

@@ -61,7 +61,7 @@ function(_quire_precompile target kind)
   target_precompile_headers(${target} REUSE_FROM ${precompiled})
 endfunction()
 
-# What optimises least and still counts as optimised, where the build optimises.
+# Sets the lowest level that still counts as optimised, where the build optimises.
 function(_quire_optimise_little target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()

@@ -21,14 +21,14 @@ struct LoadChildOptions {
   uint64_t seed = 1;
   uint32_t seconds = 120;
 
-  /// As arguments of the command that runs RunLoadChild.
+  /// Arguments for the command that runs RunLoadChild.
   std::vector<std::string> ToArguments() const;
 };
 
 /// Runs the client, and writes its totals to `out` as one line.
 [[nodiscard]] Status RunLoadChild(const LoadChildOptions& options, std::ostream& out);
 
-/// What a client wrote. INTERNAL for anything else.
+/// Parses the line that a client wrote. INTERNAL when it is malformed.
 StatusOr<LoadTotals> ParseLoadTotals(const std::string& line);
 
 }  // namespace quire::torture

@@ -21,7 +21,7 @@
 
 namespace quire::torture {
 
-/// What came of the calls of one kind of operation.
+/// Results of the calls of one kind of operation.
 struct LoadCounts {
   uint64_t done = 0;
   std::map<std::string, uint64_t> failures;  ///< By step and status code: "open NOT_FOUND".

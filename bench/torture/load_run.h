@@ -33,8 +33,8 @@ struct LoadReport {
 
   LoadTotals totals;
   double seconds = 0;
-  /// What the server still has of kLeftovers after everything was deleted, when it is empty or
-  /// kMostSecondsUntilEmpty later.
+  /// Bytes that the server still has after everything was deleted, by counter of kLeftovers. Read
+  /// when all of them are 0, or kMostSecondsUntilEmpty later.
   std::map<std::string, uint64_t> left;
   double seconds_until_empty = 0;
   uint64_t puts_differed = 0;  ///< Of segments that were stored with other bytes, which stood.

@@ -37,7 +37,7 @@ void PowerHistory::PutStarts(SegmentId segment) {
   MutexLock lock(mutex_);
   Entry& entry = segments_[segment];
   Keep(entry, "put");
-  // What is there stays there, whatever becomes of the put.
+  // A segment that is there stays there, whatever becomes of the put.
   if (entry.now != State::kThere) entry.now = State::kEither;
   if (entry.after != State::kThere) entry.after = State::kEither;
 }
@@ -135,7 +135,7 @@ void PowerHistory::Compare(SegmentId segment, Found found, std::string_view answ
   const bool there = found == Found::kWhole;
   Keep(entry, there ? "power lost, there" : "power lost, gone");
   entry.now = there ? State::kThere : State::kMissing;
-  // What nobody acknowledged as persisted has no more of a promise than before.
+  // Being found is no promise. Only what was acknowledged as persisted must survive again.
   if (!there) {
     entry.after = State::kMissing;
   } else if (entry.after == State::kMissing) {

@@ -52,14 +52,16 @@ class PowerHistory {
   void UnregisterStarts(uint32_t chain, uint32_t segments);
   void UnregisterEnds(uint32_t chain, bool ok);
 
-  /// What was found after the power came back; the state to go on from.
+  /// Compares what was found after the power came back with what the store must hold. The history
+  /// goes on from what was found.
   void Compare(SegmentId segment, Found found, std::string_view answer);
   void CompareDocument(uint32_t chain, bool found, std::string_view answer);
-  /// Of a store that cannot be opened nothing is expected any more, nor of another, empty one.
+  /// Expects nothing any more, of a store that cannot be opened or of another, empty one in its
+  /// place.
   void Forget();
 
   Totals totals() const;
-  /// The first of what was found wrong since the call before, in words.
+  /// The first problems found since the call before, in words.
   std::vector<std::string> TakeProblems();
 
  private:

@@ -93,7 +93,8 @@ void PowerLoad::DeleteSome(uint32_t chain, Random& random) {
 
 void PowerLoad::Delete(SegmentId id) {
   const SegmentKey& key = keys_[id.chain][id.index];
-  // What a document refers to is refused, and no other thread makes one of this chain.
+  // The registry does not delete a segment that a document refers to. No other thread registers a
+  // document of this chain.
   if (!registry_.CheckUnreferenced(kTenant, key).ok()) return;
   history_.DeleteStarts(id);
   const Status status = registry_.DeleteSegment(kTenant, key);

@@ -104,7 +104,7 @@ class PowerRun {
     const bool while_opening = random_.Below(4) == 0;
     disk.CutAfter(while_opening ? random_.Below(kOperationsOfOpening)
                                 : kOperationsOfOpening + random_.Below(options_.operations));
-    // What a sync left out does is seen where the power goes soon afterwards.
+    // An ignored sync shows only when the power goes soon afterwards.
     disk.CutAfterLie(1 + random_.Below(kLies), random_.Below(kOperationsAfterLie));
     const uint64_t load_seed = random_.Next() >> 16;
     const uint64_t cut_seed = random_.Next() >> 16;

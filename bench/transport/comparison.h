@@ -90,16 +90,16 @@ struct TransportBenchOptions {
   }
 };
 
-/// What turns took, by contender. Turn i of all of them is of the same round.
+/// Times of turns, by contender. Turn i of every contender belongs to the same round.
 using TransportTurns = std::map<std::string, std::vector<Duration>>;
 
-/// What moving bytes took of all processors' time, of every process that took part.
+/// CPU time of moving `bytes`, on all processors, summed over every process that took part.
 struct CpuUse {
   Duration time = {};
   uint64_t bytes = 0;
 };
 
-/// What one size of units came to, over all sets.
+/// Results of one size of units, over all sets.
 struct TransportFigures {
   uint64_t unit_bytes = 0;
   uint64_t units_per_round = 0;

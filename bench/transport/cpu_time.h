@@ -14,8 +14,8 @@
 
 namespace quire::bench {
 
-/// Of this process and `others`, user and system, since each was started. UNAVAILABLE when one of
-/// them has ended.
+/// Sum of the CPU time, user and system, of this process and `others`, each since its start.
+/// UNAVAILABLE when one of them has ended.
 StatusOr<Duration> CpuTime(std::span<const pid_t> others);
 
 }  // namespace quire::bench

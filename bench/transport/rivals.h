@@ -100,7 +100,7 @@ class Mooncake {
 
   const std::string& version() const { return version_; }
   pid_t store_pid() const { return store_->pid(); }
-  /// Of all of its processes.
+  /// Process ids of the master, the store and the reader.
   std::vector<pid_t> pids() const { return {master_->pid(), store_->pid(), reader_->pid()}; }
   /// Reads `units` random units (at most units_per_read) to random places, `count` times; how long
   /// each took.

@@ -27,9 +27,9 @@ constexpr uint64_t kLeastDocumentBytes = uint64_t{64} << 20;
 constexpr uint64_t kMostDocumentBytes = uint64_t{256} << 20;
 constexpr uint64_t kTenantDocumentBytes = kLeastDocumentBytes;
 constexpr uint64_t kServerRoomBytes = uint64_t{256} << 20;
-constexpr uint32_t kBlocks = 10;  ///< That a contender's recalls are cut into.
+constexpr uint32_t kBlocks = 10;  ///< Parts that a contender's recalls are cut into.
 
-/// What recalls come over where there is no say in the matter, on one host and on two.
+/// A path that recalls take when nobody chooses one, on one host or between two.
 struct Path {
   const char* name;
   const char* transport;
@@ -244,7 +244,7 @@ StatusOr<std::vector<double>> RunAtOnce(std::span<Tenant> tenants, uint32_t coun
   return rates;
 }
 
-/// Over a path to a server that has every tenant's document.
+/// Compares `tenants` over a path to a server that has every tenant's document.
 StatusOr<TenantFigures> CompareOver(const Path& path, const ServeProcess& server,
                                     std::vector<Tenant>& tenants, uint32_t count) {
   const RecallShape shape = ShapeOf(kStepUnitBytes, kTenantDocumentBytes);
@@ -260,7 +260,7 @@ StatusOr<TenantFigures> CompareOver(const Path& path, const ServeProcess& server
     QUIRE_ASSIGN_OR_RETURN(tenant.recalls, StepRecalls::Open(tenant.client.get(), tenant.document,
                                                              shape, kTenantUnits));
   }
-  // What comes first, of every tenant, is not timed.
+  // Warm-up: the first recalls of every tenant are not timed.
   QUIRE_RETURN_IF_ERROR(RunAtOnce(tenants, std::max(1u, count / 10)).status());
   QUIRE_ASSIGN_OR_RETURN(const auto alone, RunAtOnce(std::span(tenants).first(1), count));
   figures.alone_bytes_per_second = alone.front();

@@ -22,30 +22,30 @@ inline constexpr uint64_t kStepUnitBytes = 16 << 10;
 /// Units of a recall.
 inline constexpr uint32_t kStepUnits[] = {16, 32, 64};
 inline constexpr uint32_t kTenants = 4;
-inline constexpr uint32_t kTenantUnits = 64;  ///< Of each of their recalls.
+inline constexpr uint32_t kTenantUnits = 64;  ///< Units of each tenant's recall.
 
-/// What recalls of one size took.
+/// Times of recalls of one size.
 struct StepFigures {
   uint32_t units = 0;
   std::map<std::string, std::vector<Duration>> times = {};  ///< By contender.
   std::map<std::string, std::string> absent = {};           ///< Contender, and why.
 };
 
-/// Of options.step_recalls recalls each.
+/// Compares contenders at every size of kStepUnits, with options.step_recalls recalls each.
 StatusOr<std::vector<StepFigures>> CompareSteps(const TransportBenchOptions& options);
 
-/// What tenants of one server came to over one transport, each with a session and a document of its
-/// own and one recall at a time.
+/// Results of the tenants of one server over one transport. Each tenant has a session and a
+/// document of its own, and one recall in flight at a time.
 struct TenantFigures {
   std::string transport;
   std::string absent = {};            ///< Why there are no figures.
-  double alone_bytes_per_second = 0;  ///< Of one of them while the others rest.
-  /// Of each, until the first of them has made all its recalls.
+  double alone_bytes_per_second = 0;  ///< Rate of one tenant while the others rest.
+  /// Rate of each tenant, until the first of them has made all its recalls.
   std::vector<double> bytes_per_second = {};
-  std::vector<Duration> times = {};  ///< Of everybody's recalls in that time.
+  std::vector<Duration> times = {};  ///< Times of all tenants' recalls in that time.
 
   double total_bytes_per_second() const;
-  /// The slowest tenant's rate, of the fastest one's.
+  /// Ratio of the slowest tenant's rate to the fastest one's.
   double slowest_vs_fastest() const;
 };
 

@@ -67,14 +67,15 @@ std::string Piece(const AskArgs& args, std::optional<TokenId> token, std::string
   return token ? " " + std::to_string(*token) : "";
 }
 
-/// What is asked about.
+/// The document that is asked about, and the options of an engine for it.
 struct Asked {
   DocumentName document;
   worker::EngineOptions options;
 };
 
-/// The engine must make pages of the stored document's kind: its element type, p and g. A document
-/// that is lost has none; whoever has its text (`may_be_lost`) goes on with the usual ones.
+/// Finds the document and the options of its engine. The engine must make pages of the stored
+/// document's kind: its element type, p and g. A document that is lost has none: a caller that has
+/// its text (`may_be_lost`) goes on with the usual ones.
 StatusOr<Asked> FindDocument(const Readings<DocumentName>& names, Client& client,
                              bool may_be_lost) {
   DocumentName document = names.first;

@@ -48,16 +48,17 @@ struct GlobalOptions {
   TimePoint start = {};
 
   std::string tenant_name() const { return tenant.value_or("default"); }
-  /// Of one call, where the command has no limit of its own.
+  /// Limit of one call, for commands without a limit of their own.
   Duration call_timeout() const;
-  /// How long a server or worker that cannot be reached is tried again: as long as the user gave,
-  /// and without a word for long enough to see it restart.
+  /// Time for which an unreachable server or worker is tried again: what the user gave, or by
+  /// default long enough to see it restart.
   Duration unreachable_for() const;
-  /// When a command is over; never without a word, because it may have much to compute itself.
+  /// Time at which a command is over, if the user gave a limit; else TimePoint::max(), because a
+  /// command may have much to compute itself.
   TimePoint limit() const;
 };
 
-/// What --timeout limits.
+/// Scope of --timeout.
 enum class TimeoutOf : uint8_t {
   kCommand,  ///< All that the client does.
   kCall      ///< Each call, of a program that goes on until it is stopped.
@@ -125,7 +126,7 @@ class Commands {
 
  private:
   CLI::App& AddApp(const Spec& spec, CLI::App* parent);
-  /// What is said of arguments that are not understood; the exit code.
+  /// Reports arguments that are not understood. Returns the exit code.
   int Refuse(const CLI::ParseError& error);
   int Report(const Status& status);
 

@@ -21,7 +21,8 @@ bool IsZero(std::string_view text) {
   return std::ranges::all_of(text.substr(number), [](unsigned char c) { return std::isalpha(c); });
 }
 
-/// What is wrong with the value of `option`; OK when something else is.
+/// INVALID_ARGUMENT when the value of `option` is blank, or a zero that `refused` is about. OK when
+/// nothing is wrong with it, or something else.
 Status CheckOption(const CLI::Option& option, const CLI::ParseError* refused) {
   const std::string name = option.get_name();
   if (std::ranges::any_of(option.results(), IsBlank)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What people give that says nothing, or is no text: looked for in the same way whatever the
-// command and the option. Pure functions.
+// Checks of what people give: values that say nothing, or are no text. They are the same for every
+// command and option. Pure functions.
 #ifndef QUIRE_CLIENT_CLI_GIVEN_H_
 #define QUIRE_CLIENT_CLI_GIVEN_H_
 

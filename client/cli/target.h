@@ -23,7 +23,7 @@
 
 namespace quire::cli {
 
-/// What a text may mean. Which of the two, the store decides: the second when it has not the first.
+/// Possible meanings of a text. The store decides: the second is meant when it lacks the first.
 template <typename Ref>
 struct Readings {
   Ref first;
@@ -41,8 +41,8 @@ StatusOr<Readings<DocumentName>> ParseDocumentName(std::string_view text,
 /// The same, and a key for 64 hexadecimal digits.
 StatusOr<Readings<ContextRef>> ParseTarget(std::string_view text, std::string_view collection);
 
-/// What `use` answers to the first reading, and where that is not there to the second. Where
-/// neither is, the answer to the first.
+/// Answer of `use` to the first reading, or to the second when the first is NOT_FOUND. When both
+/// are NOT_FOUND, the answer to the first.
 template <typename Ref, typename Use>
 auto FirstFound(const Readings<Ref>& readings, const Use& use) -> decltype(use(readings.first)) {
   auto result = use(readings.first);

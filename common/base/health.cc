@@ -10,7 +10,7 @@ constexpr std::array<std::string_view, kNumTroubles> kNames = {
     "data_damaged", "disk_full",    "device_failed",  "device_stalled",
     "sync_failed",  "data_torn",    "memory_damaged", "read_failed",
     "over_quota",   "call_refused", "caller_unproven"};
-/// Of a detail.
+/// Upper bound of a detail; the rest is cut off.
 constexpr size_t kMostDetailBytes = 1024;
 
 /// Parts of a detail may be what callers sent, or names of files: it becomes one line of ASCII,
@@ -60,7 +60,8 @@ std::optional<Health::Line> Health::NextLine(Trouble trouble, bool is_over,
                                              std::string_view detail) {
   State& state = Of(trouble);
   const TimePoint now = clock_.Now();
-  // That it is over is said whenever that it began was said: each of the two has its turn.
+  // The end of a trouble is logged at once when no line was left out since its beginning was
+  // logged. The interval counts from beginnings only.
   const bool may = !state.last_line || now - *state.last_line >= kLineInterval ||
                    (is_over && state.left_out == 0);
   if (!may) {

@@ -78,7 +78,7 @@ class Health {
     std::string detail = {};  ///< As it was last raised.
     int64_t since_unix_micros = 0;
   };
-  /// What is raised now, in order of Trouble.
+  /// Troubles that are raised now, in order of Trouble.
   std::vector<Degradation> Degradations() const;
 
   /// troubles and degraded, by reason.

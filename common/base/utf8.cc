@@ -10,10 +10,10 @@ namespace {
 
 enum class Kind : uint8_t { kWhole, kBeginning, kInvalid };
 
-/// What a text begins with.
+/// First bytes of a text: a character, the beginning of one, or bytes that belong to none.
 struct Sequence {
   Kind kind = Kind::kInvalid;
-  size_t bytes = 0;  ///< Of the character, of its beginning, or of what is replaced.
+  size_t bytes = 0;  ///< Length of the character, of its beginning, or of what is replaced.
 };
 
 /// Bytes of a character with this first byte; 0 when no character has it.

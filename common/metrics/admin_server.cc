@@ -52,7 +52,7 @@ struct Connection {
   size_t sent = 0;
 
   bool is_answered() const { return !answer.empty(); }
-  /// What it waits for, as poll has it.
+  /// Events that the connection waits for, as poll names them.
   short events() const {
     if (is_answered()) return POLLOUT;
     return waits_for_metrics ? 0 : POLLIN;
@@ -130,7 +130,7 @@ struct AdminServer::Rep {
   std::vector<uint64_t> asking QUIRE_GUARDED_BY(mutex);  ///< Connections that want metrics.
   std::vector<std::pair<uint64_t, std::string>> answers QUIRE_GUARDED_BY(mutex);
 
-  // Of the thread of connections:
+  // Owned by the thread of connections:
   std::list<Connection> connections;  ///< The oldest first.
   uint64_t next_id = 1;
 

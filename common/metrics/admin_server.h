@@ -8,10 +8,9 @@
 //                 is listed either way
 // and nothing can be changed through it.
 //
-// What a client may cost is fixed: two threads for all, a bounded number of connections, of which
-// the oldest makes room, one short request per connection, and a deadline for the whole of it. No
-// client waits for another one that says nothing or takes nothing, and health is told while metrics
-// are made.
+// Cost of clients is bounded: two threads for all, one short request per connection, and a deadline
+// for the whole of it. The number of connections is bounded, and the oldest makes room. No client
+// waits for another one that says nothing or takes nothing. Health is told while metrics are made.
 // Thread-safety: all methods may be called from any thread. Errors: INVALID_ARGUMENT for a
 // malformed address; UNAVAILABLE, naming the address, when it cannot be listened on.
 #ifndef QUIRE_COMMON_METRICS_ADMIN_SERVER_H_

@@ -294,7 +294,7 @@ void ClientConnection::OnClosed(const Status& why) {
     MutexLock lock(mutex_);
     pipe_quiet_ = true;
   }
-  // That is how pipes say that what came is malformed.
+  // Pipes report malformed bytes as INVALID_ARGUMENT.
   if (absl::IsInvalidArgument(why)) return Break(Message(why));
   Fail(Unavailable("the connection to the server is over: ", Message(why)));
 }

@@ -35,9 +35,9 @@ namespace quire {
 class GrpcCalls {
  public:
   struct Limits {
-    uint32_t max_calls = UINT32_MAX;  ///< Of all tenants, that were admitted.
+    uint32_t max_calls = UINT32_MAX;  ///< Admitted calls of all tenants.
     uint32_t max_per_tenant = UINT32_MAX;
-    uint32_t max_refusals = UINT32_MAX;  ///< Of all callers, that are being sent.
+    uint32_t max_refusals = UINT32_MAX;  ///< Refusals of all callers, while they are sent.
     /// For an answer, besides the time that it takes at kSlowestBytesPerSecond.
     Duration stall_timeout = std::chrono::seconds(30);
   };
@@ -65,7 +65,7 @@ class GrpcCalls {
   /// The client has taken the part of an answer that was being sent, and the next is not made yet.
   void Taken(grpc::ServerContext* context) QUIRE_EXCLUDES(mutex_);
 
-  /// That are there.
+  /// Number of calls that hold a thread.
   size_t size() const QUIRE_EXCLUDES(mutex_);
   uint64_t refused() const { return refused_.Get(); }
   uint64_t stalled() const { return stalled_.Get(); }

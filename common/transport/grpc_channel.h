@@ -20,7 +20,7 @@ namespace quire {
 
 /// Room for what stands around a message's bytes and does not count against a limit.
 inline constexpr uint64_t kGrpcHeaderRoomBytes = 32;
-/// What a frame on a stream may have beyond a message of the largest size: its head.
+/// Room for the head of a frame on a stream, beyond a message of the largest size.
 inline constexpr uint64_t kGrpcFrameRoomBytes = uint64_t{1} << 20;
 /// A peer that does not answer a ping for this long, after this much silence, is gone: it was cut
 /// off, or stopped. (A process that dies closes its connection and is noticed at once.)
@@ -40,7 +40,7 @@ inline uint64_t GrpcFrameBytes(uint64_t max_message_bytes) {
 /// The address as gRPC reads it: as a URI, whose scheme it would otherwise guess.
 std::string GrpcTarget(const NetAddress& address);
 
-/// What travels on a channel, and decides how large its messages may be.
+/// Contents of a channel, which decide how large its messages may be.
 enum class GrpcMessages : uint8_t {
   kCalls,  ///< Messages of max_message_bytes.
   kFrames  ///< Frames of streams around such messages.

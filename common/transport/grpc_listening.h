@@ -27,7 +27,7 @@ class GrpcListening {
 
   /// Has the server listen here, without security. The port is known once it was built.
   void AddTo(grpc::ServerBuilder* builder);
-  /// Of a server that could not be built: UNAVAILABLE, naming the address and what to do.
+  /// Error for a server that could not be built: UNAVAILABLE, naming the address and what to do.
   Status CannotListen() const;
 
   /// The address asked for, with the port that was taken.

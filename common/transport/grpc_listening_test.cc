@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where gRPC servers listen: at the address that was meant, one server at a time.
+// Addresses of gRPC servers: each listens at the one that was meant, one server at a time.
 #include "common/transport/grpc_listening.h"
 
 #include <gmock/gmock.h>

@@ -39,16 +39,16 @@ void LetConnect(grpc::Channel& channel, TimePoint deadline) {
   if (left > Duration::zero()) (void)channel.WaitForStateChange(state, DeadlineAfter(left));
 }
 
-/// What gRPC says of a call that found no connection, and so was not sent.
+/// Message of gRPC for a call that found no connection, and so was not sent.
 constexpr std::string_view kNotSent = "failed to connect to all addresses";
-/// After which such a call may be made again, whatever it does.
+/// Delay after which such a call may be made again, whatever it does.
 constexpr Duration kRetryAfter = std::chrono::milliseconds(10);
 
-/// What gRPC says where every thread of the server is taken: the call has not begun.
+/// Message of gRPC when every thread of the server is taken: the call has not begun.
 constexpr std::string_view kNoThread = "Server Threadpool Exhausted";
 constexpr Duration kRetryWithoutThread = std::chrono::milliseconds(100);
 
-/// gRPC refuses in its own words what our server never sees.
+/// Rewords refusals that gRPC makes itself, before our server sees the call.
 Status WithRemedy(const Status& status) {
   if (absl::IsResourceExhausted(status) && Message(status) == kNoThread) {
     return WithRetryAfter(ResourceExhausted("every thread of the server is taken; retry later"),
@@ -164,7 +164,7 @@ Status GrpcTransport::Run(std::string_view method, const CallMessage& request, C
     return sent ? lost : WithRetryAfter(lost, kRetryAfter);
   }
   if (status.error_code() == grpc::StatusCode::CANCELLED && !WasAnswered(*context)) {
-    // Where it was the caller, the caller knows.
+    // A caller that cancelled its own call knows that it did.
     return Unavailable("the server at ", options_.address,
                        " broke the call off: it answers too many at a time, or nobody took the "
                        "answer in time");

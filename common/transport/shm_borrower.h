@@ -49,7 +49,7 @@ class ShmBorrower : public std::enable_shared_from_this<ShmBorrower> {
  private:
   class Loan;
 
-  /// What the server has said of a lease that is borrowed.
+  /// State of a borrowed lease, as the server has told it.
   struct Told {
     bool ended = false;
     uint64_t renewals = 0;
@@ -60,7 +60,7 @@ class ShmBorrower : public std::enable_shared_from_this<ShmBorrower> {
   void Send(std::span<const uint64_t> words) const;
   bool StillGood(uint64_t lease) QUIRE_EXCLUDES(told_mutex_);
   Status Renew(uint64_t lease, Duration timeout) QUIRE_EXCLUDES(told_mutex_);
-  /// Reads what the server has said, without waiting; what is known of `lease` then.
+  /// Reads what the server has said, without waiting. Returns what is then known of `lease`.
   Told Hear(uint64_t lease) QUIRE_EXCLUDES(told_mutex_);
   void HearWords(std::span<const uint64_t> words) QUIRE_REQUIRES(told_mutex_);
 
@@ -71,7 +71,7 @@ class ShmBorrower : public std::enable_shared_from_this<ShmBorrower> {
   Mutex told_mutex_;
   /// The server cannot tell any more which leases it has ended.
   bool deaf_ QUIRE_GUARDED_BY(told_mutex_) = false;
-  std::map<uint64_t, Told> told_ QUIRE_GUARDED_BY(told_mutex_);  ///< Of what is borrowed.
+  std::map<uint64_t, Told> told_ QUIRE_GUARDED_BY(told_mutex_);  ///< By borrowed lease.
   /// Leases that ended and are not borrowed: their frames come yet, or they were on their way back.
   std::set<uint64_t> ended_elsewhere_ QUIRE_GUARDED_BY(told_mutex_);
 

@@ -291,7 +291,7 @@ TEST_F(ShmFaultsTest, LyingClientsAreCutOff) {
   ExpectOthersAreServed();
 }
 
-/// What a client says of a lease that it never had.
+/// Words of a client about a lease that it never had.
 class UnknownLeaseTest : public ShmFaultsTest,
                          public ::testing::WithParamInterface<ShmLeaseWord> {};
 
@@ -572,7 +572,7 @@ TEST_F(LyingServerTest, ALeaseThatEndedBeforeItsFrameCameIsNotGoodAndNoneIsGiven
   ASSERT_TRUE(server.Send(Packet({.lease = 1}, {&inside, 1})));
   const Status closed = client_->frames->Closed();
   EXPECT_EQ(closed.code(), StatusCode::kInvalidArgument) << closed;
-  // Who cannot be told any more trusts nothing.
+  // A client that can be told nothing any more trusts no lease.
   other_end_.Reset();
   EXPECT_FALSE(first->payload.StillGood());
   EXPECT_EQ(first->payload.leases()[0]->Renew(kPatience).code(), StatusCode::kFailedPrecondition);

@@ -56,7 +56,7 @@ struct ShmHeader {
 };
 static_assert(sizeof(ShmHeader) == 40);
 
-/// What is said of a lease, above its number.
+/// Words about a lease, in the bits above its number.
 enum class ShmLeaseWord : uint64_t {
   kGivenBack = 0,                ///< Client: nobody reads it any more.
   kRenew = uint64_t{1} << 62,    ///< Client: let it last from now on anew.

@@ -40,7 +40,7 @@ TEST(UcxGatherTest, PacksPartsInWhateverPiecesAreAskedFor) {
   }
 }
 
-/// So many parts of a size.
+/// Gathers `part` `count` times.
 UcxGather Of(std::span<const std::byte> part, size_t count) {
   UcxGather gather;
   for (size_t i = 0; i < count; ++i) gather.Append(part);

@@ -10,7 +10,7 @@ namespace {
 
 /// Messages from this size on are sent from where they lie, unless this program packs them.
 constexpr char kInPlaceBytes[] = "65536";
-/// Of one message; UCX has no more.
+/// Limit of pieces of one message; UCX has no more.
 constexpr char kMostPieces[] = "16";
 
 /// The variables that decide a setting: UCX takes one for a single transport's as well.
@@ -55,7 +55,7 @@ UcxSettings ChooseUcxSettings(const UcxOptions& options, bool loopback,
     if (!settings.values.contains("RNDV_THRESH")) settings.gather_bytes = 0;
   }
   // The one threshold is for messages and for puts, and puts of direct landings have UCX's own.
-  // What is packed by this program never goes by it.
+  // Messages that this program packs never go by it.
   if (!rendezvous && !options.direct_landings) {
     by_default("ZCOPY_THRESH", kInPlaceBytes);
     by_default("MAX_IOV", kMostPieces);

@@ -60,7 +60,8 @@ TEST(MessageTest, WholeTextAndBytesOfAnyKindGoThere) {
 
 TEST(MessageTest, WhatDoesNotParseIsThePeersFault) {
   v1::GenerateReply reply;
-  // What a peer sends that does not check: field 2, one byte, half a character.
+  // Malformed messages of a peer: field 2 of one byte, half a character; and field 2 without its
+  // bytes.
   for (const std::string& bytes : {std::string("\x12\x01\xc3"), std::string("\x12\x05")}) {
     const Status status = Decode(bytes, &reply);
     EXPECT_EQ(status.code(), StatusCode::kInternal);

@@ -65,7 +65,7 @@ class HostTier {
   };
   Stats stats() const QUIRE_EXCLUDES(mutex_);
 
-  /// Asked when a unit has been copied: whether it was the right one until then.
+  /// Whether the unit was the right one until now; called when it has been copied.
   using StillGood = std::function<bool()>;
   /// Keeps a copy of `unit`, unless it is there already, is larger than the tier, or was not good
   /// when the copy was made. `still_good` may be empty.
@@ -75,7 +75,7 @@ class HostTier {
   std::optional<HostUnit> Get(const HostUnitName& name) QUIRE_EXCLUDES(mutex_);
   /// Makes the unit, if it is here, the one that was used last.
   void Touch(const HostUnitName& name) QUIRE_EXCLUDES(mutex_);
-  /// Whoever placed the unit found that it does not match its checksum: it goes, if it is here, and
+  /// Drops the unit, if it is here, after the caller found that it does not match its checksum. It
   /// comes anew from the store.
   void DropDamaged(const HostUnitName& name) QUIRE_EXCLUDES(mutex_);
 

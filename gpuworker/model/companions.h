@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the other files of a checkpoint say about its model, against config.json: a file of another
-// checkpoint, or of another state of this one, is refused instead of giving other answers.
+// Checks of the other files of a checkpoint against its config.json. A file of another checkpoint,
+// or of another state of this one, is refused instead of giving other answers.
 // Pure but for reading files; thread-safe.
 #ifndef QUIRE_GPUWORKER_MODEL_COMPANIONS_H_
 #define QUIRE_GPUWORKER_MODEL_COMPANIONS_H_

@@ -184,7 +184,7 @@ class ConfigParser {
     return ReadDtype();
   }
 
-  /// Of the stored weights, by its older and its newer name.
+  /// Reads the dtype of the stored weights, by its older and its newer name.
   Status ReadDtype() {
     QUIRE_ASSIGN_OR_RETURN(const std::string older, fields_.String("torch_dtype", ""));
     QUIRE_ASSIGN_OR_RETURN(out_.dtype, fields_.String("dtype", older));

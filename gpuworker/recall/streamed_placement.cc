@@ -124,7 +124,7 @@ class StreamedPlacement::Stream {
 
   Status TakeIn(const Buffer& buffer) QUIRE_EXCLUDES(mutex_) {
     if (const std::vector<Mismatch> damaged = Verify(buffer); !damaged.empty()) {
-      // What has changed since it came is not the server's to mend.
+      // Units that changed after they came are not the server's to mend.
       if (!buffer.units.StillGood()) return LeaseRanOut();
       for (const Mismatch& mismatch : damaged) NoteMismatch(mismatch);
       return OkStatus();  // The buffers after it are looked at, so that all damage is told at once.
