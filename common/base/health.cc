@@ -60,15 +60,15 @@ std::optional<Health::Line> Health::NextLine(Trouble trouble, bool is_over,
                                              std::string_view detail) {
   State& state = Of(trouble);
   const TimePoint now = clock_.Now();
-  // The end of a trouble is logged at once when no line was left out since its beginning was
-  // logged. The interval counts from beginnings only.
-  const bool may = !state.last_line || now - *state.last_line >= kLineInterval ||
-                   (is_over && state.left_out == 0);
+  // The end of a trouble has a line of its own wherever its beginning had one.
+  const bool may =
+      is_over ? state.is_told : !state.last_line || now - *state.last_line >= kLineInterval;
   if (!may) {
     ++state.left_out;
     return std::nullopt;
   }
   if (!is_over) state.last_line = now;
+  state.is_told = !is_over;
   return Line{.trouble = trouble,
               .is_over = is_over,
               .detail = Plain(detail),

@@ -91,6 +91,7 @@ class Health {
     std::string detail = {};        ///< Guarded by mutex_, as what follows.
     int64_t since_unix_micros = 0;  ///< While it is raised.
     std::optional<TimePoint> last_line = {};
+    bool is_told = false;  ///< The last line said that it happened, not that it is over.
     uint64_t left_out = 0;
   };
   State& Of(Trouble trouble) { return states_[static_cast<size_t>(trouble)]; }

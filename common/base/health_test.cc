@@ -78,6 +78,13 @@ TEST_F(HealthTest, ADetailIsOneLineOfAsciiWhateverItWasMadeOf) {
   EXPECT_THAT(Take(), ElementsAre("data_damaged: a?b???"));
 }
 
+TEST_F(HealthTest, ThatItIsOverIsSaidAlthoughItWasRaisedMoreThanOnce) {
+  health_.Raise(Trouble::kDeviceStalled, "a read");
+  health_.Raise(Trouble::kDeviceStalled, "two reads");
+  health_.Clear(Trouble::kDeviceStalled);
+  EXPECT_THAT(Take(), ElementsAre("device_stalled: a read", "device_stalled over: two reads +1"));
+}
+
 TEST_F(HealthTest, ThatItIsOverIsSaidAndFlutteringIsNot) {
   health_.Raise(Trouble::kDeviceStalled, "a read");
   health_.Clear(Trouble::kDeviceStalled);
