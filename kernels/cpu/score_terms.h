@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every table sums for a score (score.h): the queries in the form in which a digest's elements
-// are multiplied with them, and the order of the sum.
+// Sum of a score (score.h), the same for every table: the queries in the form in which a digest's
+// elements are multiplied with them, and the order of the sum.
 #ifndef QUIRE_KERNELS_CPU_SCORE_TERMS_H_
 #define QUIRE_KERNELS_CPU_SCORE_TERMS_H_
 
@@ -35,7 +35,7 @@ inline int64_t ScoreTerms(DigestKind kind, int64_t head_dim) {
   return kind == DigestKind::kMinMax ? head_dim : DigestElements(kind, head_dim);
 }
 
-/// What one term of each partial sum is multiplied with; a vector of them crosses no cache line.
+/// Factors of one term of each partial sum. The alignment keeps a vector of them in one cache line.
 struct alignas(kPartialSums * sizeof(float)) QueryTerms {
   float values[kPartialSums] = {};
 };
@@ -47,12 +47,12 @@ struct ScoreQueries {
   int64_t blocks = 0;             ///< of kPartialSums terms
   int64_t group = 0;              ///< query heads of a KV head
 
-  /// Where a block of query head a is among the terms; its next one is `group` further.
+  /// Index in `terms` of a block of query head a. The head's next block is `group` further.
   size_t Place(int64_t a, int64_t block) const {
     return static_cast<size_t>((a / group * blocks + block) * group + a % group);
   }
 };
-/// Of arguments that passed Check, with n_pages > 0.
+/// Arranges the queries of `args`. REQUIRES: `args` passed Check; n_pages > 0.
 ScoreQueries MakeScoreQueries(const ScoreArgs& args);
 
 /// A sum in the order that score.h fixes.

@@ -83,7 +83,7 @@ StatusOr<std::vector<DocumentRegistryImpl::Loss>> DocumentRegistryImpl::OrphansO
 }
 
 StatusOr<bool> DocumentRegistryImpl::LosesAll(const Loss& loss) {
-  // What many documents share is looked for in their references only when the last of them go.
+  // A segment with more names than the deletion takes is no orphan; its references need no scan.
   if (store_->CountNames(loss.segment) > loss.references.size()) return false;
   const auto most = static_cast<uint32_t>(loss.references.size() + 1);
   QUIRE_ASSIGN_OR_RETURN(const std::vector<MetadataEntry> references,

@@ -281,7 +281,7 @@ TEST_F(ManyExpireTest, EightyThousandThatExpireTogetherGoInAFewHundredCommits) {
   EXPECT_EQ(result->num_documents, static_cast<uint32_t>(kDocuments));
   EXPECT_EQ(result->num_segments, static_cast<uint32_t>(kChains - 1)) << "one is named anew";
   EXPECT_GE(others, kDocuments / 256);
-  // Of a slice: its documents, the notes of its orphans, and the other's registration.
+  // Three commits a slice: its documents, the notes of its orphans, and the other's registration.
   EXPECT_LE(metadata_in_store_->commits, 3 * (kDocuments / 256 + 2));
   for (int i = 0; i < kChains; ++i) EXPECT_EQ(IsStored(chains[i][0]), i == 0) << "chain " << i;
   EXPECT_EQ(Count(CollectionPrefix("default", "books")), 0u);

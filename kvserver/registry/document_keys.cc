@@ -65,7 +65,7 @@ bool IsName(std::string_view text) {
   return true;
 }
 
-/// The name that the last three fields of a key are; nullopt when they are none.
+/// Parses the last three fields of a key as a name; nullopt when they are none.
 std::optional<DocumentName> NameInLast(std::span<const std::string_view> fields) {
   const auto last = fields.last(3);
   const std::optional<uint64_t> version = ParseVersion(last[2]);
@@ -73,7 +73,7 @@ std::optional<DocumentName> NameInLast(std::span<const std::string_view> fields)
   return DocumentName{std::string(last[0]), std::string(last[1]), *version};
 }
 
-/// What a key of `kind`, tenant and name names; nullopt for any other.
+/// Parses a key that consists of `kind`, tenant and name; nullopt for any other key.
 std::optional<TenantDocument> ParseTenantDocument(std::string_view key, std::string_view kind) {
   const std::vector<std::string_view> fields = Split(key);
   if (fields.size() != 5 || fields[0] != kind) return std::nullopt;

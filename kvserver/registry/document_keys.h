@@ -49,13 +49,13 @@ std::string DocumentsPrefix(std::string_view tenant);
 std::string CollectionPrefix(std::string_view tenant, std::string_view collection);
 std::string VersionsPrefix(std::string_view tenant, const DocumentName& name);
 std::string ReferencesPrefix(std::string_view tenant, const SegmentKey& segment);
-/// Of the references of all documents.
+/// Prefix of the references of all documents, of every tenant.
 std::string AllReferencesPrefix();
 std::string PendingDeletesPrefix();
 std::string CollectionsPrefix(std::string_view tenant);  ///< Settings, not documents.
-std::string AllDocumentsPrefix();                        ///< Of every tenant.
-std::string AllPinsPrefix();                             ///< Likewise.
-std::string AllCollectionsPrefix();                      ///< Likewise.
+std::string AllDocumentsPrefix();                        ///< Documents of every tenant.
+std::string AllPinsPrefix();                             ///< Pins of every tenant.
+std::string AllCollectionsPrefix();                      ///< Settings of every tenant.
 
 /// The document that a DocumentKey or ReferenceKey names; nullopt for anything else.
 std::optional<DocumentName> ParseDocumentName(std::string_view key);

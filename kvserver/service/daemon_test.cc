@@ -259,7 +259,8 @@ TEST_F(QuiredTest, MetricsMoveWithCallsAndThePortsGoWithTheDaemon) {
   EXPECT_EQ(quire::testing::HttpGet(port, "/healthz"), "") << "nobody listens any more";
 }
 
-// What was lost while the server was stopped is said at its start, everywhere, and mended by a put.
+// Segments that are lost while the server is stopped are reported everywhere at its start. A put
+// mends them.
 TEST_F(QuiredTest, AVolumeThatIsMissingAtTheStartIsSaidUntilItsSegmentsArePutAgain) {
   auto args = Args();
   args.insert(args.end(),

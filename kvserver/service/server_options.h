@@ -78,8 +78,8 @@ struct ServerOptions {
     if (tenant_digest_bytes > 0) return tenant_digest_bytes;
     return tenants.size() > 1 ? digest_bytes / 2 : digest_bytes;
   }
-  /// What the server may have in memory by its own limits: the DRAM tier, what is held for sessions
-  /// and contexts of every tenant, and the caches. Saturates.
+  /// Upper bound of the server's memory by its own limits, in bytes. It covers the DRAM tier, bytes
+  /// held for sessions and contexts of all tenants, and the caches. Saturates.
   uint64_t max_memory_bytes() const;
   /// INVALID_ARGUMENT naming the option that is out of range.
   [[nodiscard]] Status Validate() const;

@@ -40,12 +40,13 @@ struct TailPage {
 struct ContextView {
   std::shared_ptr<const KvSpec> spec;
   std::shared_ptr<const std::vector<SegmentKey>> keys;  ///< Stored segments, in order.
-  /// PageStore::WrittenAs of `keys` when they were held; null where nobody asked.
+  /// PageStore::WrittenAs of `keys` when they were held; null when it was not asked for.
   std::shared_ptr<const std::vector<uint64_t>> written_as = nullptr;
   uint64_t num_tokens = 0;                            ///< Tokens stored and in the tail.
   std::vector<std::shared_ptr<const TailPage>> tail;  ///< Pages after the stored segments.
   bool sealed = false;
-  /// What makes the segments of a private context its own; null for one whose pages are shared.
+  /// Depth of a private context, and the salt that makes its segments its own. Null for a context
+  /// whose pages are shared.
   std::shared_ptr<const PrivateSegments> private_segments = nullptr;
   /// Keeps at least `keys` stored; its context adds to it, readers only keep it. May be null.
   std::shared_ptr<SegmentHold> hold = nullptr;

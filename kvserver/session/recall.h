@@ -68,7 +68,8 @@ struct RecallArgs {
   std::vector<LayerWant> wants = {};      ///< Each lane at most once.
   bool place = false;                     ///< Name the place of every unit in the landing.
   Priority priority = Priority::kNormal;  ///< Among the tenant's calls that wait for the SSD.
-  /// Of earlier recalls: verified, and mended where they are damaged, before anything is read.
+  /// Units of earlier recalls that did not match their checksums. They are verified, and mended
+  /// where they are damaged, before anything is read.
   std::vector<MismatchedUnit> mismatched = {};
 };
 

@@ -204,7 +204,7 @@ Status Session::RecheckMismatched(const RecallArgs& args) const {
              unit.layer - lanes.first_layer < lanes.num_layers();
     });
   };
-  /// Of one layer of one context.
+  /// Mismatched units of one layer of one context.
   struct Named {
     MismatchedUnit first;
     ContextViewPtr view;

@@ -113,8 +113,9 @@ class TenantTable {
     MutexLock lock(mutex_);
     return entries_.size();
   }
-  /// What ended because its lease had run out, and what made room for another.
+  /// Objects that ended because their lease had run out.
   uint64_t expired() const { return expired_.Get(); }
+  /// Objects that ended to make room for another.
   uint64_t displaced() const { return displaced_.Get(); }
 
  private:
@@ -166,7 +167,7 @@ class TenantTable {
   }
   Duration idle_after() const { return options_.lease / 3; }
 
-  /// Moves what has expired to `ended`.
+  /// Moves expired objects to `ended`.
   void EndExpired(TimePoint now, Objects& ended) QUIRE_REQUIRES(mutex_) {
     RenewUsed(now);
     for (auto it = entries_.begin(); it != entries_.end();) {
@@ -179,7 +180,7 @@ class TenantTable {
       expired_.Add();
     }
   }
-  /// What the tenant has not renewed for longest; end() when it has nothing.
+  /// Entry that the tenant renewed longest ago; end() when it has none.
   typename Entries::iterator Oldest(std::string_view tenant) QUIRE_REQUIRES(mutex_) {
     auto oldest = entries_.end();
     for (auto it = entries_.begin(); it != entries_.end(); ++it) {
@@ -188,7 +189,7 @@ class TenantTable {
     }
     return oldest;
   }
-  /// Moves what the tenant has left idle for longest to `ended`; false when nothing is idle.
+  /// Moves the tenant's object that is idle for longest to `ended`; false when none is idle.
   bool EndIdle(std::string_view tenant, TimePoint now, Objects& ended) QUIRE_REQUIRES(mutex_) {
     RenewUsed(now);
     const auto oldest = Oldest(tenant);

@@ -86,7 +86,7 @@ TEST(DataDirectoryTest, ADamagedFormatFileIsDataLoss) {
   }
 }
 
-/// What FORMAT says after the directory was opened.
+/// Text of FORMAT after the directory was opened.
 std::string FormatAfterOpening(const std::string& path) {
   const auto opened = DataDirectory::Open(path);
   EXPECT_TRUE(opened.ok()) << opened.status();

@@ -24,15 +24,15 @@ namespace {
 constexpr std::array<const char*, 5> kTableNames = {"segments", "extents", "digests", "metadata",
                                                     "tenants"};
 constexpr size_t kBlockCacheBytes = 32 << 20;
-// Of what all tables have in memory together, what is being flushed included.
+// Divisors of the memory of all tables together, flushes in progress included: one table's buffer.
 constexpr uint64_t kPayloadBufferShare = 2;
 constexpr uint64_t kOtherBufferShare = 8;
-// As many times that.
+// Multiples of the memory of all tables together: the write-ahead log, and a blob file.
 constexpr uint64_t kLogBuffers = 2;
 constexpr uint64_t kBlobFileBuffers = 4;
-// Taken of the disk ahead of need.
+// Disk space preallocated for the manifest.
 constexpr size_t kManifestAheadBytes = 64 << 10;
-// Of what RocksDB says of itself; it keeps two such files.
+// Upper bound of one file of RocksDB's own info log; it keeps two such files.
 constexpr size_t kLogFileBytes = 512 << 10;
 // Resuming writes what is buffered; when that fails too, only a restart helps.
 constexpr uint64_t kResumeFreeBytes = 128 << 20;
@@ -259,15 +259,15 @@ StatusOr<std::unique_ptr<Database>> Database::Open(const Options& options) {
   QUIRE_RETURN_IF_ERROR(Convert(status, "cannot open the database in " + options.path));
   std::unique_ptr<Database> database(new Database(std::move(rep)));
   QUIRE_RETURN_IF_ERROR(database->MeasureFiles());
-  // What was deleted before counts as much as what is deleted now.
+  // Deletions from before this open count like later ones: a compaction may make room.
   database->has_deleted_ = true;
   return database;
 }
 
 Database::Database(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
 
-// What was acknowledged without sync becomes durable at a clean shutdown; when that fails the
-// promise at that level still holds, so there is nobody to tell.
+// Makes writes that were acknowledged without a sync durable at a clean shutdown. A failure is not
+// reported: the promise at that level still holds.
 Database::~Database() {
   if (!rep_->read_only) (void)Sync();
 }

@@ -48,9 +48,10 @@ class Database {
     std::string path;             ///< Created when missing; its parent exists.
     rocksdb::Env* env = nullptr;  ///< The machine's when null; tests inject faults through it.
     bool read_only = false;       ///< The database exists and no file of it is changed.
-    StallWatch* watch = nullptr;  ///< Over writes; may be null, outlives the database.
-    uint64_t limit_bytes = 0;     ///< Of all its files; 0: none. CheckRoom and MakeRoom hold it.
-    /// Of all tables, in memory before it is in a file; the log has at most twice as much.
+    StallWatch* watch = nullptr;  ///< Watches writes; may be null, outlives the database.
+    uint64_t limit_bytes = 0;     ///< Limit of its files; 0: none. Kept by CheckRoom, MakeRoom.
+    /// Upper bound of the bytes of all tables in memory, not yet in a file. The log has at most
+    /// twice as many.
     uint64_t buffer_bytes = uint64_t{64} << 20;
   };
 
@@ -74,11 +75,12 @@ class Database {
   };
 
   static StatusOr<std::unique_ptr<Database>> Open(const Options& options);
-  /// What there is at `path`, before a database is opened there.
+  /// Disk space at a path, before a database is opened there.
   struct Space {
-    uint64_t free_bytes = 0;  ///< That the file system has left.
-    uint64_t used_bytes = 0;  ///< Of the database's files; 0 when there is none.
+    uint64_t free_bytes = 0;  ///< Free on the file system.
+    uint64_t used_bytes = 0;  ///< Size of the database's files; 0 when there is none.
   };
+  /// Measures the space at `path`.
   static StatusOr<Space> Measure(const std::string& path, rocksdb::Env* env);
   ~Database();
   Database(const Database&) = delete;
@@ -120,7 +122,7 @@ class Database {
   explicit Database(std::unique_ptr<Rep> rep);
   rocksdb::Status Write(Batch& batch, bool sync);
   Status Resume();
-  /// Finds out how large the files are.
+  /// Measures the size of the files.
   Status MeasureFiles();
   Status Compact();
   bool Fits(uint64_t bytes) const;
@@ -129,7 +131,7 @@ class Database {
   SharedMutex resume_mutex_;  ///< Shared by writes; a recovery runs alone.
   /// A write failed since the last recovery. Set with `resume_mutex_` shared, cleared under it.
   std::atomic<bool> in_doubt_{false};
-  /// Of the files when they were last looked at, and written to the log since.
+  /// Size of the files when they were last measured, and bytes written to the log since.
   std::atomic<uint64_t> measured_bytes_{0}, written_bytes_{0};
   Mutex room_mutex_;  ///< Held while files are looked at or compacted to make room.
   std::atomic<bool> has_deleted_{false};  ///< Since the last compaction to make room.

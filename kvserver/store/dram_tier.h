@@ -197,7 +197,7 @@ class DramTier::Room {
 
   /// Extents that found a slot.
   size_t size() const { return residents_.size(); }
-  /// Where the bytes of an extent go; empty when it found no slot.
+  /// Memory for the bytes of an extent; empty when it found no slot.
   std::span<std::byte> bytes(size_t extent) const {
     return extent < residents_.size() ? residents_[extent]->mutable_bytes()
                                       : std::span<std::byte>();

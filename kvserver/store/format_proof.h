@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the database knows of the format of its data directory: a row with the version, written when
-// a server first opens it. With it the file FORMAT, which is small and stands alone, can be written
-// anew after it was lost. Thread-safety: as Database.
+// Proof of the data directory's format: a row of the database with the version. The row is written
+// when a server first opens the directory. The file FORMAT is small and stands alone; after a loss
+// it is written anew from the row. Thread-safety: as Database.
 #ifndef QUIRE_KVSERVER_STORE_FORMAT_PROOF_H_
 #define QUIRE_KVSERVER_STORE_FORMAT_PROOF_H_
 

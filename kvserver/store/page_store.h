@@ -117,7 +117,7 @@ class PageStore {
     double dram_low_watermark = 1;
     /// DRAM that single tenants may use; the others: all of it.
     TenantBytes tenant_dram_quota_bytes = {};
-    /// Of the disk: all files of the data directory together. Payload has a part of it
+    /// Limit of all files of the data directory together. Payload has a part of it
     /// (policy/ssd_budget.h). 0: kSsdShare of what the file system has for them at open.
     uint64_t ssd_bytes = 0;
     /// How long a segment that no document refers to stays on SSD unused; zero: until its room is
@@ -125,22 +125,22 @@ class PageStore {
     Duration cached_ttl = Duration::zero();
     /// Payload bytes that single tenants may have on SSD; the others: what ssd_bytes leaves.
     TenantBytes tenant_ssd_quota_bytes = {};
-    /// What may be written to SSD in the long run, and at once; 0: no budget. Puts that need not
-    /// persist stay in DRAM only beyond it, and are gone when they leave it.
+    /// Budget of SSD writes for puts that need not persist: the long-term rate, and the burst. A
+    /// rate of 0: no budget. Puts beyond it stay in DRAM only, and are gone when they leave it.
     uint64_t ssd_write_bytes_per_second = 0;
     uint64_t ssd_write_burst_bytes = 1ull << 30;
     uint64_t ssd_volume_bytes = 256ull << 20;  ///< Size of a new payload volume.
     std::vector<std::string> tenants = {
-        "default"};  ///< Who may use the store; 1..64 bytes of [A-Za-z0-9_.-] each.
+        "default"};  ///< Tenants of the store; 1..64 bytes of [A-Za-z0-9_.-] each.
     /// Requests that read an extent from SSD before it is brought back to DRAM; at least 1.
     uint32_t promote_after_touches = 2;
-    /// Of DRAM, and of what is cached on SSD; a name of policy/eviction_factory.h.
+    /// Eviction policy of DRAM and of segments cached on SSD; a name of policy/eviction_factory.h.
     std::string eviction_policy = "lru";
     PrefillCost prefill_cost = {};            ///< For policies that weigh what eviction costs.
     uint64_t catalog_cache_bytes = 64 << 20;  ///< Segment records and chains kept in memory.
     uint64_t digest_cache_bytes = 64 << 20;   ///< Digests kept in memory.
     uint64_t extent_cache_bytes = 64 << 20;   ///< Records of extents on SSD kept in memory.
-    ScrubRates scrub_bytes_per_second = {};   ///< What is verified in the background.
+    ScrubRates scrub_bytes_per_second = {};   ///< Rates of verification in the background.
     ScrubObserver* scrub_observer = nullptr;  ///< May be null; outlives the store.
     /// Whether a row of the metadata is what was written, for the scrub: DATA_LOSS when it is not.
     /// Null: the database's own checksums have to do.
@@ -216,7 +216,7 @@ class PageStore {
     return 0;
   }
 
-  // Who needs what: see policy/segment_lives.h for the rules.
+  // Holds, names and deletes of segments: policy/segment_lives.h has the rules.
 
   /// Keeps the segments stored while the hold lives. NOT_FOUND when one is not stored.
   virtual StatusOr<SegmentHold> HoldSegments(std::string_view tenant,

@@ -52,7 +52,7 @@ class PageStoreDamageTest : public ::testing::Test {
     const uint64_t extent = ExtentBytes(spec_, PageCount(spec_, segment.tokens.size()));
     return std::span(segment.payload).subspan(layer * extent + unit * bytes, bytes);
   }
-  /// What a kernel made of the segment's payload.
+  /// Digests that a kernel made of the segment's payload at layer 0.
   std::vector<std::byte> DigestsOf(const TestSegment& segment, kernels::DigestKind kind) {
     return *store_->ReadDigests("default", segment.key, 0, kind)->bytes;
   }

@@ -212,7 +212,7 @@ class WatchedStoreTest : public PageStoreFaultsTest {
     Open();
   }
   void TearDown() override { store_.reset(); }
-  /// What the server is degraded by.
+  /// Names of the troubles that degrade the server.
   std::vector<std::string> Degraded() {
     std::vector<std::string> names;
     for (const auto& degradation : health_.Degradations())

@@ -25,7 +25,7 @@ constexpr size_t kMaxLookupTokens = size_t{1} << 24;
 constexpr size_t kPromotionMemory = 65536;
 // I/O that takes longer is told. A batch has 8 MiB at most, so no device that works needs that.
 constexpr Duration kStallBound = std::chrono::seconds(5);
-// Of volumes that are named in one line.
+// Upper bound of the volumes that one line names.
 constexpr size_t kMostNamedVolumes = 3;
 
 std::unique_ptr<AdmissionPolicy> MakeAdmission(const PageStore::Options& options) {
@@ -51,7 +51,7 @@ Clock* ClockOf(const PageStore::Options& options) {
   return options.clock != nullptr ? options.clock : &SystemClock();
 }
 
-/// What volumes may take of the file system, which they would otherwise fill.
+/// Bytes of the file system that volumes may take; without this bound they would fill it.
 StatusOr<uint64_t> FreeForVolumes(Database& database) {
   QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, database.FreeBytes());
   return bytes - std::min(bytes, kLeftForMetadata);
@@ -70,7 +70,7 @@ StatusOr<SsdBudget> BudgetOf(const PageStore::Options& options, const DataDirect
                          Database::Measure(directory.metadata_path(), env));
   const uint64_t bytes = space.free_bytes + space.used_bytes + volumes;
   const auto share = static_cast<uint64_t>(PageStore::kSsdShare * static_cast<double>(bytes));
-  // Nobody asked for this limit, so it keeps nothing from being opened.
+  // A default limit must not keep a store from being opened.
   const uint64_t least = volumes + SsdBudget::kLeastBytes;
   QUIRE_ASSIGN_OR_RETURN(SsdBudget budget,
                          DivideSsd(std::max(share, least), options.ssd_volume_bytes, volumes));
@@ -215,7 +215,7 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
                .directory = directory_->path()},
               MakeAdmission(options)) {
   std::vector<SegmentCatalog::Listed> segments = stored.segments;
-  // What was put first counts as used longest ago.
+  // Segments that were put first count as used longest ago.
   std::ranges::sort(segments, {}, &SegmentCatalog::Listed::incarnation);
   for (const SegmentCatalog::Listed& segment : segments) {
     if (!segment.tenant.empty()) space_.ChargeStored(segment.tenant, segment.bytes);
@@ -223,7 +223,7 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
                     .tenant = segment.tenant,
                     .parent = segment.parent,
                     .bytes = segment.bytes,
-                    // 0 is what is about to be put; what was put before there were any has 1.
+                    // 0 means about to be put; segments older than incarnations have 1.
                     .incarnation = std::max<uint64_t>(segment.incarnation, 1)});
   }
   dropped_.Add(recovered.dropped);

@@ -115,7 +115,7 @@ class PageStoreImpl final : public PageStore {
   DramTier& dram() { return *dram_; }
   Database& database() { return *database_; }
   PayloadStore& payload() { return *payload_; }
-  /// Of one kind of stored bytes. REQUIRES: there is one.
+  /// Scrubber of one kind of stored bytes. REQUIRES: there is one.
   Scrubber& scrubber(std::string_view kind) {
     return **std::ranges::find(scrubbers_, kind, [](const auto& scrub) { return scrub->kind(); });
   }
@@ -140,7 +140,7 @@ class PageStoreImpl final : public PageStore {
   PageStoreImpl(const Options& options, const Machine& machine, Parts parts,
                 const SegmentCatalog::Totals& stored, const SsdTier::Recovered& recovered);
 
-  /// Of what the store has lost since it was last open.
+  /// Reports what the store has lost since it was last open.
   void TellWhatIsLost(const SegmentCatalog::Totals& stored, const SsdTier::Recovered& recovered);
   /// A scrubber of each kind, of which those that have a rate run by themselves.
   void StartScrubbing(const Options& options);

@@ -87,12 +87,12 @@ class DiskLimitTest : public PageStoreSpaceTest {
     spec_ = LargeUnitSpec();
     Open();
   }
-  /// What the directory takes of the disk, in whole blocks of its files.
+  /// Bytes of the disk that the directory takes, in whole blocks of its files.
   uint64_t DiskBytes() {
     uint64_t bytes = 0;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(dir_.path())) {
       struct stat file = {};
-      // One that is gone by now has none.
+      // A file that is gone by now has no blocks.
       if (stat(entry.path().c_str(), &file) == 0)
         bytes += 512 * static_cast<uint64_t>(file.st_blocks);
     }
@@ -118,8 +118,8 @@ TEST_F(DiskLimitTest, Promise6TheLimitIsOfTheDiskAndNothingIsStoredHalf) {
   EXPECT_EQ(Count("segments"), named.size());
   EXPECT_EQ(Count("degraded{reason=\"disk_full\"}"), 1u);
   EXPECT_TRUE(PutNumber(1, Durability::kMemory).ok()) << "what exists needs no room";
-  // What a put may need of the metadata is estimated high: one that goes is not enough for one that
-  // comes.
+  // The metadata that a put may need is estimated high. Deleting one segment does not make room for
+  // another.
   for (const TestSegment& segment : std::span(named).last(8)) {
     ASSERT_TRUE(store_->DeleteSegment("default", segment.key).ok());
   }

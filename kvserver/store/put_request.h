@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What PutSegment does with its arguments on their way into the tiers: CheckPutArguments says what
-// is wrong with them, and a SegmentIntake makes the segment's record and takes its extents in, one
-// after the other. No I/O.
+// Intake of PutSegment's arguments on their way into the tiers. CheckPutArguments says what is
+// wrong with them. A SegmentIntake makes the segment's record and takes its extents in, one after
+// the other. No I/O.
 //
 // An arriving unit is read from memory once: its checksum, its copy and its digest are made of it
-// while it is in the processor's caches. So an extent is taken in as late as possible, while those
-// before it are being written, and to where it stays (docs/design/0038).
+// while it is in the processor's caches. For that, an extent is taken in as late as possible, while
+// those before it are being written, and to where it stays (docs/design/0038).
 #ifndef QUIRE_KVSERVER_STORE_PUT_REQUEST_H_
 #define QUIRE_KVSERVER_STORE_PUT_REQUEST_H_
 
@@ -45,9 +45,9 @@ class SegmentIntake {
   /// Minima and maxima of what readers will see, of all layers, once the extents are taken in.
   std::span<const std::byte> digests() const { return digests_; }
 
-  /// Where the extent's bytes are, or will be once it is taken in, as they are stored. Unless Place
-  /// says otherwise, raw units in one piece stay where the caller has them; others come into memory
-  /// of the intake.
+  /// Place of the extent's bytes in their stored form; they are there once the extent is taken in.
+  /// Unless Place says otherwise, raw units in one piece stay where the caller has them. Others
+  /// come into memory of the intake.
   std::span<const std::byte> extent(uint32_t layer) const { return places_[layer].shown; }
   /// Has the extent taken in to `memory`, of its stored size, which outlives the intake's use.
   void Place(uint32_t layer, std::span<std::byte> memory);
@@ -75,7 +75,7 @@ class SegmentIntake {
   bool stays() const { return is_raw() && args_->payload_rows.empty(); }
   /// The units of one page as they arrived.
   std::span<const std::byte> Row(uint32_t layer, uint32_t page) const;
-  /// Those of a layer in one piece, aligned for their dtype.
+  /// The units of a layer as they arrived, in one piece, aligned for their dtype.
   std::span<const std::byte> Arrived(uint32_t layer);
   std::span<uint32_t> Checksums(uint32_t layer);
   /// DATA_LOSS unless `crc32c` is what the unit came with, if it came with any.
@@ -89,7 +89,7 @@ class SegmentIntake {
   Status TakeEncoded(uint32_t layer);
   Status Encode(uint32_t layer, std::span<std::byte> encoded);
   Status TakeChecksums(uint32_t layer);
-  /// Of units from `first` on of a layer, which lie at `units`.
+  /// Makes the digests of a layer's units from `first` on, which lie at `units`.
   Status Digest(uint32_t layer, uint32_t first, std::span<const std::byte> units);
   /// The bytes where their elements may be read; a slice of a message starts anywhere.
   std::span<const std::byte> Aligned(std::span<const std::byte> bytes);

@@ -26,8 +26,9 @@ namespace quire::kvserver {
 
 class Resident {
  public:
-  /// Of the size and the number of units that `extent` has. REQUIRES: `slot` is live and has room
-  /// for it; `tenant` outlives every call of tenant().
+  /// Takes over `slot` for an extent with the size and the number of units of `extent`; copies
+  /// nothing. REQUIRES: `slot` is live and has room for it; `tenant` outlives every call of
+  /// tenant().
   Resident(std::shared_ptr<Arena> arena, const Arena::Slot& slot, const ExtentView& extent,
            std::string_view tenant)
       : begin_(arena->Bytes(slot).data()),

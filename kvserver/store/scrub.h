@@ -24,7 +24,7 @@ struct ScrubRates {
   uint64_t records = 0;  ///< Rows of the database that are no digests.
 };
 
-/// What was verified, in one step or one round.
+/// Counts of one step or one round of verification.
 struct ScrubCounts {
   uint64_t bytes = 0;
   uint64_t checked = 0;  ///< Units, digests or records.
@@ -36,7 +36,7 @@ struct ScrubCounts {
 
 struct ScrubStep {
   ScrubCounts counts;
-  std::string found = {};  ///< What was damaged, for people; empty when nothing was.
+  std::string found = {};  ///< Damage found, as text for people; empty when there is none.
 };
 
 class ScrubWork {

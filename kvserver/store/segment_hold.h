@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SegmentHold: keeps stored segments stored for as long as it lives. Contexts, sessions and puts
-// under way have one; while somebody holds a segment no delete removes it and no eviction takes it.
-// What a delete wanted gone meanwhile goes with the last hold, in the destructor.
+// SegmentHold: keeps stored segments stored for as long as it lives. Contexts, sessions and puts in
+// flight have one. While a segment is held, no delete removes it and no eviction takes it. A delete
+// that came meanwhile takes effect when the last hold is released, in the destructor.
 //
-// Ownership: its owner, the store, outlives it. Thread-safety: none; a hold may be let go of on any
+// Ownership: its owner, the store, outlives it. Thread-safety: none; a hold may be released on any
 // thread that has no lock of the store.
 #ifndef QUIRE_KVSERVER_STORE_SEGMENT_HOLD_H_
 #define QUIRE_KVSERVER_STORE_SEGMENT_HOLD_H_
@@ -19,7 +19,7 @@ namespace quire::kvserver {
 
 class SegmentHold {
  public:
-  /// Who counts holds.
+  /// Counter of holds.
   class Owner {
    public:
     virtual ~Owner() = default;
@@ -27,7 +27,7 @@ class SegmentHold {
     virtual void ReleaseSegments(std::span<const SegmentKey> keys) = 0;
   };
 
-  /// Of nothing.
+  /// Holds nothing.
   SegmentHold() = default;
   /// `owner` has counted one hold of each of `keys`.
   SegmentHold(Owner* owner, std::vector<SegmentKey> keys) : owner_(owner), keys_(std::move(keys)) {}
@@ -42,13 +42,13 @@ class SegmentHold {
     return *this;
   }
 
-  /// Takes over what `other`, of the same owner, holds.
+  /// Takes over the holds of `other`, which has the same owner.
   void Add(SegmentHold other) {
     if (other.owner_ == nullptr) return;
     owner_ = std::exchange(other.owner_, nullptr);
     keys_.insert(keys_.end(), other.keys_.begin(), other.keys_.end());
   }
-  /// Lets go of everything.
+  /// Releases all holds.
   void Release() {
     Owner* const owner = std::exchange(owner_, nullptr);
     const std::vector<SegmentKey> keys = std::exchange(keys_, {});

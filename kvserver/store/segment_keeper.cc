@@ -10,7 +10,7 @@ namespace {
 
 /// Segments that one step of a sweep looks for at once.
 constexpr size_t kSweepBatch = 256;
-/// What EvictShare evicts of those that are cached.
+/// Divisor of the number of cached segments: EvictShare evicts that share of them, and one more.
 constexpr uint64_t kEvictShare = 8;
 
 Status NotStored(const SegmentKey& key) {

@@ -43,7 +43,7 @@ namespace quire::kvserver {
 
 class SegmentKeeper final : public SegmentHold::Owner {
  public:
-  /// What it removes segments from; all outlive the keeper.
+  /// Parts of the store that it works on; all outlive the keeper.
   struct Parts {
     Database* database = nullptr;
     SegmentCatalog* catalog = nullptr;
@@ -78,13 +78,13 @@ class SegmentKeeper final : public SegmentHold::Owner {
   bool IsForsaken(const SegmentKey& key) const QUIRE_EXCLUDES(mutex_);
   /// The segment was put again, which was committed under this incarnation.
   void Renew(const SegmentKey& key, uint64_t incarnation) QUIRE_EXCLUDES(mutex_);
-  /// What the segment is charged with; 0 when it is not stored.
+  /// Bytes that the segment is charged with; 0 when it is not stored.
   uint64_t BytesOf(const SegmentKey& key) const QUIRE_EXCLUDES(mutex_);
   /// As SpaceAccounts::Charge, evicting cached segments when there is no room.
   [[nodiscard]] Status Charge(std::string_view tenant, uint64_t bytes) QUIRE_EXCLUDES(mutex_);
   /// Evicts one cached segment; false when there is none.
   bool MakeRoom() QUIRE_EXCLUDES(mutex_);
-  /// Evicts a share of the cached segments, for room that is only had by the many; how many.
+  /// Evicts a share of the cached segments, for room that takes many to make. Returns the number.
   uint64_t EvictShare() QUIRE_EXCLUDES(mutex_);
 
   // --- For those who need segments. See PageStore.

@@ -10,11 +10,11 @@ namespace {
 // Left free on the file system, so that the database can still compact and log.
 constexpr uint64_t kMinFreeBytes = 64 << 20;
 
-/// Of a segment and of each of its extents besides what is counted: keys, spec, places.
+/// Bytes of the record of a segment or an extent that are not counted exactly: keys, spec, places.
 constexpr uint64_t kRecordBytes = 256;
 
-/// What a segment adds to the database, which writes it to the log and to a table: its tokens, the
-/// digests of each unit's keys (two rows) and checksums in both records.
+/// Bytes that a segment adds to the database: its tokens, the digests of each unit's keys (two
+/// rows) and checksums in both records. They count twice: once in the log and once in a table.
 uint64_t MetadataBytes(const SegmentRecord& record) {
   const uint64_t rows = quire::UnitBytes(record.spec) / record.spec.page_tokens;
   return 2 * (record.tokens.size() * sizeof(TokenId) +
@@ -22,7 +22,7 @@ uint64_t MetadataBytes(const SegmentRecord& record) {
               (record.spec.num_layers + 1) * kRecordBytes);
 }
 
-/// What was stored is gone or damaged: a put replaces it.
+/// Whether a stored segment is gone or damaged, so that a put replaces it.
 bool IsLost(const Status& status) { return absl::IsNotFound(status) || absl::IsDataLoss(status); }
 
 }  // namespace
@@ -39,7 +39,7 @@ StatusOr<PutSegmentResult> SegmentWriter::Put(std::string_view tenant, const Ten
   }
   if (args.durability == Durability::kPersisted)
     QUIRE_RETURN_IF_ERROR(PersistChain(tenant, args.parent));
-  // Let go of after the writer lock: what it held may go then.
+  // Released after the writer lock: segments that it held may go then.
   SegmentHold held;
   if (args.parent != kRootKey) {
     // One that cannot be held is missing, which is told below.
@@ -243,7 +243,7 @@ Status SegmentWriter::Write(const SegmentKey& key, SegmentIntake& intake, Durabi
 
 Status SegmentWriter::Charged(const SegmentKey& key, const SegmentRecord& record,
                               const std::function<Status()>& write) {
-  // What a segment that is replaced was charged with goes on to count for this one.
+  // The charge of a segment that is replaced goes on to count for this one.
   const uint64_t before_bytes = parts_.keeper->BytesOf(key);
   const uint64_t charge = record.stored_bytes() - std::min(before_bytes, record.stored_bytes());
   if (const Status charged = parts_.keeper->Charge(record.tenant, charge); !charged.ok()) {

@@ -438,7 +438,7 @@ StatusOr<bool> SsdTier::IsWhole(const SegmentKey& segment) {
     ReadUnits(part);
     for (UnitRead& read : part) {
       const StatusCode code = read.result.status().code();
-      // What the device does not answer now is no reason to drop anything.
+      // A read that the device fails now is no reason to drop anything.
       if (!read.result.ok() && code != StatusCode::kDataLoss) return read.result.status();
       whole = whole && read.result.ok();
       read.result = Status(StatusCode::kUnknown, "");  // Gives its buffer back.

@@ -63,8 +63,8 @@ class SsdTier final : public Tier {
     /// Extents of each segment of which nothing is lost, as far as that can be told without
     /// reading.
     std::unordered_map<SegmentKey, uint32_t, SegmentKeyHash> whole_extents = {};
-    /// What was put without a sync before the server or its machine stopped and is not whole. Their
-    /// extents are erased; the rest of them is the caller's to erase.
+    /// Segments that were put without a sync before the server or its machine stopped, and are not
+    /// whole. Their extents are erased; the caller erases the rest of them.
     std::vector<SegmentKey> torn = {};
   };
   StatusOr<Recovered> Recover();
@@ -97,14 +97,14 @@ class SsdTier final : public Tier {
   StatusOr<ExtentRecord> FindRecord(const ExtentId& id);
   /// The same with where its units are, from memory when a recent call read it.
   StatusOr<LookupPtr> LookUp(const ExtentId& id);
-  /// Where to read a unit from, and a buffer to read it into.
+  /// Plans the read of a unit: where from, and a buffer for it.
   StatusOr<Pending> Plan(UnitRead& read, LookupPtr from);
-  /// What came of a read: the unit, unpacked, when it matches its checksum.
+  /// Result of a read: the unit, unpacked, when it matches its checksum.
   StatusOr<UnitBytes> Finished(const ReadRequest& request, Pending& pending,
                                EntropyDecoder& decoder);
   StatusOr<UnitBytes> Verified(Pending& pending, EntropyDecoder& decoder);
   Status Finish(Database::Batch& batch, StatusOr<Change> change);
-  /// Keeps what hangs on a sync within bounds, before `bytes` more are written.
+  /// Keeps the bytes that wait for a sync within bounds, before `bytes` more are written.
   Status MakeRoom(uint64_t bytes);
   /// `source` is asked for a new stream of spans for every try.
   StatusOr<Location> WritePayload(uint64_t bytes, const std::function<SpanSource()>& source);

@@ -36,12 +36,12 @@ namespace quire::kvserver {
 
 class UnsyncedChanges {
  public:
-  /// Numbers of notes, and how much payload they are for.
+  /// Numbers of notes, and the bytes of payload that they are for.
   struct Notes {
     std::vector<uint64_t> numbers;
     uint64_t bytes = 0;
   };
-  /// What a sync is responsible for.
+  /// Notes and freed space that one sync is responsible for.
   struct Taken {
     Notes notes;
     std::vector<Location> space;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the admin port reads of a request.
+// Fuzzes the admin port's parser of requests.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -32,7 +32,7 @@ void ExpectEmptyRecalls(const json& report, const std::string& transport) {
   EXPECT_LE(report.value(of_transport + "p50_us", 0.0), report.value(of_transport + "p99_us", 0.0));
 }
 
-/// What a part of the report says of `way`: how long its recalls took.
+/// Checks the latencies of the recalls of `way` in a part of the report.
 void ExpectLatencies(const json& part, const std::string& way) {
   const json latencies = Part(part, way);
   ExpectPositive(latencies, {"p50_us", "p99_us", "recalls"});
@@ -64,7 +64,8 @@ void ExpectTenants(const json& report, const std::vector<std::string>& ours) {
     EXPECT_EQ(Figure(part, "tenants"), 4);
     ExpectPositive(part,
                    {"total_gb_per_s", "alone_gb_per_s", "total_vs_alone", "p50_us", "recalls"});
-    // Of a few recalls on a busy machine somebody may have made none before the first had all.
+    // Each tenant makes few recalls. One may have made none before the fastest has made all of its
+    // own, on a busy machine.
     ExpectShares(part, {"slowest_vs_fastest"});
     double total = 0;
     for (const json& rate : part.value("gb_per_s", json::array())) total += rate.get<double>();

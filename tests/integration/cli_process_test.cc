@@ -96,7 +96,8 @@ TEST_F(CliTest, RmDeletesTheDocumentAndItsSegments) {
   EXPECT_EQ(Quire({"stat", key}).exit_code, 1);
 }
 
-// What `ls` and `docs` print names the document to every command, for names that look like others.
+// Every command accepts the name of a document as `ls` and `docs` print it, also a name that looks
+// like something else.
 TEST_F(CliTest, WhatIsListedIsAcceptedByEveryCommand) {
   const auto tip = QuireJson({"docs", "get", "example"})["chain_tip"].get<std::string>();
   const auto transport = ConnectGrpc(address_);
@@ -283,8 +284,8 @@ TEST_F(CliTest, TextThatIsNoTextIsNamedWithItsByte) {
   EXPECT_THAT(put.err, HasSubstr("name is not UTF-8 at byte 3"));
 }
 
-// What clients left that died before they registered it is counted, by both alike, and is no
-// damage.
+// Segments of clients that died before they registered a document are counted alike by fsck and by
+// the server. They are no damage.
 TEST_F(CliTest, FsckCountsWhatNoDocumentNamesAsTheServerDoes) {
   const auto client = *Client::Create({.transport = *ConnectGrpc(address_)});
   const auto stat = client->Stat(ContextRef(DocumentName{.name = "example"}));

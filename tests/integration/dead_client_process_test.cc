@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What clients hold on a server in another process, while they live and after they were killed.
+// Contexts that clients hold on a server in another process, while they live and after they were
+// killed.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -69,12 +69,12 @@ class WorkerProcessTest : public testing::QuireFixture {
 
 class DiskLimitTest : public testing::QuireFixture {
  protected:
-  /// What the data directory takes of the disk, in whole blocks of its files.
+  /// Bytes of the disk that the data directory takes, in whole blocks of its files.
   uint64_t DiskBytes() const {
     uint64_t bytes = 0;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(dir_ / "data")) {
       struct stat file = {};
-      // One that is gone by now has none.
+      // A file that is gone by now has no blocks.
       if (stat(entry.path().c_str(), &file) == 0) {
         bytes += 512 * static_cast<uint64_t>(file.st_blocks);
       }

@@ -658,7 +658,7 @@ TEST(WorkerSequenceTest, ASequenceGoesOnOverSegmentsThatWereReplacedAsANewOneDoe
         (void)fixture.client().Fetch(ContextRef(DocumentName{.name = "doc"}), {&range, 1});
       }
     }
-    // What had come to DRAM before is intact, and stays.
+    // Bytes that had come to DRAM before are intact, and stay.
     const uint64_t damaged = Counted(fixture, "segments_damaged");
     EXPECT_GT(damaged, 0u);
     EXPECT_EQ(PutOther(fixture, text), damaged);

@@ -37,8 +37,8 @@ const std::vector<Goal>& PlainGoals() {
       {.file = "answers", .figure = "/full_minus_freekv_12_5", .most = 0.01},
       {.file = "answers", .figure = "/full", .least = 0.9, .most = 1},
       {.file = "policy", .figure = "/orderings_hold", .least = 1},
-      // Of what is selected only what is missing crosses the wire, and what is placed is what was
-      // selected. Of the budget a quarter moves at most, and four fifths stay (spec G.5).
+      // Only the missing units of a selection cross the wire, and the units placed are those
+      // selected. At most a quarter of the budget moves, and four fifths stay (spec G.5).
       {.file = "elastic", .figure = "/moved_ratio", .most = 0.25},
       {.file = "elastic", .figure = "/moved_of_budget", .most = 0.25},
       {.file = "elastic", .figure = "/budget_overlap_c95", .least = 0.8},
@@ -58,7 +58,7 @@ const std::vector<Goal>& PlainGoals() {
       {.file = "store", .figure = "/store_write_vs_raw", .least = 0.8},
       {.file = "trace", .figure = "/pgdsf_saved_vs_lru", .least = 1},
       {.file = "trace", .figure = "/pgdsf_saved_vs_lfu", .least = 1},
-      // What was acknowledged is there, and nothing else.
+      // Acknowledged data is there, and nothing else.
       {.file = "torture", .figure = "/lost", .most = 0},
       {.file = "torture", .figure = "/corrupt", .most = 0},
       {.file = "torture", .figure = "/appeared", .most = 0},
@@ -86,7 +86,7 @@ const std::vector<Goal>& PlainGoals() {
   return goals;
 }
 
-/// Where the ratios of a decode step point on a processor, in every column that has them.
+/// Adds bounds of a decode step's ratios on a processor, in every column that has them.
 void AddDecodeGoals(std::vector<Goal>* goals) {
   const std::map<std::string, Goal> ratios = {{"speculation_vs_blocking", {.least = 1}},
                                               {"contiguous_vs_fragmented", {.least = 1}},

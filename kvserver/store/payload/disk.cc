@@ -18,7 +18,7 @@ namespace {
 constexpr mode_t kFileMode = 0644;
 constexpr mode_t kDirectoryMode = 0755;
 
-/// What a system call that returns -1 for an error said.
+/// Converts what a system call returned, 0 or -1, to 0 or the errno value.
 int Result(int returned) { return returned == 0 ? 0 : errno; }
 
 DiskEntry EntryOf(const struct stat& info) {
@@ -61,7 +61,7 @@ class PosixDisk final : public Disk {
   int Allocate(int fd, uint64_t bytes) override {
     const auto length = static_cast<off_t>(bytes);
     if (fallocate(fd, 0, 0, length) == 0) return 0;
-    // Where space cannot be taken ahead, the file only gets its length.
+    // The file only gets its length on a file system without preallocation.
     return errno == EOPNOTSUPP ? Result(ftruncate(fd, length)) : errno;
   }
   int Truncate(int fd, uint64_t bytes) override {

@@ -45,12 +45,12 @@ class Disk {
 
   /// Bytes read, fewer than asked for only at the end of the file; or a negative errno value.
   virtual int64_t Read(int fd, uint64_t offset, std::span<std::byte> into) = 0;
-  /// All of `bytes` is written, or there is an error.
+  /// Writes all of `bytes`, or returns an error.
   virtual int Write(int fd, uint64_t offset, std::span<const std::byte> bytes) = 0;
   /// Takes the space of the first `bytes` of the file, which is at least so long afterwards.
   virtual int Allocate(int fd, uint64_t bytes) = 0;
   virtual int Truncate(int fd, uint64_t bytes) = 0;
-  /// Of a file: its bytes and size are durable. Of a directory: so are the names in it.
+  /// Makes the bytes and the size of a file durable, or the names in a directory.
   [[nodiscard]] virtual int Sync(int fd) = 0;
   /// Keeps other processes from locking the file; EWOULDBLOCK when one has. Ends with Close.
   virtual int Lock(int fd) = 0;
@@ -61,9 +61,9 @@ class Disk {
   virtual int MakeDirectory(const std::string& path) = 0;
   /// Names in a directory, without "." and "..", in no order.
   virtual int List(const std::string& path, std::vector<std::string>* names) = 0;
-  /// Within one directory; replaces what has the new name. Atomic.
+  /// Renames within one directory; replaces what has the new name. Atomic.
   virtual int Rename(const std::string& from, const std::string& to) = 0;
-  /// A file, or an empty directory.
+  /// Removes a file, or an empty directory.
   virtual int Remove(const std::string& path) = 0;
   /// Bytes that the file system of `path` has left.
   virtual int FreeBytes(const std::string& path, uint64_t* bytes) = 0;

@@ -36,7 +36,7 @@ uint64_t SectorsUpTo(uint64_t bytes) {
 struct PowerDisk::FileChange {
   uint64_t offset = 0;
   std::vector<std::byte> bytes;
-  uint64_t size = 0;  ///< Of the file, after the change.
+  uint64_t size = 0;  ///< Size of the file after the change.
 
   void ApplyTo(std::vector<std::byte>& contents) const {
     contents.resize(size);
@@ -44,7 +44,8 @@ struct PowerDisk::FileChange {
   }
 };
 
-/// What is under a name from now on; nothing when `node` is null. A rename takes the old name away.
+/// Node that a name stands for from now on; null removes the name. A rename also removes the old
+/// name.
 struct PowerDisk::NameChange {
   std::string name;
   NodePtr node;
@@ -53,14 +54,14 @@ struct PowerDisk::NameChange {
 
 struct PowerDisk::Node {
   bool is_directory = false;
-  uint64_t settled = 0;  ///< At which restart.
+  uint64_t settled = 0;  ///< Number of the restart that settled it last.
   uint64_t links = 0;
   bool locked = false;
-  // Of a file.
+  // Fields of a file.
   std::vector<std::byte> bytes;
   std::vector<std::byte> synced_bytes;
   std::vector<FileChange> file_changes;  ///< Since the last sync.
-  // Of a directory.
+  // Fields of a directory.
   std::map<std::string, NodePtr> names;
   std::map<std::string, NodePtr> synced_names;
   std::vector<NameChange> name_changes;  ///< Since the last sync.
@@ -69,7 +70,7 @@ struct PowerDisk::Node {
 struct PowerDisk::Place {
   NodePtr directory;
   std::string name;
-  NodePtr node;  ///< What is there; may be null.
+  NodePtr node;  ///< Node under the name; may be null.
 };
 
 PowerDisk::PowerDisk() : root_(std::make_shared<Node>()) {
@@ -428,7 +429,7 @@ void PowerDisk::SettleFile(Node& file, Random& random) {
   std::vector<std::byte> bytes = file.synced_bytes;
   const uint64_t mood = random.Below(4);
   const bool garbage = random.Below(8) == 0;
-  // The size that it had after so many of the changes.
+  // Number of changes after which the file had the size that it keeps.
   const uint64_t resized = mood == 0   ? changes.size()
                            : mood == 1 ? 0
                                        : random.Below(changes.size() + 1);
@@ -436,7 +437,7 @@ void PowerDisk::SettleFile(Node& file, Random& random) {
   for (uint64_t at = file.synced_bytes.size(); garbage && at < bytes.size(); ++at) {
     bytes[at] = static_cast<std::byte>(random.Next());
   }
-  // Of each sector, so many of the writes to it have reached the device.
+  // Writes to each sector, in order. Some of them, from the first on, have reached the device.
   std::map<uint64_t, std::vector<const FileChange*>> writes;
   for (const FileChange& change : changes) {
     const uint64_t end = SectorsUpTo(change.offset + change.bytes.size());

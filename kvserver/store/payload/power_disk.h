@@ -37,7 +37,7 @@ namespace quire::kvserver {
 class PowerDisk final : public Disk {
  public:
   static constexpr uint64_t kSectorBytes = 512;
-  /// What this disk says that it has left.
+  /// Free bytes that this disk reports.
   static constexpr uint64_t kFreeBytes = uint64_t{1} << 40;
 
   /// Whether a sync of the file or directory that was opened under `path` does nothing.
@@ -103,7 +103,7 @@ class PowerDisk final : public Disk {
   void CountLie() QUIRE_REQUIRES(mutex_);
   int Resize(int fd, uint64_t bytes, bool may_shrink) QUIRE_REQUIRES(mutex_);
   void Remember(Node& directory, NameChange change) QUIRE_REQUIRES(mutex_);
-  /// What is left of a file or a directory when the power comes back.
+  /// Decides what is left of a file or a directory when the power comes back.
   void Settle(Node& node, Random& random) QUIRE_REQUIRES(mutex_);
   void SettleFile(Node& file, Random& random) QUIRE_REQUIRES(mutex_);
   void SettleNames(Node& directory, Random& random) QUIRE_REQUIRES(mutex_);

@@ -148,7 +148,7 @@ void UringEngine::Ring::Fill(IoStream& stream) {
     (void)io_uring_submit(&ring_);  // What it leaves is submitted, or reported, by SubmitAndWait.
     bytes = 0;
   }
-  // What replaces requests that have ended goes to the device before those are looked at.
+  // Replacements of ended requests go to the device before the stream is told of the ended ones.
   if (bytes > 0 && !ended_.empty()) (void)io_uring_submit(&ring_);
 }
 

@@ -38,7 +38,7 @@ class WritePlan {
   /// Parts shorter than this are gathered: one large write costs less than copying saves.
   static constexpr size_t kStraightBytes = 64 << 10;
 
-  /// Of a stream of `bytes` bytes. REQUIRES: `source` gives as many.
+  /// Plans the writes of a stream of `bytes` bytes. REQUIRES: `source` gives as many.
   WritePlan(uint64_t bytes, SpanSource source) : source_(std::move(source)), left_(bytes) {}
 
   /// Bytes of the stream that Next has not covered yet.
@@ -50,7 +50,7 @@ class WritePlan {
   const Status& source_failure() const { return source_failure_; }
 
  private:
-  /// What lies contiguously in memory from here on, about `limit` bytes of it.
+  /// Bytes that lie contiguously in memory from here on, about `limit` of them.
   StatusOr<ByteSpan> Contiguous(uint64_t limit);
   /// The whole blocks at the front of it, when it pays to write them as they lie.
   StatusOr<ByteSpan> Straight(uint64_t limit, uint64_t memory_alignment);

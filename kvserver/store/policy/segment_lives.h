@@ -106,7 +106,7 @@ class SegmentLives {
   uint64_t num_replaced() const { return num_replaced_; }
   /// Empty when it is not stored, or its record is damaged.
   std::string TenantOf(const SegmentKey& key) const;
-  /// What it is charged with; 0 when it is not stored.
+  /// Bytes that the segment is charged with; 0 when it is not stored.
   uint64_t BytesOf(const SegmentKey& key) const;
 
   // --- Who leaves.

@@ -84,7 +84,7 @@ TEST_P(SegmentLivesTest, BytesKeepTheirIncarnationUntilOthersAreWritten) {
   lives_.Add({.key = Key(1), .bytes = 200, .incarnation = replaced}, now_);
   EXPECT_EQ(lives_.WrittenAs(Key(1)), replaced);
   EXPECT_EQ(lives_.num_replaced(), 1u);
-  // What is about to be put for the first time replaces nothing.
+  // A segment that is about to be put for the first time replaces nothing.
   lives_.Add({.key = Key(3)}, now_);
   lives_.Rewrite(Key(3), lives_.NextIncarnation(1000));
   EXPECT_EQ(lives_.num_replaced(), 1u);

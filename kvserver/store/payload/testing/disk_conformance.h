@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every Disk must do while its power is on. A disk passes when its factory is instantiated and
-// the suite is green.
+// Conformance suite of Disk: behaviour that every disk must have while its power is on. A disk
+// passes when its factory is instantiated and the suite is green.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_TESTING_DISK_CONFORMANCE_H_
 #define QUIRE_KVSERVER_STORE_PAYLOAD_TESTING_DISK_CONFORMANCE_H_
 
