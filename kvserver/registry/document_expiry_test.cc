@@ -252,7 +252,9 @@ class ManyExpireTest : public DocumentExpiryTest {
       batch.operations.clear();
     }
   }
-  size_t Count(const std::string& prefix) { return metadata_in_store_->Scan(prefix, "", 2)->size(); }
+  size_t Count(const std::string& prefix) {
+    return metadata_in_store_->Scan(prefix, "", 2)->size();
+  }
 
   std::optional<CountedMetadata> metadata_in_store_;
 };
