@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # quire_library(NAME <dir_name> [SRCS ...] [DEPS ...] [EXTERNAL ...])
-# quire_test([ONE_THREAD] NAME <name> SRCS ... [DEPS ...] [LABELS unit|integration|e2e] [TIMEOUT s])
+# quire_test([ONE_THREAD] [WAITS] NAME <name> SRCS ... [DEPS ...] [LABELS unit|integration|e2e] [TIMEOUT s] [SHARDS n])
 # quire_test_library(NAME <name> SRCS ... [DEPS ...]): fakes and suites of several tests, compiled once
 # quire_binary(NAME <name> SRCS ... [DEPS ...] [EXTERNAL ...])
 #
@@ -9,6 +9,8 @@
 # CLI11, whose objects every file that reads the header defines anew, takes most of the time of compiling one.
 #
 # ONE_THREAD marks tests of code that has one thread: ThreadSanitizer has nothing to find there.
+# WAITS marks tests that mostly wait for deadlines and other processes: two of them run in the place of another.
+# SHARDS is in how many processes, <name>_1 and so on, the cases of a test run.
 #
 # DEPS names targets of ours, without the prefix; EXTERNAL names targets of libraries. A library's
 # layer is the first folder of its path (for kvserver the first two). DEPS outside what
@@ -135,8 +137,19 @@ function(quire_test_library)
   _quire_link(quire_${A_NAME} DEPS ${A_DEPS} EXTERNAL GTest::gmock)
 endfunction()
 
+# _quire_add_test(NAME ENVIRONMENT): a run of the program of the quire_test that calls it.
+function(_quire_add_test name environment)
+  add_test(NAME ${name} COMMAND ${A_NAME})
+  set(processors 2)  # Of twice as many as there are: dev runs tests in as many places.
+  if(A_WAITS)
+    set(processors 1)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT} PROCESSORS ${processors}
+    ENVIRONMENT "TSAN_OPTIONS=ignore_noninstrumented_modules=1 halt_on_error=1 suppressions=${PROJECT_SOURCE_DIR}/cmake/tsan_suppressions.txt;LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/lsan_suppressions.txt:print_suppressions=0;OPENBLAS_NUM_THREADS=1;${environment}")
+endfunction()
+
 function(quire_test)
-  cmake_parse_arguments(A "ONE_THREAD" "NAME;TIMEOUT" "SRCS;DEPS;EXTERNAL;LABELS" ${ARGN})
+  cmake_parse_arguments(A "ONE_THREAD;WAITS" "NAME;TIMEOUT;SHARDS" "SRCS;DEPS;EXTERNAL;LABELS" ${ARGN})
   if(A_ONE_THREAD AND QUIRE_SANITIZE MATCHES "thread")
     return()
   endif()
@@ -150,13 +163,18 @@ function(quire_test)
   set_target_properties(${A_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   _quire_compile_as_test(${A_NAME})
   _quire_link(${A_NAME} DEPS ${A_DEPS} EXTERNAL ${A_EXTERNAL} GTest::gmock GTest::gtest_main)
-  add_test(NAME ${A_NAME} COMMAND ${A_NAME})
   foreach(label ${A_LABELS})
     if(NOT TARGET ${label}_tests)
       add_custom_target(${label}_tests)
     endif()
     add_dependencies(${label}_tests ${A_NAME})
   endforeach()
-  set_tests_properties(${A_NAME} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT}
-    ENVIRONMENT "TSAN_OPTIONS=ignore_noninstrumented_modules=1 halt_on_error=1 suppressions=${PROJECT_SOURCE_DIR}/cmake/tsan_suppressions.txt;LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/lsan_suppressions.txt:print_suppressions=0;OPENBLAS_NUM_THREADS=1")
+  if(A_SHARDS)
+    foreach(shard RANGE 1 ${A_SHARDS})
+      math(EXPR index "${shard} - 1")
+      _quire_add_test(${A_NAME}_${shard} "GTEST_TOTAL_SHARDS=${A_SHARDS};GTEST_SHARD_INDEX=${index}")
+    endforeach()
+  else()
+    _quire_add_test(${A_NAME} "")
+  endif()
 endfunction()
