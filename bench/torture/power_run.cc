@@ -105,7 +105,9 @@ class PowerRun {
     disk.CutAfter(while_opening ? random_.Below(kOperationsOfOpening)
                                 : kOperationsOfOpening + random_.Below(options_.operations));
     // An ignored sync shows only when the power goes soon afterwards.
-    disk.CutAfterLie(1 + random_.Below(kLies), random_.Below(kOperationsAfterLie));
+    if (random_.Below(2) == 0) {
+      disk.CutAfterLie(1 + random_.Below(kLies), random_.Below(kOperationsAfterLie));
+    }
     const uint64_t load_seed = random_.Next() >> 16;
     const uint64_t cut_seed = random_.Next() >> 16;
     {
