@@ -88,31 +88,9 @@ void Watch(const PageStoreImpl& store, const SoakOptions& options, const Progres
   }
 }
 
-}  // namespace
-
-double SoakReport::overhead_bytes_per_gib() const {
-  if (samples.empty() || samples.back().stored_bytes == 0) return 0;
-  const double stored = static_cast<double>(samples.back().stored_bytes) / kGib;
-  return (MeanUncached(LastThird(samples)) - static_cast<double>(at_open.uncached_bytes())) /
-         stored;
-}
-
-double SoakReport::growth_bytes() const {
-  return MeanUncached(LastThird(samples)) - MeanUncached(FirstThird(samples));
-}
-
-double SoakReport::growth_noise_bytes() const {
-  const double mean = MeanUncached(samples);
-  double sum = 0;
-  for (const MemorySample& sample : samples) {
-    const double off = static_cast<double>(sample.uncached_bytes()) - mean;
-    sum += off * off;
-  }
-  return samples.empty() ? 0 : 2 * std::sqrt(sum / static_cast<double>(samples.size()));
-}
-
-StatusOr<SoakReport> RunSoak(const SoakOptions& options, const Progress& progress) {
-  const std::string directory = options.directory + "/soak";
+/// Opens a store in `directory`, turns it over until the time is over, and closes it.
+StatusOr<SoakReport> TurnOver(const std::string& directory, const SoakOptions& options,
+                              const Progress& progress) {
   const Corpus corpus = SoakCorpus(options);
   if (corpus.chains() < options.threads) {
     return InvalidArgument("ssd-bytes is ", options.ssd_bytes,
@@ -139,6 +117,35 @@ StatusOr<SoakReport> RunSoak(const SoakOptions& options, const Progress& progres
   report.turnovers =
       static_cast<double>(report.written_bytes) / static_cast<double>(options.ssd_bytes);
   report.totals = sink.Copy().totals();
+  return report;
+}
+
+}  // namespace
+
+double SoakReport::overhead_bytes_per_gib() const {
+  if (samples.empty() || samples.back().stored_bytes == 0) return 0;
+  const double stored = static_cast<double>(samples.back().stored_bytes) / kGib;
+  return (MeanUncached(LastThird(samples)) - static_cast<double>(at_open.uncached_bytes())) /
+         stored;
+}
+
+double SoakReport::growth_bytes() const {
+  return MeanUncached(LastThird(samples)) - MeanUncached(FirstThird(samples));
+}
+
+double SoakReport::growth_noise_bytes() const {
+  const double mean = MeanUncached(samples);
+  double sum = 0;
+  for (const MemorySample& sample : samples) {
+    const double off = static_cast<double>(sample.uncached_bytes()) - mean;
+    sum += off * off;
+  }
+  return samples.empty() ? 0 : 2 * std::sqrt(sum / static_cast<double>(samples.size()));
+}
+
+StatusOr<SoakReport> RunSoak(const SoakOptions& options, const Progress& progress) {
+  const std::string directory = options.directory + "/soak";
+  const StatusOr<SoakReport> report = TurnOver(directory, options, progress);
   std::error_code ignored;  // What stays behind is in a directory of the caller's.
   std::filesystem::remove_all(directory, ignored);
   return report;

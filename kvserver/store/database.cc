@@ -84,9 +84,16 @@ rocksdb::ColumnFamilyOptions TableOptions(const std::shared_ptr<rocksdb::Cache>&
   return options;
 }
 
+/// What is known of RocksDB's newest write-ahead log and of the buffer that goes with it.
+struct LogState {
+  std::atomic<bool> anchored{false};  ///< The buffer has the anchor.
+  std::atomic<bool> broken{false};    ///< A write to the log has failed.
+};
+
 /// What RocksDB tells, and is told, at moments of its own. Thread-safe.
 class Listener final : public rocksdb::EventListener {
  public:
+  explicit Listener(LogState* log) : log_(log) {}
   /// Keeps RocksDB from resuming by itself after it ran out of space: it would do so at a time of
   /// its own, and for good give up writing when space is still short then.
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
@@ -94,23 +101,99 @@ class Listener final : public rocksdb::EventListener {
     *automatic = false;
   }
   void OnMemTableSealed(const rocksdb::MemTableInfo& sealed) override {
-    if (sealed.cf_name == rocksdb::kDefaultColumnFamilyName) anchored_ = false;
+    if (sealed.cf_name == rocksdb::kDefaultColumnFamilyName) log_->anchored = false;
   }
-  std::atomic<bool>& anchored() { return anchored_; }
 
  private:
-  std::atomic<bool> anchored_{false};
+  LogState* const log_;
 };
 
-/// RocksDB makes a manifest, names it in CURRENT and only then syncs the directory: a power failure
-/// between the two may keep CURRENT and lose what it names. Here the names before it are durable
-/// first.
-class OrderedFileSystem final : public rocksdb::FileSystemWrapper {
+/// A write-ahead log that tells when it breaks.
+class WatchedLog final : public rocksdb::FSWritableFileOwnerWrapper {
  public:
-  explicit OrderedFileSystem(const std::shared_ptr<rocksdb::FileSystem>& files)
-      : FileSystemWrapper(files) {}
-  const char* Name() const override { return "OrderedFileSystem"; }
+  WatchedLog(std::unique_ptr<rocksdb::FSWritableFile> file, LogState* log)
+      : FSWritableFileOwnerWrapper(std::move(file)), log_(log) {}
 
+  using FSWritableFileOwnerWrapper::Append;
+  rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                           rocksdb::IODebugContext* debug) override {
+    return Watch(FSWritableFileOwnerWrapper::Append(data, options, debug));
+  }
+  rocksdb::IOStatus Sync(const rocksdb::IOOptions& options,
+                         rocksdb::IODebugContext* debug) override {
+    return Watch(FSWritableFileOwnerWrapper::Sync(options, debug));
+  }
+
+ private:
+  rocksdb::IOStatus Watch(rocksdb::IOStatus status) {
+    if (!status.ok()) log_->broken = true;
+    return status;
+  }
+
+  LogState* const log_;
+};
+
+/// A write-ahead log that could not be made. Each write to it tries to make it first.
+class PendingLog final : public rocksdb::FSWritableFile {
+ public:
+  PendingLog(rocksdb::FileSystem* files, std::string name, const rocksdb::FileOptions& options)
+      : files_(files), name_(std::move(name)), options_(options) {}
+
+  using FSWritableFile::Append;
+  rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                           rocksdb::IODebugContext* debug) override {
+    rocksdb::IOStatus status;
+    if (file_ == nullptr) status = files_->NewWritableFile(name_, options_, &file_, debug);
+    return status.ok() ? file_->Append(data, options, debug) : status;
+  }
+  rocksdb::IOStatus Flush(const rocksdb::IOOptions& options,
+                          rocksdb::IODebugContext* debug) override {
+    return file_ != nullptr ? file_->Flush(options, debug) : rocksdb::IOStatus::OK();
+  }
+  rocksdb::IOStatus Sync(const rocksdb::IOOptions& options,
+                         rocksdb::IODebugContext* debug) override {
+    return file_ != nullptr ? file_->Sync(options, debug) : rocksdb::IOStatus::OK();
+  }
+  rocksdb::IOStatus Close(const rocksdb::IOOptions& options,
+                          rocksdb::IODebugContext* debug) override {
+    return file_ != nullptr ? file_->Close(options, debug) : rocksdb::IOStatus::OK();
+  }
+
+ private:
+  rocksdb::FileSystem* const files_;
+  const std::string name_;
+  const rocksdb::FileOptions options_;
+  std::unique_ptr<rocksdb::FSWritableFile> file_;  ///< Null until it could be made.
+};
+
+/// Files as RocksDB 7.8 needs them to survive a power failure and a full disk.
+class CarefulFileSystem final : public rocksdb::FileSystemWrapper {
+ public:
+  /// `log` outlives the file system.
+  CarefulFileSystem(const std::shared_ptr<rocksdb::FileSystem>& files, LogState* log)
+      : FileSystemWrapper(files), log_(log) {}
+  const char* Name() const override { return "CarefulFileSystem"; }
+
+  /// RocksDB starts a new log in the middle of a write. When that fails it keeps references for
+  /// good, so that closing ends the process. Here the log is made, and writing to it fails.
+  rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
+                                    std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                    rocksdb::IODebugContext* debug) override {
+    if (!name.ends_with(".log")) {
+      return FileSystemWrapper::NewWritableFile(name, options, file, debug);
+    }
+    std::unique_ptr<rocksdb::FSWritableFile> log;
+    if (!FileSystemWrapper::NewWritableFile(name, options, &log, debug).ok()) {
+      log = std::make_unique<PendingLog>(target(), name, options);
+    }
+    log_->broken = false;
+    *file = std::make_unique<WatchedLog>(std::move(log), log_);
+    return rocksdb::IOStatus::OK();
+  }
+
+  /// RocksDB makes a manifest, names it in CURRENT and only then syncs the directory: a power
+  /// failure between the two may keep CURRENT and lose what it names. Here the names before it are
+  /// durable first.
   rocksdb::IOStatus RenameFile(const std::string& from, const std::string& to,
                                const rocksdb::IOOptions& options,
                                rocksdb::IODebugContext* debug) override {
@@ -124,11 +207,14 @@ class OrderedFileSystem final : public rocksdb::FileSystemWrapper {
     }
     return FileSystemWrapper::RenameFile(from, to, options, debug);
   }
+
+ private:
+  LogState* const log_;
 };
 
-std::unique_ptr<rocksdb::Env> MakeOrderedEnv(rocksdb::Env* env) {
-  return rocksdb::NewCompositeEnv(std::make_shared<OrderedFileSystem>(
-      env != nullptr ? env->GetFileSystem() : rocksdb::FileSystem::Default()));
+std::unique_ptr<rocksdb::Env> MakeCarefulEnv(rocksdb::Env* env, LogState* log) {
+  return rocksdb::NewCompositeEnv(std::make_shared<CarefulFileSystem>(
+      env != nullptr ? env->GetFileSystem() : rocksdb::FileSystem::Default(), log));
 }
 
 rocksdb::DBOptions DbOptions(rocksdb::Env* env, uint64_t buffer_bytes,
@@ -183,11 +269,11 @@ struct Database::Rep {
   uint64_t buffer_bytes = 0;
   bool read_only = false;
   StallWatch* watch = nullptr;
-  std::unique_ptr<rocksdb::Env> env;  // Outlives the database.
+  LogState log;                       // This and `env` outlive the database.
+  std::unique_ptr<rocksdb::Env> env;
   std::unique_ptr<rocksdb::DB> db;
   std::shared_ptr<rocksdb::Cache> cache;
   std::vector<rocksdb::ColumnFamilyHandle*> tables;
-  std::shared_ptr<Listener> listener = std::make_shared<Listener>();
 
   ~Rep() {
     for (rocksdb::ColumnFamilyHandle* table : tables) db->DestroyColumnFamilyHandle(table);
@@ -248,9 +334,9 @@ StatusOr<std::unique_ptr<Database>> Database::Open(const Options& options) {
   rocksdb::DB* db = nullptr;
   rep->read_only = options.read_only;
   rep->watch = options.watch;
-  rep->env = MakeOrderedEnv(options.env);
+  rep->env = MakeCarefulEnv(options.env, &rep->log);
   const rocksdb::DBOptions db_options =
-      DbOptions(rep->env.get(), options.buffer_bytes, rep->listener);
+      DbOptions(rep->env.get(), options.buffer_bytes, std::make_shared<Listener>(&rep->log));
   const rocksdb::Status status =
       options.read_only
           ? rocksdb::DB::OpenForReadOnly(db_options, options.path, families, &rep->tables, &db)
@@ -304,9 +390,14 @@ Status Database::Scan(Table table, std::string_view start,
 
 Status Database::Commit(Batch& batch, bool sync) {
   rocksdb::Status status = Write(batch, sync);
-  // A write may fail for an older reason that is gone by now.
-  if (!status.ok() && Resume().ok()) status = Write(batch, sync);
+  Status resumed;
+  if (!status.ok()) {
+    resumed = Resume();
+    // A write may fail for an older reason that is gone by now.
+    if (resumed.ok()) status = Write(batch, sync);
+  }
   (status.ok() ? commits_ : failures_).Add();
+  if (absl::IsFailedPrecondition(resumed)) return resumed;
   return Convert(status, "cannot write to " + rep_->path);
 }
 
@@ -327,11 +418,11 @@ rocksdb::Status Database::Write(Batch& batch, bool sync) {
 // all buffers empty RocksDB 7.8 goes on with the broken log, and the next write ends the process
 // or, without its assertions, the database. So one row is always buffered that no log knows.
 void Database::Rep::Anchor() {
-  if (listener->anchored()) return;
+  if (log.anchored) return;
   rocksdb::WriteOptions options;
   options.disableWAL = true;
-  listener->anchored() = true;  // First: a buffer that is sealed meanwhile takes it back.
-  if (!db->Put(options, tables.back(), "anchor", "").ok()) listener->anchored() = false;
+  log.anchored = true;  // First: a buffer that is sealed meanwhile takes it back.
+  if (!db->Put(options, tables.back(), "anchor", "").ok()) log.anchored = false;
 }
 
 // After a failed write RocksDB refuses all others until it is told to resume; it then starts a new
@@ -351,6 +442,11 @@ Status Database::Resume() {
       env, std::string(kResumeProbeBytes, '\0'), probe, /*should_sync=*/true);
   (void)env->DeleteFile(probe);  // gone or never there
   QUIRE_RETURN_IF_ERROR(Convert(written, "cannot write " + probe));
+  if (rep_->log.broken && !rep_->log.anchored) {
+    return FailedPrecondition("cannot resume writing to ", rep_->path,
+                              ", whose log broke when it was new; restart the server, which loses "
+                              "nothing that was acknowledged");
+  }
   QUIRE_RETURN_IF_ERROR(Convert(rep_->db->Resume(), "cannot resume writing to " + rep_->path));
   rep_->Anchor();
   in_doubt_ = false;

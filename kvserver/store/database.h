@@ -12,8 +12,9 @@
 // Errors: NOT_FOUND (no such key), DATA_LOSS (RocksDB found corruption), RESOURCE_EXHAUSTED (no
 // space), UNAVAILABLE (the device failed), FAILED_PRECONDITION, INTERNAL. After a failed write the
 // database answers reads and refuses writes until the cause is gone; it then recovers by itself at
-// the next write. What failed is in doubt until then: reads do not find it, and the log may hold
-// it, so that it is there when the database is opened again.
+// the next write, except from a failure of the first write to a new log: FAILED_PRECONDITION says
+// that it has to be opened again. What failed is in doubt until then: reads do not find it, and the
+// log may hold it, so that it is there when the database is opened again.
 #ifndef QUIRE_KVSERVER_STORE_DATABASE_H_
 #define QUIRE_KVSERVER_STORE_DATABASE_H_
 

@@ -15,11 +15,14 @@ namespace {
 
 using quire::testing::TempDir;
 
+constexpr uint64_t kBufferBytes = 1 << 20;
+
 class DatabaseTest : public ::testing::Test {
  protected:
   void Open() {
     database_.reset();
-    auto opened = Database::Open({.path = dir_ / "db", .env = env_.env.get()});
+    auto opened = Database::Open(
+        {.path = dir_ / "db", .env = env_.env.get(), .buffer_bytes = kBufferBytes});
     ASSERT_TRUE(opened.ok()) << opened.status();
     database_ = *std::move(opened);
   }
@@ -101,6 +104,31 @@ TEST_F(DatabaseTest, WritesRecoverAlsoWhenTheVeryFirstOneWasRefused) {
     EXPECT_EQ(*database_->Get(Table::kExtents, "after"), "22");
     ExpectAbsent("during");
   }
+}
+
+// RocksDB starts a log with each new buffer, in the middle of a write.
+TEST_F(DatabaseTest, ALogThatCouldNotBeMadeIsToldAndLosesNothingThatWasAcknowledged) {
+  const std::string value(1000, 'x');
+  env_.faults.fault = Fault::kNoSpaceForFiles;
+  uint64_t written = 0;
+  Status refused;
+  while (refused.ok() && written * value.size() < 4 * kBufferBytes) {
+    refused = Put(std::to_string(written), value);
+    written += refused.ok() ? 1 : 0;
+  }
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted) << refused;
+  EXPECT_GT(written, 0u);
+  env_.faults.fault = Fault::kNone;
+  const Status broken = Put("after", "1");
+  EXPECT_EQ(broken.code(), StatusCode::kFailedPrecondition) << broken;
+  EXPECT_NE(Message(broken).find("restart the server"), std::string_view::npos) << broken;
+  EXPECT_EQ(*database_->Get(Table::kSegments, "0"), value) << "reads go on";
+  Open();
+  for (uint64_t i = 0; i < written; ++i) {
+    EXPECT_EQ(*database_->Get(Table::kSegments, std::to_string(i)), value);
+  }
+  ExpectAbsent(std::to_string(written));
+  EXPECT_TRUE(Put("after", "1").ok());
 }
 
 TEST_F(DatabaseTest, ADeviceErrorIsReportedAndLosesNothingThatWasAcknowledged) {

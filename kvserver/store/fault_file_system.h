@@ -20,6 +20,7 @@ enum class Fault {
   kNone,
   kNoSpace,
   kTornNoSpace,
+  kNoSpaceForFiles,   ///< None for a new file, and enough for those that there are.
   kNoSpaceAtSync,     ///< All is written, but not that it has reached the device.
   kErrorAtSync,       ///< The same, with an I/O error.
   kErrorOnceWritten,  ///< Each write ends with an I/O error after all of it was written.
@@ -34,11 +35,13 @@ struct FaultSwitch {
   std::atomic<uint64_t> failures_left{UINT64_MAX};
   std::atomic<uint64_t> free_bytes{uint64_t{1} << 40};
 
-  /// What an operation meets that is, or is not, to say that all has reached the device.
-  Fault Meet(bool is_sync) {
+  enum class Operation { kCreate, kAppend, kSync };
+  /// What `operation` meets.
+  Fault Meet(Operation operation) {
     const Fault met = fault;
     const bool only_at_sync = met == Fault::kNoSpaceAtSync || met == Fault::kErrorAtSync;
-    if (met == Fault::kNone || (only_at_sync && !is_sync)) return Fault::kNone;
+    if (met == Fault::kNone || (only_at_sync && operation != Operation::kSync)) return Fault::kNone;
+    if (met == Fault::kNoSpaceForFiles && operation != Operation::kCreate) return Fault::kNone;
     if (failures_left.fetch_sub(1) == 1) fault = Fault::kNone;
     return met;
   }
@@ -50,6 +53,7 @@ inline rocksdb::IOStatus StatusOf(Fault fault) {
       return rocksdb::IOStatus::OK();
     case Fault::kNoSpace:
     case Fault::kTornNoSpace:
+    case Fault::kNoSpaceForFiles:
     case Fault::kNoSpaceAtSync:
       return rocksdb::IOStatus::NoSpace("No space left on device");
     case Fault::kErrorAtSync:
@@ -70,7 +74,7 @@ class FaultWritableFile final : public rocksdb::FSWritableFileOwnerWrapper {
   using FSWritableFileOwnerWrapper::Append;
   rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
                            rocksdb::IODebugContext* debug) override {
-    const Fault fault = faults_->Meet(/*is_sync=*/false);
+    const Fault fault = faults_->Meet(FaultSwitch::Operation::kAppend);
     if (fault == Fault::kNone) return FSWritableFileOwnerWrapper::Append(data, options, debug);
     if (fault == Fault::kTornNoSpace) {  // the device takes half of it
       (void)FSWritableFileOwnerWrapper::Append({data.data(), data.size() / 2}, options, debug);
@@ -82,7 +86,7 @@ class FaultWritableFile final : public rocksdb::FSWritableFileOwnerWrapper {
   }
   rocksdb::IOStatus Sync(const rocksdb::IOOptions& options,
                          rocksdb::IODebugContext* debug) override {
-    const rocksdb::IOStatus status = StatusOf(faults_->Meet(/*is_sync=*/true));
+    const rocksdb::IOStatus status = StatusOf(faults_->Meet(FaultSwitch::Operation::kSync));
     return status.ok() ? FSWritableFileOwnerWrapper::Sync(options, debug) : status;
   }
 
@@ -99,7 +103,7 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
   rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
                                     std::unique_ptr<rocksdb::FSWritableFile>* file,
                                     rocksdb::IODebugContext* debug) override {
-    const Fault fault = faults_->Meet(/*is_sync=*/false);
+    const Fault fault = faults_->Meet(FaultSwitch::Operation::kCreate);
     if (fault != Fault::kNone) return StatusOf(fault);
     std::unique_ptr<rocksdb::FSWritableFile> real;
     rocksdb::IOStatus status = FileSystemWrapper::NewWritableFile(name, options, &real, debug);
