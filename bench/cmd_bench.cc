@@ -24,7 +24,8 @@ void AddBenchCommand(Commands& commands) {
                    "  quire bench store --json\n"
                    "  quire bench trace --cache-fraction 0.1\n"
                    "  quire bench transport --json\n"
-                   "Every benchmark has its own help: quire bench NAME --help"});
+                   "Every benchmark has its own help: quire bench NAME --help",
+       .calls_no_server = true});
   bench::Benches benches{.commands = commands, .parent = command};
   bench::AddAnswersBench(benches);
   bench::AddBatchBench(benches);

@@ -18,7 +18,7 @@ namespace {
 constexpr CallSpec kRegister = {"quire.v1.Registry/Register", Repeat::kOnlyIfRefused};
 constexpr CallSpec kGet = {"quire.v1.Registry/Get", Repeat::kSafe};
 constexpr CallSpec kList = {"quire.v1.Registry/List", Repeat::kSafe};
-constexpr CallSpec kDelete = {"quire.v1.Registry/Delete", Repeat::kOnlyIfRefused};
+constexpr CallSpec kDeleteDocument = {"quire.v1.Registry/Delete", Repeat::kOnlyIfRefused};
 constexpr CallSpec kPin = {"quire.v1.Registry/PinDocument", Repeat::kSafe};
 constexpr CallSpec kUnpin = {"quire.v1.Registry/UnpinDocument", Repeat::kSafe};
 constexpr CallSpec kSetCollection = {"quire.v1.Registry/SetCollection", Repeat::kSafe};
@@ -43,7 +43,7 @@ Status CheckSame(std::string_view method, const DocumentName& asked, const Docum
 }
 
 StatusOr<Collection> CollectionFromReply(std::string_view method, const v1::Collection& proto) {
-  const Status named = wire::CheckName(proto.name(), "collection");
+  const Status named = wire::CheckCollection(proto.name());
   if (!named.ok()) return BadReply(method, Message(named));
   if (proto.codec().empty()) return BadReply(method, "a collection without a codec");
   const auto ttl_seconds = wire::TtlFromProto(proto.ttl_seconds());
@@ -96,7 +96,7 @@ StatusOr<Document> Client::GetDocument(const DocumentName& name) {
 }
 
 StatusOr<std::vector<Document>> Client::ListDocuments(std::string_view collection) {
-  if (!collection.empty()) QUIRE_RETURN_IF_ERROR(wire::CheckName(collection, "collection"));
+  if (!collection.empty()) QUIRE_RETURN_IF_ERROR(wire::CheckCollection(collection));
   const TimePoint deadline = NewDeadline();
   v1::ListDocumentsRequest request;
   request.set_collection(std::string(collection));
@@ -123,7 +123,7 @@ StatusOr<Client::DeletedDocuments> Client::DeleteDocument(const DocumentName& na
   wire::DocumentNameToProto(name, request.mutable_name());
   request.set_keep_segments(keep_segments);
   v1::DeleteDocumentReply reply;
-  QUIRE_RETURN_IF_ERROR(Call(kDelete, request, {}, NewDeadline(), &reply, nullptr));
+  QUIRE_RETURN_IF_ERROR(Call(kDeleteDocument, request, {}, NewDeadline(), &reply, nullptr));
   return DeletedDocuments{.documents = reply.num_documents(), .segments = reply.num_segments()};
 }
 
@@ -150,7 +150,7 @@ StatusOr<Client::PinnedDocument> Client::UnpinDocument(const DocumentName& name)
 }
 
 StatusOr<Collection> Client::SetCollection(std::string_view name, const CollectionChange& change) {
-  QUIRE_RETURN_IF_ERROR(wire::CheckName(name, "collection"));
+  QUIRE_RETURN_IF_ERROR(wire::CheckCollection(name));
   QUIRE_RETURN_IF_ERROR(wire::TtlFromProto(change.ttl_seconds.value_or(0)).status());
   v1::SetCollectionRequest request;
   request.set_collection(std::string(name));
@@ -162,7 +162,7 @@ StatusOr<Collection> Client::SetCollection(std::string_view name, const Collecti
 }
 
 StatusOr<Collection> Client::GetCollection(std::string_view name) {
-  QUIRE_RETURN_IF_ERROR(wire::CheckName(name, "collection"));
+  QUIRE_RETURN_IF_ERROR(wire::CheckCollection(name));
   v1::GetCollectionRequest request;
   request.set_collection(std::string(name));
   v1::GetCollectionReply reply;

@@ -26,7 +26,7 @@ constexpr CallSpec kLookup = {"quire.v1.Store/Lookup", Repeat::kSafe};
 constexpr CallSpec kFetch = {"quire.v1.Store/Fetch", Repeat::kSafe};
 constexpr CallSpec kPutRepresentatives = {"quire.v1.Store/PutRepresentatives", Repeat::kSafe};
 constexpr CallSpec kStat = {"quire.v1.Store/Stat", Repeat::kSafe};
-constexpr CallSpec kDelete = {"quire.v1.Store/Delete", Repeat::kOnlyIfRefused};
+constexpr CallSpec kDeleteSegments = {"quire.v1.Store/Delete", Repeat::kOnlyIfRefused};
 
 v1::Durability ToProto(PutDurability durability) {
   switch (durability) {
@@ -44,7 +44,7 @@ v1::Durability ToProto(PutDurability durability) {
 
 /// No name, or one that a server takes.
 Status CheckCollection(std::string_view collection) {
-  return collection.empty() ? OkStatus() : wire::CheckName(collection, "collection");
+  return collection.empty() ? OkStatus() : wire::CheckCollection(collection);
 }
 
 void SetTokens(std::span<const TokenId> tokens, google::protobuf::RepeatedField<int32_t>* field) {
@@ -304,9 +304,10 @@ StatusOr<uint32_t> Client::DeleteSegments(std::span<const SegmentKey> keys) {
   v1::DeleteRequest request;
   wire::KeysToProto(keys, request.mutable_segment_keys());
   v1::DeleteReply reply;
-  QUIRE_RETURN_IF_ERROR(Call(kDelete, request, {}, NewDeadline(), &reply, nullptr));
+  QUIRE_RETURN_IF_ERROR(Call(kDeleteSegments, request, {}, NewDeadline(), &reply, nullptr));
   if (reply.num_deleted() > keys.size()) {
-    return BadReply(kDelete.method, reply.num_deleted(), " segments deleted of ", keys.size());
+    return BadReply(kDeleteSegments.method, reply.num_deleted(), " segments deleted of ",
+                    keys.size());
   }
   return reply.num_deleted();
 }

@@ -28,7 +28,7 @@ Payload CutUp(const Payload& payload) {
 
 using std::chrono::milliseconds;
 
-constexpr const char* kResync = "quire.v1.Session/Resync";
+constexpr const char* kResyncMethod = "quire.v1.Session/Resync";
 
 class SessionLandingTest : public testing::SessionFixture {
  protected:
@@ -57,12 +57,12 @@ class SessionLandingTest : public testing::SessionFixture {
   }
   /// The lanes of the resync that the next recall starts with, which succeeds.
   v1::ResyncRequest NextResync() {
-    server_.Reply(kResync, v1::ResyncReply());
+    server_.Reply(kResyncMethod, v1::ResyncReply());
     ExpectPart({{1, 1, {{0, 0, 1, 8}}}});
     const LayerWant want = Want(1, 8, 1);
     EXPECT_TRUE(session_->Recall({&want, 1}).ok());
     const size_t last = server_.calls().size() - 1;
-    EXPECT_EQ(server_.calls()[last].method, kResync);
+    EXPECT_EQ(server_.calls()[last].method, kResyncMethod);
     return server_.RequestOf<v1::ResyncRequest>(last);
   }
   bool IsUnit(uint32_t sequence, uint32_t layer, uint32_t head, uint32_t slot,
@@ -182,7 +182,7 @@ TEST_F(SessionLandingTest, Promise2UnitsThatDoNotMatchMakeTheLaneUnknownAndAreAs
     return part;
   };
   Expect({damaged});
-  server_.Reply(kResync, v1::ResyncReply());
+  server_.Reply(kResyncMethod, v1::ResyncReply());
   const auto again = Expect({Part({{0, 0, {{0, 0, 2, 4}}}}), End()});
   const LayerWant want = Want(0, 4);
   const Status status = session_->Recall({&want, 1}, {.landing = landing_.get()}).status();
@@ -249,7 +249,7 @@ TEST_F(SessionLandingTest, ChecksumsThatTheCopyToldAreNotComputedAgain) {
   Expect({told(right ^ 1)});
   const auto again = Expect({told(right), End()});
   const LayerWant want = Want(0, 4);
-  server_.Reply(kResync, v1::ResyncReply());
+  server_.Reply(kResyncMethod, v1::ResyncReply());
   const auto result = session_->Recall({&want, 1}, {.landing = landing_.get()});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(again->request.mismatched(0).units(0).crc32c(), right ^ 1);
@@ -322,7 +322,7 @@ TEST_F(CopiedLandingTest, ADamagedUnitMakesItsLaneUnknown) {
     return part;
   };
   Expect({damaged});
-  server_.Reply(kResync, v1::ResyncReply());
+  server_.Reply(kResyncMethod, v1::ResyncReply());
   Expect({Fail(DataLoss("it is nowhere else"))});
   const LayerWant want = Want(0, 4);
   EXPECT_TRUE(absl::IsDataLoss(session_->Recall({&want, 1}, {.landing = landing_.get()}).status()));
@@ -454,7 +454,7 @@ TEST_F(StagingTest, UnitsAreVerifiedWhereTheCallerDoesNot) {
   };
   Expect({damaged, End()});
   Expect({damaged});
-  server_.Reply(kResync, v1::ResyncReply());
+  server_.Reply(kResyncMethod, v1::ResyncReply());
   Expect({Fail(DataLoss("it is nowhere else"))});
   const LayerWant want = Want(0, 4);
   const auto unseen = session_->Recall({&want, 1}, {.landing = landing_.get(), .verify = false});
@@ -572,7 +572,7 @@ TEST_F(GuardedLandingTest, WhatADeviceWroteIsCheckedByTheAccess) {
 TEST_F(GuardedLandingTest, ADamagedUnitThatADeviceWroteMakesItsLaneUnknown) {
   Make();
   Expect({Put(TwoUnits(), std::byte{1})});
-  server_.Reply(kResync, v1::ResyncReply());
+  server_.Reply(kResyncMethod, v1::ResyncReply());
   Expect({Fail(DataLoss("it is nowhere else"))});
   const Status status = session_->Recall({&want_, 1}, {.landing = landing_.get()}).status();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
@@ -628,7 +628,7 @@ TEST_F(GuardedLandingTest, DamagedPayloadReachesNoSlot) {
     return part;
   };
   Expect({damaged});
-  server_.Reply(kResync, v1::ResyncReply());
+  server_.Reply(kResyncMethod, v1::ResyncReply());
   Expect({Fail(DataLoss("it is nowhere else"))});
   EXPECT_TRUE(
       absl::IsDataLoss(session_->Recall({&want_, 1}, {.landing = landing_.get()}).status()));
@@ -654,7 +654,7 @@ TEST_F(GuardedLandingTest, AnAccessThatFailsIsItsErrorAndTheLaneIsUnknown) {
       (*part)->places = PlacesOf(TwoUnits());
       return part;
     };
-    if (!direct) server_.Reply(kResync, v1::ResyncReply());
+    if (!direct) server_.Reply(kResyncMethod, v1::ResyncReply());
     Expect({step});
     const Status status = session_->Recall({&want_, 1}, {.landing = landing->get()}).status();
     EXPECT_TRUE(absl::IsInternal(status)) << status;
@@ -690,7 +690,7 @@ TEST_F(SessionLandingTest, ARefusalBeforeAnythingWasDoneLeavesTheLaneKnown) {
 TEST_F(SessionLandingTest, AfterALossTheLanesThatCameStayAndTheOthersStartEmpty) {
   Land(3, 1, -1);
   Expect({Part({{0, 1, {{0, 0, 1, 5}}}}), Fail(Unavailable("the peer died"))});
-  server_.Reply(kResync, v1::ResyncReply());
+  server_.Reply(kResyncMethod, v1::ResyncReply());
   const auto again = ExpectPart({{0, 0, {{0, 0, 2, 4}}}});  // Into a slot that counts as empty.
   const std::vector<LayerWant> wants = {Want(1, 5), Want(0, 4)};
   const auto result = session_->Recall(wants, {.landing = landing_.get()});

@@ -19,7 +19,7 @@ Status CheckSpec(const KvSpec& spec) {
 }
 
 Status CheckName(const DocumentName& name) {
-  QUIRE_RETURN_IF_ERROR(wire::CheckName(name.collection, "collection"));
+  QUIRE_RETURN_IF_ERROR(wire::CheckCollection(name.collection));
   return wire::CheckName(name.name, "name");
 }
 

@@ -12,6 +12,11 @@ if(QUIRE_CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${QUIRE_CCACHE})
 endif()
 
+option(QUIRE_UNITY "Compile the files of a target together, which takes a third less time" ON)
+if(QUIRE_UNITY)
+  set(CMAKE_UNITY_BUILD ON)
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
+endif()
 option(QUIRE_PCH "Read libraries' headers in compiled form (cmake/QuireTargets.cmake)" ON)
 # Executables are compiled as libraries are, so that both read the same compiled headers.
 set(CMAKE_CXX_COMPILE_OPTIONS_PIE ${CMAKE_CXX_COMPILE_OPTIONS_PIC})
@@ -34,6 +39,10 @@ if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
     add_link_options(-fuse-ld=${QUIRE_LLD})
   endif()
 else()
+  if(QUIRE_UNITY)
+    # Of types in unnamed namespaces, which GCC takes for a header's in a file that is compiled with others.
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+  endif()
   # GCC 12 sees overlapping copies inside std::string's operator+ that are not there (GCC bug 105651), and, with
   # compiled headers, sizes beyond all objects inside its resize and append.
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict;-Wno-stringop-overflow;-Wno-array-bounds>")

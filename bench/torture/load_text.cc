@@ -14,9 +14,9 @@ constexpr uint64_t kBeginnings = 6;
 constexpr uint64_t kEndings = 4;
 constexpr uint32_t kBeginningPages = 6;
 constexpr uint32_t kMostEndingPages = 7;
-constexpr uint64_t kVocabulary = 32000;
+constexpr uint64_t kTextVocabulary = 32000;
 /// Clears the highest exponent bit of four 16-bit floats, so that each is finite.
-constexpr uint64_t kFinite = 0xbfffbfffbfffbfff;
+constexpr uint64_t kFiniteHalves = 0xbfffbfffbfffbfff;
 /// The last bits of four of them.
 constexpr uint64_t kNoise = 0x0001000100010001;
 
@@ -61,7 +61,7 @@ LoadText LoadText::First(uint32_t pages) const {
 void LoadText::AddPage(SeededRandom& random) {
   uint64_t seed = page_seeds_.empty() ? 0 : page_seeds_.back();
   for (uint32_t i = 0; i < spec_.page_tokens; ++i) {
-    tokens_.push_back(static_cast<TokenId>(random.Below(kVocabulary)));
+    tokens_.push_back(static_cast<TokenId>(random.Below(kTextVocabulary)));
     seed = SeededRandom(seed ^ static_cast<uint64_t>(tokens_.back())).Next();
   }
   page_seeds_.push_back(seed);
@@ -70,7 +70,7 @@ void LoadText::AddPage(SeededRandom& random) {
 std::vector<std::byte> LoadText::Unit(uint32_t page, uint32_t layer, uint32_t head) const {
   SeededRandom random(page_seeds_[page] ^ (uint64_t{layer} << 32 | head));
   std::vector<std::byte> unit(UnitBytes(spec_));
-  ChangeWords(unit, [&](uint64_t) { return random.Next() & kFinite & ~kNoise; });
+  ChangeWords(unit, [&](uint64_t) { return random.Next() & kFiniteHalves & ~kNoise; });
   return unit;
 }
 

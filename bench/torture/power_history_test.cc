@@ -12,20 +12,20 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr SegmentId kSegment{.chain = 3, .index = 1};
+constexpr SegmentId kPut{.chain = 3, .index = 1};
 
 class PowerHistoryTest : public ::testing::Test {
  protected:
   void Put(bool persisted) {
-    history_.PutStarts(kSegment);
-    history_.PutEnds(kSegment, /*ok=*/true, persisted);
+    history_.PutStarts(kPut);
+    history_.PutEnds(kPut, /*ok=*/true, persisted);
   }
   void Delete() {
-    history_.DeleteStarts(kSegment);
-    history_.DeleteEnds(kSegment, /*ok=*/true, /*missing=*/false);
+    history_.DeleteStarts(kPut);
+    history_.DeleteEnds(kPut, /*ok=*/true, /*missing=*/false);
   }
   PowerHistory::Totals Compared(Found found) {
-    history_.Compare(kSegment, found, "");
+    history_.Compare(kPut, found, "");
     return history_.totals();
   }
   PowerHistory history_;
@@ -55,8 +55,8 @@ TEST_F(PowerHistoryTest, WhatWasPutInMemoryMayBeGoneAndIsNeverHalfThere) {
 TEST_F(PowerHistoryTest, APutInMemoryOfWhatWasPersistedTakesNothingBack) {
   Put(true);
   Put(false);
-  history_.PutStarts(kSegment);
-  history_.PutEnds(kSegment, /*ok=*/false, /*persisted=*/false);
+  history_.PutStarts(kPut);
+  history_.PutEnds(kPut, /*ok=*/false, /*persisted=*/false);
   EXPECT_EQ(Compared(Found::kMissing).lost, 1u);
 }
 
@@ -72,7 +72,7 @@ TEST_F(PowerHistoryTest, ADeletedSegmentMayComeBackAndIsWholeThen) {
 
 TEST_F(PowerHistoryTest, ADeleteThatStartedMayHaveHappened) {
   Put(true);
-  history_.DeleteStarts(kSegment);
+  history_.DeleteStarts(kPut);
   EXPECT_TRUE(Compared(Found::kMissing).sound());
 }
 
@@ -82,12 +82,12 @@ TEST_F(PowerHistoryTest, OtherBytesAreAlwaysWrong) {
 
 TEST_F(PowerHistoryTest, WhileThePowerIsOnWhatWasPutCanBeRead) {
   Put(false);
-  history_.WasRead(kSegment, Found::kWhole, "");
+  history_.WasRead(kPut, Found::kWhole, "");
   EXPECT_TRUE(history_.totals().sound());
-  history_.WasRead(kSegment, Found::kUnreadable, "");
+  history_.WasRead(kPut, Found::kUnreadable, "");
   EXPECT_EQ(history_.totals().lost, 1u);
   Delete();
-  history_.WasRead(kSegment, Found::kWhole, "");
+  history_.WasRead(kPut, Found::kWhole, "");
   EXPECT_EQ(history_.totals().appeared, 1u);
 }
 
@@ -111,13 +111,13 @@ TEST_F(PowerHistoryTest, ADocumentIsThereOnceItIsRegisteredAndGoneOnceItIsDelete
 
 TEST_F(PowerHistoryTest, ADocumentThatIsDeletedMayTakeItsSegmentsAlong) {
   Put(true);
-  history_.UnregisterStarts(kSegment.chain, 2);
+  history_.UnregisterStarts(kPut.chain, 2);
   EXPECT_TRUE(Compared(Found::kMissing).sound());
 }
 
 TEST_F(PowerHistoryTest, WhatIsWrongIsToldWithItsHistory) {
   Put(true);
-  history_.Compare(kSegment, Found::kMissing, "NOT_FOUND: gone");
+  history_.Compare(kPut, Found::kMissing, "NOT_FOUND: gone");
   EXPECT_THAT(history_.TakeProblems(),
               ElementsAre("segment 1 of chain 3 lost (NOT_FOUND: gone) after put, persisted"));
   EXPECT_TRUE(history_.TakeProblems().empty());

@@ -14,13 +14,13 @@
 #include "client/cli/answer_line.h"
 #include "client/cli/command.h"
 #include "client/cli/duration_flag.h"
-#include "client/cli/given.h"
 #include "client/cli/json_output.h"
 #include "client/cli/progress.h"
 #include "client/cli/read_file.h"
 #include "client/cli/table.h"
 #include "client/cli/target.h"
 #include "client/cli/token_ids.h"
+#include "common/flags/given.h"
 #include "common/wire/limits.h"
 #include "tests/kit/caller_tokens.h"
 #include "tests/kit/fake_clock.h"
@@ -286,6 +286,18 @@ TEST_F(CommandsTest, DurationsHaveUnitsAndBadOnesAreWrongUsage) {
   EXPECT_THAT(err_.str(), HasSubstr("--ttl: 'soon' is no duration"));
 }
 
+TEST_F(CommandsTest, NamesInBracketsStayWhatTheyAre) {
+  std::vector<std::string> names;
+  std::string collection;
+  CLI::App& command = commands_.Add({.name = "act", .summary = "", .examples = ""},
+                                    [](const CommandContext&) { return OkStatus(); });
+  command.add_option("NAME", names);
+  command.add_option("--collection", collection);
+  EXPECT_EQ(Run({"act", "[a,b]", "plain", "[", "--collection", "[c,d]"}), 0);
+  EXPECT_EQ(names, (std::vector<std::string>{"[a,b]", "plain", "["}));
+  EXPECT_EQ(collection, "[c,d]");
+}
+
 TEST_F(CommandsTest, GlobalOptionsStandBeforeOrAfterTheCommand) {
   Add(OkStatus());
   EXPECT_EQ(Run({"--server", "h:1", "act", "--tenant", "t", "--json"}), 0);
@@ -337,6 +349,16 @@ TEST_F(CommandsTest, OfACommandAndItsSubcommandTheOneNamedRuns) {
   EXPECT_EQ(ran, "docs");
   EXPECT_EQ(Run({"docs", "get"}), 0);
   EXPECT_EQ(ran, "get");
+}
+
+TEST_F(CommandsTest, AnOptionThatACommandWouldIgnoreIsWrongUsage) {
+  commands_.Add({.name = "check", .summary = "", .examples = "", .calls_no_server = true},
+                [](const CommandContext&) { return OkStatus(); });
+  EXPECT_EQ(Run({"check", "--json"}), 0);
+  for (const char* option : {"--server", "--tenant", "--token-file", "--timeout"}) {
+    EXPECT_EQ(Run({option, "1", "check"}), 2) << option;
+    EXPECT_THAT(err_.str(), HasSubstr(option));
+  }
 }
 
 TEST_F(CommandsTest, WrongUsageIsExitCodeTwoAndPointsToTheHelp) {

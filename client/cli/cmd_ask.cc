@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -140,7 +141,7 @@ StatusOr<std::vector<TokenId>> StopTokens(const AskArgs& args, const LocalWorker
   }
   if (args.by_ids()) return stop;
   for (const TokenId id : local.tokenizer->Encode("\n")) stop.push_back(id);
-  stop.push_back(local.tokenizer->eos_id());
+  std::ranges::copy(local.tokenizer->ends(), std::back_inserter(stop));
   return stop;
 }
 
@@ -396,14 +397,17 @@ void AddAskCommand(Commands& commands) {
   CLI::Option* const model = command.add_option(
       "--model", args->model,
       "Directory of the model that read the document (the bundled one when not given)");
-  command
-      .add_option("--worker", args->worker,
-                  "Address of a worker that answers instead of this process")
-      ->excludes(model)
-      ->excludes(text);
   AddTransportFlag(command, &args->transport);
   AddRetrievalFlags(command, args->retrieval);
   AddHostCacheFlag(command, &args->host_cache_bytes);
+  command
+      .add_option("--worker", args->worker,
+                  "Address of a worker that answers instead of this process, from its own store")
+      ->excludes(model)
+      ->excludes(text)
+      ->excludes(command.get_option("--transport"))
+      ->excludes(command.get_option("--host-cache-bytes"))
+      ->excludes(command.get_parent()->get_option("--server"));
   AddGenerateFlags(command, args->generate);
 }
 

@@ -110,7 +110,8 @@ void AddDemoCommand(Commands& commands) {
            "Answers are compared with those of the same model with every page resident.\n"
            "A questions.jsonl beside your files ({\"document\", \"question\", \"answer\"} a "
            "line) is used;\n"
-           "without one, the demo asks for the last words of sentences."},
+           "without one, the demo asks for the last words of sentences.",
+       .calls_no_server = true},
       [args](const CommandContext& context) { return RunCommand(*args, context); });
   command.add_option("--model", args->model,
                      "Directory of the model (the bundled one when not given)");

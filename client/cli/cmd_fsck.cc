@@ -21,7 +21,7 @@ struct FsckArgs {
   bool repair = false;
 };
 
-Json ToJson(const kvserver::FsckReport& report) {
+Json ReportJson(const kvserver::FsckReport& report) {
   Json problems = Json::array();
   for (const kvserver::FsckProblem& problem : report.problems) {
     problems.push_back({{"kind", std::string(Name(problem.kind))},
@@ -80,7 +80,7 @@ Status RunFsck(const FsckArgs& args, const CommandContext& context) {
                                                          .progress = progress}));
   if (bar) bar->Finish();
   if (context.options.json) {
-    PrintJsonLine(context.out, ToJson(report));
+    PrintJsonLine(context.out, ReportJson(report));
   } else {
     PrintForPeople(report, context.out);
   }
@@ -102,7 +102,8 @@ void AddFsckCommand(Commands& commands) {
                    "  quire fsck ~/quire-data --repair     drop what is damaged\n"
                    "Every record and every unit is read. Without --repair nothing is changed.\n"
                    "The exit code is 0 when nothing is wrong, and 1 when something is, repaired or "
-                   "not."},
+                   "not.",
+       .calls_no_server = true},
       [args](const CommandContext& context) { return RunFsck(*args, context); });
   command.add_option("DIR", args->directory, "Data directory of a server that is stopped")
       ->required();

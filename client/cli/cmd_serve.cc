@@ -54,7 +54,8 @@ void AddServeCommand(Commands& commands) {
            "A tenant's token, and its line in that file:\n"
            "  (umask 077; head -c 32 /dev/urandom | base64 -w 0 > team-a.token)\n"
            "  echo \"team-a $(sha256sum < team-a.token | cut -c 1-64)\" >> tenant-tokens\n"
-           "Stop it with Ctrl-C: what runs is finished and the store is closed."},
+           "Stop it with Ctrl-C: what runs is finished and the store is closed.",
+       .calls_no_server = true},
       [options](const CommandContext& context) { return RunServe(*options, context); });
   kvserver::AddDaemonFlags(&command, options.get());
   commands.MayBeEmpty(command.get_option("--admin-listen"));

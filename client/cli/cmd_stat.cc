@@ -94,6 +94,7 @@ void AddStatCommand(Commands& commands) {
                   "[COLLECTION/]NAME[@VERSION], or a segment key (64 hex digits)")
       ->excludes(counters);
   command.add_option("--collection", args->collection, "Collection of a name without one")
+      ->excludes(counters)
       ->capture_default_str();
   command.parse_complete_callback([args] {
     if (args->target.empty() && !args->counters) throw CLI::RequiredError("TARGET or --counters");

@@ -405,7 +405,8 @@ void AddTortureCommand(Commands& commands) {
                    "  quire torture power --rounds 500\n"
                    "  quire torture load --seconds 120\n"
                    "  quire torture soak --seconds 600\n"
-                   "They have their own help: quire torture NAME --help"});
+                   "They have their own help: quire torture NAME --help",
+       .calls_no_server = true});
   AddCrash(commands, command);
   AddCrashChild(commands, command);
   AddPower(commands, command);

@@ -2,9 +2,12 @@
 #include "client/cli/command.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "client/cli/json_output.h"
 #include "client/connect.h"
@@ -18,6 +21,9 @@ constexpr int kExitUsage = 2;
 constexpr double kDefaultCallSeconds = 60;
 /// A person is waiting, and a server may be restarting.
 constexpr Duration kDefaultPatience = std::chrono::seconds(5);
+
+constexpr std::array kOptionsOfCalls = {"--server", "--tenant", "--token-file", "--timeout",
+                                        "--max-message-bytes"};
 
 constexpr const char* kDescription =
     "quire: keeps the KV caches of documents as pages and sends a worker only the pages it "
@@ -89,6 +95,29 @@ StatusOr<std::shared_ptr<Transport>> Control(const GlobalOptions& options,
       ConnectGrpc(options.server,
                   {.max_message_bytes = options.max_message_bytes, .token = token}));
   return std::make_shared<AdvisingTransport>(std::move(grpc), options.server);
+}
+
+/// Stands before a value that begins with a bracket while CLI11 parses it: CLI11 takes "[a,b]" for
+/// the two values a and b, and names of documents may look like that.
+constexpr char kLiteral = '\x1f';
+
+std::vector<std::string> Protect(std::span<const char* const> arguments) {
+  std::vector<std::string> words;
+  for (const char* const argument : arguments) {
+    words.emplace_back(argument);
+    if (words.back().starts_with('[')) words.back().insert(0, 1, kLiteral);
+  }
+  return words;
+}
+
+std::string Unprotect(std::string value) {
+  if (value.starts_with(kLiteral)) value.erase(0, 1);
+  return value;
+}
+
+void UnprotectOptionsOf(CLI::App& app) {
+  for (CLI::Option* const option : app.get_options()) option->transform(Unprotect);
+  for (CLI::App* const command : app.get_subcommands(nullptr)) UnprotectOptionsOf(*command);
 }
 
 TimePoint LimitOf(const GlobalOptions& options, TimeoutOf timeout) {
@@ -220,6 +249,9 @@ CLI::App& Commands::AddApp(const Spec& spec, CLI::App* parent) {
       *(parent != nullptr ? parent : app_.get())->add_subcommand(spec.name, spec.summary);
   command.footer("Examples:\n" + spec.examples);
   command.fallthrough();  // Global options may stand after the command.
+  if (spec.calls_no_server) {
+    for (const char* const option : kOptionsOfCalls) command.excludes(app_->get_option(option));
+  }
   return command;
 }
 
@@ -240,8 +272,11 @@ CLI::App& Commands::AddGroup(const Spec& spec) {
 int Commands::Run(int argc, const char* const* argv) {
   chosen_ = nullptr;
   options_.start = SystemClock().Now();
+  std::vector<std::string> words = Protect(std::span(argv, static_cast<size_t>(argc)).subspan(1));
+  std::ranges::reverse(words);  // As CLI11 takes them.
+  UnprotectOptionsOf(*app_);
   try {
-    app_->parse(argc, argv);
+    app_->parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     return Refuse(error);
   }

@@ -23,10 +23,10 @@
 #include <string_view>
 
 #include "client/cli/data_path.h"
-#include "client/cli/given.h"
 #include "client/client.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/flags/given.h"
 #include "common/transport/bearer_token.h"
 #include "common/wire/limits.h"
 
@@ -108,8 +108,9 @@ class Commands {
 
   struct Spec {
     std::string name;
-    std::string summary;   ///< One line, shown in the list of commands.
-    std::string examples;  ///< Lines of shell, shown at the end of the command's help.
+    std::string summary;           ///< One line, shown in the list of commands.
+    std::string examples;          ///< Lines of shell, shown at the end of the command's help.
+    bool calls_no_server = false;  ///< Global options about one are wrong usage with it.
   };
   using Body = std::function<Status(const CommandContext&)>;
   /// Adds a command, or a subcommand of `parent`; `body` runs when it was named and parsed. The

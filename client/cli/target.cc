@@ -22,7 +22,7 @@ std::optional<std::pair<std::string_view, uint64_t>> SplitVersion(std::string_vi
 }  // namespace
 
 Status CheckDocumentName(const DocumentName& name) {
-  QUIRE_RETURN_IF_ERROR(wire::CheckName(name.collection, "collection"));
+  QUIRE_RETURN_IF_ERROR(wire::CheckCollection(name.collection));
   return wire::CheckName(name.name, "name");
 }
 

@@ -18,7 +18,7 @@ constexpr size_t kAlignment = 64;
 /// Copies `bytes` random bytes to a place `offset` bytes past a cache line, between guards.
 template <typename Copy>
 void CopyAndCompare(size_t bytes, size_t offset, bool with_next, Copy copy) {
-  SCOPED_TRACE(testing::Message() << bytes << " bytes at " << offset << " next " << with_next);
+  SCOPED_TRACE(::testing::Message() << bytes << " bytes at " << offset << " next " << with_next);
   SeededRandom random(bytes * 131 + offset);
   std::vector<std::byte> from(bytes), next(bytes);
   for (std::byte& b : from) b = static_cast<std::byte>(random.Next());

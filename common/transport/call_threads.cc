@@ -9,7 +9,7 @@
 namespace quire {
 namespace {
 
-constexpr std::chrono::milliseconds kRetryAfter{10};
+constexpr std::chrono::milliseconds kRetryThreadAfter{10};
 
 }  // namespace
 
@@ -39,7 +39,7 @@ Status CallThreads::Run(std::string_view tenant, Task task, Priority priority) {
     return WithRetryAfter(
         ResourceExhausted("the server runs ", busy_, " calls, ", running, " of them of tenant ",
                           tenant, ", which is the limit; retry later"),
-        kRetryAfter);
+        kRetryThreadAfter);
   }
   ++of_tenants_[std::string(tenant)];
   jobs_.Push({std::string(tenant), std::move(task)}, priority);

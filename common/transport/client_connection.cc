@@ -14,8 +14,6 @@
 namespace quire {
 namespace {
 
-/// Deadlines may be endless; waits and timeouts on the wire are not.
-constexpr Duration kLongestWait = std::chrono::minutes(1);
 /// How long a caller looks for what it waits for before it sleeps: where CPUs are virtual, to be
 /// woken takes 40 to 80 us, and who wakes it is held up by as much. One caller of a connection does
 /// at a time, and gives way to whoever else wants the CPU.

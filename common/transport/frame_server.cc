@@ -11,7 +11,7 @@ namespace quire {
 namespace {
 
 constexpr Duration kSweepPeriod = std::chrono::milliseconds(500);
-constexpr Duration kRetryAfter = std::chrono::seconds(1);
+constexpr Duration kRetryConnectingAfter = std::chrono::seconds(1);
 
 ServerConnection::Limits LimitsOf(const FrameServer::Options& options) {
   return {.max_message_bytes = options.max_message_bytes,
@@ -76,7 +76,7 @@ Status FrameServer::Admit(ServerConnection& connection, const FrameHead& hello) 
   if (static_cast<uint64_t>(open) >= options_.max_connections_per_tenant) {
     return WithRetryAfter(ResourceExhausted("tenant ", tenant, " has ", open,
                                             " connections, which is the limit; close one first"),
-                          kRetryAfter);
+                          kRetryConnectingAfter);
   }
   connection.BecomeOpen(tenant);
   return OkStatus();

@@ -16,7 +16,7 @@ namespace quire {
 namespace {
 
 constexpr Duration kLookAfter = std::chrono::milliseconds(500);
-constexpr Duration kRetryAfter = std::chrono::milliseconds(50);
+constexpr Duration kRetryAdmissionAfter = std::chrono::milliseconds(50);
 constexpr uint32_t kBurstThreads = 1024;
 
 }  // namespace
@@ -77,13 +77,13 @@ Status GrpcCalls::Admit(grpc::ServerContext* context, const std::string& tenant)
         ResourceExhausted("tenant ", tenant, " has ", running,
                           " calls at the server, which is the limit; take their answers, or retry "
                           "later"),
-        kRetryAfter);
+        kRetryAdmissionAfter);
   }
   if (admitted_ >= limits_.max_calls) {
     refused_.Add();
     return WithRetryAfter(
         ResourceExhausted("the server has ", admitted_, " calls, which is its limit; retry later"),
-        kRetryAfter);
+        kRetryAdmissionAfter);
   }
   ++admitted_;
   ++of_tenants_[tenant];

@@ -3,20 +3,12 @@
 #include "common/transport/frame_pipe_conformance.h"
 #include "common/transport/grpc_pipe.h"
 #include "common/transport/grpc_server.h"
+#include "common/transport/no_calls.h"
 
 namespace quire::testing {
 namespace {
 
 constexpr uint64_t kMaxMessageBytes = 8 << 20;
-
-class NoCalls final : public CallHandler {
- public:
-  std::vector<std::string> Methods() const override { return {}; }
-  Status Handle(const CallContext&, std::string_view method, const CallMessage&,
-                ReplyWriter&) override {
-    return Unimplemented(method);
-  }
-};
 
 /// A server of its own for each pair.
 class GrpcPipes final : public PipesUnderTest {

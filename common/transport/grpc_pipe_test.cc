@@ -13,6 +13,7 @@
 
 #include "common/base/mutex.h"
 #include "common/transport/grpc_server.h"
+#include "common/transport/no_calls.h"
 #include "quire/v1/data_plane.grpc.pb.h"
 #include "tests/kit/child_process.h"
 #include "tests/kit/temp_dir.h"
@@ -65,16 +66,6 @@ class Inbox final : public FrameReceiver {
   std::deque<Frame> frames_ QUIRE_GUARDED_BY(mutex_);
   std::vector<Status> closed_ QUIRE_GUARDED_BY(mutex_);
   bool held_ QUIRE_GUARDED_BY(mutex_) = false;
-};
-
-/// Answers no unary calls.
-class NoCalls final : public CallHandler {
- public:
-  std::vector<std::string> Methods() const override { return {}; }
-  Status Handle(const CallContext&, std::string_view method, const CallMessage&,
-                ReplyWriter&) override {
-    return Unimplemented(method);
-  }
 };
 
 /// A pipe and what it received. The pipe goes first.

@@ -10,14 +10,14 @@
 namespace quire {
 namespace {
 
-constexpr Duration kLookAfter = std::chrono::milliseconds(20);
+constexpr Duration kLookForIdleAfter = std::chrono::milliseconds(20);
 
 }  // namespace
 
 void ShutDownGrpc(grpc::Server& server, Duration grace, const std::function<bool()>& idle) {
   // Twice in a row, because a call that has just come in may not be seen yet.
   bool was_idle = false;
-  const PeriodicTask closer(kLookAfter, [&] {
+  const PeriodicTask closer(kLookForIdleAfter, [&] {
     const bool is_idle = idle();
     if (is_idle && was_idle) grpc_server_cancel_all_calls(server.c_server());
     was_idle = is_idle;

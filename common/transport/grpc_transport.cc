@@ -23,9 +23,6 @@
 namespace quire {
 namespace {
 
-/// A deadline may be endless; waits are not.
-constexpr Duration kLongestWait = std::chrono::minutes(1);
-
 /// How long a call that finds no server gives gRPC to connect again.
 constexpr Duration kTimeToConnect = std::chrono::milliseconds(10);
 
@@ -42,7 +39,7 @@ void LetConnect(grpc::Channel& channel, TimePoint deadline) {
 /// Message of gRPC for a call that found no connection, and so was not sent.
 constexpr std::string_view kNotSent = "failed to connect to all addresses";
 /// Delay after which such a call may be made again, whatever it does.
-constexpr Duration kRetryAfter = std::chrono::milliseconds(10);
+constexpr Duration kRetryDialAfter = std::chrono::milliseconds(10);
 
 /// Message of gRPC when every thread of the server is taken: the call has not begun.
 constexpr std::string_view kNoThread = "Server Threadpool Exhausted";
@@ -161,7 +158,7 @@ Status GrpcTransport::Run(std::string_view method, const CallMessage& request, C
     LetConnect(*channel_, deadline);
     const Status lost = Annotate(ended, "the server at ", options_.address, " cannot be reached");
     const bool sent = Message(lost).find(kNotSent) == std::string_view::npos;
-    return sent ? lost : WithRetryAfter(lost, kRetryAfter);
+    return sent ? lost : WithRetryAfter(lost, kRetryDialAfter);
   }
   if (status.error_code() == grpc::StatusCode::CANCELLED && !WasAnswered(*context)) {
     // A caller that cancelled its own call knows that it did.

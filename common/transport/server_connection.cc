@@ -15,8 +15,7 @@
 namespace quire {
 namespace {
 
-constexpr Duration kLongestWait = std::chrono::minutes(1);
-constexpr std::chrono::milliseconds kRetryAfter{10};
+constexpr std::chrono::milliseconds kRetryCallAfter{10};
 /// What the connection itself has to say goes before any part.
 constexpr int kMostUrgent = static_cast<int>(Priority::kCorrection) + 1;
 /// Refusals that wait to be sent, for each call that may run: a client that causes more does not
@@ -270,13 +269,13 @@ Status ServerConnection::EnterCall(const CallPtr& call) {
   if (calls_.size() >= limits_.max_calls) {
     return WithRetryAfter(ResourceExhausted("the connection has ", calls_.size(),
                                             " calls running, which is the limit; retry later"),
-                          kRetryAfter);
+                          kRetryCallAfter);
   }
   if (request_bytes_ + call->request_bytes > limits_.max_request_bytes && request_bytes_ > 0) {
     return WithRetryAfter(
         ResourceExhausted("the requests of the connection's calls have ", request_bytes_,
                           " bytes, the limit is ", limits_.max_request_bytes, "; retry later"),
-        kRetryAfter);
+        kRetryCallAfter);
   }
   call->context.tenant = tenant_;
   if (const auto it = landings_.find(call->landing); it != landings_.end()) {

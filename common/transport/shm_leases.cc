@@ -16,7 +16,7 @@
 namespace quire {
 namespace {
 
-constexpr size_t kNumbersAtOnce = 512;
+constexpr size_t kWordsAtOnce = 512;
 /// Messages taken before other connections have their turn.
 constexpr int kMessagesAtOnce = 64;
 
@@ -122,7 +122,7 @@ bool ShmLeases::Renew(uint64_t number) {
 
 bool ShmLeases::Say(std::span<const uint64_t> words) const {
   while (!words.empty()) {
-    const auto some = words.first(std::min(words.size(), kNumbersAtOnce));
+    const auto some = words.first(std::min(words.size(), kWordsAtOnce));
     const ssize_t sent =
         send(channel_.get(), some.data(), some.size_bytes(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
@@ -161,7 +161,7 @@ void ShmLeases::EndAll() {
 
 void ShmLeases::OnReady(uint32_t events) {
   (void)events;
-  std::array<uint64_t, kNumbersAtOnce> numbers;
+  std::array<uint64_t, kWordsAtOnce> numbers;
   for (int i = 0; i < kMessagesAtOnce; ++i) {
     const ssize_t got =
         recv(channel_.get(), numbers.data(), sizeof numbers, MSG_DONTWAIT | MSG_TRUNC);

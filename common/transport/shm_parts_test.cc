@@ -35,8 +35,8 @@ class TextSink final : public ShmPacketReader::Sink {
   std::string text;
 };
 
-std::vector<std::byte> Frame(const std::string& head, const std::vector<std::string>& slices,
-                             const std::vector<uint64_t>& places) {
+std::vector<std::byte> FramePacket(const std::string& head, const std::vector<std::string>& slices,
+                                   const std::vector<uint64_t>& places) {
   std::vector<ShmDescriptor> descriptors;
   std::string payload;
   for (const std::string& slice : slices) {
@@ -67,9 +67,9 @@ Status Feed(std::span<const std::byte> bytes, size_t step, ShmPacketReader* read
 
 TEST(ShmPacketReaderTest, PacketsAreTheSameHoweverTheyAreCut) {
   std::vector<std::byte> stream;
-  for (const auto& packet :
-       {Frame("a", {"one", "two"}, {}), Frame("", {}, {}), Frame("b", {std::string(300, 'x')}, {8}),
-        Frame(std::string(500, 'h'), {}, {})}) {
+  for (const auto& packet : {FramePacket("a", {"one", "two"}, {}), FramePacket("", {}, {}),
+                             FramePacket("b", {std::string(300, 'x')}, {8}),
+                             FramePacket(std::string(500, 'h'), {}, {})}) {
     stream.insert(stream.end(), packet.begin(), packet.end());
   }
   const std::string whole =
@@ -84,8 +84,8 @@ TEST(ShmPacketReaderTest, PacketsAreTheSameHoweverTheyAreCut) {
 
 TEST(ShmPacketReaderTest, AHeadLargerThanTheBufferArrives) {
   const std::string head(1 << 20, 'h');
-  std::vector<std::byte> stream = Frame(head, {"tail"}, {});
-  const std::vector<std::byte> next = Frame("next", {}, {});
+  std::vector<std::byte> stream = FramePacket(head, {"tail"}, {});
+  const std::vector<std::byte> next = FramePacket("next", {}, {});
   stream.insert(stream.end(), next.begin(), next.end());
   ShmPacketReader reader({.max_frame_bytes = 2 << 20});
   TextSink sink;

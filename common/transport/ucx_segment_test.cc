@@ -25,8 +25,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr uint64_t kPage = 4096;
-constexpr uint64_t kBytes = 4 * kPage;
+constexpr uint64_t kPageBytes = 4096;
+constexpr uint64_t kBytes = 4 * kPageBytes;
 constexpr uint64_t kAddress = 0x7f00'0000'0000;  // Of the segment, at the peer.
 constexpr uint64_t kOfProcess = uint64_t{1} << 63;
 constexpr uint64_t kOfShm = uint64_t{1} << 62;
@@ -79,15 +79,15 @@ struct Attached {
 TEST(UcxSegmentTest, MemoryWithinAFileIsWhereThePeerHasIt) {
   const UniqueFd fd = MakeFile(UcxName());
   // What the peer says of the segment's length is not believed.
-  auto segment =
-      UcxSegment::MapPosix(PosixPartOf(fd.get(), UINT64_MAX), {kAddress + kPage, 2 * kPage});
+  auto segment = UcxSegment::MapPosix(PosixPartOf(fd.get(), UINT64_MAX),
+                                      {kAddress + kPageBytes, 2 * kPageBytes});
   ASSERT_TRUE(segment.ok()) << segment.status();
-  ASSERT_EQ((*segment)->memory().size(), 2 * kPage);
+  ASSERT_EQ((*segment)->memory().size(), 2 * kPageBytes);
   (*segment)->memory().front() = std::byte{7};
   (*segment)->memory().back() = std::byte{8};
   char first = 0, last = 0;
-  ASSERT_EQ(pread(fd.get(), &first, 1, kPage), 1);
-  ASSERT_EQ(pread(fd.get(), &last, 1, 3 * kPage - 1), 1);
+  ASSERT_EQ(pread(fd.get(), &first, 1, kPageBytes), 1);
+  ASSERT_EQ(pread(fd.get(), &last, 1, 3 * kPageBytes - 1), 1);
   EXPECT_EQ(first, 7);
   EXPECT_EQ(last, 8);
 }
@@ -110,12 +110,15 @@ TEST(UcxSegmentTest, AFileMayBeNamedByItsNumber) {
 
 TEST(UcxSegmentTest, WhatIsNotInsideTheFileIsRefused) {
   // Of the last page a byte is there, so the page is.
-  const UniqueFd fd = MakeFile(UcxName(), 3 * kPage + 1);
+  const UniqueFd fd = MakeFile(UcxName(), 3 * kPageBytes + 1);
   const std::string part = PosixPartOf(fd.get());
-  EXPECT_TRUE(UcxSegment::MapPosix(part, {kAddress, 4 * kPage}).ok());
-  const UcxPeerMemory outside[] = {{kAddress, 4 * kPage + 1},      {kAddress + kPage, 4 * kPage},
-                                   {kAddress - 1, kPage},          {kAddress + 4 * kPage, 1},
-                                   {kAddress + kPage, UINT64_MAX}, {0, UINT64_MAX},
+  EXPECT_TRUE(UcxSegment::MapPosix(part, {kAddress, 4 * kPageBytes}).ok());
+  const UcxPeerMemory outside[] = {{kAddress, 4 * kPageBytes + 1},
+                                   {kAddress + kPageBytes, 4 * kPageBytes},
+                                   {kAddress - 1, kPageBytes},
+                                   {kAddress + 4 * kPageBytes, 1},
+                                   {kAddress + kPageBytes, UINT64_MAX},
+                                   {0, UINT64_MAX},
                                    {UINT64_MAX, UINT64_MAX}};
   for (const UcxPeerMemory& memory : outside) {
     SCOPED_TRACE(std::to_string(memory.address) + " " + std::to_string(memory.bytes));
@@ -125,8 +128,8 @@ TEST(UcxSegmentTest, WhatIsNotInsideTheFileIsRefused) {
   EXPECT_THAT(Refusal(UcxSegment::MapPosix(part, {kAddress, 0}).status()),
               HasSubstr("names no memory"));
   // It was longer when its key was made.
-  ASSERT_EQ(ftruncate(fd.get(), kPage), 0);
-  EXPECT_THAT(Refusal(UcxSegment::MapPosix(part, {kAddress, 2 * kPage}).status()),
+  ASSERT_EQ(ftruncate(fd.get(), kPageBytes), 0);
+  EXPECT_THAT(Refusal(UcxSegment::MapPosix(part, {kAddress, 2 * kPageBytes}).status()),
               HasSubstr("its memory has 4096"));
 }
 
@@ -140,23 +143,25 @@ TEST(UcxSegmentTest, OnlyFilesOfUcxsInSharedMemoryAreMapped) {
   const UniqueFd device(open("/dev/zero", O_RDWR | O_CLOEXEC));
   for (const UniqueFd* const fd : {&other, &memory_file, &reader, &device}) {
     ASSERT_TRUE(fd->valid());
-    EXPECT_THAT(Refusal(UcxSegment::MapPosix(PosixPartOf(fd->get()), {kAddress, kPage}).status()),
-                HasSubstr("none that UCX has made"));
+    EXPECT_THAT(
+        Refusal(UcxSegment::MapPosix(PosixPartOf(fd->get()), {kAddress, kPageBytes}).status()),
+        HasSubstr("none that UCX has made"));
   }
-  EXPECT_THAT(Refusal(UcxSegment::MapPosix(PosixPartOf(1 << 29), {kAddress, kPage}).status()),
+  EXPECT_THAT(Refusal(UcxSegment::MapPosix(PosixPartOf(1 << 29), {kAddress, kPageBytes}).status()),
               HasSubstr("cannot open"));
-  EXPECT_THAT(Refusal(UcxSegment::MapPosix(PosixPart(7) + "/tmp", {kAddress, kPage}).status()),
+  EXPECT_THAT(Refusal(UcxSegment::MapPosix(PosixPart(7) + "/tmp", {kAddress, kPageBytes}).status()),
               HasSubstr("UCX_POSIX_DIR"));
-  EXPECT_THAT(Refusal(UcxSegment::MapPosix("short", {kAddress, kPage}).status()),
+  EXPECT_THAT(Refusal(UcxSegment::MapPosix("short", {kAddress, kPageBytes}).status()),
               HasSubstr("in 5 bytes"));
 }
 
 TEST(UcxSegmentTest, APinnedPartOpensWhenThePeersDescriptorIsClosed) {
   UniqueFd fd = MakeFile(UcxName());
-  const auto pinned = PinPosixPart(PosixPartOf(fd.get(), UINT64_MAX), {kAddress + kPage, kPage});
+  const auto pinned =
+      PinPosixPart(PosixPartOf(fd.get(), UINT64_MAX), {kAddress + kPageBytes, kPageBytes});
   ASSERT_TRUE(pinned.ok()) << pinned.status();
   fd.Reset();
-  EXPECT_EQ(pinned->bytes, PosixPartOf(pinned->fd.get(), 2 * kPage));
+  EXPECT_EQ(pinned->bytes, PosixPartOf(pinned->fd.get(), 2 * kPageBytes));
   EXPECT_TRUE(UcxSegment::MapPosix(pinned->bytes, {kAddress, kBytes}).ok());
 }
 
@@ -165,23 +170,23 @@ TEST(UcxSegmentTest, MemoryWithinASystemVSegment) {
   if (segment.id < 0) GTEST_SKIP() << "no System V shared memory here";
   ASSERT_NE(segment.place, reinterpret_cast<void*>(-1));
   const std::string part = SysvPart(segment.id);
-  EXPECT_THAT(Refusal(UcxSegment::MapSysv(part, {kAddress, kPage}).status()),
+  EXPECT_THAT(Refusal(UcxSegment::MapSysv(part, {kAddress, kPageBytes}).status()),
               HasSubstr("none that UCX has made"))
       << "it stays when nobody uses it";
   segment.Remove();
-  const auto mapped = UcxSegment::MapSysv(part, {kAddress + kPage, 3 * kPage});
+  const auto mapped = UcxSegment::MapSysv(part, {kAddress + kPageBytes, 3 * kPageBytes});
   ASSERT_TRUE(mapped.ok()) << mapped.status();
-  ASSERT_EQ((*mapped)->memory().size(), 3 * kPage);
+  ASSERT_EQ((*mapped)->memory().size(), 3 * kPageBytes);
   (*mapped)->memory().front() = std::byte{9};
-  EXPECT_EQ(static_cast<const std::byte*>(segment.place)[kPage], std::byte{9});
+  EXPECT_EQ(static_cast<const std::byte*>(segment.place)[kPageBytes], std::byte{9});
   for (const UcxPeerMemory& memory :
        {UcxPeerMemory{kAddress, kBytes + 1}, UcxPeerMemory{kAddress - 1, 1},
         UcxPeerMemory{kAddress + kBytes, 1}, UcxPeerMemory{kAddress + 1, UINT64_MAX}}) {
     EXPECT_THAT(Refusal(UcxSegment::MapSysv(part, memory).status()), HasSubstr("its memory has"));
   }
-  EXPECT_THAT(Refusal(UcxSegment::MapSysv("short", {kAddress, kPage}).status()),
+  EXPECT_THAT(Refusal(UcxSegment::MapSysv("short", {kAddress, kPageBytes}).status()),
               HasSubstr("in 5 bytes"));
-  EXPECT_THAT(Refusal(UcxSegment::MapSysv(SysvPart(-1), {kAddress, kPage}).status()),
+  EXPECT_THAT(Refusal(UcxSegment::MapSysv(SysvPart(-1), {kAddress, kPageBytes}).status()),
               HasSubstr("cannot attach"));
 }
 

@@ -164,6 +164,9 @@ Status CheckName(std::string_view name, std::string_view field) {
   if (name.empty() || name.size() > kMaxNameBytes) {
     return InvalidArgument(field, " has ", name.size(), " bytes: must be 1..", kMaxNameBytes);
   }
+  if (name.find_first_not_of(' ') == std::string_view::npos) {
+    return InvalidArgument(field, " has spaces only");
+  }
   for (std::string_view rest = name; !rest.empty();) {
     const auto c = static_cast<unsigned char>(rest[0]);
     if (c < 0x20 || c == 0x7f || c == '/') {
@@ -175,6 +178,14 @@ Status CheckName(std::string_view name, std::string_view field) {
       return InvalidArgument(field, " is not UTF-8 at byte ", name.size() - rest.size());
     }
     rest.remove_prefix(length);
+  }
+  return OkStatus();
+}
+
+Status CheckCollection(std::string_view name) {
+  QUIRE_RETURN_IF_ERROR(CheckName(name, "collection"));
+  if (name.starts_with('-')) {
+    return InvalidArgument("collection '", name, "' begins with '-', as an option does");
   }
   return OkStatus();
 }

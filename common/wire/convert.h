@@ -44,8 +44,10 @@ inline std::string KeyToBytes(const SegmentKey& key) { return std::string(key.vi
 
 /// 1..64 bytes of [A-Za-z0-9_.-].
 [[nodiscard]] Status CheckTenantName(std::string_view tenant);
-/// A collection or document name: 1..255 bytes of UTF-8 without control characters or '/'.
+/// A document's name: 1..255 bytes of UTF-8 without control characters or '/', not all spaces.
 [[nodiscard]] Status CheckName(std::string_view name, std::string_view field);
+/// A collection's name: the same, and its first byte is not '-'.
+[[nodiscard]] Status CheckCollection(std::string_view name);
 /// No bytes or 32.
 [[nodiscard]] Status CheckContentHash(std::string_view hash);
 /// A time to live on the wire, in seconds: 0 (nullopt), or 1..kMaxTtlSeconds.

@@ -26,7 +26,7 @@ namespace quire::wire {
 /// Name: collection, name, version.
 template <typename Name>
 StatusOr<Name> DocumentNameFromProto(const v1::DocumentName& proto) {
-  QUIRE_RETURN_IF_ERROR(CheckName(proto.collection(), "collection"));
+  QUIRE_RETURN_IF_ERROR(CheckCollection(proto.collection()));
   QUIRE_RETURN_IF_ERROR(CheckName(proto.name(), "name"));
   Name name;
   name.collection = proto.collection();

@@ -128,12 +128,20 @@ TEST(NameConvertTest, TenantsAreShortAndPlain) {
 
 TEST(NameConvertTest, NamesAreUtf8WithoutSlashOrControl) {
   EXPECT_TRUE(CheckName("Grüße \xe6\x97\xa5 \xf0\x9f\x93\x96", "name").ok());
-  for (const std::string bad : {"", "a/b", "a\tb", "\x7f", "\xff", "\xc3", "\xc0\x80",
+  for (const std::string bad : {"", "a/b", "a\tb", "\x7f", "\xff", "\xc3", "\xc0\x80", " ",
                                 "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe0\x80\x80"}) {
     EXPECT_EQ(CheckName(bad, "name").code(), StatusCode::kInvalidArgument);
   }
   EXPECT_FALSE(CheckName(std::string("a\0b", 3), "name").ok());
   EXPECT_FALSE(CheckName(std::string(256, 'a'), "name").ok());
+  EXPECT_TRUE(CheckName("-a", "name").ok());
+}
+
+TEST(NameConvertTest, CollectionsDoNotLookLikeOptions) {
+  EXPECT_TRUE(CheckCollection("a-b").ok());
+  for (const char* bad : {"-", "-c", "", "a/b"}) {
+    EXPECT_EQ(CheckCollection(bad).code(), StatusCode::kInvalidArgument) << bad;
+  }
 }
 
 TEST(TokensConvertTest, ChecksCountAndSign) {

@@ -29,7 +29,7 @@ Bytes Random(size_t bytes, uint64_t seed) {
   return out;
 }
 
-StatusOr<Device*> Fake() { return &testing::FakeCudaDevice(); }
+StatusOr<Device*> FakeCuda() { return &testing::FakeCudaDevice(); }
 
 class DeviceMemoryTest : public ::testing::TestWithParam<StatusOr<Device*> (*)()> {
  protected:
@@ -52,7 +52,7 @@ class DeviceMemoryTest : public ::testing::TestWithParam<StatusOr<Device*> (*)()
   DeviceBuffer buffer_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Fake, DeviceMemoryTest, ::testing::Values(&Fake));
+INSTANTIATE_TEST_SUITE_P(Fake, DeviceMemoryTest, ::testing::Values(&FakeCuda));
 INSTANTIATE_TEST_SUITE_P(Cuda, DeviceMemoryTest, ::testing::Values(&CudaDevice));
 
 TEST_P(DeviceMemoryTest, ItSaysWhoseMemoryItIs) { EXPECT_EQ(access_->type(), MemoryType::kCuda); }

@@ -82,7 +82,9 @@ Status CheckGenerationConfig(std::string_view text, const std::string& name,
   QUIRE_ASSIGN_OR_RETURN(const nlohmann::json object, ParseObject(text, name));
   const std::vector<TokenId> theirs = Ids(object.value("eos_token_id", nlohmann::json()));
   QUIRE_RETURN_IF_ERROR(CheckEnds(JsonFields(object, name), "eos_token_id", theirs, *ends));
-  ends->insert(ends->end(), theirs.begin(), theirs.end());
+  for (const TokenId id : theirs) {
+    if (std::ranges::find(*ends, id) == ends->end()) ends->push_back(id);
+  }
   return OkStatus();
 }
 
@@ -93,14 +95,15 @@ Status CheckTokenizerConfig(std::string_view text, const std::string& name,
   return CheckEnds(JsonFields(object, name), "eos_token", AddedIds(object, end), ends);
 }
 
-Status CheckCompanions(const std::string& directory, const ModelConfig& config) {
-  std::vector<TokenId> ends = config.eos_ids;
+Status ReadCompanions(const std::string& directory, ModelConfig* config) {
   const std::string generation = directory + "/generation_config.json";
   QUIRE_ASSIGN_OR_RETURN(const auto generated, ReadIfThere(generation));
-  if (generated) QUIRE_RETURN_IF_ERROR(CheckGenerationConfig(*generated, generation, &ends));
+  if (generated) {
+    QUIRE_RETURN_IF_ERROR(CheckGenerationConfig(*generated, generation, &config->eos_ids));
+  }
   const std::string tokenizer = directory + "/tokenizer_config.json";
   QUIRE_ASSIGN_OR_RETURN(const auto tokens, ReadIfThere(tokenizer));
-  return tokens ? CheckTokenizerConfig(*tokens, tokenizer, ends) : OkStatus();
+  return tokens ? CheckTokenizerConfig(*tokens, tokenizer, config->eos_ids) : OkStatus();
 }
 
 Status CheckTokenizer(const Tokenizer& tokenizer, const std::string& name,

@@ -28,9 +28,10 @@ Status CheckTokenizerConfig(std::string_view text, const std::string& name,
 /// Looks into generation_config.json and tokenizer_config.json of `directory`, where there are any.
 /// INVALID_ARGUMENT naming the file and the field when an answer ends otherwise there: when
 /// generation_config.json shares no end of sequence with config.json, or the tokenizer's is in
-/// neither. They may name further ones, as those of chat models do. What else they say is about
-/// sampling and about text, which calls bring themselves.
-Status CheckCompanions(const std::string& directory, const ModelConfig& config);
+/// neither. Further ones of generation_config.json, as those of chat models have, join
+/// `config->eos_ids`. What else they say is about sampling and about text, which calls bring
+/// themselves.
+Status ReadCompanions(const std::string& directory, ModelConfig* config);
 
 /// INVALID_ARGUMENT when `tokenizer`, read from the file called `name`, makes ids that the model
 /// does not know, or begins or ends sequences with others than the model's config.

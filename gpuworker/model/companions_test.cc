@@ -27,9 +27,11 @@ class CompanionsTest : public ::testing::Test {
   Status Check(const std::string& generation, const std::string& tokenizer) {
     if (!generation.empty()) WriteFile(directory_ / "generation_config.json", generation);
     if (!tokenizer.empty()) WriteFile(directory_ / "tokenizer_config.json", tokenizer);
-    return CheckCompanions(directory_.path(), {.vocab_size = 200000, .eos_ids = {128001}});
+    config_ = {.vocab_size = 200000, .eos_ids = {128001}};
+    return ReadCompanions(directory_.path(), &config_);
   }
   const TempDir directory_;
+  ModelConfig config_;
 };
 
 TEST_F(CompanionsTest, ACheckpointNeedsNone) { EXPECT_EQ(Check("", ""), OkStatus()); }
@@ -40,6 +42,7 @@ TEST_F(CompanionsTest, FurtherEndsOfAChatModelAreAccepted) {
           "128001": {"content": "<|end_of_text|>"}, "128009": {"content": "<|eot_id|>"}}})";
   EXPECT_EQ(Check(R"({"eos_token_id": [128001, 128009], "temperature": 0.6})", tokenizer),
             OkStatus());
+  EXPECT_THAT(config_.eos_ids, ::testing::ElementsAre(128001, 128009)) << "all of them end";
   EXPECT_EQ(Check("", R"({"eos_token": {"content": "</s>"}})"), OkStatus()) << "it has no id";
 }
 

@@ -119,7 +119,7 @@ Decoder::~Decoder() = default;
 StatusOr<std::unique_ptr<Decoder>> Decoder::Load(const std::string& directory, Device* device) {
   QUIRE_RETURN_IF_ERROR(CheckKernels(*device));
   QUIRE_ASSIGN_OR_RETURN(ModelConfig config, LoadModelConfig(directory + "/config.json"));
-  QUIRE_RETURN_IF_ERROR(CheckCompanions(directory, config));
+  QUIRE_RETURN_IF_ERROR(ReadCompanions(directory, &config));
   QUIRE_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(directory));
   QUIRE_ASSIGN_OR_RETURN(Weights weights, LoadWeights(checkpoint, config, device));
   const std::array<uint8_t, 32> hash = checkpoint.Hash(NumericSettings(config));

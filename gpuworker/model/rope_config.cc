@@ -14,7 +14,7 @@ constexpr double kMaxTheta = 1e15;
 constexpr double kMaxFactor = 1e6;
 constexpr double kMaxContext = 1 << 30;
 /// Says of a YaRN model that it was trained further.
-constexpr std::string_view kHarmless[] = {"finetuned"};
+constexpr std::string_view kHarmlessScaling[] = {"finetuned"};
 
 /// The magnitude factor of YaRN (Peng et al., 2023) for a context stretched by `scale`.
 double Magnitude(double scale, double mscale) {
@@ -32,7 +32,7 @@ class RopeParser {
     QUIRE_RETURN_IF_ERROR(ReadTheta());
     QUIRE_ASSIGN_OR_RETURN(const std::string type, scaling_.String("rope_type", "default"));
     QUIRE_RETURN_IF_ERROR(ReadScaling(type));
-    QUIRE_RETURN_IF_ERROR(scaling_.CheckAllRead(kHarmless));
+    QUIRE_RETURN_IF_ERROR(scaling_.CheckAllRead(kHarmlessScaling));
     return rope_;
   }
 

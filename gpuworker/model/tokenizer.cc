@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/model/tokenizer.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <utility>
@@ -119,6 +120,12 @@ StatusOr<std::string> Tokenizer::Decode(std::span<const TokenId> ids) const {
     text += bytes_[id];
   }
   return text;
+}
+
+void Tokenizer::AddEnds(std::span<const TokenId> ids) {
+  for (const TokenId id : ids) {
+    if (std::ranges::find(ends_, id) == ends_.end()) ends_.push_back(id);
+  }
 }
 
 }  // namespace quire::worker

@@ -40,6 +40,10 @@ class Tokenizer {
 
   TokenId bos_id() const { return bos_id_; }
   TokenId eos_id() const { return eos_id_; }
+  /// Every token that ends a sequence: EOS, and what AddEnds was given.
+  const std::vector<TokenId>& ends() const { return ends_; }
+  /// Adds those that the model's configuration names besides.
+  void AddEnds(std::span<const TokenId> ids);
   size_t vocab_size() const { return bytes_.size(); }
 
  private:
@@ -49,6 +53,7 @@ class Tokenizer {
   std::unordered_map<std::string, TokenId> pieces_;  ///< Ids from the first after the bytes on.
   TokenId bos_id_ = 0;
   TokenId eos_id_ = 1;
+  std::vector<TokenId> ends_ = {eos_id_};
 };
 
 }  // namespace quire::worker

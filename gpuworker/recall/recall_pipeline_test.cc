@@ -23,7 +23,7 @@ using testing::HeldTransport;
 using ::testing::IsEmpty;
 using Pages = std::vector<std::vector<uint32_t>>;
 
-constexpr uint32_t kPages = 12;
+constexpr uint32_t kContextPages = 12;
 
 /// Selects and blocks as the test says, and writes down what it is told.
 class ScriptedPolicy final : public RetrievalPolicy {
@@ -76,13 +76,14 @@ class RecallPipelineTest : public ::testing::TestWithParam<bool> {
     client_ = *Client::Create({.transport = transport_, .clock = &clock_});
     context_ = client_->OpenContext(spec_, std::nullopt)->id;
     Payload payload;
-    payload.Append(std::vector<std::byte>(SegmentBytes(spec_, kPages)));
-    EXPECT_TRUE(client_->AppendPages(context_, 0, std::vector<TokenId>(kPages * 2), payload).ok());
+    payload.Append(std::vector<std::byte>(SegmentBytes(spec_, kContextPages)));
+    EXPECT_TRUE(
+        client_->AppendPages(context_, 0, std::vector<TokenId>(kContextPages * 2), payload).ok());
     session_ = *client_->OpenSession(ContextRef(context_),
                                      {.spec = spec_, .slots_per_head = 2, .managed_layers = {}});
     cache_ = *BudgetCache::Create(spec_, &CpuDevice(),
                                   std::vector{policy_.Layout(0), policy_.Layout(1)});
-    EXPECT_EQ(cache_->StartAt(kPages * 2), OkStatus());
+    EXPECT_EQ(cache_->StartAt(kContextPages * 2), OkStatus());
     staging_.emplace(session_.get());
     EXPECT_EQ(staging_->Reserve(0), OkStatus());
     EXPECT_EQ(staging_->landing() != nullptr, lands());
@@ -141,7 +142,7 @@ class RecallPipelineTest : public ::testing::TestWithParam<bool> {
 
 TEST_P(RecallPipelineTest, BringsWhatIsMissingAndActivatesTheSelection) {
   ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
-  EXPECT_EQ(policy_.candidates, (PageRange{0, kPages - 2}));
+  EXPECT_EQ(policy_.candidates, (PageRange{0, kContextPages - 2}));
   EXPECT_THAT(Active(0), ElementsAre(1, 2));
   EXPECT_THAT(Active(1), ElementsAre(3, 4));
   ASSERT_EQ(Before({{2, 5}, {3, 4}}, {true, true}), OkStatus());

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/service/generate_call.h"
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "common/wire/convert.h"
@@ -44,7 +46,7 @@ Status AddStopTexts(const v1::GenerateRequest& request, const Tokenizer* tokeniz
     return InvalidArgument("there are ", request.stop_texts_size(), " stop_texts; at most ",
                            kMaxStopTexts, " are accepted");
   }
-  stop->push_back(tokenizer->eos_id());
+  std::ranges::copy(tokenizer->ends(), std::back_inserter(*stop));
   for (const std::string& text : request.stop_texts()) {
     const std::vector<TokenId> ids =
         text.size() <= kMaxStopTextBytes ? tokenizer->Encode(text) : std::vector<TokenId>{};

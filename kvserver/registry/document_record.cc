@@ -9,8 +9,7 @@ namespace quire::kvserver {
 namespace {
 
 constexpr uint8_t kVersionWithTtl = 2;
-constexpr uint8_t kVersion = 1;
-constexpr size_t kContentHashBytes = 32;
+constexpr uint8_t kVersionWithoutTtl = 1;
 
 std::string Seal(ByteWriter& out) {
   out.Raw(AsText(EncodeTrailer(Crc32c(AsBytes(out.bytes())))));
@@ -21,7 +20,7 @@ std::string Seal(ByteWriter& out) {
 
 std::string EncodeDocument(const Document& document) {
   ByteWriter out;
-  out.Number(document.ttl_seconds ? kVersionWithTtl : kVersion);
+  out.Number(document.ttl_seconds ? kVersionWithTtl : kVersionWithoutTtl);
   out.Raw(document.chain_tip.view());
   out.Number(document.num_tokens);
   out.Number(document.bytes);

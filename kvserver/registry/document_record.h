@@ -7,6 +7,7 @@
 #ifndef QUIRE_KVSERVER_REGISTRY_DOCUMENT_RECORD_H_
 #define QUIRE_KVSERVER_REGISTRY_DOCUMENT_RECORD_H_
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,8 @@
 #include "kvserver/registry/document_registry.h"
 
 namespace quire::kvserver {
+
+inline constexpr size_t kContentHashBytes = 32;  ///< SHA-256.
 
 [[nodiscard]] std::string EncodeDocument(const Document& document);
 /// Reads any bytes safely; DATA_LOSS when they are not a document's, FAILED_PRECONDITION when they

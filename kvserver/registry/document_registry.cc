@@ -13,8 +13,6 @@
 namespace quire::kvserver {
 namespace {
 
-constexpr size_t kContentHashBytes = 32;
-
 Status NoSuchDocument(const DocumentName& name) {
   return NotFound("document ", Describe(name), " is not registered; register it, or list the ",
                   "collection to see what is");

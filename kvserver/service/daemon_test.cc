@@ -363,6 +363,10 @@ TEST_F(QuiredTest, FailsToStartWithAReason) {
   ExpectFailure({"--data-dir", dir_ / "d", "--max-threads", "20"}, "--max-threads");
   ExpectFailure({"--data-dir", dir_ / "d", "--max-streams", "10000"}, "--max-streams");
   ExpectFailure({"--data-dir", dir_ / "d", "--stall-seconds", "0"}, "--stall-seconds");
+  for (const char* empty : {"--tenant-tokens", "--port-file", "--shm-socket", "--ucx-listen"}) {
+    ExpectFailure({"--data-dir", dir_ / "d", empty, ""}, std::string(empty) + " is empty");
+  }
+  ExpectFailure({"--config", Config("tenant-tokens = \"\"\n")}, "--tenant-tokens is empty");
   ExpectFailure({"--data-dir", dir_ / "d", "--default-codec", "int7"}, "--default-codec");
   ExpectFailure({"--data-dir", dir_ / "d", "--dram-bytes", "8MiB", "--ssd-bytes", "1MiB"},
                 "at least 16777216");

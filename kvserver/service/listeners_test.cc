@@ -11,14 +11,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class FakeListener final : public PipeListener {
+class ListenerOfShm final : public PipeListener {
  public:
   std::string_view kind() const override { return "shm"; }
   std::string address() const override { return "/here"; }
 };
 
 StatusOr<std::unique_ptr<PipeListener>> Listens(const ListenerContext&, PipeListener::Accept) {
-  return std::make_unique<FakeListener>();
+  return std::make_unique<ListenerOfShm>();
 }
 StatusOr<std::unique_ptr<PipeListener>> CannotListen(const ListenerContext&, PipeListener::Accept) {
   return Unavailable("no device");

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/base/heap.h"
+#include "common/flags/given.h"
 #include "kvserver/service/daemon.h"
 
 namespace {
@@ -39,7 +40,8 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", QUIRE_VERSION);
   app.footer(kExamples);
   CLI11_PARSE(app, argc, argv);
-  const quire::Status status = quire::kvserver::RunDaemon(options);
+  quire::Status status = quire::CheckGiven(app, {app.get_option("--admin-listen")}, nullptr);
+  if (status.ok()) status = quire::kvserver::RunDaemon(options);
   if (status.ok()) return 0;
   std::fprintf(stderr, "quired: %s\n", std::string(quire::Message(status)).c_str());
   return 1;

@@ -73,7 +73,7 @@ Status Get(DocumentRegistry& registry, const Call& call, const v1::GetDocumentRe
 Status List(DocumentRegistry& registry, const Call& call, const v1::ListDocumentsRequest& request,
             v1::ListDocumentsReply* reply) {
   if (!request.collection().empty()) {
-    QUIRE_RETURN_IF_ERROR(wire::CheckName(request.collection(), "collection"));
+    QUIRE_RETURN_IF_ERROR(wire::CheckCollection(request.collection()));
   }
   QUIRE_ASSIGN_OR_RETURN(const uint32_t page_size, PageSize(request));
   QUIRE_ASSIGN_OR_RETURN(const auto result, registry.List(call.tenant, request.collection(),
@@ -118,7 +118,7 @@ Status UnpinDocument(DocumentRegistry& registry, const Call& call,
 
 Status SetCollection(DocumentRegistry& registry, const Call& call,
                      const v1::SetCollectionRequest& request, v1::SetCollectionReply* reply) {
-  QUIRE_RETURN_IF_ERROR(wire::CheckName(request.collection(), "collection"));
+  QUIRE_RETURN_IF_ERROR(wire::CheckCollection(request.collection()));
   QUIRE_ASSIGN_OR_RETURN(const CollectionChange change, ChangeFromProto(request));
   QUIRE_ASSIGN_OR_RETURN(const Collection collection,
                          registry.SetCollection(call.tenant, request.collection(), change));
@@ -128,7 +128,7 @@ Status SetCollection(DocumentRegistry& registry, const Call& call,
 
 Status GetCollection(DocumentRegistry& registry, const Call& call,
                      const v1::GetCollectionRequest& request, v1::GetCollectionReply* reply) {
-  QUIRE_RETURN_IF_ERROR(wire::CheckName(request.collection(), "collection"));
+  QUIRE_RETURN_IF_ERROR(wire::CheckCollection(request.collection()));
   QUIRE_ASSIGN_OR_RETURN(const Collection collection,
                          registry.GetCollection(call.tenant, request.collection()));
   CollectionToProto(collection, reply->mutable_collection());

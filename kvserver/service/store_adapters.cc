@@ -123,7 +123,7 @@ class StoreAdapters {
     QUIRE_ASSIGN_OR_RETURN(const KvSpec spec, wire::KvSpecFromProto(request.spec()));
     QUIRE_ASSIGN_OR_RETURN(
         const auto tokens,
-        wire::TokensFromProto(request.tokens(), 0, wire::kMaxContextTokens, "tokens"));
+        wire::TokensFromProto(request.tokens(), 1, wire::kMaxContextTokens, "tokens"));
     QUIRE_ASSIGN_OR_RETURN(const auto keys, deps_.store->Lookup(call.tenant, spec, tokens));
     wire::KeysToProto(keys, reply->mutable_segment_keys());
     reply->set_num_tokens(
@@ -199,7 +199,7 @@ class StoreAdapters {
 
   /// Codec of what is put into `collection`; the server's default when it is empty.
   StatusOr<CodecParams> CodecOf(const Call& call, const std::string& collection) const {
-    if (!collection.empty()) QUIRE_RETURN_IF_ERROR(wire::CheckName(collection, "collection"));
+    if (!collection.empty()) QUIRE_RETURN_IF_ERROR(wire::CheckCollection(collection));
     return deps_.registry->CodecOf(call.tenant, collection);
   }
 
@@ -231,8 +231,9 @@ class StoreAdapters {
 
   static StatusOr<std::vector<UnitRange>> RangesFromProto(const v1::FetchRequest& request,
                                                           const ContextView& view) {
-    if (static_cast<uint32_t>(request.ranges_size()) > wire::kMaxUnitRanges) {
-      return InvalidArgument(request.ranges_size(), " ranges: at most ", wire::kMaxUnitRanges);
+    if (request.ranges().empty() ||
+        static_cast<uint32_t>(request.ranges_size()) > wire::kMaxUnitRanges) {
+      return InvalidArgument(request.ranges_size(), " ranges: must be 1..", wire::kMaxUnitRanges);
     }
     std::vector<UnitRange> ranges;
     for (const v1::UnitRange& proto : request.ranges()) {

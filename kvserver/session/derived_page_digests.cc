@@ -14,7 +14,7 @@ namespace {
 using kernels::DigestKind;
 
 StatusOr<std::vector<std::byte>> Make(const KvSpec& spec, DigestKind kind, const LayerUnits& from) {
-  const uint64_t unit_bytes = UnitBytes(spec);
+  const uint64_t unit_bytes = quire::UnitBytes(spec);
   for (uint32_t head = 0; head < spec.num_kv_heads; ++head) {
     if (Crc32c({from.units + head * unit_bytes, unit_bytes}) == from.crc32c[head]) continue;
     return DataLoss("layer ", from.layer, " KV head ", head,

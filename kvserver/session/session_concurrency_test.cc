@@ -11,8 +11,6 @@
 namespace quire::kvserver::testing {
 namespace {
 
-const TimePoint kNever = TimePoint::max();
-
 /// Closed until it is opened.
 class Gate {
  public:

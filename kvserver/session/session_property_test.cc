@@ -15,7 +15,6 @@ namespace {
 
 constexpr uint32_t kPages = 20, kSessionSlots = 5, kSequences = 2, kMembers = 2;
 constexpr uint32_t kSlots[kSequences] = {kSessionSlots, 3};
-const TimePoint kNever = TimePoint::max();
 
 /// What the worker knows of one lane.
 struct WorkerLane {

@@ -16,8 +16,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const TimePoint kNever = TimePoint::max();
-
 class SessionTest : public SessionFixture {
  protected:
   /// A want of one layer, after `applied`.

@@ -11,7 +11,7 @@ namespace {
 
 /// Rows and bytes that one step reads.
 constexpr size_t kRowsAtOnce = 256;
-constexpr uint64_t kBytesAtOnce = 64 << 10;
+constexpr uint64_t kRowBytesAtOnce = 64 << 10;
 
 }  // namespace
 
@@ -37,7 +37,7 @@ StatusOr<std::optional<ScrubStep>> RecordScrub::Next() {
   std::vector<std::string> damaged;
   const auto visit = [&](std::string_view key, std::string_view value) {
     if (!Check(from.table, key, value, &step)) damaged.emplace_back(key);
-    return step.counts.checked < kRowsAtOnce && step.counts.bytes < kBytesAtOnce;
+    return step.counts.checked < kRowsAtOnce && step.counts.bytes < kRowBytesAtOnce;
   };
   const StatusOr<size_t> rows = from.rows.Visit(visit);
   for (const std::string& key : damaged) FoundDamage(from, key, &step);

@@ -12,11 +12,11 @@ uint64_t ChargeOf(const SegmentRecord& record) {
          record.unit_crc32c.size() * sizeof(uint32_t);
 }
 
+}  // namespace
+
 Status NotStored(const SegmentKey& key) {
   return NotFound("segment ", key.Hex(), " is not stored; put it again");
 }
-
-}  // namespace
 
 SegmentCatalog::SegmentCatalog(Database* database, uint64_t cache_bytes, Health* health)
     : database_(database),

@@ -32,6 +32,9 @@ namespace quire::kvserver {
 
 using SegmentRecordPtr = std::shared_ptr<const SegmentRecord>;
 
+/// NOT_FOUND that names the segment.
+Status NotStored(const SegmentKey& key);
+
 class SegmentCatalog {
  public:
   /// `database` outlives the catalog, and so does `health`, which may be null; `cache_bytes` bounds

@@ -13,10 +13,6 @@ constexpr size_t kSweepBatch = 256;
 /// Divisor of the number of cached segments: EvictShare evicts that share of them, and one more.
 constexpr uint64_t kEvictShare = 8;
 
-Status NotStored(const SegmentKey& key) {
-  return NotFound("segment ", key.Hex(), " is not stored; put it again");
-}
-
 }  // namespace
 
 // --- For puts.

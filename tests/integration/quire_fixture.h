@@ -6,8 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,7 +47,12 @@ class QuireFixture : public ::testing::Test {
   }
   /// Runs a command against the server.
   ChildResult Quire(std::vector<std::string> args) {
-    args.insert(args.begin(), {"--server", address_});
+    static const std::set<std::string> kLocal = {"bench", "demo", "fsck", "serve", "torture"};
+    // A worker has a store of its own.
+    const bool by_worker = std::ranges::find(args, "--worker") != args.end();
+    if (!by_worker && !kLocal.contains(args.front())) {
+      args.insert(args.begin(), {"--server", address_});
+    }
     return RunChild(Binary("quire"), std::move(args));
   }
   /// The same with --json; the parsed line, or null when it is none.

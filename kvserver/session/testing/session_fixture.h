@@ -22,6 +22,9 @@
 
 namespace quire::kvserver::testing {
 
+/// Deadline of a call that may take as long as it wants.
+constexpr TimePoint kNever = TimePoint::max();
+
 inline constexpr char kTenant[] = "team-a";
 
 class SessionFixture : public ::testing::Test {

@@ -3,16 +3,20 @@
 
 #include <array>
 #include <bit>
+#include <chrono>
 #include <cstdlib>
 #include <utility>
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "common/base/retry_hint.h"
 
 namespace quire::kvserver {
 namespace {
 
 constexpr size_t kNumClasses = 32;  // 4 KiB << 31
+/// A read takes about as long.
+constexpr std::chrono::milliseconds kRetryBufferAfter{5};
 
 /// The smallest class whose buffers hold `bytes`; kNumClasses when none does.
 size_t ClassOf(size_t bytes) {
@@ -60,9 +64,11 @@ class AlignedBuffer::Core : public std::enable_shared_from_this<AlignedBuffer::C
     {
       MutexLock lock(mutex_);
       if (ClassBytes(size_class) > options_.limit_bytes - lent_bytes_) {
-        return ResourceExhausted("read buffers: ", lent_bytes_, " of ", options_.limit_bytes,
-                                 " bytes are out, no room for ", ClassBytes(size_class),
-                                 " more; retry when readers are done");
+        return WithRetryAfter(
+            ResourceExhausted("read buffers: ", lent_bytes_, " of ", options_.limit_bytes,
+                              " bytes are out, no room for ", ClassBytes(size_class),
+                              " more; retry when readers are done"),
+            kRetryBufferAfter);
       }
       lent_bytes_ += ClassBytes(size_class);
       if (!idle_[size_class].empty()) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/retry_hint.h"
 #include "kvserver/store/payload/plain_engine.h"
 #include "kvserver/store/payload/testing/payload_fixture.h"
 
@@ -48,6 +49,14 @@ TEST_F(BufferedPayloadStoreTest, WorksWithoutDirectIo) {
   EXPECT_EQ(*Read(*location), bytes);
   EXPECT_EQ(*Read(*location, 777, 12345), Bytes(bytes.begin() + 777, bytes.begin() + 777 + 12345));
   EXPECT_EQ(CounterOf("payload_device_read_bytes"), bytes.size() + 12345);
+}
+
+TEST(AlignedBufferPoolTest, WhoFindsNoRoomIsToldWhenToRetry) {
+  AlignedBufferPool pool({.limit_bytes = 8192});
+  const AlignedBuffer taken = *pool.Take(8192);
+  const Status refused = pool.Take(4096).status();
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(RetryAfter(refused)) << refused;
 }
 
 TEST_F(PayloadStoreTest, SpansAreStoredOneAfterTheOtherHoweverTheyLie) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/given.h"
+#include "common/flags/given.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 #include "common/base/utf8.h"
 
-namespace quire::cli {
+namespace quire {
 namespace {
 
 bool IsBlank(std::string_view text) {
@@ -56,4 +56,4 @@ Status CheckIsText(std::string_view what, std::string_view text) {
                          "; is the terminal's encoding UTF-8?");
 }
 
-}  // namespace quire::cli
+}  // namespace quire

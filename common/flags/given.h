@@ -2,8 +2,8 @@
 //
 // Checks of what people give: values that say nothing, or are no text. They are the same for every
 // command and option. Pure functions.
-#ifndef QUIRE_CLIENT_CLI_GIVEN_H_
-#define QUIRE_CLIENT_CLI_GIVEN_H_
+#ifndef QUIRE_COMMON_FLAGS_GIVEN_H_
+#define QUIRE_COMMON_FLAGS_GIVEN_H_
 
 #include <set>
 #include <string>
@@ -17,7 +17,7 @@ class Option;
 class ParseError;
 }  // namespace CLI
 
-namespace quire::cli {
+namespace quire {
 
 using OptionSet = std::set<const CLI::Option*>;
 
@@ -30,6 +30,6 @@ Status CheckGiven(const CLI::App& app, const OptionSet& may_be_empty,
 /// INVALID_ARGUMENT naming `what` and the offset of the byte where `text` stops being UTF-8.
 Status CheckIsText(std::string_view what, std::string_view text);
 
-}  // namespace quire::cli
+}  // namespace quire
 
-#endif  // QUIRE_CLIENT_CLI_GIVEN_H_
+#endif  // QUIRE_COMMON_FLAGS_GIVEN_H_
