@@ -14,7 +14,7 @@
 namespace quire::bench {
 namespace {
 
-constexpr const char* kFull = "full";
+constexpr const char* kFullPolicy = "full";
 constexpr uint32_t kSinkPages = 1;
 constexpr uint32_t kWindowPages = 2;
 
@@ -55,9 +55,9 @@ std::vector<std::string> AnswerPolicies() {
 
 std::vector<AnswerCell> MakeCells(std::span<const std::string> policies,
                                   std::span<const double> percents) {
-  std::vector<AnswerCell> cells = {{.key = kFull, .policy = kFull}};
+  std::vector<AnswerCell> cells = {{.key = kFullPolicy, .policy = kFullPolicy}};
   for (const std::string& policy : policies) {
-    if (policy == kFull) continue;
+    if (policy == kFullPolicy) continue;
     for (const double percent : percents) {
       AnswerCell cell{.key = policy + "_" + PercentText(percent),
                       .policy = policy,

@@ -105,7 +105,7 @@ StatusOr<Batched> InBatch(const cli::LocalWorker& local, const BatchOptions& opt
   return result;
 }
 
-struct Row {
+struct BatchRow {
   double sequential = 0;  ///< Tokens a second.
   double batched = 0;
   double recalls_per_lane = 0;
@@ -117,10 +117,11 @@ double MiddleOf(std::vector<double> values) {
 }
 
 /// The middle of the repeats; the two take turns, so that both see the same machine.
-StatusOr<Row> Measure(const cli::LocalWorker& local, const BatchOptions& options, uint32_t count) {
+StatusOr<BatchRow> Measure(const cli::LocalWorker& local, const BatchOptions& options,
+                           uint32_t count) {
   std::vector<double> sequential;
   std::vector<double> batched;
-  Row row;
+  BatchRow row;
   const double tokens = double{1} * count * options.steps;
   for (uint32_t i = 0; i < options.repeats; ++i) {
     QUIRE_ASSIGN_OR_RETURN(const double seconds, Sequential(local, options, count));
@@ -163,7 +164,7 @@ StatusOr<BenchReport> Run(const BatchOptions& options) {
                                           {"RECALLS/LANE", cli::Table::kRight}})};
   cli::Json raw;
   for (const uint32_t count : kSizes) {
-    QUIRE_ASSIGN_OR_RETURN(const Row row, Measure(local, options, count));
+    QUIRE_ASSIGN_OR_RETURN(const BatchRow row, Measure(local, options, count));
     const std::string name = "batch" + std::to_string(count);
     const double ratio = row.batched / row.sequential;
     report.json[name + "_vs_sequential"] = ratio;

@@ -13,7 +13,7 @@
 namespace quire::bench {
 namespace {
 
-constexpr uint64_t kSeed = 3;  ///< Of the first sequence's tokens; the next one's is one more.
+constexpr uint64_t kFirstSeed = 3;  ///< Of the first sequence's tokens; the next one's is one more.
 /// So high that every token is as likely as any other, whatever the logits.
 constexpr float kAnyToken = 1e30f;
 /// More than there is: all sequences have their slots from the first step on.
@@ -67,7 +67,7 @@ class OneSequence final : public DecodeLane {
  private:
   const std::unique_ptr<worker::Sequence> sequence_;
   const uint32_t vocabulary_;
-  SeededRandom tokens_{kSeed};
+  SeededRandom tokens_{kFirstSeed};
 };
 
 class SequenceBatch final : public DecodeLane {
@@ -85,7 +85,7 @@ class SequenceBatch final : public DecodeLane {
     QUIRE_ASSIGN_OR_RETURN(
         lane->batch_,
         worker::Batch::Create(&engine, limits, lane->rows_ ? &*lane->rows_ : nullptr));
-    for (uint64_t seed = kSeed; seed < kSeed + sequences; ++seed) {
+    for (uint64_t seed = kFirstSeed; seed < kFirstSeed + sequences; ++seed) {
       QUIRE_ASSIGN_OR_RETURN(lane->streams_.emplace_back(),
                              lane->batch_->Submit(Request(engine, document, way, seed)));
     }

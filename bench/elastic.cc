@@ -73,7 +73,7 @@ struct ElasticOptions {
 
 /// What follows a context's selections after the first, which fills the slots; of several, their
 /// sums.
-struct Run {
+struct ElasticRun {
   uint64_t units_moved = 0;
   uint64_t units_selected = 0;
   uint64_t bytes_moved = 0;
@@ -88,7 +88,7 @@ struct Run {
     units_selected += selected;
     bytes_selected += selected * unit_bytes;
   }
-  void Add(const Run& other) {
+  void Add(const ElasticRun& other) {
     units_moved += other.units_moved;
     units_selected += other.units_selected;
     bytes_moved += other.bytes_moved;
@@ -155,7 +155,7 @@ StatusOr<std::vector<StepSelection>> StreamSteps(const StreamContext& context,
 }
 
 /// Where a step is added up.
-using RunOfStep = std::function<Run*(size_t step)>;
+using RunOfStep = std::function<ElasticRun*(size_t step)>;
 
 /// A session over `path` follows `steps`, each of which is added to its run.
 Status Follow(const Path& path, const Source& source, std::span<const StepSelection> steps,
@@ -168,7 +168,7 @@ Status Follow(const Path& path, const Source& source, std::span<const StepSelect
   if (path.lands) QUIRE_RETURN_IF_ERROR(session.LandIn(&slots));
   for (size_t step = 0; step < steps.size(); ++step) {
     const StepSelection& selection = steps[step];
-    Run* const run = run_of(step);
+    ElasticRun* const run = run_of(step);
     const uint64_t failed_before = session.failed_recalls();
     const TimePoint start = SystemClock().Now();
     QUIRE_ASSIGN_OR_RETURN(const auto moved, session.Step(selection, &slots));
@@ -182,12 +182,12 @@ Status Follow(const Path& path, const Source& source, std::span<const StepSelect
   return OkStatus();
 }
 Status Follow(const Path& path, const Source& source, std::span<const StepSelection> steps,
-              Run* run) {
+              ElasticRun* run) {
   return Follow(path, source, steps, [run](size_t) { return run; });
 }
 
 /// INTERNAL unless a run without faults moved just what each step lacks of the one before.
-Status CheckMoved(const Run& run, std::span<const StepSelection> steps) {
+Status CheckMoved(const ElasticRun& run, std::span<const StepSelection> steps) {
   uint64_t missing = 0;
   for (size_t step = 1; step < steps.size(); ++step) {
     missing += MissingUnits(steps[step - 1], steps[step]);
@@ -199,7 +199,7 @@ Status CheckMoved(const Run& run, std::span<const StepSelection> steps) {
 /// Steps whose selection is resident: messages are made, maps compared, nothing moves.
 StatusOr<Duration> MapOverhead(const Path& path, const Source& source,
                                const StepSelection& selection, uint32_t steps) {
-  Run run;
+  ElasticRun run;
   const std::vector<StepSelection> same(steps + 1, selection);
   QUIRE_RETURN_IF_ERROR(Follow(path, source, same, &run));
   if (run.units_moved > 0) return Internal(run.units_moved, " units moved that were resident");
@@ -210,7 +210,7 @@ double Micros(Duration duration) {
   return std::chrono::duration<double, std::micro>(duration).count();
 }
 
-void AddRow(const std::string& name, const Run& run, cli::Table* table) {
+void AddRow(const std::string& name, const ElasticRun& run, cli::Table* table) {
   table->AddRow({name, cli::FormatRatio(run.moved_ratio()), cli::FormatRatio(1 - run.moved_ratio()),
                  cli::FormatBytes(run.bytes_moved), cli::FormatDuration(Median(run.times)),
                  run.exact.ok() ? "exact" : std::string(Message(run.exact))});
@@ -218,8 +218,8 @@ void AddRow(const std::string& name, const Run& run, cli::Table* table) {
 
 /// A run whose replies all arrive as they should, and one in which some go astray.
 struct Pair {
-  Run quiet;
-  Run faulty;
+  ElasticRun quiet;
+  ElasticRun faulty;
 };
 
 /// What the model's decoder follows, by the kind of its steps. Each step comes after the one
@@ -245,7 +245,7 @@ struct ModelRuns {
 /// The faults' run at c = 0.95 over another path than the loopback's messages.
 struct SlotCheck {
   std::string over = {};  ///< "shm", "ucx", "loopback"
-  Run run = {};
+  ElasticRun run = {};
   Status followed = {};  ///< Why the run did not take place, or did not come to its end.
 
   /// True, false, or null when nobody knows.
@@ -405,7 +405,7 @@ int AllExact(const Statuses&... all) {
 
 /// Adds the shares of units that moved in a walk.
 void AddMoved(const Walk& walk, cli::Json* json) {
-  const Run &c95 = walk.c95.quiet, &c90 = walk.c90.quiet;
+  const ElasticRun &c95 = walk.c95.quiet, &c90 = walk.c90.quiet;
   (*json)["moved_ratio"] = c95.moved_ratio();
   (*json)["moved_ratio_c90"] = c90.moved_ratio();
   (*json)["moved_of_budget"] = c95.moved_of_budget(kBudget);
@@ -415,7 +415,7 @@ void AddMoved(const Walk& walk, cli::Json* json) {
 /// Adds the shares of units that stayed in a walk, the times of its steps and their bytes.
 void AddSteps(const Walk& walk, cli::Json* json) {
   for (const auto& [of, pair] : {std::pair{"_c95", &walk.c95}, {"_c90", &walk.c90}}) {
-    const Run& quiet = pair->quiet;
+    const ElasticRun& quiet = pair->quiet;
     (*json)[std::string("overlap") + of] = 1 - quiet.moved_ratio();
     (*json)[std::string("budget_overlap") + of] = 1 - quiet.moved_of_budget(kBudget);
     (*json)[std::string("step_us") + of] = Micros(Median(quiet.times));

@@ -17,7 +17,7 @@
 namespace quire::bench {
 namespace {
 
-constexpr uint32_t kModelPageTokens = 32;
+constexpr uint32_t kRecordedPageTokens = 32;
 constexpr uint32_t kModelSinks = 32;
 constexpr uint32_t kModelWindow = 64;
 constexpr uint32_t kModelShare = 8;  ///< Of the document, a part in so many is the budget.
@@ -31,14 +31,14 @@ struct PolicyOptions {
 StatusOr<FiguresByPolicy> FollowModel(const std::string& model, uint32_t questions,
                                       uint32_t key_rank) {
   const std::vector<std::string> trials = TrialNames();
-  const RecordOptions recorded{.questions = questions, .page_tokens = kModelPageTokens};
+  const RecordOptions recorded{.questions = questions, .page_tokens = kRecordedPageTokens};
   FiguresByPolicy figures;
   QUIRE_RETURN_IF_ERROR(RecordModel(model, recorded, [&](const RecordedLayer& layer) -> Status {
     const KvSpec& spec = layer.spec;
     QUIRE_ASSIGN_OR_RETURN(const PagedRows rows, PagedRows::Make(spec, layer.units));
     worker::RetrievalOptions options;
-    options.budget_tokens =
-        static_cast<uint32_t>(layer.tokens / kModelShare / kModelPageTokens * kModelPageTokens);
+    options.budget_tokens = static_cast<uint32_t>(layer.tokens / kModelShare / kRecordedPageTokens *
+                                                  kRecordedPageTokens);
     options.sink_tokens = kModelSinks;
     options.window_tokens = kModelWindow;
     options.uncompressed_layers = {};

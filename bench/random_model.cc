@@ -13,7 +13,7 @@
 namespace quire::bench {
 namespace {
 
-constexpr uint64_t kSeed = 11;
+constexpr uint64_t kWeightsSeed = 11;
 constexpr double kRopeTheta = 500000.0;
 /// Values of which a document's pages are made; a prime, so that no two pages begin alike.
 constexpr uint64_t kPoolValues = 4194301;
@@ -30,11 +30,11 @@ Status WriteRandomModel(const std::string& directory, const RandomModel& m) {
                                                    .max_positions = m.max_positions,
                                                    .rope_theta = kRopeTheta,
                                                    .own_share = m.own_share,
-                                                   .seed = kSeed});
+                                                   .seed = kWeightsSeed});
 }
 
 Status VisitRandomDocument(const KvSpec& spec, uint32_t pages, const SegmentVisitor& visit) {
-  SeededRandom random(kSeed);
+  SeededRandom random(kWeightsSeed);
   const uint64_t element = ElementBytes(spec.dtype);
   const uint64_t segment_bytes = SegmentBytes(spec, spec.segment_pages);
   std::vector<std::byte> pool(kPoolValues * element + segment_bytes);

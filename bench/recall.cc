@@ -235,12 +235,12 @@ Status Compare(RecallBench& bench, std::shared_ptr<Transport> transport, BenchRe
   return OkStatus();
 }
 
-struct RecallOptions {
+struct RecallBenchOptions {
   uint32_t steps = 64;
   std::string data_dir;
 };
 
-StatusOr<BenchReport> Run(const RecallOptions& options) {
+StatusOr<BenchReport> Run(const RecallBenchOptions& options) {
   const KvSpec spec = BenchSpec();
   QUIRE_ASSIGN_OR_RETURN(const auto directory, cli::DataDir::Make(options.data_dir));
   QUIRE_ASSIGN_OR_RETURN(const auto store, EmbeddedStore::Open({.data_dir = directory->path()}));
@@ -271,7 +271,7 @@ StatusOr<BenchReport> Run(const RecallOptions& options) {
 }  // namespace
 
 void AddRecallBench(Benches& benches) {
-  const auto options = std::make_shared<RecallOptions>();
+  const auto options = std::make_shared<RecallBenchOptions>();
   CLI::App& command =
       benches.Add({.name = "recall",
                    .summary = "Time and bytes of a recall, diff against resend and memcpy",

@@ -48,8 +48,8 @@ constexpr WorkingSetNeeds kDigestNeeds = {.caches = 2,
 constexpr uint32_t kKvHeads = 8;
 constexpr uint32_t kDim = 128;
 constexpr uint32_t kMillionTokens = 1u << 20;
-constexpr uint32_t kSelectedPages = 64;  ///< 2048 tokens of 32 a page.
-constexpr uint64_t kSeed = 20;
+constexpr uint32_t kPagesChosen = 64;  ///< 2048 tokens of 32 a page.
+constexpr uint64_t kSelectSeed = 20;
 
 KvSpec SpecOf(DType dtype, uint32_t group) {
   KvSpec spec;
@@ -141,7 +141,7 @@ class Digests {
  private:
   static Status Summarise(const Subject& subject, const KvSpec& spec, uint32_t pages,
                           std::byte* out) {
-    SeededRandom random(kSeed);
+    SeededRandom random(kSelectSeed);
     const int64_t units = int64_t{pages} * kKvHeads;
     const int64_t unit = int64_t{spec.page_tokens} * kDim;
     std::vector<std::byte> keys(static_cast<size_t>(units * unit) * ElementBytes(subject.dtype));
@@ -211,7 +211,7 @@ StatusOr<Speed> MeasureSpeed(const Subject& subject, const Digests& digests,
   const uint64_t page_bytes = PageBytes(subject);
   const auto [blocks, pages] = MakePart(subject, options);
   const auto parts = static_cast<uint32_t>(digests.blocks().size() / blocks);
-  SeededRandom random(kSeed);
+  SeededRandom random(kSelectSeed);
   const std::vector<float> query = RandomFloats(size_t{spec.num_query_heads} * kDim, random);
   std::vector<float> scores(size_t{spec.num_query_heads} * pages);
   const std::vector<Reader> readers = Readers();
@@ -274,7 +274,7 @@ kvserver::PageQuery MakeQuery(const KvSpec& spec, uint32_t pages, Random& random
   kvserver::PageQuery query;
   query.query = RandomFloats(size_t{spec.num_query_heads} * kDim, random);
   query.ranges = {{.end_page = pages}};
-  query.num_pages = kSelectedPages;
+  query.num_pages = kPagesChosen;
   return query;
 }
 
@@ -291,7 +291,7 @@ StatusOr<uint32_t> EqualSelections(const SelectOptions& options) {
   constexpr uint32_t kPages = 1024;
   const KvSpec spec = SpecOf(DType::kF16, 4);
   kvserver::Selector fast(kernels::CpuKernels()), reference(kernels::CpuReference());
-  SeededRandom random(kSeed + 1);
+  SeededRandom random(kSelectSeed + 1);
   uint32_t equal = 0;
   for (const DigestKind kind : kernels::kDigestKinds) {
     QUIRE_ASSIGN_OR_RETURN(const Digests digests, Digests::Make({.kind = kind}, kPages, kPages));
@@ -323,11 +323,11 @@ StatusOr<Selection> MeasureSelection(const SelectOptions& options) {
   const kvserver::DigestBlocks blocks = AsBlocks(spec, digests, DigestKind::kMinMax);
   const kernels::KernelTable& ops = kernels::CpuKernels();
   kvserver::Selector selector(ops);
-  SeededRandom random(kSeed + 2);
+  SeededRandom random(kSelectSeed + 2);
   const kvserver::PageQuery query = MakeQuery(spec, pages, random);
   std::vector<float> scores(size_t{spec.num_query_heads} * pages),
       weights(size_t{kKvHeads} * pages);
-  std::vector<int32_t> best(kKvHeads * kSelectedPages);
+  std::vector<int32_t> best(kKvHeads * kPagesChosen);
   PageLists lists;
   const auto select = [&] { return selector.Select(spec, query, std::span(&blocks, 1), &lists); };
   const auto score = [&] {
@@ -354,7 +354,7 @@ StatusOr<Selection> MeasureSelection(const SelectOptions& options) {
                             .indices = best.data(),
                             .n_rows = kKvHeads,
                             .n_pages = pages,
-                            .k = kSelectedPages}));
+                            .k = kPagesChosen}));
   };
   QUIRE_RETURN_IF_ERROR(select());
   SideBySide sides({{.turn = select}, {.turn = score}, {.turn = pool}, {.turn = topk}});
@@ -474,9 +474,9 @@ StatusOr<BenchReport> Run(SelectOptions options) {
   report.json["last_level_cache_bytes"] = cache_bytes;
   report.json["kv_heads"] = kKvHeads;
   report.json["head_dim"] = kDim;
-  report.json["selected_pages"] = kSelectedPages;
+  report.json["selected_pages"] = kPagesChosen;
   report.json["rounds"] = options.rounds;
-  report.json["seed"] = kSeed;
+  report.json["seed"] = kSelectSeed;
   report.json["machine"] = Machine();
   report.table.AddRow(
       {"1M tokens, one layer, ms", "", "", "", cli::FormatRatio(selection.all, 2), "", ""});

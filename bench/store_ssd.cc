@@ -150,9 +150,9 @@ StatusOr<std::unique_ptr<BlobDb>> FillBlobDb(const std::string& path, const Data
 }
 
 /// Gives each turn the plan of its round, and adds up what the devices moved meanwhile.
-class Turns {
+class ReadTurns {
  public:
-  Turns(const std::vector<ReadPlan>& plans, std::function<Status(const ReadPlan&)> read)
+  ReadTurns(const std::vector<ReadPlan>& plans, std::function<Status(const ReadPlan&)> read)
       : plans_(plans), read_(std::move(read)) {}
   Status Next() {
     const DeviceBytes before = ProcessDeviceBytes();
@@ -186,17 +186,17 @@ StatusOr<SsdReads> MeasureSsdReads(const StoreBenchOptions& options, Dataset& da
   UnitPlaces places(dataset);
   QUIRE_ASSIGN_OR_RETURN(const std::vector<ReadPlan> plans, MakePlans(options, dataset, places));
   StoreReaders readers(options, dataset);
-  Turns store_turns(plans, [&](const ReadPlan& plan) { return readers.Read(plan.addresses); });
-  Turns raw_turns(
+  ReadTurns store_turns(plans, [&](const ReadPlan& plan) { return readers.Read(plan.addresses); });
+  ReadTurns raw_turns(
       plans, [&](const ReadPlan& plan) { return raw->Run(RawUring::Kind::kRead, plan.transfers); });
-  Turns blob_turns(plans,
-                   [&](const ReadPlan& plan) { return blobs->Read(plan.units, kBlobThreads); });
+  ReadTurns blob_turns(plans,
+                       [&](const ReadPlan& plan) { return blobs->Read(plan.units, kBlobThreads); });
   SideBySide contest({{[&] { return store_turns.Next(); }},
                       {[&] { return raw_turns.Next(); }},
                       {[&] { return blob_turns.Next(); }}});
   QUIRE_RETURN_IF_ERROR(contest.Run(options.read_rounds));
   const uint64_t round_bytes = plans.front().units.size() * unit_bytes;
-  const auto rate = [&](size_t contender, const Turns& turns) {
+  const auto rate = [&](size_t contender, const ReadTurns& turns) {
     return SsdRate{.vs_raw = contest.Ratio(contender, 1),
                    .gb_per_s = contest.PerSecond(contender, round_bytes) / 1e9,
                    .amplification = turns.Amplification(round_bytes * options.read_rounds)};

@@ -208,10 +208,10 @@ class RawIngest final : public Ingest {
 };
 
 /// One contender's turns, each into something new.
-class Turns {
+class WriteTurns {
  public:
   using Make = std::function<StatusOr<std::unique_ptr<Ingest>>()>;
-  Turns(const StoreBenchOptions& options, std::span<const std::byte> segment, Make make)
+  WriteTurns(const StoreBenchOptions& options, std::span<const std::byte> segment, Make make)
       : segments_(options.write_bytes / kSegmentBytes), segment_(segment), make_(std::move(make)) {}
 
   SideBySide::Contender contender() {
@@ -253,15 +253,17 @@ StatusOr<SsdWrites> MeasureSsdWrites(const StoreBenchOptions& options) {
   const std::span<std::byte> segment = buffer.bytes();
   std::ranges::copy(MakeSegmentBytes(), segment.begin());
   using Syncs = RawIngest::Syncs;
-  Turns raw(options, segment, [&] { return RawIngest::Make(options, segment, Syncs::kAtTheEnd); });
-  Turns raw_each(options, segment,
-                 [&] { return RawIngest::Make(options, segment, Syncs::kEachSegment); });
-  Turns store(options, segment,
-              [&] { return StoreIngest::Make(options, options.writers, "quire-bench-ingest"); });
-  Turns store_each(options, segment,
-                   [&] { return StoreIngest::Make(options, 1, "quire-bench-ingest-synced"); });
-  Turns tier(options, segment, [&] { return TierIngest::Make(options, segment); });
-  Turns blobs(options, segment, [&] { return BlobIngest::Make(options); });
+  WriteTurns raw(options, segment,
+                 [&] { return RawIngest::Make(options, segment, Syncs::kAtTheEnd); });
+  WriteTurns raw_each(options, segment,
+                      [&] { return RawIngest::Make(options, segment, Syncs::kEachSegment); });
+  WriteTurns store(options, segment, [&] {
+    return StoreIngest::Make(options, options.writers, "quire-bench-ingest");
+  });
+  WriteTurns store_each(options, segment,
+                        [&] { return StoreIngest::Make(options, 1, "quire-bench-ingest-synced"); });
+  WriteTurns tier(options, segment, [&] { return TierIngest::Make(options, segment); });
+  WriteTurns blobs(options, segment, [&] { return BlobIngest::Make(options); });
   enum Contenders : size_t { kStore, kRaw, kTier, kStoreEach, kRawEach, kBlobs };
   SideBySide contest({store.contender(), raw.contender(), tier.contender(), store_each.contender(),
                       raw_each.contender(), blobs.contender()});
@@ -270,7 +272,7 @@ StatusOr<SsdWrites> MeasureSsdWrites(const StoreBenchOptions& options) {
   const auto gb_per_s = [&](size_t contender) {
     return contest.PerSecond(contender, round_bytes) / 1e9;
   };
-  const auto rate = [&](size_t contender, const Turns& turns, size_t limit) {
+  const auto rate = [&](size_t contender, const WriteTurns& turns, size_t limit) {
     return SsdRate{.vs_raw = contest.Ratio(contender, limit),
                    .gb_per_s = gb_per_s(contender),
                    .amplification = turns.Amplification()};

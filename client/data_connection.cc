@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "client/call.h"
+#include "common/base/retry_hint.h"
 #include "common/transport/frame_client.h"
 #include "common/wire/message.h"
 #include "quire/v1/data_plane.pb.h"
@@ -210,6 +212,7 @@ StatusOr<DataConnection> ConnectData(const std::shared_ptr<Transport>& control,
   }
   DataReport report{.taken = {}, .detail = {}, .passed_over = NotOffered(offers)};
   OfferTrier trier(&channel, &options, deadline);
+  std::optional<Duration> retry_after;  // The shortest that a refusal names.
   for (const v1::TransportOffer& offer : offers.offers()) {
     std::string why_not = WhyNot(offer, options);
     if (why_not.empty()) {
@@ -220,6 +223,8 @@ StatusOr<DataConnection> ConnectData(const std::shared_ptr<Transport>& control,
         return DataConnection{*std::move(client), std::move(report)};
       }
       why_not = Message(client.status());
+      const auto wait = RetryAfter(client.status());
+      if (wait) retry_after = std::min<Duration>(*wait, retry_after.value_or(*wait));
     }
     report.passed_over.push_back({NameOf(offer), std::move(why_not)});
   }
@@ -227,8 +232,9 @@ StatusOr<DataConnection> ConnectData(const std::shared_ptr<Transport>& control,
     return DeadlineExceeded("no data connection (", options.transport, ") to the server",
                             At(options), " until the deadline: ", Reasons(report));
   }
-  return Unavailable("no data connection (", options.transport, ") to the server", At(options),
-                     ": ", Reasons(report));
+  Status none = Unavailable("no data connection (", options.transport, ") to the server",
+                            At(options), ": ", Reasons(report));
+  return retry_after ? WithRetryAfter(std::move(none), *retry_after) : none;
 }
 
 }  // namespace quire

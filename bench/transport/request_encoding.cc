@@ -15,17 +15,17 @@
 namespace quire::bench {
 namespace {
 
-constexpr uint32_t kLayers = 32;
+constexpr uint32_t kStepLayers = 32;
 constexpr uint32_t kHeads = 8;
 constexpr uint32_t kPages = 40;  ///< Per head: 10,240 units in all.
 constexpr uint64_t kSparsity = 16;
-constexpr double kUnits = double{kLayers} * kHeads * kPages;
+constexpr double kUnits = double{kStepLayers} * kHeads * kPages;
 
 /// Every head of every layer wants about every 16th page.
 std::vector<LayerWant> Wants() {
   SeededRandom random(1);
-  std::vector<LayerWant> wants(kLayers);
-  for (uint32_t layer = 0; layer < kLayers; ++layer) {
+  std::vector<LayerWant> wants(kStepLayers);
+  for (uint32_t layer = 0; layer < kStepLayers; ++layer) {
     wants[layer].layer = layer;
     for (uint32_t head = 0; head < kHeads; ++head) {
       wants[layer].pages.AppendHead();
@@ -40,7 +40,7 @@ std::vector<LayerWant> Wants() {
 }  // namespace
 
 RequestEncoding MeasureRequestEncoding(uint32_t rounds) {
-  std::vector<uint32_t> layers(kLayers);
+  std::vector<uint32_t> layers(kStepLayers);
   std::iota(layers.begin(), layers.end(), 0u);
   ResidentMap map(ManagedLayers(layers), kHeads, kPages);
   map.AddSequence(0, kPages);

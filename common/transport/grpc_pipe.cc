@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "common/base/retry_hint.h"
 #include "common/transport/grpc_auth.h"
 #include "common/transport/grpc_channel.h"
 #include "common/transport/grpc_convert.h"
@@ -79,12 +80,14 @@ class ClientPipe final : public FramePipe {
 
  private:
   Status Finish() {
-    const Status status = FromGrpc(stream_->Finish());
+    const Status status = EndOfCall(stream_->Finish(), context_);
     if (status.ok() || absl::IsCancelled(status)) {
       return Unavailable("the connection to ", address_, " was closed");
     }
-    return Unavailable("the connection to ", address_, " is over (",
-                       absl::StatusCodeToString(status.code()), "): ", Message(status));
+    Status over = Unavailable("the connection to ", address_, " is over (",
+                              absl::StatusCodeToString(status.code()), "): ", Message(status));
+    const auto wait = RetryAfter(status);
+    return wait ? WithRetryAfter(std::move(over), *wait) : over;
   }
 
   const uint64_t max_frame_bytes_;

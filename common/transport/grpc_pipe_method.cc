@@ -3,9 +3,12 @@
 
 #include <grpcpp/support/method_handler.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 
+#include "common/base/clock.h"
+#include "common/base/retry_hint.h"
 #include "common/transport/grpc_channel.h"
 #include "common/transport/grpc_convert.h"
 #include "common/transport/grpc_pipe.h"
@@ -14,6 +17,10 @@
 
 namespace quire {
 namespace {
+
+constexpr Duration kRetryStreamAfter = std::chrono::seconds(1);
+/// Streams of one channel: a client that means well has a channel for each.
+constexpr int kMostOfPeer = 4;
 
 class ServerPipe final : public FramePipe {
  public:
@@ -57,18 +64,43 @@ grpc::internal::RpcServiceMethod* GrpcPipeMethod::New() {
 grpc::Status GrpcPipeMethod::Serve(grpc::ServerContext* context, Stream* stream) {
   const Status served = Take(context, stream);
   if (!served.ok()) options_.calls->Answering(context, 0);
-  return ToGrpc(served);
+  return EndCall(served, context);
 }
 
 Status GrpcPipeMethod::Take(grpc::ServerContext* context, Stream* stream) {
   QUIRE_RETURN_IF_ERROR(options_.callers->Check(*context, TenantOf(*context)));
-  const bool room = ++streams_ <= options_.max_streams;
-  if (room) Run(context, stream);
+  const std::string peer = context->peer();
+  QUIRE_RETURN_IF_ERROR(Begin(peer));
+  Run(context, stream);
+  End(peer);
+  return OkStatus();
+}
+
+Status GrpcPipeMethod::Begin(const std::string& peer) {
+  MutexLock lock(mutex_);
+  if (streams_ >= options_.max_streams) {
+    return WithRetryAfter(ResourceExhausted("the server has ", streams_,
+                                            " gRPC streams open and takes no more; close one, or "
+                                            "raise the server's limit"),
+                          kRetryStreamAfter);
+  }
+  int& of_peer = streams_of_[peer];
+  if (of_peer >= kMostOfPeer) {
+    return WithRetryAfter(
+        ResourceExhausted("the channel from ", peer, " has ", of_peer,
+                          " gRPC streams open, which is the limit; close one, or use another"),
+        kRetryStreamAfter);
+  }
+  ++of_peer;
+  ++streams_;
+  return OkStatus();
+}
+
+void GrpcPipeMethod::End(const std::string& peer) {
+  MutexLock lock(mutex_);
   --streams_;
-  if (room) return OkStatus();
-  return ResourceExhausted("the server has ", options_.max_streams,
-                           " gRPC streams open and takes no more; close one, or raise the "
-                           "server's limit");
+  const auto of_peer = streams_of_.find(peer);
+  if (--of_peer->second == 0) streams_of_.erase(of_peer);
 }
 
 void GrpcPipeMethod::Run(grpc::ServerContext* context, Stream* stream) const {

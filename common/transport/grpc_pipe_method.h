@@ -13,10 +13,12 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/sync_stream.h>
 
-#include <atomic>
 #include <cstdint>
+#include <string>
+#include <unordered_map>
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "common/transport/frame_pipe.h"
 #include "common/transport/grpc_auth.h"
 #include "common/transport/grpc_calls.h"
@@ -30,7 +32,7 @@ class GrpcPipeMethod {
     CallerCheck* callers = nullptr;  ///< Outlives the method, as `calls`.
     GrpcCalls* calls = nullptr;
     uint64_t max_message_bytes = 0;  ///< As in GrpcPipeOptions.
-    int max_streams = 0;             ///< At a time.
+    int max_streams = 0;             ///< At a time; four of one channel.
   };
   explicit GrpcPipeMethod(Options options) : options_(std::move(options)) {}
 
@@ -42,10 +44,16 @@ class GrpcPipeMethod {
 
   grpc::Status Serve(grpc::ServerContext* context, Stream* stream);
   Status Take(grpc::ServerContext* context, Stream* stream);
+  /// Counts a stream of the channel at `peer`; RESOURCE_EXHAUSTED with a time to come back when
+  /// there are enough.
+  Status Begin(const std::string& peer) QUIRE_EXCLUDES(mutex_);
+  void End(const std::string& peer) QUIRE_EXCLUDES(mutex_);
   void Run(grpc::ServerContext* context, Stream* stream) const;
 
   const Options options_;
-  std::atomic<int> streams_{0};
+  Mutex mutex_;
+  int streams_ QUIRE_GUARDED_BY(mutex_) = 0;
+  std::unordered_map<std::string, int> streams_of_ QUIRE_GUARDED_BY(mutex_);  ///< By peer.
 };
 
 }  // namespace quire

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "common/base/mutex.h"
+#include "common/base/retry_hint.h"
 #include "common/transport/grpc_server.h"
 #include "common/transport/no_calls.h"
 #include "quire/v1/data_plane.grpc.pb.h"
@@ -198,6 +199,7 @@ TEST_F(GrpcPipeTest, OneStreamTooManyIsRefusedUntilAnotherEnds) {
     const Status refused = second->inbox.WaitUntilClosed();
     EXPECT_EQ(refused.code(), StatusCode::kUnavailable);
     EXPECT_THAT(std::string(Message(refused)), HasSubstr("1 gRPC streams open"));
+    EXPECT_TRUE(RetryAfter(refused)) << refused;
   }
   first.reset();
   EXPECT_EQ(Accepted(0).inbox.WaitUntilClosed().code(), StatusCode::kUnavailable);
@@ -208,6 +210,27 @@ TEST_F(GrpcPipeTest, OneStreamTooManyIsRefusedUntilAnotherEnds) {
     MutexLock lock(mutex_);
     if (accepted_.size() > 1) head = accepted_.back()->inbox.Take().head;
   } while (head != "next");
+}
+
+TEST_F(GrpcPipeTest, OneChannelCannotTakeTheStreamsOfOthers) {
+  Serve(/*max_streams=*/8);
+  const auto stub = v1::DataPlane::NewStub(
+      grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReaderWriter<v1::Frame, v1::Frame>>> streams;
+  for (size_t i = 0; i < 4; ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    streams.push_back(stub->Frames(contexts.back().get()));
+    (void)Accepted(i);
+  }
+  grpc::ClientContext fifth;
+  EXPECT_EQ(stub->Frames(&fifth)->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  const auto other = Connect();
+  (void)Accepted(4);
+  for (size_t i = 0; i < streams.size(); ++i) {
+    contexts[i]->TryCancel();
+    (void)streams[i]->Finish();
+  }
 }
 
 TEST_F(GrpcPipeTest, AServerWithoutStreamsSaysSo) {

@@ -8,31 +8,23 @@
 #include <utility>
 
 #include "common/transport/shm_address.h"
-#include "common/transport/unix_socket_path.h"
 
 namespace quire {
 namespace {
 
 constexpr int kBacklog = 64;
 
-int Bind(int fd, const sockaddr_un& address) {
-  return bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
-}
-
 }  // namespace
 
 StatusOr<ShmSocketFile> ShmSocketFile::Listen(const std::string& path, mode_t mode) {
   QUIRE_ASSIGN_OR_RETURN(const sockaddr_un address, UnixAddress(path));
+  QUIRE_ASSIGN_OR_RETURN(UnixSocketClaim claim, UnixSocketClaim::Take(path));
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return ResourceExhausted("cannot make a socket: ", std::strerror(errno));
   // The file gets the socket's mode, so that it is never open to more than it should be.
   (void)fchmod(fd.get(), mode);
-  int bound = Bind(fd.get(), address);
-  if (bound != 0 && errno == EADDRINUSE) {
-    QUIRE_RETURN_IF_ERROR(RemoveStaleSocket(path));
-    bound = Bind(fd.get(), address);
-  }
-  ShmSocketFile file(std::move(fd), path);
+  const int bound = bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  ShmSocketFile file(std::move(claim), std::move(fd), path);
   if (bound != 0 || listen(file.fd(), kBacklog) != 0 || lstat(path.c_str(), &file.made_) != 0) {
     return PermissionDenied("cannot listen on ", path, ": ", std::strerror(errno));
   }

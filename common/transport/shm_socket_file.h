@@ -8,17 +8,19 @@
 #include <sys/stat.h>
 
 #include <string>
+#include <utility>
 
 #include "common/base/status.h"
 #include "common/base/unique_fd.h"
+#include "common/transport/unix_socket_path.h"
 
 namespace quire {
 
 class ShmSocketFile {
  public:
-  /// Listens at `path` with a file of `mode`. A socket that nobody listens on is replaced.
-  /// ALREADY_EXISTS when somebody does or the file is no socket, PERMISSION_DENIED when it cannot
-  /// be made.
+  /// Claims `path` and listens there with a file of `mode`. A socket that nobody listens on is
+  /// replaced. ALREADY_EXISTS when somebody does or the file is no socket, PERMISSION_DENIED when
+  /// it cannot be made.
   static StatusOr<ShmSocketFile> Listen(const std::string& path, mode_t mode);
   ShmSocketFile(ShmSocketFile&&) = default;
   ShmSocketFile& operator=(ShmSocketFile&&) = delete;
@@ -27,8 +29,10 @@ class ShmSocketFile {
   int fd() const { return fd_.get(); }
 
  private:
-  ShmSocketFile(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  ShmSocketFile(UnixSocketClaim claim, UniqueFd fd, std::string path)
+      : claim_(std::move(claim)), fd_(std::move(fd)), path_(std::move(path)) {}
 
+  UnixSocketClaim claim_;  ///< Ends after the socket's file is gone.
   UniqueFd fd_;
   std::string path_;
   struct stat made_ = {};  ///< Which file is ours.

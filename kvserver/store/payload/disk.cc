@@ -24,7 +24,7 @@ int Result(int returned) { return returned == 0 ? 0 : errno; }
 DiskEntry EntryOf(const struct stat& info) {
   return {.is_directory = S_ISDIR(info.st_mode),
           .size_bytes = static_cast<uint64_t>(info.st_size),
-          .links = info.st_nlink};
+          .file = info.st_ino};
 }
 
 class PosixDisk final : public Disk {

@@ -29,7 +29,7 @@ namespace quire::kvserver {
 struct DiskEntry {
   bool is_directory = false;
   uint64_t size_bytes = 0;
-  uint64_t links = 0;  ///< Names that the file has; 0 when it was removed while it is open.
+  uint64_t file = 0;  ///< The same for all names and descriptors of a file, and for no other.
 };
 
 class Disk {

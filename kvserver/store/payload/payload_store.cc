@@ -212,7 +212,7 @@ Status PayloadStore::SyncDirty() {
     }
   }
   // All of them: what was synced before is acknowledged anew when a put finds it.
-  for (const VolumeFile* volume : volumes_->All()) QUIRE_RETURN_IF_ERROR(volume->CheckNamed());
+  for (const VolumeFile* volume : volumes_->All()) QUIRE_RETURN_IF_ERROR(volume->CheckIntact());
   return OkStatus();
 }
 

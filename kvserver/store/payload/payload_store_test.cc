@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -433,16 +434,32 @@ TEST_F(PayloadStoreTest, AfterAFailedSyncNothingIsWrittenButReadsGoOn) {
 }
 
 // Promise 3: what is acknowledged as persisted is not in a file that goes with the process.
-TEST_F(PayloadStoreTest, Promise3ARemovedVolumeIsNoticedByTheNextSync) {
-  const auto first = Write(MakeBytes(10'000, 1));
-  ASSERT_TRUE(first.ok()) << first.status();
-  ASSERT_TRUE(store_->Sync().ok());
-  std::filesystem::remove(VolumePath(0));
-  const Status noticed = store_->Sync();
-  EXPECT_EQ(noticed.code(), StatusCode::kUnavailable) << noticed;
-  EXPECT_NE(Message(noticed).find(VolumePath(0)), std::string_view::npos) << noticed;
-  EXPECT_FALSE(Write(MakeBytes(10'000, 2)).ok()) << "nothing more is written to it";
-  EXPECT_EQ(*Read(*first), MakeBytes(10'000, 1)) << "reads go on";
+TEST_F(PayloadStoreTest, Promise3AVolumeThatIsTakenAwayIsNoticedByTheNextSync) {
+  const std::pair<const char*, std::function<void()>> ways[] = {
+      {"removed", [this] { std::filesystem::remove(VolumePath(0)); }},
+      {"removed", [this] { std::filesystem::rename(VolumePath(0), VolumePath(0) + ".old"); }},
+      {"replaced",
+       [this] {
+         std::filesystem::copy(VolumePath(0), VolumePath(0) + ".copy");
+         std::filesystem::rename(VolumePath(0) + ".copy", VolumePath(0));
+       }},
+      {"cut", [this] { std::filesystem::resize_file(VolumePath(0), kVolumeBytes / 2); }},
+  };
+  for (const auto& [what, take_away] : ways) {
+    SCOPED_TRACE(what);
+    const auto first = Write(MakeBytes(10'000, 1));
+    ASSERT_TRUE(first.ok()) << first.status();
+    ASSERT_TRUE(store_->Sync().ok());
+    take_away();
+    const Status noticed = store_->Sync();
+    EXPECT_EQ(noticed.code(), StatusCode::kUnavailable) << noticed;
+    EXPECT_TRUE(Mentions(noticed, VolumePath(0) + " was " + what)) << noticed;
+    EXPECT_FALSE(Write(MakeBytes(10'000, 2)).ok()) << "nothing more is written to it";
+    EXPECT_EQ(*Read(*first), MakeBytes(10'000, 1)) << "reads go on";
+    store_.reset();
+    std::filesystem::remove_all(options_.volumes.directory);
+    Reopen({});
+  }
 }
 
 }  // namespace

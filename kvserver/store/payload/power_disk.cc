@@ -55,7 +55,6 @@ struct PowerDisk::NameChange {
 struct PowerDisk::Node {
   bool is_directory = false;
   uint64_t settled = 0;  ///< Number of the restart that settled it last.
-  uint64_t links = 0;
   bool locked = false;
   // Fields of a file.
   std::vector<std::byte> bytes;
@@ -125,17 +124,11 @@ PowerDisk::NodePtr PowerDisk::OfDescriptor(int fd) const {
 
 void PowerDisk::Remember(Node& directory, NameChange change) {
   auto& names = directory.names;
-  const auto replaced = names.find(change.name);
-  if (replaced != names.end()) --replaced->second->links;
-  if (change.old_name) {
-    names.erase(*change.old_name);
-    --change.node->links;
-  }
+  if (change.old_name) names.erase(*change.old_name);
   if (change.node == nullptr) {
     names.erase(change.name);
   } else {
     names[change.name] = change.node;
-    ++change.node->links;
   }
   directory.name_changes.push_back(std::move(change));
 }
@@ -178,6 +171,12 @@ void PowerDisk::Close(int fd) {
   open_.erase(found);
 }
 
+DiskEntry PowerDisk::EntryOf(const Node& node) {
+  return {.is_directory = node.is_directory,
+          .size_bytes = node.bytes.size(),
+          .file = reinterpret_cast<uint64_t>(&node)};
+}
+
 int PowerDisk::Examine(const std::string& path, DiskEntry* entry) {
   MutexLock lock(mutex_);
   if (off_) return EIO;
@@ -188,7 +187,7 @@ int PowerDisk::Examine(const std::string& path, DiskEntry* entry) {
     node = place.node;
   }
   if (node == nullptr) return ENOENT;
-  *entry = {node->is_directory, node->bytes.size(), node->links};
+  *entry = EntryOf(*node);
   return 0;
 }
 
@@ -197,7 +196,7 @@ int PowerDisk::Examine(int fd, DiskEntry* entry) {
   if (off_) return EIO;
   const NodePtr node = OfDescriptor(fd);
   if (node == nullptr) return EBADF;
-  *entry = {node->is_directory, node->bytes.size(), node->links};
+  *entry = EntryOf(*node);
   return 0;
 }
 
@@ -395,13 +394,9 @@ void PowerDisk::Settle(Node& node, Random& random) {
   if (node.settled == restarts_) return;  // A file with two names.
   node.settled = restarts_;
   node.locked = false;
-  node.links = 0;
   if (!node.is_directory) return SettleFile(node, random);
   SettleNames(node, random);
-  for (const auto& [name, child] : node.names) {
-    Settle(*child, random);
-    ++child->links;
-  }
+  for (const auto& [name, child] : node.names) Settle(*child, random);
 }
 
 void PowerDisk::SettleNames(Node& directory, Random& random) {

@@ -100,6 +100,7 @@ class PowerDisk final : public Disk {
   /// The directory of `path` and the last name in it.
   int FindPlace(const std::string& path, Place* place) const QUIRE_REQUIRES(mutex_);
   NodePtr OfDescriptor(int fd) const QUIRE_REQUIRES(mutex_);
+  static DiskEntry EntryOf(const Node& node);
   void CountLie() QUIRE_REQUIRES(mutex_);
   int Resize(int fd, uint64_t bytes, bool may_shrink) QUIRE_REQUIRES(mutex_);
   void Remember(Node& directory, NameChange change) QUIRE_REQUIRES(mutex_);

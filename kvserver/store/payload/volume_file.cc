@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "kvserver/store/payload/io_status.h"
@@ -82,15 +83,21 @@ Status VolumeFile::MeasurePresent() {
   return OkStatus();
 }
 
-Status VolumeFile::CheckNamed() const {
-  DiskEntry entry;
-  if (const int error = disk_.Examine(fd_, &entry); error != 0) {
+Status VolumeFile::CheckIntact() const {
+  DiskEntry open, named;
+  if (const int error = disk_.Examine(fd_, &open); error != 0) {
     return FromErrno(error, "examine volume " + path_);
   }
-  if (entry.links > 0) return OkStatus();
-  return Unavailable("volume ", path_,
-                     " was removed while the server runs, and is gone when it ends; restart the "
-                     "server and put the documents again whose segments it held");
+  const auto gone = [this](std::string_view what) {
+    return Unavailable("volume ", path_, " was ", what,
+                       " while the server runs; restart the server and put the documents again "
+                       "whose segments it held");
+  };
+  const int error = disk_.Examine(path_, &named);
+  if (error == ENOENT) return gone("removed");
+  if (error != 0) return FromErrno(error, "examine volume " + path_);
+  if (named.file != open.file) return gone("replaced");
+  return open.size_bytes >= present_bytes_ ? OkStatus() : gone("cut");
 }
 
 void VolumeFile::ProbeDirect() {

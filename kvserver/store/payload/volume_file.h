@@ -57,9 +57,9 @@ class VolumeFile {
   uint64_t size_bytes() const { return header_.size_bytes; }
   /// Whole blocks that were there when the file was opened, at most size_bytes().
   uint64_t present_bytes() const { return present_bytes_; }
-  /// OK while the file has a name; UNAVAILABLE once somebody removed it, for then it goes with this
-  /// process.
-  [[nodiscard]] Status CheckNamed() const;
+  /// OK while the file is whole and found under its name; UNAVAILABLE once somebody removed,
+  /// replaced or cut it, for then what it held is gone or goes with this process.
+  [[nodiscard]] Status CheckIntact() const;
   bool direct() const { return alignment_.offset > 1; }
   const Alignment& alignment() const { return alignment_; }
 

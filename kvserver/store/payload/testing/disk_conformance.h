@@ -117,15 +117,18 @@ TEST_P(DiskConformanceTest, ARenameReplacesWhatHasTheName) {
   EXPECT_EQ(disk_.Rename(Path("new"), Path("old")), ENOENT);
 }
 
-TEST_P(DiskConformanceTest, ARemovedFileHasNoLinksAndCanStillBeRead) {
+TEST_P(DiskConformanceTest, ARemovedFileCanStillBeReadAndIsNotTheOneInItsPlace) {
   Fill("file", "text");
   const DiskFile file(disk_, Path("file"), O_RDONLY);
-  DiskEntry entry;
-  ASSERT_EQ(disk_.Examine(file.fd(), &entry), 0);
-  EXPECT_EQ(entry.links, 1u);
+  DiskEntry open, entry;
+  ASSERT_EQ(disk_.Examine(file.fd(), &open), 0);
+  ASSERT_EQ(disk_.Examine(Path("file"), &entry), 0);
+  EXPECT_EQ(entry.file, open.file);
   ASSERT_EQ(disk_.Remove(Path("file")), 0);
-  ASSERT_EQ(disk_.Examine(file.fd(), &entry), 0);
-  EXPECT_EQ(entry.links, 0u);
+  Fill("file", "next");
+  ASSERT_EQ(disk_.Examine(Path("file"), &entry), 0);
+  EXPECT_NE(entry.file, open.file);
+  ASSERT_EQ(disk_.Remove(Path("file")), 0);
   std::string text(4, '.');
   EXPECT_EQ(disk_.Read(file.fd(), 0, std::as_writable_bytes(std::span(text))), 4);
   EXPECT_EQ(text, "text");
