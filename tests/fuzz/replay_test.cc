@@ -5,13 +5,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/random.h"
+#include "tests/kit/paths.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
@@ -20,9 +24,17 @@ namespace {
 constexpr int kMutationsPerSeed = 2000;
 constexpr size_t kMaxTruncations = 4096;
 
-std::vector<std::vector<uint8_t>> Seeds() {
+/// Of x_replay_test: the corpus of x_fuzz.
+std::string CorpusOfThisProgram() {
+  constexpr std::string_view kEnd = "_replay_test";
+  std::string name = program_invocation_short_name;
+  if (name.ends_with(kEnd)) name.resize(name.size() - kEnd.size());
+  return std::string(QUIRE_SOURCE_DIR) + "/tests/fuzz/corpus/" + name + "_fuzz";
+}
+
+std::vector<std::vector<uint8_t>> SeedsOf(const std::string& corpus) {
   std::vector<std::vector<uint8_t>> seeds;
-  for (const auto& entry : std::filesystem::directory_iterator(QUIRE_CORPUS)) {
+  for (const auto& entry : std::filesystem::directory_iterator(corpus)) {
     std::ifstream file(entry.path(), std::ios::binary);
     seeds.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
   }
@@ -30,8 +42,9 @@ std::vector<std::vector<uint8_t>> Seeds() {
 }
 
 TEST(ReplayTest, SeedsTruncationsAndMutationsDoNotCrash) {
-  const auto seeds = Seeds();
-  ASSERT_FALSE(seeds.empty()) << QUIRE_CORPUS;
+  const std::string corpus = CorpusOfThisProgram();
+  const auto seeds = SeedsOf(corpus);
+  ASSERT_FALSE(seeds.empty()) << corpus;
   for (const auto& seed : seeds) {
     const size_t step = std::max<size_t>(1, seed.size() / kMaxTruncations);
     for (size_t size = 0; size <= seed.size(); size += step)
