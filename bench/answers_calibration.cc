@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kQuestions = 8;  ///< Of each set.
 constexpr double kPercent = 12.5;
-constexpr double kNever = -1;  ///< No head is corrected.
+constexpr double kNoCorrection = -1;  ///< No head is corrected.
 
 /// Conversations over a document in the store.
 struct Probe {
@@ -118,7 +118,7 @@ double CorrectedShareOf(const HeadSteps& steps, const HeadSteps& never) {
 StatusOr<float> CalibrateOnQuestions(const cli::LocalWorker& local, Client& client,
                                      std::span<const AskedDocument> documents) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<Probe> probes, StoreProbes(local, documents));
-  QUIRE_ASSIGN_OR_RETURN(const HeadSteps never, AskAll(local, probes, kNever));
+  QUIRE_ASSIGN_OR_RETURN(const HeadSteps never, AskAll(local, probes, kNoCorrection));
   const auto corrected_share = [&](float tau) -> StatusOr<double> {
     QUIRE_ASSIGN_OR_RETURN(const HeadSteps steps, AskAll(local, probes, tau));
     return CorrectedShareOf(steps, never);

@@ -13,7 +13,7 @@ namespace quire::bench {
 namespace {
 
 constexpr int kMaxAttempts = 16;
-constexpr Duration kPatience = std::chrono::milliseconds(100);
+constexpr Duration kServerPatience = std::chrono::milliseconds(100);
 
 /// The reply did not come, or is not to be believed: asking again helps.
 bool CanAskAgain(const Status& status) {
@@ -78,8 +78,8 @@ StatusOr<ElasticSession::Moved> ElasticSession::Step(const StepSelection& select
 
 Status ElasticSession::RecallParts(const std::vector<LayerWant>& wants, SlotCache* slots,
                                    Moved* moved) {
-  QUIRE_ASSIGN_OR_RETURN(const auto recall,
-                         session_->Start(wants, {.timeout = kPatience, .landing = landing_.get()}));
+  QUIRE_ASSIGN_OR_RETURN(const auto recall, session_->Start(wants, {.timeout = kServerPatience,
+                                                                    .landing = landing_.get()}));
   while (true) {
     QUIRE_ASSIGN_OR_RETURN(const auto part, recall->Next());
     if (!part) return OkStatus();

@@ -10,7 +10,7 @@
 namespace quire::bench {
 namespace {
 
-constexpr uint32_t kPageTokens = 16;
+constexpr uint32_t kTokensOfPage = 16;
 
 // Of the common options only the budget counts: what they say of scores and recalls does not.
 TEST(PublishedOptionsTest, OnlyTheBudgetIsCommon) {
@@ -26,7 +26,7 @@ TEST(PublishedOptionsTest, OnlyTheBudgetIsCommon) {
   for (const std::string_view name : worker::PolicyNames()) {
     SCOPED_TRACE(name);
     const std::string policy(name);
-    const auto options = PublishedWithin(common, policy, kPageTokens);
+    const auto options = PublishedWithin(common, policy, kTokensOfPage);
     ASSERT_TRUE(options.ok()) << options.status();
     EXPECT_EQ(options->policy, policy);
     EXPECT_EQ(options->budget_tokens, common.budget_tokens);
@@ -34,7 +34,7 @@ TEST(PublishedOptionsTest, OnlyTheBudgetIsCommon) {
     EXPECT_EQ(options->sink_tokens, common.sink_tokens);
     EXPECT_EQ(options->window_tokens, common.window_tokens);
     EXPECT_EQ(options->uncompressed_layers, common.uncompressed_layers);
-    const auto published = worker::AsPublished({.policy = policy}, kPageTokens);
+    const auto published = worker::AsPublished({.policy = policy}, kTokensOfPage);
     ASSERT_TRUE(published.ok()) << published.status();
     EXPECT_EQ(options->pooling, published->pooling);
     EXPECT_EQ(options->recall_layout, published->recall_layout);
@@ -45,12 +45,13 @@ TEST(PublishedOptionsTest, OnlyTheBudgetIsCommon) {
 }
 
 TEST(PublishedOptionsTest, QuestPoolsByTheMaximumAndFreeKvByTheMeanOfSoftmaxes) {
-  EXPECT_EQ(PublishedWithin({}, "quest", kPageTokens)->pooling, kernels::Pooling::kMaxS);
-  EXPECT_EQ(PublishedWithin({}, "freekv", kPageTokens)->pooling, kernels::Pooling::kAvgSM);
+  EXPECT_EQ(PublishedWithin({}, "quest", kTokensOfPage)->pooling, kernels::Pooling::kMaxS);
+  EXPECT_EQ(PublishedWithin({}, "freekv", kTokensOfPage)->pooling, kernels::Pooling::kAvgSM);
 }
 
 TEST(PublishedOptionsTest, AnUnknownPolicyIsRefused) {
-  EXPECT_EQ(PublishedWithin({}, "best", kPageTokens).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(PublishedWithin({}, "best", kTokensOfPage).status().code(),
+            StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace {
 
 using testing::FakeClock;
 
-constexpr uint32_t kHeads = 2;
+constexpr uint32_t kKvHeads = 2;
 constexpr uint32_t kSlots = 3;         ///< Of the sequence.
 constexpr uint32_t kSessionSlots = 5;  ///< That its lanes have room for in a landing.
 constexpr uint32_t kPages = 12;
@@ -44,7 +44,7 @@ class ModelServer final : public Transport {
     for (const v1::LaneMap& map : request.lanes()) {
       Lane& lane = lanes_.at(map.layer());
       wire::LaneSlots slots;
-      EXPECT_TRUE(wire::DecodeLaneSlots(map.slots(), kHeads * kSlots, &slots).ok());
+      EXPECT_TRUE(wire::DecodeLaneSlots(map.slots(), kKvHeads * kSlots, &slots).ok());
       for (size_t i = 0; i < slots.pages.size(); ++i) {
         lane.committed[i] = {slots.pages[i], slots.generations[i]};
       }
@@ -85,7 +85,7 @@ class ModelServer final : public Transport {
     int32_t page = -1;
     uint32_t generation = 0;
   };
-  using Slots = std::array<Slot, kHeads * kSlots>;
+  using Slots = std::array<Slot, kKvHeads * kSlots>;
   struct Lane {
     uint64_t committed_exchange = 0;
     uint64_t pending_exchange = 0;
@@ -185,9 +185,9 @@ class ModelServer final : public Transport {
     lane.pending = lane.committed;
     lane.pending_exchange = request.exchange();
     PageLists pages;
-    EXPECT_TRUE(wire::DecodeUnitList(want.units(), kHeads, kSlots, &pages).ok());
+    EXPECT_TRUE(wire::DecodeUnitList(want.units(), kKvHeads, kSlots, &pages).ok());
     testing::LaneRows rows{.layer = layer};
-    for (uint32_t head = 0; head < kHeads; ++head) {
+    for (uint32_t head = 0; head < kKvHeads; ++head) {
       PlaceMissing(pages.Head(head), head, &lane.pending, &rows);
     }
     v1::RecallReply reply;
@@ -224,7 +224,7 @@ class ModelServer final : public Transport {
     const uint64_t bytes = UnitBytes(spec_);
     std::vector<uint64_t> places;
     for (const testing::Row& row : rows.rows) {
-      const uint64_t slot = (uint64_t{rows.layer} * kHeads + row.head) * kSessionSlots + row.slot;
+      const uint64_t slot = (uint64_t{rows.layer} * kKvHeads + row.head) * kSessionSlots + row.slot;
       const std::vector<std::byte> unit = testing::UnitOfPage(spec_, row.page);
       std::copy(unit.begin(), unit.end(), landing.bytes().begin() + slot * bytes);
       places.push_back(slot * bytes);
@@ -265,7 +265,7 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
                                    .slots_per_head = kSlots};
     session_ =
         *client_->OpenSession({&sequence, 1}, {.spec = spec_, .slots_per_head = kSessionSlots});
-    own_.assign(2 * kHeads * kSessionSlots * UnitBytes(spec_), std::byte{0});
+    own_.assign(2 * kKvHeads * kSessionSlots * UnitBytes(spec_), std::byte{0});
     if (fills_slots()) landing_ = *session_->MakeLanding(1, own_);
     if (GetParam() == Way::kStaging) {
       landing_ = *session_->MakeLanding(1, {}, LandingUse::kStaging);
@@ -275,7 +275,7 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
 
   std::span<std::byte> Unit(uint32_t layer, size_t head, size_t slot) {
     const uint64_t bytes = UnitBytes(spec_);
-    const size_t unit = (layer * kHeads + head) * kSessionSlots + slot;
+    const size_t unit = (layer * kKvHeads + head) * kSessionSlots + slot;
     return std::span(own_).subspan(unit * bytes, bytes);
   }
   /// Does what a worker does with a part.
@@ -297,7 +297,7 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
       const ResidentMap& map = session_->resident_map();
       if (fills_slots() && map.lane(0, layer).under_way) continue;
       const std::span<const int32_t> pages = map.Pages(0, layer);
-      ASSERT_EQ(pages.size(), kHeads * kSlots);
+      ASSERT_EQ(pages.size(), kKvHeads * kSlots);
       for (size_t slot = 0; slot < pages.size(); ++slot) {
         if (pages[slot] < 0) continue;
         ASSERT_TRUE(
@@ -309,7 +309,7 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
   }
   LayerWant RandomWant(uint32_t layer, uint32_t num_layers, SeededRandom& random) const {
     LayerWant want = {.layer = layer, .num_layers = num_layers};
-    for (uint32_t head = 0; head < kHeads; ++head) {
+    for (uint32_t head = 0; head < kKvHeads; ++head) {
       std::set<uint32_t> pages;
       for (uint64_t i = random.Below(kSlots + 1); i > 0; --i) {
         pages.insert(static_cast<uint32_t>(random.Below(kPages)));

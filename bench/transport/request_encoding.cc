@@ -16,10 +16,10 @@ namespace quire::bench {
 namespace {
 
 constexpr uint32_t kStepLayers = 32;
-constexpr uint32_t kHeads = 8;
+constexpr uint32_t kKvHeads = 8;
 constexpr uint32_t kPages = 40;  ///< Per head: 10,240 units in all.
 constexpr uint64_t kSparsity = 16;
-constexpr double kUnits = double{kStepLayers} * kHeads * kPages;
+constexpr double kUnits = double{kStepLayers} * kKvHeads * kPages;
 
 /// Every head of every layer wants about every 16th page.
 std::vector<LayerWant> Wants() {
@@ -27,7 +27,7 @@ std::vector<LayerWant> Wants() {
   std::vector<LayerWant> wants(kStepLayers);
   for (uint32_t layer = 0; layer < kStepLayers; ++layer) {
     wants[layer].layer = layer;
-    for (uint32_t head = 0; head < kHeads; ++head) {
+    for (uint32_t head = 0; head < kKvHeads; ++head) {
       wants[layer].pages.AppendHead();
       for (uint32_t page = 0; wants[layer].pages.Head(head).size() < kPages; ++page) {
         if (random.Below(kSparsity) == 0) wants[layer].pages.Append(page);
@@ -42,7 +42,7 @@ std::vector<LayerWant> Wants() {
 RequestEncoding MeasureRequestEncoding(uint32_t rounds) {
   std::vector<uint32_t> layers(kStepLayers);
   std::iota(layers.begin(), layers.end(), 0u);
-  ResidentMap map(ManagedLayers(layers), kHeads, kPages);
+  ResidentMap map(ManagedLayers(layers), kKvHeads, kPages);
   map.AddSequence(0, kPages);
   const std::vector<LayerWant> wants = Wants();
   const std::vector<WantedLane> lanes = LanesOf(wants);

@@ -23,7 +23,7 @@ namespace quire::cli {
 namespace {
 
 /// This very program; the kernel resolves it also when the file was replaced meanwhile.
-constexpr const char* kThisProgram = "/proc/self/exe";
+constexpr const char* kOwnProgram = "/proc/self/exe";
 constexpr const char* kChildCommand = "crash-child";
 constexpr const char* kLoadChildCommand = "load-child";
 
@@ -82,7 +82,7 @@ void Print(const Json& json, const CommandContext& context) {
 Status RunCrash(CrashArgs args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<DataDir> data_dir, DataDir::Make(args.data_dir));
   args.crash.directory = data_dir->path();
-  args.crash.command = {kThisProgram, "torture", kChildCommand};
+  args.crash.command = {kOwnProgram, "torture", kChildCommand};
   const torture::FaultOptions faults{
       .directory = data_dir->path(), .rounds = args.crash.rounds, .seed = args.crash.seed};
   context.err << "seed " << args.crash.seed << "\n";
@@ -331,8 +331,8 @@ Table LoadTable(const Json& json) {
 Status RunLoad(LoadArgs args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<DataDir> data_dir, DataDir::Make(args.data_dir));
   args.load.directory = data_dir->path();
-  args.load.command = {kThisProgram, "serve"};
-  args.load.client_command = {kThisProgram, "torture", kLoadChildCommand};
+  args.load.command = {kOwnProgram, "serve"};
+  args.load.client_command = {kOwnProgram, "torture", kLoadChildCommand};
   ProgressBar bar("load, seconds", args.load.seconds);
   QUIRE_ASSIGN_OR_RETURN(const torture::LoadReport report,
                          torture::RunLoad(args.load, ProgressOf(bar)));

@@ -26,10 +26,10 @@ const std::string kShortToken = "too-short";
 const std::string kHashOfShort = "7750e5644cf856467b1acb0e59b3dbe5a2991e69bc1b9846abd4f991c800cf8e";
 const std::string kHashOfNothing =
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-const std::vector<std::string> kTenants = {"team-a", "team-b"};
+const std::vector<std::string> kKnownTenants = {"team-a", "team-b"};
 
 TenantTokens Tokens(const std::string& text) {
-  auto tokens = TenantTokens::Parse(text, kTenants);
+  auto tokens = TenantTokens::Parse(text, kKnownTenants);
   EXPECT_TRUE(tokens.ok()) << tokens.status();
   return *std::move(tokens);
 }
@@ -97,7 +97,7 @@ TEST(TenantTokensTest, CommentsBlanksAndLineEndsAreTakenAsTheyCome) {
 TEST(TenantTokensTest, ABadLineIsNamedAndNotQuoted) {
   const auto expect = [](const std::string& line, const std::string& words) {
     const std::string text = "# first\nteam-b " + kHashB + "\n" + line + "\nteam-a " + kHashA;
-    const Status status = TenantTokens::Parse(text, kTenants).status();
+    const Status status = TenantTokens::Parse(text, kKnownTenants).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << words;
     EXPECT_THAT(std::string(Message(status)), HasSubstr("line 3: "));
     EXPECT_THAT(std::string(Message(status)), HasSubstr(words));
@@ -126,7 +126,7 @@ TEST(TenantTokensTest, ABadLineIsNamedAndNotQuoted) {
 
 TEST(TenantTokensTest, AFileWithoutATenantIsRefused) {
   for (const std::string& text : {std::string(), std::string("\n\n# nobody yet\n")}) {
-    const Status status = TenantTokens::Parse(text, kTenants).status();
+    const Status status = TenantTokens::Parse(text, kKnownTenants).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(Message(status)), HasSubstr("every call would be refused"));
   }
@@ -142,14 +142,15 @@ TEST(TenantTokensTest, WhereNoTenantsAreKnownAnyNameIsTaken) {
 TEST(TenantTokensTest, ErrorsOfAFileNameItAndTheLine) {
   const testing::TempDir dir;
   std::ofstream(dir / "tokens") << "team-a " << kHashA << "\n";
-  EXPECT_TRUE(TenantTokens::ReadFile(dir / "tokens", kTenants).ok());
+  EXPECT_TRUE(TenantTokens::ReadFile(dir / "tokens", kKnownTenants).ok());
   std::ofstream(dir / "tokens", std::ios::app) << "team-b " << kTokenB << "\n";
-  const Status status = TenantTokens::ReadFile(dir / "tokens", kTenants).status();
+  const Status status = TenantTokens::ReadFile(dir / "tokens", kKnownTenants).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(Message(status)), HasSubstr(dir / "tokens: line 2: "));
-  EXPECT_EQ(TenantTokens::ReadFile(dir / "none", kTenants).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(TenantTokens::ReadFile(dir / "none", kKnownTenants).status().code(),
+            StatusCode::kNotFound);
   std::ofstream(dir / "huge") << std::string(TenantTokens::kMaxFileBytes + 1, '\n');
-  EXPECT_EQ(TenantTokens::ReadFile(dir / "huge", kTenants).status().code(),
+  EXPECT_EQ(TenantTokens::ReadFile(dir / "huge", kKnownTenants).status().code(),
             StatusCode::kInvalidArgument);
 }
 

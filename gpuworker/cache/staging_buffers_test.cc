@@ -31,10 +31,10 @@ using ::testing::HasSubstr;
 using testing::LateStreams;
 
 constexpr uint32_t kLayers = 2;
-constexpr uint32_t kHeads = 2;
+constexpr uint32_t kKvHeads = 2;
 constexpr uint32_t kSlots = 3;  // A buffer is as large: a round takes both.
 constexpr uint32_t kRounds = 5;
-constexpr uint32_t kPageTokens = 4;
+constexpr uint32_t kTokensOfPage = 4;
 const std::vector<FakeCudaStream> kAll = {FakeCudaStream::kCompute, FakeCudaStream::kCopy,
                                           FakeCudaStream::kConvert};
 
@@ -44,9 +44,9 @@ KvSpec TestSpec() {
   spec.dtype = DType::kF32;
   spec.num_layers = kLayers;
   spec.num_query_heads = 4;
-  spec.num_kv_heads = kHeads;
+  spec.num_kv_heads = kKvHeads;
   spec.head_dim = 8;
-  spec.page_tokens = kPageTokens;
+  spec.page_tokens = kTokensOfPage;
   spec.segment_pages = 2;
   return spec;
 }
@@ -68,7 +68,7 @@ class Rounds {
     auto cache = BudgetCache::Create(spec_, &device, layouts, buffers);
     EXPECT_TRUE(cache.ok()) << cache.status();
     cache_ = *std::move(cache);
-    EXPECT_EQ(cache_->StartAt(uint64_t{kRounds * kSlots + 2} * kPageTokens), OkStatus());
+    EXPECT_EQ(cache_->StartAt(uint64_t{kRounds * kSlots + 2} * kTokensOfPage), OkStatus());
     device_q_ = *device.Allocate(q_.size() * sizeof(float));
     EXPECT_EQ(device.CopyToDevice(device_q_.data(), q_.data(), device_q_.size_bytes()), OkStatus());
   }
@@ -86,7 +86,7 @@ class Rounds {
   }  // Their bytes are gone.
   Status Record(uint32_t layer, uint32_t round) {
     QUIRE_RETURN_IF_ERROR(cache_->RecordPlacements(layer, Placements(round)));
-    for (uint32_t head = 0; head < kHeads; ++head) {
+    for (uint32_t head = 0; head < kKvHeads; ++head) {
       QUIRE_RETURN_IF_ERROR(cache_->table(layer).Activate(head, Pages(round)));
     }
     return OkStatus();
@@ -106,7 +106,7 @@ class Rounds {
 
   static std::vector<SlotPlacement> Placements(uint32_t round) {
     std::vector<SlotPlacement> placements;
-    for (uint32_t head = 0; head < kHeads; ++head) {
+    for (uint32_t head = 0; head < kKvHeads; ++head) {
       for (uint32_t index = 0; index < kSlots; ++index) {
         const uint32_t page = round * kSlots + index;
         placements.push_back({.head = head,
@@ -119,7 +119,7 @@ class Rounds {
     return placements;
   }
   Payload Units(uint32_t layer, uint32_t round) const {
-    const size_t bytes = kHeads * kSlots * UnitBytes(spec_);
+    const size_t bytes = kKvHeads * kSlots * UnitBytes(spec_);
     const std::vector<float> values = RandomFloats(bytes / sizeof(float), 10 * round + layer + 2);
     const auto units = std::as_bytes(std::span(values));
     Payload payload;
@@ -203,7 +203,7 @@ TEST_P(StagingBuffersTest, UnitsThatAreGivenUpDoNotReachTheNextOnes) {
   std::vector<SlotPlacement> placements = Rounds::Placements(2);
   for (SlotPlacement& placement : placements) placement.replaced = -1;
   ASSERT_EQ(rounds.cache().PlaceUnits(0, placements, rounds.Units(0, 2)), OkStatus());
-  for (uint32_t head = 0; head < kHeads; ++head) {
+  for (uint32_t head = 0; head < kKvHeads; ++head) {
     ASSERT_EQ(rounds.cache().table(0).Activate(head, std::vector<uint32_t>{6, 7, 8}), OkStatus());
   }
   EXPECT_EQ(rounds.Read(rounds.Attend(0)), Expected(0)[2]);

@@ -26,7 +26,7 @@ using testing::FakeCudaStream;
 using testing::LateStreams;
 
 constexpr uint32_t kLayers = 3;
-constexpr uint32_t kPageTokens = 4;
+constexpr uint32_t kTokensOfPage = 4;
 constexpr CacheLayout kEverything = {.everything = true};
 constexpr CacheLayout kWindow = {.sink_pages = 1, .window_pages = 3};
 
@@ -38,7 +38,7 @@ KvSpec TestSpec() {
   spec.num_query_heads = 4;
   spec.num_kv_heads = 2;
   spec.head_dim = 8;
-  spec.page_tokens = kPageTokens;
+  spec.page_tokens = kTokensOfPage;
   spec.segment_pages = 2;
   return spec;
 }
@@ -126,9 +126,10 @@ std::vector<std::byte> NewestPage(const BudgetCache& cache) {
   std::vector<std::byte> pages(kLayers * bytes);
   const uint64_t tokens = cache.table(0).num_tokens();
   for (uint32_t layer = 0; layer < kLayers; ++layer) {
-    EXPECT_EQ(cache.ExportPage(layer, cache.table(layer).num_pages() - 1,
-                               static_cast<uint32_t>((tokens - 1) % kPageTokens + 1), units.data()),
-              OkStatus());
+    EXPECT_EQ(
+        cache.ExportPage(layer, cache.table(layer).num_pages() - 1,
+                         static_cast<uint32_t>((tokens - 1) % kTokensOfPage + 1), units.data()),
+        OkStatus());
     EXPECT_EQ(FakeCudaDevice().CopyToHost(pages.data() + layer * bytes, units.data(), bytes),
               OkStatus());
   }

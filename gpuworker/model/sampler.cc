@@ -8,12 +8,12 @@
 namespace quire::worker {
 namespace {
 
-constexpr float kNever = -std::numeric_limits<float>::infinity();
+constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
 /// Index of the greatest logit, the first of equals; -1 when none may be chosen.
 TokenId Best(std::span<const float> logits) {
   TokenId best = -1;
-  float greatest = kNever;
+  float greatest = kImpossible;
   for (size_t i = 0; i < logits.size(); ++i) {
     if (!(logits[i] > greatest)) continue;  // Also false for NaN.
     greatest = logits[i];
@@ -47,7 +47,7 @@ StatusOr<TokenId> Sampler::Sample(std::span<const float> logits) {
   double total = 0;
   candidates_.clear();
   for (size_t i = 0; i < logits.size(); ++i) {
-    if (!(logits[i] > kNever)) continue;
+    if (!(logits[i] > kImpossible)) continue;
     const double weight = logits[i] == greatest  // Also where the greatest is infinite.
                               ? 1.0
                               : std::exp((logits[i] - greatest) / options_.temperature);

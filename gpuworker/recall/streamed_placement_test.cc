@@ -26,8 +26,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr uint32_t kSlots = 6;
-constexpr uint32_t kHeads = 3;
-constexpr uint32_t kUnits = kSlots * kHeads;
+constexpr uint32_t kKvHeads = 3;
+constexpr uint32_t kUnits = kSlots * kKvHeads;
 constexpr CacheLayout kLayout = {.window_pages = 2, .selectable_pages = kSlots};
 
 KvSpec TestSpec(DType dtype) {
@@ -36,7 +36,7 @@ KvSpec TestSpec(DType dtype) {
   spec.dtype = dtype;
   spec.num_layers = 1;
   spec.num_query_heads = 6;
-  spec.num_kv_heads = kHeads;
+  spec.num_kv_heads = kKvHeads;
   spec.head_dim = 8;
   spec.page_tokens = 4;
   spec.segment_pages = 2;
@@ -77,7 +77,7 @@ ArrivedUnits RandomUnits(const KvSpec& spec, uint64_t cut) {
 std::vector<float> AttendAll(BudgetCache& cache, Device& device = CpuDevice()) {
   std::vector<uint32_t> pages(kSlots);
   std::iota(pages.begin(), pages.end(), 0u);
-  for (uint32_t head = 0; head < kHeads; ++head) {
+  for (uint32_t head = 0; head < kKvHeads; ++head) {
     EXPECT_EQ(cache.table(0).Activate(head, pages), OkStatus());
   }
   const size_t floats = size_t{cache.spec().num_query_heads} * cache.spec().head_dim;
@@ -243,7 +243,7 @@ TEST_P(StreamedPlacementTest, AnErrorInALateUnitLeavesNothingActive) {
     const Status status = (*placing)->Finish();
     EXPECT_EQ(status.code(), StatusCode::kDataLoss);
     EXPECT_THAT(std::string(status.message()), HasSubstr("page 5 of KV head 2"));
-    for (uint32_t head = 0; head < kHeads; ++head) {
+    for (uint32_t head = 0; head < kKvHeads; ++head) {
       EXPECT_THAT(cache->table(0).ActivePages(head), IsEmpty());
       for (uint32_t page = 0; page < 8; ++page) {
         EXPECT_FALSE(cache->table(0).IsResident(head, page));
@@ -383,7 +383,7 @@ TEST_P(StreamedPlacementTest, FinishDoesNotWaitForTheDevice) {
     ASSERT_TRUE(placing.ok()) << placing.status();
     ASSERT_EQ((*placing)->Finish(), OkStatus());
   }  // And its bytes are gone.
-  EXPECT_EQ(testing::FakeCudaHostWaits(), before + 2 * kHeads - 2);
+  EXPECT_EQ(testing::FakeCudaHostWaits(), before + 2 * kKvHeads - 2);
   EXPECT_EQ(AttendAll(*cache, testing::FakeCudaDevice()), Unstreamed());
 }
 

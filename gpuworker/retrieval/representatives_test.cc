@@ -18,11 +18,11 @@ using ::testing::Each;
 using ::testing::FloatNear;
 using ::testing::Pointwise;
 
-constexpr uint32_t kHeads = 2, kGroup = 2, kDim = 4, kRows = 32;  // blocks of four pages
+constexpr uint32_t kKvHeads = 2, kGroup = 2, kDim = 4, kRows = 32;  // blocks of four pages
 
 KvSpec Spec() {
-  KvSpec spec = testing::OneLayerContext(kHeads, kDim, kRows, {}).spec;
-  spec.num_query_heads = kHeads * kGroup;
+  KvSpec spec = testing::OneLayerContext(kKvHeads, kDim, kRows, {}).spec;
+  spec.num_query_heads = kKvHeads * kGroup;
   return spec;
 }
 
@@ -85,19 +85,19 @@ TEST(RepresentativesTest, TheTokensPaidTheMostWhileInTheWindowStandForTheirBlock
   Reference reference(kWindow);
   uint64_t seed = 1;
   for (uint32_t page = 0; page < kPages; ++page) {
-    reference.pages.push_back(RandomRows(kHeads * kRows, ++seed));
+    reference.pages.push_back(RandomRows(kKvHeads * kRows, ++seed));
     found.AddPage(reference.pages.back());
     EXPECT_EQ(found.end_page(), page + 1 < kWindow ? 0 : page + 2 - kWindow);
-    const std::vector<float> queries = RandomRows(3 * kHeads * kGroup, ++seed);
+    const std::vector<float> queries = RandomRows(3 * kKvHeads * kGroup, ++seed);
     ASSERT_EQ(found.Attend(queries), OkStatus());
-    for (auto at = queries.begin(); at != queries.end(); at += kHeads * kGroup * kDim) {
-      reference.queries.emplace_back(page + 1, std::vector(at, at + kHeads * kGroup * kDim));
+    for (auto at = queries.begin(); at != queries.end(); at += kKvHeads * kGroup * kDim) {
+      reference.queries.emplace_back(page + 1, std::vector(at, at + kKvHeads * kGroup * kDim));
     }
   }
   while (found.in_window() > 0) found.Leave();
   ASSERT_EQ(found.end_page(), kPages);
   for (uint32_t page = 0; page < kPages; ++page) {
-    for (uint32_t head = 0; head < kHeads; ++head) {
+    for (uint32_t head = 0; head < kKvHeads; ++head) {
       SCOPED_TRACE(::testing::Message() << "page " << page << " head " << head);
       EXPECT_THAT(found.mean(page).subspan(head * kDim, kDim),
                   Pointwise(FloatNear(1e-5f), reference.Mean(page / 4, head)));
@@ -107,7 +107,7 @@ TEST(RepresentativesTest, TheTokensPaidTheMostWhileInTheWindowStandForTheirBlock
 
 TEST(RepresentativesTest, AllTokensStandForABlockThatWasPaidNothing) {
   Representatives found(Spec(), 4, 2);
-  std::vector<float> keys(kHeads * kRows * kDim, 3);
+  std::vector<float> keys(kKvHeads * kRows * kDim, 3);
   std::fill_n(keys.begin(), kRows / 2 * kDim, 1.0f);
   found.AddPage(keys);
   found.Leave();
@@ -121,8 +121,8 @@ TEST(RepresentativesTest, AllTokensStandForABlockThatWasPaidNothing) {
 // both.
 TEST(RepresentativesTest, AShortLastPageIsOfItsBlock) {
   Representatives found(Spec(), 0, 8);
-  found.AddPage(std::vector<float>(kHeads * kRows * kDim, 1));
-  found.AddPage(std::vector<float>(kHeads * 8 * kDim, 6));
+  found.AddPage(std::vector<float>(kKvHeads * kRows * kDim, 1));
+  found.AddPage(std::vector<float>(kKvHeads * 8 * kDim, 6));
   found.Leave();
   EXPECT_THAT(found.mean(0), Each(1));
   found.Leave();
@@ -148,10 +148,10 @@ TEST(RepresentativesTest, BlocksEndWithTheirSegment) {
 
 TEST(RepresentativesTest, WhatIsNoNumberIsPaidNothing) {
   Representatives found(Spec(), 0, 3);
-  std::vector<float> keys(kHeads * kRows * kDim, 1);
+  std::vector<float> keys(kKvHeads * kRows * kDim, 1);
   std::fill_n(keys.begin(), kDim, NAN);
   found.AddPage(keys);
-  std::vector<float> query(kHeads * kGroup * kDim, 1);
+  std::vector<float> query(kKvHeads * kGroup * kDim, 1);
   ASSERT_EQ(found.Attend(query), OkStatus());
   query[0] = NAN;  // of head 0's first query
   ASSERT_EQ(found.Attend(query), OkStatus());

@@ -12,7 +12,7 @@ namespace quire::kvserver {
 namespace {
 
 constexpr char kSeparator = '\x1f';
-constexpr size_t kMaxNameBytes = 255;
+constexpr size_t kMaxFieldBytes = 255;
 
 std::string Join(std::initializer_list<std::string_view> fields) {
   std::string out;
@@ -55,7 +55,7 @@ std::optional<uint64_t> ParseVersion(std::string_view text) {
 }
 
 bool IsName(std::string_view text) {
-  if (text.empty() || text.size() > kMaxNameBytes) return false;
+  if (text.empty() || text.size() > kMaxFieldBytes) return false;
   while (!text.empty()) {
     const size_t length = Utf8Length(text);
     const auto lead = static_cast<unsigned char>(text[0]);
@@ -84,7 +84,7 @@ std::optional<TenantDocument> ParseTenantDocument(std::string_view key, std::str
 
 Status CheckField(std::string_view what, std::string_view text) {
   if (IsName(text)) return OkStatus();
-  return InvalidArgument("the ", what, " is not a name of 1..", kMaxNameBytes,
+  return InvalidArgument("the ", what, " is not a name of 1..", kMaxFieldBytes,
                          " bytes of UTF-8 without control characters or '/'; rename it");
 }
 

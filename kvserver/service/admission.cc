@@ -15,7 +15,7 @@ constexpr int64_t kAverageOver = 16;
 /// How often a call that waits looks whether it was cancelled: nothing depends on how soon.
 constexpr Duration kCancelPoll = std::chrono::milliseconds(20);
 /// A deadline may be endless; waits are not.
-constexpr Duration kLongestWait = std::chrono::minutes(1);
+constexpr Duration kLongestTurn = std::chrono::minutes(1);
 
 }  // namespace
 
@@ -44,7 +44,7 @@ Admission::Totals& Admission::TotalsOf(std::string_view tenant) {
 Status Admission::Wait(std::string_view tenant, uint64_t cost, TimePoint deadline,
                        Priority priority, const CancelFlag* cancelled) {
   const auto is_cancelled = [&] { return cancelled != nullptr && cancelled->IsSet(); };
-  const Duration longest = cancelled == nullptr ? kLongestWait : kCancelPoll;
+  const Duration longest = cancelled == nullptr ? kLongestTurn : kCancelPoll;
   if (!MakeRoom(tenant, priority)) return Refused(tenant);
   const FairQueue::Ticket ticket = next_ticket_++;
   Waiter waiter;

@@ -41,6 +41,7 @@ TEST_F(MetricsDocTest, ThePageListsEveryMetricAsItIs) {
                                     [&] {
                                       v1::LookupRequest request;
                                       *request.mutable_spec() = SpecProto();
+                                      request.add_tokens(1);
                                       return request;
                                     }())
                   .ok());

@@ -13,7 +13,7 @@ constexpr Duration kRetryAfter = std::chrono::milliseconds(20);
 /// How often a call that waits looks whether it is still wanted: nothing depends on how soon.
 constexpr Duration kWantedPoll = std::chrono::milliseconds(20);
 /// Of one wait, so that no sum of times overflows; a longer one waits again.
-constexpr Duration kLongestWait = std::chrono::minutes(1);
+constexpr Duration kLongestTurn = std::chrono::minutes(1);
 
 Status Refusal(uint32_t working, uint32_t waiting) {
   return WithRetryAfter(ResourceExhausted("the session has ", working, " calls at work and ",
@@ -60,7 +60,7 @@ Status LaneClaims::Wait(TimePoint deadline, const Wanted& wanted, Free free) {
   if (free()) return OkStatus();
   if (waiting_ >= working_) return Refusal(working_, waiting_);
   ++waiting_;
-  const Duration longest = wanted == nullptr ? kLongestWait : kWantedPoll;
+  const Duration longest = wanted == nullptr ? kLongestTurn : kWantedPoll;
   Duration left{1};
   Status still = OkStatus();
   while (!free() && still.ok() && (left = deadline - SystemClock().Now()) > Duration::zero()) {

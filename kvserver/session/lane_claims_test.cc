@@ -15,7 +15,7 @@ namespace quire::kvserver {
 namespace {
 
 using Lanes = std::vector<uint32_t>;
-const TimePoint kNever = TimePoint::max();
+const TimePoint kNoDeadline = TimePoint::max();
 /// Past already: who would have to wait is turned away.
 const TimePoint kNow = TimePoint{};
 
@@ -46,7 +46,7 @@ TEST(LaneClaimsTest, LanesComeBackOneAfterTheOtherInTheOrderNamed) {
 TEST(LaneClaimsTest, ACallGetsItsLanesWhenTheyAreFree) {
   LaneClaims claims(4, 4);
   auto first = std::make_optional(claims.Take({1}, kNow));
-  std::thread waiter([&] { EXPECT_TRUE(claims.Take({0, 1}, kNever).ok()); });
+  std::thread waiter([&] { EXPECT_TRUE(claims.Take({0, 1}, kNoDeadline).ok()); });
   AwaitWaiting(claims, 1);
   EXPECT_TRUE(claims.Take({0}, kNow).ok()) << "who waits holds nothing";
   first.reset();
@@ -61,7 +61,7 @@ TEST(LaneClaimsTest, ACallThatNobodyWaitsForAnyMoreStopsWaiting) {
     const auto status = [&] {
       return wanted ? OkStatus() : Status(StatusCode::kCancelled, "nobody waits");
     };
-    EXPECT_EQ(claims.Take({1}, kNever, status).status().code(), StatusCode::kCancelled);
+    EXPECT_EQ(claims.Take({1}, kNoDeadline, status).status().code(), StatusCode::kCancelled);
   });
   AwaitWaiting(claims, 1);
   wanted = false;
@@ -72,15 +72,15 @@ TEST(LaneClaimsTest, ACallThatNobodyWaitsForAnyMoreStopsWaiting) {
 TEST(LaneClaimsTest, NoMoreWaitThanWorkAndNoMoreWorkThanMay) {
   LaneClaims claims(4, 2);
   auto first = std::make_optional(claims.Take({0}, kNow));
-  std::thread waiter([&] { EXPECT_TRUE(claims.Take({0}, kNever).ok()); });
+  std::thread waiter([&] { EXPECT_TRUE(claims.Take({0}, kNoDeadline).ok()); });
   AwaitWaiting(claims, 1);
-  const Status behind = claims.Take({0}, kNever).status();
+  const Status behind = claims.Take({0}, kNoDeadline).status();
   EXPECT_EQ(behind.code(), StatusCode::kResourceExhausted);
   EXPECT_TRUE(RetryAfter(behind)) << behind;
   {
     const auto second = claims.Take({1}, kNow);
     ASSERT_TRUE(second.ok());
-    const Status third = claims.Take({2}, kNever).status();
+    const Status third = claims.Take({2}, kNoDeadline).status();
     EXPECT_EQ(third.code(), StatusCode::kResourceExhausted);
     EXPECT_TRUE(RetryAfter(third)) << third;
   }
@@ -95,7 +95,7 @@ TEST(LaneClaimsTest, TheWholeSessionWaitsForThoseThatWorkAndOthersForIt) {
   EXPECT_EQ(claims.TakeAll(kNow).status().code(), StatusCode::kDeadlineExceeded);
   EXPECT_TRUE(claims.Take({1}, kNow).ok()) << "who gave up is in nobody's way";
   std::optional<StatusOr<LaneClaims::Claim>> whole;
-  std::thread waiter([&] { whole.emplace(claims.TakeAll(kNever)); });
+  std::thread waiter([&] { whole.emplace(claims.TakeAll(kNoDeadline)); });
   AwaitWaiting(claims, 1);
   EXPECT_FALSE(claims.Take({1}, kNow).ok()) << "it would keep the whole session waiting";
   first.reset();
@@ -122,7 +122,7 @@ TEST(LaneClaimsTest, EveryLaneHasOneUserAndNobodyWaitsForever) {
           if (random.Below(3) == 0) lanes.push_back(lane);
         }
         const bool whole = random.Below(50) == 0;
-        auto claim = whole ? claims.TakeAll(kNever) : claims.Take(lanes, kNever);
+        auto claim = whole ? claims.TakeAll(kNoDeadline) : claims.Take(lanes, kNoDeadline);
         if (!claim.ok()) continue;
         if (whole) {
           lanes.resize(kLanes);

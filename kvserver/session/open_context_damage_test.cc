@@ -19,7 +19,7 @@
 namespace quire::kvserver::testing {
 namespace {
 
-constexpr char kTenant[] = "default";
+constexpr char kDefaultTenant[] = "default";
 
 class OpenContextDamageTest : public ::testing::Test {
  protected:
@@ -30,7 +30,7 @@ class OpenContextDamageTest : public ::testing::Test {
     store_ = *std::move(opened);
   }
   StatusOr<std::shared_ptr<OpenContext>> Create(const ContextViewPtr& chain) {
-    OpenContext::Deps deps{.tenant = kTenant,
+    OpenContext::Deps deps{.tenant = kDefaultTenant,
                            .store = store_.get(),
                            .ops = &kernels::CpuKernels(),
                            .budget = std::make_shared<MemoryBudget>(1 << 20, "pages", "bytes")};
@@ -68,7 +68,7 @@ class OpenContextDamageTest : public ::testing::Test {
 
 TEST_F(OpenContextDamageTest, Promise2AFlippedUnitIsNotCopiedIntoAContinuation) {
   const ContextViewPtr chain = Sealed();
-  FlipBit(*store_, kTenant, {chain->keys->back(), 1, 3});
+  FlipBit(*store_, kDefaultTenant, {chain->keys->back(), 1, 3});
   const auto context = Open(chain);
   ASSERT_NE(context, nullptr);
   const ContextViewPtr view = context->view();
@@ -88,7 +88,7 @@ TEST_F(OpenContextDamageTest, Promise2AFlippedUnitIsNotCopiedIntoAContinuation) 
 TEST_F(OpenContextDamageTest, Promise2ReSendingIsComparedWithWhatWasPutAndNotWithDamage) {
   const ContextViewPtr chain = Sealed();
   const auto context = Open(chain);
-  FlipBit(*store_, kTenant, {chain->keys->front(), 0, 0});
+  FlipBit(*store_, kDefaultTenant, {chain->keys->front(), 0, 0});
   const Status same = Append(*context, 0, 1);
   EXPECT_TRUE(same.ok()) << same;
 }
@@ -110,7 +110,7 @@ TEST_F(OpenContextDamageTest, DigestsThatFlippedSinceTheyWereMadeAreMadeAnew) {
   const ContextViewPtr view = context->view();
   const auto read = [&] {
     Payload payload;
-    const auto blocks = ReadDigests(*store_, kTenant, *view, {1, 0, 2});
+    const auto blocks = ReadDigests(*store_, kDefaultTenant, *view, {1, 0, 2});
     EXPECT_TRUE(blocks.ok()) << blocks.status();
     blocks->AppendTo(0, 2, &payload);
     std::vector<std::byte> bytes(payload.size_bytes());
@@ -130,8 +130,8 @@ TEST_F(OpenContextDamageTest, Promise2NothingIsMadeOfAPageThatFlippedSinceItArri
   const ContextViewPtr view = context->view();
   uint32_t lost = 0;
   for (uint32_t layer = 0; layer < spec_.num_layers; ++layer) {
-    const auto digests =
-        ReadDigests(*store_, kTenant, *view, {layer, 0, 2, kernels::DigestKind::kCentreRadius});
+    const auto digests = ReadDigests(*store_, kDefaultTenant, *view,
+                                     {layer, 0, 2, kernels::DigestKind::kCentreRadius});
     if (digests.status().code() == StatusCode::kDataLoss) ++lost;
   }
   EXPECT_EQ(lost, 1u) << "of the layer with the flipped bit";
@@ -140,8 +140,9 @@ TEST_F(OpenContextDamageTest, Promise2NothingIsMadeOfAPageThatFlippedSinceItArri
     for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) units.push_back({layer, 0, head});
   }
   std::vector<VerifiedBytes> read;
-  EXPECT_EQ(ReadVerified(*store_, kTenant, *view, units, &read).code(), StatusCode::kDataLoss);
-  EXPECT_EQ(Recheck(*store_, kTenant, *view, units).code(), StatusCode::kDataLoss);
+  EXPECT_EQ(ReadVerified(*store_, kDefaultTenant, *view, units, &read).code(),
+            StatusCode::kDataLoss);
+  EXPECT_EQ(Recheck(*store_, kDefaultTenant, *view, units).code(), StatusCode::kDataLoss);
   EXPECT_EQ(Create(view).status().code(), StatusCode::kDataLoss) << "and it is not continued";
 }
 

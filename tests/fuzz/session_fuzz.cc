@@ -28,7 +28,7 @@ namespace {
 using namespace quire;
 using namespace quire::kvserver;
 
-constexpr char kTenant[] = "t";
+constexpr char kFuzzTenant[] = "t";
 constexpr uint32_t kSealedPages = 6, kOpenPages = 3, kSlots = 4;
 
 void Require(bool holds) {
@@ -41,10 +41,10 @@ void Require(bool holds) {
 /// A sealed context and an open one; the same for every input.
 struct World {
   World() : sealed(Filled(kSealedPages)), open(Filled(kOpenPages)) {
-    Require(contexts.Find(kTenant, sealed).value()->Seal({}, {}, Durability::kMemory).ok());
+    Require(contexts.Find(kFuzzTenant, sealed).value()->Seal({}, {}, Durability::kMemory).ok());
   }
   uint64_t Filled(uint32_t pages) {
-    const auto opened = contexts.Open(kTenant, spec, nullptr);
+    const auto opened = contexts.Open(kFuzzTenant, spec, nullptr);
     Require(opened.ok());
     Require(opened->context
                 ->Append(0, testing::TestTokens(pages * spec.page_tokens),
@@ -133,7 +133,7 @@ void AddSequence(World& world, uint64_t id, std::string_view bytes) {
   v1::AddSequenceRequest request;
   if (!Parse(bytes, &request)) return;
   // Members are the world's, whatever the message names.
-  (void)world.sessions.AddSequence(kTenant, id,
+  (void)world.sessions.AddSequence(kFuzzTenant, id,
                                    world.Sequence(request.sequence().slots_per_head()));
 }
 void RemoveSequence(Session& session, std::string_view bytes) {
@@ -142,7 +142,7 @@ void RemoveSequence(Session& session, std::string_view bytes) {
 }
 
 void RunCall(World& world, uint64_t id, uint8_t kind, std::string_view bytes) {
-  Session& session = **world.sessions.Find(kTenant, id);
+  Session& session = **world.sessions.Find(kFuzzTenant, id);
   switch (kind % 5) {
     case 0:
       return Recall(session, bytes);
@@ -162,11 +162,11 @@ void RunCall(World& world, uint64_t id, uint8_t kind, std::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static World* const world = new World();
   const auto opened =
-      world->sessions.Open(kTenant, {{world->Sequence(0), world->Sequence(kSlots - 1)},
-                                     world->spec,
-                                     kSlots,
-                                     {},
-                                     HeldDigestsShape{kernels::DigestKind::kMean, {1}}});
+      world->sessions.Open(kFuzzTenant, {{world->Sequence(0), world->Sequence(kSlots - 1)},
+                                         world->spec,
+                                         kSlots,
+                                         {},
+                                         HeldDigestsShape{kernels::DigestKind::kMean, {1}}});
   Require(opened.ok());
   std::string_view rest(reinterpret_cast<const char*>(data), size);
   while (rest.size() >= 2) {
@@ -175,6 +175,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     RunCall(*world, opened->id, kind, rest.substr(2, bytes));
     rest.remove_prefix(2 + bytes);
   }
-  world->sessions.Close(kTenant, opened->id);
+  world->sessions.Close(kFuzzTenant, opened->id);
   return 0;
 }

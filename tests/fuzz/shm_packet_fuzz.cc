@@ -16,7 +16,7 @@ namespace {
 
 using namespace quire;
 
-constexpr uint64_t kMaxFrameBytes = 1 << 16;
+constexpr uint64_t kFuzzFrameBytes = 1 << 16;
 
 class Checker final : public ShmPacketReader::Sink {
  public:
@@ -33,8 +33,8 @@ class Checker final : public ShmPacketReader::Sink {
     const StatusOr<Frame> frame = TakeShmFrame(packet, nullptr);
     if (!frame.ok()) return frame.status();
     if (frame->payload.size_bytes() != header.bytes) std::abort();
-    if (frame->head.size() + frame->payload.size_bytes() > kMaxFrameBytes) std::abort();
-    if (CheckShmFrame(*frame, kMaxFrameBytes) != OkStatus()) std::abort();
+    if (frame->head.size() + frame->payload.size_bytes() > kFuzzFrameBytes) std::abort();
+    if (CheckShmFrame(*frame, kFuzzFrameBytes) != OkStatus()) std::abort();
     return OkStatus();
   }
 
@@ -43,7 +43,7 @@ class Checker final : public ShmPacketReader::Sink {
 };
 
 void Feed(std::span<const std::byte> bytes, size_t step, bool from_server) {
-  ShmPacketReader reader({.max_frame_bytes = kMaxFrameBytes, .from_server = from_server});
+  ShmPacketReader reader({.max_frame_bytes = kFuzzFrameBytes, .from_server = from_server});
   Checker checker(from_server);
   while (!bytes.empty()) {
     size_t taken = 0;

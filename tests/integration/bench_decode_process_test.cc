@@ -31,7 +31,7 @@ constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
 constexpr int kTurns = 2;
 constexpr int kSteps = 3;  ///< Of a turn.
 constexpr int kBudget = 512;
-constexpr int kPageTokens = 32;
+constexpr int kTokensOfPage = 32;
 
 const std::set<std::string> kAllWays = {"freekv",     "service", "blocking", "one_buffer",
                                         "fragmented", "arkvale", "shadowkv", "resident"};
@@ -151,7 +151,7 @@ void ExpectSameBudget(const json& ways, const Shape& shape) {
   const double resident = Figure(Part(ways, "resident"), "attended_tokens");
   EXPECT_LE(resident, kBudget * shape.batch);
   EXPECT_NEAR(resident, Figure(Part(ways, "freekv"), "attended_tokens"),
-              2 * kPageTokens * shape.batch);
+              2 * kTokensOfPage * shape.batch);
 }
 
 void ExpectSamePages(const json& ways) {

@@ -41,7 +41,7 @@ namespace {
 
 constexpr char kRecall[] = "quire.v1.Session/Recall";
 /// What happens without anybody's help has happened by then, on a busy machine too.
-constexpr Duration kPatience = std::chrono::minutes(2);
+constexpr Duration kFaultPatience = std::chrono::minutes(2);
 
 /// A client, and the connection that its recalls come over.
 struct DataClient {
@@ -149,7 +149,7 @@ class DataFaultsTest : public ::testing::TestWithParam<const char*> {
   /// Whether `condition()` comes true in time.
   template <typename Condition>
   static bool Await(Condition condition) {
-    const TimePoint deadline = SystemClock().Now() + kPatience;
+    const TimePoint deadline = SystemClock().Now() + kFaultPatience;
     while (!condition()) {
       if (SystemClock().Now() >= deadline) return false;
       std::this_thread::yield();
@@ -208,7 +208,7 @@ class KilledClientTest : public DataFaultsTest {
  protected:
   KilledClientTest() {
     lease_seconds_ = stall_seconds_ = 3600;
-    static_assert(kPatience < std::chrono::seconds(3600));
+    static_assert(kFaultPatience < std::chrono::seconds(3600));
   }
 };
 

@@ -29,11 +29,11 @@ namespace {
 
 constexpr char kStats[] = "quire.v1.Admin/Stats";
 /// A part of a reply is larger: without a reader the server stops in the middle.
-constexpr uint64_t kSmallWindow = 64 << 10;
+constexpr uint64_t kProcessWindow = 64 << 10;
 /// Every deadline here is later.
 constexpr Duration kPromptly = std::chrono::seconds(10);
 /// What happens without anybody's help has happened by then, on a busy machine too.
-constexpr Duration kPatience = std::chrono::minutes(1);
+constexpr Duration kProcessPatience = std::chrono::minutes(1);
 
 /// Any port of a loopback address that is this process's own, as far as process numbers go: a
 /// server that is started again finds its port free, which on 127.0.0.1 another test may have.
@@ -161,11 +161,11 @@ class DataPlaneProcessTest : public ::testing::TestWithParam<const char*> {
     return *data;
   }
 
-  /// What `call` returns once the server can be reached again, or after kPatience: who found a
-  /// server gone backs off for two seconds at most.
+  /// What `call` returns once the server can be reached again, or after kProcessPatience: who found
+  /// a server gone backs off for two seconds at most.
   template <typename Call>
   static auto Reaching(Call call) {
-    const TimePoint deadline = SystemClock().Now() + kPatience;
+    const TimePoint deadline = SystemClock().Now() + kProcessPatience;
     auto result = call();
     while (absl::IsUnavailable(result.status()) && SystemClock().Now() < deadline) result = call();
     return result;
@@ -245,7 +245,7 @@ TEST_P(DataPlaneProcessTest, CallsThatWaitWhenTheServerIsKilledEnd) {
 }
 
 TEST_P(DataPlaneProcessTest, AServerKilledInTheMiddleOfARecallIsToldPromptly) {
-  const auto data = Open(kSmallWindow);
+  const auto data = Open(kProcessWindow);
   const auto client = *Client::Create(
       {.transport = control_, .data_transport = data, .retry = {.max_attempts = 1}});
   ASSERT_EQ(testing::PutFaultDocument(*client), OkStatus());
@@ -301,7 +301,7 @@ TEST_P(DataPlaneProcessTest, AServerKilledWhileBytesMoveIsToldPromptlyAndTheNext
 }
 
 TEST_P(DataPlaneProcessTest, AServerKilledInTheMiddleOfARecallLeavesMemoryBehindAnAccessFree) {
-  const auto data = Open(kSmallWindow);
+  const auto data = Open(kProcessWindow);
   const auto client = *Client::Create(
       {.transport = control_, .data_transport = data, .retry = {.max_attempts = 1}});
   ASSERT_EQ(testing::PutFaultDocument(*client), OkStatus());
