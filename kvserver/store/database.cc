@@ -506,8 +506,13 @@ Status Database::MakeRoom(uint64_t bytes) {
   return CheckRoom(bytes);
 }
 
+// Writes wait: the compaction leaves the log behind, and RocksDB 7.8 gives up writing for good when
+// a write to that log has failed and it is not resuming.
 Status Database::Compact() {
   MutexLock lock(room_mutex_);
+  QUIRE_RETURN_IF_ERROR(Settle());
+  ExclusiveLock writes(resume_mutex_);
+  if (in_doubt_) return Unavailable("a write to ", rep_->path, " has just failed; retry");
   if (!has_deleted_.exchange(false)) return OkStatus();  // Somebody else has just done it.
   rocksdb::CompactRangeOptions options;
   options.exclusive_manual_compaction = false;

@@ -129,7 +129,7 @@ class Database {
   bool Fits(uint64_t bytes) const;
 
   const std::unique_ptr<Rep> rep_;
-  SharedMutex resume_mutex_;  ///< Shared by writes; a recovery runs alone.
+  SharedMutex resume_mutex_;  ///< Shared by writes; a recovery and a compaction run alone.
   /// A write failed since the last recovery. Set with `resume_mutex_` shared, cleared under it.
   std::atomic<bool> in_doubt_{false};
   /// Size of the files when they were last measured, and bytes written to the log since.

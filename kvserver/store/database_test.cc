@@ -16,13 +16,16 @@ namespace {
 using quire::testing::TempDir;
 
 constexpr uint64_t kBufferBytes = 1 << 20;
+constexpr uint64_t kLimitBytes = 1 << 30;
 
 class DatabaseTest : public ::testing::Test {
  protected:
   void Open() {
     database_.reset();
-    auto opened = Database::Open(
-        {.path = dir_ / "db", .env = env_.env.get(), .buffer_bytes = kBufferBytes});
+    auto opened = Database::Open({.path = dir_ / "db",
+                                  .env = env_.env.get(),
+                                  .limit_bytes = kLimitBytes,
+                                  .buffer_bytes = kBufferBytes});
     ASSERT_TRUE(opened.ok()) << opened.status();
     database_ = *std::move(opened);
   }
@@ -129,6 +132,19 @@ TEST_F(DatabaseTest, ALogThatCouldNotBeMadeIsToldAndLosesNothingThatWasAcknowled
   }
   ExpectAbsent(std::to_string(written));
   EXPECT_TRUE(Put("after", "1").ok());
+}
+
+// A compaction leaves the log behind, which RocksDB does not survive after a write to it failed.
+TEST_F(DatabaseTest, RoomIsMadeOnlyWhereNothingIsInDoubt) {
+  ASSERT_TRUE(Put("before", "1").ok());
+  env_.faults.fault = Fault::kNoSpace;
+  EXPECT_EQ(Put("during", std::string(100000, 'x')).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(database_->MakeRoom(kLimitBytes).code(), StatusCode::kResourceExhausted);
+  env_.faults.fault = Fault::kNone;
+  EXPECT_EQ(database_->MakeRoom(kLimitBytes).code(), StatusCode::kResourceExhausted);
+  const Status recovered = Put("after", "2");
+  EXPECT_TRUE(recovered.ok()) << recovered;
+  EXPECT_EQ(*database_->Get(Table::kSegments, "before"), "1");
 }
 
 TEST_F(DatabaseTest, ADeviceErrorIsReportedAndLosesNothingThatWasAcknowledged) {
