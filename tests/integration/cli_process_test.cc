@@ -152,11 +152,13 @@ TEST_F(CliTest, ACommandEndsAtItsTimeoutAlthoughTheServerIsStopped) {
 // A server that restarts is waited for, also by what asks it first of all.
 TEST_F(CliTest, AServerThatIsDownForASecondIsWaitedFor) {
   EXPECT_EQ(StopServer(SIGTERM), 0);
-  std::thread restart([this, address = address_] {
+  const std::string address = address_;  // Which the thread sets anew.
+  std::thread restart([this, address] {
     std::this_thread::sleep_for(std::chrono::seconds(1));
     StartServer({}, address);
   });
-  const ChildResult result = Quire({"ls", "--timeout", "20"});
+  const ChildResult result =
+      RunChild(Binary("quire"), {"--server", address, "ls", "--timeout", "20"});
   restart.join();
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("default/example@1"));

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "common/base/checksum.h"
+#include "common/base/mutex.h"
 #include "common/base/random.h"
 #include "embedded/embedded_store.h"
 #include "gpuworker/engine/engine.h"
@@ -81,7 +83,7 @@ class DisturbedTransport final : public Transport {
   /// A call that brings one message, and breaks off where there would be another.
   class BrokenCall final : public PendingCall {
    public:
-    BrokenCall(std::unique_ptr<PendingCall> call, uint64_t* broken)
+    BrokenCall(std::unique_ptr<PendingCall> call, std::atomic<uint64_t>* broken)
         : call_(std::move(call)), broken_(broken) {}
     StatusOr<std::optional<CallMessage>> Next(TimePoint deadline) override {
       QUIRE_ASSIGN_OR_RETURN(auto part, call_->Next(deadline));
@@ -93,7 +95,7 @@ class DisturbedTransport final : public Transport {
 
    private:
     const std::unique_ptr<PendingCall> call_;
-    uint64_t* const broken_;
+    std::atomic<uint64_t>* const broken_;
     bool first_ = true;
   };
   Status Disturb(std::string_view method, CallMessage* request) {
@@ -110,6 +112,7 @@ class DisturbedTransport final : public Transport {
     if (request->payload.size_bytes() == 0) return OkStatus();
     std::vector<std::byte> bytes(request->payload.size_bytes());
     request->payload.CopyTo(bytes.data());
+    MutexLock lock(noise_mutex_);
     for (size_t i = 0; i < bytes.size(); i += sizeof(float)) {
       bytes[i] ^= static_cast<std::byte>(noise_->Below(4));
     }
@@ -126,14 +129,12 @@ class DisturbedTransport final : public Transport {
   }
 
   std::shared_ptr<Transport> inner_;
+  // Calls come from several threads.
+  Mutex noise_mutex_;
   std::optional<SeededRandom> noise_;
-  bool lands_directly_ = false;
-  uint64_t period_ = 0;
-  uint64_t calls_ = 0;
-  uint64_t lost_ = 0;
-  uint64_t break_period_ = 0;
-  uint64_t recalls_ = 0;
-  uint64_t broken_ = 0;
+  std::atomic<bool> lands_directly_{false};
+  std::atomic<uint64_t> period_{0}, calls_{0}, lost_{0};
+  std::atomic<uint64_t> break_period_{0}, recalls_{0}, broken_{0};
 };
 
 class WorkerFixture {
