@@ -31,7 +31,10 @@ namespace quire::testing {
 /// Hands calls on, loses replies when told to, and can be connected to another server.
 class DisturbedTransport final : public Transport {
  public:
-  void ConnectTo(std::shared_ptr<Transport> transport) { inner_ = std::move(transport); }
+  void ConnectTo(std::shared_ptr<Transport> transport) {
+    MutexLock lock(mutex_);
+    inner_ = std::move(transport);
+  }
   /// Loses the reply to every `period`-th call from now on; the server has done its work. 0: none.
   void LoseEvery(uint64_t period) { period_ = period; }
   uint64_t lost() const { return lost_; }
@@ -47,17 +50,17 @@ class DisturbedTransport final : public Transport {
   void LandDirectly(bool lands) { lands_directly_ = lands; }
 
   TransportCapabilities capabilities() const override {
-    TransportCapabilities can = inner_->capabilities();
+    TransportCapabilities can = Inner()->capabilities();
     can.direct_landing = lands_directly_;
     return can;
   }
   StatusOr<std::unique_ptr<Landing>> AddLanding(LandingMemory memory) override {
-    return inner_->AddLanding(memory);
+    return Inner()->AddLanding(memory);
   }
   StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view method, CallMessage request,
                                                const CallOptions& options) override {
     QUIRE_RETURN_IF_ERROR(Disturb(method, &request));
-    QUIRE_ASSIGN_OR_RETURN(auto call, inner_->Start(method, std::move(request), options));
+    QUIRE_ASSIGN_OR_RETURN(auto call, Inner()->Start(method, std::move(request), options));
     if (LosesThisOne()) return std::make_unique<LostCall>();
     if (break_period_ == 0 || ++recalls_ % break_period_ != 0) return call;
     return std::make_unique<BrokenCall>(std::move(call), &broken_);
@@ -66,13 +69,17 @@ class DisturbedTransport final : public Transport {
               const CallOptions& options) override {
     CallMessage answer, sent = request;
     QUIRE_RETURN_IF_ERROR(Disturb(method, &sent));
-    QUIRE_RETURN_IF_ERROR(inner_->Call(method, sent, &answer, options));
+    QUIRE_RETURN_IF_ERROR(Inner()->Call(method, sent, &answer, options));
     if (LosesThisOne()) return Lost();
     *reply = std::move(answer);
     return OkStatus();
   }
 
  private:
+  std::shared_ptr<Transport> Inner() const {
+    MutexLock lock(mutex_);
+    return inner_;
+  }
   static Status Lost() { return Unavailable("the reply was lost"); }
   /// In place of a call whose reply was lost.
   class LostCall final : public PendingCall {
@@ -112,7 +119,7 @@ class DisturbedTransport final : public Transport {
     if (request->payload.size_bytes() == 0) return OkStatus();
     std::vector<std::byte> bytes(request->payload.size_bytes());
     request->payload.CopyTo(bytes.data());
-    MutexLock lock(noise_mutex_);
+    MutexLock lock(mutex_);
     for (size_t i = 0; i < bytes.size(); i += sizeof(float)) {
       bytes[i] ^= static_cast<std::byte>(noise_->Below(4));
     }
@@ -128,9 +135,9 @@ class DisturbedTransport final : public Transport {
     return true;
   }
 
-  std::shared_ptr<Transport> inner_;
   // Calls come from several threads.
-  Mutex noise_mutex_;
+  mutable Mutex mutex_;
+  std::shared_ptr<Transport> inner_;
   std::optional<SeededRandom> noise_;
   std::atomic<bool> lands_directly_{false};
   std::atomic<uint64_t> period_{0}, calls_{0}, lost_{0};
