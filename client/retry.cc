@@ -35,14 +35,10 @@ StatusOr<TimePoint> Attempts::Next(const Status& status, TimePoint now) {
   peer_.Note(status, now);
   if (++failed_ >= options_.max_attempts) return status;
   const bool bounded = absl::IsUnavailable(status) && options_.unreachable_for != Duration::max();
-  if (bounded) {
-    const Duration left = options_.unreachable_for - (now - peer_.MissedSince(now));
-    const auto wait = WaitWithin(status, left);
-    if (!wait) return status;
-    if (*wait < deadline_ - now) return now + *wait;
-  } else if (const auto wait = WaitWithin(status, deadline_ - now)) {
-    return now + *wait;
-  }
+  Duration left = deadline_ - now;
+  if (bounded) left = std::min(left, options_.unreachable_for - (now - peer_.MissedSince(now)));
+  if (const auto wait = WaitWithin(status, left)) return now + *wait;
+  if (bounded) return status;
   return absl::IsDeadlineExceeded(status)
              ? status
              : DeadlineExceeded("the deadline leaves no time for another attempt; the last said: ",

@@ -75,7 +75,8 @@ class Attempts {
 
   /// When the next attempt may be made, after one that ended with `status` now, which another may
   /// cure. When there is to be none, what the method returns: `status`, or DEADLINE_EXCEEDED with
-  /// its words where the deadline leaves no time.
+  /// its words where the deadline leaves no time. A peer that is waited for only so long
+  /// (unreachable_for) is UNAVAILABLE also at the deadline.
   StatusOr<TimePoint> Next(const Status& status, TimePoint now);
 
  private:

@@ -103,6 +103,13 @@ TEST_F(AttemptsTest, WaitForAPeerAsLongAsIsGivenAndNotAsLongAgain) {
   EXPECT_GT(now_ - second, milliseconds(4'900));
 }
 
+TEST_F(AttemptsTest, SayThatAPeerCannotBeReachedAlsoAtTheDeadline) {
+  options_.unreachable_for = std::chrono::seconds(5);
+  EXPECT_EQ(Exhaust(Unavailable("down"), start_ + std::chrono::seconds(3)), Unavailable("down"));
+  EXPECT_GT(now_ - start_, milliseconds(2'900));
+  EXPECT_LT(now_ - start_, std::chrono::seconds(3));
+}
+
 TEST_F(AttemptsTest, HeedTheTimeThatARefusalNames) {
   const Status busy = WithRetryAfter(ResourceExhausted("busy"), milliseconds(700));
   EXPECT_TRUE(absl::IsDeadlineExceeded(Exhaust(busy, start_ + std::chrono::seconds(10))));

@@ -98,7 +98,7 @@ Status AskOnce(grpc::Channel* channel, const grpc::ByteBuffer& request, Duration
   *answered = WasAnswered(context);
   if (done) return OkStatus();
   QUIRE_RETURN_IF_ERROR(unreadable);
-  if (!status.ok()) return EndOfCall(status, context);
+  if (!status.ok()) return UnreachedAtDeadline(EndOfCall(status, context), *channel);
   return DataLoss("the answer ended without totals");
 }
 

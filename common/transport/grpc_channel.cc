@@ -58,4 +58,10 @@ StatusOr<std::shared_ptr<grpc::Channel>> MakeGrpcChannel(const std::string& addr
   return grpc::CreateCustomChannel(GrpcTarget(parsed), grpc::InsecureChannelCredentials(), args);
 }
 
+Status UnreachedAtDeadline(const Status& status, grpc::Channel& channel) {
+  if (!absl::IsDeadlineExceeded(status)) return status;
+  if (channel.GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY) return status;
+  return Unavailable("no connection within the time that was given");
+}
+
 }  // namespace quire

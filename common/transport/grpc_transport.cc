@@ -152,8 +152,8 @@ Status GrpcTransport::Run(std::string_view method, const CallMessage& request, C
   grpc::ByteBuffer answer;
   const grpc::Status status = grpc::internal::BlockingUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
       channel_.get(), rpc, context, ToByteBuffer(request), &answer);
-  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-    const Status ended = EndOfCall(status, *context);
+  const Status ended = UnreachedAtDeadline(EndOfCall(status, *context), *channel_);
+  if (absl::IsUnavailable(ended)) {
     if (WasAnswered(*context)) return Annotate(ended, "the server at ", options_.address);
     LetConnect(*channel_, deadline);
     const Status lost = Annotate(ended, "the server at ", options_.address, " cannot be reached");
@@ -166,7 +166,7 @@ Status GrpcTransport::Run(std::string_view method, const CallMessage& request, C
                        " broke the call off: it answers too many at a time, or nobody took the "
                        "answer in time");
   }
-  if (!status.ok()) return WithRemedy(EndOfCall(status, *context));
+  if (!ended.ok()) return WithRemedy(ended);
   if (SystemClock().Now() >= deadline)
     return DeadlineExceeded(method, ": the answer came too late");
 
