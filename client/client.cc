@@ -43,6 +43,7 @@ StatusOr<std::unique_ptr<Client>> Client::Create(Options options) {
 Client::Client(Options options)
     : options_(std::move(options)),
       next_jitter_seed_(SystemRandom().Next()),
+      server_(options_.health),
       leases_(std::make_unique<LeaseKeeper>(options_.transport, options_.tenant)) {}
 Client::~Client() = default;
 
@@ -57,20 +58,20 @@ Status Client::CallWithRetries(const CallSpec& spec, const CallMessage& request,
   SeededRandom random(next_jitter_seed_.fetch_add(1, std::memory_order_relaxed));
   Clock& clock = *options_.clock;
   Attempts attempts(options_.retry, random, server_, deadline);
+  const auto no_more = [&spec](const Status& why) {
+    return absl::IsDeadlineExceeded(why) ? Annotate(why, spec.method) : why;
+  };
   for (;;) {
     const Duration left = deadline - clock.Now();
-    if (left <= Duration::zero()) {
-      return DeadlineExceeded(spec.method, ": the deadline passed before the call began");
-    }
+    if (left <= Duration::zero()) return no_more(attempts.OutOfTime());
     const Status status = options_.transport->Call(spec.method, request, reply,
                                                    {.tenant = options_.tenant, .timeout = left});
     if (status.ok() || !IsRetriable(status, spec.repeat)) {
       server_.Note(status, clock.Now());
-      return status;
+      return attempts.End(status);
     }
     const auto next = attempts.Next(status, clock.Now());
-    if (absl::IsDeadlineExceeded(next.status())) return Annotate(next.status(), spec.method);
-    QUIRE_RETURN_IF_ERROR(next.status());
+    if (!next.ok()) return no_more(next.status());
     clock.Sleep(*next - clock.Now());
   }
 }

@@ -206,6 +206,9 @@ class Client {
     TimePoint limit = TimePoint::max();
     RetryOptions retry = {};
     Clock* clock = nullptr;  ///< SystemClock() when null.
+    /// Told while the server cannot be reached (Trouble::kStoreUnreached); may be null, and outlives
+    /// the client.
+    Health* health = nullptr;
   };
   static StatusOr<std::unique_ptr<Client>> Create(Options options);
   ~Client();
@@ -260,7 +263,8 @@ class Client {
   StatusOr<Document> RegisterDocument(const DocumentName& name, const SegmentKey& chain_tip,
                                       std::string_view content_hash = {},
                                       std::optional<uint64_t> ttl_seconds = {});
-  StatusOr<Document> GetDocument(const DocumentName& name);
+  /// Over by `limit` too, whatever the client's own deadline.
+  StatusOr<Document> GetDocument(const DocumentName& name, TimePoint limit = TimePoint::max());
   /// All documents of a collection (of all collections when empty), in order.
   StatusOr<std::vector<Document>> ListDocuments(std::string_view collection);
   struct DeletedDocuments {

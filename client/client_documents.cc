@@ -84,12 +84,13 @@ StatusOr<Document> Client::RegisterDocument(const DocumentName& name, const Segm
   return document;
 }
 
-StatusOr<Document> Client::GetDocument(const DocumentName& name) {
+StatusOr<Document> Client::GetDocument(const DocumentName& name, TimePoint limit) {
   QUIRE_RETURN_IF_ERROR(CheckName(name));
   v1::GetDocumentRequest request;
   wire::DocumentNameToProto(name, request.mutable_name());
   v1::GetDocumentReply reply;
-  QUIRE_RETURN_IF_ERROR(Call(kGet, request, {}, NewDeadline(), &reply, nullptr));
+  const TimePoint deadline = std::min(NewDeadline(), limit);
+  QUIRE_RETURN_IF_ERROR(Call(kGet, request, {}, deadline, &reply, nullptr));
   QUIRE_ASSIGN_OR_RETURN(Document document, DocumentFromReply(kGet.method, reply.document()));
   QUIRE_RETURN_IF_ERROR(CheckSame(kGet.method, name, document.name));
   return document;

@@ -32,17 +32,29 @@ Duration WaitAfter(const Status& status, const RetryOptions& options, uint32_t a
 }
 
 StatusOr<TimePoint> Attempts::Next(const Status& status, TimePoint now) {
+  last_ = status;
   peer_.Note(status, now);
   if (++failed_ >= options_.max_attempts) return status;
-  const bool bounded = absl::IsUnavailable(status) && options_.unreachable_for != Duration::max();
   Duration left = deadline_ - now;
-  if (bounded) left = std::min(left, options_.unreachable_for - (now - peer_.MissedSince(now)));
+  if (IsBounded()) left = std::min(left, options_.unreachable_for - (now - peer_.MissedSince(now)));
   if (const auto wait = WaitWithin(status, left)) return now + *wait;
-  if (bounded) return status;
-  return absl::IsDeadlineExceeded(status)
-             ? status
-             : DeadlineExceeded("the deadline leaves no time for another attempt; the last said: ",
-                                Message(status));
+  return OutOfTime();
+}
+
+Status Attempts::End(const Status& status) const {
+  if (!absl::IsDeadlineExceeded(status) || last_.ok()) return status;
+  return DeadlineExceeded(Message(status), "; the attempt before said: ", Message(last_));
+}
+
+bool Attempts::IsBounded() const {
+  return absl::IsUnavailable(last_) && options_.unreachable_for != Duration::max();
+}
+
+Status Attempts::OutOfTime() const {
+  if (last_.ok()) return DeadlineExceeded("the deadline passed before the call began");
+  if (IsBounded() || absl::IsDeadlineExceeded(last_)) return last_;
+  return DeadlineExceeded("the deadline leaves no time for another attempt; the last said: ",
+                          Message(last_));
 }
 
 std::optional<Duration> Attempts::WaitWithin(const Status& status, Duration left) {

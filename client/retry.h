@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "common/base/clock.h"
+#include "common/base/health.h"
 #include "common/base/random.h"
 #include "common/base/status.h"
 
@@ -46,14 +47,19 @@ Duration WaitAfter(const Status& status, const RetryOptions& options, uint32_t a
 /// method does not wait as long again in the next. Thread-safety: any thread.
 class Reachability {
  public:
+  /// `health` is told of Trouble::kStoreUnreached while it lasts; it may be null, and outlives this.
+  explicit Reachability(Health* health = nullptr) : health_(health) {}
+
   /// Takes in how an attempt ended, now. UNAVAILABLE means that the peer was not reached.
   void Note(const Status& status, TimePoint now) {
     if (!absl::IsUnavailable(status)) {
       missed_since_ = kReached;
+      if (health_ != nullptr) health_->Clear(Trouble::kStoreUnreached);
       return;
     }
     int64_t reached = kReached;
     missed_since_.compare_exchange_strong(reached, now.time_since_epoch().count());
+    if (health_ != nullptr) health_->Raise(Trouble::kStoreUnreached, Message(status));
   }
   /// `now` for a peer that was reached last.
   TimePoint MissedSince(TimePoint now) const {
@@ -63,6 +69,7 @@ class Reachability {
 
  private:
   static constexpr int64_t kReached = INT64_MIN;
+  Health* const health_;
   std::atomic<int64_t> missed_since_{kReached};
 };
 
@@ -74,12 +81,18 @@ class Attempts {
       : options_(options), random_(random), peer_(peer), deadline_(deadline) {}
 
   /// When the next attempt may be made, after one that ended with `status` now, which another may
-  /// cure. When there is to be none, what the method returns: `status`, or DEADLINE_EXCEEDED with
-  /// its words where the deadline leaves no time. A peer that is waited for only so long
-  /// (unreachable_for) is UNAVAILABLE also at the deadline.
+  /// cure. When there is to be none, what the method returns: `status` or OutOfTime.
   StatusOr<TimePoint> Next(const Status& status, TimePoint now);
+  /// How the method ends whose last attempt ended with `status`, which no other may cure: where the
+  /// time was up, with the words of the attempt before too.
+  Status End(const Status& status) const;
+  /// What the method returns at the deadline: DEADLINE_EXCEEDED with the words of the last attempt.
+  /// A peer that is waited for only so long (unreachable_for) is UNAVAILABLE also then.
+  Status OutOfTime() const;
 
  private:
+  /// Whether the peer was not reached, and is waited for only so long.
+  bool IsBounded() const;
   /// The wait before an attempt of which `left` is the time; nullopt when there is none for it.
   std::optional<Duration> WaitWithin(const Status& status, Duration left);
 
@@ -88,6 +101,7 @@ class Attempts {
   Reachability& peer_;
   const TimePoint deadline_;
   uint32_t failed_ = 0;
+  Status last_;  ///< How the last attempt ended; OK before there was one.
 };
 
 }  // namespace quire

@@ -110,6 +110,23 @@ TEST_F(AttemptsTest, SayThatAPeerCannotBeReachedAlsoAtTheDeadline) {
   EXPECT_LT(now_ - start_, std::chrono::seconds(3));
 }
 
+TEST_F(AttemptsTest, SayTheSameWhereAWaitTookTheRestOfTheTime) {
+  for (const Duration patience : {Duration::max(), Duration(std::chrono::seconds(5))}) {
+    options_.unreachable_for = patience;
+    SeededRandom random(3);
+    Reachability peer;
+    Attempts attempts(options_, random, peer, start_ + std::chrono::seconds(3));
+    EXPECT_TRUE(absl::IsDeadlineExceeded(attempts.OutOfTime())) << "before the first";
+    ASSERT_TRUE(attempts.Next(Unavailable("down"), start_).ok());
+    const Status end = attempts.OutOfTime();
+    EXPECT_EQ(absl::IsUnavailable(end), patience != Duration::max()) << end;
+    EXPECT_NE(Message(end).find("down"), std::string_view::npos) << end;
+    const Status late = attempts.End(DeadlineExceeded("late"));
+    EXPECT_EQ(late, DeadlineExceeded("late; the attempt before said: down"));
+    EXPECT_EQ(attempts.End(Internal("bad")), Internal("bad"));
+  }
+}
+
 TEST_F(AttemptsTest, HeedTheTimeThatARefusalNames) {
   const Status busy = WithRetryAfter(ResourceExhausted("busy"), milliseconds(700));
   EXPECT_TRUE(absl::IsDeadlineExceeded(Exhaust(busy, start_ + std::chrono::seconds(10))));

@@ -5,8 +5,8 @@
 # quire_test_library(NAME <name> SRCS ... [DEPS ...]): fakes and suites of several tests, compiled once
 # quire_binary(NAME <name> SRCS ... [DEPS ...] [EXTERNAL ...])
 #
-# GLUE marks what only parses arguments and prints: it is optimised as little as tests are, since optimising
-# CLI11, whose objects every file that reads the header defines anew, takes most of the time of compiling one.
+# GLUE marks what only parses arguments and prints: it is optimised little, since optimising CLI11, whose objects
+# every file that reads the header defines anew, takes most of the time of compiling one.
 #
 # ONE_THREAD marks tests of code that has one thread: ThreadSanitizer has nothing to find there.
 # WAITS marks tests that mostly wait for deadlines and other processes: two of them run in the place of another.
@@ -63,10 +63,14 @@ function(_quire_precompile target kind)
   target_precompile_headers(${target} REUSE_FROM ${precompiled})
 endfunction()
 
-# Sets the lowest level that still counts as optimised, where the build optimises.
-function(_quire_optimise_little target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
-endfunction()
+# Options of code that is not worth the time of optimising it, where the build optimises. Glue still is, a little:
+# of a function that is inline in several objects the linker takes any, also for the code that computes.
+set(QUIRE_TEST_OPTIMISATION)
+set(QUIRE_GLUE_OPTIMISATION)
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  set(QUIRE_TEST_OPTIMISATION -O0)
+  set(QUIRE_GLUE_OPTIMISATION -O1)
+endif()
 
 # Flags and include directories of test code. Optimising assertions takes most of the time of a build, and so does
 # instrumenting them: tests are watched for what they do to the memory and the threads of what they test, and leave
@@ -74,10 +78,9 @@ endfunction()
 function(_quire_compile_as_test target)
   # tests/kit/paths.h is generated.
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/gen)
-  _quire_optimise_little(${target})
-  set(options)
+  set(options ${QUIRE_TEST_OPTIMISATION})
   if(QUIRE_SANITIZE)
-    set(options -fno-sanitize=undefined -g0)
+    list(APPEND options -fno-sanitize=undefined -g0)
   endif()
   if(QUIRE_FUZZ)
     list(APPEND options -fno-sanitize=fuzzer-no-link)
@@ -97,13 +100,13 @@ function(quire_library)
     if(QUIRE_SANITIZE AND QUIRE_LAYER MATCHES "^(kernels|gpuworker)$")
       set(options -O1)
     endif()
-    target_compile_options(${target} PRIVATE ${options})
+    set(kind core)
     if(A_GLUE)
-      _quire_optimise_little(${target})
-      _quire_precompile(${target} glue ${options})
-    else()
-      _quire_precompile(${target} core ${options})
+      set(kind glue)
+      list(APPEND options ${QUIRE_GLUE_OPTIMISATION})
     endif()
+    target_compile_options(${target} PRIVATE ${options})
+    _quire_precompile(${target} ${kind} ${options})
   else()
     add_library(${target} INTERFACE)
     target_include_directories(${target} INTERFACE ${PROJECT_SOURCE_DIR})
@@ -119,8 +122,8 @@ function(quire_binary)
   target_include_directories(${A_NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   set_target_properties(${A_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
   if(A_GLUE)
-    _quire_optimise_little(${A_NAME})
-    _quire_precompile(${A_NAME} glue)
+    target_compile_options(${A_NAME} PRIVATE ${QUIRE_GLUE_OPTIMISATION})
+    _quire_precompile(${A_NAME} glue ${QUIRE_GLUE_OPTIMISATION})
   else()
     _quire_precompile(${A_NAME} core)
   endif()
@@ -145,7 +148,7 @@ function(_quire_add_test name environment)
     set(processors 1)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT} PROCESSORS ${processors}
-    ENVIRONMENT "TSAN_OPTIONS=ignore_noninstrumented_modules=1 halt_on_error=1 suppressions=${PROJECT_SOURCE_DIR}/cmake/tsan_suppressions.txt;LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/lsan_suppressions.txt:print_suppressions=0;OPENBLAS_NUM_THREADS=1;${environment}")
+    ENVIRONMENT "ASAN_OPTIONS=handle_abort=1;TSAN_OPTIONS=ignore_noninstrumented_modules=1 halt_on_error=1 suppressions=${PROJECT_SOURCE_DIR}/cmake/tsan_suppressions.txt;LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/lsan_suppressions.txt:print_suppressions=0;OPENBLAS_NUM_THREADS=1;${environment}")
 endfunction()
 
 function(quire_test)

@@ -11,6 +11,8 @@
 #include "client/cli/json_output.h"
 #include "client/cli/local_worker.h"
 #include "client/cli/retrieval_flags.h"
+#include "common/base/health.h"
+#include "common/base/log.h"
 #include "common/base/net_address.h"
 #include "common/base/stop_signals.h"
 #include "common/metrics/admin_server.h"
@@ -36,9 +38,10 @@ struct WorkerArgs {
 };
 
 /// Null when none is asked for.
-StatusOr<std::unique_ptr<AdminServer>> StartAdmin(const std::string& address) {
+StatusOr<std::unique_ptr<AdminServer>> StartAdmin(const std::string& address,
+                                                  const Health& health) {
   if (address.empty()) return nullptr;
-  return AdminServer::Start(address);
+  return AdminServer::Start(address, &health);
 }
 
 /// The tokens that prove callers to be of `tenant`; null when none are asked for.
@@ -61,9 +64,10 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
   const std::string tenant = context.options.tenant_name();
   QUIRE_ASSIGN_OR_RETURN(const auto tokens, ReadTenantTokens(args.tenant_tokens, tenant));
   // Before the model is loaded, which may take a while: the process is alive and not ready.
-  QUIRE_ASSIGN_OR_RETURN(const auto admin, StartAdmin(args.admin_listen));
+  Health health(&SystemClock(), LogTrouble);
+  QUIRE_ASSIGN_OR_RETURN(const auto admin, StartAdmin(args.admin_listen, health));
   QUIRE_ASSIGN_OR_RETURN(const SessionClient connected,
-                         context.ConnectForSessions(args.transport, TimeoutOf::kCall));
+                         context.ConnectForSessions(args.transport, TimeoutOf::kCall, &health));
   Client* const client = connected.client.get();
   QUIRE_RETURN_IF_ERROR(client->Stats().status());  // Is the store there?
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
@@ -78,7 +82,8 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
                                                       .batch = args.batch,
                                                       .tokenizer = local.tokenizer.get(),
                                                       .tenant = tenant,
-                                                      .tokens = tokens},
+                                                      .tokens = tokens,
+                                                      .health = &health},
                                                      local.engine.get()));
   if (tokens == nullptr && !listen->StaysOnThisHost()) {
     context.err << "warning: whoever reaches " << server->address() << " may ask as tenant '"

@@ -127,13 +127,14 @@ TimePoint LimitOf(const GlobalOptions& options, TimeoutOf timeout) {
 StatusOr<std::unique_ptr<Client>> MakeClient(const GlobalOptions& options,
                                              std::shared_ptr<Transport> control,
                                              std::shared_ptr<Transport> data, TimeoutOf timeout,
-                                             Duration unreachable_for) {
+                                             Health* health = nullptr) {
   return Client::Create({.transport = std::move(control),
                          .data_transport = std::move(data),
                          .tenant = options.tenant_name(),
                          .deadline = options.call_timeout(),
                          .limit = LimitOf(options, timeout),
-                         .retry = {.unreachable_for = unreachable_for}});
+                         .retry = {.unreachable_for = options.unreachable_for()},
+                         .health = health});
 }
 
 }  // namespace
@@ -166,19 +167,17 @@ StatusOr<BearerToken> CommandContext::Token() const {
 StatusOr<std::unique_ptr<Client>> CommandContext::Connect() const {
   QUIRE_ASSIGN_OR_RETURN(const BearerToken token, Token());
   QUIRE_ASSIGN_OR_RETURN(auto control, Control(options, token));
-  return MakeClient(options, std::move(control), nullptr, TimeoutOf::kCommand,
-                    options.unreachable_for());
+  return MakeClient(options, std::move(control), nullptr, TimeoutOf::kCommand);
 }
 
 StatusOr<SessionClient> CommandContext::ConnectForSessions(const std::string& transport,
-                                                           TimeoutOf timeout) const {
+                                                           TimeoutOf timeout,
+                                                           Health* health) const {
   QUIRE_ASSIGN_OR_RETURN(const BearerToken token, Token());
   QUIRE_ASSIGN_OR_RETURN(auto control, Control(options, token));
   // A server that starts again meanwhile is waited for; how pages come is decided once.
-  QUIRE_ASSIGN_OR_RETURN(auto first,
-                         MakeClient(options, control, nullptr, timeout, options.unreachable_for()));
-  const Status reached = first->Stats().status();
-  if (!reached.ok() && transport != "auto") return reached;
+  QUIRE_ASSIGN_OR_RETURN(auto first, MakeClient(options, control, nullptr, timeout));
+  QUIRE_RETURN_IF_ERROR(first->Stats().status());
   QUIRE_ASSIGN_OR_RETURN(DataPath path,
                          ChooseDataPath(control,
                                         {.transport = transport,
@@ -188,10 +187,8 @@ StatusOr<SessionClient> CommandContext::ConnectForSessions(const std::string& tr
                                          .max_message_bytes = options.max_message_bytes,
                                          .limit = LimitOf(options, timeout)},
                                         err));
-  QUIRE_ASSIGN_OR_RETURN(
-      auto client,
-      MakeClient(options, std::move(control), path.transport, timeout,
-                 absl::IsUnavailable(reached) ? Duration::zero() : options.unreachable_for()));
+  QUIRE_ASSIGN_OR_RETURN(auto client,
+                         MakeClient(options, std::move(control), path.transport, timeout, health));
   return SessionClient{std::move(client), std::move(path)};
 }
 

@@ -85,9 +85,10 @@ struct CommandContext {
   /// A client of the server named by --server and --tenant. It connects at the first call.
   StatusOr<std::unique_ptr<Client>> Connect() const;
   /// The same for a command that opens sessions. It connects now; pages come as `transport` says
-  /// (AddTransportFlag).
+  /// (AddTransportFlag). `health` is as in Client::Options.
   StatusOr<SessionClient> ConnectForSessions(const std::string& transport,
-                                             TimeoutOf timeout = TimeoutOf::kCommand) const;
+                                             TimeoutOf timeout = TimeoutOf::kCommand,
+                                             Health* health = nullptr) const;
 };
 
 /// Says on stderr that there are no documents, in `collection` unless that is empty: an answer, and

@@ -120,13 +120,13 @@ StatusOr<WorkerAnswer> AskWorker(const std::string& address, const v1::GenerateR
     WorkerAnswer answer;
     bool answered = false;
     const Status status =
-        AskOnce(channel.get(), message, deadline - clock.Now(), options, &answer, &answered);
+        Advise(AskOnce(channel.get(), message, deadline - clock.Now(), options, &answer, &answered),
+               address, answered);
     if (status.ok()) return answer;
     const bool may_repeat = IsRetriable(status, Repeat::kSafe) && answer.tokens.empty();
-    if (!may_repeat) return Advise(status, address, answered);
-    const auto next = attempts.Next(status, clock.Now());
-    if (!next.ok()) return Advise(next.status(), address, answered);
-    clock.Sleep(*next - clock.Now());
+    if (!may_repeat) return attempts.End(status);
+    QUIRE_ASSIGN_OR_RETURN(const TimePoint next, attempts.Next(status, clock.Now()));
+    clock.Sleep(next - clock.Now());
   }
 }
 

@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::array<std::string_view, kNumTroubles> kNames = {
     "data_damaged", "disk_full",    "device_failed",  "device_stalled",
-    "sync_failed",  "data_torn",    "memory_damaged", "read_failed",
-    "over_quota",   "call_refused", "caller_unproven"};
+    "sync_failed",  "store_unreached", "data_torn", "memory_damaged",
+    "read_failed",  "over_quota", "call_refused", "caller_unproven"};
 /// Upper bound of a detail; the rest is cut off.
 constexpr size_t kMostDetailBytes = 1024;
 
@@ -18,6 +18,7 @@ constexpr size_t kMostDetailBytes = 1024;
 std::string Plain(std::string_view detail) {
   std::string text(detail.substr(0, kMostDetailBytes));
   for (char& c : text) {
+    if (c == '\n') c = ' ';
     if (c < ' ' || c > '~') c = '?';
   }
   return text;

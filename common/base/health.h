@@ -36,6 +36,7 @@ enum class Trouble : uint8_t {
   kDeviceFailed,   ///< A put could not be written.
   kDeviceStalled,  ///< I/O has been in flight for too long.
   kSyncFailed,     ///< Nothing can be made durable any more; only a restart helps.
+  kStoreUnreached,  ///< A worker's store cannot be reached.
   // They are over when they are told.
   kDataTorn,        ///< What was put without a sync was not whole at the start.
   kMemoryDamaged,   ///< Bytes in DRAM did not match their checksum.
@@ -44,7 +45,7 @@ enum class Trouble : uint8_t {
   kCallRefused,     ///< A call was refused for a limit of its tenant or of the server.
   kCallerUnproven,  ///< A call did not prove its tenant, or named one that there is not.
 };
-inline constexpr size_t kNumTroubles = 11;
+inline constexpr size_t kNumTroubles = 12;
 
 /// As logs, metrics and wire have it: "disk_full".
 std::string_view Name(Trouble trouble);
@@ -106,6 +107,11 @@ class Health {
   mutable Mutex mutex_;
   std::array<State, kNumTroubles> states_;
 };
+
+/// For components that may have no board.
+inline void NoteTo(Health* health, Trouble trouble, std::string_view detail) {
+  if (health != nullptr) health->Note(trouble, detail);
+}
 
 }  // namespace quire
 

@@ -36,15 +36,18 @@ FrameServer::~FrameServer() { Shutdown(); }
 
 void FrameServer::Accept(std::unique_ptr<FramePipe> pipe) {
   ConnectionPtr connection;
+  bool is_full = false;
   {
     MutexLock lock(mutex_);
-    if (!closed_ && connections_.size() < options_.max_connections) {
+    is_full = connections_.size() >= options_.max_connections;
+    if (!closed_ && !is_full) {
       const uint64_t id = NewId();
       connection = std::make_shared<ServerConnection>(
           std::move(pipe), id, LimitsOf(options_),
           ServerConnection::Parts{.handler = handler_,
                                   .threads = &threads_,
                                   .counters = &counters_,
+                                  .health = options_.health,
                                   .admit = [this](ServerConnection& c, const FrameHead& hello) {
                                     return Admit(c, hello);
                                   }});
@@ -55,6 +58,11 @@ void FrameServer::Accept(std::unique_ptr<FramePipe> pipe) {
     }
   }
   counters_.hello_refused.Add();
+  if (is_full) {
+    NoteTo(options_.health, Trouble::kCallRefused,
+           "a connection was closed at once: there are " +
+               std::to_string(options_.max_connections) + ", which is the limit");
+  }
   pipe->Close();
 }
 

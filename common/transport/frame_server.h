@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/periodic_task.h"
@@ -53,6 +54,9 @@ class FrameServer {
     uint32_t max_connections_per_tenant = 64;
     Duration hello_timeout = std::chrono::seconds(5);
     Duration stall_timeout = std::chrono::seconds(10);
+    /// Told of connections and calls that are refused or ended; may be null, and outlives the
+    /// server.
+    Health* health = nullptr;
   };
 
   FrameServer(CallHandler* handler, TicketChecker check_ticket, const Options& options);

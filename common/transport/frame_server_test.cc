@@ -4,6 +4,7 @@
 // only the order of frames shows.
 #include "common/transport/frame_server.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,9 +21,13 @@
 #include "common/transport/frame_client.h"
 #include "common/transport/frame_recorder.h"
 #include "common/transport/inproc_pipe.h"
+#include "tests/kit/health_lines.h"
 
 namespace quire::testing {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr size_t kPart = 1000;
 
@@ -264,12 +269,13 @@ class FrameServerTest : public ::testing::Test {
     return handler_.TakeLanding();
   }
 
+  HealthLines health_;
   FloodHandler handler_;
   std::unique_ptr<FrameServer> server_;
 };
 
 TEST_F(FrameServerTest, AForgedTicketOrAnothersIsRefusedWithTheReason) {
-  Start({});
+  Start({.health = health_.board()});
   for (const auto& [tenant, ticket, code] :
        {std::tuple{"default", "forged", StatusCode::kUnauthenticated},
         std::tuple{"default", "somebody", StatusCode::kPermissionDenied}}) {
@@ -280,6 +286,7 @@ TEST_F(FrameServerTest, AForgedTicketOrAnothersIsRefusedWithTheReason) {
     EXPECT_EQ(client.status().code(), code) << client.status();
   }
   EXPECT_EQ(Metric("transport_hello_refused"), 2u);
+  EXPECT_THAT(health_.lines(), ElementsAre(HasSubstr("caller_unproven: a connection over inproc")));
 }
 
 TEST_F(FrameServerTest, NothingIsDoneBeforeAHello) {
@@ -330,7 +337,7 @@ TEST_F(FrameServerTest, CallsOverTheLimitAreRefusedWithAHintAndTheOthersGoOn) {
 }
 
 TEST_F(FrameServerTest, ConnectionsAreBoundedForATenantAndInAll) {
-  Start({.max_connections = 3, .max_connections_per_tenant = 1});
+  Start({.max_connections = 3, .max_connections_per_tenant = 1, .health = health_.board()});
   RawClient first(server_.get()), second(server_.get()), other(server_.get());
   first.Hello();
   EXPECT_EQ(first.Take().code, StatusCode::kOk);
@@ -338,8 +345,18 @@ TEST_F(FrameServerTest, ConnectionsAreBoundedForATenantAndInAll) {
   EXPECT_EQ(second.Take().code, StatusCode::kResourceExhausted);
   other.Hello("other");
   EXPECT_EQ(other.Take().code, StatusCode::kOk);
+  EXPECT_THAT(health_.lines(), ElementsAre(HasSubstr("call_refused: a connection over inproc: "
+                                                     "tenant default has 1 connections")));
   RawClient fourth(server_.get());
   EXPECT_EQ(fourth.received.AwaitClosed().code(), StatusCode::kUnavailable);
+}
+
+TEST_F(FrameServerTest, TheOperatorHearsThatNoMoreConnectionsAreTaken) {
+  Start({.max_connections = 1, .health = health_.board()});
+  RawClient first(server_.get()), second(server_.get());
+  EXPECT_EQ(second.received.AwaitClosed().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(health_.lines(), ElementsAre("call_refused: a connection was closed at once: there "
+                                           "are 1, which is the limit"));
 }
 
 TEST_F(FrameServerTest, NoMoreIsSentThanThereIsCreditFor) {

@@ -27,12 +27,10 @@ Status CallerCheck::Check(const grpc::ServerContext& context, std::string_view t
   Status status = tokens_->Check(tenant, it == metadata.end() ? "" : View(it->second));
   if (status.ok()) return status;
   refused_.Add();
-  if (health_ != nullptr) {
-    health_->Note(Trouble::kCallerUnproven,
-                  "a call from " + context.peer() +
-                      " has no token of the tenant that it names; "
-                      "give its program the token (deploy/README.md), or look who that is");
-  }
+  NoteTo(health_, Trouble::kCallerUnproven,
+         "a call from " + context.peer() +
+             " has no token of the tenant that it names; give its program the token "
+             "(deploy/README.md), or look who that is");
   return status;
 }
 

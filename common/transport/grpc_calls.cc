@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "common/base/retry_hint.h"
 
@@ -46,8 +47,9 @@ std::unique_ptr<grpc::internal::MethodHandler> GrpcCalls::Count(
   return std::make_unique<Handler>(std::move(inner), this);
 }
 
-GrpcCalls::GrpcCalls(const Limits& limits)
+GrpcCalls::GrpcCalls(const Limits& limits, Health* health)
     : limits_(limits),
+      health_(health),
       unknown_(std::make_unique<grpc::CallbackGenericService>()),
       sweeper_(
           std::clamp<Duration>(limits.stall_timeout / 4, std::chrono::milliseconds(1), kLookAfter),
@@ -68,11 +70,18 @@ void GrpcCalls::Entered(grpc::ServerContext* context) {
 }
 
 Status GrpcCalls::Admit(grpc::ServerContext* context, const std::string& tenant) {
+  Status taken = Take(context, tenant);
+  if (taken.ok()) return taken;
+  refused_.Add();
+  NoteTo(health_, Trouble::kCallRefused, Message(taken));
+  return taken;
+}
+
+Status GrpcCalls::Take(grpc::ServerContext* context, const std::string& tenant) {
   MutexLock lock(mutex_);
   const auto it = of_tenants_.find(tenant);
   const uint32_t running = it == of_tenants_.end() ? 0 : it->second;
   if (running >= limits_.max_per_tenant) {
-    refused_.Add();
     return WithRetryAfter(
         ResourceExhausted("tenant ", tenant, " has ", running,
                           " calls at the server, which is the limit; take their answers, or retry "
@@ -80,7 +89,6 @@ Status GrpcCalls::Admit(grpc::ServerContext* context, const std::string& tenant)
         kRetryAdmissionAfter);
   }
   if (admitted_ >= limits_.max_calls) {
-    refused_.Add();
     return WithRetryAfter(
         ResourceExhausted("the server has ", admitted_, " calls, which is its limit; retry later"),
         kRetryAdmissionAfter);
@@ -94,14 +102,19 @@ Status GrpcCalls::Admit(grpc::ServerContext* context, const std::string& tenant)
 void GrpcCalls::Answering(grpc::ServerContext* context, uint64_t bytes) {
   const auto to_send = std::chrono::seconds(bytes / kSlowestBytesPerSecond);
   const TimePoint end = SystemClock().Now() + limits_.stall_timeout + to_send;
-  MutexLock lock(mutex_);
-  Call& call = calls_[context];
-  call.answer_end = end;
-  if (!call.tenant.empty() || call.refused) return;
-  call.refused = true;
-  if (++refusals_ <= limits_.max_refusals) return;
-  context->TryCancel();  // Its thread waits for nobody then.
+  {
+    MutexLock lock(mutex_);
+    Call& call = calls_[context];
+    call.answer_end = end;
+    if (!call.tenant.empty() || call.refused) return;
+    call.refused = true;
+    if (++refusals_ <= limits_.max_refusals) return;
+    context->TryCancel();  // Its thread waits for nobody then.
+  }
   cut_off_.Add();
+  NoteTo(health_, Trouble::kCallRefused,
+         "a call from " + context->peer() +
+             " was ended without a word: too many others are being told of their refusal");
 }
 
 void GrpcCalls::Taken(grpc::ServerContext* context) {
@@ -140,12 +153,19 @@ void GrpcCalls::VisitMetrics(MetricsVisitor& visit) const {
 
 void GrpcCalls::CancelStalled() {
   const TimePoint now = SystemClock().Now();
-  MutexLock lock(mutex_);
-  for (auto& [context, call] : calls_) {
-    if (now < call.answer_end) continue;
-    context->TryCancel();
+  std::vector<std::string> peers;
+  {
+    MutexLock lock(mutex_);
+    for (auto& [context, call] : calls_) {
+      if (now < call.answer_end) continue;
+      context->TryCancel();
+      peers.push_back(context->peer());
+      call.answer_end = TimePoint::max();
+    }
+  }
+  for (const std::string& peer : peers) {
     stalled_.Add();
-    call.answer_end = TimePoint::max();
+    NoteTo(health_, Trouble::kCallRefused, "a call was ended: " + peer + " takes no answer");
   }
 }
 

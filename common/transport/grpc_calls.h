@@ -16,6 +16,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/counters.h"
+#include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/periodic_task.h"
@@ -43,7 +44,9 @@ class GrpcCalls {
   };
   static constexpr uint64_t kSlowestBytesPerSecond = uint64_t{1} << 20;
 
-  explicit GrpcCalls(const Limits& limits);
+  /// `health` is told of calls that are refused, cut off or cancelled; it may be null, and outlives
+  /// the calls.
+  GrpcCalls(const Limits& limits, Health* health);
   ~GrpcCalls();
 
   /// For a server whose calls these are: `threads` may hold one. Where gRPC has none for a call,
@@ -82,8 +85,12 @@ class GrpcCalls {
   void Entered(grpc::ServerContext* context) QUIRE_EXCLUDES(mutex_);
   void Left(grpc::ServerContext* context) QUIRE_EXCLUDES(mutex_);
   void CancelStalled() QUIRE_EXCLUDES(mutex_);
+  /// Takes in a call of `tenant`, if it may come.
+  [[nodiscard]] Status Take(grpc::ServerContext* context, const std::string& tenant)
+      QUIRE_EXCLUDES(mutex_);
 
   const Limits limits_;
+  Health* const health_;
   const std::unique_ptr<grpc::CallbackGenericService> unknown_;  ///< Answers what nobody does.
   Counter refused_, cut_off_, stalled_;
   mutable Mutex mutex_;

@@ -70,7 +70,10 @@ grpc::Status GrpcPipeMethod::Serve(grpc::ServerContext* context, Stream* stream)
 Status GrpcPipeMethod::Take(grpc::ServerContext* context, Stream* stream) {
   QUIRE_RETURN_IF_ERROR(options_.callers->Check(*context, TenantOf(*context)));
   const std::string peer = context->peer();
-  QUIRE_RETURN_IF_ERROR(Begin(peer));
+  if (Status begun = Begin(peer); !begun.ok()) {
+    NoteTo(options_.health, Trouble::kCallRefused, Message(begun));
+    return begun;
+  }
   Run(context, stream);
   End(peer);
   return OkStatus();

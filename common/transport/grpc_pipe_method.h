@@ -18,6 +18,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "common/base/health.h"
 #include "common/base/mutex.h"
 #include "common/transport/frame_pipe.h"
 #include "common/transport/grpc_auth.h"
@@ -31,6 +32,7 @@ class GrpcPipeMethod {
     PipeListener::Accept accept;
     CallerCheck* callers = nullptr;  ///< Outlives the method, as `calls`.
     GrpcCalls* calls = nullptr;
+    Health* health = nullptr;        ///< Told of refused streams; may be null.
     uint64_t max_message_bytes = 0;  ///< As in GrpcPipeOptions.
     int max_streams = 0;             ///< At a time; four of one channel.
   };

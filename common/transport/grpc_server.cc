@@ -160,12 +160,14 @@ StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& options,
       std::make_unique<GrpcCalls>(GrpcCalls::Limits{.max_calls = call_threads,
                                                     .max_per_tenant = options.max_calls_per_tenant,
                                                     .max_refusals = call_threads / 4,
-                                                    .stall_timeout = options.stall_timeout});
+                                                    .stall_timeout = options.stall_timeout},
+                                  options.health);
   if (options.accept_pipe != nullptr) {
     self->pipes_ = std::make_unique<GrpcPipeMethod>(
         GrpcPipeMethod::Options{.accept = options.accept_pipe,
                                 .callers = self->callers_.get(),
                                 .calls = self->calls_.get(),
+                                .health = options.health,
                                 .max_message_bytes = options.max_message_bytes,
                                 .max_streams = options.max_streams});
   }

@@ -14,10 +14,12 @@
 #include "common/transport/grpc_server.h"
 #include "common/transport/transport_conformance.h"
 #include "tests/kit/caller_tokens.h"
+#include "tests/kit/health_lines.h"
 
 namespace quire::testing {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
 
 class GrpcUnderTest final : public TransportUnderTest {
@@ -258,8 +260,11 @@ class TakesNothing {
 
 // One caller that takes no answers does not stop the others.
 TEST_F(GrpcServerTest, WhoTakesNoAnswersKeepsNoOthersFromTheirs) {
-  const auto server = Start(
-      {.max_threads = 8, .max_calls_per_tenant = 4, .stall_timeout = std::chrono::seconds(60)});
+  HealthLines health;
+  const auto server = Start({.max_threads = 8,
+                             .max_calls_per_tenant = 4,
+                             .stall_timeout = std::chrono::seconds(60),
+                             .health = health.board()});
   std::vector<std::unique_ptr<TakesNothing>> greedy;
   for (int i = 0; i < 3; ++i) {
     greedy.push_back(std::make_unique<TakesNothing>(server->port()));
@@ -277,6 +282,7 @@ TEST_F(GrpcServerTest, WhoTakesNoAnswersKeepsNoOthersFromTheirs) {
     } while (RetryAfter(status));
     ASSERT_EQ(status, OkStatus());
   }
+  EXPECT_THAT(health.lines(), Contains(HasSubstr("call_refused: ")));
 }
 
 // Neither do many connections whose sockets take nothing, not even refusals.
@@ -305,9 +311,11 @@ TEST_F(GrpcServerTest, WhoReadsNothingAtAllKeepsNoOthersFromTheirs) {
 }
 
 TEST_F(GrpcServerTest, AnAnswerThatNobodyTakesIsGivenUp) {
+  HealthLines health;
   const auto server = Start({.max_threads = 8,
                              .max_calls_per_tenant = 2,
-                             .stall_timeout = std::chrono::milliseconds(200)});
+                             .stall_timeout = std::chrono::milliseconds(200),
+                             .health = health.board()});
   TakesNothing greedy(server->port());
   greedy.Greet();
   for (int call = 0; call < 2; ++call) greedy.Call("/quire.test.A/Echo");
@@ -319,6 +327,7 @@ TEST_F(GrpcServerTest, AnAnswerThatNobodyTakesIsGivenUp) {
     status = Call(server->address(), "quire.test.A/Echo", {}, &reply);
   } while (RetryAfter(status));
   EXPECT_EQ(status, OkStatus());
+  EXPECT_THAT(health.lines(), Contains(HasSubstr("takes no answer")));
 }
 
 // Promise: a shutdown waits for calls, and for nobody who says nothing.

@@ -95,9 +95,16 @@ void ServerConnection::KillIfStuck(TimePoint now) {
   {
     MutexLock lock(mutex_);
     if (!turns_.busy() || now - send_started_ < limits_.stall_timeout) return;
+    TellStalled();
   }
-  parts_.counters->stalled.Add();
   Close();
+}
+
+void ServerConnection::TellStalled() {
+  parts_.counters->stalled.Add();
+  NoteTo(parts_.health, Trouble::kCallRefused,
+         "a client of tenant '" + tenant_ + "' over " + std::string(kind_) +
+             " does not take what it asked for");
 }
 
 void ServerConnection::Drain() {
@@ -218,6 +225,9 @@ void ServerConnection::OnHello(const FrameHead& hello) {
     reply.name = hello.name;
   } else {
     parts_.counters->hello_refused.Add();
+    const bool is_limit = absl::IsResourceExhausted(status);
+    NoteTo(parts_.health, is_limit ? Trouble::kCallRefused : Trouble::kCallerUnproven,
+           "a connection over " + std::string(kind_) + ": " + std::string(Message(status)));
     SetFrameStatus(status, &reply);
   }
   MutexLock lock(mutex_);
@@ -256,6 +266,9 @@ void ServerConnection::OnRequest(FrameHead head, Payload payload) {
   }
   if (status.ok()) return;
   parts_.counters->calls_refused.Add();
+  if (absl::IsResourceExhausted(status)) {
+    NoteTo(parts_.health, Trouble::kCallRefused, call->method + ": " + std::string(Message(status)));
+  }
   MutexLock lock(mutex_);
   QueueEnd(*call, status);
 }
@@ -448,7 +461,7 @@ Status ServerConnection::WhyNot(const Call& call, const SendTurns::Turn& turn, T
     return DeadlineExceeded("the call's deadline passed while its reply was sent");
   }
   if (!turn.HasCredit() && now - call.waits_since >= limits_.stall_timeout) {
-    parts_.counters->stalled.Add();
+    TellStalled();
     return DeadlineExceeded("the client has taken next to nothing of the reply for ",
                             std::chrono::duration<double>(limits_.stall_timeout).count(), " s");
   }

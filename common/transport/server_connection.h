@@ -29,6 +29,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/counters.h"
+#include "common/base/health.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/transport/call_threads.h"
@@ -61,6 +62,7 @@ class ServerConnection final : public FrameReceiver,
     CallHandler* handler = nullptr;
     CallThreads* threads = nullptr;
     ConnectionCounters* counters = nullptr;
+    Health* health = nullptr;  ///< May be null.
     /// Checks a hello; the connection's tenant, or why it may not be. Calls BecomeOpen.
     std::function<Status(ServerConnection& connection, const FrameHead& hello)> admit;
   };
@@ -125,6 +127,8 @@ class ServerConnection final : public FrameReceiver,
 
   /// Ends the connection; the pipe is closed by the connection's thread.
   void Kill() QUIRE_EXCLUDES(mutex_);
+  /// Counts and reports a client that takes next to nothing of a reply.
+  void TellStalled() QUIRE_REQUIRES(mutex_);
   void OnHello(const FrameHead& head);
   void OnRequest(FrameHead head, Payload payload);
   void OnCancel(uint64_t id);

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "common/transport/shm_address.h"
@@ -88,9 +89,16 @@ class ShmListener::Door final : public ShmLoop::Handler,
       loop_->SetDeadline(token_, SystemClock().Now() + kAcceptPause);
       return;
     }
-    if (!PeerMayConnect(client.get(), options_.same_user_only) ||
-        use_->connections >= options_.max_connections) {
-      return;  // It reads the end of the connection instead of a greeting.
+    // Who is not let in reads the end of the connection instead of a greeting.
+    if (!PeerMayConnect(client.get(), options_.same_user_only)) {
+      return NoteTo(options_.health, Trouble::kCallerUnproven,
+                    "a process of another user at " + options_.path +
+                        " was not let in; --shm-any-user lets it");
+    }
+    if (use_->connections >= options_.max_connections) {
+      return NoteTo(options_.health, Trouble::kCallRefused,
+                    "a connection over shm was closed at once: there are " +
+                        std::to_string(options_.max_connections) + ", which is the limit");
     }
     WidenSocket(client.get());
     accept_(

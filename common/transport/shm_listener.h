@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/health.h"
 #include "common/base/shared_memory.h"
 #include "common/base/status.h"
 #include "common/transport/frame_pipe.h"
@@ -51,6 +52,8 @@ class ShmListener final : public PipeListener {
     bool same_user_only = true;  ///< Or root.
     /// How long the thread that receives looks for more before it sleeps.
     Duration spin = Duration::zero();
+    /// Told of clients that are not let in; may be null, and outlives the listener.
+    Health* health = nullptr;
   };
 
   /// Listens. `accept` is called by the listener's thread. A file that a dead server left at the

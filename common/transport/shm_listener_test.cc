@@ -13,10 +13,12 @@
 #include <vector>
 
 #include "common/transport/testing/shm_fixture.h"
+#include "tests/kit/health_lines.h"
 
 namespace quire::testing {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class ShmListenerTest : public ShmTest {
@@ -103,7 +105,9 @@ TEST_F(ShmListenerTest, OptionsThatMakeNoSenseAreRefused) {
 }
 
 TEST_F(ShmListenerTest, NoMoreConnectionsThanAllowed) {
+  HealthLines health;
   options_.max_connections = 2;
+  options_.health = health.board();
   Listen();
   std::vector<ShmEnd> clients, servers;
   for (int i = 0; i < 2; ++i) {
@@ -114,9 +118,11 @@ TEST_F(ShmListenerTest, NoMoreConnectionsThanAllowed) {
   const Status status = ConnectShm(options_.path, {}).status();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr("full"));
+  EXPECT_THAT(health.lines(), ElementsAre(HasSubstr("call_refused: a connection over shm")));
   servers.pop_back();
   clients.pop_back();
   Connect();
+  listener_.reset();
 }
 
 TEST_F(ShmListenerTest, MemoryIsAnnouncedOnlyToClientsThatAreSentSomeOfIt) {

@@ -84,7 +84,8 @@ StatusOr<std::shared_ptr<BatchStream>> Batch::Submit(BatchRequest request) {
                              .params = request.params};
   uint64_t document_tokens = 0;
   if (request.document) {
-    QUIRE_ASSIGN_OR_RETURN(setup.document, FindDocument(parts_, *request.document));
+    QUIRE_ASSIGN_OR_RETURN(setup.document,
+                           FindDocument(parts_, *request.document, request.find_by));
     document_tokens = setup.document->num_tokens;
   }
   QUIRE_RETURN_IF_ERROR(CheckRoom(model, document_tokens, request.prompt.size()));

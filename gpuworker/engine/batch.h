@@ -53,6 +53,8 @@ struct BatchRequest {
   /// Tokens go to the stream; on_token must be empty.
   GenerateParams params = {};
   uint32_t priority = 0;  ///< 0 to BatchScheduler::kMaxPriority.
+  /// Until when Submit looks for the document at the latest.
+  TimePoint find_by = TimePoint::max();
 };
 
 class Batch {

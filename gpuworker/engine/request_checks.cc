@@ -22,8 +22,9 @@ Status CheckRoom(const ModelConfig& model, uint64_t num_tokens, size_t tokens) {
                          model.max_positions, "; shorten it or open a new sequence");
 }
 
-StatusOr<Document> FindDocument(const EngineParts& parts, const DocumentName& name) {
-  QUIRE_ASSIGN_OR_RETURN(Document found, parts.client->GetDocument(name));
+StatusOr<Document> FindDocument(const EngineParts& parts, const DocumentName& name,
+                                TimePoint limit) {
+  QUIRE_ASSIGN_OR_RETURN(Document found, parts.client->GetDocument(name, limit));
   const uint64_t context = parts.decoder->config().max_positions;
   if (found.num_tokens <= context) return found;
   return InvalidArgument("document '", name.name, "' has ", found.num_tokens,

@@ -29,8 +29,10 @@ Status CheckVocabulary(const ModelConfig& model, std::span<const TokenId> tokens
 /// model's context.
 Status CheckRoom(const ModelConfig& model, uint64_t num_tokens, size_t tokens);
 
-/// The document, no longer than the model's context. NOT_FOUND when there is none.
-StatusOr<Document> FindDocument(const EngineParts& parts, const DocumentName& name);
+/// The document, no longer than the model's context. NOT_FOUND when there is none; it is looked for
+/// until `limit` at the latest.
+StatusOr<Document> FindDocument(const EngineParts& parts, const DocumentName& name,
+                                TimePoint limit = TimePoint::max());
 
 /// The policy of a sequence. INVALID_ARGUMENT for options that do not fit, or a budget that leaves
 /// a policy that selects pages no room for one.

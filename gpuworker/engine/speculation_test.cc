@@ -145,7 +145,8 @@ TEST(LateSpeculationTest, ARecallThatIsAlwaysLateCostsTheErrorOfOneStepMore) {
       const auto& pages = late[i].pages[0][head];
       EXPECT_TRUE(pages == selected(i) || pages == selected(i - 1) || pages == selected(i - 2));
     }
-    EXPECT_LE(errors[i], std::max(delayed[0][i], delayed[1][i]));
+    // Pages that lie in other slots are added up in another order.
+    EXPECT_LE(errors[i], std::max(delayed[0][i], delayed[1][i]) * (1 + 1e-5f));
   }
 }
 

@@ -26,16 +26,23 @@ StatusOr<nlohmann::json> ParseObject(std::string_view text, const std::string& n
   return object;
 }
 
-/// An id or a list of ids; empty when it is neither.
-std::vector<TokenId> Ids(const nlohmann::json& value) {
+std::optional<TokenId> Id(const nlohmann::json& value) {
+  const bool is_id = value.is_number_unsigned() && value.get<uint64_t>() <= INT32_MAX;
+  return is_id ? std::optional(value.get<TokenId>()) : std::nullopt;
+}
+
+/// The id or the list of ids that `field` is; empty when it is absent or null. INVALID_ARGUMENT
+/// when it is neither.
+StatusOr<std::vector<TokenId>> IdsOf(const JsonFields& fields, const char* field) {
   std::vector<TokenId> ids;
-  const auto add = [&ids](const nlohmann::json& id) {
-    if (id.is_number_unsigned() && id.get<uint64_t>() <= INT32_MAX) {
-      ids.push_back(id.get<TokenId>());
-    }
-  };
-  if (!value.is_array()) add(value);
-  if (value.is_array()) std::ranges::for_each(value, add);
+  const nlohmann::json* const value = fields.Find(field);
+  if (value == nullptr) return ids;
+  const nlohmann::json list = value->is_array() ? *value : nlohmann::json::array({*value});
+  for (const nlohmann::json& item : list) {
+    const auto id = Id(item);
+    if (!id) return fields.Error(field, "is ", value->dump(), ": must be an id or a list of ids");
+    ids.push_back(*id);
+  }
   return ids;
 }
 
@@ -61,8 +68,8 @@ std::vector<TokenId> AddedIds(const nlohmann::json& config, const std::string& t
   const auto added = config.find("added_tokens_decoder");
   if (text.empty() || added == config.end() || !added->is_object()) return ids;
   for (const auto& [id, token] : added->items()) {
-    const nlohmann::json number = nlohmann::json::parse(id, nullptr, /*allow_exceptions=*/false);
-    if (Content(token) == text) std::ranges::copy(Ids(number), std::back_inserter(ids));
+    const auto number = Id(nlohmann::json::parse(id, nullptr, /*allow_exceptions=*/false));
+    if (number && Content(token) == text) ids.push_back(*number);
   }
   return ids;
 }
@@ -77,13 +84,19 @@ Status CheckEnds(const JsonFields& fields, const char* field, const std::vector<
 
 }  // namespace
 
-Status CheckGenerationConfig(std::string_view text, const std::string& name,
-                             std::vector<TokenId>* ends) {
+Status CheckGenerationConfig(std::string_view text, const std::string& name, ModelConfig* config) {
   QUIRE_ASSIGN_OR_RETURN(const nlohmann::json object, ParseObject(text, name));
-  const std::vector<TokenId> theirs = Ids(object.value("eos_token_id", nlohmann::json()));
-  QUIRE_RETURN_IF_ERROR(CheckEnds(JsonFields(object, name), "eos_token_id", theirs, *ends));
-  for (const TokenId id : theirs) {
-    if (std::ranges::find(*ends, id) == ends->end()) ends->push_back(id);
+  const JsonFields fields(object, name);
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> starts, IdsOf(fields, "bos_token_id"));
+  if (!starts.empty() && config->bos_id && starts != std::vector{*config->bos_id}) {
+    return fields.Error("bos_token_id", "is ", Shown(starts), ", but that of config.json is ",
+                        *config->bos_id, "; take both files from the same checkpoint");
+  }
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> ends, IdsOf(fields, "eos_token_id"));
+  QUIRE_RETURN_IF_ERROR(CheckEnds(fields, "eos_token_id", ends, config->eos_ids));
+  for (const TokenId id : ends) {
+    auto& known = config->eos_ids;
+    if (std::ranges::find(known, id) == known.end()) known.push_back(id);
   }
   return OkStatus();
 }
@@ -99,7 +112,7 @@ Status ReadCompanions(const std::string& directory, ModelConfig* config) {
   const std::string generation = directory + "/generation_config.json";
   QUIRE_ASSIGN_OR_RETURN(const auto generated, ReadIfThere(generation));
   if (generated) {
-    QUIRE_RETURN_IF_ERROR(CheckGenerationConfig(*generated, generation, &config->eos_ids));
+    QUIRE_RETURN_IF_ERROR(CheckGenerationConfig(*generated, generation, config));
   }
   const std::string tokenizer = directory + "/tokenizer_config.json";
   QUIRE_ASSIGN_OR_RETURN(const auto tokens, ReadIfThere(tokenizer));

@@ -16,10 +16,10 @@
 
 namespace quire::worker {
 
-/// The text of a generation_config.json called `name`: INVALID_ARGUMENT when it ends no sequence
-/// that one of `*ends` does; otherwise its ends are added to those.
-Status CheckGenerationConfig(std::string_view text, const std::string& name,
-                             std::vector<TokenId>* ends);
+/// The text of a generation_config.json called `name`: INVALID_ARGUMENT when its start is not that
+/// of `*config`, or it ends no sequence that one of the config's ends does; otherwise its ends are
+/// added to those. How transformers would sample is not read: calls say how to generate.
+Status CheckGenerationConfig(std::string_view text, const std::string& name, ModelConfig* config);
 /// The text of a tokenizer_config.json: INVALID_ARGUMENT when its end of a sequence has an id there
 /// that is not among `ends`.
 Status CheckTokenizerConfig(std::string_view text, const std::string& name,

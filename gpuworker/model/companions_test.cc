@@ -27,7 +27,7 @@ class CompanionsTest : public ::testing::Test {
   Status Check(const std::string& generation, const std::string& tokenizer) {
     if (!generation.empty()) WriteFile(directory_ / "generation_config.json", generation);
     if (!tokenizer.empty()) WriteFile(directory_ / "tokenizer_config.json", tokenizer);
-    config_ = {.vocab_size = 200000, .eos_ids = {128001}};
+    config_ = {.vocab_size = 200000, .bos_id = 128000, .eos_ids = {128001}};
     return ReadCompanions(directory_.path(), &config_);
   }
   const TempDir directory_;
@@ -40,7 +40,9 @@ TEST_F(CompanionsTest, FurtherEndsOfAChatModelAreAccepted) {
   const char* tokenizer =
       R"({"eos_token": "<|eot_id|>", "added_tokens_decoder": {
           "128001": {"content": "<|end_of_text|>"}, "128009": {"content": "<|eot_id|>"}}})";
-  EXPECT_EQ(Check(R"({"eos_token_id": [128001, 128009], "temperature": 0.6})", tokenizer),
+  EXPECT_EQ(Check(R"({"bos_token_id": 128000, "eos_token_id": [128001, 128009],
+                      "temperature": 0.6})",
+                  tokenizer),
             OkStatus());
   EXPECT_THAT(config_.eos_ids, ::testing::ElementsAre(128001, 128009)) << "all of them end";
   EXPECT_EQ(Check("", R"({"eos_token": {"content": "</s>"}})"), OkStatus()) << "it has no id";
@@ -53,6 +55,10 @@ TEST_F(CompanionsTest, AnEndOfAnotherCheckpointIsRefused) {
   ExpectRefused(Check(R"({"eos_token_id": 128001})", R"({"eos_token": {"content": "</s>"},
       "added_tokens_decoder": {"2": {"content": "</s>"}}})"),
                 "tokenizer_config.json: eos_token is 2");
+  ExpectRefused(Check(R"({"bos_token_id": 1})", ""),
+                "generation_config.json: bos_token_id is 1, but that of config.json is 128000");
+  ExpectRefused(Check(R"({"eos_token_id": "2"})", ""), "must be an id or a list of ids");
+  ExpectRefused(Check(R"({"eos_token_id": [128001, -1]})", ""), "must be an id or a list of ids");
   ExpectRefused(Check("[]", ""), "not a JSON object");
   ExpectRefused(Check("{", ""), "not valid JSON");
 }

@@ -10,7 +10,8 @@ namespace {
 
 TEST(WorkerMetricsDocTest, ThePageListsEveryMetricAsItIs) {
   testing::EngineFixture fixture;
-  const auto server = WorkerServer::Start({}, &fixture.engine());
+  Health health(&SystemClock());
+  const auto server = WorkerServer::Start({.health = &health}, &fixture.engine());
   ASSERT_TRUE(server.ok()) << server.status();
   quire::testing::ExpectSectionLists("Worker", **server, 15);
 }

@@ -54,19 +54,22 @@ StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(const Options& optio
 
 WorkerServer::WorkerServer(const Options& options, GenerateDefaults defaults,
                            std::unique_ptr<Batch> batch, std::unique_ptr<GrpcListening> listening)
-    : batch_(std::move(batch)),
+    : health_(options.health),
+      batch_(std::move(batch)),
       listening_(std::move(listening)),
-      callers_(options.tokens, /*health=*/nullptr),
+      callers_(options.tokens, options.health),
       calls_({.max_per_tenant = options.max_calls,
               .max_refusals = kSpareThreads / 2,
-              .stall_timeout = options.stall_timeout}),
+              .stall_timeout = options.stall_timeout},
+             options.health),
       service_(batch_.get(), std::move(defaults), options.tokenizer, options.tenant, &callers_,
-               &calls_) {}
+               &calls_, options.health) {}
 
 void WorkerServer::VisitMetrics(MetricsVisitor& visit) const {
   VisitBuildInfo(visit);
   batch_->VisitMetrics(visit);
   service_.VisitMetrics(visit);
+  if (health_ != nullptr) health_->VisitMetrics(visit);
 }
 
 WorkerServer::~WorkerServer() {

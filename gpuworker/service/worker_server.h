@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "common/base/clock.h"
+#include "common/base/health.h"
 #include "common/base/status.h"
 #include "common/transport/grpc_auth.h"
 #include "common/transport/grpc_calls.h"
@@ -43,6 +44,9 @@ class WorkerServer {
     std::string tenant = "default";        ///< Of the engine's client.
     /// Of which those of `tenant` admit a call; null: every caller is believed.
     std::shared_ptr<const TenantTokens> tokens = nullptr;
+    /// Told of refused calls, and by the engine's client of whether the store can be reached; may
+    /// be null, and outlives the server.
+    Health* health = nullptr;
   };
   /// Errors: INVALID_ARGUMENT for options out of range; those of GrpcListening, UNAVAILABLE naming
   /// the address when it cannot be listened on.
@@ -66,6 +70,7 @@ class WorkerServer {
   WorkerServer(const Options& options, GenerateDefaults defaults, std::unique_ptr<Batch> batch,
                std::unique_ptr<GrpcListening> listening);
 
+  Health* const health_;
   const std::unique_ptr<Batch> batch_;
   const std::unique_ptr<GrpcListening> listening_;
   CallerCheck callers_;

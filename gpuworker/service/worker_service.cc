@@ -16,11 +16,19 @@ namespace {
 
 /// Between two looks at whether the client of a call that waits is still there.
 constexpr Duration kLookAfter = std::chrono::milliseconds(20);
+/// Time that an error takes to the caller, at most.
+constexpr Duration kTimeForLastWord = std::chrono::milliseconds(250);
 
 constexpr char kGenerate[] = "/quire.v1.Worker/Generate";
 
 Status Cancelled() {
   return MakeStatus(StatusCode::kCancelled, "the client cancelled, or its deadline has passed");
+}
+
+/// When a call that has got nowhere says why.
+TimePoint TimeOfLastWord(const grpc::ServerContext& context) {
+  const TimePoint end = DeadlineFromGrpc(context.raw_deadline());
+  return end == TimePoint::max() ? end : end - kTimeForLastWord;
 }
 
 /// One token's message.
@@ -55,13 +63,15 @@ v1::GenerateReply Totals(const BatchResult& result, size_t prompt_tokens,
 }  // namespace
 
 WorkerService::WorkerService(Batch* batch, GenerateDefaults defaults, const Tokenizer* tokenizer,
-                             std::string tenant, CallerCheck* callers, GrpcCalls* calls)
+                             std::string tenant, CallerCheck* callers, GrpcCalls* calls,
+                             const Health* health)
     : batch_(batch),
       defaults_(std::move(defaults)),
       tokenizer_(tokenizer),
       tenant_(std::move(tenant)),
       callers_(callers),
-      calls_(calls) {
+      calls_(calls),
+      health_(health) {
   // As the generated v1::Worker::Service does, but that a call counts until its answer was sent.
   using Handler =
       grpc::internal::ServerStreamingHandler<WorkerService, v1::GenerateRequest, v1::GenerateReply>;
@@ -94,6 +104,14 @@ Status WorkerService::Serve(grpc::ServerContext* context, const v1::GenerateRequ
   if (!status.ok()) calls_failed_.Add();
   calls_running_.Sub(1);
   return status;
+}
+
+Status WorkerService::LastWord(const grpc::ServerContext& context) const {
+  if (health_ == nullptr || SystemClock().Now() < TimeOfLastWord(context)) return OkStatus();
+  for (const Health::Degradation& degradation : health_->Degradations()) {
+    if (degradation.trouble == Trouble::kStoreUnreached) return Unavailable(degradation.detail);
+  }
+  return OkStatus();
 }
 
 void WorkerService::VisitMetrics(MetricsVisitor& visit) const {
@@ -131,7 +149,10 @@ Status WorkerService::Forward(grpc::ServerContext* context, BatchStream& stream,
                               grpc::ServerWriter<v1::GenerateReply>* writer) const {
   for (;;) {
     if (context->IsCancelled()) return Cancelled();
-    if (!stream.WaitFor(kLookAfter)) continue;
+    if (!stream.WaitFor(kLookAfter)) {
+      QUIRE_RETURN_IF_ERROR(LastWord(*context));
+      continue;
+    }
     QUIRE_ASSIGN_OR_RETURN(const std::optional<TokenId> token, stream.Next());
     if (!token) return OkStatus();
     QUIRE_ASSIGN_OR_RETURN(const v1::GenerateReply reply, TokenReply(*token, text));
@@ -148,7 +169,8 @@ Status WorkerService::Run(grpc::ServerContext* context, const v1::GenerateReques
   QUIRE_ASSIGN_OR_RETURN(const auto stream, batch_->Submit({.document = std::move(call.document),
                                                             .prompt = std::move(call.prompt),
                                                             .retrieval = std::move(call.retrieval),
-                                                            .params = std::move(call.params)}));
+                                                            .params = std::move(call.params),
+                                                            .find_by = TimeOfLastWord(*context)}));
   std::optional<TextStream> text;
   if (tokenizer_ != nullptr) text.emplace(*tokenizer_);
   TextStream* const text_or_null = text ? &*text : nullptr;

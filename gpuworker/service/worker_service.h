@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "common/base/counters.h"
+#include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/transport/grpc_auth.h"
@@ -32,9 +33,10 @@ class WorkerService final : public grpc::Service {
   /// `tokenizer` may be null: then calls send token ids and get no text. `defaults` is what goes
   /// for what calls leave out. `tenant` is the one of the engine's client; calls that name another
   /// one get PERMISSION_DENIED. `callers` says who proves to be of the tenant, `calls` how many may
-  /// be there; both outlive it.
+  /// be there; both outlive it. `health` is told by the engine's client of whether the store can be
+  /// reached; it may be null, and outlives the service.
   WorkerService(Batch* batch, GenerateDefaults defaults, const Tokenizer* tokenizer,
-                std::string tenant, CallerCheck* callers, GrpcCalls* calls);
+                std::string tenant, CallerCheck* callers, GrpcCalls* calls, const Health* health);
 
   /// quire.v1.Worker/Generate
   grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request,
@@ -45,6 +47,9 @@ class WorkerService final : public grpc::Service {
  private:
   Status Serve(grpc::ServerContext* context, const v1::GenerateRequest& request,
                grpc::ServerWriter<v1::GenerateReply>* writer);
+  /// What a caller whose time is nearly over hears: why there is no answer. OK while there is time,
+  /// or nothing to say.
+  Status LastWord(const grpc::ServerContext& context) const;
   Status CheckTenant(const std::string& tenant) const;
   Status Run(grpc::ServerContext* context, const v1::GenerateRequest& request,
              grpc::ServerWriter<v1::GenerateReply>* writer) const;
@@ -61,6 +66,7 @@ class WorkerService final : public grpc::Service {
   const std::string tenant_;
   CallerCheck* const callers_;
   GrpcCalls* const calls_;
+  const Health* const health_;
   Counter calls_taken_, calls_failed_, calls_running_;
 };
 

@@ -40,10 +40,10 @@ class Fiber {
 #else
   ucontext_t inside_, outside_;
 #endif
-  void* inside_fake_ = nullptr;  ///< AddressSanitizer's.
-  void* outside_fake_ = nullptr;
-  const void* outside_bottom_ = nullptr;
-  size_t outside_bytes_ = 0;
+  [[maybe_unused]] void* inside_fake_ = nullptr;  ///< AddressSanitizer's.
+  [[maybe_unused]] void* outside_fake_ = nullptr;
+  [[maybe_unused]] const void* outside_bottom_ = nullptr;
+  [[maybe_unused]] size_t outside_bytes_ = 0;
 };
 
 }  // namespace quire::simt

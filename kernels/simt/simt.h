@@ -49,14 +49,22 @@ struct dim3 {
   constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
   unsigned x, y, z;
 };
+// Vectors are copied in one access each, as on the device, so that their alignment is looked at: of
+// a structure's own copy a compiler may make a call of memcpy, which nobody looks at.
 struct alignas(8) uint2 {
   uint32_t x, y;
 };
 struct alignas(16) uint4 {
+  uint4() = default;
+  constexpr uint4(uint32_t x_, uint32_t y_, uint32_t z_, uint32_t w_)
+      : x(x_), y(y_), z(z_), w(w_) {}
+  [[gnu::always_inline]] uint4(const uint4& other) { *this = other; }
+  [[gnu::always_inline]] uint4& operator=(const uint4& other) {
+    using All [[gnu::vector_size(16), gnu::may_alias]] = uint32_t;
+    *reinterpret_cast<All*>(this) = *reinterpret_cast<const All*>(&other);
+    return *this;
+  }
   uint32_t x, y, z, w;
-};
-struct alignas(16) float4 {
-  float x, y, z, w;
 };
 
 namespace quire::simt {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "common/base/log.h"
 #include "common/base/memory_limit.h"
 #include "common/base/net_address.h"
 #include "common/base/quantity.h"
@@ -17,7 +18,6 @@
 #include "common/transport/tenant_tokens.h"
 #include "kvserver/service/data_plane.h"
 #include "kvserver/service/listeners.h"
-#include "kvserver/service/log.h"
 #include "kvserver/service/network_server.h"
 #include "kvserver/service/scrub_log.h"
 #include "kvserver/service/server.h"
@@ -362,15 +362,6 @@ void LogTransports(const Server& server, const NetworkServer& network) {
     LogInfo("transport", {{"transport", way.kind},
                           {"address", way.address.empty() ? network.address() : way.address},
                           {"direct_landings", way.direct_landings ? "yes" : "no"}});
-  }
-}
-
-void LogTrouble(const Health::Line& line) {
-  const std::string event(Name(line.trouble));
-  if (line.is_over) {
-    LogInfo(event, {{"state", "over"}, {"was", line.detail}});
-  } else {
-    LogWarning(event, {{"detail", line.detail}, {"left_out", std::to_string(line.left_out)}});
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // quired as a process: starting, serving over gRPC, failing to start, stopping on signals.
+#include "common/base/log.h"
 #include "kvserver/service/daemon.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +22,6 @@
 #include "common/page/layout.h"
 #include "common/transport/grpc_transport.h"
 #include "common/wire/convert.h"
-#include "kvserver/service/log.h"
 #include "kvserver/service/scrub_log.h"
 #include "kvserver/session/testing/test_pages.h"
 #include "quire/v1/admin.pb.h"

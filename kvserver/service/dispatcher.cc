@@ -81,9 +81,8 @@ Status Dispatcher::HandleKnown(Method& method, const CallContext& context, std::
 
 void Dispatcher::TellRefusal(const CallContext& context, std::string_view method,
                              const Status& why) const {
-  if (parts_.health == nullptr) return;
-  parts_.health->Note(Trouble::kCallRefused, std::string(method) + " of tenant '" + context.tenant +
-                                                 "': " + std::string(Message(why)));
+  NoteTo(parts_.health, Trouble::kCallRefused,
+         std::string(method) + " of tenant '" + context.tenant + "': " + std::string(Message(why)));
 }
 
 Status Dispatcher::Check(const CallContext& context, std::string_view method) const {
@@ -92,9 +91,7 @@ Status Dispatcher::Check(const CallContext& context, std::string_view method) co
   }
   QUIRE_RETURN_IF_ERROR(wire::CheckTenantName(context.tenant));
   Status known = parts_.store->CheckTenant(context.tenant);
-  if (!known.ok() && parts_.health != nullptr) {
-    parts_.health->Note(Trouble::kCallerUnproven, Message(known));
-  }
+  if (!known.ok()) NoteTo(parts_.health, Trouble::kCallerUnproven, Message(known));
   return known;
 }
 

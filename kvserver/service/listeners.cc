@@ -52,6 +52,7 @@ StatusOr<std::unique_ptr<PipeListener>> ListenShm(const ListenerContext& context
   options.stall_timeout = std::chrono::seconds(context.server_options.stall_seconds);
   options.max_lease = std::chrono::seconds(context.server_options.lease_seconds);
   options.same_user_only = !context.options.shm_any_user;
+  options.health = context.server_options.health;
   if (const auto memory = context.server.shared_memory()) options.memory.push_back(*memory);
   return ShmListener::Listen(options, std::move(accept));
 }

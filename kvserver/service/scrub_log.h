@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "kvserver/service/log.h"
+#include "common/base/log.h"
 #include "kvserver/store/scrub.h"
 
 namespace quire::kvserver {

@@ -119,7 +119,8 @@ DataPlane::Options DataPlaneOptions(const ServerOptions& options, CallHandler* h
                      .max_threads = static_cast<uint32_t>(threads),
                      .max_connections = options.max_connections,
                      .max_connections_per_tenant = options.max_connections_per_tenant,
-                     .stall_timeout = std::chrono::seconds(options.stall_seconds)}};
+                     .stall_timeout = std::chrono::seconds(options.stall_seconds),
+                     .health = options.health}};
 }
 
 }  // namespace

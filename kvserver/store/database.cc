@@ -269,7 +269,8 @@ struct Database::Rep {
   uint64_t buffer_bytes = 0;
   bool read_only = false;
   StallWatch* watch = nullptr;
-  LogState log;                       // This and `env` outlive the database.
+  Health* health = nullptr;
+  LogState log;  // This and `env` outlive the database.
   std::unique_ptr<rocksdb::Env> env;
   std::unique_ptr<rocksdb::DB> db;
   std::shared_ptr<rocksdb::Cache> cache;
@@ -334,6 +335,7 @@ StatusOr<std::unique_ptr<Database>> Database::Open(const Options& options) {
   rocksdb::DB* db = nullptr;
   rep->read_only = options.read_only;
   rep->watch = options.watch;
+  rep->health = options.health;
   rep->env = MakeCarefulEnv(options.env, &rep->log);
   const rocksdb::DBOptions db_options =
       DbOptions(rep->env.get(), options.buffer_bytes, std::make_shared<Listener>(&rep->log));
@@ -397,8 +399,22 @@ Status Database::Commit(Batch& batch, bool sync) {
     if (resumed.ok()) status = Write(batch, sync);
   }
   (status.ok() ? commits_ : failures_).Add();
-  if (absl::IsFailedPrecondition(resumed)) return resumed;
-  return Convert(status, "cannot write to " + rep_->path);
+  Status ended = gave_up_ ? std::move(resumed) : Convert(status, "cannot write to " + rep_->path);
+  Tell(ended);
+  return ended;
+}
+
+void Database::Tell(const Status& written) {
+  if (rep_->health == nullptr || (written.ok() && !failed_)) return;
+  failed_ = !written.ok();
+  if (!written.ok()) {
+    const Trouble trouble = absl::IsResourceExhausted(written) ? Trouble::kDiskFull
+                            : gave_up_                         ? Trouble::kSyncFailed
+                                                               : Trouble::kDeviceFailed;
+    return rep_->health->Raise(trouble, Message(written));
+  }
+  rep_->health->Clear(Trouble::kDiskFull);
+  rep_->health->Clear(Trouble::kDeviceFailed);
 }
 
 rocksdb::Status Database::Write(Batch& batch, bool sync) {
@@ -443,9 +459,10 @@ Status Database::Resume() {
   (void)env->DeleteFile(probe);  // gone or never there
   QUIRE_RETURN_IF_ERROR(Convert(written, "cannot write " + probe));
   if (rep_->log.broken && !rep_->log.anchored) {
-    return FailedPrecondition("cannot resume writing to ", rep_->path,
-                              ", whose log broke when it was new; restart the server, which loses "
-                              "nothing that was acknowledged");
+    gave_up_ = true;
+    return Unavailable("cannot resume writing to ", rep_->path,
+                       ", whose log broke when it was new; restart the server, which loses "
+                       "nothing that was acknowledged");
   }
   QUIRE_RETURN_IF_ERROR(Convert(rep_->db->Resume(), "cannot resume writing to " + rep_->path));
   rep_->Anchor();

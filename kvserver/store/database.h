@@ -10,10 +10,10 @@
 // Ownership: values are copied out, so nothing handed out refers to the database.
 // Thread-safety: all methods may be called concurrently; a Batch belongs to one thread.
 // Errors: NOT_FOUND (no such key), DATA_LOSS (RocksDB found corruption), RESOURCE_EXHAUSTED (no
-// space), UNAVAILABLE (the device failed), FAILED_PRECONDITION, INTERNAL. After a failed write the
-// database answers reads and refuses writes until the cause is gone; it then recovers by itself at
-// the next write, except from a failure of the first write to a new log: FAILED_PRECONDITION says
-// that it has to be opened again. What failed is in doubt until then: reads do not find it, and the
+// space), UNAVAILABLE (the device failed), INTERNAL. After a failed write the database answers
+// reads and refuses writes until the cause is gone; it then recovers by itself at the next write,
+// except from a failure of the first write to a new log: then it has to be opened again, as
+// UNAVAILABLE says from there on. What failed is in doubt until then: reads do not find it, and the
 // log may hold it, so that it is there when the database is opened again.
 #ifndef QUIRE_KVSERVER_STORE_DATABASE_H_
 #define QUIRE_KVSERVER_STORE_DATABASE_H_
@@ -27,6 +27,7 @@
 #include <string_view>
 
 #include "common/base/counters.h"
+#include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/shared_mutex.h"
@@ -50,6 +51,7 @@ class Database {
     rocksdb::Env* env = nullptr;  ///< The machine's when null; tests inject faults through it.
     bool read_only = false;       ///< The database exists and no file of it is changed.
     StallWatch* watch = nullptr;  ///< Watches writes; may be null, outlives the database.
+    Health* health = nullptr;     ///< Told of writes that fail; may be null, outlives the database.
     uint64_t limit_bytes = 0;     ///< Limit of its files; 0: none. Kept by CheckRoom, MakeRoom.
     /// Upper bound of the bytes of all tables in memory, not yet in a file. The log has at most
     /// twice as many.
@@ -122,6 +124,8 @@ class Database {
   struct Rep;
   explicit Database(std::unique_ptr<Rep> rep);
   rocksdb::Status Write(Batch& batch, bool sync);
+  /// Posts how a commit ended.
+  void Tell(const Status& written);
   Status Resume();
   /// Measures the size of the files.
   Status MeasureFiles();
@@ -132,6 +136,8 @@ class Database {
   SharedMutex resume_mutex_;  ///< Shared by writes; a recovery and a compaction run alone.
   /// A write failed since the last recovery. Set with `resume_mutex_` shared, cleared under it.
   std::atomic<bool> in_doubt_{false};
+  std::atomic<bool> failed_{false};   ///< The last commit did.
+  std::atomic<bool> gave_up_{false};  ///< Writes are refused until the database is opened again.
   /// Size of the files when they were last measured, and bytes written to the log since.
   std::atomic<uint64_t> measured_bytes_{0}, written_bytes_{0};
   Mutex room_mutex_;  ///< Held while files are looked at or compacted to make room.

@@ -4,16 +4,20 @@
 // when the cause is gone.
 #include "kvserver/store/database.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "kvserver/store/fault_file_system.h"
 #include "kvserver/store/testing/store_kit.h"
+#include "tests/kit/health_lines.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire::kvserver::testing {
 namespace {
 
+using quire::testing::HealthLines;
 using quire::testing::TempDir;
+using ::testing::IsEmpty;
 
 constexpr uint64_t kBufferBytes = 1 << 20;
 constexpr uint64_t kLimitBytes = 1 << 30;
@@ -24,6 +28,7 @@ class DatabaseTest : public ::testing::Test {
     database_.reset();
     auto opened = Database::Open({.path = dir_ / "db",
                                   .env = env_.env.get(),
+                                  .health = health_.board(),
                                   .limit_bytes = kLimitBytes,
                                   .buffer_bytes = kBufferBytes});
     ASSERT_TRUE(opened.ok()) << opened.status();
@@ -42,6 +47,7 @@ class DatabaseTest : public ::testing::Test {
     EXPECT_EQ(database_->Get(Table::kExtents, key).status().code(), StatusCode::kNotFound);
   }
 
+  HealthLines health_;
   TempDir dir_;
   FaultEnv env_;
   std::unique_ptr<Database> database_;
@@ -81,11 +87,13 @@ TEST_F(DatabaseTest, WritesRecoverByThemselvesWhenThereIsSpaceAgain) {
     const Status refused = Put("during", std::string(100000, 'x'));
     EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted) << refused;
     EXPECT_EQ(Put("during", "2").code(), StatusCode::kResourceExhausted);
+    EXPECT_TRUE(health_.board()->IsRaised(Trouble::kDiskFull));
     EXPECT_EQ(*database_->Get(Table::kSegments, "before"), "1") << "reads go on";
     ExpectAbsent("during");
     env_.faults.fault = Fault::kNone;
     const Status recovered = Put("after", "3");
     ASSERT_TRUE(recovered.ok()) << recovered;
+    EXPECT_THAT(health_.board()->Degradations(), IsEmpty());
     ExpectAbsent("during");
     Open();
     EXPECT_EQ(*database_->Get(Table::kSegments, "before"), "1");
@@ -123,8 +131,9 @@ TEST_F(DatabaseTest, ALogThatCouldNotBeMadeIsToldAndLosesNothingThatWasAcknowled
   EXPECT_GT(written, 0u);
   env_.faults.fault = Fault::kNone;
   const Status broken = Put("after", "1");
-  EXPECT_EQ(broken.code(), StatusCode::kFailedPrecondition) << broken;
+  EXPECT_EQ(broken.code(), StatusCode::kUnavailable) << broken;
   EXPECT_NE(Message(broken).find("restart the server"), std::string_view::npos) << broken;
+  EXPECT_TRUE(health_.board()->IsRaised(Trouble::kSyncFailed));
   EXPECT_EQ(*database_->Get(Table::kSegments, "0"), value) << "reads go on";
   Open();
   for (uint64_t i = 0; i < written; ++i) {

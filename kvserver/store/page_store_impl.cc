@@ -105,6 +105,7 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
                          Database::Open({.path = parts.directory->metadata_path(),
                                          .env = machine.env,
                                          .watch = parts.watch.get(),
+                                         .health = parts.health,
                                          .limit_bytes = parts.budget.metadata_bytes,
                                          .buffer_bytes = parts.budget.buffer_bytes}));
   QUIRE_RETURN_IF_ERROR(NoteFormat(*parts.database));

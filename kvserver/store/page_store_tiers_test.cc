@@ -385,6 +385,29 @@ TEST_F(PageStoreTiersTest, APutIsRefusedBeforeTheDiskIsFull) {
   EXPECT_EQ(Count("db_commit_failures"), 0u) << "the database was not even asked";
 }
 
+TEST_F(PageStoreTiersTest, ADeleteThatIsNotWrittenIsNotAcknowledged) {
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  env_.faults.fault = Fault::kNoSpaceForFiles;
+  const std::string mebibyte(1 << 20, 'x');
+  Status written;
+  for (int i = 0; written.ok(); ++i) {  // Until the log of the next buffer cannot be made.
+    ASSERT_LT(i, 256);
+    Database::Batch batch = store_->database().NewBatch();
+    batch.Put(Table::kMetadata, "filler" + std::to_string(i), {mebibyte});
+    written = store_->database().Commit(batch, /*sync=*/false);
+  }
+  env_.faults.fault = Fault::kNone;
+  for (int i = 0; i < 2; ++i) {
+    const Status deleted = store_->DeleteSegment("default", segment->key);
+    EXPECT_EQ(deleted.code(), StatusCode::kUnavailable) << deleted;
+  }
+  EXPECT_FALSE(store_->Sweep().ok());
+  Open();
+  EXPECT_EQ(*ReadSegment(*store_, spec_, *segment), segment->payload);
+  EXPECT_TRUE(store_->DeleteSegment("default", segment->key).ok());
+}
+
 TEST_F(PageStoreTiersTest, AReadOnlyDataDirectoryIsAClearError) {
   store_.reset();
   env_.faults.fault = Fault::kReadOnly;

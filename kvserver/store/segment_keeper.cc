@@ -111,7 +111,7 @@ bool SegmentKeeper::EvictOne(std::optional<std::string_view> tenant) {
     }
     if (!victim) return false;
     const auto guard = parts_.writers->TryAcquire(*victim);
-    if (guard && RemoveLocked(*victim, Leaving::kEvicted).ok()) {
+    if (guard && RemoveLocked(*victim, Leaving::kEvicted).value_or(false)) {
       evictions_.Add();
       return true;
     }
@@ -183,7 +183,9 @@ Status SegmentKeeper::RemoveForsaken(const SegmentKey& key, uint64_t incarnation
     }
     lives_.Forsake(key);
   }
-  return Remove(key, Leaving::kForsaken);
+  QUIRE_ASSIGN_OR_RETURN(const bool gone, Remove(key, Leaving::kForsaken));
+  if (gone) return OkStatus();
+  return FailedPrecondition("segment ", key.Hex(), " is in use, and goes with its last user");
 }
 
 std::vector<uint64_t> SegmentKeeper::Incarnations(std::span<const SegmentKey> keys) const {
@@ -220,9 +222,7 @@ Status SegmentKeeper::Delete(const SegmentKey& key) {
     if (!lives_.Forsake(key)) return NotStored(key);
     while (lives_.IsNamed(key)) lives_.Unname(key, parts_.clock->Now());
   }
-  const Status removed = Remove(key, Leaving::kForsaken);
-  // Held: it goes with its last holder.
-  return removed.code() == StatusCode::kFailedPrecondition ? OkStatus() : removed;
+  return Remove(key, Leaving::kForsaken).status();  // Held: it goes with its last holder.
 }
 
 StatusOr<uint64_t> SegmentKeeper::Sweep() {
@@ -256,40 +256,37 @@ uint64_t SegmentKeeper::RemoveAll(std::span<const SegmentKey> keys, Leaving why,
                                   Status* first_failure) {
   uint64_t removed = 0;
   for (const SegmentKey& key : keys) {
-    const Status status = Remove(key, why);
-    if (status.ok()) ++removed;
-    // Somebody needs it by now.
-    if (status.code() != StatusCode::kFailedPrecondition) first_failure->Update(status);
+    const StatusOr<bool> gone = Remove(key, why);
+    if (gone.value_or(false)) ++removed;
+    first_failure->Update(gone.status());
   }
   return removed;
 }
 
 // --- Removal.
 
-Status SegmentKeeper::Remove(const SegmentKey& key, Leaving why) {
+StatusOr<bool> SegmentKeeper::Remove(const SegmentKey& key, Leaving why) {
   const KeyedLock::Guard guard = parts_.writers->Acquire(key);
   return RemoveLocked(key, why);
 }
 
-Status SegmentKeeper::RemoveLocked(const SegmentKey& key, Leaving why) {
+StatusOr<bool> SegmentKeeper::RemoveLocked(const SegmentKey& key, Leaving why) {
   std::string tenant;
   uint64_t bytes = 0;
   {
     MutexLock lock(mutex_);
-    if (!lives_.Leave(key, why)) {
-      return FailedPrecondition("segment ", key.Hex(), " is in use, and goes with its last user");
-    }
+    if (!lives_.Leave(key, why)) return false;
     tenant = lives_.TenantOf(key);
     bytes = lives_.BytesOf(key);
   }
   const Status erased = Erase(key, tenant, bytes);
   MutexLock lock(mutex_);
-  if (erased.ok()) {
-    lives_.Remove(key);
-  } else {
+  if (!erased.ok()) {
     lives_.Stay(key);
+    return erased;
   }
-  return erased;
+  lives_.Remove(key);
+  return true;
 }
 
 Status SegmentKeeper::Erase(const SegmentKey& key, const std::string& tenant, uint64_t bytes) {

@@ -111,10 +111,10 @@ class SegmentKeeper final : public SegmentHold::Owner {
   void VisitMetrics(MetricsVisitor& visit) const QUIRE_EXCLUDES(mutex_);
 
  private:
-  /// FAILED_PRECONDITION when the rules do not let it leave for this reason.
-  Status Remove(const SegmentKey& key, Leaving why) QUIRE_EXCLUDES(mutex_);
+  /// Whether it is gone; false when the rules do not let it leave for this reason.
+  StatusOr<bool> Remove(const SegmentKey& key, Leaving why) QUIRE_EXCLUDES(mutex_);
   /// The same for who has the writer lock.
-  Status RemoveLocked(const SegmentKey& key, Leaving why) QUIRE_EXCLUDES(mutex_);
+  StatusOr<bool> RemoveLocked(const SegmentKey& key, Leaving why) QUIRE_EXCLUDES(mutex_);
   Status Erase(const SegmentKey& key, const std::string& tenant, uint64_t bytes);
   bool EvictOne(std::optional<std::string_view> tenant) QUIRE_EXCLUDES(mutex_);
   uint64_t RemoveAll(std::span<const SegmentKey> keys, Leaving why, Status* first_failure)

@@ -48,9 +48,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (config.ok()) CheckRope(config->rope);
   (void)quire::worker::ParseShardIndex(text, "fuzz");
   (void)quire::worker::Tokenizer::Parse(text, "fuzz");
-  std::vector<quire::TokenId> ends = {1};
-  (void)quire::worker::CheckGenerationConfig(text, "fuzz", &ends);
-  (void)quire::worker::CheckTokenizerConfig(text, "fuzz", ends);
+  quire::worker::ModelConfig known{.bos_id = 0, .eos_ids = {1}};
+  (void)quire::worker::CheckGenerationConfig(text, "fuzz", &known);
+  (void)quire::worker::CheckTokenizerConfig(text, "fuzz", known.eos_ids);
   CheckText(text);
   return 0;
 }

@@ -5,12 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "common/transport/ucx.h"
 #include "tests/integration/bench_report.h"
+#include "tests/integration/command_help.h"
+#include "tests/kit/temp_dir.h"
 
 namespace quire {
 namespace {
@@ -187,6 +190,30 @@ TEST(BenchProcessTest, SelectReportsWhatGoalsAreSetFor) {
   EXPECT_THAT(report.value("select_stream", ""), ::testing::AnyOf("words", "vectors"));
   EXPECT_EQ(report.value("digest_mib", 0), 2);
   EXPECT_TRUE(report.contains("last_level_cache_bytes"));
+}
+
+// The benchmarks are read from their own help, so that a new one is looked at, too.
+TEST(BenchProcessTest, EveryBenchmarkHasHelpWithExamples) {
+  testing::ExpectHelpWithExamples({"bench"});
+  const std::vector<std::string> benches = testing::Subcommands("bench");
+  EXPECT_THAT(benches, ::testing::IsSupersetOf({"decode", "recall"}));
+  for (const std::string& bench : benches) testing::ExpectHelpWithExamples({"bench", bench});
+}
+
+TEST(BenchProcessTest, NothingToMeasureIsAnErrorAndAnUnknownBenchmarkWrongUsage) {
+  const testing::TempDir dir;
+  const std::string empty = dir / "empty.txt";
+  std::ofstream(empty).flush();
+  const std::string quire = std::string(QUIRE_BINARY_DIR) + "/bin/quire";
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"bench", "recall", "--steps", "0"},
+        {"bench", "trace", "--trace", empty},
+        {"bench", "answers", "--policies", ""}}) {
+    const testing::ChildResult result = testing::RunChild(quire, args);
+    EXPECT_EQ(result.exit_code, 1) << ::testing::PrintToString(args);
+    EXPECT_THAT(result.err, HasSubstr("quire: ")) << ::testing::PrintToString(args);
+  }
+  EXPECT_EQ(testing::RunChild(quire, {"bench", "nothing"}).exit_code, 2);
 }
 
 }  // namespace

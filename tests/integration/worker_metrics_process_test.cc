@@ -18,6 +18,7 @@ namespace quire {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::HttpBody;
 using testing::HttpGet;
 using testing::PrometheusParser;
@@ -89,6 +90,25 @@ TEST_F(WorkerMetricsTest, MetricsMoveWithCallsAndThePortGoesWithTheWorker) {
   worker_->Signal(SIGTERM);
   EXPECT_EQ(worker_->Wait(), 0) << worker_->Stderr();
   EXPECT_EQ(HttpGet(port_, "/healthz"), "") << "nobody listens any more";
+}
+
+// A store that is gone is named: at the worker's port, and to who asks, whose worker is well.
+TEST_F(WorkerMetricsTest, AStoreThatIsGoneIsNamed) {
+  StartWorker();
+  ASSERT_EQ(Ask("ids")["tokens"].size(), 6u);
+  EXPECT_EQ(StopServer(SIGTERM), 0);
+  const auto asked = Quire({"ask", "--document", "ids", "--token-ids", "5", "--worker",
+                            ready_["listening"], "--timeout", "3"});
+  EXPECT_EQ(asked.exit_code, 1);
+  EXPECT_THAT(asked.err, HasSubstr(address_));
+  EXPECT_THAT(asked.err, HasSubstr("quire serve"));
+  EXPECT_THAT(asked.err, Not(HasSubstr("quire worker")));
+  EXPECT_THAT(HttpBody(HttpGet(port_, "/readyz")), HasSubstr("degraded: store_unreached: "));
+  EXPECT_GE(Scrape("quire_degraded"), 1);
+  StartServer({}, address_);
+  EXPECT_EQ(Ask("ids")["tokens"].size(), 6u);
+  EXPECT_THAT(HttpBody(HttpGet(port_, "/readyz")), Not(HasSubstr("degraded")));
+  EXPECT_THAT(worker_->Stderr(), HasSubstr("info store_unreached state=over"));
 }
 
 TEST_F(WorkerMetricsTest, ATakenAdminPortIsNamed) {

@@ -32,12 +32,11 @@ class ChildProcess {
   ChildProcess(std::string path, std::vector<std::string> args, std::string stderr_path)
       : stderr_path_(std::move(stderr_path)) {
     int fds[2];
-    if (pipe(fds) != 0) throw std::runtime_error("cannot make a pipe");
+    // Children that other threads start meanwhile do not keep it open.
+    if (pipe2(fds, O_CLOEXEC) != 0) throw std::runtime_error("cannot make a pipe");
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, fds[1], STDOUT_FILENO);
-    posix_spawn_file_actions_addclose(&actions, fds[0]);
-    posix_spawn_file_actions_addclose(&actions, fds[1]);
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, stderr_path_.c_str(),
                                      O_WRONLY | O_CREAT | O_TRUNC, 0600);
     std::vector<char*> argv = {path.data()};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kvserver/service/log.h"
+#include "common/base/log.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -7,7 +7,7 @@
 
 #include "common/base/clock.h"
 
-namespace quire::kvserver {
+namespace quire {
 namespace {
 
 std::string Time(int64_t unix_micros) {
@@ -55,4 +55,10 @@ void LogInfo(std::string_view event, LogFields fields) { Write("info", event, fi
 
 void LogWarning(std::string_view event, LogFields fields) { Write("warning", event, fields); }
 
-}  // namespace quire::kvserver
+void LogTrouble(const Health::Line& line) {
+  const std::string event(Name(line.trouble));
+  if (line.is_over) return LogInfo(event, {{"state", "over"}, {"was", line.detail}});
+  LogWarning(event, {{"detail", line.detail}, {"left_out", std::to_string(line.left_out)}});
+}
+
+}  // namespace quire
