@@ -151,13 +151,12 @@ Status DataTransport::Call(std::string_view method, const CallMessage& request, 
 }
 
 StatusOr<DataTransport::Connection> DataTransport::Current(Duration timeout) {
-  QUIRE_ASSIGN_OR_RETURN(Connection current, CurrentOrTurn(timeout));
+  const TimePoint now = SystemClock().Now();
+  const TimePoint deadline = timeout > TimePoint::max() - now ? TimePoint::max() : now + timeout;
+  QUIRE_ASSIGN_OR_RETURN(Connection current, CurrentOrTurn(deadline));
   if (current != nullptr) return current;
   std::optional<DataReport> other_way;
-  const TimePoint now = SystemClock().Now();
-  const bool endless = timeout > TimePoint::max() - now;
-  StatusOr<Connection> took =
-      Took(options_.connect(endless ? TimePoint::max() : now + timeout), &other_way);
+  StatusOr<Connection> took = Took(options_.connect(deadline), &other_way);
   if (other_way && options_.on_other_way) options_.on_other_way(*other_way);
   return took;
 }
@@ -179,13 +178,15 @@ StatusOr<DataTransport::Connection> DataTransport::Took(StatusOr<DataConnection>
   return connection_;
 }
 
-StatusOr<DataTransport::Connection> DataTransport::CurrentOrTurn(Duration timeout) {
+StatusOr<DataTransport::Connection> DataTransport::CurrentOrTurn(TimePoint deadline) {
   constexpr Duration kLongestWait = std::chrono::minutes(1);
   MutexLock lock(mutex_);
   while (connecting_) {
-    if (!changed_.WaitFor(mutex_, std::min(timeout, kLongestWait)) && timeout <= kLongestWait) {
+    const Duration left = deadline - SystemClock().Now();
+    if (left <= Duration::zero()) {
       return DeadlineExceeded("the data connection is being made, and was not within the timeout");
     }
+    (void)changed_.WaitFor(mutex_, std::min(left, kLongestWait));
   }
   if (connection_ != nullptr) return connection_;
   if (options_.clock->Now() < not_before_) return last_failure_;

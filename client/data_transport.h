@@ -77,7 +77,7 @@ class DataTransport final : public Transport {
   /// while another thread makes it.
   StatusOr<Connection> Current(Duration timeout) QUIRE_EXCLUDES(mutex_);
   /// The connection; null when the caller is to make it.
-  StatusOr<Connection> CurrentOrTurn(Duration timeout) QUIRE_EXCLUDES(mutex_);
+  StatusOr<Connection> CurrentOrTurn(TimePoint deadline) QUIRE_EXCLUDES(mutex_);
   /// Takes what `connect` made, or its failure; `other_way` is set when it is to be told of.
   StatusOr<Connection> Took(StatusOr<DataConnection> made, std::optional<DataReport>* other_way)
       QUIRE_EXCLUDES(mutex_);

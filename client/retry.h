@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "common/base/answered.h"
 #include "common/base/clock.h"
 #include "common/base/health.h"
 #include "common/base/random.h"
@@ -47,19 +48,25 @@ Duration WaitAfter(const Status& status, const RetryOptions& options, uint32_t a
 /// method does not wait as long again in the next. Thread-safety: any thread.
 class Reachability {
  public:
-  /// `health` is told of Trouble::kStoreUnreached while it lasts; it may be null, and outlives this.
+  /// `health` is told of Trouble::kStoreUnreached while it lasts; it may be null, and outlives
+  /// this.
   explicit Reachability(Health* health = nullptr) : health_(health) {}
 
-  /// Takes in how an attempt ended, now. UNAVAILABLE means that the peer was not reached.
+  /// Takes in how an attempt ended, now. UNAVAILABLE means that the peer was not reached, or serves
+  /// nobody now.
   void Note(const Status& status, TimePoint now) {
-    if (!absl::IsUnavailable(status)) {
-      missed_since_ = kReached;
-      if (health_ != nullptr) health_->Clear(Trouble::kStoreUnreached);
-      return;
-    }
     int64_t reached = kReached;
-    missed_since_.compare_exchange_strong(reached, now.time_since_epoch().count());
-    if (health_ != nullptr) health_->Raise(Trouble::kStoreUnreached, Message(status));
+    if (absl::IsUnavailable(status)) {
+      missed_since_.compare_exchange_strong(reached, now.time_since_epoch().count());
+    } else {
+      missed_since_ = kReached;
+    }
+    if (health_ == nullptr) return;
+    if (absl::IsUnavailable(status) && !IsAnswered(status)) {
+      health_->Raise(Trouble::kStoreUnreached, Message(status));
+    } else {
+      health_->Clear(Trouble::kStoreUnreached);
+    }
   }
   /// `now` for a peer that was reached last.
   TimePoint MissedSince(TimePoint now) const {

@@ -127,6 +127,16 @@ TEST_F(AttemptsTest, SayTheSameWhereAWaitTookTheRestOfTheTime) {
   }
 }
 
+TEST(ReachabilityTest, APeerThatAnswersIsReachedWhateverItSays) {
+  Health health(&SystemClock());
+  Reachability peer(&health);
+  const TimePoint now{};
+  peer.Note(Unavailable("nobody listens"), now);
+  EXPECT_TRUE(health.IsRaised(Trouble::kStoreUnreached));
+  peer.Note(Answered(Unavailable("a volume was removed")), now);
+  EXPECT_FALSE(health.IsRaised(Trouble::kStoreUnreached));
+}
+
 TEST_F(AttemptsTest, HeedTheTimeThatARefusalNames) {
   const Status busy = WithRetryAfter(ResourceExhausted("busy"), milliseconds(700));
   EXPECT_TRUE(absl::IsDeadlineExceeded(Exhaust(busy, start_ + std::chrono::seconds(10))));

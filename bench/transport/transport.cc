@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -291,6 +292,20 @@ std::string CappedNote(uint64_t document_bytes, uint64_t cache_bytes) {
          cli::FormatBytes(cache_bytes) + ": memory holds no more copies";
 }
 
+/// INVALID_ARGUMENT for a name in `ways` that no contender and no part of the benchmark has.
+Status CheckWays(const std::vector<std::string>& ways, const TransportFigures& figures) {
+  std::set<std::string> names = {"contiguous", "shm_in_place", "step_recalls", "tenants"};
+  for (const auto& [name, turns] : figures.scattered) names.insert(name);
+  for (const auto& [name, turns] : figures.in_order) names.insert(name);
+  for (const auto& [name, why] : figures.absent) names.insert(name);
+  for (const std::string& way : ways) {
+    if (names.contains(way)) continue;
+    return InvalidArgument("--ways: there is no '", way,
+                           "'; without --ways the report has the names of all");
+  }
+  return OkStatus();
+}
+
 StatusOr<BenchReport> Run(Options options) {
   const uint64_t cache_bytes = LastLevelCacheBytes();
   bool capped = false;
@@ -309,6 +324,7 @@ StatusOr<BenchReport> Run(Options options) {
     QUIRE_ASSIGN_OR_RETURN(TransportFigures figures, CompareTransports(compare, unit_bytes));
     sizes.push_back(std::move(figures));
   }
+  QUIRE_RETURN_IF_ERROR(CheckWays(options.compare.ways, sizes.front()));
   TransportBenchOptions few = options.compare;
   few.directory = directory->path();
   few.mooncake_environment =

@@ -3,6 +3,7 @@
 // quire docs: the document registry, every version with its details.
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "client/cli/commands.h"
@@ -45,7 +46,8 @@ Status RunList(const DocsArgs& args, const CommandContext& context) {
 }
 
 Status RunGet(const DocsArgs& args, const CommandContext& context) {
-  QUIRE_ASSIGN_OR_RETURN(const auto names, ParseDocumentName(args.name, "default"));
+  const std::string collection = args.collection.empty() ? "default" : args.collection;
+  QUIRE_ASSIGN_OR_RETURN(const auto names, ParseDocumentName(args.name, collection));
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, context.Connect());
   QUIRE_ASSIGN_OR_RETURN(const Document document, FirstFound(names, [&](const DocumentName& name) {
                            return client->GetDocument(name);
@@ -67,7 +69,8 @@ Status RunGet(const DocsArgs& args, const CommandContext& context) {
 }
 
 void AddCollectionOption(CLI::App& command, DocsArgs& args) {
-  command.add_option("--collection", args.collection, "Only this collection (all when not given)");
+  command.add_option("--collection", args.collection,
+                     "Only this collection (all when not given); of `get`: of a name without one");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "client/cli/json_output.h"
 #include "client/connect.h"
+#include "common/base/answered.h"
 #include "common/base/retry_hint.h"
 
 namespace quire::cli {
@@ -32,9 +33,9 @@ constexpr const char* kDescription =
 /// The mark of Reported.
 constexpr const char* kReported = "quire/reported";
 
-/// Says with an UNAVAILABLE what a person can do about it.
+/// Says what a person can do about a server that cannot be reached.
 Status Advise(const Status& status, const std::string& server) {
-  if (!absl::IsUnavailable(status)) return status;
+  if (!absl::IsUnavailable(status) || IsAnswered(status)) return status;
   Status advised =
       Unavailable(Message(status), "\nIs quired running? Start it with: quire serve --listen ",
                   server, " --data-dir DIR\nor name another server with --server ADDRESS.");

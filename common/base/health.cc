@@ -7,9 +7,9 @@ namespace quire {
 namespace {
 
 constexpr std::array<std::string_view, kNumTroubles> kNames = {
-    "data_damaged", "disk_full",    "device_failed",  "device_stalled",
-    "sync_failed",  "store_unreached", "data_torn", "memory_damaged",
-    "read_failed",  "over_quota", "call_refused", "caller_unproven"};
+    "data_damaged", "records_damaged", "disk_full",      "device_failed",  "device_stalled",
+    "sync_failed",  "store_unreached", "data_torn",      "memory_damaged", "read_failed",
+    "over_quota",   "call_refused",    "caller_unproven"};
 /// Upper bound of a detail; the rest is cut off.
 constexpr size_t kMostDetailBytes = 1024;
 

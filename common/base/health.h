@@ -31,11 +31,12 @@ namespace quire {
 
 enum class Trouble : uint8_t {
   // They last: the server is degraded until they are cleared.
-  kDataDamaged,    ///< Stored segments are lost or damaged, and count as missing.
-  kDiskFull,       ///< A put found no room on SSD.
-  kDeviceFailed,   ///< A put could not be written.
-  kDeviceStalled,  ///< I/O has been in flight for too long.
-  kSyncFailed,     ///< Nothing can be made durable any more; only a restart helps.
+  kDataDamaged,     ///< Stored segments are lost or damaged, and count as missing.
+  kRecordsDamaged,  ///< Records of tenants, documents or collections are damaged.
+  kDiskFull,        ///< A put found no room on SSD.
+  kDeviceFailed,    ///< A put could not be written.
+  kDeviceStalled,   ///< I/O has been in flight for too long.
+  kSyncFailed,      ///< Nothing can be made durable any more; only a restart helps.
   kStoreUnreached,  ///< A worker's store cannot be reached.
   // They are over when they are told.
   kDataTorn,        ///< What was put without a sync was not whole at the start.
@@ -45,7 +46,7 @@ enum class Trouble : uint8_t {
   kCallRefused,     ///< A call was refused for a limit of its tenant or of the server.
   kCallerUnproven,  ///< A call did not prove its tenant, or named one that there is not.
 };
-inline constexpr size_t kNumTroubles = 12;
+inline constexpr size_t kNumTroubles = 13;
 
 /// As logs, metrics and wire have it: "disk_full".
 std::string_view Name(Trouble trouble);

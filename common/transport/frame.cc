@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "common/base/answered.h"
 #include "common/base/retry_hint.h"
 #include "common/base/utf8.h"
 #include "common/wire/limits.h"
@@ -197,7 +198,7 @@ void SetFrameStatus(const Status& status, FrameHead* head) {
 
 Status FrameStatus(const FrameHead& head) {
   if (head.code == StatusCode::kOk) return OkStatus();
-  const Status status(head.code, head.text);
+  const Status status = Answered(Status(head.code, head.text));
   if (head.retry_millis == 0) return status;
   return WithRetryAfter(status, std::chrono::milliseconds(head.retry_millis));
 }

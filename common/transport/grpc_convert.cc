@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/answered.h"
 #include "common/base/retry_hint.h"
 #include "common/base/utf8.h"
 #include "common/wire/wire_split.h"
@@ -111,7 +112,8 @@ bool WasAnswered(const grpc::ClientContext& context) {
 }
 
 Status EndOfCall(const grpc::Status& status, const grpc::ClientContext& context) {
-  const Status result = FromGrpc(status);
+  Status result = FromGrpc(status);
+  if (WasAnswered(context)) result = Answered(std::move(result));
   const auto& metadata = context.GetServerTrailingMetadata();
   const auto it = metadata.find(kRetryAfterMetadata);
   if (result.ok() || it == metadata.end()) return result;

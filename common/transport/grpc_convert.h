@@ -34,7 +34,8 @@ Priority PriorityOf(std::string_view name);
 /// not UTF-8 are replaced, and one longer than what fits in HTTP/2 trailers is cut.
 grpc::Status ToGrpc(const Status& status);
 Status FromGrpc(const grpc::Status& status);
-/// The same for the end of a call, with the retry hint as trailing metadata.
+/// The same for the end of a call, with the retry hint as trailing metadata, and at the client with
+/// the mark of an answer (answered.h).
 grpc::Status EndCall(const Status& status, grpc::ServerContext* context);
 Status EndOfCall(const grpc::Status& status, const grpc::ClientContext& context);
 /// Whether the error that a call ended with is its handler's (EndCall), and not gRPC's, which found

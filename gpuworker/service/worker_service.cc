@@ -64,7 +64,7 @@ v1::GenerateReply Totals(const BatchResult& result, size_t prompt_tokens,
 
 WorkerService::WorkerService(Batch* batch, GenerateDefaults defaults, const Tokenizer* tokenizer,
                              std::string tenant, CallerCheck* callers, GrpcCalls* calls,
-                             const Health* health)
+                             Health* health)
     : batch_(batch),
       defaults_(std::move(defaults)),
       tokenizer_(tokenizer),
@@ -102,6 +102,8 @@ Status WorkerService::Serve(grpc::ServerContext* context, const v1::GenerateRequ
   calls_running_.Add();
   Status status = Run(context, request, writer);
   if (!status.ok()) calls_failed_.Add();
+  if (absl::IsPermissionDenied(status)) NoteTo(health_, Trouble::kCallerUnproven, Message(status));
+  if (absl::IsResourceExhausted(status)) NoteTo(health_, Trouble::kCallRefused, Message(status));
   calls_running_.Sub(1);
   return status;
 }

@@ -36,7 +36,7 @@ class WorkerService final : public grpc::Service {
   /// be there; both outlive it. `health` is told by the engine's client of whether the store can be
   /// reached; it may be null, and outlives the service.
   WorkerService(Batch* batch, GenerateDefaults defaults, const Tokenizer* tokenizer,
-                std::string tenant, CallerCheck* callers, GrpcCalls* calls, const Health* health);
+                std::string tenant, CallerCheck* callers, GrpcCalls* calls, Health* health);
 
   /// quire.v1.Worker/Generate
   grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request,
@@ -66,7 +66,7 @@ class WorkerService final : public grpc::Service {
   const std::string tenant_;
   CallerCheck* const callers_;
   GrpcCalls* const calls_;
-  const Health* const health_;
+  Health* const health_;
   Counter calls_taken_, calls_failed_, calls_running_;
 };
 

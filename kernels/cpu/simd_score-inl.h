@@ -3,10 +3,10 @@
 // Scores: digests come from memory once for all query heads of their group, a block of pages at a
 // time, while the next block is fetched. Included once per instruction set by simd_highway.cc.
 //
-// The 8 partial sums of a score are the lanes of one vector of 8, or of two of 4, summed one after
-// the other so that a tile's sums stay in registers. Up to four heads of a group memory is the
-// limit. Beyond, the products are: a head multiplies every element once, and AMD Zen 4 multiplies
-// as many lanes a cycle in vectors of 8 as in vectors of 16, whose sums take longer to fold.
+// The 8 partial sums of a score are lanes of a vector: one of 16 has those of two pages, one of 8
+// those of a page, and two of 4 are summed one after the other so that a tile's sums stay in
+// registers. Up to four heads of a group memory is the limit. Beyond, the products are: a head
+// multiplies every element once.
 #if defined(QUIRE_KERNELS_CPU_SIMD_SCORE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUIRE_KERNELS_CPU_SIMD_SCORE_INL_H_
 #undef QUIRE_KERNELS_CPU_SIMD_SCORE_INL_H_
@@ -41,12 +41,15 @@ namespace HWY_NAMESPACE {
 
 #if QUIRE_SCORES_IN_VECTORS
 
-using ScoreTag = hn::CappedTag<float, kPartialSums>;
+using ScoreTag = hn::CappedTag<float, 2 * kPartialSums>;
 using ScoreVec = hn::Vec<ScoreTag>;
-constexpr int64_t kScoreLanes = hn::MaxLanes(ScoreTag());
+/// Lanes of a vector that one page has: its partial sums, or half of them.
+using PageTag = hn::CappedTag<float, kPartialSums>;
+constexpr int64_t kPageLanes = hn::MaxLanes(PageTag());
+constexpr int kVectorPages = hn::MaxLanes(ScoreTag()) / kPageLanes;
 /// Pages and query heads of a tile: their sums, the digests and a query fit in the registers.
 constexpr int kTilePages = HWY_TARGET == HWY_AVX2 ? 2 : 4;
-constexpr int kTileHeads = 4;
+constexpr int kTileHeads = kVectorPages == 2 ? 8 : 4;
 
 /// Pages of a block: all KV heads go over its digests before the next block is begun, so that the
 /// queries of a group are read once for many pages. Larger blocks are fetched too far ahead.
@@ -68,34 +71,74 @@ HWY_INLINE ScoreVec InRegister(ScoreVec v) {
 /// cost the others registers.
 enum class Row { kCorners, kTerms, kTermsAndOne };
 
-/// Whole vectors of a digest.
+#if HWY_TARGET <= HWY_AVX3
+constexpr __mmask16 kUpperPage = 0xff00;
+#endif
+
+/// A vector of the same lanes for each of its pages.
+HWY_INLINE ScoreVec LoadQuery(const float* from) {
+#if HWY_TARGET <= HWY_AVX3
+  return ScoreVec{_mm512_broadcast_f32x8(_mm256_load_ps(from))};
+#else
+  return hn::Load(ScoreTag(), from);
+#endif
+}
+
+/// A vector of the lanes of its pages, of which each is loaded by `load`.
+template <class Load>
+HWY_INLINE ScoreVec LoadPages(const Load& load) {
+#if HWY_TARGET <= HWY_AVX3
+  return hn::Combine(ScoreTag(), load(1), load(0));
+#else
+  return load(0);
+#endif
+}
+
+/// kPageLanes elements of each page of a vector; `stride` is between its pages.
 template <typename T>
-HWY_INLINE ScoreVec LoadRow(const T* from) {
-  return LoadWide(ScoreTag(), from);
+HWY_INLINE ScoreVec LoadRow(const T* from, int64_t stride) {
+  return LoadPages([=](int page) HWY_ATTR { return LoadWide(PageTag(), from + page * stride); });
 }
 #if HWY_ARCH_X86
 /// One shuffle; widening integers and shifting them are two.
-HWY_INLINE ScoreVec LoadRow(const hwy::bfloat16_t* from) {
+HWY_INLINE ScoreVec LoadRow(const hwy::bfloat16_t* from, [[maybe_unused]] int64_t stride) {
   constexpr uint8_t kZero = 0x80;
   alignas(32) static constexpr uint8_t kUpperHalves[] = {
       kZero, kZero, 0, 1, kZero, kZero, 2,  3,  kZero, kZero, 4,  5,  kZero, kZero, 6,  7,
       kZero, kZero, 8, 9, kZero, kZero, 10, 11, kZero, kZero, 12, 13, kZero, kZero, 14, 15};
+#if HWY_TARGET <= HWY_AVX3
+  const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  const __m128i high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + stride));
+  const __m512i twice = _mm512_mask_broadcast_i32x4(_mm512_broadcast_i32x4(low), kUpperPage, high);
+  const __m512i upper_halves =
+      _mm512_broadcast_i64x4(_mm256_load_si256(reinterpret_cast<const __m256i*>(kUpperHalves)));
+  return ScoreVec{_mm512_castsi512_ps(_mm512_shuffle_epi8(twice, upper_halves))};
+#else
   const hn::Repartition<uint8_t, ScoreTag> bytes;
   const auto twice = hn::LoadDup128(bytes, reinterpret_cast<const uint8_t*>(from));
   return hn::BitCast(ScoreTag(), hn::TableLookupBytesOr0(twice, hn::Load(bytes, kUpperHalves)));
+#endif
+}
+#endif
+#if HWY_TARGET <= HWY_AVX3
+/// Both pages are widened at once.
+HWY_INLINE ScoreVec LoadRow(const hwy::float16_t* from, int64_t stride) {
+  const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  const __m128i high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + stride));
+  return ScoreVec{_mm512_cvtph_ps(_mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1))};
 }
 #endif
 /// The first lane from memory, zeros above. LoadTail goes by way of the stack, and waits there.
 template <typename T>
-HWY_INLINE ScoreVec LoadFirst(const T* from) {
-  const ScoreTag tag;
+HWY_INLINE hn::Vec<PageTag> LoadFirst(const T* from) {
+  const PageTag tag;
 #if QUIRE_HAS_F16C
   if constexpr (sizeof(T) == sizeof(uint16_t)) {
     uint16_t bits;
     memcpy(&bits, from, sizeof(bits));
-    const hn::Rebind<uint16_t, ScoreTag> bits16;
+    const hn::Rebind<uint16_t, PageTag> bits16;
     return hn::PromoteTo(
-        tag, hn::BitCast(hn::Rebind<T, ScoreTag>(), hn::InsertLane(hn::Zero(bits16), 0, bits)));
+        tag, hn::BitCast(hn::Rebind<T, PageTag>(), hn::InsertLane(hn::Zero(bits16), 0, bits)));
   } else {
     return hn::MaskedLoad(hn::FirstN(tag, 1), tag, from);
   }
@@ -150,70 +193,73 @@ class Fetcher {
   uintptr_t page_;  ///< The first page that is not begun.
 };
 
-/// Adds the terms of one vector of channels, loaded by `load`, to the sums [heads][pages]. `at`:
-/// the first page's elements for them; `upper`: the same of its upper corner.
-template <Row kRow, typename T, class Load, int... kHead, int... kPage>
+/// Adds the terms of one vector of channels, loaded by `load`, to the sums [heads][vectors of
+/// pages]. `at`: the first page's elements for them; `upper`: the same of its upper corner.
+template <Row kRow, typename T, class Load, int... kHead, int... kVector>
 HWY_INLINE void AddTerms(const float* q, const T* at, const T* upper, int64_t stride,
                          const Load& load, ScoreVec* HWY_RESTRICT sums,
                          std::integer_sequence<int, kHead...>,
-                         std::integer_sequence<int, kPage...>) {
+                         std::integer_sequence<int, kVector...>) {
   const ScoreTag tag;
-  constexpr int kPages = sizeof...(kPage);
-  const ScoreVec low[] = {InRegister(load(at + kPage * stride))...};
-  [[maybe_unused]] ScoreVec high[] = {low[kPage]...};
+  constexpr int kVectors = sizeof...(kVector);
+  const ScoreVec low[] = {InRegister(load(at + kVector * kVectorPages * stride))...};
+  [[maybe_unused]] ScoreVec high[] = {low[kVector]...};
   if constexpr (kRow == Row::kCorners) {
-    ((high[kPage] = InRegister(load(upper + kPage * stride))), ...);
+    ((high[kVector] = InRegister(load(upper + kVector * kVectorPages * stride))), ...);
   }
   const auto add_head = [&](auto head) HWY_ATTR {
     constexpr int kAt = decltype(head)::value;
-    const ScoreVec query = InRegister(hn::Load(tag, q + kAt * kPartialSums));
+    ScoreVec* const of_head = sums + kAt * kVectors;
+    const ScoreVec query = InRegister(LoadQuery(q + kAt * kPartialSums));
     if constexpr (kRow == Row::kCorners) {
       const auto is_upper = hn::Ge(query, hn::Zero(tag));
-      ((sums[kAt * kPages + kPage] = hn::MulAdd(
-            query, hn::IfThenElse(is_upper, high[kPage], low[kPage]), sums[kAt * kPages + kPage])),
+      ((of_head[kVector] = hn::MulAdd(query, hn::IfThenElse(is_upper, high[kVector], low[kVector]),
+                                      of_head[kVector])),
        ...);
     } else {
-      ((sums[kAt * kPages + kPage] = hn::MulAdd(query, low[kPage], sums[kAt * kPages + kPage])),
-       ...);
+      ((of_head[kVector] = hn::MulAdd(query, low[kVector], of_head[kVector])), ...);
     }
   };
   (add_head(std::integral_constant<int, kHead>()), ...);
 }
 
-/// Adds the terms of partial sums `part` to `part` + kScoreLanes to sums[head * pages + page], for
-/// one KV head's digests and some heads of its group; q_stride is between blocks of a head's terms.
-template <Row kRow, int kHeads, int kPages, typename T>
+/// Adds the terms of partial sums `part` to `part` + kPageLanes to sums[head * kVectors + vector],
+/// for one KV head's digests and some heads of its group; q_stride is between blocks of a head's
+/// terms.
+template <Row kRow, int kHeads, int kVectors, typename T>
 HWY_INLINE void AddPart(const float* q, int64_t q_stride, const DigestRows<T>& rows, int64_t part,
                         Fetcher& fetcher, ScoreVec* HWY_RESTRICT sums) {
-  const ScoreTag tag;
   constexpr std::make_integer_sequence<int, kHeads> heads;
-  constexpr std::make_integer_sequence<int, kPages> pages;
+  constexpr std::make_integer_sequence<int, kVectors> vectors;
   // As much as a step reads of this tile.
+  constexpr int64_t kStepPages = kVectors * kVectorPages;
   constexpr int64_t kStepBytes =
-      kPages * (kRow == Row::kCorners ? 2 : 1) * kScoreLanes * int64_t{sizeof(T)};
+      kStepPages * (kRow == Row::kCorners ? 2 : 1) * kPageLanes * int64_t{sizeof(T)};
+  const int64_t stride = rows.stride;
   q += part;
   const T* at = rows.first + part;
   const T* upper = at + rows.terms;
   const T* const end = rows.first + rows.terms;
-  for (; at + kScoreLanes <= end; at += kPartialSums, upper += kPartialSums, q += q_stride) {
+  for (; at + kPageLanes <= end; at += kPartialSums, upper += kPartialSums, q += q_stride) {
     fetcher.template Step<kStepBytes>();
     AddTerms<kRow>(
-        q, at, upper, rows.stride, [](const T* from) HWY_ATTR { return LoadRow(from); }, sums,
-        heads, pages);
+        q, at, upper, stride, [stride](const T* from) HWY_ATTR { return LoadRow(from, stride); },
+        sums, heads, vectors);
   }
+  if (at >= end) return;
   if constexpr (kRow == Row::kTermsAndOne) {
-    if (at < end) {
-      fetcher.template Step<kPages * int64_t{sizeof(T)}>();
-      AddTerms<kRow>(
-          q, at, upper, rows.stride, [](const T* from) HWY_ATTR { return LoadFirst(from); }, sums,
-          heads, pages);
-    }
-  } else if (at < end) {
+    fetcher.template Step<kStepPages * int64_t{sizeof(T)}>();
+    const auto load = [stride](const T* from) HWY_ATTR {
+      return LoadPages([=](int page) HWY_ATTR { return LoadFirst(from + page * stride); });
+    };
+    AddTerms<kRow>(q, at, upper, stride, load, sums, heads, vectors);
+  } else {
     const size_t rest = static_cast<size_t>(end - at);
-    AddTerms<kRow>(
-        q, at, upper, rows.stride,
-        [tag, rest](const T* from) HWY_ATTR { return LoadTail(tag, from, rest); }, sums, heads,
-        pages);
+    const auto load = [stride, rest](const T* from) HWY_ATTR {
+      return LoadPages([=](int page)
+                           HWY_ATTR { return LoadTail(PageTag(), from + page * stride, rest); });
+    };
+    AddTerms<kRow>(q, at, upper, stride, load, sums, heads, vectors);
   }
 }
 
@@ -235,10 +281,9 @@ HWY_INLINE ScoreVec Totals(const ScoreVec* sums) {
 
 constexpr int kTotalsAtOnce = 8;
 
-/// Each half of the result is the sum of the halves of a vector: of a below, of b above.
+/// Of every two blocks of four lanes the first is the sum of a's, the second of b's.
 HWY_INLINE ScoreVec AddHalves(ScoreVec a, ScoreVec b) {
-  const ScoreTag tag;
-  return hn::Add(hn::ConcatUpperLower(tag, b, a), hn::ConcatLowerUpper(tag, b, a));
+  return hn::Add(hn::OddEvenBlocks(b, a), hn::SwapAdjacentBlocks(hn::OddEvenBlocks(a, b)));
 }
 /// The same with the pairs of every four lanes.
 HWY_INLINE ScoreVec AddPairs(ScoreVec a, ScoreVec b) {
@@ -252,7 +297,7 @@ HWY_INLINE ScoreVec AddLanes(ScoreVec a, ScoreVec b) {
   const ScoreTag tag;
   return hn::Add(hn::OddEven(b, a), hn::Reverse2(tag, hn::OddEven(a, b)));
 }
-/// Totals of eight scores of which sums[i] has the partial sums.
+/// Totals of eight scores of each page of a vector, of which sums[i] has the partial sums.
 HWY_INLINE ScoreVec Totals(const ScoreVec* sums) {
   const ScoreVec ae = AddHalves(sums[0], sums[4]), bf = AddHalves(sums[1], sums[5]);
   const ScoreVec cg = AddHalves(sums[2], sums[6]), dh = AddHalves(sums[3], sums[7]);
@@ -261,58 +306,75 @@ HWY_INLINE ScoreVec Totals(const ScoreVec* sums) {
 
 #endif
 
-/// Scores of kHeads query rows over kPages pages.
-template <Row kRow, int kHeads, int kPages, typename T>
+/// The totals of one vector after those of another, with its pages beside each other.
+HWY_INLINE ScoreVec PagesTogether(ScoreVec totals) {
+#if HWY_TARGET <= HWY_AVX3
+  const __m512i order = _mm512_set_epi32(15, 7, 14, 6, 13, 5, 12, 4, 11, 3, 10, 2, 9, 1, 8, 0);
+  return ScoreVec{_mm512_permutexvar_ps(order, totals.raw)};
+#else
+  return totals;
+#endif
+}
+
+/// Scores of kHeads query rows over the pages of kVectors vectors, of which the first `pages` are
+/// there to be scored.
+template <Row kRow, int kHeads, int kVectors, typename T>
 HWY_INLINE void ScoreTile(const ScoreRun& run, const float* q, const DigestRows<T>& rows,
-                          Fetcher& fetcher, float* out) {
+                          int64_t pages, Fetcher& fetcher, float* out) {
   const ScoreTag tag;
   const int64_t q_stride = run.group * kPartialSums;
-  constexpr int kSums = kHeads * kPages;
+  constexpr int kPages = kVectors * kVectorPages;
+  constexpr int kSums = kHeads * kVectors;
   constexpr int kRounded = (kSums + kTotalsAtOnce - 1) / kTotalsAtOnce * kTotalsAtOnce;
   ScoreVec sums[kRounded];
   for (ScoreVec& sum : sums) sum = hn::Zero(tag);
-  AddPart<kRow, kHeads, kPages>(q, q_stride, rows, 0, fetcher, sums);
-  if constexpr (kScoreLanes < kPartialSums) {
+  AddPart<kRow, kHeads, kVectors>(q, q_stride, rows, 0, fetcher, sums);
+  if constexpr (kPageLanes < kPartialSums) {
     ScoreVec others[kSums];
     for (ScoreVec& sum : others) sum = hn::Zero(tag);
-    AddPart<kRow, kHeads, kPages>(q, q_stride, rows, kScoreLanes, fetcher, others);
+    AddPart<kRow, kHeads, kVectors>(q, q_stride, rows, kPageLanes, fetcher, others);
     for (int i = 0; i < kSums; ++i) sums[i] = hn::Add(sums[i], others[i]);
   }
-  HWY_ALIGN float totals[kRounded];
+  HWY_ALIGN float totals[kRounded * kVectorPages];
   for (int i = 0; i < kRounded; i += kTotalsAtOnce) {
-    hn::Store(hn::Mul(hn::Set(tag, run.scale), Totals(sums + i)), tag, totals + i);
+    hn::Store(hn::Mul(hn::Set(tag, run.scale), PagesTogether(Totals(sums + i))), tag,
+              totals + i * kVectorPages);
   }
   for (int head = 0; head < kHeads; ++head) {
-    memcpy(out + head * run.score_stride, totals + head * kPages, kPages * sizeof(float));
+    float* const to = out + head * run.score_stride;
+    if (pages == kPages) {
+      memcpy(to, totals + head * kPages, kPages * sizeof(float));
+    } else {
+      memcpy(to, totals + head * kPages, static_cast<size_t>(pages) * sizeof(float));
+    }
   }
 }
 
-/// Scores of kHeads heads of a group, from `head` on.
-template <Row kRow, int kHeads, int kPages, typename T>
-HWY_INLINE void ScoreHeads(const ScoreRun& run, int64_t head, const float* q,
-                           const DigestRows<T>& rows, Fetcher& fetcher, float* out) {
-  ScoreTile<kRow, kHeads, kPages>(run, q + head * kPartialSums, rows, fetcher,
-                                  out + head * run.score_stride);
-}
-
-/// Scores of a whole group over kPages pages. Three heads that are left are scored together with
-/// the one before them, once more.
-template <Row kRow, int kPages, typename T>
+/// Scores of a whole group over the first `pages` pages of kVectors vectors. Heads that are left
+/// and would take two tiles are scored with heads before them, once more.
+template <Row kRow, int kVectors, typename T>
 HWY_INLINE void ScoreGroup(const ScoreRun& run, const float* q, const DigestRows<T>& rows,
-                           Fetcher& fetcher, float* out) {
-  int64_t head = 0;
-  int64_t left = run.group;
-  while (left >= 3 && run.group >= kTileHeads) {
-    head = std::min(head, run.group - kTileHeads);
-    ScoreHeads<kRow, kTileHeads, kPages>(run, head, q, rows, fetcher, out);
-    head += kTileHeads;
-    left = run.group - head;
+                           int64_t pages, Fetcher& fetcher, float* out) {
+  const auto score = [&](auto heads, int64_t head) HWY_ATTR {
+    ScoreTile<kRow, decltype(heads)::value, kVectors>(run, q + head * kPartialSums, rows, pages,
+                                                      fetcher, out + head * run.score_stride);
+  };
+  for (int64_t head = 0; head < run.group;) {
+    const int64_t left = run.group - head;
+    if (kTileHeads == 8 && (left >= 8 || (left > 4 && run.group >= 8))) {
+      score(std::integral_constant<int, kTileHeads>(), std::min(head, run.group - 8));
+      head += 8;
+    } else if (left >= 4 || (left == 3 && run.group >= 4)) {
+      score(std::integral_constant<int, 4>(), std::min(head, run.group - 4));
+      head += 4;
+    } else if (left >= 2) {
+      score(std::integral_constant<int, 2>(), head);
+      head += 2;
+    } else {
+      score(std::integral_constant<int, 1>(), head);
+      head += 1;
+    }
   }
-  if (left >= 2) {
-    ScoreHeads<kRow, 2, kPages>(run, head, q, rows, fetcher, out);
-    head += 2;
-  }
-  if (head < run.group) ScoreHeads<kRow, 1, kPages>(run, head, q, rows, fetcher, out);
 }
 
 /// One KV head's scores over `pages` pages that lie together.
@@ -321,12 +383,15 @@ HWY_INLINE void ScoreHead(const ScoreRun& run, const float* q, DigestRows<T> row
                           Fetcher& fetcher, float* out) {
   int64_t j = 0;
   for (; j + kTilePages <= pages; j += kTilePages) {
-    ScoreGroup<kRow, kTilePages>(run, q, rows, fetcher, out + j);
+    ScoreGroup<kRow, kTilePages / kVectorPages>(run, q, rows, kTilePages, fetcher, out + j);
     rows.first += kTilePages * rows.stride;
   }
-  for (; j < pages; ++j) {
-    ScoreGroup<kRow, 1>(run, q, rows, fetcher, out + j);
-    rows.first += rows.stride;
+  for (; j < pages; j += kVectorPages) {
+    const int64_t there = std::min<int64_t>(kVectorPages, pages - j);
+    DigestRows<T> last = rows;
+    if (there == 1) last.stride = 0;  // A second page is the first once more.
+    ScoreGroup<kRow, 1>(run, q, last, there, fetcher, out + j);
+    rows.first += kVectorPages * rows.stride;
   }
 }
 

@@ -119,6 +119,7 @@ void AddStoreFlags(CLI::App* app, ServerOptions* server) {
       ->capture_default_str();
   app->add_option("--ssd-write-burst-bytes", server->ssd_write_burst_bytes,
                   "What that budget saves up at most")
+      ->needs("--ssd-write-bytes-per-second")
       ->transform(CLI::AsSizeValue(true).description(""))
       ->type_name("SIZE")
       ->capture_default_str();
@@ -393,7 +394,8 @@ void AddDaemonFlags(CLI::App* app, DaemonOptions* options) {
                   "host:port for GET /metrics (Prometheus), /healthz and /readyz, e.g. "
                   "127.0.0.1:7411 (port 0: any free one); none when empty");
   app->add_option("--admin-port-file", options->admin_port_file,
-                  "Write the port of --admin-listen here");
+                  "Write the port of --admin-listen here")
+      ->needs("--admin-listen");
   AddTransportFlags(app, options);
   AddStoreFlags(app, &options->server);
   AddLimitFlags(app, options);

@@ -16,6 +16,7 @@
 #include "kvserver/store/database.h"
 #include "kvserver/store/digest_store.h"
 #include "kvserver/store/payload/engine_choice.h"
+#include "kvserver/store/payload/io_status.h"
 #include "kvserver/store/payload/payload_store.h"
 #include "kvserver/store/segment_record.h"
 #include "kvserver/store/ssd_tier.h"
@@ -368,10 +369,12 @@ Status Checker::CheckOrphans(Table table, const std::string& name) {
 
 /// Drops what the checker found.
 Status Drop(const DataDirectory& directory, const Checker& found, FsckReport* report) {
+  Disk& disk = SystemDisk();
   for (const std::string& path : found.bad_volumes) {
-    std::error_code error;
-    std::filesystem::rename(path, path + kSetAside, error);
-    if (error) return Unavailable("cannot rename ", path, ": ", error.message());
+    int error = disk.Rename(path, path + kSetAside);
+    // Not to come back under its name after a power failure.
+    if (error == 0) error = SyncDirectory(disk, ParentDirectory(path));
+    if (error != 0) return FromErrno(error, "set aside " + path);
     ++report->volumes_set_aside;
   }
   if (!found.damaged.empty() || !found.orphans.empty()) {

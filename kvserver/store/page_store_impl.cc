@@ -278,7 +278,7 @@ void PageStoreImpl::StartScrubbing(const Options& options) {
   add(std::make_unique<DramScrub>(DramScrub::Parts{dram_.get(), &reader_, &catalog_}), rates.dram);
   add(std::make_unique<DigestScrub>(DigestScrub::Parts{database, &deriver_}), rates.digests);
   add(std::make_unique<RecordScrub>(
-          RecordScrub::Parts{database, &catalog_, &writers_, options.check_metadata}),
+          RecordScrub::Parts{database, &catalog_, &writers_, options.check_metadata, &health_}),
       rates.records);
 }
 

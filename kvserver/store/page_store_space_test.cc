@@ -313,6 +313,46 @@ TEST_F(CachedSegmentsTest, Promise3ASegmentThatIsPutAgainIsAnotherOneAndStays) {
   EXPECT_FALSE(IsThere(segment));
 }
 
+// Promise 3: the same for what a put continues, also before a restart.
+TEST_F(CachedSegmentsTest, Promise3WhatIsContinuedAfterADeleteStays) {
+  const TestSegment root = PutOne(1), middle = PutOne(2, root.key);
+  SegmentHold context = HoldOne(root);
+  context.Add(HoldOne(middle));
+  const auto before = store_->ForsakeSegments("default", {{root.key, middle.key}});
+  const TestSegment tip = PutOne(3, middle.key);
+  context.Release();
+  ASSERT_TRUE(store_->Sweep().ok());
+  for (const bool restarted : {false, true}) {
+    SCOPED_TRACE(restarted);
+    if (restarted) Open();
+    EXPECT_TRUE(absl::IsNotFound(store_->RemoveForsaken("default", root.key, before[0])));
+    EXPECT_TRUE(absl::IsNotFound(store_->RemoveForsaken("default", middle.key, before[1])));
+    ASSERT_TRUE(store_->Sweep().ok());
+    for (const TestSegment& segment : {root, middle, tip}) EXPECT_TRUE(IsRead(segment));
+  }
+}
+
+TEST_F(CachedSegmentsTest, APutOverAChainOfWhichSomeIsGoneIsRefused) {
+  const TestSegment root = PutOne(1), middle = PutOne(2, root.key);
+  const SegmentHold reader = HoldOne(middle);
+  ASSERT_TRUE(store_->DeleteSegment("default", root.key).ok());
+  const auto put = PutNumber(3, Durability::kPersisted, middle.key);
+  EXPECT_TRUE(absl::IsNotFound(put.status())) << put.status();
+}
+
+TEST_F(CachedSegmentsTest, WhatIsContinuedDoesNotExpireBeforeWhatContinuesIt) {
+  options_.cached_ttl = std::chrono::hours(1);
+  Open();
+  const TestSegment root = PutOne(1), middle = PutOne(2, root.key);
+  clock_.Advance(std::chrono::hours(2));
+  const TestSegment tip = PutOne(3, middle.key);
+  ASSERT_TRUE(store_->Sweep().ok());
+  for (const TestSegment& segment : {root, middle, tip}) EXPECT_TRUE(IsRead(segment));
+  clock_.Advance(std::chrono::hours(2));
+  ASSERT_TRUE(store_->Sweep().ok());
+  EXPECT_EQ(Count("segments"), 0u);
+}
+
 TEST_F(CachedSegmentsTest, IncarnationsGrowOverDeletesAndRestarts) {
   uint64_t last = 0;
   for (int times = 0; times < 3; ++times) {

@@ -27,11 +27,17 @@ RecordScrub::RecordScrub(const Parts& parts) : parts_(parts) {
 
 void RecordScrub::Begin() {
   table_ = 0;
+  has_damaged_records_ = false;
   for (TableRows& from : tables_) from.rows.Begin();
 }
 
 StatusOr<std::optional<ScrubStep>> RecordScrub::Next() {
-  if (table_ == tables_.size()) return std::nullopt;
+  if (table_ == tables_.size()) {
+    if (parts_.health != nullptr && !has_damaged_records_) {
+      parts_.health->Clear(Trouble::kRecordsDamaged);
+    }
+    return std::nullopt;
+  }
   TableRows& from = tables_[table_];
   ScrubStep step;
   std::vector<std::string> damaged;
@@ -47,9 +53,15 @@ StatusOr<std::optional<ScrubStep>> RecordScrub::Next() {
     if (absl::IsDataLoss(rows.status())) ++step.counts.damaged;
     step.found = "table " + std::string(from.name) +
                  " cannot be read to its end: " + std::string(Message(rows.status()));
+    Raise(step.found);
   }
   if (!rows.ok() || *rows == 0) ++table_;
   return step;
+}
+
+void RecordScrub::Raise(const std::string& found) {
+  has_damaged_records_ = true;
+  if (parts_.health != nullptr) parts_.health->Raise(Trouble::kRecordsDamaged, found);
 }
 
 bool RecordScrub::Check(Table table, std::string_view key, std::string_view value,
@@ -78,6 +90,7 @@ void RecordScrub::FoundDamage(const TableRows& from, const std::string& key, Scr
   }
   ++step->counts.damaged;
   step->found = what + ": " + std::string(Message(status));
+  if (!of_segment) Raise(step->found);
 }
 
 Status RecordScrub::Verify(Table table, std::string_view key, std::string_view value) const {

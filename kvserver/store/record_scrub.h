@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/health.h"
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/row_cursor.h"
 #include "kvserver/store/scrub.h"
@@ -29,6 +30,8 @@ class RecordScrub final : public ScrubWork {
     SegmentCatalog* catalog = nullptr;
     KeyedLock* writers = nullptr;
     MetadataCheck check_metadata = nullptr;  ///< Null: the database's own checksums are all.
+    /// Told of Trouble::kRecordsDamaged, until a round finds none; may be null.
+    Health* health = nullptr;
   };
   explicit RecordScrub(const Parts& parts);
 
@@ -48,11 +51,14 @@ class RecordScrub final : public ScrubWork {
   /// Says what is damaged, and marks the segment that it is of. A row that somebody has written or
   /// is writing meanwhile is left to the next round.
   void FoundDamage(const TableRows& from, const std::string& key, ScrubStep* step);
+  /// Posts damage that is of no segment.
+  void Raise(const std::string& found);
   Status Verify(Table table, std::string_view key, std::string_view value) const;
 
   const Parts parts_;
   std::vector<TableRows> tables_;
-  size_t table_ = 0;  ///< Whose rows come next.
+  size_t table_ = 0;                  ///< Whose rows come next.
+  bool has_damaged_records_ = false;  ///< This round found some that are of no segment.
 };
 
 }  // namespace quire::kvserver

@@ -117,6 +117,14 @@ TEST_F(ScrubberTest, RowsOfOthersAreCheckedByWhoKnowsThem) {
   ASSERT_TRUE(store_->scrubber("records").RunRound().ok());
   EXPECT_EQ(Scrubbed("damaged", "records"), 2u);
   EXPECT_EQ(told_.damage.size(), 2u);
+  EXPECT_EQ(Count("troubles{reason=\"records_damaged\"}"), 2u);
+  EXPECT_EQ(Count("degraded{reason=\"records_damaged\"}"), 1u);
+  Database::Batch batch = store_->database().NewBatch();
+  batch.Delete(Table::kMetadata, "a");
+  batch.Delete(Table::kTenants, "b");
+  ASSERT_TRUE(store_->database().Commit(batch, /*sync=*/false).ok());
+  ASSERT_TRUE(store_->scrubber("records").RunRound().ok());
+  EXPECT_EQ(Count("degraded{reason=\"records_damaged\"}"), 0u);
 }
 
 TEST_F(ScrubberTest, Promise2AFlippedBitInDramIsMendedBeforeAReaderMeetsIt) {

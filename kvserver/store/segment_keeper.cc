@@ -57,6 +57,13 @@ bool SegmentKeeper::IsForsaken(const SegmentKey& key) const {
   return lives_.IsForsaken(key);
 }
 
+StatusOr<std::vector<SegmentKey>> SegmentKeeper::ForsakenOfChain(const SegmentKey& tip) const {
+  MutexLock lock(mutex_);
+  if (auto forsaken = lives_.ForsakenOfChain(tip)) return *std::move(forsaken);
+  return NotFound("the chain of segment ", tip.Hex(),
+                  " is not stored any more; put the document again");
+}
+
 void SegmentKeeper::Renew(const SegmentKey& key, uint64_t incarnation) {
   MutexLock lock(mutex_);
   lives_.Renew(key, incarnation);
@@ -230,17 +237,18 @@ StatusOr<uint64_t> SegmentKeeper::Sweep() {
   Status first_failure;
   for (uint64_t before = 0; first_failure.ok();) {
     std::vector<SegmentKey> forsaken, detached, unused;
+    const TimePoint unused_since = parts_.clock->Now() - cached_ttl_;
     {
       MutexLock lock(mutex_);
       forsaken = lives_.Forsaken(kSweepBatch);
       detached = lives_.Detached(kSweepBatch);
       if (cached_ttl_ > Duration::zero()) {
-        unused = lives_.UnusedSince(parts_.clock->Now() - cached_ttl_, kSweepBatch);
+        unused = lives_.UnusedSince(unused_since, kSweepBatch);
       }
     }
     removed += RemoveAll(forsaken, Leaving::kForsaken, &first_failure);
     const uint64_t detached_now = RemoveAll(detached, Leaving::kDetached, &first_failure);
-    const uint64_t expired_now = RemoveAll(unused, Leaving::kExpired, &first_failure);
+    const uint64_t expired_now = RemoveAll(unused, Leaving::kExpired, &first_failure, unused_since);
     detached_.Add(detached_now);
     expired_.Add(expired_now);
     removed += detached_now + expired_now;
@@ -253,10 +261,10 @@ StatusOr<uint64_t> SegmentKeeper::Sweep() {
 }
 
 uint64_t SegmentKeeper::RemoveAll(std::span<const SegmentKey> keys, Leaving why,
-                                  Status* first_failure) {
+                                  Status* first_failure, TimePoint unused_since) {
   uint64_t removed = 0;
   for (const SegmentKey& key : keys) {
-    const StatusOr<bool> gone = Remove(key, why);
+    const StatusOr<bool> gone = Remove(key, why, unused_since);
     if (gone.value_or(false)) ++removed;
     first_failure->Update(gone.status());
   }
@@ -265,17 +273,18 @@ uint64_t SegmentKeeper::RemoveAll(std::span<const SegmentKey> keys, Leaving why,
 
 // --- Removal.
 
-StatusOr<bool> SegmentKeeper::Remove(const SegmentKey& key, Leaving why) {
+StatusOr<bool> SegmentKeeper::Remove(const SegmentKey& key, Leaving why, TimePoint unused_since) {
   const KeyedLock::Guard guard = parts_.writers->Acquire(key);
-  return RemoveLocked(key, why);
+  return RemoveLocked(key, why, unused_since);
 }
 
-StatusOr<bool> SegmentKeeper::RemoveLocked(const SegmentKey& key, Leaving why) {
+StatusOr<bool> SegmentKeeper::RemoveLocked(const SegmentKey& key, Leaving why,
+                                           TimePoint unused_since) {
   std::string tenant;
   uint64_t bytes = 0;
   {
     MutexLock lock(mutex_);
-    if (!lives_.Leave(key, why)) return false;
+    if (!lives_.Leave(key, why, unused_since)) return false;
     tenant = lives_.TenantOf(key);
     bytes = lives_.BytesOf(key);
   }

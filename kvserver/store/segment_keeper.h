@@ -76,6 +76,9 @@ class SegmentKeeper final : public SegmentHold::Owner {
   uint64_t NextIncarnation() QUIRE_EXCLUDES(mutex_);
   bool IsStored(const SegmentKey& key) const QUIRE_EXCLUDES(mutex_);
   bool IsForsaken(const SegmentKey& key) const QUIRE_EXCLUDES(mutex_);
+  /// As SegmentLives; NOT_FOUND for nullopt.
+  [[nodiscard]] StatusOr<std::vector<SegmentKey>> ForsakenOfChain(const SegmentKey& tip) const
+      QUIRE_EXCLUDES(mutex_);
   /// The segment was put again, which was committed under this incarnation.
   void Renew(const SegmentKey& key, uint64_t incarnation) QUIRE_EXCLUDES(mutex_);
   /// Bytes that the segment is charged with; 0 when it is not stored.
@@ -111,14 +114,17 @@ class SegmentKeeper final : public SegmentHold::Owner {
   void VisitMetrics(MetricsVisitor& visit) const QUIRE_EXCLUDES(mutex_);
 
  private:
-  /// Whether it is gone; false when the rules do not let it leave for this reason.
-  StatusOr<bool> Remove(const SegmentKey& key, Leaving why) QUIRE_EXCLUDES(mutex_);
+  /// Whether it is gone; false when the rules do not let it leave for this reason
+  /// (SegmentLives::Leave).
+  StatusOr<bool> Remove(const SegmentKey& key, Leaving why,
+                        TimePoint unused_since = TimePoint::max()) QUIRE_EXCLUDES(mutex_);
   /// The same for who has the writer lock.
-  StatusOr<bool> RemoveLocked(const SegmentKey& key, Leaving why) QUIRE_EXCLUDES(mutex_);
+  StatusOr<bool> RemoveLocked(const SegmentKey& key, Leaving why,
+                              TimePoint unused_since = TimePoint::max()) QUIRE_EXCLUDES(mutex_);
   Status Erase(const SegmentKey& key, const std::string& tenant, uint64_t bytes);
   bool EvictOne(std::optional<std::string_view> tenant) QUIRE_EXCLUDES(mutex_);
-  uint64_t RemoveAll(std::span<const SegmentKey> keys, Leaving why, Status* first_failure)
-      QUIRE_EXCLUDES(mutex_);
+  uint64_t RemoveAll(std::span<const SegmentKey> keys, Leaving why, Status* first_failure,
+                     TimePoint unused_since = TimePoint::max()) QUIRE_EXCLUDES(mutex_);
 
   const Parts parts_;
   const Duration cached_ttl_;

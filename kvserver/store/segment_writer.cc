@@ -45,6 +45,7 @@ StatusOr<PutSegmentResult> SegmentWriter::Put(std::string_view tenant, const Ten
     // One that cannot be held is missing, which is told below.
     if (auto parent = parts_.keeper->Hold({&args.parent, 1}); parent.ok()) {
       held.Add(*std::move(parent));
+      QUIRE_RETURN_IF_ERROR(TakeBackDelete(tenant, args));
     }
   }
   const KeyedLock::Guard guard = parts_.writers->Acquire(key);
@@ -52,7 +53,7 @@ StatusOr<PutSegmentResult> SegmentWriter::Put(std::string_view tenant, const Ten
   SegmentHold own = parts_.keeper->HoldForPut({.key = key,
                                                .tenant = tenant,
                                                .parent = args.parent,
-                                               .forsaken = args.private_salt != nullptr});
+                                               .is_private = args.private_salt != nullptr});
   StatusOr<PutSegmentResult> result = PutHeld(tenant, key, args);
   if (!result.ok() && !was_stored) parts_.keeper->Withdraw(key);
   if (result.ok() && args.hold != nullptr) {
@@ -122,6 +123,20 @@ Status SegmentWriter::Renew(const SegmentKey& key, const SegmentRecord& stored, 
   QUIRE_RETURN_IF_ERROR(CommitBatch(batch, sync));
   parts_.keeper->Renew(key, record->incarnation);
   parts_.catalog->Remember(key, std::move(record));
+  return OkStatus();
+}
+
+// One segment's lock at a time, as PersistChain. What is renewed here and continued by a segment
+// that is held stays until this put has continued it.
+Status SegmentWriter::TakeBackDelete(std::string_view tenant, const PutSegmentArgs& args) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<SegmentKey> forsaken,
+                         parts_.keeper->ForsakenOfChain(args.parent));
+  for (const SegmentKey& key : forsaken) {
+    const KeyedLock::Guard guard = parts_.writers->Acquire(key);
+    QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, parts_.catalog->Find(tenant, key));
+    if (!parts_.keeper->IsForsaken(key)) continue;
+    QUIRE_RETURN_IF_ERROR(Renew(key, *record, args.durability == Durability::kPersisted));
+  }
   return OkStatus();
 }
 
@@ -320,7 +335,7 @@ Status SegmentWriter::Commit(const SegmentKey& key, const SegmentRecord& record,
                          .incarnation = record.incarnation,
                          .seconds_per_token = parts_.prefill_cost.SecondsPerToken(
                              record.first_token, record.tokens.size()),
-                         .forsaken = record.private_pages});
+                         .is_private = record.private_pages});
   parts_.catalog->Remember(key, std::make_shared<const SegmentRecord>(record));
   parts_.digests->Forget(key, record);
   return OkStatus();

@@ -15,6 +15,8 @@
 #include "tests/integration/bench_report.h"
 #include "tests/kit/child_process.h"
 #include "tests/kit/paths.h"
+#include "tests/kit/temp_dir.h"
+#include "tests/kit/tiny_model.h"
 
 namespace quire {
 namespace {
@@ -315,6 +317,17 @@ TEST(BenchDecodeProcessTest, WithoutSharedMemoryTheReportHasNoRatiosOfItsOwn) {
       DecodeCommand({"--transports", "grpc", "--link-us", "0", "--link-gbps", "0"}));
   ExpectNoOwnRatios(report);
   ExpectAllWays(Part(Part(report, "transports"), "grpc"), Shape::Of(report));
+}
+
+TEST(BenchDecodeProcessTest, AModelOfTheUsersNeedsNoTokenizer) {
+  const testing::TempDir model;
+  testing::WriteTinyModel(model.path(), {.max_positions = 512});
+  const json report = testing::BenchReport(
+      {"decode", "--context", "256", "--budget", "288", "--turns", "1", "--steps", "4",
+       "--transports", "grpc", "--link-us", "0", "--link-gbps", "0", "--model", model.path()});
+  EXPECT_EQ(report["context_tokens"], 256) << report;
+  EXPECT_GT(report["transports"]["grpc"]["ways"]["freekv"]["step_ms_p50"], 0) << report;
+  EXPECT_GT(report["transports"]["grpc"]["vs_arkvale_blocking"], 0) << report;
 }
 
 TEST(BenchDecodeProcessTest, ABatchIsOfOneSequenceToTheMostThatThereMayBe) {

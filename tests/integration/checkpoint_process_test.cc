@@ -122,14 +122,5 @@ TEST_F(CheckpointTest, BadTokenIdsAndLongDocumentsAreRefusedAndNothingIsStored) 
   EXPECT_TRUE(QuireJson({"ls"})["documents"].empty());
 }
 
-TEST_F(CheckpointTest, BenchDecodeNeedsNoTokenizer) {
-  const auto bench = QuireJson({"bench", "decode", "--context", "256", "--budget", "288", "--turns",
-                                "1", "--steps", "4", "--transports", "grpc", "--link-us", "0",
-                                "--link-gbps", "0", "--model", model_.path()});
-  EXPECT_EQ(bench["context_tokens"], 256) << bench;
-  EXPECT_GT(bench["transports"]["grpc"]["ways"]["freekv"]["step_ms_p50"], 0) << bench;
-  EXPECT_GT(bench["transports"]["grpc"]["vs_arkvale_blocking"], 0) << bench;
-}
-
 }  // namespace
 }  // namespace quire

@@ -119,6 +119,8 @@ TEST_F(CliTest, WhatIsListedIsAcceptedByEveryCommand) {
     ASSERT_TRUE(made.ok()) << made.status();
   }
   EXPECT_EQ(QuireJson({"docs", "get", "report@2026"})["name"], "report@2026");
+  EXPECT_EQ(QuireJson({"docs", "get", "example", "--collection", "other"})["error"]["code"],
+            "NOT_FOUND");
   EXPECT_EQ(Quire({"pin", "report@2026"}).out, "default/report@2026@1 is pinned\n");
   const auto listed = QuireJson({"ls"});
   for (const auto& document : listed["documents"]) {
@@ -387,6 +389,15 @@ TEST_F(CliTest, AServerEndsCleanlyAndThenItIsSaidHowToStartOne) {
   EXPECT_THAT(result.err,
               HasSubstr("Is quired running? Start it with: quire serve --listen " + address_));
   EXPECT_EQ(QuireJson({"ls", "--timeout", "1"})["error"]["code"], "UNAVAILABLE");
+}
+
+TEST_F(CliTest, AServerThatCannotWriteIsNotTakenForOneThatIsNotThere) {
+  ASSERT_TRUE(std::filesystem::remove(dir_ / "data/payload/00000000.vol"));
+  std::ofstream(dir_ / "text.txt") << "Some words.\n";
+  const ChildResult result = Quire({"put", dir_ / "text.txt", "--timeout", "2"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("restart the server"));
+  EXPECT_THAT(result.err, Not(HasSubstr("Is quired running")));
 }
 
 TEST_F(CliTest, AWorkerThatCannotBeReachedIsNamedWithTheRemedy) {

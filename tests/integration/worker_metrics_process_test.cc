@@ -18,9 +18,9 @@ namespace quire {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 using testing::HttpBody;
 using testing::HttpGet;
+using ::testing::Not;
 using testing::PrometheusParser;
 using ::testing::StartsWith;
 
@@ -87,6 +87,11 @@ TEST_F(WorkerMetricsTest, MetricsMoveWithCallsAndThePortGoesWithTheWorker) {
   EXPECT_EQ(Scrape("quire_batch_running"), 0);
   EXPECT_EQ(Ask("other")["error"]["code"], "NOT_FOUND");
   EXPECT_EQ(Scrape("quire_worker_calls_failed_total"), 1);
+  EXPECT_EQ(Scrape("quire_troubles_total"), 0);
+  const auto refused = QuireJson({"ask", "--document", "ids", "--token-ids", "5", "--tenant",
+                                  "other", "--worker", ready_["listening"]});
+  EXPECT_EQ(refused["error"]["code"], "PERMISSION_DENIED");
+  EXPECT_EQ(Scrape("quire_troubles_total"), 1);
   worker_->Signal(SIGTERM);
   EXPECT_EQ(worker_->Wait(), 0) << worker_->Stderr();
   EXPECT_EQ(HttpGet(port_, "/healthz"), "") << "nobody listens any more";

@@ -68,7 +68,7 @@ class FakePageStore : public PageStore, public SegmentHold::Owner {
                   .tenant = tenant,
                   .parent = args.parent,
                   .incarnation = lives_.NextIncarnation(0),
-                  .forsaken = args.private_salt != nullptr},
+                  .is_private = args.private_salt != nullptr},
                  {});
     }
     const bool differs = !added && *it->second.payload != *segment.payload;

@@ -29,7 +29,7 @@ const SegmentLives::Entry* SegmentLives::Find(const SegmentKey& key) const {
 void SegmentLives::Add(const StoredSegment& segment, TimePoint now) {
   const SegmentKey& key = segment.key;
   uint64_t names = 0, holds = 0, written_as = segment.incarnation;
-  bool forsaken = segment.forsaken;
+  bool forsaken = segment.is_private;
   if (const Entry* const before = Find(key)) {
     names = before->names;
     holds = before->holds;
@@ -50,6 +50,7 @@ void SegmentLives::Add(const StoredSegment& segment, TimePoint now) {
            .names = names,
            .holds = holds,
            .seconds_per_token = segment.seconds_per_token,
+           .is_private = segment.is_private,
            .forsaken = forsaken,
            .last_use = now};
   last_incarnation_ = std::max(last_incarnation_, segment.incarnation);
@@ -187,6 +188,17 @@ void SegmentLives::Renew(const SegmentKey& key, uint64_t incarnation) {
   last_incarnation_ = std::max(last_incarnation_, incarnation);
 }
 
+std::optional<std::vector<SegmentKey>> SegmentLives::ForsakenOfChain(const SegmentKey& tip) const {
+  std::vector<SegmentKey> forsaken;
+  for (SegmentKey key = tip; key != kRootKey;) {
+    const Entry* const entry = Find(key);
+    if (entry == nullptr || entry->leaving) return std::nullopt;
+    if (entry->forsaken && !entry->is_private) forsaken.push_back(key);
+    key = entry->parent;
+  }
+  return forsaken;
+}
+
 bool SegmentLives::IsForsaken(const SegmentKey& key) const {
   const Entry* const entry = Find(key);
   return entry != nullptr && entry->forsaken;
@@ -231,12 +243,21 @@ std::optional<SegmentKey> SegmentLives::Victim(const Wanted& wanted) {
   return victim->segment;
 }
 
+bool SegmentLives::IsContinuedSince(const SegmentKey& key, TimePoint since) const {
+  const auto children = children_.find(key);
+  if (children == children_.end()) return false;
+  return std::ranges::any_of(children->second, [&](const SegmentKey& child) {
+    const Entry& entry = *Find(child);
+    return !IsFree(entry) || entry.last_use >= since;
+  });
+}
+
 std::vector<SegmentKey> SegmentLives::UnusedSince(TimePoint before, size_t limit) const {
   std::vector<SegmentKey> unused;
   for (const SegmentKey& key : by_use_) {
     const Entry& entry = *Find(key);
     if (unused.size() >= limit || entry.last_use >= before) break;
-    if (IsFree(entry) && !entry.leaving) unused.push_back(key);
+    if (IsFree(entry) && !entry.leaving && !IsContinuedSince(key, before)) unused.push_back(key);
   }
   return unused;
 }
@@ -251,12 +272,15 @@ std::vector<SegmentKey> SegmentLives::FreeOnes(const Keys& keys, size_t limit) c
   return free;
 }
 
-bool SegmentLives::Leave(const SegmentKey& key, Leaving why) {
+bool SegmentLives::Leave(const SegmentKey& key, Leaving why, TimePoint unused_since) {
   Entry* const entry = Find(key);
   if (entry == nullptr || entry->leaving || !IsFree(*entry)) return false;
   if (why == Leaving::kForsaken && !entry->forsaken) return false;
   if (why == Leaving::kDetached && !IsDetached(*entry)) return false;
   if (why == Leaving::kEvicted && IsContinued(key)) return false;
+  if (why == Leaving::kExpired && (IsContinued(key) || entry->last_use >= unused_since)) {
+    return false;
+  }
   entry->leaving = true;
   entry->evicted = why == Leaving::kEvicted;
   return true;

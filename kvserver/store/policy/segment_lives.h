@@ -49,7 +49,7 @@ struct StoredSegment {
   uint64_t bytes = 0;            ///< Payload on SSD that it is charged with.
   uint64_t incarnation = 0;      ///< From NextIncarnation, or as it was stored.
   double seconds_per_token = 0;  ///< As NewExtent::seconds_per_token.
-  bool forsaken = false;         ///< It goes with its last holder.
+  bool is_private = false;       ///< Forsaken from the beginning, and for good.
 };
 
 /// Why a segment leaves.
@@ -93,6 +93,10 @@ class SegmentLives {
   /// It was put again: from now on it has another incarnation, and nobody wants it gone.
   void Renew(const SegmentKey& key, uint64_t incarnation);
 
+  /// The segments that a chain is made of and that a delete wants gone, but for private ones: who
+  /// is to continue the chain takes that back. nullopt when one of the chain is not stored.
+  std::optional<std::vector<SegmentKey>> ForsakenOfChain(const SegmentKey& tip) const;
+
   bool IsStored(const SegmentKey& key) const { return entries_.contains(key); }
   bool IsForsaken(const SegmentKey& key) const;
   bool IsNamed(const SegmentKey& key) const { return CountNames(key) > 0; }
@@ -116,14 +120,16 @@ class SegmentLives {
   /// The cached segment that makes room first among those that `wanted` agrees to; nullopt when
   /// there is none.
   std::optional<SegmentKey> Victim(const Wanted& wanted);
-  /// At most `limit` cached segments that nobody has used since `before`, longest ago first.
+  /// At most `limit` cached segments that nobody has used since `before`, longest ago first. One
+  /// that others continue is among them only when these are unused, too.
   std::vector<SegmentKey> UnusedSince(TimePoint before, size_t limit) const;
   /// At most `limit` segments that are forsaken, and may leave; and those that are detached.
   std::vector<SegmentKey> Forsaken(size_t limit) const { return FreeOnes(forsaken_, limit); }
   std::vector<SegmentKey> Detached(size_t limit) const { return FreeOnes(detached_, limit); }
   /// Begins to remove the segment when the rules let it leave for this reason; false otherwise.
-  /// Until Remove or Stay nobody can hold or name it.
-  [[nodiscard]] bool Leave(const SegmentKey& key, Leaving why);
+  /// Until Remove or Stay nobody can hold or name it. `unused_since`: what makes it expired.
+  [[nodiscard]] bool Leave(const SegmentKey& key, Leaving why,
+                           TimePoint unused_since = TimePoint::max());
   /// It could not be removed.
   void Stay(const SegmentKey& key);
 
@@ -143,6 +149,7 @@ class SegmentLives {
     uint64_t names = 0;
     uint64_t holds = 0;
     double seconds_per_token = 0;
+    bool is_private = false;
     bool forsaken = false;
     bool leaving = false;
     bool evicted = false;  ///< It leaves to make room.
@@ -157,6 +164,8 @@ class SegmentLives {
   /// Whether nobody needs it.
   static bool IsFree(const Entry& entry) { return entry.names == 0 && entry.holds == 0; }
   bool IsContinued(const SegmentKey& key) const { return children_.contains(key); }
+  /// Whether a segment that continues it is needed, or was used at `since` or later.
+  bool IsContinuedSince(const SegmentKey& key, TimePoint since) const;
   bool IsDetached(const Entry& entry) const {
     return entry.parent != kRootKey && !entries_.contains(entry.parent);
   }
