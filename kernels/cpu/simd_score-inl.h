@@ -75,7 +75,7 @@ enum class Row { kCorners, kTerms, kTermsAndOne };
 constexpr __mmask16 kUpperPage = 0xff00;
 #endif
 
-/// A vector of the same lanes for each of its pages.
+/// A vector of the same lanes for each of its pages. Queries that lie there twice are slower.
 HWY_INLINE ScoreVec LoadQuery(const float* from) {
 #if HWY_TARGET <= HWY_AVX3
   return ScoreVec{_mm512_broadcast_f32x8(_mm256_load_ps(from))};
@@ -297,24 +297,37 @@ HWY_INLINE ScoreVec AddLanes(ScoreVec a, ScoreVec b) {
   const ScoreTag tag;
   return hn::Add(hn::OddEven(b, a), hn::Reverse2(tag, hn::OddEven(a, b)));
 }
-/// Totals of eight scores of each page of a vector, of which sums[i] has the partial sums.
+#if HWY_TARGET <= HWY_AVX3
+/// The same of vectors of two pages: the halves of a's pages, then those of b's.
+HWY_INLINE __m512 AddHalves(__m512 a, __m512 b) {
+  return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+}
+HWY_INLINE __m512 AddPairs(__m512 a, __m512 b) {
+  const __m512d x = _mm512_castps_pd(a), y = _mm512_castps_pd(b);
+  return _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(x, y)),
+                       _mm512_castpd_ps(_mm512_unpackhi_pd(x, y)));
+}
+HWY_INLINE __m512 AddLanes(__m512 a, __m512 b) {
+  return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
+}
+/// Totals of eight scores of both pages of a vector, of which sums[i] has the partial sums; the
+/// pages of a score lie beside each other.
+HWY_INLINE ScoreVec Totals(const ScoreVec* sums) {
+  const __m512 a = AddHalves(sums[0].raw, sums[1].raw), b = AddHalves(sums[2].raw, sums[3].raw);
+  const __m512 c = AddHalves(sums[4].raw, sums[5].raw), d = AddHalves(sums[6].raw, sums[7].raw);
+  const __m512i turned = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+  return ScoreVec{_mm512_permutexvar_ps(turned, AddLanes(AddPairs(a, b), AddPairs(c, d)))};
+}
+#else
+/// Totals of eight scores of which sums[i] has the partial sums.
 HWY_INLINE ScoreVec Totals(const ScoreVec* sums) {
   const ScoreVec ae = AddHalves(sums[0], sums[4]), bf = AddHalves(sums[1], sums[5]);
   const ScoreVec cg = AddHalves(sums[2], sums[6]), dh = AddHalves(sums[3], sums[7]);
   return AddLanes(AddPairs(ae, cg), AddPairs(bf, dh));
 }
-
 #endif
 
-/// The totals of one vector after those of another, with its pages beside each other.
-HWY_INLINE ScoreVec PagesTogether(ScoreVec totals) {
-#if HWY_TARGET <= HWY_AVX3
-  const __m512i order = _mm512_set_epi32(15, 7, 14, 6, 13, 5, 12, 4, 11, 3, 10, 2, 9, 1, 8, 0);
-  return ScoreVec{_mm512_permutexvar_ps(order, totals.raw)};
-#else
-  return totals;
 #endif
-}
 
 /// Scores of kHeads query rows over the pages of kVectors vectors, of which the first `pages` are
 /// there to be scored.
@@ -337,11 +350,11 @@ HWY_INLINE void ScoreTile(const ScoreRun& run, const float* q, const DigestRows<
   }
   HWY_ALIGN float totals[kRounded * kVectorPages];
   for (int i = 0; i < kRounded; i += kTotalsAtOnce) {
-    hn::Store(hn::Mul(hn::Set(tag, run.scale), PagesTogether(Totals(sums + i))), tag,
-              totals + i * kVectorPages);
+    hn::Store(hn::Mul(hn::Set(tag, run.scale), Totals(sums + i)), tag, totals + i * kVectorPages);
   }
+  const int64_t score_stride = run.score_stride;
   for (int head = 0; head < kHeads; ++head) {
-    float* const to = out + head * run.score_stride;
+    float* const to = out + head * score_stride;
     if (pages == kPages) {
       memcpy(to, totals + head * kPages, kPages * sizeof(float));
     } else {
