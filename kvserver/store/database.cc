@@ -108,11 +108,17 @@ class Listener final : public rocksdb::EventListener {
   LogState* const log_;
 };
 
-/// A write-ahead log that tells when it breaks.
+/// A write-ahead log that tells when it breaks. One that was deleted under the process is broken:
+/// nothing in it is there after a restart.
 class WatchedLog final : public rocksdb::FSWritableFileOwnerWrapper {
  public:
-  WatchedLog(std::unique_ptr<rocksdb::FSWritableFile> file, LogState* log)
-      : FSWritableFileOwnerWrapper(std::move(file)), log_(log) {}
+  /// `files` and `log` outlive it.
+  WatchedLog(std::unique_ptr<rocksdb::FSWritableFile> file, rocksdb::FileSystem* files,
+             std::string name, LogState* log)
+      : FSWritableFileOwnerWrapper(std::move(file)),
+        files_(files),
+        name_(std::move(name)),
+        log_(log) {}
 
   using FSWritableFileOwnerWrapper::Append;
   rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
@@ -121,7 +127,11 @@ class WatchedLog final : public rocksdb::FSWritableFileOwnerWrapper {
   }
   rocksdb::IOStatus Sync(const rocksdb::IOOptions& options,
                          rocksdb::IODebugContext* debug) override {
-    return Watch(FSWritableFileOwnerWrapper::Sync(options, debug));
+    rocksdb::IOStatus status = FSWritableFileOwnerWrapper::Sync(options, debug);
+    if (status.ok() && files_->FileExists(name_, options, debug).IsNotFound()) {
+      status = rocksdb::IOStatus::IOError(name_, "it was deleted");
+    }
+    return Watch(std::move(status));
   }
 
  private:
@@ -130,6 +140,8 @@ class WatchedLog final : public rocksdb::FSWritableFileOwnerWrapper {
     return status;
   }
 
+  rocksdb::FileSystem* const files_;
+  const std::string name_;
   LogState* const log_;
 };
 
@@ -187,7 +199,7 @@ class CarefulFileSystem final : public rocksdb::FileSystemWrapper {
       log = std::make_unique<PendingLog>(target(), name, options);
     }
     log_->broken = false;
-    *file = std::make_unique<WatchedLog>(std::move(log), log_);
+    *file = std::make_unique<WatchedLog>(std::move(log), target(), name, log_);
     return rocksdb::IOStatus::OK();
   }
 

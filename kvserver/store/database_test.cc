@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "kvserver/store/fault_file_system.h"
 #include "kvserver/store/testing/store_kit.h"
 #include "tests/kit/health_lines.h"
@@ -141,6 +143,30 @@ TEST_F(DatabaseTest, ALogThatCouldNotBeMadeIsToldAndLosesNothingThatWasAcknowled
   }
   ExpectAbsent(std::to_string(written));
   EXPECT_TRUE(Put("after", "1").ok());
+}
+
+// Promise 3: nothing is acknowledged that only a deleted log has.
+TEST_F(DatabaseTest, ALogThatIsDeletedUnderTheDatabaseIsTold) {
+  ASSERT_TRUE(Put("before", "1").ok());
+  for (const auto& entry : std::filesystem::directory_iterator(dir_.path() + "/db")) {
+    if (entry.path().extension() == ".log") ASSERT_TRUE(std::filesystem::remove(entry.path()));
+  }
+  for (int i = 0; i < 2; ++i) {
+    const Status after = Put("after", "2");
+    EXPECT_TRUE(absl::IsUnavailable(after)) << after;
+    EXPECT_NE(Message(after).find("it was deleted"), std::string_view::npos) << after;
+  }
+  EXPECT_TRUE(health_.board()->IsRaised(Trouble::kDeviceFailed));
+  Open();
+  EXPECT_TRUE(Put("after", "2").ok());
+}
+
+TEST_F(DatabaseTest, ADirectoryThatIsDeletedUnderTheDatabaseIsTold) {
+  ASSERT_TRUE(Put("before", "1").ok());
+  std::filesystem::remove_all(dir_.path() + "/db");
+  const Status after = Put("after", "2");
+  EXPECT_TRUE(absl::IsUnavailable(after)) << after;
+  EXPECT_TRUE(health_.board()->IsRaised(Trouble::kDeviceFailed));
 }
 
 // A compaction leaves the log behind, which RocksDB does not survive after a write to it failed.
