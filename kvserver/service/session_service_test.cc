@@ -130,6 +130,38 @@ TEST_F(SessionServiceTest, UnitsThatTheWorkerHoldsArePlacedButNotSent) {
   EXPECT_EQ(payload.size_bytes(), 0u);
 }
 
+TEST_F(SessionServiceTest, ASessionLivesAsLongAsItsLeaseIsRenewed) {
+  const v1::OpenSessionReply kept = Open(3), left = Open(3);
+  EXPECT_EQ(kept.lease_seconds(), ServerOptions().idle_seconds);
+  v1::RenewRequest renew;
+  renew.add_session_ids(kept.session_id());
+  for (int i = 0; i < 3; ++i) {
+    clock_.Advance(std::chrono::seconds(kept.lease_seconds()) * 2 / 3);
+    const auto renewed = Call<v1::RenewReply>("Leases/Renew", renew);
+    ASSERT_TRUE(renewed.ok()) << renewed.status();
+    EXPECT_EQ(renewed->gone_session_ids_size(), 0);
+  }
+  renew.add_session_ids(left.session_id());
+  EXPECT_THAT(Call<v1::RenewReply>("Leases/Renew", renew)->gone_session_ids(),
+              ElementsAre(left.session_id()));
+  EXPECT_EQ(CodeOf(RecallOf(left.session_id(), 1, 2, {{0}, {4}})), StatusCode::kNotFound);
+  EXPECT_EQ(CodeOf(RecallOf(kept.session_id(), 1, 2, {{0}, {4}})), StatusCode::kOk);
+}
+
+// The limit of the fixture is 4: a client that died leaves room once its sessions count as idle.
+TEST_F(SessionServiceTest, AnIdleSessionMakesRoomForAnother) {
+  const v1::OpenSessionRequest request = OpenRequest(3);
+  const uint64_t oldest = Open(request).session_id();
+  clock_.Advance(std::chrono::seconds(1));
+  for (int i = 0; i < 3; ++i) Open(request);
+  EXPECT_EQ(Call<v1::OpenSessionReply>("Session/Open", request).status().code(),
+            StatusCode::kResourceExhausted);
+  clock_.Advance(std::chrono::seconds(ServerOptions().idle_seconds) - std::chrono::seconds(2));
+  const uint64_t fifth = Open(request).session_id();
+  EXPECT_EQ(CodeOf(RecallOf(oldest, 1, 2, {{0}, {4}})), StatusCode::kNotFound);
+  EXPECT_EQ(CodeOf(RecallOf(fifth, 1, 2, {{0}, {4}})), StatusCode::kOk);
+}
+
 TEST_F(SessionServiceTest, WhatIsHeldMustBeAUnitListOfTheSession) {
   const v1::OpenSessionReply opened = Open(3);
   v1::RecallRequest request = RecallOf(opened.session_id(), 1, 2, {{0}, {4}});
