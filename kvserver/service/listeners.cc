@@ -11,6 +11,7 @@
 
 #include "common/base/checksum.h"
 #include "common/base/net_address.h"
+#include "common/base/utf8.h"
 #include "common/transport/shm_listener.h"
 #include "common/transport/ucx.h"
 #include "kvserver/service/data_plane.h"
@@ -43,6 +44,9 @@ Status CheckBuilt(const ListenerOptions& options, std::span<const ListenerKind> 
 
 StatusOr<std::unique_ptr<PipeListener>> ListenShm(const ListenerContext& context,
                                                   PipeListener::Accept accept) {
+  if (FirstInvalidUtf8(context.options.shm_socket)) {
+    return InvalidArgument("--shm-socket is no UTF-8 text, which clients are told it in");
+  }
   ShmListener::Options options;
   options.path = context.options.shm_socket;
   options.max_frame_bytes = context.server_options.max_message_bytes + kMaxFrameHeadBytes;
@@ -113,7 +117,7 @@ StatusOr<std::vector<LeftOut>> StartListeners(const ListenerContext& context,
 std::string DefaultShmSocket(const std::string& data_dir) {
   constexpr size_t kLongestPath = sizeof(sockaddr_un::sun_path) - 1;
   std::string path = (std::filesystem::path(data_dir) / "quire.sock").string();
-  if (path.size() <= kLongestPath) return path;
+  if (path.size() <= kLongestPath && !FirstInvalidUtf8(path)) return path;
   char name[32];
   std::snprintf(name, sizeof name, "quire-%08" PRIx32 ".sock",
                 Crc32c(std::as_bytes(std::span(data_dir))));

@@ -61,7 +61,7 @@ using LeftOut = std::pair<std::string, Status>;
                                                             std::span<const ListenerKind> kinds);
 
 /// DATA_DIR/quire.sock, or a name in the directory for temporary files that is made from DATA_DIR
-/// where the former is longer than a Unix socket's path may be.
+/// where the former is longer than a Unix socket's path may be, or no UTF-8 text.
 std::string DefaultShmSocket(const std::string& data_dir);
 
 /// The address that UCX listens on beside a control channel at `listen`: its host, any free port.

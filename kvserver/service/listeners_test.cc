@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "common/base/utf8.h"
 #include "kvserver/service/data_plane.h"
 #include "kvserver/service/testing/service_fixture.h"
 
@@ -61,6 +62,9 @@ TEST_F(ListenersTest, UnknownAndAbsentTransportsAreNamed) {
   const ServerOptions server_options;
   const auto absent = StartListeners({*server_, server_options, options}, {});
   EXPECT_EQ(absent.status().code(), StatusCode::kUnimplemented);
+  const ListenerOptions nameless{.transports = {"shm"}, .shm_socket = "/tmp/caf\xe9.sock"};
+  const auto refused = StartListeners({*server_, server_options, nameless}, ListenerKinds());
+  EXPECT_THAT(std::string(Message(refused.status())), HasSubstr("--shm-socket is no UTF-8"));
   EXPECT_THAT(std::string(Message(absent.status())), HasSubstr("built without shm"));
 }
 
@@ -80,6 +84,7 @@ TEST(ListenerDefaultsTest, TheSocketLiesInTheDataDirectoryWhereItsPathFits) {
   EXPECT_LE(path.size(), 107u);
   EXPECT_EQ(path, DefaultShmSocket(deep));
   EXPECT_NE(path, DefaultShmSocket(deep + "2"));
+  EXPECT_EQ(FirstInvalidUtf8(DefaultShmSocket("/var/lib/caf\xe9")), std::nullopt);
 }
 
 TEST(ListenerDefaultsTest, UcxListensOnTheHostOfTheControlChannel) {
