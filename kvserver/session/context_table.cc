@@ -48,15 +48,22 @@ StatusOr<std::shared_ptr<OpenContext>> ContextTable::Find(std::string_view tenan
 }
 
 void ContextTable::Retire(std::string_view tenant, uint64_t id) {
-  std::shared_ptr<OpenContext> forgotten;  // Let go of when the lock is.
+  std::vector<std::shared_ptr<OpenContext>> forgotten;  // Let go of when the lock is.
   MutexLock lock(mutex_);
   std::shared_ptr<OpenContext> context = open_.Remove(tenant, id);
   if (context == nullptr) return;  // Retired or dropped by another call.
   std::deque<Sealed>& known = sealed_[std::string(tenant)];
   known.push_back({id, std::move(context), options_.clock->Now() + kNamingTime});
-  if (known.size() > options_.max_contexts_per_tenant) {
-    forgotten = std::move(known.front().context);
-    known.pop_front();
+  const size_t most = options_.max_contexts_per_tenant;
+  while (known.size() > most) {
+    // Those whose client may still name them stay as long as they are not too many.
+    auto goes = std::ranges::find(known, TimePoint::max(), &Sealed::holds_until);
+    if (goes == known.end()) {
+      if (known.size() <= most * kMostToBeNamed) break;
+      goes = known.begin();
+    }
+    forgotten.push_back(std::move(goes->context));
+    known.erase(goes);
   }
 }
 

@@ -68,12 +68,14 @@ class ContextTable {
   /// Ends open contexts whose lease has run out.
   void RemoveExpired() { open_.RemoveExpired(); }
   /// The context was sealed: it no longer counts as open. The tenant's last ones, as many as it may
-  /// have open, stay known to Find, so that a seal whose reply was lost can be repeated.
+  /// have open, stay known to Find, so that a seal whose reply was lost can be repeated; so do
+  /// those whose client may still name them, kMostToBeNamed times as many.
   void Retire(std::string_view tenant, uint64_t id);
   /// The tenant's chain that ends with `tip` has a name now: its sealed contexts need not hold it.
   void Named(std::string_view tenant, const SegmentKey& tip);
   /// A sealed context holds its segments for this long, in which its client may name them.
   static constexpr Duration kNamingTime = std::chrono::seconds(30);
+  static constexpr size_t kMostToBeNamed = 16;
   /// Has sealed contexts whose time is over let go.
   void LetGoUnnamed();
   /// Forgets a context; false when there was none.
