@@ -105,7 +105,7 @@ template <typename To, typename From>
 __device__ To BitsAs(const From& from) {
   static_assert(sizeof(To) == sizeof(From));
   To to;
-  memcpy(&to, &from, sizeof to);
+  memcpy(static_cast<void*>(&to), &from, sizeof to);
   return to;
 }
 

@@ -149,7 +149,8 @@ TEST_F(DatabaseTest, ALogThatCouldNotBeMadeIsToldAndLosesNothingThatWasAcknowled
 TEST_F(DatabaseTest, ALogThatIsDeletedUnderTheDatabaseIsTold) {
   ASSERT_TRUE(Put("before", "1").ok());
   for (const auto& entry : std::filesystem::directory_iterator(dir_.path() + "/db")) {
-    if (entry.path().extension() == ".log") ASSERT_TRUE(std::filesystem::remove(entry.path()));
+    if (entry.path().extension() != ".log") continue;
+    ASSERT_TRUE(std::filesystem::remove(entry.path()));
   }
   for (int i = 0; i < 2; ++i) {
     const Status after = Put("after", "2");
