@@ -59,6 +59,7 @@ const std::vector<Goal>& PlainGoals() {
       {.file = "trace", .figure = "/pgdsf_saved_vs_lru", .least = 1},
       {.file = "trace", .figure = "/pgdsf_saved_vs_lfu", .least = 1},
       // Acknowledged data is there, and nothing else.
+      {.file = "torture", .figure = "/rounds", .least = 50},
       {.file = "torture", .figure = "/lost", .most = 0},
       {.file = "torture", .figure = "/corrupt", .most = 0},
       {.file = "torture", .figure = "/appeared", .most = 0},
@@ -80,6 +81,8 @@ const std::vector<Goal>& PlainGoals() {
       {.file = "load", .figure = "/bytes_left", .most = 0},
       {.file = "load", .figure = "/seconds_until_empty", .most = 60},
       {.file = "load", .figure = "/fsck_problems", .most = 0},
+      {.file = "load", .figure = "/fsck_segments", .most = 0},
+      {.file = "soak", .figure = "/seconds", .least = 600},
       {.file = "soak", .figure = "/lost", .most = 0},
       {.file = "soak", .figure = "/corrupt", .most = 0},
   };
