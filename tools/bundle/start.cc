@@ -21,7 +21,7 @@
 
 extern "C" {
 extern const Elf64_Ehdr __ehdr_start [[gnu::visibility("hidden")]];
-extern Elf64_Dyn _DYNAMIC[] [[gnu::visibility("hidden")]];
+[[gnu::visibility("hidden")]] extern Elf64_Dyn _DYNAMIC[];
 [[gnu::visibility("hidden")]] void _start();
 [[gnu::visibility("hidden")]] uintptr_t QuireLoad(uintptr_t* stack);
 }
