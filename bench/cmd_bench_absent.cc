@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In place of the benchmarks, where they are not built.
+// Stands in for the benchmarks where they are not built.
 #include "client/cli/commands.h"
 
 namespace quire::cli {

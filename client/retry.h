@@ -90,11 +90,11 @@ class Attempts {
   /// When the next attempt may be made, after one that ended with `status` now, which another may
   /// cure. When there is to be none, what the method returns: `status` or OutOfTime.
   StatusOr<TimePoint> Next(const Status& status, TimePoint now);
-  /// How the method ends whose last attempt ended with `status`, which no other may cure: where the
-  /// time was up, with the words of the attempt before too.
+  /// The method's result after an attempt that ended with `status`, which no other may cure. Where
+  /// the time was up it has the words of the attempt before, too.
   Status End(const Status& status) const;
-  /// What the method returns at the deadline: DEADLINE_EXCEEDED with the words of the last attempt.
-  /// A peer that is waited for only so long (unreachable_for) is UNAVAILABLE also then.
+  /// The method's result at the deadline: DEADLINE_EXCEEDED with the words of the last attempt. For
+  /// a peer that is waited for only so long (unreachable_for) it is UNAVAILABLE.
   Status OutOfTime() const;
 
  private:

@@ -89,7 +89,7 @@ class ShmListener::Door final : public ShmLoop::Handler,
       loop_->SetDeadline(token_, SystemClock().Now() + kAcceptPause);
       return;
     }
-    // Who is not let in reads the end of the connection instead of a greeting.
+    // A client that is not let in reads the end of the connection instead of a greeting.
     if (!PeerMayConnect(client.get(), options_.same_user_only)) {
       return NoteTo(options_.health, Trouble::kCallerUnproven,
                     "a process of another user at " + options_.path +

@@ -16,7 +16,7 @@ namespace {
 
 /// Between two looks at whether the client of a call that waits is still there.
 constexpr Duration kLookAfter = std::chrono::milliseconds(20);
-/// Time that an error takes to the caller, at most.
+/// Upper bound of the time that an error takes to the caller.
 constexpr Duration kTimeForLastWord = std::chrono::milliseconds(250);
 
 constexpr char kGenerate[] = "/quire.v1.Worker/Generate";
@@ -25,7 +25,7 @@ Status Cancelled() {
   return MakeStatus(StatusCode::kCancelled, "the client cancelled, or its deadline has passed");
 }
 
-/// When a call that has got nowhere says why.
+/// The time at which a call without an answer tells its caller the reason.
 TimePoint TimeOfLastWord(const grpc::ServerContext& context) {
   const TimePoint end = DeadlineFromGrpc(context.raw_deadline());
   return end == TimePoint::max() ? end : end - kTimeForLastWord;

@@ -47,8 +47,8 @@ class WorkerService final : public grpc::Service {
  private:
   Status Serve(grpc::ServerContext* context, const v1::GenerateRequest& request,
                grpc::ServerWriter<v1::GenerateReply>* writer);
-  /// What a caller whose time is nearly over hears: why there is no answer. OK while there is time,
-  /// or nothing to say.
+  /// The reason why there is no answer, for a caller whose time is nearly over. OK while there is
+  /// time, and where no reason is known.
   Status LastWord(const grpc::ServerContext& context) const;
   Status CheckTenant(const std::string& tenant) const;
   Status Run(grpc::ServerContext* context, const v1::GenerateRequest& request,

@@ -281,7 +281,8 @@ HWY_INLINE ScoreVec Totals(const ScoreVec* sums) {
 
 constexpr int kTotalsAtOnce = 8;
 
-/// Of every two blocks of four lanes the first is the sum of a's, the second of b's.
+/// Adds neighbouring blocks of four lanes. The sum of a's two is the first of two blocks, the sum
+/// of b's the second.
 HWY_INLINE ScoreVec AddHalves(ScoreVec a, ScoreVec b) {
   return hn::Add(hn::OddEvenBlocks(b, a), hn::SwapAdjacentBlocks(hn::OddEvenBlocks(a, b)));
 }
@@ -298,7 +299,7 @@ HWY_INLINE ScoreVec AddLanes(ScoreVec a, ScoreVec b) {
   return hn::Add(hn::OddEven(b, a), hn::Reverse2(tag, hn::OddEven(a, b)));
 }
 #if HWY_TARGET <= HWY_AVX3
-/// The same of vectors of two pages: the halves of a's pages, then those of b's.
+/// Adds the halves of each page of a vector of two pages: a's pages come first, then b's.
 HWY_INLINE __m512 AddHalves(__m512 a, __m512 b) {
   return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
 }

@@ -121,8 +121,8 @@ class SegmentWriter {
   StatusOr<bool> WriteToDramOnly(const SegmentKey& key, SegmentIntake& intake);
   /// Room for the segment in DRAM, and has its extents taken in there as far as there is any.
   DramTier::Room Reserve(const SegmentKey& key, SegmentIntake& intake);
-  /// A delete that came before this put no longer wants what the put continues gone. NOT_FOUND when
-  /// some of that has gone already.
+  /// Takes older deletes back of the segments that the put continues. NOT_FOUND when one of them is
+  /// gone already.
   Status TakeBackDelete(std::string_view tenant, const PutSegmentArgs& args);
   /// A delete wanted the segment gone before it was put again: from now on it is another one.
   Status Renew(const SegmentKey& key, const SegmentRecord& stored, bool sync);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What commands of `quire` say about themselves.
+// Checks of the help that commands of `quire` print.
 #ifndef QUIRE_TESTS_INTEGRATION_COMMAND_HELP_H_
 #define QUIRE_TESTS_INTEGRATION_COMMAND_HELP_H_
 

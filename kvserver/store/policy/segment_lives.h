@@ -93,8 +93,8 @@ class SegmentLives {
   /// It was put again: from now on it has another incarnation, and nobody wants it gone.
   void Renew(const SegmentKey& key, uint64_t incarnation);
 
-  /// The segments that a chain is made of and that a delete wants gone, but for private ones: who
-  /// is to continue the chain takes that back. nullopt when one of the chain is not stored.
+  /// The segments of a chain that a delete wants gone, without private ones. A put that continues
+  /// the chain takes the delete back. nullopt when a segment of the chain is not stored.
   std::optional<std::vector<SegmentKey>> ForsakenOfChain(const SegmentKey& tip) const;
 
   bool IsStored(const SegmentKey& key) const { return entries_.contains(key); }
