@@ -82,7 +82,7 @@ OpStatus Score(const ScoreArgs& args) {
   const ScoreQueries queries = MakeScoreQueries(args);
   const int64_t page_elements = args.n_kv * DigestElements(args.kind, args.head_dim);
   simd::ScoreRun run;
-  run.q = queries.terms[0].values;
+  run.q = queries.terms[0].values[0];
   run.terms = ScoreTerms(args.kind, args.head_dim);
   run.corners = args.kind == DigestKind::kMinMax;
   run.dtype = args.dtype;
@@ -90,18 +90,13 @@ OpStatus Score(const ScoreArgs& args) {
   run.group = args.n_q / args.n_kv;
   run.scale = args.scale;
   run.score_stride = ScoreStride(args);
-  const auto pages_at = [&](int64_t j) {
-    DigestPage page{};
-    if (j < args.n_pages) page = FindDigestPage(args, args.first_page + j);
-    return simd::ScorePages{At(page.block, page.index * page_elements, args.dtype), page.rest};
-  };
-  simd::ScorePages now = pages_at(0);
-  for (int64_t j = 0; j < args.n_pages;) {
-    const simd::ScorePages next = pages_at(j + now.pages);
-    simd::Scores(run, now, next, args.scores + j);
-    j += now.pages;
-    now = next;
+  std::vector<simd::ScorePages> parts;
+  for (int64_t j = 0; j < args.n_pages; j += parts.back().pages) {
+    const DigestPage page = FindDigestPage(args, args.first_page + j);
+    parts.push_back({At(page.block, page.index * page_elements, args.dtype),
+                     std::min(page.rest, simd::ScorePartPages(run.dtype, run.group))});
   }
+  simd::Scores(run, parts.data(), std::ssize(parts), args.scores);
   return OpStatus::kOk;
 }
 

@@ -74,7 +74,8 @@ OpStatus Score(const ScoreArgs& args) {
       const int64_t digest = (page.index * args.n_kv + g) * elements;
       OrderedSum sum;
       for (int64_t i = 0; i < terms; ++i) {
-        const float q = queries.terms[queries.Place(a, i / kPartialSums)].values[i % kPartialSums];
+        const QueryTerms& pair = queries.terms[queries.PairAt(a, i / kPartialSums)];
+        const float q = pair.values[queries.InPair(a)][i % kPartialSums];
         const int64_t element = corners && q >= 0 ? i + args.head_dim : i;
         sum.Add(q, LoadElement(page.block, digest + element, args.dtype));
       }

@@ -44,15 +44,15 @@ ScoreQueries MakeScoreQueries(const ScoreArgs& args) {
   ScoreQueries queries;
   queries.blocks = (terms + kPartialSums - 1) / kPartialSums;
   queries.group = args.n_q / args.n_kv;
-  queries.terms.resize(static_cast<size_t>(args.n_q * queries.blocks));
+  queries.terms.resize(static_cast<size_t>(args.n_kv * queries.blocks * queries.pairs()));
   std::vector<float> row(static_cast<size_t>(queries.blocks * kPartialSums));
   for (int64_t a = 0; a < args.n_q; ++a) {
     const float* q = args.q + a * args.head_dim;
     std::copy(q, q + args.head_dim, row.begin());
     FillExtra(args, q, row.data() + args.head_dim);
-    QueryTerms* to = &queries.terms[queries.Place(a, 0)];
-    for (int64_t block = 0; block < queries.blocks; ++block, to += queries.group) {
-      std::memcpy(to->values, row.data() + block * kPartialSums, sizeof(to->values));
+    for (int64_t block = 0; block < queries.blocks; ++block) {
+      std::memcpy(queries.terms[queries.PairAt(a, block)].values[queries.InPair(a)],
+                  row.data() + block * kPartialSums, kPartialSums * sizeof(float));
     }
   }
   return queries;

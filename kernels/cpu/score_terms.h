@@ -35,22 +35,31 @@ inline int64_t ScoreTerms(DigestKind kind, int64_t head_dim) {
   return kind == DigestKind::kMinMax ? head_dim : DigestElements(kind, head_dim);
 }
 
-/// Factors of one term of each partial sum. The alignment keeps a vector of them in one cache line.
-struct alignas(kPartialSums * sizeof(float)) QueryTerms {
-  float values[kPartialSums] = {};
+/// Heads whose factors lie together: of a vector with 16 lanes each has a half.
+inline constexpr int64_t kHeadsTogether = 2;
+/// Heads of a group of `group`, rounded up to pairs.
+constexpr int64_t PairedHeads(int64_t group) {
+  return (group + kHeadsTogether - 1) / kHeadsTogether * kHeadsTogether;
+}
+/// Factors of one term of each partial sum, of two heads. A cache line.
+struct alignas(kHeadsTogether* kPartialSums * sizeof(float)) QueryTerms {
+  float values[kHeadsTogether][kPartialSums] = {};
 };
 
-/// Queries as a kernel reads them while it goes over a digest: the heads of a group lie beside each
-/// other.
+/// Queries as a kernel reads them while it goes over a digest: the heads of a group are adjacent.
 struct ScoreQueries {
-  std::vector<QueryTerms> terms;  ///< [n_kv][blocks][group]; zeros after the last term
-  int64_t blocks = 0;             ///< of kPartialSums terms
-  int64_t group = 0;              ///< query heads of a KV head
+  /// [n_kv][blocks][pairs of heads]; zeros after the last term and for a head that makes up a pair
+  std::vector<QueryTerms> terms;
+  int64_t blocks = 0;  ///< of kPartialSums terms
+  int64_t group = 0;   ///< query heads of a KV head
 
-  /// Index in `terms` of a block of query head a. The head's next block is `group` further.
-  size_t Place(int64_t a, int64_t block) const {
-    return static_cast<size_t>((a / group * blocks + block) * group + a % group);
+  int64_t pairs() const { return PairedHeads(group) / kHeadsTogether; }
+  /// Index in `terms` of the pair of query head a. Its next block is `pairs()` further.
+  size_t PairAt(int64_t a, int64_t block) const {
+    return static_cast<size_t>((a / group * blocks + block) * pairs() + a % group / kHeadsTogether);
   }
+  /// Place of query head a in its pair.
+  size_t InPair(int64_t a) const { return static_cast<size_t>(a % group % kHeadsTogether); }
 };
 /// Arranges the queries of `args`. REQUIRES: `args` passed Check; n_pages > 0.
 ScoreQueries MakeScoreQueries(const ScoreArgs& args);

@@ -41,7 +41,8 @@ void SquaredDistances(const float* rows, int64_t n_rows, int64_t d, const float*
 
 /// What is the same for all pages of a score op (ScoreArgs), in the order that score.h fixes.
 struct ScoreRun {
-  /// [n_kv][terms / 8, rounded up][group][8], aligned to 32 bytes; zeros after the last term
+  /// [n_kv][terms / 8, rounded up][PairedHeads(group)][8], aligned to 64 bytes; zeros after the
+  /// last term and for a head that makes up a pair (ScoreQueries::terms)
   const float* q = nullptr;
   int64_t terms = 0;
   /// Each digest is [2][terms], lo then hi, and the sign of q chooses; otherwise [terms].
@@ -52,14 +53,18 @@ struct ScoreRun {
   float scale = 1.0f;
   int64_t score_stride = 0;
 };
-/// Pages that lie together, [pages][n_kv] digests.
+/// Pages that are adjacent in memory, [pages][n_kv] digests.
 struct ScorePages {
   const void* digests = nullptr;
   int64_t pages = 0;
 };
-/// out[a * score_stride + j] = score of query row a over page j of `now`. `next` (possibly no
-/// pages) is fetched into the cache meanwhile.
-void Scores(const ScoreRun& run, const ScorePages& now, const ScorePages& next, float* out);
+/// Pages of a part at most. Parts are scored, and fetched, one or more in a turn.
+inline constexpr int64_t kScorePartPages = 8;
+constexpr int64_t ScorePartPages(DType dtype, int64_t group) {
+  return dtype == DType::kF32 && group < 8 ? kScorePartPages / 2 : kScorePartPages;
+}
+/// out[a * score_stride + j] = score of query row a over page j, counted over all parts.
+void Scores(const ScoreRun& run, const ScorePages* parts, int64_t n_parts, float* out);
 
 /// Rows as they are stored, spaced `stride` elements. A sum over them is the same to the bit as
 /// over the same rows widened first.

@@ -79,8 +79,8 @@ void SquaredDistances(const float* rows, int64_t n_rows, int64_t d, const float*
                       double* squares) {
   HWY_DYNAMIC_DISPATCH(SquaredDistancesImpl)(rows, n_rows, d, centre, squares);
 }
-void Scores(const ScoreRun& run, const ScorePages& now, const ScorePages& next, float* out) {
-  HWY_DYNAMIC_DISPATCH(ScoresImpl)(run, now, next, out);
+void Scores(const ScoreRun& run, const ScorePages* parts, int64_t n_parts, float* out) {
+  HWY_DYNAMIC_DISPATCH(ScoresImpl)(run, parts, n_parts, out);
 }
 float Dot(const float* a, const float* b, int64_t n) {
   return HWY_DYNAMIC_DISPATCH(DotImpl)(a, b, n);

@@ -59,8 +59,8 @@ void SquaredDistances(const float* rows, int64_t n_rows, int64_t d, const float*
   PlainSquaredDistances(rows, d, n_rows, d, centre, squares);
 }
 
-void Scores(const ScoreRun& run, const ScorePages& now, const ScorePages&, float* out) {
-  PlainScores(run, now, out);
+void Scores(const ScoreRun& run, const ScorePages* parts, int64_t n_parts, float* out) {
+  PlainScores(run, parts, n_parts, out);
 }
 
 float Dot(const float* a, const float* b, int64_t n) {
