@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // quired as a process: starting, serving over gRPC, failing to start, stopping on signals.
-#include "common/base/log.h"
 #include "kvserver/service/daemon.h"
 
 #include <gmock/gmock.h>
@@ -17,6 +16,7 @@
 #include <thread>
 
 #include "common/base/checksum.h"
+#include "common/base/log.h"
 #include "common/metrics/testing/http_get.h"
 #include "common/metrics/testing/prometheus_parser.h"
 #include "common/page/layout.h"
@@ -377,6 +377,35 @@ TEST_F(QuiredTest, FailsToStartWithAReason) {
   std::ofstream(dir_ / "file") << "not a directory";
   ExpectFailure({"--data-dir", dir_ / "file", "--listen", "127.0.0.1:0"}, dir_ / "file");
   ExpectFailure({"--data-dir", "/proc/quire", "--listen", "127.0.0.1:0"}, "/proc/quire");
+}
+
+TEST_F(QuiredTest, ASettingThatWouldNotBeReadIsRefused) {
+  const auto expect = [&](const std::vector<std::string>& more, const std::string& words) {
+    std::vector<std::string> args = Args();
+    args.insert(args.end(), more.begin(), more.end());
+    ExpectFailure(args, words);
+  };
+  const std::vector<std::vector<std::string>> of_shm = {
+      {"--shm-socket", dir_ / "s"}, {"--shm-any-user"}, {"--lease-seconds", "4"}};
+  for (std::vector<std::string> setting : of_shm) {
+    const std::string option = setting.front();
+    setting.insert(setting.end(), {"--transports", "grpc"});
+    expect(setting, option + " is a setting of the transport shm, which --transports leaves out");
+  }
+  expect({"--transports", "grpc,shm", "--ucx-listen", "127.0.0.1:0"},
+         "--ucx-listen is a setting of the transport ucx");
+  expect({"--transports", "shm", "--ucx-direct-landings"}, "--ucx-direct-landings is a setting");
+  expect({"--transports", "shm", "--max-streams", "3"}, "--max-streams is a setting of");
+  ExpectFailure({"--config", Config("transports = [\"grpc\"]\nshm-any-user = true\n")},
+                "--shm-any-user is a setting");
+  // Not named, so that others would go on without it: its own setting asks for it.
+  expect({"--shm-socket", dir_ / "no/such/directory"}, "--shm-socket is given, and shm cannot");
+  expect({"--admin-listen", "", "--admin-port-file", dir_ / "p"}, "--admin-port-file is given");
+  expect({"--ssd-write-bytes-per-second", "0", "--ssd-write-burst-bytes", "1MiB"},
+         "--ssd-write-burst-bytes is given");
+  std::vector<std::string> of_a_socket = Args("unix:" + (dir_ / "grpc"));
+  of_a_socket.insert(of_a_socket.end(), {"--port-file", dir_ / "p"});
+  ExpectFailure(of_a_socket, "--port-file is given and --listen unix:");
 }
 
 TEST_F(QuiredTest, TransportFlagsAreRead) {
