@@ -5,6 +5,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
@@ -17,6 +19,7 @@
 
 #include "common/base/checksum.h"
 #include "common/base/log.h"
+#include "common/base/unique_fd.h"
 #include "common/metrics/testing/http_get.h"
 #include "common/metrics/testing/prometheus_parser.h"
 #include "common/page/layout.h"
@@ -36,6 +39,7 @@ namespace quire::kvserver {
 namespace {
 
 using quire::testing::ChildProcess;
+using quire::testing::TcpClient;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -318,6 +322,47 @@ TEST_F(QuiredTest, LimitsThatAreMoreThanThereIsAreSaidAndADramTierThatIsIsRefuse
   ExpectFailure(
       {"--data-dir", dir_ / "other", "--listen", "127.0.0.1:0", "--dram-bytes", "1000TiB"},
       "dram_bytes is 1099511627776000");
+}
+
+/// A connection over which nothing is said.
+UniqueFd SilentUnixConnection(const std::string& path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  return fd;
+}
+
+// The time for calls that run is not for those who have not called.
+TEST_F(QuiredTest, ConnectionsThatSayNothingDoNotDelayItsEnd) {
+  auto args = Args();
+  args.insert(args.end(), {"--admin-listen", "127.0.0.1:0", "--admin-port-file",
+                           dir_ / "admin-port", "--port-file", dir_ / "port", "--shm-socket",
+                           dir_ / "shm", "--shutdown-seconds", "120"});
+  const auto quired = Run(args);
+  const std::string address = Address(*quired);
+  ASSERT_NE(address, "") << quired->Stderr();
+  const int port = std::stoi(ReadFile(dir_ / "port"));
+  const int admin_port = std::stoi(ReadFile(dir_ / "admin-port"));
+  TcpClient call(port), half_a_call(port), request(admin_port), half_a_request(admin_port);
+  EXPECT_TRUE(call.Send(""));
+  EXPECT_TRUE(half_a_call.Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
+  EXPECT_TRUE(request.Send(""));
+  EXPECT_TRUE(half_a_request.Send("GET /metrics HTTP/1.1\r\nHost"));
+  const UniqueFd over_shm = SilentUnixConnection(dir_ / "shm");
+  // Answered behind them: they have been accepted.
+  EXPECT_THAT(quire::testing::HttpGet(admin_port, "/healthz"), HasSubstr(" 200 OK"));
+  auto transport = Connect(address);
+  CallMessage reply;
+  ASSERT_TRUE(Call(*transport, "grpc.health.v1.Health/Check", &reply).ok());
+  transport.reset();
+  const TimePoint start = SystemClock().Now();
+  quired->Signal(SIGTERM);
+  EXPECT_EQ(quired->Wait(), 0) << quired->Stderr();
+  const std::chrono::duration<double> took = SystemClock().Now() - start;
+  EXPECT_LT(took.count(), 20);
+  EXPECT_THAT(quired->Stderr(), HasSubstr("info stopped"));
 }
 
 TEST_F(QuiredTest, ATakenAdminPortIsNamed) {
