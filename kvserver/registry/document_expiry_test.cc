@@ -307,7 +307,7 @@ TEST_F(ManyExpireTest, TheyGoInSecondsBesideLoadWhichGoesOn) {
   std::atomic<bool> begun{false}, ended{false};
   uint64_t served = 0;
   Duration slowest = Duration::zero();
-  std::thread load([&] {
+  const auto serve = [&] {
     for (uint64_t i = 0; !ended; ++i, begun = true) {
       const TimePoint start = SystemClock().Now();
       const auto put = PutTestSegment(*store_, spec_, 1000 + i % 50, kRootKey, 0,
@@ -323,6 +323,10 @@ TEST_F(ManyExpireTest, TheyGoInSecondsBesideLoadWhichGoesOn) {
       slowest = std::max(slowest, SystemClock().Now() - start);
       ++served;
     }
+  };
+  std::thread load([&] {
+    serve();
+    begun = true;  // Also where the first of it failed.
   });
   while (!begun) std::this_thread::yield();
   const TimePoint start = SystemClock().Now();

@@ -9,11 +9,13 @@
 #include <sys/un.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <thread>
 
@@ -25,6 +27,7 @@
 #include "common/page/layout.h"
 #include "common/transport/grpc_transport.h"
 #include "common/wire/convert.h"
+#include "kvserver/service/listeners.h"
 #include "kvserver/service/scrub_log.h"
 #include "kvserver/session/testing/test_pages.h"
 #include "quire/v1/admin.pb.h"
@@ -334,6 +337,18 @@ UniqueFd SilentUnixConnection(const std::string& path) {
   return fd;
 }
 
+/// The port that UCX listens on; nullopt where it is not built or cannot listen.
+std::optional<int> UcxPort(ChildProcess& quired) {
+  if (std::ranges::find(ListenerKinds(), "ucx", &ListenerKind::kind) == ListenerKinds().end()) {
+    return std::nullopt;
+  }
+  while (quired.Stderr().find("transport=ucx") == std::string::npos) std::this_thread::yield();
+  const std::string log = quired.Stderr(), before = "transport=ucx address=127.0.0.1:";
+  const size_t at = log.find(before);
+  if (at == std::string::npos) return std::nullopt;
+  return std::stoi(log.substr(at + before.size()));
+}
+
 // The time for calls that run is not for those who have not called.
 TEST_F(QuiredTest, ConnectionsThatSayNothingDoNotDelayItsEnd) {
   auto args = Args();
@@ -351,6 +366,8 @@ TEST_F(QuiredTest, ConnectionsThatSayNothingDoNotDelayItsEnd) {
   EXPECT_TRUE(request.Send(""));
   EXPECT_TRUE(half_a_request.Send("GET /metrics HTTP/1.1\r\nHost"));
   const UniqueFd over_shm = SilentUnixConnection(dir_ / "shm");
+  std::optional<TcpClient> over_ucx;
+  if (const auto ucx_port = UcxPort(*quired)) EXPECT_TRUE(over_ucx.emplace(*ucx_port).Send("UCX"));
   // Answered behind them: they have been accepted.
   EXPECT_THAT(quire::testing::HttpGet(admin_port, "/healthz"), HasSubstr(" 200 OK"));
   auto transport = Connect(address);
