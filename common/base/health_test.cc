@@ -71,7 +71,7 @@ TEST_F(HealthTest, ATroubleThatComesAndGoesIsOverAfterAQuietTime) {
                                   "read_failed over: another"));
   EXPECT_EQ(Count("troubles{reason=\"read_failed\"}"), 2u);
   RecurringTrouble untold(nullptr, Trouble::kReadFailed, &clock_, Duration::zero());
-  untold.Failed("nobody hears it");
+  untold.Failed("without a board");
   untold.Succeeded();
 }
 

@@ -412,7 +412,7 @@ Status ServerConnection::WriteFrame(Call& call, Frame frame, uint64_t credit) {
     turn.credit = credit > 0 ? &call.credit : nullptr;
     turn.credit_needed = CreditNeeded(credit, window_bytes_);
     may = AwaitTurn(call, turn);
-    has_stalled = call.has_stalled;
+    has_stalled = std::exchange(call.has_stalled, false);
     if (may.ok()) {
       call.credit -= static_cast<int64_t>(credit);
       call.sending = true;

@@ -118,7 +118,7 @@ class ServerConnection final : public FrameReceiver,
     SendTurns::Turn* turn = nullptr;
     uint32_t parts = 0;
     bool sending = false;
-    bool has_stalled = false;  ///< It waited in vain for the client to take something.
+    bool has_stalled = false;  ///< The client took next to nothing in time; still to be told.
     bool end_sent = false;     ///< Or about to be.
   };
   using CallPtr = std::shared_ptr<Call>;

@@ -69,8 +69,8 @@ Status CheckNothingBeside(const std::string& directory, const std::set<std::stri
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();
     if (!IsNamedAsWeights(name) || files.contains(name)) continue;
-    return InvalidArgument(path, ": ", name, " lies beside it and is not part of it; take away ",
-                           "what is out of date");
+    return InvalidArgument(path, ": ", name, " is in the same directory and no part of it; take ",
+                           "away what is out of date");
   }
   if (error) return InvalidArgument("cannot list ", directory, ": ", error.message());
   return OkStatus();

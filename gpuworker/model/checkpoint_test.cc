@@ -131,7 +131,7 @@ TEST_F(Sharded, ATensorThatIsInAnotherShardThanTheIndexSaysIsNamed) {
 TEST_F(Sharded, AnIndexBesideASingleFileMustNameThatFile) {
   WriteFile(directory_ / "model.safetensors", FileOf("ab"));
   ExpectError(OpenWith("{" + x_ + "," + y_ + "}"), StatusCode::kInvalidArgument,
-              "index.json: model.safetensors lies beside it and is not part of it");
+              "index.json: model.safetensors is in the same directory and no part of it");
   std::filesystem::remove(directory_ / "x.safetensors");
   const auto single = OpenWith(R"({"a":"model.safetensors","b":"model.safetensors"})");
   EXPECT_TRUE(single.ok()) << single.status();
@@ -139,7 +139,7 @@ TEST_F(Sharded, AnIndexBesideASingleFileMustNameThatFile) {
               "tensor b is in a shard but not in the index");
 }
 
-// Left over from another split of the same or of another model.
+// Shards are left over from another split, of the same or of another model.
 TEST_F(Sharded, AShardThatTheIndexDoesNotNameIsRefused) {
   const std::string index = "{" + x_ + "," + y_ + "}";
   WriteFile(directory_ / "consolidated.safetensors", FileOf("ab"));
@@ -147,15 +147,15 @@ TEST_F(Sharded, AShardThatTheIndexDoesNotNameIsRefused) {
   EXPECT_TRUE(OpenWith(index).ok()) << "not named as shards";
   WriteFile(directory_ / "model-00003-of-00003.safetensors", FileOf("e"));
   ExpectError(OpenWith(index), StatusCode::kInvalidArgument,
-              "model-00003-of-00003.safetensors lies beside it and is not part of it");
+              "model-00003-of-00003.safetensors is in the same directory and no part of it");
 }
 
-TEST(Checkpoint, AShardBesideASingleFileIsRefused) {
+TEST(Checkpoint, AShardInTheDirectoryOfASingleFileIsRefused) {
   const TempDir directory;
   WriteFile(directory / "model.safetensors", FileOf("ab"));
   WriteFile(directory / "model-00001-of-00002.safetensors", FileOf("c"));
   ExpectError(Checkpoint::Open(directory.path()), StatusCode::kInvalidArgument,
-              "model-00001-of-00002.safetensors lies beside it");
+              "model-00001-of-00002.safetensors is in the same directory");
 }
 
 TEST_F(Sharded, AnAdaptersDirectoryIsRefusedAlsoWhereItHoldsAModel) {

@@ -349,7 +349,7 @@ std::optional<int> UcxPort(ChildProcess& quired) {
   return std::stoi(log.substr(at + before.size()));
 }
 
-// The time for calls that run is not for those who have not called.
+// The grace of a shutdown is for calls that run.
 TEST_F(QuiredTest, ConnectionsThatSayNothingDoNotDelayItsEnd) {
   auto args = Args();
   args.insert(args.end(), {"--admin-listen", "127.0.0.1:0", "--admin-port-file",
@@ -368,7 +368,7 @@ TEST_F(QuiredTest, ConnectionsThatSayNothingDoNotDelayItsEnd) {
   const UniqueFd over_shm = SilentUnixConnection(dir_ / "shm");
   std::optional<TcpClient> over_ucx;
   if (const auto ucx_port = UcxPort(*quired)) EXPECT_TRUE(over_ucx.emplace(*ucx_port).Send("UCX"));
-  // Answered behind them: they have been accepted.
+  // Calls that are answered after them show that they have been accepted.
   EXPECT_THAT(quire::testing::HttpGet(admin_port, "/healthz"), HasSubstr(" 200 OK"));
   auto transport = Connect(address);
   CallMessage reply;
@@ -460,7 +460,7 @@ TEST_F(QuiredTest, ASettingThatWouldNotBeReadIsRefused) {
   expect({"--transports", "shm", "--max-streams", "3"}, "--max-streams is a setting of");
   ExpectFailure({"--config", Config("transports = [\"grpc\"]\nshm-any-user = true\n")},
                 "--shm-any-user is a setting");
-  // Not named, so that others would go on without it: its own setting asks for it.
+  // A transport that is not named would be left out; a setting of its own asks for it.
   expect({"--shm-socket", dir_ / "no/such/directory"}, "--shm-socket is given, and shm cannot");
   expect({"--admin-listen", "", "--admin-port-file", dir_ / "p"}, "--admin-port-file is given");
   expect({"--ssd-write-bytes-per-second", "0", "--ssd-write-burst-bytes", "1MiB"},

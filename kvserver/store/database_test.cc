@@ -170,7 +170,7 @@ TEST_F(DatabaseTest, DamageThatAReadFindsIsTold) {
   EXPECT_TRUE(health_.board()->IsRaised(Trouble::kRecordsDamaged));
 }
 
-// Whoever asked, and RocksDB by itself.
+// I/O is seen whether a caller or RocksDB itself wants it.
 TEST_F(DatabaseTest, IoOfReadsCompactionsAndRecoveriesIsSeenInFlight) {
   ASSERT_TRUE(Put("a", "one").ok());
   Open();

@@ -123,7 +123,7 @@ class SegmentKeeper final : public SegmentHold::Owner {
   bool EvictOne(std::optional<std::string_view> tenant) QUIRE_EXCLUDES(mutex_);
   uint64_t RemoveAll(std::span<const SegmentKey> keys, Leaving why, Status* first_failure)
       QUIRE_EXCLUDES(mutex_);
-  /// Cached segments that nobody has used since then have expired.
+  /// Cached segments that were last used before this have expired.
   TimePoint ExpiredBefore() const { return parts_.clock->Now() - cached_ttl_; }
 
   const Parts parts_;
