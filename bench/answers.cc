@@ -47,8 +47,7 @@ struct AnswersOptions {
 StatusOr<std::vector<AskedDocument>> MakeSets(const AnswersOptions& options,
                                               const std::string& model,
                                               const worker::Tokenizer& tokenizer) {
-  QUIRE_ASSIGN_OR_RETURN(const cli::DemoCorpus corpus,
-                         cli::LoadDemoCorpus(model + "/documents", 1));
+  QUIRE_ASSIGN_OR_RETURN(const cli::DemoCorpus corpus, cli::LoadDemoCorpus(model + "/documents"));
   std::vector<Dossier> dossiers;
   for (const cli::DemoDocument& document : corpus.documents) {
     dossiers.push_back(TakeApart(document.name, document.text, [&](std::string_view text) {

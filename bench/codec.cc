@@ -265,7 +265,7 @@ void AddLane(const Lane& lane, const KvSpec& spec, const Answers& untouched, Ben
 StatusOr<BenchReport> Run(const CodecOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const std::string model, cli::FindModel(options.model));
   const std::string documents = model + "/documents";
-  QUIRE_ASSIGN_OR_RETURN(cli::DemoCorpus corpus, cli::LoadDemoCorpus(documents, 6));
+  QUIRE_ASSIGN_OR_RETURN(cli::DemoCorpus corpus, cli::LoadDemoCorpus(documents));
   QUIRE_ASSIGN_OR_RETURN(corpus.questions,
                          cli::ReadQuestions(documents + "/more-questions.jsonl", corpus.documents));
   corpus.questions.resize(std::min(corpus.questions.size(), options.questions));

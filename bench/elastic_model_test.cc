@@ -57,7 +57,7 @@ TEST_F(ElasticModelTest, EveryQuestionIsFollowedByWhatWasDecodedAndTheAnswerCome
 TEST_F(ElasticModelTest, AStepSelectsPagesThatAreCompleteAndOutsideTheWindowAlsoItsOwn) {
   const auto tokenizer = worker::Tokenizer::Load(std::string(kModel) + "/tokenizer.json");
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
-  const auto corpus = cli::LoadDemoCorpus(std::string(kModel) + "/documents", 1);
+  const auto corpus = cli::LoadDemoCorpus(std::string(kModel) + "/documents");
   ASSERT_TRUE(corpus.ok()) << corpus.status();
   const size_t document = cli::DocumentTokens(*tokenizer, corpus->documents.front().text).size();
   bool own = false;

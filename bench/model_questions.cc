@@ -4,18 +4,11 @@
 #include <algorithm>
 
 namespace quire::bench {
-namespace {
-
-constexpr size_t kQuestionsPerDocument = 5;  ///< Of documents without questions of their own.
-
-}  // namespace
-
 Status VisitQuestions(const std::string& model_directory, uint32_t questions,
                       const std::function<Status(const cli::DemoDocument&,
                                                  std::span<const cli::DemoQuestion>)>& visit) {
-  QUIRE_ASSIGN_OR_RETURN(
-      const cli::DemoCorpus corpus,
-      cli::LoadDemoCorpus(model_directory + "/documents", kQuestionsPerDocument));
+  QUIRE_ASSIGN_OR_RETURN(const cli::DemoCorpus corpus,
+                         cli::LoadDemoCorpus(model_directory + "/documents"));
   const size_t count = std::min<size_t>(questions, corpus.questions.size());
   const std::span<const cli::DemoQuestion> asked = std::span(corpus.questions).first(count);
   for (size_t first = 0; first < count;) {

@@ -177,7 +177,8 @@ StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& name
   worker::GenerateParams params = args.generate;
   QUIRE_ASSIGN_OR_RETURN(params.stop_tokens, StopTokens(args, local));
   worker::SequenceOptions sequence_options;
-  QUIRE_ASSIGN_OR_RETURN(sequence_options.retrieval, args.retrieval.Options(options.page_tokens));
+  QUIRE_ASSIGN_OR_RETURN(sequence_options.retrieval,
+                         args.retrieval.OptionsOfPolicy(options.page_tokens));
   QUIRE_ASSIGN_OR_RETURN(sequence_options.document_tokens, TextAtHand(args, local));
   ProgressBar recompute("reading the lost document", sequence_options.document_tokens.size());
   sequence_options.recompute_observer = [&](uint64_t tokens) { recompute.Advance(tokens); };
@@ -292,6 +293,7 @@ StatusOr<Answer> AskThere(const AskArgs& args, const Readings<DocumentName>& nam
 }
 
 Status RunAsk(const AskArgs& args, const CommandContext& context) {
+  QUIRE_RETURN_IF_ERROR(CheckHostMemory({.cache = args.host_cache_bytes}, ReadMemoryLimit()));
   QUIRE_RETURN_IF_ERROR(CheckIsText("--question", args.question));
   QUIRE_RETURN_IF_ERROR(CheckIsText("--prefix", args.prefix));
   QUIRE_ASSIGN_OR_RETURN(const Readings<DocumentName> names,
@@ -329,12 +331,15 @@ void AddGenerateFlags(CLI::App& command, worker::GenerateParams& params) {
   command.add_option("--max-new-tokens", params.max_new_tokens, "Longest answer")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
-  command.add_option("--temperature", params.temperature, "0 takes the likeliest token each time")
-      ->check(CLI::Range(0.0, 100.0))
-      ->capture_default_str();
+  CLI::Option* const temperature =
+      command
+          .add_option("--temperature", params.temperature, "0 takes the likeliest token each time")
+          ->check(CLI::Range(0.0, 100.0))
+          ->capture_default_str();
   command
       .add_option("--top-p", params.top_p,
-                  "Sample from the likeliest tokens of this total probability")
+                  "Sample from the likeliest tokens of this total probability; needs --temperature")
+      ->needs(temperature)
       ->check(CLI::Range(1e-6, 1.0))
       ->capture_default_str();
   command.add_option("--seed", params.seed, "Of the sampling")->capture_default_str();
@@ -407,7 +412,8 @@ void AddAskCommand(Commands& commands) {
       ->excludes(text)
       ->excludes(command.get_option("--transport"))
       ->excludes(command.get_option("--host-cache-bytes"))
-      ->excludes(command.get_parent()->get_option("--server"));
+      ->excludes(command.get_parent()->get_option("--server"))
+      ->excludes(command.get_parent()->get_option("--max-message-bytes"));
   AddGenerateFlags(command, args->generate);
 }
 

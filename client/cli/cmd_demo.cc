@@ -30,7 +30,7 @@ struct DemoArgs {
   std::string transport = "loopback";
   std::string device = "cpu";
   uint64_t dram_mib = 64;
-  size_t questions_per_document = 5;
+  std::optional<size_t> questions_per_document;  ///< Unset: not given.
   uint64_t host_cache_bytes = 0;
   RetrievalFlags retrieval;
 };
@@ -55,6 +55,7 @@ StatusOr<SessionClient> Connect(const std::string& transport, EmbeddedStore* sto
 }
 
 Status RunCommand(const DemoArgs& args, const CommandContext& context) {
+  QUIRE_RETURN_IF_ERROR(CheckHostMemory({.cache = args.host_cache_bytes}, ReadMemoryLimit()));
   DemoOptions options;
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
   const std::string documents = args.documents.empty() ? model + "/documents" : args.documents;
@@ -69,7 +70,7 @@ Status RunCommand(const DemoArgs& args, const CommandContext& context) {
   Client* const client = connected.client.get();
   QUIRE_RETURN_IF_ERROR(client->SetCollection(options.collection, {.codec = args.codec}).status());
   worker::EngineOptions engine;
-  QUIRE_ASSIGN_OR_RETURN(options.retrieval, args.retrieval.Options(engine.page_tokens));
+  QUIRE_ASSIGN_OR_RETURN(options.retrieval, args.retrieval.OptionsOfPolicy(engine.page_tokens));
   engine.host_cache_bytes = args.host_cache_bytes;
   QUIRE_ASSIGN_OR_RETURN(const LocalWorker local,
                          LoadLocalWorker(model, client, engine, args.device));
@@ -130,7 +131,7 @@ void AddDemoCommand(Commands& commands) {
       .add_option("--questions-per-document", args->questions_per_document,
                   "Questions made from each text without a questions.jsonl")
       ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+      ->default_str("5");
   AddTransportFlag(command, &args->transport, /*loopback=*/true);
   AddDeviceFlag(command, &args->device);
   AddRetrievalFlags(command, args->retrieval);

@@ -23,6 +23,10 @@ struct RmArgs {
 Status Remove(const ContextRef& target, const RmArgs& args, Client& client,
               Client::DeletedDocuments* total) {
   if (const auto* key = std::get_if<SegmentKey>(&target)) {
+    // NOT_FOUND: what is named so may still be a document.
+    if (args.keep_segments) {
+      return NotFound("with --keep-segments only documents are deleted, and none is named so");
+    }
     QUIRE_ASSIGN_OR_RETURN(const uint32_t segments, client.DeleteSegments({key, 1}));
     if (segments == 0) return NotFound("there is no such segment");
     total->segments += segments;

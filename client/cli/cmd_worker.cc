@@ -13,6 +13,7 @@
 #include "client/cli/retrieval_flags.h"
 #include "common/base/health.h"
 #include "common/base/log.h"
+#include "common/base/memory_limit.h"
 #include "common/base/net_address.h"
 #include "common/base/stop_signals.h"
 #include "common/metrics/admin_server.h"
@@ -57,10 +58,32 @@ StatusOr<std::shared_ptr<const TenantTokens>> ReadTenantTokens(const std::string
   return std::make_shared<const TenantTokens>(*std::move(tokens));
 }
 
+/// Refuses what this machine, or the group of this process, does not have. Says where all limits
+/// together are more.
+Status CheckMemory(const WorkerArgs& args) {
+  const bool on_host = args.device == "cpu";
+  const HostMemoryAsked asked{
+      .cache = args.host_cache_bytes,
+      .slots = on_host ? args.batch.slot_bytes : 0,
+      .slots_are_default = args.batch.slot_bytes == worker::BatchLimits().slot_bytes};
+  const MemoryLimit limit = ReadMemoryLimit();
+  QUIRE_RETURN_IF_ERROR(CheckHostMemory(asked, limit));
+  if (!MemoryMayNotSuffice(asked, limit)) return OkStatus();
+  LogWarning(
+      "memory_may_not_suffice",
+      {{"host_cache_bytes", std::to_string(asked.cache)},
+       {"slot_bytes", std::to_string(asked.slots)},
+       {"limit", std::to_string(limit.bytes)},
+       {"whose", limit.whose},
+       {"why", "--host-cache-bytes and --slot-bytes are more than that together; lower one"}});
+  return OkStatus();
+}
+
 Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<StopSignals> stop, StopSignals::Install());
   const auto listen = NetAddress::ParseListen(args.listen);
   QUIRE_RETURN_IF_ERROR(Annotate(listen.status(), "--listen"));
+  QUIRE_RETURN_IF_ERROR(CheckMemory(args));
   const std::string tenant = context.options.tenant_name();
   QUIRE_ASSIGN_OR_RETURN(const auto tokens, ReadTenantTokens(args.tenant_tokens, tenant));
   // Before the model is loaded, which may take a while: the process is alive and not ready.

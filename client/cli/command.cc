@@ -237,7 +237,8 @@ Commands::Commands(std::ostream& out, std::ostream& err, bool out_is_terminal,
   app_->footer(
       "Every command has its own help with examples: quire COMMAND --help\n"
       "A server that asks who calls: quire --tenant team-a --token-file team-a.token ls\n"
-      "Exit codes: 0 done, 1 failed, also for want of anything to do, 2 wrong usage.");
+      "Exit codes: 0 done, also where the answer is an empty list; 1 failed, also where what was\n"
+      "given is empty; 2 wrong usage.");
 }
 
 Commands::~Commands() = default;

@@ -4,11 +4,11 @@
 // function that adds it (commands.h); this class parses, runs the one that was named and turns its
 // status into messages and the exit code.
 //
-//   exit code 0 done, 1 failed, 2 wrong usage; what was given and is empty, or no number of things
-//   at
-//             all, is a failure like an empty file
+//   exit code 0 done, 1 failed, 2 wrong usage. What was given and is empty is a failure, and so are
+//             a number of 0 things and an empty file. An answer of nothing, as of `ls` in an empty
+//             store, is no failure.
 //   stdout    results: tables, or one JSON line with --json (errors too, see json_output.h)
-//   stderr    progress and errors
+//   stderr    progress, errors, and in words that a list is empty
 //
 // Thread-safety: none.
 #ifndef QUIRE_CLIENT_CLI_COMMAND_H_

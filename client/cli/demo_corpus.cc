@@ -13,6 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr size_t kQuestionsPerDocument = 5;
+
 StatusOr<std::vector<DemoDocument>> ReadDocuments(const std::string& directory) {
   std::error_code error;
   std::vector<DemoDocument> documents;
@@ -93,18 +95,25 @@ StatusOr<std::vector<DemoQuestion>> ReadQuestions(const std::string& path,
   return questions;
 }
 
-StatusOr<DemoCorpus> LoadDemoCorpus(const std::string& directory, size_t questions_per_document) {
+StatusOr<DemoCorpus> LoadDemoCorpus(const std::string& directory,
+                                    std::optional<size_t> questions_per_document) {
   DemoCorpus corpus;
   QUIRE_ASSIGN_OR_RETURN(corpus.documents, ReadDocuments(directory));
   const fs::path questions = fs::path(directory) / "questions.jsonl";
   if (fs::exists(questions)) {
+    if (questions_per_document) {
+      return InvalidArgument(
+          "--questions-per-document is for texts without questions of their own, "
+          "and there is ",
+          questions.string(), ": leave one of the two away");
+    }
     QUIRE_ASSIGN_OR_RETURN(corpus.questions, ReadQuestions(questions.string(), corpus.documents));
     if (corpus.questions.empty()) return InvalidArgument(questions.string(), " has no question");
     return corpus;
   }
   for (size_t i = 0; i < corpus.documents.size(); ++i) {
-    for (DemoQuestion& question :
-         MakeRecallQuestions(corpus.documents[i].text, questions_per_document)) {
+    for (DemoQuestion& question : MakeRecallQuestions(
+             corpus.documents[i].text, questions_per_document.value_or(kQuestionsPerDocument))) {
       question.document = i;
       corpus.questions.push_back(std::move(question));
     }

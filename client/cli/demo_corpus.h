@@ -7,6 +7,7 @@
 #define QUIRE_CLIENT_CLI_DEMO_CORPUS_H_
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,8 +35,10 @@ struct DemoCorpus {
 
 /// Reads every *.txt and *.md file of `directory` and its questions.jsonl (one object a line:
 /// {"document", "question", "answer"}). Without that file, `questions_per_document` recall
-/// questions are made from each text. Errors name the file, the line and the remedy.
-StatusOr<DemoCorpus> LoadDemoCorpus(const std::string& directory, size_t questions_per_document);
+/// questions are made from each text, 5 when it is unset. Errors name the file, the line and the
+/// remedy; a number is refused where the file is.
+StatusOr<DemoCorpus> LoadDemoCorpus(const std::string& directory,
+                                    std::optional<size_t> questions_per_document = std::nullopt);
 
 /// Questions about `documents`, one JSON object a line as above. Errors as LoadDemoCorpus.
 StatusOr<std::vector<DemoQuestion>> ReadQuestions(const std::string& path,

@@ -39,13 +39,16 @@ TEST(LoadDemoCorpusTest, ReadsTextsAndQuestions) {
   std::ofstream(dir / "ignored.bin") << "x";
   std::ofstream(dir / "questions.jsonl") << R"({"document":"b.txt","question":"q","answer":" r"})"
                                          << "\n";
-  const auto corpus = LoadDemoCorpus(dir.path(), 5);
+  const auto corpus = LoadDemoCorpus(dir.path());
   ASSERT_TRUE(corpus.ok()) << corpus.status();
   ASSERT_EQ(corpus->documents.size(), 2u);
   EXPECT_EQ(corpus->documents[0].name, "a.md");
   ASSERT_EQ(corpus->questions.size(), 1u);
   EXPECT_EQ(corpus->questions[0].document, 1u);
   EXPECT_EQ(corpus->questions[0].answer, " r");
+  EXPECT_NE(Message(LoadDemoCorpus(dir.path(), 5).status()).find("--questions-per-document is for"),
+            std::string_view::npos)
+      << "the number would not be read";
 }
 
 TEST(LoadDemoCorpusTest, NamesTheFileAndLineThatIsWrong) {
@@ -54,9 +57,9 @@ TEST(LoadDemoCorpusTest, NamesTheFileAndLineThatIsWrong) {
   EXPECT_EQ(LoadDemoCorpus(dir / "missing", 5).status().code(), StatusCode::kNotFound);
   std::ofstream(dir / "b.txt") << kText;
   std::ofstream(dir / "questions.jsonl") << "\n\n";
-  EXPECT_EQ(LoadDemoCorpus(dir.path(), 5).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(LoadDemoCorpus(dir.path()).status().code(), StatusCode::kInvalidArgument);
   std::ofstream(dir / "questions.jsonl") << "\n{\"document\":\"b.txt\"}\n";
-  const Status status = LoadDemoCorpus(dir.path(), 5).status();
+  const Status status = LoadDemoCorpus(dir.path()).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(Message(status).find("questions.jsonl:2"), std::string_view::npos);
 }

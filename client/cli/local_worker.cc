@@ -26,6 +26,7 @@ StatusOr<LocalWorker> LoadLocalWorker(const std::string& model_directory, Client
   local.no_tokenizer = tokenizer.status();
   if (tokenizer.ok()) {
     QUIRE_RETURN_IF_ERROR(worker::CheckTokenizer(*tokenizer, tokens, local.decoder->config()));
+    QUIRE_RETURN_IF_ERROR(worker::CheckTextSettingsOf(model_directory));
     tokenizer->AddEnds(local.decoder->config().eos_ids);
     local.tokenizer = std::make_unique<worker::Tokenizer>(*std::move(tokenizer));
   }

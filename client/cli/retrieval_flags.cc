@@ -91,6 +91,22 @@ StatusOr<worker::RetrievalOptions> RetrievalFlags::Options(uint32_t page_tokens)
   return options;
 }
 
+StatusOr<worker::RetrievalOptions> RetrievalFlags::OptionsOfPolicy(uint32_t page_tokens) const {
+  using worker::CheckReads, worker::OwnOption;
+  QUIRE_ASSIGN_OR_RETURN(worker::RetrievalOptions options, Options(page_tokens));
+  if (correction_threshold) {
+    QUIRE_RETURN_IF_ERROR(CheckReads(options.policy, OwnOption::kCorrectionThreshold, "--tau"));
+  }
+  if (recall_deadline_ms) {
+    QUIRE_RETURN_IF_ERROR(
+        CheckReads(options.policy, OwnOption::kRecallDeadline, "--recall-deadline-ms"));
+  }
+  if (key_rank) {
+    QUIRE_RETURN_IF_ERROR(CheckReads(options.policy, OwnOption::kKeyRank, "--key-rank"));
+  }
+  return options;
+}
+
 std::optional<uint32_t> RetrievalFlags::RecallDeadlineMicros() const {
   if (!recall_deadline_ms) return std::nullopt;
   return static_cast<uint32_t>(*recall_deadline_ms * 1e3);
@@ -139,6 +155,15 @@ void AddHostCacheFlag(CLI::App& command, uint64_t* bytes) {
       ->transform(CLI::AsSizeValue(false).description(""))
       ->type_name("SIZE")
       ->capture_default_str();
+}
+
+Status CheckHostMemory(const HostMemoryAsked& asked, const MemoryLimit& limit) {
+  QUIRE_RETURN_IF_ERROR(CheckWithin(limit, "--host-cache-bytes", asked.cache));
+  return asked.slots_are_default ? OkStatus() : CheckWithin(limit, "--slot-bytes", asked.slots);
+}
+
+bool MemoryMayNotSuffice(const HostMemoryAsked& asked, const MemoryLimit& limit) {
+  return asked.cache > limit.bytes || asked.slots > limit.bytes - asked.cache;
 }
 
 }  // namespace quire::cli

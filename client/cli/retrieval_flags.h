@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/memory_limit.h"
 #include "common/base/status.h"
 #include "gpuworker/retrieval/options.h"
 
@@ -43,6 +44,9 @@ struct RetrievalFlags {
   /// DefaultRetrieval() with the policy, or what was published with it in pages of `page_tokens`,
   /// with what was given.
   StatusOr<worker::RetrievalOptions> Options(uint32_t page_tokens) const;
+  /// The same for a command whose sequences all have this policy. INVALID_ARGUMENT naming a flag
+  /// that the policy does not read. (A worker's calls may name other policies.)
+  StatusOr<worker::RetrievalOptions> OptionsOfPolicy(uint32_t page_tokens) const;
 };
 
 /// Adds --policy, --published, --budget, --sinks, --window, --uncompressed-layers, --select, --tau,
@@ -52,6 +56,18 @@ void AddRetrievalFlags(CLI::App& command, RetrievalFlags& flags);
 /// Adds --host-cache-bytes, for commands that run a model in this process. 0, for none, unless
 /// `*bytes` says otherwise by then; it lives as long as `command`.
 void AddHostCacheFlag(CLI::App& command, uint64_t* bytes);
+
+/// What a program that runs a model may take of the host's memory, in bytes.
+struct HostMemoryAsked {
+  uint64_t cache = 0;              ///< --host-cache-bytes.
+  uint64_t slots = 0;              ///< --slot-bytes; 0: they lie elsewhere.
+  bool slots_are_default = false;  ///< Not asked for by an option.
+};
+/// INVALID_ARGUMENT naming the option that alone asks for more than `limit`. A default is no such
+/// option: it is an upper bound, and MemoryMayNotSuffice.
+Status CheckHostMemory(const HostMemoryAsked& asked, const MemoryLimit& limit);
+/// Whether all of it together is more than `limit`.
+bool MemoryMayNotSuffice(const HostMemoryAsked& asked, const MemoryLimit& limit);
 
 }  // namespace quire::cli
 

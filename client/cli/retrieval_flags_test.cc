@@ -10,6 +10,7 @@ namespace quire::cli {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 class RetrievalFlagsTest : public ::testing::Test {
@@ -94,6 +95,25 @@ TEST_F(RetrievalFlagsTest, TheRankOfKeysCanBeGivenBesideWhatIsPublished) {
   EXPECT_EQ(RetrievalFlags().Options(32)->key_rank, 0u);
 }
 
+// A worker's calls may name another policy than its own, which reads them.
+TEST_F(RetrievalFlagsTest, AFlagThatThePolicyDoesNotReadIsRefusedUnlessCallsNameTheirs) {
+  const auto refusal = [&](const std::string& line) {
+    app_.parse(line, false);
+    EXPECT_TRUE(flags_.Options(32).ok());
+    return std::string(flags_.OptionsOfPolicy(32).status().message());
+  };
+  EXPECT_THAT(refusal("--tau 0.9"), HasSubstr("--tau is an option of the policy freekv"));
+  flags_ = {};
+  EXPECT_THAT(refusal("--recall-deadline-ms 5 --policy shadowkv"),
+              HasSubstr("--recall-deadline-ms is an option of the policy freekv"));
+  flags_ = {};
+  EXPECT_THAT(refusal("--key-rank 5 --policy freekv"), HasSubstr("--key-rank is an option of"));
+  flags_ = {};
+  EXPECT_EQ(refusal("--policy freekv --tau 0.9 --recall-deadline-ms 5"), "");
+  flags_ = {};
+  EXPECT_EQ(refusal("--policy shadowkv --key-rank 5"), "");
+}
+
 TEST_F(RetrievalFlagsTest, ADeadlineBelowZeroIsRefused) {
   EXPECT_THROW(app_.parse("--recall-deadline-ms -1", false), CLI::ValidationError);
 }
@@ -105,6 +125,22 @@ TEST_F(RetrievalFlagsTest, TheHostCacheIsASizeAndOffUnlessGiven) {
   EXPECT_EQ(bytes, 0u);
   app_.parse("--host-cache-bytes 64MiB", false);
   EXPECT_EQ(bytes, 64u << 20);
+}
+
+TEST(HostMemoryTest, WhatAloneIsMoreThanThereIsIsRefusedAndTheSumIsSaid) {
+  const MemoryLimit limit{1000, "the limit in /group/memory.max"};
+  const auto refusal = [&](const HostMemoryAsked& asked) {
+    return std::string(CheckHostMemory(asked, limit).message());
+  };
+  EXPECT_THAT(refusal({.cache = 1001}),
+              HasSubstr("--host-cache-bytes is 1001, more than the limit in /group/memory.max"));
+  EXPECT_THAT(refusal({.slots = 1001}), HasSubstr("--slot-bytes is 1001, more than"));
+  EXPECT_EQ(refusal({.slots = 1001, .slots_are_default = true}), "");
+  EXPECT_EQ(refusal({.cache = 1000, .slots = 1000}), "");
+  EXPECT_TRUE(MemoryMayNotSuffice({.slots = 1001, .slots_are_default = true}, limit));
+  EXPECT_TRUE(MemoryMayNotSuffice({.cache = 1, .slots = 1000}, limit));
+  EXPECT_TRUE(MemoryMayNotSuffice({.cache = UINT64_MAX, .slots = 1}, limit));
+  EXPECT_FALSE(MemoryMayNotSuffice({.cache = 500, .slots = 500}, limit));
 }
 
 TEST_F(RetrievalFlagsTest, NoneIsAListOfLayersToo) {

@@ -7,9 +7,9 @@ namespace quire {
 namespace {
 
 constexpr std::array<std::string_view, kNumTroubles> kNames = {
-    "data_damaged", "records_damaged", "disk_full",      "device_failed",  "device_stalled",
-    "sync_failed",  "store_unreached", "data_torn",      "memory_damaged", "read_failed",
-    "over_quota",   "call_refused",    "caller_unproven"};
+    "data_damaged", "records_damaged", "disk_full",   "device_failed",  "device_stalled",
+    "sync_failed",  "store_unreached", "read_failed", "cleanup_failed", "pins_waiting",
+    "data_torn",    "memory_damaged",  "over_quota",  "call_refused",   "caller_unproven"};
 /// Upper bound of a detail; the rest is cut off.
 constexpr size_t kMostDetailBytes = 1024;
 
@@ -87,6 +87,24 @@ std::vector<Health::Degradation> Health::Degradations() const {
     raised.push_back({static_cast<Trouble>(i), state.detail, state.since_unix_micros});
   }
   return raised;
+}
+
+void RecurringTrouble::Failed(std::string_view detail) {
+  {
+    MutexLock lock(mutex_);
+    last_failure_ = clock_.Now();
+    is_raised_ = true;
+  }
+  if (health_ != nullptr) health_->Raise(trouble_, detail);
+}
+
+void RecurringTrouble::ClearWhenQuiet() {
+  {
+    MutexLock lock(mutex_);
+    if (!is_raised_ || clock_.Now() - last_failure_ < quiet_) return;
+    is_raised_ = false;
+  }
+  if (health_ != nullptr) health_->Clear(trouble_);
 }
 
 void Health::VisitMetrics(MetricsVisitor& visit) const {

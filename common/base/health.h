@@ -38,15 +38,17 @@ enum class Trouble : uint8_t {
   kDeviceStalled,   ///< I/O has been in flight for too long.
   kSyncFailed,      ///< Nothing can be made durable any more; only a restart helps.
   kStoreUnreached,  ///< A worker's store cannot be reached.
+  kReadFailed,      ///< The device failed a read.
+  kCleanupFailed,   ///< What has expired, or what nothing refers to, could not be deleted.
+  kPinsWaiting,     ///< Pinned documents could not be brought to DRAM after a restart.
   // They are over when they are told.
   kDataTorn,        ///< What was put without a sync was not whole at the start.
   kMemoryDamaged,   ///< Bytes in DRAM did not match their checksum.
-  kReadFailed,      ///< The device failed a read.
   kOverQuota,       ///< A tenant was refused room on SSD by its quota.
   kCallRefused,     ///< A call was refused for a limit of its tenant or of the server.
   kCallerUnproven,  ///< A call did not prove its tenant, or named one that there is not.
 };
-inline constexpr size_t kNumTroubles = 13;
+inline constexpr size_t kNumTroubles = 15;
 
 /// As logs, metrics and wire have it: "disk_full".
 std::string_view Name(Trouble trouble);
@@ -107,6 +109,33 @@ class Health {
   const Log log_;
   mutable Mutex mutex_;
   std::array<State, kNumTroubles> states_;
+};
+
+/// A trouble that shows only now and then, like a disk with a few bad places, or work that is tried
+/// again at intervals. It is raised by each failure, and over when a success comes `quiet` or more
+/// after the last of them. Thread-safety: all methods may be called concurrently.
+class RecurringTrouble {
+ public:
+  /// `health` may be null; it and `clock` outlive the object.
+  RecurringTrouble(Health* health, Trouble trouble, const Clock* clock, Duration quiet)
+      : health_(health), trouble_(trouble), clock_(*clock), quiet_(quiet) {}
+
+  void Failed(std::string_view detail) QUIRE_EXCLUDES(mutex_);
+  /// Costs nothing unless something failed.
+  void Succeeded() QUIRE_EXCLUDES(mutex_) {
+    if (is_raised_.load(std::memory_order_relaxed)) ClearWhenQuiet();
+  }
+
+ private:
+  void ClearWhenQuiet() QUIRE_EXCLUDES(mutex_);
+
+  Health* const health_;
+  const Trouble trouble_;
+  const Clock& clock_;
+  const Duration quiet_;
+  std::atomic<bool> is_raised_{false};
+  Mutex mutex_;
+  TimePoint last_failure_ QUIRE_GUARDED_BY(mutex_) = {};
 };
 
 /// For components that may have no board.

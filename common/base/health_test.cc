@@ -51,6 +51,30 @@ TEST_F(HealthTest, WhatIsRaisedDegradesUntilItIsCleared) {
   EXPECT_EQ(Count("troubles{reason=\"disk_full\"}"), 2u);
 }
 
+TEST_F(HealthTest, ATroubleThatComesAndGoesIsOverAfterAQuietTime) {
+  RecurringTrouble reads(&health_, Trouble::kReadFailed, &clock_, std::chrono::seconds(60));
+  reads.Succeeded();
+  EXPECT_THAT(Take(), IsEmpty());
+  reads.Failed("a bad place");
+  clock_.Advance(std::chrono::seconds(59));
+  reads.Succeeded();
+  EXPECT_TRUE(health_.IsRaised(Trouble::kReadFailed)) << "other places are read meanwhile";
+  reads.Failed("another");
+  clock_.Advance(std::chrono::seconds(59));
+  reads.Succeeded();
+  EXPECT_TRUE(health_.IsRaised(Trouble::kReadFailed)) << "counted from the last failure";
+  clock_.Advance(std::chrono::seconds(1));
+  EXPECT_TRUE(health_.IsRaised(Trouble::kReadFailed)) << "nothing says that reads work";
+  reads.Succeeded();
+  EXPECT_FALSE(health_.IsRaised(Trouble::kReadFailed));
+  EXPECT_THAT(Take(), ElementsAre("read_failed: a bad place", "read_failed: another",
+                                  "read_failed over: another"));
+  EXPECT_EQ(Count("troubles{reason=\"read_failed\"}"), 2u);
+  RecurringTrouble untold(nullptr, Trouble::kReadFailed, &clock_, Duration::zero());
+  untold.Failed("without a board");
+  untold.Succeeded();
+}
+
 TEST_F(HealthTest, WhatIsNotedIsCountedAndDegradesNothing) {
   health_.Note(Trouble::kOverQuota, "team-a");
   EXPECT_THAT(health_.Degradations(), IsEmpty());

@@ -56,4 +56,10 @@ MemoryLimit ReadMemoryLimit(const std::string& root) {
   return limit;
 }
 
+Status CheckWithin(const MemoryLimit& limit, std::string_view option, uint64_t bytes) {
+  if (bytes <= limit.bytes) return OkStatus();
+  return InvalidArgument(option, " is ", bytes, ", more than ", limit.whose, ", ", limit.bytes,
+                         ": lower it, or raise that");
+}
+
 }  // namespace quire

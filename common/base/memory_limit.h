@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How much memory this process may have: the machine's, or less where a control group says so (in a
-// container, or a unit of systemd). Thread-safety: pure functions of files.
+// container, or a unit of systemd). Thread-safety: pure functions of files and values.
 #ifndef QUIRE_COMMON_BASE_MEMORY_LIMIT_H_
 #define QUIRE_COMMON_BASE_MEMORY_LIMIT_H_
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+
+#include "common/base/status.h"
 
 namespace quire {
 
@@ -18,6 +21,10 @@ struct MemoryLimit {
 /// Reads the limits of the process's control groups, of version 2 and 1, up to the root. What
 /// cannot be read limits nothing. `root` stands before the paths of files, in tests.
 MemoryLimit ReadMemoryLimit(const std::string& root = "");
+
+/// INVALID_ARGUMENT naming `option` and the limit when `bytes` is more: beyond it the kernel would
+/// end the process once the memory is used.
+[[nodiscard]] Status CheckWithin(const MemoryLimit& limit, std::string_view option, uint64_t bytes);
 
 }  // namespace quire
 

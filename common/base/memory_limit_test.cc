@@ -12,6 +12,7 @@
 namespace quire::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class MemoryLimitTest : public ::testing::Test {
@@ -56,6 +57,28 @@ TEST_F(MemoryLimitTest, GroupsOfVersionOneCountToo) {
   Write("proc/self/cgroup", "9:cpu:/x\n4:hugetlb,memory:/x\nbroken\n5:memory:relative");
   Write("sys/fs/cgroup/memory/x/memory.limit_in_bytes", "8388608");
   EXPECT_EQ(Read().bytes, uint64_t{8} << 20);
+}
+
+// The smaller of the machine's memory and the group's, in the files of either version.
+TEST_F(MemoryLimitTest, AnOptionIsRefusedBeyondTheGroupsLimitAlthoughTheMachineHasIt) {
+  const MemoryLimit machine = Read();
+  const uint64_t asked = uint64_t{16} << 20;
+  ASSERT_LT(asked, machine.bytes);
+  EXPECT_EQ(CheckWithin(machine, "--some-bytes", asked), OkStatus());
+  Write("proc/self/cgroup", "0::/v2\n3:memory:/v1");
+  Write("sys/fs/cgroup/v2/memory.max", std::to_string(asked));
+  EXPECT_EQ(CheckWithin(Read(), "--some-bytes", asked), OkStatus());
+  EXPECT_THAT(std::string(CheckWithin(Read(), "--some-bytes", asked + 1).message()),
+              AllOf(HasSubstr("--some-bytes is 16777217, more than the limit in "),
+                    HasSubstr("v2/memory.max, 16777216")));
+  Write("sys/fs/cgroup/memory/v1/memory.limit_in_bytes", std::to_string(asked - 1));
+  EXPECT_THAT(std::string(CheckWithin(Read(), "--some-bytes", asked).message()),
+              HasSubstr("v1/memory.limit_in_bytes, 16777215"));
+  // As version 1 says that there is no limit.
+  Write("sys/fs/cgroup/memory/v1/memory.limit_in_bytes", "9223372036854771712");
+  Write("sys/fs/cgroup/v2/memory.max", "9223372036854771712");
+  EXPECT_THAT(std::string(CheckWithin(Read(), "--some-bytes", machine.bytes + 1).message()),
+              HasSubstr("more than the memory of this machine"));
 }
 
 }  // namespace

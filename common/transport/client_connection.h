@@ -75,7 +75,10 @@ class ClientConnection final : public FrameReceiver {
   StatusOr<std::optional<CallMessage>> Next(Call& call, TimePoint deadline);
   /// Nobody waits for the call any more; parts that are there are let go.
   void GiveUp(Call& call, const Status& why);
-  /// Returns when no byte of the call can arrive in its landing any more.
+  /// Returns when no byte of the call can arrive in its landing any more. Not from the receiver.
+  /// The wait ends: the receiver copies one frame, which is here, to its end without waiting for
+  /// anything; the server has `cancel_timeout` to say that it has stopped, and after that the pipe
+  /// is closed.
   void AwaitQuiet(Call& call);
   /// As PendingCall.
   bool MayHaveLanded(const Call& call) const;

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <future>
 #include <map>
 #include <set>
 #include <thread>
@@ -387,6 +388,28 @@ TEST_F(FrameServerTest, AClientThatTakesNothingLosesTheCallAndKeepsTheConnection
   client.Request(2, "Echo");
   EXPECT_EQ(client.Take().id, 2u);
   EXPECT_TRUE(handler_.AllLetGo());
+}
+
+// A slow log keeps nobody else of the connection waiting.
+TEST_F(FrameServerTest, WhileAStalledCallIsLoggedOthersOfItsConnectionAreAnswered) {
+  std::promise<void> logging, answered;
+  bool was_answered = false;
+  Health board(&SystemClock(), [&](const Health::Line&) {
+    logging.set_value();
+    was_answered =
+        answered.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+  });
+  Start({.stall_timeout = std::chrono::milliseconds(50), .health = &board});
+  RawClient client(server_.get());
+  client.Hello();
+  client.Request(1, "Flood");
+  logging.get_future().wait();
+  client.Request(2, "Echo");
+  while (client.Take().id != 2) continue;
+  answered.set_value();
+  EXPECT_EQ(client.TakeKind(FrameKind::kEnd).id, 2u);
+  EXPECT_EQ(handler_.AwaitStopped().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(was_answered);
 }
 
 TEST_F(FrameServerTest, AClientThatGivesBackByteByByteLosesTheCall) {

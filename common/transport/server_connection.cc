@@ -95,16 +95,20 @@ void ServerConnection::KillIfStuck(TimePoint now) {
   {
     MutexLock lock(mutex_);
     if (!turns_.busy() || now - send_started_ < limits_.stall_timeout) return;
-    TellStalled();
   }
+  TellStalled();
   Close();
 }
 
 void ServerConnection::TellStalled() {
   parts_.counters->stalled.Add();
+  std::string tenant;
+  {
+    MutexLock lock(mutex_);
+    tenant = tenant_;
+  }
   NoteTo(parts_.health, Trouble::kCallRefused,
-         "a client of tenant '" + tenant_ + "' over " + std::string(kind_) +
-             " does not take what it asked for");
+         "a client of tenant '" + tenant + "' over " + kind_ + " does not take what it asked for");
 }
 
 void ServerConnection::Drain() {
@@ -267,7 +271,8 @@ void ServerConnection::OnRequest(FrameHead head, Payload payload) {
   if (status.ok()) return;
   parts_.counters->calls_refused.Add();
   if (absl::IsResourceExhausted(status)) {
-    NoteTo(parts_.health, Trouble::kCallRefused, call->method + ": " + std::string(Message(status)));
+    NoteTo(parts_.health, Trouble::kCallRefused,
+           call->method + ": " + std::string(Message(status)));
   }
   MutexLock lock(mutex_);
   QueueEnd(*call, status);
@@ -400,14 +405,21 @@ Status ServerConnection::WriteFrame(Call& call, Frame frame, uint64_t credit) {
   const int urgency = UrgencyOf(call.context.priority);
   SendTurns::Turn turn{.urgency = urgency, .frame_urgency = urgency};
   frame.priority = call.context.priority;
+  Status may;
+  bool has_stalled = false;
   {
     MutexLock lock(mutex_);
     turn.credit = credit > 0 ? &call.credit : nullptr;
     turn.credit_needed = CreditNeeded(credit, window_bytes_);
-    QUIRE_RETURN_IF_ERROR(AwaitTurn(call, turn));
-    call.credit -= static_cast<int64_t>(credit);
-    call.sending = true;
+    may = AwaitTurn(call, turn);
+    has_stalled = std::exchange(call.has_stalled, false);
+    if (may.ok()) {
+      call.credit -= static_cast<int64_t>(credit);
+      call.sending = true;
+    }
   }
+  if (has_stalled) TellStalled();
+  QUIRE_RETURN_IF_ERROR(may);
   const Status sent = Send(std::move(frame));
   bool end = false;
   {
@@ -454,14 +466,14 @@ Status ServerConnection::AwaitTurn(Call& call, SendTurns::Turn& turn) {
   return OkStatus();
 }
 
-Status ServerConnection::WhyNot(const Call& call, const SendTurns::Turn& turn, TimePoint now) {
+Status ServerConnection::WhyNot(Call& call, const SendTurns::Turn& turn, TimePoint now) {
   if (over_) return Unavailable("the connection to the client is over");
   if (call.cancelled.IsSet()) return Cancelled();
   if (now >= call.context.deadline) {
     return DeadlineExceeded("the call's deadline passed while its reply was sent");
   }
   if (!turn.HasCredit() && now - call.waits_since >= limits_.stall_timeout) {
-    TellStalled();
+    call.has_stalled = true;
     return DeadlineExceeded("the client has taken next to nothing of the reply for ",
                             std::chrono::duration<double>(limits_.stall_timeout).count(), " s");
   }

@@ -118,7 +118,8 @@ class ServerConnection final : public FrameReceiver,
     SendTurns::Turn* turn = nullptr;
     uint32_t parts = 0;
     bool sending = false;
-    bool end_sent = false;  ///< Or about to be.
+    bool has_stalled = false;  ///< The client took next to nothing in time; still to be told.
+    bool end_sent = false;     ///< Or about to be.
   };
   using CallPtr = std::shared_ptr<Call>;
   class Writer;
@@ -128,7 +129,7 @@ class ServerConnection final : public FrameReceiver,
   /// Ends the connection; the pipe is closed by the connection's thread.
   void Kill() QUIRE_EXCLUDES(mutex_);
   /// Counts and reports a client that takes next to nothing of a reply.
-  void TellStalled() QUIRE_REQUIRES(mutex_);
+  void TellStalled() QUIRE_EXCLUDES(mutex_);
   void OnHello(const FrameHead& head);
   void OnRequest(FrameHead head, Payload payload);
   void OnCancel(uint64_t id);
@@ -150,8 +151,8 @@ class ServerConnection final : public FrameReceiver,
 
   /// Waits for `turn`. An error when it will not come.
   Status AwaitTurn(Call& call, SendTurns::Turn& turn) QUIRE_REQUIRES(mutex_);
-  Status WhyNot(const Call& call, const SendTurns::Turn& turn, TimePoint now)
-      QUIRE_REQUIRES(mutex_);
+  /// Why the call may not go on; notes where that is its client's doing.
+  Status WhyNot(Call& call, const SendTurns::Turn& turn, TimePoint now) QUIRE_REQUIRES(mutex_);
   TimePoint WakeAt(const Call& call, const SendTurns::Turn& turn) const QUIRE_REQUIRES(mutex_);
   /// Waits for a turn that needs no credit; false when the connection is over.
   bool AwaitOwnTurn(SendTurns::Turn& turn) QUIRE_REQUIRES(mutex_);

@@ -136,7 +136,10 @@ class UcxConnection final : public UcxMessageSink,
   /// When the connection is over: waits until a server that runs has ended what it was writing
   /// through a mapping, which no end of a connection keeps it from.
   void WaitForLateWrites() QUIRE_EXCLUDES(mutex_);
-  /// When the connection is over: waits until UCX delivers nothing more.
+  /// When the connection is over: waits until UCX delivers nothing more. Not from the worker's
+  /// thread. The wait ends whatever the peer does: Fail drops the endpoint, which lets go of what
+  /// it keeps after twice kUcxLinger at the latest (UcxEndpoint::State::Shut, CloseNow). It has no
+  /// limit of its own, because memory that UCX may still write to cannot be given back.
   void WaitForEndpointGone() QUIRE_EXCLUDES(mutex_);
   Status OpenLandingOnThread(uint64_t id, std::string_view key, uint64_t bytes);
   /// Calls `closed` when nothing more is written there.

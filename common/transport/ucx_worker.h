@@ -75,7 +75,10 @@ class UcxWorker : public std::enable_shared_from_this<UcxWorker> {
   // From any thread.
   /// Runs `task` on the worker's thread, after those posted before.
   void Post(Task task);
-  /// Runs `task` there and waits for it; at once when called there.
+  /// Runs `task` there and waits for it; at once when called there. The wait ends: the thread runs
+  /// as long as the caller holds the worker, and takes what is posted in turns with UCX. Tasks and
+  /// callbacks there wait for no peer; receivers that are called there never wait
+  /// (FrameReceiver::NeverWaits).
   void Run(const Task& task);
   bool OnThread() const;
 

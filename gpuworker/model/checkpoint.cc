@@ -47,6 +47,35 @@ bool IsPlainFileName(const std::string& name) {
          name.find('\0') == std::string::npos;
 }
 
+/// Whether a file is named as weights or a part of them are: model*.safetensors, X-1-of-2 and so
+/// on. Mistral's consolidated files are the same weights once more, in a form of their own.
+bool IsNamedAsWeights(std::string_view name) {
+  if (!name.ends_with(".safetensors") || name.starts_with("consolidated")) return false;
+  return name.starts_with("model") || name.find("-of-") != std::string_view::npos;
+}
+
+/// Refuses an adapter's directory, which may hold a model besides.
+Status CheckNoAdapter(const std::string& directory) {
+  if (!std::filesystem::exists(directory + "/adapter_config.json")) return OkStatus();
+  return InvalidArgument(directory, ": adapter_config.json is that of an adapter (LoRA), which is ",
+                         "not applied here; merge it into its model, and name the result");
+}
+
+/// Refuses weights that are no part of the model, which `files` are.
+Status CheckNothingBeside(const std::string& directory, const std::set<std::string>& files,
+                          const std::string& path) {
+  QUIRE_RETURN_IF_ERROR(CheckNoAdapter(directory));
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!IsNamedAsWeights(name) || files.contains(name)) continue;
+    return InvalidArgument(path, ": ", name, " is in the same directory and no part of it; take ",
+                           "away what is out of date");
+  }
+  if (error) return InvalidArgument("cannot list ", directory, ": ", error.message());
+  return OkStatus();
+}
+
 }  // namespace
 
 StatusOr<std::map<std::string, std::string>> ParseShardIndex(std::string_view text,
@@ -75,9 +104,11 @@ StatusOr<Checkpoint> Checkpoint::Open(const std::string& directory) {
   const std::string index = directory + "/model.safetensors.index.json";
   if (!std::filesystem::exists(index)) {
     if (!std::filesystem::exists(single)) {
+      QUIRE_RETURN_IF_ERROR(CheckNoAdapter(directory));
       return NotFound(directory,
                       ": holds neither model.safetensors nor model.safetensors.index.json");
     }
+    QUIRE_RETURN_IF_ERROR(CheckNothingBeside(directory, {kSingleFile}, single));
     Checkpoint checkpoint(single);
     QUIRE_RETURN_IF_ERROR(checkpoint.AddFile(single).status());
     return checkpoint;
@@ -106,10 +137,7 @@ Status Checkpoint::AddShards(const std::string& directory, std::string_view inde
   QUIRE_ASSIGN_OR_RETURN(const auto shards, ParseShardIndex(index_text, path_));
   std::set<std::string> files;
   for (const auto& [tensor, file] : shards) files.insert(file);
-  if (!files.contains(kSingleFile) && std::filesystem::exists(directory + "/" + kSingleFile)) {
-    return InvalidArgument(path_, ": names other files than the ", kSingleFile,
-                           " beside it; take away what is out of date");
-  }
+  QUIRE_RETURN_IF_ERROR(CheckNothingBeside(directory, files, path_));
   for (const std::string& file : files) {
     QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> names, AddFile(directory + "/" + file));
     for (const std::string& tensor : names) {

@@ -131,11 +131,41 @@ TEST_F(Sharded, ATensorThatIsInAnotherShardThanTheIndexSaysIsNamed) {
 TEST_F(Sharded, AnIndexBesideASingleFileMustNameThatFile) {
   WriteFile(directory_ / "model.safetensors", FileOf("ab"));
   ExpectError(OpenWith("{" + x_ + "," + y_ + "}"), StatusCode::kInvalidArgument,
-              "names other files than the model.safetensors beside it");
+              "index.json: model.safetensors is in the same directory and no part of it");
+  std::filesystem::remove(directory_ / "x.safetensors");
   const auto single = OpenWith(R"({"a":"model.safetensors","b":"model.safetensors"})");
   EXPECT_TRUE(single.ok()) << single.status();
   ExpectError(OpenWith(R"({"a":"model.safetensors"})"), StatusCode::kInvalidArgument,
               "tensor b is in a shard but not in the index");
+}
+
+// Shards are left over from another split, of the same or of another model.
+TEST_F(Sharded, AShardThatTheIndexDoesNotNameIsRefused) {
+  const std::string index = "{" + x_ + "," + y_ + "}";
+  WriteFile(directory_ / "consolidated.safetensors", FileOf("ab"));
+  WriteFile(directory_ / "scales.safetensors", FileOf("ab"));
+  EXPECT_TRUE(OpenWith(index).ok()) << "not named as shards";
+  WriteFile(directory_ / "model-00003-of-00003.safetensors", FileOf("e"));
+  ExpectError(OpenWith(index), StatusCode::kInvalidArgument,
+              "model-00003-of-00003.safetensors is in the same directory and no part of it");
+}
+
+TEST(Checkpoint, AShardInTheDirectoryOfASingleFileIsRefused) {
+  const TempDir directory;
+  WriteFile(directory / "model.safetensors", FileOf("ab"));
+  WriteFile(directory / "model-00001-of-00002.safetensors", FileOf("c"));
+  ExpectError(Checkpoint::Open(directory.path()), StatusCode::kInvalidArgument,
+              "model-00001-of-00002.safetensors is in the same directory");
+}
+
+TEST_F(Sharded, AnAdaptersDirectoryIsRefusedAlsoWhereItHoldsAModel) {
+  WriteFile(directory_ / "adapter_config.json", "{}");
+  ExpectError(OpenWith("{" + x_ + "," + y_ + "}"), StatusCode::kInvalidArgument,
+              "adapter_config.json is that of an adapter");
+  const TempDir alone;
+  WriteFile(alone / "adapter_config.json", "{}");
+  WriteFile(alone / "adapter_model.safetensors", FileOf("ab"));
+  ExpectError(Checkpoint::Open(alone.path()), StatusCode::kInvalidArgument, "merge it into");
 }
 
 TEST_F(Sharded, AFieldOfTheIndexThatIsNotKnownIsNamed) {

@@ -12,6 +12,26 @@ namespace {
 
 constexpr size_t kMaxFileBytes = 64 << 20;
 
+/// Fields of a tokenizer_config.json that change neither tokens nor text here.
+constexpr std::string_view kHarmlessOfText[] = {
+    // Read by CheckTokenizerConfig, or names of tokens, whose ids the tokenizer has.
+    "added_tokens_decoder", "additional_special_tokens", "bos_token", "eos_token", "mask_token",
+    "pad_token", "unk_token",
+    // Where others cut texts and fill batches. A text too long for the model is refused here.
+    "max_length", "model_max_length", "padding_side", "stride", "truncation_side",
+    "truncation_strategy",
+    // Conversations, which callers write out themselves.
+    "chat_template", "use_default_system_prompt",
+    // Classes and files of others' code.
+    "backend", "errors", "extra_special_tokens", "is_local", "legacy", "model_input_names",
+    "name_or_path", "sp_model_kwargs", "special_tokens_map_file", "tokenizer_class",
+    "tokenizer_file", "use_fast"};
+
+/// Fields that stand for other tokens, or other text of them, when they are true.
+constexpr const char* kMustBeFalseOfText[] = {
+    "add_eos_token", "add_prefix_space",     "clean_up_tokenization_spaces",
+    "do_lower_case", "split_special_tokens", "spaces_between_special_tokens"};
+
 /// The text of `path`; nullopt when there is no such file.
 StatusOr<std::optional<std::string>> ReadIfThere(const std::string& path) {
   auto text = ReadTextFile(path, kMaxFileBytes);
@@ -106,6 +126,30 @@ Status CheckTokenizerConfig(std::string_view text, const std::string& name,
   QUIRE_ASSIGN_OR_RETURN(const nlohmann::json object, ParseObject(text, name));
   const std::string end = Content(object.value("eos_token", nlohmann::json()));
   return CheckEnds(JsonFields(object, name), "eos_token", AddedIds(object, end), ends);
+}
+
+Status CheckTextSettings(std::string_view text, const std::string& name) {
+  QUIRE_ASSIGN_OR_RETURN(const nlohmann::json object, ParseObject(text, name));
+  const JsonFields fields(object, name);
+  QUIRE_ASSIGN_OR_RETURN(const bool begins, fields.Bool("add_bos_token", true));
+  if (!begins) {
+    return fields.Error("add_bos_token", "is false, and documents begin with the start of a ",
+                        "sequence here; send token ids, or take the field out if it is wrong");
+  }
+  for (const char* const field : kMustBeFalseOfText) {
+    QUIRE_ASSIGN_OR_RETURN(const bool set, fields.Bool(field, false));
+    if (set) {
+      return fields.Error(field, "is true, which is not done here; send token ids, or take the ",
+                          "field out if it is wrong");
+    }
+  }
+  return fields.CheckAllRead(kHarmlessOfText);
+}
+
+Status CheckTextSettingsOf(const std::string& directory) {
+  const std::string path = directory + "/tokenizer_config.json";
+  QUIRE_ASSIGN_OR_RETURN(const auto text, ReadIfThere(path));
+  return text ? CheckTextSettings(*text, path) : OkStatus();
 }
 
 Status ReadCompanions(const std::string& directory, ModelConfig* config) {

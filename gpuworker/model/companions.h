@@ -25,6 +25,12 @@ Status CheckGenerationConfig(std::string_view text, const std::string& name, Mod
 Status CheckTokenizerConfig(std::string_view text, const std::string& name,
                             const std::vector<TokenId>& ends);
 
+/// The text of the tokenizer_config.json of a checkpoint whose tokenizer.json is used:
+/// INVALID_ARGUMENT naming a field by which text would become other tokens than here, or tokens
+/// other text, and one that is not known. Documents begin with the start of a sequence, and nothing
+/// ends with its end.
+Status CheckTextSettings(std::string_view text, const std::string& name);
+
 /// Looks into generation_config.json and tokenizer_config.json of `directory`, where there are any.
 /// INVALID_ARGUMENT naming the file and the field when an answer ends otherwise there: when
 /// generation_config.json shares no end of sequence with config.json, or the tokenizer's is in
@@ -37,6 +43,9 @@ Status ReadCompanions(const std::string& directory, ModelConfig* config);
 /// does not know, or begins or ends sequences with others than the model's config.
 Status CheckTokenizer(const Tokenizer& tokenizer, const std::string& name,
                       const ModelConfig& config);
+
+/// CheckTextSettings of the tokenizer_config.json of `directory`, where there is one.
+Status CheckTextSettingsOf(const std::string& directory);
 
 }  // namespace quire::worker
 

@@ -73,6 +73,14 @@ StatusOr<RetrievalOptions> AsPublished(RetrievalOptions options, uint32_t page_t
   return options;
 }
 
+Status CheckReads(std::string_view policy, OwnOption option, std::string_view name) {
+  const std::string_view reader =
+      option == OwnOption::kKeyRank ? ShadowKvPolicy::kName : FreeKvPolicy::kName;
+  if (policy == reader) return OkStatus();
+  return InvalidArgument(name, " is an option of the policy ", reader, ", and this one is ", policy,
+                         ": leave it away, or name the policy ", reader);
+}
+
 bool WantsRetrievalHeads(const RetrievalOptions& options) {
   return options.policy == RazorPolicy::kName && options.retrieval_heads.empty();
 }

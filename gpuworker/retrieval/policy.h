@@ -167,6 +167,10 @@ StatusOr<RetrievalOptions> WithPolicy(RetrievalOptions options, std::string_view
 /// into their slots, and the rank of keys. README.md has the figures. INVALID_ARGUMENT as for
 /// MakePolicy.
 StatusOr<RetrievalOptions> AsPublished(RetrievalOptions options, uint32_t page_tokens);
+/// Options that few policies read.
+enum class OwnOption : uint8_t { kCorrectionThreshold, kRecallDeadline, kKeyRank };
+/// INVALID_ARGUMENT when `policy` does not read `option`, which the message calls `name`.
+Status CheckReads(std::string_view policy, OwnOption option, std::string_view name);
 /// Whether the policy divides the heads, and the options do not say how.
 bool WantsRetrievalHeads(const RetrievalOptions& options);
 /// Names of all policies, sorted.

@@ -72,9 +72,22 @@ StatusOr<RetrievalOptions> DefaultsFor(const v1::GenerateRequest& request,
   return AsPublished(std::move(retrieval), defaults.page_tokens);
 }
 
+/// Refuses what the policy would not read.
+Status CheckRead(const v1::GenerateRequest& request, std::string_view policy) {
+  if (request.has_correction_threshold()) {
+    QUIRE_RETURN_IF_ERROR(
+        CheckReads(policy, OwnOption::kCorrectionThreshold, "correction_threshold"));
+  }
+  if (request.has_recall_deadline_us()) {
+    QUIRE_RETURN_IF_ERROR(CheckReads(policy, OwnOption::kRecallDeadline, "recall_deadline_us"));
+  }
+  return request.has_key_rank() ? CheckReads(policy, OwnOption::kKeyRank, "key_rank") : OkStatus();
+}
+
 StatusOr<RetrievalOptions> ParseRetrieval(const v1::GenerateRequest& request,
                                           const GenerateDefaults& defaults) {
   QUIRE_ASSIGN_OR_RETURN(RetrievalOptions retrieval, DefaultsFor(request, defaults));
+  QUIRE_RETURN_IF_ERROR(CheckRead(request, retrieval.policy));
   if (request.budget_tokens() != 0) retrieval.budget_tokens = request.budget_tokens();
   if (request.has_sink_tokens()) retrieval.sink_tokens = request.sink_tokens();
   if (request.has_window_tokens()) retrieval.window_tokens = request.window_tokens();

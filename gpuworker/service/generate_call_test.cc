@@ -71,6 +71,7 @@ TEST(GenerateCallTest, HowARecallWaitsAndIsTakenInIsAsTheRequestSays) {
   EXPECT_EQ(call->retrieval.recall_deadline, std::chrono::milliseconds(3));
   EXPECT_EQ(call->retrieval.units_per_buffer, 8u);
   v1::GenerateRequest request = Request();
+  request.set_policy("freekv");
   request.set_correction_threshold(0.9f);
   request.set_recall_deadline_us(0);
   request.set_units_per_buffer(0);
@@ -92,6 +93,20 @@ TEST(GenerateCallTest, TheRankOfKeysIsTheRequestsOrTheDefault) {
   EXPECT_EQ(ParseGenerate(request, {.retrieval = defaults}, nullptr)->retrieval.key_rank, 0u);
   request.set_key_rank(64);
   EXPECT_EQ(ParseGenerate(request, {.retrieval = defaults}, nullptr)->retrieval.key_rank, 64u);
+}
+
+TEST(GenerateCallTest, AnOptionThatThePolicyDoesNotReadIsRefused) {
+  v1::GenerateRequest request = Request();
+  request.set_correction_threshold(0.9f);
+  ExpectRefused(request, "correction_threshold is an option of the policy freekv, and this one is");
+  request = Request();
+  request.set_recall_deadline_us(1);
+  request.set_policy("streaming");
+  ExpectRefused(request, "recall_deadline_us is an option of the policy freekv");
+  request = Request();
+  request.set_key_rank(8);
+  request.set_policy("freekv");
+  ExpectRefused(request, "key_rank is an option of the policy shadowkv, and this one is freekv");
 }
 
 TEST(GenerateCallTest, TheBudgetIsDividedAsTheRequestSays) {

@@ -3,8 +3,11 @@
 // Documents with a time to live, their own or their collection's, on the test's clock.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <functional>
 #include <optional>
+#include <thread>
 
 #include "kvserver/registry/document_keys.h"
 #include "kvserver/registry/document_record.h"
@@ -288,6 +291,59 @@ TEST_F(ManyExpireTest, EightyThousandThatExpireTogetherGoInAFewHundredCommits) {
   for (int i = 0; i < kChains; ++i) EXPECT_EQ(IsStored(chains[i][0]), i == 0) << "chain " << i;
   EXPECT_EQ(Count(CollectionPrefix("default", "books")), 0u);
   EXPECT_EQ(Count(PendingDeletesPrefix()), 0u);
+}
+
+// A client puts, names and reads meanwhile, without a pause. The bound is generous: a few seconds
+// are what it takes.
+TEST_F(ManyExpireTest, TheyGoInSecondsUnderLoadWhichGoesOn) {
+  std::vector<std::vector<TestSegment>> chains;
+  for (int i = 0; i < kChains; ++i) chains.push_back(Chain({static_cast<uint64_t>(i)}));
+  WriteDocuments(chains);
+  InterruptedClock clock(&clock_);
+  clock.on_sleep = [] { SystemClock().Sleep(std::chrono::microseconds(500)); };
+  auto registry = DocumentRegistry::Open(store_.get(), &*metadata_in_store_, &clock).value();
+  clock_.Advance(seconds(60));
+
+  std::atomic<bool> begun{false}, ended{false};
+  uint64_t served = 0;
+  Duration slowest = Duration::zero();
+  const auto serve = [&] {
+    for (uint64_t i = 0; !ended; ++i, begun = true) {
+      const TimePoint start = SystemClock().Now();
+      const auto put = PutTestSegment(*store_, spec_, 1000 + i % 50, kRootKey, 0,
+                                      Durability::kMemory, "default");
+      ASSERT_TRUE(put.ok()) << put.status();
+      const DocumentName name{"letters", "d" + std::to_string(i % 100), 0};
+      const auto made = registry->Register("default", name, put->key, "", 1000);
+      ASSERT_TRUE(made.ok()) << made.status();
+      ASSERT_TRUE(registry->Get("default", made->document.name).ok());
+      const auto read = ReadSegment(*store_, spec_, *put);
+      ASSERT_TRUE(read.ok()) << read.status();
+      ASSERT_EQ(*read, put->payload);
+      slowest = std::max(slowest, SystemClock().Now() - start);
+      ++served;
+    }
+  };
+  std::thread load([&] {
+    serve();
+    begun = true;  // Ends the wait also when the first of it failed.
+  });
+  while (!begun) std::this_thread::yield();
+  const TimePoint start = SystemClock().Now();
+  const auto result = registry->RemoveExpired();
+  const Duration took = SystemClock().Now() - start;
+  ended = true;
+  load.join();
+  const auto in_seconds = [](Duration time) { return std::chrono::duration<double>(time).count(); };
+  RecordProperty("seconds", std::to_string(in_seconds(took)));
+  RecordProperty("served", std::to_string(served));
+  RecordProperty("slowest_seconds", std::to_string(in_seconds(slowest)));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->num_documents, static_cast<uint32_t>(kDocuments));
+  EXPECT_EQ(Count(CollectionPrefix("default", "books")), 0u);
+  EXPECT_LT(in_seconds(took), 60);
+  // Each write waits for a slice or two, not for the whole.
+  EXPECT_GE(served, static_cast<uint64_t>(kDocuments / 256 / 8));
 }
 
 TEST_F(DocumentExpiryTest, SegmentsOfItsOwnGoWithEachDocument) {

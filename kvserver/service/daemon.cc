@@ -190,8 +190,8 @@ void AddLimitFlags(CLI::App* app, DaemonOptions* options) {
                   "Data connections of one tenant")
       ->capture_default_str();
   app->add_option("--max-streams", options->max_streams,
-                  "Data connections over gRPC, each of which holds a thread; 0 = what the tenants "
-                  "may have, 256 at most")
+                  "grpc: data connections over it, each of which holds a thread; 0 = what the "
+                  "tenants may have, 256 at most")
       ->capture_default_str();
   app->add_option("--stall-seconds", server->stall_seconds,
                   "How long a worker may take nothing of the pages that it asked for")
@@ -210,18 +210,18 @@ void AddLimitFlags(CLI::App* app, DaemonOptions* options) {
 void AddTransportFlags(CLI::App* app, DaemonOptions* options) {
   app->add_option("--transports", options->transports,
                   "How workers may connect for pages, of grpc, shm and ucx; all that can listen "
-                  "here when not given")
+                  "here when not given. A setting of one that is left out is refused")
       ->delimiter(',')
       ->type_name("NAMES");
   app->add_option("--shm-socket", options->shm_socket,
-                  "Unix socket of the shm transport (DATA_DIR/quire.sock when not given)")
+                  "shm: its Unix socket (DATA_DIR/quire.sock when not given)")
       ->type_name("PATH");
   app->add_flag("--shm-any-user", options->shm_any_user,
                 "shm: processes of every user may connect, instead of the server's own and root; "
                 "the tickets of the control channel still decide for whom");
   app->add_option("--ucx-listen", options->ucx_listen,
-                  "host:port of the ucx transport (the host of --listen and any free port when not "
-                  "given); --ucx-direct-landings also takes the next port");
+                  "ucx: its host:port (the host of --listen and any free port when not given); "
+                  "--ucx-direct-landings also takes the next port");
   app->add_flag(
       "--ucx-direct-landings", options->ucx_direct_landings,
       "ucx: also listen for clients that let this server write units into memory that they "
@@ -289,6 +289,82 @@ Status CheckAddresses(const DaemonOptions& options) {
   if (!ucx->is_unix()) return OkStatus();
   return InvalidArgument("--ucx-listen '", options.ucx_listen,
                          "' is a Unix socket: write host:port");
+}
+
+/// A setting that one transport alone reads.
+struct TransportSetting {
+  std::string_view option;
+  std::string_view transport;
+  bool (*is_given)(const DaemonOptions&);
+};
+
+constexpr TransportSetting kTransportSettings[] = {
+    {"--max-streams", "grpc", [](const DaemonOptions& all) { return all.max_streams != 0; }},
+    {"--shm-socket", "shm", [](const DaemonOptions& all) { return !all.shm_socket.empty(); }},
+    {"--shm-any-user", "shm", [](const DaemonOptions& all) { return all.shm_any_user; }},
+    {"--lease-seconds", "shm",
+     [](const DaemonOptions& all) {
+       return all.server.lease_seconds != ServerOptions().lease_seconds;
+     }},
+    {"--ucx-listen", "ucx", [](const DaemonOptions& all) { return !all.ucx_listen.empty(); }},
+    {"--ucx-direct-landings", "ucx",
+     [](const DaemonOptions& all) { return all.ucx_direct_landings; }},
+};
+
+bool IsBuilt(std::string_view transport) {
+  return transport == "grpc" || std::ranges::find(ListenerKinds(), transport,
+                                                  &ListenerKind::kind) != ListenerKinds().end();
+}
+
+/// Refuses settings of transports that are not offered.
+Status CheckTransportSettings(const DaemonOptions& options) {
+  const ListenerOptions listeners{.transports = options.transports};
+  for (const TransportSetting& setting : kTransportSettings) {
+    if (!setting.is_given(options)) continue;
+    if (!listeners.Wants(setting.transport)) {
+      return InvalidArgument(setting.option, " is a setting of the transport ", setting.transport,
+                             ", which --transports leaves out: add it there, or leave ",
+                             setting.option, " away");
+    }
+    if (!IsBuilt(setting.transport)) {
+      return Unimplemented(setting.option, ": this program was built without ", setting.transport,
+                           "; leave the option away, or build where its library is installed");
+    }
+  }
+  return OkStatus();
+}
+
+/// The failure of a transport that cannot listen here and has settings of its own. Other transports
+/// that were not named are left out.
+Status CheckLeftOut(const DaemonOptions& options, const std::vector<LeftOut>& left_out) {
+  for (const auto& [kind, why] : left_out) {
+    for (const TransportSetting& setting : kTransportSettings) {
+      if (setting.transport != kind || !setting.is_given(options)) continue;
+      return Annotate(why, setting.option, " is given, and ", kind, " cannot listen");
+    }
+  }
+  return OkStatus();
+}
+
+/// Refuses what another option leaves without an effect.
+Status CheckDependentSettings(const DaemonOptions& options) {
+  if (options.admin_listen.empty() && !options.admin_port_file.empty()) {
+    return InvalidArgument(
+        "--admin-port-file is given and --admin-listen is empty: there is no port to write; give "
+        "--admin-listen HOST:PORT, or leave --admin-port-file away");
+  }
+  const auto listen = NetAddress::ParseListen(options.listen);
+  if (listen.ok() && listen->is_unix() && !options.port_file.empty()) {
+    return InvalidArgument("--port-file is given and --listen ", options.listen,
+                           " has no port: listen on HOST:PORT, or leave --port-file away");
+  }
+  if (options.server.ssd_write_bytes_per_second == 0 &&
+      options.server.ssd_write_burst_bytes != ServerOptions().ssd_write_burst_bytes) {
+    return InvalidArgument(
+        "--ssd-write-burst-bytes is given and --ssd-write-bytes-per-second is 0, no budget: give "
+        "a budget, or leave the burst away");
+  }
+  return OkStatus();
 }
 
 bool StaysOnThisHost(const std::string& address) {
@@ -409,6 +485,8 @@ void PrintListening(const std::string& address) {
 Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listening) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<StopSignals> stop, StopSignals::Install());
   QUIRE_RETURN_IF_ERROR(CheckAddresses(options));
+  QUIRE_RETURN_IF_ERROR(CheckTransportSettings(options));
+  QUIRE_RETURN_IF_ERROR(CheckDependentSettings(options));
   QUIRE_ASSIGN_OR_RETURN(const int threads, Threads(options));
   QUIRE_ASSIGN_OR_RETURN(const int streams, Streams(options));
   QUIRE_ASSIGN_OR_RETURN(const auto tokens, ReadTenantTokens(options));
@@ -424,6 +502,7 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<NetworkServer> listener,
                          NetworkServer::Start(*server, server_options,
                                               NetworkOptions(options, threads, streams, tokens)));
+  QUIRE_RETURN_IF_ERROR(CheckLeftOut(options, listener->left_out()));
   QUIRE_RETURN_IF_ERROR(WritePortFile("--port-file", options.port_file, listener->port()));
   std::optional<AdminServer::Serving> serving;
   if (admin != nullptr) {

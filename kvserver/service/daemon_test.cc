@@ -1,27 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // quired as a process: starting, serving over gRPC, failing to start, stopping on signals.
-#include "common/base/log.h"
 #include "kvserver/service/daemon.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <thread>
 
 #include "common/base/checksum.h"
+#include "common/base/log.h"
+#include "common/base/unique_fd.h"
 #include "common/metrics/testing/http_get.h"
 #include "common/metrics/testing/prometheus_parser.h"
 #include "common/page/layout.h"
 #include "common/transport/grpc_transport.h"
 #include "common/wire/convert.h"
+#include "kvserver/service/listeners.h"
 #include "kvserver/service/scrub_log.h"
 #include "kvserver/session/testing/test_pages.h"
 #include "quire/v1/admin.pb.h"
@@ -36,6 +42,7 @@ namespace quire::kvserver {
 namespace {
 
 using quire::testing::ChildProcess;
+using quire::testing::TcpClient;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -320,6 +327,61 @@ TEST_F(QuiredTest, LimitsThatAreMoreThanThereIsAreSaidAndADramTierThatIsIsRefuse
       "dram_bytes is 1099511627776000");
 }
 
+/// A connection over which nothing is said.
+UniqueFd SilentUnixConnection(const std::string& path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  return fd;
+}
+
+/// The port that UCX listens on; nullopt where it is not built or cannot listen.
+std::optional<int> UcxPort(ChildProcess& quired) {
+  if (std::ranges::find(ListenerKinds(), "ucx", &ListenerKind::kind) == ListenerKinds().end()) {
+    return std::nullopt;
+  }
+  while (quired.Stderr().find("transport=ucx") == std::string::npos) std::this_thread::yield();
+  const std::string log = quired.Stderr(), before = "transport=ucx address=127.0.0.1:";
+  const size_t at = log.find(before);
+  if (at == std::string::npos) return std::nullopt;
+  return std::stoi(log.substr(at + before.size()));
+}
+
+// The grace of a shutdown is for calls that run.
+TEST_F(QuiredTest, ConnectionsThatSayNothingDoNotDelayItsEnd) {
+  auto args = Args();
+  args.insert(args.end(), {"--admin-listen", "127.0.0.1:0", "--admin-port-file",
+                           dir_ / "admin-port", "--port-file", dir_ / "port", "--shm-socket",
+                           dir_ / "shm", "--shutdown-seconds", "120"});
+  const auto quired = Run(args);
+  const std::string address = Address(*quired);
+  ASSERT_NE(address, "") << quired->Stderr();
+  const int port = std::stoi(ReadFile(dir_ / "port"));
+  const int admin_port = std::stoi(ReadFile(dir_ / "admin-port"));
+  TcpClient call(port), half_a_call(port), request(admin_port), half_a_request(admin_port);
+  EXPECT_TRUE(call.Send(""));
+  EXPECT_TRUE(half_a_call.Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
+  EXPECT_TRUE(request.Send(""));
+  EXPECT_TRUE(half_a_request.Send("GET /metrics HTTP/1.1\r\nHost"));
+  const UniqueFd over_shm = SilentUnixConnection(dir_ / "shm");
+  std::optional<TcpClient> over_ucx;
+  if (const auto ucx_port = UcxPort(*quired)) EXPECT_TRUE(over_ucx.emplace(*ucx_port).Send("UCX"));
+  // Calls that are answered after them show that they have been accepted.
+  EXPECT_THAT(quire::testing::HttpGet(admin_port, "/healthz"), HasSubstr(" 200 OK"));
+  auto transport = Connect(address);
+  CallMessage reply;
+  ASSERT_TRUE(Call(*transport, "grpc.health.v1.Health/Check", &reply).ok());
+  transport.reset();
+  const TimePoint start = SystemClock().Now();
+  quired->Signal(SIGTERM);
+  EXPECT_EQ(quired->Wait(), 0) << quired->Stderr();
+  const std::chrono::duration<double> took = SystemClock().Now() - start;
+  EXPECT_LT(took.count(), 20);
+  EXPECT_THAT(quired->Stderr(), HasSubstr("info stopped"));
+}
+
 TEST_F(QuiredTest, ATakenAdminPortIsNamed) {
   auto args = Args();
   args.insert(args.end(),
@@ -377,6 +439,35 @@ TEST_F(QuiredTest, FailsToStartWithAReason) {
   std::ofstream(dir_ / "file") << "not a directory";
   ExpectFailure({"--data-dir", dir_ / "file", "--listen", "127.0.0.1:0"}, dir_ / "file");
   ExpectFailure({"--data-dir", "/proc/quire", "--listen", "127.0.0.1:0"}, "/proc/quire");
+}
+
+TEST_F(QuiredTest, ASettingThatWouldNotBeReadIsRefused) {
+  const auto expect = [&](const std::vector<std::string>& more, const std::string& words) {
+    std::vector<std::string> args = Args();
+    args.insert(args.end(), more.begin(), more.end());
+    ExpectFailure(args, words);
+  };
+  const std::vector<std::vector<std::string>> of_shm = {
+      {"--shm-socket", dir_ / "s"}, {"--shm-any-user"}, {"--lease-seconds", "4"}};
+  for (std::vector<std::string> setting : of_shm) {
+    const std::string option = setting.front();
+    setting.insert(setting.end(), {"--transports", "grpc"});
+    expect(setting, option + " is a setting of the transport shm, which --transports leaves out");
+  }
+  expect({"--transports", "grpc,shm", "--ucx-listen", "127.0.0.1:0"},
+         "--ucx-listen is a setting of the transport ucx");
+  expect({"--transports", "shm", "--ucx-direct-landings"}, "--ucx-direct-landings is a setting");
+  expect({"--transports", "shm", "--max-streams", "3"}, "--max-streams is a setting of");
+  ExpectFailure({"--config", Config("transports = [\"grpc\"]\nshm-any-user = true\n")},
+                "--shm-any-user is a setting");
+  // A transport that is not named would be left out; a setting of its own asks for it.
+  expect({"--shm-socket", dir_ / "no/such/directory"}, "--shm-socket is given, and shm cannot");
+  expect({"--admin-listen", "", "--admin-port-file", dir_ / "p"}, "--admin-port-file is given");
+  expect({"--ssd-write-bytes-per-second", "0", "--ssd-write-burst-bytes", "1MiB"},
+         "--ssd-write-burst-bytes is given");
+  std::vector<std::string> of_a_socket = Args("unix:" + (dir_ / "grpc"));
+  of_a_socket.insert(of_a_socket.end(), {"--port-file", dir_ / "p"});
+  ExpectFailure(of_a_socket, "--port-file is given and --listen unix:");
 }
 
 TEST_F(QuiredTest, TransportFlagsAreRead) {

@@ -35,6 +35,9 @@ constexpr Duration kExpiryPeriod = std::chrono::seconds(1);
 constexpr Duration kDeviceCheckPeriod = std::chrono::seconds(1);
 /// How much of such an interval goes to pins that were there before a restart.
 constexpr Duration kPinRestoreTime = std::chrono::milliseconds(500);
+/// Time without a failure after which such work counts as done again. What the registry could not
+/// do it tries again a minute later.
+constexpr Duration kUpkeepQuiet = std::chrono::minutes(2);
 
 /// The payload that fits in a message beside its control bytes: at most an eighth is left to those
 /// (a unit takes some 20 bytes there, and is rarely below 256).
@@ -151,20 +154,32 @@ struct Server::Parts {
                            .observer = options.scrub_observer}),
         clock(clock),
         start(clock->Now()),
-        expiry(kExpiryPeriod,
-               [this] {
-                 // A failure is counted by the registry, which tries again by itself.
-                 (void)registry->RemoveExpired();
-                 (void)store->Sweep();  // The same.
-                 // A pin that does not fit waits, and is counted.
-                 (void)registry->RestorePins(this->clock->Now() + kPinRestoreTime);
-                 sessions.RemoveExpired();
-                 contexts.RemoveExpired();
-                 contexts.LetGoUnnamed();
-               }),
+        cleanup(health, Trouble::kCleanupFailed, clock, kUpkeepQuiet),
+        pins(health, Trouble::kPinsWaiting, clock, kUpkeepQuiet),
+        expiry(kExpiryPeriod, std::bind_front(&Parts::KeepUp, this)),
         // Apart from the expiry, which waits for the device.
         device_check(kDeviceCheckPeriod, std::bind_front(&PageStore::CheckDevice, store.get())) {
     if (options.scrub_bytes_per_second.digests > 0) held_digest_scrub.Start();
+  }
+
+  /// Work of once a second. What fails is told, and is tried again by itself.
+  void KeepUp() {
+    Status cleaned = registry->RemoveExpired().status();
+    cleaned.Update(store->Sweep().status());
+    if (cleaned.ok()) {
+      cleanup.Succeeded();
+    } else {
+      cleanup.Failed(Message(cleaned));
+    }
+    const auto restored = registry->RestorePins(clock->Now() + kPinRestoreTime);
+    if (restored.failed == 0) {
+      pins.Succeeded();
+    } else {
+      pins.Failed(Message(restored.first_failure));
+    }
+    sessions.RemoveExpired();
+    contexts.RemoveExpired();
+    contexts.LetGoUnnamed();
   }
 
   void VisitMetrics(MetricsVisitor& visit) const {
@@ -198,6 +213,8 @@ struct Server::Parts {
   Scrubber held_digest_scrub;
   const Clock* const clock;
   const TimePoint start;
+  RecurringTrouble cleanup;
+  RecurringTrouble pins;
   PeriodicTask expiry;
   PeriodicTask device_check;
 };

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/memory_limit.h"
-
 namespace quire::kvserver {
 namespace {
 
@@ -21,18 +19,16 @@ uint64_t SlabBytes(uint64_t arena_bytes) {
   return share / unit * unit;
 }
 
-Status CheckSize(uint64_t bytes) {
-  // Beyond a control group's limit the kernel would end the process once the arena has filled.
-  const MemoryLimit limit = ReadMemoryLimit();
-  if (bytes >= Arena::kMinBytes && bytes <= limit.bytes) return OkStatus();
-  return InvalidArgument("dram_bytes is ", bytes, ", must be ", Arena::kMinBytes, "..", limit.bytes,
-                         " (", limit.whose, ")");
+Status CheckSize(uint64_t bytes, const MemoryLimit& limit) {
+  if (bytes >= Arena::kMinBytes) return CheckWithin(limit, "dram_bytes", bytes);
+  return InvalidArgument("dram_bytes is ", bytes, ", must be ", Arena::kMinBytes, " or more");
 }
 
 }  // namespace
 
-StatusOr<std::unique_ptr<Arena>> Arena::Reserve(const ArenaMemory::Options& options) {
-  QUIRE_RETURN_IF_ERROR(CheckSize(options.bytes));
+StatusOr<std::unique_ptr<Arena>> Arena::Reserve(const ArenaMemory::Options& options,
+                                                const MemoryLimit& limit) {
+  QUIRE_RETURN_IF_ERROR(CheckSize(options.bytes, limit));
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<ArenaMemory> memory, ArenaMemory::Map(options));
   return std::unique_ptr<Arena>(
       new Arena(std::move(memory), options.bytes, SlabBytes(options.bytes)));

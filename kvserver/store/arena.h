@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/memory_limit.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "kvserver/store/arena_memory.h"
@@ -46,9 +47,10 @@ class Arena {
   /// Slots start at multiples of this: the page size, also what direct I/O asks for.
   static constexpr uint64_t kSlotAlignBytes = 4096;
 
-  /// Reserves memory. INVALID_ARGUMENT for less than kMinBytes, more than the machine has or a NUMA
-  /// node that it does not have; RESOURCE_EXHAUSTED when the system refuses.
-  static StatusOr<std::unique_ptr<Arena>> Reserve(const ArenaMemory::Options& options);
+  /// Reserves memory. INVALID_ARGUMENT for less than kMinBytes, more than `limit` or a NUMA node
+  /// that the machine does not have; RESOURCE_EXHAUSTED when the system refuses.
+  static StatusOr<std::unique_ptr<Arena>> Reserve(const ArenaMemory::Options& options,
+                                                  const MemoryLimit& limit = ReadMemoryLimit());
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 

@@ -56,6 +56,16 @@ TEST(ArenaTest, RefusesAbsurdSizes) {
   }
 }
 
+TEST(ArenaTest, RefusesMoreThanAGroupsLimitAlthoughTheMachineHasIt) {
+  const MemoryLimit limit{1 << 20, "the limit in /group/memory.max"};
+  EXPECT_TRUE(Arena::Reserve({.bytes = 1 << 20}, limit).ok());
+  const auto arena = Arena::Reserve({.bytes = 2 << 20}, limit);
+  EXPECT_EQ(arena.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(
+      std::string(arena.status().message()),
+      HasSubstr("dram_bytes is 2097152, more than the limit in /group/memory.max, 1048576"));
+}
+
 TEST(ArenaTest, AccountsForEachClassAndGivesEmptySlabsBack) {
   const auto arena = Arena::Reserve({.bytes = 1 << 20}).value();  // 16 slabs of 64 KiB
   const auto small = arena->Allocate(4096);

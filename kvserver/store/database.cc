@@ -108,6 +108,101 @@ class Listener final : public rocksdb::EventListener {
   LogState* const log_;
 };
 
+/// What is told of the files of tables and of all but the log. Either may be null.
+struct FileObserver {
+  StallWatch* watch = nullptr;
+  RecurringTrouble* reads = nullptr;
+
+  /// Hands `status` of a read of the file `name` on.
+  rocksdb::IOStatus Told(const std::string& name, rocksdb::IOStatus status) const {
+    if (reads == nullptr) return status;
+    if (status.ok()) {
+      reads->Succeeded();
+    } else {
+      reads->Failed("cannot read " + name + ": " + status.ToString());
+    }
+    return status;
+  }
+};
+
+/// A file that is read, under watch.
+class WatchedReadFile final : public rocksdb::FSRandomAccessFileOwnerWrapper {
+ public:
+  WatchedReadFile(std::unique_ptr<rocksdb::FSRandomAccessFile> file, std::string name,
+                  const FileObserver& observer)
+      : FSRandomAccessFileOwnerWrapper(std::move(file)),
+        name_(std::move(name)),
+        observer_(observer) {}
+
+  rocksdb::IOStatus Read(uint64_t offset, size_t bytes, const rocksdb::IOOptions& options,
+                         rocksdb::Slice* result, char* scratch,
+                         rocksdb::IODebugContext* debug) const override {
+    const StallWatch::Operation operation(observer_.watch, "a read of the metadata");
+    return observer_.Told(name_, FSRandomAccessFileOwnerWrapper::Read(offset, bytes, options,
+                                                                      result, scratch, debug));
+  }
+  rocksdb::IOStatus MultiRead(rocksdb::FSReadRequest* requests, size_t count,
+                              const rocksdb::IOOptions& options,
+                              rocksdb::IODebugContext* debug) override {
+    const StallWatch::Operation operation(observer_.watch, "reads of the metadata");
+    rocksdb::IOStatus status =
+        FSRandomAccessFileOwnerWrapper::MultiRead(requests, count, options, debug);
+    for (size_t i = 0; status.ok() && i < count; ++i) {
+      (void)observer_.Told(name_, requests[i].status);
+    }
+    return status.ok() ? status : observer_.Told(name_, std::move(status));
+  }
+  rocksdb::IOStatus Prefetch(uint64_t offset, size_t bytes, const rocksdb::IOOptions& options,
+                             rocksdb::IODebugContext* debug) override {
+    const StallWatch::Operation operation(observer_.watch, "a read ahead of the metadata");
+    return FSRandomAccessFileOwnerWrapper::Prefetch(offset, bytes, options, debug);
+  }
+
+ private:
+  const std::string name_;
+  const FileObserver observer_;
+};
+
+/// A file that RocksDB writes in a flush, a compaction or a recovery, under watch. It tells of no
+/// failure: the commits that are refused for it do.
+class WatchedWriteFile final : public rocksdb::FSWritableFileOwnerWrapper {
+ public:
+  static constexpr std::string_view kWhat = "a write to the metadata's files";
+
+  WatchedWriteFile(std::unique_ptr<rocksdb::FSWritableFile> file, StallWatch* watch)
+      : FSWritableFileOwnerWrapper(std::move(file)), watch_(watch) {}
+
+  rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                           rocksdb::IODebugContext* debug) override {
+    const StallWatch::Operation operation(watch_, kWhat);
+    return FSWritableFileOwnerWrapper::Append(data, options, debug);
+  }
+  rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                           const rocksdb::DataVerificationInfo& verification,
+                           rocksdb::IODebugContext* debug) override {
+    const StallWatch::Operation operation(watch_, kWhat);
+    return FSWritableFileOwnerWrapper::Append(data, options, verification, debug);
+  }
+  rocksdb::IOStatus Sync(const rocksdb::IOOptions& options,
+                         rocksdb::IODebugContext* debug) override {
+    const StallWatch::Operation operation(watch_, "a sync of the metadata's files");
+    return FSWritableFileOwnerWrapper::Sync(options, debug);
+  }
+  rocksdb::IOStatus Fsync(const rocksdb::IOOptions& options,
+                          rocksdb::IODebugContext* debug) override {
+    const StallWatch::Operation operation(watch_, "a sync of the metadata's files");
+    return FSWritableFileOwnerWrapper::Fsync(options, debug);
+  }
+  rocksdb::IOStatus Close(const rocksdb::IOOptions& options,
+                          rocksdb::IODebugContext* debug) override {
+    const StallWatch::Operation operation(watch_, kWhat);
+    return FSWritableFileOwnerWrapper::Close(options, debug);
+  }
+
+ private:
+  StallWatch* const watch_;
+};
+
 /// A write-ahead log that tells when it breaks. One that was deleted under the process is broken:
 /// nothing in it is there after a restart.
 class WatchedLog final : public rocksdb::FSWritableFileOwnerWrapper {
@@ -178,12 +273,13 @@ class PendingLog final : public rocksdb::FSWritableFile {
   std::unique_ptr<rocksdb::FSWritableFile> file_;  ///< Null until it could be made.
 };
 
-/// Files as RocksDB 7.8 needs them to survive a power failure and a full disk.
+/// Files as RocksDB 7.8 needs them to survive a power failure and a full disk, under watch.
 class CarefulFileSystem final : public rocksdb::FileSystemWrapper {
  public:
   /// `log` outlives the file system.
-  CarefulFileSystem(const std::shared_ptr<rocksdb::FileSystem>& files, LogState* log)
-      : FileSystemWrapper(files), log_(log) {}
+  CarefulFileSystem(const std::shared_ptr<rocksdb::FileSystem>& files, LogState* log,
+                    const FileObserver& observer)
+      : FileSystemWrapper(files), log_(log), observer_(observer) {}
   const char* Name() const override { return "CarefulFileSystem"; }
 
   /// RocksDB starts a new log in the middle of a write. When that fails it keeps references for
@@ -191,9 +287,7 @@ class CarefulFileSystem final : public rocksdb::FileSystemWrapper {
   rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
                                     std::unique_ptr<rocksdb::FSWritableFile>* file,
                                     rocksdb::IODebugContext* debug) override {
-    if (!name.ends_with(".log")) {
-      return FileSystemWrapper::NewWritableFile(name, options, file, debug);
-    }
+    if (!name.ends_with(".log")) return NewWatchedFile(name, options, file, debug);
     std::unique_ptr<rocksdb::FSWritableFile> log;
     if (!FileSystemWrapper::NewWritableFile(name, options, &log, debug).ok()) {
       log = std::make_unique<PendingLog>(target(), name, options);
@@ -201,6 +295,19 @@ class CarefulFileSystem final : public rocksdb::FileSystemWrapper {
     log_->broken = false;
     *file = std::make_unique<WatchedLog>(std::move(log), target(), name, log_);
     return rocksdb::IOStatus::OK();
+  }
+
+  rocksdb::IOStatus NewRandomAccessFile(const std::string& name,
+                                        const rocksdb::FileOptions& options,
+                                        std::unique_ptr<rocksdb::FSRandomAccessFile>* file,
+                                        rocksdb::IODebugContext* debug) override {
+    std::unique_ptr<rocksdb::FSRandomAccessFile> opened;
+    rocksdb::IOStatus status =
+        FileSystemWrapper::NewRandomAccessFile(name, options, &opened, debug);
+    if (status.ok()) {
+      *file = std::make_unique<WatchedReadFile>(std::move(opened), name, observer_);
+    }
+    return status;
   }
 
   /// RocksDB makes a manifest, names it in CURRENT and only then syncs the directory: a power
@@ -221,12 +328,24 @@ class CarefulFileSystem final : public rocksdb::FileSystemWrapper {
   }
 
  private:
+  rocksdb::IOStatus NewWatchedFile(const std::string& name, const rocksdb::FileOptions& options,
+                                   std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                   rocksdb::IODebugContext* debug) {
+    const StallWatch::Operation operation(observer_.watch, WatchedWriteFile::kWhat);
+    std::unique_ptr<rocksdb::FSWritableFile> made;
+    rocksdb::IOStatus status = FileSystemWrapper::NewWritableFile(name, options, &made, debug);
+    if (status.ok()) *file = std::make_unique<WatchedWriteFile>(std::move(made), observer_.watch);
+    return status;
+  }
+
   LogState* const log_;
+  const FileObserver observer_;
 };
 
-std::unique_ptr<rocksdb::Env> MakeCarefulEnv(rocksdb::Env* env, LogState* log) {
+std::unique_ptr<rocksdb::Env> MakeCarefulEnv(rocksdb::Env* env, LogState* log,
+                                             const FileObserver& observer) {
   return rocksdb::NewCompositeEnv(std::make_shared<CarefulFileSystem>(
-      env != nullptr ? env->GetFileSystem() : rocksdb::FileSystem::Default(), log));
+      env != nullptr ? env->GetFileSystem() : rocksdb::FileSystem::Default(), log, observer));
 }
 
 rocksdb::DBOptions DbOptions(rocksdb::Env* env, uint64_t buffer_bytes,
@@ -348,7 +467,8 @@ StatusOr<std::unique_ptr<Database>> Database::Open(const Options& options) {
   rep->read_only = options.read_only;
   rep->watch = options.watch;
   rep->health = options.health;
-  rep->env = MakeCarefulEnv(options.env, &rep->log);
+  rep->env =
+      MakeCarefulEnv(options.env, &rep->log, {.watch = options.watch, .reads = options.reads});
   const rocksdb::DBOptions db_options =
       DbOptions(rep->env.get(), options.buffer_bytes, std::make_shared<Listener>(&rep->log));
   const rocksdb::Status status =
@@ -382,7 +502,7 @@ StatusOr<std::string> Database::Get(Table table, std::string_view key) {
   std::string value;
   const rocksdb::Status status =
       rep_->db->Get(rocksdb::ReadOptions(), rep_->Of(table), ToSlice(key), &value);
-  QUIRE_RETURN_IF_ERROR(Convert(status, kTableNames[static_cast<size_t>(table)]));
+  QUIRE_RETURN_IF_ERROR(ToldOfRead(table, status));
   return value;
 }
 
@@ -399,7 +519,15 @@ Status Database::Scan(Table table, std::string_view start,
   for (it->Seek(ToSlice(start)); it->Valid(); it->Next()) {
     if (!visit(ToView(it->key()), ToView(it->value()))) break;
   }
-  return Convert(it->status(), kTableNames[static_cast<size_t>(table)]);
+  return ToldOfRead(table, it->status());
+}
+
+Status Database::ToldOfRead(Table table, const rocksdb::Status& read) {
+  Status status = Convert(read, kTableNames[static_cast<size_t>(table)]);
+  if (absl::IsDataLoss(status) && rep_->health != nullptr) {
+    rep_->health->Raise(Trouble::kRecordsDamaged, Message(status));
+  }
+  return status;
 }
 
 Status Database::Commit(Batch& batch, bool sync) {
@@ -556,6 +684,7 @@ Status Database::Compact() {
 }
 
 StatusOr<uint64_t> Database::FreeBytes() {
+  const StallWatch::Operation operation(rep_->watch, "a look at the free space");
   uint64_t bytes = 0;
   const rocksdb::Status status = rep_->db->GetEnv()->GetFreeSpace(rep_->path, &bytes);
   QUIRE_RETURN_IF_ERROR(Convert(status, "cannot ask for the free space of " + rep_->path));

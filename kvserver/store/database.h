@@ -50,9 +50,11 @@ class Database {
     std::string path;             ///< Created when missing; its parent exists.
     rocksdb::Env* env = nullptr;  ///< The machine's when null; tests inject faults through it.
     bool read_only = false;       ///< The database exists and no file of it is changed.
-    StallWatch* watch = nullptr;  ///< Watches writes; may be null, outlives the database.
-    Health* health = nullptr;     ///< Told of writes that fail; may be null, outlives the database.
-    uint64_t limit_bytes = 0;     ///< Limit of its files; 0: none. Kept by CheckRoom, MakeRoom.
+    StallWatch* watch = nullptr;  ///< Watches its I/O; may be null, outlives the database.
+    /// Told of writes that fail and of damage that reads find; may be null, outlives the database.
+    Health* health = nullptr;
+    RecurringTrouble* reads = nullptr;  ///< Told how reads of files end; the same.
+    uint64_t limit_bytes = 0;  ///< Limit of its files; 0: none. Kept by CheckRoom, MakeRoom.
     /// Upper bound of the bytes of all tables in memory, not yet in a file. The log has at most
     /// twice as many.
     uint64_t buffer_bytes = uint64_t{64} << 20;
@@ -126,6 +128,8 @@ class Database {
   rocksdb::Status Write(Batch& batch, bool sync);
   /// Posts how a commit ended.
   void Tell(const Status& written);
+  /// Posts damage that a read of `table` found; `read` as Get and Scan return it.
+  Status ToldOfRead(Table table, const rocksdb::Status& read);
   Status Resume();
   /// Measures the size of the files.
   Status MeasureFiles();

@@ -8,9 +8,14 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <thread>
 
 #include "kvserver/store/fault_file_system.h"
 #include "kvserver/store/testing/store_kit.h"
+#include "tests/kit/fake_clock.h"
 #include "tests/kit/health_lines.h"
 #include "tests/kit/temp_dir.h"
 
@@ -19,7 +24,10 @@ namespace {
 
 using quire::testing::HealthLines;
 using quire::testing::TempDir;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 constexpr uint64_t kBufferBytes = 1 << 20;
 constexpr uint64_t kLimitBytes = 1 << 30;
@@ -30,13 +38,27 @@ class DatabaseTest : public ::testing::Test {
     database_.reset();
     auto opened = Database::Open({.path = dir_ / "db",
                                   .env = env_.env.get(),
+                                  .watch = &watch_,
                                   .health = health_.board(),
+                                  .reads = &reads_,
                                   .limit_bytes = kLimitBytes,
                                   .buffer_bytes = kBufferBytes});
     ASSERT_TRUE(opened.ok()) << opened.status();
     database_ = *std::move(opened);
   }
-  void SetUp() override { Open(); }
+  void SetUp() override {
+    env_.faults.before = [this](FaultSwitch::Operation operation) {
+      std::function<bool(FaultSwitch::Operation)> hook;
+      {
+        MutexLock lock(hook_mutex_);
+        std::swap(hook, hook_);
+      }
+      if (!hook || hook(operation)) return;
+      MutexLock lock(hook_mutex_);
+      hook_ = std::move(hook);
+    };
+    Open();
+  }
 
   Status Put(const std::string& key, const std::string& value, bool sync = true) {
     Database::Batch batch = database_->NewBatch();
@@ -49,8 +71,41 @@ class DatabaseTest : public ::testing::Test {
     EXPECT_EQ(database_->Get(Table::kExtents, key).status().code(), StatusCode::kNotFound);
   }
 
+  /// Runs `work` while the first operation of that kind that it does waits, and expects that the
+  /// watch finds it as `what`.
+  void ExpectSeenInFlight(FaultSwitch::Operation kind, const std::string& what,
+                          const std::function<void()>& work) {
+    std::promise<void> met, go_on;
+    std::thread worker;
+    {
+      MutexLock lock(hook_mutex_);
+      hook_ = [&, kind](FaultSwitch::Operation operation) {
+        if (operation != kind) return false;
+        met.set_value();
+        go_on.get_future().wait();
+        return true;
+      };
+    }
+    worker = std::thread(work);
+    met.get_future().wait();
+    clock_.Advance(kStallBound + std::chrono::milliseconds(1));
+    const auto stall = watch_.Find();
+    EXPECT_TRUE(stall.has_value());
+    if (stall) EXPECT_EQ(stall->what, what);
+    go_on.set_value();
+    worker.join();
+    EXPECT_FALSE(watch_.Find().has_value());
+  }
+
+  static constexpr Duration kStallBound = std::chrono::seconds(5);
   HealthLines health_;
+  quire::testing::FakeClock clock_;
+  StallWatch watch_{&clock_, kStallBound};
+  RecurringTrouble reads_{health_.board(), Trouble::kReadFailed, &clock_, std::chrono::seconds(60)};
   TempDir dir_;
+  Mutex hook_mutex_;
+  /// True when it has met what it waits for; then it is over.
+  std::function<bool(FaultSwitch::Operation)> hook_ QUIRE_GUARDED_BY(hook_mutex_);
   FaultEnv env_;
   std::unique_ptr<Database> database_;
 };
@@ -79,6 +134,63 @@ TEST_F(DatabaseTest, DeletePrefixDeletesExactlyThePrefix) {
   EXPECT_EQ(left, "a ac b ");
   EXPECT_EQ(database_->Get(Table::kExtents, "ac").status().code(), StatusCode::kNotFound);
   EXPECT_TRUE(database_->Get(Table::kExtents, "b").ok());
+}
+
+TEST_F(DatabaseTest, AReadThatTheDeviceFailsIsToldAndOverAfterAQuietTime) {
+  ASSERT_TRUE(Put("a", "one").ok());
+  Open();  // From here on it is in a table, and in no memory.
+  env_.faults.fault = Fault::kReadError;
+  EXPECT_EQ(database_->Get(Table::kSegments, "a").status().code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(health_.board()->IsRaised(Trouble::kReadFailed));
+  const auto all = [](std::string_view, std::string_view) { return true; };
+  EXPECT_EQ(database_->Scan(Table::kExtents, "", all).code(), StatusCode::kUnavailable);
+  ASSERT_FALSE(health_.lines().empty());
+  EXPECT_THAT(health_.lines().front(),
+              AllOf(StartsWith("read_failed: cannot read "), HasSubstr("Input/output error")));
+  env_.faults.fault = Fault::kNone;
+  EXPECT_EQ(*database_->Get(Table::kSegments, "a"), "one");
+  EXPECT_TRUE(health_.board()->IsRaised(Trouble::kReadFailed)) << "it may be one bad place";
+  clock_.Advance(std::chrono::seconds(60));
+  EXPECT_EQ(database_->Scan(Table::kExtents, "", all), OkStatus());
+  EXPECT_THAT(health_.board()->Degradations(), IsEmpty());
+}
+
+TEST_F(DatabaseTest, DamageThatAReadFindsIsTold) {
+  ASSERT_TRUE(Put("a", std::string(1000, 'x')).ok());
+  Open();
+  database_.reset();
+  for (const auto& entry : std::filesystem::directory_iterator(dir_ / "db")) {
+    if (entry.path().extension() != ".sst") continue;
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(4);
+    file.write("rubbish", 7);
+  }
+  Open();
+  EXPECT_EQ(database_->Get(Table::kSegments, "a").status().code(), StatusCode::kDataLoss);
+  EXPECT_TRUE(health_.board()->IsRaised(Trouble::kRecordsDamaged));
+}
+
+// I/O is seen whether a caller or RocksDB itself wants it.
+TEST_F(DatabaseTest, IoOfReadsCompactionsAndRecoveriesIsSeenInFlight) {
+  ASSERT_TRUE(Put("a", "one").ok());
+  Open();
+  ExpectSeenInFlight(FaultSwitch::Operation::kRead, "a read of the metadata",
+                     [&] { EXPECT_EQ(*database_->Get(Table::kSegments, "a"), "one"); });
+  Open();
+  ExpectSeenInFlight(FaultSwitch::Operation::kRead, "a read of the metadata", [&] {
+    EXPECT_TRUE(database_->Scan(Table::kExtents, "", [](auto, auto) { return true; }).ok());
+  });
+  Database::Batch batch = database_->NewBatch();
+  batch.Delete(Table::kSegments, "a");
+  ASSERT_TRUE(database_->Commit(batch, /*sync=*/true).ok());
+  ExpectSeenInFlight(FaultSwitch::Operation::kAppend, "a write to the metadata's files", [&] {
+    EXPECT_EQ(database_->MakeRoom(2 * kLimitBytes).code(), StatusCode::kResourceExhausted);
+  });
+  env_.faults.fault = Fault::kErrorAtSync;
+  env_.faults.failures_left = 1;
+  // The log's sync fails, and then the probe of the recovery is made.
+  ExpectSeenInFlight(FaultSwitch::Operation::kCreate, "a write to the metadata's files",
+                     [&] { (void)Put("b", "two"); });
 }
 
 TEST_F(DatabaseTest, WritesRecoverByThemselvesWhenThereIsSpaceAgain) {

@@ -10,6 +10,7 @@
 #include <rocksdb/file_system.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,6 +27,7 @@ enum class Fault {
   kErrorOnceWritten,  ///< Each write ends with an I/O error after all of it was written.
   kIoError,
   kReadOnly,
+  kReadError,  ///< Reads of tables end with an I/O error, and writes go on.
 };
 
 /// Shared by the file system and the files it opened.
@@ -35,10 +37,16 @@ struct FaultSwitch {
   std::atomic<uint64_t> failures_left{UINT64_MAX};
   std::atomic<uint64_t> free_bytes{uint64_t{1} << 40};
 
-  enum class Operation { kCreate, kAppend, kSync };
+  enum class Operation { kCreate, kAppend, kSync, kRead };
+  /// Runs before each operation when it is set, in the thread of that. Not changed while there are
+  /// files.
+  std::function<void(Operation)> before = {};
+
   /// What `operation` meets.
   Fault Meet(Operation operation) {
+    if (before) before(operation);
     const Fault met = fault;
+    if ((met == Fault::kReadError) != (operation == Operation::kRead)) return Fault::kNone;
     const bool only_at_sync = met == Fault::kNoSpaceAtSync || met == Fault::kErrorAtSync;
     if (met == Fault::kNone || (only_at_sync && operation != Operation::kSync)) return Fault::kNone;
     if (met == Fault::kNoSpaceForFiles && operation != Operation::kCreate) return Fault::kNone;
@@ -59,6 +67,7 @@ inline rocksdb::IOStatus StatusOf(Fault fault) {
     case Fault::kErrorAtSync:
     case Fault::kErrorOnceWritten:
     case Fault::kIoError:
+    case Fault::kReadError:
       return rocksdb::IOStatus::IOError("Input/output error");
     case Fault::kReadOnly:
       return rocksdb::IOStatus::IOError("Read-only file system");
@@ -94,6 +103,23 @@ class FaultWritableFile final : public rocksdb::FSWritableFileOwnerWrapper {
   FaultSwitch* const faults_;
 };
 
+class FaultReadFile final : public rocksdb::FSRandomAccessFileOwnerWrapper {
+ public:
+  FaultReadFile(std::unique_ptr<rocksdb::FSRandomAccessFile> file, FaultSwitch* faults)
+      : FSRandomAccessFileOwnerWrapper(std::move(file)), faults_(faults) {}
+
+  rocksdb::IOStatus Read(uint64_t offset, size_t bytes, const rocksdb::IOOptions& options,
+                         rocksdb::Slice* result, char* scratch,
+                         rocksdb::IODebugContext* debug) const override {
+    const rocksdb::IOStatus status = StatusOf(faults_->Meet(FaultSwitch::Operation::kRead));
+    if (!status.ok()) return status;
+    return FSRandomAccessFileOwnerWrapper::Read(offset, bytes, options, result, scratch, debug);
+  }
+
+ private:
+  FaultSwitch* const faults_;
+};
+
 class FaultFileSystem final : public rocksdb::FileSystemWrapper {
  public:
   explicit FaultFileSystem(FaultSwitch* faults)
@@ -108,6 +134,15 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
     std::unique_ptr<rocksdb::FSWritableFile> real;
     rocksdb::IOStatus status = FileSystemWrapper::NewWritableFile(name, options, &real, debug);
     if (status.ok()) *file = std::make_unique<FaultWritableFile>(std::move(real), faults_);
+    return status;
+  }
+  rocksdb::IOStatus NewRandomAccessFile(const std::string& name,
+                                        const rocksdb::FileOptions& options,
+                                        std::unique_ptr<rocksdb::FSRandomAccessFile>* file,
+                                        rocksdb::IODebugContext* debug) override {
+    std::unique_ptr<rocksdb::FSRandomAccessFile> real;
+    rocksdb::IOStatus status = FileSystemWrapper::NewRandomAccessFile(name, options, &real, debug);
+    if (status.ok()) *file = std::make_unique<FaultReadFile>(std::move(real), faults_);
     return status;
   }
   rocksdb::IOStatus GetFreeSpace(const std::string&, const rocksdb::IOOptions&, uint64_t* bytes,

@@ -333,6 +333,12 @@ TEST_F(WatchedStoreTest, AScrubFindingAndAReadThatFailsAreTold) {
   engine_.Inject(Kind::kRead, IoFault::kIoError);
   ASSERT_TRUE(store_->scrubber("payload").RunRound().ok());
   EXPECT_THAT(lines_, ElementsAre(StartsWith("read_failed: ")));
+  EXPECT_THAT(Degraded(), ElementsAre("read_failed"));
+  clock_.Advance(std::chrono::seconds(59));
+  ASSERT_TRUE(store_->scrubber("payload").RunRound().ok());
+  EXPECT_THAT(Degraded(), ElementsAre("read_failed")) << "other places can be read";
+  clock_.Advance(std::chrono::seconds(1));
+  ASSERT_TRUE(store_->scrubber("payload").RunRound().ok());
   EXPECT_THAT(Degraded(), IsEmpty());
   engine_.Inject(Kind::kRead, IoFault::kBitFlip);
   ASSERT_TRUE(store_->scrubber("payload").RunRound().ok());

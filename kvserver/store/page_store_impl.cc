@@ -25,6 +25,8 @@ constexpr size_t kMaxLookupTokens = size_t{1} << 24;
 constexpr size_t kPromotionMemory = 65536;
 // I/O that takes longer is told. A batch has 8 MiB at most, so no device that works needs that.
 constexpr Duration kStallBound = std::chrono::seconds(5);
+/// Time without a read that failed after which the device counts as sound again.
+constexpr Duration kReadsQuiet = std::chrono::minutes(1);
 // Upper bound of the volumes that one line names.
 constexpr size_t kMostNamedVolumes = 3;
 
@@ -95,6 +97,8 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
     parts.health = parts.own_health.get();
   }
   parts.watch = std::make_unique<StallWatch>(ClockOf(options), kStallBound);
+  parts.reads = std::make_unique<RecurringTrouble>(parts.health, Trouble::kReadFailed,
+                                                   ClockOf(options), kReadsQuiet);
   parts.latencies =
       std::make_unique<StoreLatencies>(options.clock != nullptr ? *options.clock : SystemClock());
   Disk& disk = machine.disk != nullptr ? *machine.disk : SystemDisk();
@@ -106,6 +110,7 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
                                          .env = machine.env,
                                          .watch = parts.watch.get(),
                                          .health = parts.health,
+                                         .reads = parts.reads.get(),
                                          .limit_bytes = parts.budget.metadata_bytes,
                                          .buffer_bytes = parts.budget.buffer_bytes}));
   QUIRE_RETURN_IF_ERROR(NoteFormat(*parts.database));
@@ -145,11 +150,12 @@ Status PageStoreImpl::OpenPayload(const Machine& machine, Parts* parts) {
       .free_bytes = [database = parts->database.get()] { return FreeForVolumes(*database); },
       .faults = machine.faults,
       .disk = machine.disk};
-  QUIRE_ASSIGN_OR_RETURN(
-      parts->payload,
-      PayloadStore::Open(
-          {.volumes = volumes, .buffers = {}, .faults = machine.faults, .health = parts->health},
-          parts->timed_engine.get()));
+  QUIRE_ASSIGN_OR_RETURN(parts->payload, PayloadStore::Open({.volumes = volumes,
+                                                             .buffers = {},
+                                                             .faults = machine.faults,
+                                                             .health = parts->health,
+                                                             .reads = parts->reads.get()},
+                                                            parts->timed_engine.get()));
   return OkStatus();
 }
 
@@ -159,6 +165,7 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
     : own_health_(std::move(parts.own_health)),
       health_(*parts.health),
       watch_(std::move(parts.watch)),
+      reads_(std::move(parts.reads)),
       latencies_(std::move(parts.latencies)),
       directory_(std::move(parts.directory)),
       database_(std::move(parts.database)),

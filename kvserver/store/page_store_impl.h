@@ -127,6 +127,7 @@ class PageStoreImpl final : public PageStore {
     std::unique_ptr<Health> own_health;  ///< Null when it is the caller's.
     Health* health = nullptr;
     std::unique_ptr<StallWatch> watch;
+    std::unique_ptr<RecurringTrouble> reads;
     std::unique_ptr<StoreLatencies> latencies;
     std::unique_ptr<DataDirectory> directory;
     std::unique_ptr<Database> database;
@@ -152,6 +153,7 @@ class PageStoreImpl final : public PageStore {
   const std::unique_ptr<Health> own_health_;
   Health& health_;
   const std::unique_ptr<StallWatch> watch_;
+  const std::unique_ptr<RecurringTrouble> reads_;
   const std::unique_ptr<StoreLatencies> latencies_;
   const std::unique_ptr<DataDirectory> directory_;
   const std::unique_ptr<Database> database_;

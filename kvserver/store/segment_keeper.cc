@@ -237,18 +237,17 @@ StatusOr<uint64_t> SegmentKeeper::Sweep() {
   Status first_failure;
   for (uint64_t before = 0; first_failure.ok();) {
     std::vector<SegmentKey> forsaken, detached, unused;
-    const TimePoint unused_since = parts_.clock->Now() - cached_ttl_;
     {
       MutexLock lock(mutex_);
       forsaken = lives_.Forsaken(kSweepBatch);
       detached = lives_.Detached(kSweepBatch);
       if (cached_ttl_ > Duration::zero()) {
-        unused = lives_.UnusedSince(unused_since, kSweepBatch);
+        unused = lives_.UnusedSince(ExpiredBefore(), kSweepBatch);
       }
     }
     removed += RemoveAll(forsaken, Leaving::kForsaken, &first_failure);
     const uint64_t detached_now = RemoveAll(detached, Leaving::kDetached, &first_failure);
-    const uint64_t expired_now = RemoveAll(unused, Leaving::kExpired, &first_failure, unused_since);
+    const uint64_t expired_now = RemoveAll(unused, Leaving::kExpired, &first_failure);
     detached_.Add(detached_now);
     expired_.Add(expired_now);
     removed += detached_now + expired_now;
@@ -261,10 +260,10 @@ StatusOr<uint64_t> SegmentKeeper::Sweep() {
 }
 
 uint64_t SegmentKeeper::RemoveAll(std::span<const SegmentKey> keys, Leaving why,
-                                  Status* first_failure, TimePoint unused_since) {
+                                  Status* first_failure) {
   uint64_t removed = 0;
   for (const SegmentKey& key : keys) {
-    const StatusOr<bool> gone = Remove(key, why, unused_since);
+    const StatusOr<bool> gone = Remove(key, why);
     if (gone.value_or(false)) ++removed;
     first_failure->Update(gone.status());
   }
@@ -273,18 +272,17 @@ uint64_t SegmentKeeper::RemoveAll(std::span<const SegmentKey> keys, Leaving why,
 
 // --- Removal.
 
-StatusOr<bool> SegmentKeeper::Remove(const SegmentKey& key, Leaving why, TimePoint unused_since) {
+StatusOr<bool> SegmentKeeper::Remove(const SegmentKey& key, Leaving why) {
   const KeyedLock::Guard guard = parts_.writers->Acquire(key);
-  return RemoveLocked(key, why, unused_since);
+  return RemoveLocked(key, why);
 }
 
-StatusOr<bool> SegmentKeeper::RemoveLocked(const SegmentKey& key, Leaving why,
-                                           TimePoint unused_since) {
+StatusOr<bool> SegmentKeeper::RemoveLocked(const SegmentKey& key, Leaving why) {
   std::string tenant;
   uint64_t bytes = 0;
   {
     MutexLock lock(mutex_);
-    if (!lives_.Leave(key, why, unused_since)) return false;
+    if (!lives_.Leave(key, why, ExpiredBefore())) return false;
     tenant = lives_.TenantOf(key);
     bytes = lives_.BytesOf(key);
   }

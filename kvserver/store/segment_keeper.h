@@ -116,15 +116,15 @@ class SegmentKeeper final : public SegmentHold::Owner {
  private:
   /// Whether it is gone; false when the rules do not let it leave for this reason
   /// (SegmentLives::Leave).
-  StatusOr<bool> Remove(const SegmentKey& key, Leaving why,
-                        TimePoint unused_since = TimePoint::max()) QUIRE_EXCLUDES(mutex_);
+  StatusOr<bool> Remove(const SegmentKey& key, Leaving why) QUIRE_EXCLUDES(mutex_);
   /// The same for who has the writer lock.
-  StatusOr<bool> RemoveLocked(const SegmentKey& key, Leaving why,
-                              TimePoint unused_since = TimePoint::max()) QUIRE_EXCLUDES(mutex_);
+  StatusOr<bool> RemoveLocked(const SegmentKey& key, Leaving why) QUIRE_EXCLUDES(mutex_);
   Status Erase(const SegmentKey& key, const std::string& tenant, uint64_t bytes);
   bool EvictOne(std::optional<std::string_view> tenant) QUIRE_EXCLUDES(mutex_);
-  uint64_t RemoveAll(std::span<const SegmentKey> keys, Leaving why, Status* first_failure,
-                     TimePoint unused_since = TimePoint::max()) QUIRE_EXCLUDES(mutex_);
+  uint64_t RemoveAll(std::span<const SegmentKey> keys, Leaving why, Status* first_failure)
+      QUIRE_EXCLUDES(mutex_);
+  /// Cached segments that were last used before this have expired.
+  TimePoint ExpiredBefore() const { return parts_.clock->Now() - cached_ttl_; }
 
   const Parts parts_;
   const Duration cached_ttl_;

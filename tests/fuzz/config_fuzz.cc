@@ -51,6 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   quire::worker::ModelConfig known{.bos_id = 0, .eos_ids = {1}};
   (void)quire::worker::CheckGenerationConfig(text, "fuzz", &known);
   (void)quire::worker::CheckTokenizerConfig(text, "fuzz", known.eos_ids);
+  (void)quire::worker::CheckTextSettings(text, "fuzz");
   CheckText(text);
   return 0;
 }

@@ -308,6 +308,29 @@ TEST_F(CliTest, NothingToDoIsAFailureInTheSameWayEverywhere) {
   EXPECT_EQ(QuireJson({"ls"})["documents"].size(), 1u) << "nothing of `rm example ''` was done";
 }
 
+TEST_F(CliTest, WhatWouldNotBeReadIsRefused) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> all = {
+      {{"ask", "--document", "example", "--question", "q", "--tau", "0.5"},
+       "--tau is an option of"},
+      {{"demo", "--key-rank", "5"}, "--key-rank is an option of the policy shadowkv"},
+      {{"demo", "--questions-per-document", "3"}, "--questions-per-document is for texts without"},
+      {{"demo", "--host-cache-bytes", "1000TiB"}, "--host-cache-bytes is 1099511627776000, more"},
+      {{"ask", "--document", "example", "--question", "q", "--host-cache-bytes", "1000TiB"},
+       "--host-cache-bytes is 1099511627776000, more than"},
+      {{"worker", "--host-cache-bytes", "1000TiB"}, "--host-cache-bytes is 1099511627776000, more"},
+      {{"worker", "--slot-bytes", "1000TiB"}, "--slot-bytes is 1099511627776000, more than"}};
+  for (const auto& [args, words] : all) {
+    const ChildResult result = Quire(args);
+    EXPECT_EQ(result.exit_code, 1) << result.out;
+    EXPECT_THAT(result.err, HasSubstr(words));
+  }
+  const auto key = QuireJson({"stat", "example"})["chain_tip"].get<std::string>();
+  EXPECT_EQ(QuireJson({"docs", "get", "example"})["chain_tip"], key);
+  const ChildResult kept = Quire({"rm", key, "--keep-segments"});
+  EXPECT_EQ(kept.exit_code, 1);
+  EXPECT_THAT(kept.err, HasSubstr("with --keep-segments only documents are deleted"));
+}
+
 TEST_F(CliTest, TextThatIsNoTextIsNamedWithItsByte) {
   EXPECT_THAT(Quire({"ask", "--document", "example", "--question", "Caf\xe9"}).err,
               HasSubstr("--question is not UTF-8 at byte 3"));
@@ -464,8 +487,11 @@ TEST_F(CliTest, APortOrDirectoryThatIsTakenIsNamed) {
   EXPECT_THAT(data.err, HasSubstr(dir_ / "data"));
 }
 
-// An answer, and no failure: the store has nothing.
+// An answer, and no failure, as the help says: the store has nothing.
 TEST_F(CliTest, AnEmptyStoreSaysSo) {
+  EXPECT_THAT(Quire({"--help"}).out,
+              HasSubstr("0 done, also where the answer is an empty list; 1 failed, also where what "
+                        "was\ngiven is empty; 2 wrong usage"));
   EXPECT_EQ(Quire({"rm", "example"}).exit_code, 0);
   for (const std::vector<std::string>& args :
        {std::vector<std::string>{"ls"}, {"docs"}, {"docs", "list", "--collection", "c"}}) {
@@ -479,6 +505,11 @@ TEST_F(CliTest, AnEmptyStoreSaysSo) {
   EXPECT_EQ(collections.exit_code, 0);
   EXPECT_EQ(collections.out, "");
   EXPECT_THAT(collections.err, HasSubstr("no collection has settings of its own"));
+  EXPECT_EQ(Quire({"stat", "--counters"}).exit_code, 0);
+  EXPECT_EQ(StopServer(SIGTERM), 0);
+  const ChildResult fsck = RunChild(Binary("quire"), {"fsck", dir_ / "data"});
+  EXPECT_EQ(fsck.exit_code, 0) << fsck.err;
+  EXPECT_THAT(fsck.out, HasSubstr("0 segments"));
 }
 
 TEST(CliUsageTest, EveryCommandHasHelpWithExamples) {
@@ -586,6 +617,9 @@ TEST(CliUsageTest, WrongUsageIsExitCodeTwo) {
       {"ask", "--document", "a"},
       {"ask", "--document", "a", "--question", "q", "--policy", "magic"},
       {"ask", "--document", "a", "--question", "q", "--top-p", "2"},
+      {"ask", "--document", "a", "--question", "q", "--top-p", "0.5"},
+      {"ask", "--document", "a", "--question", "q", "--worker", "unix:/w", "--max-message-bytes",
+       "1MiB"},
       {"serve"},
   };
   for (const auto& args : wrong) {

@@ -40,7 +40,7 @@ constexpr uint32_t kAnswerTokens = 6;
 class TwoProcessesTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto corpus = cli::LoadDemoCorpus(std::string(kModel) + "/documents", 0);
+    auto corpus = cli::LoadDemoCorpus(std::string(kModel) + "/documents");
     ASSERT_TRUE(corpus.ok()) << corpus.status();
     corpus->documents.resize(kDocuments);
     std::erase_if(corpus->questions,

@@ -29,6 +29,12 @@ Status CheckShape(const Location& location) {
   return DataLoss("a location of ", location.bytes, " bytes has runs of ", room);
 }
 
+/// DATA_LOSS is of what is stored, and no failure of the device.
+void TellOfRead(const Status& status, RecurringTrouble* reads) {
+  if (status.ok()) return reads->Succeeded();
+  if (absl::IsUnavailable(status)) reads->Failed(Message(status));
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<PayloadStore>> PayloadStore::Open(const Options& options,
@@ -220,9 +226,7 @@ void PayloadStore::Read(const ReadGuard& /*guard*/, std::span<ReadRequest> reque
                         const ReadDone& done) {
   ReadBatch batch(*volumes_, buffers_, requests, [&](ReadRequest& request) {
     if (request.status.ok()) read_bytes_.Add(request.destination.size());
-    if (absl::IsUnavailable(request.status) && options_.health != nullptr) {
-      options_.health->Note(Trouble::kReadFailed, Message(request.status));
-    }
+    if (options_.reads != nullptr) TellOfRead(request.status, options_.reads);
     done(request);
   });
   engine_->Run(batch);

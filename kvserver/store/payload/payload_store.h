@@ -56,8 +56,9 @@ class PayloadStore {
   struct Options {
     VolumeSet::Options volumes;
     AlignedBufferPool::Options buffers;
-    FaultPoints* faults = nullptr;  ///< May be null; outlives the store.
-    Health* health = nullptr;       ///< The same.
+    FaultPoints* faults = nullptr;      ///< May be null; outlives the store.
+    Health* health = nullptr;           ///< The same.
+    RecurringTrouble* reads = nullptr;  ///< Told how reads of the device end; the same.
   };
   class ReadGuard;
 
