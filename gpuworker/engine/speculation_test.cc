@@ -115,12 +115,21 @@ std::vector<float> Errors(const std::vector<FollowedStep>& steps,
   return errors;
 }
 
+/// A question whose queries turn as its tokens do, or, where one token is said again and again,
+/// only with their positions.
+struct LateQuestion {
+  const char* name;
+  std::vector<TokenId> tokens;
+  float threshold;  ///< of the correction; -1.5 never corrects
+};
+class LateSpeculationTest : public ::testing::TestWithParam<LateQuestion> {};
+
 // Promise 8, of a link that is too slow for every step: the queries of a single layer do not depend
 // on what was attended to, so each step can be held against selections of a known age.
-TEST(LateSpeculationTest, ARecallThatIsAlwaysLateCostsTheErrorOfOneStepMore) {
+TEST_P(LateSpeculationTest, ARecallThatIsAlwaysLateCostsTheErrorOfOneStepMore) {
   EngineFixture fixture{TinyModel{.num_layers = 1, .num_query_heads = 6, .seed = 3}};
   fixture.Ingest(RandomTokens(61, 7));
-  const std::vector<TokenId> question = RandomTokens(50, 8);
+  const std::vector<TokenId>& question = GetParam().tokens;
   const std::vector<FollowedStep> exact = FollowedRun(fixture, Options("quest")).Steps(question);
   std::vector<std::vector<float>> delayed;
   for (const size_t age : {1u, 2u}) {
@@ -131,13 +140,14 @@ TEST(LateSpeculationTest, ARecallThatIsAlwaysLateCostsTheErrorOfOneStepMore) {
     delayed.push_back(Errors(run.Steps(question), exact));
   }
 
-  RetrievalOptions options = Options("freekv", -1.5f);
+  RetrievalOptions options = Options("freekv", GetParam().threshold);
   options.recall_deadline = std::chrono::milliseconds(1);
   fixture.DelayRecalls(std::chrono::milliseconds(50));
   FollowedRun run(fixture, options);
   const std::vector<FollowedStep> late = run.Steps(question);
   const std::vector<float> errors = Errors(late, exact);
-  EXPECT_GT(run.recalls().late_prefetches, 10u);
+  const uint64_t late_recalls = run.recalls().late_prefetches + run.recalls().late_corrections;
+  EXPECT_GT(late_recalls, question.size() / 8);
   for (size_t i = 2; i < late.size(); ++i) {
     SCOPED_TRACE(i);
     for (size_t head = 0; head < late[i].pages[0].size(); ++head) {
@@ -150,6 +160,14 @@ TEST(LateSpeculationTest, ARecallThatIsAlwaysLateCostsTheErrorOfOneStepMore) {
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(
+    Questions, LateSpeculationTest,
+    ::testing::Values(LateQuestion{"TurnsFast", RandomTokens(50, 8), -1.5f},
+                      LateQuestion{"TurnsFastAndIsCorrected", RandomTokens(50, 8), 0.4f},
+                      LateQuestion{"TurnsSlowly", std::vector<TokenId>(50, 11), -1.5f},
+                      LateQuestion{"TurnsSlowlyAndIsCorrected", std::vector<TokenId>(50, 11),
+                                   0.9f}),
+    [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(DocumentTokens, SpeculationTest, ::testing::Values(10, 61));
 
 }  // namespace
