@@ -17,7 +17,6 @@
 #include "common/base/status.h"
 #include "common/transport/socket_address.h"
 #include "common/transport/ucx_gather.h"
-#include "common/transport/ucx_lanes.h"
 #include "common/transport/ucx_operation.h"
 #include "common/transport/ucx_worker.h"
 
@@ -25,10 +24,6 @@ namespace quire {
 
 /// How long what closes waits for what is still on its way.
 inline constexpr Duration kUcxLinger = std::chrono::seconds(1);
-
-/// What an endpoint says of its lanes as they are now: final once a message of the peer has
-/// arrived.
-UcxLanes LanesOf(ucp_ep_h endpoint);
 
 class UcxEndpoint {
  public:
@@ -50,7 +45,9 @@ class UcxEndpoint {
   UcxEndpoint& operator=(const UcxEndpoint&) = delete;
 
   ucp_ep_h handle() const;
-  UcxLanes Lanes() const { return LanesOf(handle()); }
+  /// Whether a lane writes remote memory natively: for any other UCX emulates writes by messages.
+  /// Final once a message of the peer has arrived.
+  bool WritesRemoteMemory() const;
   /// Holds `object` until the endpoint is closed.
   void KeepUntilClosed(std::shared_ptr<const void> object);
 

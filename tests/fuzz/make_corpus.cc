@@ -16,7 +16,6 @@
 #include "common/base/retry_hint.h"
 #include "common/transport/frame.h"
 #include "common/transport/shm_wire.h"
-#include "common/transport/ucx_remote_key.h"
 #include "common/transport/ucx_wire.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
@@ -447,20 +446,11 @@ void WriteUcxSeeds(const fs::path& dir) {
   AppendUcxPlace({8192, 96}, &index);
   seed(1, "index", index);
   seed(2, "hello", EncodeUcxHello({{}, true, 1 << 20}));
-  seed(3, "welcome", EncodeUcxWelcome({{}, secret, true, 1 << 20, 4711, 1 << 20}));
+  seed(3, "welcome", EncodeUcxWelcome({{}, secret, true, 1 << 20}));
   const std::string key = EncodeUcxLandingKey(
       {.serial = 1, .landing = 2, .address = 4096, .bytes = 8192, .remote_key = "remote"}, secret);
   seed(4, "key", key);
   seed(5, "key_to_sign", key.substr(0, key.size() - 32));
-  seed(6, "lanes",
-       std::string("# lane[1]: 2:posix/memory.0 md[2] -> md[2]/posix\n# put[1]: 0..<short>\n"));
-  const std::string remote_key =
-      EncodeUcxRemoteKey({.memory_type = 0, .parts = {{0, ""}, {2, std::string(24, 'p')}}});
-  seed(7, "remote_key", remote_key.substr(0, remote_key.size() - kUcxKeyPadding));
-  std::vector<std::byte> lent;
-  AppendUcxLentSlice({.place = {0, 4000}, .address = 1 << 20}, &lent);
-  AppendUcxLentSlice({.place = {8192, 96}, .address = 1 << 16}, &lent);
-  seed(8, "lent_index", lent);
 }
 
 }  // namespace
