@@ -75,7 +75,6 @@ void AddScrubFlags(CLI::App* app, ScrubRates* rates) {
 
 void AddStoreFlags(CLI::App* app, ServerOptions* server) {
   const std::map<std::string, Durability> durabilities = {{"memory", Durability::kMemory},
-                                                          {"replicated", Durability::kReplicated},
                                                           {"persisted", Durability::kPersisted}};
   app->add_option("--data-dir", server->data_dir, "Directory of the store; created when missing")
       ->required();
@@ -127,8 +126,8 @@ void AddStoreFlags(CLI::App* app, ServerOptions* server) {
       ->delimiter(',')
       ->capture_default_str();
   app->add_option("--durability", server->default_durability, "Of puts that do not say")
-      ->transform(CLI::CheckedTransformer(durabilities, CLI::ignore_case)
-                      .description("memory|replicated|persisted"))
+      ->transform(
+          CLI::CheckedTransformer(durabilities, CLI::ignore_case).description("memory|persisted"))
       ->type_name("LEVEL")
       ->default_str("persisted");
   app->add_option("--default-codec", server->default_codec,
