@@ -168,12 +168,6 @@ void WriteSessionSeeds(const fs::path& dir) {
   units.add_applied(0);
   wire::EncodeUnitList({{0, 2, (1u << 24) | 1}, {3}}, units.mutable_units());
   add(0, recall);
-  v1::AckRequest ack;
-  ack.set_epoch(1);
-  v1::AppliedLanes& applied = *ack.add_lanes();
-  applied.set_first_layer(1);
-  applied.add_applied(1);
-  add(1, ack);
   v1::ResyncRequest resync;
   resync.set_epoch(2);
   v1::LaneMap& map = *resync.add_lanes();
@@ -181,7 +175,7 @@ void WriteSessionSeeds(const fs::path& dir) {
   map.set_applied(1);
   wire::EncodeLaneSlots(std::vector<int32_t>{-1, 1, 2, 3, -1, -1, 0, -1},
                         std::vector<uint32_t>{0, 1, 1, 1, 0, 0, 7, 0}, map.mutable_slots());
-  add(2, resync);
+  add(1, resync);
   Write(dir / "units", calls);
 
   calls.clear();
@@ -196,10 +190,10 @@ void WriteSessionSeeds(const fs::path& dir) {
   calls.clear();
   v1::AddSequenceRequest more;
   more.mutable_sequence()->set_slots_per_head(2);
-  add(3, more);
+  add(2, more);
   v1::RemoveSequenceRequest less;
   less.set_sequence(1);
-  add(4, less);
+  add(3, less);
   recall.clear_wants();
   v1::LayerWant& want = *recall.add_wants();
   want.add_applied(0);

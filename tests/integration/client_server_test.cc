@@ -350,7 +350,6 @@ TEST_P(ClientServerTest, RecallsBringExactlyWhatIsMissing) {
     }
     (*session)->Applied(*result);
   }
-  EXPECT_TRUE((*session)->Ack().ok());
   EXPECT_TRUE((*session)->Close().ok());
 }
 
@@ -577,7 +576,6 @@ TEST_P(ClientServerTest, SequencesOfABatchAreRecalledPartByPartIntoALanding) {
     }
     EXPECT_EQ(came, (std::vector<std::pair<uint32_t, uint32_t>>{{0, 0}, {0, 1}, {1, 1}}));
   }
-  EXPECT_TRUE((*session)->Ack().ok());
   EXPECT_TRUE((*session)->RemoveSequence(0).ok());
   EXPECT_EQ(*(*session)->AddSequence({.members = {whole}}), 0u);
   const LayerWant again = {.layer = 0, .pages = {{1}, {}}};
