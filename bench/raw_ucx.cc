@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "bench/raw_ucx_sides.h"
-#include "common/transport/ucx_gather.h"
 #include "common/transport/ucx_status.h"
 
 namespace quire::bench {
@@ -34,27 +33,22 @@ struct RawUcxUnits {
 
 struct UnitsMessage {
   std::vector<uint64_t> places;
-  std::vector<ucp_dt_iov_t> slices;  ///< For UCX to copy.
-  UcxGather gather;                  ///< The same, for this program to copy.
+  std::vector<ucp_dt_iov_t> slices;
   bool under_way = false;
 
   void Fill(const RawUcxUnits& units, std::span<const RawUcxMove> moves) {
     places.clear();
     slices.clear();
-    gather = UcxGather();
-    gather.Reserve(moves.size());
     for (const RawUcxMove& move : moves) {
       places.push_back(move.to);
       slices.push_back({const_cast<std::byte*>(units.source.data()) + move.from, units.unit_bytes});
-      gather.Append(units.source.subspan(move.from, units.unit_bytes));
     }
   }
 };
 
 class Messages final : public RawUcx {
  public:
-  Messages(RawUcxWay way, const RawUcxUnits& units, RawUcxSides sides)
-      : packed_(way == RawUcxWay::kPackedMessages), units_(units), sides_(std::move(sides)) {}
+  Messages(const RawUcxUnits& units, RawUcxSides sides) : units_(units), sides_(std::move(sides)) {}
 
   Status Receive() {
     ucp_am_handler_param_t handler = {};
@@ -122,17 +116,14 @@ class Messages final : public RawUcx {
     window.Begin(
         [&](ucp_request_param_t* param) {
           param->op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
-          param->datatype = packed_ ? UcxGather::Type() : ucp_dt_make_iov();
-          const void* const data = packed_ ? static_cast<const void*>(&message.gather)
-                                           : static_cast<const void*>(message.slices.data());
+          param->datatype = ucp_dt_make_iov();
           return ucp_am_send_nbx(sides_.sender.endpoint, kUnitsId, message.places.data(),
-                                 message.places.size() * sizeof(uint64_t), data,
-                                 packed_ ? 1 : message.slices.size(), param);
+                                 message.places.size() * sizeof(uint64_t), message.slices.data(),
+                                 message.slices.size(), param);
         },
         [&message] { message.under_way = false; });
   }
 
-  const bool packed_;
   const RawUcxUnits units_;
   std::atomic<uint64_t> placed_bytes_{0};
   RawUcxSides sides_;
@@ -140,7 +131,7 @@ class Messages final : public RawUcx {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<RawUcx>> RawUcx::Connect(const UcxOptions& options, RawUcxWay way,
+StatusOr<std::unique_ptr<RawUcx>> RawUcx::Connect(const UcxOptions& options,
                                                   std::span<const std::byte> source,
                                                   std::span<std::byte> destination,
                                                   uint64_t unit_bytes) {
@@ -149,7 +140,7 @@ StatusOr<std::unique_ptr<RawUcx>> RawUcx::Connect(const UcxOptions& options, Raw
   }
   const RawUcxUnits units{.source = source, .destination = destination, .unit_bytes = unit_bytes};
   QUIRE_ASSIGN_OR_RETURN(RawUcxSides sides, RawUcxSides::Connect(options));
-  auto messages = std::make_unique<Messages>(way, units, std::move(sides));
+  auto messages = std::make_unique<Messages>(units, std::move(sides));
   QUIRE_RETURN_IF_ERROR(messages->Receive());
   return messages;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RawUcx: as little as it takes to move scattered units with UCX's messages, by two threads that
-// poll workers of their own and do not sleep. The limit that the UCX pipe is compared with; it
-// handles no failure but by stopping. Thread-safety: none.
+// RawUcx: as little as it takes to move scattered units with UCX's messages of 1 MiB, by two
+// threads that poll workers of their own and do not sleep: the receiver copies them to their
+// places. The limit that the UCX pipe is compared with; it handles no failure but by stopping.
+// Thread-safety: none.
 #ifndef QUIRE_BENCH_RAW_UCX_H_
 #define QUIRE_BENCH_RAW_UCX_H_
 
@@ -17,13 +18,6 @@
 
 namespace quire::bench {
 
-/// How the units of a message of 1 MiB get into UCX's send buffers. The receiver copies them to
-/// their places.
-enum class RawUcxWay {
-  kMessages,        ///< UCX copies them.
-  kPackedMessages,  ///< This program copies them, fetching the next unit meanwhile.
-};
-
 /// From where to where a unit goes, in bytes.
 struct RawUcxMove {
   uint64_t from = 0;
@@ -35,7 +29,7 @@ class RawUcx {
  public:
   /// Units of `unit_bytes` will go from `source` to `destination`. UNIMPLEMENTED without UCX.
   /// Ownership: both outlive it.
-  static StatusOr<std::unique_ptr<RawUcx>> Connect(const UcxOptions& options, RawUcxWay way,
+  static StatusOr<std::unique_ptr<RawUcx>> Connect(const UcxOptions& options,
                                                    std::span<const std::byte> source,
                                                    std::span<std::byte> destination,
                                                    uint64_t unit_bytes);

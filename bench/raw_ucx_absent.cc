@@ -2,9 +2,8 @@
 #include "bench/raw_ucx.h"
 
 namespace quire::bench {
-StatusOr<std::unique_ptr<RawUcx>> RawUcx::Connect(const UcxOptions&, RawUcxWay,
-                                                  std::span<const std::byte>, std::span<std::byte>,
-                                                  uint64_t) {
+StatusOr<std::unique_ptr<RawUcx>> RawUcx::Connect(const UcxOptions&, std::span<const std::byte>,
+                                                  std::span<std::byte>, uint64_t) {
   return Unimplemented("this program was built without UCX");
 }
 

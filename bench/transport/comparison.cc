@@ -184,16 +184,14 @@ class Comparison {
     }
   }
 
-  /// Unless "ucx_tcp", whose limits they are, is absent.
+  /// Unless "ucx_tcp", whose limit it is, is absent.
   Status AddRawUcx() {
     if (figures_.absent.contains("ucx_tcp")) return OkStatus();
-    for (const auto& [name, way] : kRawUcxTcpPrograms) {
-      if (!options_.Wants(name)) continue;
-      QUIRE_ASSIGN_OR_RETURN(
-          std::shared_ptr<RawUcx> raw,
-          RawUcx::Connect({}, way, source_.bytes(), copied_.bytes(), figures_.unit_bytes));
-      Add(name, SideBySide::Timing([this, raw] { return raw->Move(Moves()); }));
-    }
+    if (!options_.Wants("raw_ucx_tcp")) return OkStatus();
+    QUIRE_ASSIGN_OR_RETURN(
+        std::shared_ptr<RawUcx> raw,
+        RawUcx::Connect({}, source_.bytes(), copied_.bytes(), figures_.unit_bytes));
+    Add("raw_ucx_tcp", SideBySide::Timing([this, raw] { return raw->Move(Moves()); }));
     return OkStatus();
   }
 

@@ -20,17 +20,6 @@
 
 namespace quire::bench {
 
-/// A minimal program with UCX's messages. All of them are tried; the fastest is the limit of
-/// "ucx_tcp".
-struct RawUcxProgram {
-  const char* name;
-  RawUcxWay way;
-};
-inline constexpr RawUcxProgram kRawUcxTcpPrograms[] = {
-    {"raw_ucx_tcp", RawUcxWay::kMessages},
-    {"raw_ucx_tcp_packed", RawUcxWay::kPackedMessages},
-};
-
 /// How large a document has to be: a round, which reads half of it, is of twice the cache. Every
 /// contender has its own copy at the same time. In documents: the server 1; the source and the
 /// destination of the raw programs 1.5; slots of our transports 1.5; the raw gRPC server 1; Redis,

@@ -91,12 +91,6 @@ std::vector<std::string> RedisWays() {
   return {"redis_unix", "redis_unix_by_four", "redis_tcp", "redis_tcp_by_four"};
 }
 
-std::vector<std::string> NamesOf(std::span<const RawUcxProgram> programs) {
-  std::vector<std::string> names;
-  for (const RawUcxProgram& program : programs) names.push_back(program.name);
-  return names;
-}
-
 /// Speeds by contender, in GB/s.
 std::map<std::string, double> SpeedsOf(const TransportFigures& size) {
   std::map<std::string, double> speeds;
@@ -126,14 +120,13 @@ void AddLargeUnitRatios(const std::vector<TransportFigures>& sizes, cli::Json* j
 }
 
 void AddRatios(const std::vector<TransportFigures>& sizes, cli::Json* json) {
-  const Ratio ratios[] = {
-      {"shm_vs_memcpy", "shm", CopyLoopNamesByOne(), "memcpy_way"},
-      {"shm_vs_memcpy_by_two", "shm", CopyLoopNames(), "memcpy_by_two_way"},
-      {"ucx_tcp_vs_raw", "ucx_tcp", NamesOf(kRawUcxTcpPrograms), "raw_ucx_tcp_way"},
-      {"grpc_vs_raw_stream", "grpc", {"raw_grpc"}},
-      {"shm_vs_redis", "shm", RedisWays(), "shm_vs_redis_way"},
-      {"ucx_tcp_vs_redis", "ucx_tcp", RedisWays(), "ucx_tcp_vs_redis_way"},
-      {"ucx_tcp_vs_mooncake", "ucx_tcp", {"mooncake_tcp"}}};
+  const Ratio ratios[] = {{"shm_vs_memcpy", "shm", CopyLoopNamesByOne(), "memcpy_way"},
+                          {"shm_vs_memcpy_by_two", "shm", CopyLoopNames(), "memcpy_by_two_way"},
+                          {"ucx_tcp_vs_raw", "ucx_tcp", {"raw_ucx_tcp"}},
+                          {"grpc_vs_raw_stream", "grpc", {"raw_grpc"}},
+                          {"shm_vs_redis", "shm", RedisWays(), "shm_vs_redis_way"},
+                          {"ucx_tcp_vs_redis", "ucx_tcp", RedisWays(), "ucx_tcp_vs_redis_way"},
+                          {"ucx_tcp_vs_mooncake", "ucx_tcp", {"mooncake_tcp"}}};
   for (const Ratio& ratio : ratios) AddRatio(sizes, ratio, json);
   std::optional<double> worst;
   for (const char* const transport : kTransports) {
@@ -410,7 +403,7 @@ void AddTransportBench(Benches& benches) {
            "installed from PyPI into --rivals-dir, or for this run only. Nobody's TCP\n"
            "connections within the host are paced, as bbr would, where that is permitted:\n"
            "congestion_control in the report has what everybody had.\n"
-           "ucx_tcp is compared with the fastest raw program of UCX (ucx_tcp_vs_raw).\n"
+           "ucx_tcp is compared with a raw program of UCX (ucx_tcp_vs_raw).\n"
            "shm_vs_memcpy is against the fastest loop by one thread that only copies\n"
            "(memcpy_way), and shm_vs_memcpy_by_two against the fastest by one or two.\n"
            "step_recalls has latencies of recalls as large as a decode step's, and tenants\n"

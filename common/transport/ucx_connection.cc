@@ -45,10 +45,27 @@ class Told {
 struct UcxConnection::Outgoing {
   std::array<std::byte, UcxHeader::kEncodedBytes> header;
   std::vector<std::byte> tail;  ///< After the payload.
-  UcxGather data;
+  std::vector<ucp_dt_iov_t> data;
+  uint64_t data_bytes = 0;
   std::vector<std::byte> gathered;  ///< The data in one piece, where UCX wants that.
   Frame frame;
   uint64_t bytes = 0;  ///< What the queue counts it for.
+
+  void Append(std::span<const std::byte> piece) {
+    if (piece.empty()) return;
+    data.push_back({const_cast<std::byte*>(piece.data()), piece.size()});
+    data_bytes += piece.size();
+  }
+  /// Puts the data in one piece.
+  void Gather() {
+    gathered.reserve(data_bytes);
+    for (const ucp_dt_iov_t& piece : data) {
+      const auto* const begin = static_cast<const std::byte*>(piece.buffer);
+      gathered.insert(gathered.end(), begin, begin + piece.length);
+    }
+    data.assign(1, {gathered.data(), gathered.size()});
+    frame.payload = {};
+  }
 };
 
 UcxConnection::UcxConnection(Role role, std::shared_ptr<UcxWorker> worker,
@@ -315,15 +332,14 @@ void UcxConnection::SendFrame(Frame frame, uint64_t bytes) {
       AppendUcxPlace({places[i], slices[i].bytes.size()}, &out->tail);
     }
     header.index_bytes = out->tail.size();
-    out->data.Reserve(slices.size() + 1);
-    for (const Slice& slice : slices) out->data.Append(slice.bytes);
+    out->data.reserve(slices.size() + 1);
+    for (const Slice& slice : slices) out->Append(slice.bytes);
   }
   const auto head = std::as_bytes(std::span(out->frame.head));
   out->tail.insert(out->tail.end(), head.begin(), head.end());
-  out->data.Append(out->tail);
+  out->Append(out->tail);
   out->header = EncodeUcxHeader(header);
   if (direct) return PutFrame(out);
-  if (worker_->context().sends_in_place() && out->data.FewAndLarge()) out->data.SendInPlace();
   SendMessage(out);
 }
 
@@ -355,15 +371,7 @@ void UcxConnection::SendMessage(const std::shared_ptr<Outgoing>& out) {
   if (closed_ || endpoint_ == nullptr) return EndSend(*out, UCS_ERR_CANCELED);
   // Rendezvous takes one piece, and until the peer has fetched it: it must not hold what others
   // wait for.
-  if (!out->data.parts().empty() && out->data.size_bytes() >= worker_->context().gather_bytes()) {
-    out->gathered.reserve(out->data.size_bytes());
-    for (const auto part : out->data.parts()) {
-      out->gathered.insert(out->gathered.end(), part.begin(), part.end());
-    }
-    out->data = {};
-    out->data.Append(out->gathered);
-    out->frame.payload = {};
-  }
+  if (!out->data.empty() && out->data_bytes >= worker_->context().gather_bytes()) out->Gather();
   endpoint_->Send(out->header, out->data, /*is_hello=*/false, SendDone(out));
 }
 
@@ -398,7 +406,7 @@ void UcxConnection::SendControl(UcxKind kind, uint64_t landing, uint64_t argumen
   header.payload_bytes = data.size();
   out->header = EncodeUcxHeader(header);
   out->tail = std::move(data);
-  out->data.Append(out->tail);
+  out->Append(out->tail);
   endpoint_->Send(out->header, out->data, kind == UcxKind::kHello, SendDone(out));
 }
 

@@ -141,28 +141,22 @@ void UcxEndpoint::KeepUntilClosed(std::shared_ptr<const void> object) {
   state_->kept.push_back(std::move(object));
 }
 
-void UcxEndpoint::Send(std::span<const std::byte> header, UcxGather& data, bool is_hello,
-                       UcxDone done) {
+void UcxEndpoint::Send(std::span<const std::byte> header, std::span<const ucp_dt_iov_t> data,
+                       bool is_hello, UcxDone done) {
   state_->worker->operations().Begin(std::move(done), [&](ucp_request_param_t* param) {
     if (is_hello) {
       param->op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
       param->flags = UCP_AM_SEND_FLAG_REPLY;
     }
-    if (const auto pieces = data.pieces(); !pieces.empty()) {
+    if (data.size() > 1) {
       param->op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
       param->datatype = ucp_dt_make_iov();
       return ucp_am_send_nbx(state_->handle, kUcxMessageId, header.data(), header.size(),
-                             pieces.data(), pieces.size(), param);
+                             data.data(), data.size(), param);
     }
-    if (data.parts().size() > 1) {
-      param->op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
-      param->datatype = UcxGather::Type();
-      return ucp_am_send_nbx(state_->handle, kUcxMessageId, header.data(), header.size(), &data, 1,
-                             param);
-    }
-    const auto only = data.parts().empty() ? std::span<const std::byte>() : data.parts().front();
-    return ucp_am_send_nbx(state_->handle, kUcxMessageId, header.data(), header.size(), only.data(),
-                           only.size(), param);
+    const ucp_dt_iov_t only = data.empty() ? ucp_dt_iov_t{} : data.front();
+    return ucp_am_send_nbx(state_->handle, kUcxMessageId, header.data(), header.size(), only.buffer,
+                           only.length, param);
   });
 }
 

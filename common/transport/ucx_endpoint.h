@@ -16,7 +16,6 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/transport/socket_address.h"
-#include "common/transport/ucx_gather.h"
 #include "common/transport/ucx_operation.h"
 #include "common/transport/ucx_worker.h"
 
@@ -51,9 +50,10 @@ class UcxEndpoint {
   /// Holds `object` until the endpoint is closed.
   void KeepUntilClosed(std::shared_ptr<const void> object);
 
-  /// Sends a message: a header and the bytes of `data`, all of which stay until `done`. A hello
-  /// tells the receiver which of its endpoints it came by.
-  void Send(std::span<const std::byte> header, UcxGather& data, bool is_hello, UcxDone done);
+  /// Sends a message: a header and the bytes of the pieces in `data`, all of which stay until
+  /// `done`. A hello tells the receiver which of its endpoints it came by.
+  void Send(std::span<const std::byte> header, std::span<const ucp_dt_iov_t> data, bool is_hello,
+            UcxDone done);
   /// Writes into the peer's memory. It has arrived when a later Flush is done.
   void Put(std::span<const std::byte> bytes, uint64_t address, ucp_rkey_h key, UcxDone done);
   void Flush(UcxDone done);

@@ -56,12 +56,12 @@ class HostileUcxClient : public UcxMessageSink {
   void SendRaw(std::vector<std::byte> header, std::vector<std::byte> data, bool is_hello = false) {
     struct Bytes {
       std::vector<std::byte> header, data;
-      UcxGather gather;
     };
-    const auto bytes = std::make_shared<Bytes>(Bytes{std::move(header), std::move(data), {}});
-    bytes->gather.Append(bytes->data);
-    worker_->Run(
-        [&] { endpoint_->Send(bytes->header, bytes->gather, is_hello, [bytes](ucs_status_t) {}); });
+    const auto bytes = std::make_shared<Bytes>(Bytes{std::move(header), std::move(data)});
+    const ucp_dt_iov_t only = {bytes->data.data(), bytes->data.size()};
+    worker_->Run([&] {
+      endpoint_->Send(bytes->header, {&only, 1}, is_hello, [bytes](ucs_status_t) {});
+    });
   }
 
   void OnMessage(UcxMessage message) override {
