@@ -562,7 +562,7 @@ void AddDecodeBench(Benches& benches) {
       .add_option("--transports", options->transports,
                   "What recalls come over; the first is also slowed down to the emulated link")
       ->delimiter(',')
-      ->check(CLI::IsMember({"shm", "ucx", "ucx-direct", "grpc"}))
+      ->check(CLI::IsMember({"shm", "ucx", "grpc"}))
       ->capture_default_str();
   command
       .add_option("--link-us", options->link_us,

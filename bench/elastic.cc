@@ -343,25 +343,20 @@ class ElasticBench {
   }
 
   /// A data connection to the store, which listens: `kind` and nothing else.
-  StatusOr<std::shared_ptr<Transport>> Connect(const std::string& kind, bool direct_landings) {
+  StatusOr<std::shared_ptr<Transport>> Connect(const std::string& kind) {
     QUIRE_ASSIGN_OR_RETURN(const auto control, ConnectGrpc(store_->address()));
-    QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<Transport> data,
-                           DataTransport::Open(control, {.transport = kind,
-                                                         .control_address = store_->address(),
-                                                         .direct_landings = direct_landings}));
-    if (direct_landings && !data->capabilities().direct_landing) {
-      return Unavailable(kind, " has no lane on which the server writes by itself");
-    }
-    return data;
+    return DataTransport::Open(
+        control,
+        {.transport = kind, .ucx_within_host = true, .control_address = store_->address()});
   }
   /// Whatever cannot be had here is no reason to have no report.
   void CheckOtherPaths(const Source& source, std::span<const StepSelection> steps) {
     // All that are built and can listen here: who asks for another hears why not.
-    const Status listens = store_->Listen({.ucx_direct_landings = true});
-    const auto shm = listens.ok() ? Connect("shm", false) : listens;
+    const Status listens = store_->Listen({});
+    const auto shm = listens.ok() ? Connect("shm") : listens;
     measured_.shm = shm.ok() ? CheckSlots("shm", *shm, false, source, steps)
                              : SlotCheck{.over = "shm", .followed = shm.status()};
-    const auto ucx = listens.ok() ? Connect("ucx", true) : listens;
+    const auto ucx = listens.ok() ? Connect("ucx") : listens;
     measured_.landing = ucx.ok() ? CheckSlots("ucx", *ucx, true, source, steps)
                                  : CheckSlots("loopback", store_->transport(), true, source, steps);
   }

@@ -16,6 +16,7 @@
 #include "common/base/clock.h"
 #include "common/transport/ucx.h"
 #include "embedded/embedded_store.h"
+#include "tests/integration/direct_ucx.h"
 #include "tests/kit/fake_clock.h"
 #include "tests/kit/temp_dir.h"
 
@@ -116,12 +117,13 @@ TEST_F(ElasticSessionTest, SlotsThatUnitsLandInAreRightToo) {
 // The server writes into the slots by itself, also what belongs to replies that are lost.
 TEST_F(ElasticSessionTest, SlotsThatTheServerWritesIntoAreRightToo) {
   if (!UcxAvailable()) GTEST_SKIP() << "built without UCX";
-  ASSERT_EQ(store_->Listen({.transports = {"ucx"}, .ucx_direct_landings = true}), OkStatus());
+  ASSERT_EQ(store_->Listen({.transports = {"ucx"}, .ucx = testing::DirectUcxOptions()}),
+            OkStatus());
   const auto control = ConnectGrpc(store_->address());
   ASSERT_TRUE(control.ok()) << control.status();
-  const auto ucx = DataTransport::Open(
-      *control,
-      {.transport = "ucx", .control_address = store_->address(), .direct_landings = true});
+  const auto ucx = DataTransport::Open(*control, {.transport = "ucx",
+                                                  .control_address = store_->address(),
+                                                  .dialers = testing::DirectUcxDialers()});
   ASSERT_TRUE(ucx.ok()) << ucx.status();
   ASSERT_TRUE((*ucx)->capabilities().direct_landing) << (*ucx)->capabilities().detail;
   FollowLossy(*ucx, &SystemClock(), 200, Units::kLand);

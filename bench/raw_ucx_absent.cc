@@ -2,7 +2,7 @@
 #include "bench/raw_ucx.h"
 
 namespace quire::bench {
-StatusOr<std::unique_ptr<RawUcx>> RawUcx::Connect(const RawUcxLane&, std::span<const std::byte>,
+StatusOr<std::unique_ptr<RawUcx>> RawUcx::Connect(const UcxOptions&, std::span<const std::byte>,
                                                   std::span<std::byte>, uint64_t) {
   return Unimplemented("this program was built without UCX");
 }

@@ -106,9 +106,4 @@ StatusOr<RawUcxSides> RawUcxSides::Connect(const UcxOptions& options) {
   return sides;
 }
 
-std::string RawUcxSides::Lanes() const {
-  return "sender: " + LanesOf(sender.endpoint).names +
-         ", receiver: " + LanesOf(receiver.endpoint).names;
-}
-
 }  // namespace quire::bench

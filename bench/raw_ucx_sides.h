@@ -40,8 +40,6 @@ struct RawUcxSides {
 
   /// Over the loopback address.
   static StatusOr<RawUcxSides> Connect(const UcxOptions& options);
-  /// "sender: sysv/memory cma/memory, receiver: ...".
-  std::string Lanes() const;
 };
 
 /// Outlives what it has begun: who uses it waits until nothing is under way.

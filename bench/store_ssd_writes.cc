@@ -92,7 +92,13 @@ class TierIngest final : public Ingest {
                          .unit_crc32c = std::span(crcs_).subspan(layer * kUnits, kUnits),
                          .full_bytes = kExtentBytes});
     }
-    return tier_->Put(extents);
+    kvserver::Database::Batch batch = database_->NewBatch();
+    const auto made = [](size_t) { return OkStatus(); };
+    QUIRE_ASSIGN_OR_RETURN(kvserver::SsdTier::Change change,
+                           tier_->StagePut(extents, made, /*sync=*/false, batch));
+    QUIRE_RETURN_IF_ERROR(database_->Commit(batch, /*sync=*/false));
+    change.Committed();
+    return OkStatus();
   }
 
   const ScratchDirectory directory_;

@@ -7,7 +7,7 @@
 // was done, so every method may try again. UNAVAILABLE may mean that the call was carried out and
 // only its reply was lost, so only methods that can be repeated without harm try again: reads,
 // PutSegment (same bytes, same key), AppendPages and AppendLayers (what the server has is skipped),
-// Seal (the server remembers for a while what it sealed), and a session's RemoveSequence, Ack,
+// Seal (the server remembers for a while what it sealed), and a session's RemoveSequence,
 // Resync and Close. A recall asks again by itself (pending_recall.h). Open*, AddSequence, Drop*,
 // Register and Delete* return UNAVAILABLE at once: repeating them could leave a second context or
 // version behind, or answer NOT_FOUND for what had been done.

@@ -146,6 +146,7 @@ struct ContextStat {
   int64_t expires_unix_micros = 0;  ///< Of the document that was asked about; 0: never, or none.
 };
 
+/// kReplicated is UNIMPLEMENTED: servers have no replicas yet.
 enum class PutDurability { kServerDefault, kMemory, kReplicated, kPersisted };
 
 /// A trouble that lasts: the server is degraded until its cause is gone.
@@ -206,8 +207,8 @@ class Client {
     TimePoint limit = TimePoint::max();
     RetryOptions retry = {};
     Clock* clock = nullptr;  ///< SystemClock() when null.
-    /// Told while the server cannot be reached (Trouble::kStoreUnreached); may be null, and outlives
-    /// the client.
+    /// Told while the server cannot be reached (Trouble::kStoreUnreached); may be null, and
+    /// outlives the client.
     Health* health = nullptr;
   };
   static StatusOr<std::unique_ptr<Client>> Create(Options options);

@@ -84,22 +84,21 @@ FrameClient::Options ClientOptions(const ControlChannel& control, const std::str
   return client;
 }
 
-/// As people call it.
-std::string NameOf(const v1::TransportOffer& offer) {
-  return offer.direct_landings() ? offer.kind() + "-direct" : offer.kind();
+/// Whether `options` ask for the offer. "ucx" means shm on the server's host.
+bool IsAskedFor(const v1::TransportOffer& offer, const DataOptions& options) {
+  if (options.transport == "auto" || offer.kind() == options.transport) return true;
+  return options.transport == "ucx" && !options.ucx_within_host && offer.kind() == "shm" &&
+         offer.host() == options.host_id;
 }
 
 /// Why `offer` is not even tried; empty when it may be.
 std::string WhyNot(const v1::TransportOffer& offer, const DataOptions& options) {
-  if (options.transport != "auto" && offer.kind() != options.transport) return "not asked for";
+  if (!IsAskedFor(offer, options)) return "not asked for";
   if (std::ranges::find(options.dialers, offer.kind(), &PipeDialer::kind) ==
       options.dialers.end()) {
     return "this program was built without it";
   }
   if (!offer.host().empty() && offer.host() != options.host_id) return "another host";
-  if (offer.direct_landings() && !options.direct_landings) {
-    return "the server asks for remote access to this process's memory, which was not granted";
-  }
   return "";
 }
 
@@ -109,8 +108,7 @@ StatusOr<v1::TransportOffer> OfferAgain(const v1::TransportOffer& offer,
   v1::OfferReply reply;
   QUIRE_RETURN_IF_ERROR(control.Call(kOffer, v1::OfferRequest(), &reply, deadline));
   for (v1::TransportOffer& again : *reply.mutable_offers()) {
-    if (again.kind() == offer.kind() && again.address() == offer.address() &&
-        again.direct_landings() == offer.direct_landings()) {
+    if (again.kind() == offer.kind() && again.address() == offer.address()) {
       return std::move(again);
     }
   }
@@ -129,12 +127,9 @@ StatusOr<std::unique_ptr<FrameClient>> Connect(const v1::TransportOffer& offer,
       dialer->dial({.address = ReachableAddress(offer.address(), options.control_address),
                     .max_message_bytes = options.max_message_bytes,
                     .timeout = to_dial,
-                    .direct_landings = offer.direct_landings(),
+                    .direct_landings = options.direct_landings,
                     .tenant = options.tenant,
                     .token = options.token}));
-  if (offer.direct_landings() && !pipe->capabilities().direct_landing) {
-    return Unavailable("its lanes write no remote memory: ", pipe->capabilities().detail);
-  }
   QUIRE_ASSIGN_OR_RETURN(const Duration to_greet, StepTime(options.timeout, deadline));
   *shown = true;
   return FrameClient::Connect(std::move(pipe),
@@ -170,6 +165,22 @@ std::vector<DataReport::PassedOver> NotOffered(const v1::OfferReply& reply) {
     }
   }
   return missing;
+}
+
+/// Notes the kind that was taken, and whether the server writes into landings, which it may have
+/// been granted in vain.
+void ReportTaken(const std::string& kind, const TransportCapabilities& can,
+                 const DataOptions& options, DataReport* report) {
+  const std::string direct = kind + "-direct";
+  const bool writes = kind == "ucx" && can.direct_landing;
+  report->taken = writes ? direct : kind;
+  report->detail = can.detail;
+  if (options.direct_landings && !writes && kind == "ucx") {
+    report->passed_over.push_back(
+        {direct,
+         "the server does not write into landings (--ucx-direct-landings), or no lane "
+         "writes remote memory"});
+  }
 }
 
 /// The server's address for an error, after " at "; empty when it is not known.
@@ -218,15 +229,14 @@ StatusOr<DataConnection> ConnectData(const std::shared_ptr<Transport>& control,
     if (why_not.empty()) {
       auto client = trier.Try(offer);
       if (client.ok()) {
-        report.taken = NameOf(offer);
-        report.detail = (*client)->capabilities().detail;
+        ReportTaken(offer.kind(), (*client)->capabilities(), options, &report);
         return DataConnection{*std::move(client), std::move(report)};
       }
       why_not = Message(client.status());
       const auto wait = RetryAfter(client.status());
       if (wait) retry_after = std::min<Duration>(*wait, retry_after.value_or(*wait));
     }
-    report.passed_over.push_back({NameOf(offer), std::move(why_not)});
+    report.passed_over.push_back({offer.kind(), std::move(why_not)});
   }
   if (SystemClock().Now() >= deadline) {
     return DeadlineExceeded("no data connection (", options.transport, ") to the server",

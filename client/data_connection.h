@@ -24,6 +24,9 @@ namespace quire {
 
 struct DataOptions {
   std::string transport = "auto";  ///< "grpc", "shm" or "ucx"; "auto": the first that works.
+  /// Takes "ucx" on the server's own host, too. Without it "ucx" means shm there, where the server
+  /// offers that: UCX is for the network.
+  bool ucx_within_host = false;
   std::string tenant = "default";
   BearerToken token = {};       ///< As ConnectOptions::token of `control`; for streams of gRPC.
   std::string control_address;  ///< Of the control channel, for offers that mean its host.
@@ -33,7 +36,7 @@ struct DataOptions {
   /// End of everything done with the connection's control channel, on SystemClock().
   TimePoint limit = TimePoint::max();
   std::string host_id = ReadHostId();  ///< Of this process.
-  /// Give a server that asks for it remote access to this process' memory (TransportOffer).
+  /// Gives a server that writes into landings remote access to this process's memory (UCX, RDMA).
   bool direct_landings = false;
   std::span<const PipeDialer> dialers = PipeDialers();
 };
@@ -44,8 +47,8 @@ struct DataReport {
     std::string kind;
     std::string why;
   };
-  std::string taken;   ///< "shm", "ucx", "grpc"
-  std::string detail;  ///< Lanes, addresses; may be empty.
+  std::string taken;   ///< "shm", "ucx", "ucx-direct" (the server writes into landings), "grpc"
+  std::string detail;  ///< What the pipe says of itself; may be empty.
   std::vector<PassedOver> passed_over;
 
   /// "grpc (not shm: another host; not ucx: not built here)"

@@ -54,13 +54,12 @@ class FakeControl final : public CallHandler {
     return reply.Write(std::move(answer));
   }
   void Offer(const std::string& kind, const std::string& host = "",
-             const std::string& ticket = kTicket, bool direct = false) {
+             const std::string& ticket = kTicket) {
     MutexLock lock(mutex_);
     v1::TransportOffer* const offer = offers_.add_offers();
     offer->set_kind(kind);
     offer->set_ticket(ticket);
     offer->set_host(host);
-    offer->set_direct_landings(direct);
   }
   /// From now on all offers of an answer share a ticket, which is good once.
   void OfferOnce() {
@@ -111,23 +110,23 @@ class DataConnectionTest : public ::testing::Test {
     server_->Shutdown(Duration::zero());
   }
 
-  StatusOr<DataConnection> Connect(const std::string& transport = "auto",
-                                   std::span<const PipeDialer> dialers = PipeDialers(),
-                                   bool direct_landings = false) {
+  StatusOr<DataConnection> Connect(DataOptions options) {
     auto control = ConnectGrpc(server_->address());
     EXPECT_TRUE(control.ok()) << control.status();
-    return ConnectData(*control, {.transport = transport,
-                                  .control_address = server_->address(),
-                                  .host_id = "this host",
-                                  .direct_landings = direct_landings,
-                                  .dialers = dialers});
+    options.control_address = server_->address();
+    options.host_id = "this host";
+    return ConnectData(*control, options);
+  }
+  StatusOr<DataConnection> Connect(const std::string& transport = "auto",
+                                   std::span<const PipeDialer> dialers = PipeDialers()) {
+    return Connect({.transport = transport, .dialers = dialers});
   }
   static StatusOr<std::unique_ptr<FramePipe>> DialInproc(const DialTarget&) {
     InprocPair pipes = MakeInprocPair({.direct_landing = true});
     inproc_target_->Accept(std::move(pipes.server));
     return std::move(pipes.client);
   }
-  /// Whose lanes write remote memory where that was offered.
+  /// Whose lanes write remote memory where that is granted.
   static StatusOr<std::unique_ptr<FramePipe>> DialNative(const DialTarget& target) {
     return DialLanes(target.direct_landings);
   }
@@ -175,28 +174,47 @@ TEST_F(DataConnectionTest, SharedMemoryIsTakenOnTheSameHost) {
   EXPECT_EQ(connection->report.taken, "shm");
 }
 
-TEST_F(DataConnectionTest, DirectUcxIsTakenWhereItIsGrantedAndItsLanesWriteAndElsePlainUcxIs) {
-  handler_.Offer("ucx", "", kTicket, /*direct=*/true);
+TEST_F(DataConnectionTest, UcxMeansSharedMemoryOnTheServersHostUnlessItIsInsistedOn) {
+  handler_.Offer("shm", "this host");
   handler_.Offer("ucx");
-  handler_.Offer("grpc");
-  const PipeDialer native[] = {{"ucx", &DialNative}, PipeDialers()[0]};
-  const PipeDialer messages[] = {{"ucx", &DialMessages}, PipeDialers()[0]};
-  for (const std::string transport : {"auto", "ucx"}) {
-    SCOPED_TRACE(transport);
-    const auto direct = Connect(transport, native, /*direct_landings=*/true);
-    ASSERT_TRUE(direct.ok()) << direct.status();
-    EXPECT_EQ(direct->report.taken, "ucx-direct");
-    EXPECT_TRUE(direct->transport->capabilities().direct_landing);
-    const auto not_granted = Connect(transport, native);
-    ASSERT_TRUE(not_granted.ok()) << not_granted.status();
-    EXPECT_EQ(not_granted->report.taken, "ucx");
-    EXPECT_FALSE(not_granted->transport->capabilities().direct_landing);
-    EXPECT_THAT(not_granted->report.Summary(), HasSubstr("not ucx-direct: the server asks for"));
-    const auto no_lane = Connect(transport, messages, /*direct_landings=*/true);
-    ASSERT_TRUE(no_lane.ok()) << no_lane.status();
-    EXPECT_EQ(no_lane->report.taken, "ucx");
-    EXPECT_THAT(no_lane->report.Summary(), HasSubstr("not ucx-direct: its lanes write no"));
-  }
+  const PipeDialer dialers[] = {{"shm", &DialMessages}, {"ucx", &DialMessages}};
+  const auto within_host = Connect({.transport = "ucx", .dialers = dialers});
+  ASSERT_TRUE(within_host.ok()) << within_host.status();
+  EXPECT_EQ(within_host->report.taken, "shm");
+  const auto insisted = Connect({.transport = "ucx", .ucx_within_host = true, .dialers = dialers});
+  ASSERT_TRUE(insisted.ok()) << insisted.status();
+  EXPECT_EQ(insisted->report.taken, "ucx");
+}
+
+TEST_F(DataConnectionTest, UcxIsUcxBetweenHostsAndWhereSharedMemoryDoesNotWork) {
+  handler_.Offer("shm", "another host");
+  handler_.Offer("ucx");
+  const PipeDialer dialers[] = {{"shm", &DialMessages}, {"ucx", &DialMessages}};
+  const auto elsewhere = Connect({.transport = "ucx", .dialers = dialers});
+  ASSERT_TRUE(elsewhere.ok()) << elsewhere.status();
+  EXPECT_EQ(elsewhere->report.taken, "ucx");
+  handler_.Offer("shm", "this host");
+  const PipeDialer without[] = {{"shm", &DialNobody}, {"ucx", &DialMessages}};
+  const auto broken = Connect({.transport = "ucx", .dialers = without});
+  ASSERT_TRUE(broken.ok()) << broken.status();
+  EXPECT_EQ(broken->report.taken, "ucx");
+}
+
+TEST_F(DataConnectionTest, WhetherTheServerWritesIntoLandingsIsSaid) {
+  handler_.Offer("ucx");
+  const PipeDialer native[] = {{"ucx", &DialNative}}, messages[] = {{"ucx", &DialMessages}};
+  const auto direct = Connect({.direct_landings = true, .dialers = native});
+  ASSERT_TRUE(direct.ok()) << direct.status();
+  EXPECT_EQ(direct->report.taken, "ucx-direct");
+  EXPECT_TRUE(direct->transport->capabilities().direct_landing);
+  const auto not_granted = Connect({.dialers = native});
+  ASSERT_TRUE(not_granted.ok()) << not_granted.status();
+  EXPECT_EQ(not_granted->report.taken, "ucx");
+  EXPECT_FALSE(not_granted->transport->capabilities().direct_landing);
+  const auto no_lane = Connect({.direct_landings = true, .dialers = messages});
+  ASSERT_TRUE(no_lane.ok()) << no_lane.status();
+  EXPECT_EQ(no_lane->report.taken, "ucx");
+  EXPECT_THAT(no_lane->report.Summary(), HasSubstr("not ucx-direct: the server does not write"));
 }
 
 TEST_F(DataConnectionTest, AnOfferThatDoesNotWorkIsPassedOver) {

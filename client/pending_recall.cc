@@ -120,7 +120,7 @@ Status PendingRecall::Send() {
   landing_ = ChooseLanding();
   request.set_place(landing_ != nullptr);
   request.set_piece_bytes(options_.piece_bytes);
-  LanesToProto(missing(), session_->map_, options_.query_dtype, &request);
+  LanesToProto(missing(), session_->map_, &request);
   told_ = std::exchange(session_->mismatched_, {});
   MismatchedToProto(told_, &request);
   mismatched_ = false;
@@ -211,7 +211,6 @@ void PendingRecall::Arrive(size_t count) {
   for (const WantedLane& lane : missing().first(count)) {
     ResidentMap::Lane& state = session_->map_.lane(lane.want->sequence, lane.layer);
     state.under_way = false;
-    state.committed = state.applied;
     state.offered = exchange_;
   }
   arrived_ += count;

@@ -254,7 +254,6 @@ TEST_F(PendingRecallTest, AfterALossOnlyWhatHasNotComeIsAskedForAgain) {
   const auto again = ExpectPart({{0, 1, {{0, 0, 1, 3}}}});
   const auto result = session_->Recall({&both, 1});
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_TRUE(result->complete);
   ASSERT_EQ(result->lanes.size(), 2u);
   EXPECT_EQ(result->lanes[1].exchange, again->request.exchange());
   EXPECT_LT(result->lanes[0].exchange, result->lanes[1].exchange);
@@ -305,16 +304,17 @@ TEST_F(PendingRecallTest, AnErrorAfterTheLastLaneChangesNothing) {
   EXPECT_EQ(result->lanes.size(), 1u);
 }
 
-TEST_F(PendingRecallTest, WhatHasComeWhenTheTimeIsUpIsThePartialResult) {
+TEST_F(PendingRecallTest, WhatHasComeWhenTheTimeIsUpMayBeApplied) {
   const auto call = Expect({Part({{0, 0, {{0, 0, 1, 3}}}})});
   const std::vector<LayerWant> wants = {Want(0, 3), Want(1, 4)};
-  const auto result = session_->Recall(wants, {.timeout = milliseconds(3), .partial = true});
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_FALSE(result->complete);
-  ASSERT_EQ(result->lanes.size(), 1u);
-  EXPECT_EQ(result->lanes[0].layer, 0u);
+  auto recall = session_->Start(wants, {.timeout = milliseconds(3)});
+  ASSERT_TRUE(recall.ok()) << recall.status();
+  const auto part = (*recall)->Next();
+  ASSERT_TRUE(part.ok() && part->has_value()) << part.status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded((*recall)->Next().status()));
   EXPECT_TRUE(call->cancelled);
-  session_->Applied(*result);
+  session_->Applied(**part);
+  recall->reset();
   EXPECT_EQ(PageIn(0, 0), 3);
   EXPECT_EQ(PageIn(1, 0), -1);
   // The lane that did not come keeps its old map: the server takes its pending one back.
@@ -322,13 +322,6 @@ TEST_F(PendingRecallTest, WhatHasComeWhenTheTimeIsUpIsThePartialResult) {
   ASSERT_TRUE(session_->Recall({&wants[1], 1}).ok());
   EXPECT_EQ(again->request.wants(0).applied(0), 0u);
   EXPECT_EQ(resyncs(), 0u);
-}
-
-TEST_F(PendingRecallTest, WithoutLeaveForAPartialResultTheTimeIsAnError) {
-  Expect({Part({{0, 0, {{0, 0, 1, 3}}}})});
-  const std::vector<LayerWant> wants = {Want(0, 3), Want(1, 4)};
-  EXPECT_TRUE(
-      absl::IsDeadlineExceeded(session_->Recall(wants, {.timeout = milliseconds(3)}).status()));
 }
 
 TEST_F(PendingRecallTest, RepliesThatBreakTheProtocolAreRefusedAndTheNextRecallResynchronises) {

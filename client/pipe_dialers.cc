@@ -24,7 +24,7 @@ StatusOr<std::unique_ptr<FramePipe>> DialShm(const DialTarget& target) {
 }
 
 StatusOr<std::unique_ptr<FramePipe>> DialUcx(const DialTarget& target) {
-  UcxOptions options = target.direct_landings ? DirectUcxOptions() : UcxOptions();
+  UcxOptions options{.direct_landings = target.direct_landings};
   options.max_frame_bytes = target.max_message_bytes + kMaxFrameHeadBytes;
   options.connect_timeout = target.timeout;
   return ConnectUcx(target.address, options);

@@ -21,7 +21,7 @@ struct DialTarget {
   std::string address;  ///< As ReachableAddress gave it.
   uint64_t max_message_bytes = 0;
   Duration timeout = Duration::zero();
-  bool direct_landings = false;  ///< As the server offers.
+  bool direct_landings = false;  ///< DataOptions::direct_landings.
   std::string tenant = "default";
   BearerToken token = {};  ///< Of the tenant; for kinds that go through the control channel's port.
 };

@@ -74,12 +74,9 @@ struct WantedLane {
 struct RecallOptions {
   Priority priority = Priority::kNormal;
   Duration timeout = {};  ///< Of the recall with all its attempts; the client's deadline when 0.
-  /// For Recall: when the time is up, what has come is the result, with `complete` false.
-  bool partial = false;
   /// Where units are put, of the same session; outlives the recall. Without it, or where they only
   /// stop there (LandingUse::kStaging), they are payload.
   SessionLanding* landing = nullptr;
-  DType query_dtype = DType::kF32;  ///< Queries are rounded to it on the wire.
   /// Compare payload with its checksums. When false the caller does, as it reads the units where
   /// they lie. Units that are put into slots are always verified.
   bool verify = true;
@@ -159,9 +156,7 @@ struct RecallPart {
 };
 
 /// Everything that has come, as one part.
-struct RecallResult : RecallPart {
-  bool complete = true;  ///< False when the time was up before all lanes had come.
-};
+struct RecallResult : RecallPart {};
 
 }  // namespace quire
 

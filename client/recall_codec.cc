@@ -130,25 +130,13 @@ Status CheckWant(const LayerWant& want, const KvSpec& spec, const ResidentMap& m
   return Annotate(CheckPages(want.held, spec, slots_per_head), "held");
 }
 
-/// `values` rounded to `dtype`, little endian.
-std::string QueryBytes(std::span<const float> values, DType dtype) {
-  if (dtype == DType::kF32) return wire::FloatsToBytes(values);
-  std::string bytes(2 * values.size(), '\0');
-  for (size_t i = 0; i < values.size(); ++i) {
-    const uint16_t bits = dtype == DType::kF16 ? FloatToF16(values[i]) : FloatToBF16(values[i]);
-    bytes[2 * i] = static_cast<char>(bits);
-    bytes[2 * i + 1] = static_cast<char>(bits >> 8);
-  }
-  return bytes;
-}
-
 /// The selection of `want`'s layers [first, first + num_layers).
-void QueryToProto(const LayerWant& want, uint32_t first, uint32_t num_layers, DType dtype,
+void QueryToProto(const LayerWant& want, uint32_t first, uint32_t num_layers,
                   v1::QuerySelection* query) {
   const size_t floats = want.query.size() / want.num_layers;
-  query->set_queries(QueryBytes(
-      std::span(want.query).subspan((first - want.layer) * floats, num_layers * floats), dtype));
-  query->set_dtype(static_cast<v1::DType>(dtype));
+  query->set_queries(wire::FloatsToBytes(
+      std::span(want.query).subspan((first - want.layer) * floats, num_layers * floats)));
+  query->set_dtype(v1::DTYPE_F32);
   for (const CandidateRange& range : want.candidates) {
     v1::CandidateRange& candidates = *query->add_candidates();
     candidates.set_member(range.member);
@@ -545,7 +533,7 @@ void MismatchedToProto(std::span<const MismatchedUnit> units, v1::RecallRequest*
   }
 }
 
-void LanesToProto(std::span<const WantedLane> lanes, const ResidentMap& map, DType query_dtype,
+void LanesToProto(std::span<const WantedLane> lanes, const ResidentMap& map,
                   v1::RecallRequest* request) {
   for (size_t begin = 0; begin < lanes.size();) {
     const LayerWant& want = *lanes[begin].want;
@@ -562,7 +550,7 @@ void LanesToProto(std::span<const WantedLane> lanes, const ResidentMap& map, DTy
       wire::EncodeUnitList(want.pages, proto.mutable_units());
       if (want.held.num_pages() > 0) wire::EncodeUnitList(want.held, proto.mutable_held());
     } else {
-      QueryToProto(want, first, num_layers, query_dtype, proto.mutable_query());
+      QueryToProto(want, first, num_layers, proto.mutable_query());
     }
   }
 }
@@ -608,26 +596,6 @@ void MapToProto(const ResidentMap& map, v1::ResyncRequest* request) {
       lane.set_applied(state.applied);
       wire::EncodeLaneSlots(map.Pages(sequence, layer), map.Generations(sequence, layer),
                             lane.mutable_slots());
-    }
-  }
-}
-
-void AppliedToProto(const ResidentMap& map, v1::AckRequest* request) {
-  for (uint32_t sequence = 0; sequence < map.end_sequence(); ++sequence) {
-    if (!map.Has(sequence)) continue;
-    v1::AppliedLanes* lanes = nullptr;
-    for (const uint32_t layer : map.layers().layers()) {
-      const ResidentMap::Lane& state = map.lane(sequence, layer);
-      if (state.under_way || state.committed == state.applied) continue;
-      const bool follows =
-          lanes != nullptr &&
-          layer == lanes->first_layer() + static_cast<uint32_t>(lanes->applied_size());
-      if (!follows) {
-        lanes = request->add_lanes();
-        lanes->set_sequence(sequence);
-        lanes->set_first_layer(layer);
-      }
-      lanes->add_applied(state.applied);
     }
   }
 }

@@ -30,7 +30,7 @@ std::vector<WantedLane> LanesOf(std::span<const LayerWant> wants);
 
 /// Adds `lanes`, which are of wants that passed CheckWants and in their order, to `request`, with
 /// what `map` says that they have applied.
-void LanesToProto(std::span<const WantedLane> lanes, const ResidentMap& map, DType query_dtype,
+void LanesToProto(std::span<const WantedLane> lanes, const ResidentMap& map,
                   v1::RecallRequest* request);
 
 /// The slots of a landing that a part may have changed.
@@ -69,9 +69,6 @@ void MismatchedToProto(std::span<const MismatchedUnit> units, v1::RecallRequest*
 
 /// Adds every lane that has ever been recalled to `request`.
 void MapToProto(const ResidentMap& map, v1::ResyncRequest* request);
-/// Adds every lane that has applied what the server may not have committed, except those with a
-/// recall under way, which says so itself.
-void AppliedToProto(const ResidentMap& map, v1::AckRequest* request);
 
 }  // namespace quire
 

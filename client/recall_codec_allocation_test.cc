@@ -54,7 +54,7 @@ TEST_F(RecallCodecAllocationTest, EncodingManyUnitsAllocatesAsOftenAsFew) {
     const std::vector<LayerWant> wants = {WantOf(units)};
     const uint64_t before = AllocationsOfThisThread();
     v1::RecallRequest request;
-    LanesToProto(LanesOf(wants), map_, DType::kF32, &request);
+    LanesToProto(LanesOf(wants), map_, &request);
     const std::string bytes = request.SerializeAsString();
     return AllocationsOfThisThread() - before;
   };

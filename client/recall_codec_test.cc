@@ -256,7 +256,7 @@ TEST_F(RecallCodecTest, OneWantForSeveralLayersIsSentOnceWithWhatEachLaneApplied
   map_.lane(0, 1).applied = 9;
   wants_ = {{.layer = 0, .num_layers = 2, .pages = {{1}, {2}}}};
   v1::RecallRequest request;
-  LanesToProto(LanesOf(wants_), map_, DType::kF32, &request);
+  LanesToProto(LanesOf(wants_), map_, &request);
   ASSERT_EQ(request.wants_size(), 1);
   EXPECT_EQ(request.wants(0).first_layer(), 0u);
   EXPECT_EQ(request.wants(0).num_layers(), 2u);
@@ -281,7 +281,7 @@ TEST_F(RecallCodecTest, TheRestOfAQueryKeepsTheQueriesOfItsLayers) {
              .digest = DigestKind::kCentreRadius}};
   const std::vector<WantedLane> lanes = LanesOf(wants_);
   v1::RecallRequest request;
-  LanesToProto(std::span(lanes).subspan(1), map_, DType::kF32, &request);
+  LanesToProto(std::span(lanes).subspan(1), map_, &request);
   ASSERT_EQ(request.wants_size(), 1);
   EXPECT_EQ(request.wants(0).first_layer(), 1u);
   EXPECT_EQ(request.wants(0).num_layers(), 1u);
@@ -297,23 +297,6 @@ TEST_F(RecallCodecTest, TheRestOfAQueryKeepsTheQueriesOfItsLayers) {
   EXPECT_EQ(sent.candidates(0).end_page(), 4u);
 }
 
-TEST_F(RecallCodecTest, QueriesAreRoundedToHalfTheBytesWhereThatIsAskedFor) {
-  wants_ = {{.layer = 0,
-             .query = std::vector<float>(32, 1.5f),
-             .candidates = {{.end_page = 4}},
-             .num_pages = 2}};
-  for (const DType dtype : {DType::kF16, DType::kBF16}) {
-    v1::RecallRequest request;
-    LanesToProto(LanesOf(wants_), map_, dtype, &request);
-    const v1::QuerySelection& sent = request.wants(0).query();
-    EXPECT_EQ(sent.dtype(), static_cast<v1::DType>(dtype));
-    ASSERT_EQ(sent.queries().size(), 64u);
-    const uint16_t bits = dtype == DType::kF16 ? FloatToF16(1.5f) : FloatToBF16(1.5f);
-    EXPECT_EQ(static_cast<uint8_t>(sent.queries()[0]), bits & 0xff);
-    EXPECT_EQ(static_cast<uint8_t>(sent.queries()[1]), bits >> 8);
-  }
-}
-
 TEST_F(RecallCodecTest, MapsNameTheLanesThatWereEverRecalled) {
   map_.lane(0, 0).applied = 4;
   v1::ResyncRequest request;
@@ -325,21 +308,6 @@ TEST_F(RecallCodecTest, MapsNameTheLanesThatWereEverRecalled) {
   ASSERT_TRUE(wire::DecodeLaneSlots(request.lanes(0).slots(), 6, &slots).ok());
   EXPECT_EQ(slots.pages, (std::vector<int32_t>{5, 6, -1, -1, -1, -1}));
   EXPECT_EQ(slots.generations, (std::vector<uint32_t>{4, 4, 0, 0, 0, 0}));
-}
-
-TEST(AppliedToProtoTest, NeighbouringLayersShareAnEntryAndOthersDoNot) {
-  ResidentMap map(ManagedLayers({0, 1, 2, 4}), 1, 1);
-  map.AddSequence(0, 1);
-  for (const uint32_t layer : {0, 1, 2, 4}) map.lane(0, layer).applied = 10 + layer;
-  map.lane(0, 2).under_way = true;
-  v1::AckRequest request;
-  AppliedToProto(map, &request);
-  ASSERT_EQ(request.lanes_size(), 2);
-  EXPECT_EQ(request.lanes(0).first_layer(), 0u);
-  ASSERT_EQ(request.lanes(0).applied_size(), 2);
-  EXPECT_EQ(request.lanes(0).applied(1), 11u);
-  EXPECT_EQ(request.lanes(1).first_layer(), 4u);
-  ASSERT_EQ(request.lanes(1).applied_size(), 1);
 }
 
 TEST(CheckUnitsTest, UnitsMayLieAcrossSlicesInAnyWay) {

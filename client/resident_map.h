@@ -39,7 +39,6 @@ class ResidentMap {
   /// How far a lane has come. Exchanges; 0 for none.
   struct Lane {
     uint64_t applied = 0;    ///< The last one whose units are in the slots.
-    uint64_t committed = 0;  ///< The last one that the server is known to have committed.
     uint64_t offered = 0;    ///< Handed to the caller, who may apply it.
     bool under_way = false;  ///< A recall of the lane has not come yet.
   };

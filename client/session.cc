@@ -17,7 +17,6 @@ namespace quire {
 namespace {
 
 constexpr CallSpec kRemoveSequence = {"quire.v1.Session/RemoveSequence", Repeat::kSafe};
-constexpr CallSpec kAck = {"quire.v1.Session/Ack", Repeat::kSafe};
 constexpr CallSpec kResync = {"quire.v1.Session/Resync", Repeat::kSafe};
 constexpr CallSpec kDigests = {"quire.v1.Session/Digests", Repeat::kSafe};
 constexpr CallSpec kClose = {"quire.v1.Session/Close", Repeat::kSafe};
@@ -131,10 +130,6 @@ StatusOr<RecallResult> ClientSession::Recall(std::span<const LayerWant> wants,
   RecallResult result;
   for (;;) {
     auto part = recall.Next();
-    if (absl::IsDeadlineExceeded(part.status()) && options.partial) {
-      result.complete = false;
-      return result;
-    }
     QUIRE_RETURN_IF_ERROR(part.status());
     if (!part->has_value()) return result;
     AppendPart(**std::move(part), &result);
@@ -213,24 +208,6 @@ void ClientSession::Mismatched(const MismatchedUnit& unit) {
   if (mismatched_.size() < wire::kMaxMismatchedUnits) mismatched_.push_back(unit);
 }
 
-Status ClientSession::Ack() {
-  QUIRE_RETURN_IF_ERROR(CheckOpen());
-  v1::AckRequest request;
-  AppliedToProto(map_, &request);
-  if (request.lanes().empty()) return OkStatus();
-  const TimePoint deadline = client_->NewDeadline();
-  request.set_session_id(id_);
-  request.set_epoch(epoch_);
-  v1::AckReply reply;
-  const Status status = client_->Call(kAck, request, {}, deadline, &reply, nullptr);
-  if (absl::IsFailedPrecondition(status)) return Resync(deadline);  // Which acknowledges as well.
-  QUIRE_RETURN_IF_ERROR(status);
-  VisitLanes(&map_, [](ResidentMap::Lane& lane) {
-    if (!lane.under_way) lane.committed = lane.applied;
-  });
-  return OkStatus();
-}
-
 Status ClientSession::Resync(TimePoint deadline) {
   for (PendingRecall* recall : under_way_) recall->Abandon();
   needs_resync_ = true;
@@ -248,7 +225,6 @@ Status ClientSession::Resync(TimePoint deadline) {
   }
   QUIRE_RETURN_IF_ERROR(status);
   needs_resync_ = false;
-  VisitLanes(&map_, [](ResidentMap::Lane& lane) { lane.committed = lane.applied; });
   return OkStatus();
 }
 

@@ -127,8 +127,6 @@ class ClientSession {
   /// A unit of a part that the caller verifies (RecallOptions::verify) does not match its checksum:
   /// the server hears of it with the next recall, and mends what it has.
   void Mismatched(const MismatchedUnit& unit);
-  /// Acknowledges at once what was applied (otherwise the next recall of the lane does).
-  Status Ack();
 
   /// A landing for sequences below `num_sequences`, in `memory`, or in memory of its own when that
   /// is empty. Memory that this processor must not touch comes with its access, which nobody can

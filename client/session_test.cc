@@ -22,7 +22,6 @@ constexpr const char* kOpen = "quire.v1.Session/Open";
 constexpr const char* kAddSequence = "quire.v1.Session/AddSequence";
 constexpr const char* kRemoveSequence = "quire.v1.Session/RemoveSequence";
 constexpr const char* kResync = "quire.v1.Session/Resync";
-constexpr const char* kAck = "quire.v1.Session/Ack";
 constexpr const char* kClose = "quire.v1.Session/Close";
 constexpr const char* kDigests = "quire.v1.Session/Digests";
 
@@ -402,32 +401,6 @@ TEST_F(SessionTest, AResyncWhoseReplyWasLostIsRepeatedUnderAHigherEpoch) {
   const LayerWant want = Want(0, 4);
   ASSERT_TRUE(session_->Recall({&want, 1}).ok());
   EXPECT_EQ(again->request.epoch(), 3u);
-}
-
-TEST_F(SessionTest, AckIsSentOnlyForWhatIsNotAcknowledgedYet) {
-  const size_t before = server_.calls().size();
-  EXPECT_TRUE(session_->Ack().ok());
-  EXPECT_EQ(server_.calls().size(), before);
-  session_->Applied(Recalled(3));
-  server_.Reply(kAck, v1::AckReply());
-  EXPECT_TRUE(session_->Ack().ok());
-  EXPECT_TRUE(session_->Ack().ok());
-  EXPECT_EQ(server_.calls().size(), before + 1);
-  const auto ack = LastRequest<v1::AckRequest>();
-  ASSERT_EQ(ack.lanes_size(), 1);
-  EXPECT_EQ(ack.lanes(0).first_layer(), 0u);
-  EXPECT_EQ(ack.lanes(0).applied(0), 1u);
-}
-
-TEST_F(SessionTest, AnAckThatIsRefusedBecomesAResync) {
-  session_->Applied(Recalled(3));
-  server_.Fail(kAck, FailedPrecondition("epoch 1 is over"));
-  server_.Reply(kResync, v1::ResyncReply());
-  EXPECT_TRUE(session_->Ack().ok());
-  EXPECT_EQ(LastRequest<v1::ResyncRequest>().lanes(0).applied(), 1u);
-  const size_t before = server_.calls().size();
-  EXPECT_TRUE(session_->Ack().ok());
-  EXPECT_EQ(server_.calls().size(), before);
 }
 
 v1::DigestsReply DigestsReplyOf(const Payload& payload) {

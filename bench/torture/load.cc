@@ -73,9 +73,8 @@ uint32_t Load::OwnChain(Worker& worker) const {
 }
 
 bool Load::PutChain(Worker& worker, uint32_t chain) {
-  static constexpr std::array kLevels = {Durability::kMemory, Durability::kReplicated,
-                                         Durability::kPersisted};
-  const Durability durability = kLevels[worker.random.Below(kLevels.size())];
+  const Durability durability =
+      worker.random.Below(3) == 0 ? Durability::kPersisted : Durability::kMemory;
   for (uint32_t index = 0; index < corpus_->segments(); ++index) {
     if (!Put({chain, index}, durability)) return false;
     worker.there.insert({chain, index});

@@ -22,7 +22,6 @@
 #include "bench/transport/rivals.h"
 #include "bench/transport/serve_process.h"
 #include "client/cli/progress.h"
-#include "client/pipe_dialers.h"
 #include "common/base/random.h"
 #include "common/page/layout.h"
 #include "common/transport/ucx.h"
@@ -30,17 +29,7 @@
 namespace quire::bench {
 namespace {
 
-/// TCP sets the connections up, and carries what is small.
-constexpr char kAttachTransports[] = "cma,tcp,self";
 constexpr uint64_t kPartBytes = 1 << 20;  ///< Of the connections, and of the raw gRPC program.
-
-UcxOptions AttachOptions() {
-  UcxOptions options = DirectUcxOptions();
-  options.transports = kAttachTransports;
-  return options;
-}
-constexpr PipeDialer kAttachDialers[] = {
-    {"ucx", [](const DialTarget& target) { return ConnectUcx(target.address, AttachOptions()); }}};
 
 std::vector<uint64_t> Shuffled(uint64_t count, SeededRandom& random) {
   std::vector<uint64_t> order(count);
@@ -49,15 +38,9 @@ std::vector<uint64_t> Shuffled(uint64_t count, SeededRandom& random) {
   return order;
 }
 
-/// A server, and the document in it.
-struct Source {
-  std::unique_ptr<ServeProcess> server;
-  SegmentKey document = kRootKey;
-};
-
 /// A transport of ours under measurement.
 struct Lane {
-  std::string name;  ///< "shm", "ucx_tcp", "ucx_cma", "ucx_mapped", "grpc"
+  std::string name;  ///< "shm", "ucx_tcp", "grpc"
   std::unique_ptr<Client> client;
   std::unique_ptr<LargePages> slots;
   std::unique_ptr<RecallRounds> rounds;
@@ -95,54 +78,33 @@ class Comparison {
   }
 
   Status StartServers() {
-    // One that detects dead peers, and two that trust them: only those let UCX use what carries
-    // bytes within a host. One of them has all of it, and the other cross-memory attach alone.
-    QUIRE_RETURN_IF_ERROR(Start("main", {}, {}, &main_));
-    QUIRE_RETURN_IF_ERROR(Start("mapping", {"--ucx-direct-landings"}, {}, &mapping_));
-    QUIRE_RETURN_IF_ERROR(Start("attaching", {"--ucx-direct-landings"},
-                                {"UCX_TLS=" + std::string(kAttachTransports)}, &attaching_));
-    QUIRE_RETURN_IF_ERROR(Open(main_, "shm", "shm"));
-    QUIRE_RETURN_IF_ERROR(Open(main_, "ucx", "ucx_tcp"));
-    QUIRE_RETURN_IF_ERROR(Open(attaching_, "ucx", "ucx_cma"));
-    QUIRE_RETURN_IF_ERROR(Open(mapping_, "ucx", "ucx_mapped"));
-    QUIRE_RETURN_IF_ERROR(Open(main_, "grpc", "grpc"));
+    const std::string dram = std::to_string(options_.document_bytes + (256 << 20));
+    QUIRE_ASSIGN_OR_RETURN(server_, ServeProcess::Start(Directory("server"),
+                                                        {"--dram-bytes", dram, "--dram-prefault"}));
+    QUIRE_ASSIGN_OR_RETURN(const auto client, Client::Create({.transport = server_->control()}));
+    QUIRE_ASSIGN_OR_RETURN(document_, PutDocument(*client, shape_));
+    QUIRE_RETURN_IF_ERROR(Open("shm", "shm"));
+    QUIRE_RETURN_IF_ERROR(Open("ucx", "ucx_tcp"));
+    QUIRE_RETURN_IF_ERROR(Open("grpc", "grpc"));
     return OpenInPlace();
   }
 
-  Status Start(const std::string& name, std::vector<std::string> flags,
-               const std::vector<std::string>& environment, Source* source) {
-    const std::string dram = std::to_string(options_.document_bytes + (256 << 20));
-    flags.insert(flags.end(), {"--dram-bytes", dram, "--dram-prefault"});
-    QUIRE_ASSIGN_OR_RETURN(source->server,
-                           ServeProcess::Start(Directory(name), flags, environment));
-    QUIRE_ASSIGN_OR_RETURN(const auto client,
-                           Client::Create({.transport = source->server->control()}));
-    QUIRE_ASSIGN_OR_RETURN(source->document, PutDocument(*client, shape_));
-    return OkStatus();
-  }
-
   /// A transport that is not there is left out of the comparison.
-  Status Open(const Source& source, const std::string& transport, const std::string& name) {
+  Status Open(const std::string& transport, const std::string& name) {
     if (!options_.Wants(name)) return OkStatus();
     Lane lane;
     lane.name = name;
-    const auto dialers =
-        name == "ucx_cma" ? std::span<const PipeDialer>(kAttachDialers) : PipeDialers();
-    auto client = source.server->Connect(transport, &figures_.details[name], dialers);
+    auto client = server_->Connect(transport, &figures_.details[name]);
     if (!client.ok()) {
       figures_.absent[name] = std::string(Message(client.status()));
       return OkStatus();
     }
     lane.client = *std::move(client);
-    // Where the server writes by itself the slots are of the memory that it can map.
-    std::span<std::byte> slots;
-    if (name != "ucx_mapped") {
-      lane.slots = std::make_unique<LargePages>(shape_.bytes_per_round());
-      slots = lane.slots->bytes();
-    }
+    lane.slots = std::make_unique<LargePages>(shape_.bytes_per_round());
     for (auto* const rounds : {&lane.rounds, &lane.contiguous}) {
-      QUIRE_ASSIGN_OR_RETURN(*rounds, RecallRounds::Open(lane.client.get(), source.document, shape_,
-                                                         RecallRounds::Delivery::kSlots, slots));
+      QUIRE_ASSIGN_OR_RETURN(
+          *rounds, RecallRounds::Open(lane.client.get(), document_, shape_,
+                                      RecallRounds::Delivery::kSlots, lane.slots->bytes()));
     }
     lanes_.push_back(std::move(lane));
     return OkStatus();
@@ -150,10 +112,9 @@ class Comparison {
 
   Status OpenInPlace() {
     if (figures_.absent.contains("shm") || !options_.Wants("shm_in_place")) return OkStatus();
-    QUIRE_ASSIGN_OR_RETURN(in_place_.client,
-                           main_.server->Connect("shm", &figures_.details["shm"]));
+    QUIRE_ASSIGN_OR_RETURN(in_place_.client, server_->Connect("shm", &figures_.details["shm"]));
     QUIRE_ASSIGN_OR_RETURN(in_place_.rounds,
-                           RecallRounds::Open(in_place_.client.get(), main_.document, shape_,
+                           RecallRounds::Open(in_place_.client.get(), document_, shape_,
                                               RecallRounds::Delivery::kInPlace, {}));
     return OkStatus();
   }
@@ -216,26 +177,21 @@ class Comparison {
   }
 
   /// When there is such a lane.
-  void AddLane(const std::string& name, const Source& source) {
+  void AddLane(const std::string& name) {
     for (const Lane& lane : lanes_) {
       if (lane.name != name) continue;
-      Add(name, RoundsOf(*lane.rounds, RecallRounds::Pattern::kScattered), {source.server->pid()});
+      Add(name, RoundsOf(*lane.rounds, RecallRounds::Pattern::kScattered), {server_->pid()});
     }
   }
 
-  /// Unless `rival`, whose limit it is, is absent.
-  Status AddRawUcx(const std::string& rival, const UcxOptions& options,
-                   std::span<const RawUcxProgram> programs) {
-    if (figures_.absent.contains(rival)) return OkStatus();
-    for (const auto& [name, way, threads] : programs) {
-      if (!options_.Wants(name)) continue;
-      const RawUcxLane lane{.options = options, .way = way, .threads = threads};
-      QUIRE_ASSIGN_OR_RETURN(
-          std::shared_ptr<RawUcx> raw,
-          RawUcx::Connect(lane, source_.bytes(), copied_.bytes(), figures_.unit_bytes));
-      figures_.details[name] = raw->Lanes();
-      Add(name, SideBySide::Timing([this, raw] { return raw->Move(Moves()); }));
-    }
+  /// Unless "ucx_tcp", whose limit it is, is absent.
+  Status AddRawUcx() {
+    if (figures_.absent.contains("ucx_tcp")) return OkStatus();
+    if (!options_.Wants("raw_ucx_tcp")) return OkStatus();
+    QUIRE_ASSIGN_OR_RETURN(
+        std::shared_ptr<RawUcx> raw,
+        RawUcx::Connect({}, source_.bytes(), copied_.bytes(), figures_.unit_bytes));
+    Add("raw_ucx_tcp", SideBySide::Timing([this, raw] { return raw->Move(Moves()); }));
     return OkStatus();
   }
 
@@ -328,20 +284,14 @@ class Comparison {
   Status MeasureScattered() {
     if (in_place_.rounds != nullptr) {
       Add("shm_in_place", RoundsOf(*in_place_.rounds, RecallRounds::Pattern::kScattered),
-          {main_.server->pid()});
+          {server_->pid()});
     }
     // Each lane beside what it is compared with.
     AddCopyLoops();
-    AddLane("shm", main_);
-    AddLane("ucx_cma", attaching_);
-    QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_cma", AttachOptions(), kRawUcxCmaPrograms));
-    QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_cma", AttachOptions(), kAttachedCopies));
-    AddLane("ucx_mapped", mapping_);
-    QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_mapped", DirectUcxOptions(), kRawUcxMappedPrograms));
-    QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_mapped", DirectUcxOptions(), kMappedCopies));
-    AddLane("ucx_tcp", main_);
-    QUIRE_RETURN_IF_ERROR(AddRawUcx("ucx_tcp", {}, kRawUcxTcpPrograms));
-    AddLane("grpc", main_);
+    AddLane("shm");
+    AddLane("ucx_tcp");
+    QUIRE_RETURN_IF_ERROR(AddRawUcx());
+    AddLane("grpc");
     QUIRE_RETURN_IF_ERROR(AddRawGrpc());
     AddRedis();
     AddMooncake();
@@ -367,7 +317,7 @@ class Comparison {
   std::map<std::string, TcpSenders> Senders() const {
     std::map<std::string, TcpSenders> senders;
     senders.emplace("this_program", getpid());
-    senders.emplace("quire", main_.server->pid());
+    senders.emplace("quire", server_->pid());
     if (raw_grpc_ != nullptr) senders.emplace("raw_grpc", raw_grpc_->pid());
     if (redis_ != nullptr) senders.emplace("redis", redis_->pid());
     if (mooncake_ != nullptr) senders.emplace("mooncake", mooncake_->store_pid());
@@ -418,9 +368,8 @@ class Comparison {
   TransportFigures& figures_;
   SeededRandom random_;
 
-  Source main_;
-  Source mapping_;
-  Source attaching_;
+  std::unique_ptr<ServeProcess> server_;
+  SegmentKey document_ = kRootKey;  ///< The document in it.
   std::unique_ptr<Process> raw_grpc_;
   std::unique_ptr<Redis> redis_;
   std::unique_ptr<Mooncake> mooncake_;

@@ -20,57 +20,15 @@
 
 namespace quire::bench {
 
-/// A minimal program with UCX.
-struct RawUcxProgram {
-  const char* name;
-  RawUcxWay way;
-  uint32_t threads;
-};
-/// For lanes of which the one within the host is cross-memory attach: UCX maps no memory, and the
-/// kernel copies from process to process. All of them are tried; the fastest is the limit of
-/// "ucx_cma". UCX reports no lane for puts and gets there, and sends messages in their place.
-inline constexpr RawUcxProgram kRawUcxCmaPrograms[] = {
-    {"raw_ucx_cma_put_by_two", RawUcxWay::kPuts, 2},
-    {"raw_ucx_cma_get_by_two", RawUcxWay::kGets, 2},
-    {"raw_ucx_cma_units", RawUcxWay::kFetchedUnits, 1},
-    {"raw_ucx_cma_units_by_two", RawUcxWay::kFetchedUnits, 2},
-    {"raw_ucx_cma_messages", RawUcxWay::kFetchedMessages, 1},
-    {"raw_ucx_cma_messages_by_two", RawUcxWay::kFetchedMessages, 2},
-};
-/// The kernel's copies by themselves, of what each thread has known from the start.
-inline constexpr RawUcxProgram kAttachedCopies[] = {
-    {"attached_copy", RawUcxWay::kAttachedCopies, 1},
-    {"attached_copy_by_two", RawUcxWay::kAttachedCopies, 2},
-};
-/// For the lanes that UCX takes within a host when it may. All of them are tried; the fastest is
-/// the limit of "ucx_mapped": where UCX moves the bytes, and where one thread copies them into
-/// memory that UCX has mapped.
-inline constexpr RawUcxProgram kRawUcxMappedPrograms[] = {
-    {"raw_ucx_mapped_put_by_two", RawUcxWay::kPuts, 2},
-    {"raw_ucx_mapped_get_by_two", RawUcxWay::kGets, 2},
-    {"raw_ucx_mapped_copy_out", RawUcxWay::kCopiesOut, 1},
-};
-/// Two threads that copy through such a mapping, side by side, what each of them has known from the
-/// start: UCX maps the memory, and then takes no part.
-inline constexpr RawUcxProgram kMappedCopies[] = {
-    {"mapped_copy_out_by_two", RawUcxWay::kCopiesOut, 2},
-    {"mapped_copy_in_by_two", RawUcxWay::kCopiesIn, 2},
-};
-/// The same for TCP and "ucx_tcp".
-inline constexpr RawUcxProgram kRawUcxTcpPrograms[] = {
-    {"raw_ucx_tcp", RawUcxWay::kMessages, 1},
-    {"raw_ucx_tcp_packed", RawUcxWay::kPackedMessages, 1},
-};
-
 /// How large a document has to be: a round, which reads half of it, is of twice the cache. Every
-/// contender has its own copy at the same time. In documents: the three servers 3; the source and
-/// the destination of the raw programs 1.5; slots of our transports 3; memory of UCX for the raw
-/// programs 5; the raw gRPC server 1; Redis, whose allocator rounds up, 2; Mooncake's segment 2,
-/// what it is filled from 1, and its reader 0.5.
+/// contender has its own copy at the same time. In documents: the server 1; the source and the
+/// destination of the raw programs 1.5; slots of our transports 1.5; the raw gRPC server 1; Redis,
+/// whose allocator rounds up, 2; Mooncake's segment 2, what it is filled from 1, and its reader
+/// 0.5.
 inline constexpr WorkingSetNeeds kDocumentNeeds = {.caches = 4,
                                                    .least_bytes = uint64_t{512} << 20,
                                                    .step_bytes = uint64_t{64} << 20,
-                                                   .copies = 19,
+                                                   .copies = 11,
                                                    .besides_bytes = uint64_t{2} << 30};
 
 struct TransportBenchOptions {
@@ -107,7 +65,7 @@ struct TransportFigures {
   TransportTurns in_order = {};                    ///< With "shm_contiguous" beside "shm".
   TransportTurns empty_recalls = {};               ///< By transport; of no round.
   std::map<std::string, std::string> absent = {};  ///< Contender, and why it could not be compared.
-  /// By transport or raw program of UCX: what the connection says.
+  /// By transport: what the connection says.
   std::map<std::string, std::string> details = {};
   /// By contender: of reads over several connections.
   std::map<std::string, Redis::ThreadUse> redis_threads = {};

@@ -52,7 +52,7 @@ RequestEncoding MeasureRequestEncoding(uint32_t rounds) {
   for (uint32_t round = 0; round < rounds; ++round) {
     const TimePoint start = SystemClock().Now();
     request.Clear();
-    LanesToProto(lanes, map, DType::kF32, &request);
+    LanesToProto(lanes, map, &request);
     request.SerializeToString(&bytes);
     times.push_back(SystemClock().Now() - start);
   }

@@ -27,38 +27,35 @@ StatusOr<std::string> AwaitAddress(Process& process, const std::string& port_fil
   return "127.0.0.1:" + std::to_string(port);
 }
 
-StatusOr<std::unique_ptr<ServeProcess>> ServeProcess::Start(
-    const std::string& directory, const std::vector<std::string>& flags,
-    const std::vector<std::string>& environment) {
+StatusOr<std::unique_ptr<ServeProcess>> ServeProcess::Start(const std::string& directory,
+                                                            const std::vector<std::string>& flags) {
   auto self = std::make_unique<ServeProcess>();
   const std::string port_file = directory + "/port";
   std::vector<std::string> command = {kThisProgram, "serve",       "--data-dir",  directory,
                                       "--listen",   "127.0.0.1:0", "--port-file", port_file};
   command.insert(command.end(), flags.begin(), flags.end());
   QUIRE_ASSIGN_OR_RETURN(self->process_,
-                         Process::Start(std::move(command), directory + "/serve.log", environment));
+                         Process::Start(std::move(command), directory + "/serve.log"));
   QUIRE_ASSIGN_OR_RETURN(self->address_, AwaitAddress(*self->process_, port_file));
   QUIRE_ASSIGN_OR_RETURN(self->control_, ConnectGrpc(self->address_));
   return self;
 }
 
-StatusOr<std::shared_ptr<Transport>> ServeProcess::ConnectRecalls(
-    const std::string& transport, std::string* detail, std::span<const PipeDialer> dialers,
-    const std::string& tenant) const {
+StatusOr<std::shared_ptr<Transport>> ServeProcess::ConnectRecalls(const std::string& transport,
+                                                                  std::string* detail,
+                                                                  const std::string& tenant) const {
   QUIRE_ASSIGN_OR_RETURN(DataConnection data, ConnectData(control_, {.transport = transport,
+                                                                     .ucx_within_host = true,
                                                                      .tenant = tenant,
-                                                                     .control_address = address_,
-                                                                     .direct_landings = true,
-                                                                     .dialers = dialers}));
+                                                                     .control_address = address_}));
   *detail = data.report.detail;
   return std::move(data.transport);
 }
 
 StatusOr<std::unique_ptr<Client>> ServeProcess::Connect(const std::string& transport,
                                                         std::string* detail,
-                                                        std::span<const PipeDialer> dialers,
                                                         const std::string& tenant) const {
-  QUIRE_ASSIGN_OR_RETURN(auto recalls, ConnectRecalls(transport, detail, dialers, tenant));
+  QUIRE_ASSIGN_OR_RETURN(auto recalls, ConnectRecalls(transport, detail, tenant));
   return Client::Create(
       {.transport = control_, .data_transport = std::move(recalls), .tenant = tenant});
 }

@@ -13,7 +13,6 @@
 #include "bench/transport/process.h"
 #include "client/client.h"
 #include "client/data_connection.h"
-#include "client/pipe_dialers.h"
 #include "common/base/status.h"
 #include "common/transport/transport.h"
 
@@ -27,24 +26,19 @@ StatusOr<std::string> AwaitAddress(Process& process, const std::string& port_fil
 
 class ServeProcess {
  public:
-  /// Serves from `directory`, with `flags` besides those that say where. `environment`
-  /// ("NAME=value") goes before this program's.
-  static StatusOr<std::unique_ptr<ServeProcess>> Start(
-      const std::string& directory, const std::vector<std::string>& flags,
-      const std::vector<std::string>& environment = {});
+  /// Serves from `directory`, with `flags` besides those that say where.
+  static StatusOr<std::unique_ptr<ServeProcess>> Start(const std::string& directory,
+                                                       const std::vector<std::string>& flags);
 
   pid_t pid() const { return process_->pid(); }
   const std::shared_ptr<Transport>& control() const { return control_; }
   /// A connection for recalls over `transport`; `*detail` gets what it says of itself.
-  /// `dialers`: DataOptions::dialers.
-  StatusOr<std::shared_ptr<Transport>> ConnectRecalls(
-      const std::string& transport, std::string* detail,
-      std::span<const PipeDialer> dialers = PipeDialers(),
-      const std::string& tenant = "default") const;
+  StatusOr<std::shared_ptr<Transport>> ConnectRecalls(const std::string& transport,
+                                                      std::string* detail,
+                                                      const std::string& tenant = "default") const;
   /// A tenant's client whose recalls come over `transport` ("shm", "ucx", "grpc"); `*detail` gets
   /// what the connection says of itself.
   StatusOr<std::unique_ptr<Client>> Connect(const std::string& transport, std::string* detail,
-                                            std::span<const PipeDialer> dialers = PipeDialers(),
                                             const std::string& tenant = "default") const;
 
  private:

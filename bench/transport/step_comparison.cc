@@ -251,7 +251,7 @@ StatusOr<TenantFigures> CompareOver(const Path& path, const ServeProcess& server
   TenantFigures figures{.transport = path.name};
   for (Tenant& tenant : tenants) {
     std::string detail;
-    auto client = server.Connect(path.transport, &detail, PipeDialers(), tenant.name);
+    auto client = server.Connect(path.transport, &detail, tenant.name);
     if (!client.ok()) {
       figures.absent = std::string(Message(client.status()));
       return figures;

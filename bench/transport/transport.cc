@@ -37,7 +37,7 @@ namespace quire::bench {
 namespace {
 
 constexpr uint32_t kPureRounds = 201;
-const char* const kTransports[] = {"shm", "ucx_cma", "ucx_mapped", "ucx_tcp", "grpc"};
+const char* const kTransports[] = {"shm", "ucx_tcp", "grpc"};
 
 std::string SizeOf(const TransportFigures& figures) {
   return std::to_string(figures.unit_bytes >> 10) + "k";
@@ -91,12 +91,6 @@ std::vector<std::string> RedisWays() {
   return {"redis_unix", "redis_unix_by_four", "redis_tcp", "redis_tcp_by_four"};
 }
 
-std::vector<std::string> NamesOf(std::span<const RawUcxProgram> programs) {
-  std::vector<std::string> names;
-  for (const RawUcxProgram& program : programs) names.push_back(program.name);
-  return names;
-}
-
 /// Speeds by contender, in GB/s.
 std::map<std::string, double> SpeedsOf(const TransportFigures& size) {
   std::map<std::string, double> speeds;
@@ -126,18 +120,13 @@ void AddLargeUnitRatios(const std::vector<TransportFigures>& sizes, cli::Json* j
 }
 
 void AddRatios(const std::vector<TransportFigures>& sizes, cli::Json* json) {
-  const Ratio ratios[] = {
-      {"shm_vs_memcpy", "shm", CopyLoopNamesByOne(), "memcpy_way"},
-      {"shm_vs_memcpy_by_two", "shm", CopyLoopNames(), "memcpy_by_two_way"},
-      {"ucx_cma_vs_raw", "ucx_cma", NamesOf(kRawUcxCmaPrograms), "raw_ucx_cma_way"},
-      {"ucx_cma_vs_copies", "ucx_cma", NamesOf(kAttachedCopies)},
-      {"ucx_mapped_vs_raw", "ucx_mapped", NamesOf(kRawUcxMappedPrograms), "raw_ucx_mapped_way"},
-      {"ucx_mapped_vs_copies", "ucx_mapped", NamesOf(kMappedCopies)},
-      {"ucx_tcp_vs_raw", "ucx_tcp", NamesOf(kRawUcxTcpPrograms), "raw_ucx_tcp_way"},
-      {"grpc_vs_raw_stream", "grpc", {"raw_grpc"}},
-      {"shm_vs_redis", "shm", RedisWays(), "shm_vs_redis_way"},
-      {"ucx_tcp_vs_redis", "ucx_tcp", RedisWays(), "ucx_tcp_vs_redis_way"},
-      {"ucx_tcp_vs_mooncake", "ucx_tcp", {"mooncake_tcp"}}};
+  const Ratio ratios[] = {{"shm_vs_memcpy", "shm", CopyLoopNamesByOne(), "memcpy_way"},
+                          {"shm_vs_memcpy_by_two", "shm", CopyLoopNames(), "memcpy_by_two_way"},
+                          {"ucx_tcp_vs_raw", "ucx_tcp", {"raw_ucx_tcp"}},
+                          {"grpc_vs_raw_stream", "grpc", {"raw_grpc"}},
+                          {"shm_vs_redis", "shm", RedisWays(), "shm_vs_redis_way"},
+                          {"ucx_tcp_vs_redis", "ucx_tcp", RedisWays(), "ucx_tcp_vs_redis_way"},
+                          {"ucx_tcp_vs_mooncake", "ucx_tcp", {"mooncake_tcp"}}};
   for (const Ratio& ratio : ratios) AddRatio(sizes, ratio, json);
   std::optional<double> worst;
   for (const char* const transport : kTransports) {
@@ -408,17 +397,13 @@ void AddTransportBench(Benches& benches) {
        .examples =
            "  quire bench transport --json\n"
            "  quire bench transport --sets 1 --rounds 3 --document-bytes 256MiB\n"
-           "Every way holds units of the document's size: 19 copies in memory in all.\n"
+           "Every way holds units of the document's size: 11 copies in memory in all.\n"
            "Redis is started when redis-server is installed, and read over one connection\n"
            "and over four (_by_four), without which its I/O threads rest; Mooncake Store is\n"
            "installed from PyPI into --rivals-dir, or for this run only. Nobody's TCP\n"
            "connections within the host are paced, as bbr would, where that is permitted:\n"
            "congestion_control in the report has what everybody had.\n"
-           "ucx_cma is UCX with cross-memory attach and TCP alone, where the kernel copies\n"
-           "from process to process; ucx_mapped has the memory mapped that it writes to.\n"
-           "Each is compared with the fastest raw program of UCX on the same lanes (_vs_raw),\n"
-           "and with bare copies of the same kind, by threads that know all places from the\n"
-           "start (_vs_copies).\n"
+           "ucx_tcp is compared with a raw program of UCX (ucx_tcp_vs_raw).\n"
            "shm_vs_memcpy is against the fastest loop by one thread that only copies\n"
            "(memcpy_way), and shm_vs_memcpy_by_two against the fastest by one or two.\n"
            "step_recalls has latencies of recalls as large as a decode step's, and tenants\n"

@@ -17,7 +17,8 @@ void AddTransportFlag(CLI::App& command, std::string* transport, bool loopback) 
   command
       .add_option("--transport", *transport,
                   "How pages come: auto takes the first that works of shm (same host), ucx, grpc; "
-                  "ucx-direct is ucx where the server writes units into this program's memory, of "
+                  "ucx is shm on the server's own host, where the server offers that; ucx-direct "
+                  "is UCX where the server writes units into this program's memory by RDMA, of "
                   "which it then has as much again as slots (in a batch up to four times)")
       ->check(CLI::IsMember(choices))
       ->capture_default_str();
@@ -25,8 +26,8 @@ void AddTransportFlag(CLI::App& command, std::string* transport, bool loopback) 
 
 kvserver::ListenerOptions ListenersFor(const std::string& transport) {
   kvserver::ListenerOptions options;
-  options.ucx_direct_landings = transport == kUcxDirect;
-  if (transport != "auto") options.transports = {options.ucx_direct_landings ? "ucx" : transport};
+  options.ucx.direct_landings = transport == kUcxDirect;
+  if (transport != "auto") options.transports = {transport == kUcxDirect ? "ucx" : transport};
   return options;
 }
 
@@ -35,6 +36,7 @@ StatusOr<DataPath> ChooseDataPath(const std::shared_ptr<Transport>& control,
   DataOptions options = asked;
   if (options.transport == kUcxDirect) {
     options.transport = "ucx";
+    options.ucx_within_host = true;
     options.direct_landings = true;
   }
   const auto data = DataTransport::Open(control, options, [&notes](const DataReport& report) {

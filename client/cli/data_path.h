@@ -33,10 +33,10 @@ struct DataPath {
   std::string summary = {};  ///< For people: the name, and why not the others.
 };
 
-/// Chooses as `options.transport` says; "ucx-direct" is ucx with DataOptions::direct_landings. A
-/// transport that is named must work; without one ("auto") the control channel is good enough where
-/// nothing else works. A connection that is made after a loss chooses anew; when it takes another
-/// way, that is said on `notes`, which outlives the transport.
+/// Chooses as `options.transport` says; "ucx-direct" is ucx, also on the server's host, with
+/// DataOptions::direct_landings. A transport that is named must work; without one ("auto") the
+/// control channel is good enough where nothing else works. A connection that is made after a loss
+/// chooses anew; when it takes another way, that is said on `notes`, which outlives the transport.
 StatusOr<DataPath> ChooseDataPath(const std::shared_ptr<Transport>& control,
                                   const DataOptions& options, std::ostream& notes);
 

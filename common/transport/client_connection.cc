@@ -30,13 +30,12 @@ bool IsLent(const Payload& payload) {
 }
 
 /// Takes lent payload over: into the landing, when there is one that the processor writes to and
-/// the part has places. Payload that has landed without checksums is read while the cache holds it.
+/// the part has places. Payload that has landed is read while the cache holds it.
 /// What is for memory behind an access is kept for the thread that takes the part: this one is the
 /// pipe's, and must not wait for a device.
 Status Keep(const FrameHead& head, const Landing* landing, CallMessage* part) {
   if (part->landed_bytes > 0) {
     if (landing == nullptr) return InvalidArgument("a part of a call without a landing has landed");
-    if (!part->landed_crc32c.empty()) return OkStatus();
     return ChecksumLanded(landing->memory(), head.places, part);
   }
   if (landing != nullptr && !part->places.empty() && landing->memory().is_host()) {

@@ -92,11 +92,6 @@ StatusOr<CallMessage> PartOf(const FrameHead& head, Frame frame) {
   if (sum != frame.landed_bytes + frame.payload.size_bytes()) {
     return InvalidArgument("the places of a part do not sum up to its payload");
   }
-  if (!frame.landed_crc32c.empty() && frame.landed_crc32c.size() != head.places.size()) {
-    return InvalidArgument("a part has ", frame.landed_crc32c.size(), " checksums for ",
-                           head.places.size(), " places");
-  }
-  part.landed_crc32c = std::move(frame.landed_crc32c);
   if (frame.landed_bytes == 0) part.payload = Cut(frame.payload, head.places);
   return part;
 }

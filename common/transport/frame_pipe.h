@@ -48,9 +48,6 @@ struct Frame {
   Priority priority = Priority::kPrefetch;
   /// At the receiver: payload bytes that the pipe put into the landing; then `payload` is empty.
   uint64_t landed_bytes = 0;
-  /// With `landed_bytes`: CRC-32C of what was put at each place, when the peer computed it as it
-  /// wrote; otherwise empty.
-  std::vector<uint32_t> landed_crc32c = {};
 };
 
 /// Called by a pipe from a thread of its own, one call at a time. Must not block for long, and must
@@ -145,8 +142,6 @@ class PipeListener {
   virtual std::string_view kind() const = 0;  ///< "shm", "ucx", "grpc"
   /// What a client needs to connect: a path, "host:port". Never secret.
   virtual std::string address() const = 0;
-  /// Whether clients have to give it remote access to their memory (DataPlane.Offer).
-  virtual bool direct_landings() const { return false; }
   /// Bytes of the server's own memory that clients hold leases on; 0 where nothing is lent.
   virtual uint64_t leased_bytes() const { return 0; }
   /// Since the start; nullopt where nothing is ever lent.

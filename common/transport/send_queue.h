@@ -26,15 +26,12 @@ class SendQueue {
  public:
   struct Item {
     Frame frame;
-    FrameRanges ranges = {};  ///< Of the frame as it was sent: it may have been written since.
+    FrameRanges ranges = {};  ///< The bytes of a landing that the frame is for.
     uint64_t bytes = 0;       ///< What it counts for.
-    uint64_t to_write = 0;    ///< Its number among those that are yet to be written; 0 for none.
   };
 
   /// At least one frame of each priority is given, whatever `max_given_bytes` is.
   explicit SendQueue(uint64_t max_given_bytes) : max_given_bytes_(max_given_bytes) {}
-
-  void set_max_given_bytes(uint64_t bytes) { max_given_bytes_ = bytes; }
 
   void Push(Item item) {
     const Priority priority = item.frame.priority;
@@ -78,7 +75,7 @@ class SendQueue {
   using Bytes = std::array<uint64_t, kNumPriorities>;
   static size_t Index(Priority priority) { return static_cast<size_t>(priority); }
 
-  uint64_t max_given_bytes_;
+  const uint64_t max_given_bytes_;
   UrgentQueue<Item> waiting_;
   Bytes waiting_bytes_ = {};
   Bytes given_ = {};

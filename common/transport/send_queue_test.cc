@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "common/transport/pending_places.h"
-
 namespace quire {
 namespace {
 
@@ -30,17 +28,7 @@ class SendQueueTest : public ::testing::Test {
             std::vector<uint64_t> places = {}, uint64_t landing = 1) {
     Frame frame = FrameFor(std::move(head), priority, std::move(places), landing);
     FrameRanges ranges(frame);
-    queue_.Push({.frame = std::move(frame),
-                 .ranges = std::move(ranges),
-                 .bytes = bytes,
-                 .to_write = bytes});
-  }
-  /// One whose payload is written, which only its head is sent of.
-  void PushWritten(std::string head, Priority priority, std::vector<uint64_t> places) {
-    const Frame whole = FrameFor({}, priority, std::move(places));
-    queue_.Push({.frame = {.head = std::move(head), .landing = 1, .priority = priority},
-                 .ranges = FrameRanges(whole),
-                 .bytes = 1});
+    queue_.Push({.frame = std::move(frame), .ranges = std::move(ranges), .bytes = bytes});
   }
   /// The heads of what may be given now.
   std::string Give() {
@@ -87,7 +75,6 @@ TEST_F(SendQueueTest, WhatMustGoIsGivenOverTheBound) {
   const SendQueue::Item item = queue_.Pop();
   EXPECT_EQ(item.frame.head, "b");
   EXPECT_EQ(item.bytes, 10u);
-  EXPECT_EQ(item.to_write, 10u);
   EXPECT_TRUE(queue_.empty());
 }
 
@@ -105,21 +92,6 @@ TEST_F(SendQueueTest, FramesWithAPlaceInCommonKeepTheirOrder) {
   Push("d", Priority::kCorrection, 1, {500}, /*landing=*/2);
   Push("e", Priority::kCorrection, 1, {7000, 599});
   EXPECT_EQ(Give(), "abdec") << "those before the one that it waits for go before that";
-}
-
-TEST_F(SendQueueTest, FramesThatAreWrittenKeepTheirOrderAsWell) {
-  Push("a", Priority::kPrefetch, 1, {0});
-  PushWritten("b", Priority::kPrefetch, {500});
-  Push("c", Priority::kPrefetch, 1, {1000});
-  Push("d", Priority::kCorrection, 1, {599});
-  EXPECT_EQ(Give(), "abdc");
-  queue_.Done(Priority::kPrefetch, 3);
-  queue_.Done(Priority::kCorrection, 1);
-  PushWritten("a", Priority::kPrefetch, {500});
-  Push("b", Priority::kPrefetch, 1, {1000});
-  PushWritten("c", Priority::kCorrection, {1000});
-  PushWritten("d", Priority::kCorrection, {0});
-  EXPECT_EQ(Give(), "abcd");
 }
 
 TEST_F(SendQueueTest, WhatWaitsBehindAnUrgentFrameIsKnownAndForgotten) {
@@ -141,22 +113,17 @@ TEST_F(SendQueueTest, WhatWaitsBehindAnUrgentFrameIsKnownAndForgotten) {
   EXPECT_EQ(Give(), "d") << "nothing is given any more";
 }
 
-TEST(PendingPlacesTest, WhatIsWrittenIsRemovedInAnyOrder) {
-  PendingPlaces pending;
-  const FrameRanges first(FrameFor("", Priority::kPrefetch, {0, 500}));
-  const FrameRanges second(FrameFor("", Priority::kPrefetch, {300}));
-  const uint64_t first_number = pending.Add(first), second_number = pending.Add(second);
-  EXPECT_NE(first_number, 0u);
-  EXPECT_NE(first_number, second_number);
-  pending.Remove(first_number);
-  EXPECT_EQ(pending.size(), 1u);
-  EXPECT_FALSE(pending.Overlap(first));
-  EXPECT_TRUE(pending.Overlap(FrameRanges(FrameFor("", Priority::kCorrection, {800, 399}))));
-  EXPECT_FALSE(pending.Overlap(FrameRanges(FrameFor("", Priority::kCorrection, {200, 400}))));
-  EXPECT_FALSE(
-      pending.Overlap(FrameRanges(FrameFor("", Priority::kCorrection, {300}, /*landing=*/2))));
-  pending.Remove(second_number);
-  EXPECT_EQ(pending.size(), 0u);
+TEST(FrameRangesTest, OnlyTheSameBytesOfTheSameLandingOverlap) {
+  const auto ranges = [](std::vector<uint64_t> places, uint64_t landing = 1) {
+    return FrameRanges(FrameFor("", Priority::kPrefetch, std::move(places), landing));
+  };
+  const FrameRanges some = ranges({900, 300, 500, 100});
+  EXPECT_FALSE(some.Overlap(ranges({0, 200, 400, 600, 800, 1000})));
+  EXPECT_FALSE(some.Overlap(ranges({100, 300, 500}, /*landing=*/2)));
+  EXPECT_FALSE(some.Overlap(FrameRanges()));
+  for (const uint64_t place : {1, 100, 199, 201, 399, 401, 599, 801, 999}) {
+    EXPECT_TRUE(some.Overlap(ranges({2000, place}))) << place;
+  }
 }
 
 }  // namespace

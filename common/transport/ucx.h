@@ -21,11 +21,12 @@ namespace quire {
 struct UcxOptions {
   /// UCX then reports a dead peer on every lane, and leaves out the lanes that cannot: shared
   /// memory. Without it a dead peer is reported by the TCP connection that set the endpoint up.
+  /// Servers and clients have it: off, tests have lanes of shared memory that write remote memory.
   bool peer_failure_detection = true;
-  /// The server writes into landings itself where the endpoint has a lane for that. It gives the
-  /// peer remote memory access to this process: for fabrics on which every peer is trusted.
+  /// The server writes into landings itself where the endpoint has a lane for that (RDMA). It gives
+  /// the peer remote memory access to this process: for fabrics on which every peer is trusted.
   bool direct_landings = false;
-  std::string transports = {};  ///< As UCX_TLS, e.g. "posix,cma,tcp,self"; empty for all.
+  std::string transports = {};  ///< As UCX_TLS, e.g. "tcp,rc"; empty for all.
   std::string devices = {};     ///< As UCX_NET_DEVICES; empty: by the address.
   uint64_t max_frame_bytes = uint64_t{64} << 20;
   /// What the peer may be sent before it has taken it: a frame waits in Send while it is that much,
@@ -49,15 +50,6 @@ struct UcxOptions {
   Duration peer_timeout = std::chrono::seconds(10);
   uint32_t max_handshakes = 64;  ///< Connections that a listener is still setting up.
 };
-
-/// Options with which servers write into landings over whatever lanes the two ends have, shared
-/// memory among them: both give up the detection of dead peers on every lane, and trust each other.
-inline UcxOptions DirectUcxOptions() {
-  UcxOptions options;
-  options.peer_failure_detection = false;
-  options.direct_landings = true;
-  return options;
-}
 
 /// Whether this build has UCX. Without it the two below answer UNIMPLEMENTED.
 bool UcxAvailable();

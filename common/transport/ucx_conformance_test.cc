@@ -8,7 +8,7 @@ namespace {
 /// The death of a whole process is tested in tests/integration: here an end closes.
 class UcxUnderTest final : public PipesUnderTest {
  public:
-  explicit UcxUnderTest(const UcxLane& lane) : lane_(lane), listening_(lane) {
+  explicit UcxUnderTest(const UcxLane& lane) : lane_(lane), listening_(lane.options) {
     auto connected = listening_.Dial();
     EXPECT_TRUE(connected.ok()) << connected.status();
     client_ = *std::move(connected);
@@ -35,13 +35,6 @@ INSTANTIATE_TEST_SUITE_P(UcxTcp, FramePipeConformance, ::testing::Values(&Make<0
 INSTANTIATE_TEST_SUITE_P(UcxTcpRendezvous, FramePipeConformance, ::testing::Values(&Make<1>));
 INSTANTIATE_TEST_SUITE_P(UcxSharedMemory, FramePipeConformance, ::testing::Values(&Make<2>));
 INSTANTIATE_TEST_SUITE_P(UcxSharedMemoryDirect, FramePipeConformance, ::testing::Values(&Make<3>));
-INSTANTIATE_TEST_SUITE_P(UcxPosixDirect, FramePipeConformance, ::testing::Values(&Make<4>));
-INSTANTIATE_TEST_SUITE_P(UcxCrossMemoryAttachDirect, FramePipeConformance,
-                         ::testing::Values(&Make<5>));
-INSTANTIATE_TEST_SUITE_P(UcxSelf, FramePipeConformance,
-                         ::testing::Values(+[]() -> std::unique_ptr<PipesUnderTest> {
-                           return std::make_unique<UcxUnderTest>(SelfLane());
-                         }));
 INSTANTIATE_TEST_SUITE_P(UcxDirectWithoutALane, FramePipeConformance,
                          ::testing::Values(+[]() -> std::unique_ptr<PipesUnderTest> {
                            return std::make_unique<UcxUnderTest>(

@@ -3,42 +3,16 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <thread>
 #include <utility>
 
 #include "common/base/clock.h"
 #include "common/base/random.h"
-#include "common/base/unit_copy.h"
-#include "common/transport/ucx_remote_key.h"
 #include "common/transport/ucx_status.h"
 
 namespace quire {
 namespace {
 
 constexpr uint32_t kMaxPuts = 64;
-/// A frame that the client fetches costs two messages, and nothing is copied on the way to it.
-constexpr uint64_t kLargerWhereFetched = 2;
-/// Frames for mapped landings that are left to the worker's thread: one that it writes, and one
-/// that it finds when it has written that, while the thread that sends them writes another.
-constexpr size_t kLeftToWorker = 2;
-/// How long a server may take, once its connection is over, to end what its threads write through a
-/// mapping: a frame each, of a megabyte. Hundreds of times what that takes one that runs.
-constexpr Duration kLateWrites = std::chrono::milliseconds(100);
-
-/// Writes the frame's payload to its places in the landing as it is mapped here, with the checksums
-/// of what was written. UNAVAILABLE when the bytes may have gone nowhere: nobody must be told then
-/// that they have landed.
-Status WriteMapped(const UcxRemoteLanding& landing, Frame* frame) {
-  frame->landed_crc32c = CopyToPlaces(frame->payload, frame->places, landing.mapped());
-  frame->landed_bytes = frame->payload.size_bytes();
-  frame->payload = {};
-  frame->places.clear();
-  if (!landing.was_cut()) return OkStatus();
-  return Unavailable("the client has cut the shared memory of landing ", frame->landing,
-                     " short, and what was written there is lost");
-}
-
 /// What one thread tells another that waits for it. Thread-safe.
 class Told {
  public:
@@ -65,28 +39,33 @@ class Told {
   bool told_ QUIRE_GUARDED_BY(mutex_) = false;
 };
 
-std::vector<std::byte> LentIndexOf(const Frame& frame) {
-  const std::vector<Slice>& slices = frame.payload.slices();
-  std::vector<std::byte> index;
-  index.reserve(slices.size() * UcxLentSlice::kEncodedBytes + frame.head.size());
-  for (size_t i = 0; i < slices.size(); ++i) {
-    AppendUcxLentSlice({.place = {frame.places[i], slices[i].bytes.size()},
-                        .address = reinterpret_cast<uintptr_t>(slices[i].bytes.data())},
-                       &index);
-  }
-  return index;
-}
-
 }  // namespace
 
 /// A message on its way, with all that UCX reads from.
 struct UcxConnection::Outgoing {
   std::array<std::byte, UcxHeader::kEncodedBytes> header;
   std::vector<std::byte> tail;  ///< After the payload.
-  UcxGather data;
+  std::vector<ucp_dt_iov_t> data;
+  uint64_t data_bytes = 0;
   std::vector<std::byte> gathered;  ///< The data in one piece, where UCX wants that.
   Frame frame;
   uint64_t bytes = 0;  ///< What the queue counts it for.
+
+  void Append(std::span<const std::byte> piece) {
+    if (piece.empty()) return;
+    data.push_back({const_cast<std::byte*>(piece.data()), piece.size()});
+    data_bytes += piece.size();
+  }
+  /// Puts the data in one piece.
+  void Gather() {
+    gathered.reserve(data_bytes);
+    for (const ucp_dt_iov_t& piece : data) {
+      const auto* const begin = static_cast<const std::byte*>(piece.buffer);
+      gathered.insert(gathered.end(), begin, begin + piece.length);
+    }
+    data.assign(1, {gathered.data(), gathered.size()});
+    frame.payload = {};
+  }
 };
 
 UcxConnection::UcxConnection(Role role, std::shared_ptr<UcxWorker> worker,
@@ -96,7 +75,6 @@ UcxConnection::UcxConnection(Role role, std::shared_ptr<UcxWorker> worker,
       options_(options),
       token_(MakeUcxToken(SystemRandom())),
       queue_(options.given_bytes),
-      piece_bytes_(options.piece_bytes),
       delivery_([this](uint64_t bytes) {
         worker_->Post([weak = weak_from_this(), bytes] {
           if (const auto self = weak.lock()) self->SendControl(UcxKind::kTaken, 0, bytes, {});
@@ -144,12 +122,8 @@ void UcxConnection::Welcome(const UcxHello& hello) {
   peer_ = hello.client;
   wants_keys_ = options_.direct_landings && hello.direct_landings;
   SystemRandom().Fill(secret_);
-  UcxWelcome welcome{token_, secret_, wants_keys_, options_.queue_bytes};
-  if (Attaches(endpoint_->Lanes())) {
-    welcome.process = PeerMemory::OwnProcess();
-    welcome.secret_address = reinterpret_cast<uintptr_t>(secret_.data());
-  }
-  SendControl(UcxKind::kWelcome, 0, 0, EncodeUcxWelcome(welcome));
+  SendControl(UcxKind::kWelcome, 0, 0,
+              EncodeUcxWelcome({token_, secret_, wants_keys_, options_.queue_bytes}));
   SetOpen(hello.window_bytes);
 }
 
@@ -162,10 +136,6 @@ void UcxConnection::ReceiveWelcome(const UcxMessage& message) {
   peer_ = welcome->server;
   secret_ = welcome->secret;
   wants_keys_ = options_.direct_landings && welcome->direct_landings;
-  const PeerMemory memory(welcome->process);
-  if (Attaches(endpoint_->Lanes()) && memory.Has(welcome->secret_address, secret_)) {
-    server_memory_ = memory;
-  }
   SetOpen(welcome->window_bytes);
 }
 
@@ -193,33 +163,23 @@ Status UcxConnection::WaitUntilOpen(Duration timeout) {
   return phase_ == Phase::kOpen ? OkStatus() : why_closed_;
 }
 
-bool UcxConnection::Attaches(const UcxLanes& lanes) const {
-  return wants_keys_ && !lanes.within_host &&
-         std::ranges::any_of(lanes.domains,
-                             [](const auto& domain) { return IsMemoryAttach(domain.second); });
-}
-
 void UcxConnection::ReportLanes() {
-  const UcxLanes lanes = endpoint_->Lanes();
-  in_place_ = lanes.tcp && worker_->context().sends_in_place();
+  const bool direct = WritesLandings();
   MutexLock lock(mutex_);
-  lane_names_ = lanes.names;
-  const bool fetches = role_ == Role::kClient ? server_memory_.has_value() : Attaches(lanes);
-  direct_ = wants_keys_ && (lanes.remote_write || fetches);
-  piece_bytes_ = (fetches ? kLargerWhereFetched : 1) * options_.piece_bytes;
-  queue_.set_max_given_bytes((fetches ? kLargerWhereFetched : 1) * options_.given_bytes);
+  direct_ = direct;
 }
 
 PipeCapabilities UcxConnection::capabilities() {
   MutexLock lock(mutex_);
   return {.name = "ucx",
           .max_frame_bytes = options_.max_frame_bytes,
-          .piece_bytes = piece_bytes_,
+          .piece_bytes = options_.piece_bytes,
           .in_place = false,
           .direct_landing = direct_,
           .lends_payload = true,
-          .detail = lane_names_ +
-                    (worker_->context().Supports(MemoryType::kCuda) ? ", takes CUDA memory" : "")};
+          .detail = direct_                    ? "the server writes into landings"
+                    : options_.direct_landings ? "no lane writes remote memory: messages"
+                                               : ""};
 }
 
 // The end.
@@ -227,13 +187,10 @@ PipeCapabilities UcxConnection::capabilities() {
 void UcxConnection::Fail(const Status& why) {
   if (closed_) return;
   closed_ = true;
-  std::map<uint64_t, std::shared_ptr<UcxRemoteLanding>> mapped;  // Let go outside the lock.
   {
     MutexLock lock(mutex_);
-    mapped.swap(mapped_landings_);
     phase_ = Phase::kClosed;
     why_closed_ = why;
-    over_since_ = SystemClock().Now();
     queue_.Clear();
     changed_.NotifyAll();
   }
@@ -243,10 +200,9 @@ void UcxConnection::Fail(const Status& why) {
   worker_->Post([self = shared_from_this()] {
     self->puts_->Stop();
     for (auto& [id, landing] : self->opened_landings_) {
-      if (landing.remote) self->endpoint_->KeepUntilClosed(std::move(landing.remote));
+      self->endpoint_->KeepUntilClosed(std::move(landing.remote));
     }
     self->endpoint_.reset();
-    self->lent_.clear();
     for (auto& [id, landing] : self->opened_landings_) {
       for (const auto& idle : landing.when_idle) idle();
     }
@@ -310,7 +266,6 @@ Status UcxConnection::Send(Frame frame) {
   FrameRanges ranges(frame);
   // These threads must not wait for the peer, which may wait for them.
   const bool may_wait = !worker_->OnThread() && !delivery_.OnThread();
-  std::shared_ptr<UcxRemoteLanding> mapped;
   {
     MutexLock lock(mutex_);
     while (may_wait && phase_ == Phase::kOpen &&
@@ -320,37 +275,10 @@ Status UcxConnection::Send(Frame frame) {
     if (phase_ == Phase::kClosed) return why_closed_;
     if (phase_ == Phase::kConnecting) return FailedPrecondition("the connection is not open yet");
     untaken_bytes_ += bytes;
-    mapped = MappedLandingOf(frame);
-    if (mapped == nullptr) {
-      Enqueue({.frame = std::move(frame), .ranges = std::move(ranges), .bytes = bytes});
-      return OkStatus();
-    }
-    // The worker's thread writes while this one prepares and writes others. A frame for the same
-    // bytes is left to it as well, lest it be written before.
-    if (to_write_.size() < kLeftToWorker || to_write_.Overlap(ranges)) {
-      const uint64_t number = to_write_.Add(ranges);
-      Enqueue({.frame = std::move(frame),
-               .ranges = std::move(ranges),
-               .bytes = bytes,
-               .to_write = number});
-      return OkStatus();
-    }
+    queue_.Push({.frame = std::move(frame), .ranges = std::move(ranges), .bytes = bytes});
+    PostSending();
   }
-  const Status written = WriteMapped(*mapped, &frame);
-  mapped.reset();  // Whoever closes the landing waits for this.
-  if (!written.ok()) {
-    worker_->Post([self = shared_from_this(), written] { self->Fail(written); });
-    return written;
-  }
-  MutexLock lock(mutex_);
-  if (phase_ == Phase::kClosed) return why_closed_;
-  Enqueue({.frame = std::move(frame), .ranges = std::move(ranges), .bytes = bytes});
   return OkStatus();
-}
-
-void UcxConnection::Enqueue(SendQueue::Item item) {
-  queue_.Push(std::move(item));
-  PostSending();
 }
 
 void UcxConnection::PostSending() {
@@ -378,24 +306,9 @@ bool UcxConnection::SendPiece(bool all) {
       next = queue_.Pop();
     }
     bytes += next.frame.payload.size_bytes() + UcxHeader::kEncodedBytes;
-    const Status written = WriteWhereMapped(&next.frame);
-    if (next.to_write != 0) {
-      MutexLock lock(mutex_);
-      to_write_.Remove(next.to_write);
-    }
-    if (!written.ok()) {
-      Fail(written);  // The queue is empty then.
-      continue;
-    }
     SendFrame(std::move(next.frame), next.bytes);
   }
   return true;
-}
-
-Status UcxConnection::WriteWhereMapped(Frame* frame) {
-  if (!LandsDirectly(*frame)) return OkStatus();
-  const UcxRemoteLanding& landing = *opened_landings_.at(frame->landing).remote;
-  return landing.mapped().empty() ? OkStatus() : WriteMapped(landing, frame);
 }
 
 void UcxConnection::SendFrame(Frame frame, uint64_t bytes) {
@@ -408,21 +321,8 @@ void UcxConnection::SendFrame(Frame frame, uint64_t bytes) {
   header.landing = out->frame.landing;
   header.head_bytes = out->frame.head.size();
   const bool direct = LandsDirectly(out->frame);
-  const bool lent = !direct && IsLent(out->frame);
-  if (out->frame.landed_bytes > 0) {
-    header.argument = out->frame.landed_bytes;
-    out->tail = EncodeUcxChecksums(out->frame.landed_crc32c);
-    header.index_bytes = out->tail.size();
-    MutexLock lock(mutex_);  // Counted as payload when it was not written yet.
-    // Whoever waits gets room for several frames at once, instead of a wake-up for each.
-    if (Untake(header.argument) && untaken_bytes_ <= window_ / 2) changed_.NotifyAll();
-  } else if (direct) {
+  if (direct) {
     header.argument = out->frame.payload.size_bytes();
-  } else if (lent) {
-    header.kind = UcxKind::kLentFrame;
-    header.argument = out->frame.payload.size_bytes();
-    out->tail = LentIndexOf(out->frame);
-    header.index_bytes = out->tail.size();
   } else {
     header.payload_bytes = out->frame.payload.size_bytes();
     const std::vector<Slice>& slices = out->frame.payload.slices();
@@ -432,74 +332,27 @@ void UcxConnection::SendFrame(Frame frame, uint64_t bytes) {
       AppendUcxPlace({places[i], slices[i].bytes.size()}, &out->tail);
     }
     header.index_bytes = out->tail.size();
-    out->data.Reserve(slices.size() + 1);
-    for (const Slice& slice : slices) out->data.Append(slice.bytes);
+    out->data.reserve(slices.size() + 1);
+    for (const Slice& slice : slices) out->Append(slice.bytes);
   }
   const auto head = std::as_bytes(std::span(out->frame.head));
   out->tail.insert(out->tail.end(), head.begin(), head.end());
-  out->data.Append(out->tail);
+  out->Append(out->tail);
   out->header = EncodeUcxHeader(header);
-  if (direct) {
-    PutFrame(out);
-  } else if (lent) {
-    LendFrame(header.sequence, out);
-  } else {
-    if (in_place_ && out->data.FewAndLarge()) out->data.SendInPlace();
-    SendMessage(out);
-  }
-}
-
-std::shared_ptr<UcxRemoteLanding> UcxConnection::MappedLandingOf(const Frame& frame) const {
-  const auto found = mapped_landings_.find(frame.landing);
-  if (frame.places.empty() || found == mapped_landings_.end()) return nullptr;
-  const uint64_t landing_bytes = found->second->mapped().size();
-  if (!CheckPlaces(frame.payload, frame.places, landing_bytes).ok()) return nullptr;
-  return found->second;
-}
-
-void UcxConnection::ShareMapping(uint64_t id, const std::shared_ptr<UcxRemoteLanding>& landing) {
-  const auto let_go = [weak = weak_from_this(), worker = worker_, id,
-                       landing](UcxRemoteLanding*) mutable {
-    worker->Post([weak = std::move(weak), id, last = std::move(landing)] {
-      if (const auto self = weak.lock()) self->FrameLanded(id);
-    });
-  };
-  MutexLock lock(mutex_);
-  mapped_landings_.emplace(id, std::shared_ptr<UcxRemoteLanding>(landing.get(), let_go));
+  if (direct) return PutFrame(out);
+  SendMessage(out);
 }
 
 bool UcxConnection::LandsDirectly(const Frame& frame) const {
   const auto found = opened_landings_.find(frame.landing);
   if (frame.landing == 0 || frame.places.empty() || found == opened_landings_.end()) return false;
   const OpenedLanding& landing = found->second;
-  if (landing.remote == nullptr || !landing.when_idle.empty()) return false;
+  if (!landing.when_idle.empty()) return false;
   for (size_t i = 0; i < frame.places.size(); ++i) {
     const UcxPlace place{frame.places[i], frame.payload.slices()[i].bytes.size()};
     if (!landing.remote->Holds(place)) return false;  // The client refuses it.
   }
   return true;
-}
-
-bool UcxConnection::IsLent(const Frame& frame) const {
-  const auto found = opened_landings_.find(frame.landing);
-  return !frame.places.empty() && frame.landed_bytes == 0 && found != opened_landings_.end() &&
-         found->second.remote == nullptr && found->second.when_idle.empty();
-}
-
-void UcxConnection::LendFrame(uint64_t sequence, const std::shared_ptr<Outgoing>& out) {
-  if (closed_ || endpoint_ == nullptr) return EndSend(*out, UCS_ERR_CANCELED);
-  lent_.emplace(sequence, out);
-  endpoint_->Send(out->header, out->data, /*is_hello=*/false,
-                  [weak = weak_from_this(), out](ucs_status_t status) {
-                    const auto self = weak.lock();
-                    if (self != nullptr && status != UCS_OK) self->EndSend(*out, status);
-                  });
-}
-
-void UcxConnection::ReceiveFetched(uint64_t sequence) {
-  const auto lent = lent_.extract(sequence);
-  if (lent.empty()) return Fail(InvalidArgument("the UCX peer has fetched what it was not lent"));
-  EndSend(*lent.mapped(), UCS_OK);
 }
 
 void UcxConnection::PutFrame(const std::shared_ptr<Outgoing>& out) {
@@ -518,15 +371,7 @@ void UcxConnection::SendMessage(const std::shared_ptr<Outgoing>& out) {
   if (closed_ || endpoint_ == nullptr) return EndSend(*out, UCS_ERR_CANCELED);
   // Rendezvous takes one piece, and until the peer has fetched it: it must not hold what others
   // wait for.
-  if (!out->data.parts().empty() && out->data.size_bytes() >= worker_->context().gather_bytes()) {
-    out->gathered.reserve(out->data.size_bytes());
-    for (const auto part : out->data.parts()) {
-      out->gathered.insert(out->gathered.end(), part.begin(), part.end());
-    }
-    out->data = {};
-    out->data.Append(out->gathered);
-    out->frame.payload = {};
-  }
+  if (!out->data.empty() && out->data_bytes >= worker_->context().gather_bytes()) out->Gather();
   endpoint_->Send(out->header, out->data, /*is_hello=*/false, SendDone(out));
 }
 
@@ -550,19 +395,18 @@ void UcxConnection::EndSend(Outgoing& out, ucs_status_t status) {
 }
 
 void UcxConnection::SendControl(UcxKind kind, uint64_t landing, uint64_t argument,
-                                std::vector<std::byte> data, uint64_t sequence) {
+                                std::vector<std::byte> data) {
   if (closed_) return;
   auto out = std::make_shared<Outgoing>();
   UcxHeader header;
   header.kind = kind;
   header.to = peer_;
-  header.sequence = sequence;
   header.landing = landing;
   header.argument = argument;
   header.payload_bytes = data.size();
   out->header = EncodeUcxHeader(header);
   out->tail = std::move(data);
-  out->data.Append(out->tail);
+  out->Append(out->tail);
   endpoint_->Send(out->header, out->data, kind == UcxKind::kHello, SendDone(out));
 }
 
@@ -573,7 +417,7 @@ void UcxConnection::OnMessage(UcxMessage message) {
   if (header.kind == UcxKind::kWelcome) return ReceiveWelcome(message);
   if (!open_) return Fail(InvalidArgument("the UCX peer sent a frame before the handshake"));
   const bool from_client = role_ == Role::kServer;
-  if (header.kind == UcxKind::kFrame || header.kind == UcxKind::kLentFrame) {
+  if (header.kind == UcxKind::kFrame) {
     if (from_client && header.landing != 0) {
       return Fail(InvalidArgument("a UCX client sent a frame with places in a landing"));
     }
@@ -592,7 +436,6 @@ void UcxConnection::OnMessage(UcxMessage message) {
     return changed_.NotifyAll();
   }
   if (header.kind == UcxKind::kTaken) return ReceiveTaken(header.argument);
-  if (header.kind == UcxKind::kFetched && from_client) return ReceiveFetched(header.sequence);
   if (header.kind == UcxKind::kEnd && !from_client) {
     end_ = header.argument;
     return ReportEndReached();
@@ -629,15 +472,12 @@ void UcxConnection::ReportEndReached() {
 void UcxConnection::ReceiveTaken(uint64_t bytes) {
   {
     MutexLock lock(mutex_);
-    if (Untake(bytes)) return changed_.NotifyAll();
+    if (bytes <= untaken_bytes_) {
+      untaken_bytes_ -= bytes;
+      return changed_.NotifyAll();
+    }
   }
   Fail(InvalidArgument("the UCX peer has taken ", bytes, " bytes, more than it was sent"));
-}
-
-bool UcxConnection::Untake(uint64_t bytes) {
-  if (bytes > untaken_bytes_) return false;
-  untaken_bytes_ -= bytes;
-  return true;
 }
 
 void UcxConnection::Process(UcxMessage message) {
@@ -662,10 +502,6 @@ StatusOr<Frame> UcxConnection::FrameOf(UcxMessage& message) {
   Frame frame;
   frame.head.assign(reinterpret_cast<const char*>(head.data()), head.size());
   frame.landing = header.landing;
-  if (header.kind == UcxKind::kLentFrame) {
-    QUIRE_RETURN_IF_ERROR(FetchFrame(message, &frame));
-    return frame;
-  }
   frame.landed_bytes = header.argument;
   if (header.argument > 0) {
     const auto landing = local_landings_.find(header.landing);
@@ -673,8 +509,6 @@ StatusOr<Frame> UcxConnection::FrameOf(UcxMessage& message) {
         header.argument > landing->second.bytes().size()) {
       return InvalidArgument("a UCX frame claims to have landed where it cannot");
     }
-    QUIRE_ASSIGN_OR_RETURN(frame.landed_crc32c, DecodeUcxChecksums(message.data().subspan(
-                                                    header.payload_bytes, header.index_bytes)));
     return frame;
   }
   QUIRE_RETURN_IF_ERROR(PlaceFrame(message, message.data().first(header.payload_bytes), &frame));
@@ -712,46 +546,6 @@ Status UcxConnection::PlaceFrame(UcxMessage& message, std::span<const std::byte>
   return OkStatus();
 }
 
-Status UcxConnection::FetchFrame(const UcxMessage& message, Frame* frame) {
-  const UcxHeader& header = message.header();
-  if (!server_memory_ || header.argument > options_.max_frame_bytes) {
-    return InvalidArgument("a UCX frame lends what this end does not fetch");
-  }
-  QUIRE_ASSIGN_OR_RETURN(
-      const auto slices,
-      DecodeUcxLentIndex(message.data().first(header.index_bytes), header.argument));
-  const auto landing = local_landings_.find(header.landing);
-  const bool lands = landing != local_landings_.end() && landing->second.is_host();
-  std::span<std::byte> to;
-  std::shared_ptr<std::byte[]> buffer;
-  if (lands) {
-    to = landing->second.bytes();
-  } else {  // It was taken back meanwhile: the receiver knows for whom this is.
-    buffer = std::make_shared_for_overwrite<std::byte[]>(header.argument);
-    to = {buffer.get(), header.argument};
-  }
-  std::vector<PeerMemory::Piece> pieces;
-  pieces.reserve(slices.size());
-  uint64_t at = 0;
-  for (const UcxLentSlice& slice : slices) {
-    const auto& [offset, bytes] = slice.place;
-    if (lands) QUIRE_RETURN_IF_ERROR(CheckPlace(pieces.size(), offset, bytes, to.size()));
-    pieces.push_back({.from = slice.address, .to = to.subspan(lands ? offset : at, bytes)});
-    at += bytes;
-  }
-  QUIRE_RETURN_IF_ERROR(server_memory_->Read(pieces));
-  SendControl(UcxKind::kFetched, 0, 0, {}, header.sequence);
-  if (lands) {
-    frame->landed_bytes = header.argument;
-    return OkStatus();
-  }
-  for (size_t i = 0; i < slices.size(); ++i) {
-    frame->payload.Append(Slice{pieces[i].to, buffer});
-    frame->places.push_back(slices[i].place.offset);
-  }
-  return OkStatus();
-}
-
 void UcxConnection::Start(FrameReceiver* receiver) { delivery_.Start(receiver); }
 
 // Landings.
@@ -760,8 +554,7 @@ StatusOr<OwnedMemory> UcxConnection::AllocateLandingMemory(uint64_t bytes) {
   StatusOr<OwnedMemory> memory = Unavailable("the connection is over");
   worker_->Run([&] {
     if (closed_) return;
-    const bool written = wants_keys_ && endpoint_->Lanes().remote_write;
-    memory = written ? AllocateOnThread(bytes) : StatusOr<OwnedMemory>(OwnedMemory());
+    memory = WritesLandings() ? AllocateOnThread(bytes) : StatusOr<OwnedMemory>(OwnedMemory());
   });
   return memory;
 }
@@ -794,9 +587,14 @@ void UcxConnection::AddLandingOnThread(uint64_t id, const LandingMemory& memory,
     return;
   }
   std::shared_ptr<UcxMemory> registered;
+  bool written = WritesLandings();
   // What no processor may touch is delivered where no lane writes there.
-  if (wants_keys_ && (memory.is_host() || endpoint_->Lanes().remote_write)) {
+  if (wants_keys_ && (memory.is_host() || written)) {
     registered = AllocatedAround(memory.bytes);
+    // Within a host UCX emulates writes to memory that it has not allocated, by messages. A server
+    // that dies in the middle of them ends the client's process (UCX 1.13).
+    written = written &&
+              (registered != nullptr || !memory.is_host() || !worker_->context().is_loopback());
     if (registered == nullptr) {
       auto mapped = UcxMemory::Map(worker_->context().shared_from_this(), memory);
       if (!mapped.ok()) {
@@ -807,8 +605,7 @@ void UcxConnection::AddLandingOnThread(uint64_t id, const LandingMemory& memory,
     }
   }
   const UcxLocalLanding landing(memory, next_serial_++, std::move(registered));
-  *key = wants_keys_ ? landing.Key(id, secret_, /*fetches=*/server_memory_.has_value())
-                     : StatusOr<std::string>(std::string());
+  *key = wants_keys_ ? landing.Key(id, secret_, written) : StatusOr<std::string>(std::string());
   if (key->ok()) local_landings_.emplace(id, landing);
 }
 
@@ -830,7 +627,6 @@ void UcxConnection::RemoveLanding(uint64_t id) {
         [&] { Fail(Unavailable("the peer did not confirm in time that a landing is closed")); });
   }
   WaitForEndpointGone();
-  if (!confirmed) WaitForLateWrites();
   // Only now: what was still under way would have failed the connection.
   worker_->Run([&] { local_landings_.erase(id); });
 }
@@ -861,15 +657,6 @@ bool UcxConnection::WaitForLandingClosed(uint64_t id) {
   return landings_ending_.erase(id) == 0;
 }
 
-void UcxConnection::WaitForLateWrites() {
-  TimePoint until;
-  {
-    MutexLock lock(mutex_);
-    until = over_since_ + kLateWrites;
-  }
-  std::this_thread::sleep_for(until - SystemClock().Now());
-}
-
 void UcxConnection::WaitForEndpointGone() {
   MutexLock lock(mutex_);
   while (phase_ == Phase::kClosed && !endpoint_gone_) changed_.Wait(mutex_);
@@ -893,22 +680,10 @@ Status UcxConnection::OpenLandingOnThread(uint64_t id, std::string_view encoded,
     return InvalidArgument("the key of landing ", id, " was used before");
   }
   ReportLanes();
-  const UcxLanes lanes = endpoint_->Lanes();
-  std::shared_ptr<UcxRemoteLanding> remote;
-  if (lanes.remote_write) {
-    QUIRE_ASSIGN_OR_RETURN(remote, UcxRemoteLanding::Open(*endpoint_, key));
-  }
-  if (remote == nullptr) {
-    // Else messages, which the client puts to their places.
-    if (key.is_host && key.fetches && Attaches(lanes)) opened_landings_[id];
-    return OkStatus();
-  }
-  OpenedLanding& opened = opened_landings_[id];
-  opened.remote = remote;
-  if (!remote->mapped().empty()) {
-    ++opened.frames_under_way;  // All that other threads write.
-    ShareMapping(id, remote);
-  }
+  // Otherwise messages, which the client puts to their places.
+  if (key.remote_key.empty() || !WritesLandings()) return OkStatus();
+  QUIRE_ASSIGN_OR_RETURN(auto remote, UcxRemoteLanding::Open(*endpoint_, key));
+  opened_landings_[id].remote = std::move(remote);
   return OkStatus();
 }
 
@@ -923,13 +698,8 @@ void UcxConnection::CloseLanding(uint64_t id) {
 }
 
 void UcxConnection::CloseLandingOnThread(uint64_t id, std::function<void()> closed) {
-  decltype(mapped_landings_)::node_type mapped;  // Let go outside the lock.
   const auto found = opened_landings_.find(id);
   if (found == opened_landings_.end()) return closed();
-  {
-    MutexLock lock(mutex_);
-    mapped = mapped_landings_.extract(id);
-  }
   found->second.when_idle.push_back(std::move(closed));
   ++found->second.frames_under_way;
   FrameLanded(id);

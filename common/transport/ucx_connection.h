@@ -23,8 +23,6 @@
 #include "common/transport/frame_delivery.h"
 #include "common/transport/frame_order.h"
 #include "common/transport/frame_pipe.h"
-#include "common/transport/peer_memory.h"
-#include "common/transport/pending_places.h"
 #include "common/transport/send_queue.h"
 #include "common/transport/ucx.h"
 #include "common/transport/ucx_endpoint.h"
@@ -68,7 +66,7 @@ class UcxConnection final : public UcxMessageSink,
   struct Outgoing;
   /// A landing of the client at the server, and who waits for its end.
   struct OpenedLanding {
-    std::shared_ptr<UcxRemoteLanding> remote;  ///< Null where the client fetches.
+    std::shared_ptr<UcxRemoteLanding> remote;
     uint32_t frames_under_way = 0;
     std::vector<std::function<void()>> when_idle;
   };
@@ -78,47 +76,26 @@ class UcxConnection final : public UcxMessageSink,
   UcxEndpoint::OnError ErrorHandler();
   void SetOpen(uint64_t peer_window) QUIRE_EXCLUDES(mutex_);
   void Fail(const Status& why) QUIRE_EXCLUDES(mutex_);
-  void SendControl(UcxKind kind, uint64_t landing, uint64_t argument, std::vector<std::byte> data,
-                   uint64_t sequence = 0);
+  void SendControl(UcxKind kind, uint64_t landing, uint64_t argument, std::vector<std::byte> data);
   void SendQueued() QUIRE_EXCLUDES(mutex_);
   /// Sends about a piece of what is queued and may be given to UCX, or of all; false when nothing
   /// of it is left.
   bool SendPiece(bool all) QUIRE_EXCLUDES(mutex_);
-  /// REQUIRES: WriteWhereMapped. It counts for `bytes`.
+  /// Counts the frame for `bytes`.
   void SendFrame(Frame frame, uint64_t bytes);
-  void Enqueue(SendQueue::Item item) QUIRE_REQUIRES(mutex_);
   /// Has the thread send what may be given to UCX.
   void PostSending() QUIRE_REQUIRES(mutex_);
-  /// Writes a frame that Send has left to this thread, or took when its landing was not open yet.
-  /// UNAVAILABLE when the client has taken the landing's memory away.
-  Status WriteWhereMapped(Frame* frame);
   bool LandsDirectly(const Frame& frame) const;
-  /// Whether the client fetches the frame's payload itself.
-  bool IsLent(const Frame& frame) const;
-  /// Where the frame's payload can be written by the thread that sends it; null where it cannot.
-  std::shared_ptr<UcxRemoteLanding> MappedLandingOf(const Frame& frame) const
-      QUIRE_REQUIRES(mutex_);
-  /// Lets any thread write to a landing that this process has mapped, until it is closed.
-  void ShareMapping(uint64_t id, const std::shared_ptr<UcxRemoteLanding>& landing)
-      QUIRE_EXCLUDES(mutex_);
   void PutFrame(const std::shared_ptr<Outgoing>& out);
   void SendMessage(const std::shared_ptr<Outgoing>& out);
-  /// Tells where the payload is, and keeps it until the client has it.
-  void LendFrame(uint64_t sequence, const std::shared_ptr<Outgoing>& out);
   UcxDone SendDone(std::shared_ptr<Outgoing> out);
   void EndSend(Outgoing& out, ucs_status_t status) QUIRE_EXCLUDES(mutex_);
   void ReceiveTaken(uint64_t bytes) QUIRE_EXCLUDES(mutex_);
-  void ReceiveFetched(uint64_t sequence);
-  /// Makes room in the window. False when it is more than was sent.
-  bool Untake(uint64_t bytes) QUIRE_REQUIRES(mutex_);
   void ReceiveWelcome(const UcxMessage& message);
   void ReceiveFrame(UcxMessage message);
   void Process(UcxMessage message);
   StatusOr<Frame> FrameOf(UcxMessage& message);
   Status PlaceFrame(UcxMessage& message, std::span<const std::byte> payload, Frame* frame);
-  /// Reads a lent payload out of the server's memory: to its places, or for the receiver to put it
-  /// there.
-  Status FetchFrame(const UcxMessage& message, Frame* frame);
   /// Waits, for a moment at most, until the client has every frame that Send has taken. That UCX
   /// has sent one is not enough: what the client has not read is lost when the endpoint is closed.
   void AwaitReceived() QUIRE_EXCLUDES(mutex_);
@@ -133,9 +110,6 @@ class UcxConnection final : public UcxMessageSink,
   /// Whether the peer said in time, and while there was a connection, that it has stopped to write
   /// there.
   bool WaitForLandingClosed(uint64_t id) QUIRE_EXCLUDES(mutex_);
-  /// When the connection is over: waits until a server that runs has ended what it was writing
-  /// through a mapping, which no end of a connection keeps it from.
-  void WaitForLateWrites() QUIRE_EXCLUDES(mutex_);
   /// When the connection is over: waits until UCX delivers nothing more. Not from the worker's
   /// thread. The wait ends whatever the peer does: Fail drops the endpoint, which lets go of what
   /// it keeps after twice kUcxLinger at the latest (UcxEndpoint::State::Shut, CloseNow). It has no
@@ -145,9 +119,9 @@ class UcxConnection final : public UcxMessageSink,
   /// Calls `closed` when nothing more is written there.
   void CloseLandingOnThread(uint64_t id, std::function<void()> closed);
   void FrameLanded(uint64_t landing);
-  /// Whether the kernel may copy from process to process, as far as UCX says, where both ends take
-  /// part in direct landings and messages would go by a network.
-  bool Attaches(const UcxLanes& lanes) const;
+  /// Whether the server writes into landings: both ends agree to it, and a lane does so natively.
+  bool WritesLandings() const { return wants_keys_ && endpoint_->WritesRemoteMemory(); }
+  /// Keeps for capabilities() what the lanes can do now.
   void ReportLanes() QUIRE_EXCLUDES(mutex_);
 
   const Role role_;
@@ -159,20 +133,14 @@ class UcxConnection final : public UcxMessageSink,
   CondVar changed_;
   Phase phase_ QUIRE_GUARDED_BY(mutex_) = Phase::kConnecting;
   Status why_closed_ QUIRE_GUARDED_BY(mutex_);
-  TimePoint over_since_ QUIRE_GUARDED_BY(mutex_);
   SendQueue queue_ QUIRE_GUARDED_BY(mutex_);
-  uint64_t piece_bytes_ QUIRE_GUARDED_BY(mutex_);
-  PendingPlaces to_write_ QUIRE_GUARDED_BY(mutex_);  ///< By the worker's thread.
   uint64_t window_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint64_t untaken_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Of what was sent.
   bool send_posted_ QUIRE_GUARDED_BY(mutex_) = false;    ///< SendQueued is, or runs.
-  std::string lane_names_ QUIRE_GUARDED_BY(mutex_);
   bool direct_ QUIRE_GUARDED_BY(mutex_) = false;
   bool end_reached_ QUIRE_GUARDED_BY(mutex_) = false;    ///< The client has every frame.
   bool endpoint_gone_ QUIRE_GUARDED_BY(mutex_) = false;  ///< UCX has closed it.
   std::set<uint64_t> landings_ending_ QUIRE_GUARDED_BY(mutex_);
-  /// Opened landings that are mapped here. The last reference tells the worker's thread.
-  std::map<uint64_t, std::shared_ptr<UcxRemoteLanding>> mapped_landings_ QUIRE_GUARDED_BY(mutex_);
 
   FrameDelivery delivery_;
 
@@ -184,15 +152,12 @@ class UcxConnection final : public UcxMessageSink,
   bool closed_ = false;
   UcxToken peer_;
   UcxSecret secret_ = {};
-  std::optional<PeerMemory> server_memory_;  ///< Of a client that reads it.
   uint64_t next_sequence_ = 0;
-  bool in_place_ = false;  ///< Few large slices are sent from where they lie.
   uint64_t next_serial_ = 1;
   FrameOrder<UcxMessage> order_{4096};
   std::optional<uint64_t> end_;  ///< How many frames the server sends in all, once it says so.
   std::map<uint64_t, UcxLocalLanding> local_landings_;
   std::map<uint64_t, OpenedLanding> opened_landings_;
-  std::map<uint64_t, std::shared_ptr<Outgoing>> lent_;  ///< By sequence.
   ReplayWindow used_serials_;
   std::vector<std::weak_ptr<UcxMemory>> allocated_;
 };

@@ -19,18 +19,17 @@ namespace {
 
 class Ucx final : public PipeKind {
  public:
-  explicit Ucx(const UcxLane& lane) : lane_(lane), ends_(lane) {}
+  explicit Ucx(const UcxLane& lane) : lane_(lane) {}
   std::string WhyNotHere() const override { return WhyNoLane(lane_); }
   StatusOr<std::unique_ptr<PipeListener>> Listen(PipeListener::Accept accept) override {
-    return ends_.Listen(std::move(accept));
+    return ListenUcx("127.0.0.1:0", lane_.options, std::move(accept));
   }
   StatusOr<std::unique_ptr<FramePipe>> Dial(const std::string& address) override {
-    return ends_.Dial(address);
+    return ConnectUcx(address, lane_.options);
   }
 
  private:
   const UcxLane lane_;
-  UcxEnds ends_;
 };
 
 std::unique_ptr<TransportUnderTest> MakeOver(const UcxLane& lane, CallHandler* handler,
@@ -41,9 +40,6 @@ std::unique_ptr<TransportUnderTest> MakeOver(const UcxLane& lane, CallHandler* h
 template <size_t kLane>
 std::unique_ptr<TransportUnderTest> Make(CallHandler* handler, uint64_t max_message_bytes) {
   return MakeOver(UcxLanesHere().at(kLane), handler, max_message_bytes);
-}
-std::unique_ptr<TransportUnderTest> MakeSelf(CallHandler* handler, uint64_t max_message_bytes) {
-  return MakeOver(SelfLane(), handler, max_message_bytes);
 }
 
 /// With a queue that is shorter than what the streaming suite sends, so that senders wait for room
@@ -56,20 +52,13 @@ template <size_t kLane>
 std::unique_ptr<TransportUnderTest> MakeShort(CallHandler* handler, uint64_t max_message_bytes) {
   return MakeOver(WithShortQueue(UcxLanesHere().at(kLane)), handler, max_message_bytes);
 }
-std::unique_ptr<TransportUnderTest> MakeShortSelf(CallHandler* handler,
-                                                  uint64_t max_message_bytes) {
-  return MakeOver(WithShortQueue(SelfLane()), handler, max_message_bytes);
-}
 
-constexpr std::array<TransportFactory, 7> kLanes = {&Make<0>, &Make<1>, &Make<2>, &Make<3>,
-                                                    &Make<4>, &Make<5>, &MakeSelf};
-constexpr std::array<TransportFactory, 7> kShortLanes = {
-    &MakeShort<0>, &MakeShort<1>, &MakeShort<2>, &MakeShort<3>,
-    &MakeShort<4>, &MakeShort<5>, &MakeShortSelf};
+constexpr std::array<TransportFactory, 4> kLanes = {&Make<0>, &Make<1>, &Make<2>, &Make<3>};
+constexpr std::array<TransportFactory, 4> kShortLanes = {&MakeShort<0>, &MakeShort<1>,
+                                                         &MakeShort<2>, &MakeShort<3>};
 
 std::string NameOf(const ::testing::TestParamInfo<TransportFactory>& info) {
-  const std::vector<UcxLane> lanes = UcxLanesHere();
-  return info.index == lanes.size() ? SelfLane().name : lanes.at(info.index).name;
+  return UcxLanesHere().at(info.index).name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Ucx, TransportConformance, ::testing::ValuesIn(kLanes), &NameOf);

@@ -55,11 +55,11 @@ StatusOr<std::shared_ptr<UcxContext>> UcxContext::Create(const UcxOptions& optio
   ucp_config_release(config);
   QUIRE_RETURN_IF_ERROR(status);
   return std::shared_ptr<UcxContext>(
-      new UcxContext(handle, settings.gather_bytes, settings.in_place));
+      new UcxContext(handle, settings.gather_bytes, address.IsLoopback()));
 }
 
-UcxContext::UcxContext(ucp_context_h handle, uint64_t gather_bytes, bool in_place)
-    : handle_(handle), gather_bytes_(gather_bytes), in_place_(in_place) {
+UcxContext::UcxContext(ucp_context_h handle, uint64_t gather_bytes, bool is_loopback)
+    : handle_(handle), gather_bytes_(gather_bytes), is_loopback_(is_loopback) {
   ucp_context_attr_t attributes = {};
   attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
   if (ucp_context_query(handle_, &attributes) == UCS_OK) memory_types_ = attributes.memory_types;

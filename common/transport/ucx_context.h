@@ -35,19 +35,19 @@ class UcxContext : public std::enable_shared_from_this<UcxContext> {
   ucp_context_h handle() const { return handle_; }
   /// Messages of this size and more have to be in one piece.
   uint64_t gather_bytes() const { return gather_bytes_; }
-  /// UcxSettings::in_place.
-  bool sends_in_place() const { return in_place_; }
+  /// Whether the connections go to this host's own address.
+  bool is_loopback() const { return is_loopback_; }
   /// Whether UCX, as it is here with these settings, registers such memory.
   bool Supports(MemoryType type) const;
   /// "host, cuda": the types that it says it supports.
   std::string MemoryTypeNames() const;
 
  private:
-  UcxContext(ucp_context_h handle, uint64_t gather_bytes, bool in_place);
+  UcxContext(ucp_context_h handle, uint64_t gather_bytes, bool is_loopback);
 
   const ucp_context_h handle_;
   const uint64_t gather_bytes_;
-  const bool in_place_;
+  const bool is_loopback_;
   uint64_t memory_types_ = uint64_t{1} << UCS_MEMORY_TYPE_HOST;  ///< Bits of ucs_memory_type_t.
 };
 

@@ -3,25 +3,13 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "common/transport/ucx_fault_guard.h"
 #include "common/transport/ucx_status.h"
 
 namespace quire {
-
-UcxLanes LanesOf(ucp_ep_h endpoint) {
-  char* text = nullptr;
-  size_t size = 0;
-  FILE* const stream = open_memstream(&text, &size);
-  if (stream == nullptr) return {};
-  ucp_ep_print_info(endpoint, stream);
-  std::fclose(stream);
-  const UcxLanes lanes = ParseUcxLanes({text, size});
-  std::free(text);
-  return lanes;
-}
 
 /// Lives until UCX has closed the endpoint, which may be after the object is gone.
 struct UcxEndpoint::State : std::enable_shared_from_this<State> {
@@ -41,17 +29,6 @@ struct UcxEndpoint::State : std::enable_shared_from_this<State> {
     const OnError notify = std::move(on_error);
     on_error = nullptr;
     if (notify) notify(Unavailable("the UCX peer is gone: ", ucs_status_string(status)));
-  }
-
-  /// Makes a call to UCX that may write to the peer's memory, its queue among it.
-  template <typename Start>
-  void Begin(UcxDone done, const Start& start) {
-    const std::shared_ptr<State> self = shared_from_this();
-    const uint64_t faults = UcxFaultsOfThisThread();
-    worker->operations().Begin(std::move(done), start);
-    if (UcxFaultsOfThisThread() == faults) return;
-    const OnError notify = std::exchange(on_error, nullptr);
-    if (notify) notify(Unavailable("the UCX peer has cut its shared memory short"));
   }
 
   /// Flushes; then closes.
@@ -146,44 +123,52 @@ StatusOr<std::unique_ptr<UcxEndpoint>> UcxEndpoint::Accept(std::shared_ptr<UcxWo
 
 ucp_ep_h UcxEndpoint::handle() const { return state_->handle; }
 
+bool UcxEndpoint::WritesRemoteMemory() const {
+  // UCX before 1.14 tells of lanes only in text for people. It has a line of thresholds for puts,
+  // "put[1]: 0..<short>..(inf)", where a lane has them. A text without one means messages.
+  char* text = nullptr;
+  size_t size = 0;
+  FILE* const stream = open_memstream(&text, &size);
+  if (stream == nullptr) return false;
+  ucp_ep_print_info(handle(), stream);
+  std::fclose(stream);
+  const bool writes = std::string_view(text, size).find(" put[") != std::string_view::npos;
+  std::free(text);
+  return writes;
+}
+
 void UcxEndpoint::KeepUntilClosed(std::shared_ptr<const void> object) {
   state_->kept.push_back(std::move(object));
 }
 
-void UcxEndpoint::Send(std::span<const std::byte> header, UcxGather& data, bool is_hello,
-                       UcxDone done) {
-  state_->Begin(std::move(done), [&](ucp_request_param_t* param) {
+void UcxEndpoint::Send(std::span<const std::byte> header, std::span<const ucp_dt_iov_t> data,
+                       bool is_hello, UcxDone done) {
+  state_->worker->operations().Begin(std::move(done), [&](ucp_request_param_t* param) {
     if (is_hello) {
       param->op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
       param->flags = UCP_AM_SEND_FLAG_REPLY;
     }
-    if (const auto pieces = data.pieces(); !pieces.empty()) {
+    if (data.size() > 1) {
       param->op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
       param->datatype = ucp_dt_make_iov();
       return ucp_am_send_nbx(state_->handle, kUcxMessageId, header.data(), header.size(),
-                             pieces.data(), pieces.size(), param);
+                             data.data(), data.size(), param);
     }
-    if (data.parts().size() > 1) {
-      param->op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
-      param->datatype = UcxGather::Type();
-      return ucp_am_send_nbx(state_->handle, kUcxMessageId, header.data(), header.size(), &data, 1,
-                             param);
-    }
-    const auto only = data.parts().empty() ? std::span<const std::byte>() : data.parts().front();
-    return ucp_am_send_nbx(state_->handle, kUcxMessageId, header.data(), header.size(), only.data(),
-                           only.size(), param);
+    const ucp_dt_iov_t only = data.empty() ? ucp_dt_iov_t{} : data.front();
+    return ucp_am_send_nbx(state_->handle, kUcxMessageId, header.data(), header.size(), only.buffer,
+                           only.length, param);
   });
 }
 
 void UcxEndpoint::Put(std::span<const std::byte> bytes, uint64_t address, ucp_rkey_h key,
                       UcxDone done) {
-  state_->Begin(std::move(done), [&](ucp_request_param_t* param) {
+  state_->worker->operations().Begin(std::move(done), [&](ucp_request_param_t* param) {
     return ucp_put_nbx(state_->handle, bytes.data(), bytes.size(), address, key, param);
   });
 }
 
 void UcxEndpoint::Flush(UcxDone done) {
-  state_->Begin(std::move(done), [&](ucp_request_param_t* param) {
+  state_->worker->operations().Begin(std::move(done), [&](ucp_request_param_t* param) {
     return ucp_ep_flush_nbx(state_->handle, param);
   });
 }

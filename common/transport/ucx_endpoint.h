@@ -16,8 +16,6 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/transport/socket_address.h"
-#include "common/transport/ucx_gather.h"
-#include "common/transport/ucx_lanes.h"
 #include "common/transport/ucx_operation.h"
 #include "common/transport/ucx_worker.h"
 
@@ -25,10 +23,6 @@ namespace quire {
 
 /// How long what closes waits for what is still on its way.
 inline constexpr Duration kUcxLinger = std::chrono::seconds(1);
-
-/// What an endpoint says of its lanes as they are now: final once a message of the peer has
-/// arrived.
-UcxLanes LanesOf(ucp_ep_h endpoint);
 
 class UcxEndpoint {
  public:
@@ -50,13 +44,16 @@ class UcxEndpoint {
   UcxEndpoint& operator=(const UcxEndpoint&) = delete;
 
   ucp_ep_h handle() const;
-  UcxLanes Lanes() const { return LanesOf(handle()); }
+  /// Whether a lane writes remote memory natively: for any other UCX emulates writes by messages.
+  /// Final once a message of the peer has arrived.
+  bool WritesRemoteMemory() const;
   /// Holds `object` until the endpoint is closed.
   void KeepUntilClosed(std::shared_ptr<const void> object);
 
-  /// Sends a message: a header and the bytes of `data`, all of which stay until `done`. A hello
-  /// tells the receiver which of its endpoints it came by.
-  void Send(std::span<const std::byte> header, UcxGather& data, bool is_hello, UcxDone done);
+  /// Sends a message: a header and the bytes of the pieces in `data`, all of which stay until
+  /// `done`. A hello tells the receiver which of its endpoints it came by.
+  void Send(std::span<const std::byte> header, std::span<const ucp_dt_iov_t> data, bool is_hello,
+            UcxDone done);
   /// Writes into the peer's memory. It has arrived when a later Flush is done.
   void Put(std::span<const std::byte> bytes, uint64_t address, ucp_rkey_h key, UcxDone done);
   void Flush(UcxDone done);

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "common/transport/testing/hostile_ucx_client.h"
-#include "common/transport/ucx_remote_key.h"
 #include "common/transport/ucx_test_peer.h"
 
 namespace quire {
@@ -80,8 +79,6 @@ TEST(UcxHostileTest, WhatNoClientSendsEndsItsConnectionAndNoOther) {
       {"more taken than sent", {.kind = UcxKind::kTaken, .argument = UINT64_MAX}},
       {"the end of its frames", {.kind = UcxKind::kEnd}},
       {"the end of a landing of its own", {.kind = UcxKind::kLandingClosed}},
-      {"payload that it lends", {.kind = UcxKind::kLentFrame, .index_bytes = 64, .landing = 1}},
-      {"what it was not lent", {.kind = UcxKind::kFetched, .sequence = 7}},
       {"an index that leads outside", {.index_bytes = 32}},
       {"an index that is none", {.index_bytes = 31}},
   };
@@ -106,121 +103,6 @@ TEST(UcxHostileTest, WhatNoClientSendsEndsItsConnectionAndNoOther) {
   }
   ASSERT_TRUE(honest.client->Send({.head = "still here", .payload = {}}).ok());
   EXPECT_EQ(honest.at_server.Next().head, "still here");
-}
-
-constexpr uint64_t kLandingBytes = 1 << 20;
-
-/// A server that writes into shared memory, by each of the domains that there are for it, and a
-/// client with the key of such memory.
-class UcxHostileKeyTest : public ::testing::TestWithParam<const char*> {
- protected:
-  void SetUp() override {
-    const std::string domain = GetParam();
-    UcxOptions options = testing::DirectOptions();
-    options.transports = domain + ",cma,tcp,self";
-    const std::string why_not =
-        testing::WhyNoLane({.name = domain, .options = options, .carriers = {domain + "/"}});
-    if (!why_not.empty()) GTEST_SKIP() << why_not;
-    listening_.emplace(options);
-    client_.emplace(*listening_);
-    key_ = client_->MakeKey(kLandingBytes);
-  }
-
-  /// What the server says to the key. No two have the same serial.
-  Status Open(UcxLandingKey key, uint64_t bytes = kLandingBytes) {
-    key.serial = key.landing = ++opened_;
-    const Status status = client_->server->OpenLanding(opened_, client_->Sign(key), bytes);
-    client_->server->CloseLanding(opened_);
-    return status;
-  }
-  Status Open(const UcxRemoteKey& remote) {
-    UcxLandingKey key = key_;
-    key.remote_key = EncodeUcxRemoteKey(remote);
-    key.remote_key.resize(key.remote_key.size() - kUcxKeyPadding);
-    return Open(key);
-  }
-  /// The remote key, and its part that names the segment.
-  UcxRemoteKey Remote() const { return DecodeUcxRemoteKey(key_.remote_key).value(); }
-  static UcxKeyPart& SegmentPart(UcxRemoteKey& remote) {
-    return *std::ranges::max_element(remote.parts, {},
-                                     [](const UcxKeyPart& part) { return part.bytes.size(); });
-  }
-
-  std::optional<Listening> listening_;
-  std::optional<HostileClient> client_;
-  UcxLandingKey key_;
-  uint64_t opened_ = 0;
-};
-
-INSTANTIATE_TEST_SUITE_P(Domains, UcxHostileKeyTest, ::testing::Values("posix", "sysv"),
-                         [](const auto& domain) { return std::string(domain.param); });
-
-TEST_P(UcxHostileKeyTest, AKeyOfMoreMemoryThanThereIsOpensNothing) {
-  EXPECT_EQ(Open(key_), OkStatus());
-  UcxLandingKey longer = key_;
-  longer.bytes = uint64_t{1} << 40;
-  const Status refused = Open(longer);
-  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument) << refused;
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("its memory has"));
-  UcxLandingKey before = key_;
-  before.address -= 4096;
-  EXPECT_THAT(std::string(Open(before).message()), HasSubstr("its memory has"));
-  UcxLandingKey behind = key_;
-  behind.address += 4096;
-  EXPECT_THAT(std::string(Open(behind).message()), HasSubstr("its memory has"));
-  UcxLandingKey nothing = key_;
-  nothing.bytes = 0;
-  EXPECT_THAT(std::string(Open(nothing, 0).message()), HasSubstr("names no memory"));
-  EXPECT_EQ(Open(key_), OkStatus());
-}
-
-TEST_P(UcxHostileKeyTest, AKeyOfASegmentThatIsNotThereEndsNobody) {
-  UcxRemoteKey remote = Remote();
-  // The id's third byte: of a System V segment's number, or of a process's.
-  SegmentPart(remote).bytes[2] = static_cast<char>(~SegmentPart(remote).bytes[2]);
-  for (int i = 0; i < 3; ++i) {  // UCX has nothing left over from before, and then it has.
-    const Status refused = Open(remote);
-    EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument) << refused;
-    EXPECT_EQ(Open(key_), OkStatus());
-  }
-}
-
-TEST_P(UcxHostileKeyTest, AKeyThatIsNoneOfUcxsIsRefusedBeforeUcxReadsIt) {
-  UcxLandingKey shorter = key_;
-  shorter.remote_key.pop_back();
-  EXPECT_THAT(std::string(Open(shorter).message()), HasSubstr("ends before its part"));
-  UcxLandingKey longer = key_;
-  longer.remote_key += '\0';
-  EXPECT_THAT(std::string(Open(longer).message()), HasSubstr("behind the parts"));
-  UcxRemoteKey foreign = Remote();
-  foreign.memory_type = UCS_MEMORY_TYPE_LAST;
-  EXPECT_THAT(std::string(Open(foreign).message()), HasSubstr("memory of UCX's type"));
-  UcxRemoteKey stunted = Remote();
-  SegmentPart(stunted).bytes.resize(8);
-  EXPECT_THAT(std::string(Open(stunted).message()), HasSubstr("in 8 bytes"));
-  EXPECT_EQ(Open(key_), OkStatus());
-}
-
-TEST_P(UcxHostileKeyTest, PartsOfDomainsThatNoLaneLeadsToAreNotRead) {
-  UcxRemoteKey remote = Remote();
-  remote.parts.push_back({63, std::string(255, '\xff')});
-  EXPECT_EQ(Open(remote), OkStatus());
-}
-
-TEST_P(UcxHostileKeyTest, WhatUcxAloneIsToWriteIsCheckedAsWell) {
-  UcxLandingKey device = key_;
-  device.is_host = false;
-  EXPECT_EQ(Open(device), OkStatus());
-  device.bytes = uint64_t{1} << 40;
-  EXPECT_THAT(std::string(Open(device).message()), HasSubstr("its memory has"));
-  UcxRemoteKey gone = Remote();
-  SegmentPart(gone).bytes[2] = static_cast<char>(~SegmentPart(gone).bytes[2]);
-  device = key_;
-  device.is_host = false;
-  device.remote_key = EncodeUcxRemoteKey(gone);
-  device.remote_key.resize(device.remote_key.size() - kUcxKeyPadding);
-  EXPECT_EQ(Open(device).code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(Open(key_), OkStatus());
 }
 
 TEST(UcxHostileTest, MessagesForNobodyAreDropped) {

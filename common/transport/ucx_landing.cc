@@ -4,61 +4,9 @@
 #include <cstring>
 #include <utility>
 
-#include "common/base/unique_fd.h"
-#include "common/transport/ucx_lanes.h"
-#include "common/transport/ucx_remote_key.h"
 #include "common/transport/ucx_status.h"
 
 namespace quire {
-namespace {
-
-UcxDomainKind KindOf(const UcxKeyPart& part, const UcxLanes& lanes) {
-  const auto found = lanes.domains.find(part.domain);
-  return found == lanes.domains.end() ? UcxDomainKind::kUnknown : UcxDomainKindOf(found->second);
-}
-
-/// The landing's memory out of the first segment that the key names; null when it names none that
-/// this process writes to.
-StatusOr<std::unique_ptr<UcxSegment>> MapSegment(const UcxLandingKey& key,
-                                                 const UcxRemoteKey& remote,
-                                                 const UcxLanes& lanes) {
-  const UcxPeerMemory memory{key.address, key.bytes};
-  for (const UcxKeyPart& part : remote.parts) {
-    const UcxDomainKind kind = KindOf(part, lanes);
-    // System V segments even where only UCX is to write: UCX would attach one by its number, which
-    // the peer can close to it at any time.
-    if (kind == UcxDomainKind::kSysv) return UcxSegment::MapSysv(part.bytes, memory);
-    if (kind == UcxDomainKind::kPosix && key.is_host) {
-      return UcxSegment::MapPosix(part.bytes, memory);
-    }
-  }
-  return std::unique_ptr<UcxSegment>();
-}
-
-/// What UCX may be given of a remote key, and what it opens meanwhile.
-struct SafeRemoteKey {
-  UcxRemoteKey key;
-  std::vector<UniqueFd> held;
-};
-
-StatusOr<SafeRemoteKey> OnlyWhatCannotBeRefused(const UcxLandingKey& key,
-                                                const UcxRemoteKey& remote, const UcxLanes& lanes) {
-  SafeRemoteKey safe;
-  safe.key.memory_type = remote.memory_type;
-  for (const UcxKeyPart& part : remote.parts) {
-    const UcxDomainKind kind = KindOf(part, lanes);
-    if (kind == UcxDomainKind::kPlain) safe.key.parts.push_back(part);
-    if (kind != UcxDomainKind::kPosix) continue;
-    QUIRE_ASSIGN_OR_RETURN(UcxPinnedPart pinned,
-                           PinPosixPart(part.bytes, {key.address, key.bytes}));
-    safe.key.parts.push_back({part.domain, std::move(pinned.bytes)});
-    safe.held.push_back(std::move(pinned.fd));
-  }
-  return safe;
-}
-
-}  // namespace
-
 StatusOr<std::shared_ptr<UcxMemory>> UcxMemory::Create(std::shared_ptr<UcxContext> context,
                                                        const ucp_mem_map_params_t& params) {
   ucp_mem_h handle = nullptr;
@@ -119,15 +67,13 @@ StatusOr<std::string> UcxMemory::RemoteKey() const {
 }
 
 StatusOr<std::string> UcxLocalLanding::Key(uint64_t id, const UcxSecret& secret,
-                                           bool fetches) const {
+                                           bool written) const {
   UcxLandingKey key;
   key.serial = serial_;
   key.landing = id;
-  key.is_host = memory_.is_host();
-  key.fetches = fetches;
   key.address = reinterpret_cast<uintptr_t>(memory_.bytes.data());
   key.bytes = memory_.bytes.size();
-  if (registered_ != nullptr) {
+  if (written && registered_ != nullptr) {
     QUIRE_ASSIGN_OR_RETURN(key.remote_key, registered_->RemoteKey());
   }
   if (key.remote_key.size() > UcxLandingKey::kMaxRemoteKeyBytes) {
@@ -153,31 +99,12 @@ Status UcxLocalLanding::Place(std::span<const UcxPlace> places,
 
 StatusOr<std::shared_ptr<UcxRemoteLanding>> UcxRemoteLanding::Open(UcxEndpoint& endpoint,
                                                                    const UcxLandingKey& key) {
-  QUIRE_ASSIGN_OR_RETURN(const UcxRemoteKey remote, DecodeUcxRemoteKey(key.remote_key));
-  if (remote.memory_type >= UCS_MEMORY_TYPE_LAST ||
-      (key.is_host && remote.memory_type != UCS_MEMORY_TYPE_HOST)) {
-    return InvalidArgument("the key of a landing names memory of UCX's type ",
-                           static_cast<int>(remote.memory_type),
-                           key.is_host ? ", which is not the host's" : ", which it has not");
-  }
-  const UcxPeerMemory memory{key.address, key.bytes};
-  const UcxLanes lanes = endpoint.Lanes();
-  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<UcxSegment> segment, MapSegment(key, remote, lanes));
-  if (segment != nullptr) {
-    return std::shared_ptr<UcxRemoteLanding>(
-        new UcxRemoteLanding(memory, std::move(segment), nullptr));
-  }
-  // UCX's own writes would be messages there as well, and abort the client's process when this
-  // server dies between them.
-  if (key.is_host && lanes.within_host) return std::shared_ptr<UcxRemoteLanding>();
-  QUIRE_ASSIGN_OR_RETURN(const SafeRemoteKey safe, OnlyWhatCannotBeRefused(key, remote, lanes));
-  const std::string packed = EncodeUcxRemoteKey(safe.key);
   ucp_rkey_h handle = nullptr;
-  const ucs_status_t status = ucp_ep_rkey_unpack(endpoint.handle(), packed.data(), &handle);
+  const ucs_status_t status = ucp_ep_rkey_unpack(endpoint.handle(), key.remote_key.data(), &handle);
   if (status != UCS_OK) {
     return InvalidArgument("UCX refuses the key of a landing: ", ucs_status_string(status));
   }
-  return std::shared_ptr<UcxRemoteLanding>(new UcxRemoteLanding(memory, nullptr, handle));
+  return std::shared_ptr<UcxRemoteLanding>(new UcxRemoteLanding(key.address, key.bytes, handle));
 }
 
 UcxRemoteLanding::~UcxRemoteLanding() {

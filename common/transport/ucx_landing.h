@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The two ends of a landing: UcxLocalLanding, memory of the client, and UcxRemoteLanding, what the
-// server holds to write there. Thread-safety: of their worker's thread alone, but for mapped().
+// server holds to write there. Thread-safety: of their worker's thread alone.
 #ifndef QUIRE_COMMON_TRANSPORT_UCX_LANDING_H_
 #define QUIRE_COMMON_TRANSPORT_UCX_LANDING_H_
 
@@ -20,7 +20,6 @@
 #include "common/transport/landing_memory.h"
 #include "common/transport/ucx_context.h"
 #include "common/transport/ucx_endpoint.h"
-#include "common/transport/ucx_segment.h"
 #include "common/transport/ucx_wire.h"
 
 namespace quire {
@@ -31,8 +30,8 @@ class UcxMemory {
   /// UNIMPLEMENTED for memory of a type that the context does not support.
   static StatusOr<std::shared_ptr<UcxMemory>> Map(std::shared_ptr<UcxContext> context,
                                                   const LandingMemory& memory);
-  /// Memory that peers on the same host can map: the one kind that shared-memory lanes write
-  /// without the help of this process.
+  /// Memory of UCX's own: the one kind that lanes of shared memory write without the help of this
+  /// process.
   static StatusOr<std::shared_ptr<UcxMemory>> Allocate(std::shared_ptr<UcxContext> context,
                                                        size_t bytes);
   ~UcxMemory();
@@ -70,8 +69,8 @@ class UcxLocalLanding {
   bool is_direct() const { return registered_ != nullptr; }
   /// Whether this processor may write there.
   bool is_host() const { return memory_.is_host(); }
-  /// `fetches`: see UcxLandingKey.
-  StatusOr<std::string> Key(uint64_t id, const UcxSecret& secret, bool fetches) const;
+  /// `written`: the server is to write there; otherwise the key says that it sends messages.
+  StatusOr<std::string> Key(uint64_t id, const UcxSecret& secret, bool written) const;
   /// Copies a payload to its places. INVALID_ARGUMENT, with nothing copied, when one is outside.
   /// REQUIRES: is_host().
   Status Place(std::span<const UcxPlace> places, std::span<const std::byte> payload);
@@ -82,12 +81,11 @@ class UcxLocalLanding {
   const std::shared_ptr<UcxMemory> registered_;
 };
 
-/// A landing that this end writes to: through a mapping, or by UCX.
+/// A landing that this end's UCX writes to.
 class UcxRemoteLanding {
  public:
-  /// Null for memory that only messages reach: memory of this host that this process has not mapped
-  /// and that no lane writes by itself. INVALID_ARGUMENT for a key that is malformed, or of memory
-  /// that is not there. REQUIRES: `key` has passed its signature's check.
+  /// INVALID_ARGUMENT for a key that UCX refuses. UCX believes what it unpacks: REQUIRES a key that
+  /// has passed its signature's check, of a trusted client.
   static StatusOr<std::shared_ptr<UcxRemoteLanding>> Open(UcxEndpoint& endpoint,
                                                           const UcxLandingKey& key);
   ~UcxRemoteLanding();
@@ -95,26 +93,18 @@ class UcxRemoteLanding {
   UcxRemoteLanding& operator=(const UcxRemoteLanding&) = delete;
 
   bool Holds(const UcxPlace& place) const {
-    return place.bytes <= memory_.bytes && place.offset <= memory_.bytes - place.bytes;
+    return place.bytes <= bytes_ && place.offset <= bytes_ - place.bytes;
   }
-  uint64_t AddressOf(uint64_t offset) const { return memory_.address + offset; }
-  /// The landing as this process has it mapped: any thread may write there. Empty where only UCX
-  /// writes to it.
-  std::span<std::byte> mapped() const {
-    return segment_ == nullptr ? std::span<std::byte>() : segment_->memory();
-  }
-  /// Whether what is mapped is no longer the client's memory: UcxSegment::was_cut.
-  bool was_cut() const { return segment_ != nullptr && segment_->was_cut(); }
-  /// REQUIRES: mapped() is empty.
+  uint64_t AddressOf(uint64_t offset) const { return address_ + offset; }
   ucp_rkey_h key() const { return key_; }
 
  private:
-  UcxRemoteLanding(const UcxPeerMemory& memory, std::unique_ptr<UcxSegment> segment, ucp_rkey_h key)
-      : memory_(memory), segment_(std::move(segment)), key_(key) {}
+  UcxRemoteLanding(uint64_t address, uint64_t bytes, ucp_rkey_h key)
+      : address_(address), bytes_(bytes), key_(key) {}
 
-  const UcxPeerMemory memory_;
-  const std::unique_ptr<UcxSegment> segment_;  ///< Null where UCX writes,
-  const ucp_rkey_h key_;                       ///< and this where it does not.
+  const uint64_t address_;  ///< In the client's process.
+  const uint64_t bytes_;
+  const ucp_rkey_h key_;
 };
 
 }  // namespace quire

@@ -10,7 +10,6 @@
 
 #include "common/transport/ucx_connection.h"
 #include "common/transport/ucx_context.h"
-#include "common/transport/ucx_fault_guard.h"
 #include "common/transport/ucx_pipe.h"
 #include "common/transport/ucx_status.h"
 #include "common/transport/ucx_wire.h"
@@ -109,8 +108,6 @@ StatusOr<std::unique_ptr<UcxListener>> UcxListener::Listen(std::shared_ptr<UcxWo
                                                            const SocketAddress& address,
                                                            const UcxOptions& options,
                                                            Accept accept) {
-  // With either of the two UCX may have lanes of shared memory, which its clients can cut short.
-  if (options.direct_landings || !options.peer_failure_detection) InstallUcxFaultGuard();
   auto state = std::make_shared<State>();
   state->worker = worker.get();
   state->options = options;
@@ -134,8 +131,6 @@ UcxListener::~UcxListener() {
   worker_->Run([this] { state_->Close(); });
 }
 
-bool UcxListener::direct_landings() const { return state_->options.direct_landings; }
-
 bool UcxAvailable() { return true; }
 
 StatusOr<std::unique_ptr<PipeListener>> ListenUcx(const std::string& address,
@@ -149,24 +144,15 @@ StatusOr<std::unique_ptr<PipeListener>> ListenUcx(const std::string& address,
 StatusOr<std::unique_ptr<FramePipe>> ConnectUcx(const std::string& address,
                                                 const UcxOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const auto resolved, SocketAddress::Resolve(address));
-  QUIRE_ASSIGN_OR_RETURN(auto worker, MakeUcxWorker(resolved, options));
-  auto pipe = ConnectUcxOn(std::move(worker), resolved, options);
-  if (!pipe.ok()) {
-    return Annotate(pipe.status(), "cannot connect to ", address, OverWhatIsAllowed(options));
-  }
-  return pipe;
-}
-
-StatusOr<std::unique_ptr<FramePipe>> ConnectUcxOn(std::shared_ptr<UcxWorker> worker,
-                                                  const SocketAddress& address,
-                                                  const UcxOptions& options) {
-  auto connection = std::make_shared<UcxConnection>(UcxConnection::Role::kClient, worker, options);
-  Status status;
-  worker->Run([&] { status = connection->Connect(address); });
-  QUIRE_RETURN_IF_ERROR(status);
+  QUIRE_ASSIGN_OR_RETURN(const auto worker, MakeUcxWorker(resolved, options));
+  const auto connection =
+      std::make_shared<UcxConnection>(UcxConnection::Role::kClient, worker, options);
+  Status connected;
+  worker->Run([&] { connected = connection->Connect(resolved); });
   auto pipe = std::make_unique<UcxPipe>(connection);
-  QUIRE_RETURN_IF_ERROR(connection->WaitUntilOpen(options.connect_timeout));
-  return pipe;
+  if (connected.ok()) connected = connection->WaitUntilOpen(options.connect_timeout);
+  if (connected.ok()) return pipe;
+  return Annotate(connected, "cannot connect to ", address, OverWhatIsAllowed(options));
 }
 
 StatusOr<std::shared_ptr<UcxWorker>> MakeUcxWorker(const SocketAddress& address,

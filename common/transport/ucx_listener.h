@@ -19,8 +19,7 @@ namespace quire {
 
 class UcxListener final : public PipeListener {
  public:
-  /// `worker` serves the pipes, and no other listener. Where the options allow for shared memory
-  /// the process has UcxFaultGuard from now on: a handler of SIGBUS.
+  /// `worker` serves the pipes, and no other listener.
   static StatusOr<std::unique_ptr<UcxListener>> Listen(std::shared_ptr<UcxWorker> worker,
                                                        const SocketAddress& address,
                                                        const UcxOptions& options, Accept accept);
@@ -28,7 +27,6 @@ class UcxListener final : public PipeListener {
 
   std::string_view kind() const override { return "ucx"; }
   std::string address() const override { return address_; }
-  bool direct_landings() const override;
 
  private:
   struct State;
@@ -39,10 +37,6 @@ class UcxListener final : public PipeListener {
   const std::string address_;
 };
 
-/// ConnectUcx, with a pipe that `worker` serves.
-StatusOr<std::unique_ptr<FramePipe>> ConnectUcxOn(std::shared_ptr<UcxWorker> worker,
-                                                  const SocketAddress& address,
-                                                  const UcxOptions& options);
 /// A worker of a context of its own, for connections to or from `address`.
 StatusOr<std::shared_ptr<UcxWorker>> MakeUcxWorker(const SocketAddress& address,
                                                    const UcxOptions& options);

@@ -28,32 +28,13 @@ class UcxOperations {
   /// for Forget; null when it was.
   template <typename Start>
   void* Begin(UcxDone done, Start start) {
-    ucp_request_param_t param = {};
-    param.cb.send = [](void* request, ucs_status_t status, void* arg) {
-      ucp_request_free(request);
-      static_cast<Begun*>(arg)->End(status);
-    };
-    return Begin(std::move(done), start, param);
-  }
-  /// `done` will not be called. Whoever ends the worker while it closes an endpoint does this
-  /// before, or UCX takes the request for one that is waited for, and ends the process.
-  static void Forget(void* request) { ucp_request_free(request); }
-  /// Begin for the data of an active message.
-  template <typename Start>
-  void BeginReceive(UcxDone done, Start start) {
-    ucp_request_param_t param = {};
-    param.cb.recv_am = [](void* request, ucs_status_t status, size_t, void* arg) {
-      ucp_request_free(request);
-      static_cast<Begun*>(arg)->End(status);
-    };
-    Begin(std::move(done), start, param);
-  }
-
- private:
-  template <typename Start>
-  void* Begin(UcxDone done, Start start, ucp_request_param_t param) {
     const auto begun = begun_.insert(begun_.end(), {std::move(done), this, {}});
     begun->place = begun;
+    ucp_request_param_t param = {};
+    param.cb.send = [](void* ended, ucs_status_t status, void* arg) {
+      ucp_request_free(ended);
+      static_cast<Begun*>(arg)->End(status);
+    };
     param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
     param.user_data = &*begun;
     void* const request = start(&param);
@@ -61,7 +42,11 @@ class UcxOperations {
     begun->End(UCS_PTR_RAW_STATUS(request));
     return nullptr;
   }
+  /// `done` will not be called. Whoever ends the worker while it closes an endpoint does this
+  /// before, or UCX takes the request for one that is waited for, and ends the process.
+  static void Forget(void* request) { ucp_request_free(request); }
 
+ private:
   struct Begun {
     UcxDone done;
     UcxOperations* all;

@@ -36,7 +36,6 @@ class UcxPipe final : public FramePipe {
   void CloseLanding(uint64_t id) override { connection_->CloseLanding(id); }
   void Close() override { connection_->Close(); }
 
-  /// A server on the same host maps it and writes there without this process.
   StatusOr<OwnedMemory> AllocateLandingMemory(uint64_t bytes) override {
     return connection_->AllocateLandingMemory(bytes);
   }

@@ -8,7 +8,7 @@
 namespace quire {
 namespace {
 
-/// Messages from this size on are sent from where they lie, unless this program packs them.
+/// Messages from this size on are sent from where they lie.
 constexpr char kInPlaceBytes[] = "65536";
 /// Limit of pieces of one message; UCX has no more.
 constexpr char kMostPieces[] = "16";
@@ -54,14 +54,9 @@ UcxSettings ChooseUcxSettings(const UcxOptions& options, bool loopback,
     // Only UCX knows then what goes by rendezvous.
     if (!settings.values.contains("RNDV_THRESH")) settings.gather_bytes = 0;
   }
+  by_default("MAX_IOV", kMostPieces);
   // The one threshold is for messages and for puts, and puts of direct landings have UCX's own.
-  // Messages that this program packs never go by it.
-  if (!rendezvous && !options.direct_landings) {
-    by_default("ZCOPY_THRESH", kInPlaceBytes);
-    by_default("MAX_IOV", kMostPieces);
-    settings.in_place =
-        settings.values.contains("ZCOPY_THRESH") && settings.values.contains("MAX_IOV");
-  }
+  if (!rendezvous && !options.direct_landings) by_default("ZCOPY_THRESH", kInPlaceBytes);
 
   const std::string segment = std::to_string(options.segment_bytes);
   by_default("TX_SEG_SIZE", segment);

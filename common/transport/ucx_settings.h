@@ -23,9 +23,6 @@ struct UcxSettings {
   std::map<std::string, std::string> values;
   /// Messages of this size and more may go by rendezvous, so they have to be in one piece.
   uint64_t gather_bytes = UINT64_MAX;
-  /// UcxGather::SendInPlace is of use: UCX sends what is large from where it lies, and as many
-  /// pieces at once.
-  bool in_place = false;
 
   bool operator==(const UcxSettings&) const = default;
 };

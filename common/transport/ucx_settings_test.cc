@@ -21,27 +21,18 @@ UcxSettings Choose(const UcxOptions& options, const Variables& variables = {},
                            [&](const std::string& name) { return variables.contains(name); });
 }
 
-TEST(UcxSettingsTest, MessagesArePackedAndNeverFetchedUnlessSomebodySaysSo) {
+TEST(UcxSettingsTest, LargeMessagesGoFromWhereTheyLieAndAreNeverFetchedUnlessSomebodySaysSo) {
   const UcxSettings settings = Choose({.segment_bytes = 1000});
   EXPECT_THAT(settings.values,
               UnorderedElementsAre(Pair("RNDV_THRESH", "inf"), Pair("ZCOPY_THRESH", "65536"),
                                    Pair("MAX_IOV", "16"), Pair("TX_SEG_SIZE", "1000"),
                                    Pair("RX_SEG_SIZE", "1000")));
   EXPECT_EQ(settings.gather_bytes, UINT64_MAX);
-  EXPECT_TRUE(settings.in_place);
-}
-
-// UCX would copy the parts itself then, one after the other.
-TEST(UcxSettingsTest, NothingIsSentInPlaceWhereTheAdministratorHasSetWhatThatNeeds) {
-  for (const char* const variable : {"UCX_ZCOPY_THRESH", "UCX_MAX_IOV", "UCX_TCP_MAX_IOV"}) {
-    EXPECT_FALSE(Choose({}, {variable}).in_place) << variable;
-  }
 }
 
 TEST(UcxSettingsTest, PutsOfDirectLandingsMayGoWithoutACopy) {
   const UcxSettings settings = Choose({.direct_landings = true});
   EXPECT_FALSE(settings.values.contains("ZCOPY_THRESH"));
-  EXPECT_FALSE(settings.in_place);
   EXPECT_EQ(settings.values.at("RNDV_THRESH"), "inf") << "that is of messages alone";
   EXPECT_EQ(settings.gather_bytes, UINT64_MAX);
 }
@@ -50,7 +41,6 @@ TEST(UcxSettingsTest, RendezvousLeavesUcxItsZeroCopyAndTellsWhatHasToBeInOnePiec
   const UcxSettings settings = Choose({.rendezvous_bytes = 5000});
   EXPECT_EQ(settings.values.at("RNDV_THRESH"), "5000");
   EXPECT_FALSE(settings.values.contains("ZCOPY_THRESH"));
-  EXPECT_FALSE(settings.in_place);
   EXPECT_EQ(settings.gather_bytes, 5000u);
 }
 
@@ -83,7 +73,6 @@ TEST(UcxSettingsTest, VariablesOfTheAdministratorGoOverDefaults) {
     if (name.starts_with("TCP_")) name = name.substr(4);
     expected.values.erase(name);
     if (name == "RNDV_THRESH") expected.gather_bytes = 0;
-    if (name == "ZCOPY_THRESH" || name == "MAX_IOV") expected.in_place = false;
     EXPECT_EQ(Choose({}, {variable}, /*loopback=*/true), expected);
   }
 }
@@ -93,8 +82,9 @@ TEST(UcxSettingsTest, WhatOptionsAskForByNameGoesOverVariables) {
   const UcxSettings settings =
       Choose(options, {"UCX_TLS", "UCX_NET_DEVICES", "UCX_RNDV_THRESH", "UCX_ZCOPY_THRESH",
                        "UCX_TX_SEG_SIZE", "UCX_RX_SEG_SIZE"});
-  EXPECT_THAT(settings.values, UnorderedElementsAre(Pair("TLS", "tcp"), Pair("NET_DEVICES", "eth0"),
-                                                    Pair("RNDV_THRESH", "5000")));
+  EXPECT_THAT(settings.values,
+              UnorderedElementsAre(Pair("TLS", "tcp"), Pair("NET_DEVICES", "eth0"),
+                                   Pair("RNDV_THRESH", "5000"), Pair("MAX_IOV", "16")));
   EXPECT_EQ(settings.gather_bytes, 5000u);
 }
 

@@ -102,10 +102,8 @@ class Collector final : public FrameReceiver {
 struct UcxLane {
   std::string name;
   UcxOptions options;
-  std::vector<std::string> carriers = {};  ///< Transports whose names the connection reports.
+  std::vector<std::string> carriers = {};  ///< Transports that it needs.
   bool writes_slots = false;               ///< One of them does, and both ends agree to it.
-  bool fetches = false;                    ///< The client reads payload out of the server's memory.
-  bool one_worker = false;                 ///< It serves both ends.
 };
 
 /// Why `lane` cannot be had on this machine; empty when it can.
@@ -131,85 +129,32 @@ inline UcxOptions DirectOptions() {
   UcxOptions options;
   options.peer_failure_detection = false;
   options.direct_landings = true;
-  options.transports = "posix,cma,tcp,self";
-  return options;
-}
-
-/// Frames go by TCP, and the client reads payload out of the server's memory.
-inline UcxOptions AttachOptions() {
-  UcxOptions options = DirectOptions();
-  options.transports = "cma,tcp,self";
+  options.transports = "posix,tcp";
   return options;
 }
 
 /// Both ends agree to direct landings, and no lane is there for them.
-inline UcxOptions DirectOptionsWithoutALane() {
-  UcxOptions options = DirectOptions();
-  options.transports = "tcp,self";
-  return options;
-}
+inline UcxOptions DirectOptionsWithoutALane() { return {.direct_landings = true}; }
 
 inline std::vector<UcxLane> UcxLanesHere() {
   UcxOptions rendezvous;
   rendezvous.rendezvous_bytes = 100'000;
   UcxOptions shared_memory = DirectOptions();
   shared_memory.direct_landings = false;
-  UcxOptions posix = DirectOptions();
-  posix.transports = "posix,tcp,self";
   return {{.name = "Tcp", .options = {}, .carriers = {"tcp/"}},
           {.name = "TcpRendezvous", .options = rendezvous, .carriers = {"tcp/"}},
-          {.name = "SharedMemory", .options = shared_memory, .carriers = {"posix/", "cma/"}},
+          {.name = "SharedMemory", .options = shared_memory, .carriers = {"posix/", "tcp/"}},
           {.name = "SharedMemoryDirect",
            .options = DirectOptions(),
-           .carriers = {"posix/", "cma/"},
-           .writes_slots = true},
-          {.name = "PosixDirect",
-           .options = posix,
            .carriers = {"posix/", "tcp/"},
-           .writes_slots = true},
-          {.name = "CrossMemoryAttachDirect",
-           .options = AttachOptions(),
-           .carriers = {"tcp/", "cma/"},
-           .fetches = true}};
+           .writes_slots = true}};
 }
-
-/// Both ends on one worker, which is whom UCX's `self` connects. TCP sets the connection up.
-inline UcxLane SelfLane() {
-  UcxOptions options;
-  options.peer_failure_detection = false;
-  options.transports = "self,tcp";
-  return {.name = "Self", .options = options, .carriers = {"self/"}, .one_worker = true};
-}
-
-/// Makes the ends of connections over a lane.
-class UcxEnds {
- public:
-  explicit UcxEnds(const UcxLane& lane) : options_(lane.options) {
-    if (lane.one_worker) worker_ = MakeUcxWorker(Loopback(), options_).value();
-  }
-  StatusOr<std::unique_ptr<PipeListener>> Listen(PipeListener::Accept accept) {
-    if (worker_ == nullptr) return ListenUcx("127.0.0.1:0", options_, std::move(accept));
-    return UcxListener::Listen(worker_, Loopback(), options_, std::move(accept));
-  }
-  StatusOr<std::unique_ptr<FramePipe>> Dial(const std::string& address) {
-    if (worker_ == nullptr) return ConnectUcx(address, options_);
-    return ConnectUcxOn(worker_, *SocketAddress::Resolve(address), options_);
-  }
-
- private:
-  static SocketAddress Loopback() { return SocketAddress::Resolve("127.0.0.1:0").value(); }
-
-  const UcxOptions options_;
-  std::shared_ptr<UcxWorker> worker_;  ///< Of both ends; null when each has its own.
-};
 
 /// A listener whose pipes wait to be taken.
 class Listening {
  public:
-  explicit Listening(const UcxOptions& the_options)
-      : Listening(UcxLane{.name = {}, .options = the_options}) {}
-  explicit Listening(const UcxLane& lane) : options(lane.options), ends_(lane) {
-    auto listening = ends_.Listen([this](std::unique_ptr<FramePipe> pipe) {
+  explicit Listening(const UcxOptions& the_options) : options(the_options) {
+    auto listening = ListenUcx("127.0.0.1:0", options, [this](std::unique_ptr<FramePipe> pipe) {
       MutexLock lock(mutex_);
       pipes_.push_back(std::move(pipe));
       changed_.NotifyAll();
@@ -217,7 +162,7 @@ class Listening {
     EXPECT_TRUE(listening.ok()) << listening.status();
     listener = *std::move(listening);
   }
-  StatusOr<std::unique_ptr<FramePipe>> Dial() { return ends_.Dial(listener->address()); }
+  StatusOr<std::unique_ptr<FramePipe>> Dial() { return ConnectUcx(listener->address(), options); }
   std::unique_ptr<FramePipe> Take() {
     MutexLock lock(mutex_);
     while (pipes_.empty()) changed_.Wait(mutex_);
@@ -227,11 +172,6 @@ class Listening {
   }
 
   const UcxOptions options;
-
- private:
-  UcxEnds ends_;
-
- public:
   std::unique_ptr<PipeListener> listener;
 
  private:

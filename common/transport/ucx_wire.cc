@@ -13,13 +13,10 @@ namespace quire {
 namespace {
 
 constexpr uint32_t kMessageMagic = 0x31585551;  // "QUX1"
-constexpr uint32_t kKeyMagic = 0x324b5551;      // "QUK2"
-constexpr uint32_t kVersion = 4;
+constexpr uint32_t kKeyMagic = 0x334b5551;      // "QUK3"
+constexpr uint32_t kVersion = 5;
 constexpr size_t kSignatureBytes = 32;
-constexpr size_t kKeyFixedBytes = 4 + 4 * 8 + 4 + 4;
-// Flags of a key.
-constexpr uint32_t kIsHost = 1;
-constexpr uint32_t kFetches = 2;
+constexpr size_t kKeyFixedBytes = 4 + 4 * 8 + 4;
 
 /// Appends integers and bytes.
 class Encoder {
@@ -131,7 +128,7 @@ StatusOr<UcxHeader> DecodeUcxHeader(std::span<const std::byte> encoded, uint64_t
                            " bytes that is not this protocol's");
   }
   if (kind < static_cast<uint32_t>(UcxKind::kHello) ||
-      kind > static_cast<uint32_t>(UcxKind::kFetched)) {
+      kind > static_cast<uint32_t>(UcxKind::kEndReached)) {
     return InvalidArgument("a UCX message is of the unknown kind ", kind);
   }
   header.kind = static_cast<UcxKind>(kind);
@@ -140,11 +137,8 @@ StatusOr<UcxHeader> DecodeUcxHeader(std::span<const std::byte> encoded, uint64_t
                            " bytes");
   }
   if (header.kind == UcxKind::kFrame && header.argument > 0 &&
-      (header.payload_bytes > 0 || header.landing == 0)) {
+      (header.payload_bytes > 0 || header.index_bytes > 0 || header.landing == 0)) {
     return InvalidArgument("a UCX frame has landed bytes together with a payload or no landing");
-  }
-  if (header.kind == UcxKind::kLentFrame && (header.payload_bytes > 0 || header.landing == 0)) {
-    return InvalidArgument("a UCX frame lends its payload together with one, or for no landing");
   }
   return header;
 }
@@ -154,22 +148,6 @@ void AppendUcxPlace(const UcxPlace& place, std::vector<std::byte>* out) {
   static_assert(sizeof fields == UcxPlace::kEncodedBytes);
   const auto encoded = std::as_bytes(std::span(fields));
   out->insert(out->end(), encoded.begin(), encoded.end());
-}
-
-std::vector<std::byte> EncodeUcxChecksums(std::span<const uint32_t> crc32c) {
-  Encoder encoder;
-  for (const uint32_t sum : crc32c) encoder.U32(sum);
-  return encoder.Take();
-}
-
-StatusOr<std::vector<uint32_t>> DecodeUcxChecksums(std::span<const std::byte> encoded) {
-  if (encoded.size() % sizeof(uint32_t) != 0) {
-    return InvalidArgument("the checksums of a UCX frame have ", encoded.size(), " bytes");
-  }
-  std::vector<uint32_t> crc32c(encoded.size() / sizeof(uint32_t));
-  Decoder decoder(encoded);
-  for (uint32_t& sum : crc32c) sum = decoder.U32();
-  return crc32c;
 }
 
 StatusOr<std::vector<UcxPlace>> DecodeUcxIndex(std::span<const std::byte> encoded,
@@ -190,31 +168,6 @@ StatusOr<std::vector<UcxPlace>> DecodeUcxIndex(std::span<const std::byte> encode
     return InvalidArgument("the index of a UCX frame leaves out ", left, " bytes of its payload");
   }
   return places;
-}
-
-void AppendUcxLentSlice(const UcxLentSlice& slice, std::vector<std::byte>* out) {
-  AppendUcxPlace(slice.place, out);
-  const auto encoded = std::as_bytes(std::span(&slice.address, 1));
-  out->insert(out->end(), encoded.begin(), encoded.end());
-}
-
-StatusOr<std::vector<UcxLentSlice>> DecodeUcxLentIndex(std::span<const std::byte> encoded,
-                                                       uint64_t bytes) {
-  if (encoded.size() % UcxLentSlice::kEncodedBytes != 0) {
-    return InvalidArgument("the index of a lent UCX frame has ", encoded.size(), " bytes");
-  }
-  std::vector<UcxLentSlice> slices(encoded.size() / UcxLentSlice::kEncodedBytes);
-  Decoder decoder(encoded);
-  uint64_t left = bytes;
-  for (UcxLentSlice& slice : slices) {
-    slice.place.offset = decoder.U64();
-    slice.place.bytes = decoder.U64();
-    slice.address = decoder.U64();
-    if (slice.place.bytes > left) return InvalidArgument("a lent UCX frame exceeds its payload");
-    left -= slice.place.bytes;
-  }
-  if (left > 0) return InvalidArgument("a lent UCX frame leaves out ", left, " bytes");
-  return slices;
 }
 
 std::vector<std::byte> EncodeUcxHello(const UcxHello& hello) {
@@ -248,8 +201,6 @@ std::vector<std::byte> EncodeUcxWelcome(const UcxWelcome& welcome) {
   encoder.Bytes(welcome.secret);
   encoder.U32(welcome.direct_landings ? 1 : 0);
   encoder.U64(welcome.window_bytes);
-  encoder.U64(welcome.process);
-  encoder.U64(welcome.secret_address);
   return encoder.Take();
 }
 
@@ -261,8 +212,6 @@ StatusOr<UcxWelcome> DecodeUcxWelcome(std::span<const std::byte> encoded) {
   decoder.Bytes(welcome.secret);
   const uint32_t flags = decoder.U32();
   welcome.window_bytes = decoder.U64();
-  welcome.process = decoder.U64();
-  welcome.secret_address = decoder.U64();
   if (!decoder.complete() || version != kVersion || flags > 1 || welcome.window_bytes == 0) {
     return InvalidArgument("a UCX peer speaks version ", version, " of the protocol, not ",
                            kVersion);
@@ -275,7 +224,6 @@ std::string EncodeUcxLandingKey(const UcxLandingKey& key, const UcxSecret& secre
   Encoder encoder;
   encoder.U32(kKeyMagic);
   for (const uint64_t field : {key.serial, key.landing, key.address, key.bytes}) encoder.U64(field);
-  encoder.U32((key.is_host ? kIsHost : 0) | (key.fetches ? kFetches : 0));
   encoder.U32(static_cast<uint32_t>(key.remote_key.size()));
   const std::vector<std::byte> fixed = encoder.Take();
   std::string encoded(reinterpret_cast<const char*>(fixed.data()), fixed.size());
@@ -302,14 +250,11 @@ StatusOr<UcxLandingKey> DecodeUcxLandingKey(std::string_view encoded, const UcxS
   key.landing = decoder.U64();
   key.address = decoder.U64();
   key.bytes = decoder.U64();
-  const uint32_t flags = decoder.U32();
   const uint32_t remote_key_bytes = decoder.U32();
-  if (!decoder.ok() || magic != kKeyMagic || flags > (kIsHost | kFetches) ||
-      decoder.rest().size() != remote_key_bytes || key.bytes > UINT64_MAX - key.address) {
+  if (!decoder.ok() || magic != kKeyMagic || decoder.rest().size() != remote_key_bytes ||
+      key.bytes > UINT64_MAX - key.address) {
     return InvalidArgument("the key of a UCX landing contradicts itself");
   }
-  key.is_host = (flags & kIsHost) != 0;
-  key.fetches = (flags & kFetches) != 0;
   key.remote_key = body.substr(kKeyFixedBytes);
   return key;
 }

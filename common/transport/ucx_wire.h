@@ -35,13 +35,10 @@ enum class UcxKind : uint32_t {
   kTaken = 6,          ///< The receiver has taken frames that count for `argument` bytes.
   kEnd = 7,            ///< Server to client: no more than `argument` frames were sent or will be.
   kEndReached = 8,     ///< Client to server: those frames are here.
-  kLentFrame = 9,      ///< Server to client: index, head, and a payload to be fetched.
-  kFetched = 10,       ///< Client to server: that of the frame with this `sequence` was.
 };
 
 /// What goes before the data of every message. The data of a frame is its payload, then the index
-/// (places, or the checksums of what was written), then the head, so that a payload starts where
-/// UCX aligned the data.
+/// of its places, then the head, so that a payload starts where UCX aligned the data.
 struct UcxHeader {
   static constexpr size_t kEncodedBytes = 72;
   UcxKind kind = UcxKind::kFrame;
@@ -51,25 +48,14 @@ struct UcxHeader {
   uint64_t index_bytes = 0;
   uint64_t head_bytes = 0;
   uint64_t landing = 0;
-  /// Of frames: the bytes that the sender wrote into the landing, or that the receiver fetches.
-  uint64_t argument = 0;
+  uint64_t argument = 0;  ///< Of frames: the bytes that the sender wrote into the landing.
 
-  /// What a frame counts for in the window. What a processor has written into a mapped landing,
-  /// with its checksums in the index, is over when the frame is sent; other writes are UCX's, and
-  /// there must not be too many. Nor is anything free.
-  uint64_t WindowBytes() const {
-    const bool is_over = kind == UcxKind::kFrame && index_bytes > 0;
-    return payload_bytes + head_bytes + kEncodedBytes + (is_over ? 0 : argument);
-  }
+  /// What a frame counts for in the window.
+  uint64_t WindowBytes() const { return payload_bytes + head_bytes + kEncodedBytes + argument; }
 };
 std::array<std::byte, UcxHeader::kEncodedBytes> EncodeUcxHeader(const UcxHeader& header);
 /// INVALID_ARGUMENT unless it is a header whose lengths add up to `data_bytes`.
 StatusOr<UcxHeader> DecodeUcxHeader(std::span<const std::byte> encoded, uint64_t data_bytes);
-
-/// The index of a frame that its sender wrote into the landing: a CRC-32C for each place, or none.
-std::vector<std::byte> EncodeUcxChecksums(std::span<const uint32_t> crc32c);
-/// INVALID_ARGUMENT unless the bytes are whole checksums.
-StatusOr<std::vector<uint32_t>> DecodeUcxChecksums(std::span<const std::byte> encoded);
 
 /// One slice of a payload that has places.
 struct UcxPlace {
@@ -81,17 +67,6 @@ void AppendUcxPlace(const UcxPlace& place, std::vector<std::byte>* out);
 /// INVALID_ARGUMENT unless the places' bytes add up to `payload_bytes`.
 StatusOr<std::vector<UcxPlace>> DecodeUcxIndex(std::span<const std::byte> encoded,
                                                uint64_t payload_bytes);
-
-/// One slice of a payload that is lent: where it is in the sender's memory.
-struct UcxLentSlice {
-  static constexpr size_t kEncodedBytes = 24;
-  UcxPlace place;
-  uint64_t address = 0;
-};
-void AppendUcxLentSlice(const UcxLentSlice& slice, std::vector<std::byte>* out);
-/// INVALID_ARGUMENT unless the slices' bytes add up to `bytes`.
-StatusOr<std::vector<UcxLentSlice>> DecodeUcxLentIndex(std::span<const std::byte> encoded,
-                                                       uint64_t bytes);
 
 /// The client's first message. Of both ends: whether they take part in direct landings, and how
 /// many bytes of frames they may be sent that they have not taken yet.
@@ -107,10 +82,6 @@ struct UcxWelcome {
   UcxSecret secret = {};
   bool direct_landings = false;
   uint64_t window_bytes = 0;
-  /// Of whose memory the client may read, if it can, where payload lies that it is lent; 0 for
-  /// none.
-  uint64_t process = 0;
-  uint64_t secret_address = 0;  ///< The secret is there in that process, and in no other.
 };
 std::vector<std::byte> EncodeUcxHello(const UcxHello& hello);
 StatusOr<UcxHello> DecodeUcxHello(std::span<const std::byte> encoded);
@@ -125,9 +96,7 @@ struct UcxLandingKey {
   uint64_t landing = 0;  ///< The id.
   uint64_t address = 0;
   uint64_t bytes = 0;
-  bool is_host = true;   ///< Else only UCX may write there: no processor, through no mapping.
-  bool fetches = false;  ///< The client reads the server's memory, and takes payload that is lent.
-  std::string remote_key;  ///< As UCX packed it; empty where no lane is to write there.
+  std::string remote_key;  ///< As UCX packed it; empty where messages bring what goes there.
 };
 std::string EncodeUcxLandingKey(const UcxLandingKey& key, const UcxSecret& secret);
 /// INVALID_ARGUMENT unless the key is whole and was signed with this secret.

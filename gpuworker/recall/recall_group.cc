@@ -54,8 +54,8 @@ RecallPart LanePart(const RecallPart& part, const RecalledLane& lane) {
 }
 
 bool SameMessage(const RecallOptions& a, const RecallOptions& b) {
-  return a.priority == b.priority && a.timeout == b.timeout && a.partial == b.partial &&
-         a.landing == b.landing && a.query_dtype == b.query_dtype && a.verify == b.verify;
+  return a.priority == b.priority && a.timeout == b.timeout && a.landing == b.landing &&
+         a.verify == b.verify;
 }
 
 }  // namespace

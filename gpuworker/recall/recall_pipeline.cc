@@ -635,7 +635,6 @@ Status RecallPipeline::Settle(uint32_t layer, Patience patience) {
   with_.stats->units_from_host += part.held.size();
   lane.held_units.clear();
   KeepEvicted(layer, part);
-  Notify(layer, part);
   const PageLists& selected = part.lanes.at(0).selected;
   with_.stats->units_selected += selected.num_pages();
   QUIRE_RETURN_IF_ERROR(Activate(layer, selected.num_heads() == 0 ? lane.pages : selected,
@@ -680,21 +679,6 @@ Status RecallPipeline::Activate(uint32_t layer, const PageLists& pages, uint64_t
     lanes_[layer].held[head] = position;
   }
   return OkStatus();
-}
-
-void RecallPipeline::Notify(uint32_t layer, const RecallPart& part) {
-  const uint32_t heads = with_.cache->spec().num_kv_heads;
-  std::vector<std::vector<uint32_t>> recalled(heads);
-  std::vector<std::vector<uint32_t>> evicted(heads);
-  for (const Placement& placement : part.placements) {
-    recalled[placement.head].push_back(placement.page);
-    if (placement.replaced < 0) continue;
-    evicted[placement.head].push_back(static_cast<uint32_t>(placement.replaced));
-  }
-  for (uint32_t head = 0; head < heads; ++head) {
-    if (!evicted[head].empty()) with_.policy->OnEvict(layer, head, evicted[head]);
-    if (!recalled[head].empty()) with_.policy->OnRecalled(layer, head, recalled[head]);
-  }
 }
 
 }  // namespace quire::worker

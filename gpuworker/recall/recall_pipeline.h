@@ -243,7 +243,6 @@ class RecallPipeline {
   /// Makes `pages` the selection of `heads`, chosen by the query of `position`.
   [[nodiscard]] Status Activate(uint32_t layer, const PageLists& pages, uint64_t position,
                                 const std::vector<bool>& heads);
-  void Notify(uint32_t layer, const RecallPart& part);
 
   const Dependencies with_;
   std::vector<Lane> lanes_;        ///< [num_layers]

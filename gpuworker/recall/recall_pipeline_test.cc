@@ -45,12 +45,6 @@ class ScriptedPolicy final : public RetrievalPolicy {
     return blocking;
   }
   bool MayBeLate(const SelectRequest&) const override { return may_be_late; }
-  void OnRecalled(uint32_t, uint32_t head, std::span<const uint32_t> pages) override {
-    recalled[head].insert(recalled[head].end(), pages.begin(), pages.end());
-  }
-  void OnEvict(uint32_t, uint32_t head, std::span<const uint32_t> pages) override {
-    evicted[head].insert(evicted[head].end(), pages.begin(), pages.end());
-  }
 
   Pages next;
   std::vector<bool> blocking = {true, true};
@@ -61,8 +55,6 @@ class ScriptedPolicy final : public RetrievalPolicy {
   uint64_t position = 0;
   std::vector<uint64_t> held;
   int selections = 0;
-  Pages recalled = Pages(2);
-  Pages evicted = Pages(2);
 };
 
 /// Units come in messages, or are written into a staging area.
@@ -151,9 +143,6 @@ TEST_P(RecallPipelineTest, BringsWhatIsMissingAndActivatesTheSelection) {
   EXPECT_EQ(stats_.units_missed, 5u);
   EXPECT_EQ(stats_.bytes_moved, 5 * UnitBytes(spec_));
   EXPECT_EQ(stats_.units_landed, lands() ? 5u : 0u);
-  EXPECT_THAT(policy_.recalled[0], ElementsAre(1, 2, 5));
-  EXPECT_THAT(policy_.evicted[0], ElementsAre(1));
-  EXPECT_THAT(policy_.evicted[1], IsEmpty());
 }
 
 TEST_P(RecallPipelineTest, AResidentSelectionSendsNoCall) {
@@ -514,7 +503,6 @@ TEST_P(HostTierPipelineTest, ASelectionThatComesBackIsPlacedFromHere) {
   EXPECT_EQ(stats_.units_from_host, 2u);  // 1 and 4; 9 is new, 6 is resident.
   EXPECT_EQ(stats_.units_missed, 9u);
   EXPECT_EQ(stats_.bytes_moved, 9 * UnitBytes(spec_));
-  EXPECT_THAT(policy_.recalled[0], ElementsAre(1, 2, 5, 6, 1));
 }
 
 TEST_P(HostTierPipelineTest, AUnitThatWasTakenForARecallStaysThoughTheTierDropsIt) {

@@ -2,13 +2,12 @@
 //
 // RetrievalPolicy: which pages a layer keeps and which it attends to (spec 0.5). One object belongs
 // to one sequence and may keep state for each layer (digests, earlier queries). A policy decides;
-// the recall pipeline moves the bytes and tells it what happened. Implementations are registered by
+// the recall pipeline moves the bytes. Implementations are registered by
 // name and pass policy_conformance.h.
 //
 // Order of calls for each layer: Layout; OnPrefillLayer once, when the sequence opens; then for
 // each token MayBeLate, NeedsBlocking and Select (BeginSelect before it where no head blocks); and
-// OnPageComplete when a page fills up. OnEvict and OnRecalled tell what recalls did, when their
-// pages are in the slots: that may be a step later. Queries and units are on the device.
+// OnPageComplete when a page fills up. Queries and units are on the device.
 //
 // Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_POLICY_H_
@@ -89,8 +88,6 @@ class RetrievalPolicy {
     static_cast<void>(layer);
     return false;
   }
-  /// True when Layout has more room than the budget, because some heads keep everything.
-  virtual bool ExceedsBudget() const { return false; }
 
   /// The sequence starts with pages [0, num_pages) complete. `digests` are theirs, of the
   /// kind that is wanted; null when none is or there are no pages.
@@ -144,14 +141,6 @@ class RetrievalPolicy {
                            std::span<std::byte> unit) const {
     static_cast<void>(layer), static_cast<void>(head), static_cast<void>(page);
     static_cast<void>(unit);
-  }
-
-  /// Pages that a recall brought into, and pushed out of, the slots of a head.
-  virtual void OnRecalled(uint32_t layer, uint32_t head, std::span<const uint32_t> pages) {
-    static_cast<void>(layer), static_cast<void>(head), static_cast<void>(pages);
-  }
-  virtual void OnEvict(uint32_t layer, uint32_t head, std::span<const uint32_t> pages) {
-    static_cast<void>(layer), static_cast<void>(head), static_cast<void>(pages);
   }
 };
 

@@ -94,7 +94,7 @@ TEST_P(PolicyConformance, LayoutsStayWithinTheBudget) {
     if (layout.everything) continue;
     EXPECT_GE(layout.window_pages, 2u);
     EXPECT_GE(layout.num_slots() * context_.spec.page_tokens, context_.options.budget_tokens);
-    if (!policy->ExceedsBudget()) {
+    if (GetParam() != "razor") {  // Some of its heads keep everything.
       EXPECT_EQ(layout.num_slots() * context_.spec.page_tokens, context_.options.budget_tokens);
     }
     EXPECT_EQ(layout.sink_pages * context_.spec.page_tokens, context_.options.sink_tokens);
@@ -190,10 +190,8 @@ TEST_P(PolicyConformance, TheSameQuerySelectsTheSamePages) {
 TEST_P(PolicyConformance, AnswersBlockingForEveryHead) {
   const auto policy = MakeWithPages();
   const std::vector<float> q = Query(5);
-  const auto blocking =
-      policy->NeedsBlocking({.q = q.data(),
-                             .candidates = {1, kPages},
-                             .max_pages = policy->Layout(0).most_selected()});
+  const auto blocking = policy->NeedsBlocking(
+      {.q = q.data(), .candidates = {1, kPages}, .max_pages = policy->Layout(0).most_selected()});
   ASSERT_TRUE(blocking.ok()) << blocking.status();
   EXPECT_EQ(blocking->size(), context_.spec.num_kv_heads);
 }

@@ -23,7 +23,6 @@ class RazorPolicy final : public BudgetPolicy {
 
   std::string_view name() const override { return kName; }
   CacheLayout Layout(uint32_t layer) const override;
-  bool ExceedsBudget() const override { return true; }
   StatusOr<Selection> Select(const SelectRequest& request) override;
   StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) override;
 

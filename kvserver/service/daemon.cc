@@ -75,7 +75,6 @@ void AddScrubFlags(CLI::App* app, ScrubRates* rates) {
 
 void AddStoreFlags(CLI::App* app, ServerOptions* server) {
   const std::map<std::string, Durability> durabilities = {{"memory", Durability::kMemory},
-                                                          {"replicated", Durability::kReplicated},
                                                           {"persisted", Durability::kPersisted}};
   app->add_option("--data-dir", server->data_dir, "Directory of the store; created when missing")
       ->required();
@@ -127,8 +126,8 @@ void AddStoreFlags(CLI::App* app, ServerOptions* server) {
       ->delimiter(',')
       ->capture_default_str();
   app->add_option("--durability", server->default_durability, "Of puts that do not say")
-      ->transform(CLI::CheckedTransformer(durabilities, CLI::ignore_case)
-                      .description("memory|replicated|persisted"))
+      ->transform(
+          CLI::CheckedTransformer(durabilities, CLI::ignore_case).description("memory|persisted"))
       ->type_name("LEVEL")
       ->default_str("persisted");
   app->add_option("--default-codec", server->default_codec,
@@ -220,16 +219,14 @@ void AddTransportFlags(CLI::App* app, DaemonOptions* options) {
                 "shm: processes of every user may connect, instead of the server's own and root; "
                 "the tickets of the control channel still decide for whom");
   app->add_option("--ucx-listen", options->ucx_listen,
-                  "ucx: its host:port (the host of --listen and any free port when not given); "
-                  "--ucx-direct-landings also takes the next port");
+                  "ucx: its host:port (the host of --listen and any free port when not given)");
   app->add_flag(
       "--ucx-direct-landings", options->ucx_direct_landings,
-      "ucx: also listen for clients that let this server write units into memory that they "
-      "register (their slots, or a staging area for each as workers do), who have to "
-      "trust it that much (--transport ucx-direct); lets ucx use shared memory for them, "
-      "for which it gives up telling dead peers on every lane; all others connect as "
-      "without it; needs --tenant-tokens where other hosts can "
-      "reach --listen");
+      "ucx: where a lane writes remote memory (RDMA), write units into memory that clients "
+      "register for it (their slots, or a staging area for each as workers do) and who trust "
+      "this server that much (--transport ucx-direct); for fabrics on which every peer is "
+      "trusted, since they get remote memory access to this process too; needs "
+      "--tenant-tokens where other hosts can reach --listen");
 }
 
 /// Writes nothing when `path` is empty.
@@ -413,7 +410,7 @@ NetworkServer::Options NetworkOptions(const DaemonOptions& options, int threads,
               .shm_socket = or_else(options.shm_socket, DefaultShmSocket(options.server.data_dir)),
               .shm_any_user = options.shm_any_user,
               .ucx_listen = or_else(options.ucx_listen, DefaultUcxListen(options.listen)),
-              .ucx_direct_landings = options.ucx_direct_landings}};
+              .ucx = {.direct_landings = options.ucx_direct_landings}}};
 }
 
 /// Says when the limits of memory together are more than there is: the kernel would end the server
@@ -437,8 +434,7 @@ void LogTransports(const Server& server, const NetworkServer& network) {
   }
   for (const DataPlane::Way& way : server.data_plane().ways()) {
     LogInfo("transport", {{"transport", way.kind},
-                          {"address", way.address.empty() ? network.address() : way.address},
-                          {"direct_landings", way.direct_landings ? "yes" : "no"}});
+                          {"address", way.address.empty() ? network.address() : way.address}});
   }
 }
 

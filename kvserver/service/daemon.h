@@ -34,7 +34,7 @@ struct DaemonOptions {
   std::string shm_socket;            ///< Empty: DefaultShmSocket.
   bool shm_any_user = false;         ///< See ListenerOptions.
   std::string ucx_listen;            ///< "host:port"; empty: DefaultUcxListen.
-  bool ucx_direct_landings = false;  ///< See ListenerOptions.
+  bool ucx_direct_landings = false;  ///< UcxOptions::direct_landings.
   /// Data connections over gRPC, each of which holds a thread; 0: as many as the tenants may have.
   uint32_t max_streams = 0;
   int max_threads = 0;             ///< For calls, running or waiting; 0: as many as may be there.

@@ -13,10 +13,8 @@ namespace {
 /// Of the kinds that there are.
 constexpr std::array<std::string_view, 3> kFastestFirst = {"shm", "ucx", "grpc"};
 
-/// Of one kind, that which writes to landings is the faster.
 auto RankOf(const DataPlane::Way& way) {
-  return std::pair(std::ranges::find(kFastestFirst, way.kind) - kFastestFirst.begin(),
-                   !way.direct_landings);
+  return std::ranges::find(kFastestFirst, way.kind) - kFastestFirst.begin();
 }
 
 }  // namespace
@@ -49,8 +47,7 @@ std::vector<DataPlane::Way> DataPlane::ways() const {
   MutexLock lock(mutex_);
   std::vector<Way> ways;
   for (const auto& listener : listeners_) {
-    ways.push_back(
-        {std::string(listener->kind()), listener->address(), listener->direct_landings()});
+    ways.push_back({std::string(listener->kind()), listener->address()});
   }
   if (grpc_) ways.push_back({"grpc", ""});
   std::ranges::stable_sort(ways, {}, RankOf);

@@ -49,8 +49,7 @@ class DataPlane {
   /// A way to connect.
   struct Way {
     std::string kind;
-    std::string address;           ///< Empty: that of the control channel.
-    bool direct_landings = false;  ///< See PipeListener; there may be both of one kind.
+    std::string address;  ///< Empty: that of the control channel.
   };
   /// The fastest first.
   std::vector<Way> ways() const;

@@ -29,7 +29,6 @@ void AddDataPlaneMethods(DataPlane* data_plane, Dispatcher* dispatcher) {
           out->set_address(offer.way.address);
           out->set_ticket(offer.ticket);
           out->set_host(offer.host);
-          out->set_direct_landings(offer.way.direct_landings);
         }
         return OkStatus();
       });

@@ -15,23 +15,21 @@ using ::testing::ElementsAre;
 
 class FakeListener final : public PipeListener {
  public:
-  FakeListener(std::string kind, std::string address, bool direct)
-      : kind_(std::move(kind)), address_(std::move(address)), direct_(direct) {}
+  FakeListener(std::string kind, std::string address)
+      : kind_(std::move(kind)), address_(std::move(address)) {}
   std::string_view kind() const override { return kind_; }
   std::string address() const override { return address_; }
-  bool direct_landings() const override { return direct_; }
 
  private:
   const std::string kind_, address_;
-  const bool direct_;
 };
 
 /// Connections are in-process pipes, which tickets of the kind "inproc" admit.
 class DataPlaneTest : public ServiceFixture {
  protected:
   DataPlane& data_plane() { return server_->data_plane(); }
-  void Listen(const std::string& kind, const std::string& address = "here", bool direct = false) {
-    data_plane().Add(std::make_unique<FakeListener>(kind, address, direct));
+  void Listen(const std::string& kind, const std::string& address = "here") {
+    data_plane().Add(std::make_unique<FakeListener>(kind, address));
   }
   v1::OfferReply Offer() {
     const auto reply = Call<v1::OfferReply>("DataPlane/Offer", v1::OfferRequest());
@@ -84,18 +82,6 @@ TEST_F(DataPlaneTest, OffersAreTheFastestFirstAndShmNamesItsHost) {
   }
   EXPECT_THAT(ways, ElementsAre("shm /tmp/q.sock", "ucx 127.0.0.1:7", "grpc "));
   EXPECT_THAT(hosts, ElementsAre(ReadHostId(), "", ""));
-}
-
-TEST_F(DataPlaneTest, OfOneKindTheOneThatWritesToLandingsIsOfferedFirst) {
-  data_plane().OfferGrpc();
-  Listen("ucx", "plain");
-  Listen("ucx", "direct", /*direct=*/true);
-  const v1::OfferReply reply = Offer();
-  std::vector<std::string> ways;
-  for (const auto& offer : reply.offers()) {
-    ways.push_back(offer.address() + (offer.direct_landings() ? "!" : ""));
-  }
-  EXPECT_THAT(ways, ElementsAre("direct!", "plain", ""));
 }
 
 TEST_F(DataPlaneTest, CallsComeOverAConnectionThatATicketAdmits) {

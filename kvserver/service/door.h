@@ -18,22 +18,14 @@ namespace quire::kvserver {
 enum class Door : uint8_t { kRead, kWrite, kControl };
 
 /// Methods that write nothing.
-inline constexpr std::array<std::string_view, 15> kReadingMethods = {
-    "quire.v1.Registry/Get",
-    "quire.v1.Registry/GetCollection",
-    "quire.v1.Registry/List",
-    "quire.v1.Registry/ListCollections",
-    "quire.v1.Session/Ack",
-    "quire.v1.Session/AddSequence",
-    "quire.v1.Session/Close",
-    "quire.v1.Session/Digests",
-    "quire.v1.Session/Open",
-    "quire.v1.Session/Recall",
-    "quire.v1.Session/RemoveSequence",
-    "quire.v1.Session/Resync",
-    "quire.v1.Store/Fetch",
-    "quire.v1.Store/Lookup",
-    "quire.v1.Store/Stat",
+inline constexpr std::array<std::string_view, 14> kReadingMethods = {
+    "quire.v1.Registry/Get",        "quire.v1.Registry/GetCollection",
+    "quire.v1.Registry/List",       "quire.v1.Registry/ListCollections",
+    "quire.v1.Session/AddSequence", "quire.v1.Session/Close",
+    "quire.v1.Session/Digests",     "quire.v1.Session/Open",
+    "quire.v1.Session/Recall",      "quire.v1.Session/RemoveSequence",
+    "quire.v1.Session/Resync",      "quire.v1.Store/Fetch",
+    "quire.v1.Store/Lookup",        "quire.v1.Store/Stat",
 };
 
 /// The door of "quire.v1.Service/Method"; that of writes when it is not known to do without.

@@ -61,24 +61,11 @@ StatusOr<std::unique_ptr<PipeListener>> ListenShm(const ListenerContext& context
   return ShmListener::Listen(options, std::move(accept));
 }
 
-StatusOr<std::unique_ptr<PipeListener>> ListenUcxAt(const std::string& address, UcxOptions options,
-                                                    const ListenerContext& context,
-                                                    PipeListener::Accept accept) {
-  options.max_frame_bytes = context.server_options.max_message_bytes + kMaxFrameHeadBytes;
-  return ListenUcx(address, options, std::move(accept));
-}
-
 StatusOr<std::unique_ptr<PipeListener>> ListenUcxPipes(const ListenerContext& context,
                                                        PipeListener::Accept accept) {
-  return ListenUcxAt(context.options.ucx_listen, UcxOptions(), context, std::move(accept));
-}
-
-/// Null where it is not asked for.
-StatusOr<std::unique_ptr<PipeListener>> ListenUcxDirect(const ListenerContext& context,
-                                                        PipeListener::Accept accept) {
-  if (!context.options.ucx_direct_landings) return nullptr;
-  return ListenUcxAt(UcxDirectListen(context.options.ucx_listen), DirectUcxOptions(), context,
-                     std::move(accept));
+  UcxOptions options = context.options.ucx;
+  options.max_frame_bytes = context.server_options.max_message_bytes + kMaxFrameHeadBytes;
+  return ListenUcx(context.options.ucx_listen, options, std::move(accept));
 }
 
 }  // namespace
@@ -88,9 +75,9 @@ bool ListenerOptions::Wants(std::string_view kind) const {
 }
 
 std::span<const ListenerKind> ListenerKinds() {
-  static constexpr std::array<ListenerKind, 3> kAll = {
-      {{"shm", &ListenShm}, {"ucx", &ListenUcxPipes}, {"ucx", &ListenUcxDirect}}};
-  return std::span(kAll).first(UcxAvailable() ? 3 : 1);
+  static constexpr std::array<ListenerKind, 2> kAll = {
+      {{"shm", &ListenShm}, {"ucx", &ListenUcxPipes}}};
+  return std::span(kAll).first(UcxAvailable() ? 2 : 1);
 }
 
 StatusOr<std::vector<LeftOut>> StartListeners(const ListenerContext& context,
@@ -104,7 +91,7 @@ StatusOr<std::vector<LeftOut>> StartListeners(const ListenerContext& context,
     if (!options.Wants(kind.kind)) continue;
     auto listener = kind.listen(context, data_plane.accept());
     if (listener.ok()) {
-      if (*listener != nullptr) data_plane.Add(*std::move(listener));
+      data_plane.Add(*std::move(listener));
     } else if (options.transports.empty()) {
       left_out.emplace_back(kind.kind, listener.status());
     } else {
@@ -127,13 +114,6 @@ std::string DefaultShmSocket(const std::string& data_dir) {
 std::string DefaultUcxListen(const std::string& listen) {
   const auto address = NetAddress::ParseListen(listen);
   return address.ok() && !address->is_unix() ? address->WithPort(0).Text() : "127.0.0.1:0";
-}
-
-std::string UcxDirectListen(const std::string& ucx_listen) {
-  const auto address = NetAddress::ParseListen(ucx_listen);
-  if (!address.ok() || address->port() == 0) return ucx_listen;
-  const std::string text = address->Text();
-  return text.substr(0, text.rfind(':') + 1) + std::to_string(uint32_t{address->port()} + 1);
 }
 
 }  // namespace quire::kvserver

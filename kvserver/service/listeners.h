@@ -15,6 +15,7 @@
 
 #include "common/base/status.h"
 #include "common/transport/frame_pipe.h"
+#include "common/transport/ucx.h"
 #include "kvserver/service/server_options.h"
 
 namespace quire::kvserver {
@@ -27,9 +28,9 @@ struct ListenerOptions {
   std::string shm_socket = {};  ///< A path; empty: DefaultShmSocket.
   bool shm_any_user = false;    ///< Or only processes of the server's own user, and root.
   std::string ucx_listen = "127.0.0.1:0";  ///< "host:port"; port 0 takes a free one.
-  /// UCX: also listen for clients that register memory for the server to write to, slots or a
-  /// worker's staging areas for them, who have to trust it that much.
-  bool ucx_direct_landings = false;
+  /// Of UCX, but for the size of frames, which is the server's. With `direct_landings` clients that
+  /// trust the server that much may register memory for it to write to.
+  UcxOptions ucx = {};
 
   /// Whether `kind` is asked for, by name or as one of all.
   bool Wants(std::string_view kind) const;
@@ -41,8 +42,7 @@ struct ListenerContext {
   const ServerOptions& server_options;
   const ListenerOptions& options;
 };
-/// One row of the table. `listen` starts a listener that hands its pipes to `accept`; null where
-/// the options do not ask for it.
+/// One row of the table. `listen` starts a listener that hands its pipes to `accept`.
 struct ListenerKind {
   std::string_view kind;
   StatusOr<std::unique_ptr<PipeListener>> (*listen)(const ListenerContext& context,
@@ -67,10 +67,6 @@ std::string DefaultShmSocket(const std::string& data_dir);
 /// The address that UCX listens on beside a control channel at `listen`: its host, any free port.
 /// 127.0.0.1 beside a Unix socket.
 std::string DefaultUcxListen(const std::string& listen);
-
-/// Where UCX listens for workers that grant direct landings, beside those that do not: the next
-/// port, and any free one where that is any.
-std::string UcxDirectListen(const std::string& ucx_listen);
 
 }  // namespace quire::kvserver
 

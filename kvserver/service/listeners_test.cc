@@ -68,15 +68,6 @@ TEST_F(ListenersTest, UnknownAndAbsentTransportsAreNamed) {
   EXPECT_THAT(std::string(Message(absent.status())), HasSubstr("built without shm"));
 }
 
-TEST(ListenerDefaultsTest, WorkersThatGrantLandingsFindUcxAtTheNextPort) {
-  EXPECT_EQ(UcxDirectListen("10.0.0.1:7412"), "10.0.0.1:7413");
-  EXPECT_EQ(UcxDirectListen("[::1]:7412"), "[::1]:7413");
-  EXPECT_EQ(UcxDirectListen("127.0.0.1:0"), "127.0.0.1:0");
-  // What UCX is to refuse is left to it.
-  EXPECT_EQ(UcxDirectListen("nowhere"), "nowhere");
-  EXPECT_EQ(UcxDirectListen("host:65535"), "host:65536");
-}
-
 TEST(ListenerDefaultsTest, TheSocketLiesInTheDataDirectoryWhereItsPathFits) {
   EXPECT_EQ(DefaultShmSocket("/var/lib/quire"), "/var/lib/quire/quire.sock");
   const std::string deep = "/" + std::string(200, 'd');

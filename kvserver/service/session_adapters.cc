@@ -107,13 +107,6 @@ Status Recall(SessionManager& sessions, const Call& call, const v1::RecallReques
   return session->Recall(args, shape, sink);
 }
 
-Status Ack(SessionManager& sessions, const Call& call, const v1::AckRequest& request,
-           v1::AckReply*) {
-  QUIRE_ASSIGN_OR_RETURN(const auto session, sessions.Find(call.tenant, request.session_id()));
-  QUIRE_ASSIGN_OR_RETURN(const auto lanes, AppliedLanesFromProto(request));
-  return session->Ack(request.epoch(), lanes, call.context.deadline);
-}
-
 Status Resync(SessionManager& sessions, const Call& call, const v1::ResyncRequest& request,
               v1::ResyncReply*) {
   QUIRE_ASSIGN_OR_RETURN(const auto session, sessions.Find(call.tenant, request.session_id()));
@@ -162,7 +155,6 @@ void AddSessionMethods(SessionManager* sessions, Dispatcher* dispatcher) {
                                             PartWriter<v1::RecallReply>& parts) {
         return Recall(*sessions, call, request, parts);
       });
-  Bind(sessions, "Ack", &Ack, dispatcher);
   Bind(sessions, "Resync", &Resync, dispatcher);
   Bind(sessions, "Digests", &Digests, dispatcher);
   Bind(sessions, "Close", &Close, dispatcher);

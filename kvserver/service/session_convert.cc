@@ -257,19 +257,6 @@ void RecallPartToProto(const RecallArgs& args, const RecallPart& part, v1::Recal
   }
 }
 
-StatusOr<std::vector<AppliedLanes>> AppliedLanesFromProto(const v1::AckRequest& proto) {
-  std::vector<AppliedLanes> lanes;
-  for (const v1::AppliedLanes& some : proto.lanes()) {
-    if (some.applied().empty()) {
-      return InvalidArgument("sequence ", some.sequence(), " layer ", some.first_layer(),
-                             ": applied is empty");
-    }
-    lanes.push_back(
-        {some.sequence(), some.first_layer(), {some.applied().begin(), some.applied().end()}});
-  }
-  return lanes;
-}
-
 StatusOr<std::vector<LaneMap>> LaneMapsFromProto(const v1::ResyncRequest& proto,
                                                  const SessionShape& shape,
                                                  std::span<const uint32_t> sequence_slots) {

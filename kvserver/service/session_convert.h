@@ -34,8 +34,6 @@ void OpenedToProto(const SessionManager::OpenedSequence& opened, v1::OpenedSeque
 /// Everything of a part but its payload and places.
 void RecallPartToProto(const RecallArgs& args, const RecallPart& part, v1::RecallReply* proto);
 
-[[nodiscard]] StatusOr<std::vector<AppliedLanes>> AppliedLanesFromProto(
-    const v1::AckRequest& proto);
 /// Maps of such a session.
 [[nodiscard]] StatusOr<std::vector<LaneMap>> LaneMapsFromProto(
     const v1::ResyncRequest& proto, const SessionShape& shape,

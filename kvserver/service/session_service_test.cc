@@ -93,19 +93,6 @@ TEST_F(SessionServiceTest, OnlyTheDiffCrossesTheWire) {
   EXPECT_THAT(units.generations, ElementsAre(1));
   EXPECT_THAT(units.pages, ElementsAre(5));
   EXPECT_THAT(units.replaced, ElementsAre(-1));
-  v1::AckRequest ack;
-  ack.set_session_id(opened.session_id());
-  ack.set_epoch(1);
-  v1::AppliedLanes& lanes = *ack.add_lanes();
-  lanes.set_first_layer(2);
-  lanes.add_applied(2);
-  EXPECT_TRUE(Call<v1::AckReply>("Session/Ack", ack).ok());
-  ack.set_epoch(2);
-  EXPECT_EQ(Call<v1::AckReply>("Session/Ack", ack).status().code(),
-            StatusCode::kFailedPrecondition);
-  ack.set_epoch(1);
-  lanes.clear_applied();
-  EXPECT_EQ(Call<v1::AckReply>("Session/Ack", ack).status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST_F(SessionServiceTest, UnitsThatTheWorkerHoldsArePlacedButNotSent) {

@@ -190,7 +190,8 @@ class StoreAdapters {
       case v1::DURABILITY_MEMORY:
         return Durability::kMemory;
       case v1::DURABILITY_REPLICATED:
-        return Durability::kReplicated;
+        return Unimplemented(
+            "durability replicated: this server has no replicas; ask for memory or persisted");
       case v1::DURABILITY_PERSISTED:
         return Durability::kPersisted;
     }

@@ -121,6 +121,8 @@ TEST_F(StoreServiceTest, HostilePutsAreRefusedAndNothingIsStored) {
          [](Put& r, Bytes&) { r.set_key(std::string(32, 'k')); });
   expect(StatusCode::kInvalidArgument, "durability",
          [](Put& r, Bytes&) { r.set_durability(static_cast<v1::Durability>(9)); });
+  expect(StatusCode::kUnimplemented, "no replicas; ask for memory or persisted",
+         [](Put& r, Bytes&) { r.set_durability(v1::DURABILITY_REPLICATED); });
   expect(StatusCode::kInvalidArgument, "num_layers",
          [](Put& r, Bytes&) { r.mutable_spec()->set_num_layers(1u << 31); });
   expect(StatusCode::kInvalidArgument, "",

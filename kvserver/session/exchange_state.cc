@@ -21,7 +21,9 @@ Status ExchangeState::CheckRecall(uint64_t exchange, uint64_t applied) const {
     return FailedPrecondition("exchange ", exchange, " is not higher than the last one, ", last_,
                               ": take a higher number");
   }
-  return CheckAck(applied);
+  if (applied == committed_ || pending_ == applied) return OkStatus();
+  return FailedPrecondition("exchange ", applied, " cannot have been applied last",
+                            Describe(committed_, pending_), kRemedy);
 }
 
 ExchangeState::Previous ExchangeState::Recall(uint64_t exchange, uint64_t applied) {
@@ -33,19 +35,6 @@ ExchangeState::Previous ExchangeState::Recall(uint64_t exchange, uint64_t applie
   committed_ = applied;
   pending_.reset();
   return previous;
-}
-
-Status ExchangeState::CheckAck(uint64_t applied) const {
-  if (applied == committed_ || pending_ == applied) return OkStatus();
-  return FailedPrecondition("exchange ", applied, " cannot have been applied last",
-                            Describe(committed_, pending_), kRemedy);
-}
-
-ExchangeState::Previous ExchangeState::Ack(uint64_t applied) {
-  if (pending_ != applied) return Previous::kNone;
-  committed_ = applied;
-  pending_.reset();
-  return Previous::kCommit;
 }
 
 void ExchangeState::Resync(uint64_t applied) {

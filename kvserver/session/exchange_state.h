@@ -47,12 +47,6 @@ class ExchangeState {
     pending_.reset();
   }
 
-  /// Whether an acknowledgement would be taken: of the pending exchange, or of the committed one
-  /// again, which changes nothing.
-  [[nodiscard]] Status CheckAck(uint64_t applied) const;
-  /// The worker applied it. REQUIRES: CheckAck is OK.
-  Previous Ack(uint64_t applied);
-
   /// The worker's own map replaces the server's; `applied` is the last exchange that it applied.
   void Resync(uint64_t applied);
 

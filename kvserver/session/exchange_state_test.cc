@@ -29,10 +29,7 @@ TEST(ExchangeStateTest, AWorkerThatAppliesEverythingCommitsEverything) {
   ExchangeState state;
   EXPECT_EQ(*Answer(state, 1, 0), Previous::kNone);
   EXPECT_EQ(*Answer(state, 7, 1), Previous::kCommit);
-  ASSERT_TRUE(state.CheckAck(7).ok());
-  EXPECT_EQ(state.Ack(7), Previous::kCommit);
-  EXPECT_EQ(state.Ack(7), Previous::kNone);
-  EXPECT_EQ(*Answer(state, 9, 7), Previous::kNone);
+  EXPECT_EQ(*Answer(state, 9, 7), Previous::kCommit);
   EXPECT_EQ(state.committed(), 7u);
 }
 
@@ -51,7 +48,7 @@ TEST(ExchangeStateTest, ARecallThatWasNotAnsweredMayComeAgain) {
   ASSERT_TRUE(Answer(state, 1, 0).ok());
   ASSERT_TRUE(Answer(state, 2, 1).ok());
   state.Abandon();
-  EXPECT_FALSE(state.CheckAck(2).ok());
+  EXPECT_FALSE(state.CheckRecall(3, 2).ok());
   EXPECT_EQ(state.committed(), 1u) << "what it said was applied stays so";
   EXPECT_EQ(*Answer(state, 2, 1), Previous::kNone);
 }
@@ -66,7 +63,6 @@ TEST(ExchangeStateTest, RefusesEveryOtherNumberWithoutChanging) {
           ASSERT_TRUE(Answer(state, 6, 4).ok());
         }
         const bool known = applied == 4 || (pending && applied == 6);
-        EXPECT_EQ(state.CheckAck(applied).ok(), known);
         EXPECT_EQ(state.CheckRecall(exchange, applied).ok(),
                   known && exchange > (pending ? 6u : 4u))
             << exchange << " " << applied << " " << pending;
@@ -81,7 +77,7 @@ TEST(ExchangeStateTest, RefusesEveryOtherNumberWithoutChanging) {
 
 /// A map is the string of wants that were applied to it.
 struct Request {
-  enum Kind : char { kRecall = 'r', kAck = 'a', kResync = 's' } kind;
+  enum Kind : char { kRecall = 'r', kResync = 's' } kind;
   uint64_t call, epoch, exchange, applied;
   std::string content;  ///< What a recall wants, or the map of a resync.
   auto operator<=>(const Request&) const = default;
@@ -161,11 +157,8 @@ struct World {
         exchanges.Resync(request.applied);
         committed_map = request.content;
       }
-    } else if (request.epoch == server_epoch && request.kind == Request::kRecall) {
-      taken = ServerRecalls(request, fails, &reply);
     } else if (request.epoch == server_epoch) {
-      taken = exchanges.CheckAck(request.applied).ok();
-      if (taken) Settle(exchanges.Ack(request.applied));
+      taken = ServerRecalls(request, fails, &reply);
     }
     if (!taken) reply.kind = Reply::kRefused;
     // Whatever was lost or delayed before: the worker's newest call is never refused.
@@ -197,7 +190,6 @@ std::vector<World> Successors(const World& world) {
   if (world.requests.size() < 3) {
     if (world.synced) {
       for (const char* want : {"x", "y"}) with([&](World& w) { w.Send(Request::kRecall, want); });
-      with([](World& w) { w.Send(Request::kAck, ""); });
     }
     if (world.waiting) with([](World& w) { w.requests.insert(w.current); });  // Twice.
     with([](World& w) { w.Send(Request::kResync, w.worker_map); });

@@ -334,43 +334,7 @@ Status Session::TakeRecall(const RecallArgs& args, const RecallScratch& scratch)
   return OkStatus();
 }
 
-// --- Acknowledgements and resynchronisation.
-
-Status Session::Ack(uint64_t epoch, std::span<const AppliedLanes> lanes, TimePoint deadline) {
-  std::vector<uint32_t> numbers;
-  for (const AppliedLanes& some : lanes) QUIRE_RETURN_IF_ERROR(AppendNumbers(some, &numbers));
-  QUIRE_RETURN_IF_ERROR(CheckDistinct(numbers, shape_.num_managed()));
-  const std::vector<uint32_t> order = numbers;
-  QUIRE_ASSIGN_OR_RETURN(const LaneClaims::Claim claim, claims_.Take(std::move(numbers), deadline));
-  std::vector<std::pair<SequencePtr, const AppliedLanes*>> found;
-  {
-    MutexLock lock(mutex_);
-    QUIRE_RETURN_IF_ERROR(CheckEpoch(epoch));
-    for (const AppliedLanes& some : lanes) {
-      QUIRE_ASSIGN_OR_RETURN(SequencePtr sequence, Find(some.sequence));
-      found.emplace_back(std::move(sequence), &some);
-    }
-  }
-  const auto for_each = [&](auto visit) {
-    auto number = order.begin();
-    for (const auto& [sequence, some] : found) {
-      for (uint32_t i = 0; i < some->num_layers(); ++i) {
-        SessionLane& lane = sequence->lane(*number++ % shape_.num_managed());
-        const Status status = visit(lane, some->applied[i]);
-        if (!status.ok()) {
-          return Annotate(status, "sequence ", some->sequence, " layer ", some->first_layer + i);
-        }
-      }
-    }
-    return OkStatus();
-  };
-  QUIRE_RETURN_IF_ERROR(
-      for_each([](SessionLane& lane, uint64_t applied) { return lane.CheckAck(applied); }));
-  return for_each([](SessionLane& lane, uint64_t applied) {
-    lane.Ack(applied);
-    return OkStatus();
-  });
-}
+// --- Resynchronisation.
 
 Status Session::Resync(uint64_t epoch, std::span<const LaneMap> lanes, TimePoint deadline) {
   std::vector<uint32_t> numbers;

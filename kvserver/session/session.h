@@ -78,9 +78,6 @@ class Session {
   /// (Sequence::CheckBytes). Lanes whose part has been written stay when a later one fails.
   [[nodiscard]] Status Recall(const RecallArgs& args, const ReplyShape& reply, RecallSink& sink)
       QUIRE_EXCLUDES(mutex_);
-  /// All of the lanes are acknowledged, or none. Each at most once.
-  [[nodiscard]] Status Ack(uint64_t epoch, std::span<const AppliedLanes> lanes, TimePoint deadline)
-      QUIRE_EXCLUDES(mutex_);
   /// Lanes that are not named become empty. INVALID_ARGUMENT when a map does not fit its sequence.
   [[nodiscard]] Status Resync(uint64_t epoch, std::span<const LaneMap> lanes, TimePoint deadline)
       QUIRE_EXCLUDES(mutex_);

@@ -183,10 +183,6 @@ TEST_F(SessionConcurrencyTest, WorkersOfABatchDoNotDisturbEachOther) {
           slots[placed.slots[i]] = static_cast<int32_t>(placed.pages[i]);
         }
         applied = exchange;
-        const AppliedLanes lanes[] = {{sequence, 1, {applied}}};
-        if (random.Below(3) == 0) {
-          EXPECT_TRUE(session->Ack(1, lanes, kNever).ok());
-        }
       }
       running.fetch_sub(1);
     });

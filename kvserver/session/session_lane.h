@@ -45,10 +45,6 @@ class SessionLane {
     exchanges_.Abandon();
   }
 
-  [[nodiscard]] Status CheckAck(uint64_t applied) const { return exchanges_.CheckAck(applied); }
-  /// Takes an acknowledgement that CheckAck allows.
-  void Ack(uint64_t applied) { Settle(exchanges_.Ack(applied)); }
-
   /// Takes over the worker's slots, [n_kv][slots_per_head] each, after exchange `applied`.
   void Resync(uint64_t applied, std::span<const int32_t> pages,
               std::span<const uint32_t> generations) {

@@ -49,20 +49,12 @@ class RandomWorker {
       case 6:
         return DeliverReply();
       default:
-        return random_.Below(6) == 0 ? Resync() : SendAck();
+        return random_.Below(6) == 0 ? Resync() : SendRecall();
     }
   }
   uint64_t applied_lanes() const { return applied_lanes_; }
 
  private:
-  struct Ack {
-    uint64_t epoch;
-    std::vector<AppliedLanes> lanes;
-  };
-  struct Request {
-    std::optional<RecallArgs> recall;
-    Ack ack;
-  };
   /// One part of a reply, or its error.
   struct Reply {
     uint64_t epoch, exchange;
@@ -103,22 +95,14 @@ class RandomWorker {
       }
     }
     wants_[exchange_] = args;
-    Send({args, {}});
+    Send(args);
   }
   static bool CanExtend(const LayerWant& want, const WorkerLane& lane) {
     return want.lanes.sequence == lane.slots.sequence &&
            want.lanes.first_layer + want.lanes.num_layers() == lane.slots.layer;
   }
-  void SendAck() {
-    Ack ack{epoch_, {}};
-    for (const WorkerLane& lane : lanes_) {
-      if (Often()) continue;
-      ack.lanes.push_back({lane.slots.sequence, lane.slots.layer, {lane.slots.applied}});
-    }
-    Send({std::nullopt, ack});
-  }
   /// Into the network, sometimes twice; what is never delivered is lost.
-  void Send(const Request& request) {
+  void Send(const RecallArgs& request) {
     for (uint64_t n = 1 + random_.Below(5) / 4; n > 0; --n) requests_.push_back(request);
     if (requests_.size() > 6) requests_.erase(requests_.begin() + Any(requests_));
   }
@@ -130,12 +114,8 @@ class RandomWorker {
   void DeliverRequest() {
     if (requests_.empty()) return;
     const auto it = requests_.begin() + (Often() ? 0 : Any(requests_));
-    const Request request = *it;
+    const RecallArgs request = *it;
     requests_.erase(it);
-    if (!request.recall) {
-      (void)session_.Ack(request.ack.epoch, request.ack.lanes, kNever);  // May be stale.
-      return;
-    }
     CollectingSink sink;
     const size_t lanes = 1 + random_.Below(8);
     sink.wanted = [&](size_t asked) {
@@ -143,8 +123,8 @@ class RandomWorker {
     };
     const ReplyShape reply{.max_parts = 1 + static_cast<uint32_t>(random_.Below(4)),
                            .part_bytes = 1 + random_.Below(4000)};
-    const uint64_t epoch = request.recall->epoch, exchange = request.recall->exchange;
-    const Status status = session_.Recall(*request.recall, reply, sink);
+    const uint64_t epoch = request.epoch, exchange = request.exchange;
+    const Status status = session_.Recall(request, reply, sink);
     for (const auto& part : sink.parts()) replies_.push_back({epoch, exchange, OkStatus(), part});
     if (!status.ok()) replies_.push_back({epoch, exchange, status, {}});
     // What is not read in time is lost with its connection.
@@ -241,7 +221,7 @@ class RandomWorker {
   SeededRandom random_;
   std::vector<WorkerLane> lanes_;
   std::map<uint64_t, RecallArgs> wants_;
-  std::deque<Request> requests_;
+  std::deque<RecallArgs> requests_;
   std::deque<Reply> replies_;
   uint64_t epoch_ = 1, exchange_ = 0, applied_lanes_ = 0;
 };

@@ -142,8 +142,6 @@ TEST_F(SessionTest, AFailedReadLeavesTheLanesAsTheyWere) {
   EXPECT_EQ(CodeOf(*session, args), StatusCode::kDataLoss);
   store_.FailReads(OkStatus());
   EXPECT_EQ(Answer(*session, args).units().size(), 4u) << "the same number may come again";
-  const AppliedLanes lanes[] = {{0, 0, {1, 1}}};
-  EXPECT_TRUE(session->Ack(1, lanes, kNever).ok());
 }
 
 TEST_F(SessionTest, PartsAreWholeLanesAndTheFirstLayerLeavesFirst) {
@@ -199,9 +197,8 @@ TEST_F(SessionTest, APartWhoseWriteFailedMayHaveArrived) {
   };
   const ReplyShape reply{.max_parts = 10, .part_bytes = 1};
   EXPECT_EQ(session->Recall(args, reply, sink).code(), StatusCode::kUnavailable);
-  const AppliedLanes first[] = {{0, 0, {1}}}, second[] = {{0, 1, {1}}};
-  EXPECT_TRUE(session->Ack(1, first, kNever).ok());
-  EXPECT_EQ(session->Ack(1, second, kNever).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(CodeOf(*session, {1, 2, {Want(0, {{0, 1}, {3}}, 1)}}), StatusCode::kOk);
+  EXPECT_EQ(CodeOf(*session, {1, 3, {Want(1, {{0, 1}, {3}}, 1)}}), StatusCode::kFailedPrecondition);
 }
 
 TEST_F(SessionTest, ARetryHintIsGivenOnlyBeforeTheFirstPart) {
@@ -872,23 +869,6 @@ TEST_F(SessionTest, WhatDoesNotFitInAPartIsRefusedNamingTheLimit) {
   EXPECT_THAT(std::string(Message(whole)), HasSubstr("65536"));
   EXPECT_FALSE(RetryAfter(whole));
   EXPECT_EQ(Answer(*session, args, {.max_parts = 2}).parts().size(), 2u);
-}
-
-TEST_F(SessionTest, AcknowledgementsAreOfAllLanesOrNone) {
-  const auto session = SessionOver(SealedWith(8)->chain_tip(), 2);
-  Answer(*session, {1, 3, {Layers(0, {0, 0}, {{0}, {1}})}});
-  const AppliedLanes bad[] = {{0, 0, {3, 4}}}, good[] = {{0, 0, {3}}, {0, 1, {3}}};
-  const AppliedLanes twice[] = {{0, 0, {3, 3}}, {0, 1, {3}}}, far[] = {{1, 0, {3}}};
-  EXPECT_EQ(session->Ack(1, bad, kNever).code(), StatusCode::kFailedPrecondition);
-  EXPECT_EQ(session->Ack(2, good, kNever).code(), StatusCode::kFailedPrecondition);
-  EXPECT_EQ(session->Ack(1, twice, kNever).code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(session->Ack(1, far, kNever).code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(Answer(*session, {1, 4, {Want(0, {{0}, {1}}, 0)}}).units().size(), 2u)
-      << "a refused acknowledgement changes nothing";
-  const AppliedLanes mended[] = {{0, 0, {4, 3}}};
-  EXPECT_TRUE(session->Ack(1, mended, kNever).ok());
-  EXPECT_TRUE(session->Ack(1, mended, kNever).ok());
-  EXPECT_TRUE(Answer(*session, {1, 5, {Want(0, {{0}, {1}}, 4)}}).units().empty());
 }
 
 TEST_F(SessionTest, ResyncReplacesEveryMap) {

@@ -66,10 +66,6 @@ class Arena {
 
   /// Bytes of the slot that a request of `bytes` is given.
   static uint64_t SlotBytes(uint64_t bytes);
-  /// Whether two requests are served by slots of one size, that is, by the same slabs.
-  static bool SameClass(uint64_t a_bytes, uint64_t b_bytes) {
-    return SlotBytes(a_bytes) == SlotBytes(b_bytes);
-  }
   /// Whether a slot of `bytes` can ever be allocated.
   bool Fits(uint64_t bytes) const { return bytes > 0 && bytes <= slab_bytes_; }
   /// Slots of `slab` that are allocated now.

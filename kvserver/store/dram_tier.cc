@@ -45,12 +45,9 @@ StatusOr<std::unique_ptr<DramTier>> DramTier::Open(const Options& options,
 DramTier::DramTier(const Options& options, std::unique_ptr<Arena> arena,
                    const Watermarks& watermarks, std::unique_ptr<EvictionPolicy> policy)
     : options_(options),
-      clock_(options.clock != nullptr ? options.clock : &SystemClock()),
       arena_(std::move(arena)),
       policy_(std::move(policy)),
       slab_extents_(arena_->num_slabs()),
-      leases_(options.max_leases,
-              [this](uint32_t slot) QUIRE_REQUIRES(mutex_) { leased_[slot].reset(); }),
       pins_(ShareOf(options.memory.bytes, options.pinned_share)),
       quotas_(options.tenant_quota_bytes),
       watermarks_(watermarks) {
@@ -89,8 +86,6 @@ StatusOr<UnitBytes> DramTier::ReadUnit(const ExtentId& id, uint32_t unit) {
   return *std::move(read);
 }
 
-StatusOr<bool> DramTier::Has(const ExtentId& id) { return index_.Has(id); }
-
 void DramTier::TellPolicy() {
   index_.TakeNotes([this](const ExtentId& id) QUIRE_REQUIRES(mutex_) { policy_->Touch(id); });
 }
@@ -118,7 +113,6 @@ DramTier::Room DramTier::Reserve(std::span<const ExtentView> extents) {
   {
     MutexLock lock(mutex_);
     TellPolicy();
-    leases_.EndExpired(clock_->Now());
     for (const ExtentView& extent : extents) {
       StatusOr<ResidentToBe> resident = Allocate(extent);
       if (!resident.ok()) {
@@ -166,7 +160,7 @@ StatusOr<DramTier::ResidentToBe> DramTier::Allocate(const ExtentView& extent) {
   quotas_.Release(extent.tenant, TierName::kDram, slot_bytes);
   return WithRetryAfter(
       ResourceExhausted("the DRAM arena of ", arena_->reserved_bytes(),
-                        " bytes is full, and readers, leases or pins hold every extent that could "
+                        " bytes is full, and readers or pins hold every extent that could "
                         "make room; retry later or raise dram_bytes"),
       kRetryWhenHeld);
 }
@@ -205,11 +199,10 @@ void DramTier::Publish(const ExtentView& extent, ResidentToBe resident) {
   index_.Insert(extent.id, std::move(resident));
 }
 
-Status DramTier::Erase(const SegmentKey& segment) {
+void DramTier::Erase(const SegmentKey& segment) {
   MutexLock lock(mutex_);
   for (const uint32_t layer : index_.LayersOf(segment)) Drop({segment, layer});
   pins_.Forget(segment);
-  return OkStatus();
 }
 
 void DramTier::DropExtents(const SegmentKey& segment) {
@@ -293,41 +286,7 @@ void DramTier::Evict(const ExtentId& id) {
   evictions_.Add();
 }
 
-// --- Leases and pins.
-
-Status DramTier::CheckLeaseTime(Duration duration) const {
-  if (duration > Duration::zero() && duration <= options_.max_lease) return OkStatus();
-  return InvalidArgument("a lease of ", duration.count(), " ns; ask for 1..",
-                         options_.max_lease.count(), " ns, and renew it when that is not enough");
-}
-
-StatusOr<DramTier::Leased> DramTier::Lease(const ExtentId& id, Duration duration) {
-  QUIRE_RETURN_IF_ERROR(CheckLeaseTime(duration));
-  MutexLock lock(mutex_);
-  const ResidentPtr* const resident = index_.Peek(id);
-  if (resident == nullptr) {
-    return NotFound("segment ", id.segment.Hex(), " layer ", id.layer,
-                    " is not in DRAM; read it first");
-  }
-  const TimePoint now = clock_->Now();
-  StatusOr<LeaseId> lease = leases_.Grant(id, now + duration, now);
-  if (!lease.ok()) return WithRetryAfter(lease.status(), kRetryWhenHeld);
-  if (leased_.size() <= lease->slot) leased_.resize(lease->slot + 1);
-  leased_[lease->slot] = *resident;
-  return Leased{.id = *lease, .bytes = (*resident)->bytes_to_send()};
-}
-
-Status DramTier::Renew(const LeaseId& lease, Duration duration) {
-  QUIRE_RETURN_IF_ERROR(CheckLeaseTime(duration));
-  MutexLock lock(mutex_);
-  const TimePoint now = clock_->Now();
-  return leases_.Renew(lease, now + duration, now);
-}
-
-Status DramTier::Release(const LeaseId& lease) {
-  MutexLock lock(mutex_);
-  return leases_.Release(lease, clock_->Now());
-}
+// --- Pins.
 
 Status DramTier::Pin(const SegmentKey& segment, uint64_t slot_bytes) {
   MutexLock lock(mutex_);
@@ -362,7 +321,6 @@ void DramTier::VisitMetrics(MetricsVisitor& visit) const {
                 index_.notes_dropped());
   MutexLock lock(mutex_);
   visit.Gauge("dram_bytes_pinned", "Bytes of slots that pins keep.", pins_.pinned_bytes());
-  visit.Gauge("dram_leases", "Leases that are not over.", leases_.Count(clock_->Now()));
 }
 
 }  // namespace quire::kvserver

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DramTier: extents in the arena, handed out in place. When there is no room it evicts in the order
-// of its policy, around extents that readers hold, that are leased and that are pinned. Extents of
-// one KvSpec share slabs; a spec that has no room takes over the slab of the coldest extent of
-// another spec.
+// of its policy, around extents that readers hold and that are pinned. Extents of one KvSpec share
+// slabs; a spec that has no room takes over the slab of the coldest extent of another spec.
 //
 // What holds an extent in place:
 //   a slice     until its owner is gone; the bytes stay even if the extent is evicted or erased
-//   a lease     until it is released or its time is over; for readers outside the process
 //   a pin       until it is taken back or the segment is erased
 //
 // A tenant over its quota makes room among its own extents, and is refused when it cannot; others'
 // never leave for it. Quotas count slots of extents that are held.
 //
-// Ownership: see tier.h; slices may outlive the tier. Thread-safety: all methods may be called
+// Ownership: slices may outlive the tier (extent_view.h). Thread-safety: all methods may be called
 // concurrently. Reads (ReadUnits, ReadUnit, Get, Walk, Has, HasAny) take one shard's lock of the
 // index at a time and nothing else; ReadUnits neither allocates nor calls the system. Locks:
 // `mutex_`, then a shard's or the arena's; bytes are copied outside all of them. Errors:
@@ -31,20 +29,19 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/clock.h"
+#include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "kvserver/store/arena.h"
 #include "kvserver/store/dram_index.h"
+#include "kvserver/store/extent_view.h"
 #include "kvserver/store/policy/eviction_policy.h"
-#include "kvserver/store/policy/lease_table.h"
 #include "kvserver/store/policy/pin_table.h"
 #include "kvserver/store/policy/quota_table.h"
 #include "kvserver/store/policy/watermarks.h"
-#include "kvserver/store/tier.h"
 
 namespace quire::kvserver {
 
-class DramTier final : public Tier {
+class DramTier {
  public:
   struct Options {
     ArenaMemory::Options memory = {};
@@ -56,26 +53,27 @@ class DramTier final : public Tier {
     TenantBytes tenant_quotas = {};
     uint64_t tenant_quota_bytes = QuotaTable::kUnlimited;
     double pinned_share = 0.5;  ///< Of the arena, that pins may hold.
-    uint32_t max_leases = 65536;
-    Duration max_lease = std::chrono::seconds(60);
-    Clock* clock = nullptr;  ///< SystemClock() when null; outlives the tier.
   };
 
   /// Reserves the arena; errors as Arena::Reserve and Watermarks::Make.
   static StatusOr<std::unique_ptr<DramTier>> Open(const Options& options,
                                                   std::unique_ptr<EvictionPolicy> policy);
-  ~DramTier() override;
+  ~DramTier();
 
-  Status Put(std::span<const ExtentView> extents) override;
-  StatusOr<UnitBytes> ReadUnit(const ExtentId& id, uint32_t unit) override;
-  StatusOr<bool> Has(const ExtentId& id) override;
-  Status Erase(const SegmentKey& segment) override;
+  /// Holds all of `extents`, or none when it fails. An extent that is held already is replaced;
+  /// REQUIRES: it has the same number of units. INVALID_ARGUMENT for a malformed extent.
+  [[nodiscard]] Status Put(std::span<const ExtentView> extents);
+  /// One unit of an extent. NOT_FOUND when it is not held.
+  [[nodiscard]] StatusOr<UnitBytes> ReadUnit(const ExtentId& id, uint32_t unit);
+  bool Has(const ExtentId& id) const { return index_.Has(id); }
+  /// Forgets every extent of `segment`, and its pins.
+  void Erase(const SegmentKey& segment);
   /// dram_bytes_reserved, dram_bytes_used (slots), dram_bytes_payload (of extents that are held),
   /// dram_slabs and dram_slots_used by slot_bytes, dram_extents,
   /// dram_unit_hits, dram_unit_misses, dram_evictions, dram_refused (extents that found no room),
-  /// dram_quota_refused (those of a tenant at its quota), dram_bytes_pinned, dram_leases,
-  /// dram_notes_dropped (reads that the policy was not told of).
-  void VisitMetrics(MetricsVisitor& visit) const override;
+  /// dram_quota_refused (those of a tenant at its quota), dram_bytes_pinned, dram_notes_dropped
+  /// (reads that the policy was not told of).
+  void VisitMetrics(MetricsVisitor& visit) const;
 
   class Room;
   /// Slots for those of `extents` that find one, from the first on. The bytes are the caller's to
@@ -104,20 +102,6 @@ class DramTier final : public Tier {
 
   /// Whether any extent of `segment` is held.
   bool HasAny(const SegmentKey& segment) const { return index_.HasAny(segment); }
-
-  /// An extent held in place for somebody who counts no references. Its bytes do not move or change
-  /// before the lease is over, whatever is put, evicted or erased meanwhile.
-  struct Leased {
-    LeaseId id;
-    std::span<const std::byte> bytes;
-  };
-  /// NOT_FOUND when the extent is not held, INVALID_ARGUMENT for a time of zero or more than
-  /// max_lease, RESOURCE_EXHAUSTED when all leases are taken.
-  StatusOr<Leased> Lease(const ExtentId& id, Duration duration);
-  /// Gives the lease `duration` from now. FAILED_PRECONDITION when it is over.
-  [[nodiscard]] Status Renew(const LeaseId& lease, Duration duration);
-  /// Ends the lease. FAILED_PRECONDITION when it was over: what was read under it may be damaged.
-  [[nodiscard]] Status Release(const LeaseId& lease);
 
   /// Keeps the extents of `segment` that are held, and those that come, until as many Unpin.
   /// `slot_bytes`: of all its extents. RESOURCE_EXHAUSTED when pins would hold more than their
@@ -158,10 +142,8 @@ class DramTier final : public Tier {
   void Drop(const ExtentId& id) QUIRE_REQUIRES(mutex_);
   /// Tells the policy what was read of late.
   void TellPolicy() QUIRE_REQUIRES(mutex_);
-  Status CheckLeaseTime(Duration duration) const;
 
   const Options options_;
-  Clock* const clock_;
   const std::shared_ptr<Arena> arena_;
   DramIndex index_;                          ///< Changed under `mutex_` only.
   std::atomic<bool> telling_policy_{false};  ///< A reader is.
@@ -173,8 +155,6 @@ class DramTier final : public Tier {
   // still held in that very slot.
   std::vector<std::vector<ExtentId>> slab_extents_ QUIRE_GUARDED_BY(mutex_);
   std::set<std::string, std::less<>> tenants_ QUIRE_GUARDED_BY(mutex_);  // that ever put
-  std::vector<ResidentPtr> leased_ QUIRE_GUARDED_BY(mutex_);             // by the lease's slot
-  mutable LeaseTable leases_ QUIRE_GUARDED_BY(mutex_);
   PinTable pins_ QUIRE_GUARDED_BY(mutex_);
   QuotaTable quotas_ QUIRE_GUARDED_BY(mutex_);
   Watermarks watermarks_ QUIRE_GUARDED_BY(mutex_);

@@ -42,7 +42,7 @@
 
 namespace quire::kvserver {
 
-enum class Durability : uint8_t { kMemory, kReplicated, kPersisted };
+enum class Durability : uint8_t { kMemory, kPersisted };
 
 /// Digests of the pages of one segment at one layer: [pages][n_kv][DigestElements(kind, key_dim)]
 /// in the KV dtype.

@@ -76,7 +76,7 @@ TEST_F(PageStoreDamageTest, Promise2AServerThatUsesAFlippedUnitReadsItFromSsdAnd
   }
   EXPECT_EQ(Count("dram_extents_damaged"), 1u) << "mended once";
   EXPECT_EQ(Count("dram_extents_mended"), 1u);
-  EXPECT_TRUE(*store_->dram().Has({segment->key, 1})) << "it is back in DRAM";
+  EXPECT_TRUE(store_->dram().Has({segment->key, 1})) << "it is back in DRAM";
   EXPECT_EQ(*ReadSegment(*store_, spec_, *segment), segment->payload);
   EXPECT_TRUE(IsOffered(*segment));
   EXPECT_EQ(Count("segments_damaged"), 0u);
@@ -141,7 +141,7 @@ TEST_F(PageStoreDamageTest, Promise2APinnedExtentIsMendedAndStaysPinned) {
   EXPECT_GT(Count("dram_bytes_pinned"), 0u);
   ASSERT_TRUE(PutTestChain(*store_, spec_, 100, 400).ok());  // More than the arena has room for.
   EXPECT_GT(Count("dram_evictions"), 0u);
-  EXPECT_TRUE(*store_->dram().Has({segment->key, 0}));
+  EXPECT_TRUE(store_->dram().Has({segment->key, 0}));
   EXPECT_TRUE(store_->UnpinSegments("default", keys).ok());
 }
 

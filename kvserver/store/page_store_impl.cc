@@ -45,7 +45,6 @@ DramTier::Options DramOptions(const PageStore::Options& options) {
   dram.high_watermark = options.dram_high_watermark;
   dram.low_watermark = options.dram_low_watermark;
   dram.tenant_quotas = options.tenant_dram_quota_bytes;
-  dram.clock = options.clock;
   return dram;
 }
 

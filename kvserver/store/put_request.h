@@ -18,10 +18,10 @@
 
 #include "common/base/status.h"
 #include "kvserver/store/codec/codec.h"
+#include "kvserver/store/extent_view.h"
 #include "kvserver/store/page_store.h"
 #include "kvserver/store/policy/prefill_cost.h"
 #include "kvserver/store/segment_record.h"
-#include "kvserver/store/tier.h"
 
 namespace quire::kvserver {
 

@@ -20,7 +20,7 @@
 
 #include "common/base/checksum.h"
 #include "kvserver/store/arena.h"
-#include "kvserver/store/tier.h"
+#include "kvserver/store/extent_view.h"
 
 namespace quire::kvserver {
 

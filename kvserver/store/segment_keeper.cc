@@ -311,7 +311,7 @@ Status SegmentKeeper::Erase(const SegmentKey& key, const std::string& tenant, ui
   }
   Reach(parts_.faults, FaultPoint::kCommitted);
   change.Committed();
-  (void)parts_.dram->Erase(key);
+  parts_.dram->Erase(key);
   const bool was_private = record.ok() && (*record)->private_pages;
   parts_.catalog->Forget(key, was_private);
   if (record.ok()) {

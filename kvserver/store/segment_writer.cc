@@ -315,7 +315,7 @@ StatusOr<bool> SegmentWriter::WriteToDramOnly(const SegmentKey& key, SegmentInta
   Database::Batch batch = parts_.database->NewBatch();
   parts_.digests->StagePut(key, intake.record(), intake.digests(), batch);
   if (const Status status = Commit(key, intake.record(), batch, /*sync=*/false); !status.ok()) {
-    (void)parts_.dram->Erase(key);
+    parts_.dram->Erase(key);
     return status;
   }
   dram_only_.Add();

@@ -246,41 +246,17 @@ StatusOr<SsdTier::Change> SsdTier::StageErase(const SegmentKey& segment, Databas
   return change;
 }
 
-Status SsdTier::Finish(Database::Batch& batch, StatusOr<Change> change) {
-  QUIRE_RETURN_IF_ERROR(change.status());
-  QUIRE_RETURN_IF_ERROR(database_->Commit(batch, /*sync=*/false));
-  change->Committed();
-  return OkStatus();
-}
-
-Status SsdTier::Put(std::span<const ExtentView> extents) {
-  for (const ExtentView& extent : extents) QUIRE_RETURN_IF_ERROR(CheckShape(extent));
-  Database::Batch batch = database_->NewBatch();
-  const auto made = [](size_t) { return OkStatus(); };
-  return Finish(batch, StagePut(extents, made, /*sync=*/false, batch));
-}
-
 Status SsdTier::Erase(const SegmentKey& segment) {
   Database::Batch batch = database_->NewBatch();
-  return Finish(batch, StageErase(segment, batch));
+  QUIRE_ASSIGN_OR_RETURN(Change change, StageErase(segment, batch));
+  QUIRE_RETURN_IF_ERROR(database_->Commit(batch, /*sync=*/false));
+  change.Committed();
+  return OkStatus();
 }
 
 StatusOr<ExtentRecord> SsdTier::FindRecord(const ExtentId& id) {
   QUIRE_ASSIGN_OR_RETURN(const std::string value, database_->Get(Table::kExtents, RecordKey(id)));
   return DecodeExtentRecord(value);
-}
-
-StatusOr<bool> SsdTier::Has(const ExtentId& id) {
-  const StatusOr<std::string> value = database_->Get(Table::kExtents, RecordKey(id));
-  if (value.status().code() == StatusCode::kNotFound) return false;
-  QUIRE_RETURN_IF_ERROR(value.status());
-  return true;
-}
-
-StatusOr<UnitBytes> SsdTier::ReadUnit(const ExtentId& id, uint32_t unit) {
-  UnitRead read{.id = id, .unit = unit};
-  ReadUnits({&read, 1});
-  return std::move(read.result);
 }
 
 /// The record of one extent, and where its units are.

@@ -10,7 +10,7 @@
 //
 // Ownership: database and payload outlive the tier; slices own what they show.
 // Thread-safety: all methods may be called concurrently; callers exclude changes of the same extent
-// from each other. No lock is held over I/O. Errors: as Tier, Database and PayloadStore.
+// from each other. No lock is held over I/O. Errors: as Database and PayloadStore (extent_view.h).
 #ifndef QUIRE_KVSERVER_STORE_SSD_TIER_H_
 #define QUIRE_KVSERVER_STORE_SSD_TIER_H_
 
@@ -21,28 +21,25 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/metrics.h"
 #include "kvserver/store/bounded_cache.h"
 #include "kvserver/store/database.h"
 #include "kvserver/store/extent_record.h"
+#include "kvserver/store/extent_view.h"
 #include "kvserver/store/payload/payload_store.h"
-#include "kvserver/store/tier.h"
 #include "kvserver/store/unsynced_changes.h"
 
 namespace quire::kvserver {
 
-class SsdTier final : public Tier {
+class SsdTier {
  public:
   /// Both outlive the tier. `record_cache_bytes` bounds the extents' records kept in memory.
   SsdTier(Database* database, PayloadStore* payload, uint64_t record_cache_bytes)
       : database_(database), payload_(payload), records_(record_cache_bytes) {}
 
-  Status Put(std::span<const ExtentView> extents) override;
-  StatusOr<UnitBytes> ReadUnit(const ExtentId& id, uint32_t unit) override;
-  StatusOr<bool> Has(const ExtentId& id) override;
-  Status Erase(const SegmentKey& segment) override;
   /// ssd_unit_reads, ssd_read_bytes, ssd_write_bytes (payload), ssd_checksum_failures,
   /// ssd_record_bytes_cached.
-  void VisitMetrics(MetricsVisitor& visit) const override;
+  void VisitMetrics(MetricsVisitor& visit) const;
 
   /// A unit to read, and what came of it.
   struct UnitRead {
@@ -103,7 +100,8 @@ class SsdTier final : public Tier {
   StatusOr<UnitBytes> Finished(const ReadRequest& request, Pending& pending,
                                EntropyDecoder& decoder);
   StatusOr<UnitBytes> Verified(Pending& pending, EntropyDecoder& decoder);
-  Status Finish(Database::Batch& batch, StatusOr<Change> change);
+  /// Erases the extents of `segment`, without a sync.
+  Status Erase(const SegmentKey& segment);
   /// Keeps the bytes that wait for a sync within bounds, before `bytes` more are written.
   Status MakeRoom(uint64_t bytes);
   /// `source` is asked for a new stream of spans for every try.

@@ -20,7 +20,14 @@ DramTier::Options ArenaOf(uint64_t bytes) {
 
 class DramHarness final : public TierHarness {
  public:
-  Tier& tier() override { return *tier_; }
+  Status Put(std::span<const ExtentView> extents) override { return tier_->Put(extents); }
+  StatusOr<UnitBytes> ReadUnit(const ExtentId& id, uint32_t unit) override {
+    return tier_->ReadUnit(id, unit);
+  }
+  Status Erase(const SegmentKey& segment) override {
+    tier_->Erase(segment);
+    return OkStatus();
+  }
 
  private:
   std::unique_ptr<DramTier> tier_ =
@@ -30,9 +37,29 @@ class DramHarness final : public TierHarness {
 class SsdHarness final : public TierHarness {
  public:
   SsdHarness() { EXPECT_TRUE(tier_.Recover().ok()); }
-  Tier& tier() override { return tier_; }
+  Status Put(std::span<const ExtentView> extents) override {
+    Database::Batch batch = database_->NewBatch();
+    const auto made = [](size_t) { return OkStatus(); };
+    return Commit(batch, tier_.StagePut(extents, made, /*sync=*/false, batch));
+  }
+  StatusOr<UnitBytes> ReadUnit(const ExtentId& id, uint32_t unit) override {
+    SsdTier::UnitRead read{.id = id, .unit = unit};
+    tier_.ReadUnits({&read, 1});
+    return std::move(read.result);
+  }
+  Status Erase(const SegmentKey& segment) override {
+    Database::Batch batch = database_->NewBatch();
+    return Commit(batch, tier_.StageErase(segment, batch));
+  }
 
  private:
+  Status Commit(Database::Batch& batch, StatusOr<SsdTier::Change> change) {
+    QUIRE_RETURN_IF_ERROR(change.status());
+    QUIRE_RETURN_IF_ERROR(database_->Commit(batch, /*sync=*/false));
+    change->Committed();
+    return OkStatus();
+  }
+
   TempDir dir_;
   std::unique_ptr<Database> database_ = Database::Open({.path = dir_ / "db"}).value();
   std::unique_ptr<IoEngine> engine_ = ChooseEngine(EngineKind::kAuto, {}).value().engine;

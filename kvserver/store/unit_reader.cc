@@ -277,7 +277,7 @@ Status UnitReader::BringToDram(std::string_view tenant, const SegmentKey& key) {
   QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, parts_.catalog->Find(tenant, key));
   for (uint32_t layer = 0; layer < record->spec.num_layers; ++layer) {
     const ExtentId id{key, layer};
-    QUIRE_ASSIGN_OR_RETURN(const bool held, parts_.dram->Has(id));
+    const bool held = parts_.dram->Has(id);
     if (held) continue;
     QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass, parts_.gate->Enter(tenant));
     if (Promote(tenant, *record, id)) continue;

@@ -16,7 +16,6 @@
 #include "common/base/retry_hint.h"
 #include "common/transport/frame.h"
 #include "common/transport/shm_wire.h"
-#include "common/transport/ucx_remote_key.h"
 #include "common/transport/ucx_wire.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
@@ -169,12 +168,6 @@ void WriteSessionSeeds(const fs::path& dir) {
   units.add_applied(0);
   wire::EncodeUnitList({{0, 2, (1u << 24) | 1}, {3}}, units.mutable_units());
   add(0, recall);
-  v1::AckRequest ack;
-  ack.set_epoch(1);
-  v1::AppliedLanes& applied = *ack.add_lanes();
-  applied.set_first_layer(1);
-  applied.add_applied(1);
-  add(1, ack);
   v1::ResyncRequest resync;
   resync.set_epoch(2);
   v1::LaneMap& map = *resync.add_lanes();
@@ -182,7 +175,7 @@ void WriteSessionSeeds(const fs::path& dir) {
   map.set_applied(1);
   wire::EncodeLaneSlots(std::vector<int32_t>{-1, 1, 2, 3, -1, -1, 0, -1},
                         std::vector<uint32_t>{0, 1, 1, 1, 0, 0, 7, 0}, map.mutable_slots());
-  add(2, resync);
+  add(1, resync);
   Write(dir / "units", calls);
 
   calls.clear();
@@ -197,10 +190,10 @@ void WriteSessionSeeds(const fs::path& dir) {
   calls.clear();
   v1::AddSequenceRequest more;
   more.mutable_sequence()->set_slots_per_head(2);
-  add(3, more);
+  add(2, more);
   v1::RemoveSequenceRequest less;
   less.set_sequence(1);
-  add(4, less);
+  add(3, less);
   recall.clear_wants();
   v1::LayerWant& want = *recall.add_wants();
   want.add_applied(0);
@@ -447,20 +440,11 @@ void WriteUcxSeeds(const fs::path& dir) {
   AppendUcxPlace({8192, 96}, &index);
   seed(1, "index", index);
   seed(2, "hello", EncodeUcxHello({{}, true, 1 << 20}));
-  seed(3, "welcome", EncodeUcxWelcome({{}, secret, true, 1 << 20, 4711, 1 << 20}));
+  seed(3, "welcome", EncodeUcxWelcome({{}, secret, true, 1 << 20}));
   const std::string key = EncodeUcxLandingKey(
       {.serial = 1, .landing = 2, .address = 4096, .bytes = 8192, .remote_key = "remote"}, secret);
   seed(4, "key", key);
   seed(5, "key_to_sign", key.substr(0, key.size() - 32));
-  seed(6, "lanes",
-       std::string("# lane[1]: 2:posix/memory.0 md[2] -> md[2]/posix\n# put[1]: 0..<short>\n"));
-  const std::string remote_key =
-      EncodeUcxRemoteKey({.memory_type = 0, .parts = {{0, ""}, {2, std::string(24, 'p')}}});
-  seed(7, "remote_key", remote_key.substr(0, remote_key.size() - kUcxKeyPadding));
-  std::vector<std::byte> lent;
-  AppendUcxLentSlice({.place = {0, 4000}, .address = 1 << 20}, &lent);
-  AppendUcxLentSlice({.place = {8192, 96}, .address = 1 << 16}, &lent);
-  seed(8, "lent_index", lent);
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ struct RecallShape {
     request.set_session_id(1);
     request.set_epoch(1);
     request.set_exchange(1);
-    LanesToProto(LanesOf(wants), Map(), DType::kF32, &request);
+    LanesToProto(LanesOf(wants), Map(), &request);
     return request;
   }
 

@@ -117,12 +117,6 @@ void Recall(Session& session, std::string_view bytes) {
   CheckingSink sink(session);
   (void)session.Recall(*args, {.max_parts = 3, .part_bytes = 1}, sink);
 }
-void Ack(Session& session, std::string_view bytes) {
-  v1::AckRequest request;
-  if (!Parse(bytes, &request)) return;
-  const auto lanes = AppliedLanesFromProto(request);
-  if (lanes.ok()) (void)session.Ack(request.epoch(), *lanes, TimePoint::max());
-}
 void Resync(Session& session, std::string_view bytes) {
   v1::ResyncRequest request;
   if (!Parse(bytes, &request)) return;
@@ -143,14 +137,12 @@ void RemoveSequence(Session& session, std::string_view bytes) {
 
 void RunCall(World& world, uint64_t id, uint8_t kind, std::string_view bytes) {
   Session& session = **world.sessions.Find(kFuzzTenant, id);
-  switch (kind % 5) {
+  switch (kind % 4) {
     case 0:
       return Recall(session, bytes);
     case 1:
-      return Ack(session, bytes);
-    case 2:
       return Resync(session, bytes);
-    case 3:
+    case 2:
       return AddSequence(world, id, bytes);
     default:
       return RemoveSequence(session, bytes);

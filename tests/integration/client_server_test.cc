@@ -28,6 +28,7 @@
 #include "gpuworker/testing/fake_cuda_device.h"
 #include "kvserver/service/network_server.h"
 #include "kvserver/service/server.h"
+#include "tests/integration/direct_ucx.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire {
@@ -59,9 +60,10 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
     } else {
       auto listener = kvserver::NetworkServer::Start(
           *server_, options,
-          {.listeners = {.transports = {DataKind().empty() ? "grpc" : DataKind()},
-                         .shm_socket = dir_ / "socket",
-                         .ucx_direct_landings = kind() == "ucx_direct"}});
+          {.listeners = {
+               .transports = {DataKind().empty() ? "grpc" : DataKind()},
+               .shm_socket = dir_ / "socket",
+               .ucx = kind() == "ucx_direct" ? testing::DirectUcxOptions() : UcxOptions()}});
       ASSERT_TRUE(listener.ok()) << listener.status();
       listener_ = *std::move(listener);
       transport_ = *ConnectGrpc(listener_->address());
@@ -85,10 +87,10 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
     Client::Options options{.transport = transport_, .tenant = tenant};
     options.retry.max_attempts = 2;
     if (!DataKind().empty()) {
-      auto data = DataTransport::Open(transport_, {.transport = DataKind(),
-                                                   .tenant = tenant,
-                                                   .control_address = listener_->address(),
-                                                   .direct_landings = kind() == "ucx_direct"});
+      DataOptions data_options{
+          .transport = DataKind(), .tenant = tenant, .control_address = listener_->address()};
+      if (kind() == "ucx_direct") data_options.dialers = testing::DirectUcxDialers();
+      auto data = DataTransport::Open(transport_, data_options);
       // A tenant that the server does not know gets no connection; its calls tell why.
       EXPECT_TRUE(data.ok() || absl::IsNotFound(data.status())) << data.status();
       if (data.ok()) options.data_transport = *std::move(data);
@@ -348,7 +350,6 @@ TEST_P(ClientServerTest, RecallsBringExactlyWhatIsMissing) {
     }
     (*session)->Applied(*result);
   }
-  EXPECT_TRUE((*session)->Ack().ok());
   EXPECT_TRUE((*session)->Close().ok());
 }
 
@@ -575,7 +576,6 @@ TEST_P(ClientServerTest, SequencesOfABatchAreRecalledPartByPartIntoALanding) {
     }
     EXPECT_EQ(came, (std::vector<std::pair<uint32_t, uint32_t>>{{0, 0}, {0, 1}, {1, 1}}));
   }
-  EXPECT_TRUE((*session)->Ack().ok());
   EXPECT_TRUE((*session)->RemoveSequence(0).ok());
   EXPECT_EQ(*(*session)->AddSequence({.members = {whole}}), 0u);
   const LayerWant again = {.layer = 0, .pages = {{1}, {}}};

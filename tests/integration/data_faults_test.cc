@@ -30,6 +30,7 @@
 #include "kvserver/service/server.h"
 #include "quire/v1/data_plane.pb.h"
 #include "quire/v1/session.pb.h"
+#include "tests/integration/direct_ucx.h"
 #include "tests/integration/fault_document.h"
 #include "tests/kit/child_process.h"
 #include "tests/kit/fake_clock.h"
@@ -78,7 +79,7 @@ class DataFaultsTest : public ::testing::TestWithParam<const char*> {
         *server_, options_,
         {.listeners = {.transports = {DataKind()},
                        .shm_socket = dir_ / "socket",
-                       .ucx_direct_landings = kind() == "ucx_direct"}});
+                       .ucx = kind() == "ucx_direct" ? DirectUcxOptions() : UcxOptions()}});
     ASSERT_TRUE(listener.ok()) << listener.status();
     listener_ = *std::move(listener);
     control_ = *ConnectGrpc(listener_->address());
@@ -108,10 +109,10 @@ class DataFaultsTest : public ::testing::TestWithParam<const char*> {
   std::string OtherTenant() const { return options_.tenants.back(); }
 
   DataOptions Options(const std::string& tenant) const {
-    return {.transport = DataKind(),
-            .tenant = tenant,
-            .control_address = listener_->address(),
-            .direct_landings = kind() == "ucx_direct"};
+    DataOptions options{
+        .transport = DataKind(), .tenant = tenant, .control_address = listener_->address()};
+    if (kind() == "ucx_direct") options.dialers = DirectUcxDialers();
+    return options;
   }
   DataClient Connect(const std::string& tenant, uint64_t window_bytes = uint64_t{32} << 20) {
     DataOptions options = Options(tenant);
@@ -489,11 +490,11 @@ class RawDataFaultsTest : public DataFaultsTest {
     return {};
   }
   std::unique_ptr<FramePipe> Dial(const v1::TransportOffer& offer) {
-    const auto dialer = std::ranges::find(PipeDialers(), DataKind(), &PipeDialer::kind);
+    const auto dialers = kind() == "ucx_direct" ? DirectUcxDialers() : PipeDialers();
+    const auto dialer = std::ranges::find(dialers, DataKind(), &PipeDialer::kind);
     auto pipe = dialer->dial({.address = ReachableAddress(offer.address(), listener_->address()),
                               .max_message_bytes = wire::kDefaultMaxMessageBytes,
-                              .timeout = std::chrono::seconds(10),
-                              .direct_landings = offer.direct_landings()});
+                              .timeout = std::chrono::seconds(10)});
     EXPECT_TRUE(pipe.ok()) << pipe.status();
     return *std::move(pipe);
   }
@@ -717,7 +718,9 @@ TEST_P(LandingKeysTest, ForgedAndReplayedKeysOpenNothing) {
   auto client = Connect(Offer().ticket(), Announcing(&key));
   const auto other = Connect(Offer().ticket());
   ASSERT_TRUE(client.ok() && other.ok()) << client.status() << other.status();
-  std::vector<std::byte> memory(AllBytes());
+  const auto allocated = (*client)->AllocateLandingMemory(AllBytes());
+  ASSERT_TRUE(allocated.ok()) << allocated.status();
+  const std::span<std::byte> memory = allocated->bytes;
   auto landing = (*client)->AddLanding(memory);
   ASSERT_TRUE(landing.ok()) << landing.status();
   ASSERT_NE(key, "") << "UCX found no lane for writes";

@@ -54,12 +54,10 @@ class NoBackupPolling final : public ::testing::Environment {
 
 /// Recalls the whole document again and again on a thread of its own until it fails, so that bytes
 /// move all the time. Nothing is ever applied: each recall brings everything. The parts of a recall
-/// are kept until the next one has come. The session and the landing, which is a staging area or
-/// null, are the thread's until Join.
+/// are kept until the next one has come. The session is the thread's until Join.
 class RecallLoop {
  public:
-  RecallLoop(ClientSession* session, SessionLanding* landing)
-      : session_(session), landing_(landing), thread_([this] { Run(); }) {}
+  explicit RecallLoop(ClientSession* session) : session_(session), thread_([this] { Run(); }) {}
   ~RecallLoop() { (void)Join(); }
 
   /// Waits for the first part of the second recall. False when the loop has ended without one.
@@ -73,15 +71,14 @@ class RecallLoop {
     if (thread_.joinable()) thread_.join();
     return why_;
   }
-  /// After Join: whether what came is right. Where units land, those of the last recall lie over
-  /// the earlier ones.
+  /// After Join: whether what came is right.
   Status Check() const {
     std::vector<RecallPart> parts = latest_;
-    if (landing_ == nullptr) parts.insert(parts.end(), held_.begin(), held_.end());
+    parts.insert(parts.end(), held_.begin(), held_.end());
     for (const RecallPart& part : parts) {
       QUIRE_RETURN_IF_ERROR(testing::CheckFaultUnits(part.placements, part.payload));
     }
-    return parts.empty() && landing_ == nullptr ? DataLoss("nothing was kept") : OkStatus();
+    return parts.empty() ? DataLoss("nothing was kept") : OkStatus();
   }
 
  private:
@@ -92,8 +89,7 @@ class RecallLoop {
     changed_.NotifyAll();
   }
   Status RecallAll(uint64_t number) {
-    QUIRE_ASSIGN_OR_RETURN(const auto recall,
-                           session_->Start(testing::WantAllOfIt(), {.landing = landing_}));
+    QUIRE_ASSIGN_OR_RETURN(const auto recall, session_->Start(testing::WantAllOfIt()));
     uint64_t units = 0;
     for (;;) {
       QUIRE_ASSIGN_OR_RETURN(std::optional<RecallPart> part, recall->Next());
@@ -112,7 +108,6 @@ class RecallLoop {
   }
 
   ClientSession* const session_;
-  SessionLanding* const landing_;
   std::vector<RecallPart> latest_, held_;  ///< The thread's, as is `why_`.
   Status why_;
   Mutex mutex_;
@@ -128,15 +123,13 @@ class DataPlaneProcessTest : public ::testing::TestWithParam<const char*> {
     if (DataKind() == "ucx" && !UcxAvailable()) GTEST_SKIP() << "built without UCX";
     StartServer();
   }
-  bool direct() const { return GetParam() == std::string_view("ucx_direct"); }
   /// The arena itself is shared where there is one tenant; otherwise a copy of what was asked for.
   bool lent() const { return GetParam() == std::string_view("shm_lent"); }
-  std::string DataKind() const { return direct() ? "ucx" : lent() ? "shm" : GetParam(); }
+  std::string DataKind() const { return lent() ? "shm" : GetParam(); }
 
   void StartServer() {
     std::vector<std::string> args = {"--data-dir",   dir_ / "data", "--listen",     address_,
                                      "--dram-bytes", "16MiB",       "--transports", DataKind()};
-    if (direct()) args.emplace_back("--ucx-direct-landings");
     // UCX connects to the address that the interface has; its port may be another after a restart.
     if (DataKind() == "ucx") args.insert(args.end(), {"--ucx-listen", "127.0.0.1:0"});
     if (!lent()) args.insert(args.end(), {"--tenants", "default,other"});
@@ -153,10 +146,9 @@ class DataPlaneProcessTest : public ::testing::TestWithParam<const char*> {
   }
   std::shared_ptr<DataTransport> Open(uint64_t window_bytes = uint64_t{32} << 20) {
     control_ = *ConnectGrpc(address_);
-    const auto data = DataTransport::Open(control_, {.transport = DataKind(),
-                                                     .control_address = address_,
-                                                     .window_bytes = window_bytes,
-                                                     .direct_landings = direct()});
+    const auto data = DataTransport::Open(
+        control_,
+        {.transport = DataKind(), .control_address = address_, .window_bytes = window_bytes});
     EXPECT_TRUE(data.ok()) << data.status();
     return *data;
   }
@@ -178,7 +170,7 @@ class DataPlaneProcessTest : public ::testing::TestWithParam<const char*> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Transports, DataPlaneProcessTest,
-                         ::testing::Values("grpc", "shm", "shm_lent", "ucx", "ucx_direct"),
+                         ::testing::Values("grpc", "shm", "shm_lent", "ucx"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(DataPlaneProcessTest, AfterARestartTheConnectionIsMadeAgain) {
@@ -194,21 +186,7 @@ TEST_P(DataPlaneProcessTest, AfterARestartTheConnectionIsMadeAgain) {
     status = data->Call(kStats, {}, &reply, {});
   } while (absl::IsUnavailable(status));
   EXPECT_EQ(status, OkStatus());
-  EXPECT_EQ(data->report().taken, direct() ? "ucx-direct" : DataKind());
-}
-
-TEST_P(DataPlaneProcessTest, WhoGrantsNothingConnectsAsToAnyOtherServer) {
-  if (!direct()) GTEST_SKIP() << "nothing is asked for";
-  control_ = *ConnectGrpc(address_);
-  for (const std::string transport : {"auto", "ucx"}) {
-    const auto data =
-        DataTransport::Open(control_, {.transport = transport, .control_address = address_});
-    ASSERT_TRUE(data.ok()) << data.status();
-    EXPECT_EQ((*data)->report().taken, "ucx");
-    EXPECT_FALSE((*data)->capabilities().direct_landing);
-    CallMessage reply;
-    EXPECT_EQ((*data)->Call(kStats, {}, &reply, {}), OkStatus());
-  }
+  EXPECT_EQ(data->report().taken, DataKind());
 }
 
 TEST_P(DataPlaneProcessTest, WhoFindsNoServerFindsTheNextOne) {
@@ -251,9 +229,7 @@ TEST_P(DataPlaneProcessTest, AServerKilledInTheMiddleOfARecallIsToldPromptly) {
   ASSERT_EQ(testing::PutFaultDocument(*client), OkStatus());
   auto session = testing::OpenFaultSession(*client);
   ASSERT_TRUE(session.ok()) << session.status();
-  std::unique_ptr<SessionLanding> landing;
-  if (direct()) landing = *(*session)->MakeLanding();
-  const auto recall = (*session)->Start(testing::WantAllOfIt(), {.landing = landing.get()});
+  const auto recall = (*session)->Start(testing::WantAllOfIt());
   ASSERT_TRUE(recall.ok()) << recall.status();
   auto part = (*recall)->Next();
   ASSERT_TRUE(part.ok() && part->has_value()) << part.status();
@@ -261,8 +237,6 @@ TEST_P(DataPlaneProcessTest, AServerKilledInTheMiddleOfARecallIsToldPromptly) {
   const TimePoint killed = SystemClock().Now();
   while (part.ok() && part->has_value()) part = (*recall)->Next();
   EXPECT_EQ(part.status().code(), StatusCode::kUnavailable) << part.status();
-  EXPECT_LT(SystemClock().Now() - killed, kPromptly);
-  landing.reset();  // Nothing can arrive there any more, and it does not wait for the dead.
   EXPECT_LT(SystemClock().Now() - killed, kPromptly);
 }
 
@@ -277,9 +251,7 @@ TEST_P(DataPlaneProcessTest, AServerKilledWhileBytesMoveIsToldPromptlyAndTheNext
     ASSERT_EQ(testing::PutFaultDocument(*client), OkStatus());
     auto session = testing::OpenFaultSession(*client);
     ASSERT_TRUE(session.ok()) << session.status();
-    std::unique_ptr<SessionLanding> landing;
-    if (direct()) landing = *(*session)->MakeLanding(1, {}, LandingUse::kStaging);
-    RecallLoop loop(session->get(), landing.get());
+    RecallLoop loop(session->get());
     const bool second = loop.AwaitSecondRecall();
     KillServer();
     const TimePoint killed = SystemClock().Now();
@@ -297,7 +269,7 @@ TEST_P(DataPlaneProcessTest, AServerKilledWhileBytesMoveIsToldPromptlyAndTheNext
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->placements.size(), testing::FaultUnits());
   EXPECT_EQ(testing::CheckFaultUnits(result->placements, result->payload), OkStatus());
-  EXPECT_EQ(data->report().taken, direct() ? "ucx-direct" : DataKind());
+  EXPECT_EQ(data->report().taken, DataKind());
 }
 
 TEST_P(DataPlaneProcessTest, AServerKilledInTheMiddleOfARecallLeavesMemoryBehindAnAccessFree) {

@@ -21,6 +21,7 @@
 #include "client/connect.h"
 #include "client/data_transport.h"
 #include "common/page/layout.h"
+#include "tests/integration/direct_ucx.h"
 #include "tests/integration/fault_document.h"
 
 namespace {
@@ -71,10 +72,9 @@ Status RecallAgain(ClientSession& session, SessionLanding* landing) {
 Status Run(const std::string& address, const std::string& transport, const std::string& tenant,
            bool once) {
   const bool direct = transport == "ucx-direct";
-  DataOptions options{.transport = direct ? "ucx" : transport,
-                      .tenant = tenant,
-                      .control_address = address,
-                      .direct_landings = direct};
+  DataOptions options{
+      .transport = direct ? "ucx" : transport, .tenant = tenant, .control_address = address};
+  if (direct) options.dialers = testing::DirectUcxDialers();
   if (once) options.window_bytes = testing::kSmallWindow;
   QUIRE_ASSIGN_OR_RETURN(const auto control, ConnectGrpc(address));
   QUIRE_ASSIGN_OR_RETURN(const auto data, DataTransport::Open(control, options));

@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/checksum.h"
 #include "common/base/status.h"
 #include "common/transport/ucx.h"
 
@@ -23,24 +22,20 @@ namespace quire::testing {
 inline constexpr uint64_t kUcxLandingBytes = uint64_t{4} << 20;
 
 /// "tcp"; "shm": shared memory, from which messages are put into a landing in plain memory;
-/// "mapped": shared memory with a landing that the server maps and writes by itself, by UCX's posix
-/// segments; "sysv": the same by System V's; "attach": TCP, and the client reads what is lent to
-/// it.
+/// "direct": shared memory with a landing that the server's UCX writes.
 inline UcxOptions UcxLaneOptions(const std::string& lane) {
   UcxOptions options;
   if (lane != "tcp") {
     options.peer_failure_detection = false;
     options.direct_landings = true;
-    options.transports = lane == "sysv"     ? "sysv,cma,tcp,self"
-                         : lane == "attach" ? "cma,tcp,self"
-                                            : "posix,cma,tcp,self";
+    options.transports = "posix,tcp";
   }
   return options;
 }
 
 /// Zeros, for landing 1 of `pipe`. They may outlive it.
 inline StatusOr<OwnedMemory> UcxLandingMemory(FramePipe& pipe, const std::string& lane) {
-  if (lane != "mapped") {
+  if (lane != "direct") {
     const auto plain = std::make_shared<std::vector<std::byte>>(kUcxLandingBytes);
     return OwnedMemory{*plain, plain};
   }
@@ -62,36 +57,12 @@ inline Frame UcxUnits() {
   return frame;
 }
 
-/// The same in several frames, which more than one thread of a server may write at once.
-inline std::vector<Frame> UcxUnitsInParts() {
-  constexpr size_t kParts = 8;
-  const Frame whole = UcxUnits();
-  std::vector<Frame> parts(kParts, {.head = "units", .payload = {}, .landing = whole.landing});
-  for (size_t i = 0; i < kUcxUnits; ++i) {
-    Frame& part = parts[i / (kUcxUnits / kParts)];
-    part.payload.Append(whole.payload.slices()[i]);
-    part.places.push_back(whole.places[i]);
-  }
-  return parts;
-}
-/// Whether `part`, the next one that came, makes `whole` a frame of UcxUnits.
-inline bool JoinUcxUnits(Frame part, Frame* whole) {
-  whole->head = std::move(part.head);
-  whole->landed_bytes += part.landed_bytes;
-  whole->landed_crc32c.insert(whole->landed_crc32c.end(), part.landed_crc32c.begin(),
-                              part.landed_crc32c.end());
-  for (const Slice& slice : part.payload.slices()) whole->payload.Append(slice);
-  return whole->landed_bytes + whole->payload.size_bytes() == kUcxUnits * kUcxUnitBytes;
-}
-
-/// How a frame of UcxUnits came: "written" into the landing by the server, which tells what it
-/// wrote; "placed" there by the client's end out of messages; or "delivered" as payload.
+/// How a frame of UcxUnits came: "landed", or "delivered" as payload.
 inline std::string HowItCame(const Frame& frame) {
-  if (frame.landed_bytes == 0) return "delivered";
-  return frame.landed_crc32c.empty() ? "placed" : "written";
+  return frame.landed_bytes == 0 ? "delivered" : "landed";
 }
 inline std::string HowTheyComeOver(const std::string& lane) {
-  return lane == "tcp" ? "delivered" : lane == "mapped" || lane == "sysv" ? "written" : "placed";
+  return lane == "tcp" ? "delivered" : "landed";
 }
 
 /// Whether a frame of UcxUnits came whole, and, where it has landed, lies in `memory`. REQUIRES: no
@@ -103,10 +74,6 @@ inline Status CheckUcxUnits(const Frame& frame, std::span<const std::byte> memor
                     " came as payload; there are ", kBytes);
   }
   const std::vector<std::byte> unit(kUcxUnitBytes, kUcxUnitByte), none(kUcxUnitBytes);
-  if (!frame.landed_crc32c.empty() &&
-      frame.landed_crc32c != std::vector<uint32_t>(kUcxUnits, Crc32c(unit))) {
-    return DataLoss("the server tells other checksums than the units have");
-  }
   for (uint64_t at = 0; at < memory.size(); at += kUcxUnitBytes) {
     const uint64_t number = at / kUcxUnitBytes;
     const bool has_unit = frame.landed_bytes > 0 && number % 2 == 0 && number / 2 < kUcxUnits;

@@ -4,21 +4,12 @@
 //   ucx_peer serve LANE         prints its address; sends frames into landing 1 of its client,
 //                               whose key is the client's first frame
 //   ucx_peer pull LANE ADDRESS  sends such a key; prints how the first units came (HowItCame)
-//   ucx_peer share LANE         prints its address; serves all clients at once: the first frame of
-//                               each is the key of its landing 1, and then, as for every frame that
-//                               anybody sends, all get units there, in parts; prints how each
-//                               connection ended
-//   ucx_peer open LANE          prints its address; opens a landing with each frame's head for a
-//                               key, prints what came of it, and sends units into it if the frame
-//                               has payload
-// LANE: tcp, shm, mapped or sysv (UcxLaneOptions).
+// LANE: tcp, shm or direct (UcxLaneOptions).
 #include <deque>
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -41,11 +32,6 @@ class Frames final : public FrameReceiver {
     MutexLock lock(mutex_);
     closed_ = why;
     changed_.NotifyAll();
-  }
-  /// REQUIRES: Next has answered nullopt.
-  Status why_closed() {
-    MutexLock lock(mutex_);
-    return *closed_;
   }
   /// nullopt when the connection is over and there are no more.
   std::optional<Frame> Next() {
@@ -109,77 +95,6 @@ int Serve(const UcxOptions& options) {
   }
 }
 
-/// Serves one client after the other, for ever.
-int Open(const UcxOptions& options) {
-  Listening listening;
-  if (!listening.Start(options).ok()) return 1;
-  for (;;) {
-    Frames frames;
-    const std::unique_ptr<FramePipe> pipe = listening.Take();
-    pipe->Start(&frames);
-    // No id is used twice, as no key is.
-    uint64_t id = 0;
-    while (const std::optional<Frame> key = frames.Next()) {
-      const Status opened = pipe->OpenLanding(++id, key->head, testing::kUcxLandingBytes);
-      std::cout << opened << std::endl;
-      if (opened.ok() && !key->payload.empty()) (void)pipe->Send(testing::UcxUnits());
-      pipe->CloseLanding(id);
-    }
-  }
-}
-
-/// Serves all clients at once.
-class Sharing {
- public:
-  /// Until its connection ends.
-  void Serve(const std::shared_ptr<FramePipe>& pipe) {
-    Frames frames;
-    pipe->Start(&frames);
-    if (const std::optional<Frame> key = frames.Next()) {
-      if (!pipe->OpenLanding(1, key->head, testing::kUcxLandingBytes).ok()) return pipe->Close();
-      {
-        MutexLock lock(mutex_);
-        served_.insert(pipe);
-      }
-      SendUnits(*pipe);
-    }
-    while (frames.Next()) {
-      for (const auto& each : Served()) SendUnits(*each);
-    }
-    {
-      MutexLock lock(mutex_);
-      served_.erase(pipe);
-      std::cout << frames.why_closed() << std::endl;
-    }
-    pipe->Close();
-  }
-
- private:
-  void SendUnits(FramePipe& pipe) const {
-    for (const Frame& part : units_) {
-      if (!pipe.Send(part).ok()) return;
-    }
-  }
-  std::set<std::shared_ptr<FramePipe>> Served() {
-    MutexLock lock(mutex_);
-    return served_;
-  }
-
-  const std::vector<Frame> units_ = testing::UcxUnitsInParts();
-  Mutex mutex_;
-  std::set<std::shared_ptr<FramePipe>> served_ QUIRE_GUARDED_BY(mutex_);
-};
-
-int Share(const UcxOptions& options) {
-  Listening listening;
-  if (!listening.Start(options).ok()) return 1;
-  Sharing sharing;
-  std::vector<std::jthread> clients;
-  for (;;) {
-    clients.emplace_back([&, pipe = std::shared_ptr(listening.Take())] { sharing.Serve(pipe); });
-  }
-}
-
 Status Pull(const std::string& lane, const std::string& address) {
   QUIRE_ASSIGN_OR_RETURN(const auto pipe, ConnectUcx(address, testing::UcxLaneOptions(lane)));
   Frames frames;
@@ -187,14 +102,10 @@ Status Pull(const std::string& lane, const std::string& address) {
   QUIRE_ASSIGN_OR_RETURN(const OwnedMemory memory, testing::UcxLandingMemory(*pipe, lane));
   QUIRE_ASSIGN_OR_RETURN(const std::string key, pipe->AddLanding(1, memory.bytes));
   QUIRE_RETURN_IF_ERROR(pipe->Send({.head = key, .payload = {}}));
-  Frame units;
-  for (bool whole = false; !whole;) {
-    std::optional<Frame> part = frames.Next();
-    if (!part) return Unavailable("the connection was over before the units came");
-    whole = testing::JoinUcxUnits(*std::move(part), &units);
-  }
-  QUIRE_RETURN_IF_ERROR(testing::CheckUcxUnits(units, memory.bytes));
-  std::cout << testing::HowItCame(units) << std::endl;
+  const std::optional<Frame> units = frames.Next();
+  if (!units) return Unavailable("the connection was over before the units came");
+  QUIRE_RETURN_IF_ERROR(testing::CheckUcxUnits(*units, memory.bytes));
+  std::cout << testing::HowItCame(*units) << std::endl;
   while (frames.Next()) {
   }
   return OkStatus();
@@ -205,13 +116,11 @@ Status Pull(const std::string& lane, const std::string& address) {
 int main(int argc, char** argv) {
   const std::vector<std::string> args(argv, argv + argc);
   if (argc == 3 && args[1] == "serve") return Serve(testing::UcxLaneOptions(args[2]));
-  if (argc == 3 && args[1] == "open") return Open(testing::UcxLaneOptions(args[2]));
-  if (argc == 3 && args[1] == "share") return Share(testing::UcxLaneOptions(args[2]));
   if (argc == 4 && args[1] == "pull") {
     const Status status = Pull(args[2], args[3]);
     std::cerr << status << "\n";
     return status.ok() ? 0 : 1;
   }
-  std::cerr << "usage: ucx_peer serve LANE | open LANE | pull LANE ADDRESS | share LANE\n";
+  std::cerr << "usage: ucx_peer serve LANE | pull LANE ADDRESS\n";
   return 2;
 }

@@ -79,7 +79,7 @@ class UcxProcessTest : public ::testing::TestWithParam<const char*> {
   const testing::TempDir directory_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Lanes, UcxProcessTest, ::testing::Values("tcp", "shm", "mapped", "attach"),
+INSTANTIATE_TEST_SUITE_P(Lanes, UcxProcessTest, ::testing::Values("tcp", "shm", "direct"),
                          [](const auto& lane) { return std::string(lane.param); });
 
 TEST_P(UcxProcessTest, AKilledServerIsToldAndItsLandingIsFree) {
@@ -101,7 +101,7 @@ TEST_P(UcxProcessTest, AKilledServerIsToldAndItsLandingIsFree) {
   EXPECT_EQ(watcher.WaitClosed().code(), StatusCode::kUnavailable);
   (*pipe)->RemoveLanding(1);
   EXPECT_EQ((*pipe)->Send({.head = "x", .payload = {}}).code(), StatusCode::kUnavailable);
-  // Also where the server had it mapped, what was written is there, and the memory is of use.
+  // Also where the server wrote it, what was written is there, and the memory is of use.
   EXPECT_EQ(testing::CheckUcxUnits(first, memory.bytes), OkStatus());
   std::ranges::fill(memory.bytes, std::byte{1});
   EXPECT_EQ(std::ranges::count(memory.bytes, std::byte{1}),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HostileUcxClient: connects like a client of the UCX pipe, and then sends and signs whatever it is
-// told to. Thread-safety: of one thread.
+// HostileUcxClient: connects like a client of the UCX pipe, and then sends whatever it is told
+// to. Thread-safety: of one thread.
 #ifndef QUIRE_COMMON_TRANSPORT_TESTING_HOSTILE_UCX_CLIENT_H_
 #define QUIRE_COMMON_TRANSPORT_TESTING_HOSTILE_UCX_CLIENT_H_
 
@@ -16,7 +16,6 @@
 #include "common/base/random.h"
 #include "common/transport/ucx_context.h"
 #include "common/transport/ucx_endpoint.h"
-#include "common/transport/ucx_landing.h"
 #include "common/transport/ucx_wire.h"
 #include "common/transport/ucx_worker.h"
 
@@ -42,24 +41,8 @@ class HostileUcxClient : public UcxMessageSink {
     worker_->Run([&] {
       worker_->RemoveSink(token_);
       endpoint_.reset();
-      memory_.reset();
     });
   }
-
-  /// The key of landing 1 in new memory of `bytes` bytes, as an honest client makes it.
-  UcxLandingKey MakeKey(uint64_t bytes) {
-    UcxLandingKey key;
-    key.serial = 1;
-    key.landing = 1;
-    key.bytes = bytes;
-    worker_->Run([&] {
-      memory_ = UcxMemory::Allocate(worker_->context().shared_from_this(), bytes).value();
-      key.address = reinterpret_cast<uintptr_t>(memory_->bytes().data());
-      key.remote_key = memory_->RemoteKey().value();
-    });
-    return key;
-  }
-  std::string Sign(const UcxLandingKey& key) const { return EncodeUcxLandingKey(key, secret_); }
 
   /// Sends `data` under `header`, addressed rightly, with the payload's length made to fit.
   void Send(UcxHeader header, std::vector<std::byte> data) {
@@ -73,12 +56,12 @@ class HostileUcxClient : public UcxMessageSink {
   void SendRaw(std::vector<std::byte> header, std::vector<std::byte> data, bool is_hello = false) {
     struct Bytes {
       std::vector<std::byte> header, data;
-      UcxGather gather;
     };
-    const auto bytes = std::make_shared<Bytes>(Bytes{std::move(header), std::move(data), {}});
-    bytes->gather.Append(bytes->data);
-    worker_->Run(
-        [&] { endpoint_->Send(bytes->header, bytes->gather, is_hello, [bytes](ucs_status_t) {}); });
+    const auto bytes = std::make_shared<Bytes>(Bytes{std::move(header), std::move(data)});
+    const ucp_dt_iov_t only = {bytes->data.data(), bytes->data.size()};
+    worker_->Run([&] {
+      endpoint_->Send(bytes->header, {&only, 1}, is_hello, [bytes](ucs_status_t) {});
+    });
   }
 
   void OnMessage(UcxMessage message) override {
@@ -86,7 +69,6 @@ class HostileUcxClient : public UcxMessageSink {
     if (!welcome.ok()) return;
     MutexLock lock(mutex_);
     server_token_ = welcome->server;
-    secret_ = welcome->secret;
     welcomed_ = true;
     changed_.NotifyAll();
   }
@@ -96,12 +78,10 @@ class HostileUcxClient : public UcxMessageSink {
   const UcxToken token_ = MakeUcxToken(SystemRandom());
   std::shared_ptr<UcxWorker> worker_;
   std::unique_ptr<UcxEndpoint> endpoint_;
-  std::shared_ptr<UcxMemory> memory_;
   Mutex mutex_;
   CondVar changed_;
   bool welcomed_ QUIRE_GUARDED_BY(mutex_) = false;
-  UcxToken server_token_;  ///< Constant once welcomed, as the secret.
-  UcxSecret secret_ = {};
+  UcxToken server_token_;  ///< Constant once welcomed.
 };
 
 }  // namespace quire::testing

@@ -9,7 +9,7 @@
 
 #include "common/base/checksum.h"
 #include "common/base/random.h"
-#include "kvserver/store/tier.h"
+#include "kvserver/store/extent_view.h"
 
 namespace quire::kvserver::testing {
 

@@ -1,30 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tier: a place that holds extents, DRAM or SSD. Tiers move bytes; policies decide which; PageStore
+// ExtentView: an extent on its way into a tier. Tiers move bytes; policies decide which; PageStore
 // routes between them. A tier knows nothing of chains or documents, and of tenants only whose an
 // extent is. It does not judge whether an extent may be replaced: that a sealed segment never
 // changes is PageStore's promise.
 //
-// Ownership: what a reader was handed stays valid as long as it keeps the slice's owner, whatever
-// is put, evicted or erased meanwhile. Thread-safety: every implementation is safe for concurrent
-// use; a reader sees an extent whole or not at all. Errors: NOT_FOUND for what the tier does not
-// hold, RESOURCE_EXHAUSTED when it has no room, DATA_LOSS for bytes that fail their checksum,
-// INVALID_ARGUMENT for a malformed extent. tier_conformance.h is the test suite that every
-// implementation passes.
-#ifndef QUIRE_KVSERVER_STORE_TIER_H_
-#define QUIRE_KVSERVER_STORE_TIER_H_
+// Both tiers keep to this, and testing/tier_conformance.h shows it: what a reader was handed stays
+// valid as long as it keeps the slice's owner, whatever is put, evicted or erased meanwhile; a
+// reader sees an extent whole or not at all; what is not held is NOT_FOUND, and bytes that fail
+// their checksum are DATA_LOSS.
+#ifndef QUIRE_KVSERVER_STORE_EXTENT_VIEW_H_
+#define QUIRE_KVSERVER_STORE_EXTENT_VIEW_H_
 
 #include <cstdint>
 #include <span>
 #include <string_view>
 
-#include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "kvserver/store/unit.h"
 
 namespace quire::kvserver {
 
-/// An extent on its way into a tier. Views: the caller keeps the bytes until Put returns.
+/// Views: the caller keeps the bytes until Put returns.
 struct ExtentView {
   ExtentId id;
   std::span<const std::byte> bytes;       ///< [units][unit_bytes]
@@ -63,26 +60,6 @@ inline Status ExtentView::Verify() const {
   return OkStatus();
 }
 
-class Tier {
- public:
-  virtual ~Tier() = default;
-
-  /// Holds all of `extents`, or none when it fails. An extent that is held already is replaced;
-  /// REQUIRES: it has the same number of units.
-  [[nodiscard]] virtual Status Put(std::span<const ExtentView> extents) = 0;
-
-  /// One unit of an extent, without touching its neighbours.
-  [[nodiscard]] virtual StatusOr<UnitBytes> ReadUnit(const ExtentId& id, uint32_t unit) = 0;
-
-  /// Whether the extent is held now.
-  [[nodiscard]] virtual StatusOr<bool> Has(const ExtentId& id) = 0;
-
-  /// Forgets every extent of `segment`; OK when there is none.
-  [[nodiscard]] virtual Status Erase(const SegmentKey& segment) = 0;
-
-  virtual void VisitMetrics(MetricsVisitor& visit) const = 0;
-};
-
 }  // namespace quire::kvserver
 
-#endif  // QUIRE_KVSERVER_STORE_TIER_H_
+#endif  // QUIRE_KVSERVER_STORE_EXTENT_VIEW_H_

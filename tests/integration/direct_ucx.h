@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// UCX with lanes of shared memory, by which a server writes into landings as it does by RDMA. They
+// do not tell of dead peers, so that no program takes them: tests ask for them at both ends.
+#ifndef QUIRE_TESTS_INTEGRATION_DIRECT_UCX_H_
+#define QUIRE_TESTS_INTEGRATION_DIRECT_UCX_H_
+
+#include <span>
+
+#include "client/pipe_dialers.h"
+#include "common/transport/ucx.h"
+
+namespace quire::testing {
+
+inline UcxOptions DirectUcxOptions() {
+  return {.peer_failure_detection = false, .direct_landings = true, .transports = "posix,tcp"};
+}
+
+/// For DataOptions::dialers.
+inline std::span<const PipeDialer> DirectUcxDialers() {
+  static constexpr PipeDialer kDialers[] = {{"ucx", [](const DialTarget& target) {
+                                               UcxOptions options = DirectUcxOptions();
+                                               options.max_frame_bytes =
+                                                   target.max_message_bytes + kMaxFrameHeadBytes;
+                                               options.connect_timeout = target.timeout;
+                                               return ConnectUcx(target.address, options);
+                                             }}};
+  return kDialers;
+}
+
+}  // namespace quire::testing
+
+#endif  // QUIRE_TESTS_INTEGRATION_DIRECT_UCX_H_
