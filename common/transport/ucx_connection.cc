@@ -179,7 +179,7 @@ PipeCapabilities UcxConnection::capabilities() {
           .lends_payload = true,
           .detail = direct_                    ? "the server writes into landings"
                     : options_.direct_landings ? "no lane writes remote memory: messages"
-                                               : ""};
+                                               : "messages"};
 }
 
 // The end.
