@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "kvserver/store/clocked_env.h"
 #include "kvserver/store/policy/ssd_budget.h"
 
 namespace quire::kvserver {
@@ -225,8 +226,10 @@ class CarefulFileSystem final : public rocksdb::FileSystemWrapper {
 };
 
 std::unique_ptr<rocksdb::Env> MakeCarefulEnv(rocksdb::Env* env, LogState* log) {
-  return rocksdb::NewCompositeEnv(std::make_shared<CarefulFileSystem>(
-      env != nullptr ? env->GetFileSystem() : rocksdb::FileSystem::Default(), log));
+  if (env == nullptr) env = rocksdb::Env::Default();
+  return std::make_unique<ClockedEnv>(
+      rocksdb::NewCompositeEnv(std::make_shared<CarefulFileSystem>(env->GetFileSystem(), log)),
+      env->GetSystemClock());
 }
 
 rocksdb::DBOptions DbOptions(rocksdb::Env* env, uint64_t buffer_bytes,
