@@ -538,6 +538,14 @@ Status Database::MakeRoom(uint64_t bytes) {
   return CheckRoom(bytes);
 }
 
+StatusOr<uint64_t> Database::ReclaimableBytes() {
+  MutexLock lock(room_mutex_);
+  QUIRE_RETURN_IF_ERROR(MeasureFiles());
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t free_bytes, FreeBytes());
+  const uint64_t bytes = measured_bytes_ + written_bytes_;
+  return free_bytes > bytes ? bytes : 0;
+}
+
 // Writes wait: the compaction leaves the log behind, and RocksDB 7.8 gives up writing for good when
 // a write to that log has failed and it is not resuming.
 Status Database::Compact() {
