@@ -15,13 +15,13 @@ using ::testing::ElementsAre;
 constexpr SegmentId kPut{.chain = 3, .index = 1};
 
 constexpr uint32_t kChain = kPut.chain;
-constexpr int64_t kNever = ServerEvent::kNever;
+constexpr int64_t kNoExpiry = ServerEvent::kNever;
 
 class ServerHistoryTest : public ::testing::Test {
  protected:
   using Kind = ServerEvent::Kind;
   /// Of the segment, or of the document of its chain.
-  void Tell(Kind kind, bool ok = true, bool flag = false, int64_t micros = kNever) {
+  void Tell(Kind kind, bool ok = true, bool flag = false, int64_t micros = kNoExpiry) {
     history_.Apply({.kind = kind, .ok = ok, .flag = flag, .segment = kPut, .micros = micros});
   }
   void Put(bool persisted) {
@@ -32,7 +32,7 @@ class ServerHistoryTest : public ::testing::Test {
     Tell(Kind::kDeleteStarts);
     Tell(Kind::kDeleteEnds, /*ok=*/true, held);
   }
-  void Register(int64_t expires = kNever) {
+  void Register(int64_t expires = kNoExpiry) {
     Tell(Kind::kRegisterStarts, true, false, expires);
     Tell(Kind::kRegisterEnds, true, /*existed=*/false, expires);
   }
@@ -49,7 +49,7 @@ class ServerHistoryTest : public ::testing::Test {
     history_.Compare(kPut, found, "");
     return history_.totals();
   }
-  ServerHistory::Totals DocumentCompared(bool found, int64_t expires = kNever) {
+  ServerHistory::Totals DocumentCompared(bool found, int64_t expires = kNoExpiry) {
     history_.CompareDocument(kChain, found, expires, "");
     return history_.totals();
   }
