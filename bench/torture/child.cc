@@ -57,8 +57,7 @@ Child::~Child() {
   close(events_);
 }
 
-bool Child::Read(Event* event) {
-  std::array<char, sizeof(Event)> bytes;
+bool Child::ReadBytes(std::span<std::byte> bytes) {
   size_t have = 0;
   while (have < bytes.size()) {
     const ssize_t got = read(events_, bytes.data() + have, bytes.size() - have);
@@ -66,7 +65,6 @@ bool Child::Read(Event* event) {
     if (got <= 0) return false;
     have += static_cast<size_t>(got);
   }
-  std::memcpy(event, bytes.data(), bytes.size());
   return true;
 }
 
@@ -100,8 +98,8 @@ Status Child::AwaitKilled() {
                   "; see its messages above");
 }
 
-void DescriptorSink::Emit(const Event& event) {
-  if (write(descriptor_, &event, sizeof event) != static_cast<ssize_t>(sizeof event)) {
+void WriteEvent(int descriptor, std::span<const std::byte> event) {
+  if (write(descriptor, event.data(), event.size()) != static_cast<ssize_t>(event.size())) {
     _exit(kNobodyListens);
   }
 }

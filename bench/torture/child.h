@@ -7,8 +7,11 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "bench/torture/event.h"
@@ -24,9 +27,13 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  /// Blocks for the next event; false when there is none any more. An event of which only a part
-  /// arrived does not count.
-  bool Read(Event* event);
+  /// Blocks for the next event, of the kind that the program writes; false when there is none any
+  /// more. An event of which only a part arrived does not count.
+  template <typename AnyEvent>
+  bool Read(AnyEvent* event) {
+    static_assert(std::is_trivially_copyable_v<AnyEvent>);
+    return ReadBytes(std::as_writable_bytes(std::span(event, 1)));
+  }
   /// For a program that writes lines instead: blocks for the next one, without its end. False when
   /// there is none any more.
   bool ReadLine(std::string* line);
@@ -35,6 +42,7 @@ class Child {
   Status AwaitKilled();
 
  private:
+  bool ReadBytes(std::span<std::byte> bytes);
   Child(pid_t pid, int events) : pid_(pid), events_(events) {}
   int Wait();
 
@@ -42,12 +50,16 @@ class Child {
   const int events_;
 };
 
-/// Writes each event to a descriptor with one call, and ends the process when that fails: then
-/// nobody is left to tell.
+/// Writes an event to a descriptor with one call, and ends the process when that fails: then nobody
+/// is left to tell.
+void WriteEvent(int descriptor, std::span<const std::byte> event);
+
 class DescriptorSink final : public EventSink {
  public:
   explicit DescriptorSink(int descriptor) : descriptor_(descriptor) {}
-  void Emit(const Event& event) override;
+  void Emit(const Event& event) override {
+    WriteEvent(descriptor_, std::as_bytes(std::span(&event, 1)));
+  }
 
  private:
   const int descriptor_;

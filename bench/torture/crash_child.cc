@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <span>
 
 #include "bench/torture/child.h"
 #include "bench/torture/load.h"
+#include "bench/torture/server_load.h"
 #include "bench/torture/store_look.h"
 #include "common/page/layout.h"
 
@@ -51,7 +53,39 @@ PageStore::Options StoreFor(const CrashChildOptions& options) {
   return store;
 }
 
+Status RunWithDocuments(const CrashChildOptions& options, KillAtPoint* faults) {
+  HandClock clock(options.unix_micros);
+  QUIRE_ASSIGN_OR_RETURN(
+      TorturedServer server,
+      TorturedServer::Open(StoreWithDocuments(options.directory, options.has_limit),
+                           {.faults = faults}, &clock));
+  const Corpus corpus = CorpusOfDocuments(options.corpus_seed);
+  const auto tell = [](const ServerEvent& event) {
+    WriteEvent(STDOUT_FILENO, std::as_bytes(std::span(&event, 1)));
+  };
+  ServerLoad load(
+      &server, &corpus, tell,
+      {.threads = options.threads, .seed = options.load_seed, .sweeps = options.has_limit});
+  load.Run();
+  return OkStatus();
+}
+
 }  // namespace
+
+PageStore::Options StoreWithDocuments(const std::string& directory, bool has_limit) {
+  PageStore::Options store = SmallStore(directory);
+  if (has_limit) {
+    store.tenant_ssd_quota_bytes = {{kTenant, 1 << 20}};
+    store.cached_ttl = std::chrono::minutes(1);
+  } else {
+    store.ssd_bytes = 0;
+  }
+  return store;
+}
+
+Corpus CorpusOfDocuments(uint64_t seed) {
+  return Corpus({.seed = seed, .chains = 24, .specs = SmallSpecs()});
+}
 
 std::vector<std::string> CrashChildOptions::ToArguments() const {
   return {"--dir",         directory,
@@ -60,6 +94,9 @@ std::vector<std::string> CrashChildOptions::ToArguments() const {
           "--threads",     std::to_string(threads),
           "--kill-point",  kill_point,
           "--kill-skip",   std::to_string(kill_skip),
+          "--documents",   std::to_string(has_documents),
+          "--limit",       std::to_string(has_limit),
+          "--unix-micros", std::to_string(unix_micros),
           "--fill-bytes",  std::to_string(fill_bytes)};
 }
 
@@ -77,6 +114,7 @@ Status RunCrashChild(const CrashChildOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const auto point, PointNamed(options.kill_point));
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // Nobody else would end it.
   KillAtPoint faults(point, options.kill_skip);
+  if (options.has_documents) return RunWithDocuments(options, &faults);
   QUIRE_ASSIGN_OR_RETURN(const auto store,
                          PageStoreImpl::Open(StoreFor(options), {.faults = &faults}));
   QUIRE_ASSIGN_OR_RETURN(const TenantSalt salt, SaltOf(*store));

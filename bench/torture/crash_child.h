@@ -16,6 +16,7 @@
 
 #include "bench/torture/corpus.h"
 #include "common/base/status.h"
+#include "kvserver/store/page_store.h"
 #include "kvserver/store/payload/fault_points.h"
 
 namespace quire::torture {
@@ -35,8 +36,13 @@ struct CrashChildOptions {
   uint64_t corpus_seed = 1;  ///< What may be put.
   uint64_t load_seed = 1;    ///< In which order.
   uint32_t threads = 3;
-  std::string kill_point;   ///< A name of kKillPoints; empty: somebody else kills it.
-  uint64_t kill_skip = 0;   ///< Times that the point is passed before.
+  std::string kill_point;  ///< A name of kKillPoints; empty: somebody else kills it.
+  uint64_t kill_skip = 0;  ///< Times that the point is passed before.
+  /// Puts, documents, pins and open contexts (ServerLoad), told as ServerEvents; false: puts alone
+  /// (Load), told as Events.
+  bool has_documents = false;
+  bool has_limit = false;   ///< With documents: the store evicts what no document names.
+  int64_t unix_micros = 0;  ///< With documents: the time when it starts.
   uint64_t fill_bytes = 0;  ///< Not 0: puts so many bytes in large segments, then waits.
 
   /// As arguments of the hidden command that runs RunCrashChild.
@@ -45,6 +51,10 @@ struct CrashChildOptions {
 
 /// What a child with `fill_bytes` puts.
 Corpus FillCorpus(uint64_t fill_bytes);
+
+/// How a server with documents opens its store, and what may be put in it.
+kvserver::PageStore::Options StoreWithDocuments(const std::string& directory, bool has_limit);
+Corpus CorpusOfDocuments(uint64_t seed);
 
 /// Returns only when the store cannot be opened or the point has no such name.
 Status RunCrashChild(const CrashChildOptions& options);

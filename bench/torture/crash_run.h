@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CrashRun: servers under load are killed, at random moments and inside fault points, and what they
-// leave behind is compared with what they had acknowledged.
+// leave behind is compared with what they had acknowledged. Rounds take turns by eight: of puts
+// alone, and of documents that are pinned, expire and are deleted, with contexts open; every other
+// of these stores has a limit and evicts what no document names.
 //
 // A process that dies takes nothing with it that it had written: the page cache is the system's.
 // So acknowledgements of every durability are held against the store; only a power failure tells
@@ -17,6 +19,7 @@
 #include <vector>
 
 #include "bench/torture/history.h"
+#include "bench/torture/server_history.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
 
@@ -37,15 +40,21 @@ struct CrashOptions {
 
 struct CrashReport {
   uint32_t rounds = 0;
-  History::Totals totals;
+  History::Totals totals;                     ///< Of rounds of puts alone.
+  ServerHistory::Totals document_totals;      ///< Of rounds with documents, pins and open contexts.
   std::map<std::string, uint64_t> killed_at;  ///< By fault point, and "random_moment".
   uint64_t fsck_problems = 0;                 ///< Found before the store was opened again.
-  Duration slowest_reopen{};                  ///< Of the rounds.
-  uint64_t recovered_bytes = 0;               ///< Payload of the store whose recovery was timed.
+  /// Of directories with documents that were closed in order: what fsck finds, what it counts
+  /// otherwise than the server, and what is left after everything was deleted.
+  uint64_t space_problems = 0;
+  Duration slowest_reopen{};     ///< Of the rounds.
+  uint64_t recovered_bytes = 0;  ///< Payload of the store whose recovery was timed.
   Duration recovery{};
 
   double recovery_seconds_per_gib() const;
-  bool sound() const { return totals.sound() && fsck_problems == 0; }
+  bool sound() const {
+    return totals.sound() && document_totals.sound() && fsck_problems == 0 && space_problems == 0;
+  }
 };
 
 /// Steps that RunCrashes tells its progress of.

@@ -5,22 +5,27 @@
 #include <string>
 #include <utility>
 
-#include "bench/torture/power_load.h"
+#include "bench/torture/server_load.h"
+#include "bench/torture/server_look.h"
 #include "bench/torture/store_look.h"
-#include "common/base/clock.h"
-#include "kvserver/registry/document_registry.h"
+#include "common/base/metrics.h"
+#include "kvserver/registry/document_keys.h"
 #include "kvserver/store/disk_file_system.h"
+#include "kvserver/store/policy/ssd_budget.h"
 
 namespace quire::torture {
 namespace {
 
 using kvserver::DiskEngine;
-using kvserver::DocumentRegistry;
-using kvserver::PageStoreImpl;
 using kvserver::PowerDisk;
 
 constexpr uint32_t kRoundsOfADisk = 8;
-constexpr uint64_t kStepsPerThread = 400;
+constexpr uint64_t kPhases = 8;
+constexpr uint64_t kPhasesBeforeTheEnd = 2;  ///< Of a disk's last server, which is then emptied.
+constexpr uint64_t kPayloadOfTheTenant = 1 << 20;  ///< With a limit: a third of what may be put.
+/// A limit with which the database flushes and compacts now and then; with the least one it does so
+/// all the time, and RocksDB waits for a second after one that failed.
+constexpr uint64_t kRoomyBytes = 64 << 20;
 constexpr uint64_t kOperationsOfOpening = 120;  ///< About.
 constexpr uint64_t kLies = 8;
 constexpr uint64_t kOperationsAfterLie = 32;
@@ -30,13 +35,6 @@ struct Machine {
   PowerDisk disk;
   DiskEngine engine{&disk};
   std::unique_ptr<rocksdb::Env> env = kvserver::MakeDiskEnv(&disk);
-};
-
-/// A server without its network.
-struct Opened {
-  std::unique_ptr<PageStoreImpl> store;
-  std::unique_ptr<DocumentRegistry> registry;
-  TenantSalt salt;
 };
 
 class PowerRun {
@@ -50,17 +48,15 @@ class PowerRun {
   StatusOr<PowerReport> Run() {
     for (uint32_t round = 0; round < options_.rounds; ++round) {
       if (round % kRoundsOfADisk == 0) QUIRE_RETURN_IF_ERROR(StartAfresh());
+      is_last_ = (round + 1) % kRoundsOfADisk == 0 || round + 1 == options_.rounds;
       QUIRE_RETURN_IF_ERROR(Annotate(Round(), "round ", round, " of seed ", options_.seed));
       ++report_.rounds;
-      for (const std::string& problem : history_.TakeProblems()) {
-        *options_.log << "power round " << round << ": " << problem << "\n";
-      }
+      for (const std::string& problem : history_.TakeProblems()) Tell(problem);
       progress_("power failure");
-      const bool sound = history_.totals().sound() && report_.refused_to_open == 0;
-      if (options_.ends_when_unsound && !sound) break;
+      report_.totals = history_.totals();
+      if (options_.ends_when_unsound && !report_.sound()) break;
     }
     CountDisk();
-    report_.totals = history_.totals();
     return report_;
   }
 
@@ -69,7 +65,9 @@ class PowerRun {
   Status StartAfresh() {
     CountDisk();
     machine_ = std::make_unique<Machine>();
-    history_.Forget();
+    ++disks_;
+    has_limit_ = disks_ % 2 == 0;
+    history_.StartAfresh({.evicts = has_limit_, .segments = corpus_.segments()});
     const int error = kvserver::MakeDurableDirectory(machine_->disk, kPowerMount);
     if (error != 0) return Internal("the simulated disk failed: errno ", error);
     machine_->disk.LieAbout(options_.ignores_sync);
@@ -82,21 +80,37 @@ class PowerRun {
     report_.changes_survived += machine_->disk.survived();
   }
 
-  StatusOr<Opened> Open() {
+  void Tell(std::string_view problem) {
+    *options_.log << "power round " << report_.rounds << ": " << problem << "\n";
+  }
+  void TellOfSpace(const std::vector<std::string>& problems) {
+    for (const std::string& problem : problems) Tell(problem);
+    report_.space_problems += problems.size();
+  }
+
+  StatusOr<TorturedServer> Open() {
     kvserver::PageStore::Options options{.ssd_path = kPowerDirectory,
                                          .dram_bytes = 1 << 20,
                                          .ssd_volume_bytes = 1 << 20,
                                          .catalog_cache_bytes = 256 << 10,
                                          .digest_cache_bytes = 256 << 10};
-    Opened opened;
-    QUIRE_ASSIGN_OR_RETURN(opened.store, PageStoreImpl::Open(options, {.env = machine_->env.get(),
-                                                                       .engine = &machine_->engine,
-                                                                       .disk = &machine_->disk}));
-    QUIRE_ASSIGN_OR_RETURN(
-        opened.registry,
-        DocumentRegistry::Open(opened.store.get(), &opened.store->metadata(), &SystemClock()));
-    QUIRE_ASSIGN_OR_RETURN(opened.salt, SaltOf(*opened.store));
-    return opened;
+    if (has_limit_) {
+      options.ssd_bytes = disks_ % 4 == 0 ? kvserver::SsdBudget::kLeastBytes : kRoomyBytes;
+      options.tenant_ssd_quota_bytes = {{kTenant, kPayloadOfTheTenant}};
+      options.cached_ttl = std::chrono::minutes(1);
+    }
+    return TorturedServer::Open(
+        options, {.env = machine_->env.get(), .engine = &machine_->engine, .disk = &machine_->disk},
+        &clock_);
+  }
+
+  ServerLoad MakeLoad(TorturedServer* server, uint64_t seed, uint64_t phases) {
+    return {server,
+            &corpus_,
+            [this](const ServerEvent& event) { history_.Apply(event); },
+            {.seed = seed, .phases = phases, .sweeps = has_limit_, .is_off = [this] {
+               return machine_->disk.is_off();
+             }}};
   }
 
   Status Round() {
@@ -111,48 +125,59 @@ class PowerRun {
     const uint64_t load_seed = random_.Next() >> 16;
     const uint64_t cut_seed = random_.Next() >> 16;
     {
-      const StatusOr<Opened> opened = Open();
+      StatusOr<TorturedServer> server = Open();
       // It had been opened before, on this very disk.
-      if (!opened.ok() && !disk.is_off()) return Refused(opened.status());
-      if (opened.ok()) {
-        PowerLoad load(opened->store.get(), opened->registry.get(), &corpus_, opened->salt,
-                       &history_, {.seed = load_seed, .steps = kStepsPerThread, .is_off = [&disk] {
-                                     return disk.is_off();
-                                   }});
+      if (!server.ok() && !disk.is_off()) return Refused(server.status());
+      if (server.ok()) {
+        ServerLoad load = MakeLoad(&*server, load_seed, kPhases);
         load.Run();
+        disk.CutAfter(0);  // What closing the contexts and the store would write is not there.
+        report_.contexts_cut += load.num_open_contexts();
+        CountEvicted(*server);
       } else {
         ++report_.cut_while_opening;
       }
-      disk.CutAfter(0);  // What closing the store would write is not there.
+      disk.CutAfter(0);
     }
     disk.Restart(cut_seed);
-    const StatusOr<Opened> opened = Open();
-    return opened.ok() ? CompareWith(*opened) : Refused(opened.status());
+    StatusOr<TorturedServer> server = Open();
+    if (!server.ok()) return Refused(server.status());
+    QUIRE_RETURN_IF_ERROR(CompareServer(*server, corpus_, &history_));
+    if (is_last_) QUIRE_RETURN_IF_ERROR(Empty(*server, load_seed));
+    return CheckSpace(*std::move(server));
+  }
+
+  void CountEvicted(const TorturedServer& server) {
+    const auto metrics = MetricValuesOf(*server.store);
+    report_.segments_evicted += metrics.at("cached_evictions") + metrics.at("cached_expired");
   }
 
   Status Refused(const Status& why) {
     ++report_.refused_to_open;
-    *options_.log << "power round " << report_.rounds << ": the store does not open: " << why
-                  << "\n";
+    Tell("the store does not open: " + why.ToString());
     return StartAfresh();
   }
 
-  Status CompareWith(const Opened& opened) {
-    const auto keys = AllKeys(corpus_, opened.salt);
-    for (uint32_t chain = 0; chain < corpus_.chains(); ++chain) {
-      const auto document = opened.registry->Get(kTenant, DocumentOf(chain));
-      const bool gone = document.status().code() == StatusCode::kNotFound;
-      if (!document.ok() && !gone) {
-        return Annotate(document.status(), "the document of chain ", chain);
-      }
-      history_.CompareDocument(chain, document.ok(), document.status().ToString());
-      for (uint32_t index = 0; index < corpus_.segments(); ++index) {
-        Status answer;
-        const Found found =
-            LookAt(*opened.store, corpus_, {chain, index}, keys[chain][index], &answer);
-        history_.Compare({chain, index}, found, answer.ToString());
-      }
-    }
+  /// Deletes everything after some more load; nothing may be left.
+  Status Empty(TorturedServer& server, uint64_t seed) {
+    MakeLoad(&server, seed, kPhasesBeforeTheEnd).Run();
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> left, EmptyServer(server, corpus_));
+    TellOfSpace(left);
+    ++report_.stores_emptied;
+    return OkStatus();
+  }
+
+  /// Closes the server in order and compares its accounts with what lies there.
+  Status CheckSpace(TorturedServer server) {
+    const SpaceAccount account = AccountOf(server);
+    { const TorturedServer closed = std::move(server); }
+    QUIRE_ASSIGN_OR_RETURN(
+        const kvserver::FsckReport checked,
+        kvserver::Fsck(kPowerDirectory, {.engine = &machine_->engine,
+                                         .disk = &machine_->disk,
+                                         .env = machine_->env.get(),
+                                         .reference = kvserver::SegmentOfReference}));
+    TellOfSpace(ProblemsOfSpace(account, checked));
     return OkStatus();
   }
 
@@ -160,8 +185,12 @@ class PowerRun {
   const Progress& progress_;
   const Corpus corpus_;
   SeededRandom random_;
+  HandClock clock_;
   std::unique_ptr<Machine> machine_;
-  PowerHistory history_;
+  uint32_t disks_ = 0;      ///< That were made so far.
+  bool has_limit_ = false;  ///< Of the disk.
+  bool is_last_ = false;    ///< The round is the last one of its disk.
+  ServerHistory history_;
   PowerReport report_;
 };
 

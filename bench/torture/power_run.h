@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PowerRun: the power fails while a store is opened or under load, and what is there afterwards is
-// compared with what had been acknowledged. The whole store, RocksDB's files included, lies on one
-// simulated disk (kvserver/store/payload/power_disk.h), which forgets what was not synced. Nothing
-// is written to the machine's disks.
+// compared with what had been acknowledged, and with what the store accounts for. Every other disk
+// has a limit, so that its store evicts what no document names. The whole store, RocksDB's files
+// included, lies on one simulated disk (kvserver/store/payload/power_disk.h), which forgets what
+// was not synced. Nothing is written to the machine's disks.
 #ifndef QUIRE_BENCH_TORTURE_POWER_RUN_H_
 #define QUIRE_BENCH_TORTURE_POWER_RUN_H_
 
@@ -11,7 +12,7 @@
 #include <iostream>
 
 #include "bench/torture/crash_run.h"
-#include "bench/torture/power_history.h"
+#include "bench/torture/server_history.h"
 #include "common/base/status.h"
 #include "kvserver/store/payload/power_disk.h"
 
@@ -25,18 +26,24 @@ struct PowerOptions {
   /// Syncs that the disk leaves out, to show that the run finds what is wrong then. Null: none.
   kvserver::PowerDisk::IgnoresSync ignores_sync = nullptr;
   bool ends_when_unsound = false;  ///< The first round that finds something wrong is the last.
-  std::ostream* log = &std::cerr;  ///< Told what is wrong, a line for each segment.
+  std::ostream* log = &std::cerr;  ///< Told what is wrong, a line for each thing.
 };
 
 struct PowerReport {
   uint32_t rounds = 0;
-  PowerHistory::Totals totals;
+  ServerHistory::Totals totals;
   uint64_t refused_to_open = 0;  ///< Stores that could not be opened when the power was back.
   uint64_t cut_while_opening = 0;
+  /// Of directories that were closed in order: what fsck finds, what it counts otherwise than the
+  /// server, and what is left after everything was deleted.
+  uint64_t space_problems = 0;
+  uint64_t segments_evicted = 0;   ///< Cached ones, for room or because they were unused for long.
+  uint64_t contexts_cut = 0;       ///< Open when the power went.
+  uint64_t stores_emptied = 0;     ///< Stores of which everything was deleted in the end.
   uint64_t changes_forgotten = 0;  ///< Sectors and names that were not synced, and gone.
   uint64_t changes_survived = 0;   ///< And those that were there all the same.
 
-  bool sound() const { return totals.sound() && refused_to_open == 0; }
+  bool sound() const { return totals.sound() && refused_to_open == 0 && space_problems == 0; }
 };
 
 /// Errors are of the machinery. What the store did wrong is in the report. Steps of `progress`: one

@@ -29,6 +29,12 @@ TEST(PowerRunTest, Promise3PowerFailuresLoseNothingThatWasPersisted) {
   EXPECT_GT(report.changes_forgotten, 0u) << "nothing was forgotten: the test shows nothing";
   EXPECT_GT(report.changes_survived, 0u);
   EXPECT_GT(report.cut_while_opening, 0u);
+  EXPECT_EQ(report.space_problems, 0u) << problems.str();
+  EXPECT_EQ(report.stores_emptied, kRounds / 8);
+  EXPECT_GT(report.totals.pins_kept, 0u);
+  EXPECT_GT(report.totals.expired, 0u);
+  EXPECT_GT(report.segments_evicted, 0u);
+  EXPECT_GT(report.contexts_cut, 0u);
 }
 
 }  // namespace

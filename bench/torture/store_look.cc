@@ -85,27 +85,19 @@ Found LookAt(PageStore& store, const Corpus& corpus, SegmentId id, const Segment
   }
   said = ReadAndCompare(store, corpus, id, key);
   if (said.code() == StatusCode::kInternal) return Found::kWrong;
-  if (!said.ok()) return Found::kUnreadable;
-  for (uint32_t layer = 0; layer < corpus.Spec(id.chain).num_layers; ++layer) {
+  for (uint32_t layer = 0; said.ok() && layer < corpus.Spec(id.chain).num_layers; ++layer) {
     said = store.ReadDigests(kTenant, key, layer).status();
-    if (!said.ok()) return Found::kUnreadable;
   }
-  return Found::kWhole;
+  if (said.ok()) return Found::kWhole;
+  // Others may evict it while it is looked at.
+  const bool gone = store.Tokens(kTenant, key).status().code() == StatusCode::kNotFound;
+  return gone ? Found::kMissing : Found::kUnreadable;
 }
 
-Status CompareAll(PageStoreImpl& store, const Corpus& corpus, History* history) {
-  QUIRE_ASSIGN_OR_RETURN(const TenantSalt salt, SaltOf(store));
-  const std::vector<std::vector<SegmentKey>> keys = AllKeys(corpus, salt);
+StatusOr<uint64_t> CountStrangers(PageStoreImpl& store,
+                                  const std::vector<std::vector<SegmentKey>>& keys) {
   std::set<SegmentKey> known;
-  for (uint32_t chain = 0; chain < corpus.chains(); ++chain) {
-    for (uint32_t index = 0; index < corpus.segments(); ++index) {
-      const SegmentKey& key = keys[chain][index];
-      known.insert(key);
-      Status answer;
-      const Found found = LookAt(store, corpus, {chain, index}, key, &answer);
-      history->Compare({chain, index}, found, answer.ToString());
-    }
-  }
+  for (const std::vector<SegmentKey>& chain : keys) known.insert(chain.begin(), chain.end());
   uint64_t strangers = 0;
   const auto visit = [&](std::string_view key, std::string_view) {
     const auto parsed = SegmentKey::FromBytes(key);
@@ -113,6 +105,20 @@ Status CompareAll(PageStoreImpl& store, const Corpus& corpus, History* history) 
     return true;
   };
   QUIRE_RETURN_IF_ERROR(store.database().Scan(kvserver::Table::kSegments, "", visit));
+  return strangers;
+}
+
+Status CompareAll(PageStoreImpl& store, const Corpus& corpus, History* history) {
+  QUIRE_ASSIGN_OR_RETURN(const TenantSalt salt, SaltOf(store));
+  const std::vector<std::vector<SegmentKey>> keys = AllKeys(corpus, salt);
+  for (uint32_t chain = 0; chain < corpus.chains(); ++chain) {
+    for (uint32_t index = 0; index < corpus.segments(); ++index) {
+      Status answer;
+      const Found found = LookAt(store, corpus, {chain, index}, keys[chain][index], &answer);
+      history->Compare({chain, index}, found, answer.ToString());
+    }
+  }
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t strangers, CountStrangers(store, keys));
   history->CountStrangers(strangers);
   return OkStatus();
 }

@@ -36,6 +36,10 @@ Status ReadAndCompare(kvserver::PageStore& store, const Corpus& corpus, SegmentI
 Found LookAt(kvserver::PageStore& store, const Corpus& corpus, SegmentId id, const SegmentKey& key,
              Status* answer = nullptr);
 
+/// Segments in the database that are none of the corpus.
+StatusOr<uint64_t> CountStrangers(kvserver::PageStoreImpl& store,
+                                  const std::vector<std::vector<SegmentKey>>& keys);
+
 /// Compares every segment of the corpus, and every key of the database, with the history.
 Status CompareAll(kvserver::PageStoreImpl& store, const Corpus& corpus, History* history);
 

@@ -39,12 +39,16 @@ torture::Progress ProgressOf(ProgressBar& bar) {
 Json CrashJson(const torture::CrashReport& crash, const torture::FaultReport& faults,
                uint64_t seed) {
   const torture::History::Totals& totals = crash.totals;
+  const torture::ServerHistory::Totals& documents = crash.document_totals;
   return {{"rounds", crash.rounds},
-          {"acknowledged", totals.acknowledged},
-          {"lost", totals.lost},
-          {"corrupt", totals.corrupt + totals.half},
-          {"appeared", totals.appeared},
+          {"acknowledged", totals.acknowledged + documents.acknowledged},
+          {"lost", totals.lost + documents.lost},
+          {"corrupt", totals.corrupt + totals.half + documents.corrupt + documents.half},
+          {"appeared", totals.appeared + documents.appeared},
           {"fsck_problems", crash.fsck_problems},
+          {"space_problems", crash.space_problems},
+          {"pins_kept", documents.pins_kept},
+          {"documents_expired", documents.expired},
           {"recovery_s_per_gib", crash.recovery_seconds_per_gib()},
           {"recovered_bytes", crash.recovered_bytes},
           {"slowest_reopen_s", std::chrono::duration<double>(crash.slowest_reopen).count()},
@@ -147,11 +151,14 @@ void AddCrashChild(Commands& commands, CLI::App& parent) {
   command.add_option("--threads", options->threads);
   commands.MayBeEmpty(command.add_option("--kill-point", options->kill_point));
   command.add_option("--kill-skip", options->kill_skip);
+  command.add_option("--documents", options->has_documents);
+  command.add_option("--limit", options->has_limit);
+  command.add_option("--unix-micros", options->unix_micros);
   command.add_option("--fill-bytes", options->fill_bytes);
 }
 
 Json PowerJson(const torture::PowerReport& report, uint64_t seed) {
-  const torture::PowerHistory::Totals& totals = report.totals;
+  const torture::ServerHistory::Totals& totals = report.totals;
   return {{"rounds", report.rounds},
           {"acknowledged", totals.acknowledged},
           {"persisted", totals.persisted},
@@ -160,7 +167,13 @@ Json PowerJson(const torture::PowerReport& report, uint64_t seed) {
           {"half", totals.half},
           {"appeared", totals.appeared},
           {"refused_to_open", report.refused_to_open},
+          {"space_problems", report.space_problems},
           {"cut_while_opening", report.cut_while_opening},
+          {"contexts_cut", report.contexts_cut},
+          {"pins_kept", totals.pins_kept},
+          {"documents_expired", totals.expired},
+          {"segments_evicted", report.segments_evicted},
+          {"stores_emptied", report.stores_emptied},
           {"failed", totals.failed},
           {"changes_forgotten", report.changes_forgotten},
           {"changes_survived", report.changes_survived},

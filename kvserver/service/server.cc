@@ -20,6 +20,7 @@
 #include "kvserver/session/context_resolver.h"
 #include "kvserver/session/context_table.h"
 #include "kvserver/session/session_manager.h"
+#include "kvserver/session/tail_scrub.h"
 #include "kvserver/store/page_store.h"
 #include "kvserver/store/scrubber.h"
 
@@ -152,6 +153,10 @@ struct Server::Parts {
                           {.bytes_per_second = options.scrub_bytes_per_second.digests,
                            .clock = clock,
                            .observer = options.scrub_observer}),
+        tail_scrub(std::make_unique<TailScrub>(&contexts),
+                   {.bytes_per_second = options.scrub_bytes_per_second.dram,
+                    .clock = clock,
+                    .observer = options.scrub_observer}),
         clock(clock),
         start(clock->Now()),
         cleanup(health, Trouble::kCleanupFailed, clock, kUpkeepQuiet),
@@ -160,6 +165,7 @@ struct Server::Parts {
         // Apart from the expiry, which waits for the device.
         device_check(kDeviceCheckPeriod, std::bind_front(&PageStore::CheckDevice, store.get())) {
     if (options.scrub_bytes_per_second.digests > 0) held_digest_scrub.Start();
+    if (options.scrub_bytes_per_second.dram > 0) tail_scrub.Start();
   }
 
   /// Work of once a second. What fails is told, and is tried again by itself.
@@ -193,6 +199,7 @@ struct Server::Parts {
     dispatcher.VisitMetrics(visit);
     data_plane.VisitMetrics(visit);
     held_digest_scrub.VisitMetrics(visit);
+    tail_scrub.VisitMetrics(visit);
     VisitBuildInfo(visit);
     visit.Gauge("uptime_seconds", "Time since the server started.",
                 std::chrono::duration_cast<std::chrono::seconds>(clock->Now() - start).count());
@@ -211,6 +218,7 @@ struct Server::Parts {
   Dispatcher dispatcher;
   DataPlane data_plane;
   Scrubber held_digest_scrub;
+  Scrubber tail_scrub;
   const Clock* const clock;
   const TimePoint start;
   RecurringTrouble cleanup;

@@ -65,6 +65,8 @@ class ContextTable {
     return open_.Renew(tenant, ids);
   }
   Duration lease() const { return options_.lease; }
+  /// The contexts that are open now, of all tenants, for what looks after their pages.
+  std::vector<std::shared_ptr<OpenContext>> OpenOnes() const { return open_.All(); }
   /// Ends open contexts whose lease has run out.
   void RemoveExpired() { open_.RemoveExpired(); }
   /// The context was sealed: it no longer counts as open. The tenant's last ones, as many as it may

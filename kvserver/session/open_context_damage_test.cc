@@ -7,11 +7,15 @@
 #include <memory>
 #include <vector>
 
+#include "common/base/metrics.h"
 #include "kernels/cpu/cpu_kernels.h"
+#include "kvserver/session/context_table.h"
 #include "kvserver/session/context_view.h"
 #include "kvserver/session/open_context.h"
+#include "kvserver/session/tail_scrub.h"
 #include "kvserver/session/testing/test_pages.h"
 #include "kvserver/store/page_store_impl.h"
+#include "kvserver/store/scrubber.h"
 #include "kvserver/store/testing/memory_damage.h"
 #include "kvserver/store/testing/store_kit.h"
 #include "tests/kit/temp_dir.h"
@@ -102,6 +106,27 @@ TEST_F(OpenContextDamageTest, Promise2APageThatFlippedSinceItArrivedIsNotStored)
   EXPECT_EQ(CountersOf(*store_)["segments"], 0u);
   EXPECT_EQ(context->Seal({}, {}, Durability::kPersisted).status().code(), StatusCode::kDataLoss);
   EXPECT_EQ(CountersOf(*store_)["segments"], 0u);
+}
+
+TEST_F(OpenContextDamageTest, TheScrubFindsADamagedPageOfAnOpenContextOnce) {
+  ContextTable table(
+      {.store = store_.get(), .ops = &kernels::CpuKernels(), .clock = &SystemClock()});
+  const auto opened = table.Open(kDefaultTenant, spec_, nullptr);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  ASSERT_TRUE(Append(*opened->context, 0, 2).ok());
+  Scrubber scrubber(std::make_unique<TailScrub>(&table), {.clock = &SystemClock()});
+  const auto count = [&](const std::string& what) {
+    return MetricValuesOf(scrubber).at("scrub_" + what + "{kind=\"open_pages\"}");
+  };
+  ASSERT_TRUE(scrubber.RunRound().ok());
+  EXPECT_EQ(count("checked"), 2u * spec_.num_layers * spec_.num_kv_heads);
+  EXPECT_EQ(count("damaged"), 0u);
+  FlipTail(*opened->context, 1);
+  ASSERT_TRUE(scrubber.RunRound().ok());
+  ASSERT_TRUE(scrubber.RunRound().ok());
+  EXPECT_EQ(count("damaged"), 1u);
+  EXPECT_TRUE(table.Drop(kDefaultTenant, opened->id));
+  ASSERT_TRUE(scrubber.RunRound().ok());
 }
 
 TEST_F(OpenContextDamageTest, DigestsThatFlippedSinceTheyWereMadeAreMadeAnew) {

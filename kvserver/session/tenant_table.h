@@ -109,6 +109,14 @@ class TenantTable {
     return object;
   }
 
+  /// All objects, of all tenants, in no order. No lease is renewed.
+  std::vector<std::shared_ptr<T>> All() const QUIRE_EXCLUDES(mutex_) {
+    std::vector<std::shared_ptr<T>> all;
+    MutexLock lock(mutex_);
+    for (const auto& [id, entry] : entries_) all.push_back(entry.object);
+    return all;
+  }
+
   uint64_t size() const QUIRE_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     return entries_.size();

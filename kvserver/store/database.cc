@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "kvserver/store/clocked_env.h"
 #include "kvserver/store/policy/ssd_budget.h"
 
 namespace quire::kvserver {
@@ -344,8 +345,10 @@ class CarefulFileSystem final : public rocksdb::FileSystemWrapper {
 
 std::unique_ptr<rocksdb::Env> MakeCarefulEnv(rocksdb::Env* env, LogState* log,
                                              const FileObserver& observer) {
-  return rocksdb::NewCompositeEnv(std::make_shared<CarefulFileSystem>(
-      env != nullptr ? env->GetFileSystem() : rocksdb::FileSystem::Default(), log, observer));
+  if (env == nullptr) env = rocksdb::Env::Default();
+  return std::make_unique<ClockedEnv>(rocksdb::NewCompositeEnv(std::make_shared<CarefulFileSystem>(
+                                          env->GetFileSystem(), log, observer)),
+                                      env->GetSystemClock());
 }
 
 rocksdb::DBOptions DbOptions(rocksdb::Env* env, uint64_t buffer_bytes,
@@ -661,6 +664,14 @@ Status Database::MakeRoom(uint64_t bytes) {
   if (!absl::IsResourceExhausted(room) || !has_deleted_) return room;
   QUIRE_RETURN_IF_ERROR(Compact());
   return CheckRoom(bytes);
+}
+
+StatusOr<uint64_t> Database::ReclaimableBytes() {
+  MutexLock lock(room_mutex_);
+  QUIRE_RETURN_IF_ERROR(MeasureFiles());
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t free_bytes, FreeBytes());
+  const uint64_t bytes = measured_bytes_ + written_bytes_;
+  return free_bytes > bytes ? bytes : 0;
 }
 
 // Writes wait: the compaction leaves the log behind, and RocksDB 7.8 gives up writing for good when

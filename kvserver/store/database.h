@@ -116,6 +116,12 @@ class Database {
   /// The same; where it does not fit and something was deleted, compacts first, which takes a
   /// while.
   [[nodiscard]] Status MakeRoom(uint64_t bytes);
+  /// Upper bound of what Compact can give back to the file system after everything was deleted; 0
+  /// where the file system has no room for what a compaction writes before it gives back.
+  [[nodiscard]] StatusOr<uint64_t> ReclaimableBytes();
+  /// Gives the space of what was deleted back to the file system, which takes a while. Does nothing
+  /// when nothing was deleted since the last time.
+  [[nodiscard]] Status Compact();
 
   /// db_commits, db_commit_failures, db_recoveries (writes resumed after a failure); memory:
   /// db_memtable_bytes (written and not yet in a table), db_block_cache_bytes, db_table_bytes (of
@@ -133,7 +139,6 @@ class Database {
   Status Resume();
   /// Measures the size of the files.
   Status MeasureFiles();
-  Status Compact();
   bool Fits(uint64_t bytes) const;
 
   const std::unique_ptr<Rep> rep_;

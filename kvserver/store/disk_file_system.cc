@@ -4,11 +4,14 @@
 #include <fcntl.h>
 #include <rocksdb/file_system.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "kvserver/store/clocked_env.h"
 
 namespace quire::kvserver {
 namespace {
@@ -256,10 +259,25 @@ class DiskFileSystem final : public rocksdb::FileSystem {
   Disk& disk_;
 };
 
+/// The machine's time, without the second that RocksDB waits before it tries again what failed.
+class ImpatientClock final : public rocksdb::SystemClockWrapper {
+ public:
+  ImpatientClock() : SystemClockWrapper(rocksdb::SystemClock::Default()) {}
+  const char* Name() const override { return "ImpatientClock"; }
+  void SleepForMicroseconds(int micros) override {
+    SystemClockWrapper::SleepForMicroseconds(std::min(micros, kLongestSleepMicros));
+  }
+
+ private:
+  static constexpr int kLongestSleepMicros = 1000;
+};
+
 }  // namespace
 
 std::unique_ptr<rocksdb::Env> MakeDiskEnv(Disk* disk) {
-  return rocksdb::NewCompositeEnv(std::make_shared<DiskFileSystem>(disk));
+  return std::make_unique<ClockedEnv>(
+      rocksdb::NewCompositeEnv(std::make_shared<DiskFileSystem>(disk)),
+      std::make_shared<ImpatientClock>());
 }
 
 }  // namespace quire::kvserver

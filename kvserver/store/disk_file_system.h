@@ -16,7 +16,7 @@
 
 namespace quire::kvserver {
 
-/// Files on `disk`; threads and clock are the machine's.
+/// Files on `disk`; threads are the machine's, and so is the clock, but for long sleeps.
 std::unique_ptr<rocksdb::Env> MakeDiskEnv(Disk* disk);
 
 }  // namespace quire::kvserver

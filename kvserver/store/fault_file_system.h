@@ -9,11 +9,13 @@
 #include <rocksdb/env.h>
 #include <rocksdb/file_system.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace quire::kvserver {
 
@@ -35,7 +37,9 @@ struct FaultSwitch {
   std::atomic<Fault> fault{Fault::kNone};
   /// After so many failures the fault goes away by itself.
   std::atomic<uint64_t> failures_left{UINT64_MAX};
-  std::atomic<uint64_t> free_bytes{uint64_t{1} << 40};
+  std::atomic<uint64_t> free_bytes{uint64_t{1} << 40};  ///< Beside the files of the database.
+  /// The database's files take their part of `free_bytes`.
+  std::atomic<bool> counts_files{false};
 
   enum class Operation { kCreate, kAppend, kSync, kRead };
   /// Runs before each operation when it is set, in the thread of that. Not changed while there are
@@ -145,9 +149,17 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
     if (status.ok()) *file = std::make_unique<FaultReadFile>(std::move(real), faults_);
     return status;
   }
-  rocksdb::IOStatus GetFreeSpace(const std::string&, const rocksdb::IOOptions&, uint64_t* bytes,
-                                 rocksdb::IODebugContext*) override {
+  rocksdb::IOStatus GetFreeSpace(const std::string& path, const rocksdb::IOOptions& options,
+                                 uint64_t* bytes, rocksdb::IODebugContext* debug) override {
     *bytes = faults_->free_bytes;
+    std::vector<std::string> names;
+    if (faults_->counts_files) (void)GetChildren(path, options, &names, debug);
+    for (const std::string& name : names) {
+      uint64_t size = 0;
+      // One that is gone by now has none.
+      (void)GetFileSize(path + "/" + name, options, &size, debug);
+      *bytes -= std::min(*bytes, size);
+    }
     return rocksdb::IOStatus::OK();
   }
 

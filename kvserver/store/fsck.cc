@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -36,6 +35,15 @@ struct Row {
   std::string key;
 };
 
+Disk& DiskOf(const FsckOptions& options) {
+  return options.disk != nullptr ? *options.disk : SystemDisk();
+}
+
+bool Exists(Disk& disk, const std::string& path) {
+  DiskEntry entry;
+  return disk.Examine(path, &entry) == 0;
+}
+
 bool IsNewer(const Status& status) { return status.code() == StatusCode::kFailedPrecondition; }
 
 /// The layer at the end of the key of an extent; nullopt for any other key.
@@ -50,7 +58,7 @@ std::optional<uint32_t> LayerIn(std::string_view key) {
 class Checker {
  public:
   Checker(const DataDirectory& directory, const FsckOptions& options, IoEngine* engine)
-      : directory_(directory), options_(options), engine_(engine) {}
+      : directory_(directory), options_(options), disk_(DiskOf(options)), engine_(engine) {}
 
   Status Run();
   /// Lets go of the database and the volumes; what was found stays.
@@ -91,6 +99,7 @@ class Checker {
 
   const DataDirectory& directory_;
   const FsckOptions& options_;
+  Disk& disk_;
   IoEngine* const engine_;
   std::unique_ptr<Database> database_;
   std::unique_ptr<PayloadStore> payload_;
@@ -134,10 +143,10 @@ Status Checker::Run() {
 
 Status Checker::CheckVolumes() {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<uint32_t> numbers,
-                         VolumeSet::NumbersIn(directory_.payload_path()));
+                         VolumeSet::NumbersIn(directory_.payload_path(), disk_));
   for (const uint32_t number : numbers) {
     const std::string path = VolumeSet::PathIn(directory_.payload_path(), number);
-    const auto volume = VolumeFile::Open(path, number, DirectIo::kNever);
+    const auto volume = VolumeFile::Open(path, number, DirectIo::kNever, disk_);
     if (IsNewer(volume.status())) return volume.status();
     ++report.volumes;
     if (!volume.ok()) {
@@ -156,8 +165,9 @@ Status Checker::CheckVolumes() {
 
 StatusOr<bool> Checker::OpenDatabase() {
   // Nothing was ever put.
-  if (!std::filesystem::exists(directory_.metadata_path() + "/CURRENT")) return false;
-  auto database = Database::Open({.path = directory_.metadata_path(), .read_only = true});
+  if (!Exists(disk_, directory_.metadata_path() + "/CURRENT")) return false;
+  auto database =
+      Database::Open({.path = directory_.metadata_path(), .env = options_.env, .read_only = true});
   if (!database.ok()) {
     Add(Kind::kMetadata,
         std::string(Message(database.status())) +
@@ -167,7 +177,8 @@ StatusOr<bool> Checker::OpenDatabase() {
     return false;
   }
   database_ = *std::move(database);
-  const VolumeSet::Options volumes{.directory = directory_.payload_path(), .read_only = true};
+  const VolumeSet::Options volumes{
+      .directory = directory_.payload_path(), .disk = &disk_, .read_only = true};
   QUIRE_ASSIGN_OR_RETURN(payload_,
                          PayloadStore::Open({.volumes = volumes, .buffers = {}}, engine_));
   ssd_ = std::make_unique<SsdTier>(database_.get(), payload_.get(), /*record_cache_bytes=*/1 << 20);
@@ -368,8 +379,9 @@ Status Checker::CheckOrphans(Table table, const std::string& name) {
 }
 
 /// Drops what the checker found.
-Status Drop(const DataDirectory& directory, const Checker& found, FsckReport* report) {
-  Disk& disk = SystemDisk();
+Status Drop(const DataDirectory& directory, const FsckOptions& options, const Checker& found,
+            FsckReport* report) {
+  Disk& disk = DiskOf(options);
   for (const std::string& path : found.bad_volumes) {
     int error = disk.Rename(path, path + kSetAside);
     // Not to come back under its name after a power failure.
@@ -379,7 +391,7 @@ Status Drop(const DataDirectory& directory, const Checker& found, FsckReport* re
   }
   if (!found.damaged.empty() || !found.orphans.empty()) {
     QUIRE_ASSIGN_OR_RETURN(const auto database,
-                           Database::Open({.path = directory.metadata_path()}));
+                           Database::Open({.path = directory.metadata_path(), .env = options.env}));
     for (const SegmentKey& key : found.damaged) {
       Database::Batch batch = database->NewBatch();
       batch.Delete(Table::kSegments, key.view());
@@ -410,14 +422,14 @@ std::string_view Name(FsckProblem::Kind kind) {
 
 StatusOr<FsckReport> Fsck(const std::string& path, const FsckOptions& options) {
   // Opening a data directory makes one where there is none, and mends a FORMAT that was lost.
-  if (!std::filesystem::exists(path + "/FORMAT") &&
-      !std::filesystem::exists(path + "/metadata/CURRENT")) {
+  Disk& disk = DiskOf(options);
+  if (!Exists(disk, path + "/FORMAT") && !Exists(disk, path + "/metadata/CURRENT")) {
     return InvalidArgument(
         path,
         " is no data directory, it has neither FORMAT nor a database; name the directory "
         "that the server was given with --data-dir");
   }
-  QUIRE_ASSIGN_OR_RETURN(const auto directory, DataDirectory::Open(path));
+  QUIRE_ASSIGN_OR_RETURN(const auto directory, DataDirectory::Open(path, disk, options.env));
   QUIRE_ASSIGN_OR_RETURN(const EngineChoice choice, ChooseEngine(EngineKind::kAuto, {}));
   IoEngine* const engine = options.engine != nullptr ? options.engine : choice.engine.get();
   Checker checker(*directory, options, engine);
@@ -425,7 +437,7 @@ StatusOr<FsckReport> Fsck(const std::string& path, const FsckOptions& options) {
   FsckReport report = checker.report;
   if (options.repair && !report.clean()) {
     checker.Close();
-    QUIRE_RETURN_IF_ERROR(Drop(*directory, checker, &report));
+    QUIRE_RETURN_IF_ERROR(Drop(*directory, options, checker, &report));
   }
   return report;
 }

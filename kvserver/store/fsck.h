@@ -20,7 +20,12 @@
 
 #include "common/base/status.h"
 #include "common/page/key.h"
+#include "kvserver/store/payload/disk.h"
 #include "kvserver/store/payload/io_engine.h"
+
+namespace rocksdb {
+class Env;
+}  // namespace rocksdb
 
 namespace quire::kvserver {
 
@@ -70,7 +75,10 @@ struct FsckReport {
 
 struct FsckOptions {
   bool repair = false;
-  IoEngine* engine = nullptr;  ///< The machine's when null; outlives the call.
+  // Each is the machine's when null, and outlives the call.
+  IoEngine* engine = nullptr;
+  Disk* disk = nullptr;
+  rocksdb::Env* env = nullptr;  ///< The same disk as RocksDB sees it.
   /// The segment that a document refers to by this key of the metadata, nullopt for any other key
   /// (registry/document_keys.h); without it no document refers to any.
   std::function<std::optional<SegmentKey>(std::string_view metadata_key)> reference = {};

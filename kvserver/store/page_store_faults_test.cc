@@ -366,5 +366,39 @@ TEST_F(WatchedStoreTest, IoThatDoesNotReturnIsToldWhileItIsInFlight) {
   EXPECT_THAT(Degraded(), IsEmpty());
 }
 
+/// A file system that others have nearly filled.
+class FilledByOthersTest : public FaultyStoreTest {
+ protected:
+  Status PutOne(uint64_t seed) {
+    return PutTestSegment(*store_, spec_, seed, kRootKey, 0, Durability::kMemory).status();
+  }
+  void LeaveFree(uint64_t bytes) {
+    env_.faults.counts_files = true;
+    env_.faults.free_bytes = Count("db_file_bytes") + bytes;
+  }
+};
+
+// Promise 6: what is cached goes before anybody is refused.
+TEST_F(FilledByOthersTest, CachedSegmentsGoBeforeAPutIsRefused) {
+  for (uint64_t seed = 1; seed <= 64; ++seed) ASSERT_TRUE(PutOne(seed).ok());
+  LeaveFree(65 << 20);
+  uint64_t seed = 100;
+  for (; seed < 400 && Count("cached_evictions") == 0; ++seed) {
+    const Status put = PutOne(seed);
+    ASSERT_TRUE(put.ok()) << put << " " << seed;
+  }
+  EXPECT_GT(Count("cached_evictions"), 0u) << "the file system was never short: it shows nothing";
+  EXPECT_TRUE(IsStored(seed - 1));
+}
+
+TEST_F(FilledByOthersTest, NothingIsEvictedWhenThatCannotMakeTheRoom) {
+  for (uint64_t seed = 1; seed <= 8; ++seed) ASSERT_TRUE(PutOne(seed).ok());
+  LeaveFree(16 << 20);
+  const Status refused = PutOne(100);
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted) << refused;
+  EXPECT_EQ(Count("cached_evictions"), 0u);
+  EXPECT_EQ(Count("segments"), 8u);
+}
+
 }  // namespace
 }  // namespace quire::kvserver::testing

@@ -8,6 +8,7 @@
 #include "kvserver/store/digest_scrub.h"
 #include "kvserver/store/dram_scrub.h"
 #include "kvserver/store/format_proof.h"
+#include "kvserver/store/last_uses.h"
 #include "kvserver/store/payload/engine_choice.h"
 #include "kvserver/store/payload_scrub.h"
 #include "kvserver/store/policy/eviction_factory.h"
@@ -79,6 +80,21 @@ StatusOr<SsdBudget> BudgetOf(const PageStore::Options& options, const DataDirect
   return budget;
 }
 
+/// Reads when segments were used last, and drops what is kept of others.
+Status RestoreLastUses(Database& database, std::vector<SegmentCatalog::Listed>* segments) {
+  QUIRE_ASSIGN_OR_RETURN(LastUses uses, ReadLastUses(database));
+  for (SegmentCatalog::Listed& segment : *segments) {
+    const auto use = uses.find(segment.key);
+    if (use == uses.end()) continue;
+    segment.last_use_micros = std::max(segment.last_use_micros, use->second);
+    uses.erase(use);
+  }
+  if (uses.empty()) return OkStatus();
+  Database::Batch batch = database.NewBatch();
+  for (const auto& [key, use] : uses) StageForgetLastUse(database, key, batch);
+  return database.Commit(batch, /*sync=*/false);
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& options,
@@ -119,8 +135,8 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
   SsdTier ssd(parts.database.get(), parts.payload.get(), 0);
   QUIRE_ASSIGN_OR_RETURN(const SsdTier::Recovered recovered, ssd.Recover());
   SegmentCatalog catalog(parts.database.get(), 0);
-  QUIRE_ASSIGN_OR_RETURN(const SegmentCatalog::Totals stored,
-                         catalog.CountAll(recovered.whole_extents));
+  QUIRE_ASSIGN_OR_RETURN(SegmentCatalog::Totals stored, catalog.CountAll(recovered.whole_extents));
+  QUIRE_RETURN_IF_ERROR(RestoreLastUses(*parts.database, &stored.segments));
   QUIRE_RETURN_IF_ERROR(catalog.Drop(stored.dram_only));
   auto store = std::unique_ptr<PageStoreImpl>(
       new PageStoreImpl(options, machine, std::move(parts), stored, recovered));
@@ -222,16 +238,18 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
                .directory = directory_->path()},
               MakeAdmission(options)) {
   std::vector<SegmentCatalog::Listed> segments = stored.segments;
-  // Segments that were put first count as used longest ago.
-  std::ranges::sort(segments, {}, &SegmentCatalog::Listed::incarnation);
+  std::ranges::sort(segments, {}, [](const SegmentCatalog::Listed& segment) {
+    return std::pair(segment.last_use_micros, segment.incarnation);
+  });
   for (const SegmentCatalog::Listed& segment : segments) {
     if (!segment.tenant.empty()) space_.ChargeStored(segment.tenant, segment.bytes);
-    keeper_.Stored({.key = segment.key,
-                    .tenant = segment.tenant,
-                    .parent = segment.parent,
-                    .bytes = segment.bytes,
-                    // 0 means about to be put; segments older than incarnations have 1.
-                    .incarnation = std::max<uint64_t>(segment.incarnation, 1)});
+    keeper_.Restored({.key = segment.key,
+                      .tenant = segment.tenant,
+                      .parent = segment.parent,
+                      .bytes = segment.bytes,
+                      // 0 means about to be put; segments older than incarnations have 1.
+                      .incarnation = std::max<uint64_t>(segment.incarnation, 1)},
+                     segment.last_use_micros);
   }
   dropped_.Add(recovered.dropped);
   torn_.Add(recovered.torn.size());
@@ -288,9 +306,12 @@ void PageStoreImpl::StartScrubbing(const Options& options) {
       rates.records);
 }
 
-// When it fails, what was acknowledged without a sync keeps its promise all the same, and the next
-// open looks at it; so there is nobody to tell.
-PageStoreImpl::~PageStoreImpl() { (void)ssd_.Sync(); }
+// When a sync fails, what was acknowledged without one keeps its promise all the same, and the next
+// open looks at it; so there is nobody to tell. The same goes for uses that are not written down.
+PageStoreImpl::~PageStoreImpl() {
+  (void)keeper_.NoteUses();
+  (void)ssd_.Sync();
+}
 
 StatusOr<PutSegmentResult> PageStoreImpl::PutSegment(std::string_view tenant,
                                                      const PutSegmentArgs& args) {

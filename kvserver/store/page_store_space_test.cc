@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "kvserver/store/database.h"
+#include "kvserver/store/last_uses.h"
+#include "kvserver/store/page_store_impl.h"
 #include "kvserver/store/policy/ssd_budget.h"
 #include "kvserver/store/testing/page_store_fixture.h"
 #include "tests/kit/fake_clock.h"
@@ -185,6 +187,9 @@ class CachedSegmentsTest : public PageStoreSpaceTest {
     return store_->HoldSegments("default", {{segment.key}}).value();
   }
   bool IsThere(const TestSegment& segment) { return store_->Tokens("default", segment.key).ok(); }
+  LastUses NotedUses() {
+    return ReadLastUses(dynamic_cast<PageStoreImpl&>(*store_).database()).value();
+  }
 
   quire::testing::FakeClock clock_;
 };
@@ -259,6 +264,44 @@ TEST_F(CachedSegmentsTest, WhatNobodyUsesExpiresAndWhatIsNamedDoesNot) {
   EXPECT_TRUE(IsThere(named));
   EXPECT_EQ(Count("cached_expired"), 3u);
   EXPECT_EQ(Count("ssd_bytes_used"), segment_bytes());
+}
+
+// What was used last is written once a minute, and at a clean end.
+TEST_F(CachedSegmentsTest, ReopeningKeepsTheOrderOfEvictionAndTheAgeOfWhatIsCached) {
+  std::vector<TestSegment> segments;
+  for (uint64_t seed = 1; seed <= 4; ++seed) segments.push_back(PutOne(seed));
+  clock_.Advance(std::chrono::minutes(6));
+  HoldOne(segments[0]).Release();
+  HoldOne(segments[1]).Release();
+  Open();
+  const TestSegment fifth = PutOne(5);
+  EXPECT_FALSE(IsThere(segments[2])) << "unused since it was put, and put before the fourth";
+  EXPECT_TRUE(IsThere(segments[0]) && IsThere(segments[1]) && IsThere(segments[3]));
+  clock_.Advance(std::chrono::minutes(6));
+  EXPECT_EQ(*store_->Sweep(), 1u) << "the fourth is as old as it was";
+  EXPECT_FALSE(IsThere(segments[3]));
+  EXPECT_TRUE(IsThere(segments[0]) && IsThere(segments[1]));
+  HoldOne(fifth).Release();
+  Open();
+  clock_.Advance(std::chrono::minutes(5));
+  EXPECT_EQ(*store_->Sweep(), 2u);
+  Open();
+  EXPECT_EQ(Count("segments"), 1u);
+  EXPECT_EQ(NotedUses().size(), 1u) << "the others went with their segments";
+}
+
+TEST_F(CachedSegmentsTest, UsesAreWrittenOnceAMinuteAndNotWhenTheyHappen) {
+  const TestSegment segment = PutOne(1);
+  const auto is_written = [&] { return NotedUses().contains(segment.key); };
+  clock_.Advance(std::chrono::seconds(30));
+  const uint64_t commits = Count("db_commits");
+  HoldOne(segment).Release();
+  ASSERT_TRUE(store_->Sweep().ok());
+  EXPECT_EQ(Count("db_commits"), commits);
+  EXPECT_FALSE(is_written());
+  clock_.Advance(std::chrono::seconds(30));
+  ASSERT_TRUE(store_->Sweep().ok());
+  EXPECT_TRUE(is_written());
 }
 
 TEST_F(CachedSegmentsTest, WhatContinuesADeletedSegmentGoesAtTheNextSweep) {

@@ -19,7 +19,7 @@ namespace quire::kvserver {
 /// Bytes a second of each kind; 0: that kind is not verified.
 struct ScrubRates {
   uint64_t payload = 0;  ///< Units on SSD.
-  uint64_t dram = 0;     ///< Extents in DRAM.
+  uint64_t dram = 0;     ///< Extents in DRAM, and the pages of open contexts.
   uint64_t digests = 0;  ///< Digests on SSD, and those held in memory for open sessions.
   uint64_t records = 0;  ///< Rows of the database that are no digests.
 };
@@ -28,7 +28,7 @@ struct ScrubRates {
 struct ScrubCounts {
   uint64_t bytes = 0;
   uint64_t checked = 0;  ///< Units, digests or records.
-  uint64_t damaged = 0;  ///< Segments, extents, digests or records that were found damaged.
+  uint64_t damaged = 0;  ///< Segments, extents, units, digests or records that were found damaged.
   uint64_t mended = 0;   ///< Those of them that are whole again.
   uint64_t skipped = 0;  ///< Segments that were being changed.
   uint64_t errors = 0;   ///< Reads that the device or the database failed.

@@ -43,7 +43,8 @@ StatusOr<SegmentCatalog::Totals> SegmentCatalog::CountAll(const ExtentCounts& wh
                                    .tenant = record->tenant,
                                    .parent = record->parent,
                                    .bytes = record->stored_bytes(),
-                                   .incarnation = record->incarnation});
+                                   .incarnation = record->incarnation,
+                                   .last_use_micros = static_cast<int64_t>(record->incarnation)});
       }
     } else if (record.status().code() != StatusCode::kDataLoss) {
       newer = record.status();

@@ -48,6 +48,7 @@ class SegmentCatalog {
     SegmentKey parent;
     uint64_t bytes = 0;  ///< As stored.
     uint64_t incarnation = 0;
+    int64_t last_use_micros = 0;  ///< By the wall clock: when it was put, or what the caller says.
   };
   struct Totals {
     std::vector<Listed> segments;

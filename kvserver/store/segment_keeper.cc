@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/store/segment_keeper.h"
 
+#include <algorithm>
 #include <string>
 #include <unordered_set>
 #include <utility>
+
+#include "kvserver/store/last_uses.h"
 
 namespace quire::kvserver {
 namespace {
@@ -12,6 +15,11 @@ namespace {
 constexpr size_t kSweepBatch = 256;
 /// Divisor of the number of cached segments: EvictShare evicts that share of them, and one more.
 constexpr uint64_t kEvictShare = 8;
+/// How often uses of cached segments are written down, and how many of them in one commit.
+constexpr Duration kNoteInterval = std::chrono::minutes(1);
+constexpr size_t kNotesAtOnce = 4096;
+/// A use so soon after the put is not worth a row: the segment's incarnation says it, too.
+constexpr int64_t kSameUseMicros = 100'000;
 
 }  // namespace
 
@@ -34,6 +42,12 @@ void SegmentKeeper::Withdraw(const SegmentKey& key) {
 void SegmentKeeper::Stored(const StoredSegment& segment) {
   MutexLock lock(mutex_);
   lives_.Add(segment, parts_.clock->Now());
+}
+
+void SegmentKeeper::Restored(const StoredSegment& segment, int64_t last_use_micros) {
+  MutexLock lock(mutex_);
+  const int64_t unused = std::max<int64_t>(parts_.clock->UnixMicros() - last_use_micros, 0);
+  lives_.Add(segment, parts_.clock->Now() - std::chrono::microseconds(unused));
 }
 
 void SegmentKeeper::Rewriting(const SegmentKey& key, uint64_t incarnation) {
@@ -255,8 +269,42 @@ StatusOr<uint64_t> SegmentKeeper::Sweep() {
     before = removed;
   }
   QUIRE_RETURN_IF_ERROR(first_failure);
+  bool notes_uses = false;
+  {
+    MutexLock lock(mutex_);
+    notes_uses = parts_.clock->Now() - noted_until_ >= kNoteInterval;
+  }
+  if (notes_uses) QUIRE_RETURN_IF_ERROR(NoteUses());
   QUIRE_RETURN_IF_ERROR(parts_.ssd->ReclaimSpace());
   return removed;
+}
+
+Status SegmentKeeper::NoteUses() {
+  std::vector<SegmentLives::Use> uses;
+  TimePoint before, now;
+  {
+    MutexLock lock(mutex_);
+    now = parts_.clock->Now();
+    before = std::exchange(noted_until_, now);
+    uses = lives_.UsedSince(before);
+  }
+  const int64_t unix_now = parts_.clock->UnixMicros();
+  Status noted;
+  for (size_t first = 0; first < uses.size() && noted.ok(); first += kNotesAtOnce) {
+    Database::Batch batch = parts_.database->NewBatch();
+    for (size_t i = first; i < std::min(uses.size(), first + kNotesAtOnce); ++i) {
+      const auto ago =
+          std::chrono::duration_cast<std::chrono::microseconds>(now - uses[i].last_use);
+      const int64_t micros = unix_now - ago.count();
+      if (micros - static_cast<int64_t>(uses[i].incarnation) < kSameUseMicros) continue;
+      StageLastUse(uses[i].key, micros, batch);
+    }
+    noted = parts_.database->Commit(batch, /*sync=*/false);
+  }
+  if (noted.ok()) return noted;
+  MutexLock lock(mutex_);
+  noted_until_ = before;
+  return noted;
 }
 
 uint64_t SegmentKeeper::RemoveAll(std::span<const SegmentKey> keys, Leaving why,
@@ -302,6 +350,7 @@ Status SegmentKeeper::Erase(const SegmentKey& key, const std::string& tenant, ui
   if (!record.ok() && !lost) return record.status();
   Database::Batch batch = parts_.database->NewBatch();
   parts_.catalog->StageErase(key, batch);
+  StageForgetLastUse(*parts_.database, key, batch);
   parts_.digests->StageErase(key, record.ok() ? record->get() : nullptr, batch);
   QUIRE_ASSIGN_OR_RETURN(SsdTier::Change change, parts_.ssd->StageErase(key, batch));
   Reach(parts_.faults, FaultPoint::kBeforeCommit);

@@ -60,7 +60,14 @@ class SegmentKeeper final : public SegmentHold::Owner {
   /// `eviction`: the order of cached segments. `cached_ttl`: how long they stay unused; zero: until
   /// room is needed.
   SegmentKeeper(const Parts& parts, std::unique_ptr<EvictionPolicy> eviction, Duration cached_ttl)
-      : parts_(parts), cached_ttl_(cached_ttl), lives_(std::move(eviction)) {}
+      : parts_(parts),
+        cached_ttl_(cached_ttl),
+        lives_(std::move(eviction)),
+        noted_until_(parts.clock->Now()) {}
+
+  /// The segment was stored when the store was opened, and used last at that time of the wall
+  /// clock. Call it in the order of use, before anything else.
+  void Restored(const StoredSegment& segment, int64_t last_use_micros) QUIRE_EXCLUDES(mutex_);
 
   // --- For puts; the caller has the segment's writer lock.
 
@@ -108,6 +115,9 @@ class SegmentKeeper final : public SegmentHold::Owner {
   /// Removes it now, or as soon as nobody holds it. NOT_FOUND when it is not stored.
   [[nodiscard]] Status Delete(const SegmentKey& key) QUIRE_EXCLUDES(mutex_);
   StatusOr<uint64_t> Sweep() QUIRE_EXCLUDES(mutex_);
+  /// Writes down when cached segments were used last, of those that were since the call before,
+  /// without a sync (last_uses.h). Sweep does it once a minute.
+  [[nodiscard]] Status NoteUses() QUIRE_EXCLUDES(mutex_);
 
   /// segments, segments_cached, segments_held, segments_replaced, ssd_bytes_cached, deletes,
   /// cached_evictions, cached_expired, segments_detached.
@@ -131,7 +141,8 @@ class SegmentKeeper final : public SegmentHold::Owner {
   Mutex evict_mutex_;  ///< One evicts at a time: the others find the room that it made.
   mutable Mutex mutex_;
   SegmentLives lives_ QUIRE_GUARDED_BY(mutex_);
-  std::atomic<uint64_t> num_replaced_{0};  ///< Of lives_.
+  TimePoint noted_until_ QUIRE_GUARDED_BY(mutex_);  ///< Uses before are written down.
+  std::atomic<uint64_t> num_replaced_{0};           ///< Of lives_.
   Counter deletes_, evictions_, expired_, detached_;
 };
 

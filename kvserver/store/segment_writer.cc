@@ -227,16 +227,28 @@ bool SegmentWriter::Admit(const SegmentRecord& record, Durability durability) {
       parts_.clock->Now());
 }
 
-Status SegmentWriter::MakeMetadataRoom(const SegmentRecord& record) {
-  QUIRE_ASSIGN_OR_RETURN(const uint64_t free_bytes, parts_.database->FreeBytes());
-  const uint64_t needed = kMinFreeBytes + MetadataBytes(record);
-  if (free_bytes < needed) {
-    return ResourceExhausted("data directory ", parts_.directory, " has ", free_bytes,
-                             " bytes free, the metadata of a segment needs ", needed,
-                             "; free space or delete documents, then retry");
+Status SegmentWriter::MakeFileSystemRoom(uint64_t bytes) {
+  const uint64_t needed = kMinFreeBytes + bytes;
+  for (bool evicts = false;; evicts = true) {
+    QUIRE_ASSIGN_OR_RETURN(const uint64_t free_bytes, parts_.database->FreeBytes());
+    if (free_bytes >= needed) return OkStatus();
+    QUIRE_ASSIGN_OR_RETURN(const uint64_t reclaimable, parts_.database->ReclaimableBytes());
+    const bool can_help = reclaimable > needed - free_bytes;
+    // What was deleted already comes first.
+    if (!can_help || (evicts && parts_.keeper->EvictShare() == 0)) {
+      return ResourceExhausted("data directory ", parts_.directory, " has ", free_bytes,
+                               " bytes free, the metadata of a segment needs ", needed,
+                               "; free space or delete documents, then retry");
+    }
+    QUIRE_RETURN_IF_ERROR(parts_.database->Compact());
   }
+}
+
+Status SegmentWriter::MakeMetadataRoom(const SegmentRecord& record) {
+  const uint64_t bytes = MetadataBytes(record);
+  QUIRE_RETURN_IF_ERROR(MakeFileSystemRoom(bytes));
   for (;;) {
-    Status room = parts_.database->MakeRoom(MetadataBytes(record));
+    Status room = parts_.database->MakeRoom(bytes);
     // A compaction is worth it for many: one segment at a time would have one for each put.
     if (!absl::IsResourceExhausted(room) || parts_.keeper->EvictShare() == 0) return room;
   }

@@ -112,6 +112,9 @@ class SegmentWriter {
   /// Sees to it that the metadata has room for the segment's, on the file system and under the
   /// limit.
   Status MakeMetadataRoom(const SegmentRecord& record);
+  /// The same of the file system, which others fill, too. Volumes stay as they are: what segments
+  /// that are evicted give back is their metadata. Nothing is evicted when that cannot be enough.
+  Status MakeFileSystemRoom(uint64_t bytes);
   Status Write(const SegmentKey& key, SegmentIntake& intake, Durability durability, Stored before);
   /// Charges the tenant with what `write` writes to SSD under the key, if it does.
   Status Charged(const SegmentKey& key, const SegmentRecord& record,

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -51,10 +52,11 @@ class DeadClientProcessTest : public ::testing::Test {
     EXPECT_TRUE(peer->ReadLine(&line) && line == "open") << peer->Stderr();
     return peer;
   }
-  uint64_t OpenContexts() {
+  uint64_t OpenContexts() { return Count("contexts_open"); }
+  uint64_t Count(std::string_view counter) {
     const ServerStats stats = client_->Stats().value();
     for (const auto& [name, value] : stats.counters) {
-      if (name == "contexts_open") return value;
+      if (name == counter) return value;
     }
     return ~uint64_t{0};
   }
@@ -86,6 +88,10 @@ TEST_F(DeadClientProcessTest, AFullTenantPutsAgainSoonAfterItsClientsWereKilled)
   const auto killed = std::chrono::steady_clock::now();
   EXPECT_EQ(Put(), OkStatus());
   EXPECT_LT(std::chrono::steady_clock::now() - killed, seconds(12)) << "before the leases are over";
+  EXPECT_GT(Count("ssd_bytes_used"), 0u);
+  ASSERT_TRUE(client_->DeleteDocument({.name = "after"}).ok());
+  EXPECT_EQ(Count("ssd_bytes_used"), 0u) << "the dead have left nothing";
+  EXPECT_EQ(Count("segments"), 0u);
 }
 
 TEST_F(DeadClientProcessTest, WhatALivingClientHoldsStaysAndEndsWithIt) {

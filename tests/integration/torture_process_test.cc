@@ -32,8 +32,8 @@ TEST(TortureProcessTest, AFewRoundsOfCrashesAndFaultsLoseNothing) {
   const auto json = nlohmann::json::parse(result.out);
   EXPECT_EQ(json["rounds"], 8);
   EXPECT_EQ(json["seed"], 20);
-  for (const char* key : {"lost", "corrupt", "appeared", "fsck_problems", "corrupt_served",
-                          "appeared_after_errors", "lost_after_errors"}) {
+  for (const char* key : {"lost", "corrupt", "appeared", "fsck_problems", "space_problems",
+                          "corrupt_served", "appeared_after_errors", "lost_after_errors"}) {
     EXPECT_EQ(json[key], 0) << key;
   }
   EXPECT_GT(json["acknowledged"], 0);
@@ -54,7 +54,8 @@ TEST(TortureProcessTest, AFewPowerFailuresLoseNothing) {
   const auto json = nlohmann::json::parse(result.out);
   EXPECT_EQ(json["rounds"], 12);
   EXPECT_EQ(json["seed"], 20);
-  for (const char* key : {"lost", "corrupt_served", "half", "appeared", "refused_to_open"}) {
+  for (const char* key :
+       {"lost", "corrupt_served", "half", "appeared", "refused_to_open", "space_problems"}) {
     EXPECT_EQ(json[key], 0) << key;
   }
   EXPECT_GT(json["acknowledged"], 0);

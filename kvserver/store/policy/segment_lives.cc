@@ -262,6 +262,19 @@ std::vector<SegmentKey> SegmentLives::UnusedSince(TimePoint before, size_t limit
   return unused;
 }
 
+std::vector<SegmentLives::Use> SegmentLives::UsedSince(TimePoint since) const {
+  std::vector<Use> used;
+  for (auto key = by_use_.rbegin(); key != by_use_.rend(); ++key) {
+    const Entry& entry = *Find(*key);
+    if (entry.last_use < since) break;
+    // One without an incarnation is about to be put.
+    if (entry.is_private || entry.incarnation == 0) continue;
+    used.push_back({*key, entry.last_use, entry.incarnation});
+  }
+  std::ranges::reverse(used);
+  return used;
+}
+
 std::vector<SegmentKey> SegmentLives::FreeOnes(const Keys& keys, size_t limit) const {
   std::vector<SegmentKey> free;
   for (const SegmentKey& key : keys) {

@@ -123,6 +123,14 @@ class SegmentLives {
   /// At most `limit` cached segments that nobody has used since `before`, longest ago first. One
   /// that others continue is among them only when these are unused, too.
   std::vector<SegmentKey> UnusedSince(TimePoint before, size_t limit) const;
+  struct Use {
+    SegmentKey key;
+    TimePoint last_use;
+    uint64_t incarnation = 0;
+  };
+  /// Segments without names that were used at `since` or later, but for private ones, longest ago
+  /// first.
+  std::vector<Use> UsedSince(TimePoint since) const;
   /// At most `limit` segments that are forsaken, and may leave; and those that are detached.
   std::vector<SegmentKey> Forsaken(size_t limit) const { return FreeOnes(forsaken_, limit); }
   std::vector<SegmentKey> Detached(size_t limit) const { return FreeOnes(detached_, limit); }

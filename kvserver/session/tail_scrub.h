@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TailScrub: verifies the pages that open contexts keep in memory until they are a segment. Nothing
+// else has their bytes, so that what is damaged stays so: it is never read, stored or sealed, and
+// its client is told to send the pages again. A damaged page is counted once. Thread-safety: none.
+// Ownership: the table outlives the scrub.
+#ifndef QUIRE_KVSERVER_SESSION_TAIL_SCRUB_H_
+#define QUIRE_KVSERVER_SESSION_TAIL_SCRUB_H_
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "kvserver/session/context_table.h"
+#include "kvserver/store/scrub.h"
+
+namespace quire::kvserver {
+
+class TailScrub final : public ScrubWork {
+ public:
+  explicit TailScrub(const ContextTable* contexts) : contexts_(*contexts) {}
+
+  std::string_view kind() const override { return "open_pages"; }
+  void Begin() override;
+  StatusOr<std::optional<ScrubStep>> Next() override;
+
+ private:
+  using WeakPage = std::weak_ptr<const TailPage>;
+
+  const ContextTable& contexts_;
+  std::vector<WeakPage> pages_;  ///< That were not verified yet.
+  /// Pages that were found damaged, as long as they are there.
+  std::set<WeakPage, std::owner_less<WeakPage>> damaged_;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_SESSION_TAIL_SCRUB_H_
