@@ -395,6 +395,30 @@ std::string PrefixEnd(std::string_view prefix) {
   return end;
 }
 
+/// Whether tables have what lies behind a torn record of an older log, and RocksDB does not know
+/// that they need nothing of that log: the device failed between the records of the manifest that
+/// say so.
+bool AreTablesAheadOfLogs(const rocksdb::Status& status) {
+  return status.IsCorruption() &&
+         status.ToString().find("SST file is ahead of WALs") != std::string::npos;
+}
+
+/// Opens what is there. A flush takes all tables at once (atomic_flush), so a log that is older
+/// than a table has nothing that any table lacks, and its torn record may be passed over.
+rocksdb::Status OpenDatabase(rocksdb::DBOptions options, const std::string& path, bool read_only,
+                             const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
+                             std::vector<rocksdb::ColumnFamilyHandle*>* tables, rocksdb::DB** db) {
+  const auto open = [&] {
+    return read_only ? rocksdb::DB::OpenForReadOnly(options, path, families, tables, db)
+                     : rocksdb::DB::Open(options, path, families, tables, db);
+  };
+  const rocksdb::Status status = open();
+  if (!AreTablesAheadOfLogs(status)) return status;
+  tables->clear();
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kSkipAnyCorruptedRecords;
+  return open();
+}
+
 }  // namespace
 
 struct Database::Rep {
@@ -475,9 +499,7 @@ StatusOr<std::unique_ptr<Database>> Database::Open(const Options& options) {
   const rocksdb::DBOptions db_options =
       DbOptions(rep->env.get(), options.buffer_bytes, std::make_shared<Listener>(&rep->log));
   const rocksdb::Status status =
-      options.read_only
-          ? rocksdb::DB::OpenForReadOnly(db_options, options.path, families, &rep->tables, &db)
-          : rocksdb::DB::Open(db_options, options.path, families, &rep->tables, &db);
+      OpenDatabase(db_options, options.path, options.read_only, families, &rep->tables, &db);
   rep->db.reset(db);
   QUIRE_RETURN_IF_ERROR(Convert(status, "cannot open the database in " + options.path));
   std::unique_ptr<Database> database(new Database(std::move(rep)));

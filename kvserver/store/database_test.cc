@@ -6,7 +6,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <rocksdb/db.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -36,7 +38,7 @@ class DatabaseTest : public ::testing::Test {
  protected:
   void Open() {
     database_.reset();
-    auto opened = Database::Open({.path = dir_ / "db",
+    auto opened = Database::Open({.path = dir_ / name_,
                                   .env = env_.env.get(),
                                   .watch = &watch_,
                                   .health = health_.board(),
@@ -103,6 +105,7 @@ class DatabaseTest : public ::testing::Test {
   StallWatch watch_{&clock_, kStallBound};
   RecurringTrouble reads_{health_.board(), Trouble::kReadFailed, &clock_, std::chrono::seconds(60)};
   TempDir dir_;
+  std::string name_ = "db";
   Mutex hook_mutex_;
   /// True when it has met what it waits for; then it is over.
   std::function<bool(FaultSwitch::Operation)> hook_ QUIRE_GUARDED_BY(hook_mutex_);
@@ -333,6 +336,73 @@ TEST_F(DatabaseTest, WhatFailedAndWasNotSettledMayBeFoundInTheLog) {
   EXPECT_EQ(database_->Settle().code(), StatusCode::kUnavailable) << "only opening it again helps";
   Open();
   EXPECT_EQ(*database_->Get(Table::kSegments, "during"), "1");
+}
+
+// Promise 3: a log that broke, and a device that fails once more at any point of leaving that log.
+TEST_F(DatabaseTest, ADeviceThatFailsAgainWhileWritingResumesLeavesADatabaseThatOpens) {
+  constexpr uint64_t kTorn = 1;  // Of the appends of the commit, the record of the log.
+  bool has_failed_again = true;
+  for (uint64_t failing = kTorn + 1; has_failed_again; ++failing) {
+    SCOPED_TRACE(failing);
+    name_ = "db" + std::to_string(failing);
+    Open();
+    ASSERT_EQ(Put("before", "1"), OkStatus());
+    has_failed_again = false;
+    {
+      MutexLock lock(hook_mutex_);
+      hook_ = [&, append = uint64_t{0}](FaultSwitch::Operation operation) mutable {
+        if (operation != FaultSwitch::Operation::kAppend) return false;
+        ++append;
+        if (append != kTorn && append != failing) return false;
+        env_.faults.failures_left = append == kTorn ? 1 : UINT64_MAX;
+        env_.faults.fault = Fault::kTornNoSpace;
+        has_failed_again = append == failing;
+        return has_failed_again;
+      };
+    }
+    (void)Put("during", "2");
+    database_.reset();
+    env_.faults.fault = Fault::kNone;
+    {
+      MutexLock lock(hook_mutex_);
+      hook_ = nullptr;
+    }
+    Open();
+    EXPECT_EQ(*database_->Get(Table::kSegments, "before"), "1");
+  }
+}
+
+// A torn log that tables are ahead of is made here by flushing one table alone.
+TEST_F(DatabaseTest, ATornLogThatTablesAreAheadOfIsPassedOver) {
+  database_.reset();
+  const std::string path = dir_ / name_;
+  std::vector<std::string> names;
+  ASSERT_TRUE(rocksdb::DB::ListColumnFamilies({}, path, &names).ok());
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  for (const std::string& name : names) families.emplace_back(name, rocksdb::ColumnFamilyOptions());
+  rocksdb::DBOptions options;
+  options.avoid_flush_during_shutdown = true;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* opened = nullptr;
+  ASSERT_TRUE(rocksdb::DB::Open(options, path, families, &handles, &opened).ok());
+  std::unique_ptr<rocksdb::DB> db(opened);
+  const auto table = [&](const std::string& name) {
+    return handles[static_cast<size_t>(std::ranges::find(names, name) - names.begin())];
+  };
+  ASSERT_TRUE(db->Put({}, table("segments"), "before", "1").ok());
+  ASSERT_TRUE(db->Put({}, table("default"), "ahead", "").ok());
+  rocksdb::VectorLogPtr logs;
+  ASSERT_TRUE(db->GetSortedWalFiles(logs).ok());
+  ASSERT_TRUE(db->Flush({}, table("default")).ok());
+  ASSERT_TRUE(db->Put({}, table("segments"), "behind", "2").ok());
+  for (rocksdb::ColumnFamilyHandle* handle : handles) (void)db->DestroyColumnFamilyHandle(handle);
+  db.reset();
+  const std::string torn = path + logs.back()->PathName();
+  std::filesystem::resize_file(torn, std::filesystem::file_size(torn) - 1);
+
+  Open();
+  EXPECT_EQ(*database_->Get(Table::kSegments, "before"), "1");
+  EXPECT_EQ(*database_->Get(Table::kSegments, "behind"), "2");
 }
 
 TEST_F(DatabaseTest, OpeningOnAReadOnlyFileSystemIsAClearError) {
