@@ -34,8 +34,8 @@ class EmbeddedStore {
   EmbeddedStore& operator=(const EmbeddedStore&) = delete;
 
   std::shared_ptr<Transport> transport() const { return transport_; }
-  /// Listens on a free port of 127.0.0.1 for gRPC and as `listeners` says for the data plane, with a
-  /// socket of its own where that names none. Once. Errors are those of
+  /// Listens on a free port of 127.0.0.1 for gRPC and as `listeners` says for the data plane, with
+  /// a socket of its own where that names none. Once. Errors are those of
   /// kvserver::NetworkServer::Start.
   [[nodiscard]] Status Listen(kvserver::ListenerOptions listeners);
   /// Of the control channel; empty before Listen.

@@ -53,8 +53,8 @@ enum class GrpcMessages : uint8_t {
     const std::string& address, uint64_t max_message_bytes,
     GrpcMessages messages = GrpcMessages::kCalls);
 
-/// The DEADLINE_EXCEEDED of a call as UNAVAILABLE where `channel` has no connection: the call waited
-/// for one in vain. Any other status as it is.
+/// The DEADLINE_EXCEEDED of a call as UNAVAILABLE where `channel` has no connection: the call
+/// waited for one in vain. Any other status as it is.
 [[nodiscard]] Status UnreachedAtDeadline(const Status& status, grpc::Channel& channel);
 
 }  // namespace quire

@@ -92,14 +92,13 @@ LoopbackTransport::Outcome LoopbackTransport::Handle(std::string_view method,
                                                      const CallMessage& request,
                                                      const CallOptions& options,
                                                      uint32_t max_parts) {
-  const CallContext context{.tenant = options.tenant,
-                            .deadline = clock_.Now() + options.timeout,
-                            .priority = options.priority,
-                            .max_parts = max_parts,
-                            .part_bytes = max_parts == 1
-                                              ? max_message_bytes_
-                                              : std::min(part_bytes_, max_message_bytes_),
-                            .is_control = true};
+  const CallContext context{
+      .tenant = options.tenant,
+      .deadline = clock_.Now() + options.timeout,
+      .priority = options.priority,
+      .max_parts = max_parts,
+      .part_bytes = max_parts == 1 ? max_message_bytes_ : std::min(part_bytes_, max_message_bytes_),
+      .is_control = true};
   PartCollector kept(max_parts, max_message_bytes_);
   LandingWriter writer(options.landing, &kept);
   const Status status = handler_->Handle(context, method, request, writer);

@@ -19,8 +19,9 @@ class KeyClusters {
   explicit KeyClusters(uint32_t head_dim) : head_dim_(head_dim) {}
 
   /// Clusters `keys`, [tokens][d], of whole pages of `page_tokens` from page `first_page` on, into
-  /// `count` more clusters (fewer when there are fewer keys). Keys that are no numbers are one more,
-  /// whose centroid is none either: it comes after all others. INTERNAL when a kernel refuses.
+  /// `count` more clusters (fewer when there are fewer keys). Keys that are no numbers are one
+  /// more, whose centroid is none either: it comes after all others. INTERNAL when a kernel
+  /// refuses.
   [[nodiscard]] Status Add(std::span<const float> keys, uint32_t first_page, uint32_t page_tokens,
                            uint32_t count, uint32_t iterations);
 
