@@ -14,11 +14,11 @@
 #include "client/connect.h"
 #include "client/data_transport.h"
 #include "common/base/clock.h"
-#include "common/transport/ucx.h"
 #include "embedded/embedded_store.h"
 #include "tests/integration/direct_ucx.h"
 #include "tests/kit/fake_clock.h"
 #include "tests/kit/temp_dir.h"
+#include "transport/ucx/ucx.h"
 
 namespace quire::bench {
 namespace {

@@ -14,7 +14,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
-#include "common/transport/transport.h"
+#include "transport/transport.h"
 
 namespace quire::bench {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bench/raw_ucx_sides.h"
-#include "common/transport/ucx_status.h"
+#include "transport/ucx/ucx_status.h"
 
 namespace quire::bench {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "common/transport/ucx.h"
+#include "transport/ucx/ucx.h"
 
 namespace quire::bench {
 

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "common/base/clock.h"
-#include "common/transport/socket_address.h"
-#include "common/transport/ucx_endpoint.h"
-#include "common/transport/ucx_sockets.h"
-#include "common/transport/ucx_status.h"
+#include "transport/ucx/socket_address.h"
+#include "transport/ucx/ucx_endpoint.h"
+#include "transport/ucx/ucx_sockets.h"
+#include "transport/ucx/ucx_status.h"
 
 namespace quire::bench {
 namespace {

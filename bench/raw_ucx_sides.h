@@ -15,9 +15,9 @@
 #include <utility>
 
 #include "common/base/status.h"
-#include "common/transport/ucx.h"
-#include "common/transport/ucx_context.h"
-#include "common/transport/ucx_operation.h"
+#include "transport/ucx/ucx.h"
+#include "transport/ucx/ucx_context.h"
+#include "transport/ucx/ucx_operation.h"
 
 namespace quire::bench {
 

@@ -19,8 +19,8 @@
 #include "client/session.h"
 #include "common/base/random.h"
 #include "common/page/layout.h"
-#include "common/transport/grpc_server.h"
 #include "embedded/embedded_store.h"
+#include "transport/grpc/grpc_server.h"
 
 namespace quire::bench {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "client/call.h"
 #include "client/lease_keeper.h"
-#include "common/transport/message_limit.h"
 #include "common/wire/convert.h"
+#include "transport/frames/message_limit.h"
 
 namespace quire {
 namespace {

@@ -33,8 +33,8 @@
 #include "common/page/key.h"
 #include "common/page/kv_spec.h"
 #include "common/page/layout.h"
-#include "common/transport/transport.h"
 #include "kernels/api/digest.h"
+#include "transport/transport.h"
 
 namespace quire {
 

@@ -19,11 +19,11 @@
 #include "common/base/checksum.h"
 #include "common/base/random.h"
 #include "common/page/layout.h"
-#include "common/transport/loopback_transport.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "google/protobuf/message.h"
 #include "tests/kit/fake_clock.h"
+#include "transport/local/loopback_transport.h"
 
 namespace quire::testing {
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "common/transport/grpc_transport.h"
+#include "transport/grpc/grpc_transport.h"
 
 namespace quire {
 

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "common/base/status.h"
-#include "common/transport/bearer_token.h"
-#include "common/transport/transport.h"
 #include "common/wire/limits.h"
+#include "transport/auth/bearer_token.h"
+#include "transport/transport.h"
 
 namespace quire {
 

@@ -8,9 +8,9 @@
 
 #include "client/call.h"
 #include "common/base/retry_hint.h"
-#include "common/transport/frame_client.h"
 #include "common/wire/message.h"
 #include "quire/v1/data_plane.pb.h"
+#include "transport/frames/frame_client.h"
 
 namespace quire {
 namespace {

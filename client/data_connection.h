@@ -16,9 +16,9 @@
 #include "common/base/clock.h"
 #include "common/base/host_id.h"
 #include "common/base/status.h"
-#include "common/transport/bearer_token.h"
-#include "common/transport/transport.h"
 #include "common/wire/limits.h"
+#include "transport/auth/bearer_token.h"
+#include "transport/transport.h"
 
 namespace quire {
 

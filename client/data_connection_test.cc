@@ -9,10 +9,10 @@
 
 #include "client/connect.h"
 #include "common/base/mutex.h"
-#include "common/transport/frame_server.h"
-#include "common/transport/grpc_server.h"
-#include "common/transport/inproc_pipe.h"
 #include "quire/v1/data_plane.pb.h"
+#include "transport/frames/frame_server.h"
+#include "transport/grpc/grpc_server.h"
+#include "transport/local/inproc_pipe.h"
 
 namespace quire::testing {
 namespace {

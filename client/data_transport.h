@@ -31,7 +31,7 @@
 #include "common/base/mutex.h"
 #include "common/base/random.h"
 #include "common/base/status.h"
-#include "common/transport/transport.h"
+#include "transport/transport.h"
 
 namespace quire {
 

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "common/transport/plain_landing.h"
 #include "tests/kit/fake_clock.h"
+#include "transport/plain_landing.h"
 
 namespace quire::testing {
 namespace {

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/transport/transport.h"
+#include "transport/transport.h"
 
 namespace quire {
 

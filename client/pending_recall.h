@@ -39,7 +39,7 @@
 #include "common/base/clock.h"
 #include "common/base/random.h"
 #include "common/base/status.h"
-#include "common/transport/transport.h"
+#include "transport/transport.h"
 
 namespace quire {
 

@@ -4,9 +4,9 @@
 #include <array>
 
 #include "common/base/net_address.h"
-#include "common/transport/grpc_pipe.h"
-#include "common/transport/shm_pipe.h"
-#include "common/transport/ucx.h"
+#include "transport/grpc/grpc_pipe.h"
+#include "transport/shm/shm_pipe.h"
+#include "transport/ucx/ucx.h"
 
 namespace quire {
 namespace {

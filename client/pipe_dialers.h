@@ -12,8 +12,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "common/transport/bearer_token.h"
-#include "common/transport/frame_pipe.h"
+#include "transport/auth/bearer_token.h"
+#include "transport/frame_pipe.h"
 
 namespace quire {
 

@@ -18,9 +18,9 @@
 #include "common/base/status.h"
 #include "common/page/dtype.h"
 #include "common/page/page_lists.h"
-#include "common/transport/transport.h"
 #include "common/wire/limits.h"
 #include "kernels/api/digest.h"
+#include "transport/transport.h"
 
 namespace quire {
 

@@ -15,8 +15,8 @@
 #include "client/resident_map.h"
 #include "common/base/status.h"
 #include "common/page/kv_spec.h"
-#include "common/transport/transport.h"
 #include "quire/v1/session.pb.h"
+#include "transport/transport.h"
 
 namespace quire {
 

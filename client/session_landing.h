@@ -31,7 +31,7 @@
 #include "client/direct_landing.h"
 #include "client/resident_map.h"
 #include "common/base/status.h"
-#include "common/transport/transport.h"
+#include "transport/transport.h"
 
 namespace quire {
 

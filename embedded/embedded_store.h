@@ -19,9 +19,9 @@
 #include <utility>
 
 #include "common/base/status.h"
-#include "common/transport/loopback_transport.h"
 #include "kvserver/service/network_server.h"
 #include "kvserver/service/server.h"
+#include "transport/local/loopback_transport.h"
 
 namespace quire {
 

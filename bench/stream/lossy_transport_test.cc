@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "common/transport/loopback_transport.h"
 #include "tests/kit/fake_clock.h"
+#include "transport/local/loopback_transport.h"
 
 namespace quire::bench {
 namespace {

@@ -24,7 +24,7 @@
 #include "client/cli/progress.h"
 #include "common/base/random.h"
 #include "common/page/layout.h"
-#include "common/transport/ucx.h"
+#include "transport/ucx/ucx.h"
 
 namespace quire::bench {
 namespace {

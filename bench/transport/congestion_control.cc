@@ -15,7 +15,7 @@
 #include <system_error>
 
 #include "common/base/unique_fd.h"
-#include "common/transport/local_sockets.h"
+#include "transport/net/local_sockets.h"
 
 namespace quire::bench {
 namespace {

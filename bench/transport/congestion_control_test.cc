@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "bench/transport/process.h"
-#include "common/transport/testing/tcp_pair.h"
 #include "tests/kit/temp_dir.h"
+#include "transport/testing/tcp_pair.h"
 
 namespace quire::bench {
 namespace {

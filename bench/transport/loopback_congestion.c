@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Preloaded into rivals that the benchmark starts (LD_PRELOAD): their TCP sockets get a congestion
-// control that does not pace, as ours do within a host (common/transport/local_sockets.h). Sockets
+// control that does not pace, as ours do within a host (transport/net/local_sockets.h). Sockets
 // that a listening one accepts inherit it. What is not permitted stays as it was.
 #include <errno.h>
 #include <netinet/in.h>

@@ -19,7 +19,7 @@
 
 #include "bench/large_pages.h"
 #include "common/base/random.h"
-#include "common/transport/local_sockets.h"
+#include "transport/net/local_sockets.h"
 
 namespace quire::bench {
 namespace {

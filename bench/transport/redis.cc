@@ -14,7 +14,7 @@
 
 #include "bench/transport/congestion_control.h"
 #include "bench/transport/free_port.h"
-#include "common/transport/local_sockets.h"
+#include "transport/net/local_sockets.h"
 
 namespace quire::bench {
 

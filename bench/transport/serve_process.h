@@ -14,7 +14,7 @@
 #include "client/client.h"
 #include "client/data_connection.h"
 #include "common/base/status.h"
-#include "common/transport/transport.h"
+#include "transport/transport.h"
 
 namespace quire::bench {
 

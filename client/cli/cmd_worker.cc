@@ -17,8 +17,8 @@
 #include "common/base/net_address.h"
 #include "common/base/stop_signals.h"
 #include "common/metrics/admin_server.h"
-#include "common/transport/tenant_tokens.h"
 #include "gpuworker/service/worker_server.h"
+#include "transport/auth/tenant_tokens.h"
 
 namespace quire::cli {
 namespace {

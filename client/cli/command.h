@@ -27,8 +27,8 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/flags/given.h"
-#include "common/transport/bearer_token.h"
 #include "common/wire/limits.h"
+#include "transport/auth/bearer_token.h"
 
 namespace CLI {
 class App;

@@ -10,8 +10,8 @@
 
 #include "client/data_transport.h"
 #include "common/base/status.h"
-#include "common/transport/transport.h"
 #include "kvserver/service/listeners.h"
+#include "transport/transport.h"
 
 namespace CLI {
 class App;

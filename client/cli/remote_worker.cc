@@ -12,11 +12,11 @@
 
 #include "client/retry.h"
 #include "common/base/random.h"
-#include "common/transport/grpc_auth.h"
-#include "common/transport/grpc_channel.h"
-#include "common/transport/grpc_convert.h"
 #include "common/wire/limits.h"
 #include "common/wire/message.h"
+#include "transport/grpc/grpc_auth.h"
+#include "transport/grpc/grpc_channel.h"
+#include "transport/grpc/grpc_convert.h"
 
 namespace quire::cli {
 namespace {

@@ -13,9 +13,9 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/page/key.h"
-#include "common/transport/bearer_token.h"
 #include "gpuworker/engine/sequence.h"
 #include "quire/v1/worker.pb.h"
+#include "transport/auth/bearer_token.h"
 
 namespace quire::cli {
 

@@ -15,10 +15,10 @@
 
 #include "common/base/mutex.h"
 #include "common/base/retry_hint.h"
-#include "common/transport/grpc_auth.h"
-#include "common/transport/grpc_convert.h"
 #include "quire/v1/worker.grpc.pb.h"
 #include "tests/kit/fake_clock.h"
+#include "transport/grpc/grpc_auth.h"
+#include "transport/grpc/grpc_convert.h"
 
 namespace quire::cli {
 namespace {

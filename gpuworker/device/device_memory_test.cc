@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "common/base/random.h"
-#include "common/transport/landing_memory.h"
 #include "gpuworker/device/cuda_device.h"
 #include "gpuworker/testing/fake_cuda_device.h"
+#include "transport/landing_memory.h"
 
 namespace quire::worker {
 namespace {

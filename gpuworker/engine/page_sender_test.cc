@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "common/page/layout.h"
-#include "common/transport/loopback_transport.h"
 #include "gpuworker/testing/fake_store.h"
 #include "gpuworker/testing/tiny_spec.h"
 #include "tests/kit/fake_clock.h"
 #include "tests/kit/manual_executor.h"
+#include "transport/local/loopback_transport.h"
 
 namespace quire::worker {
 namespace {

@@ -8,12 +8,12 @@
 
 #include "common/base/retry_hint.h"
 #include "common/page/layout.h"
-#include "common/transport/loopback_transport.h"
 #include "common/wire/limits.h"
 #include "gpuworker/testing/fake_store.h"
 #include "gpuworker/testing/held_transport.h"
 #include "gpuworker/testing/tiny_spec.h"
 #include "tests/kit/fake_clock.h"
+#include "transport/local/loopback_transport.h"
 
 namespace quire::worker {
 namespace {

@@ -8,11 +8,11 @@
 #include <tuple>
 
 #include "common/page/layout.h"
-#include "common/transport/loopback_transport.h"
 #include "gpuworker/testing/fake_store.h"
 #include "gpuworker/testing/held_transport.h"
 #include "gpuworker/testing/tiny_spec.h"
 #include "tests/kit/fake_clock.h"
+#include "transport/local/loopback_transport.h"
 
 namespace quire::worker {
 namespace {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "common/metrics/build_info.h"
-#include "common/transport/grpc_channel.h"
-#include "common/transport/grpc_shutdown.h"
+#include "transport/grpc/grpc_channel.h"
+#include "transport/grpc/grpc_shutdown.h"
 
 namespace quire::worker {
 namespace {

@@ -16,14 +16,14 @@
 #include "common/base/clock.h"
 #include "common/base/health.h"
 #include "common/base/status.h"
-#include "common/transport/grpc_auth.h"
-#include "common/transport/grpc_calls.h"
-#include "common/transport/grpc_listening.h"
-#include "common/transport/tenant_tokens.h"
 #include "gpuworker/engine/batch.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/model/tokenizer.h"
 #include "gpuworker/service/worker_service.h"
+#include "transport/auth/tenant_tokens.h"
+#include "transport/grpc/grpc_auth.h"
+#include "transport/grpc/grpc_calls.h"
+#include "transport/grpc/grpc_listening.h"
 
 namespace grpc {
 class Server;

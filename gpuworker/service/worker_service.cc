@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
-#include "common/transport/grpc_convert.h"
 #include "common/wire/message.h"
+#include "transport/grpc/grpc_convert.h"
 
 namespace quire::worker {
 namespace {

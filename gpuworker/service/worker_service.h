@@ -18,13 +18,13 @@
 #include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "common/base/status.h"
-#include "common/transport/grpc_auth.h"
-#include "common/transport/grpc_calls.h"
 #include "gpuworker/engine/batch.h"
 #include "gpuworker/model/text_stream.h"
 #include "gpuworker/model/tokenizer.h"
 #include "gpuworker/service/generate_call.h"
 #include "quire/v1/worker.grpc.pb.h"
+#include "transport/grpc/grpc_auth.h"
+#include "transport/grpc/grpc_calls.h"
 
 namespace quire::worker {
 

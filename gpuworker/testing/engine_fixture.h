@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "common/base/random.h"
-#include "common/transport/loopback_transport.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/testing/fake_store.h"
 #include "gpuworker/testing/held_transport.h"
 #include "tests/kit/fake_clock.h"
 #include "tests/kit/temp_dir.h"
 #include "tests/kit/tiny_model.h"
+#include "transport/local/loopback_transport.h"
 
 namespace quire::worker::testing {
 

@@ -22,10 +22,10 @@
 #include "common/page/key.h"
 #include "common/page/kv_spec.h"
 #include "common/page/layout.h"
-#include "common/transport/transport.h"
 #include "quire/v1/registry.pb.h"
 #include "quire/v1/session.pb.h"
 #include "quire/v1/store.pb.h"
+#include "transport/transport.h"
 
 namespace quire::worker::testing {
 

@@ -16,8 +16,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "common/transport/transport.h"
 #include "quire/v1/session.pb.h"
+#include "transport/transport.h"
 
 namespace quire::worker::testing {
 

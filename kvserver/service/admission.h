@@ -21,8 +21,8 @@
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
-#include "common/transport/transport.h"
 #include "kvserver/service/fair_queue.h"
+#include "transport/transport.h"
 
 namespace quire::kvserver {
 

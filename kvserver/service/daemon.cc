@@ -15,7 +15,6 @@
 #include "common/base/quantity.h"
 #include "common/base/stop_signals.h"
 #include "common/metrics/admin_server.h"
-#include "common/transport/tenant_tokens.h"
 #include "kvserver/service/data_plane.h"
 #include "kvserver/service/listeners.h"
 #include "kvserver/service/network_server.h"
@@ -23,6 +22,7 @@
 #include "kvserver/service/server.h"
 #include "kvserver/store/codec/codec.h"
 #include "kvserver/store/policy/eviction_factory.h"
+#include "transport/auth/tenant_tokens.h"
 
 namespace quire::kvserver {
 namespace {

@@ -23,7 +23,7 @@ struct DaemonOptions {
   ServerOptions server;
   std::string listen = "127.0.0.1:7410";  ///< "host:port" (port 0: any free one) or "unix:/path".
   std::string port_file;  ///< Where to write the port, for scripts; none when empty.
-  /// File of the tokens that prove tenants (common/transport/tenant_tokens.h); empty: callers are
+  /// File of the tokens that prove tenants (transport/auth/tenant_tokens.h); empty: callers are
   /// believed.
   std::string tenant_tokens;
   /// "host:port" of the admin server (port 0: any free one); none when empty.

@@ -25,7 +25,6 @@
 #include "common/metrics/testing/http_get.h"
 #include "common/metrics/testing/prometheus_parser.h"
 #include "common/page/layout.h"
-#include "common/transport/grpc_transport.h"
 #include "common/wire/convert.h"
 #include "kvserver/service/listeners.h"
 #include "kvserver/service/scrub_log.h"
@@ -37,6 +36,7 @@
 #include "tests/kit/child_process.h"
 #include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
+#include "transport/grpc/grpc_transport.h"
 
 namespace quire::kvserver {
 namespace {

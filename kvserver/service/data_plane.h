@@ -21,10 +21,10 @@
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
-#include "common/transport/frame_pipe.h"
-#include "common/transport/frame_server.h"
-#include "common/transport/transport.h"
 #include "kvserver/service/ticket_table.h"
+#include "transport/frame_pipe.h"
+#include "transport/frames/frame_server.h"
+#include "transport/transport.h"
 
 namespace quire::kvserver {
 

@@ -3,10 +3,10 @@
 
 #include <gmock/gmock.h>
 
-#include "common/transport/frame_client.h"
-#include "common/transport/inproc_pipe.h"
 #include "kvserver/service/testing/service_fixture.h"
 #include "quire/v1/data_plane.pb.h"
+#include "transport/frames/frame_client.h"
+#include "transport/local/inproc_pipe.h"
 
 namespace quire::kvserver::testing {
 namespace {

@@ -27,10 +27,10 @@
 #include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "common/base/status.h"
-#include "common/transport/transport.h"
 #include "common/wire/message.h"
 #include "kvserver/service/admission.h"
 #include "kvserver/store/page_store.h"
+#include "transport/transport.h"
 
 namespace quire::kvserver {
 

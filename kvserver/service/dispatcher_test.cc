@@ -4,11 +4,11 @@
 #include <set>
 
 #include "common/base/random.h"
-#include "common/transport/part_collector.h"
 #include "kvserver/service/door.h"
 #include "kvserver/service/testing/service_fixture.h"
 #include "kvserver/session/testing/fake_page_store.h"
 #include "quire/v1/data_plane.pb.h"
+#include "transport/frames/part_collector.h"
 
 namespace quire::kvserver::testing {
 namespace {

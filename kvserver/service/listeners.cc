@@ -12,10 +12,10 @@
 #include "common/base/checksum.h"
 #include "common/base/net_address.h"
 #include "common/base/utf8.h"
-#include "common/transport/shm_listener.h"
-#include "common/transport/ucx.h"
 #include "kvserver/service/data_plane.h"
 #include "kvserver/service/server.h"
+#include "transport/shm/shm_listener.h"
+#include "transport/ucx/ucx.h"
 
 namespace quire::kvserver {
 namespace {

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/transport/frame_pipe.h"
-#include "common/transport/ucx.h"
 #include "kvserver/service/server_options.h"
+#include "transport/frame_pipe.h"
+#include "transport/ucx/ucx.h"
 
 namespace quire::kvserver {
 

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "common/metrics/testing/metrics_page.h"
-#include "common/transport/inproc_pipe.h"
 #include "kvserver/service/data_plane.h"
 #include "kvserver/service/network_server.h"
 #include "kvserver/service/testing/service_fixture.h"
+#include "transport/local/inproc_pipe.h"
 
 namespace quire::kvserver::testing {
 namespace {

@@ -14,11 +14,11 @@
 #include "common/base/clock.h"
 #include "common/base/metrics.h"
 #include "common/base/status.h"
-#include "common/transport/grpc_server.h"
-#include "common/transport/tenant_tokens.h"
 #include "kvserver/service/listeners.h"
 #include "kvserver/service/server.h"
 #include "kvserver/service/server_options.h"
+#include "transport/auth/tenant_tokens.h"
+#include "transport/grpc/grpc_server.h"
 
 namespace quire::kvserver {
 

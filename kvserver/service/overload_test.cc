@@ -14,7 +14,6 @@
 #include "common/base/checksum.h"
 #include "common/base/retry_hint.h"
 #include "common/page/layout.h"
-#include "common/transport/loopback_transport.h"
 #include "common/wire/convert.h"
 #include "kvserver/service/call_limits.h"
 #include "kvserver/service/server.h"
@@ -25,6 +24,7 @@
 #include "quire/v1/admin.pb.h"
 #include "quire/v1/store.pb.h"
 #include "tests/kit/temp_dir.h"
+#include "transport/local/loopback_transport.h"
 
 namespace quire::kvserver::testing {
 namespace {

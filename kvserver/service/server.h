@@ -19,8 +19,8 @@
 #include "common/base/metrics.h"
 #include "common/base/shared_memory.h"
 #include "common/base/status.h"
-#include "common/transport/transport.h"
 #include "kvserver/service/server_options.h"
+#include "transport/transport.h"
 
 namespace quire::kvserver {
 

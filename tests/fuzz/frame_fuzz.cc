@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "common/transport/frame.h"
-#include "common/transport/frame_parts.h"
+#include "transport/frames/frame.h"
+#include "transport/frames/frame_parts.h"
 
 namespace {
 

@@ -14,9 +14,6 @@
 #include "client/recall_codec.h"
 #include "common/base/checksum.h"
 #include "common/base/retry_hint.h"
-#include "common/transport/frame.h"
-#include "common/transport/shm_wire.h"
-#include "common/transport/ucx_wire.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "common/wire/lane_records.h"
@@ -33,6 +30,9 @@
 #include "quire/v1/worker.pb.h"
 #include "tests/fuzz/entropy_shape.h"
 #include "tests/fuzz/recall_shape.h"
+#include "transport/frames/frame.h"
+#include "transport/shm/shm_wire.h"
+#include "transport/ucx/ucx_wire.h"
 
 namespace {
 

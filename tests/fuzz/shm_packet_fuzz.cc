@@ -9,8 +9,8 @@
 #include <cstring>
 #include <span>
 
-#include "common/transport/shm_frame.h"
-#include "common/transport/shm_packet_reader.h"
+#include "transport/shm/shm_frame.h"
+#include "transport/shm/shm_packet_reader.h"
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/transport/tenant_tokens.h"
+#include "transport/auth/tenant_tokens.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using quire::TenantTokens;

@@ -13,7 +13,7 @@
 #include <span>
 #include <string>
 
-#include "common/transport/ucx_wire.h"
+#include "transport/ucx/ucx_wire.h"
 
 namespace {
 

@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "common/transport/ucx.h"
 #include "tests/integration/bench_report.h"
 #include "tests/kit/child_process.h"
 #include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
 #include "tests/kit/tiny_model.h"
+#include "transport/ucx/ucx.h"
 
 namespace quire {
 namespace {

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "common/transport/ucx.h"
 #include "tests/integration/bench_report.h"
 #include "tests/integration/command_help.h"
 #include "tests/kit/temp_dir.h"
+#include "transport/ucx/ucx.h"
 
 namespace quire {
 namespace {

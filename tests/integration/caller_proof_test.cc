@@ -22,9 +22,6 @@
 #include "client/connect.h"
 #include "client/data_transport.h"
 #include "common/metrics/prometheus_text.h"
-#include "common/transport/grpc_auth.h"
-#include "common/transport/grpc_convert.h"
-#include "common/transport/ucx.h"
 #include "gpuworker/service/worker_server.h"
 #include "kvserver/service/network_server.h"
 #include "kvserver/service/server.h"
@@ -33,6 +30,9 @@
 #include "tests/kit/caller_tokens.h"
 #include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
+#include "transport/grpc/grpc_auth.h"
+#include "transport/grpc/grpc_convert.h"
+#include "transport/ucx/ucx.h"
 
 namespace quire::testing {
 namespace {

@@ -21,8 +21,6 @@
 #include "common/base/metrics.h"
 #include "common/base/random.h"
 #include "common/page/layout.h"
-#include "common/transport/loopback_transport.h"
-#include "common/transport/ucx.h"
 #include "common/wire/limits.h"
 #include "gpuworker/device/device_memory.h"
 #include "gpuworker/testing/fake_cuda_device.h"
@@ -30,6 +28,8 @@
 #include "kvserver/service/server.h"
 #include "tests/integration/direct_ucx.h"
 #include "tests/kit/temp_dir.h"
+#include "transport/local/loopback_transport.h"
+#include "transport/ucx/ucx.h"
 
 namespace quire {
 namespace {

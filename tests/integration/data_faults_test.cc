@@ -19,10 +19,6 @@
 #include "client/data_transport.h"
 #include "common/base/mutex.h"
 #include "common/metrics/prometheus_text.h"
-#include "common/transport/frame.h"
-#include "common/transport/frame_client.h"
-#include "common/transport/loopback_transport.h"
-#include "common/transport/ucx.h"
 #include "common/wire/convert.h"
 #include "common/wire/unit_list.h"
 #include "kvserver/service/data_plane.h"
@@ -36,6 +32,10 @@
 #include "tests/kit/fake_clock.h"
 #include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
+#include "transport/frames/frame.h"
+#include "transport/frames/frame_client.h"
+#include "transport/local/loopback_transport.h"
+#include "transport/ucx/ucx.h"
 
 namespace quire::testing {
 namespace {

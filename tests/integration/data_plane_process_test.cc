@@ -17,12 +17,12 @@
 #include "client/data_transport.h"
 #include "common/base/mutex.h"
 #include "common/page/layout.h"
-#include "common/transport/ucx.h"
 #include "tests/integration/fault_document.h"
 #include "tests/kit/child_process.h"
 #include "tests/kit/guarded_memory.h"
 #include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
+#include "transport/ucx/ucx.h"
 
 namespace quire {
 namespace {

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "common/transport/ucx.h"
 #include "tests/kit/child_process.h"
 #include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
+#include "transport/ucx/ucx.h"
 
 namespace quire {
 namespace {

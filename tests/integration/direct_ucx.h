@@ -8,7 +8,7 @@
 #include <span>
 
 #include "client/pipe_dialers.h"
-#include "common/transport/ucx.h"
+#include "transport/ucx/ucx.h"
 
 namespace quire::testing {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/transport/ucx.h"
+#include "transport/ucx/ucx.h"
 
 namespace quire::testing {
 

@@ -14,7 +14,7 @@ namespace quire::testing {
 
 inline constexpr char kDefaultToken[] = "the-token-of-the-tenant-default-is-secret";
 inline constexpr char kOtherToken[] = "the-token-of-the-tenant-other-is-secret-too";
-/// What the server has of them (common/transport/tenant_tokens.h).
+/// What the server has of them (transport/auth/tenant_tokens.h).
 inline constexpr char kDefaultTokenHash[] =
     "1826ebd7011c6d4060f414cd7a21abfcb7be3930ca7f985bfb8875f9f3570b95";
 inline constexpr char kTenantTokens[] =

@@ -27,7 +27,7 @@ bool IsForTests(const std::string& file) {
 TEST(LayersTest, NoFileIncludesWhatItsLayerMayNotSee) {
   const LayerTable table = Table();
   size_t includes = 0;
-  for (const char* folder : {"common", "kernels", "kvserver", "client", "gpuworker"}) {
+  for (const char* folder : {"common", "transport", "kernels", "kvserver", "client", "gpuworker"}) {
     for (const std::string& file : FilesUnder(folder, {".h", ".cc", ".cu", ".cuh"})) {
       if (IsForTests(file)) continue;
       const std::string layer =

@@ -13,7 +13,7 @@ namespace quire::repository {
 namespace {
 
 const char* const kFolders[] = {"bench",     "client",   "common", "embedded",
-                                "gpuworker", "kvserver", "tests"};
+                                "gpuworker", "kvserver", "tests",  "transport"};
 
 /// Name of the constant that begins on `line`; empty when none does.
 std::string ConstantOn(const std::string& line) {

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "common/base/checksum.h"
-#include "common/transport/loopback_transport.h"
 #include "common/wire/convert.h"
 #include "kvserver/service/server.h"
 #include "kvserver/session/testing/test_pages.h"
@@ -25,6 +24,7 @@
 #include "quire/v1/store.pb.h"
 #include "tests/kit/fake_clock.h"
 #include "tests/kit/temp_dir.h"
+#include "transport/local/loopback_transport.h"
 
 namespace quire::kvserver::testing {
 

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TenantTokens: which tokens prove which tenant (docs/design/0022-tenant-tokens.md). A server has
+// the SHA-256 of each and not the token, so that its file gives nothing away. Tokens are random, so
+// a plain hash is enough.
+//
+// The file is text. A line is the name of a tenant and the SHA-256, in hexadecimal digits, of each
+// token that proves it, with blanks between:
+//
+//   # made with: echo "team-a $(sha256sum < team-a.token | cut -c 1-64)"
+//   team-a  5d1c9be1...  90b7a2f0...
+//
+// While a token is replaced the line has both. Lines that are empty or begin with '#' say nothing;
+// a line may end with CR LF.
+// Thread-safety: a value type.
+#ifndef QUIRE_TRANSPORT_AUTH_TENANT_TOKENS_H_
+#define QUIRE_TRANSPORT_AUTH_TENANT_TOKENS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+
+namespace quire {
+
+class TenantTokens {
+ public:
+  static constexpr size_t kMaxFileBytes = size_t{1} << 20;
+  static constexpr size_t kMaxLineBytes = 4096;
+
+  /// Lines may name the tenants of `known`, any when that is empty, each once. INVALID_ARGUMENT
+  /// names the line and what is wrong with it, and quotes nothing: a secret may have got there.
+  static StatusOr<TenantTokens> Parse(std::string_view text, std::span<const std::string> known);
+  /// Errors: those of ReadSmallFile and of Parse, naming the path.
+  static StatusOr<TenantTokens> ReadFile(const std::string& path,
+                                         std::span<const std::string> known);
+
+  /// OK when `authorization` is "Bearer " and a token of `tenant`. Everything else is
+  /// UNAUTHENTICATED in the same words; a token is compared with all hashes to their last byte. So
+  /// neither shows how much of it was right, nor whether there is such a tenant.
+  [[nodiscard]] Status Check(std::string_view tenant, std::string_view authorization) const;
+
+  /// Whether some token proves `tenant`.
+  bool Has(std::string_view tenant) const;
+
+ private:
+  using Hash = std::array<uint8_t, 32>;
+  struct Entry {
+    std::string tenant;
+    Hash hash;
+  };
+
+  static Hash HashOf(std::string_view text);
+  static StatusOr<Hash> ParseHash(std::string_view digits);
+  Status AddLine(std::string_view line, std::span<const std::string> known);
+
+  std::vector<Entry> entries_;
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_TRANSPORT_AUTH_TENANT_TOKENS_H_

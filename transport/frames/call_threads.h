@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CallThreads: the threads that calls of connections run on. Threads start when they are needed and
+// stay; a call never waits here for another one, because the order of waiting calls is decided
+// behind the door that calls pass (admission), not in front of it. No tenant has more than half of
+// the threads, and prefetches take no more than three quarters of what they might have: a
+// correction finds a thread also when they are refused. Of those that wait for a thread to wake up
+// the urgent ones go first (urgent_queue.h). Thread-safety: all methods may be called concurrently.
+// The destructor waits for what runs.
+#ifndef QUIRE_TRANSPORT_FRAMES_CALL_THREADS_H_
+#define QUIRE_TRANSPORT_FRAMES_CALL_THREADS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/base/priority.h"
+#include "common/base/status.h"
+#include "common/base/urgent_queue.h"
+
+namespace quire {
+
+class CallThreads {
+ public:
+  using Task = std::function<void()>;
+  /// `max_threads` is at least 2.
+  explicit CallThreads(uint32_t max_threads) : max_threads_(max_threads) {}
+  ~CallThreads();
+
+  /// Runs `task` at once. RESOURCE_EXHAUSTED with a retry hint when no thread is free for `tenant`:
+  /// the task was not taken.
+  [[nodiscard]] Status Run(std::string_view tenant, Task task,
+                           Priority priority = Priority::kNormal);
+
+ private:
+  struct Job {
+    std::string tenant;
+    Task task;
+  };
+  /// Whether a call of a tenant that runs `running` gets a thread.
+  bool HasThread(uint32_t running, Priority priority) const QUIRE_REQUIRES(mutex_);
+  void Loop();
+
+  const uint32_t max_threads_;
+  Mutex mutex_;
+  CondVar wake_;
+  UrgentQueue<Job> jobs_ QUIRE_GUARDED_BY(mutex_);  ///< Each has an idle or a new thread.
+  std::map<std::string, uint32_t, std::less<>> of_tenants_ QUIRE_GUARDED_BY(mutex_);
+  uint32_t busy_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Jobs taken and not finished.
+  bool stopping_ QUIRE_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_ QUIRE_GUARDED_BY(mutex_);
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_TRANSPORT_FRAMES_CALL_THREADS_H_

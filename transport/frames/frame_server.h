@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FrameServer: the server's end of connections. Listeners hand it pipes; it checks the ticket of
+// each, gives it a number, and hands its calls to a CallHandler.
+//
+// Nothing is unbounded: connections, those of a tenant, the calls and request bytes of a
+// connection, the threads that run calls, and the reply bytes that a client has not taken. A client
+// that takes no part of a reply for the stall timeout loses the call; one that takes no bytes at
+// all loses the connection.
+// Thread-safety: all methods may be called concurrently. Ownership: the handler outlives it, and
+// so does what the ticket checker stands on.
+#ifndef QUIRE_TRANSPORT_FRAMES_FRAME_SERVER_H_
+#define QUIRE_TRANSPORT_FRAMES_FRAME_SERVER_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/health.h"
+#include "common/base/metrics.h"
+#include "common/base/mutex.h"
+#include "common/base/periodic_task.h"
+#include "common/base/status.h"
+#include "common/wire/limits.h"
+#include "transport/frame_pipe.h"
+#include "transport/frames/call_threads.h"
+#include "transport/frames/server_connection.h"
+#include "transport/transport.h"
+
+namespace quire {
+
+class FrameServer {
+ public:
+  /// The tenant that a ticket for a connection of `kind` was given to; the ticket is used up.
+  /// UNAUTHENTICATED when it is none, too old or used. Called from pipes' threads; must not block.
+  using TicketChecker =
+      std::function<StatusOr<std::string>(std::string_view kind, std::string_view ticket)>;
+
+  struct Options {
+    uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Or what fits in a frame.
+    uint64_t part_bytes = 1 << 20;                    ///< What handlers are told to cut replies to.
+    uint64_t max_window_bytes = uint64_t{256} << 20;  ///< Of a call, whatever clients say.
+    uint64_t max_request_bytes = uint64_t{256} << 20;  ///< Of a connection's calls that run.
+    uint32_t max_calls = 64;                           ///< Of a connection, at a time.
+    uint32_t max_threads = 256;                        ///< At least 2.
+    uint32_t max_connections = 1024;
+    uint32_t max_connections_per_tenant = 64;
+    Duration hello_timeout = std::chrono::seconds(5);
+    Duration stall_timeout = std::chrono::seconds(10);
+    /// Told of connections and calls that are refused or ended; may be null, and outlives the
+    /// server.
+    Health* health = nullptr;
+  };
+
+  FrameServer(CallHandler* handler, TicketChecker check_ticket, const Options& options);
+  /// As Shutdown.
+  ~FrameServer();
+
+  /// Takes over a pipe that has not been started. Over max_connections it is closed at once.
+  void Accept(std::unique_ptr<FramePipe> pipe);
+
+  /// Hands the key of a landing to the connection's pipe. NOT_FOUND when the tenant has no such
+  /// connection; RESOURCE_EXHAUSTED over wire::kMaxLandings; INVALID_ARGUMENT for a key that is
+  /// none, or a size or number out of range.
+  Status OpenLanding(std::string_view tenant, uint64_t connection, uint64_t landing,
+                     std::string_view key, uint64_t bytes);
+  /// When it returns nothing is written there any more; OK when there is none.
+  Status CloseLanding(std::string_view tenant, uint64_t connection, uint64_t landing);
+
+  /// Takes no more pipes and calls, waits up to `grace` for the calls that run, then ends every
+  /// connection and waits for the handlers. Idempotent. Not from inside a handler.
+  void Shutdown(Duration grace = Duration::zero());
+
+  void VisitMetrics(MetricsVisitor& visit) const;
+
+ private:
+  using ConnectionPtr = std::shared_ptr<ServerConnection>;
+
+  Status Admit(ServerConnection& connection, const FrameHead& hello);
+  ConnectionPtr Find(std::string_view tenant, uint64_t connection) const;
+  uint64_t NewId() QUIRE_REQUIRES(mutex_);
+  /// Ends connections that are stuck and forgets those that have ended.
+  void Sweep();
+
+  CallHandler* const handler_;
+  const TicketChecker check_ticket_;
+  const Options options_;
+  ConnectionCounters counters_;
+  CallThreads threads_;
+  mutable Mutex mutex_;
+  std::map<uint64_t, ConnectionPtr> connections_ QUIRE_GUARDED_BY(mutex_);
+  std::set<std::string> kinds_ QUIRE_GUARDED_BY(mutex_);  ///< Seen so far.
+  bool closed_ QUIRE_GUARDED_BY(mutex_) = false;
+  PeriodicTask sweeper_;  ///< The last member: it uses the others.
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_TRANSPORT_FRAMES_FRAME_SERVER_H_

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GrpcTransport: unary calls over one gRPC channel: the control channel of a server, and a reply in
+// one part for whoever has no data connection (frame_client.h over grpc_pipe.h). The channel
+// connects on first use and again after a loss. Messages are ordinary protobuf on the wire, so any
+// gRPC client or server can be the other end. A reply is one part and names no places, so nothing
+// of it lands. Payload slices that have an owner are sent from where they lie; received ones point
+// into gRPC's buffers. Thread-safety: as Transport.
+#ifndef QUIRE_TRANSPORT_GRPC_GRPC_TRANSPORT_H_
+#define QUIRE_TRANSPORT_GRPC_GRPC_TRANSPORT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "common/base/status.h"
+#include "common/wire/limits.h"
+#include "transport/auth/bearer_token.h"
+#include "transport/transport.h"
+
+namespace grpc {
+class Channel;
+class ClientContext;
+}  // namespace grpc
+
+namespace quire {
+
+class GrpcTransport final : public Transport {
+ public:
+  struct Options {
+    std::string address;  ///< "host:port", "[::1]:port" or "unix:/path".
+    uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.
+    BearerToken token = {};  ///< Sent with every call; of the tenant that calls are made for.
+  };
+  /// Does not connect yet. INVALID_ARGUMENT for an empty address or a limit out of range.
+  static StatusOr<std::unique_ptr<GrpcTransport>> Create(const Options& options);
+  ~GrpcTransport() override;
+
+  TransportCapabilities capabilities() const override;
+  /// The call runs on a thread of its own.
+  StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view method, CallMessage request,
+                                               const CallOptions& options) override;
+  Status Call(std::string_view method, const CallMessage& request, CallMessage* reply,
+              const CallOptions& options) override;
+
+ private:
+  GrpcTransport(const Options& options, std::shared_ptr<grpc::Channel> channel);
+
+  class UnaryCall;
+
+  /// Runs the call of `context`.
+  Status Run(std::string_view method, const CallMessage& request, CallMessage* reply,
+             const CallOptions& options, grpc::ClientContext* context) const;
+
+  const Options options_;
+  const std::shared_ptr<grpc::Channel> channel_;
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_TRANSPORT_GRPC_GRPC_TRANSPORT_H_

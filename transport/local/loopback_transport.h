@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LoopbackTransport: calls a CallHandler in the same process, in the caller's thread: the handler
+// has returned when Start does. Nothing is serialized twice or copied, except into a landing:
+// payload slices are handed over with their owners.
+// Thread-safety: as Transport. Ownership: the handler must outlive the transport or Close();
+// pending calls stand on their own. Deadlines: a handler cannot be interrupted; when it answers too
+// late the answer is dropped.
+#ifndef QUIRE_TRANSPORT_LOCAL_LOOPBACK_TRANSPORT_H_
+#define QUIRE_TRANSPORT_LOCAL_LOOPBACK_TRANSPORT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "common/wire/limits.h"
+#include "transport/transport.h"
+
+namespace quire {
+
+class LoopbackTransport final : public Transport {
+ public:
+  struct Options {
+    uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction and part.
+    uint64_t part_bytes = 1 << 20;  ///< What handlers are told to cut replies to.
+    Clock* clock = nullptr;         ///< SystemClock() when null.
+  };
+  LoopbackTransport(CallHandler* handler, const Options& options);
+  ~LoopbackTransport() override { Close(); }
+
+  TransportCapabilities capabilities() const override;
+  StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view method, CallMessage request,
+                                               const CallOptions& options) override;
+  Status Call(std::string_view method, const CallMessage& request, CallMessage* reply,
+              const CallOptions& options) override;
+
+  /// Lets the calls that are running finish and answers UNAVAILABLE from then on: the handler is
+  /// not touched again. Idempotent. Must not be called from inside a handler.
+  void Close() QUIRE_EXCLUDES(mutex_);
+
+ private:
+  /// What a call came to: parts, and the status after them.
+  struct Outcome {
+    std::vector<CallMessage> parts;
+    Status status;
+  };
+  class FinishedCall;
+
+  /// False once closed. Every true is followed by one Leave().
+  bool Enter() QUIRE_EXCLUDES(mutex_);
+  void Leave() QUIRE_EXCLUDES(mutex_);
+  /// An error when the handler was not reached.
+  StatusOr<Outcome> Run(std::string_view method, const CallMessage& request,
+                        const CallOptions& options, uint32_t max_parts);
+  Outcome Handle(std::string_view method, const CallMessage& request, const CallOptions& options,
+                 uint32_t max_parts);
+
+  CallHandler* const handler_;
+  const uint64_t max_message_bytes_;
+  const uint64_t part_bytes_;
+  Clock& clock_;
+  Mutex mutex_;
+  CondVar idle_;
+  uint64_t running_ QUIRE_GUARDED_BY(mutex_) = 0;
+  bool closed_ QUIRE_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_TRANSPORT_LOCAL_LOOPBACK_TRANSPORT_H_

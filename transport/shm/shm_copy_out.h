@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ShmCopyOut: shared memory of one connection that the server copies payload to which does not lie
+// in memory that this client may map. First fit from the start, so that little of it is ever used
+// by a client that gives blocks back; the system backs what was used.
+//
+// Ownership: a block gives its place back when it is destroyed, and keeps the memory alive.
+// Thread-safety: all methods may be called concurrently.
+#ifndef QUIRE_TRANSPORT_SHM_SHM_COPY_OUT_H_
+#define QUIRE_TRANSPORT_SHM_SHM_COPY_OUT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+
+#include "common/base/mutex.h"
+#include "common/base/shared_memory.h"
+
+namespace quire {
+
+class ShmCopyOut : public std::enable_shared_from_this<ShmCopyOut> {
+ public:
+  static constexpr uint64_t kAlignBytes = 64;  ///< Of blocks.
+
+  class Block {
+   public:
+    Block() = default;
+    Block(Block&& other) noexcept;
+    Block& operator=(Block&& other) noexcept;
+    ~Block();
+
+    bool empty() const { return bytes_.empty(); }
+    std::span<std::byte> bytes() const { return bytes_; }
+    uint64_t offset() const { return offset_; }
+
+   private:
+    friend class ShmCopyOut;
+    std::shared_ptr<ShmCopyOut> memory_;
+    std::span<std::byte> bytes_;
+    uint64_t offset_ = 0;
+  };
+
+  explicit ShmCopyOut(uint64_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
+
+  /// Memory is reserved with the first block. An empty block when there is no room, or no memory to
+  /// be had. REQUIRES: bytes > 0.
+  Block Allocate(uint64_t bytes);
+  /// REQUIRES: a block was given.
+  SharedMemoryView view() const;
+
+ private:
+  bool Reserve() QUIRE_REQUIRES(mutex_);
+  void Free(uint64_t offset, uint64_t bytes);
+
+  const uint64_t capacity_bytes_;
+  mutable Mutex mutex_;
+  bool reserved_ QUIRE_GUARDED_BY(mutex_) = false;  ///< Or tried to.
+  std::unique_ptr<SharedMemory> memory_ QUIRE_GUARDED_BY(mutex_);
+  std::map<uint64_t, uint64_t> free_ QUIRE_GUARDED_BY(mutex_);  // Offset to bytes; none touch.
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_TRANSPORT_SHM_SHM_COPY_OUT_H_

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ShmSocketFile: a listening Unix socket and its file, which is removed at destruction unless
+// somebody has put another one in its place.
+#ifndef QUIRE_TRANSPORT_SHM_SHM_SOCKET_FILE_H_
+#define QUIRE_TRANSPORT_SHM_SHM_SOCKET_FILE_H_
+
+#include <sys/stat.h>
+
+#include <string>
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/base/unique_fd.h"
+#include "transport/net/unix_socket_path.h"
+
+namespace quire {
+
+class ShmSocketFile {
+ public:
+  /// Claims `path` and listens there with a file of `mode`. A socket that nobody listens on is
+  /// replaced. ALREADY_EXISTS when somebody does or the file is no socket, PERMISSION_DENIED when
+  /// it cannot be made.
+  static StatusOr<ShmSocketFile> Listen(const std::string& path, mode_t mode);
+  ShmSocketFile(ShmSocketFile&&) = default;
+  ShmSocketFile& operator=(ShmSocketFile&&) = delete;
+  ~ShmSocketFile();
+
+  int fd() const { return fd_.get(); }
+
+ private:
+  ShmSocketFile(UnixSocketClaim claim, UniqueFd fd, std::string path)
+      : claim_(std::move(claim)), fd_(std::move(fd)), path_(std::move(path)) {}
+
+  UnixSocketClaim claim_;  ///< Ends after the socket's file is gone.
+  UniqueFd fd_;
+  std::string path_;
+  struct stat made_ = {};  ///< Which file is ours.
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_TRANSPORT_SHM_SHM_SOCKET_FILE_H_

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ShmStream: packets over one connected Unix stream socket. Send writes from the caller's thread
+// and waits while the socket has no room. Only what the loop's own thread sends, which may not
+// wait, is left in a short queue for the loop to write out. A peer that takes nothing for
+// stall_timeout while something waits loses the connection.
+//
+// Ownership: shared by the pipe and, while it is started, by the loop; the receiver outlives
+// Close(). Thread-safety: all methods may be called concurrently.
+#ifndef QUIRE_TRANSPORT_SHM_SHM_STREAM_H_
+#define QUIRE_TRANSPORT_SHM_SHM_STREAM_H_
+
+#include <sys/socket.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/base/payload.h"
+#include "common/base/status.h"
+#include "common/base/unique_fd.h"
+#include "transport/shm/shm_loop.h"
+#include "transport/shm/shm_packet_reader.h"
+#include "transport/shm/shm_wire.h"
+
+namespace quire {
+
+/// A packet to send.
+struct ShmOutgoing {
+  std::vector<std::byte> bytes = {};  ///< AppendShmPacket's.
+  Payload payload = {};               ///< Inline; sent after `bytes`.
+  int fd = -1;                        ///< Goes along with the first byte when it is one.
+  std::shared_ptr<const void> fd_owner = {};
+  uint64_t needs = 0;  ///< Preludes that go first, as AddPrelude's bits.
+  size_t size_bytes() const { return bytes.size() + payload.size_bytes(); }
+};
+
+class ShmStream final : public ShmLoop::Handler,
+                        public std::enable_shared_from_this<ShmStream>,
+                        private ShmPacketReader::Sink {
+ public:
+  struct Options {
+    ShmWireLimits limits;  ///< Of what is received. From a server, descriptors are taken too.
+    uint64_t max_queued_bytes = 0;  ///< That the loop's thread may leave behind.
+    Duration stall_timeout = Duration::zero();
+  };
+  /// Called by the loop's thread.
+  class Receiver {
+   public:
+    virtual ~Receiver() = default;
+    /// An error ends the connection.
+    [[nodiscard]] virtual Status OnPacket(ShmPacket& packet) = 0;
+    /// The last call.
+    virtual void OnEnd(const Status& why) = 0;
+  };
+
+  /// `loop` outlives Close().
+  ShmStream(UniqueFd socket, const Options& options, ShmLoop* loop, Receiver* receiver);
+
+  /// Begins to receive; exactly once.
+  void Start();
+
+  /// Sends a packet; waits until it is in the socket, except on the loop's thread. UNAVAILABLE once
+  /// the connection is over.
+  [[nodiscard]] Status Send(ShmOutgoing packet);
+  /// A packet that is sent once, before the first that needs it. Answers its bit.
+  uint64_t AddPrelude(ShmOutgoing packet);
+
+  /// The next descriptor that has arrived; for the receiver, in OnPacket.
+  [[nodiscard]] StatusOr<UniqueFd> TakeDescriptor();
+
+  /// Ends the connection; the receiver is told `why`.
+  void Fail(const Status& why);
+  /// Ends the connection; the receiver is not called again.
+  void Close();
+
+  void OnReady(uint32_t events) override;
+  void OnDeadline(TimePoint now) override;
+
+ private:
+  enum class Progress { kDone, kBlocked, kFailed };
+  /// A packet and how much of it is written: parts are its bytes, then each slice.
+  struct Writing {
+    ShmOutgoing packet;
+    size_t part = 0;
+    size_t offset = 0;
+    bool from_loop = false;
+  };
+  struct Prelude {
+    ShmOutgoing packet;
+    bool sent = false;
+  };
+
+  Status OnPacket(ShmPacket& packet) override;
+  void SendNeeded(uint64_t needs) QUIRE_REQUIRES(mutex_);
+  void Take(ShmOutgoing packet) QUIRE_REQUIRES(mutex_);
+  Progress Write(Writing* writing) QUIRE_REQUIRES(mutex_);
+  void Flush() QUIRE_REQUIRES(mutex_);
+  void AwaitWritten(uint64_t packet) QUIRE_REQUIRES(mutex_);
+  void EndStalled(TimePoint now) QUIRE_REQUIRES(mutex_);
+  void EndLater(const Status& why) QUIRE_REQUIRES(mutex_);
+  void WatchQueue() QUIRE_REQUIRES(mutex_);
+  void ReadOnce();
+  void KeepDescriptors(const msghdr& message);
+  void End(const Status& why);
+
+  const Options options_;
+  ShmLoop* const loop_;
+  Receiver* const receiver_;
+
+  // The loop's thread only, and Close, once the loop does not call any more.
+  ShmPacketReader reader_;
+  std::deque<UniqueFd> descriptors_;
+
+  Mutex mutex_;
+  UniqueFd socket_;  // Replaced under the lock, by Close, when the loop no longer uses it.
+  ShmLoop::Token token_ QUIRE_GUARDED_BY(mutex_) = 0;  // 0: not started.
+  Status over_ QUIRE_GUARDED_BY(mutex_);               // Not OK: the connection is over, and why.
+  bool told_ QUIRE_GUARDED_BY(mutex_) = false;         // The receiver was, or Close was called.
+  std::deque<Writing> queue_ QUIRE_GUARDED_BY(mutex_);
+  uint64_t queued_ QUIRE_GUARDED_BY(mutex_) = 0;      // Packets that ever were in the queue.
+  uint64_t written_ QUIRE_GUARDED_BY(mutex_) = 0;     // Of these, those that left it.
+  uint64_t loop_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;  // In the queue, from the loop's thread.
+  bool watching_ QUIRE_GUARDED_BY(mutex_) = false;    // The loop writes the queue out.
+  TimePoint last_progress_ QUIRE_GUARDED_BY(mutex_);
+  std::vector<Prelude> preludes_ QUIRE_GUARDED_BY(mutex_);
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_TRANSPORT_SHM_SHM_STREAM_H_

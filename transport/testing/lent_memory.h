@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LentMemory: ServerMemory that clients of a ShmListener map, and the proof that what lay in it was
+// lent: nothing of it was copied, and every lease came back.
+#ifndef QUIRE_TRANSPORT_TESTING_LENT_MEMORY_H_
+#define QUIRE_TRANSPORT_TESTING_LENT_MEMORY_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "transport/shm/shm_copy_out.h"
+#include "transport/shm/shm_leases.h"
+#include "transport/shm/shm_listener.h"
+#include "transport/testing/server_memory.h"
+
+namespace quire::testing {
+
+/// Memory that is let go is given out again, so that a lease which ends too early shows as wrong
+/// bytes. When it is full, slices lie in plain memory.
+class LentMemory final : public ServerMemory {
+ public:
+  /// REQUIRES: bytes > 0.
+  explicit LentMemory(uint64_t bytes) : arena_(std::make_shared<ShmCopyOut>(bytes)) {
+    EXPECT_FALSE(arena_->Allocate(1).empty()) << "no shared memory to be had";
+  }
+
+  /// For a listener to share.
+  SharedMemoryView view() const { return arena_->view(); }
+  /// The listener whose connections send from here; before anything is sent.
+  void SentBy(const ShmListener& listener) { use_ = listener.use(); }
+
+  void ExpectAllGivenBack() override {
+    EXPECT_TRUE(Comes([this] { return use_->leased_bytes == 0; }))
+        << use_->leased_bytes.load() << " bytes are leased";
+    EXPECT_LE(use_->copied_bytes.load(), plain_bytes_.load()) << "lent memory was copied";
+  }
+
+ private:
+  Slice Place(std::vector<std::byte> bytes) override {
+    ShmCopyOut::Block block = bytes.empty() ? ShmCopyOut::Block() : arena_->Allocate(bytes.size());
+    if (block.empty()) {
+      plain_bytes_ += bytes.size();
+      return ServerMemory::Place(std::move(bytes));
+    }
+    std::ranges::copy(bytes, block.bytes().begin());
+    const std::span<const std::byte> view = block.bytes();
+    return Slice{view, Own(std::move(block))};
+  }
+
+  const std::shared_ptr<ShmCopyOut> arena_;
+  std::shared_ptr<const ShmUse> use_;
+  std::atomic<uint64_t> plain_bytes_{0};
+};
+
+}  // namespace quire::testing
+
+#endif  // QUIRE_TRANSPORT_TESTING_LENT_MEMORY_H_

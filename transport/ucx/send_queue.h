@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SendQueue: frames that a pipe has taken and not yet given to its device, and which is the next.
+// The most urgent goes first, by the rule of UrgentQueue, and of those the oldest; one with a place
+// in common with less urgent ones stays behind these, which go as early as it does. A device sends
+// in the order in which it is given: so that urgent frames find little in front of them there, a
+// frame waits while as much as a bound is given, and not yet done, that is as urgent as it is.
+//
+// A policy without I/O. Thread-safety: none; its user holds a mutex.
+#ifndef QUIRE_TRANSPORT_UCX_SEND_QUEUE_H_
+#define QUIRE_TRANSPORT_UCX_SEND_QUEUE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "common/base/priority.h"
+#include "common/base/urgent_queue.h"
+#include "transport/frame_pipe.h"
+#include "transport/ucx/frame_ranges.h"
+
+namespace quire {
+
+class SendQueue {
+ public:
+  struct Item {
+    Frame frame;
+    FrameRanges ranges = {};  ///< The bytes of a landing that the frame is for.
+    uint64_t bytes = 0;       ///< What it counts for.
+  };
+
+  /// At least one frame of each priority is given, whatever `max_given_bytes` is.
+  explicit SendQueue(uint64_t max_given_bytes) : max_given_bytes_(max_given_bytes) {}
+
+  void Push(Item item) {
+    const Priority priority = item.frame.priority;
+    if (!item.ranges.empty() && BytesBehind(priority) > 0) {
+      waiting_.Lift(priority, [&](const Item& other) { return item.ranges.Overlap(other.ranges); });
+    }
+    waiting_bytes_[Index(priority)] += item.bytes;
+    waiting_.Push(std::move(item), priority);
+  }
+  /// Whether one may be given now.
+  bool HasNext() const {
+    if (waiting_.empty()) return false;
+    uint64_t given = 0;
+    for (size_t i = Index(waiting_.next_priority()); i < kNumPriorities; ++i) given += given_[i];
+    return given == 0 || given < max_given_bytes_;
+  }
+  /// Takes the next one, which is given from now on; also over the bound. REQUIRES: !empty().
+  Item Pop() {
+    Item item = waiting_.Pop();
+    waiting_bytes_[Index(item.frame.priority)] -= item.bytes;
+    given_[Index(item.frame.priority)] += item.bytes;
+    return item;
+  }
+  /// The device is done with one of that priority, which counted for `bytes`.
+  void Done(Priority priority, uint64_t bytes) { given_[Index(priority)] -= bytes; }
+  /// Forgets all that waits.
+  void Clear() {
+    waiting_ = {};
+    waiting_bytes_ = {};
+  }
+
+  bool empty() const { return waiting_.empty(); }
+  /// Of what waits and is less urgent.
+  uint64_t BytesBehind(Priority priority) const {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < Index(priority); ++i) bytes += waiting_bytes_[i];
+    return bytes;
+  }
+
+ private:
+  using Bytes = std::array<uint64_t, kNumPriorities>;
+  static size_t Index(Priority priority) { return static_cast<size_t>(priority); }
+
+  const uint64_t max_given_bytes_;
+  UrgentQueue<Item> waiting_;
+  Bytes waiting_bytes_ = {};
+  Bytes given_ = {};
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_TRANSPORT_UCX_SEND_QUEUE_H_

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// UcxConnection: the state behind a UCX pipe: handshake, frames in both directions, landings, and
+// the end. It is shared by the pipe and by the operations that UCX has under way.
+// Thread-safety: as said at the methods. What is under no mutex belongs to the worker's thread.
+#ifndef QUIRE_TRANSPORT_UCX_UCX_CONNECTION_H_
+#define QUIRE_TRANSPORT_UCX_UCX_CONNECTION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "transport/frame_pipe.h"
+#include "transport/ucx/frame_delivery.h"
+#include "transport/ucx/frame_order.h"
+#include "transport/ucx/send_queue.h"
+#include "transport/ucx/ucx.h"
+#include "transport/ucx/ucx_endpoint.h"
+#include "transport/ucx/ucx_landing.h"
+#include "transport/ucx/ucx_put_window.h"
+#include "transport/ucx/ucx_worker.h"
+
+namespace quire {
+
+class UcxConnection final : public UcxMessageSink,
+                            public std::enable_shared_from_this<UcxConnection> {
+ public:
+  enum class Role { kClient, kServer };
+
+  UcxConnection(Role role, std::shared_ptr<UcxWorker> worker, const UcxOptions& options);
+
+  // On the worker's thread.
+  Status Connect(const SocketAddress& address);
+  Status Accept(ucp_conn_request_h request);
+  /// Answers the client's hello.
+  void Welcome(const UcxHello& hello);
+  ucp_ep_h endpoint_handle() const { return endpoint_->handle(); }
+  void OnMessage(UcxMessage message) override;
+  void OnBrokenMessage(const Status& why) override { Fail(why); }
+
+  // From any thread: see FramePipe.
+  /// Waits for the handshake.
+  Status WaitUntilOpen(Duration timeout) QUIRE_EXCLUDES(mutex_);
+  PipeCapabilities capabilities() QUIRE_EXCLUDES(mutex_);
+  void Start(FrameReceiver* receiver);
+  Status Send(Frame frame) QUIRE_EXCLUDES(mutex_);
+  StatusOr<std::string> AddLanding(uint64_t id, const LandingMemory& memory);
+  void RemoveLanding(uint64_t id) QUIRE_EXCLUDES(mutex_);
+  Status OpenLanding(uint64_t id, std::string_view key, uint64_t bytes);
+  void CloseLanding(uint64_t id) QUIRE_EXCLUDES(mutex_);
+  StatusOr<OwnedMemory> AllocateLandingMemory(uint64_t bytes);
+  void Close() QUIRE_EXCLUDES(mutex_);
+
+ private:
+  enum class Phase { kConnecting, kOpen, kClosed };
+  struct Outgoing;
+  /// A landing of the client at the server, and who waits for its end.
+  struct OpenedLanding {
+    std::shared_ptr<UcxRemoteLanding> remote;
+    uint32_t frames_under_way = 0;
+    std::vector<std::function<void()>> when_idle;
+  };
+
+  // On the worker's thread.
+  void Begin(std::unique_ptr<UcxEndpoint> endpoint);
+  UcxEndpoint::OnError ErrorHandler();
+  void SetOpen(uint64_t peer_window) QUIRE_EXCLUDES(mutex_);
+  void Fail(const Status& why) QUIRE_EXCLUDES(mutex_);
+  void SendControl(UcxKind kind, uint64_t landing, uint64_t argument, std::vector<std::byte> data);
+  void SendQueued() QUIRE_EXCLUDES(mutex_);
+  /// Sends about a piece of what is queued and may be given to UCX, or of all; false when nothing
+  /// of it is left.
+  bool SendPiece(bool all) QUIRE_EXCLUDES(mutex_);
+  /// Counts the frame for `bytes`.
+  void SendFrame(Frame frame, uint64_t bytes);
+  /// Has the thread send what may be given to UCX.
+  void PostSending() QUIRE_REQUIRES(mutex_);
+  bool LandsDirectly(const Frame& frame) const;
+  void PutFrame(const std::shared_ptr<Outgoing>& out);
+  void SendMessage(const std::shared_ptr<Outgoing>& out);
+  UcxDone SendDone(std::shared_ptr<Outgoing> out);
+  void EndSend(Outgoing& out, ucs_status_t status) QUIRE_EXCLUDES(mutex_);
+  void ReceiveTaken(uint64_t bytes) QUIRE_EXCLUDES(mutex_);
+  void ReceiveWelcome(const UcxMessage& message);
+  void ReceiveFrame(UcxMessage message);
+  void Process(UcxMessage message);
+  StatusOr<Frame> FrameOf(UcxMessage& message);
+  Status PlaceFrame(UcxMessage& message, std::span<const std::byte> payload, Frame* frame);
+  /// Waits, for a moment at most, until the client has every frame that Send has taken. That UCX
+  /// has sent one is not enough: what the client has not read is lost when the endpoint is closed.
+  void AwaitReceived() QUIRE_EXCLUDES(mutex_);
+  /// Tells the server when the frames that it has announced are all here.
+  void ReportEndReached();
+  StatusOr<OwnedMemory> AllocateOnThread(uint64_t bytes);
+  /// What was allocated here with `memory` inside; null when nothing was.
+  std::shared_ptr<UcxMemory> AllocatedAround(std::span<std::byte> memory) const;
+  void AddLandingOnThread(uint64_t id, const LandingMemory& memory, StatusOr<std::string>* key);
+  /// False when there is nothing to wait for.
+  bool RemoveLandingOnThread(uint64_t id);
+  /// Whether the peer said in time, and while there was a connection, that it has stopped to write
+  /// there.
+  bool WaitForLandingClosed(uint64_t id) QUIRE_EXCLUDES(mutex_);
+  /// When the connection is over: waits until UCX delivers nothing more. Not from the worker's
+  /// thread. The wait ends whatever the peer does: Fail drops the endpoint, which lets go of what
+  /// it keeps after twice kUcxLinger at the latest (UcxEndpoint::State::Shut, CloseNow). It has no
+  /// limit of its own, because memory that UCX may still write to cannot be given back.
+  void WaitForEndpointGone() QUIRE_EXCLUDES(mutex_);
+  Status OpenLandingOnThread(uint64_t id, std::string_view key, uint64_t bytes);
+  /// Calls `closed` when nothing more is written there.
+  void CloseLandingOnThread(uint64_t id, std::function<void()> closed);
+  void FrameLanded(uint64_t landing);
+  /// Whether the server writes into landings: both ends agree to it, and a lane does so natively.
+  bool WritesLandings() const { return wants_keys_ && endpoint_->WritesRemoteMemory(); }
+  /// Keeps for capabilities() what the lanes can do now.
+  void ReportLanes() QUIRE_EXCLUDES(mutex_);
+
+  const Role role_;
+  const std::shared_ptr<UcxWorker> worker_;
+  const UcxOptions options_;
+  const UcxToken token_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  Phase phase_ QUIRE_GUARDED_BY(mutex_) = Phase::kConnecting;
+  Status why_closed_ QUIRE_GUARDED_BY(mutex_);
+  SendQueue queue_ QUIRE_GUARDED_BY(mutex_);
+  uint64_t window_ QUIRE_GUARDED_BY(mutex_) = 0;
+  uint64_t untaken_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Of what was sent.
+  bool send_posted_ QUIRE_GUARDED_BY(mutex_) = false;    ///< SendQueued is, or runs.
+  bool direct_ QUIRE_GUARDED_BY(mutex_) = false;
+  bool end_reached_ QUIRE_GUARDED_BY(mutex_) = false;    ///< The client has every frame.
+  bool endpoint_gone_ QUIRE_GUARDED_BY(mutex_) = false;  ///< UCX has closed it.
+  std::set<uint64_t> landings_ending_ QUIRE_GUARDED_BY(mutex_);
+
+  FrameDelivery delivery_;
+
+  // Of the worker's thread.
+  std::unique_ptr<UcxEndpoint> endpoint_;
+  std::shared_ptr<UcxPutWindow> puts_;
+  bool open_ = false;
+  bool wants_keys_ = false;  ///< Both ends take part in direct landings.
+  bool closed_ = false;
+  UcxToken peer_;
+  UcxSecret secret_ = {};
+  uint64_t next_sequence_ = 0;
+  uint64_t next_serial_ = 1;
+  FrameOrder<UcxMessage> order_{4096};
+  std::optional<uint64_t> end_;  ///< How many frames the server sends in all, once it says so.
+  std::map<uint64_t, UcxLocalLanding> local_landings_;
+  std::map<uint64_t, OpenedLanding> opened_landings_;
+  ReplayWindow used_serials_;
+  std::vector<std::weak_ptr<UcxMemory>> allocated_;
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_TRANSPORT_UCX_UCX_CONNECTION_H_

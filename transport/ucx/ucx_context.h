@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// UcxContext: UCX, configured as ucx_settings.h says. Ownership: outlives its workers.
+// Thread-safety: the methods may be called from any thread.
+#ifndef QUIRE_TRANSPORT_UCX_UCX_CONTEXT_H_
+#define QUIRE_TRANSPORT_UCX_UCX_CONTEXT_H_
+
+#include <ucp/api/ucp.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/base/memory_access.h"
+#include "common/base/status.h"
+#include "transport/ucx/socket_address.h"
+#include "transport/ucx/ucx.h"
+
+namespace quire {
+
+constexpr ucs_memory_type_t ToUcx(MemoryType type) {
+  return type == MemoryType::kCuda ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
+}
+
+class UcxContext : public std::enable_shared_from_this<UcxContext> {
+ public:
+  /// INVALID_ARGUMENT, with its name, for a setting that UCX refuses; UNAVAILABLE when it finds no
+  /// device for them. `address` is where the connections will go, which decides the devices.
+  static StatusOr<std::shared_ptr<UcxContext>> Create(const UcxOptions& options,
+                                                      const SocketAddress& address);
+  ~UcxContext();
+  UcxContext(const UcxContext&) = delete;
+  UcxContext& operator=(const UcxContext&) = delete;
+
+  ucp_context_h handle() const { return handle_; }
+  /// Messages of this size and more have to be in one piece.
+  uint64_t gather_bytes() const { return gather_bytes_; }
+  /// Whether the connections go to this host's own address.
+  bool is_loopback() const { return is_loopback_; }
+  /// Whether UCX, as it is here with these settings, registers such memory.
+  bool Supports(MemoryType type) const;
+  /// "host, cuda": the types that it says it supports.
+  std::string MemoryTypeNames() const;
+
+ private:
+  UcxContext(ucp_context_h handle, uint64_t gather_bytes, bool is_loopback);
+
+  const ucp_context_h handle_;
+  const uint64_t gather_bytes_;
+  const bool is_loopback_;
+  uint64_t memory_types_ = uint64_t{1} << UCS_MEMORY_TYPE_HOST;  ///< Bits of ucs_memory_type_t.
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_TRANSPORT_UCX_UCX_CONTEXT_H_
