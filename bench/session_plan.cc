@@ -14,7 +14,7 @@
 #include "kernels/cpu/cpu_kernels.h"
 #include "kvserver/select/digest_residency.h"
 #include "kvserver/session/session.h"
-#include "kvserver/store/memory_metadata_store.h"
+#include "kvserver/store/testing/memory_metadata_store.h"
 
 namespace quire::bench {
 namespace {

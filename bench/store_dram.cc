@@ -11,7 +11,7 @@
 
 #include "bench/side_by_side.h"
 #include "common/base/random.h"
-#include "kvserver/store/arena_memory.h"
+#include "kvserver/store/dram/arena_memory.h"
 
 namespace quire::bench {
 namespace {

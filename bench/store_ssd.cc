@@ -17,8 +17,8 @@
 #include "bench/raw_uring.h"
 #include "bench/side_by_side.h"
 #include "common/base/random.h"
-#include "kvserver/store/extent_record.h"
-#include "kvserver/store/ssd_tier.h"
+#include "kvserver/store/ssd/extent_record.h"
+#include "kvserver/store/ssd/ssd_tier.h"
 
 namespace quire::bench {
 namespace {

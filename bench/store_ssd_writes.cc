@@ -25,7 +25,7 @@
 #include "bench/store_ssd.h"
 #include "common/base/checksum.h"
 #include "kvserver/store/payload/engine_choice.h"
-#include "kvserver/store/ssd_tier.h"
+#include "kvserver/store/ssd/ssd_tier.h"
 
 namespace quire::bench {
 namespace {

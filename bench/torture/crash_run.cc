@@ -14,7 +14,7 @@
 #include "common/base/metrics.h"
 #include "common/base/random.h"
 #include "kvserver/registry/document_keys.h"
-#include "kvserver/store/fsck.h"
+#include "kvserver/store/repair/fsck.h"
 
 namespace quire::torture {
 namespace {

@@ -12,7 +12,7 @@
 #include "client/client.h"
 #include "client/connect.h"
 #include "common/base/clock.h"
-#include "kvserver/store/fsck.h"
+#include "kvserver/store/repair/fsck.h"
 
 namespace quire::torture {
 namespace {

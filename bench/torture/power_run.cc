@@ -10,8 +10,8 @@
 #include "bench/torture/store_look.h"
 #include "common/base/metrics.h"
 #include "kvserver/registry/document_keys.h"
-#include "kvserver/store/disk_file_system.h"
 #include "kvserver/store/policy/ssd_budget.h"
+#include "kvserver/store/testing/disk_file_system.h"
 
 namespace quire::torture {
 namespace {

@@ -13,7 +13,7 @@
 #include "bench/torture/server_history.h"
 #include "bench/torture/server_load.h"
 #include "common/base/status.h"
-#include "kvserver/store/fsck.h"
+#include "kvserver/store/repair/fsck.h"
 
 namespace quire::torture {
 

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "common/page/layout.h"
-#include "kvserver/store/tenant_directory.h"
+#include "kvserver/store/metadata/tenant_directory.h"
 
 namespace quire::torture {
 namespace {

@@ -11,7 +11,7 @@
 #include "client/cli/progress.h"
 #include "client/cli/table.h"
 #include "kvserver/registry/document_keys.h"
-#include "kvserver/store/fsck.h"
+#include "kvserver/store/repair/fsck.h"
 
 namespace quire::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "kvserver/store/byte_codec.h"
-#include "kvserver/store/checked_value.h"
+#include "kvserver/store/metadata/checked_value.h"
 
 namespace quire::kvserver {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/base/checksum.h"
-#include "kvserver/store/checked_value.h"
+#include "kvserver/store/metadata/checked_value.h"
 
 namespace quire::kvserver {
 namespace {

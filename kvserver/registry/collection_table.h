@@ -16,7 +16,7 @@
 #include "common/base/counters.h"
 #include "common/base/status.h"
 #include "kvserver/registry/collection_settings.h"
-#include "kvserver/store/metadata_store.h"
+#include "kvserver/store/metadata/metadata_store.h"
 
 namespace quire::kvserver {
 

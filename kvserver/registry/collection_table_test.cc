@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kvserver/registry/document_keys.h"
-#include "kvserver/store/memory_metadata_store.h"
+#include "kvserver/store/testing/memory_metadata_store.h"
 
 namespace quire::kvserver {
 namespace {

@@ -23,7 +23,7 @@
 
 #include "common/base/status.h"
 #include "kvserver/registry/document_registry.h"
-#include "kvserver/store/metadata_store.h"
+#include "kvserver/store/metadata/metadata_store.h"
 
 namespace quire::kvserver {
 

@@ -3,7 +3,7 @@
 
 #include "kvserver/registry/document_keys.h"
 #include "kvserver/store/byte_codec.h"
-#include "kvserver/store/checked_value.h"
+#include "kvserver/store/metadata/checked_value.h"
 
 namespace quire::kvserver {
 namespace {

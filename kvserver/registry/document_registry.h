@@ -23,7 +23,7 @@
 #include "common/base/status.h"
 #include "common/page/key.h"
 #include "kvserver/registry/collection_settings.h"
-#include "kvserver/store/metadata_store.h"
+#include "kvserver/store/metadata/metadata_store.h"
 #include "kvserver/store/page_store.h"
 
 namespace quire::kvserver {

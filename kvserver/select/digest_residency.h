@@ -26,7 +26,7 @@
 #include "kvserver/select/digest_blocks.h"
 #include "kvserver/select/digest_table.h"
 #include "kvserver/store/page_store.h"
-#include "kvserver/store/scrub.h"
+#include "kvserver/store/repair/scrub.h"
 
 namespace quire::kvserver {
 

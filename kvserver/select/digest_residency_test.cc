@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "kvserver/store/scrubber.h"
+#include "kvserver/store/repair/scrubber.h"
 #include "kvserver/store/testing/memory_damage.h"
 #include "kvserver/store/testing/page_store_fixture.h"
 

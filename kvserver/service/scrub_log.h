@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "common/base/log.h"
-#include "kvserver/store/scrub.h"
+#include "kvserver/store/repair/scrub.h"
 
 namespace quire::kvserver {
 

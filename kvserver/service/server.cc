@@ -22,7 +22,7 @@
 #include "kvserver/session/session_manager.h"
 #include "kvserver/session/tail_scrub.h"
 #include "kvserver/store/page_store.h"
-#include "kvserver/store/scrubber.h"
+#include "kvserver/store/repair/scrubber.h"
 
 namespace quire::kvserver {
 namespace {

@@ -15,7 +15,7 @@
 #include "kvserver/session/tail_scrub.h"
 #include "kvserver/session/testing/test_pages.h"
 #include "kvserver/store/page_store_impl.h"
-#include "kvserver/store/scrubber.h"
+#include "kvserver/store/repair/scrubber.h"
 #include "kvserver/store/testing/memory_damage.h"
 #include "kvserver/store/testing/store_kit.h"
 #include "tests/kit/temp_dir.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "kvserver/session/context_table.h"
-#include "kvserver/store/scrub.h"
+#include "kvserver/store/repair/scrub.h"
 
 namespace quire::kvserver {
 

@@ -15,9 +15,9 @@
 #include "common/base/counters.h"
 #include "common/base/metrics.h"
 #include "common/base/status.h"
-#include "kvserver/store/digest_store.h"
 #include "kvserver/store/keyed_lock.h"
-#include "kvserver/store/segment_catalog.h"
+#include "kvserver/store/metadata/digest_store.h"
+#include "kvserver/store/metadata/segment_catalog.h"
 #include "kvserver/store/unit_reader.h"
 
 namespace quire::kvserver {

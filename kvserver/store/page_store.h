@@ -33,10 +33,10 @@
 #include "kvserver/store/chain.h"
 #include "kvserver/store/codec/codec.h"
 #include "kvserver/store/io_gate.h"
-#include "kvserver/store/metadata_store.h"
+#include "kvserver/store/metadata/metadata_store.h"
 #include "kvserver/store/policy/prefill_cost.h"
 #include "kvserver/store/policy/quota_table.h"
-#include "kvserver/store/scrub.h"
+#include "kvserver/store/repair/scrub.h"
 #include "kvserver/store/segment_hold.h"
 #include "kvserver/store/unit.h"
 

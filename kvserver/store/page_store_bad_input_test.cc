@@ -11,11 +11,11 @@
 #include <fstream>
 #include <functional>
 
-#include "kvserver/store/fault_file_system.h"
-#include "kvserver/store/fsck.h"
 #include "kvserver/store/page_store_impl.h"
 #include "kvserver/store/payload/engine_choice.h"
 #include "kvserver/store/payload/fault_engine.h"
+#include "kvserver/store/repair/fsck.h"
+#include "kvserver/store/testing/fault_file_system.h"
 #include "kvserver/store/testing/store_kit.h"
 #include "tests/kit/temp_dir.h"
 

@@ -5,16 +5,16 @@
 #include <utility>
 
 #include "kernels/api/page_digest.h"
-#include "kvserver/store/digest_scrub.h"
-#include "kvserver/store/dram_scrub.h"
-#include "kvserver/store/format_proof.h"
-#include "kvserver/store/last_uses.h"
+#include "kvserver/store/metadata/format_proof.h"
+#include "kvserver/store/metadata/last_uses.h"
 #include "kvserver/store/payload/engine_choice.h"
-#include "kvserver/store/payload_scrub.h"
 #include "kvserver/store/policy/eviction_factory.h"
 #include "kvserver/store/policy/touch_promotion.h"
 #include "kvserver/store/policy/write_budget.h"
-#include "kvserver/store/record_scrub.h"
+#include "kvserver/store/repair/digest_scrub.h"
+#include "kvserver/store/repair/dram_scrub.h"
+#include "kvserver/store/repair/payload_scrub.h"
+#include "kvserver/store/repair/record_scrub.h"
 
 namespace quire::kvserver {
 namespace {

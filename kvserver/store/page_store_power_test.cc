@@ -6,9 +6,9 @@
 
 #include <memory>
 
-#include "kvserver/store/disk_file_system.h"
 #include "kvserver/store/page_store_impl.h"
 #include "kvserver/store/payload/power_disk.h"
+#include "kvserver/store/testing/disk_file_system.h"
 #include "kvserver/store/testing/store_kit.h"
 
 namespace quire::kvserver::testing {

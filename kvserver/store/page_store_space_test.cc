@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "kvserver/store/database.h"
-#include "kvserver/store/last_uses.h"
+#include "kvserver/store/metadata/database.h"
+#include "kvserver/store/metadata/last_uses.h"
 #include "kvserver/store/page_store_impl.h"
 #include "kvserver/store/policy/ssd_budget.h"
 #include "kvserver/store/testing/page_store_fixture.h"

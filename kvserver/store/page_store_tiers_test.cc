@@ -8,8 +8,8 @@
 #include <fstream>
 #include <utility>
 
-#include "kvserver/store/fault_file_system.h"
 #include "kvserver/store/page_store_impl.h"
+#include "kvserver/store/testing/fault_file_system.h"
 #include "kvserver/store/testing/store_kit.h"
 #include "tests/kit/temp_dir.h"
 

@@ -5,7 +5,7 @@
 
 #include "common/base/checksum.h"
 #include "common/base/unit_copy.h"
-#include "kvserver/store/digest_store.h"
+#include "kvserver/store/metadata/digest_store.h"
 
 namespace quire::kvserver {
 

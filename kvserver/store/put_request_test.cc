@@ -11,7 +11,7 @@
 
 #include "common/base/checksum.h"
 #include "common/base/folded_copy.h"
-#include "kvserver/store/digest_store.h"
+#include "kvserver/store/metadata/digest_store.h"
 #include "kvserver/store/payload/aligned_buffer.h"
 #include "kvserver/store/testing/store_kit.h"
 

@@ -6,7 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "kvserver/store/last_uses.h"
+#include "kvserver/store/metadata/last_uses.h"
 
 namespace quire::kvserver {
 namespace {

@@ -27,14 +27,14 @@
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "kvserver/store/caller.h"
-#include "kvserver/store/dram_damage.h"
-#include "kvserver/store/dram_tier.h"
+#include "kvserver/store/dram/dram_damage.h"
+#include "kvserver/store/dram/dram_tier.h"
 #include "kvserver/store/io_gate.h"
 #include "kvserver/store/keyed_lock.h"
+#include "kvserver/store/metadata/segment_catalog.h"
 #include "kvserver/store/policy/prefill_cost.h"
 #include "kvserver/store/policy/promotion_policy.h"
-#include "kvserver/store/segment_catalog.h"
-#include "kvserver/store/ssd_tier.h"
+#include "kvserver/store/ssd/ssd_tier.h"
 #include "kvserver/store/store_latencies.h"
 
 namespace quire::kvserver {

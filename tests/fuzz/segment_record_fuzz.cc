@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "common/base/checksum.h"
-#include "kvserver/store/extent_record.h"
-#include "kvserver/store/segment_record.h"
+#include "kvserver/store/metadata/segment_record.h"
+#include "kvserver/store/ssd/extent_record.h"
 
 namespace {
 

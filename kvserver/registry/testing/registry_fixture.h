@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "kvserver/registry/document_registry.h"
-#include "kvserver/store/memory_metadata_store.h"
+#include "kvserver/store/testing/memory_metadata_store.h"
 #include "kvserver/store/testing/store_kit.h"
 #include "tests/kit/fake_clock.h"
 #include "tests/kit/temp_dir.h"

@@ -18,10 +18,10 @@
 #include "common/page/layout.h"
 #include "kernels/api/page_digest.h"
 #include "kernels/cpu/cpu_kernels.h"
-#include "kvserver/store/memory_metadata_store.h"
 #include "kvserver/store/page_store.h"
 #include "kvserver/store/policy/lru.h"
 #include "kvserver/store/policy/segment_lives.h"
+#include "kvserver/store/testing/memory_metadata_store.h"
 
 namespace quire::kvserver::testing {
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "kvserver/store/dram_tier.h"
+#include "kvserver/store/dram/dram_tier.h"
 #include "kvserver/store/page_store.h"
 
 namespace quire::kvserver::testing {

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "kvserver/store/metadata_store.h"
+#include "kvserver/store/metadata/metadata_store.h"
 
 namespace quire::kvserver::testing {
 

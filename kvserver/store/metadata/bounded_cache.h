@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BoundedCache: recently used immutable values, bounded by the bytes they are charged with. What is
+// filled from storage is inserted with the epoch seen before the read: when something was
+// invalidated meanwhile the insert is dropped, so that a slow reader cannot bring back what was
+// deleted. Ownership: values are copied out; use shared pointers. Thread-safety: all methods are
+// safe.
+#ifndef QUIRE_KVSERVER_STORE_METADATA_BOUNDED_CACHE_H_
+#define QUIRE_KVSERVER_STORE_METADATA_BOUNDED_CACHE_H_
+
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "common/base/mutex.h"
+
+namespace quire::kvserver {
+
+template <typename Key, typename Value, typename Hash>
+class BoundedCache {
+ public:
+  explicit BoundedCache(uint64_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
+
+  std::optional<Value> Find(const Key& key) {
+    MutexLock lock(mutex_);
+    const auto it = where_.find(key);
+    if (it == where_.end()) return std::nullopt;
+    order_.splice(order_.end(), order_, it->second);
+    return it->second->value;
+  }
+
+  uint64_t epoch() const {
+    MutexLock lock(mutex_);
+    return epoch_;
+  }
+
+  /// Keeps `value`, charged with `bytes`, unless anything was invalidated since `epoch`.
+  void Insert(const Key& key, Value value, uint64_t bytes, uint64_t epoch) {
+    MutexLock lock(mutex_);
+    if (epoch != epoch_ || bytes > capacity_bytes_) return;
+    Remove(key);
+    where_[key] = order_.insert(order_.end(), Entry{key, std::move(value), bytes});
+    used_bytes_ += bytes;
+    while (used_bytes_ > capacity_bytes_) Remove(Key(order_.front().key));
+  }
+
+  void Invalidate(const Key& key) {
+    MutexLock lock(mutex_);
+    ++epoch_;
+    Remove(key);
+  }
+  void Clear() {
+    MutexLock lock(mutex_);
+    ++epoch_;
+    where_.clear();
+    order_.clear();
+    used_bytes_ = 0;
+  }
+
+  uint64_t used_bytes() const {
+    MutexLock lock(mutex_);
+    return used_bytes_;
+  }
+
+ private:
+  struct Entry {
+    Key key;
+    Value value;
+    uint64_t bytes;
+  };
+
+  void Remove(const Key& key) QUIRE_REQUIRES(mutex_) {
+    const auto it = where_.find(key);
+    if (it == where_.end()) return;
+    used_bytes_ -= it->second->bytes;
+    order_.erase(it->second);
+    where_.erase(it);
+  }
+
+  const uint64_t capacity_bytes_;
+  mutable Mutex mutex_;
+  std::list<Entry> order_ QUIRE_GUARDED_BY(mutex_);  // used longest ago first
+  std::unordered_map<Key, typename std::list<Entry>::iterator, Hash> where_
+      QUIRE_GUARDED_BY(mutex_);
+  uint64_t used_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;
+  uint64_t epoch_ QUIRE_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_STORE_METADATA_BOUNDED_CACHE_H_

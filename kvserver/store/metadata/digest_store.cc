@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/store/metadata/digest_store.h"
+
+#include <utility>
+
+#include "common/base/checksum.h"
+#include "kernels/api/page_digest.h"
+#include "kernels/cpu/cpu_kernels.h"
+#include "kvserver/store/metadata/checked_value.h"
+
+namespace quire::kvserver {
+namespace {
+
+using kernels::DigestKind;
+
+/// Such digests are not written when the file system has less left: puts need it more.
+constexpr uint64_t kMinFreeBytes = uint64_t{256} << 20;
+/// What a cached entry takes besides its digests.
+constexpr uint64_t kEntryBytes = 256;
+
+constexpr size_t kExtentKeyBytes = sizeof(SegmentKey::bytes) + sizeof(uint32_t);
+
+/// Minima and maxima have the key of their extent; other kinds say which they are.
+std::string DigestKey(const DigestId& id) {
+  std::string key(id.extent.segment.view());
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    key.push_back(static_cast<char>(id.extent.layer >> shift));
+  }
+  if (id.kind != DigestKind::kMinMax) key.push_back(static_cast<char>(id.kind));
+  return key;
+}
+
+/// The checksum of what one extent's digests are made of.
+uint32_t SourceCrc32c(const ExtentId& id, const SegmentRecord& record) {
+  const size_t units = record.units_per_layer();
+  return Crc32c(std::as_bytes(std::span(record.unit_crc32c).subspan(id.layer * units, units)));
+}
+
+DigestBytes Copy(std::span<const std::byte> bytes) {
+  return std::make_shared<const KeptDigests>(std::vector<std::byte>(bytes.begin(), bytes.end()));
+}
+
+}  // namespace
+
+uint64_t DigestBytesPerLayer(const SegmentRecord& record, DigestKind kind) {
+  return record.num_pages() * kernels::PageDigestBytes(record.spec, kind);
+}
+
+std::vector<int32_t> ValidRows(const SegmentRecord& record) {
+  std::vector<int32_t> rows;
+  rows.reserve(record.units_per_layer());
+  for (uint32_t page = 0; page < record.num_pages(); ++page) {
+    const auto tokens = TokensInPage(record.spec, record.tokens.size(), page);
+    rows.insert(rows.end(), record.spec.num_kv_heads, static_cast<int32_t>(tokens));
+  }
+  return rows;
+}
+
+Status ComputeDigests(const KvSpec& spec, DigestKind kind, const std::byte* units,
+                      std::span<const int32_t> valid_rows, std::byte* digests) {
+  kernels::DigestArgs args = kernels::PageDigestArgs(spec, kind);
+  args.units = units;
+  args.valid_rows = valid_rows.data();
+  args.digests = digests;
+  args.n_units = static_cast<int64_t>(valid_rows.size());
+  const kernels::OpStatus status = kernels::CpuKernels().digest(args);
+  if (status == kernels::OpStatus::kOk) return OkStatus();
+  return Internal("cannot compute digests: ", kernels::Describe(status));
+}
+
+void DigestStore::StagePut(const SegmentKey& key, const SegmentRecord& record,
+                           std::span<const std::byte> digests, Database::Batch& batch) {
+  const uint64_t bytes = DigestBytesPerLayer(record, DigestKind::kMinMax);
+  for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
+    const auto of_layer = digests.subspan(layer * bytes, bytes);
+    StageKept({{key, layer}, DigestKind::kMinMax}, record, of_layer, Crc32c(of_layer), batch);
+  }
+}
+
+void DigestStore::StageErase(const SegmentKey& key, const SegmentRecord* record,
+                             Database::Batch& batch) {
+  if (record == nullptr) return batch.DeletePrefix(Table::kDigests, key.view());
+  for (uint32_t layer = 0; layer < record->spec.num_layers; ++layer) {
+    for (const DigestKind kind : kernels::kDigestKinds) {
+      const std::string digests = DigestKey({{key, layer}, kind});
+      // Few segments have digests of other kinds than the one that every put makes.
+      if (kind == DigestKind::kMinMax || database_->MayHave(Table::kDigests, digests)) {
+        batch.Delete(Table::kDigests, digests);
+      }
+    }
+  }
+}
+
+void DigestStore::Forget(const SegmentKey& key, const SegmentRecord& record) {
+  for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
+    for (const DigestKind kind : kernels::kDigestKinds) cache_.Invalidate({{key, layer}, kind});
+  }
+}
+
+StatusOr<DigestBytes> DigestStore::Read(const ExtentId& id, const SegmentRecord& record,
+                                        Priority priority) {
+  QUIRE_ASSIGN_OR_RETURN(DigestBytes digests, Find({id, DigestKind::kMinMax}, record, priority));
+  if (digests != nullptr) return digests;
+  return DataLoss("digests of segment ", id.segment.Hex(), " layer ", id.layer,
+                  " are missing or fail their checksum; put the segment again");
+}
+
+StatusOr<DigestBytes> DigestStore::Find(const DigestId& id, const SegmentRecord& record,
+                                        Priority priority) {
+  if (const std::optional<DigestBytes> cached = cache_.Find(id)) {
+    if (*cached == nullptr || (*cached)->Matches()) {
+      hits_.Add();
+      return *cached;
+    }
+    damaged_.Add();
+    cache_.Invalidate(id);
+  }
+  QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass, gate_->Enter(record.tenant, priority));
+  const uint64_t epoch = cache_.epoch();
+  const StatusOr<std::string> value = database_->Get(Table::kDigests, DigestKey(id));
+  const StatusCode code = value.status().code();
+  if (!value.ok() && code != StatusCode::kNotFound && code != StatusCode::kDataLoss) {
+    return Annotate(value.status(), "digests of segment ", id.extent.segment.Hex(), " layer ",
+                    id.extent.layer);
+  }
+  if (value.ok()) reads_.Add();
+  const auto stored =
+      value.ok() ? StoredIn(*value, id, record) : std::optional<std::span<const std::byte>>();
+  if (!stored) {
+    if (code == StatusCode::kDataLoss || (value.ok() && !VerifyTrailer(*value))) damaged_.Add();
+    // Others than representatives are made anew.
+    if (id.kind == DigestKind::kRepresentatives) cache_.Insert(id, nullptr, kEntryBytes, epoch);
+    return DigestBytes();
+  }
+  const DigestBytes digests = Copy(*stored);
+  Remember(id, digests, epoch);
+  return digests;
+}
+
+void DigestStore::Remember(const DigestId& id, const DigestBytes& digests, uint64_t epoch) {
+  cache_.Insert(id, digests, digests->bytes().size() + kEntryBytes, epoch);
+}
+
+std::optional<std::span<const std::byte>> DigestStore::StoredIn(std::string_view value,
+                                                                const DigestId& id,
+                                                                const SegmentRecord& record) {
+  const auto checked = VerifyTrailer(value);
+  const uint64_t bytes = DigestBytesPerLayer(record, id.kind);
+  if (!checked) return std::nullopt;
+  if (id.kind == DigestKind::kMinMax) {
+    if (checked->bytes.size() != bytes) return std::nullopt;
+    return checked->bytes;
+  }
+  const auto source = EncodeTrailer(SourceCrc32c(id.extent, record));
+  if (checked->bytes.size() != bytes + source.size() ||
+      AsText(checked->bytes.subspan(bytes)) != AsText(source)) {
+    return std::nullopt;  // Of units that are gone.
+  }
+  return checked->bytes.first(bytes);
+}
+
+bool DigestStore::KeepDerived(const DigestId& id, const SegmentRecord& record,
+                              const DigestBytes& digests) {
+  Remember(id, digests, cache_.epoch());
+  if (!CheckRoom(digests->bytes().size()).ok()) return false;
+  Database::Batch batch = database_->NewBatch();
+  StageKept(id, record, digests->bytes(), digests->crc32c(), batch);
+  return database_->Commit(batch, /*sync=*/false).ok();  // The database counts what fails.
+}
+
+Status DigestStore::KeepRepresentatives(const SegmentKey& key, const SegmentRecord& record,
+                                        std::span<const std::byte> digests) {
+  QUIRE_RETURN_IF_ERROR(CheckRoom(digests.size()));
+  const uint64_t bytes = DigestBytesPerLayer(record, DigestKind::kRepresentatives);
+  Database::Batch batch = database_->NewBatch();
+  for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
+    const auto of_layer = digests.subspan(layer * bytes, bytes);
+    StageKept({{key, layer}, DigestKind::kRepresentatives}, record, of_layer, Crc32c(of_layer),
+              batch);
+  }
+  QUIRE_RETURN_IF_ERROR(database_->Commit(batch, /*sync=*/true));
+  for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
+    cache_.Invalidate({{key, layer}, DigestKind::kRepresentatives});
+  }
+  return OkStatus();
+}
+
+Status DigestStore::CheckRoom(uint64_t bytes) const {
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t free_bytes, database_->FreeBytes());
+  const uint64_t needed = kMinFreeBytes + 2 * bytes;
+  if (free_bytes >= needed) return database_->CheckRoom(4 * bytes);
+  return ResourceExhausted("the data directory has ", free_bytes, " bytes free, ", bytes,
+                           " bytes of digests need ", needed,
+                           "; free space or delete documents, then retry");
+}
+
+void DigestStore::StageKept(const DigestId& id, const SegmentRecord& record,
+                            std::span<const std::byte> digests, uint32_t crc32c,
+                            Database::Batch& batch) {
+  if (id.kind == DigestKind::kMinMax) {
+    const auto trailer = EncodeTrailer(crc32c);
+    batch.Put(Table::kDigests, DigestKey(id), {AsText(digests), AsText(trailer)});
+    return;
+  }
+  const auto source = EncodeTrailer(SourceCrc32c(id.extent, record));
+  const auto trailer = EncodeTrailer(Crc32c(AsBytes(AsText(source)), crc32c));
+  batch.Put(Table::kDigests, DigestKey(id), {AsText(digests), AsText(source), AsText(trailer)});
+}
+
+Status DigestStore::Drop(const DigestId& id) {
+  Database::Batch batch = database_->NewBatch();
+  batch.Delete(Table::kDigests, DigestKey(id));
+  QUIRE_RETURN_IF_ERROR(database_->Commit(batch, /*sync=*/false));
+  cache_.Invalidate(id);
+  return OkStatus();
+}
+
+std::optional<DigestId> DigestStore::IdOf(std::string_view key) {
+  if (key.size() != kExtentKeyBytes && key.size() != kExtentKeyBytes + 1) return std::nullopt;
+  DigestId id;
+  id.extent.segment = *SegmentKey::FromBytes(key.substr(0, sizeof(SegmentKey::bytes)));
+  for (const char byte : key.substr(sizeof(SegmentKey::bytes), sizeof(uint32_t))) {
+    id.extent.layer = id.extent.layer << 8 | static_cast<uint8_t>(byte);
+  }
+  if (key.size() == kExtentKeyBytes) return id;
+  id.kind = static_cast<DigestKind>(key.back());
+  if (!kernels::IsKnown(id.kind) || id.kind == DigestKind::kMinMax) return std::nullopt;
+  return id;
+}
+
+bool DigestStore::IsKey(std::string_view key, uint32_t layers) {
+  const std::optional<DigestId> id = IdOf(key);
+  return id && id->extent.layer < layers;
+}
+
+void DigestStore::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Counter("digest_reads", "Digests read from the database.", reads_.Get());
+  visit.Counter("digest_cache_hits", "Digests found in memory.", hits_.Get());
+  visit.Counter("digests_damaged",
+                "Digests of one segment and layer that failed their checksum, in memory or in the "
+                "database; they are read again or made anew.",
+                damaged_.Get());
+  visit.Gauge("digest_bytes_cached", "Digests held in memory.", cache_.used_bytes());
+}
+
+}  // namespace quire::kvserver

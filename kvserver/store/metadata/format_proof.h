@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Proof of the data directory's format: a row of the database with the version. The row is written
+// when a server first opens the directory. The file FORMAT is small and stands alone; after a loss
+// it is written anew from the row. Thread-safety: as Database.
+#ifndef QUIRE_KVSERVER_STORE_METADATA_FORMAT_PROOF_H_
+#define QUIRE_KVSERVER_STORE_METADATA_FORMAT_PROOF_H_
+
+#include <string>
+
+#include "common/base/status.h"
+#include "kvserver/store/metadata/database.h"
+#include "kvserver/store/payload/disk.h"
+
+namespace quire::kvserver {
+
+/// Notes DataDirectory::kFormatVersion in the database, durable, unless it is there.
+[[nodiscard]] Status NoteFormat(Database& database);
+
+/// OK when the database in `path` is of DataDirectory::kFormatVersion: by its row, or, without a
+/// row, because it holds nothing or records that only this version writes. Changes nothing.
+/// NOT_FOUND when there is no database, FAILED_PRECONDITION for another version, DATA_LOSS when it
+/// cannot be told.
+[[nodiscard]] Status ProveFormat(Disk& disk, const std::string& path, rocksdb::Env* env);
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_STORE_METADATA_FORMAT_PROOF_H_

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SegmentRecord: the extent header, everything that is known of a segment besides its payload. Its
+// encoding is versioned and checksummed (docs/formats/segment_record.md).
+#ifndef QUIRE_KVSERVER_STORE_METADATA_SEGMENT_RECORD_H_
+#define QUIRE_KVSERVER_STORE_METADATA_SEGMENT_RECORD_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/page/key.h"
+#include "common/page/kv_spec.h"
+#include "common/page/layout.h"
+#include "kvserver/store/codec/codec.h"
+
+namespace quire::kvserver {
+
+struct SegmentRecord {
+  std::string tenant;  ///< 1..64 bytes
+  KvSpec spec;
+  SegmentKey parent;
+  uint64_t first_token = 0;     ///< Context-local position of the first token; a multiple of p*g.
+  std::vector<TokenId> tokens;  ///< 1..p*g, none negative
+  CodecParams codec;            ///< How its units are stored.
+  bool dram_only = false;       ///< Its extents are not on SSD: it is gone after a restart.
+  bool private_pages = false;   ///< Of a private context: it is gone with that or at the next open.
+  /// Tells what is stored under the key from what was there before (policy/segment_lives.h); 0 for
+  /// what was put before there were any.
+  uint64_t incarnation = 0;
+  std::vector<uint32_t> unit_crc32c;  ///< Of the encoded units, [layer][page][head].
+
+  uint32_t num_pages() const { return PageCount(spec, tokens.size()); }
+  /// Units of one extent.
+  uint32_t units_per_layer() const { return num_pages() * spec.num_kv_heads; }
+  /// As written and read.
+  uint64_t payload_bytes() const { return SegmentBytes(spec, num_pages()); }
+  /// Of one unit, and of one extent of `pages` pages, in a tier; the entropy coder comes after.
+  uint64_t stored_unit_bytes() const { return EncodedUnitBytes(spec, codec.id); }
+  uint64_t stored_extent_bytes(uint32_t pages) const {
+    return uint64_t{pages} * spec.num_kv_heads * stored_unit_bytes();
+  }
+  uint64_t stored_bytes() const { return spec.num_layers * stored_extent_bytes(num_pages()); }
+  /// Whether another segment can follow.
+  bool is_full() const { return tokens.size() == spec.segment_tokens(); }
+  friend bool operator==(const SegmentRecord&, const SegmentRecord&) = default;
+};
+
+inline constexpr size_t kMaxTenantBytes = 64;
+/// Segments of one chain at most, which bounds every walk along it.
+inline constexpr uint64_t kMaxChainSegments = 65536;
+
+/// REQUIRES: `record` is valid, as its comments say.
+[[nodiscard]] std::string EncodeSegmentRecord(const SegmentRecord& record);
+
+/// Reads any bytes safely. DATA_LOSS when they are not a record that EncodeSegmentRecord could have
+/// written; FAILED_PRECONDITION for a record of a newer version.
+[[nodiscard]] StatusOr<SegmentRecord> DecodeSegmentRecord(std::string_view encoded);
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_STORE_METADATA_SEGMENT_RECORD_H_

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PayloadScrub: reads every unit on SSD again and verifies it. A segment that is damaged counts as
+// missing from then on, as if a reader had found it, and the next put of it repairs it.
+//
+// It reads around DRAM, a few units at a time under the lock of their segment: a put or a delete
+// waits for one such read at most, and a segment that somebody is changing is left to the next
+// round. Thread-safety: none. Ownership: everything given outlives it.
+#ifndef QUIRE_KVSERVER_STORE_REPAIR_PAYLOAD_SCRUB_H_
+#define QUIRE_KVSERVER_STORE_REPAIR_PAYLOAD_SCRUB_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "kvserver/store/keyed_lock.h"
+#include "kvserver/store/metadata/row_cursor.h"
+#include "kvserver/store/metadata/segment_catalog.h"
+#include "kvserver/store/repair/scrub.h"
+#include "kvserver/store/ssd/ssd_tier.h"
+
+namespace quire::kvserver {
+
+class PayloadScrub final : public ScrubWork {
+ public:
+  struct Parts {
+    Database* database = nullptr;
+    SegmentCatalog* catalog = nullptr;
+    SsdTier* ssd = nullptr;
+    KeyedLock* writers = nullptr;
+  };
+  explicit PayloadScrub(const Parts& parts)
+      : parts_(parts), rows_(parts.database, Table::kSegments) {}
+
+  std::string_view kind() const override { return "payload"; }
+  void Begin() override;
+  StatusOr<std::optional<ScrubStep>> Next() override;
+
+ private:
+  /// A segment that is read, and what of it comes next.
+  struct Segment {
+    SegmentKey key;
+    std::string encoded;  ///< Its record, to see whether it is still the same.
+    SegmentRecord record;
+    uint32_t layer = 0;
+    uint32_t unit = 0;
+  };
+
+  /// Goes on with the segment of a row, if it has payload on SSD.
+  void Take(const std::string& raw_key, std::string value);
+  /// A few units of the segment, which ends with its last.
+  void ReadUnits(ScrubStep* step);
+  /// Whether the segment is stored as it was read. REQUIRES: its lock is held.
+  bool IsSame() const;
+  /// REQUIRES: the segment's lock is held.
+  void FoundDamage(const SegmentKey& key, const Status& what, ScrubStep* step);
+
+  const Parts parts_;
+  RowCursor rows_;
+  std::optional<Segment> segment_;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_STORE_REPAIR_PAYLOAD_SCRUB_H_
