@@ -2,7 +2,7 @@
 //
 // Benchmarks of `quire bench`: each measures Quire and its limit or its rival in the same run, and
 // gives a table for people and one object for programs (ratios first, then raw figures, sizes and
-// repeat counts). A new one is a file NAME.cc with one function that adds it, a line below and one
+// repeat counts). A new one is a folder NAME with one function that adds it, a line below and one
 // in cmd_bench.cc.
 #ifndef QUIRE_BENCH_BENCHMARK_H_
 #define QUIRE_BENCH_BENCHMARK_H_

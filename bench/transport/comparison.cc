@@ -11,9 +11,9 @@
 #include <optional>
 #include <span>
 
-#include "bench/large_pages.h"
-#include "bench/raw_ucx.h"
-#include "bench/side_by_side.h"
+#include "bench/kit/large_pages.h"
+#include "bench/kit/side_by_side.h"
+#include "bench/rivals/raw_ucx.h"
 #include "bench/transport/congestion_control.h"
 #include "bench/transport/copy_loops.h"
 #include "bench/transport/cpu_time.h"

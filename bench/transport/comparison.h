@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/raw_ucx.h"
+#include "bench/kit/working_set.h"
+#include "bench/rivals/raw_ucx.h"
 #include "bench/transport/rivals.h"
-#include "bench/working_set.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/raw_ucx.h"
+#include "bench/rivals/raw_ucx.h"
 
 namespace quire::bench {
 

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/large_pages.h"
+#include "bench/kit/large_pages.h"
 #include "common/base/random.h"
 #include "transport/net/local_sockets.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/median.h"
+#include "bench/kit/median.h"
 #include "client/recall_codec.h"
 #include "client/resident_map.h"
 #include "common/base/clock.h"

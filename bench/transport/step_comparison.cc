@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "bench/side_by_side.h"
+#include "bench/kit/side_by_side.h"
 #include "bench/transport/rivals.h"
 #include "bench/transport/serve_process.h"
 #include "bench/transport/step_recalls.h"

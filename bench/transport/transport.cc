@@ -21,9 +21,9 @@
 #include <vector>
 
 #include "bench/benchmark.h"
-#include "bench/machine_facts.h"
-#include "bench/session_plan.h"
-#include "bench/side_by_side.h"
+#include "bench/kit/machine_facts.h"
+#include "bench/kit/session_plan.h"
+#include "bench/kit/side_by_side.h"
 #include "bench/transport/comparison.h"
 #include "bench/transport/congestion_control.h"
 #include "bench/transport/copy_loops.h"

@@ -1,0 +1,604 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Decode: what a decode step costs when the pages are in a server of another process, ablated:
+// without speculation, without double buffering, without contiguous units, and beside the policies
+// of the rivals and the same budget resident; over every transport, and over a link that is as slow
+// as a network's. A step is of one sequence or of a batch, and ShadowKV is met in a batch of four
+// as well, which the goal is set for (spec G.5). As many of the pages selected are others than in
+// the step before as in the published measurements (spec G.3: 14 to 28 %).
+//
+// The ratios at the top of the report are of one column: the report's own shape, over shared
+// memory. Every other transport, the emulated link and every other shape has an object of its own.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "bench/answers/calibrate_threshold.h"
+#include "bench/benchmark.h"
+#include "bench/decode/decode_run.h"
+#include "bench/decode/row_sessions.h"
+#include "bench/kit/emulated_link.h"
+#include "bench/kit/random_model.h"
+#include "bench/transport/serve_process.h"
+#include "client/cli/data_dir.h"
+#include "client/cli/local_worker.h"
+#include "client/cli/progress.h"
+#include "common/page/layout.h"
+#include "gpuworker/device/cuda_device.h"
+#include "kernels/cpu/gemm.h"
+
+namespace quire::bench {
+namespace {
+
+constexpr uint64_t kServerRoomBytes = 256 << 20;
+/// With the KV heads and units of an 8B model and little else, so that recalls are a large share of
+/// a step, as they are on an accelerator; its context is shorter, since the server has it twice.
+constexpr RandomModel kAblationModel = {
+    .num_layers = 4, .num_query_heads = 8, .num_kv_heads = 8, .intermediate_size = 512};
+constexpr uint32_t kAblationContextTokens = 8192;
+/// Layers of Llama 3.1 8B, of which --model-layers says how many: what offloading costs a step
+/// depends on how much else the step does, so the goal is met with the weights of a model in use.
+constexpr RandomModel kModelLayers = {
+    .num_query_heads = 32, .num_kv_heads = 8, .intermediate_size = 14336, .own_share = 0.15f};
+constexpr uint32_t kMostSequences = 32;    ///< Of a batch.
+constexpr uint32_t kShadowBatch = 4;       ///< Sequences that ShadowKV is met with besides.
+constexpr char kPlainTransport[] = "shm";  ///< The report's own ratios are of it.
+constexpr uint32_t kMostWays = 16;  ///< More than a comparison has: for contexts on the server.
+
+struct DecodeOptions {
+  uint32_t context_tokens = 32768;
+  uint32_t budget_tokens = 2048;
+  uint32_t batch = 1;  ///< Sequences.
+  DecodeTurns turns;
+  std::vector<std::string> transports = {"shm", "ucx", "grpc"};
+  double link_us = 200;
+  double link_gbps = 25;
+  double deadline_ms = 5;          ///< Of the service's recalls.
+  float drift = 0.15f;             ///< RandomModel::own_share, but for the ablation.
+  double host_cache_share = 0.25;  ///< Of the document's bytes.
+  uint32_t model_layers = 2;       ///< Of kModelLayers; 0 leaves them out.
+  std::string model;
+  std::string data_dir;
+  std::string device = "cpu";
+};
+
+worker::RetrievalOptions BudgetOf(const DecodeOptions& options, uint32_t page_tokens) {
+  worker::RetrievalOptions budget;
+  budget.budget_tokens = options.budget_tokens;
+  budget.sink_tokens = 4 * page_tokens;
+  budget.window_tokens = 4 * page_tokens;
+  budget.uncompressed_layers = {};
+  return budget;
+}
+
+/// A model, and a document for it on the server.
+struct Bed {
+  std::string model = {};
+  KvSpec spec = {};
+  DocumentName document = {};
+  uint32_t pages = 0;
+  cli::Json shape = {};   ///< What the report says of it.
+  RowDocument rows = {};  ///< The document as rows, for the ways that have no contiguous units.
+};
+
+/// A server of another process with the documents, and the models.
+struct Setting {
+  std::unique_ptr<cli::DataDir> directory;
+  std::unique_ptr<ServeProcess> server;
+  worker::EngineOptions engine;
+  Bed bed;
+  /// A model for measuring the parts of a recall: recalls are a large share of its steps, as in the
+  /// paper's ablation. In `bed` they are a small share.
+  Bed ablation;
+  std::optional<Bed> model_layers;  ///< For offloading against the same budget resident.
+
+  std::vector<Bed*> Beds() {
+    std::vector<Bed*> beds = {&bed, &ablation};
+    if (model_layers) beds.push_back(&*model_layers);
+    return beds;
+  }
+};
+
+/// A bed of the model in a directory, or of a random one, which is written into `directory`.
+StatusOr<Bed> MakeBed(const std::string& model, const worker::EngineOptions& engine,
+                      const std::string& directory, const std::string& name,
+                      const RandomModel& random, uint32_t context_tokens) {
+  Bed bed{.model = model, .document = {.collection = "bench", .name = name}};
+  if (bed.model.empty()) {
+    bed.model = directory + "/" + name;
+    cli::ProgressBar progress("writing weights, " + name, 1);
+    QUIRE_RETURN_IF_ERROR(WriteRandomModel(bed.model, random));
+    progress.Advance(1);
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto decoder,
+                         worker::Decoder::Load(bed.model, &worker::CpuDevice()));
+  bed.spec = decoder->MakeKvSpec(engine.dtype, engine.page_tokens, engine.segment_pages);
+  bed.pages = context_tokens / bed.spec.segment_tokens() * bed.spec.segment_pages;
+  if (bed.pages == 0 || context_tokens >= decoder->config().max_positions) {
+    return InvalidArgument("--context is ", context_tokens, "; give ", bed.spec.segment_tokens(),
+                           " or more, and less than the model's ", decoder->config().max_positions);
+  }
+  bed.shape = {{"model", model.empty() ? "random weights" : model},
+               {"context_tokens", context_tokens},
+               {"num_layers", bed.spec.num_layers},
+               {"num_query_heads", bed.spec.num_query_heads},
+               {"num_kv_heads", bed.spec.num_kv_heads},
+               {"head_dim", bed.spec.head_dim},
+               {"hidden_size", decoder->config().hidden_size},
+               {"intermediate_size", decoder->config().intermediate_size}};
+  return bed;
+}
+
+/// Pages that a sequence completes must not leave its window, for rows of them are nowhere.
+Status CheckTurns(const DecodeOptions& options, const worker::RetrievalOptions& budget,
+                  uint32_t page_tokens) {
+  const DecodeTurns& turns = options.turns;
+  const uint64_t most = budget.window_tokens - page_tokens;
+  if (turns.steps() <= most) return OkStatus();
+  return InvalidArgument(turns.turns, " turns of ", turns.steps_per_turn, " steps with each of ",
+                         turns.threads.size(), " numbers of threads, and ", turns.warm_up_steps,
+                         " before them, are more than ", most,
+                         " steps; give fewer with --turns or --steps");
+}
+
+StatusOr<Setting> Prepare(const DecodeOptions& options) {
+  Setting setting;
+  setting.engine.dtype = DType::kF16;
+  QUIRE_RETURN_IF_ERROR(CheckTurns(options, BudgetOf(options, setting.engine.page_tokens),
+                                   setting.engine.page_tokens));
+  QUIRE_ASSIGN_OR_RETURN(setting.directory, cli::DataDir::Make(options.data_dir));
+  const std::string& directory = setting.directory->path();
+  QUIRE_ASSIGN_OR_RETURN(setting.bed,
+                         MakeBed(options.model, setting.engine, directory, "decode",
+                                 {.own_share = options.drift}, options.context_tokens));
+  QUIRE_ASSIGN_OR_RETURN(
+      setting.ablation,
+      MakeBed(options.model, setting.engine, directory, "ablation", kAblationModel,
+              std::min(options.context_tokens, kAblationContextTokens)));
+  if (options.model.empty() && options.model_layers > 0) {
+    RandomModel layers = kModelLayers;
+    layers.num_layers = options.model_layers;
+    QUIRE_ASSIGN_OR_RETURN(
+        setting.model_layers,
+        MakeBed("", setting.engine, directory, "model-layers", layers, options.context_tokens));
+  }
+  uint64_t dram = kServerRoomBytes;
+  for (const Bed* bed : setting.Beds()) dram += 2 * SegmentBytes(bed->spec, bed->pages);
+  const uint32_t contexts = kMostWays * std::max(options.batch, kShadowBatch);
+  QUIRE_ASSIGN_OR_RETURN(
+      setting.server, ServeProcess::Start(directory, {"--dram-bytes", std::to_string(dram),
+                                                      "--max-contexts", std::to_string(contexts)}));
+  QUIRE_ASSIGN_OR_RETURN(const auto client,
+                         Client::Create({.transport = setting.server->control()}));
+  for (Bed* bed : setting.Beds()) {
+    QUIRE_RETURN_IF_ERROR(PutRandomDocument(*client, bed->spec, bed->pages, bed->document));
+    QUIRE_ASSIGN_OR_RETURN(bed->rows, PutRowDocument(*client, bed->spec, bed->pages));
+  }
+  return setting;
+}
+
+/// Of the service's host tier.
+uint64_t HostCacheBytes(const Bed& bed, const DecodeOptions& options) {
+  return static_cast<uint64_t>(options.host_cache_share *
+                               static_cast<double>(SegmentBytes(bed.spec, bed.pages)));
+}
+
+/// A worker whose recalls come over one transport.
+struct Lane {
+  std::unique_ptr<Client> client;
+  std::string detail;
+  cli::LocalWorker worker;
+  std::unique_ptr<RowSessions> row_sessions;
+  std::unique_ptr<worker::Engine> rows_engine;  ///< The same model with those.
+  std::unique_ptr<worker::Engine> kept_engine;  ///< The same model with a host tier.
+  const RowDocument* rows = nullptr;
+
+  DecodeEngines engines() const {
+    return {.units = worker.engine.get(),
+            .kept = kept_engine.get(),
+            .rows = rows_engine.get(),
+            .client = client.get(),
+            .row_document = rows};
+  }
+};
+
+/// The lane's model in an engine of its own.
+StatusOr<std::unique_ptr<worker::Engine>> AnotherEngine(const Lane& lane,
+                                                        const worker::EngineOptions& options,
+                                                        const std::string& device_name) {
+  QUIRE_ASSIGN_OR_RETURN(worker::Device* const device, worker::FindDevice(device_name));
+  return worker::Engine::Create(lane.worker.decoder.get(), lane.client.get(), device, options);
+}
+
+StatusOr<Lane> Connect(const Setting& setting, const Bed& bed, const std::string& transport,
+                       const LinkShape& link, const DecodeOptions& wanted) {
+  Lane lane;
+  QUIRE_ASSIGN_OR_RETURN(auto recalls, setting.server->ConnectRecalls(transport, &lane.detail));
+  if (link.emulated()) recalls = std::make_shared<EmulatedLink>(std::move(recalls), link);
+  QUIRE_ASSIGN_OR_RETURN(lane.client, Client::Create({.transport = setting.server->control(),
+                                                      .data_transport = std::move(recalls)}));
+  QUIRE_ASSIGN_OR_RETURN(lane.worker, cli::LoadLocalWorker(bed.model, lane.client.get(),
+                                                           setting.engine, wanted.device));
+  lane.rows = &bed.rows;
+  lane.row_sessions = std::make_unique<RowSessions>(lane.client.get(), &bed.spec, lane.rows);
+  worker::EngineOptions options = setting.engine;
+  options.sessions = lane.row_sessions.get();
+  QUIRE_ASSIGN_OR_RETURN(lane.rows_engine, AnotherEngine(lane, options, wanted.device));
+  options = setting.engine;
+  options.host_cache_bytes = HostCacheBytes(bed, wanted);
+  QUIRE_ASSIGN_OR_RETURN(lane.kept_engine, AnotherEngine(lane, options, wanted.device));
+  return lane;
+}
+
+double Milliseconds(Duration time) {
+  return std::chrono::duration<double, std::milli>(time).count();
+}
+
+/// Median(times) for a half.
+double Quantile(std::vector<Duration> times, double share) {
+  if (times.empty()) return 0;
+  const auto index = static_cast<size_t>(share * static_cast<double>(times.size()));
+  const auto at = times.begin() + static_cast<ptrdiff_t>(std::min(index, times.size() - 1));
+  std::ranges::nth_element(times, at);
+  return Milliseconds(*at);
+}
+
+/// What a comparison shows, each the median over the turns; `spread` says of how many, and how far
+/// they are apart.
+void AddRatios(const DecodeComparison& comparison, cli::Json* json) {
+  const auto add = [&](const char* key, const char* slower, const char* faster) {
+    const std::optional<RatioSpread> ratio = comparison.Ratio(slower, faster);
+    if (!ratio) return;
+    (*json)[key] = ratio->median;
+    (*json)["spread"][key] = {{"median", ratio->median},
+                              {"lower_quartile", ratio->lower_quartile},
+                              {"upper_quartile", ratio->upper_quartile},
+                              {"turns", ratio->turns}};
+  };
+  add("speculation_vs_blocking", "blocking", "freekv");
+  add("contiguous_vs_fragmented", "fragmented", "one_buffer");
+  add("double_vs_single_buffer", "one_buffer", "blocking");
+  add("offloaded_vs_resident", "freekv", "resident");
+  add("service_vs_resident", "service", "resident");
+  add("vs_arkvale_blocking", "arkvale", "freekv");
+  add("vs_shadowkv", "shadowkv", "freekv");
+}
+
+/// A step is a token of every sequence; what is said per step is of all of them.
+cli::Json JsonOf(const DecodeRun& run, uint32_t num_layers) {
+  const DecodeTotals& totals = run.totals;
+  const auto steps = static_cast<double>(run.steps.size());
+  const double layer_steps = steps * num_layers;
+  return {
+      {"step_ms_p50", Quantile(run.steps, 0.5)},
+      {"step_ms_p99", Quantile(run.steps, 0.99)},
+      {"stall_ms_per_step", totals.stall_seconds * 1e3 / steps},
+      {"units_per_layer_step", static_cast<double>(totals.units_recalled) / layer_steps},
+      {"bytes_per_step", static_cast<double>(totals.bytes_recalled) / steps},
+      {"turnover", totals.units_selected == 0
+                       ? 0.0
+                       : static_cast<double>(totals.units_recalled + totals.units_from_host) /
+                             static_cast<double>(totals.units_selected)},
+      {"host_units_per_layer_step", static_cast<double>(totals.units_from_host) / layer_steps},
+      {"late_layers_per_step", static_cast<double>(totals.late_recalls) / steps},
+      {"late_corrections_per_step", static_cast<double>(totals.late_corrections) / steps},
+      {"corrected_heads_per_layer_step", static_cast<double>(totals.blocking_heads) / layer_steps},
+      {"recalls_per_step", static_cast<double>(totals.recalls) / steps},
+      {"messages_per_step", static_cast<double>(totals.messages) / steps},
+      {"attended_tokens", totals.attended_tokens},
+      {"steps", run.steps.size()}};
+}
+
+/// Each way as it is with the number of threads that is fastest for it, and the steps of all of
+/// them.
+cli::Json JsonOf(const DecodeComparison& comparison, uint32_t num_layers) {
+  cli::Json json;
+  AddRatios(comparison, &json);
+  for (const auto& [name, runs] : comparison.ways) {
+    cli::Json& way = json["ways"][name] = JsonOf(comparison.Best(name), num_layers);
+    way["threads"] = comparison.BestThreads(name);
+    for (const auto& [threads, run] : runs) {
+      way["step_ms_p50_by_threads"][std::to_string(threads)] = Quantile(run.steps, 0.5);
+    }
+  }
+  return json;
+}
+
+void AddRows(const std::string& path, const DecodeComparison& comparison, cli::Table* table) {
+  for (const auto& [name, runs] : comparison.ways) {
+    const DecodeRun& run = comparison.Best(name);
+    const auto steps = static_cast<double>(run.steps.size());
+    table->AddRow({path, name, std::to_string(comparison.BestThreads(name)),
+                   cli::FormatRatio(Quantile(run.steps, 0.5), 2),
+                   cli::FormatRatio(Quantile(run.steps, 0.99), 2),
+                   cli::FormatRatio(run.totals.stall_seconds * 1e3 / steps, 2),
+                   cli::FormatBytes(static_cast<uint64_t>(
+                       static_cast<double>(run.totals.bytes_recalled) / steps))});
+  }
+}
+
+/// The comparison, transport by transport and then over the emulated link.
+class DecodeBench {
+ public:
+  DecodeBench(const DecodeOptions& options, const Setting& setting)
+      : options_(options),
+        setting_(setting),
+        budget_(BudgetOf(options, setting.bed.spec.page_tokens)),
+        report_{.json = {{"benchmark", "decode"}},
+                .table = cli::Table({{"PAGES OVER"},
+                                     {"WAY"},
+                                     {"THREADS", cli::Table::kRight},
+                                     {"STEP MS", cli::Table::kRight},
+                                     {"P99", cli::Table::kRight},
+                                     {"STALL", cli::Table::kRight},
+                                     {"A STEP", cli::Table::kRight}})} {}
+
+  StatusOr<BenchReport> Run() {
+    // Every way over every transport; over the emulated link with the first one that works.
+    bool first = true;
+    for (const std::string& transport : options_.transports) {
+      auto lane = Connect(setting_, setting_.bed, transport, {}, options_);
+      if (!lane.ok()) {
+        report_.json["absent"][transport] = Message(lane.status());
+        continue;
+      }
+      QUIRE_RETURN_IF_ERROR(RunTransport(transport, *lane));
+      if (first) QUIRE_RETURN_IF_ERROR(RunShadowBatch(transport, *lane));
+      QUIRE_RETURN_IF_ERROR(RunAblation(transport, {}));
+      QUIRE_RETURN_IF_ERROR(RunModelLayers(transport, {}));
+      if (first && Link().emulated()) {
+        QUIRE_RETURN_IF_ERROR(RunLink(transport));
+        QUIRE_RETURN_IF_ERROR(RunAblation(transport, Link()));
+        QUIRE_RETURN_IF_ERROR(RunModelLayers(transport, Link()));
+      }
+      first = false;
+    }
+    if (first) return Unavailable("none of the transports works");
+    AddSizes();
+    return std::move(report_);
+  }
+
+ private:
+  using Names = std::vector<std::string>;
+
+  LinkShape Link() const {
+    return {.round_trip = std::chrono::nanoseconds(static_cast<int64_t>(options_.link_us * 1e3)),
+            .bytes_per_second = options_.link_gbps * 1e9 / 8};
+  }
+
+  Duration Deadline() const {
+    return std::chrono::nanoseconds(static_cast<int64_t>(options_.deadline_ms * 1e6));
+  }
+
+  /// Compares the ways named, each of so many sequences.
+  StatusOr<DecodeComparison> Compare(const Lane& lane, const Bed& bed, const Names& names,
+                                     uint32_t sequences) {
+    std::optional<float>& tau = taus_[bed.document.name];
+    if (!tau) {
+      QUIRE_ASSIGN_OR_RETURN(
+          tau, CalibrateDecoding(*lane.worker.engine, bed.document, budget_, kCorrectedShare));
+    }
+    QUIRE_ASSIGN_OR_RETURN(std::vector<DecodeWay> ways,
+                           DecodeWays(budget_, bed.spec.page_tokens, *tau, Deadline()));
+    std::erase_if(ways, [&](const DecodeWay& way) {
+      return std::ranges::find(names, way.name) == names.end();
+    });
+    return CompareDecoding(lane.engines(), bed.document, ways, options_.turns, sequences);
+  }
+
+  Status RunTransport(const std::string& transport, const Lane& lane) {
+    QUIRE_ASSIGN_OR_RETURN(const DecodeComparison comparison,
+                           Compare(lane, setting_.bed, kAllWays, options_.batch));
+    if (transport == kPlainTransport) {
+      AddRatios(comparison, &report_.json);
+      report_.json["transport"] = transport;
+      report_.json["resident_threads"] = comparison.BestThreads("resident");
+    }
+    cli::Json& json = report_.json["transports"][transport] =
+        JsonOf(comparison, setting_.bed.spec.num_layers);
+    json["detail"] = lane.detail;
+    AddRows(transport, comparison, &report_.table);
+    return OkStatus();
+  }
+
+  /// ShadowKV in the batch that the goal is set for, unless the report is of that already.
+  Status RunShadowBatch(const std::string& transport, const Lane& lane) {
+    if (options_.batch == kShadowBatch) return OkStatus();
+    QUIRE_ASSIGN_OR_RETURN(const DecodeComparison comparison,
+                           Compare(lane, setting_.bed, kShadow, kShadowBatch));
+    cli::Json json = JsonOf(comparison, setting_.bed.spec.num_layers);
+    json["batch"] = kShadowBatch;
+    json["transport"] = transport;
+    report_.json["shadowkv_batch4"] = std::move(json);
+    AddRows(transport + ", batch " + std::to_string(kShadowBatch), comparison, &report_.table);
+    return OkStatus();
+  }
+
+  Status RunLink(const std::string& transport) {
+    QUIRE_ASSIGN_OR_RETURN(const Lane lane,
+                           Connect(setting_, setting_.bed, transport, Link(), options_));
+    QUIRE_ASSIGN_OR_RETURN(const DecodeComparison comparison,
+                           Compare(lane, setting_.bed, kAllWays, options_.batch));
+    cli::Json& json = report_.json["over_emulated_link"] =
+        JsonOf(comparison, setting_.bed.spec.num_layers);
+    DescribeLink(transport, &json);
+    AddRows("link", comparison, &report_.table);
+    return OkStatus();
+  }
+
+  /// Measures what the parts of a recall contribute, over a transport or over the link. Recalls are
+  /// a large share of this model's steps.
+  Status RunAblation(const std::string& transport, const LinkShape& link) {
+    return RunBed(setting_.ablation, kAblated, "ablation", transport, link,
+                  &report_.json["ablation"]);
+  }
+
+  /// Measures what offloading costs a model in use, over a transport or over the link.
+  Status RunModelLayers(const std::string& transport, const LinkShape& link) {
+    if (!setting_.model_layers) return OkStatus();
+    return RunBed(*setting_.model_layers, kOffloaded, "model layers", transport, link,
+                  &report_.json["model_layers"]);
+  }
+
+  /// Compares the ways named over a transport or over the link, for `json`.
+  Status RunBed(const Bed& bed, const Names& names, const std::string& title,
+                const std::string& transport, const LinkShape& link, cli::Json* json) {
+    QUIRE_ASSIGN_OR_RETURN(const Lane lane, Connect(setting_, bed, transport, link, options_));
+    QUIRE_ASSIGN_OR_RETURN(const DecodeComparison comparison,
+                           Compare(lane, bed, names, options_.batch));
+    cli::Json& part =
+        link.emulated() ? (*json)["over_emulated_link"] : (*json)["transports"][transport];
+    part = JsonOf(comparison, bed.spec.num_layers);
+    if (link.emulated()) DescribeLink(transport, &part);
+    AddRows(title + ", " + (link.emulated() ? std::string("link") : transport), comparison,
+            &report_.table);
+    return OkStatus();
+  }
+
+  void DescribeLink(const std::string& transport, cli::Json* json) const {
+    (*json)["carried_by"] = transport;
+    (*json)["link_us"] = options_.link_us;
+    (*json)["link_gbps"] = options_.link_gbps;
+  }
+
+  void AddSizes() {
+    const KvSpec& spec = setting_.bed.spec;
+    report_.json.update(setting_.bed.shape);
+    report_.json.update(cli::DescribeDevice(options_.device));
+    report_.json.update(cli::Json{{"budget_tokens", options_.budget_tokens},
+                                  {"sink_tokens", budget_.sink_tokens},
+                                  {"window_tokens", budget_.window_tokens},
+                                  {"page_tokens", spec.page_tokens},
+                                  {"unit_bytes", UnitBytes(spec)},
+                                  {"tau", *taus_[setting_.bed.document.name]},
+                                  {"corrected_share_wanted", kCorrectedShare},
+                                  {"batch", options_.batch},
+                                  {"service",
+                                   {{"deadline_ms", options_.deadline_ms},
+                                    {"host_cache_bytes", HostCacheBytes(setting_.bed, options_)}}},
+                                  {"warm_up_steps", options_.turns.warm_up_steps},
+                                  {"turns", options_.turns.turns},
+                                  {"steps_per_turn", options_.turns.steps_per_turn},
+                                  {"threads_tried", options_.turns.threads},
+                                  {"machine", Machine()}});
+    const Bed& ablation = setting_.ablation;
+    report_.json["ablation"].update(cli::Json{{"shape", ablation.shape},
+                                              {"fragment_bytes", UnitBytes(ablation.rows.spec)},
+                                              {"fragments_per_unit", ablation.spec.page_tokens},
+                                              {"tau", *taus_[ablation.document.name]}});
+    if (!setting_.model_layers) return;
+    const Bed& layers = *setting_.model_layers;
+    report_.json["model_layers"].update(
+        cli::Json{{"shape", layers.shape}, {"tau", *taus_[layers.document.name]}});
+  }
+
+  const DecodeOptions& options_;
+  const Setting& setting_;
+  const worker::RetrievalOptions budget_;
+  const Names kAllWays = {"freekv",     "service", "blocking", "one_buffer",
+                          "fragmented", "arkvale", "shadowkv", "resident"};
+  const Names kAblated = {"freekv", "blocking", "one_buffer", "fragmented", "resident"};
+  const Names kShadow = {"freekv", "shadowkv"};
+  const Names kOffloaded = {"freekv", "blocking", "resident"};
+  std::map<std::string, std::optional<float>> taus_;  ///< By document.
+  BenchReport report_;
+};
+
+StatusOr<BenchReport> Run(DecodeOptions options) {
+  // A model on a GPU has its products there.
+  options.turns.threads =
+      options.device == "cpu" ? ThreadsToTry() : std::vector<uint32_t>{kernels::GemmThreads()};
+  QUIRE_ASSIGN_OR_RETURN(const Setting setting, Prepare(options));
+  return DecodeBench(options, setting).Run();
+}
+
+}  // namespace
+
+void AddDecodeBench(Benches& benches) {
+  const auto options = std::make_shared<DecodeOptions>();
+  CLI::App& command = benches.Add(
+      {.name = "decode",
+       .summary = "Step and stall time with pages in a remote server, ablated, beside rivals",
+       .examples =
+           "  quire bench decode --json\n"
+           "  quire bench decode --context 8192 --budget 1024 --transports shm\n"
+           "  quire bench decode --batch 4 --transports shm\n"
+           "  quire bench decode --model DIR --link-us 500 --link-gbps 10\n"
+           "  quire bench decode --model-layers 0\n"
+           "The ratios are of step times, the rival's over ours, except\n"
+           "offloaded_vs_resident, which is ours over that of the same budget resident, and\n"
+           "service_vs_resident, which is the same where the worker keeps units in its memory\n"
+           "and its layers do not wait longer than a deadline. Those at the top of the JSON are\n"
+           "of the shape that stands there, over shared memory; those of other transports, of\n"
+           "the emulated link and of other shapes are in objects of their own: transports,\n"
+           "over_emulated_link, ablation, model_layers (--model-layers layers with the shapes of\n"
+           "Llama 3.1 8B, of 0.9 GB of weights each) and shadowkv_batch4. On a processor every\n"
+           "way decodes with one thread and with all, and counts with what is faster for it\n"
+           "(threads; resident_threads is that of the budget resident).\n"
+           "A step is a token of every sequence of --batch; all continue one document, and\n"
+           "figures per step are of all of them."},
+      [options](const cli::CommandContext&) { return Run(*options); });
+  command
+      .add_option("--context", options->context_tokens, "Tokens of the document, in whole segments")
+      ->capture_default_str();
+  command.add_option("--budget", options->budget_tokens, "Tokens resident per KV head")
+      ->capture_default_str();
+  command
+      .add_option("--batch", options->batch,
+                  "Sequences that every way decodes together; 1 is a sequence by itself")
+      ->check(CLI::Range(1u, kMostSequences))
+      ->capture_default_str();
+  command.add_option("--turns", options->turns.turns, "Turns of every way")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command.add_option("--steps", options->turns.steps_per_turn, "Decoding steps of a turn")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command
+      .add_option("--transports", options->transports,
+                  "What recalls come over; the first is also slowed down to the emulated link")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"shm", "ucx", "grpc"}))
+      ->capture_default_str();
+  command
+      .add_option("--link-us", options->link_us,
+                  "Round trip of the emulated link; with --link-gbps 0 too there is none")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  command.add_option("--link-gbps", options->link_gbps, "Gigabits a second of the emulated link")
+      ->check(CLI::Range(0.0, 1e4))
+      ->capture_default_str();
+  command
+      .add_option("--drift", options->drift,
+                  "Of the random model's embeddings, the share that is a token's own: how many of "
+                  "the pages selected change from step to step (turnover in the report)")
+      ->check(CLI::Range(0.01, 1.0))
+      ->capture_default_str();
+  command
+      .add_option("--deadline-ms", options->deadline_ms,
+                  "The way \"service\": layers go on without what is later than this; 0: never")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  command
+      .add_option("--host-cache-share", options->host_cache_share,
+                  "The way \"service\": units are kept in the worker's memory, in this share of\n"
+                  "the document's bytes")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command
+      .add_option("--model-layers", options->model_layers,
+                  "Layers with the shapes of Llama 3.1 8B that offloading is measured with, too,\n"
+                  "as many GB of memory and disk; 0: none; --model has none")
+      ->check(CLI::Range(0u, 32u))
+      ->capture_default_str();
+  command.add_option("--model", options->model,
+                     "Directory of the model (one of random weights when not given)");
+  cli::AddDataDirOption(command, &options->data_dir);
+  cli::AddDeviceFlag(command, &options->device);
+}
+
+}  // namespace quire::bench

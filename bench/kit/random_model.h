@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A model of the usual shapes and no particular answers, and a long document for it, both random
+// and always the same: for what a decode step costs. The tokens' embeddings have most of their
+// direction in common, and so have the queries of consecutive steps.
+#ifndef QUIRE_BENCH_KIT_RANDOM_MODEL_H_
+#define QUIRE_BENCH_KIT_RANDOM_MODEL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "client/client.h"
+#include "common/base/status.h"
+#include "common/page/key.h"
+#include "common/page/kv_spec.h"
+
+namespace quire::bench {
+
+struct RandomModel {
+  uint32_t num_layers = 4;
+  uint32_t num_query_heads = 8;
+  uint32_t num_kv_heads = 4;
+  uint32_t head_dim = 128;
+  uint32_t intermediate_size = 3584;
+  uint32_t vocab_size = 256;
+  uint32_t max_positions = 65536;
+  /// Of an embedding, what is its token's own: the larger, the more of the pages selected in a step
+  /// are others than in the step before.
+  float own_share = 0.3f;
+
+  uint32_t hidden_size() const { return num_query_heads * head_dim; }
+};
+
+/// Writes config.json and model.safetensors into `directory`, which is made. UNAVAILABLE when they
+/// cannot be written.
+[[nodiscard]] Status WriteRandomModel(const std::string& directory, const RandomModel& model);
+
+/// Hands out the segments of the document below, one after the other; the bytes are valid during
+/// the call.
+using SegmentVisitor =
+    std::function<Status(std::span<const TokenId> tokens, std::span<const std::byte> bytes)>;
+[[nodiscard]] Status VisitRandomDocument(const KvSpec& spec, uint32_t pages,
+                                         const SegmentVisitor& visit);
+
+/// Puts a document of `pages` pages of random keys and values for `spec`, a multiple of its
+/// segments, and registers it as `name`. Progress goes to stderr.
+[[nodiscard]] Status PutRandomDocument(Client& client, const KvSpec& spec, uint32_t pages,
+                                       const DocumentName& name);
+
+}  // namespace quire::bench
+
+#endif  // QUIRE_BENCH_KIT_RANDOM_MODEL_H_

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/rivals/raw_ucx.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "common/base/random.h"
+
+namespace quire::bench {
+namespace {
+
+constexpr uint64_t kUnit = 16384;
+constexpr uint64_t kUnits = 300;
+
+// Every unit goes to another place and is looked for there.
+TEST(RawUcxTest, MessagesMoveTheUnits) {
+  if (!UcxAvailable()) GTEST_SKIP() << "built without UCX";
+  SeededRandom random(11);
+  std::vector<std::byte> source(kUnits * kUnit), destination(kUnits * kUnit);
+  for (std::byte& byte : source) byte = static_cast<std::byte>(random.Next());
+  std::vector<RawUcxMove> moves;
+  for (uint64_t i = 0; i < kUnits; ++i) moves.push_back({i * kUnit, (i * 7 + 3) % kUnits * kUnit});
+  const auto raw = RawUcx::Connect({}, source, destination, kUnit);
+  ASSERT_TRUE(raw.ok()) << raw.status();
+  for (int round = 0; round < 2; ++round) {
+    const auto took = (*raw)->Move(moves);
+    ASSERT_TRUE(took.ok()) << took.status();
+    EXPECT_GT(*took, Duration::zero());
+    for (const RawUcxMove& move : moves) {
+      ASSERT_TRUE(std::equal(source.begin() + move.from, source.begin() + move.from + kUnit,
+                             destination.begin() + move.to));
+    }
+    for (RawUcxMove& move : moves) move.to = (move.to + kUnit) % (kUnits * kUnit);
+  }
+}
+
+}  // namespace
+}  // namespace quire::bench
