@@ -2,7 +2,7 @@
 //
 // Batch: tokens per second of 1, 4 and 8 sequences that run as one batch, against the same
 // sequences one after another (the rival), over one document and with a quarter of it resident.
-#include "gpuworker/engine/batch.h"
+#include "gpuworker/engine/batch/batch.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -8,7 +8,7 @@
 
 #include "common/base/metrics.h"
 #include "common/base/random.h"
-#include "gpuworker/engine/batch.h"
+#include "gpuworker/engine/batch/batch.h"
 
 namespace quire::bench {
 namespace {

@@ -25,8 +25,8 @@
 #include "common/base/status.h"
 #include "common/page/key.h"
 #include "common/page/kv_spec.h"
+#include "gpuworker/engine/batch/shared_sessions.h"
 #include "gpuworker/engine/session_source.h"
-#include "gpuworker/engine/shared_sessions.h"
 
 namespace quire::bench {
 

@@ -12,7 +12,7 @@
 #include <span>
 
 #include "gpuworker/cache/budget_cache.h"
-#include "gpuworker/engine/page_sink.h"
+#include "gpuworker/engine/offload/page_sink.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/model/recordable_attention.h"
 #include "gpuworker/recall/recall_pipeline.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/page/layout.h"
-#include "gpuworker/engine/ingestion.h"
+#include "gpuworker/engine/ingest/ingestion.h"
 #include "gpuworker/engine/request_checks.h"
 #include "gpuworker/engine/sequence_impl.h"
 #include "gpuworker/model/dense_cache.h"

@@ -33,10 +33,10 @@
 #include "common/page/kv_spec.h"
 #include "gpuworker/cache/host_tier.h"
 #include "gpuworker/device/device.h"
+#include "gpuworker/engine/ingest/retrieval_heads.h"
+#include "gpuworker/engine/offload/unit_buffers.h"
 #include "gpuworker/engine/parts.h"
-#include "gpuworker/engine/retrieval_heads.h"
 #include "gpuworker/engine/sequence.h"
-#include "gpuworker/engine/unit_buffers.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/retrieval/options.h"
 

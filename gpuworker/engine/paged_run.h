@@ -29,7 +29,7 @@
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/engine/cache_backend.h"
 #include "gpuworker/engine/document_shares.h"
-#include "gpuworker/engine/offloader.h"
+#include "gpuworker/engine/offload/offloader.h"
 #include "gpuworker/engine/owned_context.h"
 #include "gpuworker/engine/parts.h"
 #include "gpuworker/engine/sequence.h"

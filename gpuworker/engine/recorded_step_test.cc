@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "common/base/random.h"
-#include "gpuworker/engine/batch.h"
-#include "gpuworker/engine/batch_attention.h"
+#include "gpuworker/engine/batch/batch.h"
+#include "gpuworker/engine/batch/batch_attention.h"
 #include "gpuworker/testing/fake_cuda_device.h"
 #include "gpuworker/testing/recorded_steps.h"
 

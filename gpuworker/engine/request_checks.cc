@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "gpuworker/engine/retrieval_heads.h"
+#include "gpuworker/engine/ingest/retrieval_heads.h"
 
 namespace quire::worker {
 Status CheckVocabulary(const ModelConfig& model, std::span<const TokenId> tokens) {

@@ -16,7 +16,7 @@
 #include "common/base/clock.h"
 #include "common/base/health.h"
 #include "common/base/status.h"
-#include "gpuworker/engine/batch.h"
+#include "gpuworker/engine/batch/batch.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/model/tokenizer.h"
 #include "gpuworker/service/worker_service.h"

@@ -18,7 +18,7 @@
 #include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "common/base/status.h"
-#include "gpuworker/engine/batch.h"
+#include "gpuworker/engine/batch/batch.h"
 #include "gpuworker/model/text_stream.h"
 #include "gpuworker/model/tokenizer.h"
 #include "gpuworker/service/generate_call.h"

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "gpuworker/engine/batch.h"
+#include "gpuworker/engine/batch/batch.h"
 #include "gpuworker/testing/engine_fixture.h"
 
 namespace quire::worker::testing {

@@ -19,8 +19,8 @@
 #include "common/base/executor.h"
 #include "common/page/layout.h"
 #include "gpuworker/engine/engine.h"
+#include "gpuworker/engine/offload/unit_buffers.h"
 #include "gpuworker/engine/paged_run.h"
-#include "gpuworker/engine/unit_buffers.h"
 
 namespace quire::worker::testing {
 

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/engine/batch/batch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "gpuworker/engine/batch/batch_attention.h"
+#include "gpuworker/engine/request_checks.h"
+
+namespace quire::worker {
+namespace {
+
+/// Tokens of one sequence that a pass may have: a page that fills up in it is still in the window
+/// at its end.
+uint32_t MaxStepTokens(const std::vector<CacheLayout>& layouts, const KvSpec& spec) {
+  uint32_t most = Decoder::kBlockTokens;
+  for (const CacheLayout& layout : layouts) {
+    if (!layout.everything) most = std::min(most, (layout.window_pages - 1) * spec.page_tokens);
+  }
+  return most;
+}
+
+EngineParts Sharing(EngineParts parts, DocumentShares* shares) {
+  parts.shares = shares;
+  return parts;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Batch>> Batch::Create(const Engine* engine, const BatchLimits& limits,
+                                               BatchSessions* sessions) {
+  QUIRE_RETURN_IF_ERROR(Validate(limits));
+  const EngineParts parts = engine->Parts();
+  QUIRE_ASSIGN_OR_RETURN(Decoder::Scratch scratch,
+                         parts.decoder->ReserveScratch(limits.step_tokens, limits.max_running));
+  return std::unique_ptr<Batch>(
+      new Batch(parts, engine->options().retrieval, limits, sessions, std::move(scratch)));
+}
+
+Batch::Batch(const EngineParts& parts, RetrievalOptions retrieval, const BatchLimits& limits,
+             BatchSessions* sessions, Decoder::Scratch scratch)
+    : parts_(Sharing(parts, &shares_)),
+      retrieval_(std::move(retrieval)),
+      scratch_(std::move(scratch)),
+      own_sessions_(parts.client, parts.spec),
+      sessions_(sessions != nullptr ? sessions : &own_sessions_),
+      slot_bytes_(limits.slot_bytes),
+      scheduler_(limits) {}
+
+Batch::~Batch() {
+  Stop();
+  EndAll(Unavailable("the worker shuts down"));
+}
+
+StatusOr<BatchScheduler::Request> Batch::MakeRequest(const BatchRequest& request,
+                                                     const RetrievalOptions& retrieval,
+                                                     uint64_t document_tokens) const {
+  const ModelConfig& model = parts_.decoder->config();
+  QUIRE_ASSIGN_OR_RETURN(const auto policy, MakeSequencePolicy(parts_, retrieval));
+  const std::vector<CacheLayout> layouts = LayoutsOf(*policy, parts_.spec->num_layers);
+  const uint64_t prompt = request.prompt.size();
+  BatchScheduler::Request asked{
+      .priority = request.priority,
+      .demand = SlotDemand::Of(layouts, *parts_.spec),
+      .num_tokens = document_tokens,
+      .pending = prompt,
+      .most_tokens = std::min<uint64_t>(model.max_positions,
+                                        document_tokens + prompt + request.params.max_new_tokens),
+      .max_step_tokens = MaxStepTokens(layouts, *parts_.spec)};
+  if (request.document || !PagedRun::MayBeDense(*policy, prompt, *parts_.spec)) return asked;
+  const std::vector<CacheLayout> everything(layouts.size(), {.everything = true});
+  asked.dense = SlotDemand::Of(everything, *parts_.spec);
+  if (asked.dense.Bytes(prompt) <= slot_bytes_) asked.dense_tokens = prompt;
+  return asked;
+}
+
+StatusOr<std::shared_ptr<BatchStream>> Batch::Submit(BatchRequest request) {
+  const ModelConfig& model = parts_.decoder->config();
+  if (request.prompt.empty())
+    return InvalidArgument("the prompt is empty; give it a token or more");
+  if (request.params.on_token) return InvalidArgument("on_token is set; tokens go to the stream");
+  QUIRE_RETURN_IF_ERROR(CheckVocabulary(model, request.prompt));
+  BatchSequence::Setup setup{.retrieval = request.retrieval.value_or(retrieval_),
+                             .params = request.params};
+  uint64_t document_tokens = 0;
+  if (request.document) {
+    QUIRE_ASSIGN_OR_RETURN(setup.document,
+                           FindDocument(parts_, *request.document, request.find_by));
+    document_tokens = setup.document->num_tokens;
+  }
+  QUIRE_RETURN_IF_ERROR(CheckRoom(model, document_tokens, request.prompt.size()));
+  QUIRE_ASSIGN_OR_RETURN(const BatchScheduler::Request asked,
+                         MakeRequest(request, setup.retrieval, document_tokens));
+  setup.prompt = std::move(request.prompt);
+  setup.dense_prompt = asked.dense_tokens > 0;
+  QUIRE_ASSIGN_OR_RETURN(auto sequence, BatchSequence::Create(parts_, sessions_, std::move(setup)));
+  auto stream = sequence->stream();
+
+  MutexLock lock(mutex_);
+  if (stopped_) return Unavailable("the worker shuts down; ask another one");
+  const StatusOr<Id> id = scheduler_.Add(asked);
+  if (absl::IsResourceExhausted(id.status())) metrics_.refused.Add();
+  QUIRE_RETURN_IF_ERROR(id.status());
+  sequences_[*id] = std::move(sequence);
+  metrics_.submitted.Add();
+  changed_.NotifyAll();
+  return stream;
+}
+
+BatchSequence* Batch::Find(Id id) const {
+  MutexLock lock(mutex_);
+  const auto it = sequences_.find(id);
+  return it == sequences_.end() ? nullptr : it->second.get();
+}
+
+bool Batch::Step() {
+  EndCancelled();
+  BatchScheduler::Plan plan;
+  {
+    MutexLock lock(mutex_);
+    plan = scheduler_.Next();
+  }
+  for (const Id id : plan.preempt) Preempt(id);
+  for (const Id id : plan.start) Start(id);
+  const std::vector<Member> members = Members(plan.run);
+  if (!members.empty()) RunMembers(members);
+  Count();
+  return !plan.empty();
+}
+
+void Batch::Count() {
+  const auto count = [](uint64_t total, Counter* counter) { counter->Add(total - counter->Get()); };
+  count(sessions_->messages(), &metrics_.recall_messages);
+  count(sessions_->lanes(), &metrics_.recall_lanes);
+  count(shares_.digest_bytes_shared(), &metrics_.shared_digest_bytes);
+  count(shares_.page_bytes_shared(), &metrics_.shared_page_bytes);
+  const uint64_t held = shares_.digest_bytes_held(), was = metrics_.held_digest_bytes.Get();
+  if (held > was) metrics_.held_digest_bytes.Add(held - was);
+  if (held < was) metrics_.held_digest_bytes.Sub(was - held);
+  MutexLock lock(mutex_);
+  for (const auto& [id, sequence] : sequences_) metrics_.CountRecalls(sequence->TakeRecallStats());
+}
+
+void Batch::EndCancelled() {
+  std::vector<Id> cancelled;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [id, sequence] : sequences_) {
+      if (sequence->stream()->cancelled()) cancelled.push_back(id);
+    }
+  }
+  for (const Id id : cancelled) {
+    End(id, Status(StatusCode::kCancelled, "the sequence was cancelled"));
+  }
+}
+
+void Batch::Preempt(Id id) {
+  BatchSequence* const sequence = Find(id);
+  metrics_.preempted.Add();
+  if (const Status status = sequence->Suspend(); !status.ok()) Fail(id, sequence, status);
+}
+
+void Batch::Start(Id id) {
+  BatchSequence* const sequence = Find(id);
+  if (const Status status = sequence->Start(); !status.ok()) Fail(id, sequence, status);
+}
+
+std::vector<Batch::Member> Batch::Members(const std::vector<BatchScheduler::Share>& shares) const {
+  std::vector<Member> members;
+  for (const BatchScheduler::Share& share : shares) {
+    BatchSequence* const sequence = Find(share.id);
+    if (sequence == nullptr || !sequence->running()) continue;  // It could not start.
+    members.push_back({.id = share.id, .tokens = share.tokens, .sequence = sequence});
+  }
+  return members;
+}
+
+void Batch::RunMembers(const std::vector<Member>& members) {
+  std::vector<SequenceTokens> tokens;
+  std::vector<CacheBackend*> backends;
+  size_t rows = 0;
+  uint64_t count = 0;
+  for (const Member& member : members) {
+    tokens.push_back(member.sequence->Tokens(member.tokens));
+    backends.push_back(&member.sequence->backend());
+    rows += tokens.back().wants_logits ? 1 : 0;
+    count += member.tokens;
+  }
+  const size_t vocab = parts_.decoder->config().vocab_size;
+  std::vector<float> logits(rows * vocab);
+  BatchStep step(std::move(backends), sessions_, parts_.clock);
+  const Status pass = parts_.decoder->ForwardBatch(tokens, step, logits.data(), scratch_.get());
+  metrics_.CountStep(members.size(), count);
+  size_t row = 0;
+  for (size_t i = 0; i < members.size(); ++i) {
+    std::span<const float> own;
+    if (tokens[i].wants_logits) own = std::span(logits).subspan(row++ * vocab, vocab);
+    Conclude(members[i], pass.ok() ? step.status(i) : pass, own);
+  }
+  sessions_->Send();  // What the last layer asks for ahead.
+  for (const Member& member : members) {
+    BatchSequence* const sequence = Find(member.id);
+    if (sequence == nullptr || !sequence->HasRunPrompt()) continue;
+    const Status within = sequence->GoOnWithinBudget();
+    if (!within.ok()) Fail(member.id, sequence, within);
+  }
+}
+
+void Batch::Conclude(const Member& member, const Status& status, std::span<const float> logits) {
+  if (!status.ok()) return Fail(member.id, member.sequence, status);
+  const StatusOr<bool> ended = member.sequence->Ran(member.tokens, logits);
+  metrics_.offload_waits.Record(member.sequence->TakeOffloadWaits());
+  if (!ended.ok()) return Fail(member.id, member.sequence, ended.status());
+  if (*ended) return End(member.id, OkStatus());
+  MutexLock lock(mutex_);
+  scheduler_.Ran(member.id, member.tokens, member.sequence->pending());
+}
+
+void Batch::Fail(Id id, BatchSequence* sequence, const Status& status) {
+  if (!sequence->CanRestart(status)) {
+    return End(id, Annotate(status, "this sequence cannot go on"));
+  }
+  sequence->Lose(status);
+  metrics_.restarted.Add();
+  MutexLock lock(mutex_);
+  scheduler_.Restart(id, sequence->num_tokens(), sequence->pending(), sequence->dense_tokens());
+}
+
+void Batch::End(Id id, Status status) {
+  std::unique_ptr<BatchSequence> sequence;
+  {
+    MutexLock lock(mutex_);
+    sequence = std::move(sequences_.extract(id).mapped());
+    scheduler_.Remove(id);
+  }
+  (status.ok()                 ? metrics_.finished
+   : absl::IsCancelled(status) ? metrics_.cancelled
+                               : metrics_.failed)
+      .Add();
+  metrics_.CountRecalls(sequence->TakeRecallStats());
+  sequence->Finish(std::move(status));
+}
+
+void Batch::EndAll(const Status& status) {
+  std::vector<Id> ids;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [id, sequence] : sequences_) ids.push_back(id);
+  }
+  for (const Id id : ids) End(id, status);
+}
+
+bool Batch::WaitForWork() {
+  MutexLock lock(mutex_);
+  while (!stopped_ && sequences_.empty()) changed_.Wait(mutex_);
+  return !stopped_;
+}
+
+void Batch::Run() {
+  while (WaitForWork()) Step();
+  EndAll(Unavailable("the worker shuts down"));
+}
+
+void Batch::Stop() {
+  MutexLock lock(mutex_);
+  stopped_ = true;
+  changed_.NotifyAll();
+}
+
+std::vector<SequenceStats> Batch::Stats() const {
+  std::vector<SequenceStats> stats;
+  MutexLock lock(mutex_);
+  for (const auto& [id, sequence] : sequences_) stats.push_back(sequence->Stats());
+  return stats;
+}
+
+void Batch::VisitMetrics(MetricsVisitor& visit) const {
+  metrics_.VisitMetrics(visit);
+  MutexLock lock(mutex_);
+  visit.Gauge("batch_running", "Sequences that have slots.", scheduler_.running());
+  visit.Gauge("batch_waiting", "Sequences that have not started yet.", scheduler_.waiting());
+  visit.Gauge("batch_suspended", "Sequences that gave their slots back and wait for them.",
+              scheduler_.preempted());
+  visit.Gauge("batch_slot_bytes", "Memory of the slots in use.", scheduler_.slot_bytes());
+}
+
+}  // namespace quire::worker

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Batch: continuous batching. Sequences come and go at any time; each step runs one forward pass
+// over the next tokens of those that have slots: one token of each that generates, and chunks of
+// the prompts of those that have just come. What a step recalls for a layer leaves as at most two
+// messages for all of them, a correction and a prefetch. Who runs, and who gives its slots back, is
+// BatchScheduler's to decide.
+//
+//   QUIRE_ASSIGN_OR_RETURN(auto batch, Batch::Create(engine.get(), BatchLimits{}));
+//   std::thread thread([&] { batch->Run(); });
+//   QUIRE_ASSIGN_OR_RETURN(auto stream, batch->Submit({.prompt = question_ids}));
+//   while (auto token = stream->Next(); token.ok() && token->has_value()) { ... **token ... }
+//
+// A prompt without a document attends densely, many tokens in a step, where its pages fit in
+// slot_bytes and the device has the memory; when it has run the sequence goes on within its budget.
+// Otherwise, and over a document, a prompt attends as what follows it does: in a layer that
+// selects, each of its tokens selects.
+//
+// A sequence generates what it generates alone (Sequence), within the tolerance of matmul
+// (Decoder::ForwardBatch), whoever else is in the batch and however often it is preempted. A
+// sequence that fails ends alone; one that the server has lost is opened anew once, as Sequence
+// does, but never recomputed without the server.
+//
+// Thread-safety: Submit, VisitMetrics and Stop may be called from any thread; Run, or Step and
+// Stats, from one. Ownership: the engine outlives the batch; streams stand on their own.
+#ifndef QUIRE_GPUWORKER_ENGINE_BATCH_BATCH_H_
+#define QUIRE_GPUWORKER_ENGINE_BATCH_BATCH_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/base/metrics.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "gpuworker/engine/batch/batch_metrics.h"
+#include "gpuworker/engine/batch/batch_scheduler.h"
+#include "gpuworker/engine/batch/batch_sequence.h"
+#include "gpuworker/engine/batch/batch_stream.h"
+#include "gpuworker/engine/batch/shared_sessions.h"
+#include "gpuworker/engine/document_shares.h"
+#include "gpuworker/engine/engine.h"
+
+namespace quire::worker {
+
+struct BatchRequest {
+  std::optional<DocumentName> document = {};  ///< What the prompt follows; nothing when unset.
+  std::vector<TokenId> prompt = {};
+  /// The engine's own when unset.
+  std::optional<RetrievalOptions> retrieval = {};
+  /// Tokens go to the stream; on_token must be empty.
+  GenerateParams params = {};
+  uint32_t priority = 0;  ///< 0 to BatchScheduler::kMaxPriority.
+  /// Until when Submit looks for the document at the latest.
+  TimePoint find_by = TimePoint::max();
+};
+
+class Batch {
+ public:
+  /// Takes the device memory that steps work in, so that only a sequence's own can end later.
+  /// INVALID_ARGUMENT for limits out of range, RESOURCE_EXHAUSTED when the device has no room for
+  /// such steps. `sessions` outlives the batch, which is alone in
+  /// using them; null: SharedSessions of its own.
+  static StatusOr<std::unique_ptr<Batch>> Create(const Engine* engine, const BatchLimits& limits,
+                                                 BatchSessions* sessions = nullptr);
+  /// Ends what is left, as Stop does.
+  ~Batch();
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  /// Queues a sequence. INVALID_ARGUMENT for a prompt, options or a budget that cannot be;
+  /// NOT_FOUND when there is no such document; RESOURCE_EXHAUSTED, with a retry hint, when as many
+  /// wait as may; UNAVAILABLE after Stop.
+  StatusOr<std::shared_ptr<BatchStream>> Submit(BatchRequest request) QUIRE_EXCLUDES(mutex_);
+
+  /// Runs one step. False when there was nothing to run.
+  bool Step() QUIRE_EXCLUDES(mutex_);
+  /// Runs steps until Stop, waiting while there is nothing to run; then ends what is left with
+  /// UNAVAILABLE.
+  void Run() QUIRE_EXCLUDES(mutex_);
+  void Stop() QUIRE_EXCLUDES(mutex_);
+
+  /// Totals so far of the sequences that have not ended, in the order in which they came.
+  std::vector<SequenceStats> Stats() const QUIRE_EXCLUDES(mutex_);
+  void VisitMetrics(MetricsVisitor& visit) const QUIRE_EXCLUDES(mutex_);
+
+ private:
+  using Id = BatchScheduler::Id;
+  Batch(const EngineParts& parts, RetrievalOptions retrieval, const BatchLimits& limits,
+        BatchSessions* sessions, Decoder::Scratch scratch);
+
+  /// A sequence of a plan that has slots.
+  struct Member {
+    Id id = 0;
+    uint32_t tokens = 0;
+    BatchSequence* sequence = nullptr;
+  };
+  StatusOr<BatchScheduler::Request> MakeRequest(const BatchRequest& request,
+                                                const RetrievalOptions& retrieval,
+                                                uint64_t document_tokens) const;
+  BatchSequence* Find(Id id) const QUIRE_EXCLUDES(mutex_);
+  void EndCancelled() QUIRE_EXCLUDES(mutex_);
+  void Preempt(Id id);
+  void Start(Id id);
+  /// Those of `shares` that have slots.
+  std::vector<Member> Members(const std::vector<BatchScheduler::Share>& shares) const;
+  void RunMembers(const std::vector<Member>& members);
+  /// Takes over what sessions and shares have counted.
+  void Count() QUIRE_EXCLUDES(mutex_);
+  /// After a pass: what became of one of its sequences.
+  void Conclude(const Member& member, const Status& status, std::span<const float> logits);
+  /// The sequence failed: it starts again, or ends.
+  void Fail(Id id, BatchSequence* sequence, const Status& status);
+  void End(Id id, Status status) QUIRE_EXCLUDES(mutex_);
+  void EndAll(const Status& status) QUIRE_EXCLUDES(mutex_);
+  bool WaitForWork() QUIRE_EXCLUDES(mutex_);
+
+  DocumentShares shares_;  ///< Outlives the sequences.
+  const EngineParts parts_;
+  const RetrievalOptions retrieval_;  ///< Of requests that bring none of their own.
+  const Decoder::Scratch scratch_;    ///< Of every step.
+  SharedSessions own_sessions_;       ///< Outlives the sequences.
+  BatchSessions* const sessions_;     ///< Those, unless there are others.
+  const uint64_t slot_bytes_;         ///< BatchLimits::slot_bytes.
+  BatchMetrics metrics_;
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  BatchScheduler scheduler_ QUIRE_GUARDED_BY(mutex_);
+  /// Sequences themselves belong to the thread that runs steps.
+  std::map<Id, std::unique_ptr<BatchSequence>> sequences_ QUIRE_GUARDED_BY(mutex_);
+  bool stopped_ QUIRE_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_ENGINE_BATCH_BATCH_H_

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/engine/batch/batch_attention.h"
+
+#include <algorithm>
+
+namespace quire::worker {
+
+template <typename What>
+void BatchStep::ForEach(What what) {
+  for (size_t i = 0; i < backends_.size(); ++i) {
+    if (status_[i].ok()) status_[i] = what(i);
+  }
+}
+
+Status BatchStep::Attend(std::span<const LayerStep> steps) {
+  uint32_t rounds = 0;
+  ForEach([&](size_t i) -> Status {
+    QUIRE_RETURN_IF_ERROR(backends_[i]->Begin(steps[i]));
+    if (backends_[i]->IsDense(steps[i].layer)) return backends_[i]->AttendDense(steps[i]);
+    rounds = std::max(rounds, steps[i].num_tokens);
+    return OkStatus();
+  });
+  for (uint32_t token = 0; token < rounds; ++token) AttendRound(steps, token);
+  return OkStatus();
+}
+
+RecordableAttention* BatchStep::AsRecordable() {
+  const bool recordable = std::ranges::all_of(
+      backends_, [](CacheBackend* backend) { return backend->AsRecordable() != nullptr; });
+  return recordable ? this : nullptr;
+}
+
+StatusOr<StepKey> BatchStep::Prepare(std::span<const LayerStep> steps) {
+  StepKey key(backends_.size());
+  ForEach([&](size_t i) -> Status {
+    QUIRE_ASSIGN_OR_RETURN(const StepKey own, backends_[i]->Prepare(steps.subspan(i, 1)));
+    key[i] = own.front();
+    return OkStatus();
+  });
+  return key;
+}
+
+Status BatchStep::Launch(std::span<const LayerStep> steps) {
+  for (size_t i = 0; i < backends_.size(); ++i) {
+    if (status_[i].ok()) QUIRE_RETURN_IF_ERROR(backends_[i]->Launch(steps.subspan(i, 1)));
+  }
+  return OkStatus();
+}
+
+Status BatchStep::Finish(std::span<const LayerStep> steps) {
+  ForEach([&](size_t i) { return backends_[i]->Finish(steps.subspan(i, 1)); });
+  return OkStatus();
+}
+
+void BatchStep::AttendRound(std::span<const LayerStep> steps, uint32_t token) {
+  const TimePoint began = clock_->Now();
+  bool waits = false;
+  ForEach([&](size_t i) {
+    if (!HasToken(steps[i], i, token)) return OkStatus();
+    waits |= !backends_[i]->HasCome(steps[i].layer);
+    return backends_[i]->AskForBegun();
+  });
+  if (waits) sessions_->Send();  // What was asked for ahead; otherwise corrections leave before it.
+  ForEach([&](size_t i) {
+    return HasToken(steps[i], i, token) ? backends_[i]->Ask(steps[i], token, began) : OkStatus();
+  });
+  sessions_->Send();
+  ForEach([&](size_t i) -> Status {
+    if (!HasToken(steps[i], i, token)) return OkStatus();
+    QUIRE_RETURN_IF_ERROR(backends_[i]->AttendToken(steps[i], token));
+    return backends_[i]->Follow(steps[i], token);
+  });
+}
+
+}  // namespace quire::worker

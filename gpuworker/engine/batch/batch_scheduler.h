@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BatchScheduler: which sequences run in the next step of a batch, and how many tokens of each. A
+// pure decision: it moves no bytes, waits for nothing, and whoever asks carries it out.
+//
+// Rank. Sequences are served in the order in which they came, except that a level of priority is
+// worth a head start of kHeadStart sequences. Ranks never change, so whoever came long enough ago
+// goes first: nobody starves, whatever the priorities of those who come later.
+//
+// A step, in order of rank:
+//   1. Sequences that run go on, and those that wait start, while there are places, tokens and slot
+//      memory for them. One that waits and does not fit lets nobody who waits behind it pass; those
+//      that run are not held up by it.
+//   2. One that ran and has no room any more is preempted: it gives its slots back and waits in its
+//      rank. Memory is given in order of rank, so the last to come is the first to go.
+//   3. Each gets one token of the step; what is left goes to those that have more to run (prompts),
+//      in order of rank.
+// A sequence starts only where everybody's next page would still fit, so that it is not preempted
+// in the step after.
+//
+// Units: tokens; slot memory in bytes. Thread-safety: none.
+#ifndef QUIRE_GPUWORKER_ENGINE_BATCH_BATCH_SCHEDULER_H_
+#define QUIRE_GPUWORKER_ENGINE_BATCH_BATCH_SCHEDULER_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/page/kv_spec.h"
+#include "gpuworker/cache/cache_layout.h"
+
+namespace quire::worker {
+
+struct BatchLimits {
+  uint32_t max_running = 8;    ///< Sequences that have slots; at most step_tokens.
+  uint32_t max_waiting = 64;   ///< Sequences that have not started yet.
+  uint32_t step_tokens = 128;  ///< Tokens of one step, over all sequences.
+  /// Slot memory of all sequences. Digests are not of it: 3 % of a document's cache where the
+  /// policy scores here (spec H7), once for all sequences over it.
+  uint64_t slot_bytes = uint64_t{4} << 30;
+};
+
+/// INVALID_ARGUMENT naming the limit that is out of range.
+Status Validate(const BatchLimits& limits);
+
+/// Slot memory of one sequence, as BudgetCache allocates it.
+struct SlotDemand {
+  uint64_t fixed_bytes = 0;  ///< Layers with a budget.
+  uint64_t page_bytes = 0;   ///< One page of the layers that keep every page.
+  uint32_t page_tokens = 1;
+
+  /// Of one with these layouts, one a layer.
+  static SlotDemand Of(std::span<const CacheLayout> layouts, const KvSpec& spec);
+  uint64_t Bytes(uint64_t tokens) const {
+    return fixed_bytes + PooledPages((tokens + page_tokens - 1) / page_tokens) * page_bytes;
+  }
+};
+
+class BatchScheduler {
+ public:
+  using Id = uint64_t;
+  static constexpr uint64_t kHeadStart = 16;
+  static constexpr uint32_t kMaxPriority = 15;
+
+  /// `limits` are valid.
+  explicit BatchScheduler(const BatchLimits& limits) : limits_(limits) {}
+
+  struct Request {
+    uint32_t priority = 0;  ///< 0 to kMaxPriority, higher goes first.
+    SlotDemand demand;
+    /// While it has fewer than `dense_tokens` its prompt is attended to densely: it takes `dense`,
+    /// and is charged for `demand` too where that is more, since it takes that next; no step goes
+    /// beyond them. They fit alone.
+    SlotDemand dense = {};
+    uint64_t dense_tokens = 0;
+    uint64_t num_tokens = 0;       ///< That it starts with.
+    uint64_t pending = 0;          ///< To be run after those; at least one.
+    uint64_t most_tokens = 0;      ///< That it can ever have.
+    uint32_t max_step_tokens = 1;  ///< Of it, in one step that is not dense.
+
+    bool is_dense() const { return num_tokens < dense_tokens; }
+    /// What it is charged for once it has `tokens`.
+    uint64_t BytesAt(uint64_t tokens) const {
+      const uint64_t within_budget = demand.Bytes(tokens);
+      return is_dense() ? std::max(dense.Bytes(tokens), within_budget) : within_budget;
+    }
+  };
+  /// Queues a sequence. INVALID_ARGUMENT, naming the numbers, when it could not run even alone;
+  /// RESOURCE_EXHAUSTED, with a retry hint, when enough are waiting.
+  StatusOr<Id> Add(const Request& request);
+
+  struct Share {
+    Id id = 0;
+    uint32_t tokens = 0;
+    friend bool operator==(const Share&, const Share&) = default;
+  };
+  struct Plan {
+    std::vector<Id> preempt;  ///< Give their slots back, before anybody starts.
+    std::vector<Id> start;    ///< Take slots, for the first time or again; all of them run.
+    std::vector<Share> run;
+    bool empty() const { return run.empty(); }
+  };
+  /// Decides a step and takes it as carried out. Empty only when there is no sequence.
+  Plan Next();
+
+  // What became of a sequence that ran.
+
+  /// It has run `tokens` more, and then has `pending` to run, at least one.
+  void Ran(Id id, uint64_t tokens, uint64_t pending);
+  /// It lost what it ran: it waits, in its rank, to run `pending` after `num_tokens`; without
+  /// dense steps when `dense_tokens` is 0.
+  void Restart(Id id, uint64_t num_tokens, uint64_t pending, uint64_t dense_tokens);
+  /// It is over, wherever it was.
+  void Remove(Id id);
+
+  size_t running() const;
+  size_t waiting() const;    ///< That have not started yet.
+  size_t preempted() const;  ///< That had slots, and wait for them.
+  uint64_t slot_bytes() const;
+
+ private:
+  enum class Phase : uint8_t { kWaiting, kRunning, kPreempted };
+  struct Sequence {
+    Id id = 0;
+    Phase phase = Phase::kWaiting;
+    Request request;  ///< num_tokens and pending as they are now.
+  };
+  /// Before whom a sequence goes; the id breaks ties.
+  struct Rank {
+    uint64_t place = 0;
+    Id id = 0;
+    auto operator<=>(const Rank&) const = default;
+  };
+  /// What is left of the step while it is decided.
+  struct Room {
+    uint32_t places;
+    uint32_t tokens;
+    uint64_t bytes;
+    uint64_t next_pages = 0;  ///< What everybody's next page would take.
+    bool somebody = false;    ///< Runs already.
+  };
+  static uint64_t NextPage(const Sequence& sequence);
+  static bool Fits(const Sequence& sequence, const Room& room);
+  static void Take(const Sequence& sequence, Room* room);
+  /// Tokens after the first one that `sequence` may run within `room`.
+  static uint32_t Extra(const Sequence& sequence, const Room& room);
+  Sequence& Find(Id id) { return sequences_.at(ranks_.at(id)); }
+  size_t Count(Phase phase) const;
+
+  const BatchLimits limits_;
+  std::map<Rank, Sequence> sequences_;
+  std::map<Id, Rank> ranks_;
+  Id next_id_ = 0;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_ENGINE_BATCH_BATCH_SCHEDULER_H_

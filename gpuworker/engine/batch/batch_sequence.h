@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BatchSequence: one sequence of a batch: its tokens, what it holds of the device and the server,
+// and what it generates. It decides nothing about when it runs. Internal to gpuworker/engine.
+//
+//   waiting ── Start ──► running ── Suspend ──► suspended ── Start ──► running ...
+//                           └── after a loss, or with no room for a dense prompt: Lose ──► waiting,
+//                           all of its own tokens to be run anew
+//
+// Thread-safety: none; it belongs to the thread of its batch. Ownership: what it is given outlives
+// it.
+#ifndef QUIRE_GPUWORKER_ENGINE_BATCH_BATCH_SEQUENCE_H_
+#define QUIRE_GPUWORKER_ENGINE_BATCH_BATCH_SEQUENCE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "client/client.h"
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/page/key.h"
+#include "gpuworker/engine/batch/batch_stream.h"
+#include "gpuworker/engine/paged_run.h"
+#include "gpuworker/engine/parts.h"
+#include "gpuworker/engine/sequence.h"
+#include "gpuworker/engine/session_source.h"
+#include "gpuworker/model/decoder.h"
+#include "gpuworker/model/sampler.h"
+#include "gpuworker/retrieval/options.h"
+
+namespace quire::worker {
+
+class BatchSequence {
+ public:
+  struct Setup {
+    std::optional<Document> document = {};
+    std::vector<TokenId> prompt = {};  ///< At least one.
+    RetrievalOptions retrieval = {};
+    GenerateParams params = {};
+    bool dense_prompt = false;  ///< PagedRun::OpenDense for the prompt; without a document only.
+  };
+  /// INVALID_ARGUMENT for sampling options out of their range.
+  static StatusOr<std::unique_ptr<BatchSequence>> Create(const EngineParts& parts,
+                                                         SessionSource* sessions, Setup setup);
+
+  const std::shared_ptr<BatchStream>& stream() const { return stream_; }
+
+  /// Takes slots and a seat: opens what it reads, or goes on from where it was suspended.
+  [[nodiscard]] Status Start();
+  /// Gives them back. After an error it holds nothing; see CanRestart.
+  [[nodiscard]] Status Suspend();
+
+  bool running() const { return run_ != nullptr; }
+  /// Tokens of the document and its own that it has run, or will have when it starts.
+  uint64_t num_tokens() const { return document_tokens() + ran_; }
+  uint64_t pending() const { return own_.size() - ran_; }
+  /// Tokens of the prompt, when it attends densely; 0 otherwise.
+  uint64_t dense_tokens() const { return dense_prompt_ ? setup_.prompt.size() : 0; }
+  /// What it adds to a step of `tokens` of its pending tokens; valid until it generates.
+  SequenceTokens Tokens(uint32_t tokens) const;
+  CacheBackend& backend() { return run_->backend(); }
+
+  /// The step has run `tokens`; `logits` are those after the last when it wanted them. Generates.
+  /// True when the sequence has come to its end.
+  StatusOr<bool> Ran(uint32_t tokens, std::span<const float> logits);
+  /// Whether a dense prompt has run, and the sequence, which goes on, still has all its pages.
+  bool HasRunPrompt() const {
+    return run_ != nullptr && run_->is_dense() && ran_ == dense_tokens();
+  }
+  /// Then gives back what is beyond its budget. After an error it holds nothing; see CanRestart.
+  [[nodiscard]] Status GoOnWithinBudget();
+  /// Time that it has waited for its complete pages to be sent, since this was asked last.
+  Duration TakeOffloadWaits();
+
+  /// What its recalls came to since it was last asked.
+  RecallStats TakeRecallStats() {
+    const RecallStats all = run_stats_.recall;
+    return all - std::exchange(recalls_taken_, all);
+  }
+
+  /// True when `loss` may be made up for: the sequence has come further since the last one, or the
+  /// device has no room for a dense prompt.
+  bool CanRestart(const Status& loss) const;
+  /// Throws away what hangs on the server; its own tokens are to be run again, within the budget
+  /// when it was the device that had no room. REQUIRES: CanRestart(loss).
+  void Lose(const Status& loss);
+  /// Gives everything back and tells the reader.
+  void Finish(Status status);
+  /// Totals so far.
+  SequenceStats Stats() const;
+
+ private:
+  BatchSequence(const EngineParts& parts, SessionSource* sessions, Setup setup, Sampler sampler)
+      : parts_(parts),
+        sessions_(sessions),
+        setup_(std::move(setup)),
+        sampler_(std::move(sampler)),
+        own_(setup_.prompt),
+        dense_prompt_(setup_.dense_prompt) {}
+  uint64_t document_tokens() const { return setup_.document ? setup_.document->num_tokens : 0; }
+  bool MayGenerate() const;
+  /// Whether what runs next attends densely.
+  bool IsDense() const { return ran_ < dense_tokens(); }
+  /// Chooses a token from `logits`. False when it was a stop token.
+  StatusOr<bool> Generate(std::span<const float> logits);
+
+  const EngineParts parts_;
+  SessionSource* const sessions_;
+  const Setup setup_;
+  const std::shared_ptr<BatchStream> stream_ = std::make_shared<BatchStream>();
+  Sampler sampler_;
+  RunStats run_stats_;
+  Duration offload_waits_taken_ = {};
+  std::unique_ptr<PagedRun> run_;          ///< While running.
+  std::optional<SuspendedRun> suspended_;  ///< While suspended.
+  std::vector<TokenId> own_;               ///< The prompt and what was generated.
+  bool dense_prompt_;
+  size_t ran_ = 0;      ///< Of own_, those that the current run has.
+  size_t lost_at_ = 0;  ///< Of own_, those that had run at the last loss.
+  uint64_t steps_ = 0;  ///< Tokens run, those that were lost counted.
+  uint64_t reopened_ = 0;
+  uint64_t preempted_ = 0;
+  uint64_t generated_ = 0;
+  RecallStats recalls_taken_;
+  double resident_tokens_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_ENGINE_BATCH_BATCH_SEQUENCE_H_

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ingestion: reads one list of tokens into the store. Dense prefill in chunks; the pages of a chunk
+// are sent to an open context layer by layer while the model goes on (layer_sender.h), and the
+// context is sealed at the end. What the store has already is fetched instead of computed. Where
+// representatives are wanted, those of the pages that were computed follow. One object for one
+// document.
+//
+// Thread-safety: none. Ownership: what it is given outlives it.
+#ifndef QUIRE_GPUWORKER_ENGINE_INGEST_INGESTION_H_
+#define QUIRE_GPUWORKER_ENGINE_INGEST_INGESTION_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "client/client.h"
+#include "common/base/executor.h"
+#include "common/base/status.h"
+#include "common/page/key.h"
+#include "gpuworker/cache/budget_cache.h"
+#include "gpuworker/engine/engine.h"
+#include "gpuworker/engine/ingest/represented_pages.h"
+#include "gpuworker/engine/offload/layer_sender.h"
+#include "gpuworker/engine/parts.h"
+
+namespace quire::worker {
+
+class Ingestion {
+ public:
+  /// `collection` says with which codec the pages are stored.
+  Ingestion(const EngineParts& parts, std::span<const TokenId> tokens, std::string_view collection,
+            const IngestObserver& observer)
+      : parts_(parts), tokens_(tokens), collection_(collection), observer_(observer) {}
+  /// Drops the context when Run did not seal it.
+  ~Ingestion();
+  Ingestion(const Ingestion&) = delete;
+  Ingestion& operator=(const Ingestion&) = delete;
+
+  /// Stores the tokens and returns the key of the chain's last segment. Nothing is left half done:
+  /// after an error the store has whole segments at most.
+  StatusOr<SegmentKey> Run();
+
+  uint64_t reused_tokens() const { return reused_tokens_; }
+  uint64_t bytes_sent() const { return bytes_sent_; }
+  /// IngestResult::representatives
+  const Status& representatives() const { return representatives_; }
+
+ private:
+  /// Drops the open context, if there is one.
+  void DropContext();
+  /// Opens a context, and a cache that starts with the stored prefix.
+  Status Start(const LookupResult& stored);
+  Status LoadPrefix(const LookupResult& stored);
+  Status Prefill();
+  StatusOr<SegmentKey> Seal();
+  /// Gives the segments that were computed what represents their pages. Those that were reused keep
+  /// what they have.
+  Status PutRepresentatives();
+  /// The short last page, [num_layers][n_kv] units of `rows` tokens.
+  StatusOr<Payload> ExportTail(uint32_t rows) const;
+  void Report(uint64_t done_tokens) const;
+
+  const EngineParts parts_;
+  const std::span<const TokenId> tokens_;
+  const std::string_view collection_;
+  const IngestObserver& observer_;
+  std::unique_ptr<BudgetCache> cache_;
+  std::optional<RepresentedPages> represented_;
+  std::optional<OpenedContext> context_;  ///< Until it is sealed.
+  ThreadPool sending_{ThreadPool::Options{.threads = 1, .queue_limit = 1}};
+  std::optional<LayerSender> sender_;  ///< After the thread that it sends on.
+  uint64_t reused_tokens_ = 0;
+  uint64_t bytes_sent_ = 0;
+  Status representatives_;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_ENGINE_INGEST_INGESTION_H_
