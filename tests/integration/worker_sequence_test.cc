@@ -2,8 +2,10 @@
 //
 // The worker over a real server: ingest, sparse answers, both sides of selection, and what happens
 // when replies are lost or the server restarts. Promises 4, 5 and 8.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <barrier>
@@ -634,6 +636,13 @@ void DamagePayload(const WorkerFixture& fixture) {
       volume.seekp(static_cast<std::streamoff>(at));
       volume.put('\x5a');
     }
+    volume.close();
+    // The server writes around the page cache. What that still has of the same places would be an
+    // error of its next sync.
+    const int fd = ::open(file.path().c_str(), O_RDONLY | O_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    EXPECT_EQ(::fsync(fd), 0);
+    ::close(fd);
   }
 }
 
