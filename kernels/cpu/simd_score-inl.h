@@ -179,7 +179,9 @@ class Fetcher {
       next_ = static_cast<const char*>(part_->digests);
       end_ = next_ + part_->pages * page_bytes_;
       ++part_;
+      page_end_ = next_;
     }
+    if (next_ >= page_end_) TouchPage();
     for (int64_t at = 0; at < kBytes; at += kLine) {
       __builtin_prefetch(next_ + at, /*rw=*/0, /*locality=*/3);
     }
@@ -188,12 +190,21 @@ class Fetcher {
 
  private:
   static constexpr int64_t kLine = 64;
+  static constexpr uintptr_t kPageBytes = 4096;
+
+  /// Has the processor look up the page after the one that is fetched now.
+  HWY_INLINE void TouchPage() {
+    page_end_ =
+        reinterpret_cast<const char*>((reinterpret_cast<uintptr_t>(next_) | (kPageBytes - 1)) + 1);
+    if (page_end_ < end_) __builtin_prefetch(page_end_, /*rw=*/0, /*locality=*/3);
+  }
 
   const ScorePages* part_;  ///< The first that is not begun.
   const ScorePages* end_part_;
   int64_t page_bytes_;
   const char* next_ = nullptr;  ///< In the part before `part_`.
   const char* end_ = nullptr;
+  const char* page_end_ = nullptr;  ///< Of the page that next_ is in.
 };
 
 /// Where the sum of a page and a vector of heads lies among those of a tile of kPages pages. Totals
