@@ -96,7 +96,7 @@ class CrashRun {
     child.has_limit = HasLimit();
     child.unix_micros = clock_.UnixMicros();
     if (turn.most_skipped > 0) {
-      // Of the operations with documents fewer pass a point.
+      // Operations pass a kill point less often where there are documents.
       child.kill_skip = random_.Below(turn.most_skipped) / (HasDocuments() ? kFewerSkips : 1);
     }
     const uint64_t limit =

@@ -44,8 +44,8 @@ struct CrashReport {
   ServerHistory::Totals document_totals;      ///< Of rounds with documents, pins and open contexts.
   std::map<std::string, uint64_t> killed_at;  ///< By fault point, and "random_moment".
   uint64_t fsck_problems = 0;                 ///< Found before the store was opened again.
-  /// Of directories with documents that were closed in order: what fsck finds, what it counts
-  /// otherwise than the server, and what is left after everything was deleted.
+  /// Problems of space in directories with documents, after a clean close: findings of fsck, counts
+  /// that differ from the server's, bytes left after everything was deleted.
   uint64_t space_problems = 0;
   Duration slowest_reopen{};     ///< Of the rounds.
   uint64_t recovered_bytes = 0;  ///< Payload of the store whose recovery was timed.

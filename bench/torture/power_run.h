@@ -34,8 +34,8 @@ struct PowerReport {
   ServerHistory::Totals totals;
   uint64_t refused_to_open = 0;  ///< Stores that could not be opened when the power was back.
   uint64_t cut_while_opening = 0;
-  /// Of directories that were closed in order: what fsck finds, what it counts otherwise than the
-  /// server, and what is left after everything was deleted.
+  /// Problems of space after a clean close: findings of fsck, counts that differ from the server's,
+  /// bytes left after everything was deleted.
   uint64_t space_problems = 0;
   uint64_t segments_evicted = 0;   ///< Cached ones, for room or because they were unused for long.
   uint64_t contexts_cut = 0;       ///< Open when the power went.

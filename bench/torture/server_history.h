@@ -98,7 +98,7 @@ class ServerHistory {
   };
 
   static void Keep(std::string& last_steps, std::string_view step);
-  /// What may be there and what may be gone from now on.
+  /// Mark `state` as one that may be there, or may be gone, from now on.
   static void MayCome(State& state);
   static void MayGo(State& state);
   void SegmentsMayGo(uint32_t chain, std::string_view step) QUIRE_REQUIRES(mutex_);
@@ -117,7 +117,7 @@ class ServerHistory {
   void TimeIs(int64_t micros) QUIRE_REQUIRES(mutex_);
   void ExpiredRemoved() QUIRE_REQUIRES(mutex_);
 
-  /// What a segment's state promises: nothing for one that may have been evicted.
+  /// The promise of a segment's state. A segment that may have been evicted promises nothing.
   State Promised(State state, uint32_t chain) const QUIRE_REQUIRES(mutex_);
   bool IsNamed(uint32_t chain) const QUIRE_REQUIRES(mutex_);
   void Wrong(uint64_t Totals::*kind, std::string_view what, std::string_view last_steps,

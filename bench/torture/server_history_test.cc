@@ -20,7 +20,7 @@ constexpr int64_t kNoExpiry = ServerEvent::kNever;
 class ServerHistoryTest : public ::testing::Test {
  protected:
   using Kind = ServerEvent::Kind;
-  /// Of the segment, or of the document of its chain.
+  /// Applies an event of the segment, or of the document of its chain.
   void Tell(Kind kind, bool ok = true, bool flag = false, int64_t micros = kNoExpiry) {
     history_.Apply({.kind = kind, .ok = ok, .flag = flag, .segment = kPut, .micros = micros});
   }

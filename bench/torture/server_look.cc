@@ -16,7 +16,7 @@ namespace {
 /// Longer than any time to live that a load gives, and than the lease of a context.
 constexpr int64_t kLongMicros = int64_t{3600} * 1'000'000;
 
-/// What an empty server has none of.
+/// Metrics that are zero on an empty server.
 constexpr std::array kNoneLeft = {"segments",        "segments_cached",  "segments_held",
                                   "ssd_bytes_used",  "ssd_bytes_cached", "payload_used_bytes",
                                   "orphans_pending", "documents_pinned", "document_pins_waiting"};

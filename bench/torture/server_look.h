@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What torture runs ask of a server that was opened again: whether it holds what its history says,
-// and whether its accounts are those of what lies on the disk.
+// Checks of a server that torture runs opened again: it holds what its history says, and its
+// accounts agree with what lies on the disk.
 #ifndef QUIRE_BENCH_TORTURE_SERVER_LOOK_H_
 #define QUIRE_BENCH_TORTURE_SERVER_LOOK_H_
 
